@@ -114,7 +114,7 @@ func (t Tree) Subtree(id string) []string {
 }
 
 // Works reports whether an account may call: neither it nor any domain from its own up to ROOT is disabled.
-func (t Tree) Works(a Account) bool {
+func (t Tree) Active(a Account) bool {
 	if a.Disabled {
 		return false
 	}

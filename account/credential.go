@@ -45,12 +45,12 @@ type Credential struct {
 }
 
 // Works reports whether it may be used now.
-func (c Credential) Works(now time.Time) bool {
+func (c Credential) Active(now time.Time) bool {
 	return c.Revoked.IsZero() && (c.Expires.IsZero() || now.Before(c.Expires))
 }
 
 // UsedEvery is how long a LastUse is good enough: a use is written at most this often.
-const UsedEvery = time.Minute
+const LastUseInterval = time.Minute
 
 // Token is a bearer token of /v1. The token itself is shown once and kept nowhere.
 type Token struct {

@@ -9,12 +9,12 @@ import (
 
 // Desk is where accounts are asked for and changed: it looks up who and what
 // is meant, asks the rules, and writes. What may not be seen is not found.
-type Desk struct {
+type Service struct {
 	Store Store
 	Now   func() time.Time // nil: time.Now
 }
 
-func (d *Desk) now() time.Time {
+func (d *Service) now() time.Time {
 	if d.Now == nil {
 		return time.Now().UTC()
 	}
@@ -22,7 +22,7 @@ func (d *Desk) now() time.Time {
 }
 
 // Want is an account that is to be made.
-type Want struct {
+type NewAccount struct {
 	Name   string
 	Domain string // id or path; empty: that of who asks
 	Role   Role   // empty: User
@@ -30,12 +30,12 @@ type Want struct {
 }
 
 // tree reads all domains.
-func (d *Desk) tree(ctx context.Context) (Tree, error) {
+func (d *Service) tree(ctx context.Context) (Tree, error) {
 	return TreeOf(ctx, d.Store)
 }
 
 // Domains gives those from that of who asks down, by path; an operator's are all.
-func (d *Desk) Domains(ctx context.Context, who Account, p Page) ([]Domain, error) {
+func (d *Service) Domains(ctx context.Context, who Account, p Page) ([]Domain, error) {
 	all, err := d.Store.Domains(ctx)
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (d *Desk) Domains(ctx context.Context, who Account, p Page) ([]Domain, erro
 }
 
 // domain finds a domain by id or path within sight.
-func (d *Desk) domain(ctx context.Context, who Account, ref string) (Domain, Tree, error) {
+func (d *Service) domain(ctx context.Context, who Account, ref string) (Domain, Tree, error) {
 	tree, err := d.tree(ctx)
 	if err != nil {
 		return Domain{}, nil, err
@@ -68,7 +68,7 @@ func (d *Desk) domain(ctx context.Context, who Account, ref string) (Domain, Tre
 }
 
 // CreateDomain makes a domain below another (id or path; empty: that of who asks).
-func (d *Desk) CreateDomain(ctx context.Context, who Account, name, parent string) (Domain, error) {
+func (d *Service) CreateDomain(ctx context.Context, who Account, name, parent string) (Domain, error) {
 	above, tree, err := d.domain(ctx, who, parent)
 	switch {
 	case err != nil:
@@ -76,23 +76,23 @@ func (d *Desk) CreateDomain(ctx context.Context, who Account, name, parent strin
 	case !May(who.Role, MakeDomain, Relate(tree, who, "", above.ID)):
 		return Domain{}, Refused.Errorf("%s is %s and may not make a domain in %s", who.Name, who.Role, above.Path)
 	case !validName(name):
-		return Domain{}, Wrong.Errorf("name %q: it is letters, digits and -._@ within, at most %d", name, maxName)
+		return Domain{}, Invalid.Errorf("name %q: it is letters, digits and -._@ within, at most %d", name, maxName)
 	}
-	made := Domain{ID: newID(), Name: name, Path: above.Path + "/" + name, ParentID: above.ID, Created: d.now()}
-	if err := d.Store.SaveDomain(ctx, made); err != nil {
+	created := Domain{ID: newID(), Name: name, Path: above.Path + "/" + name, ParentID: above.ID, Created: d.now()}
+	if err := d.Store.SaveDomain(ctx, created); err != nil {
 		return Domain{}, err
 	}
-	return made, nil
+	return created, nil
 }
 
 // DisableDomain forbids (or allows again) all calls of accounts in a domain and below it.
-func (d *Desk) DisableDomain(ctx context.Context, who Account, ref string, disabled bool) (Domain, error) {
+func (d *Service) DisableDomain(ctx context.Context, who Account, ref string, disabled bool) (Domain, error) {
 	found, tree, err := d.domain(ctx, who, ref)
 	switch {
 	case err != nil:
 		return Domain{}, err
 	case ref == "":
-		return Domain{}, Wrong.Errorf("the domain is not named")
+		return Domain{}, Invalid.Errorf("the domain is not named")
 	case !May(who.Role, MakeDomain, Relate(tree, who, "", found.ID)):
 		return Domain{}, Refused.Errorf("%s is %s and may not change domain %s", who.Name, who.Role, found.Path)
 	case found.Holds(tree[who.DomainID]):
@@ -103,7 +103,7 @@ func (d *Desk) DisableDomain(ctx context.Context, who Account, ref string, disab
 }
 
 // Accounts gives those within sight, of one domain (id or path) or of all.
-func (d *Desk) Accounts(ctx context.Context, who Account, domain string, p Page) ([]Account, error) {
+func (d *Service) Accounts(ctx context.Context, who Account, domain string, p Page) ([]Account, error) {
 	q := Query{Page: p}
 	tree, err := d.tree(ctx)
 	if err == nil && domain != "" {
@@ -114,23 +114,23 @@ func (d *Desk) Accounts(ctx context.Context, who Account, domain string, p Page)
 	if err != nil {
 		return nil, err
 	}
-	sight := SightOf(tree, who, SeeAccount)
-	q.Sight = &sight
+	visibility := VisibilityOf(tree, who, SeeAccount)
+	q.Visibility = &visibility
 	return d.Store.Accounts(ctx, q)
 }
 
-func sees(tree Tree, who, a Account) bool {
+func canSee(tree Tree, who, a Account) bool {
 	return May(who.Role, SeeAccount, Relate(tree, who, a.ID, a.DomainID))
 }
 
 // Find gives an account within sight: by id, by PATH/NAME, or by a name that only one has.
 // Empty: who asks.
-func (d *Desk) Find(ctx context.Context, who Account, ref string) (Account, error) {
+func (d *Service) Find(ctx context.Context, who Account, ref string) (Account, error) {
 	a, _, err := d.find(ctx, who, ref)
 	return a, err
 }
 
-func (d *Desk) find(ctx context.Context, who Account, ref string) (Account, Tree, error) {
+func (d *Service) find(ctx context.Context, who Account, ref string) (Account, Tree, error) {
 	tree, err := d.tree(ctx)
 	if err != nil {
 		return Account{}, nil, err
@@ -147,22 +147,22 @@ func (d *Desk) find(ctx context.Context, who Account, ref string) (Account, Tree
 		return Account{}, nil, err
 	}
 	all = slices.DeleteFunc(all, func(a Account) bool {
-		return !sees(tree, who, a) || path != "" && !strings.EqualFold(tree[a.DomainID].Path, path)
+		return !canSee(tree, who, a) || path != "" && !strings.EqualFold(tree[a.DomainID].Path, path)
 	})
 	switch len(all) {
 	case 1:
 		return all[0], tree, nil
 	case 0:
-		if a, err := d.Store.Account(ctx, ref); err == nil && sees(tree, who, a) {
+		if a, err := d.Store.Account(ctx, ref); err == nil && canSee(tree, who, a) {
 			return a, tree, nil
 		}
 		return Account{}, nil, NotFound.Errorf("there is no account %s", ref)
 	}
-	return Account{}, nil, Wrong.Errorf("%d accounts have the name %s: write DOMAIN/%s", len(all), name, name)
+	return Account{}, nil, Invalid.Errorf("%d accounts have the name %s: write DOMAIN/%s", len(all), name, name)
 }
 
 // CreateAccount makes an account. It has neither token nor key yet.
-func (d *Desk) CreateAccount(ctx context.Context, who Account, w Want) (Account, error) {
+func (d *Service) CreateAccount(ctx context.Context, who Account, w NewAccount) (Account, error) {
 	if w.Role == "" {
 		w.Role = User
 	}
@@ -172,21 +172,21 @@ func (d *Desk) CreateAccount(ctx context.Context, who Account, w Want) (Account,
 	case err != nil:
 		return Account{}, err
 	case !w.Role.Valid():
-		return Account{}, Wrong.Errorf("role %q: it is %s, %s or %s", w.Role, User, DomainAdmin, Operator)
+		return Account{}, Invalid.Errorf("role %q: it is %s, %s or %s", w.Role, User, DomainAdmin, Operator)
 	case !May(who.Role, MakeAccount, to) || w.Role.rank() > who.Role.rank():
 		return Account{}, Refused.Errorf("%s is %s and may not make a %s in %s", who.Name, who.Role, w.Role, domain.Path)
 	case w.Limits != Limits{} && !May(who.Role, SetLimits, to):
 		return Account{}, Refused.Errorf("%s is %s and may not set limits", who.Name, who.Role)
 	case !w.Limits.valid():
-		return Account{}, Wrong.Errorf("a limit is negative; 0 is no limit")
+		return Account{}, Invalid.Errorf("a limit is negative; 0 is no limit")
 	case !validName(w.Name):
-		return Account{}, Wrong.Errorf("name %q: it is letters, digits and -._@ within, at most %d", w.Name, maxName)
+		return Account{}, Invalid.Errorf("name %q: it is letters, digits and -._@ within, at most %d", w.Name, maxName)
 	}
 	return d.Store.SaveAccount(ctx, Account{ID: newID(), Name: w.Name, DomainID: domain.ID, Role: w.Role, Limits: w.Limits, Created: d.now()})
 }
 
 // Disable forbids (or allows again) all calls of an account. Its clusters stay as they are.
-func (d *Desk) Disable(ctx context.Context, who Account, ref string, disabled bool) (Account, error) {
+func (d *Service) Disable(ctx context.Context, who Account, ref string, disabled bool) (Account, error) {
 	a, tree, err := d.find(ctx, who, ref)
 	switch {
 	case err != nil:
@@ -203,7 +203,7 @@ func (d *Desk) Disable(ctx context.Context, who Account, ref string, disabled bo
 }
 
 // Limit sets the limits of an account.
-func (d *Desk) Limit(ctx context.Context, who Account, ref string, l Limits) (Account, error) {
+func (d *Service) Limit(ctx context.Context, who Account, ref string, l Limits) (Account, error) {
 	a, tree, err := d.find(ctx, who, ref)
 	switch {
 	case err != nil:
@@ -211,7 +211,7 @@ func (d *Desk) Limit(ctx context.Context, who Account, ref string, l Limits) (Ac
 	case !May(who.Role, SetLimits, Relate(tree, who, a.ID, a.DomainID)):
 		return Account{}, Refused.Errorf("%s is %s and may not set limits", who.Name, who.Role)
 	case !l.valid():
-		return Account{}, Wrong.Errorf("a limit is negative; 0 is no limit")
+		return Account{}, Invalid.Errorf("a limit is negative; 0 is no limit")
 	}
 	a.Limits = l
 	return d.Store.SaveAccount(ctx, a)
@@ -219,13 +219,13 @@ func (d *Desk) Limit(ctx context.Context, who Account, ref string, l Limits) (Ac
 
 // NewCredential says whose a token or key is to be, what it is for and how long it works.
 type NewCredential struct {
-	Account string // id or name; empty: who asks
-	Name    string
-	For     time.Duration // 0: until it is revoked
+	Account  string // id or name; empty: who asks
+	Name     string
+	ValidFor time.Duration // 0: until it is revoked
 }
 
 // CreateToken makes a token. The second value is the token: this is the only time it is seen.
-func (d *Desk) CreateToken(ctx context.Context, who Account, n NewCredential) (Token, Secret, error) {
+func (d *Service) CreateToken(ctx context.Context, who Account, n NewCredential) (Token, Secret, error) {
 	c, err := d.credential(ctx, who, n)
 	if err != nil {
 		return Token{}, "", err
@@ -240,7 +240,7 @@ func (d *Desk) CreateToken(ctx context.Context, who Account, n NewCredential) (T
 }
 
 // CreateKey makes a key. This is the only time its secret is seen.
-func (d *Desk) CreateKey(ctx context.Context, who Account, n NewCredential) (Key, error) {
+func (d *Service) CreateKey(ctx context.Context, who Account, n NewCredential) (Key, error) {
 	c, err := d.credential(ctx, who, n)
 	if err != nil {
 		return Key{}, err
@@ -253,25 +253,25 @@ func (d *Desk) CreateKey(ctx context.Context, who Account, n NewCredential) (Key
 	return k, nil
 }
 
-func (d *Desk) credential(ctx context.Context, who Account, n NewCredential) (Credential, error) {
+func (d *Service) credential(ctx context.Context, who Account, n NewCredential) (Credential, error) {
 	a, err := d.keyOwner(ctx, who, n.Account)
 	switch {
 	case err != nil:
 		return Credential{}, err
-	case n.For < 0:
-		return Credential{}, Wrong.Errorf("a credential for %s is expired already", n.For)
+	case n.ValidFor < 0:
+		return Credential{}, Invalid.Errorf("a credential for %s is expired already", n.ValidFor)
 	case len(n.Name) > 255:
-		return Credential{}, Wrong.Errorf("the name of a credential has at most 255 characters")
+		return Credential{}, Invalid.Errorf("the name of a credential has at most 255 characters")
 	}
 	c := Credential{AccountID: a.ID, Name: n.Name, Created: d.now()}
-	if n.For > 0 {
-		c.Expires = c.Created.Add(n.For)
+	if n.ValidFor > 0 {
+		c.Expires = c.Created.Add(n.ValidFor)
 	}
 	return c, nil
 }
 
 // keyOwner finds the account whose credentials are meant, and who may use them.
-func (d *Desk) keyOwner(ctx context.Context, who Account, ref string) (Account, error) {
+func (d *Service) keyOwner(ctx context.Context, who Account, ref string) (Account, error) {
 	a, tree, err := d.find(ctx, who, ref)
 	if err == nil && !May(who.Role, UseKeys, Relate(tree, who, a.ID, a.DomainID)) {
 		err = Refused.Errorf("%s is %s: keys and tokens of others are for operators", who.Name, who.Role)
@@ -280,7 +280,7 @@ func (d *Desk) keyOwner(ctx context.Context, who Account, ref string) (Account, 
 }
 
 // Tokens gives an account's (empty: one's own), by age.
-func (d *Desk) Tokens(ctx context.Context, who Account, ref string, p Page) ([]Token, error) {
+func (d *Service) Tokens(ctx context.Context, who Account, ref string, p Page) ([]Token, error) {
 	a, err := d.keyOwner(ctx, who, ref)
 	if err != nil {
 		return nil, err
@@ -289,7 +289,7 @@ func (d *Desk) Tokens(ctx context.Context, who Account, ref string, p Page) ([]T
 }
 
 // Keys gives an account's (empty: one's own), by age and without secrets.
-func (d *Desk) Keys(ctx context.Context, who Account, ref string, p Page) ([]Key, error) {
+func (d *Service) Keys(ctx context.Context, who Account, ref string, p Page) ([]Key, error) {
 	a, err := d.keyOwner(ctx, who, ref)
 	if err != nil {
 		return nil, err
@@ -298,8 +298,8 @@ func (d *Desk) Keys(ctx context.Context, who Account, ref string, p Page) ([]Key
 }
 
 // Revoke ends a token or key for ever.
-func (d *Desk) Revoke(ctx context.Context, who Account, id string) error {
-	c, err := d.held(ctx, id)
+func (d *Service) Revoke(ctx context.Context, who Account, id string) error {
+	c, err := d.credentialByID(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -310,7 +310,7 @@ func (d *Desk) Revoke(ctx context.Context, who Account, id string) error {
 }
 
 // held finds a credential by id.
-func (d *Desk) held(ctx context.Context, id string) (Credential, error) {
+func (d *Service) credentialByID(ctx context.Context, id string) (Credential, error) {
 	if k, err := d.Store.Key(ctx, id); err == nil {
 		return k.Credential, nil
 	}
@@ -325,11 +325,11 @@ func (d *Desk) held(ctx context.Context, id string) (Credential, error) {
 }
 
 // Trail gives the audit trail as far as who asks may see it.
-func (d *Desk) Trail(ctx context.Context, who Account, q TrailQuery) ([]Entry, error) {
+func (d *Service) Trail(ctx context.Context, who Account, q TrailQuery) ([]Entry, error) {
 	tree, err := d.tree(ctx)
 	if err != nil {
 		return nil, err
 	}
-	q.Sight = SightOf(tree, who, SeeTrail)
+	q.Visibility = VisibilityOf(tree, who, SeeTrail)
 	return d.Store.Trail(ctx, q)
 }

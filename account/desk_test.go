@@ -10,20 +10,20 @@ import (
 )
 
 // office is a desk with ROOT/dev (dan its admin, uma in it) and ROOT/ops (otto its admin).
-type office struct {
+type fixture struct {
 	t *testing.T
-	*Desk
+	*Service
 	now            time.Time
 	dan, uma, otto Account
 	dev, ops       Domain
 }
 
-func newOffice(t *testing.T) *office {
-	o := &office{t: t, now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
-	o.Desk = &Desk{Store: NewMemory(), Now: func() time.Time { return o.now }}
+func newFixture(t *testing.T) *fixture {
+	o := &fixture{t: t, now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
+	o.Service = &Service{Store: NewMemory(), Now: func() time.Time { return o.now }}
 	o.dev, o.ops = must(o.CreateDomain(t.Context(), System(), "dev", ""))(t), must(o.CreateDomain(t.Context(), System(), "ops", "root"))(t)
 	make := func(name, domain string, role Role) Account {
-		return must(o.CreateAccount(t.Context(), System(), Want{Name: name, Domain: domain, Role: role}))(t)
+		return must(o.CreateAccount(t.Context(), System(), NewAccount{Name: name, Domain: domain, Role: role}))(t)
 	}
 	o.dan, o.uma, o.otto = make("dan", "ROOT/dev", DomainAdmin), make("uma", o.dev.ID, ""), make("otto", "ROOT/ops", DomainAdmin)
 	return o
@@ -40,30 +40,30 @@ func must[T any](v T, err error) func(*testing.T) T {
 }
 
 func TestWhoMakesAccounts(t *testing.T) {
-	o := newOffice(t)
+	o := newFixture(t)
 	if o.uma.Role != User {
 		t.Errorf("the default role is %s", o.uma.Role)
 	}
 	for _, c := range []struct {
 		name string
 		who  Account
-		want Want
+		want NewAccount
 		kind *fault.Kind
 	}{
-		{"an admin in its domain", o.dan, Want{Name: "new1"}, nil},
-		{"another admin", o.dan, Want{Name: "new2", Role: DomainAdmin}, nil},
-		{"not an operator", o.dan, Want{Name: "new3", Role: Operator}, Refused},
-		{"not with limits", o.dan, Want{Name: "new4", Limits: Limits{Nodes: 1}}, Refused},
-		{"not elsewhere", o.dan, Want{Name: "new5", Domain: "ROOT/ops"}, DomainNotFound},
-		{"not above", o.dan, Want{Name: "new6", Domain: "ROOT"}, DomainNotFound},
-		{"a user none", o.uma, Want{Name: "new7"}, Refused},
-		{"an operator everywhere", System(), Want{Name: "new8", Domain: "ROOT/ops", Role: Operator, Limits: Limits{Nodes: 1}}, nil},
-		{"a name that is taken", o.dan, Want{Name: "UMA"}, Exists},
-		{"a name with a slash", o.dan, Want{Name: "a/b"}, Wrong},
-		{"an empty name", o.dan, Want{}, Wrong},
-		{"a role that is none", System(), Want{Name: "x", Role: "root"}, Wrong},
-		{"a negative limit", System(), Want{Name: "x", Limits: Limits{Size: -1}}, Wrong},
-		{"a domain that is none", System(), Want{Name: "x", Domain: "ROOT/nowhere"}, DomainNotFound},
+		{"an admin in its domain", o.dan, NewAccount{Name: "new1"}, nil},
+		{"another admin", o.dan, NewAccount{Name: "new2", Role: DomainAdmin}, nil},
+		{"not an operator", o.dan, NewAccount{Name: "new3", Role: Operator}, Refused},
+		{"not with limits", o.dan, NewAccount{Name: "new4", Limits: Limits{Nodes: 1}}, Refused},
+		{"not elsewhere", o.dan, NewAccount{Name: "new5", Domain: "ROOT/ops"}, DomainNotFound},
+		{"not above", o.dan, NewAccount{Name: "new6", Domain: "ROOT"}, DomainNotFound},
+		{"a user none", o.uma, NewAccount{Name: "new7"}, Refused},
+		{"an operator everywhere", System(), NewAccount{Name: "new8", Domain: "ROOT/ops", Role: Operator, Limits: Limits{Nodes: 1}}, nil},
+		{"a name that is taken", o.dan, NewAccount{Name: "UMA"}, Exists},
+		{"a name with a slash", o.dan, NewAccount{Name: "a/b"}, Invalid},
+		{"an empty name", o.dan, NewAccount{}, Invalid},
+		{"a role that is none", System(), NewAccount{Name: "x", Role: "root"}, Invalid},
+		{"a negative limit", System(), NewAccount{Name: "x", Limits: Limits{Size: -1}}, Invalid},
+		{"a domain that is none", System(), NewAccount{Name: "x", Domain: "ROOT/nowhere"}, DomainNotFound},
 	} {
 		if _, err := o.CreateAccount(t.Context(), c.who, c.want); c.kind == nil && err != nil || c.kind != nil && !errors.Is(err, c.kind) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.kind)
@@ -73,7 +73,7 @@ func TestWhoMakesAccounts(t *testing.T) {
 
 // What may not be seen is not found, so that its existence is not told.
 func TestWhoSeesAccounts(t *testing.T) {
-	o := newOffice(t)
+	o := newFixture(t)
 	for _, c := range []struct {
 		who  Account
 		sees string
@@ -96,8 +96,8 @@ func TestWhoSeesAccounts(t *testing.T) {
 	if got := must(o.Find(t.Context(), o.uma, ""))(t); got.ID != o.uma.ID {
 		t.Errorf("without a name it is %s", got.Name)
 	}
-	must(o.CreateAccount(t.Context(), System(), Want{Name: "uma", Domain: "ROOT/ops"}))(t)
-	if _, err := o.Find(t.Context(), System(), "uma"); !errors.Is(err, Wrong) {
+	must(o.CreateAccount(t.Context(), System(), NewAccount{Name: "uma", Domain: "ROOT/ops"}))(t)
+	if _, err := o.Find(t.Context(), System(), "uma"); !errors.Is(err, Invalid) {
 		t.Errorf("a name of two: %v", err)
 	}
 	if got := must(o.Domains(t.Context(), o.dan, Page{}))(t); len(got) != 1 || got[0].ID != o.dev.ID {
@@ -106,8 +106,8 @@ func TestWhoSeesAccounts(t *testing.T) {
 }
 
 func TestWhoChangesAccounts(t *testing.T) {
-	o := newOffice(t)
-	boss := must(o.CreateAccount(t.Context(), System(), Want{Name: "boss", Domain: "ROOT/dev", Role: Operator}))(t)
+	o := newFixture(t)
+	boss := must(o.CreateAccount(t.Context(), System(), NewAccount{Name: "boss", Domain: "ROOT/dev", Role: Operator}))(t)
 	for _, c := range []struct {
 		name string
 		who  Account
@@ -148,8 +148,8 @@ func TestWhoChangesAccounts(t *testing.T) {
 
 // A credential works until it is revoked, expires, or its account or a domain above is disabled.
 func TestCredentials(t *testing.T) {
-	o := newOffice(t)
-	tok, plain, err := o.CreateToken(t.Context(), o.uma, NewCredential{Name: "ci", For: time.Hour})
+	o := newFixture(t)
+	tok, plain, err := o.CreateToken(t.Context(), o.uma, NewCredential{Name: "ci", ValidFor: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestCredentials(t *testing.T) {
 	if err := o.Revoke(t.Context(), System(), "nothing"); !errors.Is(err, CredentialNotFound) {
 		t.Errorf("nothing is revoked: %v", err)
 	}
-	if _, _, err := o.CreateToken(t.Context(), o.uma, NewCredential{For: -1}); !errors.Is(err, Wrong) {
+	if _, _, err := o.CreateToken(t.Context(), o.uma, NewCredential{ValidFor: -1}); !errors.Is(err, Invalid) {
 		t.Errorf("an expired token is made: %v", err)
 	}
 	if _, found, err := o.ByToken(t.Context(), HashToken("unknown")); found || err != nil {
@@ -211,21 +211,21 @@ func TestCredentials(t *testing.T) {
 
 // From the first account, token or key on, loopback needs credentials.
 func TestAny(t *testing.T) {
-	d := &Desk{Store: NewMemory()}
-	if must(d.Any(t.Context()))(t) {
+	d := &Service{Store: NewMemory()}
+	if must(d.HasCallers(t.Context()))(t) {
 		t.Error("an empty store has somebody")
 	}
 	must(d.CreateKey(t.Context(), System(), NewCredential{}))(t)
-	if !must(d.Any(t.Context()))(t) {
+	if !must(d.HasCallers(t.Context()))(t) {
 		t.Error("a key of the operator's own is nobody")
 	}
-	if !must(newOffice(t).Any(t.Context()))(t) {
+	if !must(newFixture(t).HasCallers(t.Context()))(t) {
 		t.Error("an office is empty")
 	}
 }
 
 func TestTrailIsSeenByRole(t *testing.T) {
-	o := newOffice(t)
+	o := newFixture(t)
 	for _, a := range []Account{o.dan, o.uma, o.otto} {
 		if err := o.Store.Note(t.Context(), Entry{Who: a.Name, Account: a.ID, Domain: a.DomainID, Call: "x", Outcome: OK}); err != nil {
 			t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 )
 
 // trailKept is how many entries of the trail a Memory holds.
-const trailKept = 10_000
+const maxTrail = 10_000
 
 // Memory is a Store that lives as long as the process.
 type Memory struct {
@@ -68,7 +68,7 @@ func (m *Memory) Accounts(ctx context.Context, q Query) ([]Account, error) {
 	defer m.mu.RUnlock()
 	var found []Account
 	for _, a := range m.accounts {
-		if (q.Sight == nil || q.Sight.Sees(a.ID, a.DomainID)) && (q.DomainIDs == nil || slices.Contains(q.DomainIDs, a.DomainID)) && (q.Name == "" || strings.EqualFold(q.Name, a.Name)) {
+		if (q.Visibility == nil || q.Visibility.Sees(a.ID, a.DomainID)) && (q.DomainIDs == nil || slices.Contains(q.DomainIDs, a.DomainID)) && (q.Name == "" || strings.EqualFold(q.Name, a.Name)) {
 			found = append(found, a)
 		}
 	}
@@ -141,7 +141,7 @@ func (m *Memory) Tokens(ctx context.Context, q CredentialQuery) ([]Token, error)
 	defer m.mu.RUnlock()
 	var found []Token
 	for _, t := range m.tokens {
-		if q.picks(t.Credential) {
+		if q.matches(t.Credential) {
 			found = append(found, t)
 		}
 	}
@@ -159,7 +159,7 @@ func (m *Memory) Keys(ctx context.Context, q CredentialQuery) ([]Key, error) {
 	defer m.mu.RUnlock()
 	var found []Key
 	for _, k := range m.keys {
-		if q.picks(k.Credential) {
+		if q.matches(k.Credential) {
 			k.Secret = ""
 			found = append(found, k)
 		}
@@ -172,7 +172,7 @@ func (m *Memory) Keys(ctx context.Context, q CredentialQuery) ([]Key, error) {
 	return PageOf(found, Page{Limit: q.Limit}, nil), ctx.Err()
 }
 
-func (q CredentialQuery) picks(c Credential) bool {
+func (q CredentialQuery) matches(c Credential) bool {
 	return (q.ID == "" || q.ID == c.ID) && (q.Account == "" || q.Account == c.AccountID)
 }
 
@@ -245,8 +245,8 @@ func (m *Memory) Note(ctx context.Context, e Entry) error {
 	m.seq++
 	e.Seq = m.seq
 	m.trail = append(m.trail, e)
-	if len(m.trail) > trailKept {
-		m.trail = slices.Clone(m.trail[len(m.trail)-trailKept/2:])
+	if len(m.trail) > maxTrail {
+		m.trail = slices.Clone(m.trail[len(m.trail)-maxTrail/2:])
 	}
 	return ctx.Err()
 }

@@ -10,51 +10,51 @@ import (
 
 // RecentFor is how long a Recent believes what it has read: so late it sees
 // what other processes change.
-const RecentFor = time.Second
+const CacheTTL = time.Second
 
 // recentMost bounds how much of a kind is remembered: it is forgotten all together.
-const recentMost = 10_000
+const maxCached = 10_000
 
 // Recent is a Store that remembers for RecentFor what each request asks for:
 // domains, accounts, keys and tokens. What is written through it is seen at
 // once: a key that was revoked, or an account that was disabled, is refused from
 // then on. What other processes write is seen after RecentFor. What is not
 // found is not remembered.
-type Recent struct {
+type CachedStore struct {
 	Store
 
 	mu       sync.Mutex
 	writes   int64 // what was read before one is not remembered after it
-	tree     recent[struct{}, known]
-	accounts recent[string, Account]
-	keys     recent[string, Key]
-	tokens   recent[[sha256.Size]byte, Token]
+	tree     cacheMap[struct{}, domainSet]
+	accounts cacheMap[string, Account]
+	keys     cacheMap[string, Key]
+	tokens   cacheMap[[sha256.Size]byte, Token]
 }
 
 // known are all domains.
-type known struct {
+type domainSet struct {
 	domains []Domain
 	tree    Tree
 }
 
-var _ Store = (*Recent)(nil)
+var _ Store = (*CachedStore)(nil)
 
 // NewRecent remembers what is read from a store.
-func NewRecent(s Store) *Recent { return &Recent{Store: s} }
+func NewCachedStore(s Store) *CachedStore { return &CachedStore{Store: s} }
 
 // recent is what was read of a kind.
-type recent[K comparable, V any] map[K]struct {
+type cacheMap[K comparable, V any] map[K]struct {
 	value V
 	at    time.Time
 }
 
 // look gives what is remembered under a key, or reads it.
-func look[K comparable, V any](r *Recent, of *recent[K, V], key K, read func() (V, error)) (V, error) {
+func readThrough[K comparable, V any](r *CachedStore, of *cacheMap[K, V], key K, read func() (V, error)) (V, error) {
 	r.mu.Lock()
 	entry, ok := (*of)[key]
 	writes := r.writes
 	r.mu.Unlock()
-	if ok && time.Since(entry.at) < RecentFor {
+	if ok && time.Since(entry.at) < CacheTTL {
 		return entry.value, nil
 	}
 	entry.at = time.Now() // what changes from here on may not be in it
@@ -65,8 +65,8 @@ func look[K comparable, V any](r *Recent, of *recent[K, V], key K, read func() (
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.writes == writes {
-		if *of == nil || len(*of) >= recentMost {
-			*of = recent[K, V]{}
+		if *of == nil || len(*of) >= maxCached {
+			*of = cacheMap[K, V]{}
 		}
 		(*of)[key] = entry
 	}
@@ -74,35 +74,35 @@ func look[K comparable, V any](r *Recent, of *recent[K, V], key K, read func() (
 }
 
 // forget is called when a write may have become visible, before its maker is told.
-func (r *Recent) forget() {
+func (r *CachedStore) invalidate() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.writes++
 	r.tree, r.accounts, r.keys, r.tokens = nil, nil, nil, nil
 }
 
-func (r *Recent) known(ctx context.Context) (known, error) {
-	return look(r, &r.tree, struct{}{}, func() (known, error) {
+func (r *CachedStore) domainSet(ctx context.Context) (domainSet, error) {
+	return readThrough(r, &r.tree, struct{}{}, func() (domainSet, error) {
 		domains, err := r.Store.Domains(ctx)
-		return known{domains, NewTree(domains)}, err
+		return domainSet{domains, NewTree(domains)}, err
 	})
 }
 
 // Domains implements Store.
-func (r *Recent) Domains(ctx context.Context) ([]Domain, error) {
-	all, err := r.known(ctx)
+func (r *CachedStore) Domains(ctx context.Context) ([]Domain, error) {
+	all, err := r.domainSet(ctx)
 	return slices.Clone(all.domains), err
 }
 
 // Tree is that of all domains. It is not to be changed.
-func (r *Recent) Tree(ctx context.Context) (Tree, error) {
-	all, err := r.known(ctx)
+func (r *CachedStore) Tree(ctx context.Context) (Tree, error) {
+	all, err := r.domainSet(ctx)
 	return all.tree, err
 }
 
 // TreeOf gives the tree of a store's domains. It is not to be changed.
 func TreeOf(ctx context.Context, s Store) (Tree, error) {
-	if r, ok := s.(*Recent); ok {
+	if r, ok := s.(*CachedStore); ok {
 		return r.Tree(ctx)
 	}
 	domains, err := s.Domains(ctx)
@@ -110,52 +110,52 @@ func TreeOf(ctx context.Context, s Store) (Tree, error) {
 }
 
 // Account implements Store.
-func (r *Recent) Account(ctx context.Context, id string) (Account, error) {
-	return look(r, &r.accounts, id, func() (Account, error) { return r.Store.Account(ctx, id) })
+func (r *CachedStore) Account(ctx context.Context, id string) (Account, error) {
+	return readThrough(r, &r.accounts, id, func() (Account, error) { return r.Store.Account(ctx, id) })
 }
 
 // Key implements Store.
-func (r *Recent) Key(ctx context.Context, id string) (Key, error) {
-	return look(r, &r.keys, id, func() (Key, error) { return r.Store.Key(ctx, id) })
+func (r *CachedStore) Key(ctx context.Context, id string) (Key, error) {
+	return readThrough(r, &r.keys, id, func() (Key, error) { return r.Store.Key(ctx, id) })
 }
 
 // TokenByHash implements Store.
-func (r *Recent) TokenByHash(ctx context.Context, hash [sha256.Size]byte) (Token, error) {
-	return look(r, &r.tokens, hash, func() (Token, error) { return r.Store.TokenByHash(ctx, hash) })
+func (r *CachedStore) TokenByHash(ctx context.Context, hash [sha256.Size]byte) (Token, error) {
+	return readThrough(r, &r.tokens, hash, func() (Token, error) { return r.Store.TokenByHash(ctx, hash) })
 }
 
 // SaveDomain implements Store.
-func (r *Recent) SaveDomain(ctx context.Context, d Domain) error {
-	defer r.forget() // also after an error: what became of the write may be unknown
+func (r *CachedStore) SaveDomain(ctx context.Context, d Domain) error {
+	defer r.invalidate() // also after an error: what became of the write may be unknown
 	return r.Store.SaveDomain(ctx, d)
 }
 
 // SaveAccount implements Store.
-func (r *Recent) SaveAccount(ctx context.Context, a Account) (Account, error) {
-	defer r.forget()
+func (r *CachedStore) SaveAccount(ctx context.Context, a Account) (Account, error) {
+	defer r.invalidate()
 	return r.Store.SaveAccount(ctx, a)
 }
 
 // AddToken implements Store.
-func (r *Recent) AddToken(ctx context.Context, t Token) error {
-	defer r.forget()
+func (r *CachedStore) AddToken(ctx context.Context, t Token) error {
+	defer r.invalidate()
 	return r.Store.AddToken(ctx, t)
 }
 
 // AddKey implements Store.
-func (r *Recent) AddKey(ctx context.Context, k Key) error {
-	defer r.forget()
+func (r *CachedStore) AddKey(ctx context.Context, k Key) error {
+	defer r.invalidate()
 	return r.Store.AddKey(ctx, k)
 }
 
 // Used implements Store.
-func (r *Recent) Used(ctx context.Context, id string, at time.Time) error {
-	defer r.forget()
+func (r *CachedStore) Used(ctx context.Context, id string, at time.Time) error {
+	defer r.invalidate()
 	return r.Store.Used(ctx, id, at)
 }
 
 // Revoked implements Store.
-func (r *Recent) Revoked(ctx context.Context, id string, at time.Time) error {
-	defer r.forget()
+func (r *CachedStore) Revoked(ctx context.Context, id string, at time.Time) error {
+	defer r.invalidate()
 	return r.Store.Revoked(ctx, id, at)
 }

@@ -66,31 +66,31 @@ var rules = map[Operation]map[Role]Relation{
 	SeeTrail:      {User: Own, DomainAdmin: Below, Operator: Elsewhere},
 }
 
-var reach = map[Relation]int{Own: 1, Below: 2, Elsewhere: 3}
+var relationRank = map[Relation]int{Own: 1, Below: 2, Elsewhere: 3}
 
 // May reports whether a role may do this to one who stands in this relation.
 func May(role Role, op Operation, to Relation) bool {
-	far, near := reach[rules[op][role]], reach[to]
+	far, near := relationRank[rules[op][role]], relationRank[to]
 	return near > 0 && near <= far
 }
 
 // Sight is what an account may see. The zero Sight is nothing.
-type Sight struct {
+type Visibility struct {
 	All       bool
 	AccountID string   // one account
 	DomainIDs []string // or all accounts of these domains
 }
 
 // SightOf is how far an account may go with an operation.
-func SightOf(tree Tree, a Account, op Operation) Sight {
+func VisibilityOf(tree Tree, a Account, op Operation) Visibility {
 	switch rules[op][a.Role] {
 	case Elsewhere:
-		return Sight{All: true}
+		return Visibility{All: true}
 	case Below:
-		return Sight{AccountID: a.ID, DomainIDs: tree.Subtree(a.DomainID)}
+		return Visibility{AccountID: a.ID, DomainIDs: tree.Subtree(a.DomainID)}
 	case Own:
-		return Sight{AccountID: a.ID}
+		return Visibility{AccountID: a.ID}
 	default:
-		return Sight{}
+		return Visibility{}
 	}
 }

@@ -51,7 +51,7 @@ func TestMay(t *testing.T) {
 	}
 }
 
-func grove() Tree {
+func testTree() Tree {
 	return NewTree([]Domain{
 		Root(), {ID: "dev", Path: "ROOT/dev", ParentID: RootID}, {ID: "web", Path: "ROOT/dev/web", ParentID: "dev"},
 		{ID: "devs", Path: "ROOT/devs", ParentID: RootID}, {ID: "ops", Path: "ROOT/ops", ParentID: RootID, Disabled: true}, {ID: "night", Path: "ROOT/ops/night", ParentID: "ops"},
@@ -72,7 +72,7 @@ func TestRelate(t *testing.T) {
 		{"gus", "gone", Elsewhere},
 		{"", "", Elsewhere},
 	} {
-		if got := Relate(grove(), dan, c.owner, c.domain); got != c.want {
+		if got := Relate(testTree(), dan, c.owner, c.domain); got != c.want {
 			t.Errorf("%s in %s is %s, want %s", c.owner, c.domain, got, c.want)
 		}
 	}
@@ -81,23 +81,23 @@ func TestRelate(t *testing.T) {
 func TestWorks(t *testing.T) {
 	for domain, want := range map[string]bool{RootID: true, "dev": true, "web": true, "ops": false, "night": false, "gone": false, "": true} {
 		a := Account{ID: "x", DomainID: domain}
-		if got := grove().Works(a); got != want {
+		if got := testTree().Active(a); got != want {
 			t.Errorf("in %s: %v", domain, got)
 		}
 		a.Disabled = true
-		if grove().Works(a) {
+		if testTree().Active(a) {
 			t.Errorf("a disabled account in %s works", domain)
 		}
 	}
 	loop := NewTree([]Domain{{ID: "a", ParentID: "b"}, {ID: "b", ParentID: "a"}})
-	if loop.Works(Account{DomainID: "a"}) {
+	if loop.Active(Account{DomainID: "a"}) {
 		t.Error("an account in a ring of domains works")
 	}
 }
 
 // Sight and May are the same rule: what is in sight is what may be touched.
 func TestSightAgreesWithMay(t *testing.T) {
-	tree := grove()
+	tree := testTree()
 	var ids []string
 	for id := range tree {
 		ids = append(ids, id)
@@ -112,7 +112,7 @@ func TestSightAgreesWithMay(t *testing.T) {
 		}
 		op := rapid.SampledFrom(Operations).Draw(t, "operation")
 		may := May(caller.Role, op, Relate(tree, caller, owner, domain))
-		if sees := SightOf(tree, caller, op).Sees(owner, domain); sees != may {
+		if sees := VisibilityOf(tree, caller, op).Sees(owner, domain); sees != may {
 			t.Fatal(fmt.Sprintf("%+v %s %s in %s: sees %v, may %v", caller, op, owner, domain, sees, may))
 		}
 	})

@@ -44,9 +44,9 @@ type Store interface {
 
 // Query selects accounts. Zero fields do not restrict.
 type Query struct {
-	Sight     *Sight   // whose accounts may be seen; nil: all
-	DomainIDs []string // nil: all
-	Name      string   // the whole name
+	Visibility *Visibility // whose accounts may be seen; nil: all
+	DomainIDs  []string    // nil: all
+	Name       string      // the whole name
 	Page
 }
 
@@ -85,7 +85,7 @@ type Entry struct {
 	Who     string    `json:"who"`               // account's name, as history tells it
 	Account string    `json:"account,omitempty"` // its id; empty if the caller was nobody known
 	Domain  string    `json:"domain,omitempty"`  // id of its domain
-	Face    string    `json:"face"`              // /v1, /client/api or cli
+	API     string    `json:"face"`              // /v1, /client/api or cli
 	Call    string    `json:"call"`              // command or operation
 	Target  string    `json:"target,omitempty"`  // what it concerned
 	Outcome string    `json:"outcome"`           // ok, or the code of the fault
@@ -96,10 +96,10 @@ const OK = "ok"
 
 // TrailQuery selects entries.
 type TrailQuery struct {
-	Sight  Sight  // whose calls
-	Target string // the whole target; empty: any
-	Before int64  // only those with a lower Seq; 0: all
-	Limit  int    // 0: 100
+	Visibility Visibility // whose calls
+	Target     string     // the whole target; empty: any
+	Before     int64      // only those with a lower Seq; 0: all
+	Limit      int        // 0: 100
 }
 
 // Sees reports whether the trail query lets an entry through.
@@ -107,11 +107,11 @@ func (q TrailQuery) Sees(e Entry) bool {
 	if q.Target != "" && q.Target != e.Target || q.Before > 0 && e.Seq >= q.Before {
 		return false
 	}
-	return q.Sight.Sees(e.Account, e.Domain)
+	return q.Visibility.Sees(e.Account, e.Domain)
 }
 
 // Sees reports whether things of an account in a domain are within sight.
-func (s Sight) Sees(accountID, domainID string) bool {
+func (s Visibility) Sees(accountID, domainID string) bool {
 	if s.All || s.AccountID != "" && s.AccountID == accountID {
 		return true
 	}

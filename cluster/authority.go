@@ -12,7 +12,7 @@ import (
 )
 
 // caLife is how long the CA of a cluster is valid.
-const caLife = 10 * 365 * 24 * time.Hour
+const caValidity = 10 * 365 * 24 * time.Hour
 
 // NewAuthority makes the CA of a cluster, which all its control nodes share:
 // certificate and key, PEM.
@@ -27,7 +27,7 @@ func NewAuthority(name string, now time.Time) (cert string, key Secret, err erro
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: "CA of " + name, Organization: []string{"pawl"}},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(caLife),
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(caValidity),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)

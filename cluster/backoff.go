@@ -6,7 +6,7 @@ import (
 )
 
 // Backoff is a pause that doubles with each try and never shrinks.
-type Backoff struct{ First, Longest time.Duration }
+type Backoff struct{ Initial, Max time.Duration }
 
 // The backoffs of the specification.
 var (
@@ -21,20 +21,20 @@ func (b Backoff) After(n int, id string) time.Duration {
 	if n <= 0 {
 		return 0
 	}
-	pause := min(b.First, b.Longest)
-	for i := 1; i < n && pause < b.Longest; i++ {
-		if pause > b.Longest/2 {
-			pause = b.Longest
+	pause := min(b.Initial, b.Max)
+	for i := 1; i < n && pause < b.Max; i++ {
+		if pause > b.Max/2 {
+			pause = b.Max
 		} else {
 			pause *= 2
 		}
 	}
-	return pause + time.Duration(float64(pause)/10*Share(id))
+	return pause + time.Duration(float64(pause)/10*StableFraction(id))
 }
 
 // Share is a number in [0, 1) that is always the same for one id: it spreads
 // what would otherwise happen at one moment.
-func Share(id string) float64 {
+func StableFraction(id string) float64 {
 	h := fnv.New32a()
 	h.Write([]byte(id))
 	return float64(h.Sum32()) / (1 << 32)

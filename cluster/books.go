@@ -55,7 +55,7 @@ type Store interface {
 	// newest there ever was; 0: none. Events behind the floor are all there.
 	Feed(ctx context.Context) (floor, newest int64, err error)
 	// Hellos keeps what nodes said, newest wins, in one write; no revision is raised.
-	Heartbeats(ctx context.Context, hellos []NodeHello) error
+	Heartbeats(ctx context.Context, heartbeats []NodeHeartbeat) error
 	// Rows gives journal rows over all clusters, oldest intent first, and their number.
 	Rows(ctx context.Context, q RowQuery) ([]OwnedRow, int, error)
 	// Usage is what an owner's living clusters take: their desired nodes, and
@@ -63,19 +63,19 @@ type Store interface {
 	Usage(ctx context.Context, o Owner) (Usage, error)
 	// Prune removes what is older than its keep: rows of destroyed clusters
 	// and their closed journal, completed jobs, events.
-	Prune(ctx context.Context, now time.Time, keep Keep) (int, error)
+	Prune(ctx context.Context, now time.Time, keep Retention) (int, error)
 }
 
 // Change is one write. Everything in it is stored or nothing is.
 type Change struct {
 	Cluster *Cluster // ID 0: insert; else compare-and-set on Revision; nil: untouched
 	// Book is the cluster the rest belongs to, when Cluster is nil.
-	Book    int64
-	Nodes   []*Node       // ID 0: insert
-	Journal []*JournalRow // ID 0: insert (an existing key is a conflict); else compare-and-set
-	Jobs    []*Job        // upsert by ID; one that is completed, of another cluster or another Digest stays as it is (WriteConflict)
-	Details *Details      // upsert
-	Events  []*Event      // appended
+	ClusterID int64
+	Nodes     []*Node       // ID 0: insert
+	Journal   []*JournalRow // ID 0: insert (an existing key is a conflict); else compare-and-set
+	Jobs      []*Job        // upsert by ID; one that is completed, of another cluster or another Digest stays as it is (WriteConflict)
+	Details   *Details      // upsert
+	Events    []*Event      // appended
 }
 
 // ClusterQuery selects clusters. Zero fields do not restrict.
@@ -123,12 +123,12 @@ type Reach struct {
 
 // ScanQuery selects clusters of a scan.
 type ScanQuery struct {
-	Provider string
-	Zone     string
-	States   []machine.State // empty: all but Destroyed
-	AfterID  int64
-	IDs      []int64 // only these, at most PageLimit; empty: all
-	Bare     bool    // clusters alone: their nodes and journal may be left out
+	Provider     string
+	Zone         string
+	States       []machine.State // empty: all but Destroyed
+	AfterID      int64
+	IDs          []int64 // only these, at most PageLimit; empty: all
+	ClustersOnly bool    // clusters alone: their nodes and journal may be left out
 }
 
 // JobQuery selects jobs.
@@ -166,7 +166,7 @@ type EventQuery struct {
 }
 
 // NodeHello is what a node said last.
-type NodeHello struct {
+type NodeHeartbeat struct {
 	NodeID   int64
 	At       time.Time
 	Ready    bool
@@ -176,7 +176,7 @@ type NodeHello struct {
 }
 
 // Why is what Node.NotReady becomes by a hello.
-func (h NodeHello) Why() string {
+func (h NodeHeartbeat) NotReadyReason() string {
 	if h.Ready {
 		return ""
 	}
@@ -187,7 +187,7 @@ func (h NodeHello) Why() string {
 const PageLimit = 500
 
 // Belong fills in what a job leaves empty of its cluster: for stores.
-func (j *Job) Belong(c *Cluster) {
+func (j *Job) SetCluster(c *Cluster) {
 	if j.ClusterID == 0 {
 		j.ClusterID = c.ID
 	}
@@ -196,7 +196,7 @@ func (j *Job) Belong(c *Cluster) {
 }
 
 // Belong fills in what an event leaves empty of its cluster: for stores.
-func (e *Event) Belong(c *Cluster) {
+func (e *Event) SetCluster(c *Cluster) {
 	e.Cluster = cmp.Or(e.Cluster, c.UUID)
 	e.Owner = cmp.Or(e.Owner, c.Owner)
 	e.Revision = cmp.Or(e.Revision, c.Revision)
@@ -204,11 +204,11 @@ func (e *Event) Belong(c *Cluster) {
 
 // Keep says how long things are kept. Zero fields are the defaults: clusters
 // and journal 90 days, jobs 24 h, events 30 days.
-type Keep struct{ Clusters, Jobs, Events time.Duration }
+type Retention struct{ Clusters, Jobs, Events time.Duration }
 
 // OrDefault fills in the defaults.
-func (k Keep) OrDefault() Keep {
-	return Keep{Clusters: cmp.Or(k.Clusters, 90*day), Jobs: cmp.Or(k.Jobs, day), Events: cmp.Or(k.Events, 30*day)}
+func (k Retention) OrDefault() Retention {
+	return Retention{Clusters: cmp.Or(k.Clusters, 90*day), Jobs: cmp.Or(k.Jobs, day), Events: cmp.Or(k.Events, 30*day)}
 }
 
 const day = 24 * time.Hour

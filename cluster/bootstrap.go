@@ -54,7 +54,7 @@ write_files:
 var builtinTemplate = template.Must(template.New("bootstrap").Option("missingkey=error").Parse(builtinBootstrap))
 
 // documentMark stands before the document in user data, whatever its template.
-const documentMark = "content: "
+const documentPrefix = "content: "
 
 // Encode gives the user data: a cloud-config that writes the document, as JSON
 // and base64, to BootstrapPath. It begins with #cloud-config.
@@ -93,7 +93,7 @@ func ParseBootstrap(userData []byte) (Bootstrap, error) {
 	if !bytes.HasPrefix(document, []byte("{")) {
 		document = nil
 		for line := range strings.Lines(string(userData)) {
-			text, found := strings.CutPrefix(strings.TrimSpace(line), documentMark)
+			text, found := strings.CutPrefix(strings.TrimSpace(line), documentPrefix)
 			if !found {
 				continue
 			}

@@ -43,9 +43,9 @@ type OnFailure string
 
 // The policies. The default is Rollback.
 const (
-	Rollback OnFailure = "rollback" // CreateFailed; the delete run starts at once
-	Lazy     OnFailure = "lazy"     // CreateFailed; the delete run begins at the collector's next pass
-	KeepHalf OnFailure = "keep"     // Alert; what was made stays
+	Rollback    OnFailure = "rollback" // CreateFailed; the delete run starts at once
+	Lazy        OnFailure = "lazy"     // CreateFailed; the delete run begins at the collector's next pass
+	KeepPartial OnFailure = "keep"     // Alert; what was made stays
 )
 
 // Reason is why a cluster is where it is.
@@ -85,9 +85,9 @@ type Cluster struct {
 	StateSince time.Time
 	Revision   int64 // raised by each write; compare-and-set
 	Position   machine.Position
-	RunID      string // of the run that works on it; empty: none
-	Started    bool   // was Running at least once: a failing start is no failed create
-	Ask        *Ask   // what a caller asked for and no run has ended yet
+	RunID      string   // of the run that works on it; empty: none
+	Started    bool     // was Running at least once: a failing start is no failed create
+	Request    *Request // what a caller asked for and no run has ended yet
 	Reason     Reason
 
 	Findings     []Finding // of the newest look, those that differ from a healthy cluster
@@ -115,32 +115,32 @@ type Autoscale struct {
 }
 
 // AskKind is what a caller asks of a cluster beyond its desired state.
-type AskKind string
+type RequestKind string
 
 // The kinds.
 const (
-	AskScale   AskKind = "scale"
-	AskUpgrade AskKind = "upgrade"
-	AskRecover AskKind = "recover"
-	AskStart   AskKind = "start"
-	AskStop    AskKind = "stop"
-	AskDelete  AskKind = "delete"
+	RequestScale   RequestKind = "scale"
+	RequestUpgrade RequestKind = "upgrade"
+	RequestRecover RequestKind = "recover"
+	RequestStart   RequestKind = "start"
+	RequestStop    RequestKind = "stop"
+	RequestDelete  RequestKind = "delete"
 )
 
 // Ask is a caller's wish that waits for its transition, and then is the input
 // of the run of that visit.
-type Ask struct {
-	Kind     AskKind  `json:"kind"`
-	Job      string   `json:"job"`
-	Forced   bool     `json:"forced,omitempty"`   // stop, delete
-	Victims  []string `json:"victims,omitempty"`  // scale: names of worker nodes
-	Version  string   `json:"version,omitempty"`  // upgrade
-	Template Entity   `json:"template,omitzero"`  // upgrade
-	Surge    int      `json:"surge,omitempty"`    // upgrade; 0: 1
-	Recovery Recovery `json:"recovery,omitempty"` // recover: for this time
-	Consent  bool     `json:"consent,omitempty"`  // the last control node may be replaced
-	Downtime bool     `json:"downtime,omitempty"` // upgrade: the endpoint may be away while the only control node is upgraded in place
-	Before   int      `json:"before,omitempty"`   // scale: workers wanted before it
+type Request struct {
+	Kind          RequestKind `json:"kind"`
+	Job           string      `json:"job"`
+	Forced        bool        `json:"forced,omitempty"`   // stop, delete
+	Victims       []string    `json:"victims,omitempty"`  // scale: names of worker nodes
+	Version       string      `json:"version,omitempty"`  // upgrade
+	Template      Entity      `json:"template,omitzero"`  // upgrade
+	Surge         int         `json:"surge,omitempty"`    // upgrade; 0: 1
+	Recovery      Recovery    `json:"recovery,omitempty"` // recover: for this time
+	Consent       bool        `json:"consent,omitempty"`  // the last control node may be replaced
+	Downtime      bool        `json:"downtime,omitempty"` // upgrade: the endpoint may be away while the only control node is upgraded in place
+	PreviousCount int         `json:"before,omitempty"`   // scale: workers wanted before it
 }
 
 // Role is what a node does.
@@ -155,20 +155,20 @@ const (
 // Node is one VM of a cluster: a row of container_cluster_vm_map. Rows that
 // are removed stay, so that an ordinal is never used again.
 type Node struct {
-	ID        int64
-	ClusterID int64
-	VMID      string // provider's; empty until it names the VM
-	Key       string // of the journal row of its VM
-	Name      string
-	Role      Role
-	Ordinal   int
-	Version   string
-	Template  Entity    // what it was made of
-	Address   string    // as the provider or its hello told; may be empty
-	ReadyAt   time.Time // first ready hello; zero: never
-	HelloAt   time.Time // newest hello
-	NotReady  string    // the newest hello's reason for not being ready; empty: ready or unknown
-	Removed   time.Time // zero: it belongs to the cluster
+	ID          int64
+	ClusterID   int64
+	VMID        string // provider's; empty until it names the VM
+	Key         string // of the journal row of its VM
+	Name        string
+	Role        Role
+	Ordinal     int
+	Version     string
+	Template    Entity    // what it was made of
+	Address     string    // as the provider or its hello told; may be empty
+	ReadyAt     time.Time // first ready hello; zero: never
+	HeartbeatAt time.Time // newest hello
+	NotReady    string    // the newest hello's reason for not being ready; empty: ready or unknown
+	Removed     time.Time // zero: it belongs to the cluster
 }
 
 // Phase is where a journal row is in its life.
@@ -194,9 +194,9 @@ type Origin string
 
 // The origins. A given resource is the user's and never deleted.
 const (
-	Made    Origin = "made"
-	Adopted Origin = "adopted"
-	Given   Origin = "given"
+	OriginCreated Origin = "made"
+	OriginAdopted Origin = "adopted"
+	OriginGiven   Origin = "given"
 )
 
 // JournalRow is a row of container_cluster_resource: one provider resource,

@@ -7,7 +7,7 @@ import (
 )
 
 // clock is a time as a store keeps it: UTC, without a monotonic reading.
-func clock(t time.Time) time.Time {
+func storedTime(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}
 	}
@@ -19,27 +19,27 @@ func (c *Cluster) copy() *Cluster {
 	n.CIDRs, n.Recovery, n.Findings = slices.Clone(c.CIDRs), slices.Clone(c.Recovery), slices.Clone(c.Findings)
 	for i := range n.Findings {
 		f := &n.Findings[i]
-		f.Since, f.At = clock(f.Since), clock(f.At)
+		f.Since, f.At = storedTime(f.Since), storedTime(f.At)
 	}
-	n.Position.Params, n.Position.Since = slices.Clone(c.Position.Params), clock(c.Position.Since)
+	n.Position.Params, n.Position.Since = slices.Clone(c.Position.Params), storedTime(c.Position.Since)
 	if c.Position.Ending != nil {
 		ending := *c.Position.Ending
 		n.Position.Ending = &ending
 	}
-	if c.Ask != nil {
-		ask := *c.Ask
-		ask.Victims, ask.Recovery = slices.Clone(c.Ask.Victims), slices.Clone(c.Ask.Recovery)
-		n.Ask = &ask
+	if c.Request != nil {
+		request := *c.Request
+		request.Victims, request.Recovery = slices.Clone(c.Request.Victims), slices.Clone(c.Request.Recovery)
+		n.Request = &request
 	}
 	for _, t := range []*time.Time{&n.StateSince, &n.SuspectSince, &n.ObservedAt, &n.RecoverNext, &n.Created, &n.Removed, &n.GCNext} {
-		*t = clock(*t)
+		*t = storedTime(*t)
 	}
 	return &n
 }
 
 func (n *Node) copy() *Node {
 	c := *n
-	c.ReadyAt, c.HelloAt, c.Removed = clock(n.ReadyAt), clock(n.HelloAt), clock(n.Removed)
+	c.ReadyAt, c.HeartbeatAt, c.Removed = storedTime(n.ReadyAt), storedTime(n.HeartbeatAt), storedTime(n.Removed)
 	return &c
 }
 
@@ -48,7 +48,7 @@ func (r *JournalRow) copy() *JournalRow {
 	c := *r
 	c.Spec.CIDRs, c.Spec.VMs, c.Spec.UserData = slices.Clone(r.Spec.CIDRs), slices.Clone(r.Spec.VMs), nil
 	for _, t := range []*time.Time{&c.IntentAt, &c.PresentAt, &c.ClosingAt, &c.GoneAt, &c.NextAt} {
-		*t = clock(*t)
+		*t = storedTime(*t)
 	}
 	return &c
 }
@@ -56,18 +56,18 @@ func (r *JournalRow) copy() *JournalRow {
 func (d *Details) copy() *Details {
 	c := *d
 	c.Credentials = maps.Clone(d.Credentials)
-	c.JoinTokenExpires = clock(d.JoinTokenExpires)
+	c.JoinTokenExpires = storedTime(d.JoinTokenExpires)
 	return &c
 }
 
 func (j *Job) copy() *Job {
 	c := *j
-	c.Created, c.Completed = clock(j.Created), clock(j.Completed)
+	c.Created, c.Completed = storedTime(j.Created), storedTime(j.Completed)
 	return &c
 }
 
 func (e *Event) copy() *Event {
 	c := *e
-	c.Data, c.At = slices.Clone(e.Data), clock(e.At)
+	c.Data, c.At = slices.Clone(e.Data), storedTime(e.At)
 	return &c
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Drawing is the lifecycle as a Mermaid state diagram. at is lit; empty: none.
-func Drawing(at machine.State) string {
+func Diagram(at machine.State) string {
 	var b strings.Builder
 	b.WriteString("stateDiagram-v2\n    [*] --> Created\n")
 	for _, e := range Edges {
@@ -33,10 +33,10 @@ func EdgeTable() string {
 	b.WriteString("| from | event | to | fired by |\n|---|---|---|---|\n")
 	for _, e := range Edges {
 		plus := ""
-		if e.Ours {
+		if e.Added {
 			plus = " +"
 		}
-		fmt.Fprintf(&b, "| %s | %s%s | %s | %s |\n", e.From, e.Event, plus, e.To, e.By)
+		fmt.Fprintf(&b, "| %s | %s%s | %s | %s |\n", e.From, e.Event, plus, e.To, e.FiredBy)
 	}
 	return b.String()
 }

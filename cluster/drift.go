@@ -26,7 +26,7 @@ const (
 	Foreign             FindingType = "foreign"
 	Unreachable         FindingType = "provider_unreachable"
 	Outdated            FindingType = "version"
-	InTheWay            FindingType = "plan"
+	PlanObstacle        FindingType = "plan"
 	Downtime            FindingType = "downtime" // of a plan: the endpoint will be away
 )
 
@@ -61,23 +61,23 @@ const (
 // Tolerances before a finding is an alarm, and other times of synchronisation. Zero
 // fields are the defaults.
 type Tolerances struct {
-	Transitional time.Duration // 10 m in Starting, Stopping, Migrating
-	Passes       int           // 3 of unknown_state, not_ready, endpoint_unreachable
-	Hello        time.Duration // 90 s until a node is not ready
-	Policy       Recovery      // of clusters that have none; nil: restart
-	Retry        Backoff       // between recoveries by policy; RecoverBackoff
+	Transitional     time.Duration // 10 m in Starting, Stopping, Migrating
+	Passes           int           // 3 of unknown_state, not_ready, endpoint_unreachable
+	HeartbeatTimeout time.Duration // 90 s until a node is not ready
+	Policy           Recovery      // of clusters that have none; nil: restart
+	Retry            Backoff       // between recoveries by policy; RecoverBackoff
 	// Versions are the configured ones: id -> x.y.z. A node says x.y.z.
 	Versions map[string]string
 }
 
 // DefaultHello is how long a hello is fresh.
-const DefaultHello = 90 * time.Second
+const DefaultHeartbeatTimeout = 90 * time.Second
 
 // OrDefault fills in the defaults.
 func (t Tolerances) OrDefault() Tolerances {
 	t.Transitional = cmp.Or(t.Transitional, 10*time.Minute)
 	t.Passes = cmp.Or(t.Passes, 3)
-	t.Hello = cmp.Or(t.Hello, DefaultHello)
+	t.HeartbeatTimeout = cmp.Or(t.HeartbeatTimeout, DefaultHeartbeatTimeout)
 	t.Retry = cmp.Or(t.Retry, RecoverBackoff)
 	t.Policy = t.Policy.Or(nil)
 	return t
@@ -85,22 +85,22 @@ func (t Tolerances) OrDefault() Tolerances {
 
 // Observed is what one pass has seen of a cluster.
 type Observed struct {
-	At        time.Time       // when the list began; zero: now
-	CallsHome bool            // the provider's VMs say hello: readiness is known
-	Resources []Resource      // what carries this cluster's tags, of the kinds in Listed
-	Listed    map[Kind]bool   // kinds whose list was complete: only there absence means something
-	Proven    map[string]bool // provider id -> read singly and ErrGone, after the list
-	Foreign   []Resource      // not ours, in our network
-	Around    bool            // Foreign is all there is: else what was found before stays
-	Endpoint  error           // of the last probe; nil: answered, or not probed
-	Trouble   error           // why the provider could not be seen
+	At              time.Time       // when the list began; zero: now
+	SendsHeartbeats bool            // the provider's VMs say hello: readiness is known
+	Resources       []Resource      // what carries this cluster's tags, of the kinds in Listed
+	Listed          map[Kind]bool   // kinds whose list was complete: only there absence means something
+	Proven          map[string]bool // provider id -> read singly and ErrGone, after the list
+	Foreign         []Resource      // not ours, in our network
+	ForeignComplete bool            // Foreign is all there is: else what was found before stays
+	Endpoint        error           // of the last probe; nil: answered, or not probed
+	Err             error           // why the provider could not be seen
 }
 
 // Meet takes in a VM that was seen in the cluster's network without its tags: it
 // is foreign, or one of the books that has lost them.
-func (o *Observed) Meet(b *Record, r Resource) {
+func (o *Observed) AddFromNetwork(b *Record, r Resource) {
 	switch {
-	case !b.Knows(r):
+	case !b.Contains(r):
 		o.Foreign = append(o.Foreign, r)
 	case !slices.ContainsFunc(o.Resources, func(old Resource) bool { return old.Kind == r.Kind && old.ID == r.ID }):
 		o.Resources = append(o.Resources, r)

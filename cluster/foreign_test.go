@@ -25,15 +25,15 @@ func TestForeignVMs(t *testing.T) {
 		{"seen by a look that does not see all", true, false, true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newStage(Running)
+			s := newFixture(Running)
 			if c.before {
-				s.seen.Around, s.seen.Foreign = true, []Resource{stranger}
-				s.judge().Apply(s.c(), s.now)
+				s.observed.ForeignComplete, s.observed.Foreign = true, []Resource{stranger}
+				s.decide().Apply(s.c(), s.now)
 			}
-			if s.seen.Around, s.seen.Foreign = c.around, nil; c.seen {
-				s.seen.Foreign = []Resource{stranger}
+			if s.observed.ForeignComplete, s.observed.Foreign = c.around, nil; c.seen {
+				s.observed.Foreign = []Resource{stranger}
 			}
-			j := s.judge()
+			j := s.decide()
 			if got := slices.Equal(j.types(), []string{"foreign"}); got != c.want || len(j.Findings) > 1 || j.Alarm || !j.Healthy {
 				t.Errorf("found %v, alarm %t, healthy %t", j.Findings, j.Alarm, j.Healthy)
 			}
@@ -46,18 +46,18 @@ func TestForeignVMs(t *testing.T) {
 
 // What is in the network without our tags is foreign, unless the books know it.
 func TestMeet(t *testing.T) {
-	s := newStage(Running)
-	known := *s.see("vm-worker1")
+	s := newFixture(Running)
+	known := *s.resource("vm-worker1")
 	s.gone("vm-worker1", false)
 	known.Tags = nil
 	for range 2 {
-		s.seen.Meet(&s.book, known)
+		s.observed.AddFromNetwork(&s.record, known)
 	}
-	s.seen.Meet(&s.book, Resource{Kind: VM, ID: "z", Name: "stranger"})
-	if len(s.seen.Foreign) != 1 || len(s.seen.Resources) != 6 {
-		t.Errorf("%d foreign, %d of the cluster", len(s.seen.Foreign), len(s.seen.Resources))
+	s.observed.AddFromNetwork(&s.record, Resource{Kind: VM, ID: "z", Name: "stranger"})
+	if len(s.observed.Foreign) != 1 || len(s.observed.Resources) != 6 {
+		t.Errorf("%d foreign, %d of the cluster", len(s.observed.Foreign), len(s.observed.Resources))
 	}
-	if j := s.judge(); !slices.Equal(j.types(), []string{"foreign"}) {
+	if j := s.decide(); !slices.Equal(j.types(), []string{"foreign"}) {
 		t.Errorf("found %v", j.Findings)
 	}
 }

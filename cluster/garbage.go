@@ -18,19 +18,19 @@ func LazyCleanup(c *Cluster) bool {
 }
 
 // OrphanAct is what becomes of a resource with our tag that no journal row knows.
-type OrphanAct string
+type OrphanAction string
 
 // The acts.
 const (
-	OrphanLeave  OrphanAct = "leave"  // it is young, or a run or the recovery of its cluster takes care of it
-	OrphanReport OrphanAct = "report" // nothing proves that it is ours to delete
-	OrphanClose  OrphanAct = "close"  // enter it into the journal as Closing, then delete it
+	OrphanLeave  OrphanAction = "leave"  // it is young, or a run or the recovery of its cluster takes care of it
+	OrphanReport OrphanAction = "report" // nothing proves that it is ours to delete
+	OrphanClose  OrphanAction = "close"  // enter it into the journal as Closing, then delete it
 )
 
 // DecideOrphan says what to do with a resource that carries our installation
 // tag. known is the book of the cluster its tag names, nil if this database has
 // none: after a restore the clusters that are missing here may live.
-func DecideOrphan(r Resource, known *Record, installation string, now time.Time, grace time.Duration) OrphanAct {
+func DecideOrphan(r Resource, known *Record, installation string, now time.Time, grace time.Duration) OrphanAction {
 	switch {
 	case r.Tags[TagInstallation] != installation, r.SourceNAT: // a source NAT goes with its network
 		return OrphanLeave
@@ -40,7 +40,7 @@ func DecideOrphan(r Resource, known *Record, installation string, now time.Time,
 	c := &known.Cluster
 	adopting := r.Kind == VM && c.State != Destroyed && c.Desired != WantDestroyed && c.Recovery.Allows(Adopt)
 	switch {
-	case known.Knows(r), Transient(c.State), c.State == Created, c.State == Expunge, !c.GC, adopting:
+	case known.Contains(r), Transient(c.State), c.State == Created, c.State == Expunge, !c.GC, adopting:
 		return OrphanLeave
 	case r.Created.IsZero() || now.Sub(r.Created) < grace:
 		return OrphanLeave
@@ -52,7 +52,7 @@ func DecideOrphan(r Resource, known *Record, installation string, now time.Time,
 
 // Knows reports a resource that is in the books: by id, or as the thing that an
 // open intent waits for. What an operator has forgotten is known too.
-func (b *Record) Knows(r Resource) bool {
+func (b *Record) Contains(r Resource) bool {
 	if r.Kind == VM && slices.ContainsFunc(b.Nodes, func(n Node) bool { return n.VMID == r.ID }) {
 		return true
 	}
@@ -69,36 +69,36 @@ func (b *Record) Knows(r Resource) bool {
 }
 
 // RowAct is what the collector does with a journal row of a cluster without a live run.
-type RowAct string
+type RowAction string
 
 // The acts.
 const (
-	RowLeave  RowAct = "leave"
-	RowSettle RowAct = "settle" // DecideMake with runLive false: it is an open intent or answer
-	RowUnmake RowAct = "unmake" // DecideUnmake: it is to go
+	RowLeave   RowAction = "leave"
+	RowResolve RowAction = "settle" // DecideMake with runLive false: it is an open intent or answer
+	RowDelete  RowAction = "unmake" // DecideUnmake: it is to go
 )
 
 // DecideRow says whether the collector works on a row of a cluster without a
 // live run now. In a transient state and in Expunge a run does that.
-func DecideRow(row *JournalRow, b *Record, now time.Time, grace time.Duration) RowAct {
+func DecideRow(row *JournalRow, b *Record, now time.Time, grace time.Duration) RowAction {
 	c := &b.Cluster
 	switch {
-	case !row.Phase.Open(), row.Origin == Given, !c.GC, row.NextAt.After(now):
+	case !row.Phase.Open(), row.Origin == OriginGiven, !c.GC, row.NextAt.After(now):
 		return RowLeave
 	case Transient(c.State), c.State == Created, c.State == Expunge:
 		return RowLeave
 	case row.Phase == Closing, row.Phase == Leaked, c.State == Destroyed:
-		return RowUnmake
+		return RowDelete
 	case row.Phase == Intent, row.Phase == Accepted:
-		return RowSettle
-	case row.Kind == VM && now.Sub(row.PresentAt) >= grace && !b.member(row):
-		return RowUnmake // its node was taken out of the cluster, and nobody came to close the row
+		return RowResolve
+	case row.Kind == VM && now.Sub(row.PresentAt) >= grace && !b.hasNode(row):
+		return RowDelete // its node was taken out of the cluster, and nobody came to close the row
 	}
 	return RowLeave
 }
 
 // member reports a row whose VM is a living node.
-func (b *Record) member(row *JournalRow) bool {
+func (b *Record) hasNode(row *JournalRow) bool {
 	return slices.ContainsFunc(b.Nodes, func(n Node) bool {
 		return n.Removed.IsZero() && (n.Key == row.Key || n.Name == row.Name || n.VMID != "" && n.VMID == row.ProviderID)
 	})
@@ -108,7 +108,7 @@ func (b *Record) member(row *JournalRow) bool {
 // next is planned, and after report attempts the row is Leaked. It reports
 // whether the row became Leaked just now. The collector never gives up: a
 // Leaked row is tried on.
-func Failed(row *JournalRow, err error, now time.Time, gc Backoff, report int) (leaked bool) {
+func RecordFailure(row *JournalRow, err error, now time.Time, gc Backoff, report int) (leaked bool) {
 	row.Attempts++
 	row.LastCode, row.LastError = fault.Of(err).Code, fault.Message(err)
 	if next := now.Add(gc.After(row.Attempts, row.Key)); next.After(row.NextAt) {

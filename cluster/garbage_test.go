@@ -11,41 +11,41 @@ func TestDecideOrphan(t *testing.T) {
 	const hour = time.Hour
 	for _, c := range []struct {
 		name string
-		do   func(s *stage, r *Resource)
-		want OrphanAct
+		do   func(s *fixture, r *Resource)
+		want OrphanAction
 	}{
-		{"older than the grace, with proof", func(*stage, *Resource) {}, OrphanClose},
-		{"younger", func(_ *stage, r *Resource) { r.Created = noon.Add(1 - hour) }, OrphanLeave},
-		{"of unknown age", func(_ *stage, r *Resource) { r.Created = time.Time{} }, OrphanLeave},
-		{"a name that we never gave", func(_ *stage, r *Resource) { r.Name = "mine" }, OrphanReport},
-		{"another installation's", func(_ *stage, r *Resource) { r.Tags[TagInstallation] = "other" }, OrphanLeave},
-		{"of a destroyed cluster", func(s *stage, _ *Resource) { s.c().State = Destroyed }, OrphanClose},
-		{"a run works on the cluster", func(s *stage, _ *Resource) { s.c().State = Scaling }, OrphanLeave},
-		{"gc is 0", func(s *stage, _ *Resource) { s.c().GC = false }, OrphanLeave},
-		{"it is a node", func(s *stage, r *Resource) { s.book.Nodes[1].VMID = r.ID }, OrphanLeave},
-		{"a row is open for it", func(s *stage, r *Resource) {
-			s.book.Journal = append(s.book.Journal, JournalRow{Kind: VM, Phase: Closing, ProviderID: r.ID})
+		{"older than the grace, with proof", func(*fixture, *Resource) {}, OrphanClose},
+		{"younger", func(_ *fixture, r *Resource) { r.Created = noon.Add(1 - hour) }, OrphanLeave},
+		{"of unknown age", func(_ *fixture, r *Resource) { r.Created = time.Time{} }, OrphanLeave},
+		{"a name that we never gave", func(_ *fixture, r *Resource) { r.Name = "mine" }, OrphanReport},
+		{"another installation's", func(_ *fixture, r *Resource) { r.Tags[TagInstallation] = "other" }, OrphanLeave},
+		{"of a destroyed cluster", func(s *fixture, _ *Resource) { s.c().State = Destroyed }, OrphanClose},
+		{"a run works on the cluster", func(s *fixture, _ *Resource) { s.c().State = Scaling }, OrphanLeave},
+		{"gc is 0", func(s *fixture, _ *Resource) { s.c().GC = false }, OrphanLeave},
+		{"it is a node", func(s *fixture, r *Resource) { s.record.Nodes[1].VMID = r.ID }, OrphanLeave},
+		{"a row is open for it", func(s *fixture, r *Resource) {
+			s.record.Journal = append(s.record.Journal, JournalRow{Kind: VM, Phase: Closing, ProviderID: r.ID})
 		}, OrphanLeave},
-		{"an intent waits for it", func(s *stage, r *Resource) {
-			s.book.Journal = append(s.book.Journal, JournalRow{Kind: VM, Phase: Intent, Name: r.Name})
+		{"an intent waits for it", func(s *fixture, r *Resource) {
+			s.record.Journal = append(s.record.Journal, JournalRow{Kind: VM, Phase: Intent, Name: r.Name})
 		}, OrphanLeave},
-		{"its row was closed too early", func(s *stage, r *Resource) {
-			s.book.Journal = append(s.book.Journal, JournalRow{Kind: VM, Phase: Gone, ProviderID: r.ID})
+		{"its row was closed too early", func(s *fixture, r *Resource) {
+			s.record.Journal = append(s.record.Journal, JournalRow{Kind: VM, Phase: Gone, ProviderID: r.ID})
 		}, OrphanClose},
-		{"an operator has forgotten it", func(s *stage, r *Resource) {
-			s.book.Journal = append(s.book.Journal, JournalRow{Kind: VM, Phase: Forgotten, ProviderID: r.ID})
+		{"an operator has forgotten it", func(s *fixture, r *Resource) {
+			s.record.Journal = append(s.record.Journal, JournalRow{Kind: VM, Phase: Forgotten, ProviderID: r.ID})
 		}, OrphanLeave},
-		{"it may be adopted", func(s *stage, _ *Resource) { s.c().Recovery = Recovery{Adopt} }, OrphanLeave},
-		{"nobody adopts for a cluster that goes", func(s *stage, _ *Resource) {
+		{"it may be adopted", func(s *fixture, _ *Resource) { s.c().Recovery = Recovery{Adopt} }, OrphanLeave},
+		{"nobody adopts for a cluster that goes", func(s *fixture, _ *Resource) {
 			s.c().Recovery, s.c().State = Recovery{Adopt}, Destroyed
 		}, OrphanClose},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newStage(Running)
+			s := newFixture(Running)
 			r := Resource{Kind: VM, ID: "x", Name: NodeName(s.c(), Worker, 8), Created: noon.Add(-hour),
 				Tags: map[string]string{TagInstallation: "inst", TagCluster: s.c().UUID, TagKey: "k"}}
 			c.do(s, &r)
-			if got := DecideOrphan(r, &s.book, "inst", noon, hour); got != c.want {
+			if got := DecideOrphan(r, &s.record, "inst", noon, hour); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
@@ -54,8 +54,8 @@ func TestDecideOrphan(t *testing.T) {
 
 // A restored database knows less than there is: what it does not know lives on.
 func TestARestoredDatabaseKillsNothing(t *testing.T) {
-	s := newStage(Running)
-	for _, r := range s.seen.Resources {
+	s := newFixture(Running)
+	for _, r := range s.observed.Resources {
 		if got := DecideOrphan(r, nil, "inst", noon.Add(1000*time.Hour), time.Hour); got != OrphanReport {
 			t.Errorf("%s: %s", r.Name, got)
 		}
@@ -67,33 +67,33 @@ func TestDecideRow(t *testing.T) {
 		name  string
 		state machine.State
 		row   JournalRow
-		do    func(s *stage)
-		want  RowAct
+		do    func(s *fixture)
+		want  RowAction
 	}{
-		{"an open intent is settled", Running, JournalRow{Phase: Intent}, nil, RowSettle},
-		{"an answer is settled", Alert, JournalRow{Phase: Accepted}, nil, RowSettle},
-		{"closing goes on", Stopped, JournalRow{Phase: Closing}, nil, RowUnmake},
-		{"leaked goes on", Running, JournalRow{Phase: Leaked}, nil, RowUnmake},
+		{"an open intent is settled", Running, JournalRow{Phase: Intent}, nil, RowResolve},
+		{"an answer is settled", Alert, JournalRow{Phase: Accepted}, nil, RowResolve},
+		{"closing goes on", Stopped, JournalRow{Phase: Closing}, nil, RowDelete},
+		{"leaked goes on", Running, JournalRow{Phase: Leaked}, nil, RowDelete},
 		{"not before its time", Running, JournalRow{Phase: Closing, NextAt: noon.Add(1)}, nil, RowLeave},
-		{"at its time", Running, JournalRow{Phase: Closing, NextAt: noon}, nil, RowUnmake},
+		{"at its time", Running, JournalRow{Phase: Closing, NextAt: noon}, nil, RowDelete},
 		{"a run works there", Recovering, JournalRow{Phase: Closing}, nil, RowLeave},
 		{"the delete run does that", Expunge, JournalRow{Phase: Closing}, nil, RowLeave},
 		{"not started yet", Created, JournalRow{Phase: Intent}, nil, RowLeave},
-		{"gc is 0", Running, JournalRow{Phase: Closing}, func(s *stage) { s.c().GC = false }, RowLeave},
-		{"given", Running, JournalRow{Phase: Closing, Origin: Given}, nil, RowLeave},
+		{"gc is 0", Running, JournalRow{Phase: Closing}, func(s *fixture) { s.c().GC = false }, RowLeave},
+		{"given", Running, JournalRow{Phase: Closing, Origin: OriginGiven}, nil, RowLeave},
 		{"gone", Running, JournalRow{Phase: Gone}, nil, RowLeave},
-		{"open though destroyed", Destroyed, JournalRow{Phase: Present}, nil, RowUnmake},
+		{"open though destroyed", Destroyed, JournalRow{Phase: Present}, nil, RowDelete},
 		{"a network stays", Running, JournalRow{Kind: Network, Phase: Present}, nil, RowLeave},
-		{"a VM whose node was taken out", Running, JournalRow{Kind: VM, Name: "old", Key: "old", ProviderID: "old", Phase: Present}, nil, RowUnmake},
+		{"a VM whose node was taken out", Running, JournalRow{Kind: VM, Name: "old", Key: "old", ProviderID: "old", Phase: Present}, nil, RowDelete},
 		{"but not at once", Running, JournalRow{Kind: VM, Name: "old", Key: "old", Phase: Present, PresentAt: noon}, nil, RowLeave},
 		{"a node's VM", Running, JournalRow{Kind: VM, Name: "x", Key: "x", ProviderID: "vm-worker1", Phase: Present}, nil, RowLeave},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newStage(c.state)
+			s := newFixture(c.state)
 			if c.do != nil {
 				c.do(s)
 			}
-			if got := DecideRow(&c.row, &s.book, noon, time.Hour); got != c.want {
+			if got := DecideRow(&c.row, &s.record, noon, time.Hour); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
@@ -104,7 +104,7 @@ func TestFailedLeaksAfterFiveAttempts(t *testing.T) {
 	j := row(Closing)
 	last := noon
 	for i := 1; i <= 12; i++ {
-		leaked := Failed(j, ResourceInUse.Errorf("still used"), noon, GCBackoff, 5)
+		leaked := RecordFailure(j, ResourceInUse.Errorf("still used"), noon, GCBackoff, 5)
 		if leaked != (i == 5) || (j.Phase == Leaked) != (i >= 5) || j.Attempts != i {
 			t.Fatalf("attempt %d: leaked %t, %s", i, leaked, j.Phase)
 		}
@@ -118,7 +118,7 @@ func TestFailedLeaksAfterFiveAttempts(t *testing.T) {
 	}
 	making := row(Intent)
 	for range 9 {
-		if Failed(making, ProviderRefused.Errorf("no"), noon, GCBackoff, 5) {
+		if RecordFailure(making, ProviderRefused.Errorf("no"), noon, GCBackoff, 5) {
 			t.Fatal("what was never there is no leak")
 		}
 	}

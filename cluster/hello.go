@@ -6,7 +6,7 @@ import (
 )
 
 // Hello is what a node says of itself when it calls home.
-type Hello struct {
+type Heartbeat struct {
 	Cluster  string          `json:"cluster"`
 	Node     string          `json:"node"` // its name
 	Identity string          `json:"identity"`
@@ -23,7 +23,7 @@ type Hello struct {
 }
 
 // HelloAnswer is what a node is told.
-type HelloAnswer struct {
+type HeartbeatAnswer struct {
 	Credential string        `json:"credential,omitempty"` // once: for the hellos that follow
 	Every      time.Duration `json:"every"`                // nanoseconds between hellos
 	Drain      bool          `json:"drain,omitempty"`      // it is to be removed or stopped

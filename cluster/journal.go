@@ -26,32 +26,32 @@ func LookupOf(r Resource, err error) Lookup {
 	}
 }
 
-func (l Lookup) asked() bool { return l.Found != nil || l.Gone || l.Open || l.Err != nil }
+func (l Lookup) answered() bool { return l.Found != nil || l.Gone || l.Open || l.Err != nil }
 
 // JournalAct is the next thing to do for a row.
-type JournalAct string
+type JournalAction string
 
 // The acts.
 const (
-	LookFirst  JournalAct = "look"          // ask the provider (Find; Get if the id is known), then decide again
-	SendCreate JournalAct = "create"        // send the create call, with the same key, name and call id
-	TakeIDs    JournalAct = "take"          // store id and identity of what was found, as Accepted; then decide again
-	FollowJob  JournalAct = "follow"        // poll the job
-	Confirm    JournalAct = "present"       // save it as Present
-	MarkClose  JournalAct = "close"         // save it as Closing, then decide again
-	SendDelete JournalAct = "delete"        // call Destroy
-	MarkGone   JournalAct = "gone"          // save it as Gone: proven
-	NeverMade  JournalAct = "never_created" // save it as NeverCreated: no delete call
-	TryLater   JournalAct = "later"         // change nothing
-	LeaveIt    JournalAct = "leave"         // save it as Given: it belongs to another resource and goes with it
-	Lost       JournalAct = "lost"          // it was there and is gone: save it as Gone; another one needs a new row
-	Nothing    JournalAct = "nothing"       // it is as it should be, or not ours to touch
+	LookUpFirst      JournalAction = "look"          // ask the provider (Find; Get if the id is known), then decide again
+	SendCreate       JournalAction = "create"        // send the create call, with the same key, name and call id
+	StoreIDs         JournalAction = "take"          // store id and identity of what was found, as Accepted; then decide again
+	FollowJob        JournalAction = "follow"        // poll the job
+	Confirm          JournalAction = "present"       // save it as Present
+	MarkClosing      JournalAction = "close"         // save it as Closing, then decide again
+	SendDelete       JournalAction = "delete"        // call Destroy
+	MarkGone         JournalAction = "gone"          // save it as Gone: proven
+	MarkNeverCreated JournalAction = "never_created" // save it as NeverCreated: no delete call
+	TryLater         JournalAction = "later"         // change nothing
+	MarkGiven        JournalAction = "leave"         // save it as Given: it belongs to another resource and goes with it
+	Lost             JournalAction = "lost"          // it was there and is gone: save it as Gone; another one needs a new row
+	NoAction         JournalAction = "nothing"       // it is as it should be, or not ours to touch
 )
 
 // LeaveToNetwork enters a source NAT address as one that belongs to its network:
 // nobody can release it, and it ends with the network.
 func (r *JournalRow) LeaveToNetwork(now time.Time) {
-	r.Origin, r.Phase, r.ClosingAt, r.JobID, r.LastCode, r.LastError, r.NextAt = Given, Present, time.Time{}, "", "", "", time.Time{}
+	r.Origin, r.Phase, r.ClosingAt, r.JobID, r.LastCode, r.LastError, r.NextAt = OriginGiven, Present, time.Time{}, "", "", "", time.Time{}
 	if r.PresentAt.IsZero() {
 		r.PresentAt = now
 	}
@@ -60,27 +60,27 @@ func (r *JournalRow) LeaveToNetwork(now time.Time) {
 // DecideMake says what a row that is to be there needs next. settle: from
 // intent until a lookup that finds nothing is believed. runLive: the run that
 // wants it works.
-func DecideMake(row *JournalRow, l Lookup, now time.Time, settle time.Duration, runLive bool) JournalAct {
+func DecideCreate(row *JournalRow, l Lookup, now time.Time, settle time.Duration, runLive bool) JournalAction {
 	settled := now.Sub(row.IntentAt) >= settle
 	switch {
 	case !row.Phase.Open():
 		return Lost
 	case l.Err != nil, row.Phase == Closing, row.Phase == Leaked:
 		return TryLater // one that closes is unmade first
-	case row.Phase == Present && !l.asked():
-		return Nothing
-	case l.Open, row.JobID != "" && !l.asked():
+	case row.Phase == Present && !l.answered():
+		return NoAction
+	case l.Open, row.JobID != "" && !l.answered():
 		return FollowJob
-	case !l.asked():
-		return LookFirst
-	case another(row, l):
+	case !l.answered():
+		return LookUpFirst
+	case otherResource(row, l):
 		return Lost
 	case l.Found != nil && row.Phase == Intent:
-		return TakeIDs
+		return StoreIDs
 	case l.Found != nil && row.Phase == Accepted:
 		return Confirm
 	case l.Found != nil:
-		return Nothing
+		return NoAction
 	case row.Phase == Present:
 		return Lost
 	case !settled:
@@ -90,30 +90,30 @@ func DecideMake(row *JournalRow, l Lookup, now time.Time, settle time.Duration, 
 	case runLive:
 		return SendCreate
 	default:
-		return NeverMade
+		return MarkNeverCreated
 	}
 }
 
 // DecideUnmake says what a row that is not to be there needs next. A call is
 // only sent for what was looked up before: the id may be another thing's now.
-func DecideUnmake(row *JournalRow, l Lookup, now time.Time, settle time.Duration) JournalAct {
+func DecideDelete(row *JournalRow, l Lookup, now time.Time, settle time.Duration) JournalAction {
 	switch {
-	case !row.Phase.Open(), row.Origin == Given:
-		return Nothing
+	case !row.Phase.Open(), row.Origin == OriginGiven:
+		return NoAction
 	case l.Err != nil:
 		return TryLater
-	case l.Open, row.JobID != "" && !l.asked():
+	case l.Open, row.JobID != "" && !l.answered():
 		return FollowJob // a call in flight is followed to its end
 	case row.ProviderID != "" && (row.Phase == Intent || row.Phase == Accepted || row.Phase == Present):
-		return MarkClose
-	case !l.asked():
-		return LookFirst
-	case another(row, l):
+		return MarkClosing
+	case !l.answered():
+		return LookUpFirst
+	case otherResource(row, l):
 		return MarkGone
 	case l.Found != nil && row.ProviderID == "":
-		return TakeIDs
+		return StoreIDs
 	case l.Found != nil && l.Found.SourceNAT:
-		return LeaveIt // a source NAT address cannot be released: its network takes it along
+		return MarkGiven // a source NAT address cannot be released: its network takes it along
 	case l.Found != nil:
 		return SendDelete
 	case row.ProviderID != "":
@@ -121,12 +121,12 @@ func DecideUnmake(row *JournalRow, l Lookup, now time.Time, settle time.Duration
 	case now.Sub(row.IntentAt) < settle:
 		return TryLater
 	default:
-		return NeverMade
+		return MarkNeverCreated
 	}
 }
 
 // another reports that what was found is not what the row speaks of.
-func another(row *JournalRow, l Lookup) bool {
+func otherResource(row *JournalRow, l Lookup) bool {
 	return l.Found != nil && row.ProviderID != "" && (l.Found.ID != row.ProviderID || row.Identity != "" && l.Found.Identity != row.Identity)
 }
 
@@ -136,7 +136,7 @@ func another(row *JournalRow, l Lookup) bool {
 // row and known may be nil. A given thing is never ours.
 func Ours(row *JournalRow, r Resource, installation string, known *Cluster) bool {
 	if row != nil && row.ProviderID != "" && row.ProviderID == r.ID && row.Kind == r.Kind {
-		if row.Origin == Given {
+		if row.Origin == OriginGiven {
 			return false
 		}
 		if row.Identity == r.Identity {

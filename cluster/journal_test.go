@@ -20,7 +20,7 @@ var (
 )
 
 func row(phase Phase, change ...func(*JournalRow)) *JournalRow {
-	r := &JournalRow{Kind: VM, Name: "n", Key: "k", Phase: phase, Origin: Made, IntentAt: noon}
+	r := &JournalRow{Kind: VM, Name: "n", Key: "k", Phase: phase, Origin: OriginCreated, IntentAt: noon}
 	if phase != Intent {
 		r.ProviderID, r.Identity = "v1", "i1"
 	}
@@ -31,7 +31,7 @@ func row(phase Phase, change ...func(*JournalRow)) *JournalRow {
 }
 
 func withJob(r *JournalRow)   { r.JobID = "j" }
-func isGiven(r *JournalRow)   { r.Origin = Given }
+func isGiven(r *JournalRow)   { r.Origin = OriginGiven }
 func withoutID(r *JournalRow) { r.ProviderID, r.Identity = "", "" }
 
 // The table of 2.2, for a row that is to be there.
@@ -42,36 +42,36 @@ func TestDecideMake(t *testing.T) {
 		l     Lookup
 		after time.Duration
 		live  bool
-		want  JournalAct
+		want  JournalAction
 	}{
-		{"intent, after a crash: look", row(Intent), nobody, 0, true, LookFirst},
+		{"intent, after a crash: look", row(Intent), nobody, 0, true, LookUpFirst},
 		{"intent, the job exists: follow it", row(Intent), jobOpen, 0, true, FollowJob},
 		{"intent, the job is known by its name", row(Intent, withJob), nobody, 0, true, FollowJob},
-		{"intent, the thing exists: take it", row(Intent), foundIt, 0, true, TakeIDs},
-		{"intent, the thing exists, the run is over: take it too", row(Intent), foundIt, 0, false, TakeIDs},
+		{"intent, the thing exists: take it", row(Intent), foundIt, 0, true, StoreIDs},
+		{"intent, the thing exists, the run is over: take it too", row(Intent), foundIt, 0, false, StoreIDs},
 		{"intent, nothing found, settled: call again", row(Intent), provenly, settle, true, SendCreate},
 		{"intent, nothing found, not settled", row(Intent), provenly, settle - 1, true, TryLater},
-		{"intent, nothing found, the run is over", row(Intent), provenly, settle, false, NeverMade},
+		{"intent, nothing found, the run is over", row(Intent), provenly, settle, false, MarkNeverCreated},
 		{"intent, nothing found, the run is over, not settled", row(Intent), provenly, settle - 1, false, TryLater},
 		{"any, the lookup failed", row(Intent), failed, time.Hour, true, TryLater},
 		{"accepted, the lookup failed", row(Accepted), failed, time.Hour, true, TryLater},
 		{"accepted, job open: poll", row(Accepted, withJob), nobody, 0, true, FollowJob},
 		{"accepted, the job is open still", row(Accepted), jobOpen, 0, true, FollowJob},
-		{"accepted: read it back", row(Accepted), nobody, 0, true, LookFirst},
+		{"accepted: read it back", row(Accepted), nobody, 0, true, LookUpFirst},
 		{"accepted, there", row(Accepted), foundIt, 0, true, Confirm},
 		{"accepted, not seen yet", row(Accepted), provenly, settle - 1, true, TryLater},
 		{"accepted, gone", row(Accepted), provenly, settle, true, Lost},
 		{"accepted, another thing has the id", row(Accepted), foundAlt, 0, true, Lost},
-		{"present", row(Present), nobody, 0, true, Nothing},
-		{"present, there", row(Present), foundIt, 0, true, Nothing},
+		{"present", row(Present), nobody, 0, true, NoAction},
+		{"present, there", row(Present), foundIt, 0, true, NoAction},
 		{"present, gone", row(Present), provenly, 0, true, Lost},
-		{"given", row(Present, isGiven), nobody, 0, true, Nothing},
+		{"given", row(Present, isGiven), nobody, 0, true, NoAction},
 		{"closing: not made while it goes", row(Closing), foundIt, 0, true, TryLater},
 		{"gone", row(Gone), nobody, 0, true, Lost},
 		{"never created", row(NeverCreated), nobody, 0, true, Lost},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := DecideMake(c.row, c.l, noon.Add(c.after), settle, c.live); got != c.want {
+			if got := DecideCreate(c.row, c.l, noon.Add(c.after), settle, c.live); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
@@ -85,34 +85,34 @@ func TestDecideUnmake(t *testing.T) {
 		row   *JournalRow
 		l     Lookup
 		after time.Duration
-		want  JournalAct
+		want  JournalAction
 	}{
-		{"intent: look", row(Intent), nobody, 0, LookFirst},
+		{"intent: look", row(Intent), nobody, 0, LookUpFirst},
 		{"intent, the job exists: followed to its end", row(Intent), jobOpen, 0, FollowJob},
-		{"intent, there: take its id first", row(Intent), foundIt, 0, TakeIDs},
-		{"intent, nothing, settled: no delete call", row(Intent), provenly, settle, NeverMade},
+		{"intent, there: take its id first", row(Intent), foundIt, 0, StoreIDs},
+		{"intent, nothing, settled: no delete call", row(Intent), provenly, settle, MarkNeverCreated},
 		{"intent, nothing, not settled", row(Intent), provenly, settle - 1, TryLater},
 		{"any, the lookup failed", row(Intent), failed, time.Hour, TryLater},
 		{"accepted, job open", row(Accepted, withJob), nobody, 0, FollowJob},
-		{"accepted, without id", row(Accepted, withoutID), foundIt, 0, TakeIDs},
-		{"accepted: written before the call", row(Accepted), nobody, 0, MarkClose},
-		{"present: written before the call", row(Present), foundIt, 0, MarkClose},
-		{"closing: looked up before the call", row(Closing), nobody, 0, LookFirst},
+		{"accepted, without id", row(Accepted, withoutID), foundIt, 0, StoreIDs},
+		{"accepted: written before the call", row(Accepted), nobody, 0, MarkClosing},
+		{"present: written before the call", row(Present), foundIt, 0, MarkClosing},
+		{"closing: looked up before the call", row(Closing), nobody, 0, LookUpFirst},
 		{"closing, job open: poll", row(Closing, withJob), nobody, 0, FollowJob},
 		{"closing, still there, no job: delete again", row(Closing), foundIt, 0, SendDelete},
 		{"closing, gone", row(Closing), provenly, 0, MarkGone},
 		{"closing, another thing has the id: it is not touched", row(Closing), foundAlt, 0, MarkGone},
 		{"closing, the lookup failed", row(Closing), failed, time.Hour, TryLater},
-		{"closing, without id, nothing there", row(Closing, withoutID), provenly, settle, NeverMade},
+		{"closing, without id, nothing there", row(Closing, withoutID), provenly, settle, MarkNeverCreated},
 		{"leaked is tried on", row(Leaked), foundIt, 0, SendDelete},
 		{"leaked, gone at last", row(Leaked), provenly, 0, MarkGone},
-		{"closing, a source NAT: its network takes it along", row(Closing), Lookup{Found: &Resource{Kind: Address, ID: "v1", Identity: "i1", SourceNAT: true}}, 0, LeaveIt},
-		{"given is never deleted", row(Present, isGiven), foundIt, 0, Nothing},
-		{"gone", row(Gone), foundIt, 0, Nothing},
-		{"forgotten", row(Forgotten), foundIt, 0, Nothing},
+		{"closing, a source NAT: its network takes it along", row(Closing), Lookup{Found: &Resource{Kind: Address, ID: "v1", Identity: "i1", SourceNAT: true}}, 0, MarkGiven},
+		{"given is never deleted", row(Present, isGiven), foundIt, 0, NoAction},
+		{"gone", row(Gone), foundIt, 0, NoAction},
+		{"forgotten", row(Forgotten), foundIt, 0, NoAction},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := DecideUnmake(c.row, c.l, noon.Add(c.after), settle); got != c.want {
+			if got := DecideDelete(c.row, c.l, noon.Add(c.after), settle); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
@@ -124,26 +124,26 @@ func TestDecideUnmake(t *testing.T) {
 func TestJournalNeverGuesses(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		j := &JournalRow{Phase: rapid.SampledFrom([]Phase{Intent, Accepted, Present, Closing, Gone, NeverCreated, Leaked, Forgotten}).Draw(r, "phase"),
-			Origin: rapid.SampledFrom([]Origin{Made, Adopted, Given}).Draw(r, "origin"), IntentAt: noon}
+			Origin: rapid.SampledFrom([]Origin{OriginCreated, OriginAdopted, OriginGiven}).Draw(r, "origin"), IntentAt: noon}
 		j.ProviderID = rapid.SampledFrom([]string{"", "v1"}).Draw(r, "id")
 		j.JobID = rapid.SampledFrom([]string{"", "j"}).Draw(r, "job")
 		l := rapid.SampledFrom([]Lookup{nobody, foundIt, foundAlt, provenly, failed, jobOpen}).Draw(r, "lookup")
 		now := noon.Add(time.Duration(rapid.Int64Range(0, int64(2*settle)).Draw(r, "after")))
 		live := rapid.Bool().Draw(r, "live")
-		made, unmade := DecideMake(j, l, now, settle, live), DecideUnmake(j, l, now, settle)
+		made, unmade := DecideCreate(j, l, now, settle, live), DecideDelete(j, l, now, settle)
 		if made == SendCreate && (j.Phase != Intent || !l.Gone || !live || now.Sub(noon) < settle) {
 			r.Fatalf("a create call for %+v, %+v", j, l)
 		}
-		if unmade == SendDelete && (l.Found == nil || j.ProviderID != l.Found.ID || j.Origin == Given) {
+		if unmade == SendDelete && (l.Found == nil || j.ProviderID != l.Found.ID || j.Origin == OriginGiven) {
 			r.Fatalf("a delete call for %+v, %+v", j, l)
 		}
-		if j.Origin == Given && unmade != Nothing {
+		if j.Origin == OriginGiven && unmade != NoAction {
 			r.Fatalf("a given thing: %s", unmade)
 		}
-		if (unmade == MarkGone || unmade == NeverMade || made == NeverMade) && !l.Gone && l.Found == nil {
+		if (unmade == MarkGone || unmade == MarkNeverCreated || made == MarkNeverCreated) && !l.Gone && l.Found == nil {
 			r.Fatalf("closed without proof: %s, %s", made, unmade)
 		}
-		if l.Err != nil && j.Phase.Open() && (made != TryLater || unmade != TryLater && j.Origin != Given) {
+		if l.Err != nil && j.Phase.Open() && (made != TryLater || unmade != TryLater && j.Origin != OriginGiven) {
 			r.Fatalf("a lookup that failed proves nothing: %s, %s", made, unmade)
 		}
 	})
@@ -152,7 +152,7 @@ func TestJournalNeverGuesses(t *testing.T) {
 // The proof of 7.2.
 func TestOurs(t *testing.T) {
 	known := &Cluster{UUID: "1f2e3d4c", Name: "blue"}
-	thing := func(change ...func(*Resource)) Resource {
+	existing := func(change ...func(*Resource)) Resource {
 		r := Resource{Kind: VM, ID: "v1", Identity: "i1", Name: NodeName(known, Worker, 1), Tags: map[string]string{TagInstallation: "inst", TagCluster: known.UUID}}
 		for _, c := range change {
 			c(&r)
@@ -167,18 +167,18 @@ func TestOurs(t *testing.T) {
 		known *Cluster
 		want  bool
 	}{
-		{"id and identity of our own answer", row(Present), thing(untagged), nil, true},
-		{"the identity differs", row(Present), thing(untagged, func(r *Resource) { r.Identity = "i2" }), nil, false},
-		{"the id differs", row(Present), thing(untagged, func(r *Resource) { r.ID = "v2" }), nil, false},
-		{"the kind differs", row(Present), thing(untagged, func(r *Resource) { r.Kind = Network }), nil, false},
-		{"a row without id proves nothing", row(Intent), thing(untagged, func(r *Resource) { r.ID, r.Identity = "", "" }), nil, false},
-		{"given", row(Present, isGiven), thing(), known, false},
-		{"tags, name and a known cluster", nil, thing(), known, true},
-		{"the cluster is unknown here", nil, thing(), nil, false},
-		{"another installation", nil, thing(func(r *Resource) { r.Tags[TagInstallation] = "other" }), known, false},
-		{"another cluster", nil, thing(func(r *Resource) { r.Tags[TagCluster] = "other" }), known, false},
-		{"a name that we never gave", nil, thing(func(r *Resource) { r.Name = "blue-worker1" }), known, false},
-		{"no tags", nil, thing(untagged), known, false},
+		{"id and identity of our own answer", row(Present), existing(untagged), nil, true},
+		{"the identity differs", row(Present), existing(untagged, func(r *Resource) { r.Identity = "i2" }), nil, false},
+		{"the id differs", row(Present), existing(untagged, func(r *Resource) { r.ID = "v2" }), nil, false},
+		{"the kind differs", row(Present), existing(untagged, func(r *Resource) { r.Kind = Network }), nil, false},
+		{"a row without id proves nothing", row(Intent), existing(untagged, func(r *Resource) { r.ID, r.Identity = "", "" }), nil, false},
+		{"given", row(Present, isGiven), existing(), known, false},
+		{"tags, name and a known cluster", nil, existing(), known, true},
+		{"the cluster is unknown here", nil, existing(), nil, false},
+		{"another installation", nil, existing(func(r *Resource) { r.Tags[TagInstallation] = "other" }), known, false},
+		{"another cluster", nil, existing(func(r *Resource) { r.Tags[TagCluster] = "other" }), known, false},
+		{"a name that we never gave", nil, existing(func(r *Resource) { r.Name = "blue-worker1" }), known, false},
+		{"no tags", nil, existing(untagged), known, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := Ours(c.row, c.r, "inst", c.known); got != c.want {

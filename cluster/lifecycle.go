@@ -30,34 +30,34 @@ const (
 var States = []machine.State{Created, Starting, Running, Stopping, Stopped, Scaling, Alert, Recovering, Expunging, Expunge, Destroyed}
 
 // Occurrence is what moves a cluster from state to state: the events of the lifecycle.
-type Occurrence string
+type LifecycleEvent string
 
 // The occurrences.
 const (
-	OnStart     Occurrence = "Start"
-	OnStop      Occurrence = "Stop"
-	OnScaleUp   Occurrence = "ScaleUp"
-	OnScaleDown Occurrence = "ScaleDown"
-	OnUpgrade   Occurrence = "Upgrade"
-	OnRecover   Occurrence = "Recover"
-	OnDelete    Occurrence = "Delete"
-	OnFaulty    Occurrence = "FaultyDetected"
-	OnSucceeded Occurrence = "OperationSucceeded"
-	OnFailed    Occurrence = "OperationFailed"
-	OnNotMade   Occurrence = "CreateFailed"
-	OnForget    Occurrence = "ForceForget"
+	OnStart        LifecycleEvent = "Start"
+	OnStop         LifecycleEvent = "Stop"
+	OnScaleUp      LifecycleEvent = "ScaleUp"
+	OnScaleDown    LifecycleEvent = "ScaleDown"
+	OnUpgrade      LifecycleEvent = "Upgrade"
+	OnRecover      LifecycleEvent = "Recover"
+	OnDelete       LifecycleEvent = "Delete"
+	OnFaulty       LifecycleEvent = "FaultyDetected"
+	OnSucceeded    LifecycleEvent = "OperationSucceeded"
+	OnFailed       LifecycleEvent = "OperationFailed"
+	OnCreateFailed LifecycleEvent = "CreateFailed"
+	OnForget       LifecycleEvent = "ForceForget"
 )
 
 // Occurrences are all of them.
-var Occurrences = []Occurrence{OnStart, OnStop, OnScaleUp, OnScaleDown, OnUpgrade, OnRecover, OnDelete, OnFaulty, OnSucceeded, OnFailed, OnNotMade, OnForget}
+var LifecycleEvents = []LifecycleEvent{OnStart, OnStop, OnScaleUp, OnScaleDown, OnUpgrade, OnRecover, OnDelete, OnFaulty, OnSucceeded, OnFailed, OnCreateFailed, OnForget}
 
 // Edge is a row of the lifecycle table.
 type Edge struct {
-	From  machine.State
-	Event Occurrence
-	To    machine.State
-	By    string // who fires it
-	Ours  bool   // Pawl's addition to the machine of 2016
+	From    machine.State
+	Event   LifecycleEvent
+	To      machine.State
+	FiredBy string // who fires it
+	Added   bool   // Pawl's addition to the machine of 2016
 }
 
 // Edges are the lifecycle: exactly these.
@@ -66,7 +66,7 @@ var Edges = []Edge{
 	{Created, OnDelete, Expunging, "delete, or collector (a create that never started in 10 min)", true},
 	{Starting, OnSucceeded, Running, "start run", false},
 	{Starting, OnFailed, Alert, "start run of a cluster that was Running before, or policy keep", false},
-	{Starting, OnNotMade, Expunging, "first start, policy rollback or lazy, or cancelled by delete", true},
+	{Starting, OnCreateFailed, Expunging, "first start, policy rollback or lazy, or cancelled by delete", true},
 	{Running, OnStop, Stopping, "stop; delete", false},
 	{Running, OnScaleUp, Scaling, "scale, autoscaler", false},
 	{Running, OnScaleDown, Scaling, "scale, autoscaler", false},
@@ -91,7 +91,7 @@ var Edges = []Edge{
 }
 
 // Next gives where an occurrence leads. STATE_REFUSED for every pair that is no edge.
-func Next(from machine.State, event Occurrence) (machine.State, error) {
+func Next(from machine.State, event LifecycleEvent) (machine.State, error) {
 	for _, e := range Edges {
 		if e.From == from && e.Event == event {
 			return e.To, nil
@@ -120,13 +120,13 @@ var FlowOf = map[machine.State]string{Starting: FlowStart, Stopping: FlowStop, S
 
 // RunInput is what a run of a cluster is told. Everything else it reads.
 type RunInput struct {
-	Cluster  string        `json:"cluster"` // uuid
-	Event    Occurrence    `json:"event"`
-	From     machine.State `json:"from"`
-	First    bool          `json:"first,omitempty"`    // the first start
-	Deleting bool          `json:"deleting,omitempty"` // a stop on the way to Destroyed: forced after 1 min
-	ByPolicy bool          `json:"byPolicy,omitempty"` // nobody asked: the recovery policy
-	Ask      *Ask          `json:"ask,omitempty"`
+	Cluster  string         `json:"cluster"` // uuid
+	Event    LifecycleEvent `json:"event"`
+	From     machine.State  `json:"from"`
+	First    bool           `json:"first,omitempty"`    // the first start
+	Deleting bool           `json:"deleting,omitempty"` // a stop on the way to Destroyed: forced after 1 min
+	ByPolicy bool           `json:"byPolicy,omitempty"` // nobody asked: the recovery policy
+	Request  *Request       `json:"ask,omitempty"`
 }
 
 // Subject names the runs of a cluster.
@@ -136,7 +136,7 @@ func Subject(uuid string) string { return SubjectKind + "/default/" + uuid }
 const SubjectKind = "cluster"
 
 // OfSubject finds the uuid of a run's subject; false if it is no cluster's.
-func OfSubject(subject string) (string, bool) {
+func FromSubject(subject string) (string, bool) {
 	uuid, ok := strings.CutPrefix(subject, SubjectKind+"/default/")
 	return uuid, ok && uuid != ""
 }
@@ -154,8 +154,8 @@ const (
 // has none. It reads its arguments only. Every occurrence it gives is an edge.
 //
 // OperationSucceeded is not among them: it is what the end of the run is.
-func Due(c *Cluster, run *machine.RunFacts, now time.Time) Occurrence {
-	gone, failed := c.Desired == WantDestroyed, failedRun(run)
+func DueEvent(c *Cluster, run *machine.RunFacts, now time.Time) LifecycleEvent {
+	gone, failed := c.Desired == WantDestroyed, runFailed(run)
 	switch c.State {
 	case Created:
 		switch {
@@ -166,8 +166,8 @@ func Due(c *Cluster, run *machine.RunFacts, now time.Time) Occurrence {
 		}
 	case Starting:
 		switch {
-		case !c.Started && (gone || failed && c.OnFailure != KeepHalf):
-			return OnNotMade
+		case !c.Started && (gone || failed && c.OnFailure != KeepPartial):
+			return OnCreateFailed
 		case gone, failed:
 			return OnFailed
 		}
@@ -186,7 +186,7 @@ func Due(c *Cluster, run *machine.RunFacts, now time.Time) Occurrence {
 		case c.Alarm:
 			return OnFaulty
 		}
-		return scaling(c)
+		return scalingEvent(c)
 	case Stopped:
 		switch {
 		case gone:
@@ -197,45 +197,45 @@ func Due(c *Cluster, run *machine.RunFacts, now time.Time) Occurrence {
 			return OnFaulty
 		}
 	case Alert:
-		return alert(c, now)
+		return alertEvent(c, now)
 	case Expunge:
 		switch {
 		case c.Forget:
 			return OnForget
-		case c.Ask != nil && c.Ask.Kind == AskDelete, c.GC && !c.GCNext.IsZero() && !now.Before(c.GCNext):
+		case c.Request != nil && c.Request.Kind == RequestDelete, c.GC && !c.GCNext.IsZero() && !now.Before(c.GCNext):
 			return OnDelete
 		}
 	}
 	return ""
 }
 
-func scaling(c *Cluster) Occurrence {
+func scalingEvent(c *Cluster) LifecycleEvent {
 	switch {
-	case c.Ask == nil:
+	case c.Request == nil:
 		return ""
-	case c.Ask.Kind == AskUpgrade:
+	case c.Request.Kind == RequestUpgrade:
 		return OnUpgrade
-	case c.Ask.Kind == AskScale && (len(c.Ask.Victims) > 0 || c.NodeCount < c.Ask.Before):
+	case c.Request.Kind == RequestScale && (len(c.Request.Victims) > 0 || c.NodeCount < c.Request.PreviousCount):
 		return OnScaleDown
-	case c.Ask.Kind == AskScale:
+	case c.Request.Kind == RequestScale:
 		return OnScaleUp
 	}
 	return ""
 }
 
 // alert is the way out of Alert: what was asked, else what the policy allows now.
-func alert(c *Cluster, now time.Time) Occurrence {
-	asked := c.Ask != nil
+func alertEvent(c *Cluster, now time.Time) LifecycleEvent {
+	requested := c.Request != nil
 	tried := !c.RecoverNext.IsZero() && !now.Before(c.RecoverNext)
 	switch c.Desired {
 	case WantDestroyed:
 		return OnDelete
 	case WantStopped:
-		if asked && c.Ask.Kind == AskStop || tried {
+		if requested && c.Request.Kind == RequestStop || tried {
 			return OnStop
 		}
 	case WantRunning:
-		if asked && slices.Contains([]AskKind{AskRecover, AskStart, AskScale, AskUpgrade}, c.Ask.Kind) || tried {
+		if requested && slices.Contains([]RequestKind{RequestRecover, RequestStart, RequestScale, RequestUpgrade}, c.Request.Kind) || tried {
 			return OnRecover
 		}
 	}
@@ -244,7 +244,7 @@ func alert(c *Cluster, now time.Time) Occurrence {
 
 // failedRun reports a run that will not end well: it stopped at a fault, or
 // somebody cancelled it. A run that a person paused keeps its state.
-func failedRun(run *machine.RunFacts) bool {
+func runFailed(run *machine.RunFacts) bool {
 	if run == nil {
 		return false
 	}

@@ -15,9 +15,9 @@ import (
 
 // The table of 5.1, written a second time: rows are states, columns events.
 // Every pair that is not here is refused.
-var allowed = map[machine.State]map[Occurrence]machine.State{
+var allowed = map[machine.State]map[LifecycleEvent]machine.State{
 	Created:    {OnStart: Starting, OnDelete: Expunging},
-	Starting:   {OnSucceeded: Running, OnFailed: Alert, OnNotMade: Expunging},
+	Starting:   {OnSucceeded: Running, OnFailed: Alert, OnCreateFailed: Expunging},
 	Running:    {OnStop: Stopping, OnScaleUp: Scaling, OnScaleDown: Scaling, OnUpgrade: Scaling, OnFaulty: Alert},
 	Stopping:   {OnSucceeded: Stopped, OnFailed: Alert},
 	Stopped:    {OnStart: Starting, OnFaulty: Alert, OnDelete: Expunging},
@@ -32,7 +32,7 @@ var allowed = map[machine.State]map[Occurrence]machine.State{
 func TestEveryPairIsAllowedOrRefused(t *testing.T) {
 	pairs := 0
 	for _, from := range States {
-		for _, event := range Occurrences {
+		for _, event := range LifecycleEvents {
 			pairs++
 			want, ok := allowed[from][event]
 			to, err := Next(from, event)
@@ -52,7 +52,7 @@ func TestEveryPairIsAllowedOrRefused(t *testing.T) {
 func TestAdditionsToTheMachineOf2016(t *testing.T) {
 	var ours []string
 	for _, e := range Edges {
-		if e.Ours {
+		if e.Added {
 			ours = append(ours, fmt.Sprint(e.From, " ", e.Event))
 		}
 	}
@@ -86,10 +86,12 @@ var (
 // Desired state, delete and cancel (5.2), and what else fires an event.
 func TestDue(t *testing.T) {
 	type change func(*Cluster)
-	ask := func(kind AskKind) change { return func(c *Cluster) { c.Ask = &Ask{Kind: kind, Before: 3} } }
+	request := func(kind RequestKind) change {
+		return func(c *Cluster) { c.Request = &Request{Kind: kind, PreviousCount: 3} }
+	}
 	want := func(d Desired) change { return func(c *Cluster) { c.Desired = d } }
 	started := func(c *Cluster) { c.Started = true }
-	keep := func(c *Cluster) { c.OnFailure = KeepHalf }
+	keep := func(c *Cluster) { c.OnFailure = KeepPartial }
 	alarm := func(c *Cluster) { c.Alarm = true }
 	size := func(n int) change { return func(c *Cluster) { c.NodeCount = n } }
 	try := func(at time.Time) change { return func(c *Cluster) { c.RecoverNext = at } }
@@ -102,7 +104,7 @@ func TestDue(t *testing.T) {
 		state   machine.State
 		run     *machine.RunFacts
 		changes []change
-		want    Occurrence
+		want    LifecycleEvent
 	}{
 		{"a create starts", Created, nil, nil, OnStart},
 		{"a create that never started is collected", Created, nil, []change{age(10 * time.Minute)}, OnDelete},
@@ -111,13 +113,13 @@ func TestDue(t *testing.T) {
 
 		{"a first start goes on", Starting, working, nil, ""},
 		{"a first start without its run yet", Starting, nil, nil, ""},
-		{"a first start that fails", Starting, faulted, nil, OnNotMade},
+		{"a first start that fails", Starting, faulted, nil, OnCreateFailed},
 		{"a first start that fails, policy keep", Starting, faulted, []change{keep}, OnFailed},
-		{"a first start that is cancelled by a person", Starting, cancelled, nil, OnNotMade},
+		{"a first start that is cancelled by a person", Starting, cancelled, nil, OnCreateFailed},
 		{"a first start that a person paused", Starting, byPerson, nil, ""},
-		{"delete cancels a first start", Starting, working, []change{want(WantDestroyed)}, OnNotMade},
-		{"delete cancels a first start, policy keep", Starting, working, []change{want(WantDestroyed), keep}, OnNotMade},
-		{"delete of a first start that a person paused", Starting, byPerson, []change{want(WantDestroyed)}, OnNotMade},
+		{"delete cancels a first start", Starting, working, []change{want(WantDestroyed)}, OnCreateFailed},
+		{"delete cancels a first start, policy keep", Starting, working, []change{want(WantDestroyed), keep}, OnCreateFailed},
+		{"delete of a first start that a person paused", Starting, byPerson, []change{want(WantDestroyed)}, OnCreateFailed},
 		{"a later start that fails", Starting, faulted, []change{started}, OnFailed},
 		{"delete cancels a later start", Starting, working, []change{started, want(WantDestroyed)}, OnFailed},
 		{"the success of a run is no condition", Starting, succeeded, nil, ""},
@@ -127,12 +129,15 @@ func TestDue(t *testing.T) {
 		{"delete of a running one stops first", Running, nil, []change{want(WantDestroyed)}, OnStop},
 		{"alarm", Running, nil, []change{alarm}, OnFaulty},
 		{"stop before alarm", Running, nil, []change{alarm, want(WantStopped)}, OnStop},
-		{"scale up", Running, nil, []change{ask(AskScale), size(5)}, OnScaleUp},
-		{"scale to the same size corrects", Running, nil, []change{ask(AskScale), size(3)}, OnScaleUp},
-		{"scale down", Running, nil, []change{ask(AskScale), size(2)}, OnScaleDown},
-		{"victims named", Running, nil, []change{func(c *Cluster) { c.Ask = &Ask{Kind: AskScale, Victims: []string{"a"}, Before: 3}; c.NodeCount = 3 }}, OnScaleDown},
-		{"upgrade", Running, nil, []change{ask(AskUpgrade)}, OnUpgrade},
-		{"start of a running one is nothing", Running, nil, []change{ask(AskStart)}, ""},
+		{"scale up", Running, nil, []change{request(RequestScale), size(5)}, OnScaleUp},
+		{"scale to the same size corrects", Running, nil, []change{request(RequestScale), size(3)}, OnScaleUp},
+		{"scale down", Running, nil, []change{request(RequestScale), size(2)}, OnScaleDown},
+		{"victims named", Running, nil, []change{func(c *Cluster) {
+			c.Request = &Request{Kind: RequestScale, Victims: []string{"a"}, PreviousCount: 3}
+			c.NodeCount = 3
+		}}, OnScaleDown},
+		{"upgrade", Running, nil, []change{request(RequestUpgrade)}, OnUpgrade},
+		{"start of a running one is nothing", Running, nil, []change{request(RequestStart)}, ""},
 
 		{"stopping is let end", Stopping, working, []change{want(WantDestroyed)}, ""},
 		{"a stop that fails", Stopping, faulted, nil, OnFailed},
@@ -151,12 +156,12 @@ func TestDue(t *testing.T) {
 		{"delete cancels recovering", Recovering, working, []change{started, want(WantDestroyed)}, OnFailed},
 
 		{"alert waits", Alert, nil, nil, ""},
-		{"alert, recover asked", Alert, nil, []change{ask(AskRecover)}, OnRecover},
-		{"alert, start asked", Alert, nil, []change{ask(AskStart)}, OnRecover},
-		{"alert, scale asked", Alert, nil, []change{ask(AskScale)}, OnRecover},
+		{"alert, recover asked", Alert, nil, []change{request(RequestRecover)}, OnRecover},
+		{"alert, start asked", Alert, nil, []change{request(RequestStart)}, OnRecover},
+		{"alert, scale asked", Alert, nil, []change{request(RequestScale)}, OnRecover},
 		{"alert, the policy's next try is due", Alert, nil, []change{try(noon)}, OnRecover},
 		{"alert, the policy's next try is later", Alert, nil, []change{try(noon.Add(1))}, ""},
-		{"alert, stop asked", Alert, nil, []change{want(WantStopped), ask(AskStop)}, OnStop},
+		{"alert, stop asked", Alert, nil, []change{want(WantStopped), request(RequestStop)}, OnStop},
 		{"alert, stopped desired, the next try is due", Alert, nil, []change{want(WantStopped), try(noon)}, OnStop},
 		{"alert, stopped desired", Alert, nil, []change{want(WantStopped)}, ""},
 		{"alert, destroyed desired", Alert, nil, []change{want(WantDestroyed)}, OnDelete},
@@ -167,8 +172,8 @@ func TestDue(t *testing.T) {
 		{"expunge, the collector's time", Expunge, nil, []change{collect(true, noon)}, OnDelete},
 		{"expunge, gc is 0", Expunge, nil, []change{collect(false, noon)}, ""},
 		{"expunge, no time yet", Expunge, nil, []change{collect(true, time.Time{})}, ""},
-		{"expunge, delete asked, gc is 0", Expunge, nil, []change{collect(false, time.Time{}), ask(AskDelete)}, OnDelete},
-		{"expunge, forced out", Expunge, nil, []change{forget, ask(AskDelete)}, OnForget},
+		{"expunge, delete asked, gc is 0", Expunge, nil, []change{collect(false, time.Time{}), request(RequestDelete)}, OnDelete},
+		{"expunge, forced out", Expunge, nil, []change{forget, request(RequestDelete)}, OnForget},
 		{"destroyed", Destroyed, nil, []change{want(WantRunning), alarm, forget, try(noon)}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -176,7 +181,7 @@ func TestDue(t *testing.T) {
 			for _, change := range c.changes {
 				change(cluster)
 			}
-			if got := Due(cluster, c.run, noon); got != c.want {
+			if got := DueEvent(cluster, c.run, noon); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
@@ -190,7 +195,7 @@ func TestDueIsAlwaysAnEdge(t *testing.T) {
 		c := anyCluster(r)
 		run := rapid.SampledFrom([]*machine.RunFacts{nil, working, faulted, byPerson, cancelled, succeeded}).Draw(r, "run")
 		before := *c
-		event := Due(c, run, noon)
+		event := DueEvent(c, run, noon)
 		if event == "" {
 			return
 		}
@@ -220,7 +225,7 @@ func TestDestroyedIsReachedWhateverFails(t *testing.T) {
 			if steps < 10 && rapid.Bool().Draw(r, "fails") {
 				run = faulted
 			}
-			event := Due(c, run, now)
+			event := DueEvent(c, run, now)
 			if event == "" && Transient(c.State) {
 				event = OnSucceeded
 			}
@@ -241,13 +246,13 @@ func anyCluster(r *rapid.T) *Cluster {
 	c := &Cluster{
 		UUID: "1f2e3d4c-0000-4000-8000-000000000000", State: rapid.SampledFrom(States).Draw(r, "state"),
 		Desired:   rapid.SampledFrom([]Desired{WantRunning, WantStopped, WantDestroyed}).Draw(r, "desired"),
-		OnFailure: rapid.SampledFrom([]OnFailure{"", Rollback, Lazy, KeepHalf}).Draw(r, "policy"),
+		OnFailure: rapid.SampledFrom([]OnFailure{"", Rollback, Lazy, KeepPartial}).Draw(r, "policy"),
 		Started:   rapid.Bool().Draw(r, "started"), Alarm: rapid.Bool().Draw(r, "alarm"), Forget: rapid.Bool().Draw(r, "forget"), GC: rapid.Bool().Draw(r, "gc"),
 		Created: at.Draw(r, "created"), GCNext: at.Draw(r, "gcNext"), RecoverNext: at.Draw(r, "recoverNext"),
 		NodeCount: rapid.IntRange(1, 5).Draw(r, "size"),
 	}
-	if kind := rapid.SampledFrom([]AskKind{"", AskScale, AskUpgrade, AskRecover, AskStart, AskStop, AskDelete}).Draw(r, "ask"); kind != "" {
-		c.Ask = &Ask{Kind: kind, Before: rapid.IntRange(1, 5).Draw(r, "before")}
+	if kind := rapid.SampledFrom([]RequestKind{"", RequestScale, RequestUpgrade, RequestRecover, RequestStart, RequestStop, RequestDelete}).Draw(r, "ask"); kind != "" {
+		c.Request = &Request{Kind: kind, PreviousCount: rapid.IntRange(1, 5).Draw(r, "before")}
 	}
 	return c
 }
@@ -256,7 +261,7 @@ func TestEnter(t *testing.T) {
 	why := Reason{Code: CapacityExhausted.Code, Text: "full"}
 	faulty := []Finding{{Type: NotReady, Resource: "b"}, {Type: Missing, Resource: "a", Alarm: true, Evidence: "it is gone"}}
 	base := Cluster{UUID: "u", Findings: faulty, Alarm: true, SuspectSince: noon, RecoverNext: noon, RecoverTries: 2, GCNext: noon, Reason: Reason{Code: "OLD"}}
-	enter := func(event Occurrence, to machine.State) Cluster {
+	enter := func(event LifecycleEvent, to machine.State) Cluster {
 		c := base
 		Enter(&c, event, to, why, noon, GCBackoff)
 		if c.State != to || !c.StateSince.Equal(noon) || !c.RecoverNext.IsZero() {
@@ -275,7 +280,7 @@ func TestEnter(t *testing.T) {
 	if c = enter(OnFailed, Alert); c.Reason != why {
 		t.Errorf("a failed run: %+v", c.Reason)
 	}
-	if c = enter(OnNotMade, Expunging); c.Reason != why {
+	if c = enter(OnCreateFailed, Expunging); c.Reason != why {
 		t.Errorf("a failed create: %+v", c.Reason)
 	}
 	if c = enter(OnSucceeded, Destroyed); c.Reason != why || !c.Removed.Equal(noon) {
@@ -293,7 +298,7 @@ func TestEnter(t *testing.T) {
 }
 
 func TestDrawing(t *testing.T) {
-	drawing, table := Drawing(Scaling), EdgeTable()
+	drawing, table := Diagram(Scaling), EdgeTable()
 	for _, e := range Edges {
 		if !strings.Contains(drawing, fmt.Sprintf("    %s --> %s: %s\n", e.From, e.To, e.Event)) {
 			t.Errorf("the drawing lacks %s on %s", e.From, e.Event)
@@ -305,7 +310,7 @@ func TestDrawing(t *testing.T) {
 	if strings.Count(drawing, " --> ") != len(Edges)+2 || strings.Count(table, "\n") != len(Edges)+2 {
 		t.Errorf("more than the edges:\n%s\n%s", drawing, table)
 	}
-	if !strings.Contains(drawing, "class Scaling here") || strings.Contains(Drawing(""), "here") {
+	if !strings.Contains(drawing, "class Scaling here") || strings.Contains(Diagram(""), "here") {
 		t.Error("the present state is not the one that is lit")
 	}
 }

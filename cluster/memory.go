@@ -13,19 +13,19 @@ import (
 // Memory is a Ledger that forgets at the end of the process. What goes in and
 // out is copied. It may be used by several goroutines.
 type Memory struct {
-	mu      sync.Mutex
-	shelves map[int64]*shelf
-	uuids   map[string]int64
-	jobs    []*Job // in order of arrival
-	events  []*Event
-	notices []Notice
-	ids     int64 // of clusters, nodes and rows
-	seq     int64 // of events
-	floor   int64 // of the newest event that was removed
+	mu       sync.Mutex
+	clusters map[int64]*clusterData
+	uuids    map[string]int64
+	jobs     []*Job // in order of arrival
+	events   []*Event
+	notices  []Notice
+	ids      int64 // of clusters, nodes and rows
+	seq      int64 // of events
+	floor    int64 // of the newest event that was removed
 }
 
 // shelf is what belongs to one cluster. Rows stay in order of their ids.
-type shelf struct {
+type clusterData struct {
 	cluster *Cluster
 	nodes   []*Node
 	journal []*JournalRow
@@ -36,7 +36,7 @@ var _ Store = (*Memory)(nil)
 
 // NewMemory makes an empty ledger.
 func NewMemory() *Memory {
-	return &Memory{shelves: map[int64]*shelf{}, uuids: map[string]int64{}}
+	return &Memory{clusters: map[int64]*clusterData{}, uuids: map[string]int64{}}
 }
 
 // Commit implements Books.
@@ -46,7 +46,7 @@ func (m *Memory) Commit(ctx context.Context, c *Change) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s, err := m.admit(c)
+	s, err := m.check(c)
 	if err != nil {
 		return err
 	}
@@ -56,8 +56,8 @@ func (m *Memory) Commit(ctx context.Context, c *Change) error {
 
 // admit refuses a change before anything of it is stored. It gives the shelf of
 // its cluster: an empty one for a new cluster, nil if it names none.
-func (m *Memory) admit(c *Change) (*shelf, error) {
-	s, err := m.shelfOf(c)
+func (m *Memory) check(c *Change) (*clusterData, error) {
+	s, err := m.targetOf(c)
 	if err != nil {
 		return nil, err
 	}
@@ -87,32 +87,32 @@ func (m *Memory) admit(c *Change) (*shelf, error) {
 		seen[r.ID] = true
 	}
 	for _, j := range c.Jobs {
-		if i := m.job(j.ID); i >= 0 && !m.jobs[i].mayBecome(j, s) {
+		if i := m.job(j.ID); i >= 0 && !m.jobs[i].accepts(j, s) {
 			return nil, fault.WriteConflict.Errorf("job %s is completed, or is another request's", j.ID)
 		}
 	}
 	return s, nil
 }
 
-func (m *Memory) shelfOf(c *Change) (*shelf, error) {
+func (m *Memory) targetOf(c *Change) (*clusterData, error) {
 	switch {
-	case c.Cluster == nil && c.Book == 0:
+	case c.Cluster == nil && c.ClusterID == 0:
 		if len(c.Nodes)+len(c.Journal) > 0 || c.Details != nil {
 			return nil, NotFound.Errorf("a change of nodes, journal or details names no cluster")
 		}
 		return nil, nil
 	case c.Cluster == nil:
-		if s := m.shelves[c.Book]; s != nil {
+		if s := m.clusters[c.ClusterID]; s != nil {
 			return s, nil
 		}
-		return nil, NotFound.Errorf("no cluster has the key %d", c.Book)
+		return nil, NotFound.Errorf("no cluster has the key %d", c.ClusterID)
 	case c.Cluster.ID == 0:
 		if m.uuids[c.Cluster.UUID] != 0 {
 			return nil, fault.WriteConflict.Errorf("cluster %s exists", c.Cluster.UUID)
 		}
-		return &shelf{}, nil
+		return &clusterData{}, nil
 	}
-	s := m.shelves[c.Cluster.ID]
+	s := m.clusters[c.Cluster.ID]
 	if s == nil || s.cluster.Revision != c.Cluster.Revision {
 		return nil, fault.WriteConflict.Errorf("cluster %s is not at revision %d", c.Cluster.Name, c.Cluster.Revision)
 	}
@@ -120,7 +120,7 @@ func (m *Memory) shelfOf(c *Change) (*shelf, error) {
 }
 
 // mayBecome reports an open job that stays the same request of the same cluster.
-func (j *Job) mayBecome(next *Job, s *shelf) bool {
+func (j *Job) accepts(next *Job, s *clusterData) bool {
 	of := next.ClusterID
 	if of == 0 && s != nil && s.cluster != nil {
 		of = s.cluster.ID
@@ -129,11 +129,11 @@ func (j *Job) mayBecome(next *Job, s *shelf) bool {
 }
 
 // apply stores an admitted change, and fills in ids and revisions.
-func (m *Memory) apply(s *shelf, c *Change) {
+func (m *Memory) apply(s *clusterData, c *Change) {
 	if c.Cluster != nil {
 		if c.Cluster.ID == 0 {
 			c.Cluster.ID, c.Cluster.Revision = m.next(), 0
-			m.shelves[c.Cluster.ID], m.uuids[c.Cluster.UUID] = s, c.Cluster.ID
+			m.clusters[c.Cluster.ID], m.uuids[c.Cluster.UUID] = s, c.Cluster.ID
 		}
 		c.Cluster.Revision++
 		s.cluster = c.Cluster.copy()
@@ -147,7 +147,7 @@ func (m *Memory) apply(s *shelf, c *Change) {
 		}
 		i, _ := find(s.nodes, n.ID, nodeID)
 		next := n.copy()
-		next.keepHello(s.nodes[i])
+		next.keepNewerHeartbeat(s.nodes[i])
 		s.nodes[i] = next
 	}
 	for _, r := range c.Journal {
@@ -167,7 +167,7 @@ func (m *Memory) apply(s *shelf, c *Change) {
 	}
 	for _, j := range c.Jobs {
 		if s != nil {
-			j.Belong(s.cluster)
+			j.SetCluster(s.cluster)
 		}
 		if i := m.job(j.ID); i >= 0 {
 			m.jobs[i] = j.copy()
@@ -177,7 +177,7 @@ func (m *Memory) apply(s *shelf, c *Change) {
 	}
 	for _, e := range c.Events {
 		if s != nil {
-			e.Belong(s.cluster)
+			e.SetCluster(s.cluster)
 		}
 		m.seq++
 		e.Seq = m.seq
@@ -200,36 +200,36 @@ func find[T any](rows []T, id int64, of func(T) int64) (int, bool) {
 }
 
 // keepHello keeps what a node said after the given one was read.
-func (n *Node) keepHello(stored *Node) {
-	if !stored.HelloAt.After(n.HelloAt) {
+func (n *Node) keepNewerHeartbeat(stored *Node) {
+	if !stored.HeartbeatAt.After(n.HeartbeatAt) {
 		return
 	}
-	n.HelloAt, n.NotReady = stored.HelloAt, stored.NotReady
+	n.HeartbeatAt, n.NotReady = stored.HeartbeatAt, stored.NotReady
 	n.ReadyAt = cmp.Or(n.ReadyAt, stored.ReadyAt)
 	n.Address, n.Version = cmp.Or(stored.Address, n.Address), cmp.Or(stored.Version, n.Version)
 }
 
 // Hellos implements Ledger.
-func (m *Memory) Heartbeats(ctx context.Context, hellos []NodeHello) error {
+func (m *Memory) Heartbeats(ctx context.Context, heartbeats []NodeHeartbeat) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	nodes := map[int64]*Node{}
-	for _, s := range m.shelves {
+	for _, s := range m.clusters {
 		for _, n := range s.nodes {
 			nodes[n.ID] = n
 		}
 	}
-	for _, h := range hellos {
+	for _, h := range heartbeats {
 		n := nodes[h.NodeID]
-		if n == nil || !n.Removed.IsZero() || !h.At.After(n.HelloAt) {
+		if n == nil || !n.Removed.IsZero() || !h.At.After(n.HeartbeatAt) {
 			continue
 		}
-		n.HelloAt, n.NotReady = clock(h.At), h.Why()
+		n.HeartbeatAt, n.NotReady = storedTime(h.At), h.NotReadyReason()
 		if h.Ready && n.ReadyAt.IsZero() {
-			n.ReadyAt = n.HelloAt
+			n.ReadyAt = n.HeartbeatAt
 		}
 		n.Address, n.Version = cmp.Or(h.Address, n.Address), cmp.Or(h.Version, n.Version)
 	}
@@ -237,7 +237,7 @@ func (m *Memory) Heartbeats(ctx context.Context, hellos []NodeHello) error {
 }
 
 // Prune implements Ledger.
-func (m *Memory) Prune(ctx context.Context, now time.Time, keep Keep) (int, error) {
+func (m *Memory) Prune(ctx context.Context, now time.Time, keep Retention) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -246,12 +246,12 @@ func (m *Memory) Prune(ctx context.Context, now time.Time, keep Keep) (int, erro
 	keep = keep.OrDefault()
 	old := func(at time.Time, keep time.Duration) bool { return !at.IsZero() && !at.After(now.Add(-keep)) }
 	n := 0
-	for id, s := range m.shelves {
+	for id, s := range m.clusters {
 		if s.cluster.State != Destroyed || !old(s.cluster.Removed, keep.Clusters) {
 			continue
 		}
 		n += len(s.journal) + len(s.nodes)
-		s.journal = slices.DeleteFunc(s.journal, func(r *JournalRow) bool { return r.Phase == Gone || r.Phase == NeverCreated || r.Origin == Given })
+		s.journal = slices.DeleteFunc(s.journal, func(r *JournalRow) bool { return r.Phase == Gone || r.Phase == NeverCreated || r.Origin == OriginGiven })
 		n -= len(s.journal)
 		s.nodes = nil
 		if s.details != nil {
@@ -259,7 +259,7 @@ func (m *Memory) Prune(ctx context.Context, now time.Time, keep Keep) (int, erro
 		}
 		if len(s.journal) == 0 {
 			n++
-			delete(m.shelves, id)
+			delete(m.clusters, id)
 			delete(m.uuids, s.cluster.UUID)
 		}
 	}

@@ -41,7 +41,7 @@ func (m *Memory) VMs(ctx context.Context, clusters []int64) (map[int64][]string,
 func (m *Memory) living(clusters []int64) map[int64][]*Node {
 	found := map[int64][]*Node{}
 	for _, id := range clusters {
-		if s := m.shelves[id]; s != nil && found[id] == nil {
+		if s := m.clusters[id]; s != nil && found[id] == nil {
 			for _, n := range s.nodes {
 				if n.Removed.IsZero() {
 					found[id] = append(found[id], n)

@@ -13,9 +13,9 @@ func (m *Memory) PutNotice(ctx context.Context, n Notice) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.notices = slices.DeleteFunc(m.notices, func(old Notice) bool { return old.Provider == n.Provider && old.Duty == n.Duty })
-	if !n.Silent() {
-		n.Strays = slices.Clone(n.Strays)
+	m.notices = slices.DeleteFunc(m.notices, func(old Notice) bool { return old.Provider == n.Provider && old.Task == n.Task })
+	if !n.IsEmpty() {
+		n.Orphans = slices.Clone(n.Orphans)
 		m.notices = append(m.notices, n)
 	}
 	return nil
@@ -30,8 +30,8 @@ func (m *Memory) Notices(ctx context.Context) ([]Notice, error) {
 	defer m.mu.Unlock()
 	all := slices.Clone(m.notices)
 	for i := range all {
-		all[i].Strays = slices.Clone(all[i].Strays)
+		all[i].Orphans = slices.Clone(all[i].Orphans)
 	}
-	slices.SortFunc(all, func(a, b Notice) int { return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Duty, b.Duty)) })
+	slices.SortFunc(all, func(a, b Notice) int { return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Task, b.Task)) })
 	return all, nil
 }

@@ -12,24 +12,24 @@ import (
 func (m *Memory) Record(ctx context.Context, uuid string) (*Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s, err := m.shelf(ctx, uuid)
+	s, err := m.dataOf(ctx, uuid)
 	if err != nil {
 		return nil, err
 	}
-	return s.book(), nil
+	return s.record(), nil
 }
 
-func (m *Memory) shelf(ctx context.Context, uuid string) (*shelf, error) {
+func (m *Memory) dataOf(ctx context.Context, uuid string) (*clusterData, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if s := m.shelves[m.uuids[uuid]]; s != nil {
+	if s := m.clusters[m.uuids[uuid]]; s != nil {
 		return s, nil
 	}
 	return nil, NotFound.Errorf("no cluster has the id %q", uuid)
 }
 
-func (s *shelf) book() *Record {
+func (s *clusterData) record() *Record {
 	b := &Record{Cluster: *s.cluster.copy()}
 	for _, n := range s.nodes {
 		if n.Removed.IsZero() {
@@ -46,7 +46,7 @@ func (s *shelf) book() *Record {
 func (m *Memory) Details(ctx context.Context, uuid string) (*Details, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s, err := m.shelf(ctx, uuid)
+	s, err := m.dataOf(ctx, uuid)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (m *Memory) List(ctx context.Context, q ClusterQuery) ([]Cluster, int, erro
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var all []*Cluster
-	for _, s := range m.shelves {
+	for _, s := range m.clusters {
 		if q.matches(s.cluster) {
 			all = append(all, s.cluster)
 		}
@@ -78,7 +78,7 @@ func (m *Memory) List(ctx context.Context, q ClusterQuery) ([]Cluster, int, erro
 	total := len(all)
 	if q.AfterID != 0 {
 		at := &Cluster{ID: q.AfterID}
-		if s := m.shelves[q.AfterID]; s != nil {
+		if s := m.clusters[q.AfterID]; s != nil {
 			at = s.cluster
 		} else { // it was removed: ids grow as time does
 			order = func(a, b *Cluster) int { return cmp.Compare(a.ID, b.ID) }
@@ -130,7 +130,7 @@ func (m *Memory) Scan(ctx context.Context, q ScanQuery, visit func(*Record) erro
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		b := m.behind(q, after)
+		b := m.nextRecord(q, after)
 		if b == nil {
 			return nil
 		}
@@ -142,16 +142,16 @@ func (m *Memory) Scan(ctx context.Context, q ScanQuery, visit func(*Record) erro
 }
 
 // behind is the next book of a scan.
-func (m *Memory) behind(q ScanQuery, after int64) *Record {
+func (m *Memory) nextRecord(q ScanQuery, after int64) *Record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for id := after + 1; id <= m.ids; id++ {
-		s := m.shelves[id]
+		s := m.clusters[id]
 		if s == nil || len(q.IDs) > 0 && !slices.Contains(q.IDs, id) || q.Provider != "" && q.Provider != s.cluster.Provider || q.Zone != "" && q.Zone != s.cluster.Zone.ID {
 			continue
 		}
 		if len(q.States) == 0 && s.cluster.State != Destroyed || slices.Contains(q.States, s.cluster.State) {
-			return s.book()
+			return s.record()
 		}
 	}
 	return nil
@@ -163,8 +163,8 @@ func (m *Memory) Nodes(ctx context.Context, clusters []int64) (map[int64][]Node,
 	defer m.mu.Unlock()
 	found := map[int64][]Node{}
 	for _, id := range clusters {
-		if s := m.shelves[id]; s != nil {
-			found[id] = s.book().Nodes
+		if s := m.clusters[id]; s != nil {
+			found[id] = s.record().Nodes
 		}
 	}
 	return found, ctx.Err()
@@ -176,7 +176,7 @@ func (m *Memory) Reach(ctx context.Context, clusters []int64) (map[int64]Reach, 
 	defer m.mu.Unlock()
 	found := map[int64]Reach{}
 	for _, id := range clusters {
-		s := m.shelves[id]
+		s := m.clusters[id]
 		if s == nil {
 			continue
 		}
@@ -184,7 +184,7 @@ func (m *Memory) Reach(ctx context.Context, clusters []int64) (map[int64]Reach, 
 		if s.details != nil {
 			r.Username = s.details.Username
 		}
-		r.AddressID = AddressOf(s.book().Journal)
+		r.AddressID = AddressOf(s.record().Journal)
 		if r != (Reach{}) {
 			found[id] = r
 		}
@@ -200,7 +200,7 @@ func (m *Memory) Unsettled(ctx context.Context, now time.Time, limit int) ([]str
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var found []*Cluster
-	for _, s := range m.shelves {
+	for _, s := range m.clusters {
 		if s.cluster.unsettled(now) {
 			found = append(found, s.cluster)
 		}
@@ -215,7 +215,7 @@ func (m *Memory) Unsettled(ctx context.Context, now time.Time, limit int) ([]str
 
 func (c *Cluster) unsettled(now time.Time) bool {
 	due := func(at time.Time) bool { return !at.IsZero() && !at.After(now) }
-	return c.State != Destroyed && (Transient(c.State) || c.Ask != nil || c.Alarm || string(c.Desired) != string(c.State) ||
+	return c.State != Destroyed && (Transient(c.State) || c.Request != nil || c.Alarm || string(c.Desired) != string(c.State) ||
 		due(c.GCNext) || due(c.RecoverNext))
 }
 
@@ -292,7 +292,7 @@ func (m *Memory) Rows(ctx context.Context, q RowQuery) ([]OwnedRow, int, error) 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var found []OwnedRow
-	for _, s := range m.shelves {
+	for _, s := range m.clusters {
 		if q.Cluster != "" && q.Cluster != s.cluster.UUID {
 			continue
 		}
@@ -314,7 +314,7 @@ func (m *Memory) Usage(ctx context.Context, o Owner) (u Usage, err error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, s := range m.shelves {
+	for _, s := range m.clusters {
 		if c := s.cluster; c.Owner.AccountID == o.AccountID && c.State != Destroyed {
 			u.Clusters++
 			u.Nodes += c.NodeCount + c.ControlCount

@@ -84,7 +84,7 @@ func TestOrdinalsAreNeverReused(t *testing.T) {
 		{Kind: VM, Name: NodeName(&c, Worker, 7), Phase: Gone}, // removed long ago
 		{Kind: VM, Name: NodeName(&c, Worker, 6), Phase: NeverCreated},
 		{Kind: Firewall, Name: NodeName(&c, Worker, 99), Phase: Present},
-		{Kind: VM, Name: "foreign-worker50", Phase: Present, Origin: Adopted},
+		{Kind: VM, Name: "foreign-worker50", Phase: Present, Origin: OriginAdopted},
 	}
 	if got := NextOrdinal(b, Worker); got != 8 {
 		t.Errorf("after 7 comes %d", got)
@@ -112,8 +112,8 @@ func TestBackoffNeverShrinksAndItsJitterIsConstant(t *testing.T) {
 		if b.After(n+1, id) < b.After(n, id) {
 			r.Fatalf("it shrinks behind try %d", n)
 		}
-		again := Backoff{b.First, b.Longest}
-		if b.After(n, id) != again.After(n, strings.Clone(id)) || b.After(n, id) <= 0 || b.After(n, id) > b.Longest+b.Longest/10+1 {
+		again := Backoff{b.Initial, b.Max}
+		if b.After(n, id) != again.After(n, strings.Clone(id)) || b.After(n, id) <= 0 || b.After(n, id) > b.Max+b.Max/10+1 {
 			r.Fatalf("try %d: %s", n, b.After(n, id))
 		}
 	})

@@ -20,17 +20,17 @@ type Notices interface {
 // Notice is what a duty says of a provider. Provider and Duty name it.
 type Notice struct {
 	Provider string     `json:"provider"`
-	Duty     string     `json:"duty"`
+	Task     string     `json:"duty"`
 	Since    time.Time  `json:"since,omitzero"` // the provider cannot be seen; zero: it can
 	Code     fault.Code `json:"code,omitempty"`
 	Text     string     `json:"text,omitempty"`
-	Strays   []Stray    `json:"strays,omitempty"`
+	Orphans  []Orphan   `json:"strays,omitempty"`
 	More     int        `json:"more,omitempty"` // strays beside these
 }
 
 // Stray is a thing with the tag of this installation that nothing proves to be
 // ours to delete.
-type Stray struct {
+type Orphan struct {
 	Cluster  string    `json:"cluster,omitempty"` // uuid of its tag
 	Known    string    `json:"known,omitempty"`   // name of that cluster; empty: this database does not know it
 	Owner    Owner     `json:"owner,omitzero"`
@@ -41,6 +41,6 @@ type Stray struct {
 }
 
 // Silent reports a notice that says nothing.
-func (n Notice) Silent() bool {
-	return n.Since.IsZero() && n.Code == "" && len(n.Strays) == 0 && n.More == 0
+func (n Notice) IsEmpty() bool {
+	return n.Since.IsZero() && n.Code == "" && len(n.Orphans) == 0 && n.More == 0
 }

@@ -13,13 +13,13 @@ import (
 // reason is kept by Alert, Expunge, a failed create, and Destroyed, where it is
 // that of the create that failed; a run that succeeds takes it away. What was
 // given up by force keeps what stood in the way. gc: GCBackoff.
-func Enter(c *Cluster, event Occurrence, to machine.State, reason Reason, now time.Time, gc Backoff) {
+func Enter(c *Cluster, event LifecycleEvent, to machine.State, reason Reason, now time.Time, gc Backoff) {
 	c.State, c.StateSince = to, now
 	c.RecoverNext, c.GCNext = time.Time{}, time.Time{}
 	switch {
 	case event == OnFaulty:
 		c.Reason = FaultyReason(c)
-	case to == Alert, to == Expunge, event == OnNotMade, to == Destroyed && event != OnForget:
+	case to == Alert, to == Expunge, event == OnCreateFailed, to == Destroyed && event != OnForget:
 		c.Reason = reason
 	case to == Running, to == Stopped:
 		c.Reason = Reason{}

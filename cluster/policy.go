@@ -14,7 +14,7 @@ func ValidateRecovery(r Recovery) error {
 
 // ValidateOnFailure checks a failure policy; empty is the default. CLUSTER_INVALID.
 func ValidateOnFailure(p OnFailure) error {
-	if !slices.Contains([]OnFailure{"", Rollback, Lazy, KeepHalf}, p) {
+	if !slices.Contains([]OnFailure{"", Rollback, Lazy, KeepPartial}, p) {
 		return ClusterInvalid.Errorf("onfailure %q is none of rollback, lazy, keep", p).With("parameter", "onfailure")
 	}
 	return nil

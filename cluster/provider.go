@@ -49,7 +49,7 @@ type Provider interface {
 	Catalog(ctx context.Context, owner Owner, kind Kind) ([]Entry, error)
 	// Create makes a resource, once for each Want.Key: a second call gives the
 	// first one's thing. An answer that is lost is found again by Find.
-	Create(ctx context.Context, w Want) (Call, error)
+	Create(ctx context.Context, w DesiredResource) (Call, error)
 	// Act starts, stops or destroys. Starting what runs, stopping what is
 	// stopped and destroying what is gone are no errors (Call.Done).
 	Act(ctx context.Context, ref Ref, a Action) (Call, error)
@@ -59,20 +59,20 @@ type Provider interface {
 	Get(ctx context.Context, ref Ref) (Resource, error)
 	// Find looks a Want up: by call id, then by name and tags. ErrGone if the
 	// lookup worked and found nothing.
-	Find(ctx context.Context, w Want) (Resource, error)
+	Find(ctx context.Context, w DesiredResource) (Resource, error)
 	// List gives a page of what carries our installation tag, or of what Filter names.
 	List(ctx context.Context, f Filter, page Cursor) (Page, error)
 }
 
 // Capabilities are what a provider can do.
 type Capabilities struct {
-	Kinds     []Kind // that it makes; a kind that is not here needs no row
-	CallIDs   bool   // it takes Want.CallID and knows it again
-	Tags      bool
-	UserData  int  // most bytes of user data, before any encoding
-	DiskSize  bool // it makes a root disk of Spec.DiskGB; else Check has a finding
-	CallsHome bool // its VMs say hello: readiness is known
-	Logs      bool // it implements Logs
+	Kinds           []Kind // that it makes; a kind that is not here needs no row
+	CallIDs         bool   // it takes Want.CallID and knows it again
+	Tags            bool
+	UserData        int  // most bytes of user data, before any encoding
+	DiskSize        bool // it makes a root disk of Spec.DiskGB; else Check has a finding
+	SendsHeartbeats bool // its VMs say hello: readiness is known
+	Logs            bool // it implements Logs
 }
 
 // Logs is implemented by providers that can show what a VM wrote.
@@ -104,11 +104,11 @@ type Entry struct {
 	Default  bool // the configured template or network offering
 
 	// Of a network.
-	Services  []string // Dhcp, UserData, SourceNat, Firewall, PortForwarding, Lb …
-	System    bool
-	InUse     string // uuid of the living cluster that uses it
-	Taken6443 bool   // a rule on 6443 exists
-	State     string
+	Services      []string // Dhcp, UserData, SourceNat, Firewall, PortForwarding, Lb …
+	System        bool
+	InUse         string // uuid of the living cluster that uses it
+	Port6443InUse bool   // a rule on 6443 exists
+	State         string
 }
 
 // Spec is what a resource is to be. Only the fields of its kind count.
@@ -133,7 +133,7 @@ type Spec struct {
 }
 
 // Want is a resource that is to be there.
-type Want struct {
+type DesiredResource struct {
 	Kind   Kind
 	Name   string
 	Key    string // the journal row's: one thing a key
@@ -172,10 +172,10 @@ type Call struct {
 
 // Progress is how far a call is.
 type Progress struct {
-	Done  bool
-	Err   error         // why it ended without success
-	Ref   Ref           // what it has made, once known
-	After time.Duration // when to ask again; 0: the caller decides
+	Done      bool
+	Err       error         // why it ended without success
+	Ref       Ref           // what it has made, once known
+	PollAfter time.Duration // when to ask again; 0: the caller decides
 }
 
 // Power is the state of a VM; other kinds are Up.
@@ -183,12 +183,12 @@ type Power string
 
 // The powers.
 const (
-	GoingUp      Power = "going up"
-	Up           Power = "up"
-	GoingDown    Power = "going down"
-	Down         Power = "down"
-	Broken       Power = "broken"
-	Vanished     Power = "gone"
+	PoweringOn   Power = "going up"
+	PoweredOn    Power = "up"
+	PoweringOff  Power = "going down"
+	PoweredOff   Power = "down"
+	PowerBroken  Power = "broken"
+	PowerGone    Power = "gone"
 	UnknownPower Power = "unknown"
 )
 

@@ -26,7 +26,7 @@ type RecoveryPlan struct {
 	Create  []NewNodes   // what then lacks up to the desired count
 	Remove  []Resource   // things of ours without a row, destroyed with proof
 	Drop    []Node       // workers beyond the desired count, the first victim first
-	Mend    []JournalRow // network, address, rules that are gone or changed: made again
+	Repair  []JournalRow // network, address, rules that are gone or changed: made again
 	// Forbidden is what is needed and neither the policy nor the consent allows.
 	Forbidden []Finding
 	// Batches are Start, Replace and Create in the order of the work, Start and
@@ -48,7 +48,7 @@ type RecoveryBatch struct {
 
 // Empty reports a plan without any work. Forbidden may still say what lacks.
 func (p RecoveryPlan) Empty() bool {
-	return len(p.Start)+len(p.Replace)+len(p.Create)+len(p.Adopt)+len(p.Remove)+len(p.Drop)+len(p.Mend) == 0
+	return len(p.Start)+len(p.Replace)+len(p.Create)+len(p.Adopt)+len(p.Remove)+len(p.Drop)+len(p.Repair) == 0
 }
 
 // Err is the fault of what the plan must leave undone: nil, LAST_CONTROL_NODE
@@ -71,111 +71,111 @@ func (p RecoveryPlan) Err() error {
 // PlanRecovery says what a recover run does to a cluster that is to run. nil
 // is the default policy.
 func PlanRecovery(b *Record, seen Observed, policy Recovery, o RecoveryOptions) RecoveryPlan {
-	if seen.Trouble != nil || !seen.Listed[VM] {
+	if seen.Err != nil || !seen.Listed[VM] {
 		return RecoveryPlan{}
 	}
-	l := newLook(&b.Cluster, b, seen, o.Now, o.Tolerances)
-	l.up = true
-	return l.plan(l.differences(), policy.Or(l.tol.Policy), o)
+	l := newComparison(&b.Cluster, b, seen, o.Now, o.Tolerances)
+	l.shouldRun = true
+	return l.plan(l.differences(), policy.Or(l.tolerances.Policy), o)
 }
 
 // planner makes a plan of differences.
 type planner struct {
-	*look
-	policy Recovery
-	o      RecoveryOptions
-	plan   RecoveryPlan
-	bad    map[string]int // of nodes by name: how much is wrong; the worst go first
+	*comparison
+	policy   Recovery
+	options  RecoveryOptions
+	plan     RecoveryPlan
+	severity map[string]int // of nodes by name: how much is wrong; the worst go first
 }
 
-func (l *look) plan(differences []difference, policy Recovery, o RecoveryOptions) RecoveryPlan {
-	p := &planner{look: l, policy: policy, o: o, bad: map[string]int{}}
+func (l *comparison) plan(differences []difference, policy Recovery, o RecoveryOptions) RecoveryPlan {
+	p := &planner{comparison: l, policy: policy, options: o, severity: map[string]int{}}
 	differences = slices.Clone(differences)
-	for i := range l.b.Nodes {
-		if n := &l.b.Nodes[i]; n.VMID == "" && n.Removed.IsZero() { // its VM never came to be
-			d := l.about(Missing, n.Name, "", atOnce, "its VM was never made")
-			d.node, d.row = n, l.rowOf(n)
+	for i := range l.record.Nodes {
+		if n := &l.record.Nodes[i]; n.VMID == "" && n.Removed.IsZero() { // its VM never came to be
+			d := l.newDifference(Missing, n.Name, "", alarmAtOnce, "its VM was never made")
+			d.node, d.row = n, l.vmRow(n)
 			differences = append(differences, d)
 		}
 	}
-	p.drop(differences)
+	p.planDrops(differences)
 	for _, d := range differences {
 		if d.node != nil && !slices.ContainsFunc(p.plan.Drop, func(n Node) bool { return n.Name == d.node.Name }) {
-			p.node(d, differences)
+			p.planNode(d, differences)
 		}
 	}
-	p.extras(differences)
-	p.fill()
+	p.planExtras(differences)
+	p.planCreates()
 	p.waitForControl()
 	for _, d := range differences {
 		if d.row != nil && d.node == nil {
-			p.mend(d)
+			p.planRepair(d)
 		}
 	}
-	p.batch()
+	p.planBatches()
 	return p.plan
 }
 
 // ills of a node, the worst last.
 const (
-	illSilent = iota + 1
-	illDown
-	illBroken
-	illMissing
+	severitySilent = iota + 1
+	severityDown
+	severityBroken
+	severityMissing
 )
 
-func (p *planner) ill(d difference) int {
+func (p *planner) severityOf(d difference) int {
 	switch {
 	case d.node == nil:
 		return 0
 	case d.Type == Missing:
-		return illMissing
-	case d.Type == PowerState && d.patience == atOnce && strings.HasPrefix(d.Evidence, "broken"):
-		return illBroken
-	case d.Type == PowerState && d.patience == atOnce && strings.HasPrefix(d.Evidence, "stopped"):
-		return illDown
+		return severityMissing
+	case d.Type == PowerState && d.tolerance == alarmAtOnce && strings.HasPrefix(d.Evidence, "broken"):
+		return severityBroken
+	case d.Type == PowerState && d.tolerance == alarmAtOnce && strings.HasPrefix(d.Evidence, "stopped"):
+		return severityDown
 	case d.Type == NotReady:
-		return illSilent
+		return severitySilent
 	}
 	return 0
 }
 
 // long reports a difference that is older than a VM may take to change its state.
-func (p *planner) long(d difference) bool {
-	old, ok := p.before[d.key()]
-	return ok && p.now.Sub(old.Since) >= p.tol.Transitional
+func (p *planner) isLasting(d difference) bool {
+	old, ok := p.previous[d.key()]
+	return ok && p.now.Sub(old.Since) >= p.tolerances.Transitional
 }
 
-func (p *planner) node(d difference, all []difference) {
-	switch ill := p.ill(d); {
-	case ill == illDown && p.policy.Allows(Restart):
+func (p *planner) planNode(d difference, all []difference) {
+	switch severity := p.severityOf(d); {
+	case severity == severityDown && p.policy.Allows(Restart):
 		p.plan.Start = append(p.plan.Start, *d.node)
-	case ill == illDown:
+	case severity == severityDown:
 		p.forbid(d, RecoveryForbidden, "restart is not allowed")
-	case ill == illSilent && (!p.long(d) || !p.policy.Allows(Replace)):
+	case severity == severitySilent && (!p.isLasting(d) || !p.policy.Allows(Replace)):
 		// it may come back; a run waits for it
-	case ill == illSilent && d.node.Role == Worker && !p.otherControl(d.node, all):
+	case severity == severitySilent && d.node.Role == Worker && !p.hasOtherControl(d.node, all):
 		// no control node is there for it to join: nor would a new one
-	case ill >= illSilent && d.node.Role == Control && !p.o.Consent && !p.otherControl(d.node, all) && (ill != illMissing || p.held(d.node)):
+	case severity >= severitySilent && d.node.Role == Control && !p.options.Consent && !p.hasOtherControl(d.node, all) && (severity != severityMissing || p.holdsState(d.node)):
 		p.forbid(d, LastControl, "the last control node is replaced by consent only")
-	case ill >= illSilent && p.policy.Allows(Replace):
+	case severity >= severitySilent && p.policy.Allows(Replace):
 		p.plan.Replace = append(p.plan.Replace, *d.node)
-	case ill >= illSilent:
+	case severity >= severitySilent:
 		p.forbid(d, RecoveryForbidden, "replace is not allowed")
 	}
 }
 
 // held reports a control node that may have held the state of a cluster: its
 // place is not taken by an empty one before somebody knows.
-func (p *planner) held(n *Node) bool {
-	return p.c.Started && (!n.ReadyAt.IsZero() || !p.seen.CallsHome)
+func (p *planner) holdsState(n *Node) bool {
+	return p.cluster.Started && (!n.ReadyAt.IsZero() || !p.observed.SendsHeartbeats)
 }
 
 // otherControl reports a ready control node beside one.
-func (p *planner) otherControl(not *Node, all []difference) bool {
-	return slices.ContainsFunc(p.b.Nodes, func(n Node) bool {
-		vm := p.things[thingID{VM, n.VMID}]
-		return n.Role == Control && n.Removed.IsZero() && n.Name != not.Name && vm != nil && vm.Power == Up &&
+func (p *planner) hasOtherControl(not *Node, all []difference) bool {
+	return slices.ContainsFunc(p.record.Nodes, func(n Node) bool {
+		vm := p.resources[resourceID{VM, n.VMID}]
+		return n.Role == Control && n.Removed.IsZero() && n.Name != not.Name && vm != nil && vm.Power == PoweredOn &&
 			!slices.ContainsFunc(all, func(d difference) bool { return d.node != nil && d.node.Name == n.Name })
 	})
 }
@@ -187,71 +187,71 @@ func (p *planner) forbid(d difference, by *fault.Kind, why string) {
 }
 
 // drop chooses the workers beyond the desired count: the worst, then the newest.
-func (p *planner) drop(differences []difference) {
+func (p *planner) planDrops(differences []difference) {
 	for _, d := range differences {
 		if d.node != nil {
-			p.bad[d.node.Name] = max(p.bad[d.node.Name], p.ill(d))
+			p.severity[d.node.Name] = max(p.severity[d.node.Name], p.severityOf(d))
 		}
 	}
-	workers := slices.DeleteFunc(slices.Clone(p.b.Nodes), func(n Node) bool { return n.Role != Worker || !n.Removed.IsZero() })
-	surplus := len(workers) - p.c.NodeCount
-	if surplus <= 0 || p.c.NodeCount < 1 {
+	workers := slices.DeleteFunc(slices.Clone(p.record.Nodes), func(n Node) bool { return n.Role != Worker || !n.Removed.IsZero() })
+	surplus := len(workers) - p.cluster.NodeCount
+	if surplus <= 0 || p.cluster.NodeCount < 1 {
 		return
 	}
 	slices.SortStableFunc(workers, func(a, b Node) int {
-		return cmp.Or(-cmp.Compare(p.bad[a.Name], p.bad[b.Name]), -cmp.Compare(a.Ordinal, b.Ordinal))
+		return cmp.Or(-cmp.Compare(p.severity[a.Name], p.severity[b.Name]), -cmp.Compare(a.Ordinal, b.Ordinal))
 	})
 	if len(p.policy) == 0 {
-		p.forbid(p.about(Count, string(Worker), "", atOnce, "%d workers too many", surplus), RecoveryForbidden, "nothing is allowed")
+		p.forbid(p.newDifference(Count, string(Worker), "", alarmAtOnce, "%d workers too many", surplus), RecoveryForbidden, "nothing is allowed")
 		return
 	}
 	p.plan.Drop = workers[:surplus]
 }
 
 // lack is how many nodes of a role are to be made or adopted.
-func (p *planner) lack(role Role) int {
-	want := map[Role]int{Control: p.c.ControlCount, Worker: p.c.NodeCount}[role]
-	for _, n := range p.b.Nodes {
+func (p *planner) missingCount(role Role) int {
+	want := map[Role]int{Control: p.cluster.ControlCount, Worker: p.cluster.NodeCount}[role]
+	for _, n := range p.record.Nodes {
 		if n.Role == role && n.Removed.IsZero() {
 			want--
 		}
 	}
 	for _, r := range p.plan.Adopt {
-		if of, _, _ := RoleOf(p.c, r.Name); of == role {
+		if of, _, _ := RoleOf(p.cluster, r.Name); of == role {
 			want--
 		}
 	}
 	return max(0, want)
 }
 
-func (p *planner) extras(differences []difference) {
+func (p *planner) planExtras(differences []difference) {
 	for _, d := range differences {
-		if d.Type != ExtraOwned || d.patience == never {
+		if d.Type != ExtraOwned || d.tolerance == alarmNever {
 			continue
 		}
-		role, _, isNode := RoleOf(p.c, d.thing.Name)
+		role, _, isNode := RoleOf(p.cluster, d.existing.Name)
 		switch {
 		case len(p.policy) == 0:
 			p.forbid(d, RecoveryForbidden, "nothing is allowed")
-		case d.thing.Kind == VM && isNode && p.policy.Allows(Adopt) && p.lack(role) > 0:
-			p.plan.Adopt = append(p.plan.Adopt, *d.thing)
+		case d.existing.Kind == VM && isNode && p.policy.Allows(Adopt) && p.missingCount(role) > 0:
+			p.plan.Adopt = append(p.plan.Adopt, *d.existing)
 		default:
-			p.plan.Remove = append(p.plan.Remove, *d.thing)
+			p.plan.Remove = append(p.plan.Remove, *d.existing)
 		}
 	}
 }
 
-func (p *planner) fill() {
+func (p *planner) planCreates() {
 	for _, role := range []Role{Control, Worker} {
-		n := p.lack(role)
+		n := p.missingCount(role)
 		switch {
 		case n == 0:
-		case role == Control && p.c.Started && n == p.c.ControlCount && !p.o.Consent:
-			p.forbid(p.about(Count, string(role), "", atOnce, "no control node is left"), LastControl, "the last control node is replaced by consent only")
+		case role == Control && p.cluster.Started && n == p.cluster.ControlCount && !p.options.Consent:
+			p.forbid(p.newDifference(Count, string(role), "", alarmAtOnce, "no control node is left"), LastControl, "the last control node is replaced by consent only")
 		case p.policy.Allows(Replace):
 			p.plan.Create = append(p.plan.Create, NewNodes{role, n})
 		default:
-			p.forbid(p.about(Count, string(role), "", atOnce, "%d %s nodes lack", n, role), RecoveryForbidden, "replace is not allowed")
+			p.forbid(p.newDifference(Count, string(role), "", alarmAtOnce, "%d %s nodes lack", n, role), RecoveryForbidden, "replace is not allowed")
 		}
 	}
 }
@@ -266,17 +266,17 @@ func (p *planner) waitForControl() {
 	p.plan.Create = slices.DeleteFunc(p.plan.Create, func(n NewNodes) bool { return n.Role == Worker })
 }
 
-func (p *planner) mend(d difference) {
+func (p *planner) planRepair(d difference) {
 	switch {
 	case d.Type == RuleChanged && len(p.policy) > 0, p.policy.Allows(Replace):
-		p.plan.Mend = append(p.plan.Mend, *d.row)
+		p.plan.Repair = append(p.plan.Repair, *d.row)
 	default:
 		p.forbid(d, RecoveryForbidden, "replace is not allowed")
 	}
 }
 
-func (p *planner) batch() {
-	size := max(1, p.o.MaxUnavailable)
+func (p *planner) planBatches() {
+	size := max(1, p.options.MaxUnavailable)
 	controlFirst := func(a, b Node) int {
 		return cmp.Or(strings.Compare(string(a.Role), string(b.Role)), cmp.Compare(a.Ordinal, b.Ordinal))
 	}
@@ -294,11 +294,11 @@ func (p *planner) batch() {
 }
 
 // tell writes into findings what the plan does about them, and when.
-func (p RecoveryPlan) tell(findings []Finding, at time.Time) {
+func (p RecoveryPlan) describe(findings []Finding, at time.Time) {
 	node := func(nodes []Node, f Finding) bool {
 		return slices.ContainsFunc(nodes, func(n Node) bool { return n.Name == f.Resource })
 	}
-	thing := func(things []Resource, f Finding) bool {
+	existing := func(things []Resource, f Finding) bool {
 		return slices.ContainsFunc(things, func(r Resource) bool { return r.ID == f.ID })
 	}
 	for i := range findings {
@@ -314,9 +314,9 @@ func (p RecoveryPlan) tell(findings []Finding, at time.Time) {
 		case forbidden >= 0:
 			f.Then, f.Code = "nothing: "+p.Forbidden[forbidden].Then, p.Forbidden[forbidden].Code
 			continue
-		case f.Type == ExtraOwned && thing(p.Adopt, *f):
+		case f.Type == ExtraOwned && existing(p.Adopt, *f):
 			f.Then = "adopt it"
-		case f.Type == ExtraOwned && thing(p.Remove, *f):
+		case f.Type == ExtraOwned && existing(p.Remove, *f):
 			f.Then = "remove it"
 		case node(p.Drop, *f):
 			f.Then = "remove the node"
@@ -326,7 +326,7 @@ func (p RecoveryPlan) tell(findings []Finding, at time.Time) {
 			f.Then = "replace it"
 		case f.Type == Count && (len(p.Create) > 0 || len(p.Drop) > 0 || len(p.Adopt) > 0 || len(p.Replace) > 0):
 			f.Then = "correct the number of nodes"
-		case slices.ContainsFunc(p.Mend, func(row JournalRow) bool { return row.ProviderID == f.ID && f.ID != "" }):
+		case slices.ContainsFunc(p.Repair, func(row JournalRow) bool { return row.ProviderID == f.ID && f.ID != "" }):
 			f.Then = "make it again"
 		default:
 			f.Then = "wait"

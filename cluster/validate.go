@@ -23,27 +23,27 @@ type CreateFacts struct {
 	DiskGB             int // 0: the template decides
 	MaxWorkers         int // 0: MaxWorkers
 
-	Access      error // of the owner asked for: ACCESS_REFUSED, or nil
-	Enabled     bool  // the owner's account may work
-	MostWorkers int   // most workers the account may have in one cluster; 0: no limit
+	Access            error // of the owner asked for: ACCESS_REFUSED, or nil
+	Enabled           bool  // the owner's account may work
+	AccountMaxWorkers int   // most workers the account may have in one cluster; 0: no limit
 
-	ZoneAsked     string
-	Zone          *Entry
-	OfferingAsked string
-	Offering      *Entry
-	MinCores      int // of the version; 0: 1
-	MinMemoryMB   int // of the version; 0: 512
-	KeyPairAsked  string
-	KeyPair       *Entry
-	Registry      RegistryFacts
+	ZoneRequested     string
+	Zone              *Entry
+	OfferingRequested string
+	Offering          *Entry
+	MinCores          int // of the version; 0: 1
+	MinMemoryMB       int // of the version; 0: 512
+	KeyPairRequested  string
+	KeyPair           *Entry
+	Registry          RegistryFacts
 
-	TemplateAsked   string
-	Template        *Entry
-	NeedsNetwork    bool   // the provider makes networks
-	NetworkOffering *Entry // for a network of our own
-	NetworkAsked    string
-	Network         *Entry
-	CIDRs           []string
+	TemplateRequested string
+	Template          *Entry
+	NeedsNetwork      bool   // the provider makes networks
+	NetworkOffering   *Entry // for a network of our own
+	NetworkRequested  string
+	Network           *Entry
+	CIDRs             []string
 }
 
 // RegistryFacts are the credentials of an image registry.
@@ -91,7 +91,7 @@ func invalid(parameter, format string, args ...any) error {
 	return ClusterInvalid.Errorf(format, args...).With("parameter", parameter)
 }
 
-func refuse(kind *fault.Kind, parameter, format string, args ...any) error {
+func refusal(kind *fault.Kind, parameter, format string, args ...any) error {
 	return kind.Errorf(format, args...).With("parameter", parameter)
 }
 
@@ -114,8 +114,8 @@ func checkSize(f *CreateFacts) error {
 		return err
 	}
 	switch {
-	case f.MostWorkers > 0 && f.Size > f.MostWorkers:
-		return invalid("size", "size %d: the account may have at most %d workers in a cluster", f.Size, f.MostWorkers)
+	case f.AccountMaxWorkers > 0 && f.Size > f.AccountMaxWorkers:
+		return invalid("size", "size %d: the account may have at most %d workers in a cluster", f.Size, f.AccountMaxWorkers)
 	case f.ControlNodes < 1 || f.ControlNodes > MaxControl || f.ControlNodes%2 == 0:
 		return invalid("controlnodes", "controlnodes %d is not an odd number from 1 to %d", f.ControlNodes, MaxControl)
 	case f.DiskGB < 0 || f.DiskGB > MaxDiskGB:
@@ -139,7 +139,7 @@ func checkAccess(f *CreateFacts) error {
 	case f.Access != nil:
 		return f.Access
 	case !f.Enabled:
-		return refuse(AccessRefused, "account", "the account is disabled")
+		return refusal(AccessRefused, "account", "the account is disabled")
 	}
 	return nil
 }
@@ -147,9 +147,9 @@ func checkAccess(f *CreateFacts) error {
 func checkZone(f *CreateFacts) error {
 	switch {
 	case f.Zone == nil:
-		return refuse(EntityRefused, "zoneid", "there is no zone %q", f.ZoneAsked)
+		return refusal(EntityRefused, "zoneid", "there is no zone %q", f.ZoneRequested)
 	case f.Zone.Disabled:
-		return refuse(AccessRefused, "zoneid", "zone %s is disabled", f.Zone.Name)
+		return refusal(AccessRefused, "zoneid", "zone %s is disabled", f.Zone.Name)
 	}
 	return nil
 }
@@ -162,17 +162,17 @@ func checkOffering(f *CreateFacts) error {
 	o := f.Offering
 	switch {
 	case o == nil:
-		return refuse(EntityRefused, "serviceofferingid", "there is no service offering %q", f.OfferingAsked)
+		return refusal(EntityRefused, "serviceofferingid", "there is no service offering %q", f.OfferingRequested)
 	case !f.inZone(o):
-		return refuse(EntityRefused, "serviceofferingid", "service offering %s is not in zone %s", o.Name, f.Zone.Name)
+		return refusal(EntityRefused, "serviceofferingid", "service offering %s is not in zone %s", o.Name, f.Zone.Name)
 	case o.Disabled:
-		return refuse(EntityRefused, "serviceofferingid", "service offering %s is disabled", o.Name)
+		return refusal(EntityRefused, "serviceofferingid", "service offering %s is disabled", o.Name)
 	case o.Custom:
-		return refuse(EntityRefused, "serviceofferingid", "service offering %s has no fixed size", o.Name)
+		return refusal(EntityRefused, "serviceofferingid", "service offering %s has no fixed size", o.Name)
 	case o.Cores < cores:
-		return refuse(EntityRefused, "serviceofferingid", "service offering %s has %d cores, at least %d are needed", o.Name, o.Cores, cores)
+		return refusal(EntityRefused, "serviceofferingid", "service offering %s has %d cores, at least %d are needed", o.Name, o.Cores, cores)
 	case o.MemoryMB < memory:
-		return refuse(EntityRefused, "serviceofferingid", "service offering %s has %d MB of memory, at least %d are needed", o.Name, o.MemoryMB, memory)
+		return refusal(EntityRefused, "serviceofferingid", "service offering %s has %d MB of memory, at least %d are needed", o.Name, o.MemoryMB, memory)
 	}
 	return nil
 }
@@ -181,8 +181,8 @@ func checkOffering(f *CreateFacts) error {
 func (f *CreateFacts) inZone(e *Entry) bool { return e.Zone == "" || e.Zone == f.Zone.ID }
 
 func checkKeyPair(f *CreateFacts) error {
-	if f.KeyPairAsked != "" && f.KeyPair == nil {
-		return refuse(EntityRefused, "keypair", "the owner has no key pair %q", f.KeyPairAsked)
+	if f.KeyPairRequested != "" && f.KeyPair == nil {
+		return refusal(EntityRefused, "keypair", "the owner has no key pair %q", f.KeyPairRequested)
 	}
 	return nil
 }
@@ -216,16 +216,16 @@ func checkRegistry(f *CreateFacts) error {
 
 func checkTemplate(f *CreateFacts) error {
 	switch {
-	case f.Template == nil && f.TemplateAsked == "":
-		return refuse(EntityRefused, "templateid", "no template is configured; name one")
+	case f.Template == nil && f.TemplateRequested == "":
+		return refusal(EntityRefused, "templateid", "no template is configured; name one")
 	case f.Template == nil:
-		return refuse(EntityRefused, "templateid", "there is no template %q", f.TemplateAsked)
+		return refusal(EntityRefused, "templateid", "there is no template %q", f.TemplateRequested)
 	case !f.inZone(f.Template):
-		return refuse(EntityRefused, "templateid", "template %s is not in zone %s", f.Template.Name, f.Zone.Name)
+		return refusal(EntityRefused, "templateid", "template %s is not in zone %s", f.Template.Name, f.Zone.Name)
 	case f.Template.Disabled:
-		return refuse(EntityRefused, "templateid", "template %s is disabled", f.Template.Name)
-	case f.NeedsNetwork && f.NetworkAsked == "" && f.NetworkOffering == nil:
-		return refuse(EntityRefused, "networkid", "no network offering is configured; name a network")
+		return refusal(EntityRefused, "templateid", "template %s is disabled", f.Template.Name)
+	case f.NeedsNetwork && f.NetworkRequested == "" && f.NetworkOffering == nil:
+		return refusal(EntityRefused, "networkid", "no network offering is configured; name a network")
 	}
 	return nil
 }
@@ -236,25 +236,25 @@ var networkServices = []string{"SourceNat", "Dhcp", "UserData", "Firewall", "Por
 func checkNetwork(f *CreateFacts) error {
 	n := f.Network
 	switch {
-	case f.NetworkAsked == "":
+	case f.NetworkRequested == "":
 		return nil
 	case n == nil:
-		return refuse(EntityRefused, "networkid", "there is no network %q for the owner", f.NetworkAsked)
+		return refusal(EntityRefused, "networkid", "there is no network %q for the owner", f.NetworkRequested)
 	case !f.inZone(n):
-		return refuse(EntityRefused, "networkid", "network %s is not in zone %s", n.Name, f.Zone.Name)
+		return refusal(EntityRefused, "networkid", "network %s is not in zone %s", n.Name, f.Zone.Name)
 	case n.System:
-		return refuse(EntityRefused, "networkid", "network %s is a system network", n.Name)
+		return refusal(EntityRefused, "networkid", "network %s is a system network", n.Name)
 	}
 	for _, s := range networkServices {
 		if !slices.ContainsFunc(n.Services, func(has string) bool { return strings.EqualFold(has, s) }) {
-			return refuse(EntityRefused, "networkid", "network %s lacks the service %s", n.Name, s)
+			return refusal(EntityRefused, "networkid", "network %s lacks the service %s", n.Name, s)
 		}
 	}
 	switch {
 	case n.InUse != "":
-		return refuse(EntityRefused, "networkid", "network %s is used by another cluster", n.Name)
-	case n.Taken6443:
-		return refuse(EntityRefused, "networkid", "network %s has a rule on port 6443 already", n.Name)
+		return refusal(EntityRefused, "networkid", "network %s is used by another cluster", n.Name)
+	case n.Port6443InUse:
+		return refusal(EntityRefused, "networkid", "network %s has a rule on port 6443 already", n.Name)
 	}
 	return nil
 }

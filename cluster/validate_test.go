@@ -9,23 +9,23 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-func goodFacts() *CreateFacts {
+func validFacts() *CreateFacts {
 	services := []string{"Dhcp", "UserData", "SourceNat", "Firewall", "PortForwarding", "Dns"}
 	return &CreateFacts{
 		Name: "blue", Size: 3, ControlNodes: 1, Enabled: true,
-		ZoneAsked: "z1", Zone: &Entry{Kind: Zone, ID: "z1", Name: "north"},
-		OfferingAsked: "o1", Offering: &Entry{Kind: Offering, ID: "o1", Name: "small", Cores: 1, MemoryMB: 512},
-		KeyPairAsked: "me", KeyPair: &Entry{Kind: KeyPair, ID: "me"},
-		Registry:      RegistryFacts{"u", "p", "registry.example.com:5000", "ops@example.com"},
-		TemplateAsked: "t1", Template: &Entry{Kind: Template, ID: "t1", Zone: "z1"},
-		NeedsNetwork: true, NetworkAsked: "n1", Network: &Entry{Kind: Network, ID: "n1", Name: "lan", Zone: "z1", Services: services},
+		ZoneRequested: "z1", Zone: &Entry{Kind: Zone, ID: "z1", Name: "north"},
+		OfferingRequested: "o1", Offering: &Entry{Kind: Offering, ID: "o1", Name: "small", Cores: 1, MemoryMB: 512},
+		KeyPairRequested: "me", KeyPair: &Entry{Kind: KeyPair, ID: "me"},
+		Registry:          RegistryFacts{"u", "p", "registry.example.com:5000", "ops@example.com"},
+		TemplateRequested: "t1", Template: &Entry{Kind: Template, ID: "t1", Zone: "z1"},
+		NeedsNetwork: true, NetworkRequested: "n1", Network: &Entry{Kind: Network, ID: "n1", Name: "lan", Zone: "z1", Services: services},
 		CIDRs: []string{"192.0.2.0/24", "2001:db8::/32"},
 	}
 }
 
 // Each check of 3.2, broken in one way after the other.
 func TestValidateCreate(t *testing.T) {
-	if err := ValidateCreate(goodFacts()); err != nil {
+	if err := ValidateCreate(validFacts()); err != nil {
 		t.Fatalf("what is right is refused: %v", err)
 	}
 	for _, c := range []struct {
@@ -40,7 +40,7 @@ func TestValidateCreate(t *testing.T) {
 		{"Size", ClusterInvalid, func(f *CreateFacts) { f.Size = 0 }},
 		{"Size", ClusterInvalid, func(f *CreateFacts) { f.Size = 101 }},
 		{"Size", ClusterInvalid, func(f *CreateFacts) { f.MaxWorkers = 2 }},
-		{"Size", ClusterInvalid, func(f *CreateFacts) { f.MostWorkers = 2 }},
+		{"Size", ClusterInvalid, func(f *CreateFacts) { f.AccountMaxWorkers = 2 }},
 		{"Size", ClusterInvalid, func(f *CreateFacts) { f.ControlNodes = 2 }},
 		{"Size", ClusterInvalid, func(f *CreateFacts) { f.ControlNodes = -1 }},
 		{"Size", ClusterInvalid, func(f *CreateFacts) { f.ControlNodes = 9 }},
@@ -64,15 +64,15 @@ func TestValidateCreate(t *testing.T) {
 		{"Registry", ClusterInvalid, func(f *CreateFacts) { f.Registry.Email = "ops" }},
 		{"Template", EntityRefused, func(f *CreateFacts) { f.Template = nil }},
 		{"Template", EntityRefused, func(f *CreateFacts) { f.Template.Zone = "z2" }},
-		{"Template", EntityRefused, func(f *CreateFacts) { f.NetworkAsked, f.Network = "", nil }},
+		{"Template", EntityRefused, func(f *CreateFacts) { f.NetworkRequested, f.Network = "", nil }},
 		{"Network", EntityRefused, func(f *CreateFacts) { f.Network = nil }},
 		{"Network", EntityRefused, func(f *CreateFacts) { f.Network.System = true }},
 		{"Network", EntityRefused, func(f *CreateFacts) { f.Network.Services = f.Network.Services[1:] }},
 		{"Network", EntityRefused, func(f *CreateFacts) { f.Network.InUse = "other" }},
-		{"Network", EntityRefused, func(f *CreateFacts) { f.Network.Taken6443 = true }},
+		{"Network", EntityRefused, func(f *CreateFacts) { f.Network.Port6443InUse = true }},
 		{"CIDRs", ClusterInvalid, func(f *CreateFacts) { f.CIDRs = []string{"192.0.2.0/24", "192.0.2.1"} }},
 	} {
-		f := goodFacts()
+		f := validFacts()
 		c.do(f)
 		err := ValidateCreate(f)
 		if fault.Of(err) != c.kind {
@@ -95,8 +95,8 @@ func TestValidateCreate(t *testing.T) {
 
 // The order of 3.2: with everything wrong, the first check speaks; with that mended, the next.
 func TestValidationOrder(t *testing.T) {
-	good := goodFacts()
-	f := &CreateFacts{KeyPairAsked: "x", Registry: RegistryFacts{URL: "x"}, NetworkAsked: "x", CIDRs: []string{"x"}}
+	good := validFacts()
+	f := &CreateFacts{KeyPairRequested: "x", Registry: RegistryFacts{URL: "x"}, NetworkRequested: "x", CIDRs: []string{"x"}}
 	mend := map[string]func(){
 		"Name": func() { f.Name = "blue" }, "Size": func() { f.Size, f.ControlNodes = 1, 1 }, "Access": func() { f.Enabled = true },
 		"Zone": func() { f.Zone = good.Zone }, "Offering": func() { f.Offering = good.Offering }, "KeyPair": func() { f.KeyPair = good.KeyPair },
@@ -125,9 +125,9 @@ func TestValidationOrder(t *testing.T) {
 }
 
 func TestOptionalParts(t *testing.T) {
-	f := goodFacts()
-	f.KeyPairAsked, f.KeyPair, f.Registry, f.CIDRs = "", nil, RegistryFacts{}, nil
-	f.NetworkAsked, f.Network, f.NetworkOffering = "", nil, &Entry{Default: true}
+	f := validFacts()
+	f.KeyPairRequested, f.KeyPair, f.Registry, f.CIDRs = "", nil, RegistryFacts{}, nil
+	f.NetworkRequested, f.Network, f.NetworkOffering = "", nil, &Entry{Default: true}
 	if err := ValidateCreate(f); err != nil {
 		t.Error(err)
 	}

@@ -16,9 +16,9 @@ func Victims(nodes []Node, ids []string, keep int) ([]Node, error) {
 		if keep < 1 {
 			return nil, ClusterInvalid.Errorf("%d workers: at least one must stay", keep).With("parameter", "size")
 		}
-		newest := newestHello(nodes)
+		newest := newestHeartbeat(nodes)
 		slices.SortStableFunc(workers, func(a, b Node) int {
-			return cmp.Or(-compareBool(silent(a, newest), silent(b, newest)), -cmp.Compare(a.Ordinal, b.Ordinal))
+			return cmp.Or(-compareBool(isUnready(a, newest), isUnready(b, newest)), -cmp.Compare(a.Ordinal, b.Ordinal))
 		})
 		return workers[:max(0, len(workers)-keep)], nil
 	}
@@ -39,14 +39,14 @@ func Victims(nodes []Node, ids []string, keep int) ([]Node, error) {
 }
 
 // silent reports a node that is not ready, or has fallen silent while others speak.
-func silent(n Node, newest time.Time) bool {
-	return n.VMID == "" || n.NotReady != "" || !newest.IsZero() && newest.Sub(n.HelloAt) > DefaultHello
+func isUnready(n Node, newest time.Time) bool {
+	return n.VMID == "" || n.NotReady != "" || !newest.IsZero() && newest.Sub(n.HeartbeatAt) > DefaultHeartbeatTimeout
 }
 
-func newestHello(nodes []Node) (newest time.Time) {
+func newestHeartbeat(nodes []Node) (newest time.Time) {
 	for _, n := range nodes {
-		if n.HelloAt.After(newest) {
-			newest = n.HelloAt
+		if n.HeartbeatAt.After(newest) {
+			newest = n.HeartbeatAt
 		}
 	}
 	return newest

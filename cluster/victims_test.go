@@ -17,13 +17,13 @@ func names(nodes []Node) (all []string) {
 }
 
 func TestVictims(t *testing.T) {
-	ready := func(n Node) Node { n.ReadyAt, n.HelloAt = noon, noon; return n }
+	ready := func(n Node) Node { n.ReadyAt, n.HeartbeatAt = noon, noon; return n }
 	nodes := []Node{
 		ready(Node{Name: "c1", VMID: "vc1", Role: Control, Ordinal: 1}),
 		ready(Node{Name: "w1", VMID: "v1", Role: Worker, Ordinal: 1}),
-		{Name: "w2", VMID: "v2", Role: Worker, Ordinal: 2, HelloAt: noon, NotReady: "disk full"},
+		{Name: "w2", VMID: "v2", Role: Worker, Ordinal: 2, HeartbeatAt: noon, NotReady: "disk full"},
 		ready(Node{Name: "w3", VMID: "v3", Role: Worker, Ordinal: 3}),
-		{Name: "w4", VMID: "v4", Role: Worker, Ordinal: 4, ReadyAt: noon, HelloAt: noon.Add(-10 * time.Minute)},
+		{Name: "w4", VMID: "v4", Role: Worker, Ordinal: 4, ReadyAt: noon, HeartbeatAt: noon.Add(-10 * time.Minute)},
 		{Name: "w9", VMID: "v9", Role: Worker, Ordinal: 9, Removed: noon},
 	}
 	for _, c := range []struct {
@@ -58,7 +58,7 @@ func TestVictims(t *testing.T) {
 }
 
 // Where no node ever says hello, the newest go.
-func TestVictimsWithoutHellos(t *testing.T) {
+func TestVictimsWithoutHeartbeats(t *testing.T) {
 	got, err := Victims([]Node{{Name: "a", VMID: "1", Role: Worker, Ordinal: 1}, {Name: "b", VMID: "2", Role: Worker, Ordinal: 2}}, nil, 1)
 	if err != nil || !slices.Equal(names(got), []string{"b"}) {
 		t.Errorf("got %v, %v", names(got), err)
@@ -101,7 +101,7 @@ func anyNodes(r *rapid.T) []Node {
 			n.Removed = noon
 		}
 		if rapid.Bool().Draw(r, "hello") {
-			n.HelloAt, n.ReadyAt = noon.Add(-time.Duration(rapid.IntRange(0, 300).Draw(r, "ago"))*time.Second), noon
+			n.HeartbeatAt, n.ReadyAt = noon.Add(-time.Duration(rapid.IntRange(0, 300).Draw(r, "ago"))*time.Second), noon
 		}
 		nodes = append(nodes, n)
 	}

@@ -24,6 +24,6 @@ func Merge(stored []string, entries []Entry) []string {
 }
 
 // List makes a Denied of a deny list.
-func List(ids []string) Denied {
+func DenyList(ids []string) Denied {
 	return func(owner string) bool { return slices.Contains(ids, owner) }
 }

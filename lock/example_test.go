@@ -10,8 +10,8 @@ import (
 
 func ExampleLocker() {
 	ctx, medium := context.Background(), &lock.Memory{}
-	east := lock.Locker{Medium: medium, Owner: "east"}
-	west := lock.Locker{Medium: medium, Owner: "west"}
+	east := lock.Locker{Backend: medium, Owner: "east"}
+	west := lock.Locker{Backend: medium, Owner: "west"}
 
 	held, _ := east.Take(ctx, "database")
 	refused, _ := west.Take(ctx, "database")

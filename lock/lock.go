@@ -32,7 +32,7 @@ var (
 		Remedy: "Find out who wrote the stored value. When nobody works under this lock any more, delete the value and try again.",
 	})
 	// Nameless is the fault of a caller without an identity.
-	Nameless = fault.Declare(fault.Kind{
+	OwnerMissing = fault.Declare(fault.Kind{
 		Code: "LOCK_WITHOUT_OWNER", Class: fault.Invalid,
 		Title:  "a lock or its owner has no name",
 		Remedy: "Give the lock a name and each instance that takes it an owner name of its own.",
@@ -59,7 +59,7 @@ type Stored struct {
 type Denied func(owner string) bool
 
 // Verdict is what Decide says.
-type Verdict struct {
+type Decision struct {
 	Granted  bool
 	Extended bool      // granted to whom already held it: the start was kept
 	Released bool      // refused, and the caller's own record is taken away
@@ -71,7 +71,7 @@ type Verdict struct {
 }
 
 // Decide is the table of this package. A duration of 0 or less is DefaultDuration.
-func Decide(now time.Time, stored Stored, caller string, denied Denied, duration time.Duration) Verdict {
+func Decide(now time.Time, stored Stored, caller string, denied Denied, duration time.Duration) Decision {
 	if duration <= 0 {
 		duration = DefaultDuration
 	}
@@ -80,18 +80,18 @@ func Decide(now time.Time, stored Stored, caller string, denied Denied, duration
 	held := stored.Record
 	own := held != nil && held.Owner == caller
 	valid := held != nil && held.Valid(now)
-	fresh := Verdict{Granted: true, Taken: now, Record: &Record{Owner: caller, Start: now, End: now.Add(duration)}, Write: true}
+	fresh := Decision{Granted: true, Taken: now, Record: &Record{Owner: caller, Start: now, End: now.Add(duration)}, Write: true}
 	switch {
 	case stored.Err != nil:
-		return Verdict{Record: held, Denied: is(caller), Err: stored.Err}
+		return Decision{Record: held, Denied: is(caller), Err: stored.Err}
 	case is(caller) && own && valid:
-		return Verdict{Denied: true, Released: true, Write: true}
+		return Decision{Denied: true, Released: true, Write: true}
 	case is(caller):
-		return Verdict{Denied: true, Record: held}
+		return Decision{Denied: true, Record: held}
 	case own && valid:
-		return Verdict{Granted: true, Extended: true, Taken: now, Record: &Record{Owner: caller, Start: held.Start, End: now.Add(duration)}, Write: true}
+		return Decision{Granted: true, Extended: true, Taken: now, Record: &Record{Owner: caller, Start: held.Start, End: now.Add(duration)}, Write: true}
 	case held != nil && !own && valid && !is(held.Owner):
-		return Verdict{Record: held}
+		return Decision{Record: held}
 	default: // free, expired, or its holder is denied
 		return fresh
 	}
@@ -99,23 +99,23 @@ func Decide(now time.Time, stored Stored, caller string, denied Denied, duration
 
 // Release says what becomes of a lock that the caller gives back: an own,
 // valid record is removed, everything else stays as it is.
-func Release(now time.Time, stored Stored, caller string) Verdict {
+func Release(now time.Time, stored Stored, caller string) Decision {
 	held := stored.Record
 	if stored.Err != nil || held == nil || held.Owner != caller || !held.Valid(now) {
-		return Verdict{Record: held, Err: stored.Err}
+		return Decision{Record: held, Err: stored.Err}
 	}
-	return Verdict{Released: true, Write: true}
+	return Decision{Released: true, Write: true}
 }
 
 // HalfLife reports whether more than half of the time between the grant and
 // its end is gone, or nothing was granted: the lock is then to be taken again
 // before anything is done under it.
-func (v Verdict) HalfLife(now time.Time) bool {
+func (v Decision) RenewalDue(now time.Time) bool {
 	return !v.Granted || now.Sub(v.Taken) >= v.Record.End.Sub(v.Taken)/2
 }
 
 // String says it in words.
-func (v Verdict) String() string {
+func (v Decision) String() string {
 	switch {
 	case v.Err != nil:
 		return "refused: " + v.Err.Error()
@@ -136,7 +136,7 @@ func (v Verdict) String() string {
 
 // Outcome is Done if the lock was granted, Fail if its record is unreadable,
 // else Later with the reason LockNotHeld, to be tried again after the delay.
-func (v Verdict) Outcome(again time.Duration) outcome.Outcome {
+func (v Decision) Outcome(again time.Duration) outcome.Outcome {
 	switch {
 	case v.Granted:
 		return outcome.Done()

@@ -28,26 +28,26 @@ func TestDecide(t *testing.T) {
 		stored  lock.Stored
 		granted bool
 		after   *lock.Record
-		check   func(v lock.Verdict) bool
+		check   func(v lock.Decision) bool
 	}{
-		{"1 denied, own, valid: release", []string{"me"}, lock.Stored{Record: record("me", -1, 1)}, false, nil, func(v lock.Verdict) bool { return v.Released && v.Denied && v.Write }},
-		{"2 denied, free", []string{"me"}, lock.Stored{}, false, nil, func(v lock.Verdict) bool { return v.Denied && !v.Write && !v.Released }},
-		{"2 denied, own, expired", []string{"me"}, lock.Stored{Record: record("me", -2, 0)}, false, record("me", -2, 0), func(v lock.Verdict) bool { return !v.Write }},
-		{"2 denied, other, valid", []string{"me"}, lock.Stored{Record: record("you", -1, 1)}, false, record("you", -1, 1), func(v lock.Verdict) bool { return !v.Write }},
-		{"2 denied, other, expired", []string{"me"}, lock.Stored{Record: record("you", -2, -1)}, false, record("you", -2, -1), func(v lock.Verdict) bool { return !v.Write }},
-		{"2 both denied", []string{"me", "you"}, lock.Stored{Record: record("you", -1, 1)}, false, record("you", -1, 1), func(v lock.Verdict) bool { return !v.Write }},
-		{"3 free", nil, lock.Stored{}, true, record("me", 0, time.Minute), func(v lock.Verdict) bool { return !v.Extended && v.Write }},
-		{"4 own, valid: extended", nil, lock.Stored{Record: record("me", -time.Hour, 1)}, true, record("me", -time.Hour, time.Minute), func(v lock.Verdict) bool { return v.Extended && v.Write }},
-		{"5 own, expired: fresh start", nil, lock.Stored{Record: record("me", -time.Hour, 0)}, true, record("me", 0, time.Minute), func(v lock.Verdict) bool { return !v.Extended && v.Write }},
-		{"6 other, valid", nil, lock.Stored{Record: record("you", -1, 1)}, false, record("you", -1, 1), func(v lock.Verdict) bool { return !v.Denied && !v.Write }},
-		{"6 other, valid, somebody else denied", []string{"they"}, lock.Stored{Record: record("you", -1, 1)}, false, record("you", -1, 1), func(v lock.Verdict) bool { return !v.Write }},
-		{"7 other, expired at its end", nil, lock.Stored{Record: record("you", -2, 0)}, true, record("me", 0, time.Minute), func(v lock.Verdict) bool { return !v.Extended && v.Write }},
-		{"8 other, valid, holder denied: fresh start", []string{"you"}, lock.Stored{Record: record("you", -1, time.Hour)}, true, record("me", 0, time.Minute), func(v lock.Verdict) bool { return !v.Extended && v.Write }},
-		{"9 unreadable", nil, lock.Stored{Err: broken}, false, nil, func(v lock.Verdict) bool { return errors.Is(v.Err, broken) && !v.Write }},
-		{"9 unreadable, denied", []string{"me"}, lock.Stored{Err: broken}, false, nil, func(v lock.Verdict) bool { return errors.Is(v.Err, broken) && !v.Write && !v.Released }},
+		{"1 denied, own, valid: release", []string{"me"}, lock.Stored{Record: record("me", -1, 1)}, false, nil, func(v lock.Decision) bool { return v.Released && v.Denied && v.Write }},
+		{"2 denied, free", []string{"me"}, lock.Stored{}, false, nil, func(v lock.Decision) bool { return v.Denied && !v.Write && !v.Released }},
+		{"2 denied, own, expired", []string{"me"}, lock.Stored{Record: record("me", -2, 0)}, false, record("me", -2, 0), func(v lock.Decision) bool { return !v.Write }},
+		{"2 denied, other, valid", []string{"me"}, lock.Stored{Record: record("you", -1, 1)}, false, record("you", -1, 1), func(v lock.Decision) bool { return !v.Write }},
+		{"2 denied, other, expired", []string{"me"}, lock.Stored{Record: record("you", -2, -1)}, false, record("you", -2, -1), func(v lock.Decision) bool { return !v.Write }},
+		{"2 both denied", []string{"me", "you"}, lock.Stored{Record: record("you", -1, 1)}, false, record("you", -1, 1), func(v lock.Decision) bool { return !v.Write }},
+		{"3 free", nil, lock.Stored{}, true, record("me", 0, time.Minute), func(v lock.Decision) bool { return !v.Extended && v.Write }},
+		{"4 own, valid: extended", nil, lock.Stored{Record: record("me", -time.Hour, 1)}, true, record("me", -time.Hour, time.Minute), func(v lock.Decision) bool { return v.Extended && v.Write }},
+		{"5 own, expired: fresh start", nil, lock.Stored{Record: record("me", -time.Hour, 0)}, true, record("me", 0, time.Minute), func(v lock.Decision) bool { return !v.Extended && v.Write }},
+		{"6 other, valid", nil, lock.Stored{Record: record("you", -1, 1)}, false, record("you", -1, 1), func(v lock.Decision) bool { return !v.Denied && !v.Write }},
+		{"6 other, valid, somebody else denied", []string{"they"}, lock.Stored{Record: record("you", -1, 1)}, false, record("you", -1, 1), func(v lock.Decision) bool { return !v.Write }},
+		{"7 other, expired at its end", nil, lock.Stored{Record: record("you", -2, 0)}, true, record("me", 0, time.Minute), func(v lock.Decision) bool { return !v.Extended && v.Write }},
+		{"8 other, valid, holder denied: fresh start", []string{"you"}, lock.Stored{Record: record("you", -1, time.Hour)}, true, record("me", 0, time.Minute), func(v lock.Decision) bool { return !v.Extended && v.Write }},
+		{"9 unreadable", nil, lock.Stored{Err: broken}, false, nil, func(v lock.Decision) bool { return errors.Is(v.Err, broken) && !v.Write }},
+		{"9 unreadable, denied", []string{"me"}, lock.Stored{Err: broken}, false, nil, func(v lock.Decision) bool { return errors.Is(v.Err, broken) && !v.Write && !v.Released }},
 	} {
 		t.Run(c.row, func(t *testing.T) {
-			v := lock.Decide(now, c.stored, "me", lock.List(c.denied), time.Minute)
+			v := lock.Decide(now, c.stored, "me", lock.DenyList(c.denied), time.Minute)
 			if v.Granted != c.granted || (v.Record == nil) != (c.after == nil) || c.after != nil && *v.Record != *c.after || !c.check(v) {
 				t.Fatalf("%s: %+v with %+v, want granted %t and %+v", v, v, v.Record, c.granted, c.after)
 			}
@@ -121,11 +121,11 @@ func TestRecordIsJSON(t *testing.T) {
 func TestHalfLife(t *testing.T) {
 	v := lock.Decide(now, lock.Stored{Record: record("me", -time.Hour, 1)}, "me", nil, time.Minute) // an old start does not matter
 	for after, want := range map[time.Duration]bool{0: false, 30*time.Second - 1: false, 30 * time.Second: true, time.Hour: true} {
-		if got := v.HalfLife(now.Add(after)); got != want {
+		if got := v.RenewalDue(now.Add(after)); got != want {
 			t.Errorf("half life after %s: %t, want %t", after, got, want)
 		}
 	}
-	if !(lock.Verdict{}).HalfLife(now) {
+	if !(lock.Decision{}).RenewalDue(now) {
 		t.Error("a lock that is not held must be taken again")
 	}
 }
@@ -149,8 +149,8 @@ func TestOutcome(t *testing.T) {
 func TestExpiryInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &lock.Memory{}
-		a, b := lock.Locker{Medium: m, Owner: "a"}, lock.Locker{Medium: m, Owner: "b"}
-		take := func(l lock.Locker) lock.Verdict {
+		a, b := lock.Locker{Backend: m, Owner: "a"}, lock.Locker{Backend: m, Owner: "b"}
+		take := func(l lock.Locker) lock.Decision {
 			v, err := l.Take(t.Context(), "l")
 			if err != nil {
 				t.Fatal(err)
@@ -185,11 +185,11 @@ func TestNoTheft(t *testing.T) {
 			if rapid.IntRange(0, 4).Draw(t, "deny") == 0 {
 				deny = lock.Merge(deny, []lock.Entry{{ID: caller, Allow: rapid.Bool().Draw(t, "allow")}})
 			}
-			var v lock.Verdict
+			var v lock.Decision
 			if rapid.Bool().Draw(t, "release") {
 				v = lock.Release(at, stored, caller)
 			} else {
-				v = lock.Decide(at, stored, caller, lock.List(deny), 30*time.Second)
+				v = lock.Decide(at, stored, caller, lock.DenyList(deny), 30*time.Second)
 			}
 			held := stored.Record
 			if held != nil && held.Valid(at) && held.Owner != caller && !slices.Contains(deny, held.Owner) && (v.Write || v.Granted) {

@@ -10,7 +10,7 @@ import (
 )
 
 // Medium is where locks are kept.
-type Medium interface {
+type Backend interface {
 	// Transact reads the value of a name (nil: none), lets change decide, and
 	// stores what it gives if write is true (nil: remove) — in one
 	// transaction, so that no other change of that name comes in between. now is
@@ -65,7 +65,7 @@ func (s State) encode() []byte {
 
 // Locker takes and releases locks in the name of one owner.
 type Locker struct {
-	Medium   Medium
+	Backend  Backend
 	Owner    string        // unique among all that share the medium
 	Duration time.Duration // 0: DefaultDuration
 }
@@ -73,15 +73,15 @@ type Locker struct {
 // Take asks for the lock, or extends it. The error is the medium's, or
 // LOCK_WITHOUT_OWNER; refusal is no error but in the verdict. After an error
 // take it again: if the first try was stored, the second extends it.
-func (l Locker) Take(ctx context.Context, name string) (Verdict, error) {
-	return l.decide(ctx, name, func(now time.Time, stored Stored, denied Denied) Verdict {
+func (l Locker) Take(ctx context.Context, name string) (Decision, error) {
+	return l.decide(ctx, name, func(now time.Time, stored Stored, denied Denied) Decision {
 		return Decide(now, stored, l.Owner, denied, l.Duration)
 	})
 }
 
 // Release gives the lock back if it is held; otherwise it changes nothing.
-func (l Locker) Release(ctx context.Context, name string) (Verdict, error) {
-	return l.decide(ctx, name, func(now time.Time, stored Stored, _ Denied) Verdict {
+func (l Locker) Release(ctx context.Context, name string) (Decision, error) {
+	return l.decide(ctx, name, func(now time.Time, stored Stored, _ Denied) Decision {
 		return Release(now, stored, l.Owner)
 	})
 }
@@ -91,7 +91,7 @@ func (l Locker) Release(ctx context.Context, name string) (Verdict, error) {
 func (l Locker) Deny(ctx context.Context, name string, entries ...Entry) ([]string, error) {
 	var list []string
 	var unreadable error
-	err := l.Medium.Transact(ctx, name, func(_ time.Time, old []byte) ([]byte, bool) {
+	err := l.Backend.Transact(ctx, name, func(_ time.Time, old []byte) ([]byte, bool) {
 		state, err := ParseState(name, old)
 		if unreadable = err; err != nil {
 			return nil, false
@@ -109,28 +109,28 @@ func (l Locker) Deny(ctx context.Context, name string, entries ...Entry) ([]stri
 
 // Read tells who holds a lock and who is denied it.
 func (l Locker) Read(ctx context.Context, name string) (State, error) {
-	data, err := l.Medium.Read(ctx, name)
+	data, err := l.Backend.Read(ctx, name)
 	if err != nil {
 		return State{}, err
 	}
 	return ParseState(name, data)
 }
 
-func (l Locker) decide(ctx context.Context, name string, judge func(time.Time, Stored, Denied) Verdict) (Verdict, error) {
+func (l Locker) decide(ctx context.Context, name string, decideOn func(time.Time, Stored, Denied) Decision) (Decision, error) {
 	if name == "" || l.Owner == "" {
-		return Verdict{}, Nameless.Errorf("lock %q, owner %q: both must be named", name, l.Owner)
+		return Decision{}, OwnerMissing.Errorf("lock %q, owner %q: both must be named", name, l.Owner)
 	}
-	var v Verdict
-	err := l.Medium.Transact(ctx, name, func(now time.Time, old []byte) ([]byte, bool) {
+	var v Decision
+	err := l.Backend.Transact(ctx, name, func(now time.Time, old []byte) ([]byte, bool) {
 		state, err := ParseState(name, old)
-		v = judge(now, Stored{Record: state.Record, Err: err}, List(state.Deny))
+		v = decideOn(now, Stored{Record: state.Record, Err: err}, DenyList(state.Deny))
 		if !v.Write {
 			return nil, false
 		}
 		return State{Record: v.Record, Deny: state.Deny}.encode(), true
 	})
 	if err != nil {
-		return Verdict{}, err
+		return Decision{}, err
 	}
 	return v, nil
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // dontWait opens a pipe that nobody writes to, too.
-const dontWait = syscall.O_NONBLOCK
+const nonBlocking = syscall.O_NONBLOCK
 
 // owner is whose a file is; ours where it cannot be told.
 func owner(info fs.FileInfo, ours int) int {

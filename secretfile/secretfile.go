@@ -23,7 +23,7 @@ var Refused = fault.Declare(fault.Kind{
 })
 
 // most is more than all secrets of a file have.
-const most = 1 << 20
+const maxSize = 1 << 20
 
 // Secret gives the one secret of a file, without the spaces around it, by the
 // rule of Read. SECRET_FILE_REFUSED.
@@ -46,20 +46,20 @@ func Read(path string) (string, error) { return read(path, os.Geteuid()) }
 // ReadAnyMode is Read without the rule who may read the file, for files whose
 // mode is the matter of who mounts them. What is no regular file, such as a
 // pipe, is refused without waiting for it; so is a file larger than 1 MiB.
-func ReadAnyMode(path string) (string, error) { return read(path, anyone) }
+func ReadAnyMode(path string) (string, error) { return read(path, anyUser) }
 
 // anyone is no user: whose files may have any mode.
-const anyone = -2
+const anyUser = -2
 
-func read(path string, me int) (string, error) {
+func read(path string, uid int) (string, error) {
 	info, err := os.Stat(path) // before it is opened: to open a device may do something
 	if err != nil {
 		return "", err
 	}
-	if err := judge(path, info, me); err != nil {
+	if err := checkMode(path, info, uid); err != nil {
 		return "", err
 	}
-	file, err := os.OpenFile(path, os.O_RDONLY|dontWait, 0)
+	file, err := os.OpenFile(path, os.O_RDONLY|nonBlocking, 0)
 	if err != nil {
 		return "", err
 	}
@@ -67,26 +67,26 @@ func read(path string, me int) (string, error) {
 	if info, err = file.Stat(); err != nil { // it may be another one by now
 		return "", err
 	}
-	if err := judge(path, info, me); err != nil {
+	if err := checkMode(path, info, uid); err != nil {
 		return "", err
 	}
-	text, err := io.ReadAll(io.LimitReader(file, most+1))
+	text, err := io.ReadAll(io.LimitReader(file, maxSize+1))
 	if err != nil {
 		return "", err
 	}
-	if len(text) > most {
+	if len(text) > maxSize {
 		return "", fmt.Errorf("%s is larger than any secret", path)
 	}
 	return string(text), nil
 }
 
 // judge tells why a file is not read.
-func judge(path string, info fs.FileInfo, me int) error {
+func checkMode(path string, info fs.FileInfo, uid int) error {
 	mode := info.Mode()
 	switch {
 	case !mode.IsRegular():
 		return fmt.Errorf("%s is no regular file but %s: write the secret into a file", path, kindOfFile(mode))
-	case me != anyone && exposed(info, me):
+	case uid != anyUser && exposed(info, uid):
 		return fmt.Errorf("%s may be read by others: its mode is %o", path, mode.Perm())
 	}
 	return nil
@@ -106,7 +106,7 @@ func kindOfFile(mode fs.FileMode) string {
 }
 
 // exposed reports a file that others than the rule says may read.
-func exposed(info fs.FileInfo, me int) bool {
+func exposed(info fs.FileInfo, uid int) bool {
 	mode := info.Mode().Perm()
-	return mode&0o007 != 0 || mode&0o070 != 0 && owner(info, me) == me
+	return mode&0o007 != 0 || mode&0o070 != 0 && owner(info, uid) == uid
 }

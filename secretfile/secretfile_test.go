@@ -40,7 +40,7 @@ func TestFinding10SecretsOthersReadAreRefused(t *testing.T) {
 func TestFilesWithoutASecret(t *testing.T) {
 	dir := t.TempDir()
 	empty, large := filepath.Join(dir, "empty"), filepath.Join(dir, "large")
-	for path, text := range map[string]string{empty: " \n", large: strings.Repeat("x", most+1)} {
+	for path, text := range map[string]string{empty: " \n", large: strings.Repeat("x", maxSize+1)} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

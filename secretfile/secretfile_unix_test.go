@@ -37,7 +37,7 @@ func TestFinding10SecretIsAPipe(t *testing.T) {
 func TestFinding10OnlyFilesAreRead(t *testing.T) {
 	dir := t.TempDir()
 	large, mounted := filepath.Join(dir, "large"), filepath.Join(dir, "mounted")
-	if err := os.WriteFile(large, []byte(strings.Repeat("x", most+1)), 0o600); err != nil {
+	if err := os.WriteFile(large, []byte(strings.Repeat("x", maxSize+1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{

@@ -88,7 +88,7 @@ func (b credentialBody) wanted() (account.NewCredential, error) {
 		return n, nil
 	}
 	var err error
-	if n.For, err = time.ParseDuration(b.For); err != nil || n.For <= 0 {
+	if n.ValidFor, err = time.ParseDuration(b.For); err != nil || n.ValidFor <= 0 {
 		return n, Refused.Errorf("for %q: it is a time such as 720h", b.For)
 	}
 	return n, nil
@@ -104,7 +104,7 @@ type ofAccount struct {
 }
 
 // desk gives the desk and who asks.
-func (s *Server) desk(ctx context.Context) (*account.Desk, account.Account, error) {
+func (s *Server) desk(ctx context.Context) (*account.Service, account.Account, error) {
 	if s.options.Desk == nil {
 		return nil, account.Account{}, NotServed.Errorf("this server keeps no accounts")
 	}
@@ -113,7 +113,7 @@ func (s *Server) desk(ctx context.Context) (*account.Desk, account.Account, erro
 }
 
 // asked runs a route of the desk.
-func asked[I, O any](s *Server, do func(ctx context.Context, d *account.Desk, who account.Account, in *I) (*O, error)) func(context.Context, *I) (*O, error) {
+func asked[I, O any](s *Server, do func(ctx context.Context, d *account.Service, who account.Account, in *I) (*O, error)) func(context.Context, *I) (*O, error) {
 	return func(ctx context.Context, in *I) (*O, error) {
 		d, who, err := s.desk(ctx)
 		if err != nil {
@@ -147,7 +147,7 @@ func (s *Server) accountRoutes() {
 	at(s, op("listAudit", http.MethodGet, "/v1/audit", "Read the audit trail, newest first", "accounts", 200), User, asked(s, trail))
 }
 
-func listAccounts(ctx context.Context, d *account.Desk, who account.Account, in *struct {
+func listAccounts(ctx context.Context, d *account.Service, who account.Account, in *struct {
 	Domain string `query:"domain" doc:"id or path; absent: all"`
 	Paged
 }) (*listOf[account.Account], error) {
@@ -156,8 +156,8 @@ func listAccounts(ctx context.Context, d *account.Desk, who account.Account, in 
 	})
 }
 
-func createAccount(ctx context.Context, d *account.Desk, who account.Account, in *struct{ Body accountBody }) (*oneAnswer[account.Account], error) {
-	w := account.Want{Name: in.Body.Name, Domain: in.Body.Domain, Role: in.Body.Role}
+func createAccount(ctx context.Context, d *account.Service, who account.Account, in *struct{ Body accountBody }) (*oneAnswer[account.Account], error) {
+	w := account.NewAccount{Name: in.Body.Name, Domain: in.Body.Domain, Role: in.Body.Role}
 	if in.Body.Limits != nil {
 		w.Limits = *in.Body.Limits
 	}
@@ -166,42 +166,42 @@ func createAccount(ctx context.Context, d *account.Desk, who account.Account, in
 	return oneOf(a, err)
 }
 
-func getAccount(ctx context.Context, d *account.Desk, who account.Account, in *accountPath) (*oneAnswer[account.Account], error) {
+func getAccount(ctx context.Context, d *account.Service, who account.Account, in *accountPath) (*oneAnswer[account.Account], error) {
 	return oneOf(d.Find(ctx, who, in.ID))
 }
 
-func disableAccount(disabled bool) func(context.Context, *account.Desk, account.Account, *accountPath) (*oneAnswer[account.Account], error) {
-	return func(ctx context.Context, d *account.Desk, who account.Account, in *accountPath) (*oneAnswer[account.Account], error) {
+func disableAccount(disabled bool) func(context.Context, *account.Service, account.Account, *accountPath) (*oneAnswer[account.Account], error) {
+	return func(ctx context.Context, d *account.Service, who account.Account, in *accountPath) (*oneAnswer[account.Account], error) {
 		return oneOf(d.Disable(ctx, who, in.ID, disabled))
 	}
 }
 
-func disableDomain(disabled bool) func(context.Context, *account.Desk, account.Account, *accountPath) (*oneAnswer[account.Domain], error) {
-	return func(ctx context.Context, d *account.Desk, who account.Account, in *accountPath) (*oneAnswer[account.Domain], error) {
+func disableDomain(disabled bool) func(context.Context, *account.Service, account.Account, *accountPath) (*oneAnswer[account.Domain], error) {
+	return func(ctx context.Context, d *account.Service, who account.Account, in *accountPath) (*oneAnswer[account.Domain], error) {
 		return oneOf(d.DisableDomain(ctx, who, in.ID, disabled))
 	}
 }
 
-func limitAccount(ctx context.Context, d *account.Desk, who account.Account, in *struct {
+func limitAccount(ctx context.Context, d *account.Service, who account.Account, in *struct {
 	accountPath
 	Body account.Limits
 }) (*oneAnswer[account.Account], error) {
 	return oneOf(d.Limit(ctx, who, in.ID, in.Body))
 }
 
-func listDomains(ctx context.Context, d *account.Desk, who account.Account, in *Paged) (*listOf[account.Domain], error) {
+func listDomains(ctx context.Context, d *account.Service, who account.Account, in *Paged) (*listOf[account.Domain], error) {
 	return pageOf(*in, func(one account.Domain) string { return one.ID }, func(p account.Page) ([]account.Domain, error) {
 		return d.Domains(ctx, who, p)
 	})
 }
 
-func createDomain(ctx context.Context, d *account.Desk, who account.Account, in *struct{ Body domainBody }) (*oneAnswer[account.Domain], error) {
+func createDomain(ctx context.Context, d *account.Service, who account.Account, in *struct{ Body domainBody }) (*oneAnswer[account.Domain], error) {
 	made, err := d.CreateDomain(ctx, who, in.Body.Name, in.Body.Parent)
 	callOf(ctx).target = or(made.ID, in.Body.Name)
 	return oneOf(made, err)
 }
 
-func listKeys(ctx context.Context, d *account.Desk, who account.Account, in *ofAccount) (*listOf[Key], error) {
+func listKeys(ctx context.Context, d *account.Service, who account.Account, in *ofAccount) (*listOf[Key], error) {
 	return pageOf(in.Paged, func(k Key) string { return k.ID }, func(p account.Page) (shown []Key, err error) {
 		all, err := d.Keys(ctx, who, in.Account, p)
 		for _, k := range all {
@@ -211,7 +211,7 @@ func listKeys(ctx context.Context, d *account.Desk, who account.Account, in *ofA
 	})
 }
 
-func listTokens(ctx context.Context, d *account.Desk, who account.Account, in *ofAccount) (*listOf[Token], error) {
+func listTokens(ctx context.Context, d *account.Service, who account.Account, in *ofAccount) (*listOf[Token], error) {
 	return pageOf(in.Paged, func(t Token) string { return t.ID }, func(p account.Page) (shown []Token, err error) {
 		all, err := d.Tokens(ctx, who, in.Account, p)
 		for _, t := range all {
@@ -229,7 +229,7 @@ func shownOnce(ctx context.Context, c account.Credential) error {
 	return err
 }
 
-func createKey(ctx context.Context, d *account.Desk, who account.Account, in *struct{ Body credentialBody }) (*oneAnswer[Key], error) {
+func createKey(ctx context.Context, d *account.Service, who account.Account, in *struct{ Body credentialBody }) (*oneAnswer[Key], error) {
 	n, err := in.Body.wanted()
 	if err != nil {
 		return nil, err
@@ -241,7 +241,7 @@ func createKey(ctx context.Context, d *account.Desk, who account.Account, in *st
 	return oneOf(Key{k.Credential, k.Secret.Reveal()}, err)
 }
 
-func createToken(ctx context.Context, d *account.Desk, who account.Account, in *struct{ Body credentialBody }) (*oneAnswer[Token], error) {
+func createToken(ctx context.Context, d *account.Service, who account.Account, in *struct{ Body credentialBody }) (*oneAnswer[Token], error) {
 	n, err := in.Body.wanted()
 	if err != nil {
 		return nil, err
@@ -253,13 +253,13 @@ func createToken(ctx context.Context, d *account.Desk, who account.Account, in *
 	return oneOf(Token{t.Credential, secret.Reveal()}, err)
 }
 
-func revoke(ctx context.Context, d *account.Desk, who account.Account, in *struct {
+func revoke(ctx context.Context, d *account.Service, who account.Account, in *struct {
 	ID string `path:"id"`
 }) (*struct{}, error) {
 	return nil, d.Revoke(ctx, who, in.ID)
 }
 
-func trail(ctx context.Context, d *account.Desk, who account.Account, in *struct {
+func trail(ctx context.Context, d *account.Service, who account.Account, in *struct {
 	Target string `query:"target" doc:"id or path of what was changed"`
 	Paged
 }) (*listOf[account.Entry], error) {

@@ -12,14 +12,14 @@ import (
 )
 
 // staffed is a house with accounts: an operator's token, dan (admin) and uma of ROOT/dev, eve of ROOT.
-func staffed(t *testing.T) (h *house, desk *account.Desk, token map[string]string) {
+func staffed(t *testing.T) (h *house, desk *account.Service, token map[string]string) {
 	t.Helper()
-	desk = &account.Desk{Store: account.NewMemory()}
+	desk = &account.Service{Store: account.NewMemory()}
 	if _, err := desk.CreateDomain(t.Context(), account.System(), "dev", ""); err != nil {
 		t.Fatal(err)
 	}
 	token = map[string]string{"op": secret}
-	for _, w := range []account.Want{{Name: "dan", Domain: "ROOT/dev", Role: account.DomainAdmin}, {Name: "uma", Domain: "ROOT/dev"}, {Name: "eve"}} {
+	for _, w := range []account.NewAccount{{Name: "dan", Domain: "ROOT/dev", Role: account.DomainAdmin}, {Name: "uma", Domain: "ROOT/dev"}, {Name: "eve"}} {
 		if _, err := desk.CreateAccount(t.Context(), account.System(), w); err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +145,7 @@ func TestRequestsAreAudited(t *testing.T) {
 	made := domains[slices.IndexFunc(domains, func(d account.Domain) bool { return d.Name == "new" })]
 	var got []string
 	for _, e := range slices.Backward(trail) {
-		got = append(got, strings.Join([]string{e.Who, e.Face, e.Call, strings.ReplaceAll(e.Target, made.ID, "ID"), e.Outcome}, " "))
+		got = append(got, strings.Join([]string{e.Who, e.API, e.Call, strings.ReplaceAll(e.Target, made.ID, "ID"), e.Outcome}, " "))
 	}
 	want := []string{
 		"operator /v1 POST /v1/domains ID ok", "operator /v1 POST /v1/domains new ACCOUNT_EXISTS", "uma /v1 POST /v1/accounts /v1/accounts FORBIDDEN",

@@ -29,7 +29,7 @@ func (s *Server) note(a *answer, r *http.Request) {
 		return
 	}
 	e := account.Entry{
-		At: time.Now().UTC(), Who: c.who.Name, Account: c.who.Account, Domain: c.who.Domain, Face: "/v1",
+		At: time.Now().UTC(), Who: c.who.Name, Account: c.who.Account, Domain: c.who.Domain, API: "/v1",
 		Call: r.Method + " " + or(c.route, "?"), Target: or(c.target, c.path), Outcome: account.OK,
 	}
 	if e.Account == "" {

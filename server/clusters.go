@@ -101,7 +101,7 @@ type ChangeBody struct {
 	Downtime bool              `json:"allowDowntime,omitempty" doc:"upgrade: the only control node may be upgraded in place, while the endpoint does not answer"`
 }
 
-func (b *ChangeBody) request(kind cluster.AskKind) service.ChangeRequest {
+func (b *ChangeBody) request(kind cluster.RequestKind) service.ChangeRequest {
 	r := service.ChangeRequest{Kind: kind}
 	if b == nil {
 		return r
@@ -124,7 +124,7 @@ func (s *Server) clusterRoutes() {
 	at(s, op("getCluster", http.MethodGet, one, "Read a cluster", "", 200, 404), User, s.getCluster)
 	at(s, op("patchCluster", http.MethodPatch, one, "Change a cluster", "A merge patch over size, description, recovery, onFailure and cidrs; operators also gc.", 202, 404, 409, 412, 422, 428), User, s.patchCluster)
 	at(s, op("deleteCluster", http.MethodDelete, one, "Delete a cluster", "Goes on by itself until nothing is left.", 202, 404, 409, 412, 428), User, s.deleteCluster)
-	for _, kind := range []cluster.AskKind{cluster.AskStart, cluster.AskStop, cluster.AskUpgrade, cluster.AskRecover} {
+	for _, kind := range []cluster.RequestKind{cluster.RequestStart, cluster.RequestStop, cluster.RequestUpgrade, cluster.RequestRecover} {
 		at(s, op(string(kind)+"Cluster", http.MethodPost, one+"/"+string(kind), "Ask a cluster to "+string(kind), "", 202, 404, 409, 412, 422), User,
 			func(ctx context.Context, in *struct {
 				ClusterPath
@@ -321,7 +321,7 @@ func (s *Server) deleteCluster(ctx context.Context, in *struct {
 	if _, err := needRevision(in.IfMatch); err != nil {
 		return nil, err
 	}
-	return s.changeCluster(ctx, in.ID, in.IfMatch, service.ChangeRequest{Kind: cluster.AskDelete, Forced: in.Forced})
+	return s.changeCluster(ctx, in.ID, in.IfMatch, service.ChangeRequest{Kind: cluster.RequestDelete, Forced: in.Forced})
 }
 
 func (s *Server) scaleCluster(ctx context.Context, in *struct {
@@ -334,7 +334,7 @@ func (s *Server) scaleCluster(ctx context.Context, in *struct {
 	}
 }) (*acceptedAnswer, error) {
 	return s.changeCluster(ctx, in.ID, in.IfMatch, service.ChangeRequest{
-		Kind: cluster.AskScale, Size: in.Body.Size, NodeIDs: in.Body.Nodes, Autoscale: in.Body.Autoscale,
+		Kind: cluster.RequestScale, Size: in.Body.Size, NodeIDs: in.Body.Nodes, Autoscale: in.Body.Autoscale,
 	})
 }
 

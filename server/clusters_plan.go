@@ -59,7 +59,7 @@ func (s *Server) planCluster(ctx context.Context, create *createBody, change *ch
 
 // asked is the change as it would be asked for.
 func (change *changePlan) asked() service.ChangeRequest {
-	r := change.request(cluster.AskKind(change.Kind))
+	r := change.request(cluster.RequestKind(change.Kind))
 	r.Size, r.NodeIDs, r.Autoscale = change.Size, change.Nodes, change.Autoscale
 	return r
 }

@@ -45,7 +45,7 @@ type market struct {
 
 func newMarket(t *testing.T, change ...func(*Options)) *market {
 	m := &market{books: cluster.NewMemory()}
-	desk := &account.Desk{Store: account.NewMemory()}
+	desk := &account.Service{Store: account.NewMemory()}
 	s, err := service.New(service.Options{Books: m.books, Installation: "test", Directory: Directory{Store: desk.Store},
 		Providers: []service.Named{{Name: "shop", Provider: shop{}}}, Versions: []service.Version{{ID: "v1", Name: "v1", Semantic: "1.0.0"}}})
 	if err != nil {
@@ -55,7 +55,7 @@ func newMarket(t *testing.T, change ...func(*Options)) *market {
 	if _, err := desk.CreateDomain(t.Context(), account.System(), "dev", ""); err != nil {
 		t.Fatal(err)
 	}
-	for _, w := range []account.Want{{Name: "dan", Domain: "ROOT/dev", Role: account.DomainAdmin}, {Name: "uma", Domain: "ROOT/dev"}, {Name: "eve"}} {
+	for _, w := range []account.NewAccount{{Name: "dan", Domain: "ROOT/dev", Role: account.DomainAdmin}, {Name: "uma", Domain: "ROOT/dev"}, {Name: "eve"}} {
 		if _, err := desk.CreateAccount(t.Context(), account.System(), w); err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func (m *market) put(id string, state machine.State) {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	b.Cluster.State, b.Cluster.Ask, d.ConfigData = state, nil, "planted-config"
+	b.Cluster.State, b.Cluster.Request, d.ConfigData = state, nil, "planted-config"
 	b.Cluster.Desired = cluster.WantRunning
 	if err := m.books.Commit(m.t.Context(), &cluster.Change{Cluster: &b.Cluster, Details: d}); err != nil {
 		m.t.Fatal(err)
@@ -265,14 +265,14 @@ func TestPatchOfACluster(t *testing.T) {
 		want  int
 		check func(c *cluster.Cluster) bool
 	}{
-		{`{"recovery":["replace"],"onFailure":"keep"}`, 202, func(c *cluster.Cluster) bool { return len(c.Recovery) == 1 && c.OnFailure == cluster.KeepHalf }},
-		{`{"recovery":null}`, 202, func(c *cluster.Cluster) bool { return c.Recovery == nil && c.OnFailure == cluster.KeepHalf }},
+		{`{"recovery":["replace"],"onFailure":"keep"}`, 202, func(c *cluster.Cluster) bool { return len(c.Recovery) == 1 && c.OnFailure == cluster.KeepPartial }},
+		{`{"recovery":null}`, 202, func(c *cluster.Cluster) bool { return c.Recovery == nil && c.OnFailure == cluster.KeepPartial }},
 		{`{"recovery":[]}`, 202, func(c *cluster.Cluster) bool { return c.Recovery != nil && len(c.Recovery) == 0 }},
 		{`{"recovery":["pray"]}`, 422, nil},
 		{`{"cidrs":["10.0.0.0/8"]}`, 202, func(c *cluster.Cluster) bool { return len(c.CIDRs) == 1 }},
 		{`{"cidrs":["x"]}`, 422, nil},
 		{`{"size":4}`, 202, func(c *cluster.Cluster) bool {
-			return c.NodeCount == 4 && c.Ask != nil && c.Ask.Kind == cluster.AskScale
+			return c.NodeCount == 4 && c.Request != nil && c.Request.Kind == cluster.RequestScale
 		}},
 		{`{"name":"other"}`, 422, nil},
 		{`[]`, 422, nil},

@@ -49,7 +49,7 @@ func (d Directory) Names(ctx context.Context, o cluster.Owner) (name, domain str
 	if errors.Is(err, account.NotFound) {
 		return o.AccountID, domain, false, nil
 	}
-	return a.Name, domain, tree.Works(a), err
+	return a.Name, domain, tree.Active(a), err
 }
 
 // Limits of an account.
@@ -81,7 +81,7 @@ func (d Directory) tree(ctx context.Context) (account.Tree, error) {
 // Caller is an account as the cluster service sees it: what it makes is its
 // own, what it may touch is what the rules of section 9 let it use.
 func Caller(c account.Caller) cluster.Caller {
-	sight := account.SightOf(c.Tree, c.Account, account.UseCluster)
+	sight := account.VisibilityOf(c.Tree, c.Account, account.UseCluster)
 	return cluster.Caller{
 		User: c.Name, Owner: cluster.Owner{AccountID: c.ID, DomainID: c.DomainID},
 		Scope:    cluster.Scope{All: sight.All, AccountID: sight.AccountID, DomainIDs: sight.DomainIDs},
@@ -107,7 +107,7 @@ func (d Directory) Account(ctx context.Context, who Principal) (account.Caller, 
 }
 
 // Directed is the accounts of a store as those who may ask /v1. It is an Accounts.
-type Directed struct{ Desk *account.Desk }
+type Directed struct{ Desk *account.Service }
 
 // ByToken finds whose token has this hash.
 func (d Directed) ByToken(ctx context.Context, hash TokenHash) (Principal, bool, error) {
@@ -119,7 +119,7 @@ func (d Directed) ByToken(ctx context.Context, hash TokenHash) (Principal, bool,
 }
 
 // Any reports whether there is any account, token or key beside the operator's own tokens.
-func (d Directed) Any(ctx context.Context) (bool, error) { return d.Desk.Any(ctx) }
+func (d Directed) Any(ctx context.Context) (bool, error) { return d.Desk.HasCallers(ctx) }
 
 func roleOf(r account.Role) Role {
 	for _, role := range []Role{User, DomainAdmin, Operator} {

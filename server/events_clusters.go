@@ -78,7 +78,7 @@ func (t *stream) hears(ctx context.Context, run string) (bool, error) {
 		if may, err = t.s.seesRun(ctx, t.who, r.Subject); err != nil {
 			return false, err
 		}
-		if uuid, _ := cluster.OfSubject(r.Subject); t.cluster != "" && uuid != t.cluster {
+		if uuid, _ := cluster.FromSubject(r.Subject); t.cluster != "" && uuid != t.cluster {
 			may = false
 		}
 	}
@@ -94,7 +94,7 @@ func (s *Server) seesRun(ctx context.Context, who cluster.Caller, subject string
 	if who.Operator {
 		return true, nil
 	}
-	uuid, ok := cluster.OfSubject(subject)
+	uuid, ok := cluster.FromSubject(subject)
 	if !ok || s.options.Clusters == nil {
 		return false, nil
 	}

@@ -23,12 +23,12 @@ import (
 type town struct {
 	*house
 	books *cluster.Memory
-	desk  *account.Desk
+	desk  *account.Service
 }
 
 func newTown(t *testing.T, change func(*Options)) *town {
 	t.Helper()
-	w := &town{books: cluster.NewMemory(), desk: &account.Desk{Store: account.NewMemory()}}
+	w := &town{books: cluster.NewMemory(), desk: &account.Service{Store: account.NewMemory()}}
 	clusters := bookkeeper(t, w.books)
 	w.house = newHouse(t, func(o *Options) {
 		o.Clusters, o.Desk, o.Accounts, o.Tokens = clusters, w.desk, Directed{Desk: w.desk}, tokens(t, secret)
@@ -51,7 +51,7 @@ func bookkeeper(t *testing.T, books cluster.Store) *service.Service {
 // moveIn makes an account and a token of it.
 func (w *town) moveIn(name string) (account.Account, string) {
 	w.t.Helper()
-	a, err := w.desk.CreateAccount(w.t.Context(), account.System(), account.Want{Name: name, Role: account.User})
+	a, err := w.desk.CreateAccount(w.t.Context(), account.System(), account.NewAccount{Name: name, Role: account.User})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func founded(t *testing.T, books cluster.Store, name string, owner cluster.Owner
 func tell(t *testing.T, books cluster.Store, c *cluster.Cluster, kind, text string) {
 	t.Helper()
 	e := &cluster.Event{At: now(), Type: kind, Event: text, State: string(c.State)}
-	if err := books.Commit(t.Context(), &cluster.Change{Book: c.ID, Events: []*cluster.Event{e}}); err != nil {
+	if err := books.Commit(t.Context(), &cluster.Change{ClusterID: c.ID, Events: []*cluster.Event{e}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -236,7 +236,7 @@ func TestEventsOfClustersReset(t *testing.T) {
 	tell(t, w.books, c, "cluster", "first")
 	tell(t, w.books, c, "cluster", "second")
 	first, second := e.next(), e.next()
-	if n, err := w.books.Prune(t.Context(), now().Add(time.Hour), cluster.Keep{Events: time.Minute}); n != 2 || err != nil {
+	if n, err := w.books.Prune(t.Context(), now().Add(time.Hour), cluster.Retention{Events: time.Minute}); n != 2 || err != nil {
 		t.Fatal(n, err)
 	}
 	tell(t, w.books, c, "cluster", "third")

@@ -24,7 +24,7 @@ type WaitingEvent struct {
 // resources that are counted now.
 func (s *Server) waitingOf(ctx context.Context, r *workflow.Run) (*service.Waiting, error) {
 	if s.options.Clusters != nil {
-		if _, ok := cluster.OfSubject(r.Subject); ok {
+		if _, ok := cluster.FromSubject(r.Subject); ok {
 			return s.options.Clusters.Awaited(ctx, r)
 		}
 	}
@@ -89,7 +89,7 @@ func (t *stream) waits(ctx context.Context) (told bool, err error) {
 func (t *stream) waitingEvent(ctx context.Context, r *workflow.Run) (WaitingEvent, error) {
 	w, err := t.s.waitingOf(ctx, r)
 	e := WaitingEvent{ID: r.ID, Waiting: w}
-	e.Cluster, _ = cluster.OfSubject(r.Subject)
+	e.Cluster, _ = cluster.FromSubject(r.Subject)
 	return e, err
 }
 

@@ -49,7 +49,7 @@ func TestFinding20ClusterStreamTellsWaits(t *testing.T) {
 	owner, token := w.moveIn("ada")
 	c := founded(t, w.books, "blue", ownerOf(owner))
 	e := w.listen("/v1/clusters/"+c.UUID+"/events?type=waiting", "", as(token)...)
-	unseen := cluster.Notice{Provider: "none", Duty: "sync", Code: "PROVIDER_UNREACHABLE", Text: "connection refused", Since: time.Now().UTC()}
+	unseen := cluster.Notice{Provider: "none", Task: "sync", Code: "PROVIDER_UNREACHABLE", Text: "connection refused", Since: time.Now().UTC()}
 	if err := w.books.PutNotice(t.Context(), unseen); err != nil {
 		t.Fatal(err)
 	}

@@ -25,10 +25,10 @@ type LifecycleState struct {
 
 // LifecycleEdge is a transition.
 type LifecycleEdge struct {
-	From  machine.State      `json:"from"`
-	Event cluster.Occurrence `json:"event"`
-	To    machine.State      `json:"to"`
-	By    string             `json:"by" doc:"who fires it"`
+	From  machine.State          `json:"from"`
+	Event cluster.LifecycleEvent `json:"event"`
+	To    machine.State          `json:"to"`
+	By    string                 `json:"by" doc:"who fires it"`
 }
 
 func lifecycle() Lifecycle {
@@ -37,7 +37,7 @@ func lifecycle() Lifecycle {
 		l.States = append(l.States, LifecycleState{state, cluster.Transient(state)})
 	}
 	for _, e := range cluster.Edges {
-		l.Edges = append(l.Edges, LifecycleEdge{e.From, e.Event, e.To, e.By})
+		l.Edges = append(l.Edges, LifecycleEdge{e.From, e.Event, e.To, e.FiredBy})
 	}
 	return l
 }

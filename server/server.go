@@ -46,7 +46,7 @@ type Options struct {
 	SignedOut SignedOut // nil: remembered by this process only
 
 	Clusters *service.Service // nil: container clusters are NOT_SERVED
-	Desk     *account.Desk    // accounts, domains, tokens and keys, and their routes; nil: none
+	Desk     *account.Service // accounts, domains, tokens and keys, and their routes; nil: none
 
 	PlanObject func(ctx context.Context, object control.Object) (json.RawMessage, error)
 	// Kinds are the kinds of objects that are served, for commands that check before they apply. nil: not told.

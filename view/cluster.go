@@ -83,8 +83,8 @@ func ClusterOf(c *cluster.Cluster, account, domain string) Cluster {
 	if c.Autoscale.Enabled {
 		v.Autoscale = &c.Autoscale
 	}
-	if c.Ask != nil {
-		v.Operation = c.Ask.Job
+	if c.Request != nil {
+		v.Operation = c.Request.Job
 	}
 	switch c.State {
 	case cluster.Alert:
@@ -138,7 +138,7 @@ func ClusterNodes(b *cluster.Record) []ClusterNode {
 	nodes := []ClusterNode{}
 	for _, n := range b.Nodes {
 		v := ClusterNode{Name: n.Name, ID: n.VMID, Role: n.Role, Ordinal: n.Ordinal, Version: n.Version, Address: n.Address,
-			Ready: "unknown", ReadyAt: n.ReadyAt, HelloAt: n.HelloAt, NotReady: n.NotReady}
+			Ready: "unknown", ReadyAt: n.ReadyAt, HelloAt: n.HeartbeatAt, NotReady: n.NotReady}
 		v.Ready, v.NotReady = b.Readiness(&n)
 		nodes = append(nodes, v)
 	}

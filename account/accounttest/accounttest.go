@@ -27,18 +27,18 @@ var noon = time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
 // Run examines what open gives: a new, empty store for each part.
 func Run(t *testing.T, open func(t *testing.T) account.Store) {
 	for name, part := range map[string]func(*testing.T, account.Store){
-		"it begins with ROOT and the operator":   begins,
+		"it begins with ROOT and the operator":   initialRecords,
 		"domains are a tree with unique paths":   domains,
 		"accounts are found by domain and name":  accounts,
 		"a save takes the revision it was given": revisions,
 		"names are unique under concurrency":     races,
 		"tokens are found by hash":               tokens,
 		"keys keep their secret out of lists":    keys,
-		"uses and revocations only go one way":   times,
+		"uses and revocations only go one way":   usedAndRevoked,
 		"credentials are listed by pages":        credentials,
 		"the trail is read newest first":         trail,
-		"everything comes back as it was":        whole,
-		"an ended context changes nothing":       ended,
+		"everything comes back as it was":        roundTrip,
+		"an ended context changes nothing":       cancelledContext,
 	} {
 		t.Run(name, func(t *testing.T) { part(t, open(t)) })
 	}
@@ -65,7 +65,7 @@ func isKind(t *testing.T, what string, err error, kind *fault.Kind) {
 	}
 }
 
-func begins(t *testing.T, s account.Store) {
+func initialRecords(t *testing.T, s account.Store) {
 	all, err := s.Domains(t.Context())
 	check(t, err)
 	same(t, "domains", all, []account.Domain{account.Root()})
@@ -121,14 +121,14 @@ func accounts(t *testing.T, s account.Store) {
 		"both":                            {account.Query{DomainIDs: []string{"d1", account.RootID}, Name: "uma"}, []account.Account{root, uma}},
 		"limited":                         {account.Query{Page: account.Page{Limit: 1}}, []account.Account{account.System()}},
 		"nobody":                          {account.Query{Name: "um"}, nil},
-		"own sight":                       {account.Query{Sight: &account.Sight{AccountID: "a1"}}, []account.Account{uma}},
-		"domain sight":                    {account.Query{Sight: &account.Sight{AccountID: "a2", DomainIDs: []string{"d1"}}}, []account.Account{root, uma}},
-		"all in sight":                    {account.Query{Sight: &account.Sight{All: true}, Name: "uma"}, []account.Account{root, uma}},
-		"no sight":                        {account.Query{Sight: &account.Sight{}}, nil},
+		"own sight":                       {account.Query{Visibility: &account.Visibility{AccountID: "a1"}}, []account.Account{uma}},
+		"domain sight":                    {account.Query{Visibility: &account.Visibility{AccountID: "a2", DomainIDs: []string{"d1"}}}, []account.Account{root, uma}},
+		"all in sight":                    {account.Query{Visibility: &account.Visibility{All: true}, Name: "uma"}, []account.Account{root, uma}},
+		"no sight":                        {account.Query{Visibility: &account.Visibility{}}, nil},
 		"next page":                       {account.Query{Page: account.Page{After: account.SystemID, Limit: 1}}, []account.Account{root}},
 		"last page":                       {account.Query{Page: account.Page{After: "a2", Limit: 5}}, []account.Account{uma}},
 		"past the end":                    {account.Query{Page: account.Page{After: "a1"}}, nil},
-		"behind one that is not in sight": {account.Query{Sight: &account.Sight{AccountID: "a1"}, Page: account.Page{After: "a2"}}, []account.Account{uma}},
+		"behind one that is not in sight": {account.Query{Visibility: &account.Visibility{AccountID: "a1"}, Page: account.Page{After: "a2"}}, []account.Account{uma}},
 		"behind an unknown one":           {account.Query{Page: account.Page{After: "a9"}}, nil},
 		"no wildcards":                    {account.Query{Name: "%"}, nil},
 	} {
@@ -290,7 +290,7 @@ func credentials(t *testing.T, s account.Store) {
 	}
 }
 
-func times(t *testing.T, s account.Store) {
+func usedAndRevoked(t *testing.T, s account.Store) {
 	check(t, s.AddKey(t.Context(), account.Key{Credential: account.Credential{ID: "k1", AccountID: "a1", Created: noon}, Secret: "s"}))
 	check(t, s.AddToken(t.Context(), token("t1", "a1", noon)))
 	later, latest := noon.Add(time.Minute), noon.Add(time.Hour)
@@ -318,12 +318,12 @@ func times(t *testing.T, s account.Store) {
 func trail(t *testing.T, s account.Store) {
 	var want []account.Entry
 	for i := range 10 {
-		e := account.Entry{At: noon.Add(time.Duration(i) * time.Second), Who: "uma", Account: "a" + fmt.Sprint(i%2), Domain: "d1", Face: "/v1",
+		e := account.Entry{At: noon.Add(time.Duration(i) * time.Second), Who: "uma", Account: "a" + fmt.Sprint(i%2), Domain: "d1", API: "/v1",
 			Call: "createCluster", Target: fmt.Sprint("c", i/2), Outcome: account.OK}
 		check(t, s.Note(t.Context(), e))
 		want = append(want, e)
 	}
-	check(t, s.Note(t.Context(), account.Entry{At: noon, Who: "anyone", Face: "/client/api", Call: "x", Outcome: "UNAUTHENTICATED"}))
+	check(t, s.Note(t.Context(), account.Entry{At: noon, Who: "anyone", API: "/client/api", Call: "x", Outcome: "UNAUTHENTICATED"}))
 	slices.Reverse(want)
 	read := func(q account.TrailQuery) []account.Entry {
 		t.Helper()
@@ -343,14 +343,14 @@ func trail(t *testing.T, s account.Store) {
 		}
 		return out
 	}
-	all := read(account.TrailQuery{Sight: account.Sight{All: true}})
+	all := read(account.TrailQuery{Visibility: account.Visibility{All: true}})
 	same(t, "all", bare(all[1:]), want)
-	same(t, "a page", bare(read(account.TrailQuery{Sight: account.Sight{All: true}, Before: all[3].Seq, Limit: 2})), want[3:5])
-	same(t, "a target", bare(read(account.TrailQuery{Sight: account.Sight{All: true}, Target: "c4"})), want[:2])
-	if got := read(account.TrailQuery{Sight: account.Sight{AccountID: "a1"}}); len(got) != 5 {
+	same(t, "a page", bare(read(account.TrailQuery{Visibility: account.Visibility{All: true}, Before: all[3].Seq, Limit: 2})), want[3:5])
+	same(t, "a target", bare(read(account.TrailQuery{Visibility: account.Visibility{All: true}, Target: "c4"})), want[:2])
+	if got := read(account.TrailQuery{Visibility: account.Visibility{AccountID: "a1"}}); len(got) != 5 {
 		t.Errorf("one account has %d entries", len(got))
 	}
-	if got := read(account.TrailQuery{Sight: account.Sight{AccountID: "a1", DomainIDs: []string{"d1"}}, Limit: 7}); len(got) != 7 {
+	if got := read(account.TrailQuery{Visibility: account.Visibility{AccountID: "a1", DomainIDs: []string{"d1"}}, Limit: 7}); len(got) != 7 {
 		t.Errorf("a domain has %d entries", len(got))
 	}
 	if got := read(account.TrailQuery{}); len(got) != 0 {
@@ -358,7 +358,7 @@ func trail(t *testing.T, s account.Store) {
 	}
 }
 
-func whole(t *testing.T, s account.Store) {
+func roundTrip(t *testing.T, s account.Store) {
 	a := account.Account{
 		ID: "a1", Name: "uma", DomainID: account.RootID, Role: account.DomainAdmin, Disabled: true, Created: noon.Add(123 * time.Nanosecond),
 		Limits: account.Limits{Clusters: 1, Nodes: 2, Cores: 3, MemoryMB: 1 << 40, Size: 5},
@@ -372,7 +372,7 @@ func whole(t *testing.T, s account.Store) {
 	same(t, "what was saved", saved, a)
 }
 
-func ended(t *testing.T, s account.Store) {
+func cancelledContext(t *testing.T, s account.Store) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := s.Accounts(ctx, account.Query{}); err == nil {

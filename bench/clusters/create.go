@@ -23,11 +23,11 @@ func create(ctx context.Context, o options) (figures, error) {
 	}
 	quiet := o
 	quiet.profile = ""
-	film := newTape()
-	if _, err := createOn(ctx, quiet, film); err != nil {
+	rec := newTrace()
+	if _, err := createOn(ctx, quiet, rec); err != nil {
 		return nil, err
 	}
-	before, err := playOn(ctx, o, film)
+	before, err := replayOn(ctx, o, rec)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func create(ctx context.Context, o options) (figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	after, err := playOn(ctx, o, film)
+	after, err := replayOn(ctx, o, rec)
 	if err != nil {
 		return nil, err
 	}
@@ -45,28 +45,28 @@ func create(ctx context.Context, o options) (figures, error) {
 	f["timesOfStore"] = f["seconds"] * store / f["writes"]
 	f["cpuTimesOfStore"] = f["cpuSeconds"] / f["writes"] * both.writes / both.cpu.Seconds()
 	f["timesOfRaw"] = f["seconds"] * raw.StepsPerSec / f["writes"]
-	for kind, n := range film.kinds {
+	for kind, n := range rec.kinds {
 		f["recorded "+kind] = float64(n)
 	}
 	return f, nil
 }
 
-func playOn(ctx context.Context, o options, film *tape) (played, error) {
+func replayOn(ctx context.Context, o options, rec *trace) (replayResult, error) {
 	dir, err := os.MkdirTemp(o.dir, "store-")
 	if err != nil {
-		return played{}, err
+		return replayResult{}, err
 	}
 	defer os.RemoveAll(dir)
-	return film.play(ctx, dir)
+	return rec.run(ctx, dir)
 }
 
 // createOn makes the clusters on a new store. A tape takes down what is written.
-func createOn(ctx context.Context, o options, film *tape) (f figures, err error) {
+func createOn(ctx context.Context, o options, rec *trace) (f figures, err error) {
 	if o.dir, err = os.MkdirTemp(o.dir, "create-"); err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(o.dir)
-	o.film = film
+	o.trace = rec
 	w, err := build(ctx, o, sim.Times{}, service.Settings{SyncEvery: time.Hour, CollectEvery: time.Hour})
 	if err != nil {
 		return nil, err
@@ -74,47 +74,47 @@ func createOn(ctx context.Context, o options, film *tape) (f figures, err error)
 	defer w.store.Close()
 	stop := w.serve(ctx)
 	defer stop()
-	recorded, err := o.record()
+	recorded, err := o.startProfile()
 	if err != nil {
 		return nil, err
 	}
 	defer recorded()
-	keeper := w.store.(sqlstore.Admin)
-	before, began, spent := keeper.Stats(), time.Now(), cpuTime()
+	admin := w.store.(sqlstore.Admin)
+	before, began, spent := admin.Stats(), time.Now(), cpuTime()
 	if err := createAll(ctx, w, o); err != nil {
 		return nil, err
 	}
-	if err := w.ended(ctx, o.clusters); err != nil {
+	if err := w.awaitCreates(ctx, o.clusters); err != nil {
 		return nil, err
 	}
-	took, after := time.Since(began), keeper.Stats()
+	took, after := time.Since(began), admin.Stats()
 	spent = cpuTime() - spent
 	vms, writes := float64(o.clusters*o.vms), float64(after.Writes-before.Writes)
-	hellos := w.calls.get(helloWrite)
+	heartbeats := w.calls.get(heartbeatWrite)
 	return figures{
 		"clusters": float64(o.clusters), "vms": vms, "seconds": took.Seconds(), "vmsPerSecond": vms / took.Seconds(), "cpuSeconds": spent.Seconds(),
-		"writes": writes, "writesPerVM": writes / vms, "madeWritesPerVM": (writes - hellos) / vms, "commits": float64(after.Commits - before.Commits),
-		"books read": w.calls.get(bookRead), "details read": w.calls.get(detailsRead), "lists read": w.calls.get(listRead),
+		"writes": writes, "writesPerVM": writes / vms, "madeWritesPerVM": (writes - heartbeats) / vms, "commits": float64(after.Commits - before.Commits),
+		"books read": w.calls.get(recordRead), "details read": w.calls.get(detailsRead), "lists read": w.calls.get(listRead),
 	}, nil
 }
 
 // ended waits until so many creates have succeeded.
-func (w *world) ended(ctx context.Context, creates int) error {
-	limit := time.After(patience)
+func (w *fixture) awaitCreates(ctx context.Context, creates int) error {
+	limit := time.After(timeout)
 	for n := range creates {
 		select {
 		case outcome := <-w.operations:
 			if outcome != "done" {
-				return fmt.Errorf("a create has ended with %q: %s", outcome, stuck(ctx, w))
+				return fmt.Errorf("a create has ended with %q: %s", outcome, describeStuck(ctx, w))
 			}
 		case <-limit:
-			return fmt.Errorf("%d of %d clusters are Running after %s: %s", n, creates, patience, stuck(ctx, w))
+			return fmt.Errorf("%d of %d clusters are Running after %s: %s", n, creates, timeout, describeStuck(ctx, w))
 		}
 	}
 	return nil
 }
 
-func createAll(ctx context.Context, w *world, o options) error {
+func createAll(ctx context.Context, w *fixture, o options) error {
 	errs := make(chan error, o.clusters)
 	var all sync.WaitGroup
 	for i := range o.clusters {

@@ -46,7 +46,7 @@ type options struct {
 
 	script   []sim.Rule // of the cloud
 	attempts int        // of steps at once
-	film     *tape      // of what is written; nil: nobody records
+	trace    *trace     // of what is written; nil: nobody records
 }
 
 func main() {
@@ -102,29 +102,29 @@ func open(ctx context.Context, dir string) (sqlstore.Store, error) {
 }
 
 // world is a service at work on a simulated cloud.
-type world struct {
-	store   sqlstore.Store
-	cloud   *sim.Cloud
-	service *service.Service
-	engine  *workflow.Engine
-	passed  chan time.Duration
-	calls   *counter
+type fixture struct {
+	store         sqlstore.Store
+	cloud         *sim.Cloud
+	service       *service.Service
+	engine        *workflow.Engine
+	passDurations chan time.Duration
+	calls         *counter
 
 	operations chan string // outcomes
 }
 
-func build(ctx context.Context, o options, t sim.Times, settings service.Settings) (*world, error) {
+func build(ctx context.Context, o options, t sim.Times, settings service.Settings) (*fixture, error) {
 	store, err := open(ctx, o.dir)
 	if err != nil {
 		return nil, err
 	}
-	w := &world{store: store, passed: make(chan time.Duration, 100), calls: newCounter(), operations: make(chan string, 100_000)}
+	w := &fixture{store: store, passDurations: make(chan time.Duration, 100), calls: newCounter(), operations: make(chan string, 100_000)}
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	if w.cloud, err = sim.New(sim.Options{Installation: "bench", Times: t, Script: o.script, Home: w.hear, ForgetUserData: true, Log: -1}); err != nil {
+	if w.cloud, err = sim.New(sim.Options{Installation: "bench", Times: t, Script: o.script, Home: w.heartbeat, ForgetUserData: true, Log: -1}); err != nil {
 		return nil, err
 	}
 	w.service, err = service.New(service.Options{
-		Books: &ledger{store.Clusters(), w.calls, o.film}, Locks: store.Locks(), Worker: "bench", Installation: "bench", HomeURL: "http://127.0.0.1",
+		Books: &countingStore{store.Clusters(), w.calls, o.trace}, Locks: store.Locks(), Worker: "bench", Installation: "bench", HomeURL: "http://127.0.0.1",
 		Providers: []service.Named{{Name: "sim", Provider: w.cloud}}, Settings: settings, Logger: quiet, Metrics: &meter{w},
 		Probe: func(context.Context, *cluster.Cluster, *cluster.Details) error { return nil },
 	})
@@ -132,8 +132,8 @@ func build(ctx context.Context, o options, t sim.Times, settings service.Setting
 		return nil, err
 	}
 	runs := workflow.Store(store)
-	if o.film != nil {
-		runs = &filmed{store, o.film}
+	if o.trace != nil {
+		runs = &recordedStore{store, o.trace}
 	}
 	w.engine, err = workflow.New(runs, w.service.Flows(), workflow.Options{Hooks: []workflow.Hook{w.service.Hook()}, Attempts: cmp.Or(o.attempts, 256), Logger: quiet})
 	if err != nil {
@@ -142,77 +142,77 @@ func build(ctx context.Context, o options, t sim.Times, settings service.Setting
 	return w, w.service.Bind(&sender{w.engine, w.calls})
 }
 
-func (w *world) hear(ctx context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error) {
-	return w.service.Hello(context.WithValue(ctx, ofHello{}, true), token, h)
+func (w *fixture) heartbeat(ctx context.Context, token string, h cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
+	return w.service.Hello(context.WithValue(ctx, heartbeatKey{}, true), token, h)
 }
 
 // ofHello marks what is written because a node has called home.
-type ofHello struct{}
+type heartbeatKey struct{}
 
 // What counter counts besides calls.
 const (
-	helloWrite = "hello write"
-	bookWrite  = "book write"
+	heartbeatWrite = "hello write"
+	recordWrite    = "book write"
 
-	bookRead    = "books read"
+	recordRead  = "books read"
 	detailsRead = "details read"
 	listRead    = "lists read"
 )
 
-func (c *counter) hello(ctx context.Context) {
-	if ctx.Value(ofHello{}) != nil {
-		c.add(helloWrite)
+func (c *counter) countHeartbeat(ctx context.Context) {
+	if ctx.Value(heartbeatKey{}) != nil {
+		c.add(heartbeatWrite)
 	}
 }
 
 // ledger counts the writes of hellos.
-type ledger struct {
+type countingStore struct {
 	*sqlstore.Clusters
 	calls *counter
-	film  *tape // nil: nobody records
+	trace *trace // nil: nobody records
 }
 
-func (l *ledger) Commit(ctx context.Context, c *cluster.Change) error {
-	l.calls.add(bookWrite)
-	l.calls.hello(ctx)
-	if l.film == nil {
+func (l *countingStore) Commit(ctx context.Context, c *cluster.Change) error {
+	l.calls.add(recordWrite)
+	l.calls.countHeartbeat(ctx)
+	if l.trace == nil {
 		return l.Clusters.Commit(ctx, c)
 	}
-	given := shot(c)
-	l.film.order.Lock()
-	defer l.film.order.Unlock()
+	given := copyChange(c)
+	l.trace.order.Lock()
+	defer l.trace.order.Unlock()
 	err := l.Clusters.Commit(ctx, c)
 	if err == nil {
-		l.film.commit(given, c)
+		l.trace.addCommit(given, c)
 	}
 	return err
 }
 
 // Book counts, as the reads below.
-func (l *ledger) Record(ctx context.Context, uuid string) (*cluster.Record, error) {
-	l.calls.add(bookRead)
+func (l *countingStore) Record(ctx context.Context, uuid string) (*cluster.Record, error) {
+	l.calls.add(recordRead)
 	return l.Clusters.Record(ctx, uuid)
 }
 
-func (l *ledger) Details(ctx context.Context, uuid string) (*cluster.Details, error) {
+func (l *countingStore) Details(ctx context.Context, uuid string) (*cluster.Details, error) {
 	l.calls.add(detailsRead)
 	return l.Clusters.Details(ctx, uuid)
 }
 
-func (l *ledger) List(ctx context.Context, q cluster.ClusterQuery) ([]cluster.Cluster, int, error) {
+func (l *countingStore) List(ctx context.Context, q cluster.ClusterQuery) ([]cluster.Cluster, int, error) {
 	l.calls.add(listRead)
 	return l.Clusters.List(ctx, q)
 }
 
-func (l *ledger) Heartbeats(ctx context.Context, hellos []cluster.NodeHello) error {
-	l.calls.hello(ctx)
-	if l.film != nil {
-		l.film.order.Lock()
-		defer l.film.order.Unlock()
+func (l *countingStore) Heartbeats(ctx context.Context, heartbeats []cluster.NodeHeartbeat) error {
+	l.calls.countHeartbeat(ctx)
+	if l.trace != nil {
+		l.trace.order.Lock()
+		defer l.trace.order.Unlock()
 	}
-	err := l.Clusters.Heartbeats(ctx, hellos)
-	if err == nil && l.film != nil && len(hellos) > 0 {
-		l.film.hellos(hellos)
+	err := l.Clusters.Heartbeats(ctx, heartbeats)
+	if err == nil && l.trace != nil && len(heartbeats) > 0 {
+		l.trace.addHeartbeats(heartbeats)
 	}
 	return err
 }
@@ -224,12 +224,12 @@ type sender struct {
 }
 
 func (s *sender) Send(ctx context.Context, id string, signal workflow.Signal) error {
-	s.calls.hello(ctx)
+	s.calls.countHeartbeat(ctx)
 	return s.Engine.Send(ctx, id, signal)
 }
 
 // serve runs all parts; stop ends them.
-func (w *world) serve(ctx context.Context) (stop func()) {
+func (w *fixture) serve(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{}, 3)
 	for _, part := range []func(context.Context) error{w.engine.Serve, w.service.Serve, w.cloud.Serve} {
@@ -255,7 +255,7 @@ func request(o options, number int) service.CreateRequest {
 
 // fill enters clusters that run, with their nodes and journal, as a service
 // would have left them; with a cloud their VMs are there too.
-func fill(ctx context.Context, books cluster.Store, cloud *sim.Cloud, o options) error {
+func fillClusters(ctx context.Context, records cluster.Store, cloud *sim.Cloud, o options) error {
 	now := time.Now().UTC()
 	for i := range o.clusters {
 		c := &cluster.Cluster{
@@ -271,22 +271,22 @@ func fill(ctx context.Context, books cluster.Store, cloud *sim.Cloud, o options)
 				role, ordinal = cluster.Control, 1
 			}
 			name := cluster.NodeName(c, role, ordinal)
-			row := &cluster.JournalRow{Kind: cluster.VM, Name: name, Key: "run/make/" + name, Phase: cluster.Present, Origin: cluster.Made, CallID: control.NewUID(), PresentAt: now}
+			row := &cluster.JournalRow{Kind: cluster.VM, Name: name, Key: "run/make/" + name, Phase: cluster.Present, Origin: cluster.OriginCreated, CallID: control.NewUID(), PresentAt: now}
 			id := "vm-" + name
 			if cloud != nil {
-				made, err := cloud.Add(cluster.Want{Kind: cluster.VM, Name: name, Key: row.Key, Owner: c.Owner,
+				created, err := cloud.Add(cluster.DesiredResource{Kind: cluster.VM, Name: name, Key: row.Key, Owner: c.Owner,
 					Tags: map[string]string{cluster.TagInstallation: "bench", cluster.TagCluster: c.UUID, cluster.TagKey: row.Key},
 					Spec: cluster.Spec{Zone: "zone-1", Offering: "small", Template: "node-image", Role: role}})
 				if err != nil {
 					return err
 				}
-				id, row.Identity = made.ID, made.Identity
+				id, row.Identity = created.ID, created.Identity
 			}
 			row.ProviderID = id
 			change.Journal = append(change.Journal, row)
-			change.Nodes = append(change.Nodes, &cluster.Node{VMID: id, Key: row.Key, Name: name, Role: role, Ordinal: ordinal, ReadyAt: now, HelloAt: now.Add(time.Hour)})
+			change.Nodes = append(change.Nodes, &cluster.Node{VMID: id, Key: row.Key, Name: name, Role: role, Ordinal: ordinal, ReadyAt: now, HeartbeatAt: now.Add(time.Hour)})
 		}
-		if err := books.Commit(ctx, change); err != nil {
+		if err := records.Commit(ctx, change); err != nil {
 			return err
 		}
 	}
@@ -294,7 +294,7 @@ func fill(ctx context.Context, books cluster.Store, cloud *sim.Cloud, o options)
 }
 
 // record begins the CPU profile that was asked for.
-func (o options) record() (stop func(), err error) {
+func (o options) startProfile() (stop func(), err error) {
 	if o.profile == "" {
 		return func() {}, nil
 	}

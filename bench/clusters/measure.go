@@ -44,7 +44,7 @@ func (c *counter) get(name string) float64 {
 }
 
 // meter hears what the service does.
-type meter struct{ w *world }
+type meter struct{ w *fixture }
 
 func (m *meter) Collected(string) {}
 func (m *meter) Operation(_, outcome string, _ time.Duration) {
@@ -57,7 +57,7 @@ func (m *meter) ProviderCall(_, call, _ string, _ time.Duration) {
 
 func (m *meter) SyncPass(_ string, took time.Duration, _ int) {
 	select {
-	case m.w.passed <- took:
+	case m.w.passDurations <- took:
 	default:
 	}
 }
@@ -65,14 +65,14 @@ func (m *meter) SyncPass(_ string, took time.Duration, _ int) {
 const callers = 16
 
 // faces are both HTTP faces on a listener of their own.
-func faces(w *world) (base string, key account.Key, stop func(), err error) {
-	desk := &account.Desk{Store: account.NewRecent(w.store.Accounts())}
+func startAPIs(w *fixture) (base string, key account.Key, stop func(), err error) {
+	accounts := &account.Service{Store: account.NewCachedStore(w.store.Accounts())}
 	s, err := server.New(server.Options{Engine: w.engine, Clusters: w.service, Mount: map[string]http.Handler{
-		query.Path: query.New(query.Options{Clusters: w.service, Desk: desk, Rate: 1_000_000})}})
+		query.Path: query.New(query.Options{Clusters: w.service, Desk: accounts, Rate: 1_000_000})}})
 	if err != nil {
 		return "", key, nil, err
 	}
-	key, err = desk.CreateKey(context.Background(), account.System(), account.NewCredential{Name: "bench"})
+	key, err = accounts.CreateKey(context.Background(), account.System(), account.NewCredential{Name: "bench"})
 	if err != nil {
 		return "", key, nil, err
 	}
@@ -98,24 +98,24 @@ func list(ctx context.Context, o options) (figures, error) {
 		return nil, err
 	}
 	defer w.store.Close()
-	if err := fill(ctx, w.store.Clusters(), nil, o); err != nil {
+	if err := fillClusters(ctx, w.store.Clusters(), nil, o); err != nil {
 		return nil, err
 	}
 	some, _, err := w.service.List(ctx, operator, cluster.ClusterQuery{Limit: 500})
 	if err != nil {
 		return nil, err
 	}
-	base, key, stop, err := faces(w)
+	base, key, stop, err := startAPIs(w)
 	if err != nil {
 		return nil, err
 	}
 	defer stop()
 	pages := max(1, o.clusters/100)
-	cursors, err := places(ctx, base, pages)
+	cursors, err := pageCursors(ctx, base, pages)
 	if err != nil {
 		return nil, err
 	}
-	recorded, err := o.record()
+	recorded, err := o.startProfile()
 	if err != nil {
 		return nil, err
 	}
@@ -193,20 +193,20 @@ func synchronise(ctx context.Context, o options) (figures, error) {
 		return nil, err
 	}
 	defer w.store.Close()
-	if err := fill(ctx, w.store.Clusters(), w.cloud, o); err != nil {
+	if err := fillClusters(ctx, w.store.Clusters(), w.cloud, o); err != nil {
 		return nil, err
 	}
 	debug.FreeOSMemory()
 	before, cloud := w.store.(sqlstore.Admin).Stats().Writes, resident()
 	boot := watchResident()
-	recorded, err := o.record()
+	recorded, err := o.startProfile()
 	if err != nil {
 		return nil, err
 	}
 	defer recorded()
 	stop := w.serve(ctx)
 	defer stop()
-	first, err := w.pass(ctx)
+	first, err := w.awaitPass(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -215,15 +215,15 @@ func synchronise(ctx context.Context, o options) (figures, error) {
 	atBoot := boot()
 	debug.FreeOSMemory()
 	peak := watchResident()
-	books := w.calls.get(bookWrite)
+	records := w.calls.get(recordWrite)
 	lists, gets, spent := w.calls.get("list"), w.calls.get("get"), cpuTime()
-	took, err := w.pass(ctx)
+	took, err := w.awaitPass(ctx)
 	if err != nil {
 		return nil, err
 	}
 	spent, lists, gets = cpuTime()-spent, w.calls.get("list")-lists, w.calls.get("get")-gets
 	// What is no change of a cluster: locks.
-	writes := w.calls.get(bookWrite) - books
+	writes := w.calls.get(recordWrite) - records
 	vms := float64(o.clusters * o.vms)
 	return figures{
 		"clusters": float64(o.clusters), "vms": vms, "firstPassSeconds": first.Seconds(), "passSeconds": took.Seconds(), "cpuSeconds": spent.Seconds(),
@@ -236,24 +236,24 @@ func synchronise(ctx context.Context, o options) (figures, error) {
 const otherKinds = 5
 
 // pass waits for the end of a pass, after which no cluster may differ.
-func (w *world) pass(ctx context.Context) (time.Duration, error) {
+func (w *fixture) awaitPass(ctx context.Context) (time.Duration, error) {
 	select {
-	case took := <-w.passed:
+	case took := <-w.passDurations:
 		alert, _, err := w.service.List(ctx, operator, cluster.ClusterQuery{State: cluster.Alert, Limit: 1})
 		if err == nil && len(alert) > 0 {
 			err = fmt.Errorf("cluster %s is in Alert: %v", alert[0].Name, alert[0].Findings)
 		}
 		return took, err
-	case <-time.After(patience):
-		return 0, fmt.Errorf("no pass ended within %s", patience)
+	case <-time.After(timeout):
+		return 0, fmt.Errorf("no pass ended within %s", timeout)
 	}
 }
 
 // queryFace is the face without a network.
-func queryFace(w *world) (http.Handler, account.Key, error) {
-	desk := &account.Desk{Store: account.NewRecent(w.store.Accounts())}
-	key, err := desk.CreateKey(context.Background(), account.System(), account.NewCredential{Name: "bench"})
-	return query.New(query.Options{Clusters: w.service, Desk: desk, Rate: 1_000_000}), key, err
+func queryHandler(w *fixture) (http.Handler, account.Key, error) {
+	accounts := &account.Service{Store: account.NewCachedStore(w.store.Accounts())}
+	key, err := accounts.CreateKey(context.Background(), account.System(), account.NewCredential{Name: "bench"})
+	return query.New(query.Options{Clusters: w.service, Desk: accounts, Rate: 1_000_000}), key, err
 }
 
 // requests sends requests to the query face, on one core.
@@ -263,19 +263,19 @@ func requests(ctx context.Context, o options) (figures, error) {
 		return nil, err
 	}
 	defer w.store.Close()
-	if err := fill(ctx, w.store.Clusters(), nil, o); err != nil {
+	if err := fillClusters(ctx, w.store.Clusters(), nil, o); err != nil {
 		return nil, err
 	}
 	some, _, err := w.service.List(ctx, operator, cluster.ClusterQuery{Limit: 500})
 	if err != nil {
 		return nil, err
 	}
-	face, key, err := queryFace(w)
+	face, key, err := queryHandler(w)
 	if err != nil {
 		return nil, err
 	}
 	runtime.GOMAXPROCS(1)
-	recorded, err := o.record()
+	recorded, err := o.startProfile()
 	if err != nil {
 		return nil, err
 	}
@@ -302,7 +302,7 @@ func requests(ctx context.Context, o options) (figures, error) {
 }
 
 // places gives the cursors of all pages.
-func places(ctx context.Context, base string, pages int) ([]string, error) {
+func pageCursors(ctx context.Context, base string, pages int) ([]string, error) {
 	cursors := []string{""}
 	for len(cursors) < pages {
 		body, err := fetch(ctx, http.DefaultClient, base+"/v1/clusters?limit=100&cursor="+cursors[len(cursors)-1])
@@ -321,10 +321,10 @@ func places(ctx context.Context, base string, pages int) ([]string, error) {
 	return cursors, nil
 }
 
-const patience = 2 * time.Minute
+const timeout = 2 * time.Minute
 
 // stuck says where the first cluster that is not Running stands.
-func stuck(ctx context.Context, w *world) string {
+func describeStuck(ctx context.Context, w *fixture) string {
 	all, _, err := w.service.List(ctx, operator, cluster.ClusterQuery{Limit: -1})
 	if err != nil {
 		return err.Error()

@@ -17,73 +17,73 @@ import (
 // the same can be given to another store by itself. So a store's own rate is
 // measured with the very transactions that a service makes, and as many
 // writers: without service, provider or flow.
-type tape struct {
-	order sync.Mutex // held while a write is made and noted, so that the notes stand in its order
-	mu    sync.Mutex
-	of    map[string][]piece // by uuid
-	uuids map[int64]string   // of clusters by their keys
-	homes map[int64]string   // clusters of nodes by their ids
-	runs  map[string]string  // clusters of runs by their ids
-	kinds map[string]int
+type trace struct {
+	order      sync.Mutex // held while a write is made and noted, so that the notes stand in its order
+	mu         sync.Mutex
+	operations map[string][]operation // by uuid
+	uuids      map[int64]string       // of clusters by their keys
+	clusterOf  map[int64]string       // clusters of nodes by their ids
+	runs       map[string]string      // clusters of runs by their ids
+	kinds      map[string]int
 }
 
 // piece is a write. prepare copies what it writes, before the clock runs.
-type piece struct {
+type operation struct {
 	kind    string
-	prepare func(*scene) func(context.Context) error
+	prepare func(*clusterReplay) func(context.Context) error
 }
 
-func newTape() *tape {
-	return &tape{of: map[string][]piece{}, uuids: map[int64]string{}, homes: map[int64]string{}, runs: map[string]string{}, kinds: map[string]int{}}
+func newTrace() *trace {
+	return &trace{operations: map[string][]operation{}, uuids: map[int64]string{}, clusterOf: map[int64]string{}, runs: map[string]string{}, kinds: map[string]int{}}
 }
 
-func (t *tape) add(uuid string, p piece) {
-	t.of[uuid] = append(t.of[uuid], p)
+func (t *trace) add(uuid string, p operation) {
+	t.operations[uuid] = append(t.operations[uuid], p)
 	t.kinds[p.kind]++
 }
 
 // stage is a store into which a tape is played, scene what of it concerns one cluster.
-type stage struct {
-	store sqlstore.Store
-	books *sqlstore.Clusters
+type replay struct {
+	store   sqlstore.Store
+	records *sqlstore.Clusters
 
-	mu    sync.Mutex
-	known *sync.Cond
-	nodes map[int64]int64 // new ids
-	ends  bool            // a writer has failed
+	mu     sync.Mutex
+	known  *sync.Cond
+	nodes  map[int64]int64 // new ids
+	failed bool            // a writer has failed
 }
 
-type scene struct {
-	*stage
+type clusterReplay struct {
+	*replay
 	id, revision int64
 	rows         map[int64][2]int64 // new ids and revisions
 	runs         map[string]*workflow.Run
 }
 
 // played is what it took to write a tape.
-type played struct {
+type replayResult struct {
 	writes    float64
 	took, cpu time.Duration
 }
 
-func (p played) plus(q played) played {
-	return played{p.writes + q.writes, p.took + q.took, p.cpu + q.cpu}
+func (p replayResult) plus(q replayResult) replayResult {
+	return replayResult{p.writes + q.writes, p.took + q.took, p.cpu + q.cpu}
 }
 
 // play writes a tape, each cluster by a writer of its own.
-func (t *tape) play(ctx context.Context, dir string) (played, error) {
+func (t *trace) run(ctx context.Context, dir string) (replayResult, error) {
 	store, err := open(ctx, dir)
 	if err != nil {
-		return played{}, err
+		return replayResult{}, err
 	}
 	defer store.Close()
-	s := &stage{store: store, books: store.Clusters(), nodes: map[int64]int64{}}
+	s := &replay{store: store, records: store.Clusters(), nodes: map[int64]int64{}}
 	s.known = sync.NewCond(&s.mu)
 	var parts [][]func(context.Context) error
-	for _, pieces := range t.of {
-		c := &scene{stage: s, rows: map[int64][2]int64{}, runs: map[string]*workflow.Run{}}
+	for _, operations := range t.operations {
+		c := &clusterReplay{replay: s, rows: map[int64][2]int64{}, runs: map[string]*workflow.Run{}}
 		var part []func(context.Context) error
-		for _, p := range pieces {
+		for _, p := range operations {
 			part = append(part, p.prepare(c))
 		}
 		parts = append(parts, part)
@@ -97,7 +97,7 @@ func (t *tape) play(ctx context.Context, dir string) (played, error) {
 				if err := write(ctx); err != nil {
 					errs <- fmt.Errorf("write %d of a cluster, again: %w", i+1, err)
 					s.mu.Lock()
-					s.ends = true
+					s.failed = true
 					s.mu.Unlock()
 					s.known.Broadcast()
 					return
@@ -106,15 +106,15 @@ func (t *tape) play(ctx context.Context, dir string) (played, error) {
 		})
 	}
 	all.Wait()
-	p := played{float64(store.(sqlstore.Admin).Stats().Writes - before), time.Since(began), cpuTime() - spent}
+	p := replayResult{float64(store.(sqlstore.Admin).Stats().Writes - before), time.Since(began), cpuTime() - spent}
 	close(errs)
 	return p, <-errs
 }
 
 // shot copies a change, but for what nobody changes once it is written.
-func shot(c *cluster.Change) *cluster.Change {
+func copyChange(c *cluster.Change) *cluster.Change {
 	return &cluster.Change{
-		Cluster: copied(c.Cluster), Book: c.Book, Details: copied(c.Details), Nodes: each(c.Nodes), Journal: each(c.Journal), Jobs: each(c.Jobs), Events: each(c.Events),
+		Cluster: copied(c.Cluster), ClusterID: c.ClusterID, Details: copied(c.Details), Nodes: copyAll(c.Nodes), Journal: copyAll(c.Journal), Jobs: copyAll(c.Jobs), Events: copyAll(c.Events),
 	}
 }
 
@@ -126,7 +126,7 @@ func copied[T any](v *T) *T {
 	return &next
 }
 
-func each[T any](list []*T) []*T {
+func copyAll[T any](list []*T) []*T {
 	next := make([]*T, len(list))
 	for i, v := range list {
 		next[i] = copied(v)
@@ -135,10 +135,10 @@ func each[T any](list []*T) []*T {
 }
 
 // commit keeps a change as it was given; done is the same after it was stored.
-func (t *tape) commit(given, done *cluster.Change) {
+func (t *trace) addCommit(given, done *cluster.Change) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	key := done.Book
+	key := done.ClusterID
 	if done.Cluster != nil {
 		key = done.Cluster.ID
 		t.uuids[key] = done.Cluster.UUID
@@ -150,16 +150,16 @@ func (t *tape) commit(given, done *cluster.Change) {
 	}
 	for _, n := range done.Nodes {
 		nodes = append(nodes, n.ID)
-		t.homes[n.ID] = uuid
+		t.clusterOf[n.ID] = uuid
 	}
-	t.add(uuid, piece{"commit", func(s *scene) func(context.Context) error {
-		c := shot(given)
+	t.add(uuid, operation{"commit", func(s *clusterReplay) func(context.Context) error {
+		c := copyChange(given)
 		return func(ctx context.Context) error {
 			if c.Cluster != nil && c.Cluster.ID != 0 {
 				c.Cluster.ID, c.Cluster.Revision = s.id, s.revision
 			}
-			if c.Book != 0 {
-				c.Book = s.id
+			if c.ClusterID != 0 {
+				c.ClusterID = s.id
 			}
 			for _, j := range c.Jobs {
 				j.ClusterID = s.id
@@ -175,7 +175,7 @@ func (t *tape) commit(given, done *cluster.Change) {
 				n.ID = s.nodes[nodes[i]]
 			}
 			s.mu.Unlock()
-			if err := s.books.Commit(ctx, c); err != nil {
+			if err := s.records.Commit(ctx, c); err != nil {
 				return err
 			}
 			if c.Cluster != nil {
@@ -197,34 +197,34 @@ func (t *tape) commit(given, done *cluster.Change) {
 
 // hellos keeps what nodes said, with the cluster of the first of them. Others
 // may be of clusters that are not as far yet: they are waited for.
-func (t *tape) hellos(said []cluster.NodeHello) {
+func (t *trace) addHeartbeats(said []cluster.NodeHeartbeat) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	said = slices.Clone(said)
-	t.add(t.homes[said[0].NodeID], piece{"hello", func(s *scene) func(context.Context) error {
+	t.add(t.clusterOf[said[0].NodeID], operation{"hello", func(s *clusterReplay) func(context.Context) error {
 		mine := slices.Clone(said)
 		return func(ctx context.Context) error {
 			s.mu.Lock()
 			for i, h := range said {
-				for s.nodes[h.NodeID] == 0 && !s.ends {
+				for s.nodes[h.NodeID] == 0 && !s.failed {
 					s.known.Wait()
 				}
 				mine[i].NodeID = s.nodes[h.NodeID]
 			}
 			s.mu.Unlock()
-			return s.books.Heartbeats(ctx, mine)
+			return s.records.Heartbeats(ctx, mine)
 		}
 	}})
 }
 
 // filmed is a store of runs that is recorded.
-type filmed struct {
+type recordedStore struct {
 	sqlstore.Store
-	t *tape
+	trace *trace
 }
 
 // double copies a run with its records, those that are to be written marked.
-func double(r *workflow.Run) *workflow.Run {
+func copyRun(r *workflow.Run) *workflow.Run {
 	next := *r
 	var records []*workflow.StepRecord
 	for s := range r.Steps() {
@@ -239,26 +239,26 @@ func double(r *workflow.Run) *workflow.Run {
 	return &next
 }
 
-func (f *filmed) keep(r *workflow.Run, kind string, prepare func(*scene) func(context.Context) error) {
-	uuid, _ := cluster.OfSubject(r.Subject)
-	f.t.mu.Lock()
-	defer f.t.mu.Unlock()
-	f.t.runs[r.ID] = uuid
-	f.t.add(uuid, piece{kind, prepare})
+func (f *recordedStore) record(r *workflow.Run, kind string, prepare func(*clusterReplay) func(context.Context) error) {
+	uuid, _ := cluster.FromSubject(r.Subject)
+	f.trace.mu.Lock()
+	defer f.trace.mu.Unlock()
+	f.trace.runs[r.ID] = uuid
+	f.trace.add(uuid, operation{kind, prepare})
 }
 
 // Create implements workflow.Store.
-func (f *filmed) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (*workflow.Run, error) {
-	f.t.order.Lock()
-	defer f.t.order.Unlock()
-	given, told := double(r), slices.Clone(events)
+func (f *recordedStore) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (*workflow.Run, error) {
+	f.trace.order.Lock()
+	defer f.trace.order.Unlock()
+	given, givenEvents := copyRun(r), slices.Clone(events)
 	got, err := f.Store.Create(ctx, r, events)
 	if err == nil {
-		f.keep(got, "run", func(s *scene) func(context.Context) error {
-			r := double(given)
+		f.record(got, "run", func(s *clusterReplay) func(context.Context) error {
+			r := copyRun(given)
 			return func(ctx context.Context) error {
-				made, err := s.store.Create(ctx, r, told)
-				s.runs[given.ID] = made
+				created, err := s.store.Create(ctx, r, givenEvents)
+				s.runs[given.ID] = created
 				return err
 			}
 		})
@@ -267,16 +267,16 @@ func (f *filmed) Create(ctx context.Context, r *workflow.Run, events []workflow.
 }
 
 // Save implements workflow.Store.
-func (f *filmed) Save(ctx context.Context, save *workflow.Save) error {
-	f.t.order.Lock()
-	defer f.t.order.Unlock()
+func (f *recordedStore) Save(ctx context.Context, save *workflow.Save) error {
+	f.trace.order.Lock()
+	defer f.trace.order.Unlock()
 	given := *save
-	given.Run, given.Consumed, given.Events, given.Mail = double(save.Run), slices.Clone(save.Consumed), slices.Clone(save.Events), slices.Clone(save.Mail)
+	given.Run, given.Consumed, given.Events, given.Mail = copyRun(save.Run), slices.Clone(save.Consumed), slices.Clone(save.Events), slices.Clone(save.Mail)
 	err := f.Store.Save(ctx, save)
 	if err == nil {
-		f.keep(save.Run, "save", func(s *scene) func(context.Context) error {
+		f.record(save.Run, "save", func(s *clusterReplay) func(context.Context) error {
 			again := given
-			again.Run = double(given.Run)
+			again.Run = copyRun(given.Run)
 			return func(ctx context.Context) error {
 				last := s.runs[again.Run.ID]
 				again.Run.Handle, again.Run.Revision = last.Handle, last.Revision
@@ -289,14 +289,14 @@ func (f *filmed) Save(ctx context.Context, save *workflow.Save) error {
 }
 
 // Send implements workflow.Store.
-func (f *filmed) Send(ctx context.Context, id string, signal workflow.Signal) error {
-	f.t.order.Lock()
-	defer f.t.order.Unlock()
+func (f *recordedStore) Send(ctx context.Context, id string, signal workflow.Signal) error {
+	f.trace.order.Lock()
+	defer f.trace.order.Unlock()
 	err := f.Store.Send(ctx, id, signal)
 	if err == nil {
-		f.t.mu.Lock()
-		defer f.t.mu.Unlock()
-		f.t.add(f.t.runs[id], piece{"signal", func(s *scene) func(context.Context) error {
+		f.trace.mu.Lock()
+		defer f.trace.mu.Unlock()
+		f.trace.add(f.trace.runs[id], operation{"signal", func(s *clusterReplay) func(context.Context) error {
 			return func(ctx context.Context) error {
 				if err := s.store.Send(ctx, id, signal); !errors.Is(err, workflow.ErrFinal) { // its last save may have been noted first
 					return err

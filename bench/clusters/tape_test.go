@@ -12,35 +12,35 @@ import (
 
 // What a store is given again is what it was given: as many writes, and
 // afterwards the same clusters with the same nodes, rows and ended runs.
-func TestATapeIsWrittenAgain(t *testing.T) {
+func TestTraceReplays(t *testing.T) {
 	o := options{dir: t.TempDir(), clusters: 3, vms: 4}
-	film := newTape()
-	f, err := createOn(t.Context(), o, film)
+	rec := newTrace()
+	f, err := createOn(t.Context(), o, rec)
 	if err != nil {
 		t.Fatal(err)
 	}
 	recorded := 0
-	for _, n := range film.kinds {
+	for _, n := range rec.kinds {
 		recorded += n
 	}
 	// Locks and refused writes are counted and not recorded; the last writes may come after the count.
 	if writes := f["writes"]; float64(recorded) < 0.8*writes || float64(recorded) > writes+5 {
-		t.Errorf("%d writes are recorded of %v: %v", recorded, writes, film.kinds)
+		t.Errorf("%d writes are recorded of %v: %v", recorded, writes, rec.kinds)
 	}
 	for range 2 { // a tape can be played again
 		dir := t.TempDir()
-		p, err := film.play(t.Context(), dir)
+		p, err := rec.run(t.Context(), dir)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if int(p.writes) != recorded || p.took <= 0 {
 			t.Errorf("%v writes in %s, recorded were %d", p.writes, p.took, recorded)
 		}
-		same(t, dir, film, o)
+		same(t, dir, rec, o)
 	}
 }
 
-func same(t *testing.T, dir string, film *tape, o options) {
+func same(t *testing.T, dir string, rec *trace, o options) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	store, err := open(ctx, dir)
@@ -48,7 +48,7 @@ func same(t *testing.T, dir string, film *tape, o options) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	for _, uuid := range slices.Sorted(maps.Keys(film.of)) {
+	for _, uuid := range slices.Sorted(maps.Keys(rec.operations)) {
 		b, err := store.Clusters().Record(ctx, uuid)
 		if err != nil {
 			t.Fatal(err)
@@ -63,7 +63,7 @@ func same(t *testing.T, dir string, film *tape, o options) {
 			t.Errorf("cluster %s is %s with %d nodes and %d VMs", b.Cluster.Name, b.Cluster.State, len(b.Nodes), present)
 		}
 	}
-	for id := range film.runs {
+	for id := range rec.runs {
 		if r, _, err := store.Load(ctx, id); err != nil || !r.Phase.Final() {
 			t.Errorf("run %s: %v, %+v", id, err, r)
 		}

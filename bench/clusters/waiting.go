@@ -38,14 +38,14 @@ func wait(ctx context.Context, o options) (figures, error) {
 	if err := createAll(ctx, w, o); err != nil {
 		return nil, err
 	}
-	if _, err := reach(ctx, o.clusters, func(r *workflow.Run) bool { return r.Phase == workflow.Waiting && r.Owner == "" }, w.store); err != nil {
+	if _, err := awaitRuns(ctx, o.clusters, func(r *workflow.Run) bool { return r.Phase == workflow.Waiting && r.Owner == "" }, w.store); err != nil {
 		return nil, err
 	}
 	time.Sleep(idle / 2) // the walker looks once at each that is new
 	runtime.GC()
-	keeper := w.store.(sqlstore.Admin)
-	writes, spent, began := keeper.Stats().Writes, cpuTime(), time.Now()
-	recorded, err := o.record()
+	admin := w.store.(sqlstore.Admin)
+	writes, spent, began := admin.Stats().Writes, cpuTime(), time.Now()
+	recorded, err := o.startProfile()
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func wait(ctx context.Context, o options) (figures, error) {
 	spent = cpuTime() - spent
 	return figures{
 		"runs": float64(o.clusters), "goroutines": float64(runtime.NumGoroutine() - before), "idleCPU": spent.Seconds() / time.Since(began).Seconds(),
-		"writesWhileIdle": float64(keeper.Stats().Writes - writes), "residentMiB": resident(),
+		"writesWhileIdle": float64(admin.Stats().Writes - writes), "residentMiB": resident(),
 	}, nil
 }
 
@@ -72,10 +72,10 @@ func underway(ctx context.Context, o options) (figures, error) {
 	if err := createAll(ctx, w, o); err != nil {
 		return nil, err
 	}
-	if _, err := reach(ctx, o.clusters, func(r *workflow.Run) bool { return r.Phase == workflow.Waiting && r.Owner == "" }, w.store); err != nil {
+	if _, err := awaitRuns(ctx, o.clusters, func(r *workflow.Run) bool { return r.Phase == workflow.Waiting && r.Owner == "" }, w.store); err != nil {
 		return nil, err
 	}
-	base, key, end, err := faces(w)
+	base, key, end, err := startAPIs(w)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func underway(ctx context.Context, o options) (figures, error) {
 			return nil, fmt.Errorf("a cluster of the page does not say what it waits for: %s", body)
 		}
 	}
-	recorded, err := o.record()
+	recorded, err := o.startProfile()
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func underway(ctx context.Context, o options) (figures, error) {
 
 // endless is a cloud whose answer to the first call of a run takes an hour: so
 // each run is in the middle of a step, and stays with its worker.
-func endless(ctx context.Context, o options) (*world, error) {
+func buildEndless(ctx context.Context, o options) (*fixture, error) {
 	o.script, o.attempts = []sim.Rule{{Call: sim.Check, Do: sim.Slow, Delay: time.Hour}}, 2*o.clusters
 	return build(ctx, o, sim.Times{}, service.Settings{SyncEvery: 2 * time.Hour, CollectEvery: 2 * time.Hour, PerProvider: 2 * o.clusters})
 }
@@ -148,20 +148,20 @@ func restart(ctx context.Context, o options) (figures, error) {
 	}
 	_ = cmd.Wait() // it was killed
 	began := time.Now()
-	w, err := endless(ctx, o)
+	w, err := buildEndless(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	defer w.store.Close()
 	stop := w.serve(ctx)
 	defer stop()
-	owned, err := reach(ctx, o.clusters, func(r *workflow.Run) bool { return r.Owner == w.engine.Worker() }, w.store)
+	owned, err := awaitRuns(ctx, o.clusters, func(r *workflow.Run) bool { return r.Owner == w.engine.Worker() }, w.store)
 	return figures{"runs": float64(owned), "claimedSeconds": time.Since(began).Seconds()}, err
 }
 
 // child creates clusters, says when all of their runs are open, and waits to be killed.
 func child(ctx context.Context, o options) error {
-	w, err := endless(ctx, o)
+	w, err := buildEndless(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func child(ctx context.Context, o options) error {
 	if err := createAll(ctx, w, o); err != nil {
 		return err
 	}
-	if _, err := reach(ctx, o.clusters, func(r *workflow.Run) bool { return r.Owner == w.engine.Worker() }, w.store); err != nil {
+	if _, err := awaitRuns(ctx, o.clusters, func(r *workflow.Run) bool { return r.Owner == w.engine.Worker() }, w.store); err != nil {
 		return err
 	}
 	fmt.Print("!")
@@ -177,7 +177,7 @@ func child(ctx context.Context, o options) error {
 }
 
 // reach waits until so many active runs are as they should be.
-func reach(ctx context.Context, runs int, as func(*workflow.Run) bool, lister workflow.Lister) (int, error) {
+func awaitRuns(ctx context.Context, runs int, as func(*workflow.Run) bool, lister workflow.Lister) (int, error) {
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		n, cursor := 0, ""
 		for {
@@ -197,8 +197,8 @@ func reach(ctx context.Context, runs int, as func(*workflow.Run) bool, lister wo
 		switch {
 		case n >= runs:
 			return n, nil
-		case time.Since(began) > patience:
-			return n, fmt.Errorf("%d of %d runs are as they should be after %s", n, runs, patience)
+		case time.Since(began) > timeout:
+			return n, fmt.Errorf("%d of %d runs are as they should be after %s", n, runs, timeout)
 		}
 	}
 }

@@ -25,7 +25,7 @@ import (
 func Run(t *testing.T, open func(t testing.TB) cluster.Store) {
 	for _, part := range []struct {
 		name string
-		test func(exam)
+		test func(suite)
 	}{
 		{"every field comes back", everyField},
 		{"commits fill in what is left empty", fillsIn},
@@ -46,9 +46,9 @@ func Run(t *testing.T, open func(t testing.TB) cluster.Store) {
 		{"list pages", listPages},
 		{"list goes on behind an id", listAfter},
 		{"a name is text, not a pattern", listPatterns},
-		{"a book leaves removed nodes out", bookNodes},
+		{"a book leaves removed nodes out", recordNodes},
 		{"nodes of several clusters in one read", nodesOfSeveral},
-		{"workers and VMs of several clusters in one read", rosterOfSeveral},
+		{"workers and VMs of several clusters in one read", workersAndVMs},
 		{"totals follow changes at once", totalsFollow},
 		{"totals are right when several change and list", totalsOfSeveral},
 		{"pages by number are parts of the whole list", pagesByNumber},
@@ -60,8 +60,8 @@ func Run(t *testing.T, open func(t testing.TB) cluster.Store) {
 		{"jobs are listed newest first", jobsNewest},
 		{"events are in order and within the scope", eventsInOrder},
 		{"events become visible in order", eventsVisible},
-		{"the newest hello wins", hellos},
-		{"a commit keeps a newer hello", helloKept},
+		{"the newest hello wins", newestHeartbeatWins},
+		{"a commit keeps a newer hello", newerHeartbeatKept},
 		{"rows tell whose they are", rowsOwned},
 		{"usage counts what lives", usageCounts},
 		{"prune keeps what is young, leaked or forgotten", pruneKeeps},
@@ -69,14 +69,14 @@ func Run(t *testing.T, open func(t testing.TB) cluster.Store) {
 		{"nothing refers to a row that must exist", noForeignKeys},
 		{"random use agrees with memory", agreesWithMemory},
 	} {
-		t.Run(part.name, func(t *testing.T) { part.test(exam{t, open(t)}) })
+		t.Run(part.name, func(t *testing.T) { part.test(suite{t, open(t)}) })
 	}
 }
 
 // exam is one ledger under examination.
-type exam struct {
+type suite struct {
 	*testing.T
-	books cluster.Store
+	store cluster.Store
 }
 
 var (
@@ -84,33 +84,33 @@ var (
 	everyone = cluster.Scope{All: true}
 )
 
-func (e exam) commit(c *cluster.Change) {
+func (e suite) commit(c *cluster.Change) {
 	e.Helper()
-	if err := e.books.Commit(e.Context(), c); err != nil {
+	if err := e.store.Commit(e.Context(), c); err != nil {
 		e.Fatalf("commit: %v", err)
 	}
 }
 
 // conflict wants a change to be refused for what was written in between.
-func (e exam) conflict(c *cluster.Change) {
+func (e suite) conflict(c *cluster.Change) {
 	e.Helper()
-	if err := e.books.Commit(e.Context(), c); !errors.Is(err, fault.WriteConflict) {
+	if err := e.store.Commit(e.Context(), c); !errors.Is(err, fault.WriteConflict) {
 		e.Fatalf("commit gave %v, want WRITE_CONFLICT", err)
 	}
 }
 
-func (e exam) book(uuid string) *cluster.Record {
+func (e suite) record(uuid string) *cluster.Record {
 	e.Helper()
-	b, err := e.books.Record(e.Context(), uuid)
+	b, err := e.store.Record(e.Context(), uuid)
 	if err != nil {
 		e.Fatalf("book %s: %v", uuid, err)
 	}
 	return b
 }
 
-func (e exam) list(q cluster.ClusterQuery) ([]cluster.Cluster, int) {
+func (e suite) list(q cluster.ClusterQuery) ([]cluster.Cluster, int) {
 	e.Helper()
-	all, total, err := e.books.List(e.Context(), q)
+	all, total, err := e.store.List(e.Context(), q)
 	if err != nil {
 		e.Fatalf("list: %v", err)
 	}
@@ -118,7 +118,7 @@ func (e exam) list(q cluster.ClusterQuery) ([]cluster.Cluster, int) {
 }
 
 // names wants a list to be these clusters, and as many in all.
-func (e exam) names(what string, q cluster.ClusterQuery, total int, want ...string) {
+func (e suite) names(what string, q cluster.ClusterQuery, total int, want ...string) {
 	e.Helper()
 	if q.Scope.AccountID == "" && q.Scope.DomainIDs == nil {
 		q.Scope = everyone
@@ -136,18 +136,18 @@ func (e exam) names(what string, q cluster.ClusterQuery, total int, want ...stri
 	}
 }
 
-func (e exam) rows(q cluster.RowQuery) ([]cluster.OwnedRow, int) {
+func (e suite) rows(q cluster.RowQuery) ([]cluster.OwnedRow, int) {
 	e.Helper()
-	rows, total, err := e.books.Rows(e.Context(), q)
+	rows, total, err := e.store.Rows(e.Context(), q)
 	if err != nil {
 		e.Fatalf("rows: %v", err)
 	}
 	return rows, total
 }
 
-func (e exam) events(q cluster.EventQuery) []cluster.Event {
+func (e suite) events(q cluster.EventQuery) []cluster.Event {
 	e.Helper()
-	events, err := e.books.Events(e.Context(), q)
+	events, err := e.store.Events(e.Context(), q)
 	if err != nil {
 		e.Fatalf("events: %v", err)
 	}
@@ -155,7 +155,7 @@ func (e exam) events(q cluster.EventQuery) []cluster.Event {
 }
 
 // equal compares records: what a store fills in counts too.
-func (e exam) equal(what string, want, got any) {
+func (e suite) equal(what string, want, got any) {
 	e.Helper()
 	if diff := cmp.Diff(want, got, secrets); diff != "" {
 		e.Errorf("%s (-want +got):\n%s", what, diff)
@@ -175,7 +175,7 @@ func newCluster(name string) *cluster.Cluster {
 }
 
 func newRow(key string) *cluster.JournalRow {
-	return &cluster.JournalRow{Kind: cluster.VM, Name: "name-" + key, Key: key, CallID: "call-" + key, Phase: cluster.Intent, Origin: cluster.Made, IntentAt: now}
+	return &cluster.JournalRow{Kind: cluster.VM, Name: "name-" + key, Key: key, CallID: "call-" + key, Phase: cluster.Intent, Origin: cluster.OriginCreated, IntentAt: now}
 }
 
 func newJob(id string) *cluster.Job {

@@ -29,19 +29,19 @@ func full() *cluster.Change {
 		Details: details, Events: []*cluster.Event{event}}
 }
 
-func everyField(e exam) {
+func everyField(e suite) {
 	check := func(c *cluster.Change) {
 		e.Helper()
-		b := e.book(c.Cluster.UUID)
+		b := e.record(c.Cluster.UUID)
 		e.equal("cluster", c.Cluster, &b.Cluster)
 		e.equal("nodes", []cluster.Node{*c.Nodes[0]}, b.Nodes)
 		e.equal("journal", []cluster.JournalRow{*c.Journal[0]}, b.Journal)
-		details, err := e.books.Details(e.Context(), c.Cluster.UUID)
+		details, err := e.store.Details(e.Context(), c.Cluster.UUID)
 		if err != nil {
 			e.Fatal(err)
 		}
 		e.equal("details", c.Details, details)
-		job, err := e.books.Job(e.Context(), c.Jobs[0].ID)
+		job, err := e.store.Job(e.Context(), c.Jobs[0].ID)
 		if err != nil {
 			e.Fatal(err)
 		}
@@ -50,7 +50,7 @@ func everyField(e exam) {
 		e.equal("events", []cluster.Event{*c.Events[0]}, events)
 		all, _ := e.list(cluster.ClusterQuery{Scope: everyone, UUID: c.Cluster.UUID})
 		e.equal("listed cluster", []cluster.Cluster{*c.Cluster}, all)
-		if err := e.books.Scan(e.Context(), cluster.ScanQuery{}, func(scanned *cluster.Record) error {
+		if err := e.store.Scan(e.Context(), cluster.ScanQuery{}, func(scanned *cluster.Record) error {
 			if scanned.Cluster.UUID == c.Cluster.UUID {
 				e.equal("scanned book", b, scanned)
 			}
@@ -70,7 +70,7 @@ func everyField(e exam) {
 	next := &cluster.Change{Cluster: filled[cluster.Cluster](), Nodes: []*cluster.Node{filled[cluster.Node]()}, Journal: []*cluster.JournalRow{filled[cluster.JournalRow]()},
 		Details: &cluster.Details{ClusterID: c.Cluster.ID, NetworkCleanup: false}, Jobs: []*cluster.Job{newJob("other")}, Events: []*cluster.Event{{Type: "drift", At: now}}}
 	next.Cluster.ID, next.Cluster.UUID, next.Cluster.Revision = c.Cluster.ID, c.Cluster.UUID, c.Cluster.Revision
-	next.Cluster.Name, next.Cluster.Desired, next.Cluster.Ask, next.Cluster.Recovery = "else", "", nil, cluster.Recovery{}
+	next.Cluster.Name, next.Cluster.Desired, next.Cluster.Request, next.Cluster.Recovery = "else", "", nil, cluster.Recovery{}
 	next.Nodes[0].ID, next.Nodes[0].ClusterID, next.Nodes[0].Removed, next.Nodes[0].Name = c.Nodes[0].ID, c.Cluster.ID, time.Time{}, "else"
 	next.Journal[0].ID, next.Journal[0].ClusterID, next.Journal[0].Revision, next.Journal[0].Name = c.Journal[0].ID, c.Cluster.ID, c.Journal[0].Revision, "else"
 	e.commit(next)
@@ -83,7 +83,7 @@ func everyField(e exam) {
 	check(empty)
 }
 
-func fillsIn(e exam) {
+func fillsIn(e suite) {
 	c := newCluster("a")
 	first := &cluster.Change{Cluster: c, Nodes: []*cluster.Node{{Name: "n1"}, {Name: "n2"}}, Journal: []*cluster.JournalRow{newRow("k1"), newRow("k2")},
 		Jobs: []*cluster.Job{newJob("j1")}, Details: &cluster.Details{}, Events: []*cluster.Event{{At: now}, {At: now}}}
@@ -104,12 +104,12 @@ func fillsIn(e exam) {
 	if event.Seq != first.Events[0].Seq+1 {
 		e.Errorf("events are numbered %d and %d, want one after the other", first.Events[0].Seq, event.Seq)
 	}
-	second := &cluster.Change{Book: c.ID, Journal: []*cluster.JournalRow{first.Journal[0]}, Events: []*cluster.Event{{At: now}}, Jobs: []*cluster.Job{newJob("j2")}}
+	second := &cluster.Change{ClusterID: c.ID, Journal: []*cluster.JournalRow{first.Journal[0]}, Events: []*cluster.Event{{At: now}}, Jobs: []*cluster.Job{newJob("j2")}}
 	e.commit(second)
 	if got := first.Journal[0].Revision; got != 2 {
 		e.Errorf("the row is at revision %d after its second write, want 2", got)
 	}
-	if got := e.book("uuid-a").Cluster.Revision; got != 1 {
+	if got := e.record("uuid-a").Cluster.Revision; got != 1 {
 		e.Errorf("a commit that leaves the cluster alone raised its revision to %d", got)
 	}
 	e.equal("event by book", []any{c.UUID, c.Owner, int64(1)}, []any{second.Events[0].Cluster, second.Events[0].Owner, second.Events[0].Revision})
@@ -118,29 +118,29 @@ func fillsIn(e exam) {
 	// A change that names no cluster keeps jobs and events as they are.
 	alone := &cluster.Change{Jobs: []*cluster.Job{newJob("j3")}, Events: []*cluster.Event{{At: now, Type: "audit"}}}
 	e.commit(alone)
-	if job, err := e.books.Job(e.Context(), "j3"); err != nil || job.Cluster != "" {
+	if job, err := e.store.Job(e.Context(), "j3"); err != nil || job.Cluster != "" {
 		e.Errorf("a job of no cluster is %+v, %v", job, err)
 	}
 }
 
-func copies(e exam) {
+func copies(e suite) {
 	c := full()
 	c.Cluster.UUID = "u"
 	e.commit(c)
-	c.Cluster.CIDRs[0], c.Cluster.Ask.Victims[0], c.Journal[0].Spec.VMs[0], c.Cluster.Findings[0].Evidence = "x", "x", "x", "x"
-	b := e.book("u")
-	for _, got := range []string{b.Cluster.CIDRs[0], b.Cluster.Ask.Victims[0], b.Journal[0].Spec.VMs[0], b.Cluster.Findings[0].Evidence} {
+	c.Cluster.CIDRs[0], c.Cluster.Request.Victims[0], c.Journal[0].Spec.VMs[0], c.Cluster.Findings[0].Evidence = "x", "x", "x", "x"
+	b := e.record("u")
+	for _, got := range []string{b.Cluster.CIDRs[0], b.Cluster.Request.Victims[0], b.Journal[0].Spec.VMs[0], b.Cluster.Findings[0].Evidence} {
 		if got == "x" {
 			e.Error("what was committed changed with the caller's copy")
 		}
 	}
 	b.Cluster.CIDRs[0], b.Cluster.Name, b.Journal[0].Name = "y", "y", "y"
-	if again := e.book("u"); again.Cluster.CIDRs[0] == "y" || again.Cluster.Name == "y" || again.Journal[0].Name == "y" {
+	if again := e.record("u"); again.Cluster.CIDRs[0] == "y" || again.Cluster.Name == "y" || again.Journal[0].Name == "y" {
 		e.Error("what was read changed with the reader's copy")
 	}
 }
 
-func allOrNothing(e exam) {
+func allOrNothing(e suite) {
 	a := newCluster("a")
 	row, job := newRow("k"), newJob("done")
 	job.Status = cluster.JobDone
@@ -164,7 +164,7 @@ func allOrNothing(e exam) {
 		"unknown node":  func(c *cluster.Change) { c.Nodes[0].ID = 1000 },
 		"completed job": func(c *cluster.Change) { c.Jobs = append(c.Jobs, newJob("done")) },
 	} {
-		stored := e.book("uuid-a")
+		stored := e.record("uuid-a")
 		c := &cluster.Change{
 			Cluster: with(&stored.Cluster, func(c *cluster.Cluster) { c.Name = "changed" }),
 			Nodes:   []*cluster.Node{{Name: "node"}},
@@ -179,11 +179,11 @@ func allOrNothing(e exam) {
 		if c.Nodes[0].ID != id || c.Cluster.Revision != revision || c.Journal[1].ID != 0 {
 			e.Errorf("%s: a refused change was filled in", name)
 		}
-		e.equal(name+": book", stored, e.book("uuid-a"))
-		if _, err := e.books.Job(e.Context(), "new"); !errors.Is(err, cluster.JobNotFound) {
+		e.equal(name+": book", stored, e.record("uuid-a"))
+		if _, err := e.store.Job(e.Context(), "new"); !errors.Is(err, cluster.JobNotFound) {
 			e.Errorf("%s: the job of a refused change: %v", name, err)
 		}
-		if d, err := e.books.Details(e.Context(), "uuid-a"); err != nil || d.Username != "" {
+		if d, err := e.store.Details(e.Context(), "uuid-a"); err != nil || d.Username != "" {
 			e.Errorf("%s: details of a refused change: %+v %v", name, d, err)
 		}
 		if events := e.events(cluster.EventQuery{Scope: everyone, After: before}); len(events) > 0 {
@@ -195,7 +195,7 @@ func allOrNothing(e exam) {
 	}
 }
 
-func clusterConflict(e exam) {
+func clusterConflict(e suite) {
 	a := newCluster("a")
 	e.commit(&cluster.Change{Cluster: a})
 	old := with(a, func(c *cluster.Cluster) { c.Name = "old" })
@@ -209,76 +209,76 @@ func clusterConflict(e exam) {
 	e.names("after refusals", cluster.ClusterQuery{}, 1, "a")
 }
 
-func rowConflict(e exam) {
+func rowConflict(e suite) {
 	a, b, row := newCluster("a"), newCluster("b"), newRow("k")
 	e.commit(&cluster.Change{Cluster: a, Journal: []*cluster.JournalRow{row}})
 	e.commit(&cluster.Change{Cluster: b})
 	old := with(row, func(*cluster.JournalRow) {})
 	row.Phase = cluster.Accepted
-	e.commit(&cluster.Change{Book: a.ID, Journal: []*cluster.JournalRow{row}})
-	e.conflict(&cluster.Change{Book: a.ID, Journal: []*cluster.JournalRow{old}})
-	e.conflict(&cluster.Change{Book: b.ID, Journal: []*cluster.JournalRow{with(row, func(*cluster.JournalRow) {})}}) // not of this cluster
-	if got := e.book("uuid-a").Journal[0]; got.Phase != cluster.Accepted || got.Revision != 2 {
+	e.commit(&cluster.Change{ClusterID: a.ID, Journal: []*cluster.JournalRow{row}})
+	e.conflict(&cluster.Change{ClusterID: a.ID, Journal: []*cluster.JournalRow{old}})
+	e.conflict(&cluster.Change{ClusterID: b.ID, Journal: []*cluster.JournalRow{with(row, func(*cluster.JournalRow) {})}}) // not of this cluster
+	if got := e.record("uuid-a").Journal[0]; got.Phase != cluster.Accepted || got.Revision != 2 {
 		e.Errorf("the row is %+v", got)
 	}
 }
 
-func uniqueKey(e exam) {
+func uniqueKey(e suite) {
 	a, b := newCluster("a"), newCluster("b")
 	e.commit(&cluster.Change{Cluster: a, Journal: []*cluster.JournalRow{newRow("k")}})
-	e.conflict(&cluster.Change{Book: a.ID, Journal: []*cluster.JournalRow{newRow("k")}})
+	e.conflict(&cluster.Change{ClusterID: a.ID, Journal: []*cluster.JournalRow{newRow("k")}})
 	e.commit(&cluster.Change{Cluster: b, Journal: []*cluster.JournalRow{newRow("k")}}) // of another cluster
-	gone := e.book("uuid-a").Journal[0]
+	gone := e.record("uuid-a").Journal[0]
 	gone.Phase = cluster.Gone
-	e.commit(&cluster.Change{Book: a.ID, Journal: []*cluster.JournalRow{&gone}})
-	e.conflict(&cluster.Change{Book: a.ID, Journal: []*cluster.JournalRow{newRow("k")}}) // never again
+	e.commit(&cluster.Change{ClusterID: a.ID, Journal: []*cluster.JournalRow{&gone}})
+	e.conflict(&cluster.Change{ClusterID: a.ID, Journal: []*cluster.JournalRow{newRow("k")}}) // never again
 }
 
-func jobStays(e exam) {
+func jobStays(e suite) {
 	a, job := newCluster("a"), newJob("j")
 	e.commit(&cluster.Change{Cluster: a, Jobs: []*cluster.Job{job}})
 	job.RunID = "r1"
-	e.commit(&cluster.Change{Book: a.ID, Jobs: []*cluster.Job{job}}) // an open one changes
+	e.commit(&cluster.Change{ClusterID: a.ID, Jobs: []*cluster.Job{job}}) // an open one changes
 	job.Status, job.Completed, job.Password = cluster.JobDone, now, "planted"
-	e.commit(&cluster.Change{Book: a.ID, Jobs: []*cluster.Job{job}})
+	e.commit(&cluster.Change{ClusterID: a.ID, Jobs: []*cluster.Job{job}})
 	for _, next := range []*cluster.Job{
 		with(job, func(j *cluster.Job) { j.Status = cluster.JobFailed }),
 		with(job, func(j *cluster.Job) { j.Status = cluster.JobOpen }),
 	} {
-		e.conflict(&cluster.Change{Book: a.ID, Jobs: []*cluster.Job{next}})
+		e.conflict(&cluster.Change{ClusterID: a.ID, Jobs: []*cluster.Job{next}})
 	}
-	got, err := e.books.Job(e.Context(), "j")
+	got, err := e.store.Job(e.Context(), "j")
 	if err != nil {
 		e.Fatal(err)
 	}
 	e.equal("job", job, got)
 }
 
-func jobIsOneRequest(e exam) {
+func jobIsOneRequest(e suite) {
 	a := newCluster("a")
 	e.commit(&cluster.Change{Cluster: a, Jobs: []*cluster.Job{newJob("j")}})
 	e.conflict(&cluster.Change{Cluster: newCluster("b"), Jobs: []*cluster.Job{newJob("j")}}) // never a second cluster
-	e.conflict(&cluster.Change{Book: a.ID, Jobs: []*cluster.Job{with(newJob("j"), func(j *cluster.Job) { j.Digest = "other" })}})
+	e.conflict(&cluster.Change{ClusterID: a.ID, Jobs: []*cluster.Job{with(newJob("j"), func(j *cluster.Job) { j.Digest = "other" })}})
 	e.names("after refusals", cluster.ClusterQuery{}, 1, "a")
 }
 
-func unknown(e exam) {
-	if _, err := e.books.Record(e.Context(), "nobody"); !errors.Is(err, cluster.NotFound) {
+func unknown(e suite) {
+	if _, err := e.store.Record(e.Context(), "nobody"); !errors.Is(err, cluster.NotFound) {
 		e.Errorf("book: %v, want CLUSTER_NOT_FOUND", err)
 	}
-	if _, err := e.books.Details(e.Context(), "nobody"); !errors.Is(err, cluster.NotFound) {
+	if _, err := e.store.Details(e.Context(), "nobody"); !errors.Is(err, cluster.NotFound) {
 		e.Errorf("details: %v, want CLUSTER_NOT_FOUND", err)
 	}
-	if _, err := e.books.Job(e.Context(), "nobody"); !errors.Is(err, cluster.JobNotFound) {
+	if _, err := e.store.Job(e.Context(), "nobody"); !errors.Is(err, cluster.JobNotFound) {
 		e.Errorf("job: %v, want JOB_NOT_FOUND", err)
 	}
 	for name, c := range map[string]*cluster.Change{
-		"an unknown book": {Book: 4711, Journal: []*cluster.JournalRow{newRow("k")}},
+		"an unknown book": {ClusterID: 4711, Journal: []*cluster.JournalRow{newRow("k")}},
 		"no book":         {Journal: []*cluster.JournalRow{newRow("k")}},
 		"no book, node":   {Nodes: []*cluster.Node{{Name: "n"}}},
 		"no book, secret": {Details: &cluster.Details{}},
 	} {
-		if err := e.books.Commit(e.Context(), c); !errors.Is(err, cluster.NotFound) {
+		if err := e.store.Commit(e.Context(), c); !errors.Is(err, cluster.NotFound) {
 			e.Errorf("commit to %s: %v, want CLUSTER_NOT_FOUND", name, err)
 		}
 	}
@@ -287,20 +287,20 @@ func unknown(e exam) {
 
 // concurrency: committers that have read the same revision, of a cluster, of a
 // row, of a new key and of a new job.
-func concurrency(e exam) {
+func concurrency(e suite) {
 	a, row := newCluster("a"), newRow("k")
 	e.commit(&cluster.Change{Cluster: a, Journal: []*cluster.JournalRow{row}})
 	for round := range 5 {
-		stored := e.book("uuid-a")
+		stored := e.record("uuid-a")
 		for name, change := range map[string]func(i int) *cluster.Change{
 			"cluster": func(i int) *cluster.Change {
 				return &cluster.Change{Cluster: with(&stored.Cluster, func(c *cluster.Cluster) { c.Description = fmt.Sprint(i) })}
 			},
 			"row": func(i int) *cluster.Change {
-				return &cluster.Change{Book: a.ID, Journal: []*cluster.JournalRow{with(&stored.Journal[0], func(r *cluster.JournalRow) { r.JobID = fmt.Sprint(i) })}}
+				return &cluster.Change{ClusterID: a.ID, Journal: []*cluster.JournalRow{with(&stored.Journal[0], func(r *cluster.JournalRow) { r.JobID = fmt.Sprint(i) })}}
 			},
 			"key": func(int) *cluster.Change {
-				return &cluster.Change{Book: a.ID, Journal: []*cluster.JournalRow{newRow(fmt.Sprint("key", round))}}
+				return &cluster.Change{ClusterID: a.ID, Journal: []*cluster.JournalRow{newRow(fmt.Sprint("key", round))}}
 			},
 			"job": func(i int) *cluster.Change {
 				return &cluster.Change{Cluster: newCluster(fmt.Sprint("new", round, "-", i)), Jobs: []*cluster.Job{newJob(fmt.Sprint("job", round))}}
@@ -311,7 +311,7 @@ func concurrency(e exam) {
 			var all sync.WaitGroup
 			for i := range committers {
 				all.Go(func() {
-					switch err := e.books.Commit(e.Context(), change(i)); {
+					switch err := e.store.Commit(e.Context(), change(i)); {
 					case err == nil:
 						wins.Add(1)
 					case !errors.Is(err, fault.WriteConflict):
@@ -325,7 +325,7 @@ func concurrency(e exam) {
 			}
 		}
 	}
-	if b := e.book("uuid-a"); b.Cluster.Revision != 6 || b.Journal[0].Revision != 6 || len(b.Journal) != 6 {
+	if b := e.record("uuid-a"); b.Cluster.Revision != 6 || b.Journal[0].Revision != 6 || len(b.Journal) != 6 {
 		e.Errorf("after 5 rounds: cluster at %d, row at %d, %d rows; want 6, 6, 6", b.Cluster.Revision, b.Journal[0].Revision, len(b.Journal))
 	}
 	if _, n := e.list(cluster.ClusterQuery{Scope: everyone}); n != 6 {
@@ -334,18 +334,18 @@ func concurrency(e exam) {
 }
 
 // manyAtOnce: what does not touch does not conflict.
-func manyAtOnce(e exam) {
+func manyAtOnce(e suite) {
 	const clusters, writes = 8, 10
 	var all sync.WaitGroup
 	for i := range clusters {
 		all.Go(func() {
 			c := newCluster(fmt.Sprint("c", i))
-			if err := e.books.Commit(e.Context(), &cluster.Change{Cluster: c}); err != nil {
+			if err := e.store.Commit(e.Context(), &cluster.Change{Cluster: c}); err != nil {
 				e.Error(err)
 				return
 			}
 			for n := range writes {
-				if err := e.books.Commit(e.Context(), &cluster.Change{Cluster: c, Journal: []*cluster.JournalRow{newRow(fmt.Sprint(n))},
+				if err := e.store.Commit(e.Context(), &cluster.Change{Cluster: c, Journal: []*cluster.JournalRow{newRow(fmt.Sprint(n))},
 					Nodes: []*cluster.Node{{Name: fmt.Sprint(n)}}, Jobs: []*cluster.Job{newJob(fmt.Sprint(i, "-", n))}, Events: []*cluster.Event{{At: now}}}); err != nil {
 					e.Error(err)
 				}
@@ -354,7 +354,7 @@ func manyAtOnce(e exam) {
 	}
 	all.Wait()
 	for i := range clusters {
-		b := e.book(fmt.Sprint("uuid-c", i))
+		b := e.record(fmt.Sprint("uuid-c", i))
 		if len(b.Journal) != writes || len(b.Nodes) != writes || b.Cluster.Revision != writes+1 {
 			e.Errorf("cluster %d: %d rows, %d nodes, revision %d", i, len(b.Journal), len(b.Nodes), b.Cluster.Revision)
 		}
@@ -365,13 +365,13 @@ func manyAtOnce(e exam) {
 	}
 }
 
-func cancelled(e exam) {
+func cancelled(e suite) {
 	ctx, cancel := context.WithCancel(e.Context())
 	cancel()
-	if err := e.books.Commit(ctx, &cluster.Change{Cluster: newCluster("a")}); !errors.Is(err, context.Canceled) {
+	if err := e.store.Commit(ctx, &cluster.Change{Cluster: newCluster("a")}); !errors.Is(err, context.Canceled) {
 		e.Errorf("commit: %v, want the error of the context", err)
 	}
-	if _, _, err := e.books.List(ctx, cluster.ClusterQuery{Scope: everyone}); !errors.Is(err, context.Canceled) {
+	if _, _, err := e.store.List(ctx, cluster.ClusterQuery{Scope: everyone}); !errors.Is(err, context.Canceled) {
 		e.Errorf("list: %v, want the error of the context", err)
 	}
 	e.names("after that", cluster.ClusterQuery{}, 0)

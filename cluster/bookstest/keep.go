@@ -7,58 +7,58 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-func hellos(e exam) {
+func newestHeartbeatWins(e suite) {
 	a := newCluster("a")
 	nodes := []*cluster.Node{{Name: "n1", Version: "1.0"}, {Name: "n2"}, {Name: "n3", Removed: now}}
 	e.commit(&cluster.Change{Cluster: a, Nodes: nodes})
-	say := func(hellos ...cluster.NodeHello) {
+	say := func(heartbeats ...cluster.NodeHeartbeat) {
 		e.Helper()
-		if err := e.books.Heartbeats(e.Context(), hellos); err != nil {
+		if err := e.store.Heartbeats(e.Context(), heartbeats); err != nil {
 			e.Fatal(err)
 		}
 	}
 	check := func(what string, want cluster.Node) {
 		e.Helper()
 		want.ID, want.ClusterID, want.Name = nodes[0].ID, a.ID, "n1"
-		e.equal(what, want, e.book("uuid-a").Nodes[0])
+		e.equal(what, want, e.record("uuid-a").Nodes[0])
 	}
 	t := func(s int) time.Time { return now.Add(time.Duration(s) * time.Second) }
 	n1 := nodes[0].ID
 
-	say(cluster.NodeHello{NodeID: n1, At: t(1), NotReady: "kubelet starts"}, cluster.NodeHello{NodeID: 4711, At: t(1), Ready: true})
-	check("not ready, with a reason", cluster.Node{Version: "1.0", HelloAt: t(1), NotReady: "kubelet starts"})
-	say(cluster.NodeHello{NodeID: n1, At: t(2)})
-	check("not ready without a reason is not ready", cluster.Node{Version: "1.0", HelloAt: t(2), NotReady: "not ready"})
-	say(cluster.NodeHello{NodeID: n1, At: t(3), Ready: true, Address: "10.0.0.1", Version: "1.1"})
-	check("ready", cluster.Node{Version: "1.1", Address: "10.0.0.1", ReadyAt: t(3), HelloAt: t(3)})
-	say(cluster.NodeHello{NodeID: n1, At: t(2), NotReady: "late", Address: "10.9.9.9"}, cluster.NodeHello{NodeID: n1, At: t(3), NotReady: "twice"})
-	check("an older one changes nothing", cluster.Node{Version: "1.1", Address: "10.0.0.1", ReadyAt: t(3), HelloAt: t(3)})
-	say(cluster.NodeHello{NodeID: n1, At: t(6), NotReady: "disk full"}, cluster.NodeHello{NodeID: n1, At: t(5), Ready: true})
-	check("the first ready one stays, the newest wins within one write", cluster.Node{Version: "1.1", Address: "10.0.0.1", ReadyAt: t(3), HelloAt: t(6), NotReady: "disk full"})
-	say(cluster.NodeHello{NodeID: nodes[2].ID, At: t(9), Ready: true})
+	say(cluster.NodeHeartbeat{NodeID: n1, At: t(1), NotReady: "kubelet starts"}, cluster.NodeHeartbeat{NodeID: 4711, At: t(1), Ready: true})
+	check("not ready, with a reason", cluster.Node{Version: "1.0", HeartbeatAt: t(1), NotReady: "kubelet starts"})
+	say(cluster.NodeHeartbeat{NodeID: n1, At: t(2)})
+	check("not ready without a reason is not ready", cluster.Node{Version: "1.0", HeartbeatAt: t(2), NotReady: "not ready"})
+	say(cluster.NodeHeartbeat{NodeID: n1, At: t(3), Ready: true, Address: "10.0.0.1", Version: "1.1"})
+	check("ready", cluster.Node{Version: "1.1", Address: "10.0.0.1", ReadyAt: t(3), HeartbeatAt: t(3)})
+	say(cluster.NodeHeartbeat{NodeID: n1, At: t(2), NotReady: "late", Address: "10.9.9.9"}, cluster.NodeHeartbeat{NodeID: n1, At: t(3), NotReady: "twice"})
+	check("an older one changes nothing", cluster.Node{Version: "1.1", Address: "10.0.0.1", ReadyAt: t(3), HeartbeatAt: t(3)})
+	say(cluster.NodeHeartbeat{NodeID: n1, At: t(6), NotReady: "disk full"}, cluster.NodeHeartbeat{NodeID: n1, At: t(5), Ready: true})
+	check("the first ready one stays, the newest wins within one write", cluster.Node{Version: "1.1", Address: "10.0.0.1", ReadyAt: t(3), HeartbeatAt: t(6), NotReady: "disk full"})
+	say(cluster.NodeHeartbeat{NodeID: nodes[2].ID, At: t(9), Ready: true})
 	say()
-	if got := e.book("uuid-a"); got.Cluster.Revision != 1 || len(got.Nodes) != 2 || !got.Nodes[1].HelloAt.IsZero() {
+	if got := e.record("uuid-a"); got.Cluster.Revision != 1 || len(got.Nodes) != 2 || !got.Nodes[1].HeartbeatAt.IsZero() {
 		e.Errorf("hellos changed more than a node: %+v", got)
 	}
 }
 
-func helloKept(e exam) {
+func newerHeartbeatKept(e suite) {
 	a := newCluster("a")
 	e.commit(&cluster.Change{Cluster: a, Nodes: []*cluster.Node{{Name: "n1"}}})
-	read := e.book("uuid-a").Nodes[0]
-	if err := e.books.Heartbeats(e.Context(), []cluster.NodeHello{{NodeID: read.ID, At: now, Ready: true, Address: "10.0.0.1", Version: "1.1"}}); err != nil {
+	read := e.record("uuid-a").Nodes[0]
+	if err := e.store.Heartbeats(e.Context(), []cluster.NodeHeartbeat{{NodeID: read.ID, At: now, Ready: true, Address: "10.0.0.1", Version: "1.1"}}); err != nil {
 		e.Fatal(err)
 	}
 	read.VMID = "vm"
-	e.commit(&cluster.Change{Book: a.ID, Nodes: []*cluster.Node{&read}})
-	want := cluster.Node{ID: read.ID, ClusterID: a.ID, Name: "n1", VMID: "vm", HelloAt: now, ReadyAt: now, Address: "10.0.0.1", Version: "1.1"}
-	e.equal("node", want, e.book("uuid-a").Nodes[0])
+	e.commit(&cluster.Change{ClusterID: a.ID, Nodes: []*cluster.Node{&read}})
+	want := cluster.Node{ID: read.ID, ClusterID: a.ID, Name: "n1", VMID: "vm", HeartbeatAt: now, ReadyAt: now, Address: "10.0.0.1", Version: "1.1"}
+	e.equal("node", want, e.record("uuid-a").Nodes[0])
 	want.Address, want.ReadyAt = "10.0.0.2", time.Time{} // read after the hello: what is given counts
-	e.commit(&cluster.Change{Book: a.ID, Nodes: []*cluster.Node{with(&want, func(*cluster.Node) {})}})
-	e.equal("node", want, e.book("uuid-a").Nodes[0])
+	e.commit(&cluster.Change{ClusterID: a.ID, Nodes: []*cluster.Node{with(&want, func(*cluster.Node) {})}})
+	e.equal("node", want, e.record("uuid-a").Nodes[0])
 }
 
-func rowsOwned(e exam) {
+func rowsOwned(e suite) {
 	a, b := newCluster("a"), newCluster("b")
 	b.Owner, b.Provider, b.State = cluster.Owner{AccountID: "bob", DomainID: "west"}, "local", cluster.Expunge
 	row := func(key string, kind cluster.Kind, phase cluster.Phase, after time.Duration) *cluster.JournalRow {
@@ -97,7 +97,7 @@ func rowsOwned(e exam) {
 	e.equal("owned row", cluster.OwnedRow{JournalRow: *leaked, Cluster: "uuid-b", ClusterName: "b", Provider: "local", Owner: b.Owner, State: cluster.Expunge}, rows[0])
 }
 
-func usageCounts(e exam) {
+func usageCounts(e suite) {
 	add := func(name, account string, state string, nodes, control, cores, memory int) {
 		c := newCluster(name)
 		c.Owner.AccountID, c.NodeCount, c.ControlCount, c.Cores, c.MemoryMB = account, nodes, control, cores, memory
@@ -115,7 +115,7 @@ func usageCounts(e exam) {
 		"bob": {Clusters: 1, Nodes: 2, Cores: 2, MemoryMB: 512},
 		"cid": {},
 	} {
-		got, err := e.books.Usage(e.Context(), cluster.Owner{AccountID: account, DomainID: "east"})
+		got, err := e.store.Usage(e.Context(), cluster.Owner{AccountID: account, DomainID: "east"})
 		if err != nil {
 			e.Fatal(err)
 		}
@@ -125,16 +125,16 @@ func usageCounts(e exam) {
 
 const day = 24 * time.Hour
 
-func (e exam) prune(at time.Time, keep cluster.Keep) int {
+func (e suite) prune(at time.Time, keep cluster.Retention) int {
 	e.Helper()
-	n, err := e.books.Prune(e.Context(), at, keep)
+	n, err := e.store.Prune(e.Context(), at, keep)
 	if err != nil {
 		e.Fatalf("prune: %v", err)
 	}
 	return n
 }
 
-func pruneKeeps(e exam) {
+func pruneKeeps(e suite) {
 	add := func(name string, removed time.Time, phases ...cluster.Phase) *cluster.Cluster {
 		c := newCluster(name)
 		change := &cluster.Change{Cluster: c, Nodes: []*cluster.Node{{Name: "n"}}, Details: &cluster.Details{Username: "u", Password: "p"}}
@@ -156,8 +156,8 @@ func pruneKeeps(e exam) {
 	add("leaky", now.Add(-100*day), all...)
 	given := add("given", now.Add(-100*day), cluster.Gone)
 	row := newRow("network")
-	row.Phase, row.Origin = cluster.Present, cluster.Given // it is the user's, and there still
-	e.commit(&cluster.Change{Book: given.ID, Journal: []*cluster.JournalRow{row}})
+	row.Phase, row.Origin = cluster.Present, cluster.OriginGiven // it is the user's, and there still
+	e.commit(&cluster.Change{ClusterID: given.ID, Journal: []*cluster.JournalRow{row}})
 	for id, completed := range map[string]time.Time{"open": {}, "young": now.Add(-day + time.Second), "old": now.Add(-day)} {
 		job := newJob(id)
 		if job.Completed = completed; !completed.IsZero() {
@@ -168,12 +168,12 @@ func pruneKeeps(e exam) {
 	e.commit(&cluster.Change{Events: []*cluster.Event{{At: now.Add(-30 * day), Event: "old"}, {At: now.Add(-30*day + time.Second), Event: "young"}}})
 
 	// old, given: cluster, node, details, two rows; leaky: node, details, two closed rows; a job; an event.
-	if n := e.prune(now, cluster.Keep{}); n != 16 {
+	if n := e.prune(now, cluster.Retention{}); n != 16 {
 		e.Errorf("%d rows were removed, want 16", n)
 	}
 	e.names("clusters", cluster.ClusterQuery{WithDestroyed: true}, 3, "lives", "young", "leaky")
 	count := func(uuid string) string {
-		b := e.book(uuid)
+		b := e.record(uuid)
 		var phases []cluster.Phase
 		for _, r := range b.Journal {
 			phases = append(phases, r.Phase)
@@ -187,10 +187,10 @@ func pruneKeeps(e exam) {
 	if len(rows) != 3 || rows[0].ClusterName != "leaky" || rows[0].Owner.AccountID != "amy" {
 		e.Errorf("the rows of the leaky cluster are %+v", rows)
 	}
-	if d, err := e.books.Details(e.Context(), "uuid-leaky"); err != nil || d.Password != "" {
+	if d, err := e.store.Details(e.Context(), "uuid-leaky"); err != nil || d.Password != "" {
 		e.Errorf("the secrets of a pruned cluster: %v %v", d, err)
 	}
-	jobs, _, err := e.books.Jobs(e.Context(), cluster.JobQuery{Scope: everyone})
+	jobs, _, err := e.store.Jobs(e.Context(), cluster.JobQuery{Scope: everyone})
 	if err != nil || len(jobs) != 0 { // they have no owner but everyone sees them
 		ids := map[string]bool{}
 		for _, j := range jobs {
@@ -206,46 +206,46 @@ func pruneKeeps(e exam) {
 	if len(events) != 1 || events[0].Event != "young" {
 		e.Errorf("events %+v, want the young one", events)
 	}
-	if n := e.prune(now, cluster.Keep{}); n != 0 {
+	if n := e.prune(now, cluster.Retention{}); n != 0 {
 		e.Errorf("once more removed %d rows", n)
 	}
 
-	floor, newest, err := e.books.Feed(e.Context())
+	floor, newest, err := e.store.Feed(e.Context())
 	if err != nil || floor != events[0].Seq-1 || newest != events[0].Seq {
 		e.Errorf("the feed stands at %d to %d, %v; want floor %d, newest %d", floor, newest, err, events[0].Seq-1, events[0].Seq)
 	}
 
 	// Numbers of events go on, though the newest was removed.
-	e.prune(now.AddDate(1, 0, 0), cluster.Keep{})
+	e.prune(now.AddDate(1, 0, 0), cluster.Retention{})
 	next := &cluster.Event{At: now}
 	e.commit(&cluster.Change{Events: []*cluster.Event{next}})
 	if next.Seq <= events[0].Seq {
 		e.Errorf("number %d is used again behind %d", next.Seq, events[0].Seq)
 	}
-	if n := e.prune(now.Add(2*time.Minute), cluster.Keep{Clusters: time.Minute, Jobs: time.Minute, Events: time.Minute}); n == 0 {
+	if n := e.prune(now.Add(2*time.Minute), cluster.Retention{Clusters: time.Minute, Jobs: time.Minute, Events: time.Minute}); n == 0 {
 		e.Error("a shorter keep removed nothing")
 	}
 
 	// A leak that was cleared lets the rest go.
-	leaky := e.book("uuid-leaky")
-	change := &cluster.Change{Book: leaky.Cluster.ID}
+	leaky := e.record("uuid-leaky")
+	change := &cluster.Change{ClusterID: leaky.Cluster.ID}
 	for i := range leaky.Journal {
 		leaky.Journal[i].Phase = cluster.Gone
 		change.Journal = append(change.Journal, &leaky.Journal[i])
 	}
 	e.commit(change)
-	e.prune(now, cluster.Keep{})
+	e.prune(now, cluster.Retention{})
 	e.names("after the leaks were cleared", cluster.ClusterQuery{WithDestroyed: true, Name: "leaky"}, 0)
 }
 
 // noForeignKeys: jobs and events outlive their cluster.
-func noForeignKeys(e exam) {
+func noForeignKeys(e suite) {
 	a := newCluster("a")
 	a.State, a.Removed = cluster.Destroyed, now
 	e.commit(&cluster.Change{Cluster: a, Jobs: []*cluster.Job{newJob("j")}, Events: []*cluster.Event{{At: now.Add(100 * day), Type: "cluster"}}})
-	e.prune(now.Add(100*day), cluster.Keep{})
+	e.prune(now.Add(100*day), cluster.Retention{})
 	e.names("clusters", cluster.ClusterQuery{WithDestroyed: true}, 0)
-	job, err := e.books.Job(e.Context(), "j")
+	job, err := e.store.Job(e.Context(), "j")
 	if err != nil || job.Cluster != "uuid-a" || job.ClusterID != a.ID {
 		e.Errorf("the job of a cluster that is gone: %+v %v", job, err)
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // rosterOfSeveral asks for the workers and VMs of more clusters than a page has.
-func rosterOfSeveral(e exam) {
+func workersAndVMs(e suite) {
 	var ids []int64
 	workers, vms := map[int64]int{}, map[int64][]string{}
 	for i := range 600 {
@@ -33,19 +33,19 @@ func rosterOfSeveral(e exam) {
 			workers[c.ID], vms[c.ID] = 3, []string{vm(4), vm(5), vm(1), vm(2)}
 		}
 	}
-	gotWorkers, err := e.books.Workers(e.Context(), ids)
+	gotWorkers, err := e.store.Workers(e.Context(), ids)
 	if err != nil {
 		e.Fatal(err)
 	}
 	e.equal("workers", workers, gotWorkers)
-	gotVMs, err := e.books.VMs(e.Context(), ids)
+	gotVMs, err := e.store.VMs(e.Context(), ids)
 	if err != nil {
 		e.Fatal(err)
 	}
 	e.equal("VMs", vms, gotVMs)
 	for _, none := range [][]int64{nil, {4711000}} {
-		counted, err := e.books.Workers(e.Context(), none)
-		named, worse := e.books.VMs(e.Context(), none)
+		counted, err := e.store.Workers(e.Context(), none)
+		named, worse := e.store.VMs(e.Context(), none)
 		if err != nil || worse != nil || len(counted)+len(named) > 0 {
 			e.Errorf("of %v: %v %v, %v %v", none, counted, named, err, worse)
 		}
@@ -54,8 +54,8 @@ func rosterOfSeveral(e exam) {
 
 // totalsFollow: who has made a change sees it in the next total, also in one
 // that a page does not show.
-func totalsFollow(e exam) {
-	all := e.put("a", "b", "c")
+func totalsFollow(e suite) {
+	all := e.createClusters("a", "b", "c")
 	one := cluster.ClusterQuery{Limit: 1}
 	alert := cluster.ClusterQuery{Limit: 1, State: cluster.Alert}
 	last := cluster.ClusterQuery{Limit: 1, Offset: 3}
@@ -63,7 +63,7 @@ func totalsFollow(e exam) {
 		e.names("first", one, 3, "a")
 		e.names("first in alert", alert, 0)
 	}
-	e.put("d")
+	e.createClusters("d")
 	e.names("one more", one, 4, "a")
 	all["b"].State = cluster.Alert
 	e.commit(&cluster.Change{Cluster: all["b"]})
@@ -77,7 +77,7 @@ func totalsFollow(e exam) {
 	e.names("one in alert", alert, 1, "b")
 	with := cluster.ClusterQuery{Limit: 1, WithDestroyed: true}
 	e.names("with the destroyed one", with, 4, "a")
-	if _, err := e.books.Prune(e.Context(), now.AddDate(1, 0, 0), cluster.Keep{}); err != nil {
+	if _, err := e.store.Prune(e.Context(), now.AddDate(1, 0, 0), cluster.Retention{}); err != nil {
 		e.Fatal(err)
 	}
 	e.names("it is forgotten", with, 3, "a")
@@ -88,15 +88,15 @@ func totalsFollow(e exam) {
 }
 
 // totalsOfSeveral: totals are right when those who change and list at once have ended.
-func totalsOfSeveral(e exam) {
+func totalsOfSeveral(e suite) {
 	var all sync.WaitGroup
 	for i := range 4 {
 		all.Go(func() {
 			for n := range 25 {
-				if err := e.books.Commit(e.Context(), &cluster.Change{Cluster: newCluster(fmt.Sprintf("c%d-%d", i, n))}); err != nil {
+				if err := e.store.Commit(e.Context(), &cluster.Change{Cluster: newCluster(fmt.Sprintf("c%d-%d", i, n))}); err != nil {
 					e.Error(err)
 				}
-				if _, total, err := e.books.List(e.Context(), cluster.ClusterQuery{Scope: everyone, Limit: 1}); err != nil || total < n+1 {
+				if _, total, err := e.store.List(e.Context(), cluster.ClusterQuery{Scope: everyone, Limit: 1}); err != nil || total < n+1 {
 					e.Errorf("who has made %d clusters is told of %d, %v", n+1, total, err)
 				}
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-func listOrder(e exam) {
+func listOrder(e suite) {
 	for i, name := range []string{"b", "d", "a", "c"} { // a and b were made at the same instant, in the order of their ids
 		c := newCluster(name)
 		c.Created = now.Add([]time.Duration{0, 2 * time.Second, 0, time.Nanosecond}[i])
@@ -20,8 +20,8 @@ func listOrder(e exam) {
 	e.names("newest first", cluster.ClusterQuery{NewestFirst: true}, 4, "d", "c", "a", "b")
 }
 
-func listPages(e exam) {
-	e.put("a", "b", "c", "d", "e")
+func listPages(e suite) {
+	e.createClusters("a", "b", "c", "d", "e")
 	type q = cluster.ClusterQuery
 	e.names("first", q{Limit: 2}, 5, "a", "b")
 	e.names("second", q{Limit: 2, Offset: 2}, 5, "c", "d")
@@ -35,7 +35,7 @@ func listPages(e exam) {
 	for i := range 510 {
 		change = append(change, fmt.Sprintf("x%03d", i))
 	}
-	e.put(change...)
+	e.createClusters(change...)
 	if all, n := e.list(q{Scope: everyone}); len(all) != cluster.PageLimit || n != 515 {
 		e.Errorf("without a limit: %d of %d, want %d of 515", len(all), n, cluster.PageLimit)
 	}
@@ -44,8 +44,8 @@ func listPages(e exam) {
 	}
 }
 
-func listAfter(e exam) {
-	all := e.put("a", "b", "c", "d")
+func listAfter(e suite) {
+	all := e.createClusters("a", "b", "c", "d")
 	type q = cluster.ClusterQuery
 	e.names("behind b", q{AfterID: all["b"].ID}, 4, "c", "d")
 	e.names("behind b, one", q{AfterID: all["b"].ID, Limit: 1}, 4, "c")
@@ -56,7 +56,7 @@ func listAfter(e exam) {
 	e.names("behind a destroyed one", q{AfterID: all["b"].ID}, 3, "c", "d")
 	all["b"].Removed = now
 	e.commit(&cluster.Change{Cluster: all["b"]})
-	if _, err := e.books.Prune(e.Context(), now.AddDate(1, 0, 0), cluster.Keep{}); err != nil {
+	if _, err := e.store.Prune(e.Context(), now.AddDate(1, 0, 0), cluster.Retention{}); err != nil {
 		e.Fatal(err)
 	}
 	e.names("behind one that is forgotten", q{AfterID: all["b"].ID}, 3, "c", "d")
@@ -66,7 +66,7 @@ func listAfter(e exam) {
 // pagesByNumber walks through a list by offsets, forward, backward and again,
 // while clusters are made, change and go: each page is what the whole list has
 // there at that moment.
-func pagesByNumber(e exam) {
+func pagesByNumber(e suite) {
 	r := rand.New(rand.NewPCG(7, 11))
 	var living []*cluster.Cluster
 	another := func() {
@@ -123,16 +123,16 @@ func pagesByNumber(e exam) {
 
 // pagesUnderChange walks through a list while clusters are made, change, are
 // destroyed and forgotten: each that lives throughout comes once, in order.
-func pagesUnderChange(e exam) {
+func pagesUnderChange(e suite) {
 	for _, newest := range []bool{false, true} {
 		for seed := range uint64(4) {
 			r := rand.New(rand.NewPCG(seed, 42))
-			made := 0
+			created := 0
 			another := func() *cluster.Cluster {
-				c := newCluster(fmt.Sprintf("%v-%d-%d", newest, seed, made))
+				c := newCluster(fmt.Sprintf("%v-%d-%d", newest, seed, created))
 				c.Owner.AccountID = fmt.Sprint(newest, seed)
-				c.Created = now.Add(time.Duration(made/5) * time.Nanosecond) // some at the same instant
-				made++
+				c.Created = now.Add(time.Duration(created/5) * time.Nanosecond) // some at the same instant
+				created++
 				e.commit(&cluster.Change{Cluster: c})
 				return c
 			}
@@ -142,11 +142,11 @@ func pagesUnderChange(e exam) {
 			}
 			throughout := slices.Clone(living)
 			q := cluster.ClusterQuery{Scope: cluster.Scope{AccountID: fmt.Sprint(newest, seed)}, NewestFirst: newest, Limit: 3}
-			var told []string
+			var seen []string
 			for {
 				page, _ := e.list(q)
 				for _, c := range page {
-					told = append(told, c.UUID)
+					seen = append(seen, c.UUID)
 				}
 				if len(page) < q.Limit {
 					break
@@ -162,11 +162,11 @@ func pagesUnderChange(e exam) {
 					throughout = slices.DeleteFunc(throughout, func(c *cluster.Cluster) bool { return c == gone })
 				}
 				if r.IntN(3) == 0 {
-					if _, err := e.books.Prune(e.Context(), now.AddDate(1, 0, 0), cluster.Keep{}); err != nil {
+					if _, err := e.store.Prune(e.Context(), now.AddDate(1, 0, 0), cluster.Retention{}); err != nil {
 						e.Fatal(err)
 					}
 				}
-				if made < 60 {
+				if created < 60 {
 					living = append(living, another())
 				}
 			}
@@ -178,14 +178,14 @@ func pagesUnderChange(e exam) {
 				slices.Reverse(want)
 			}
 			var kept []string
-			for _, uuid := range told {
+			for _, uuid := range seen {
 				if slices.Contains(want, uuid) {
 					kept = append(kept, uuid)
 				}
 			}
 			e.equal(fmt.Sprintf("seed %d, newest first %v", seed, newest), want, kept)
-			if slices.Sort(told); len(slices.Compact(slices.Clone(told))) != len(told) {
-				e.Errorf("seed %d, newest first %v: told twice: %v", seed, newest, told)
+			if slices.Sort(seen); len(slices.Compact(slices.Clone(seen))) != len(seen) {
+				e.Errorf("seed %d, newest first %v: told twice: %v", seed, newest, seen)
 			}
 		}
 	}

@@ -16,10 +16,10 @@ import (
 // agreesWithMemory plays the same random script on the ledger and on the
 // ledger in memory: each answer must be the same. Only numbers that a store
 // gives out may differ.
-func agreesWithMemory(e exam) {
+func agreesWithMemory(e suite) {
 	seed := uint64(time.Now().UnixNano())
 	e.Logf("seed %d", seed)
-	s := script{exam: e, rand: rand.New(rand.NewPCG(seed, 1)), memory: cluster.NewMemory(), at: now}
+	s := randomTest{suite: e, rand: rand.New(rand.NewPCG(seed, 1)), memory: cluster.NewMemory(), at: now}
 	for range 400 {
 		s.at = s.at.Add(time.Duration(s.rand.IntN(4)) * time.Second)
 		switch s.rand.IntN(12) {
@@ -28,36 +28,36 @@ func agreesWithMemory(e exam) {
 		case 2, 3, 4, 5, 6:
 			s.change()
 		case 7:
-			s.hello()
+			s.heartbeat()
 		case 8:
 			s.prune()
 		default:
-			s.ask()
+			s.compareReads()
 		}
 		if e.Failed() {
 			e.Fatalf("seed %d", seed)
 		}
 	}
-	s.ask()
+	s.compareReads()
 }
 
-type script struct {
-	exam
-	rand   *rand.Rand
-	memory *cluster.Memory
-	at     time.Time
-	made   int
+type randomTest struct {
+	suite
+	rand    *rand.Rand
+	memory  *cluster.Memory
+	at      time.Time
+	created int
 }
 
 var anyNumbers = []cmp.Option{secrets, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(cluster.Cluster{}, "ID"), cmpopts.IgnoreFields(cluster.Node{}, "ID", "ClusterID"),
 	cmpopts.IgnoreFields(cluster.JournalRow{}, "ID", "ClusterID"), cmpopts.IgnoreFields(cluster.Job{}, "ClusterID"), cmpopts.IgnoreFields(cluster.Details{}, "ClusterID")}
 
-func (s *script) same(what string, memory, ledger any, errs ...error) {
+func (s *randomTest) same(what string, memory, stored any, errs ...error) {
 	s.Helper()
 	if len(errs) == 2 && code(errs[0]) != code(errs[1]) {
 		s.Errorf("%s: memory says %v, the ledger %v", what, errs[0], errs[1])
 	}
-	if diff := cmp.Diff(memory, ledger, anyNumbers...); diff != "" {
+	if diff := cmp.Diff(memory, stored, anyNumbers...); diff != "" {
 		s.Errorf("%s (-memory +ledger):\n%s", what, diff)
 	}
 }
@@ -70,57 +70,57 @@ func code(err error) fault.Code {
 	return fault.Of(err).Code
 }
 
-func (s *script) pick(n int) string { return fmt.Sprint(s.rand.IntN(n)) }
+func (s *randomTest) pick(n int) string { return fmt.Sprint(s.rand.IntN(n)) }
 
-func (s *script) uuid() string { return "uuid-c" + s.pick(s.made+1) }
+func (s *randomTest) uuid() string { return "uuid-c" + s.pick(s.created+1) }
 
-func one[T any](s *script, of ...T) T { return of[s.rand.IntN(len(of))] }
+func oneOf[T any](s *randomTest, of ...T) T { return of[s.rand.IntN(len(of))] }
 
 // both commits two changes that mean the same.
-func (s *script) both(what string, build func(b *cluster.Record) *cluster.Change, uuid string) {
+func (s *randomTest) commitBoth(what string, build func(b *cluster.Record) *cluster.Change, uuid string) {
 	s.Helper()
 	changes := make([]*cluster.Change, 2)
-	for i, books := range []cluster.Store{s.memory, s.books} {
-		b, _ := books.Record(s.Context(), uuid)
+	for i, records := range []cluster.Store{s.memory, s.store} {
+		b, _ := records.Record(s.Context(), uuid)
 		if b == nil {
 			b = &cluster.Record{}
 		}
 		changes[i] = build(b)
 	}
-	memory, ledger := s.memory.Commit(s.Context(), changes[0]), s.books.Commit(s.Context(), changes[1])
-	s.same(what, changes[0].Events, changes[1].Events, memory, ledger)
+	memory, stored := s.memory.Commit(s.Context(), changes[0]), s.store.Commit(s.Context(), changes[1])
+	s.same(what, changes[0].Events, changes[1].Events, memory, stored)
 }
 
-func (s *script) create() {
-	name := fmt.Sprint("c", s.made+s.rand.IntN(2)-1) // at times one that is known
-	s.made++
-	at, account, job := s.at, one(s, "amy", "bob"), "j"+s.pick(s.made+5)
-	s.both("create "+name, func(*cluster.Record) *cluster.Change {
+func (s *randomTest) create() {
+	name := fmt.Sprint("c", s.created+s.rand.IntN(2)-1) // at times one that is known
+	s.created++
+	at, account, job := s.at, oneOf(s, "amy", "bob"), "j"+s.pick(s.created+5)
+	s.commitBoth("create "+name, func(*cluster.Record) *cluster.Change {
 		c := newCluster(name)
-		c.Created, c.Owner.AccountID, c.State, c.Ask = at, account, cluster.Created, &cluster.Ask{Kind: cluster.AskStart, Job: job}
+		c.Created, c.Owner.AccountID, c.State, c.Request = at, account, cluster.Created, &cluster.Request{Kind: cluster.RequestStart, Job: job}
 		return &cluster.Change{Cluster: c, Jobs: []*cluster.Job{with(newJob(job), func(j *cluster.Job) { j.Created = at })},
 			Details: &cluster.Details{Username: name, Password: "secret"}, Events: []*cluster.Event{{At: at, Type: "cluster"}}}
 	}, "uuid-"+name)
 }
 
-func (s *script) change() {
+func (s *randomTest) change() {
 	uuid, at := s.uuid(), s.at
-	state := one(s, cluster.States...)
-	desired := one(s, cluster.WantRunning, cluster.WantStopped, cluster.WantDestroyed)
-	key, phase := "k"+s.pick(6), one(s, cluster.Intent, cluster.Present, cluster.Gone, cluster.Leaked)
-	stale, touch, alarm, clear, ask, status := s.rand.IntN(10) == 0, s.rand.IntN(3) > 0, s.rand.IntN(4) == 0, s.rand.IntN(2) == 0, s.rand.IntN(5) == 0, s.rand.IntN(3)
-	job := "j" + s.pick(s.made+5)
-	kind := one(s, "cluster", "drift", "leak")
-	s.both("change "+uuid, func(b *cluster.Record) *cluster.Change {
-		c := &cluster.Change{Book: b.Cluster.ID, Events: []*cluster.Event{{At: at, Type: kind}}}
+	state := oneOf(s, cluster.States...)
+	desired := oneOf(s, cluster.WantRunning, cluster.WantStopped, cluster.WantDestroyed)
+	key, phase := "k"+s.pick(6), oneOf(s, cluster.Intent, cluster.Present, cluster.Gone, cluster.Leaked)
+	stale, touch, alarm, clear, withRequest, status := s.rand.IntN(10) == 0, s.rand.IntN(3) > 0, s.rand.IntN(4) == 0, s.rand.IntN(2) == 0, s.rand.IntN(5) == 0, s.rand.IntN(3)
+	job := "j" + s.pick(s.created+5)
+	kind := oneOf(s, "cluster", "drift", "leak")
+	s.commitBoth("change "+uuid, func(b *cluster.Record) *cluster.Change {
+		c := &cluster.Change{ClusterID: b.Cluster.ID, Events: []*cluster.Event{{At: at, Type: kind}}}
 		if touch && b.Cluster.ID != 0 {
 			n := &b.Cluster
 			n.State, n.StateSince, n.Desired, n.Alarm, n.GCNext, n.RecoverNext, n.Removed = state, at, desired, alarm, time.Time{}, time.Time{}, time.Time{}
 			if clear {
-				n.Ask = nil
+				n.Request = nil
 			}
-			if ask {
-				n.Ask, n.GCNext, n.RecoverNext = &cluster.Ask{Kind: cluster.AskScale}, at.Add(5*time.Second), at.Add(time.Second)
+			if withRequest {
+				n.Request, n.GCNext, n.RecoverNext = &cluster.Request{Kind: cluster.RequestScale}, at.Add(5*time.Second), at.Add(time.Second)
 			}
 			if state == cluster.Destroyed {
 				n.Removed = at
@@ -148,7 +148,7 @@ func (s *script) change() {
 		default:
 			c.Nodes = append(c.Nodes, &cluster.Node{Name: "n" + key, Role: cluster.Worker})
 		}
-		if ask || alarm {
+		if withRequest || alarm {
 			c.Jobs = append(c.Jobs, with(newJob(job), func(j *cluster.Job) {
 				if j.Created = at; status > 0 {
 					j.Status, j.Completed = cluster.JobStatus(status), at
@@ -159,35 +159,35 @@ func (s *script) change() {
 	}, uuid)
 }
 
-func (s *script) hello() {
+func (s *randomTest) heartbeat() {
 	uuid, at, ready := s.uuid(), s.at.Add(-time.Duration(s.rand.IntN(5))*time.Second), s.rand.IntN(2) == 0
 	var errs []error
-	for _, books := range []cluster.Store{s.memory, s.books} {
-		var hellos []cluster.NodeHello
-		if b, err := books.Record(s.Context(), uuid); err == nil {
+	for _, records := range []cluster.Store{s.memory, s.store} {
+		var heartbeats []cluster.NodeHeartbeat
+		if b, err := records.Record(s.Context(), uuid); err == nil {
 			for _, n := range b.Nodes {
-				hellos = append(hellos, cluster.NodeHello{NodeID: n.ID, At: at, Ready: ready})
+				heartbeats = append(heartbeats, cluster.NodeHeartbeat{NodeID: n.ID, At: at, Ready: ready})
 			}
 		}
-		errs = append(errs, books.Heartbeats(s.Context(), hellos))
+		errs = append(errs, records.Heartbeats(s.Context(), heartbeats))
 	}
 	s.same("hello", nil, nil, errs...)
 }
 
-func (s *script) prune() {
-	keep := cluster.Keep{Clusters: 40 * time.Second, Jobs: 60 * time.Second, Events: 90 * time.Second}
+func (s *randomTest) prune() {
+	keep := cluster.Retention{Clusters: 40 * time.Second, Jobs: 60 * time.Second, Events: 90 * time.Second}
 	m, merr := s.memory.Prune(s.Context(), s.at, keep)
-	l, lerr := s.books.Prune(s.Context(), s.at, keep)
+	l, lerr := s.store.Prune(s.Context(), s.at, keep)
 	s.same("prune", m, l, merr, lerr)
 }
 
 // ask compares everything that can be read.
-func (s *script) ask() {
-	scope := one(s, everyone, cluster.Scope{AccountID: "amy"}, cluster.Scope{DomainIDs: []string{"east"}}, cluster.Scope{AccountID: "bob", DomainIDs: []string{"west"}})
+func (s *randomTest) compareReads() {
+	scope := oneOf(s, everyone, cluster.Scope{AccountID: "amy"}, cluster.Scope{DomainIDs: []string{"east"}}, cluster.Scope{AccountID: "bob", DomainIDs: []string{"west"}})
 	q := cluster.ClusterQuery{Scope: scope, WithDestroyed: s.rand.IntN(2) == 0, NewestFirst: s.rand.IntN(2) == 0, Limit: s.rand.IntN(5), Offset: s.rand.IntN(3)}
 	switch s.rand.IntN(4) {
 	case 0:
-		q.State = one(s, cluster.States...)
+		q.State = oneOf(s, cluster.States...)
 	case 1:
 		q.Name = s.pick(10)
 	case 2:
@@ -201,12 +201,12 @@ func (s *script) ask() {
 		rows.Cluster = s.uuid()
 	}
 	jobs := cluster.JobQuery{Scope: scope, OnlyOpen: s.rand.IntN(2) == 0, Limit: s.rand.IntN(6), Offset: s.rand.IntN(2)}
-	events := cluster.EventQuery{Scope: scope, Limit: s.rand.IntN(8), Types: one(s, nil, []string{"drift"})}
-	scan := cluster.ScanQuery{States: one(s, nil, []machine.State{cluster.Alert, cluster.Running, cluster.Destroyed})}
-	uuid, account := s.uuid(), one(s, "amy", "bob")
+	events := cluster.EventQuery{Scope: scope, Limit: s.rand.IntN(8), Types: oneOf(s, nil, []string{"drift"})}
+	scan := cluster.ScanQuery{States: oneOf(s, nil, []machine.State{cluster.Alert, cluster.Running, cluster.Destroyed})}
+	uuid, account := s.uuid(), oneOf(s, "amy", "bob")
 
 	answers := make([][]any, 2)
-	for i, l := range []cluster.Store{s.memory, s.books} {
+	for i, l := range []cluster.Store{s.memory, s.store} {
 		add := func(what string, got any, err error) {
 			answers[i] = append(answers[i], what, got, code(err))
 		}
@@ -217,15 +217,15 @@ func (s *script) ask() {
 		add("details", d, err)
 		list, n, err := l.List(ctx, q)
 		add("list", []any{list, n}, err)
-		var books []cluster.Record
-		err = l.Scan(ctx, scan, func(b *cluster.Record) error { books = append(books, *b); return nil })
-		add("scan", books, err)
+		var records []cluster.Record
+		err = l.Scan(ctx, scan, func(b *cluster.Record) error { records = append(records, *b); return nil })
+		add("scan", records, err)
 		uuids, err := l.Unsettled(ctx, s.at, 7)
 		add("unsettled", uuids, err)
 		some, n, err := l.Jobs(ctx, jobs)
 		add("jobs", []any{some, n}, err)
-		told, err := l.Events(ctx, events)
-		add("events", told, err)
+		seen, err := l.Events(ctx, events)
+		add("events", seen, err)
 		owned, n, err := l.Rows(ctx, rows)
 		add("rows", []any{owned, n}, err)
 		usage, err := l.Usage(ctx, cluster.Owner{AccountID: account})

@@ -13,7 +13,7 @@ import (
 )
 
 // put stores clusters one after the other, each a second older than the next.
-func (e exam) put(names ...string) map[string]*cluster.Cluster {
+func (e suite) createClusters(names ...string) map[string]*cluster.Cluster {
 	e.Helper()
 	all := map[string]*cluster.Cluster{}
 	for i, name := range names {
@@ -24,8 +24,8 @@ func (e exam) put(names ...string) map[string]*cluster.Cluster {
 	return all
 }
 
-func listFilters(e exam) {
-	all := e.put("Blue Team", "blue sky", "red", "ÄRGER", "gone")
+func listFilters(e suite) {
+	all := e.createClusters("Blue Team", "blue sky", "red", "ÄRGER", "gone")
 	change := func(name string, f func(*cluster.Cluster)) {
 		f(all[name])
 		e.commit(&cluster.Change{Cluster: all[name]})
@@ -60,7 +60,7 @@ func listFilters(e exam) {
 	e.names("other domain", q{DomainIDs: []string{"west"}}, 0)
 }
 
-func listScopes(e exam) {
+func listScopes(e suite) {
 	for _, o := range []cluster.Owner{{AccountID: "amy", DomainID: "east"}, {AccountID: "bob", DomainID: "east"}, {AccountID: "cid", DomainID: "west"}} {
 		c := newCluster(o.AccountID)
 		c.Owner = o
@@ -88,7 +88,7 @@ func listScopes(e exam) {
 		if n != len(test.want) {
 			e.Errorf("%s: total %d, want %d", test.name, n, len(test.want))
 		}
-		jobs, n, err := e.books.Jobs(e.Context(), cluster.JobQuery{Scope: test.scope})
+		jobs, n, err := e.store.Jobs(e.Context(), cluster.JobQuery{Scope: test.scope})
 		if err != nil || n != len(test.want) || len(jobs) != n {
 			e.Errorf("%s: %d jobs of %d, %v; want %d", test.name, len(jobs), n, err, len(test.want))
 		}
@@ -108,8 +108,8 @@ func listScopes(e exam) {
 	}
 }
 
-func listPatterns(e exam) {
-	e.put("100%", "100 of them", "a_b", "axb", `back\slash`, "it's")
+func listPatterns(e suite) {
+	e.createClusters("100%", "100 of them", "a_b", "axb", `back\slash`, "it's")
 	type q = cluster.ClusterQuery
 	e.names("percent", q{Name: "0%"}, 1, "100%")
 	e.names("underscore", q{Keyword: "a_b"}, 1, "a_b")
@@ -117,21 +117,21 @@ func listPatterns(e exam) {
 	e.names("quote", q{Name: "'s"}, 1, "it's")
 }
 
-func bookNodes(e exam) {
+func recordNodes(e suite) {
 	a := newCluster("a")
 	nodes := []*cluster.Node{{Name: "n1", Ordinal: 1}, {Name: "n2", Ordinal: 2}, {Name: "n3", Ordinal: 3}}
 	e.commit(&cluster.Change{Cluster: a, Nodes: nodes})
 	nodes[1].Removed = now
 	e.commit(&cluster.Change{Cluster: a, Nodes: nodes[1:2]})
-	e.equal("living nodes", []cluster.Node{*nodes[0], *nodes[2]}, e.book("uuid-a").Nodes)
+	e.equal("living nodes", []cluster.Node{*nodes[0], *nodes[2]}, e.record("uuid-a").Nodes)
 	a.State, a.Removed = cluster.Destroyed, now
 	e.commit(&cluster.Change{Cluster: a})
-	if b := e.book("uuid-a"); b.Cluster.State != cluster.Destroyed {
+	if b := e.record("uuid-a"); b.Cluster.State != cluster.Destroyed {
 		e.Errorf("a removed cluster reads %s", b.Cluster.State)
 	}
 }
 
-func nodesOfSeveral(e exam) {
+func nodesOfSeveral(e suite) {
 	var ids []int64
 	want := map[string][]string{}
 	for i := range 600 { // more than a page
@@ -143,7 +143,7 @@ func nodesOfSeveral(e exam) {
 			want[c.Name] = []string{c.Name + "-n1", c.Name + "-n3"}
 		}
 	}
-	nodes, err := e.books.Nodes(e.Context(), ids)
+	nodes, err := e.store.Nodes(e.Context(), ids)
 	if err != nil {
 		e.Fatal(err)
 	}
@@ -159,13 +159,13 @@ func nodesOfSeveral(e exam) {
 	}
 	e.equal("nodes", want, got)
 	for _, none := range [][]int64{nil, {4711000}} {
-		if nodes, err := e.books.Nodes(e.Context(), none); err != nil || len(nodes) != 0 {
+		if nodes, err := e.store.Nodes(e.Context(), none); err != nil || len(nodes) != 0 {
 			e.Errorf("nodes of %v: %v %v", none, nodes, err)
 		}
 	}
 }
 
-func reachOfSeveral(e exam) {
+func reachOfSeveral(e suite) {
 	address := func(key, id string, phase cluster.Phase) *cluster.JournalRow {
 		row := newRow(key)
 		row.Kind, row.ProviderID, row.Phase = cluster.Address, id, phase
@@ -198,17 +198,17 @@ func reachOfSeveral(e exam) {
 	}
 	left := newCluster("not-asked-for")
 	e.commit(&cluster.Change{Cluster: left, Details: &cluster.Details{Username: "admin"}})
-	got, err := e.books.Reach(e.Context(), ids)
+	got, err := e.store.Reach(e.Context(), ids)
 	if err != nil {
 		e.Fatal(err)
 	}
 	e.equal("reach", want, got)
-	if got, err := e.books.Reach(e.Context(), nil); err != nil || len(got) != 0 {
+	if got, err := e.store.Reach(e.Context(), nil); err != nil || len(got) != 0 {
 		e.Errorf("reach of none: %v %v", got, err)
 	}
 }
 
-func scanWhileWriting(e exam) {
+func scanWhileWriting(e suite) {
 	const n = 260 // more than any page
 	var ids []int64
 	for i := range n {
@@ -225,21 +225,21 @@ func scanWhileWriting(e exam) {
 				return
 			default:
 			}
-			if err := e.books.Commit(e.Context(), &cluster.Change{Events: []*cluster.Event{{At: now}}}); err != nil {
+			if err := e.store.Commit(e.Context(), &cluster.Change{Events: []*cluster.Event{{At: now}}}); err != nil {
 				e.Errorf("a write beside the scan: %v", err)
 				return
 			}
 		}
 	})
 	var seen []int64
-	err := e.books.Scan(e.Context(), cluster.ScanQuery{}, func(b *cluster.Record) error {
+	err := e.store.Scan(e.Context(), cluster.ScanQuery{}, func(b *cluster.Record) error {
 		seen = append(seen, b.Cluster.ID)
 		if len(b.Nodes) != 1 || len(b.Journal) != 2 {
 			return fmt.Errorf("cluster %s has %d nodes and %d rows", b.Cluster.Name, len(b.Nodes), len(b.Journal))
 		}
 		if len(seen)%50 == 0 { // the visitor writes what it has judged
 			b.Cluster.Description = "seen"
-			return e.books.Commit(e.Context(), &cluster.Change{Cluster: &b.Cluster})
+			return e.store.Commit(e.Context(), &cluster.Change{Cluster: &b.Cluster})
 		}
 		return nil
 	})
@@ -252,13 +252,13 @@ func scanWhileWriting(e exam) {
 		e.Errorf("the scan gave %d clusters, want all %d in the order of ids", len(seen), n)
 	}
 	enough := errors.New("enough")
-	if err := e.books.Scan(e.Context(), cluster.ScanQuery{}, func(*cluster.Record) error { return enough }); !errors.Is(err, enough) {
+	if err := e.store.Scan(e.Context(), cluster.ScanQuery{}, func(*cluster.Record) error { return enough }); !errors.Is(err, enough) {
 		e.Errorf("the visitor's error became %v", err)
 	}
 }
 
-func scanSelects(e exam) {
-	all := e.put("a", "b", "c", "d", "e")
+func scanSelects(e suite) {
+	all := e.createClusters("a", "b", "c", "d", "e")
 	change := func(name string, f func(*cluster.Cluster)) {
 		f(all[name])
 		e.commit(&cluster.Change{Cluster: all[name]})
@@ -281,14 +281,14 @@ func scanSelects(e exam) {
 		{"after", cluster.ScanQuery{AfterID: all["b"].ID}, []string{"c", "d"}},
 	} {
 		var got []string
-		if err := e.books.Scan(e.Context(), test.q, func(b *cluster.Record) error { got = append(got, b.Cluster.Name); return nil }); err != nil {
+		if err := e.store.Scan(e.Context(), test.q, func(b *cluster.Record) error { got = append(got, b.Cluster.Name); return nil }); err != nil {
 			e.Fatal(err)
 		}
 		e.equal(test.name, test.want, got)
 	}
 }
 
-func unsettledExact(e exam) {
+func unsettledExact(e suite) {
 	var want []string
 	for i, test := range []struct {
 		name string
@@ -297,7 +297,7 @@ func unsettledExact(e exam) {
 	}{
 		{"at rest", func(*cluster.Cluster) {}, false},
 		{"transient", func(c *cluster.Cluster) { c.State = cluster.Scaling }, true},
-		{"asked", func(c *cluster.Cluster) { c.Ask = &cluster.Ask{Kind: cluster.AskUpgrade} }, true},
+		{"asked", func(c *cluster.Cluster) { c.Request = &cluster.Request{Kind: cluster.RequestUpgrade} }, true},
 		{"alarm", func(c *cluster.Cluster) { c.Alarm = true }, true},
 		{"stopped as desired", func(c *cluster.Cluster) { c.State, c.Desired = cluster.Stopped, cluster.WantStopped }, false},
 		{"to be stopped", func(c *cluster.Cluster) { c.Desired = cluster.WantStopped }, true},
@@ -305,7 +305,7 @@ func unsettledExact(e exam) {
 		{"alert", func(c *cluster.Cluster) { c.State = cluster.Alert }, true},
 		{"destroyed", func(c *cluster.Cluster) { c.State, c.Desired = cluster.Destroyed, cluster.WantDestroyed }, false},
 		{"destroyed with rests", func(c *cluster.Cluster) {
-			c.State, c.Desired, c.Alarm, c.GCNext, c.Ask = cluster.Destroyed, cluster.WantDestroyed, true, now, &cluster.Ask{}
+			c.State, c.Desired, c.Alarm, c.GCNext, c.Request = cluster.Destroyed, cluster.WantDestroyed, true, now, &cluster.Request{}
 		}, false},
 		{"collector now", func(c *cluster.Cluster) { c.GCNext = now }, true},
 		{"collector before", func(c *cluster.Cluster) { c.GCNext = now.Add(-time.Hour) }, true},
@@ -323,43 +323,43 @@ func unsettledExact(e exam) {
 			want = append(want, c.UUID)
 		}
 	}
-	got, err := e.books.Unsettled(e.Context(), now, 100)
+	got, err := e.store.Unsettled(e.Context(), now, 100)
 	if err != nil {
 		e.Fatal(err)
 	}
 	e.equal("unsettled", want, got)
-	if got, err = e.books.Unsettled(e.Context(), now, 2); err != nil {
+	if got, err = e.store.Unsettled(e.Context(), now, 2); err != nil {
 		e.Fatal(err)
 	}
 	e.equal("limit", want[:2], got)
-	if got, err = e.books.Unsettled(e.Context(), now.Add(2*time.Hour), -1); err != nil || len(got) != len(want)+2 {
+	if got, err = e.store.Unsettled(e.Context(), now.Add(2*time.Hour), -1); err != nil || len(got) != len(want)+2 {
 		e.Errorf("two hours later %d are unsettled, %v; want %d", len(got), err, len(want)+2)
 	}
 	// What comes to rest is not told any more.
-	b := e.book(want[0])
+	b := e.record(want[0])
 	b.Cluster.State = cluster.Running
 	e.commit(&cluster.Change{Cluster: &b.Cluster})
-	if got, err = e.books.Unsettled(e.Context(), now, 100); err != nil {
+	if got, err = e.store.Unsettled(e.Context(), now, 100); err != nil {
 		e.Fatal(err)
 	}
 	e.equal("after one came to rest", want[1:], got)
 }
 
-func jobsNewest(e exam) {
+func jobsNewest(e suite) {
 	a, b := newCluster("a"), newCluster("b")
 	e.commit(&cluster.Change{Cluster: a})
 	e.commit(&cluster.Change{Cluster: b})
 	for i, id := range []string{"j1", "j3", "j2", "j2b"} { // j2 and j2b were made at the same instant
 		job := newJob(id)
 		job.Created = now.Add([]time.Duration{time.Second, 3 * time.Second, 2 * time.Second, 2 * time.Second}[i])
-		book := a.ID
+		clusterID := a.ID
 		if id == "j1" || id == "j2" {
 			job.Command = "upgradeContainerCluster"
 		}
 		if id == "j3" {
-			book, job.Status, job.Completed = b.ID, cluster.JobDone, now
+			clusterID, job.Status, job.Completed = b.ID, cluster.JobDone, now
 		}
-		e.commit(&cluster.Change{Book: book, Jobs: []*cluster.Job{job}})
+		e.commit(&cluster.Change{ClusterID: clusterID, Jobs: []*cluster.Job{job}})
 	}
 	for _, test := range []struct {
 		name  string
@@ -378,7 +378,7 @@ func jobsNewest(e exam) {
 		{"open of a cluster", cluster.JobQuery{OnlyOpen: true, Cluster: "uuid-b"}, 0, nil},
 	} {
 		test.q.Scope = everyone
-		jobs, n, err := e.books.Jobs(e.Context(), test.q)
+		jobs, n, err := e.store.Jobs(e.Context(), test.q)
 		if err != nil {
 			e.Fatal(err)
 		}
@@ -393,12 +393,12 @@ func jobsNewest(e exam) {
 	}
 }
 
-func eventsInOrder(e exam) {
+func eventsInOrder(e suite) {
 	a, b := newCluster("a"), newCluster("b")
 	b.Owner.AccountID = "bob"
 	e.commit(&cluster.Change{Cluster: a, Events: []*cluster.Event{{At: now, Type: "cluster", Event: "1"}, {At: now, Type: "drift", Event: "2"}}})
 	e.commit(&cluster.Change{Cluster: b, Events: []*cluster.Event{{At: now.Add(-time.Hour), Type: "cluster", Event: "3"}}})
-	e.commit(&cluster.Change{Book: a.ID, Events: []*cluster.Event{{At: now, Type: "leak", Event: "4"}}})
+	e.commit(&cluster.Change{ClusterID: a.ID, Events: []*cluster.Event{{At: now, Type: "leak", Event: "4"}}})
 	first := e.events(cluster.EventQuery{Scope: everyone})[0].Seq
 	for _, test := range []struct {
 		name string
@@ -424,7 +424,7 @@ func eventsInOrder(e exam) {
 
 // eventsVisible: who reads on behind the newest number it saw misses nothing,
 // though several write at once.
-func eventsVisible(e exam) {
+func eventsVisible(e suite) {
 	const writers, each = 4, 40
 	var all sync.WaitGroup
 	for w := range writers {
@@ -432,7 +432,7 @@ func eventsVisible(e exam) {
 		e.commit(&cluster.Change{Cluster: c})
 		all.Go(func() {
 			for range each {
-				if err := e.books.Commit(e.Context(), &cluster.Change{Book: c.ID, Events: []*cluster.Event{{At: now}, {At: now}}}); err != nil {
+				if err := e.store.Commit(e.Context(), &cluster.Change{ClusterID: c.ID, Events: []*cluster.Event{{At: now}, {At: now}}}); err != nil {
 					e.Error(err)
 					return
 				}

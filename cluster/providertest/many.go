@@ -12,13 +12,13 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-func paging(t *testing.T, r *rig) {
+func paging(t *testing.T, r *fixture) {
 	steady := map[string]bool{}
-	for range r.Many / 2 {
-		steady[r.make(r.want(cluster.VM)).ID] = true
+	for range r.MaxVMs / 2 {
+		steady[r.mustCreate(r.desired(cluster.VM)).ID] = true
 	}
-	r.until("list of what was made", func() error {
-		seen := r.mine(cluster.VM)
+	r.eventually("list of what was made", func() error {
+		seen := r.listOwn(cluster.VM)
 		for id := range steady {
 			if _, there := seen[id]; !there {
 				return fmt.Errorf("%s is missing", id)
@@ -29,7 +29,7 @@ func paging(t *testing.T, r *rig) {
 
 	// Others come and go meanwhile, before and behind every page.
 	stop, done := make(chan struct{}), make(chan error, 1)
-	wants := []cluster.Want{r.want(cluster.VM), r.want(cluster.VM)}
+	wants := []cluster.DesiredResource{r.desired(cluster.VM), r.desired(cluster.VM)}
 	go func() {
 		for i := 0; ; i++ {
 			select {
@@ -41,7 +41,7 @@ func paging(t *testing.T, r *rig) {
 			w := wants[i%len(wants)]
 			w.Key, w.Name, w.CallID = fmt.Sprintf("%s/%d", w.Key, i), fmt.Sprintf("%s-%d", w.Name, i), uuid()
 			w.Tags = map[string]string{cluster.TagInstallation: r.Installation, cluster.TagCluster: r.cluster, cluster.TagKey: w.Key}
-			if err := r.comeAndGo(w); err != nil {
+			if err := r.createAndDestroy(w); err != nil {
 				done <- err
 				return
 			}
@@ -71,19 +71,19 @@ func paging(t *testing.T, r *rig) {
 	}
 }
 
-func (r *rig) comeAndGo(w cluster.Want) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.t.Context()), 4*r.Settle)
+func (r *fixture) createAndDestroy(w cluster.DesiredResource) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.t.Context()), 4*r.SettleTimeout)
 	defer cancel()
 	call, err := r.p.Create(ctx, w)
 	if err != nil {
 		return fmt.Errorf("create %s: %w", w.Name, err)
 	}
-	ref, err := r.end(ctx, r.p, call)
+	ref, err := r.await(ctx, r.p, call)
 	if err != nil {
 		return fmt.Errorf("create %s: %w", w.Name, err)
 	}
 	if call, err = r.p.Act(ctx, ref, cluster.Destroy); err == nil {
-		_, err = r.end(ctx, r.p, call)
+		_, err = r.await(ctx, r.p, call)
 	}
 	if err != nil {
 		return fmt.Errorf("destroy %s: %w", w.Name, err)
@@ -91,10 +91,10 @@ func (r *rig) comeAndGo(w cluster.Want) error {
 	return nil
 }
 
-func filters(t *testing.T, r *rig) {
-	vm := r.make(r.want(cluster.VM))
-	other := newRig(t, r.Setup)
-	theirs := other.make(other.want(cluster.VM))
+func filters(t *testing.T, r *fixture) {
+	vm := r.mustCreate(r.desired(cluster.VM))
+	other := newFixture(t, r.Setup)
+	theirs := other.mustCreate(other.desired(cluster.VM))
 	has := func(f cluster.Filter, id string) bool {
 		for _, got := range r.list(f) {
 			if got.ID == id {
@@ -103,7 +103,7 @@ func filters(t *testing.T, r *rig) {
 		}
 		return false
 	}
-	r.until("both in the list of all", func() error {
+	r.eventually("both in the list of all", func() error {
 		if !has(cluster.Filter{}, vm.ID) || !has(cluster.Filter{}, theirs.ID) {
 			return errors.New("one is missing")
 		}
@@ -126,42 +126,42 @@ func filters(t *testing.T, r *rig) {
 			t.Errorf("%s: the other cluster's VM is listed: %t", name, got)
 		}
 	}
-	if r.makes(cluster.Network) {
-		if f := (cluster.Filter{Network: r.net()}); !has(f, vm.ID) || has(f, theirs.ID) {
+	if r.supports(cluster.Network) {
+		if f := (cluster.Filter{Network: r.networkID()}); !has(f, vm.ID) || has(f, theirs.ID) {
 			t.Error("the list of a network is not what is in it")
 		}
 	}
 }
 
-func foreign(t *testing.T, r *rig) {
-	if r.Foreign == nil {
+func foreign(t *testing.T, r *fixture) {
+	if r.CreateForeign == nil {
 		t.Skip("nobody else can make things at this provider")
 	}
-	network := r.net()
-	alien := r.Foreign(t, network)
-	w := r.want(cluster.VM)
-	vm := r.make(w)
+	network := r.networkID()
+	foreignVM := r.CreateForeign(t, network)
+	w := r.desired(cluster.VM)
+	vm := r.mustCreate(w)
 
 	lives := func() bool {
-		if r.ForeignLives != nil {
-			return r.ForeignLives(t, alien)
+		if r.ForeignExists != nil {
+			return r.ForeignExists(t, foreignVM)
 		}
-		_, err := r.p.Get(r.ctx(), alien)
+		_, err := r.p.Get(r.ctx(), foreignVM)
 		return err == nil
 	}
 	for _, f := range []cluster.Filter{{}, {Cluster: r.cluster}} {
 		for _, got := range r.list(f) {
-			if got.ID == alien.ID {
+			if got.ID == foreignVM.ID {
 				t.Errorf("%+v lists the foreign VM as ours", f)
 			}
 		}
 	}
-	r.until("foreign VM in the list of all that is to be seen", func() error {
+	r.eventually("foreign VM in the list of all that is to be seen", func() error {
 		ours := false
 		var theirs *cluster.Resource
 		for _, got := range r.list(cluster.Filter{Zone: r.Zone, Foreign: true}) {
 			ours = ours || got.ID == vm.ID
-			if got.ID == alien.ID {
+			if got.ID == foreignVM.ID {
 				theirs = &got
 			}
 		}
@@ -174,11 +174,11 @@ func foreign(t *testing.T, r *rig) {
 		return nil
 	})
 	r.mustAct(vm.Ref(), cluster.Destroy)
-	r.gone(vm.Ref())
+	r.mustBeGone(vm.Ref())
 	if network != "" {
-		r.until("list of the network", func() error {
+		r.eventually("list of the network", func() error {
 			for _, got := range r.list(cluster.Filter{Network: network}) {
-				if got.ID != alien.ID {
+				if got.ID != foreignVM.ID {
 					continue
 				}
 				if got.Tags[cluster.TagInstallation] == r.Installation {
@@ -189,17 +189,17 @@ func foreign(t *testing.T, r *rig) {
 			return errors.New("the foreign VM is not in it")
 		})
 		err := r.act(r.network.Ref(), cluster.Destroy)
-		r.fails("destroy of a network with a foreign VM", err, cluster.ResourceInUse)
+		r.checkFault("destroy of a network with a foreign VM", err, cluster.ResourceInUse)
 	}
 	if !lives() {
 		t.Error("the foreign VM is gone or changed")
 	}
 }
 
-func cancelled(t *testing.T, r *rig) {
-	for i := range r.Many / 2 {
-		w := r.want(cluster.VM)
-		r.clean(w)
+func cancelled(t *testing.T, r *fixture) {
+	for i := range r.MaxVMs / 2 {
+		w := r.desired(cluster.VM)
+		r.cleanUp(w)
 		ctx, cancel := context.WithCancel(r.ctx())
 		switch {
 		case i == 0:
@@ -210,7 +210,7 @@ func cancelled(t *testing.T, r *rig) {
 		}
 		call, err := r.p.Create(ctx, w)
 		if err == nil {
-			_, err = r.end(ctx, r.p, call)
+			_, err = r.await(ctx, r.p, call)
 		}
 		if i == 0 && err == nil {
 			t.Error("a call under an ended context succeeded")
@@ -225,12 +225,12 @@ func cancelled(t *testing.T, r *rig) {
 		if err != nil {
 			t.Fatalf("create after the cancelled one: %v", err)
 		}
-		if got := r.found(r.p, w); got.ID != ref.ID {
+		if got := r.mustFind(r.p, w); got.ID != ref.ID {
 			t.Errorf("found %s, created %s", got.ID, ref.ID)
 		}
-		r.one(w)
+		r.exactlyOne(w)
 	}
-	for id, got := range r.mine(cluster.VM) {
+	for id, got := range r.listOwn(cluster.VM) {
 		ctx, cancel := context.WithCancel(r.ctx())
 		cancel()
 		if _, err := r.p.Get(ctx, got.Ref()); err == nil || errors.Is(err, cluster.ErrGone) {
@@ -239,11 +239,11 @@ func cancelled(t *testing.T, r *rig) {
 	}
 }
 
-func parallel(t *testing.T, r *rig) {
-	wants := make([]cluster.Want, min(r.Many, 25))
+func parallel(t *testing.T, r *fixture) {
+	wants := make([]cluster.DesiredResource, min(r.MaxVMs, 25))
 	for i := range wants {
-		wants[i] = r.want(cluster.VM)
-		r.clean(wants[i])
+		wants[i] = r.desired(cluster.VM)
+		r.cleanUp(wants[i])
 	}
 	ctx := r.ctx()
 	ids := make([]string, 50)
@@ -258,7 +258,7 @@ func parallel(t *testing.T, r *rig) {
 				errs[i] = fmt.Errorf("create %s: %w", w.Name, err)
 				return
 			}
-			ref, err := r.end(ctx, r.p, call)
+			ref, err := r.await(ctx, r.p, call)
 			if err != nil {
 				errs[i] = fmt.Errorf("create %s: %w", w.Name, err)
 				return
@@ -282,26 +282,26 @@ func parallel(t *testing.T, r *rig) {
 			t.Errorf("%s was made as %s and as %s", wants[i%len(wants)].Name, id, ids[i%len(wants)])
 		}
 	}
-	r.until("list of the cluster", func() error {
-		if seen := r.mine(cluster.VM); len(seen) != len(wants) {
+	r.eventually("list of the cluster", func() error {
+		if seen := r.listOwn(cluster.VM); len(seen) != len(wants) {
 			return fmt.Errorf("it has %d VMs, want %d", len(seen), len(wants))
 		}
 		return nil
 	})
 }
 
-func restarted(t *testing.T, r *rig) {
+func restarted(t *testing.T, r *fixture) {
 	if r.Restart == nil {
 		t.Skip("this provider's client has no life of its own")
 	}
-	w := r.want(cluster.VM)
-	r.clean(w)
+	w := r.desired(cluster.VM)
+	r.cleanUp(w)
 	call, err := r.p.Create(r.ctx(), w)
 	if err != nil {
 		t.Fatal(err)
 	}
 	second := r.Restart(t)
-	ref := r.follow(second, call)
+	ref := r.mustAwait(second, call)
 	before, err := second.Get(r.ctx(), ref)
 	if err != nil {
 		t.Fatalf("get by the second client: %v", err)
@@ -311,18 +311,18 @@ func restarted(t *testing.T, r *rig) {
 		t.Fatal(err)
 	}
 	third := r.Restart(t)
-	r.follow(third, stop)
-	after := r.found(third, w)
-	r.same("before and after", before, after)
+	r.mustAwait(third, stop)
+	after := r.mustFind(third, w)
+	r.checkSame("before and after", before, after)
 	again, err := third.Create(r.ctx(), w)
 	if err != nil {
 		t.Fatalf("the same want after the restart: %v", err)
 	}
-	if got := r.follow(third, again); got.ID != ref.ID {
+	if got := r.mustAwait(third, again); got.ID != ref.ID {
 		t.Errorf("the third client made %s beside %s", got.ID, ref.ID)
 	}
 	r.p = third
-	r.one(w)
+	r.exactlyOne(w)
 	r.mustAct(ref, cluster.Destroy)
-	r.gone(ref)
+	r.mustBeGone(ref)
 }

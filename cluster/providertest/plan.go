@@ -8,43 +8,43 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-func (r *rig) need() cluster.Need {
+func (r *fixture) needs() cluster.Need {
 	return cluster.Need{Owner: r.Owner, Zone: r.Zone, Offering: r.Offering, Template: r.Template, Nodes: 1}
 }
 
-func full(t *testing.T, r *rig) {
+func noCapacity(t *testing.T, r *fixture) {
 	if r.Full == nil {
 		t.Skip("this provider has no room that could end")
 	}
-	w := r.want(cluster.VM)
-	r.clean(w)
+	w := r.desired(cluster.VM)
+	r.cleanUp(w)
 	r.Full(t, true)
 	_, err := r.create(w)
-	findings, checkErr := r.p.Check(r.ctx(), r.need())
+	findings, checkErr := r.p.Check(r.ctx(), r.needs())
 	r.Full(t, false)
-	r.fails("create without room", err, cluster.CapacityExhausted)
+	r.checkFault("create without room", err, cluster.CapacityExhausted)
 	if checkErr != nil || !slices.ContainsFunc(findings, func(f cluster.Finding) bool { return f.Code == cluster.CapacityExhausted.Code }) {
 		t.Errorf("check without room: %+v, %v", findings, checkErr)
 	}
 	if _, err := r.create(w); err != nil {
 		t.Errorf("the same want, with room: %v", err)
 	}
-	r.one(w)
+	r.exactlyOne(w)
 }
 
-func conflict(t *testing.T, r *rig) {
+func conflict(t *testing.T, r *fixture) {
 	for _, k := range []cluster.Kind{cluster.Firewall, cluster.Forward, cluster.Balancer} {
 		t.Run(string(k), func(t *testing.T) {
-			r := newRig(t, r.Setup)
-			if !r.makes(k) {
+			r := newFixture(t, r.Setup)
+			if !r.supports(k) {
 				t.Skipf("this provider makes no %s", k)
 			}
-			w := r.want(k)
-			first := r.make(w)
-			second := r.want(cluster.KeyPair) // a fresh name and key
+			w := r.desired(k)
+			first := r.mustCreate(w)
+			second := r.desired(cluster.KeyPair) // a fresh name and key
 			second.Kind, second.Spec = k, w.Spec
 			_, err := r.create(second)
-			r.fails("a rule where there is one", err, cluster.RuleConflict)
+			r.checkFault("a rule where there is one", err, cluster.RuleConflict)
 			if got, err := r.p.Get(r.ctx(), first.Ref()); err != nil || got.Identity != first.Identity {
 				t.Errorf("the first rule: %s, %v", show(got), err)
 			}
@@ -52,24 +52,24 @@ func conflict(t *testing.T, r *rig) {
 	}
 }
 
-func inUse(t *testing.T, r *rig) {
-	if !r.makes(cluster.Network) {
+func inUse(t *testing.T, r *fixture) {
+	if !r.supports(cluster.Network) {
 		t.Skip("this provider makes no networks")
 	}
-	vm := r.make(r.want(cluster.VM))
+	vm := r.mustCreate(r.desired(cluster.VM))
 	err := r.act(r.network.Ref(), cluster.Destroy)
-	r.fails("destroy of a network with a VM", err, cluster.ResourceInUse)
+	r.checkFault("destroy of a network with a VM", err, cluster.ResourceInUse)
 	if _, err := r.p.Get(r.ctx(), vm.Ref()); err != nil {
 		t.Errorf("the VM: %v", err)
 	}
 	r.mustAct(vm.Ref(), cluster.Destroy)
-	r.gone(vm.Ref())
+	r.mustBeGone(vm.Ref())
 	r.mustAct(r.network.Ref(), cluster.Destroy)
-	r.gone(r.network.Ref())
+	r.mustBeGone(r.network.Ref())
 }
 
-func check(t *testing.T, r *rig) {
-	findings, err := r.p.Check(r.ctx(), r.need())
+func check(t *testing.T, r *fixture) {
+	findings, err := r.p.Check(r.ctx(), r.needs())
 	if err != nil || len(findings) > 0 {
 		t.Errorf("a plan that fits: %+v, %v", findings, err)
 	}
@@ -78,24 +78,24 @@ func check(t *testing.T, r *rig) {
 		"offering": func(n *cluster.Need) { n.Offering = "no-such-offering" },
 		"template": func(n *cluster.Need) { n.Template = "no-such-template" },
 	} {
-		n := r.need()
+		n := r.needs()
 		change(&n)
 		findings, err := r.p.Check(r.ctx(), n)
 		if err != nil || len(findings) == 0 {
 			t.Errorf("an unknown %s: %+v, %v; want a finding", name, findings, err)
 		}
 		for _, f := range findings {
-			if f.Type != cluster.InTheWay || f.Code == "" || f.Evidence == "" {
+			if f.Type != cluster.PlanObstacle || f.Code == "" || f.Evidence == "" {
 				t.Errorf("an unknown %s: the finding lacks type, code or evidence: %+v", name, f)
 			}
 		}
 	}
-	if got := r.mine(cluster.VM); len(got) > 0 {
+	if got := r.listOwn(cluster.VM); len(got) > 0 {
 		t.Errorf("check has made %d VMs", len(got))
 	}
 }
 
-func catalogue(t *testing.T, r *rig) {
+func catalogue(t *testing.T, r *fixture) {
 	for kind, id := range map[cluster.Kind]string{
 		cluster.Zone: r.Zone, cluster.Offering: r.Offering, cluster.Template: r.Template, cluster.NetworkOffering: r.NetworkOffering,
 	} {
@@ -119,9 +119,9 @@ func catalogue(t *testing.T, r *rig) {
 			t.Errorf("the offering has no size: %+v", e)
 		}
 	}
-	if r.makes(cluster.Network) {
-		network := r.net()
-		r.until("the catalogue of networks", func() error {
+	if r.supports(cluster.Network) {
+		network := r.networkID()
+		r.eventually("the catalogue of networks", func() error {
 			entries, err := r.p.Catalog(r.ctx(), r.Owner, cluster.Network)
 			if err != nil {
 				return err
@@ -132,9 +132,9 @@ func catalogue(t *testing.T, r *rig) {
 			return nil
 		})
 	}
-	if r.makes(cluster.KeyPair) {
-		pair := r.make(r.want(cluster.KeyPair))
-		r.until("the catalogue of key pairs", func() error {
+	if r.supports(cluster.KeyPair) {
+		pair := r.mustCreate(r.desired(cluster.KeyPair))
+		r.eventually("the catalogue of key pairs", func() error {
 			entries, err := r.p.Catalog(r.ctx(), r.Owner, cluster.KeyPair)
 			if err != nil {
 				return err

@@ -34,9 +34,9 @@ type Setup struct {
 
 	// Foreign makes a VM that is not ours, in the network if that is not empty,
 	// and removes it by t.Cleanup.
-	Foreign func(t *testing.T, network string) cluster.Ref
+	CreateForeign func(t *testing.T, network string) cluster.Ref
 	// ForeignLives reports whether it is there, unchanged.
-	ForeignLives func(t *testing.T, vm cluster.Ref) bool
+	ForeignExists func(t *testing.T, vm cluster.Ref) bool
 	// Restart gives a new client of the same infrastructure, which knows
 	// nothing of the old one but what outlives a process.
 	Restart func(t *testing.T) cluster.Provider
@@ -49,9 +49,9 @@ type Setup struct {
 	// Full takes all room for VMs away, or gives it back.
 	Full func(t *testing.T, full bool)
 
-	Settle time.Duration // longest until a call ends and a lookup sees what was made; default 10 s
-	Poll   time.Duration // between two looks; default 5 ms
-	Many   int           // VMs that the exam may have at once; default 20, at least 4
+	SettleTimeout time.Duration // longest until a call ends and a lookup sees what was made; default 10 s
+	Poll          time.Duration // between two looks; default 5 ms
+	MaxVMs        int           // VMs that the exam may have at once; default 20, at least 4
 }
 
 // Run is the exam. open gives a provider for each question; what it needs to
@@ -59,31 +59,31 @@ type Setup struct {
 func Run(t *testing.T, open func(t *testing.T) Setup) {
 	for _, q := range []struct {
 		name string
-		ask  func(t *testing.T, r *rig)
+		ask  func(t *testing.T, r *fixture)
 	}{
 		{"create, find, get and list agree", agree},
 		{"the same key twice makes one thing", sameKey},
 		{"an answer lost after accept is found again", lostAnswer},
-		{"start and stop twice are no errors", twice},
+		{"start and stop twice are no errors", startAndStopTwice},
 		{"the identity stays", identity},
 		{"destroy of a gone thing succeeds", destroyGone},
-		{"gone, forbidden and unreachable are told apart", toldApart},
+		{"gone, forbidden and unreachable are told apart", errorsAreDistinct},
 		{"paging covers everything under concurrent change", paging},
 		{"a filter gives its part", filters},
 		{"a foreign thing is listed as foreign and survives", foreign},
 		{"tags and user data return unchanged", unchanged},
-		{"too much user data is refused", tooMuch},
+		{"too much user data is refused", tooMuchUserData},
 		{"cancel of the context leaves nothing unaccounted", cancelled},
 		{"50 parallel calls", parallel},
 		{"a client restarted in the middle goes on", restarted},
-		{"no room is told, and the same want fits later", full},
+		{"no room is told, and the same want fits later", noCapacity},
 		{"a rule in the way is a conflict", conflict},
 		{"a network in use stays", inUse},
 		{"check says what stands in the way", check},
 		{"the catalogue names what it was asked for", catalogue},
 	} {
 		t.Run(q.name, func(t *testing.T) {
-			r := newRig(t, open(t))
+			r := newFixture(t, open(t))
 			q.ask(t, r)
 		})
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // rig is one question's provider, and what was made for it.
-type rig struct {
+type fixture struct {
 	Setup
 	t       *testing.T
 	p       cluster.Provider
@@ -32,22 +32,22 @@ type rig struct {
 	refs map[string]cluster.Ref // key -> what was made, so that the clean-up need not look it up
 }
 
-func newRig(t *testing.T, s Setup) *rig {
+func newFixture(t *testing.T, s Setup) *fixture {
 	t.Helper()
 	if s.Provider == nil || s.Installation == "" || s.Zone == "" || s.Offering == "" || s.Template == "" {
 		t.Fatal("the setup lacks Provider, Installation, Zone, Offering or Template")
 	}
-	if s.Settle == 0 {
-		s.Settle = 10 * time.Second
+	if s.SettleTimeout == 0 {
+		s.SettleTimeout = 10 * time.Second
 	}
 	if s.Poll == 0 {
 		s.Poll = 5 * time.Millisecond
 	}
-	if s.Many == 0 {
-		s.Many = 20
+	if s.MaxVMs == 0 {
+		s.MaxVMs = 20
 	}
-	s.Many = max(s.Many, 4)
-	return &rig{Setup: s, t: t, p: s.Provider, caps: s.Provider.Capabilities(), cluster: uuid(), refs: map[string]cluster.Ref{}}
+	s.MaxVMs = max(s.MaxVMs, 4)
+	return &fixture{Setup: s, t: t, p: s.Provider, caps: s.Provider.Capabilities(), cluster: uuid(), refs: map[string]cluster.Ref{}}
 }
 
 func uuid() string {
@@ -59,15 +59,15 @@ func uuid() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-func (r *rig) makes(k cluster.Kind) bool { return slices.Contains(r.caps.Kinds, k) }
+func (r *fixture) supports(k cluster.Kind) bool { return slices.Contains(r.caps.Kinds, k) }
 
 // want is a resource with a name and key of its own, and all it stands on made.
-func (r *rig) want(k cluster.Kind) cluster.Want {
+func (r *fixture) desired(k cluster.Kind) cluster.DesiredResource {
 	r.t.Helper()
 	n := r.count.Add(1)
 	name := fmt.Sprintf("exam-%s-%s%d", r.cluster[:8], k, n)
 	key := fmt.Sprintf("run/step/%s/%d", k, n)
-	w := cluster.Want{
+	w := cluster.DesiredResource{
 		Kind: k, Name: name, Key: key, CallID: uuid(), Owner: r.Owner,
 		Tags: map[string]string{cluster.TagInstallation: r.Installation, cluster.TagCluster: r.cluster, cluster.TagKey: key},
 		Spec: cluster.Spec{Zone: r.Zone},
@@ -75,27 +75,27 @@ func (r *rig) want(k cluster.Kind) cluster.Want {
 	switch k {
 	case cluster.VM:
 		w.Spec.Offering, w.Spec.Template, w.Spec.Role = r.Offering, r.Template, cluster.Worker
-		w.Spec.Network = r.net()
+		w.Spec.Network = r.networkID()
 		w.Spec.UserData = r.userData(name)
 	case cluster.Network:
 		w.Spec.Offering = r.NetworkOffering
 	case cluster.Address:
-		w.Spec.Network = r.net()
+		w.Spec.Network = r.networkID()
 	case cluster.Firewall:
-		w.Spec.Network, w.Spec.Address = r.net(), r.make(r.want(cluster.Address)).ID
+		w.Spec.Network, w.Spec.Address = r.networkID(), r.mustCreate(r.desired(cluster.Address)).ID
 		w.Spec.Protocol, w.Spec.Port, w.Spec.CIDRs = "tcp", 6443, []string{"192.0.2.0/24"}
 	case cluster.Forward:
-		w.Spec.Network, w.Spec.Address, w.Spec.VM = r.net(), r.make(r.want(cluster.Address)).ID, r.make(r.want(cluster.VM)).ID
+		w.Spec.Network, w.Spec.Address, w.Spec.VM = r.networkID(), r.mustCreate(r.desired(cluster.Address)).ID, r.mustCreate(r.desired(cluster.VM)).ID
 		w.Spec.Protocol, w.Spec.Port, w.Spec.PrivatePort = "tcp", 6443, 6443
 	case cluster.Balancer:
-		w.Spec.Network, w.Spec.Address = r.net(), r.make(r.want(cluster.Address)).ID
-		w.Spec.VMs = []string{r.make(r.want(cluster.VM)).ID, r.make(r.want(cluster.VM)).ID}
+		w.Spec.Network, w.Spec.Address = r.networkID(), r.mustCreate(r.desired(cluster.Address)).ID
+		w.Spec.VMs = []string{r.mustCreate(r.desired(cluster.VM)).ID, r.mustCreate(r.desired(cluster.VM)).ID}
 		w.Spec.Protocol, w.Spec.Port, w.Spec.PrivatePort = "tcp", 6443, 6443
 	}
 	return w
 }
 
-func (r *rig) userData(name string) []byte {
+func (r *fixture) userData(name string) []byte {
 	if r.UserData != nil {
 		return r.UserData(r.t, name)
 	}
@@ -103,24 +103,24 @@ func (r *rig) userData(name string) []byte {
 }
 
 // net is the id of the question's network; empty if the provider makes none.
-func (r *rig) net() string {
+func (r *fixture) networkID() string {
 	r.t.Helper()
-	if r.makes(cluster.Network) && r.network.ID == "" {
-		r.network = r.make(r.want(cluster.Network))
+	if r.supports(cluster.Network) && r.network.ID == "" {
+		r.network = r.mustCreate(r.desired(cluster.Network))
 	}
 	return r.network.ID
 }
 
 // make creates a thing, follows the call to its end, reads it back and sees to its end.
-func (r *rig) make(w cluster.Want) cluster.Resource {
+func (r *fixture) mustCreate(w cluster.DesiredResource) cluster.Resource {
 	r.t.Helper()
-	r.clean(w)
+	r.cleanUp(w)
 	call, err := r.p.Create(r.ctx(), w)
 	if err != nil {
 		r.t.Fatalf("create %s: %v", w.Name, err)
 	}
-	ref := r.follow(r.p, call)
-	r.note(w, ref)
+	ref := r.mustAwait(r.p, call)
+	r.recordRef(w, ref)
 	got, err := r.p.Get(r.ctx(), ref)
 	if err != nil {
 		r.t.Fatalf("get %s, just made: %v", w.Name, err)
@@ -129,9 +129,9 @@ func (r *rig) make(w cluster.Want) cluster.Resource {
 }
 
 // clean destroys the want's thing at the end, whatever became of it.
-func (r *rig) clean(w cluster.Want) {
+func (r *fixture) cleanUp(w cluster.DesiredResource) {
 	r.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.t.Context()), 4*r.Settle)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.t.Context()), 4*r.SettleTimeout)
 		defer cancel()
 		if err := r.remove(ctx, w); err != nil {
 			r.t.Errorf("clean-up: %s: %v", w.Name, err)
@@ -139,13 +139,13 @@ func (r *rig) clean(w cluster.Want) {
 	})
 }
 
-func (r *rig) remove(ctx context.Context, w cluster.Want) error {
+func (r *fixture) remove(ctx context.Context, w cluster.DesiredResource) error {
 	r.mu.Lock()
-	ref, made := r.refs[w.Key]
+	ref, created := r.refs[w.Key]
 	r.mu.Unlock()
 	var got cluster.Resource
 	var err error
-	if made {
+	if created {
 		got, err = r.p.Get(ctx, ref)
 	} else {
 		got, err = r.p.Find(ctx, w)
@@ -158,7 +158,7 @@ func (r *rig) remove(ctx context.Context, w cluster.Want) error {
 	}
 	call, err := r.p.Act(ctx, got.Ref(), cluster.Destroy)
 	if err == nil {
-		_, err = r.end(ctx, r.p, call)
+		_, err = r.await(ctx, r.p, call)
 	}
 	if err != nil {
 		return fmt.Errorf("destroy: %w", err)
@@ -166,21 +166,21 @@ func (r *rig) remove(ctx context.Context, w cluster.Want) error {
 	return nil
 }
 
-func (r *rig) note(w cluster.Want, ref cluster.Ref) {
+func (r *fixture) recordRef(w cluster.DesiredResource, ref cluster.Ref) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refs[w.Key] = ref
 }
 
 // ctx is one that ends before the test hangs.
-func (r *rig) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(r.t.Context(), 4*r.Settle)
+func (r *fixture) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(r.t.Context(), 4*r.SettleTimeout)
 	r.t.Cleanup(cancel)
 	return ctx
 }
 
 // end polls a call to its end.
-func (r *rig) end(ctx context.Context, p cluster.Provider, call cluster.Call) (cluster.Ref, error) {
+func (r *fixture) await(ctx context.Context, p cluster.Provider, call cluster.Call) (cluster.Ref, error) {
 	for began := time.Now(); !call.Done; {
 		progress, err := p.Poll(ctx, call)
 		switch {
@@ -193,8 +193,8 @@ func (r *rig) end(ctx context.Context, p cluster.Provider, call cluster.Call) (c
 				call.Ref = progress.Ref
 			}
 			return call.Ref, nil
-		case time.Since(began) > r.Settle:
-			return call.Ref, fmt.Errorf("job %q of %s is open after %s", call.Job, call.Ref.Name, r.Settle)
+		case time.Since(began) > r.SettleTimeout:
+			return call.Ref, fmt.Errorf("job %q of %s is open after %s", call.Job, call.Ref.Name, r.SettleTimeout)
 		}
 		if err := r.pause(ctx); err != nil {
 			return call.Ref, err
@@ -203,9 +203,9 @@ func (r *rig) end(ctx context.Context, p cluster.Provider, call cluster.Call) (c
 	return call.Ref, nil
 }
 
-func (r *rig) follow(p cluster.Provider, call cluster.Call) cluster.Ref {
+func (r *fixture) mustAwait(p cluster.Provider, call cluster.Call) cluster.Ref {
 	r.t.Helper()
-	ref, err := r.end(r.ctx(), p, call)
+	ref, err := r.await(r.ctx(), p, call)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -216,35 +216,35 @@ func (r *rig) follow(p cluster.Provider, call cluster.Call) cluster.Ref {
 }
 
 // create is Create and all that follows; the error is that of either.
-func (r *rig) create(w cluster.Want) (cluster.Ref, error) {
+func (r *fixture) create(w cluster.DesiredResource) (cluster.Ref, error) {
 	call, err := r.p.Create(r.ctx(), w)
 	if err != nil {
 		return cluster.Ref{}, err
 	}
-	ref, err := r.end(r.ctx(), r.p, call)
+	ref, err := r.await(r.ctx(), r.p, call)
 	if err == nil {
-		r.note(w, ref)
+		r.recordRef(w, ref)
 	}
 	return ref, err
 }
 
-func (r *rig) act(ref cluster.Ref, a cluster.Action) error {
+func (r *fixture) act(ref cluster.Ref, a cluster.Action) error {
 	call, err := r.p.Act(r.ctx(), ref, a)
 	if err != nil {
 		return err
 	}
-	_, err = r.end(r.ctx(), r.p, call)
+	_, err = r.await(r.ctx(), r.p, call)
 	return err
 }
 
-func (r *rig) mustAct(ref cluster.Ref, a cluster.Action) {
+func (r *fixture) mustAct(ref cluster.Ref, a cluster.Action) {
 	r.t.Helper()
 	if err := r.act(ref, a); err != nil {
 		r.t.Fatalf("%s %s: %v", a, ref.Name, err)
 	}
 }
 
-func (r *rig) pause(ctx context.Context) error {
+func (r *fixture) pause(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -254,15 +254,15 @@ func (r *rig) pause(ctx context.Context) error {
 }
 
 // until asks again until it holds or the settle time is over.
-func (r *rig) until(what string, holds func() error) {
+func (r *fixture) eventually(what string, holds func() error) {
 	r.t.Helper()
 	for began := time.Now(); ; {
 		err := holds()
 		if err == nil {
 			return
 		}
-		if time.Since(began) > r.Settle {
-			r.t.Fatalf("%s, even after %s: %v", what, r.Settle, err)
+		if time.Since(began) > r.SettleTimeout {
+			r.t.Fatalf("%s, even after %s: %v", what, r.SettleTimeout, err)
 		}
 		if err := r.pause(r.t.Context()); err != nil {
 			r.t.Fatal(err)
@@ -271,17 +271,17 @@ func (r *rig) until(what string, holds func() error) {
 }
 
 // found is the thing of a want, once a lookup sees it.
-func (r *rig) found(p cluster.Provider, w cluster.Want) cluster.Resource {
+func (r *fixture) mustFind(p cluster.Provider, w cluster.DesiredResource) cluster.Resource {
 	r.t.Helper()
 	var got cluster.Resource
-	r.until("find "+w.Name, func() (err error) { got, err = p.Find(r.ctx(), w); return err })
+	r.eventually("find "+w.Name, func() (err error) { got, err = p.Find(r.ctx(), w); return err })
 	return got
 }
 
 // gone waits until the thing is proven gone.
-func (r *rig) gone(ref cluster.Ref) {
+func (r *fixture) mustBeGone(ref cluster.Ref) {
 	r.t.Helper()
-	r.until("get of the destroyed "+ref.Name, func() error {
+	r.eventually("get of the destroyed "+ref.Name, func() error {
 		got, err := r.p.Get(r.ctx(), ref)
 		switch {
 		case errors.Is(err, cluster.ErrGone):
@@ -294,7 +294,7 @@ func (r *rig) gone(ref cluster.Ref) {
 }
 
 // list is all pages.
-func (r *rig) list(f cluster.Filter) []cluster.Resource {
+func (r *fixture) list(f cluster.Filter) []cluster.Resource {
 	r.t.Helper()
 	all, err := pages(r.ctx(), r.p, f)
 	if err != nil {
@@ -334,7 +334,7 @@ func cmpSize(size int) int {
 }
 
 // mine is what a list of the question's cluster has of a kind, by id.
-func (r *rig) mine(k cluster.Kind) map[string]cluster.Resource {
+func (r *fixture) listOwn(k cluster.Kind) map[string]cluster.Resource {
 	r.t.Helper()
 	byID := map[string]cluster.Resource{}
 	for _, got := range r.list(cluster.Filter{Kind: k, Cluster: r.cluster}) {
@@ -347,7 +347,7 @@ func (r *rig) mine(k cluster.Kind) map[string]cluster.Resource {
 }
 
 // same complains where two readings of one thing differ.
-func (r *rig) same(what string, a, b cluster.Resource) {
+func (r *fixture) checkSame(what string, a, b cluster.Resource) {
 	r.t.Helper()
 	if a.Kind != b.Kind || a.ID != b.ID || a.Name != b.Name || a.Identity != b.Identity || !maps.Equal(a.Tags, b.Tags) {
 		r.t.Errorf("%s differ:\n%s\n%s", what, show(a), show(b))
@@ -359,7 +359,7 @@ func show(x cluster.Resource) string {
 }
 
 // carries complains about tags that are not those of the want.
-func (r *rig) carries(w cluster.Want, got cluster.Resource) {
+func (r *fixture) checkTags(w cluster.DesiredResource, got cluster.Resource) {
 	r.t.Helper()
 	if !r.caps.Tags {
 		return
@@ -372,7 +372,7 @@ func (r *rig) carries(w cluster.Want, got cluster.Resource) {
 }
 
 // fails complains about an error that is not of the kind, or that claims the thing gone.
-func (r *rig) fails(what string, err error, kinds ...*fault.Kind) {
+func (r *fixture) checkFault(what string, err error, kinds ...*fault.Kind) {
 	r.t.Helper()
 	if err == nil {
 		r.t.Errorf("%s succeeded", what)
@@ -388,7 +388,7 @@ func (r *rig) fails(what string, err error, kinds ...*fault.Kind) {
 }
 
 // userDataOf reads it back; ok is false where nobody can.
-func (r *rig) userDataOf(ref cluster.Ref) (data []byte, ok bool) {
+func (r *fixture) userDataOf(ref cluster.Ref) (data []byte, ok bool) {
 	r.t.Helper()
 	if r.ReadUserData != nil {
 		return r.ReadUserData(r.t, ref), true

@@ -10,58 +10,58 @@ import (
 )
 
 // each asks a question for every kind that the provider makes.
-func (r *rig) each(t *testing.T, ask func(t *testing.T, r *rig, k cluster.Kind)) {
-	if len(r.caps.Kinds) == 0 || !r.makes(cluster.VM) {
+func (r *fixture) eachKind(t *testing.T, ask func(t *testing.T, r *fixture, k cluster.Kind)) {
+	if len(r.caps.Kinds) == 0 || !r.supports(cluster.VM) {
 		t.Fatalf("the provider makes %v, no VM", r.caps.Kinds)
 	}
 	for _, k := range r.caps.Kinds {
 		t.Run(string(k), func(t *testing.T) {
-			ask(t, newRig(t, r.Setup), k)
+			ask(t, newFixture(t, r.Setup), k)
 		})
 	}
 }
 
-func agree(t *testing.T, r *rig) {
-	r.each(t, func(t *testing.T, r *rig, k cluster.Kind) {
-		w := r.want(k)
+func agree(t *testing.T, r *fixture) {
+	r.eachKind(t, func(t *testing.T, r *fixture, k cluster.Kind) {
+		w := r.desired(k)
 		if _, err := r.p.Find(r.ctx(), w); !errors.Is(err, cluster.ErrGone) {
 			t.Errorf("find before create: %v, want ErrGone", err)
 		}
-		got := r.make(w)
+		got := r.mustCreate(w)
 		if got.Kind != k || got.ID == "" || got.Identity == "" {
 			t.Errorf("get lacks kind, id or identity: %s", show(got))
 		}
 		if got.Name != w.Name {
 			t.Errorf("name %q, want %q", got.Name, w.Name)
 		}
-		r.carries(w, got)
-		if got.Power != cluster.Up {
+		r.checkTags(w, got)
+		if got.Power != cluster.PoweredOn {
 			t.Errorf("power of the new thing: %q", got.Power)
 		}
 		if k != cluster.KeyPair && got.Zone != r.Zone {
 			t.Errorf("zone %q, want %q", got.Zone, r.Zone)
 		}
-		r.same("get and find", got, r.found(r.p, w))
-		r.until("list of the cluster", func() error {
-			listed, there := r.mine(k)[got.ID]
+		r.checkSame("get and find", got, r.mustFind(r.p, w))
+		r.eventually("list of the cluster", func() error {
+			listed, there := r.listOwn(k)[got.ID]
 			if !there {
 				return fmt.Errorf("%s is not in it", w.Name)
 			}
-			r.same("get and list", got, listed)
+			r.checkSame("get and list", got, listed)
 			return nil
 		})
-		r.spec(w, got)
+		r.checkSpec(w, got)
 
 		if got.SourceNAT {
 			return // it goes with its network
 		}
 		r.mustAct(got.Ref(), cluster.Destroy)
-		r.gone(got.Ref())
-		r.until("find of the destroyed", func() error {
+		r.mustBeGone(got.Ref())
+		r.eventually("find of the destroyed", func() error {
 			if _, err := r.p.Find(r.ctx(), w); !errors.Is(err, cluster.ErrGone) {
 				return fmt.Errorf("find: %w", errOr(err, "it is there"))
 			}
-			if _, there := r.mine(k)[got.ID]; there {
+			if _, there := r.listOwn(k)[got.ID]; there {
 				return errors.New("it is listed")
 			}
 			return nil
@@ -77,7 +77,7 @@ func errOr(err error, text string) error {
 }
 
 // spec compares what rules are judged by: where the provider shows it, it must be what was asked for.
-func (r *rig) spec(w cluster.Want, got cluster.Resource) {
+func (r *fixture) checkSpec(w cluster.DesiredResource, got cluster.Resource) {
 	r.t.Helper()
 	a, b := w.Spec, got.Spec
 	switch w.Kind {
@@ -102,10 +102,10 @@ func (r *rig) spec(w cluster.Want, got cluster.Resource) {
 	}
 }
 
-func sameKey(t *testing.T, r *rig) {
-	r.each(t, func(t *testing.T, r *rig, k cluster.Kind) {
-		w := r.want(k)
-		first := r.make(w)
+func sameKey(t *testing.T, r *fixture) {
+	r.eachKind(t, func(t *testing.T, r *fixture, k cluster.Kind) {
+		w := r.desired(k)
+		first := r.mustCreate(w)
 		again, err := r.create(w)
 		if err != nil {
 			t.Fatalf("the same want again: %v", err)
@@ -121,16 +121,16 @@ func sameKey(t *testing.T, r *rig) {
 		if other.ID != first.ID {
 			t.Errorf("the same key with another call id gave %s, not %s", other.ID, first.ID)
 		}
-		r.one(w)
+		r.exactlyOne(w)
 	})
 }
 
 // one sees exactly one thing of the want's name in the list.
-func (r *rig) one(w cluster.Want) {
+func (r *fixture) exactlyOne(w cluster.DesiredResource) {
 	r.t.Helper()
-	r.until("list of the cluster", func() error {
+	r.eventually("list of the cluster", func() error {
 		n := 0
-		for _, got := range r.mine(w.Kind) {
+		for _, got := range r.listOwn(w.Kind) {
 			if got.Name == w.Name {
 				n++
 			}
@@ -142,17 +142,17 @@ func (r *rig) one(w cluster.Want) {
 	})
 }
 
-func lostAnswer(t *testing.T, r *rig) {
+func lostAnswer(t *testing.T, r *fixture) {
 	if r.LoseAnswer == nil {
 		t.Skip("this provider's answers cannot be lost on demand")
 	}
-	r.each(t, func(t *testing.T, r *rig, k cluster.Kind) {
-		w := r.want(k)
-		r.clean(w)
+	r.eachKind(t, func(t *testing.T, r *fixture, k cluster.Kind) {
+		w := r.desired(k)
+		r.cleanUp(w)
 		r.LoseAnswer(t)
 		_, err := r.p.Create(r.ctx(), w)
-		r.fails("create without an answer", err, cluster.ProviderUnreachable)
-		got := r.found(r.p, w)
+		r.checkFault("create without an answer", err, cluster.ProviderUnreachable)
+		got := r.mustFind(r.p, w)
 		if got.Name != w.Name {
 			t.Errorf("found %s", show(got))
 		}
@@ -163,21 +163,21 @@ func lostAnswer(t *testing.T, r *rig) {
 		if again.ID != got.ID {
 			t.Errorf("create again gave %s, find gave %s", again.ID, got.ID)
 		}
-		r.one(w)
+		r.exactlyOne(w)
 	})
 }
 
-func twice(t *testing.T, r *rig) {
-	vm := r.make(r.want(cluster.VM)).Ref()
+func startAndStopTwice(t *testing.T, r *fixture) {
+	vm := r.mustCreate(r.desired(cluster.VM)).Ref()
 	for _, step := range []struct {
 		do   cluster.Action
 		want cluster.Power
 	}{
-		{cluster.Start, cluster.Up}, {cluster.Stop, cluster.Down}, {cluster.Stop, cluster.Down}, {cluster.ForceStop, cluster.Down},
-		{cluster.Start, cluster.Up}, {cluster.Start, cluster.Up}, {cluster.ForceStop, cluster.Down},
+		{cluster.Start, cluster.PoweredOn}, {cluster.Stop, cluster.PoweredOff}, {cluster.Stop, cluster.PoweredOff}, {cluster.ForceStop, cluster.PoweredOff},
+		{cluster.Start, cluster.PoweredOn}, {cluster.Start, cluster.PoweredOn}, {cluster.ForceStop, cluster.PoweredOff},
 	} {
 		r.mustAct(vm, step.do)
-		r.until("power after "+string(step.do), func() error {
+		r.eventually("power after "+string(step.do), func() error {
 			got, err := r.p.Get(r.ctx(), vm)
 			if err == nil && got.Power != step.want {
 				err = fmt.Errorf("it is %s (%s), want %s", got.Power, got.State, step.want)
@@ -187,9 +187,9 @@ func twice(t *testing.T, r *rig) {
 	}
 }
 
-func identity(t *testing.T, r *rig) {
-	w := r.want(cluster.VM)
-	vm := r.make(w)
+func identity(t *testing.T, r *fixture) {
+	w := r.desired(cluster.VM)
+	vm := r.mustCreate(w)
 	for _, do := range []cluster.Action{cluster.Stop, cluster.Start} {
 		r.mustAct(vm.Ref(), do)
 		got, err := r.p.Get(r.ctx(), vm.Ref())
@@ -197,22 +197,22 @@ func identity(t *testing.T, r *rig) {
 			t.Errorf("after %s: %s, %v; it was %s", do, show(got), err, show(vm))
 		}
 	}
-	other := r.make(r.want(cluster.VM))
+	other := r.mustCreate(r.desired(cluster.VM))
 	if other.Identity == vm.Identity {
 		t.Errorf("two VMs have the identity %s", vm.Identity)
 	}
 }
 
-func destroyGone(t *testing.T, r *rig) {
-	r.each(t, func(t *testing.T, r *rig, k cluster.Kind) {
-		got := r.make(r.want(k))
+func destroyGone(t *testing.T, r *fixture) {
+	r.eachKind(t, func(t *testing.T, r *fixture, k cluster.Kind) {
+		got := r.mustCreate(r.desired(k))
 		if got.SourceNAT {
 			t.Skip("the address belongs to its network")
 		}
 		for range 3 {
 			r.mustAct(got.Ref(), cluster.Destroy)
 		}
-		r.gone(got.Ref())
+		r.mustBeGone(got.Ref())
 		r.mustAct(got.Ref(), cluster.Destroy)
 		if k != cluster.VM {
 			return
@@ -226,17 +226,17 @@ func destroyGone(t *testing.T, r *rig) {
 	})
 }
 
-func toldApart(t *testing.T, r *rig) {
-	w, lost := r.want(cluster.VM), r.want(cluster.VM)
-	vm, gone := r.make(w).Ref(), r.make(lost).Ref()
+func errorsAreDistinct(t *testing.T, r *fixture) {
+	w, lost := r.desired(cluster.VM), r.desired(cluster.VM)
+	vm, gone := r.mustCreate(w).Ref(), r.mustCreate(lost).Ref()
 	r.mustAct(gone, cluster.Destroy)
-	r.gone(gone)
+	r.mustBeGone(gone)
 
 	t.Run("gone", func(t *testing.T) {
 		if _, err := r.p.Get(r.ctx(), gone); !errors.Is(err, cluster.ErrGone) {
 			t.Errorf("get of what is gone: %v", err)
 		}
-		if _, err := r.p.Find(r.ctx(), r.want(cluster.VM)); !errors.Is(err, cluster.ErrGone) {
+		if _, err := r.p.Find(r.ctx(), r.desired(cluster.VM)); !errors.Is(err, cluster.ErrGone) {
 			t.Errorf("find of what never was: %v", err)
 		}
 		if _, err := r.p.Get(r.ctx(), vm); err != nil {
@@ -252,29 +252,29 @@ func toldApart(t *testing.T, r *rig) {
 			back := func() { off(t, false) }
 			defer func() { back() }()
 			network := r.network
-			r := newRig(t, r.Setup)
+			r := newFixture(t, r.Setup)
 			r.network = network
 			_, err := r.p.Get(r.ctx(), vm)
-			r.fails("get", err, kind)
+			r.checkFault("get", err, kind)
 			_, err = r.p.Get(r.ctx(), gone)
-			r.fails("get of what is gone", err, kind)
+			r.checkFault("get of what is gone", err, kind)
 			_, err = r.p.Find(r.ctx(), w)
-			r.fails("find", err, kind)
+			r.checkFault("find", err, kind)
 			_, err = r.p.Find(r.ctx(), lost)
-			r.fails("find of what is gone", err, kind)
+			r.checkFault("find of what is gone", err, kind)
 			_, err = r.p.List(r.ctx(), cluster.Filter{}, "")
-			r.fails("list", err, kind)
+			r.checkFault("list", err, kind)
 			_, err = r.p.Act(r.ctx(), gone, cluster.Destroy)
-			r.fails("destroy of what is gone", err, kind)
+			r.checkFault("destroy of what is gone", err, kind)
 			_, err = r.p.Act(r.ctx(), vm, cluster.Destroy)
-			r.fails("destroy", err, kind)
+			r.checkFault("destroy", err, kind)
 			_, err = r.p.Catalog(r.ctx(), r.Owner, cluster.Zone)
-			r.fails("catalogue", err, kind)
-			_, err = r.p.Check(r.ctx(), r.need())
-			r.fails("check", err, kind)
-			refused := r.want(cluster.VM)
+			r.checkFault("catalogue", err, kind)
+			_, err = r.p.Check(r.ctx(), r.needs())
+			r.checkFault("check", err, kind)
+			refused := r.desired(cluster.VM)
 			_, err = r.p.Create(r.ctx(), refused)
-			r.fails("create", err, kind)
+			r.checkFault("create", err, kind)
 			off(t, false)
 			back = func() {}
 			if _, err := r.p.Get(r.ctx(), vm); err != nil {
@@ -289,8 +289,8 @@ func toldApart(t *testing.T, r *rig) {
 	part("unreachable", r.Unreachable, "this provider cannot be cut off", cluster.ProviderUnreachable)
 }
 
-func unchanged(t *testing.T, r *rig) {
-	w := r.want(cluster.VM)
+func unchanged(t *testing.T, r *fixture) {
+	w := r.desired(cluster.VM)
 	w.Tags["exam-note"] = `ünïcode, "quotes" & =signs; 100 % <ok> + more`
 	if r.UserData == nil {
 		for i := range 256 {
@@ -299,15 +299,15 @@ func unchanged(t *testing.T, r *rig) {
 		w.Spec.UserData = append(w.Spec.UserData, "\r\n\x00 end without a line break"...)
 	}
 	sent := string(w.Spec.UserData)
-	vm := r.make(w)
-	r.carries(w, vm)
-	r.carries(w, r.found(r.p, w))
-	r.until("list of the cluster", func() error {
-		listed, there := r.mine(cluster.VM)[vm.ID]
+	vm := r.mustCreate(w)
+	r.checkTags(w, vm)
+	r.checkTags(w, r.mustFind(r.p, w))
+	r.eventually("list of the cluster", func() error {
+		listed, there := r.listOwn(cluster.VM)[vm.ID]
 		if !there {
 			return errors.New("it is not listed")
 		}
-		r.carries(w, listed)
+		r.checkTags(w, listed)
 		return nil
 	})
 	if string(w.Spec.UserData) != sent {
@@ -320,14 +320,14 @@ func unchanged(t *testing.T, r *rig) {
 	}
 }
 
-func tooMuch(t *testing.T, r *rig) {
+func tooMuchUserData(t *testing.T, r *fixture) {
 	if r.caps.UserData == 0 {
 		t.Skip("this provider knows no limit of user data")
 	}
-	w := r.want(cluster.VM)
+	w := r.desired(cluster.VM)
 	w.Spec.UserData = make([]byte, r.caps.UserData+1)
 	_, err := r.create(w)
-	r.fails("create with a byte too much", err, cluster.ProviderRefused)
+	r.checkFault("create with a byte too much", err, cluster.ProviderRefused)
 	if got, err := r.p.Find(r.ctx(), w); !errors.Is(err, cluster.ErrGone) {
 		t.Errorf("it was made all the same: %s, %v", show(got), err)
 	}
@@ -335,12 +335,12 @@ func tooMuch(t *testing.T, r *rig) {
 		t.Log("this provider's VMs do not start with any user data: the longest is not tried")
 		return
 	}
-	w = r.want(cluster.VM)
+	w = r.desired(cluster.VM)
 	w.Spec.UserData = make([]byte, r.caps.UserData)
 	for i := range w.Spec.UserData {
 		w.Spec.UserData[i] = byte(i * 7)
 	}
-	vm := r.make(w)
+	vm := r.mustCreate(w)
 	if data, ok := r.userDataOf(vm.Ref()); ok {
 		equalBytes(t, "the longest user data", data, w.Spec.UserData)
 	}

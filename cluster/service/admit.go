@@ -19,19 +19,19 @@ const (
 
 // admission is who may change what in which state, by operation. A state that
 // is not named refuses (containercluster.md 3.2, 5.2).
-var admission = map[cluster.AskKind]map[machine.State]verdict{
-	cluster.AskStart: {
+var admission = map[cluster.RequestKind]map[machine.State]verdict{
+	cluster.RequestStart: {
 		cluster.Created: joins, cluster.Starting: joins, cluster.Running: already,
 		cluster.Stopped: changes, cluster.Alert: changes,
 	},
-	cluster.AskStop: {
+	cluster.RequestStop: {
 		cluster.Stopping: joins, cluster.Stopped: already,
 		cluster.Running: changes, cluster.Alert: changes,
 	},
-	cluster.AskScale:   {cluster.Running: changes, cluster.Alert: changes},
-	cluster.AskUpgrade: {cluster.Running: changes, cluster.Alert: changes},
-	cluster.AskRecover: {cluster.Running: already, cluster.Recovering: joins, cluster.Alert: changes},
-	cluster.AskDelete: {
+	cluster.RequestScale:   {cluster.Running: changes, cluster.Alert: changes},
+	cluster.RequestUpgrade: {cluster.Running: changes, cluster.Alert: changes},
+	cluster.RequestRecover: {cluster.Running: already, cluster.Recovering: joins, cluster.Alert: changes},
+	cluster.RequestDelete: {
 		cluster.Created: changes, cluster.Starting: changes, cluster.Running: changes, cluster.Stopping: changes,
 		cluster.Stopped: changes, cluster.Scaling: changes, cluster.Alert: changes, cluster.Recovering: changes,
 		cluster.Expunge: changes, cluster.Expunging: joins,
@@ -39,24 +39,24 @@ var admission = map[cluster.AskKind]map[machine.State]verdict{
 }
 
 // admit says what becomes of a request. STATE_REFUSED names the state, or what is in the way.
-func admit(c *cluster.Cluster, kind cluster.AskKind) (verdict, error) {
+func admit(c *cluster.Cluster, kind cluster.RequestKind) (verdict, error) {
 	v := admission[kind][c.State]
-	final := c.Desired == cluster.WantDestroyed && kind != cluster.AskDelete
+	final := c.Desired == cluster.WantDestroyed && kind != cluster.RequestDelete
 	switch {
 	case v == refused:
 		return refused, cluster.StateRefused.Errorf("%s of cluster %s: it is %s", kind, c.Name, c.State).With("state", string(c.State))
 	case final:
 		return refused, cluster.StateRefused.Errorf("%s of cluster %s: it is being deleted", kind, c.Name).With("state", string(c.State))
-	case kind == cluster.AskDelete && c.Desired == cluster.WantDestroyed && c.State != cluster.Expunge:
+	case kind == cluster.RequestDelete && c.Desired == cluster.WantDestroyed && c.State != cluster.Expunge:
 		return joins, nil
-	case v == already && kind == cluster.AskStart && c.Desired != cluster.WantRunning,
-		v == already && kind == cluster.AskStop && c.Desired != cluster.WantStopped:
+	case v == already && kind == cluster.RequestStart && c.Desired != cluster.WantRunning,
+		v == already && kind == cluster.RequestStop && c.Desired != cluster.WantStopped:
 		return refused, cluster.StateRefused.Errorf("%s of cluster %s: it is %s and on its way elsewhere", kind, c.Name, c.State).With("state", string(c.State))
-	case v == changes && c.Ask != nil && kind != cluster.AskDelete:
-		if c.Ask.Kind == kind && slices.Contains([]cluster.AskKind{cluster.AskStart, cluster.AskStop, cluster.AskRecover}, kind) {
+	case v == changes && c.Request != nil && kind != cluster.RequestDelete:
+		if c.Request.Kind == kind && slices.Contains([]cluster.RequestKind{cluster.RequestStart, cluster.RequestStop, cluster.RequestRecover}, kind) {
 			return joins, nil
 		}
-		return refused, cluster.StateRefused.Errorf("%s of cluster %s: job %s (%s) is not finished yet", kind, c.Name, c.Ask.Job, c.Ask.Kind).With("state", string(c.State))
+		return refused, cluster.StateRefused.Errorf("%s of cluster %s: job %s (%s) is not finished yet", kind, c.Name, c.Request.Job, c.Request.Kind).With("state", string(c.State))
 	}
 	return v, nil
 }

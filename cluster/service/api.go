@@ -54,12 +54,12 @@ type Version struct {
 type Options struct {
 	Books        cluster.Store
 	Providers    []Named
-	Directory    Directory   // nil: one account without limits
-	Locks        lock.Medium // nil: one process only
-	Worker       string      // name of this process in locks
-	Installation string      // id of this installation, in the tags of all we make
-	HomeURL      string      // where nodes call home; without the path
-	HomeCA       string      // PEM that they pin; empty: plain HTTP
+	Directory    Directory    // nil: one account without limits
+	Locks        lock.Backend // nil: one process only
+	Worker       string       // name of this process in locks
+	Installation string       // id of this installation, in the tags of all we make
+	HomeURL      string       // where nodes call home; without the path
+	HomeCA       string       // PEM that they pin; empty: plain HTTP
 	Versions     []Version
 	Bootstrap    string // template of user data; empty: the built-in cloud-config
 	Settings     Settings
@@ -91,7 +91,7 @@ type Settings struct {
 	Recovery       cluster.Recovery // default restart
 	OnFailure      cluster.OnFailure
 	Tolerances     cluster.Tolerances
-	Keep           cluster.Keep
+	Keep           cluster.Retention
 	EndpointWait   time.Duration // 25 m
 	JoinWait       time.Duration // 20 m
 	CallTimeout    time.Duration // 60 s
@@ -136,7 +136,7 @@ type Registry struct {
 
 // ChangeRequest asks for a change. Kind is one of start, stop, scale, upgrade, recover, delete.
 type ChangeRequest struct {
-	Kind      cluster.AskKind
+	Kind      cluster.RequestKind
 	Revision  int64 // compare-and-set; 0: any
 	Forced    bool
 	Size      int      // scale; 0: not given
@@ -244,7 +244,7 @@ type Config struct {
 }
 
 // Hello is what a node says of itself when it calls home.
-type Hello = cluster.Hello
+type Hello = cluster.Heartbeat
 
 // HelloAnswer is what it is told.
-type HelloAnswer = cluster.HelloAnswer
+type HelloAnswer = cluster.HeartbeatAnswer

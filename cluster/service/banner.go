@@ -35,7 +35,7 @@ const strayMost = 1000
 // told keeps what a pass has found of a provider where every server reads it:
 // why it cannot be seen (nil: it can), and, of a whole pass of the collector,
 // the strays. What has not changed is not written.
-func (s *Service) told(ctx context.Context, provider, duty string, trouble error, strays []cluster.Stray) {
+func (s *Service) told(ctx context.Context, provider, duty string, trouble error, strays []cluster.Orphan) {
 	if ctx.Err() != nil {
 		return // what was cut short says nothing
 	}
@@ -44,14 +44,14 @@ func (s *Service) told(ctx context.Context, provider, duty string, trouble error
 		s.options.Logger.Warn("what was told of a provider cannot be read", "provider", provider, "duty", duty, "error", err)
 		return
 	}
-	before := cluster.Notice{Provider: provider, Duty: duty}
-	if i := slices.IndexFunc(all, func(n cluster.Notice) bool { return n.Provider == provider && n.Duty == duty }); i >= 0 {
+	before := cluster.Notice{Provider: provider, Task: duty}
+	if i := slices.IndexFunc(all, func(n cluster.Notice) bool { return n.Provider == provider && n.Task == duty }); i >= 0 {
 		before = all[i]
 	}
 	next := before
 	if trouble == nil {
 		next.Since, next.Code, next.Text = time.Time{}, "", ""
-		next.Strays, next.More = strays[:min(len(strays), strayMost)], max(0, len(strays)-strayMost)
+		next.Orphans, next.More = strays[:min(len(strays), strayMost)], max(0, len(strays)-strayMost)
 	} else if kind := fault.Of(trouble); before.Since.IsZero() || before.Code != kind.Code {
 		next.Code, next.Text = kind.Code, fault.Message(trouble) // texts of one trouble name ports and the like
 		if next.Since.IsZero() {
@@ -74,7 +74,7 @@ func (s *Service) told(ctx context.Context, provider, duty string, trouble error
 
 func sameNotice(a, b cluster.Notice) bool {
 	return a.Since.Equal(b.Since) && a.Code == b.Code && a.Text == b.Text && a.More == b.More &&
-		slices.EqualFunc(a.Strays, b.Strays, func(x, y cluster.Stray) bool {
+		slices.EqualFunc(a.Orphans, b.Orphans, func(x, y cluster.Orphan) bool {
 			since := x.Since.Equal(y.Since)
 			x.Since, y.Since = time.Time{}, time.Time{}
 			return since && x == y
@@ -131,7 +131,7 @@ func (s *Service) seen(ctx context.Context, uuid string, kind cluster.Kind) ([]L
 		if _, here := s.providers[n.Provider]; !here {
 			continue
 		}
-		for _, stray := range n.Strays {
+		for _, stray := range n.Orphans {
 			if (uuid == "" || stray.Cluster == uuid) && (kind == "" || stray.Kind == kind) {
 				found = append(found, leakOfStray(n.Provider, stray))
 			}
@@ -150,7 +150,7 @@ func (s *Service) seen(ctx context.Context, uuid string, kind cluster.Kind) ([]L
 	return found, err
 }
 
-func leakOfStray(provider string, stray cluster.Stray) Leak {
+func leakOfStray(provider string, stray cluster.Orphan) Leak {
 	l := Leak{
 		Cluster: stray.Cluster, Name: stray.Known, Owner: stray.Owner, Provider: provider, Kind: stray.Kind, ID: stray.ID, Resource: stray.Resource, Since: stray.Since, Phase: "stray",
 		Text:   "it carries the tag of this installation, and its cluster is not known to this database",

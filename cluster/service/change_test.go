@@ -52,19 +52,19 @@ func TestScale(t *testing.T) {
 	s := setup{sim: sim.Options{Times: slow}}
 	t.Run("up", func(t *testing.T) {
 		running(t, s, 2, func(t *testing.T, w *world, id string) {
-			job := w.ask(id, cluster.AskScale, func(c *cluster.Cluster, _ *cluster.Ask) { c.NodeCount = 5 })
+			job := w.ask(id, cluster.RequestScale, func(c *cluster.Cluster, _ *cluster.Request) { c.NodeCount = 5 })
 			w.until(id, time.Minute, cluster.Scaling)
 			c := w.until(id, time.Hour, cluster.Running)
 			w.done(job)
-			if len(w.vms()) != 6 || c.Cores != 6 || c.Ask != nil {
-				t.Errorf("%d VMs, %d cores, ask %v", len(w.vms()), c.Cores, c.Ask)
+			if len(w.vms()) != 6 || c.Cores != 6 || c.Request != nil {
+				t.Errorf("%d VMs, %d cores, ask %v", len(w.vms()), c.Cores, c.Request)
 			}
 			w.balanced(id)
 		})
 	})
 	t.Run("down to the newest first", func(t *testing.T) {
 		running(t, s, 4, func(t *testing.T, w *world, id string) {
-			job := w.ask(id, cluster.AskScale, func(c *cluster.Cluster, _ *cluster.Ask) { c.NodeCount = 2 })
+			job := w.ask(id, cluster.RequestScale, func(c *cluster.Cluster, _ *cluster.Request) { c.NodeCount = 2 })
 			w.until(id, time.Minute, cluster.Scaling)
 			w.until(id, time.Hour, cluster.Running)
 			w.done(job)
@@ -76,7 +76,7 @@ func TestScale(t *testing.T) {
 	})
 	t.Run("the named nodes go, and ordinals are not used again", func(t *testing.T) {
 		running(t, s, 3, func(t *testing.T, w *world, id string) {
-			w.ask(id, cluster.AskScale, func(c *cluster.Cluster, a *cluster.Ask) {
+			w.ask(id, cluster.RequestScale, func(c *cluster.Cluster, a *cluster.Request) {
 				c.NodeCount, a.Victims = 1, []string{"blue-8f3b2c-worker1", "blue-8f3b2c-worker3"}
 			})
 			w.until(id, time.Minute, cluster.Scaling)
@@ -84,7 +84,7 @@ func TestScale(t *testing.T) {
 			if got := names(w, id, cluster.Worker); got != "worker2" {
 				t.Errorf("workers %s", got)
 			}
-			w.ask(id, cluster.AskScale, func(c *cluster.Cluster, _ *cluster.Ask) { c.NodeCount = 2 })
+			w.ask(id, cluster.RequestScale, func(c *cluster.Cluster, _ *cluster.Request) { c.NodeCount = 2 })
 			w.until(id, time.Minute, cluster.Scaling)
 			w.until(id, time.Hour, cluster.Running)
 			if got := names(w, id, cluster.Worker); got != "worker2 worker4" {
@@ -95,7 +95,7 @@ func TestScale(t *testing.T) {
 	t.Run("a failure keeps what is there", func(t *testing.T) {
 		running(t, s, 2, func(t *testing.T, w *world, id string) {
 			w.cloud.Inject(sim.Rule{Call: sim.Create, Kind: cluster.VM, Name: "*worker5", Do: sim.Fail, Err: cluster.CapacityExhausted})
-			job := w.ask(id, cluster.AskScale, func(c *cluster.Cluster, _ *cluster.Ask) { c.NodeCount = 6 })
+			job := w.ask(id, cluster.RequestScale, func(c *cluster.Cluster, _ *cluster.Request) { c.NodeCount = 6 })
 			w.until(id, time.Minute, cluster.Scaling)
 			c := w.until(id, time.Hour, cluster.Alert)
 			w.failed(job, "CAPACITY_EXHAUSTED")
@@ -110,7 +110,7 @@ func TestScale(t *testing.T) {
 		s.settings = service.Settings{RollbackScale: true}
 		running(t, s, 2, func(t *testing.T, w *world, id string) {
 			w.cloud.Inject(sim.Rule{Call: sim.Create, Kind: cluster.VM, Name: "*worker5", Do: sim.Fail, Err: cluster.CapacityExhausted})
-			job := w.ask(id, cluster.AskScale, func(c *cluster.Cluster, _ *cluster.Ask) { c.NodeCount = 6 })
+			job := w.ask(id, cluster.RequestScale, func(c *cluster.Cluster, _ *cluster.Request) { c.NodeCount = 6 })
 			w.until(id, time.Minute, cluster.Scaling)
 			w.ends(job)
 			w.failed(job, "CAPACITY_EXHAUSTED")
@@ -126,7 +126,7 @@ func TestScale(t *testing.T) {
 	})
 	t.Run("a changed CIDR list corrects the rules", func(t *testing.T) {
 		running(t, s, 1, func(t *testing.T, w *world, id string) {
-			w.ask(id, cluster.AskScale, func(c *cluster.Cluster, _ *cluster.Ask) { c.CIDRs = []string{"10.0.0.0/8"} })
+			w.ask(id, cluster.RequestScale, func(c *cluster.Cluster, _ *cluster.Request) { c.CIDRs = []string{"10.0.0.0/8"} })
 			w.until(id, time.Minute, cluster.Scaling)
 			w.until(id, time.Hour, cluster.Running)
 			rules := w.cloud.All(cluster.Firewall)
@@ -143,20 +143,20 @@ func TestStopAndStartAgain(t *testing.T) {
 	t.Run("all stop, all start", func(t *testing.T) {
 		running(t, s, 7, func(t *testing.T, w *world, id string) {
 			before := w.vms()
-			job := w.ask(id, cluster.AskStop, nil)
+			job := w.ask(id, cluster.RequestStop, nil)
 			w.until(id, time.Hour, cluster.Stopped)
 			w.done(job)
 			for name, r := range w.vms() {
-				if r.Power != cluster.Down {
+				if r.Power != cluster.PoweredOff {
 					t.Errorf("%s is %s", name, r.Power)
 				}
 			}
 			time.Sleep(10 * time.Minute) // nothing is found wrong
-			job = w.ask(id, cluster.AskStart, nil)
+			job = w.ask(id, cluster.RequestStart, nil)
 			w.until(id, time.Hour, cluster.Running)
 			w.done(job)
 			for name, r := range w.vms() {
-				if r.Power != cluster.Up || r.Identity != before[name].Identity {
+				if r.Power != cluster.PoweredOn || r.Identity != before[name].Identity {
 					t.Errorf("%s is %s, or another one", name, r.Power)
 				}
 			}
@@ -168,7 +168,7 @@ func TestStopAndStartAgain(t *testing.T) {
 	t.Run("one that does not stop is forced", func(t *testing.T) {
 		running(t, s, 3, func(t *testing.T, w *world, id string) {
 			w.cloud.Inject(sim.Rule{Call: sim.Act, Action: cluster.Stop, Name: "*worker2", Do: sim.Stuck})
-			w.ask(id, cluster.AskStop, nil)
+			w.ask(id, cluster.RequestStop, nil)
 			w.until(id, time.Hour, cluster.Stopped, cluster.Alert)
 			if c := w.cluster(id); c.State != cluster.Stopped {
 				t.Errorf("reason %+v\n%s", c.Reason, w.story(id))
@@ -180,7 +180,7 @@ func TestStopAndStartAgain(t *testing.T) {
 		s.settings = service.Settings{NoForceStop: true}
 		running(t, s, 3, func(t *testing.T, w *world, id string) {
 			w.cloud.Inject(sim.Rule{Call: sim.Act, Name: "*worker2", Do: sim.Fail, Err: cluster.ProviderRefused})
-			job := w.ask(id, cluster.AskStop, nil)
+			job := w.ask(id, cluster.RequestStop, nil)
 			c := w.until(id, time.Hour, cluster.Alert)
 			w.failed(job, "PROVIDER_REFUSED")
 			if !strings.Contains(c.Reason.Text, "worker2") && !strings.Contains(c.Reason.Resource, "worker2") {
@@ -188,7 +188,7 @@ func TestStopAndStartAgain(t *testing.T) {
 			}
 			down := 0
 			for _, r := range w.vms() {
-				if r.Power == cluster.Down {
+				if r.Power == cluster.PoweredOff {
 					down++
 				}
 			}
@@ -199,19 +199,19 @@ func TestStopAndStartAgain(t *testing.T) {
 	})
 	t.Run("a missing VM is named, and the others start", func(t *testing.T) {
 		running(t, s, 3, func(t *testing.T, w *world, id string) {
-			w.ask(id, cluster.AskStop, nil)
+			w.ask(id, cluster.RequestStop, nil)
 			w.until(id, time.Hour, cluster.Stopped)
 			if err := w.cloud.DestroyVM("blue-8f3b2c-worker2"); err != nil {
 				t.Fatal(err)
 			}
-			job := w.ask(id, cluster.AskStart, nil)
+			job := w.ask(id, cluster.RequestStart, nil)
 			c := w.until(id, time.Hour, cluster.Alert)
 			w.failed(job, "NODE_MISSING")
 			if !strings.Contains(c.Reason.Text, "worker2") {
 				t.Errorf("reason %+v", c.Reason)
 			}
 			for name, r := range w.vms() {
-				if r.Power != cluster.Up {
+				if r.Power != cluster.PoweredOn {
 					t.Errorf("%s is %s", name, r.Power)
 				}
 			}
@@ -221,12 +221,12 @@ func TestStopAndStartAgain(t *testing.T) {
 
 func TestUpgradeReplacesOneAfterTheOther(t *testing.T) {
 	s := setup{sim: sim.Options{Times: slow, Templates: []cluster.Entry{{ID: "node-image", Default: true}, {ID: "node-2"}}}}
-	ask := func(c *cluster.Cluster, a *cluster.Ask) {
+	ask := func(c *cluster.Cluster, a *cluster.Request) {
 		a.Version, a.Template, a.Surge, a.Downtime = "v2", cluster.Entity{ID: "node-2"}, 1, true
 	}
 	t.Run("workers", func(t *testing.T) {
 		running(t, s, 3, func(t *testing.T, w *world, id string) {
-			job := w.ask(id, cluster.AskUpgrade, ask)
+			job := w.ask(id, cluster.RequestUpgrade, ask)
 			w.until(id, time.Minute, cluster.Scaling)
 			most := 0
 			for w.cluster(id).State == cluster.Scaling {
@@ -248,7 +248,7 @@ func TestUpgradeReplacesOneAfterTheOther(t *testing.T) {
 	})
 	t.Run("with consent the control node too", func(t *testing.T) {
 		running(t, s, 1, func(t *testing.T, w *world, id string) {
-			w.ask(id, cluster.AskUpgrade, func(c *cluster.Cluster, a *cluster.Ask) { ask(c, a); a.Consent, a.Downtime = true, false })
+			w.ask(id, cluster.RequestUpgrade, func(c *cluster.Cluster, a *cluster.Request) { ask(c, a); a.Consent, a.Downtime = true, false })
 			w.until(id, time.Minute, cluster.Scaling)
 			w.until(id, time.Hour, cluster.Running)
 			if got := names(w, id, cluster.Control); got != "control2" {
@@ -263,7 +263,7 @@ func TestUpgradeReplacesOneAfterTheOther(t *testing.T) {
 	t.Run("a failure leaves Alert, another upgrade goes on", func(t *testing.T) {
 		running(t, s, 3, func(t *testing.T, w *world, id string) {
 			w.cloud.Inject(sim.Rule{Label: "full", Call: sim.Create, Kind: cluster.VM, Nth: 2, Do: sim.Fail, Err: cluster.CapacityExhausted})
-			job := w.ask(id, cluster.AskUpgrade, ask)
+			job := w.ask(id, cluster.RequestUpgrade, ask)
 			w.until(id, time.Minute, cluster.Scaling)
 			for end := time.Now().Add(time.Hour); w.job(job).Status == cluster.JobOpen && time.Now().Before(end); synctest.Wait() {
 				time.Sleep(time.Second) // in Alert it may be for a moment only: the next pass finds it healthy
@@ -273,7 +273,7 @@ func TestUpgradeReplacesOneAfterTheOther(t *testing.T) {
 				t.Errorf("path %s", w.path(id))
 			}
 			w.cloud.ClearRules()
-			job = w.ask(id, cluster.AskUpgrade, ask)
+			job = w.ask(id, cluster.RequestUpgrade, ask)
 			w.until(id, time.Minute, cluster.Recovering, cluster.Running, cluster.Scaling)
 			w.until(id, time.Hour, cluster.Scaling)
 			w.until(id, time.Hour, cluster.Running)
@@ -313,7 +313,7 @@ func TestFinding17UpgradeControlFirst(t *testing.T) {
 			})
 		}
 	}
-	upgrade := service.ChangeRequest{Kind: cluster.AskUpgrade, Version: "v2"}
+	upgrade := service.ChangeRequest{Kind: cluster.RequestUpgrade, Version: "v2"}
 	allowed := upgrade
 	allowed.Downtime = true
 	// watch gives the order in which nodes came to the new version.
@@ -340,7 +340,7 @@ func TestFinding17UpgradeControlFirst(t *testing.T) {
 		if _, _, err := w.service.Change(t.Context(), root, id, upgrade); fault.Of(err) != cluster.DowntimeRefused {
 			t.Fatalf("an upgrade without leave: %v", err)
 		}
-		if c := w.cluster(id); c.State != cluster.Running || c.Ask != nil {
+		if c := w.cluster(id); c.State != cluster.Running || c.Request != nil {
 			t.Errorf("a refused upgrade has changed something: %+v", c)
 		}
 		plan, err := w.service.PlanChange(t.Context(), root, id, upgrade)
@@ -501,7 +501,7 @@ func TestFinding17LastControlNodeGone(t *testing.T) {
 			t.Errorf("it is %s", c.State)
 		}
 		w.until(id, time.Hour, cluster.Alert)
-		job := w.ask(id, cluster.AskRecover, func(_ *cluster.Cluster, a *cluster.Ask) {
+		job := w.ask(id, cluster.RequestRecover, func(_ *cluster.Cluster, a *cluster.Request) {
 			a.Recovery = cluster.Recovery{cluster.Restart, cluster.Replace}
 		})
 		for end := time.Now().Add(2 * time.Hour); w.job(job).Status == cluster.JobOpen && time.Now().Before(end); synctest.Wait() {
@@ -509,7 +509,7 @@ func TestFinding17LastControlNodeGone(t *testing.T) {
 		}
 		w.failed(job, string(cluster.LastControl.Code))
 		w.until(id, time.Hour, cluster.Alert)
-		w.ask(id, cluster.AskRecover, func(_ *cluster.Cluster, a *cluster.Ask) { a.Consent = true })
+		w.ask(id, cluster.RequestRecover, func(_ *cluster.Cluster, a *cluster.Request) { a.Consent = true })
 		w.until(id, time.Hour, cluster.Running)
 		if got := names(w, id, cluster.Control); got != "control2" {
 			t.Errorf("control nodes %s\n%s", got, w.story(id))
@@ -522,16 +522,16 @@ func TestRecover(t *testing.T) {
 	for name, c := range map[string]struct {
 		harm func(w *world) error
 		mend func(w *world) error
-		ask  func(c *cluster.Cluster, a *cluster.Ask)
+		ask  func(c *cluster.Cluster, a *cluster.Request)
 		code string // empty: it succeeds
 	}{
 		"nothing to do":                 {harm: func(w *world) error { return w.cloud.StopVM("blue-8f3b2c-worker2") }, mend: func(w *world) error { return w.cloud.StartVM("blue-8f3b2c-worker2") }},
 		"a stopped worker":              {harm: func(w *world) error { return w.cloud.StopVM("blue-8f3b2c-worker2") }},
 		"a missing worker":              {harm: func(w *world) error { return w.cloud.DestroyVM("blue-8f3b2c-worker2") }},
 		"a broken worker":               {harm: func(w *world) error { return w.cloud.BreakVM("blue-8f3b2c-worker2") }},
-		"a missing control node":        {harm: func(w *world) error { return w.cloud.DestroyVM("blue-8f3b2c-control1") }, ask: func(_ *cluster.Cluster, a *cluster.Ask) { a.Consent = true }},
+		"a missing control node":        {harm: func(w *world) error { return w.cloud.DestroyVM("blue-8f3b2c-control1") }, ask: func(_ *cluster.Cluster, a *cluster.Request) { a.Consent = true }},
 		"a rule that is gone":           {harm: func(w *world) error { return w.cloud.Delete(cluster.Firewall, "blue-8f3b2c-firewall") }},
-		"replace is not allowed":        {harm: func(w *world) error { return w.cloud.DestroyVM("blue-8f3b2c-worker2") }, ask: func(_ *cluster.Cluster, a *cluster.Ask) { a.Recovery = cluster.Recovery{cluster.Restart} }, code: "RECOVERY_FORBIDDEN"},
+		"replace is not allowed":        {harm: func(w *world) error { return w.cloud.DestroyVM("blue-8f3b2c-worker2") }, ask: func(_ *cluster.Cluster, a *cluster.Request) { a.Recovery = cluster.Recovery{cluster.Restart} }, code: "RECOVERY_FORBIDDEN"},
 		"the last control node, broken": {harm: func(w *world) error { return w.cloud.BreakVM("blue-8f3b2c-control1") }, code: "LAST_CONTROL_NODE"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -542,7 +542,7 @@ func TestRecover(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				job := w.ask(id, cluster.AskRecover, c.ask)
+				job := w.ask(id, cluster.RequestRecover, c.ask)
 				w.ends(job)
 				if c.code != "" {
 					w.until(id, time.Hour, cluster.Alert)
@@ -575,17 +575,17 @@ func TestDeleteInEachState(t *testing.T) {
 			time.Sleep(20 * time.Second)
 		}, "Starting Expunging Destroyed"},
 		"Running":  {func(w *world, id string) { w.until(id, time.Hour, cluster.Running) }, "Starting Running Stopping Stopped Expunging Destroyed"},
-		"Stopping": {func(w *world, id string) { w.at(id, cluster.AskStop, cluster.Stopping) }, "Starting Running Stopping Stopped Expunging Destroyed"},
-		"Stopped":  {func(w *world, id string) { w.at(id, cluster.AskStop, cluster.Stopped) }, "Starting Running Stopping Stopped Expunging Destroyed"},
+		"Stopping": {func(w *world, id string) { w.at(id, cluster.RequestStop, cluster.Stopping) }, "Starting Running Stopping Stopped Expunging Destroyed"},
+		"Stopped":  {func(w *world, id string) { w.at(id, cluster.RequestStop, cluster.Stopped) }, "Starting Running Stopping Stopped Expunging Destroyed"},
 		"Starting, later": {func(w *world, id string) {
-			w.at(id, cluster.AskStop, cluster.Stopped)
-			w.ask(id, cluster.AskStart, nil)
+			w.at(id, cluster.RequestStop, cluster.Stopped)
+			w.ask(id, cluster.RequestStart, nil)
 			w.until(id, time.Minute, cluster.Starting)
 			time.Sleep(5 * time.Second)
 		}, "Starting Running Stopping Stopped Starting Alert Expunging Destroyed"},
 		"Scaling": {func(w *world, id string) {
 			w.until(id, time.Hour, cluster.Running)
-			w.ask(id, cluster.AskScale, func(c *cluster.Cluster, _ *cluster.Ask) { c.NodeCount = 6 })
+			w.ask(id, cluster.RequestScale, func(c *cluster.Cluster, _ *cluster.Request) { c.NodeCount = 6 })
 			w.until(id, time.Minute, cluster.Scaling)
 			time.Sleep(10 * time.Second)
 		}, "Starting Running Scaling Alert Expunging Destroyed"},
@@ -595,13 +595,13 @@ func TestDeleteInEachState(t *testing.T) {
 			if err := w.cloud.DestroyVM("blue-8f3b2c-worker2"); err != nil {
 				w.t.Fatal(err)
 			}
-			w.at(id, cluster.AskRecover, cluster.Recovering)
+			w.at(id, cluster.RequestRecover, cluster.Recovering)
 			time.Sleep(10 * time.Second)
 		}, "Starting Running Alert Recovering Alert Expunging Destroyed"},
 		"Expunge": {func(w *world, id string) {
 			w.alarmed(id, nil)
 			w.cloud.Inject(sim.Rule{Call: sim.Act, Action: cluster.Destroy, Do: sim.Fail})
-			w.failed(w.at(id, cluster.AskDelete, cluster.Expunge), "PROVIDER_REFUSED")
+			w.failed(w.at(id, cluster.RequestDelete, cluster.Expunge), "PROVIDER_REFUSED")
 			w.cloud.ClearRules()
 		}, "Starting Running Alert Expunging Expunge Expunging Destroyed"},
 	} {
@@ -612,7 +612,7 @@ func TestDeleteInEachState(t *testing.T) {
 					w.until(id, time.Hour, cluster.Running)
 				}
 				c.to(w, id)
-				job := w.ask(id, cluster.AskDelete, func(c *cluster.Cluster, a *cluster.Ask) {})
+				job := w.ask(id, cluster.RequestDelete, func(c *cluster.Cluster, a *cluster.Request) {})
 				end := w.until(id, 2*time.Hour, cluster.Destroyed)
 				w.done(job)
 				w.empty()
@@ -623,7 +623,7 @@ func TestDeleteInEachState(t *testing.T) {
 					t.Errorf("removed %s, nodes %v", end.Removed, w.book(id).Nodes)
 				}
 				for _, r := range w.book(id).Journal {
-					if r.Phase.Open() && r.Origin != cluster.Given {
+					if r.Phase.Open() && r.Origin != cluster.OriginGiven {
 						t.Errorf("row %s is %s", r.Name, r.Phase)
 					}
 				}
@@ -636,7 +636,7 @@ func TestDeleteInEachState(t *testing.T) {
 }
 
 // at asks for something and waits for a state.
-func (w *world) at(id string, kind cluster.AskKind, state machine.State) string {
+func (w *world) at(id string, kind cluster.RequestKind, state machine.State) string {
 	w.t.Helper()
 	job := w.ask(id, kind, nil)
 	w.until(id, time.Hour, state)
@@ -690,12 +690,12 @@ func TestAFailedJobIsNotWaitedFor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			running(t, setup{sim: sim.Options{Times: slow}}, 1, func(t *testing.T, w *world, id string) {
-				w.ask(id, cluster.AskStop, func(c *cluster.Cluster, _ *cluster.Ask) { c.Desired = cluster.WantStopped })
+				w.ask(id, cluster.RequestStop, func(c *cluster.Cluster, _ *cluster.Request) { c.Desired = cluster.WantStopped })
 				w.until(id, time.Hour, cluster.Stopped)
 				w.unrecovered(id) // or Alert passes between two looks
 				w.cloud.Inject(sim.Rule{Call: "act", Action: cluster.Start, Name: "blue-*-control*", Times: 1, Do: sim.FailJob, Err: c.err})
 				began := time.Now()
-				w.ask(id, cluster.AskStart, func(c *cluster.Cluster, _ *cluster.Ask) { c.Desired = cluster.WantRunning })
+				w.ask(id, cluster.RequestStart, func(c *cluster.Cluster, _ *cluster.Request) { c.Desired = cluster.WantRunning })
 				w.until(id, time.Hour, c.ends)
 				if took := time.Since(began); took > 3*time.Minute {
 					t.Errorf("it is %s after %s\n%s", c.ends, took, w.story(id))

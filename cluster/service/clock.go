@@ -31,7 +31,7 @@ func (c *clock) reading(before, shared, after time.Time) {
 }
 
 // offset is how far the shared clock is ahead. Who asks first asks the medium.
-func (c *clock) offset(ctx context.Context, m lock.Medium) (time.Duration, error) {
+func (c *clock) offset(ctx context.Context, m lock.Backend) (time.Duration, error) {
 	c.mu.Lock()
 	known, ahead := c.known, c.ahead
 	c.mu.Unlock()
@@ -52,14 +52,14 @@ const clockName = "cluster/clock"
 // ticking is a medium of locks that tells its time by the way: whoever holds a
 // lock renews it every few seconds.
 type ticking struct {
-	lock.Medium
+	lock.Backend
 	clock *clock
 }
 
 // Transact implements lock.Medium.
 func (m ticking) Transact(ctx context.Context, name string, change func(time.Time, []byte) ([]byte, bool)) error {
 	before := m.clock.own()
-	return m.Medium.Transact(ctx, name, func(now time.Time, old []byte) ([]byte, bool) {
+	return m.Backend.Transact(ctx, name, func(now time.Time, old []byte) ([]byte, bool) {
 		m.clock.reading(before, now, m.clock.own())
 		return change(now, old)
 	})
@@ -69,7 +69,7 @@ func (m ticking) Transact(ctx context.Context, name string, change func(time.Tim
 // clock, and given and taken by ours.
 type timed struct {
 	cluster.Store
-	medium lock.Medium
+	medium lock.Backend
 	clock  *clock
 }
 
@@ -97,12 +97,12 @@ func (t *timed) Commit(ctx context.Context, c *cluster.Change) error {
 }
 
 // Hellos implements cluster.Ledger.
-func (t *timed) Heartbeats(ctx context.Context, hellos []cluster.NodeHello) error {
+func (t *timed) Heartbeats(ctx context.Context, hellos []cluster.NodeHeartbeat) error {
 	ahead, err := t.offset(ctx)
 	if err != nil {
 		return err
 	}
-	said := make([]cluster.NodeHello, len(hellos))
+	said := make([]cluster.NodeHeartbeat, len(hellos))
 	for i, h := range hellos {
 		h.At = shifted(h.At, ahead)
 		said[i] = h
@@ -179,7 +179,7 @@ func shiftRow(r *cluster.JournalRow, d time.Duration) {
 }
 
 func shiftNode(n *cluster.Node, d time.Duration) {
-	for _, at := range []*time.Time{&n.ReadyAt, &n.HelloAt, &n.Removed} {
+	for _, at := range []*time.Time{&n.ReadyAt, &n.HeartbeatAt, &n.Removed} {
 		*at = shifted(*at, d)
 	}
 }

@@ -73,7 +73,7 @@ func TestTimesBetweenServers(t *testing.T) {
 
 	c := &cluster.Cluster{UUID: "u", Name: "blue", State: cluster.Starting, Desired: cluster.WantRunning, Provider: "sim"}
 	row := &cluster.JournalRow{Key: "k", Kind: cluster.VM, Name: "n", Phase: cluster.Intent, IntentAt: clockOf[fast].Add(-time.Minute)}
-	node := &cluster.Node{Name: "n", Key: "k", HelloAt: clockOf[fast].Add(-time.Minute)}
+	node := &cluster.Node{Name: "n", Key: "k", HeartbeatAt: clockOf[fast].Add(-time.Minute)}
 	given := row.IntentAt
 	if err := fast.Commit(t.Context(), &cluster.Change{Cluster: c, Journal: []*cluster.JournalRow{row}, Nodes: []*cluster.Node{node}}); err != nil {
 		t.Fatal(err)
@@ -93,19 +93,19 @@ func TestTimesBetweenServers(t *testing.T) {
 			t.Fatal(err)
 		}
 		age("the intent", of, b.Journal[0].IntentAt, time.Minute)
-		age("the hello", of, b.Nodes[0].HelloAt, time.Minute)
+		age("the hello", of, b.Nodes[0].HeartbeatAt, time.Minute)
 		if !b.Journal[0].GoneAt.IsZero() {
 			t.Errorf("a time that is not there has become %s", b.Journal[0].GoneAt)
 		}
 	}
-	if err := slow.Heartbeats(t.Context(), []cluster.NodeHello{{NodeID: node.ID, At: clockOf[slow], Ready: true}}); err != nil {
+	if err := slow.Heartbeats(t.Context(), []cluster.NodeHeartbeat{{NodeID: node.ID, At: clockOf[slow], Ready: true}}); err != nil {
 		t.Fatal(err)
 	}
 	nodes, err := fast.Nodes(t.Context(), []int64{c.ID})
 	if err != nil {
 		t.Fatal(err)
 	}
-	age("the newer hello", fast, nodes[c.ID][0].HelloAt, 0)
+	age("the newer hello", fast, nodes[c.ID][0].HeartbeatAt, 0)
 	rows, _, err := slow.Rows(t.Context(), cluster.RowQuery{})
 	if err != nil || len(rows) != 1 {
 		t.Fatal(rows, err)
@@ -125,7 +125,7 @@ func TestUnknownTime(t *testing.T) {
 	}
 }
 
-type silentMedium struct{ lock.Medium }
+type silentMedium struct{ lock.Backend }
 
 func (silentMedium) Transact(context.Context, string, func(time.Time, []byte) ([]byte, bool)) error {
 	return workflow.StoreUnavailable.Errorf("no answer")

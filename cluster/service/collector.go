@@ -38,7 +38,7 @@ type collection struct {
 	name     string
 	provider cluster.Provider
 	things   map[string][]shown // all with our tag, by the cluster of their tag
-	strays   []cluster.Stray
+	strays   []cluster.Orphan
 	silent   atomic.Int64 // calls in a row that were not answered
 }
 
@@ -86,7 +86,7 @@ func (s *Service) collectPass(ctx context.Context, name string) error {
 	if err != nil {
 		return p.stopped(ctx, err)
 	}
-	slices.SortFunc(p.strays, func(a, b cluster.Stray) int {
+	slices.SortFunc(p.strays, func(a, b cluster.Orphan) int {
 		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
 	})
 	s.told(ctx, name, dutyCollect, nil, p.strays)
@@ -191,7 +191,7 @@ func (p *collection) idle(b *cluster.Record) bool {
 	return true
 }
 
-func (p *collection) orphan(r cluster.Resource, b *cluster.Record) cluster.OrphanAct {
+func (p *collection) orphan(r cluster.Resource, b *cluster.Record) cluster.OrphanAction {
 	return cluster.DecideOrphan(r, b, p.s.options.Installation, p.s.options.Now(), p.s.options.Settings.OrphanGrace)
 }
 
@@ -228,7 +228,7 @@ func (p *collection) clean(ctx context.Context, b *cluster.Record, things []show
 	rows, change := p.rows(b, things)
 	deletes := slices.ContainsFunc(rows, func(r *cluster.JournalRow) bool { return r.Phase == cluster.Closing || r.Phase == cluster.Leaked })
 	if b.Cluster.State == cluster.Destroyed {
-		change.Book = b.Cluster.ID
+		change.ClusterID = b.Cluster.ID
 	} else {
 		change.Cluster = &b.Cluster
 	}
@@ -262,7 +262,7 @@ func (p *collection) rows(b *cluster.Record, things []shown) ([]*cluster.Journal
 		if act == cluster.RowLeave {
 			continue
 		}
-		if act == cluster.RowUnmake && row.ProviderID != "" && row.Phase != cluster.Closing && row.Phase != cluster.Leaked {
+		if act == cluster.RowDelete && row.ProviderID != "" && row.Phase != cluster.Closing && row.Phase != cluster.Leaked {
 			row.Phase, row.ClosingAt, row.Attempts = cluster.Closing, now, 0
 			change.Journal = append(change.Journal, row)
 		}
@@ -276,7 +276,7 @@ func (p *collection) rows(b *cluster.Record, things []shown) ([]*cluster.Journal
 		case cluster.OrphanClose:
 			row := &cluster.JournalRow{
 				ClusterID: c.ID, Kind: r.Kind, Name: r.Name, Key: "collector/" + string(r.Kind) + "/" + r.ID, Step: "collector", ProviderID: r.ID, Identity: r.Identity,
-				Phase: cluster.Closing, Origin: cluster.Adopted, IntentAt: now, ClosingAt: now, Spec: cluster.Spec{Zone: r.Zone},
+				Phase: cluster.Closing, Origin: cluster.OriginAdopted, IntentAt: now, ClosingAt: now, Spec: cluster.Spec{Zone: r.Zone},
 			}
 			for slices.ContainsFunc(b.Journal, func(old cluster.JournalRow) bool { return old.Key == row.Key }) {
 				row.Key += "'" // it was closed once, and is there again
@@ -300,7 +300,7 @@ func (p *collection) take(uuid string) []shown {
 
 // report notes a thing that is left alone. known may be nil.
 func (p *collection) report(r cluster.Resource, known *cluster.Cluster) {
-	stray := cluster.Stray{Cluster: r.Tags[cluster.TagCluster], Kind: r.Kind, ID: r.ID, Resource: r.Name, Since: r.Created.UTC().Truncate(time.Millisecond)}
+	stray := cluster.Orphan{Cluster: r.Tags[cluster.TagCluster], Kind: r.Kind, ID: r.ID, Resource: r.Name, Since: r.Created.UTC().Truncate(time.Millisecond)}
 	if known != nil {
 		stray.Known, stray.Owner = known.Name, known.Owner
 	}

@@ -16,7 +16,7 @@ var operator = cluster.Caller{User: "op", Operator: true, Scope: all}
 // orphan makes a VM with all that proves that it is the cluster's.
 func (w *world) orphan(c *cluster.Cluster, ordinal int) cluster.Resource {
 	w.t.Helper()
-	r, err := w.cloud.Add(cluster.Want{Kind: cluster.VM, Name: cluster.NodeName(c, cluster.Worker, ordinal), Owner: c.Owner,
+	r, err := w.cloud.Add(cluster.DesiredResource{Kind: cluster.VM, Name: cluster.NodeName(c, cluster.Worker, ordinal), Owner: c.Owner,
 		Tags: map[string]string{cluster.TagInstallation: installation, cluster.TagCluster: c.UUID, cluster.TagKey: "lost"},
 		Spec: cluster.Spec{Zone: "zone-1", Offering: "small", Template: "node-image"}})
 	if err != nil {
@@ -36,7 +36,7 @@ func TestOrphansAreCollectedWithProof(t *testing.T) {
 		id := w.running(cluster.Recovery{}) // recovery leaves it alone
 		c := w.cluster(id)
 		ours := w.orphan(c, 77)
-		named, err := w.cloud.Add(cluster.Want{Kind: cluster.VM, Name: "pet", Owner: c.Owner, Spec: cluster.Spec{Zone: "zone-1", Offering: "small", Template: "node-image"},
+		named, err := w.cloud.Add(cluster.DesiredResource{Kind: cluster.VM, Name: "pet", Owner: c.Owner, Spec: cluster.Spec{Zone: "zone-1", Offering: "small", Template: "node-image"},
 			Tags: map[string]string{cluster.TagInstallation: installation, cluster.TagCluster: id}})
 		if err != nil {
 			t.Fatal(err)
@@ -56,7 +56,7 @@ func TestOrphansAreCollectedWithProof(t *testing.T) {
 			t.Error("a VM with a name that is not of our making is gone")
 		}
 		rows := slices.DeleteFunc(w.book(id).Journal, func(r cluster.JournalRow) bool { return r.ProviderID != ours.ID })
-		if len(rows) != 1 || rows[0].Phase != cluster.Gone || rows[0].Origin != cluster.Adopted {
+		if len(rows) != 1 || rows[0].Phase != cluster.Gone || rows[0].Origin != cluster.OriginAdopted {
 			t.Errorf("its rows: %+v", rows)
 		}
 		leaks, total, err := w.service.Leaks(t.Context(), operator, "", "", 0, 0)
@@ -71,7 +71,7 @@ func TestOrphansOfADestroyedClusterAreCollected(t *testing.T) {
 	inWorld(t, setup{sim: sim.Options{Times: slow}}, func(t *testing.T, w *world) {
 		id := w.running(nil)
 		c := w.cluster(id)
-		w.ask(id, cluster.AskDelete, nil)
+		w.ask(id, cluster.RequestDelete, nil)
 		w.until(id, time.Hour, cluster.Destroyed)
 		late := w.orphan(c, 50)
 		time.Sleep(80 * time.Minute)
@@ -159,7 +159,7 @@ func TestExpungeIsTriedWithPausesAndReported(t *testing.T) {
 		vm := w.worker(id, 1)
 		w.cloud.Inject(sim.Rule{Call: sim.Act, Action: cluster.Destroy, Name: vm, Do: sim.Fail, Err: cluster.ProviderRefused.Errorf("locked")},
 			sim.Rule{Call: sim.Act, Action: cluster.Destroy, Name: w.book(id).Nodes[1].Name, Do: sim.Fail, Err: cluster.ProviderRefused.Errorf("locked")})
-		w.ask(id, cluster.AskDelete, nil)
+		w.ask(id, cluster.RequestDelete, nil)
 		w.until(id, 2*time.Hour, cluster.Expunge)
 		time.Sleep(48 * time.Hour)
 		c := w.until(id, 2*time.Hour, cluster.Expunge)
@@ -203,7 +203,7 @@ func TestGCZeroIsLeftAlone(t *testing.T) {
 	inWorld(t, setup{}, func(t *testing.T, w *world) {
 		id := w.running(nil)
 		w.cloud.Inject(sim.Rule{Call: sim.Act, Action: cluster.Destroy, Do: sim.Fail, Err: cluster.ProviderRefused.Errorf("locked")})
-		w.ask(id, cluster.AskDelete, func(c *cluster.Cluster, _ *cluster.Ask) { c.GC = false })
+		w.ask(id, cluster.RequestDelete, func(c *cluster.Cluster, _ *cluster.Request) { c.GC = false })
 		w.until(id, 2*time.Hour, cluster.Expunge)
 		w.cloud.ClearRules()
 		w.cloud.ClearLog()
@@ -243,12 +243,12 @@ func TestOpenRowsWithoutARunAreSettled(t *testing.T) {
 		c := w.cluster(id)
 		made := w.orphan(c, 41)
 		rows := []*cluster.JournalRow{
-			{Kind: cluster.VM, Key: "a", Name: cluster.NodeName(c, cluster.Worker, 40), Phase: cluster.Intent, Origin: cluster.Made, IntentAt: time.Now(), CallID: "call-a", Spec: cluster.Spec{Zone: "zone-1"}},
-			{Kind: cluster.VM, Key: "lost", Name: made.Name, Phase: cluster.Intent, Origin: cluster.Made, IntentAt: time.Now(), Spec: cluster.Spec{Zone: "zone-1"}},
-			{Kind: cluster.VM, Key: "c", Name: cluster.NodeName(c, cluster.Worker, 42), Phase: cluster.Closing, Origin: cluster.Made, ProviderID: "no-such-id", IntentAt: time.Now()},
+			{Kind: cluster.VM, Key: "a", Name: cluster.NodeName(c, cluster.Worker, 40), Phase: cluster.Intent, Origin: cluster.OriginCreated, IntentAt: time.Now(), CallID: "call-a", Spec: cluster.Spec{Zone: "zone-1"}},
+			{Kind: cluster.VM, Key: "lost", Name: made.Name, Phase: cluster.Intent, Origin: cluster.OriginCreated, IntentAt: time.Now(), Spec: cluster.Spec{Zone: "zone-1"}},
+			{Kind: cluster.VM, Key: "c", Name: cluster.NodeName(c, cluster.Worker, 42), Phase: cluster.Closing, Origin: cluster.OriginCreated, ProviderID: "no-such-id", IntentAt: time.Now()},
 		}
 		node := &cluster.Node{Key: "a", Name: rows[0].Name, Role: cluster.Worker, Ordinal: 40}
-		if err := w.books.Commit(t.Context(), &cluster.Change{Book: c.ID, Journal: rows, Nodes: []*cluster.Node{node}}); err != nil {
+		if err := w.books.Commit(t.Context(), &cluster.Change{ClusterID: c.ID, Journal: rows, Nodes: []*cluster.Node{node}}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(12 * time.Minute)
@@ -274,7 +274,7 @@ func TestRecordsArePruned(t *testing.T) {
 	inWorld(t, setup{silent: true, settings: seldom}, func(t *testing.T, w *world) {
 		id := w.create("blue", 2)
 		w.until(id, 2*time.Hour, cluster.Running)
-		w.ask(id, cluster.AskDelete, nil)
+		w.ask(id, cluster.RequestDelete, nil)
 		w.until(id, 6*time.Hour, cluster.Destroyed)
 		time.Sleep(89 * 24 * time.Hour)
 		if _, err := w.books.Record(t.Context(), id); err != nil {

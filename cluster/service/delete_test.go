@@ -18,7 +18,7 @@ func TestDeleteTouchesNothingOfOthers(t *testing.T) {
 			if _, err := w.cloud.AddForeignVM("stranger", w.cluster(id).Network.ID); err != nil {
 				t.Fatal(err)
 			}
-			job := w.at(id, cluster.AskDelete, cluster.Expunge)
+			job := w.at(id, cluster.RequestDelete, cluster.Expunge)
 			w.failed(job, "NETWORK_HAS_FOREIGN_VM")
 			if c := w.cluster(id); !strings.Contains(c.Reason.Text, "stranger") || len(w.vms()) != 1 {
 				t.Errorf("reason %+v, VMs %v", c.Reason, w.vms())
@@ -55,7 +55,7 @@ func TestDeleteTouchesNothingOfOthers(t *testing.T) {
 			}
 			id := w.create("blue", 2, func(c *cluster.Cluster) { c.Network = cluster.Entity{ID: net.ID, Name: net.Name} })
 			w.until(id, time.Hour, cluster.Running)
-			w.at(id, cluster.AskDelete, cluster.Destroyed)
+			w.at(id, cluster.RequestDelete, cluster.Destroyed)
 			w.empty()
 			if _, there := w.cloud.Lookup(cluster.Network, net.ID); !there {
 				t.Error("the network is gone")
@@ -73,7 +73,7 @@ func TestDeleteTouchesNothingOfOthers(t *testing.T) {
 func TestDeleteGoesOnAfterAFailure(t *testing.T) {
 	running(t, setup{}, 3, func(t *testing.T, w *world, id string) {
 		w.cloud.Inject(sim.Rule{Call: "act", Action: cluster.Destroy, Kind: cluster.VM, Name: "blue-*-worker1", Do: sim.Fail})
-		job := w.ask(id, cluster.AskDelete, func(c *cluster.Cluster, _ *cluster.Ask) { c.Desired = cluster.WantDestroyed })
+		job := w.ask(id, cluster.RequestDelete, func(c *cluster.Cluster, _ *cluster.Request) { c.Desired = cluster.WantDestroyed })
 		c := w.until(id, time.Hour, cluster.Expunge)
 		left := slices.Collect(maps.Keys(w.vms()))
 		if len(left) != 1 || !strings.HasSuffix(left[0], "worker1") || len(w.cloud.All(cluster.Network)) != 1 {
@@ -84,7 +84,7 @@ func TestDeleteGoesOnAfterAFailure(t *testing.T) {
 		}
 		w.failed(job, string(cluster.ProviderRefused.Code))
 		w.cloud.ClearRules()
-		w.ask(id, cluster.AskDelete, nil)
+		w.ask(id, cluster.RequestDelete, nil)
 		w.until(id, time.Hour, cluster.Destroyed)
 		w.empty()
 	})
@@ -97,7 +97,7 @@ func TestFinding16SourceNATGoesWithItsNetwork(t *testing.T) {
 	late := setup{sim: sim.Options{LateSourceNAT: true, Times: slow}}
 	t.Run("its own network", func(t *testing.T) {
 		running(t, late, 2, func(t *testing.T, w *world, id string) {
-			job := w.at(id, cluster.AskDelete, cluster.Destroyed)
+			job := w.at(id, cluster.RequestDelete, cluster.Destroyed)
 			w.done(job)
 			w.empty()
 			if w.path(id) != "Starting Running Stopping Stopped Expunging Destroyed" {
@@ -120,11 +120,11 @@ func TestFinding16SourceNATGoesWithItsNetwork(t *testing.T) {
 			book := w.book(id)
 			i := slices.IndexFunc(book.Journal, func(r cluster.JournalRow) bool { return r.Kind == cluster.Address })
 			row := &book.Journal[i]
-			row.Origin = cluster.Made
-			if err := w.books.Commit(t.Context(), &cluster.Change{Book: book.Cluster.ID, Journal: []*cluster.JournalRow{row}}); err != nil {
+			row.Origin = cluster.OriginCreated
+			if err := w.books.Commit(t.Context(), &cluster.Change{ClusterID: book.Cluster.ID, Journal: []*cluster.JournalRow{row}}); err != nil {
 				t.Fatal(err)
 			}
-			w.done(w.at(id, cluster.AskDelete, cluster.Destroyed))
+			w.done(w.at(id, cluster.RequestDelete, cluster.Destroyed))
 			w.empty()
 		})
 	})
@@ -134,12 +134,12 @@ func TestFinding16SourceNATGoesWithItsNetwork(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := w.cloud.Add(cluster.Want{Kind: cluster.Address, Name: "nat", Owner: me, Spec: cluster.Spec{Network: net.ID}}); err != nil {
+			if _, err := w.cloud.Add(cluster.DesiredResource{Kind: cluster.Address, Name: "nat", Owner: me, Spec: cluster.Spec{Network: net.ID}}); err != nil {
 				t.Fatal(err)
 			}
 			id := w.create("blue", 1, func(c *cluster.Cluster) { c.Network = cluster.Entity{ID: net.ID, Name: net.Name} })
 			w.until(id, time.Hour, cluster.Running)
-			w.done(w.at(id, cluster.AskDelete, cluster.Destroyed))
+			w.done(w.at(id, cluster.RequestDelete, cluster.Destroyed))
 			w.empty()
 			if left := w.cloud.All(cluster.Address); len(left) != 1 || left[0].Name != "nat" {
 				t.Errorf("addresses %v are left", left)

@@ -18,14 +18,14 @@ func (s *Service) draft(ctx context.Context, who cluster.Caller, r CreateRequest
 	facts := &cluster.CreateFacts{
 		Name: r.Name, Description: r.Description, Size: r.Size, ControlNodes: r.ControlNodes, DiskGB: r.DiskGB, MaxWorkers: s.options.Settings.MaxWorkers,
 		Access: access, Enabled: enabled, CIDRs: r.CIDRs,
-		ZoneAsked: r.Zone, OfferingAsked: r.Offering, TemplateAsked: s.templateOf(r), KeyPairAsked: r.KeyPair, NetworkAsked: r.Network,
+		ZoneRequested: r.Zone, OfferingRequested: r.Offering, TemplateRequested: s.templateOf(r), KeyPairRequested: r.KeyPair, NetworkRequested: r.Network,
 		Registry: cluster.RegistryFacts{Username: r.Registry.Username, Password: r.Registry.Password.Reveal(), URL: r.Registry.URL, Email: r.Registry.Email},
 	}
 	if facts.ControlNodes == 0 {
 		facts.ControlNodes = 1
 	}
 	if limits, err := s.limits(ctx, owner); err == nil {
-		facts.MostWorkers = limits.Size
+		facts.AccountMaxWorkers = limits.Size
 	}
 	version, err := s.version(r.Version)
 	if err != nil && r.Version != "" {
@@ -94,7 +94,7 @@ func (s *Service) entities(ctx context.Context, owner cluster.Owner, r CreateReq
 		asked bool
 	}{
 		{cluster.Offering, r.Offering, &facts.Offering, true},
-		{cluster.Template, facts.TemplateAsked, &facts.Template, true},
+		{cluster.Template, facts.TemplateRequested, &facts.Template, true},
 		{cluster.NetworkOffering, "", &facts.NetworkOffering, facts.NeedsNetwork && r.Network == ""},
 		{cluster.KeyPair, r.KeyPair, &facts.KeyPair, r.KeyPair != ""},
 		{cluster.Network, r.Network, &facts.Network, r.Network != ""},

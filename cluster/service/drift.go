@@ -19,7 +19,7 @@ func (s *Service) Drift(ctx context.Context, who cluster.Caller, uuid string) (*
 		return nil, err
 	}
 	c, now := &book.Cluster, s.options.Now()
-	verdict := cluster.Judge(c, book, seen, now, s.tolerances())
+	verdict := cluster.DecideHealth(c, book, seen, now, s.tolerances())
 	report := &DriftReport{
 		Cluster: c.UUID, State: c.State, At: seen.At, Findings: verdict.Findings,
 		Policy: c.Recovery.Or(s.options.Settings.Recovery), NextTry: c.RecoverNext,
@@ -30,10 +30,10 @@ func (s *Service) Drift(ctx context.Context, who cluster.Caller, uuid string) (*
 	if report.Findings == nil {
 		report.Findings = []cluster.Finding{}
 	}
-	if seen.Trouble != nil {
-		report.Observed.State = "unknown: " + seen.Trouble.Error()
+	if seen.Err != nil {
+		report.Observed.State = "unknown: " + seen.Err.Error()
 	}
-	if seen.Trouble == nil {
+	if seen.Err == nil {
 		c.Findings = verdict.Findings // what is said of nodes is as fresh
 	}
 	for _, n := range book.Nodes {

@@ -98,7 +98,7 @@ type shard struct {
 }
 
 func (s *Service) shard(name string) *shard {
-	return &shard{name: name, locker: lock.Locker{Medium: s.options.Locks, Owner: s.worker(), Duration: shardLock}}
+	return &shard{name: name, locker: lock.Locker{Backend: s.options.Locks, Owner: s.worker(), Duration: shardLock}}
 }
 
 // worker is the name of this process in locks.
@@ -111,7 +111,7 @@ var errLockLost = errors.New("service: the lock of the shard was lost")
 // take begins a pass: its context ends when the lock is lost. false: somebody
 // else has it, or nobody can say.
 func (h *shard) take(ctx context.Context) (context.Context, bool) {
-	if h.locker.Medium == nil {
+	if h.locker.Backend == nil {
 		return ctx, true
 	}
 	if !h.renew(ctx) {
@@ -155,7 +155,7 @@ func (h *shard) renew(ctx context.Context) bool {
 
 // keep renews the lock while it is held, and gives it back at the end.
 func (h *shard) keep(ctx context.Context) {
-	if h.locker.Medium == nil {
+	if h.locker.Backend == nil {
 		return
 	}
 	tick := time.NewTicker(shardRenew)

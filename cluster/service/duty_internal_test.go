@@ -59,7 +59,7 @@ func TestCollectorBeginsAfterSync(t *testing.T) {
 					t.Fatal(err)
 				}
 				if c.elsewhere {
-					other := lock.Locker{Medium: locks, Owner: "another", Duration: time.Hour}
+					other := lock.Locker{Backend: locks, Owner: "another", Duration: time.Hour}
 					if v, err := other.Take(t.Context(), "cluster/sync/herd"); err != nil || !v.Granted {
 						t.Fatal(v, err)
 					}

@@ -35,7 +35,7 @@ func (p *process) cuts() int {
 }
 
 // startDuty runs a duty over one shard until stop.
-func startDuty(t *testing.T, name string, medium lock.Medium, took time.Duration) *process {
+func startDuty(t *testing.T, name string, medium lock.Backend, took time.Duration) *process {
 	p := &process{took: took}
 	s := &Service{options: Options{Locks: medium, Worker: name, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}}
 	d := &duty{s: s, name: "test", shards: []string{"sim"}, every: 30 * time.Second, pass: func(ctx context.Context, shard string) error {

@@ -114,7 +114,7 @@ func (l *lab) foreign(id string) {
 func tales() map[string]tale {
 	ten := service.CreateRequest{Name: "blue", Size: 4, Recovery: cluster.Recovery{}}
 	policy := func(p cluster.OnFailure) service.CreateRequest { r := ten; r.OnFailure = p; return r }
-	scale := func(n int) service.ChangeRequest { return service.ChangeRequest{Kind: cluster.AskScale, Size: n} }
+	scale := func(n int) service.ChangeRequest { return service.ChangeRequest{Kind: cluster.RequestScale, Size: n} }
 	return map[string]tale{
 		"create": {setup: labTimes(), act: creates(service.CreateRequest{Name: "blue", Size: 3, Recovery: cluster.Recovery{}}), end: is(cluster.Running, 4, 4)},
 		"create with three control nodes": {
@@ -137,22 +137,25 @@ func tales() map[string]tale {
 			},
 			end: is(cluster.Running, 3, 3),
 		},
-		"stop":  {setup: labTimes(), prepare: up(2), act: asks(service.ChangeRequest{Kind: cluster.AskStop}), end: is(cluster.Stopped, 3, 3)},
-		"start": {setup: labTimes(), prepare: then(up(2), func(l *lab, id string) { l.must(id, service.ChangeRequest{Kind: cluster.AskStop}); l.settle(time.Hour) }), act: asks(service.ChangeRequest{Kind: cluster.AskStart}), end: is(cluster.Running, 3, 3)},
+		"stop": {setup: labTimes(), prepare: up(2), act: asks(service.ChangeRequest{Kind: cluster.RequestStop}), end: is(cluster.Stopped, 3, 3)},
+		"start": {setup: labTimes(), prepare: then(up(2), func(l *lab, id string) {
+			l.must(id, service.ChangeRequest{Kind: cluster.RequestStop})
+			l.settle(time.Hour)
+		}), act: asks(service.ChangeRequest{Kind: cluster.RequestStart}), end: is(cluster.Running, 3, 3)},
 
 		"scale up":   {setup: labTimes(), prepare: up(1), act: asks(scale(4)), end: is(cluster.Running, 5, 5)},
 		"scale down": {setup: labTimes(), prepare: up(4), act: asks(scale(2)), end: is(cluster.Running, 3, 5)},
 		"scale by node": {setup: labTimes(), prepare: up(3), act: func(l *lab, id string) string {
 			victim := l.book(id).Nodes[1].Name
-			l.must(id, service.ChangeRequest{Kind: cluster.AskScale, NodeIDs: []string{victim}})
+			l.must(id, service.ChangeRequest{Kind: cluster.RequestScale, NodeIDs: []string{victim}})
 			return id
 		}, end: is(cluster.Running, 3, 4)},
-		"upgrade": {setup: labTimes(), prepare: up(2), act: asks(service.ChangeRequest{Kind: cluster.AskUpgrade, Version: "v2", Downtime: true}), end: is(cluster.Running, 3, 5)},
+		"upgrade": {setup: labTimes(), prepare: up(2), act: asks(service.ChangeRequest{Kind: cluster.RequestUpgrade, Version: "v2", Downtime: true}), end: is(cluster.Running, 3, 5)},
 		"upgrade of three control nodes": {setup: labTimes(), prepare: func(l *lab) string {
 			id := l.create(service.CreateRequest{Name: "blue", Size: 1, ControlNodes: 3, Recovery: cluster.Recovery{}, Version: "v1"})
 			l.settle(2 * time.Hour)
 			return id
-		}, act: asks(service.ChangeRequest{Kind: cluster.AskUpgrade, Version: "v2"}), end: is(cluster.Running, 4, 8)},
+		}, act: asks(service.ChangeRequest{Kind: cluster.RequestUpgrade, Version: "v2"}), end: is(cluster.Running, 4, 8)},
 
 		"recover": {setup: labTimes(), rests: []machine.State{cluster.Alert}, prepare: then(up(3), func(l *lab, id string) {
 			if err := l.cloud.DestroyVM(l.worker(id)); err != nil {
@@ -160,7 +163,7 @@ func tales() map[string]tale {
 			}
 			l.settle(time.Hour, cluster.Alert)
 			l.wait(4 * time.Minute)
-		}), act: asks(service.ChangeRequest{Kind: cluster.AskRecover}), end: is(cluster.Running, 4, 5)},
+		}), act: asks(service.ChangeRequest{Kind: cluster.RequestRecover}), end: is(cluster.Running, 4, 5)},
 		"recover by policy": {setup: labTimes(), prepare: func(l *lab) string {
 			id := l.create(service.CreateRequest{Name: "blue", Size: 2, Recovery: cluster.Recovery{cluster.Restart, cluster.Replace}})
 			l.settle(2 * time.Hour)
@@ -173,7 +176,7 @@ func tales() map[string]tale {
 			return id
 		}, end: is(cluster.Running, 3, 4)},
 
-		"delete": {setup: labTimes(), prepare: up(2), act: asks(service.ChangeRequest{Kind: cluster.AskDelete}), end: is(cluster.Destroyed, 0, 3)},
+		"delete": {setup: labTimes(), prepare: up(2), act: asks(service.ChangeRequest{Kind: cluster.RequestDelete}), end: is(cluster.Destroyed, 0, 3)},
 		"delete what starts": {setup: labTimes(), act: func(l *lab, _ string) string {
 			id := l.create(service.CreateRequest{Name: "blue", Size: 3, Recovery: cluster.Recovery{}})
 			for range 30 { // until workers are made
@@ -181,11 +184,11 @@ func tales() map[string]tale {
 					break
 				}
 			}
-			l.must(id, service.ChangeRequest{Kind: cluster.AskDelete})
+			l.must(id, service.ChangeRequest{Kind: cluster.RequestDelete})
 			return id
 		}, end: is(cluster.Destroyed, 0, 4)},
 		"delete beside a stranger": {setup: labTimes(), rests: []machine.State{cluster.Expunge}, prepare: then(up(1), (*lab).foreign),
-			act: asks(service.ChangeRequest{Kind: cluster.AskDelete}), end: func(l *lab, id string) {
+			act: asks(service.ChangeRequest{Kind: cluster.RequestDelete}), end: func(l *lab, id string) {
 				if c := l.book(id).Cluster; c.State != cluster.Expunge || c.Reason.Code != cluster.ForeignVM.Code || !strings.Contains(c.Reason.Text, "stranger") {
 					l.say("it is %s for %+v\n%s", c.State, c.Reason, l.story(id))
 				}
@@ -200,7 +203,7 @@ func tales() map[string]tale {
 
 		"no room, rollback": {setup: room(3), blind: true, act: creates(policy(cluster.Rollback)), end: failed("CAPACITY_EXHAUSTED")},
 		"no room, lazy":     {setup: room(3), blind: true, act: creates(policy(cluster.Lazy)), end: failed("CAPACITY_EXHAUSTED")},
-		"no room, keep": {setup: room(3), blind: true, rests: []machine.State{cluster.Alert}, act: creates(policy(cluster.KeepHalf)), end: func(l *lab, id string) {
+		"no room, keep": {setup: room(3), blind: true, rests: []machine.State{cluster.Alert}, act: creates(policy(cluster.KeepPartial)), end: func(l *lab, id string) {
 			is(cluster.Alert, 3, 3)(l, id)
 			l.must(id, scale(2)) // what is there is accepted
 			l.settle(2 * time.Hour)
@@ -268,7 +271,7 @@ func (s tale) late() tale {
 // vanish deletes a cluster and looks that nothing of it is left.
 func (l *lab) vanish(id string) {
 	if l.book(id).Cluster.State != cluster.Destroyed {
-		l.must(id, service.ChangeRequest{Kind: cluster.AskDelete})
+		l.must(id, service.ChangeRequest{Kind: cluster.RequestDelete})
 		l.settle(2 * time.Hour)
 	}
 	l.check()

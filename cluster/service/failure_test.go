@@ -69,7 +69,7 @@ func TestCapacityEndsHalfWay(t *testing.T) {
 		t.Run("keep, "+how, func(t *testing.T) {
 			inWorld(t, five(inJob), func(t *testing.T, w *world) {
 				blind(w)
-				id := w.create("blue", 10, func(c *cluster.Cluster) { c.OnFailure = cluster.KeepHalf })
+				id := w.create("blue", 10, func(c *cluster.Cluster) { c.OnFailure = cluster.KeepPartial })
 				c := w.until(id, time.Hour, cluster.Alert)
 				if c.Reason.Code != cluster.CapacityExhausted.Code || c.Reason.Step != "workers" || c.Started {
 					t.Errorf("reason %+v started %v", c.Reason, c.Started)
@@ -77,7 +77,7 @@ func TestCapacityEndsHalfWay(t *testing.T) {
 				w.balanced(id)
 				running := 0
 				for _, r := range w.vms() {
-					if r.Power == cluster.Up {
+					if r.Power == cluster.PoweredOn {
 						running++
 					}
 				}
@@ -85,7 +85,7 @@ func TestCapacityEndsHalfWay(t *testing.T) {
 					t.Errorf("%d VMs run, want 6", running)
 				}
 				// scaling down to what is there accepts it
-				job := w.ask(id, cluster.AskScale, func(c *cluster.Cluster, _ *cluster.Ask) { c.NodeCount = 5 })
+				job := w.ask(id, cluster.RequestScale, func(c *cluster.Cluster, _ *cluster.Request) { c.NodeCount = 5 })
 				w.until(id, time.Hour, cluster.Running)
 				if j := w.job(job); j.Status != cluster.JobDone {
 					t.Errorf("job %+v\n%s", j, w.story(id))
@@ -101,10 +101,10 @@ func TestCapacityEndsHalfWay(t *testing.T) {
 	t.Run("recover tries for the rest", func(t *testing.T) {
 		inWorld(t, five(false), func(t *testing.T, w *world) {
 			blind(w)
-			id := w.create("blue", 10, func(c *cluster.Cluster) { c.OnFailure = cluster.KeepHalf })
+			id := w.create("blue", 10, func(c *cluster.Cluster) { c.OnFailure = cluster.KeepPartial })
 			w.until(id, time.Hour, cluster.Alert)
 			w.cloud.SetZone(sim.Zone{ID: "zone-1"})
-			job := w.ask(id, cluster.AskRecover, nil)
+			job := w.ask(id, cluster.RequestRecover, nil)
 			w.until(id, time.Hour, cluster.Running)
 			if j := w.job(job); j.Status != cluster.JobDone || len(w.vms()) != 11 {
 				t.Errorf("job %+v, %d VMs\n%s", j, len(w.vms()), w.story(id))
@@ -151,7 +151,7 @@ func TestTransientFaultsAreOvercome(t *testing.T) {
 
 func TestRefusedCredentialsEndARunAtOnce(t *testing.T) {
 	inWorld(t, setup{sim: sim.Options{Times: slow}}, func(t *testing.T, w *world) {
-		id := w.create("blue", 5, func(c *cluster.Cluster) { c.OnFailure = cluster.KeepHalf })
+		id := w.create("blue", 5, func(c *cluster.Cluster) { c.OnFailure = cluster.KeepPartial })
 		w.until(id, time.Minute, cluster.Starting)
 		time.Sleep(20 * time.Second)
 		w.cloud.RefuseCredentials(true)

@@ -17,7 +17,7 @@ import (
 // deleteFlow takes away everything that was made for a cluster, and goes on
 // after failures: the last step says what is left.
 func (s *Service) deleteFlow() workflow.Flow {
-	lazy := func(in cluster.RunInput) bool { return in.Event == cluster.OnNotMade }
+	lazy := func(in cluster.RunInput) bool { return in.Event == cluster.OnCreateFailed }
 	removal := bounds{cluster.NodeRemoval, 5}
 	return workflow.Flow{
 		Name: cluster.FlowDelete, Version: 1, Description: "deletes everything that was made for a cluster", Deadline: cluster.RunDeadline,
@@ -103,7 +103,7 @@ func (w *work) enterStrays(ctx context.Context) error {
 	}
 	var change cluster.Change
 	for _, r := range items {
-		if w.book.Knows(r) || !cluster.Ours(nil, r, w.s.options.Installation, w.c) {
+		if w.book.Contains(r) || !cluster.Ours(nil, r, w.s.options.Installation, w.c) {
 			continue
 		}
 		change.Journal = append(change.Journal, w.stray(r))
@@ -118,7 +118,7 @@ func (w *work) enterStrays(ctx context.Context) error {
 func (w *work) stray(r cluster.Resource) *cluster.JournalRow {
 	row := w.intent(r.Kind, r.Name, cluster.Spec{Zone: w.c.Zone.ID})
 	row.Key, row.CallID, row.Attempts = w.t.Key()+"/"+r.ID, "", 0
-	row.ProviderID, row.Identity, row.Phase, row.Origin, row.ClosingAt = r.ID, r.Identity, cluster.Closing, cluster.Adopted, w.now
+	row.ProviderID, row.Identity, row.Phase, row.Origin, row.ClosingAt = r.ID, r.Identity, cluster.Closing, cluster.OriginAdopted, w.now
 	return row
 }
 
@@ -131,7 +131,7 @@ func deleteNetwork(ctx context.Context, w *work) outcome.Outcome {
 		switch {
 		case row.Kind == cluster.VM && row.Phase.Open():
 			return outcome.Done() // the last step names it
-		case row.Kind == cluster.Network && row.Phase.Open() && row.Origin != cluster.Given:
+		case row.Kind == cluster.Network && row.Phase.Open() && row.Origin != cluster.OriginGiven:
 			rows = append(rows, row)
 		}
 	}
@@ -185,7 +185,7 @@ func (w *work) goneWithNetwork(ctx context.Context) []*cluster.JournalRow {
 	var closed []*cluster.JournalRow
 	for i := range w.book.Journal {
 		row := &w.book.Journal[i]
-		if row.Kind != cluster.Address || row.Origin != cluster.Given || !row.Phase.Open() || !networks[w.c.Network.ID] {
+		if row.Kind != cluster.Address || row.Origin != cluster.OriginGiven || !row.Phase.Open() || !networks[w.c.Network.ID] {
 			continue
 		}
 		if _, err := w.provider.Get(ctx, w.ref(row)); errors.Is(err, cluster.ErrGone) { // else it was never ours to close
@@ -205,7 +205,7 @@ func closeBooks(ctx context.Context, w *work) outcome.Outcome {
 	set := w.s.options.Settings
 	for i := range w.book.Journal {
 		row := &w.book.Journal[i]
-		if !row.Phase.Open() || row.Origin == cluster.Given {
+		if !row.Phase.Open() || row.Origin == cluster.OriginGiven {
 			continue
 		}
 		err := failureOf(row)
@@ -217,7 +217,7 @@ func closeBooks(ctx context.Context, w *work) outcome.Outcome {
 			first = err
 		}
 		text := row.LastError
-		if cluster.Failed(row, err, w.now, cluster.Backoff{First: set.GCFirst, Longest: set.GCLongest}, set.ReportAfter) {
+		if cluster.RecordFailure(row, err, w.now, cluster.Backoff{Initial: set.GCFirst, Max: set.GCLongest}, set.ReportAfter) {
 			change.Events = append(change.Events, &cluster.Event{
 				At: w.now, Type: "leak", Event: "Leaked", State: string(w.c.State), RunID: w.t.RunID(), Actor: "collector",
 				Reason: cluster.Reason{Code: fault.Of(err).Code, Text: fault.Message(err), Resource: row.Name},

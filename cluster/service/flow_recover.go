@@ -71,13 +71,13 @@ type repair struct {
 func planRepair(ctx context.Context, w *work) outcome.Outcome {
 	seen, err := w.s.observe(ctx, w.book)
 	if err == nil {
-		err = seen.Trouble
+		err = seen.Err
 	}
 	if err != nil {
 		return outcome.Fail(err)
 	}
 	plan := cluster.PlanRecovery(w.book, seen, w.policy(), cluster.RecoveryOptions{
-		Consent: w.in.Ask != nil && w.in.Ask.Consent, MaxUnavailable: w.s.options.Settings.MaxUnavailable, Now: w.now, Tolerances: w.s.tolerances(),
+		Consent: w.in.Request != nil && w.in.Request.Consent, MaxUnavailable: w.s.options.Settings.MaxUnavailable, Now: w.now, Tolerances: w.s.tolerances(),
 	})
 	doc := repairPlan{Fill: len(plan.Create) > 0, Drop: namesOfNodes(plan.Drop), Keep: slices.ContainsFunc(plan.Forbidden, func(f cluster.Finding) bool { return f.Code == cluster.LastControl.Code })}
 	for _, b := range plan.Batches {
@@ -98,11 +98,11 @@ func planRepair(ctx context.Context, w *work) outcome.Outcome {
 			doc.Remove = append(doc.Remove, r.ID)
 		}
 	}
-	for _, row := range plan.Mend {
+	for _, row := range plan.Repair {
 		doc.Mend = append(doc.Mend, row.Key)
 	}
-	if w.in.Ask != nil && len(w.in.Ask.Victims) > 0 { // a caller chose
-		doc.choose(w.in.Ask.Victims)
+	if w.in.Request != nil && len(w.in.Request.Victims) > 0 { // a caller chose
+		doc.choose(w.in.Request.Victims)
 	}
 	if err := plan.Err(); err != nil {
 		doc.failedStep = failedStep{fault.Of(err).Code, fault.Message(err), fault.Details(err)["resource"]}
@@ -142,10 +142,10 @@ func (p *repairPlan) choose(names []string) {
 // replace for a person, else that of the cluster.
 func (w *work) policy() cluster.Recovery {
 	switch {
-	case w.in.Ask == nil:
+	case w.in.Request == nil:
 		return w.c.Recovery.Or(w.s.options.Settings.Recovery)
-	case w.in.Ask.Recovery != nil:
-		return w.in.Ask.Recovery
+	case w.in.Request.Recovery != nil:
+		return w.in.Request.Recovery
 	default:
 		return cluster.Recovery{cluster.Restart, cluster.Replace}
 	}
@@ -175,7 +175,7 @@ func mend(ctx context.Context, w *work) outcome.Outcome {
 	for _, key := range plan.Mend {
 		switch row := w.row(key); {
 		case row == nil || !row.Phase.Open():
-		case row.Origin != cluster.Given:
+		case row.Origin != cluster.OriginGiven:
 			rows = append(rows, row)
 		case row.Kind == cluster.Network:
 			return outcome.Fail(cluster.EntityRefused.Errorf("the network %s that the cluster was given is gone", row.Name).With("resource", row.Name))
@@ -275,7 +275,7 @@ func adopt(ctx context.Context, w *work) outcome.Outcome {
 	var change cluster.Change
 	for _, id := range plan.Adopt {
 		r, err := w.provider.Get(ctx, cluster.Ref{Kind: cluster.VM, ID: id, Zone: w.c.Zone.ID})
-		if errors.Is(err, cluster.ErrGone) || err == nil && w.book.Knows(r) {
+		if errors.Is(err, cluster.ErrGone) || err == nil && w.book.Contains(r) {
 			continue
 		}
 		if err != nil {
@@ -287,7 +287,7 @@ func adopt(ctx context.Context, w *work) outcome.Outcome {
 		}
 		row := w.intent(cluster.VM, r.Name, r.Spec)
 		row.CallID, row.Spec.Role, row.Spec.UserData, row.Attempts = "", role, nil, 0
-		row.ProviderID, row.Identity, row.Phase, row.PresentAt, row.Origin = r.ID, r.Identity, cluster.Present, w.now, cluster.Adopted
+		row.ProviderID, row.Identity, row.Phase, row.PresentAt, row.Origin = r.ID, r.Identity, cluster.Present, w.now, cluster.OriginAdopted
 		change.Journal = append(change.Journal, row)
 		change.Nodes = append(change.Nodes, &cluster.Node{
 			ClusterID: w.c.ID, VMID: r.ID, Key: row.Key, Name: r.Name, Role: role, Ordinal: ordinal, Version: w.c.Version, Template: w.c.Template, Address: r.Address,
@@ -329,7 +329,7 @@ func removeSurplus(ctx context.Context, w *work) outcome.Outcome {
 	var change cluster.Change
 	for _, id := range plan.Remove {
 		r, err := w.provider.Get(ctx, cluster.Ref{Kind: cluster.VM, ID: id, Zone: w.c.Zone.ID})
-		if errors.Is(err, cluster.ErrGone) || err == nil && (w.book.Knows(r) || !cluster.Ours(nil, r, w.s.options.Installation, w.c)) {
+		if errors.Is(err, cluster.ErrGone) || err == nil && (w.book.Contains(r) || !cluster.Ours(nil, r, w.s.options.Installation, w.c)) {
 			continue
 		}
 		if err != nil {

@@ -19,7 +19,7 @@ const drainWait = 5 * time.Minute
 // scaleFlow adds workers, takes workers away, or replaces nodes one after the
 // other by those of another version: its input says which.
 func (s *Service) scaleFlow() workflow.Flow {
-	only := func(event cluster.Occurrence, step workflow.Step) workflow.Step {
+	only := func(event cluster.LifecycleEvent, step workflow.Step) workflow.Step {
 		return when(step, "the event is "+string(event), func(in cluster.RunInput) bool { return in.Event == event })
 	}
 	removal := bounds{cluster.NodeRemoval, 5}
@@ -91,8 +91,8 @@ func (w *work) victims(step string) ([]*cluster.Node, error) {
 
 func chooseVictims(_ context.Context, w *work) outcome.Outcome {
 	var ids []string
-	if w.in.Ask != nil {
-		ids = w.in.Ask.Victims
+	if w.in.Request != nil {
+		ids = w.in.Request.Victims
 	}
 	chosen, err := cluster.Victims(w.book.Nodes, ids, w.c.NodeCount)
 	if err != nil {
@@ -156,19 +156,19 @@ type batch struct {
 
 // orderUpgrade lists the nodes of another version, once.
 func orderUpgrade(_ context.Context, w *work) outcome.Outcome {
-	if w.in.Ask == nil {
+	if w.in.Request == nil {
 		return outcome.Fail(cluster.StateRefused.Errorf("nobody has asked for an upgrade"))
 	}
-	if err := w.s.mayUpgradeControl(w.book, w.in.Ask); err != nil { // it may have become the only one
+	if err := w.s.mayUpgradeControl(w.book, w.in.Request); err != nil { // it may have become the only one
 		return outcome.Fail(err)
 	}
-	return outcome.Fail(w.t.Set(w.s.orderOf(w.book, w.in.Ask)))
+	return outcome.Fail(w.t.Set(w.s.orderOf(w.book, w.in.Request)))
 }
 
 // orderOf lists the nodes of another version in the order of an upgrade:
 // control nodes first, for no worker may be newer than its API, and one at a
 // time; then workers, surge at a time.
-func (s *Service) orderOf(book *cluster.Record, ask *cluster.Ask) []batch {
+func (s *Service) orderOf(book *cluster.Record, ask *cluster.Request) []batch {
 	batches := []batch{}
 	for _, role := range []cluster.Role{cluster.Control, cluster.Worker} {
 		size := max(1, ask.Surge)
@@ -183,7 +183,7 @@ func (s *Service) orderOf(book *cluster.Record, ask *cluster.Ask) []batch {
 }
 
 // outdatedNodes are the living nodes of a role that an upgrade changes, oldest first.
-func (s *Service) outdatedNodes(book *cluster.Record, role cluster.Role, ask *cluster.Ask) []cluster.Node {
+func (s *Service) outdatedNodes(book *cluster.Record, role cluster.Role, ask *cluster.Request) []cluster.Node {
 	old := filter(book.Nodes, func(n cluster.Node) bool {
 		return n.Role == role && n.Removed.IsZero() && s.outdated(&n, &book.Cluster, ask)
 	})
@@ -195,20 +195,20 @@ func (s *Service) outdatedNodes(book *cluster.Record, role cluster.Role, ask *cl
 // other one that could take over what it holds. Only a VM that calls home can
 // be told to upgrade itself; a caller who gives up what the node holds has it
 // replaced instead.
-func (s *Service) inPlace(c *cluster.Cluster, ask *cluster.Ask) bool {
+func (s *Service) inPlace(c *cluster.Cluster, ask *cluster.Request) bool {
 	return c.ControlCount < 2 && !(ask.Consent && !ask.Downtime) && s.callsHome(c)
 }
 
 func (s *Service) callsHome(c *cluster.Cluster) bool {
 	p, err := s.provider(c.Provider)
-	return err == nil && p.Capabilities().CallsHome
+	return err == nil && p.Capabilities().SendsHeartbeats
 }
 
 // mayUpgradeControl refuses what a caller has to allow first: that the endpoint
 // is away (DOWNTIME_NOT_ALLOWED), or that the only control node is replaced
 // (LAST_CONTROL_NODE). Workers alone are no upgrade: they would be newer than
 // their control node.
-func (s *Service) mayUpgradeControl(book *cluster.Record, ask *cluster.Ask) error {
+func (s *Service) mayUpgradeControl(book *cluster.Record, ask *cluster.Request) error {
 	c := &book.Cluster
 	old := s.outdatedNodes(book, cluster.Control, ask)
 	switch {
@@ -226,7 +226,7 @@ func (s *Service) mayUpgradeControl(book *cluster.Record, ask *cluster.Ask) erro
 
 // outdated reports a node that an upgrade replaces, if it replaces its role. A
 // node that has called home has the version that it says itself, x.y.z or our id.
-func (s *Service) outdated(n *cluster.Node, c *cluster.Cluster, ask *cluster.Ask) bool {
+func (s *Service) outdated(n *cluster.Node, c *cluster.Cluster, ask *cluster.Request) bool {
 	return n.Template.ID != templateOf(c, ask).ID || !s.sameVersion(n.Version, ask.Version)
 }
 
@@ -242,7 +242,7 @@ func (s *Service) semantic(id string) string {
 }
 
 // templateOf is what nodes are made of after an ask; a version that names none keeps it.
-func templateOf(c *cluster.Cluster, ask *cluster.Ask) cluster.Entity {
+func templateOf(c *cluster.Cluster, ask *cluster.Request) cluster.Entity {
 	if ask != nil && ask.Template.ID != "" {
 		return ask.Template
 	}
@@ -250,7 +250,7 @@ func templateOf(c *cluster.Cluster, ask *cluster.Ask) cluster.Entity {
 }
 
 // template is what the nodes of this run are made of.
-func (w *work) template() cluster.Entity { return templateOf(w.c, w.in.Ask) }
+func (w *work) template() cluster.Entity { return templateOf(w.c, w.in.Request) }
 
 // listOf makes a loop's list of a step's output.
 func listOf(step string) func(workflow.View) ([]json.RawMessage, error) {
@@ -314,7 +314,7 @@ func upgradeNew(ctx context.Context, w *work) outcome.Outcome {
 		return outcome.Fail(err)
 	}
 	want := crewOf(w.c, b.Role)
-	want.version, want.template, want.prefix = w.in.Ask.Version, w.template(), w.sibling("new")
+	want.version, want.template, want.prefix = w.in.Request.Version, w.template(), w.sibling("new")
 	spare := len(filter(w.nodes(b.Role), func(n *cluster.Node) bool { return !strings.HasPrefix(n.Key, want.prefix) })) - want.count
 	want.count = max(0, len(b.Names)-max(0, spare))
 	return w.staff(ctx, want, vmBounds)
@@ -328,11 +328,11 @@ func upgradeInPlace(ctx context.Context, w *work) outcome.Outcome {
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	to := w.s.semantic(w.in.Ask.Version)
+	to := w.s.semantic(w.in.Request.Version)
 	nodes, limit := w.named(b.Names), w.s.options.Settings.JoinWait
 	for _, n := range nodes {
 		switch {
-		case w.s.sameVersion(n.Version, w.in.Ask.Version) && n.NotReady == "" && !n.ReadyAt.IsZero():
+		case w.s.sameVersion(n.Version, w.in.Request.Version) && n.NotReady == "" && !n.ReadyAt.IsZero():
 		case w.waited() >= limit:
 			return outcome.Fail(cluster.UpgradeIncomplete.Errorf("%s was told to upgrade itself to %s and after %s still says %s", n.Name, to, limit, cmp.Or(n.NotReady, n.Version)).
 				With("resource", n.Name))
@@ -353,12 +353,12 @@ func upgradeInPlace(ctx context.Context, w *work) outcome.Outcome {
 func verifyUpgrade(_ context.Context, w *work) outcome.Outcome {
 	var old []string
 	for _, role := range []cluster.Role{cluster.Control, cluster.Worker} {
-		for _, n := range w.s.outdatedNodes(w.book, role, w.in.Ask) {
+		for _, n := range w.s.outdatedNodes(w.book, role, w.in.Request) {
 			old = append(old, n.Name+" has "+cmp.Or(n.Version, "no version"))
 		}
 	}
 	if len(old) > 0 {
-		return outcome.Fail(cluster.UpgradeIncomplete.Errorf("not upgraded to %s: %s", w.in.Ask.Version, strings.Join(old, ", ")).With("resource", old[0]))
+		return outcome.Fail(cluster.UpgradeIncomplete.Errorf("not upgraded to %s: %s", w.in.Request.Version, strings.Join(old, ", ")).With("resource", old[0]))
 	}
 	return outcome.Done()
 }
@@ -401,10 +401,10 @@ func (s *Service) rollbackStep() workflow.Step {
 }
 
 func rollback(ctx context.Context, w *work) outcome.Outcome {
-	if w.c.Desired == cluster.WantDestroyed || w.in.Ask == nil {
+	if w.c.Desired == cluster.WantDestroyed || w.in.Request == nil {
 		return outcome.Done()
 	}
-	if before := w.in.Ask.Before; before > 0 && w.c.NodeCount != before {
+	if before := w.in.Request.PreviousCount; before > 0 && w.c.NodeCount != before {
 		err := w.amend(ctx, func(c *cluster.Cluster, _ *cluster.Details) bool {
 			c.NodeCount = before
 			return true

@@ -31,7 +31,7 @@ func (s *Service) stopFlow() workflow.Flow {
 }
 
 func drainAll(_ context.Context, w *work) outcome.Outcome {
-	if w.in.Deleting || w.in.Ask != nil && w.in.Ask.Forced {
+	if w.in.Deleting || w.in.Request != nil && w.in.Request.Forced {
 		return outcome.Done()
 	}
 	return w.drained(w.nodes(cluster.Worker), stopDrain, false)
@@ -42,11 +42,11 @@ func drainAll(_ context.Context, w *work) outcome.Outcome {
 // does not drain in time is a failure.
 func (w *work) drained(nodes []*cluster.Node, limit time.Duration, blocks bool) outcome.Outcome {
 	w.hear()
-	if !w.caps.CallsHome {
+	if !w.caps.SendsHeartbeats {
 		return outcome.Done()
 	}
 	busy := filter(nodes, func(n *cluster.Node) bool {
-		return n.NotReady == "" && !n.ReadyAt.IsZero() && w.now.Sub(n.HelloAt) < cluster.DefaultHello
+		return n.NotReady == "" && !n.ReadyAt.IsZero() && w.now.Sub(n.HeartbeatAt) < cluster.DefaultHeartbeatTimeout
 	})
 	switch {
 	case len(busy) == 0:
@@ -64,7 +64,7 @@ func stopOf(role cluster.Role) body {
 	return func(ctx context.Context, w *work) outcome.Outcome {
 		b, force := stopBounds, !w.s.options.Settings.NoForceStop
 		switch {
-		case w.in.Ask != nil && w.in.Ask.Forced:
+		case w.in.Request != nil && w.in.Request.Forced:
 			b, force = bounds{stopBounds.timeout, 0}, true
 		case w.in.Deleting:
 			b, force = bounds{cluster.ForceStopTime, 1}, true
@@ -92,7 +92,7 @@ func confirmStopped(ctx context.Context, w *work) outcome.Outcome {
 			missing = append(missing, n.Name)
 		case err != nil:
 			trouble = err
-		case r.Power != cluster.Down:
+		case r.Power != cluster.PoweredOff:
 			running = append(running, n.Name)
 		}
 	})

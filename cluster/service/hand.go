@@ -96,9 +96,9 @@ func (h *hand) jobFailed() error {
 }
 
 // close ends a row: what it stood for is gone, or never was.
-func (h *hand) close(act cluster.JournalAct, now time.Time) {
+func (h *hand) close(act cluster.JournalAction, now time.Time) {
 	h.row.Phase, h.row.GoneAt, h.row.JobID = cluster.Gone, now, ""
-	if act == cluster.NeverMade {
+	if act == cluster.MarkNeverCreated {
 		h.row.Phase = cluster.NeverCreated
 	}
 	if h.node != nil && h.node.Removed.IsZero() {

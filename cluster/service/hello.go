@@ -28,13 +28,13 @@ const (
 // hellos is what nodes said, until it is written.
 type hellos struct {
 	mu    sync.Mutex
-	heard map[int64]cluster.NodeHello // by node
-	rolls map[string]*roll            // by cluster
+	heard map[int64]cluster.NodeHeartbeat // by node
+	rolls map[string]*roll                // by cluster
 
-	news     gathered[cluster.NodeHello] // to be written at once
-	payments gatherings[*payment]        // by cluster
-	told     gatherings[heard]           // by cluster: what its run is to be told
-	read     gatherings[**roll]          // by cluster: who waits for its roll
+	news     gathered[cluster.NodeHeartbeat] // to be written at once
+	payments gatherings[*payment]            // by cluster
+	told     gatherings[heard]               // by cluster: what its run is to be told
+	read     gatherings[**roll]              // by cluster: who waits for its roll
 }
 
 // heard is a hello that was written.
@@ -191,7 +191,7 @@ func (r *roll) speaks(n *cluster.Node, h Hello, now time.Time) bool {
 	}
 	return !slices.ContainsFunc(r.book.Nodes, func(o cluster.Node) bool {
 		older := o.Role == cluster.Control && o.Removed.IsZero() && o.Ordinal < n.Ordinal
-		return older && r.stays(&o) && !o.ReadyAt.IsZero() && o.NotReady == "" && now.Sub(o.HelloAt) < cluster.DefaultHello
+		return older && r.stays(&o) && !o.ReadyAt.IsZero() && o.NotReady == "" && now.Sub(o.HeartbeatAt) < cluster.DefaultHeartbeatTimeout
 	})
 }
 
@@ -222,21 +222,21 @@ func (s *Service) learn(ctx context.Context, r *roll, n *cluster.Node, h Hello) 
 
 // hearNode keeps what a node said: at once if its readiness has changed.
 func (s *Service) hearNode(ctx context.Context, r *roll, n *cluster.Node, h Hello) error {
-	said := cluster.NodeHello{NodeID: n.ID, At: s.options.Now(), Ready: h.Ready, NotReady: h.Reason, Address: h.Address, Version: h.Version}
+	said := cluster.NodeHeartbeat{NodeID: n.ID, At: s.options.Now(), Ready: h.Ready, NotReady: h.Reason, Address: h.Address, Version: h.Version}
 	s.hellos.mu.Lock()
 	before, known := s.hellos.heard[n.ID]
 	if s.hellos.heard == nil {
-		s.hellos.heard = map[int64]cluster.NodeHello{}
+		s.hellos.heard = map[int64]cluster.NodeHeartbeat{}
 	}
 	s.hellos.heard[n.ID] = said
 	s.hellos.mu.Unlock()
-	was, at := n.NotReady, n.HelloAt
+	was, at := n.NotReady, n.HeartbeatAt
 	if known && before.At.After(at) {
-		was, at = before.Why(), before.At
+		was, at = before.NotReadyReason(), before.At
 	}
 	upgraded := r.upgrading[n.Name] != nil && said.Version == r.upgrading[n.Name].Version && n.Version != said.Version
-	same := !upgraded && !n.ReadyAt.IsZero() && was == said.Why() && said.At.Sub(at) < cluster.DefaultHello && !at.Before(r.book.Cluster.StateSince)
-	if same || n.ReadyAt.IsZero() && !said.Ready && was == said.Why() {
+	same := !upgraded && !n.ReadyAt.IsZero() && was == said.NotReadyReason() && said.At.Sub(at) < cluster.DefaultHeartbeatTimeout && !at.Before(r.book.Cluster.StateSince)
+	if same || n.ReadyAt.IsZero() && !said.Ready && was == said.NotReadyReason() {
 		return nil
 	}
 	if err := s.hellos.news.do(ctx, said, s.options.Books.Heartbeats); err != nil {
@@ -369,17 +369,17 @@ func (s *Service) writeHellos(ctx context.Context) error {
 	if len(heard) == 0 {
 		return nil
 	}
-	said := make([]cluster.NodeHello, 0, len(heard))
+	said := make([]cluster.NodeHeartbeat, 0, len(heard))
 	for _, h := range heard {
 		said = append(said, h)
 	}
-	slices.SortFunc(said, func(a, b cluster.NodeHello) int { return cmp.Compare(a.NodeID, b.NodeID) })
+	slices.SortFunc(said, func(a, b cluster.NodeHeartbeat) int { return cmp.Compare(a.NodeID, b.NodeID) })
 	err := s.options.Books.Heartbeats(ctx, said)
 	if err != nil {
 		s.hellos.mu.Lock()
 		defer s.hellos.mu.Unlock()
 		if s.hellos.heard == nil {
-			s.hellos.heard = map[int64]cluster.NodeHello{}
+			s.hellos.heard = map[int64]cluster.NodeHeartbeat{}
 		}
 		for _, h := range said {
 			if _, newer := s.hellos.heard[h.NodeID]; !newer {

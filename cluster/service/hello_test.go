@@ -43,8 +43,8 @@ func TestTokensOfNodes(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		token := tokenOf(control)
-		say := func(token, node string, role cluster.Role, uuid string) (cluster.HelloAnswer, error) {
-			return w.service.Hello(t.Context(), token, cluster.Hello{Cluster: uuid, Node: node, Role: role, Ready: true})
+		say := func(token, node string, role cluster.Role, uuid string) (cluster.HeartbeatAnswer, error) {
+			return w.service.Hello(t.Context(), token, cluster.Heartbeat{Cluster: uuid, Node: node, Role: role, Ready: true})
 		}
 		for name, c := range map[string]struct {
 			token, node string
@@ -100,7 +100,7 @@ func TestHellosAreWrittenRarely(t *testing.T) {
 			t.Errorf("%d commits in 10 quiet minutes", got)
 		}
 		for _, n := range w.book(id).Nodes {
-			if age := time.Since(n.HelloAt); age > time.Minute {
+			if age := time.Since(n.HeartbeatAt); age > time.Minute {
 				t.Errorf("the newest hello of %s in the books is %s old", n.Name, age)
 			}
 		}
@@ -140,7 +140,7 @@ func TestTheLastNodeWakesTheRun(t *testing.T) {
 
 func TestVictimsAreToldToDrain(t *testing.T) {
 	running(t, setup{sim: sim.Options{Times: slow}}, 3, func(t *testing.T, w *world, id string) {
-		job := w.ask(id, cluster.AskScale, func(c *cluster.Cluster, _ *cluster.Ask) { c.NodeCount = 2 })
+		job := w.ask(id, cluster.RequestScale, func(c *cluster.Cluster, _ *cluster.Request) { c.NodeCount = 2 })
 		w.until(id, time.Minute, cluster.Scaling)
 		for range 60 {
 			if n := w.book(id).Nodes; len(n) == 4 && n[3].NotReady == "drained" {
@@ -243,7 +243,7 @@ func TestFinding18OneControlNodeSpeaks(t *testing.T) {
 			}
 		}
 		// An upgrade replaces all three: the endpoint is never that of one that is gone.
-		w.ask(id, cluster.AskUpgrade, func(_ *cluster.Cluster, a *cluster.Ask) {
+		w.ask(id, cluster.RequestUpgrade, func(_ *cluster.Cluster, a *cluster.Request) {
 			a.Version, a.Template, a.Surge = "v2", cluster.Entity{ID: "node-2"}, 1
 		})
 		w.until(id, time.Minute, cluster.Scaling)
@@ -274,7 +274,7 @@ func TestFinding18OneControlNodeSpeaks(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Second)
-		h := cluster.Hello{Cluster: id, Node: control.Name, Role: cluster.Control, Ready: true, Identity: "another VM", Endpoint: "https://192.0.2.9:6443", CACert: "x", Config: "y"}
+		h := cluster.Heartbeat{Cluster: id, Node: control.Name, Role: cluster.Control, Ready: true, Identity: "another VM", Endpoint: "https://192.0.2.9:6443", CACert: "x", Config: "y"}
 		if _, err := w.service.Hello(t.Context(), token, h); err != nil {
 			t.Fatal(err)
 		}
@@ -309,7 +309,7 @@ func TestFinding18OneCA(t *testing.T) {
 			mu.Lock()
 			token := tokens[n.Name].Reveal()
 			mu.Unlock()
-			answer, err := w.service.Hello(t.Context(), token, cluster.Hello{Cluster: id, Node: n.Name, Role: n.Role, Reason: "WaitsForCA"})
+			answer, err := w.service.Hello(t.Context(), token, cluster.Heartbeat{Cluster: id, Node: n.Name, Role: n.Role, Reason: "WaitsForCA"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -320,7 +320,7 @@ func TestFinding18OneCA(t *testing.T) {
 				t.Errorf("%s gets %q: %v", n.Name, answer.CACert, err)
 			}
 			pairs[answer.CACert+answer.CAKey], credential = true, answer.Credential
-			answer, err = w.service.Hello(t.Context(), credential, cluster.Hello{Cluster: id, Node: n.Name, Role: n.Role, Ready: true, CACert: answer.CACert})
+			answer, err = w.service.Hello(t.Context(), credential, cluster.Heartbeat{Cluster: id, Node: n.Name, Role: n.Role, Ready: true, CACert: answer.CACert})
 			if err != nil || answer.CAKey != "" || answer.CACert != "" {
 				t.Errorf("%s has a CA and gets another: %v", n.Name, err)
 			}
@@ -334,7 +334,7 @@ func TestFinding18OneCA(t *testing.T) {
 		mu.Lock()
 		token := tokens[n.Name].Reveal()
 		mu.Unlock()
-		answer, err := w.service.Hello(t.Context(), token, cluster.Hello{Cluster: id, Node: n.Name, Role: n.Role})
+		answer, err := w.service.Hello(t.Context(), token, cluster.Heartbeat{Cluster: id, Node: n.Name, Role: n.Role})
 		d, _ := w.books.Details(t.Context(), id)
 		if err != nil || answer.CAKey != "" || answer.CACert != "" || answer.CAHash != cluster.CAHash(d.CACert) || answer.CAHash == "" {
 			t.Errorf("a worker gets %q, %v", answer.CAHash, err)

@@ -15,7 +15,7 @@ import (
 
 // mayCreate: what is created stands in the journal before, as an intent, under
 // the same name; and nothing is made for a cluster that is Destroyed.
-func (l *lab) mayCreate(w cluster.Want) {
+func (l *lab) mayCreate(w cluster.DesiredResource) {
 	b, err := l.books.Record(context.Background(), w.Tags[cluster.TagCluster])
 	if err != nil {
 		l.say("%s %s is created for a cluster that nobody knows", w.Kind, w.Name)
@@ -42,7 +42,7 @@ func (l *lab) arrived(label string) {
 		if r.Tags[cluster.TagInstallation] != installation {
 			continue
 		}
-		if b, err := l.books.Record(context.Background(), uuid); err != nil || !b.Knows(r) {
+		if b, err := l.books.Record(context.Background(), uuid); err != nil || !b.Contains(r) {
 			l.say("%s came late: %s %s is not in the books\n%s", label, r.Kind, r.Name, l.story(uuid))
 		}
 	}
@@ -68,11 +68,11 @@ func (l *lab) mayAct(ref cluster.Ref, a cluster.Action) {
 	switch {
 	case i < 0:
 		l.say("%s of %s %s without an open row", a, ref.Kind, r.Name)
-	case a == cluster.Destroy && b.Journal[i].Origin == cluster.Given:
+	case a == cluster.Destroy && b.Journal[i].Origin == cluster.OriginGiven:
 		l.say("%s %s was given, and is destroyed", ref.Kind, r.Name)
 	case a == cluster.Destroy && b.Journal[i].Phase != cluster.Closing && b.Journal[i].Phase != cluster.Leaked:
 		l.say("%s %s is destroyed while its row is %s", ref.Kind, r.Name, b.Journal[i].Phase)
-	case b.Cluster.State == cluster.Destroyed && (a != cluster.Destroy || b.Journal[i].Origin != cluster.Adopted):
+	case b.Cluster.State == cluster.Destroyed && (a != cluster.Destroy || b.Journal[i].Origin != cluster.OriginAdopted):
 		l.say("%s of %s %s after its cluster was Destroyed", a, ref.Kind, r.Name)
 	}
 }
@@ -105,8 +105,8 @@ func (l *lab) restless(b *cluster.Record, may []machine.State) string {
 	switch {
 	case len(jobs) > 0:
 		return fmt.Sprintf("job %s is open", jobs[0].ID)
-	case c.Ask != nil:
-		return fmt.Sprintf("%s was asked and not done", c.Ask.Kind)
+	case c.Request != nil:
+		return fmt.Sprintf("%s was asked and not done", c.Request.Kind)
 	case cluster.Transient(c.State) || c.State == cluster.Created || c.Position.Ending != nil:
 		return "it is " + string(c.State)
 	case (c.State == cluster.Alert || c.State == cluster.Expunge) && (!old || !slices.Contains(may, c.State)):
@@ -185,7 +185,7 @@ func (l *lab) check() {
 		l.t.Fatal(err)
 	}
 	for _, r := range runs {
-		uuid, _ := cluster.OfSubject(r.Subject)
+		uuid, _ := cluster.FromSubject(r.Subject)
 		if b := clusters[uuid]; b != nil && !cluster.Transient(b.Cluster.State) {
 			l.say("run %s of %s is %s though all rest\n%s", r.ID, r.Flow, r.Phase, l.story(uuid))
 		}
@@ -234,7 +234,7 @@ func (l *lab) checkCluster(b *cluster.Record) {
 	kinds := map[cluster.Kind]int{}
 	for _, r := range l.cloud.All() {
 		known := slices.ContainsFunc(b.Journal, func(row cluster.JournalRow) bool {
-			return row.Kind == r.Kind && row.ProviderID == r.ID && row.Phase.Open() && row.Origin != cluster.Given
+			return row.Kind == r.Kind && row.ProviderID == r.ID && row.Phase.Open() && row.Origin != cluster.OriginGiven
 		})
 		if (known || r.Tags[cluster.TagCluster] == c.UUID) && !theirs(l.cloud, r) {
 			things[r.ID] = r
@@ -254,7 +254,7 @@ func (l *lab) checkCluster(b *cluster.Record) {
 			bad("%d things are left", len(things))
 		}
 		for _, r := range b.Journal {
-			if r.Phase.Open() && r.Origin != cluster.Given {
+			if r.Phase.Open() && r.Origin != cluster.OriginGiven {
 				bad("row %s %s is %s", r.Kind, r.Name, r.Phase)
 			}
 		}
@@ -270,7 +270,7 @@ func (l *lab) checkCluster(b *cluster.Record) {
 func (l *lab) checkWhole(b *cluster.Record, things map[string]cluster.Resource, kinds map[cluster.Kind]int, bad func(string, ...any)) {
 	c := &b.Cluster
 	count := map[cluster.Role]int{}
-	power := map[machine.State]cluster.Power{cluster.Running: cluster.Up, cluster.Stopped: cluster.Down}[c.State]
+	power := map[machine.State]cluster.Power{cluster.Running: cluster.PoweredOn, cluster.Stopped: cluster.PoweredOff}[c.State]
 	for _, n := range b.Nodes {
 		count[n.Role]++
 		if vm, there := things[n.VMID]; !there || vm.Power != power || vm.Name != n.Name {
@@ -282,7 +282,7 @@ func (l *lab) checkWhole(b *cluster.Record, things map[string]cluster.Resource, 
 	}
 	leads := kinds[cluster.Forward] + kinds[cluster.Balancer]
 	network := kinds[cluster.Network] + len(slices.DeleteFunc(slices.Clone(b.Journal), func(r cluster.JournalRow) bool {
-		return r.Kind != cluster.Network || r.Origin != cluster.Given || !r.Phase.Open()
+		return r.Kind != cluster.Network || r.Origin != cluster.OriginGiven || !r.Phase.Open()
 	}))
 	if kinds[cluster.VM] != len(b.Nodes) || kinds[cluster.Firewall] != 1 || leads != 1 || network != 1 {
 		bad("it has %v", kinds)

@@ -21,11 +21,11 @@ var decides = map[machine.State][]string{
 var outcomes = map[cluster.JobStatus]string{cluster.JobOpen: "open", cluster.JobDone: "done", cluster.JobFailed: "failed"}
 
 // kindOf is the kind of the jobs that an Ask stands for.
-func kindOf(a *cluster.Ask) string { return string(a.Kind) }
+func kindOf(a *cluster.Request) string { return string(a.Kind) }
 
 // decided gives the jobs of a cluster that a transition ends, ended, and takes
 // its Ask away with them. c is the cluster after the transition.
-func (s *Service) decided(ctx context.Context, c *cluster.Cluster, from machine.State, event cluster.Occurrence, reason cluster.Reason) ([]*cluster.Job, error) {
+func (s *Service) decided(ctx context.Context, c *cluster.Cluster, from machine.State, event cluster.LifecycleEvent, reason cluster.Reason) ([]*cluster.Job, error) {
 	if !mayEnd(c, from) {
 		return nil, nil
 	}
@@ -45,9 +45,9 @@ func (s *Service) decided(ctx context.Context, c *cluster.Cluster, from machine.
 		}
 		ended = append(ended, &job)
 	}
-	if c.Ask != nil {
-		if status, _ := verdictOn(kindOf(c.Ask), c, from, event, reason); status != cluster.JobOpen {
-			c.Ask = nil
+	if c.Request != nil {
+		if status, _ := verdictOn(kindOf(c.Request), c, from, event, reason); status != cluster.JobOpen {
+			c.Request = nil
 		}
 	}
 	return ended, nil
@@ -59,7 +59,7 @@ func mayEnd(c *cluster.Cluster, from machine.State) bool {
 }
 
 // verdictOn says how a transition ends a job of a kind; JobOpen: not at all.
-func verdictOn(kind string, c *cluster.Cluster, from machine.State, event cluster.Occurrence, reason cluster.Reason) (cluster.JobStatus, cluster.Reason) {
+func verdictOn(kind string, c *cluster.Cluster, from machine.State, event cluster.LifecycleEvent, reason cluster.Reason) (cluster.JobStatus, cluster.Reason) {
 	overtaken := cluster.Reason{Code: RunOvertaken.Code, Text: "the cluster is being deleted"}
 	switch {
 	case c.State == cluster.Destroyed:
@@ -86,7 +86,7 @@ func (s *Service) openJobs(ctx context.Context, uuid string) ([]cluster.Job, err
 
 // noteRun tells the job of a cluster's Ask which run carries it out.
 func (s *Service) noteRun(ctx context.Context, c *cluster.Cluster, change *cluster.Change) error {
-	if c.Ask == nil || c.RunID == "" {
+	if c.Request == nil || c.RunID == "" {
 		return nil
 	}
 	open, err := s.openJobs(ctx, c.UUID)
@@ -94,7 +94,7 @@ func (s *Service) noteRun(ctx context.Context, c *cluster.Cluster, change *clust
 		return err
 	}
 	for _, job := range open {
-		if job.ID == c.Ask.Job && job.RunID == "" {
+		if job.ID == c.Request.Job && job.RunID == "" {
 			job.RunID = c.RunID
 			change.Jobs = append(change.Jobs, &job)
 		}

@@ -26,7 +26,7 @@ type hand struct {
 	unmake bool
 	within bounds
 
-	send  cluster.JournalAct // the call to make once the row is saved; empty: none
+	send  cluster.JournalAction // the call to make once the row is saved; empty: none
 	seen  cluster.Lookup
 	fails error // the row will not get further within this run
 	done  bool
@@ -48,7 +48,7 @@ func (w *work) hold(row *cluster.JournalRow, unmake bool, b bounds) *hand {
 			h.node = n
 		}
 	}
-	if row.RunID != w.t.RunID() && row.Phase.Open() && row.Origin != cluster.Given && (unmake || row.Phase != cluster.Present) {
+	if row.RunID != w.t.RunID() && row.Phase.Open() && row.Origin != cluster.OriginGiven && (unmake || row.Phase != cluster.Present) {
 		row.RunID, row.Step, row.LastCode, row.LastError, row.NextAt, h.dirty = w.t.RunID(), w.t.Step(), "", "", time.Time{}, true
 		if !unmake {
 			row.Attempt, row.Attempts = 1, 0
@@ -194,20 +194,20 @@ func (w *work) consider(ctx context.Context, h *hand) {
 	}
 	for asked := false; h.open() && !h.rests && h.send == ""; {
 		switch act := h.decide(w); act {
-		case cluster.LookFirst, cluster.FollowJob:
+		case cluster.LookUpFirst, cluster.FollowJob:
 			if asked {
 				h.wait(w)
 				return
 			}
 			h.seen, asked = w.ask(ctx, h), true
-		case cluster.TakeIDs:
+		case cluster.StoreIDs:
 			if h.take(*h.seen.Found); h.row.ProviderID == "" {
 				h.wait(w)
 			}
 			if h.row.Phase == cluster.Intent {
 				h.row.Phase, h.dirty = cluster.Accepted, true
 			}
-		case cluster.MarkClose:
+		case cluster.MarkClosing:
 			h.row.Phase, h.row.ClosingAt, h.row.Attempts, h.dirty = cluster.Closing, w.now, 0, true
 		case cluster.SendCreate:
 			h.again(w)
@@ -215,12 +215,12 @@ func (w *work) consider(ctx context.Context, h *hand) {
 			h.destroy(w)
 		case cluster.Confirm:
 			h.confirm(w)
-		case cluster.MarkGone, cluster.NeverMade, cluster.Lost:
+		case cluster.MarkGone, cluster.MarkNeverCreated, cluster.Lost:
 			h.close(act, w.now)
-		case cluster.LeaveIt:
+		case cluster.MarkGiven:
 			h.row.LeaveToNetwork(w.now)
 			h.done, h.dirty = true, true
-		case cluster.Nothing:
+		case cluster.NoAction:
 			h.done = true
 		default:
 			h.wait(w)
@@ -228,12 +228,12 @@ func (w *work) consider(ctx context.Context, h *hand) {
 	}
 }
 
-func (h *hand) decide(w *work) cluster.JournalAct {
+func (h *hand) decide(w *work) cluster.JournalAction {
 	settle := w.s.options.Settings.Settle
 	if h.unmake {
-		return cluster.DecideUnmake(h.row, h.seen, w.now, settle)
+		return cluster.DecideDelete(h.row, h.seen, w.now, settle)
 	}
-	return cluster.DecideMake(h.row, h.seen, w.now, settle, true)
+	return cluster.DecideCreate(h.row, h.seen, w.now, settle, true)
 }
 
 // ask looks at the job of a row, and then at the thing itself.
@@ -286,10 +286,10 @@ func (w *work) ref(row *cluster.JournalRow) cluster.Ref {
 }
 
 // want is what a row stands for, as it is sent.
-func (w *work) want(row *cluster.JournalRow, userData []byte) cluster.Want {
+func (w *work) want(row *cluster.JournalRow, userData []byte) cluster.DesiredResource {
 	spec := row.Spec
 	spec.UserData = userData
-	return cluster.Want{
+	return cluster.DesiredResource{
 		Kind: row.Kind, Name: row.Name, Key: row.Key, CallID: row.CallID, Owner: w.c.Owner, Spec: spec,
 		Tags: map[string]string{cluster.TagInstallation: w.s.options.Installation, cluster.TagCluster: w.c.UUID, cluster.TagKey: row.Key},
 	}
@@ -299,7 +299,7 @@ func (w *work) want(row *cluster.JournalRow, userData []byte) cluster.Want {
 func (w *work) intent(kind cluster.Kind, name string, spec cluster.Spec) *cluster.JournalRow {
 	return &cluster.JournalRow{
 		ClusterID: w.c.ID, Kind: kind, Name: name, Key: w.t.Key() + "/" + name, RunID: w.t.RunID(), Step: w.t.Step(),
-		Attempt: 1, Attempts: 1, CallID: control.NewUID(), Phase: cluster.Intent, Origin: cluster.Made, Spec: spec, IntentAt: w.now,
+		Attempt: 1, Attempts: 1, CallID: control.NewUID(), Phase: cluster.Intent, Origin: cluster.OriginCreated, Spec: spec, IntentAt: w.now,
 	}
 }
 
@@ -319,7 +319,7 @@ func (h *hand) destroy(w *work) {
 	case r != nil && !cluster.Ours(row, *r, w.s.options.Installation, w.c):
 		h.note(cluster.ProviderRefused.Errorf("%s is not proven to be ours: it is left alone", r.ID))
 		h.fails = failureOf(row)
-	case r != nil && (r.Power == cluster.GoingDown || r.Power == cluster.Vanished) && row.NextAt.IsZero() && w.waited() > 0:
+	case r != nil && (r.Power == cluster.PoweringOff || r.Power == cluster.PowerGone) && row.NextAt.IsZero() && w.waited() > 0:
 		h.wait(w)
 	default:
 		h.send = cluster.SendDelete
@@ -331,13 +331,13 @@ func (h *hand) confirm(w *work) {
 	r := h.seen.Found
 	h.take(*r)
 	switch {
-	case h.row.Kind != cluster.VM || r.Power == cluster.Up:
+	case h.row.Kind != cluster.VM || r.Power == cluster.PoweredOn:
 		h.row.Phase, h.row.PresentAt, h.row.JobID, h.row.LastCode, h.row.LastError = cluster.Present, w.now, "", "", ""
 		h.row.NextAt, h.dirty, h.done = time.Time{}, true, true
 		if r.SourceNAT { // clouds make the first address of a network its source NAT
 			h.row.LeaveToNetwork(w.now)
 		}
-	case r.Power == cluster.Broken:
+	case r.Power == cluster.PowerBroken:
 		if h.row.LastCode == "" {
 			h.note(cluster.NodeMissing.Errorf("it is %s at the provider", r.State))
 		}
@@ -345,7 +345,7 @@ func (h *hand) confirm(w *work) {
 		if h.node != nil {
 			h.node.Removed = w.now
 		}
-	case r.Power == cluster.Down:
+	case r.Power == cluster.PoweredOff:
 		h.send = startIt
 	default:
 		h.wait(w)
@@ -353,7 +353,7 @@ func (h *hand) confirm(w *work) {
 }
 
 // startIt is the call for a VM that was made and does not run.
-const startIt cluster.JournalAct = "start"
+const startIt cluster.JournalAction = "start"
 
 // call makes the calls of hands, and takes their answers into the rows.
 func (w *work) call(ctx context.Context, hands []*hand) error {

@@ -56,10 +56,10 @@ func inLab(t *testing.T, s setup, play func(l *lab)) (wrong []string) {
 
 func newLab(t *testing.T, s setup) *lab {
 	l := &lab{t: t, books: cluster.NewMemory(), runs: workflow.NewMemory(), locks: &lock.Memory{}, heard: map[string]bool{}, loud: !s.silent}
-	cloud, end := s.cloud(t, func(ctx context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error) {
+	cloud, end := s.cloud(t, func(ctx context.Context, token string, h cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
 		p := l.living()
 		if p == nil {
-			return cluster.HelloAnswer{}, cluster.ProviderUnreachable.Errorf("connection refused")
+			return cluster.HeartbeatAnswer{}, cluster.ProviderUnreachable.Errorf("connection refused")
 		}
 		return l.patient(ctx, p, token, h)
 	})
@@ -73,9 +73,9 @@ func newLab(t *testing.T, s setup) *lab {
 }
 
 // patient is a node's call home, which it gives up after a while.
-func (l *lab) patient(ctx context.Context, p *life, token string, h cluster.Hello) (cluster.HelloAnswer, error) {
+func (l *lab) patient(ctx context.Context, p *life, token string, h cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
 	type reply struct {
-		answer cluster.HelloAnswer
+		answer cluster.HeartbeatAnswer
 		err    error
 	}
 	done := make(chan reply, 1)
@@ -87,7 +87,7 @@ func (l *lab) patient(ctx context.Context, p *life, token string, h cluster.Hell
 	case r := <-done:
 		return r.answer, r.err
 	case <-time.After(10 * time.Second):
-		return cluster.HelloAnswer{}, cluster.ProviderUnreachable.Errorf("timeout")
+		return cluster.HeartbeatAnswer{}, cluster.ProviderUnreachable.Errorf("timeout")
 	}
 }
 

@@ -24,7 +24,7 @@ func (l land) enter(c *cluster.Cluster) {
 // landInBooks finds where a provider has clusters.
 func (s *Service) landInBooks(ctx context.Context, provider string) (land, error) {
 	found := land{}
-	err := s.options.Books.Scan(ctx, cluster.ScanQuery{Provider: provider, Bare: true}, func(b *cluster.Record) error {
+	err := s.options.Books.Scan(ctx, cluster.ScanQuery{Provider: provider, ClustersOnly: true}, func(b *cluster.Record) error {
 		found.enter(&b.Cluster)
 		return nil
 	})

@@ -40,7 +40,7 @@ func TestTwoHundredClustersAtOnce(t *testing.T) {
 			if c.State != cluster.Running {
 				l.say("%s is %s\n%s", c.Name, c.State, l.story(c.UUID))
 			}
-			asked.Go(func() { l.must(c.UUID, service.ChangeRequest{Kind: cluster.AskDelete}) })
+			asked.Go(func() { l.must(c.UUID, service.ChangeRequest{Kind: cluster.RequestDelete}) })
 		}
 		asked.Wait()
 		l.settle(2 * time.Hour)

@@ -66,11 +66,11 @@ func nameOf(c *cluster.Change) string {
 	return " " + strings.Join(slices.Compact(parts), ", ")
 }
 
-func (d *diary) Heartbeats(ctx context.Context, h []cluster.NodeHello) error {
+func (d *diary) Heartbeats(ctx context.Context, h []cluster.NodeHeartbeat) error {
 	return d.p.write("hellos", func() error { return d.Memory.Heartbeats(ctx, h) })
 }
 
-func (d *diary) Prune(ctx context.Context, now time.Time, keep cluster.Keep) (n int, err error) {
+func (d *diary) Prune(ctx context.Context, now time.Time, keep cluster.Retention) (n int, err error) {
 	err = d.p.write("prune", func() error { n, err = d.Memory.Prune(ctx, now, keep); return err })
 	return n, err
 }
@@ -194,7 +194,7 @@ func (l line) Catalog(ctx context.Context, o cluster.Owner, k cluster.Kind) ([]c
 	return ask(ctx, l.p, "catalog "+string(k), false, func(ctx context.Context) ([]cluster.Entry, error) { return l.Client.Catalog(ctx, o, k) })
 }
 
-func (l line) Create(ctx context.Context, w cluster.Want) (cluster.Call, error) {
+func (l line) Create(ctx context.Context, w cluster.DesiredResource) (cluster.Call, error) {
 	l.p.lab.mayCreate(w)
 	return ask(ctx, l.p, "create "+string(w.Kind), true, func(ctx context.Context) (cluster.Call, error) { return l.Client.Create(ctx, w) })
 }
@@ -212,7 +212,7 @@ func (l line) Get(ctx context.Context, r cluster.Ref) (cluster.Resource, error) 
 	return ask(ctx, l.p, "get "+string(r.Kind), false, func(ctx context.Context) (cluster.Resource, error) { return l.Client.Get(ctx, r) })
 }
 
-func (l line) Find(ctx context.Context, w cluster.Want) (cluster.Resource, error) {
+func (l line) Find(ctx context.Context, w cluster.DesiredResource) (cluster.Resource, error) {
 	return ask(ctx, l.p, "find "+string(w.Kind), false, func(ctx context.Context) (cluster.Resource, error) { return l.Client.Find(ctx, w) })
 }
 

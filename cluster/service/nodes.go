@@ -100,8 +100,8 @@ const bootGrace = 5 * time.Minute
 // lastHellos waits for nodes of this run that have not paid with their token,
 // unless they are going to be deleted anyway.
 func (w *work) lastHellos(ctx context.Context) outcome.Outcome {
-	doomed := w.c.Desired == cluster.WantDestroyed || w.in.First && w.c.OnFailure != cluster.KeepHalf || w.in.Event == cluster.OnScaleUp && w.s.options.Settings.RollbackScale
-	if doomed || !w.caps.CallsHome {
+	doomed := w.c.Desired == cluster.WantDestroyed || w.in.First && w.c.OnFailure != cluster.KeepPartial || w.in.Event == cluster.OnScaleUp && w.s.options.Settings.RollbackScale
+	if doomed || !w.caps.SendsHeartbeats {
 		return outcome.Done()
 	}
 	w.hear()
@@ -122,7 +122,7 @@ func (w *work) lastHellos(ctx context.Context) outcome.Outcome {
 // stranded are the nodes that can never call home: they have no credential,
 // and the join token they were made with is no longer valid.
 func (w *work) stranded(ctx context.Context) ([]*cluster.Node, error) {
-	if !w.caps.CallsHome {
+	if !w.caps.SendsHeartbeats {
 		return nil, nil
 	}
 	d, err := w.s.options.Books.Details(ctx, w.c.UUID)
@@ -131,7 +131,7 @@ func (w *work) stranded(ctx context.Context) ([]*cluster.Node, error) {
 	}
 	return filter(w.nodes(""), func(n *cluster.Node) bool {
 		row := w.row(n.Key)
-		return n.ReadyAt.IsZero() && d.Credentials[n.Name] == "" && row != nil && row.Phase == cluster.Present && row.Origin == cluster.Made
+		return n.ReadyAt.IsZero() && d.Credentials[n.Name] == "" && row != nil && row.Phase == cluster.Present && row.Origin == cluster.OriginCreated
 	}), nil
 }
 
@@ -231,7 +231,7 @@ func tryOf(journal []cluster.JournalRow, run string, want crew, more []*hand) (t
 
 // givenUp reports a VM that was lost or useless before it was present.
 func givenUp(row *cluster.JournalRow) bool {
-	return row.PresentAt.IsZero() && row.Origin == cluster.Made && (row.Phase == cluster.Gone || row.Phase == cluster.Closing || row.Phase == cluster.Leaked)
+	return row.PresentAt.IsZero() && row.Origin == cluster.OriginCreated && (row.Phase == cluster.Gone || row.Phase == cluster.Closing || row.Phase == cluster.Leaked)
 }
 
 // failureOf is why a role will not reach its number in this run; nil as long as it may.
@@ -313,7 +313,7 @@ func (w *work) bury(ctx context.Context, role cluster.Role) error {
 func (w *work) remove(ctx context.Context, rows []*cluster.JournalRow, timeout time.Duration) (open []*hand, failure, err error) {
 	var hands []*hand
 	for _, row := range rows {
-		if row != nil && row.Phase.Open() && row.Origin != cluster.Given {
+		if row != nil && row.Phase.Open() && row.Origin != cluster.OriginGiven {
 			hands = append(hands, w.hold(row, true, bounds{timeout, 0}))
 		}
 	}

@@ -15,27 +15,27 @@ func (s *Service) observe(ctx context.Context, book *cluster.Record) (cluster.Ob
 	if err != nil {
 		return cluster.Observed{}, err
 	}
-	seen := cluster.Observed{At: s.options.Now(), CallsHome: provider.Capabilities().CallsHome, Listed: map[cluster.Kind]bool{}, Proven: map[string]bool{}}
+	seen := cluster.Observed{At: s.options.Now(), SendsHeartbeats: provider.Capabilities().SendsHeartbeats, Listed: map[cluster.Kind]bool{}, Proven: map[string]bool{}}
 	for _, kind := range provider.Capabilities().Kinds {
 		items, err := all(ctx, provider, cluster.Filter{Kind: kind, Zone: c.Zone.ID, Cluster: c.UUID})
 		if err != nil {
-			seen.Trouble = err
+			seen.Err = err
 			return seen, ctx.Err()
 		}
 		seen.Listed[kind] = true
 		seen.Resources = append(seen.Resources, items...)
 	}
-	if seen.Around = c.Network.ID == ""; !seen.Around {
+	if seen.ForeignComplete = c.Network.ID == ""; !seen.ForeignComplete {
 		neighbours, err := all(ctx, provider, cluster.Filter{Kind: cluster.VM, Zone: c.Zone.ID, Network: c.Network.ID})
-		seen.Around = err == nil
+		seen.ForeignComplete = err == nil
 		for _, r := range neighbours {
 			if r.Tags[cluster.TagInstallation] != s.options.Installation || r.Tags[cluster.TagCluster] != c.UUID {
-				seen.Meet(book, r)
+				seen.AddFromNetwork(book, r)
 			}
 		}
 	}
 	s.readSuspects(ctx, provider, book, &seen)
-	if c.State == cluster.Running && c.Endpoint != "" && seen.Trouble == nil {
+	if c.State == cluster.Running && c.Endpoint != "" && seen.Err == nil {
 		seen.Endpoint = s.probe(ctx, c)
 	}
 	return seen, ctx.Err()
@@ -50,7 +50,7 @@ func (s *Service) readSuspects(ctx context.Context, provider cluster.Provider, b
 		case errors.Is(err, cluster.ErrGone):
 			seen.Proven[ref.ID] = true
 		case err != nil:
-			seen.Trouble = err
+			seen.Err = err
 			return
 		default:
 			seen.Put(r)

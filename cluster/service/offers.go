@@ -27,7 +27,7 @@ func Offers(c *cluster.Cluster, who cluster.Caller) []Offer {
 		}
 		all = append(all, o)
 	}
-	for _, kind := range []cluster.AskKind{cluster.AskStart, cluster.AskStop, cluster.AskScale, cluster.AskUpgrade, cluster.AskRecover, cluster.AskDelete} {
+	for _, kind := range []cluster.RequestKind{cluster.RequestStart, cluster.RequestStop, cluster.RequestScale, cluster.RequestUpgrade, cluster.RequestRecover, cluster.RequestDelete} {
 		v, err := admit(c, kind)
 		offer(string(kind), v, err)
 	}

@@ -21,7 +21,7 @@ func TestOffersAreWhatRequestsMeet(t *testing.T) {
 					}
 					continue
 				}
-				v, err := admit(c, cluster.AskKind(o.Verb))
+				v, err := admit(c, cluster.RequestKind(o.Verb))
 				if o.Offers != (err == nil) || o.Idle != (err == nil && v != changes) {
 					t.Errorf("%s %s is offered as %+v and admitted as %v, %v", state, o.Verb, o, v, err)
 				}

@@ -36,7 +36,7 @@ func (s *Service) Create(ctx context.Context, who cluster.Caller, r CreateReques
 	}
 	job := s.job(who, c, r.JobID, r.Command, "create", digest)
 	job.Owner, job.Password = c.Owner, details.Password
-	c.Ask = &cluster.Ask{Kind: cluster.AskStart, Job: job.ID}
+	c.Request = &cluster.Request{Kind: cluster.RequestStart, Job: job.ID}
 	event := s.event(c, who, "cluster", "Create")
 	event.Job = job.ID
 	if err := s.commit(ctx, &cluster.Change{Cluster: c, Details: details, Jobs: []*cluster.Job{job}, Events: []*cluster.Event{event}}); err != nil {
@@ -81,7 +81,7 @@ func (s *Service) changeOnce(ctx context.Context, who cluster.Caller, uuid strin
 	if err != nil {
 		return nil, nil, err
 	}
-	if r.Kind == cluster.AskScale && r.Size > 0 {
+	if r.Kind == cluster.RequestScale && r.Size > 0 {
 		if err := s.fits(ctx, book, was); err != nil {
 			return nil, nil, err
 		}
@@ -122,7 +122,7 @@ func (s *Service) decide(ctx context.Context, who cluster.Caller, book *cluster.
 	job := s.job(who, c, r.JobID, r.Command, string(r.Kind), digest)
 	event := s.event(c, who, "cluster", string(r.Kind))
 	event.Job = job.ID
-	change := &cluster.Change{Book: c.ID, Jobs: []*cluster.Job{job}, Events: []*cluster.Event{event}}
+	change := &cluster.Change{ClusterID: c.ID, Jobs: []*cluster.Job{job}, Events: []*cluster.Event{event}}
 	if v == changes {
 		if v, err = s.want(ctx, who, book, r, job.ID); err != nil {
 			return nil, err
@@ -131,7 +131,7 @@ func (s *Service) decide(ctx context.Context, who cluster.Caller, book *cluster.
 	switch v {
 	case already:
 		job.Status, job.Completed = cluster.JobDone, s.options.Now()
-		if r.Kind == cluster.AskScale { // only settings were written
+		if r.Kind == cluster.RequestScale { // only settings were written
 			change.Cluster = c
 		}
 	case joins:
@@ -141,7 +141,7 @@ func (s *Service) decide(ctx context.Context, who cluster.Caller, book *cluster.
 	default:
 		change.Cluster = c
 	}
-	if r.Kind == cluster.AskDelete && v == changes {
+	if r.Kind == cluster.RequestDelete && v == changes {
 		overtaken, err := s.overtaken(ctx, c)
 		if err != nil {
 			return nil, err
@@ -155,20 +155,20 @@ func (s *Service) decide(ctx context.Context, who cluster.Caller, book *cluster.
 // want writes what a request asks for into the cluster.
 func (s *Service) want(ctx context.Context, who cluster.Caller, book *cluster.Record, r ChangeRequest, job string) (verdict, error) {
 	c := &book.Cluster
-	ask := &cluster.Ask{Kind: r.Kind, Job: job, Forced: r.Forced, Consent: r.Consent, Downtime: r.Downtime}
+	ask := &cluster.Request{Kind: r.Kind, Job: job, Forced: r.Forced, Consent: r.Consent, Downtime: r.Downtime}
 	switch r.Kind {
-	case cluster.AskStart:
+	case cluster.RequestStart:
 		c.Desired = cluster.WantRunning
-	case cluster.AskStop:
+	case cluster.RequestStop:
 		c.Desired = cluster.WantStopped
-	case cluster.AskDelete:
+	case cluster.RequestDelete:
 		c.Desired = cluster.WantDestroyed
-	case cluster.AskRecover:
+	case cluster.RequestRecover:
 		c.Desired = cluster.WantRunning
 		if ask.Recovery = r.Recovery; ask.Recovery == nil {
 			ask.Recovery = cluster.Recovery{cluster.Restart, cluster.Replace}
 		}
-	case cluster.AskUpgrade:
+	case cluster.RequestUpgrade:
 		if err := s.wantVersion(c, r, ask); err != nil {
 			return refused, err
 		}
@@ -176,7 +176,7 @@ func (s *Service) want(ctx context.Context, who cluster.Caller, book *cluster.Re
 			return refused, err
 		}
 		c.Desired = cluster.WantRunning
-	case cluster.AskScale:
+	case cluster.RequestScale:
 		only, err := s.wantSize(book, r, ask)
 		if err != nil || only {
 			return already, err
@@ -185,12 +185,12 @@ func (s *Service) want(ctx context.Context, who cluster.Caller, book *cluster.Re
 	default:
 		return refused, cluster.ClusterInvalid.Errorf("unknown change %q", r.Kind)
 	}
-	c.Ask = ask
+	c.Request = ask
 	return changes, nil
 }
 
 // wantSize writes size, victims or autoscaling. only: there is nothing to run.
-func (s *Service) wantSize(book *cluster.Record, r ChangeRequest, ask *cluster.Ask) (only bool, err error) {
+func (s *Service) wantSize(book *cluster.Record, r ChangeRequest, ask *cluster.Request) (only bool, err error) {
 	c := &book.Cluster
 	limit := s.options.Settings.MaxWorkers
 	if err := cluster.ValidateScale(cluster.ScaleFacts{
@@ -202,7 +202,7 @@ func (s *Service) wantSize(book *cluster.Record, r ChangeRequest, ask *cluster.A
 		c.Autoscale = *r.Autoscale
 		return true, nil
 	}
-	ask.Before = c.NodeCount
+	ask.PreviousCount = c.NodeCount
 	if len(r.NodeIDs) > 0 {
 		victims, err := cluster.Victims(book.Nodes, r.NodeIDs, 0)
 		if err != nil {
@@ -213,7 +213,7 @@ func (s *Service) wantSize(book *cluster.Record, r ChangeRequest, ask *cluster.A
 		return false, nil
 	}
 	c.NodeCount = r.Size
-	return r.Size == ask.Before && c.State == cluster.Running && len(livingWorkers(book.Nodes)) == r.Size, nil
+	return r.Size == ask.PreviousCount && c.State == cluster.Running && len(livingWorkers(book.Nodes)) == r.Size, nil
 }
 
 func livingWorkers(nodes []cluster.Node) []cluster.Node {
@@ -221,7 +221,7 @@ func livingWorkers(nodes []cluster.Node) []cluster.Node {
 }
 
 // wantVersion writes the version to upgrade to.
-func (s *Service) wantVersion(c *cluster.Cluster, r ChangeRequest, ask *cluster.Ask) error {
+func (s *Service) wantVersion(c *cluster.Cluster, r ChangeRequest, ask *cluster.Request) error {
 	to, err := s.version(r.Version)
 	if err != nil {
 		return err
@@ -298,13 +298,13 @@ func (s *Service) decidePatch(ctx context.Context, who cluster.Caller, book *clu
 		if r.Size != nil {
 			size = *r.Size
 		}
-		scale, err := s.decide(ctx, who, book, ChangeRequest{Kind: cluster.AskScale, Size: size, Revision: r.Revision}, digestOf("patch", c.UUID, r))
+		scale, err := s.decide(ctx, who, book, ChangeRequest{Kind: cluster.RequestScale, Size: size, Revision: r.Revision}, digestOf("patch", c.UUID, r))
 		if err != nil {
 			return nil, err
 		}
 		if job := scale.Jobs[0]; rules && job.Status == cluster.JobDone { // the same size: the run corrects the rules
 			job.Status, job.Completed = cluster.JobOpen, time.Time{}
-			c.Ask = &cluster.Ask{Kind: cluster.AskScale, Job: job.ID, Before: c.NodeCount}
+			c.Request = &cluster.Request{Kind: cluster.RequestScale, Job: job.ID, PreviousCount: c.NodeCount}
 		}
 		change.Jobs, change.Events = scale.Jobs, append(change.Events, scale.Events...)
 	}
@@ -402,7 +402,7 @@ func (s *Service) decideForget(ctx context.Context, book *cluster.Record, confir
 	now := s.options.Now()
 	for i := range book.Journal {
 		row := &book.Journal[i]
-		if !row.Phase.Open() || row.Origin == cluster.Given {
+		if !row.Phase.Open() || row.Origin == cluster.OriginGiven {
 			continue
 		}
 		_, err := provider.Get(ctx, cluster.Ref{Kind: row.Kind, ID: row.ProviderID, Name: row.Name, Zone: c.Zone.ID, Identity: row.Identity})
@@ -424,7 +424,7 @@ func (s *Service) overtaken(ctx context.Context, c *cluster.Cluster) ([]*cluster
 	}
 	var ended []*cluster.Job
 	for _, job := range open {
-		if job.Kind == string(cluster.AskDelete) {
+		if job.Kind == string(cluster.RequestDelete) {
 			continue
 		}
 		job.Status, job.Code, job.Text = cluster.JobFailed, RunOvertaken.Code, "the cluster is being deleted"

@@ -89,7 +89,7 @@ func (c *office) put(uuid string, s machine.State, edit func(*cluster.Cluster)) 
 		c.t.Fatal(err)
 	}
 	cl := &book.Cluster
-	cl.State, cl.Ask, cl.Desired = s, nil, cluster.WantRunning
+	cl.State, cl.Request, cl.Desired = s, nil, cluster.WantRunning
 	if s == cluster.Stopped || s == cluster.Stopping {
 		cl.Desired = cluster.WantStopped
 	}
@@ -119,13 +119,13 @@ func TestWhoMayChangeWhatInWhichState(t *testing.T) {
 		}
 		return m
 	}
-	table := map[cluster.AskKind]map[machine.State]string{
-		cluster.AskStart:   all(refused, map[machine.State]string{cluster.Created: joins, cluster.Starting: joins, cluster.Running: done, cluster.Stopped: changes, cluster.Alert: changes}),
-		cluster.AskStop:    all(refused, map[machine.State]string{cluster.Running: changes, cluster.Alert: changes, cluster.Stopping: joins, cluster.Stopped: done}),
-		cluster.AskScale:   all(refused, map[machine.State]string{cluster.Running: changes, cluster.Alert: changes}),
-		cluster.AskUpgrade: all(refused, map[machine.State]string{cluster.Running: changes, cluster.Alert: changes}),
-		cluster.AskRecover: all(refused, map[machine.State]string{cluster.Running: done, cluster.Recovering: joins, cluster.Alert: changes}),
-		cluster.AskDelete:  all(changes, map[machine.State]string{cluster.Expunging: joins, cluster.Destroyed: refused}),
+	table := map[cluster.RequestKind]map[machine.State]string{
+		cluster.RequestStart:   all(refused, map[machine.State]string{cluster.Created: joins, cluster.Starting: joins, cluster.Running: done, cluster.Stopped: changes, cluster.Alert: changes}),
+		cluster.RequestStop:    all(refused, map[machine.State]string{cluster.Running: changes, cluster.Alert: changes, cluster.Stopping: joins, cluster.Stopped: done}),
+		cluster.RequestScale:   all(refused, map[machine.State]string{cluster.Running: changes, cluster.Alert: changes}),
+		cluster.RequestUpgrade: all(refused, map[machine.State]string{cluster.Running: changes, cluster.Alert: changes}),
+		cluster.RequestRecover: all(refused, map[machine.State]string{cluster.Running: done, cluster.Recovering: joins, cluster.Alert: changes}),
+		cluster.RequestDelete:  all(changes, map[machine.State]string{cluster.Expunging: joins, cluster.Destroyed: refused}),
 	}
 	for kind, row := range table {
 		for state, want := range row {
@@ -141,7 +141,7 @@ func TestWhoMayChangeWhatInWhichState(t *testing.T) {
 				case err != nil:
 				case job.Status == cluster.JobDone:
 					got = done
-				case after.Ask != nil && after.Ask.Job == job.ID:
+				case after.Request != nil && after.Request.Job == job.ID:
 					got = changes
 				default:
 					got = joins
@@ -189,7 +189,7 @@ func TestAnotherAccountsClusterIsRefused(t *testing.T) {
 	if _, err := c.Get(t.Context(), as("udo"), "blue"); !errors.Is(err, cluster.NotFound) {
 		t.Errorf("get by name: %v", err)
 	}
-	if _, _, err := c.Change(t.Context(), as("udo"), id, service.ChangeRequest{Kind: cluster.AskDelete}); !errors.Is(err, cluster.AccessRefused) {
+	if _, _, err := c.Change(t.Context(), as("udo"), id, service.ChangeRequest{Kind: cluster.RequestDelete}); !errors.Is(err, cluster.AccessRefused) {
 		t.Errorf("delete: %v", err)
 	}
 	for what, err := range map[string]error{
@@ -232,19 +232,19 @@ func TestCreateForAnotherAccount(t *testing.T) {
 func TestADeletionOvertakesOpenJobs(t *testing.T) {
 	c := atCounter(t, cluster.Limits{})
 	made := c.make(as("uma"), "blue")
-	create := made.Ask.Job
-	_, job, err := c.Change(t.Context(), as("uma"), made.UUID, service.ChangeRequest{Kind: cluster.AskDelete})
+	create := made.Request.Job
+	_, job, err := c.Change(t.Context(), as("uma"), made.UUID, service.ChangeRequest{Kind: cluster.RequestDelete})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if old, _ := c.Job(t.Context(), as("uma"), create); old.Status != cluster.JobFailed || old.Code != service.RunOvertaken.Code || old.Completed.IsZero() {
 		t.Errorf("the create job: %+v", old)
 	}
-	_, second, err := c.Change(t.Context(), as("uma"), made.UUID, service.ChangeRequest{Kind: cluster.AskDelete})
+	_, second, err := c.Change(t.Context(), as("uma"), made.UUID, service.ChangeRequest{Kind: cluster.RequestDelete})
 	if err != nil || second.ID == job.ID || second.Status != cluster.JobOpen {
 		t.Errorf("a second deletion joins the first: %+v, %v", second, err)
 	}
-	if _, _, err := c.Change(t.Context(), as("uma"), made.UUID, service.ChangeRequest{Kind: cluster.AskStart}); !errors.Is(err, cluster.StateRefused) {
+	if _, _, err := c.Change(t.Context(), as("uma"), made.UUID, service.ChangeRequest{Kind: cluster.RequestStart}); !errors.Is(err, cluster.StateRefused) {
 		t.Errorf("Destroyed as desired is final: %v", err)
 	}
 }
@@ -254,11 +254,11 @@ func TestAChangeIsForItsRevision(t *testing.T) {
 	c := atCounter(t, cluster.Limits{})
 	made := c.make(as("uma"), "blue")
 	c.put(made.UUID, cluster.Running, nil)
-	_, _, err := c.Change(t.Context(), as("uma"), made.UUID, service.ChangeRequest{Kind: cluster.AskStop, Revision: made.Revision})
+	_, _, err := c.Change(t.Context(), as("uma"), made.UUID, service.ChangeRequest{Kind: cluster.RequestStop, Revision: made.Revision})
 	if !errors.Is(err, fault.WriteConflict) {
 		t.Errorf("an old revision: %v", err)
 	}
-	if _, _, err := c.Change(t.Context(), as("uma"), made.UUID, service.ChangeRequest{Kind: cluster.AskStop, Revision: made.Revision + 1}); err != nil {
+	if _, _, err := c.Change(t.Context(), as("uma"), made.UUID, service.ChangeRequest{Kind: cluster.RequestStop, Revision: made.Revision + 1}); err != nil {
 		t.Errorf("the present one: %v", err)
 	}
 }
@@ -288,7 +288,7 @@ func TestWhatAScaleWrites(t *testing.T) {
 			c := atCounter(t, cluster.Limits{})
 			id := c.make(as("uma"), "blue").UUID
 			c.put(id, cluster.Running, nil)
-			x.r.Kind = cluster.AskScale
+			x.r.Kind = cluster.RequestScale
 			_, job, err := c.Change(t.Context(), as("uma"), id, x.r)
 			if !errors.Is(err, x.err) || x.err == nil && err != nil {
 				t.Fatalf("%v, want %v", err, x.err)
@@ -303,8 +303,8 @@ func TestWhatAScaleWrites(t *testing.T) {
 			if done := job.Status == cluster.JobDone; done != x.done {
 				t.Errorf("done %v, want %v", done, x.done)
 			}
-			if x.victims != "" && (b.Cluster.Ask == nil || !strings.HasSuffix(strings.Join(b.Cluster.Ask.Victims, ","), x.victims)) {
-				t.Errorf("ask %+v, want victims %s", b.Cluster.Ask, x.victims)
+			if x.victims != "" && (b.Cluster.Request == nil || !strings.HasSuffix(strings.Join(b.Cluster.Request.Victims, ","), x.victims)) {
+				t.Errorf("ask %+v, want victims %s", b.Cluster.Request, x.victims)
 			}
 		})
 	}
@@ -316,13 +316,13 @@ func TestUpgradesAndRules(t *testing.T) {
 	id := c.make(as("uma"), "blue").UUID
 	c.put(id, cluster.Running, nil)
 	for version, want := range map[string]error{"v4": cluster.ClusterInvalid, "none": cluster.EntityRefused} {
-		if _, _, err := c.Change(t.Context(), as("uma"), id, service.ChangeRequest{Kind: cluster.AskUpgrade, Version: version}); !errors.Is(err, want) {
+		if _, _, err := c.Change(t.Context(), as("uma"), id, service.ChangeRequest{Kind: cluster.RequestUpgrade, Version: version}); !errors.Is(err, want) {
 			t.Errorf("to %s: %v", version, err)
 		}
 	}
 	cidrs := []string{"10.0.0.0/8"}
 	cl, job, err := c.Patch(t.Context(), as("uma"), id, service.PatchRequest{CIDRs: &cidrs})
-	if err != nil || job == nil || cl.Ask == nil || cl.Ask.Kind != cluster.AskScale || cluster.Due(cl, nil, cl.Created) != cluster.OnScaleUp {
+	if err != nil || job == nil || cl.Request == nil || cl.Request.Kind != cluster.RequestScale || cluster.DueEvent(cl, nil, cl.Created) != cluster.OnScaleUp {
 		t.Errorf("other rules: %+v, %+v, %v", cl, job, err)
 	}
 	wrong := []string{"10.0.0.0/99"}
@@ -357,15 +357,15 @@ func TestAPlanWritesNothing(t *testing.T) {
 	c.put(id, cluster.Running, nil)
 	before, _ := c.Get(t.Context(), chief, id)
 	for _, r := range []service.ChangeRequest{
-		{Kind: cluster.AskScale, Size: 4}, {Kind: cluster.AskScale, Size: 1}, {Kind: cluster.AskStop}, {Kind: cluster.AskDelete},
-		{Kind: cluster.AskUpgrade, Version: "v2"}, {Kind: cluster.AskStart}, {Kind: cluster.AskRecover},
+		{Kind: cluster.RequestScale, Size: 4}, {Kind: cluster.RequestScale, Size: 1}, {Kind: cluster.RequestStop}, {Kind: cluster.RequestDelete},
+		{Kind: cluster.RequestUpgrade, Version: "v2"}, {Kind: cluster.RequestStart}, {Kind: cluster.RequestRecover},
 	} {
 		plan, err := c.PlanChange(t.Context(), as("uma"), id, r)
 		if err != nil {
 			t.Errorf("plan of %s: %v", r.Kind, err)
 			continue
 		}
-		if r.Kind == cluster.AskScale && r.Size == 4 {
+		if r.Kind == cluster.RequestScale && r.Size == 4 {
 			for _, step := range plan.Steps {
 				if strings.Contains(step.Name, "upgrade") || strings.Contains(step.Name, "drain") || strings.Contains(step.Name, "victims") {
 					t.Errorf("the plan of growing shows the step %s", step.Name)
@@ -398,11 +398,11 @@ func TestThePlanOfAnUpgradeNamesWhatIsReplaced(t *testing.T) {
 	isNew.Template = b.Cluster.Template
 	gone := *old
 	gone.ID, gone.Name, gone.Ordinal, gone.Removed = 0, "gone", 9, b.Cluster.Created
-	if err := c.books.Commit(t.Context(), &cluster.Change{Book: b.Cluster.ID, Nodes: []*cluster.Node{control, old, isNew, &gone}}); err != nil {
+	if err := c.books.Commit(t.Context(), &cluster.Change{ClusterID: b.Cluster.ID, Nodes: []*cluster.Node{control, old, isNew, &gone}}); err != nil {
 		t.Fatal(err)
 	}
 	for consent, want := range map[bool]string{false: control.Name + " " + old.Name + "; LAST_CONTROL_NODE", true: control.Name + " " + old.Name + "; "} {
-		plan, err := c.PlanChange(t.Context(), as("uma"), id, service.ChangeRequest{Kind: cluster.AskUpgrade, Version: "v2", Consent: consent})
+		plan, err := c.PlanChange(t.Context(), as("uma"), id, service.ChangeRequest{Kind: cluster.RequestUpgrade, Version: "v2", Consent: consent})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -458,11 +458,11 @@ func TestALoserDecidesAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, _ := c.Get(t.Context(), chief, id)
-	if _, _, err := s.Change(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.AskStop, Revision: b.Cluster.Revision}); !errors.Is(err, fault.WriteConflict) {
+	if _, _, err := s.Change(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.RequestStop, Revision: b.Cluster.Revision}); !errors.Is(err, fault.WriteConflict) {
 		t.Errorf("of a revision: %v", err)
 	}
 	books.faster = 2
-	if got, _, err := s.Change(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.AskStop}); err != nil || got.Desired != cluster.WantStopped {
+	if got, _, err := s.Change(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.RequestStop}); err != nil || got.Desired != cluster.WantStopped {
 		t.Errorf("of any revision: %+v, %v", got, err)
 	}
 	books.faster = 2
@@ -474,7 +474,7 @@ func TestALoserDecidesAnew(t *testing.T) {
 		t.Errorf("a patch of any revision: %+v, %v", got, err)
 	}
 	books.faster = 1000
-	if _, _, err := s.Change(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.AskStart}); err == nil {
+	if _, _, err := s.Change(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.RequestStart}); err == nil {
 		t.Error("it tries for ever, or believes what was not written")
 	}
 }
@@ -486,7 +486,7 @@ func TestAPlanOfGrowingCountsTheNewNodes(t *testing.T) {
 		id := c.make(as("uma"), "blue").UUID
 		c.put(id, cluster.Running, func(c *cluster.Cluster) { c.Started = true })
 		for size, want := range map[int]int{3: 0, 4: 1} { // beside the control node
-			plan, err := c.PlanChange(t.Context(), as("uma"), id, service.ChangeRequest{Kind: cluster.AskScale, Size: size})
+			plan, err := c.PlanChange(t.Context(), as("uma"), id, service.ChangeRequest{Kind: cluster.RequestScale, Size: size})
 			if err != nil || len(plan.Findings) != want || want == 1 && !strings.Contains(plan.Findings[0].Evidence, name) {
 				t.Errorf("limit of 4 %s, size %d: %+v, %v", name, size, plan, err)
 			}

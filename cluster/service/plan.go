@@ -41,8 +41,8 @@ func (s *Service) PlanChange(ctx context.Context, who cluster.Caller, uuid strin
 	was := book.Cluster
 	plan := &DryRun{Steps: []DryRunStep{}, Resources: []DryRunResource{}, Findings: []cluster.Finding{}}
 	change, err := s.decide(ctx, who, book, r, "")
-	if kind := fault.Of(err); r.Kind == cluster.AskUpgrade && (kind == cluster.DowntimeRefused || kind == cluster.LastControl) { // the plan says what has to be allowed
-		plan.Findings = append(plan.Findings, cluster.Finding{Type: cluster.InTheWay, Code: kind.Code, Evidence: fault.Message(err)})
+	if kind := fault.Of(err); r.Kind == cluster.RequestUpgrade && (kind == cluster.DowntimeRefused || kind == cluster.LastControl) { // the plan says what has to be allowed
+		plan.Findings = append(plan.Findings, cluster.Finding{Type: cluster.PlanObstacle, Code: kind.Code, Evidence: fault.Message(err)})
 		r.Downtime, r.Consent = true, kind == cluster.LastControl
 		change, err = s.decide(ctx, who, book, r, "")
 	}
@@ -53,28 +53,28 @@ func (s *Service) PlanChange(ctx context.Context, who cluster.Caller, uuid strin
 		return plan, nil
 	}
 	c := &book.Cluster
-	in := cluster.RunInput{Cluster: c.UUID, Event: cluster.Due(c, nil, s.options.Now()), From: was.State, Ask: c.Ask, Deleting: r.Kind == cluster.AskDelete}
+	in := cluster.RunInput{Cluster: c.UUID, Event: cluster.DueEvent(c, nil, s.options.Now()), From: was.State, Request: c.Request, Deleting: r.Kind == cluster.RequestDelete}
 	switch r.Kind {
-	case cluster.AskStart:
+	case cluster.RequestStart:
 		plan.Steps = s.stepsOf(cluster.FlowStart, in)
 		plan.act("start", book.Nodes, "")
-	case cluster.AskStop:
+	case cluster.RequestStop:
 		plan.Steps = s.stepsOf(cluster.FlowStop, in)
 		plan.act("stop", book.Nodes, "")
-	case cluster.AskDelete:
+	case cluster.RequestDelete:
 		if was.State == cluster.Running {
 			plan.Steps = s.stepsOf(cluster.FlowStop, in)
 		}
 		plan.Steps = append(plan.Steps, s.stepsOf(cluster.FlowDelete, in)...)
 		plan.close(book)
-	case cluster.AskUpgrade:
+	case cluster.RequestUpgrade:
 		plan.Steps = s.stepsOf(cluster.FlowScale, in)
-		plan.upgrade(s.orderOf(book, c.Ask))
-	case cluster.AskRecover:
-		return s.planRecovery(ctx, book, plan, c.Ask)
-	case cluster.AskScale:
+		plan.upgrade(s.orderOf(book, c.Request))
+	case cluster.RequestRecover:
+		return s.planRecovery(ctx, book, plan, c.Request)
+	case cluster.RequestScale:
 		if was.State == cluster.Alert {
-			return s.planRecovery(ctx, book, plan, c.Ask)
+			return s.planRecovery(ctx, book, plan, c.Request)
 		}
 		plan.Steps = s.stepsOf(cluster.FlowScale, in)
 		return s.planScale(ctx, book, plan, was.NodeCount)
@@ -98,13 +98,13 @@ func (s *Service) PlanPatch(ctx context.Context, who cluster.Caller, uuid string
 	case len(change.Jobs) == 0 || change.Jobs[0].Status == cluster.JobDone:
 		return plan, nil
 	case was.State == cluster.Alert:
-		more, err := s.planRecovery(ctx, book, new(DryRun), c.Ask)
+		more, err := s.planRecovery(ctx, book, new(DryRun), c.Request)
 		if err == nil {
 			plan.Steps, plan.Resources, plan.Findings = append(plan.Steps, more.Steps...), append(plan.Resources, more.Resources...), append(plan.Findings, more.Findings...)
 		}
 		return plan, err
 	}
-	in := cluster.RunInput{Cluster: c.UUID, Event: cluster.Due(c, nil, s.options.Now()), From: was.State, Ask: c.Ask}
+	in := cluster.RunInput{Cluster: c.UUID, Event: cluster.DueEvent(c, nil, s.options.Now()), From: was.State, Request: c.Request}
 	plan.Steps = append(plan.Steps, s.stepsOf(cluster.FlowScale, in)...)
 	if c.NodeCount == was.NodeCount { // the rules alone
 		return plan, nil
@@ -170,15 +170,15 @@ func (s *Service) PlanForget(ctx context.Context, who cluster.Caller, uuid, conf
 // planScale plans a scale. was: the workers that were wanted before.
 func (s *Service) planScale(ctx context.Context, book *cluster.Record, plan *DryRun, was int) (*DryRun, error) {
 	c, have := &book.Cluster, livingWorkers(book.Nodes)
-	if more := c.NodeCount - len(have); more > 0 && len(c.Ask.Victims) == 0 {
+	if more := c.NodeCount - len(have); more > 0 && len(c.Request.Victims) == 0 {
 		plan.addNodes(book, cluster.Worker, more)
 		var err error
 		plan.Findings, err = s.findings(ctx, c, more, c.NodeCount-was, asItWas)
 		return plan, err
 	}
 	var victims []cluster.Node
-	if len(c.Ask.Victims) > 0 {
-		victims = slices.DeleteFunc(have, func(n cluster.Node) bool { return !slices.Contains(c.Ask.Victims, n.Name) })
+	if len(c.Request.Victims) > 0 {
+		victims = slices.DeleteFunc(have, func(n cluster.Node) bool { return !slices.Contains(c.Request.Victims, n.Name) })
 	} else {
 		var err error
 		if victims, err = cluster.Victims(book.Nodes, nil, c.NodeCount); err != nil {
@@ -190,14 +190,14 @@ func (s *Service) planScale(ctx context.Context, book *cluster.Record, plan *Dry
 }
 
 // planRecovery looks at the cluster, for what a recovery does depends on that.
-func (s *Service) planRecovery(ctx context.Context, book *cluster.Record, plan *DryRun, ask *cluster.Ask) (*DryRun, error) {
+func (s *Service) planRecovery(ctx context.Context, book *cluster.Record, plan *DryRun, ask *cluster.Request) (*DryRun, error) {
 	seen, err := s.observe(ctx, book)
 	if err != nil {
 		return nil, err
 	}
-	if seen.Trouble != nil { // what is not seen is not repaired
-		kind := fault.Of(seen.Trouble)
-		plan.Findings = append(plan.Findings, cluster.Finding{Type: cluster.Unreachable, Code: kind.Code, Evidence: fault.Message(seen.Trouble)})
+	if seen.Err != nil { // what is not seen is not repaired
+		kind := fault.Of(seen.Err)
+		plan.Findings = append(plan.Findings, cluster.Finding{Type: cluster.Unreachable, Code: kind.Code, Evidence: fault.Message(seen.Err)})
 		return plan, nil //nolint:nilerr // the finding tells it
 	}
 	policy := ask.Recovery
@@ -207,7 +207,7 @@ func (s *Service) planRecovery(ctx context.Context, book *cluster.Record, plan *
 	work := cluster.PlanRecovery(book, seen, policy, cluster.RecoveryOptions{
 		Consent: ask.Consent, MaxUnavailable: s.options.Settings.MaxUnavailable, Now: s.options.Now(), Tolerances: s.tolerances(),
 	})
-	plan.Steps = s.stepsOf(cluster.FlowRecover, cluster.RunInput{Cluster: book.Cluster.UUID, Event: cluster.OnRecover, From: cluster.Alert, Ask: ask})
+	plan.Steps = s.stepsOf(cluster.FlowRecover, cluster.RunInput{Cluster: book.Cluster.UUID, Event: cluster.OnRecover, From: cluster.Alert, Request: ask})
 	plan.act("start", work.Start, "")
 	plan.act("replace", work.Replace, "")
 	for _, more := range work.Create {
@@ -220,7 +220,7 @@ func (s *Service) planRecovery(ctx context.Context, book *cluster.Record, plan *
 		plan.add("delete", r.Kind, r.Name, "")
 	}
 	plan.act("delete", work.Drop, "")
-	for _, row := range work.Mend {
+	for _, row := range work.Repair {
 		plan.add("create", row.Kind, row.Name, "")
 	}
 	plan.Findings = append(plan.Findings, work.Forbidden...)
@@ -232,7 +232,7 @@ func (s *Service) planRecovery(ctx context.Context, book *cluster.Record, plan *
 func (s *Service) findings(ctx context.Context, c *cluster.Cluster, nodes, grown int, stored counted) ([]cluster.Finding, error) {
 	found := []cluster.Finding{}
 	if err := s.quota(ctx, c, nodes, grown, stored); err != nil {
-		found = append(found, cluster.Finding{Type: cluster.InTheWay, Code: cluster.AccountLimit.Code, Evidence: fault.Message(err)})
+		found = append(found, cluster.Finding{Type: cluster.PlanObstacle, Code: cluster.AccountLimit.Code, Evidence: fault.Message(err)})
 	}
 	provider, err := s.provider(c.Provider)
 	if err != nil {
@@ -386,7 +386,7 @@ func (p *DryRun) addNodes(book *cluster.Record, role cluster.Role, count int) {
 func (p *DryRun) close(book *cluster.Record) {
 	order := []cluster.Kind{cluster.Forward, cluster.Balancer, cluster.Firewall, cluster.VM, cluster.Address, cluster.Network}
 	rows := slices.DeleteFunc(slices.Clone(book.Journal), func(r cluster.JournalRow) bool {
-		return !r.Phase.Open() || r.Origin == cluster.Given
+		return !r.Phase.Open() || r.Origin == cluster.OriginGiven
 	})
 	slices.SortStableFunc(rows, func(a, b cluster.JournalRow) int {
 		return slices.Index(order, a.Kind) - slices.Index(order, b.Kind)

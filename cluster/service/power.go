@@ -97,7 +97,7 @@ func (w *work) stand(ctx context.Context, l *lever, to cluster.Power) {
 		l.fails = cluster.NodeMissing.Errorf("%s: the VM %s is another one", l.node.Name, r.ID)
 	case r.Power == to:
 		l.rest()
-	case r.Power == cluster.Broken || r.Power == cluster.Vanished:
+	case r.Power == cluster.PowerBroken || r.Power == cluster.PowerGone:
 		l.fails = cluster.NodeMissing.Errorf("%s is %s at the provider", l.node.Name, r.State)
 	case again, mine && !l.row.NextAt.IsZero() && w.now.Before(l.row.NextAt):
 	default:
@@ -112,19 +112,19 @@ func (l *lever) plan(w *work, to cluster.Power) {
 		row.RunID, row.Step, row.Attempts, row.LastCode, row.LastError = w.t.RunID(), w.t.Step(), 0, "", ""
 	}
 	l.act = cluster.Start
-	if to == cluster.Down {
+	if to == cluster.PoweredOff {
 		l.act = cluster.Stop
 	}
 	switch last := failureOf(row); {
 	case row.Attempts < l.within.tries && (last == nil || fault.Of(last).Class == fault.Transient || l.force):
-	case to == cluster.Down && l.force && row.Attempts <= l.within.tries:
+	case to == cluster.PoweredOff && l.force && row.Attempts <= l.within.tries:
 		l.act = cluster.ForceStop
 	default:
 		l.act = ""
 		l.fails = last
 		if last == nil {
 			l.fails = cluster.NodeNotStopped.Errorf("%s is not %s after %d tries", l.node.Name, to, row.Attempts)
-			if to == cluster.Up {
+			if to == cluster.PoweredOn {
 				l.fails = cluster.NodeMissing.Errorf("%s is not %s after %d tries", l.node.Name, to, row.Attempts)
 			}
 		}
@@ -200,7 +200,7 @@ func namesOfFailures(levers []*lever) error {
 
 // raise brings nodes up and waits for them.
 func (w *work) raise(ctx context.Context, nodes []*cluster.Node, b bounds) outcome.Outcome {
-	open, failure, err := w.pull(ctx, nodes, cluster.Up, b, false)
+	open, failure, err := w.pull(ctx, nodes, cluster.PoweredOn, b, false)
 	switch {
 	case err != nil:
 		return outcome.Fail(err)
@@ -212,7 +212,7 @@ func (w *work) raise(ctx context.Context, nodes []*cluster.Node, b bounds) outco
 
 // lower brings nodes down and waits for them.
 func (w *work) lower(ctx context.Context, nodes []*cluster.Node, b bounds, force bool) outcome.Outcome {
-	open, failure, err := w.pull(ctx, nodes, cluster.Down, b, force)
+	open, failure, err := w.pull(ctx, nodes, cluster.PoweredOff, b, force)
 	switch {
 	case err != nil:
 		return outcome.Fail(err)

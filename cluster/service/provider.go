@@ -111,7 +111,7 @@ func (p *limited) Catalog(ctx context.Context, owner cluster.Owner, kind cluster
 }
 
 // Create makes a resource.
-func (p *limited) Create(ctx context.Context, w cluster.Want) (c cluster.Call, err error) {
+func (p *limited) Create(ctx context.Context, w cluster.DesiredResource) (c cluster.Call, err error) {
 	err = p.call(ctx, "create", true, func(ctx context.Context) error { c, err = p.inner.Create(ctx, w); return err })
 	return c, err
 }
@@ -135,7 +135,7 @@ func (p *limited) Get(ctx context.Context, ref cluster.Ref) (r cluster.Resource,
 }
 
 // Find looks a Want up.
-func (p *limited) Find(ctx context.Context, w cluster.Want) (r cluster.Resource, err error) {
+func (p *limited) Find(ctx context.Context, w cluster.DesiredResource) (r cluster.Resource, err error) {
 	err = p.call(ctx, "find", false, func(ctx context.Context) error { r, err = p.inner.Find(ctx, w); return err })
 	return r, err
 }

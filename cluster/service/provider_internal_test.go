@@ -26,7 +26,7 @@ func (a answering) Get(ctx context.Context, _ cluster.Ref) (cluster.Resource, er
 	return cluster.Resource{}, a.get(ctx)
 }
 
-func (a answering) Create(ctx context.Context, _ cluster.Want) (cluster.Call, error) {
+func (a answering) Create(ctx context.Context, _ cluster.DesiredResource) (cluster.Call, error) {
 	return cluster.Call{}, a.create(ctx)
 }
 
@@ -123,11 +123,11 @@ func TestACallInFlightIsFollowedToItsEnd(t *testing.T) {
 				ctx, cancel := context.WithCancelCause(t.Context())
 				time.AfterFunc(time.Second, func() { cancel(c.cause) })
 				began := time.Now()
-				_, err := p.Create(ctx, cluster.Want{})
+				_, err := p.Create(ctx, cluster.DesiredResource{})
 				if took := time.Since(began); took != c.ends || (err == nil) != (c.ends > time.Second) {
 					t.Errorf("%v after %s, want %s", err, took, c.ends)
 				}
-				if _, err := p.Create(ctx, cluster.Want{}); !errors.Is(err, c.cause) {
+				if _, err := p.Create(ctx, cluster.DesiredResource{}); !errors.Is(err, c.cause) {
 					t.Errorf("a call after the end: %v", err)
 				}
 			})
@@ -139,7 +139,7 @@ func TestACallThatHangsIsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := limitedOver(answering{create: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}, 1, silence{})
 		began := time.Now()
-		if _, err := p.Create(t.Context(), cluster.Want{}); !errors.Is(err, cluster.ProviderUnreachable) || time.Since(began) != time.Minute {
+		if _, err := p.Create(t.Context(), cluster.DesiredResource{}); !errors.Is(err, cluster.ProviderUnreachable) || time.Since(began) != time.Minute {
 			t.Errorf("%v after %s", err, time.Since(began))
 		}
 	})

@@ -84,15 +84,15 @@ func (s *scripted) play(x turn) {
 			policies := []cluster.Recovery{{}, nil, {cluster.Restart, cluster.Replace}, {cluster.Restart, cluster.Replace, cluster.Adopt}}
 			s.try(service.CreateRequest{
 				Name: name, Size: 1 + x.B%3, ControlNodes: 1 + 2*(x.B/5), Version: "v1", Recovery: policies[(x.A+x.B)%4],
-				OnFailure: []cluster.OnFailure{cluster.Rollback, cluster.Lazy, cluster.KeepHalf}[x.A],
+				OnFailure: []cluster.OnFailure{cluster.Rollback, cluster.Lazy, cluster.KeepPartial}[x.A],
 			})
 		}
 	case "scale":
-		change(service.ChangeRequest{Kind: cluster.AskScale, Size: 1 + x.B})
+		change(service.ChangeRequest{Kind: cluster.RequestScale, Size: 1 + x.B})
 	case "stop", "start", "recover", "delete":
-		change(service.ChangeRequest{Kind: cluster.AskKind(x.What), Forced: x.B == 0})
+		change(service.ChangeRequest{Kind: cluster.RequestKind(x.What), Forced: x.B == 0})
 	case "upgrade":
-		change(service.ChangeRequest{Kind: cluster.AskUpgrade, Version: "v2", Consent: x.B == 0, Downtime: x.B > 1, Surge: 1 + x.B%2})
+		change(service.ChangeRequest{Kind: cluster.RequestUpgrade, Version: "v2", Consent: x.B == 0, Downtime: x.B > 1, Surge: 1 + x.B%2})
 	case "kill":
 		s.kill()
 	case "kill at":
@@ -206,7 +206,7 @@ func playScript(t *testing.T, seed uint64, late bool, script []turn) []string {
 		}
 		for _, c := range l.clusters() {
 			if c.State != cluster.Destroyed && c.Desired != cluster.WantDestroyed {
-				l.must(c.UUID, service.ChangeRequest{Kind: cluster.AskDelete})
+				l.must(c.UUID, service.ChangeRequest{Kind: cluster.RequestDelete})
 			}
 		}
 		l.settle(48 * time.Hour)

@@ -71,7 +71,7 @@ func (s *Service) Config(ctx context.Context, who cluster.Caller, uuid string) (
 		return nil, cluster.StateRefused.Errorf("cluster %s is %s and has no configuration yet", c.Name, c.State).With("state", string(c.State))
 	}
 	event := s.event(c, who, "audit", "ConfigRead")
-	if err := s.commit(ctx, &cluster.Change{Book: c.ID, Events: []*cluster.Event{event}}); err != nil {
+	if err := s.commit(ctx, &cluster.Change{ClusterID: c.ID, Events: []*cluster.Event{event}}); err != nil {
 		return nil, err
 	}
 	return &Config{ID: c.UUID, Name: c.Name, Data: details.ConfigData}, nil

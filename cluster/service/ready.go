@@ -26,7 +26,7 @@ func (w *work) hear() {
 // unready are the nodes that have not said that they are ready, since a time.
 func (w *work) unready(nodes []*cluster.Node, since time.Time) []*cluster.Node {
 	return filter(nodes, func(n *cluster.Node) bool {
-		return n.ReadyAt.IsZero() || n.NotReady != "" || n.HelloAt.Before(since)
+		return n.ReadyAt.IsZero() || n.NotReady != "" || n.HeartbeatAt.Before(since)
 	})
 }
 
@@ -42,7 +42,7 @@ func (w *work) since() time.Time {
 func endpoint(ctx context.Context, w *work) outcome.Outcome {
 	w.hear()
 	limit := w.s.options.Settings.EndpointWait
-	if w.caps.CallsHome {
+	if w.caps.SendsHeartbeats {
 		nodes := w.nodes(cluster.Control)
 		if silent := w.unready(nodes, w.since()); len(silent) == len(nodes) {
 			if w.waited() >= limit {
@@ -111,7 +111,7 @@ func join(_ context.Context, w *work) outcome.Outcome { return w.joined(w.nodes(
 
 func (w *work) joined(nodes []*cluster.Node, since time.Time) outcome.Outcome {
 	w.hear()
-	if !w.caps.CallsHome {
+	if !w.caps.SendsHeartbeats {
 		return outcome.Done()
 	}
 	missing := w.unready(nodes, since)
@@ -141,8 +141,8 @@ func publish(ctx context.Context, w *work) outcome.Outcome {
 		if url != "" && url != w.c.Endpoint { // what a control node has said since stands
 			c.Endpoint = url
 		}
-		if upgraded && w.in.Ask != nil {
-			c.Version, c.Template = w.in.Ask.Version, w.template()
+		if upgraded && w.in.Request != nil {
+			c.Version, c.Template = w.in.Request.Version, w.template()
 		}
 		revoked := revoke(d, run)
 		return revoked || c.Cores != before.Cores || c.MemoryMB != before.MemoryMB || c.Endpoint != before.Endpoint || c.Version != before.Version || c.Template != before.Template

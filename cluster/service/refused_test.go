@@ -32,8 +32,8 @@ func TestFinding21LeaksOfAnUnknownClusterAreAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	row := &cluster.JournalRow{Kind: cluster.VM, Name: "blue-worker1", Key: "k", Phase: cluster.Leaked, Origin: cluster.Made}
-	if err := c.books.Commit(t.Context(), &cluster.Change{Book: b.Cluster.ID, Journal: []*cluster.JournalRow{row}}); err != nil {
+	row := &cluster.JournalRow{Kind: cluster.VM, Name: "blue-worker1", Key: "k", Phase: cluster.Leaked, Origin: cluster.OriginCreated}
+	if err := c.books.Commit(t.Context(), &cluster.Change{ClusterID: b.Cluster.ID, Journal: []*cluster.JournalRow{row}}); err != nil {
 		t.Fatal(err)
 	}
 	if leaks, total, err := c.Leaks(t.Context(), chief, "blue", "", 0, 10); err != nil || total != 1 || leaks[0].Resource != "blue-worker1" {
@@ -57,7 +57,7 @@ func TestFinding21ScaleBeyondTheLimitIsRefused(t *testing.T) {
 		had := jobs()
 		for name, ask := range map[string]func() error{
 			"scale": func() error {
-				_, _, err := c.Change(t.Context(), as("uma"), id, service.ChangeRequest{Kind: cluster.AskScale, Size: size})
+				_, _, err := c.Change(t.Context(), as("uma"), id, service.ChangeRequest{Kind: cluster.RequestScale, Size: size})
 				return err
 			},
 			"patch": func() error {
@@ -74,7 +74,7 @@ func TestFinding21ScaleBeyondTheLimitIsRefused(t *testing.T) {
 		}
 	}
 	// What there is may be accepted, and what fits may be asked for.
-	if _, _, err := c.Change(t.Context(), as("uma"), id, service.ChangeRequest{Kind: cluster.AskScale, Size: 3}); err != nil {
+	if _, _, err := c.Change(t.Context(), as("uma"), id, service.ChangeRequest{Kind: cluster.RequestScale, Size: 3}); err != nil {
 		t.Errorf("a size that fits: %v", err)
 	}
 }
@@ -83,20 +83,20 @@ func TestFinding21ScaleBeyondTheLimitIsRefused(t *testing.T) {
 func TestFinding21ScaleWithoutRoomIsRefused(t *testing.T) {
 	running(t, setup{sim: sim.Options{Zones: []sim.Zone{{ID: "zone-1", Name: "zone-1", VMs: 4}}}}, 2, func(t *testing.T, w *world, id string) {
 		before := w.book(id)
-		_, _, err := w.service.Change(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.AskScale, Size: 4})
+		_, _, err := w.service.Change(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.RequestScale, Size: 4})
 		if !errors.Is(err, cluster.CapacityExhausted) {
 			t.Errorf("one VM too many: %v", err)
 		}
 		if after := w.book(id); after.Cluster.Revision != before.Cluster.Revision || after.Cluster.State != cluster.Running || after.Cluster.NodeCount != 2 {
 			t.Errorf("a refused scale has written: %+v", after.Cluster)
 		}
-		plan, err := w.service.PlanChange(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.AskScale, Size: 4})
+		plan, err := w.service.PlanChange(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.RequestScale, Size: 4})
 		if err != nil || fault.Of(plan.Err()) != cluster.CapacityExhausted {
 			t.Errorf("the plan: %v %+v", err, plan)
 		}
 		// A provider that cannot be asked does not refuse: the run waits for it.
 		w.cloud.Inject(sim.Rule{Label: "away", Call: sim.Check, Do: sim.Fail, Err: cluster.ProviderUnreachable})
-		if _, _, err := w.service.Change(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.AskScale, Size: 3}); err != nil {
+		if _, _, err := w.service.Change(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.RequestScale, Size: 3}); err != nil {
 			t.Errorf("while the provider is away: %v", err)
 		}
 	})
@@ -113,7 +113,7 @@ func TestFinding21PlanOfARecoveryThatCannotBeDone(t *testing.T) {
 		}
 		w.until(id, time.Hour, cluster.Alert)
 		w.cloud.Inject(sim.Rule{Label: "away", Call: sim.List, Do: sim.Fail, Err: cluster.ProviderUnreachable})
-		plan, err := w.service.PlanChange(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.AskRecover})
+		plan, err := w.service.PlanChange(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.RequestRecover})
 		if err != nil || fault.Of(plan.Err()) != cluster.ProviderUnreachable || len(plan.Steps) > 0 {
 			t.Errorf("%v %+v", err, plan)
 		}

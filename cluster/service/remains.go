@@ -18,12 +18,12 @@ func (p *collection) row(ctx context.Context, b *cluster.Record, row *cluster.Jo
 			return context.Cause(ctx)
 		}
 		now, settle := p.s.options.Now(), p.s.options.Settings.Settle
-		act := cluster.DecideMake(row, seen, now, settle, false)
+		act := cluster.DecideCreate(row, seen, now, settle, false)
 		if unmake {
-			act = cluster.DecideUnmake(row, seen, now, settle)
+			act = cluster.DecideDelete(row, seen, now, settle)
 		}
 		switch act {
-		case cluster.LookFirst, cluster.FollowJob:
+		case cluster.LookUpFirst, cluster.FollowJob:
 			var stop error
 			if seen, stop = p.ask(ctx, b, row); stop != nil {
 				return stop
@@ -35,7 +35,7 @@ func (p *collection) row(ctx context.Context, b *cluster.Record, row *cluster.Jo
 				return p.save(ctx, b, row)
 			}
 			continue
-		case cluster.TakeIDs:
+		case cluster.StoreIDs:
 			row.ProviderID, row.Identity = seen.Found.ID, seen.Found.Identity
 			if row.Phase == cluster.Intent {
 				row.Phase = cluster.Accepted
@@ -45,9 +45,9 @@ func (p *collection) row(ctx context.Context, b *cluster.Record, row *cluster.Jo
 			if seen.Found.SourceNAT {
 				row.LeaveToNetwork(now)
 			}
-		case cluster.LeaveIt:
+		case cluster.MarkGiven:
 			row.LeaveToNetwork(now)
-		case cluster.MarkClose:
+		case cluster.MarkClosing:
 			row.Phase, row.ClosingAt, row.Attempts = cluster.Closing, now, 0
 		case cluster.SendDelete:
 			if !cluster.Ours(row, *seen.Found, p.s.options.Installation, &b.Cluster) {
@@ -58,9 +58,9 @@ func (p *collection) row(ctx context.Context, b *cluster.Record, row *cluster.Jo
 			}
 			seen = cluster.Lookup{} // proof follows
 			continue
-		case cluster.MarkGone, cluster.NeverMade, cluster.Lost:
+		case cluster.MarkGone, cluster.MarkNeverCreated, cluster.Lost:
 			row.Phase, row.GoneAt, row.JobID = cluster.Gone, now, ""
-			if act == cluster.NeverMade {
+			if act == cluster.MarkNeverCreated {
 				row.Phase = cluster.NeverCreated
 			}
 			if unmake {
@@ -102,7 +102,7 @@ func (p *collection) ask(ctx context.Context, b *cluster.Record, row *cluster.Jo
 	if row.ProviderID != "" {
 		r, err = p.provider.Get(ctx, ref)
 	} else {
-		r, err = p.provider.Find(ctx, cluster.Want{
+		r, err = p.provider.Find(ctx, cluster.DesiredResource{
 			Kind: row.Kind, Name: row.Name, Key: row.Key, CallID: row.CallID, Owner: b.Cluster.Owner, Spec: row.Spec,
 			Tags: map[string]string{cluster.TagInstallation: p.s.options.Installation, cluster.TagCluster: b.Cluster.UUID, cluster.TagKey: row.Key},
 		})
@@ -145,7 +145,7 @@ func (p *collection) destroy(ctx context.Context, b *cluster.Record, row *cluste
 // failed counts a failed attempt, and reports the leak after so many.
 func (p *collection) failed(b *cluster.Record, row *cluster.JournalRow, err error) {
 	set := p.s.options.Settings
-	if cluster.Failed(row, err, p.s.options.Now(), cluster.Backoff{First: set.GCFirst, Longest: set.GCLongest}, set.ReportAfter) {
+	if cluster.RecordFailure(row, err, p.s.options.Now(), cluster.Backoff{Initial: set.GCFirst, Max: set.GCLongest}, set.ReportAfter) {
 		p.s.options.Metrics.Collected("leaked")
 		p.s.options.Logger.Warn("a resource leaks", "cluster", b.Cluster.UUID, "kind", row.Kind, "id", row.ProviderID, "name", row.Name, "error", err)
 		return
@@ -155,7 +155,7 @@ func (p *collection) failed(b *cluster.Record, row *cluster.JournalRow, err erro
 
 // save writes a row, and what follows for its node.
 func (p *collection) save(ctx context.Context, b *cluster.Record, row *cluster.JournalRow) error {
-	change := &cluster.Change{Book: b.Cluster.ID, Journal: []*cluster.JournalRow{row}}
+	change := &cluster.Change{ClusterID: b.Cluster.ID, Journal: []*cluster.JournalRow{row}}
 	for i := range b.Nodes {
 		n := &b.Nodes[i]
 		if row.Kind != cluster.VM || row.Key == "" || n.Key != row.Key {

@@ -179,9 +179,9 @@ func (s *Service) readRun(ctx context.Context, r *roll) error {
 		for _, name := range chosen(run, step) {
 			r.draining[name] = true
 		}
-		if b := batchOf(run, step, "]/upgrade"); b.InPlace && in.Ask != nil {
+		if b := batchOf(run, step, "]/upgrade"); b.InPlace && in.Request != nil {
 			for _, name := range b.Names {
-				r.upgrading[name] = &cluster.NodeUpgrade{Version: s.semantic(in.Ask.Version), Template: in.Ask.Template.ID}
+				r.upgrading[name] = &cluster.NodeUpgrade{Version: s.semantic(in.Request.Version), Template: in.Request.Template.ID}
 			}
 		}
 	}

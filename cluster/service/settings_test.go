@@ -23,11 +23,11 @@ func TestForgetting(t *testing.T) {
 	}
 	b, _ := c.Get(t.Context(), chief, id)
 	rows := []*cluster.JournalRow{
-		{Kind: cluster.VM, Name: "gone", Key: "a", ProviderID: "vm-that-never-was", Phase: cluster.Closing, Origin: cluster.Made},
-		{Kind: cluster.VM, Name: "unknown", Key: "b", Phase: cluster.Leaked, Origin: cluster.Made},
-		{Kind: cluster.Network, Name: "theirs", Key: "c", ProviderID: "n", Phase: cluster.Present, Origin: cluster.Given},
+		{Kind: cluster.VM, Name: "gone", Key: "a", ProviderID: "vm-that-never-was", Phase: cluster.Closing, Origin: cluster.OriginCreated},
+		{Kind: cluster.VM, Name: "unknown", Key: "b", Phase: cluster.Leaked, Origin: cluster.OriginCreated},
+		{Kind: cluster.Network, Name: "theirs", Key: "c", ProviderID: "n", Phase: cluster.Present, Origin: cluster.OriginGiven},
 	}
-	if err := c.books.Commit(t.Context(), &cluster.Change{Book: b.Cluster.ID, Journal: rows}); err != nil {
+	if err := c.books.Commit(t.Context(), &cluster.Change{ClusterID: b.Cluster.ID, Journal: rows}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.PlanForget(t.Context(), as("uma"), id, "blue"); !errors.Is(err, cluster.AccessRefused) {

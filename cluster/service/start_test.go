@@ -29,7 +29,7 @@ func TestFirstStartMakesEverythingOnce(t *testing.T) {
 					t.Errorf("%d VMs, want 11\n%s", got, w.story(id))
 				}
 				w.balanced(id)
-				if w.path(id) != "Starting Running" || !c.Started || c.Ask != nil || c.RunID != "" {
+				if w.path(id) != "Starting Running" || !c.Started || c.Request != nil || c.RunID != "" {
 					t.Errorf("path %s, cluster %+v", w.path(id), c)
 				}
 				if j := w.job("create-blue"); j.Status != cluster.JobDone || j.RunID == "" {
@@ -66,7 +66,7 @@ func TestRootDisksAreAsLargeAsAskedFor(t *testing.T) {
 				t.Errorf("the journal says %s %+v", row.Kind, row.Spec)
 			}
 		}
-		w.ask(id, cluster.AskScale, func(c *cluster.Cluster, _ *cluster.Ask) { c.NodeCount = 3 })
+		w.ask(id, cluster.RequestScale, func(c *cluster.Cluster, _ *cluster.Request) { c.NodeCount = 3 })
 		w.until(id, 30*time.Minute, cluster.Running)
 		if vms := w.vms(); len(vms) != 4 {
 			t.Errorf("%d VMs", len(vms))
@@ -87,7 +87,7 @@ type checked struct {
 
 func (c checked) Check(ctx context.Context, n cluster.Need) ([]cluster.Finding, error) {
 	found, err := c.Provider.Check(ctx, n)
-	return append(found, cluster.Finding{Type: cluster.InTheWay, Code: c.code, Evidence: "the size of a disk has no effect"}), err
+	return append(found, cluster.Finding{Type: cluster.PlanObstacle, Code: c.code, Evidence: "the size of a disk has no effect"}), err
 }
 
 // A finding with the code of a fault ends a run before anything is made; one

@@ -20,7 +20,7 @@ func story(books *cluster.Memory, runs *workflow.Memory, cloud *sim.Cloud, uuid 
 		return err.Error()
 	}
 	c := book.Cluster
-	fmt.Fprintf(&b, "cluster %s desired %s/%d run %s ask %+v reason %+v position %+v next %s findings %v\n", c.State, c.Desired, c.NodeCount, c.RunID, c.Ask, c.Reason, c.Position, c.RecoverNext.Format(time.TimeOnly), c.Findings)
+	fmt.Fprintf(&b, "cluster %s desired %s/%d run %s ask %+v reason %+v position %+v next %s findings %v\n", c.State, c.Desired, c.NodeCount, c.RunID, c.Request, c.Reason, c.Position, c.RecoverNext.Format(time.TimeOnly), c.Findings)
 	for _, n := range book.Nodes {
 		fmt.Fprintf(&b, "  node %s vm=%s ready=%s notready=%q version=%s\n", n.Name, n.VMID, n.ReadyAt.Format(time.TimeOnly), n.NotReady, n.Version)
 	}

@@ -175,7 +175,7 @@ func kindsOf(provider cluster.Provider) []cluster.Kind {
 func (v *zoneView) of(book *cluster.Record) cluster.Observed {
 	c := &book.Cluster
 	// A network that is new since the list is not known to have nobody else in it.
-	seen := cluster.Observed{At: v.at, Listed: v.listed, Proven: map[string]bool{}, Around: v.wide && (c.Network.ID == "" || v.networks[c.Network.ID] == c.UUID)}
+	seen := cluster.Observed{At: v.at, Listed: v.listed, Proven: map[string]bool{}, ForeignComplete: v.wide && (c.Network.ID == "" || v.networks[c.Network.ID] == c.UUID)}
 	seen.Resources = make([]cluster.Resource, len(v.things[c.UUID]))
 	for i, s := range v.things[c.UUID] {
 		if s.whole != nil {
@@ -186,7 +186,7 @@ func (v *zoneView) of(book *cluster.Record) cluster.Observed {
 		seen.Resources[i].Tags = map[string]string{cluster.TagCluster: c.UUID, cluster.TagKey: s.key}
 	}
 	for _, s := range v.foreign[c.UUID] {
-		seen.Meet(book, s.vm(c))
+		seen.AddFromNetwork(book, s.vm(c))
 	}
 	return seen
 }
@@ -269,11 +269,11 @@ func (s *Service) judgeOne(ctx context.Context, provider cluster.Provider, book 
 		return nil
 	}
 	seen := view.of(book)
-	seen.CallsHome = provider.Capabilities().CallsHome
+	seen.SendsHeartbeats = provider.Capabilities().SendsHeartbeats
 	if !view.listed[cluster.VM] {
-		seen.Trouble = view.trouble
+		seen.Err = view.trouble
 	}
-	if seen.Trouble == nil && !view.at.Before(c.StateSince) {
+	if seen.Err == nil && !view.at.Before(c.StateSince) {
 		s.readSuspects(ctx, provider, book, &seen)
 		if err := s.probeEndpoint(ctx, c, &seen); err != nil {
 			return err
@@ -287,8 +287,8 @@ func (s *Service) judgeOne(ctx context.Context, provider cluster.Provider, book 
 
 func (s *Service) keepJudgement(ctx context.Context, book *cluster.Record, seen cluster.Observed) error {
 	c, now := &book.Cluster, s.options.Now()
-	j := cluster.Judge(c, book, seen, now, s.tolerances())
-	if !j.Judged || !j.Changed {
+	j := cluster.DecideHealth(c, book, seen, now, s.tolerances())
+	if !j.Decided || !j.Changed {
 		s.ringIfDue(c, now)
 		return nil
 	}
@@ -327,7 +327,7 @@ func alike(a, b cluster.Finding) bool {
 }
 
 func (s *Service) ringIfDue(c *cluster.Cluster, now time.Time) {
-	if cluster.Due(c, nil, now) != "" {
+	if cluster.DueEvent(c, nil, now) != "" {
 		s.ring(c.UUID)
 	}
 }
@@ -336,7 +336,7 @@ func (s *Service) ringIfDue(c *cluster.Cluster, now time.Time) {
 // of the books: that an endpoint keeps silent is what was seen.
 func (s *Service) probeEndpoint(ctx context.Context, c *cluster.Cluster, seen *cluster.Observed) error {
 	up := c.State == cluster.Running || c.State == cluster.Alert && c.Desired == cluster.WantRunning
-	if s.options.Probe == nil || !up || c.Endpoint == "" || seen.Trouble != nil {
+	if s.options.Probe == nil || !up || c.Endpoint == "" || seen.Err != nil {
 		return nil
 	}
 	d, err := s.options.Books.Details(ctx, c.UUID)

@@ -29,10 +29,10 @@ func (h *herd) Capabilities() cluster.Capabilities {
 
 func (h *herd) vm(i int) cluster.Resource {
 	c := h.cluster(i / h.size)
-	r := cluster.Resource{Kind: cluster.VM, ID: vmID(i), Name: cluster.NodeName(&c, cluster.Worker, i%h.size+1), Zone: "z", Identity: "i" + vmID(i), Power: cluster.Up, State: "Running",
+	r := cluster.Resource{Kind: cluster.VM, ID: vmID(i), Name: cluster.NodeName(&c, cluster.Worker, i%h.size+1), Zone: "z", Identity: "i" + vmID(i), Power: cluster.PoweredOn, State: "Running",
 		Tags: map[string]string{cluster.TagInstallation: "inst", cluster.TagCluster: c.UUID, cluster.TagKey: vmID(i)}}
 	if h.odd != nil && h.odd(i/h.size, i%h.size) {
-		r.Power, r.State = cluster.Down, "Stopped"
+		r.Power, r.State = cluster.PoweredOff, "Stopped"
 	}
 	return r
 }
@@ -58,7 +58,7 @@ func (h *herd) List(_ context.Context, f cluster.Filter, at cluster.Cursor) (clu
 			page.Items = append(page.Items, h.vm(i))
 			continue
 		}
-		page.Items = append(page.Items, cluster.Resource{Kind: cluster.VM, ID: fmt.Sprint("other-", i), Zone: "z", Power: cluster.Up, Spec: cluster.Spec{Network: map[bool]string{true: "net-0"}[i == h.clusters*h.size]}})
+		page.Items = append(page.Items, cluster.Resource{Kind: cluster.VM, ID: fmt.Sprint("other-", i), Zone: "z", Power: cluster.PoweredOn, Spec: cluster.Spec{Network: map[bool]string{true: "net-0"}[i == h.clusters*h.size]}})
 	}
 	if first+size < end {
 		page.Next = cluster.Cursor(fmt.Sprint(first + size))
@@ -86,7 +86,7 @@ func (s *scanned) Scan(_ context.Context, _ cluster.ScanQuery, visit func(*clust
 		for n := range s.h.size {
 			r := s.h.vm(i*s.h.size + n)
 			b.Nodes = append(b.Nodes, cluster.Node{Name: r.Name, Key: r.ID, VMID: r.ID, Role: cluster.Worker, Ordinal: n + 1})
-			b.Journal = append(b.Journal, cluster.JournalRow{Kind: cluster.VM, Key: r.ID, Name: r.Name, ProviderID: r.ID, Identity: r.Identity, Phase: cluster.Present, Origin: cluster.Made})
+			b.Journal = append(b.Journal, cluster.JournalRow{Kind: cluster.VM, Key: r.ID, Name: r.Name, ProviderID: r.ID, Identity: r.Identity, Phase: cluster.Present, Origin: cluster.OriginCreated})
 		}
 		if err := visit(b); err != nil {
 			return err

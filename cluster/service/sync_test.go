@@ -80,7 +80,7 @@ func TestAStoppedVMIsStartedAgain(t *testing.T) {
 			t.Errorf("reason %+v", c.Reason)
 		}
 		w.until(id, 10*time.Minute, cluster.Running)
-		if r, _ := w.cloud.Lookup(cluster.VM, vm); r.Power != cluster.Up {
+		if r, _ := w.cloud.Lookup(cluster.VM, vm); r.Power != cluster.PoweredOn {
 			t.Errorf("the VM is %s", r.State)
 		}
 		time.Sleep(2 * time.Minute)
@@ -114,7 +114,7 @@ func TestAMissingVMWaitsForLeave(t *testing.T) {
 		if n := w.calls("get", "*"); n != 0 {
 			t.Errorf("what was proven gone was read %d times again", n)
 		}
-		w.ask(id, cluster.AskRecover, func(_ *cluster.Cluster, a *cluster.Ask) {
+		w.ask(id, cluster.RequestRecover, func(_ *cluster.Cluster, a *cluster.Request) {
 			a.Recovery = cluster.Recovery{cluster.Restart, cluster.Replace}
 		})
 		w.until(id, 20*time.Minute, cluster.Running)
@@ -325,7 +325,7 @@ func TestASilentNodeIsAnAlertUntilItSpeaks(t *testing.T) {
 func TestAVMThatRunsInAStoppedClusterIsStopped(t *testing.T) {
 	inWorld(t, setup{}, func(t *testing.T, w *world) {
 		id := w.running(nil)
-		w.ask(id, cluster.AskStop, nil)
+		w.ask(id, cluster.RequestStop, nil)
 		w.until(id, 10*time.Minute, cluster.Stopped)
 		time.Sleep(5 * time.Minute)
 		if c := w.cluster(id); c.State != cluster.Stopped || len(c.Findings) > 0 {
@@ -337,7 +337,7 @@ func TestAVMThatRunsInAStoppedClusterIsStopped(t *testing.T) {
 		}
 		w.until(id, time.Minute, cluster.Alert, cluster.Stopping)
 		w.until(id, 10*time.Minute, cluster.Stopped)
-		if r, _ := w.cloud.Lookup(cluster.VM, vm); r.Power != cluster.Down {
+		if r, _ := w.cloud.Lookup(cluster.VM, vm); r.Power != cluster.PoweredOff {
 			t.Errorf("the VM is %s", r.State)
 		}
 	})

@@ -135,9 +135,9 @@ func (w *work) network(ctx context.Context) outcome.Outcome {
 		return outcome.Done()
 	}
 	if w.c.Network.ID != "" && !slices.ContainsFunc(w.book.Journal, func(r cluster.JournalRow) bool { // one that was made and is gone is made again
-		return r.Kind == cluster.Network && r.ProviderID == w.c.Network.ID && (r.Phase == cluster.Present || r.Origin == cluster.Made)
+		return r.Kind == cluster.Network && r.ProviderID == w.c.Network.ID && (r.Phase == cluster.Present || r.Origin == cluster.OriginCreated)
 	}) {
-		if made := w.standing(thing{kind: cluster.Network}); made == nil || made.Origin == cluster.Given {
+		if made := w.standing(thing{kind: cluster.Network}); made == nil || made.Origin == cluster.OriginGiven {
 			return outcome.Fail(w.enter(ctx, cluster.Network, w.c.Network.ID))
 		}
 	}
@@ -179,7 +179,7 @@ func (w *work) record(ctx context.Context, r cluster.Resource) error {
 	row := w.intent(r.Kind, r.Name, cluster.Spec{Zone: w.c.Zone.ID})
 	row.Key += "/" + r.ID
 	row.CallID, row.ProviderID, row.Identity = "", r.ID, r.Identity
-	row.Phase, row.PresentAt, row.Origin = cluster.Present, w.now, cluster.Given
+	row.Phase, row.PresentAt, row.Origin = cluster.Present, w.now, cluster.OriginGiven
 	return w.save(ctx, cluster.Change{Journal: []*cluster.JournalRow{row}})
 }
 
@@ -245,7 +245,7 @@ func (w *work) rules(ctx context.Context) outcome.Outcome {
 	var stale []*cluster.JournalRow
 	for i := range w.book.Journal {
 		row := &w.book.Journal[i]
-		if !slices.Contains(ruleKinds, row.Kind) || !row.Phase.Open() || row.Origin == cluster.Given {
+		if !slices.Contains(ruleKinds, row.Kind) || !row.Phase.Open() || row.Origin == cluster.OriginGiven {
 			continue
 		}
 		right := row.Phase != cluster.Closing && row.Phase != cluster.Leaked &&

@@ -107,7 +107,7 @@ func TestEveryServerTellsWhatThePassesFound(t *testing.T) {
 		l.wait(time.Minute) // it holds the locks
 		l.begin()
 		second := l.living()
-		if _, err := l.cloud.Add(cluster.Want{Kind: cluster.VM, Name: "unknown", Owner: me, Spec: cluster.Spec{Zone: "zone-1", Offering: "small", Template: "node-image"},
+		if _, err := l.cloud.Add(cluster.DesiredResource{Kind: cluster.VM, Name: "unknown", Owner: me, Spec: cluster.Spec{Zone: "zone-1", Offering: "small", Template: "node-image"},
 			Tags: map[string]string{cluster.TagInstallation: installation, cluster.TagCluster: "of-another-database"}}); err != nil {
 			l.t.Fatal(err)
 		}

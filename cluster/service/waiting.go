@@ -59,7 +59,7 @@ func (s *Service) Standings(ctx context.Context, clusters []cluster.Cluster) (ma
 		c := &clusters[i]
 		standing := Standing{Waiting: waits[c.ID]}
 		at := slices.IndexFunc(notices, func(n cluster.Notice) bool {
-			return n.Provider == c.Provider && n.Duty == dutySync && !n.Since.IsZero()
+			return n.Provider == c.Provider && n.Task == dutySync && !n.Since.IsZero()
 		})
 		if at >= 0 && c.State != cluster.Destroyed {
 			standing.Unseen = &Unseen{Code: string(notices[at].Code), Text: notices[at].Text, Since: notices[at].Since}
@@ -85,7 +85,7 @@ func (s *Service) Standing(ctx context.Context, uuid string) (Standing, error) {
 // Awaited is what a run of a cluster waits for; nil if it has ended, or is no
 // run of a cluster that is known.
 func (s *Service) Awaited(ctx context.Context, run *workflow.Run) (*Waiting, error) {
-	uuid, ok := cluster.OfSubject(run.Subject)
+	uuid, ok := cluster.FromSubject(run.Subject)
 	if !ok || run.Phase.Final() || run.Current() == nil {
 		return nil, nil //nolint:nilnil // nothing is waited for
 	}
@@ -265,12 +265,12 @@ func (s *Service) awaitedNodes(book *cluster.Record, wait *workflow.WaitRecord) 
 		switch {
 		case n.NotReady != "":
 			silent = append(silent, n.Name+" ("+n.NotReady+")")
-		case n.ReadyAt.IsZero() && n.HelloAt.IsZero():
+		case n.ReadyAt.IsZero() && n.HeartbeatAt.IsZero():
 			silent = append(silent, n.Name+" (it has never called home)")
 		case n.ReadyAt.IsZero():
 			silent = append(silent, n.Name+" (it is not ready)")
-		case n.HelloAt.Before(book.Cluster.StateSince) && book.Cluster.State != cluster.Scaling:
-			silent = append(silent, n.Name+" (not heard since "+n.HelloAt.UTC().Format(time.RFC3339)+")")
+		case n.HeartbeatAt.Before(book.Cluster.StateSince) && book.Cluster.State != cluster.Scaling:
+			silent = append(silent, n.Name+" (not heard since "+n.HeartbeatAt.UTC().Format(time.RFC3339)+")")
 		}
 	}
 	text := fmt.Sprintf("%s: %d of %d are ready", wait.Message, nodes-len(silent), nodes)

@@ -151,7 +151,7 @@ func TestFinding20ADeadProviderShowsOnItsClusters(t *testing.T) {
 				t.Errorf("cluster %s: %q", one, unseen)
 			}
 		}
-		w.ask(id, cluster.AskStop, nil)
+		w.ask(id, cluster.RequestStop, nil)
 		w.until(id, time.Minute, cluster.Stopping)
 		time.Sleep(2 * time.Minute)
 		waits, unseen, since, until := w.standing(id)
@@ -209,7 +209,7 @@ func TestFinding20FactsAreFresh(t *testing.T) {
 	})
 	t.Run("stopped", func(t *testing.T) {
 		running(t, setup{settings: service.Settings{Recovery: cluster.Recovery{}}}, 2, func(t *testing.T, w *world, id string) {
-			w.ask(id, cluster.AskStop, nil)
+			w.ask(id, cluster.RequestStop, nil)
 			w.until(id, time.Hour, cluster.Stopped)
 			if err := w.cloud.DestroyVM(vm(w, "worker1")); err != nil {
 				t.Fatal(err)

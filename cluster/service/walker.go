@@ -55,9 +55,9 @@ func table() machine.Table[*view] {
 
 func transition(e cluster.Edge, name string) machine.Transition[*view] {
 	return machine.Transition[*view]{
-		To: e.To, Event: name, Why: e.By, Ends: machine.Drop,
+		To: e.To, Event: name, Why: e.FiredBy, Ends: machine.Drop,
 		When: func(v *view) (bool, error) {
-			return v.State == e.From && cluster.Due(&v.Cluster, v.run, v.now) == e.Event, nil
+			return v.State == e.From && cluster.DueEvent(&v.Cluster, v.run, v.now) == e.Event, nil
 		},
 		Params: func(v *view) (any, error) {
 			if !cluster.Transient(e.To) {
@@ -69,12 +69,12 @@ func transition(e cluster.Edge, name string) machine.Transition[*view] {
 }
 
 // input is what the run of a state is told.
-func input(v *view, event cluster.Occurrence, to machine.State) cluster.RunInput {
+func input(v *view, event cluster.LifecycleEvent, to machine.State) cluster.RunInput {
 	return cluster.RunInput{
-		Cluster: v.UUID, Event: event, From: v.State, Ask: v.Ask,
+		Cluster: v.UUID, Event: event, From: v.State, Request: v.Request,
 		First:    to == cluster.Starting && !v.Started,
 		Deleting: to == cluster.Stopping && v.Desired == cluster.WantDestroyed,
-		ByPolicy: v.Ask == nil,
+		ByPolicy: v.Request == nil,
 	}
 }
 
@@ -160,7 +160,7 @@ func (o objects) Write(ctx context.Context, v *view, move machine.Move) error {
 	var err error
 	event, reason := occurred(move), cluster.Reason{}
 	switch event {
-	case cluster.OnFailed, cluster.OnNotMade:
+	case cluster.OnFailed, cluster.OnCreateFailed:
 		reason = cluster.ReasonOf(v.run)
 	case cluster.OnFaulty:
 		reason = cluster.FaultyReason(&c)
@@ -171,7 +171,7 @@ func (o objects) Write(ctx context.Context, v *view, move machine.Move) error {
 			return err
 		}
 	}
-	cluster.Enter(&c, event, move.To.State, kept, v.now, cluster.Backoff{First: o.s.options.Settings.GCFirst, Longest: o.s.options.Settings.GCLongest})
+	cluster.Enter(&c, event, move.To.State, kept, v.now, cluster.Backoff{Initial: o.s.options.Settings.GCFirst, Max: o.s.options.Settings.GCLongest})
 	ended, err := o.s.decided(ctx, &c, v.State, event, reason)
 	if err != nil {
 		return err
@@ -202,7 +202,7 @@ func (s *Service) whyNotMade(ctx context.Context, c *cluster.Cluster) (why clust
 	}
 	events, err := s.options.Books.Events(ctx, cluster.EventQuery{Scope: everything, Cluster: c.UUID, Types: []string{"cluster"}, Limit: -1})
 	for _, e := range events {
-		if e.Event == string(cluster.OnNotMade) || e.From == string(cluster.Starting) && e.Event == string(cluster.OnFailed) {
+		if e.Event == string(cluster.OnCreateFailed) || e.From == string(cluster.Starting) && e.Event == string(cluster.OnFailed) {
 			why = e.Reason
 		}
 	}
@@ -210,12 +210,12 @@ func (s *Service) whyNotMade(ctx context.Context, c *cluster.Cluster) (why clust
 }
 
 // occurred is the edge that a move takes.
-func occurred(move machine.Move) cluster.Occurrence {
+func occurred(move machine.Move) cluster.LifecycleEvent {
 	if move.Cause == machine.ByThen {
 		return cluster.OnSucceeded
 	}
 	name := move.To.Event
-	return cluster.Occurrence(name[strings.LastIndexByte(name, '.')+1:])
+	return cluster.LifecycleEvent(name[strings.LastIndexByte(name, '.')+1:])
 }
 
 var everything = cluster.Scope{All: true}
@@ -290,7 +290,7 @@ func (s *Service) listen(ctx context.Context, add func(string)) {
 func (s *Service) Hook() workflow.Hook {
 	ringing := []workflow.EventKind{workflow.RunPaused, workflow.RunResumed, workflow.RunCancelling, workflow.RunCancelled, workflow.RunSucceeded}
 	return workflow.Hook{Name: "cluster", OnEvent: func(run workflow.RunInfo, e workflow.Event) {
-		if uuid, ours := cluster.OfSubject(run.Subject); ours && slices.Contains(ringing, e.Kind) {
+		if uuid, ours := cluster.FromSubject(run.Subject); ours && slices.Contains(ringing, e.Kind) {
 			s.ring(uuid)
 		}
 	}}

@@ -54,15 +54,15 @@ func TestTheMachineFiresWhatIsDue(t *testing.T) {
 	for _, state := range cluster.States {
 		for _, desired := range []cluster.Desired{cluster.WantRunning, cluster.WantStopped, cluster.WantDestroyed} {
 			for _, run := range []*machine.RunFacts{nil, failed, {ID: "r", Phase: workflow.Running}} {
-				for _, ask := range []*cluster.Ask{nil, {Kind: cluster.AskScale, Before: 1}, {Kind: cluster.AskRecover}, {Kind: cluster.AskUpgrade}} {
-					v := &view{Cluster: cluster.Cluster{State: state, Desired: desired, Ask: ask, Created: now, GC: true}, run: run, now: now}
+				for _, ask := range []*cluster.Request{nil, {Kind: cluster.RequestScale, PreviousCount: 1}, {Kind: cluster.RequestRecover}, {Kind: cluster.RequestUpgrade}} {
+					v := &view{Cluster: cluster.Cluster{State: state, Desired: desired, Request: ask, Created: now, GC: true}, run: run, now: now}
 					p := machine.Position{State: state, Visit: 1}
 					if cluster.Transient(state) && run != nil {
 						p.Run = run.ID
 					}
 					d := machine.Decide(table, v, machine.Facts{Position: p, Run: run, Now: now})
-					want := cluster.Due(&v.Cluster, run, now)
-					got := cluster.Occurrence("")
+					want := cluster.DueEvent(&v.Cluster, run, now)
+					got := cluster.LifecycleEvent("")
 					if d.Act == machine.Moves && d.Move.Cause == machine.ByEvent {
 						got = occurred(d.Move)
 					}
@@ -82,16 +82,16 @@ func TestTransitionsDecideJobs(t *testing.T) {
 	reason := cluster.Reason{Code: cluster.CapacityExhausted.Code, Text: "full"}
 	for _, c := range []struct {
 		from, to machine.State
-		event    cluster.Occurrence
+		event    cluster.LifecycleEvent
 		kind     string
 		want     cluster.JobStatus
 		code     string
 	}{
 		{cluster.Starting, cluster.Running, cluster.OnSucceeded, "create", cluster.JobDone, ""},
 		{cluster.Starting, cluster.Running, cluster.OnSucceeded, "start", cluster.JobDone, ""},
-		{cluster.Starting, cluster.Expunging, cluster.OnNotMade, "create", cluster.JobFailed, "CAPACITY_EXHAUSTED"},
+		{cluster.Starting, cluster.Expunging, cluster.OnCreateFailed, "create", cluster.JobFailed, "CAPACITY_EXHAUSTED"},
 		{cluster.Starting, cluster.Alert, cluster.OnFailed, "start", cluster.JobFailed, "CAPACITY_EXHAUSTED"},
-		{cluster.Starting, cluster.Expunging, cluster.OnNotMade, "delete", cluster.JobOpen, ""},
+		{cluster.Starting, cluster.Expunging, cluster.OnCreateFailed, "delete", cluster.JobOpen, ""},
 		{cluster.Running, cluster.Stopping, cluster.OnStop, "delete", cluster.JobOpen, ""},
 		{cluster.Stopping, cluster.Stopped, cluster.OnSucceeded, "stop", cluster.JobDone, ""},
 		{cluster.Stopping, cluster.Stopped, cluster.OnSucceeded, "delete", cluster.JobOpen, ""},

@@ -145,7 +145,7 @@ func (w *work) save(ctx context.Context, change cluster.Change) error {
 		return nil
 	}
 	if change.Cluster == nil {
-		change.Book = w.c.ID
+		change.ClusterID = w.c.ID
 	}
 	return w.s.commit(ctx, &change)
 }

@@ -151,7 +151,7 @@ type setup struct {
 }
 
 // cloud begins a cloud whose nodes call home by hello. end stops it.
-func (s setup) cloud(t *testing.T, hello func(context.Context, string, cluster.Hello) (cluster.HelloAnswer, error)) (cloud *sim.Cloud, end func()) {
+func (s setup) cloud(t *testing.T, hello func(context.Context, string, cluster.Heartbeat) (cluster.HeartbeatAnswer, error)) (cloud *sim.Cloud, end func()) {
 	t.Helper()
 	if s.sim.Installation = installation; !s.silent {
 		s.sim.Home = hello
@@ -198,7 +198,7 @@ func inBubble(t *testing.T, s setup, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, books: &counted{Memory: cluster.NewMemory()}, runs: &saves{Memory: workflow.NewMemory()}, acquires: s.sim.LateSourceNAT}
-		w.cloud, w.out = s.cloud(t, func(ctx context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error) {
+		w.cloud, w.out = s.cloud(t, func(ctx context.Context, token string, h cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
 			w.mu.Lock()
 			to := w.service
 			w.mu.Unlock()
@@ -255,7 +255,7 @@ func (w *world) create(name string, workers int, edit ...func(*cluster.Cluster))
 	for _, e := range edit {
 		e(c)
 	}
-	c.Ask = &cluster.Ask{Kind: cluster.AskStart, Job: "create-" + name}
+	c.Request = &cluster.Request{Kind: cluster.RequestStart, Job: "create-" + name}
 	job := &cluster.Job{ID: "create-" + name, Kind: "create", Owner: me, Created: time.Now()}
 	d := &cluster.Details{Username: "admin", Password: "geheim", NetworkCleanup: c.Network.ID == ""}
 	if err := w.books.Commit(w.t.Context(), &cluster.Change{Cluster: c, Jobs: []*cluster.Job{job}, Details: d}); err != nil {
@@ -266,17 +266,17 @@ func (w *world) create(name string, workers int, edit ...func(*cluster.Cluster))
 }
 
 // ask writes a wish as an operation does, and gives the id of its job.
-func (w *world) ask(uuid string, kind cluster.AskKind, edit func(c *cluster.Cluster, a *cluster.Ask)) string {
+func (w *world) ask(uuid string, kind cluster.RequestKind, edit func(c *cluster.Cluster, a *cluster.Request)) string {
 	w.t.Helper()
 	for {
 		book := w.book(uuid)
 		c := &book.Cluster
 		id := fmt.Sprintf("%s-%d", kind, c.Revision)
-		a := &cluster.Ask{Kind: kind, Job: id, Before: c.NodeCount}
+		a := &cluster.Request{Kind: kind, Job: id, PreviousCount: c.NodeCount}
 		switch kind {
-		case cluster.AskStop:
+		case cluster.RequestStop:
 			c.Desired = cluster.WantStopped
-		case cluster.AskDelete:
+		case cluster.RequestDelete:
 			c.Desired = cluster.WantDestroyed
 		default:
 			c.Desired = cluster.WantRunning
@@ -284,7 +284,7 @@ func (w *world) ask(uuid string, kind cluster.AskKind, edit func(c *cluster.Clus
 		if edit != nil {
 			edit(c, a)
 		}
-		c.Ask = a
+		c.Request = a
 		job := &cluster.Job{ID: id, Kind: string(kind), Owner: me, Created: time.Now()}
 		if w.books.Commit(w.t.Context(), &cluster.Change{Cluster: c, Jobs: []*cluster.Job{job}}) == nil {
 			w.service.Ring(uuid)

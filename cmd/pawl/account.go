@@ -59,7 +59,7 @@ func (a *app) accountCommand() *cobra.Command {
 		Example: "  pawl account create uma --domain ROOT/dev --max-nodes 20\n  pawl account create dan --domain ROOT/dev --role domain-admin",
 		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, args []string) error {
 			a.tellOpenModeEnds(ctx, b, "")
-			made, err := b.CreateAccount(ctx, account.Want{Name: args[0], Domain: domain, Role: account.Role(role), Limits: limits})
+			made, err := b.CreateAccount(ctx, account.NewAccount{Name: args[0], Domain: domain, Role: account.Role(role), Limits: limits})
 			return a.toldAccount(made, "created", err)
 		}),
 	}
@@ -346,7 +346,7 @@ func first(args []string) string {
 
 func credentialFlags(cmd *cobra.Command, n *account.NewCredential) {
 	cmd.Flags().StringVar(&n.Name, "name", "", "what it is for")
-	cmd.Flags().DurationVar(&n.For, "for", 0, "how long it works (default: until it is revoked)")
+	cmd.Flags().DurationVar(&n.ValidFor, "for", 0, "how long it works (default: until it is revoked)")
 }
 
 // credentials prints a list of keys or tokens.
@@ -362,7 +362,7 @@ func (a *app) credentials(all any, bare []account.Credential, err error) error {
 		switch {
 		case !c.Revoked.IsZero():
 			state = "revoked"
-		case !c.Works(now):
+		case !c.Active(now):
 			state = "expired"
 		}
 		rows, names = append(rows, []string{c.ID, c.Name, state, timeText(c.Created), timeText(c.Expires), timeText(c.LastUse)}), append(names, c.ID)
@@ -408,7 +408,7 @@ func (a *app) auditCommand() *cobra.Command {
 			}
 			var rows [][]string
 			for _, e := range all {
-				rows = append(rows, []string{timeText(e.At), e.Who, e.Face, e.Call, e.Target, e.Outcome})
+				rows = append(rows, []string{timeText(e.At), e.Who, e.API, e.Call, e.Target, e.Outcome})
 			}
 			return a.emitList(all, nil, []string{"AT", "WHO", "FACE", "CALL", "TARGET", "OUTCOME"}, rows)
 		}),

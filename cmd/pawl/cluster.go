@@ -212,7 +212,7 @@ func policy(text string) (cluster.Recovery, error) {
 }
 
 // change is a verb without flags of its own.
-func (a *app) change(use, short, example string, kind cluster.AskKind, flags func(*cobra.Command) func() (map[string]any, error)) *cobra.Command {
+func (a *app) change(use, short, example string, kind cluster.RequestKind, flags func(*cobra.Command) func() (map[string]any, error)) *cobra.Command {
 	var o changing
 	body := func() (map[string]any, error) { return map[string]any{}, nil }
 	cmd := &cobra.Command{Use: use, Short: short, Example: example, Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeClusters}
@@ -233,11 +233,11 @@ func (a *app) change(use, short, example string, kind cluster.AskKind, flags fun
 }
 
 func (a *app) clusterStart() *cobra.Command {
-	return a.change("start NAME", "Start a cluster that is stopped, or try again", "  pawl cluster start blue --wait", cluster.AskStart, nil)
+	return a.change("start NAME", "Start a cluster that is stopped, or try again", "  pawl cluster start blue --wait", cluster.RequestStart, nil)
 }
 
 func (a *app) clusterStop() *cobra.Command {
-	return a.change("stop NAME", "Stop the VMs of a cluster", "  pawl cluster stop blue --wait", cluster.AskStop, func(cmd *cobra.Command) func() (map[string]any, error) {
+	return a.change("stop NAME", "Stop the VMs of a cluster", "  pawl cluster stop blue --wait", cluster.RequestStop, func(cmd *cobra.Command) func() (map[string]any, error) {
 		forced := cmd.Flags().Bool("forced", false, "do not wait for the nodes to drain")
 		return func() (map[string]any, error) { return map[string]any{"forced": *forced}, nil }
 	})
@@ -245,7 +245,7 @@ func (a *app) clusterStop() *cobra.Command {
 
 func (a *app) clusterScale() *cobra.Command {
 	return a.change("scale NAME", "Change the number of workers, or remove some by name",
-		"  pawl cluster scale blue --size 5 --wait\n  pawl cluster scale blue --node blue-1f0c2a-worker3\n  pawl cluster scale blue --autoscale 2..8", cluster.AskScale,
+		"  pawl cluster scale blue --size 5 --wait\n  pawl cluster scale blue --node blue-1f0c2a-worker3\n  pawl cluster scale blue --autoscale 2..8", cluster.RequestScale,
 		func(cmd *cobra.Command) func() (map[string]any, error) {
 			size := cmd.Flags().Int("size", 0, "workers")
 			nodes := cmd.Flags().StringSlice("node", nil, "names or ids of the `workers` to remove")
@@ -282,7 +282,7 @@ func scaleBody(size int, nodes []string, auto string) (map[string]any, error) {
 
 func (a *app) clusterUpgrade() *cobra.Command {
 	return a.change("upgrade NAME", "Bring the nodes to another version one by one, control nodes first",
-		"  pawl cluster upgrade blue --to v1.31 --dry-run\n  pawl cluster upgrade blue --to v1.31 --allow-downtime --wait", cluster.AskUpgrade, func(cmd *cobra.Command) func() (map[string]any, error) {
+		"  pawl cluster upgrade blue --to v1.31 --dry-run\n  pawl cluster upgrade blue --to v1.31 --allow-downtime --wait", cluster.RequestUpgrade, func(cmd *cobra.Command) func() (map[string]any, error) {
 			version := cmd.Flags().String("to", "", "id of the configured `version`")
 			surge := cmd.Flags().Int("surge", 1, "nodes added at a time")
 			downtime := cmd.Flags().Bool("allow-downtime", false, "the only control node may be upgraded in place, while the endpoint does not answer")
@@ -297,7 +297,7 @@ func (a *app) clusterUpgrade() *cobra.Command {
 
 func (a *app) clusterRecover() *cobra.Command {
 	return a.change("recover NAME", "Repair a cluster that is in Alert", "  pawl cluster recover blue --recovery restart,replace --wait",
-		cluster.AskRecover, func(cmd *cobra.Command) func() (map[string]any, error) {
+		cluster.RequestRecover, func(cmd *cobra.Command) func() (map[string]any, error) {
 			text := cmd.Flags().String("recovery", "", "what may be done this time, of restart, replace, adopt (default restart,replace)")
 			suggests(cmd, map[string]completion{"recovery": completeRecovery})
 			consent := cmd.Flags().Bool("consent", false, "the last control node may be replaced; what it holds is lost")
@@ -322,7 +322,7 @@ func (a *app) clusterDelete() *cobra.Command {
 What cannot be deleted now is tried again by the collector until it is gone.`,
 		Example: "  pawl cluster delete blue --wait\n  pawl cluster delete blue --dry-run", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeClusters,
 		RunE: a.asks(func(ctx context.Context, r *backend.Remote, args []string) error {
-			plan := map[string]any{"change": map[string]any{"cluster": args[0], "kind": cluster.AskDelete}}
+			plan := map[string]any{"change": map[string]any{"cluster": args[0], "kind": cluster.RequestDelete}}
 			return a.carryOut(ctx, r, o, plan, func() (backend.Accepted, error) { return r.DeleteCluster(ctx, args[0], forced) })
 		}),
 	}

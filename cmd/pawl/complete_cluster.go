@@ -32,7 +32,7 @@ func suggests(cmd *cobra.Command, flags map[string]completion) {
 // The values of flags that several verbs have.
 var (
 	completeRecovery  = words("none", "restart", "restart,replace", "restart,replace,adopt")
-	completeOnFailure = words(cluster.Rollback, cluster.Lazy, cluster.KeepHalf)
+	completeOnFailure = words(cluster.Rollback, cluster.Lazy, cluster.KeepPartial)
 )
 
 // completeCatalog suggests what the providers offer.

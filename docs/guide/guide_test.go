@@ -108,8 +108,8 @@ func TestFiles(t *testing.T) {
 						t.Errorf("%s:%d: these lines are not in %s", page, b.line, source)
 					}
 				case "mermaid":
-					if b.text != cluster.Drawing("") {
-						t.Errorf("%s:%d: the lifecycle is drawn otherwise by now:\n%s", page, b.line, cluster.Drawing(""))
+					if b.text != cluster.Diagram("") {
+						t.Errorf("%s:%d: the lifecycle is drawn otherwise by now:\n%s", page, b.line, cluster.Diagram(""))
 					}
 				case "console", "sh", "text", "json":
 				default:

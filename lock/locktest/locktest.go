@@ -20,37 +20,37 @@ import (
 )
 
 // Run is the exam. open gives a fresh, empty medium; it is closed by t.Cleanup.
-func Run(t *testing.T, open func(t *testing.T) lock.Medium) {
+func Run(t *testing.T, open func(t *testing.T) lock.Backend) {
 	for _, q := range []struct {
 		name string
-		ask  func(t *testing.T, m lock.Medium)
+		ask  func(t *testing.T, m lock.Backend)
 	}{
 		{"values come back as they were stored", values},
-		{"a change that writes nothing changes nothing", silent},
+		{"a change that writes nothing changes nothing", noWrite},
 		{"names are independent", names},
 		{"no change is lost among many", counter},
 		{"the clock goes on", clock},
-		{"an ended context changes nothing", ended},
-		{"one of many takes a free lock", one},
-		{"taken, extended, refused, released", life},
+		{"an ended context changes nothing", cancelledContext},
+		{"one of many takes a free lock", oneWinner},
+		{"taken, extended, refused, released", lifecycle},
 		{"an expired lock is free", expired},
 		{"the deny list", denied},
 		{"an unreadable lock stays as it is", unreadable},
-		{"who has no name gets no lock", nameless},
+		{"who has no name gets no lock", ownerMissing},
 		{"no two are ever inside", exclusion},
 	} {
 		t.Run(q.name, func(t *testing.T) { q.ask(t, open(t)) })
 	}
 }
 
-func put(t *testing.T, m lock.Medium, name string, value []byte) {
+func put(t *testing.T, m lock.Backend, name string, value []byte) {
 	t.Helper()
 	if err := m.Transact(t.Context(), name, func(time.Time, []byte) ([]byte, bool) { return value, true }); err != nil {
 		t.Fatalf("transact %s: %v", name, err)
 	}
 }
 
-func expect(t *testing.T, m lock.Medium, name string, want []byte) {
+func expect(t *testing.T, m lock.Backend, name string, want []byte) {
 	t.Helper()
 	got, err := m.Read(t.Context(), name)
 	if err != nil {
@@ -66,7 +66,7 @@ func expect(t *testing.T, m lock.Medium, name string, want []byte) {
 	}
 }
 
-func values(t *testing.T, m lock.Medium) {
+func values(t *testing.T, m lock.Backend) {
 	expect(t, m, "a", nil)
 	for _, v := range [][]byte{[]byte("1"), []byte("two\x00\xff bytes"), []byte("3")} {
 		put(t, m, "a", v)
@@ -84,7 +84,7 @@ func values(t *testing.T, m lock.Medium) {
 	expect(t, m, "a", []byte("again"))
 }
 
-func silent(t *testing.T, m lock.Medium) {
+func noWrite(t *testing.T, m lock.Backend) {
 	put(t, m, "a", []byte("1"))
 	err := m.Transact(t.Context(), "a", func(_ time.Time, old []byte) ([]byte, bool) { old[0] = 'x'; return []byte("2"), false })
 	if err != nil {
@@ -93,7 +93,7 @@ func silent(t *testing.T, m lock.Medium) {
 	expect(t, m, "a", []byte("1"))
 }
 
-func names(t *testing.T, m lock.Medium) {
+func names(t *testing.T, m lock.Backend) {
 	for _, name := range []string{"a", "A", "a/b", "a b", "ä"} {
 		put(t, m, name, []byte(name))
 	}
@@ -103,7 +103,7 @@ func names(t *testing.T, m lock.Medium) {
 	}
 }
 
-func counter(t *testing.T, m lock.Medium) {
+func counter(t *testing.T, m lock.Backend) {
 	const workers, rounds = 8, 12
 	var wg sync.WaitGroup
 	for range workers {
@@ -123,7 +123,7 @@ func counter(t *testing.T, m lock.Medium) {
 	expect(t, m, "n", []byte(strconv.Itoa(workers*rounds)))
 }
 
-func clock(t *testing.T, m lock.Medium) {
+func clock(t *testing.T, m lock.Backend) {
 	var last time.Time
 	for range 5 {
 		err := m.Transact(t.Context(), "a", func(now time.Time, _ []byte) ([]byte, bool) {
@@ -139,7 +139,7 @@ func clock(t *testing.T, m lock.Medium) {
 	}
 }
 
-func ended(t *testing.T, m lock.Medium) {
+func cancelledContext(t *testing.T, m lock.Backend) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := m.Transact(ctx, "a", func(time.Time, []byte) ([]byte, bool) { return []byte("1"), true }); err == nil {
@@ -151,7 +151,7 @@ func ended(t *testing.T, m lock.Medium) {
 	expect(t, m, "a", nil)
 }
 
-func take(t *testing.T, l lock.Locker) lock.Verdict {
+func take(t *testing.T, l lock.Locker) lock.Decision {
 	t.Helper()
 	v, err := l.Take(t.Context(), "l")
 	if err != nil {
@@ -160,13 +160,13 @@ func take(t *testing.T, l lock.Locker) lock.Verdict {
 	return v
 }
 
-func one(t *testing.T, m lock.Medium) {
+func oneWinner(t *testing.T, m lock.Backend) {
 	var mu sync.Mutex
 	var winners []string
 	var wg sync.WaitGroup
 	for i := range 10 {
 		wg.Go(func() {
-			l := lock.Locker{Medium: m, Owner: fmt.Sprint("o", i)}
+			l := lock.Locker{Backend: m, Owner: fmt.Sprint("o", i)}
 			v, err := l.Take(t.Context(), "l")
 			if err != nil {
 				t.Errorf("take: %v", err)
@@ -179,18 +179,18 @@ func one(t *testing.T, m lock.Medium) {
 		})
 	}
 	wg.Wait()
-	state, err := lock.Locker{Medium: m}.Read(t.Context(), "l")
+	state, err := lock.Locker{Backend: m}.Read(t.Context(), "l")
 	if err != nil || len(winners) != 1 || state.Record == nil || state.Record.Owner != winners[0] {
 		t.Fatalf("winners %v, stored %+v, %v; want one", winners, state.Record, err)
 	}
-	if life := state.Record.End.Sub(state.Record.Start); life != lock.DefaultDuration {
-		t.Fatalf("held for %s, want %s", life, lock.DefaultDuration)
+	if duration := state.Record.End.Sub(state.Record.Start); duration != lock.DefaultDuration {
+		t.Fatalf("held for %s, want %s", duration, lock.DefaultDuration)
 	}
 }
 
-func life(t *testing.T, m lock.Medium) {
-	a := lock.Locker{Medium: m, Owner: "a", Duration: time.Hour}
-	b := lock.Locker{Medium: m, Owner: "b", Duration: time.Hour}
+func lifecycle(t *testing.T, m lock.Backend) {
+	a := lock.Locker{Backend: m, Owner: "a", Duration: time.Hour}
+	b := lock.Locker{Backend: m, Owner: "b", Duration: time.Hour}
 	first := take(t, a)
 	if !first.Granted || first.Extended {
 		t.Fatalf("a takes a free lock: %s", first)
@@ -214,9 +214,9 @@ func life(t *testing.T, m lock.Medium) {
 	}
 }
 
-func expired(t *testing.T, m lock.Medium) {
-	a := lock.Locker{Medium: m, Owner: "a", Duration: time.Nanosecond}
-	b := lock.Locker{Medium: m, Owner: "b"}
+func expired(t *testing.T, m lock.Backend) {
+	a := lock.Locker{Backend: m, Owner: "a", Duration: time.Nanosecond}
+	b := lock.Locker{Backend: m, Owner: "b"}
 	old := take(t, a)
 	timeout := time.After(10 * time.Second)
 	v := take(t, b)
@@ -232,8 +232,8 @@ func expired(t *testing.T, m lock.Medium) {
 	}
 }
 
-func denied(t *testing.T, m lock.Medium) {
-	a, b := lock.Locker{Medium: m, Owner: "a"}, lock.Locker{Medium: m, Owner: "b"}
+func denied(t *testing.T, m lock.Backend) {
+	a, b := lock.Locker{Backend: m, Owner: "a"}, lock.Locker{Backend: m, Owner: "b"}
 	take(t, a)
 	list, err := b.Deny(t.Context(), "l", lock.Entry{ID: "a"}, lock.Entry{ID: "z"})
 	if err != nil || !slices.Equal(list, []string{"a", "z"}) {
@@ -267,10 +267,10 @@ func denied(t *testing.T, m lock.Medium) {
 	}
 }
 
-func unreadable(t *testing.T, m lock.Medium) {
+func unreadable(t *testing.T, m lock.Backend) {
 	value := []byte(`{"record":"of someone else"}`)
 	put(t, m, "l", value)
-	a := lock.Locker{Medium: m, Owner: "a"}
+	a := lock.Locker{Backend: m, Owner: "a"}
 	if v := take(t, a); v.Granted || fault.Of(v.Err) != lock.Unreadable {
 		t.Fatalf("take: %s; want LOCK_UNREADABLE", v)
 	}
@@ -283,21 +283,21 @@ func unreadable(t *testing.T, m lock.Medium) {
 	expect(t, m, "l", value)
 }
 
-func nameless(t *testing.T, m lock.Medium) {
-	if _, err := (lock.Locker{Medium: m}).Take(t.Context(), "l"); fault.Of(err) != lock.Nameless {
+func ownerMissing(t *testing.T, m lock.Backend) {
+	if _, err := (lock.Locker{Backend: m}).Take(t.Context(), "l"); fault.Of(err) != lock.OwnerMissing {
 		t.Fatalf("take without owner: %v", err)
 	}
-	if _, err := (lock.Locker{Medium: m, Owner: "a"}).Take(t.Context(), ""); fault.Of(err) != lock.Nameless {
+	if _, err := (lock.Locker{Backend: m, Owner: "a"}).Take(t.Context(), ""); fault.Of(err) != lock.OwnerMissing {
 		t.Fatalf("take of a lock without name: %v", err)
 	}
 }
 
-func exclusion(t *testing.T, m lock.Medium) {
+func exclusion(t *testing.T, m lock.Backend) {
 	var inside, passes sync.Map
 	var wg sync.WaitGroup
 	for i := range 4 {
 		wg.Go(func() {
-			l := lock.Locker{Medium: m, Owner: fmt.Sprint("o", i)}
+			l := lock.Locker{Backend: m, Owner: fmt.Sprint("o", i)}
 			for n := 0; n < 5 && t.Context().Err() == nil; {
 				v, err := l.Take(t.Context(), "l")
 				if err != nil {

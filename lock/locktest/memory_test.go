@@ -8,5 +8,5 @@ import (
 )
 
 func TestMemory(t *testing.T) {
-	locktest.Run(t, func(*testing.T) lock.Medium { return &lock.Memory{} })
+	locktest.Run(t, func(*testing.T) lock.Backend { return &lock.Memory{} })
 }

@@ -70,7 +70,7 @@ func (p *Provider) actionCommand(ctx context.Context, s *kindSpec, is *cluster.R
 		return s.remove, by, p.checkEmpty(ctx, is)
 	case a == cluster.Destroy && is.SourceNAT:
 		return "", nil, cluster.ProviderRefused.Errorf("address %s is the source NAT of its network: it goes with the network", is.Address)
-	case a == cluster.Destroy && is.Power == cluster.GoingDown:
+	case a == cluster.Destroy && is.Power == cluster.PoweringOff:
 		return "", nil, nil
 	case a == cluster.Destroy:
 		return s.remove, by, nil
@@ -81,11 +81,11 @@ func (p *Provider) actionCommand(ctx context.Context, s *kindSpec, is *cluster.R
 	switch a {
 	case cluster.Start:
 		switch {
-		case is.Power == cluster.Up, is.Power == cluster.GoingUp:
+		case is.Power == cluster.PoweredOn, is.Power == cluster.PoweringOn:
 			return "", nil, nil
-		case is.Power == cluster.Down:
+		case is.Power == cluster.PoweredOff:
 			return "startVirtualMachine", by, nil
-		case is.Power == cluster.GoingDown:
+		case is.Power == cluster.PoweringOff:
 			return "", nil, busy
 		}
 	case cluster.Stop, cluster.ForceStop:
@@ -94,11 +94,11 @@ func (p *Provider) actionCommand(ctx context.Context, s *kindSpec, is *cluster.R
 			by["forced"] = "true"
 		}
 		switch {
-		case is.Power == cluster.Down, is.Power == cluster.GoingDown && !forced:
+		case is.Power == cluster.PoweredOff, is.Power == cluster.PoweringOff && !forced:
 			return "", nil, nil
-		case is.Power == cluster.Up, forced && !migrating && is.Power != cluster.Vanished:
+		case is.Power == cluster.PoweredOn, forced && !migrating && is.Power != cluster.PowerGone:
 			return "stopVirtualMachine", by, nil
-		case is.Power == cluster.GoingUp:
+		case is.Power == cluster.PoweringOn:
 			return "", nil, busy
 		}
 	}

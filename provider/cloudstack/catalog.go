@@ -187,7 +187,7 @@ func (p *Provider) networks(ctx context.Context, owner cluster.Owner) ([]cluster
 		}
 		entries = append(entries, cluster.Entry{
 			Kind: cluster.Network, ID: string(it.ID), Name: cmp.Or(string(it.Name), string(it.ID)), Zone: string(it.ZoneID), State: string(it.State),
-			Services: names(it.Services), System: bool(it.System), InUse: it.tag(cluster.TagCluster), Taken6443: taken[it.ID],
+			Services: names(it.Services), System: bool(it.System), InUse: it.tag(cluster.TagCluster), Port6443InUse: taken[it.ID],
 		})
 	}
 	return entries, nil

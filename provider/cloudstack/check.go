@@ -48,7 +48,7 @@ func (p *Provider) Check(ctx context.Context, n cluster.Need) ([]cluster.Finding
 type findings []cluster.Finding
 
 func (f *findings) add(kind *fault.Kind, resource, format string, args ...any) {
-	*f = append(*f, cluster.Finding{Type: cluster.InTheWay, Resource: resource, Code: kind.Code, Evidence: fmt.Sprintf(format, args...), Alarm: true})
+	*f = append(*f, cluster.Finding{Type: cluster.PlanObstacle, Resource: resource, Code: kind.Code, Evidence: fmt.Sprintf(format, args...), Alarm: true})
 }
 
 func (p *Provider) checkEntities(ctx context.Context, n cluster.Need, found *findings) (*offering, error) {

@@ -55,8 +55,8 @@ func setup(t *testing.T, o sim.Options, w wire.Options, key string) providertest
 			}
 			return got.UserData
 		},
-		Foreign: func(t *testing.T, network string) cluster.Ref {
-			alien, err := r.cloud.Add(cluster.Want{
+		CreateForeign: func(t *testing.T, network string) cluster.Ref {
+			alien, err := r.cloud.Add(cluster.DesiredResource{
 				Kind: cluster.VM, Name: fmt.Sprintf("alien-%d", aliens.Add(1)), Owner: owner,
 				Spec: cluster.Spec{Network: network, Offering: "small", Template: "node-image", Zone: "zone-1"},
 			})
@@ -70,9 +70,9 @@ func setup(t *testing.T, o sim.Options, w wire.Options, key string) providertest
 			})
 			return alien.Ref()
 		},
-		ForeignLives: func(_ *testing.T, vm cluster.Ref) bool {
+		ForeignExists: func(_ *testing.T, vm cluster.Ref) bool {
 			got, ok := r.cloud.Lookup(cluster.VM, vm.ID)
-			return ok && got.Power == cluster.Up && len(got.Tags) == 0
+			return ok && got.Power == cluster.PoweredOn && len(got.Tags) == 0
 		},
 		Restart:     func(*testing.T) cluster.Provider { return client() },
 		Unreachable: func(_ *testing.T, off bool) { r.cloud.Unreachable(off) },
@@ -97,7 +97,7 @@ func setup(t *testing.T, o sim.Options, w wire.Options, key string) providertest
 			}
 			r.cloud.SetZone(zone)
 		},
-		Many: 25, Poll: time.Millisecond,
+		MaxVMs: 25, Poll: time.Millisecond,
 	}
 	if key != "ADMIN" {
 		s.Full = nil // only admins see the capacity

@@ -25,7 +25,7 @@ func (s *kindSpec) create() string {
 }
 
 // valid refuses a want that the API would misunderstand.
-func (p *Provider) valid(w *cluster.Want) (*kindSpec, error) {
+func (p *Provider) valid(w *cluster.DesiredResource) (*kindSpec, error) {
 	s, err := kindSpecOf(w.Kind)
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (p *Provider) valid(w *cluster.Want) (*kindSpec, error) {
 
 // Create creates a resource unless it exists. It first removes a VM that a failed create
 // has left. PROVIDER_REFUSED for an invalid want.
-func (p *Provider) Create(ctx context.Context, w cluster.Want) (cluster.Call, error) {
+func (p *Provider) Create(ctx context.Context, w cluster.DesiredResource) (cluster.Call, error) {
 	s, err := p.valid(&w)
 	if err != nil {
 		return cluster.Call{}, err
@@ -70,7 +70,7 @@ func (p *Provider) Create(ctx context.Context, w cluster.Want) (cluster.Call, er
 	if err != nil {
 		return cluster.Call{}, err
 	}
-	if found != nil && found.Power == cluster.Broken {
+	if found != nil && found.Power == cluster.PowerBroken {
 		// Only a VM that was never deployed has the state Error.
 		if err := p.destroyFailed(ctx, found); err != nil {
 			return cluster.Call{}, err
@@ -95,7 +95,7 @@ type createResponse struct {
 	Text    text  `json:"displaytext"`
 }
 
-func (p *Provider) sendCreate(ctx context.Context, s *kindSpec, w *cluster.Want, job string) (cluster.Call, error) {
+func (p *Provider) sendCreate(ctx context.Context, s *kindSpec, w *cluster.DesiredResource, job string) (cluster.Call, error) {
 	r := request{command: s.create(), zone: w.Spec.Zone, params: p.createParams(w), changes: true}
 	r.params[customJobID] = job // an empty value is not sent
 	var answer createResponse
@@ -103,7 +103,7 @@ func (p *Provider) sendCreate(ctx context.Context, s *kindSpec, w *cluster.Want,
 	var refused *refusal
 	if errors.As(err, &refused) && refused.unknownID() {
 		// Another process may have been faster: the job id or the name is in use.
-		if found, _, again := p.lookup(ctx, s, w); again == nil && found != nil && found.Power != cluster.Broken {
+		if found, _, again := p.lookup(ctx, s, w); again == nil && found != nil && found.Power != cluster.PowerBroken {
 			return p.finish(ctx, s, w, found)
 		}
 	}
@@ -131,7 +131,7 @@ func (p *Provider) sendCreate(ctx context.Context, s *kindSpec, w *cluster.Want,
 }
 
 // createParams returns the parameters of the create command.
-func (p *Provider) createParams(w *cluster.Want) params {
+func (p *Provider) createParams(w *cluster.DesiredResource) params {
 	spec := &w.Spec
 	all := params{}
 	switch w.Kind {
@@ -182,7 +182,7 @@ func privatePort(s cluster.Spec) int { return cmp.Or(s.PrivatePort, s.Port) }
 
 // finish completes a created resource: VMs of a balancer, then tags. The tags come last,
 // so a tagged resource is complete.
-func (p *Provider) finish(ctx context.Context, s *kindSpec, w *cluster.Want, found *match) (cluster.Call, error) {
+func (p *Provider) finish(ctx context.Context, s *kindSpec, w *cluster.DesiredResource, found *match) (cluster.Call, error) {
 	call := cluster.Call{Ref: found.Ref()}
 	if !found.untagged {
 		var err error
@@ -211,8 +211,8 @@ func (p *Provider) finish(ctx context.Context, s *kindSpec, w *cluster.Want, fou
 }
 
 // openJob returns the job of the call id if it is still creating the resource.
-func (p *Provider) openJob(ctx context.Context, s *kindSpec, w *cluster.Want, found *match) (string, error) {
-	if found.Power != cluster.GoingUp || w.CallID == "" || !p.apis.accepts(s.create(), customJobID) {
+func (p *Provider) openJob(ctx context.Context, s *kindSpec, w *cluster.DesiredResource, found *match) (string, error) {
+	if found.Power != cluster.PoweringOn || w.CallID == "" || !p.apis.accepts(s.create(), customJobID) {
 		return "", nil
 	}
 	switch j, err := p.job(ctx, w.CallID, w.Spec.Zone); {
@@ -227,7 +227,7 @@ func (p *Provider) openJob(ctx context.Context, s *kindSpec, w *cluster.Want, fo
 }
 
 // assign adds the missing VMs to a balancer.
-func (p *Provider) assign(ctx context.Context, found *match, w *cluster.Want) (job string, err error) {
+func (p *Provider) assign(ctx context.Context, found *match, w *cluster.DesiredResource) (job string, err error) {
 	has, err := p.balancerVMs(ctx, found.ID, w.Spec.Zone)
 	if err != nil {
 		return "", err
@@ -240,7 +240,7 @@ func (p *Provider) assign(ctx context.Context, found *match, w *cluster.Want) (j
 }
 
 // tag adds the tags of a want to a resource.
-func (p *Provider) tag(ctx context.Context, s *kindSpec, w *cluster.Want, found *match) (job string, err error) {
+func (p *Provider) tag(ctx context.Context, s *kindSpec, w *cluster.DesiredResource, found *match) (job string, err error) {
 	tags := maps.Clone(w.Tags)
 	if s.name == "" {
 		tags[tagName] = w.Name
@@ -312,7 +312,7 @@ func (p *Provider) destroyFailed(ctx context.Context, found *match) error {
 		case progress.Done:
 			return progress.Err
 		}
-		if err := pause(ctx, progress.After); err != nil {
+		if err := pause(ctx, progress.PollAfter); err != nil {
 			return unanswered("destroyVirtualMachine", err)
 		}
 	}

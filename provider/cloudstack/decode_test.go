@@ -77,7 +77,7 @@ func FuzzAnswers(f *testing.F) {
 		_, err = p.Act(ctx, vmRef, cluster.Destroy)
 		judge("destroy", err)
 		for kind := range kindSpecs {
-			w := cluster.Want{
+			w := cluster.DesiredResource{
 				Kind: kind, Name: "vm", Key: "k", CallID: "c", Spec: cluster.Spec{Zone: "z1", Network: "n", Address: "a", VMs: []string{"v"}},
 				Tags: map[string]string{cluster.TagInstallation: "exam", cluster.TagCluster: "c", cluster.TagKey: "k"},
 			}

@@ -56,7 +56,7 @@ func (u *retryingClient) follow(ctx context.Context, call cluster.Call) (cluster
 	return cluster.Ref{}, errors.New("the job does not end")
 }
 
-func (u *retryingClient) make(w cluster.Want) (got cluster.Resource, err error) {
+func (u *retryingClient) make(w cluster.DesiredResource) (got cluster.Resource, err error) {
 	err = u.retry("create "+w.Name, func(ctx context.Context) error {
 		call, err := u.p.Create(ctx, w)
 		if err != nil {
@@ -82,9 +82,9 @@ func (u *retryingClient) act(r cluster.Resource, a cluster.Action) error {
 	})
 }
 
-func want(k cluster.Kind, name string, spec cluster.Spec) cluster.Want {
+func want(k cluster.Kind, name string, spec cluster.Spec) cluster.DesiredResource {
 	spec.Zone = "zone-1"
-	return cluster.Want{
+	return cluster.DesiredResource{
 		Kind: k, Name: name, Key: "key/" + name, CallID: callID(name), Owner: owner, Spec: spec,
 		Tags: map[string]string{cluster.TagInstallation: installation, cluster.TagCluster: "c1", cluster.TagKey: "key/" + name},
 	}

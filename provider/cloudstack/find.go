@@ -26,7 +26,7 @@ const (
 	claimOurs           // all three tags have the want's values
 )
 
-func claimOf(r *cluster.Resource, w *cluster.Want) claim {
+func claimOf(r *cluster.Resource, w *cluster.DesiredResource) claim {
 	has, same := 0, 0
 	for _, key := range []string{cluster.TagInstallation, cluster.TagCluster, cluster.TagKey} {
 		value, there := r.Tags[key]
@@ -49,7 +49,7 @@ func claimOf(r *cluster.Resource, w *cluster.Want) claim {
 // lookup finds the resource of a want: by name and tags, then by the job of its call id,
 // then, for kinds without names, by its spec. nil: none is visible; free is then the job
 // id of the next try.
-func (p *Provider) lookup(ctx context.Context, s *kindSpec, w *cluster.Want) (found *match, free string, err error) {
+func (p *Provider) lookup(ctx context.Context, s *kindSpec, w *cluster.DesiredResource) (found *match, free string, err error) {
 	if found, err = p.byName(ctx, s, w); err != nil || found != nil {
 		return found, "", err
 	}
@@ -61,7 +61,7 @@ func (p *Provider) lookup(ctx context.Context, s *kindSpec, w *cluster.Want) (fo
 }
 
 // byName finds the resource by name, or by its key tag for kinds without names.
-func (p *Provider) byName(ctx context.Context, s *kindSpec, w *cluster.Want) (*match, error) {
+func (p *Provider) byName(ctx context.Context, s *kindSpec, w *cluster.DesiredResource) (*match, error) {
 	by := params{s.name: w.Name}
 	if s.name == "" {
 		by = tagged(cluster.TagKey, w.Key)
@@ -76,7 +76,7 @@ func (p *Provider) byName(ctx context.Context, s *kindSpec, w *cluster.Want) (*m
 }
 
 // choose prefers the resource with the want's tags over one without tags.
-func choose(s *kindSpec, w *cluster.Want, items []item, fits func(*cluster.Resource, claim) bool) (*match, error) {
+func choose(s *kindSpec, w *cluster.DesiredResource, items []item, fits func(*cluster.Resource, claim) bool) (*match, error) {
 	var with, without []match
 	for i := range items {
 		r := s.toResource(&items[i], w.Spec.Zone)
@@ -106,7 +106,7 @@ const maxJobTries = 20
 // byCall finds the resource by the recent creates of this process, in case lists are late,
 // and by the job of the call id. A failed job without a resource has used up its id: the
 // next try uses the next id.
-func (p *Provider) byCall(ctx context.Context, s *kindSpec, w *cluster.Want) (found *match, free string, err error) {
+func (p *Provider) byCall(ctx context.Context, s *kindSpec, w *cluster.DesiredResource) (found *match, free string, err error) {
 	if id := p.recent.get(w); id != "" {
 		if found, err := p.byRecent(ctx, s, w, id); err != nil || found != nil {
 			return found, "", err
@@ -148,7 +148,7 @@ func nextJobID(id string) string {
 }
 
 // byRecent reads the resource that a call is known to have created.
-func (p *Provider) byRecent(ctx context.Context, s *kindSpec, w *cluster.Want, id string) (*match, error) {
+func (p *Provider) byRecent(ctx context.Context, s *kindSpec, w *cluster.DesiredResource, id string) (*match, error) {
 	it, err := p.byID(ctx, s, id, w.Spec.Zone)
 	var refused *refusal
 	if errors.Is(err, errNotListed) || errors.As(err, &refused) && refused.unknownID() {
@@ -163,7 +163,7 @@ func (p *Provider) byRecent(ctx context.Context, s *kindSpec, w *cluster.Want, i
 // bySpec finds a resource without a name that was created but not yet tagged: it belongs
 // to a resource of the same cluster and equals the want. It ignores resources that belong
 // to somebody else, and source NAT addresses, which the network may have created itself.
-func (p *Provider) bySpec(ctx context.Context, s *kindSpec, w *cluster.Want) (*match, error) {
+func (p *Provider) bySpec(ctx context.Context, s *kindSpec, w *cluster.DesiredResource) (*match, error) {
 	owner, by := cluster.Ref{Kind: cluster.Network, ID: w.Spec.Network, Zone: w.Spec.Zone}, params{s.network: w.Spec.Network}
 	if s.kind != cluster.Address {
 		owner, by = cluster.Ref{Kind: cluster.Address, ID: w.Spec.Address, Zone: w.Spec.Zone}, params{"ipaddressid": w.Spec.Address}
@@ -184,7 +184,7 @@ func (p *Provider) bySpec(ctx context.Context, s *kindSpec, w *cluster.Want) (*m
 
 // belongsToCluster reports whether a network or address has the tags of the want's
 // cluster, or is the source NAT of such a network.
-func (p *Provider) belongsToCluster(ctx context.Context, ref cluster.Ref, w *cluster.Want) (bool, error) {
+func (p *Provider) belongsToCluster(ctx context.Context, ref cluster.Ref, w *cluster.DesiredResource) (bool, error) {
 	s := kindSpecs[ref.Kind]
 	it, err := p.byID(ctx, s, ref.ID, ref.Zone)
 	var refused *refusal
@@ -202,7 +202,7 @@ func (p *Provider) belongsToCluster(ctx context.Context, ref cluster.Ref, w *clu
 	return p.belongsToCluster(ctx, cluster.Ref{Kind: cluster.Network, ID: r.Spec.Network, Zone: ref.Zone}, w)
 }
 
-func sameRule(r *cluster.Resource, w *cluster.Want) bool {
+func sameRule(r *cluster.Resource, w *cluster.DesiredResource) bool {
 	a, b := r.Spec, w.Spec
 	switch w.Kind {
 	case cluster.Address:
@@ -221,7 +221,7 @@ func sameEnd(a, b cluster.Spec) bool {
 
 // Find looks up the resource of a want. It adds the tags to a resource that was created
 // but not yet tagged. ErrGone if it finds nothing and another signed call works.
-func (p *Provider) Find(ctx context.Context, w cluster.Want) (cluster.Resource, error) {
+func (p *Provider) Find(ctx context.Context, w cluster.DesiredResource) (cluster.Resource, error) {
 	s, err := p.valid(&w)
 	if err != nil {
 		return cluster.Resource{}, err

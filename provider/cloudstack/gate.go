@@ -165,11 +165,11 @@ type recent struct {
 
 const maxRecent = 1000
 
-func recentKey(w *cluster.Want) string {
+func recentKey(w *cluster.DesiredResource) string {
 	return string(w.Kind) + "/" + w.Tags[cluster.TagCluster] + "/" + w.Key
 }
 
-func (r *recent) put(w *cluster.Want, id string) {
+func (r *recent) put(w *cluster.DesiredResource, id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ids == nil {
@@ -179,7 +179,7 @@ func (r *recent) put(w *cluster.Want, id string) {
 	r.ids[recentKey(w)], r.log[r.at], r.at = id, recentKey(w), (r.at+1)%maxRecent
 }
 
-func (r *recent) get(w *cluster.Want) string {
+func (r *recent) get(w *cluster.DesiredResource) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ids[recentKey(w)]

@@ -206,7 +206,7 @@ func TestJobsAreLookedAtASecondLaterEachTime(t *testing.T) {
 		call := cluster.Call{Job: "j", Ref: vmRef}
 		for n := 1; n <= 20; n++ {
 			got, err := p.Poll(t.Context(), call)
-			if want := time.Duration(min(n, 15)) * time.Second; err != nil || got.Done || got.After != want {
+			if want := time.Duration(min(n, 15)) * time.Second; err != nil || got.Done || got.PollAfter != want {
 				t.Errorf("poll %d: %+v, %v; want %s", n, got, err, want)
 			}
 		}
@@ -215,8 +215,8 @@ func TestJobsAreLookedAtASecondLaterEachTime(t *testing.T) {
 			t.Errorf("%+v, %v", got, err)
 		}
 		status = 0
-		if got, _ := p.Poll(t.Context(), call); got.After != time.Second {
-			t.Errorf("a new call begins at %s", got.After)
+		if got, _ := p.Poll(t.Context(), call); got.PollAfter != time.Second {
+			t.Errorf("a new call begins at %s", got.PollAfter)
 		}
 	})
 }
@@ -252,8 +252,8 @@ func TestLockOfANameEndsWithTheContext(t *testing.T) {
 
 func TestRecentIsBounded(t *testing.T) {
 	var r recent
-	want := func(i int) *cluster.Want {
-		return &cluster.Want{Kind: cluster.VM, Key: fmt.Sprint(i), Tags: map[string]string{cluster.TagCluster: "c"}}
+	want := func(i int) *cluster.DesiredResource {
+		return &cluster.DesiredResource{Kind: cluster.VM, Key: fmt.Sprint(i), Tags: map[string]string{cluster.TagCluster: "c"}}
 	}
 	for i := range 3 * maxRecent {
 		r.put(want(i), fmt.Sprint("id", i))

@@ -125,7 +125,7 @@ func (p *Provider) Poll(ctx context.Context, c cluster.Call) (cluster.Progress, 
 			return cluster.Progress{}, err
 		}
 		if *j.Status == jobOpen {
-			return cluster.Progress{Ref: c.Ref, After: p.pace.next(c.Job)}, nil
+			return cluster.Progress{Ref: c.Ref, PollAfter: p.pace.next(c.Job)}, nil
 		}
 		if progress.Err = j.err(); progress.Err != nil {
 			break

@@ -93,9 +93,9 @@ type service struct {
 
 // powers maps VM states. A missing state is unknown.
 var powers = map[string]cluster.Power{
-	"starting": cluster.GoingUp, "running": cluster.Up, "stopping": cluster.GoingDown, "stopped": cluster.Down,
-	"destroyed": cluster.Vanished, "expunging": cluster.Vanished, "migrating": cluster.GoingUp, "error": cluster.Broken,
-	"unknown": cluster.UnknownPower, "shutdown": cluster.Down, "shutdowned": cluster.Down, "restoring": cluster.GoingUp,
+	"starting": cluster.PoweringOn, "running": cluster.PoweredOn, "stopping": cluster.PoweringOff, "stopped": cluster.PoweredOff,
+	"destroyed": cluster.PowerGone, "expunging": cluster.PowerGone, "migrating": cluster.PoweringOn, "error": cluster.PowerBroken,
+	"unknown": cluster.UnknownPower, "shutdown": cluster.PoweredOff, "shutdowned": cluster.PoweredOff, "restoring": cluster.PoweringOn,
 }
 
 func power(state string) cluster.Power {
@@ -109,13 +109,13 @@ func power(state string) cluster.Power {
 func powerOfState(state string) cluster.Power {
 	switch strings.ToLower(state) {
 	case "allocating", "setup":
-		return cluster.GoingUp
+		return cluster.PoweringOn
 	case "releasing", "revoke", "deleting", "destroy":
-		return cluster.GoingDown
+		return cluster.PoweringOff
 	case "free":
-		return cluster.Vanished
+		return cluster.PowerGone
 	}
-	return cluster.Up
+	return cluster.PoweredOn
 }
 
 // toResource converts an item. It uses zone if neither the API nor the tags name one.

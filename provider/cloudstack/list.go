@@ -211,7 +211,7 @@ func (p *Provider) matches(f *cluster.Filter, r *cluster.Resource) bool {
 	switch {
 	case f.Zone != "" && r.Zone != f.Zone, f.Zone == "" && r.Zone != "" && !p.zoneAllowed(r.Zone),
 		f.Cluster != "" && r.Tags[cluster.TagCluster] != f.Cluster,
-		r.Kind == cluster.Address && r.Power == cluster.Vanished:
+		r.Kind == cluster.Address && r.Power == cluster.PowerGone:
 		return false
 	case f.Network != "", f.Foreign && f.Cluster == "":
 		return true

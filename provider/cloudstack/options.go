@@ -101,7 +101,7 @@ func (p *Provider) Capabilities() cluster.Capabilities {
 	return cluster.Capabilities{
 		Kinds:   []cluster.Kind{cluster.VM, cluster.Network, cluster.Address, cluster.Firewall, cluster.Forward, cluster.Balancer},
 		CallIDs: p.apis.accepts("deployVirtualMachine", customJobID),
-		Tags:    true, UserData: maxUserData, CallsHome: true, DiskSize: p.apis.accepts("deployVirtualMachine", rootDiskSize),
+		Tags:    true, UserData: maxUserData, SendsHeartbeats: true, DiskSize: p.apis.accepts("deployVirtualMachine", rootDiskSize),
 	}
 }
 

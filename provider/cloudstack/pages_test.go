@@ -21,7 +21,7 @@ func TestFinding22PageSizeIsAdapted(t *testing.T) {
 		r := newFixture(t, sim.Options{}, wire.Options{})
 		p := r.client()
 		for i := range 8 {
-			if _, err := r.cloud.Add(cluster.Want{Kind: cluster.VM, Name: fmt.Sprint("vm-", i), Tags: map[string]string{cluster.TagInstallation: installation},
+			if _, err := r.cloud.Add(cluster.DesiredResource{Kind: cluster.VM, Name: fmt.Sprint("vm-", i), Tags: map[string]string{cluster.TagInstallation: installation},
 				Spec: cluster.Spec{Zone: "zone-1", Offering: "small", Template: "node-image"}}); err != nil {
 				t.Fatal(err)
 			}
@@ -69,7 +69,7 @@ func TestFinding22SmallPagesHaveAnEnd(t *testing.T) {
 	r := newFixture(t, sim.Options{}, wire.Options{})
 	const vms = 26
 	for i := range vms {
-		if _, err := r.cloud.Add(cluster.Want{Kind: cluster.VM, Name: fmt.Sprint("vm-", i), Tags: map[string]string{cluster.TagInstallation: installation},
+		if _, err := r.cloud.Add(cluster.DesiredResource{Kind: cluster.VM, Name: fmt.Sprint("vm-", i), Tags: map[string]string{cluster.TagInstallation: installation},
 			Spec: cluster.Spec{Zone: "zone-1", Offering: "small", Template: "node-image"}}); err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +106,7 @@ func TestFinding22ChangeBetweenSmallPagesIsNotMissed(t *testing.T) {
 	r := newFixture(t, sim.Options{}, wire.Options{})
 	p := r.client(func(o *cloudstack.Options) { o.PageSize = 2 })
 	for i := range 6 {
-		if _, err := r.cloud.Add(cluster.Want{Kind: cluster.VM, Name: fmt.Sprint("vm-", i), Tags: map[string]string{cluster.TagInstallation: installation},
+		if _, err := r.cloud.Add(cluster.DesiredResource{Kind: cluster.VM, Name: fmt.Sprint("vm-", i), Tags: map[string]string{cluster.TagInstallation: installation},
 			Spec: cluster.Spec{Zone: "zone-1", Offering: "small", Template: "node-image"}}); err != nil {
 			t.Fatal(err)
 		}

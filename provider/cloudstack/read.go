@@ -120,7 +120,7 @@ func (p *Provider) byID(ctx context.Context, s *kindSpec, id, zone string) (*ite
 	if len(items) > 1 || string(items[0].ID) != id {
 		return nil, unreadable(s.list, "it lists what was not asked for")
 	}
-	if powerOfState(string(items[0].State)) == cluster.Vanished && s.kind == cluster.Address {
+	if powerOfState(string(items[0].State)) == cluster.PowerGone && s.kind == cluster.Address {
 		return nil, errNotListed // a free address
 	}
 	return &items[0], nil

@@ -152,9 +152,9 @@ func TestALostConnectionIsNotGone(t *testing.T) {
 // The VM states of the API; only a resource that is not listed is gone.
 func TestStates(t *testing.T) {
 	for state, want := range map[string]cluster.Power{
-		"Starting": cluster.GoingUp, "Running": cluster.Up, "Stopping": cluster.GoingDown, "Stopped": cluster.Down, "Destroyed": cluster.Vanished,
-		"Expunging": cluster.Vanished, "Migrating": cluster.GoingUp, "Error": cluster.Broken, "Unknown": cluster.UnknownPower,
-		"Shutdown": cluster.Down, "Restoring": cluster.GoingUp, "running": cluster.Up, "Hibernating": cluster.UnknownPower, "": cluster.UnknownPower,
+		"Starting": cluster.PoweringOn, "Running": cluster.PoweredOn, "Stopping": cluster.PoweringOff, "Stopped": cluster.PoweredOff, "Destroyed": cluster.PowerGone,
+		"Expunging": cluster.PowerGone, "Migrating": cluster.PoweringOn, "Error": cluster.PowerBroken, "Unknown": cluster.UnknownPower,
+		"Shutdown": cluster.PoweredOff, "Restoring": cluster.PoweringOn, "running": cluster.PoweredOn, "Hibernating": cluster.UnknownPower, "": cluster.UnknownPower,
 	} {
 		p := provider(t, func(*http.Request) (*http.Response, error) {
 			return reply(200, fmt.Sprintf(`{"listvirtualmachinesresponse":{"count":1,"virtualmachine":[{"id":%q,"name":"vm","state":%q}]}}`, vmRef.ID, state)), nil
@@ -200,7 +200,7 @@ func TestErrorsHideSecrets(t *testing.T) {
 		all := "SECRET " + r.Form.Get("userdata") + " " + r.Form.Get("signature") + " \x1b[31m " + strings.Repeat("x", 10_000)
 		return reply(431, fmt.Sprintf(`{"deployvirtualmachineresponse":{"errorcode":431,"errortext":%q}}`, strings.ReplaceAll(all, "\x1b", `\u001b`))), nil
 	})
-	w := cluster.Want{
+	w := cluster.DesiredResource{
 		Kind: cluster.VM, Name: "vm", Key: "k", Spec: cluster.Spec{Zone: "z1", UserData: userData},
 		Tags: map[string]string{cluster.TagInstallation: "exam", cluster.TagCluster: "c", cluster.TagKey: "k"},
 	}
@@ -254,7 +254,7 @@ func TestRequests(t *testing.T) {
 		o.Now = func() time.Time { return now }
 		o.OnCall = func(command, outcome string, _ time.Duration) { outcomes = append(outcomes, command+" "+outcome) }
 	})
-	w := cluster.Want{
+	w := cluster.DesiredResource{
 		Kind: cluster.VM, Name: "vm", Key: "k", CallID: "c", Spec: cluster.Spec{Zone: "z1", UserData: []byte("x")},
 		Tags: map[string]string{cluster.TagInstallation: "exam", cluster.TagCluster: "c", cluster.TagKey: "k", "note": "ü & = + [x]"},
 	}

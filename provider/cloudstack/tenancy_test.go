@@ -77,7 +77,7 @@ func TestARuleOnTheEndpointIsSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if used := e.ID == made[0].ID; e.Taken6443 != used || (e.InUse == "c1") != used || !slices.Contains(e.Services, "SourceNat") {
+		if used := e.ID == made[0].ID; e.Port6443InUse != used || (e.InUse == "c1") != used || !slices.Contains(e.Services, "SourceNat") {
 			t.Errorf("%+v (free is %s)", e, free.ID)
 		}
 	}
@@ -102,7 +102,7 @@ func TestWhoseAThingIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newFixture(t, sim.Options{}, wire.Options{})
-			made, err := r.cloud.Add(cluster.Want{Kind: cluster.VM, Name: "vm", Owner: c.owner, Tags: c.tags, Spec: w.Spec})
+			made, err := r.cloud.Add(cluster.DesiredResource{Kind: cluster.VM, Name: "vm", Owner: c.owner, Tags: c.tags, Spec: w.Spec})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -132,11 +132,11 @@ func TestRemainsOfAFailedDeployment(t *testing.T) {
 		t.Fatalf("%v", err)
 	}
 	broken, err := u.p.Find(t.Context(), w)
-	if err != nil || broken.Power != cluster.Broken {
+	if err != nil || broken.Power != cluster.PowerBroken {
 		t.Fatalf("%+v, %v", broken, err)
 	}
 	got, err := u.make(w)
-	if err != nil || got.ID == broken.ID || got.Power != cluster.Up {
+	if err != nil || got.ID == broken.ID || got.Power != cluster.PoweredOn {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if all, err := allButSourceNAT(t, r, cluster.VM); err != nil || len(all) != 1 {
@@ -148,7 +148,7 @@ func TestRemainsOfAFailedDeployment(t *testing.T) {
 	if call, err := u.p.Create(t.Context(), w); err != nil || call.Ref.ID != got.ID {
 		t.Errorf("a VM in the bin is replaced: %+v, %v", call, err)
 	}
-	if is, err := u.p.Get(t.Context(), got.Ref()); err != nil || is.Power != cluster.Vanished {
+	if is, err := u.p.Get(t.Context(), got.Ref()); err != nil || is.Power != cluster.PowerGone {
 		t.Errorf("destroyed and not expunged is not gone: %+v, %v", is, err)
 	}
 }
@@ -169,19 +169,19 @@ func TestAJobNobodyKnows(t *testing.T) {
 func TestWhatIsRefusedIsNotSent(t *testing.T) {
 	r := newFixture(t, sim.Options{}, wire.Options{})
 	p := r.client(func(o *cloudstack.Options) { o.Zones = []string{"zone-1"} })
-	good := func() cluster.Want {
+	good := func() cluster.DesiredResource {
 		return want(cluster.VM, "vm", cluster.Spec{Offering: "small", Template: "node-image"})
 	}
-	for name, change := range map[string]func(*cluster.Want){
-		"no name":              func(w *cluster.Want) { w.Name = "" },
-		"a long name":          func(w *cluster.Want) { w.Name = strings.Repeat("x", 64) },
-		"no key":               func(w *cluster.Want) { w.Key = "" },
-		"another installation": func(w *cluster.Want) { w.Tags[cluster.TagInstallation] = "other" },
-		"no cluster":           func(w *cluster.Want) { delete(w.Tags, cluster.TagCluster) },
-		"a tag of another key": func(w *cluster.Want) { w.Tags[cluster.TagKey] = "other" },
-		"another zone":         func(w *cluster.Want) { w.Spec.Zone = "zone-9" },
-		"too much user data":   func(w *cluster.Want) { w.Spec.UserData = make([]byte, 24<<10+1) },
-		"a key pair":           func(w *cluster.Want) { w.Kind = cluster.KeyPair },
+	for name, change := range map[string]func(*cluster.DesiredResource){
+		"no name":              func(w *cluster.DesiredResource) { w.Name = "" },
+		"a long name":          func(w *cluster.DesiredResource) { w.Name = strings.Repeat("x", 64) },
+		"no key":               func(w *cluster.DesiredResource) { w.Key = "" },
+		"another installation": func(w *cluster.DesiredResource) { w.Tags[cluster.TagInstallation] = "other" },
+		"no cluster":           func(w *cluster.DesiredResource) { delete(w.Tags, cluster.TagCluster) },
+		"a tag of another key": func(w *cluster.DesiredResource) { w.Tags[cluster.TagKey] = "other" },
+		"another zone":         func(w *cluster.DesiredResource) { w.Spec.Zone = "zone-9" },
+		"too much user data":   func(w *cluster.DesiredResource) { w.Spec.UserData = make([]byte, 24<<10+1) },
+		"a key pair":           func(w *cluster.DesiredResource) { w.Kind = cluster.KeyPair },
 	} {
 		w := good()
 		change(&w)
@@ -197,7 +197,7 @@ func TestWhatIsRefusedIsNotSent(t *testing.T) {
 func TestKeyPairsAndDefaults(t *testing.T) {
 	r := newFixture(t, sim.Options{Templates: []cluster.Entry{{ID: "old", Name: "old"}, {ID: "node-image", Name: "node-image"}}}, wire.Options{})
 	p := r.client()
-	if _, err := r.cloud.As("").Create(t.Context(), cluster.Want{Kind: cluster.KeyPair, Name: "mine", Owner: owner}); err != nil {
+	if _, err := r.cloud.As("").Create(t.Context(), cluster.DesiredResource{Kind: cluster.KeyPair, Name: "mine", Owner: owner}); err != nil {
 		t.Fatal(err)
 	}
 	pairs, err := p.Catalog(t.Context(), owner, cluster.KeyPair)

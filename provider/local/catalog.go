@@ -75,7 +75,7 @@ func (p *Provider) Check(ctx context.Context, n cluster.Need) ([]cluster.Finding
 	}
 	var findings []cluster.Finding
 	find := func(code fault.Code, what, text string) {
-		findings = append(findings, cluster.Finding{Type: cluster.InTheWay, Resource: what, Evidence: text, Code: code, Alarm: code != "", At: p.options.Now()})
+		findings = append(findings, cluster.Finding{Type: cluster.PlanObstacle, Resource: what, Evidence: text, Code: code, Alarm: code != "", At: p.options.Now()})
 	}
 	missing := cluster.EntityRefused.Code
 	if n.Zone != "" && n.Zone != ZoneID {

@@ -31,7 +31,7 @@ type fakeServer struct {
 	mu          sync.Mutex
 	token       string
 	credentials map[string]string // node -> credential
-	heartbeats  map[string]cluster.Hello
+	heartbeats  map[string]cluster.Heartbeat
 	byToken     map[string]int
 	drain       map[string]bool
 	removed     []string
@@ -61,12 +61,12 @@ func (h *fakeServer) close() {
 func (h *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var heartbeat cluster.Hello
+	var heartbeat cluster.Heartbeat
 	if err := json.NewDecoder(r.Body).Decode(&heartbeat); err != nil || r.Method != http.MethodPost || r.URL.Path != "/v1/nodes/hello" {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
-	a := cluster.HelloAnswer{Every: 50 * time.Millisecond, Drain: h.drain[heartbeat.Node]}
+	a := cluster.HeartbeatAnswer{Every: 50 * time.Millisecond, Drain: h.drain[heartbeat.Node]}
 	switch token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "); token {
 	case h.credentials[heartbeat.Node]:
 	case h.token:
@@ -112,14 +112,14 @@ func (h *fakeServer) change(do func()) {
 }
 
 // lastHeartbeat returns the newest heartbeat of a node.
-func (h *fakeServer) lastHeartbeat(name string) cluster.Hello {
+func (h *fakeServer) lastHeartbeat(name string) cluster.Heartbeat {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.heartbeats[name]
 }
 
 // await polls until the newest heartbeats meet a condition.
-func (h *fakeServer) await(what string, is func(map[string]cluster.Hello) bool) {
+func (h *fakeServer) await(what string, is func(map[string]cluster.Heartbeat) bool) {
 	h.t.Helper()
 	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		h.mu.Lock()
@@ -136,7 +136,7 @@ func (h *fakeServer) await(what string, is func(map[string]cluster.Hello) bool) 
 	}
 }
 
-func (h *fakeServer) wantVM(name string, role cluster.Role) cluster.Want {
+func (h *fakeServer) wantVM(name string, role cluster.Role) cluster.DesiredResource {
 	h.t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -156,15 +156,15 @@ func (h *fakeServer) wantVM(name string, role cluster.Role) cluster.Want {
 func TestCluster(t *testing.T) {
 	p := open(t, Options{})
 	h := &fakeServer{
-		t: t, address: "127.0.0.1:0", token: "join token", credentials: map[string]string{}, heartbeats: map[string]cluster.Hello{},
+		t: t, address: "127.0.0.1:0", token: "join token", credentials: map[string]string{}, heartbeats: map[string]cluster.Heartbeat{},
 		byToken: map[string]int{}, drain: map[string]bool{},
 	}
 	h.open()
 	defer func() { h.close() }()
 
 	c1, w1, w2 := createVM(t, p, h.wantVM("c1", cluster.Control)), createVM(t, p, h.wantVM("w1", cluster.Worker)), createVM(t, p, h.wantVM("w2", cluster.Worker))
-	joined := func(names ...string) func(map[string]cluster.Hello) bool {
-		return func(heartbeats map[string]cluster.Hello) bool {
+	joined := func(names ...string) func(map[string]cluster.Heartbeat) bool {
+		return func(heartbeats map[string]cluster.Heartbeat) bool {
 			for _, name := range names {
 				if !heartbeats[name].Ready {
 					return false
@@ -228,11 +228,11 @@ func TestCluster(t *testing.T) {
 	}
 
 	h.change(func() { h.drain["w2"] = true })
-	h.await("the drained one has left", func(heartbeats map[string]cluster.Hello) bool {
+	h.await("the drained one has left", func(heartbeats map[string]cluster.Heartbeat) bool {
 		return joined("c1", "w1")(heartbeats) && !heartbeats["w2"].Ready && heartbeats["w2"].Reason == "Draining"
 	})
 	h.change(func() { h.drain["w2"], h.removed = false, []string{"w2"} })
-	h.await("the removed one is kept out", func(heartbeats map[string]cluster.Hello) bool {
+	h.await("the removed one is kept out", func(heartbeats map[string]cluster.Heartbeat) bool {
 		return joined("c1", "w1")(heartbeats) && strings.HasPrefix(heartbeats["w2"].Reason, "NotJoined")
 	})
 
@@ -267,15 +267,15 @@ func TestCluster(t *testing.T) {
 func TestFinding17ControlNodeUpgradesInPlace(t *testing.T) {
 	p := open(t, Options{})
 	h := &fakeServer{
-		t: t, address: "127.0.0.1:0", token: "join token", credentials: map[string]string{}, heartbeats: map[string]cluster.Hello{},
+		t: t, address: "127.0.0.1:0", token: "join token", credentials: map[string]string{}, heartbeats: map[string]cluster.Heartbeat{},
 		byToken: map[string]int{}, drain: map[string]bool{},
 	}
 	h.open()
 	defer func() { h.close() }()
 	c1 := createVM(t, p, h.wantVM("c1", cluster.Control))
 	createVM(t, p, h.wantVM("w1", cluster.Worker))
-	at := func(version string) func(map[string]cluster.Hello) bool {
-		return func(heartbeats map[string]cluster.Hello) bool {
+	at := func(version string) func(map[string]cluster.Heartbeat) bool {
+		return func(heartbeats map[string]cluster.Heartbeat) bool {
 			return heartbeats["c1"].Ready && heartbeats["w1"].Ready && heartbeats["c1"].Version == version && slices.Equal(heartbeats["c1"].Joined, []string{"c1", "w1"})
 		}
 	}
@@ -311,7 +311,7 @@ func TestFinding18ThreeControlNodesAreOneCluster(t *testing.T) {
 				t.Fatal(err)
 			}
 			h := &fakeServer{
-				t: t, address: "127.0.0.1:0", token: "join token", credentials: map[string]string{}, heartbeats: map[string]cluster.Hello{},
+				t: t, address: "127.0.0.1:0", token: "join token", credentials: map[string]string{}, heartbeats: map[string]cluster.Heartbeat{},
 				byToken: map[string]int{}, drain: map[string]bool{}, ca: ca, caKey: key.Reveal(),
 			}
 			h.open()
@@ -332,9 +332,9 @@ func TestFinding18ThreeControlNodesAreOneCluster(t *testing.T) {
 				vms[name] = within(name, cluster.Control)
 			}
 			vms["w1"] = within("w1", cluster.Worker)
-			members := func(controls ...string) func(map[string]cluster.Hello) bool {
+			members := func(controls ...string) func(map[string]cluster.Heartbeat) bool {
 				want := append(slices.Clone(controls), "w1")
-				return func(heartbeats map[string]cluster.Hello) bool {
+				return func(heartbeats map[string]cluster.Heartbeat) bool {
 					for _, name := range controls {
 						has := slices.Sorted(slices.Values(heartbeats[name].Joined))
 						if !heartbeats[name].Ready || !slices.Equal(has, want) {
@@ -394,14 +394,14 @@ func TestFinding18ThreeControlNodesAreOneCluster(t *testing.T) {
 }
 
 // read requests the endpoint with the CA from the control node's heartbeat.
-func read(t *testing.T, control cluster.Hello, path string, value any) {
+func read(t *testing.T, control cluster.Heartbeat, path string, value any) {
 	t.Helper()
 	if err := ask(control, path, value); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func ask(control cluster.Hello, path string, value any) error {
+func ask(control cluster.Heartbeat, path string, value any) error {
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(control.CACert)) {
 		return errors.New("no CA")

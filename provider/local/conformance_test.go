@@ -27,12 +27,12 @@ func newSetup(t *testing.T, o Options) providertest.Setup {
 	s := providertest.Setup{
 		Provider: lossy, Installation: installation, Owner: cluster.Owner{AccountID: "a", DomainID: "d"},
 		Zone: ZoneID, Offering: "small", Template: "node-1.0", NetworkOffering: NetworkOfferingID,
-		Foreign: func(t *testing.T, network string) cluster.Ref {
+		CreateForeign: func(t *testing.T, network string) cluster.Ref {
 			other, err := New(Options{Dir: o.Dir, Installation: "another", OneAddress: o.OneAddress, Times: quick})
 			if err != nil {
 				t.Fatal(err)
 			}
-			call, err := other.Create(t.Context(), cluster.Want{
+			call, err := other.Create(t.Context(), cluster.DesiredResource{
 				Kind: cluster.VM, Name: "foreign", Key: "theirs", Tags: map[string]string{cluster.TagInstallation: "another"}, Spec: cluster.Spec{Network: network},
 			})
 			if err != nil {
@@ -45,9 +45,9 @@ func newSetup(t *testing.T, o Options) providertest.Setup {
 			})
 			return call.Ref
 		},
-		ForeignLives: func(t *testing.T, vm cluster.Ref) bool {
+		ForeignExists: func(t *testing.T, vm cluster.Ref) bool {
 			got, err := p.Get(t.Context(), vm)
-			return err == nil && got.Power == cluster.Up && got.Tags[cluster.TagInstallation] == "another"
+			return err == nil && got.Power == cluster.PoweredOn && got.Tags[cluster.TagInstallation] == "another"
 		},
 		Restart: func(t *testing.T) cluster.Provider {
 			o := o
@@ -74,7 +74,7 @@ func newSetup(t *testing.T, o Options) providertest.Setup {
 				p.options.MaxVMs = 0
 			}
 		},
-		Settle: 30 * time.Second, Many: 8,
+		SettleTimeout: 30 * time.Second, MaxVMs: 8,
 	}
 	if os.Getuid() != 0 { // root may do everything
 		s.Refuse = func(t *testing.T, off bool) {
@@ -96,7 +96,7 @@ type lossyProvider struct {
 	next atomic.Bool
 }
 
-func (l *lossyProvider) Create(ctx context.Context, w cluster.Want) (cluster.Call, error) {
+func (l *lossyProvider) Create(ctx context.Context, w cluster.DesiredResource) (cluster.Call, error) {
 	call, err := l.Provider.Create(ctx, w)
 	if err == nil && l.next.CompareAndSwap(true, false) {
 		return cluster.Call{}, cluster.ProviderUnreachable.Errorf("the answer was lost")

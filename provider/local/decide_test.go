@@ -106,13 +106,13 @@ func TestCapacityEnds(t *testing.T) {
 
 func TestWantsThatAreRefused(t *testing.T) {
 	p := open(t, Options{})
-	for name, change := range map[string]func(*cluster.Want){
-		"offering": func(w *cluster.Want) { w.Spec.Offering = "huge" },
-		"template": func(w *cluster.Want) { w.Spec.Template = "etcd" },
-		"zone":     func(w *cluster.Want) { w.Spec.Zone = "moon" },
-		"network":  func(w *cluster.Want) { w.Spec.Network = "network-000000000000000000000000" },
-		"path":     func(w *cluster.Want) { w.Spec.Network = "../../../etc" },
-		"kind":     func(w *cluster.Want) { w.Kind = cluster.Firewall },
+	for name, change := range map[string]func(*cluster.DesiredResource){
+		"offering": func(w *cluster.DesiredResource) { w.Spec.Offering = "huge" },
+		"template": func(w *cluster.DesiredResource) { w.Spec.Template = "etcd" },
+		"zone":     func(w *cluster.DesiredResource) { w.Spec.Zone = "moon" },
+		"network":  func(w *cluster.DesiredResource) { w.Spec.Network = "network-000000000000000000000000" },
+		"path":     func(w *cluster.DesiredResource) { w.Spec.Network = "../../../etc" },
+		"kind":     func(w *cluster.DesiredResource) { w.Kind = cluster.Firewall },
 	} {
 		w := want(name)
 		change(&w)
@@ -144,13 +144,13 @@ func TestIDs(t *testing.T) {
 		t.Error("the id is not that of the key")
 	}
 	seen := map[string]string{idOf(base): "base"}
-	for name, change := range map[string]func(*cluster.Want){
-		"key":          func(w *cluster.Want) { w.Key = "b" },
-		"kind":         func(w *cluster.Want) { w.Kind = cluster.Network },
-		"cluster":      func(w *cluster.Want) { w.Tags[cluster.TagCluster] = "red" },
-		"installation": func(w *cluster.Want) { w.Tags[cluster.TagInstallation] = "x" },
-		"no key":       func(w *cluster.Want) { w.Key = "" },
-		"no key again": func(w *cluster.Want) { w.Key = "" },
+	for name, change := range map[string]func(*cluster.DesiredResource){
+		"key":          func(w *cluster.DesiredResource) { w.Key = "b" },
+		"kind":         func(w *cluster.DesiredResource) { w.Kind = cluster.Network },
+		"cluster":      func(w *cluster.DesiredResource) { w.Tags[cluster.TagCluster] = "red" },
+		"installation": func(w *cluster.DesiredResource) { w.Tags[cluster.TagInstallation] = "x" },
+		"no key":       func(w *cluster.DesiredResource) { w.Key = "" },
+		"no key again": func(w *cluster.DesiredResource) { w.Key = "" },
 	} {
 		w := want("a")
 		change(&w)
@@ -288,7 +288,7 @@ func TestDirectoryAway(t *testing.T) {
 	if err := os.Rename(dir+".away", dir); err != nil {
 		t.Fatal(err)
 	}
-	awaitPower(t, p, r, cluster.Up)
+	awaitPower(t, p, r, cluster.PoweredOn)
 	if err := act(t, p, r, cluster.Destroy); err != nil {
 		t.Error(err)
 	}

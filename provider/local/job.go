@@ -65,7 +65,7 @@ func (p *Provider) step(ctx context.Context, j job) (cluster.Progress, error) {
 		return cluster.Progress{}, err
 	}
 	done := cluster.Progress{Done: true, Ref: r.ref()}
-	open := cluster.Progress{Ref: r.ref(), After: pollInterval}
+	open := cluster.Progress{Ref: r.ref(), PollAfter: pollInterval}
 	switch j.act {
 	case cluster.Start:
 		switch s.state {

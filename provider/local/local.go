@@ -61,7 +61,7 @@ func New(o Options) (*Provider, error) {
 // Capabilities lists VMs and networks only.
 func (p *Provider) Capabilities() cluster.Capabilities {
 	return cluster.Capabilities{
-		Kinds: []cluster.Kind{cluster.VM, cluster.Network}, CallIDs: true, Tags: true, UserData: userDataLimit, CallsHome: true, Logs: true,
+		Kinds: []cluster.Kind{cluster.VM, cluster.Network}, CallIDs: true, Tags: true, UserData: userDataLimit, SendsHeartbeats: true, Logs: true,
 	}
 }
 
@@ -71,7 +71,7 @@ func (p *Provider) lockOf(id string) *sync.Mutex {
 
 // Create creates and starts a VM, or creates a network. The directory is the intent: after
 // a crash before the start, the VM is Stopped, and Create or Start continues.
-func (p *Provider) Create(ctx context.Context, w cluster.Want) (cluster.Call, error) {
+func (p *Provider) Create(ctx context.Context, w cluster.DesiredResource) (cluster.Call, error) {
 	if err := ctx.Err(); err != nil {
 		return cluster.Call{}, err
 	}
@@ -94,7 +94,7 @@ func (p *Provider) Create(ctx context.Context, w cluster.Want) (cluster.Call, er
 }
 
 // record returns the existing record of a Want, or creates it.
-func (p *Provider) record(w cluster.Want) (*record, error) {
+func (p *Provider) record(w cluster.DesiredResource) (*record, error) {
 	unlock, err := p.data.lock()
 	if err != nil {
 		return nil, err

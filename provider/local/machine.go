@@ -45,8 +45,8 @@ const (
 )
 
 var powers = map[string]cluster.Power{
-	running: cluster.Up, starting: cluster.GoingUp, stopping: cluster.GoingDown, stopped: cluster.Down,
-	silent: cluster.UnknownPower, unread: cluster.Broken,
+	running: cluster.PoweredOn, starting: cluster.PoweringOn, stopping: cluster.PoweringOff, stopped: cluster.PoweredOff,
+	silent: cluster.UnknownPower, unread: cluster.PowerBroken,
 }
 
 // defaultProbeTimeout is the timeout of a health request.

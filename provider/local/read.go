@@ -67,7 +67,7 @@ func (p *Provider) Get(ctx context.Context, ref cluster.Ref) (cluster.Resource, 
 // toResource returns the resource of a record.
 func (p *Provider) toResource(ctx context.Context, r *record) (cluster.Resource, error) {
 	shown := cluster.Resource{
-		Kind: r.Kind, ID: r.ID, Name: r.Name, Zone: ZoneID, Identity: r.Identity, Tags: maps.Clone(r.Tags), Power: cluster.Up, State: "Implemented",
+		Kind: r.Kind, ID: r.ID, Name: r.Name, Zone: ZoneID, Identity: r.Identity, Tags: maps.Clone(r.Tags), Power: cluster.PoweredOn, State: "Implemented",
 		Address: r.Address, Created: r.Created, Spec: r.Spec,
 	}
 	if r.Kind == cluster.Network && r.unreadable == "" {
@@ -80,7 +80,7 @@ func (p *Provider) toResource(ctx context.Context, r *record) (cluster.Resource,
 }
 
 // Find returns the resource of a Want: by key, call id, or name and tags.
-func (p *Provider) Find(ctx context.Context, w cluster.Want) (cluster.Resource, error) {
+func (p *Provider) Find(ctx context.Context, w cluster.DesiredResource) (cluster.Resource, error) {
 	p.reapChildren()
 	if err := ctx.Err(); err != nil {
 		return cluster.Resource{}, err

@@ -59,7 +59,7 @@ var folders = map[cluster.Kind]string{cluster.VM: "vms", cluster.Network: "netwo
 
 // idOf derives the id, which is also the directory name, from the key: the same key
 // creates one resource at most. Without a key each call creates a new one.
-func idOf(w cluster.Want) string {
+func idOf(w cluster.DesiredResource) string {
 	key := w.Key
 	if key == "" {
 		key = disk.Random(16)

@@ -22,8 +22,8 @@ import (
 	"github.com/pawl-dev/pawl/provider/local/node"
 )
 
-func want(key string) cluster.Want {
-	return cluster.Want{
+func want(key string) cluster.DesiredResource {
+	return cluster.DesiredResource{
 		Kind: cluster.VM, Name: "vm-" + key, Key: key, CallID: "call-" + key,
 		Tags: map[string]string{cluster.TagInstallation: installation, cluster.TagCluster: "blue", cluster.TagKey: key},
 		Spec: cluster.Spec{Role: cluster.Worker, UserData: []byte("#!/bin/sh\n")},
@@ -31,7 +31,7 @@ func want(key string) cluster.Want {
 }
 
 // createVM creates a VM, waits until it is Up and returns its record.
-func createVM(t *testing.T, p *Provider, w cluster.Want) *record {
+func createVM(t *testing.T, p *Provider, w cluster.DesiredResource) *record {
 	t.Helper()
 	call, err := p.Create(t.Context(), w)
 	if err != nil {
@@ -128,7 +128,7 @@ func TestVMOutlivesTheServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	awaitPower(t, p, r, cluster.Up)
+	awaitPower(t, p, r, cluster.PoweredOn)
 	process := processOf(t, p, r)
 	if pgid, err := syscall.Getpgid(process.PID); err != nil || pgid != process.PID {
 		t.Errorf("its group is %d, %v", pgid, err)
@@ -148,17 +148,17 @@ func TestVMKilledByHand(t *testing.T) {
 	r := createVM(t, p, want("a"))
 	first := processOf(t, p, r)
 	kill(t, first, syscall.SIGKILL)
-	if got := awaitPower(t, p, r, cluster.Down); got.State != stopped || got.Identity != r.Identity {
+	if got := awaitPower(t, p, r, cluster.PoweredOff); got.State != stopped || got.Identity != r.Identity {
 		t.Errorf("%+v", got)
 	}
 	if again, err := p.Create(t.Context(), want("a")); err != nil || !again.Done || again.Ref.ID != r.ID {
 		t.Errorf("the same want again: %+v, %v", again, err)
 	}
-	awaitPower(t, p, r, cluster.Down) // Create does not start a VM that somebody has stopped
+	awaitPower(t, p, r, cluster.PoweredOff) // Create does not start a VM that somebody has stopped
 	if err := act(t, p, r, cluster.Start); err != nil {
 		t.Fatal(err)
 	}
-	awaitPower(t, p, r, cluster.Up)
+	awaitPower(t, p, r, cluster.PoweredOn)
 	if second := processOf(t, p, r); second.Same(first) {
 		t.Error("it is the same process")
 	}
@@ -206,14 +206,14 @@ func TestOthersAreNotKilled(t *testing.T) {
 		r := createVM(t, p, want(name))
 		own := processOf(t, p, r)
 		kill(t, own, syscall.SIGKILL)
-		awaitPower(t, p, r, cluster.Down)
+		awaitPower(t, p, r, cluster.PoweredOff)
 		forged := forge(own)
 		for file, value := range map[string]any{node.ProcessFile: forged, launchFile: mark{Process: forged}} {
 			if err := disk.WriteJSON(p.data.filePath(r.ID, file), value); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if got := awaitPower(t, p, r, cluster.Down); got.State != stopped {
+		if got := awaitPower(t, p, r, cluster.PoweredOff); got.State != stopped {
 			t.Errorf("%s: %s", name, got.State)
 		}
 		for _, a := range []cluster.Action{cluster.Stop, cluster.ForceStop, cluster.Destroy} {
@@ -232,7 +232,7 @@ func TestSomebodyElseAnswers(t *testing.T) {
 	p := open(t, Options{})
 	r := createVM(t, p, want("a"))
 	kill(t, processOf(t, p, r), syscall.SIGKILL)
-	awaitPower(t, p, r, cluster.Down)
+	awaitPower(t, p, r, cluster.PoweredOff)
 	listener, err := net.Listen("tcp", r.Node.Health)
 	if err != nil {
 		t.Fatal(err)
@@ -245,7 +245,7 @@ func TestSomebodyElseAnswers(t *testing.T) {
 		stranger.Close()
 		<-served
 	}()
-	if got, err := p.Get(t.Context(), r.ref()); err != nil || got.Power != cluster.Down {
+	if got, err := p.Get(t.Context(), r.ref()); err != nil || got.Power != cluster.PoweredOff {
 		t.Errorf("a stranger answers: %s, %v", got.Power, err)
 	}
 	// A process that knows the identity but is not found among the processes of the VM:
@@ -264,7 +264,7 @@ func TestVMWithoutItsFiles(t *testing.T) {
 	process := processOf(t, p, r)
 	os.Remove(p.data.filePath(r.ID, node.ProcessFile))
 	os.Remove(p.data.filePath(r.ID, launchFile))
-	awaitPower(t, p, r, cluster.Up)
+	awaitPower(t, p, r, cluster.PoweredOn)
 	if err := act(t, p, r, cluster.Stop); err != nil || process.IsRunning() {
 		t.Errorf("stop: %v; it runs: %t", err, process.IsRunning())
 	}
@@ -318,10 +318,10 @@ func TestVMIgnoresSIGTERM(t *testing.T) {
 	if err != nil || call.Done || call.Job == "" {
 		t.Fatalf("stop: %+v, %v", call, err)
 	}
-	if progress, err := p.Poll(t.Context(), call); err != nil || progress.Done || progress.After == 0 {
+	if progress, err := p.Poll(t.Context(), call); err != nil || progress.Done || progress.PollAfter == 0 {
 		t.Errorf("poll: %+v, %v", progress, err)
 	}
-	if got := awaitPower(t, p, r, cluster.GoingDown); got.State != stopping || !process.IsRunning() {
+	if got := awaitPower(t, p, r, cluster.PoweringOff); got.State != stopping || !process.IsRunning() {
 		t.Errorf("%+v", got)
 	}
 	if err := act(t, p, r, cluster.ForceStop); err != nil || process.IsRunning() {
@@ -357,13 +357,13 @@ func TestCrashBeforeTheStart(t *testing.T) {
 	}
 	p = open(t, Options{Dir: dir})
 	found, err := p.Find(t.Context(), want("a"))
-	if err != nil || found.ID != intent.ID || found.Power != cluster.Down || found.Identity != intent.Identity {
+	if err != nil || found.ID != intent.ID || found.Power != cluster.PoweredOff || found.Identity != intent.Identity {
 		t.Fatalf("find: %+v, %v", found, err)
 	}
 	if r := createVM(t, p, want("a")); r.Identity != intent.Identity {
 		t.Errorf("another resource was created: %s, not %s", r.Identity, intent.Identity)
 	}
-	awaitPower(t, p, intent, cluster.Up)
+	awaitPower(t, p, intent, cluster.PoweredOn)
 	if entries, err := os.ReadDir(p.data.folder(cluster.VM)); err != nil || len(entries) != 1 {
 		t.Errorf("incomplete resources are left: %v, %v", entries, err)
 	}
@@ -380,7 +380,7 @@ func TestVMDoesNotStart(t *testing.T) {
 		t.Errorf("create: %v", err)
 	}
 	got, err := p.Find(t.Context(), want("a"))
-	if err != nil || got.Power != cluster.Down {
+	if err != nil || got.Power != cluster.PoweredOff {
 		t.Errorf("find: %+v, %v", got, err)
 	}
 	if text, err := p.Logs(t.Context(), got.Ref(), 5); err != nil || text != "no such luck\n  remedy: none\n" {
@@ -424,7 +424,7 @@ func TestBrokenRecord(t *testing.T) {
 	if err := os.WriteFile(p.data.filePath(r.ID, node.File), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := p.Get(t.Context(), r.ref()); err != nil || got.Power != cluster.Broken {
+	if got, err := p.Get(t.Context(), r.ref()); err != nil || got.Power != cluster.PowerBroken {
 		t.Errorf("get: %+v, %v", got, err)
 	}
 	if err := act(t, p, r, cluster.Start); fault.Of(err) != cluster.ProviderRefused {
@@ -447,7 +447,7 @@ func TestForeignIsNotDestroyed(t *testing.T) {
 	if err := act(t, p, r, cluster.Destroy); fault.Of(err) != cluster.ProviderRefused {
 		t.Errorf("destroy: %v", err)
 	}
-	awaitPower(t, p, r, cluster.Up)
+	awaitPower(t, p, r, cluster.PoweredOn)
 }
 
 // A job's text holds its whole state: any server may poll it.

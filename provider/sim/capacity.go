@@ -155,7 +155,7 @@ func entry(all []cluster.Entry, id string) *cluster.Entry {
 func (c *Cloud) check(n cluster.Need) []cluster.Finding {
 	var found []cluster.Finding
 	say := func(code fault.Code, resource, format string, args ...any) {
-		found = append(found, cluster.Finding{Type: cluster.InTheWay, Resource: resource, Evidence: fmt.Sprintf(format, args...), Code: code, Since: c.o.Now()})
+		found = append(found, cluster.Finding{Type: cluster.PlanObstacle, Resource: resource, Evidence: fmt.Sprintf(format, args...), Code: code, Since: c.o.Now()})
 	}
 	unfit := func(kind cluster.Kind, id string, e *cluster.Entry) {
 		switch {

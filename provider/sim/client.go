@@ -20,7 +20,7 @@ var _ cluster.Provider = (*Client)(nil)
 // Capabilities returns the capabilities that the Options describe.
 func (cl *Client) Capabilities() cluster.Capabilities {
 	o := &cl.cloud.o
-	return cluster.Capabilities{Kinds: slices.Clone(o.Kinds), CallIDs: !o.NoCallIDs, Tags: true, UserData: o.UserData, DiskSize: true, CallsHome: o.Home != nil}
+	return cluster.Capabilities{Kinds: slices.Clone(o.Kinds), CallIDs: !o.NoCallIDs, Tags: true, UserData: o.UserData, DiskSize: true, SendsHeartbeats: o.Home != nil}
 }
 
 // do performs one call: it applies latency, Options.Around and the rules. effect runs
@@ -122,7 +122,7 @@ func (cl *Client) Catalog(ctx context.Context, owner cluster.Owner, kind cluster
 
 // Create creates a resource. It returns PROVIDER_REFUSED for an invalid request, and the
 // faults of capacity, quota and rules.
-func (cl *Client) Create(ctx context.Context, w cluster.Want) (call cluster.Call, err error) {
+func (cl *Client) Create(ctx context.Context, w cluster.DesiredResource) (call cluster.Call, err error) {
 	e := Entry{Call: Create, Kind: w.Kind, Name: w.Name, Key: w.Key, CallID: w.CallID, Cluster: w.Tags[cluster.TagCluster]}
 	err = cl.do(ctx, e, func(now time.Time, e *Entry, r *rule) (err error) {
 		call, err = cl.cloud.create(w, now, e, r)
@@ -169,7 +169,7 @@ func (cl *Client) Get(ctx context.Context, ref cluster.Ref) (got cluster.Resourc
 
 // Find looks up the resource of a want: by call id, then by name and tags. ErrGone if it
 // does not exist.
-func (cl *Client) Find(ctx context.Context, w cluster.Want) (got cluster.Resource, err error) {
+func (cl *Client) Find(ctx context.Context, w cluster.DesiredResource) (got cluster.Resource, err error) {
 	e := Entry{Call: Find, Kind: w.Kind, Name: w.Name, Key: w.Key, CallID: w.CallID, Cluster: w.Tags[cluster.TagCluster]}
 	err = cl.do(ctx, e, func(now time.Time, e *Entry, _ *rule) error {
 		t := cl.cloud.find(w, now)

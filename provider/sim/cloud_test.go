@@ -175,10 +175,10 @@ func TestCatalogueOfNetworks(t *testing.T) {
 	if err != nil || len(entries) != 2 {
 		t.Fatalf("%+v, %v", entries, err)
 	}
-	if e := entries[0]; e.ID != given.ID || e.InUse != "" || e.Taken6443 || !slices.Contains(e.Services, "SourceNat") {
+	if e := entries[0]; e.ID != given.ID || e.InUse != "" || e.Port6443InUse || !slices.Contains(e.Services, "SourceNat") {
 		t.Errorf("the given network: %+v", e)
 	}
-	if e := entries[1]; e.ID != resources["net"].ID || e.InUse != "c1" || !e.Taken6443 {
+	if e := entries[1]; e.ID != resources["net"].ID || e.InUse != "c1" || !e.Port6443InUse {
 		t.Errorf("the used network: %+v", e)
 	}
 }
@@ -196,7 +196,7 @@ func TestCallIDOfAFailedJob(t *testing.T) {
 	}
 	cloud.SetZone(sim.Zone{ID: "zone-1"})
 	second := mustMake(t, cloud, vm("two"))
-	if second.Power != cluster.Up || len(cloud.All(cluster.VM)) != 2 {
+	if second.Power != cluster.PoweredOn || len(cloud.All(cluster.VM)) != 2 {
 		t.Errorf("%v", cloud.All(cluster.VM))
 	}
 }

@@ -50,7 +50,7 @@ func setup(t *testing.T, o sim.Options, inFile bool) providertest.Setup {
 	s := providertest.Setup{
 		Provider: cloud, Installation: "exam", Owner: cluster.Owner{AccountID: "a1", DomainID: "d1"},
 		Zone: "zone-1", Offering: "small", Template: "node-image", NetworkOffering: "isolated",
-		Foreign: func(t *testing.T, network string) cluster.Ref {
+		CreateForeign: func(t *testing.T, network string) cluster.Ref {
 			name := "alien-" + string(rune('0'+aliens.Add(1)))
 			r, err := cloud.AddForeignVM(name, network)
 			if err != nil {
@@ -63,9 +63,9 @@ func setup(t *testing.T, o sim.Options, inFile bool) providertest.Setup {
 			})
 			return r.Ref()
 		},
-		ForeignLives: func(_ *testing.T, vm cluster.Ref) bool {
+		ForeignExists: func(_ *testing.T, vm cluster.Ref) bool {
 			r, ok := cloud.Lookup(cluster.VM, vm.ID)
-			return ok && r.Power == cluster.Up && len(r.Tags) == 0
+			return ok && r.Power == cluster.PoweredOn && len(r.Tags) == 0
 		},
 		Restart:     func(*testing.T) cluster.Provider { return cloud.As("exam") },
 		Unreachable: func(_ *testing.T, off bool) { cloud.Unreachable(off) },
@@ -84,7 +84,7 @@ func setup(t *testing.T, o sim.Options, inFile bool) providertest.Setup {
 			}
 			cloud.SetZone(zone)
 		},
-		Many: 25, Poll: time.Millisecond,
+		MaxVMs: 25, Poll: time.Millisecond,
 	}
 	if inFile {
 		s.Restart = func(t *testing.T) cluster.Provider {

@@ -10,7 +10,7 @@ import (
 
 // create creates the resource of a want, or returns the one that its call id or key has
 // created before.
-func (c *Cloud) create(w cluster.Want, now time.Time, e *Entry, r *rule) (cluster.Call, error) {
+func (c *Cloud) create(w cluster.DesiredResource, now time.Time, e *Entry, r *rule) (cluster.Call, error) {
 	if !slices.Contains(c.o.Kinds, w.Kind) {
 		return cluster.Call{}, cluster.ProviderRefused.Errorf("this cloud cannot create the kind %s", w.Kind)
 	}
@@ -54,7 +54,7 @@ func (c *Cloud) create(w cluster.Want, now time.Time, e *Entry, r *rule) (cluste
 }
 
 // keyOf returns the zero key for a want without one.
-func keyOf(w cluster.Want) wantKey {
+func keyOf(w cluster.DesiredResource) wantKey {
 	if w.Key == "" {
 		return wantKey{}
 	}
@@ -74,7 +74,7 @@ func (c *Cloud) add(t *resource, by string) {
 }
 
 // prepare checks and completes a new resource.
-func (c *Cloud) prepare(t *resource, w cluster.Want) (took time.Duration, err error) {
+func (c *Cloud) prepare(t *resource, w cluster.DesiredResource) (took time.Duration, err error) {
 	if t.Name != "" && c.byName[t.name()] != nil {
 		return 0, cluster.ProviderRefused.Errorf("the name %s is taken by another %s", t.Name, t.Kind)
 	}
@@ -123,7 +123,7 @@ func (c *Cloud) usableZone(zone string) (*Zone, error) {
 	return z, nil
 }
 
-func (c *Cloud) prepareVM(t *resource, w cluster.Want) error {
+func (c *Cloud) prepareVM(t *resource, w cluster.DesiredResource) error {
 	zone, err := c.usableZone(t.Spec.Zone)
 	if err != nil {
 		return err

@@ -46,7 +46,7 @@ func TestFile(t *testing.T) {
 	if p, err := after.Poll(t.Context(), stop); err != nil || !p.Done || p.Err != nil {
 		t.Errorf("the job under way: %+v, %v", p, err)
 	}
-	if r, _ := after.Lookup(cluster.VM, "one"); r.Power != cluster.Down {
+	if r, _ := after.Lookup(cluster.VM, "one"); r.Power != cluster.PoweredOff {
 		t.Errorf("its VM is %s", r.State)
 	}
 	if call, err := after.Create(t.Context(), vm("one")); err != nil || call.Ref.ID != resources["one"].ID {

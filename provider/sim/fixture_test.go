@@ -18,18 +18,18 @@ func newClock() *clock { return &clock{time.Date(2030, 1, 1, 0, 0, 0, 0, time.UT
 
 func (c *clock) now() time.Time { return c.at }
 
-func vm(name string) cluster.Want {
+func vm(name string) cluster.DesiredResource {
 	return want(cluster.VM, name, cluster.Spec{Zone: "zone-1", Offering: "small", Template: "node-image"})
 }
 
-func want(k cluster.Kind, name string, spec cluster.Spec) cluster.Want {
-	return cluster.Want{
+func want(k cluster.Kind, name string, spec cluster.Spec) cluster.DesiredResource {
+	return cluster.DesiredResource{
 		Kind: k, Name: name, Key: "key/" + name, CallID: "call-" + name, Owner: owner, Spec: spec,
 		Tags: map[string]string{cluster.TagInstallation: "pawl", cluster.TagCluster: "c1", cluster.TagKey: "key/" + name},
 	}
 }
 
-func mustMake(t *testing.T, p cluster.Provider, w cluster.Want) cluster.Resource {
+func mustMake(t *testing.T, p cluster.Provider, w cluster.DesiredResource) cluster.Resource {
 	t.Helper()
 	call, err := p.Create(t.Context(), w)
 	if err != nil || !call.Done {

@@ -135,7 +135,7 @@ type dueHeartbeat struct {
 	id        string
 	boot      int64
 	token     string
-	heartbeat cluster.Hello
+	heartbeat cluster.Heartbeat
 }
 
 // dueHeartbeats ends finished jobs and returns the heartbeats that are due.
@@ -161,7 +161,7 @@ func (c *Cloud) sendHeartbeat(ctx context.Context, one dueHeartbeat) {
 }
 
 // handleAnswer applies the answer to a heartbeat.
-func (c *Cloud) handleAnswer(id string, boot int64, h cluster.Hello, answer cluster.HelloAnswer, err error) {
+func (c *Cloud) handleAnswer(id string, boot int64, h cluster.Heartbeat, answer cluster.HeartbeatAnswer, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer c.wakeServe() // the node's next heartbeat may be the earliest event
@@ -215,9 +215,9 @@ func (c *Cloud) handleAnswer(id string, boot int64, h cluster.Hello, answer clus
 }
 
 // heartbeat returns the next heartbeat of a node.
-func (c *Cloud) heartbeat(t *resource, now time.Time) cluster.Hello {
+func (c *Cloud) heartbeat(t *resource, now time.Time) cluster.Heartbeat {
 	n := t.Node
-	h := cluster.Hello{Cluster: n.Cluster, Node: n.Name, Identity: t.Identity, Role: n.Role, Version: n.Version, Address: t.Address}
+	h := cluster.Heartbeat{Cluster: n.Cluster, Node: n.Name, Identity: t.Identity, Role: n.Role, Version: n.Version, Address: t.Address}
 	h.Ready, h.Reason = c.ready(t, now)
 	if n.Role != cluster.Control {
 		return h

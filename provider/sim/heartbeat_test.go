@@ -18,26 +18,26 @@ import (
 // fakeServer receives the heartbeats of nodes.
 type fakeServer struct {
 	mu         sync.Mutex
-	heartbeats []cluster.Hello
+	heartbeats []cluster.Heartbeat
 	tokens     []string
 	at         []time.Time
-	answer     func(h cluster.Hello) (cluster.HelloAnswer, error)
+	answer     func(h cluster.Heartbeat) (cluster.HeartbeatAnswer, error)
 }
 
-func (h *fakeServer) heartbeat(_ context.Context, token string, said cluster.Hello) (cluster.HelloAnswer, error) {
+func (h *fakeServer) heartbeat(_ context.Context, token string, said cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.heartbeats, h.tokens, h.at = append(h.heartbeats, said), append(h.tokens, token), append(h.at, time.Now())
 	if h.answer != nil {
 		return h.answer(said)
 	}
-	return cluster.HelloAnswer{}, nil
+	return cluster.HeartbeatAnswer{}, nil
 }
 
-func (h *fakeServer) of(node string) []cluster.Hello {
+func (h *fakeServer) of(node string) []cluster.Heartbeat {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var all []cluster.Hello
+	var all []cluster.Heartbeat
 	for _, said := range h.heartbeats {
 		if said.Node == node {
 			all = append(all, said)
@@ -46,7 +46,7 @@ func (h *fakeServer) of(node string) []cluster.Hello {
 	return all
 }
 
-func node(t *testing.T, name string, role cluster.Role, network string) cluster.Want {
+func node(t *testing.T, name string, role cluster.Role, network string) cluster.DesiredResource {
 	t.Helper()
 	w := vm(name)
 	w.Spec.Network, w.Spec.Role = network, role
@@ -76,8 +76,8 @@ func serve(t *testing.T, cloud *sim.Cloud) {
 // credential, at the interval.
 func TestHello(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &fakeServer{answer: func(said cluster.Hello) (cluster.HelloAnswer, error) {
-			return cluster.HelloAnswer{Credential: "credential of " + said.Node}, nil
+		h := &fakeServer{answer: func(said cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
+			return cluster.HeartbeatAnswer{Credential: "credential of " + said.Node}, nil
 		}}
 		cloud := open(t, sim.Options{Home: h.heartbeat, HeartbeatInterval: 10 * time.Second, Times: sim.Times{Create: time.Minute, Boot: 30 * time.Second}})
 		serve(t, cloud)
@@ -115,14 +115,14 @@ func TestHello(t *testing.T) {
 func TestNodesDoNotWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var slow, fast atomic.Int64
-		cloud := open(t, sim.Options{HeartbeatInterval: 10 * time.Second, Home: func(_ context.Context, _ string, said cluster.Hello) (cluster.HelloAnswer, error) {
+		cloud := open(t, sim.Options{HeartbeatInterval: 10 * time.Second, Home: func(_ context.Context, _ string, said cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
 			if said.Node == "fast" {
 				fast.Add(1)
 			} else {
 				slow.Add(1)
 				time.Sleep(time.Minute)
 			}
-			return cluster.HelloAnswer{}, nil
+			return cluster.HeartbeatAnswer{}, nil
 		}})
 		serve(t, cloud)
 		for _, name := range []string{"slow", "fast"} {
@@ -148,11 +148,11 @@ func TestHelloTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var refuse atomic.Bool
 		refuse.Store(true)
-		h := &fakeServer{answer: func(cluster.Hello) (cluster.HelloAnswer, error) {
+		h := &fakeServer{answer: func(cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
 			if refuse.Load() {
-				return cluster.HelloAnswer{}, errors.New("refused")
+				return cluster.HeartbeatAnswer{}, errors.New("refused")
 			}
-			return cluster.HelloAnswer{Every: 20 * time.Second}, nil
+			return cluster.HeartbeatAnswer{Every: 20 * time.Second}, nil
 		}}
 		cloud := open(t, sim.Options{Home: h.heartbeat})
 		serve(t, cloud)
@@ -205,10 +205,10 @@ func TestJoin(t *testing.T) {
 	at := newClock()
 	h := &fakeServer{}
 	cloud := open(t, sim.Options{Home: h.heartbeat, Now: at.now, HeartbeatInterval: 10 * time.Second})
-	round := func() map[string]cluster.Hello {
+	round := func() map[string]cluster.Heartbeat {
 		at.at = at.at.Add(10 * time.Second)
 		cloud.Tick(t.Context())
-		last := map[string]cluster.Hello{}
+		last := map[string]cluster.Heartbeat{}
 		for _, name := range []string{"control", "worker1", "worker2"} {
 			if all := h.of(name); len(all) > 0 {
 				last[name] = all[len(all)-1]
@@ -232,8 +232,8 @@ func TestJoin(t *testing.T) {
 	if said := round(); said["worker1"].Reason != "disk full" || !slices.Equal(said["control"].Joined, []string{"control"}) {
 		t.Errorf("%+v, joined %v", said["worker1"], said["control"].Joined)
 	}
-	h.answer = func(said cluster.Hello) (cluster.HelloAnswer, error) {
-		return cluster.HelloAnswer{Drain: said.Node == "worker1", Removed: []string{"worker2"}}, nil
+	h.answer = func(said cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
+		return cluster.HeartbeatAnswer{Drain: said.Node == "worker1", Removed: []string{"worker2"}}, nil
 	}
 	if err := errors.Join(cloud.NotReady("worker1", ""), cloud.StartVM("worker2")); err != nil {
 		t.Fatal(err)
@@ -258,7 +258,7 @@ func TestEndpoint(t *testing.T) {
 	net := mustMake(t, cloud, want(cluster.Network, "net", cluster.Spec{Zone: "zone-1", Offering: "isolated"}))
 	ip := mustMake(t, cloud, want(cluster.Address, "ip", cluster.Spec{Network: net.ID}))
 	control := mustMake(t, cloud, node(t, "control", cluster.Control, net.ID))
-	endpoint := func() cluster.Hello {
+	endpoint := func() cluster.Heartbeat {
 		at.at = at.at.Add(10 * time.Second)
 		cloud.Tick(t.Context())
 		all := h.of("control")

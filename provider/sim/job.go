@@ -201,7 +201,7 @@ func (c *Cloud) poll(call cluster.Call, e *Entry) (cluster.Progress, error) {
 	if !j.Done {
 		p := cluster.Progress{Ref: j.Ref}
 		if !j.Stuck {
-			p.After = j.Ends.Sub(c.o.Now())
+			p.PollAfter = j.Ends.Sub(c.o.Now())
 		}
 		return p, nil
 	}

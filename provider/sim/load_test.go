@@ -16,7 +16,7 @@ func populate(tb testing.TB, cloud *sim.Cloud, clusters, vms int) {
 		uuid := fmt.Sprintf("00000000-0000-4000-8000-%012d", i)
 		make1 := func(k cluster.Kind, name string, spec cluster.Spec) string {
 			key := "run/" + name
-			call, err := cloud.Create(tb.Context(), cluster.Want{
+			call, err := cloud.Create(tb.Context(), cluster.DesiredResource{
 				Kind: k, Name: name, Key: key, Owner: owner, Spec: spec,
 				Tags: map[string]string{cluster.TagInstallation: "pawl", cluster.TagCluster: uuid, cluster.TagKey: key},
 			})

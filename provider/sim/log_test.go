@@ -100,7 +100,7 @@ func TestCheck(t *testing.T) {
 		t.Fatalf("%+v, %v", found, err)
 	}
 	for _, f := range found {
-		if f.Code != cluster.EntityRefused.Code || f.Type != cluster.InTheWay {
+		if f.Code != cluster.EntityRefused.Code || f.Type != cluster.PlanObstacle {
 			t.Errorf("%+v", f)
 		}
 	}

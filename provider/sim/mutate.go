@@ -118,7 +118,7 @@ func (c *Cloud) AddForeignVM(name, network string) (cluster.Resource, error) {
 		owner, network = t.Owner, t.ID
 	}
 	c.mu.Unlock()
-	return c.Add(cluster.Want{
+	return c.Add(cluster.DesiredResource{
 		Kind: cluster.VM, Name: name, Owner: owner,
 		Spec: cluster.Spec{Network: network, Offering: c.o.Offerings[0].ID, Template: c.o.Templates[0].ID, Zone: c.o.Zones[0].ID},
 	})
@@ -126,14 +126,14 @@ func (c *Cloud) AddForeignVM(name, network string) (cluster.Resource, error) {
 
 // AddNetwork creates a network as its owner would, for use by a cluster.
 func (c *Cloud) AddNetwork(name string, owner cluster.Owner) (cluster.Resource, error) {
-	return c.Add(cluster.Want{
+	return c.Add(cluster.DesiredResource{
 		Kind: cluster.Network, Name: name, Owner: owner,
 		Spec: cluster.Spec{Offering: c.o.NetworkOfferings[0].ID, Zone: c.o.Zones[0].ID},
 	})
 }
 
 // Add creates a foreign resource that is ready at once.
-func (c *Cloud) Add(w cluster.Want) (cluster.Resource, error) {
+func (c *Cloud) Add(w cluster.DesiredResource) (cluster.Resource, error) {
 	var made cluster.Resource
 	var err error
 	c.mutate(func(now time.Time) {

@@ -18,12 +18,12 @@ func TestVerbs(t *testing.T) {
 		power cluster.Power // of VM one; empty: gone
 		state string
 	}{
-		"StopVM":    {func(c *sim.Cloud) error { return c.StopVM("one") }, cluster.Down, "Stopped"},
-		"StartVM":   {func(c *sim.Cloud) error { return errors.Join(c.StopVM("one"), c.StartVM("one")) }, cluster.Up, "Running"},
-		"BreakVM":   {func(c *sim.Cloud) error { return c.BreakVM("one") }, cluster.Broken, "Error"},
-		"TrashVM":   {func(c *sim.Cloud) error { return c.TrashVM("one") }, cluster.Vanished, "Destroyed"},
+		"StopVM":    {func(c *sim.Cloud) error { return c.StopVM("one") }, cluster.PoweredOff, "Stopped"},
+		"StartVM":   {func(c *sim.Cloud) error { return errors.Join(c.StopVM("one"), c.StartVM("one")) }, cluster.PoweredOn, "Running"},
+		"BreakVM":   {func(c *sim.Cloud) error { return c.BreakVM("one") }, cluster.PowerBroken, "Error"},
+		"TrashVM":   {func(c *sim.Cloud) error { return c.TrashVM("one") }, cluster.PowerGone, "Destroyed"},
 		"SetState":  {func(c *sim.Cloud) error { return c.SetState("one", "Haunted") }, cluster.UnknownPower, "Haunted"},
-		"Migrate":   {func(c *sim.Cloud) error { return c.Migrate("one") }, cluster.GoingUp, "Migrating"},
+		"Migrate":   {func(c *sim.Cloud) error { return c.Migrate("one") }, cluster.PoweringOn, "Migrating"},
 		"DestroyVM": {func(c *sim.Cloud) error { return c.DestroyVM("one") }, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestMigrationEnds(t *testing.T) {
 		t.Errorf("stop while it migrates: %v", err)
 	}
 	at.at = at.at.Add(time.Minute)
-	if got := mustGet(t, cloud, one.Ref()); got.Power != cluster.Up || got.ID != one.ID || got.Identity != one.Identity {
+	if got := mustGet(t, cloud, one.Ref()); got.Power != cluster.PoweredOn || got.ID != one.ID || got.Identity != one.Identity {
 		t.Errorf("%+v", got)
 	}
 }
@@ -124,7 +124,7 @@ func TestForeignVM(t *testing.T) {
 	if _, err := cloud.Act(t.Context(), resources["net"].Ref(), cluster.Destroy); fault.Of(err) != cluster.ResourceInUse {
 		t.Errorf("destroy of its network: %v", err)
 	}
-	if got := mustGet(t, cloud, alien.Ref()); got.Power != cluster.Up || len(got.Tags) != 0 {
+	if got := mustGet(t, cloud, alien.Ref()); got.Power != cluster.PoweredOn || len(got.Tags) != 0 {
 		t.Errorf("%+v", got)
 	}
 	w := vm("alien") // a resource of somebody else with our name
@@ -142,7 +142,7 @@ func TestDeleteNetwork(t *testing.T) {
 	for _, name := range []string{"net", "ip", "fw", "pf", "lb"} {
 		isGone(t, cloud, resources[name])
 	}
-	if got := mustGet(t, cloud, resources["one"].Ref()); got.Power != cluster.Up {
+	if got := mustGet(t, cloud, resources["one"].Ref()); got.Power != cluster.PoweredOn {
 		t.Errorf("its VM is %s", got.State)
 	}
 }

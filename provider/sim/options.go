@@ -47,7 +47,7 @@ type Options struct {
 
 	// Home receives the nodes' heartbeats: after boot, then every HeartbeatInterval (0: as the
 	// answer says, else 30 s). It needs Serve or Tick. nil: no heartbeats.
-	Home              func(ctx context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error)
+	Home              func(ctx context.Context, token string, h cluster.Heartbeat) (cluster.HeartbeatAnswer, error)
 	HeartbeatInterval time.Duration
 	Parse             func(userData []byte) (cluster.Bootstrap, error) // nil: cluster.ParseBootstrap
 

@@ -10,7 +10,7 @@ import (
 
 // find returns the resource of a want: by call id, or by name with the want's tags, or by
 // name without any tags if a call of the same owner created it.
-func (c *Cloud) find(w cluster.Want, now time.Time) *resource {
+func (c *Cloud) find(w cluster.DesiredResource, now time.Time) *resource {
 	if j, ok := c.byCall[w.CallID]; ok && w.CallID != "" {
 		if t, ok := c.resources[j.Ref.ID]; ok {
 			return t
@@ -133,7 +133,7 @@ func (c *Cloud) networkEntry(t *resource) cluster.Entry {
 				e.InUse = other.Cluster
 			}
 		case cluster.Forward, cluster.Balancer, cluster.Firewall:
-			e.Taken6443 = e.Taken6443 || other.Spec.Port == 6443
+			e.Port6443InUse = e.Port6443InUse || other.Spec.Port == 6443
 		}
 	}
 	return e

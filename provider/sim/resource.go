@@ -27,9 +27,9 @@ const (
 )
 
 var powers = map[string]cluster.Power{
-	stateStarting: cluster.GoingUp, stateRunning: cluster.Up, stateStopping: cluster.GoingDown, stateStopped: cluster.Down,
-	stateDestroyed: cluster.Vanished, stateExpunging: cluster.Vanished, stateMigrating: cluster.GoingUp, stateError: cluster.Broken,
-	stateSettingUp: cluster.GoingUp, stateReady: cluster.Up,
+	stateStarting: cluster.PoweringOn, stateRunning: cluster.PoweredOn, stateStopping: cluster.PoweringOff, stateStopped: cluster.PoweredOff,
+	stateDestroyed: cluster.PowerGone, stateExpunging: cluster.PowerGone, stateMigrating: cluster.PoweringOn, stateError: cluster.PowerBroken,
+	stateSettingUp: cluster.PoweringOn, stateReady: cluster.PoweredOn,
 }
 
 // resource is a resource of the cloud. It is stored as JSON.

@@ -54,7 +54,7 @@ func TestEffects(t *testing.T) {
 				if err != nil || !p.Done || fault.Of(p.Err) != c.job {
 					t.Errorf("the job: %+v, %v", p, err)
 				}
-				if r.Power != cluster.Broken {
+				if r.Power != cluster.PowerBroken {
 					t.Errorf("what a failed create leaves is %s", r.State)
 				}
 			}
@@ -95,14 +95,14 @@ func TestStuckJob(t *testing.T) {
 	if done(one) || !done(two) {
 		t.Errorf("after an hour: stuck job done %t, the other %t", done(one), done(two))
 	}
-	if r, _ := cloud.Lookup(cluster.VM, "one"); r.Power != cluster.GoingUp {
+	if r, _ := cloud.Lookup(cluster.VM, "one"); r.Power != cluster.PoweringOn {
 		t.Errorf("its VM is %s", r.State)
 	}
 	if _, err := cloud.Act(t.Context(), one.Ref, cluster.Stop); fault.Of(err) != cluster.ResourceInUse {
 		t.Errorf("stop of a VM that starts: %v", err)
 	}
 	cloud.Unstick()
-	if r, _ := cloud.Lookup(cluster.VM, "one"); !done(one) || r.Power != cluster.Up {
+	if r, _ := cloud.Lookup(cluster.VM, "one"); !done(one) || r.Power != cluster.PoweredOn {
 		t.Errorf("after Unstick: %s", r.State)
 	}
 }
@@ -234,7 +234,7 @@ func TestSlow(t *testing.T) {
 		if fault.Of(err) != cluster.ProviderUnreachable || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 1500*time.Millisecond {
 			t.Errorf("%+v, %v after %s", call, err, time.Since(began))
 		}
-		if r, _ := cloud.Lookup(cluster.VM, "one"); r.Power != cluster.Down {
+		if r, _ := cloud.Lookup(cluster.VM, "one"); r.Power != cluster.PoweredOff {
 			t.Error("the call was accepted before its caller went away")
 		}
 		ctx, cancel = context.WithTimeout(t.Context(), 500*time.Millisecond)
@@ -242,7 +242,7 @@ func TestSlow(t *testing.T) {
 		if _, err := cloud.Act(ctx, made.Ref(), cluster.Start); err == nil {
 			t.Error("it succeeded")
 		}
-		if r, _ := cloud.Lookup(cluster.VM, "one"); r.Power != cluster.Down {
+		if r, _ := cloud.Lookup(cluster.VM, "one"); r.Power != cluster.PoweredOff {
 			t.Error("a call whose caller went away before it was accepted had an effect")
 		}
 	})

@@ -29,11 +29,11 @@ func containerCommands() []*command {
 		},
 		{name: "deleteContainerCluster", about: "deletes a cluster", async: true, params: []parameter{
 			clusterID, {name: "force", kind: boolean, about: "true: VMs are not shut down first"},
-		}, response: succeeded, run: change(cluster.AskDelete)},
-		{name: "startContainerCluster", about: "starts a stopped cluster", async: true, params: []parameter{clusterID}, response: containerFields, run: change(cluster.AskStart)},
+		}, response: succeeded, run: change(cluster.RequestDelete)},
+		{name: "startContainerCluster", about: "starts a stopped cluster", async: true, params: []parameter{clusterID}, response: containerFields, run: change(cluster.RequestStart)},
 		{name: "stopContainerCluster", about: "stops a cluster", async: true, params: []parameter{
 			clusterID, {name: "forced", kind: boolean, about: "true: VMs are not shut down first"},
-		}, response: succeeded, run: change(cluster.AskStop)},
+		}, response: succeeded, run: change(cluster.RequestStop)},
 		{
 			name: "listContainerCluster", about: "lists clusters", related: "createContainerCluster",
 			params:   slices.Concat(listing, selected, paging),
@@ -53,7 +53,7 @@ func containerCommands() []*command {
 		{name: "recoverContainerCluster", about: "repairs a cluster", async: true, params: []parameter{
 			clusterID, {name: "recovery", kind: list, about: "what may be done this time: none, or some of restart, replace, adopt; default restart,replace"},
 			{name: "consent", kind: boolean, about: "true: the last control node may be replaced; what it holds is lost"},
-		}, response: containerFields, run: change(cluster.AskRecover)},
+		}, response: containerFields, run: change(cluster.RequestRecover)},
 		{name: "getContainerClusterDrift", about: "compares what is desired, recorded and observed", params: []parameter{clusterID}, response: driftFields, run: drift},
 	}
 }
@@ -163,7 +163,7 @@ func create(ctx context.Context, c *call) (any, error) {
 }
 
 // change runs the changes that take no more than an id and a flag.
-func change(kind cluster.AskKind) func(context.Context, *call) (any, error) {
+func change(kind cluster.RequestKind) func(context.Context, *call) (any, error) {
 	return func(ctx context.Context, c *call) (any, error) {
 		policy, err := c.recovery()
 		if err != nil {
@@ -193,7 +193,7 @@ func (c *call) ask(ctx context.Context, r service.ChangeRequest) (any, error) {
 // scale asks for one of three things.
 func scale(ctx context.Context, c *call) (any, error) {
 	v := c.values
-	r := service.ChangeRequest{Kind: cluster.AskScale, Size: v.number("size"), NodeIDs: v.list("nodeids")}
+	r := service.ChangeRequest{Kind: cluster.RequestScale, Size: v.number("size"), NodeIDs: v.list("nodeids")}
 	ways := 0
 	for _, name := range []string{"size", "nodeids", "autoscalingenabled"} {
 		if v.has(name) {
@@ -225,7 +225,7 @@ func upgrade(ctx context.Context, c *call) (any, error) {
 		return nil, c.command.wrong("surge", "at least 1 node is added at a time")
 	}
 	return c.ask(ctx, service.ChangeRequest{
-		Kind: cluster.AskUpgrade, Version: c.values.text["versionid"] + c.values.text["kubernetesversionid"], Surge: max(surge, 1), Downtime: c.values.boolean("allowdowntime"),
+		Kind: cluster.RequestUpgrade, Version: c.values.text["versionid"] + c.values.text["kubernetesversionid"], Surge: max(surge, 1), Downtime: c.values.boolean("allowdowntime"),
 	})
 }
 

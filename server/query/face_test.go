@@ -254,7 +254,7 @@ func TestKubernetesFamily(t *testing.T) {
 		t.Fatal(err)
 	}
 	row := &cluster.JournalRow{Kind: cluster.Address, Name: "ip", Key: "ip", ProviderID: "a9", Phase: cluster.Present}
-	if err := o.fake.Books.Commit(t.Context(), &cluster.Change{Book: b.Cluster.ID, Journal: []*cluster.JournalRow{row}}); err != nil {
+	if err := o.fake.Books.Commit(t.Context(), &cluster.Change{ClusterID: b.Cluster.ID, Journal: []*cluster.JournalRow{row}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, by := range []string{"id", "name"} { // one, or a list of several
@@ -282,10 +282,12 @@ func TestKubernetesFamily(t *testing.T) {
 		{"Destroying", func(c *cluster.Cluster) { c.State = cluster.Expunging }, []string{"Destroying", "expunging"}},
 		{"Destroying", func(c *cluster.Cluster) { c.State = cluster.Expunge }, []string{"destroying"}},
 		{"Upgrading", func(c *cluster.Cluster) {
-			c.State, c.Ask = cluster.Scaling, &cluster.Ask{Kind: cluster.AskUpgrade}
+			c.State, c.Request = cluster.Scaling, &cluster.Request{Kind: cluster.RequestUpgrade}
 		}, []string{"Upgrading"}},
-		{"Scaling", func(c *cluster.Cluster) { c.State, c.Ask = cluster.Scaling, &cluster.Ask{Kind: cluster.AskScale} }, []string{"Scaling"}},
-		{"Alert", func(c *cluster.Cluster) { c.State, c.Ask = cluster.Alert, nil }, []string{"Alert"}},
+		{"Scaling", func(c *cluster.Cluster) {
+			c.State, c.Request = cluster.Scaling, &cluster.Request{Kind: cluster.RequestScale}
+		}, []string{"Scaling"}},
+		{"Alert", func(c *cluster.Cluster) { c.State, c.Request = cluster.Alert, nil }, []string{"Alert"}},
 	} {
 		o.set(id, c.change)
 		for _, word := range append(c.words, "") {
@@ -500,7 +502,7 @@ func TestAuditTrail(t *testing.T) {
 	}
 	var got []string
 	for _, e := range slices.Backward(trail) {
-		got = append(got, strings.Join([]string{e.Who, e.Face, e.Call, strings.ReplaceAll(e.Target, id, "ID"), e.Outcome}, " "))
+		got = append(got, strings.Join([]string{e.Who, e.API, e.Call, strings.ReplaceAll(e.Target, id, "ID"), e.Outcome}, " "))
 	}
 	want := []string{
 		"uma /client/api createContainerCluster ID ok", "eve /client/api deleteContainerCluster ID ACCESS_REFUSED", "uma /client/api forgetContainerCluster  COMMAND_REFUSED",

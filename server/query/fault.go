@@ -41,7 +41,7 @@ var codes = map[*fault.Kind]int{
 	SignatureRefused: 401, CommandRefused: 401, server.Unauthenticated: 401, server.Forbidden: 401,
 	RateLimited: 429, MapIndexWrong: 430,
 	ParameterWrong: 431, cluster.NotFound: 431, cluster.ClusterInvalid: 431, cluster.EntityRefused: 431, cluster.JobNotFound: 431,
-	cluster.JobReused: 431, account.Wrong: 431, account.DomainNotFound: 431, account.NotFound: 431,
+	cluster.JobReused: 431, account.Invalid: 431, account.DomainNotFound: 431, account.NotFound: 431,
 	CommandUnknown:        432,
 	cluster.AccessRefused: 531, cluster.StateRefused: 531, NoLogin: 531, account.Refused: 531,
 	cluster.AccountLimit: 532, cluster.QuotaExceeded: 532,

@@ -18,13 +18,13 @@ func (o *office) replay(pairs ...string) reply {
 }
 
 // asked reads how many workers a cluster is to have, and what was asked for it.
-func (o *office) asked(id string) (int, *cluster.Ask) {
+func (o *office) asked(id string) (int, *cluster.Request) {
 	o.t.Helper()
 	b, err := o.fake.Books.Record(o.t.Context(), id)
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	return b.Cluster.NodeCount, b.Cluster.Ask
+	return b.Cluster.NodeCount, b.Cluster.Request
 }
 
 // A request whose signature has expired stays expired, however its parameters are written.

@@ -51,7 +51,7 @@ var _ Clusters = (*service.Service)(nil)
 // Options of the face. Clusters and Desk are required.
 type Options struct {
 	Clusters Clusters
-	Desk     *account.Desk
+	Desk     *account.Service
 
 	EnforcePostAndExpiry bool // version 3 of signatures only, and changes by POST only
 	PageMax              int  // of a page, and of a list without one; default 500
@@ -239,7 +239,7 @@ func (c *call) note(ctx context.Context, err error) {
 	}
 	e := account.Entry{
 		At: c.options.Now(), Who: c.account.Name, Account: c.account.ID, Domain: c.account.DomainID,
-		Face: Path, Call: c.command.name, Target: c.target, Outcome: account.OK,
+		API: Path, Call: c.command.name, Target: c.target, Outcome: account.OK,
 	}
 	if err != nil {
 		e.Outcome = string(fault.Of(err).Code)

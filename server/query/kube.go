@@ -27,11 +27,11 @@ func kubeCommands() []*command {
 			}, notServed),
 			response: slices.Concat([]field{{name: "id", kind: "string", about: "the id of the cluster"}}, jobAnswer, kubeFields), run: createKube,
 		},
-		{name: "deleteKubernetesCluster", about: "deletes a Kubernetes cluster", async: true, params: []parameter{clusterID}, response: succeeded, run: change(cluster.AskDelete)},
-		{name: "startKubernetesCluster", about: "starts a stopped Kubernetes cluster", async: true, params: []parameter{clusterID}, response: kubeFields, run: change(cluster.AskStart)},
+		{name: "deleteKubernetesCluster", about: "deletes a Kubernetes cluster", async: true, params: []parameter{clusterID}, response: succeeded, run: change(cluster.RequestDelete)},
+		{name: "startKubernetesCluster", about: "starts a stopped Kubernetes cluster", async: true, params: []parameter{clusterID}, response: kubeFields, run: change(cluster.RequestStart)},
 		{name: "stopKubernetesCluster", about: "stops a Kubernetes cluster", async: true, params: []parameter{
 			clusterID, {name: "forced", kind: boolean, about: "true: VMs are not shut down first"},
-		}, response: succeeded, run: change(cluster.AskStop)},
+		}, response: succeeded, run: change(cluster.RequestStop)},
 		{
 			name: "listKubernetesClusters", about: "lists Kubernetes clusters", related: "createKubernetesCluster",
 			params: slices.Concat([]parameter{

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type office struct {
 	t     *testing.T
 	now   time.Time
-	desk  *account.Desk
+	desk  *account.Service
 	fake  *querytest.Fake
 	face  *query.Face
 	who   map[string]account.Account // op; dan (admin) and uma of ROOT/dev; eve of ROOT/ops
@@ -38,7 +38,7 @@ func newOffice(t *testing.T, change func(*query.Options)) *office {
 	t.Helper()
 	o := &office{t: t, now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC), who: map[string]account.Account{}, keys: map[string]account.Key{}}
 	clock := func() time.Time { return o.now }
-	o.desk = &account.Desk{Store: account.NewMemory(), Now: clock}
+	o.desk = &account.Service{Store: account.NewMemory(), Now: clock}
 	for _, name := range []string{"dev", "ops"} {
 		if _, err := o.desk.CreateDomain(t.Context(), account.System(), name, ""); err != nil {
 			t.Fatal(err)
@@ -60,7 +60,7 @@ func newOffice(t *testing.T, change func(*query.Options)) *office {
 
 func (o *office) add(name, domain string, role account.Role) {
 	o.t.Helper()
-	a, err := o.desk.CreateAccount(o.t.Context(), account.System(), account.Want{Name: name, Domain: domain, Role: role})
+	a, err := o.desk.CreateAccount(o.t.Context(), account.System(), account.NewAccount{Name: name, Domain: domain, Role: role})
 	if err != nil {
 		o.t.Fatal(err)
 	}

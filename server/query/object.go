@@ -136,14 +136,14 @@ func (s *shown) state() string {
 }
 
 func isUpgrade(c *cluster.Cluster) bool {
-	return c.State == cluster.Scaling && c.Ask != nil && c.Ask.Kind == cluster.AskUpgrade
+	return c.State == cluster.Scaling && c.Request != nil && c.Request.Kind == cluster.RequestUpgrade
 }
 
 func (s *shown) job() string {
-	if s.Ask == nil {
+	if s.Request == nil {
 		return ""
 	}
-	return s.Ask.Job
+	return s.Request.Job
 }
 
 // next is when the policy or the collector tries again.

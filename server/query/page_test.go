@@ -17,7 +17,7 @@ func TestPageIsWhatObjectsAre(t *testing.T) {
 	full := &cluster.Cluster{
 		ID: 7, UUID: "u", Name: `blue "team" <1> & more`, Description: "Ärger \u2028 \\ \x7f", Owner: cluster.Owner{AccountID: "a", DomainID: "d"}, Zone: cluster.Entity{ID: "z", Name: "zone"},
 		Network: cluster.Entity{ID: "n"}, KeyPair: "k", Version: "v1", Desired: cluster.WantRunning, NodeCount: 2, ControlCount: 1, Autoscale: cluster.Autoscale{Enabled: true, Min: 1, Max: 5},
-		State: cluster.Alert, Ask: &cluster.Ask{Job: "j"}, Reason: cluster.Reason{Code: "CAPACITY_EXHAUSTED", Step: "workers"}, RecoverNext: at, Endpoint: "https://10.1.1.9:6443/", Created: at,
+		State: cluster.Alert, Request: &cluster.Request{Job: "j"}, Reason: cluster.Reason{Code: "CAPACITY_EXHAUSTED", Step: "workers"}, RecoverNext: at, Endpoint: "https://10.1.1.9:6443/", Created: at,
 	}
 	nodes := []cluster.Node{{Name: "w", Role: cluster.Worker, VMID: "vm-2", Address: "10.0.0.2"}, {Name: "c", Role: cluster.Control, VMID: "vm-1"}, {Name: "x", Role: cluster.Worker}}
 	for _, kube := range []bool{false, true} {

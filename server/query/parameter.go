@@ -257,7 +257,7 @@ func (c *call) blamed(err error) string {
 	if name == "" {
 		name = map[*fault.Kind]string{
 			cluster.NotFound: "id", cluster.JobNotFound: "jobid", cluster.JobReused: "customjobid",
-			account.DomainNotFound: "domainid", account.NotFound: "account", account.Wrong: "account",
+			account.DomainNotFound: "domainid", account.NotFound: "account", account.Invalid: "account",
 		}[fault.Of(err)]
 	}
 	p := c.command.parameter(name)

@@ -81,10 +81,10 @@ func accountOf(r row) (account.Account, error) {
 // Accounts implements account.Store.
 func (a Accounts) Accounts(ctx context.Context, q account.Query) (all []account.Account, err error) {
 	var w where
-	if q.Sight != nil && !q.Sight.All {
+	if q.Visibility != nil && !q.Visibility.All {
 		seen := []string{"id = ?"}
-		args := []any{q.Sight.AccountID}
-		for _, d := range q.Sight.DomainIDs {
+		args := []any{q.Visibility.AccountID}
+		for _, d := range q.Visibility.DomainIDs {
 			seen, args = append(seen, "domain_id = ?"), append(args, d)
 		}
 		w.and("("+strings.Join(seen, " OR ")+")", args...)

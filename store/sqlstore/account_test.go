@@ -34,7 +34,7 @@ func TestKeysAreEncrypted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	desk := &account.Desk{Store: s.Accounts()}
+	desk := &account.Service{Store: s.Accounts()}
 	k, err := desk.CreateKey(t.Context(), account.System(), account.NewCredential{})
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestKeysAreRotated(t *testing.T) {
 	var k account.Key
 	at(sqlstore.Options{MasterKey: masterKey}, func(s *sqlstore.SQLite) {
 		var err error
-		if k, err = (&account.Desk{Store: s.Accounts()}).CreateKey(t.Context(), account.System(), account.NewCredential{}); err != nil {
+		if k, err = (&account.Service{Store: s.Accounts()}).CreateKey(t.Context(), account.System(), account.NewCredential{}); err != nil {
 			t.Fatal(err)
 		}
 	})

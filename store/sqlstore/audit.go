@@ -14,7 +14,7 @@ import (
 // answered. A failed statement leaves a gap in the numbers.
 func (a Accounts) Note(ctx context.Context, e account.Entry) error {
 	return a.m.apply(ctx, do(`INSERT INTO audit (at, who, account_id, domain_id, face, call, target, outcome) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		nanos(e.At), e.Who, e.Account, e.Domain, e.Face, e.Call, e.Target, e.Outcome))
+		nanos(e.At), e.Who, e.Account, e.Domain, e.API, e.Call, e.Target, e.Outcome))
 }
 
 // Trail implements account.Store.
@@ -29,7 +29,7 @@ func (a Accounts) Trail(ctx context.Context, q account.TrailQuery) (found []acco
 		return s.query(fmt.Sprintf(`SELECT seq, at, who, account_id, domain_id, face, call, target, outcome FROM audit
 			WHERE %s ORDER BY seq DESC LIMIT CAST($%d AS bigint)`, where, len(args)), args, func(r row) error {
 			found = append(found, account.Entry{
-				Seq: r.int(0), At: instant(r.int(1)), Who: r.text(2), Account: r.text(3), Domain: r.text(4), Face: r.text(5), Call: r.text(6), Target: r.text(7), Outcome: r.text(8),
+				Seq: r.int(0), At: instant(r.int(1)), Who: r.text(2), Account: r.text(3), Domain: r.text(4), API: r.text(5), Call: r.text(6), Target: r.text(7), Outcome: r.text(8),
 			})
 			return nil
 		})
@@ -44,15 +44,15 @@ func visibilityOf(q account.TrailQuery) (where string, args []any) {
 		return fmt.Sprintf("$%d", len(args))
 	}
 	var owners []string
-	if q.Sight.AccountID != "" {
-		owners = append(owners, "account_id = "+arg(q.Sight.AccountID))
+	if q.Visibility.AccountID != "" {
+		owners = append(owners, "account_id = "+arg(q.Visibility.AccountID))
 	}
-	for _, d := range q.Sight.DomainIDs {
+	for _, d := range q.Visibility.DomainIDs {
 		owners = append(owners, "domain_id = "+arg(d))
 	}
 	var all []string
 	switch {
-	case q.Sight.All:
+	case q.Visibility.All:
 		args = nil
 	case len(owners) == 0:
 		return "", nil

@@ -82,8 +82,8 @@ func (w *commit) lock() string {
 		return "cluster/" + c.Cluster.UUID
 	case c.Cluster != nil:
 		return clusterLock(c.Cluster.ID)
-	case c.Book != 0:
-		return clusterLock(c.Book)
+	case c.ClusterID != 0:
+		return clusterLock(c.ClusterID)
 	case len(c.Jobs) > 0:
 		return "job/" + c.Jobs[0].ID
 	}
@@ -163,19 +163,19 @@ func (w *commit) cluster(ctx context.Context, m backend) error {
 	c := w.change
 	w.target, w.hasTarget = cluster.Cluster{}, false
 	switch {
-	case c.Cluster == nil && c.Book == 0:
+	case c.Cluster == nil && c.ClusterID == 0:
 		if len(c.Nodes)+len(c.Journal) > 0 || c.Details != nil {
 			return cluster.NotFound.Errorf("a change of nodes, journal or details names no cluster")
 		}
 		return nil
 	case c.Cluster == nil:
-		w.target.ID = c.Book
+		w.target.ID = c.ClusterID
 		if len(c.Jobs)+len(c.Events)+len(c.Nodes) == 0 && c.Details == nil &&
 			!slices.ContainsFunc(c.Journal, func(r *cluster.JournalRow) bool { return r.ID == 0 }) {
 			return nil // the journal rows hold the cluster id
 		}
 		if err := m.read(ctx, func(s session) error {
-			return s.query(`SELECT uuid, account_id, domain_id, revision FROM container_cluster WHERE id = $1`, []any{c.Book}, func(r row) error {
+			return s.query(`SELECT uuid, account_id, domain_id, revision FROM container_cluster WHERE id = $1`, []any{c.ClusterID}, func(r row) error {
 				w.target.UUID, w.target.Owner, w.target.Revision, w.hasTarget = r.text(0), cluster.Owner{AccountID: r.text(1), DomainID: r.text(2)}, r.int(3), true
 				return nil
 			})
@@ -183,9 +183,9 @@ func (w *commit) cluster(ctx context.Context, m backend) error {
 			return err
 		}
 		if !w.hasTarget {
-			return cluster.NotFound.Errorf("no cluster has the key %d", c.Book)
+			return cluster.NotFound.Errorf("no cluster has the key %d", c.ClusterID)
 		}
-		w.add(statement{sql: `SELECT id FROM container_cluster WHERE id = $1 AND revision = $2`, args: []any{c.Book, w.target.Revision}}, nil, errStale)
+		w.add(statement{sql: `SELECT id FROM container_cluster WHERE id = $1 AND revision = $2`, args: []any{c.ClusterID, w.target.Revision}}, nil, errStale)
 		return nil
 	}
 	w.hasTarget = true
@@ -288,7 +288,7 @@ func excluded(columns []string) string {
 func (w *commit) job(given *cluster.Job) error {
 	j := *given
 	if w.hasTarget {
-		j.Belong(&w.target)
+		j.SetCluster(&w.target)
 	}
 	values, err := jobValues(w.encrypter, &j)
 	if err != nil {
@@ -315,7 +315,7 @@ func (w *commit) event() error {
 	for i, given := range w.change.Events {
 		e := *given
 		if w.hasTarget {
-			e.Belong(&w.target)
+			e.SetCluster(&w.target)
 		}
 		values, err := eventValues(&e, n-1-int64(i))
 		if err != nil {

@@ -65,7 +65,7 @@ func newRecord(i int) *cluster.Change {
 	for n := range 3 {
 		key := fmt.Sprint("vm", n)
 		change.Nodes = append(change.Nodes, &cluster.Node{Name: fmt.Sprint(uuid, "-", n), Key: key, Role: cluster.Worker, Ordinal: n})
-		change.Journal = append(change.Journal, &cluster.JournalRow{Kind: cluster.VM, Key: key, Name: fmt.Sprint(uuid, "-", n), Phase: cluster.Present, Origin: cluster.Made,
+		change.Journal = append(change.Journal, &cluster.JournalRow{Kind: cluster.VM, Key: key, Name: fmt.Sprint(uuid, "-", n), Phase: cluster.Present, Origin: cluster.OriginCreated,
 			ProviderID: "id", Spec: cluster.Spec{Offering: "o1", UserData: []byte(plantedSecret)}, IntentAt: when})
 	}
 	return change
@@ -137,7 +137,7 @@ func TestClustersMoveBetweenDatabases(t *testing.T) {
 		if err := from.Clusters().PutSetting(t.Context(), "installation", "i1"); err != nil {
 			t.Fatal(err)
 		}
-		desk := &account.Desk{Store: from.Accounts()}
+		desk := &account.Service{Store: from.Accounts()}
 		key, err := desk.CreateKey(t.Context(), account.System(), account.NewCredential{})
 		if err != nil {
 			t.Fatal(err)

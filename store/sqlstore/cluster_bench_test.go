@@ -28,10 +28,10 @@ func fullRecord(i int) *cluster.Change {
 	c := newRecord(i)
 	c.Nodes, c.Journal = nil, nil
 	for n := range benchNodes {
-		c.Nodes = append(c.Nodes, &cluster.Node{Name: fmt.Sprint("node", n), Key: fmt.Sprint("k", n), Role: cluster.Worker, Ordinal: n, VMID: fmt.Sprint("vm-", i, "-", n), HelloAt: when})
+		c.Nodes = append(c.Nodes, &cluster.Node{Name: fmt.Sprint("node", n), Key: fmt.Sprint("k", n), Role: cluster.Worker, Ordinal: n, VMID: fmt.Sprint("vm-", i, "-", n), HeartbeatAt: when})
 	}
 	for n := range benchRows {
-		c.Journal = append(c.Journal, &cluster.JournalRow{Kind: cluster.VM, Key: fmt.Sprint("k", n), Name: fmt.Sprint("node", n), Phase: cluster.Present, Origin: cluster.Made,
+		c.Journal = append(c.Journal, &cluster.JournalRow{Kind: cluster.VM, Key: fmt.Sprint("k", n), Name: fmt.Sprint("node", n), Phase: cluster.Present, Origin: cluster.OriginCreated,
 			ProviderID: fmt.Sprint("vm-", i, "-", n), RunID: "run", Step: "control nodes", CallID: "7b3f6a2e-9c1d-4e5f-8a7b-1c2d3e4f5a6b",
 			Spec: cluster.Spec{Zone: "z1", Offering: "o1", Template: "t1", Network: "n1"}, IntentAt: when, PresentAt: when})
 	}
@@ -208,7 +208,7 @@ func BenchmarkClustersRow(b *testing.B) {
 					row := <-rows
 					defer func() { rows <- row }()
 					row.Attempt = int(i)
-					return l.Commit(b.Context(), &cluster.Change{Book: records[row], Journal: []*cluster.JournalRow{row}})
+					return l.Commit(b.Context(), &cluster.Change{ClusterID: records[row], Journal: []*cluster.JournalRow{row}})
 				})
 				after := s.Stats()
 				b.ReportMetric(float64(after.Statements-before.Statements)/float64(b.N), "statements/op")
@@ -232,9 +232,9 @@ func BenchmarkClustersUnsettled(b *testing.B) {
 func BenchmarkClustersHeartbeats(b *testing.B) {
 	eachFilledStore(b, func(b *testing.B, s adminStore) {
 		callConcurrently(b, 1, func(i int64) error {
-			heartbeats := make([]cluster.NodeHello, 1000)
+			heartbeats := make([]cluster.NodeHeartbeat, 1000)
 			for n := range heartbeats {
-				heartbeats[n] = cluster.NodeHello{NodeID: 1 + rand.Int64N(benchClusters*benchNodes), At: when.Add(time.Duration(i) * time.Second), Ready: true}
+				heartbeats[n] = cluster.NodeHeartbeat{NodeID: 1 + rand.Int64N(benchClusters*benchNodes), At: when.Add(time.Duration(i) * time.Second), Ready: true}
 			}
 			return s.Clusters().Heartbeats(b.Context(), heartbeats)
 		})

@@ -45,7 +45,7 @@ type fixtureOptions struct {
 	name     string
 	records  cluster.Store
 	runs     workflow.Store
-	locks    lock.Medium
+	locks    lock.Backend
 	provider cluster.Provider
 	now      func() time.Time
 }
@@ -111,7 +111,7 @@ func checkRecorded(t *testing.T, records cluster.Store, cloud *sim.Cloud) {
 			continue
 		}
 		b, err := records.Record(t.Context(), uuid)
-		if err != nil || !b.Knows(r) {
+		if err != nil || !b.Contains(r) {
 			t.Errorf("%s %s is not recorded (%v)", r.Kind, r.Name, err)
 		}
 		if name := string(r.Kind) + " " + r.Name; names[name] {
@@ -135,7 +135,9 @@ func checkRunning(t *testing.T, records cluster.Store, cloud *sim.Cloud, uuid st
 		t.Errorf("it is %s (%+v) with %d nodes and %d VMs, want %d", b.Cluster.State, b.Cluster.Reason, len(b.Nodes), len(vms), workers+1)
 	}
 	for _, n := range b.Nodes {
-		if !slices.ContainsFunc(vms, func(r cluster.Resource) bool { return r.ID == n.VMID && r.Name == n.Name && r.Power == cluster.Up }) {
+		if !slices.ContainsFunc(vms, func(r cluster.Resource) bool {
+			return r.ID == n.VMID && r.Name == n.Name && r.Power == cluster.PoweredOn
+		}) {
 			t.Errorf("node %s has no running VM", n.Name)
 		}
 	}

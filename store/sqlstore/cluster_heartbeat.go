@@ -29,7 +29,7 @@ func heartbeatSQL(n int) string {
 }
 
 // Heartbeats implements cluster.Store.
-func (c *Clusters) Heartbeats(ctx context.Context, heartbeats []cluster.NodeHello) error {
+func (c *Clusters) Heartbeats(ctx context.Context, heartbeats []cluster.NodeHeartbeat) error {
 	if len(heartbeats) == 0 {
 		return ctx.Err()
 	}
@@ -46,8 +46,8 @@ func (c *Clusters) Heartbeats(ctx context.Context, heartbeats []cluster.NodeHell
 // heartbeatRounds puts several heartbeats of one node into one round each, in their
 // order, because a statement may name a row only once. It sorts each round by node, so
 // that two writers never deadlock.
-func heartbeatRounds(heartbeats []cluster.NodeHello) [][]cluster.NodeHello {
-	var rounds [][]cluster.NodeHello
+func heartbeatRounds(heartbeats []cluster.NodeHeartbeat) [][]cluster.NodeHeartbeat {
+	var rounds [][]cluster.NodeHeartbeat
 	heard := map[int64]int{}
 	for _, h := range heartbeats {
 		n := heard[h.NodeID]
@@ -58,14 +58,14 @@ func heartbeatRounds(heartbeats []cluster.NodeHello) [][]cluster.NodeHello {
 		rounds[n] = append(rounds[n], h)
 	}
 	for _, round := range rounds {
-		slices.SortFunc(round, func(a, b cluster.NodeHello) int { return cmp.Compare(a.NodeID, b.NodeID) })
+		slices.SortFunc(round, func(a, b cluster.NodeHeartbeat) int { return cmp.Compare(a.NodeID, b.NodeID) })
 	}
 	return rounds
 }
 
 // writeHeartbeats repeats the last heartbeat up to the next power of two, so that there
 // are few distinct statements.
-func writeHeartbeats(heartbeats []cluster.NodeHello) statement {
+func writeHeartbeats(heartbeats []cluster.NodeHeartbeat) statement {
 	size := 1
 	for size < len(heartbeats) {
 		size *= 2
@@ -73,7 +73,7 @@ func writeHeartbeats(heartbeats []cluster.NodeHello) statement {
 	args := make([]any, 0, 6*size)
 	for i := range size {
 		h := heartbeats[min(i, len(heartbeats)-1)]
-		args = append(args, h.NodeID, h.At.UnixNano(), plain(h.Why()), flag(h.Ready), plain(h.Address), plain(h.Version))
+		args = append(args, h.NodeID, h.At.UnixNano(), plain(h.NotReadyReason()), flag(h.Ready), plain(h.Address), plain(h.Version))
 	}
 	return statement{sql: heartbeatSQL(size), args: args}
 }

@@ -48,7 +48,7 @@ func runClusterChild(dir string) error {
 	ready := make(chan struct{})
 	o := cloudOptions()
 	o.File = filepath.Join(dir, "cloud")
-	o.Home = func(ctx context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error) {
+	o.Home = func(ctx context.Context, token string, h cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
 		<-ready
 		return s.service.Hello(ctx, token, h)
 	}
@@ -70,7 +70,7 @@ func runClusterChild(dir string) error {
 				_, _, err := s.service.Create(ctx, testCaller, service.CreateRequest{Name: "blue", Zone: "zone-1", Offering: "small", Size: size, JobID: id})
 				return err
 			}
-			_, _, err := s.service.Change(ctx, testCaller, uuid, service.ChangeRequest{Kind: cluster.AskScale, Size: size, JobID: id})
+			_, _, err := s.service.Change(ctx, testCaller, uuid, service.ChangeRequest{Kind: cluster.RequestScale, Size: size, JobID: id})
 			return err
 		})
 		if err != nil {

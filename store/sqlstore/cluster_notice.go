@@ -17,7 +17,7 @@ const noticePrefix = "notice/"
 // PutNotice implements cluster.Notices.
 func (c *Clusters) PutNotice(ctx context.Context, n cluster.Notice) error {
 	// JSON, because both names may contain a slash.
-	name, err := json.Marshal([]string{n.Provider, n.Duty})
+	name, err := json.Marshal([]string{n.Provider, n.Task})
 	if err != nil {
 		return err
 	}
@@ -26,7 +26,7 @@ func (c *Clusters) PutNotice(ctx context.Context, n cluster.Notice) error {
 	if err != nil {
 		return err
 	}
-	if n.Silent() {
+	if n.IsEmpty() {
 		return c.m.apply(ctx, do(`DELETE FROM setting WHERE name = $1`, key))
 	}
 	return c.m.apply(ctx, do(putSettingSQL, key, string(value), time.Now().UnixNano()))
@@ -46,7 +46,7 @@ func (c *Clusters) Notices(ctx context.Context) (all []cluster.Notice, err error
 		})
 	})
 	slices.SortFunc(all, func(a, b cluster.Notice) int {
-		return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Duty, b.Duty))
+		return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Task, b.Task))
 	})
 	return all, err
 }

@@ -16,7 +16,7 @@ const pruneBatch = 500 // rows of one write
 
 // Prune implements cluster.Store. It works in small writes: after an error, earlier
 // removals stay.
-func (c *Clusters) Prune(ctx context.Context, now time.Time, keep cluster.Keep) (removed int, err error) {
+func (c *Clusters) Prune(ctx context.Context, now time.Time, keep cluster.Retention) (removed int, err error) {
 	keep = keep.OrDefault()
 	defer c.lists.changed(true)
 	n, err := c.pruneClusters(ctx, now.Add(-keep.Clusters).UnixNano())

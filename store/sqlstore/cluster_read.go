@@ -307,7 +307,7 @@ func (c *Clusters) scanPage(ctx context.Context, q cluster.ScanQuery, after int6
 			found, err := readCluster(r)
 			list = append(list, &cluster.Record{Cluster: found})
 			return err
-		}); err != nil || len(list) == 0 || q.Bare {
+		}); err != nil || len(list) == 0 || q.ClustersOnly {
 			return err
 		}
 		return fillRecords(s, list)

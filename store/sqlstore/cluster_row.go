@@ -192,7 +192,7 @@ func controllerDueAt(c *cluster.Cluster) any {
 	switch {
 	case c.State == cluster.Destroyed:
 		return nil
-	case cluster.Transient(c.State), c.Ask != nil, c.Alarm, string(c.Desired) != string(c.State):
+	case cluster.Transient(c.State), c.Request != nil, c.Alarm, string(c.Desired) != string(c.State):
 		return int64(1)
 	case c.GCNext.IsZero():
 		return orNull(c.RecoverNext)
@@ -209,7 +209,7 @@ func clusterValues(c *cluster.Cluster, revision int64) ([]any, error) {
 		string(c.Desired), c.KeyPair, c.Cores, c.MemoryMB, c.Version, c.Endpoint, c.ConsoleEndpoint, nanos(c.Created), orNull(c.Removed), flag(c.GC),
 		c.GCAttempts, nanos(c.GCNext), revision, c.RunID, string(c.Reason.Code), plain(c.Reason.Text), c.Reason.Step, plain(c.Reason.Resource), string(c.OnFailure),
 		recoveryText(c.Recovery), c.RecoverTries, nanos(c.RecoverNext), strings.Join(c.CIDRs, ","), flag(c.Alarm), nanos(c.SuspectSince), nanos(c.ObservedAt),
-		flag(c.Started), flag(c.Forget), d.of(c.Autoscale), d.of(c.Position), d.of(c.Ask), d.of(c.Findings), c.DiskGB,
+		flag(c.Started), flag(c.Forget), d.of(c.Autoscale), d.of(c.Position), d.of(c.Request), d.of(c.Findings), c.DiskGB,
 		strings.ToLower(plain(c.Name)), strings.ToLower(plain(c.Description)), controllerDueAt(c)}
 	return values, d.err
 }
@@ -237,7 +237,7 @@ func (r *reader) cluster(from row, c *cluster.Cluster) error {
 	c.Alarm, c.SuspectSince, c.ObservedAt, c.Started, c.Forget = r.int() != 0, r.time(), r.time(), r.int() != 0, r.int() != 0
 	r.document(&c.Autoscale)
 	c.Position = positionCache.of(r)
-	r.document(&c.Ask)
+	r.document(&c.Request)
 	r.document(&c.Findings)
 	c.DiskGB = int(r.int())
 	return r.err
@@ -245,7 +245,7 @@ func (r *reader) cluster(from row, c *cluster.Cluster) error {
 
 func nodeValues(n *cluster.Node, clusterID int64) []any {
 	return []any{clusterID, n.VMID, n.Key, n.Name, string(n.Role), n.Ordinal, n.Template.ID, plain(n.Template.Name), orNull(n.Removed),
-		nanos(n.HelloAt), n.Version, n.Address, nanos(n.ReadyAt), plain(n.NotReady)}
+		nanos(n.HeartbeatAt), n.Version, n.Address, nanos(n.ReadyAt), plain(n.NotReady)}
 }
 
 func readNode(from row) cluster.Node { return (&reader{row: from}).node() }
@@ -254,7 +254,7 @@ func readNode(from row) cluster.Node { return (&reader{row: from}).node() }
 func (r *reader) node() (n cluster.Node) {
 	n.ID, n.ClusterID, n.VMID, n.Key, n.Name, n.Role, n.Ordinal = r.int(), r.int(), r.text(), r.text(), r.text(), cluster.Role(r.text()), int(r.int())
 	n.Template, n.Removed = cluster.Entity{ID: r.text(), Name: r.text()}, r.time()
-	n.HelloAt, n.Version, n.Address, n.ReadyAt, n.NotReady = r.time(), r.text(), r.text(), r.time(), r.text()
+	n.HeartbeatAt, n.Version, n.Address, n.ReadyAt, n.NotReady = r.time(), r.text(), r.text(), r.time(), r.text()
 	return n
 }
 

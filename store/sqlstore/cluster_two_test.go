@@ -72,7 +72,7 @@ func (b gatedRecords) Commit(ctx context.Context, c *cluster.Change) error {
 	return err
 }
 
-func (b gatedRecords) Heartbeats(ctx context.Context, h []cluster.NodeHello) error {
+func (b gatedRecords) Heartbeats(ctx context.Context, h []cluster.NodeHeartbeat) error {
 	b.g.pass()
 	return b.Clusters.Heartbeats(ctx, h)
 }
@@ -115,13 +115,13 @@ func (r gatedRuns) ReleaseRun(ctx context.Context, worker string, run *workflow.
 }
 
 type gatedLocks struct {
-	lock.Medium
+	lock.Backend
 	g *gate
 }
 
 func (l gatedLocks) Transact(ctx context.Context, name string, change func(time.Time, []byte) ([]byte, bool)) error {
 	l.g.pass()
-	return l.Medium.Transact(ctx, name, change)
+	return l.Backend.Transact(ctx, name, change)
 }
 
 type gatedCloud struct {
@@ -129,7 +129,7 @@ type gatedCloud struct {
 	g *gate
 }
 
-func (c gatedCloud) Create(ctx context.Context, w cluster.Want) (cluster.Call, error) {
+func (c gatedCloud) Create(ctx context.Context, w cluster.DesiredResource) (cluster.Call, error) {
 	c.g.pass()
 	call, err := c.Client.Create(ctx, w)
 	c.g.pass()
@@ -163,7 +163,7 @@ func TestTwoServersOnPostgreSQL(t *testing.T) {
 			var mu sync.Mutex
 			var fixtures []*fixture
 			o := cloudOptions()
-			o.Home = func(_ context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error) {
+			o.Home = func(_ context.Context, token string, h cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
 				mu.Lock()
 				s := fixtures[len(fixtures)-1]
 				mu.Unlock()
@@ -224,7 +224,7 @@ func TestTwoServersOnPostgreSQL(t *testing.T) {
 					if i == 0 {
 						_, _, err = fixtures[1].service.Create(ctx, testCaller, service.CreateRequest{Name: "blue", Zone: "zone-1", Offering: "small", Size: size, JobID: id})
 					} else {
-						_, _, err = fixtures[1].service.Change(ctx, testCaller, uuid, service.ChangeRequest{Kind: cluster.AskScale, Size: size, JobID: id})
+						_, _, err = fixtures[1].service.Change(ctx, testCaller, uuid, service.ChangeRequest{Kind: cluster.RequestScale, Size: size, JobID: id})
 					}
 					return err
 				})
@@ -246,7 +246,7 @@ func TestTwoServersOnPostgreSQL(t *testing.T) {
 				}
 			}
 			_, err = waitForJob(ctx, records, "delete", func() error {
-				_, _, err := fixtures[1].service.Change(ctx, testCaller, uuid, service.ChangeRequest{Kind: cluster.AskDelete, JobID: "delete"})
+				_, _, err := fixtures[1].service.Change(ctx, testCaller, uuid, service.ChangeRequest{Kind: cluster.RequestDelete, JobID: "delete"})
 				return err
 			})
 			if err != nil {

@@ -58,10 +58,10 @@ func forget(t *testing.T, s control.Objects) {
 
 func TestLocks(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) {
-		locktest.Run(t, func(t *testing.T) lock.Medium { return file(t).Locks() })
+		locktest.Run(t, func(t *testing.T) lock.Backend { return file(t).Locks() })
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
-		locktest.Run(t, func(t *testing.T) lock.Medium {
+		locktest.Run(t, func(t *testing.T) lock.Backend {
 			p, _ := postgres(t, pgtest.Options{NoSync: true})
 			return p.Locks()
 		})

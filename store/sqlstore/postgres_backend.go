@@ -17,7 +17,7 @@ import (
 func (p *Postgres) Objects() control.Objects { return objects{m: pgBackend{p}, feedLimit: FeedLimit} }
 
 // Locks returns the locks of this database. Their clock is that of the server.
-func (p *Postgres) Locks() lock.Medium { return locks{pgBackend{p}} }
+func (p *Postgres) Locks() lock.Backend { return locks{pgBackend{p}} }
 
 type pgBackend struct{ p *Postgres }
 

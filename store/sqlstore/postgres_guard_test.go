@@ -146,7 +146,7 @@ func TestFinding2TheDeadAreGivenUpBesideASilentConnection(t *testing.T) {
 func TestFinding2AuditNeedsNoLock(t *testing.T) {
 	p, dsn := postgres(t, pgtest.Options{NoSync: true})
 	other := reopen(t, dsn)
-	all := account.TrailQuery{Sight: account.Sight{All: true}, Limit: 1000}
+	all := account.TrailQuery{Visibility: account.Visibility{All: true}, Limit: 1000}
 	c, err := pgx.Connect(t.Context(), dsn) // another program: the guard must not end it
 	if err != nil {
 		t.Fatal(err)

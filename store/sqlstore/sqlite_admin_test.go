@@ -38,7 +38,7 @@ func TestExportKeepsObjectsAndLocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	locker := lock.Locker{Medium: s.Locks(), Owner: "me"}
+	locker := lock.Locker{Backend: s.Locks(), Owner: "me"}
 	if _, err := locker.Take(t.Context(), "demo/default/c1"); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 func (s *SQLite) Objects() control.Objects { return objects{m: sqBackend{s}, feedLimit: FeedLimit} }
 
 // Locks returns the locks of this file. Their clock is that of this machine.
-func (s *SQLite) Locks() lock.Medium { return locks{sqBackend{s}} }
+func (s *SQLite) Locks() lock.Backend { return locks{sqBackend{s}} }
 
 type sqBackend struct{ s *SQLite }
 

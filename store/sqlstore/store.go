@@ -59,7 +59,7 @@ type Store interface {
 	// Objects returns the standalone objects of the database and their change feed.
 	Objects() control.Objects
 	// Locks returns the locks that all processes on the database share.
-	Locks() lock.Medium
+	Locks() lock.Backend
 	// Clusters returns the store of container clusters.
 	Clusters() *Clusters
 	// Accounts returns the accounts, their credentials and the audit trail.

@@ -1,5 +1,5 @@
-// Ten thousand clusters: a server on books that were filled before. What takes
-// time is measured and printed; nothing here fails because a machine is slow.
+// Ten thousand clusters: a server with a database that fill has prepared. Durations
+// are measured and printed; no test fails because a machine is slow.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { join } from 'node:path';

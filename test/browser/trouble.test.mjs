@@ -1,5 +1,5 @@
-// Trouble on real processes: what is killed by hand, what stands in the way of
-// a deletion, what belongs to nobody. And the ways out of it.
+// Failures of real processes: killed VMs, blocked deletions and orphans, and their
+// remedies.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { join } from 'node:path';

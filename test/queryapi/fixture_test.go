@@ -20,7 +20,7 @@ import (
 type fixture struct {
 	url      string
 	key      account.Key
-	accounts *account.Desk
+	accounts *account.Service
 	fake     *querytest.Fake
 }
 
@@ -28,8 +28,8 @@ func newFixture(t *testing.T, enforce bool) *fixture {
 	t.Helper()
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	now := func() time.Time { return time.Now().UTC() }
-	h := &fixture{accounts: &account.Desk{Store: account.NewMemory()}}
-	uma, err := h.accounts.CreateAccount(t.Context(), account.System(), account.Want{Name: "uma"})
+	h := &fixture{accounts: &account.Service{Store: account.NewMemory()}}
+	uma, err := h.accounts.CreateAccount(t.Context(), account.System(), account.NewAccount{Name: "uma"})
 	if err != nil {
 		t.Fatal(err)
 	}

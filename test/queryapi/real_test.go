@@ -74,9 +74,9 @@ func workerOf(vms []*cloudstack.VirtualMachine) string {
 func realService(t *testing.T) (url string, key account.Key) {
 	t.Helper()
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	accounts := &account.Desk{Store: account.NewMemory()}
+	accounts := &account.Service{Store: account.NewMemory()}
 	var clusters *service.Service
-	cloud, err := sim.New(sim.Options{Installation: "test", Home: func(ctx context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error) {
+	cloud, err := sim.New(sim.Options{Installation: "test", Home: func(ctx context.Context, token string, h cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
 		return clusters.Hello(ctx, token, h)
 	}})
 	must(t, err)

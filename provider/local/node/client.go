@@ -61,7 +61,7 @@ func controlCaller(control, caHash string) (*caller, error) {
 func (c *caller) close() { c.client.CloseIdleConnections() }
 
 // heartbeat sends a heartbeat to the server.
-func (c *caller) heartbeat(ctx context.Context, token string, h cluster.Hello) (a cluster.HelloAnswer, err error) {
+func (c *caller) heartbeat(ctx context.Context, token string, h cluster.Heartbeat) (a cluster.HeartbeatAnswer, err error) {
 	err = c.call(ctx, http.MethodPost, "/v1/nodes/hello", token, h, &a)
 	return a, err
 }

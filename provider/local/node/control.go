@@ -56,7 +56,7 @@ func newControl(dir string, c Config, b cluster.Bootstrap, now func() time.Time)
 }
 
 // handleAnswer applies the answer of the server.
-func (h *control) handleAnswer(a cluster.HelloAnswer) {
+func (h *control) handleAnswer(a cluster.HeartbeatAnswer) {
 	h.mu.Lock()
 	h.tokenHash, h.members, h.closed = a.JoinToken, a.Members, a.Drain
 	h.mu.Unlock()

@@ -41,7 +41,7 @@ func TestControlAdmits(t *testing.T) {
 	credentialHash := hashOf("credential of w1")
 	for _, c := range []struct {
 		name  string
-		told  *cluster.HelloAnswer // the server's answer before the join
+		told  *cluster.HeartbeatAnswer // the server's answer before the join
 		who   Member
 		token string
 		want  bool
@@ -53,15 +53,15 @@ func TestControlAdmits(t *testing.T) {
 		{"its lease", nil, w1, h.lease("w1", "id1"), true},
 		{"the lease of another identity", nil, w1, h.lease("w1", "id2"), false},
 		{"the lease of another name", nil, Member{Name: "w2", Identity: "id1"}, h.lease("w1", "id1"), false},
-		{"the same token, confirmed", &cluster.HelloAnswer{JoinToken: hashOf("token")}, w1, "token", true},
-		{"the old token of a new run", &cluster.HelloAnswer{JoinToken: hashOf("second")}, w1, "token", false},
+		{"the same token, confirmed", &cluster.HeartbeatAnswer{JoinToken: hashOf("token")}, w1, "token", true},
+		{"the old token of a new run", &cluster.HeartbeatAnswer{JoinToken: hashOf("second")}, w1, "token", false},
 		{"the token of the new run", nil, w1, "second", true},
-		{"a revoked token", &cluster.HelloAnswer{Members: map[string]string{"w1": credentialHash}}, w1, "second", false},
+		{"a revoked token", &cluster.HeartbeatAnswer{Members: map[string]string{"w1": credentialHash}}, w1, "second", false},
 		{"no token after it was revoked", nil, w1, "", false},
 		{"what home and the node know", nil, w1, credentialHash, true},
 		{"the same from another node", nil, Member{Name: "w2", Identity: "id2"}, credentialHash, false},
 		{"the credential itself", nil, w1, "credential of w1", false},
-		{"a token while it drains", &cluster.HelloAnswer{Drain: true, JoinToken: hashOf("token")}, w1, "token", false},
+		{"a token while it drains", &cluster.HeartbeatAnswer{Drain: true, JoinToken: hashOf("token")}, w1, "token", false},
 		{"a lease while it drains", nil, w1, h.lease("w1", "id1"), true},
 	} {
 		if c.told != nil {
@@ -171,7 +171,7 @@ func TestEndpoint(t *testing.T) {
 	if changes != 3 {
 		t.Errorf("%d changes were reported, want 3: join, a wrong token, leave", changes)
 	}
-	h.handleAnswer(cluster.HelloAnswer{Removed: []string{"w1"}})
+	h.handleAnswer(cluster.HeartbeatAnswer{Removed: []string{"w1"}})
 	if _, err := to.join(ctx, a.Lease, w1); err == nil {
 		t.Error("a removed node joined")
 	}
@@ -205,7 +205,7 @@ func TestAnUnknownTokenMakesItAskHome(t *testing.T) {
 			t.Errorf("try %d: %d, %d heartbeats, want %d", i+1, response.StatusCode, asks, want)
 		}
 	}
-	h.handleAnswer(cluster.HelloAnswer{Drain: true})
+	h.handleAnswer(cluster.HeartbeatAnswer{Drain: true})
 	now = now.Add(time.Minute)
 	if h.onUnknownToken(); asks != 2 {
 		t.Error("it asks while it drains")

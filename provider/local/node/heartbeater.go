@@ -14,9 +14,9 @@ type heartbeater struct {
 	times          Times
 	token          string // of the user data: for the first heartbeat
 	credential     string // for later heartbeats; empty until the server sends it
-	send           func(ctx context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error)
-	heartbeat      func() cluster.Hello
-	onAnswer       func(cluster.HelloAnswer)
+	send           func(ctx context.Context, token string, h cluster.Heartbeat) (cluster.HeartbeatAnswer, error)
+	heartbeat      func() cluster.Heartbeat
+	onAnswer       func(cluster.HeartbeatAnswer)
 	saveCredential func(credential string) error
 	wake           <-chan struct{} // triggers a heartbeat
 	log            *slog.Logger

@@ -18,11 +18,11 @@ import (
 // fakeHome is a server with scripted answers that logs the heartbeats.
 type fakeHome struct {
 	began   time.Time
-	answers []func() (cluster.HelloAnswer, error) // the last one is repeated
+	answers []func() (cluster.HeartbeatAnswer, error) // the last one is repeated
 	heard   []string
 }
 
-func (s *fakeHome) answer(_ context.Context, token string, _ cluster.Hello) (cluster.HelloAnswer, error) {
+func (s *fakeHome) answer(_ context.Context, token string, _ cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
 	s.heard = append(s.heard, fmt.Sprintf("%s %s", time.Since(s.began), token))
 	answer := s.answers[0]
 	if len(s.answers) > 1 {
@@ -31,12 +31,12 @@ func (s *fakeHome) answer(_ context.Context, token string, _ cluster.Hello) (clu
 	return answer()
 }
 
-func answersWith(a cluster.HelloAnswer) func() (cluster.HelloAnswer, error) {
-	return func() (cluster.HelloAnswer, error) { return a, nil }
+func answersWith(a cluster.HeartbeatAnswer) func() (cluster.HeartbeatAnswer, error) {
+	return func() (cluster.HeartbeatAnswer, error) { return a, nil }
 }
 
-func answersError(err error) func() (cluster.HelloAnswer, error) {
-	return func() (cluster.HelloAnswer, error) { return cluster.HelloAnswer{}, err }
+func answersError(err error) func() (cluster.HeartbeatAnswer, error) {
+	return func() (cluster.HeartbeatAnswer, error) { return cluster.HeartbeatAnswer{}, err }
 }
 
 var (
@@ -47,37 +47,37 @@ var (
 // The first heartbeat uses the join token, later ones the credential; no answer of the
 // server ends the heartbeats.
 func TestGreeter(t *testing.T) {
-	every := func(d time.Duration) cluster.HelloAnswer { return cluster.HelloAnswer{Every: d} }
+	every := func(d time.Duration) cluster.HeartbeatAnswer { return cluster.HeartbeatAnswer{Every: d} }
 	for name, c := range map[string]struct {
 		credential string
-		answers    []func() (cluster.HelloAnswer, error)
+		answers    []func() (cluster.HeartbeatAnswer, error)
 		want       []string
 	}{
 		"token, then credential": {
-			answers: []func() (cluster.HelloAnswer, error){answersWith(cluster.HelloAnswer{Credential: "cred"}), answersWith(cluster.HelloAnswer{})},
+			answers: []func() (cluster.HeartbeatAnswer, error){answersWith(cluster.HeartbeatAnswer{Credential: "cred"}), answersWith(cluster.HeartbeatAnswer{})},
 			want:    []string{"0s token", "10s cred", "20s cred"},
 		},
 		"credential of the last life": {
-			credential: "cred", answers: []func() (cluster.HelloAnswer, error){answersWith(every(30 * time.Second))},
+			credential: "cred", answers: []func() (cluster.HeartbeatAnswer, error){answersWith(every(30 * time.Second))},
 			want: []string{"0s cred", "30s cred"},
 		},
 		"the server sets the interval, within limits": {
-			credential: "cred", answers: []func() (cluster.HelloAnswer, error){answersWith(every(time.Hour)), answersWith(every(1))},
+			credential: "cred", answers: []func() (cluster.HeartbeatAnswer, error){answersWith(every(time.Hour)), answersWith(every(1))},
 			want: []string{"0s cred", "1m0s cred", "1m0.05s cred"},
 		},
 		"the server is down: pauses double up to 15 s, and then it continues": {
-			answers: []func() (cluster.HelloAnswer, error){
+			answers: []func() (cluster.HeartbeatAnswer, error){
 				answersError(errDown), answersError(errDown), answersError(errDown), answersError(errDown), answersError(errDown), answersError(errDown), answersError(errDown),
-				answersWith(cluster.HelloAnswer{Credential: "cred"}), answersError(errDown), answersWith(cluster.HelloAnswer{}),
+				answersWith(cluster.HeartbeatAnswer{Credential: "cred"}), answersError(errDown), answersWith(cluster.HeartbeatAnswer{}),
 			},
 			want: []string{"0s token", "1s token", "3s token", "7s token", "15s token", "30s token", "45s token", "1m0s token", "1m10s cred", "1m11s cred"},
 		},
 		"no credential in the answer: the token again": {
-			answers: []func() (cluster.HelloAnswer, error){answersWith(cluster.HelloAnswer{})},
+			answers: []func() (cluster.HeartbeatAnswer, error){answersWith(cluster.HeartbeatAnswer{})},
 			want:    []string{"0s token", "10s token"},
 		},
 		"a refused credential: the token has its turn": {
-			credential: "old", answers: []func() (cluster.HelloAnswer, error){answersError(errStrict), answersError(errStrict), answersError(errStrict), answersWith(cluster.HelloAnswer{Credential: "new"}), answersWith(cluster.HelloAnswer{})},
+			credential: "old", answers: []func() (cluster.HeartbeatAnswer, error){answersError(errStrict), answersError(errStrict), answersError(errStrict), answersWith(cluster.HeartbeatAnswer{Credential: "new"}), answersWith(cluster.HeartbeatAnswer{})},
 			want: []string{"0s old", "1s token", "3s old", "7s token", "17s new"},
 		},
 	} {
@@ -87,9 +87,9 @@ func TestGreeter(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				kept := c.credential
 				g := &heartbeater{
-					times: Times{}.filled(), token: "token", credential: c.credential, heartbeat: func() cluster.Hello { return cluster.Hello{} },
-					onAnswer: func(cluster.HelloAnswer) {}, saveCredential: func(s string) error { kept = s; return nil }, log: quiet,
-					send: func(ctx context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error) {
+					times: Times{}.filled(), token: "token", credential: c.credential, heartbeat: func() cluster.Heartbeat { return cluster.Heartbeat{} },
+					onAnswer: func(cluster.HeartbeatAnswer) {}, saveCredential: func(s string) error { kept = s; return nil }, log: quiet,
+					send: func(ctx context.Context, token string, h cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
 						if len(home.heard) == len(c.want)-1 {
 							cancel()
 						}
@@ -112,12 +112,12 @@ func TestGreeter(t *testing.T) {
 func TestGreeterBellAndLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		home := &fakeHome{began: time.Now(), answers: []func() (cluster.HelloAnswer, error){
-			answersWith(cluster.HelloAnswer{}), answersWith(cluster.HelloAnswer{}), answersError(errDown), answersError(errDown), answersError(errDown), answersWith(cluster.HelloAnswer{}),
+		home := &fakeHome{began: time.Now(), answers: []func() (cluster.HeartbeatAnswer, error){
+			answersWith(cluster.HeartbeatAnswer{}), answersWith(cluster.HeartbeatAnswer{}), answersError(errDown), answersError(errDown), answersError(errDown), answersWith(cluster.HeartbeatAnswer{}),
 		}}
 		wake := make(chan struct{}, 1)
 		g := &heartbeater{
-			times: Times{}.filled(), token: "token", heartbeat: func() cluster.Hello { return cluster.Hello{} }, onAnswer: func(cluster.HelloAnswer) {},
+			times: Times{}.filled(), token: "token", heartbeat: func() cluster.Heartbeat { return cluster.Heartbeat{} }, onAnswer: func(cluster.HeartbeatAnswer) {},
 			send: home.answer, wake: wake, log: slog.New(slog.NewTextHandler(&log, nil)),
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)

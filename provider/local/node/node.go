@@ -326,7 +326,7 @@ func (n *node) startHeartbeats(ctx context.Context, group *errgroup.Group) {
 }
 
 // handleAnswer applies the answer of the server.
-func (n *node) handleAnswer(a cluster.HelloAnswer) {
+func (n *node) handleAnswer(a cluster.HeartbeatAnswer) {
 	if n.config.Role == cluster.Control {
 		n.handleControlAnswer(a)
 		return
@@ -347,7 +347,7 @@ func (n *node) handleAnswer(a cluster.HelloAnswer) {
 
 // handleControlAnswer starts the control node after the first answer, which contains the
 // CA of the cluster.
-func (n *node) handleControlAnswer(a cluster.HelloAnswer) {
+func (n *node) handleControlAnswer(a cluster.HeartbeatAnswer) {
 	if n.controlNode == nil {
 		if n.startControlNode == nil {
 			return // the configuration is broken
@@ -425,9 +425,9 @@ func (n *node) member() Member {
 	}
 }
 
-func (n *node) heartbeat() cluster.Hello {
+func (n *node) heartbeat() cluster.Heartbeat {
 	self := n.member()
-	h := cluster.Hello{
+	h := cluster.Heartbeat{
 		Cluster: n.boot.Cluster, Node: n.boot.Node, Identity: self.Identity, Role: n.boot.Role, Version: self.Version, Address: self.Address, Ready: self.Ready,
 	}
 	n.mu.Lock()

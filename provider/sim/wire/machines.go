@@ -62,11 +62,11 @@ func deploy(r *request) (answer, error) {
 	if len(name) > 63 {
 		return answer{}, refuse("Invalid name. VM name is more than 63 characters")
 	}
-	return r.create(cluster.Want{Kind: cluster.VM, Name: name, Owner: owner, Spec: spec})
+	return r.create(cluster.DesiredResource{Kind: cluster.VM, Name: name, Owner: owner, Spec: spec})
 }
 
 // create creates a resource; the request's job id is its call id.
-func (r *request) create(w cluster.Want) (answer, error) {
+func (r *request) create(w cluster.DesiredResource) (answer, error) {
 	w.CallID = r.job
 	call, err := r.client.Create(r.ctx, w)
 	if err != nil {
@@ -142,7 +142,7 @@ func registerKeyPair(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	call, err := r.client.Create(r.ctx, cluster.Want{Kind: cluster.KeyPair, Name: r.get("name"), Owner: owner})
+	call, err := r.client.Create(r.ctx, cluster.DesiredResource{Kind: cluster.KeyPair, Name: r.get("name"), Owner: owner})
 	if err != nil {
 		return answer{}, err
 	}

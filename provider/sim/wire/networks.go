@@ -21,7 +21,7 @@ func createNetwork(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	call, err := r.client.Create(r.ctx, cluster.Want{
+	call, err := r.client.Create(r.ctx, cluster.DesiredResource{
 		Kind: cluster.Network, Name: r.get("name"), Owner: owner, CallID: newID(),
 		Spec: cluster.Spec{Zone: r.get("zoneid"), Offering: r.get("networkofferingid")},
 	})
@@ -52,7 +52,7 @@ func associate(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return r.create(cluster.Want{Kind: cluster.Address, Owner: owner, Spec: cluster.Spec{Zone: r.get("zoneid"), Network: r.get("networkid")}})
+	return r.create(cluster.DesiredResource{Kind: cluster.Address, Owner: owner, Spec: cluster.Spec{Zone: r.get("zoneid"), Network: r.get("networkid")}})
 }
 
 func disassociate(r *request) (answer, error) { return r.act(cluster.Address, cluster.Destroy) }
@@ -97,7 +97,7 @@ func (r *request) rule(kind cluster.Kind, name, addressParam, portParam string, 
 	if err := fill(&spec); err != nil {
 		return answer{}, err
 	}
-	return r.create(cluster.Want{Kind: kind, Name: name, Owner: address.Owner, Spec: spec})
+	return r.create(cluster.DesiredResource{Kind: kind, Name: name, Owner: address.Owner, Spec: spec})
 }
 
 func createFirewall(r *request) (answer, error) {
@@ -144,7 +144,7 @@ func (r *request) withFirewallRule(made answer, err error, addressParam string) 
 	if err != nil {
 		return answer{}, err
 	}
-	_, err = r.o.Cloud.Add(cluster.Want{Kind: cluster.Firewall, Owner: r.user.owner(), Spec: cluster.Spec{
+	_, err = r.o.Cloud.Add(cluster.DesiredResource{Kind: cluster.Firewall, Owner: r.user.owner(), Spec: cluster.Spec{
 		Address: r.get(addressParam), Protocol: "tcp", Port: port, CIDRs: []string{"0.0.0.0/0"},
 	}})
 	return made, err

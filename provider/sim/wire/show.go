@@ -99,7 +99,7 @@ func (s *Server) address(x sim.View) object {
 }
 
 func ruleState(x sim.View) string {
-	if x.Power == cluster.Up {
+	if x.Power == cluster.PoweredOn {
 		return "Active"
 	}
 	return "Add"

@@ -122,7 +122,7 @@ func (f *Fake) Create(ctx context.Context, who cluster.Caller, r service.CreateR
 	}
 	job := f.job(who, c, r.JobID, r.Command, "create")
 	job.Owner, job.Digest, job.Password = owner, fmt.Sprint(r), "planted-password"
-	c.Ask = &cluster.Ask{Kind: cluster.AskStart, Job: job.ID}
+	c.Request = &cluster.Request{Kind: cluster.RequestStart, Job: job.ID}
 	change := &cluster.Change{Cluster: c, Jobs: []*cluster.Job{job}, Details: &cluster.Details{Username: "admin", Password: "planted-password"}}
 	for i := range control + r.Size {
 		role, ordinal := cluster.Worker, i-control
@@ -161,19 +161,19 @@ func (f *Fake) Change(ctx context.Context, who cluster.Caller, uuid string, r se
 		return nil, nil, err
 	}
 	c := &b.Cluster
-	if c.State == cluster.Destroyed || c.State == cluster.Stopped && r.Kind == cluster.AskScale {
+	if c.State == cluster.Destroyed || c.State == cluster.Stopped && r.Kind == cluster.RequestScale {
 		return nil, nil, cluster.StateRefused.Errorf("%s of cluster %s: it is %s", r.Kind, c.Name, c.State).With("state", string(c.State))
 	}
 	job := f.job(who, c, r.JobID, r.Command, string(r.Kind))
 	job.Owner = c.Owner
 	change := &cluster.Change{Cluster: c, Jobs: []*cluster.Job{job}}
-	c.Ask = &cluster.Ask{Kind: r.Kind, Job: job.ID}
-	c.State = map[cluster.AskKind]machine.State{
-		cluster.AskStart: cluster.Starting, cluster.AskStop: cluster.Stopping, cluster.AskScale: cluster.Scaling,
-		cluster.AskUpgrade: cluster.Scaling, cluster.AskRecover: cluster.Recovering, cluster.AskDelete: cluster.Expunging,
+	c.Request = &cluster.Request{Kind: r.Kind, Job: job.ID}
+	c.State = map[cluster.RequestKind]machine.State{
+		cluster.RequestStart: cluster.Starting, cluster.RequestStop: cluster.Stopping, cluster.RequestScale: cluster.Scaling,
+		cluster.RequestUpgrade: cluster.Scaling, cluster.RequestRecover: cluster.Recovering, cluster.RequestDelete: cluster.Expunging,
 	}[r.Kind]
 	if r.Version != "" {
-		c.Ask.Version = r.Version
+		c.Request.Version = r.Version
 	}
 	switch {
 	case r.Autoscale != nil:
@@ -210,11 +210,11 @@ func (f *Fake) End(ctx context.Context, id string, why error) error {
 		return err
 	}
 	c := &b.Cluster
-	c.Ask, job.Status, job.Completed = nil, cluster.JobDone, f.Now()
-	switch cluster.AskKind(job.Kind) {
-	case cluster.AskStop:
+	c.Request, job.Status, job.Completed = nil, cluster.JobDone, f.Now()
+	switch cluster.RequestKind(job.Kind) {
+	case cluster.RequestStop:
 		c.State, c.Desired = cluster.Stopped, cluster.WantStopped
-	case cluster.AskDelete, "forget":
+	case cluster.RequestDelete, "forget":
 		c.State, c.Desired, c.Removed = cluster.Destroyed, cluster.WantDestroyed, f.Now()
 	default:
 		c.State, c.Endpoint = cluster.Running, "https://10.1.1.9:6443/"
@@ -240,7 +240,7 @@ func (f *Fake) Forget(ctx context.Context, who cluster.Caller, uuid, confirm, jo
 		return nil, cluster.ClusterInvalid.Errorf("confirm %q is not the name of the cluster", confirm)
 	}
 	job := f.job(who, &b.Cluster, jobID, "forgetContainerCluster", "forget")
-	return job, f.Books.Commit(ctx, &cluster.Change{Book: b.Cluster.ID, Jobs: []*cluster.Job{job}})
+	return job, f.Books.Commit(ctx, &cluster.Change{ClusterID: b.Cluster.ID, Jobs: []*cluster.Job{job}})
 }
 
 // PlanCreate is a plan of one step.

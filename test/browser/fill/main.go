@@ -87,7 +87,7 @@ func (f *filler) cluster(ctx context.Context, i int) error {
 	change := &cluster.Change{Cluster: c}
 	for _, role := range []cluster.Role{cluster.Control, cluster.Worker} {
 		name := cluster.NodeName(c, role, 1)
-		row := &cluster.JournalRow{Kind: cluster.VM, Name: name, Key: "run/make/" + name, Phase: cluster.Present, Origin: cluster.Made, CallID: control.NewUID(), PresentAt: created}
+		row := &cluster.JournalRow{Kind: cluster.VM, Name: name, Key: "run/make/" + name, Phase: cluster.Present, Origin: cluster.OriginCreated, CallID: control.NewUID(), PresentAt: created}
 		made, err := f.vm(name, c.UUID, row.Key)
 		if err != nil {
 			return err
@@ -103,10 +103,10 @@ func (f *filler) cluster(ctx context.Context, i int) error {
 		}
 		row.ProviderID, row.Identity = made.ID, made.Identity
 		change.Journal = append(change.Journal, row)
-		change.Nodes = append(change.Nodes, &cluster.Node{VMID: made.ID, Key: row.Key, Name: name, Role: role, Ordinal: 1, Version: "1.0.0", ReadyAt: created, HelloAt: f.now.Add(time.Hour)})
+		change.Nodes = append(change.Nodes, &cluster.Node{VMID: made.ID, Key: row.Key, Name: name, Role: role, Ordinal: 1, Version: "1.0.0", ReadyAt: created, HeartbeatAt: f.now.Add(time.Hour)})
 	}
 	if i == leaking {
-		row := &cluster.JournalRow{Kind: cluster.VM, Name: cluster.NodeName(c, cluster.Worker, 2), Key: "run/make/worker2", Phase: cluster.Leaked, Origin: cluster.Made, CallID: control.NewUID(),
+		row := &cluster.JournalRow{Kind: cluster.VM, Name: cluster.NodeName(c, cluster.Worker, 2), Key: "run/make/worker2", Phase: cluster.Leaked, Origin: cluster.OriginCreated, CallID: control.NewUID(),
 			PresentAt: created, ClosingAt: created, Attempts: 6, NextAt: f.now.Add(6 * time.Hour), LastCode: cluster.ProviderRefused.Code, LastError: "<b>no</b>, said the provider"}
 		made, err := f.vm(row.Name, c.UUID, row.Key)
 		if err != nil {
@@ -119,7 +119,7 @@ func (f *filler) cluster(ctx context.Context, i int) error {
 }
 
 func (f *filler) vm(name, uuid, key string) (cluster.Resource, error) {
-	return f.cloud.Add(cluster.Want{
+	return f.cloud.Add(cluster.DesiredResource{
 		Kind: cluster.VM, Name: name, Key: key, Owner: cluster.Owner{AccountID: account.SystemID, DomainID: account.RootID},
 		Tags: map[string]string{cluster.TagInstallation: installation, cluster.TagCluster: uuid, cluster.TagKey: key},
 		Spec: cluster.Spec{Zone: "zone-1", Offering: "small", Template: "node-1.0"},

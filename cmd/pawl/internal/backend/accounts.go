@@ -18,7 +18,7 @@ import (
 // Lists give at most limit entries; 0: all.
 type Accounts interface {
 	Accounts(ctx context.Context, domain string, limit int) ([]account.Account, error)
-	CreateAccount(ctx context.Context, w account.Want) (account.Account, error)
+	CreateAccount(ctx context.Context, w account.NewAccount) (account.Account, error)
 	DisableAccount(ctx context.Context, ref string, disabled bool) (account.Account, error)
 	LimitAccount(ctx context.Context, ref string, l account.Limits) (account.Account, error)
 	Domains(ctx context.Context, limit int) ([]account.Domain, error)
@@ -40,7 +40,7 @@ type Accounts interface {
 // LocalAccounts are those of a store.
 type LocalAccounts struct {
 	store Store
-	desk  *account.Desk
+	desk  *account.Service
 	actor string
 }
 
@@ -52,7 +52,7 @@ func OpenAccounts(ctx context.Context, o StoreOptions, client bool, actor string
 	if err != nil {
 		return nil, err
 	}
-	return &LocalAccounts{store: store, desk: &account.Desk{Store: store.Accounts()}, actor: actor}, nil
+	return &LocalAccounts{store: store, desk: &account.Service{Store: store.Accounts()}, actor: actor}, nil
 }
 
 // Close implements Accounts.
@@ -60,7 +60,7 @@ func (l *LocalAccounts) Close() error { return l.store.Close() }
 
 // IsOpen implements Accounts.
 func (l *LocalAccounts) IsOpen(ctx context.Context) (bool, error) {
-	some, err := l.desk.Any(ctx)
+	some, err := l.desk.HasCallers(ctx)
 	return err == nil && !some, err
 }
 
@@ -76,7 +76,7 @@ func (r *Remote) IsOpen(ctx context.Context) (bool, error) {
 // note writes what was done into the audit trail, under the name of the one who did it.
 func (l *LocalAccounts) note(ctx context.Context, call, target string, err error) error {
 	e := account.Entry{
-		At: time.Now().UTC(), Who: l.actor, Account: account.SystemID, Domain: account.RootID, Face: "cli", Call: call, Target: target, Outcome: account.OK,
+		At: time.Now().UTC(), Who: l.actor, Account: account.SystemID, Domain: account.RootID, API: "cli", Call: call, Target: target, Outcome: account.OK,
 	}
 	if err != nil {
 		e.Outcome = string(fault.Of(err).Code)
@@ -93,7 +93,7 @@ func (l *LocalAccounts) Accounts(ctx context.Context, domain string, limit int) 
 }
 
 // CreateAccount implements Accounts.
-func (l *LocalAccounts) CreateAccount(ctx context.Context, w account.Want) (account.Account, error) {
+func (l *LocalAccounts) CreateAccount(ctx context.Context, w account.NewAccount) (account.Account, error) {
 	a, err := l.desk.CreateAccount(ctx, account.System(), w)
 	return a, l.note(ctx, "account create", cmp.Or(a.ID, w.Name), err)
 }
@@ -226,7 +226,7 @@ func (r *Remote) Accounts(ctx context.Context, domain string, limit int) ([]acco
 }
 
 // CreateAccount implements Accounts.
-func (r *Remote) CreateAccount(ctx context.Context, w account.Want) (account.Account, error) {
+func (r *Remote) CreateAccount(ctx context.Context, w account.NewAccount) (account.Account, error) {
 	body := map[string]any{"name": w.Name, "domain": w.Domain, "role": w.Role}
 	if w.Role == "" {
 		delete(body, "role")
@@ -284,8 +284,8 @@ func (r *Remote) CreateToken(ctx context.Context, n account.NewCredential) (serv
 
 func credential(n account.NewCredential) map[string]any {
 	body := map[string]any{"account": n.Account, "name": n.Name}
-	if n.For != 0 {
-		body["for"] = n.For.String()
+	if n.ValidFor != 0 {
+		body["for"] = n.ValidFor.String()
 	}
 	return body
 }

@@ -36,7 +36,7 @@ type kept interface {
 	workflow.Definitions
 	workflow.Retainer
 	Objects() control.Objects
-	Locks() lock.Medium
+	Locks() lock.Backend
 	Close() error
 }
 
@@ -51,7 +51,7 @@ type memory struct {
 
 func (memory) Close() error               { return nil }
 func (m memory) Objects() control.Objects { return m.objects }
-func (m memory) Locks() lock.Medium       { return m.locks }
+func (m memory) Locks() lock.Backend      { return m.locks }
 
 // OpenStore opens a store. A client of a file never owns it.
 func OpenStore(ctx context.Context, o StoreOptions, client bool) (Store, error) {

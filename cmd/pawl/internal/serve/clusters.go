@@ -28,7 +28,7 @@ import (
 // clusters are the parts of the container cluster service.
 type clusters struct {
 	config  *Clusters
-	desk    *account.Desk
+	desk    *account.Service
 	service *service.Service      // nil: this server runs none
 	sims    map[string]*sim.Cloud // by the name of the provider
 	metrics *telemetry.Clusters
@@ -36,7 +36,7 @@ type clusters struct {
 
 // makeClusters makes the desk of accounts and, if it is configured, the service.
 func (p *parts) makeClusters(ctx context.Context) error {
-	p.clusters.desk, p.clusters.sims = &account.Desk{Store: account.NewRecent(p.store.Accounts())}, map[string]*sim.Cloud{}
+	p.clusters.desk, p.clusters.sims = &account.Service{Store: account.NewCachedStore(p.store.Accounts())}, map[string]*sim.Cloud{}
 	config := p.options.Clusters
 	if config == nil {
 		return nil
@@ -99,7 +99,7 @@ func (p *parts) makeClusters(ctx context.Context) error {
 const tallyEvery = 15 * time.Second
 
 // hear is where simulated nodes call home.
-func (p *parts) hear(ctx context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error) {
+func (p *parts) hear(ctx context.Context, token string, h cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
 	return p.clusters.service.Hello(ctx, token, h)
 }
 

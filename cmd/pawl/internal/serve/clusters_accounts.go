@@ -73,7 +73,7 @@ func keepTenancy(ctx context.Context, kept settings, books cluster.Store, p Prov
 // unchanged reports an owner of clusters of a provider whose account there is another one.
 func unchanged(ctx context.Context, books cluster.Store, provider string, before, now tenancy) error {
 	held := map[string][]string{} // names of clusters by their owners
-	if err := books.Scan(ctx, cluster.ScanQuery{Provider: provider, Bare: true}, func(b *cluster.Record) error {
+	if err := books.Scan(ctx, cluster.ScanQuery{Provider: provider, ClustersOnly: true}, func(b *cluster.Record) error {
 		if owner := b.Cluster.Owner.AccountID; before.of(owner) != now.of(owner) {
 			held[owner] = append(held[owner], b.Cluster.Name)
 		}
