@@ -56,22 +56,22 @@ var (
 // The rules, as the test prints them.
 const (
 	baseRule      = "fault and outcome import the standard library only"
-	secretRule    = "secretfile stands on fault and outcome only"
-	libraryRule   = "lock, chain, control and rollout stand on fault and outcome only; control may use the queue of client-go"
-	engineRule    = "workflow and machine stand on the rooms before them, and know no YAML, SQL, HTTP or Kubernetes"
-	fileRule      = "CEL, JSON Schema and YAML stay in flowfile, machinefile and action, which know the engines and each other in this order: flowfile, action, machinefile"
-	clusterRule   = "cluster and fdb stand on machine and what is below it, and do not know each other; cluster may compare versions by semver"
-	edgeRule      = "rooms at the edge import core, and know neither each other nor Kubernetes; cmd joins them"
-	kubeRule      = "kube stands on core, kubestore on core and kube/api, an operator on core and kube; controllers hand requests to runs as kubestore reads them; sibling operators never import each other"
-	storageRule   = "the shared-storage operator stands on core, the kinds and its ports; its adapters stand on the ports, and only kube/ on a client of Kubernetes"
-	compatRule    = "compat keeps the packages of the library it stands in for: they know the engines, flowfile, kubestore, and each other in the library's order"
-	frontendRule  = "view imports core, the console nothing, and examples what their readers would use: core, view and a store"
-	suiteRule     = "an exam imports the room it examines, and what that room may import"
-	newLayerRule  = "put its code into a room, or add the room and its rule to deps_test.go"
+	secretRule    = "secretfile imports fault and outcome only"
+	libraryRule   = "lock, chain, control and rollout import fault and outcome only; control may use the queue of client-go"
+	engineRule    = "workflow and machine import the layers before them, and no YAML, SQL, HTTP or Kubernetes"
+	fileRule      = "CEL, JSON Schema and YAML stay in flowfile, machinefile and action, which import the engines and each other in this order: flowfile, action, machinefile"
+	clusterRule   = "cluster and fdb import machine and lower layers, but not each other; cluster may compare versions by semver"
+	edgeRule      = "layers at the edge import core, and neither each other nor Kubernetes; cmd joins them"
+	kubeRule      = "kube imports core, kubestore imports core and kube/api, an operator imports core and kube; controllers pass requests to runs as kubestore reads them; sibling operators never import each other"
+	storageRule   = "the shared-storage operator imports core, the kinds and its ports; its adapters import the ports, and only kube/ a client of Kubernetes"
+	compatRule    = "compat keeps the packages of the library that it replaces: they import the engines, flowfile, kubestore, and each other in the library's order"
+	frontendRule  = "view imports core, the console nothing, and examples import core, view and a store"
+	suiteRule     = "a conformance suite imports the layer that it tests, and what that layer may import"
+	newLayerRule  = "put its code into a layer, or add the layer and its rule to deps_test.go"
 	cmdRule       = "nothing imports cmd"
-	suiteOnlyRule = "an exam is for tests only"
-	httpRule      = "the core knows no HTTP"
-	reachRule     = "no core room reaches SQL or Kubernetes, save control its queue"
+	suiteOnlyRule = "a conformance suite is for tests only"
+	httpRule      = "the core imports no HTTP"
+	reachRule     = "no core layer imports SQL or Kubernetes, except the queue in control"
 )
 
 // The import table: the layers of the product. A folder that is not listed fails the test;
@@ -103,7 +103,7 @@ var table = map[string]layer{
 
 	"store/sqlstore":      {kind: edge, rule: edgeRule, layers: coreLayers, libs: anyLib},
 	"provider/sim":        {kind: edge, rule: edgeRule, layers: coreLayers, libs: anyLib},
-	"provider/sim/wire":   {kind: edge, rule: "sim/wire is sim's other face, and imports core and sim", layers: slices.Concat(coreLayers, []string{"provider/sim"}), libs: anyLib},
+	"provider/sim/wire":   {kind: edge, rule: "sim/wire is the HTTP API of sim, and imports core and sim", layers: slices.Concat(coreLayers, []string{"provider/sim"}), libs: anyLib},
 	"provider/local":      {kind: edge, rule: edgeRule, layers: slices.Concat(coreLayers, []string{"provider/local/"}), libs: anyLib}, // and its node program
 	"provider/local/node": {kind: edge, rule: edgeRule, layers: slices.Concat(coreLayers, []string{"provider/local"}), libs: anyLib},
 	"provider/cloudstack": {kind: edge, rule: edgeRule, layers: coreLayers, libs: anyLib},
@@ -141,7 +141,7 @@ var table = map[string]layer{
 	"view":             {kind: frontend, rule: frontendRule, layers: coreLayers, libs: anyLib},
 	"console":          {kind: frontend, rule: frontendRule},
 	"examples":         {kind: frontend, rule: frontendRule, layers: slices.Concat(coreLayers, []string{"store/sqlstore", "view"}), libs: anyLib},
-	"examples/classic": {kind: frontend, rule: "an operator of the classic style knows compat, and nothing else of Pawl", layers: []string{"compat/"}, libs: kubeLibs},
+	"examples/classic": {kind: frontend, rule: "an operator of the classic style imports compat, and nothing else of Pawl", layers: []string{"compat/"}, libs: kubeLibs},
 	"docs/guide":       {kind: frontend, rule: "the guide holds no code but the tests that keep it true"},
 	"cmd/pawl":         {kind: frontend, rule: cmdRule, layers: []string{"*"}, libs: kubeLibs},
 }
@@ -210,7 +210,7 @@ func violations(table map[string]layer, pkgs []pkg) []string {
 		}
 		name, r, ok := find(table, rel)
 		if !ok {
-			broken = append(broken, fmt.Sprintf("folder %s is no room of the import table: %s", rel, newLayerRule))
+			broken = append(broken, fmt.Sprintf("folder %s is no layer of the import table: %s", rel, newLayerRule))
 			continue
 		}
 		broken = append(broken, direct(table, name, r, p)...)
@@ -230,16 +230,16 @@ func direct(table map[string]layer, name string, r layer, p pkg) []string {
 			switch {
 			case ok && other == name:
 			case ok && itsLayer.kind == suite && r.kind != suite:
-				broken = append(broken, fmt.Sprintf("room %s imports %s (in %s): %s", name, target, rel, suiteOnlyRule))
+				broken = append(broken, fmt.Sprintf("layer %s imports %s (in %s): %s", name, target, rel, suiteOnlyRule))
 			case strings.HasPrefix(target, "cmd/"):
-				broken = append(broken, fmt.Sprintf("room %s imports %s (in %s): %s", name, target, rel, cmdRule))
+				broken = append(broken, fmt.Sprintf("layer %s imports %s (in %s): %s", name, target, rel, cmdRule))
 			case !ok || !allowsLayer(r, other):
-				broken = append(broken, fmt.Sprintf("room %s imports %s (in %s): %s", name, target, rel, r.rule))
+				broken = append(broken, fmt.Sprintf("layer %s imports %s (in %s): %s", name, target, rel, r.rule))
 			}
 		} else if !isStd(imp) && !allowsLib(r, imp) {
-			broken = append(broken, fmt.Sprintf("room %s imports %s (in %s): %s", name, imp, rel, r.rule))
+			broken = append(broken, fmt.Sprintf("layer %s imports %s (in %s): %s", name, imp, rel, r.rule))
 		} else if r.kind == core && hasPrefix(imp, webServers) && !slices.Contains(r.std, imp) {
-			broken = append(broken, fmt.Sprintf("room %s imports %s (in %s): %s", name, imp, rel, httpRule))
+			broken = append(broken, fmt.Sprintf("layer %s imports %s (in %s): %s", name, imp, rel, httpRule))
 		}
 	}
 	for _, imp := range slices.Concat(p.TestImports, p.XTestImports) {
@@ -247,7 +247,7 @@ func direct(table map[string]layer, name string, r layer, p pkg) []string {
 			if other, _, ok := find(table, target); ok && other == name {
 				continue // its own layer
 			}
-			broken = append(broken, fmt.Sprintf("tests of room %s import %s: %s", name, target, cmdRule))
+			broken = append(broken, fmt.Sprintf("tests of layer %s import %s: %s", name, target, cmdRule))
 		}
 	}
 	return broken
@@ -268,7 +268,7 @@ func reach(name string, from pkg, known map[string]pkg) []string {
 			}
 			via[imp] = p.ImportPath
 			if hasPrefix(imp, banned) {
-				return []string{fmt.Sprintf("room %s reaches %s (%s): %s", name, imp, way(via, imp), reachRule)}
+				return []string{fmt.Sprintf("layer %s reaches %s (%s): %s", name, imp, way(via, imp), reachRule)}
 			}
 			open = append(open, imp)
 		}
@@ -343,20 +343,20 @@ func isStd(imp string) bool {
 }
 
 // Each rule of the table once kept and once broken.
-func TestJudge(t *testing.T) {
+func TestImportRules(t *testing.T) {
 	const lib, sql = "example.com/lib", "example.com/lib/db"
 	others := []pkg{
 		{ImportPath: lib, Imports: []string{sql}},
 		{ImportPath: sql, Imports: []string{"database/sql"}},
 		{ImportPath: queue, Imports: []string{"k8s.io/apimachinery/pkg/util/wait"}},
 	}
-	in := func(room string, imports ...string) pkg {
+	in := func(layer string, imports ...string) pkg {
 		for i, imp := range imports {
 			if strings.HasPrefix(imp, "~/") {
 				imports[i] = path.Join(module, imp[2:])
 			}
 		}
-		return pkg{ImportPath: path.Join(module, room), Imports: imports}
+		return pkg{ImportPath: path.Join(module, layer), Imports: imports}
 	}
 	tests := in("server")
 	tests.XTestImports = []string{module + "/cmd/pawl"}
@@ -365,37 +365,37 @@ func TestJudge(t *testing.T) {
 		pkg  pkg
 		want string
 	}{
-		"std is free":                   {in("fault", "fmt", "net/url"), ""},
-		"ground has no libraries":       {in("fault", "golang.org/x/sync/errgroup"), "room fault imports golang.org/x/sync/errgroup (in fault): fault and outcome import the standard library only"},
-		"a room below":                  {in("workflow", "~/fault", "~/lock"), ""},
-		"a room above":                  {in("lock", "~/workflow"), "room lock imports workflow (in lock): lock, chain"},
-		"internal belongs to its room":  {in("workflow/internal/due", "~/machine"), "room workflow imports machine (in workflow/internal/due)"},
-		"internal is free in its room":  {in("workflow", "~/workflow/internal/due"), ""},
-		"no shared internal":            {in("internal/util"), "folder internal/util is no room"},
-		"a new folder":                  {in("helpers"), "folder helpers is no room of the import table"},
-		"a new folder in a room":        {in("workflow/extra"), "folder workflow/extra is no room"},
-		"the queue of control":          {in("control", queue), ""},
-		"all else of Kubernetes":        {in("control", "k8s.io/client-go/rest"), "room control imports k8s.io/client-go/rest"},
-		"the queue elsewhere":           {in("workflow", queue), "room workflow imports " + queue},
-		"Kubernetes in the server":      {in("server", "k8s.io/api/core/v1"), "room server imports k8s.io/api/core/v1"},
-		"other libraries in the server": {in("server", "github.com/danielgtaylor/huma/v2"), ""},
-		"edges do not know each other":  {in("server", "~/store/sqlstore"), "room server imports store/sqlstore (in server): rooms at the edge import core"},
-		"sibling operators":             {in("operator/rollout", "~/operator/foundationdb"), "sibling operators never import each other"},
-		"kube for operators":            {in("operator/rollout", "~/kube/workload", "~/rollout"), ""},
-		"cmd imports all":               {in("cmd/pawl", "~/server", "~/store/sqlstore", "k8s.io/api/core/v1"), ""},
-		"nothing imports cmd":           {in("examples/demo", "~/cmd/pawl"), "nothing imports cmd"},
-		"nor do tests":                  {tests, "tests of room server import cmd/pawl"},
-		"a classic operator":            {in("examples/classic/shop", "~/compat/wfengine", "k8s.io/api/core/v1"), ""},
-		"a classic operator has compat": {in("examples/classic", "~/workflow"), "an operator of the classic style knows compat"},
-		"other examples have it not":    {in("examples/embed", "~/compat/wfengine"), "room examples imports compat/wfengine"},
-		"a folder named like an exam":   {in("workflow/deep/storetest"), "folder workflow/deep/storetest is no room"},
-		"an exam knows its room":        {in("workflow/storetest", "~/workflow", "~/fault", "pgregory.net/rapid"), ""},
-		"an exam knows no more":         {in("workflow/storetest", "~/machine"), "room workflow/storetest imports machine"},
-		"exams are for tests":           {in("store/sqlstore", "~/workflow/storetest"), "an exam is for tests only"},
-		"HTTP in the core":              {in("workflow", "net/http"), "room workflow imports net/http (in workflow): the core knows no HTTP"},
-		"HTTP in action":                {in("workflow/action", "net/http"), ""},
-		"SQL in the core":               {in("machine", "database/sql"), "room machine reaches database/sql (" + module + "/machine imports database/sql)"},
-		"SQL behind a library":          {in("chain", lib), "chain imports example.com/lib imports example.com/lib/db imports database/sql"},
+		"std is free":                             {in("fault", "fmt", "net/url"), ""},
+		"the base has no libraries":               {in("fault", "golang.org/x/sync/errgroup"), "layer fault imports golang.org/x/sync/errgroup (in fault): fault and outcome import the standard library only"},
+		"a lower layer":                           {in("workflow", "~/fault", "~/lock"), ""},
+		"a higher layer":                          {in("lock", "~/workflow"), "layer lock imports workflow (in lock): lock, chain"},
+		"internal belongs to its layer":           {in("workflow/internal/due", "~/machine"), "layer workflow imports machine (in workflow/internal/due)"},
+		"internal is free in its layer":           {in("workflow", "~/workflow/internal/due"), ""},
+		"no shared internal":                      {in("internal/util"), "folder internal/util is no layer"},
+		"a new folder":                            {in("helpers"), "folder helpers is no layer of the import table"},
+		"a new folder in a layer":                 {in("workflow/extra"), "folder workflow/extra is no layer"},
+		"the queue of control":                    {in("control", queue), ""},
+		"all else of Kubernetes":                  {in("control", "k8s.io/client-go/rest"), "layer control imports k8s.io/client-go/rest"},
+		"the queue elsewhere":                     {in("workflow", queue), "layer workflow imports " + queue},
+		"Kubernetes in the server":                {in("server", "k8s.io/api/core/v1"), "layer server imports k8s.io/api/core/v1"},
+		"other libraries in the server":           {in("server", "github.com/danielgtaylor/huma/v2"), ""},
+		"edges do not know each other":            {in("server", "~/store/sqlstore"), "layer server imports store/sqlstore (in server): layers at the edge import core"},
+		"sibling operators":                       {in("operator/rollout", "~/operator/foundationdb"), "sibling operators never import each other"},
+		"kube for operators":                      {in("operator/rollout", "~/kube/workload", "~/rollout"), ""},
+		"cmd imports all":                         {in("cmd/pawl", "~/server", "~/store/sqlstore", "k8s.io/api/core/v1"), ""},
+		"nothing imports cmd":                     {in("examples/demo", "~/cmd/pawl"), "nothing imports cmd"},
+		"nor do tests":                            {tests, "tests of layer server import cmd/pawl"},
+		"a classic operator":                      {in("examples/classic/shop", "~/compat/wfengine", "k8s.io/api/core/v1"), ""},
+		"a classic operator has compat":           {in("examples/classic", "~/workflow"), "an operator of the classic style imports compat"},
+		"other examples have it not":              {in("examples/embed", "~/compat/wfengine"), "layer examples imports compat/wfengine"},
+		"a folder named like a conformance suite": {in("workflow/deep/storetest"), "folder workflow/deep/storetest is no layer"},
+		"a conformance suite knows its layer":     {in("workflow/storetest", "~/workflow", "~/fault", "pgregory.net/rapid"), ""},
+		"a conformance suite knows no more":       {in("workflow/storetest", "~/machine"), "layer workflow/storetest imports machine"},
+		"suites are for tests":                    {in("store/sqlstore", "~/workflow/storetest"), "a conformance suite is for tests only"},
+		"HTTP in the core":                        {in("workflow", "net/http"), "layer workflow imports net/http (in workflow): the core imports no HTTP"},
+		"HTTP in action":                          {in("workflow/action", "net/http"), ""},
+		"SQL in the core":                         {in("machine", "database/sql"), "layer machine reaches database/sql (" + module + "/machine imports database/sql)"},
+		"SQL behind a library":                    {in("chain", lib), "chain imports example.com/lib imports example.com/lib/db imports database/sql"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := violations(table, append(slices.Clone(others), c.pkg))

@@ -12,15 +12,15 @@ import (
 	"testing"
 )
 
-// The prefixes that docs/promises.md uses.
+// counted holds the number of entries of each kind in docs/promises.md.
 var counted = map[string]int{"promise": 12, "defect": 32, "finding": 29}
 
-// Not tested: the migration guide is prose.
+// untested holds the entries without a test: the migration guide is prose.
 var untested = []string{"finding 27"}
 
-// TestEveryPromiseHasATest: each promise, each defect of the engine before this
-// one and each finding of the first attack (docs/promises.md) is named by a test:
-// as TestPromise5…, TestDefect17…, or as "finding 5", "defects 9, 20" in a comment.
+// TestEveryPromiseHasATest: a test names each promise, each defect of the previous engine
+// and each finding of the first attack in docs/promises.md: as TestPromise5…,
+// TestDefect17…, or as "finding 5", "defects 9, 20" in a comment.
 func TestEveryPromiseHasATest(t *testing.T) {
 	named := regexp.MustCompile(`(?i)\b(?:test)?(promise|defect|finding)s?[ _]?((?:\d+(?:, | and )?)+)`)
 	number := regexp.MustCompile(`\d+`)

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Role is what an account may do; each includes those before it.
+// Role is what an account may do; each role includes the previous ones.
 type Role string
 
 // The roles.
 const (
 	User        Role = "user"         // its own clusters
-	DomainAdmin Role = "domain-admin" // and those of its domain and below
-	Operator    Role = "operator"     // and everything else
+	DomainAdmin Role = "domain-admin" // also those of its domain and the domains below
+	Operator    Role = "operator"     // also everything else
 )
 
 // rank orders roles; 0 is none of them.
@@ -29,42 +29,42 @@ func (r Role) rank() int {
 	}
 }
 
-// Valid reports one of the three roles.
+// Valid reports whether r is one of the three roles.
 func (r Role) Valid() bool { return r.rank() > 0 }
 
-// The two records that every store begins with.
+// The two records that every new store contains.
 const (
 	RootID   = "00000000-0000-4000-8000-000000000001" // the domain ROOT
-	SystemID = "00000000-0000-4000-8000-000000000002" // the account operator in it: who asks with the operator's own tokens
+	SystemID = "00000000-0000-4000-8000-000000000002" // the account operator in ROOT: callers with the operator's own tokens
 )
 
-// Root is the domain that all others are below.
+// Root returns the domain above all others.
 func Root() Domain { return Domain{ID: RootID, Name: "ROOT", Path: "ROOT"} }
 
-// System is the account of the operator's own tokens. It cannot be disabled.
+// System returns the account of the operator's own tokens. It cannot be disabled.
 func System() Account {
 	return Account{ID: SystemID, Name: "operator", DomainID: RootID, Role: Operator, Revision: 1}
 }
 
-// Domain is a place in the tree of domains.
+// Domain is a node in the tree of domains.
 type Domain struct {
 	ID       string    `json:"id"`
 	Name     string    `json:"name"`
 	Path     string    `json:"path"` // names from ROOT to here, joined by /
 	ParentID string    `json:"parent,omitempty"`
-	Disabled bool      `json:"disabled"` // nobody in it and below it may call
+	Disabled bool      `json:"disabled"` // accounts in it and below it may not call
 	Created  time.Time `json:"created,omitzero"`
 }
 
-// Holds reports that another domain is this one or below it.
+// Holds reports whether other is this domain or below it.
 func (d Domain) Holds(other Domain) bool {
 	return d.Path != "" && (other.Path == d.Path || strings.HasPrefix(other.Path, d.Path+"/"))
 }
 
-// Account is who owns clusters and asks for them.
+// Account owns clusters and sends requests.
 type Account struct {
 	ID       string    `json:"id"`
-	Name     string    `json:"name"` // one of a kind in its domain
+	Name     string    `json:"name"` // unique in its domain
 	DomainID string    `json:"domainId"`
 	Role     Role      `json:"role"`
 	Disabled bool      `json:"disabled"`
@@ -86,10 +86,10 @@ func (l Limits) valid() bool {
 	return l.Clusters >= 0 && l.Nodes >= 0 && l.Cores >= 0 && l.MemoryMB >= 0 && l.Size >= 0
 }
 
-// Tree finds domains by id.
+// Tree maps ids to domains.
 type Tree map[string]Domain
 
-// NewTree makes a tree of all domains.
+// NewTree returns the tree of all domains.
 func NewTree(domains []Domain) Tree {
 	t := Tree{}
 	for _, d := range domains {
@@ -98,7 +98,7 @@ func NewTree(domains []Domain) Tree {
 	return t
 }
 
-// Subtree gives the ids of a domain and of all below it.
+// Subtree returns the ids of a domain and of all domains below it.
 func (t Tree) Subtree(id string) []string {
 	top, ok := t[id]
 	if !ok {
@@ -113,7 +113,8 @@ func (t Tree) Subtree(id string) []string {
 	return ids
 }
 
-// Works reports whether an account may call: neither it nor any domain from its own up to ROOT is disabled.
+// Active reports whether an account may call: neither the account nor any domain
+// from its own up to ROOT is disabled.
 func (t Tree) Active(a Account) bool {
 	if a.Disabled {
 		return false
@@ -130,7 +131,8 @@ func (t Tree) Active(a Account) bool {
 
 const maxName = 64
 
-// validName reports a name for an account or domain: it stands in paths, URLs and signatures.
+// validName reports whether a name is valid for an account or domain. Names appear
+// in paths, URLs and signatures.
 func validName(name string) bool {
 	if name == "" || len(name) > maxName || strings.Trim(name, "-._@") != name {
 		return false

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// Secret is a text that is never shown: it prints as stars, in logs and JSON too.
+// Secret is a text that is never shown: it prints as stars, also in logs and JSON.
 type Secret string
 
-// Reveal is the text itself.
+// Reveal returns the text.
 func (s Secret) Reveal() string { return string(s) }
 
-// String is stars, or nothing for an empty secret.
+// String returns stars, or nothing for an empty secret.
 func (s Secret) String() string {
 	if s == "" {
 		return ""
@@ -33,41 +33,44 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 // MarshalText is String: encoding a secret never shows it.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Credential is what tokens and keys have in common. Times are zero where they do not apply.
+// Credential holds the common fields of tokens and keys. Times are zero where they
+// do not apply.
 type Credential struct {
 	ID        string    `json:"id"` // of a key: the public key id that requests carry
 	AccountID string    `json:"account"`
-	Name      string    `json:"name,omitempty"` // what it is for, in its owner's words
+	Name      string    `json:"name,omitempty"` // what its owner uses it for
 	Created   time.Time `json:"created,omitzero"`
 	Expires   time.Time `json:"expires,omitzero"`
-	LastUse   time.Time `json:"lastUse,omitzero"` // to the minute
+	LastUse   time.Time `json:"lastUse,omitzero"` // written at most every LastUseInterval
 	Revoked   time.Time `json:"revoked,omitzero"`
 }
 
-// Works reports whether it may be used now.
+// Active reports whether the credential may be used now.
 func (c Credential) Active(now time.Time) bool {
 	return c.Revoked.IsZero() && (c.Expires.IsZero() || now.Before(c.Expires))
 }
 
-// UsedEvery is how long a LastUse is good enough: a use is written at most this often.
+// LastUseInterval is the shortest time between two writes of LastUse.
 const LastUseInterval = time.Minute
 
-// Token is a bearer token of /v1. The token itself is shown once and kept nowhere.
+// Token is a bearer token of /v1. The token itself is shown once and not stored.
 type Token struct {
 	Credential
 	Hash [sha256.Size]byte `json:"-"`
 }
 
-// Key signs requests of /client/api. Its secret is needed to check signatures.
+// Key signs requests of /client/api. The server needs its secret to check
+// signatures.
 type Key struct {
 	Credential
 	Secret Secret `json:"-"`
 }
 
-// HashToken is the only form in which a token is kept. Tokens are random, so no salt or slow hash is needed.
+// HashToken returns the only form in which a token is stored. Tokens are random, so
+// no salt or slow hash is needed.
 func HashToken(token string) [sha256.Size]byte { return sha256.Sum256([]byte(token)) }
 
-// newID is a random uuid.
+// newID returns a random uuid.
 func newID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -76,7 +79,7 @@ func newID() string {
 	return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
 }
 
-// newSecret has 384 random bits in characters that stay themselves in URLs.
+// newSecret returns 384 random bits as characters that URLs need not escape.
 func newSecret() string {
 	var b [48]byte
 	_, _ = rand.Read(b[:]) // never fails

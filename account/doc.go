@@ -1,12 +1,12 @@
-// Package account knows who may ask for what: domains, accounts, their tokens
+// Package account decides who may do what. It holds domains, accounts, their tokens
 // and keys, the rules of visibility, and the audit trail.
 //
-//	operator ─┐                 ┌─ Token: bearer of /v1; only its hash is kept
+//	operator ─┐                 ┌─ Token: bearer of /v1; only its hash is stored
 //	dom.admin ├─ Account ───────┤
-//	user ─────┘     │           └─ Key: signs requests of /client/api; its secret is sealed in the store
+//	user ─────┘     │           └─ Key: signs requests of /client/api; the store encrypts its secret
 //	             Domain ─ Domain   a tree: ROOT, ROOT/dev, ROOT/dev/web
 //
-// May is the whole judgement (containercluster.md, section 9), a table over
-// role, operation and relation. Store keeps the records; accounttest is its
-// exam. Desk is what faces call: it gathers, asks May, and writes.
+// May is the complete rule: a table over role, operation and relation. Store keeps
+// the records; package accounttest is its conformance suite. The APIs call Service:
+// it reads, asks May, and writes.
 package account

@@ -17,7 +17,7 @@ var (
 	Exists = declare("ACCOUNT_EXISTS", fault.Blocked, "the name is taken",
 		"Choose another name; a name is one of a kind in its domain.")
 	Invalid = declare("ACCOUNT_INVALID", fault.Invalid, "a value of the account, domain or credential does not fit",
-		"Correct what the message names and ask again.")
+		"Correct what the message names and send the request again.")
 	Refused = declare("ACCOUNT_REFUSED", fault.Blocked, "this account may not do that",
 		"Ask the domain's admin or an operator.")
 )

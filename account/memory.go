@@ -13,10 +13,10 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// trailKept is how many entries of the trail a Memory holds.
+// maxTrail is the maximum of audit entries in a Memory.
 const maxTrail = 10_000
 
-// Memory is a Store that lives as long as the process.
+// Memory is a Store in the memory of the process.
 type Memory struct {
 	mu       sync.RWMutex
 	domains  map[string]Domain
@@ -29,7 +29,7 @@ type Memory struct {
 
 var _ Store = (*Memory)(nil)
 
-// NewMemory makes one with Root and System.
+// NewMemory returns a store with Root and System.
 func NewMemory() *Memory {
 	return &Memory{
 		domains: map[string]Domain{RootID: Root()}, accounts: map[string]Account{SystemID: System()},
@@ -37,14 +37,14 @@ func NewMemory() *Memory {
 	}
 }
 
-// Domains is that of Store.
+// Domains implements Store.
 func (m *Memory) Domains(ctx context.Context) ([]Domain, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return slices.SortedFunc(maps.Values(m.domains), func(a, b Domain) int { return strings.Compare(a.Path, b.Path) }), ctx.Err()
 }
 
-// SaveDomain is that of Store.
+// SaveDomain implements Store.
 func (m *Memory) SaveDomain(ctx context.Context, d Domain) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -62,7 +62,7 @@ func (m *Memory) SaveDomain(ctx context.Context, d Domain) error {
 	return ctx.Err()
 }
 
-// Accounts is that of Store.
+// Accounts implements Store.
 func (m *Memory) Accounts(ctx context.Context, q Query) ([]Account, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -73,7 +73,7 @@ func (m *Memory) Accounts(ctx context.Context, q Query) ([]Account, error) {
 		}
 	}
 	slices.SortFunc(found, byName)
-	if q.After != "" { // its place counts, whether it is one of the query's or not
+	if q.After != "" { // its position counts, even if the query does not select it
 		last, ok := m.accounts[q.After]
 		found = slices.DeleteFunc(found, func(a Account) bool { return !ok || byName(a, last) <= 0 })
 	}
@@ -84,7 +84,7 @@ func byName(a, b Account) int {
 	return cmp.Or(strings.Compare(a.DomainID, b.DomainID), strings.Compare(a.Name, b.Name))
 }
 
-// Account is that of Store.
+// Account implements Store.
 func (m *Memory) Account(ctx context.Context, id string) (Account, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -95,7 +95,7 @@ func (m *Memory) Account(ctx context.Context, id string) (Account, error) {
 	return a, ctx.Err()
 }
 
-// SaveAccount is that of Store.
+// SaveAccount implements Store.
 func (m *Memory) SaveAccount(ctx context.Context, a Account) (Account, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -113,7 +113,7 @@ func (m *Memory) SaveAccount(ctx context.Context, a Account) (Account, error) {
 	return a, ctx.Err()
 }
 
-// AddToken is that of Store.
+// AddToken implements Store.
 func (m *Memory) AddToken(ctx context.Context, t Token) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -124,7 +124,7 @@ func (m *Memory) AddToken(ctx context.Context, t Token) error {
 	return ctx.Err()
 }
 
-// AddKey is that of Store.
+// AddKey implements Store.
 func (m *Memory) AddKey(ctx context.Context, k Key) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -135,7 +135,7 @@ func (m *Memory) AddKey(ctx context.Context, k Key) error {
 	return ctx.Err()
 }
 
-// Tokens is that of Store.
+// Tokens implements Store.
 func (m *Memory) Tokens(ctx context.Context, q CredentialQuery) ([]Token, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -153,7 +153,7 @@ func (m *Memory) Tokens(ctx context.Context, q CredentialQuery) ([]Token, error)
 	return PageOf(found, Page{Limit: q.Limit}, nil), ctx.Err()
 }
 
-// Keys is that of Store.
+// Keys implements Store.
 func (m *Memory) Keys(ctx context.Context, q CredentialQuery) ([]Key, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -180,7 +180,7 @@ func byAge(a, b Credential) int {
 	return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.ID, b.ID))
 }
 
-// TokenByHash is that of Store.
+// TokenByHash implements Store.
 func (m *Memory) TokenByHash(ctx context.Context, hash [sha256.Size]byte) (Token, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -192,7 +192,7 @@ func (m *Memory) TokenByHash(ctx context.Context, hash [sha256.Size]byte) (Token
 	return Token{}, CredentialNotFound.Errorf("there is no such token")
 }
 
-// Key is that of Store.
+// Key implements Store.
 func (m *Memory) Key(ctx context.Context, id string) (Key, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -203,7 +203,7 @@ func (m *Memory) Key(ctx context.Context, id string) (Key, error) {
 	return k, ctx.Err()
 }
 
-// Used is that of Store.
+// Used implements Store.
 func (m *Memory) Used(ctx context.Context, id string, at time.Time) error {
 	return m.change(ctx, id, func(c *Credential) {
 		if at.After(c.LastUse) {
@@ -212,7 +212,7 @@ func (m *Memory) Used(ctx context.Context, id string, at time.Time) error {
 	})
 }
 
-// Revoked is that of Store.
+// Revoked implements Store.
 func (m *Memory) Revoked(ctx context.Context, id string, at time.Time) error {
 	return m.change(ctx, id, func(c *Credential) {
 		if c.Revoked.IsZero() || at.Before(c.Revoked) {
@@ -238,7 +238,8 @@ func (m *Memory) change(ctx context.Context, id string, do func(*Credential)) er
 	return ctx.Err()
 }
 
-// Note is that of Store. The oldest entries are dropped when there are many.
+// Note implements Store. It drops the oldest entries when there are more than
+// maxTrail.
 func (m *Memory) Note(ctx context.Context, e Entry) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -251,7 +252,7 @@ func (m *Memory) Note(ctx context.Context, e Entry) error {
 	return ctx.Err()
 }
 
-// Trail is that of Store.
+// Trail implements Store.
 func (m *Memory) Trail(ctx context.Context, q TrailQuery) ([]Entry, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

@@ -15,7 +15,7 @@ func TestMemory(t *testing.T) {
 	accounttest.Run(t, func(*testing.T) account.Store { return account.NewMemory() })
 }
 
-// Secrets never appear in lists, logs and errors (section 9).
+// Secrets never appear in lists, logs and errors.
 func TestSecretsPrintAsStars(t *testing.T) {
 	k := account.Key{Credential: account.Credential{ID: "k"}, Secret: "planted"}
 	tok := account.Token{Hash: account.HashToken("planted")}

@@ -1,38 +1,38 @@
 package account
 
-// Operation is something an account asks for.
+// Operation is something that an account may do.
 type Operation string
 
-// The operations that rules distinguish.
+// The operations that the rules distinguish.
 const (
 	UseCluster    Operation = "use cluster"    // read and change it
 	CreateCluster Operation = "create cluster" // for an account
-	Forget        Operation = "forget"         // give up what could not be deleted
+	Forget        Operation = "forget"         // give up resources that could not be deleted
 	SeeLeaks      Operation = "see leaks"
 	SetGC         Operation = "set gc flag"
 	SeeAccount    Operation = "see account"
 	MakeAccount   Operation = "make account" // in a domain; disable and enable it
 	SetLimits     Operation = "set limits"
 	MakeDomain    Operation = "make domain" // below a domain; disable and enable it
-	UseKeys       Operation = "use keys"    // make, list and revoke keys and tokens
+	UseKeys       Operation = "use keys"    // create, list and revoke keys and tokens
 	SeeTrail      Operation = "see trail"
 )
 
-// Operations are all of them.
+// Operations are all operations.
 var Operations = []Operation{UseCluster, CreateCluster, Forget, SeeLeaks, SetGC, SeeAccount, MakeAccount, SetLimits, MakeDomain, UseKeys, SeeTrail}
 
-// Relation is how close the one who asks is to the one it concerns.
+// Relation is the relation of the caller to the owner of an object.
 type Relation string
 
 // The relations.
 const (
 	Own       Relation = "own"       // the same account
-	Below     Relation = "below"     // another one in its domain or below
+	Below     Relation = "below"     // another account in its domain or below
 	Elsewhere Relation = "elsewhere" // all others
 )
 
-// Relate gives the relation of one who asks to an owner. The caller's domain
-// and the owner's come from the tree.
+// Relate returns the relation of the caller to an owner. Both domains come from the
+// tree.
 func Relate(tree Tree, caller Account, ownerID, ownerDomain string) Relation {
 	switch {
 	case caller.ID == ownerID:
@@ -50,8 +50,8 @@ func inside(tree Tree, top, id string) bool {
 	return ok && known && t.Holds(d)
 }
 
-// rules say for an operation how far each role may go: "" not at all, Own,
-// Below includes Own, Elsewhere includes all.
+// rules say for each operation how far each role may go: "" not at all, Own, Below
+// (includes Own), Elsewhere (includes all).
 var rules = map[Operation]map[Role]Relation{
 	UseCluster:    {User: Own, DomainAdmin: Below, Operator: Elsewhere},
 	CreateCluster: {User: Own, DomainAdmin: Below, Operator: Elsewhere},
@@ -68,20 +68,20 @@ var rules = map[Operation]map[Role]Relation{
 
 var relationRank = map[Relation]int{Own: 1, Below: 2, Elsewhere: 3}
 
-// May reports whether a role may do this to one who stands in this relation.
+// May reports whether a role may perform an operation on an owner in this relation.
 func May(role Role, op Operation, to Relation) bool {
 	far, near := relationRank[rules[op][role]], relationRank[to]
 	return near > 0 && near <= far
 }
 
-// Sight is what an account may see. The zero Sight is nothing.
+// Visibility says which accounts a caller may see. The zero Visibility is none.
 type Visibility struct {
 	All       bool
 	AccountID string   // one account
 	DomainIDs []string // or all accounts of these domains
 }
 
-// SightOf is how far an account may go with an operation.
+// VisibilityOf returns the visibility of an account for an operation.
 func VisibilityOf(tree Tree, a Account, op Operation) Visibility {
 	switch rules[op][a.Role] {
 	case Elsewhere:

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The table of containercluster.md, section 9: role x operation x relation.
+// The table of the rules: role x operation x relation.
 func TestMay(t *testing.T) {
 	// For user, domain admin, operator: own, below, elsewhere.
 	table := map[Operation]string{
@@ -95,8 +95,9 @@ func TestWorks(t *testing.T) {
 	}
 }
 
-// Sight and May are the same rule: what is in sight is what may be touched.
-func TestSightAgreesWithMay(t *testing.T) {
+// Visibility and May are the same rule: a caller may act on exactly the accounts
+// that it sees.
+func TestVisibilityAgreesWithMay(t *testing.T) {
 	tree := testTree()
 	var ids []string
 	for id := range tree {

@@ -84,7 +84,7 @@ func TestNumber(t *testing.T) {
 	}
 }
 
-func TestJudge(t *testing.T) {
+func TestVerdict(t *testing.T) {
 	least := requirement{number: 2, what: "steps", format: "%.0f", gate: 24_000, aim: 60_000}
 	most := requirement{number: 5, what: "time", format: "%.2f", gate: 3, aim: 1.8, sense: atMost}
 	exact := requirement{number: 12, what: "writes", format: "%.2f", gate: 2, sense: exactly}
@@ -250,8 +250,8 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// The committed page takes what the program writes, and shows what
-// results.json holds.
+// The committed page has the markers of the program, and shows the figures of
+// results.json.
 func TestCommittedPageIsFresh(t *testing.T) {
 	stored, err := load("results.json")
 	if err != nil {
@@ -415,7 +415,7 @@ func fake(t *testing.T, script string) string {
 	return path
 }
 
-// One measure fails, one hangs, and the others go on.
+// One measure fails, one hangs, and the others continue.
 func TestRunnerGoesOn(t *testing.T) {
 	calls := filepath.Join(t.TempDir(), "calls")
 	dir := t.TempDir()
@@ -465,8 +465,8 @@ echo used >"$5"; echo '{"stepsPerSecond": 1}'`)
 			t.Errorf("%s: %+v", name, s)
 		}
 	}
-	if made, err := os.ReadFile(calls); err != nil || string(made) != "x\n" {
-		t.Errorf("the file was created %d times (%v)", len(made)/2, err)
+	if created, err := os.ReadFile(calls); err != nil || string(created) != "x\n" {
+		t.Errorf("the file was created %d times (%v)", len(created)/2, err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v (%v)", left, err)

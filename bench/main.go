@@ -89,8 +89,8 @@ func run(ctx context.Context, o options, out, progress io.Writer) (failed bool, 
 	if err != nil {
 		return false, err
 	}
-	home := filepath.Join(o.root, "bench")
-	stored, err := load(filepath.Join(home, "results.json"))
+	folder := filepath.Join(o.root, "bench")
+	stored, err := load(filepath.Join(folder, "results.json"))
 	switch {
 	case err != nil:
 		return false, err
@@ -100,7 +100,7 @@ func run(ctx context.Context, o options, out, progress io.Writer) (failed bool, 
 		}
 		return false, nil
 	case o.render:
-		return false, write(home, stored)
+		return false, write(folder, stored)
 	}
 	fresh, err := measureAll(ctx, o, chosen, progress)
 	if err != nil {
@@ -111,7 +111,7 @@ func run(ctx context.Context, o options, out, progress io.Writer) (failed bool, 
 	}
 	if o.write {
 		all := merge(stored, fresh)
-		err = errors.Join(all.save(filepath.Join(home, "results.json")), write(home, all))
+		err = errors.Join(all.save(filepath.Join(folder, "results.json")), write(folder, all))
 	}
 	return failing(fresh, o.strict), err
 }
@@ -130,10 +130,10 @@ func failing(r results, strict bool) bool {
 	return false
 }
 
-func write(home string, r results) error {
+func write(folder string, r results) error {
 	return errors.Join(
-		updateFile(filepath.Join(home, "README.md"), sections(r)),
-		os.WriteFile(filepath.Join(home, "growth.svg"), []byte(growthPlot(r)), 0o644),
+		updateFile(filepath.Join(folder, "README.md"), sections(r)),
+		os.WriteFile(filepath.Join(folder, "growth.svg"), []byte(growthPlot(r)), 0o644),
 	)
 }
 
@@ -172,8 +172,8 @@ func measureAll(ctx context.Context, o options, chosen []measure, progress io.Wr
 func build(ctx context.Context, o options, dir string, progress io.Writer) (map[string]string, error) {
 	programs := map[string]string{"pawl": o.pawl, "river": filepath.Join(dir, "river"), "clusters": filepath.Join(dir, "clusters"), "kubernetes": filepath.Join(dir, "kubernetes")}
 	type target struct{ in, pkg, to string }
-	home := filepath.Join(o.root, "bench")
-	targets := []target{{home, "./river", programs["river"]}, {home, "./clusters", programs["clusters"]}, {home, "./kubernetes", programs["kubernetes"]}}
+	folder := filepath.Join(o.root, "bench")
+	targets := []target{{folder, "./river", programs["river"]}, {folder, "./clusters", programs["clusters"]}, {folder, "./kubernetes", programs["kubernetes"]}}
 	if o.pawl == "" {
 		programs["pawl"] = filepath.Join(dir, "pawl")
 		targets = append(targets, target{o.root, "./cmd/pawl", programs["pawl"]})

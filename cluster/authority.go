@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// caLife is how long the CA of a cluster is valid.
+// caValidity is how long the CA of a cluster is valid.
 const caValidity = 10 * 365 * 24 * time.Hour
 
-// NewAuthority makes the CA of a cluster, which all its control nodes share:
+// NewAuthority creates the CA that all control nodes of a cluster share:
 // certificate and key, PEM.
 func NewAuthority(name string, now time.Time) (cert string, key Secret, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

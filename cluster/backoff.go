@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Backoff is a pause that doubles with each try and never shrinks.
+// Backoff is a pause that doubles with each try.
 type Backoff struct{ Initial, Max time.Duration }
 
-// The backoffs of the specification.
+// The default pauses of the collector and of the recovery.
 var (
 	GCBackoff      = Backoff{5 * time.Minute, 6 * time.Hour}
 	RecoverBackoff = Backoff{time.Minute, time.Hour}
 )
 
-// After is the pause behind the n-th try in a row, n from 1; 0 behind none.
-// Up to a tenth is added, always the same share for one id: whatever failed at
-// one moment is not tried again at one moment, and the pause never shrinks.
+// After returns the pause after the n-th try in a row, n from 1; 0 for n <= 0. It
+// adds up to a tenth, always the same share for one id, so that tries that failed
+// at the same time are not repeated at the same time.
 func (b Backoff) After(n int, id string) time.Duration {
 	if n <= 0 {
 		return 0
@@ -32,8 +32,8 @@ func (b Backoff) After(n int, id string) time.Duration {
 	return pause + time.Duration(float64(pause)/10*StableFraction(id))
 }
 
-// Share is a number in [0, 1) that is always the same for one id: it spreads
-// what would otherwise happen at one moment.
+// StableFraction returns a number in [0, 1) that is always the same for one id. It
+// spreads work that would otherwise start at the same time.
 func StableFraction(id string) float64 {
 	h := fnv.New32a()
 	h.Write([]byte(id))

@@ -11,23 +11,23 @@ import (
 	"text/template"
 )
 
-// BootstrapPath is where user data puts the document on a node.
+// BootstrapPath is the file on a node to which user data writes the document.
 const BootstrapPath = "/etc/pawl/node.json"
 
-// Bootstrap is what a node must know at its first boot. It travels as user data.
+// Bootstrap is what a node needs at its first boot. User data carries it.
 type Bootstrap struct {
-	Home    string // URL of the server; a node says hello to Home + "/v1/nodes/hello"
-	HomeCA  string // PEM that it pins there; empty: plain HTTP, or a public certificate
+	Home    string // URL of the server; a node sends heartbeats to Home + "/v1/nodes/hello"
+	HomeCA  string // PEM of the CA of the server; empty: plain HTTP, or a public certificate
 	Cluster string // uuid
 	Node    string // its name
 	Role    Role
-	Version string // of the cluster; empty: the template decides
-	Token   Secret // join token: pays for the first hello, and for joining the control node
-	Control string // worker: URL of the control node; empty: a hello's answer tells
+	Version string // of the cluster; empty: that of the template
+	Token   Secret // join token: for the first heartbeat, and to join the control node
+	Control string // worker: URL of the control node; empty: a heartbeat answer contains it
 	CAHash  string // worker: CAHash of the control node's CA
 }
 
-// bootstrapJSON is Bootstrap on its way: here, and only here, the token is legible.
+// bootstrapJSON is the JSON form of Bootstrap. Only here the token is readable.
 type bootstrapJSON struct {
 	Home    string `json:"home"`
 	HomeCA  string `json:"homeCA,omitempty"`
@@ -40,8 +40,8 @@ type bootstrapJSON struct {
 	CAHash  string `json:"caHash,omitempty"`
 }
 
-// The built-in user data. What starts on a node is a matter of its image, or of
-// a template of the operator's own.
+// The built-in user data. The image, or a template of the operator, decides what
+// starts on a node.
 const builtinBootstrap = `#cloud-config
 write_files:
 - path: {{.Path}}
@@ -53,17 +53,17 @@ write_files:
 
 var builtinTemplate = template.Must(template.New("bootstrap").Option("missingkey=error").Parse(builtinBootstrap))
 
-// documentMark stands before the document in user data, whatever its template.
+// documentPrefix precedes the document in user data, in every template.
 const documentPrefix = "content: "
 
-// Encode gives the user data: a cloud-config that writes the document, as JSON
+// Encode returns the user data: a cloud-config that writes the document, as JSON
 // and base64, to BootstrapPath. It begins with #cloud-config.
 func (b Bootstrap) Encode() ([]byte, error) { return b.Render("") }
 
-// Render is Encode with a text/template of the operator's; empty means the
-// built-in one. It may use .Path, .Document (base64, on one line behind
-// "content: ", or Parse does not find it) and the fields of Bootstrap;
-// .Token prints as stars. CLUSTER_INVALID if the template is wrong.
+// Render is Encode with a text/template of the operator; empty: the built-in one.
+// The template may use .Path, .Document (base64; it must follow "content: " on one
+// line, or Parse does not find it) and the fields of Bootstrap; .Token prints as
+// stars. CLUSTER_INVALID if the template is wrong.
 func (b Bootstrap) Render(text string) ([]byte, error) {
 	t := builtinTemplate
 	if text != "" {
@@ -86,8 +86,8 @@ func (b Bootstrap) Render(text string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// ParseBootstrap reads user data that Encode or Render has made, or the bare
-// JSON document. CLUSTER_INVALID.
+// ParseBootstrap reads user data from Encode or Render, or the bare JSON document.
+// CLUSTER_INVALID.
 func ParseBootstrap(userData []byte) (Bootstrap, error) {
 	document := bytes.TrimSpace(userData)
 	if !bytes.HasPrefix(document, []byte("{")) {
@@ -117,8 +117,8 @@ func ParseBootstrap(userData []byte) (Bootstrap, error) {
 	return b, nil
 }
 
-// CAHash is what nodes pin: the hex SHA-256 of the first certificate of a PEM
-// text, and nothing if there is none.
+// CAHash is the value that nodes pin: the hex SHA-256 of the first certificate of a
+// PEM text; empty if there is none.
 func CAHash(text string) string {
 	block, _ := pem.Decode([]byte(text))
 	if block == nil {

@@ -17,7 +17,7 @@ var seed = cluster.Bootstrap{
 	Home: "http://127.0.0.1:7295", Cluster: "6f1c", Node: "blue-6f1c-control1", Role: cluster.Control, Token: "very secret",
 }
 
-// What Encode writes, cloud-init reads: YAML with one file, whose content is the document.
+// cloud-init can read the result of Encode: YAML with one file, whose content is the document.
 func TestBootstrapIsCloudConfig(t *testing.T) {
 	text, err := seed.Encode()
 	if err != nil {
@@ -56,7 +56,7 @@ func TestBootstrapComesBack(t *testing.T) {
 	})
 }
 
-// The token is in the user data, and nowhere else that a bootstrap is printed.
+// Only the user data contains the token; every other printed form of a bootstrap hides it.
 func TestBootstrapHidesItsToken(t *testing.T) {
 	document, err := json.Marshal(seed)
 	if err != nil {

@@ -1,10 +1,10 @@
 package cluster
 
-// Caller is who asks for something.
+// Caller is the user that sends a request, and what that user may do.
 type Caller struct {
-	User        string // as history tells it
-	Owner       Owner  // what it makes is theirs
-	Scope       Scope  // what it may see and change
+	User        string // name in the audit trail and in events
+	Owner       Owner  // owner of the clusters that it creates
+	Scope       Scope  // clusters that it may see and change
 	Operator    bool
 	DomainAdmin bool
 }
@@ -18,5 +18,5 @@ type Limits struct {
 	Size     int `json:"size,omitempty"`     // workers of one cluster
 }
 
-// Usage is what an account's living clusters take, in the units of Limits.
+// Usage is what the living clusters of an account use, in the units of Limits.
 type Usage struct{ Clusters, Nodes, Cores, MemoryMB int }

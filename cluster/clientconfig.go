@@ -13,10 +13,10 @@ import (
 	"math/big"
 )
 
-// ClientUser is the user of a client configuration.
+// ClientUser is the name of the user in a client configuration.
 const ClientUser = "admin"
 
-// ClientConfig is how a cluster is reached.
+// ClientConfig is what a client needs to reach a cluster.
 type ClientConfig struct {
 	Cluster     string // its name in the configuration
 	Endpoint    string // URL
@@ -25,8 +25,8 @@ type ClientConfig struct {
 	Key         Secret // PEM
 }
 
-// Encode gives the configuration in the form that tools of clusters read: one
-// cluster, one user with certificate and key, one context.
+// Encode returns the configuration as a kubeconfig: one cluster, one user with
+// certificate and key, one context.
 func (c ClientConfig) Encode() Secret {
 	encode := func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 	return Secret(fmt.Sprintf(`apiVersion: v1
@@ -50,9 +50,9 @@ users:
 `, c.Cluster, c.Endpoint, encode(c.CA), ClientUser, encode(c.Certificate), encode(c.Key.Reveal())))
 }
 
-// ClientCredential makes certificate and key of a cluster's administrator, both
-// PEM. They follow from the CA and its key alone: every control node that holds
-// the CA gives the same configuration, and so does each of its boots.
+// ClientCredential creates the certificate and the key of the administrator of a
+// cluster, both PEM. They depend only on the CA and its key: every control node
+// that holds the CA returns the same configuration, also after a reboot.
 func ClientCredential(ca *x509.Certificate, caKey crypto.Signer) (certificate string, key Secret, err error) {
 	secret, err := x509.MarshalPKCS8PrivateKey(caKey)
 	if err != nil {
@@ -67,7 +67,7 @@ func ClientCredential(ca *x509.Certificate, caKey crypto.Signer) (certificate st
 		NotBefore: ca.NotBefore, NotAfter: ca.NotAfter,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
-	der, err := x509.CreateCertificate(nil, template, ca, own.Public(), caKey) // without randomness: the signature follows from what is signed
+	der, err := x509.CreateCertificate(nil, template, ca, own.Public(), caKey) // without randomness the signature depends only on the content and the key
 	if err != nil {
 		return "", "", err
 	}

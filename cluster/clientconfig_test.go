@@ -22,9 +22,8 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// The configuration of a client has its certificate and key, which tools that
-// make other things in a cluster read from it; both fit its CA, and the same CA
-// gives the same ones.
+// The client configuration contains certificate and key, which other tools read.
+// Both fit the CA of the cluster, and the same CA always returns the same ones.
 func TestFinding19ClientConfigHasCertificateAndKey(t *testing.T) {
 	of := func(key crypto.Signer) (*x509.Certificate, string) {
 		template := &x509.Certificate{
@@ -51,18 +50,18 @@ func TestFinding19ClientConfigHasCertificateAndKey(t *testing.T) {
 	}
 	for name, key := range map[string]crypto.Signer{"P-256": p256, "ed25519": edwards} {
 		ca, caPEM := of(key)
-		made := make([]string, 2)
-		for i := range made {
+		configs := make([]string, 2)
+		for i := range configs {
 			certificate, secret, err := cluster.ClientCredential(ca, key)
 			if err != nil {
 				t.Fatal(err)
 			}
 			c := cluster.ClientConfig{Cluster: "6f1c", Endpoint: "https://192.0.2.1:6443", CA: caPEM, Certificate: certificate, Key: secret}
-			if made[i] = c.Encode().Reveal(); strings.Contains(fmt.Sprint(c), secret.Reveal()) || strings.Contains(fmt.Sprint(c.Encode()), "data") {
+			if configs[i] = c.Encode().Reveal(); strings.Contains(fmt.Sprint(c), secret.Reveal()) || strings.Contains(fmt.Sprint(c.Encode()), "data") {
 				t.Errorf("%s: the key prints", name)
 			}
 		}
-		if made[0] != made[1] {
+		if configs[0] != configs[1] {
 			t.Errorf("%s: two configurations of one CA differ", name)
 		}
 		var c struct {
@@ -86,8 +85,8 @@ func TestFinding19ClientConfigHasCertificateAndKey(t *testing.T) {
 			}
 			Current string `yaml:"current-context"`
 		}
-		if err := yaml.Unmarshal([]byte(made[0]), &c); err != nil {
-			t.Fatalf("%s: %v\n%s", name, err, made[0])
+		if err := yaml.Unmarshal([]byte(configs[0]), &c); err != nil {
+			t.Fatalf("%s: %v\n%s", name, err, configs[0])
 		}
 		if len(c.Clusters) != 1 || len(c.Users) != 1 || len(c.Contexts) != 1 || c.Contexts[0].Name != c.Current ||
 			c.Contexts[0].Context.User != c.Users[0].Name || c.Contexts[0].Context.Cluster != c.Clusters[0].Name || c.Clusters[0].Cluster.Server != "https://192.0.2.1:6443" {

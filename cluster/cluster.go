@@ -8,7 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// Desired is what callers change; the machine walks there.
+// Desired is the state that callers ask for. The controller moves the cluster
+// towards it.
 type Desired string
 
 // The desired states. Destroyed is final.
@@ -25,30 +26,30 @@ const (
 	MaxDescription = 4096
 )
 
-// Entity is a thing of a provider: its id, and the name it had when it was
-// chosen, so that a record stays readable after the thing is gone.
+// Entity is an object of a provider: its id, and its name at the time when it was
+// chosen. The name keeps a record readable after the object is gone.
 type Entity struct {
 	ID   string `json:"id,omitempty"`
 	Name string `json:"name,omitempty"`
 }
 
-// Owner is whose a cluster is.
+// Owner is the account and the domain that a cluster belongs to.
 type Owner struct {
 	AccountID string `json:"accountId"`
 	DomainID  string `json:"domainId"`
 }
 
-// OnFailure is what becomes of a first start that fails half-way.
+// OnFailure says what happens when the first start of a cluster fails.
 type OnFailure string
 
 // The policies. The default is Rollback.
 const (
 	Rollback    OnFailure = "rollback" // CreateFailed; the delete run starts at once
-	Lazy        OnFailure = "lazy"     // CreateFailed; the delete run begins at the collector's next pass
-	KeepPartial OnFailure = "keep"     // Alert; what was made stays
+	Lazy        OnFailure = "lazy"     // CreateFailed; the delete run begins with the next pass of the collector
+	KeepPartial OnFailure = "keep"     // Alert; the created resources stay
 )
 
-// Reason is why a cluster is where it is.
+// Reason says why a cluster is in its state.
 type Reason struct {
 	Code     fault.Code `json:"code,omitempty"`
 	Text     string     `json:"text,omitempty"`
@@ -68,10 +69,10 @@ type Cluster struct {
 	Zone     Entity
 	Offering Entity
 	Template Entity
-	Network  Entity // empty id until it is made
+	Network  Entity // the id is empty until the network is created
 	KeyPair  string
-	DiskGB   int    // root disk of a node; 0: the template decides
-	Version  string // of what runs on the nodes; empty: the template decides
+	DiskGB   int    // root disk of a node in GB; 0: that of the template
+	Version  string // version that runs on the nodes; empty: that of the template
 
 	Desired      Desired
 	NodeCount    int // desired workers
@@ -79,42 +80,43 @@ type Cluster struct {
 	Autoscale    Autoscale
 	OnFailure    OnFailure // empty: Rollback
 	Recovery     Recovery  // of this cluster; nil: the default
-	CIDRs        []string  // who may reach the endpoint; empty: everyone
+	CIDRs        []string  // networks that may reach the endpoint; empty: all
 
 	State      machine.State
 	StateSince time.Time
 	Revision   int64 // raised by each write; compare-and-set
 	Position   machine.Position
-	RunID      string   // of the run that works on it; empty: none
-	Started    bool     // was Running at least once: a failing start is no failed create
-	Request    *Request // what a caller asked for and no run has ended yet
+	RunID      string   // id of the run that works on it; empty: none
+	Started    bool     // was Running at least once: then a failed start is no failed create
+	Request    *Request // what a caller requested and no run has completed yet
 	Reason     Reason
 
-	Findings     []Finding // of the newest look, those that differ from a healthy cluster
+	Findings     []Finding // differences that the newest observation found
 	Alarm        bool      // a finding is beyond its tolerance
-	SuspectSince time.Time // the first pass of the present findings
-	ObservedAt   time.Time // the newest pass that changed something here
-	RecoverTries int       // in a row by policy; healthy resets it
-	RecoverNext  time.Time // the next try by policy; zero: none
+	SuspectSince time.Time // time of the first pass that saw the present findings
+	ObservedAt   time.Time // time of the newest pass that changed something here
+	RecoverTries int       // consecutive tries by policy; 0 again once healthy
+	RecoverNext  time.Time // time of the next try by policy; zero: none
 
 	Endpoint, ConsoleEndpoint string
 	Cores, MemoryMB           int // totals of all nodes
 	Created, Removed          time.Time
 
-	GC         bool // false: the collector leaves it alone
+	GC         bool // false: the collector skips this cluster
 	GCAttempts int
 	GCNext     time.Time
-	Forget     bool // an operator forces it out of the books
+	Forget     bool // an operator gives it up: it is no longer tracked
 }
 
-// Autoscale is what an autoscaler was told. Zero: it is off.
+// Autoscale holds the bounds of an autoscaler. The zero value: it is off.
 type Autoscale struct {
 	Enabled bool `json:"enabled,omitempty"`
 	Min     int  `json:"min,omitempty"`
 	Max     int  `json:"max,omitempty"`
 }
 
-// AskKind is what a caller asks of a cluster beyond its desired state.
+// RequestKind is an operation that a caller requests besides a change of the
+// desired state.
 type RequestKind string
 
 // The kinds.
@@ -127,8 +129,8 @@ const (
 	RequestDelete  RequestKind = "delete"
 )
 
-// Ask is a caller's wish that waits for its transition, and then is the input
-// of the run of that visit.
+// Request is an operation that a caller requested. It waits for its transition;
+// then it is the input of the run of that transition.
 type Request struct {
 	Kind          RequestKind `json:"kind"`
 	Job           string      `json:"job"`
@@ -137,13 +139,13 @@ type Request struct {
 	Version       string      `json:"version,omitempty"`  // upgrade
 	Template      Entity      `json:"template,omitzero"`  // upgrade
 	Surge         int         `json:"surge,omitempty"`    // upgrade; 0: 1
-	Recovery      Recovery    `json:"recovery,omitempty"` // recover: for this time
+	Recovery      Recovery    `json:"recovery,omitempty"` // recover: policy for this recovery only
 	Consent       bool        `json:"consent,omitempty"`  // the last control node may be replaced
-	Downtime      bool        `json:"downtime,omitempty"` // upgrade: the endpoint may be away while the only control node is upgraded in place
-	PreviousCount int         `json:"before,omitempty"`   // scale: workers wanted before it
+	Downtime      bool        `json:"downtime,omitempty"` // upgrade: the endpoint may be unavailable while the only control node is upgraded in place
+	PreviousCount int         `json:"before,omitempty"`   // scale: desired workers before the request
 }
 
-// Role is what a node does.
+// Role is the role of a node.
 type Role string
 
 // The roles.
@@ -152,85 +154,86 @@ const (
 	Worker  Role = "worker"
 )
 
-// Node is one VM of a cluster: a row of container_cluster_vm_map. Rows that
-// are removed stay, so that an ordinal is never used again.
+// Node is one VM of a cluster: a row of container_cluster_vm_map. Removed rows
+// stay, so that no ordinal is used twice.
 type Node struct {
 	ID          int64
 	ClusterID   int64
-	VMID        string // provider's; empty until it names the VM
-	Key         string // of the journal row of its VM
+	VMID        string // id of the VM at the provider; empty until known
+	Key         string // key of the journal row of its VM
 	Name        string
 	Role        Role
 	Ordinal     int
 	Version     string
-	Template    Entity    // what it was made of
-	Address     string    // as the provider or its hello told; may be empty
-	ReadyAt     time.Time // first ready hello; zero: never
-	HeartbeatAt time.Time // newest hello
-	NotReady    string    // the newest hello's reason for not being ready; empty: ready or unknown
+	Template    Entity    // template that it was created from
+	Address     string    // from the provider or from a heartbeat; may be empty
+	ReadyAt     time.Time // time of the first heartbeat that said ready; zero: never
+	HeartbeatAt time.Time // time of the newest heartbeat
+	NotReady    string    // why the newest heartbeat said not ready; empty: ready or unknown
 	Removed     time.Time // zero: it belongs to the cluster
 }
 
-// Phase is where a journal row is in its life.
+// Phase is the state of a journal row in its lifecycle.
 type Phase string
 
-// The phases. A create call is only ever sent while a row is Intent.
+// The phases. A create call is sent only while the row is Intent.
 const (
 	Intent       Phase = "intent"   // written before the call
-	Accepted     Phase = "accepted" // the provider answered
-	Present      Phase = "present"  // read back
+	Accepted     Phase = "accepted" // the provider has answered
+	Present      Phase = "present"  // a lookup has seen it
 	Closing      Phase = "closing"  // to be deleted
-	Gone         Phase = "gone"     // proven
+	Gone         Phase = "gone"     // proven to be gone
 	NeverCreated Phase = "never_created"
 	Leaked       Phase = "leaked"    // deleting failed too often
-	Forgotten    Phase = "forgotten" // given up by an operator
+	Forgotten    Phase = "forgotten" // an operator gave it up
 )
 
-// Open reports a phase behind which a resource may exist.
+// Open reports whether a resource may exist in this phase.
 func (p Phase) Open() bool { return p != Gone && p != NeverCreated && p != Forgotten }
 
-// Origin is how a resource came into the books.
+// Origin says how a resource came into the journal.
 type Origin string
 
-// The origins. A given resource is the user's and never deleted.
+// The origins. An OriginGiven resource belongs to the user and is never deleted.
 const (
 	OriginCreated Origin = "made"
 	OriginAdopted Origin = "adopted"
 	OriginGiven   Origin = "given"
 )
 
-// JournalRow is a row of container_cluster_resource: one provider resource,
-// written before the call that makes it.
+// JournalRow is a row of container_cluster_resource: one resource of the provider.
+// It is written before the call that creates the resource.
 type JournalRow struct {
 	ID        int64
 	ClusterID int64
-	Revision  int64 // compare-and-set: a worker that lost its lease loses here
+	Revision  int64 // compare-and-set: a write of a worker without its lease fails
 	Kind      Kind
-	Name      string // chosen by us before the call
+	Name      string // chosen by Pawl before the call
 	Key       string // unique per cluster
 	RunID     string
 	Step      string
 	Attempt   int
-	CallID    string // uuid chosen by us; sent where the provider allows
-	JobID     string // of the call under way, as the provider named it
+	CallID    string // uuid chosen by Pawl; sent where the provider accepts one
+	JobID     string // id of the open call at the provider
 
 	ProviderID string
-	Identity   string // what proves that it is the same thing
+	Identity   string // proves that it is the same resource
 	Phase      Phase
 	Origin     Origin
-	Spec       Spec // what was wanted, without user data
+	Spec       Spec // the desired resource, without user data
 
-	Attempts  int // of the present direction
+	Attempts  int // tries of the present create or delete
 	LastCode  fault.Code
 	LastError string
 	IntentAt  time.Time
 	PresentAt time.Time
 	ClosingAt time.Time
 	GoneAt    time.Time
-	NextAt    time.Time // the collector's next try
+	NextAt    time.Time // time of the next try of the collector
 }
 
-// Details is a row of container_cluster_details. Secret fields are sealed in the store.
+// Details is a row of container_cluster_details. The store encrypts the secret
+// fields.
 type Details struct {
 	ClusterID        int64
 	Username         string
@@ -239,7 +242,7 @@ type Details struct {
 	RegistryPassword Secret
 	RegistryURL      string
 	RegistryEmail    string
-	NetworkCleanup   bool // false: the user gave the network
+	NetworkCleanup   bool // false: the network belongs to the user
 	ConfigData       Secret
 	CACert           string // PEM
 	CAKey            Secret // PEM
@@ -249,39 +252,39 @@ type Details struct {
 	Credentials      map[string]string // node name -> hex SHA-256 of its credential
 }
 
-// JobStatus is where a job is.
+// JobStatus is the status of a job.
 type JobStatus int
 
-// The statuses, as the query face numbers them.
+// The statuses, with the numbers of the query API.
 const (
 	JobOpen   JobStatus = 0
 	JobDone   JobStatus = 1
 	JobFailed JobStatus = 2
 )
 
-// Job is an operation that a caller asked for: the async job of the query face.
+// Job is an operation that a caller requested: the async job of the query API.
 type Job struct {
 	ID        string // uuid; the caller's customjobid if it gave one
 	ClusterID int64
 	Cluster   string // uuid
-	Command   string // as the caller named it
+	Command   string // name of the command in the request
 	Kind      string // create, start, stop, scale, upgrade, recover, delete, forget
-	Digest    string // of command and parameters: the same id with another digest is refused
+	Digest    string // hash of command and parameters: the same id with another digest is refused
 	Owner     Owner
-	User      string // who asked, for the audit trail
+	User      string // name of the caller, for the audit trail
 	Status    JobStatus
-	Code      fault.Code // of a failed one
+	Code      fault.Code // fault of a failed job
 	Text      string
 	Step      string
-	Password  Secret // only of the owner's create job
+	Password  Secret // only in the create job, for the owner
 	RunID     string
 	Created   time.Time
 	Completed time.Time
 }
 
-// Event is one line of a cluster's history and of the event stream.
+// Event is one entry in the history of a cluster and in the event stream.
 type Event struct {
-	Seq      int64           `json:"seq"` // growing, over all clusters
+	Seq      int64           `json:"seq"` // grows over all clusters
 	At       time.Time       `json:"at"`
 	Cluster  string          `json:"cluster"` // uuid
 	Owner    Owner           `json:"-"`
@@ -289,7 +292,7 @@ type Event struct {
 	State    string          `json:"state,omitempty"`
 	From     string          `json:"from,omitempty"`
 	Revision int64           `json:"revision,omitempty"`
-	Event    string          `json:"event,omitempty"` // of the lifecycle, or what was asked
+	Event    string          `json:"event,omitempty"` // event of the lifecycle, or the requested operation
 	Reason   Reason          `json:"reason,omitzero"`
 	RunID    string          `json:"run,omitempty"`
 	Job      string          `json:"job,omitempty"`
@@ -297,9 +300,10 @@ type Event struct {
 	Data     json.RawMessage `json:"data,omitempty"`
 }
 
-// Book is all that is recorded of one cluster.
+// Record is everything that is stored about one cluster, except Details, jobs and
+// events.
 type Record struct {
 	Cluster Cluster
-	Nodes   []Node // living ones
+	Nodes   []Node // without the removed ones
 	Journal []JournalRow
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// clock is a time as a store keeps it: UTC, without a monotonic reading.
+// storedTime returns a time as a store keeps it: UTC, without a monotonic reading.
 func storedTime(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}
@@ -43,7 +43,7 @@ func (n *Node) copy() *Node {
 	return &c
 }
 
-// copy leaves user data out: it is secret and never kept.
+// copy leaves out the user data: it is secret and never stored.
 func (r *JournalRow) copy() *JournalRow {
 	c := *r
 	c.Spec.CIDRs, c.Spec.VMs, c.Spec.UserData = slices.Clone(r.Spec.CIDRs), slices.Clone(r.Spec.VMs), nil

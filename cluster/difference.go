@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// patience is how long a difference is borne before it is an alarm.
+// tolerance says when a difference becomes an alarm.
 type tolerance int
 
 const (
 	alarmAtOnce      tolerance = iota
-	alarmAfterTime             // for Tolerances.Transitional: it is on its way
-	alarmAfterPasses           // for Tolerances.Passes
-	alarmNever                 // only reported
+	alarmAfterTime             // after Tolerances.Transitional: the VM is starting, stopping or migrating
+	alarmAfterPasses           // after Tolerances.Passes passes
+	alarmNever                 // it is only reported
 )
 
-// difference is a finding before it is compared with those of the pass before,
-// and what it is about.
+// difference is a finding that is not yet compared with the previous pass, together
+// with the node, row and resource that it is about.
 type difference struct {
 	Finding
 	tolerance tolerance
@@ -28,10 +28,11 @@ type difference struct {
 	existing  *Resource
 }
 
-// transition begins the evidence of a VM on its way.
+// transitionPrefix begins the evidence of a VM that is starting, stopping or
+// migrating.
 const transitionPrefix = "on its way: "
 
-// look is what is compared: books with what was seen.
+// comparison compares the record of a cluster with what a pass observed.
 type comparison struct {
 	cluster    *Cluster
 	record     *Record
@@ -56,7 +57,7 @@ type (
 
 func (f Finding) key() findingKey { return findingKey{f.Type, f.Resource, f.ID} }
 
-// newLook compares a cluster as it should be in its state.
+// newComparison compares a cluster with what it should be in its state.
 func newComparison(c *Cluster, b *Record, seen Observed, now time.Time, tol Tolerances) *comparison {
 	l := &comparison{cluster: c, record: b, observed: seen, now: now, tolerances: tol.OrDefault(), previous: make(map[findingKey]Finding, len(c.Findings)),
 		resources: make(map[resourceID]*Resource, len(seen.Resources)),
@@ -71,7 +72,7 @@ func newComparison(c *Cluster, b *Record, seen Observed, now time.Time, tol Tole
 	return l
 }
 
-// differences are in a fixed order.
+// differences returns all differences in a fixed order.
 func (l *comparison) differences() []difference {
 	var all []difference
 	for i := range l.record.Nodes {
@@ -90,12 +91,12 @@ func (l *comparison) differences() []difference {
 	if l.shouldRun && l.observed.Endpoint != nil {
 		d := l.newDifference(EndpointUnreachable, l.cluster.Endpoint, "", alarmAfterPasses, "%v", l.observed.Endpoint)
 		if old, ok := l.previous[d.key()]; ok {
-			d.Evidence = old.Evidence // it names ports and the like: another text each time
+			d.Evidence = old.Evidence // the error text names ports and differs each time
 		}
 		all = append(all, d)
 	}
 	for _, r := range l.observed.Foreign {
-		all = append(all, l.newDifference(Foreign, r.Name, r.ID, alarmNever, "a VM that is not ours is in the network"))
+		all = append(all, l.newDifference(Foreign, r.Name, r.ID, alarmNever, "a foreign VM is in the network"))
 	}
 	if !l.observed.ForeignComplete {
 		all = append(all, l.previousForeign()...)
@@ -106,8 +107,8 @@ func (l *comparison) differences() []difference {
 	return all
 }
 
-// foreignBefore are the foreign VMs that were found by a look that saw all that
-// is in the network, and that this one has not seen.
+// previousForeign returns the foreign VMs that an earlier pass found with a
+// complete list of the network and that this pass has not seen.
 func (l *comparison) previousForeign() (all []difference) {
 	for _, f := range l.cluster.Findings {
 		seen := func(r Resource) bool { return r.ID == f.ID }
@@ -128,7 +129,7 @@ func (l *comparison) newDifference(t FindingType, resource, id string, p toleran
 
 func (l *comparison) nodeDifferences(n *Node) []difference {
 	if n.VMID == "" {
-		return nil // it does not count as a node: count says so
+		return nil // it does not count as a node: the difference Count reports it
 	}
 	row := l.vmRow(n)
 	give := func(t FindingType, p tolerance, format string, args ...any) []difference {
@@ -141,7 +142,7 @@ func (l *comparison) nodeDifferences(n *Node) []difference {
 	case vm == nil && l.provenGone(VM, n.VMID, Missing, n.Name):
 		return give(Missing, alarmAtOnce, goneEvidence)
 	case vm == nil:
-		return nil // not seen is not gone
+		return nil // it was not seen, but it is not proven gone
 	case row != nil && row.Identity != "" && vm.Identity != "" && row.Identity != vm.Identity:
 		return give(Missing, alarmAtOnce, "another VM has its id")
 	}
@@ -170,17 +171,17 @@ func (l *comparison) nodeDifferences(n *Node) []difference {
 	}
 	switch {
 	case n.HeartbeatAt.IsZero():
-		return give(NotReady, alarmAfterPasses, "it never said hello")
+		return give(NotReady, alarmAfterPasses, "it has never sent a heartbeat")
 	case l.now.Sub(n.HeartbeatAt) > l.tolerances.HeartbeatTimeout:
-		return give(NotReady, alarmAfterPasses, "it has fallen silent")
+		return give(NotReady, alarmAfterPasses, "it no longer sends heartbeats")
 	case n.NotReady != "":
-		return give(NotReady, alarmAfterPasses, "it says: %s", n.NotReady)
+		return give(NotReady, alarmAfterPasses, "it reports: %s", n.NotReady)
 	}
 	return nil
 }
 
-// outdated reports a node that has another version than its cluster: an upgrade
-// left it behind.
+// outdated reports a node whose version is not that of its cluster, because an
+// upgrade left it out.
 func (l *comparison) outdated(n *Node) []difference {
 	want := cmp.Or(l.tolerances.Versions[l.cluster.Version], l.cluster.Version)
 	if n.Version == "" || want == "" || n.Version == l.cluster.Version || n.Version == want || SameVersion(n.Version, want) {
@@ -189,13 +190,13 @@ func (l *comparison) outdated(n *Node) []difference {
 	return []difference{l.newDifference(Outdated, n.Name, n.VMID, alarmNever, "it has version %s, the cluster %s", n.Version, want)}
 }
 
-// gone reports a thing that is not on a complete list and was proven gone by a
-// reading of its own, now or before.
+// provenGone reports a resource that is missing from a complete list and that a
+// single read proved gone, now or in an earlier pass.
 func (l *comparison) provenGone(kind Kind, id string, t FindingType, name string) bool {
 	return l.observed.Proven[id] || l.observed.Listed[kind] && l.wasGone(t, name, id)
 }
 
-// isGone is the evidence of what was proven gone.
+// goneEvidence is the evidence of a resource that is proven gone.
 const goneEvidence = "it is gone"
 
 func (l *comparison) wasGone(t FindingType, name, id string) bool {
@@ -215,7 +216,7 @@ func (l *comparison) vmRow(n *Node) *JournalRow {
 
 var missingOf = map[Kind]FindingType{Network: NetworkMissing, Address: AddressMissing, Firewall: RuleChanged, Forward: RuleChanged, Balancer: RuleChanged}
 
-// ofRow compares a network, an address or a rule with its journal row.
+// rowDifference compares a network, an address or a rule with its journal row.
 func (l *comparison) rowDifference(row *JournalRow) *difference {
 	t, compared := missingOf[row.Kind]
 	if !compared || row.Phase != Present || row.ProviderID == "" {
@@ -227,7 +228,7 @@ func (l *comparison) rowDifference(row *JournalRow) *difference {
 	case existing == nil && l.provenGone(row.Kind, row.ProviderID, t, row.Name), existing != nil && existing.Power == PowerGone:
 		evidence = goneEvidence
 	case existing != nil && row.Identity != "" && existing.Identity != "" && row.Identity != existing.Identity:
-		evidence = "another thing has its id"
+		evidence = "another resource has its id"
 	case existing != nil && t == RuleChanged:
 		evidence = specDifference(row.Spec, existing.Spec)
 	}
@@ -239,7 +240,8 @@ func (l *comparison) rowDifference(row *JournalRow) *difference {
 	return &d
 }
 
-// unlike says in what a rule differs from the journal, as far as the provider shows it.
+// specDifference says how a rule differs from the journal, as far as the provider
+// shows it.
 func specDifference(want, is Spec) string {
 	set := func(all []string) []string { return slices.Compact(slices.Sorted(slices.Values(all))) }
 	cidrs := func(all []string) []string {
@@ -278,7 +280,8 @@ func numberText(n int) string {
 	return fmt.Sprint(n)
 }
 
-// extra are things with our tags and no row. Only one with a name of ours is an alarm.
+// extraResources returns the resources with the tags of this cluster and no row.
+// Only those with a name that Pawl chose are alarms.
 func (l *comparison) extraResources() []difference {
 	var all []difference
 	for i := range l.observed.Resources {
@@ -289,7 +292,7 @@ func (l *comparison) extraResources() []difference {
 		d := l.newDifference(ExtraOwned, r.Name, r.ID, alarmAtOnce, "a %s with the tags of this cluster and no row", r.Kind)
 		if !NamedByUs(l.cluster, r.Name) {
 			d.tolerance = alarmNever
-			d.Evidence += "; its name is not of our making, it is left alone"
+			d.Evidence += "; Pawl did not choose its name; it is left alone"
 		}
 		d.existing = r
 		all = append(all, d)
@@ -297,7 +300,7 @@ func (l *comparison) extraResources() []difference {
 	return all
 }
 
-// have is the number of nodes in the books that have a VM.
+// nodeCount is the number of recorded nodes that have a VM.
 func (l *comparison) nodeCount(role Role) (n int) {
 	for _, node := range l.record.Nodes {
 		if node.Role == role && node.Removed.IsZero() && node.VMID != "" {
@@ -311,15 +314,15 @@ func (l *comparison) countDifferences() []difference {
 	var all []difference
 	for role, want := range map[Role]int{Control: l.cluster.ControlCount, Worker: l.cluster.NodeCount} {
 		if have := l.nodeCount(role); have != want {
-			all = append(all, l.newDifference(Count, string(role), "", alarmAtOnce, "%d of %d %s nodes are in the books", have, want, role))
+			all = append(all, l.newDifference(Count, string(role), "", alarmAtOnce, "%d of %d %s nodes are recorded", have, want, role))
 		}
 	}
 	return all
 }
 
-// Suspects are the things that a pass must read once more, singly, before it
-// judges: what a complete list does not show, and VMs in a state that would be
-// an alarm. What was found before is not read again.
+// Suspects returns the resources that a pass must read again, one by one, before it
+// decides: resources missing from a complete list, and VMs in a state that would be
+// an alarm. Those that the previous pass already found are not read again.
 func Suspects(c *Cluster, b *Record, seen Observed) []Ref {
 	l := newComparison(c, b, seen, seen.At, Tolerances{})
 	var refs []Ref
@@ -353,8 +356,8 @@ func Suspects(c *Cluster, b *Record, seen Observed) []Ref {
 		if !compared || row.Phase != Present || row.ProviderID == "" {
 			continue
 		}
-		// A given thing has no tags of ours and is on no list: it is only read
-		// when something else is odd.
+		// A given resource has no tags of Pawl and is on no list. It is read only
+		// when something else differs.
 		listed := seen.Listed[row.Kind] && row.Origin != OriginGiven
 		if l.resources[resourceID{row.Kind, row.ProviderID}] == nil && !l.wasGone(t, row.Name, row.ProviderID) && (listed || row.Origin == OriginGiven && len(refs) > 0) {
 			add(row.Kind, row.Name, row.ProviderID, row.Identity)

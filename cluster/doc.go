@@ -1,12 +1,13 @@
-// Package cluster holds what container clusters are, and every judgement about them.
+// Package cluster contains the types of container clusters and all decisions about
+// them, as functions without side effects.
 //
-//	what a caller wants ──▶ Cluster.Desired ─┐
-//	what was made       ──▶ journal, nodes ──┼─▶ Due, Judge, PlanRecovery, Victims … ──▶ one event, one act
-//	what a provider says ─▶ Resource ────────┘
+//	what a caller desires  ──▶ Cluster.Desired ─┐
+//	what Pawl has created  ──▶ journal, nodes ──┼─▶ DueEvent, DecideHealth, PlanRecovery, Victims … ──▶ one event, one action
+//	what a provider shows  ──▶ Resource ────────┘
 //
-// A cluster is control nodes, worker nodes, a network, an address and rules on
-// an infrastructure without transactions. Any call may fail half-way; any
-// resource may change behind our back. Nothing here calls anything: Provider is
-// the infrastructure, Books is where records are kept, and cluster/service is
-// what acts. The rules are those of the specification of container clusters.
+// A cluster consists of control nodes, worker nodes, a network, an address and
+// rules, on an infrastructure without transactions. Every call may fail half-way,
+// and anybody may change a resource at any time. Nothing here calls anything:
+// Provider is the infrastructure, Records stores the records, and
+// cluster/service acts.
 package cluster

@@ -8,10 +8,11 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// FindingType is what differs.
+// FindingType says what differs.
 type FindingType string
 
-// The types of findings: of drift, and Plan for what stands in the way of a plan.
+// The types of findings: differences of a cluster, and PlanObstacle for a reason
+// why a plan cannot be carried out.
 const (
 	Missing             FindingType = "missing"
 	PowerState          FindingType = "power_state"
@@ -27,25 +28,25 @@ const (
 	Unreachable         FindingType = "provider_unreachable"
 	Outdated            FindingType = "version"
 	PlanObstacle        FindingType = "plan"
-	Downtime            FindingType = "downtime" // of a plan: the endpoint will be away
+	Downtime            FindingType = "downtime" // of a plan: the endpoint will be unavailable
 )
 
-// Finding is one difference between what should be and what is.
+// Finding is one difference between the desired and the actual cluster.
 type Finding struct {
 	Type     FindingType `json:"type"`
 	Resource string      `json:"resource,omitempty"` // name of the node or resource
 	ID       string      `json:"id,omitempty"`       // provider's
 	Since    time.Time   `json:"since,omitzero"`
-	Passes   int         `json:"passes,omitempty"` // in a row that have seen it
+	Passes   int         `json:"passes,omitempty"` // consecutive passes that saw it
 	Evidence string      `json:"evidence,omitempty"`
 	Alarm    bool        `json:"alarm,omitempty"` // beyond its tolerance
-	Then     string      `json:"then,omitempty"`  // what the policy will do
-	At       time.Time   `json:"at,omitzero"`     // and when
+	Then     string      `json:"then,omitempty"`  // what the policy will do next
+	At       time.Time   `json:"at,omitzero"`     // when the policy will do it
 	Code     fault.Code  `json:"code,omitempty"`
 }
 
-// Recovery is what may be done to a cluster without a person: a set of
-// restart, replace and adopt. nil means the default; an empty one nothing.
+// Recovery is the set of repairs that Pawl may make without a person: restart,
+// replace and adopt. nil is the default; an empty set allows nothing.
 type Recovery []Remedy
 
 // Remedy is one kind of repair.
@@ -54,23 +55,23 @@ type Remedy string
 // The remedies.
 const (
 	Restart Remedy = "restart" // start VMs that are stopped
-	Replace Remedy = "replace" // a new VM for a missing or broken one; fills up to the desired count
-	Adopt   Remedy = "adopt"   // enter what carries our tags into the books
+	Replace Remedy = "replace" // create a new VM for a missing or broken one, and missing nodes up to the desired count
+	Adopt   Remedy = "adopt"   // record VMs that carry the tags of Pawl
 )
 
-// Tolerances before a finding is an alarm, and other times of synchronisation. Zero
-// fields are the defaults.
+// Tolerances say when a finding becomes an alarm, and hold other times of the
+// synchronisation. Zero fields are the defaults.
 type Tolerances struct {
-	Transitional     time.Duration // 10 m in Starting, Stopping, Migrating
-	Passes           int           // 3 of unknown_state, not_ready, endpoint_unreachable
-	HeartbeatTimeout time.Duration // 90 s until a node is not ready
-	Policy           Recovery      // of clusters that have none; nil: restart
-	Retry            Backoff       // between recoveries by policy; RecoverBackoff
-	// Versions are the configured ones: id -> x.y.z. A node says x.y.z.
+	Transitional     time.Duration // longest time in Starting, Stopping, Migrating; default 10 m
+	Passes           int           // passes with unknown_state, not_ready or endpoint_unreachable; default 3
+	HeartbeatTimeout time.Duration // longest time without a heartbeat; default 90 s
+	Policy           Recovery      // policy of clusters without one; nil: restart
+	Retry            Backoff       // pauses between recoveries by policy; default RecoverBackoff
+	// Versions are the configured versions: id -> x.y.z. A node reports x.y.z.
 	Versions map[string]string
 }
 
-// DefaultHello is how long a hello is fresh.
+// DefaultHeartbeatTimeout is the default of Tolerances.HeartbeatTimeout.
 const DefaultHeartbeatTimeout = 90 * time.Second
 
 // OrDefault fills in the defaults.
@@ -83,21 +84,21 @@ func (t Tolerances) OrDefault() Tolerances {
 	return t
 }
 
-// Observed is what one pass has seen of a cluster.
+// Observed is what one pass has observed of a cluster.
 type Observed struct {
-	At              time.Time       // when the list began; zero: now
-	SendsHeartbeats bool            // the provider's VMs say hello: readiness is known
-	Resources       []Resource      // what carries this cluster's tags, of the kinds in Listed
-	Listed          map[Kind]bool   // kinds whose list was complete: only there absence means something
-	Proven          map[string]bool // provider id -> read singly and ErrGone, after the list
-	Foreign         []Resource      // not ours, in our network
-	ForeignComplete bool            // Foreign is all there is: else what was found before stays
-	Endpoint        error           // of the last probe; nil: answered, or not probed
-	Err             error           // why the provider could not be seen
+	At              time.Time       // time when the list began; zero: now
+	SendsHeartbeats bool            // the VMs of the provider send heartbeats: readiness is known
+	Resources       []Resource      // resources with the tags of this cluster, of the kinds in Listed
+	Listed          map[Kind]bool   // kinds whose list was complete; only these prove that a resource is missing
+	Proven          map[string]bool // ids for which a single read after the list returned ErrGone
+	Foreign         []Resource      // VMs of others in the network of the cluster
+	ForeignComplete bool            // Foreign is complete; if not, earlier findings stay
+	Endpoint        error           // error of the last probe; nil: it answered, or it was not probed
+	Err             error           // why the provider could not be read
 }
 
-// Meet takes in a VM that was seen in the cluster's network without its tags: it
-// is foreign, or one of the books that has lost them.
+// AddFromNetwork adds a VM that was seen in the network of the cluster without its
+// tags. It is foreign, unless the record contains it: then it has lost its tags.
 func (o *Observed) AddFromNetwork(b *Record, r Resource) {
 	switch {
 	case !b.Contains(r):
@@ -107,7 +108,7 @@ func (o *Observed) AddFromNetwork(b *Record, r Resource) {
 	}
 }
 
-// Put takes a newer reading of a resource in place of the one that was listed.
+// Put replaces a listed resource by a newer read of it.
 func (o *Observed) Put(r Resource) {
 	for i := range o.Resources {
 		if o.Resources[i].Kind == r.Kind && o.Resources[i].ID == r.ID {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A foreign VM stays found until a look that sees all that is in the network
-// does not see it.
+// A foreign VM stays a finding until an observation with a complete list of the
+// network does not contain it.
 func TestForeignVMs(t *testing.T) {
 	stranger := Resource{Kind: VM, ID: "z", Name: "stranger"}
 	for _, c := range []struct {
@@ -44,7 +44,7 @@ func TestForeignVMs(t *testing.T) {
 	}
 }
 
-// What is in the network without our tags is foreign, unless the books know it.
+// A VM in the network without the tags is foreign, unless the record contains it.
 func TestMeet(t *testing.T) {
 	s := newFixture(Running)
 	known := *s.resource("vm-worker1")

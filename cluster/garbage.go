@@ -7,32 +7,33 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// SignalCollect is what the collector sends to a delete run of a lazy clean-up,
-// which waits for it before its first call.
+// SignalCollect is the signal that the collector sends to a delete run under the
+// policy lazy. The run waits for it before its first call.
 const SignalCollect = "collect"
 
-// LazyCleanup reports a cluster whose first start failed under the policy lazy:
-// its delete run waits for the collector.
+// LazyCleanup reports a cluster whose first start failed under the policy lazy: its
+// delete run waits for the collector.
 func LazyCleanup(c *Cluster) bool {
 	return c.State == Expunging && !c.Started && c.OnFailure == Lazy && c.Desired != WantDestroyed
 }
 
-// OrphanAct is what becomes of a resource with our tag that no journal row knows.
+// OrphanAction says what the collector does with a resource that has a tag of Pawl
+// and no journal row.
 type OrphanAction string
 
-// The acts.
+// The actions.
 const (
-	OrphanLeave  OrphanAction = "leave"  // it is young, or a run or the recovery of its cluster takes care of it
-	OrphanReport OrphanAction = "report" // nothing proves that it is ours to delete
-	OrphanClose  OrphanAction = "close"  // enter it into the journal as Closing, then delete it
+	OrphanLeave  OrphanAction = "leave"  // it is young, or a run or the recovery of its cluster handles it
+	OrphanReport OrphanAction = "report" // nothing proves that Pawl may delete it
+	OrphanClose  OrphanAction = "close"  // add it to the journal as Closing, then delete it
 )
 
-// DecideOrphan says what to do with a resource that carries our installation
-// tag. known is the book of the cluster its tag names, nil if this database has
-// none: after a restore the clusters that are missing here may live.
+// DecideOrphan decides about a resource with the installation tag of Pawl. known is
+// the record of the cluster that its tag names; nil if this database has none.
+// After a restore, clusters that are missing in the database may still exist.
 func DecideOrphan(r Resource, known *Record, installation string, now time.Time, grace time.Duration) OrphanAction {
 	switch {
-	case r.Tags[TagInstallation] != installation, r.SourceNAT: // a source NAT goes with its network
+	case r.Tags[TagInstallation] != installation, r.SourceNAT: // a source NAT address is deleted with its network
 		return OrphanLeave
 	case known == nil:
 		return OrphanReport
@@ -50,8 +51,8 @@ func DecideOrphan(r Resource, known *Record, installation string, now time.Time,
 	return OrphanClose
 }
 
-// Knows reports a resource that is in the books: by id, or as the thing that an
-// open intent waits for. What an operator has forgotten is known too.
+// Contains reports whether a resource is recorded: by id, or as the resource of an
+// open intent. It is also true for resources that an operator has given up.
 func (b *Record) Contains(r Resource) bool {
 	if r.Kind == VM && slices.ContainsFunc(b.Nodes, func(n Node) bool { return n.VMID == r.ID }) {
 		return true
@@ -68,18 +69,19 @@ func (b *Record) Contains(r Resource) bool {
 	})
 }
 
-// RowAct is what the collector does with a journal row of a cluster without a live run.
+// RowAction says what the collector does with a journal row of a cluster without an
+// active run.
 type RowAction string
 
-// The acts.
+// The actions.
 const (
 	RowLeave   RowAction = "leave"
-	RowResolve RowAction = "settle" // DecideMake with runLive false: it is an open intent or answer
-	RowDelete  RowAction = "unmake" // DecideUnmake: it is to go
+	RowResolve RowAction = "settle" // an open intent or answer: DecideCreate with runLive false
+	RowDelete  RowAction = "unmake" // it must be deleted: DecideDelete
 )
 
-// DecideRow says whether the collector works on a row of a cluster without a
-// live run now. In a transient state and in Expunge a run does that.
+// DecideRow decides what the collector does now with a row of a cluster without an
+// active run. In a transient state and in Expunge, a run does that work.
 func DecideRow(row *JournalRow, b *Record, now time.Time, grace time.Duration) RowAction {
 	c := &b.Cluster
 	switch {
@@ -92,22 +94,22 @@ func DecideRow(row *JournalRow, b *Record, now time.Time, grace time.Duration) R
 	case row.Phase == Intent, row.Phase == Accepted:
 		return RowResolve
 	case row.Kind == VM && now.Sub(row.PresentAt) >= grace && !b.hasNode(row):
-		return RowDelete // its node was taken out of the cluster, and nobody came to close the row
+		return RowDelete // its node was removed from the cluster, and no run closed the row
 	}
 	return RowLeave
 }
 
-// member reports a row whose VM is a living node.
+// hasNode reports whether the VM of a row is a node of the cluster.
 func (b *Record) hasNode(row *JournalRow) bool {
 	return slices.ContainsFunc(b.Nodes, func(n Node) bool {
 		return n.Removed.IsZero() && (n.Key == row.Key || n.Name == row.Name || n.VMID != "" && n.VMID == row.ProviderID)
 	})
 }
 
-// Failed notes a failed attempt to delete in a row: the attempt is counted, the
-// next is planned, and after report attempts the row is Leaked. It reports
-// whether the row became Leaked just now. The collector never gives up: a
-// Leaked row is tried on.
+// RecordFailure records a failed attempt to delete: it counts the attempt, sets the
+// time of the next one, and after report attempts sets the row to Leaked. It
+// returns whether the row became Leaked just now. The collector continues to try a
+// Leaked row.
 func RecordFailure(row *JournalRow, err error, now time.Time, gc Backoff, report int) (leaked bool) {
 	row.Attempts++
 	row.LastCode, row.LastError = fault.Of(err).Code, fault.Message(err)

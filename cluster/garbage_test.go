@@ -52,7 +52,8 @@ func TestDecideOrphan(t *testing.T) {
 	}
 }
 
-// A restored database knows less than there is: what it does not know lives on.
+// A restored database may lack clusters. Resources of clusters that it does not
+// know stay.
 func TestARestoredDatabaseKillsNothing(t *testing.T) {
 	s := newFixture(Running)
 	for _, r := range s.observed.Resources {

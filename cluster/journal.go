@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Lookup is what asking the provider for a journal row's thing has brought.
-// The zero Lookup: nobody has asked.
+// Lookup is the result of asking the provider about the resource of a journal row.
+// The zero Lookup: nobody has asked yet.
 type Lookup struct {
-	Found *Resource // it is there
+	Found *Resource // the resource exists
 	Gone  bool      // the lookup worked and found nothing: ErrGone
-	Open  bool      // a job of the row is under way
+	Open  bool      // a job of the row is still open
 	Err   error     // the lookup failed: nothing is known
 }
 
-// LookupOf makes a Lookup of an answer of Provider.Find or Get.
+// LookupOf turns the result of Provider.Find or Get into a Lookup.
 func LookupOf(r Resource, err error) Lookup {
 	switch {
 	case err == nil:
@@ -28,28 +28,28 @@ func LookupOf(r Resource, err error) Lookup {
 
 func (l Lookup) answered() bool { return l.Found != nil || l.Gone || l.Open || l.Err != nil }
 
-// JournalAct is the next thing to do for a row.
+// JournalAction is the next action for a row.
 type JournalAction string
 
-// The acts.
+// The actions.
 const (
 	LookUpFirst      JournalAction = "look"          // ask the provider (Find; Get if the id is known), then decide again
 	SendCreate       JournalAction = "create"        // send the create call, with the same key, name and call id
-	StoreIDs         JournalAction = "take"          // store id and identity of what was found, as Accepted; then decide again
+	StoreIDs         JournalAction = "take"          // store id and identity of the found resource, as Accepted; then decide again
 	FollowJob        JournalAction = "follow"        // poll the job
 	Confirm          JournalAction = "present"       // save it as Present
 	MarkClosing      JournalAction = "close"         // save it as Closing, then decide again
 	SendDelete       JournalAction = "delete"        // call Destroy
 	MarkGone         JournalAction = "gone"          // save it as Gone: proven
-	MarkNeverCreated JournalAction = "never_created" // save it as NeverCreated: no delete call
+	MarkNeverCreated JournalAction = "never_created" // save it as NeverCreated, without a delete call
 	TryLater         JournalAction = "later"         // change nothing
-	MarkGiven        JournalAction = "leave"         // save it as Given: it belongs to another resource and goes with it
-	Lost             JournalAction = "lost"          // it was there and is gone: save it as Gone; another one needs a new row
-	NoAction         JournalAction = "nothing"       // it is as it should be, or not ours to touch
+	MarkGiven        JournalAction = "leave"         // save it as OriginGiven: it belongs to another resource and is deleted with it
+	Lost             JournalAction = "lost"          // the resource existed and is gone: save it as Gone; a new resource needs a new row
+	NoAction         JournalAction = "nothing"       // it is as it should be, or Pawl must not touch it
 )
 
-// LeaveToNetwork enters a source NAT address as one that belongs to its network:
-// nobody can release it, and it ends with the network.
+// LeaveToNetwork records that a source NAT address belongs to its network: nobody
+// can release it, and it ends with the network.
 func (r *JournalRow) LeaveToNetwork(now time.Time) {
 	r.Origin, r.Phase, r.ClosingAt, r.JobID, r.LastCode, r.LastError, r.NextAt = OriginGiven, Present, time.Time{}, "", "", "", time.Time{}
 	if r.PresentAt.IsZero() {
@@ -57,16 +57,16 @@ func (r *JournalRow) LeaveToNetwork(now time.Time) {
 	}
 }
 
-// DecideMake says what a row that is to be there needs next. settle: from
-// intent until a lookup that finds nothing is believed. runLive: the run that
-// wants it works.
+// DecideCreate returns the next action for a row whose resource should exist.
+// settle is the time from the intent until a lookup that finds nothing counts.
+// runLive: the run that creates the resource is active.
 func DecideCreate(row *JournalRow, l Lookup, now time.Time, settle time.Duration, runLive bool) JournalAction {
 	settled := now.Sub(row.IntentAt) >= settle
 	switch {
 	case !row.Phase.Open():
 		return Lost
 	case l.Err != nil, row.Phase == Closing, row.Phase == Leaked:
-		return TryLater // one that closes is unmade first
+		return TryLater // a closing row is deleted first
 	case row.Phase == Present && !l.answered():
 		return NoAction
 	case l.Open, row.JobID != "" && !l.answered():
@@ -84,7 +84,7 @@ func DecideCreate(row *JournalRow, l Lookup, now time.Time, settle time.Duration
 	case row.Phase == Present:
 		return Lost
 	case !settled:
-		return TryLater // what was just made may not be seen yet
+		return TryLater // a new resource may not be visible yet
 	case row.Phase == Accepted:
 		return Lost
 	case runLive:
@@ -94,8 +94,9 @@ func DecideCreate(row *JournalRow, l Lookup, now time.Time, settle time.Duration
 	}
 }
 
-// DecideUnmake says what a row that is not to be there needs next. A call is
-// only sent for what was looked up before: the id may be another thing's now.
+// DecideDelete returns the next action for a row whose resource should not exist.
+// It sends a delete call only for a resource that was looked up before: the id may
+// belong to another resource now.
 func DecideDelete(row *JournalRow, l Lookup, now time.Time, settle time.Duration) JournalAction {
 	switch {
 	case !row.Phase.Open(), row.Origin == OriginGiven:
@@ -103,7 +104,7 @@ func DecideDelete(row *JournalRow, l Lookup, now time.Time, settle time.Duration
 	case l.Err != nil:
 		return TryLater
 	case l.Open, row.JobID != "" && !l.answered():
-		return FollowJob // a call in flight is followed to its end
+		return FollowJob // an open call is polled until it ends
 	case row.ProviderID != "" && (row.Phase == Intent || row.Phase == Accepted || row.Phase == Present):
 		return MarkClosing
 	case !l.answered():
@@ -113,7 +114,7 @@ func DecideDelete(row *JournalRow, l Lookup, now time.Time, settle time.Duration
 	case l.Found != nil && row.ProviderID == "":
 		return StoreIDs
 	case l.Found != nil && l.Found.SourceNAT:
-		return MarkGiven // a source NAT address cannot be released: its network takes it along
+		return MarkGiven // a source NAT address cannot be released; it is deleted with its network
 	case l.Found != nil:
 		return SendDelete
 	case row.ProviderID != "":
@@ -125,15 +126,15 @@ func DecideDelete(row *JournalRow, l Lookup, now time.Time, settle time.Duration
 	}
 }
 
-// another reports that what was found is not what the row speaks of.
+// otherResource reports that the found resource is not that of the row.
 func otherResource(row *JournalRow, l Lookup) bool {
 	return l.Found != nil && row.ProviderID != "" && (l.Found.ID != row.ProviderID || row.Identity != "" && l.Found.Identity != row.Identity)
 }
 
-// Ours is the proof without which nothing is deleted: its id came from our own
-// answer and the identity is the same still; or it carries the tags of this
-// installation and of a cluster that this database knows, and a name of ours.
-// row and known may be nil. A given thing is never ours.
+// Ours reports the proof that every delete needs. Either the id came from an answer
+// to a call of Pawl and the identity is still the same; or the resource carries the
+// tags of this installation and of a cluster in this database, and a name that Pawl
+// chose. row and known may be nil. A given resource never passes.
 func Ours(row *JournalRow, r Resource, installation string, known *Cluster) bool {
 	if row != nil && row.ProviderID != "" && row.ProviderID == r.ID && row.Kind == r.Kind {
 		if row.Origin == OriginGiven {
@@ -147,8 +148,8 @@ func Ours(row *JournalRow, r Resource, installation string, known *Cluster) bool
 		r.Tags[TagCluster] == known.UUID && known.UUID != "" && NamedByUs(known, r.Name)
 }
 
-// AddressOf is the provider's id of the address that a cluster is reached at;
-// empty if its journal has none.
+// AddressOf returns the provider's id of the address of a cluster; empty if its
+// journal has none.
 func AddressOf(journal []JournalRow) string {
 	for i := range journal {
 		if row := &journal[i]; row.Kind == Address && row.Phase.Open() && row.ProviderID != "" {

@@ -34,8 +34,8 @@ func withJob(r *JournalRow)   { r.JobID = "j" }
 func isGiven(r *JournalRow)   { r.Origin = OriginGiven }
 func withoutID(r *JournalRow) { r.ProviderID, r.Identity = "", "" }
 
-// The table of 2.2, for a row that is to be there.
-func TestDecideMake(t *testing.T) {
+// DecideCreate: the table for a row whose resource should exist.
+func TestDecideCreate(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		row   *JournalRow
@@ -47,8 +47,8 @@ func TestDecideMake(t *testing.T) {
 		{"intent, after a crash: look", row(Intent), nobody, 0, true, LookUpFirst},
 		{"intent, the job exists: follow it", row(Intent), jobOpen, 0, true, FollowJob},
 		{"intent, the job is known by its name", row(Intent, withJob), nobody, 0, true, FollowJob},
-		{"intent, the thing exists: take it", row(Intent), foundIt, 0, true, StoreIDs},
-		{"intent, the thing exists, the run is over: take it too", row(Intent), foundIt, 0, false, StoreIDs},
+		{"intent, the resource exists: take it", row(Intent), foundIt, 0, true, StoreIDs},
+		{"intent, the resource exists, the run is over: take it too", row(Intent), foundIt, 0, false, StoreIDs},
 		{"intent, nothing found, settled: call again", row(Intent), provenly, settle, true, SendCreate},
 		{"intent, nothing found, not settled", row(Intent), provenly, settle - 1, true, TryLater},
 		{"intent, nothing found, the run is over", row(Intent), provenly, settle, false, MarkNeverCreated},
@@ -61,12 +61,12 @@ func TestDecideMake(t *testing.T) {
 		{"accepted, there", row(Accepted), foundIt, 0, true, Confirm},
 		{"accepted, not seen yet", row(Accepted), provenly, settle - 1, true, TryLater},
 		{"accepted, gone", row(Accepted), provenly, settle, true, Lost},
-		{"accepted, another thing has the id", row(Accepted), foundAlt, 0, true, Lost},
+		{"accepted, another resource has the id", row(Accepted), foundAlt, 0, true, Lost},
 		{"present", row(Present), nobody, 0, true, NoAction},
 		{"present, there", row(Present), foundIt, 0, true, NoAction},
 		{"present, gone", row(Present), provenly, 0, true, Lost},
 		{"given", row(Present, isGiven), nobody, 0, true, NoAction},
-		{"closing: not made while it goes", row(Closing), foundIt, 0, true, TryLater},
+		{"closing: not created while it is deleted", row(Closing), foundIt, 0, true, TryLater},
 		{"gone", row(Gone), nobody, 0, true, Lost},
 		{"never created", row(NeverCreated), nobody, 0, true, Lost},
 	} {
@@ -78,8 +78,8 @@ func TestDecideMake(t *testing.T) {
 	}
 }
 
-// The same for one that is not to be there.
-func TestDecideUnmake(t *testing.T) {
+// DecideDelete: the table for a row whose resource should not exist.
+func TestDecideDelete(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		row   *JournalRow
@@ -101,7 +101,7 @@ func TestDecideUnmake(t *testing.T) {
 		{"closing, job open: poll", row(Closing, withJob), nobody, 0, FollowJob},
 		{"closing, still there, no job: delete again", row(Closing), foundIt, 0, SendDelete},
 		{"closing, gone", row(Closing), provenly, 0, MarkGone},
-		{"closing, another thing has the id: it is not touched", row(Closing), foundAlt, 0, MarkGone},
+		{"closing, another resource has the id: it is not touched", row(Closing), foundAlt, 0, MarkGone},
 		{"closing, the lookup failed", row(Closing), failed, time.Hour, TryLater},
 		{"closing, without id, nothing there", row(Closing, withoutID), provenly, settle, MarkNeverCreated},
 		{"leaked is tried on", row(Leaked), foundIt, 0, SendDelete},
@@ -119,8 +119,8 @@ func TestDecideUnmake(t *testing.T) {
 	}
 }
 
-// A create call is only ever sent while the row is an intent, nothing is
-// closed without proof, and what is given is never deleted.
+// A create call is sent only for an intent, no row is closed without proof, and a
+// given resource is never deleted.
 func TestJournalNeverGuesses(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		j := &JournalRow{Phase: rapid.SampledFrom([]Phase{Intent, Accepted, Present, Closing, Gone, NeverCreated, Leaked, Forgotten}).Draw(r, "phase"),
@@ -130,26 +130,26 @@ func TestJournalNeverGuesses(t *testing.T) {
 		l := rapid.SampledFrom([]Lookup{nobody, foundIt, foundAlt, provenly, failed, jobOpen}).Draw(r, "lookup")
 		now := noon.Add(time.Duration(rapid.Int64Range(0, int64(2*settle)).Draw(r, "after")))
 		live := rapid.Bool().Draw(r, "live")
-		made, unmade := DecideCreate(j, l, now, settle, live), DecideDelete(j, l, now, settle)
-		if made == SendCreate && (j.Phase != Intent || !l.Gone || !live || now.Sub(noon) < settle) {
+		creation, deletion := DecideCreate(j, l, now, settle, live), DecideDelete(j, l, now, settle)
+		if creation == SendCreate && (j.Phase != Intent || !l.Gone || !live || now.Sub(noon) < settle) {
 			r.Fatalf("a create call for %+v, %+v", j, l)
 		}
-		if unmade == SendDelete && (l.Found == nil || j.ProviderID != l.Found.ID || j.Origin == OriginGiven) {
+		if deletion == SendDelete && (l.Found == nil || j.ProviderID != l.Found.ID || j.Origin == OriginGiven) {
 			r.Fatalf("a delete call for %+v, %+v", j, l)
 		}
-		if j.Origin == OriginGiven && unmade != NoAction {
-			r.Fatalf("a given thing: %s", unmade)
+		if j.Origin == OriginGiven && deletion != NoAction {
+			r.Fatalf("a given resource: %s", deletion)
 		}
-		if (unmade == MarkGone || unmade == MarkNeverCreated || made == MarkNeverCreated) && !l.Gone && l.Found == nil {
-			r.Fatalf("closed without proof: %s, %s", made, unmade)
+		if (deletion == MarkGone || deletion == MarkNeverCreated || creation == MarkNeverCreated) && !l.Gone && l.Found == nil {
+			r.Fatalf("closed without proof: %s, %s", creation, deletion)
 		}
-		if l.Err != nil && j.Phase.Open() && (made != TryLater || unmade != TryLater && j.Origin != OriginGiven) {
-			r.Fatalf("a lookup that failed proves nothing: %s, %s", made, unmade)
+		if l.Err != nil && j.Phase.Open() && (creation != TryLater || deletion != TryLater && j.Origin != OriginGiven) {
+			r.Fatalf("a lookup that failed proves nothing: %s, %s", creation, deletion)
 		}
 	})
 }
 
-// The proof of 7.2.
+// The proof that a resource belongs to this installation.
 func TestOurs(t *testing.T) {
 	known := &Cluster{UUID: "1f2e3d4c", Name: "blue"}
 	existing := func(change ...func(*Resource)) Resource {

@@ -26,13 +26,13 @@ const (
 	Destroyed  machine.State = "Destroyed"
 )
 
-// States are all of them, in the order of a life.
+// States are all states, from creation to destruction.
 var States = []machine.State{Created, Starting, Running, Stopping, Stopped, Scaling, Alert, Recovering, Expunging, Expunge, Destroyed}
 
-// Occurrence is what moves a cluster from state to state: the events of the lifecycle.
+// LifecycleEvent is an event that moves a cluster from one state to another.
 type LifecycleEvent string
 
-// The occurrences.
+// The events of the lifecycle.
 const (
 	OnStart        LifecycleEvent = "Start"
 	OnStop         LifecycleEvent = "Stop"
@@ -48,7 +48,7 @@ const (
 	OnForget       LifecycleEvent = "ForceForget"
 )
 
-// Occurrences are all of them.
+// LifecycleEvents are all events of the lifecycle.
 var LifecycleEvents = []LifecycleEvent{OnStart, OnStop, OnScaleUp, OnScaleDown, OnUpgrade, OnRecover, OnDelete, OnFaulty, OnSucceeded, OnFailed, OnCreateFailed, OnForget}
 
 // Edge is a row of the lifecycle table.
@@ -56,11 +56,11 @@ type Edge struct {
 	From    machine.State
 	Event   LifecycleEvent
 	To      machine.State
-	FiredBy string // who fires it
-	Added   bool   // Pawl's addition to the machine of 2016
+	FiredBy string // what fires it
+	Added   bool   // Pawl added it to the state machine of 2016
 }
 
-// Edges are the lifecycle: exactly these.
+// Edges are all transitions of the lifecycle.
 var Edges = []Edge{
 	{Created, OnStart, Starting, "create operation, after the row is stored", false},
 	{Created, OnDelete, Expunging, "delete, or collector (a create that never started in 10 min)", true},
@@ -90,7 +90,8 @@ var Edges = []Edge{
 	{Expunge, OnForget, Destroyed, "operator", true},
 }
 
-// Next gives where an occurrence leads. STATE_REFUSED for every pair that is no edge.
+// Next returns the state that an event leads to. STATE_REFUSED if there is no such
+// edge.
 func Next(from machine.State, event LifecycleEvent) (machine.State, error) {
 	for _, e := range Edges {
 		if e.From == from && e.Event == event {
@@ -101,7 +102,7 @@ func Next(from machine.State, event LifecycleEvent) (machine.State, error) {
 		With("state", string(from)).With("event", string(event))
 }
 
-// Transient reports a state in which one run works.
+// Transient reports a state in which a run is active.
 func Transient(s machine.State) bool {
 	return slices.Contains([]machine.State{Starting, Stopping, Scaling, Recovering, Expunging}, s)
 }
@@ -115,27 +116,29 @@ const (
 	FlowDelete  = "cluster-delete"
 )
 
-// FlowOf is the flow whose run works in a transient state.
+// FlowOf is the flow that runs in a transient state.
 var FlowOf = map[machine.State]string{Starting: FlowStart, Stopping: FlowStop, Scaling: FlowScale, Recovering: FlowRecover, Expunging: FlowDelete}
 
-// RunInput is what a run of a cluster is told. Everything else it reads.
+// RunInput is the input of a run of a cluster. The run reads everything else from
+// the record.
 type RunInput struct {
 	Cluster  string         `json:"cluster"` // uuid
 	Event    LifecycleEvent `json:"event"`
 	From     machine.State  `json:"from"`
 	First    bool           `json:"first,omitempty"`    // the first start
-	Deleting bool           `json:"deleting,omitempty"` // a stop on the way to Destroyed: forced after 1 min
-	ByPolicy bool           `json:"byPolicy,omitempty"` // nobody asked: the recovery policy
+	Deleting bool           `json:"deleting,omitempty"` // a stop on the way to Destroyed: forced after 1 minute
+	ByPolicy bool           `json:"byPolicy,omitempty"` // started by the recovery policy, not by a caller
 	Request  *Request       `json:"ask,omitempty"`
 }
 
-// Subject names the runs of a cluster.
+// Subject returns the subject of the runs of a cluster.
 func Subject(uuid string) string { return SubjectKind + "/default/" + uuid }
 
-// SubjectKind begins the subjects of clusters' runs.
+// SubjectKind is the kind of the subjects of cluster runs.
 const SubjectKind = "cluster"
 
-// OfSubject finds the uuid of a run's subject; false if it is no cluster's.
+// FromSubject returns the uuid in the subject of a run; false if the subject is no
+// cluster.
 func FromSubject(subject string) (string, bool) {
 	uuid, ok := strings.CutPrefix(subject, SubjectKind+"/default/")
 	return uuid, ok && uuid != ""
@@ -143,17 +146,17 @@ func FromSubject(subject string) (string, bool) {
 
 // Limits of the lifecycle.
 const (
-	NeverStarted  = 10 * time.Minute // a create that did not start by then is deleted
+	NeverStarted  = 10 * time.Minute // a cluster that has not started after this time is deleted
 	RunDeadline   = 60 * time.Minute
 	NodeRemoval   = 15 * time.Minute
 	ForceStopTime = time.Minute // of a stop on the way to Destroyed
 )
 
-// Due is the occurrence that holds for a cluster now, the zero one if none
-// does: what the machine walks by. run is that of the present visit, nil if it
-// has none. It reads its arguments only. Every occurrence it gives is an edge.
+// DueEvent returns the event that is due for a cluster now; empty if none is. run
+// is the run of the present state; nil if there is none. Every returned event is an
+// edge. DueEvent does not change its arguments.
 //
-// OperationSucceeded is not among them: it is what the end of the run is.
+// It never returns OperationSucceeded: the end of the run is that event.
 func DueEvent(c *Cluster, run *machine.RunFacts, now time.Time) LifecycleEvent {
 	gone, failed := c.Desired == WantDestroyed, runFailed(run)
 	switch c.State {
@@ -223,7 +226,8 @@ func scalingEvent(c *Cluster) LifecycleEvent {
 	return ""
 }
 
-// alert is the way out of Alert: what was asked, else what the policy allows now.
+// alertEvent returns the event that leaves Alert: the requested operation, else
+// what the policy allows now.
 func alertEvent(c *Cluster, now time.Time) LifecycleEvent {
 	requested := c.Request != nil
 	tried := !c.RecoverNext.IsZero() && !now.Before(c.RecoverNext)
@@ -242,8 +246,8 @@ func alertEvent(c *Cluster, now time.Time) LifecycleEvent {
 	return ""
 }
 
-// failedRun reports a run that will not end well: it stopped at a fault, or
-// somebody cancelled it. A run that a person paused keeps its state.
+// runFailed reports a run that cannot succeed: it paused at a fault, or somebody
+// cancelled it. A run that a person paused does not count.
 func runFailed(run *machine.RunFacts) bool {
 	if run == nil {
 		return false
@@ -258,7 +262,7 @@ func runFailed(run *machine.RunFacts) bool {
 	}
 }
 
-// ReasonOf says why a run failed.
+// ReasonOf returns the reason why a run failed.
 func ReasonOf(run *machine.RunFacts) Reason {
 	switch {
 	case run == nil:
@@ -270,7 +274,7 @@ func ReasonOf(run *machine.RunFacts) Reason {
 	}
 }
 
-// RemedyOf is what ends a reason, in words.
+// RemedyOf returns the text that says how to end the cause.
 func (r Reason) RemedyOf() string {
 	if kind, ok := fault.Lookup(string(r.Code)); ok {
 		return kind.Remedy

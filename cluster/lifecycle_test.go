@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The table of 5.1, written a second time: rows are states, columns events.
-// Every pair that is not here is refused.
+// The table of the lifecycle, written a second time: rows are states, columns
+// events. Every other pair is refused.
 var allowed = map[machine.State]map[LifecycleEvent]machine.State{
 	Created:    {OnStart: Starting, OnDelete: Expunging},
 	Starting:   {OnSucceeded: Running, OnFailed: Alert, OnCreateFailed: Expunging},
@@ -83,7 +83,7 @@ var (
 	succeeded = &machine.RunFacts{Phase: workflow.Succeeded}
 )
 
-// Desired state, delete and cancel (5.2), and what else fires an event.
+// Desired state, delete, cancel, and the other causes of an event.
 func TestDue(t *testing.T) {
 	type change func(*Cluster)
 	request := func(kind RequestKind) change {
@@ -156,12 +156,12 @@ func TestDue(t *testing.T) {
 		{"delete cancels recovering", Recovering, working, []change{started, want(WantDestroyed)}, OnFailed},
 
 		{"alert waits", Alert, nil, nil, ""},
-		{"alert, recover asked", Alert, nil, []change{request(RequestRecover)}, OnRecover},
-		{"alert, start asked", Alert, nil, []change{request(RequestStart)}, OnRecover},
-		{"alert, scale asked", Alert, nil, []change{request(RequestScale)}, OnRecover},
+		{"alert, recover requested", Alert, nil, []change{request(RequestRecover)}, OnRecover},
+		{"alert, start requested", Alert, nil, []change{request(RequestStart)}, OnRecover},
+		{"alert, scale requested", Alert, nil, []change{request(RequestScale)}, OnRecover},
 		{"alert, the policy's next try is due", Alert, nil, []change{try(noon)}, OnRecover},
 		{"alert, the policy's next try is later", Alert, nil, []change{try(noon.Add(1))}, ""},
-		{"alert, stop asked", Alert, nil, []change{want(WantStopped), request(RequestStop)}, OnStop},
+		{"alert, stop requested", Alert, nil, []change{want(WantStopped), request(RequestStop)}, OnStop},
 		{"alert, stopped desired, the next try is due", Alert, nil, []change{want(WantStopped), try(noon)}, OnStop},
 		{"alert, stopped desired", Alert, nil, []change{want(WantStopped)}, ""},
 		{"alert, destroyed desired", Alert, nil, []change{want(WantDestroyed)}, OnDelete},
@@ -172,7 +172,7 @@ func TestDue(t *testing.T) {
 		{"expunge, the collector's time", Expunge, nil, []change{collect(true, noon)}, OnDelete},
 		{"expunge, gc is 0", Expunge, nil, []change{collect(false, noon)}, ""},
 		{"expunge, no time yet", Expunge, nil, []change{collect(true, time.Time{})}, ""},
-		{"expunge, delete asked, gc is 0", Expunge, nil, []change{collect(false, time.Time{}), request(RequestDelete)}, OnDelete},
+		{"expunge, delete requested, gc is 0", Expunge, nil, []change{collect(false, time.Time{}), request(RequestDelete)}, OnDelete},
 		{"expunge, forced out", Expunge, nil, []change{forget, request(RequestDelete)}, OnForget},
 		{"destroyed", Destroyed, nil, []change{want(WantRunning), alarm, forget, try(noon)}, ""},
 	} {
@@ -188,8 +188,8 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// Whatever a cluster looks like, what is due is an edge, and destroyed as
-// desired state leads to Destroyed.
+// For every cluster the due event is an edge, and the desired state Destroyed leads
+// to Destroyed.
 func TestDueIsAlwaysAnEdge(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		c := anyCluster(r)
@@ -213,7 +213,7 @@ func TestDestroyedIsReachedWhateverFails(t *testing.T) {
 		c := anyCluster(r)
 		c.Desired, c.GC, c.Forget = WantDestroyed, true, false
 		if c.State == Expunge && c.GCNext.IsZero() {
-			c.GCNext = noon // the collector's first pass plans it
+			c.GCNext = noon // the first pass of the collector sets it
 		}
 		now := noon
 		for steps := 0; c.State != Destroyed; steps++ {
@@ -301,10 +301,10 @@ func TestDrawing(t *testing.T) {
 	drawing, table := Diagram(Scaling), EdgeTable()
 	for _, e := range Edges {
 		if !strings.Contains(drawing, fmt.Sprintf("    %s --> %s: %s\n", e.From, e.To, e.Event)) {
-			t.Errorf("the drawing lacks %s on %s", e.From, e.Event)
+			t.Errorf("the diagram has no %s on %s", e.From, e.Event)
 		}
 		if !strings.Contains(table, fmt.Sprintf("| %s | %s", e.From, e.Event)) {
-			t.Errorf("the table lacks %s on %s", e.From, e.Event)
+			t.Errorf("the table has no %s on %s", e.From, e.Event)
 		}
 	}
 	if strings.Count(drawing, " --> ") != len(Edges)+2 || strings.Count(table, "\n") != len(Edges)+2 {

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// Memory is a Ledger that forgets at the end of the process. What goes in and
-// out is copied. It may be used by several goroutines.
+// Memory is a Store in the memory of the process. It copies what goes in and out.
+// Several goroutines may use it.
 type Memory struct {
 	mu       sync.Mutex
 	clusters map[int64]*clusterData
@@ -24,7 +24,7 @@ type Memory struct {
 	floor    int64 // of the newest event that was removed
 }
 
-// shelf is what belongs to one cluster. Rows stay in order of their ids.
+// clusterData holds the data of one cluster. Rows are in the order of their ids.
 type clusterData struct {
 	cluster *Cluster
 	nodes   []*Node
@@ -34,12 +34,12 @@ type clusterData struct {
 
 var _ Store = (*Memory)(nil)
 
-// NewMemory makes an empty ledger.
+// NewMemory returns an empty store.
 func NewMemory() *Memory {
 	return &Memory{clusters: map[int64]*clusterData{}, uuids: map[string]int64{}}
 }
 
-// Commit implements Books.
+// Commit implements Records.
 func (m *Memory) Commit(ctx context.Context, c *Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -54,8 +54,8 @@ func (m *Memory) Commit(ctx context.Context, c *Change) error {
 	return nil
 }
 
-// admit refuses a change before anything of it is stored. It gives the shelf of
-// its cluster: an empty one for a new cluster, nil if it names none.
+// check refuses a change before anything of it is stored. It returns the data of
+// the cluster: an empty one for a new cluster, nil if the change names none.
 func (m *Memory) check(c *Change) (*clusterData, error) {
 	s, err := m.targetOf(c)
 	if err != nil {
@@ -119,7 +119,8 @@ func (m *Memory) targetOf(c *Change) (*clusterData, error) {
 	return s, nil
 }
 
-// mayBecome reports an open job that stays the same request of the same cluster.
+// accepts reports whether next may replace the job: the job is open, and next
+// belongs to the same request and cluster.
 func (j *Job) accepts(next *Job, s *clusterData) bool {
 	of := next.ClusterID
 	if of == 0 && s != nil && s.cluster != nil {
@@ -128,7 +129,7 @@ func (j *Job) accepts(next *Job, s *clusterData) bool {
 	return j.Status == JobOpen && j.Digest == next.Digest && j.ClusterID == of
 }
 
-// apply stores an admitted change, and fills in ids and revisions.
+// apply stores a checked change and fills in ids and revisions.
 func (m *Memory) apply(s *clusterData, c *Change) {
 	if c.Cluster != nil {
 		if c.Cluster.ID == 0 {
@@ -187,7 +188,7 @@ func (m *Memory) apply(s *clusterData, c *Change) {
 
 func (m *Memory) next() int64 { m.ids++; return m.ids }
 
-// job is the place of a job, -1 if it is unknown.
+// job returns the index of a job; -1 if it is unknown.
 func (m *Memory) job(id string) int {
 	return slices.IndexFunc(m.jobs, func(j *Job) bool { return j.ID == id })
 }
@@ -199,7 +200,7 @@ func find[T any](rows []T, id int64, of func(T) int64) (int, bool) {
 	return slices.BinarySearchFunc(rows, id, func(row T, id int64) int { return cmp.Compare(of(row), id) })
 }
 
-// keepHello keeps what a node said after the given one was read.
+// keepNewerHeartbeat keeps the heartbeat that arrived after the node was read.
 func (n *Node) keepNewerHeartbeat(stored *Node) {
 	if !stored.HeartbeatAt.After(n.HeartbeatAt) {
 		return
@@ -209,7 +210,7 @@ func (n *Node) keepNewerHeartbeat(stored *Node) {
 	n.Address, n.Version = cmp.Or(stored.Address, n.Address), cmp.Or(stored.Version, n.Version)
 }
 
-// Hellos implements Ledger.
+// Heartbeats implements Store.
 func (m *Memory) Heartbeats(ctx context.Context, heartbeats []NodeHeartbeat) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -236,7 +237,7 @@ func (m *Memory) Heartbeats(ctx context.Context, heartbeats []NodeHeartbeat) err
 	return nil
 }
 
-// Prune implements Ledger.
+// Prune implements Store.
 func (m *Memory) Prune(ctx context.Context, now time.Time, keep Retention) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err

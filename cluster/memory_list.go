@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Workers implements Ledger.
+// Workers implements Store.
 func (m *Memory) Workers(ctx context.Context, clusters []int64) (map[int64]int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -21,7 +21,7 @@ func (m *Memory) Workers(ctx context.Context, clusters []int64) (map[int64]int, 
 	return found, ctx.Err()
 }
 
-// VMs implements Ledger.
+// VMs implements Store.
 func (m *Memory) VMs(ctx context.Context, clusters []int64) (map[int64][]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -37,7 +37,7 @@ func (m *Memory) VMs(ctx context.Context, clusters []int64) (map[int64][]string,
 	return found, ctx.Err()
 }
 
-// living are the nodes of clusters that are not removed.
+// living returns the nodes of clusters that are not removed.
 func (m *Memory) living(clusters []int64) map[int64][]*Node {
 	found := map[int64][]*Node{}
 	for _, id := range clusters {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Book implements Books.
+// Record implements Records.
 func (m *Memory) Record(ctx context.Context, uuid string) (*Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -42,7 +42,7 @@ func (s *clusterData) record() *Record {
 	return b
 }
 
-// Details implements Books.
+// Details implements Records.
 func (m *Memory) Details(ctx context.Context, uuid string) (*Details, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -56,7 +56,7 @@ func (m *Memory) Details(ctx context.Context, uuid string) (*Details, error) {
 	return s.details.copy(), nil
 }
 
-// List implements Books.
+// List implements Records.
 func (m *Memory) List(ctx context.Context, q ClusterQuery) ([]Cluster, int, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, 0, err
@@ -80,7 +80,7 @@ func (m *Memory) List(ctx context.Context, q ClusterQuery) ([]Cluster, int, erro
 		at := &Cluster{ID: q.AfterID}
 		if s := m.clusters[q.AfterID]; s != nil {
 			at = s.cluster
-		} else { // it was removed: ids grow as time does
+		} else { // it was pruned: order by id, which grows with time
 			order = func(a, b *Cluster) int { return cmp.Compare(a.ID, b.ID) }
 			if q.NewestFirst {
 				order = func(a, b *Cluster) int { return cmp.Compare(b.ID, a.ID) }
@@ -96,7 +96,7 @@ func (m *Memory) List(ctx context.Context, q ClusterQuery) ([]Cluster, int, erro
 	return page, total, nil
 }
 
-// window is a page of a list. Limit 0: PageLimit; negative: all.
+// window returns a page of a list. Limit 0: PageLimit; negative: all.
 func window[T any](all []T, offset, limit int) []T {
 	if limit == 0 {
 		limit = PageLimit
@@ -119,12 +119,12 @@ func (q *ClusterQuery) matches(c *Cluster) bool {
 		(q.Network == "" || q.Network == c.Network.ID)
 }
 
-// within reports a part of a text, without case.
+// within reports whether a text contains part, ignoring case.
 func within(text, part string) bool {
 	return part == "" || strings.Contains(strings.ToLower(text), strings.ToLower(part))
 }
 
-// Scan implements Ledger.
+// Scan implements Store.
 func (m *Memory) Scan(ctx context.Context, q ScanQuery, visit func(*Record) error) error {
 	for after := q.AfterID; ; {
 		if err := ctx.Err(); err != nil {
@@ -141,7 +141,7 @@ func (m *Memory) Scan(ctx context.Context, q ScanQuery, visit func(*Record) erro
 	}
 }
 
-// behind is the next book of a scan.
+// nextRecord returns the next record of a scan.
 func (m *Memory) nextRecord(q ScanQuery, after int64) *Record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -157,7 +157,7 @@ func (m *Memory) nextRecord(q ScanQuery, after int64) *Record {
 	return nil
 }
 
-// Nodes implements Ledger.
+// Nodes implements Store.
 func (m *Memory) Nodes(ctx context.Context, clusters []int64) (map[int64][]Node, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -170,7 +170,7 @@ func (m *Memory) Nodes(ctx context.Context, clusters []int64) (map[int64][]Node,
 	return found, ctx.Err()
 }
 
-// Reach implements Ledger.
+// Reach implements Store.
 func (m *Memory) Reach(ctx context.Context, clusters []int64) (map[int64]Reach, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -192,7 +192,7 @@ func (m *Memory) Reach(ctx context.Context, clusters []int64) (map[int64]Reach, 
 	return found, ctx.Err()
 }
 
-// Unsettled implements Ledger.
+// Unsettled implements Store.
 func (m *Memory) Unsettled(ctx context.Context, now time.Time, limit int) ([]string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -219,7 +219,7 @@ func (c *Cluster) unsettled(now time.Time) bool {
 		due(c.GCNext) || due(c.RecoverNext))
 }
 
-// Job implements Ledger.
+// Job implements Store.
 func (m *Memory) Job(ctx context.Context, id string) (*Job, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -232,7 +232,7 @@ func (m *Memory) Job(ctx context.Context, id string) (*Job, error) {
 	return nil, JobNotFound.Errorf("no job has the id %q", id)
 }
 
-// Jobs implements Ledger.
+// Jobs implements Store.
 func (m *Memory) Jobs(ctx context.Context, q JobQuery) ([]Job, int, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, 0, err
@@ -254,7 +254,7 @@ func (m *Memory) Jobs(ctx context.Context, q JobQuery) ([]Job, int, error) {
 	return page, len(found), nil
 }
 
-// Events implements Ledger.
+// Events implements Store.
 func (m *Memory) Events(ctx context.Context, q EventQuery) ([]Event, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -274,7 +274,7 @@ func (m *Memory) Events(ctx context.Context, q EventQuery) ([]Event, error) {
 	return page, nil
 }
 
-// Feed implements Ledger.
+// Feed implements Store.
 func (m *Memory) Feed(ctx context.Context) (floor, newest int64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, 0, err
@@ -284,7 +284,7 @@ func (m *Memory) Feed(ctx context.Context) (floor, newest int64, err error) {
 	return m.floor, m.seq, nil
 }
 
-// Rows implements Ledger.
+// Rows implements Store.
 func (m *Memory) Rows(ctx context.Context, q RowQuery) ([]OwnedRow, int, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, 0, err
@@ -307,7 +307,7 @@ func (m *Memory) Rows(ctx context.Context, q RowQuery) ([]OwnedRow, int, error) 
 	return window(found, q.Offset, q.Limit), len(found), nil
 }
 
-// Usage implements Ledger.
+// Usage implements Store.
 func (m *Memory) Usage(ctx context.Context, o Owner) (u Usage, err error) {
 	if err := ctx.Err(); err != nil {
 		return u, err

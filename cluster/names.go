@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// maxHostName is the longest part of a host name.
+// maxHostName is the greatest length of a host name label.
 const maxHostName = 63
 
-// CleanName makes a legal part of a host name of a cluster's name: lower-case
-// letters, digits and single hyphens, beginning with a letter. Empty if nothing
-// of it can be used.
+// CleanName turns the name of a cluster into a valid host name label: lower-case
+// letters, digits and single hyphens, beginning with a letter. Empty if no
+// character of the name can be used.
 func CleanName(name string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(name) {
@@ -31,7 +31,8 @@ func CleanName(name string) string {
 	return clean
 }
 
-// NodeName is the name of a node's VM: <cluster name, cut>-<6 of id>-<role><ordinal>.
+// NodeName is the name of the VM of a node: <cluster name, cut>-<6 of
+// id>-<role><ordinal>.
 func NodeName(c *Cluster, role Role, ordinal int) string {
 	return ResourceName(c, string(role)+strconv.Itoa(ordinal))
 }
@@ -49,13 +50,13 @@ func ResourceName(c *Cluster, suffix string) string {
 	return name + tail
 }
 
-// NamedByUs reports a name that NodeName or ResourceName could have given.
+// NamedByUs reports a name that NodeName or ResourceName could have returned.
 func NamedByUs(c *Cluster, name string) bool {
 	suffix, ok := suffixOf(c, name)
 	return ok && suffix != "" && ResourceName(c, suffix) == name
 }
 
-// RoleOf reads role and ordinal from a name that NodeName gave.
+// RoleOf returns the role and the ordinal in a name from NodeName.
 func RoleOf(c *Cluster, name string) (role Role, ordinal int, ok bool) {
 	suffix, ok := suffixOf(c, name)
 	if !ok {
@@ -71,8 +72,8 @@ func RoleOf(c *Cluster, name string) (role Role, ordinal int, ok bool) {
 	return "", 0, false
 }
 
-// NextOrdinal is the ordinal behind the highest that a node of the role has or
-// ever had: removed ones are known by the journal.
+// NextOrdinal returns the highest ordinal that a node of the role has or ever had,
+// plus one. The journal knows the removed nodes.
 func NextOrdinal(b *Record, role Role) int {
 	last := 0
 	for _, n := range b.Nodes {
@@ -100,7 +101,7 @@ func suffixOf(c *Cluster, name string) (string, bool) {
 	return name[at+len(mark):], true
 }
 
-// shortID is the 6 of the id in names.
+// shortID returns the 6 characters of the id that names contain.
 func shortID(c *Cluster) string {
 	id := strings.ReplaceAll(strings.ToLower(c.UUID), "-", "")
 	return id[:min(6, len(id))]

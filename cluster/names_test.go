@@ -34,8 +34,8 @@ func TestNodeName(t *testing.T) {
 	}
 }
 
-// Names are legal host name parts, tell clusters and ordinals apart, and only
-// ours are taken for ours.
+// Names are valid host name labels, differ between clusters and ordinals, and only
+// names that Pawl chose are recognised.
 func TestNamesAreLegalUniqueAndKnownAgain(t *testing.T) {
 	legal := regexp.MustCompile(`^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
 	rapid.Check(t, func(r *rapid.T) {
@@ -63,7 +63,7 @@ func TestForeignNamesAreNotOurs(t *testing.T) {
 	c := &Cluster{UUID: "1f2e3d4c", Name: "blue"}
 	for _, name := range []string{"", "blue", "blue-1f2e3d-", "blue-1f2e3e-worker1", "green-1f2e3d-worker1", "BLUE-1f2e3d-worker1", "my-blue-1f2e3d-worker1"} {
 		if NamedByUs(c, name) {
-			t.Errorf("%q is taken for ours", name)
+			t.Errorf("%q is taken for a name of Pawl", name)
 		}
 	}
 	for _, name := range []string{"blue-1f2e3d-worker01", "blue-1f2e3d-worker0", "blue-1f2e3d-worker", "blue-1f2e3d-network"} {

@@ -7,31 +7,32 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// Notices are what the duties of whichever server does them have to tell the
-// people at every other one.
+// Notices share the results of the periodic tasks: one server runs a task, and all
+// servers show its notices.
 type Notices interface {
-	// PutNotice keeps what a duty says of a provider, in place of what it said
-	// before. One that says nothing removes it.
+	// PutNotice replaces the notice of a task about a provider. An empty notice
+	// removes it.
 	PutNotice(ctx context.Context, n Notice) error
-	// Notices gives all of them, by provider, then duty.
+	// Notices returns all notices, ordered by provider, then task.
 	Notices(ctx context.Context) ([]Notice, error)
 }
 
-// Notice is what a duty says of a provider. Provider and Duty name it.
+// Notice is what a periodic task reports about a provider. Provider and Task
+// identify it.
 type Notice struct {
 	Provider string     `json:"provider"`
 	Task     string     `json:"duty"`
-	Since    time.Time  `json:"since,omitzero"` // the provider cannot be seen; zero: it can
+	Since    time.Time  `json:"since,omitzero"` // since when the provider cannot be read; zero: it can
 	Code     fault.Code `json:"code,omitempty"`
 	Text     string     `json:"text,omitempty"`
 	Orphans  []Orphan   `json:"strays,omitempty"`
-	More     int        `json:"more,omitempty"` // strays beside these
+	More     int        `json:"more,omitempty"` // number of further orphans
 }
 
-// Stray is a thing with the tag of this installation that nothing proves to be
-// ours to delete.
+// Orphan is a resource with the tag of this installation that nothing proves Pawl
+// may delete.
 type Orphan struct {
-	Cluster  string    `json:"cluster,omitempty"` // uuid of its tag
+	Cluster  string    `json:"cluster,omitempty"` // uuid in its tag
 	Known    string    `json:"known,omitempty"`   // name of that cluster; empty: this database does not know it
 	Owner    Owner     `json:"owner,omitzero"`
 	Kind     Kind      `json:"kind"`
@@ -40,7 +41,7 @@ type Orphan struct {
 	Since    time.Time `json:"since,omitzero"`
 }
 
-// Silent reports a notice that says nothing.
+// IsEmpty reports a notice without content.
 func (n Notice) IsEmpty() bool {
 	return n.Since.IsZero() && n.Code == "" && len(n.Orphans) == 0 && n.More == 0
 }

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Kind is what a resource of a provider is.
+// Kind is the kind of a resource of a provider.
 type Kind string
 
-// What a provider makes, and what it offers.
+// The kinds that a provider creates, and those that it offers.
 const (
 	VM       Kind = "vm"
 	Network  Kind = "network"
@@ -19,99 +19,102 @@ const (
 	Balancer Kind = "balancer"
 	KeyPair  Kind = "keypair"
 
-	Zone            Kind = "zone" // Catalog only, like those below
+	Zone            Kind = "zone" // only in Catalog, like the next ones
 	Offering        Kind = "offering"
 	Template        Kind = "template"
 	NetworkOffering Kind = "networkoffering"
 )
 
-// Tags that say whose a resource is.
+// The tags that say which installation and cluster a resource belongs to.
 const (
 	TagInstallation = "pawl-installation"
 	TagCluster      = "pawl-cluster" // uuid
 	TagKey          = "pawl-key"     // journal key
 )
 
-// ErrGone is the only proof that a thing does not exist: every other error
-// leaves it open.
+// ErrGone is the only proof that a resource does not exist. Every other error
+// leaves that open.
 var ErrGone = errors.New("cluster: the resource is gone")
 
-// Provider is an infrastructure. All its methods are idempotent and may be
-// called from several goroutines. Faults: CAPACITY_EXHAUSTED, QUOTA_EXCEEDED,
-// CREDENTIALS_REFUSED, PROVIDER_UNREACHABLE, PROVIDER_THROTTLED,
-// PROVIDER_REFUSED, RESOURCE_IN_USE, RULE_CONFLICT. Its exam is providertest.
+// Provider is an infrastructure. All its methods are idempotent and safe for
+// several goroutines. Faults: CAPACITY_EXHAUSTED, QUOTA_EXCEEDED,
+// CREDENTIALS_REFUSED, PROVIDER_UNREACHABLE, PROVIDER_THROTTLED, PROVIDER_REFUSED,
+// RESOURCE_IN_USE, RULE_CONFLICT. Package providertest is its conformance suite.
 type Provider interface {
 	Capabilities() Capabilities
-	// Check says what stands in the way of a plan: findings with the code of a
-	// fault. One without a code is a remark. Nothing is made.
+	// Check reports what prevents a plan: findings with the code of a fault. A
+	// finding without a code is a remark. Check creates nothing.
 	Check(ctx context.Context, p Need) ([]Finding, error)
 	// Catalog lists what the owner may use: Zone, Offering, Template, NetworkOffering, Network, KeyPair.
 	Catalog(ctx context.Context, owner Owner, kind Kind) ([]Entry, error)
-	// Create makes a resource, once for each Want.Key: a second call gives the
-	// first one's thing. An answer that is lost is found again by Find.
+	// Create creates a resource, once for each DesiredResource.Key: a second call
+	// returns the resource of the first. Find finds a resource whose answer was
+	// lost.
 	Create(ctx context.Context, w DesiredResource) (Call, error)
-	// Act starts, stops or destroys. Starting what runs, stopping what is
-	// stopped and destroying what is gone are no errors (Call.Done).
+	// Act starts, stops or destroys a VM, or destroys another resource. To start a
+	// running VM, to stop a stopped one and to destroy a resource that is gone are
+	// no errors (Call.Done).
 	Act(ctx context.Context, ref Ref, a Action) (Call, error)
 	// Poll follows a call.
 	Poll(ctx context.Context, c Call) (Progress, error)
-	// Get reads one thing. ErrGone if it is proven not to exist.
+	// Get reads one resource. ErrGone if it is proven not to exist.
 	Get(ctx context.Context, ref Ref) (Resource, error)
-	// Find looks a Want up: by call id, then by name and tags. ErrGone if the
+	// Find looks a resource up by call id, then by name and tags. ErrGone if the
 	// lookup worked and found nothing.
 	Find(ctx context.Context, w DesiredResource) (Resource, error)
-	// List gives a page of what carries our installation tag, or of what Filter names.
+	// List returns a page of the resources with the installation tag of Pawl, or of
+	// those that Filter selects.
 	List(ctx context.Context, f Filter, page Cursor) (Page, error)
 }
 
 // Capabilities are what a provider can do.
 type Capabilities struct {
-	Kinds           []Kind // that it makes; a kind that is not here needs no row
-	CallIDs         bool   // it takes Want.CallID and knows it again
+	Kinds           []Kind // kinds that it creates; other kinds need no journal row
+	CallIDs         bool   // it accepts DesiredResource.CallID and finds resources by it
 	Tags            bool
-	UserData        int  // most bytes of user data, before any encoding
-	DiskSize        bool // it makes a root disk of Spec.DiskGB; else Check has a finding
-	SendsHeartbeats bool // its VMs say hello: readiness is known
+	UserData        int  // maximum of user data in bytes, before any encoding
+	DiskSize        bool // it can create a root disk of Spec.DiskGB; else Check returns a finding
+	SendsHeartbeats bool // its VMs send heartbeats: readiness is known
 	Logs            bool // it implements Logs
 }
 
-// Logs is implemented by providers that can show what a VM wrote.
+// Logs is implemented by providers that can show the console output of a VM.
 type Logs interface {
 	Logs(ctx context.Context, ref Ref, lines int) (string, error)
 }
 
-// Need is what a plan asks of a provider.
+// Need is what a plan needs from a provider.
 type Need struct {
 	Owner    Owner
 	Zone     string
 	Offering string
 	Template string
-	Network  string // empty: one is to be made
+	Network  string // empty: one will be created
 	KeyPair  string
-	DiskGB   int // of each root disk; 0: the template decides
-	Nodes    int // VMs to be made
+	DiskGB   int // of each root disk; 0: that of the template
+	Nodes    int // VMs to create
 }
 
-// Entry is something a provider offers.
+// Entry is an object that a provider offers.
 type Entry struct {
 	Kind     Kind
 	ID, Name string
-	Zone     string // that it is in; empty: all
+	Zone     string // zone of the entry; empty: all
 	Disabled bool
 	Cores    int // of an offering
 	MemoryMB int
-	Custom   bool // an offering whose size the caller would have to give
+	Custom   bool // an offering without a fixed size
 	Default  bool // the configured template or network offering
 
-	// Of a network.
+	// For a network:
 	Services      []string // Dhcp, UserData, SourceNat, Firewall, PortForwarding, Lb …
 	System        bool
-	InUse         string // uuid of the living cluster that uses it
-	Port6443InUse bool   // a rule on 6443 exists
+	InUse         string // uuid of the cluster that uses it
+	Port6443InUse bool   // a rule on port 6443 exists
 	State         string
 }
 
-// Spec is what a resource is to be. Only the fields of its kind count.
+// Spec is the specification of a resource. Only the fields of its kind count.
 type Spec struct {
 	Zone     string `json:"zone,omitempty"`
 	Offering string `json:"offering,omitempty"` // of a VM, or of a network
@@ -119,7 +122,7 @@ type Spec struct {
 	Network  string `json:"network,omitempty"` // id
 	KeyPair  string `json:"keyPair,omitempty"`
 	Role     Role   `json:"role,omitempty"`
-	DiskGB   int    `json:"diskGB,omitempty"` // root disk of a VM; 0: the template decides
+	DiskGB   int    `json:"diskGB,omitempty"` // root disk of a VM; 0: that of the template
 
 	Address     string   `json:"address,omitempty"` // id, of rules
 	Protocol    string   `json:"protocol,omitempty"`
@@ -129,14 +132,14 @@ type Spec struct {
 	VM          string   `json:"vm,omitempty"`  // id, of Forward
 	VMs         []string `json:"vms,omitempty"` // ids, of Balancer
 
-	UserData []byte `json:"-"` // secret, and never kept
+	UserData []byte `json:"-"` // secret, and never stored
 }
 
-// Want is a resource that is to be there.
+// DesiredResource is a resource that should exist.
 type DesiredResource struct {
 	Kind   Kind
 	Name   string
-	Key    string // the journal row's: one thing a key
+	Key    string // key of the journal row: one resource per key
 	CallID string
 	Tags   map[string]string
 	Owner  Owner
@@ -152,7 +155,7 @@ type Ref struct {
 	Identity string
 }
 
-// Action is what is done to a resource.
+// Action is an action on a resource.
 type Action string
 
 // The actions.
@@ -160,28 +163,28 @@ const (
 	Start     Action = "start"
 	Stop      Action = "stop"
 	ForceStop Action = "force-stop"
-	Destroy   Action = "destroy" // and expunge: nothing is left
+	Destroy   Action = "destroy" // and expunge: nothing remains
 )
 
-// Call is what a provider was asked and has not said the end of.
+// Call is a call to a provider that may still be open.
 type Call struct {
-	Job  string // of the provider; empty: none, the answer was the end
+	Job  string // id of the job at the provider; empty: the call is complete
 	Ref  Ref    // as far as it is known
 	Done bool
 }
 
-// Progress is how far a call is.
+// Progress is the state of a call.
 type Progress struct {
 	Done      bool
-	Err       error         // why it ended without success
-	Ref       Ref           // what it has made, once known
-	PollAfter time.Duration // when to ask again; 0: the caller decides
+	Err       error         // why it failed
+	Ref       Ref           // the created resource, once known
+	PollAfter time.Duration // pause before the next poll; 0: the caller decides
 }
 
-// Power is the state of a VM; other kinds are Up.
+// Power is the power state of a VM; other kinds are PoweredOn.
 type Power string
 
-// The powers.
+// The power states.
 const (
 	PoweringOn   Power = "going up"
 	PoweredOn    Power = "up"
@@ -192,41 +195,41 @@ const (
 	UnknownPower Power = "unknown"
 )
 
-// Resource is a thing as a provider shows it.
+// Resource is a resource as a provider shows it.
 type Resource struct {
 	Kind     Kind
 	ID, Name string
 	Zone     string
-	Identity string // does not change as long as it is the same thing
+	Identity string // does not change while it is the same resource
 	Tags     map[string]string
 	Power    Power
-	State    string // the provider's own word
+	State    string // the word of the provider
 	Address  string // of a VM or an address: IP
 	Created  time.Time
-	// SourceNAT marks an address that belongs to its network: it cannot be
-	// released, and goes with the network.
+	// SourceNAT marks an address that belongs to its network: it cannot be released
+	// and is deleted with the network.
 	SourceNAT bool
 	UserData  []byte // only from Get, where the provider shows it
 	Spec      Spec   // as far as the provider shows it
 }
 
-// Ref is the name to come back to the thing.
+// Ref returns the reference for later calls.
 func (r Resource) Ref() Ref {
 	return Ref{Kind: r.Kind, ID: r.ID, Name: r.Name, Zone: r.Zone, Identity: r.Identity}
 }
 
-// Filter selects resources of a list. The zero Filter is all that carries our
-// installation tag.
+// Filter selects the resources of a list. The zero Filter selects all with the
+// installation tag of Pawl.
 type Filter struct {
 	Kind    Kind   // default VM
 	Zone    string // empty: all
 	Cluster string // uuid of its tag; empty: all
-	Network string // everything in this network, foreign things too
-	Foreign bool   // all that the provider lets us see, without a tag of ours too; with Cluster or Network it says nothing
+	Network string // everything in this network, foreign resources too
+	Foreign bool   // everything that the provider shows, also without a tag of Pawl; ignored with Cluster or Network
 	Size    int    // of a page; default 500
 }
 
-// Cursor is a place in a list; the empty one is its beginning.
+// Cursor is a position in a list; the empty one is its beginning.
 type Cursor string
 
 // Page is a part of a list. Next is empty at its end.

@@ -1,7 +1,8 @@
 package cluster
 
-// Readiness says whether a node is ready: true, false or unknown, and why it is
-// not. What the newest look found of its VM outweighs what the node said before.
+// Readiness returns whether a node is ready (true, false or unknown), and why it is
+// not. The newest observation of its VM counts more than the last heartbeat of the
+// node.
 func (b *Record) Readiness(n *Node) (ready, why string) {
 	for _, f := range b.Cluster.Findings {
 		if f.Resource != n.Name && (f.ID == "" || f.ID != n.VMID) {

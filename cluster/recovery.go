@@ -12,29 +12,30 @@ import (
 // RecoveryOptions are the limits of a plan. The zero value is usable.
 type RecoveryOptions struct {
 	Consent        bool // the last control node may be replaced
-	MaxUnavailable int  // nodes worked on at once; default 1
+	MaxUnavailable int  // nodes that are repaired at the same time; default 1
 	Now            time.Time
 	Tolerances     Tolerances
 }
 
-// RecoveryPlan is what a recover run does, in this order. An empty plan on a
-// healthy cluster succeeds.
+// RecoveryPlan is what a recover run does, in this order. On a healthy cluster an
+// empty plan succeeds.
 type RecoveryPlan struct {
 	Start   []Node       // VMs that are stopped
-	Replace []Node       // VMs that are missing or broken: their rest is destroyed first
-	Adopt   []Resource   // VMs of ours without a row, entered into the books
-	Create  []NewNodes   // what then lacks up to the desired count
-	Remove  []Resource   // things of ours without a row, destroyed with proof
-	Drop    []Node       // workers beyond the desired count, the first victim first
-	Repair  []JournalRow // network, address, rules that are gone or changed: made again
-	// Forbidden is what is needed and neither the policy nor the consent allows.
+	Replace []Node       // VMs that are missing or broken: what remains of them is destroyed first
+	Adopt   []Resource   // VMs of Pawl without a row, which are recorded
+	Create  []NewNodes   // nodes that are then missing up to the desired count
+	Remove  []Resource   // resources of Pawl without a row, which are destroyed after proof
+	Drop    []Node       // workers above the desired count, in the order of their removal
+	Repair  []JournalRow // network, address and rules that are gone or changed, which are created again
+	// Forbidden is work that is needed and that neither the policy nor the consent
+	// allows.
 	Forbidden []Finding
-	// Batches are Start, Replace and Create in the order of the work, Start and
-	// Replace at most MaxUnavailable at a time, control nodes first.
+	// Batches contain Start, Replace and Create in the order of the work. Start and
+	// Replace are limited to MaxUnavailable at a time, control nodes first.
 	Batches []RecoveryBatch
 }
 
-// NewNodes are nodes of a role that a plan makes.
+// NewNodes says how many nodes of a role a plan creates.
 type NewNodes struct {
 	Role  Role
 	Count int
@@ -46,13 +47,14 @@ type RecoveryBatch struct {
 	Create         []NewNodes
 }
 
-// Empty reports a plan without any work. Forbidden may still say what lacks.
+// Empty reports a plan without work. Forbidden may still contain work that is
+// needed.
 func (p RecoveryPlan) Empty() bool {
 	return len(p.Start)+len(p.Replace)+len(p.Create)+len(p.Adopt)+len(p.Remove)+len(p.Drop)+len(p.Repair) == 0
 }
 
-// Err is the fault of what the plan must leave undone: nil, LAST_CONTROL_NODE
-// or RECOVERY_FORBIDDEN.
+// Err returns the fault of the work that the plan may not do: nil,
+// LAST_CONTROL_NODE or RECOVERY_FORBIDDEN.
 func (p RecoveryPlan) Err() error {
 	if len(p.Forbidden) == 0 {
 		return nil
@@ -68,8 +70,8 @@ func (p RecoveryPlan) Err() error {
 	return kind.Errorf("%s", strings.Join(texts, "; ")).With("resource", p.Forbidden[0].Resource)
 }
 
-// PlanRecovery says what a recover run does to a cluster that is to run. nil
-// is the default policy.
+// PlanRecovery returns what a recover run does to a cluster that should run. A nil
+// policy is the default.
 func PlanRecovery(b *Record, seen Observed, policy Recovery, o RecoveryOptions) RecoveryPlan {
 	if seen.Err != nil || !seen.Listed[VM] {
 		return RecoveryPlan{}
@@ -79,21 +81,21 @@ func PlanRecovery(b *Record, seen Observed, policy Recovery, o RecoveryOptions) 
 	return l.plan(l.differences(), policy.Or(l.tolerances.Policy), o)
 }
 
-// planner makes a plan of differences.
+// planner turns differences into a plan.
 type planner struct {
 	*comparison
 	policy   Recovery
 	options  RecoveryOptions
 	plan     RecoveryPlan
-	severity map[string]int // of nodes by name: how much is wrong; the worst go first
+	severity map[string]int // severity of each node, by name; the worst are removed first
 }
 
 func (l *comparison) plan(differences []difference, policy Recovery, o RecoveryOptions) RecoveryPlan {
 	p := &planner{comparison: l, policy: policy, options: o, severity: map[string]int{}}
 	differences = slices.Clone(differences)
 	for i := range l.record.Nodes {
-		if n := &l.record.Nodes[i]; n.VMID == "" && n.Removed.IsZero() { // its VM never came to be
-			d := l.newDifference(Missing, n.Name, "", alarmAtOnce, "its VM was never made")
+		if n := &l.record.Nodes[i]; n.VMID == "" && n.Removed.IsZero() { // its VM was never created
+			d := l.newDifference(Missing, n.Name, "", alarmAtOnce, "its VM was never created")
 			d.node, d.row = n, l.vmRow(n)
 			differences = append(differences, d)
 		}
@@ -116,7 +118,7 @@ func (l *comparison) plan(differences []difference, policy Recovery, o RecoveryO
 	return p.plan
 }
 
-// ills of a node, the worst last.
+// The severities of what is wrong with a node, the worst last.
 const (
 	severitySilent = iota + 1
 	severityDown
@@ -140,7 +142,8 @@ func (p *planner) severityOf(d difference) int {
 	return 0
 }
 
-// long reports a difference that is older than a VM may take to change its state.
+// isLasting reports a difference that lasts longer than a VM may need to change its
+// state.
 func (p *planner) isLasting(d difference) bool {
 	old, ok := p.previous[d.key()]
 	return ok && p.now.Sub(old.Since) >= p.tolerances.Transitional
@@ -155,9 +158,10 @@ func (p *planner) planNode(d difference, all []difference) {
 	case severity == severitySilent && (!p.isLasting(d) || !p.policy.Allows(Replace)):
 		// it may come back; a run waits for it
 	case severity == severitySilent && d.node.Role == Worker && !p.hasOtherControl(d.node, all):
-		// no control node is there for it to join: nor would a new one
+		// there is no control node that it could join, and none that a new worker
+		// could join
 	case severity >= severitySilent && d.node.Role == Control && !p.options.Consent && !p.hasOtherControl(d.node, all) && (severity != severityMissing || p.holdsState(d.node)):
-		p.forbid(d, LastControl, "the last control node is replaced by consent only")
+		p.forbid(d, LastControl, "the last control node is replaced only with consent")
 	case severity >= severitySilent && p.policy.Allows(Replace):
 		p.plan.Replace = append(p.plan.Replace, *d.node)
 	case severity >= severitySilent:
@@ -165,13 +169,13 @@ func (p *planner) planNode(d difference, all []difference) {
 	}
 }
 
-// held reports a control node that may have held the state of a cluster: its
-// place is not taken by an empty one before somebody knows.
+// holdsState reports a control node that may hold the state of a cluster. It is not
+// replaced by an empty one without consent.
 func (p *planner) holdsState(n *Node) bool {
 	return p.cluster.Started && (!n.ReadyAt.IsZero() || !p.observed.SendsHeartbeats)
 }
 
-// otherControl reports a ready control node beside one.
+// hasOtherControl reports another control node that is ready.
 func (p *planner) hasOtherControl(not *Node, all []difference) bool {
 	return slices.ContainsFunc(p.record.Nodes, func(n Node) bool {
 		vm := p.resources[resourceID{VM, n.VMID}]
@@ -186,7 +190,8 @@ func (p *planner) forbid(d difference, by *fault.Kind, why string) {
 	p.plan.Forbidden = append(p.plan.Forbidden, f)
 }
 
-// drop chooses the workers beyond the desired count: the worst, then the newest.
+// planDrops chooses the workers above the desired count: the worst first, then the
+// newest.
 func (p *planner) planDrops(differences []difference) {
 	for _, d := range differences {
 		if d.node != nil {
@@ -208,7 +213,7 @@ func (p *planner) planDrops(differences []difference) {
 	p.plan.Drop = workers[:surplus]
 }
 
-// lack is how many nodes of a role are to be made or adopted.
+// missingCount returns how many nodes of a role must be created or adopted.
 func (p *planner) missingCount(role Role) int {
 	want := map[Role]int{Control: p.cluster.ControlCount, Worker: p.cluster.NodeCount}[role]
 	for _, n := range p.record.Nodes {
@@ -247,17 +252,17 @@ func (p *planner) planCreates() {
 		switch {
 		case n == 0:
 		case role == Control && p.cluster.Started && n == p.cluster.ControlCount && !p.options.Consent:
-			p.forbid(p.newDifference(Count, string(role), "", alarmAtOnce, "no control node is left"), LastControl, "the last control node is replaced by consent only")
+			p.forbid(p.newDifference(Count, string(role), "", alarmAtOnce, "no control node is left"), LastControl, "the last control node is replaced only with consent")
 		case p.policy.Allows(Replace):
 			p.plan.Create = append(p.plan.Create, NewNodes{role, n})
 		default:
-			p.forbid(p.newDifference(Count, string(role), "", alarmAtOnce, "%d %s nodes lack", n, role), RecoveryForbidden, "replace is not allowed")
+			p.forbid(p.newDifference(Count, string(role), "", alarmAtOnce, "%d %s nodes are missing", n, role), RecoveryForbidden, "replace is not allowed")
 		}
 	}
 }
 
-// waitForControl leaves workers for later where the last control node is not
-// replaced: new ones would have nothing to join.
+// waitForControl postpones the workers if the last control node may not be
+// replaced: new ones could not join.
 func (p *planner) waitForControl() {
 	if !slices.ContainsFunc(p.plan.Forbidden, func(f Finding) bool { return f.Code == LastControl.Code }) {
 		return
@@ -293,13 +298,13 @@ func (p *planner) planBatches() {
 	}
 }
 
-// tell writes into findings what the plan does about them, and when.
+// describe writes into findings what the plan does about them, and when.
 func (p RecoveryPlan) describe(findings []Finding, at time.Time) {
 	node := func(nodes []Node, f Finding) bool {
 		return slices.ContainsFunc(nodes, func(n Node) bool { return n.Name == f.Resource })
 	}
-	existing := func(things []Resource, f Finding) bool {
-		return slices.ContainsFunc(things, func(r Resource) bool { return r.ID == f.ID })
+	contains := func(resources []Resource, f Finding) bool {
+		return slices.ContainsFunc(resources, func(r Resource) bool { return r.ID == f.ID })
 	}
 	for i := range findings {
 		f := &findings[i]
@@ -314,9 +319,9 @@ func (p RecoveryPlan) describe(findings []Finding, at time.Time) {
 		case forbidden >= 0:
 			f.Then, f.Code = "nothing: "+p.Forbidden[forbidden].Then, p.Forbidden[forbidden].Code
 			continue
-		case f.Type == ExtraOwned && existing(p.Adopt, *f):
+		case f.Type == ExtraOwned && contains(p.Adopt, *f):
 			f.Then = "adopt it"
-		case f.Type == ExtraOwned && existing(p.Remove, *f):
+		case f.Type == ExtraOwned && contains(p.Remove, *f):
 			f.Then = "remove it"
 		case node(p.Drop, *f):
 			f.Then = "remove the node"
@@ -327,7 +332,7 @@ func (p RecoveryPlan) describe(findings []Finding, at time.Time) {
 		case f.Type == Count && (len(p.Create) > 0 || len(p.Drop) > 0 || len(p.Adopt) > 0 || len(p.Replace) > 0):
 			f.Then = "correct the number of nodes"
 		case slices.ContainsFunc(p.Repair, func(row JournalRow) bool { return row.ProviderID == f.ID && f.ID != "" }):
-			f.Then = "make it again"
+			f.Then = "create it again"
 		default:
 			f.Then = "wait"
 			continue
@@ -336,8 +341,8 @@ func (p RecoveryPlan) describe(findings []Finding, at time.Time) {
 	}
 }
 
-// ParseRecovery reads a policy: none, or a list of restart, replace and adopt
-// with commas. An empty text is the default, nil. CLUSTER_INVALID otherwise.
+// ParseRecovery parses a policy: none, or a comma-separated list of restart,
+// replace and adopt. An empty text is the default, nil. CLUSTER_INVALID otherwise.
 func ParseRecovery(text string) (Recovery, error) {
 	text = strings.ToLower(strings.TrimSpace(text))
 	switch text {
@@ -355,7 +360,7 @@ func ParseRecovery(text string) (Recovery, error) {
 	return r, ValidateRecovery(r)
 }
 
-// String is what ParseRecovery reads.
+// String returns the text that ParseRecovery parses.
 func (r Recovery) String() string {
 	switch {
 	case r == nil:
@@ -370,7 +375,7 @@ func (r Recovery) String() string {
 	return strings.Join(words, ",")
 }
 
-// Or is the policy, or a default; restart if that is nil too.
+// Or returns the policy if it is not nil, else other, else restart.
 func (r Recovery) Or(other Recovery) Recovery {
 	switch {
 	case r != nil:
@@ -382,5 +387,5 @@ func (r Recovery) Or(other Recovery) Recovery {
 	}
 }
 
-// Allows reports a remedy within the policy.
+// Allows reports whether the policy contains a remedy.
 func (r Recovery) Allows(m Remedy) bool { return slices.Contains(r, m) }

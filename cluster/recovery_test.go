@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// words is a plan on one line.
+// words returns a plan on one line.
 func (p RecoveryPlan) words() string {
 	var w []string
 	list := func(act string, nodes []Node) {
@@ -45,7 +45,8 @@ func (s *fixture) extra(kind Kind, id, name string) {
 	s.observed.Resources = append(s.observed.Resources, Resource{Kind: kind, ID: id, Name: name, Power: PoweredOn, Tags: map[string]string{TagInstallation: "inst", TagCluster: s.c().UUID}})
 }
 
-// The plan of 6, recover: what is needed, what the policy allows of it, and what is told of the rest.
+// The plan of a recovery: needed work that the policy allows, and findings about
+// the rest.
 func TestPlanRecovery(t *testing.T) {
 	all := Recovery{Restart, Replace, Adopt}
 	for _, c := range []struct {
@@ -70,7 +71,7 @@ func TestPlanRecovery(t *testing.T) {
 		{"with consent", all, true, func(s *fixture) { s.power("vm-control1", PowerBroken) }, "replace control1", nil},
 		{"finding 17: the last control node is gone", all, false, func(s *fixture) { s.gone("vm-control1", true) }, "not missing control1", LastControl},
 		{"finding 17: with consent", all, true, func(s *fixture) { s.gone("vm-control1", true) }, "replace control1", nil},
-		{"finding 17: no control node is in the books", all, false, func(s *fixture) { s.record.Nodes[0].Removed = s.now; s.gone("vm-control1", true) }, "not count control", LastControl},
+		{"finding 17: no control node is recorded", all, false, func(s *fixture) { s.record.Nodes[0].Removed = s.now; s.gone("vm-control1", true) }, "not count control", LastControl},
 		{"the control node of a first start is gone: it held nothing", all, false, func(s *fixture) { s.c().Started = false; s.gone("vm-control1", true) }, "replace control1", nil},
 		{"another control node is ready", all, false, func(s *fixture) { s.addThreeControlNodes(); s.power("vm-control1", PowerBroken) }, "replace control1", nil},
 		{"no control node is ready", all, false, func(s *fixture) {
@@ -130,7 +131,7 @@ func TestPlanRecovery(t *testing.T) {
 	}
 }
 
-// three makes the cluster one of three control nodes.
+// addThreeControlNodes turns the cluster into one of three control nodes.
 func (s *fixture) addThreeControlNodes() {
 	s.c().ControlCount = 3
 	s.node(Control, 2)
@@ -140,7 +141,7 @@ func (s *fixture) addThreeControlNodes() {
 func (s *fixture) silentFor(i int, d time.Duration) {
 	n := &s.record.Nodes[i]
 	n.HeartbeatAt = s.now.Add(-d - 91*time.Second)
-	s.c().Findings = append(s.c().Findings, Finding{Type: NotReady, Resource: n.Name, ID: n.VMID, Since: s.now.Add(-d), Passes: 3, Evidence: "it has fallen silent", Alarm: true})
+	s.c().Findings = append(s.c().Findings, Finding{Type: NotReady, Resource: n.Name, ID: n.VMID, Since: s.now.Add(-d), Passes: 3, Evidence: "it no longer sends heartbeats", Alarm: true})
 }
 
 func TestBatches(t *testing.T) {
@@ -190,8 +191,8 @@ func TestParseRecovery(t *testing.T) {
 	}
 }
 
-// Whatever is wrong: only what the policy allows is planned, no node is worked
-// on twice, a ready control node is never touched, and no more is dropped than
+// For every observation: the plan contains only what the policy allows, handles no
+// node twice, never touches a ready control node, and drops no more workers than
 // there are too many.
 func TestPlanKeepsItsBounds(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {

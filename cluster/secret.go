@@ -2,16 +2,16 @@ package cluster
 
 import "log/slog"
 
-// Secret is a text that is never shown: it prints as stars, in logs and JSON too.
-// Reveal gives it to those who must have it.
+// Secret is a text that is never shown: it prints as stars, also in logs and JSON.
+// Reveal returns the text.
 type Secret string
 
 const stars = "*****"
 
-// Reveal is the text itself.
+// Reveal returns the text.
 func (s Secret) Reveal() string { return string(s) }
 
-// String is stars, or nothing for an empty secret.
+// String returns stars, or nothing for an empty secret.
 func (s Secret) String() string {
 	if s == "" {
 		return ""

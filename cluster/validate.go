@@ -14,18 +14,18 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// CreateFacts are what a create request asks for, and what is known about it.
-// A nil entry is one that the provider does not show to the owner; where
-// nothing was asked for, it is the default, nil if there is none.
+// CreateFacts are the contents of a create request and what is known about them. An
+// entry is nil if the provider does not show it to the owner. Where the request
+// names nothing, the entry is the default; nil if there is none.
 type CreateFacts struct {
 	Name, Description  string
 	Size, ControlNodes int
-	DiskGB             int // 0: the template decides
+	DiskGB             int // 0: that of the template
 	MaxWorkers         int // 0: MaxWorkers
 
-	Access            error // of the owner asked for: ACCESS_REFUSED, or nil
-	Enabled           bool  // the owner's account may work
-	AccountMaxWorkers int   // most workers the account may have in one cluster; 0: no limit
+	Access            error // ACCESS_REFUSED for the requested owner, or nil
+	Enabled           bool  // the account of the owner is enabled
+	AccountMaxWorkers int   // limit of workers of the account in one cluster; 0: no limit
 
 	ZoneRequested     string
 	Zone              *Entry
@@ -39,8 +39,8 @@ type CreateFacts struct {
 
 	TemplateRequested string
 	Template          *Entry
-	NeedsNetwork      bool   // the provider makes networks
-	NetworkOffering   *Entry // for a network of our own
+	NeedsNetwork      bool   // the provider creates networks
+	NetworkOffering   *Entry // for a network that Pawl creates
 	NetworkRequested  string
 	Network           *Entry
 	CIDRs             []string
@@ -55,7 +55,7 @@ type Check struct {
 	Run  func(*CreateFacts) error
 }
 
-// CreateChecks are the checks of a create request, in the order of the specification.
+// CreateChecks are the checks of a create request, in this order.
 var CreateChecks = []Check{
 	{"Name", checkName},
 	{"Size", checkSize},
@@ -69,7 +69,7 @@ var CreateChecks = []Check{
 	{"CIDRs", func(f *CreateFacts) error { return ValidateCIDRs(f.CIDRs) }},
 }
 
-// ValidateCreate runs the checks and gives the first fault: CLUSTER_INVALID,
+// ValidateCreate runs the checks and returns the first fault: CLUSTER_INVALID,
 // ENTITY_REFUSED or ACCESS_REFUSED.
 func ValidateCreate(f *CreateFacts) error {
 	for _, c := range CreateChecks {
@@ -80,8 +80,8 @@ func ValidateCreate(f *CreateFacts) error {
 	return nil
 }
 
-// MaxControl is the most control nodes of a cluster, MaxDiskGB the largest root
-// disk of a node.
+// MaxControl is the greatest number of control nodes of a cluster, MaxDiskGB the
+// greatest root disk of a node in GB.
 const (
 	MaxControl = 7
 	MaxDiskGB  = 65536
@@ -177,7 +177,7 @@ func checkOffering(f *CreateFacts) error {
 	return nil
 }
 
-// inZone reports an entry that may be used in the zone asked for.
+// inZone reports whether an entry can be used in the requested zone.
 func (f *CreateFacts) inZone(e *Entry) bool { return e.Zone == "" || e.Zone == f.Zone.ID }
 
 func checkKeyPair(f *CreateFacts) error {
@@ -203,10 +203,10 @@ func checkRegistry(f *CreateFacts) error {
 	}
 	address := r.URL
 	if !strings.Contains(address, "://") {
-		address = "https://" + address // registries are often named without it
+		address = "https://" + address // users often leave out the scheme
 	}
 	if u, err := url.Parse(address); err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil {
-		return invalid("dockerregistryurl", "the URL of the registry is none")
+		return invalid("dockerregistryurl", "the URL of the registry is invalid")
 	}
 	if a, err := mail.ParseAddress(r.Email); err != nil || a.Address != r.Email {
 		return invalid("dockerregistryemail", "%q is no mail address", r.Email)
@@ -230,7 +230,7 @@ func checkTemplate(f *CreateFacts) error {
 	return nil
 }
 
-// networkServices are what a network must have, beside source NAT.
+// networkServices are the services that a network must have.
 var networkServices = []string{"SourceNat", "Dhcp", "UserData", "Firewall", "PortForwarding"}
 
 func checkNetwork(f *CreateFacts) error {
@@ -247,7 +247,7 @@ func checkNetwork(f *CreateFacts) error {
 	}
 	for _, s := range networkServices {
 		if !slices.ContainsFunc(n.Services, func(has string) bool { return strings.EqualFold(has, s) }) {
-			return refusal(EntityRefused, "networkid", "network %s lacks the service %s", n.Name, s)
+			return refusal(EntityRefused, "networkid", "network %s does not have the service %s", n.Name, s)
 		}
 	}
 	switch {
@@ -263,13 +263,13 @@ func checkNetwork(f *CreateFacts) error {
 func ValidateCIDRs(cidrs []string) error {
 	for _, c := range cidrs {
 		if _, err := netip.ParsePrefix(c); err != nil {
-			return invalid("cidrlist", "%q is no network such as 192.0.2.0/24", c)
+			return invalid("cidrlist", "%q is not a network such as 192.0.2.0/24", c)
 		}
 	}
 	return nil
 }
 
-// ScaleFacts are what a scale request asks for.
+// ScaleFacts are the contents of a scale request.
 type ScaleFacts struct {
 	Size       int // 0: not given
 	NodeIDs    []string
@@ -312,16 +312,16 @@ func validAutoscale(a Autoscale, most int) error {
 	return nil
 }
 
-// ValidateUpgrade checks a change of versions (x.y.z): no downgrade, one minor
-// at a time. The version that the cluster has already is allowed: an upgrade
-// that failed goes on. CLUSTER_INVALID.
+// ValidateUpgrade checks a change of versions (x.y.z): no downgrade, at most one
+// minor version. The present version is allowed: so a failed upgrade can continue.
+// CLUSTER_INVALID.
 func ValidateUpgrade(from, to string) error {
 	target, ok := semantic(to)
 	if !ok {
 		return invalid("versionid", "version %q is not x.y.z", to)
 	}
 	if from == "" {
-		return nil // nobody knows what runs there
+		return nil // the running version is unknown
 	}
 	now, ok := semantic(from)
 	switch {
@@ -335,25 +335,25 @@ func ValidateUpgrade(from, to string) error {
 	return nil
 }
 
-// SameVersion reports that both are the same x.y.z, however it is written. A
-// release candidate is not its release.
+// SameVersion reports whether both are the same x.y.z, with or without a leading v.
+// A release candidate is not its release.
 func SameVersion(a, b string) bool {
 	v, ok := semantic(a)
 	w, too := semantic(b)
 	return ok && too && v == w
 }
 
-// semantic is the canonical form of a version x.y.z, with or without a v before
-// it; metadata of the build behind a plus is left out.
+// semantic returns the canonical form of a version x.y.z, with or without a leading
+// v. It drops build metadata after a plus.
 func semantic(text string) (string, bool) {
 	v := "v" + strings.TrimPrefix(text, "v")
 	core, _, _ := strings.Cut(strings.SplitN(v, "+", 2)[0], "-")
 	return semver.Canonical(v), semver.IsValid(v) && strings.Count(core, ".") == 2
 }
 
-// minor is y of a canonical version.
+// minor returns y of a canonical version x.y.z.
 func minor(v string) int {
 	_, y, _ := strings.Cut(semver.MajorMinor(v), ".")
-	n, _ := strconv.Atoi(y) // valid, or the version had not been
+	n, _ := strconv.Atoi(y) // always valid: the version is canonical
 	return n
 }

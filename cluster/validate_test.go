@@ -23,7 +23,7 @@ func validFacts() *CreateFacts {
 	}
 }
 
-// Each check of 3.2, broken in one way after the other.
+// Each check of a create request, violated in each way.
 func TestValidateCreate(t *testing.T) {
 	if err := ValidateCreate(validFacts()); err != nil {
 		t.Fatalf("what is right is refused: %v", err)
@@ -93,7 +93,7 @@ func TestValidateCreate(t *testing.T) {
 	}
 }
 
-// The order of 3.2: with everything wrong, the first check speaks; with that mended, the next.
+// The order of the checks: of several violations, the first check reports its own.
 func TestValidationOrder(t *testing.T) {
 	good := validFacts()
 	f := &CreateFacts{KeyPairRequested: "x", Registry: RegistryFacts{URL: "x"}, NetworkRequested: "x", CIDRs: []string{"x"}}

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Victims chooses the workers to remove. With ids (names or provider ids) they
-// are exactly those; CLUSTER_INVALID if one is no living worker of the nodes,
-// or if they are all workers. Without, so many go that keep stay, at least one:
-// those not ready first, then the newest. Control nodes are never victims.
+// Victims chooses the workers to remove. With ids (names or provider ids) it
+// returns exactly those; CLUSTER_INVALID if an id is no living worker, or if the
+// ids are all workers. Without ids it returns all but keep workers (at least 1):
+// those that are not ready first, then the newest. It never returns control nodes.
 func Victims(nodes []Node, ids []string, keep int) ([]Node, error) {
 	workers := slices.DeleteFunc(slices.Clone(nodes), func(n Node) bool { return n.Role != Worker || !n.Removed.IsZero() })
 	if len(ids) == 0 {
@@ -38,7 +38,8 @@ func Victims(nodes []Node, ids []string, keep int) ([]Node, error) {
 	return victims, nil
 }
 
-// silent reports a node that is not ready, or has fallen silent while others speak.
+// isUnready reports a node that is not ready, or that is silent while others send
+// heartbeats.
 func isUnready(n Node, newest time.Time) bool {
 	return n.VMID == "" || n.NotReady != "" || !newest.IsZero() && newest.Sub(n.HeartbeatAt) > DefaultHeartbeatTimeout
 }

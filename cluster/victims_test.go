@@ -57,7 +57,7 @@ func TestVictims(t *testing.T) {
 	}
 }
 
-// Where no node ever says hello, the newest go.
+// If no node sends heartbeats, the newest nodes are removed.
 func TestVictimsWithoutHeartbeats(t *testing.T) {
 	got, err := Victims([]Node{{Name: "a", VMID: "1", Role: Worker, Ordinal: 1}, {Name: "b", VMID: "2", Role: Worker, Ordinal: 2}}, nil, 1)
 	if err != nil || !slices.Equal(names(got), []string{"b"}) {

@@ -2,15 +2,15 @@ package lock
 
 import "slices"
 
-// Entry names an owner that must not hold the lock, or may hold it again.
+// Entry adds an owner to a deny list, or removes it.
 type Entry struct {
 	ID    string `json:"id"`
-	Allow bool   `json:"allow,omitempty"` // take it off the list
+	Allow bool   `json:"allow,omitempty"` // remove it from the list
 }
 
-// Merge brings a stored deny list up to what is wanted: named entries are
-// added, those that allow are removed, all others stay. The result is sorted;
-// of entries with one ID the last counts.
+// Merge applies entries to a stored deny list: it adds the named ones, removes
+// those with Allow, and keeps all others. The result is sorted; of several entries
+// with one ID the last counts.
 func Merge(stored []string, entries []Entry) []string {
 	list := slices.Clone(stored)
 	for _, e := range entries {
@@ -23,7 +23,7 @@ func Merge(stored []string, entries []Entry) []string {
 	return slices.Compact(list)
 }
 
-// List makes a Denied of a deny list.
+// DenyList returns the Denied of a deny list.
 func DenyList(ids []string) Denied {
 	return func(owner string) bool { return slices.Contains(ids, owner) }
 }

@@ -9,9 +9,9 @@ import (
 )
 
 func ExampleLocker() {
-	ctx, medium := context.Background(), &lock.Memory{}
-	east := lock.Locker{Backend: medium, Owner: "east"}
-	west := lock.Locker{Backend: medium, Owner: "west"}
+	ctx, backend := context.Background(), &lock.Memory{}
+	east := lock.Locker{Backend: backend, Owner: "east"}
+	west := lock.Locker{Backend: backend, Owner: "west"}
 
 	held, _ := east.Take(ctx, "database")
 	refused, _ := west.Take(ctx, "database")

@@ -1,4 +1,5 @@
-// Package lock keeps one of several actors at work at a time: leases with an owner, a start, an end and a deny list.
+// Package lock lets only one of several actors work at a time: leases with an
+// owner, a start, an end and a deny list.
 //
 //	                      caller denied        caller not denied
 //	no record             refused              granted
@@ -8,9 +9,8 @@
 //	other's, expired      refused              granted
 //	unreadable            refused with error, nothing is written
 //
-// Decide is that table as a pure function (specification of the core, section
-// 5). Locker reads, decides and writes in one transaction of its Medium;
-// locktest is the exam of every Medium.
+// Decide is that table as a pure function. Locker reads, decides and writes in one
+// transaction of its Backend; package locktest is the conformance suite of Backend.
 package lock
 
 import (
@@ -21,17 +21,17 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// DefaultDuration is how long a lock is held unless it is taken again.
+// DefaultDuration is how long a lock is held unless it is extended.
 const DefaultDuration = 10 * time.Minute
 
 var (
-	// Unreadable is the fault of a lock whose stored value is not one of ours.
+	// Unreadable is the fault of a lock whose stored value is not a State.
 	Unreadable = fault.Declare(fault.Kind{
 		Code: "LOCK_UNREADABLE", Class: fault.Blocked,
 		Title:  "the stored lock cannot be read",
 		Remedy: "Find out who wrote the stored value. When nobody works under this lock any more, delete the value and try again.",
 	})
-	// Nameless is the fault of a caller without an identity.
+	// OwnerMissing is the fault of a caller without an identity.
 	OwnerMissing = fault.Declare(fault.Kind{
 		Code: "LOCK_WITHOUT_OWNER", Class: fault.Invalid,
 		Title:  "a lock or its owner has no name",
@@ -39,7 +39,7 @@ var (
 	})
 )
 
-// Record is a lock that somebody holds, or held until its end.
+// Record is a lock that somebody holds or has held.
 type Record struct {
 	Owner string    `json:"owner"`
 	Start time.Time `json:"start"`
@@ -49,24 +49,24 @@ type Record struct {
 // Valid reports whether the lock still holds: its end lies after now.
 func (r Record) Valid(now time.Time) bool { return r.End.After(now) }
 
-// Stored is what a medium holds of a lock. The zero Stored is a free lock.
+// Stored is what a backend holds of a lock. The zero Stored is a free lock.
 type Stored struct {
 	Record *Record
 	Err    error // why it could not be read
 }
 
-// Denied tells which owners must not hold the lock; nil denies none.
+// Denied reports whether an owner must not hold the lock; nil denies none.
 type Denied func(owner string) bool
 
-// Verdict is what Decide says.
+// Decision is the result of Decide and Release.
 type Decision struct {
 	Granted  bool
-	Extended bool      // granted to whom already held it: the start was kept
-	Released bool      // refused, and the caller's own record is taken away
+	Extended bool      // granted to the present holder: the start is kept
+	Released bool      // refused, and the record of the caller is removed; or released by the caller
 	Denied   bool      // refused because the caller is on the deny list
-	Record   *Record   // the record after it; nil: none
+	Record   *Record   // the record afterwards; nil: none
 	Taken    time.Time // when it was granted or extended
-	Write    bool      // whether the record differs from what is stored
+	Write    bool      // the record must be stored
 	Err      error     // refused because the record is unreadable
 }
 
@@ -97,8 +97,8 @@ func Decide(now time.Time, stored Stored, caller string, denied Denied, duration
 	}
 }
 
-// Release says what becomes of a lock that the caller gives back: an own,
-// valid record is removed, everything else stays as it is.
+// Release decides about a lock that the caller gives back: a valid record of the
+// caller is removed, everything else stays as it is.
 func Release(now time.Time, stored Stored, caller string) Decision {
 	held := stored.Record
 	if stored.Err != nil || held == nil || held.Owner != caller || !held.Valid(now) {
@@ -107,14 +107,14 @@ func Release(now time.Time, stored Stored, caller string) Decision {
 	return Decision{Released: true, Write: true}
 }
 
-// HalfLife reports whether more than half of the time between the grant and
-// its end is gone, or nothing was granted: the lock is then to be taken again
-// before anything is done under it.
+// RenewalDue reports whether at least half of the time between the grant and its
+// end is over, or nothing was granted. Then the lock must be taken again before
+// anything is done under it.
 func (v Decision) RenewalDue(now time.Time) bool {
 	return !v.Granted || now.Sub(v.Taken) >= v.Record.End.Sub(v.Taken)/2
 }
 
-// String says it in words.
+// String returns the decision as text.
 func (v Decision) String() string {
 	switch {
 	case v.Err != nil:
@@ -134,8 +134,8 @@ func (v Decision) String() string {
 	}
 }
 
-// Outcome is Done if the lock was granted, Fail if its record is unreadable,
-// else Later with the reason LockNotHeld, to be tried again after the delay.
+// Outcome returns Done if the lock was granted, Fail if its record is unreadable,
+// else Later with the reason LockNotHeld and the delay until the next try.
 func (v Decision) Outcome(again time.Duration) outcome.Outcome {
 	switch {
 	case v.Granted:

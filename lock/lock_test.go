@@ -19,7 +19,7 @@ func record(owner string, start, end time.Duration) *lock.Record {
 	return &lock.Record{Owner: owner, Start: now.Add(start), End: now.Add(end)}
 }
 
-// The nine rows of the specification of the core, section 5, each with its edges.
+// The rows of the table of this package, with their edges.
 func TestDecide(t *testing.T) {
 	broken := errors.New("not a triple")
 	for _, c := range []struct {
@@ -145,7 +145,7 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
-// A lease ends by itself, and its owner is not served a second one with the old start.
+// A lease ends by itself, and the next lease of its owner has a new start.
 func TestExpiryInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &lock.Memory{}
@@ -173,7 +173,7 @@ func TestExpiryInTime(t *testing.T) {
 	})
 }
 
-// Whatever happens, a record that is valid and whose holder is allowed is only ever replaced by its owner.
+// In every case, only its owner replaces a valid record whose holder is allowed.
 func TestNoTheft(t *testing.T) {
 	owners := []string{"a", "b", "c"}
 	rapid.Check(t, func(t *rapid.T) {

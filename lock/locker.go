@@ -9,27 +9,26 @@ import (
 	"time"
 )
 
-// Medium is where locks are kept.
+// Backend is where locks are stored.
 type Backend interface {
-	// Transact reads the value of a name (nil: none), lets change decide, and
-	// stores what it gives if write is true (nil: remove) — in one
-	// transaction, so that no other change of that name comes in between. now is
-	// the medium's clock, the same for all that share it. change is pure and may
-	// be called again after a conflict. An error leaves open whether the value
-	// was stored.
+	// Transact reads the value of a name (nil: none), calls change, and stores its
+	// result if write is true (nil: remove), all in one transaction: no other
+	// change of that name comes in between. now is the clock of the backend, the
+	// same for all that share it. change has no side effects and may be called
+	// again after a conflict. After an error the value may or may not be stored.
 	Transact(ctx context.Context, name string, change func(now time.Time, old []byte) (next []byte, write bool)) error
-	// Read gives the value of a name, nil if there is none.
+	// Read returns the value of a name, nil if there is none.
 	Read(ctx context.Context, name string) ([]byte, error)
 }
 
-// State is what a medium keeps under the name of a lock, as JSON.
+// State is the value that a backend holds under the name of a lock, as JSON.
 type State struct {
 	Record *Record  `json:"record,omitempty"`
 	Deny   []string `json:"deny,omitempty"`
 }
 
-// ParseState reads a stored value; nothing is a free lock. It returns
-// LOCK_UNREADABLE for anything that is not a State.
+// ParseState parses a stored value; an empty value is a free lock. LOCK_UNREADABLE
+// for anything that is not a State.
 func ParseState(name string, data []byte) (State, error) {
 	var s State
 	if len(data) == 0 {
@@ -44,7 +43,7 @@ func ParseState(name string, data []byte) (State, error) {
 		}
 	}
 	if err == nil && s.Record != nil && (s.Record.Owner == "" || s.Record.Start.IsZero() || s.Record.End.IsZero()) {
-		err = errors.New("the record lacks its owner, start or end")
+		err = errors.New("the record has no owner, start or end")
 	}
 	if err != nil {
 		return State{}, Unreadable.Errorf("lock %s: %w", name, err).With("lock", name)
@@ -66,27 +65,27 @@ func (s State) encode() []byte {
 // Locker takes and releases locks in the name of one owner.
 type Locker struct {
 	Backend  Backend
-	Owner    string        // unique among all that share the medium
+	Owner    string        // unique among all that share the backend
 	Duration time.Duration // 0: DefaultDuration
 }
 
-// Take asks for the lock, or extends it. The error is the medium's, or
-// LOCK_WITHOUT_OWNER; refusal is no error but in the verdict. After an error
-// take it again: if the first try was stored, the second extends it.
+// Take takes the lock, or extends it. The error is that of the backend, or
+// LOCK_WITHOUT_OWNER; a refusal is no error but part of the decision. After an
+// error call Take again: if the first try was stored, the second extends it.
 func (l Locker) Take(ctx context.Context, name string) (Decision, error) {
 	return l.decide(ctx, name, func(now time.Time, stored Stored, denied Denied) Decision {
 		return Decide(now, stored, l.Owner, denied, l.Duration)
 	})
 }
 
-// Release gives the lock back if it is held; otherwise it changes nothing.
+// Release releases the lock if it is held; otherwise it changes nothing.
 func (l Locker) Release(ctx context.Context, name string) (Decision, error) {
 	return l.decide(ctx, name, func(now time.Time, stored Stored, _ Denied) Decision {
 		return Release(now, stored, l.Owner)
 	})
 }
 
-// Deny merges entries into the deny list of a lock and gives the new list. An
+// Deny merges entries into the deny list of a lock and returns the new list. An
 // unreadable lock is LOCK_UNREADABLE and stays as it is.
 func (l Locker) Deny(ctx context.Context, name string, entries ...Entry) ([]string, error) {
 	var list []string
@@ -107,7 +106,7 @@ func (l Locker) Deny(ctx context.Context, name string, entries ...Entry) ([]stri
 	return list, unreadable
 }
 
-// Read tells who holds a lock and who is denied it.
+// Read returns the holder and the deny list of a lock.
 func (l Locker) Read(ctx context.Context, name string) (State, error) {
 	data, err := l.Backend.Read(ctx, name)
 	if err != nil {

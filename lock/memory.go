@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Memory keeps locks in the memory of one process. The zero Memory is ready.
+// Memory holds locks in the memory of one process. The zero Memory is ready.
 type Memory struct {
 	mu     sync.Mutex
 	values map[string][]byte
 }
 
-// Transact implements Medium.
+// Transact implements Backend.
 func (m *Memory) Transact(ctx context.Context, name string, change func(now time.Time, old []byte) ([]byte, bool)) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -34,7 +34,7 @@ func (m *Memory) Transact(ctx context.Context, name string, change func(now time
 	return nil
 }
 
-// Read implements Medium.
+// Read implements Backend.
 func (m *Memory) Read(ctx context.Context, name string) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -69,16 +69,16 @@ func text(format string, args []any) string {
 	return fmt.Sprintf(format, args...)
 }
 
-// IsDone reports Done.
+// IsDone reports whether the outcome is Done.
 func (o Outcome) IsDone() bool { return o.kind == done }
 
-// IsWait reports Wait.
+// IsWait reports whether the outcome is Wait.
 func (o Outcome) IsWait() bool { return o.kind == wait }
 
-// IsLater reports Later.
+// IsLater reports whether the outcome is Later.
 func (o Outcome) IsLater() bool { return o.kind == later }
 
-// IsFail reports Fail.
+// IsFail reports whether the outcome is Fail.
 func (o Outcome) IsFail() bool { return o.kind == fail }
 
 // After is the delay until the next call; 0 means until something happens.

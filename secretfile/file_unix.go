@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// dontWait opens a pipe that nobody writes to, too.
+// nonBlocking lets the process open a pipe without a writer.
 const nonBlocking = syscall.O_NONBLOCK
 
-// owner is whose a file is; ours where it cannot be told.
+// owner returns the user id of the owner of a file; ours if it is unknown.
 func owner(info fs.FileInfo, ours int) int {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int(stat.Uid)

@@ -1,8 +1,8 @@
 // Package secretfile reads files that hold secrets: tokens, passwords, keys.
 //
-// One rule says who may read such a file: its owner, and nobody else. Where it
-// belongs to another one than the user of the process, its group may read it as
-// well: so a pod reads a mounted Secret, which is root's and shown to the fsGroup.
+// Only the owner may have permission to read such a file. If the file belongs to
+// another user than that of the process, its group may read it too. So a pod can
+// read a mounted Secret, which root owns and the fsGroup may read.
 package secretfile
 
 import (
@@ -22,11 +22,11 @@ var Refused = fault.Declare(fault.Kind{
 	Remedy: "Name a regular file that holds the secret and that only its owner may read (chmod 600); a pipe is none. In a pod mount the Secret with defaultMode 0440 and an fsGroup, and run as another user than root.",
 })
 
-// most is more than all secrets of a file have.
+// maxSize is the greatest accepted size in bytes.
 const maxSize = 1 << 20
 
-// Secret gives the one secret of a file, without the spaces around it, by the
-// rule of Read. SECRET_FILE_REFUSED.
+// Secret returns the only secret in a file, without surrounding spaces, by the rule
+// of Read. SECRET_FILE_REFUSED.
 func Secret(path string) (string, error) {
 	text, err := Read(path)
 	if err != nil {
@@ -39,20 +39,21 @@ func Secret(path string) (string, error) {
 	return secret, nil
 }
 
-// Read gives the text of a file. One that others may read is refused, and so is
-// what ReadAnyMode refuses. The errors are no faults: callers have their own.
+// Read returns the text of a file. It refuses a file that others may read, and
+// whatever ReadAnyMode refuses. The errors are no faults: callers declare their
+// own.
 func Read(path string) (string, error) { return read(path, os.Geteuid()) }
 
-// ReadAnyMode is Read without the rule who may read the file, for files whose
-// mode is the matter of who mounts them. What is no regular file, such as a
-// pipe, is refused without waiting for it; so is a file larger than 1 MiB.
+// ReadAnyMode is Read without the rule about permissions, for files whose mode
+// another system sets. It refuses anything but a regular file (a pipe, for example)
+// without waiting for it, and a file larger than 1 MiB.
 func ReadAnyMode(path string) (string, error) { return read(path, anyUser) }
 
-// anyone is no user: whose files may have any mode.
+// anyUser stands for no user: the file may have any mode.
 const anyUser = -2
 
 func read(path string, uid int) (string, error) {
-	info, err := os.Stat(path) // before it is opened: to open a device may do something
+	info, err := os.Stat(path) // before opening: opening a device may have an effect
 	if err != nil {
 		return "", err
 	}
@@ -64,7 +65,7 @@ func read(path string, uid int) (string, error) {
 		return "", err
 	}
 	defer file.Close()
-	if info, err = file.Stat(); err != nil { // it may be another one by now
+	if info, err = file.Stat(); err != nil { // the path may name another file by now
 		return "", err
 	}
 	if err := checkMode(path, info, uid); err != nil {
@@ -80,7 +81,7 @@ func read(path string, uid int) (string, error) {
 	return string(text), nil
 }
 
-// judge tells why a file is not read.
+// checkMode returns the reason why a file is not read.
 func checkMode(path string, info fs.FileInfo, uid int) error {
 	mode := info.Mode()
 	switch {
@@ -105,7 +106,7 @@ func kindOfFile(mode fs.FileMode) string {
 	}
 }
 
-// exposed reports a file that others than the rule says may read.
+// exposed reports a file that users other than the rule allows may read.
 func exposed(info fs.FileInfo, uid int) bool {
 	mode := info.Mode().Perm()
 	return mode&0o007 != 0 || mode&0o070 != 0 && owner(info, uid) == uid

@@ -29,11 +29,11 @@ func TestFinding10SecretsOthersReadAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if exposed(info, os.Geteuid()+1) { // a Secret in a pod: root's, and shown to the group of the pod
+	if exposed(info, os.Geteuid()+1) { // a Secret in a pod: it belongs to root, and the group of the pod may read it
 		t.Error("a mounted Secret is refused")
 	}
 	if !exposed(info, os.Geteuid()) {
-		t.Error("a file of ours that a group may read is taken")
+		t.Error("an own file that a group may read is accepted")
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A pipe that nobody writes to is refused: it is not waited for.
+// A pipe without a writer is refused without waiting.
 func TestFinding10SecretIsAPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -33,7 +33,7 @@ func TestFinding10SecretIsAPipe(t *testing.T) {
 	}
 }
 
-// A file of any mode must be one as well: a device without an end is not read.
+// With any mode, only regular files are read: an endless device is refused.
 func TestFinding10OnlyFilesAreRead(t *testing.T) {
 	dir := t.TempDir()
 	large, mounted := filepath.Join(dir, "large"), filepath.Join(dir, "mounted")
@@ -53,7 +53,7 @@ func TestFinding10OnlyFilesAreRead(t *testing.T) {
 	if err := os.Chmod(filepath.Join(dir, "secret"), 0o444); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("secret", mounted); err != nil { // as Secrets of Kubernetes are
+	if err := os.Symlink("secret", mounted); err != nil { // as in a mounted Secret
 		t.Fatal(err)
 	}
 	if text, err := ReadAnyMode(mounted); err != nil || text != "hush" {
@@ -65,7 +65,7 @@ func TestFinding10OnlyFilesAreRead(t *testing.T) {
 	if err := os.Chmod(mounted, 0o440); err != nil {
 		t.Fatal(err)
 	}
-	if text, err := read(mounted, os.Geteuid()+1); err != nil || text != "hush" { // root's, and shown to the group of the pod
+	if text, err := read(mounted, os.Geteuid()+1); err != nil || text != "hush" { // it belongs to root, and the group of the pod may read it
 		t.Errorf("a Secret of an fsGroup: %q, %v", text, err)
 	}
 }

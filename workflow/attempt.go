@@ -45,7 +45,7 @@ func (a *attempt) report(p Progress) {
 	a.wake()
 }
 
-// slot reports an opening that needs a slot of the worker.
+// slot reports whether an opening needs a slot of the worker.
 func (o opening) slot() bool { return o.heal == nil && !o.node.closes }
 
 // launch starts the attempts that the last decision has opened and the last save has recorded.

@@ -186,7 +186,7 @@ func (d *driver) drive() {
 	}
 }
 
-// isIdle reports that there is nothing to do until something happens.
+// isIdle reports whether the driver has nothing to do until something happens.
 func (d *driver) isIdle() bool {
 	return len(d.s.open) == 0 && len(d.s.opens) == 0 && !d.s.starved
 }

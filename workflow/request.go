@@ -42,7 +42,7 @@ func (s *state) handleRequests() {
 	s.skipWaiting = ""
 }
 
-// requestReady reports a request that has waited and can be carried out now.
+// requestReady reports whether the first request in the mail can be carried out now.
 func (s *state) requestReady() bool {
 	for _, m := range s.mail {
 		if name, ours := strings.CutPrefix(m.Name, reserved); ours {
@@ -102,14 +102,14 @@ func (s *state) simulateStop() {
 	}
 }
 
-// stopping reports a pause or hold that waits for open attempts.
+// stopping reports whether a pause or hold waits for open attempts.
 func (s *state) stopping() bool {
 	stop := s.run.State.Stop
 	return stop != nil && (stop.Verb == VerbPause || stop.Mode == Hold) && s.run.Phase != Paused && s.run.Phase != Queued && !s.run.Phase.Final()
 }
 
-// mustWait reports a request that must wait: until an open attempt has ended, or, for a resume that
-// does more than revoke a stop, until the run is paused.
+// mustWait reports whether a request must wait: until an open attempt has ended, or, for a resume
+// that does more than revoke a stop, until the run is paused.
 func (s *state) mustWait(verb Verb, request RunRequest) bool {
 	switch verb {
 	case VerbResume:
@@ -134,7 +134,7 @@ func (s *state) resumeFrom(request RunRequest) From {
 	return FromFailed
 }
 
-// closing reports that the paused run is closing a bracket. A resume waits for that, so that the
+// closing reports whether a paused run is closing a bracket. A resume waits for that, so that the
 // body does not start while the close still runs.
 func (s *state) closing() bool {
 	if s.run.Phase != Paused {

@@ -116,7 +116,7 @@ func (t *Task) Lease() (left time.Duration, leased bool) {
 // Undoing reports whether the attempt undoes the step.
 func (t *Task) Undoing() bool { return t.facts.Undoing }
 
-// Retry is the step's policy with its defaults filled in.
+// Retry returns the retry policy of the step with its defaults.
 func (t *Task) Retry() Retry { return t.facts.Retry.filled() }
 
 // Fault is the failure of the previous attempt; in a healer, the fault to remove. nil: none.
@@ -141,7 +141,7 @@ func (t *Task) Outputs() iter.Seq2[string, json.RawMessage] {
 	}
 }
 
-// View is the run as expressions see it.
+// View returns the run as expressions read it.
 func (t *Task) View() View { return t.view }
 
 // Waited is the wait that this attempt continues; nil in the first attempt. Its Since and Deadline

@@ -349,7 +349,7 @@ func (s *state) openLeaf(n *node, inst string, rec *StepRecord) visitResult {
 	return busy
 }
 
-// view returns the run as the expressions of a step within scope see it.
+// view returns the run as the expressions of a step within scope read it.
 func (s *state) view(scope string) View { return View{source: stateSource{s}, scope: scope} }
 
 // stateSource answers a View from the state. It takes no lock: the caller must hold the state.

@@ -1,4 +1,4 @@
-// Package accounttest is the exam of every account.Store.
+// Package accounttest is the conformance suite of account.Store.
 //
 //	func TestAccounts(t *testing.T) {
 //		accounttest.Run(t, func(t *testing.T) account.Store { return open(t) })
@@ -24,7 +24,7 @@ import (
 
 var noon = time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// Run examines what open gives: a new, empty store for each part.
+// Run tests a store. open returns a new, empty store for each test.
 func Run(t *testing.T, open func(t *testing.T) account.Store) {
 	for name, part := range map[string]func(*testing.T, account.Store){
 		"it begins with ROOT and the operator":   initialRecords,
@@ -239,7 +239,8 @@ func keys(t *testing.T, s account.Store) {
 	isKind(t, "a key in another case", err, account.CredentialNotFound)
 }
 
-// credentials of one instant are told apart by their ids, so pages neither repeat nor leave out.
+// credentials: ids order credentials of the same time, so pages neither repeat nor
+// omit one.
 func credentials(t *testing.T, s account.Store) {
 	var want []string
 	for i := range 7 {
@@ -354,7 +355,7 @@ func trail(t *testing.T, s account.Store) {
 		t.Errorf("a domain has %d entries", len(got))
 	}
 	if got := read(account.TrailQuery{}); len(got) != 0 {
-		t.Errorf("without sight there are %d entries", len(got))
+		t.Errorf("without visibility there are %d entries", len(got))
 	}
 }
 

@@ -12,10 +12,9 @@ import (
 	"github.com/pawl-dev/pawl/store/sqlstore"
 )
 
-// create makes clusters at once, on a cloud that takes no time. What the store
-// itself takes for as many writes of these kinds is measured before it and
-// behind it: all that such a create writes is recorded first, and written
-// again by itself.
+// create creates clusters concurrently on a cloud without delays. It also measures
+// the store alone, before and after: it first records all writes of such a create
+// and then replays them on a new store.
 func create(ctx context.Context, o options) (figures, error) {
 	raw, err := sqlstore.RawSQLite(ctx, o.dir, 100, 20_000)
 	if err != nil {
@@ -60,7 +59,8 @@ func replayOn(ctx context.Context, o options, rec *trace) (replayResult, error) 
 	return rec.run(ctx, dir)
 }
 
-// createOn makes the clusters on a new store. A tape takes down what is written.
+// createOn creates the clusters on a new store. If rec is not nil, it records the
+// writes.
 func createOn(ctx context.Context, o options, rec *trace) (f figures, err error) {
 	if o.dir, err = os.MkdirTemp(o.dir, "create-"); err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func createOn(ctx context.Context, o options, rec *trace) (f figures, err error)
 	}, nil
 }
 
-// ended waits until so many creates have succeeded.
+// awaitCreates waits until the given number of creates have succeeded.
 func (w *fixture) awaitCreates(ctx context.Context, creates int) error {
 	limit := time.After(timeout)
 	for n := range creates {

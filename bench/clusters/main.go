@@ -1,8 +1,8 @@
-// Command clusters measures container clusters and prints
-// figures as one JSON object.
+// Command clusters measures container clusters and prints the figures as one JSON
+// object.
 //
-//	go -C bench run ./clusters --what list     # pages of 100 of 10,000 clusters, both faces, 16 callers
-//	go -C bench run ./clusters --what underway # a page of 100 clusters that all wait for their VMs, both faces, 16 callers
+//	go -C bench run ./clusters --what list     # pages of 100 of 10,000 clusters, both APIs, 16 callers
+//	go -C bench run ./clusters --what underway # a page of 100 clusters that all wait for their VMs, both APIs, 16 callers
 //	go -C bench run ./clusters --what sync     # one pass over 10,000 clusters of 10 VMs on sim
 //	go -C bench run ./clusters --what create   # 100 clusters of 10 VMs on sim, at once
 //	go -C bench run ./clusters --what query    # /client/api with signature check, on one core
@@ -33,7 +33,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// figures are what is printed.
+// figures are the printed results, by name.
 type figures map[string]float64
 
 type options struct {
@@ -44,16 +44,16 @@ type options struct {
 	child    bool
 	profile  string
 
-	script   []sim.Rule // of the cloud
-	attempts int        // of steps at once
-	trace    *trace     // of what is written; nil: nobody records
+	script   []sim.Rule // rules of the cloud
+	attempts int        // limit of concurrent steps
+	trace    *trace     // recording of the writes; nil: off
 }
 
 func main() {
 	var o options
 	flag.StringVar(&o.what, "what", "list", "list, underway, sync, create, query, waiting or restart")
 	flag.StringVar(&o.dir, "dir", "", "`folder` on the disk to measure (default that of temporary files)")
-	flag.IntVar(&o.clusters, "clusters", 0, "how many (default: what the duty says)")
+	flag.IntVar(&o.clusters, "clusters", 0, "number of clusters (default: that of the requirement)")
 	flag.IntVar(&o.vms, "vms", 10, "VMs of a cluster")
 	flag.BoolVar(&o.child, "child", false, "be the process that is killed, on the file in --dir")
 	flag.StringVar(&o.profile, "cpuprofile", "", "`file` for a CPU profile of what is measured")
@@ -96,12 +96,12 @@ var operator = cluster.Caller{
 	User: "bench", Owner: cluster.Owner{AccountID: "bench", DomainID: "bench"}, Scope: cluster.Scope{All: true}, Operator: true,
 }
 
-// open opens the books of a folder.
+// open opens the store in a folder.
 func open(ctx context.Context, dir string) (sqlstore.Store, error) {
 	return sqlstore.Open(ctx, sqlstore.Options{Path: filepath.Join(dir, "pawl.db"), MasterKey: make([]byte, sqlstore.KeySize)})
 }
 
-// world is a service at work on a simulated cloud.
+// fixture is a running service on a simulated cloud.
 type fixture struct {
 	store         sqlstore.Store
 	cloud         *sim.Cloud
@@ -146,10 +146,10 @@ func (w *fixture) heartbeat(ctx context.Context, token string, h cluster.Heartbe
 	return w.service.Hello(context.WithValue(ctx, heartbeatKey{}, true), token, h)
 }
 
-// ofHello marks what is written because a node has called home.
+// heartbeatKey marks the context of writes that a heartbeat causes.
 type heartbeatKey struct{}
 
-// What counter counts besides calls.
+// The names that counter uses besides those of calls.
 const (
 	heartbeatWrite = "hello write"
 	recordWrite    = "book write"
@@ -165,11 +165,11 @@ func (c *counter) countHeartbeat(ctx context.Context) {
 	}
 }
 
-// ledger counts the writes of hellos.
+// countingStore counts reads, and the writes of heartbeats.
 type countingStore struct {
 	*sqlstore.Clusters
 	calls *counter
-	trace *trace // nil: nobody records
+	trace *trace // nil: off
 }
 
 func (l *countingStore) Commit(ctx context.Context, c *cluster.Change) error {
@@ -188,7 +188,7 @@ func (l *countingStore) Commit(ctx context.Context, c *cluster.Change) error {
 	return err
 }
 
-// Book counts, as the reads below.
+// Record counts the read, as the next methods do.
 func (l *countingStore) Record(ctx context.Context, uuid string) (*cluster.Record, error) {
 	l.calls.add(recordRead)
 	return l.Clusters.Record(ctx, uuid)
@@ -217,7 +217,7 @@ func (l *countingStore) Heartbeats(ctx context.Context, heartbeats []cluster.Nod
 	return err
 }
 
-// sender counts their signals.
+// sender counts the signals that heartbeats cause.
 type sender struct {
 	*workflow.Engine
 	calls *counter
@@ -228,7 +228,7 @@ func (s *sender) Send(ctx context.Context, id string, signal workflow.Signal) er
 	return s.Engine.Send(ctx, id, signal)
 }
 
-// serve runs all parts; stop ends them.
+// serve runs engine, service and cloud; stop ends them.
 func (w *fixture) serve(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{}, 3)
@@ -248,13 +248,13 @@ func (w *fixture) serve(ctx context.Context) (stop func()) {
 	}
 }
 
-// request is what every cluster of a measure is.
+// request is the create request of each cluster.
 func request(o options, number int) service.CreateRequest {
 	return service.CreateRequest{Name: fmt.Sprintf("c%05d", number), Zone: "zone-1", Offering: "small", Size: o.vms - 1}
 }
 
-// fill enters clusters that run, with their nodes and journal, as a service
-// would have left them; with a cloud their VMs are there too.
+// fillClusters stores running clusters with their nodes and journal, as a service
+// would have left them. With a cloud it also adds their VMs.
 func fillClusters(ctx context.Context, records cluster.Store, cloud *sim.Cloud, o options) error {
 	now := time.Now().UTC()
 	for i := range o.clusters {
@@ -293,7 +293,7 @@ func fillClusters(ctx context.Context, records cluster.Store, cloud *sim.Cloud, 
 	return nil
 }
 
-// record begins the CPU profile that was asked for.
+// startProfile starts the CPU profile if there is a file for it.
 func (o options) startProfile() (stop func(), err error) {
 	if o.profile == "" {
 		return func() {}, nil
@@ -313,7 +313,7 @@ func (o options) startProfile() (stop func(), err error) {
 	}, nil
 }
 
-// percentile of sorted or unsorted times, in ms.
+// percentile returns a percentile of times in ms. The times need not be sorted.
 func percentile(times []time.Duration, share float64) float64 {
 	if len(times) == 0 {
 		return 0

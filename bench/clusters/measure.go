@@ -43,7 +43,7 @@ func (c *counter) get(name string) float64 {
 	return float64(c.n[name])
 }
 
-// meter hears what the service does.
+// meter receives the metrics of the service.
 type meter struct{ w *fixture }
 
 func (m *meter) Collected(string) {}
@@ -64,7 +64,7 @@ func (m *meter) SyncPass(_ string, took time.Duration, _ int) {
 
 const callers = 16
 
-// faces are both HTTP faces on a listener of their own.
+// startAPIs serves both HTTP APIs on a listener of their own.
 func startAPIs(w *fixture) (base string, key account.Key, stop func(), err error) {
 	accounts := &account.Service{Store: account.NewCachedStore(w.store.Accounts())}
 	s, err := server.New(server.Options{Engine: w.engine, Clusters: w.service, Mount: map[string]http.Handler{
@@ -80,7 +80,7 @@ func startAPIs(w *fixture) (base string, key account.Key, stop func(), err error
 	return listener.URL, key, listener.Close, nil
 }
 
-// signed is a request of the query face.
+// signed returns the URL of a signed request to the query API.
 func signed(key account.Key, params map[string]string) string {
 	params["apikey"], params["response"] = key.ID, "json"
 	values := url.Values{}
@@ -91,7 +91,7 @@ func signed(key account.Key, params map[string]string) string {
 	return query.Path + "?" + values.Encode()
 }
 
-// list reads pages and single clusters over both faces.
+// list reads pages and single clusters through both APIs.
 func list(ctx context.Context, o options) (figures, error) {
 	w, err := build(ctx, o, sim.Times{}, service.Settings{})
 	if err != nil {
@@ -145,7 +145,7 @@ func list(ctx context.Context, o options) (figures, error) {
 	return f, nil
 }
 
-// load sends requests by closed-loop callers and gives their times.
+// load sends requests from closed-loop callers and returns their times.
 func load(ctx context.Context, base string, requests int, path func(int) string) ([]time.Duration, error) {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers}}
 	defer client.CloseIdleConnections()
@@ -185,8 +185,9 @@ func fetch(ctx context.Context, client *http.Client, url string) ([]byte, error)
 	return body, err
 }
 
-// synchronise makes two passes over clusters in which nothing differs: the
-// first one at the boot, beside the collector's, and one as they come every 30 s.
+// synchronise makes two passes over clusters without differences: the first one at
+// the start, while the collector also runs, and a second one like those that follow
+// every 30 s.
 func synchronise(ctx context.Context, o options) (figures, error) {
 	w, err := build(ctx, o, sim.Times{}, service.Settings{SyncEvery: 5 * time.Second, CollectEvery: time.Hour})
 	if err != nil {
@@ -222,7 +223,7 @@ func synchronise(ctx context.Context, o options) (figures, error) {
 		return nil, err
 	}
 	spent, lists, gets = cpuTime()-spent, w.calls.get("list")-lists, w.calls.get("get")-gets
-	// What is no change of a cluster: locks.
+	// Other writes, such as those of locks, do not count.
 	writes := w.calls.get(recordWrite) - records
 	vms := float64(o.clusters * o.vms)
 	return figures{
@@ -232,10 +233,11 @@ func synchronise(ctx context.Context, o options) (figures, error) {
 	}, nil
 }
 
-// otherKinds are listed besides VMs: each has a page, though it is empty.
+// otherKinds is the number of kinds that a pass lists besides VMs: each has a page,
+// even an empty one.
 const otherKinds = 5
 
-// pass waits for the end of a pass, after which no cluster may differ.
+// awaitPass waits for the end of a pass. Then no cluster may have a difference.
 func (w *fixture) awaitPass(ctx context.Context) (time.Duration, error) {
 	select {
 	case took := <-w.passDurations:
@@ -249,14 +251,14 @@ func (w *fixture) awaitPass(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// queryFace is the face without a network.
+// queryHandler returns the handler of the query API, for calls without a network.
 func queryHandler(w *fixture) (http.Handler, account.Key, error) {
 	accounts := &account.Service{Store: account.NewCachedStore(w.store.Accounts())}
 	key, err := accounts.CreateKey(context.Background(), account.System(), account.NewCredential{Name: "bench"})
 	return query.New(query.Options{Clusters: w.service, Desk: accounts, Rate: 1_000_000}), key, err
 }
 
-// requests sends requests to the query face, on one core.
+// requests sends requests to the query API, on one core.
 func requests(ctx context.Context, o options) (figures, error) {
 	w, err := build(ctx, o, sim.Times{}, service.Settings{})
 	if err != nil {
@@ -301,7 +303,7 @@ func requests(ctx context.Context, o options) (figures, error) {
 	return f, nil
 }
 
-// places gives the cursors of all pages.
+// pageCursors returns the cursors of all pages.
 func pageCursors(ctx context.Context, base string, pages int) ([]string, error) {
 	cursors := []string{""}
 	for len(cursors) < pages {
@@ -323,7 +325,7 @@ func pageCursors(ctx context.Context, base string, pages int) ([]string, error) 
 
 const timeout = 2 * time.Minute
 
-// stuck says where the first cluster that is not Running stands.
+// describeStuck describes the first cluster that is not Running.
 func describeStuck(ctx context.Context, w *fixture) string {
 	all, _, err := w.service.List(ctx, operator, cluster.ClusterQuery{Limit: -1})
 	if err != nil {

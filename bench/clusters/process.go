@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// cpuTime is what this process has used so far.
+// cpuTime returns the CPU time that this process has used so far.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
@@ -17,8 +17,8 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// resident is the memory that this process has now, in MiB; 0 where the system
-// does not tell.
+// resident returns the resident memory of this process in MiB; 0 where the system
+// does not report it.
 func resident() float64 {
 	text, err := os.ReadFile("/proc/self/statm")
 	if fields := strings.Fields(string(text)); err == nil && len(fields) > 1 {
@@ -28,7 +28,7 @@ func resident() float64 {
 	return 0
 }
 
-// watchResident follows that memory; end gives the most that there was.
+// watchResident samples the resident memory; end returns the maximum.
 func watchResident() (end func() float64) {
 	done, most := make(chan struct{}), make(chan float64)
 	go func() {

@@ -18,12 +18,12 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// idle is how long nothing happens while it is measured.
+// idle is the measured time in which nothing happens.
 const idle = 30 * time.Second
 
-// wait makes clusters whose VMs take hours, and looks at what their runs cost
-// meanwhile. The provider is not asked again in that time: that costs what the
-// setting of the pauses says, not what a waiting run does.
+// wait creates clusters whose VMs take hours, and measures the cost of their
+// waiting runs. The provider is not polled in that time: the cost of polls depends
+// on the configured pauses, not on the runs.
 func wait(ctx context.Context, o options) (figures, error) {
 	w, err := build(ctx, o, sim.Times{Create: 10 * time.Hour}, service.Settings{
 		SyncEvery: time.Hour, CollectEvery: time.Hour, PollFirst: time.Hour, PollLongest: time.Hour})
@@ -41,7 +41,7 @@ func wait(ctx context.Context, o options) (figures, error) {
 	if _, err := awaitRuns(ctx, o.clusters, func(r *workflow.Run) bool { return r.Phase == workflow.Waiting && r.Owner == "" }, w.store); err != nil {
 		return nil, err
 	}
-	time.Sleep(idle / 2) // the walker looks once at each that is new
+	time.Sleep(idle / 2) // the controller visits each new cluster once
 	runtime.GC()
 	admin := w.store.(sqlstore.Admin)
 	writes, spent, began := admin.Stats().Writes, cpuTime(), time.Now()
@@ -58,8 +58,8 @@ func wait(ctx context.Context, o options) (figures, error) {
 	}, nil
 }
 
-// underway reads pages of clusters that all wait for their VMs: each line says
-// which ones, since when and until when.
+// underway reads pages of clusters that all wait for their VMs: each row shows
+// which VMs, since when and until when.
 func underway(ctx context.Context, o options) (figures, error) {
 	w, err := build(ctx, o, sim.Times{Create: 10 * time.Hour}, service.Settings{
 		SyncEvery: time.Hour, CollectEvery: time.Hour, PollFirst: time.Hour, PollLongest: time.Hour})
@@ -118,14 +118,15 @@ func underway(ctx context.Context, o options) (figures, error) {
 	return f, nil
 }
 
-// endless is a cloud whose answer to the first call of a run takes an hour: so
-// each run is in the middle of a step, and stays with its worker.
+// buildEndless builds a cloud whose answer to the first call of each run takes an
+// hour: so each run stays in the middle of a step, owned by its worker.
 func buildEndless(ctx context.Context, o options) (*fixture, error) {
 	o.script, o.attempts = []sim.Rule{{Call: sim.Check, Do: sim.Slow, Delay: time.Hour}}, 2*o.clusters
 	return build(ctx, o, sim.Times{}, service.Settings{SyncEvery: 2 * time.Hour, CollectEvery: 2 * time.Hour, PerProvider: 2 * o.clusters})
 }
 
-// restart kills a process with open runs and waits until the next one has them.
+// restart kills a process with open runs and waits until the next process has
+// claimed them.
 func restart(ctx context.Context, o options) (figures, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -146,7 +147,7 @@ func restart(ctx context.Context, o options) (figures, error) {
 	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		return nil, err
 	}
-	_ = cmd.Wait() // it was killed
+	_ = cmd.Wait() // the error is that of the kill
 	began := time.Now()
 	w, err := buildEndless(ctx, o)
 	if err != nil {
@@ -159,7 +160,8 @@ func restart(ctx context.Context, o options) (figures, error) {
 	return figures{"runs": float64(owned), "claimedSeconds": time.Since(began).Seconds()}, err
 }
 
-// child creates clusters, says when all of their runs are open, and waits to be killed.
+// child creates clusters, prints a byte when all their runs are open, and waits to
+// be killed.
 func child(ctx context.Context, o options) error {
 	w, err := buildEndless(ctx, o)
 	if err != nil {
@@ -176,7 +178,7 @@ func child(ctx context.Context, o options) error {
 	select {}
 }
 
-// reach waits until so many active runs are as they should be.
+// awaitRuns waits until the given number of active runs satisfy the condition.
 func awaitRuns(ctx context.Context, runs int, as func(*workflow.Run) bool, lister workflow.Lister) (int, error) {
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		n, cursor := 0, ""

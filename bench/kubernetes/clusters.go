@@ -127,9 +127,9 @@ func ready(ctx context.Context, o options) (figures, error) {
 		return nil, err
 	}
 	defer p.stop()
-	film := newTrace()
+	recording := newTrace()
 	wire := kubetest.NewWire(1)
-	stop, err := operate(ctx, wire.Config(film.config(p.config)), simulated())
+	stop, err := operate(ctx, wire.Config(recording.config(p.config)), simulated())
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func ready(ctx context.Context, o options) (figures, error) {
 		return nil, err
 	}
 	wire.Take()
-	film.begin()
+	recording.begin()
 	before := used()
 	space, took, waits, err := o.startClusters(ctx, p, o.clusters)
 	if err != nil {
@@ -157,16 +157,16 @@ func ready(ctx context.Context, o options) (figures, error) {
 	stopped = true
 	o.logf("requests: %v", count.By)
 	n := float64(o.clusters)
-	again, err := film.replay(ctx, p, space, o.clusters)
+	again, err := recording.replay(ctx, p, space, o.clusters)
 	if err != nil {
 		return nil, err
 	}
 	return figures{
 		"clusters": n, "seconds": took.Seconds(), "p50Seconds": waits[len(waits)/2].Seconds(), "clustersPerSecond": n / took.Seconds(),
-		"requestsPerCluster": float64(count.Requests) / n, "writesPerCluster": float64(film.len()) / n,
+		"requestsPerCluster": float64(count.Requests) / n, "writesPerCluster": float64(recording.len()) / n,
 		"cpuMsPerCluster": spent.own.Seconds() / n * 1000, "serverCPUMsPerCluster": spent.server.Seconds() / n * 1000,
 		"bareSeconds": again.took.Seconds(), "timesOfBare": took.Seconds() / again.took.Seconds(),
-		"bareWritesPerSecond": float64(again.writes) / again.took.Seconds(), "writesPerSecond": float64(film.len()) / took.Seconds(),
+		"bareWritesPerSecond": float64(again.writes) / again.took.Seconds(), "writesPerSecond": float64(recording.len()) / took.Seconds(),
 		"bareServerCPUMsPerCluster": again.spent.server.Seconds() / n * 1000,
 	}, nil
 }

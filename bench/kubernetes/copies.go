@@ -97,11 +97,11 @@ func copyOne(ctx context.Context, client dynamic.ResourceInterface, first *unstr
 	obj.SetGroupVersionKind(first.GroupVersionKind())
 	obj.SetName(fmt.Sprintf("c-%06d", i))
 	obj.SetFinalizers(first.GetFinalizers())
-	made, err := client.Create(ctx, obj, metav1.CreateOptions{})
+	created, err := client.Create(ctx, obj, metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
-	made.Object["status"] = first.Object["status"]
-	_, err = client.UpdateStatus(ctx, made, metav1.UpdateOptions{})
+	created.Object["status"] = first.Object["status"]
+	_, err = client.UpdateStatus(ctx, created, metav1.UpdateOptions{})
 	return err
 }

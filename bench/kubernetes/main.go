@@ -28,7 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// figures are what is printed.
+// figures are the printed figures.
 type figures map[string]float64
 
 type options struct {
@@ -64,7 +64,7 @@ func main() {
 	flags.BoolVar(&o.owned, "owned", true, "runs belong to their subject, as those of a cluster do")
 	flags.DurationVar(&o.rest, "for", 2*time.Minute, "how long calls at rest are counted")
 	flags.StringVar(&o.cache, "open", "", "be the process that opens a cache: store, controller or plain")
-	flags.BoolVar(&o.verbose, "v", false, "tell more on stderr")
+	flags.BoolVar(&o.verbose, "v", false, "print more on stderr")
 	_ = flags.Parse(os.Args[1:]) // it exits by itself
 	log.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())

@@ -1,7 +1,7 @@
-// Package bookstest is the exam of every cluster.Ledger.
+// Package clustertest is the conformance suite of cluster.Store.
 //
 //	func TestMemory(t *testing.T) {
-//		bookstest.Run(t, func(testing.TB) cluster.Ledger { return cluster.NewMemory() })
+//		clustertest.Run(t, func(testing.TB) cluster.Store { return cluster.NewMemory() })
 //	}
 package bookstest
 
@@ -21,7 +21,7 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// Run examines a ledger. open makes an empty one, and closes it by t.Cleanup.
+// Run tests a store. open returns a new, empty store and closes it by t.Cleanup.
 func Run(t *testing.T, open func(t testing.TB) cluster.Store) {
 	for _, part := range []struct {
 		name string
@@ -36,7 +36,7 @@ func Run(t *testing.T, open func(t testing.TB) cluster.Store) {
 		{"a journal key is unique within its cluster", uniqueKey},
 		{"a completed job stays", jobStays},
 		{"a job id is one request's", jobIsOneRequest},
-		{"unknown things are told apart", unknown},
+		{"unknown objects have distinct errors", unknown},
 		{"of two committers one wins", concurrency},
 		{"many commit at once", manyAtOnce},
 		{"a cancelled context writes nothing", cancelled},
@@ -46,7 +46,7 @@ func Run(t *testing.T, open func(t testing.TB) cluster.Store) {
 		{"list pages", listPages},
 		{"list goes on behind an id", listAfter},
 		{"a name is text, not a pattern", listPatterns},
-		{"a book leaves removed nodes out", recordNodes},
+		{"a record omits removed nodes", recordNodes},
 		{"nodes of several clusters in one read", nodesOfSeveral},
 		{"workers and VMs of several clusters in one read", workersAndVMs},
 		{"totals follow changes at once", totalsFollow},
@@ -60,12 +60,12 @@ func Run(t *testing.T, open func(t testing.TB) cluster.Store) {
 		{"jobs are listed newest first", jobsNewest},
 		{"events are in order and within the scope", eventsInOrder},
 		{"events become visible in order", eventsVisible},
-		{"the newest hello wins", newestHeartbeatWins},
-		{"a commit keeps a newer hello", newerHeartbeatKept},
-		{"rows tell whose they are", rowsOwned},
+		{"the newest heartbeat wins", newestHeartbeatWins},
+		{"a commit keeps a newer heartbeat", newerHeartbeatKept},
+		{"rows contain cluster and owner", rowsOwned},
 		{"usage counts what lives", usageCounts},
 		{"prune keeps what is young, leaked or forgotten", pruneKeeps},
-		{"a notice is kept until there is nothing to say", notices},
+		{"a notice stays until an empty one replaces it", notices},
 		{"nothing refers to a row that must exist", noForeignKeys},
 		{"random use agrees with memory", agreesWithMemory},
 	} {
@@ -73,7 +73,7 @@ func Run(t *testing.T, open func(t testing.TB) cluster.Store) {
 	}
 }
 
-// exam is one ledger under examination.
+// suite is one test with its store.
 type suite struct {
 	*testing.T
 	store cluster.Store
@@ -91,7 +91,7 @@ func (e suite) commit(c *cluster.Change) {
 	}
 }
 
-// conflict wants a change to be refused for what was written in between.
+// conflict checks that the store refuses a change because of an earlier write.
 func (e suite) conflict(c *cluster.Change) {
 	e.Helper()
 	if err := e.store.Commit(e.Context(), c); !errors.Is(err, fault.WriteConflict) {
@@ -103,7 +103,7 @@ func (e suite) record(uuid string) *cluster.Record {
 	e.Helper()
 	b, err := e.store.Record(e.Context(), uuid)
 	if err != nil {
-		e.Fatalf("book %s: %v", uuid, err)
+		e.Fatalf("record %s: %v", uuid, err)
 	}
 	return b
 }
@@ -117,7 +117,7 @@ func (e suite) list(q cluster.ClusterQuery) ([]cluster.Cluster, int) {
 	return all, total
 }
 
-// names wants a list to be these clusters, and as many in all.
+// names checks that a list contains these clusters, and this total.
 func (e suite) names(what string, q cluster.ClusterQuery, total int, want ...string) {
 	e.Helper()
 	if q.Scope.AccountID == "" && q.Scope.DomainIDs == nil {
@@ -154,7 +154,7 @@ func (e suite) events(q cluster.EventQuery) []cluster.Event {
 	return events
 }
 
-// equal compares records: what a store fills in counts too.
+// equal compares records, including the values that the store fills in.
 func (e suite) equal(what string, want, got any) {
 	e.Helper()
 	if diff := cmp.Diff(want, got, secrets); diff != "" {
@@ -162,10 +162,10 @@ func (e suite) equal(what string, want, got any) {
 	}
 }
 
-// secrets are compared as they are, not as they print.
+// secrets compares secrets by their text, not by what they print.
 var secrets = cmpopts.AcyclicTransformer("Reveal", func(s cluster.Secret) string { return s.Reveal() })
 
-// newCluster is a running one that nobody has to look at.
+// newCluster returns a running cluster that the controller need not visit.
 func newCluster(name string) *cluster.Cluster {
 	return &cluster.Cluster{
 		UUID: "uuid-" + name, Name: name, Owner: cluster.Owner{AccountID: "amy", DomainID: "east"},
@@ -182,14 +182,14 @@ func newJob(id string) *cluster.Job {
 	return &cluster.Job{ID: id, Command: "createContainerCluster", Kind: "create", Digest: "d", Created: now}
 }
 
-// with gives a copy that was changed.
+// with returns a changed copy.
 func with[T any](v *T, change func(*T)) *T {
 	n := *v
 	change(&n)
 	return &n
 }
 
-// fill gives every field of a record a value of its own.
+// fill sets every field of a record to a different value.
 func fill(v reflect.Value, n *int) {
 	*n++
 	switch v.Interface().(type) {
@@ -233,7 +233,7 @@ func fill(v reflect.Value, n *int) {
 	}
 }
 
-// filled is a record without an empty field.
+// filled returns a record without an empty field.
 func filled[T any]() *T {
 	var v T
 	n := 0

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// full is a change in which nothing is empty.
+// full returns a change without an empty field.
 func full() *cluster.Change {
 	c := filled[cluster.Cluster]()
 	c.ID, c.Revision = 0, 0
@@ -52,7 +52,7 @@ func everyField(e suite) {
 		e.equal("listed cluster", []cluster.Cluster{*c.Cluster}, all)
 		if err := e.store.Scan(e.Context(), cluster.ScanQuery{}, func(scanned *cluster.Record) error {
 			if scanned.Cluster.UUID == c.Cluster.UUID {
-				e.equal("scanned book", b, scanned)
+				e.equal("scanned record", b, scanned)
 			}
 			return nil
 		}); err != nil {
@@ -66,7 +66,7 @@ func everyField(e suite) {
 	e.commit(c)
 	check(c)
 
-	// Once more over what is there: every field is written by an update too.
+	// The same with existing records: an update writes every field too.
 	next := &cluster.Change{Cluster: filled[cluster.Cluster](), Nodes: []*cluster.Node{filled[cluster.Node]()}, Journal: []*cluster.JournalRow{filled[cluster.JournalRow]()},
 		Details: &cluster.Details{ClusterID: c.Cluster.ID, NetworkCleanup: false}, Jobs: []*cluster.Job{newJob("other")}, Events: []*cluster.Event{{Type: "drift", At: now}}}
 	next.Cluster.ID, next.Cluster.UUID, next.Cluster.Revision = c.Cluster.ID, c.Cluster.UUID, c.Cluster.Revision
@@ -76,7 +76,8 @@ func everyField(e suite) {
 	e.commit(next)
 	check(next)
 
-	// And empty: what is absent stays absent, an empty policy stays empty.
+	// And with empty values: an absent value stays absent, an empty policy stays
+	// empty.
 	empty := &cluster.Change{Cluster: &cluster.Cluster{UUID: "empty", State: cluster.Created}, Nodes: []*cluster.Node{{}}, Journal: []*cluster.JournalRow{{}},
 		Details: &cluster.Details{}, Jobs: []*cluster.Job{{ID: "empty"}}, Events: []*cluster.Event{{}}}
 	e.commit(empty)
@@ -112,10 +113,10 @@ func fillsIn(e suite) {
 	if got := e.record("uuid-a").Cluster.Revision; got != 1 {
 		e.Errorf("a commit that leaves the cluster alone raised its revision to %d", got)
 	}
-	e.equal("event by book", []any{c.UUID, c.Owner, int64(1)}, []any{second.Events[0].Cluster, second.Events[0].Owner, second.Events[0].Revision})
-	e.equal("job by book", []any{c.ID, c.UUID, c.Owner}, []any{second.Jobs[0].ClusterID, second.Jobs[0].Cluster, second.Jobs[0].Owner})
+	e.equal("event by cluster id", []any{c.UUID, c.Owner, int64(1)}, []any{second.Events[0].Cluster, second.Events[0].Owner, second.Events[0].Revision})
+	e.equal("job by cluster id", []any{c.ID, c.UUID, c.Owner}, []any{second.Jobs[0].ClusterID, second.Jobs[0].Cluster, second.Jobs[0].Owner})
 
-	// A change that names no cluster keeps jobs and events as they are.
+	// A change without a cluster stores jobs and events as they are.
 	alone := &cluster.Change{Jobs: []*cluster.Job{newJob("j3")}, Events: []*cluster.Event{{At: now, Type: "audit"}}}
 	e.commit(alone)
 	if job, err := e.store.Job(e.Context(), "j3"); err != nil || job.Cluster != "" {
@@ -179,7 +180,7 @@ func allOrNothing(e suite) {
 		if c.Nodes[0].ID != id || c.Cluster.Revision != revision || c.Journal[1].ID != 0 {
 			e.Errorf("%s: a refused change was filled in", name)
 		}
-		e.equal(name+": book", stored, e.record("uuid-a"))
+		e.equal(name+": record", stored, e.record("uuid-a"))
 		if _, err := e.store.Job(e.Context(), "new"); !errors.Is(err, cluster.JobNotFound) {
 			e.Errorf("%s: the job of a refused change: %v", name, err)
 		}
@@ -238,7 +239,7 @@ func jobStays(e suite) {
 	a, job := newCluster("a"), newJob("j")
 	e.commit(&cluster.Change{Cluster: a, Jobs: []*cluster.Job{job}})
 	job.RunID = "r1"
-	e.commit(&cluster.Change{ClusterID: a.ID, Jobs: []*cluster.Job{job}}) // an open one changes
+	e.commit(&cluster.Change{ClusterID: a.ID, Jobs: []*cluster.Job{job}}) // an open job may change
 	job.Status, job.Completed, job.Password = cluster.JobDone, now, "planted"
 	e.commit(&cluster.Change{ClusterID: a.ID, Jobs: []*cluster.Job{job}})
 	for _, next := range []*cluster.Job{
@@ -264,7 +265,7 @@ func jobIsOneRequest(e suite) {
 
 func unknown(e suite) {
 	if _, err := e.store.Record(e.Context(), "nobody"); !errors.Is(err, cluster.NotFound) {
-		e.Errorf("book: %v, want CLUSTER_NOT_FOUND", err)
+		e.Errorf("record: %v, want CLUSTER_NOT_FOUND", err)
 	}
 	if _, err := e.store.Details(e.Context(), "nobody"); !errors.Is(err, cluster.NotFound) {
 		e.Errorf("details: %v, want CLUSTER_NOT_FOUND", err)
@@ -273,10 +274,10 @@ func unknown(e suite) {
 		e.Errorf("job: %v, want JOB_NOT_FOUND", err)
 	}
 	for name, c := range map[string]*cluster.Change{
-		"an unknown book": {ClusterID: 4711, Journal: []*cluster.JournalRow{newRow("k")}},
-		"no book":         {Journal: []*cluster.JournalRow{newRow("k")}},
-		"no book, node":   {Nodes: []*cluster.Node{{Name: "n"}}},
-		"no book, secret": {Details: &cluster.Details{}},
+		"an unknown cluster": {ClusterID: 4711, Journal: []*cluster.JournalRow{newRow("k")}},
+		"no cluster":         {Journal: []*cluster.JournalRow{newRow("k")}},
+		"no cluster, node":   {Nodes: []*cluster.Node{{Name: "n"}}},
+		"no cluster, secret": {Details: &cluster.Details{}},
 	} {
 		if err := e.store.Commit(e.Context(), c); !errors.Is(err, cluster.NotFound) {
 			e.Errorf("commit to %s: %v, want CLUSTER_NOT_FOUND", name, err)
@@ -285,8 +286,8 @@ func unknown(e suite) {
 	e.commit(&cluster.Change{})
 }
 
-// concurrency: committers that have read the same revision, of a cluster, of a
-// row, of a new key and of a new job.
+// concurrency: of several writers that have read the same revision of a cluster or
+// row, or that add the same key or job, one wins.
 func concurrency(e suite) {
 	a, row := newCluster("a"), newRow("k")
 	e.commit(&cluster.Change{Cluster: a, Journal: []*cluster.JournalRow{row}})
@@ -333,7 +334,7 @@ func concurrency(e suite) {
 	}
 }
 
-// manyAtOnce: what does not touch does not conflict.
+// manyAtOnce: changes of different clusters do not conflict.
 func manyAtOnce(e suite) {
 	const clusters, writes = 8, 10
 	var all sync.WaitGroup

@@ -38,7 +38,7 @@ func newestHeartbeatWins(e suite) {
 	say(cluster.NodeHeartbeat{NodeID: nodes[2].ID, At: t(9), Ready: true})
 	say()
 	if got := e.record("uuid-a"); got.Cluster.Revision != 1 || len(got.Nodes) != 2 || !got.Nodes[1].HeartbeatAt.IsZero() {
-		e.Errorf("hellos changed more than a node: %+v", got)
+		e.Errorf("heartbeats changed more than a node: %+v", got)
 	}
 }
 
@@ -53,7 +53,7 @@ func newerHeartbeatKept(e suite) {
 	e.commit(&cluster.Change{ClusterID: a.ID, Nodes: []*cluster.Node{&read}})
 	want := cluster.Node{ID: read.ID, ClusterID: a.ID, Name: "n1", VMID: "vm", HeartbeatAt: now, ReadyAt: now, Address: "10.0.0.1", Version: "1.1"}
 	e.equal("node", want, e.record("uuid-a").Nodes[0])
-	want.Address, want.ReadyAt = "10.0.0.2", time.Time{} // read after the hello: what is given counts
+	want.Address, want.ReadyAt = "10.0.0.2", time.Time{} // read after the heartbeat: the committed values count
 	e.commit(&cluster.Change{ClusterID: a.ID, Nodes: []*cluster.Node{with(&want, func(*cluster.Node) {})}})
 	e.equal("node", want, e.record("uuid-a").Nodes[0])
 }
@@ -156,7 +156,7 @@ func pruneKeeps(e suite) {
 	add("leaky", now.Add(-100*day), all...)
 	given := add("given", now.Add(-100*day), cluster.Gone)
 	row := newRow("network")
-	row.Phase, row.Origin = cluster.Present, cluster.OriginGiven // it is the user's, and there still
+	row.Phase, row.Origin = cluster.Present, cluster.OriginGiven // it belongs to the user and still exists
 	e.commit(&cluster.Change{ClusterID: given.ID, Journal: []*cluster.JournalRow{row}})
 	for id, completed := range map[string]time.Time{"open": {}, "young": now.Add(-day + time.Second), "old": now.Add(-day)} {
 		job := newJob(id)
@@ -167,7 +167,8 @@ func pruneKeeps(e suite) {
 	}
 	e.commit(&cluster.Change{Events: []*cluster.Event{{At: now.Add(-30 * day), Event: "old"}, {At: now.Add(-30*day + time.Second), Event: "young"}}})
 
-	// old, given: cluster, node, details, two rows; leaky: node, details, two closed rows; a job; an event.
+	// Removed are, of old and given: cluster, node, details, two rows; of leaky:
+	// node, details, two closed rows; a job; an event.
 	if n := e.prune(now, cluster.Retention{}); n != 16 {
 		e.Errorf("%d rows were removed, want 16", n)
 	}
@@ -215,7 +216,7 @@ func pruneKeeps(e suite) {
 		e.Errorf("the feed stands at %d to %d, %v; want floor %d, newest %d", floor, newest, err, events[0].Seq-1, events[0].Seq)
 	}
 
-	// Numbers of events go on, though the newest was removed.
+	// Event numbers continue, although the newest event was removed.
 	e.prune(now.AddDate(1, 0, 0), cluster.Retention{})
 	next := &cluster.Event{At: now}
 	e.commit(&cluster.Change{Events: []*cluster.Event{next}})
@@ -226,7 +227,7 @@ func pruneKeeps(e suite) {
 		e.Error("a shorter keep removed nothing")
 	}
 
-	// A leak that was cleared lets the rest go.
+	// After a leak is resolved, the rest of the cluster is removed.
 	leaky := e.record("uuid-leaky")
 	change := &cluster.Change{ClusterID: leaky.Cluster.ID}
 	for i := range leaky.Journal {
@@ -238,7 +239,7 @@ func pruneKeeps(e suite) {
 	e.names("after the leaks were cleared", cluster.ClusterQuery{WithDestroyed: true, Name: "leaky"}, 0)
 }
 
-// noForeignKeys: jobs and events outlive their cluster.
+// noForeignKeys: jobs and events remain after their cluster is removed.
 func noForeignKeys(e suite) {
 	a := newCluster("a")
 	a.State, a.Removed = cluster.Destroyed, now
@@ -253,6 +254,6 @@ func noForeignKeys(e suite) {
 		e.Errorf("%d events of a cluster that is gone, want 1", len(events))
 	}
 	job.Status, job.Completed = cluster.JobFailed, now
-	e.commit(&cluster.Change{Jobs: []*cluster.Job{job}}) // it can be ended
+	e.commit(&cluster.Change{Jobs: []*cluster.Job{job}}) // it can be completed
 	e.commit(&cluster.Change{Cluster: newCluster("a")})  // its uuid is free
 }

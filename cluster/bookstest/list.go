@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// rosterOfSeveral asks for the workers and VMs of more clusters than a page has.
+// workersAndVMs reads the workers and VMs of more clusters than one page has.
 func workersAndVMs(e suite) {
 	var ids []int64
 	workers, vms := map[int64]int{}, map[int64][]string{}
@@ -26,7 +26,7 @@ func workersAndVMs(e suite) {
 			nodes = nil
 		}
 		e.commit(&cluster.Change{Cluster: c, Nodes: nodes})
-		if i == 1 { // nobody asks for it
+		if i == 1 { // it is not in the query
 			continue
 		}
 		if ids = append(ids, c.ID); i != 2 {
@@ -52,14 +52,14 @@ func workersAndVMs(e suite) {
 	}
 }
 
-// totalsFollow: who has made a change sees it in the next total, also in one
-// that a page does not show.
+// totalsFollow: after a change, the next total contains it, even if its page does
+// not show the cluster.
 func totalsFollow(e suite) {
 	all := e.createClusters("a", "b", "c")
 	one := cluster.ClusterQuery{Limit: 1}
 	alert := cluster.ClusterQuery{Limit: 1, State: cluster.Alert}
 	last := cluster.ClusterQuery{Limit: 1, Offset: 3}
-	for range 2 { // the second time it may be known already
+	for range 2 { // the second time the total may be cached
 		e.names("first", one, 3, "a")
 		e.names("first in alert", alert, 0)
 	}
@@ -87,7 +87,8 @@ func totalsFollow(e suite) {
 	e.names("a refused change", one, 3, "a")
 }
 
-// totalsOfSeveral: totals are right when those who change and list at once have ended.
+// totalsOfSeveral: totals are right after concurrent writers and readers have
+// ended.
 func totalsOfSeveral(e suite) {
 	var all sync.WaitGroup
 	for i := range 4 {
@@ -97,7 +98,7 @@ func totalsOfSeveral(e suite) {
 					e.Error(err)
 				}
 				if _, total, err := e.store.List(e.Context(), cluster.ClusterQuery{Scope: everyone, Limit: 1}); err != nil || total < n+1 {
-					e.Errorf("who has made %d clusters is told of %d, %v", n+1, total, err)
+					e.Errorf("after %d creates the total is %d, %v", n+1, total, err)
 				}
 			}
 		})

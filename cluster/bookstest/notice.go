@@ -6,7 +6,8 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// notices: one of each provider and duty, the newest, whole; a silent one is none.
+// notices: the store keeps the newest notice of each provider and task; an empty
+// notice removes it.
 func notices(e suite) {
 	put := func(n cluster.Notice) {
 		e.Helper()
@@ -30,16 +31,16 @@ func notices(e suite) {
 	trouble := cluster.Notice{Provider: "b/ü", Task: "sync", Since: now, Code: "PROVIDER_UNREACHABLE", Text: "no answer"}
 	put(trouble)
 	put(full)
-	strays := cluster.Notice{Provider: "b/ü", Task: "collect", Orphans: []cluster.Orphan{{Kind: cluster.VM, ID: "1", Resource: "x"}}}
-	put(strays)
+	orphans := cluster.Notice{Provider: "b/ü", Task: "collect", Orphans: []cluster.Orphan{{Kind: cluster.VM, ID: "1", Resource: "x"}}}
+	put(orphans)
 	other := cluster.Notice{Provider: "b", Task: "sync", More: 3}
 	put(other)
-	are("all, in order", other, strays, trouble, full)
+	are("all, in order", other, orphans, trouble, full)
 
 	trouble.Text, trouble.Orphans = "still no answer", full.Orphans
 	put(trouble)
-	are("the newest", other, strays, trouble, full)
-	trouble.Orphans[0].ID = "changed" // what goes in is copied
+	are("the newest", other, orphans, trouble, full)
+	trouble.Orphans[0].ID = "changed" // the store copies its input
 	put(cluster.Notice{Provider: "b/ü", Task: "collect"})
 	put(cluster.Notice{Provider: "b/ü", Task: "collect"})
 	put(cluster.Notice{Provider: "nobody", Task: "collect"})

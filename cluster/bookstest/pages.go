@@ -11,7 +11,7 @@ import (
 )
 
 func listOrder(e suite) {
-	for i, name := range []string{"b", "d", "a", "c"} { // a and b were made at the same instant, in the order of their ids
+	for i, name := range []string{"b", "d", "a", "c"} { // b and a were created at the same time: their ids decide
 		c := newCluster(name)
 		c.Created = now.Add([]time.Duration{0, 2 * time.Second, 0, time.Nanosecond}[i])
 		e.commit(&cluster.Change{Cluster: c})
@@ -51,7 +51,7 @@ func listAfter(e suite) {
 	e.names("behind b, one", q{AfterID: all["b"].ID, Limit: 1}, 4, "c")
 	e.names("behind the last", q{AfterID: all["d"].ID}, 4)
 	e.names("backward behind c", q{AfterID: all["c"].ID, NewestFirst: true}, 4, "b", "a")
-	all["b"].State = cluster.Destroyed // the place stays a place
+	all["b"].State = cluster.Destroyed // its position remains valid
 	e.commit(&cluster.Change{Cluster: all["b"]})
 	e.names("behind a destroyed one", q{AfterID: all["b"].ID}, 3, "c", "d")
 	all["b"].Removed = now
@@ -63,15 +63,15 @@ func listAfter(e suite) {
 	e.names("backward behind one that is forgotten", q{AfterID: all["b"].ID, NewestFirst: true}, 3, "a")
 }
 
-// pagesByNumber walks through a list by offsets, forward, backward and again,
-// while clusters are made, change and go: each page is what the whole list has
-// there at that moment.
+// pagesByNumber reads a list by offsets, in both orders, while clusters are
+// created, changed and destroyed: each page is the part of the whole list at that
+// moment.
 func pagesByNumber(e suite) {
 	r := rand.New(rand.NewPCG(7, 11))
 	var living []*cluster.Cluster
 	another := func() {
 		c := newCluster(fmt.Sprint("p", len(living), "-", r.Int64()))
-		c.Created = now.Add(time.Duration(r.IntN(40)) * time.Nanosecond) // some at the same instant, some earlier than others
+		c.Created = now.Add(time.Duration(r.IntN(40)) * time.Nanosecond) // some at the same time, some earlier than others
 		e.commit(&cluster.Change{Cluster: c})
 		living = append(living, c)
 	}
@@ -121,8 +121,8 @@ func pagesByNumber(e suite) {
 	}
 }
 
-// pagesUnderChange walks through a list while clusters are made, change, are
-// destroyed and forgotten: each that lives throughout comes once, in order.
+// pagesUnderChange reads a list while clusters are created, changed, destroyed and
+// pruned: each cluster that exists throughout appears once, in order.
 func pagesUnderChange(e suite) {
 	for _, newest := range []bool{false, true} {
 		for seed := range uint64(4) {
@@ -131,7 +131,7 @@ func pagesUnderChange(e suite) {
 			another := func() *cluster.Cluster {
 				c := newCluster(fmt.Sprintf("%v-%d-%d", newest, seed, created))
 				c.Owner.AccountID = fmt.Sprint(newest, seed)
-				c.Created = now.Add(time.Duration(created/5) * time.Nanosecond) // some at the same instant
+				c.Created = now.Add(time.Duration(created/5) * time.Nanosecond) // some at the same time
 				created++
 				e.commit(&cluster.Change{Cluster: c})
 				return c
@@ -153,7 +153,7 @@ func pagesUnderChange(e suite) {
 				}
 				q.AfterID = page[len(page)-1].ID
 				gone := living[r.IntN(len(living))]
-				if r.IntN(2) == 0 { // the very place the list stands at
+				if r.IntN(2) == 0 { // the present position in the list
 					gone = living[slices.IndexFunc(living, func(c *cluster.Cluster) bool { return c.ID == q.AfterID })]
 				}
 				if gone.State != cluster.Destroyed {
@@ -185,7 +185,7 @@ func pagesUnderChange(e suite) {
 			}
 			e.equal(fmt.Sprintf("seed %d, newest first %v", seed, newest), want, kept)
 			if slices.Sort(seen); len(slices.Compact(slices.Clone(seen))) != len(seen) {
-				e.Errorf("seed %d, newest first %v: told twice: %v", seed, newest, seen)
+				e.Errorf("seed %d, newest first %v: listed twice: %v", seed, newest, seen)
 			}
 		}
 	}

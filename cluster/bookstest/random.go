@@ -13,9 +13,9 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// agreesWithMemory plays the same random script on the ledger and on the
-// ledger in memory: each answer must be the same. Only numbers that a store
-// gives out may differ.
+// agreesWithMemory applies the same random operations to the store and to
+// cluster.Memory: each result must be the same. Only the numbers that a store
+// assigns may differ.
 func agreesWithMemory(e suite) {
 	seed := uint64(time.Now().UnixNano())
 	e.Logf("seed %d", seed)
@@ -55,14 +55,14 @@ var anyNumbers = []cmp.Option{secrets, cmpopts.EquateEmpty(), cmpopts.IgnoreFiel
 func (s *randomTest) same(what string, memory, stored any, errs ...error) {
 	s.Helper()
 	if len(errs) == 2 && code(errs[0]) != code(errs[1]) {
-		s.Errorf("%s: memory says %v, the ledger %v", what, errs[0], errs[1])
+		s.Errorf("%s: memory returns %v, the store %v", what, errs[0], errs[1])
 	}
 	if diff := cmp.Diff(memory, stored, anyNumbers...); diff != "" {
-		s.Errorf("%s (-memory +ledger):\n%s", what, diff)
+		s.Errorf("%s (-memory +store):\n%s", what, diff)
 	}
 }
 
-// code is what an error is known by.
+// code returns the fault code of an error.
 func code(err error) fault.Code {
 	if err == nil {
 		return ""
@@ -76,7 +76,7 @@ func (s *randomTest) uuid() string { return "uuid-c" + s.pick(s.created+1) }
 
 func oneOf[T any](s *randomTest, of ...T) T { return of[s.rand.IntN(len(of))] }
 
-// both commits two changes that mean the same.
+// commitBoth commits the same change to both stores.
 func (s *randomTest) commitBoth(what string, build func(b *cluster.Record) *cluster.Change, uuid string) {
 	s.Helper()
 	changes := make([]*cluster.Change, 2)
@@ -92,7 +92,7 @@ func (s *randomTest) commitBoth(what string, build func(b *cluster.Record) *clus
 }
 
 func (s *randomTest) create() {
-	name := fmt.Sprint("c", s.created+s.rand.IntN(2)-1) // at times one that is known
+	name := fmt.Sprint("c", s.created+s.rand.IntN(2)-1) // sometimes an existing name
 	s.created++
 	at, account, job := s.at, oneOf(s, "amy", "bob"), "j"+s.pick(s.created+5)
 	s.commitBoth("create "+name, func(*cluster.Record) *cluster.Change {
@@ -171,7 +171,7 @@ func (s *randomTest) heartbeat() {
 		}
 		errs = append(errs, records.Heartbeats(s.Context(), heartbeats))
 	}
-	s.same("hello", nil, nil, errs...)
+	s.same("heartbeat", nil, nil, errs...)
 }
 
 func (s *randomTest) prune() {
@@ -181,7 +181,7 @@ func (s *randomTest) prune() {
 	s.same("prune", m, l, merr, lerr)
 }
 
-// ask compares everything that can be read.
+// compareReads compares the results of all read methods.
 func (s *randomTest) compareReads() {
 	scope := oneOf(s, everyone, cluster.Scope{AccountID: "amy"}, cluster.Scope{DomainIDs: []string{"east"}}, cluster.Scope{AccountID: "bob", DomainIDs: []string{"west"}})
 	q := cluster.ClusterQuery{Scope: scope, WithDestroyed: s.rand.IntN(2) == 0, NewestFirst: s.rand.IntN(2) == 0, Limit: s.rand.IntN(5), Offset: s.rand.IntN(3)}
@@ -212,7 +212,7 @@ func (s *randomTest) compareReads() {
 		}
 		ctx := s.Context()
 		b, err := l.Record(ctx, uuid)
-		add("book", b, err)
+		add("record", b, err)
 		d, err := l.Details(ctx, uuid)
 		add("details", d, err)
 		list, n, err := l.List(ctx, q)

@@ -12,7 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// put stores clusters one after the other, each a second older than the next.
+// createClusters stores clusters one after the other; each is created a second
+// after the previous one.
 func (e suite) createClusters(names ...string) map[string]*cluster.Cluster {
 	e.Helper()
 	all := map[string]*cluster.Cluster{}
@@ -196,7 +197,7 @@ func reachOfSeveral(e suite) {
 			want[one.ID] = c.want
 		}
 	}
-	left := newCluster("not-asked-for")
+	left := newCluster("not-in-query")
 	e.commit(&cluster.Change{Cluster: left, Details: &cluster.Details{Username: "admin"}})
 	got, err := e.store.Reach(e.Context(), ids)
 	if err != nil {
@@ -237,7 +238,7 @@ func scanWhileWriting(e suite) {
 		if len(b.Nodes) != 1 || len(b.Journal) != 2 {
 			return fmt.Errorf("cluster %s has %d nodes and %d rows", b.Cluster.Name, len(b.Nodes), len(b.Journal))
 		}
-		if len(seen)%50 == 0 { // the visitor writes what it has judged
+		if len(seen)%50 == 0 { // the visitor writes while the scan runs
 			b.Cluster.Description = "seen"
 			return e.store.Commit(e.Context(), &cluster.Change{Cluster: &b.Cluster})
 		}
@@ -297,7 +298,7 @@ func unsettledExact(e suite) {
 	}{
 		{"at rest", func(*cluster.Cluster) {}, false},
 		{"transient", func(c *cluster.Cluster) { c.State = cluster.Scaling }, true},
-		{"asked", func(c *cluster.Cluster) { c.Request = &cluster.Request{Kind: cluster.RequestUpgrade} }, true},
+		{"requested", func(c *cluster.Cluster) { c.Request = &cluster.Request{Kind: cluster.RequestUpgrade} }, true},
 		{"alarm", func(c *cluster.Cluster) { c.Alarm = true }, true},
 		{"stopped as desired", func(c *cluster.Cluster) { c.State, c.Desired = cluster.Stopped, cluster.WantStopped }, false},
 		{"to be stopped", func(c *cluster.Cluster) { c.Desired = cluster.WantStopped }, true},
@@ -335,7 +336,7 @@ func unsettledExact(e suite) {
 	if got, err = e.store.Unsettled(e.Context(), now.Add(2*time.Hour), -1); err != nil || len(got) != len(want)+2 {
 		e.Errorf("two hours later %d are unsettled, %v; want %d", len(got), err, len(want)+2)
 	}
-	// What comes to rest is not told any more.
+	// A cluster that comes to rest is no longer in the list.
 	b := e.record(want[0])
 	b.Cluster.State = cluster.Running
 	e.commit(&cluster.Change{Cluster: &b.Cluster})
@@ -349,7 +350,7 @@ func jobsNewest(e suite) {
 	a, b := newCluster("a"), newCluster("b")
 	e.commit(&cluster.Change{Cluster: a})
 	e.commit(&cluster.Change{Cluster: b})
-	for i, id := range []string{"j1", "j3", "j2", "j2b"} { // j2 and j2b were made at the same instant
+	for i, id := range []string{"j1", "j3", "j2", "j2b"} { // j2 and j2b were created at the same time
 		job := newJob(id)
 		job.Created = now.Add([]time.Duration{time.Second, 3 * time.Second, 2 * time.Second, 2 * time.Second}[i])
 		clusterID := a.ID
@@ -422,8 +423,8 @@ func eventsInOrder(e suite) {
 	}
 }
 
-// eventsVisible: who reads on behind the newest number it saw misses nothing,
-// though several write at once.
+// eventsVisible: a reader that continues after the newest number it has seen misses
+// nothing, although several writers are active.
 func eventsVisible(e suite) {
 	const writers, each = 4, 40
 	var all sync.WaitGroup

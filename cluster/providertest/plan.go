@@ -14,7 +14,7 @@ func (r *fixture) needs() cluster.Need {
 
 func noCapacity(t *testing.T, r *fixture) {
 	if r.Full == nil {
-		t.Skip("this provider has no room that could end")
+		t.Skip("the capacity of this provider has no limit")
 	}
 	w := r.desired(cluster.VM)
 	r.cleanUp(w)
@@ -22,12 +22,12 @@ func noCapacity(t *testing.T, r *fixture) {
 	_, err := r.create(w)
 	findings, checkErr := r.p.Check(r.ctx(), r.needs())
 	r.Full(t, false)
-	r.checkFault("create without room", err, cluster.CapacityExhausted)
+	r.checkFault("create without capacity", err, cluster.CapacityExhausted)
 	if checkErr != nil || !slices.ContainsFunc(findings, func(f cluster.Finding) bool { return f.Code == cluster.CapacityExhausted.Code }) {
-		t.Errorf("check without room: %+v, %v", findings, checkErr)
+		t.Errorf("check without capacity: %+v, %v", findings, checkErr)
 	}
 	if _, err := r.create(w); err != nil {
-		t.Errorf("the same want, with room: %v", err)
+		t.Errorf("the same resource, with capacity: %v", err)
 	}
 	r.exactlyOne(w)
 }
@@ -86,7 +86,7 @@ func check(t *testing.T, r *fixture) {
 		}
 		for _, f := range findings {
 			if f.Type != cluster.PlanObstacle || f.Code == "" || f.Evidence == "" {
-				t.Errorf("an unknown %s: the finding lacks type, code or evidence: %+v", name, f)
+				t.Errorf("an unknown %s: the finding has no type, code or evidence: %+v", name, f)
 			}
 		}
 	}

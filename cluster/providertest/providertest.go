@@ -1,11 +1,11 @@
-// Package providertest is the exam of every cluster.Provider.
+// Package providertest is the conformance suite of cluster.Provider.
 //
 //	func TestProvider(t *testing.T) {
 //		providertest.Run(t, func(t *testing.T) providertest.Setup { return providertest.Setup{Provider: open(t), …} })
 //	}
 //
-// It works on the real clock: a provider with virtual times is examined with
-// short ones. What a provider cannot show is skipped, with the reason.
+// It uses the real clock: a provider with configurable times is tested with short
+// ones. Tests that a provider does not support are skipped, with the reason.
 package providertest
 
 import (
@@ -15,76 +15,77 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// Setup is a provider to examine. Provider, Installation, Zone, Offering and
-// Template are required, NetworkOffering where it makes networks; a function
-// that is nil skips its part of the exam.
+// Setup describes the provider under test. Provider, Installation, Zone, Offering
+// and Template are required, NetworkOffering if the provider creates networks. A
+// nil function skips its tests.
 type Setup struct {
 	Provider     cluster.Provider
-	Installation string        // the value of cluster.TagInstallation that its lists are about
-	Owner        cluster.Owner // whose the things are; it may make Many VMs and some of each other kind
+	Installation string        // value of cluster.TagInstallation that its lists select
+	Owner        cluster.Owner // owner of the resources; it may create MaxVMs VMs and some of each other kind
 
-	// Ids of its catalogue.
+	// Ids in the catalogue of the provider.
 	Zone, Offering, Template, NetworkOffering string
 
-	// UserData makes user data that a VM of this provider can start with, for a
-	// node of that name. nil: any bytes will do.
+	// UserData returns user data with which a VM of this provider can start, for a
+	// node of that name. nil: any bytes.
 	UserData func(t *testing.T, node string) []byte
-	// ReadUserData reads what a VM got, where Get does not show it.
+	// ReadUserData reads the user data inside a VM, if Get does not return it.
 	ReadUserData func(t *testing.T, vm cluster.Ref) []byte
 
-	// Foreign makes a VM that is not ours, in the network if that is not empty,
-	// and removes it by t.Cleanup.
+	// CreateForeign creates a VM of somebody else, in the network unless that is
+	// empty, and removes it by t.Cleanup.
 	CreateForeign func(t *testing.T, network string) cluster.Ref
-	// ForeignLives reports whether it is there, unchanged.
+	// ForeignExists reports whether that VM exists unchanged.
 	ForeignExists func(t *testing.T, vm cluster.Ref) bool
-	// Restart gives a new client of the same infrastructure, which knows
-	// nothing of the old one but what outlives a process.
+	// Restart returns a new client of the same infrastructure, which shares only
+	// what survives a process with the old one.
 	Restart func(t *testing.T) cluster.Provider
-	// Unreachable cuts the provider off, or joins it again.
+	// Unreachable disconnects the provider, or connects it again.
 	Unreachable func(t *testing.T, off bool)
-	// Refuse makes its credentials invalid, or valid again.
+	// Refuse makes the credentials of the provider invalid, or valid again.
 	Refuse func(t *testing.T, off bool)
-	// LoseAnswer loses the answer of the next create call, after it was accepted.
+	// LoseAnswer drops the answer to the next create call, after the provider has
+	// accepted the call.
 	LoseAnswer func(t *testing.T)
-	// Full takes all room for VMs away, or gives it back.
+	// Full uses up the capacity for VMs, or frees it.
 	Full func(t *testing.T, full bool)
 
-	SettleTimeout time.Duration // longest until a call ends and a lookup sees what was made; default 10 s
-	Poll          time.Duration // between two looks; default 5 ms
-	MaxVMs        int           // VMs that the exam may have at once; default 20, at least 4
+	SettleTimeout time.Duration // longest time until a call ends and a lookup sees the new resource; default 10 s
+	Poll          time.Duration // pause between polls; default 5 ms
+	MaxVMs        int           // VMs that the suite may have at the same time; default 20, at least 4
 }
 
-// Run is the exam. open gives a provider for each question; what it needs to
-// be closed is left to t.Cleanup. Things that the exam makes are destroyed.
+// Run tests a provider. open returns a provider for each test and closes it by
+// t.Cleanup. The suite destroys the resources that it creates.
 func Run(t *testing.T, open func(t *testing.T) Setup) {
 	for _, q := range []struct {
 		name string
-		ask  func(t *testing.T, r *fixture)
+		test func(t *testing.T, r *fixture)
 	}{
 		{"create, find, get and list agree", agree},
-		{"the same key twice makes one thing", sameKey},
+		{"the same key twice creates one resource", sameKey},
 		{"an answer lost after accept is found again", lostAnswer},
 		{"start and stop twice are no errors", startAndStopTwice},
 		{"the identity stays", identity},
-		{"destroy of a gone thing succeeds", destroyGone},
-		{"gone, forbidden and unreachable are told apart", errorsAreDistinct},
+		{"destroy of a resource that is gone succeeds", destroyGone},
+		{"gone, forbidden and unreachable are distinct", errorsAreDistinct},
 		{"paging covers everything under concurrent change", paging},
-		{"a filter gives its part", filters},
-		{"a foreign thing is listed as foreign and survives", foreign},
+		{"a filter selects", filters},
+		{"a foreign VM is listed as foreign and survives", foreign},
 		{"tags and user data return unchanged", unchanged},
 		{"too much user data is refused", tooMuchUserData},
 		{"cancel of the context leaves nothing unaccounted", cancelled},
 		{"50 parallel calls", parallel},
 		{"a client restarted in the middle goes on", restarted},
-		{"no room is told, and the same want fits later", noCapacity},
+		{"a lack of capacity is reported, and the same resource fits later", noCapacity},
 		{"a rule in the way is a conflict", conflict},
 		{"a network in use stays", inUse},
-		{"check says what stands in the way", check},
-		{"the catalogue names what it was asked for", catalogue},
+		{"check reports obstacles", check},
+		{"the catalogue contains the configured objects", catalogue},
 	} {
 		t.Run(q.name, func(t *testing.T) {
 			r := newFixture(t, open(t))
-			q.ask(t, r)
+			q.test(t, r)
 		})
 	}
 }

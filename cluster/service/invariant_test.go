@@ -259,7 +259,7 @@ func (l *lab) checkCluster(b *cluster.Record) {
 			}
 		}
 		if len(b.Nodes) > 0 {
-			bad("%d nodes are in the books", len(b.Nodes))
+			bad("%d nodes are recorded", len(b.Nodes))
 		}
 	case cluster.Running, cluster.Stopped:
 		l.checkWhole(b, things, kinds, bad)

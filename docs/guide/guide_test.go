@@ -225,9 +225,9 @@ func TestTranscripts(t *testing.T) {
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()
 			text := read(t, page)
-			told := play(t, page, text, bin)
-			if os.Getenv("UPDATE") != "" && told != text {
-				if err := write(page, told); err != nil {
+			printed := play(t, page, text, bin)
+			if os.Getenv("UPDATE") != "" && printed != text {
+				if err := write(page, printed); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -261,7 +261,7 @@ func play(t *testing.T, page, text, bin string) string {
 		"NO_COLOR=1", "TZ=UTC", "LC_ALL=C.UTF-8",
 	}}
 	t.Cleanup(s.end)
-	var told strings.Builder
+	var printed strings.Builder
 	last := 0
 	for _, b := range blocks(text) {
 		kind, what, _ := strings.Cut(b.info, " ")
@@ -278,11 +278,11 @@ func play(t *testing.T, page, text, bin string) string {
 			if os.Getenv("UPDATE") == "" {
 				t.Errorf("%s:%d: the page says\n%s\nand pawl\n%s\nUPDATE=1 rewrites it", page, b.line, b.text, got)
 			}
-			told.WriteString(text[last:b.from] + got)
+			printed.WriteString(text[last:b.from] + got)
 			last = b.end
 		}
 	}
-	return told.String() + text[last:]
+	return printed.String() + text[last:]
 }
 
 // shell runs the commands of one page.

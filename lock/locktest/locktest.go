@@ -1,7 +1,7 @@
-// Package locktest is the exam of every lock.Medium.
+// Package locktest is the conformance suite of lock.Backend.
 //
 //	func TestLocks(t *testing.T) {
-//		locktest.Run(t, func(t *testing.T) lock.Medium { return open(t) })
+//		locktest.Run(t, func(t *testing.T) lock.Backend { return open(t) })
 //	}
 package locktest
 
@@ -19,11 +19,11 @@ import (
 	"github.com/pawl-dev/pawl/lock"
 )
 
-// Run is the exam. open gives a fresh, empty medium; it is closed by t.Cleanup.
+// Run tests a backend. open returns a new, empty backend, which t.Cleanup closes.
 func Run(t *testing.T, open func(t *testing.T) lock.Backend) {
 	for _, q := range []struct {
 		name string
-		ask  func(t *testing.T, m lock.Backend)
+		test func(t *testing.T, m lock.Backend)
 	}{
 		{"values come back as they were stored", values},
 		{"a change that writes nothing changes nothing", noWrite},
@@ -39,7 +39,7 @@ func Run(t *testing.T, open func(t *testing.T) lock.Backend) {
 		{"who has no name gets no lock", ownerMissing},
 		{"no two are ever inside", exclusion},
 	} {
-		t.Run(q.name, func(t *testing.T) { q.ask(t, open(t)) })
+		t.Run(q.name, func(t *testing.T) { q.test(t, open(t)) })
 	}
 }
 
@@ -74,7 +74,7 @@ func values(t *testing.T, m lock.Backend) {
 	}
 	put(t, m, "a", nil)
 	expect(t, m, "a", nil)
-	put(t, m, "a", nil) // what is not there can be removed
+	put(t, m, "a", nil) // removing a missing value is no error
 	put(t, m, "a", []byte("again"))
 	got, err := m.Read(t.Context(), "a")
 	if err != nil {
@@ -220,7 +220,7 @@ func expired(t *testing.T, m lock.Backend) {
 	old := take(t, a)
 	timeout := time.After(10 * time.Second)
 	v := take(t, b)
-	for ; !v.Granted; v = take(t, b) { // the medium's clock may be coarse
+	for ; !v.Granted; v = take(t, b) { // the clock of the backend may be coarse
 		select {
 		case <-timeout:
 			t.Fatalf("a lock of 1 ns still holds: %s", v)

@@ -17,10 +17,10 @@ func decode(command string, status int, body []byte, out any) error {
 	inner, err := unwrapEnvelope(command, body)
 	if status != http.StatusOK {
 		r := &refusal{Command: command, Status: status, Code: status}
-		var told failure
+		var failed failure
 		switch {
-		case err == nil && json.Unmarshal(inner, &told) == nil:
-			r.Text = string(told.Text)
+		case err == nil && json.Unmarshal(inner, &failed) == nil:
+			r.Text = string(failed.Text)
 		case status == codeParam: // only the API reports a wrong parameter
 			return unreadable(command, "431 without an error object")
 		}
@@ -29,12 +29,12 @@ func decode(command string, status int, body []byte, out any) error {
 	if err != nil {
 		return err
 	}
-	var told failure
-	if err := json.Unmarshal(inner, &told); err != nil {
+	var failed failure
+	if err := json.Unmarshal(inner, &failed); err != nil {
 		return unreadable(command, "the envelope holds no object")
 	}
-	if told.Code != 0 {
-		return &refusal{Command: command, Status: status, Code: int(told.Code), Text: string(told.Text)}
+	if failed.Code != 0 {
+		return &refusal{Command: command, Status: status, Code: int(failed.Code), Text: string(failed.Text)}
 	}
 	if out == nil {
 		return nil

@@ -54,14 +54,14 @@ func FuzzAnswers(f *testing.F) {
 			return reply(status, text), nil
 		}, func(o *Options) { o.Rate, o.Poll = 1_000_000, 1 })
 		ctx := t.Context()
-		judge := func(what string, err error) {
+		checkErr := func(what string, err error) {
 			if err == nil {
 				return
 			}
 			if errors.Is(err, cluster.ErrGone) {
 				// ErrGone requires a server that lists a zone and no VM.
-				var told map[string]json.RawMessage
-				if !wrap || json.Unmarshal([]byte(body), &told) != nil || told["zone"] == nil {
+				var answer map[string]json.RawMessage
+				if !wrap || json.Unmarshal([]byte(body), &answer) != nil || answer["zone"] == nil {
 					t.Errorf("%s: %v after %d %q", what, err, status, body)
 				}
 				return
@@ -71,26 +71,26 @@ func FuzzAnswers(f *testing.F) {
 			}
 		}
 		_, err := p.Get(ctx, vmRef)
-		judge("get", err)
+		checkErr("get", err)
 		_, err = p.Poll(ctx, cluster.Call{Job: "j,k", Ref: vmRef})
-		judge("poll", err)
+		checkErr("poll", err)
 		_, err = p.Act(ctx, vmRef, cluster.Destroy)
-		judge("destroy", err)
+		checkErr("destroy", err)
 		for kind := range kindSpecs {
 			w := cluster.DesiredResource{
 				Kind: kind, Name: "vm", Key: "k", CallID: "c", Spec: cluster.Spec{Zone: "z1", Network: "n", Address: "a", VMs: []string{"v"}},
 				Tags: map[string]string{cluster.TagInstallation: "exam", cluster.TagCluster: "c", cluster.TagKey: "k"},
 			}
 			_, err = p.Create(ctx, w)
-			judge("create", err)
+			checkErr("create", err)
 			_, err = p.List(ctx, cluster.Filter{Kind: kind}, "2/x")
-			judge("list", err)
+			checkErr("list", err)
 		}
 		for _, kind := range []cluster.Kind{cluster.Zone, cluster.Offering, cluster.Template, cluster.NetworkOffering, cluster.Network, cluster.KeyPair} {
 			_, err = p.Catalog(ctx, cluster.Owner{}, kind)
-			judge("catalogue", err)
+			checkErr("catalogue", err)
 		}
 		_, err = p.Check(ctx, cluster.Need{Zone: "z1", Offering: "o", Template: "t", Nodes: 3})
-		judge("check", err)
+		checkErr("check", err)
 	})
 }

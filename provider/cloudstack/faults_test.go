@@ -96,14 +96,14 @@ func callID(name string) string {
 }
 
 // createCluster creates the resources of a cluster.
-func (u *retryingClient) createCluster() (made []cluster.Resource, err error) {
+func (u *retryingClient) createCluster() (created []cluster.Resource, err error) {
 	put := func(k cluster.Kind, name string, spec cluster.Spec) string {
 		if err != nil {
 			return ""
 		}
 		var r cluster.Resource
 		if r, err = u.make(want(k, name, spec)); err == nil {
-			made = append(made, r)
+			created = append(created, r)
 		}
 		return r.ID
 	}
@@ -114,7 +114,7 @@ func (u *retryingClient) createCluster() (made []cluster.Resource, err error) {
 	put(cluster.Firewall, "fw", cluster.Spec{Network: net, Address: ip, Port: 6443, CIDRs: []string{"192.0.2.0/24", "198.51.100.0/24"}})
 	put(cluster.Forward, "pf", cluster.Spec{Network: net, Address: ip, Port: 6443, VM: one})
 	put(cluster.Balancer, "lb", cluster.Spec{Network: net, Address: ip, Port: 443, VMs: []string{one, two}})
-	return made, err
+	return created, err
 }
 
 func (u *retryingClient) stopAndStart(vm cluster.Resource) error {
@@ -126,13 +126,13 @@ func (u *retryingClient) stopAndStart(vm cluster.Resource) error {
 	return nil
 }
 
-func (u *retryingClient) destroyCluster(made []cluster.Resource) error {
-	for i := len(made) - 1; i >= 0; i-- {
-		if err := u.act(made[i], cluster.Destroy); err != nil {
+func (u *retryingClient) destroyCluster(created []cluster.Resource) error {
+	for i := len(created) - 1; i >= 0; i-- {
+		if err := u.act(created[i], cluster.Destroy); err != nil {
 			return err
 		}
-		err := u.retry("proof of "+made[i].Name, func(ctx context.Context) error {
-			got, err := u.p.Get(ctx, made[i].Ref())
+		err := u.retry("proof of "+created[i].Name, func(ctx context.Context) error {
+			got, err := u.p.Get(ctx, created[i].Ref())
 			if errors.Is(err, cluster.ErrGone) {
 				return nil
 			}
@@ -220,12 +220,12 @@ func runLifecycle(t *testing.T, r *fixture, what string, hit *string) {
 		t.Helper()
 		t.Fatalf("%s (%s): %s\n%s", what, *hit, fmt.Sprintf(format, args...), strings.Join(u.log, "\n"))
 	}
-	made, err := u.createCluster()
+	created, err := u.createCluster()
 	if err != nil {
 		fail("%v", err)
 	}
 	vms := 0
-	for _, m := range made {
+	for _, m := range created {
 		all, err := allButSourceNAT(t, r, m.Kind)
 		if err != nil {
 			fail("%v", err)
@@ -252,10 +252,10 @@ func runLifecycle(t *testing.T, r *fixture, what string, hit *string) {
 			fail("the balancer leads to %v", all[0].Spec.VMs)
 		}
 	}
-	if err := u.stopAndStart(made[2]); err != nil {
+	if err := u.stopAndStart(created[2]); err != nil {
 		fail("%v", err)
 	}
-	if err := u.destroyCluster(made); err != nil {
+	if err := u.destroyCluster(created); err != nil {
 		fail("%v", err)
 	}
 	for _, k := range r.client().Capabilities().Kinds {

@@ -194,7 +194,7 @@ func TestACallWithoutAnAnswerIsUnknownAfterAMinute(t *testing.T) {
 	})
 }
 
-func TestJobsAreLookedAtASecondLaterEachTime(t *testing.T) {
+func TestPollIntervalGrowsByASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		status := 0
 		p := provider(t, func(r *http.Request) (*http.Response, error) {

@@ -31,14 +31,14 @@ func (j *job) err() error {
 	if *j.Status != jobFailed {
 		return nil
 	}
-	var told failure
-	if len(j.Result) > 0 && json.Unmarshal(j.Result, &told) != nil { // some versions send plain text
+	var failed failure
+	if len(j.Result) > 0 && json.Unmarshal(j.Result, &failed) != nil { // some versions send plain text
 		var reason text
 		if json.Unmarshal(j.Result, &reason) == nil {
-			told.Text = reason
+			failed.Text = reason
 		}
 	}
-	r := &refusal{Command: j.command(), Code: int(told.Code), Text: string(told.Text)}
+	r := &refusal{Command: j.command(), Code: int(failed.Code), Text: string(failed.Text)}
 	if r.Code == 0 {
 		r.Code = int(j.Code)
 	}

@@ -20,21 +20,21 @@ var (
 
 // shrink reports whether err refuses the page size, and then sets a smaller one: the limit
 // from the server's text, or half.
-func (p *pages) shrink(err error, asked int) bool {
+func (p *pages) shrink(err error, size int) bool {
 	var refused *refusal
-	if !errors.As(err, &refused) || refused.Code != codeParam || !ofPageSize.MatchString(refused.Text) || asked <= minPageSize {
+	if !errors.As(err, &refused) || refused.Code != codeParam || !ofPageSize.MatchString(refused.Text) || size <= minPageSize {
 		return false
 	}
 	next := 0
 	for _, text := range numbers.FindAllString(refused.Text, -1) {
-		if n, err := strconv.Atoi(text); err == nil && n < asked {
+		if n, err := strconv.Atoi(text); err == nil && n < size {
 			next = max(next, n)
 		}
 	}
 	if next < minPageSize {
-		next = max(minPageSize, asked/2)
+		next = max(minPageSize, size/2)
 	}
-	p.limit.CompareAndSwap(int64(asked), int64(next))
+	p.limit.CompareAndSwap(int64(size), int64(next))
 	return true
 }
 

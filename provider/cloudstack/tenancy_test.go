@@ -64,7 +64,7 @@ func TestARuleOnTheEndpointIsSeen(t *testing.T) {
 	r := newFixture(t, sim.Options{}, wire.Options{})
 	p := r.client()
 	u := &retryingClient{t: t, p: p}
-	made, err := u.createCluster()
+	created, err := u.createCluster()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestARuleOnTheEndpointIsSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if used := e.ID == made[0].ID; e.Port6443InUse != used || (e.InUse == "c1") != used || !slices.Contains(e.Services, "SourceNat") {
+		if used := e.ID == created[0].ID; e.Port6443InUse != used || (e.InUse == "c1") != used || !slices.Contains(e.Services, "SourceNat") {
 			t.Errorf("%+v (free is %s)", e, free.ID)
 		}
 	}
@@ -85,7 +85,7 @@ func TestARuleOnTheEndpointIsSeen(t *testing.T) {
 
 // A resource with our name but foreign tags, or in another account, is not ours; one
 // without tags is ours and gets the tags.
-func TestWhoseAThingIs(t *testing.T) {
+func TestOwnerOfAResource(t *testing.T) {
 	w := want(cluster.VM, "vm", cluster.Spec{Offering: "small", Template: "node-image"})
 	for name, c := range map[string]struct {
 		owner cluster.Owner
@@ -102,7 +102,7 @@ func TestWhoseAThingIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newFixture(t, sim.Options{}, wire.Options{})
-			made, err := r.cloud.Add(cluster.DesiredResource{Kind: cluster.VM, Name: "vm", Owner: c.owner, Tags: c.tags, Spec: w.Spec})
+			created, err := r.cloud.Add(cluster.DesiredResource{Kind: cluster.VM, Name: "vm", Owner: c.owner, Tags: c.tags, Spec: w.Spec})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,7 +110,7 @@ func TestWhoseAThingIs(t *testing.T) {
 			if c.mine != (err == nil) || !c.mine && !errors.Is(err, cluster.ErrGone) {
 				t.Fatalf("%+v, %v", got, err)
 			}
-			is, _ := r.cloud.Lookup(cluster.VM, made.ID)
+			is, _ := r.cloud.Lookup(cluster.VM, created.ID)
 			if tagged := is.Tags[cluster.TagKey] == w.Key && is.Tags[cluster.TagCluster] == "c1" && is.Tags[cluster.TagInstallation] == installation; tagged != c.mine {
 				t.Errorf("tags are %v", is.Tags)
 			}
@@ -119,7 +119,7 @@ func TestWhoseAThingIs(t *testing.T) {
 }
 
 // The VM of a failed deployment is removed before the next try, and nothing else.
-func TestRemainsOfAFailedDeployment(t *testing.T) {
+func TestFailedDeploymentIsRemoved(t *testing.T) {
 	r := newFixture(t, sim.Options{Script: []sim.Rule{{Call: sim.Create, Kind: cluster.VM, Nth: 1, Do: sim.FailJob, Err: cluster.CapacityExhausted.Errorf("full")}},
 		Times: sim.Times{Create: time.Millisecond, Destroy: time.Millisecond}}, wire.Options{})
 	u := &retryingClient{t: t, p: r.client()}
@@ -231,8 +231,8 @@ func TestSizeOfRootDisks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if made, ok := r.cloud.LookupView(cluster.VM, got.ID); !ok || made.Spec.DiskGB != 40 {
-		t.Errorf("the cloud has created %+v", made)
+	if created, ok := r.cloud.LookupView(cluster.VM, got.ID); !ok || created.Spec.DiskGB != 40 {
+		t.Errorf("the cloud has created %+v", created)
 	}
 	w = want(cluster.VM, "plain", cluster.Spec{Offering: "small", Template: "node-image"})
 	if _, err := (&retryingClient{t: t, p: p}).make(w); err != nil {

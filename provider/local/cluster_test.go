@@ -209,7 +209,7 @@ func TestCluster(t *testing.T) {
 	h.change(func() { h.token = "" })
 
 	kill(t, processOf(t, p, w1), syscall.SIGKILL)
-	h.await("the silent one has left the list", joined("c1", "w2"))
+	h.await("the silent worker is no longer a member", joined("c1", "w2"))
 	if err := act(t, p, w1, cluster.Start); err != nil {
 		t.Fatal(err)
 	}

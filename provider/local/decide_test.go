@@ -23,7 +23,7 @@ import (
 )
 
 // The state of a VM for each combination of files, processes and health.
-func TestJudge(t *testing.T) {
+func TestDecideState(t *testing.T) {
 	now := time.Unix(1000, 0)
 	own, old := host.Process{Boot: "b", PID: 7, Start: "70"}, host.Process{Boot: "b", PID: 7, Start: "7"}
 	for _, c := range []struct {
@@ -41,9 +41,9 @@ func TestJudge(t *testing.T) {
 		{"silent, and nobody knows who started it", facts{alive: true, process: own}, silent},
 		{"silent, and another was started", facts{alive: true, process: own, launch: mark{At: now, Process: old}}, silent},
 		{"it answers", facts{alive: true, healthy: true, process: own}, running},
-		{"it answers, and was told to end", facts{alive: true, healthy: true, process: own, halt: mark{Process: own}}, stopping},
-		{"it hangs, and was told to end", facts{alive: true, process: own, halt: mark{Process: own}}, stopping},
-		{"it answers, and the one before was told to end", facts{alive: true, healthy: true, process: own, halt: mark{Process: old}}, running},
+		{"it answers after SIGTERM", facts{alive: true, healthy: true, process: own, halt: mark{Process: own}}, stopping},
+		{"it hangs after SIGTERM", facts{alive: true, process: own, halt: mark{Process: own}}, stopping},
+		{"it answers, and its predecessor got SIGTERM", facts{alive: true, healthy: true, process: own, halt: mark{Process: old}}, running},
 		{"it answers, and its process is not to be found", facts{healthy: true}, running},
 	} {
 		c.facts.now, c.facts.grace = now, 20*time.Second
@@ -59,7 +59,7 @@ func TestJudge(t *testing.T) {
 }
 
 // Stopped VMs count for the limits of the machine.
-func TestRoom(t *testing.T) {
+func TestCheckCapacity(t *testing.T) {
 	p := open(t, Options{MaxVMs: 3, Cores: 4, MemoryMB: 4096})
 	small, medium := p.options.Offerings[0], p.options.Offerings[1]
 	vm := func(o Offering) *record { return &record{Cores: o.Cores, MemoryMB: o.MemoryMB} }

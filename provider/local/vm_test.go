@@ -30,7 +30,7 @@ func want(key string) cluster.DesiredResource {
 	}
 }
 
-// createVM creates a VM, waits until it is Up and returns its record.
+// createVM creates a VM, waits until it is up and returns its record.
 func createVM(t *testing.T, p *Provider, w cluster.DesiredResource) *record {
 	t.Helper()
 	call, err := p.Create(t.Context(), w)
@@ -141,7 +141,7 @@ func TestVMOutlivesTheServer(t *testing.T) {
 	}
 }
 
-// Killing the process by hand is an external change: the VM is Down, and starts again as
+// Killing the process by hand is an external change: the VM is down, and starts again as
 // the same resource.
 func TestVMKilledByHand(t *testing.T) {
 	p := open(t, Options{})
@@ -227,7 +227,7 @@ func TestOthersAreNotKilled(t *testing.T) {
 	}
 }
 
-// Only an answer with the identity makes a VM Up.
+// Only an answer with the identity makes a VM up.
 func TestSomebodyElseAnswers(t *testing.T) {
 	p := open(t, Options{})
 	r := createVM(t, p, want("a"))
@@ -269,7 +269,7 @@ func TestVMWithoutItsFiles(t *testing.T) {
 		t.Errorf("stop: %v; it runs: %t", err, process.IsRunning())
 	}
 
-	// If the process also hangs, there is no proof: the VM is not Down, and the process is not
+	// If the process also hangs, there is no proof: the VM is not down, and the process is not
 	// killed. Without its directory it ends once it continues.
 	r = createVM(t, p, want("b"))
 	process = processOf(t, p, r)
@@ -290,7 +290,7 @@ func TestVMWithoutItsFiles(t *testing.T) {
 	kill(t, process, syscall.SIGCONT) // the cleanup of folder waits for its end
 }
 
-// A VM whose process hangs is neither Up nor Down, and destroy ends the process all the
+// A VM whose process hangs is neither up nor down, and destroy ends the process all the
 // same.
 func TestVMHangs(t *testing.T) {
 	p := open(t, Options{StopWithin: 100 * time.Millisecond, Patience: 5 * time.Second})

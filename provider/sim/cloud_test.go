@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/provider/sim"
 )
 
-func TestSameSeedSameWorld(t *testing.T) {
+func TestSameSeedSameCloud(t *testing.T) {
 	world := func(seed uint64) []cluster.Resource {
 		cloud := open(t, sim.Options{Seed: seed, Now: newClock().now})
 		newClusterNetwork(t, cloud)
@@ -64,7 +64,7 @@ func TestNamesAreUnique(t *testing.T) {
 	}
 }
 
-func TestRoomAndQuota(t *testing.T) {
+func TestCapacityAndQuota(t *testing.T) {
 	for name, c := range map[string]struct {
 		zone  sim.Zone
 		quota sim.Quota
@@ -81,7 +81,7 @@ func TestRoomAndQuota(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c.zone.ID, c.zone.Name = "zone-1", "zone-1"
 			cloud := open(t, sim.Options{Zones: []sim.Zone{c.zone}, Quotas: map[string]sim.Quota{owner.AccountID: c.quota}})
-			made := 0
+			created := 0
 			var last error
 			var first cluster.Ref
 			for i := range c.fit + 2 {
@@ -92,12 +92,12 @@ func TestRoomAndQuota(t *testing.T) {
 					last = err
 					continue
 				}
-				if made++; made == 1 {
+				if created++; created == 1 {
 					first = call.Ref
 				}
 			}
-			if made != c.fit || fault.Of(last) != c.want {
-				t.Fatalf("%d fitted, want %d; then %v", made, c.fit, last)
+			if created != c.fit || fault.Of(last) != c.want {
+				t.Fatalf("%d fitted, want %d; then %v", created, c.fit, last)
 			}
 			need := cluster.Need{Owner: owner, Zone: "zone-1", Offering: "medium", Template: "node-image", Nodes: 1}
 			found, err := cloud.Check(t.Context(), need)
@@ -118,7 +118,7 @@ func TestRoomAndQuota(t *testing.T) {
 func TestVisibleLate(t *testing.T) {
 	at := newClock()
 	cloud := open(t, sim.Options{Now: at.now, Visible: time.Minute, NoCallIDs: true})
-	made := mustMake(t, cloud, vm("one"))
+	created := mustMake(t, cloud, vm("one"))
 	sees := func() bool {
 		page, err := cloud.List(t.Context(), cluster.Filter{}, "")
 		if err != nil {
@@ -137,7 +137,7 @@ func TestVisibleLate(t *testing.T) {
 	if !sees() {
 		t.Error("not seen after a minute")
 	}
-	mustGet(t, cloud, made.Ref())
+	mustGet(t, cloud, created.Ref())
 }
 
 func TestSourceNAT(t *testing.T) {
@@ -296,17 +296,17 @@ func TestInvariants(t *testing.T) {
 				if listed != tagged {
 					t.Fatalf("%d carry our tag, %d are listed", tagged, listed)
 				}
-				made, destroyed := 0, 0
+				created, destroyed := 0, 0
 				for _, d := range cloud.Mutations() {
 					switch d.Op {
 					case sim.Made:
-						made++
+						created++
 					case sim.Destroyed:
 						destroyed++
 					}
 				}
-				if made-destroyed != len(all) {
-					t.Fatalf("%d created, %d destroyed, %d exist", made, destroyed, len(all))
+				if created-destroyed != len(all) {
+					t.Fatalf("%d created, %d destroyed, %d exist", created, destroyed, len(all))
 				}
 			},
 		})

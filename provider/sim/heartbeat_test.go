@@ -74,7 +74,7 @@ func serve(t *testing.T, cloud *sim.Cloud) {
 
 // A node sends heartbeats after its boot: the first with its token, later ones with its
 // credential, at the interval.
-func TestHello(t *testing.T) {
+func TestHeartbeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &fakeServer{answer: func(said cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
 			return cluster.HeartbeatAnswer{Credential: "credential of " + said.Node}, nil
@@ -144,7 +144,7 @@ func TestNodesDoNotWaitForEachOther(t *testing.T) {
 }
 
 // A refused node tries again; a silent, stopped or destroyed one sends nothing.
-func TestHelloTrouble(t *testing.T) {
+func TestHeartbeatErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var refuse atomic.Bool
 		refuse.Store(true)

@@ -91,7 +91,7 @@ func (c *Cloud) begin(t *resource, what, callID string, took time.Duration, now 
 		heap.Push(&c.due, event{at: j.Ends, seq: seq, id: j.ID})
 	}
 	if j.Done && j.Code == "" && c.byCall[callID] != j {
-		c.drop(j) // nobody needs to ask for what was over at once
+		c.drop(j) // nobody polls a job that ended at once
 		j.ID = ""
 		return j
 	}

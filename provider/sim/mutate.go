@@ -134,7 +134,7 @@ func (c *Cloud) AddNetwork(name string, owner cluster.Owner) (cluster.Resource, 
 
 // Add creates a foreign resource that is ready at once.
 func (c *Cloud) Add(w cluster.DesiredResource) (cluster.Resource, error) {
-	var made cluster.Resource
+	var created cluster.Resource
 	var err error
 	c.mutate(func(now time.Time) {
 		t := &resource{Kind: w.Kind, Name: w.Name, Owner: w.Owner, Spec: w.Spec, Created: now, Foreign: true}
@@ -154,9 +154,9 @@ func (c *Cloud) Add(w cluster.DesiredResource) (cluster.Resource, error) {
 		if t.Kind == cluster.Network && !c.o.LateSourceNAT {
 			c.sourceNAT(t, now)
 		}
-		made = t.toCluster()
+		created = t.toCluster()
 	})
-	return made, err
+	return created, err
 }
 
 // NotReady makes a node report that it is not ready, with a reason; an empty reason: ready

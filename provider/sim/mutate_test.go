@@ -12,7 +12,7 @@ import (
 )
 
 // The effect of each method as clients see it.
-func TestVerbs(t *testing.T) {
+func TestMutations(t *testing.T) {
 	for name, c := range map[string]struct {
 		do    func(*sim.Cloud) error
 		power cluster.Power // of VM one; empty: gone
@@ -47,7 +47,7 @@ func TestVerbs(t *testing.T) {
 	}
 }
 
-func TestVerbsOfTheUnknown(t *testing.T) {
+func TestMutationsOfUnknownResources(t *testing.T) {
 	cloud := open(t, sim.Options{})
 	for _, err := range []error{
 		cloud.StopVM("x"), cloud.DestroyVM("x"), cloud.Migrate("x"), cloud.DeleteNetwork("x"), cloud.StripTags(cluster.VM, "x"),

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// Effect is what goes wrong with a call.
+// Effect is the fault that a rule injects into a call.
 type Effect string
 
 // The effects.

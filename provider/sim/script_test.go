@@ -18,10 +18,10 @@ import (
 func TestEffects(t *testing.T) {
 	full := cluster.CapacityExhausted.Errorf("no host")
 	for name, c := range map[string]struct {
-		rule sim.Rule
-		code *fault.Kind // of the call
-		job  *fault.Kind // of its job
-		made bool
+		rule    sim.Rule
+		code    *fault.Kind // of the call
+		job     *fault.Kind // of its job
+		created bool
 	}{
 		"refused before":      {sim.Rule{Do: sim.Fail, Err: full}, cluster.CapacityExhausted, nil, false},
 		"refused, by default": {sim.Rule{Do: sim.Fail}, cluster.ProviderRefused, nil, false},
@@ -45,9 +45,9 @@ func TestEffects(t *testing.T) {
 			if err != nil && call != (cluster.Call{}) {
 				t.Errorf("an answer came beside the error: %+v", call)
 			}
-			r, made := cloud.Lookup(cluster.VM, "one")
-			if made != c.made {
-				t.Errorf("created: %t", made)
+			r, created := cloud.Lookup(cluster.VM, "one")
+			if created != c.created {
+				t.Errorf("created: %t", created)
 			}
 			if c.job != nil {
 				p, err := cloud.Poll(t.Context(), call)
@@ -111,18 +111,18 @@ func TestStuckJob(t *testing.T) {
 func TestDestroyOfStuck(t *testing.T) {
 	cloud := open(t, sim.Options{})
 	cloud.Inject(sim.Rule{Call: sim.Create, Do: sim.Stuck})
-	made, err := cloud.Create(t.Context(), vm("one"))
+	created, err := cloud.Create(t.Context(), vm("one"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if call, err := cloud.Act(t.Context(), made.Ref, cluster.Destroy); err != nil || !call.Done {
+	if call, err := cloud.Act(t.Context(), created.Ref, cluster.Destroy); err != nil || !call.Done {
 		t.Fatalf("%+v, %v", call, err)
 	}
-	if _, err := cloud.Get(t.Context(), made.Ref); !errors.Is(err, cluster.ErrGone) {
+	if _, err := cloud.Get(t.Context(), created.Ref); !errors.Is(err, cluster.ErrGone) {
 		t.Error(err)
 	}
 	cloud.Unstick()
-	if p, err := cloud.Poll(t.Context(), made); err != nil || !p.Done || p.Err == nil {
+	if p, err := cloud.Poll(t.Context(), created); err != nil || !p.Done || p.Err == nil {
 		t.Errorf("the job of what is gone: %+v, %v", p, err)
 	}
 }
@@ -223,14 +223,14 @@ func TestSlow(t *testing.T) {
 		cloud := open(t, sim.Options{Latency: 2 * time.Second})
 		cloud.Inject(sim.Rule{Call: sim.Get, Do: sim.Slow, Delay: 3 * time.Second})
 		began := time.Now()
-		made := mustMake(t, cloud, vm("one"))
+		created := mustMake(t, cloud, vm("one"))
 		if took := time.Since(began); took != 7*time.Second {
 			t.Errorf("create and get took %s", took)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
 		began = time.Now()
-		call, err := cloud.Act(ctx, made.Ref(), cluster.Stop)
+		call, err := cloud.Act(ctx, created.Ref(), cluster.Stop)
 		if fault.Of(err) != cluster.ProviderUnreachable || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 1500*time.Millisecond {
 			t.Errorf("%+v, %v after %s", call, err, time.Since(began))
 		}
@@ -239,7 +239,7 @@ func TestSlow(t *testing.T) {
 		}
 		ctx, cancel = context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
-		if _, err := cloud.Act(ctx, made.Ref(), cluster.Start); err == nil {
+		if _, err := cloud.Act(ctx, created.Ref(), cluster.Start); err == nil {
 			t.Error("it succeeded")
 		}
 		if r, _ := cloud.Lookup(cluster.VM, "one"); r.Power != cluster.PoweredOff {
@@ -265,15 +265,15 @@ func TestAround(t *testing.T) {
 		return nil
 	}})
 	for _, c := range []struct {
-		kill string
-		made bool
+		kill    string
+		created bool
 	}{{"before create vm one", false}, {"after create vm one", true}} {
 		kill = c.kill
 		if _, err := cloud.Create(t.Context(), vm("one")); !errors.Is(err, killed) {
 			t.Errorf("%s: %v", c.kill, err)
 		}
-		if _, made := cloud.Lookup(cluster.VM, "one"); made != c.made {
-			t.Errorf("%s: created %t", c.kill, made)
+		if _, created := cloud.Lookup(cluster.VM, "one"); created != c.created {
+			t.Errorf("%s: created %t", c.kill, created)
 		}
 	}
 	if want := []string{"before create vm one", "before create vm one", "after create vm one"}; !slices.Equal(seen, want) {

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// What follows is what a cloud can do beyond a cluster.Provider: for its other
-// faces, such as sim/wire. It is logged, and struck by scripts, like the rest.
+// The methods below extend cluster.Provider for other APIs of the cloud, such as
+// sim/wire. Their calls are logged, and rules apply to them.
 
 // Query selects resources. Zero fields do not restrict.
 type Query struct {

@@ -86,16 +86,19 @@ func runChild(path string) error {
 		}
 	}
 	for {
+		resumed, err := resumeInnocent(ctx, engine, store)
+		if err != nil {
+			return err
+		}
 		left, _, err := store.List(ctx, workflow.Query{Phases: []workflow.Phase{workflow.Queued, workflow.Running, workflow.Waiting, workflow.Cancelling}, Limit: 1})
 		if err != nil {
 			return err
 		}
-		if len(left) == 0 {
-			again, err := resumeInnocent(ctx, engine, store)
-			if err != nil {
+		if len(left) == 0 && !resumed { // unless a run paused between the two reads
+			if resumed, err = resumeInnocent(ctx, engine, store); err != nil {
 				return err
 			}
-			if !again {
+			if !resumed {
 				break
 			}
 		}

@@ -14,7 +14,7 @@ import (
 
 // `kubectl describe` of a cluster and of its run says, without pawl, what its state is,
 // why it waits, and what to do when it has stopped.
-func TestKubectlDescribeTellsWhatToDo(t *testing.T) {
+func TestKubectlDescribeSaysWhatToDo(t *testing.T) {
 	w := onKubernetes(t, kubestore.Run)
 	kubectl := func(args ...string) result {
 		return w.call(suite.Plane(t).Binaries.Kubectl, append([]string{"-n", w.namespace}, args...)...)
@@ -81,9 +81,9 @@ func TestKubectlDescribeTellsWhatToDo(t *testing.T) {
 
 	// The infrastructure refuses it: the run is paused, and describe says how to continue.
 	w.sim.Inject(sim.Rule{Port: "Instances", Method: "Ensure", Do: sim.Fail, Err: port.VersionUnsupported.Errorf("there is no image of version 15")})
-	told := "there is no image of version 15"
-	describe([]string{"run", object}, "Phase: Paused", "Step: "+step, "Code: VERSION_UNSUPPORTED", "Message: "+told, "Remedy: "+port.VersionUnsupported.Remedy,
-		" Warning VersionUnsupported ", "the run is paused at step "+step+": "+told+". Remedy: "+port.VersionUnsupported.Remedy)
-	describe(ssc, "State: Interrupted", "Type: Interrupted", "Reason: VersionUnsupported", "Message: VERSION_UNSUPPORTED: step "+step+": "+told+". "+port.VersionUnsupported.Remedy,
-		"Step: "+step, "Code: VERSION_UNSUPPORTED", "Remedy: "+port.VersionUnsupported.Remedy, " Warning VersionUnsupported ", "Interrupted: step "+step+": "+told)
+	message := "there is no image of version 15"
+	describe([]string{"run", object}, "Phase: Paused", "Step: "+step, "Code: VERSION_UNSUPPORTED", "Message: "+message, "Remedy: "+port.VersionUnsupported.Remedy,
+		" Warning VersionUnsupported ", "the run is paused at step "+step+": "+message+". Remedy: "+port.VersionUnsupported.Remedy)
+	describe(ssc, "State: Interrupted", "Type: Interrupted", "Reason: VersionUnsupported", "Message: VERSION_UNSUPPORTED: step "+step+": "+message+". "+port.VersionUnsupported.Remedy,
+		"Step: "+step, "Code: VERSION_UNSUPPORTED", "Remedy: "+port.VersionUnsupported.Remedy, " Warning VersionUnsupported ", "Interrupted: step "+step+": "+message)
 }

@@ -162,11 +162,11 @@ func TestAnnotationsOfAClusterAskItsRun(t *testing.T) {
 			} else {
 				o.Object["spec"] = map[string]any{"dbClusterType": "share", "classInfo": map[string]any{"className": "nowhere"}, "followerNum": int64(1)}
 			}
-			made, err := at.Create(t.Context(), o, metav1.CreateOptions{})
+			created, err := at.Create(t.Context(), o, metav1.CreateOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			subject := fmt.Sprintf("%s/%s/%s/%s", c.kind, w.namespace, name, made.GetUID())
+			subject := fmt.Sprintf("%s/%s/%s/%s", c.kind, w.namespace, name, created.GetUID())
 			r, err := w.engine.Start(t.Context(), workflow.Request{Flow: "Gated", Subject: subject, RequestID: "one"})
 			if err != nil {
 				t.Fatal(err)

@@ -73,11 +73,11 @@ func operator(t *testing.T, o sharedstorage.Options) (*sharedstorage.Operator, *
 	t.Helper()
 	clusters := sim.New(sim.Options{Shared: true})
 	o.Ports, o.Logger, o.Look, o.Rest = clusters.Ports(), quiet, time.Second, 5*time.Second
-	made, err := sharedstorage.New(o)
+	created, err := sharedstorage.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return made, clusters
+	return created, clusters
 }
 
 // engineOf returns an engine with the flows of the operator and of the tests.

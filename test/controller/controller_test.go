@@ -43,7 +43,7 @@ func (w *fixture) setup(m *controller.Manager, change func(*controller.Controlle
 
 // A failed object has a condition, an Event and a metric. The next change tries again, and
 // a successful pass removes them.
-func TestRetriesExhaustedIsToldAndTakenBack(t *testing.T) {
+func TestRetriesExhaustedIsReportedAndCleared(t *testing.T) {
 	w := newFixture(t)
 	m := w.manager(func(o *controller.Options) { o.Listen = "127.0.0.1:0" })
 	var broken atomic.Bool

@@ -226,7 +226,7 @@ func TestANewerRequestSurvives(t *testing.T) {
 
 // A refused request becomes an Event and the answer in status, with code and
 // remedy; without a run every request is refused, and none stays behind.
-func TestARefusedRequestIsTold(t *testing.T) {
+func TestARefusedRequestIsReported(t *testing.T) {
 	w := newRequestFixture(t)
 	w.create("a", 1)
 	w.create("b", 1)

@@ -23,7 +23,7 @@ var (
 	PlaneDead = fault.Declare(fault.Kind{
 		Code: "CONTROL_PLANE_ENDED", Class: fault.Blocked,
 		Title:  "a program of the Kubernetes control plane has ended by itself",
-		Remedy: "Read the end of its log, which stands in the message; start the plane anew.",
+		Remedy: "Read the end of its log in the message, then restart the plane.",
 	})
 	SlotsTaken = fault.Declare(fault.Kind{
 		Code: "CONTROL_PLANE_SLOTS_TAKEN", Class: fault.Blocked,

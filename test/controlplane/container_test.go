@@ -57,7 +57,7 @@ func TestInitContainersRunInOrder(t *testing.T) {
 }
 
 // A container that is not restarted leaves its exit code and its message.
-func TestFailedPodTellsItsExitCode(t *testing.T) {
+func TestFailedPodHasItsExitCode(t *testing.T) {
 	p, _ := processes(t)
 	ns := p.Namespace(t)
 	create(t, p, ns, shell("s", "echo the disk is full; exit 42", func(_ *corev1.PodSpec, c *corev1.Container) {

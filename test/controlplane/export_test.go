@@ -1,6 +1,6 @@
 package controlplane
 
-// Reap ends what killed owners left behind, as each start does.
+// Reap removes the processes and folders of killed owners, as each start does.
 func Reap() error {
 	s, err := takeSlot()
 	if err != nil {

@@ -10,11 +10,10 @@ import (
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
 )
 
-// Images returns what this machine has, for the mode Process: pawl:dev is bin/pawl
-// (as user 65532, like a distroless image), and so is any tag of the released
-// image; postgres:<major> the server programs
-// that Debian installs (as user postgres, without an entry point: pods say what
-// they run). "" is bin/ of the repository.
+// Images returns the images of this machine for the mode Process: pawl:dev and any tag
+// of the released image are bin/pawl (as user 65532, like a distroless image), and
+// postgres:<major> are Debian's server programs (as user postgres, without an entry
+// point). "" is bin/ of the repository.
 func Images(bin string) (map[string]kubelet.Image, error) {
 	if bin == "" {
 		root, err := Root()

@@ -318,8 +318,8 @@ func (p *Plane) RestartAPIServer(down time.Duration) error {
 	return err
 }
 
-// Stop ends the plane: first the clients, then the controllers, the API server
-// and etcd, and what is left of pods. It may be called again.
+// Stop stops the plane: first the clients, then the controllers, the API server and
+// etcd, and the remaining processes of pods. It may be called again.
 func (p *Plane) Stop() error {
 	p.stop.Do(func() { p.stopped = p.halt() })
 	return p.stopped

@@ -35,7 +35,7 @@ func template(app, image string) corev1.PodTemplateSpec {
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": app}},
 		Spec: corev1.PodSpec{
 			TerminationGracePeriodSeconds: ptr[int64](1),
-			NodeSelector:                  map[string]string{"node.pawl.dev/paper": "true"},
+			NodeSelector:                  map[string]string{"node.pawl.dev/status-only": "true"},
 			Containers:                    []corev1.Container{{Name: "main", Image: image}},
 		},
 	}
@@ -60,7 +60,7 @@ func TestPlaneStarts(t *testing.T) {
 	if version.GitVersion != "v1.37.1" {
 		t.Errorf("the API server is %s", version.GitVersion)
 	}
-	cmd := exec.Command(p.Binaries.Kubectl, "--kubeconfig", p.Kubeconfig(), "get", "nodes", "--no-headers", "-l", "node.pawl.dev/paper")
+	cmd := exec.Command(p.Binaries.Kubectl, "--kubeconfig", p.Kubeconfig(), "get", "nodes", "--no-headers", "-l", "node.pawl.dev/status-only")
 	out, err := cmd.CombinedOutput()
 	if err != nil || strings.Count(string(out), " Ready ") != 3 {
 		t.Errorf("kubectl get nodes: %v\n%s", err, out)

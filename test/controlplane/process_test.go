@@ -422,7 +422,7 @@ func TestNodesLosePowerAndNetwork(t *testing.T) {
 	if err := k.StartNode(t.Context(), pod.Spec.NodeName); err != nil {
 		t.Fatal(err)
 	}
-	await(t, p, ns, "s", "is told to be sick", func(pod *corev1.Pod) bool { return !pod.Status.ContainerStatuses[0].Ready })
+	await(t, p, ns, "s", "is made unhealthy", func(pod *corev1.Pod) bool { return !pod.Status.ContainerStatuses[0].Ready })
 
 	if err := k.StopNode(pod.Spec.NodeName); err != nil {
 		t.Fatal(err)

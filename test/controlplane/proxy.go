@@ -72,7 +72,7 @@ func (c Call) String() string {
 	return text
 }
 
-// Reaction is what happens to a request. The zero value lets it pass.
+// Reaction is how the proxy handles a request. The zero value forwards it.
 type Reaction struct {
 	// Before is called before the API server sees the request; it may block.
 	Before func()

@@ -148,7 +148,7 @@ func (d *Demo) killVM(ctx context.Context) error {
 				return syscall.Kill(d.facts.Cluster.Before[victim.Name], syscall.SIGKILL)
 			},
 			func() error { // the act reads the report and not the state: on a busy machine the repair may be faster
-				return d.until(ctx, within, "the drift report tells of the VM", func(ctx context.Context) (bool, error) {
+				return d.until(ctx, within, "the drift report lists the VM", func(ctx context.Context) (bool, error) {
 					var report struct {
 						Findings []struct{ Type, Resource string }
 					}

@@ -25,7 +25,7 @@ import (
 // each. A right that is neither used nor listed here is superfluous.
 var unusedRights = map[string]string{
 	"configmaps: update": "given to the managers of clusters: nobody can give what he does not have",
-	"pods: patch":        "given to the managers of clusters; and when a reader is made the writer",
+	"pods: patch":        "given to the managers of clusters; and when a reader becomes the writer",
 	"pawl.dev/sharedstorageclusters/finalizers: update":     "asked for by OwnerReferencesPermissionEnforcement, which this plane has on: without it nothing can be owned",
 	"mpd.polardb.aliyun.com/mpdclusters/finalizers: update": "as above",
 	"events.k8s.io/events: patch":                           "an Event that is repeated within six minutes",
@@ -168,7 +168,7 @@ func (h *fixture) exerciseOperator() {
 	h.step("a request of a run that is refused", func() {
 		runs := strings.Fields(h.kubectl("get", "runs", "-o", "name"))
 		h.kubectl("annotate", runs[0], "pawl.dev/resume=now")
-		h.await(time.Minute, "an Event tells of the refusal", func(context.Context) error {
+		h.await(time.Minute, "an Event reports the refusal", func(context.Context) error {
 			events, err := h.try("get", "events", "-o", "jsonpath={.items[*].message}")
 			if err == nil && !strings.Contains(events, "was refused") {
 				err = errors.New(events)

@@ -108,7 +108,7 @@ func TestEtcdPortTaken(t *testing.T) {
 
 // A typo in the number of members can be corrected without a command: whether it is
 // refused at once, or its run stops half-way. Members that die meanwhile are replaced.
-func TestFinding14AWishThatCannotBeMet(t *testing.T) {
+func TestFinding14AnImpossibleSpec(t *testing.T) {
 	d, _ := startWith(t, withoutSchema)
 	if _, err := d.Apply(t.Context(), "Running"); err != nil {
 		t.Fatal(err)

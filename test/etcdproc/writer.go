@@ -120,7 +120,7 @@ func (w *Writer) note(n int, err error) {
 // SetEndpoints names the members to write to from now on.
 func (w *Writer) SetEndpoints(endpoints ...string) { w.client.SetEndpoints(endpoints...) }
 
-// Report returns what the writer has seen so far.
+// Report returns the results so far.
 func (w *Writer) Report() Report {
 	w.mu.Lock()
 	defer w.mu.Unlock()

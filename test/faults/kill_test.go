@@ -177,7 +177,7 @@ func TestKilledAtEachWrite(t *testing.T) {
 				w.awaitSnapshot(want.created)
 				w.checkInvariants(want.epoch, 2)
 				for i, p := range l.switches {
-					quiet(o, time.Second) // nothing of what was before is counted
+					quiet(o, time.Second) // do not count earlier writes
 					w.ignoreRuns()
 					switches.Add(1)
 					began := time.Now()

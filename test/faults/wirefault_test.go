@@ -28,7 +28,7 @@ var (
 	wireFaults = []wireFault{conflict, tooMany, refusal, broken, answerLate, timeout, cut, lost}
 )
 
-// wireFault is what happens to a request: dropped or carried out, and the answer.
+// wireFault is a fault of a request: dropped or carried out, and the answer.
 type wireFault struct {
 	name   string
 	drop   bool

@@ -126,11 +126,11 @@ func (ws *writeProbes) session(ctx context.Context, conn *pgx.Conn, pod string) 
 		_, err := conn.Exec(ctx, sql, args...)
 		return err
 	}
-	made := false
+	created := false
 	for ; ctx.Err() == nil; pause(ctx, 50*time.Millisecond) {
-		if !made {
+		if !created {
 			err := exec("CREATE TABLE IF NOT EXISTS traffic (n bigint PRIMARY KEY, pod text)")
-			if made = err == nil; !made {
+			if created = err == nil; !created {
 				if refused(err) {
 					continue
 				}

@@ -12,7 +12,7 @@ import (
 )
 
 // The conformance suite of stores, on Run objects and on ConfigMaps.
-func TestExam(t *testing.T) {
+func TestConformance(t *testing.T) {
 	plane := suite.Plane(t)
 	for _, kind := range []kubestore.Kind{kubestore.Run, kubestore.ConfigMap} {
 		t.Run(string(kind), func(t *testing.T) {

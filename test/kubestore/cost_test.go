@@ -111,11 +111,11 @@ func clusterIn(t testing.TB, config *rest.Config, space string) *metav1.OwnerRef
 	o := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "orders"}, "spec": map[string]any{}}}
 	o.SetGroupVersionKind(kind)
 	clusters := dynamic.NewForConfigOrDie(config).Resource(v1alpha1.GroupVersion.WithResource("sharedstorageclusters")).Namespace(space)
-	made, err := clusters.Create(t.Context(), o, metav1.CreateOptions{})
+	created, err := clusters.Create(t.Context(), o, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &metav1.OwnerReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: kind.Kind, Name: made.GetName(), UID: made.GetUID()}
+	return &metav1.OwnerReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: kind.Kind, Name: created.GetName(), UID: created.GetUID()}
 }
 
 // An idle store sends no requests: its watches report new work.

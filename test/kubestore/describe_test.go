@@ -18,7 +18,7 @@ var diskFull = fault.Declare(fault.Kind{Code: "DISK_FULL", Class: fault.Blocked,
 
 // `kubectl describe` of a Run says what its state is, why it waits, and what to do when it
 // has stopped; afterwards, that it has continued.
-func TestDescribeTellsWhatToDo(t *testing.T) {
+func TestDescribeSaysWhatToDo(t *testing.T) {
 	var full atomic.Bool
 	full.Store(true)
 	d := openFixture(t, workflow.Flow{Name: "Archive", Steps: []workflow.Step{
@@ -63,7 +63,7 @@ func TestDescribeTellsWhatToDo(t *testing.T) {
 	full.Store(false)
 	d.annotate("archive", "pawl.dev/resume", "r1")
 	d.await("archive", "the end", phaseIs(workflow.Succeeded))
-	describe("Phase: Succeeded", " Warning DiskFull ", " Normal Resumed ", "the run goes on, asked for by annotation")
+	describe("Phase: Succeeded", " Warning DiskFull ", " Normal Resumed ", "an annotation resumes the run")
 	if o := d.await("archive", "the end", phaseIs(workflow.Succeeded)); field(o, "status", "fault") != "" {
 		t.Errorf("a run that has ended shows the fault %v", field(o, "status", "fault"))
 	}

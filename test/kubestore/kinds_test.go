@@ -221,10 +221,10 @@ func TestNamesAndColumnsOfTheKinds(t *testing.T) {
 		at, o := client.Resource(api.GroupVersion.WithResource(resource)).Namespace(space), object(t, text)
 		o.SetGroupVersionKind(api.GroupVersion.WithKind(kinds[resource]))
 		status := o.Object["status"]
-		made, err := at.Create(t.Context(), o, metav1.CreateOptions{})
+		created, err := at.Create(t.Context(), o, metav1.CreateOptions{})
 		if err == nil && status != nil {
-			made.Object["status"] = status
-			_, err = at.UpdateStatus(t.Context(), made, metav1.UpdateOptions{})
+			created.Object["status"] = status
+			_, err = at.UpdateStatus(t.Context(), created, metav1.UpdateOptions{})
 		}
 		if err != nil {
 			t.Fatalf("%s: %v", resource, err)

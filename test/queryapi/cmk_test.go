@@ -58,12 +58,12 @@ func TestCloudMonkey(t *testing.T) {
 	if zones.Count != 2 {
 		t.Errorf("zones: %+v", zones)
 	}
-	var made struct {
+	var created struct {
 		Containercluster struct{ ID, State, Size string }
 	}
-	ask(&made, "create", "containercluster", "name=blue", "zoneid=z1", "serviceofferingid=o1", "size=3", "description=a ~ b * c")
-	if c := made.Containercluster; c.State != "Running" || c.Size != "3" {
-		t.Fatalf("create: %+v", made)
+	ask(&created, "create", "containercluster", "name=blue", "zoneid=z1", "serviceofferingid=o1", "size=3", "description=a ~ b * c")
+	if c := created.Containercluster; c.State != "Running" || c.Size != "3" {
+		t.Fatalf("create: %+v", created)
 	}
 	var list struct {
 		Count            int
@@ -74,7 +74,7 @@ func TestCloudMonkey(t *testing.T) {
 		t.Errorf("list: %+v", list)
 	}
 	var gone struct{ Success bool }
-	ask(&gone, "delete", "containercluster", "id="+made.Containercluster.ID)
+	ask(&gone, "delete", "containercluster", "id="+created.Containercluster.ID)
 	if !gone.Success {
 		t.Errorf("delete: %+v", gone)
 	}

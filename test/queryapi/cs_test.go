@@ -169,9 +169,9 @@ func TestCSErrors(t *testing.T) {
 	strict := newFixture(t, true)
 	c = newCS(t, strict.url, strict.key)
 	c.with("CLOUDSTACK_EXPIRATION=-1").refused("listzonesresponse", 401, "credentials", "listZones")
-	made := []string{"createContainerCluster", "name=blue", "zoneid=z1", "serviceofferingid=o1", "size=2"}
-	c.refused("createcontainerclusterresponse", 400, "POST", made...)
-	if blue, _ := c.must(append([]string{"--post"}, made...)...)["containercluster"].(map[string]any); blue["state"] != "Running" {
+	created := []string{"createContainerCluster", "name=blue", "zoneid=z1", "serviceofferingid=o1", "size=2"}
+	c.refused("createcontainerclusterresponse", 400, "POST", created...)
+	if blue, _ := c.must(append([]string{"--post"}, created...)...)["containercluster"].(map[string]any); blue["state"] != "Running" {
 		t.Errorf("by POST: %v", blue)
 	}
 }

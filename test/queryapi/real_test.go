@@ -34,26 +34,26 @@ func TestGoSDKOnTheRealService(t *testing.T) {
 	if err != nil || zones.Count != 1 {
 		t.Fatalf("zones: %v %+v", err, zones)
 	}
-	made, err := k.CreateKubernetesCluster(k.NewCreateKubernetesClusterParams("real", "v1", "blue", "small", 3, zones.Zones[0].Id))
-	if err != nil || made.State != "Running" || made.Size != 3 || len(made.Virtualmachines) != 4 {
-		t.Fatalf("create: %v %+v", err, made)
+	created, err := k.CreateKubernetesCluster(k.NewCreateKubernetesClusterParams("real", "v1", "blue", "small", 3, zones.Zones[0].Id))
+	if err != nil || created.State != "Running" || created.Size != 3 || len(created.Virtualmachines) != 4 {
+		t.Fatalf("create: %v %+v", err, created)
 	}
-	scale := k.NewScaleKubernetesClusterParams(made.Id)
-	scale.SetNodeids([]string{workerOf(made.Virtualmachines)})
+	scale := k.NewScaleKubernetesClusterParams(created.Id)
+	scale.SetNodeids([]string{workerOf(created.Virtualmachines)})
 	down, err := k.ScaleKubernetesCluster(scale)
 	if err != nil || down.Size != 2 || len(down.Virtualmachines) != 3 {
 		t.Fatalf("scale down by node: %v %+v", err, down)
 	}
-	if config, err := k.GetKubernetesClusterConfig(configOf(k, made.Id)); err != nil || !strings.Contains(config.Configdata, "server:") {
+	if config, err := k.GetKubernetesClusterConfig(configOf(k, created.Id)); err != nil || !strings.Contains(config.Configdata, "server:") {
 		t.Errorf("config: %v %+v", err, config)
 	}
-	if stopped, err := k.StopKubernetesCluster(k.NewStopKubernetesClusterParams(made.Id)); err != nil || !stopped.Success {
+	if stopped, err := k.StopKubernetesCluster(k.NewStopKubernetesClusterParams(created.Id)); err != nil || !stopped.Success {
 		t.Errorf("stop: %v %+v", err, stopped)
 	}
-	if started, err := k.StartKubernetesCluster(k.NewStartKubernetesClusterParams(made.Id)); err != nil || started.State != "Running" {
+	if started, err := k.StartKubernetesCluster(k.NewStartKubernetesClusterParams(created.Id)); err != nil || started.State != "Running" {
 		t.Errorf("start: %v %+v", err, started)
 	}
-	if gone, err := k.DeleteKubernetesCluster(k.NewDeleteKubernetesClusterParams(made.Id)); err != nil || !gone.Success {
+	if gone, err := k.DeleteKubernetesCluster(k.NewDeleteKubernetesClusterParams(created.Id)); err != nil || !gone.Success {
 		t.Errorf("delete: %v %+v", err, gone)
 	}
 	if left, err := k.ListKubernetesClusters(k.NewListKubernetesClustersParams()); err != nil || left.Count != 0 {
@@ -152,13 +152,13 @@ func TestFinding19ErrorsNameTheParameter(t *testing.T) {
 		}
 		return all
 	}
-	status, text, made := ask("createContainerCluster", with()...)
+	status, text, created := ask("createContainerCluster", with()...)
 	if status != 200 {
 		t.Fatal(text)
 	}
-	id := made["id"].(string)
+	id := created["id"].(string)
 	for {
-		_, text, job := ask("queryAsyncJobResult", "jobid", made["jobid"].(string))
+		_, text, job := ask("queryAsyncJobResult", "jobid", created["jobid"].(string))
 		if job["jobstatus"] == 1.0 {
 			break
 		}

@@ -41,12 +41,12 @@ func sdk(t *testing.T, h *fixture) {
 	// A value with characters that clients escape differently: ~ and * and a space, and more.
 	p := k.NewCreateKubernetesClusterParams("it's ~ a * test (+/=&%) äöü", "v1", "blue", "o1", 3, zones.Zones[0].Id)
 	p.SetMasternodes(1)
-	made, err := k.CreateKubernetesCluster(p)
-	if err != nil || made.State != "Running" || made.Size != 3 || made.Masternodes != 1 || len(made.Virtualmachines) != 4 || made.Kubernetesversionname != "1.30.1" {
-		t.Fatalf("create: %v %+v", err, made)
+	created, err := k.CreateKubernetesCluster(p)
+	if err != nil || created.State != "Running" || created.Size != 3 || created.Masternodes != 1 || len(created.Virtualmachines) != 4 || created.Kubernetesversionname != "1.30.1" {
+		t.Fatalf("create: %v %+v", err, created)
 	}
 	list := k.NewListKubernetesClustersParams()
-	list.SetId(made.Id)
+	list.SetId(created.Id)
 	got, err := k.ListKubernetesClusters(list)
 	if err != nil || got.Count != 1 || got.KubernetesClusters[0].Description != "it's ~ a * test (+/=&%) äöü" || got.KubernetesClusters[0].Ipaddress != "10.1.1.9" {
 		t.Fatalf("list: %v %+v", err, got)
@@ -55,46 +55,46 @@ func sdk(t *testing.T, h *fixture) {
 		t.Errorf("by name: %d %v", count, err)
 	}
 
-	scale := k.NewScaleKubernetesClusterParams(made.Id)
+	scale := k.NewScaleKubernetesClusterParams(created.Id)
 	scale.SetSize(5)
 	up, err := k.ScaleKubernetesCluster(scale)
 	if err != nil || up.Size != 5 || len(up.Virtualmachines) != 6 {
 		t.Fatalf("scale up: %v %+v", err, up)
 	}
-	scale = k.NewScaleKubernetesClusterParams(made.Id)
+	scale = k.NewScaleKubernetesClusterParams(created.Id)
 	scale.SetNodeids([]string{up.Virtualmachines[5].Id, up.Virtualmachines[3].Id})
 	down, err := k.ScaleKubernetesCluster(scale)
 	if err != nil || down.Size != 3 || len(down.Virtualmachines) != 4 {
 		t.Fatalf("scale down: %v %+v", err, down)
 	}
-	config, err := k.GetKubernetesClusterConfig(configOf(k, made.Id))
+	config, err := k.GetKubernetesClusterConfig(configOf(k, created.Id))
 	if err != nil || !strings.Contains(config.Configdata, "apiVersion") {
 		t.Errorf("config: %v %+v", err, config)
 	}
 
-	stopped, err := k.StopKubernetesCluster(k.NewStopKubernetesClusterParams(made.Id))
+	stopped, err := k.StopKubernetesCluster(k.NewStopKubernetesClusterParams(created.Id))
 	if err != nil || !stopped.Success {
 		t.Errorf("stop: %v %+v", err, stopped)
 	}
 	if _, err := k.ScaleKubernetesCluster(scale); err == nil || !strings.Contains(err.Error(), "531") {
 		t.Errorf("scale on Stopped: %v", err)
 	}
-	if _, err := k.StartKubernetesCluster(k.NewStartKubernetesClusterParams(made.Id)); err != nil {
+	if _, err := k.StartKubernetesCluster(k.NewStartKubernetesClusterParams(created.Id)); err != nil {
 		t.Errorf("start: %v", err)
 	}
-	gone, err := k.DeleteKubernetesCluster(k.NewDeleteKubernetesClusterParams(made.Id))
+	gone, err := k.DeleteKubernetesCluster(k.NewDeleteKubernetesClusterParams(created.Id))
 	if err != nil || !gone.Success {
 		t.Errorf("delete: %v %+v", err, gone)
 	}
-	if _, err := k.StartKubernetesCluster(k.NewStartKubernetesClusterParams(made.Id)); err == nil || !strings.Contains(err.Error(), "431") {
+	if _, err := k.StartKubernetesCluster(k.NewStartKubernetesClusterParams(created.Id)); err == nil || !strings.Contains(err.Error(), "431") {
 		t.Errorf("start of a removed id: %v", err)
 	}
 	// finding 19: by this error the SDK and Terraform know that a cluster is gone.
-	if _, count, err := k.GetKubernetesClusterByID(made.Id); count != 0 || err == nil || !strings.Contains(err.Error(), "No match found") {
+	if _, count, err := k.GetKubernetesClusterByID(created.Id); count != 0 || err == nil || !strings.Contains(err.Error(), "No match found") {
 		t.Errorf("a removed cluster by its id: %d %v", count, err)
 	}
-	if _, err := k.DeleteKubernetesCluster(k.NewDeleteKubernetesClusterParams(made.Id)); err == nil ||
-		!strings.Contains(err.Error(), "Invalid parameter id value="+made.Id+" due to incorrect long value format, or entity does not exist") {
+	if _, err := k.DeleteKubernetesCluster(k.NewDeleteKubernetesClusterParams(created.Id)); err == nil ||
+		!strings.Contains(err.Error(), "Invalid parameter id value="+created.Id+" due to incorrect long value format, or entity does not exist") {
 		t.Errorf("delete of a removed cluster: %v", err)
 	}
 	project := k.NewListKubernetesClustersParams()

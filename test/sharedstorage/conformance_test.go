@@ -26,7 +26,7 @@ import (
 
 // The conformance suite of the ports on pods of a real control plane, several tests at a
 // time, each on its own nodes.
-func TestExam(t *testing.T) {
+func TestConformance(t *testing.T) {
 	t.Parallel()
 	plane := suite.Plane(t)
 	scheme, err := kube.Scheme()

@@ -55,7 +55,7 @@ func TestMPDCluster(t *testing.T) {
 	})
 
 	w.kubectl("patch", "mpdcluster", "polar", "--type=merge", "-p", `{"spec":{"classInfoModifyTo":{"className":"wide"}}}`)
-	until("the class was changed and the wish is the spec", func(c *mpd.MPDCluster) bool {
+	until("the class was changed and the spec is the desired state", func(c *mpd.MPDCluster) bool {
 		return c.Status.ClusterStatus == "Running" && c.Spec.ClassInfo.ClassName == "wide" && c.Spec.ClassInfoModifyTo.ClassName == ""
 	})
 

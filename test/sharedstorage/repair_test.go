@@ -35,16 +35,16 @@ func TestFinding28DeletedAtRest(t *testing.T) {
 	c := w.awaitRunning("orders", 2, nil)
 	f := w.write("orders")
 	all := replaceableObjects("orders")
-	var strikes [][]string
+	var batches [][]string
 	for n, name := range all {
-		strikes = append(strikes, []string{name})
+		batches = append(batches, []string{name})
 		for m := n + 1; m < len(all); m++ {
 			if os.Getenv("PAWL_TEST_PAIRS") != "" || m == n+1 && n%4 == 0 {
-				strikes = append(strikes, []string{name, all[m]})
+				batches = append(batches, []string{name, all[m]})
 			}
 		}
 	}
-	for _, names := range strikes {
+	for _, names := range batches {
 		f.MaxPause()
 		before := w.uids(names)
 		began := time.Now()
@@ -68,7 +68,7 @@ func TestFinding28DeletedAtRest(t *testing.T) {
 		t.Logf("%-60s back after %6s, whole after %6s, longest write pause %s", strings.Join(names, " "), back.Round(10*time.Millisecond), time.Since(began).Round(10*time.Millisecond), f.MaxPause().Round(time.Millisecond))
 	}
 	w.checkReplication(c)
-	w.await(time.Minute, "Events tell of it", func(context.Context) error {
+	w.await(time.Minute, "Events report it", func(context.Context) error {
 		events, err := w.try("get", "events", "-o", "jsonpath={.items[*].reason}")
 		for _, reason := range []string{"Restored", "GrantRestored", "SecretReplaced", "ManagerRestored", "PodRenewed"} {
 			if err == nil && !strings.Contains(events, reason) {
@@ -111,7 +111,7 @@ func (s *deletions) during(flow string, most int, ask func(), ended func(ctx con
 	s.w.t.Helper()
 	began := time.Now()
 	ask()
-	var told []string
+	var deleted []string
 	var uid, name string
 	at := time.Now()
 	s.w.await(8*time.Minute, flow+" ends whatever is deleted", func(ctx context.Context) error {
@@ -121,14 +121,14 @@ func (s *deletions) during(flow string, most int, ask func(), ended func(ctx con
 			now := s.w.uids([]string{name})[name]
 			under = now != "" && now != uid || time.Since(at) > 5*time.Second
 		}
-		if under && len(told) < most {
+		if under && len(deleted) < most {
 			if name, uid = s.deleteNext(); name != "" {
-				told, at = append(told, name), time.Now()
+				deleted, at = append(deleted, name), time.Now()
 			}
 		}
 		return ended(ctx)
 	})
-	s.w.t.Logf("%-28s ended after %6s, deleted: %s", flow, time.Since(began).Round(100*time.Millisecond), strings.Join(told, " "))
+	s.w.t.Logf("%-28s ended after %6s, deleted: %s", flow, time.Since(began).Round(100*time.Millisecond), strings.Join(deleted, " "))
 }
 
 // # finding 28: the objects of a cluster are deleted during its flows, from the create to

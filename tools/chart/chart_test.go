@@ -371,7 +371,7 @@ func TestTable(t *testing.T) {
 	if _, err := table([]byte("# Yes.\na: 1\nb: 2\n")); err == nil || !strings.Contains(err.Error(), "b has no comment") {
 		t.Errorf("a value without a comment: %v", err)
 	}
-	page := filepath.Join(t.TempDir(), "page.md")
+	page := filepath.Join(t.TempDir(), "page.txt")
 	if err := os.WriteFile(page, []byte("no marks\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}

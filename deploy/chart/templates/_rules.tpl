@@ -2,7 +2,7 @@
 fails when one of them is not used or a request is refused. */ -}}
 
 {{- define "pawl.rules" -}}
-# The objects that are served, their status, and their finalizers, for whoever owns something in their name.
+# The clusters, their status, and their finalizers, which owner references require.
 - apiGroups: [pawl.dev]
   resources: [sharedstorageclusters]
   verbs: [get, list, watch, patch]
@@ -21,7 +21,7 @@ fails when one of them is not used or a request is refused. */ -}}
 - apiGroups: [mpd.polardb.aliyun.com]
   resources: [mpdclusters/finalizers]
   verbs: [update]
-# Runs of workflows, and what they leave behind.
+# Runs of workflows and their history.
 {{- if eq .Values.operator.runs "ConfigMap" }}
 - apiGroups: [""]
   resources: [configmaps]
@@ -40,18 +40,18 @@ fails when one of them is not used or a request is refused. */ -}}
   resources: [configmaps]
   verbs: [get, list, watch, create, update, delete]
 {{- end }}
-# Who leads, who works, whose turn it is, and who may write to a database.
+# Leases: leader election, workers, run slots, and the writers of databases.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [get, list, watch, create, update, patch, delete]
-# What a cluster is made of. It is watched, so that what somebody deletes is put back; of Secrets only the metadata are.
+# The objects of a cluster. The operator watches them to recreate deleted ones; of Secrets it watches the metadata only.
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, patch, delete, deletecollection]
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get, list, watch, create, patch, delete]
-# Whether there is room for what is asked for, before it is begun.
+# Capacity checks before a change begins.
 - apiGroups: [""]
   resources: [resourcequotas]
   verbs: [list]
@@ -67,11 +67,11 @@ fails when one of them is not used or a request is refused. */ -}}
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, list, watch, create, delete]
-# The roles of a cluster's own pods: nobody can give what he does not have.
+# The roles of a cluster's own pods: the operator can only grant rights that it has.
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [roles, rolebindings]
   verbs: [get, list, watch, create, patch, delete]
-# What it tells people.
+# Events.
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
@@ -84,7 +84,7 @@ fails when one of them is not used or a request is refused. */ -}}
 {{- end }}
 
 {{- define "pawl.clusterRules" -}}
-# Which nodes are there, and the volume that a cluster may be given.
+# The nodes, and the volume that a cluster may use.
 - apiGroups: [""]
   resources: [nodes]
   verbs: [list, watch]
@@ -94,7 +94,7 @@ fails when one of them is not used or a request is refused. */ -}}
 {{- end }}
 
 {{- define "pawl.leaderRules" -}}
-# Who leads, where the operator is and serves no clusters.
+# Leader election in the operator's namespace, if it serves no clusters.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [create]

@@ -40,11 +40,11 @@ func TestControlAdmits(t *testing.T) {
 	w1 := Member{Name: "w1", Identity: "id1"}
 	credentialHash := hashOf("credential of w1")
 	for _, c := range []struct {
-		name  string
-		told  *cluster.HeartbeatAnswer // the server's answer before the join
-		who   Member
-		token string
-		want  bool
+		name   string
+		answer *cluster.HeartbeatAnswer // the server's answer before the join
+		who    Member
+		token  string
+		want   bool
 	}{
 		{"the token of the user data, before the first answer of the server", nil, w1, "token", true},
 		{"another token", nil, w1, "guess", false},
@@ -58,14 +58,14 @@ func TestControlAdmits(t *testing.T) {
 		{"the token of the new run", nil, w1, "second", true},
 		{"a revoked token", &cluster.HeartbeatAnswer{Members: map[string]string{"w1": credentialHash}}, w1, "second", false},
 		{"no token after it was revoked", nil, w1, "", false},
-		{"what home and the node know", nil, w1, credentialHash, true},
+		{"the token derived from the credential", nil, w1, credentialHash, true},
 		{"the same from another node", nil, Member{Name: "w2", Identity: "id2"}, credentialHash, false},
 		{"the credential itself", nil, w1, "credential of w1", false},
 		{"a token while it drains", &cluster.HeartbeatAnswer{Drain: true, JoinToken: hashOf("token")}, w1, "token", false},
 		{"a lease while it drains", nil, w1, h.lease("w1", "id1"), true},
 	} {
-		if c.told != nil {
-			h.handleAnswer(*c.told)
+		if c.answer != nil {
+			h.handleAnswer(*c.answer)
 		}
 		if got, _ := h.admits(c.who, c.token); got != c.want {
 			t.Errorf("%s: %t, want %t", c.name, got, c.want)
@@ -179,7 +179,7 @@ func TestEndpoint(t *testing.T) {
 
 // An unknown token may belong to a run that the control node does not know yet: it sends a
 // heartbeat at once, but at most once per second.
-func TestAnUnknownTokenMakesItAskHome(t *testing.T) {
+func TestAnUnknownTokenTriggersAHeartbeat(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	h := testControl(t, t.TempDir())
 	h.now = func() time.Time { return now }

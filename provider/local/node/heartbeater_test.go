@@ -46,7 +46,7 @@ var (
 
 // The first heartbeat uses the join token, later ones the credential; no answer of the
 // server ends the heartbeats.
-func TestGreeter(t *testing.T) {
+func TestHeartbeater(t *testing.T) {
 	every := func(d time.Duration) cluster.HeartbeatAnswer { return cluster.HeartbeatAnswer{Every: d} }
 	for name, c := range map[string]struct {
 		credential string
@@ -83,22 +83,22 @@ func TestGreeter(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				home := &fakeHome{began: time.Now(), answers: c.answers}
+				server := &fakeHome{began: time.Now(), answers: c.answers}
 				ctx, cancel := context.WithCancel(t.Context())
 				kept := c.credential
 				g := &heartbeater{
 					times: Times{}.filled(), token: "token", credential: c.credential, heartbeat: func() cluster.Heartbeat { return cluster.Heartbeat{} },
 					onAnswer: func(cluster.HeartbeatAnswer) {}, saveCredential: func(s string) error { kept = s; return nil }, log: quiet,
 					send: func(ctx context.Context, token string, h cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
-						if len(home.heard) == len(c.want)-1 {
+						if len(server.heard) == len(c.want)-1 {
 							cancel()
 						}
-						return home.answer(ctx, token, h)
+						return server.answer(ctx, token, h)
 					},
 				}
 				g.run(ctx)
-				if !slices.Equal(home.heard, c.want) {
-					t.Errorf("heartbeats:\n%s\nwant:\n%s", strings.Join(home.heard, "\n"), strings.Join(c.want, "\n"))
+				if !slices.Equal(server.heard, c.want) {
+					t.Errorf("heartbeats:\n%s\nwant:\n%s", strings.Join(server.heard, "\n"), strings.Join(c.want, "\n"))
 				}
 				if g.credential != kept {
 					t.Errorf("it uses %q and has kept %q", g.credential, kept)
@@ -109,23 +109,23 @@ func TestGreeter(t *testing.T) {
 }
 
 // A change triggers a heartbeat at once, and the log contains it once.
-func TestGreeterBellAndLog(t *testing.T) {
+func TestHeartbeaterWakeAndLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		home := &fakeHome{began: time.Now(), answers: []func() (cluster.HeartbeatAnswer, error){
+		server := &fakeHome{began: time.Now(), answers: []func() (cluster.HeartbeatAnswer, error){
 			answersWith(cluster.HeartbeatAnswer{}), answersWith(cluster.HeartbeatAnswer{}), answersError(errDown), answersError(errDown), answersError(errDown), answersWith(cluster.HeartbeatAnswer{}),
 		}}
 		wake := make(chan struct{}, 1)
 		g := &heartbeater{
 			times: Times{}.filled(), token: "token", heartbeat: func() cluster.Heartbeat { return cluster.Heartbeat{} }, onAnswer: func(cluster.HeartbeatAnswer) {},
-			send: home.answer, wake: wake, log: slog.New(slog.NewTextHandler(&log, nil)),
+			send: server.answer, wake: wake, log: slog.New(slog.NewTextHandler(&log, nil)),
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
 		defer cancel()
 		time.AfterFunc(3*time.Second, func() { notify(wake) })
 		g.run(ctx)
-		if want := []string{"0s token", "3s token", "13s token", "14s token", "16s token", "20s token"}; !slices.Equal(home.heard, want) {
-			t.Errorf("heartbeats at %v, want %v", home.heard, want)
+		if want := []string{"0s token", "3s token", "13s token", "14s token", "16s token", "20s token"}; !slices.Equal(server.heard, want) {
+			t.Errorf("heartbeats at %v, want %v", server.heard, want)
 		}
 		if down, up := strings.Count(log.String(), "does not answer"), strings.Count(log.String(), "the server answers"); down != 1 || up != 2 {
 			t.Errorf("the log:\n%s", &log)

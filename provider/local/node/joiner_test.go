@@ -101,7 +101,7 @@ func TestJoiner(t *testing.T) {
 			length: 5 * time.Second,
 			want:   "0s c1 takes lease@c1\n0s ready\n5s c1 is left by lease@c1",
 		},
-		"the token is spent: what home and it know": {
+		"the token is used up: the token derived from the credential": {
 			lease: "lease@c0",
 			plan: func(s *joinerTest) map[time.Duration]func() {
 				s.accept = map[string]bool{"c1 hash": true}
@@ -110,7 +110,7 @@ func TestJoiner(t *testing.T) {
 			length: 5 * time.Second,
 			want:   "0s c1 refuses lease@c0\n0s c1 refuses token\n0s c1 takes hash\n0s ready\n5s c1 is left by lease@c1",
 		},
-		"nobody told it where": {
+		"no control node is known": {
 			plan: func(s *joinerTest) map[time.Duration]func() {
 				s.where = joinTarget{}
 				return map[time.Duration]func(){4 * time.Second: s.set(func() { s.where = joinTarget{control: "c1", caHash: "x"} })}

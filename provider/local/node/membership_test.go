@@ -18,7 +18,7 @@ func names(members []Member) string {
 }
 
 // Workers leave the membership after 30 s of silence, and not before.
-func TestRosterForgetsTheSilent(t *testing.T) {
+func TestMembershipForgetsTheSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newMembership(Times{}.filled().Silence)
 		began := time.Now()
@@ -47,7 +47,7 @@ func TestRosterForgetsTheSilent(t *testing.T) {
 	})
 }
 
-func TestRosterLeaveAndForget(t *testing.T) {
+func TestMembershipLeaveAndForget(t *testing.T) {
 	now := time.Unix(1000, 0)
 	r := newMembership(time.Minute)
 	r.renew(now, Member{Name: "w1", Identity: "old"})
@@ -69,7 +69,7 @@ func TestRosterLeaveAndForget(t *testing.T) {
 
 // The membership always contains exactly the nodes with a recent renewal that have not
 // left and were not removed.
-func TestRosterInvariant(t *testing.T) {
+func TestMembershipInvariant(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const silence = 30 * time.Second
 		r, now := newMembership(silence), time.Unix(1000, 0)

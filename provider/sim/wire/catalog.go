@@ -186,7 +186,7 @@ func listCapacity(r *request) (answer, error) {
 		if id := r.get("zoneid"); id != "" && id != z.ID {
 			continue
 		}
-		room, _, err := r.client.Capacities(r.ctx, z.ID, r.user.owner())
+		capacity, _, err := r.client.Capacities(r.ctx, z.ID, r.user.owner())
 		if err != nil {
 			return answer{}, err
 		}
@@ -203,10 +203,10 @@ func listCapacity(r *request) (answer, error) {
 				"capacityallocated": l.Used * unit, "percentused": "0",
 			})
 		}
-		level(capacityMemory, room.MemoryMB, 1<<20)
-		level(capacityCPU, room.Cores, 1000)
-		level(capacityAddresses, room.Addresses, 1)
-		level(capacityCores, room.Cores, 1)
+		level(capacityMemory, capacity.MemoryMB, 1<<20)
+		level(capacityCPU, capacity.Cores, 1000)
+		level(capacityAddresses, capacity.Addresses, 1)
+		level(capacityCores, capacity.Cores, 1)
 	}
 	return answer{key: "capacity", list: all, total: len(all)}, nil
 }
@@ -216,8 +216,8 @@ func (r *request) capacities() (sim.Capacity, cluster.Owner, error) {
 	if err != nil {
 		return sim.Capacity{}, owner, err
 	}
-	_, room, err := r.client.Capacities(r.ctx, "", owner)
-	return room, owner, err
+	_, capacity, err := r.client.Capacities(r.ctx, "", owner)
+	return capacity, owner, err
 }
 
 func limitOf(l sim.Level) int {
@@ -228,7 +228,7 @@ func limitOf(l sim.Level) int {
 }
 
 func listLimits(r *request) (answer, error) {
-	room, owner, err := r.capacities()
+	capacity, owner, err := r.capacities()
 	if err != nil {
 		return answer{}, err
 	}
@@ -238,8 +238,8 @@ func listLimits(r *request) (answer, error) {
 		name string
 		l    sim.Level
 	}{
-		{limitVMs, "user_vm", room.VMs}, {limitAddresses, "public_ip", room.Addresses}, {limitNetworks, "network", room.Networks},
-		{limitCores, "cpu", room.Cores}, {limitMemory, "memory", room.MemoryMB},
+		{limitVMs, "user_vm", capacity.VMs}, {limitAddresses, "public_ip", capacity.Addresses}, {limitNetworks, "network", capacity.Networks},
+		{limitCores, "cpu", capacity.Cores}, {limitMemory, "memory", capacity.MemoryMB},
 	} {
 		if want, err := r.number("resourcetype", x.kind); err == nil && want == x.kind {
 			all = append(all, object{
@@ -256,12 +256,12 @@ func listAccounts(r *request) (answer, error) {
 	if r.get("name") != "" {
 		r.params.Set("account", r.get("name"))
 	}
-	room, owner, err := r.capacities()
+	capacity, owner, err := r.capacities()
 	if err != nil {
 		return answer{}, err
 	}
 	o := object{"id": owner.AccountID, "name": owner.AccountID, "domainid": owner.DomainID, "state": "enabled", "accounttype": 0}
-	for name, l := range map[string]sim.Level{"vm": room.VMs, "ip": room.Addresses, "network": room.Networks, "cpu": room.Cores, "memory": room.MemoryMB} {
+	for name, l := range map[string]sim.Level{"vm": capacity.VMs, "ip": capacity.Addresses, "network": capacity.Networks, "cpu": capacity.Cores, "memory": capacity.MemoryMB} {
 		o[name+"total"], o[name+"limit"], o[name+"available"] = l.Used, "Unlimited", "Unlimited"
 		if l.Limit > 0 {
 			o[name+"limit"], o[name+"available"] = texts(l.Limit), texts(max(l.Limit-l.Used, 0))

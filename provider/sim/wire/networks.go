@@ -114,7 +114,7 @@ func createFirewall(r *request) (answer, error) {
 }
 
 func createForward(r *request) (answer, error) {
-	made, err := r.rule(cluster.Forward, "", "ipaddressid", "publicport", func(s *cluster.Spec) error {
+	created, err := r.rule(cluster.Forward, "", "ipaddressid", "publicport", func(s *cluster.Spec) error {
 		vm, err := r.resource(cluster.VM, "virtualmachineid")
 		if err != nil {
 			return err
@@ -123,22 +123,22 @@ func createForward(r *request) (answer, error) {
 		s.PrivatePort, err = r.number("privateport", s.Port)
 		return err
 	})
-	return r.withFirewallRule(made, err, "ipaddressid")
+	return r.withFirewallRule(created, err, "ipaddressid")
 }
 
 func createBalancer(r *request) (answer, error) {
-	made, err := r.rule(cluster.Balancer, r.get("name"), "publicipid", "publicport", func(s *cluster.Spec) (err error) {
+	created, err := r.rule(cluster.Balancer, r.get("name"), "publicipid", "publicport", func(s *cluster.Spec) (err error) {
 		s.PrivatePort, err = r.number("privateport", s.Port)
 		return err
 	})
-	return r.withFirewallRule(made, err, "publicipid")
+	return r.withFirewallRule(created, err, "publicipid")
 }
 
 // withFirewallRule also creates a firewall rule that is open to everyone, as the API does
 // by default, unless the parameter openfirewall is false.
-func (r *request) withFirewallRule(made answer, err error, addressParam string) (answer, error) {
+func (r *request) withFirewallRule(created answer, err error, addressParam string) (answer, error) {
 	if err != nil || !r.is("openfirewall", true) {
-		return made, err
+		return created, err
 	}
 	port, err := r.number("publicport", 0)
 	if err != nil {
@@ -147,7 +147,7 @@ func (r *request) withFirewallRule(made answer, err error, addressParam string) 
 	_, err = r.o.Cloud.Add(cluster.DesiredResource{Kind: cluster.Firewall, Owner: r.user.owner(), Spec: cluster.Spec{
 		Address: r.get(addressParam), Protocol: "tcp", Port: port, CIDRs: []string{"0.0.0.0/0"},
 	}})
-	return made, err
+	return created, err
 }
 
 func deleteFirewall(r *request) (answer, error) { return r.act(cluster.Firewall, cluster.Destroy) }

@@ -179,9 +179,9 @@ func TestPaging(t *testing.T) {
 func TestFaults(t *testing.T) {
 	deploy := []string{"zoneid", "zone-1", "serviceofferingid", "small", "templateid", "node-image", "name", "one"}
 	for name, c := range map[string]struct {
-		rule   sim.Rule
-		status int // 0: no answer
-		made   bool
+		rule    sim.Rule
+		status  int // 0: no answer
+		created bool
 	}{
 		"lost":      {sim.Rule{Do: sim.Lost}, 0, true},
 		"timeout":   {sim.Rule{Do: sim.Timeout}, 0, false},
@@ -204,8 +204,8 @@ func TestFaults(t *testing.T) {
 			if status != c.status || (err != nil) != (c.status == 0) {
 				t.Errorf("%d %v, %v; want %d", status, body, err, c.status)
 			}
-			if _, made := r.cloud.Lookup(cluster.VM, "one"); made != c.made {
-				t.Errorf("created: %t", made)
+			if _, created := r.cloud.Lookup(cluster.VM, "one"); created != c.created {
+				t.Errorf("created: %t", created)
 			}
 		})
 	}
@@ -226,7 +226,7 @@ func TestOutage(t *testing.T) {
 
 // Exhausted capacity fails the job and leaves a VM in state Error; an exceeded quota fails
 // the call.
-func TestNoRoom(t *testing.T) {
+func TestCapacityExhausted(t *testing.T) {
 	r := newFixture(t, sim.Options{RefuseInJob: true, Zones: []sim.Zone{{ID: "zone-1", Name: "z", VMs: 1}}, Quota: sim.Quota{VMs: 2}}, wire.Options{})
 	r.deploy("one")
 	deploy := []string{"zoneid", "zone-1", "serviceofferingid", "small", "templateid", "node-image", "name"}
@@ -281,7 +281,7 @@ func TestCustomJobID(t *testing.T) {
 	}
 }
 
-func TestWhoseThingsAre(t *testing.T) {
+func TestOwnersOfResources(t *testing.T) {
 	r := newFixture(t, sim.Options{}, wire.Options{})
 	vm := r.deploy("one")
 	job := r.ok("stopVirtualMachine", "id", vm)["jobid"].(string)

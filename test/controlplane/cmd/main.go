@@ -28,7 +28,7 @@ func main() {
 	// controller-runtime registers flags of its own: these are apart.
 	flags := flag.NewFlagSet("dev-cluster", flag.ExitOnError)
 	flags.StringVar(&bin, "bin", "", "`folder` of the programs (bin/ of the repository)")
-	flags.StringVar(&mode, "mode", "paper", "`paper`: pods only look Ready; process: containers are processes of this machine")
+	flags.StringVar(&mode, "mode", "status-only", "`status-only`: pods have a status but no processes; process: containers are processes of this machine")
 	flags.StringVar(&crds, "crds", "", "comma-separated `folders` of CustomResourceDefinitions")
 	flags.IntVar(&o.Kubelet.Nodes, "nodes", 3, "`number` of nodes")
 	flags.BoolVar(&o.Keep, "keep", false, "leave logs and pods behind")
@@ -50,7 +50,7 @@ func serve(o controlplane.Options, bin, mode, crds string) error {
 		o.CRDs = strings.Split(crds, ",")
 	}
 	switch mode {
-	case "paper":
+	case "status-only":
 	case "process":
 		images, err := controlplane.Images(bin)
 		if err != nil {
@@ -58,7 +58,7 @@ func serve(o controlplane.Options, bin, mode, crds string) error {
 		}
 		o.Kubelet.Mode, o.Kubelet.Images, o.Kubelet.Users = kubelet.Process, images, controlplane.Users()
 	default:
-		return fmt.Errorf("-mode is paper or process, not %q", mode)
+		return fmt.Errorf("-mode is status-only or process, not %q", mode)
 	}
 	began := time.Now()
 	plane, err := controlplane.StartContext(ctx, o)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// mapping rewrites paths of a container into those of this machine. The rule
-// stands in the documentation of the package.
+// mapping rewrites paths of a container into those of this machine. The
+// package documentation has the rule.
 type mapping []struct{ from, to string }
 
 // with adds a path; the longest is tried first.

@@ -29,7 +29,7 @@ type node struct {
 func (k *Kubelet) addNode(ctx context.Context, name string, number int) error {
 	n := &node{name: name, address: k.o.Addresses.node()}
 	now := metav1.Now()
-	room := corev1.ResourceList{
+	capacity := corev1.ResourceList{
 		corev1.ResourceCPU:              resource.MustParse("64"),
 		corev1.ResourceMemory:           resource.MustParse("256Gi"),
 		corev1.ResourceEphemeralStorage: resource.MustParse("1Ti"),
@@ -49,7 +49,7 @@ func (k *Kubelet) addNode(ctx context.Context, name string, number int) error {
 			corev1.LabelInstanceTypeStable: "local",
 		}},
 		Status: corev1.NodeStatus{
-			Capacity: room, Allocatable: room,
+			Capacity: capacity, Allocatable: capacity,
 			Addresses: []corev1.NodeAddress{
 				{Type: corev1.NodeInternalIP, Address: n.address},
 				{Type: corev1.NodeHostName, Address: name},
@@ -89,7 +89,7 @@ func (k *Kubelet) mode() string {
 	if k.o.Mode == Process {
 		return "process"
 	}
-	return "paper"
+	return "status-only"
 }
 
 // heartbeat renews the lease of a node, and reports Ready again if the node controllers

@@ -20,7 +20,7 @@ func (d *Demo) Acts() []Act {
 		{Name: "Failover", Title: "The writer's pod is deleted by force: it comes back as the writer, or a reader takes over", do: d.failover},
 		{Name: "Crash", Title: "A third reader; the leading operator is killed in the middle", do: d.crash},
 		{Name: "MPDCluster", Title: "A cluster of PolarDB Stack's kind, by the same operator", do: d.mpd},
-		{Name: "Tell", Title: "What Kubernetes tells of it", do: d.summarize},
+		{Name: "Tell", Title: "What Kubernetes reports", do: d.summarize},
 		{Name: "Rows", Title: "All this time a client wrote: is every row there whose commit was answered?", do: d.rows},
 		{Name: "Delete", Title: "Delete: pods and secrets go, claims where the cluster does not keep them", do: d.remove},
 	}

@@ -8,30 +8,30 @@ import (
 	"time"
 )
 
-// RecentFor is how long a Recent believes what it has read: so late it sees
-// what other processes change.
+// CacheTTL is how long a CachedStore uses a record that it has read. Changes of
+// other processes are visible after this time.
 const CacheTTL = time.Second
 
-// recentMost bounds how much of a kind is remembered: it is forgotten all together.
+// maxCached limits the cached records of a kind. The cache of a full kind is
+// emptied.
 const maxCached = 10_000
 
-// Recent is a Store that remembers for RecentFor what each request asks for:
-// domains, accounts, keys and tokens. What is written through it is seen at
-// once: a key that was revoked, or an account that was disabled, is refused from
-// then on. What other processes write is seen after RecentFor. What is not
-// found is not remembered.
+// CachedStore is a Store that caches what each request reads: domains, accounts,
+// keys and tokens, for CacheTTL. Writes through it are visible at once: a revoked
+// key or a disabled account is refused from then on. Writes of other processes are
+// visible after CacheTTL. Failed lookups are not cached.
 type CachedStore struct {
 	Store
 
 	mu       sync.Mutex
-	writes   int64 // what was read before one is not remembered after it
+	writes   int64 // a read that began before a write is not cached after it
 	tree     cacheMap[struct{}, domainSet]
 	accounts cacheMap[string, Account]
 	keys     cacheMap[string, Key]
 	tokens   cacheMap[[sha256.Size]byte, Token]
 }
 
-// known are all domains.
+// domainSet holds all domains.
 type domainSet struct {
 	domains []Domain
 	tree    Tree
@@ -39,16 +39,16 @@ type domainSet struct {
 
 var _ Store = (*CachedStore)(nil)
 
-// NewRecent remembers what is read from a store.
+// NewCachedStore returns a store that caches the reads of another one.
 func NewCachedStore(s Store) *CachedStore { return &CachedStore{Store: s} }
 
-// recent is what was read of a kind.
+// cacheMap holds the cached records of a kind.
 type cacheMap[K comparable, V any] map[K]struct {
 	value V
 	at    time.Time
 }
 
-// look gives what is remembered under a key, or reads it.
+// readThrough returns the cached record of a key, or reads it.
 func readThrough[K comparable, V any](r *CachedStore, of *cacheMap[K, V], key K, read func() (V, error)) (V, error) {
 	r.mu.Lock()
 	entry, ok := (*of)[key]
@@ -57,7 +57,7 @@ func readThrough[K comparable, V any](r *CachedStore, of *cacheMap[K, V], key K,
 	if ok && time.Since(entry.at) < CacheTTL {
 		return entry.value, nil
 	}
-	entry.at = time.Now() // what changes from here on may not be in it
+	entry.at = time.Now() // later changes may be missing in the record
 	var err error
 	if entry.value, err = read(); err != nil {
 		return entry.value, err
@@ -73,7 +73,8 @@ func readThrough[K comparable, V any](r *CachedStore, of *cacheMap[K, V], key K,
 	return entry.value, nil
 }
 
-// forget is called when a write may have become visible, before its maker is told.
+// invalidate empties the cache. It is called when a write may have become visible,
+// before the writer gets its answer.
 func (r *CachedStore) invalidate() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,13 +95,13 @@ func (r *CachedStore) Domains(ctx context.Context) ([]Domain, error) {
 	return slices.Clone(all.domains), err
 }
 
-// Tree is that of all domains. It is not to be changed.
+// Tree returns the tree of all domains. The caller must not change it.
 func (r *CachedStore) Tree(ctx context.Context) (Tree, error) {
 	all, err := r.domainSet(ctx)
 	return all.tree, err
 }
 
-// TreeOf gives the tree of a store's domains. It is not to be changed.
+// TreeOf returns the tree of the domains of a store. The caller must not change it.
 func TreeOf(ctx context.Context, s Store) (Tree, error) {
 	if r, ok := s.(*CachedStore); ok {
 		return r.Tree(ctx)
@@ -126,7 +127,7 @@ func (r *CachedStore) TokenByHash(ctx context.Context, hash [sha256.Size]byte) (
 
 // SaveDomain implements Store.
 func (r *CachedStore) SaveDomain(ctx context.Context, d Domain) error {
-	defer r.invalidate() // also after an error: what became of the write may be unknown
+	defer r.invalidate() // also after an error: the write may have been stored
 	return r.Store.SaveDomain(ctx, d)
 }
 

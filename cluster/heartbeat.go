@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Hello is what a node says of itself when it calls home.
+// Heartbeat is the report that a node sends to the server.
 type Heartbeat struct {
 	Cluster  string          `json:"cluster"`
 	Node     string          `json:"node"` // its name
@@ -14,37 +14,39 @@ type Heartbeat struct {
 	Version  string          `json:"version,omitempty"`
 	Address  string          `json:"address,omitempty"`
 	Ready    bool            `json:"ready"`
-	Reason   string          `json:"reason,omitempty"`   // why it is not
+	Reason   string          `json:"reason,omitempty"`   // why it is not ready
 	Endpoint string          `json:"endpoint,omitempty"` // control node
 	CACert   string          `json:"caCert,omitempty"`   // control node, PEM
 	Config   string          `json:"config,omitempty"`   // control node
-	Joined   []string        `json:"joined,omitempty"`   // control node: names of the ready nodes it knows
+	Joined   []string        `json:"joined,omitempty"`   // control node: names of the ready nodes that have joined
 	Extra    json.RawMessage `json:"extra,omitempty"`
 }
 
-// HelloAnswer is what a node is told.
+// HeartbeatAnswer is the answer of the server to a heartbeat.
 type HeartbeatAnswer struct {
-	Credential string        `json:"credential,omitempty"` // once: for the hellos that follow
-	Every      time.Duration `json:"every"`                // nanoseconds between hellos
-	Drain      bool          `json:"drain,omitempty"`      // it is to be removed or stopped
+	Credential string        `json:"credential,omitempty"` // sent once: authenticates the next heartbeats
+	Every      time.Duration `json:"every"`                // time between heartbeats, in nanoseconds
+	Drain      bool          `json:"drain,omitempty"`      // the node will be removed or stopped
 	Control    string        `json:"control,omitempty"`    // URL of the control node, for workers
 	CAHash     string        `json:"caHash,omitempty"`     // hex SHA-256 of the control node's CA, which workers pin
-	JoinToken  string        `json:"joinToken,omitempty"`  // control node: hex SHA-256 of the token workers bring; empty: none is valid
+	JoinToken  string        `json:"joinToken,omitempty"`  // control node: hex SHA-256 of the join token of workers; empty: no token is valid
 	Removed    []string      `json:"removed,omitempty"`    // control node: nodes to forget
 	// control node: name of each worker -> hex SHA-256 of its credential. A worker
-	// whose join token is spent joins with that hash, as after its control node was replaced.
+	// whose join token is used up joins with that hash, for example after its
+	// control node was replaced.
 	Members map[string]string `json:"members,omitempty"`
-	// control node that has no CA yet: the one of the cluster, PEM, which all its
-	// control nodes share. Empty: the node makes its own.
+	// control node without a CA: the CA of the cluster, PEM, which all its control
+	// nodes share. Empty: the node creates its own.
 	CACert string `json:"caCert,omitempty"`
 	CAKey  string `json:"caKey,omitempty"`
-	// control node: upgrade in place to this version, keep all state, and say the
-	// new version in the hellos that follow. It is repeated until the node says so.
+	// control node: upgrade in place to this version, keep all state, and report
+	// the new version in the next heartbeats. The server repeats it until the node
+	// does so.
 	Upgrade *NodeUpgrade `json:"upgrade,omitempty"`
 }
 
-// NodeUpgrade is what a node that is upgraded in place becomes.
+// NodeUpgrade is the target of an upgrade in place.
 type NodeUpgrade struct {
 	Version  string `json:"version"`            // x.y.z
-	Template string `json:"template,omitempty"` // id of the template that new nodes are made of
+	Template string `json:"template,omitempty"` // id of the template for new nodes
 }

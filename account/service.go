@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Desk is where accounts are asked for and changed: it looks up who and what
-// is meant, asks the rules, and writes. What may not be seen is not found.
+// Service reads and changes accounts for a caller: it looks up the caller and the
+// object, checks the rules, and writes. An object that the caller may not see is
+// not found.
 type Service struct {
 	Store Store
 	Now   func() time.Time // nil: time.Now
@@ -21,10 +22,10 @@ func (d *Service) now() time.Time {
 	return d.Now().UTC()
 }
 
-// Want is an account that is to be made.
+// NewAccount is an account to create.
 type NewAccount struct {
 	Name   string
-	Domain string // id or path; empty: that of who asks
+	Domain string // id or path; empty: that of the caller
 	Role   Role   // empty: User
 	Limits Limits // operators only
 }
@@ -34,7 +35,8 @@ func (d *Service) tree(ctx context.Context) (Tree, error) {
 	return TreeOf(ctx, d.Store)
 }
 
-// Domains gives those from that of who asks down, by path; an operator's are all.
+// Domains returns the domain of the caller and those below it, by path; to an
+// operator, all domains.
 func (d *Service) Domains(ctx context.Context, who Account, p Page) ([]Domain, error) {
 	all, err := d.Store.Domains(ctx)
 	if err != nil {
@@ -47,7 +49,7 @@ func (d *Service) Domains(ctx context.Context, who Account, p Page) ([]Domain, e
 	return PageOf(all, p, func(one Domain) string { return one.ID }), nil
 }
 
-// domain finds a domain by id or path within sight.
+// domain finds a domain by id or path, among those that the caller may see.
 func (d *Service) domain(ctx context.Context, who Account, ref string) (Domain, Tree, error) {
 	tree, err := d.tree(ctx)
 	if err != nil {
@@ -67,7 +69,8 @@ func (d *Service) domain(ctx context.Context, who Account, ref string) (Domain, 
 	return Domain{}, nil, DomainNotFound.Errorf("there is no domain %s", ref)
 }
 
-// CreateDomain makes a domain below another (id or path; empty: that of who asks).
+// CreateDomain creates a domain below another (id or path; empty: that of the
+// caller).
 func (d *Service) CreateDomain(ctx context.Context, who Account, name, parent string) (Domain, error) {
 	above, tree, err := d.domain(ctx, who, parent)
 	switch {
@@ -102,7 +105,8 @@ func (d *Service) DisableDomain(ctx context.Context, who Account, ref string, di
 	return found, d.Store.SaveDomain(ctx, found)
 }
 
-// Accounts gives those within sight, of one domain (id or path) or of all.
+// Accounts returns the accounts that the caller may see, of one domain (id or path)
+// or of all.
 func (d *Service) Accounts(ctx context.Context, who Account, domain string, p Page) ([]Account, error) {
 	q := Query{Page: p}
 	tree, err := d.tree(ctx)
@@ -123,8 +127,8 @@ func canSee(tree Tree, who, a Account) bool {
 	return May(who.Role, SeeAccount, Relate(tree, who, a.ID, a.DomainID))
 }
 
-// Find gives an account within sight: by id, by PATH/NAME, or by a name that only one has.
-// Empty: who asks.
+// Find returns an account that the caller may see: by id, by PATH/NAME, or by a
+// name that only one account has. Empty: the caller.
 func (d *Service) Find(ctx context.Context, who Account, ref string) (Account, error) {
 	a, _, err := d.find(ctx, who, ref)
 	return a, err
@@ -161,7 +165,7 @@ func (d *Service) find(ctx context.Context, who Account, ref string) (Account, T
 	return Account{}, nil, Invalid.Errorf("%d accounts have the name %s: write DOMAIN/%s", len(all), name, name)
 }
 
-// CreateAccount makes an account. It has neither token nor key yet.
+// CreateAccount creates an account. It has neither token nor key yet.
 func (d *Service) CreateAccount(ctx context.Context, who Account, w NewAccount) (Account, error) {
 	if w.Role == "" {
 		w.Role = User
@@ -217,14 +221,16 @@ func (d *Service) Limit(ctx context.Context, who Account, ref string, l Limits) 
 	return d.Store.SaveAccount(ctx, a)
 }
 
-// NewCredential says whose a token or key is to be, what it is for and how long it works.
+// NewCredential is a token or key to create: for which account, with which name and
+// lifetime.
 type NewCredential struct {
-	Account  string // id or name; empty: who asks
+	Account  string // id or name; empty: the caller
 	Name     string
 	ValidFor time.Duration // 0: until it is revoked
 }
 
-// CreateToken makes a token. The second value is the token: this is the only time it is seen.
+// CreateToken creates a token. The second value is the token; it is returned only
+// here.
 func (d *Service) CreateToken(ctx context.Context, who Account, n NewCredential) (Token, Secret, error) {
 	c, err := d.credential(ctx, who, n)
 	if err != nil {
@@ -239,7 +245,7 @@ func (d *Service) CreateToken(ctx context.Context, who Account, n NewCredential)
 	return t, Secret(secret), nil
 }
 
-// CreateKey makes a key. This is the only time its secret is seen.
+// CreateKey creates a key. Its secret is returned only here.
 func (d *Service) CreateKey(ctx context.Context, who Account, n NewCredential) (Key, error) {
 	c, err := d.credential(ctx, who, n)
 	if err != nil {
@@ -270,7 +276,8 @@ func (d *Service) credential(ctx context.Context, who Account, n NewCredential) 
 	return c, nil
 }
 
-// keyOwner finds the account whose credentials are meant, and who may use them.
+// keyOwner finds the account of a credential and checks that the caller may use its
+// credentials.
 func (d *Service) keyOwner(ctx context.Context, who Account, ref string) (Account, error) {
 	a, tree, err := d.find(ctx, who, ref)
 	if err == nil && !May(who.Role, UseKeys, Relate(tree, who, a.ID, a.DomainID)) {
@@ -279,7 +286,7 @@ func (d *Service) keyOwner(ctx context.Context, who Account, ref string) (Accoun
 	return a, err
 }
 
-// Tokens gives an account's (empty: one's own), by age.
+// Tokens returns the tokens of an account (empty: the caller), by age.
 func (d *Service) Tokens(ctx context.Context, who Account, ref string, p Page) ([]Token, error) {
 	a, err := d.keyOwner(ctx, who, ref)
 	if err != nil {
@@ -288,7 +295,8 @@ func (d *Service) Tokens(ctx context.Context, who Account, ref string, p Page) (
 	return d.Store.Tokens(ctx, CredentialQuery{Account: a.ID, Page: p})
 }
 
-// Keys gives an account's (empty: one's own), by age and without secrets.
+// Keys returns the keys of an account (empty: the caller), by age and without
+// secrets.
 func (d *Service) Keys(ctx context.Context, who Account, ref string, p Page) ([]Key, error) {
 	a, err := d.keyOwner(ctx, who, ref)
 	if err != nil {
@@ -297,7 +305,7 @@ func (d *Service) Keys(ctx context.Context, who Account, ref string, p Page) ([]
 	return d.Store.Keys(ctx, CredentialQuery{Account: a.ID, Page: p})
 }
 
-// Revoke ends a token or key for ever.
+// Revoke invalidates a token or key for ever.
 func (d *Service) Revoke(ctx context.Context, who Account, id string) error {
 	c, err := d.credentialByID(ctx, id)
 	if err != nil {
@@ -309,7 +317,7 @@ func (d *Service) Revoke(ctx context.Context, who Account, id string) error {
 	return d.Store.Revoked(ctx, id, d.now())
 }
 
-// held finds a credential by id.
+// credentialByID finds a credential by id.
 func (d *Service) credentialByID(ctx context.Context, id string) (Credential, error) {
 	if k, err := d.Store.Key(ctx, id); err == nil {
 		return k.Credential, nil
@@ -324,7 +332,7 @@ func (d *Service) credentialByID(ctx context.Context, id string) (Credential, er
 	return Credential{}, CredentialNotFound.Errorf("there is no key or token %s", id)
 }
 
-// Trail gives the audit trail as far as who asks may see it.
+// Trail returns the audit entries that the caller may see.
 func (d *Service) Trail(ctx context.Context, who Account, q TrailQuery) ([]Entry, error) {
 	tree, err := d.tree(ctx)
 	if err != nil {

@@ -9,14 +9,14 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// each asks a question for every kind that the provider makes.
-func (r *fixture) eachKind(t *testing.T, ask func(t *testing.T, r *fixture, k cluster.Kind)) {
+// eachKind runs a test for every kind that the provider creates.
+func (r *fixture) eachKind(t *testing.T, test func(t *testing.T, r *fixture, k cluster.Kind)) {
 	if len(r.caps.Kinds) == 0 || !r.supports(cluster.VM) {
 		t.Fatalf("the provider makes %v, no VM", r.caps.Kinds)
 	}
 	for _, k := range r.caps.Kinds {
 		t.Run(string(k), func(t *testing.T) {
-			ask(t, newFixture(t, r.Setup), k)
+			test(t, newFixture(t, r.Setup), k)
 		})
 	}
 }
@@ -29,14 +29,14 @@ func agree(t *testing.T, r *fixture) {
 		}
 		got := r.mustCreate(w)
 		if got.Kind != k || got.ID == "" || got.Identity == "" {
-			t.Errorf("get lacks kind, id or identity: %s", show(got))
+			t.Errorf("get returns no kind, id or identity: %s", show(got))
 		}
 		if got.Name != w.Name {
 			t.Errorf("name %q, want %q", got.Name, w.Name)
 		}
 		r.checkTags(w, got)
 		if got.Power != cluster.PoweredOn {
-			t.Errorf("power of the new thing: %q", got.Power)
+			t.Errorf("power of the new resource: %q", got.Power)
 		}
 		if k != cluster.KeyPair && got.Zone != r.Zone {
 			t.Errorf("zone %q, want %q", got.Zone, r.Zone)
@@ -53,7 +53,7 @@ func agree(t *testing.T, r *fixture) {
 		r.checkSpec(w, got)
 
 		if got.SourceNAT {
-			return // it goes with its network
+			return // it is deleted with its network
 		}
 		r.mustAct(got.Ref(), cluster.Destroy)
 		r.mustBeGone(got.Ref())
@@ -76,7 +76,8 @@ func errOr(err error, text string) error {
 	return err
 }
 
-// spec compares what rules are judged by: where the provider shows it, it must be what was asked for.
+// checkSpec compares the fields that decide about a rule: if the provider shows
+// them, they must be as requested.
 func (r *fixture) checkSpec(w cluster.DesiredResource, got cluster.Resource) {
 	r.t.Helper()
 	a, b := w.Spec, got.Spec
@@ -108,12 +109,12 @@ func sameKey(t *testing.T, r *fixture) {
 		first := r.mustCreate(w)
 		again, err := r.create(w)
 		if err != nil {
-			t.Fatalf("the same want again: %v", err)
+			t.Fatalf("the same resource again: %v", err)
 		}
 		if again.ID != first.ID {
-			t.Errorf("the same want again gave %s, not %s", again.ID, first.ID)
+			t.Errorf("the same resource again gave %s, not %s", again.ID, first.ID)
 		}
-		w.CallID = uuid() // a caller whose answer was lost may not know the old one
+		w.CallID = uuid() // a caller that lost the answer may not know the old id
 		other, err := r.create(w)
 		if err != nil {
 			t.Fatalf("the same key with another call id: %v", err)
@@ -125,7 +126,7 @@ func sameKey(t *testing.T, r *fixture) {
 	})
 }
 
-// one sees exactly one thing of the want's name in the list.
+// exactlyOne checks that the list has exactly one resource of this name.
 func (r *fixture) exactlyOne(w cluster.DesiredResource) {
 	r.t.Helper()
 	r.eventually("list of the cluster", func() error {
@@ -136,7 +137,7 @@ func (r *fixture) exactlyOne(w cluster.DesiredResource) {
 			}
 		}
 		if n != 1 {
-			return fmt.Errorf("%d things of the name %s", n, w.Name)
+			return fmt.Errorf("%d resources have the name %s", n, w.Name)
 		}
 		return nil
 	})
@@ -291,7 +292,7 @@ func errorsAreDistinct(t *testing.T, r *fixture) {
 
 func unchanged(t *testing.T, r *fixture) {
 	w := r.desired(cluster.VM)
-	w.Tags["exam-note"] = `ünïcode, "quotes" & =signs; 100 % <ok> + more`
+	w.Tags["test-note"] = `ünïcode, "quotes" & =signs; 100 % <ok> + more`
 	if r.UserData == nil {
 		for i := range 256 {
 			w.Spec.UserData = append(w.Spec.UserData, byte(i))

@@ -7,21 +7,22 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// Judgement is what one look says of a cluster, and what is to be written of it.
+// HealthDecision is what one pass decides about a cluster, and what it writes into
+// the cluster.
 type HealthDecision struct {
-	Decided  bool      // false: it was not seen well enough, or its state is not judged
-	Findings []Finding // what differs, in a fixed order, each with Since, Passes, Alarm, Then and At
+	Decided  bool      // false: the observation is incomplete, or clusters in this state are not checked
+	Findings []Finding // the differences, in a fixed order, with Since, Passes, Alarm, Then and At
 	Alarm    bool      // a finding is beyond its tolerance
-	Healthy  bool      // nothing differs that could ever be an alarm
-	Err      error     // why the provider could not be seen
-	Changed  bool      // what Apply writes differs from the cluster
+	Healthy  bool      // no difference that could become an alarm
+	Err      error     // why the provider could not be read
+	Changed  bool      // Apply would change the cluster
 
 	SuspectSince time.Time
 	RecoverTries int
 	RecoverNext  time.Time
 }
 
-// Apply writes a judgement into a cluster. One that has not judged writes nothing.
+// Apply writes a decision into a cluster. Without Decided it writes nothing.
 func (j HealthDecision) Apply(c *Cluster, now time.Time) {
 	if !j.Decided {
 		return
@@ -30,17 +31,18 @@ func (j HealthDecision) Apply(c *Cluster, now time.Time) {
 	c.RecoverTries, c.RecoverNext, c.ObservedAt = j.RecoverTries, j.RecoverNext, now
 }
 
-// grain is what times are cut to, so that every store keeps them as they are.
+// timePrecision is the precision of times, so that every store returns them
+// unchanged.
 const timePrecision = time.Millisecond
 
-// Judge compares a cluster's books with what a pass has seen. Clusters that
-// are Running, Stopped or Alert and are not to be destroyed are judged, unless
-// the provider could not be seen or the look is older than the state: a failed
-// page means not seen, never gone.
+// DecideHealth compares the record of a cluster with what a pass observed. It
+// checks clusters that are Running, Stopped or Alert and that nobody wants
+// destroyed. It decides nothing if the provider could not be read, or if the
+// observation is older than the state: a failed page means not seen, never gone.
 //
-// In Alert the judgement says when Recover (or Stop, where Stopped is desired)
-// is tried: at once when the cluster is healthy again; else, where the policy
-// can do something about it, after pauses of Tolerances.Retry.
+// In Alert it also sets the time of the next Recover (or Stop, if Stopped is
+// desired): at once when the cluster is healthy again; else, if the policy allows a
+// repair, after the pauses of Tolerances.Retry.
 func DecideHealth(c *Cluster, b *Record, seen Observed, now time.Time, tol Tolerances) HealthDecision {
 	now = now.UTC().Truncate(timePrecision)
 	if seen.Err != nil {
@@ -82,14 +84,14 @@ func canDecide(c *Cluster, seen Observed) bool {
 		seen.Listed[VM] && (seen.At.IsZero() || !seen.At.Before(c.StateSince))
 }
 
-// weigh gives a finding its age and says whether it is an alarm.
+// newFinding sets the age of a finding and whether it is an alarm.
 func (l *comparison) newFinding(d difference) Finding {
 	f := d.Finding
 	f.Since, f.Passes = l.now, 1
 	if old, ok := l.previous[f.key()]; ok && (d.tolerance == alarmAfterTime) == inTransition(old) {
 		f.Since = old.Since
 		if d.tolerance == alarmAfterPasses {
-			f.Passes = min(old.Passes+1, l.tolerances.Passes) // no further: a cluster that stays as it is is not written
+			f.Passes = min(old.Passes+1, l.tolerances.Passes) // not higher: an unchanged cluster is not written
 		}
 	}
 	switch d.tolerance {
@@ -103,12 +105,12 @@ func (l *comparison) newFinding(d difference) Finding {
 	return f
 }
 
-// onItsWay reports a finding of a VM that was starting, stopping or migrating.
+// inTransition reports a finding of a VM that was starting, stopping or migrating.
 func inTransition(f Finding) bool {
 	return f.Type == PowerState && len(f.Evidence) > len(transitionPrefix) && f.Evidence[:len(transitionPrefix)] == transitionPrefix
 }
 
-// next says when the cluster is tried to be brought back.
+// scheduleRecovery sets the time of the next recovery.
 func (l *comparison) scheduleRecovery(j *HealthDecision, plan RecoveryPlan) {
 	c := l.cluster
 	if c.State != Alert {
@@ -119,7 +121,7 @@ func (l *comparison) scheduleRecovery(j *HealthDecision, plan RecoveryPlan) {
 	}
 	j.RecoverNext = c.RecoverNext
 	if j.RecoverNext.Before(c.StateSince) {
-		j.RecoverNext = time.Time{} // of an earlier alert
+		j.RecoverNext = time.Time{} // it belongs to an earlier alert
 	}
 	policy := c.Recovery.Or(l.tolerances.Policy)
 	possible := j.Healthy || !plan.Empty()
@@ -141,8 +143,8 @@ func (l *comparison) scheduleRecovery(j *HealthDecision, plan RecoveryPlan) {
 	}
 }
 
-// tellStopped writes into the findings of a cluster that is to be stopped what is
-// done about them: VMs that run are stopped, and all else is left until it is
+// describeStopped writes into the findings of a cluster that should be stopped what
+// happens next: running VMs are stopped; everything else waits until the cluster is
 // started or recovered.
 func (l *comparison) describeStopped(findings []Finding, at time.Time) {
 	allowed := len(l.cluster.Recovery.Or(l.tolerances.Policy)) > 0
@@ -163,7 +165,7 @@ func (l *comparison) describeStopped(findings []Finding, at time.Time) {
 	}
 }
 
-// same reports findings that are written alike.
+// equal reports whether two findings are stored alike.
 func (f Finding) equal(o Finding) bool {
 	since, at := f.Since.Equal(o.Since), f.At.Equal(o.At)
 	f.Since, f.At, o.Since, o.At = time.Time{}, time.Time{}, time.Time{}, time.Time{}

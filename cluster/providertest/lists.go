@@ -27,7 +27,7 @@ func paging(t *testing.T, r *fixture) {
 		return nil
 	})
 
-	// Others come and go meanwhile, before and behind every page.
+	// Meanwhile other VMs are created and destroyed, before and after every page.
 	stop, done := make(chan struct{}), make(chan error, 1)
 	wants := []cluster.DesiredResource{r.desired(cluster.VM), r.desired(cluster.VM)}
 	go func() {
@@ -135,7 +135,7 @@ func filters(t *testing.T, r *fixture) {
 
 func foreign(t *testing.T, r *fixture) {
 	if r.CreateForeign == nil {
-		t.Skip("nobody else can make things at this provider")
+		t.Skip("nobody else can create resources at this provider")
 	}
 	network := r.networkID()
 	foreignVM := r.CreateForeign(t, network)
@@ -156,7 +156,7 @@ func foreign(t *testing.T, r *fixture) {
 			}
 		}
 	}
-	r.eventually("foreign VM in the list of all that is to be seen", func() error {
+	r.eventually("foreign VM in the list of all visible VMs", func() error {
 		ours := false
 		var theirs *cluster.Resource
 		for _, got := range r.list(cluster.Filter{Zone: r.Zone, Foreign: true}) {
@@ -216,11 +216,12 @@ func cancelled(t *testing.T, r *fixture) {
 			t.Error("a call under an ended context succeeded")
 		}
 		if errors.Is(err, cluster.ErrGone) {
-			t.Errorf("a cancelled create claims that the thing is gone: %v", err)
+			t.Errorf("a cancelled create claims that the resource is gone: %v", err)
 		}
 		cancel()
 
-		// Whatever became of it: the same want leads to one thing.
+		// Whatever the cancelled call did: the same desired resource leads to one
+		// resource.
 		ref, err := r.create(w)
 		if err != nil {
 			t.Fatalf("create after the cancelled one: %v", err)
@@ -251,7 +252,8 @@ func parallel(t *testing.T, r *fixture) {
 	var wg sync.WaitGroup
 	for i := range 50 {
 		wg.Go(func() {
-			// Each want is asked for at least twice at once, between reads.
+			// Each resource is requested at least twice at the same time, between
+			// reads.
 			w := wants[i%len(wants)]
 			call, err := r.p.Create(ctx, w)
 			if err != nil {
@@ -316,7 +318,7 @@ func restarted(t *testing.T, r *fixture) {
 	r.checkSame("before and after", before, after)
 	again, err := third.Create(r.ctx(), w)
 	if err != nil {
-		t.Fatalf("the same want after the restart: %v", err)
+		t.Fatalf("the same resource after the restart: %v", err)
 	}
 	if got := r.mustAwait(third, again); got.ID != ref.ID {
 		t.Errorf("the third client made %s beside %s", got.ID, ref.ID)

@@ -9,7 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// office is a desk with ROOT/dev (dan its admin, uma in it) and ROOT/ops (otto its admin).
+// fixture is a Service with ROOT/dev (dan its admin, uma in it) and ROOT/ops (otto
+// its admin).
 type fixture struct {
 	t *testing.T
 	*Service
@@ -71,7 +72,8 @@ func TestWhoMakesAccounts(t *testing.T) {
 	}
 }
 
-// What may not be seen is not found, so that its existence is not told.
+// An object that the caller may not see is not found, so that its existence stays
+// secret.
 func TestWhoSeesAccounts(t *testing.T) {
 	o := newFixture(t)
 	for _, c := range []struct {
@@ -209,7 +211,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// From the first account, token or key on, loopback needs credentials.
+// Once there is an account, token or key, callers on loopback need credentials too.
 func TestAny(t *testing.T) {
 	d := &Service{Store: NewMemory()}
 	if must(d.HasCallers(t.Context()))(t) {

@@ -8,11 +8,11 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// Enter changes what a transition changes in a cluster beside Position, RunID
-// and Ask: state, reason, times of collector and recovery, what was found.
-// reason is kept by Alert, Expunge, a failed create, and Destroyed, where it is
-// that of the create that failed; a run that succeeds takes it away. What was
-// given up by force keeps what stood in the way. gc: GCBackoff.
+// Enter makes the changes of a transition to a cluster, except Position, RunID and
+// Request: state, reason, findings, and the times of collector and recovery. Alert,
+// Expunge, a failed create and Destroyed keep reason (Destroyed that of the failed
+// create); a run that succeeds clears it. A cluster that was given up by force
+// keeps its last reason. gc: GCBackoff.
 func Enter(c *Cluster, event LifecycleEvent, to machine.State, reason Reason, now time.Time, gc Backoff) {
 	c.State, c.StateSince = to, now
 	c.RecoverNext, c.GCNext = time.Time{}, time.Time{}
@@ -37,7 +37,7 @@ func Enter(c *Cluster, event LifecycleEvent, to machine.State, reason Reason, no
 	}
 }
 
-// FaultyReason is the reason of a cluster in which something is found that is beyond its tolerance.
+// FaultyReason returns the reason of a cluster with findings that are alarms.
 func FaultyReason(c *Cluster) Reason {
 	r := Reason{Code: ClusterFaulty.Code}
 	var texts []string
@@ -58,7 +58,7 @@ func FaultyReason(c *Cluster) Reason {
 	return r
 }
 
-// String is a finding in words: its type, what it is about, and the evidence.
+// String returns a finding as text: its type, its resource and the evidence.
 func (f Finding) String() string {
 	text := string(f.Type)
 	if f.Resource != "" {

@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// stage is a cluster of one control node and two workers, as it should be, and
-// what a pass sees of it.
+// fixture is a healthy cluster of one control node and two workers, and what a pass
+// observes of it.
 type fixture struct {
 	record   Record
 	observed Observed
@@ -43,7 +43,7 @@ func newFixture(state machine.State) *fixture {
 
 func (s *fixture) c() *Cluster { return &s.record.Cluster }
 
-// add enters a row and shows its thing.
+// add adds a row and its observed resource.
 func (s *fixture) add(row JournalRow) {
 	row.ID, row.Phase, row.Origin, row.Identity = int64(len(s.record.Journal)+1), Present, OriginCreated, "i-"+row.ProviderID
 	row.PresentAt = noon.Add(-2 * time.Hour)
@@ -66,7 +66,7 @@ func (s *fixture) node(role Role, ordinal int) {
 	s.add(JournalRow{Kind: VM, Key: name, Name: name, ProviderID: n.VMID})
 }
 
-// see gives the thing with an id; gone takes it off the list, and proves it if wanted.
+// resource returns the observed resource with an id.
 func (s *fixture) resource(id string) *Resource {
 	i := slices.IndexFunc(s.observed.Resources, func(r Resource) bool { return r.ID == id })
 	return &s.observed.Resources[i]
@@ -87,7 +87,8 @@ func (s *fixture) decide() HealthDecision {
 	return DecideHealth(s.c(), &s.record, s.observed, s.now, Tolerances{})
 }
 
-// pass judges, writes, and lets time go by. Nodes go on saying hello unless silent.
+// pass decides, writes the decision, and lets 30 s go by. All nodes but the silent
+// ones send heartbeats.
 func (s *fixture) pass(silent ...string) HealthDecision {
 	j := s.decide()
 	j.Apply(s.c(), s.now)
@@ -112,7 +113,7 @@ func (j HealthDecision) types() (all []string) {
 	return all
 }
 
-// The rows of 7.1 that have no patience, and those that are never an alarm.
+// The findings that are alarms at once, and those that are never alarms.
 func TestFindings(t *testing.T) {
 	const vm = "vm-worker2"
 	for _, c := range []struct {
@@ -137,7 +138,7 @@ func TestFindings(t *testing.T) {
 		{"endpoint", Running, func(s *fixture) { s.observed.Endpoint = errors.New("refused") }, []string{"endpoint_unreachable"}},
 		{"endpoint in Stopped", Stopped, func(s *fixture) { s.observed.Endpoint = errors.New("refused") }, nil},
 		{"silent", Running, func(s *fixture) { s.record.Nodes[2].HeartbeatAt = noon.Add(-91 * time.Second) }, []string{"not_ready"}},
-		{"a hello of 90 s is fresh", Running, func(s *fixture) { s.record.Nodes[2].HeartbeatAt = noon.Add(-90 * time.Second) }, nil},
+		{"a heartbeat of 90 s ago is fresh", Running, func(s *fixture) { s.record.Nodes[2].HeartbeatAt = noon.Add(-90 * time.Second) }, nil},
 		{"not ready", Running, func(s *fixture) { s.record.Nodes[2].NotReady = "no disk" }, []string{"not_ready"}},
 		{"silent, where nodes do not call home", Running, func(s *fixture) { s.record.Nodes[2].HeartbeatAt = time.Time{}; s.observed.SendsHeartbeats = false }, nil},
 		{"silent in Stopped", Stopped, func(s *fixture) { s.record.Nodes[2].HeartbeatAt = time.Time{} }, nil},
@@ -151,17 +152,17 @@ func TestFindings(t *testing.T) {
 		{"network gone", Running, func(s *fixture) { s.gone("n1", true) }, []string{"network_missing!"}},
 		{"network not seen", Running, func(s *fixture) { s.gone("n1", false) }, nil},
 		{"address gone", Running, func(s *fixture) { s.gone("a1", true) }, []string{"address_missing!"}},
-		{"extra, with a name of ours", Running, func(s *fixture) {
+		{"extra, with a name that Pawl chose", Running, func(s *fixture) {
 			s.observed.Resources = append(s.observed.Resources, Resource{Kind: VM, ID: "x", Name: NodeName(s.c(), Worker, 7), Tags: map[string]string{TagCluster: s.c().UUID}})
 		}, []string{"extra_owned!"}},
 		{"extra, with a foreign name", Running, func(s *fixture) {
 			s.observed.Resources = append(s.observed.Resources, Resource{Kind: VM, ID: "x", Name: "mine", Tags: map[string]string{TagCluster: s.c().UUID}})
 		}, []string{"extra_owned"}},
-		{"an open intent's thing is not extra", Running, func(s *fixture) {
+		{"the resource of an open intent is not extra", Running, func(s *fixture) {
 			s.record.Journal = append(s.record.Journal, JournalRow{Kind: VM, Key: "k9", Phase: Intent})
 			s.observed.Resources = append(s.observed.Resources, Resource{Kind: VM, ID: "x", Name: "odd", Tags: map[string]string{TagCluster: s.c().UUID, TagKey: "k9"}})
 		}, nil},
-		{"a thing that is being deleted is not extra", Running, func(s *fixture) {
+		{"a resource that is being deleted is not extra", Running, func(s *fixture) {
 			s.record.Journal = append(s.record.Journal, JournalRow{Kind: VM, Key: "k9", Phase: Closing, ProviderID: "x"})
 			s.observed.Resources = append(s.observed.Resources, Resource{Kind: VM, ID: "x", Name: NodeName(s.c(), Worker, 7), Tags: map[string]string{TagCluster: s.c().UUID}})
 		}, nil},
@@ -181,7 +182,7 @@ func TestFindings(t *testing.T) {
 			c.do(s)
 			j := s.decide()
 			if !j.Decided || !slices.Equal(j.types(), c.want) {
-				t.Fatalf("got %v (judged %t), want %v", j.types(), j.Decided, c.want)
+				t.Fatalf("got %v (decided %t), want %v", j.types(), j.Decided, c.want)
 			}
 			alarm := strings.Contains(fmt.Sprint(c.want), "!")
 			if j.Alarm != alarm {
@@ -203,7 +204,7 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-func TestNotJudged(t *testing.T) {
+func TestUndecided(t *testing.T) {
 	for name, do := range map[string]func(s *fixture){
 		"the provider is down":                   func(s *fixture) { s.observed.Err = ProviderUnreachable.Errorf("timeout") },
 		"the list of VMs failed":                 func(s *fixture) { delete(s.observed.Listed, VM) },
@@ -221,7 +222,7 @@ func TestNotJudged(t *testing.T) {
 			do(s)
 			j := s.decide()
 			if j.Decided || j.Alarm || j.Healthy || j.Changed || (j.Err != nil) != (s.observed.Err != nil) {
-				t.Errorf("judged: %+v", j)
+				t.Errorf("decided: %+v", j)
 			}
 			before := fmt.Sprint(*s.c())
 			j.Apply(s.c(), noon)
@@ -232,7 +233,8 @@ func TestNotJudged(t *testing.T) {
 	}
 }
 
-// What stays as it is is written until its tolerance is used up, and then never again.
+// An unchanged finding is written until its tolerance is used up, and then not
+// again.
 func TestToleranceOfPasses(t *testing.T) {
 	for name, do := range map[string]func(s *fixture){
 		"not_ready":            func(s *fixture) { s.record.Nodes[2].NotReady = "no disk" },
@@ -273,7 +275,7 @@ func TestToleranceOfPasses(t *testing.T) {
 func TestToleranceOfTransitionalStates(t *testing.T) {
 	s := newFixture(Running)
 	for pass := range 22 {
-		s.power("vm-worker2", []Power{PoweringOn, PoweringOff}[pass%2]) // migrating to and fro is one transition
+		s.power("vm-worker2", []Power{PoweringOn, PoweringOff}[pass%2]) // repeated migration is one transition
 		at := s.now
 		j := s.pass()
 		if want := at.Sub(noon) >= 10*time.Minute; j.Alarm != want {
@@ -292,7 +294,8 @@ func TestToleranceOfTransitionalStates(t *testing.T) {
 	}
 }
 
-// What was proven gone stays missing, without being read each time, until it is seen again.
+// A resource that is proven gone stays missing, without further reads, until it is
+// seen again.
 func TestMissingIsProvenOnce(t *testing.T) {
 	s := newFixture(Running)
 	s.gone("vm-worker2", false)
@@ -312,7 +315,7 @@ func TestMissingIsProvenOnce(t *testing.T) {
 	}
 	s.observed.Listed = map[Kind]bool{VM: false}
 	if j := s.pass(); j.Decided {
-		t.Error("judged without a list")
+		t.Error("decided without a list")
 	}
 	s.observed = newFixture(Running).observed
 	if j := s.pass(); !j.Healthy || !j.Changed {
@@ -359,7 +362,7 @@ func TestSuspects(t *testing.T) {
 	}
 }
 
-// Alert, Running desired: a next try by policy, at growing pauses.
+// In Alert with Running desired, recovery by policy is tried after growing pauses.
 func TestRecoveryByPolicy(t *testing.T) {
 	s := newFixture(Alert)
 	s.c().StateSince = noon
@@ -390,7 +393,7 @@ func TestRecoveryByPolicy(t *testing.T) {
 			t.Errorf("pause %d is %s, want %s", i+1, pauses[i], want)
 		}
 	}
-	s.power("vm-worker2", PoweredOn) // mended by somebody
+	s.power("vm-worker2", PoweredOn) // somebody repaired it
 	for i := range s.record.Nodes {
 		s.record.Nodes[i].HeartbeatAt = s.now
 	}
@@ -399,7 +402,8 @@ func TestRecoveryByPolicy(t *testing.T) {
 	}
 }
 
-// A recovery that fails though all looks well is not tried without pause.
+// A recovery that fails although no difference is found is tried again only after
+// pauses.
 func TestHealthyAlertIsTriedWithPauses(t *testing.T) {
 	s := newFixture(Alert)
 	s.c().StateSince = noon
@@ -471,9 +475,9 @@ func TestPolicyOfTheServerStandsInForTheClusters(t *testing.T) {
 	}
 }
 
-// Whatever is seen: what was not proven is never missing, a judgement written
-// once is not written again, and nothing foreign raises an alarm.
-func TestJudgeIsSteadyAndBelievesOnlyProof(t *testing.T) {
+// For every observation: without proof nothing is missing, a decision that was
+// written is not written again, and foreign resources raise no alarm.
+func TestDecisionIsStableAndNeedsProof(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := newFixture(rapid.SampledFrom([]machine.State{Running, Stopped, Alert}).Draw(r, "state"))
 		s.c().Recovery = rapid.SampledFrom([]Recovery{nil, {}, {Restart}, {Replace}, {Restart, Replace, Adopt}}).Draw(r, "policy")

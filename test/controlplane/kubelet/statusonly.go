@@ -59,7 +59,7 @@ func (k *Kubelet) syncStatusOnly(pod *corev1.Pod) error {
 
 func statusOnlyContainer(c corev1.Container, ready, done bool) corev1.ContainerStatus {
 	now, started := metav1.NewTime(time.Now().Truncate(time.Second)), true
-	s := corev1.ContainerStatus{Name: c.Name, Image: c.Image, ImageID: "paper://" + c.Image, ContainerID: "paper://" + c.Name}
+	s := corev1.ContainerStatus{Name: c.Name, Image: c.Image, ImageID: "status-only://" + c.Image, ContainerID: "status-only://" + c.Name}
 	if done {
 		s.State.Terminated = &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: now, FinishedAt: now, ContainerID: s.ContainerID}
 		return s

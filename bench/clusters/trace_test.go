@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// What a store is given again is what it was given: as many writes, and
-// afterwards the same clusters with the same nodes, rows and ended runs.
+// A replay makes the same number of writes, and afterwards the store has the same
+// clusters with the same nodes, rows and ended runs.
 func TestTraceReplays(t *testing.T) {
 	o := options{dir: t.TempDir(), clusters: 3, vms: 4}
 	rec := newTrace()
@@ -23,11 +23,11 @@ func TestTraceReplays(t *testing.T) {
 	for _, n := range rec.kinds {
 		recorded += n
 	}
-	// Locks and refused writes are counted and not recorded; the last writes may come after the count.
+	// Locks and refused writes are counted but not recorded; the last writes may follow the count.
 	if writes := f["writes"]; float64(recorded) < 0.8*writes || float64(recorded) > writes+5 {
 		t.Errorf("%d writes are recorded of %v: %v", recorded, writes, rec.kinds)
 	}
-	for range 2 { // a tape can be played again
+	for range 2 { // a trace can be replayed several times
 		dir := t.TempDir()
 		p, err := rec.run(t.Context(), dir)
 		if err != nil {

@@ -13,21 +13,21 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// tape is what a store was given to write, by cluster and in its order, so that
-// the same can be given to another store by itself. So a store's own rate is
-// measured with the very transactions that a service makes, and as many
-// writers: without service, provider or flow.
+// trace records the writes to a store, in order and by cluster, so that they can be
+// replayed on another store alone. So the rate of a store is measured with exactly
+// the transactions of a service and with as many concurrent writers, but without
+// service, provider or flow.
 type trace struct {
-	order      sync.Mutex // held while a write is made and noted, so that the notes stand in its order
+	order      sync.Mutex // held during a write and its recording, so that the recorded order is that of the writes
 	mu         sync.Mutex
 	operations map[string][]operation // by uuid
-	uuids      map[int64]string       // of clusters by their keys
-	clusterOf  map[int64]string       // clusters of nodes by their ids
-	runs       map[string]string      // clusters of runs by their ids
+	uuids      map[int64]string       // uuids of clusters, by key
+	clusterOf  map[int64]string       // cluster of each node, by node id
+	runs       map[string]string      // cluster of each run, by run id
 	kinds      map[string]int
 }
 
-// piece is a write. prepare copies what it writes, before the clock runs.
+// operation is one write. prepare copies its data before the clock runs.
 type operation struct {
 	kind    string
 	prepare func(*clusterReplay) func(context.Context) error
@@ -42,7 +42,8 @@ func (t *trace) add(uuid string, p operation) {
 	t.kinds[p.kind]++
 }
 
-// stage is a store into which a tape is played, scene what of it concerns one cluster.
+// replay is a store on which a trace is replayed; clusterReplay is the part of one
+// cluster.
 type replay struct {
 	store   sqlstore.Store
 	records *sqlstore.Clusters
@@ -60,7 +61,7 @@ type clusterReplay struct {
 	runs         map[string]*workflow.Run
 }
 
-// played is what it took to write a tape.
+// replayResult is the cost of a replay.
 type replayResult struct {
 	writes    float64
 	took, cpu time.Duration
@@ -70,7 +71,7 @@ func (p replayResult) plus(q replayResult) replayResult {
 	return replayResult{p.writes + q.writes, p.took + q.took, p.cpu + q.cpu}
 }
 
-// play writes a tape, each cluster by a writer of its own.
+// run replays a trace, with one writer for each cluster.
 func (t *trace) run(ctx context.Context, dir string) (replayResult, error) {
 	store, err := open(ctx, dir)
 	if err != nil {
@@ -111,7 +112,7 @@ func (t *trace) run(ctx context.Context, dir string) (replayResult, error) {
 	return p, <-errs
 }
 
-// shot copies a change, but for what nobody changes once it is written.
+// copyChange copies a change, except data that is never changed after the write.
 func copyChange(c *cluster.Change) *cluster.Change {
 	return &cluster.Change{
 		Cluster: copied(c.Cluster), ClusterID: c.ClusterID, Details: copied(c.Details), Nodes: copyAll(c.Nodes), Journal: copyAll(c.Journal), Jobs: copyAll(c.Jobs), Events: copyAll(c.Events),
@@ -134,7 +135,8 @@ func copyAll[T any](list []*T) []*T {
 	return next
 }
 
-// commit keeps a change as it was given; done is the same after it was stored.
+// addCommit records a change as it was before the write; done is the same change
+// after it.
 func (t *trace) addCommit(given, done *cluster.Change) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -195,8 +197,8 @@ func (t *trace) addCommit(given, done *cluster.Change) {
 	}})
 }
 
-// hellos keeps what nodes said, with the cluster of the first of them. Others
-// may be of clusters that are not as far yet: they are waited for.
+// addHeartbeats records heartbeats under the cluster of the first one. A replay
+// waits for the nodes of the others, whose clusters may not be created yet.
 func (t *trace) addHeartbeats(said []cluster.NodeHeartbeat) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -217,13 +219,14 @@ func (t *trace) addHeartbeats(said []cluster.NodeHeartbeat) {
 	}})
 }
 
-// filmed is a store of runs that is recorded.
+// recordedStore is a store of runs whose writes are recorded.
 type recordedStore struct {
 	sqlstore.Store
 	trace *trace
 }
 
-// double copies a run with its records, those that are to be written marked.
+// copyRun copies a run with its records, and marks those that are still to be
+// written.
 func copyRun(r *workflow.Run) *workflow.Run {
 	next := *r
 	var records []*workflow.StepRecord
@@ -298,7 +301,7 @@ func (f *recordedStore) Send(ctx context.Context, id string, signal workflow.Sig
 		defer f.trace.mu.Unlock()
 		f.trace.add(f.trace.runs[id], operation{"signal", func(s *clusterReplay) func(context.Context) error {
 			return func(ctx context.Context) error {
-				if err := s.store.Send(ctx, id, signal); !errors.Is(err, workflow.ErrFinal) { // its last save may have been noted first
+				if err := s.store.Send(ctx, id, signal); !errors.Is(err, workflow.ErrFinal) { // the last save of the run may have been recorded first
 					return err
 				}
 				return nil

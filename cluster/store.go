@@ -8,72 +8,80 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// Books keep the records. Its exam is bookstest.
+// Records stores clusters. Package clustertest is its conformance suite.
 type Records interface {
 	// Commit makes a change: all of it or nothing. fault.WriteConflict if a
-	// cluster, journal row or job is not at the revision it was read at.
-	// It fills in ids and raises revisions in what it was given, and what jobs
-	// and events leave empty of their cluster. A node keeps a hello that is
-	// newer than the one it was given with.
+	// cluster, journal row or job is not at the revision that was read. Commit
+	// writes ids and revisions into the change, and completes jobs and events with
+	// the values of their cluster. A node keeps its stored heartbeat if that is
+	// newer.
 	Commit(ctx context.Context, c *Change) error
-	// Book gives all that is recorded of a cluster, removed ones too.
+	// Record returns the record of a cluster, also of a removed one.
 	// CLUSTER_NOT_FOUND.
 	Record(ctx context.Context, uuid string) (*Record, error)
-	// Details of a cluster, opened. CLUSTER_NOT_FOUND.
+	// Details returns the decrypted details of a cluster. CLUSTER_NOT_FOUND.
 	Details(ctx context.Context, uuid string) (*Details, error)
-	// List gives clusters without their books, and how many there are in all.
+	// List returns clusters without nodes and journal, and the number of all that
+	// match.
 	List(ctx context.Context, q ClusterQuery) (clusters []Cluster, total int, err error)
 }
 
-// Ledger is what faces, collector and synchronisation read beside single
-// books. Every Books of ours is one.
+// Store adds to Records what the APIs, the collector and the synchronisation read
+// and write.
 type Store interface {
 	Records
 	Notices
-	// Scan hands every cluster that lives (or is Expunge) with its nodes and
-	// journal to visit, in the order of ids, without holding them all.
+	// Scan passes every cluster (by default all but Destroyed ones) with its nodes
+	// and journal to visit, in the order of ids, without holding them all in
+	// memory.
 	Scan(ctx context.Context, q ScanQuery, visit func(*Record) error) error
-	// Nodes gives the living nodes of several clusters (their ids) in one read, for lists.
+	// Nodes returns the nodes of several clusters (by their ids) in one read,
+	// without removed ones.
 	Nodes(ctx context.Context, clusters []int64) (map[int64][]Node, error)
-	// Reach gives how several clusters (their ids) are reached, in one read, for lists.
+	// Reach returns how to reach several clusters (by their ids), in one read.
 	Reach(ctx context.Context, clusters []int64) (map[int64]Reach, error)
-	// Workers counts the living workers of several clusters (their ids), VMs gives
-	// the provider's ids of their living nodes that have one, control nodes first,
-	// then by ordinal: one read each, for lists. Clusters without any are left out.
+	// Workers counts the workers of several clusters (by their ids). VMs returns
+	// the provider ids of their nodes that have one, control nodes first, then by
+	// ordinal. Each is one read. Removed nodes do not count; clusters without any
+	// node are left out.
 	Workers(ctx context.Context, clusters []int64) (map[int64]int, error)
 	VMs(ctx context.Context, clusters []int64) (map[int64][]string, error)
-	// Unsettled gives uuids of clusters the walker must look at: in a transient
-	// state, with an Ask, an alarm, Desired other than State, or GCNext or
-	// RecoverNext before now.
+	// Unsettled returns the uuids of clusters that the controller must visit: in a
+	// transient state, with a Request, an alarm, Desired other than State, or
+	// GCNext or RecoverNext before now.
 	Unsettled(ctx context.Context, now time.Time, limit int) ([]string, error)
-	// Job by id: JOB_NOT_FOUND. Jobs newest first and their number.
+	// Job returns a job by id: JOB_NOT_FOUND. Jobs returns jobs, newest first, and
+	// their number.
 	Job(ctx context.Context, id string) (*Job, error)
 	Jobs(ctx context.Context, q JobQuery) ([]Job, int, error)
-	// Events after a sequence number, oldest first.
+	// Events returns the events after a sequence number, oldest first.
 	Events(ctx context.Context, q EventQuery) ([]Event, error)
-	// Feed gives the numbers of the newest event that was removed and of the
-	// newest there ever was; 0: none. Events behind the floor are all there.
+	// Feed returns the numbers of the newest removed event and of the newest event;
+	// 0: none. All events after floor are stored.
 	Feed(ctx context.Context) (floor, newest int64, err error)
-	// Hellos keeps what nodes said, newest wins, in one write; no revision is raised.
+	// Heartbeats stores heartbeats of nodes in one write; the newest wins. It
+	// raises no revision.
 	Heartbeats(ctx context.Context, heartbeats []NodeHeartbeat) error
-	// Rows gives journal rows over all clusters, oldest intent first, and their number.
+	// Rows returns journal rows of all clusters, oldest intent first, and their
+	// number.
 	Rows(ctx context.Context, q RowQuery) ([]OwnedRow, int, error)
-	// Usage is what an owner's living clusters take: their desired nodes, and
-	// the cores and memory in their rows.
+	// Usage returns what the clusters of an owner use: their desired nodes, and
+	// their recorded cores and memory. Destroyed clusters do not count.
 	Usage(ctx context.Context, o Owner) (Usage, error)
-	// Prune removes what is older than its keep: rows of destroyed clusters
-	// and their closed journal, completed jobs, events.
+	// Prune removes data older than its retention: destroyed clusters with their
+	// closed journal, completed jobs, and events. It returns the number of removed
+	// rows.
 	Prune(ctx context.Context, now time.Time, keep Retention) (int, error)
 }
 
-// Change is one write. Everything in it is stored or nothing is.
+// Change is one write. The store stores all of it or nothing.
 type Change struct {
 	Cluster *Cluster // ID 0: insert; else compare-and-set on Revision; nil: untouched
-	// Book is the cluster the rest belongs to, when Cluster is nil.
+	// ClusterID is the cluster of the other fields if Cluster is nil.
 	ClusterID int64
 	Nodes     []*Node       // ID 0: insert
 	Journal   []*JournalRow // ID 0: insert (an existing key is a conflict); else compare-and-set
-	Jobs      []*Job        // upsert by ID; one that is completed, of another cluster or another Digest stays as it is (WriteConflict)
+	Jobs      []*Job        // upsert by ID; a stored job that is completed, or has another cluster or Digest, is not changed (WriteConflict)
 	Details   *Details      // upsert
 	Events    []*Event      // appended
 }
@@ -91,18 +99,18 @@ type ClusterQuery struct { //nolint:revive // beside JobQuery, RowQuery and Even
 	DomainIDs     []string
 	Network       string // id
 	Offset, Limit int    // Limit 0: 500, negative: all
-	AfterID       int64  // instead of Offset: those behind this id
+	AfterID       int64  // instead of Offset: clusters after this id
 	NewestFirst   bool   // default: by created, then id
 }
 
-// Scope is what a caller may see. The zero Scope is nothing.
+// Scope says what a caller may see. The zero Scope is nothing.
 type Scope struct {
 	All       bool
 	AccountID string   // one account
 	DomainIDs []string // or all accounts of these domains
 }
 
-// Sees reports whether an owner's things are within the scope.
+// Sees reports whether the clusters of an owner are in the scope.
 func (s Scope) Sees(o Owner) bool {
 	if s.All || s.AccountID != "" && s.AccountID == o.AccountID {
 		return true
@@ -115,10 +123,10 @@ func (s Scope) Sees(o Owner) bool {
 	return false
 }
 
-// Reach is by whom and where a cluster is reached.
+// Reach says how to reach a cluster.
 type Reach struct {
-	Username  string // of its endpoint
-	AddressID string // provider's, of the address in its journal; empty: none
+	Username  string // user name at its endpoint
+	AddressID string // id at the provider of the address in its journal; empty: none
 }
 
 // ScanQuery selects clusters of a scan.
@@ -128,7 +136,7 @@ type ScanQuery struct {
 	States       []machine.State // empty: all but Destroyed
 	AfterID      int64
 	IDs          []int64 // only these, at most PageLimit; empty: all
-	ClustersOnly bool    // clusters alone: their nodes and journal may be left out
+	ClustersOnly bool    // nodes and journal may be left out
 }
 
 // JobQuery selects jobs.
@@ -148,7 +156,7 @@ type RowQuery struct {
 	Offset, Limit int // Limit 0: 500
 }
 
-// OwnedRow is a journal row with whose it is.
+// OwnedRow is a journal row together with its cluster and owner.
 type OwnedRow struct {
 	JournalRow
 	Cluster, ClusterName, Provider string
@@ -165,7 +173,7 @@ type EventQuery struct {
 	Limit   int // 0: 500
 }
 
-// NodeHello is what a node said last.
+// NodeHeartbeat is the last heartbeat of a node.
 type NodeHeartbeat struct {
 	NodeID   int64
 	At       time.Time
@@ -175,7 +183,7 @@ type NodeHeartbeat struct {
 	Version  string
 }
 
-// Why is what Node.NotReady becomes by a hello.
+// NotReadyReason returns the value of Node.NotReady after this heartbeat.
 func (h NodeHeartbeat) NotReadyReason() string {
 	if h.Ready {
 		return ""
@@ -183,10 +191,10 @@ func (h NodeHeartbeat) NotReadyReason() string {
 	return cmp.Or(h.NotReady, "not ready")
 }
 
-// PageLimit is the limit of a list that names none.
+// PageLimit is the limit of a list that sets none.
 const PageLimit = 500
 
-// Belong fills in what a job leaves empty of its cluster: for stores.
+// SetCluster fills the empty fields of a job from its cluster. Stores call it.
 func (j *Job) SetCluster(c *Cluster) {
 	if j.ClusterID == 0 {
 		j.ClusterID = c.ID
@@ -195,15 +203,15 @@ func (j *Job) SetCluster(c *Cluster) {
 	j.Owner = cmp.Or(j.Owner, c.Owner)
 }
 
-// Belong fills in what an event leaves empty of its cluster: for stores.
+// SetCluster fills the empty fields of an event from its cluster. Stores call it.
 func (e *Event) SetCluster(c *Cluster) {
 	e.Cluster = cmp.Or(e.Cluster, c.UUID)
 	e.Owner = cmp.Or(e.Owner, c.Owner)
 	e.Revision = cmp.Or(e.Revision, c.Revision)
 }
 
-// Keep says how long things are kept. Zero fields are the defaults: clusters
-// and journal 90 days, jobs 24 h, events 30 days.
+// Retention says how long data is kept. Zero fields are the defaults: clusters and
+// journal 90 days, jobs 24 h, events 30 days.
 type Retention struct{ Clusters, Jobs, Events time.Duration }
 
 // OrDefault fills in the defaults.

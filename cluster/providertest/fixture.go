@@ -18,24 +18,24 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// rig is one question's provider, and what was made for it.
+// fixture is the provider of one test, and the resources created for it.
 type fixture struct {
 	Setup
 	t       *testing.T
 	p       cluster.Provider
 	caps    cluster.Capabilities
-	cluster string // uuid of the tag of all it makes
+	cluster string // uuid in the tag of all its resources
 	count   atomic.Int64
-	network cluster.Resource // made when first needed
+	network cluster.Resource // created on first use
 
 	mu   sync.Mutex
-	refs map[string]cluster.Ref // key -> what was made, so that the clean-up need not look it up
+	refs map[string]cluster.Ref // key -> created resource, so that the clean-up needs no lookup
 }
 
 func newFixture(t *testing.T, s Setup) *fixture {
 	t.Helper()
 	if s.Provider == nil || s.Installation == "" || s.Zone == "" || s.Offering == "" || s.Template == "" {
-		t.Fatal("the setup lacks Provider, Installation, Zone, Offering or Template")
+		t.Fatal("the setup has no Provider, Installation, Zone, Offering or Template")
 	}
 	if s.SettleTimeout == 0 {
 		s.SettleTimeout = 10 * time.Second
@@ -61,11 +61,12 @@ func uuid() string {
 
 func (r *fixture) supports(k cluster.Kind) bool { return slices.Contains(r.caps.Kinds, k) }
 
-// want is a resource with a name and key of its own, and all it stands on made.
+// desired returns a resource with a new name and key, and creates the resources
+// that it depends on.
 func (r *fixture) desired(k cluster.Kind) cluster.DesiredResource {
 	r.t.Helper()
 	n := r.count.Add(1)
-	name := fmt.Sprintf("exam-%s-%s%d", r.cluster[:8], k, n)
+	name := fmt.Sprintf("test-%s-%s%d", r.cluster[:8], k, n)
 	key := fmt.Sprintf("run/step/%s/%d", k, n)
 	w := cluster.DesiredResource{
 		Kind: k, Name: name, Key: key, CallID: uuid(), Owner: r.Owner,
@@ -102,7 +103,8 @@ func (r *fixture) userData(name string) []byte {
 	return []byte("#!/bin/sh\n# " + name + "\n")
 }
 
-// net is the id of the question's network; empty if the provider makes none.
+// networkID returns the id of the network of the test; empty if the provider
+// creates none.
 func (r *fixture) networkID() string {
 	r.t.Helper()
 	if r.supports(cluster.Network) && r.network.ID == "" {
@@ -111,7 +113,8 @@ func (r *fixture) networkID() string {
 	return r.network.ID
 }
 
-// make creates a thing, follows the call to its end, reads it back and sees to its end.
+// mustCreate creates a resource, follows the call to its end, reads the resource
+// and destroys it at the end of the test.
 func (r *fixture) mustCreate(w cluster.DesiredResource) cluster.Resource {
 	r.t.Helper()
 	r.cleanUp(w)
@@ -128,7 +131,7 @@ func (r *fixture) mustCreate(w cluster.DesiredResource) cluster.Resource {
 	return got
 }
 
-// clean destroys the want's thing at the end, whatever became of it.
+// cleanUp destroys the resource at the end of the test, if it exists.
 func (r *fixture) cleanUp(w cluster.DesiredResource) {
 	r.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.t.Context()), 4*r.SettleTimeout)
@@ -172,14 +175,14 @@ func (r *fixture) recordRef(w cluster.DesiredResource, ref cluster.Ref) {
 	r.refs[w.Key] = ref
 }
 
-// ctx is one that ends before the test hangs.
+// ctx returns a context that ends before the test hangs.
 func (r *fixture) ctx() context.Context {
 	ctx, cancel := context.WithTimeout(r.t.Context(), 4*r.SettleTimeout)
 	r.t.Cleanup(cancel)
 	return ctx
 }
 
-// end polls a call to its end.
+// await polls a call to its end.
 func (r *fixture) await(ctx context.Context, p cluster.Provider, call cluster.Call) (cluster.Ref, error) {
 	for began := time.Now(); !call.Done; {
 		progress, err := p.Poll(ctx, call)
@@ -215,7 +218,8 @@ func (r *fixture) mustAwait(p cluster.Provider, call cluster.Call) cluster.Ref {
 	return ref
 }
 
-// create is Create and all that follows; the error is that of either.
+// create calls Create and follows the call to its end; it returns the error of
+// either.
 func (r *fixture) create(w cluster.DesiredResource) (cluster.Ref, error) {
 	call, err := r.p.Create(r.ctx(), w)
 	if err != nil {
@@ -253,7 +257,7 @@ func (r *fixture) pause(ctx context.Context) error {
 	}
 }
 
-// until asks again until it holds or the settle time is over.
+// eventually repeats the check until it holds or the settle time is over.
 func (r *fixture) eventually(what string, holds func() error) {
 	r.t.Helper()
 	for began := time.Now(); ; {
@@ -270,7 +274,7 @@ func (r *fixture) eventually(what string, holds func() error) {
 	}
 }
 
-// found is the thing of a want, once a lookup sees it.
+// mustFind returns the resource as soon as a lookup sees it.
 func (r *fixture) mustFind(p cluster.Provider, w cluster.DesiredResource) cluster.Resource {
 	r.t.Helper()
 	var got cluster.Resource
@@ -278,7 +282,7 @@ func (r *fixture) mustFind(p cluster.Provider, w cluster.DesiredResource) cluste
 	return got
 }
 
-// gone waits until the thing is proven gone.
+// mustBeGone waits until the resource is proven gone.
 func (r *fixture) mustBeGone(ref cluster.Ref) {
 	r.t.Helper()
 	r.eventually("get of the destroyed "+ref.Name, func() error {
@@ -293,7 +297,7 @@ func (r *fixture) mustBeGone(ref cluster.Ref) {
 	})
 }
 
-// list is all pages.
+// list returns the items of all pages.
 func (r *fixture) list(f cluster.Filter) []cluster.Resource {
 	r.t.Helper()
 	all, err := pages(r.ctx(), r.p, f)
@@ -333,7 +337,7 @@ func cmpSize(size int) int {
 	return size
 }
 
-// mine is what a list of the question's cluster has of a kind, by id.
+// listOwn lists the resources of a kind in the cluster of this test, by id.
 func (r *fixture) listOwn(k cluster.Kind) map[string]cluster.Resource {
 	r.t.Helper()
 	byID := map[string]cluster.Resource{}
@@ -346,7 +350,7 @@ func (r *fixture) listOwn(k cluster.Kind) map[string]cluster.Resource {
 	return byID
 }
 
-// same complains where two readings of one thing differ.
+// checkSame fails the test if two reads of one resource differ.
 func (r *fixture) checkSame(what string, a, b cluster.Resource) {
 	r.t.Helper()
 	if a.Kind != b.Kind || a.ID != b.ID || a.Name != b.Name || a.Identity != b.Identity || !maps.Equal(a.Tags, b.Tags) {
@@ -358,7 +362,7 @@ func show(x cluster.Resource) string {
 	return fmt.Sprintf("%s id %s name %s identity %s tags %v", x.Kind, x.ID, x.Name, x.Identity, x.Tags)
 }
 
-// carries complains about tags that are not those of the want.
+// checkTags fails the test if the tags are not those that were sent.
 func (r *fixture) checkTags(w cluster.DesiredResource, got cluster.Resource) {
 	r.t.Helper()
 	if !r.caps.Tags {
@@ -371,7 +375,8 @@ func (r *fixture) checkTags(w cluster.DesiredResource, got cluster.Resource) {
 	}
 }
 
-// fails complains about an error that is not of the kind, or that claims the thing gone.
+// checkFault fails the test if the error is not of one of the kinds, or says that
+// the resource is gone.
 func (r *fixture) checkFault(what string, err error, kinds ...*fault.Kind) {
 	r.t.Helper()
 	if err == nil {
@@ -387,7 +392,7 @@ func (r *fixture) checkFault(what string, err error, kinds ...*fault.Kind) {
 	}
 }
 
-// userDataOf reads it back; ok is false where nobody can.
+// userDataOf reads the user data of a VM; ok is false if nobody can.
 func (r *fixture) userDataOf(ref cluster.Ref) (data []byte, ok bool) {
 	r.t.Helper()
 	if r.ReadUserData != nil {

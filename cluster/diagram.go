@@ -7,7 +7,8 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// Drawing is the lifecycle as a Mermaid state diagram. at is lit; empty: none.
+// Diagram returns the lifecycle as a Mermaid state diagram. It highlights the state
+// at; empty: none.
 func Diagram(at machine.State) string {
 	var b strings.Builder
 	b.WriteString("stateDiagram-v2\n    [*] --> Created\n")
@@ -26,8 +27,8 @@ func Diagram(at machine.State) string {
 	return b.String()
 }
 
-// EdgeTable is the lifecycle as a Markdown table. What Pawl added to the
-// machine of 2016 carries a plus.
+// EdgeTable returns the lifecycle as a Markdown table. A plus marks the edges that
+// Pawl added to the state machine of 2016.
 func EdgeTable() string {
 	var b strings.Builder
 	b.WriteString("| from | event | to | fired by |\n|---|---|---|---|\n")

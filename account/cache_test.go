@@ -10,12 +10,12 @@ import (
 	"github.com/pawl-dev/pawl/account/accounttest"
 )
 
-// What is written through a Recent is read from it at once.
+// A read through a CachedStore returns what was just written through it.
 func TestRecent(t *testing.T) {
 	accounttest.Run(t, func(*testing.T) account.Store { return account.NewCachedStore(account.NewMemory()) })
 }
 
-// shop has an account in a domain, with a key and a token.
+// cacheFixture has an account in a domain, with a key and a token.
 type cacheFixture struct {
 	service *account.Service
 	key     account.Key
@@ -51,12 +51,12 @@ func (s *cacheFixture) want(t *testing.T, when string, at *account.Service, key,
 	}
 }
 
-// A key or token that is revoked, and an account or domain that is disabled,
-// is refused at once by this process, and by another one a second later (section 9).
+// This process refuses a revoked key or token and a disabled account or domain at
+// once; another process does so a second later.
 func TestRecentRefusesAtOnce(t *testing.T) {
 	for name, change := range map[string]struct {
 		do         func(ctx context.Context, s *cacheFixture) error
-		key, token bool // what works behind it
+		key, token bool // whether key and token work afterwards
 	}{
 		"key revoked": {func(ctx context.Context, s *cacheFixture) error {
 			return s.service.Revoke(ctx, account.System(), s.key.ID)
@@ -80,7 +80,7 @@ func TestRecentRefusesAtOnce(t *testing.T) {
 				other := &account.Service{Store: account.NewCachedStore(store)}
 				s.want(t, "before", s.service, true, true)
 				s.want(t, "before, in the other process", other, true, true)
-				s.want(t, "again, in the other process", other, true, true) // the first use of each has been noted
+				s.want(t, "again, in the other process", other, true, true) // the first use of each has been recorded
 				if err := change.do(t.Context(), s); err != nil {
 					t.Fatal(err)
 				}
@@ -94,7 +94,7 @@ func TestRecentRefusesAtOnce(t *testing.T) {
 	}
 }
 
-// A credential that expires while it is remembered ends when it should.
+// A cached credential expires on time.
 func TestRecentExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := &account.Service{Store: account.NewCachedStore(account.NewMemory())}
@@ -111,7 +111,7 @@ func TestRecentExpires(t *testing.T) {
 	})
 }
 
-// slowKeys gives a key that it has read before another one revokes it.
+// slowKeys returns a key that it read before another caller revoked it.
 type slowKeys struct {
 	account.Store
 	read, started chan struct{}
@@ -127,7 +127,7 @@ func (s *slowKeys) Key(ctx context.Context, id string) (account.Key, error) {
 	return k, err
 }
 
-// What was read before a write is not remembered after it.
+// A read that began before a write is not cached after it.
 func TestRecentForgetsWhatIsBeingRead(t *testing.T) {
 	slow := &slowKeys{Store: account.NewMemory(), started: make(chan struct{})}
 	s := newCacheFixture(t, account.NewCachedStore(slow))
@@ -148,7 +148,7 @@ func TestRecentForgetsWhatIsBeingRead(t *testing.T) {
 	s.want(t, "after the revocation", s.service, false, true)
 }
 
-// counted counts what is read.
+// countingStore counts the reads.
 type countingStore struct {
 	account.Store
 	reads int
@@ -169,7 +169,7 @@ func (c *countingStore) Key(ctx context.Context, id string) (account.Key, error)
 	return c.Store.Key(ctx, id)
 }
 
-// Requests of one second read a key, its account and the domains once.
+// All requests of one second read a key, its account and the domains once.
 func TestRecentReadsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &countingStore{Store: account.NewMemory()}
@@ -187,20 +187,20 @@ func TestRecentReadsOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		clear(all) // it is the caller's
+		clear(all) // the list belongs to the caller
 		if again, err := s.service.Store.Domains(t.Context()); err != nil || again[0].ID != account.RootID {
-			t.Errorf("what a caller did to its list is in ours: %v, %v", again, err)
+			t.Errorf("a change of the caller's list is in the cache: %v, %v", again, err)
 		}
 	})
 }
 
-// An account that another process makes in a new domain is let in at once: what
-// is remembered of before refuses nobody.
+// An account that another process creates in a new domain may call at once: a
+// cached record refuses nobody.
 func TestRecentRefusesNobodyByMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := account.NewMemory()
 		service := &account.Service{Store: account.NewCachedStore(shared)}
-		if _, err := service.Domains(t.Context(), account.System(), account.Page{}); err != nil { // remembered from here on
+		if _, err := service.Domains(t.Context(), account.System(), account.Page{}); err != nil { // cached from here on
 			t.Fatal(err)
 		}
 		created := newCacheFixture(t, shared)

@@ -7,15 +7,15 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// Caller is an account that has proven who it is and may call, with what
-// judgements about it need.
+// Caller is an authenticated account that may call, together with the tree of
+// domains that the rules need.
 type Caller struct {
 	Account
 	Tree Tree
 }
 
-// ByToken finds whose token has this hash. found is false for every reason that
-// a caller must not be told: unknown, revoked, expired, disabled.
+// ByToken finds the caller whose token has this hash. found is false for every
+// reason that the caller must not learn: unknown, revoked, expired, disabled.
 func (d *Service) ByToken(ctx context.Context, hash [32]byte) (c Caller, found bool, err error) {
 	t, err := d.Store.TokenByHash(ctx, hash)
 	if fault.Of(err) == CredentialNotFound {
@@ -27,7 +27,8 @@ func (d *Service) ByToken(ctx context.Context, hash [32]byte) (c Caller, found b
 	return d.admit(ctx, t.Credential)
 }
 
-// ByKey finds a key and whose it is, as ByToken does. The signature is for the caller to check.
+// ByKey finds a key and its caller, as ByToken does. The caller of ByKey must check
+// the signature.
 func (d *Service) ByKey(ctx context.Context, id string) (c Caller, k Key, found bool, err error) {
 	k, err = d.Store.Key(ctx, id)
 	if fault.Of(err) == CredentialNotFound {
@@ -40,7 +41,7 @@ func (d *Service) ByKey(ctx context.Context, id string) (c Caller, k Key, found 
 	return c, k, found, err
 }
 
-// Use notes that a credential was used just now.
+// Use records that a credential was used just now.
 func (d *Service) Use(ctx context.Context, c Credential) error {
 	if now := d.now(); now.Sub(c.LastUse) >= LastUseInterval {
 		return d.Store.Used(ctx, c.ID, now.Truncate(time.Second))
@@ -56,8 +57,9 @@ func (d *Service) admit(ctx context.Context, c Credential) (Caller, bool, error)
 	return who, found && err == nil, err
 }
 
-// look judges a credential and its account. Nobody is refused by what is only
-// remembered: the account, or its domain, may be new and made by another process.
+// callerOf checks a credential and its account. A cached record never refuses a
+// caller: another process may just have created the account or its domain. So a
+// refusal is checked again without the cache.
 func (d *Service) callerOf(ctx context.Context, c Credential) (Caller, bool, error) {
 	if !c.Active(d.now()) {
 		return Caller{}, false, nil
@@ -84,8 +86,8 @@ func callerFrom(ctx context.Context, s Store, c Credential) (Caller, bool, error
 	return Caller{Account: a, Tree: tree}, true, nil
 }
 
-// Any reports whether anybody beside the operator's own tokens may ask: there
-// is an account beside System, or a token or key.
+// HasCallers reports whether there is anybody besides the operator's own tokens: an
+// account besides System, or a token or key.
 func (d *Service) HasCallers(ctx context.Context) (bool, error) {
 	all, err := d.Store.Accounts(ctx, Query{Page: Page{Limit: 2}})
 	if err != nil || len(all) > 1 {
