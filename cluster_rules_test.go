@@ -57,7 +57,7 @@ var clusterRules = []struct{ rule, tests string }{
 	{"only an operator forgets a cluster, by name, in Expunge", "TestForgetting"},
 }
 
-// TestEveryRuleOfClustersHasItsTests: each rule of the table names tests that are there.
+// TestEveryRuleOfClustersHasItsTests: the tests of each rule exist.
 func TestEveryRuleOfClustersHasItsTests(t *testing.T) {
 	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 	known := map[string]bool{}

@@ -20,8 +20,7 @@ var (
 	noSlug  = regexp.MustCompile(`[^\p{L}\p{N}\p{M} _-]`)
 )
 
-// Every relative link in a Markdown file leads to a file, and to a heading
-// where it names one.
+// Every relative link in a Markdown file points to an existing file and heading.
 func TestLinks(t *testing.T) {
 	pages := 0
 	walk(t, func(file string) {

@@ -51,7 +51,7 @@ var measures = map[string]func(context.Context, options) (figures, error){"step"
 
 func main() {
 	var o options
-	flags := flag.NewFlagSet("kubernetes", flag.ExitOnError) // controller-runtime has put flags of its own into the other one
+	flags := flag.NewFlagSet("kubernetes", flag.ExitOnError) // controller-runtime registers its own flags in the default set
 	flags.StringVar(&o.what, "what", "step", "step, ready, idle or cache")
 	flags.StringVar(&o.kind, "kind", "Run", "what keeps runs: Run or ConfigMap")
 	flags.StringVar(&o.bin, "bin", "../bin", "`folder` of etcd, kube-apiserver and kubectl")

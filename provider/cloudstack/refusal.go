@@ -103,5 +103,5 @@ func (r *refusal) kind() *fault.Kind {
 	if r.Status == 0 {
 		return cluster.ProviderRefused
 	}
-	return cluster.ProviderUnreachable // 5xx, or an answer of something that is not the API
+	return cluster.ProviderUnreachable // 5xx, or an answer that is not from the API
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// The ports of a VM on an address of its own.
+// The ports of a VM with its own address.
 const (
 	healthPort = 7298
 	apiPort    = 6443

@@ -299,9 +299,9 @@ func TestFinding17ControlNodeUpgradesInPlace(t *testing.T) {
 	h.await("it has kept the version", at("1.1.0"))
 }
 
-// Finding 18: three control nodes have one endpoint, one CA and one list of
-// members. When the one that serves the endpoint is killed, drained or removed,
-// another one takes it; the workers stay.
+// Finding 18: three control nodes have one endpoint, one CA and one membership. When the
+// node that serves the endpoint is killed, drained or removed, another one takes over; the
+// workers stay.
 func TestFinding18ThreeControlNodesAreOneCluster(t *testing.T) {
 	for name, oneAddress := range map[string]bool{"an address of its own": false, "a port of its own": true} {
 		t.Run(name, func(t *testing.T) {

@@ -20,9 +20,9 @@ type Options struct {
 	Offerings        []cluster.Entry // empty: "small" 1 core 1 GB, "medium" 2 and 4, "large" 4 and 8
 	Templates        []cluster.Entry // empty: "node-image"
 	NetworkOfferings []cluster.Entry // empty: "isolated", with all services
-	Quota            Quota           // of each owner that Quotas does not name
+	Quota            Quota           // of each owner without an entry in Quotas
 	Quotas           map[string]Quota
-	Kinds            []cluster.Kind // empty: all that a provider can make
+	Kinds            []cluster.Kind // empty: all kinds of a provider
 	UserData         int            // maximum size in bytes; 0: 32 KiB
 	NoCallIDs        bool           // the cloud ignores Want.CallID
 

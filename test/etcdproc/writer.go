@@ -15,7 +15,7 @@ import (
 
 const (
 	writeInterval = 5 * time.Millisecond // between two writes: real load, and a quiet machine
-	writeTimeout  = time.Second          // after it the fate of a write is unknown
+	writeTimeout  = time.Second          // then the result of a write is unknown
 	pageSize      = 1000                 // keys read at once
 )
 
@@ -35,7 +35,7 @@ type Writer struct {
 type Report struct {
 	Prefix  string        // of all keys; the key of number n is Key(n), its value n
 	Acked   []int         // numbers of the acknowledged keys, rising
-	Unknown int           // writes without an answer: they may be there or not
+	Unknown int           // writes without an answer: they may exist or not
 	LastErr error         // of the newest write without an answer
 	Gap     time.Duration // the longest time between two acknowledgements
 }
@@ -153,7 +153,7 @@ func (w *Writer) WaitAcked(t testing.TB, n int) {
 	}
 }
 
-// Stop ends the writing and gives the final report.
+// Stop stops writing and returns the final report.
 func (w *Writer) Stop() Report {
 	w.stop()
 	<-w.done

@@ -196,7 +196,7 @@ func TestKilledAtEachWrite(t *testing.T) {
 	points := creates.Load() + switches.Load()
 	t.Logf("%d points of creating and %d of switching, %d of them reached, in %s; %d rows were committed, and all are there",
 		creates.Load(), switches.Load(), reached.Load(), time.Since(began).Round(time.Second), rows.Load())
-	if reached.Load() < points/2 { // the last ones may lie behind the end
+	if reached.Load() < points/2 { // the last kill points may be after the end
 		t.Errorf("%d of %d points were reached", reached.Load(), points)
 	}
 }

@@ -21,7 +21,7 @@ import (
 
 const (
 	interval = 20 * time.Millisecond // between two attempts to connect
-	patience = 5 * time.Second       // after which the fate of a commit is unknown
+	patience = 5 * time.Second       // then the result of a commit is unknown
 )
 
 // Route returns the connection string of the writer.

@@ -90,7 +90,7 @@ type fixture struct {
 	operator   *operator
 }
 
-// operators may do what install.yaml lets them do.
+// operators have the rights of install.yaml.
 var operators deploy.Operators
 
 // kubeconfig returns a kubeconfig file of the operator's account.
@@ -159,7 +159,7 @@ func (w *fixture) start() {
 	go func() {
 		defer close(o.ended)
 		for {
-			_ = cmd.Wait() // how it ended is in its log
+			_ = cmd.Wait() // its log has the exit reason
 			time.Sleep(500 * time.Millisecond)
 			if next := w.restart(o, user); next != nil {
 				cmd = next

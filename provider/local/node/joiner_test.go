@@ -16,7 +16,7 @@ import (
 type joinerTest struct {
 	mu     sync.Mutex
 	began  time.Time
-	accept map[string]bool // "control token": it is let in
+	accept map[string]bool // "control token" that is accepted
 	down   map[string]bool // controls that do not answer
 	lines  []string        // events with their times
 	kept   string

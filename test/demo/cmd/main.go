@@ -1,4 +1,4 @@
-// Command demo plays the main job for people: see package demo and `make demo`.
+// Command demo runs the main use case for people: see package demo and `make demo`.
 package main
 
 import (

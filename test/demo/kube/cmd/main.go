@@ -1,4 +1,4 @@
-// Command kube plays Pawl on Kubernetes for people: see package kube and `make
+// Command kube demonstrates Pawl on Kubernetes: see package kube and `make
 // demo-kubernetes`.
 package main
 
