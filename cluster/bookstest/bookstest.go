@@ -199,7 +199,7 @@ func fill(v reflect.Value, n *int) {
 	case json.RawMessage:
 		v.Set(reflect.ValueOf(json.RawMessage(fmt.Sprintf(`{"n":"<%d>"}`, *n))))
 		return
-	case machine.Ends:
+	case machine.CancelMode:
 		return
 	}
 	switch v.Kind() {
