@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
-	"github.com/pawl-dev/pawl/cluster/bookstest"
+	"github.com/pawl-dev/pawl/cluster/clustertest"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/lock"
 	"github.com/pawl-dev/pawl/workflow"
@@ -55,7 +55,7 @@ func timedRecords(records cluster.Store, by time.Duration) *timed {
 
 // Whoever writes and reads by one clock sees nothing of the other one.
 func TestTimedRecords(t *testing.T) {
-	bookstest.Run(t, func(testing.TB) cluster.Store { return timedRecords(cluster.NewMemory(), 3*time.Hour) })
+	clustertest.Run(t, func(testing.TB) cluster.Store { return timedRecords(cluster.NewMemory(), 3*time.Hour) })
 }
 
 // What one server has written a minute ago by its own clock is a minute old for

@@ -3,7 +3,7 @@
 //	func TestMemory(t *testing.T) {
 //		clustertest.Run(t, func(testing.TB) cluster.Store { return cluster.NewMemory() })
 //	}
-package bookstest
+package clustertest
 
 import (
 	"encoding/json"
@@ -229,7 +229,7 @@ func fill(v reflect.Value, n *int) {
 		v.Set(reflect.MakeMap(v.Type()))
 		v.SetMapIndex(key, value)
 	default:
-		panic("bookstest: no value for " + v.Type().String())
+		panic("clustertest: no value for " + v.Type().String())
 	}
 }
 
