@@ -4,9 +4,9 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/cluster"
-	"github.com/pawl-dev/pawl/cluster/bookstest"
+	"github.com/pawl-dev/pawl/cluster/clustertest"
 )
 
 func TestMemory(t *testing.T) {
-	bookstest.Run(t, func(testing.TB) cluster.Store { return cluster.NewMemory() })
+	clustertest.Run(t, func(testing.TB) cluster.Store { return cluster.NewMemory() })
 }

@@ -148,7 +148,7 @@ func (m *Machine[T]) start(ctx context.Context, report *Report[T], f Facts) erro
 		input = json.RawMessage("{}")
 	}
 	run, err := m.options.Flows.Start(ctx, workflow.Request{
-		Flow: m.table.Places[p.State].flow(p), Subject: subject, RequestID: p.RequestID(), Input: input,
+		Flow: m.table.States[p.State].flow(p), Subject: subject, RequestID: p.RequestID(), Input: input,
 		Labels: map[string]string{"machine": m.table.Name, "state": string(p.State)},
 		Actor:  m.actor(p.Message),
 	})
@@ -169,12 +169,12 @@ func (m *Machine[T]) start(ctx context.Context, report *Report[T], f Facts) erro
 // itself goes to the Else state.
 func (m *Machine[T]) refused(ctx context.Context, report *Report[T], f Facts, err error) error {
 	kind := fault.Of(err)
-	place := m.table.Places[report.Position.State]
+	place := m.table.States[report.Position.State]
 	if kind.Class == fault.Transient || place.otherwise(m.table) == report.Position.State {
 		return err
 	}
 	f.Position = report.Position
-	j := judge[T]{table: m.table, f: f, p: f.Position, place: place}
+	j := judge[T]{table: m.table, f: f, p: f.Position, state: place}
 	return m.write(ctx, report, report.Object, j.otherwise(kind.Code, fault.Message(err)).Move)
 }
 
@@ -212,7 +212,7 @@ func (m *Machine[T]) drop(ctx context.Context, report *Report[T]) error {
 // work calls Do and folds in what it reports.
 func (m *Machine[T]) work(ctx context.Context, report *Report[T], ref control.Ref) error {
 	before := report.Position
-	out := do(ctx, m.table.Places[before.State].Do, report.Object)
+	out := do(ctx, m.table.States[before.State].Do, report.Object)
 	if out.IsWait() || out.IsLater() {
 		report.Outcome = reported(out, report.Decision.Err)
 		return nil
@@ -240,13 +240,13 @@ func (m *Machine[T]) work(ctx context.Context, report *Report[T], ref control.Re
 		if f.Position.State != before.State || f.Position.Visit != before.Visit {
 			return fault.WriteConflict.Errorf("the object moved to %s while %s worked", f.Position.State, before.State)
 		}
-		j := judge[T]{table: m.table, f: f, p: f.Position, place: m.table.Places[before.State]}
+		j := judge[T]{table: m.table, f: f, p: f.Position, state: m.table.States[before.State]}
 		j.f.Position = raw
 		var d Decision
 		switch {
 		case out.IsDone():
 			d = j.then()
-		case j.place.otherwise(m.table) == before.State:
+		case j.state.otherwise(m.table) == before.State:
 			return out.Err()
 		default:
 			d = j.otherwise(fault.Of(out.Err()).Code, out.Message())

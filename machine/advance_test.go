@@ -215,7 +215,7 @@ func TestPredicatesThatFailBlockLowerOnes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			table := lifecycle()
-			p := table.Places["Ruhe"]
+			p := table.States["Ruhe"]
 			p.On[0].When = when
 			w := newWorld(t, table, false)
 			w.rest()
@@ -255,7 +255,7 @@ func TestPredicatesThatFailBlockLowerOnes(t *testing.T) {
 	})
 	t.Run("parameters too", func(t *testing.T) {
 		table := lifecycle()
-		table.Places["Ruhe"].On[0].Params = func(*thing) (any, error) { return nil, errors.New("no parameters") }
+		table.States["Ruhe"].On[0].Params = func(*thing) (any, error) { return nil, errors.New("no parameters") }
 		w := newWorld(t, table, false)
 		w.rest()
 		w.objects.edit(func(o *thing) { o.Size, o.Move = 7, "b" })
@@ -284,7 +284,7 @@ func TestIgnoredEventsAreReported(t *testing.T) {
 
 func TestDo(t *testing.T) {
 	answers := map[string]outcome.Outcome{}
-	table := Table[*thing]{Name: "do", Initial: "Work", Input: func(t *thing) (any, error) { return t.Size, nil }, Places: map[State]Place[*thing]{
+	table := Table[*thing]{Name: "do", Initial: "Work", Input: func(t *thing) (any, error) { return t.Size, nil }, States: map[State]StateSpec[*thing]{
 		"Work":   {Do: func(context.Context, *thing) outcome.Outcome { return answers["Work"] }, Then: "Rest", Else: "Clean"},
 		"Clean":  {Do: func(context.Context, *thing) outcome.Outcome { panic("broom") }, Then: "Rest", Else: "Broken"},
 		"Rest":   {},
@@ -328,7 +328,7 @@ func TestDo(t *testing.T) {
 		w := newWorld(t, table, false)
 		calls := 0
 		changed := table
-		changed.Places = map[State]Place[*thing]{"Work": {Do: func(context.Context, *thing) outcome.Outcome {
+		changed.States = map[State]StateSpec[*thing]{"Work": {Do: func(context.Context, *thing) outcome.Outcome {
 			calls++
 			w.objects.edit(func(o *thing) { o.Has++ })
 			return outcome.Done()
@@ -347,7 +347,7 @@ func TestAnInitialStateThatWorksIsEnteredWithItsInput(t *testing.T) {
 			return nil, errors.New("no input yet")
 		}
 		return 7, nil
-	}, Places: map[State]Place[*thing]{"Work": {Flow: "F", Then: "Rest", Else: "Rest", Abort: "Rest"}, "Rest": {}}}
+	}, States: map[State]StateSpec[*thing]{"Work": {Flow: "F", Then: "Rest", Else: "Rest", Abort: "Rest"}, "Rest": {}}}
 	w := newWorld(t, table, false)
 	w.objects.edit(func(o *thing) { o.Position = json.RawMessage(`{"state": "Work", "visit": 0}`) }) // shown, not entered
 	if out := w.advance(); !errors.Is(out.Err(), EventFailed) {
@@ -386,9 +386,9 @@ func TestLook(t *testing.T) {
 
 func TestAnEventMayChooseTheFlow(t *testing.T) {
 	table := lifecycle()
-	place := table.Places["Ruhe"]
+	place := table.States["Ruhe"]
 	place.On[1].Flow = "MoveFast"
-	table.Places["Ruhe"] = place
+	table.States["Ruhe"] = place
 	w := newWorld(t, table, false)
 	w.rest()
 	w.objects.edit(func(o *thing) { o.Move = "b" })

@@ -49,7 +49,7 @@ var ways = []string{"then", "else", "abort"}
 // Check gives everything that is wrong with the table, in a fixed order; nil
 // if it is valid. known tells whether a flow exists; nil: flows are not checked.
 func (t Table[T]) Check(known func(flow string) bool) Problems {
-	c := checker[T]{table: t, states: slices.Sorted(maps.Keys(t.Places)), known: known}
+	c := checker[T]{table: t, states: slices.Sorted(maps.Keys(t.States)), known: known}
 	c.names()
 	c.transitions([]string{"any"}, "", t.Any)
 	for i, transition := range t.Any {
@@ -58,7 +58,7 @@ func (t Table[T]) Check(known func(flow string) bool) Problems {
 		}
 	}
 	for _, s := range c.states {
-		c.place(s, t.Places[s])
+		c.place(s, t.States[s])
 	}
 	c.ignore()
 	if len(c.found) == 0 { // the graph can be trusted
@@ -93,7 +93,7 @@ func (c *checker[T]) names() {
 	if !nameForm.MatchString(t.Name) {
 		c.say(c.path("machine"), "the name %q: %s", t.Name, nameHelp)
 	}
-	if len(t.Places) == 0 {
+	if len(t.States) == 0 {
 		c.say(c.path("states"), "the machine has no states")
 		return
 	}
@@ -116,7 +116,7 @@ func (c *checker[T]) names() {
 }
 
 func (c *checker[T]) target(path []string, to State) {
-	if _, ok := c.table.Places[to]; !ok {
+	if _, ok := c.table.States[to]; !ok {
 		c.say(path, "unknown state %q%s", to, DidYouMean(string(to), names(c.states)))
 	}
 }
@@ -155,18 +155,18 @@ func (c *checker[T]) transitions(at []string, from State, on []Transition[T]) {
 		}
 		switch {
 		case t.Flow == "":
-		case c.table.Places[t.To].Flow == "":
+		case c.table.States[t.To].Flow == "":
 			c.say(path("flow"), "%s has no flow that another could stand for", t.To)
 		case c.known != nil && !c.known(t.Flow):
 			c.say(path("flow"), "unknown flow %q: load the file that defines it", t.Flow)
 		}
-		if t.Ends != "" && t.Ends != Drop && t.Ends != Undo {
-			c.say(path("ends"), "%q is neither drop nor undo", t.Ends)
+		if t.Cancel != "" && t.Cancel != Drop && t.Cancel != Undo {
+			c.say(path("ends"), "%q is neither drop nor undo", t.Cancel)
 		}
 	}
 }
 
-func (c *checker[T]) place(s State, p Place[T]) {
+func (c *checker[T]) place(s State, p StateSpec[T]) {
 	at := func(field string) []string { return c.path("states", s, field) }
 	if !p.Transient() {
 		if p.Withdrawn != "" {
@@ -209,7 +209,7 @@ func (c *checker[T]) place(s State, p Place[T]) {
 	case other == s:
 	default:
 		c.target(at("else"), other)
-		if p.Flow != "" && c.table.Places[other].Transient() {
+		if p.Flow != "" && c.table.States[other].Transient() {
 			c.say(at("else"), "%s works, but the paused run has to be waited for: name a stable state, or %s itself to stay", other, s)
 		}
 	}
@@ -229,7 +229,7 @@ func (c *checker[T]) ignore() {
 		events = append(events, t.Event)
 	}
 	for _, s := range c.states {
-		for _, t := range c.table.Places[s].On {
+		for _, t := range c.table.States[s].On {
 			events = append(events, t.Event)
 		}
 	}
@@ -251,7 +251,7 @@ func (c *checker[T]) reach() {
 			continue
 		}
 		seen[s] = true
-		p := c.table.Places[s]
+		p := c.table.States[s]
 		if p.Final() {
 			continue
 		}
@@ -274,7 +274,7 @@ func (c *checker[T]) reach() {
 func (c *checker[T]) cycles() {
 	reported := map[State]bool{}
 	for _, s := range c.states {
-		if reported[s] || !c.table.Places[s].Transient() {
+		if reported[s] || !c.table.States[s].Transient() {
 			continue
 		}
 		for _, way := range ways {
@@ -305,7 +305,7 @@ func (c *checker[T]) cycle(s State, way string) []State {
 			}
 			continue
 		}
-		if seen[at.state] || !c.table.Places[at.state].Transient() {
+		if seen[at.state] || !c.table.States[at.state].Transient() {
 			continue
 		}
 		seen[at.state] = true
@@ -317,25 +317,25 @@ func (c *checker[T]) cycle(s State, way string) []State {
 }
 
 func (c *checker[T]) targets(s State) map[string]State {
-	p := c.table.Places[s]
+	p := c.table.States[s]
 	return map[string]State{"then": p.Then, "else": p.otherwise(c.table), "abort": p.Abort}
 }
 
 // aborts finds states that have no stable state to go back to after a cancel.
 func (c *checker[T]) aborts() {
 	seen := map[State]bool{}
-	for s := c.table.Initial; c.table.Places[s].Transient() && !seen[s]; s = c.table.Places[s].Then {
+	for s := c.table.Initial; c.table.States[s].Transient() && !seen[s]; s = c.table.States[s].Then {
 		seen[s] = true
-		if p := c.table.Places[s]; p.Flow != "" && p.Abort == "" {
+		if p := c.table.States[s]; p.Flow != "" && p.Abort == "" {
 			c.say(c.path("states", s, "abort"), "objects begin here, so there is no stable state to go back to when the run is cancelled: name one")
 		}
 	}
 }
 
 // otherwise is Else with its default.
-func (p Place[T]) otherwise(table Table[T]) State {
+func (p StateSpec[T]) otherwise(table Table[T]) State {
 	if p.Else == "" {
-		if _, ok := table.Places[Interrupted]; ok {
+		if _, ok := table.States[Interrupted]; ok {
 			return Interrupted
 		}
 	}
@@ -356,7 +356,7 @@ func names(states []State) []string {
 // of other states. Two predicates that read the spec may exclude each other, as
 // those of stop and start do: one is allowed in a ring of several states.
 func (t Table[T]) Loops() Problems {
-	c := checker[T]{table: t, states: slices.Sorted(maps.Keys(t.Places))}
+	c := checker[T]{table: t, states: slices.Sorted(maps.Keys(t.States))}
 	for _, s := range c.states {
 		c.rings(s, s, nil, nil, 0)
 	}
@@ -367,7 +367,7 @@ func (t Table[T]) Loops() Problems {
 // first. A ring is told once, at its first state by name.
 func (c *checker[T]) rings(first, from State, at []string, ring []string, fixed int) {
 	t := c.table
-	place := t.Places[from]
+	place := t.States[from]
 	if place.Transient() || place.Final() {
 		return
 	}
@@ -408,12 +408,12 @@ func (c *checker[T]) rings(first, from State, at []string, ring []string, fixed 
 // after is the stable state to which work that succeeds leads; "": none.
 func (t Table[T]) after(s State) State {
 	seen := map[State]bool{}
-	for t.Places[s].Transient() {
+	for t.States[s].Transient() {
 		if seen[s] {
 			return ""
 		}
 		seen[s] = true
-		s = t.Places[s].Then
+		s = t.States[s].Then
 	}
 	return s
 }

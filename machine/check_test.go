@@ -13,26 +13,26 @@ import (
 func TestCheck(t *testing.T) {
 	never := func(*thing) (bool, error) { return false, nil }
 	work := func(context.Context, *thing) outcome.Outcome { return outcome.Done() }
-	on := func(ts ...Transition[*thing]) Place[*thing] { return Place[*thing]{On: ts} }
-	flow := func(then State) Place[*thing] { return Place[*thing]{Flow: "F", Then: then, Else: "A"} }
-	table := func(any []Transition[*thing], places map[State]Place[*thing]) Table[*thing] {
-		return Table[*thing]{Name: "m", Initial: "A", Any: any, Places: places}
+	on := func(ts ...Transition[*thing]) StateSpec[*thing] { return StateSpec[*thing]{On: ts} }
+	flow := func(then State) StateSpec[*thing] { return StateSpec[*thing]{Flow: "F", Then: then, Else: "A"} }
+	table := func(any []Transition[*thing], places map[State]StateSpec[*thing]) Table[*thing] {
+		return Table[*thing]{Name: "m", Initial: "A", Any: any, States: places}
 	}
-	type places = map[State]Place[*thing]
+	type places = map[State]StateSpec[*thing]
 	for name, c := range map[string]struct {
 		table Table[*thing]
 		want  []string
 	}{
 		"valid":    {table(nil, places{"A": on(Transition[*thing]{Event: "go", To: "B"}), "B": flow("A")}), nil},
 		"empty":    {Table[*thing]{}, []string{`machine: the name "": use a letter`, "states: the machine has no states"}},
-		"initial":  {Table[*thing]{Name: "m", Places: places{"A": {}}}, []string{"initial: name the state"}},
-		"initial?": {Table[*thing]{Name: "m", Initial: "Initt", Places: places{"Init": {}}}, []string{`initial: unknown state "Initt" (did you mean Init?)`}},
+		"initial":  {Table[*thing]{Name: "m", States: places{"A": {}}}, []string{"initial: name the state"}},
+		"initial?": {Table[*thing]{Name: "m", Initial: "Initt", States: places{"Init": {}}}, []string{`initial: unknown state "Initt" (did you mean Init?)`}},
 		"names": {table(nil, places{"A": on(Transition[*thing]{Event: "-go", To: "B-"}), "B-": {}}), []string{
 			`states.B-: the state "B-"`, `states.A.on.0.event: the event "-go"`}},
 		"duplicate states": {table(nil, places{"A": {}, "a": {}}), []string{"states.a: duplicate state"}},
 		"transition": {table(nil, places{"A": on(
 			Transition[*thing]{Event: "e", To: "Bb", When: never}, Transition[*thing]{Event: "e", To: "A", When: never},
-			Transition[*thing]{Event: "f", To: "B"}, Transition[*thing]{Ends: "kill"}), "B": {}}), []string{
+			Transition[*thing]{Event: "f", To: "B"}, Transition[*thing]{Cancel: "kill"}), "B": {}}), []string{
 			`states.A.on.0.to: unknown state "Bb" (did you mean B?)`, "states.A.on.1.to: it leads to the state it leaves", `states.A.on.1.event: duplicate event "e"`,
 			"states.A.on.2.when: it has no condition, so the transitions behind it can never win", "states.A.on.3.to: name the state it leads to",
 			"states.A.on.3.event: name the event", `states.A.on.3.ends: "kill" is neither drop nor undo`}},
@@ -47,7 +47,7 @@ func TestCheck(t *testing.T) {
 		"targets of a place": {table(nil, places{"A": on(Transition[*thing]{Event: "e", To: "B"}),
 			"B": {Flow: "F", Then: "Aa", Else: "C", Abort: "Q"}, "C": flow("A")}), []string{
 			`states.B.then: unknown state "Aa"`, "states.B.else: C works, but the paused run has to be waited for", `states.B.abort: unknown state "Q"`}},
-		"ignore":                           {Table[*thing]{Name: "m", Initial: "A", Ignore: []string{"resise"}, Places: places{"A": on(Transition[*thing]{Event: "resize", To: "B"}), "B": {}}}, []string{`ignore.0: no transition has the event "resise" (did you mean resize?)`}},
+		"ignore":                           {Table[*thing]{Name: "m", Initial: "A", Ignore: []string{"resise"}, States: places{"A": on(Transition[*thing]{Event: "resize", To: "B"}), "B": {}}}, []string{`ignore.0: no transition has the event "resise" (did you mean resize?)`}},
 		"unreachable":                      {table(nil, places{"A": {}, "B": on(Transition[*thing]{Event: "e", To: "A"})}), []string{"states.B: unreachable: no way leads from A"}},
 		"a final state is not left by any": {table([]Transition[*thing]{{Event: "del", To: "B", When: never}}, places{"A": {}, "B": {}}), []string{"states.B: unreachable"}},
 		"self":                             {table(nil, places{"A": on(Transition[*thing]{Event: "e", To: "B"}), "B": flow("B")}), []string{"states.B.then: the state has no way out: it follows itself"}},
@@ -72,7 +72,7 @@ func TestCheck(t *testing.T) {
 }
 
 func TestNewReportsEverythingAtOnce(t *testing.T) {
-	_, err := New(Table[*thing]{Name: "m", Initial: "A", Places: map[State]Place[*thing]{
+	_, err := New(Table[*thing]{Name: "m", Initial: "A", States: map[State]StateSpec[*thing]{
 		"A": {On: []Transition[*thing]{{Event: "e", To: "B"}, {Event: "e", To: "C"}}}, "B": {Flow: "F", Then: "A", Else: "A"}}}, Options[*thing]{})
 	if !errors.Is(err, Invalid) {
 		t.Fatal(err)

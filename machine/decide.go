@@ -89,8 +89,8 @@ func Decide[T any](table Table[T], obj T, f Facts) Decision {
 	if j.p.State == "" {
 		j.p.State = table.Initial
 	}
-	place, known := table.Places[j.p.State]
-	j.place = place
+	place, known := table.States[j.p.State]
+	j.state = place
 	switch {
 	case !known:
 		return j.fail(StateUnknown.Errorf("state %s: machine %s has no such state", j.p.State, table.Name).With("state", string(j.p.State)))
@@ -129,7 +129,7 @@ type judge[T any] struct {
 	obj   T
 	f     Facts
 	p     Position
-	place Place[T]
+	state StateSpec[T]
 	note  string // of a run that stays although the spec was changed
 	d     Decision
 }
@@ -195,7 +195,7 @@ func (j *judge[T]) look(t Transition[T], c *Considered) (ended bool) {
 	var input json.RawMessage
 	if err == nil && holds && !ignored {
 		source := t.Params
-		if source == nil && j.table.Places[t.To].Flow != "" {
+		if source == nil && j.table.States[t.To].Flow != "" {
 			source = j.table.Input
 		}
 		input, err = params(source, j.obj)
@@ -237,15 +237,15 @@ func (j *judge[T]) look(t Transition[T], c *Considered) (ended bool) {
 			return false
 		}
 		c.Verdict = Chosen
-		to := j.p.entered(t.To, !j.place.Transient(), j.f.Now)
+		to := j.p.entered(t.To, !j.state.Transient(), j.f.Now)
 		to.Event, to.Params, to.Flow, to.Reason, to.Message = t.Event, input, t.Flow, camel(t.Event), t.Why
 		to.Generation, to.Wish, to.Turns = j.generation(), wish, turns
 		if !j.f.Run.final() {
-			to.Ending = &Ending{Run: j.f.Run.ID, Mode: t.Ends}
+			to.Ending = &Ending{Run: j.f.Run.ID, Mode: t.Cancel}
 		} else if j.f.Ending.final() {
 			to.Ending = nil
 		}
-		if to.Ending != nil && (to.Ending.Mode == "" || t.Ends != Undo && j.f.Run.final()) { // the later event decides how an earlier run ends
+		if to.Ending != nil && (to.Ending.Mode == "" || t.Cancel != Undo && j.f.Run.final()) { // the later event decides how an earlier run ends
 			to.Ending = &Ending{Run: to.Ending.Run, Mode: Drop}
 		}
 		j.move(ByEvent, to)
@@ -277,16 +277,16 @@ func (j *judge[T]) follow() Decision {
 	case workflow.Succeeded:
 		return j.then()
 	case workflow.Cancelled:
-		to := j.place.Abort
+		to := j.state.Abort
 		if to == "" {
 			to = j.p.Rest
 		}
-		next := j.p.finished(to, j.table.Places[to].Transient(), j.f.Now)
+		next := j.p.finished(to, j.table.States[to].Transient(), j.f.Now)
 		next.Reason, next.Message = "Cancelled", fmt.Sprintf("the run of %s was cancelled", j.p.State)
 		return j.move(ByAbort, next)
 	case workflow.Paused:
 		code, message := run.why()
-		if j.place.otherwise(j.table) == j.p.State {
+		if j.state.otherwise(j.table) == j.p.State {
 			if j.changed() {
 				return j.d
 			}
@@ -303,17 +303,17 @@ func (j *judge[T]) follow() Decision {
 
 // then leaves a place whose work is done.
 func (j *judge[T]) then() Decision {
-	to := j.place.Then
-	next := j.p.finished(to, j.table.Places[to].Transient(), j.f.Now)
+	to := j.state.Then
+	next := j.p.finished(to, j.table.States[to].Transient(), j.f.Now)
 	next.Reason, next.Message = "Succeeded", fmt.Sprintf("%s is done", j.p.State)
 	return j.move(ByThen, next)
 }
 
 // otherwise leaves a place whose work has stopped at a fault.
 func (j *judge[T]) otherwise(code fault.Code, message string) Decision {
-	to := j.place.otherwise(j.table)
+	to := j.state.otherwise(j.table)
 	var next Position
-	if j.table.Places[to].Transient() {
+	if j.table.States[to].Transient() {
 		next = j.p.finished(to, true, j.f.Now)
 	} else {
 		next = j.p.held(to, j.f.Now)

@@ -49,7 +49,7 @@ func TestDefect12AFailedStateWriteIsRepairedByTheNextPass(t *testing.T) {
 }
 
 func TestDefect18NoStateNameIsBuiltIn(t *testing.T) {
-	table := Table[*thing]{Name: "x", Initial: "Aap", Places: map[State]Place[*thing]{
+	table := Table[*thing]{Name: "x", Initial: "Aap", States: map[State]StateSpec[*thing]{
 		"Aap":  {On: []Transition[*thing]{{Event: "go", To: "Noot"}}},
 		"Noot": {Flow: "F", Then: "Mies", Else: "Mies"}, "Mies": {},
 	}}
@@ -130,11 +130,11 @@ func TestDefect26ErrorsOfTheStateWriteAreReported(t *testing.T) {
 func TestDefect30AnEventIsEvaluatedOnce(t *testing.T) {
 	table := lifecycle()
 	evaluated, taken := 0, 0
-	table.Places["Ruhe"].On[1].When = func(o *thing) (bool, error) {
+	table.States["Ruhe"].On[1].When = func(o *thing) (bool, error) {
 		evaluated++
 		return o.Move != "" && evaluated == 1, nil // a second look would differ
 	}
-	table.Places["Ruhe"].On[1].Params = func(o *thing) (any, error) { taken++; return o.Move, nil }
+	table.States["Ruhe"].On[1].Params = func(o *thing) (any, error) { taken++; return o.Move, nil }
 	w := newWorld(t, table, false)
 	w.settle()
 	w.flows.set(w.flows.newest(), workflow.Succeeded, nil)

@@ -33,14 +33,14 @@ func when(holds func(*cluster) bool) func(*cluster) (bool, error) {
 // same in YAML is examples/machines/database.yaml.
 func reference() machine.Table[*cluster] {
 	type on = []machine.Transition[*cluster]
-	work := func(flow string, then machine.State) machine.Place[*cluster] {
-		return machine.Place[*cluster]{Flow: flow, Then: then}
+	work := func(flow string, then machine.State) machine.StateSpec[*cluster] {
+		return machine.StateSpec[*cluster]{Flow: flow, Then: then}
 	}
 	readers := func(c *cluster) (any, error) { return map[string]int{"from": c.HasReaders, "to": c.Readers}, nil }
 	return machine.Table[*cluster]{
 		Name: "database", Kind: "database", Initial: "Init",
 		Any: on{{Event: "delete", To: "Deleting", Why: "deletion was asked for", When: when(func(c *cluster) bool { return c.Deleting })}},
-		Places: map[machine.State]machine.Place[*cluster]{
+		States: map[machine.State]machine.StateSpec[*cluster]{
 			"Init": {On: on{
 				{Event: "clone", To: "Cloning", Why: "a clone source is named", When: when(func(c *cluster) bool { return c.CloneFrom != "" })},
 				{Event: "create", To: "Creating", Why: "the cluster is new", Params: readers},
@@ -106,7 +106,7 @@ func Example() {
 		return outcome.Done()
 	}
 	var flows []workflow.Flow
-	for _, place := range reference().Places {
+	for _, place := range reference().States {
 		switch place.Flow {
 		case "":
 		case "AddReaders":

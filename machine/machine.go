@@ -85,7 +85,7 @@ func New[T any](table Table[T], options Options[T]) (*Machine[T], error) {
 		options.Logger = slog.Default()
 	}
 	problems := table.Check(options.Known)
-	for _, place := range table.Places {
+	for _, place := range table.States {
 		if place.Flow != "" && options.Flows == nil {
 			problems = append(problems, Problem{Message: "its states name flows, but Options.Flows is not set"})
 			break

@@ -20,7 +20,7 @@ func (t Table[T]) Mermaid() string {
 	}
 	var working []string
 	for _, s := range t.order() {
-		p := t.Places[s]
+		p := t.States[s]
 		if p.Flow != "" {
 			line("%s : %s", s, escape(strings.Join(t.flows(s), ", ")))
 		}
@@ -54,9 +54,9 @@ func (t Table[T]) Mermaid() string {
 
 // flows are those that do the work of a state, its own first.
 func (t Table[T]) flows(s State) []string {
-	flows := []string{t.Places[s].Flow}
+	flows := []string{t.States[s].Flow}
 	for _, from := range t.order() {
-		for _, tr := range t.Places[from].On {
+		for _, tr := range t.States[from].On {
 			if tr.To == s && tr.Flow != "" && !slices.Contains(flows, tr.Flow) {
 				flows = append(flows, tr.Flow)
 			}
@@ -82,7 +82,7 @@ func (t Table[T]) order() []State {
 	}
 	for i := 0; i < len(todo); i++ {
 		s := todo[i]
-		p, ok := t.Places[s]
+		p, ok := t.States[s]
 		if !ok || slices.Contains(out, s) {
 			continue
 		}

@@ -17,7 +17,7 @@ type Table[T any] struct {
 	Name    string // [A-Za-z][A-Za-z0-9_.-]{0,62}
 	Kind    string // of the objects, for drawings and plans; may be empty
 	Initial State  // of an object without a position
-	Places  map[State]Place[T]
+	States  map[State]StateSpec[T]
 	// Any is tried before a place's own transitions, in transient places too,
 	// but neither in final places nor in the transition's target.
 	Any []Transition[T]
@@ -37,7 +37,7 @@ type Table[T any] struct {
 
 // Place is what a state is: stable (it has On or Rests), transient (it has Do
 // or Flow), or final (it has none of these).
-type Place[T any] struct {
+type StateSpec[T any] struct {
 	Description string
 	On          []Transition[T] // the first whose predicate holds wins
 	Rests       bool            // stable without transitions of its own: Any may leave it
@@ -58,14 +58,14 @@ type Place[T any] struct {
 	// wish it carries out was withdrawn: Undo (the default; Drop behind a step of
 	// no return), Drop, or Keep. After Undo and Drop the object is decided anew in
 	// the stable state it set out from.
-	Withdrawn Ends
+	Withdrawn CancelMode
 }
 
 // Transient reports a place that works.
-func (p Place[T]) Transient() bool { return p.Do != nil || p.Flow != "" }
+func (p StateSpec[T]) Transient() bool { return p.Do != nil || p.Flow != "" }
 
 // flow is the one that does the work of a visit.
-func (p Place[T]) flow(at Position) string {
+func (p StateSpec[T]) flow(at Position) string {
 	if p.Flow != "" && at.Flow != "" {
 		return at.Flow
 	}
@@ -73,7 +73,7 @@ func (p Place[T]) flow(at Position) string {
 }
 
 // Final reports a place that nothing leaves.
-func (p Place[T]) Final() bool { return !p.Transient() && !p.Rests && len(p.On) == 0 }
+func (p StateSpec[T]) Final() bool { return !p.Transient() && !p.Rests && len(p.On) == 0 }
 
 // Transition is a way out of a place. Its predicate is a level: it holds as
 // long as the object is so, and nothing needs to remember that it happened.
@@ -88,7 +88,7 @@ type Transition[T any] struct {
 	// Params is evaluated once, when the event wins, and stored with the new
 	// state: it becomes the run's input. nil: Table.Input.
 	Params func(T) (any, error)
-	Ends   Ends
+	Cancel CancelMode
 	// Wish is what the event carries out: the part of the spec that it reads.
 	// Once it is another one, that of the run is withdrawn. nil: Table.Wish.
 	Wish func(T) (any, error)
@@ -102,12 +102,12 @@ type Transition[T any] struct {
 }
 
 // Ends says how an active run is ended before the new state's run begins.
-type Ends string
+type CancelMode string
 
 // Drop keeps what the run has done, and is the default; Undo takes it back.
 // Keep, which Place.Withdrawn knows only, leaves a stopped run to a person.
 const (
-	Drop Ends = "drop"
-	Undo Ends = "undo"
-	Keep Ends = "keep"
+	Drop CancelMode = "drop"
+	Undo CancelMode = "undo"
+	Keep CancelMode = "keep"
 )

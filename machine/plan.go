@@ -20,7 +20,7 @@ type Plan struct {
 	Event      string          `json:"event,omitempty"`
 	Why        string          `json:"why"`
 	Params     json.RawMessage `json:"params,omitempty"`
-	Ends       *Ending         `json:"ends,omitempty"` // the run that would be ended first
+	Cancel     *Ending         `json:"ends,omitempty"` // the run that would be ended first
 	Considered []Considered    `json:"considered,omitempty"`
 	Code       fault.Code      `json:"code,omitempty"` // of what holds the object up
 	Remedy     string          `json:"remedy,omitempty"`
@@ -43,15 +43,15 @@ func (m *Machine[T]) Plan(ctx context.Context, obj T) (Plan, error) {
 	switch d.Act {
 	case Moves:
 		to := d.Move.To
-		plan.To, plan.Cause, plan.Why, plan.Params, plan.Ends = to.State, d.Move.Cause, why(to), to.Params, to.Ending
+		plan.To, plan.Cause, plan.Why, plan.Params, plan.Cancel = to.State, d.Move.Cause, why(to), to.Params, to.Ending
 		if d.Move.Cause == ByEvent {
 			plan.Event = to.Event
 		}
 		starts = to
 	case Start:
-		plan.Why = fmt.Sprintf("flow %s does the work of %s", m.table.Places[p.State].flow(p), p.State)
+		plan.Why = fmt.Sprintf("flow %s does the work of %s", m.table.States[p.State].flow(p), p.State)
 	case End:
-		plan.Why, plan.Ends = "a run of an earlier visit has to end first", p.Ending
+		plan.Why, plan.Cancel = "a run of an earlier visit has to end first", p.Ending
 	case Work:
 		plan.Why = fmt.Sprintf("%s has work to do", p.State)
 	default:
@@ -71,7 +71,7 @@ func (m *Machine[T]) Plan(ctx context.Context, obj T) (Plan, error) {
 		}
 		starts = Position{}
 	}
-	flow := m.table.Places[starts.State].flow(starts)
+	flow := m.table.States[starts.State].flow(starts)
 	planner, able := m.options.Flows.(Planner)
 	if flow == "" || starts.Run != "" || !able {
 		return plan, nil

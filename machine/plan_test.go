@@ -55,7 +55,7 @@ func TestPlan(t *testing.T) {
 	plan = w.plan()
 	same(t, "held", []any{plan.Act, plan.Why, plan.Code, plan.Remedy}, []any{"rest", "too slow", "TIMEOUT", workflow.Timeout.Remedy})
 	w.objects.edit(func(o *thing) { o.Deleted = true })
-	same(t, "ends first", *w.plan().Ends, Ending{Run: w.position().Run, Mode: Drop})
+	same(t, "ends first", *w.plan().Cancel, Ending{Run: w.position().Run, Mode: Drop})
 	w.advance()
 	same(t, "to be ended", w.plan().Act, "end")
 	if _, err := json.Marshal(w.plan()); err != nil {

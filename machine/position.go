@@ -35,8 +35,8 @@ type Position struct {
 
 // Ending is a run that must be final before the new state's run begins.
 type Ending struct {
-	Run  string `json:"run"`
-	Mode Ends   `json:"mode"`
+	Run  string     `json:"run"`
+	Mode CancelMode `json:"mode"`
 }
 
 // RequestID makes one visit one run.

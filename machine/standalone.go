@@ -44,7 +44,7 @@ const (
 
 // Made reports whether the observation is made in a state of the table.
 func (o Observation) Made(table Table[*Subject], s State) bool {
-	place, ok := table.Places[s]
+	place, ok := table.States[s]
 	return ok && !place.Transient() && !place.Final() && (len(o.In) == 0 || slices.Contains(o.In, s))
 }
 

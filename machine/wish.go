@@ -54,7 +54,7 @@ func guarded[T any](source func(T) (any, error), obj T) (_ string, err error) {
 // won finds the transition whose event opened the present visit; nil: it was
 // the initial state, or the table has it no more.
 func (j *judge[T]) won() *Transition[T] {
-	for _, on := range [][]Transition[T]{j.table.Any, j.table.Places[j.p.Rest].On} {
+	for _, on := range [][]Transition[T]{j.table.Any, j.table.States[j.p.Rest].On} {
 		for i := range on {
 			if on[i].Event == j.p.Event {
 				return &on[i]
@@ -70,13 +70,13 @@ func (j *judge[T]) stopped() bool {
 	if j.p.Held {
 		return true
 	}
-	if j.place.Transient() || !j.place.Rests || j.p.Rest == "" || j.p.Rest == j.p.State {
+	if j.state.Transient() || !j.state.Rests || j.p.Rest == "" || j.p.Rest == j.p.State {
 		return false
 	}
 	if j.p.State == Interrupted {
 		return true
 	}
-	for _, place := range j.table.Places {
+	for _, place := range j.table.States {
 		if place.Transient() && place.Else == j.p.State {
 			return true
 		}
@@ -117,13 +117,13 @@ func (j *judge[T]) changed() bool {
 	case run.byPerson():
 		j.note = "the spec was changed since: resume the run, or cancel it"
 		return false
-	case j.table.Places[working].Withdrawn == Keep:
+	case j.table.States[working].Withdrawn == Keep:
 		j.note = fmt.Sprintf("the spec was changed since, and %s leaves its run to a person: resume it, or cancel it", working)
 		return false
 	}
 	ending := &Ending{Run: run.ID, Mode: Undo}
 	what := "what it has done is taken back"
-	if j.table.Places[working].Withdrawn == Drop {
+	if j.table.States[working].Withdrawn == Drop {
 		ending.Mode, what = Drop, "what it has done stays"
 	}
 	if first := j.begun(); first != working {
@@ -164,7 +164,7 @@ func (j *judge[T]) anew(ending *Ending, message string) bool {
 	} else if j.f.Ending.final() {
 		next.Ending = nil
 	}
-	if j.table.Places[to].Transient() { // objects begin there
+	if j.table.States[to].Transient() { // objects begin there
 		input, err := params(j.table.Input, j.obj)
 		if err == nil {
 			next.Wish, err = j.wishOf(nil)
@@ -183,8 +183,8 @@ func (j *judge[T]) anew(ending *Ending, message string) bool {
 
 // preview says how the transitions of the state stand to which the object goes.
 func (j *judge[T]) preview(next Position) {
-	then := judge[T]{table: j.table, obj: j.obj, f: Facts{Position: next, Now: j.f.Now, Check: j.f.Check}, p: next, place: j.table.Places[next.State]}
-	then.try(then.place.On)
+	then := judge[T]{table: j.table, obj: j.obj, f: Facts{Position: next, Now: j.f.Now, Check: j.f.Check}, p: next, state: j.table.States[next.State]}
+	then.try(then.state.On)
 	j.d.Considered = append(j.d.Considered, then.d.Considered...)
 }
 
@@ -203,9 +203,9 @@ func (j *judge[T]) possible(t Transition[T], input json.RawMessage) error {
 		input = json.RawMessage("{}")
 	}
 	seen := map[State]bool{}
-	for s := t.To; j.table.Places[s].Flow != "" && !seen[s]; s = j.table.Places[s].Then {
+	for s := t.To; j.table.States[s].Flow != "" && !seen[s]; s = j.table.States[s].Then {
 		seen[s] = true
-		flow := j.table.Places[s].Flow
+		flow := j.table.States[s].Flow
 		if s == t.To && t.Flow != "" {
 			flow = t.Flow
 		}

@@ -46,7 +46,7 @@ func TestFinding14AWithdrawnWishIsUndoneAndDecidedAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "plan", []any{plan.Act, plan.To, plan.Cause, plan.Ends.Mode, plan.Ends.Run}, []any{Moves, "Ruhe", ByChange, Undo, run})
+	same(t, "plan", []any{plan.Act, plan.To, plan.Cause, plan.Cancel.Mode, plan.Cancel.Run}, []any{Moves, "Ruhe", ByChange, Undo, run})
 	if !strings.Contains(plan.Why, "the spec was changed") || !strings.Contains(plan.Why, "taken back") || len(plan.Considered) < 3 {
 		t.Fatalf("the plan does not tell the rule: %+v", plan)
 	}
@@ -120,7 +120,7 @@ func TestFinding14AWithdrawnWishLeavesTheObjectAtRest(t *testing.T) {
 
 func TestFinding14TheRuleOfAState(t *testing.T) {
 	for _, c := range []struct {
-		rule  Ends
+		rule  CancelMode
 		fault *workflow.Fault
 		want  string // of the cancel; empty: the run stays
 	}{
@@ -133,9 +133,9 @@ func TestFinding14TheRuleOfAState(t *testing.T) {
 		{Undo, nil, ""},
 	} {
 		table := asking()
-		place := table.Places["Sperren"]
+		place := table.States["Sperren"]
 		place.Withdrawn = c.rule
-		table.Places["Sperren"] = place
+		table.States["Sperren"] = place
 		w := newWorld(t, table, false)
 		w.objects.edit(func(o *thing) { o.Generation = 1 })
 		w.rest()
@@ -303,7 +303,7 @@ func TestFinding11ARepairThatWorksIsNotDelayed(t *testing.T) {
 
 func TestFinding11ObviousLoopsAreFound(t *testing.T) {
 	spec := func(*thing) (bool, error) { return true, nil }
-	table := Table[*thing]{Name: "x", Initial: "A", Places: map[State]Place[*thing]{
+	table := Table[*thing]{Name: "x", Initial: "A", States: map[State]StateSpec[*thing]{
 		"A": {On: []Transition[*thing]{{Event: "fixed", To: "B", Fixed: true, When: spec}, {Event: "always", To: "D"}}},
 		"B": {Flow: "F", Then: "C", Else: "B", Abort: "A"}, "C": {Flow: "F", Then: "A", Else: "C", Abort: "A"},
 		"D": {Flow: "F", Then: "E", Else: "D", Abort: "A"},
@@ -329,12 +329,12 @@ func TestFinding11ObviousLoopsAreFound(t *testing.T) {
 // Events that hold in turn, however many they are, are delayed like a single one.
 func TestFinding11ARingOfEventsIsDelayed(t *testing.T) {
 	const ring = 12
-	table := Table[*thing]{Name: "ring", Initial: "S0", Places: map[State]Place[*thing]{}}
+	table := Table[*thing]{Name: "ring", Initial: "S0", States: map[State]StateSpec[*thing]{}}
 	for i := range ring {
 		s, w, next := State(fmt.Sprintf("S%d", i)), State(fmt.Sprintf("W%d", i)), State(fmt.Sprintf("S%d", (i+1)%ring))
-		table.Places[s] = Place[*thing]{On: []Transition[*thing]{{Event: fmt.Sprintf("e%d", i), To: w,
+		table.States[s] = StateSpec[*thing]{On: []Transition[*thing]{{Event: fmt.Sprintf("e%d", i), To: w,
 			When: func(o *thing) (bool, error) { return o.Size > 0, nil }, Reads: func(o *thing) (any, error) { return o.Size, nil }}}}
-		table.Places[w] = Place[*thing]{Flow: "Nothing", Then: next, Else: s, Abort: s}
+		table.States[w] = StateSpec[*thing]{Flow: "Nothing", Then: next, Else: s, Abort: s}
 	}
 	w := newWorld(t, table, false)
 	w.objects.edit(func(o *thing) { o.Size = 1 })

@@ -227,7 +227,7 @@ func lifecycle() Table[*thing] {
 	return Table[*thing]{
 		Name: "demo", Kind: "demo", Initial: "Neu",
 		Any: []Transition[*thing]{{Event: "delete", To: "Weg", Why: "deletion was asked for", When: func(t *thing) (bool, error) { return t.Deleted, nil }}},
-		Places: map[State]Place[*thing]{
+		States: map[State]StateSpec[*thing]{
 			"Neu":     {On: []Transition[*thing]{{Event: "create", To: "Anlegen", Params: func(t *thing) (any, error) { return map[string]int{"size": t.Size}, nil }}}},
 			"Anlegen": {Flow: "Create", Then: "Ruhe"},
 			"Ruhe": {On: []Transition[*thing]{
@@ -237,7 +237,7 @@ func lifecycle() Table[*thing] {
 			"Sperren":     {Flow: "Lock", Then: "Wachsen"},
 			"Wachsen":     {Flow: "Grow", Then: "Ruhe"},
 			"Ziehen":      {Flow: "Move", Then: "Ruhe"},
-			"Interrupted": {On: []Transition[*thing]{{Event: "move", To: "Ziehen", When: moves, Ends: Undo, Params: func(t *thing) (any, error) { return t.Move, nil }}}},
+			"Interrupted": {On: []Transition[*thing]{{Event: "move", To: "Ziehen", When: moves, Cancel: Undo, Params: func(t *thing) (any, error) { return t.Move, nil }}}},
 			"Weg":         {Flow: "Delete", Then: "Fort", Else: "Weg", Abort: "Interrupted"},
 			"Fort":        {},
 		},

@@ -49,7 +49,7 @@ type Principal struct {
 }
 
 // Accounts knows whose a token is. Only hashes of tokens reach it.
-type Accounts interface {
+type TokenReviewer interface {
 	// ByToken finds whose token has this hash.
 	ByToken(ctx context.Context, hash TokenHash) (who Principal, found bool, err error)
 	// Any reports whether there is any account: from then on loopback needs credentials too.
@@ -145,7 +145,7 @@ func (s *Server) asking(r *http.Request) (Principal, error) {
 // /v1 may ask for more.
 func needs(path string, loopback bool) Role {
 	switch {
-	case path == helloPath: // nodes pay with their own tokens
+	case path == heartbeatPath: // nodes pay with their own tokens
 		return Anyone
 	case path == "/v1" || strings.HasPrefix(path, "/v1/"):
 		return User
@@ -160,9 +160,9 @@ func needs(path string, loopback bool) Role {
 // and as long as there is neither token nor account.
 // A cookie that is not good, or whose token was revoked, is none.
 func (s *Server) identify(r *http.Request) (Principal, error) {
-	sources := []Accounts{s.options.Tokens}
-	if s.options.Accounts != nil {
-		sources = append(sources, s.options.Accounts)
+	sources := []TokenReviewer{s.options.Tokens}
+	if s.options.Reviewer != nil {
+		sources = append(sources, s.options.Reviewer)
 	}
 	token, given, err := bearer(r.Header)
 	if err != nil {

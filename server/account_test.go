@@ -58,11 +58,11 @@ func TestWhoMayAsk(t *testing.T) {
 			{"/v1/runs", "", 401}, {"/metrics", "", 401}, {"/healthz", "", 200}, {"/readyz", "", 200},
 			{"/v1/runs", "Bearer " + secret, 200}, {"/metrics", "Bearer " + secret, 200},
 		}},
-		{"loopback with accounts", func(o *Options) { o.Accounts = accounts }, []ask{
+		{"loopback with accounts", func(o *Options) { o.Reviewer = accounts }, []ask{
 			{"/v1/runs", "", 401}, {"/v1/me", "Bearer " + user, 200}, {"/v1/faults", "Bearer " + user, 200},
 			{"/v1/runs", "Bearer " + user, 403}, {"/v1/objects", "Bearer " + admin, 403}, {"/v1/flows", "Bearer " + user, 403}, {"/v1/events?type=nonsense", "Bearer " + admin, 422},
 		}},
-		{"elsewhere with accounts", func(o *Options) { o.Listen, o.Accounts, o.Tokens = ":7295", accounts, tokens(t, secret) }, []ask{
+		{"elsewhere with accounts", func(o *Options) { o.Listen, o.Reviewer, o.Tokens = ":7295", accounts, tokens(t, secret) }, []ask{
 			{"/metrics", "Bearer " + user, 403}, {"/metrics", "Bearer " + secret, 200}, {"/v1/runs", "Bearer " + secret, 200}, {"/v1/me", "Bearer " + admin, 200},
 		}},
 	} {

@@ -104,18 +104,18 @@ type ofAccount struct {
 }
 
 // desk gives the desk and who asks.
-func (s *Server) desk(ctx context.Context) (*account.Service, account.Account, error) {
-	if s.options.Desk == nil {
+func (s *Server) accountService(ctx context.Context) (*account.Service, account.Account, error) {
+	if s.options.Accounts == nil {
 		return nil, account.Account{}, NotServed.Errorf("this server keeps no accounts")
 	}
-	c, err := Directory{Store: s.options.Desk.Store}.Account(ctx, callOf(ctx).who)
-	return s.options.Desk, c.Account, err
+	c, err := Directory{Store: s.options.Accounts.Store}.Account(ctx, callOf(ctx).who)
+	return s.options.Accounts, c.Account, err
 }
 
 // asked runs a route of the desk.
 func asked[I, O any](s *Server, do func(ctx context.Context, d *account.Service, who account.Account, in *I) (*O, error)) func(context.Context, *I) (*O, error) {
 	return func(ctx context.Context, in *I) (*O, error) {
-		d, who, err := s.desk(ctx)
+		d, who, err := s.accountService(ctx)
 		if err != nil {
 			return nil, err
 		}

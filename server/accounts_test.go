@@ -12,25 +12,25 @@ import (
 )
 
 // staffed is a house with accounts: an operator's token, dan (admin) and uma of ROOT/dev, eve of ROOT.
-func staffed(t *testing.T) (h *house, desk *account.Service, token map[string]string) {
+func staffed(t *testing.T) (h *house, accounts *account.Service, token map[string]string) {
 	t.Helper()
-	desk = &account.Service{Store: account.NewMemory()}
-	if _, err := desk.CreateDomain(t.Context(), account.System(), "dev", ""); err != nil {
+	accounts = &account.Service{Store: account.NewMemory()}
+	if _, err := accounts.CreateDomain(t.Context(), account.System(), "dev", ""); err != nil {
 		t.Fatal(err)
 	}
 	token = map[string]string{"op": secret}
 	for _, w := range []account.NewAccount{{Name: "dan", Domain: "ROOT/dev", Role: account.DomainAdmin}, {Name: "uma", Domain: "ROOT/dev"}, {Name: "eve"}} {
-		if _, err := desk.CreateAccount(t.Context(), account.System(), w); err != nil {
+		if _, err := accounts.CreateAccount(t.Context(), account.System(), w); err != nil {
 			t.Fatal(err)
 		}
-		_, plain, err := desk.CreateToken(t.Context(), account.System(), account.NewCredential{Account: w.Name})
+		_, plain, err := accounts.CreateToken(t.Context(), account.System(), account.NewCredential{Account: w.Name})
 		if err != nil {
 			t.Fatal(err)
 		}
 		token[w.Name] = plain.Reveal()
 	}
-	h = newHouse(t, func(o *Options) { o.Desk, o.Accounts, o.Tokens = desk, Directed{desk}, tokens(t, secret) })
-	return h, desk, token
+	h = newHouse(t, func(o *Options) { o.Accounts, o.Reviewer, o.Tokens = accounts, Directed{accounts}, tokens(t, secret) })
+	return h, accounts, token
 }
 
 // Who may call what: by role first (403), then by what is in sight (404).
@@ -124,7 +124,7 @@ func TestSecretsAreShownOnce(t *testing.T) {
 
 // Every changing request leaves who, what, target and outcome; repetitions, plans and strangers leave nothing.
 func TestRequestsAreAudited(t *testing.T) {
-	h, desk, token := staffed(t)
+	h, accounts, token := staffed(t)
 	op, uma := []string{"Authorization", "Bearer " + secret}, []string{"Authorization", "Bearer " + token["uma"]}
 	h.do("POST", "/v1/domains", `{"name":"new"}`, append(op, "Idempotency-Key", "k")...)
 	h.do("POST", "/v1/domains", `{"name":"new"}`, append(op, "Idempotency-Key", "k")...)
@@ -134,11 +134,11 @@ func TestRequestsAreAudited(t *testing.T) {
 	h.do("POST", "/v1/plans", `{"flow":"Quick"}`, op...)
 	h.do("GET", "/v1/accounts", nil, op...)
 	h.do("DELETE", "/v1/objects/demo/default/c1", nil)
-	trail, err := desk.Trail(t.Context(), account.System(), account.TrailQuery{})
+	trail, err := accounts.Trail(t.Context(), account.System(), account.TrailQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	domains, err := desk.Domains(t.Context(), account.System(), account.Page{})
+	domains, err := accounts.Domains(t.Context(), account.System(), account.Page{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,13 +163,13 @@ func TestRequestsAreAudited(t *testing.T) {
 
 // The directory of the cluster service: names, limits, subtrees.
 func TestDirectory(t *testing.T) {
-	_, desk, _ := staffed(t)
-	d := Directory{desk.Store}
-	uma, err := desk.Find(t.Context(), account.System(), "uma")
+	_, accounts, _ := staffed(t)
+	d := Directory{accounts.Store}
+	uma, err := accounts.Find(t.Context(), account.System(), "uma")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := desk.Limit(t.Context(), account.System(), "uma", account.Limits{Clusters: 1, Nodes: 2, Cores: 3, MemoryMB: 4, Size: 5}); err != nil {
+	if _, err := accounts.Limit(t.Context(), account.System(), "uma", account.Limits{Clusters: 1, Nodes: 2, Cores: 3, MemoryMB: 4, Size: 5}); err != nil {
 		t.Fatal(err)
 	}
 	owner := cluster.Owner{AccountID: uma.ID, DomainID: uma.DomainID}
@@ -202,7 +202,7 @@ func TestDirectory(t *testing.T) {
 	for who, want := range map[string]cluster.Scope{
 		"uma": {AccountID: uma.ID}, "eve": {}, "dan": {}, "operator": {All: true},
 	} {
-		a, err := desk.Find(t.Context(), account.System(), who)
+		a, err := accounts.Find(t.Context(), account.System(), who)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -220,16 +220,16 @@ func TestDirectory(t *testing.T) {
 // Lists of accounts, domains, tokens, keys and the trail are pages (section 4):
 // none is repeated, none left out, whatever the size.
 func TestAccountsAreListedByPages(t *testing.T) {
-	h, desk, token := staffed(t)
+	h, accounts, token := staffed(t)
 	op := []string{"Authorization", "Bearer " + token["op"]}
 	for i := range 5 {
-		if _, err := desk.CreateDomain(t.Context(), account.System(), fmt.Sprint("d", i), ""); err != nil {
+		if _, err := accounts.CreateDomain(t.Context(), account.System(), fmt.Sprint("d", i), ""); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := desk.CreateToken(t.Context(), account.System(), account.NewCredential{Account: "uma"}); err != nil {
+		if _, _, err := accounts.CreateToken(t.Context(), account.System(), account.NewCredential{Account: "uma"}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := desk.CreateKey(t.Context(), account.System(), account.NewCredential{Account: "uma"}); err != nil {
+		if _, err := accounts.CreateKey(t.Context(), account.System(), account.NewCredential{Account: "uma"}); err != nil {
 			t.Fatal(err)
 		}
 		h.do("POST", "/v1/accounts", fmt.Sprintf(`{"name":"more%d","domain":"ROOT/d%d"}`, i, i%2), op...)
@@ -271,12 +271,12 @@ func TestAccountsAreListedByPages(t *testing.T) {
 
 // The trail names what was made by its id, and what could not be made by its name.
 func TestTheTrailNamesWhatWasMade(t *testing.T) {
-	h, desk, token := staffed(t)
+	h, accounts, token := staffed(t)
 	op := []string{"Authorization", "Bearer " + token["op"]}
 	var made account.Account
 	h.do("POST", "/v1/accounts", `{"name":"zoe"}`, op...).into(t, &made)
 	h.do("POST", "/v1/accounts", `{"name":"zoe"}`, op...)
-	trail, err := desk.Trail(t.Context(), account.System(), account.TrailQuery{})
+	trail, err := accounts.Trail(t.Context(), account.System(), account.TrailQuery{})
 	if err != nil || len(trail) != 2 || trail[1].Target != made.ID || trail[0].Target != "zoe" || trail[0].Outcome != string(account.Exists.Code) {
 		t.Errorf("%+v, %v", trail, err)
 	}

@@ -25,7 +25,7 @@ import (
 const (
 	strangerBody = 10 * time.Second // what the body of an unknown caller gets to arrive
 	requestTime  = 30 * time.Second // what a request gets to arrive
-	maxHello     = 256 << 10        // bytes of a node's heartbeat
+	maxHeartbeat = 256 << 10        // bytes of a node's heartbeat
 )
 
 // admission is who may be where.
@@ -187,7 +187,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) (free func(), err
 }
 
 // late reports paths whose caller is known from the body only.
-func (s *Server) late(path string) bool { return path == helloPath || s.options.Mount[path] != nil }
+func (s *Server) late(path string) bool { return path == heartbeatPath || s.options.Mount[path] != nil }
 
 // admitLate lets a request find out who asks. Admit then takes its slot.
 func (s *Server) admitLate(r *http.Request, c *call) (free func(), err error) {
@@ -224,8 +224,8 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	limit := s.options.MaxBody
-	if r.URL.Path == helloPath {
-		limit = min(limit, maxHello)
+	if r.URL.Path == heartbeatPath {
+		limit = min(limit, maxHeartbeat)
 	}
 	own := s.options.Mount[r.URL.Path] != nil
 	if r.ContentLength > limit && !own {

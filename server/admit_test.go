@@ -94,7 +94,7 @@ func TestFinding6SlowBodiesTakeNoSlot(t *testing.T) {
 	const many = 300
 	for _, c := range []struct{ what, path, token string }{
 		{"strangers on a mounted face", mounted, ""},
-		{"strangers as nodes", helloPath, "no-such-token-no-such-token"},
+		{"strangers as nodes", heartbeatPath, "no-such-token-no-such-token"},
 		{"strangers without a token", "/v1/runs", ""},
 		{"strangers on the console", "/", ""},
 		{"an account", "/v1/clusters", "uma"},
@@ -123,7 +123,7 @@ func TestFinding6SlowBodiesTakeNoSlot(t *testing.T) {
 				"the same account":                m.as("uma", "POST", "/v1/clusters", map[string]any{"name": "blue", "zone": "one", "offering": "one", "size": 2}),
 				"a stranger on the mounted face":  m.do("POST", mounted, "hello", "Content-Type", "application/x-www-form-urlencoded"),
 				"a stranger on the document":      m.do("GET", "/v1/openapi.yaml", nil, "Authorization", "Bearer "+secret),
-				"a node, whose token is not good": m.do("POST", helloPath, `{"cluster":"x","node":"n"}`, "Authorization", "Bearer none-of-ours-none-of-ours"),
+				"a node, whose token is not good": m.do("POST", heartbeatPath, `{"cluster":"x","node":"n"}`, "Authorization", "Bearer none-of-ours-none-of-ours"),
 			} {
 				if want := map[bool]int{true: 401, false: got.status}[strings.HasPrefix(what, "a node")]; got.status >= 500 || got.status >= 300 && want != 401 || got.status == 408 {
 					t.Errorf("%s: %d %s", what, got.status, got.body)

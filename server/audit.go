@@ -14,7 +14,7 @@ import (
 // audited reports requests that may change something. Plans and hellos of nodes do not.
 func audited(method, path string) bool {
 	return slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, method) &&
-		strings.HasPrefix(path, "/v1/") && path != "/v1/plans" && path != helloPath
+		strings.HasPrefix(path, "/v1/") && path != "/v1/plans" && path != heartbeatPath
 }
 
 // noteWithin is what an entry of the audit trail gets: its request has been
@@ -25,7 +25,7 @@ const noteWithin = 10 * time.Second
 // is not known leaves no entry: it has changed nothing.
 func (s *Server) note(a *answer, r *http.Request) {
 	c := callOf(r.Context())
-	if s.options.Desk == nil || c.who.Name == "" || !audited(r.Method, c.path) || a.Header().Get("Idempotency-Replayed") != "" {
+	if s.options.Accounts == nil || c.who.Name == "" || !audited(r.Method, c.path) || a.Header().Get("Idempotency-Replayed") != "" {
 		return
 	}
 	e := account.Entry{
@@ -40,7 +40,7 @@ func (s *Server) note(a *answer, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), noteWithin)
 	defer cancel()
-	if err := s.options.Desk.Store.Note(ctx, e); err != nil {
+	if err := s.options.Accounts.Store.Note(ctx, e); err != nil {
 		s.log.Error("a request could not be written into the audit trail", "call", e.Call, "who", e.Who, "error", err)
 	}
 }

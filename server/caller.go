@@ -13,8 +13,8 @@ import (
 // accounts knows the operator only.
 func (s *Server) caller(ctx context.Context) cluster.Caller {
 	who := callOf(ctx).who
-	if s.options.Desk != nil {
-		if found, err := (Directory{Store: s.options.Desk.Store}).Account(ctx, who); err == nil {
+	if s.options.Accounts != nil {
+		if found, err := (Directory{Store: s.options.Accounts.Store}).Account(ctx, who); err == nil {
 			c := Caller(found)
 			if who.Account == "" {
 				c.User = who.Name

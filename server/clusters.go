@@ -146,7 +146,7 @@ func (s *Server) clusterRoutes() {
 	at(s, op("getOperation", http.MethodGet, "/v1/operations/{id}", "Read an operation", "", 200, 404), User, s.getOperation)
 	at(s, op("listLeaks", http.MethodGet, "/v1/leaks", "List what could not be deleted", "", 200, 400, 404), Operator, s.listLeaks)
 	at(s, op("catalog", http.MethodGet, "/v1/catalog/{kind}", "List what the providers offer", "", 200, 422), User, s.catalog)
-	s.mux.HandleFunc("POST "+helloPath, s.hello)
+	s.mux.HandleFunc("POST "+heartbeatPath, s.heartbeat)
 }
 
 // clusters is the service; NOT_SERVED without one.
@@ -260,29 +260,29 @@ func (s *Server) createCluster(ctx context.Context, in *struct{ Body createBody 
 	return s.accepted(ctx, c, job), nil
 }
 
-func (s *Server) book(ctx context.Context, id string) (*service.Service, *cluster.Record, error) {
+func (s *Server) record(ctx context.Context, id string) (*service.Service, *cluster.Record, error) {
 	clusters, err := s.clusters()
 	if err != nil {
 		return nil, nil, err
 	}
-	book, err := clusters.Get(ctx, s.caller(ctx), id)
-	return clusters, book, service.Hidden(err, id)
+	record, err := clusters.Get(ctx, s.caller(ctx), id)
+	return clusters, record, service.Hidden(err, id)
 }
 
 func (s *Server) getCluster(ctx context.Context, in *struct {
 	ClusterPath
 	IfNoneMatch string `header:"If-None-Match" doc:"304 if this is still its ETag"`
 }) (*clusterAnswer, error) {
-	clusters, book, err := s.book(ctx, in.ID)
+	clusters, record, err := s.record(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
-	account, domain := clusters.Names(ctx, book.Cluster.Owner)
-	standings, err := clusters.Standings(ctx, []cluster.Cluster{book.Cluster})
+	account, domain := clusters.Names(ctx, record.Cluster.Owner)
+	standings, err := clusters.Standings(ctx, []cluster.Cluster{record.Cluster})
 	if err != nil {
 		return nil, err
 	}
-	return &clusterAnswer{ETag: etag(book.Cluster.Revision), Body: view.ClusterOfBook(book, account, domain).With(standings[book.Cluster.UUID])}, nil
+	return &clusterAnswer{ETag: etag(record.Cluster.Revision), Body: view.ClusterOfRecord(record, account, domain).With(standings[record.Cluster.UUID])}, nil
 }
 
 // changeCluster asks for a change of the revision in If-Match, if there is one.
@@ -291,14 +291,14 @@ func (s *Server) changeCluster(ctx context.Context, id, ifMatch string, r servic
 	if err != nil {
 		return nil, err
 	}
-	clusters, book, err := s.book(ctx, id)
+	clusters, record, err := s.record(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	r.Revision, r.JobID = revision, jobID(ctx)
-	c, job, err := clusters.Change(ctx, s.caller(ctx), book.Cluster.UUID, r)
+	c, job, err := clusters.Change(ctx, s.caller(ctx), record.Cluster.UUID, r)
 	if err != nil {
-		return nil, failCluster(ctx, book.Cluster.UUID, given, err)
+		return nil, failCluster(ctx, record.Cluster.UUID, given, err)
 	}
 	return s.accepted(ctx, c, job), nil
 }
@@ -344,13 +344,13 @@ func (s *Server) forgetCluster(ctx context.Context, in *struct {
 		Confirm string `json:"confirm" doc:"name of the cluster"`
 	}
 }) (*acceptedAnswer, error) {
-	clusters, book, err := s.book(ctx, in.ID)
+	clusters, record, err := s.record(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
-	job, err := clusters.Forget(ctx, s.caller(ctx), book.Cluster.UUID, in.Body.Confirm, jobID(ctx))
+	job, err := clusters.Forget(ctx, s.caller(ctx), record.Cluster.UUID, in.Body.Confirm, jobID(ctx))
 	if err != nil {
-		return nil, failCluster(ctx, book.Cluster.UUID, false, err)
+		return nil, failCluster(ctx, record.Cluster.UUID, false, err)
 	}
-	return s.accepted(ctx, &book.Cluster, job), nil
+	return s.accepted(ctx, &record.Cluster, job), nil
 }

@@ -34,7 +34,7 @@ func (s *Server) planCluster(ctx context.Context, create *createBody, change *ch
 			return nil, err
 		}
 	}
-	_, book, err := s.book(ctx, change.Cluster)
+	_, record, err := s.record(ctx, change.Cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -45,14 +45,14 @@ func (s *Server) planCluster(ctx context.Context, create *createBody, change *ch
 		if bad != nil {
 			return nil, bad
 		}
-		plan, err = clusters.PlanPatch(ctx, s.caller(ctx), book.Cluster.UUID, r)
+		plan, err = clusters.PlanPatch(ctx, s.caller(ctx), record.Cluster.UUID, r)
 	case "forget":
-		plan, err = clusters.PlanForget(ctx, s.caller(ctx), book.Cluster.UUID, change.Confirm)
+		plan, err = clusters.PlanForget(ctx, s.caller(ctx), record.Cluster.UUID, change.Confirm)
 	default:
-		plan, err = clusters.PlanChange(ctx, s.caller(ctx), book.Cluster.UUID, change.asked())
+		plan, err = clusters.PlanChange(ctx, s.caller(ctx), record.Cluster.UUID, change.asked())
 	}
 	if err != nil {
-		return nil, failCluster(ctx, book.Cluster.UUID, false, err)
+		return nil, failCluster(ctx, record.Cluster.UUID, false, err)
 	}
 	return plan, nil
 }

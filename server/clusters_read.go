@@ -80,13 +80,13 @@ func (s *Server) patchCluster(ctx context.Context, in *struct {
 		return nil, err
 	}
 	r.Revision = revision
-	clusters, book, err := s.book(ctx, in.ID)
+	clusters, record, err := s.record(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
-	c, job, err := clusters.Patch(ctx, s.caller(ctx), book.Cluster.UUID, r)
+	c, job, err := clusters.Patch(ctx, s.caller(ctx), record.Cluster.UUID, r)
 	if err != nil {
-		return nil, failCluster(ctx, book.Cluster.UUID, true, err)
+		return nil, failCluster(ctx, record.Cluster.UUID, true, err)
 	}
 	return s.accepted(ctx, c, job), nil
 }
@@ -108,41 +108,41 @@ func listed[T any](items []T) *listOf[T] {
 }
 
 func (s *Server) clusterNodes(ctx context.Context, in *ClusterPath) (*listOf[view.ClusterNode], error) {
-	_, book, err := s.book(ctx, in.ID)
+	_, record, err := s.record(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
-	return listed(view.ClusterNodes(book)), nil
+	return listed(view.ClusterNodes(record)), nil
 }
 
 func (s *Server) clusterResources(ctx context.Context, in *ClusterPath) (*listOf[view.ClusterResource], error) {
-	_, book, err := s.book(ctx, in.ID)
+	_, record, err := s.record(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
-	return listed(view.ClusterResources(book)), nil
+	return listed(view.ClusterResources(record)), nil
 }
 
 func (s *Server) clusterDrift(ctx context.Context, in *ClusterPath) (*struct{ Body *service.DriftReport }, error) {
-	clusters, book, err := s.book(ctx, in.ID)
+	clusters, record, err := s.record(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
-	report, err := clusters.Drift(ctx, s.caller(ctx), book.Cluster.UUID)
+	report, err := clusters.Drift(ctx, s.caller(ctx), record.Cluster.UUID)
 	if err != nil {
-		return nil, failCluster(ctx, book.Cluster.UUID, false, err)
+		return nil, failCluster(ctx, record.Cluster.UUID, false, err)
 	}
 	return &struct{ Body *service.DriftReport }{report}, nil
 }
 
 func (s *Server) clusterConfig(ctx context.Context, in *ClusterPath) (*struct{ Body view.ClusterConfig }, error) {
-	clusters, book, err := s.book(ctx, in.ID)
+	clusters, record, err := s.record(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
-	config, err := clusters.Config(ctx, s.caller(ctx), book.Cluster.UUID)
+	config, err := clusters.Config(ctx, s.caller(ctx), record.Cluster.UUID)
 	if err != nil {
-		return nil, failCluster(ctx, book.Cluster.UUID, false, err)
+		return nil, failCluster(ctx, record.Cluster.UUID, false, err)
 	}
 	return &struct{ Body view.ClusterConfig }{view.ClusterConfigOf(config)}, nil
 }
@@ -152,7 +152,7 @@ func (s *Server) clusterRuns(ctx context.Context, in *struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
 	Cursor string `query:"cursor" doc:"next of the page before"`
 }) (*listOf[view.Run], error) {
-	_, book, err := s.book(ctx, in.ID)
+	_, record, err := s.record(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func (s *Server) clusterRuns(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	runs, next, err := lister.List(ctx, workflow.Query{Subject: cluster.Subject(book.Cluster.UUID), Limit: in.Limit, Cursor: in.Cursor})
+	runs, next, err := lister.List(ctx, workflow.Query{Subject: cluster.Subject(record.Cluster.UUID), Limit: in.Limit, Cursor: in.Cursor})
 	if err != nil {
 		return nil, cursorError(in.Cursor, err)
 	}
@@ -177,7 +177,7 @@ func (s *Server) clusterHistory(ctx context.Context, in *struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
 	Cursor string `query:"cursor" doc:"next of the page before"`
 }) (*listOf[view.ClusterEvent], error) {
-	clusters, book, err := s.book(ctx, in.ID)
+	clusters, record, err := s.record(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +185,7 @@ func (s *Server) clusterHistory(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	events, err := clusters.Events(ctx, s.caller(ctx), cluster.EventQuery{Cluster: book.Cluster.UUID, After: int64(after), Limit: in.Limit})
+	events, err := clusters.Events(ctx, s.caller(ctx), cluster.EventQuery{Cluster: record.Cluster.UUID, After: int64(after), Limit: in.Limit})
 	if err != nil {
 		return nil, err
 	}
@@ -206,13 +206,13 @@ func (s *Server) clusterLogs(ctx context.Context, in *struct {
 		Text string `json:"text"`
 	}
 }, error) {
-	clusters, book, err := s.book(ctx, in.ID)
+	clusters, record, err := s.record(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
-	text, err := clusters.Logs(ctx, s.caller(ctx), book.Cluster.UUID, in.Node, in.Lines)
+	text, err := clusters.Logs(ctx, s.caller(ctx), record.Cluster.UUID, in.Node, in.Lines)
 	if err != nil {
-		return nil, failCluster(ctx, book.Cluster.UUID, false, err)
+		return nil, failCluster(ctx, record.Cluster.UUID, false, err)
 	}
 	out := &struct {
 		Body struct {

@@ -38,35 +38,35 @@ func (shop) Get(context.Context, cluster.Ref) (cluster.Resource, error) {
 // market is a house with accounts and a cluster service that takes orders.
 type market struct {
 	*house
-	books  *cluster.Memory
-	token  map[string]string
-	shapes *jsonschema.Compiler
+	records *cluster.Memory
+	token   map[string]string
+	shapes  *jsonschema.Compiler
 }
 
 func newMarket(t *testing.T, change ...func(*Options)) *market {
-	m := &market{books: cluster.NewMemory()}
-	desk := &account.Service{Store: account.NewMemory()}
-	s, err := service.New(service.Options{Books: m.books, Installation: "test", Directory: Directory{Store: desk.Store},
+	m := &market{records: cluster.NewMemory()}
+	accounts := &account.Service{Store: account.NewMemory()}
+	s, err := service.New(service.Options{Records: m.records, Installation: "test", Directory: Directory{Store: accounts.Store},
 		Providers: []service.Named{{Name: "shop", Provider: shop{}}}, Versions: []service.Version{{ID: "v1", Name: "v1", Semantic: "1.0.0"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.token = map[string]string{"op": secret}
-	if _, err := desk.CreateDomain(t.Context(), account.System(), "dev", ""); err != nil {
+	if _, err := accounts.CreateDomain(t.Context(), account.System(), "dev", ""); err != nil {
 		t.Fatal(err)
 	}
 	for _, w := range []account.NewAccount{{Name: "dan", Domain: "ROOT/dev", Role: account.DomainAdmin}, {Name: "uma", Domain: "ROOT/dev"}, {Name: "eve"}} {
-		if _, err := desk.CreateAccount(t.Context(), account.System(), w); err != nil {
+		if _, err := accounts.CreateAccount(t.Context(), account.System(), w); err != nil {
 			t.Fatal(err)
 		}
-		_, plain, err := desk.CreateToken(t.Context(), account.System(), account.NewCredential{Account: w.Name})
+		_, plain, err := accounts.CreateToken(t.Context(), account.System(), account.NewCredential{Account: w.Name})
 		if err != nil {
 			t.Fatal(err)
 		}
 		m.token[w.Name] = plain.Reveal()
 	}
 	m.house = newHouse(t, func(o *Options) {
-		o.Clusters, o.Desk, o.Accounts, o.Tokens = s, desk, Directed{desk}, tokens(t, secret)
+		o.Clusters, o.Accounts, o.Reviewer, o.Tokens = s, accounts, Directed{accounts}, tokens(t, secret)
 		for _, one := range change {
 			one(o)
 		}
@@ -146,17 +146,17 @@ func (m *market) order(who, name string) acceptedBody {
 // put sets the state of a cluster, as the walker would have, with a configuration that can be read.
 func (m *market) put(id string, state machine.State) {
 	m.t.Helper()
-	b, err := m.books.Record(m.t.Context(), id)
+	b, err := m.records.Record(m.t.Context(), id)
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	d, err := m.books.Details(m.t.Context(), id)
+	d, err := m.records.Details(m.t.Context(), id)
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	b.Cluster.State, b.Cluster.Request, d.ConfigData = state, nil, "planted-config"
 	b.Cluster.Desired = cluster.WantRunning
-	if err := m.books.Commit(m.t.Context(), &cluster.Change{Cluster: &b.Cluster, Details: d}); err != nil {
+	if err := m.records.Commit(m.t.Context(), &cluster.Change{Cluster: &b.Cluster, Details: d}); err != nil {
 		m.t.Fatal(err)
 	}
 }
@@ -283,7 +283,7 @@ func TestPatchOfACluster(t *testing.T) {
 		if r.status != c.want {
 			t.Errorf("%s: %d %s", c.patch, r.status, r.body)
 		}
-		if b, _ := m.books.Record(t.Context(), id); c.check != nil && !c.check(&b.Cluster) {
+		if b, _ := m.records.Record(t.Context(), id); c.check != nil && !c.check(&b.Cluster) {
 			t.Errorf("%s: %+v", c.patch, b.Cluster)
 		}
 	}
@@ -302,7 +302,7 @@ func TestOneKeyIsOneCluster(t *testing.T) {
 	if a.Cluster.ID != b.Cluster.ID || a.Operation.ID != b.Operation.ID || again.status != http.StatusAccepted {
 		t.Errorf("%s and %s", first.body, again.body)
 	}
-	if _, total, _ := m.books.List(t.Context(), cluster.ClusterQuery{Scope: cluster.Scope{All: true}}); total != 1 {
+	if _, total, _ := m.records.List(t.Context(), cluster.ClusterQuery{Scope: cluster.Scope{All: true}}); total != 1 {
 		t.Errorf("%d clusters", total)
 	}
 	if r := m.as("eve", "POST", "/v1/clusters", body, "Idempotency-Key", "k"); r.status != http.StatusAccepted {
@@ -334,12 +334,12 @@ func TestPagesOfClustersUnderChange(t *testing.T) {
 			}
 		}
 		for _, c := range page.Items[len(page.Items)-2:] { // the place and what is before it
-			b, err := m.books.Record(t.Context(), c.ID)
+			b, err := m.records.Record(t.Context(), c.ID)
 			if err != nil {
 				t.Fatal(err)
 			}
 			b.Cluster.State = cluster.Destroyed
-			if err := m.books.Commit(t.Context(), &cluster.Change{Cluster: &b.Cluster}); err != nil {
+			if err := m.records.Commit(t.Context(), &cluster.Change{Cluster: &b.Cluster}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -403,7 +403,7 @@ func TestNoAnswerShowsASecret(t *testing.T) {
 	var a acceptedBody
 	r.into(t, &a)
 	m.put(a.Cluster.ID, cluster.Running)
-	d, err := m.books.Details(t.Context(), a.Cluster.ID)
+	d, err := m.records.Details(t.Context(), a.Cluster.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -435,7 +435,7 @@ func TestTheDiskOfNodes(t *testing.T) {
 	body := map[string]any{"name": "blue", "zone": "one", "offering": "one", "size": 1, "diskGB": 40}
 	var a acceptedBody
 	m.as("uma", "POST", "/v1/clusters", body).into(t, &a)
-	b, err := m.books.Record(t.Context(), a.Cluster.ID)
+	b, err := m.records.Record(t.Context(), a.Cluster.ID)
 	if err != nil || a.Cluster.DiskGB != 40 || b.Cluster.DiskGB != 40 {
 		t.Errorf("answered %d GB, stored %+v, %v", a.Cluster.DiskGB, b, err)
 	}

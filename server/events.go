@@ -112,7 +112,7 @@ func (s *Server) events(ctx context.Context, in *eventStream) (*huma.StreamRespo
 }
 
 func (s *Server) clusterEvents(ctx context.Context, in *clusterStream) (*huma.StreamResponse, error) {
-	_, book, err := s.book(ctx, in.ID)
+	_, record, err := s.record(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (s *Server) clusterEvents(ctx context.Context, in *clusterStream) (*huma.St
 	if err != nil {
 		return nil, err
 	}
-	stream.cluster = book.Cluster.UUID
+	stream.cluster = record.Cluster.UUID
 	return stream.response(), nil
 }
 

@@ -9,21 +9,21 @@ import (
 // Bell wakes event streams when something was saved. It is given to the engine
 // as a hook before the server exists; events of other processes are found by
 // looking.
-type Bell struct {
+type Notifier struct {
 	mu   sync.Mutex
 	next chan struct{}
 }
 
 // NewBell makes a bell.
-func NewBell() *Bell { return &Bell{next: make(chan struct{})} }
+func NewNotifier() *Notifier { return &Notifier{next: make(chan struct{})} }
 
 // Hook rings the bell for each saved event.
-func (b *Bell) Hook() workflow.Hook {
-	return workflow.Hook{Name: "events", OnEvent: func(workflow.RunInfo, workflow.Event) { b.Ring() }}
+func (b *Notifier) Hook() workflow.Hook {
+	return workflow.Hook{Name: "events", OnEvent: func(workflow.RunInfo, workflow.Event) { b.Notify() }}
 }
 
 // Ring wakes all that wait.
-func (b *Bell) Ring() {
+func (b *Notifier) Notify() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	close(b.next)
@@ -31,7 +31,7 @@ func (b *Bell) Ring() {
 }
 
 // wait is closed by the next Ring.
-func (b *Bell) wait() <-chan struct{} {
+func (b *Notifier) wait() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.next

@@ -22,16 +22,16 @@ import (
 // town is a house with accounts, and books of clusters that nobody works on.
 type town struct {
 	*house
-	books *cluster.Memory
-	desk  *account.Service
+	records *cluster.Memory
+	desk    *account.Service
 }
 
 func newTown(t *testing.T, change func(*Options)) *town {
 	t.Helper()
-	w := &town{books: cluster.NewMemory(), desk: &account.Service{Store: account.NewMemory()}}
-	clusters := bookkeeper(t, w.books)
+	w := &town{records: cluster.NewMemory(), desk: &account.Service{Store: account.NewMemory()}}
+	clusters := bookkeeper(t, w.records)
 	w.house = newHouse(t, func(o *Options) {
-		o.Clusters, o.Desk, o.Accounts, o.Tokens = clusters, w.desk, Directed{Desk: w.desk}, tokens(t, secret)
+		o.Clusters, o.Accounts, o.Reviewer, o.Tokens = clusters, w.desk, Directed{Desk: w.desk}, tokens(t, secret)
 		if change != nil {
 			change(o)
 		}
@@ -39,9 +39,9 @@ func newTown(t *testing.T, change func(*Options)) *town {
 	return w
 }
 
-func bookkeeper(t *testing.T, books cluster.Store) *service.Service {
+func bookkeeper(t *testing.T, records cluster.Store) *service.Service {
 	t.Helper()
-	s, err := service.New(service.Options{Books: books, Installation: "test", Providers: []service.Named{{Name: "none", Provider: struct{ cluster.Provider }{}}}})
+	s, err := service.New(service.Options{Records: records, Installation: "test", Providers: []service.Named{{Name: "none", Provider: struct{ cluster.Provider }{}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,21 +63,21 @@ func (w *town) moveIn(name string) (account.Account, string) {
 }
 
 // founded is a cluster of an account in the books.
-func founded(t *testing.T, books cluster.Store, name string, owner cluster.Owner) *cluster.Cluster {
+func founded(t *testing.T, records cluster.Store, name string, owner cluster.Owner) *cluster.Cluster {
 	t.Helper()
 	c := &cluster.Cluster{UUID: "uuid-" + name, Name: name, Owner: owner, State: cluster.Running, Desired: cluster.WantRunning, NodeCount: 1, ControlCount: 1,
 		Zone: cluster.Entity{ID: "z"}, Offering: cluster.Entity{ID: "o"}, Provider: "none", Created: now(), StateSince: now(), GC: true}
-	if err := books.Commit(t.Context(), &cluster.Change{Cluster: c}); err != nil {
+	if err := records.Commit(t.Context(), &cluster.Change{Cluster: c}); err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
 // tell writes an event into the history of a cluster.
-func tell(t *testing.T, books cluster.Store, c *cluster.Cluster, kind, text string) {
+func tell(t *testing.T, records cluster.Store, c *cluster.Cluster, kind, text string) {
 	t.Helper()
 	e := &cluster.Event{At: now(), Type: kind, Event: text, State: string(c.State)}
-	if err := books.Commit(t.Context(), &cluster.Change{ClusterID: c.ID, Events: []*cluster.Event{e}}); err != nil {
+	if err := records.Commit(t.Context(), &cluster.Change{ClusterID: c.ID, Events: []*cluster.Event{e}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -111,19 +111,19 @@ func TestEventsOfClustersAreThoseOfTheCaller(t *testing.T) {
 	w := newTown(t, nil)
 	uma, umas := w.moveIn("uma")
 	vik, viks := w.moveIn("vik")
-	hers, his := founded(t, w.books, "hers", ownerOf(uma)), founded(t, w.books, "his", ownerOf(vik))
+	hers, his := founded(t, w.records, "hers", ownerOf(uma)), founded(t, w.records, "his", ownerOf(vik))
 
 	operator := w.listen("/v1/events?type=cluster,drift,leak", "", as(secret)...)
 	ofUma, ofVik := w.listen("/v1/events", "", as(umas)...), w.listen("/v1/events?type=cluster", "", as(viks)...)
 	one := w.listen("/v1/clusters/"+his.UUID+"/events", "", as(secret)...)
 	for _, c := range []*cluster.Cluster{hers, his} {
-		tell(t, w.books, c, "audit", "ConfigRead")
-		tell(t, w.books, c, "cluster", "Stop")
-		tell(t, w.books, c, "leak", "Leaked")
-		tell(t, w.books, c, "drift", "Drift")
+		tell(t, w.records, c, "audit", "ConfigRead")
+		tell(t, w.records, c, "cluster", "Stop")
+		tell(t, w.records, c, "leak", "Leaked")
+		tell(t, w.records, c, "drift", "Drift")
 	}
-	tell(t, w.books, hers, "cluster", "last")
-	tell(t, w.books, his, "cluster", "last")
+	tell(t, w.records, hers, "cluster", "last")
+	tell(t, w.records, his, "cluster", "last")
 	for _, c := range []struct {
 		who, want string
 		ear       *ear
@@ -147,7 +147,7 @@ func TestRunsOfAClusterAreItsOwners(t *testing.T) {
 	w := newTown(t, nil)
 	uma, umas := w.moveIn("uma")
 	_, viks := w.moveIn("vik")
-	c := founded(t, w.books, "hers", ownerOf(uma))
+	c := founded(t, w.records, "hers", ownerOf(uma))
 	ears := map[string]*ear{"uma": w.listen("/v1/events", "", as(umas)...), "vik": w.listen("/v1/events", "", as(viks)...),
 		"cluster": w.listen("/v1/clusters/"+c.UUID+"/events?type=run", "", as(umas)...)}
 	start := func(subject string) string {
@@ -189,8 +189,8 @@ func TestRunsOfAClusterAreItsOwners(t *testing.T) {
 		}
 	}
 	// What vik hears first is what is told him after all that: nothing of before.
-	his := founded(t, w.books, "his", ownerOf(must(w.desk.Find(t.Context(), account.System(), "vik"))))
-	tell(t, w.books, his, "cluster", "Start")
+	his := founded(t, w.records, "his", ownerOf(must(w.desk.Find(t.Context(), account.System(), "vik"))))
+	tell(t, w.records, his, "cluster", "Start")
 	if h := ears["vik"].next(); h.kind != "cluster" {
 		t.Errorf("vik hears %+v", h)
 	}
@@ -207,11 +207,11 @@ func must[T any](v T, err error) T {
 func TestEventsOfClustersGoOn(t *testing.T) {
 	w := newTown(t, nil)
 	uma, umas := w.moveIn("uma")
-	hers, other := founded(t, w.books, "hers", ownerOf(uma)), founded(t, w.books, "other", cluster.Owner{AccountID: "x", DomainID: "y"})
+	hers, other := founded(t, w.records, "hers", ownerOf(uma)), founded(t, w.records, "other", cluster.Owner{AccountID: "x", DomainID: "y"})
 	e := w.listen("/v1/events", "", as(umas)...)
 	for i := range 5 {
-		tell(t, w.books, other, "cluster", "Hidden")
-		tell(t, w.books, hers, "cluster", fmt.Sprint("n", i))
+		tell(t, w.records, other, "cluster", "Hidden")
+		tell(t, w.records, hers, "cluster", fmt.Sprint("n", i))
 	}
 	var whole []heard
 	for range 5 {
@@ -231,15 +231,15 @@ func TestEventsOfClustersGoOn(t *testing.T) {
 // A position whose next events were removed, or of another store, gets a reset.
 func TestEventsOfClustersReset(t *testing.T) {
 	w := newTown(t, nil)
-	c := founded(t, w.books, "hers", cluster.Owner{AccountID: "x", DomainID: "y"})
+	c := founded(t, w.records, "hers", cluster.Owner{AccountID: "x", DomainID: "y"})
 	e := w.listen("/v1/events", "", as(secret)...)
-	tell(t, w.books, c, "cluster", "first")
-	tell(t, w.books, c, "cluster", "second")
+	tell(t, w.records, c, "cluster", "first")
+	tell(t, w.records, c, "cluster", "second")
 	first, second := e.next(), e.next()
-	if n, err := w.books.Prune(t.Context(), now().Add(time.Hour), cluster.Retention{Events: time.Minute}); n != 2 || err != nil {
+	if n, err := w.records.Prune(t.Context(), now().Add(time.Hour), cluster.Retention{Events: time.Minute}); n != 2 || err != nil {
 		t.Fatal(n, err)
 	}
-	tell(t, w.books, c, "cluster", "third")
+	tell(t, w.records, c, "cluster", "third")
 	for _, p := range []struct{ id, want string }{{first.id, "reset"}, {second.id, "cluster"}, {strings.TrimSuffix(second.id, ";2") + ";99", "reset"}} {
 		again := w.listen("/v1/events", p.id, as(secret)...)
 		if got := again.next(); got.kind != p.want {
@@ -263,12 +263,12 @@ func (b *broken) Events(ctx context.Context, q cluster.EventQuery) ([]cluster.Ev
 }
 
 // ledgerOfOne knows one operator, until it is gone.
-type ledgerOfOne struct{ gone atomic.Bool }
+type storeOfOne struct{ gone atomic.Bool }
 
-func (l *ledgerOfOne) ByToken(context.Context, TokenHash) (Principal, bool, error) {
+func (l *storeOfOne) ByToken(context.Context, TokenHash) (Principal, bool, error) {
 	return Principal{Name: "ole", Role: Operator}, !l.gone.Load(), nil
 }
-func (l *ledgerOfOne) Any(context.Context) (bool, error) { return true, nil }
+func (l *storeOfOne) Any(context.Context) (bool, error) { return true, nil }
 
 // A stream that cannot read ends, so that its reader comes back; and one whose
 // caller may not ask any more ends with the next comment.
@@ -278,9 +278,9 @@ func TestStreamOfClustersEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		books := &broken{Memory: cluster.NewMemory()}
-		accounts := &ledgerOfOne{}
-		s, err := New(Options{Engine: engine, Clusters: bookkeeper(t, books), Accounts: accounts, Listen: "127.0.0.1:1"})
+		records := &broken{Memory: cluster.NewMemory()}
+		accounts := &storeOfOne{}
+		s, err := New(Options{Engine: engine, Clusters: bookkeeper(t, records), Reviewer: accounts, Listen: "127.0.0.1:1"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -298,12 +298,12 @@ func TestStreamOfClustersEnds(t *testing.T) {
 			return ended
 		}
 		ended, began := listen(), time.Now()
-		books.down.Store(true)
+		records.down.Store(true)
 		<-ended
 		if took := time.Since(began); took > 2*time.Second {
 			t.Errorf("a store that fails was noticed after %s", took)
 		}
-		books.down.Store(false)
+		records.down.Store(false)
 		ended, began = listen(), time.Now()
 		accounts.gone.Store(true)
 		<-ended

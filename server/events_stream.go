@@ -85,7 +85,7 @@ func (t *stream) serve(ctx context.Context, w http.ResponseWriter) {
 	ask := time.NewTicker(t.s.options.Heartbeat)
 	defer ask.Stop()
 	for {
-		rung := t.s.options.Bell.wait()
+		rung := t.s.options.Notifier.wait()
 		deadline()
 		runs, err := t.runs(ctx)
 		if err != nil {

@@ -47,10 +47,10 @@ func TestFinding20StreamsTellWhatIsWaitedFor(t *testing.T) {
 func TestFinding20ClusterStreamTellsWaits(t *testing.T) {
 	w := newTown(t, nil)
 	owner, token := w.moveIn("ada")
-	c := founded(t, w.books, "blue", ownerOf(owner))
+	c := founded(t, w.records, "blue", ownerOf(owner))
 	e := w.listen("/v1/clusters/"+c.UUID+"/events?type=waiting", "", as(token)...)
 	unseen := cluster.Notice{Provider: "none", Task: "sync", Code: "PROVIDER_UNREACHABLE", Text: "connection refused", Since: time.Now().UTC()}
-	if err := w.books.PutNotice(t.Context(), unseen); err != nil {
+	if err := w.records.PutNotice(t.Context(), unseen); err != nil {
 		t.Fatal(err)
 	}
 	got := e.waitingFor()

@@ -7,12 +7,12 @@ import (
 	"github.com/pawl-dev/pawl/cluster/service"
 )
 
-const helloPath = "/v1/nodes/hello"
+const heartbeatPath = "/v1/nodes/hello"
 
 // hello hears nodes that call home (containercluster.md 8.3). It pays with the
 // node's own token, so it stands outside of the accounts.
-func (s *Server) hello(w http.ResponseWriter, r *http.Request) {
-	callOf(r.Context()).route = helloPath
+func (s *Server) heartbeat(w http.ResponseWriter, r *http.Request) {
+	callOf(r.Context()).route = heartbeatPath
 	answer, err := s.hear(r)
 	if err != nil {
 		writeProblem(w, r, err)
@@ -22,28 +22,28 @@ func (s *Server) hello(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer) // the node may have gone
 }
 
-func (s *Server) hear(r *http.Request) (service.HelloAnswer, error) {
+func (s *Server) hear(r *http.Request) (service.HeartbeatAnswer, error) {
 	clusters, err := s.clusters()
 	if err != nil {
-		return service.HelloAnswer{}, err
+		return service.HeartbeatAnswer{}, err
 	}
 	token, _, err := bearer(r.Header)
 	if err != nil {
-		return service.HelloAnswer{}, err
+		return service.HeartbeatAnswer{}, err
 	}
 	body, err := ReadBody(r)
 	if err != nil {
-		return service.HelloAnswer{}, err
+		return service.HeartbeatAnswer{}, err
 	}
-	var h service.Hello
+	var h service.Heartbeat
 	if err := json.Unmarshal(body, &h); err != nil {
-		return service.HelloAnswer{}, Malformed.Errorf("the hello: %w", err)
+		return service.HeartbeatAnswer{}, Malformed.Errorf("the hello: %w", err)
 	}
 	if err := clusters.KnowsNode(r.Context(), token, h); err != nil {
-		return service.HelloAnswer{}, err
+		return service.HeartbeatAnswer{}, err
 	}
 	if err := Admit(r.Context()); err != nil {
-		return service.HelloAnswer{}, err
+		return service.HeartbeatAnswer{}, err
 	}
-	return clusters.Hello(r.Context(), token, h)
+	return clusters.Heartbeat(r.Context(), token, h)
 }

@@ -51,10 +51,10 @@ func (s *Server) lifecycleRoutes() {
 	at(s, huma.Operation{OperationID: "clusterActions", Method: http.MethodGet, Path: "/v1/clusters/{id}/actions", Summary: "Say what may be asked of a cluster now, and why not", Tags: tags,
 		Errors: []int{404, http.StatusNotImplemented}}, User,
 		func(ctx context.Context, in *ClusterPath) (*listOf[service.Offer], error) {
-			_, book, err := s.book(ctx, in.ID)
+			_, record, err := s.record(ctx, in.ID)
 			if err != nil {
 				return nil, err
 			}
-			return listed(service.Offers(&book.Cluster, s.caller(ctx))), nil
+			return listed(service.Offers(&record.Cluster, s.caller(ctx))), nil
 		})
 }

@@ -74,7 +74,7 @@ func newHouse(t *testing.T, change func(*Options)) *house {
 	var state sync.Map
 	h := &house{t: t, store: workflow.NewMemory(), objects: control.NewMemory(), log: &lockedBuffer{}, heal: func() { state.Store("healed", true) }}
 	logger := slog.New(slog.NewTextHandler(h.log, nil))
-	bell := NewBell()
+	bell := NewNotifier()
 	var err error
 	h.engine, err = workflow.New(h.store, testFlows(&state), workflow.Options{Logger: logger, Hooks: []workflow.Hook{bell.Hook()}})
 	if err != nil {
@@ -83,7 +83,7 @@ func newHouse(t *testing.T, change func(*Options)) *house {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- h.engine.Serve(ctx) }()
-	o := Options{Engine: h.engine, Objects: h.objects, Version: "test", Bell: bell, Logger: logger,
+	o := Options{Engine: h.engine, Objects: h.objects, Version: "test", Notifier: bell, Logger: logger,
 		Observe: func(seen Observation) { h.mu.Lock(); h.seen = append(h.seen, seen); h.mu.Unlock() }}
 	if change != nil {
 		change(&o)
@@ -188,7 +188,7 @@ func (h *house) until(id string, phase workflow.Phase) view.Run {
 	h.t.Helper()
 	limit := time.After(20 * time.Second)
 	for {
-		rung := h.server.options.Bell.wait()
+		rung := h.server.options.Notifier.wait()
 		var r view.Run
 		h.do("GET", "/v1/runs/"+id, nil).into(h.t, &r)
 		if r.Phase == phase {

@@ -19,7 +19,7 @@ func checkListen(o Options) error {
 	if err := wellFormed(o); err != nil {
 		return err
 	}
-	if some, _ := o.Tokens.Any(context.Background()); isLoopback(o.Listen) || some || o.Accounts != nil {
+	if some, _ := o.Tokens.Any(context.Background()); isLoopback(o.Listen) || some || o.Reviewer != nil {
 		return nil
 	}
 	return ListenUnsafe.Errorf("it would listen on %s, which other machines reach, and has neither token nor account", o.Listen)
@@ -38,8 +38,8 @@ func wellFormed(o Options) error {
 // Listen opens the listener of the options, with TLS if there is a certificate.
 func (s *Server) Listen() (net.Listener, error) {
 	o := s.options
-	if o.Accounts != nil && !s.loop {
-		some, err := o.Accounts.Any(context.Background())
+	if o.Reviewer != nil && !s.loop {
+		some, err := o.Reviewer.Any(context.Background())
 		if err != nil {
 			return nil, err
 		}

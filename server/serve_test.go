@@ -61,7 +61,7 @@ func TestUnsafeOptionsAreRefused(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
 		}
 	}
-	s, err := New(Options{Engine: engine, Listen: "0.0.0.0:0", Accounts: book{}})
+	s, err := New(Options{Engine: engine, Listen: "0.0.0.0:0", Reviewer: book{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,9 +36,9 @@ type Options struct {
 	Listen   string // default 127.0.0.1:7295; its host decides what loopback allows
 	CertFile string // with KeyFile: TLS
 	KeyFile  string
-	Hosts    []string // names besides loopback's that requests may carry on loopback, as behind a proxy
-	Tokens   *Tokens  // the operator's; nil: none
-	Accounts Accounts // nil: none
+	Hosts    []string      // names besides loopback's that requests may carry on loopback, as behind a proxy
+	Tokens   *Tokens       // the operator's; nil: none
+	Reviewer TokenReviewer // nil: none
 	// Sessions are the keys of the console's sessions, the same on servers that
 	// share them: the first signs, all of them are good. None: a random one, and
 	// a restart signs everyone out.
@@ -46,13 +46,13 @@ type Options struct {
 	SignedOut SignedOut // nil: remembered by this process only
 
 	Clusters *service.Service // nil: container clusters are NOT_SERVED
-	Desk     *account.Service // accounts, domains, tokens and keys, and their routes; nil: none
+	Accounts *account.Service // accounts, domains, tokens and keys, and their routes; nil: none
 
 	PlanObject func(ctx context.Context, object control.Object) (json.RawMessage, error)
 	// Kinds are the kinds of objects that are served, for commands that check before they apply. nil: not told.
 	Kinds       func() ([]driver.ServedKind, error)
 	Idempotency Idempotency // default: in memory
-	Bell        *Bell       // wakes event streams; nil: they look every second
+	Notifier    *Notifier   // wakes event streams; nil: they look every second
 	Health      func(ctx context.Context) error
 	Metrics     http.Handler            // nil: no /metrics
 	Console     http.Handler            // nil: all else is not found
@@ -112,8 +112,8 @@ func build(o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	if o.Bell == nil {
-		o.Bell = NewBell()
+	if o.Notifier == nil {
+		o.Notifier = NewNotifier()
 	}
 	o.MaxBody, o.MaxFlight, o.MaxEvents = or(o.MaxBody, 2<<20), or(o.MaxFlight, 256), or(o.MaxEvents, 128)
 	o.SlowReader = or(o.SlowReader, 10*time.Second)

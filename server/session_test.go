@@ -120,7 +120,7 @@ func TestSessionWithoutTokens(t *testing.T) {
 func TestSessionFollowsItsToken(t *testing.T) {
 	accounts := book{HashToken(secret): {Name: "uma", Role: User, Account: "1"}, HashToken(secret + "2"): {Name: "ole", Role: Operator}}
 	share := func(o *Options) {
-		o.Accounts, o.Sessions = accounts, [][]byte{[]byte("a key of thirty-two bytes or more")}
+		o.Reviewer, o.Sessions = accounts, [][]byte{[]byte("a key of thirty-two bytes or more")}
 	}
 	h, second := newHouse(t, share), newHouse(t, share)
 	cookie, _ := h.signIn(secret)

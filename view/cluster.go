@@ -109,7 +109,7 @@ func ClusterInList(c *cluster.Cluster, existing int, account, domain string) Clu
 }
 
 // ClusterOfBook is ClusterInList of a book.
-func ClusterOfBook(b *cluster.Record, account, domain string) Cluster {
+func ClusterOfRecord(b *cluster.Record, account, domain string) Cluster {
 	existing := 0
 	for _, n := range b.Nodes {
 		if n.Role == cluster.Worker && n.Removed.IsZero() {
@@ -121,16 +121,16 @@ func ClusterOfBook(b *cluster.Record, account, domain string) Cluster {
 
 // ClusterNode is a VM of a cluster.
 type ClusterNode struct {
-	Name     string       `json:"name"`
-	ID       string       `json:"id,omitempty" doc:"the provider's"`
-	Role     cluster.Role `json:"role" enum:"control,worker"`
-	Ordinal  int          `json:"ordinal"`
-	Version  string       `json:"version,omitempty"`
-	Address  string       `json:"address,omitempty"`
-	Ready    string       `json:"ready" enum:"true,false,unknown"`
-	ReadyAt  time.Time    `json:"readyAt,omitzero"`
-	HelloAt  time.Time    `json:"helloAt,omitzero" doc:"when it called home last"`
-	NotReady string       `json:"notReady,omitempty" doc:"why it is not ready"`
+	Name        string       `json:"name"`
+	ID          string       `json:"id,omitempty" doc:"the provider's"`
+	Role        cluster.Role `json:"role" enum:"control,worker"`
+	Ordinal     int          `json:"ordinal"`
+	Version     string       `json:"version,omitempty"`
+	Address     string       `json:"address,omitempty"`
+	Ready       string       `json:"ready" enum:"true,false,unknown"`
+	ReadyAt     time.Time    `json:"readyAt,omitzero"`
+	HeartbeatAt time.Time    `json:"helloAt,omitzero" doc:"when it called home last"`
+	NotReady    string       `json:"notReady,omitempty" doc:"why it is not ready"`
 }
 
 // ClusterNodes reads the nodes of a cluster.
@@ -138,7 +138,7 @@ func ClusterNodes(b *cluster.Record) []ClusterNode {
 	nodes := []ClusterNode{}
 	for _, n := range b.Nodes {
 		v := ClusterNode{Name: n.Name, ID: n.VMID, Role: n.Role, Ordinal: n.Ordinal, Version: n.Version, Address: n.Address,
-			Ready: "unknown", ReadyAt: n.ReadyAt, HelloAt: n.HeartbeatAt, NotReady: n.NotReady}
+			Ready: "unknown", ReadyAt: n.ReadyAt, HeartbeatAt: n.HeartbeatAt, NotReady: n.NotReady}
 		v.Ready, v.NotReady = b.Readiness(&n)
 		nodes = append(nodes, v)
 	}

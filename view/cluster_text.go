@@ -203,8 +203,8 @@ func ClusterNodeTable(nodes []ClusterNode, now time.Time) Table {
 	t := Table{Head: []string{"NAME", "ROLE", "READY", "VERSION", "ADDRESS", "ID", "HEARD", "REASON"}}
 	for _, n := range nodes {
 		heard := none
-		if !n.HelloAt.IsZero() {
-			heard = Age(now.Sub(n.HelloAt)) + " ago"
+		if !n.HeartbeatAt.IsZero() {
+			heard = Age(now.Sub(n.HeartbeatAt)) + " ago"
 		}
 		t.Rows = append(t.Rows, []string{n.Name, string(n.Role), n.Ready, or(n.Version, none), or(n.Address, none), or(n.ID, none), heard, or(n.NotReady, none)})
 	}

@@ -229,8 +229,8 @@ func MachinePlanLines(p machine.Plan) []string {
 	f.add("Event", p.Event)
 	f.add("Why", oneLine(p.Why))
 	f.add("Parameters", compact(p.Params))
-	if p.Ends != nil {
-		f.add("Ends", fmt.Sprintf("run %s, %s", Short(p.Ends.Run), p.Ends.Mode))
+	if p.Cancel != nil {
+		f.add("Ends", fmt.Sprintf("run %s, %s", Short(p.Cancel.Run), p.Cancel.Mode))
 	}
 	if p.Code != "" {
 		f.add("Held by", string(p.Code))

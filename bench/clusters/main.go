@@ -124,7 +124,7 @@ func build(ctx context.Context, o options, t sim.Times, settings service.Setting
 		return nil, err
 	}
 	w.service, err = service.New(service.Options{
-		Books: &countingStore{store.Clusters(), w.calls, o.trace}, Locks: store.Locks(), Worker: "bench", Installation: "bench", HomeURL: "http://127.0.0.1",
+		Records: &countingStore{store.Clusters(), w.calls, o.trace}, Locks: store.Locks(), Worker: "bench", Installation: "bench", HomeURL: "http://127.0.0.1",
 		Providers: []service.Named{{Name: "sim", Provider: w.cloud}}, Settings: settings, Logger: quiet, Metrics: &meter{w},
 		Probe: func(context.Context, *cluster.Cluster, *cluster.Details) error { return nil },
 	})
@@ -143,7 +143,7 @@ func build(ctx context.Context, o options, t sim.Times, settings service.Setting
 }
 
 func (w *fixture) heartbeat(ctx context.Context, token string, h cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
-	return w.service.Hello(context.WithValue(ctx, heartbeatKey{}, true), token, h)
+	return w.service.Heartbeat(context.WithValue(ctx, heartbeatKey{}, true), token, h)
 }
 
 // heartbeatKey marks the context of writes that a heartbeat causes.

@@ -68,7 +68,7 @@ const callers = 16
 func startAPIs(w *fixture) (base string, key account.Key, stop func(), err error) {
 	accounts := &account.Service{Store: account.NewCachedStore(w.store.Accounts())}
 	s, err := server.New(server.Options{Engine: w.engine, Clusters: w.service, Mount: map[string]http.Handler{
-		query.Path: query.New(query.Options{Clusters: w.service, Desk: accounts, Rate: 1_000_000})}})
+		query.Path: query.New(query.Options{Clusters: w.service, Accounts: accounts, Rate: 1_000_000})}})
 	if err != nil {
 		return "", key, nil, err
 	}
@@ -255,7 +255,7 @@ func (w *fixture) awaitPass(ctx context.Context) (time.Duration, error) {
 func queryHandler(w *fixture) (http.Handler, account.Key, error) {
 	accounts := &account.Service{Store: account.NewCachedStore(w.store.Accounts())}
 	key, err := accounts.CreateKey(context.Background(), account.System(), account.NewCredential{Name: "bench"})
-	return query.New(query.Options{Clusters: w.service, Desk: accounts, Rate: 1_000_000}), key, err
+	return query.New(query.Options{Clusters: w.service, Accounts: accounts, Rate: 1_000_000}), key, err
 }
 
 // requests sends requests to the query API, on one core.

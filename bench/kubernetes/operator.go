@@ -39,7 +39,7 @@ func operate(ctx context.Context, config *rest.Config, ports port.Ports) (stop f
 		return nil, err
 	}
 	served, err := sharedstorage.New(sharedstorage.Options{
-		Home: kube.NewHome(m.GetClient(), m.Live()), Ports: ports, Version: "15", Event: kube.Teller(m.Events("sharedstorage")),
+		Store: kube.NewClusterStore(m.GetClient(), m.Live()), Ports: ports, Version: "15", Event: kube.Teller(m.Events("sharedstorage")),
 	})
 	if err != nil {
 		return nil, err

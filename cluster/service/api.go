@@ -52,7 +52,7 @@ type Version struct {
 
 // Options of a service. Books, Providers and Installation are required.
 type Options struct {
-	Books        cluster.Store
+	Records      cluster.Store
 	Providers    []Named
 	Directory    Directory    // nil: one account without limits
 	Locks        lock.Backend // nil: one process only
@@ -97,7 +97,7 @@ type Settings struct {
 	CallTimeout    time.Duration // 60 s
 	PollFirst      time.Duration // 1 s, growing to PollLongest
 	PollLongest    time.Duration // 15 s
-	WalkEvery      time.Duration // 5 s between looks for unsettled clusters
+	ResyncEvery    time.Duration // 5 s between looks for unsettled clusters
 }
 
 // Metrics hears what happens. Every method may be called at once from several goroutines.
@@ -244,7 +244,7 @@ type Config struct {
 }
 
 // Hello is what a node says of itself when it calls home.
-type Hello = cluster.Heartbeat
+type Heartbeat = cluster.Heartbeat
 
 // HelloAnswer is what it is told.
-type HelloAnswer = cluster.HeartbeatAnswer
+type HeartbeatAnswer = cluster.HeartbeatAnswer

@@ -17,41 +17,41 @@ type background struct {
 	worker string // name of this process, if the options give none
 
 	mu     sync.Mutex
-	lands  map[string]land                 // by provider: where it has clusters
-	crowds map[[2]string]*crowd            // by provider and zone
+	lands  map[string]zoneInventory        // by provider: where it has clusters
+	crowds map[[2]string]*foreignShare     // by provider and zone
 	first  map[string]map[string]time.Time // by provider: when a thing without a date was first seen
 	passed map[string]chan struct{}        // by provider: closed when the first pass of the synchronisation has ended
 }
 
 // The duties that have something to say of a provider.
 const (
-	dutySync    = "sync"
-	dutyCollect = "collect"
+	taskSync    = "sync"
+	taskCollect = "collect"
 )
 
 // strayMost is how many strays a notice names.
-const strayMost = 1000
+const orphanMost = 1000
 
 // told keeps what a pass has found of a provider where every server reads it:
 // why it cannot be seen (nil: it can), and, of a whole pass of the collector,
 // the strays. What has not changed is not written.
-func (s *Service) told(ctx context.Context, provider, duty string, trouble error, strays []cluster.Orphan) {
+func (s *Service) told(ctx context.Context, provider, task string, trouble error, strays []cluster.Orphan) {
 	if ctx.Err() != nil {
 		return // what was cut short says nothing
 	}
-	all, err := s.options.Books.Notices(ctx)
+	all, err := s.options.Records.Notices(ctx)
 	if err != nil {
-		s.options.Logger.Warn("what was told of a provider cannot be read", "provider", provider, "duty", duty, "error", err)
+		s.options.Logger.Warn("what was told of a provider cannot be read", "provider", provider, "duty", task, "error", err)
 		return
 	}
-	before := cluster.Notice{Provider: provider, Task: duty}
-	if i := slices.IndexFunc(all, func(n cluster.Notice) bool { return n.Provider == provider && n.Task == duty }); i >= 0 {
+	before := cluster.Notice{Provider: provider, Task: task}
+	if i := slices.IndexFunc(all, func(n cluster.Notice) bool { return n.Provider == provider && n.Task == task }); i >= 0 {
 		before = all[i]
 	}
 	next := before
 	if trouble == nil {
 		next.Since, next.Code, next.Text = time.Time{}, "", ""
-		next.Orphans, next.More = strays[:min(len(strays), strayMost)], max(0, len(strays)-strayMost)
+		next.Orphans, next.More = strays[:min(len(strays), orphanMost)], max(0, len(strays)-orphanMost)
 	} else if kind := fault.Of(trouble); before.Since.IsZero() || before.Code != kind.Code {
 		next.Code, next.Text = kind.Code, fault.Message(trouble) // texts of one trouble name ports and the like
 		if next.Since.IsZero() {
@@ -60,15 +60,15 @@ func (s *Service) told(ctx context.Context, provider, duty string, trouble error
 	}
 	switch {
 	case before.Since.IsZero() && !next.Since.IsZero():
-		s.options.Logger.Warn("the provider cannot be seen; its clusters are neither judged nor collected", "provider", provider, "duty", duty, "error", trouble)
+		s.options.Logger.Warn("the provider cannot be seen; its clusters are neither judged nor collected", "provider", provider, "duty", task, "error", trouble)
 	case !before.Since.IsZero() && next.Since.IsZero():
-		s.options.Logger.Info("the provider answers again", "provider", provider, "duty", duty)
+		s.options.Logger.Info("the provider answers again", "provider", provider, "duty", task)
 	}
 	if sameNotice(before, next) {
 		return
 	}
-	if err := s.options.Books.PutNotice(ctx, next); err != nil && ctx.Err() == nil {
-		s.options.Logger.Warn("what is told of a provider cannot be kept", "provider", provider, "duty", duty, "error", err)
+	if err := s.options.Records.PutNotice(ctx, next); err != nil && ctx.Err() == nil {
+		s.options.Logger.Warn("what is told of a provider cannot be kept", "provider", provider, "duty", task, "error", err)
 	}
 }
 
@@ -95,7 +95,7 @@ func (s *Service) Banners(ctx context.Context) (map[string]string, error) {
 
 // troubles are the oldest one of each provider.
 func (s *Service) troubles(ctx context.Context) (oldest []cluster.Notice, err error) {
-	all, err := s.options.Books.Notices(ctx)
+	all, err := s.options.Records.Notices(ctx)
 	for _, n := range all {
 		if _, here := s.providers[n.Provider]; !here || n.Since.IsZero() {
 			continue
@@ -122,7 +122,7 @@ func remedyOf(code fault.Code) string {
 // newest passes of the collector have found them; and of providers that cannot
 // be seen, that nothing is known.
 func (s *Service) seen(ctx context.Context, uuid string, kind cluster.Kind) ([]Leak, error) {
-	all, err := s.options.Books.Notices(ctx)
+	all, err := s.options.Records.Notices(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func (s *Service) seen(ctx context.Context, uuid string, kind cluster.Kind) ([]L
 		}
 		for _, stray := range n.Orphans {
 			if (uuid == "" || stray.Cluster == uuid) && (kind == "" || stray.Kind == kind) {
-				found = append(found, leakOfStray(n.Provider, stray))
+				found = append(found, leakOfOrphan(n.Provider, stray))
 			}
 		}
 		if n.More > 0 && uuid == "" && kind == "" {
@@ -150,7 +150,7 @@ func (s *Service) seen(ctx context.Context, uuid string, kind cluster.Kind) ([]L
 	return found, err
 }
 
-func leakOfStray(provider string, stray cluster.Orphan) Leak {
+func leakOfOrphan(provider string, stray cluster.Orphan) Leak {
 	l := Leak{
 		Cluster: stray.Cluster, Name: stray.Known, Owner: stray.Owner, Provider: provider, Kind: stray.Kind, ID: stray.ID, Resource: stray.Resource, Since: stray.Since, Phase: "stray",
 		Text:   "it carries the tag of this installation, and its cluster is not known to this database",
@@ -164,11 +164,11 @@ func leakOfStray(provider string, stray cluster.Orphan) Leak {
 }
 
 // dated gives things without a date that of the first pass that saw them.
-func (b *background) dated(provider string, things map[string][]shown, now time.Time) {
+func (b *background) dated(provider string, resources map[string][]foundResource, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before, seen := b.first[provider], map[string]time.Time{}
-	for _, items := range things {
+	for _, items := range resources {
 		for i := range items {
 			t := &items[i]
 			if !t.created.IsZero() {

@@ -40,7 +40,7 @@ func (w *world) failed(job string, code string) {
 
 func names(w *world, id string, role cluster.Role) string {
 	var all []string
-	for _, n := range w.book(id).Nodes {
+	for _, n := range w.record(id).Nodes {
 		if n.Role == role {
 			all = append(all, strings.TrimPrefix(n.Name, "blue-8f3b2c-"))
 		}
@@ -321,7 +321,7 @@ func TestFinding17UpgradeControlFirst(t *testing.T) {
 		w.until(id, time.Minute, cluster.Scaling)
 		for w.cluster(id).State == cluster.Scaling {
 			controls := 0
-			for _, n := range w.book(id).Nodes {
+			for _, n := range w.record(id).Nodes {
 				if n.Role == cluster.Control {
 					controls++
 				}
@@ -360,7 +360,7 @@ func TestFinding17UpgradeControlFirst(t *testing.T) {
 		}
 	}))
 	t.Run("the only one in place", with(1, 2, func(t *testing.T, w *world, id string) {
-		before := w.book(id).Nodes[0]
+		before := w.record(id).Nodes[0]
 		endpoint := w.cluster(id).Endpoint
 		_, job, err := w.service.Change(t.Context(), root, id, allowed)
 		if err != nil {
@@ -372,7 +372,7 @@ func TestFinding17UpgradeControlFirst(t *testing.T) {
 		if got := strings.Join(order, " "); got != "control1 worker3 worker4" && got != "control1 worker3" { // the last is ready in the second the run ends
 			t.Errorf("order %s\n%s", got, w.story(id))
 		}
-		after := w.book(id).Nodes[0]
+		after := w.record(id).Nodes[0]
 		if after.Name != before.Name || after.VMID != before.VMID || after.Version != "1.1.0" || after.Template.ID != "node-2" {
 			t.Errorf("control node %+v, it was %+v", after, before)
 		}
@@ -397,7 +397,7 @@ func TestFinding17UpgradeControlFirst(t *testing.T) {
 		if got := strings.Join(order, " "); most != 4 || !strings.HasPrefix(got, "control4 control5 control6") {
 			t.Errorf("order %s, at most %d control nodes\n%s", got, most, w.story(id))
 		}
-		for _, n := range w.book(id).Nodes {
+		for _, n := range w.record(id).Nodes {
 			if n.Template.ID != "node-2" {
 				t.Errorf("%s is made of %s", n.Name, n.Template.ID)
 			}
@@ -405,7 +405,7 @@ func TestFinding17UpgradeControlFirst(t *testing.T) {
 		w.balanced(id)
 	}))
 	t.Run("a node that keeps its version: not done, told, and drift; workers are not touched", with(1, 2, func(t *testing.T, w *world, id string) {
-		control := w.book(id).Nodes[0]
+		control := w.record(id).Nodes[0]
 		if err := w.cloud.KeepVersion(control.Name, true); err != nil {
 			t.Fatal(err)
 		}
@@ -426,9 +426,9 @@ func TestFinding17UpgradeControlFirst(t *testing.T) {
 		}
 	}))
 	t.Run("what an older version of this service left behind is drift, and upgraded by the next", with(1, 1, func(t *testing.T, w *world, id string) {
-		book := w.book(id)
-		book.Cluster.Version, book.Cluster.Template = "v2", cluster.Entity{ID: "node-2"}
-		if err := w.books.Commit(t.Context(), &cluster.Change{Cluster: &book.Cluster}); err != nil {
+		record := w.record(id)
+		record.Cluster.Version, record.Cluster.Template = "v2", cluster.Entity{ID: "node-2"}
+		if err := w.records.Commit(t.Context(), &cluster.Change{Cluster: &record.Cluster}); err != nil {
 			t.Fatal(err)
 		}
 		report, err := w.service.Drift(t.Context(), root, id)
@@ -481,15 +481,15 @@ func TestFinding17UpgradeControlFirst(t *testing.T) {
 // by an empty one before somebody has agreed to that.
 func TestFinding17LastControlNodeGone(t *testing.T) {
 	running(t, setup{sim: sim.Options{Times: slow}}, 2, func(t *testing.T, w *world, id string) {
-		book := w.book(id)
-		book.Cluster.Recovery = cluster.Recovery{cluster.Restart, cluster.Replace}
-		if err := w.books.Commit(t.Context(), &cluster.Change{Cluster: &book.Cluster}); err != nil {
+		record := w.record(id)
+		record.Cluster.Recovery = cluster.Recovery{cluster.Restart, cluster.Replace}
+		if err := w.records.Commit(t.Context(), &cluster.Change{Cluster: &record.Cluster}); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.cloud.DestroyVM(book.Nodes[0].VMID); err != nil {
+		if err := w.cloud.DestroyVM(record.Nodes[0].VMID); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.cloud.DestroyVM(book.Nodes[1].VMID); err != nil { // and a worker, which may be replaced
+		if err := w.cloud.DestroyVM(record.Nodes[1].VMID); err != nil { // and a worker, which may be replaced
 			t.Fatal(err)
 		}
 		w.until(id, 10*time.Minute, cluster.Alert)
@@ -619,15 +619,15 @@ func TestDeleteInEachState(t *testing.T) {
 				if got := w.path(id); c.path != "" && got != c.path {
 					t.Errorf("path %s\nwant %s", got, c.path)
 				}
-				if end.Removed.IsZero() || len(w.book(id).Nodes) != 0 {
-					t.Errorf("removed %s, nodes %v", end.Removed, w.book(id).Nodes)
+				if end.Removed.IsZero() || len(w.record(id).Nodes) != 0 {
+					t.Errorf("removed %s, nodes %v", end.Removed, w.record(id).Nodes)
 				}
-				for _, r := range w.book(id).Journal {
+				for _, r := range w.record(id).Journal {
 					if r.Phase.Open() && r.Origin != cluster.OriginGiven {
 						t.Errorf("row %s is %s", r.Name, r.Phase)
 					}
 				}
-				if jobs, _, _ := w.books.Jobs(t.Context(), cluster.JobQuery{Scope: all, Cluster: id, OnlyOpen: true}); len(jobs) != 0 {
+				if jobs, _, _ := w.records.Jobs(t.Context(), cluster.JobQuery{Scope: all, Cluster: id, OnlyOpen: true}); len(jobs) != 0 {
 					t.Errorf("open jobs %+v", jobs)
 				}
 			})
@@ -646,9 +646,9 @@ func (w *world) at(id string, kind cluster.RequestKind, state machine.State) str
 // unrecovered takes the right to recover by itself from a cluster.
 func (w *world) unrecovered(id string) {
 	w.t.Helper()
-	book := w.book(id)
-	book.Cluster.Recovery = cluster.Recovery{}
-	if err := w.books.Commit(w.t.Context(), &cluster.Change{Cluster: &book.Cluster}); err != nil {
+	record := w.record(id)
+	record.Cluster.Recovery = cluster.Recovery{}
+	if err := w.records.Commit(w.t.Context(), &cluster.Change{Cluster: &record.Cluster}); err != nil {
 		w.t.Fatal(err)
 	}
 }

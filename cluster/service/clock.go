@@ -97,13 +97,13 @@ func (t *timed) Commit(ctx context.Context, c *cluster.Change) error {
 }
 
 // Hellos implements cluster.Ledger.
-func (t *timed) Heartbeats(ctx context.Context, hellos []cluster.NodeHeartbeat) error {
+func (t *timed) Heartbeats(ctx context.Context, heartbeats []cluster.NodeHeartbeat) error {
 	ahead, err := t.offset(ctx)
 	if err != nil {
 		return err
 	}
-	said := make([]cluster.NodeHeartbeat, len(hellos))
-	for i, h := range hellos {
+	said := make([]cluster.NodeHeartbeat, len(heartbeats))
+	for i, h := range heartbeats {
 		h.At = shifted(h.At, ahead)
 		said[i] = h
 	}
@@ -118,7 +118,7 @@ func (t *timed) Record(ctx context.Context, uuid string) (*cluster.Record, error
 	}
 	b, err := t.Store.Record(ctx, uuid)
 	if err == nil {
-		shiftBook(b, -ahead)
+		shiftRecord(b, -ahead)
 	}
 	return b, err
 }
@@ -130,7 +130,7 @@ func (t *timed) Scan(ctx context.Context, q cluster.ScanQuery, visit func(*clust
 		return err
 	}
 	return t.Store.Scan(ctx, q, func(b *cluster.Record) error {
-		shiftBook(b, -ahead)
+		shiftRecord(b, -ahead)
 		return visit(b)
 	})
 }
@@ -163,7 +163,7 @@ func (t *timed) Rows(ctx context.Context, q cluster.RowQuery) ([]cluster.OwnedRo
 	return rows, total, err
 }
 
-func shiftBook(b *cluster.Record, d time.Duration) {
+func shiftRecord(b *cluster.Record, d time.Duration) {
 	for i := range b.Journal {
 		shiftRow(&b.Journal[i], d)
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
-	"github.com/pawl-dev/pawl/cluster/bookstest"
+	"github.com/pawl-dev/pawl/cluster/clustertest"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/lock"
 	"github.com/pawl-dev/pawl/workflow"
@@ -48,22 +48,22 @@ func (m *beside) Transact(ctx context.Context, name string, change func(time.Tim
 	return m.Memory.Transact(ctx, name, func(now time.Time, old []byte) ([]byte, bool) { return change(now.Add(m.by), old) })
 }
 
-func timedBooks(books cluster.Store, by time.Duration) *timed {
+func timedRecords(records cluster.Store, by time.Duration) *timed {
 	c := &clock{own: time.Now}
-	return &timed{books, ticking{&beside{by: by}, c}, c}
+	return &timed{records, ticking{&beside{by: by}, c}, c}
 }
 
 // Whoever writes and reads by one clock sees nothing of the other one.
-func TestTimedBooks(t *testing.T) {
-	bookstest.Run(t, func(testing.TB) cluster.Store { return timedBooks(cluster.NewMemory(), 3*time.Hour) })
+func TestTimedRecords(t *testing.T) {
+	clustertest.Run(t, func(testing.TB) cluster.Store { return timedRecords(cluster.NewMemory(), 3*time.Hour) })
 }
 
 // What one server has written a minute ago by its own clock is a minute old for
 // the other one, by its own.
 func TestTimesBetweenServers(t *testing.T) {
 	const tolerance = 10 * time.Second // of this test's own steps
-	books := cluster.NewMemory()
-	fast, slow := timedBooks(books, -time.Hour), timedBooks(books, 20*time.Minute)
+	records := cluster.NewMemory()
+	fast, slow := timedRecords(records, -time.Hour), timedRecords(records, 20*time.Minute)
 	now := time.Now().UTC()
 	clockOf := map[*timed]time.Time{fast: now.Add(time.Hour), slow: now.Add(-20 * time.Minute)}
 	fast.clock.own = func() time.Time { return time.Now().Add(time.Hour) }
@@ -116,11 +116,11 @@ func TestTimesBetweenServers(t *testing.T) {
 // As long as nobody can say what time it is, nothing is read or written.
 func TestUnknownTime(t *testing.T) {
 	c := &clock{own: time.Now}
-	books := &timed{cluster.NewMemory(), ticking{silentMedium{}, c}, c}
-	if err := books.Commit(t.Context(), &cluster.Change{Cluster: &cluster.Cluster{UUID: "u"}}); fault.Of(err) != workflow.StoreUnavailable {
+	records := &timed{cluster.NewMemory(), ticking{silentMedium{}, c}, c}
+	if err := records.Commit(t.Context(), &cluster.Change{Cluster: &cluster.Cluster{UUID: "u"}}); fault.Of(err) != workflow.StoreUnavailable {
 		t.Errorf("commit: %v", err)
 	}
-	if _, err := books.Record(t.Context(), "u"); fault.Of(err) != workflow.StoreUnavailable {
+	if _, err := records.Record(t.Context(), "u"); fault.Of(err) != workflow.StoreUnavailable {
 		t.Errorf("book: %v", err)
 	}
 }

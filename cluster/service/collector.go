@@ -23,23 +23,23 @@ const collecting = 8
 // collectRunner is the collector: a pass over each provider every
 // Settings.CollectEvery, the first when the synchronisation has made its own.
 func (s *Service) collectRunner() control.Runner {
-	return &duty{s: s, name: "collect", shards: append(s.providerNames(), pruning), every: s.options.Settings.CollectEvery, first: s.awaitSync, pass: func(ctx context.Context, shard string) error {
-		if shard == pruning {
-			_, err := s.options.Books.Prune(ctx, s.options.Now(), s.options.Settings.Keep)
+	return &periodicTask{s: s, name: "collect", shards: append(s.providerNames(), pruning), every: s.options.Settings.CollectEvery, first: s.awaitSync, pass: func(ctx context.Context, lease string) error {
+		if lease == pruning {
+			_, err := s.options.Records.Prune(ctx, s.options.Now(), s.options.Settings.Keep)
 			return err
 		}
-		return s.collectPass(ctx, shard)
+		return s.collectPass(ctx, lease)
 	}}
 }
 
 // collection is one pass of the collector over a provider.
 type collection struct {
-	s        *Service
-	name     string
-	provider cluster.Provider
-	things   map[string][]shown // all with our tag, by the cluster of their tag
-	strays   []cluster.Orphan
-	silent   atomic.Int64 // calls in a row that were not answered
+	s         *Service
+	name      string
+	provider  cluster.Provider
+	resources map[string][]foundResource // all with our tag, by the cluster of their tag
+	orphans   []cluster.Orphan
+	silent    atomic.Int64 // calls in a row that were not answered
 }
 
 // silentMost is how many calls in a row may stay without an answer until the
@@ -53,19 +53,19 @@ func (s *Service) collectPass(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	p := &collection{s: s, name: name, provider: provider, things: map[string][]shown{}}
+	p := &collection{s: s, name: name, provider: provider, resources: map[string][]foundResource{}}
 	if err := p.list(ctx); err != nil {
 		return p.stopped(ctx, err)
 	}
-	s.background.dated(name, p.things, s.options.Now())
+	s.background.dated(name, p.resources, s.options.Now())
 	var batch []*cluster.Record
 	flush := func() error {
 		failures := make([]error, len(batch))
-		each(indexes(batch), collecting, func(i int) { failures[i] = p.book(ctx, batch[i]) })
+		each(indexes(batch), collecting, func(i int) { failures[i] = p.record(ctx, batch[i]) })
 		batch = batch[:0]
 		return errors.Join(failures...)
 	}
-	err = s.options.Books.Scan(ctx, cluster.ScanQuery{Provider: name}, func(b *cluster.Record) error {
+	err = s.options.Records.Scan(ctx, cluster.ScanQuery{Provider: name}, func(b *cluster.Record) error {
 		if p.idle(b) {
 			return nil
 		}
@@ -86,10 +86,10 @@ func (s *Service) collectPass(ctx context.Context, name string) error {
 	if err != nil {
 		return p.stopped(ctx, err)
 	}
-	slices.SortFunc(p.strays, func(a, b cluster.Orphan) int {
+	slices.SortFunc(p.orphans, func(a, b cluster.Orphan) int {
 		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
 	})
-	s.told(ctx, name, dutyCollect, nil, p.strays)
+	s.told(ctx, name, taskCollect, nil, p.orphans)
 	return nil
 }
 
@@ -103,19 +103,19 @@ func indexes[T any](items []T) []int {
 
 // shown is what the collector keeps of a thing that a list has shown: there may
 // be a hundred thousand, and a whole page stays as long as one of its items does.
-type shown struct {
+type foundResource struct {
 	kind                          cluster.Kind
 	id, name, zone, identity, key string
 	created                       time.Time
 	sourceNAT                     bool
 }
 
-func shownOf(r *cluster.Resource) shown {
-	return shown{r.Kind, r.ID, r.Name, r.Zone, r.Identity, r.Tags[cluster.TagKey], r.Created, r.SourceNAT}
+func foundResourceOf(r *cluster.Resource) foundResource {
+	return foundResource{r.Kind, r.ID, r.Name, r.Zone, r.Identity, r.Tags[cluster.TagKey], r.Created, r.SourceNAT}
 }
 
 // resource is the thing as it was listed. uuid is the cluster of its tag.
-func (p *collection) resource(t shown, uuid string) cluster.Resource {
+func (p *collection) resource(t foundResource, uuid string) cluster.Resource {
 	return cluster.Resource{
 		Kind: t.kind, ID: t.id, Name: t.name, Zone: t.zone, Identity: t.identity, Created: t.created, SourceNAT: t.sourceNAT,
 		Tags: map[string]string{cluster.TagInstallation: p.s.options.Installation, cluster.TagCluster: uuid, cluster.TagKey: t.key},
@@ -125,14 +125,14 @@ func (p *collection) resource(t shown, uuid string) cluster.Resource {
 // awaitSync holds the collector's first pass over a provider until the first
 // pass of the synchronisation has ended, at most Settings.CollectFirst: what
 // both hold of a large cloud would be there at the same time.
-func (s *Service) awaitSync(ctx context.Context, shard string) {
-	if shard == pruning {
+func (s *Service) awaitSync(ctx context.Context, lease string) {
+	if lease == pruning {
 		return
 	}
 	limit := time.NewTimer(s.options.Settings.CollectFirst)
 	defer limit.Stop()
 	select {
-	case <-s.background.syncedOf(shard):
+	case <-s.background.syncedOf(lease):
 	case <-limit.C:
 	case <-ctx.Done():
 	}
@@ -150,7 +150,7 @@ func (p *collection) stopped(ctx context.Context, err error) error {
 	default:
 		return err
 	}
-	p.s.told(ctx, p.name, dutyCollect, err, nil)
+	p.s.told(ctx, p.name, taskCollect, err, nil)
 	return nil
 }
 
@@ -159,7 +159,7 @@ func (p *collection) list(ctx context.Context) error {
 		if err := eachPage(ctx, p.provider, cluster.Filter{Kind: kind}, func(r *cluster.Resource) {
 			if r.Tags[cluster.TagInstallation] == p.s.options.Installation {
 				uuid := r.Tags[cluster.TagCluster]
-				p.things[uuid] = append(p.things[uuid], shownOf(r))
+				p.resources[uuid] = append(p.resources[uuid], foundResourceOf(r))
 			}
 		}); err != nil {
 			return err
@@ -172,12 +172,12 @@ func (p *collection) list(ctx context.Context) error {
 // then all known.
 func (p *collection) idle(b *cluster.Record) bool {
 	c, now := &b.Cluster, p.s.options.Now()
-	things := p.things[c.UUID]
+	resources := p.resources[c.UUID]
 	if c.State == cluster.Expunge || c.State == cluster.Created || cluster.LazyCleanup(c) {
-		delete(p.things, c.UUID)
+		delete(p.resources, c.UUID)
 		return false
 	}
-	for _, t := range things {
+	for _, t := range resources {
 		if p.orphan(p.resource(t, c.UUID), b) != cluster.OrphanLeave {
 			return false
 		}
@@ -187,7 +187,7 @@ func (p *collection) idle(b *cluster.Record) bool {
 			return false
 		}
 	}
-	delete(p.things, c.UUID)
+	delete(p.resources, c.UUID)
 	return true
 }
 
@@ -196,13 +196,13 @@ func (p *collection) orphan(r cluster.Resource, b *cluster.Record) cluster.Orpha
 }
 
 // book works on one cluster.
-func (p *collection) book(ctx context.Context, b *cluster.Record) error {
+func (p *collection) record(ctx context.Context, b *cluster.Record) error {
 	c, now := &b.Cluster, p.s.options.Now()
 	switch {
 	case cluster.LazyCleanup(c) && c.RunID != "":
 		err := p.s.engine.Send(ctx, c.RunID, workflow.Signal{ID: cluster.SignalCollect + "/" + c.RunID, Name: cluster.SignalCollect, Actor: "collector", At: now})
 		if errors.Is(err, workflow.RunNotFound) {
-			p.s.ring(c.UUID)
+			p.s.notify(c.UUID)
 			return nil
 		}
 		return err
@@ -211,21 +211,21 @@ func (p *collection) book(ctx context.Context, b *cluster.Record) error {
 		if err := p.s.commit(ctx, &cluster.Change{Cluster: c}); err != nil {
 			return ignoreConflict(err)
 		}
-		p.s.ring(c.UUID)
+		p.s.notify(c.UUID)
 		return nil
 	case c.State == cluster.Expunge || c.State == cluster.Created || cluster.Transient(c.State):
-		p.s.ringIfDue(c, now)
+		p.s.notifyIfDue(c, now)
 		return nil
 	}
-	things := p.take(c.UUID)
-	return p.clean(ctx, b, things)
+	resources := p.take(c.UUID)
+	return p.clean(ctx, b, resources)
 }
 
 // clean works on the rows and orphans of a cluster without a live run. Before
 // anything is deleted, a write compares and sets the cluster's revision: a run
 // that began meanwhile has its own way.
-func (p *collection) clean(ctx context.Context, b *cluster.Record, things []shown) error {
-	rows, change := p.rows(b, things)
+func (p *collection) clean(ctx context.Context, b *cluster.Record, resources []foundResource) error {
+	rows, change := p.rows(b, resources)
 	deletes := slices.ContainsFunc(rows, func(r *cluster.JournalRow) bool { return r.Phase == cluster.Closing || r.Phase == cluster.Leaked })
 	if b.Cluster.State == cluster.Destroyed {
 		change.ClusterID = b.Cluster.ID
@@ -252,7 +252,7 @@ var deletionOrder = []cluster.Kind{cluster.Forward, cluster.Balancer, cluster.Fi
 
 // rows are those to work on, and what is written before that: rows of orphans,
 // and those that begin to close.
-func (p *collection) rows(b *cluster.Record, things []shown) ([]*cluster.JournalRow, *cluster.Change) {
+func (p *collection) rows(b *cluster.Record, resources []foundResource) ([]*cluster.JournalRow, *cluster.Change) {
 	c, now := &b.Cluster, p.s.options.Now()
 	var rows []*cluster.JournalRow
 	change := &cluster.Change{}
@@ -268,7 +268,7 @@ func (p *collection) rows(b *cluster.Record, things []shown) ([]*cluster.Journal
 		}
 		rows = append(rows, row)
 	}
-	for _, t := range things {
+	for _, t := range resources {
 		r := p.resource(t, c.UUID)
 		switch p.orphan(r, b) {
 		case cluster.OrphanReport:
@@ -290,12 +290,12 @@ func (p *collection) rows(b *cluster.Record, things []shown) ([]*cluster.Journal
 }
 
 // take gives the things of a cluster, once.
-func (p *collection) take(uuid string) []shown {
+func (p *collection) take(uuid string) []foundResource {
 	p.s.background.mu.Lock() // clusters are worked on at the same time
 	defer p.s.background.mu.Unlock()
-	things := p.things[uuid]
-	delete(p.things, uuid)
-	return things
+	resources := p.resources[uuid]
+	delete(p.resources, uuid)
+	return resources
 }
 
 // report notes a thing that is left alone. known may be nil.
@@ -306,7 +306,7 @@ func (p *collection) report(r cluster.Resource, known *cluster.Cluster) {
 	}
 	p.s.background.mu.Lock()
 	defer p.s.background.mu.Unlock()
-	p.strays = append(p.strays, stray)
+	p.orphans = append(p.orphans, stray)
 }
 
 // destroyed works on rows that are open though their cluster is Destroyed:
@@ -314,7 +314,7 @@ func (p *collection) report(r cluster.Resource, known *cluster.Cluster) {
 func (p *collection) destroyed(ctx context.Context) error {
 	after := 0
 	for {
-		rows, total, err := p.s.options.Books.Rows(ctx, cluster.RowQuery{Offset: after,
+		rows, total, err := p.s.options.Records.Rows(ctx, cluster.RowQuery{Offset: after,
 			Phases: []cluster.Phase{cluster.Intent, cluster.Accepted, cluster.Closing, cluster.Leaked}})
 		if err != nil {
 			return err
@@ -325,7 +325,7 @@ func (p *collection) destroyed(ctx context.Context) error {
 				continue
 			}
 			done[row.Cluster] = true
-			b, err := p.s.options.Books.Record(ctx, row.Cluster)
+			b, err := p.s.options.Records.Record(ctx, row.Cluster)
 			if err != nil {
 				return err
 			}
@@ -342,12 +342,12 @@ func (p *collection) destroyed(ctx context.Context) error {
 // unknown looks at things whose cluster the scan did not bring: it is
 // Destroyed, or this database does not know it.
 func (p *collection) unknown(ctx context.Context) error {
-	for _, uuid := range slices.Sorted(slices.Values(keysOf(p.things))) {
-		things := p.things[uuid]
+	for _, uuid := range slices.Sorted(slices.Values(keysOf(p.resources))) {
+		resources := p.resources[uuid]
 		var b *cluster.Record
 		if uuid != "" {
 			var err error
-			if b, err = p.s.options.Books.Record(ctx, uuid); err != nil && !errors.Is(err, cluster.NotFound) {
+			if b, err = p.s.options.Records.Record(ctx, uuid); err != nil && !errors.Is(err, cluster.NotFound) {
 				return err
 			}
 		}
@@ -355,12 +355,12 @@ func (p *collection) unknown(ctx context.Context) error {
 			if b.Cluster.State != cluster.Destroyed {
 				continue // it came up meanwhile
 			}
-			if err := p.clean(ctx, b, things); err != nil {
+			if err := p.clean(ctx, b, resources); err != nil {
 				return err
 			}
 			continue
 		}
-		for _, t := range things {
+		for _, t := range resources {
 			if r := p.resource(t, uuid); p.orphan(r, nil) == cluster.OrphanReport {
 				p.report(r, nil)
 			}

@@ -55,7 +55,7 @@ func TestOrphansAreCollectedWithProof(t *testing.T) {
 		if !w.there(named.ID) {
 			t.Error("a VM with a name that is not of our making is gone")
 		}
-		rows := slices.DeleteFunc(w.book(id).Journal, func(r cluster.JournalRow) bool { return r.ProviderID != ours.ID })
+		rows := slices.DeleteFunc(w.record(id).Journal, func(r cluster.JournalRow) bool { return r.ProviderID != ours.ID })
 		if len(rows) != 1 || rows[0].Phase != cluster.Gone || rows[0].Origin != cluster.OriginAdopted {
 			t.Errorf("its rows: %+v", rows)
 		}
@@ -90,7 +90,7 @@ func TestARestoredDatabaseKillsNoLivingCluster(t *testing.T) {
 		before := len(w.cloud.All())
 		w.stop()
 		w.mu.Lock()
-		w.books = &counted{Memory: cluster.NewMemory()}
+		w.records = &counted{Memory: cluster.NewMemory()}
 		w.mu.Unlock()
 		w.begin()
 		w.cloud.ClearLog()
@@ -126,9 +126,9 @@ func TestRefusedCredentialsStopThePass(t *testing.T) {
 		w.cloud.RefuseCredentials(true)
 		time.Sleep(30 * time.Second)
 		w.cloud.ClearLog()
-		rows := len(w.book(id).Journal)
+		rows := len(w.record(id).Journal)
 		time.Sleep(10 * time.Hour)
-		if got := w.book(id); len(got.Journal) != rows || slices.ContainsFunc(got.Journal, func(r cluster.JournalRow) bool { return r.Phase != cluster.Present }) {
+		if got := w.record(id); len(got.Journal) != rows || slices.ContainsFunc(got.Journal, func(r cluster.JournalRow) bool { return r.Phase != cluster.Present }) {
 			t.Errorf("rows were written\n%s", w.story(id))
 		}
 		for _, e := range w.cloud.Calls() {
@@ -158,12 +158,12 @@ func TestExpungeIsTriedWithPausesAndReported(t *testing.T) {
 		id := w.running(nil)
 		vm := w.worker(id, 1)
 		w.cloud.Inject(sim.Rule{Call: sim.Act, Action: cluster.Destroy, Name: vm, Do: sim.Fail, Err: cluster.ProviderRefused.Errorf("locked")},
-			sim.Rule{Call: sim.Act, Action: cluster.Destroy, Name: w.book(id).Nodes[1].Name, Do: sim.Fail, Err: cluster.ProviderRefused.Errorf("locked")})
+			sim.Rule{Call: sim.Act, Action: cluster.Destroy, Name: w.record(id).Nodes[1].Name, Do: sim.Fail, Err: cluster.ProviderRefused.Errorf("locked")})
 		w.ask(id, cluster.RequestDelete, nil)
 		w.until(id, 2*time.Hour, cluster.Expunge)
 		time.Sleep(48 * time.Hour)
 		c := w.until(id, 2*time.Hour, cluster.Expunge)
-		events, err := w.books.Events(t.Context(), cluster.EventQuery{Scope: all, Cluster: id, Types: []string{"cluster"}})
+		events, err := w.records.Events(t.Context(), cluster.EventQuery{Scope: all, Cluster: id, Types: []string{"cluster"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -213,7 +213,7 @@ func TestGCZeroIsLeftAlone(t *testing.T) {
 		}
 		c := w.cluster(id) // an operator allows it again
 		c.GC = true
-		if err := w.books.Commit(t.Context(), &cluster.Change{Cluster: c}); err != nil {
+		if err := w.records.Commit(t.Context(), &cluster.Change{Cluster: c}); err != nil {
 			t.Fatal(err)
 		}
 		w.until(id, time.Hour, cluster.Destroyed)
@@ -248,40 +248,40 @@ func TestOpenRowsWithoutARunAreSettled(t *testing.T) {
 			{Kind: cluster.VM, Key: "c", Name: cluster.NodeName(c, cluster.Worker, 42), Phase: cluster.Closing, Origin: cluster.OriginCreated, ProviderID: "no-such-id", IntentAt: time.Now()},
 		}
 		node := &cluster.Node{Key: "a", Name: rows[0].Name, Role: cluster.Worker, Ordinal: 40}
-		if err := w.books.Commit(t.Context(), &cluster.Change{ClusterID: c.ID, Journal: rows, Nodes: []*cluster.Node{node}}); err != nil {
+		if err := w.records.Commit(t.Context(), &cluster.Change{ClusterID: c.ID, Journal: rows, Nodes: []*cluster.Node{node}}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(12 * time.Minute)
-		book := w.book(id)
+		record := w.record(id)
 		phase := func(key string) cluster.Phase {
-			return book.Journal[slices.IndexFunc(book.Journal, func(r cluster.JournalRow) bool { return r.Key == key })].Phase
+			return record.Journal[slices.IndexFunc(record.Journal, func(r cluster.JournalRow) bool { return r.Key == key })].Phase
 		}
-		if phase("a") != cluster.NeverCreated || phase("c") != cluster.Gone || len(book.Nodes) != 3 {
-			t.Errorf("a %s, c %s, %d nodes\n%s", phase("a"), phase("c"), len(book.Nodes), w.story(id))
+		if phase("a") != cluster.NeverCreated || phase("c") != cluster.Gone || len(record.Nodes) != 3 {
+			t.Errorf("a %s, c %s, %d nodes\n%s", phase("a"), phase("c"), len(record.Nodes), w.story(id))
 		}
 		if phase("lost") != cluster.Present || !w.there(made.ID) {
 			t.Errorf("what exists is %s", phase("lost"))
 		}
 		time.Sleep(2 * time.Hour) // no node stands for it: it goes
-		if book = w.book(id); phase("lost") != cluster.Gone || w.there(made.ID) {
+		if record = w.record(id); phase("lost") != cluster.Gone || w.there(made.ID) {
 			t.Errorf("what nobody wants is %s\n%s", phase("lost"), w.story(id))
 		}
 	})
 }
 
 func TestRecordsArePruned(t *testing.T) {
-	seldom := service.Settings{SyncEvery: 12 * time.Hour, CollectEvery: 12 * time.Hour, WalkEvery: time.Hour}
+	seldom := service.Settings{SyncEvery: 12 * time.Hour, CollectEvery: 12 * time.Hour, ResyncEvery: time.Hour}
 	inWorld(t, setup{silent: true, settings: seldom}, func(t *testing.T, w *world) {
 		id := w.create("blue", 2)
 		w.until(id, 2*time.Hour, cluster.Running)
 		w.ask(id, cluster.RequestDelete, nil)
 		w.until(id, 6*time.Hour, cluster.Destroyed)
 		time.Sleep(89 * 24 * time.Hour)
-		if _, err := w.books.Record(t.Context(), id); err != nil {
+		if _, err := w.records.Record(t.Context(), id); err != nil {
 			t.Fatalf("before 90 days: %v", err)
 		}
 		time.Sleep(2 * 24 * time.Hour)
-		if _, err := w.books.Record(t.Context(), id); err == nil {
+		if _, err := w.records.Record(t.Context(), id); err == nil {
 			t.Error("after 90 days it is kept still")
 		}
 	})
@@ -305,7 +305,7 @@ func TestOneSilentThingDoesNotHoldUpTheOthers(t *testing.T) {
 		if err != nil || len(leaks) != 1 || leaks[0].ID != stuck.ID || leaks[0].Attempts < 5 || leaks[0].Phase != string(cluster.Leaked) {
 			t.Errorf("report %+v, %v\n%s", leaks, err, w.story(id))
 		}
-		events, _ := w.books.Events(t.Context(), cluster.EventQuery{Scope: all, Cluster: id, Types: []string{"leak"}})
+		events, _ := w.records.Events(t.Context(), cluster.EventQuery{Scope: all, Cluster: id, Types: []string{"leak"}})
 		if len(events) != 1 {
 			t.Errorf("%d leak events", len(events))
 		}

@@ -108,7 +108,7 @@ func TestFinding16SourceNATGoesWithItsNetwork(t *testing.T) {
 					t.Errorf("address %s was to be %sed", e.Name, e.Action)
 				}
 			}
-			for _, row := range w.book(id).Journal {
+			for _, row := range w.record(id).Journal {
 				if row.Phase.Open() {
 					t.Errorf("%s %s is %s", row.Kind, row.Name, row.Phase)
 				}
@@ -117,11 +117,11 @@ func TestFinding16SourceNATGoesWithItsNetwork(t *testing.T) {
 	})
 	t.Run("a row of an older version, in the books as one to be released", func(t *testing.T) {
 		running(t, late, 1, func(t *testing.T, w *world, id string) {
-			book := w.book(id)
-			i := slices.IndexFunc(book.Journal, func(r cluster.JournalRow) bool { return r.Kind == cluster.Address })
-			row := &book.Journal[i]
+			record := w.record(id)
+			i := slices.IndexFunc(record.Journal, func(r cluster.JournalRow) bool { return r.Kind == cluster.Address })
+			row := &record.Journal[i]
 			row.Origin = cluster.OriginCreated
-			if err := w.books.Commit(t.Context(), &cluster.Change{ClusterID: book.Cluster.ID, Journal: []*cluster.JournalRow{row}}); err != nil {
+			if err := w.records.Commit(t.Context(), &cluster.Change{ClusterID: record.Cluster.ID, Journal: []*cluster.JournalRow{row}}); err != nil {
 				t.Fatal(err)
 			}
 			w.done(w.at(id, cluster.RequestDelete, cluster.Destroyed))

@@ -108,7 +108,7 @@ func (s *Service) entities(ctx context.Context, owner cluster.Owner, r CreateReq
 		}
 	}
 	if facts.Network != nil {
-		used, _, err := s.options.Books.List(ctx, cluster.ClusterQuery{Scope: cluster.Scope{All: true}, Network: facts.Network.ID, Limit: 1})
+		used, _, err := s.options.Records.List(ctx, cluster.ClusterQuery{Scope: cluster.Scope{All: true}, Network: facts.Network.ID, Limit: 1})
 		if err != nil {
 			return named, err
 		}

@@ -10,16 +10,16 @@ import (
 // Drift looks at a cluster now and reports desired, recorded and observed, with
 // what the policy will do and when. Nothing is written.
 func (s *Service) Drift(ctx context.Context, who cluster.Caller, uuid string) (*DriftReport, error) {
-	book, err := s.Get(ctx, who, uuid)
+	record, err := s.Get(ctx, who, uuid)
 	if err != nil {
 		return nil, err
 	}
-	seen, err := s.observe(ctx, book)
+	seen, err := s.observe(ctx, record)
 	if err != nil {
 		return nil, err
 	}
-	c, now := &book.Cluster, s.options.Now()
-	verdict := cluster.DecideHealth(c, book, seen, now, s.tolerances())
+	c, now := &record.Cluster, s.options.Now()
+	verdict := cluster.DecideHealth(c, record, seen, now, s.tolerances())
 	report := &DriftReport{
 		Cluster: c.UUID, State: c.State, At: seen.At, Findings: verdict.Findings,
 		Policy: c.Recovery.Or(s.options.Settings.Recovery), NextTry: c.RecoverNext,
@@ -36,7 +36,7 @@ func (s *Service) Drift(ctx context.Context, who cluster.Caller, uuid string) (*
 	if seen.Err == nil {
 		c.Findings = verdict.Findings // what is said of nodes is as fresh
 	}
-	for _, n := range book.Nodes {
+	for _, n := range record.Nodes {
 		count(&report.Recorded, n.Role)
 		report.Recorded.Nodes = append(report.Recorded.Nodes, DriftNode{Name: n.Name, ID: n.VMID, Role: n.Role})
 	}
@@ -45,9 +45,9 @@ func (s *Service) Drift(ctx context.Context, who cluster.Caller, uuid string) (*
 			continue
 		}
 		node := DriftNode{Name: r.Name, ID: r.ID, Power: string(r.Power), Ready: "unknown"}
-		if i := slices.IndexFunc(book.Nodes, func(n cluster.Node) bool { return n.VMID == r.ID }); i >= 0 {
-			node.Role = book.Nodes[i].Role
-			node.Ready, _ = book.Readiness(&book.Nodes[i])
+		if i := slices.IndexFunc(record.Nodes, func(n cluster.Node) bool { return n.VMID == r.ID }); i >= 0 {
+			node.Role = record.Nodes[i].Role
+			node.Ready, _ = record.Readiness(&record.Nodes[i])
 			count(&report.Observed, node.Role)
 		}
 		report.Observed.Nodes = append(report.Observed.Nodes, node)

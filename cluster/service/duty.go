@@ -15,29 +15,29 @@ import (
 
 // The lock of a shard: whoever works on it renews it while it lives.
 const (
-	shardLock  = 30 * time.Second
-	shardRenew = 10 * time.Second
+	taskLeaseName  = 30 * time.Second
+	taskLeaseRenew = 10 * time.Second
 )
 
 // duty is work that is done again and again for each shard, by one process at
 // a time. It is a control.Runner. A pass may end at any moment: what it did not
 // get to is done by the next, here or elsewhere.
-type duty struct {
+type periodicTask struct {
 	s      *Service
 	name   string
 	shards []string
 	every  time.Duration
-	first  func(ctx context.Context, shard string) // returns when the first pass may begin; nil: at once
-	pass   func(ctx context.Context, shard string) error
+	first  func(ctx context.Context, lease string) // returns when the first pass may begin; nil: at once
+	pass   func(ctx context.Context, lease string) error
 }
 
 // Run implements control.Runner.
-func (d *duty) Run(ctx context.Context) error {
-	held := map[string]*shard{}
+func (d *periodicTask) Run(ctx context.Context) error {
+	held := map[string]*taskLease{}
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var renewals sync.WaitGroup
 	for _, name := range d.shards {
-		h := d.s.shard("cluster/" + d.name + "/" + name)
+		h := d.s.taskLease("cluster/" + d.name + "/" + name)
 		held[name] = h
 		renewals.Go(func() { h.keep(renewing) })
 	}
@@ -68,10 +68,10 @@ func (d *duty) Run(ctx context.Context) error {
 	}.Run(ctx)
 }
 
-func (d *duty) reconcile(ctx context.Context, h *shard, name string) outcome.Outcome {
+func (d *periodicTask) reconcile(ctx context.Context, h *taskLease, name string) outcome.Outcome {
 	ctx, ok := h.take(ctx)
 	if !ok {
-		return outcome.Later(shardRenew, "LockNotHeld", "another process works on %s", name)
+		return outcome.Later(taskLeaseRenew, "LockNotHeld", "another process works on %s", name)
 	}
 	defer h.rest()
 	if err := d.pass(ctx, name); err != nil && ctx.Err() == nil {
@@ -87,7 +87,7 @@ func jitter(d time.Duration) time.Duration {
 
 // shard is a lock in the hands of a duty. Between passes it is kept as well, so
 // that one process does all the passes as long as it lives.
-type shard struct {
+type taskLease struct {
 	locker lock.Locker
 	name   string
 
@@ -97,8 +97,8 @@ type shard struct {
 	lose context.CancelFunc // of the pass under way
 }
 
-func (s *Service) shard(name string) *shard {
-	return &shard{name: name, locker: lock.Locker{Backend: s.options.Locks, Owner: s.worker(), Duration: shardLock}}
+func (s *Service) taskLease(name string) *taskLease {
+	return &taskLease{name: name, locker: lock.Locker{Backend: s.options.Locks, Owner: s.worker(), Duration: taskLeaseName}}
 }
 
 // worker is the name of this process in locks.
@@ -110,7 +110,7 @@ var errLockLost = errors.New("service: the lock of the shard was lost")
 
 // take begins a pass: its context ends when the lock is lost. false: somebody
 // else has it, or nobody can say.
-func (h *shard) take(ctx context.Context) (context.Context, bool) {
+func (h *taskLease) take(ctx context.Context) (context.Context, bool) {
 	if h.locker.Backend == nil {
 		return ctx, true
 	}
@@ -124,7 +124,7 @@ func (h *shard) take(ctx context.Context) (context.Context, bool) {
 	return pass, true
 }
 
-func (h *shard) rest() {
+func (h *taskLease) rest() {
 	h.mu.Lock()
 	lose := h.lose
 	h.lose = nil
@@ -135,7 +135,7 @@ func (h *shard) rest() {
 }
 
 // renew asks for the lock once more. If nobody can say, it holds until its end.
-func (h *shard) renew(ctx context.Context) bool {
+func (h *taskLease) renew(ctx context.Context) bool {
 	before := time.Now()
 	v, err := h.locker.Take(ctx, h.name)
 	h.mu.Lock()
@@ -154,11 +154,11 @@ func (h *shard) renew(ctx context.Context) bool {
 }
 
 // keep renews the lock while it is held, and gives it back at the end.
-func (h *shard) keep(ctx context.Context) {
+func (h *taskLease) keep(ctx context.Context) {
 	if h.locker.Backend == nil {
 		return
 	}
-	tick := time.NewTicker(shardRenew)
+	tick := time.NewTicker(taskLeaseRenew)
 	defer tick.Stop()
 	for {
 		select {

@@ -16,7 +16,7 @@ import (
 // watched notes when whose lists are asked for: those of the synchronisation
 // name a zone. A page takes its time.
 type watched struct {
-	*herd
+	*group
 	mu              sync.Mutex
 	synced, collect []time.Duration // since the beginning
 	began           time.Time
@@ -31,7 +31,7 @@ func (w *watched) List(ctx context.Context, f cluster.Filter, at cluster.Cursor)
 	}
 	w.mu.Unlock()
 	time.Sleep(3 * time.Second)
-	return w.herd.List(ctx, f, at)
+	return w.group.List(ctx, f, at)
 }
 
 // The collector begins when the synchronisation has made its first pass, so that
@@ -50,10 +50,10 @@ func TestCollectorBeginsAfterSync(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := &herd{clusters: 100, size: 10}
-				w := &watched{herd: h, began: time.Now()}
+				h := &group{clusters: 100, size: 10}
+				w := &watched{group: h, began: time.Now()}
 				locks := &lock.Memory{}
-				s, err := New(Options{Books: &scanned{Store: cluster.NewMemory(), h: h}, Providers: []Named{{Name: "herd", Provider: w}}, Installation: "inst", Locks: locks,
+				s, err := New(Options{Records: &scanned{Store: cluster.NewMemory(), h: h}, Providers: []Named{{Name: "herd", Provider: w}}, Installation: "inst", Locks: locks,
 					Settings: Settings{CollectFirst: c.first}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 				if err != nil {
 					t.Fatal(err)

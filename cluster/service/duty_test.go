@@ -35,10 +35,10 @@ func (p *process) cuts() int {
 }
 
 // startDuty runs a duty over one shard until stop.
-func startDuty(t *testing.T, name string, medium lock.Backend, took time.Duration) *process {
+func startTask(t *testing.T, name string, medium lock.Backend, took time.Duration) *process {
 	p := &process{took: took}
 	s := &Service{options: Options{Locks: medium, Worker: name, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}}
-	d := &duty{s: s, name: "test", shards: []string{"sim"}, every: 30 * time.Second, pass: func(ctx context.Context, shard string) error {
+	d := &periodicTask{s: s, name: "test", shards: []string{"sim"}, every: 30 * time.Second, pass: func(ctx context.Context, lease string) error {
 		p.mu.Lock()
 		p.passes = append(p.passes, time.Now())
 		p.mu.Unlock()
@@ -65,7 +65,7 @@ func startDuty(t *testing.T, name string, medium lock.Backend, took time.Duratio
 
 func TestADutyIsDoneAtOnceAndThenAtItsInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := startDuty(t, "a", nil, time.Second)
+		p := startTask(t, "a", nil, time.Second)
 		began := time.Now()
 		synctest.Wait()
 		if p.count() != 1 {
@@ -89,9 +89,9 @@ func TestADutyIsDoneAtOnceAndThenAtItsInterval(t *testing.T) {
 func TestOneProcessWorksOnAShard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		medium := &lock.Memory{}
-		a := startDuty(t, "a", medium, time.Second)
+		a := startTask(t, "a", medium, time.Second)
 		synctest.Wait()
-		b := startDuty(t, "b", medium, time.Second)
+		b := startTask(t, "b", medium, time.Second)
 		time.Sleep(time.Hour)
 		if b.count() != 0 || a.count() < 100 {
 			t.Errorf("a %d passes, b %d", a.count(), b.count())
@@ -109,14 +109,14 @@ func TestOneProcessWorksOnAShard(t *testing.T) {
 func TestALostLockEndsThePass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		medium := &cuttable{Memory: &lock.Memory{}}
-		a := startDuty(t, "a", medium, time.Hour)
+		a := startTask(t, "a", medium, time.Hour)
 		synctest.Wait()
 		time.Sleep(10 * time.Minute)
 		if a.cuts() != 0 || a.count() != 1 {
 			t.Fatalf("a pass of an hour: cut %d, %d passes", a.cuts(), a.count())
 		}
 		medium.set(true)
-		b := startDuty(t, "b", medium.Memory, time.Second)
+		b := startTask(t, "b", medium.Memory, time.Second)
 		time.Sleep(50 * time.Second)
 		if a.cuts() != 1 {
 			t.Error("the pass goes on without its lock")

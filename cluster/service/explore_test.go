@@ -80,7 +80,7 @@ func creates(r service.CreateRequest) func(l *lab, id string) string {
 // is checks where a cluster has come, of how many VMs, and how many were made for that.
 func is(state machine.State, vms, made int) func(l *lab, id string) {
 	return func(l *lab, id string) {
-		c := l.book(id).Cluster
+		c := l.record(id).Cluster
 		if c.State != state || len(l.vms(id)) != vms {
 			l.say("it is %s with %d VMs, want %s with %d\n%s", c.State, len(l.vms(id)), state, vms, l.story(id))
 		}
@@ -97,7 +97,7 @@ func is(state machine.State, vms, made int) func(l *lab, id string) {
 // failed checks that the create job has failed for this, and nothing is left.
 func failed(code string) func(l *lab, id string) {
 	return func(l *lab, id string) {
-		c := l.book(id).Cluster
+		c := l.record(id).Cluster
 		j := l.jobOf("create-blue")
 		if c.State != cluster.Destroyed || j.Status != cluster.JobFailed || string(j.Code) != code || string(c.Reason.Code) != code {
 			l.say("it is %s for %+v, its job ended with %d %s\n%s", c.State, c.Reason, j.Status, j.Code, l.story(id))
@@ -106,7 +106,7 @@ func failed(code string) func(l *lab, id string) {
 }
 
 func (l *lab) foreign(id string) {
-	if _, err := l.cloud.AddForeignVM("stranger", l.book(id).Cluster.Network.ID); err != nil {
+	if _, err := l.cloud.AddForeignVM("stranger", l.record(id).Cluster.Network.ID); err != nil {
 		l.t.Fatal(err)
 	}
 }
@@ -146,7 +146,7 @@ func tales() map[string]tale {
 		"scale up":   {setup: labTimes(), prepare: up(1), act: asks(scale(4)), end: is(cluster.Running, 5, 5)},
 		"scale down": {setup: labTimes(), prepare: up(4), act: asks(scale(2)), end: is(cluster.Running, 3, 5)},
 		"scale by node": {setup: labTimes(), prepare: up(3), act: func(l *lab, id string) string {
-			victim := l.book(id).Nodes[1].Name
+			victim := l.record(id).Nodes[1].Name
 			l.must(id, service.ChangeRequest{Kind: cluster.RequestScale, NodeIDs: []string{victim}})
 			return id
 		}, end: is(cluster.Running, 3, 4)},
@@ -189,14 +189,14 @@ func tales() map[string]tale {
 		}, end: is(cluster.Destroyed, 0, 4)},
 		"delete beside a stranger": {setup: labTimes(), rests: []machine.State{cluster.Expunge}, prepare: then(up(1), (*lab).foreign),
 			act: asks(service.ChangeRequest{Kind: cluster.RequestDelete}), end: func(l *lab, id string) {
-				if c := l.book(id).Cluster; c.State != cluster.Expunge || c.Reason.Code != cluster.ForeignVM.Code || !strings.Contains(c.Reason.Text, "stranger") {
+				if c := l.record(id).Cluster; c.State != cluster.Expunge || c.Reason.Code != cluster.ForeignVM.Code || !strings.Contains(c.Reason.Text, "stranger") {
 					l.say("it is %s for %+v\n%s", c.State, c.Reason, l.story(id))
 				}
 				if err := l.cloud.DestroyVM("stranger"); err != nil {
 					l.say("the stranger is gone: %v", err)
 				}
 				l.settle(time.Hour)
-				if c := l.book(id).Cluster; c.State != cluster.Destroyed {
+				if c := l.record(id).Cluster; c.State != cluster.Destroyed {
 					l.say("it is %s\n%s", c.State, l.story(id))
 				}
 			}},
@@ -216,7 +216,7 @@ func tales() map[string]tale {
 
 // wasRolledBack: the size is what it was, and the job has failed.
 func wasRolledBack(l *lab, id string) {
-	b := l.book(id)
+	b := l.record(id)
 	if b.Cluster.State != cluster.Running || b.Cluster.NodeCount != 1 || len(l.vms(id)) != 2 {
 		l.say("it is %s with %d VMs, %d workers are wanted\n%s", b.Cluster.State, len(l.vms(id)), b.Cluster.NodeCount, l.story(id))
 	}
@@ -227,7 +227,7 @@ func wasRolledBack(l *lab, id string) {
 
 // jobsOf are the jobs of a cluster, newest first.
 func (l *lab) jobsOf(id string) []cluster.Job {
-	jobs, _, err := l.books.Jobs(l.t.Context(), cluster.JobQuery{Scope: all, Cluster: id})
+	jobs, _, err := l.records.Jobs(l.t.Context(), cluster.JobQuery{Scope: all, Cluster: id})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -270,7 +270,7 @@ func (s tale) late() tale {
 
 // vanish deletes a cluster and looks that nothing of it is left.
 func (l *lab) vanish(id string) {
-	if l.book(id).Cluster.State != cluster.Destroyed {
+	if l.record(id).Cluster.State != cluster.Destroyed {
 		l.must(id, service.ChangeRequest{Kind: cluster.RequestDelete})
 		l.settle(2 * time.Hour)
 	}

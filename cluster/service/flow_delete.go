@@ -28,7 +28,7 @@ func (s *Service) deleteFlow() workflow.Flow {
 			s.step("vms", "destroy and expunge all VMs", removal, deleteVMs),
 			s.step("address", "release the address that was acquired", thingBounds, deleteKinds(thingBounds.timeout, cluster.Address, cluster.KeyPair)),
 			s.step("network", "delete the network that was made, when every VM is gone", thingBounds, deleteNetwork),
-			s.step("close", "close the books, or say what is left", publishBound, closeBooks),
+			s.step("close", "close the books, or say what is left", publishBound, closeRecords),
 		},
 	}
 }
@@ -41,7 +41,7 @@ func awaitCollector(_ context.Context, w *work) outcome.Outcome {
 	if told || !cluster.LazyCleanup(w.c) || w.waited() >= limit {
 		return outcome.Done()
 	}
-	return outcome.Wait(min(helloLook, limit-w.waited()), "Collector", "waits for the collector's next pass")
+	return outcome.Wait(min(heartbeatLook, limit-w.waited()), "Collector", "waits for the collector's next pass")
 }
 
 func revokeAll(ctx context.Context, w *work) outcome.Outcome {
@@ -57,9 +57,9 @@ func deleteKinds(timeout time.Duration, kinds ...cluster.Kind) body {
 	return func(ctx context.Context, w *work) outcome.Outcome {
 		var rows []*cluster.JournalRow
 		for _, kind := range kinds {
-			for i := range w.book.Journal {
-				if w.book.Journal[i].Kind == kind {
-					rows = append(rows, &w.book.Journal[i])
+			for i := range w.rec.Journal {
+				if w.rec.Journal[i].Kind == kind {
+					rows = append(rows, &w.rec.Journal[i])
 				}
 			}
 		}
@@ -83,7 +83,7 @@ func (w *work) delete(ctx context.Context, rows []*cluster.JournalRow, timeout t
 // tags and our name without being in them.
 func deleteVMs(ctx context.Context, w *work) outcome.Outcome {
 	if w.t.Waited() == nil {
-		if err := w.enterStrays(ctx); err != nil && fault.Of(err).Class != fault.Transient {
+		if err := w.enterOrphans(ctx); err != nil && fault.Of(err).Class != fault.Transient {
 			w.t.Logger().WarnContext(ctx, "VMs without a row could not be looked for", "error", err)
 		} else if err != nil {
 			return outcome.Fail(err)
@@ -93,7 +93,7 @@ func deleteVMs(ctx context.Context, w *work) outcome.Outcome {
 }
 
 // enterStrays journals VMs of the cluster that no row knows, to be closed.
-func (w *work) enterStrays(ctx context.Context) error {
+func (w *work) enterOrphans(ctx context.Context) error {
 	if !w.caps.Tags {
 		return nil
 	}
@@ -103,10 +103,10 @@ func (w *work) enterStrays(ctx context.Context) error {
 	}
 	var change cluster.Change
 	for _, r := range items {
-		if w.book.Contains(r) || !cluster.Ours(nil, r, w.s.options.Installation, w.c) {
+		if w.rec.Contains(r) || !cluster.Ours(nil, r, w.s.options.Installation, w.c) {
 			continue
 		}
-		change.Journal = append(change.Journal, w.stray(r))
+		change.Journal = append(change.Journal, w.orphanRow(r))
 	}
 	if err := w.save(ctx, change); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (w *work) enterStrays(ctx context.Context) error {
 }
 
 // stray is the row of a thing of ours that had none, to be deleted.
-func (w *work) stray(r cluster.Resource) *cluster.JournalRow {
+func (w *work) orphanRow(r cluster.Resource) *cluster.JournalRow {
 	row := w.intent(r.Kind, r.Name, cluster.Spec{Zone: w.c.Zone.ID})
 	row.Key, row.CallID, row.Attempts = w.t.Key()+"/"+r.ID, "", 0
 	row.ProviderID, row.Identity, row.Phase, row.Origin, row.ClosingAt = r.ID, r.Identity, cluster.Closing, cluster.OriginAdopted, w.now
@@ -126,8 +126,8 @@ func (w *work) stray(r cluster.Resource) *cluster.JournalRow {
 // its VMs are proven gone. With somebody else's VM in it, it stays.
 func deleteNetwork(ctx context.Context, w *work) outcome.Outcome {
 	var rows []*cluster.JournalRow
-	for i := range w.book.Journal {
-		row := &w.book.Journal[i]
+	for i := range w.rec.Journal {
+		row := &w.rec.Journal[i]
 		switch {
 		case row.Kind == cluster.VM && row.Phase.Open():
 			return outcome.Done() // the last step names it
@@ -138,7 +138,7 @@ func deleteNetwork(ctx context.Context, w *work) outcome.Outcome {
 	if len(rows) == 0 {
 		return outcome.Done()
 	}
-	d, err := w.s.options.Books.Details(ctx, w.c.UUID)
+	d, err := w.s.options.Records.Details(ctx, w.c.UUID)
 	if err != nil || !d.NetworkCleanup {
 		return outcome.Fail(err)
 	}
@@ -179,12 +179,12 @@ func (w *work) leave(ctx context.Context, row *cluster.JournalRow, foreign []clu
 // cluster has taken along, as far as the provider proves it.
 func (w *work) goneWithNetwork(ctx context.Context) []*cluster.JournalRow {
 	networks := map[string]bool{}
-	for _, row := range w.book.Journal {
+	for _, row := range w.rec.Journal {
 		networks[row.ProviderID] = networks[row.ProviderID] || row.Kind == cluster.Network && row.Phase == cluster.Gone
 	}
 	var closed []*cluster.JournalRow
-	for i := range w.book.Journal {
-		row := &w.book.Journal[i]
+	for i := range w.rec.Journal {
+		row := &w.rec.Journal[i]
 		if row.Kind != cluster.Address || row.Origin != cluster.OriginGiven || !row.Phase.Open() || !networks[w.c.Network.ID] {
 			continue
 		}
@@ -199,12 +199,12 @@ func (w *work) goneWithNetwork(ctx context.Context) []*cluster.JournalRow {
 // closeBooks ends the deletion: nothing that was made is left, or the fault of
 // the first thing that is. Each failure is counted for the collector's backoff
 // and the leak report.
-func closeBooks(ctx context.Context, w *work) outcome.Outcome {
+func closeRecords(ctx context.Context, w *work) outcome.Outcome {
 	var change cluster.Change
 	var left, first error
 	set := w.s.options.Settings
-	for i := range w.book.Journal {
-		row := &w.book.Journal[i]
+	for i := range w.rec.Journal {
+		row := &w.rec.Journal[i]
 		if !row.Phase.Open() || row.Origin == cluster.OriginGiven {
 			continue
 		}

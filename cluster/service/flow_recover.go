@@ -69,14 +69,14 @@ type repair struct {
 }
 
 func planRepair(ctx context.Context, w *work) outcome.Outcome {
-	seen, err := w.s.observe(ctx, w.book)
+	seen, err := w.s.observe(ctx, w.rec)
 	if err == nil {
 		err = seen.Err
 	}
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	plan := cluster.PlanRecovery(w.book, seen, w.policy(), cluster.RecoveryOptions{
+	plan := cluster.PlanRecovery(w.rec, seen, w.policy(), cluster.RecoveryOptions{
 		Consent: w.in.Request != nil && w.in.Request.Consent, MaxUnavailable: w.s.options.Settings.MaxUnavailable, Now: w.now, Tolerances: w.s.tolerances(),
 	})
 	doc := repairPlan{Fill: len(plan.Create) > 0, Drop: namesOfNodes(plan.Drop), Keep: slices.ContainsFunc(plan.Forbidden, func(f cluster.Finding) bool { return f.Code == cluster.LastControl.Code })}
@@ -89,7 +89,7 @@ func planRepair(ctx context.Context, w *work) outcome.Outcome {
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	doc.strand(stranded, w.policy(), plan)
+	doc.replaceNodes(stranded, w.policy(), plan)
 	for _, r := range plan.Adopt {
 		doc.Adopt = append(doc.Adopt, r.ID)
 	}
@@ -111,7 +111,7 @@ func planRepair(ctx context.Context, w *work) outcome.Outcome {
 }
 
 // strand replaces nodes that can never join: they serve nobody, so all at once.
-func (p *repairPlan) strand(nodes []*cluster.Node, policy cluster.Recovery, plan cluster.RecoveryPlan) {
+func (p *repairPlan) replaceNodes(nodes []*cluster.Node, policy cluster.Recovery, plan cluster.RecoveryPlan) {
 	going := slices.Concat(namesOfNodes(plan.Drop), namesOfNodes(plan.Replace))
 	var names []string
 	for _, n := range nodes {
@@ -245,10 +245,10 @@ func repairNew(ctx context.Context, w *work) outcome.Outcome {
 		return outcome.Fail(err)
 	}
 	for _, role := range []cluster.Role{cluster.Control, cluster.Worker} {
-		want := crewOf(w.c, role)
+		want := nodePoolOf(w.c, role)
 		want.prefix = w.sibling("new")
 		want.count = len(filter(r.Replace, func(name string) bool { of, _, _ := cluster.RoleOf(w.c, name); return of == role }))
-		if out := w.staff(ctx, want, vmBounds); !out.IsDone() {
+		if out := w.fillPool(ctx, want, vmBounds); !out.IsDone() {
 			return out
 		}
 	}
@@ -275,7 +275,7 @@ func adopt(ctx context.Context, w *work) outcome.Outcome {
 	var change cluster.Change
 	for _, id := range plan.Adopt {
 		r, err := w.provider.Get(ctx, cluster.Ref{Kind: cluster.VM, ID: id, Zone: w.c.Zone.ID})
-		if errors.Is(err, cluster.ErrGone) || err == nil && w.book.Contains(r) {
+		if errors.Is(err, cluster.ErrGone) || err == nil && w.rec.Contains(r) {
 			continue
 		}
 		if err != nil {
@@ -303,11 +303,11 @@ func fill(role cluster.Role) body {
 		if err != nil || !plan.Fill || plan.Keep && role == cluster.Control {
 			return outcome.Fail(err)
 		}
-		want := crewOf(w.c, role)
+		want := nodePoolOf(w.c, role)
 		if role == cluster.Worker { // those that go are not counted
 			want.count += len(w.named(plan.Drop))
 		}
-		return w.staff(ctx, want, vmBounds)
+		return w.fillPool(ctx, want, vmBounds)
 	}
 }
 
@@ -329,13 +329,13 @@ func removeSurplus(ctx context.Context, w *work) outcome.Outcome {
 	var change cluster.Change
 	for _, id := range plan.Remove {
 		r, err := w.provider.Get(ctx, cluster.Ref{Kind: cluster.VM, ID: id, Zone: w.c.Zone.ID})
-		if errors.Is(err, cluster.ErrGone) || err == nil && (w.book.Contains(r) || !cluster.Ours(nil, r, w.s.options.Installation, w.c)) {
+		if errors.Is(err, cluster.ErrGone) || err == nil && (w.rec.Contains(r) || !cluster.Ours(nil, r, w.s.options.Installation, w.c)) {
 			continue
 		}
 		if err != nil {
 			return outcome.Fail(err)
 		}
-		change.Journal = append(change.Journal, w.stray(r))
+		change.Journal = append(change.Journal, w.orphanRow(r))
 	}
 	if err := w.save(ctx, change); err != nil {
 		return outcome.Fail(err)
@@ -345,7 +345,7 @@ func removeSurplus(ctx context.Context, w *work) outcome.Outcome {
 			return outcome.Fail(err)
 		}
 	}
-	strays := filter(w.book.Journal, func(row cluster.JournalRow) bool {
+	strays := filter(w.rec.Journal, func(row cluster.JournalRow) bool {
 		return slices.Contains(plan.Remove, row.ProviderID) && row.Phase.Open()
 	})
 	var rows []*cluster.JournalRow

@@ -62,7 +62,7 @@ func checkMore(ctx context.Context, w *work) outcome.Outcome {
 }
 
 func moreWorkers(ctx context.Context, w *work) outcome.Outcome {
-	return w.staff(ctx, crewOf(w.c, cluster.Worker), vmBounds)
+	return w.fillPool(ctx, nodePoolOf(w.c, cluster.Worker), vmBounds)
 }
 
 // joinNew waits for the nodes that this run has made.
@@ -94,7 +94,7 @@ func chooseVictims(_ context.Context, w *work) outcome.Outcome {
 	if w.in.Request != nil {
 		ids = w.in.Request.Victims
 	}
-	chosen, err := cluster.Victims(w.book.Nodes, ids, w.c.NodeCount)
+	chosen, err := cluster.Victims(w.rec.Nodes, ids, w.c.NodeCount)
 	if err != nil {
 		return outcome.Fail(err)
 	}
@@ -159,33 +159,33 @@ func orderUpgrade(_ context.Context, w *work) outcome.Outcome {
 	if w.in.Request == nil {
 		return outcome.Fail(cluster.StateRefused.Errorf("nobody has asked for an upgrade"))
 	}
-	if err := w.s.mayUpgradeControl(w.book, w.in.Request); err != nil { // it may have become the only one
+	if err := w.s.mayUpgradeControl(w.rec, w.in.Request); err != nil { // it may have become the only one
 		return outcome.Fail(err)
 	}
-	return outcome.Fail(w.t.Set(w.s.orderOf(w.book, w.in.Request)))
+	return outcome.Fail(w.t.Set(w.s.orderOf(w.rec, w.in.Request)))
 }
 
 // orderOf lists the nodes of another version in the order of an upgrade:
 // control nodes first, for no worker may be newer than its API, and one at a
 // time; then workers, surge at a time.
-func (s *Service) orderOf(book *cluster.Record, ask *cluster.Request) []batch {
+func (s *Service) orderOf(record *cluster.Record, ask *cluster.Request) []batch {
 	batches := []batch{}
 	for _, role := range []cluster.Role{cluster.Control, cluster.Worker} {
 		size := max(1, ask.Surge)
 		if role == cluster.Control {
 			size = 1
 		}
-		for part := range slices.Chunk(namesOfNodes(s.outdatedNodes(book, role, ask)), size) {
-			batches = append(batches, batch{role, part, role == cluster.Control && s.inPlace(&book.Cluster, ask)})
+		for part := range slices.Chunk(namesOfNodes(s.outdatedNodes(record, role, ask)), size) {
+			batches = append(batches, batch{role, part, role == cluster.Control && s.inPlace(&record.Cluster, ask)})
 		}
 	}
 	return batches
 }
 
 // outdatedNodes are the living nodes of a role that an upgrade changes, oldest first.
-func (s *Service) outdatedNodes(book *cluster.Record, role cluster.Role, ask *cluster.Request) []cluster.Node {
-	old := filter(book.Nodes, func(n cluster.Node) bool {
-		return n.Role == role && n.Removed.IsZero() && s.outdated(&n, &book.Cluster, ask)
+func (s *Service) outdatedNodes(record *cluster.Record, role cluster.Role, ask *cluster.Request) []cluster.Node {
+	old := filter(record.Nodes, func(n cluster.Node) bool {
+		return n.Role == role && n.Removed.IsZero() && s.outdated(&n, &record.Cluster, ask)
 	})
 	slices.SortStableFunc(old, func(a, b cluster.Node) int { return a.Ordinal - b.Ordinal })
 	return old
@@ -208,9 +208,9 @@ func (s *Service) callsHome(c *cluster.Cluster) bool {
 // is away (DOWNTIME_NOT_ALLOWED), or that the only control node is replaced
 // (LAST_CONTROL_NODE). Workers alone are no upgrade: they would be newer than
 // their control node.
-func (s *Service) mayUpgradeControl(book *cluster.Record, ask *cluster.Request) error {
-	c := &book.Cluster
-	old := s.outdatedNodes(book, cluster.Control, ask)
+func (s *Service) mayUpgradeControl(record *cluster.Record, ask *cluster.Request) error {
+	c := &record.Cluster
+	old := s.outdatedNodes(record, cluster.Control, ask)
 	switch {
 	case c.ControlCount > 1, len(old) == 0, ask.Consent:
 		return nil
@@ -313,11 +313,11 @@ func upgradeNew(ctx context.Context, w *work) outcome.Outcome {
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	want := crewOf(w.c, b.Role)
+	want := nodePoolOf(w.c, b.Role)
 	want.version, want.template, want.prefix = w.in.Request.Version, w.template(), w.sibling("new")
 	spare := len(filter(w.nodes(b.Role), func(n *cluster.Node) bool { return !strings.HasPrefix(n.Key, want.prefix) })) - want.count
 	want.count = max(0, len(b.Names)-max(0, spare))
-	return w.staff(ctx, want, vmBounds)
+	return w.fillPool(ctx, want, vmBounds)
 }
 
 // upgradeInPlace waits until the nodes of a batch, which are told to upgrade
@@ -337,7 +337,7 @@ func upgradeInPlace(ctx context.Context, w *work) outcome.Outcome {
 			return outcome.Fail(cluster.UpgradeIncomplete.Errorf("%s was told to upgrade itself to %s and after %s still says %s", n.Name, to, limit, cmp.Or(n.NotReady, n.Version)).
 				With("resource", n.Name))
 		default:
-			return outcome.Wait(min(helloLook, limit-w.waited()), waitsForNodes, "%s has not said that it is %s and ready", n.Name, to)
+			return outcome.Wait(min(heartbeatLook, limit-w.waited()), waitsForNodes, "%s has not said that it is %s and ready", n.Name, to)
 		}
 	}
 	change := cluster.Change{}
@@ -353,7 +353,7 @@ func upgradeInPlace(ctx context.Context, w *work) outcome.Outcome {
 func verifyUpgrade(_ context.Context, w *work) outcome.Outcome {
 	var old []string
 	for _, role := range []cluster.Role{cluster.Control, cluster.Worker} {
-		for _, n := range w.s.outdatedNodes(w.book, role, w.in.Request) {
+		for _, n := range w.s.outdatedNodes(w.rec, role, w.in.Request) {
 			old = append(old, n.Name+" has "+cmp.Or(n.Version, "no version"))
 		}
 	}

@@ -28,7 +28,7 @@ func (s *Service) startFlow() workflow.Flow {
 		Name: cluster.FlowStart, Version: 1, Description: "makes a cluster, or starts its VMs again", Deadline: cluster.RunDeadline,
 		Steps: []workflow.Step{
 			firstly(s.step("check", "quota, capacity and entities for all nodes", lookBounds, checkAll)),
-			when(s.step("books", "the books are complete, the entities exist", lookBounds, checkBooks), "it is a later start", again),
+			when(s.step("books", "the books are complete, the entities exist", lookBounds, checkRecords), "it is a later start", again),
 			firstly(s.step("network", "make the network if none was given", thingBounds, network)),
 			firstly(s.step("address", "find the source NAT, or acquire an address", thingBounds, address)),
 			s.step("control", "make and start the control nodes", vmBounds, controlNodes),
@@ -80,7 +80,7 @@ func refusalOf(found []cluster.Finding) error {
 
 // checkBooks refuses to start a cluster whose network is gone. VMs that are
 // missing are named by the steps that start them, after all others.
-func checkBooks(ctx context.Context, w *work) outcome.Outcome {
+func checkRecords(ctx context.Context, w *work) outcome.Outcome {
 	if w.c.Network.ID == "" || !w.makes(cluster.Network) {
 		return outcome.Done()
 	}
@@ -105,14 +105,14 @@ func controlNodes(ctx context.Context, w *work) outcome.Outcome {
 	if !w.in.First {
 		return w.softly(w.raise(ctx, w.nodes(cluster.Control), vmBounds))
 	}
-	if out := w.staff(ctx, crewOf(w.c, cluster.Control), vmBounds); !out.IsDone() {
+	if out := w.fillPool(ctx, nodePoolOf(w.c, cluster.Control), vmBounds); !out.IsDone() {
 		return out
 	}
 	return w.raise(ctx, w.older(cluster.Control), vmBounds)
 }
 
 func workers(ctx context.Context, w *work) outcome.Outcome {
-	if out := w.staff(ctx, crewOf(w.c, cluster.Worker), vmBounds); !out.IsDone() {
+	if out := w.fillPool(ctx, nodePoolOf(w.c, cluster.Worker), vmBounds); !out.IsDone() {
 		return out
 	}
 	return w.raise(ctx, w.older(cluster.Worker), vmBounds)

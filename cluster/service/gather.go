@@ -7,7 +7,7 @@ import (
 
 // gathered makes one write of what several callers want written: while one is
 // under way, the next gathers. The first caller of a batch writes it for all.
-type gathered[T any] struct {
+type batcher[T any] struct {
 	mu      sync.Mutex
 	waiting []*part[T]
 	busy    bool
@@ -26,7 +26,7 @@ type gatherings[T any] struct {
 }
 
 type gathering[T any] struct {
-	gathered[T]
+	batcher[T]
 	callers int
 }
 
@@ -55,7 +55,7 @@ func (g *gatherings[T]) do(ctx context.Context, key string, item T, write func(c
 
 // do returns when the item was written, or was not. Writes are not ended by
 // the context of one caller: others may be in them.
-func (g *gathered[T]) do(ctx context.Context, item T, write func(ctx context.Context, items []T) error) error {
+func (g *batcher[T]) do(ctx context.Context, item T, write func(ctx context.Context, items []T) error) error {
 	mine := &part[T]{item: item, done: make(chan struct{})}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, mine)

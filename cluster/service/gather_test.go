@@ -54,7 +54,7 @@ func TestGatherings(t *testing.T) {
 // what became of its own.
 func TestGathered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var g gathered[int]
+		var g batcher[int]
 		var writes [][]int
 		full := errors.New("full")
 		write := func(_ context.Context, items []int) error {

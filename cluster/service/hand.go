@@ -9,7 +9,7 @@ import (
 )
 
 // take stores what proves that a thing is the one.
-func (h *hand) take(r cluster.Resource) {
+func (h *rowOp) take(r cluster.Resource) {
 	h.name(r.Ref())
 	if h.node != nil && r.Address != "" && h.node.Address == "" {
 		h.node.Address, h.dirty = r.Address, true
@@ -17,7 +17,7 @@ func (h *hand) take(r cluster.Resource) {
 }
 
 // name stores the ids of an answer, as far as they are new.
-func (h *hand) name(ref cluster.Ref) {
+func (h *rowOp) name(ref cluster.Ref) {
 	if ref.ID != "" && h.row.ProviderID == "" {
 		h.row.ProviderID, h.dirty = ref.ID, true
 	}
@@ -30,7 +30,7 @@ func (h *hand) name(ref cluster.Ref) {
 }
 
 // note keeps the newest failure of a row.
-func (h *hand) note(err error) {
+func (h *rowOp) note(err error) {
 	code, text := fault.Of(err).Code, fault.Message(err)
 	if h.row.LastCode != code || h.row.LastError != text {
 		h.row.LastCode, h.row.LastError, h.dirty = code, text, true
@@ -40,7 +40,7 @@ func (h *hand) note(err error) {
 // final is the failure that ends the tries of a row: one that is not
 // transient, or, of a call that makes something, the last of so many. nil: it
 // may be tried again.
-func (h *hand) final() error {
+func (h *rowOp) final() error {
 	err := failureOf(h.row)
 	kind := fault.Of(err)
 	if err == nil || kind.Class == fault.Transient && (h.unmake || kind.Uncharged || h.row.Attempts+h.row.Attempt-1 < h.within.tries) {
@@ -50,7 +50,7 @@ func (h *hand) final() error {
 }
 
 // backoff is the pause behind a failed call, 1 s doubling to 60 s.
-func (h *hand) backoff(w *work) time.Duration {
+func (h *rowOp) backoff(w *work) time.Duration {
 	if h.unmake {
 		return min(max(w.waited(), time.Second), time.Minute)
 	}
@@ -71,7 +71,7 @@ func failureOf(row *cluster.JournalRow) error {
 
 // wait leaves a row for the next look, and ends the patience with one that
 // does not get further.
-func (h *hand) wait(w *work) {
+func (h *rowOp) wait(w *work) {
 	h.rests = true
 	age, patience := w.waited(), h.within.timeout
 	if !h.unmake {
@@ -88,7 +88,7 @@ func (h *hand) wait(w *work) {
 
 // jobFailed is the refusal of the provider that a row was accepted with: it
 // will not be made, and nothing is left to follow.
-func (h *hand) jobFailed() error {
+func (h *rowOp) jobFailed() error {
 	if err := failureOf(h.row); !h.unmake && h.row.Phase == cluster.Accepted && h.row.JobID == "" && err != nil && fault.Of(err).Class != fault.Transient {
 		return err
 	}
@@ -96,7 +96,7 @@ func (h *hand) jobFailed() error {
 }
 
 // close ends a row: what it stood for is gone, or never was.
-func (h *hand) close(act cluster.JournalAction, now time.Time) {
+func (h *rowOp) close(act cluster.JournalAction, now time.Time) {
 	h.row.Phase, h.row.GoneAt, h.row.JobID = cluster.Gone, now, ""
 	if act == cluster.MarkNeverCreated {
 		h.row.Phase = cluster.NeverCreated
@@ -115,7 +115,7 @@ func (h *hand) close(act cluster.JournalAction, now time.Time) {
 
 // unseen notes that the provider could not be asked: one that refuses will not
 // answer by waiting.
-func (h *hand) unseen(err error) {
+func (h *rowOp) unseen(err error) {
 	h.note(err)
 	if fault.Of(err).Class != fault.Transient {
 		h.fails = failureOf(h.row)

@@ -17,24 +17,24 @@ import (
 
 // Times of hellos.
 const (
-	helloReady = 10 * time.Second      // between the hellos of a node that is ready
-	helloSoon  = 2 * time.Second       // of one that is not
-	helloPaid  = 10 * time.Millisecond // after its token: it is heard once its credential says that it has it
-	helloFlush = 30 * time.Second      // until hellos that change nothing are written
-	rollFresh  = 2 * time.Second       // how long a roll answers hellos without being read again
-	forgetFor  = time.Hour             // how long a control node is told of a node that was removed
+	heartbeatReady         = 10 * time.Second      // between the hellos of a node that is ready
+	heartbeatSoon          = 2 * time.Second       // of one that is not
+	credentialConfirmDelay = 10 * time.Millisecond // after its token: it is heard once its credential says that it has it
+	heartbeatFlush         = 30 * time.Second      // until hellos that change nothing are written
+	membershipFresh        = 2 * time.Second       // how long a roll answers hellos without being read again
+	forgetFor              = time.Hour             // how long a control node is told of a node that was removed
 )
 
 // hellos is what nodes said, until it is written.
-type hellos struct {
+type heartbeatBatch struct {
 	mu    sync.Mutex
 	heard map[int64]cluster.NodeHeartbeat // by node
-	rolls map[string]*roll                // by cluster
+	rolls map[string]*membership          // by cluster
 
-	news     gathered[cluster.NodeHeartbeat] // to be written at once
-	payments gatherings[*payment]            // by cluster
-	told     gatherings[heard]               // by cluster: what its run is to be told
-	read     gatherings[**roll]              // by cluster: who waits for its roll
+	news     batcher[cluster.NodeHeartbeat] // to be written at once
+	payments gatherings[*tokenExchange]     // by cluster
+	told     gatherings[heard]              // by cluster: what its run is to be told
+	read     gatherings[**membership]       // by cluster: who waits for its roll
 }
 
 // heard is a hello that was written.
@@ -44,10 +44,10 @@ type heard struct {
 }
 
 // payment is a node that pays with its join token for a credential.
-type payment struct {
+type tokenExchange struct {
 	node       *cluster.Node
 	token      string
-	hello      Hello
+	heartbeat  Heartbeat
 	credential string // hash
 	paid       bool
 }
@@ -56,40 +56,40 @@ type payment struct {
 // a credential, or that credential. NODE_TOKEN_REFUSED. A node that becomes
 // ready, or no longer is, is written at once and told to the run under way;
 // all else is written later.
-func (s *Service) Hello(ctx context.Context, token string, h Hello) (HelloAnswer, error) {
+func (s *Service) Heartbeat(ctx context.Context, token string, h Heartbeat) (HeartbeatAnswer, error) {
 	r, node, err := s.speaker(ctx, token, h)
 	if err != nil {
-		return HelloAnswer{}, err
+		return HeartbeatAnswer{}, err
 	}
 	if !matches(token, r.details.Credentials[node.Name]) {
 		return s.welcome(ctx, r, node, token, h)
 	}
 	if err := s.learn(ctx, r, node, h); err != nil {
-		return HelloAnswer{}, err
+		return HeartbeatAnswer{}, err
 	}
 	if err := s.hearNode(ctx, r, node, h); err != nil {
-		return HelloAnswer{}, err
+		return HeartbeatAnswer{}, err
 	}
 	return s.answer(r, node, h), nil
 }
 
 // KnowsNode checks that a token speaks for the node of a hello, and changes
 // nothing. NODE_TOKEN_REFUSED.
-func (s *Service) KnowsNode(ctx context.Context, token string, h Hello) error {
+func (s *Service) KnowsNode(ctx context.Context, token string, h Heartbeat) error {
 	_, _, err := s.speaker(ctx, token, h)
 	return err
 }
 
 // speaker finds the node that a token speaks for.
-func (s *Service) speaker(ctx context.Context, token string, h Hello) (*roll, *cluster.Node, error) {
-	r, err := s.roll(ctx, h.Cluster, false)
+func (s *Service) speaker(ctx context.Context, token string, h Heartbeat) (*membership, *cluster.Node, error) {
+	r, err := s.membership(ctx, h.Cluster, false)
 	if err != nil {
-		return nil, nil, refusedHello(err)
+		return nil, nil, refusedHeartbeat(err)
 	}
 	node := r.node(h.Node)
 	if node == nil || !r.knows(node, token, s.options.Now()) { // it may be newer than the roll
-		if r, err = s.roll(ctx, h.Cluster, true); err != nil {
-			return nil, nil, refusedHello(err)
+		if r, err = s.membership(ctx, h.Cluster, true); err != nil {
+			return nil, nil, refusedHeartbeat(err)
 		}
 		if node = r.node(h.Node); node == nil || !r.knows(node, token, s.options.Now()) {
 			return nil, nil, refusedToken(h)
@@ -102,39 +102,39 @@ func (s *Service) speaker(ctx context.Context, token string, h Hello) (*roll, *c
 }
 
 // refusedHello tells nothing of whether a cluster exists.
-func refusedHello(err error) error {
+func refusedHeartbeat(err error) error {
 	if errors.Is(err, cluster.NotFound) {
 		return cluster.TokenRefused.Errorf("the token speaks for no node of this name")
 	}
 	return err
 }
 
-func refusedToken(Hello) error {
+func refusedToken(Heartbeat) error {
 	return cluster.TokenRefused.Errorf("the token speaks for no node of this name")
 }
 
 // welcome gives a node its credential: that it is ready counts from then on.
-func (s *Service) welcome(ctx context.Context, r *roll, n *cluster.Node, token string, h Hello) (HelloAnswer, error) {
+func (s *Service) welcome(ctx context.Context, r *membership, n *cluster.Node, token string, h Heartbeat) (HeartbeatAnswer, error) {
 	credential := newToken()
-	p := &payment{node: n, token: token, hello: h, credential: hashOf(credential.Reveal())}
-	if err := s.pay(ctx, r, p); err != nil {
-		return HelloAnswer{}, err
+	p := &tokenExchange{node: n, token: token, heartbeat: h, credential: hashOf(credential.Reveal())}
+	if err := s.exchangeToken(ctx, r, p); err != nil {
+		return HeartbeatAnswer{}, err
 	}
 	if !p.paid {
-		return HelloAnswer{}, refusedToken(h)
+		return HeartbeatAnswer{}, refusedToken(h)
 	}
 	answer := s.answer(r, n, h)
-	answer.Credential, answer.Every = credential.Reveal(), helloPaid
+	answer.Credential, answer.Every = credential.Reveal(), credentialConfirmDelay
 	return answer, nil
 }
 
 // pay keeps the credentials of all nodes of a cluster that pay at the moment.
-func (s *Service) pay(ctx context.Context, r *roll, p *payment) error {
-	uuid := p.hello.Cluster
-	return s.hellos.payments.do(ctx, uuid, p, func(ctx context.Context, all []*payment) error {
+func (s *Service) exchangeToken(ctx context.Context, r *membership, p *tokenExchange) error {
+	uuid := p.heartbeat.Cluster
+	return s.heartbeats.payments.do(ctx, uuid, p, func(ctx context.Context, all []*tokenExchange) error {
 		known := pair{}
 		if last := s.newest(uuid); last != nil {
-			known = pair{&last.book.Cluster, last.details}
+			known = pair{&last.rec.Cluster, last.details}
 		}
 		stored, err := s.amendFrom(ctx, uuid, known, func(c *cluster.Cluster, d *cluster.Details) bool {
 			changed := false
@@ -146,7 +146,7 @@ func (s *Service) pay(ctx context.Context, r *roll, p *payment) error {
 					d.Credentials = map[string]string{}
 				}
 				d.Credentials[p.node.Name] = p.credential
-				r.news(p.node, p.hello, s.options.Now(), c, d)
+				r.news(p.node, p.heartbeat, s.options.Now(), c, d)
 				changed = true
 			}
 			return changed
@@ -163,12 +163,12 @@ func (s *Service) pay(ctx context.Context, r *roll, p *payment) error {
 // news takes what a control node brings: endpoint, CA and configuration. It
 // reports whether anything of it is new. Of several control nodes one speaks
 // for the cluster.
-func (r *roll) news(n *cluster.Node, h Hello, now time.Time, c *cluster.Cluster, d *cluster.Details) bool {
+func (r *membership) news(n *cluster.Node, h Heartbeat, now time.Time, c *cluster.Cluster, d *cluster.Details) bool {
 	if n.Role != cluster.Control || !r.speaks(n, h, now) {
 		return false
 	}
 	url := cmp.Or(h.Endpoint, c.Endpoint)
-	if slices.ContainsFunc(r.book.Journal, func(row cluster.JournalRow) bool { return row.Kind == cluster.Address && row.Phase == cluster.Present }) {
+	if slices.ContainsFunc(r.rec.Journal, func(row cluster.JournalRow) bool { return row.Kind == cluster.Address && row.Phase == cluster.Present }) {
 		url = c.Endpoint // the run knows the address
 	}
 	ca, config := cmp.Or(h.CACert, d.CACert), cmp.Or(cluster.Secret(h.Config), d.ConfigData)
@@ -185,25 +185,25 @@ func (r *roll) news(n *cluster.Node, h Hello, now time.Time, c *cluster.Cluster,
 // speaks reports the control node whose word on endpoint, CA and configuration
 // counts: the oldest member that stays in the cluster and is ready. What a node
 // says that leaves, or that is another VM than the books know, does not count.
-func (r *roll) speaks(n *cluster.Node, h Hello, now time.Time) bool {
+func (r *membership) speaks(n *cluster.Node, h Heartbeat, now time.Time) bool {
 	if row := r.rowOf(n); row != nil && row.Identity != "" && h.Identity != "" && row.Identity != h.Identity || !r.stays(n) {
 		return false
 	}
-	return !slices.ContainsFunc(r.book.Nodes, func(o cluster.Node) bool {
+	return !slices.ContainsFunc(r.rec.Nodes, func(o cluster.Node) bool {
 		older := o.Role == cluster.Control && o.Removed.IsZero() && o.Ordinal < n.Ordinal
 		return older && r.stays(&o) && !o.ReadyAt.IsZero() && o.NotReady == "" && now.Sub(o.HeartbeatAt) < cluster.DefaultHeartbeatTimeout
 	})
 }
 
 // stays reports a node that nobody is about to take out of the cluster.
-func (r *roll) stays(n *cluster.Node) bool {
+func (r *membership) stays(n *cluster.Node) bool {
 	row := r.rowOf(n)
 	return !r.draining[n.Name] && (row == nil || row.Phase == cluster.Intent || row.Phase == cluster.Accepted || row.Phase == cluster.Present)
 }
 
-func (r *roll) rowOf(n *cluster.Node) *cluster.JournalRow {
-	for i := range r.book.Journal {
-		if row := &r.book.Journal[i]; row.Kind == cluster.VM && row.Key == n.Key {
+func (r *membership) rowOf(n *cluster.Node) *cluster.JournalRow {
+	for i := range r.rec.Journal {
+		if row := &r.rec.Journal[i]; row.Kind == cluster.VM && row.Key == n.Key {
 			return row
 		}
 	}
@@ -211,8 +211,8 @@ func (r *roll) rowOf(n *cluster.Node) *cluster.JournalRow {
 }
 
 // learn writes the news of a control node.
-func (s *Service) learn(ctx context.Context, r *roll, n *cluster.Node, h Hello) error {
-	c, d := r.book.Cluster, *r.details
+func (s *Service) learn(ctx context.Context, r *membership, n *cluster.Node, h Heartbeat) error {
+	c, d := r.rec.Cluster, *r.details
 	if !r.news(n, h, s.options.Now(), &c, &d) {
 		return nil
 	}
@@ -221,28 +221,28 @@ func (s *Service) learn(ctx context.Context, r *roll, n *cluster.Node, h Hello) 
 }
 
 // hearNode keeps what a node said: at once if its readiness has changed.
-func (s *Service) hearNode(ctx context.Context, r *roll, n *cluster.Node, h Hello) error {
+func (s *Service) hearNode(ctx context.Context, r *membership, n *cluster.Node, h Heartbeat) error {
 	said := cluster.NodeHeartbeat{NodeID: n.ID, At: s.options.Now(), Ready: h.Ready, NotReady: h.Reason, Address: h.Address, Version: h.Version}
-	s.hellos.mu.Lock()
-	before, known := s.hellos.heard[n.ID]
-	if s.hellos.heard == nil {
-		s.hellos.heard = map[int64]cluster.NodeHeartbeat{}
+	s.heartbeats.mu.Lock()
+	before, known := s.heartbeats.heard[n.ID]
+	if s.heartbeats.heard == nil {
+		s.heartbeats.heard = map[int64]cluster.NodeHeartbeat{}
 	}
-	s.hellos.heard[n.ID] = said
-	s.hellos.mu.Unlock()
+	s.heartbeats.heard[n.ID] = said
+	s.heartbeats.mu.Unlock()
 	was, at := n.NotReady, n.HeartbeatAt
 	if known && before.At.After(at) {
 		was, at = before.NotReadyReason(), before.At
 	}
 	upgraded := r.upgrading[n.Name] != nil && said.Version == r.upgrading[n.Name].Version && n.Version != said.Version
-	same := !upgraded && !n.ReadyAt.IsZero() && was == said.NotReadyReason() && said.At.Sub(at) < cluster.DefaultHeartbeatTimeout && !at.Before(r.book.Cluster.StateSince)
+	same := !upgraded && !n.ReadyAt.IsZero() && was == said.NotReadyReason() && said.At.Sub(at) < cluster.DefaultHeartbeatTimeout && !at.Before(r.rec.Cluster.StateSince)
 	if same || n.ReadyAt.IsZero() && !said.Ready && was == said.NotReadyReason() {
 		return nil
 	}
-	if err := s.hellos.news.do(ctx, said, s.options.Books.Heartbeats); err != nil {
+	if err := s.heartbeats.news.do(ctx, said, s.options.Records.Heartbeats); err != nil {
 		return err
 	}
-	return s.hellos.told.do(ctx, h.Cluster, heard{n, h.Ready}, func(ctx context.Context, news []heard) error { return s.tell(ctx, h.Cluster, news) })
+	return s.heartbeats.told.do(ctx, h.Cluster, heard{n, h.Ready}, func(ctx context.Context, news []heard) error { return s.tell(ctx, h.Cluster, news) })
 }
 
 // tell wakes the run of a cluster whose nodes have something new. Which run that
@@ -253,7 +253,7 @@ func (s *Service) tell(ctx context.Context, uuid string, news []heard) error {
 		if err != nil || run == "" {
 			return err
 		}
-		err = s.engine.Send(ctx, run, workflow.Signal{ID: "hello/" + control.NewUID(), Name: signalHello})
+		err = s.engine.Send(ctx, run, workflow.Signal{ID: "hello/" + control.NewUID(), Name: signalHeartbeat})
 		switch {
 		case errors.Is(err, workflow.RunFinished), errors.Is(err, workflow.RunNotFound):
 		case errors.Is(err, workflow.QueueFull):
@@ -271,15 +271,15 @@ func (s *Service) tell(ctx context.Context, uuid string, news []heard) error {
 // time one sees the other. A first start makes all its nodes before it waits
 // for its workers.
 func (s *Service) waiting(ctx context.Context, uuid string, news []heard, anew bool) (run string, err error) {
-	r, err := s.roll(ctx, uuid, anew)
-	if err == nil && r.book.Cluster.RunID == "" && !anew { // one may have begun since
-		r, err = s.roll(ctx, uuid, true)
+	r, err := s.membership(ctx, uuid, anew)
+	if err == nil && r.rec.Cluster.RunID == "" && !anew { // one may have begun since
+		r, err = s.membership(ctx, uuid, true)
 	}
 	if err != nil {
 		return "", err
 	}
-	c := &r.book.Cluster
-	living, err := s.options.Books.Nodes(ctx, []int64{c.ID})
+	c := &r.rec.Cluster
+	living, err := s.options.Records.Nodes(ctx, []int64{c.ID})
 	if err != nil {
 		return "", err
 	}
@@ -301,17 +301,17 @@ func (s *Service) waiting(ctx context.Context, uuid string, news []heard, anew b
 }
 
 // answer is what a node is told.
-func (s *Service) answer(r *roll, n *cluster.Node, h Hello) HelloAnswer {
-	a := HelloAnswer{Every: helloReady, Drain: r.draining[n.Name]}
+func (s *Service) answer(r *membership, n *cluster.Node, h Heartbeat) HeartbeatAnswer {
+	a := HeartbeatAnswer{Every: heartbeatReady, Drain: r.draining[n.Name]}
 	if !h.Ready {
-		a.Every = helloSoon
+		a.Every = heartbeatSoon
 	}
 	if n.Role == cluster.Worker {
-		a.Control, a.CAHash = controlURL(r.book, r.caps), cluster.CAHash(r.details.CACert)
+		a.Control, a.CAHash = controlURL(r.rec, r.caps), cluster.CAHash(r.details.CACert)
 		return a
 	}
 	if up := r.upgrading[n.Name]; up != nil && !cluster.SameVersion(h.Version, up.Version) && h.Version != up.Version {
-		a.Upgrade, a.Every = up, helloSoon
+		a.Upgrade, a.Every = up, heartbeatSoon
 	}
 	if h.CACert == "" {
 		a.CACert, a.CAKey = r.details.CACert, r.details.CAKey.Reveal()
@@ -323,12 +323,12 @@ func (s *Service) answer(r *roll, n *cluster.Node, h Hello) HelloAnswer {
 	if r.details.JoinTokenHash != "" && now.Before(r.details.JoinTokenExpires) {
 		a.JoinToken, _, _ = strings.Cut(r.details.JoinTokenHash, ",")
 	}
-	for _, row := range r.book.Journal {
+	for _, row := range r.rec.Journal {
 		if row.Kind == cluster.VM && (row.Phase == cluster.Closing || row.Phase == cluster.Gone && now.Sub(row.GoneAt) < forgetFor) {
 			a.Removed = append(a.Removed, row.Name)
 		}
 	}
-	for _, other := range r.book.Nodes {
+	for _, other := range r.rec.Nodes {
 		if hash := r.details.Credentials[other.Name]; other.Role == cluster.Worker && other.Removed.IsZero() && hash != "" {
 			if a.Members == nil {
 				a.Members = map[string]string{}
@@ -340,32 +340,32 @@ func (s *Service) answer(r *roll, n *cluster.Node, h Hello) HelloAnswer {
 }
 
 // flushHellos writes what nodes have said, now and then, until the context ends.
-func (s *Service) flushHellos(ctx context.Context) error {
-	tick := time.NewTicker(helloFlush)
+func (s *Service) flushHeartbeats(ctx context.Context) error {
+	tick := time.NewTicker(heartbeatFlush)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return s.writeHellos(context.WithoutCancel(ctx))
+			return s.writeHeartbeats(context.WithoutCancel(ctx))
 		case <-tick.C:
-			if err := s.writeHellos(ctx); err != nil && ctx.Err() == nil {
+			if err := s.writeHeartbeats(ctx); err != nil && ctx.Err() == nil {
 				s.options.Logger.Warn("what nodes said was not written; it is tried again", "error", err, "code", fault.Of(err).Code)
 			}
 		}
 	}
 }
 
-func (s *Service) writeHellos(ctx context.Context) error {
-	s.hellos.mu.Lock()
-	heard := s.hellos.heard
-	s.hellos.heard = nil
+func (s *Service) writeHeartbeats(ctx context.Context) error {
+	s.heartbeats.mu.Lock()
+	heard := s.heartbeats.heard
+	s.heartbeats.heard = nil
 	now := s.options.Now()
-	for uuid, r := range s.hellos.rolls {
-		if now.Sub(r.at) >= rollFresh {
-			delete(s.hellos.rolls, uuid)
+	for uuid, r := range s.heartbeats.rolls {
+		if now.Sub(r.at) >= membershipFresh {
+			delete(s.heartbeats.rolls, uuid)
 		}
 	}
-	s.hellos.mu.Unlock()
+	s.heartbeats.mu.Unlock()
 	if len(heard) == 0 {
 		return nil
 	}
@@ -374,16 +374,16 @@ func (s *Service) writeHellos(ctx context.Context) error {
 		said = append(said, h)
 	}
 	slices.SortFunc(said, func(a, b cluster.NodeHeartbeat) int { return cmp.Compare(a.NodeID, b.NodeID) })
-	err := s.options.Books.Heartbeats(ctx, said)
+	err := s.options.Records.Heartbeats(ctx, said)
 	if err != nil {
-		s.hellos.mu.Lock()
-		defer s.hellos.mu.Unlock()
-		if s.hellos.heard == nil {
-			s.hellos.heard = map[int64]cluster.NodeHeartbeat{}
+		s.heartbeats.mu.Lock()
+		defer s.heartbeats.mu.Unlock()
+		if s.heartbeats.heard == nil {
+			s.heartbeats.heard = map[int64]cluster.NodeHeartbeat{}
 		}
 		for _, h := range said {
-			if _, newer := s.hellos.heard[h.NodeID]; !newer {
-				s.hellos.heard[h.NodeID] = h
+			if _, newer := s.heartbeats.heard[h.NodeID]; !newer {
+				s.heartbeats.heard[h.NodeID] = h
 			}
 		}
 	}

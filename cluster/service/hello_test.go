@@ -44,7 +44,7 @@ func TestTokensOfNodes(t *testing.T) {
 		}
 		token := tokenOf(control)
 		say := func(token, node string, role cluster.Role, uuid string) (cluster.HeartbeatAnswer, error) {
-			return w.service.Hello(t.Context(), token, cluster.Heartbeat{Cluster: uuid, Node: node, Role: role, Ready: true})
+			return w.service.Heartbeat(t.Context(), token, cluster.Heartbeat{Cluster: uuid, Node: node, Role: role, Ready: true})
 		}
 		for name, c := range map[string]struct {
 			token, node string
@@ -62,7 +62,7 @@ func TestTokensOfNodes(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		d, _ := w.books.Details(t.Context(), id)
+		d, _ := w.records.Details(t.Context(), id)
 		if d.JoinTokenHash == "" || d.JoinTokenHash == token || len(token) != 43 || time.Until(d.JoinTokenExpires) > 90*time.Minute {
 			t.Errorf("token %q stored as %q until %s", token, d.JoinTokenHash, d.JoinTokenExpires)
 		}
@@ -70,13 +70,13 @@ func TestTokensOfNodes(t *testing.T) {
 		if err != nil || answer.Credential == "" {
 			t.Fatalf("%+v %v", answer, err)
 		}
-		if n := w.book(id).Nodes[0]; !n.ReadyAt.IsZero() {
+		if n := w.record(id).Nodes[0]; !n.ReadyAt.IsZero() {
 			t.Error("a node that paid with its token counts as ready")
 		}
 		if _, err := say(answer.Credential, control, cluster.Control, id); err != nil {
 			t.Error(err)
 		}
-		if n := w.book(id).Nodes[0]; n.ReadyAt.IsZero() {
+		if n := w.record(id).Nodes[0]; n.ReadyAt.IsZero() {
 			t.Error("a ready node with its credential does not count")
 		}
 		if _, err := say(token, control, cluster.Control, id); !errors.Is(err, cluster.TokenRefused) {
@@ -89,17 +89,17 @@ func TestTokensOfNodes(t *testing.T) {
 	})
 }
 
-func TestHellosAreWrittenRarely(t *testing.T) {
+func TestHeartbeatsAreWrittenRarely(t *testing.T) {
 	inWorld(t, setup{sim: sim.Options{Times: slow}}, func(t *testing.T, w *world) {
 		id := w.create("blue", 5)
 		w.until(id, time.Hour, cluster.Running)
 		time.Sleep(time.Minute)
-		commits, revision := w.books.count(), w.cluster(id).Revision
+		commits, revision := w.records.count(), w.cluster(id).Revision
 		time.Sleep(10 * time.Minute)
-		if got := w.books.count() - commits; got != 0 || w.cluster(id).Revision != revision {
+		if got := w.records.count() - commits; got != 0 || w.cluster(id).Revision != revision {
 			t.Errorf("%d commits in 10 quiet minutes", got)
 		}
-		for _, n := range w.book(id).Nodes {
+		for _, n := range w.record(id).Nodes {
 			if age := time.Since(n.HeartbeatAt); age > time.Minute {
 				t.Errorf("the newest hello of %s in the books is %s old", n.Name, age)
 			}
@@ -110,8 +110,8 @@ func TestHellosAreWrittenRarely(t *testing.T) {
 		}
 		time.Sleep(12 * time.Second)
 		synctest.Wait()
-		i := slices.IndexFunc(w.book(id).Nodes, func(n cluster.Node) bool { return n.Name == "blue-8f3b2c-worker2" })
-		if got := w.book(id).Nodes[i].NotReady; got != "disk full" {
+		i := slices.IndexFunc(w.record(id).Nodes, func(n cluster.Node) bool { return n.Name == "blue-8f3b2c-worker2" })
+		if got := w.record(id).Nodes[i].NotReady; got != "disk full" {
 			t.Errorf("not ready: %q", got)
 		}
 	})
@@ -125,7 +125,7 @@ func TestTheLastNodeWakesTheRun(t *testing.T) {
 			inWorld(t, setup{sim: sim.Options{Times: times}}, func(t *testing.T, w *world) {
 				id := w.create("blue", 8)
 				c, last := w.until(id, time.Hour, cluster.Running), time.Time{}
-				for _, n := range w.book(id).Nodes {
+				for _, n := range w.record(id).Nodes {
 					if n.ReadyAt.After(last) {
 						last = n.ReadyAt
 					}
@@ -143,7 +143,7 @@ func TestVictimsAreToldToDrain(t *testing.T) {
 		job := w.ask(id, cluster.RequestScale, func(c *cluster.Cluster, _ *cluster.Request) { c.NodeCount = 2 })
 		w.until(id, time.Minute, cluster.Scaling)
 		for range 60 {
-			if n := w.book(id).Nodes; len(n) == 4 && n[3].NotReady == "drained" {
+			if n := w.record(id).Nodes; len(n) == 4 && n[3].NotReady == "drained" {
 				w.ends(job)
 				w.done(job)
 				return
@@ -214,7 +214,7 @@ func TestFinding18OneControlNodeSpeaks(t *testing.T) {
 		id := w.create("blue", 1, func(c *cluster.Cluster) { c.ControlCount = 3 })
 		w.until(id, 30*time.Minute, cluster.Running)
 		details := func() *cluster.Details {
-			d, err := w.books.Details(t.Context(), id)
+			d, err := w.records.Details(t.Context(), id)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -253,29 +253,29 @@ func TestFinding18OneControlNodeSpeaks(t *testing.T) {
 			time.Sleep(time.Second)
 			seen[w.cluster(id).Endpoint] = true
 		}
-		book := w.book(id)
+		record := w.record(id)
 		for endpoint := range seen {
-			if !slices.ContainsFunc(book.Nodes, func(n cluster.Node) bool {
+			if !slices.ContainsFunc(record.Nodes, func(n cluster.Node) bool {
 				return n.Role == cluster.Control && endpoint == "https://"+n.Address+":6443"
 			}) {
-				t.Errorf("the endpoint was %s, which is no control node's: %+v", endpoint, book.Nodes)
+				t.Errorf("the endpoint was %s, which is no control node's: %+v", endpoint, record.Nodes)
 			}
 		}
-		if len(seen) != 1 || book.Cluster.State != cluster.Running {
-			t.Errorf("endpoints %v, it is %s", seen, book.Cluster.State)
+		if len(seen) != 1 || record.Cluster.State != cluster.Running {
+			t.Errorf("endpoints %v, it is %s", seen, record.Cluster.State)
 		}
 		// Another VM of the name, as a restored one would be, is not heard.
-		control := book.Nodes[slices.IndexFunc(book.Nodes, func(n cluster.Node) bool { return n.Role == cluster.Control })]
+		control := record.Nodes[slices.IndexFunc(record.Nodes, func(n cluster.Node) bool { return n.Role == cluster.Control })]
 		token := "its credential"
-		book.Cluster.Revision = w.cluster(id).Revision
+		record.Cluster.Revision = w.cluster(id).Revision
 		d := details()
 		d.Credentials[control.Name] = service.HashOf(token)
-		if err := w.books.Commit(t.Context(), &cluster.Change{Cluster: &book.Cluster, Details: d}); err != nil {
+		if err := w.records.Commit(t.Context(), &cluster.Change{Cluster: &record.Cluster, Details: d}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Second)
 		h := cluster.Heartbeat{Cluster: id, Node: control.Name, Role: cluster.Control, Ready: true, Identity: "another VM", Endpoint: "https://192.0.2.9:6443", CACert: "x", Config: "y"}
-		if _, err := w.service.Hello(t.Context(), token, h); err != nil {
+		if _, err := w.service.Heartbeat(t.Context(), token, h); err != nil {
 			t.Fatal(err)
 		}
 		if c := w.cluster(id); c.Endpoint == h.Endpoint || details().CACert == h.CACert {
@@ -305,11 +305,11 @@ func TestFinding18OneCA(t *testing.T) {
 		time.Sleep(time.Minute)
 		pairs := map[string]bool{}
 		var credential string
-		for _, n := range w.book(id).Nodes {
+		for _, n := range w.record(id).Nodes {
 			mu.Lock()
 			token := tokens[n.Name].Reveal()
 			mu.Unlock()
-			answer, err := w.service.Hello(t.Context(), token, cluster.Heartbeat{Cluster: id, Node: n.Name, Role: n.Role, Reason: "WaitsForCA"})
+			answer, err := w.service.Heartbeat(t.Context(), token, cluster.Heartbeat{Cluster: id, Node: n.Name, Role: n.Role, Reason: "WaitsForCA"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -320,7 +320,7 @@ func TestFinding18OneCA(t *testing.T) {
 				t.Errorf("%s gets %q: %v", n.Name, answer.CACert, err)
 			}
 			pairs[answer.CACert+answer.CAKey], credential = true, answer.Credential
-			answer, err = w.service.Hello(t.Context(), credential, cluster.Heartbeat{Cluster: id, Node: n.Name, Role: n.Role, Ready: true, CACert: answer.CACert})
+			answer, err = w.service.Heartbeat(t.Context(), credential, cluster.Heartbeat{Cluster: id, Node: n.Name, Role: n.Role, Ready: true, CACert: answer.CACert})
 			if err != nil || answer.CAKey != "" || answer.CACert != "" {
 				t.Errorf("%s has a CA and gets another: %v", n.Name, err)
 			}
@@ -329,13 +329,13 @@ func TestFinding18OneCA(t *testing.T) {
 			t.Errorf("%d CAs for one cluster", len(pairs))
 		}
 		time.Sleep(time.Minute)
-		worker := w.book(id).Nodes
+		worker := w.record(id).Nodes
 		n := worker[slices.IndexFunc(worker, func(n cluster.Node) bool { return n.Role == cluster.Worker })]
 		mu.Lock()
 		token := tokens[n.Name].Reveal()
 		mu.Unlock()
-		answer, err := w.service.Hello(t.Context(), token, cluster.Heartbeat{Cluster: id, Node: n.Name, Role: n.Role})
-		d, _ := w.books.Details(t.Context(), id)
+		answer, err := w.service.Heartbeat(t.Context(), token, cluster.Heartbeat{Cluster: id, Node: n.Name, Role: n.Role})
+		d, _ := w.records.Details(t.Context(), id)
 		if err != nil || answer.CAKey != "" || answer.CACert != "" || answer.CAHash != cluster.CAHash(d.CACert) || answer.CAHash == "" {
 			t.Errorf("a worker gets %q, %v", answer.CAHash, err)
 		}

@@ -16,7 +16,7 @@ import (
 // mayCreate: what is created stands in the journal before, as an intent, under
 // the same name; and nothing is made for a cluster that is Destroyed.
 func (l *lab) mayCreate(w cluster.DesiredResource) {
-	b, err := l.books.Record(context.Background(), w.Tags[cluster.TagCluster])
+	b, err := l.records.Record(context.Background(), w.Tags[cluster.TagCluster])
 	if err != nil {
 		l.say("%s %s is created for a cluster that nobody knows", w.Kind, w.Name)
 		return
@@ -42,7 +42,7 @@ func (l *lab) arrived(label string) {
 		if r.Tags[cluster.TagInstallation] != installation {
 			continue
 		}
-		if b, err := l.books.Record(context.Background(), uuid); err != nil || !b.Contains(r) {
+		if b, err := l.records.Record(context.Background(), uuid); err != nil || !b.Contains(r) {
 			l.say("%s came late: %s %s is not in the books\n%s", label, r.Kind, r.Name, l.story(uuid))
 		}
 	}
@@ -55,9 +55,9 @@ func (l *lab) mayAct(ref cluster.Ref, a cluster.Action) {
 	if !there {
 		return
 	}
-	b, err := l.books.Record(context.Background(), r.Tags[cluster.TagCluster])
+	b, err := l.records.Record(context.Background(), r.Tags[cluster.TagCluster])
 	if err != nil {
-		if b = l.bookOf(ref); b == nil { // its tags are gone
+		if b = l.recordOf(ref); b == nil { // its tags are gone
 			l.say("%s of %s %s, which belongs to no cluster", a, ref.Kind, cmp.Or(ref.Name, ref.ID))
 			return
 		}
@@ -77,11 +77,11 @@ func (l *lab) mayAct(ref cluster.Ref, a cluster.Action) {
 	}
 }
 
-func (l *lab) bookOf(ref cluster.Ref) *cluster.Record {
-	rows, _, _ := l.books.Rows(context.Background(), cluster.RowQuery{Kind: ref.Kind, Limit: -1})
+func (l *lab) recordOf(ref cluster.Ref) *cluster.Record {
+	rows, _, _ := l.records.Rows(context.Background(), cluster.RowQuery{Kind: ref.Kind, Limit: -1})
 	for _, row := range rows {
 		if row.ProviderID == ref.ID {
-			b, _ := l.books.Record(context.Background(), row.Cluster)
+			b, _ := l.records.Record(context.Background(), row.Cluster)
 			return b
 		}
 	}
@@ -89,7 +89,7 @@ func (l *lab) bookOf(ref cluster.Ref) *cluster.Record {
 }
 
 func (l *lab) clusters() []cluster.Cluster {
-	found, _, err := l.books.List(context.Background(), cluster.ClusterQuery{Scope: all, WithDestroyed: true, Limit: -1})
+	found, _, err := l.records.List(context.Background(), cluster.ClusterQuery{Scope: all, WithDestroyed: true, Limit: -1})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func (l *lab) clusters() []cluster.Cluster {
 // and Expunge it rests only where a test allows that.
 func (l *lab) restless(b *cluster.Record, may []machine.State) string {
 	c := &b.Cluster
-	jobs, _, _ := l.books.Jobs(context.Background(), cluster.JobQuery{Scope: all, Cluster: c.UUID, OnlyOpen: true})
+	jobs, _, _ := l.records.Jobs(context.Background(), cluster.JobQuery{Scope: all, Cluster: c.UUID, OnlyOpen: true})
 	old := time.Since(c.StateSince) > 3*time.Minute
 	switch {
 	case len(jobs) > 0:
@@ -135,7 +135,7 @@ func (l *lab) settle(limit time.Duration, may ...machine.State) {
 		l.wait(step)
 		why := ""
 		for _, c := range l.clusters() {
-			if why = l.restless(l.book(c.UUID), may); why != "" {
+			if why = l.restless(l.record(c.UUID), may); why != "" {
 				if time.Now().After(end) {
 					l.say("after %s cluster %s has not come to rest: %s\n%s", limit, c.Name, why, l.story(c.UUID))
 					return
@@ -164,7 +164,7 @@ const (
 func (l *lab) check() {
 	clusters := map[string]*cluster.Record{}
 	for _, c := range l.clusters() {
-		clusters[c.UUID] = l.book(c.UUID)
+		clusters[c.UUID] = l.record(c.UUID)
 		l.checkCluster(clusters[c.UUID])
 	}
 	for _, r := range l.cloud.All() {
@@ -217,7 +217,7 @@ func (l *lab) checkCluster(b *cluster.Record) {
 	bad := func(format string, args ...any) {
 		l.say("%s: %s\n%s", c.Name, fmt.Sprintf(format, args...), l.story(c.UUID))
 	}
-	jobs, _, _ := l.books.Jobs(context.Background(), cluster.JobQuery{Scope: all, Cluster: c.UUID, Limit: -1})
+	jobs, _, _ := l.records.Jobs(context.Background(), cluster.JobQuery{Scope: all, Cluster: c.UUID, Limit: -1})
 	for _, j := range jobs {
 		if j.Status == cluster.JobFailed && j.Code == "" || j.Status != cluster.JobOpen && j.Completed.IsZero() {
 			bad("job %s ended as %+v", j.ID, j)
@@ -226,18 +226,18 @@ func (l *lab) checkCluster(b *cluster.Record) {
 	if string(c.Desired) != string(c.State) && c.Reason.Code == "" {
 		bad("it is %s, not %s, without a reason", c.State, c.Desired)
 	}
-	d, err := l.books.Details(context.Background(), c.UUID)
+	d, err := l.records.Details(context.Background(), c.UUID)
 	if err != nil || d.JoinTokenHash != "" && time.Now().Before(d.JoinTokenExpires) {
 		bad("the join token is still valid (%v)", err)
 	}
-	things := map[string]cluster.Resource{}
+	resources := map[string]cluster.Resource{}
 	kinds := map[cluster.Kind]int{}
 	for _, r := range l.cloud.All() {
 		known := slices.ContainsFunc(b.Journal, func(row cluster.JournalRow) bool {
 			return row.Kind == r.Kind && row.ProviderID == r.ID && row.Phase.Open() && row.Origin != cluster.OriginGiven
 		})
 		if (known || r.Tags[cluster.TagCluster] == c.UUID) && !theirs(l.cloud, r) {
-			things[r.ID] = r
+			resources[r.ID] = r
 			kinds[r.Kind]++
 		}
 	}
@@ -250,8 +250,8 @@ func (l *lab) checkCluster(b *cluster.Record) {
 	}
 	switch c.State {
 	case cluster.Destroyed:
-		if len(things) > 0 {
-			bad("%d things are left", len(things))
+		if len(resources) > 0 {
+			bad("%d things are left", len(resources))
 		}
 		for _, r := range b.Journal {
 			if r.Phase.Open() && r.Origin != cluster.OriginGiven {
@@ -262,18 +262,18 @@ func (l *lab) checkCluster(b *cluster.Record) {
 			bad("%d nodes are recorded", len(b.Nodes))
 		}
 	case cluster.Running, cluster.Stopped:
-		l.checkWhole(b, things, kinds, bad)
+		l.checkWhole(b, resources, kinds, bad)
 	}
 }
 
 // checkWhole: a cluster that is where it should be has what it should have, and nothing else.
-func (l *lab) checkWhole(b *cluster.Record, things map[string]cluster.Resource, kinds map[cluster.Kind]int, bad func(string, ...any)) {
+func (l *lab) checkWhole(b *cluster.Record, resources map[string]cluster.Resource, kinds map[cluster.Kind]int, bad func(string, ...any)) {
 	c := &b.Cluster
 	count := map[cluster.Role]int{}
 	power := map[machine.State]cluster.Power{cluster.Running: cluster.PoweredOn, cluster.Stopped: cluster.PoweredOff}[c.State]
 	for _, n := range b.Nodes {
 		count[n.Role]++
-		if vm, there := things[n.VMID]; !there || vm.Power != power || vm.Name != n.Name {
+		if vm, there := resources[n.VMID]; !there || vm.Power != power || vm.Name != n.Name {
 			bad("node %s has VM %q, which is %s %s", n.Name, n.VMID, vm.Name, cmp.Or(string(vm.Power), "not there"))
 		}
 	}
@@ -307,7 +307,7 @@ func (l *lab) madeVMs(uuid string) int {
 
 // jobOf is how a job ended.
 func (l *lab) jobOf(id string) cluster.Job {
-	j, err := l.books.Job(context.Background(), id)
+	j, err := l.records.Job(context.Background(), id)
 	if err != nil {
 		l.say("job %s: %v", id, err)
 		return cluster.Job{}

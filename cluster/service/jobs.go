@@ -80,7 +80,7 @@ func verdictOn(kind string, c *cluster.Cluster, from machine.State, event cluste
 }
 
 func (s *Service) openJobs(ctx context.Context, uuid string) ([]cluster.Job, error) {
-	jobs, _, err := s.options.Books.Jobs(ctx, cluster.JobQuery{Scope: everything, Cluster: uuid, OnlyOpen: true, Limit: -1})
+	jobs, _, err := s.options.Records.Jobs(ctx, cluster.JobQuery{Scope: everything, Cluster: uuid, OnlyOpen: true, Limit: -1})
 	return jobs, err
 }
 

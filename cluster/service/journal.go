@@ -20,7 +20,7 @@ import (
 // provider, saves what it learned and what it is about to do in one Commit,
 // makes the calls, and saves their answers in one Commit. So a crash at any
 // moment leaves a row that says what may have happened.
-type hand struct {
+type rowOp struct {
 	row    *cluster.JournalRow
 	node   *cluster.Node // of its VM
 	unmake bool
@@ -37,14 +37,14 @@ type hand struct {
 }
 
 // open reports a hand that the run still works on.
-func (h *hand) open() bool { return !h.done && h.fails == nil }
+func (h *rowOp) open() bool { return !h.done && h.fails == nil }
 
 // hold takes a row into the hands of the present run, with a clean slate if a
 // run before it has left it.
-func (w *work) hold(row *cluster.JournalRow, unmake bool, b bounds) *hand {
-	h := &hand{row: row, unmake: unmake, within: b, fresh: row.ID == 0}
-	for i := range w.book.Nodes {
-		if n := &w.book.Nodes[i]; row.Key != "" && n.Key == row.Key {
+func (w *work) hold(row *cluster.JournalRow, unmake bool, b bounds) *rowOp {
+	h := &rowOp{row: row, unmake: unmake, within: b, fresh: row.ID == 0}
+	for i := range w.rec.Nodes {
+		if n := &w.rec.Nodes[i]; row.Key != "" && n.Key == row.Key {
 			h.node = n
 		}
 	}
@@ -67,22 +67,22 @@ func (w *work) hold(row *cluster.JournalRow, unmake bool, b bounds) *hand {
 const rounds = 4
 
 // advance takes hands as far as they come without waiting.
-func (w *work) advance(ctx context.Context, hands []*hand) error {
+func (w *work) advance(ctx context.Context, ops []*rowOp) error {
 	for range rounds {
 		if ctx.Err() != nil { // a safe point: nothing is under way
 			return context.Cause(ctx)
 		}
-		waiting := filter(hands, func(h *hand) bool { return h.open() && !h.rests && h.send == "" })
-		each(waiting, w.s.options.Settings.PerCluster, func(h *hand) { w.consider(ctx, h) })
-		for _, h := range hands {
+		waiting := filter(ops, func(h *rowOp) bool { return h.open() && !h.rests && h.send == "" })
+		each(waiting, w.s.options.Settings.PerCluster, func(h *rowOp) { w.consider(ctx, h) })
+		for _, h := range ops {
 			if h.send == cluster.SendCreate { // looking may have taken its time
 				h.row.IntentAt = w.s.options.Now()
 			}
 		}
-		if err := w.keepIntents(ctx, hands); err != nil {
+		if err := w.keepIntents(ctx, ops); err != nil {
 			return err
 		}
-		sends := filter(hands, func(h *hand) bool { return h.send != "" })
+		sends := filter(ops, func(h *rowOp) bool { return h.send != "" })
 		if len(sends) == 0 {
 			return nil
 		}
@@ -90,7 +90,7 @@ func (w *work) advance(ctx context.Context, hands []*hand) error {
 			return err
 		}
 		// What was answered is kept, although the run may be told to end.
-		if err := w.keep(context.WithoutCancel(ctx), hands); err != nil {
+		if err := w.keep(context.WithoutCancel(ctx), ops); err != nil {
 			return err
 		}
 	}
@@ -99,19 +99,19 @@ func (w *work) advance(ctx context.Context, hands []*hand) error {
 
 // keepIntents is keep before calls are made. The token that nodes are made
 // with is stored by the same write as the first of them.
-func (w *work) keepIntents(ctx context.Context, hands []*hand) error {
-	if !slices.ContainsFunc(hands, func(h *hand) bool { return h.send == cluster.SendCreate && h.node != nil }) {
-		return w.keep(ctx, hands)
+func (w *work) keepIntents(ctx context.Context, ops []*rowOp) error {
+	if !slices.ContainsFunc(ops, func(h *rowOp) bool { return h.send == cluster.SendCreate && h.node != nil }) {
+		return w.keep(ctx, ops)
 	}
 	token, issued := w.issue()
 	if token == nil {
-		err := w.keep(ctx, hands)
+		err := w.keep(ctx, ops)
 		if err == nil {
-			w.s.enroll(w.c.UUID, hands)
+			w.s.enroll(w.c.UUID, ops)
 		}
 		return err
 	}
-	err := w.keep(ctx, hands, token)
+	err := w.keep(ctx, ops, token)
 	if err == nil {
 		issued()
 	}
@@ -121,9 +121,9 @@ func (w *work) keepIntents(ctx context.Context, hands []*hand) error {
 // keep saves what has changed in rows and nodes, and what is to be amended with
 // it, in one Commit. If somebody has changed the cluster meanwhile, the
 // amendment comes first, and then the rows.
-func (w *work) keep(ctx context.Context, hands []*hand, amendments ...amendment) error {
+func (w *work) keep(ctx context.Context, ops []*rowOp, amendments ...amendment) error {
 	withDetails := len(amendments) > 0
-	for _, h := range hands {
+	for _, h := range ops {
 		if h.dirty && h.also != nil {
 			amendments = append(amendments, func(c *cluster.Cluster, _ *cluster.Details) bool { return h.also(c) })
 		}
@@ -143,12 +143,12 @@ func (w *work) keep(ctx context.Context, hands []*hand, amendments ...amendment)
 	}
 	after := before.copy()
 	if !edit(after.c, after.d) {
-		return w.write(ctx, hands, cluster.Change{})
+		return w.write(ctx, ops, cluster.Change{})
 	}
-	err := w.write(ctx, hands, cluster.Change{Cluster: after.c, Details: changed(before.d, after.d)})
+	err := w.write(ctx, ops, cluster.Change{Cluster: after.c, Details: changed(before.d, after.d)})
 	if errors.Is(err, fault.WriteConflict) {
 		if err = w.amend(ctx, edit); err == nil {
-			err = w.write(ctx, hands, cluster.Change{})
+			err = w.write(ctx, ops, cluster.Change{})
 		}
 		return err
 	}
@@ -162,8 +162,8 @@ func (w *work) keep(ctx context.Context, hands []*hand, amendments ...amendment)
 }
 
 // write makes one Commit of rows, nodes and a change; none of nothing.
-func (w *work) write(ctx context.Context, hands []*hand, change cluster.Change) error {
-	for _, h := range hands {
+func (w *work) write(ctx context.Context, ops []*rowOp, change cluster.Change) error {
+	for _, h := range ops {
 		if !h.dirty {
 			continue
 		}
@@ -175,7 +175,7 @@ func (w *work) write(ctx context.Context, hands []*hand, change cluster.Change) 
 	if err := w.save(ctx, change); err != nil {
 		return err
 	}
-	for _, h := range hands {
+	for _, h := range ops {
 		h.dirty = false
 	}
 	return nil
@@ -183,7 +183,7 @@ func (w *work) write(ctx context.Context, hands []*hand, change cluster.Change) 
 
 // consider gathers what a row needs to know and decides, until it needs a
 // call or has to wait.
-func (w *work) consider(ctx context.Context, h *hand) {
+func (w *work) consider(ctx context.Context, h *rowOp) {
 	if h.fresh {
 		h.fresh, h.send = false, cluster.SendCreate
 		return
@@ -228,7 +228,7 @@ func (w *work) consider(ctx context.Context, h *hand) {
 	}
 }
 
-func (h *hand) decide(w *work) cluster.JournalAction {
+func (h *rowOp) decide(w *work) cluster.JournalAction {
 	settle := w.s.options.Settings.Settle
 	if h.unmake {
 		return cluster.DecideDelete(h.row, h.seen, w.now, settle)
@@ -237,7 +237,7 @@ func (h *hand) decide(w *work) cluster.JournalAction {
 }
 
 // ask looks at the job of a row, and then at the thing itself.
-func (w *work) ask(ctx context.Context, h *hand) cluster.Lookup {
+func (w *work) ask(ctx context.Context, h *rowOp) cluster.Lookup {
 	row := h.row
 	job := row.JobID
 	if job == "" && row.Phase == cluster.Intent && w.caps.CallIDs {
@@ -304,7 +304,7 @@ func (w *work) intent(kind cluster.Kind, name string, spec cluster.Spec) *cluste
 }
 
 // again sends a row once more whose first call has come to nothing.
-func (h *hand) again(w *work) {
+func (h *rowOp) again(w *work) {
 	if h.fails = h.final(); h.fails == nil {
 		h.row.Attempts++
 		h.row.IntentAt, h.send, h.dirty = w.now, cluster.SendCreate, true
@@ -313,7 +313,7 @@ func (h *hand) again(w *work) {
 
 // destroy decides whether a delete may be sent: only with proof that the thing
 // is ours. One that is going already is waited for.
-func (h *hand) destroy(w *work) {
+func (h *rowOp) destroy(w *work) {
 	row, r := h.row, h.seen.Found
 	switch {
 	case r != nil && !cluster.Ours(row, *r, w.s.options.Installation, w.c):
@@ -327,7 +327,7 @@ func (h *hand) destroy(w *work) {
 }
 
 // confirm takes a thing that was read back: a VM counts once it is up.
-func (h *hand) confirm(w *work) {
+func (h *rowOp) confirm(w *work) {
 	r := h.seen.Found
 	h.take(*r)
 	switch {
@@ -356,9 +356,9 @@ func (h *hand) confirm(w *work) {
 const startIt cluster.JournalAction = "start"
 
 // call makes the calls of hands, and takes their answers into the rows.
-func (w *work) call(ctx context.Context, hands []*hand) error {
-	data := map[*hand][]byte{}
-	for _, h := range hands {
+func (w *work) call(ctx context.Context, ops []*rowOp) error {
+	data := map[*rowOp][]byte{}
+	for _, h := range ops {
 		if h.send != cluster.SendCreate || h.node == nil {
 			continue
 		}
@@ -367,7 +367,7 @@ func (w *work) call(ctx context.Context, hands []*hand) error {
 			return err
 		}
 	}
-	each(hands, w.s.options.Settings.PerCluster, func(h *hand) {
+	each(ops, w.s.options.Settings.PerCluster, func(h *rowOp) {
 		send := h.send
 		h.send, h.seen = "", cluster.Lookup{}
 		if ctx.Err() != nil {

@@ -22,12 +22,12 @@ import (
 // come and go in it; each is a service with its engine and all its duties, and
 // each can die at any write and any provider call.
 type lab struct {
-	t     *testing.T
-	books *cluster.Memory
-	runs  *workflow.Memory
-	locks *lock.Memory
-	cloud *sim.Cloud
-	made  service.Options
+	t       *testing.T
+	records *cluster.Memory
+	runs    *workflow.Memory
+	locks   *lock.Memory
+	cloud   *sim.Cloud
+	made    service.Options
 
 	flights sync.WaitGroup // calls of dead processes that are still on their way
 	mu      sync.Mutex
@@ -55,7 +55,7 @@ func inLab(t *testing.T, s setup, play func(l *lab)) (wrong []string) {
 }
 
 func newLab(t *testing.T, s setup) *lab {
-	l := &lab{t: t, books: cluster.NewMemory(), runs: workflow.NewMemory(), locks: &lock.Memory{}, heard: map[string]bool{}, loud: !s.silent}
+	l := &lab{t: t, records: cluster.NewMemory(), runs: workflow.NewMemory(), locks: &lock.Memory{}, heard: map[string]bool{}, loud: !s.silent}
 	cloud, end := s.cloud(t, func(ctx context.Context, token string, h cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
 		p := l.living()
 		if p == nil {
@@ -80,7 +80,7 @@ func (l *lab) patient(ctx context.Context, p *life, token string, h cluster.Hear
 	}
 	done := make(chan reply, 1)
 	l.flights.Go(func() {
-		answer, err := p.service.Hello(context.WithoutCancel(ctx), token, h)
+		answer, err := p.service.Heartbeat(context.WithoutCancel(ctx), token, h)
 		done <- reply{answer, err}
 	})
 	select {
@@ -142,7 +142,7 @@ func (l *lab) begin() {
 		options.Now = func() time.Time { return time.Now().UTC().Add(skew) }
 	}
 	l.mu.Unlock()
-	options.Books, options.Locks = &diary{l.books, p}, medium{l.locks, p}
+	options.Records, options.Locks = &diary{l.records, p}, medium{l.locks, p}
 	options.Providers = []service.Named{{Name: "sim", Provider: line{l.cloud.As(installation), p}}}
 	var ctx context.Context
 	ctx, p.end = context.WithCancel(context.Background())
@@ -150,7 +150,7 @@ func (l *lab) begin() {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	engine, err := workflow.New(&ledgerOfRuns{l.runs, p}, s.Flows(), workflow.Options{Hooks: []workflow.Hook{s.Hook()}, Logger: options.Logger, Worker: options.Worker, Drain: time.Second})
+	engine, err := workflow.New(&storeOfRuns{l.runs, p}, s.Flows(), workflow.Options{Hooks: []workflow.Hook{s.Hook()}, Logger: options.Logger, Worker: options.Worker, Drain: time.Second})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -394,8 +394,8 @@ func (l *lab) must(uuid string, r service.ChangeRequest) string {
 	return job
 }
 
-func (l *lab) book(uuid string) *cluster.Record {
-	b, err := l.books.Record(context.Background(), uuid)
+func (l *lab) record(uuid string) *cluster.Record {
+	b, err := l.records.Record(context.Background(), uuid)
 	if err != nil {
 		l.t.Fatalf("book of %q: %v; wrong so far: %v", uuid, err, l.wrong)
 	}
@@ -409,7 +409,7 @@ func (l *lab) vms(uuid string) []cluster.Resource {
 
 // worker is a VM of a living worker.
 func (l *lab) worker(uuid string) string {
-	for _, n := range l.book(uuid).Nodes {
+	for _, n := range l.record(uuid).Nodes {
 		if n.Role == cluster.Worker && n.VMID != "" {
 			return n.VMID
 		}
@@ -420,5 +420,5 @@ func (l *lab) worker(uuid string) string {
 
 // story tells what became of a cluster.
 func (l *lab) story(uuid string) string {
-	return story(l.books, l.runs, l.cloud, uuid) + "  deaths at " + l.deaths() + "\n"
+	return story(l.records, l.runs, l.cloud, uuid) + "  deaths at " + l.deaths() + "\n"
 }

@@ -7,12 +7,12 @@ import (
 )
 
 // land is where a provider has clusters: zones, and the networks in them.
-type land map[string]networks
+type zoneInventory map[string]networks
 
 // networks are ids, and the clusters (uuids) whose they are.
 type networks map[string]string
 
-func (l land) enter(c *cluster.Cluster) {
+func (l zoneInventory) enter(c *cluster.Cluster) {
 	if l[c.Zone.ID] == nil {
 		l[c.Zone.ID] = networks{}
 	}
@@ -22,27 +22,27 @@ func (l land) enter(c *cluster.Cluster) {
 }
 
 // landInBooks finds where a provider has clusters.
-func (s *Service) landInBooks(ctx context.Context, provider string) (land, error) {
-	found := land{}
-	err := s.options.Books.Scan(ctx, cluster.ScanQuery{Provider: provider, ClustersOnly: true}, func(b *cluster.Record) error {
+func (s *Service) landInRecords(ctx context.Context, provider string) (zoneInventory, error) {
+	found := zoneInventory{}
+	err := s.options.Records.Scan(ctx, cluster.ScanQuery{Provider: provider, ClustersOnly: true}, func(b *cluster.Record) error {
 		found.enter(&b.Cluster)
 		return nil
 	})
 	return found, err
 }
 
-func (b *background) landOf(provider string) (land, bool) {
+func (b *background) inventoryOf(provider string) (zoneInventory, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	found, known := b.lands[provider]
 	return found, known
 }
 
-func (b *background) putLand(provider string, found land) {
+func (b *background) putInventory(provider string, found zoneInventory) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.lands == nil {
-		b.lands = map[string]land{}
+		b.lands = map[string]zoneInventory{}
 	}
 	b.lands[provider] = found
 }
@@ -50,7 +50,7 @@ func (b *background) putLand(provider string, found land) {
 // crowd is how many VMs a zone shows that are ours, and that are not. A list
 // that shows all of them says who is in our networks, and costs the pages of
 // both: so where most are others', only one pass in crowdedLook asks for it.
-type crowd struct {
+type foreignShare struct {
 	ours, others int
 	since        int // passes that did not ask
 }
@@ -61,7 +61,7 @@ const (
 )
 
 // look decides for the next pass, and counts it.
-func (c *crowd) look() bool {
+func (c *foreignShare) look() bool {
 	if c.others > c.ours+crowdedMore && c.since+1 < crowdedLook {
 		c.since++
 		return false
@@ -71,15 +71,15 @@ func (c *crowd) look() bool {
 }
 
 // crowdOf is in the hands of one pass at a time.
-func (b *background) crowdOf(provider, zone string) *crowd {
+func (b *background) foreignShareOf(provider, zone string) *foreignShare {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.crowds == nil {
-		b.crowds = map[[2]string]*crowd{}
+		b.crowds = map[[2]string]*foreignShare{}
 	}
 	key := [2]string{provider, zone}
 	if b.crowds[key] == nil {
-		b.crowds[key] = &crowd{}
+		b.crowds[key] = &foreignShare{}
 	}
 	return b.crowds[key]
 }

@@ -10,9 +10,9 @@ func TestCrowd(t *testing.T) {
 	}{
 		{0, 0, 40}, {5000, 5000, 40}, {100, 1100, 40}, {100, 1101, 2}, {0, 1_000_000, 2},
 	} {
-		crowd, looks := crowd{ours: c.ours, others: c.others}, 0
+		share, looks := foreignShare{ours: c.ours, others: c.others}, 0
 		for range 40 {
-			if crowd.look() {
+			if share.look() {
 				looks++
 			}
 		}
@@ -24,14 +24,14 @@ func TestCrowd(t *testing.T) {
 
 // A zone that is full of others' VMs costs its pages once, and then those of ours.
 func TestCallsAmongOthers(t *testing.T) {
-	s, h, books := herdService(t, 10)
+	s, h, records := herdService(t, 10)
 	h.others = 5000
 	for pass, want := range []int64{11, 12, 13} { // 100 of ours and 5000 others are 11 pages
 		if err := s.syncPass(t.Context(), "herd"); err != nil {
 			t.Fatal(err)
 		}
-		if got := h.lists.Load(); got != want || books.writes.Load() != 1 {
-			t.Errorf("pass %d: %d lists in all, want %d; %d writes, want that of the first that sees the stranger", pass, got, want, books.writes.Load())
+		if got := h.lists.Load(); got != want || records.writes.Load() != 1 {
+			t.Errorf("pass %d: %d lists in all, want %d; %d writes, want that of the first that sees the stranger", pass, got, want, records.writes.Load())
 		}
 	}
 }

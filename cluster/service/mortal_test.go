@@ -86,17 +86,17 @@ func (m medium) Transact(ctx context.Context, name string, change func(time.Time
 }
 
 // ledgerOfRuns is the store of the engine in the hands of a process.
-type ledgerOfRuns struct {
+type storeOfRuns struct {
 	*workflow.Memory
 	p *life
 }
 
-func (s *ledgerOfRuns) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (run *workflow.Run, err error) {
+func (s *storeOfRuns) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (run *workflow.Run, err error) {
 	err = s.p.writes("create run "+r.Flow, false, func() error { run, err = s.Memory.Create(ctx, r, events); return err })
 	return run, err
 }
 
-func (s *ledgerOfRuns) Save(ctx context.Context, w *workflow.Save) error {
+func (s *storeOfRuns) Save(ctx context.Context, w *workflow.Save) error {
 	label := "save " + w.Run.Flow + " " + string(w.Run.Phase)
 	if step := w.Run.Current(); step != nil {
 		label += " " + step.Name + " " + string(step.Phase)
@@ -104,11 +104,11 @@ func (s *ledgerOfRuns) Save(ctx context.Context, w *workflow.Save) error {
 	return s.p.writes(label, false, func() error { return s.Memory.Save(ctx, w) })
 }
 
-func (s *ledgerOfRuns) Send(ctx context.Context, id string, w workflow.Signal) error {
+func (s *storeOfRuns) Send(ctx context.Context, id string, w workflow.Signal) error {
 	return s.p.writes("send "+w.Name, false, func() error { return s.Memory.Send(ctx, id, w) })
 }
 
-func (s *ledgerOfRuns) Claim(ctx context.Context, c workflow.Claim) (claimed workflow.Claimed, err error) {
+func (s *storeOfRuns) Claim(ctx context.Context, c workflow.Claim) (claimed workflow.Claimed, err error) {
 	if s.p.gone() {
 		return claimed, errDead
 	}
@@ -121,16 +121,16 @@ func (s *ledgerOfRuns) Claim(ctx context.Context, c workflow.Claim) (claimed wor
 	return claimed, err
 }
 
-func (s *ledgerOfRuns) ClaimRun(ctx context.Context, worker, id string, lease time.Duration) (loaded workflow.Loaded, err error) {
+func (s *storeOfRuns) ClaimRun(ctx context.Context, worker, id string, lease time.Duration) (loaded workflow.Loaded, err error) {
 	err = s.p.writes("take", false, func() error { loaded, err = s.Memory.ClaimRun(ctx, worker, id, lease); return err })
 	return loaded, err
 }
 
-func (s *ledgerOfRuns) ReleaseRun(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
+func (s *storeOfRuns) ReleaseRun(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
 	return s.p.writes("rest", false, func() error { return s.Memory.ReleaseRun(ctx, worker, r, next) })
 }
 
-func (s *ledgerOfRuns) Renew(ctx context.Context, worker string, lease time.Duration) error {
+func (s *storeOfRuns) Renew(ctx context.Context, worker string, lease time.Duration) error {
 	if s.p.gone() {
 		return errDead
 	}
@@ -141,7 +141,7 @@ func (s *ledgerOfRuns) Renew(ctx context.Context, worker string, lease time.Dura
 }
 
 // Release is what a process that is killed does not do: its lease ends by itself.
-func (s *ledgerOfRuns) Release(ctx context.Context, worker string) error {
+func (s *storeOfRuns) Release(ctx context.Context, worker string) error {
 	if s.p.gone() {
 		return errDead
 	}

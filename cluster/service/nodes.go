@@ -12,7 +12,7 @@ import (
 )
 
 // crew is nodes of a role that are to be there.
-type crew struct {
+type nodePool struct {
 	role     cluster.Role
 	count    int
 	version  string
@@ -21,25 +21,25 @@ type crew struct {
 }
 
 // owns reports a row of a VM that counts.
-func (c crew) owns(row *cluster.JournalRow) bool {
+func (c nodePool) owns(row *cluster.JournalRow) bool {
 	return row != nil && row.Kind == cluster.VM && row.Spec.Role == c.role && strings.HasPrefix(row.Key, c.prefix)
 }
 
 // crewOf is what a cluster wants of a role.
-func crewOf(c *cluster.Cluster, role cluster.Role) crew {
+func nodePoolOf(c *cluster.Cluster, role cluster.Role) nodePool {
 	if role == cluster.Control {
-		return crew{role: role, count: c.ControlCount, version: c.Version, template: c.Template}
+		return nodePool{role: role, count: c.ControlCount, version: c.Version, template: c.Template}
 	}
-	return crew{role: role, count: c.NodeCount, version: c.Version, template: c.Template}
+	return nodePool{role: role, count: c.NodeCount, version: c.Version, template: c.Template}
 }
 
 // staff brings the nodes of a role up to their number, so many at a time: what
 // runs before this one have begun is gone on with, the rest is made. When the
 // provider refuses, nothing more is begun, what is in flight is followed to
 // its end, and then the step fails.
-func (w *work) staff(ctx context.Context, want crew, b bounds) outcome.Outcome {
+func (w *work) fillPool(ctx context.Context, want nodePool, b bounds) outcome.Outcome {
 	for {
-		out, more := w.staffSome(ctx, want, b)
+		out, more := w.fillSome(ctx, want, b)
 		if !more || w.s.options.Now().Sub(w.began) >= longLook {
 			return out
 		}
@@ -56,38 +56,38 @@ func (w *work) staff(ctx context.Context, want crew, b bounds) outcome.Outcome {
 const longLook = 10 * time.Second
 
 // staffSome is one round of staff. more: the next VMs may be made at once.
-func (w *work) staffSome(ctx context.Context, want crew, b bounds) (out outcome.Outcome, more bool) {
-	if err := w.bury(ctx, want.role); err != nil {
+func (w *work) fillSome(ctx context.Context, want nodePool, b bounds) (out outcome.Outcome, more bool) {
+	if err := w.removeGone(ctx, want.role); err != nil {
 		return outcome.Fail(err), false
 	}
-	hands := w.begun(want, b)
-	living := len(w.staffed(want))
-	failure, pause := w.failureOf(want, b, hands), time.Second
+	ops := w.begun(want, b)
+	living := len(w.poolNodes(want))
+	failure, pause := w.failureOf(want, b, ops), time.Second
 	if failure == nil {
-		fresh, err := w.recruit(want, living, len(filter(hands, (*hand).open)), b)
+		fresh, err := w.createNodes(want, living, len(filter(ops, (*rowOp).open)), b)
 		if err != nil {
 			return outcome.Fail(err), false
 		}
-		if hands = append(hands, fresh...); len(fresh) > 0 {
+		if ops = append(ops, fresh...); len(fresh) > 0 {
 			pause, more = time.Millisecond, true // they are there: the next may be made at once
 		}
 	}
-	if err := w.advance(ctx, hands); err != nil {
+	if err := w.advance(ctx, ops); err != nil {
 		return outcome.Fail(err), false
 	}
 	if failure == nil {
-		failure = w.failureOf(want, b, hands)
+		failure = w.failureOf(want, b, ops)
 	}
-	open := filter(hands, (*hand).open)
+	open := filter(ops, (*rowOp).open)
 	switch {
 	case len(open) > 0:
 		return w.waitFor(open, "the provider makes VMs"), false
 	case failure != nil:
-		if out := w.lastHellos(ctx); !out.IsDone() {
+		if out := w.lastHeartbeats(ctx); !out.IsDone() {
 			return out, false
 		}
 		return outcome.Fail(failure), false
-	case w.present(want, hands) < want.count:
+	case w.present(want, ops) < want.count:
 		return outcome.Wait(pause, "VMs", "the next VMs are made"), more
 	}
 	return outcome.Done(), false
@@ -99,13 +99,13 @@ const bootGrace = 5 * time.Minute
 
 // lastHellos waits for nodes of this run that have not paid with their token,
 // unless they are going to be deleted anyway.
-func (w *work) lastHellos(ctx context.Context) outcome.Outcome {
+func (w *work) lastHeartbeats(ctx context.Context) outcome.Outcome {
 	doomed := w.c.Desired == cluster.WantDestroyed || w.in.First && w.c.OnFailure != cluster.KeepPartial || w.in.Event == cluster.OnScaleUp && w.s.options.Settings.RollbackScale
 	if doomed || !w.caps.SendsHeartbeats {
 		return outcome.Done()
 	}
 	w.hear()
-	d, err := w.s.options.Books.Details(ctx, w.c.UUID)
+	d, err := w.s.options.Records.Details(ctx, w.c.UUID)
 	if err != nil {
 		return outcome.Fail(err)
 	}
@@ -125,7 +125,7 @@ func (w *work) stranded(ctx context.Context) ([]*cluster.Node, error) {
 	if !w.caps.SendsHeartbeats {
 		return nil, nil
 	}
-	d, err := w.s.options.Books.Details(ctx, w.c.UUID)
+	d, err := w.s.options.Records.Details(ctx, w.c.UUID)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func (w *work) stranded(ctx context.Context) ([]*cluster.Node, error) {
 }
 
 // waitFor asks for the next look at hands that wait.
-func (w *work) waitFor(open []*hand, text string) outcome.Outcome {
+func (w *work) waitFor(open []*rowOp, text string) outcome.Outcome {
 	soonest := w.s.options.Settings.PollLongest
 	for _, h := range open {
 		since := h.row.IntentAt
@@ -154,31 +154,31 @@ func (w *work) waitFor(open []*hand, text string) outcome.Outcome {
 
 // begun are the rows of a role's VMs that are under way: those that are made,
 // and those that this run has to take away again.
-func (w *work) begun(want crew, b bounds) []*hand {
-	var hands []*hand
-	for i := range w.book.Journal {
-		row := &w.book.Journal[i]
+func (w *work) begun(want nodePool, b bounds) []*rowOp {
+	var ops []*rowOp
+	for i := range w.rec.Journal {
+		row := &w.rec.Journal[i]
 		if !want.owns(row) {
 			continue
 		}
 		switch {
 		case row.Phase == cluster.Closing && row.RunID == w.t.RunID():
-			hands = append(hands, w.hold(row, true, bounds{cluster.NodeRemoval, 0}))
+			ops = append(ops, w.hold(row, true, bounds{cluster.NodeRemoval, 0}))
 		case row.Phase == cluster.Intent || row.Phase == cluster.Accepted:
 			if h := w.hold(row, false, b); h.node != nil {
-				hands = append(hands, h)
+				ops = append(ops, h)
 			}
 		}
 	}
-	return hands
+	return ops
 }
 
 // recruit writes the rows of nodes that lack, as many as may be under way at a time.
-func (w *work) recruit(want crew, living, busy int, b bounds) ([]*hand, error) {
-	var hands []*hand
-	next := cluster.NextOrdinal(w.book, want.role)
+func (w *work) createNodes(want nodePool, living, busy int, b bounds) ([]*rowOp, error) {
+	var ops []*rowOp
+	next := cluster.NextOrdinal(w.rec, want.role)
 	for range min(want.count-living, w.s.options.Settings.PerCluster-busy) {
-		try, notBefore := tryOf(w.book.Journal, w.t.RunID(), want, hands)
+		try, notBefore := tryOf(w.rec.Journal, w.t.RunID(), want, ops)
 		if try > b.tries || w.now.Before(notBefore) {
 			break
 		}
@@ -190,15 +190,15 @@ func (w *work) recruit(want crew, living, busy int, b bounds) ([]*hand, error) {
 		node := &cluster.Node{
 			ClusterID: w.c.ID, Key: row.Key, Name: name, Role: want.role, Ordinal: next, Version: want.version, Template: want.template,
 		}
-		hands = append(hands, &hand{row: row, node: node, within: b, fresh: true, dirty: true})
+		ops = append(ops, &rowOp{row: row, node: node, within: b, fresh: true, dirty: true})
 		next++
 	}
-	return hands, nil
+	return ops, nil
 }
 
 // tryOf says which try the next node of a role is: it takes the place of one
 // that failed in this run, if there is one that nobody has replaced yet.
-func tryOf(journal []cluster.JournalRow, run string, want crew, more []*hand) (try int, notBefore time.Time) {
+func tryOf(journal []cluster.JournalRow, run string, want nodePool, more []*rowOp) (try int, notBefore time.Time) {
 	failed, made := map[int]int{}, map[int]int{}
 	last := map[int]time.Time{}
 	count := func(row *cluster.JournalRow) {
@@ -235,17 +235,17 @@ func givenUp(row *cluster.JournalRow) bool {
 }
 
 // failureOf is why a role will not reach its number in this run; nil as long as it may.
-func (w *work) failureOf(want crew, b bounds, hands []*hand) error {
-	for _, h := range hands {
+func (w *work) failureOf(want nodePool, b bounds, ops []*rowOp) error {
+	for _, h := range ops {
 		if h.fails != nil && !h.unmake && h.row.Phase.Open() {
 			return h.fails
 		}
 	}
-	rows := make([]*cluster.JournalRow, 0, len(w.book.Journal))
-	for i := range w.book.Journal {
-		rows = append(rows, &w.book.Journal[i])
+	rows := make([]*cluster.JournalRow, 0, len(w.rec.Journal))
+	for i := range w.rec.Journal {
+		rows = append(rows, &w.rec.Journal[i])
 	}
-	for _, h := range hands {
+	for _, h := range ops {
 		rows = append(rows, h.row)
 	}
 	for _, row := range rows {
@@ -264,15 +264,15 @@ func (w *work) failureOf(want crew, b bounds, hands []*hand) error {
 }
 
 // present counts the living nodes of a role whose VM was read back.
-func (w *work) present(want crew, hands []*hand) int {
+func (w *work) present(want nodePool, ops []*rowOp) int {
 	here := 0
-	for _, n := range w.staffed(want) {
+	for _, n := range w.poolNodes(want) {
 		if w.phaseOf(n) == cluster.Present {
 			here++
 		}
 	}
-	for _, h := range hands { // nodes that were made in this look are not in the book yet
-		if h.row.Phase == cluster.Present && h.node != nil && !slices.ContainsFunc(w.book.Nodes, func(n cluster.Node) bool { return n.Key == h.node.Key }) {
+	for _, h := range ops { // nodes that were made in this look are not in the book yet
+		if h.row.Phase == cluster.Present && h.node != nil && !slices.ContainsFunc(w.rec.Nodes, func(n cluster.Node) bool { return n.Key == h.node.Key }) {
 			here++
 		}
 	}
@@ -280,7 +280,7 @@ func (w *work) present(want crew, hands []*hand) int {
 }
 
 // staffed are the living nodes that count.
-func (w *work) staffed(want crew) []*cluster.Node {
+func (w *work) poolNodes(want nodePool) []*cluster.Node {
 	return filter(w.nodes(want.role), func(n *cluster.Node) bool { return strings.HasPrefix(n.Key, want.prefix) })
 }
 
@@ -297,7 +297,7 @@ func (w *work) phaseOf(n *cluster.Node) cluster.Phase {
 }
 
 // bury takes nodes out of the cluster whose VM never was, or is proven gone.
-func (w *work) bury(ctx context.Context, role cluster.Role) error {
+func (w *work) removeGone(ctx context.Context, role cluster.Role) error {
 	var change cluster.Change
 	for _, n := range w.nodes(role) {
 		if !w.phaseOf(n).Open() {
@@ -310,17 +310,17 @@ func (w *work) bury(ctx context.Context, role cluster.Role) error {
 
 // remove takes nodes away: what they stood for is destroyed with proof, and
 // one failure does not end the loop. The error names the first that stays.
-func (w *work) remove(ctx context.Context, rows []*cluster.JournalRow, timeout time.Duration) (open []*hand, failure, err error) {
-	var hands []*hand
+func (w *work) remove(ctx context.Context, rows []*cluster.JournalRow, timeout time.Duration) (open []*rowOp, failure, err error) {
+	var ops []*rowOp
 	for _, row := range rows {
 		if row != nil && row.Phase.Open() && row.Origin != cluster.OriginGiven {
-			hands = append(hands, w.hold(row, true, bounds{timeout, 0}))
+			ops = append(ops, w.hold(row, true, bounds{timeout, 0}))
 		}
 	}
-	slices.SortStableFunc(hands, func(a, b *hand) int { return closing(b) - closing(a) }) // those under way first
-	for len(hands) > 0 && len(open) < w.s.options.Settings.PerCluster {
-		batch := hands[:min(w.s.options.Settings.PerCluster-len(open), len(hands))]
-		hands = hands[len(batch):]
+	slices.SortStableFunc(ops, func(a, b *rowOp) int { return closing(b) - closing(a) }) // those under way first
+	for len(ops) > 0 && len(open) < w.s.options.Settings.PerCluster {
+		batch := ops[:min(w.s.options.Settings.PerCluster-len(open), len(ops))]
+		ops = ops[len(batch):]
 		if err := w.advance(ctx, batch); err != nil {
 			return nil, nil, err
 		}
@@ -333,10 +333,10 @@ func (w *work) remove(ctx context.Context, rows []*cluster.JournalRow, timeout t
 			}
 		}
 	}
-	return append(open, hands...), failure, nil
+	return append(open, ops...), failure, nil
 }
 
-func closing(h *hand) int {
+func closing(h *rowOp) int {
 	if h.row.Phase == cluster.Closing && h.row.JobID != "" {
 		return 1
 	}

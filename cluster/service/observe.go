@@ -9,8 +9,8 @@ import (
 
 // observe sees one cluster as its provider shows it now. A provider that cannot
 // be asked is no error but Trouble: it proves nothing.
-func (s *Service) observe(ctx context.Context, book *cluster.Record) (cluster.Observed, error) {
-	c := &book.Cluster
+func (s *Service) observe(ctx context.Context, record *cluster.Record) (cluster.Observed, error) {
+	c := &record.Cluster
 	provider, err := s.provider(c.Provider)
 	if err != nil {
 		return cluster.Observed{}, err
@@ -30,11 +30,11 @@ func (s *Service) observe(ctx context.Context, book *cluster.Record) (cluster.Ob
 		seen.ForeignComplete = err == nil
 		for _, r := range neighbours {
 			if r.Tags[cluster.TagInstallation] != s.options.Installation || r.Tags[cluster.TagCluster] != c.UUID {
-				seen.AddFromNetwork(book, r)
+				seen.AddFromNetwork(record, r)
 			}
 		}
 	}
-	s.readSuspects(ctx, provider, book, &seen)
+	s.readSuspects(ctx, provider, record, &seen)
 	if c.State == cluster.Running && c.Endpoint != "" && seen.Err == nil {
 		seen.Endpoint = s.probe(ctx, c)
 	}
@@ -43,8 +43,8 @@ func (s *Service) observe(ctx context.Context, book *cluster.Record) (cluster.Ob
 
 // readSuspects reads what looks gone or odd once more, singly: only then
 // absence is proven.
-func (s *Service) readSuspects(ctx context.Context, provider cluster.Provider, book *cluster.Record, seen *cluster.Observed) {
-	for _, ref := range cluster.Suspects(&book.Cluster, book, *seen) {
+func (s *Service) readSuspects(ctx context.Context, provider cluster.Provider, record *cluster.Record, seen *cluster.Observed) {
+	for _, ref := range cluster.Suspects(&record.Cluster, record, *seen) {
 		r, err := provider.Get(ctx, ref)
 		switch {
 		case errors.Is(err, cluster.ErrGone):

@@ -24,11 +24,11 @@ func (s *Service) Create(ctx context.Context, who cluster.Caller, r CreateReques
 		if err != nil {
 			return nil, nil, err
 		}
-		book, err := s.options.Books.Record(ctx, job.Cluster)
+		record, err := s.options.Records.Record(ctx, job.Cluster)
 		if err != nil {
 			return nil, nil, err
 		}
-		return &book.Cluster, job, nil
+		return &record.Cluster, job, nil
 	}
 	c, details, err := s.draft(ctx, who, r)
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *Service) Create(ctx context.Context, who cluster.Caller, r CreateReques
 	if err := s.commit(ctx, &cluster.Change{Cluster: c, Details: details, Jobs: []*cluster.Job{job}, Events: []*cluster.Event{event}}); err != nil {
 		return nil, nil, s.raced(ctx, err, r.JobID)
 	}
-	s.ring(c.UUID)
+	s.notify(c.UUID)
 	return c, job, nil
 }
 
@@ -68,37 +68,37 @@ func decidedAnew(revision int64, once func() (*cluster.Cluster, *cluster.Job, er
 }
 
 func (s *Service) changeOnce(ctx context.Context, who cluster.Caller, uuid string, r ChangeRequest) (*cluster.Cluster, *cluster.Job, error) {
-	book, err := s.Get(ctx, who, uuid)
+	record, err := s.Get(ctx, who, uuid)
 	if err != nil {
 		return nil, nil, err
 	}
-	digest := digestOf(string(r.Kind), book.Cluster.UUID, r)
+	digest := digestOf(string(r.Kind), record.Cluster.UUID, r)
 	if job, err := s.known(ctx, who, r.JobID, digest); job != nil || err != nil {
-		return &book.Cluster, job, err
+		return &record.Cluster, job, err
 	}
-	was := book.Cluster.NodeCount
-	change, err := s.decide(ctx, who, book, r, digest)
+	was := record.Cluster.NodeCount
+	change, err := s.decide(ctx, who, record, r, digest)
 	if err != nil {
 		return nil, nil, err
 	}
 	if r.Kind == cluster.RequestScale && r.Size > 0 {
-		if err := s.fits(ctx, book, was); err != nil {
+		if err := s.fits(ctx, record, was); err != nil {
 			return nil, nil, err
 		}
 	}
 	if err := s.commit(ctx, change); err != nil {
 		return nil, nil, s.raced(ctx, err, r.JobID)
 	}
-	s.ring(book.Cluster.UUID)
-	return &book.Cluster, change.Jobs[len(change.Jobs)-1], nil
+	s.notify(record.Cluster.UUID)
+	return &record.Cluster, change.Jobs[len(change.Jobs)-1], nil
 }
 
 // fits refuses a scale to more workers than the limits of the account or the
 // provider have room for, before anything is stored. A provider that cannot be
 // asked is no reason: the run asks again, and waits for it.
-func (s *Service) fits(ctx context.Context, book *cluster.Record, was int) error {
-	c := &book.Cluster
-	more := c.NodeCount - len(livingWorkers(book.Nodes))
+func (s *Service) fits(ctx context.Context, record *cluster.Record, was int) error {
+	c := &record.Cluster
+	more := c.NodeCount - len(livingWorkers(record.Nodes))
 	if more <= 0 {
 		return nil
 	}
@@ -110,8 +110,8 @@ func (s *Service) fits(ctx context.Context, book *cluster.Record, was int) error
 }
 
 // decide says what a request writes: its job is the last of the change's.
-func (s *Service) decide(ctx context.Context, who cluster.Caller, book *cluster.Record, r ChangeRequest, digest string) (*cluster.Change, error) {
-	c := &book.Cluster
+func (s *Service) decide(ctx context.Context, who cluster.Caller, record *cluster.Record, r ChangeRequest, digest string) (*cluster.Change, error) {
+	c := &record.Cluster
 	if r.Revision != 0 && r.Revision != c.Revision {
 		return nil, fault.WriteConflict.Errorf("cluster %s is at revision %d, the request is for %d", c.Name, c.Revision, r.Revision)
 	}
@@ -124,7 +124,7 @@ func (s *Service) decide(ctx context.Context, who cluster.Caller, book *cluster.
 	event.Job = job.ID
 	change := &cluster.Change{ClusterID: c.ID, Jobs: []*cluster.Job{job}, Events: []*cluster.Event{event}}
 	if v == changes {
-		if v, err = s.want(ctx, who, book, r, job.ID); err != nil {
+		if v, err = s.want(ctx, who, record, r, job.ID); err != nil {
 			return nil, err
 		}
 	}
@@ -153,8 +153,8 @@ func (s *Service) decide(ctx context.Context, who cluster.Caller, book *cluster.
 }
 
 // want writes what a request asks for into the cluster.
-func (s *Service) want(ctx context.Context, who cluster.Caller, book *cluster.Record, r ChangeRequest, job string) (verdict, error) {
-	c := &book.Cluster
+func (s *Service) want(ctx context.Context, who cluster.Caller, record *cluster.Record, r ChangeRequest, job string) (verdict, error) {
+	c := &record.Cluster
 	ask := &cluster.Request{Kind: r.Kind, Job: job, Forced: r.Forced, Consent: r.Consent, Downtime: r.Downtime}
 	switch r.Kind {
 	case cluster.RequestStart:
@@ -172,12 +172,12 @@ func (s *Service) want(ctx context.Context, who cluster.Caller, book *cluster.Re
 		if err := s.wantVersion(c, r, ask); err != nil {
 			return refused, err
 		}
-		if err := s.mayUpgradeControl(book, ask); err != nil {
+		if err := s.mayUpgradeControl(record, ask); err != nil {
 			return refused, err
 		}
 		c.Desired = cluster.WantRunning
 	case cluster.RequestScale:
-		only, err := s.wantSize(book, r, ask)
+		only, err := s.wantSize(record, r, ask)
 		if err != nil || only {
 			return already, err
 		}
@@ -190,11 +190,11 @@ func (s *Service) want(ctx context.Context, who cluster.Caller, book *cluster.Re
 }
 
 // wantSize writes size, victims or autoscaling. only: there is nothing to run.
-func (s *Service) wantSize(book *cluster.Record, r ChangeRequest, ask *cluster.Request) (only bool, err error) {
-	c := &book.Cluster
+func (s *Service) wantSize(record *cluster.Record, r ChangeRequest, ask *cluster.Request) (only bool, err error) {
+	c := &record.Cluster
 	limit := s.options.Settings.MaxWorkers
 	if err := cluster.ValidateScale(cluster.ScaleFacts{
-		Size: r.Size, NodeIDs: r.NodeIDs, Autoscale: r.Autoscale, MaxWorkers: limit, Nodes: book.Nodes,
+		Size: r.Size, NodeIDs: r.NodeIDs, Autoscale: r.Autoscale, MaxWorkers: limit, Nodes: record.Nodes,
 	}); err != nil {
 		return false, err
 	}
@@ -204,16 +204,16 @@ func (s *Service) wantSize(book *cluster.Record, r ChangeRequest, ask *cluster.R
 	}
 	ask.PreviousCount = c.NodeCount
 	if len(r.NodeIDs) > 0 {
-		victims, err := cluster.Victims(book.Nodes, r.NodeIDs, 0)
+		victims, err := cluster.Victims(record.Nodes, r.NodeIDs, 0)
 		if err != nil {
 			return false, err
 		}
 		ask.Victims = nodeNames(victims)
-		c.NodeCount = len(livingWorkers(book.Nodes)) - len(victims)
+		c.NodeCount = len(livingWorkers(record.Nodes)) - len(victims)
 		return false, nil
 	}
 	c.NodeCount = r.Size
-	return r.Size == ask.PreviousCount && c.State == cluster.Running && len(livingWorkers(book.Nodes)) == r.Size, nil
+	return r.Size == ask.PreviousCount && c.State == cluster.Running && len(livingWorkers(record.Nodes)) == r.Size, nil
 }
 
 func livingWorkers(nodes []cluster.Node) []cluster.Node {
@@ -261,33 +261,33 @@ func (s *Service) Patch(ctx context.Context, who cluster.Caller, uuid string, r 
 }
 
 func (s *Service) patchOnce(ctx context.Context, who cluster.Caller, uuid string, r PatchRequest) (*cluster.Cluster, *cluster.Job, error) {
-	book, err := s.Get(ctx, who, uuid)
+	record, err := s.Get(ctx, who, uuid)
 	if err != nil {
 		return nil, nil, err
 	}
-	was := book.Cluster.NodeCount
-	change, err := s.decidePatch(ctx, who, book, r)
+	was := record.Cluster.NodeCount
+	change, err := s.decidePatch(ctx, who, record, r)
 	if err != nil {
 		return nil, nil, err
 	}
 	if r.Size != nil {
-		if err := s.fits(ctx, book, was); err != nil {
+		if err := s.fits(ctx, record, was); err != nil {
 			return nil, nil, err
 		}
 	}
 	if err := s.commit(ctx, change); err != nil {
 		return nil, nil, err
 	}
-	s.ring(book.Cluster.UUID)
+	s.notify(record.Cluster.UUID)
 	if change.Jobs == nil {
-		return &book.Cluster, nil, nil
+		return &record.Cluster, nil, nil
 	}
-	return &book.Cluster, change.Jobs[0], nil
+	return &record.Cluster, change.Jobs[0], nil
 }
 
 // decidePatch says what a patch writes: its first job is that of a scale, if there is one.
-func (s *Service) decidePatch(ctx context.Context, who cluster.Caller, book *cluster.Record, r PatchRequest) (*cluster.Change, error) {
-	c := &book.Cluster
+func (s *Service) decidePatch(ctx context.Context, who cluster.Caller, record *cluster.Record, r PatchRequest) (*cluster.Change, error) {
+	c := &record.Cluster
 	if err := s.patch(c, who, r); err != nil {
 		return nil, err
 	}
@@ -298,7 +298,7 @@ func (s *Service) decidePatch(ctx context.Context, who cluster.Caller, book *clu
 		if r.Size != nil {
 			size = *r.Size
 		}
-		scale, err := s.decide(ctx, who, book, ChangeRequest{Kind: cluster.RequestScale, Size: size, Revision: r.Revision}, digestOf("patch", c.UUID, r))
+		scale, err := s.decide(ctx, who, record, ChangeRequest{Kind: cluster.RequestScale, Size: size, Revision: r.Revision}, digestOf("patch", c.UUID, r))
 		if err != nil {
 			return nil, err
 		}
@@ -355,16 +355,16 @@ func (s *Service) patch(c *cluster.Cluster, who cluster.Caller, r PatchRequest) 
 // that is not proven gone is read once more, then forgotten; it stays in the
 // leak report. confirm is the cluster's name.
 func (s *Service) Forget(ctx context.Context, who cluster.Caller, uuid, confirm, jobID string) (*cluster.Job, error) {
-	book, err := s.forgettable(ctx, who, uuid)
+	record, err := s.forgettable(ctx, who, uuid)
 	if err != nil {
 		return nil, err
 	}
-	c := &book.Cluster
+	c := &record.Cluster
 	digest := digestOf("forget", c.UUID, confirm)
 	if job, err := s.known(ctx, who, jobID, digest); job != nil || err != nil {
 		return job, err
 	}
-	rows, err := s.decideForget(ctx, book, confirm)
+	rows, err := s.decideForget(ctx, record, confirm)
 	if err != nil {
 		return nil, err
 	}
@@ -374,7 +374,7 @@ func (s *Service) Forget(ctx context.Context, who cluster.Caller, uuid, confirm,
 	if err := s.commit(ctx, change); err != nil {
 		return nil, err
 	}
-	s.ring(c.UUID)
+	s.notify(c.UUID)
 	return job, nil
 }
 
@@ -387,8 +387,8 @@ func (s *Service) forgettable(ctx context.Context, who cluster.Caller, uuid stri
 }
 
 // decideForget reads what a cluster has left once more, and says what becomes of its rows.
-func (s *Service) decideForget(ctx context.Context, book *cluster.Record, confirm string) (rows []*cluster.JournalRow, err error) {
-	c := &book.Cluster
+func (s *Service) decideForget(ctx context.Context, record *cluster.Record, confirm string) (rows []*cluster.JournalRow, err error) {
+	c := &record.Cluster
 	if confirm != c.Name {
 		return nil, cluster.ClusterInvalid.Errorf("confirm %q is not the name of the cluster, which is %q", confirm, c.Name).With("parameter", "confirm")
 	}
@@ -400,8 +400,8 @@ func (s *Service) decideForget(ctx context.Context, book *cluster.Record, confir
 		return nil, err
 	}
 	now := s.options.Now()
-	for i := range book.Journal {
-		row := &book.Journal[i]
+	for i := range record.Journal {
+		row := &record.Journal[i]
 		if !row.Phase.Open() || row.Origin == cluster.OriginGiven {
 			continue
 		}
@@ -418,7 +418,7 @@ func (s *Service) decideForget(ctx context.Context, book *cluster.Record, confir
 
 // overtaken are the open jobs of a cluster that its deletion ends.
 func (s *Service) overtaken(ctx context.Context, c *cluster.Cluster) ([]*cluster.Job, error) {
-	open, _, err := s.options.Books.Jobs(ctx, cluster.JobQuery{Scope: cluster.Scope{All: true}, Cluster: c.UUID, OnlyOpen: true})
+	open, _, err := s.options.Records.Jobs(ctx, cluster.JobQuery{Scope: cluster.Scope{All: true}, Cluster: c.UUID, OnlyOpen: true})
 	if err != nil {
 		return nil, err
 	}
@@ -445,7 +445,7 @@ func (s *Service) known(ctx context.Context, who cluster.Caller, id, digest stri
 	if id == "" {
 		return nil, nil //nolint:nilnil // there is none, and that is no error
 	}
-	job, err := s.options.Books.Job(ctx, id)
+	job, err := s.options.Records.Job(ctx, id)
 	switch {
 	case errors.Is(err, cluster.JobNotFound):
 		return nil, nil //nolint:nilnil // as above
@@ -462,7 +462,7 @@ func (s *Service) raced(ctx context.Context, err error, jobID string) error {
 	if jobID == "" || !errors.Is(err, fault.WriteConflict) {
 		return err
 	}
-	if _, looked := s.options.Books.Job(ctx, jobID); looked == nil {
+	if _, looked := s.options.Records.Job(ctx, jobID); looked == nil {
 		return cluster.JobReused.Errorf("job %s was made by another request at the same time; ask again", jobID)
 	}
 	return err

@@ -19,8 +19,8 @@ import (
 type office struct {
 	*service.Service
 
-	t     *testing.T
-	books *cluster.Memory
+	t       *testing.T
+	records *cluster.Memory
 }
 
 // people are the owners of these tests: uma and udo live in one domain, eve elsewhere.
@@ -52,9 +52,9 @@ func atCounter(t *testing.T, limits cluster.Limits) *office {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &office{t: t, books: cluster.NewMemory()}
+	c := &office{t: t, records: cluster.NewMemory()}
 	c.Service, err = service.New(service.Options{
-		Books: c.books, Directory: people{limits}, Installation: "here", Providers: []service.Named{{Name: "sim", Provider: cloud}},
+		Records: c.records, Directory: people{limits}, Installation: "here", Providers: []service.Named{{Name: "sim", Provider: cloud}},
 		Versions: []service.Version{
 			{ID: "v1", Name: "one", Semantic: "1.0.0"}, {ID: "v2", Name: "two", Semantic: "1.1.0"}, {ID: "v4", Name: "four", Semantic: "1.3.0"},
 		},
@@ -84,11 +84,11 @@ func (c *office) make(who cluster.Caller, name string) *cluster.Cluster {
 // put sets a cluster into a state, as the walker would have.
 func (c *office) put(uuid string, s machine.State, edit func(*cluster.Cluster)) {
 	c.t.Helper()
-	book, err := c.books.Record(c.t.Context(), uuid)
+	record, err := c.records.Record(c.t.Context(), uuid)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	cl := &book.Cluster
+	cl := &record.Cluster
 	cl.State, cl.Request, cl.Desired = s, nil, cluster.WantRunning
 	if s == cluster.Stopped || s == cluster.Stopping {
 		cl.Desired = cluster.WantStopped
@@ -97,12 +97,12 @@ func (c *office) put(uuid string, s machine.State, edit func(*cluster.Cluster)) 
 		edit(cl)
 	}
 	change := &cluster.Change{Cluster: cl}
-	if len(book.Nodes) == 0 {
+	if len(record.Nodes) == 0 {
 		for i, role := range []cluster.Role{cluster.Control, cluster.Worker, cluster.Worker} {
 			change.Nodes = append(change.Nodes, &cluster.Node{Name: cluster.NodeName(cl, role, i+1), VMID: "vm-" + string(rune('a'+i)), Role: role, Ordinal: i + 1})
 		}
 	}
-	if err := c.books.Commit(c.t.Context(), change); err != nil {
+	if err := c.records.Commit(c.t.Context(), change); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -398,7 +398,7 @@ func TestThePlanOfAnUpgradeNamesWhatIsReplaced(t *testing.T) {
 	isNew.Template = b.Cluster.Template
 	gone := *old
 	gone.ID, gone.Name, gone.Ordinal, gone.Removed = 0, "gone", 9, b.Cluster.Created
-	if err := c.books.Commit(t.Context(), &cluster.Change{ClusterID: b.Cluster.ID, Nodes: []*cluster.Node{control, old, isNew, &gone}}); err != nil {
+	if err := c.records.Commit(t.Context(), &cluster.Change{ClusterID: b.Cluster.ID, Nodes: []*cluster.Node{control, old, isNew, &gone}}); err != nil {
 		t.Fatal(err)
 	}
 	for consent, want := range map[bool]string{false: control.Name + " " + old.Name + "; LAST_CONTROL_NODE", true: control.Name + " " + old.Name + "; "} {
@@ -452,8 +452,8 @@ func TestALoserDecidesAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	books := &hasty{Memory: c.books, faster: 2}
-	s, err := service.New(service.Options{Books: books, Directory: people{}, Installation: "here", Providers: []service.Named{{Name: "sim", Provider: cloud}}})
+	records := &hasty{Memory: c.records, faster: 2}
+	s, err := service.New(service.Options{Records: records, Directory: people{}, Installation: "here", Providers: []service.Named{{Name: "sim", Provider: cloud}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -461,11 +461,11 @@ func TestALoserDecidesAnew(t *testing.T) {
 	if _, _, err := s.Change(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.RequestStop, Revision: b.Cluster.Revision}); !errors.Is(err, fault.WriteConflict) {
 		t.Errorf("of a revision: %v", err)
 	}
-	books.faster = 2
+	records.faster = 2
 	if got, _, err := s.Change(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.RequestStop}); err != nil || got.Desired != cluster.WantStopped {
 		t.Errorf("of any revision: %+v, %v", got, err)
 	}
-	books.faster = 2
+	records.faster = 2
 	policy := cluster.Recovery{cluster.Replace}
 	if _, _, err := s.Patch(t.Context(), chief, id, service.PatchRequest{Recovery: &policy, Revision: b.Cluster.Revision}); !errors.Is(err, fault.WriteConflict) {
 		t.Errorf("a patch of a revision: %v", err)
@@ -473,7 +473,7 @@ func TestALoserDecidesAnew(t *testing.T) {
 	if got, _, err := s.Patch(t.Context(), chief, id, service.PatchRequest{Recovery: &policy}); err != nil || !slices.Equal(got.Recovery, policy) {
 		t.Errorf("a patch of any revision: %+v, %v", got, err)
 	}
-	books.faster = 1000
+	records.faster = 1000
 	if _, _, err := s.Change(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.RequestStart}); err == nil {
 		t.Error("it tries for ever, or believes what was not written")
 	}

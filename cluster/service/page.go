@@ -8,12 +8,12 @@ import (
 
 // Nodes gives the living nodes of clusters that List gave, by their ids: one read for a whole page.
 func (s *Service) Nodes(ctx context.Context, clusters []cluster.Cluster) (map[int64][]cluster.Node, error) {
-	return s.options.Books.Nodes(ctx, idsOf(clusters))
+	return s.options.Records.Nodes(ctx, idsOf(clusters))
 }
 
 // Reach gives how clusters that List gave are reached, by their ids: one read for a whole page.
 func (s *Service) Reach(ctx context.Context, clusters []cluster.Cluster) (map[int64]cluster.Reach, error) {
-	return s.options.Books.Reach(ctx, idsOf(clusters))
+	return s.options.Records.Reach(ctx, idsOf(clusters))
 }
 
 func idsOf(clusters []cluster.Cluster) []int64 {
@@ -27,5 +27,5 @@ func idsOf(clusters []cluster.Cluster) []int64 {
 // Feed says from where to where history reaches: the numbers of the newest
 // event that was removed, and of the newest there ever was.
 func (s *Service) Feed(ctx context.Context) (floor, newest int64, err error) {
-	return s.options.Books.Feed(ctx)
+	return s.options.Records.Feed(ctx)
 }

@@ -21,30 +21,30 @@ func (s *Service) PlanCreate(ctx context.Context, who cluster.Caller, r CreateRe
 	if err != nil {
 		return nil, err
 	}
-	book := &cluster.Record{Cluster: *c}
+	record := &cluster.Record{Cluster: *c}
 	plan := &DryRun{Steps: s.stepsOf(cluster.FlowStart, cluster.RunInput{Event: cluster.OnStart, From: cluster.Created, First: true})}
 	if c.Network.ID == "" {
 		plan.add("create", cluster.Network, cluster.ResourceName(c, "network"), "")
 	}
-	plan.addNodes(book, cluster.Control, c.ControlCount)
-	plan.addNodes(book, cluster.Worker, c.NodeCount)
+	plan.addNodes(record, cluster.Control, c.ControlCount)
+	plan.addNodes(record, cluster.Worker, c.NodeCount)
 	plan.Findings, err = s.findings(ctx, c, c.ControlCount+c.NodeCount, 0, notAtAll)
 	return plan, err
 }
 
 // PlanChange says what Change would do. Nothing is stored or made.
 func (s *Service) PlanChange(ctx context.Context, who cluster.Caller, uuid string, r ChangeRequest) (*DryRun, error) {
-	book, err := s.Get(ctx, who, uuid)
+	record, err := s.Get(ctx, who, uuid)
 	if err != nil {
 		return nil, err
 	}
-	was := book.Cluster
+	was := record.Cluster
 	plan := &DryRun{Steps: []DryRunStep{}, Resources: []DryRunResource{}, Findings: []cluster.Finding{}}
-	change, err := s.decide(ctx, who, book, r, "")
+	change, err := s.decide(ctx, who, record, r, "")
 	if kind := fault.Of(err); r.Kind == cluster.RequestUpgrade && (kind == cluster.DowntimeRefused || kind == cluster.LastControl) { // the plan says what has to be allowed
 		plan.Findings = append(plan.Findings, cluster.Finding{Type: cluster.PlanObstacle, Code: kind.Code, Evidence: fault.Message(err)})
 		r.Downtime, r.Consent = true, kind == cluster.LastControl
-		change, err = s.decide(ctx, who, book, r, "")
+		change, err = s.decide(ctx, who, record, r, "")
 	}
 	if err != nil {
 		return nil, err
@@ -52,53 +52,53 @@ func (s *Service) PlanChange(ctx context.Context, who cluster.Caller, uuid strin
 	if change.Jobs[len(change.Jobs)-1].Status == cluster.JobDone {
 		return plan, nil
 	}
-	c := &book.Cluster
+	c := &record.Cluster
 	in := cluster.RunInput{Cluster: c.UUID, Event: cluster.DueEvent(c, nil, s.options.Now()), From: was.State, Request: c.Request, Deleting: r.Kind == cluster.RequestDelete}
 	switch r.Kind {
 	case cluster.RequestStart:
 		plan.Steps = s.stepsOf(cluster.FlowStart, in)
-		plan.act("start", book.Nodes, "")
+		plan.act("start", record.Nodes, "")
 	case cluster.RequestStop:
 		plan.Steps = s.stepsOf(cluster.FlowStop, in)
-		plan.act("stop", book.Nodes, "")
+		plan.act("stop", record.Nodes, "")
 	case cluster.RequestDelete:
 		if was.State == cluster.Running {
 			plan.Steps = s.stepsOf(cluster.FlowStop, in)
 		}
 		plan.Steps = append(plan.Steps, s.stepsOf(cluster.FlowDelete, in)...)
-		plan.close(book)
+		plan.close(record)
 	case cluster.RequestUpgrade:
 		plan.Steps = s.stepsOf(cluster.FlowScale, in)
-		plan.upgrade(s.orderOf(book, c.Request))
+		plan.upgrade(s.orderOf(record, c.Request))
 	case cluster.RequestRecover:
-		return s.planRecovery(ctx, book, plan, c.Request)
+		return s.planRecovery(ctx, record, plan, c.Request)
 	case cluster.RequestScale:
 		if was.State == cluster.Alert {
-			return s.planRecovery(ctx, book, plan, c.Request)
+			return s.planRecovery(ctx, record, plan, c.Request)
 		}
 		plan.Steps = s.stepsOf(cluster.FlowScale, in)
-		return s.planScale(ctx, book, plan, was.NodeCount)
+		return s.planScale(ctx, record, plan, was.NodeCount)
 	}
 	return plan, nil
 }
 
 // PlanPatch says what Patch would do. Nothing is stored or made.
 func (s *Service) PlanPatch(ctx context.Context, who cluster.Caller, uuid string, r PatchRequest) (*DryRun, error) {
-	book, err := s.Get(ctx, who, uuid)
+	record, err := s.Get(ctx, who, uuid)
 	if err != nil {
 		return nil, err
 	}
-	was := book.Cluster
-	change, err := s.decidePatch(ctx, who, book, r)
+	was := record.Cluster
+	change, err := s.decidePatch(ctx, who, record, r)
 	if err != nil {
 		return nil, err
 	}
-	plan, c := &DryRun{Steps: settingsOf(&was, &book.Cluster), Resources: []DryRunResource{}, Findings: []cluster.Finding{}}, &book.Cluster
+	plan, c := &DryRun{Steps: settingsOf(&was, &record.Cluster), Resources: []DryRunResource{}, Findings: []cluster.Finding{}}, &record.Cluster
 	switch {
 	case len(change.Jobs) == 0 || change.Jobs[0].Status == cluster.JobDone:
 		return plan, nil
 	case was.State == cluster.Alert:
-		more, err := s.planRecovery(ctx, book, new(DryRun), c.Request)
+		more, err := s.planRecovery(ctx, record, new(DryRun), c.Request)
 		if err == nil {
 			plan.Steps, plan.Resources, plan.Findings = append(plan.Steps, more.Steps...), append(plan.Resources, more.Resources...), append(plan.Findings, more.Findings...)
 		}
@@ -109,7 +109,7 @@ func (s *Service) PlanPatch(ctx context.Context, who cluster.Caller, uuid string
 	if c.NodeCount == was.NodeCount { // the rules alone
 		return plan, nil
 	}
-	return s.planScale(ctx, book, plan, was.NodeCount)
+	return s.planScale(ctx, record, plan, was.NodeCount)
 }
 
 // settingsOf tells what a patch writes, as steps.
@@ -145,11 +145,11 @@ func policyText(r cluster.Recovery) string {
 // PlanForget says what Forget would do: each resource that is not proven gone is
 // read once more. Nothing is stored.
 func (s *Service) PlanForget(ctx context.Context, who cluster.Caller, uuid, confirm string) (*DryRun, error) {
-	book, err := s.forgettable(ctx, who, uuid)
+	record, err := s.forgettable(ctx, who, uuid)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.decideForget(ctx, book, confirm)
+	rows, err := s.decideForget(ctx, record, confirm)
 	if err != nil {
 		return nil, err
 	}
@@ -168,10 +168,10 @@ func (s *Service) PlanForget(ctx context.Context, who cluster.Caller, uuid, conf
 }
 
 // planScale plans a scale. was: the workers that were wanted before.
-func (s *Service) planScale(ctx context.Context, book *cluster.Record, plan *DryRun, was int) (*DryRun, error) {
-	c, have := &book.Cluster, livingWorkers(book.Nodes)
+func (s *Service) planScale(ctx context.Context, record *cluster.Record, plan *DryRun, was int) (*DryRun, error) {
+	c, have := &record.Cluster, livingWorkers(record.Nodes)
 	if more := c.NodeCount - len(have); more > 0 && len(c.Request.Victims) == 0 {
-		plan.addNodes(book, cluster.Worker, more)
+		plan.addNodes(record, cluster.Worker, more)
 		var err error
 		plan.Findings, err = s.findings(ctx, c, more, c.NodeCount-was, asItWas)
 		return plan, err
@@ -181,7 +181,7 @@ func (s *Service) planScale(ctx context.Context, book *cluster.Record, plan *Dry
 		victims = slices.DeleteFunc(have, func(n cluster.Node) bool { return !slices.Contains(c.Request.Victims, n.Name) })
 	} else {
 		var err error
-		if victims, err = cluster.Victims(book.Nodes, nil, c.NodeCount); err != nil {
+		if victims, err = cluster.Victims(record.Nodes, nil, c.NodeCount); err != nil {
 			return nil, err
 		}
 	}
@@ -190,8 +190,8 @@ func (s *Service) planScale(ctx context.Context, book *cluster.Record, plan *Dry
 }
 
 // planRecovery looks at the cluster, for what a recovery does depends on that.
-func (s *Service) planRecovery(ctx context.Context, book *cluster.Record, plan *DryRun, ask *cluster.Request) (*DryRun, error) {
-	seen, err := s.observe(ctx, book)
+func (s *Service) planRecovery(ctx context.Context, record *cluster.Record, plan *DryRun, ask *cluster.Request) (*DryRun, error) {
+	seen, err := s.observe(ctx, record)
 	if err != nil {
 		return nil, err
 	}
@@ -204,14 +204,14 @@ func (s *Service) planRecovery(ctx context.Context, book *cluster.Record, plan *
 	if policy == nil {
 		policy = cluster.Recovery{cluster.Restart, cluster.Replace}
 	}
-	work := cluster.PlanRecovery(book, seen, policy, cluster.RecoveryOptions{
+	work := cluster.PlanRecovery(record, seen, policy, cluster.RecoveryOptions{
 		Consent: ask.Consent, MaxUnavailable: s.options.Settings.MaxUnavailable, Now: s.options.Now(), Tolerances: s.tolerances(),
 	})
-	plan.Steps = s.stepsOf(cluster.FlowRecover, cluster.RunInput{Cluster: book.Cluster.UUID, Event: cluster.OnRecover, From: cluster.Alert, Request: ask})
+	plan.Steps = s.stepsOf(cluster.FlowRecover, cluster.RunInput{Cluster: record.Cluster.UUID, Event: cluster.OnRecover, From: cluster.Alert, Request: ask})
 	plan.act("start", work.Start, "")
 	plan.act("replace", work.Replace, "")
 	for _, more := range work.Create {
-		plan.addNodes(book, more.Role, more.Count)
+		plan.addNodes(record, more.Role, more.Count)
 	}
 	for _, r := range work.Adopt {
 		plan.add("adopt", r.Kind, r.Name, "")
@@ -272,7 +272,7 @@ func (s *Service) quota(ctx context.Context, c *cluster.Cluster, nodes, grown in
 	if err != nil {
 		return err
 	}
-	usage, err := s.options.Books.Usage(ctx, c.Owner)
+	usage, err := s.options.Records.Usage(ctx, c.Owner)
 	if err != nil {
 		return err
 	}
@@ -375,17 +375,17 @@ func (p *DryRun) upgrade(order []batch) {
 	}
 }
 
-func (p *DryRun) addNodes(book *cluster.Record, role cluster.Role, count int) {
-	next := cluster.NextOrdinal(book, role)
+func (p *DryRun) addNodes(record *cluster.Record, role cluster.Role, count int) {
+	next := cluster.NextOrdinal(record, role)
 	for i := range count {
-		p.add("create", cluster.VM, cluster.NodeName(&book.Cluster, role, next+i), role)
+		p.add("create", cluster.VM, cluster.NodeName(&record.Cluster, role, next+i), role)
 	}
 }
 
 // close names what a deletion removes, rules first and the network last.
-func (p *DryRun) close(book *cluster.Record) {
+func (p *DryRun) close(record *cluster.Record) {
 	order := []cluster.Kind{cluster.Forward, cluster.Balancer, cluster.Firewall, cluster.VM, cluster.Address, cluster.Network}
-	rows := slices.DeleteFunc(slices.Clone(book.Journal), func(r cluster.JournalRow) bool {
+	rows := slices.DeleteFunc(slices.Clone(record.Journal), func(r cluster.JournalRow) bool {
 		return !r.Phase.Open() || r.Origin == cluster.OriginGiven
 	})
 	slices.SortStableFunc(rows, func(a, b cluster.JournalRow) int {

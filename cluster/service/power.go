@@ -13,7 +13,7 @@ import (
 
 // lever brings the VM of a node up or down. The row keeps the call under way,
 // how often it was made, and until when the present try may last.
-type lever struct {
+type powerOp struct {
 	node   *cluster.Node
 	row    *cluster.JournalRow
 	act    cluster.Action // what is sent next; empty: nothing
@@ -27,27 +27,27 @@ type lever struct {
 // pull brings nodes up or down, so many at a time. One failure does not end
 // the loop: when all have ended, the error names those that did not get there.
 func (w *work) pull(ctx context.Context, nodes []*cluster.Node, to cluster.Power, b bounds, force bool) (open int, failure, err error) {
-	levers := make([]*lever, 0, len(nodes))
+	ops := make([]*powerOp, 0, len(nodes))
 	for _, n := range nodes {
-		levers = append(levers, &lever{node: n, row: w.row(n.Key), within: b, force: force})
+		ops = append(ops, &powerOp{node: n, row: w.row(n.Key), within: b, force: force})
 	}
 	most := w.s.options.Settings.PerCluster
-	for i := 0; i < len(levers) && open < most; {
-		batch := levers[i:min(i+most-open, len(levers))]
+	for i := 0; i < len(ops) && open < most; {
+		batch := ops[i:min(i+most-open, len(ops))]
 		i += len(batch)
 		if ctx.Err() != nil {
 			return 0, nil, context.Cause(ctx)
 		}
-		each(batch, most, func(l *lever) { w.stand(ctx, l, to) })
-		if err := w.keepLevers(ctx, batch); err != nil {
+		each(batch, most, func(l *powerOp) { w.power(ctx, l, to) })
+		if err := w.savePowerOps(ctx, batch); err != nil {
 			return 0, nil, err
 		}
-		each(filter(batch, func(l *lever) bool { return l.act != "" }), most, func(l *lever) { w.send(ctx, l) })
-		if err := w.keepLevers(context.WithoutCancel(ctx), batch); err != nil {
+		each(filter(batch, func(l *powerOp) bool { return l.act != "" }), most, func(l *powerOp) { w.send(ctx, l) })
+		if err := w.savePowerOps(context.WithoutCancel(ctx), batch); err != nil {
 			return 0, nil, err
 		}
-		each(filter(batch, func(l *lever) bool { return l.act != "" && l.fails == nil && l.row.JobID == "" }), most, func(l *lever) { w.stand(ctx, l, to) })
-		if err := w.keepLevers(ctx, batch); err != nil {
+		each(filter(batch, func(l *powerOp) bool { return l.act != "" && l.fails == nil && l.row.JobID == "" }), most, func(l *powerOp) { w.power(ctx, l, to) })
+		if err := w.savePowerOps(ctx, batch); err != nil {
 			return 0, nil, err
 		}
 		for _, l := range batch {
@@ -55,15 +55,15 @@ func (w *work) pull(ctx context.Context, nodes []*cluster.Node, to cluster.Power
 				open++
 			}
 		}
-		if i < len(levers) && open >= most {
-			open += len(levers) - i
+		if i < len(ops) && open >= most {
+			open += len(ops) - i
 		}
 	}
-	return open, namesOfFailures(levers), nil
+	return open, namesOfFailures(ops), nil
 }
 
 // stand looks where a VM is, and says what is to be sent.
-func (w *work) stand(ctx context.Context, l *lever, to cluster.Power) {
+func (w *work) power(ctx context.Context, l *powerOp, to cluster.Power) {
 	again := l.act != ""
 	l.act = ""
 	if l.row == nil || !l.row.Phase.Open() || l.row.ProviderID == "" {
@@ -106,7 +106,7 @@ func (w *work) stand(ctx context.Context, l *lever, to cluster.Power) {
 }
 
 // plan makes the next try, or none: the failure of the last one stays.
-func (l *lever) plan(w *work, to cluster.Power) {
+func (l *powerOp) plan(w *work, to cluster.Power) {
 	row := l.row
 	if row.RunID != w.t.RunID() || row.Step != w.t.Step() {
 		row.RunID, row.Step, row.Attempts, row.LastCode, row.LastError = w.t.RunID(), w.t.Step(), 0, "", ""
@@ -135,7 +135,7 @@ func (l *lever) plan(w *work, to cluster.Power) {
 }
 
 // send makes the call of a lever that was saved.
-func (w *work) send(ctx context.Context, l *lever) {
+func (w *work) send(ctx context.Context, l *powerOp) {
 	if ctx.Err() != nil {
 		return
 	}
@@ -152,20 +152,20 @@ func (w *work) send(ctx context.Context, l *lever) {
 }
 
 // rest clears the row of a VM that is where it should be.
-func (l *lever) rest() {
+func (l *powerOp) rest() {
 	l.done = true
 	if l.row.JobID != "" || l.row.LastCode != "" || !l.row.NextAt.IsZero() {
 		l.row.JobID, l.row.LastCode, l.row.LastError, l.row.NextAt, l.row.Attempts, l.dirty = "", "", "", time.Time{}, 0, true
 	}
 }
 
-func (l *lever) note(err error) {
+func (l *powerOp) note(err error) {
 	l.row.LastCode, l.row.LastError, l.dirty = fault.Of(err).Code, fault.Message(err), true
 }
 
-func (w *work) keepLevers(ctx context.Context, levers []*lever) error {
+func (w *work) savePowerOps(ctx context.Context, ops []*powerOp) error {
 	var change cluster.Change
-	for _, l := range levers {
+	for _, l := range ops {
 		if l.dirty {
 			change.Journal = append(change.Journal, l.row)
 		}
@@ -173,17 +173,17 @@ func (w *work) keepLevers(ctx context.Context, levers []*lever) error {
 	if err := w.save(ctx, change); err != nil {
 		return err
 	}
-	for _, l := range levers {
+	for _, l := range ops {
 		l.dirty = false
 	}
 	return nil
 }
 
 // namesOfFailures is one fault for all that failed: that of the first, with the names of all.
-func namesOfFailures(levers []*lever) error {
+func namesOfFailures(ops []*powerOp) error {
 	var first error
 	var names, texts []string
-	for _, l := range levers {
+	for _, l := range ops {
 		if l.fails == nil {
 			continue
 		}

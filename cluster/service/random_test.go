@@ -200,7 +200,7 @@ func playScript(t *testing.T, seed uint64, late bool, script []turn) []string {
 		l.collected(cluster.Alert, cluster.Expunge)
 		l.check()
 		for _, r := range l.cloud.All(cluster.VM) {
-			if r.Tags[cluster.TagInstallation] != installation && l.bookOf(r.Ref()) == nil {
+			if r.Tags[cluster.TagInstallation] != installation && l.recordOf(r.Ref()) == nil {
 				_ = l.cloud.DestroyVM(r.ID) // strangers leave
 			}
 		}

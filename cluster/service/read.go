@@ -14,16 +14,16 @@ import (
 // Get gives the book of a cluster the caller may see: by uuid, or by name where
 // that is one of a kind. CLUSTER_NOT_FOUND, ACCESS_REFUSED.
 func (s *Service) Get(ctx context.Context, who cluster.Caller, id string) (*cluster.Record, error) {
-	book, err := s.options.Books.Record(ctx, id)
+	record, err := s.options.Records.Record(ctx, id)
 	if errors.Is(err, cluster.NotFound) && id != "" {
-		named, _, listed := s.options.Books.List(ctx, cluster.ClusterQuery{Scope: who.Scope, Name: id, ExactName: true, Limit: 2})
+		named, _, listed := s.options.Records.List(ctx, cluster.ClusterQuery{Scope: who.Scope, Name: id, ExactName: true, Limit: 2})
 		switch {
 		case listed != nil:
 			return nil, listed
 		case len(named) > 1:
 			return nil, cluster.NotFound.Errorf("several clusters are named %q: use the id", id)
 		case len(named) == 1:
-			book, err = s.options.Books.Record(ctx, named[0].UUID)
+			record, err = s.options.Records.Record(ctx, named[0].UUID)
 		default:
 			err = unknownCluster(id)
 		}
@@ -31,10 +31,10 @@ func (s *Service) Get(ctx context.Context, who cluster.Caller, id string) (*clus
 	if err != nil {
 		return nil, err
 	}
-	if !who.Scope.Sees(book.Cluster.Owner) {
+	if !who.Scope.Sees(record.Cluster.Owner) {
 		return nil, cluster.AccessRefused.Errorf("cluster %s is not in the reach of %s", id, who.User)
 	}
-	return book, nil
+	return record, nil
 }
 
 func unknownCluster(id string) error {
@@ -53,20 +53,20 @@ func Hidden(err error, id string) error {
 // List gives clusters within the query and the caller's scope.
 func (s *Service) List(ctx context.Context, who cluster.Caller, q cluster.ClusterQuery) ([]cluster.Cluster, int, error) {
 	q.Scope = who.Scope
-	return s.options.Books.List(ctx, q)
+	return s.options.Records.List(ctx, q)
 }
 
 // Config gives how a cluster is reached, and notes in history that it was given.
 func (s *Service) Config(ctx context.Context, who cluster.Caller, uuid string) (*Config, error) {
-	book, err := s.Get(ctx, who, uuid)
+	record, err := s.Get(ctx, who, uuid)
 	if err != nil {
 		return nil, err
 	}
-	details, err := s.options.Books.Details(ctx, book.Cluster.UUID)
+	details, err := s.options.Records.Details(ctx, record.Cluster.UUID)
 	if err != nil {
 		return nil, err
 	}
-	c := &book.Cluster
+	c := &record.Cluster
 	if details.ConfigData == "" {
 		return nil, cluster.StateRefused.Errorf("cluster %s is %s and has no configuration yet", c.Name, c.State).With("state", string(c.State))
 	}
@@ -79,23 +79,23 @@ func (s *Service) Config(ctx context.Context, who cluster.Caller, uuid string) (
 
 // Details of a cluster: its owner's user name and registry; secrets print as stars.
 func (s *Service) Details(ctx context.Context, who cluster.Caller, uuid string) (*cluster.Details, error) {
-	book, err := s.Get(ctx, who, uuid)
+	record, err := s.Get(ctx, who, uuid)
 	if err != nil {
 		return nil, err
 	}
-	return s.options.Books.Details(ctx, book.Cluster.UUID)
+	return s.options.Records.Details(ctx, record.Cluster.UUID)
 }
 
 // Logs gives the newest lines a node wrote. node: a name or a provider's id.
 func (s *Service) Logs(ctx context.Context, who cluster.Caller, uuid, node string, lines int) (string, error) {
-	book, err := s.Get(ctx, who, uuid)
+	record, err := s.Get(ctx, who, uuid)
 	if err != nil {
 		return "", err
 	}
-	c := &book.Cluster
-	n := slices.IndexFunc(book.Nodes, func(n cluster.Node) bool { return n.Name == node || n.VMID != "" && n.VMID == node })
+	c := &record.Cluster
+	n := slices.IndexFunc(record.Nodes, func(n cluster.Node) bool { return n.Name == node || n.VMID != "" && n.VMID == node })
 	if n < 0 {
-		return "", cluster.ClusterInvalid.Errorf("cluster %s has no node %q; it has %s", c.Name, node, strings.Join(nodeNames(book.Nodes), ", ")).With("parameter", "node")
+		return "", cluster.ClusterInvalid.Errorf("cluster %s has no node %q; it has %s", c.Name, node, strings.Join(nodeNames(record.Nodes), ", ")).With("parameter", "node")
 	}
 	provider, err := s.provider(c.Provider)
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *Service) Logs(ctx context.Context, who cluster.Caller, uuid, node strin
 	if !ok || !provider.Capabilities().Logs {
 		return "", cluster.ProviderRefused.Errorf("provider %s does not show what its VMs write", c.Provider)
 	}
-	return logs.Logs(ctx, cluster.Ref{Kind: cluster.VM, ID: book.Nodes[n].VMID, Name: book.Nodes[n].Name, Zone: c.Zone.ID}, lines)
+	return logs.Logs(ctx, cluster.Ref{Kind: cluster.VM, ID: record.Nodes[n].VMID, Name: record.Nodes[n].Name, Zone: c.Zone.ID}, lines)
 }
 
 func nodeNames(nodes []cluster.Node) []string {
@@ -126,16 +126,16 @@ func (s *Service) Leaks(ctx context.Context, who cluster.Caller, uuid string, ki
 	}
 	var unknown error
 	if uuid != "" {
-		switch book, err := s.Get(ctx, who, uuid); {
+		switch record, err := s.Get(ctx, who, uuid); {
 		case err == nil:
-			uuid = book.Cluster.UUID
+			uuid = record.Cluster.UUID
 		case errors.Is(err, cluster.NotFound): // leaks stay longer than the record of their cluster
 			unknown = err
 		default:
 			return nil, 0, err
 		}
 	}
-	rows, total, err := s.options.Books.Rows(ctx, cluster.RowQuery{
+	rows, total, err := s.options.Records.Rows(ctx, cluster.RowQuery{
 		Phases: []cluster.Phase{cluster.Leaked, cluster.Forgotten}, Cluster: uuid, Kind: kind, Offset: offset, Limit: limit,
 	})
 	if err != nil {
@@ -173,7 +173,7 @@ func leakOf(r cluster.OwnedRow) Leak {
 
 // Job gives a job the caller may see. JOB_NOT_FOUND, ACCESS_REFUSED.
 func (s *Service) Job(ctx context.Context, who cluster.Caller, id string) (*cluster.Job, error) {
-	job, err := s.options.Books.Job(ctx, id)
+	job, err := s.options.Records.Job(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -186,13 +186,13 @@ func (s *Service) Job(ctx context.Context, who cluster.Caller, id string) (*clus
 // Jobs lists jobs within the caller's scope.
 func (s *Service) Jobs(ctx context.Context, who cluster.Caller, q cluster.JobQuery) ([]cluster.Job, int, error) {
 	q.Scope = who.Scope
-	return s.options.Books.Jobs(ctx, q)
+	return s.options.Records.Jobs(ctx, q)
 }
 
 // Events gives history within the caller's scope.
 func (s *Service) Events(ctx context.Context, who cluster.Caller, q cluster.EventQuery) ([]cluster.Event, error) {
 	q.Scope = who.Scope
-	return s.options.Books.Events(ctx, q)
+	return s.options.Records.Events(ctx, q)
 }
 
 // Catalog lists what the providers offer the caller. Entries of several

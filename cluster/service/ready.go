@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	signalHello = "hello"          // tells a run that the readiness of a node has changed
-	helloLook   = 15 * time.Second // between looks of steps that wait for nodes, when no signal comes
+	signalHeartbeat = "hello"          // tells a run that the readiness of a node has changed
+	heartbeatLook   = 15 * time.Second // between looks of steps that wait for nodes, when no signal comes
 )
 
 // hear takes the signals of nodes: what they say is in the books.
 func (w *work) hear() {
-	for _, more := w.t.Signal(signalHello); more; _, more = w.t.Signal(signalHello) {
+	for _, more := w.t.Signal(signalHeartbeat); more; _, more = w.t.Signal(signalHeartbeat) {
 	}
 }
 
@@ -49,7 +49,7 @@ func endpoint(ctx context.Context, w *work) outcome.Outcome {
 				return outcome.Fail(cluster.EndpointSilent.Errorf("no control node was ready within %s: %s", limit, strings.Join(namesOf(silent), ", ")).
 					With("resource", strings.Join(namesOf(silent), ",")))
 			}
-			return outcome.Wait(min(helloLook, limit-w.waited()), waitsForNodes, "the control node has not said that it is ready")
+			return outcome.Wait(min(heartbeatLook, limit-w.waited()), waitsForNodes, "the control node has not said that it is ready")
 		}
 	}
 	url, err := w.url(ctx)
@@ -76,7 +76,7 @@ func endpoint(ctx context.Context, w *work) outcome.Outcome {
 
 // url is where the cluster is reached: its address, else what its control node says.
 func (w *work) url(ctx context.Context) (string, error) {
-	row := w.standing(thing{kind: cluster.Address})
+	row := w.standing(resourceSpec{kind: cluster.Address})
 	if row == nil || row.Phase != cluster.Present || !w.makes(cluster.Address) {
 		return w.c.Endpoint, nil
 	}
@@ -95,15 +95,15 @@ func urlOf(host string) string {
 }
 
 // controlURL is where workers reach the control node.
-func controlURL(book *cluster.Record, caps cluster.Capabilities) string {
+func controlURL(record *cluster.Record, caps cluster.Capabilities) string {
 	if slices.Contains(caps.Kinds, cluster.Address) { // the endpoint is an address outside; nodes are in one network
-		for _, n := range book.Nodes {
+		for _, n := range record.Nodes {
 			if n.Role == cluster.Control && n.Address != "" && n.Removed.IsZero() && !n.ReadyAt.IsZero() {
 				return urlOf(n.Address)
 			}
 		}
 	}
-	return book.Cluster.Endpoint
+	return record.Cluster.Endpoint
 }
 
 // join waits until every node is ready.
@@ -123,7 +123,7 @@ func (w *work) joined(nodes []*cluster.Node, since time.Time) outcome.Outcome {
 		names := namesOf(missing)
 		return outcome.Fail(cluster.NodesNotReady.Errorf("not ready within %s: %s", limit, strings.Join(names, ", ")).With("resource", strings.Join(names, ",")))
 	}
-	return outcome.Wait(min(helloLook, limit-w.waited()), waitsForNodes, "nodes have not said that they are ready")
+	return outcome.Wait(min(heartbeatLook, limit-w.waited()), waitsForNodes, "nodes have not said that they are ready")
 }
 
 // publish writes what the cluster has become: endpoint, totals, version. The
@@ -171,7 +171,7 @@ func (s *Service) probe(ctx context.Context, c *cluster.Cluster) error {
 	if s.options.Probe == nil {
 		return nil
 	}
-	d, err := s.options.Books.Details(ctx, c.UUID)
+	d, err := s.options.Records.Details(ctx, c.UUID)
 	if err != nil {
 		return err
 	}

@@ -28,12 +28,12 @@ func TestFinding21LeaksOfAnUnknownClusterAreAnError(t *testing.T) {
 		}
 	}
 	// A leak outlives the record of its cluster.
-	b, err := c.books.Record(t.Context(), made.UUID)
+	b, err := c.records.Record(t.Context(), made.UUID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	row := &cluster.JournalRow{Kind: cluster.VM, Name: "blue-worker1", Key: "k", Phase: cluster.Leaked, Origin: cluster.OriginCreated}
-	if err := c.books.Commit(t.Context(), &cluster.Change{ClusterID: b.Cluster.ID, Journal: []*cluster.JournalRow{row}}); err != nil {
+	if err := c.records.Commit(t.Context(), &cluster.Change{ClusterID: b.Cluster.ID, Journal: []*cluster.JournalRow{row}}); err != nil {
 		t.Fatal(err)
 	}
 	if leaks, total, err := c.Leaks(t.Context(), chief, "blue", "", 0, 10); err != nil || total != 1 || leaks[0].Resource != "blue-worker1" {
@@ -82,12 +82,12 @@ func TestFinding21ScaleBeyondTheLimitIsRefused(t *testing.T) {
 // The same of the room that the provider has.
 func TestFinding21ScaleWithoutRoomIsRefused(t *testing.T) {
 	running(t, setup{sim: sim.Options{Zones: []sim.Zone{{ID: "zone-1", Name: "zone-1", VMs: 4}}}}, 2, func(t *testing.T, w *world, id string) {
-		before := w.book(id)
+		before := w.record(id)
 		_, _, err := w.service.Change(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.RequestScale, Size: 4})
 		if !errors.Is(err, cluster.CapacityExhausted) {
 			t.Errorf("one VM too many: %v", err)
 		}
-		if after := w.book(id); after.Cluster.Revision != before.Cluster.Revision || after.Cluster.State != cluster.Running || after.Cluster.NodeCount != 2 {
+		if after := w.record(id); after.Cluster.Revision != before.Cluster.Revision || after.Cluster.State != cluster.Running || after.Cluster.NodeCount != 2 {
 			t.Errorf("a refused scale has written: %+v", after.Cluster)
 		}
 		plan, err := w.service.PlanChange(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.RequestScale, Size: 4})

@@ -12,9 +12,9 @@ import (
 )
 
 // roll is what hellos of one cluster are answered from.
-type roll struct {
+type membership struct {
 	at       time.Time
-	book     *cluster.Record
+	rec      *cluster.Record
 	details  *cluster.Details
 	caps     cluster.Capabilities
 	draining map[string]bool // names; every worker if the cluster stops
@@ -24,13 +24,13 @@ type roll struct {
 
 // roll gives what hellos of a cluster are answered from. It is read unless it is
 // known freshly; who wants it at the same time has it read together.
-func (s *Service) roll(ctx context.Context, uuid string, anew bool) (*roll, error) {
-	if r := s.newest(uuid); r != nil && !anew && s.options.Now().Sub(r.at) < rollFresh {
+func (s *Service) membership(ctx context.Context, uuid string, anew bool) (*membership, error) {
+	if r := s.newest(uuid); r != nil && !anew && s.options.Now().Sub(r.at) < membershipFresh {
 		return r, nil
 	}
-	var r *roll
-	err := s.hellos.read.do(ctx, uuid, &r, func(ctx context.Context, all []**roll) error {
-		read, err := s.readRoll(ctx, uuid)
+	var r *membership
+	err := s.heartbeats.read.do(ctx, uuid, &r, func(ctx context.Context, all []**membership) error {
+		read, err := s.readMembership(ctx, uuid)
 		for _, one := range all {
 			*one = read
 		}
@@ -39,33 +39,33 @@ func (s *Service) roll(ctx context.Context, uuid string, anew bool) (*roll, erro
 	return r, err
 }
 
-func (s *Service) readRoll(ctx context.Context, uuid string) (*roll, error) {
-	r := &roll{at: s.options.Now()}
+func (s *Service) readMembership(ctx context.Context, uuid string) (*membership, error) {
+	r := &membership{at: s.options.Now()}
 	var err error
-	if r.book, err = s.options.Books.Record(ctx, uuid); err != nil {
+	if r.rec, err = s.options.Records.Record(ctx, uuid); err != nil {
 		return nil, err
 	}
-	if r.details, err = s.options.Books.Details(ctx, uuid); err != nil {
+	if r.details, err = s.options.Records.Details(ctx, uuid); err != nil {
 		return nil, err
 	}
-	if p, err := s.provider(r.book.Cluster.Provider); err == nil {
+	if p, err := s.provider(r.rec.Cluster.Provider); err == nil {
 		r.caps = p.Capabilities()
 	}
 	if err := s.readRun(ctx, r); err != nil {
 		return nil, err
 	}
-	s.hellos.mu.Lock()
-	defer s.hellos.mu.Unlock()
-	if s.hellos.rolls == nil {
-		s.hellos.rolls = map[string]*roll{}
+	s.heartbeats.mu.Lock()
+	defer s.heartbeats.mu.Unlock()
+	if s.heartbeats.rolls == nil {
+		s.heartbeats.rolls = map[string]*membership{}
 	}
-	s.hellos.rolls[uuid] = r
+	s.heartbeats.rolls[uuid] = r
 	return r, nil
 }
 
-func (r *roll) node(name string) *cluster.Node {
-	for i := range r.book.Nodes {
-		if n := &r.book.Nodes[i]; n.Name == name && n.Removed.IsZero() {
+func (r *membership) node(name string) *cluster.Node {
+	for i := range r.rec.Nodes {
+		if n := &r.rec.Nodes[i]; n.Name == name && n.Removed.IsZero() {
 			return n
 		}
 	}
@@ -74,87 +74,87 @@ func (r *roll) node(name string) *cluster.Node {
 
 // knows reports a token that speaks for a node: its credential, or the join
 // token of the run that makes it.
-func (r *roll) knows(n *cluster.Node, token string, now time.Time) bool {
+func (r *membership) knows(n *cluster.Node, token string, now time.Time) bool {
 	known := matches(token, r.details.Credentials[n.Name])
 	joins := matches(token, r.details.JoinTokenHash)
-	return known || joins && now.Before(r.details.JoinTokenExpires) && expected(r.book, r.details, n)
+	return known || joins && now.Before(r.details.JoinTokenExpires) && expected(r.rec, r.details, n)
 }
 
 // newest is the last roll of a cluster that was read; nil: none.
-func (s *Service) newest(uuid string) *roll {
-	s.hellos.mu.Lock()
-	defer s.hellos.mu.Unlock()
-	return s.hellos.rolls[uuid]
+func (s *Service) newest(uuid string) *membership {
+	s.heartbeats.mu.Lock()
+	defer s.heartbeats.mu.Unlock()
+	return s.heartbeats.rolls[uuid]
 }
 
 // renew writes into the roll of a cluster what was stored just now.
 func (s *Service) renew(uuid string, stored pair) {
-	s.hellos.mu.Lock()
-	defer s.hellos.mu.Unlock()
-	old := s.hellos.rolls[uuid]
-	if old == nil || old.book.Cluster.Revision >= stored.c.Revision {
+	s.heartbeats.mu.Lock()
+	defer s.heartbeats.mu.Unlock()
+	old := s.heartbeats.rolls[uuid]
+	if old == nil || old.rec.Cluster.Revision >= stored.c.Revision {
 		return
 	}
 	next := *old
-	next.book = &cluster.Record{Cluster: *stored.c, Nodes: old.book.Nodes, Journal: old.book.Journal}
+	next.rec = &cluster.Record{Cluster: *stored.c, Nodes: old.rec.Nodes, Journal: old.rec.Journal}
 	next.details = stored.d
-	s.hellos.rolls[uuid] = &next
+	s.heartbeats.rolls[uuid] = &next
 }
 
 // meet writes nodes that were read just now into the roll of their cluster: the
 // join token speaks for none that was ready.
 func (s *Service) meet(uuid string, nodes []cluster.Node) {
-	s.hellos.mu.Lock()
-	defer s.hellos.mu.Unlock()
-	if old := s.hellos.rolls[uuid]; old != nil {
+	s.heartbeats.mu.Lock()
+	defer s.heartbeats.mu.Unlock()
+	if old := s.heartbeats.rolls[uuid]; old != nil {
 		next := *old
-		next.book = &cluster.Record{Cluster: old.book.Cluster, Nodes: nodes, Journal: old.book.Journal}
-		s.hellos.rolls[uuid] = &next
+		next.rec = &cluster.Record{Cluster: old.rec.Cluster, Nodes: nodes, Journal: old.rec.Journal}
+		s.heartbeats.rolls[uuid] = &next
 	}
 }
 
 // enroll writes the nodes that are about to be made into the roll of their
 // cluster, if there is one: they will call home in a moment.
-func (s *Service) enroll(uuid string, hands []*hand) {
-	s.hellos.mu.Lock()
-	defer s.hellos.mu.Unlock()
-	old := s.hellos.rolls[uuid]
+func (s *Service) enroll(uuid string, ops []*rowOp) {
+	s.heartbeats.mu.Lock()
+	defer s.heartbeats.mu.Unlock()
+	old := s.heartbeats.rolls[uuid]
 	if old == nil {
 		return
 	}
 	next := *old
-	next.book = &cluster.Record{Cluster: old.book.Cluster, // others may be reading the old ones
-		Nodes:   append(make([]cluster.Node, 0, len(old.book.Nodes)+len(hands)), old.book.Nodes...),
-		Journal: append(make([]cluster.JournalRow, 0, len(old.book.Journal)+len(hands)), old.book.Journal...)}
-	for _, h := range hands {
+	next.rec = &cluster.Record{Cluster: old.rec.Cluster, // others may be reading the old ones
+		Nodes:   append(make([]cluster.Node, 0, len(old.rec.Nodes)+len(ops)), old.rec.Nodes...),
+		Journal: append(make([]cluster.JournalRow, 0, len(old.rec.Journal)+len(ops)), old.rec.Journal...)}
+	for _, h := range ops {
 		if h.send == cluster.SendCreate && h.node != nil && old.node(h.node.Name) == nil {
-			next.book.Nodes, next.book.Journal = append(next.book.Nodes, *h.node), append(next.book.Journal, *h.row)
+			next.rec.Nodes, next.rec.Journal = append(next.rec.Nodes, *h.node), append(next.rec.Journal, *h.row)
 		}
 	}
-	s.hellos.rolls[uuid] = &next
+	s.heartbeats.rolls[uuid] = &next
 }
 
 // drop forgets the roll of a cluster: it was changed.
 func (s *Service) drop(uuid string) {
-	s.hellos.mu.Lock()
-	defer s.hellos.mu.Unlock()
-	delete(s.hellos.rolls, uuid)
+	s.heartbeats.mu.Lock()
+	defer s.heartbeats.mu.Unlock()
+	delete(s.heartbeats.rolls, uuid)
 }
 
 // madeBy reports a node whose VM a run makes, or has made.
-func (r *roll) madeBy(n *cluster.Node, run string) bool {
-	return slices.ContainsFunc(r.book.Journal, func(row cluster.JournalRow) bool {
+func (r *membership) madeBy(n *cluster.Node, run string) bool {
+	return slices.ContainsFunc(r.rec.Journal, func(row cluster.JournalRow) bool {
 		return row.Kind == cluster.VM && row.Key == n.Key && row.RunID == run && (row.Phase == cluster.Intent || row.Phase == cluster.Accepted || row.Phase == cluster.Present)
 	})
 }
 
 // readRun finds the nodes that are about to be stopped, removed or upgraded in
 // place, as the run under way has chosen them.
-func (s *Service) readRun(ctx context.Context, r *roll) error {
-	c := &r.book.Cluster
+func (s *Service) readRun(ctx context.Context, r *membership) error {
+	c := &r.rec.Cluster
 	r.draining, r.upgrading = map[string]bool{}, map[string]*cluster.NodeUpgrade{}
 	if c.State == cluster.Stopping {
-		for _, n := range r.book.Nodes {
+		for _, n := range r.rec.Nodes {
 			if n.Role == cluster.Worker {
 				r.draining[n.Name] = true
 			}

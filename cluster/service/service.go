@@ -20,19 +20,19 @@ type Service struct {
 	providers  map[string]cluster.Provider
 	flows      []workflow.Flow
 	engine     Engine
-	walker     *machine.Machine[*view]
+	controller *machine.Machine[*view]
 	tokens     tokens
-	hellos     hellos
+	heartbeats heartbeatBatch
 	background background
 
-	mu     sync.Mutex
-	hearer func(uuid string) // the walker's queue; nil: it does not run
+	mu         sync.Mutex
+	subscriber func(uuid string) // the walker's queue; nil: it does not run
 }
 
 // New makes a service. Its flows belong into the engine, which is then given
 // to Bind. CLUSTER_INVALID if an option is missing.
 func New(o Options) (*Service, error) {
-	if o.Books == nil || len(o.Providers) == 0 || o.Installation == "" {
+	if o.Records == nil || len(o.Providers) == 0 || o.Installation == "" {
 		return nil, cluster.ClusterInvalid.Errorf("the service needs books, at least one provider and the id of this installation")
 	}
 	o.Settings = o.Settings.filled()
@@ -42,7 +42,7 @@ func New(o Options) (*Service, error) {
 	if o.Locks != nil { // there may be other servers, with clocks of their own
 		c := &clock{own: o.Now}
 		o.Locks = ticking{o.Locks, c}
-		o.Books = &timed{o.Books, o.Locks, c}
+		o.Records = &timed{o.Records, o.Locks, c}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -84,7 +84,7 @@ func (t Settings) filled() Settings {
 	t.CallTimeout = cmp.Or(t.CallTimeout, time.Minute)
 	t.PollFirst = cmp.Or(t.PollFirst, time.Second)
 	t.PollLongest = cmp.Or(t.PollLongest, 15*time.Second)
-	t.WalkEvery = cmp.Or(t.WalkEvery, 5*time.Second)
+	t.ResyncEvery = cmp.Or(t.ResyncEvery, 5*time.Second)
 	return t
 }
 
@@ -99,11 +99,11 @@ func (s *Service) Bind(e Engine) error {
 			return slices.ContainsFunc(lister.Flows(), func(f workflow.Flow) bool { return f.Name == flow })
 		}
 	}
-	walker, err := machine.New(table(), options)
+	controller, err := machine.New(table(), options)
 	if err != nil {
 		return err
 	}
-	s.engine, s.walker = e, walker
+	s.engine, s.controller = e, controller
 	return nil
 }
 
@@ -117,12 +117,12 @@ func (s *Service) Serve(ctx context.Context) error {
 	if s.engine == nil {
 		return cluster.ClusterInvalid.Errorf("the service has no engine: call Bind before Serve")
 	}
-	return control.Run(ctx, s.duties(), []control.Runner{s.walk()})
+	return control.Run(ctx, s.duties(), []control.Runner{s.newController()})
 }
 
 // duties are what runs beside the walker.
 func (s *Service) duties() []control.Runner {
-	return []control.Runner{runner(s.flushHellos), s.syncRunner(), s.collectRunner()}
+	return []control.Runner{runner(s.flushHeartbeats), s.syncRunner(), s.collectRunner()}
 }
 
 // runner makes a Runner of a function that ends with its context.

@@ -27,7 +27,7 @@ func TestForgetting(t *testing.T) {
 		{Kind: cluster.VM, Name: "unknown", Key: "b", Phase: cluster.Leaked, Origin: cluster.OriginCreated},
 		{Kind: cluster.Network, Name: "theirs", Key: "c", ProviderID: "n", Phase: cluster.Present, Origin: cluster.OriginGiven},
 	}
-	if err := c.books.Commit(t.Context(), &cluster.Change{ClusterID: b.Cluster.ID, Journal: rows}); err != nil {
+	if err := c.records.Commit(t.Context(), &cluster.Change{ClusterID: b.Cluster.ID, Journal: rows}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.PlanForget(t.Context(), as("uma"), id, "blue"); !errors.Is(err, cluster.AccessRefused) {

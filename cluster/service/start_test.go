@@ -35,7 +35,7 @@ func TestFirstStartMakesEverythingOnce(t *testing.T) {
 				if j := w.job("create-blue"); j.Status != cluster.JobDone || j.RunID == "" {
 					t.Errorf("job %+v", j)
 				}
-				d, _ := w.books.Details(t.Context(), id)
+				d, _ := w.records.Details(t.Context(), id)
 				if d.JoinTokenHash != "" {
 					t.Error("the join token was not revoked")
 				}
@@ -61,7 +61,7 @@ func TestRootDisksAreAsLargeAsAskedFor(t *testing.T) {
 				t.Errorf("%s has %+v", name, vm.Spec)
 			}
 		}
-		for _, row := range w.book(id).Journal {
+		for _, row := range w.record(id).Journal {
 			if (row.Spec.DiskGB == 40) != (row.Kind == cluster.VM) {
 				t.Errorf("the journal says %s %+v", row.Kind, row.Spec)
 			}
@@ -114,7 +114,7 @@ func TestFiveVMsAreMadeAtATime(t *testing.T) {
 		for range 3600 {
 			time.Sleep(time.Second)
 			open := 0
-			for _, r := range w.book(id).Journal {
+			for _, r := range w.record(id).Journal {
 				if r.Kind == cluster.VM && (r.Phase == cluster.Intent || r.Phase == cluster.Accepted) {
 					open++
 				}

@@ -12,19 +12,19 @@ import (
 )
 
 // story tells what became of a cluster.
-func story(books *cluster.Memory, runs *workflow.Memory, cloud *sim.Cloud, uuid string) string {
+func story(records *cluster.Memory, runs *workflow.Memory, cloud *sim.Cloud, uuid string) string {
 	ctx := context.Background()
 	var b strings.Builder
-	book, err := books.Record(ctx, uuid)
+	record, err := records.Record(ctx, uuid)
 	if err != nil {
 		return err.Error()
 	}
-	c := book.Cluster
+	c := record.Cluster
 	fmt.Fprintf(&b, "cluster %s desired %s/%d run %s ask %+v reason %+v position %+v next %s findings %v\n", c.State, c.Desired, c.NodeCount, c.RunID, c.Request, c.Reason, c.Position, c.RecoverNext.Format(time.TimeOnly), c.Findings)
-	for _, n := range book.Nodes {
+	for _, n := range record.Nodes {
 		fmt.Fprintf(&b, "  node %s vm=%s ready=%s notready=%q version=%s\n", n.Name, n.VMID, n.ReadyAt.Format(time.TimeOnly), n.NotReady, n.Version)
 	}
-	for _, r := range book.Journal {
+	for _, r := range record.Journal {
 		fmt.Fprintf(&b, "  row %s %s %s %s by %s/%s try %d/%d job=%s intent %s closing %s %s %s\n", r.Kind, r.Name, r.Phase, r.Origin, r.RunID, r.Step, r.Attempt, r.Attempts, r.JobID,
 			r.IntentAt.Format(time.TimeOnly), r.ClosingAt.Format(time.TimeOnly), r.LastCode, r.LastError)
 	}
@@ -33,7 +33,7 @@ func story(books *cluster.Memory, runs *workflow.Memory, cloud *sim.Cloud, uuid 
 			fmt.Fprintf(&b, "  thing %s %s %s %s made %s\n", r.Kind, r.Name, r.ID, r.State, r.Created.Format(time.TimeOnly))
 		}
 	}
-	events, _ := books.Events(ctx, cluster.EventQuery{Scope: all, Cluster: uuid})
+	events, _ := records.Events(ctx, cluster.EventQuery{Scope: all, Cluster: uuid})
 	for _, e := range events {
 		fmt.Fprintf(&b, "  %s %s %s→%s %s %+v\n", e.At.Format(time.TimeOnly), e.Event, e.From, e.State, e.RunID, e.Reason)
 	}

@@ -8,7 +8,7 @@ import (
 
 // commit writes a change and tells of its events.
 func (s *Service) commit(ctx context.Context, change *cluster.Change) error {
-	if err := s.options.Books.Commit(ctx, change); err != nil {
+	if err := s.options.Records.Commit(ctx, change); err != nil {
 		return err
 	}
 	if s.options.Heard != nil {

@@ -25,7 +25,7 @@ const (
 // syncRunner is the state synchronisation: a pass over each provider every
 // Settings.SyncEvery, the first at once.
 func (s *Service) syncRunner() control.Runner {
-	return &duty{s: s, name: "sync", shards: s.providerNames(), every: s.options.Settings.SyncEvery, pass: s.syncPass}
+	return &periodicTask{s: s, name: "sync", shards: s.providerNames(), every: s.options.Settings.SyncEvery, pass: s.syncPass}
 }
 
 func (s *Service) providerNames() []string {
@@ -62,9 +62,9 @@ func (s *Service) syncPass(ctx context.Context, name string) error {
 		return err
 	}
 	defer s.background.synced(name)
-	land, known := s.background.landOf(name)
+	land, known := s.background.inventoryOf(name)
 	if !known { // the first pass
-		if land, err = s.landInBooks(ctx, name); err != nil {
+		if land, err = s.landInRecords(ctx, name); err != nil {
 			return err
 		}
 	}
@@ -74,12 +74,12 @@ func (s *Service) syncPass(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	s.told(ctx, name, dutySync, firstTrouble(views), nil)
+	s.told(ctx, name, taskSync, firstTrouble(views), nil)
 	clusters, seen, err := s.judgeAll(ctx, provider, name, views)
 	if err != nil {
 		return err
 	}
-	s.background.putLand(name, seen)
+	s.background.putInventory(name, seen)
 	if firstTrouble(views) == nil {
 		s.options.Metrics.SyncPass(name, time.Since(began), clusters)
 	}
@@ -98,41 +98,41 @@ func firstTrouble(views map[string]*zoneView) error {
 
 // zoneView is what the lists of a zone showed.
 type zoneView struct {
-	at       time.Time // before the first call
-	trouble  error     // why something could not be listed
-	networks networks
-	wide     bool // VMs of others were listed too
-	listed   map[cluster.Kind]bool
-	things   map[string][]sight // by the cluster of their tag
-	foreign  map[string][]sight // VMs of others, by the cluster in whose network they are
+	at        time.Time // before the first call
+	trouble   error     // why something could not be listed
+	networks  networks
+	wide      bool // VMs of others were listed too
+	listed    map[cluster.Kind]bool
+	resources map[string][]observedVM // by the cluster of their tag
+	foreign   map[string][]observedVM // VMs of others, by the cluster in whose network they are
 }
 
 // sight is a thing as a list has shown it, as far as it is judged. There may be
 // a hundred thousand VMs, so the rest is let go with its page.
-type sight struct {
+type observedVM struct {
 	id, name, identity, state, key string
 	power                          cluster.Power
 	whole                          *cluster.Resource // of all but VMs
 }
 
-func sightOf(r *cluster.Resource) sight {
+func observedVMOf(r *cluster.Resource) observedVM {
 	if r.Kind != cluster.VM {
-		return sight{whole: r}
+		return observedVM{whole: r}
 	}
-	return sight{id: r.ID, name: r.Name, identity: r.Identity, state: r.State, key: r.Tags[cluster.TagKey], power: r.Power}
+	return observedVM{id: r.ID, name: r.Name, identity: r.Identity, state: r.State, key: r.Tags[cluster.TagKey], power: r.Power}
 }
 
 // viewZone lists all kinds that the provider makes. A list that fails half-way
 // counts as not seen. The error is the context's.
 func (s *Service) viewZone(ctx context.Context, provider cluster.Provider, name, zone string, n networks) (*zoneView, error) {
-	crowd := s.background.crowdOf(name, zone)
-	v := &zoneView{at: s.options.Now(), networks: n, wide: crowd.look(), listed: map[cluster.Kind]bool{}, things: map[string][]sight{}, foreign: map[string][]sight{}}
-	v.trouble = v.list(ctx, provider, zone, s.options.Installation, crowd)
+	share := s.background.foreignShareOf(name, zone)
+	v := &zoneView{at: s.options.Now(), networks: n, wide: share.look(), listed: map[cluster.Kind]bool{}, resources: map[string][]observedVM{}, foreign: map[string][]observedVM{}}
+	v.trouble = v.list(ctx, provider, zone, s.options.Installation, share)
 	return v, context.Cause(ctx)
 }
 
 // list ends at the first failure: the next list would bring no more.
-func (v *zoneView) list(ctx context.Context, provider cluster.Provider, zone, installation string, crowd *crowd) error {
+func (v *zoneView) list(ctx context.Context, provider cluster.Provider, zone, installation string, share *foreignShare) error {
 	for _, kind := range kindsOf(provider) {
 		ours, others := 0, 0
 		err := eachPage(ctx, provider, cluster.Filter{Kind: kind, Zone: zone, Foreign: v.wide && kind == cluster.VM}, func(r *cluster.Resource) {
@@ -144,17 +144,17 @@ func (v *zoneView) list(ctx context.Context, provider cluster.Provider, zone, in
 				ours++
 			}
 			if uuid != "" {
-				v.things[uuid] = append(v.things[uuid], sightOf(r))
+				v.resources[uuid] = append(v.resources[uuid], observedVMOf(r))
 			}
 			if owner := v.networks[r.Spec.Network]; kind == cluster.VM && owner != "" && owner != uuid {
-				v.foreign[owner] = append(v.foreign[owner], sightOf(r))
+				v.foreign[owner] = append(v.foreign[owner], observedVMOf(r))
 			}
 		})
 		if err != nil {
 			return err
 		}
 		if v.listed[kind] = true; kind == cluster.VM && v.wide {
-			crowd.ours, crowd.others = ours, others
+			share.ours, share.others = ours, others
 		}
 	}
 	return nil
@@ -172,12 +172,12 @@ func kindsOf(provider cluster.Provider) []cluster.Kind {
 }
 
 // of is what was seen of a cluster.
-func (v *zoneView) of(book *cluster.Record) cluster.Observed {
-	c := &book.Cluster
+func (v *zoneView) of(record *cluster.Record) cluster.Observed {
+	c := &record.Cluster
 	// A network that is new since the list is not known to have nobody else in it.
 	seen := cluster.Observed{At: v.at, Listed: v.listed, Proven: map[string]bool{}, ForeignComplete: v.wide && (c.Network.ID == "" || v.networks[c.Network.ID] == c.UUID)}
-	seen.Resources = make([]cluster.Resource, len(v.things[c.UUID]))
-	for i, s := range v.things[c.UUID] {
+	seen.Resources = make([]cluster.Resource, len(v.resources[c.UUID]))
+	for i, s := range v.resources[c.UUID] {
 		if s.whole != nil {
 			seen.Resources[i] = *s.whole
 			continue
@@ -186,12 +186,12 @@ func (v *zoneView) of(book *cluster.Record) cluster.Observed {
 		seen.Resources[i].Tags = map[string]string{cluster.TagCluster: c.UUID, cluster.TagKey: s.key}
 	}
 	for _, s := range v.foreign[c.UUID] {
-		seen.AddFromNetwork(book, s.vm(c))
+		seen.AddFromNetwork(record, s.vm(c))
 	}
 	return seen
 }
 
-func (s sight) vm(c *cluster.Cluster) cluster.Resource {
+func (s observedVM) vm(c *cluster.Cluster) cluster.Resource {
 	return cluster.Resource{Kind: cluster.VM, ID: s.id, Name: s.name, Zone: c.Zone.ID, Identity: s.identity, State: s.state, Power: s.power}
 }
 
@@ -230,20 +230,20 @@ func rest(ctx context.Context, d time.Duration) {
 
 // judgeAll goes through the books of a provider, so many at a time. It gives
 // their number and where they are.
-func (s *Service) judgeAll(ctx context.Context, provider cluster.Provider, name string, views map[string]*zoneView) (n int, seen land, err error) {
+func (s *Service) judgeAll(ctx context.Context, provider cluster.Provider, name string, views map[string]*zoneView) (n int, seen zoneInventory, err error) {
 	work := make(chan *cluster.Record)
 	var workers sync.WaitGroup
 	for range judging {
 		workers.Go(func() {
-			for book := range work {
-				if err := s.judgeOne(ctx, provider, book, views[book.Cluster.Zone.ID]); err != nil && ctx.Err() == nil {
-					s.options.Logger.Warn("a cluster could not be judged", "cluster", book.Cluster.UUID, "error", err)
+			for record := range work {
+				if err := s.judgeOne(ctx, provider, record, views[record.Cluster.Zone.ID]); err != nil && ctx.Err() == nil {
+					s.options.Logger.Warn("a cluster could not be judged", "cluster", record.Cluster.UUID, "error", err)
 				}
 			}
 		})
 	}
-	seen = land{}
-	err = s.options.Books.Scan(ctx, cluster.ScanQuery{Provider: name}, func(b *cluster.Record) error {
+	seen = zoneInventory{}
+	err = s.options.Records.Scan(ctx, cluster.ScanQuery{Provider: name}, func(b *cluster.Record) error {
 		n++
 		seen.enter(&b.Cluster)
 		select {
@@ -260,21 +260,21 @@ func (s *Service) judgeAll(ctx context.Context, provider cluster.Provider, name 
 
 // judgeOne judges a cluster, and writes what changed. view is nil for a
 // cluster in a zone that had none when the pass began: the next pass sees it.
-func (s *Service) judgeOne(ctx context.Context, provider cluster.Provider, book *cluster.Record, view *zoneView) error {
-	c := &book.Cluster
+func (s *Service) judgeOne(ctx context.Context, provider cluster.Provider, record *cluster.Record, view *zoneView) error {
+	c := &record.Cluster
 	if cluster.Transient(c.State) {
 		return s.claimRun(ctx, c)
 	}
 	if view == nil || c.State == cluster.Created || c.State == cluster.Expunge || c.Desired == cluster.WantDestroyed {
 		return nil
 	}
-	seen := view.of(book)
+	seen := view.of(record)
 	seen.SendsHeartbeats = provider.Capabilities().SendsHeartbeats
 	if !view.listed[cluster.VM] {
 		seen.Err = view.trouble
 	}
 	if seen.Err == nil && !view.at.Before(c.StateSince) {
-		s.readSuspects(ctx, provider, book, &seen)
+		s.readSuspects(ctx, provider, record, &seen)
 		if err := s.probeEndpoint(ctx, c, &seen); err != nil {
 			return err
 		}
@@ -282,14 +282,14 @@ func (s *Service) judgeOne(ctx context.Context, provider cluster.Provider, book 
 	if ctx.Err() != nil {
 		return context.Cause(ctx) // what was cut short says nothing
 	}
-	return s.keepJudgement(ctx, book, seen)
+	return s.keepJudgement(ctx, record, seen)
 }
 
-func (s *Service) keepJudgement(ctx context.Context, book *cluster.Record, seen cluster.Observed) error {
-	c, now := &book.Cluster, s.options.Now()
-	j := cluster.DecideHealth(c, book, seen, now, s.tolerances())
+func (s *Service) keepJudgement(ctx context.Context, record *cluster.Record, seen cluster.Observed) error {
+	c, now := &record.Cluster, s.options.Now()
+	j := cluster.DecideHealth(c, record, seen, now, s.tolerances())
 	if !j.Decided || !j.Changed {
-		s.ringIfDue(c, now)
+		s.notifyIfDue(c, now)
 		return nil
 	}
 	before := c.Findings
@@ -317,7 +317,7 @@ func (s *Service) keepJudgement(ctx context.Context, book *cluster.Record, seen 
 		}
 		return err
 	}
-	s.ringIfDue(c, now)
+	s.notifyIfDue(c, now)
 	return nil
 }
 
@@ -326,9 +326,9 @@ func alike(a, b cluster.Finding) bool {
 	return a.Type == b.Type && a.Resource == b.Resource && a.ID == b.ID && a.Alarm == b.Alarm && a.Evidence == b.Evidence
 }
 
-func (s *Service) ringIfDue(c *cluster.Cluster, now time.Time) {
+func (s *Service) notifyIfDue(c *cluster.Cluster, now time.Time) {
 	if cluster.DueEvent(c, nil, now) != "" {
-		s.ring(c.UUID)
+		s.notify(c.UUID)
 	}
 }
 
@@ -339,7 +339,7 @@ func (s *Service) probeEndpoint(ctx context.Context, c *cluster.Cluster, seen *c
 	if s.options.Probe == nil || !up || c.Endpoint == "" || seen.Err != nil {
 		return nil
 	}
-	d, err := s.options.Books.Details(ctx, c.UUID)
+	d, err := s.options.Records.Details(ctx, c.UUID)
 	if err != nil {
 		return err
 	}
@@ -361,6 +361,6 @@ func (s *Service) claimRun(ctx context.Context, c *cluster.Cluster) error {
 			return nil
 		}
 	}
-	s.ring(c.UUID)
+	s.notify(c.UUID)
 	return nil
 }

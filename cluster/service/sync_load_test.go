@@ -15,7 +15,7 @@ import (
 
 // herd is a provider with so many clusters of ten VMs, all as they should be,
 // that makes its things while it is asked. It counts calls.
-type herd struct {
+type group struct {
 	cluster.Provider
 	clusters, size int
 	lists, gets    atomic.Int64
@@ -23,11 +23,11 @@ type herd struct {
 	others         int                  // VMs that are not ours; the first is in the network of a cluster
 }
 
-func (h *herd) Capabilities() cluster.Capabilities {
+func (h *group) Capabilities() cluster.Capabilities {
 	return cluster.Capabilities{Kinds: []cluster.Kind{cluster.VM}, Tags: true}
 }
 
-func (h *herd) vm(i int) cluster.Resource {
+func (h *group) vm(i int) cluster.Resource {
 	c := h.cluster(i / h.size)
 	r := cluster.Resource{Kind: cluster.VM, ID: vmID(i), Name: cluster.NodeName(&c, cluster.Worker, i%h.size+1), Zone: "z", Identity: "i" + vmID(i), Power: cluster.PoweredOn, State: "Running",
 		Tags: map[string]string{cluster.TagInstallation: "inst", cluster.TagCluster: c.UUID, cluster.TagKey: vmID(i)}}
@@ -39,12 +39,12 @@ func (h *herd) vm(i int) cluster.Resource {
 
 func vmID(i int) string { return fmt.Sprintf("vm-%08d", i) }
 
-func (h *herd) cluster(i int) cluster.Cluster {
+func (h *group) cluster(i int) cluster.Cluster {
 	return cluster.Cluster{UUID: fmt.Sprintf("%08x-0000-4000-8000-000000000000", i+1), Name: fmt.Sprint("c", i), Provider: "herd", Zone: cluster.Entity{ID: "z"}, Network: cluster.Entity{ID: fmt.Sprint("net-", i)},
 		State: cluster.Running, Desired: cluster.WantRunning, NodeCount: h.size, Started: true, GC: true, Created: time.Unix(1, 0), StateSince: time.Unix(1, 0)}
 }
 
-func (h *herd) List(_ context.Context, f cluster.Filter, at cluster.Cursor) (cluster.Page, error) {
+func (h *group) List(_ context.Context, f cluster.Filter, at cluster.Cursor) (cluster.Page, error) {
 	h.lists.Add(1)
 	first, size := 0, 500
 	_, _ = fmt.Sscan(string(at), &first)
@@ -66,7 +66,7 @@ func (h *herd) List(_ context.Context, f cluster.Filter, at cluster.Cursor) (clu
 	return page, nil
 }
 
-func (h *herd) Get(_ context.Context, ref cluster.Ref) (cluster.Resource, error) {
+func (h *group) Get(_ context.Context, ref cluster.Ref) (cluster.Resource, error) {
 	h.gets.Add(1)
 	var i int
 	_, err := fmt.Sscanf(ref.ID, "vm-%d", &i)
@@ -76,7 +76,7 @@ func (h *herd) Get(_ context.Context, ref cluster.Ref) (cluster.Resource, error)
 // scanned is a ledger that makes its books while it is read, and counts writes.
 type scanned struct {
 	cluster.Store
-	h      *herd
+	h      *group
 	writes atomic.Int64
 }
 
@@ -97,32 +97,32 @@ func (s *scanned) Scan(_ context.Context, _ cluster.ScanQuery, visit func(*clust
 
 func (s *scanned) Commit(context.Context, *cluster.Change) error { s.writes.Add(1); return nil }
 
-func herdService(tb testing.TB, clusters int) (*Service, *herd, *scanned) {
-	h := &herd{clusters: clusters, size: 10}
-	books := &scanned{Store: cluster.NewMemory(), h: h}
-	s, err := New(Options{Books: books, Providers: []Named{{Name: "herd", Provider: h}}, Installation: "inst", Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+func herdService(tb testing.TB, clusters int) (*Service, *group, *scanned) {
+	h := &group{clusters: clusters, size: 10}
+	records := &scanned{Store: cluster.NewMemory(), h: h}
+	s, err := New(Options{Records: records, Providers: []Named{{Name: "herd", Provider: h}}, Installation: "inst", Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return s, h, books
+	return s, h, records
 }
 
 // A pass makes as many calls as there are pages, and one for each suspicion; it
 // writes what has changed.
 func TestCallsOfAPass(t *testing.T) {
-	s, h, books := herdService(t, 1000)
+	s, h, records := herdService(t, 1000)
 	if err := s.syncPass(t.Context(), "herd"); err != nil {
 		t.Fatal(err)
 	}
-	if h.lists.Load() != 20 || h.gets.Load() != 0 || books.writes.Load() != 0 {
-		t.Errorf("all is well: %d lists, %d gets, %d writes", h.lists.Load(), h.gets.Load(), books.writes.Load())
+	if h.lists.Load() != 20 || h.gets.Load() != 0 || records.writes.Load() != 0 {
+		t.Errorf("all is well: %d lists, %d gets, %d writes", h.lists.Load(), h.gets.Load(), records.writes.Load())
 	}
 	h.odd = func(c, vm int) bool { return c%100 == 7 && vm < 3 }
 	if err := s.syncPass(t.Context(), "herd"); err != nil {
 		t.Fatal(err)
 	}
-	if h.lists.Load() != 40 || h.gets.Load() != 30 || books.writes.Load() != 10 {
-		t.Errorf("30 suspicions in 10 clusters: %d lists, %d gets, %d writes", h.lists.Load()-20, h.gets.Load(), books.writes.Load())
+	if h.lists.Load() != 40 || h.gets.Load() != 30 || records.writes.Load() != 10 {
+		t.Errorf("30 suspicions in 10 clusters: %d lists, %d gets, %d writes", h.lists.Load()-20, h.gets.Load(), records.writes.Load())
 	}
 }
 

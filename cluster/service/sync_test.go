@@ -26,7 +26,7 @@ func (w *world) running(policy cluster.Recovery) string {
 // worker is the VM id of the nth living worker.
 func (w *world) worker(id string, n int) string {
 	w.t.Helper()
-	for _, node := range w.book(id).Nodes {
+	for _, node := range w.record(id).Nodes {
 		if node.Role == cluster.Worker {
 			if n--; n == 0 {
 				return node.VMID
@@ -52,10 +52,10 @@ var everyKind = []cluster.Kind{cluster.VM, cluster.Network, cluster.Address, clu
 func TestSyncWritesNothingOfAHealthyCluster(t *testing.T) {
 	inWorld(t, setup{}, func(t *testing.T, w *world) {
 		id := w.running(nil)
-		revision, writes := w.cluster(id).Revision, w.books.count()
+		revision, writes := w.cluster(id).Revision, w.records.count()
 		time.Sleep(30 * time.Minute)
-		if c := w.cluster(id); c.Revision != revision || w.books.count() != writes {
-			t.Errorf("%d writes, revision %d then %d", w.books.count()-writes, revision, c.Revision)
+		if c := w.cluster(id); c.Revision != revision || w.records.count() != writes {
+			t.Errorf("%d writes, revision %d then %d", w.records.count()-writes, revision, c.Revision)
 		}
 		passes := 30 * 60 / 30
 		collections := 7
@@ -87,7 +87,7 @@ func TestAStoppedVMIsStartedAgain(t *testing.T) {
 		if c = w.cluster(id); c.State != cluster.Running || len(c.Findings) > 0 || c.RecoverTries != 0 {
 			t.Errorf("healthy again: %s, %v, %d tries", c.State, c.Findings, c.RecoverTries)
 		}
-		events, _ := w.books.Events(t.Context(), cluster.EventQuery{Scope: all, Cluster: id, Types: []string{"drift"}})
+		events, _ := w.records.Events(t.Context(), cluster.EventQuery{Scope: all, Cluster: id, Types: []string{"drift"}})
 		if len(events) == 0 || events[0].Reason.Code != cluster.ClusterFaulty.Code || !strings.Contains(string(events[0].Data), "power_state") {
 			t.Errorf("drift events: %+v", events)
 		}
@@ -132,7 +132,7 @@ func TestThePolicyReplaces(t *testing.T) {
 		w.until(id, 30*time.Minute, cluster.Running)
 		time.Sleep(5 * time.Minute)
 		c := w.cluster(id)
-		if c.State != cluster.Running || len(c.Findings) > 0 || len(w.book(id).Nodes) != 3 {
+		if c.State != cluster.Running || len(c.Findings) > 0 || len(w.record(id).Nodes) != 3 {
 			t.Errorf("%s, %v\n%s", c.State, c.Findings, w.story(id))
 		}
 		w.balanced(id)
@@ -250,10 +250,10 @@ func TestWhatIsBorne(t *testing.T) {
 			if c := w.cluster(id); !slices.Equal(types(c), []cluster.FindingType{cluster.Foreign}) || c.Findings[0].Resource != "stranger" {
 				t.Errorf("found %v", c.Findings)
 			}
-			writes := w.books.count()
+			writes := w.records.count()
 			time.Sleep(2 * time.Hour)
-			if got := w.path(id); got != "Starting Running" || w.cluster(id).Alarm || w.books.count() != writes {
-				t.Errorf("path %s, %v, %d more writes", got, w.cluster(id).Findings, w.books.count()-writes)
+			if got := w.path(id); got != "Starting Running" || w.cluster(id).Alarm || w.records.count() != writes {
+				t.Errorf("path %s, %v, %d more writes", got, w.cluster(id).Findings, w.records.count()-writes)
 			}
 			if err := w.cloud.DestroyVM("stranger"); err != nil {
 				t.Errorf("the foreign VM is gone: %v", err)

@@ -8,7 +8,7 @@ import (
 )
 
 // Tally is how many there are of what an operator watches.
-type Tally struct {
+type NodeCounts struct {
 	States  map[machine.State]int       // clusters, but Destroyed
 	Drift   map[cluster.FindingType]int // findings of clusters in Alert
 	Backlog int                         // clusters in Expunge
@@ -18,9 +18,9 @@ type Tally struct {
 }
 
 // Tally counts.
-func (s *Service) Tally(ctx context.Context) (Tally, error) {
-	t := Tally{States: map[machine.State]int{}, Drift: map[cluster.FindingType]int{}, Open: map[cluster.Phase]int{}, Leaked: map[cluster.Kind]int{}}
-	books, now := s.options.Books, s.options.Now()
+func (s *Service) CountNodes(ctx context.Context) (NodeCounts, error) {
+	t := NodeCounts{States: map[machine.State]int{}, Drift: map[cluster.FindingType]int{}, Open: map[cluster.Phase]int{}, Leaked: map[cluster.Kind]int{}}
+	records, now := s.options.Records, s.options.Now()
 	for _, state := range cluster.States {
 		if state == cluster.Destroyed {
 			continue
@@ -29,7 +29,7 @@ func (s *Service) Tally(ctx context.Context) (Tally, error) {
 		if state == cluster.Alert || cluster.Transient(state) {
 			limit = -1
 		}
-		found, total, err := books.List(ctx, cluster.ClusterQuery{Scope: cluster.Scope{All: true}, State: state, Limit: limit})
+		found, total, err := records.List(ctx, cluster.ClusterQuery{Scope: cluster.Scope{All: true}, State: state, Limit: limit})
 		if err != nil {
 			return t, err
 		}
@@ -47,14 +47,14 @@ func (s *Service) Tally(ctx context.Context) (Tally, error) {
 	}
 	t.Backlog = t.States[cluster.Expunge]
 	for _, phase := range []cluster.Phase{cluster.Intent, cluster.Accepted, cluster.Closing} {
-		_, total, err := books.Rows(ctx, cluster.RowQuery{Phases: []cluster.Phase{phase}, Limit: 1})
+		_, total, err := records.Rows(ctx, cluster.RowQuery{Phases: []cluster.Phase{phase}, Limit: 1})
 		if err != nil {
 			return t, err
 		}
 		t.Open[phase] = total
 	}
 	for _, kind := range []cluster.Kind{cluster.VM, cluster.Network, cluster.Address, cluster.Firewall, cluster.Forward, cluster.Balancer, cluster.KeyPair} {
-		_, total, err := books.Rows(ctx, cluster.RowQuery{Phases: []cluster.Phase{cluster.Leaked, cluster.Forgotten}, Kind: kind, Limit: 1})
+		_, total, err := records.Rows(ctx, cluster.RowQuery{Phases: []cluster.Phase{cluster.Leaked, cluster.Forgotten}, Kind: kind, Limit: 1})
 		if err != nil {
 			return t, err
 		}

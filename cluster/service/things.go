@@ -16,7 +16,7 @@ import (
 const endpointPort = 6443
 
 // thing is a network, address or rule that is to be there.
-type thing struct {
+type resourceSpec struct {
 	kind   cluster.Kind
 	suffix string // of its name
 	spec   cluster.Spec
@@ -25,49 +25,49 @@ type thing struct {
 
 // provide brings a thing into being; row is what stands for it, present when
 // the outcome is Done.
-func (w *work) provide(ctx context.Context, want thing, b bounds) (row *cluster.JournalRow, out outcome.Outcome) {
-	rows, out := w.provideAll(ctx, []thing{want}, b)
+func (w *work) provide(ctx context.Context, want resourceSpec, b bounds) (row *cluster.JournalRow, out outcome.Outcome) {
+	rows, out := w.provideAll(ctx, []resourceSpec{want}, b)
 	return rows[0], out
 }
 
 // provideAll brings several things into being at the same time, none of which
 // needs another one.
-func (w *work) provideAll(ctx context.Context, wants []thing, b bounds) ([]*cluster.JournalRow, outcome.Outcome) {
-	rows, hands := make([]*cluster.JournalRow, len(wants)), []*hand(nil)
+func (w *work) provideAll(ctx context.Context, wants []resourceSpec, b bounds) ([]*cluster.JournalRow, outcome.Outcome) {
+	rows, ops := make([]*cluster.JournalRow, len(wants)), []*rowOp(nil)
 	for i, want := range wants {
 		row := w.standing(want)
 		if rows[i] = row; row != nil && row.Phase == cluster.Present {
 			continue
 		}
-		var h *hand
+		var h *rowOp
 		if row != nil {
 			h = w.hold(row, false, b)
 		} else {
 			row = w.intent(want.kind, w.freshName(want), want.spec)
 			row.Attempt = 1 + w.lostBefore(want.kind)
-			h = &hand{row: row, within: b, fresh: true, dirty: true}
+			h = &rowOp{row: row, within: b, fresh: true, dirty: true}
 		}
 		if want.made != nil {
 			h.also = func(c *cluster.Cluster) bool {
 				return row.Phase == cluster.Present && want.made(c, row)
 			}
 		}
-		rows[i], hands = row, append(hands, h)
+		rows[i], ops = row, append(ops, h)
 	}
-	if len(hands) == 0 {
+	if len(ops) == 0 {
 		return rows, outcome.Done()
 	}
-	if err := w.advance(ctx, hands); err != nil {
+	if err := w.advance(ctx, ops); err != nil {
 		return rows, outcome.Fail(err)
 	}
-	if open := filter(hands, (*hand).open); len(open) > 0 {
+	if open := filter(ops, (*rowOp).open); len(open) > 0 {
 		var names []string
 		for _, h := range open {
 			names = append(names, string(h.row.Kind)+" "+h.row.Name)
 		}
 		return rows, w.waitFor(open, "the provider makes "+strings.Join(names, ", "))
 	}
-	for _, h := range hands {
+	for _, h := range ops {
 		switch row := h.row; {
 		case h.fails != nil && !row.Phase.Open() && row.Attempt < b.tries:
 			return rows, outcome.Wait(doubling(row.Attempt), waitsForProvider, "%s %s was lost and is made again", row.Kind, row.Name)
@@ -81,7 +81,7 @@ func (w *work) provideAll(ctx context.Context, wants []thing, b bounds) ([]*clus
 // lostBefore counts the things of a kind that this run has made and lost.
 func (w *work) lostBefore(kind cluster.Kind) int {
 	lost := 0
-	for _, row := range w.book.Journal {
+	for _, row := range w.rec.Journal {
 		if row.Kind == kind && row.RunID == w.t.RunID() && givenUp(&row) {
 			lost++
 		}
@@ -90,9 +90,9 @@ func (w *work) lostBefore(kind cluster.Kind) int {
 }
 
 // standing is the row of a thing that is there or under way; nil: none.
-func (w *work) standing(want thing) *cluster.JournalRow {
-	for i := range w.book.Journal {
-		row := &w.book.Journal[i]
+func (w *work) standing(want resourceSpec) *cluster.JournalRow {
+	for i := range w.rec.Journal {
+		row := &w.rec.Journal[i]
 		alive := row.Phase == cluster.Intent || row.Phase == cluster.Accepted || row.Phase == cluster.Present
 		if alive && row.Kind == want.kind && (want.kind == cluster.Network || want.kind == cluster.Address || sameSpec(row.Spec, want.spec)) {
 			return row
@@ -118,9 +118,9 @@ func sameSpec(a, b cluster.Spec) bool {
 }
 
 // freshName is a name that no row of the cluster ever had.
-func (w *work) freshName(want thing) string {
+func (w *work) freshName(want resourceSpec) string {
 	name := cluster.ResourceName(w.c, want.suffix)
-	for n := 2; slices.ContainsFunc(w.book.Journal, func(r cluster.JournalRow) bool { return r.Name == name }); n++ {
+	for n := 2; slices.ContainsFunc(w.rec.Journal, func(r cluster.JournalRow) bool { return r.Name == name }); n++ {
 		name = cluster.ResourceName(w.c, fmt.Sprintf("%s-%d", want.suffix, n))
 	}
 	return name
@@ -134,10 +134,10 @@ func (w *work) network(ctx context.Context) outcome.Outcome {
 	if !w.makes(cluster.Network) {
 		return outcome.Done()
 	}
-	if w.c.Network.ID != "" && !slices.ContainsFunc(w.book.Journal, func(r cluster.JournalRow) bool { // one that was made and is gone is made again
+	if w.c.Network.ID != "" && !slices.ContainsFunc(w.rec.Journal, func(r cluster.JournalRow) bool { // one that was made and is gone is made again
 		return r.Kind == cluster.Network && r.ProviderID == w.c.Network.ID && (r.Phase == cluster.Present || r.Origin == cluster.OriginCreated)
 	}) {
-		if made := w.standing(thing{kind: cluster.Network}); made == nil || made.Origin == cluster.OriginGiven {
+		if made := w.standing(resourceSpec{kind: cluster.Network}); made == nil || made.Origin == cluster.OriginGiven {
 			return outcome.Fail(w.enter(ctx, cluster.Network, w.c.Network.ID))
 		}
 	}
@@ -145,7 +145,7 @@ func (w *work) network(ctx context.Context) outcome.Outcome {
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	want := thing{kind: cluster.Network, suffix: "network", spec: cluster.Spec{Zone: w.c.Zone.ID}, made: inNetwork}
+	want := resourceSpec{kind: cluster.Network, suffix: "network", spec: cluster.Spec{Zone: w.c.Zone.ID}, made: inNetwork}
 	if offering != nil {
 		want.spec.Offering = offering.ID
 	}
@@ -185,10 +185,10 @@ func (w *work) record(ctx context.Context, r cluster.Resource) error {
 
 // address finds the source NAT of the network, or acquires an address.
 func (w *work) address(ctx context.Context) outcome.Outcome {
-	if !w.makes(cluster.Address) || w.standing(thing{kind: cluster.Address}) != nil && w.standing(thing{kind: cluster.Address}).Phase == cluster.Present {
+	if !w.makes(cluster.Address) || w.standing(resourceSpec{kind: cluster.Address}) != nil && w.standing(resourceSpec{kind: cluster.Address}).Phase == cluster.Present {
 		return outcome.Done()
 	}
-	if w.standing(thing{kind: cluster.Address}) == nil {
+	if w.standing(resourceSpec{kind: cluster.Address}) == nil {
 		items, err := all(ctx, w.provider, cluster.Filter{Kind: cluster.Address, Zone: w.c.Zone.ID, Network: w.c.Network.ID})
 		if err != nil {
 			return outcome.Fail(err)
@@ -197,7 +197,7 @@ func (w *work) address(ctx context.Context) outcome.Outcome {
 			return outcome.Fail(w.record(ctx, items[i]))
 		}
 	}
-	_, out := w.provide(ctx, thing{kind: cluster.Address, suffix: "address", spec: cluster.Spec{Zone: w.c.Zone.ID, Network: w.c.Network.ID}}, thingBounds)
+	_, out := w.provide(ctx, resourceSpec{kind: cluster.Address, suffix: "address", spec: cluster.Spec{Zone: w.c.Zone.ID, Network: w.c.Network.ID}}, thingBounds)
 	return out
 }
 
@@ -206,8 +206,8 @@ var ruleKinds = []cluster.Kind{cluster.Balancer, cluster.Forward, cluster.Firewa
 
 // wanted are the rules of a cluster as it is now: its port open to whom it
 // says, forwarded to the control node, or balanced over all of them.
-func (w *work) wanted() []thing {
-	address := w.standing(thing{kind: cluster.Address})
+func (w *work) wanted() []resourceSpec {
+	address := w.standing(resourceSpec{kind: cluster.Address})
 	if address == nil || address.Phase != cluster.Present {
 		return nil
 	}
@@ -219,11 +219,11 @@ func (w *work) wanted() []thing {
 	}
 	slices.Sort(vms)
 	base := cluster.Spec{Zone: w.c.Zone.ID, Address: address.ProviderID, Protocol: "tcp", Port: endpointPort}
-	var rules []thing
+	var rules []resourceSpec
 	if w.makes(cluster.Firewall) {
 		firewall := base
 		firewall.CIDRs = w.c.CIDRs
-		rules = append(rules, thing{kind: cluster.Firewall, suffix: "firewall", spec: firewall})
+		rules = append(rules, resourceSpec{kind: cluster.Firewall, suffix: "firewall", spec: firewall})
 	}
 	to := base
 	to.PrivatePort = endpointPort
@@ -231,10 +231,10 @@ func (w *work) wanted() []thing {
 	case len(vms) == 0:
 	case w.makes(cluster.Balancer) && (w.c.ControlCount > 1 || !w.makes(cluster.Forward)):
 		to.VMs = vms
-		rules = append(rules, thing{kind: cluster.Balancer, suffix: "balancer", spec: to})
+		rules = append(rules, resourceSpec{kind: cluster.Balancer, suffix: "balancer", spec: to})
 	case w.makes(cluster.Forward):
 		to.VM = vms[0]
-		rules = append(rules, thing{kind: cluster.Forward, suffix: "forward", spec: to})
+		rules = append(rules, resourceSpec{kind: cluster.Forward, suffix: "forward", spec: to})
 	}
 	return rules
 }
@@ -243,13 +243,13 @@ func (w *work) wanted() []thing {
 func (w *work) rules(ctx context.Context) outcome.Outcome {
 	wanted := w.wanted()
 	var stale []*cluster.JournalRow
-	for i := range w.book.Journal {
-		row := &w.book.Journal[i]
+	for i := range w.rec.Journal {
+		row := &w.rec.Journal[i]
 		if !slices.Contains(ruleKinds, row.Kind) || !row.Phase.Open() || row.Origin == cluster.OriginGiven {
 			continue
 		}
 		right := row.Phase != cluster.Closing && row.Phase != cluster.Leaked &&
-			slices.ContainsFunc(wanted, func(t thing) bool { return t.kind == row.Kind && sameSpec(t.spec, row.Spec) })
+			slices.ContainsFunc(wanted, func(t resourceSpec) bool { return t.kind == row.Kind && sameSpec(t.spec, row.Spec) })
 		if !right {
 			stale = append(stale, row)
 		}

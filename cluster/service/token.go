@@ -110,9 +110,9 @@ func revokeToken(ctx context.Context, w *work) outcome.Outcome {
 
 // expected reports a node that the run of the join token makes: the token may
 // speak for it until it was ready, which only its credential can say.
-func expected(book *cluster.Record, d *cluster.Details, node *cluster.Node) bool {
+func expected(record *cluster.Record, d *cluster.Details, node *cluster.Node) bool {
 	return node.ReadyAt.IsZero() &&
-		slices.ContainsFunc(book.Journal, func(r cluster.JournalRow) bool { return r.Key == node.Key && r.RunID == d.JoinTokenRun })
+		slices.ContainsFunc(record.Journal, func(r cluster.JournalRow) bool { return r.Key == node.Key && r.RunID == d.JoinTokenRun })
 }
 
 // userData is what a node must know at its first boot. The run's join token is
@@ -126,7 +126,7 @@ func (w *work) userData(ctx context.Context, node *cluster.Node) ([]byte, error)
 		Home: w.s.options.HomeURL, HomeCA: w.s.options.HomeCA, Cluster: w.c.UUID, Node: node.Name, Role: node.Role, Version: node.Version, Token: w.s.tokens.get(w.t.RunID()),
 	}
 	if node.Role == cluster.Worker {
-		b.Control, b.CAHash = controlURL(w.book, w.caps), cluster.CAHash(d.CACert)
+		b.Control, b.CAHash = controlURL(w.rec, w.caps), cluster.CAHash(d.CACert)
 	}
 	return b.Render(w.s.options.Bootstrap)
 }

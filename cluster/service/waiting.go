@@ -46,7 +46,7 @@ type Standing struct {
 // provider can be seen. However many there are, it is one read of runs and one
 // of books; clusters at rest need neither.
 func (s *Service) Standings(ctx context.Context, clusters []cluster.Cluster) (map[string]Standing, error) {
-	notices, err := s.options.Books.Notices(ctx)
+	notices, err := s.options.Records.Notices(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (s *Service) Standings(ctx context.Context, clusters []cluster.Cluster) (ma
 		c := &clusters[i]
 		standing := Standing{Waiting: waits[c.ID]}
 		at := slices.IndexFunc(notices, func(n cluster.Notice) bool {
-			return n.Provider == c.Provider && n.Task == dutySync && !n.Since.IsZero()
+			return n.Provider == c.Provider && n.Task == taskSync && !n.Since.IsZero()
 		})
 		if at >= 0 && c.State != cluster.Destroyed {
 			standing.Unseen = &Unseen{Code: string(notices[at].Code), Text: notices[at].Text, Since: notices[at].Since}
@@ -71,15 +71,15 @@ func (s *Service) Standings(ctx context.Context, clusters []cluster.Cluster) (ma
 
 // Standing is Standings of one cluster; empty for one that is not known.
 func (s *Service) Standing(ctx context.Context, uuid string) (Standing, error) {
-	book, err := s.options.Books.Record(ctx, uuid)
+	record, err := s.options.Records.Record(ctx, uuid)
 	if errors.Is(err, cluster.NotFound) {
 		return Standing{}, nil
 	}
 	if err != nil {
 		return Standing{}, err
 	}
-	all, err := s.Standings(ctx, []cluster.Cluster{book.Cluster})
-	return all[book.Cluster.UUID], err
+	all, err := s.Standings(ctx, []cluster.Cluster{record.Cluster})
+	return all[record.Cluster.UUID], err
 }
 
 // Awaited is what a run of a cluster waits for; nil if it has ended, or is no
@@ -89,14 +89,14 @@ func (s *Service) Awaited(ctx context.Context, run *workflow.Run) (*Waiting, err
 	if !ok || run.Phase.Final() || run.Current() == nil {
 		return nil, nil //nolint:nilnil // nothing is waited for
 	}
-	book, err := s.options.Books.Record(ctx, uuid)
+	record, err := s.options.Records.Record(ctx, uuid)
 	if errors.Is(err, cluster.NotFound) {
 		return nil, nil //nolint:nilnil // as above
 	}
 	if err != nil {
 		return nil, err
 	}
-	return s.awaited(run, book), nil
+	return s.awaited(run, record), nil
 }
 
 // waits gives what the runs of clusters wait for, by the ids of the clusters.
@@ -111,29 +111,29 @@ func (s *Service) waits(ctx context.Context, clusters []cluster.Cluster) (map[in
 	if err != nil || len(heads) == 0 {
 		return nil, err
 	}
-	books := map[int64]*cluster.Record{}
+	records := map[int64]*cluster.Record{}
 	var told []int64 // clusters whose waits are told by their books
 	for i := range clusters {
 		c := &clusters[i]
 		if run := heads[c.RunID]; run != nil {
-			books[c.ID] = &cluster.Record{Cluster: *c}
+			records[c.ID] = &cluster.Record{Cluster: *c}
 			if rec := run.Current(); rec != nil && rec.Wait != nil && (rec.Wait.Reason == waitsForNodes || rec.Wait.Reason == waitsForProvider) {
 				told = append(told, c.ID)
 			}
 		}
 	}
 	for some := range slices.Chunk(told, cluster.PageLimit) {
-		if err := s.options.Books.Scan(ctx, cluster.ScanQuery{IDs: some}, func(b *cluster.Record) error {
-			books[b.Cluster.ID] = b
+		if err := s.options.Records.Scan(ctx, cluster.ScanQuery{IDs: some}, func(b *cluster.Record) error {
+			records[b.Cluster.ID] = b
 			return nil
 		}); err != nil {
 			return nil, err
 		}
 	}
-	waits := make(map[int64]*Waiting, len(books))
-	for id, book := range books {
-		if run := heads[book.Cluster.RunID]; run != nil {
-			waits[id] = s.awaited(run, book)
+	waits := make(map[int64]*Waiting, len(records))
+	for id, record := range records {
+		if run := heads[record.Cluster.RunID]; run != nil {
+			waits[id] = s.awaited(run, record)
 		}
 	}
 	return waits, nil
@@ -179,7 +179,7 @@ func (s *Service) oneByOne(ctx context.Context, ids []string) (runs []*workflow.
 }
 
 // awaited says where a run of a cluster stands; nil if it has ended or not begun.
-func (s *Service) awaited(run *workflow.Run, book *cluster.Record) *Waiting {
+func (s *Service) awaited(run *workflow.Run, record *cluster.Record) *Waiting {
 	rec := run.Current()
 	if run.Phase.Final() || rec == nil {
 		return nil
@@ -189,7 +189,7 @@ func (s *Service) awaited(run *workflow.Run, book *cluster.Record) *Waiting {
 	begun := rec.AttemptAt
 	if rec.Wait != nil {
 		w.Since, begun = rec.Wait.Since, rec.Wait.Since
-		w.For = s.explained(book, rec.Wait)
+		w.For = s.explained(record, rec.Wait)
 	}
 	if step.Timeout > 0 && !begun.IsZero() {
 		w.Until = begun.Add(step.Timeout)
@@ -243,21 +243,21 @@ const mostNamed = 3
 
 // explained says in words what a step waits for, as the books have it now: the
 // wait itself is written once and holds no counts.
-func (s *Service) explained(book *cluster.Record, wait *workflow.WaitRecord) string {
+func (s *Service) explained(record *cluster.Record, wait *workflow.WaitRecord) string {
 	switch wait.Reason {
 	case waitsForNodes:
-		return s.awaitedNodes(book, wait)
+		return s.awaitedNodes(record, wait)
 	case waitsForProvider:
-		return awaitedRows(book, wait)
+		return awaitedRows(record, wait)
 	}
 	return wait.Message
 }
 
-func (s *Service) awaitedNodes(book *cluster.Record, wait *workflow.WaitRecord) string {
+func (s *Service) awaitedNodes(record *cluster.Record, wait *workflow.WaitRecord) string {
 	var silent []string
 	nodes := 0
-	for i := range book.Nodes {
-		n := &book.Nodes[i]
+	for i := range record.Nodes {
+		n := &record.Nodes[i]
 		if !n.Removed.IsZero() {
 			continue
 		}
@@ -269,7 +269,7 @@ func (s *Service) awaitedNodes(book *cluster.Record, wait *workflow.WaitRecord) 
 			silent = append(silent, n.Name+" (it has never called home)")
 		case n.ReadyAt.IsZero():
 			silent = append(silent, n.Name+" (it is not ready)")
-		case n.HeartbeatAt.Before(book.Cluster.StateSince) && book.Cluster.State != cluster.Scaling:
+		case n.HeartbeatAt.Before(record.Cluster.StateSince) && record.Cluster.State != cluster.Scaling:
 			silent = append(silent, n.Name+" (not heard since "+n.HeartbeatAt.UTC().Format(time.RFC3339)+")")
 		}
 	}
@@ -277,16 +277,16 @@ func (s *Service) awaitedNodes(book *cluster.Record, wait *workflow.WaitRecord) 
 	if len(silent) > 0 {
 		text += ", not " + some(silent)
 	}
-	return text + "; nodes call " + s.options.HomeURL + helloPath
+	return text + "; nodes call " + s.options.HomeURL + heartbeatPath
 }
 
 // helloPath is where nodes call home.
-const helloPath = "/v1/nodes/hello"
+const heartbeatPath = "/v1/nodes/hello"
 
-func awaitedRows(book *cluster.Record, wait *workflow.WaitRecord) string {
+func awaitedRows(record *cluster.Record, wait *workflow.WaitRecord) string {
 	var open, errs []string
-	for i := range book.Journal {
-		row := &book.Journal[i]
+	for i := range record.Journal {
+		row := &record.Journal[i]
 		switch {
 		case row.Phase == cluster.Intent || row.Phase == cluster.Accepted || row.Phase == cluster.Closing:
 			open = append(open, row.Name)

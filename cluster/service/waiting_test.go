@@ -89,23 +89,23 @@ func TestFinding20APageOfWaitsIsReadTogether(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		page, _, err := w.books.List(t.Context(), cluster.ClusterQuery{Scope: all})
+		page, _, err := w.records.List(t.Context(), cluster.ClusterQuery{Scope: all})
 		if err != nil || len(page) != clusters {
 			t.Fatal(len(page), err)
 		}
-		books, runs := w.books.readCount(), w.runs.readCount()
+		records, runs := w.records.readCount(), w.runs.readCount()
 		standings, err := w.service.Standings(t.Context(), page)
 		if err != nil {
 			t.Fatal(err)
 		}
-		books, runs = w.books.readCount()-books, w.runs.readCount()-runs
+		records, runs = w.records.readCount()-records, w.runs.readCount()-runs
 		for i := range page {
 			if waits := standings[page[i].UUID].Waiting; waits == nil || !strings.Contains(waits.For, ": 1, ") || !strings.Contains(waits.For, page[i].Name) {
 				t.Errorf("%s waits for %+v", page[i].Name, waits)
 			}
 		}
-		if books > 1 || runs > 1 {
-			t.Errorf("%d reads of books and %d of runs for %d clusters", books, runs, clusters)
+		if records > 1 || runs > 1 {
+			t.Errorf("%d reads of books and %d of runs for %d clusters", records, runs, clusters)
 		}
 	})
 }
@@ -194,13 +194,13 @@ func TestFinding20FactsAreFresh(t *testing.T) {
 			}
 			time.Sleep(5 * time.Minute)
 			synctest.Wait()
-			book := w.book(id)
-			if !strings.Contains(book.Cluster.Reason.Text, "worker2") || !strings.Contains(book.Cluster.Reason.Text, "worker1") {
-				t.Errorf("the reason is old: %+v of %+v", book.Cluster.Reason, book.Cluster.Findings)
+			record := w.record(id)
+			if !strings.Contains(record.Cluster.Reason.Text, "worker2") || !strings.Contains(record.Cluster.Reason.Text, "worker1") {
+				t.Errorf("the reason is old: %+v of %+v", record.Cluster.Reason, record.Cluster.Findings)
 			}
-			for i := range book.Nodes {
-				n := &book.Nodes[i]
-				ready, why := book.Readiness(n)
+			for i := range record.Nodes {
+				n := &record.Nodes[i]
+				ready, why := record.Readiness(n)
 				if gone := n.Role == cluster.Worker; gone && (ready != "false" || !strings.Contains(why, "gone")) || !gone && ready != "true" {
 					t.Errorf("%s is ready: %s %s", n.Name, ready, why)
 				}

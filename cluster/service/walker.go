@@ -29,11 +29,11 @@ type view struct {
 // time, OperationSucceeded is what follows its work.
 func table() machine.Table[*view] {
 	t := machine.Table[*view]{
-		Name: "cluster", Kind: cluster.SubjectKind, Initial: cluster.Created, Places: map[machine.State]machine.Place[*view]{},
+		Name: "cluster", Kind: cluster.SubjectKind, Initial: cluster.Created, States: map[machine.State]machine.StateSpec[*view]{},
 		Input: func(v *view) (any, error) { return input(v, "", v.State), nil },
 	}
 	for _, s := range cluster.States {
-		place := machine.Place[*view]{}
+		place := machine.StateSpec[*view]{}
 		if cluster.Transient(s) {
 			place.Flow, place.Else = cluster.FlowOf[s], s
 		}
@@ -48,14 +48,14 @@ func table() machine.Table[*view] {
 				place.On = append(place.On, transition(e, string(e.Event)))
 			}
 		}
-		t.Places[s] = place
+		t.States[s] = place
 	}
 	return t
 }
 
 func transition(e cluster.Edge, name string) machine.Transition[*view] {
 	return machine.Transition[*view]{
-		To: e.To, Event: name, Why: e.FiredBy, Ends: machine.Drop,
+		To: e.To, Event: name, Why: e.FiredBy, Cancel: machine.Drop,
 		When: func(v *view) (bool, error) {
 			return v.State == e.From && cluster.DueEvent(&v.Cluster, v.run, v.now) == e.Event, nil
 		},
@@ -82,7 +82,7 @@ func input(v *view, event cluster.LifecycleEvent, to machine.State) cluster.RunI
 type objects struct{ s *Service }
 
 func (o objects) Load(ctx context.Context, ref control.Ref) (*view, error) {
-	found, _, err := o.s.options.Books.List(ctx, cluster.ClusterQuery{Scope: everything, UUID: ref.Name, WithDestroyed: true, Limit: 1})
+	found, _, err := o.s.options.Records.List(ctx, cluster.ClusterQuery{Scope: everything, UUID: ref.Name, WithDestroyed: true, Limit: 1})
 	if err != nil {
 		return nil, err
 	}
@@ -112,10 +112,10 @@ func (o objects) Load(ctx context.Context, ref control.Ref) (*view, error) {
 // is told once: whatever is asked later is read anew.
 type looked struct{ run *workflow.Run }
 
-type ofLook struct{}
+type resyncKey struct{}
 
 func keepLooked(ctx context.Context, run *workflow.Run) {
-	if last, ok := ctx.Value(ofLook{}).(*looked); ok {
+	if last, ok := ctx.Value(resyncKey{}).(*looked); ok {
 		last.run = run
 	}
 }
@@ -125,7 +125,7 @@ type lookedFlows struct{ Engine }
 
 // Get implements machine.Flows.
 func (f lookedFlows) Get(ctx context.Context, id string) (*workflow.Run, error) {
-	if last, ok := ctx.Value(ofLook{}).(*looked); ok && last.run != nil {
+	if last, ok := ctx.Value(resyncKey{}).(*looked); ok && last.run != nil {
 		run := last.run
 		if last.run = nil; run.ID == id {
 			return run, nil
@@ -200,7 +200,7 @@ func (s *Service) whyNotMade(ctx context.Context, c *cluster.Cluster) (why clust
 	case c.GCAttempts == 0:
 		return c.Reason, nil
 	}
-	events, err := s.options.Books.Events(ctx, cluster.EventQuery{Scope: everything, Cluster: c.UUID, Types: []string{"cluster"}, Limit: -1})
+	events, err := s.options.Records.Events(ctx, cluster.EventQuery{Scope: everything, Cluster: c.UUID, Types: []string{"cluster"}, Limit: -1})
 	for _, e := range events {
 		if e.Event == string(cluster.OnCreateFailed) || e.From == string(cluster.Starting) && e.Event == string(cluster.OnFailed) {
 			why = e.Reason
@@ -233,13 +233,13 @@ const (
 
 // walk is the controller of the walker. It is woken by operations, by runs
 // that end, and by looks for clusters that nobody told of.
-func (s *Service) walk() control.Controller {
+func (s *Service) newController() control.Controller {
 	return control.Controller{
 		Name: "cluster", Log: s.options.Logger, Workers: 32,
 		Triggers: []control.Trigger{control.Signals(s.listen), control.Signals(s.look)},
 		Reconcile: func(ctx context.Context, uuid string) outcome.Outcome {
-			ctx = context.WithValue(ctx, ofLook{}, new(looked))
-			pass := s.walker.Pass(ctx, control.Ref{Kind: cluster.SubjectKind, Namespace: "default", Name: uuid})
+			ctx = context.WithValue(ctx, resyncKey{}, new(looked))
+			pass := s.controller.Pass(ctx, control.Ref{Kind: cluster.SubjectKind, Namespace: "default", Name: uuid})
 			if !pass.Found || pass.Wrote || pass.Outcome.IsFail() || pass.Outcome.After() > 0 {
 				return pass.Outcome
 			}
@@ -267,9 +267,9 @@ func later(c *cluster.Cluster, now time.Time, out outcome.Outcome) outcome.Outco
 
 // ring asks the walker to look at a cluster soon. It is a hint: look finds
 // what nobody rang for.
-func (s *Service) ring(uuid string) {
+func (s *Service) notify(uuid string) {
 	s.mu.Lock()
-	hear := s.hearer
+	hear := s.subscriber
 	s.mu.Unlock()
 	if hear != nil {
 		hear(uuid)
@@ -278,11 +278,11 @@ func (s *Service) ring(uuid string) {
 
 func (s *Service) listen(ctx context.Context, add func(string)) {
 	s.mu.Lock()
-	s.hearer = add
+	s.subscriber = add
 	s.mu.Unlock()
 	<-ctx.Done()
 	s.mu.Lock()
-	s.hearer = nil
+	s.subscriber = nil
 	s.mu.Unlock()
 }
 
@@ -291,7 +291,7 @@ func (s *Service) Hook() workflow.Hook {
 	ringing := []workflow.EventKind{workflow.RunPaused, workflow.RunResumed, workflow.RunCancelling, workflow.RunCancelled, workflow.RunSucceeded}
 	return workflow.Hook{Name: "cluster", OnEvent: func(run workflow.RunInfo, e workflow.Event) {
 		if uuid, ours := cluster.FromSubject(run.Subject); ours && slices.Contains(ringing, e.Kind) {
-			s.ring(uuid)
+			s.notify(uuid)
 		}
 	}}
 }
@@ -300,7 +300,7 @@ func (s *Service) Hook() workflow.Hook {
 // is lost with a process that died between a write and its ring.
 func (s *Service) look(ctx context.Context, add func(string)) {
 	seen := map[string]time.Time{}
-	every := s.options.Settings.WalkEvery
+	every := s.options.Settings.ResyncEvery
 	pause := every
 	for tick := time.NewTimer(0); ; tick.Reset(pause) {
 		select {
@@ -309,7 +309,7 @@ func (s *Service) look(ctx context.Context, add func(string)) {
 		case <-tick.C:
 		}
 		began := time.Now()
-		found, err := s.options.Books.Unsettled(ctx, s.options.Now(), unsettled)
+		found, err := s.options.Records.Unsettled(ctx, s.options.Now(), unsettled)
 		if err != nil {
 			if ctx.Err() == nil {
 				s.options.Logger.Warn("unsettled clusters could not be listed", "error", err)

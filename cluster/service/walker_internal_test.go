@@ -17,7 +17,7 @@ func TestTheMachineHasExactlyTheEdgesOfTheLifecycle(t *testing.T) {
 		t.Fatal(problems)
 	}
 	got := map[string]bool{}
-	for from, place := range table.Places {
+	for from, place := range table.States {
 		if cluster.Transient(from) != place.Transient() || place.Final() != (from == cluster.Destroyed) {
 			t.Errorf("%s: transient %v, final %v", from, place.Transient(), place.Final())
 		}
@@ -159,7 +159,7 @@ func TestPausesGrow(t *testing.T) {
 func TestARunThatWasLookedAtIsToldOnce(t *testing.T) {
 	engine := &countedRuns{}
 	flows := lookedFlows{engine}
-	ctx := context.WithValue(t.Context(), ofLook{}, new(looked))
+	ctx := context.WithValue(t.Context(), resyncKey{}, new(looked))
 	seen := &workflow.Run{ID: "r"}
 	for _, c := range []struct {
 		name string

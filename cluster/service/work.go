@@ -22,7 +22,7 @@ type work struct {
 	s        *Service
 	t        *workflow.Task
 	in       cluster.RunInput
-	book     *cluster.Record
+	rec      *cluster.Record
 	c        *cluster.Cluster // of the book
 	d        *cluster.Details // read after the book, by who needs them first
 	provider cluster.Provider
@@ -109,18 +109,18 @@ func (s *Service) open(ctx context.Context, t *workflow.Task) (*work, error) {
 
 // read gets the newest book.
 func (w *work) read(ctx context.Context) error {
-	book, err := w.s.options.Books.Record(ctx, w.in.Cluster)
+	record, err := w.s.options.Records.Record(ctx, w.in.Cluster)
 	if err != nil {
 		return err
 	}
-	w.book, w.c, w.d, w.now = book, &book.Cluster, nil, w.s.options.Now()
+	w.rec, w.c, w.d, w.now = record, &record.Cluster, nil, w.s.options.Now()
 	return nil
 }
 
 // details are those of the cluster, as they were when this look asked first.
 func (w *work) details(ctx context.Context) (*cluster.Details, error) {
 	if w.d == nil {
-		d, err := w.s.options.Books.Details(ctx, w.in.Cluster)
+		d, err := w.s.options.Records.Details(ctx, w.in.Cluster)
 		if err != nil {
 			return nil, err
 		}
@@ -184,14 +184,14 @@ func changed(before, after *cluster.Details) *cluster.Details {
 
 // pair reads a cluster and its details.
 func (s *Service) pair(ctx context.Context, uuid string) (pair, error) {
-	found, _, err := s.options.Books.List(ctx, cluster.ClusterQuery{Scope: everything, UUID: uuid, WithDestroyed: true, Limit: 1})
+	found, _, err := s.options.Records.List(ctx, cluster.ClusterQuery{Scope: everything, UUID: uuid, WithDestroyed: true, Limit: 1})
 	if err != nil {
 		return pair{}, err
 	}
 	if len(found) == 0 {
 		return pair{}, cluster.NotFound.Errorf("no cluster has the id %q", uuid)
 	}
-	d, err := s.options.Books.Details(ctx, uuid)
+	d, err := s.options.Records.Details(ctx, uuid)
 	return pair{&found[0], d}, err
 }
 
@@ -280,9 +280,9 @@ func each[T any](items []T, most int, do func(T)) {
 
 // row finds the newest journal row with a key; nil: there is none.
 func (w *work) row(key string) *cluster.JournalRow {
-	for i := range w.book.Journal {
-		if key != "" && w.book.Journal[i].Key == key {
-			return &w.book.Journal[i]
+	for i := range w.rec.Journal {
+		if key != "" && w.rec.Journal[i].Key == key {
+			return &w.rec.Journal[i]
 		}
 	}
 	return nil
@@ -291,8 +291,8 @@ func (w *work) row(key string) *cluster.JournalRow {
 // nodes are the living nodes of a role, oldest first; of all roles if it is empty.
 func (w *work) nodes(role cluster.Role) []*cluster.Node {
 	var found []*cluster.Node
-	for i := range w.book.Nodes {
-		if n := &w.book.Nodes[i]; n.Removed.IsZero() && (role == "" || n.Role == role) {
+	for i := range w.rec.Nodes {
+		if n := &w.rec.Nodes[i]; n.Removed.IsZero() && (role == "" || n.Role == role) {
 			found = append(found, n)
 		}
 	}

@@ -130,7 +130,7 @@ func (s *saves) count() int {
 // of them, there is the lab.
 type world struct {
 	t        *testing.T
-	books    *counted
+	records  *counted
 	runs     *saves
 	cloud    *sim.Cloud
 	acquires bool // an address, since its networks begin with none
@@ -151,10 +151,10 @@ type setup struct {
 }
 
 // cloud begins a cloud whose nodes call home by hello. end stops it.
-func (s setup) cloud(t *testing.T, hello func(context.Context, string, cluster.Heartbeat) (cluster.HeartbeatAnswer, error)) (cloud *sim.Cloud, end func()) {
+func (s setup) cloud(t *testing.T, heartbeat func(context.Context, string, cluster.Heartbeat) (cluster.HeartbeatAnswer, error)) (cloud *sim.Cloud, end func()) {
 	t.Helper()
 	if s.sim.Installation = installation; !s.silent {
-		s.sim.Home = hello
+		s.sim.Home = heartbeat
 	}
 	cloud, err := sim.New(s.sim)
 	if err != nil {
@@ -197,12 +197,12 @@ func inWorld(t *testing.T, s setup, test func(t *testing.T, w *world)) {
 func inBubble(t *testing.T, s setup, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, books: &counted{Memory: cluster.NewMemory()}, runs: &saves{Memory: workflow.NewMemory()}, acquires: s.sim.LateSourceNAT}
+		w := &world{t: t, records: &counted{Memory: cluster.NewMemory()}, runs: &saves{Memory: workflow.NewMemory()}, acquires: s.sim.LateSourceNAT}
 		w.cloud, w.out = s.cloud(t, func(ctx context.Context, token string, h cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
 			w.mu.Lock()
 			to := w.service
 			w.mu.Unlock()
-			return to.Hello(ctx, token, h)
+			return to.Heartbeat(ctx, token, h)
 		})
 		w.options = s.options(w.cloud)
 		w.options.Providers = []service.Named{{Name: "sim", Provider: w.cloud.As(installation)}}
@@ -217,7 +217,7 @@ func inBubble(t *testing.T, s setup, test func(t *testing.T, w *world)) {
 func (w *world) begin() {
 	options := w.options
 	w.mu.Lock()
-	options.Books = w.books
+	options.Records = w.records
 	w.mu.Unlock()
 	s, err := service.New(options)
 	if err != nil {
@@ -258,10 +258,10 @@ func (w *world) create(name string, workers int, edit ...func(*cluster.Cluster))
 	c.Request = &cluster.Request{Kind: cluster.RequestStart, Job: "create-" + name}
 	job := &cluster.Job{ID: "create-" + name, Kind: "create", Owner: me, Created: time.Now()}
 	d := &cluster.Details{Username: "admin", Password: "geheim", NetworkCleanup: c.Network.ID == ""}
-	if err := w.books.Commit(w.t.Context(), &cluster.Change{Cluster: c, Jobs: []*cluster.Job{job}, Details: d}); err != nil {
+	if err := w.records.Commit(w.t.Context(), &cluster.Change{Cluster: c, Jobs: []*cluster.Job{job}, Details: d}); err != nil {
 		w.t.Fatal(err)
 	}
-	w.service.Ring(c.UUID)
+	w.service.Notify(c.UUID)
 	return c.UUID
 }
 
@@ -269,8 +269,8 @@ func (w *world) create(name string, workers int, edit ...func(*cluster.Cluster))
 func (w *world) ask(uuid string, kind cluster.RequestKind, edit func(c *cluster.Cluster, a *cluster.Request)) string {
 	w.t.Helper()
 	for {
-		book := w.book(uuid)
-		c := &book.Cluster
+		record := w.record(uuid)
+		c := &record.Cluster
 		id := fmt.Sprintf("%s-%d", kind, c.Revision)
 		a := &cluster.Request{Kind: kind, Job: id, PreviousCount: c.NodeCount}
 		switch kind {
@@ -286,27 +286,27 @@ func (w *world) ask(uuid string, kind cluster.RequestKind, edit func(c *cluster.
 		}
 		c.Request = a
 		job := &cluster.Job{ID: id, Kind: string(kind), Owner: me, Created: time.Now()}
-		if w.books.Commit(w.t.Context(), &cluster.Change{Cluster: c, Jobs: []*cluster.Job{job}}) == nil {
-			w.service.Ring(uuid)
+		if w.records.Commit(w.t.Context(), &cluster.Change{Cluster: c, Jobs: []*cluster.Job{job}}) == nil {
+			w.service.Notify(uuid)
 			return id
 		}
 	}
 }
 
-func (w *world) book(uuid string) *cluster.Record {
+func (w *world) record(uuid string) *cluster.Record {
 	w.t.Helper()
-	b, err := w.books.Record(context.WithoutCancel(w.t.Context()), uuid)
+	b, err := w.records.Record(context.WithoutCancel(w.t.Context()), uuid)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return b
 }
 
-func (w *world) cluster(uuid string) *cluster.Cluster { return &w.book(uuid).Cluster }
+func (w *world) cluster(uuid string) *cluster.Cluster { return &w.record(uuid).Cluster }
 
 func (w *world) job(id string) *cluster.Job {
 	w.t.Helper()
-	j, err := w.books.Job(w.t.Context(), id)
+	j, err := w.records.Job(w.t.Context(), id)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -331,7 +331,9 @@ func (w *world) until(uuid string, limit time.Duration, states ...machine.State)
 }
 
 // story tells what happened, for a test that failed.
-func (w *world) story(uuid string) string { return story(w.books.Memory, w.runs.Memory, w.cloud, uuid) }
+func (w *world) story(uuid string) string {
+	return story(w.records.Memory, w.runs.Memory, w.cloud, uuid)
+}
 
 // vms are the living VMs of the cloud by name.
 func (w *world) vms() map[string]cluster.Resource {
@@ -345,9 +347,9 @@ func (w *world) vms() map[string]cluster.Resource {
 // balanced checks that the books and the cloud tell the same.
 func (w *world) balanced(uuid string) {
 	w.t.Helper()
-	book := w.book(uuid)
+	record := w.record(uuid)
 	known := map[string]bool{}
-	for _, r := range book.Journal {
+	for _, r := range record.Journal {
 		if r.Phase.Open() && r.ProviderID != "" {
 			known[r.ProviderID] = true
 		}
@@ -386,7 +388,7 @@ func (w *world) empty() {
 
 // path is the way a cluster has come, as its history tells.
 func (w *world) path(uuid string) string {
-	events, err := w.books.Events(w.t.Context(), cluster.EventQuery{Scope: all, Cluster: uuid, Types: []string{"cluster"}})
+	events, err := w.records.Events(w.t.Context(), cluster.EventQuery{Scope: all, Cluster: uuid, Types: []string{"cluster"}})
 	if err != nil {
 		w.t.Fatal(err)
 	}

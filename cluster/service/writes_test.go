@@ -20,17 +20,17 @@ func TestWritesOfACreatedVM(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, s, func(t *testing.T, w *world) {
-				before := w.books.count() + w.runs.count()
+				before := w.records.count() + w.runs.count()
 				id := w.create("blue", 10)
 				w.until(id, time.Hour, cluster.Running)
-				writes, most := w.books.count()+w.runs.count()-before, 38
+				writes, most := w.records.count()+w.runs.count()-before, 38
 				if w.acquires { // the address is made, as a VM is
 					most += 3
 				}
 				if !s.silent { // each node pays once for its credential
 					most += 2 * 11
 				}
-				t.Logf("%d commits, %d saves of 11 VMs", w.books.count(), w.runs.count())
+				t.Logf("%d commits, %d saves of 11 VMs", w.records.count(), w.runs.count())
 				if writes > most {
 					t.Errorf("%d writes for 11 VMs, at most %d\n%s", writes, most, w.story(id))
 				}

@@ -70,11 +70,11 @@ func (a *app) kept(ctx context.Context, how access, do func(sqlstore.Admin) erro
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	keeper, ok := store.Keeper()
+	admin, ok := store.Keeper()
 	if !ok {
 		return LocalOnly.Errorf("this is for SQLite stores; PostgreSQL has pg_dump and pg_restore, and memory keeps nothing")
 	}
-	return do(keeper)
+	return do(admin)
 }
 
 // onServer reports a store that is no file.

@@ -388,7 +388,7 @@ func (a *app) getMachines(ctx context.Context, b backend.Backend, name string) e
 		if name != "" && m.Table.Name != name {
 			continue
 		}
-		v := machineView{Name: m.Table.Name, Kind: m.Table.Kind, Initial: string(m.Table.Initial), States: len(m.Table.Places), File: m.File}
+		v := machineView{Name: m.Table.Name, Kind: m.Table.Kind, Initial: string(m.Table.Initial), States: len(m.Table.States), File: m.File}
 		items, names = append(items, v), append(names, v.Name)
 		t.Rows = append(t.Rows, []string{v.Name, v.Kind, v.Initial, strconv.Itoa(v.States), v.File})
 	}

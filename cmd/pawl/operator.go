@@ -168,18 +168,18 @@ func newOperator(ctx context.Context, config *rest.Config, o operatorOptions, to
 	if o.version == "" {
 		o.version = slices.MaxFunc(slices.Collect(maps.Keys(o.images)), kube.CompareVersions)
 	}
-	var homes map[string]sharedstorage.Home
-	home, legacy := kube.NewHome(m.GetClient(), m.Live()), kube.NewMPDHome(m.GetClient(), m.Live(), o.name)
+	var homes map[string]sharedstorage.ClusterStore
+	home, legacy := kube.NewClusterStore(m.GetClient(), m.Live()), kube.NewMPDClusterStore(m.GetClient(), m.Live(), o.name)
 	home.Site, legacy.Site = site, site
 	withMPD, err := kube.MPDServed(m.GetRESTMapper())
 	if err != nil {
 		return nil, err
 	}
 	if withMPD {
-		homes = map[string]sharedstorage.Home{kube.MPDKind: legacy}
+		homes = map[string]sharedstorage.ClusterStore{kube.MPDKind: legacy}
 	}
 	served, err := sharedstorage.New(sharedstorage.Options{
-		Homes: homes, Home: home, Ports: site.Ports(), Name: o.name, Version: o.version,
+		Homes: homes, Store: home, Ports: site.Ports(), Name: o.name, Version: o.version,
 		Event: kube.Teller(m.Events("sharedstorage")), Place: kube.Place, Logger: logger,
 	})
 	if err != nil {

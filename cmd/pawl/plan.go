@@ -162,8 +162,8 @@ func machinePlanText(p machine.Plan) string {
 	if p.Why != "" {
 		fmt.Fprintf(&b, "  why: %s\n", p.Why)
 	}
-	if p.Ends != nil {
-		fmt.Fprintf(&b, "  ends run %s first: %s\n", view.Short(p.Ends.Run), p.Ends.Mode)
+	if p.Cancel != nil {
+		fmt.Fprintf(&b, "  ends run %s first: %s\n", view.Short(p.Cancel.Run), p.Cancel.Mode)
 	}
 	if len(p.Params) > 0 {
 		fmt.Fprintf(&b, "  params: %s\n", p.Params)

@@ -187,11 +187,11 @@ type finding struct {
 // back to where it began.
 func choose(from State, ways []transition, obj StateResource) (found *finding, failures []error) {
 	const here = machine.State("here")
-	table := machine.Table[StateResource]{Name: "classic", Initial: here, Places: map[machine.State]machine.Place[StateResource]{}}
-	place := machine.Place[StateResource]{Rests: true}
+	table := machine.Table[StateResource]{Name: "classic", Initial: here, States: map[machine.State]machine.StateSpec[StateResource]{}}
+	place := machine.StateSpec[StateResource]{Rests: true}
 	for i, way := range ways {
 		to := machine.State(strconv.Itoa(i))
-		table.Places[to] = machine.Place[StateResource]{Rests: true}
+		table.States[to] = machine.StateSpec[StateResource]{Rests: true}
 		place.On = append(place.On, machine.Transition[StateResource]{To: to, Event: string(to), When: func(obj StateResource) (bool, error) {
 			event, err := check(way.check, obj)
 			if err != nil {
@@ -204,7 +204,7 @@ func choose(from State, ways []transition, obj StateResource) (found *finding, f
 			return event != nil, nil
 		}})
 	}
-	table.Places[here] = place
+	table.States[here] = place
 	machine.Decide(table, obj, machine.Facts{Position: machine.Position{State: here, Visit: 1}, Now: time.Now()})
 	return found, failures
 }

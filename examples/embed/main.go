@@ -127,7 +127,7 @@ func lifecycle() machine.Standalone {
 	return machine.Standalone{
 		Table: machine.Table[*machine.Subject]{
 			Name: "toy", Kind: "Toy", Initial: "New",
-			Places: map[machine.State]machine.Place[*machine.Subject]{
+			States: map[machine.State]machine.StateSpec[*machine.Subject]{
 				"New": {On: []machine.Transition[*machine.Subject]{{Event: "create", To: "Scaling", Why: "the cluster is new", Params: spec}}},
 				"Running": {On: []machine.Transition[*machine.Subject]{
 					{Event: "lost", To: "Scaling", Why: "members are gone", Params: spec, When: when(func(_, has facts) bool { return has.Observed.Count < has.Members })},
@@ -148,7 +148,7 @@ func operate(ctx context.Context, w toy, members int) error {
 		return err
 	}
 	defer store.Close()
-	objects, wake := store.Objects(), &driver.Bell{}
+	objects, wake := store.Objects(), &driver.Notifier{}
 	quiet := slog.New(slog.DiscardHandler)
 	engine, err := workflow.New(store, []workflow.Flow{w.flow()}, workflow.Options{
 		Actions: w.actions(objects), Object: driver.Object(objects), Logger: quiet,
@@ -160,7 +160,7 @@ func operate(ctx context.Context, w toy, members int) error {
 		return err
 	}
 	d, err := driver.New(driver.Options{
-		Objects: objects, Engine: engine, Bell: wake, Machines: []machine.Standalone{lifecycle()}, Actions: w.actions(objects), Logger: quiet,
+		Objects: objects, Engine: engine, Notifier: wake, Machines: []machine.Standalone{lifecycle()}, Actions: w.actions(objects), Logger: quiet,
 		Moved: func(ref control.Ref, move machine.Move) { fmt.Fprintln(w.tell, ref, move.To.State, move.To.Event) },
 	})
 	if err != nil {

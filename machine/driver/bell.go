@@ -31,23 +31,23 @@ func Ref(subject string) (ref control.Ref, uid string, err error) {
 
 // Bell wakes objects when something happens to their runs. It belongs into
 // the hooks of the engine, which is made before the driver. The zero Bell is ready.
-type Bell struct {
+type Notifier struct {
 	mu      sync.Mutex
 	next    int
-	hearers map[int]hearer
+	hearers map[int]subscriber
 }
 
-type hearer struct {
-	kind string
-	ring func(key string)
+type subscriber struct {
+	kind   string
+	notify func(key string)
 }
 
 // Hook is what the engine's Options.Hooks takes.
-func (b *Bell) Hook() workflow.Hook { return workflow.Hook{Name: "machine", OnEvent: b.hear} }
+func (b *Notifier) Hook() workflow.Hook { return workflow.Hook{Name: "machine", OnEvent: b.hear} }
 
 var ringing = []workflow.EventKind{workflow.RunStarted, workflow.RunPaused, workflow.RunResumed, workflow.RunCancelling, workflow.RunCancelled, workflow.RunSucceeded}
 
-func (b *Bell) hear(run workflow.RunInfo, e workflow.Event) {
+func (b *Notifier) hear(run workflow.RunInfo, e workflow.Event) {
 	if !slices.Contains(ringing, e.Kind) {
 		return
 	}
@@ -55,18 +55,18 @@ func (b *Bell) hear(run workflow.RunInfo, e workflow.Event) {
 	if err != nil {
 		return // not a run of an object
 	}
-	b.ring(ref)
+	b.notify(ref)
 }
 
 // listen hands the keys of a kind to ring until the context ends.
-func (b *Bell) listen(ctx context.Context, kind string, ring func(key string)) {
+func (b *Notifier) listen(ctx context.Context, kind string, ring func(key string)) {
 	b.mu.Lock()
 	b.next++
 	id := b.next
 	if b.hearers == nil {
-		b.hearers = map[int]hearer{}
+		b.hearers = map[int]subscriber{}
 	}
-	b.hearers[id] = hearer{kind, ring}
+	b.hearers[id] = subscriber{kind, ring}
 	b.mu.Unlock()
 	<-ctx.Done()
 	b.mu.Lock()
@@ -75,13 +75,13 @@ func (b *Bell) listen(ctx context.Context, kind string, ring func(key string)) {
 }
 
 // ring wakes one object.
-func (b *Bell) ring(ref control.Ref) {
+func (b *Notifier) notify(ref control.Ref) {
 	b.mu.Lock()
 	hearers := slices.Collect(maps.Values(b.hearers))
 	b.mu.Unlock()
 	for _, h := range hearers {
 		if h.kind == ref.Kind {
-			h.ring(ref.String())
+			h.notify(ref.String())
 		}
 	}
 }

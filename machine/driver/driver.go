@@ -31,7 +31,7 @@ type Options struct {
 	Objects  control.Objects
 	Engine   Engine
 	Machines []machine.Standalone // one for each kind
-	Bell     *Bell                // in the engine's hooks; nil: runs are only seen every Look
+	Notifier *Notifier            // in the engine's hooks; nil: runs are only seen every Look
 	Actions  []workflow.Action    // that observations use
 	Secrets  workflow.Secrets     // of observations
 
@@ -117,8 +117,8 @@ func (d *Driver) Serve(ctx context.Context) error {
 			Name: name, Metrics: d.options.Metrics, Log: d.options.Logger})
 		shared.Handle(d.touch)
 		triggers := []control.Trigger{control.For(shared, news)}
-		if d.options.Bell != nil {
-			triggers = append(triggers, control.Signals(func(ctx context.Context, add func(string)) { d.options.Bell.listen(ctx, name, add) }))
+		if d.options.Notifier != nil {
+			triggers = append(triggers, control.Signals(func(ctx context.Context, add func(string)) { d.options.Notifier.listen(ctx, name, add) }))
 		}
 		sources = append(sources, shared)
 		controllers = append(controllers, control.Controller{
@@ -164,7 +164,7 @@ func (d *Driver) reconcile(ctx context.Context, k *kind, key string) outcome.Out
 		d.options.Logger.WarnContext(ctx, "a machine runs in a loop", "machine", k.machine.Table.Name, "object", key,
 			"event", loop.Event, "state", loop.State, "turns", loop.Turns, "next", loop.Wait)
 	}
-	if place := k.machine.Table.Places[pass.Position.State]; k.machine.Clock && (out.IsDone() || out.IsLater()) && !place.Final() {
+	if place := k.machine.Table.States[pass.Position.State]; k.machine.Clock && (out.IsDone() || out.IsLater()) && !place.Final() {
 		look := d.options.Look
 		if out.IsLater() && out.After() > 0 {
 			look = min(look, out.After())
@@ -234,8 +234,8 @@ func (d *Driver) Resume(ctx context.Context, ref control.Ref) error {
 	if err := k.moves.Resume(ctx, ref); err != nil {
 		return err
 	}
-	if d.options.Bell != nil {
-		d.options.Bell.ring(ref)
+	if d.options.Notifier != nil {
+		d.options.Notifier.notify(ref)
 	}
 	return nil
 }

@@ -103,7 +103,7 @@ func demo() machine.Standalone {
 	return machine.Standalone{Old: true, Table: machine.Table[*machine.Subject]{
 		Name: "demo", Kind: "demo", Initial: "Init", Input: (*machine.Subject).Input,
 		Any: []machine.Transition[*machine.Subject]{{Event: "delete", To: "Deleting", When: func(s *machine.Subject) (bool, error) { return s.Object.Deleting(), nil }}},
-		Places: map[machine.State]machine.Place[*machine.Subject]{
+		States: map[machine.State]machine.StateSpec[*machine.Subject]{
 			"Init":     {On: []machine.Transition[*machine.Subject]{{Event: "create", To: "Creating", Params: size}}},
 			"Creating": {Flow: "Create", Then: "Running"},
 			"Running": {On: []machine.Transition[*machine.Subject]{
@@ -135,7 +135,7 @@ func start(t *testing.T, m machine.Standalone) *world {
 
 func (w *world) serve(m machine.Standalone) {
 	w.t.Helper()
-	bell := &Bell{}
+	bell := &Notifier{}
 	var err error
 	w.engine, err = workflow.New(w.runs, w.flows(), workflow.Options{Hooks: []workflow.Hook{bell.Hook()}, Object: Object(w.objects), Logger: quiet})
 	if err != nil {
@@ -158,7 +158,7 @@ func (w *world) serve(m machine.Standalone) {
 		return outcome.Fail(ctx.Err())
 	}}
 	crash := workflow.Action{Name: "crash", Do: func(ctx context.Context, t *workflow.Task) outcome.Outcome { panic("boom") }}
-	w.driver, err = New(Options{Objects: w.objects, Engine: w.engine, Machines: []machine.Standalone{m}, Bell: bell,
+	w.driver, err = New(Options{Objects: w.objects, Engine: w.engine, Machines: []machine.Standalone{m}, Notifier: bell,
 		Actions: []workflow.Action{look, wait, hang, crash}, Logger: quiet,
 		Moved: func(control.Ref, machine.Move) { w.set(func() { w.written++ }) }})
 	if err != nil {
@@ -321,9 +321,9 @@ func TestDeletionEndsTheActiveRun(t *testing.T) {
 func TestAMachineWithoutAFinalStateHoldsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := demo()
-		delete(m.Table.Places, "Deleted")
+		delete(m.Table.States, "Deleted")
 		m.Table.Any = nil
-		delete(m.Table.Places, "Deleting")
+		delete(m.Table.States, "Deleting")
 		w := start(t, m)
 		defer w.stop()
 		w.apply(`{"size": 1}`)
@@ -502,7 +502,7 @@ func TestAMachineThatReadsTheTimeIsLookedAtAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := demo()
 		m.Clock = true
-		running := m.Table.Places["Running"]
+		running := m.Table.States["Running"]
 		running.On[0] = machine.Transition[*machine.Subject]{Event: "old-age", To: "Interrupted",
 			When: func(s *machine.Subject) (bool, error) { return s.Now.Sub(s.Object.CreatedAt) > 10*time.Minute, nil }}
 		w := start(t, m)

@@ -95,7 +95,7 @@ func (k *objects) save(ctx context.Context, o control.Object, rec record, v view
 
 func (k *objects) finalizers(o control.Object, p machine.Position) []string {
 	held := slices.Contains(o.Finalizers, Finalizer)
-	place, known := k.machine.Table.Places[p.State]
+	place, known := k.machine.Table.States[p.State]
 	switch {
 	case !o.Deleting() && !held && k.ends():
 		return append(slices.Clone(o.Finalizers), Finalizer)
@@ -107,7 +107,7 @@ func (k *objects) finalizers(o control.Object, p machine.Position) []string {
 
 // ends reports a table with a final state: only that can let an object go.
 func (k *objects) ends() bool {
-	for place := range maps.Values(k.machine.Table.Places) {
+	for place := range maps.Values(k.machine.Table.States) {
 		if place.Final() {
 			return true
 		}

@@ -95,7 +95,7 @@ func (v view) stalled() *control.FaultRecord {
 
 // conditions are Ready and Progressing.
 func (v view) conditions(stalled *control.FaultRecord) []Condition {
-	place, known := v.table.Places[v.position.State]
+	place, known := v.table.States[v.position.State]
 	ready := Condition{Type: "Ready", Status: "True", Reason: "Rests", Message: fmt.Sprintf("it rests in state %s", v.position.State)}
 	progressing := Condition{Type: "Progressing", Status: "False", Reason: "Rests", Message: ready.Message}
 	switch {

@@ -33,12 +33,12 @@ func compile(d *document, options Options) machine.Standalone {
 	}
 	table := machine.Table[*machine.Subject]{
 		Name: d.name, Kind: d.kind, Initial: machine.State(d.initial), Ignore: d.ignore,
-		Any: c.transitions(d.any), Places: map[machine.State]machine.Place[*machine.Subject]{},
+		Any: c.transitions(d.any), States: map[machine.State]machine.StateSpec[*machine.Subject]{},
 		Input: (*machine.Subject).Input, Wish: (*machine.Subject).Spec,
 		Generation: func(s *machine.Subject) int64 { return s.Object.Generation },
 	}
 	for _, s := range d.states {
-		table.Places[machine.State(s.name)] = c.place(s)
+		table.States[machine.State(s.name)] = c.place(s)
 	}
 	c.out.Table = table
 	if d.spec != nil {
@@ -87,7 +87,7 @@ func (c *compiler) flowName(state string) string { return c.d.name + "." + state
 func (c *compiler) transitions(on []transition) []machine.Transition[*machine.Subject] {
 	var out []machine.Transition[*machine.Subject]
 	for _, t := range on {
-		made := machine.Transition[*machine.Subject]{To: machine.State(t.to), Event: t.event, Why: t.why, Ends: machine.Ends(t.ends)}
+		made := machine.Transition[*machine.Subject]{To: machine.State(t.to), Event: t.event, Why: t.why, Cancel: machine.CancelMode(t.ends)}
 		if t.when != nil {
 			made.Text = strings.TrimSpace(t.when.Value)
 			made.When = func(*machine.Subject) (bool, error) { return false, nil } // stands in after an error
@@ -153,9 +153,9 @@ func (c *compiler) params(n *yaml.Node) func(*machine.Subject) (any, error) {
 	}
 }
 
-func (c *compiler) place(s state) machine.Place[*machine.Subject] {
-	p := machine.Place[*machine.Subject]{Description: s.description, On: c.transitions(s.on), Rests: s.rests,
-		Flow: s.flow, Then: machine.State(s.then), Else: machine.State(s.other), Abort: machine.State(s.abort), Withdrawn: machine.Ends(s.withdrawn)}
+func (c *compiler) place(s state) machine.StateSpec[*machine.Subject] {
+	p := machine.StateSpec[*machine.Subject]{Description: s.description, On: c.transitions(s.on), Rests: s.rests,
+		Flow: s.flow, Then: machine.State(s.then), Else: machine.State(s.other), Abort: machine.State(s.abort), Withdrawn: machine.CancelMode(s.withdrawn)}
 	if s.work.uses == "" || s.flow != "" {
 		return p
 	}
@@ -241,7 +241,7 @@ func (c *compiler) observation(o observation) {
 	}
 	for i, s := range o.in {
 		at := d.marks[fmt.Sprintf("%s/in/%d", o.path, i)]
-		place, ok := c.out.Table.Places[machine.State(s)]
+		place, ok := c.out.Table.States[machine.State(s)]
 		switch {
 		case !ok:
 			d.add(at, "unknown state %q%s", s, machine.DidYouMean(s, names))

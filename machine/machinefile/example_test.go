@@ -57,7 +57,7 @@ func database(t testing.TB) machine.Standalone {
 func TestDatabaseIsTheReferenceLifecycle(t *testing.T) {
 	m := database(t)
 	from := func(s machine.State, event string) machine.State {
-		for _, tr := range m.Table.Places[s].On {
+		for _, tr := range m.Table.States[s].On {
 			if tr.Event == event {
 				return tr.To
 			}
@@ -76,7 +76,7 @@ func TestDatabaseIsTheReferenceLifecycle(t *testing.T) {
 		{"Recreating", "Running", "rebuild", "Running"}, {"Recreating", "Interrupted", "rebuild", "Running"},
 		{"ModifyingParameters", "Running", "modify-parameters", "Running"}, {"Upgrading", "Running", "upgrade", "Running"},
 	} {
-		place := m.Table.Places[row.state]
+		place := m.Table.States[row.state]
 		if !place.Transient() || place.Then != row.then {
 			t.Errorf("%s: transient %t, then %s, want %s", row.state, place.Transient(), place.Then, row.then)
 		}
@@ -84,11 +84,11 @@ func TestDatabaseIsTheReferenceLifecycle(t *testing.T) {
 			t.Errorf("%s is not entered from %s by %s", row.state, row.from, row.event)
 		}
 	}
-	if m.Table.Any[0].To != "Deleting" || m.Table.Places["Deleting"].Then != "Deleted" || !m.Table.Places["Deleted"].Final() {
+	if m.Table.Any[0].To != "Deleting" || m.Table.States["Deleting"].Then != "Deleted" || !m.Table.States["Deleted"].Final() {
 		t.Error("deletion is not as it should be")
 	}
-	if len(m.Table.Places) != 16 || m.Table.Initial != "Init" {
-		t.Errorf("%d states, initial %s", len(m.Table.Places), m.Table.Initial)
+	if len(m.Table.States) != 16 || m.Table.Initial != "Init" {
+		t.Errorf("%d states, initial %s", len(m.Table.States), m.Table.Initial)
 	}
 }
 

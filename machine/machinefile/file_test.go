@@ -183,7 +183,7 @@ func TestAnActionIsAFlowOfOneStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(m.Flows) != 1 || m.Flows[0].Name != "m.B" || m.Table.Places["B"].Flow != "m.B" {
+	if len(m.Flows) != 1 || m.Flows[0].Name != "m.B" || m.Table.States["B"].Flow != "m.B" {
 		t.Fatalf("flows %v", m.Flows)
 	}
 	step := m.Flows[0].Steps[0]
@@ -281,7 +281,7 @@ func FuzzParse(f *testing.F) {
 		}
 		m.Table.Mermaid()
 		subject := &machine.Subject{Object: control.Object{Spec: json.RawMessage(`{"a": 1}`)}, Now: time.Unix(0, 0)}
-		for s := range m.Table.Places {
+		for s := range m.Table.States {
 			machine.Decide(m.Table, subject, machine.Facts{Position: machine.Position{State: s}})
 		}
 	})

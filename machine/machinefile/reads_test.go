@@ -49,8 +49,8 @@ func TestFinding11LintFindsObviousLoops(t *testing.T) {
 	if len(warnings) != 2 || !strings.HasPrefix(warnings[0], want[0]) || !strings.Contains(warnings[0], want[1]) || !strings.HasPrefix(warnings[1], want[2]) || !strings.Contains(warnings[1], want[3]) {
 		t.Fatalf("%s", strings.Join(warnings, "\n"))
 	}
-	if m.Table.Places["Writing"].Withdrawn != machine.Drop {
-		t.Errorf("withdrawn is %q", m.Table.Places["Writing"].Withdrawn)
+	if m.Table.States["Writing"].Withdrawn != machine.Drop {
+		t.Errorf("withdrawn is %q", m.Table.States["Writing"].Withdrawn)
 	}
 	if _, _, err := warned(t, strings.Replace(looping, "withdrawn: drop", "withdrawn: forget", 1)); err == nil || !strings.Contains(err.Error(), `m.yaml:12:52: states.Writing.withdrawn: "forget" is none of undo, drop and keep`) {
 		t.Errorf("%v", err)
@@ -87,7 +87,7 @@ states:
 		{`{"object.metadata.labels.x.has()":true}`, ``},
 		{`{"object.status":{"members":1,"nodes":[]}}`, ``},
 	} {
-		tr := m.Table.Places["A"].On[i]
+		tr := m.Table.States["A"].On[i]
 		seen, err := tr.Reads(subject)
 		raw, _ := json.Marshal(seen)
 		if err != nil || string(raw) != want[0] {
@@ -145,7 +145,7 @@ states:
 	}
 	reads := func(status string) string {
 		subject := &machine.Subject{Object: control.Object{Spec: json.RawMessage(`{"on": true}`), Status: json.RawMessage(status)}}
-		seen, err := m.Table.Places["Running"].On[0].Reads(subject)
+		seen, err := m.Table.States["Running"].On[0].Reads(subject)
 		if err != nil {
 			t.Fatal(err)
 		}

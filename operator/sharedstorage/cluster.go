@@ -35,7 +35,7 @@ type Cluster struct {
 }
 
 // Home is where clusters live: Kubernetes objects, or objects in SQLite.
-type Home interface {
+type ClusterStore interface {
 	// Load gives the newest version of a cluster, control.NotFound for one that is gone.
 	Load(ctx context.Context, ref port.Ref) (*Cluster, error)
 	// Save writes status and finalizer of exactly the version that was loaded:

@@ -307,7 +307,7 @@ func TestAHealerStopsAtItsLimit(t *testing.T) {
 // No healer goes on for ever: whatever it does, once its limit is reached the
 // run waits for a person, and a resume by hand makes it whole (spec 9.8).
 func TestHealersStopAtTheirLimits(t *testing.T) {
-	op, err := sharedstorage.New(sharedstorage.Options{Home: newHome(), Ports: sim.New(sim.Options{}).Ports()})
+	op, err := sharedstorage.New(sharedstorage.Options{Store: newHome(), Ports: sim.New(sim.Options{}).Ports()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func golden(t *testing.T, name, got string) {
 
 // The machine, drawn (spec 9.12).
 func TestMermaid(t *testing.T) {
-	op, err := sharedstorage.New(sharedstorage.Options{Home: newHome(), Ports: sim.New(sim.Options{}).Ports()})
+	op, err := sharedstorage.New(sharedstorage.Options{Store: newHome(), Ports: sim.New(sim.Options{}).Ports()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestPlans(t *testing.T) {
 
 // Every fault of section 7 is declared with a remedy, and those with a healer have one.
 func TestHealers(t *testing.T) {
-	op, err := sharedstorage.New(sharedstorage.Options{Home: newHome(), Ports: sim.New(sim.Options{}).Ports()})
+	op, err := sharedstorage.New(sharedstorage.Options{Store: newHome(), Ports: sim.New(sim.Options{}).Ports()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -189,7 +189,7 @@ func (m mortal) Save(ctx context.Context, save *workflow.Save) error {
 
 // start begins a process: an operator, its engine, and a controller.
 func (l *lab) start() {
-	options := sharedstorage.Options{Home: l.home, Ports: l.world.Ports(), Logger: quiet,
+	options := sharedstorage.Options{Store: l.home, Ports: l.world.Ports(), Logger: quiet,
 		Moved: func(ref control.Ref, m machine.Move) {
 			l.mu.Lock()
 			defer l.mu.Unlock()

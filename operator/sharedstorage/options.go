@@ -26,8 +26,8 @@ const Attempts = 64
 
 // Options of an operator. Home and Ports are required.
 type Options struct {
-	Home  Home            // of clusters of Kind
-	Homes map[string]Home // of other kinds that are served in the same way, such as MPDCluster
+	Store ClusterStore            // of clusters of Kind
+	Homes map[string]ClusterStore // of other kinds that are served in the same way, such as MPDCluster
 	Ports port.Ports
 
 	Name string // serves clusters whose spec.operatorName is this; empty: all clusters, named or not
@@ -65,7 +65,7 @@ type Metrics interface {
 // Operator moves clusters. Its methods may be called from several goroutines.
 type Operator struct {
 	options Options
-	homes   map[string]Home
+	homes   map[string]ClusterStore
 	machine *machine.Machine[*Cluster]
 	engine  Flows
 
@@ -84,7 +84,7 @@ type Flows interface {
 
 // New makes an operator. It works once Engine or Bind has given it an engine.
 func New(o Options) (*Operator, error) {
-	if o.Home == nil && len(o.Homes) == 0 {
+	if o.Store == nil && len(o.Homes) == 0 {
 		return nil, errors.New("sharedstorage: Options.Home is not set")
 	}
 	if o.Ports.Storage == nil || o.Ports.Instances == nil || o.Ports.Engine == nil || o.Ports.Manager == nil {
@@ -100,10 +100,10 @@ func New(o Options) (*Operator, error) {
 	}
 	homes := maps.Clone(o.Homes)
 	if homes == nil {
-		homes = map[string]Home{}
+		homes = map[string]ClusterStore{}
 	}
-	if o.Home != nil {
-		homes[Kind] = o.Home
+	if o.Store != nil {
+		homes[Kind] = o.Store
 	}
 	return &Operator{options: o, homes: homes, hearers: map[int]func(control.Ref){}, parted: map[string]time.Time{}, orders: map[string]order{}}, nil
 }

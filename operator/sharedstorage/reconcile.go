@@ -86,7 +86,7 @@ func (o *Operator) move(ctx context.Context, ref control.Ref) outcome.Outcome {
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	mended := o.tend(ctx, c, rep.Position, run)
+	mended := o.repair(ctx, c, rep.Position, run)
 	o.compute(c, view{position: rep.Position, run: run, out: rep.Outcome})
 	if err := o.save(ctx, c, before); err != nil {
 		return outcome.Fail(err)
@@ -108,7 +108,7 @@ func (o *Operator) runOf(ctx context.Context, p machine.Position) (*workflow.Run
 // next says when to look again.
 func (o *Operator) next(c *Cluster, rep machine.Report[*Cluster], mended bool) outcome.Outcome {
 	out, look := rep.Outcome, o.options.Rest
-	if place := o.machine.Table().Places[rep.Position.State]; place.Final() {
+	if place := o.machine.Table().States[rep.Position.State]; place.Final() {
 		return outcome.Done()
 	} else if place.Transient() {
 		look = o.options.Look

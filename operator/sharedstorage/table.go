@@ -33,7 +33,7 @@ const (
 
 type (
 	transition = machine.Transition[*Cluster]
-	place      = machine.Place[*Cluster]
+	place      = machine.StateSpec[*Cluster]
 )
 
 // Table is the machine: the reference lifecycle of a database cluster, with
@@ -43,8 +43,8 @@ func (o *Operator) Table() machine.Table[*Cluster] {
 	rebuild := transition{Event: "rebuild-cluster", To: Recreating, Why: "a rebuild was asked for, or every instance has failed", When: o.allFailed, Params: o.rebuildCluster}
 	return machine.Table[*Cluster]{
 		Name: "sharedstorage", Kind: Kind, Initial: Init, Generation: asksFor,
-		Any: []transition{{Event: "delete", To: Deleting, Why: "deletion was asked for", When: deleted, Params: plain, Ends: machine.Drop}},
-		Places: map[machine.State]place{
+		Any: []transition{{Event: "delete", To: Deleting, Why: "deletion was asked for", When: deleted, Params: plain, Cancel: machine.Drop}},
+		States: map[machine.State]place{
 			Init: {On: []transition{
 				{Event: "clone", To: Cloning, Why: "a cluster to copy is named", When: sound(func(c *Cluster) bool { return c.Spec.CloneFrom != "" }), Params: o.creation, Wish: creationWish},
 				{Event: "create", To: Creating, Why: "the cluster is to be made", When: sound(func(c *Cluster) bool { return c.Spec.CloneFrom == "" }), Params: o.creation, Wish: creationWish},

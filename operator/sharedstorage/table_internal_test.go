@@ -118,7 +118,7 @@ func decide(t *testing.T, c *Cluster, state machine.State) machine.Decision {
 	t.Helper()
 	o := &Operator{options: Options{Failed: time.Minute, Now: func() time.Time { return at }}}
 	f := machine.Facts{Position: machine.Position{State: state, Visit: 2}, Now: at}
-	if o.Table().Places[state].Transient() {
+	if o.Table().States[state].Transient() {
 		f.Position.Run, f.Run = "r", &machine.RunFacts{ID: "r", Phase: workflow.Running}
 	}
 	return machine.Decide(o.Table(), c, f)

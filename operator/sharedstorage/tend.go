@@ -16,8 +16,8 @@ import (
 // world to what the spec asks, and is repeated by the next pass until it is
 // there. Only the fencing of a second writer is done while a run is at work.
 // It reports whether it called anything.
-func (o *Operator) tend(ctx context.Context, c *Cluster, p machine.Position, run *workflow.Run) bool {
-	t := &tender{o: o, c: c, f: c.Facts, ctx: ctx}
+func (o *Operator) repair(ctx context.Context, c *Cluster, p machine.Position, run *workflow.Run) bool {
+	t := &repairer{o: o, c: c, f: c.Facts, ctx: ctx}
 	t.fence()
 	rests := p.State == Running || p.Held && (run == nil || run.Phase == workflow.Paused)
 	if !rests || p.Ending != nil || !c.DeletedAt.IsZero() {
@@ -43,7 +43,7 @@ func (o *Operator) tend(ctx context.Context, c *Cluster, p machine.Position, run
 	return t.mended
 }
 
-type tender struct {
+type repairer struct {
 	o      *Operator
 	c      *Cluster
 	f      *Facts
@@ -52,7 +52,7 @@ type tender struct {
 }
 
 // do makes one call; what fails is repeated by the next pass.
-func (t *tender) do(what string, call func(ctx context.Context) error) {
+func (t *repairer) do(what string, call func(ctx context.Context) error) {
 	ctx, cancel := context.WithTimeout(t.ctx, t.o.options.Ask)
 	defer cancel()
 	t.mended = true
@@ -62,7 +62,7 @@ func (t *tender) do(what string, call func(ctx context.Context) error) {
 }
 
 // fence stops all writers but the one of the newest epoch.
-func (t *tender) fence() {
+func (t *repairer) fence() {
 	many := t.f.primaries()
 	if len(many) < 2 {
 		return
@@ -78,7 +78,7 @@ func (t *tender) fence() {
 // lock gives back the lock on the topology that a run took and no run gives back:
 // it was dropped, or a rebuild came instead of it. At rest none is at work. One that
 // is younger than this rest is that of a run which this pass does not know of yet.
-func (t *tender) lock(p machine.Position) {
+func (t *repairer) lock(p machine.Position) {
 	text, stored := t.c.storedLock()
 	if r := stored.Record; r == nil || r.Owner != t.c.lockOwner() || renewed(r).After(p.Since) {
 		return
@@ -90,7 +90,7 @@ func (t *tender) lock(p machine.Position) {
 
 // manager has it there, with failover and durability as the spec asks, and away
 // from the writer.
-func (t *tender) manager(p machine.Position) {
+func (t *repairer) manager(p machine.Position) {
 	running := p.State == Running
 	wanted := running || p.Previous != Creating && p.Previous != Cloning && p.Previous != Recreating // whose runs make it, and one of them takes it away first
 	was, topology := t.c.Status.Manager, t.f.Topology
@@ -120,7 +120,7 @@ var managerRestored = Event{Warning: true, Reason: "ManagerRestored", Message: "
 // is gone, as nobody else would tell it.
 const ignorance = 10 * time.Second
 
-func (t *tender) ensure(what string) {
+func (t *repairer) ensure(what string) {
 	t.do(what, func(ctx context.Context) error {
 		_, err := t.o.options.Ports.Manager.Ensure(ctx, t.c.Ref, t.c.managerSpec())
 		return err
@@ -133,7 +133,7 @@ const partAgain = 3 * time.Minute
 
 // beside reports a manager on the writer's node, as a failover leaves it, that
 // could stand elsewhere and is to be sent there now.
-func (t *tender) beside() bool {
+func (t *repairer) beside() bool {
 	writer, cluster := t.f.writer(), t.c.subject()
 	together := writer != nil && writer.Node != "" && writer.Node == t.f.Topology.Node
 	t.o.mu.Lock()
@@ -152,7 +152,7 @@ func (t *tender) beside() bool {
 }
 
 // room reports a node beside this one that takes instances.
-func (t *tender) room(beside string) bool {
+func (t *repairer) room(beside string) bool {
 	ctx, cancel := context.WithTimeout(t.ctx, t.o.options.Ask)
 	defer cancel()
 	var nodes []port.Node
@@ -163,7 +163,7 @@ func (t *tender) room(beside string) bool {
 // writer brings back what is down while nobody writes: failover is off, or would
 // not be safe, and not every instance has failed, so no rebuild comes. An engine
 // without the grant starts as a follower.
-func (t *tender) writer() {
+func (t *repairer) writer() {
 	if !t.f.known(askedInstances) || len(t.f.primaries()) > 0 {
 		return
 	}
@@ -188,7 +188,7 @@ func (t *tender) writer() {
 
 // witnesses brings back the instances that must be asked before the record of the
 // grant can be made anew.
-func (t *tender) witnesses() {
+func (t *repairer) witnesses() {
 	for n := range t.f.Instances {
 		if i := &t.f.Instances[n]; i.State == port.Down {
 			t.do("bring back "+i.Name, func(ctx context.Context) error {
@@ -201,7 +201,7 @@ func (t *tender) witnesses() {
 
 // places removes what holds no place and serves nobody: what a run left that
 // was dropped in the middle of a replacement.
-func (t *tender) places() {
+func (t *repairer) places() {
 	writer := t.f.writer()
 	for _, i := range t.f.temporaries() {
 		if i.Name == writer.Name { // it was promoted by a failover: it gets a place of its own
@@ -230,7 +230,7 @@ func (t *tender) places() {
 	}
 }
 
-func (t *tender) leave(i *port.Instance) {
+func (t *repairer) leave(i *port.Instance) {
 	t.do("remove "+i.Name, func(ctx context.Context) error {
 		if err := t.o.options.Ports.Manager.Remove(ctx, t.c.Ref, i.Name); err != nil {
 			return err
@@ -240,7 +240,7 @@ func (t *tender) leave(i *port.Instance) {
 }
 
 // types lets the recorded types follow the roles, after a failover.
-func (t *tender) types() {
+func (t *repairer) types() {
 	writer := t.f.writer()
 	for _, i := range append(t.f.readers(), writer) {
 		want := port.Reader
@@ -261,7 +261,7 @@ func (t *tender) types() {
 
 // addresses lets the manager know where its members are now. That is told while
 // nobody writes too: a failover may wait for just the one that has come back.
-func (t *tender) addresses() {
+func (t *repairer) addresses() {
 	if !t.f.known(askedInstances) || !t.f.known(askedManager) || !t.f.Topology.Ready {
 		return
 	}
@@ -276,7 +276,7 @@ func (t *tender) addresses() {
 }
 
 // members lets the manager know who is in a place, and nobody else.
-func (t *tender) members() {
+func (t *repairer) members() {
 	if !t.f.known(askedManager) || !t.f.Topology.Ready {
 		return
 	}

@@ -100,7 +100,7 @@ func TestFinding14ThePlanTellsTheRule(t *testing.T) {
 		c.Generation++
 		c.Spec.Engine.Version = "15.5"
 		plan, err := l.op.PlanFor(l.t.Context(), c)
-		if err != nil || plan.To != "Running" || plan.Ends == nil || plan.Ends.Mode != "undo" || !strings.Contains(plan.Why, "taken back") {
+		if err != nil || plan.To != "Running" || plan.Cancel == nil || plan.Cancel.Mode != "undo" || !strings.Contains(plan.Why, "taken back") {
 			t.Errorf("%+v %v", plan, err)
 		}
 		c.Spec.Engine.Version, c.Spec.Durability = "15.99", "available" // another change leaves the run

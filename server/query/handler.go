@@ -51,7 +51,7 @@ var _ Clusters = (*service.Service)(nil)
 // Options of the face. Clusters and Desk are required.
 type Options struct {
 	Clusters Clusters
-	Desk     *account.Service
+	Accounts *account.Service
 
 	EnforcePostAndExpiry bool // version 3 of signatures only, and changes by POST only
 	PageMax              int  // of a page, and of a list without one; default 500
@@ -93,7 +93,7 @@ func New(o Options) *Face {
 	}
 	all, byName := routes()
 	return &Face{
-		options: o, commands: all, byName: byName, directory: server.Directory{Store: o.Desk.Store},
+		options: o, commands: all, byName: byName, directory: server.Directory{Store: o.Accounts.Store},
 		rate: newLimiters(o.Rate, o.Burst), refused: newLimiters(o.Rate, o.Burst),
 	}
 }
@@ -192,7 +192,7 @@ func (c *call) authenticate(r *http.Request) error {
 		}
 		return SignatureRefused.Errorf("%s", SignatureRefused.Title)
 	}
-	who, key, found, err := c.options.Desk.ByKey(r.Context(), c.sent.get("apikey"))
+	who, key, found, err := c.options.Accounts.ByKey(r.Context(), c.sent.get("apikey"))
 	if err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (c *call) authenticate(r *http.Request) error {
 		return refuse()
 	}
 	c.account, c.who = who, server.Caller(who)
-	if err := c.options.Desk.Use(r.Context(), key.Credential); err != nil {
+	if err := c.options.Accounts.Use(r.Context(), key.Credential); err != nil {
 		return err
 	}
 	if wait := c.rate.take(who.ID, c.options.Now()); wait > 0 {
@@ -244,7 +244,7 @@ func (c *call) note(ctx context.Context, err error) {
 	if err != nil {
 		e.Outcome = string(fault.Of(err).Code)
 	}
-	if err := c.options.Desk.Store.Note(context.WithoutCancel(ctx), e); err != nil {
+	if err := c.options.Accounts.Store.Note(context.WithoutCancel(ctx), e); err != nil {
 		c.options.Logger.Error("a call could not be written into the audit trail", "call", e.Call, "who", e.Who, "error", err)
 	}
 }

@@ -49,7 +49,7 @@ func newOffice(t *testing.T, change func(*query.Options)) *office {
 	o.add("uma", "ROOT/dev", account.User)
 	o.add("eve", "ROOT/ops", account.User)
 	o.fake = querytest.New(o.desk.Store, clock)
-	options := query.Options{Clusters: o.fake, Desk: o.desk, Now: clock, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	options := query.Options{Clusters: o.fake, Accounts: o.desk, Now: clock, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Observe: func(_ string, code int, _ time.Duration) { o.codes = append(o.codes, code) }}
 	if change != nil {
 		change(&options)

@@ -53,11 +53,11 @@ type fixtureOptions struct {
 func newFixture(o fixtureOptions) (*fixture, error) {
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	s, err := service.New(service.Options{
-		Books: o.records, Providers: []service.Named{{Name: "sim", Provider: o.provider}}, Locks: o.locks, Worker: o.name, Installation: testInstallation,
+		Records: o.records, Providers: []service.Named{{Name: "sim", Provider: o.provider}}, Locks: o.locks, Worker: o.name, Installation: testInstallation,
 		HomeURL: "https://home.example", Logger: quiet, Now: o.now,
 		Settings: service.Settings{
 			SyncEvery: 500 * time.Millisecond, CollectEvery: time.Second, GCFirst: time.Second, GCLongest: 2 * time.Second, OrphanGrace: 5 * time.Second,
-			Settle: 3 * time.Second, CallTimeout: time.Second, PollFirst: 20 * time.Millisecond, PollLongest: 200 * time.Millisecond, WalkEvery: 100 * time.Millisecond,
+			Settle: 3 * time.Second, CallTimeout: time.Second, PollFirst: 20 * time.Millisecond, PollLongest: 200 * time.Millisecond, ResyncEvery: 100 * time.Millisecond,
 		},
 	})
 	if err != nil {

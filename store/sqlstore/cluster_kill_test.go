@@ -50,7 +50,7 @@ func runClusterChild(dir string) error {
 	o.File = filepath.Join(dir, "cloud")
 	o.Home = func(ctx context.Context, token string, h cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
 		<-ready
-		return s.service.Hello(ctx, token, h)
+		return s.service.Heartbeat(ctx, token, h)
 	}
 	cloud, err := sim.New(o)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/cluster"
-	"github.com/pawl-dev/pawl/cluster/bookstest"
+	"github.com/pawl-dev/pawl/cluster/clustertest"
 	"github.com/pawl-dev/pawl/store/sqlstore"
 	"github.com/pawl-dev/pawl/store/sqlstore/pgtest"
 )
@@ -14,14 +14,14 @@ import (
 var masterKey = bytes.Repeat([]byte{7}, sqlstore.KeySize)
 
 func TestClustersSQLite(t *testing.T) {
-	bookstest.Run(t, func(t testing.TB) cluster.Store {
+	clustertest.Run(t, func(t testing.TB) cluster.Store {
 		return openSQLite(t, sqlstore.Options{Path: filepath.Join(t.TempDir(), "pawl.db"), MasterKey: masterKey}).Clusters()
 	})
 }
 
 func TestClustersPostgres(t *testing.T) {
 	pgtest.Start(t, pgtest.Options{NoSync: true}) // the server outlives the suite
-	bookstest.Run(t, func(t testing.TB) cluster.Store {
+	clustertest.Run(t, func(t testing.TB) cluster.Store {
 		return openPostgres(t, sqlstore.Options{MasterKey: masterKey}).Clusters()
 	})
 }

@@ -167,7 +167,7 @@ func TestTwoServersOnPostgreSQL(t *testing.T) {
 				mu.Lock()
 				s := fixtures[len(fixtures)-1]
 				mu.Unlock()
-				return s.service.Hello(ctx, token, h)
+				return s.service.Heartbeat(ctx, token, h)
 			}
 			cloud, err := sim.New(o)
 			if err != nil {

@@ -117,7 +117,7 @@ func standalone(t *testing.T, namespace string) *fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	op, clusters := operator(t, sharedstorage.Options{Home: local.Home{Objects: store.Objects()}})
+	op, clusters := operator(t, sharedstorage.Options{Store: local.ClusterStore{Objects: store.Objects()}})
 	engine := engineOf(t, op, store)
 	runInBackground(t, "the engine", engine.Serve)
 	runInBackground(t, "the controller", local.Controller{Operator: op, Objects: store.Objects(), Touch: engine.Touch, Log: quiet}.Serve)
@@ -145,9 +145,9 @@ func onKubernetes(t *testing.T, kind kubestore.Kind) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mpds := kube.NewMPDHome(m.GetClient(), m.Live(), "")
+	mpds := kube.NewMPDClusterStore(m.GetClient(), m.Live(), "")
 	op, clusters := operator(t, sharedstorage.Options{
-		Home: kube.NewHome(m.GetClient(), m.Live()), Homes: map[string]sharedstorage.Home{kube.MPDKind: mpds},
+		Store: kube.NewClusterStore(m.GetClient(), m.Live()), Homes: map[string]sharedstorage.ClusterStore{kube.MPDKind: mpds},
 		Event: kube.Teller(m.Events("sharedstorage")),
 	})
 	opening, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -579,7 +579,7 @@ func TestPositionsAreComparedAndSet(t *testing.T) {
 		Fill:  func(d *Demo, m machine.Move) error { d.Status.N = int(m.To.Visit); return nil },
 		Moved: func(_ *Demo, m machine.Move) { moves = append(moves, string(m.To.State)) },
 	}
-	m, err := machine.New(machine.Table[*controller.Draft[*Demo]]{Name: "exam", Kind: "Demo", Initial: "Small", Places: map[machine.State]machine.Place[*controller.Draft[*Demo]]{
+	m, err := machine.New(machine.Table[*controller.Draft[*Demo]]{Name: "exam", Kind: "Demo", Initial: "Small", States: map[machine.State]machine.StateSpec[*controller.Draft[*Demo]]{
 		"Small": {On: []machine.Transition[*controller.Draft[*Demo]]{{To: "Big", Event: "grown", When: func(d *controller.Draft[*Demo]) (bool, error) { return d.Object.Spec.N > 1, nil }}}},
 		"Big":   {On: []machine.Transition[*controller.Draft[*Demo]]{{To: "Small", Event: "shrunk", When: func(d *controller.Draft[*Demo]) (bool, error) { return d.Object.Spec.N < 2, nil }}}},
 	}}, machine.Options[*controller.Draft[*Demo]]{Objects: p, Logger: slog.New(slog.DiscardHandler)})

@@ -42,8 +42,8 @@ func newFixture(t *testing.T, enforce bool) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	face := query.New(query.Options{Clusters: h.fake, Desk: h.accounts, EnforcePostAndExpiry: enforce, Logger: quiet})
-	s, err := server.New(server.Options{Engine: engine, Accounts: server.Directed{Desk: h.accounts}, Logger: quiet,
+	face := query.New(query.Options{Clusters: h.fake, Accounts: h.accounts, EnforcePostAndExpiry: enforce, Logger: quiet})
+	s, err := server.New(server.Options{Engine: engine, Reviewer: server.Directed{Desk: h.accounts}, Logger: quiet,
 		Mount: map[string]http.Handler{query.Path: face}})
 	if err != nil {
 		t.Fatal(err)

@@ -77,11 +77,11 @@ func realService(t *testing.T) (url string, key account.Key) {
 	accounts := &account.Service{Store: account.NewMemory()}
 	var clusters *service.Service
 	cloud, err := sim.New(sim.Options{Installation: "test", Home: func(ctx context.Context, token string, h cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
-		return clusters.Hello(ctx, token, h)
+		return clusters.Heartbeat(ctx, token, h)
 	}})
 	must(t, err)
 	clusters, err = service.New(service.Options{
-		Books: cluster.NewMemory(), Directory: server.Directory{Store: accounts.Store}, Installation: "test", HomeURL: "http://127.0.0.1",
+		Records: cluster.NewMemory(), Directory: server.Directory{Store: accounts.Store}, Installation: "test", HomeURL: "http://127.0.0.1",
 		Providers: []service.Named{{Name: "sim", Provider: cloud}}, Logger: quiet,
 		Versions: []service.Version{{ID: "v1", Name: "1.30.1", Semantic: "1.30.1", Template: cluster.Entity{ID: "node-image", Name: "node-image"}}},
 		Probe: func(ctx context.Context, c *cluster.Cluster, _ *cluster.Details) error {
@@ -100,7 +100,7 @@ func realService(t *testing.T) (url string, key account.Key) {
 	for _, part := range []func(context.Context) error{engine.Serve, clusters.Serve, cloud.Serve} {
 		go func() { ended <- part(ctx) }()
 	}
-	listener := httptest.NewServer(query.New(query.Options{Clusters: clusters, Desk: accounts, Logger: quiet}))
+	listener := httptest.NewServer(query.New(query.Options{Clusters: clusters, Accounts: accounts, Logger: quiet}))
 	t.Cleanup(func() {
 		listener.Close()
 		cancel()

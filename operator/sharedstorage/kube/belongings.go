@@ -25,7 +25,7 @@ func managerRules(c port.Ref) []rbacv1.PolicyRule {
 
 // belongings has everything of a cluster there but for volumes, instances and
 // the manager. Restore puts back what somebody changes later.
-func (s *Site) belongings(ctx context.Context, c port.Ref) error {
+func (s *Site) rbacRules(ctx context.Context, c port.Ref) error {
 	if _, err := s.secretsOf(ctx, c, true); err != nil {
 		return err
 	}

@@ -31,17 +31,17 @@ func unserved(err error) bool {
 }
 
 // Home keeps clusters as SharedStorageCluster objects.
-type Home struct {
+type ClusterStore struct {
 	objects
 	Site *Site // whose images are meant by a version; nil: a version is what the spec says
 }
 
-var _ sharedstorage.Home = &Home{}
+var _ sharedstorage.ClusterStore = &ClusterStore{}
 
 // NewHome makes a Home that reads from a cache, and from the API server what
 // this process has written and the cache has not seen yet.
-func NewHome(cached client.Client, live client.Reader) *Home {
-	return &Home{objects: objects{client: cached, live: live, written: map[string]uint64{}}}
+func NewClusterStore(cached client.Client, live client.Reader) *ClusterStore {
+	return &ClusterStore{objects: objects{client: cached, live: live, written: map[string]uint64{}}}
 }
 
 // objects reads and writes objects of one kind.
@@ -90,7 +90,7 @@ func versionOf(obj client.Object) uint64 {
 type kept[T client.Object] struct{ draft *controller.Draft[T] }
 
 // Load implements sharedstorage.Home.
-func (h *Home) Load(ctx context.Context, ref port.Ref) (*sharedstorage.Cluster, error) {
+func (h *ClusterStore) Load(ctx context.Context, ref port.Ref) (*sharedstorage.Cluster, error) {
 	draft, err := load(ctx, &h.objects, ref, func() *v1alpha1.SharedStorageCluster { return &v1alpha1.SharedStorageCluster{} })
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func clusterOf(obj client.Object) *sharedstorage.Cluster {
 
 // Save implements sharedstorage.Home. A finalizer is there before what needs it,
 // and goes after everything else.
-func (h *Home) Save(ctx context.Context, c *sharedstorage.Cluster) error {
+func (h *ClusterStore) Save(ctx context.Context, c *sharedstorage.Cluster) error {
 	k, ok := c.Version.(*kept[*v1alpha1.SharedStorageCluster])
 	if !ok {
 		return fmt.Errorf("kube: cluster %s was not loaded from here", c.Ref)
@@ -177,7 +177,7 @@ func ours(annotation string) bool {
 }
 
 // Annotate implements sharedstorage.Home.
-func (h *Home) Annotate(ctx context.Context, c *sharedstorage.Cluster, key, from, to string) error {
+func (h *ClusterStore) Annotate(ctx context.Context, c *sharedstorage.Cluster, key, from, to string) error {
 	k, ok := c.Version.(*kept[*v1alpha1.SharedStorageCluster])
 	if !ok {
 		return fmt.Errorf("kube: cluster %s was not loaded from here", c.Ref)
@@ -205,7 +205,7 @@ func annotate[T client.Object](ctx context.Context, o *objects, c *sharedstorage
 }
 
 // Classes implements sharedstorage.Home.
-func (h *Home) Classes(ctx context.Context, namespace string) (map[string]port.Class, error) {
+func (h *ClusterStore) Classes(ctx context.Context, namespace string) (map[string]port.Class, error) {
 	return classes(ctx, h.client, namespace)
 }
 

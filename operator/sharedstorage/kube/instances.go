@@ -274,7 +274,7 @@ func (s *Site) run(ctx context.Context, c port.Ref, h *held) error {
 	if err != nil {
 		return err
 	}
-	if err := s.belongings(ctx, c); err != nil {
+	if err := s.rbacRules(ctx, c); err != nil {
 		return err
 	}
 	pod, err := s.pod(c, want, h.claim.Name)

@@ -32,7 +32,7 @@ var _ postgres.ManagerHosts = &Managers{}
 
 // Ensure implements postgres.ManagerHosts.
 func (m *Managers) Ensure(ctx context.Context, c port.Ref, want port.ManagerSpec) (postgres.ManagerPlace, error) {
-	if err := m.site.belongings(ctx, c); err != nil {
+	if err := m.site.rbacRules(ctx, c); err != nil {
 		return postgres.ManagerPlace{}, err
 	}
 	memory := &corev1.ConfigMap{ObjectMeta: meta(c, managerName(c), managerComponent)}

@@ -40,7 +40,7 @@ const (
 var mpdKind = mpd.GroupVersion.WithKind(MPDKind)
 
 // MPDHome keeps clusters as MPDCluster objects.
-type MPDHome struct {
+type MPDClusterStore struct {
 	objects
 	Site *Site // as in Home
 	name string
@@ -48,22 +48,22 @@ type MPDHome struct {
 	parameters userParameters
 }
 
-var _ sharedstorage.Home = &MPDHome{}
+var _ sharedstorage.ClusterStore = &MPDClusterStore{}
 
 // NewMPDHome makes a Home as NewHome does. name is that of the operator, as in
 // sharedstorage.Options.
-func NewMPDHome(cached client.Client, live client.Reader, name string) *MPDHome {
-	return &MPDHome{objects: objects{client: cached, live: live, written: map[string]uint64{}}, name: name}
+func NewMPDClusterStore(cached client.Client, live client.Reader, name string) *MPDClusterStore {
+	return &MPDClusterStore{objects: objects{client: cached, live: live, written: map[string]uint64{}}, name: name}
 }
 
 // mine reports an object of this operator. A name that is not there is MPDOperator,
 // on either side.
-func (h *MPDHome) mine(obj *mpd.MPDCluster) bool {
+func (h *MPDClusterStore) mine(obj *mpd.MPDCluster) bool {
 	return cmp.Or(obj.Spec.OperatorName, MPDOperator) == cmp.Or(h.name, MPDOperator)
 }
 
 // Load implements sharedstorage.Home.
-func (h *MPDHome) Load(ctx context.Context, ref port.Ref) (*sharedstorage.Cluster, error) {
+func (h *MPDClusterStore) Load(ctx context.Context, ref port.Ref) (*sharedstorage.Cluster, error) {
 	draft, err := load(ctx, &h.objects, ref, func() *mpd.MPDCluster { return &mpd.MPDCluster{} })
 	if errors.Is(err, control.NotFound) {
 		h.parameters.forget(client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name})
@@ -95,7 +95,7 @@ func (h *MPDHome) Load(ctx context.Context, ref port.Ref) (*sharedstorage.Cluste
 
 // status is what an object says of itself: in our annotation, or as an operator
 // before this one has left it.
-func (h *MPDHome) status(ctx context.Context, c *sharedstorage.Cluster, obj *mpd.MPDCluster) (err error) {
+func (h *MPDClusterStore) status(ctx context.Context, c *sharedstorage.Cluster, obj *mpd.MPDCluster) (err error) {
 	text := obj.Annotations[MPDStatus]
 	if text == "" {
 		c.Status, err = h.takeOver(ctx, obj)
@@ -181,7 +181,7 @@ func requestOf(theirs, value string) (ours, translated string, ok bool) {
 func truthy(value string) bool { return value == "T" || value == "true" || value == "1" }
 
 // Annotate implements sharedstorage.Home.
-func (h *MPDHome) Annotate(ctx context.Context, c *sharedstorage.Cluster, key, from, to string) error {
+func (h *MPDClusterStore) Annotate(ctx context.Context, c *sharedstorage.Cluster, key, from, to string) error {
 	k, ok := c.Version.(*kept[*mpd.MPDCluster])
 	if !ok {
 		return fmt.Errorf("kube: cluster %s was not loaded from here", c.Ref)
@@ -204,7 +204,7 @@ func (h *MPDHome) Annotate(ctx context.Context, c *sharedstorage.Cluster, key, f
 
 // Save implements sharedstorage.Home: first what is derived, then our status, of
 // exactly the version that was loaded.
-func (h *MPDHome) Save(ctx context.Context, c *sharedstorage.Cluster) error {
+func (h *MPDClusterStore) Save(ctx context.Context, c *sharedstorage.Cluster) error {
 	k, ok := c.Version.(*kept[*mpd.MPDCluster])
 	if !ok {
 		return fmt.Errorf("kube: cluster %s was not loaded from here", c.Ref)
@@ -249,7 +249,7 @@ func (h *MPDHome) Save(ctx context.Context, c *sharedstorage.Cluster) error {
 }
 
 // Classes implements sharedstorage.Home.
-func (h *MPDHome) Classes(ctx context.Context, namespace string) (map[string]port.Class, error) {
+func (h *MPDClusterStore) Classes(ctx context.Context, namespace string) (map[string]port.Class, error) {
 	return classes(ctx, h.client, namespace)
 }
 

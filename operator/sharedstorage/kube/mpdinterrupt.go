@@ -100,7 +100,7 @@ func (s *mpdServer) asked(ctx context.Context, c *sharedstorage.Cluster, ref con
 // takeOver reads what an operator before this one says of a cluster that it has
 // left interrupted: the cluster stays so until somebody asks to go on, and then
 // what its spec asks for is done anew from what is there. All others are new here.
-func (h *MPDHome) takeOver(ctx context.Context, obj *mpd.MPDCluster) (s v1alpha1.SharedStorageClusterStatus, err error) {
+func (h *MPDClusterStore) takeOver(ctx context.Context, obj *mpd.MPDCluster) (s v1alpha1.SharedStorageClusterStatus, err error) {
 	if obj.Status.ClusterStatus != mpdInterrupt {
 		return s, nil
 	}

@@ -110,8 +110,8 @@ func onStack(t *testing.T, test func(s *stack), objects ...client.Object) {
 	synctest.Test(t, func(t *testing.T) {
 		quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 		s.t, s.client, s.world = t, c, sim.New(sim.Options{Latency: 50 * time.Millisecond, Times: sim.Times{Create: time.Second, Start: time.Second}})
-		home := NewMPDHome(c, c, "")
-		op, err := sharedstorage.New(sharedstorage.Options{Homes: map[string]sharedstorage.Home{MPDKind: home}, Ports: s.world.Ports(), Logger: quiet})
+		home := NewMPDClusterStore(c, c, "")
+		op, err := sharedstorage.New(sharedstorage.Options{Homes: map[string]sharedstorage.ClusterStore{MPDKind: home}, Ports: s.world.Ports(), Logger: quiet})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,7 +31,7 @@ func MPDServed(mapper apimeta.RESTMapper) (bool, error) {
 }
 
 // SetupMPD adds the controller of MPDClusters to a manager.
-func SetupMPD(m *controller.Manager, o *sharedstorage.Operator, h *MPDHome, site *Site, engine *workflow.Engine, workers int) error {
+func SetupMPD(m *controller.Manager, o *sharedstorage.Operator, h *MPDClusterStore, site *Site, engine *workflow.Engine, workers int) error {
 	requests := []string{interruptRecover, cancelledKey}
 	for theirs, ours := range mpdRequests {
 		requests = append(requests, theirs)
@@ -56,7 +56,7 @@ func SetupMPD(m *controller.Manager, o *sharedstorage.Operator, h *MPDHome, site
 
 type mpdServer struct {
 	operator *sharedstorage.Operator
-	home     *MPDHome
+	home     *MPDClusterStore
 	engine   *workflow.Engine
 	runs     *controller.Runs
 	events   controller.Events

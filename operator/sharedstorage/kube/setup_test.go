@@ -36,7 +36,7 @@ func TestPodsOfAnotherOperatorsClustersAreLeftAlone(t *testing.T) {
 		g.ensure(port.Volume{Size: gi})
 		g.instance("blue-1-a", port.Writer)
 		g.must(g.o.Client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(blue.Namespace)))
-		home := NewMPDHome(g.o.Client, g.o.Client, q.name)
+		home := NewMPDClusterStore(g.o.Client, g.o.Client, q.name)
 		passes := 0
 		pass := restoring(g.o.Client, g.Site, controller.Events{}, func() *mpd.MPDCluster { return &mpd.MPDCluster{} }, home.mine, func(context.Context, control.Ref) outcome.Outcome {
 			passes++

@@ -109,7 +109,7 @@ func (t *Storage) Ensure(ctx context.Context, c port.Ref, want port.Volume, key 
 			return port.Volume{}, err
 		}
 	}
-	if err := t.site.belongings(ctx, c); err != nil {
+	if err := t.site.rbacRules(ctx, c); err != nil {
 		return port.Volume{}, err
 	}
 	if err := t.grow(ctx, c, v.Size); err != nil {
@@ -269,7 +269,7 @@ func (t *Storage) Clone(ctx context.Context, from, to port.Ref, key string) (por
 	if err != nil {
 		return port.Volume{}, err
 	}
-	if err := t.site.belongings(ctx, to); err != nil {
+	if err := t.site.rbacRules(ctx, to); err != nil {
 		return port.Volume{}, err
 	}
 	return t.settle(ctx, to, record, v, true)

@@ -274,7 +274,7 @@ func TestVersionsThatASpecMeans(t *testing.T) {
 	obj := &v1alpha1.SharedStorageCluster{ObjectMeta: metav1.ObjectMeta{Namespace: blue.Namespace, Name: blue.Name}}
 	obj.Spec.Engine.Version, obj.Spec.Storage.Size = "15", &size
 	g = newGround(t, obj)
-	home := NewHome(g.o.Client, g.o.Client)
+	home := NewClusterStore(g.o.Client, g.o.Client)
 	home.Site = g.Site
 	c, err := home.Load(t.Context(), blue)
 	g.must(err)

@@ -18,15 +18,15 @@ import (
 // Home keeps clusters as standalone objects of kind SharedStorageCluster. Their
 // spec and status have the form they have on Kubernetes; status.fault is added:
 // what holds the cluster up, with its remedy, where the verbs of pawl look for it.
-type Home struct {
+type ClusterStore struct {
 	Objects control.Objects
 	Site    *Site // whose versions are meant; nil: a version is what the spec says
 }
 
-var _ sharedstorage.Home = Home{}
+var _ sharedstorage.ClusterStore = ClusterStore{}
 
 // Load implements sharedstorage.Home.
-func (h Home) Load(ctx context.Context, ref port.Ref) (*sharedstorage.Cluster, error) {
+func (h ClusterStore) Load(ctx context.Context, ref port.Ref) (*sharedstorage.Cluster, error) {
 	o, err := h.Objects.Get(ctx, control.Ref{Kind: sharedstorage.Kind, Namespace: ref.Namespace, Name: ref.Name})
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (h Home) Load(ctx context.Context, ref port.Ref) (*sharedstorage.Cluster, e
 
 // Of is the cluster that an object asks for. A spec that cannot be is in Refused;
 // a status that cannot be read is an error.
-func (h Home) Of(o control.Object) (*sharedstorage.Cluster, error) {
+func (h ClusterStore) Of(o control.Object) (*sharedstorage.Cluster, error) {
 	c := &sharedstorage.Cluster{
 		Kind: o.Kind, Ref: port.Ref{Namespace: o.Namespace, Name: o.Name, UID: o.UID},
 		Generation: o.Generation, CreatedAt: o.CreatedAt, DeletedAt: o.DeletionMark,
@@ -57,7 +57,7 @@ func (h Home) Of(o control.Object) (*sharedstorage.Cluster, error) {
 
 // version is the installed one that a spec means: 15 is the newest 15.x. Where
 // the spec says nothing, a cluster stays with its major version.
-func (h Home) version(want, is string) string {
+func (h ClusterStore) version(want, is string) string {
 	if h.Site == nil {
 		return want
 	}
@@ -72,7 +72,7 @@ func (h Home) version(want, is string) string {
 }
 
 // Save implements sharedstorage.Home.
-func (h Home) Save(ctx context.Context, c *sharedstorage.Cluster) error {
+func (h ClusterStore) Save(ctx context.Context, c *sharedstorage.Cluster) error {
 	return h.write(ctx, c, func(o *control.Object) (err error) {
 		o.Finalizers = slices.DeleteFunc(o.Finalizers, func(f string) bool { return f == sharedstorage.Finalizer })
 		if c.Finalized {
@@ -84,7 +84,7 @@ func (h Home) Save(ctx context.Context, c *sharedstorage.Cluster) error {
 }
 
 // Annotate implements sharedstorage.Home.
-func (h Home) Annotate(ctx context.Context, c *sharedstorage.Cluster, key, from, to string) error {
+func (h ClusterStore) Annotate(ctx context.Context, c *sharedstorage.Cluster, key, from, to string) error {
 	return h.write(ctx, c, func(o *control.Object) error {
 		if o.Annotations[key] != from {
 			return fault.WriteConflict.Errorf("annotation %s is %q, not %q", key, o.Annotations[key], from)
@@ -100,7 +100,7 @@ func (h Home) Annotate(ctx context.Context, c *sharedstorage.Cluster, key, from,
 }
 
 // write changes exactly the version that was loaded.
-func (h Home) write(ctx context.Context, c *sharedstorage.Cluster, change func(o *control.Object) error) error {
+func (h ClusterStore) write(ctx context.Context, c *sharedstorage.Cluster, change func(o *control.Object) error) error {
 	o, ok := c.Version.(control.Object)
 	if !ok {
 		return fmt.Errorf("local: cluster %s was not loaded from here", c.Ref)
@@ -119,7 +119,7 @@ func (h Home) write(ctx context.Context, c *sharedstorage.Cluster, change func(o
 
 // Classes implements sharedstorage.Home. A namespace lists its own in an object
 // of kind ConfigMap that is named as on Kubernetes.
-func (h Home) Classes(ctx context.Context, namespace string) (map[string]port.Class, error) {
+func (h ClusterStore) Classes(ctx context.Context, namespace string) (map[string]port.Class, error) {
 	o, err := h.Objects.Get(ctx, control.Ref{Kind: "ConfigMap", Namespace: namespace, Name: sharedstorage.ClassesName})
 	if errors.Is(err, control.NotFound) {
 		return sharedstorage.DefaultClasses(), nil

@@ -43,7 +43,7 @@ func TestASpecThatCannotBeIsRefused(t *testing.T) {
 			t.Errorf("%s: %q, want %q: %v", c.spec, got, c.code, err)
 		}
 	}
-	cluster, err := Home{}.Of(control.Object{Ref: blue, Spec: json.RawMessage(`{"raeders": 2, "durability": "available"}`)})
+	cluster, err := ClusterStore{}.Of(control.Object{Ref: blue, Spec: json.RawMessage(`{"raeders": 2, "durability": "available"}`)})
 	if err != nil || codeOf(cluster.Refused) != "SPEC_INVALID" || !strings.Contains(cluster.Refused.Error(), "raeders") || cluster.Spec.Durability != "available" {
 		t.Errorf("a spec that was stored behind the server: %+v, %v", cluster, err)
 	}
@@ -58,7 +58,7 @@ func codeOf(err error) fault.Code {
 
 // A spec that says nothing has the defaults of the CRD.
 func TestDefaults(t *testing.T) {
-	c, err := Home{}.Of(control.Object{Ref: blue})
+	c, err := ClusterStore{}.Of(control.Object{Ref: blue})
 	if err != nil || c.Refused != nil {
 		t.Fatal(err, c.Refused)
 	}
@@ -71,7 +71,7 @@ func TestDefaults(t *testing.T) {
 // A spec that names a major version means the newest that is installed; one that
 // names none stays with the major version that the cluster has.
 func TestVersionsOfASpec(t *testing.T) {
-	h := Home{Site: &Site{o: Options{Versions: map[string]string{"15.2": "a", "15.10": "b", "16.1": "c"}}}}
+	h := ClusterStore{Site: &Site{o: Options{Versions: map[string]string{"15.2": "a", "15.10": "b", "16.1": "c"}}}}
 	for _, c := range [][3]string{{"15", "", "15.10"}, {"15.2", "15.2", "15.2"}, {"", "", "16.1"}, {"", "15.2", "15.10"}, {"17", "", "17"}} {
 		if got := h.version(c[0], c[1]); got != c[2] {
 			t.Errorf("%q with a cluster of %q: %q, want %q", c[0], c[1], got, c[2])
@@ -83,7 +83,7 @@ func TestVersionsOfASpec(t *testing.T) {
 // goes as it is asked for, and what others put beside it stays.
 func TestWritesAreGuarded(t *testing.T) {
 	objects := control.NewMemory()
-	h := Home{Objects: objects}
+	h := ClusterStore{Objects: objects}
 	if _, err := objects.Apply(t.Context(), control.Object{Ref: blue, Finalizers: []string{"a/b"}, Annotations: map[string]string{"pawl.dev/restart": "2"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestWritesAreGuarded(t *testing.T) {
 // A namespace has the classes of its ConfigMap, or the ready-made ones.
 func TestClasses(t *testing.T) {
 	objects := control.NewMemory()
-	h := Home{Objects: objects}
+	h := ClusterStore{Objects: objects}
 	if all, err := h.Classes(t.Context(), "default"); err != nil || len(all) != 3 {
 		t.Fatal(all, err)
 	}

@@ -33,7 +33,7 @@ func TestParametersOfACluster(t *testing.T) {
 	objects := Admit(control.NewMemory())
 	var flushes atomic.Int64
 	looks := &passes{}
-	op, err := sharedstorage.New(sharedstorage.Options{Home: Home{Objects: objects, Site: s}, Ports: s.Ports(), Logger: slog.New(slog.DiscardHandler),
+	op, err := sharedstorage.New(sharedstorage.Options{Store: ClusterStore{Objects: objects, Site: s}, Ports: s.Ports(), Logger: slog.New(slog.DiscardHandler),
 		Rest: 200 * time.Millisecond, Look: 200 * time.Millisecond, Metrics: looks,
 		Moved: func(_ control.Ref, m machine.Move) {
 			if m.Cause == machine.ByEvent && m.To.State == sharedstorage.ModifyingParameters {
@@ -73,7 +73,7 @@ func TestParametersOfACluster(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			c, err := Home{Objects: objects, Site: s}.Of(now)
+			c, err := ClusterStore{Objects: objects, Site: s}.Of(now)
 			if err == nil && (c.Status.State != "Running" || c.Status.ObservedGeneration < o.Generation || c.Status.ParametersHash != port.Hash(all)) {
 				err = fmt.Errorf("%s %s: %s", c.Status.State, c.Status.Message, now.Status)
 			}

@@ -41,7 +41,7 @@ func (a *Agent) pass(ctx context.Context) bool {
 	a.mu.Unlock()
 	if m == rest {
 		if f.ready && f.stopping == "" {
-			a.tend(ctx, f.rec, s)
+			a.repair(ctx, f.rec, s)
 		}
 		return false
 	}

@@ -11,14 +11,14 @@ import (
 )
 
 // tend does the small things for an engine that runs as it should.
-func (a *Agent) tend(ctx context.Context, r record, s sight) {
+func (a *Agent) repair(ctx context.Context, r record, s sight) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	var err error
 	if s.Recovery {
-		err = a.tendFollower(ctx, r, s)
+		err = a.repairFollower(ctx, r, s)
 	} else {
-		err = a.tendWriter(ctx, r)
+		err = a.repairWriter(ctx, r)
 	}
 	if err != nil && ctx.Err() == nil {
 		a.log.Warn("tending the engine", "err", err)
@@ -28,7 +28,7 @@ func (a *Agent) tend(ctx context.Context, r record, s sight) {
 // tendWriter gives data that came from elsewhere, and those of a cluster whose
 // password was replaced, the password of this cluster, and drops the slots of
 // instances that left.
-func (a *Agent) tendWriter(ctx context.Context, r record) error {
+func (a *Agent) repairWriter(ctx context.Context, r record) error {
 	if password := a.secret.present(); r.Password != short(password) {
 		if err := a.sql(ctx, func(ctx context.Context, c *pgx.Conn) error {
 			_, err := c.Exec(ctx, "ALTER ROLE "+superuser+" PASSWORD "+literal(password))
@@ -65,7 +65,7 @@ func (a *Agent) tendWriter(ctx context.Context, r record) error {
 const stillFor = time.Second
 
 // tendFollower notes that it receives, and looks into it if it does not.
-func (a *Agent) tendFollower(ctx context.Context, r record, s sight) error {
+func (a *Agent) repairFollower(ctx context.Context, r record, s sight) error {
 	if r.Upstream == nil || r.Hold || r.Promote > 0 {
 		return nil
 	}

@@ -39,9 +39,9 @@ type Accounts interface {
 
 // LocalAccounts are those of a store.
 type LocalAccounts struct {
-	store Store
-	desk  *account.Service
-	actor string
+	store    Store
+	accounts *account.Service
+	actor    string
 }
 
 var _ Accounts = (*LocalAccounts)(nil)
@@ -52,7 +52,7 @@ func OpenAccounts(ctx context.Context, o StoreOptions, client bool, actor string
 	if err != nil {
 		return nil, err
 	}
-	return &LocalAccounts{store: store, desk: &account.Service{Store: store.Accounts()}, actor: actor}, nil
+	return &LocalAccounts{store: store, accounts: &account.Service{Store: store.Accounts()}, actor: actor}, nil
 }
 
 // Close implements Accounts.
@@ -60,7 +60,7 @@ func (l *LocalAccounts) Close() error { return l.store.Close() }
 
 // IsOpen implements Accounts.
 func (l *LocalAccounts) IsOpen(ctx context.Context) (bool, error) {
-	some, err := l.desk.HasCallers(ctx)
+	some, err := l.accounts.HasCallers(ctx)
 	return err == nil && !some, err
 }
 
@@ -81,7 +81,7 @@ func (l *LocalAccounts) note(ctx context.Context, call, target string, err error
 	if err != nil {
 		e.Outcome = string(fault.Of(err).Code)
 	}
-	if noted := l.desk.Store.Note(ctx, e); err == nil {
+	if noted := l.accounts.Store.Note(ctx, e); err == nil {
 		err = noted
 	}
 	return err
@@ -89,18 +89,18 @@ func (l *LocalAccounts) note(ctx context.Context, call, target string, err error
 
 // Accounts implements Accounts.
 func (l *LocalAccounts) Accounts(ctx context.Context, domain string, limit int) ([]account.Account, error) {
-	return l.desk.Accounts(ctx, account.System(), domain, account.Page{Limit: limit})
+	return l.accounts.Accounts(ctx, account.System(), domain, account.Page{Limit: limit})
 }
 
 // CreateAccount implements Accounts.
 func (l *LocalAccounts) CreateAccount(ctx context.Context, w account.NewAccount) (account.Account, error) {
-	a, err := l.desk.CreateAccount(ctx, account.System(), w)
+	a, err := l.accounts.CreateAccount(ctx, account.System(), w)
 	return a, l.note(ctx, "account create", cmp.Or(a.ID, w.Name), err)
 }
 
 // DisableAccount implements Accounts.
 func (l *LocalAccounts) DisableAccount(ctx context.Context, ref string, disabled bool) (account.Account, error) {
-	a, err := l.desk.Disable(ctx, account.System(), ref, disabled)
+	a, err := l.accounts.Disable(ctx, account.System(), ref, disabled)
 	return a, l.note(ctx, "account "+disabling(disabled), ref, err)
 }
 
@@ -113,30 +113,30 @@ func disabling(disabled bool) string {
 
 // LimitAccount implements Accounts.
 func (l *LocalAccounts) LimitAccount(ctx context.Context, ref string, limits account.Limits) (account.Account, error) {
-	a, err := l.desk.Limit(ctx, account.System(), ref, limits)
+	a, err := l.accounts.Limit(ctx, account.System(), ref, limits)
 	return a, l.note(ctx, "account limit", ref, err)
 }
 
 // Domains implements Accounts.
 func (l *LocalAccounts) Domains(ctx context.Context, limit int) ([]account.Domain, error) {
-	return l.desk.Domains(ctx, account.System(), account.Page{Limit: limit})
+	return l.accounts.Domains(ctx, account.System(), account.Page{Limit: limit})
 }
 
 // CreateDomain implements Accounts.
 func (l *LocalAccounts) CreateDomain(ctx context.Context, name, parent string) (account.Domain, error) {
-	d, err := l.desk.CreateDomain(ctx, account.System(), name, parent)
+	d, err := l.accounts.CreateDomain(ctx, account.System(), name, parent)
 	return d, l.note(ctx, "domain create", cmp.Or(d.ID, name), err)
 }
 
 // DisableDomain implements Accounts.
 func (l *LocalAccounts) DisableDomain(ctx context.Context, ref string, disabled bool) (account.Domain, error) {
-	d, err := l.desk.DisableDomain(ctx, account.System(), ref, disabled)
+	d, err := l.accounts.DisableDomain(ctx, account.System(), ref, disabled)
 	return d, l.note(ctx, "domain "+disabling(disabled), ref, err)
 }
 
 // Keys implements Accounts.
 func (l *LocalAccounts) Keys(ctx context.Context, of string, limit int) (shown []server.Key, err error) {
-	all, err := l.desk.Keys(ctx, account.System(), of, account.Page{Limit: limit})
+	all, err := l.accounts.Keys(ctx, account.System(), of, account.Page{Limit: limit})
 	for _, k := range all {
 		shown = append(shown, server.Key{Credential: k.Credential})
 	}
@@ -145,13 +145,13 @@ func (l *LocalAccounts) Keys(ctx context.Context, of string, limit int) (shown [
 
 // CreateKey implements Accounts.
 func (l *LocalAccounts) CreateKey(ctx context.Context, n account.NewCredential) (server.Key, error) {
-	k, err := l.desk.CreateKey(ctx, account.System(), n)
+	k, err := l.accounts.CreateKey(ctx, account.System(), n)
 	return server.Key{Credential: k.Credential, Secret: k.Secret.Reveal()}, l.note(ctx, "key create", cmp.Or(k.ID, n.Account), err)
 }
 
 // Tokens implements Accounts.
 func (l *LocalAccounts) Tokens(ctx context.Context, of string, limit int) (shown []server.Token, err error) {
-	all, err := l.desk.Tokens(ctx, account.System(), of, account.Page{Limit: limit})
+	all, err := l.accounts.Tokens(ctx, account.System(), of, account.Page{Limit: limit})
 	for _, t := range all {
 		shown = append(shown, server.Token{Credential: t.Credential})
 	}
@@ -160,18 +160,18 @@ func (l *LocalAccounts) Tokens(ctx context.Context, of string, limit int) (shown
 
 // CreateToken implements Accounts.
 func (l *LocalAccounts) CreateToken(ctx context.Context, n account.NewCredential) (server.Token, error) {
-	t, secret, err := l.desk.CreateToken(ctx, account.System(), n)
+	t, secret, err := l.accounts.CreateToken(ctx, account.System(), n)
 	return server.Token{Credential: t.Credential, Token: secret.Reveal()}, l.note(ctx, "token create", cmp.Or(t.ID, n.Account), err)
 }
 
 // Revoke implements Accounts.
 func (l *LocalAccounts) Revoke(ctx context.Context, kind, id string) error {
-	return l.note(ctx, kind+" revoke", id, l.desk.Revoke(ctx, account.System(), id))
+	return l.note(ctx, kind+" revoke", id, l.accounts.Revoke(ctx, account.System(), id))
 }
 
 // Trail implements Accounts.
 func (l *LocalAccounts) Trail(ctx context.Context, q account.TrailQuery) ([]account.Entry, error) {
-	return l.desk.Trail(ctx, account.System(), q)
+	return l.accounts.Trail(ctx, account.System(), q)
 }
 
 var _ Accounts = (*Remote)(nil)

@@ -3,12 +3,12 @@ package backend
 import "sync"
 
 // bell wakes all that wait for it.
-type bell struct {
+type notifier struct {
 	mu   sync.Mutex
 	next chan struct{}
 }
 
-func (b *bell) wait() <-chan struct{} {
+func (b *notifier) wait() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.next == nil {
@@ -17,7 +17,7 @@ func (b *bell) wait() <-chan struct{} {
 	return b.next
 }
 
-func (b *bell) ring() {
+func (b *notifier) notify() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.next != nil {

@@ -49,7 +49,7 @@ type Kube struct {
 	client    dynamic.Interface
 	discovery discovery.CachedDiscoveryInterface
 	mapper    *restmapper.DeferredDiscoveryRESTMapper
-	bell      bell
+	notifier  notifier
 	watches   watches
 
 	ctx  context.Context // of all that goes on beside the verb

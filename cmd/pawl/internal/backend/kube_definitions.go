@@ -37,7 +37,7 @@ type brought struct {
 
 func bring() (b brought, err error) {
 	nowhere := port.Ports{Storage: struct{ port.Storage }{}, Instances: struct{ port.Instances }{}, Engine: struct{ port.Engine }{}, Manager: struct{ port.Manager }{}}
-	o, err := sharedstorage.New(sharedstorage.Options{Home: struct{ sharedstorage.Home }{}, Ports: nowhere}) // only asked what it brings
+	o, err := sharedstorage.New(sharedstorage.Options{Store: struct{ sharedstorage.ClusterStore }{}, Ports: nowhere}) // only asked what it brings
 	if err != nil {
 		return b, err
 	}
@@ -161,7 +161,7 @@ func (k *Kube) planner(ctx context.Context) (*sharedstorage.Operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	operator, err := sharedstorage.New(sharedstorage.Options{Home: kube.NewHome(c, c), Ports: site.Ports(), Ask: 2 * time.Second, Logger: k.options.Logger})
+	operator, err := sharedstorage.New(sharedstorage.Options{Store: kube.NewClusterStore(c, c), Ports: site.Ports(), Ask: 2 * time.Second, Logger: k.options.Logger})
 	if err != nil {
 		return nil, err
 	}

@@ -55,9 +55,9 @@ func (k *Kube) follow(ctx context.Context, what watched) {
 	for ctx.Err() == nil {
 		changes, err := k.client.Resource(what.kind.resource).Namespace(what.namespace).Watch(ctx, options)
 		if err == nil {
-			k.bell.ring()
+			k.notifier.notify()
 			for range changes.ResultChan() {
-				k.bell.ring()
+				k.notifier.notify()
 			}
 			changes.Stop()
 		}
@@ -72,7 +72,7 @@ func (k *Kube) follow(ctx context.Context, what watched) {
 func (k *Kube) Changes(ctx context.Context, _ string) <-chan struct{} {
 	c := make(chan struct{}, 1)
 	k.watches.listen(ctx)
-	rung := k.bell.wait()
+	rung := k.notifier.wait()
 	k.all.Go(func() {
 		defer close(c)
 		look := time.NewTicker(safetyEvery)
@@ -84,7 +84,7 @@ func (k *Kube) Changes(ctx context.Context, _ string) <-chan struct{} {
 			case <-k.ctx.Done():
 				return
 			case <-rung:
-				rung = k.bell.wait() // before anybody reads, so that nothing comes in between
+				rung = k.notifier.wait() // before anybody reads, so that nothing comes in between
 			case <-look.C:
 			}
 			select {
@@ -103,7 +103,7 @@ func (k *Kube) hear(wake <-chan string) {
 		case <-k.ctx.Done():
 			return
 		case <-wake:
-			k.bell.ring()
+			k.notifier.notify()
 		}
 	}
 }

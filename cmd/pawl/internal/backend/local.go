@@ -34,10 +34,10 @@ type LocalOptions struct {
 
 // Local is a store that this process opens.
 type Local struct {
-	options LocalOptions
-	actions []workflow.Action
-	library library.Library
-	bell    bell
+	options  LocalOptions
+	actions  []workflow.Action
+	library  library.Library
+	notifier notifier
 
 	mu     sync.Mutex
 	store  Store
@@ -99,7 +99,7 @@ func (l *Local) open(ctx context.Context, client bool) error {
 func (l *Local) newEngine(store Store, lib library.Library) (*workflow.Engine, error) {
 	return workflow.New(store, lib.Flows, workflow.Options{
 		Actions: l.actions, Secrets: l.options.Secrets, Healers: lib.Healers, Logger: l.options.Logger,
-		Hooks: []workflow.Hook{{Name: "watch", OnEvent: func(workflow.RunInfo, workflow.Event) { l.bell.ring() }}},
+		Hooks: []workflow.Hook{{Name: "watch", OnEvent: func(workflow.RunInfo, workflow.Event) { l.notifier.notify() }}},
 		Compile: func(source []byte) (workflow.Flow, error) {
 			return flowfile.FromSource(source, flowfile.Options{Actions: l.actions, AnyAction: true})
 		},
@@ -270,7 +270,7 @@ func (l *Local) Changes(ctx context.Context, _ string) <-chan struct{} {
 		look := time.NewTicker(lookEvery)
 		defer look.Stop()
 		for {
-			rung := l.bell.wait()
+			rung := l.notifier.wait()
 			select {
 			case <-ctx.Done():
 				return

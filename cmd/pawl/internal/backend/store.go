@@ -130,16 +130,16 @@ func (s Store) IsOpen() bool { return s.kept != nil }
 
 // Keys keeps the answers of requests to a server; nil: the store does not.
 func (s Store) Keys() server.Idempotency {
-	if keeper, ok := s.kept.(interface{ Keys() sqlstore.Keys }); ok {
-		return keeper.Keys()
+	if admin, ok := s.kept.(interface{ Keys() sqlstore.Keys }); ok {
+		return admin.Keys()
 	}
 	return nil
 }
 
 // SignedOut remembers sessions that were signed out; nil: the store does not.
 func (s Store) SignedOut() server.SignedOut {
-	if keeper, ok := s.kept.(interface{ Keys() sqlstore.Keys }); ok {
-		return keeper.Keys()
+	if admin, ok := s.kept.(interface{ Keys() sqlstore.Keys }); ok {
+		return admin.Keys()
 	}
 	return nil
 }
@@ -232,14 +232,14 @@ func (o StoreOptions) Path() string {
 
 // IsOwner reports whether this process may work on the store.
 func (s Store) IsOwner() bool {
-	keeper, ok := s.kept.(sqlstore.Admin)
-	return !ok || keeper.IsOwner()
+	admin, ok := s.kept.(sqlstore.Admin)
+	return !ok || admin.IsOwner()
 }
 
 // Keeper is the store's side for commands that look after it.
 func (s Store) Keeper() (sqlstore.Admin, bool) {
-	keeper, ok := s.kept.(sqlstore.Admin)
-	return keeper, ok
+	admin, ok := s.kept.(sqlstore.Admin)
+	return admin, ok
 }
 
 // DefaultPath is the SQLite store of a user who names none.

@@ -27,16 +27,16 @@ import (
 
 // clusters are the parts of the container cluster service.
 type clusters struct {
-	config  *Clusters
-	desk    *account.Service
-	service *service.Service      // nil: this server runs none
-	sims    map[string]*sim.Cloud // by the name of the provider
-	metrics *telemetry.Clusters
+	config   *Clusters
+	accounts *account.Service
+	service  *service.Service      // nil: this server runs none
+	sims     map[string]*sim.Cloud // by the name of the provider
+	metrics  *telemetry.Clusters
 }
 
 // makeClusters makes the desk of accounts and, if it is configured, the service.
 func (p *parts) makeClusters(ctx context.Context) error {
-	p.clusters.desk, p.clusters.sims = &account.Service{Store: account.NewCachedStore(p.store.Accounts())}, map[string]*sim.Cloud{}
+	p.clusters.accounts, p.clusters.sims = &account.Service{Store: account.NewCachedStore(p.store.Accounts())}, map[string]*sim.Cloud{}
 	config := p.options.Clusters
 	if config == nil {
 		return nil
@@ -53,9 +53,9 @@ func (p *parts) makeClusters(ctx context.Context) error {
 		config.Installation = id
 	}
 	o := service.Options{
-		Books: ledger, Directory: server.Directory{Store: p.clusters.desk.Store}, Worker: workerName(),
+		Records: ledger, Directory: server.Directory{Store: p.clusters.accounts.Store}, Worker: workerName(),
 		Installation: config.Installation, HomeURL: p.home(config, p.options.Listen), Versions: config.versions(), Settings: config.settings(), Probe: p.probe,
-		Heard: func(cluster.Event) { p.bell.Ring() }, Logger: p.log,
+		Heard: func(cluster.Event) { p.notifier.Notify() }, Logger: p.log,
 	}
 	if p.options.Store.Shared() { // else nobody is beside us, and a lock that our predecessor died with would hold us up
 		o.Locks = p.store.Locks()
@@ -92,15 +92,15 @@ func (p *parts) makeClusters(ctx context.Context) error {
 		return err
 	}
 	p.clusters.config, p.clusters.service = config, made
-	p.clusters.metrics.Watch(p.metrics, made.Tally, tallyEvery)
+	p.clusters.metrics.Watch(p.metrics, made.CountNodes, countsEvery)
 	return nil
 }
 
-const tallyEvery = 15 * time.Second
+const countsEvery = 15 * time.Second
 
 // hear is where simulated nodes call home.
 func (p *parts) hear(ctx context.Context, token string, h cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
-	return p.clusters.service.Hello(ctx, token, h)
+	return p.clusters.service.Heartbeat(ctx, token, h)
 }
 
 // listening tells clusters the port that the system has chosen.
@@ -192,7 +192,7 @@ func (p *parts) queryFace() map[string]http.Handler {
 	}
 	q := p.clusters.config.Query
 	return map[string]http.Handler{query.Path: query.New(query.Options{
-		Clusters: p.clusters.service, Desk: p.clusters.desk, EnforcePostAndExpiry: q.EnforcePostAndExpiry, PageMax: q.PageMaximum,
+		Clusters: p.clusters.service, Accounts: p.clusters.accounts, EnforcePostAndExpiry: q.EnforcePostAndExpiry, PageMax: q.PageMaximum,
 		Rate: q.RatePerSecond, Burst: q.Burst, Logger: p.log,
 		Observe: func(command string, code int, took time.Duration) {
 			p.metrics.Request("", "/client/api "+command, code, took, 0)

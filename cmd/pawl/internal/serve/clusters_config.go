@@ -44,7 +44,7 @@ type Clusters struct {
 	Sync struct {
 		Interval     Span `yaml:"interval,omitempty" json:"interval,omitempty"`
 		Transitional Span `yaml:"transitional,omitempty" json:"transitional,omitempty"`
-		Hello        Span `yaml:"hello,omitempty" json:"hello,omitempty"`
+		Heartbeat    Span `yaml:"hello,omitempty" json:"hello,omitempty"`
 		Passes       int  `yaml:"passes,omitempty" json:"passes,omitempty"`
 	} `yaml:"sync,omitempty" json:"sync,omitzero"`
 	GC struct {
@@ -156,7 +156,7 @@ func (c *Clusters) settings() service.Settings {
 		Settle: time.Duration(c.Timeouts.Settle), MaxWorkers: c.Limits.Workers, PerCluster: c.Limits.PerCluster, PerProvider: c.Limits.PerProvider,
 		MaxUnavailable: c.Limits.MaxUnavailable, NoForceStop: c.ForceStop != nil && !*c.ForceStop, RollbackScale: c.OnScaleFailure == "rollback",
 		DrainBlocks: c.DrainBlocks, Recovery: recovery, OnFailure: cluster.OnFailure(c.OnFailure),
-		Tolerances:   cluster.Tolerances{Transitional: time.Duration(c.Sync.Transitional), Passes: c.Sync.Passes, HeartbeatTimeout: time.Duration(c.Sync.Hello)},
+		Tolerances:   cluster.Tolerances{Transitional: time.Duration(c.Sync.Transitional), Passes: c.Sync.Passes, HeartbeatTimeout: time.Duration(c.Sync.Heartbeat)},
 		Keep:         cluster.Retention{Clusters: time.Duration(c.Retention.Clusters), Jobs: time.Duration(c.Retention.Jobs), Events: time.Duration(c.Retention.Events)},
 		EndpointWait: time.Duration(c.Timeouts.Endpoint), JoinWait: time.Duration(c.Timeouts.Join), CallTimeout: time.Duration(c.Timeouts.Call),
 	}

@@ -246,7 +246,7 @@ func (c *Clusters) Effective() Clusters {
 	e.Sync.Interval, e.GC.Interval, e.GC.First, e.GC.Longest = span(s.SyncEvery), span(s.CollectEvery), span(s.GCFirst), span(s.GCLongest)
 	e.GC.Grace, e.GC.ReportAfter = span(s.OrphanGrace), s.ReportAfter
 	t := s.Tolerances.OrDefault()
-	e.Sync.Transitional, e.Sync.Hello, e.Sync.Passes = span(t.Transitional), span(t.HeartbeatTimeout), t.Passes
+	e.Sync.Transitional, e.Sync.Heartbeat, e.Sync.Passes = span(t.Transitional), span(t.HeartbeatTimeout), t.Passes
 	e.Timeouts.Call, e.Timeouts.Settle, e.Timeouts.Endpoint, e.Timeouts.Join = span(s.CallTimeout), span(s.Settle), span(s.EndpointWait), span(s.JoinWait)
 	k := s.Keep.OrDefault()
 	e.Retention.Clusters, e.Retention.Jobs, e.Retention.Events = span(k.Clusters), span(k.Jobs), span(k.Events)

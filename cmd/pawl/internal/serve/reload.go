@@ -49,7 +49,7 @@ func (p *parts) newDriver(lib library.Library) (*driver.Driver, error) {
 		return nil, nil
 	}
 	return driver.New(driver.Options{
-		Objects: p.objects, Engine: p.engine, Machines: lib.Machines, Bell: p.runsBell, Actions: p.actions,
+		Objects: p.objects, Engine: p.engine, Machines: lib.Machines, Notifier: p.runsBell, Actions: p.actions,
 		Secrets: p.options.Secrets, Logger: p.log, Metrics: p.queues,
 	})
 }

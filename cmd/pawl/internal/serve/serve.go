@@ -91,8 +91,8 @@ type parts struct {
 	metrics  *telemetry.Metrics
 	queues   *queues
 	traces   *telemetry.Traces // nil: none
-	runsBell *driver.Bell
-	bell     *server.Bell
+	runsBell *driver.Notifier
+	notifier *server.Notifier
 	archive  *os.File // nil: none
 	clusters clusters
 	shared   shared
@@ -128,7 +128,7 @@ func Run(ctx context.Context, o Options) error {
 
 // once makes a server and serves until ctx ends. It returns early where a part cannot be made.
 func once(ctx context.Context, o Options, wait *waiting) (err error) {
-	p := &parts{options: o, log: o.Logger, runsBell: &driver.Bell{}, bell: server.NewBell(), metrics: telemetry.NewMetrics()}
+	p := &parts{options: o, log: o.Logger, runsBell: &driver.Notifier{}, notifier: server.NewNotifier(), metrics: telemetry.NewMetrics()}
 	p.queues = newQueues(p.metrics.Registry())
 	defer func() { err = errors.Join(err, p.close()) }()
 	if err := p.make(ctx); err != nil {
@@ -268,7 +268,7 @@ func own(ctx context.Context, o backend.StoreOptions) (backend.Store, error) {
 }
 
 func (p *parts) hooks(ctx context.Context) ([]workflow.Hook, error) {
-	hooks := []workflow.Hook{p.bell.Hook(), p.runsBell.Hook(), p.metrics.Hook(), telemetry.Log(p.log)}
+	hooks := []workflow.Hook{p.notifier.Hook(), p.runsBell.Hook(), p.metrics.Hook(), telemetry.Log(p.log)}
 	if p.clusters.service != nil {
 		hooks = append(hooks, p.clusters.service.Hook())
 	}
@@ -287,11 +287,11 @@ func (p *parts) hooks(ctx context.Context) ([]workflow.Hook, error) {
 }
 
 func (p *parts) stats() map[string]float64 {
-	keeper, ok := p.store.Keeper()
+	admin, ok := p.store.Keeper()
 	if !ok {
 		return nil
 	}
-	s := keeper.Stats()
+	s := admin.Stats()
 	return map[string]float64{"writes": float64(s.Writes), "commits": float64(s.Commits), "syncs": float64(s.Syncs),
 		"bytes": float64(s.Bytes), "wal_bytes": float64(s.WALBytes), "statements": float64(s.Statements)}
 }
@@ -319,10 +319,10 @@ func (p *parts) server() (*server.Server, error) {
 	}
 	o := server.Options{
 		Engine: p.engine, Objects: driver.Admit(p.shared.admit(p.objects), p.kinds), Kinds: p.kinds, Version: p.options.Version, Listen: p.options.Listen, Hosts: p.options.Hosts,
-		CertFile: p.options.CertFile, KeyFile: p.options.KeyFile, PlanObject: p.plan, Bell: p.bell,
+		CertFile: p.options.CertFile, KeyFile: p.options.KeyFile, PlanObject: p.plan, Notifier: p.notifier,
 		Sessions: sessions, SignedOut: p.store.SignedOut(), Idempotency: p.store.Keys(), Metrics: p.metrics.Handler(), Logger: p.log,
 		Observe: func(o server.Observation) { p.metrics.Request(o.Method, o.Route, o.Status, o.Took, o.Bytes) },
-		Health:  p.store.Probe, Console: console.Handler(), Clusters: p.clusters.service, Desk: p.clusters.desk, Accounts: server.Directed{Desk: p.clusters.desk}, Mount: p.queryFace(),
+		Health:  p.store.Probe, Console: console.Handler(), Clusters: p.clusters.service, Accounts: p.clusters.accounts, Reviewer: server.Directed{Desk: p.clusters.accounts}, Mount: p.queryFace(),
 	}
 	if p.options.TokenFile != "" {
 		tokens, err := server.ReadTokens(p.options.TokenFile)

@@ -68,7 +68,7 @@ var SharedStorageClash = fault.Declare(fault.Kind{
 type shared struct {
 	operator *sharedstorage.Operator // nil: this server has none
 	flows    []workflow.Flow
-	home     local.Home
+	home     local.ClusterStore
 }
 
 func (p *parts) makeShared(lib library.Library) error {
@@ -80,8 +80,8 @@ func (p *parts) makeShared(lib library.Library) error {
 	if err != nil {
 		return err
 	}
-	made := shared{home: local.Home{Objects: p.objects, Site: site}}
-	made.operator, err = sharedstorage.New(sharedstorage.Options{Home: made.home, Ports: site.Ports(), Logger: p.log})
+	made := shared{home: local.ClusterStore{Objects: p.objects, Site: site}}
+	made.operator, err = sharedstorage.New(sharedstorage.Options{Store: made.home, Ports: site.Ports(), Logger: p.log})
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package bookstest
+package clustertest
 
 import (
 	"fmt"

@@ -3,7 +3,7 @@
 //	func TestMemory(t *testing.T) {
 //		clustertest.Run(t, func(testing.TB) cluster.Store { return cluster.NewMemory() })
 //	}
-package bookstest
+package clustertest
 
 import (
 	"encoding/json"
@@ -199,7 +199,7 @@ func fill(v reflect.Value, n *int) {
 	case json.RawMessage:
 		v.Set(reflect.ValueOf(json.RawMessage(fmt.Sprintf(`{"n":"<%d>"}`, *n))))
 		return
-	case machine.Ends:
+	case machine.CancelMode:
 		return
 	}
 	switch v.Kind() {
@@ -229,7 +229,7 @@ func fill(v reflect.Value, n *int) {
 		v.Set(reflect.MakeMap(v.Type()))
 		v.SetMapIndex(key, value)
 	default:
-		panic("bookstest: no value for " + v.Type().String())
+		panic("clustertest: no value for " + v.Type().String())
 	}
 }
 
