@@ -40,7 +40,7 @@ type (
 
 // Observe implements port.Storage.
 func (s copiedStorage) Observe(ctx context.Context, c port.Ref) (port.Volume, error) {
-	return s.Storage.Look(ctx, originalRef(c))
+	return s.Storage.Observe(ctx, originalRef(c))
 }
 
 // List implements port.Instances.

@@ -147,7 +147,7 @@ func TestCrashes(t *testing.T) {
 // ended looks at what has come of a tale.
 func (s tale) ended(l *lab) {
 	l.t.Helper()
-	if l.look("blue") != nil && l.look("blue").DeletedAt.IsZero() {
+	if l.observe("blue") != nil && l.observe("blue").DeletedAt.IsZero() {
 		l.rests("blue", 2*time.Hour)
 		l.sane("blue")
 	}
@@ -186,7 +186,7 @@ func (l *lab) survive(most time.Duration) bool {
 			l.kill()
 			return true
 		}
-		c := l.look("blue")
+		c := l.observe("blue")
 		if c == nil || l.atRest(c) {
 			l.mu.Lock()
 			dead := l.dead

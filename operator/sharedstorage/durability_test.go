@@ -13,7 +13,7 @@ import (
 func TestDurability(t *testing.T) {
 	inLab(t, setup{sim: times()}, func(l *lab) {
 		up(l, "blue")
-		visit := l.look("blue").Status.Visit
+		visit := l.observe("blue").Status.Visit
 		for _, want := range []string{"available", "strict", "available", ""} {
 			l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Durability = want })
 			if want == "" {
@@ -23,7 +23,7 @@ func TestDurability(t *testing.T) {
 			l.rests("blue", time.Minute)
 			l.sane("blue")
 		}
-		if now := l.look("blue").Status.Visit; now != visit {
+		if now := l.observe("blue").Status.Visit; now != visit {
 			t.Errorf("the edits made %d moves\n%s", now-visit, l.story())
 		}
 	})

@@ -41,7 +41,7 @@ func (o *Operator) gather(ctx context.Context, c *Cluster) *Facts {
 	}
 	ports, ref := o.options.Ports, c.Ref
 	ask(askedManager, func(ctx context.Context) (err error) { f.Topology, err = ports.Manager.Topology(ctx, ref); return })
-	ask(askedVolume, func(ctx context.Context) (err error) { f.Volume, err = ports.Storage.Look(ctx, ref); return })
+	ask(askedVolume, func(ctx context.Context) (err error) { f.Volume, err = ports.Storage.Observe(ctx, ref); return })
 	ask(askedClasses, func(ctx context.Context) (err error) {
 		f.Classes, err = o.homes[c.Kind].Classes(ctx, ref.Namespace)
 		return

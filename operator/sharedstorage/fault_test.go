@@ -104,7 +104,7 @@ func troubles() map[fault.Code]trouble {
 				for _, i := range l.world.Instances(ref("blue")) {
 					l.world.Lag(ref("blue"), i.Name, 0)
 				}
-				l.must(l.engine.Resume(l.t.Context(), l.look("blue").Status.Run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))
+				l.must(l.engine.Resume(l.t.Context(), l.observe("blue").Status.Run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))
 			}},
 		port.ManagerUnreachable.Code: {
 			act: func(l *lab) {
@@ -117,7 +117,7 @@ func troubles() map[fault.Code]trouble {
 				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { size := resource.MustParse("20Gi"); s.Storage.Size = &size })
 			}, cure: func(l *lab) {
 				l.world.BreakVolume(ref("blue"), "")
-				l.must(l.engine.Resume(l.t.Context(), l.look("blue").Status.Run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))
+				l.must(l.engine.Resume(l.t.Context(), l.observe("blue").Status.Run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))
 			}},
 		port.ParameterInvalid.Code: {
 			act: func(l *lab) {
@@ -167,7 +167,7 @@ func troubles() map[fault.Code]trouble {
 				l.ask("blue", "restart", "1")
 			}, cure: func(l *lab) {
 				l.world.Free(ref("blue"))
-				l.must(l.engine.Resume(l.t.Context(), l.look("blue").Status.Run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))
+				l.must(l.engine.Resume(l.t.Context(), l.observe("blue").Status.Run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))
 			}},
 		sharedstorage.RoMetaInvalid.Code: {
 			world: func(o *sim.Options) { o.Latency = 50 * time.Millisecond },
@@ -402,7 +402,7 @@ func TestRefusedSpecs(t *testing.T) {
 				up(l, "blue")
 				l.edit("blue", c.edit)
 				time.Sleep(5 * time.Second)
-				now := l.look("blue")
+				now := l.observe("blue")
 				kind, _ := fault.Lookup(string(c.code))
 				cond := conditionOf(now, "Progressing")
 				if now.Status.State != "Running" || cond.Reason != kind.Reason() || !strings.Contains(cond.Message, kind.Remedy) || cond.ObservedGeneration != 2 {
@@ -419,7 +419,7 @@ func TestRefusedSpecs(t *testing.T) {
 		inLab(t, setup{sim: times()}, func(l *lab) {
 			l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "huge" })
 			time.Sleep(time.Minute)
-			c := l.look("blue")
+			c := l.observe("blue")
 			if cond := conditionOf(c, "Progressing"); c.Status.State != "Init" || cond.Reason != "ClassUnknown" || len(c.Status.Conditions) != 6 {
 				t.Errorf("%s %+v", c.Status.State, cond)
 			}
@@ -433,7 +433,7 @@ func TestRefusedSpecs(t *testing.T) {
 			l.home.refused = sharedstorage.ClusterTypeUnsupported.Errorf("dbClusterType: local")
 			l.create("blue", nil)
 			time.Sleep(time.Minute)
-			c := l.look("blue")
+			c := l.observe("blue")
 			if cond := conditionOf(c, "Ready"); c.Status.State != "Init" || cond.Reason != "ClusterTypeUnsupported" || cond.Status != metav1.ConditionFalse {
 				t.Errorf("%s %+v", c.Status.State, cond)
 			}

@@ -78,7 +78,7 @@ func TestPlans(t *testing.T) {
 	var b bytes.Buffer
 	inLab(t, setup{sim: sim.Options{}}, func(l *lab) {
 		plan := func(what string, edit func(c *sharedstorage.Cluster)) {
-			c := l.look("blue")
+			c := l.observe("blue")
 			edit(c)
 			p, err := l.op.PlanFor(l.t.Context(), c)
 			l.must(err)

@@ -375,7 +375,7 @@ func (l *lab) remove(name string) {
 }
 
 // look reads a cluster; nil: it is gone.
-func (l *lab) look(name string) *sharedstorage.Cluster {
+func (l *lab) observe(name string) *sharedstorage.Cluster {
 	c, err := l.home.Load(l.t.Context(), ref(name))
 	if errors.Is(err, control.NotFound) {
 		return nil
@@ -390,7 +390,7 @@ func (l *lab) look(name string) *sharedstorage.Cluster {
 func (l *lab) until(name, what string, most time.Duration, holds func(c *sharedstorage.Cluster) bool) *sharedstorage.Cluster {
 	l.t.Helper()
 	for end := time.Now().Add(most); ; {
-		c := l.look(name)
+		c := l.observe(name)
 		if holds(c) {
 			return c
 		}
@@ -443,7 +443,7 @@ func (l *lab) story() string {
 	names := slices.Sorted(maps.Keys(l.home.clusters))
 	l.home.mu.Unlock()
 	for _, name := range names[:min(len(names), 3)] {
-		c := l.look(name)
+		c := l.observe(name)
 		if c == nil {
 			continue
 		}

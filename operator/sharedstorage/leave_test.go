@@ -122,7 +122,7 @@ func TestFinding29WithoutAPlaceForRuns(t *testing.T) {
 			shut(errMissing)
 			l.remove("blue")
 			time.Sleep(30 * time.Second)
-			if l.look("blue") == nil {
+			if l.observe("blue") == nil {
 				t.Error("it was let go at once: the store may have been away for a moment")
 			}
 			l.gone("blue", time.Hour)

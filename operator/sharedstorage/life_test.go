@@ -47,7 +47,7 @@ func change(t *testing.T, what string, act func(l *lab), look func(l *lab)) {
 // done checks that the newest request of a kind was carried out.
 func (l *lab) done(name, kind string) {
 	l.t.Helper()
-	for _, r := range l.look(name).Status.Requests {
+	for _, r := range l.observe(name).Status.Requests {
 		if r.Kind == kind {
 			if r.State != sharedstorage.Done || r.RunID == "" || r.EndedAt == nil {
 				l.t.Errorf("request %+v\n%s", r, l.story())
@@ -108,7 +108,7 @@ func TestLives(t *testing.T) {
 	var was string
 	change(t, "scale out", func(l *lab) { l.edit("blue", readers(5)) }, func(l *lab) {
 		l.visited("Locking", 1)
-		if c := l.look("blue"); c.Annotations[sharedstorage.TopologyLock] != "" || c.Status.NextID != 7 {
+		if c := l.observe("blue"); c.Annotations[sharedstorage.TopologyLock] != "" || c.Status.NextID != 7 {
 			t.Errorf("%v %d", c.Annotations, c.Status.NextID)
 		}
 	})
@@ -126,7 +126,7 @@ func TestLives(t *testing.T) {
 		l.all("blue", large)
 		l.visited("ChangingSpecification", 1)
 		l.visited("ModifyingParameters", 0)
-		if c := l.look("blue"); c.Status.Class != "large" {
+		if c := l.observe("blue"); c.Status.Class != "large" {
 			l.t.Error(c.Status.Class)
 		}
 		for _, i := range l.world.Instances(ref("blue")) {

@@ -64,7 +64,7 @@ func TestLosses(t *testing.T) {
 				c.lose(l)
 				time.Sleep(3 * time.Minute)
 				if name == "the volume's space" {
-					if cond := conditionOf(l.look("blue"), "StorageReady"); cond.Reason != "StorageFull" || cond.Status != metav1.ConditionFalse {
+					if cond := conditionOf(l.observe("blue"), "StorageReady"); cond.Reason != "StorageFull" || cond.Status != metav1.ConditionFalse {
 						t.Errorf("%+v", cond)
 					}
 					l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { size := resource.MustParse("20Gi"); s.Storage.Size = &size })

@@ -40,7 +40,7 @@ func TestAThousandClusters(t *testing.T) {
 			}
 		}
 		for i := range n {
-			if c := l.look(name(i)); i%10 == 0 && len(c.Status.Conditions) != 6 {
+			if c := l.observe(name(i)); i%10 == 0 && len(c.Status.Conditions) != 6 {
 				t.Errorf("%s hangs, and has %d conditions", name(i), len(c.Status.Conditions))
 			}
 		}

@@ -103,7 +103,7 @@ func TestParametersOfAReaderThatDoesNotAnswer(t *testing.T) {
 			o.Latency = 200 * time.Millisecond
 			inLab(t, setup{sim: o}, func(l *lab) {
 				up(l, "blue")
-				was := l.look("blue").Status.ParametersHash
+				was := l.observe("blue").Status.ParametersHash
 				_, i := l.reader("blue")
 				silent := sim.Rule{Port: "Engine", Instance: i.Name, Do: sim.Timeout}
 				if !told {
@@ -116,7 +116,7 @@ func TestParametersOfAReaderThatDoesNotAnswer(t *testing.T) {
 				}
 				l.world.Inject(silent)
 				time.Sleep(20 * time.Minute)
-				if got := l.look("blue").Status.ParametersHash; got != was {
+				if got := l.observe("blue").Status.ParametersHash; got != was {
 					t.Errorf("the hash %s is recorded, and a reader was not asked\n%s", got, l.story())
 				}
 				if n := l.flushes(); n != 1 {

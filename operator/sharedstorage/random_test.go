@@ -22,7 +22,7 @@ var deeds = []string{"class", "version", "readers", "parameters", "durability", 
 
 // play does one deed.
 func (l *lab) play(deed string, n int) {
-	if l.look("blue") == nil {
+	if l.observe("blue") == nil {
 		return
 	}
 	instances := l.world.Instances(ref("blue"))
@@ -31,7 +31,7 @@ func (l *lab) play(deed string, n int) {
 		i = instances[n%len(instances)]
 	}
 	run := func(act func(id string) error) {
-		if r := l.look("blue").Status.Run; r != nil {
+		if r := l.observe("blue").Status.Run; r != nil {
 			_ = act(r.ID)
 		}
 	}
@@ -112,7 +112,7 @@ func (l *lab) whole() {
 	for round := range 60 {
 		for range 12 {
 			time.Sleep(10 * time.Second)
-			c := l.look("blue")
+			c := l.observe("blue")
 			for _, i := range l.world.Instances(ref("blue")) {
 				l.world.Lag(ref("blue"), i.Name, 0)
 			}
@@ -120,7 +120,7 @@ func (l *lab) whole() {
 				return
 			}
 		}
-		c := l.look("blue")
+		c := l.observe("blue")
 		if c.Status.State != "Interrupted" {
 			continue
 		}
@@ -145,7 +145,7 @@ func (l *lab) whole() {
 			_ = l.engine.Resume(l.t.Context(), run.ID, workflow.FromFailed, "", by)
 		}
 	}
-	c := l.look("blue")
+	c := l.observe("blue")
 	plan, err := l.op.Plan(l.t.Context(), l.op.Key("default", "blue"))
 	l.t.Fatalf("it does not come to rest: %v; rests=%t plan=%+v %v annotations=%v\n%s", l.findings("blue"), l.atRest(c), plan.Act, err, c.Annotations, l.story())
 }

@@ -143,7 +143,7 @@ func TestFinding28GrantOfTheNewestWriter(t *testing.T) {
 	for _, writes := range []bool{true, false} {
 		inLab(t, setup{sim: times()}, func(l *lab) {
 			up(l, "blue")
-			c := l.look("blue")
+			c := l.observe("blue")
 			old := c.Status.Storage.Writer
 			l.halt()
 			l.world.KillInstance(ref("blue"), old)
@@ -178,7 +178,7 @@ func TestFinding28GrantOfTheNewestWriter(t *testing.T) {
 func TestFinding28GrantThatIsNotCertain(t *testing.T) {
 	inLab(t, setup{sim: times()}, func(l *lab) {
 		up(l, "blue")
-		c := l.look("blue")
+		c := l.observe("blue")
 		old := c.Status.Storage.Writer
 		var node, reader string // where a reader stands, which may have been promoted for all that is known
 		for _, i := range l.world.Instances(ref("blue")) {

@@ -28,7 +28,7 @@ func TestFiveRequestsAtOnce(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		l.rests("blue", 2*time.Hour)
 		l.sane("blue")
-		c := l.look("blue")
+		c := l.observe("blue")
 		var ends []time.Time
 		for _, kind := range []string{"rebuild", "restart", "switch-writer", "migrate", "flush-parameters"} {
 			l.done("blue", kind)
@@ -63,7 +63,7 @@ func TestTheSameRequestTwiceRunsOnce(t *testing.T) {
 		time.Sleep(time.Second)
 		l.rests("blue", time.Hour)
 		l.visited("Restarting", 2)
-		if r := l.look("blue").Status.Requests; len(r) != 2 || r[0].ID != "mine" || r[1].ID != "other" || r[1].Args != "3" {
+		if r := l.observe("blue").Status.Requests; len(r) != 2 || r[0].ID != "mine" || r[1].ID != "other" || r[1].Args != "3" {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -81,7 +81,7 @@ func TestAcceptanceSurvivesADeath(t *testing.T) {
 				l.survive(time.Hour)
 				l.rests("blue", time.Hour)
 				l.done("blue", "restart")
-				if c := l.look("blue"); len(c.Status.Requests) != 1 || c.Status.Visit != 4 { // Creating, Running, Restarting, Running
+				if c := l.observe("blue"); len(c.Status.Requests) != 1 || c.Status.Visit != 4 { // Creating, Running, Restarting, Running
 					t.Errorf("%d requests, visit %d\n%s", len(c.Status.Requests), c.Status.Visit, l.story())
 				}
 			})
@@ -100,12 +100,12 @@ func TestRequestsAreRejectedAtOnce(t *testing.T) {
 		} {
 			l.ask("blue", c.kind, c.args)
 			time.Sleep(time.Second)
-			all := l.look("blue").Status.Requests
+			all := l.observe("blue").Status.Requests
 			r := all[len(all)-1]
 			if r.Kind != c.kind || r.State != sharedstorage.Rejected || r.Code != c.code || r.EndedAt == nil || !strings.Contains(r.Message, ". ") {
 				t.Errorf("%s=%s: %+v", c.kind, c.args, r)
 			}
-			if _, there := l.look("blue").Annotations[sharedstorage.Prefix+c.kind]; there {
+			if _, there := l.observe("blue").Annotations[sharedstorage.Prefix+c.kind]; there {
 				t.Errorf("%s: the annotation is there", c.kind)
 			}
 			l.eventM.Lock()
@@ -114,14 +114,14 @@ func TestRequestsAreRejectedAtOnce(t *testing.T) {
 			}
 			l.eventM.Unlock()
 		}
-		if c := l.look("blue"); c.Status.State != "Running" || c.Status.Visit != 2 {
+		if c := l.observe("blue"); c.Status.State != "Running" || c.Status.Visit != 2 {
 			t.Errorf("it moved: %s %d", c.Status.State, c.Status.Visit)
 		}
 		for i := range 30 { // the last 20 that ended stay
 			l.ask("blue", "restart", fmt.Sprintf("9#r%d", i))
 			time.Sleep(time.Second)
 		}
-		if all := l.look("blue").Status.Requests; len(all) != 20 || all[19].ID != "r29" || all[0].ID != "r10" {
+		if all := l.observe("blue").Status.Requests; len(all) != 20 || all[19].ID != "r29" || all[0].ID != "r10" {
 			t.Errorf("%d requests: %+v", len(all), all)
 		}
 	})
@@ -138,7 +138,7 @@ func TestARequestIsJudgedAgain(t *testing.T) {
 		l.rests("blue", time.Hour)
 		l.sane("blue")
 		l.done("blue", "switch-writer")
-		if r := l.look("blue").Status.Requests[1]; r.State != sharedstorage.Rejected || r.Code != "INSTANCE_IS_WRITER" {
+		if r := l.observe("blue").Status.Requests[1]; r.State != sharedstorage.Rejected || r.Code != "INSTANCE_IS_WRITER" {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -151,7 +151,7 @@ func TestRequestsOfEndedRuns(t *testing.T) {
 		l.ask("blue", "migrate", "2|node-9")
 		time.Sleep(5 * time.Second)
 		l.rests("blue", time.Hour)
-		if r := l.look("blue").Status.Requests[0]; r.State != sharedstorage.Cancelled || r.Code != string(port.TargetNodeUnavailable.Code) {
+		if r := l.observe("blue").Status.Requests[0]; r.State != sharedstorage.Cancelled || r.Code != string(port.TargetNodeUnavailable.Code) {
 			t.Errorf("%+v\n%s", r, l.story())
 		}
 		l.sane("blue")
@@ -161,7 +161,7 @@ func TestRequestsOfEndedRuns(t *testing.T) {
 		l.remove("blue")
 		last := sharedstorage.Cluster{}
 		for range 1000 {
-			c := l.look("blue")
+			c := l.observe("blue")
 			if c == nil {
 				break
 			}

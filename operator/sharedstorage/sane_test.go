@@ -29,7 +29,7 @@ func (l *lab) sane(name string) {
 }
 
 func (l *lab) findings(name string) (wrong []string) {
-	c := l.look(name)
+	c := l.observe(name)
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	want := int(*c.Spec.Readers)
 	writer := l.world.Writer(ref(name))

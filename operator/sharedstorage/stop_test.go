@@ -34,7 +34,7 @@ func modifying() []string {
 func (l *lab) atStep(step string) *workflow.Run {
 	l.t.Helper()
 	for range 100_000 {
-		if c := l.look("blue"); c.Status.Run != nil {
+		if c := l.observe("blue"); c.Status.Run != nil {
 			run, err := l.engine.Get(l.t.Context(), c.Status.Run.ID)
 			if err != nil {
 				l.t.Fatal(err)

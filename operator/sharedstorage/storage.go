@@ -34,7 +34,7 @@ func checkSource(ctx context.Context, w *work) outcome.Outcome {
 		return outcome.Fail(port.CloneSourceMissing.Errorf("a cluster cannot be copied from itself"))
 	}
 	var v port.Volume
-	if err := w.ask(ctx, func(ctx context.Context) (err error) { v, err = w.ports().Storage.Look(ctx, from); return }); err != nil {
+	if err := w.ask(ctx, func(ctx context.Context) (err error) { v, err = w.ports().Storage.Observe(ctx, from); return }); err != nil {
 		return outcome.Fail(err)
 	}
 	if v.State != port.VolumeReady {

@@ -15,7 +15,7 @@ import (
 // topologyLock is the lock on the topology of blue; nil: nobody has taken it.
 func (l *lab) topologyLock() *lock.Record {
 	l.t.Helper()
-	text := l.look("blue").Annotations[sharedstorage.TopologyLock]
+	text := l.observe("blue").Annotations[sharedstorage.TopologyLock]
 	if text == "" {
 		return nil
 	}
@@ -75,7 +75,7 @@ func TestTheTopologyIsLockedByAnother(t *testing.T) {
 				t.Fatalf("the lock is %+v, there are %d instances\n%s", l.topologyLock(), l.count(), l.story())
 			}
 		}
-		if c := l.look("blue"); c.Status.State != "Locking" {
+		if c := l.observe("blue"); c.Status.State != "Locking" {
 			t.Errorf("it is %s\n%s", c.Status.State, l.story())
 		}
 		l.rests("blue", 10*time.Minute)

@@ -19,7 +19,7 @@ func TestOperatorName(t *testing.T) {
 			inLab(t, setup{sim: times(), options: func(o *sharedstorage.Options) { o.Name = "ours" }}, func(l *lab) {
 				l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.OperatorName = name })
 				time.Sleep(10 * time.Minute)
-				c := l.look("blue")
+				c := l.observe("blue")
 				if got := c.Status.State == "Running"; got != served || !served && (len(c.Status.Conditions) > 0 || len(l.world.Calls()) > 0) {
 					t.Errorf("served %t: %+v", got, c.Status)
 				}
@@ -91,7 +91,7 @@ func TestReadersAreMadeTwoAtATime(t *testing.T) {
 					n++
 				}
 			}
-			if most = max(most, n); l.look("blue").Status.State == "Running" {
+			if most = max(most, n); l.observe("blue").Status.State == "Running" {
 				break
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -138,7 +138,7 @@ func TestFailoverIsOffWithAnEnd(t *testing.T) {
 		for range 28 {
 			lagging()
 			time.Sleep(time.Minute)
-			if state := l.look("blue").Status.State; state != "ChangingSpecification" {
+			if state := l.observe("blue").Status.State; state != "ChangingSpecification" {
 				t.Fatalf("it is %s\n%s", state, l.story())
 			}
 			if at := l.world.Topology(ref("blue")); at.HA || time.Until(at.Until) > off || time.Until(at.Until) < off/2-5*time.Second {

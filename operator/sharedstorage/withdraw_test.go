@@ -178,7 +178,7 @@ func TestFinding12AClusterSaysWhenAChangeHasEnded(t *testing.T) {
 		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version, s.Class.Name = "15.5", "large" })
 		l.ask("blue", "restart", "2")
 		for range 100_000 {
-			c := l.look("blue")
+			c := l.observe("blue")
 			ready, progressing := conditionOf(c, "Ready"), conditionOf(c, "Progressing")
 			if ready.Status == "True" && progressing.Status == "False" && ready.ObservedGeneration == c.Generation && progressing.ObservedGeneration == c.Generation {
 				l.all("blue", func(i port.Instance) bool { return i.Version == "15.5" && i.Class.Name == "large" })

@@ -51,7 +51,7 @@ func TestALookAsksForTheGrantOnly(t *testing.T) {
 	for epoch := int64(2); epoch < 4; epoch++ {
 		g.must((&Grants{Client: g.o.Client, Cluster: blue}).Grant(t.Context(), "blue-1-a", epoch))
 		live.asked = nil
-		v, err := g.Storage().Look(t.Context(), blue)
+		v, err := g.Storage().Observe(t.Context(), blue)
 		g.must(err)
 		all, err := g.Instances().List(t.Context(), blue)
 		g.must(err)

@@ -203,7 +203,7 @@ func (t *Storage) grow(ctx context.Context, c port.Ref, size int64) error {
 
 // Look implements port.Storage. The Lease is read, not watched: its writer renews
 // it every few seconds, and each time the operator would hear of it.
-func (t *Storage) Look(ctx context.Context, c port.Ref) (port.Volume, error) {
+func (t *Storage) Observe(ctx context.Context, c port.Ref) (port.Volume, error) {
 	record, v, err := t.load(ctx, c)
 	if err != nil || v == nil {
 		return port.Volume{}, err
@@ -320,7 +320,7 @@ func (t *Storage) Restore(ctx context.Context, c port.Ref, was port.Volume, wrot
 	if err != nil {
 		return port.Volume{}, err
 	}
-	return t.Look(ctx, c)
+	return t.Observe(ctx, c)
 }
 
 // restored writes a grant into its record. The lease is that of the writer, or

@@ -128,11 +128,11 @@ func TestAVolumeGrows(t *testing.T) {
 		}
 	}
 	g.bind("blue-1-a", "20Gi")
-	if v, err := g.Storage().Look(t.Context(), blue); err != nil || v.State != port.VolumeGrowing {
+	if v, err := g.Storage().Observe(t.Context(), blue); err != nil || v.State != port.VolumeGrowing {
 		t.Errorf("with one claim grown it is %+v, %v", v, err)
 	}
 	g.bind("blue-2-b", "20Gi")
-	if v, err := g.Storage().Look(t.Context(), blue); err != nil || v.State != port.VolumeReady || v.Size != 20*gi {
+	if v, err := g.Storage().Observe(t.Context(), blue); err != nil || v.State != port.VolumeReady || v.Size != 20*gi {
 		t.Errorf("grown it is %+v, %v", v, err)
 	}
 	_, err := g.Storage().Ensure(t.Context(), blue, port.Volume{Size: 5 * gi}, "key")
@@ -184,7 +184,7 @@ func TestAClaimIsAdopted(t *testing.T) {
 		g := newGround(t, claim("theirs", map[string]string{ClusterLabel: "green"}))
 		_, err := g.Storage().Ensure(t.Context(), blue, want, "key")
 		refused(t, what, err, port.StorageFailed)
-		if v, err := g.Storage().Look(t.Context(), blue); err != nil || v.State != "" {
+		if v, err := g.Storage().Observe(t.Context(), blue); err != nil || v.State != "" {
 			t.Errorf("%s left a volume: %+v %v", what, v, err)
 		}
 	}

@@ -80,7 +80,7 @@ func TestTheWritersDataStay(t *testing.T) {
 	}
 	gone("a")
 	b.must(b.ports.Storage.Release(b.ctx(), c1, true))
-	if v, err := b.ports.Storage.Look(b.ctx(), c1); err != nil || v.State != "" {
+	if v, err := b.ports.Storage.Observe(b.ctx(), c1); err != nil || v.State != "" {
 		t.Errorf("a volume that was given up: %+v, %v", v, err)
 	}
 	b.create("b")

@@ -140,7 +140,7 @@ func (t *Storage) Clone(ctx context.Context, from, to port.Ref, key string) (por
 }
 
 // Look implements port.Storage.
-func (t *Storage) Look(ctx context.Context, c port.Ref) (port.Volume, error) {
+func (t *Storage) Observe(ctx context.Context, c port.Ref) (port.Volume, error) {
 	var found port.Volume
 	err := t.site.locked(func() error {
 		v, err := t.load(c)

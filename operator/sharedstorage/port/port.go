@@ -62,7 +62,7 @@ type Storage interface {
 	Ensure(ctx context.Context, c Ref, want Volume, key string) (Volume, error)
 	// Look gives the volume as it is, and changes nothing. Its State is empty if
 	// there is none.
-	Look(ctx context.Context, c Ref) (Volume, error)
+	Observe(ctx context.Context, c Ref) (Volume, error)
 	// Clone fills a new volume with the data of another cluster. Its State is
 	// Cloning until the data are there. CLONE_SOURCE_MISSING.
 	Clone(ctx context.Context, from, to Ref, key string) (Volume, error)

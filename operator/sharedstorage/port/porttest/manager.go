@@ -149,7 +149,7 @@ var managerQuestions = []question{
 		if top.Epoch <= old {
 			e.t.Errorf("epoch %d follows %d", top.Epoch, old)
 		}
-		v, err := e.Ports.Storage.Look(e.ctx, e.Cluster)
+		v, err := e.Ports.Storage.Observe(e.ctx, e.Cluster)
 		e.must("look", err)
 		if v.Writer != top.Writer || v.Epoch != top.Epoch {
 			e.t.Errorf("the grant is of epoch %d to %s, the manager says %d and %s", v.Epoch, v.Writer, top.Epoch, top.Writer)
@@ -204,7 +204,7 @@ var managerQuestions = []question{
 			}
 			return err
 		})
-		v, err := e.Ports.Storage.Look(e.ctx, e.Cluster)
+		v, err := e.Ports.Storage.Observe(e.ctx, e.Cluster)
 		e.must("look", err)
 		if v.Writer == "c" || v.Writer == "b" {
 			e.t.Errorf("%s has the grant", v.Writer)

@@ -9,7 +9,7 @@ import (
 var storageQuestions = []question{
 	{"Storage/one volume for a cluster, whatever the key", func(e *exam) {
 		s := e.Ports.Storage
-		if v, err := s.Look(e.ctx, e.Cluster); err != nil || v.State != "" {
+		if v, err := s.Observe(e.ctx, e.Cluster); err != nil || v.State != "" {
 			e.t.Errorf("a volume before there is one: %+v, %v", v, err)
 		}
 		first, err := s.Ensure(e.ctx, e.Cluster, port.Volume{Size: 1 << 30}, "a")
@@ -22,7 +22,7 @@ var storageQuestions = []question{
 			}
 		}
 		e.volume()
-		v, err := s.Look(e.ctx, e.Cluster)
+		v, err := s.Observe(e.ctx, e.Cluster)
 		e.must("look", err)
 		if v.ID != first.ID || v.Size != 1<<30 || v.State != port.VolumeReady {
 			e.t.Errorf("look gives %+v", v)
@@ -40,7 +40,7 @@ var storageQuestions = []question{
 		})
 		_, err := s.Ensure(e.ctx, e.Cluster, port.Volume{Size: 1 << 30}, "shrink")
 		e.refused("shrinking", err, port.StorageShrink)
-		if v, err := s.Look(e.ctx, e.Cluster); err != nil || v.Size != 2<<30 {
+		if v, err := s.Observe(e.ctx, e.Cluster); err != nil || v.Size != 2<<30 {
 			e.t.Errorf("after the refusal: %+v, %v", v, err)
 		}
 	}},
@@ -74,7 +74,7 @@ var storageQuestions = []question{
 			default:
 				e.refused(what, err, port.SwitchRefused)
 			}
-			v, err := e.Again(e.t).Storage.Look(e.ctx, e.Cluster)
+			v, err := e.Again(e.t).Storage.Observe(e.ctx, e.Cluster)
 			e.must("look", err)
 			if v.Writer != step.holder || v.Epoch != step.holds {
 				e.t.Errorf("after the %s: %q has epoch %d, want %q and %d", what, v.Writer, v.Epoch, step.holder, step.holds)
@@ -89,7 +89,7 @@ var storageQuestions = []question{
 		for range 2 {
 			e.await("release", func() error { return s.Release(e.ctx, e.Cluster, false) })
 		}
-		if v, err := s.Look(e.ctx, e.Cluster); err != nil || v.State != "" {
+		if v, err := s.Observe(e.ctx, e.Cluster); err != nil || v.State != "" {
 			e.t.Errorf("after the release: %+v, %v", v, err)
 		}
 	}},
