@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// The defects of the engine that Pawl learned from (workflow.md 10).
+// The defects of the engine that Pawl learned from.
 
 func TestDefect11AStepThatUpdatedTheObjectDoesNotLoseTheInterruption(t *testing.T) {
 	w := newWorld(t, lifecycle(), false)

@@ -29,7 +29,7 @@ func when(holds func(*cluster) bool) func(*cluster) (bool, error) {
 	return func(c *cluster) (bool, error) { return holds(c), nil }
 }
 
-// reference is the lifecycle of a database cluster (workflow.md 4) in Go. The
+// reference is the lifecycle of a database cluster in Go. The
 // same in YAML is examples/machines/database.yaml.
 func reference() machine.Table[*cluster] {
 	type on = []machine.Transition[*cluster]

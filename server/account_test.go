@@ -32,7 +32,7 @@ func (b book) ByToken(_ context.Context, hash TokenHash) (Principal, bool, error
 }
 func (b book) Any(context.Context) (bool, error) { return len(b) > 0, nil }
 
-// The table of design.md, One server, auth.
+// Who may do what, with and without credentials.
 func TestWhoMayAsk(t *testing.T) {
 	user, admin := strings.Repeat("u", 32), strings.Repeat("d", 32)
 	accounts := book{HashToken(user): {Name: "uma", Role: User, Account: "1"}, HashToken(admin): {Name: "dan", Role: DomainAdmin, Account: "2"}}

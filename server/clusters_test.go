@@ -162,7 +162,7 @@ func (m *market) put(id string, state machine.State) {
 }
 
 // Every route, every role: what is not for a role is 403, what is not in sight
-// is 404 and not told from what does not exist (containercluster.md 4, 9).
+// is 404 and not told from what does not exist.
 func TestWhoMayCallTheRoutesOfClusters(t *testing.T) {
 	m := newMarket(t)
 	mine := m.order("uma", "blue").Cluster.ID

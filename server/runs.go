@@ -141,7 +141,7 @@ type (
 	}
 )
 
-// ofClusters is the rule of design.md for runs that are not the operator's only.
+// ofClusters returns the runs of clusters, which others than the operator may see.
 const ofClusters = "Runs of a cluster are for those who may see it, all others the operator's."
 
 func (s *Server) runRoutes() {

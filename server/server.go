@@ -5,8 +5,7 @@
 //	              └──────────────── problem details: code, class, remedy ◀──────────────────────┘
 //
 // It listens on loopback by default. Everywhere else it does not start without
-// a token. The rules are those of design.md (One server) and of
-// containercluster.md, section 4.
+// a token.
 package server
 
 import (

@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Exit codes of all verbs of pawl (workflow.md 8.2).
+// Exit codes of all verbs of pawl.
 const (
 	ExitDone   = 0
 	ExitFailed = 1 // failed, refused or not found

@@ -21,7 +21,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Run is the stable JSON form of a run (workflow.md 8.2).
+// Run is the stable JSON form of a run.
 type Run struct {
 	ID           string            `json:"id" doc:"26 characters; commands take any unique beginning of it"`
 	Flow         string            `json:"flow"`
@@ -208,7 +208,7 @@ func ofStep(s *workflow.StepRecord, defs *definitions) Step {
 		}
 	}
 	if def, ok := defs.of(s.Name); ok {
-		v.Budget = or(def.Retry.Attempts, 10) // the default of workflow.md 2.3
+		v.Budget = or(def.Retry.Attempts, 10) // the default of workflow.Retry
 	}
 	return v
 }

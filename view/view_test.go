@@ -51,7 +51,7 @@ var sampleFlow = workflow.Flow{Name: "CreateSharedStorageCluster", Steps: []work
 	{Name: "Replace", ForEach: &workflow.Loop{}, Steps: []workflow.Step{{Name: "Create"}}},
 }}
 
-// paused is the run of workflow.md 8.2 when its third step has failed.
+// paused is a run whose third step has failed.
 func paused() *workflow.Run {
 	failed := &workflow.Fault{
 		Code: unscheduled.Code, Message: "no node offers 8 CPU", Details: map[string]any{"node": "n1", "free": int64(3)},
@@ -164,7 +164,7 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// The JSON of a run has the names of workflow.md 8.2.
+// The JSON of a run keeps its names.
 func TestRunJSON(t *testing.T) {
 	data, err := json.MarshalIndent(OfRun(paused(), &sampleFlow), "", "  ")
 	if err != nil {

@@ -314,6 +314,8 @@ func playScenario(t *testing.T, s scenario, at int, after bool) ending {
 
 // TestCrashBeforeAndAfterEveryWrite: a random flow ends in the same way, with the same effects by
 // key, whichever write its process dies at.
+//
+// It covers promises 1, 2, 3 and 6; defects 1, 12, 22 and 27.
 func TestCrashBeforeAndAfterEveryWrite(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := scenario{steps: drawSteps(rt, 0, "/"), fails: map[string]int{}}

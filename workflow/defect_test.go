@@ -266,6 +266,8 @@ func (f *failingStore) Save(ctx context.Context, s *workflow.Save) error {
 
 // TestDefect21AFailedSaveIsNotCharged: a failed save does not count as a failure of the step, even
 // if the write happened.
+//
+// It covers promise 12.
 func TestDefect21AFailedSaveIsNotCharged(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

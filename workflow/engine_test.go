@@ -192,6 +192,7 @@ func TestRunOfThreeSteps(t *testing.T) {
 	})
 }
 
+// TestRetryAndPause covers defect 4.
 func TestRetryAndPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, nil, workflow.Options{})
@@ -313,6 +314,8 @@ func TestParallelAndLoop(t *testing.T) {
 }
 
 // TestSignalsAndWaits: a wait has limits, timers and wake-ups.
+//
+// It covers defect 13; promise 8.
 func TestSignalsAndWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, nil, workflow.Options{})
@@ -381,6 +384,8 @@ func TestChildRun(t *testing.T) {
 }
 
 // TestPromise5PanicIsAFailure: a panic fails its step and affects no other run.
+//
+// It covers defect 2.
 func TestPromise5PanicIsAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, nil, workflow.Options{})
@@ -402,6 +407,8 @@ func TestPromise5PanicIsAFailure(t *testing.T) {
 }
 
 // TestHealer: healers run by fault code.
+//
+// It covers defect 15.
 func TestHealer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		healed := false

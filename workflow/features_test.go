@@ -145,6 +145,7 @@ func TestChildIsCancelledWithItsParent(t *testing.T) {
 	})
 }
 
+// TestSkipGuardsReaders covers promise 6.
 func TestSkipGuardsReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, nil, workflow.Options{})
@@ -170,6 +171,7 @@ func TestSkipGuardsReaders(t *testing.T) {
 	})
 }
 
+// TestHealerLimits covers promise 7.
 func TestHealerLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heals atomic.Int32

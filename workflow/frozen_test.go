@@ -52,6 +52,8 @@ func (s *frozenStore) Claim(_ context.Context, c Claim) (Claimed, error) {
 // TestFinding3ThawedWorkerBeginsNothing: a worker is suspended between the save that opens an
 // attempt and its launch, for longer than its lease. Meanwhile another worker executes the step.
 // When the first worker continues, it starts nothing, whichever of its goroutines runs first.
+//
+// It covers promise 2.
 func TestFinding3ThawedWorkerBeginsNothing(t *testing.T) {
 	for at := int32(1); at <= 4; at++ {
 		for _, long := range []time.Duration{16 * time.Second, 22 * time.Second, 5 * time.Minute} {

@@ -18,6 +18,8 @@ import (
 
 // TestFinding1AcknowledgedResume: a resume that is accepted while the previous pause is unread
 // takes effect.
+//
+// It covers promise 10.
 func TestFinding1AcknowledgedResume(t *testing.T) {
 	for name, stop := range map[string]func(*workflow.Engine, string) error{
 		"pause": func(e *workflow.Engine, id string) error {
@@ -232,6 +234,8 @@ func playRequests(t *testing.T, sequence []request, at int, after bool) (accepte
 // TestFinding1EndOfASequence: a run gets requests in any order and at any distance, and its process
 // dies at any write. It ends as if each request had taken full effect before the next one was sent.
 // No accepted request is refused later.
+//
+// It covers promise 10.
 func TestFinding1EndOfASequence(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var sequence []request

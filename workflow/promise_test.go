@@ -49,6 +49,8 @@ func allocsPerStep(t *testing.T, store *workflow.Memory, steps, runs int, label 
 // TestPromise9CostIsFlat: the cost of a step depends neither on the length of the flow nor on the
 // number of earlier runs. The test measures allocated bytes; bench/ measures the bytes of the store
 // and the time.
+//
+// It covers defect 10.
 func TestPromise9CostIsFlat(t *testing.T) {
 	short := allocsPerStep(t, workflow.NewMemory(), 20, 50, "short")
 	long := allocsPerStep(t, workflow.NewMemory(), 1000, 2, "long")
@@ -64,6 +66,8 @@ func TestPromise9CostIsFlat(t *testing.T) {
 
 // TestPromise10NoRequestIsLost: a hundred requests for one subject are executed one after another,
 // in order. The next one is refused. No request overwrites another.
+//
+// It covers defect 31.
 func TestPromise10NoRequestIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, nil, workflow.Options{})
@@ -98,6 +102,8 @@ func TestPromise10NoRequestIsLost(t *testing.T) {
 
 // TestPromise11TheCoreStandsAlone: the engine depends neither on Kubernetes nor on SQL nor on an
 // HTTP server. deps_test.go contains the whole table.
+//
+// It covers defect 18.
 func TestPromise11TheCoreStandsAlone(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
 	want(t, err, error(nil))

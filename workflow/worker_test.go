@@ -37,6 +37,8 @@ func (f *slowRenewStore) Renew(ctx context.Context, worker string, lease time.Du
 // TestPromise4TwoWorkers: a worker that was suspended for longer than its lease loses its run. The
 // contexts of its steps end before the lease does, it saves nothing afterwards, and the epoch only
 // increases.
+//
+// It covers defect 9.
 func TestPromise4TwoWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := workflow.NewMemory()
@@ -95,6 +97,8 @@ func TestPromise4TwoWorkers(t *testing.T) {
 
 // TestAbandonedStep: a step that ignores its cancelled context keeps its run: a resume is refused
 // until the step returns.
+//
+// It covers defect 8.
 func TestAbandonedStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, nil, workflow.Options{})
@@ -339,6 +343,8 @@ func TestFinding9HealerThatKills(t *testing.T) {
 
 // TestSlotsLimitAttempts: a worker has at most Attempts open attempts, a flow at most its Limit, a
 // tenant at most PerLabel.
+//
+// It covers defect 19.
 func TestSlotsLimitAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, nil, workflow.Options{Attempts: 5, PerLabel: workflow.LabelLimit{Label: "tenant", Max: 2}})

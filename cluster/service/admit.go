@@ -18,7 +18,7 @@ const (
 )
 
 // admission is who may change what in which state, by operation. A state that
-// is not named refuses (containercluster.md 3.2, 5.2).
+// is not named refuses.
 var admission = map[cluster.RequestKind]map[machine.State]verdict{
 	cluster.RequestStart: {
 		cluster.Created: joins, cluster.Starting: joins, cluster.Running: already,

@@ -12,7 +12,7 @@ import (
 )
 
 // draft makes the row of a new cluster: everything is gathered, then checked in
-// the order of 3.2. Nothing is stored.
+// a fixed order. Nothing is stored.
 func (s *Service) draft(ctx context.Context, who cluster.Caller, r CreateRequest) (*cluster.Cluster, *cluster.Details, error) {
 	owner, enabled, access := s.ownerOf(ctx, who, r)
 	facts := &cluster.CreateFacts{

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Bounds of steps (containercluster.md 6).
+// Bounds of steps.
 var (
 	lookBounds   = bounds{time.Minute, 3}
 	vmBounds     = bounds{10 * time.Minute, 3}

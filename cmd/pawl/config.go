@@ -25,7 +25,7 @@ func variable(flag string) string {
 }
 
 // configure fills in the flags of a command that were not given:
-// flags > environment > file > default (design.md, One server).
+// flags > environment > file > default.
 func configure(cmd *cobra.Command, env func(string) (string, bool)) error {
 	path, _ := cmd.Flags().GetString("config")
 	if path == "" {

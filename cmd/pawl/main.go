@@ -5,7 +5,7 @@
 //	kubectl pawl VERB ─────────────────────────────────┴─ --context NAME ─▶ Kubernetes
 //
 // All backends give the JSON forms of view, so every verb prints the same
-// whatever stands behind it. The exit codes are those of workflow.md 8.2.
+// whatever stands behind it. The exit codes are listed in docs/guide/operating.md.
 package main
 
 //go:generate go run . docs faults --out ../../docs/faults.md

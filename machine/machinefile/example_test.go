@@ -53,7 +53,7 @@ func database(t testing.TB) machine.Standalone {
 	return machines[i]
 }
 
-// The reference lifecycle of a database cluster (workflow.md 4).
+// The reference lifecycle of a database cluster.
 func TestDatabaseIsTheReferenceLifecycle(t *testing.T) {
 	m := database(t)
 	from := func(s machine.State, event string) machine.State {

@@ -10,7 +10,7 @@ func declare(code fault.Code, class fault.Class, title, remedy string) *fault.Ki
 	return fault.Declare(fault.Kind{Code: code, Class: class, Title: title, Remedy: remedy, Guide: "shared-storage.md"})
 }
 
-// The operator's own faults (sharedstorage.md, section 7); those of the world
+// The operator's own faults; those of the world
 // below are in port.
 var (
 	TempInsIDNotFound = declare("TEMP_INS_ID_NOT_FOUND", fault.Blocked, "the temporary reader of a replacement is not there",

@@ -203,7 +203,7 @@ func troubles() map[fault.Code]trouble {
 	}
 }
 
-// Each code: raised by the simulator, shown with its remedy, healed or waiting (spec 9.8).
+// Each code: raised by the simulator, shown with its remedy, healed or waiting.
 func TestFaults(t *testing.T) {
 	for code, c := range troubles() {
 		t.Run(string(code), func(t *testing.T) {
@@ -280,7 +280,7 @@ func (l *lab) heard() string {
 	return strings.Join(l.events, "\n")
 }
 
-// A healer that fails stops at its limit, and says so (spec 9.8).
+// A healer that fails stops at its limit, and says so.
 func TestAHealerStopsAtItsLimit(t *testing.T) {
 	inLab(t, setup{sim: times()}, func(l *lab) {
 		up(l, "blue")
@@ -305,7 +305,7 @@ func TestAHealerStopsAtItsLimit(t *testing.T) {
 }
 
 // No healer goes on for ever: whatever it does, once its limit is reached the
-// run waits for a person, and a resume by hand makes it whole (spec 9.8).
+// run waits for a person, and a resume by hand makes it whole.
 func TestHealersStopAtTheirLimits(t *testing.T) {
 	op, err := sharedstorage.New(sharedstorage.Options{Store: newHome(), Ports: sim.New(sim.Options{}).Ports()})
 	if err != nil {
@@ -370,7 +370,7 @@ func refusals() map[string]refusal {
 	}
 }
 
-// The table of section 7 of the specification: no code without a test (spec 9.8).
+// Every code of the operator has a test.
 func TestEveryCodeHasATest(t *testing.T) {
 	has := map[fault.Code]bool{
 		port.DataLost.Code:           true,                                                  // TestLosses

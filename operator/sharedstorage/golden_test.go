@@ -42,7 +42,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// The machine, drawn (spec 9.12).
+// The machine, drawn.
 func TestMermaid(t *testing.T) {
 	op, err := sharedstorage.New(sharedstorage.Options{Store: newHome(), Ports: sim.New(sim.Options{}).Ports()})
 	if err != nil {
@@ -73,7 +73,7 @@ func drawn(p machine.Plan) string {
 	return b.String()
 }
 
-// `pawl plan` for each request and each wish (spec 9.12).
+// `pawl plan` for each request and each wish.
 func TestPlans(t *testing.T) {
 	var b bytes.Buffer
 	inLab(t, setup{sim: sim.Options{}}, func(l *lab) {

@@ -12,8 +12,7 @@ import (
 // healLook is how often a healer looks whether the cause is gone.
 const healLook = 10 * time.Second
 
-// Healers are what ends faults by itself, and how often it is tried per run
-// (sharedstorage.md, section 7).
+// Healers returns the code that ends faults, by code, with its limits per run.
 func (o *Operator) Healers() map[faultCode]workflow.Healer {
 	heal := func(s step, attempts int) workflow.Healer {
 		return workflow.Healer{Do: o.do(s), Limits: workflow.Limits{Attempts: attempts}}

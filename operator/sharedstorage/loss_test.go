@@ -15,7 +15,7 @@ import (
 )
 
 // Losses: of a reader, of all readers, of all instances, of the manager, of a
-// node, of the volume's space (spec 9.9).
+// node, of the volume's space.
 func TestLosses(t *testing.T) {
 	kill := func(how func(l *lab, name string), which func(l *lab, i port.Instance) bool) func(l *lab) {
 		return func(l *lab) {

@@ -12,7 +12,7 @@ import (
 )
 
 // A thousand clusters, a tenth of them hung: the others are made in their time,
-// and at rest nothing is written (spec 9.11). The engine has as many attempts at
+// and at rest nothing is written. The engine has as many attempts at
 // once as pawl operator has by default.
 func TestAThousandClusters(t *testing.T) {
 	n := 1000

@@ -25,7 +25,7 @@ func parameters(pairs ...string) func(s *v1alpha1.SharedStorageClusterSpec) {
 }
 
 // Parameters that are edited while a run is at work are not lost: they are set
-// by the run or after it, and recorded only when every engine has them (spec 3.6).
+// by the run or after it, and recorded only when every engine has them.
 func TestParametersEditedDuringARun(t *testing.T) {
 	wide := parameters("work_mem", "16MB", "max_connections", "300")
 	for _, c := range []struct {
@@ -95,7 +95,7 @@ func (l *lab) flushes() int {
 }
 
 // A reader that does not answer is told when it does. Until then the parameters
-// are not recorded, and no run is made for it again and again (spec 3.6).
+// are not recorded, and no run is made for it again and again.
 func TestParametersOfAReaderThatDoesNotAnswer(t *testing.T) {
 	for what, told := range map[string]bool{"at all": false, "since it was told, and has not restarted": true} {
 		t.Run(what, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
 )
 
-// Five different requests set at once are all carried out, one after the other (spec 9.7).
+// Five different requests set at once are all carried out, one after the other.
 func TestFiveRequestsAtOnce(t *testing.T) {
 	o := times()
 	for i := range 6 {
@@ -48,7 +48,7 @@ func TestFiveRequestsAtOnce(t *testing.T) {
 }
 
 // The same request twice under one id runs once, also when it comes again after
-// it was done; a newer one in its place is not lost (workflow.md 2.5).
+// it was done; a newer one in its place is not lost.
 func TestTheSameRequestTwiceRunsOnce(t *testing.T) {
 	inLab(t, setup{sim: times()}, func(l *lab) {
 		up(l, "blue")

@@ -92,7 +92,7 @@ func small(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "small" }
 func large(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "large" }
 
 // Cancel, cancel with undo, pause and resume, at each step of ModifyClass: at
-// rest failover is on, and after an undo there are no temporaries (spec 9.6).
+// rest failover is on, and after an undo there are no temporaries.
 func TestStopsOfModifyClass(t *testing.T) {
 	by := workflow.Actor{Name: "uma", Reason: "test"}
 	noReturn := slices.Index(modifying(), "HA/ReplaceWriter/Switch/FollowNewWriter")

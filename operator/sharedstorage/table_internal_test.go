@@ -192,7 +192,7 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// Conditions of what can be seen of a cluster; the messages are golden (spec 9.12).
+// Conditions of what can be seen of a cluster; the messages are golden.
 func TestConditions(t *testing.T) {
 	o := &Operator{options: Options{Failed: time.Minute, Now: func() time.Time { return at }}}
 	running := machine.Position{State: Running, Visit: 2}

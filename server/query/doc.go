@@ -6,5 +6,5 @@
 //	               └────────────── {"…response":{"errorcode":…}} ◀─────┴─────────┘
 //
 // One table of commands routes, validates and describes itself (listApis). The
-// rules are those of containercluster.md, section 3.
+// rules are those of CloudStack's API.
 package query

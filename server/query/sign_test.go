@@ -23,7 +23,7 @@ func paramsOf(params map[string]string) parameters {
 	return inOrder(all)
 }
 
-// The vectors of section 3.4.
+// Signatures that other clients have computed.
 func TestSignatureVectors(t *testing.T) {
 	const escaped, bare = "F0GgXw4MZ1vQ6mYGho04z9UlzXw=", "f6IrQcYXcgIoQ030lxnWtP3GvjI="
 	if got := canonical(paramsOf(blue), escape); got != "size=3&apikey=example-key&command=createcontainercluster&name=blue%20team%20%7e1&response=json" {

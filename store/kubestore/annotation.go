@@ -17,7 +17,7 @@ var RequestMalformed = fault.Declare(fault.Kind{
 	Remedy: "Write it as the guide says, for example pawl.dev/resume=<id>,from=failed, and set it again.",
 })
 
-// Asked is one request that stands in an annotation (workflow.md 2.5):
+// Asked is one request that stands in an annotation:
 //
 //	pawl.dev/pause            <id>
 //	pawl.dev/resume           <id>[,from=first|failed|<step>]

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// The annotations of workflow.md 2.5.
+// The annotations that ask for something.
 func TestReadRequests(t *testing.T) {
 	for _, c := range []struct {
 		key, value string

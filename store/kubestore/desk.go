@@ -28,7 +28,7 @@ const again = time.Minute
 
 // ServeRequests carries out what objects of the kind Run ask for until ctx ends:
 // one that a person has created is started, and annotations are accepted
-// (workflow.md 2.5). It costs nothing while nobody asks. One process of those
+// . It costs nothing while nobody asks. One process of those
 // that share the store is enough; several do no harm.
 func (s *Store) ServeRequests(ctx context.Context, engine Starter) error {
 	acceptor := Acceptor{Engine: engine}

@@ -21,7 +21,7 @@ func line(names ...string) []queued {
 	return q
 }
 
-// One active run of a subject, an earlier one is always ended first (workflow.md 2.8).
+// One active run of a subject, an earlier one is always ended first.
 func TestAdmit(t *testing.T) {
 	for name, c := range map[string]struct {
 		slot          slot

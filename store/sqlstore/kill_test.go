@@ -230,6 +230,8 @@ func killRepeatedly(t *testing.T, path string, most int, env func(life int) []st
 // TestKillNineLosesNothing: processes are killed before and after writes and at any
 // moment (PAWL_TEST_KILLS times). Every run ends, no step is executed more often than
 // its attempts were saved before the action, and the history has no gap.
+//
+// It covers promises 1, 2, 3 and 6.
 func TestKillNineLosesNothing(t *testing.T) {
 	kills := 25
 	if text := os.Getenv("PAWL_TEST_KILLS"); text != "" {

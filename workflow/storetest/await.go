@@ -13,6 +13,8 @@ import (
 
 // testAwait: Await returns soon after the end of a run that another engine executes, before any
 // poll for lost wake-ups.
+//
+// It covers finding 13.
 func testAwait(t *testing.T, h Harness) {
 	x := open(t, h)
 	x.claimer()

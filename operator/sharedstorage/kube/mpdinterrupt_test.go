@@ -210,7 +210,7 @@ func (s *stack) until(state string) *mpd.MPDCluster {
 
 // An object that the operator before this one has left interrupted, with the run
 // records of its engine, is taken over: nothing is done to it until somebody asks
-// by T, true or 1, and then it goes on to Running (spec 9.10).
+// by T, true or 1, and then it goes on to Running.
 func TestAnInterruptedClusterIsTakenOver(t *testing.T) {
 	record := `{"flowName":"ModifyClass","flowStatus":"failedAndCompleted","errorMessage":"pod is pending","runningSteps":[{"StepName":"Init","stepStatus":"completed"},{"StepName":"CreateTempRo","stepStatus":"failed"}]}`
 	left := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: polar.Namespace, Name: "polar-workflow"}, Data: map[string]string{

@@ -137,7 +137,7 @@ func (b *bench) query(name, sql string) (string, error) {
 	return strings.Join(values, ","), err
 }
 
-// Rows written to the writer are read on both readers (sharedstorage.md 9.1).
+// Rows written to the writer are read on both readers.
 func TestRowsAreReadOnBothReaders(t *testing.T) {
 	b := newBench(t, Options{})
 	b.create("w", "r1", "r2")

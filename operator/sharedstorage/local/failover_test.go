@@ -72,7 +72,7 @@ func (b *bench) power(name string) {
 }
 
 // SIGKILL of the writer with failover on and strict durability: failover, and no
-// answered row is lost; the old writer comes back and is rewound (sharedstorage.md 9.3).
+// answered row is lost; the old writer comes back and is rewound.
 func TestFailoverLosesNothing(t *testing.T) {
 	b := newBench(t, Options{})
 	b.create("a", "b", "c")

@@ -48,7 +48,7 @@ func (b *bench) switchTo(name string, others ...string) string {
 }
 
 // Planned switches under a client that writes without pause: no answered row is
-// lost, never do two accept writes, the old one follows (sharedstorage.md 9.2).
+// lost, never do two accept writes, the old one follows.
 func TestSwitchLosesNothing(t *testing.T) {
 	b := newBench(t, Options{})
 	b.create("a", "b", "c")

@@ -6,7 +6,7 @@ func declare(code fault.Code, class fault.Class, title, remedy string) *fault.Ki
 	return fault.Declare(fault.Kind{Code: code, Class: class, Title: title, Remedy: remedy, Guide: "shared-storage.md"})
 }
 
-// What the world below the operator can refuse (sharedstorage.md, section 7).
+// What the world below the operator can refuse.
 var (
 	PodLost = declare("POD_LOST", fault.Transient, "an instance is gone, or its node does not answer",
 		"Check the node of the instance and bring it back, then resume the run.")

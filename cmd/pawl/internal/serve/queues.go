@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// queues are the metrics of the machines' queues (workflow.md 6). The depth is
+// queues are the metrics of the machines' queues. The depth is
 // read when it is asked for.
 type queues struct {
 	mu      sync.Mutex
