@@ -16,7 +16,7 @@ import (
 
 func TestALifeFromEndToEnd(t *testing.T) {
 	w := newWorld(t, lifecycle(), false)
-	w.objects.edit(func(o *thing) { o.Size = 1; o.Has = 1 })
+	w.objects.edit(func(o *testObject) { o.Size = 1; o.Has = 1 })
 	if out := w.settle(); !out.IsWait() || out.After() != 0 {
 		t.Fatalf("while the run is under way: %v", out)
 	}
@@ -26,18 +26,18 @@ func TestALifeFromEndToEnd(t *testing.T) {
 	if out := w.advance(); !out.IsDone() {
 		t.Fatalf("at rest: %v", out)
 	}
-	w.objects.edit(func(o *thing) { o.Size = 3 })
+	w.objects.edit(func(o *testObject) { o.Size = 3 })
 	w.settle()
 	w.in("Sperren")
 	w.flows.set("Lock:resize#3", workflow.Succeeded, nil)
 	w.settle()
 	w.in("Wachsen")
 	same(t, "input of the second run", string(w.flows.runs["Grow:resize#4"].Input), `{"size":3}`)
-	w.objects.edit(func(o *thing) { o.Has = 3 })
+	w.objects.edit(func(o *testObject) { o.Has = 3 })
 	w.flows.set("Grow:resize#4", workflow.Succeeded, nil)
 	w.settle()
 	w.in("Ruhe")
-	w.objects.edit(func(o *thing) { o.Deleted = true })
+	w.objects.edit(func(o *testObject) { o.Deleted = true })
 	w.settle()
 	w.flows.set("Delete:delete#6", workflow.Succeeded, nil)
 	if out := w.settle(); !out.IsDone() {
@@ -49,7 +49,7 @@ func TestALifeFromEndToEnd(t *testing.T) {
 
 func TestOneTransitionPerAdvance(t *testing.T) {
 	w := newWorld(t, lifecycle(), false)
-	w.objects.edit(func(o *thing) { o.Deleted = true })
+	w.objects.edit(func(o *testObject) { o.Deleted = true })
 	for range 10 {
 		before := len(w.objects.moves)
 		w.advance()
@@ -103,9 +103,9 @@ func TestEndsBeforeTheNewRunBegins(t *testing.T) {
 				w.flows.set(first, workflow.Paused, nil)
 				w.settle()
 				w.in("Interrupted")
-				w.objects.edit(func(o *thing) { o.Move = "b" })
+				w.objects.edit(func(o *testObject) { o.Move = "b" })
 			} else {
-				w.objects.edit(func(o *thing) { o.Deleted = true })
+				w.objects.edit(func(o *testObject) { o.Deleted = true })
 			}
 			mode, next := "drop", "Delete:delete#2"
 			if paused {
@@ -136,7 +136,7 @@ func TestAnUndoThatFailsIsAwaited(t *testing.T) {
 	w := newWorld(t, lifecycle(), false)
 	w.settle()
 	first := w.flows.newest()
-	w.objects.edit(func(o *thing) { o.Deleted = true })
+	w.objects.edit(func(o *testObject) { o.Deleted = true })
 	w.settle()
 	w.flows.set(first, workflow.Paused, &workflow.Fault{Code: "UNDO_FAILED", Message: "the volume is busy"})
 	out := w.settle()
@@ -146,7 +146,7 @@ func TestAnUndoThatFailsIsAwaited(t *testing.T) {
 
 func TestAStateThatStaysWhilePaused(t *testing.T) {
 	w := newWorld(t, lifecycle(), false)
-	w.objects.edit(func(o *thing) { o.Deleted = true })
+	w.objects.edit(func(o *testObject) { o.Deleted = true })
 	w.settle()
 	w.flows.set(w.flows.newest(), workflow.Paused, &workflow.Fault{Code: "DISK_BUSY", Message: "busy"})
 	out := w.settle()
@@ -200,7 +200,7 @@ func TestARunWhoseStartWasNotNotedIsNotLeftBehind(t *testing.T) {
 	if out := w.advance(); !out.IsFail() {
 		t.Fatalf("outcome %v", out)
 	}
-	w.objects.edit(func(o *thing) { o.Deleted = true })
+	w.objects.edit(func(o *testObject) { o.Deleted = true })
 	w.settle()
 	w.flows.set("Create:create#1", workflow.Cancelled, nil)
 	w.settle()
@@ -209,9 +209,9 @@ func TestARunWhoseStartWasNotNotedIsNotLeftBehind(t *testing.T) {
 }
 
 func TestPredicatesThatFailBlockLowerOnes(t *testing.T) {
-	for name, when := range map[string]func(*thing) (bool, error){
-		"error": func(*thing) (bool, error) { return false, errors.New("cannot tell") },
-		"panic": func(*thing) (bool, error) { panic("boom") },
+	for name, when := range map[string]func(*testObject) (bool, error){
+		"error": func(*testObject) (bool, error) { return false, errors.New("cannot tell") },
+		"panic": func(*testObject) (bool, error) { panic("boom") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			table := lifecycle()
@@ -219,7 +219,7 @@ func TestPredicatesThatFailBlockLowerOnes(t *testing.T) {
 			p.On[0].When = when
 			w := newWorld(t, table, false)
 			w.rest()
-			w.objects.edit(func(o *thing) { o.Move = "b" })
+			w.objects.edit(func(o *testObject) { o.Move = "b" })
 			out := w.settle()
 			w.in("Ruhe")
 			if !errors.Is(out.Err(), EventFailed) || !strings.Contains(out.Message(), "resize") {
@@ -229,7 +229,7 @@ func TestPredicatesThatFailBlockLowerOnes(t *testing.T) {
 				t.Fatalf("the panic is not named: %v", out)
 			}
 			t.Run("but neither Any nor the end of a run waits for it", func(t *testing.T) {
-				w.objects.edit(func(o *thing) { o.Deleted = true })
+				w.objects.edit(func(o *testObject) { o.Deleted = true })
 				w.settle()
 				w.in("Weg")
 			})
@@ -237,13 +237,13 @@ func TestPredicatesThatFailBlockLowerOnes(t *testing.T) {
 	}
 	t.Run("reported while a run is under way, and the run goes on", func(t *testing.T) {
 		table := lifecycle()
-		table.Any[0].When = func(*thing) (bool, error) { return false, errors.New("cannot tell") }
+		table.Any[0].When = func(*testObject) (bool, error) { return false, errors.New("cannot tell") }
 		w := newWorld(t, table, false)
 		w.settle()
 		if out := w.settle(); !out.IsFail() { // at rest in Neu
 			t.Fatalf("outcome %v", out)
 		}
-		w.objects.edit(func(o *thing) {
+		w.objects.edit(func(o *testObject) {
 			o.Position = json.RawMessage(`{"state": "Anlegen", "visit": 1, "event": "create", "rest": "Neu"}`)
 		})
 		if out := w.settle(); !out.IsWait() || out.Reason() != "EventFailed" || !strings.Contains(out.Message(), "cannot tell") {
@@ -255,10 +255,10 @@ func TestPredicatesThatFailBlockLowerOnes(t *testing.T) {
 	})
 	t.Run("parameters too", func(t *testing.T) {
 		table := lifecycle()
-		table.States["Ruhe"].On[0].Params = func(*thing) (any, error) { return nil, errors.New("no parameters") }
+		table.States["Ruhe"].On[0].Params = func(*testObject) (any, error) { return nil, errors.New("no parameters") }
 		w := newWorld(t, table, false)
 		w.rest()
-		w.objects.edit(func(o *thing) { o.Size, o.Move = 7, "b" })
+		w.objects.edit(func(o *testObject) { o.Size, o.Move = 7, "b" })
 		if out := w.settle(); !errors.Is(out.Err(), EventFailed) {
 			t.Fatalf("outcome %v", out)
 		}
@@ -271,22 +271,22 @@ func TestIgnoredEventsAreReported(t *testing.T) {
 	table.Ignore = []string{"resize"}
 	w := newWorld(t, table, false)
 	w.rest()
-	w.objects.edit(func(o *thing) { o.Size = 5 })
+	w.objects.edit(func(o *testObject) { o.Size = 5 })
 	out := w.settle()
 	w.in("Ruhe")
 	if !out.IsLater() || out.Reason() != "Ignored" || !strings.Contains(out.Message(), "resize") {
 		t.Fatalf("outcome %v", out)
 	}
-	w.objects.edit(func(o *thing) { o.Move = "b" })
+	w.objects.edit(func(o *testObject) { o.Move = "b" })
 	w.settle()
 	w.in("Ziehen")
 }
 
 func TestDo(t *testing.T) {
 	answers := map[string]outcome.Outcome{}
-	table := Table[*thing]{Name: "do", Initial: "Work", Input: func(t *thing) (any, error) { return t.Size, nil }, States: map[State]StateSpec[*thing]{
-		"Work":   {Do: func(context.Context, *thing) outcome.Outcome { return answers["Work"] }, Then: "Rest", Else: "Clean"},
-		"Clean":  {Do: func(context.Context, *thing) outcome.Outcome { panic("broom") }, Then: "Rest", Else: "Broken"},
+	table := Table[*testObject]{Name: "do", Initial: "Work", Input: func(t *testObject) (any, error) { return t.Size, nil }, States: map[State]StateSpec[*testObject]{
+		"Work":   {Do: func(context.Context, *testObject) outcome.Outcome { return answers["Work"] }, Then: "Rest", Else: "Clean"},
+		"Clean":  {Do: func(context.Context, *testObject) outcome.Outcome { panic("broom") }, Then: "Rest", Else: "Broken"},
 		"Rest":   {},
 		"Broken": {Rests: true},
 	}}
@@ -328,12 +328,12 @@ func TestDo(t *testing.T) {
 		w := newWorld(t, table, false)
 		calls := 0
 		changed := table
-		changed.States = map[State]StateSpec[*thing]{"Work": {Do: func(context.Context, *thing) outcome.Outcome {
+		changed.States = map[State]StateSpec[*testObject]{"Work": {Do: func(context.Context, *testObject) outcome.Outcome {
 			calls++
-			w.objects.edit(func(o *thing) { o.Has++ })
+			w.objects.edit(func(o *testObject) { o.Has++ })
 			return outcome.Done()
 		}, Then: "Rest", Else: "Rest"}, "Rest": {}}
-		w.m, _ = New(changed, Options[*thing]{Objects: w.objects, Logger: quiet})
+		w.m, _ = New(changed, Options[*testObject]{Objects: w.objects, Logger: quiet})
 		w.settle()
 		w.in("Rest")
 		same(t, "calls", calls, 1)
@@ -342,14 +342,14 @@ func TestDo(t *testing.T) {
 
 func TestAnInitialStateThatWorksIsEnteredWithItsInput(t *testing.T) {
 	broken := true
-	table := Table[*thing]{Name: "w", Initial: "Work", Input: func(*thing) (any, error) {
+	table := Table[*testObject]{Name: "w", Initial: "Work", Input: func(*testObject) (any, error) {
 		if broken {
 			return nil, errors.New("no input yet")
 		}
 		return 7, nil
-	}, States: map[State]StateSpec[*thing]{"Work": {Flow: "F", Then: "Rest", Else: "Rest", Abort: "Rest"}, "Rest": {}}}
+	}, States: map[State]StateSpec[*testObject]{"Work": {Flow: "F", Then: "Rest", Else: "Rest", Abort: "Rest"}, "Rest": {}}}
 	w := newWorld(t, table, false)
-	w.objects.edit(func(o *thing) { o.Position = json.RawMessage(`{"state": "Work", "visit": 0}`) }) // shown, not entered
+	w.objects.edit(func(o *testObject) { o.Position = json.RawMessage(`{"state": "Work", "visit": 0}`) }) // shown, not entered
 	if out := w.advance(); !errors.Is(out.Err(), EventFailed) {
 		t.Fatal(out)
 	}
@@ -372,7 +372,7 @@ func TestInlineWorksOnTheRun(t *testing.T) {
 	}
 	w.in("Ruhe")
 	w.flows.advance = func(id string) outcome.Outcome { return outcome.Wait(time.Minute, "Later", "") }
-	w.objects.edit(func(o *thing) { o.Move = "b" })
+	w.objects.edit(func(o *testObject) { o.Move = "b" })
 	same(t, "outcome", w.settle().After(), time.Minute)
 }
 
@@ -391,11 +391,11 @@ func TestAnEventMayChooseTheFlow(t *testing.T) {
 	table.States["Ruhe"] = place
 	w := newWorld(t, table, false)
 	w.rest()
-	w.objects.edit(func(o *thing) { o.Move = "b" })
+	w.objects.edit(func(o *testObject) { o.Move = "b" })
 	same(t, "plan", w.plan().Flow.Flow, "MoveFast")
 	w.settle()
 	same(t, "started", strings.SplitN(w.flows.newest(), ":", 2)[0], "MoveFast")
-	w.objects.edit(func(o *thing) { o.Move = "" })
+	w.objects.edit(func(o *testObject) { o.Move = "" })
 	w.flows.set(w.flows.newest(), workflow.Paused, &workflow.Fault{Code: workflow.Timeout.Code})
 	w.settle()
 	same(t, "kept while it is held", w.in("Interrupted").Flow, "MoveFast")

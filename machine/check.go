@@ -365,7 +365,7 @@ func (t Table[T]) Loops() Problems {
 
 // rings follows sure transitions from a stable state until they lead back to the
 // first. A ring is told once, at its first state by name.
-func (c *checker[T]) rings(first, from State, at []string, ring []string, fixed int) {
+func (c *checker[T]) rings(first, from State, at []string, cycle []string, fixed int) {
 	t := c.table
 	place := t.States[from]
 	if place.Transient() || place.Final() {
@@ -380,24 +380,24 @@ func (c *checker[T]) rings(first, from State, at []string, ring []string, fixed 
 				reads++
 			}
 			if tr.To == from || next == "" || next < first || tr.When != nil && !tr.Fixed || reads > 1 ||
-				slices.Contains(t.Ignore, tr.Event) || slices.Contains(ring, step) {
+				slices.Contains(t.Ignore, tr.Event) || slices.Contains(cycle, step) {
 				continue
 			}
 			where := at
-			if len(ring) == 0 {
+			if len(cycle) == 0 {
 				where = append(slices.Clone(path), strconv.Itoa(i))
 			}
 			switch {
-			case next == first && len(ring) == 0:
+			case next == first && len(cycle) == 0:
 				why := "it has no condition"
 				if tr.When != nil {
 					why = "its condition reads the spec alone"
 				}
 				c.say(where, "event %s runs in a loop: %s, so it still holds in %s when the work of %s is done; compare the spec with a fact that the work writes into the status", tr.Event, why, from, tr.To)
 			case next == first:
-				c.say(where, "events run in a loop: %s, and then the first again, and no condition of theirs reads what the work writes; compare the spec with a fact that the work writes into the status", strings.Join(append(slices.Clone(ring), step), ", "))
-			case len(ring) < len(c.states) && next != from:
-				c.rings(first, next, where, append(slices.Clone(ring), step), reads)
+				c.say(where, "events run in a loop: %s, and then the first again, and no condition of theirs reads what the work writes; compare the spec with a fact that the work writes into the status", strings.Join(append(slices.Clone(cycle), step), ", "))
+			case len(cycle) < len(c.states) && next != from:
+				c.rings(first, next, where, append(slices.Clone(cycle), step), reads)
 			}
 		}
 	}

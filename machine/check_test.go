@@ -11,49 +11,51 @@ import (
 )
 
 func TestCheck(t *testing.T) {
-	never := func(*thing) (bool, error) { return false, nil }
-	work := func(context.Context, *thing) outcome.Outcome { return outcome.Done() }
-	on := func(ts ...Transition[*thing]) StateSpec[*thing] { return StateSpec[*thing]{On: ts} }
-	flow := func(then State) StateSpec[*thing] { return StateSpec[*thing]{Flow: "F", Then: then, Else: "A"} }
-	table := func(any []Transition[*thing], places map[State]StateSpec[*thing]) Table[*thing] {
-		return Table[*thing]{Name: "m", Initial: "A", Any: any, States: places}
+	never := func(*testObject) (bool, error) { return false, nil }
+	work := func(context.Context, *testObject) outcome.Outcome { return outcome.Done() }
+	on := func(ts ...Transition[*testObject]) StateSpec[*testObject] { return StateSpec[*testObject]{On: ts} }
+	flow := func(then State) StateSpec[*testObject] {
+		return StateSpec[*testObject]{Flow: "F", Then: then, Else: "A"}
 	}
-	type places = map[State]StateSpec[*thing]
+	table := func(any []Transition[*testObject], places map[State]StateSpec[*testObject]) Table[*testObject] {
+		return Table[*testObject]{Name: "m", Initial: "A", Any: any, States: places}
+	}
+	type places = map[State]StateSpec[*testObject]
 	for name, c := range map[string]struct {
-		table Table[*thing]
+		table Table[*testObject]
 		want  []string
 	}{
-		"valid":    {table(nil, places{"A": on(Transition[*thing]{Event: "go", To: "B"}), "B": flow("A")}), nil},
-		"empty":    {Table[*thing]{}, []string{`machine: the name "": use a letter`, "states: the machine has no states"}},
-		"initial":  {Table[*thing]{Name: "m", States: places{"A": {}}}, []string{"initial: name the state"}},
-		"initial?": {Table[*thing]{Name: "m", Initial: "Initt", States: places{"Init": {}}}, []string{`initial: unknown state "Initt" (did you mean Init?)`}},
-		"names": {table(nil, places{"A": on(Transition[*thing]{Event: "-go", To: "B-"}), "B-": {}}), []string{
+		"valid":    {table(nil, places{"A": on(Transition[*testObject]{Event: "go", To: "B"}), "B": flow("A")}), nil},
+		"empty":    {Table[*testObject]{}, []string{`machine: the name "": use a letter`, "states: the machine has no states"}},
+		"initial":  {Table[*testObject]{Name: "m", States: places{"A": {}}}, []string{"initial: name the state"}},
+		"initial?": {Table[*testObject]{Name: "m", Initial: "Initt", States: places{"Init": {}}}, []string{`initial: unknown state "Initt" (did you mean Init?)`}},
+		"names": {table(nil, places{"A": on(Transition[*testObject]{Event: "-go", To: "B-"}), "B-": {}}), []string{
 			`states.B-: the state "B-"`, `states.A.on.0.event: the event "-go"`}},
 		"duplicate states": {table(nil, places{"A": {}, "a": {}}), []string{"states.a: duplicate state"}},
 		"transition": {table(nil, places{"A": on(
-			Transition[*thing]{Event: "e", To: "Bb", When: never}, Transition[*thing]{Event: "e", To: "A", When: never},
-			Transition[*thing]{Event: "f", To: "B"}, Transition[*thing]{Cancel: "kill"}), "B": {}}), []string{
+			Transition[*testObject]{Event: "e", To: "Bb", When: never}, Transition[*testObject]{Event: "e", To: "A", When: never},
+			Transition[*testObject]{Event: "f", To: "B"}, Transition[*testObject]{Cancel: "kill"}), "B": {}}), []string{
 			`states.A.on.0.to: unknown state "Bb" (did you mean B?)`, "states.A.on.1.to: it leads to the state it leaves", `states.A.on.1.event: duplicate event "e"`,
 			"states.A.on.2.when: it has no condition, so the transitions behind it can never win", "states.A.on.3.to: name the state it leads to",
 			"states.A.on.3.event: name the event", `states.A.on.3.ends: "kill" is neither drop nor undo`}},
-		"any": {table([]Transition[*thing]{{Event: "del", To: "B"}}, places{"A": on(Transition[*thing]{Event: "del", To: "B", When: never}), "B": {}}), []string{
+		"any": {table([]Transition[*testObject]{{Event: "del", To: "B"}}, places{"A": on(Transition[*testObject]{Event: "del", To: "B", When: never}), "B": {}}), []string{
 			"any.0.when: it has no condition", `states.A.on.0.event: duplicate event "del"`}},
-		"stable place with ways": {table(nil, places{"A": {On: []Transition[*thing]{{Event: "e", To: "B"}}, Then: "B", Else: "B", Abort: "B", Rests: true}, "B": {}}), []string{
+		"stable place with ways": {table(nil, places{"A": {On: []Transition[*testObject]{{Event: "e", To: "B"}}, Then: "B", Else: "B", Abort: "B", Rests: true}, "B": {}}), []string{
 			"states.A.rests: a state with transitions rests anyway", "states.A.then: a state without flow or action", "states.A.else:", "states.A.abort:"}},
-		"place that works": {table(nil, places{"A": on(Transition[*thing]{Event: "e", To: "B"}),
-			"B": {Flow: "Nope", Do: work, Rests: true, On: []Transition[*thing]{{}}, Abort: "B"}}), []string{
+		"place that works": {table(nil, places{"A": on(Transition[*testObject]{Event: "e", To: "B"}),
+			"B": {Flow: "Nope", Do: work, Rests: true, On: []Transition[*testObject]{{}}, Abort: "B"}}), []string{
 			"states.B.flow: a state has an action or a flow, not both", "states.B.rests:", "states.B.on: transitions of a state that works", `states.B.flow: unknown flow "Nope"`,
 			"states.B.then: the state has no way out", "states.B.else: name the state that follows when its work fails", "states.B.abort: the state has no way out"}},
-		"targets of a place": {table(nil, places{"A": on(Transition[*thing]{Event: "e", To: "B"}),
+		"targets of a place": {table(nil, places{"A": on(Transition[*testObject]{Event: "e", To: "B"}),
 			"B": {Flow: "F", Then: "Aa", Else: "C", Abort: "Q"}, "C": flow("A")}), []string{
 			`states.B.then: unknown state "Aa"`, "states.B.else: C works, but the paused run has to be waited for", `states.B.abort: unknown state "Q"`}},
-		"ignore":                           {Table[*thing]{Name: "m", Initial: "A", Ignore: []string{"resise"}, States: places{"A": on(Transition[*thing]{Event: "resize", To: "B"}), "B": {}}}, []string{`ignore.0: no transition has the event "resise" (did you mean resize?)`}},
-		"unreachable":                      {table(nil, places{"A": {}, "B": on(Transition[*thing]{Event: "e", To: "A"})}), []string{"states.B: unreachable: no way leads from A"}},
-		"a final state is not left by any": {table([]Transition[*thing]{{Event: "del", To: "B", When: never}}, places{"A": {}, "B": {}}), []string{"states.B: unreachable"}},
-		"self":                             {table(nil, places{"A": on(Transition[*thing]{Event: "e", To: "B"}), "B": flow("B")}), []string{"states.B.then: the state has no way out: it follows itself"}},
-		"cycle": {table(nil, places{"A": on(Transition[*thing]{Event: "e", To: "B"}), "B": flow("C"), "C": flow("D"), "D": flow("B")}), []string{
+		"ignore":                           {Table[*testObject]{Name: "m", Initial: "A", Ignore: []string{"resise"}, States: places{"A": on(Transition[*testObject]{Event: "resize", To: "B"}), "B": {}}}, []string{`ignore.0: no transition has the event "resise" (did you mean resize?)`}},
+		"unreachable":                      {table(nil, places{"A": {}, "B": on(Transition[*testObject]{Event: "e", To: "A"})}), []string{"states.B: unreachable: no way leads from A"}},
+		"a final state is not left by any": {table([]Transition[*testObject]{{Event: "del", To: "B", When: never}}, places{"A": {}, "B": {}}), []string{"states.B: unreachable"}},
+		"self":                             {table(nil, places{"A": on(Transition[*testObject]{Event: "e", To: "B"}), "B": flow("B")}), []string{"states.B.then: the state has no way out: it follows itself"}},
+		"cycle": {table(nil, places{"A": on(Transition[*testObject]{Event: "e", To: "B"}), "B": flow("C"), "C": flow("D"), "D": flow("B")}), []string{
 			"states.B.then: a cycle without a stable state: B → C → D → B"}},
-		"cycle by else": {table(nil, places{"A": on(Transition[*thing]{Event: "e", To: "B"}),
+		"cycle by else": {table(nil, places{"A": on(Transition[*testObject]{Event: "e", To: "B"}),
 			"B": {Do: work, Then: "A", Else: "C"}, "C": {Do: work, Then: "B", Else: "A"}}), []string{"states.B.else: a cycle without a stable state: B → C → B"}},
 		"abort": {table(nil, places{"A": {Flow: "F", Then: "B", Else: "B"}, "B": {}}), []string{"states.A.abort: objects begin here"}},
 	} {
@@ -72,8 +74,8 @@ func TestCheck(t *testing.T) {
 }
 
 func TestNewReportsEverythingAtOnce(t *testing.T) {
-	_, err := New(Table[*thing]{Name: "m", Initial: "A", States: map[State]StateSpec[*thing]{
-		"A": {On: []Transition[*thing]{{Event: "e", To: "B"}, {Event: "e", To: "C"}}}, "B": {Flow: "F", Then: "A", Else: "A"}}}, Options[*thing]{})
+	_, err := New(Table[*testObject]{Name: "m", Initial: "A", States: map[State]StateSpec[*testObject]{
+		"A": {On: []Transition[*testObject]{{Event: "e", To: "B"}, {Event: "e", To: "C"}}}, "B": {Flow: "F", Then: "A", Else: "A"}}}, Options[*testObject]{})
 	if !errors.Is(err, Invalid) {
 		t.Fatal(err)
 	}

@@ -23,14 +23,14 @@ func TestDefect11AStepThatUpdatedTheObjectDoesNotLoseTheInterruption(t *testing.
 	w.objects.before = func(Move) error {
 		if once {
 			once = false
-			w.objects.edit(func(o *thing) { o.Has++ }) // someone else writes between load and write
+			w.objects.edit(func(o *testObject) { o.Has++ }) // someone else writes between load and write
 		}
 		return nil
 	}
 	w.settle()
 	p := w.in("Interrupted")
 	same(t, "held", []any{p.Code, p.Message, p.Previous}, []any{"DISK_FULL", "no space", "Anlegen"})
-	same(t, "what the step wrote", w.objects.things[ref].Has, 1)
+	same(t, "what the step wrote", w.objects.objects[ref].Has, 1)
 }
 
 func TestDefect12AFailedStateWriteIsRepairedByTheNextPass(t *testing.T) {
@@ -49,8 +49,8 @@ func TestDefect12AFailedStateWriteIsRepairedByTheNextPass(t *testing.T) {
 }
 
 func TestDefect18NoStateNameIsBuiltIn(t *testing.T) {
-	table := Table[*thing]{Name: "x", Initial: "Aap", States: map[State]StateSpec[*thing]{
-		"Aap":  {On: []Transition[*thing]{{Event: "go", To: "Noot"}}},
+	table := Table[*testObject]{Name: "x", Initial: "Aap", States: map[State]StateSpec[*testObject]{
+		"Aap":  {On: []Transition[*testObject]{{Event: "go", To: "Noot"}}},
 		"Noot": {Flow: "F", Then: "Mies", Else: "Mies"}, "Mies": {},
 	}}
 	w := newWorld(t, table, false)
@@ -108,7 +108,7 @@ func TestDefect22AnOldRunDoesNotFlipTheStateDuringTheNextOne(t *testing.T) {
 	w := newWorld(t, lifecycle(), false)
 	w.settle()
 	old := w.flows.newest()
-	w.objects.edit(func(o *thing) { o.Deleted = true })
+	w.objects.edit(func(o *testObject) { o.Deleted = true })
 	w.settle()
 	w.flows.set(old, workflow.Succeeded, nil) // it ended by itself before the cancel reached it
 	w.settle()
@@ -130,19 +130,19 @@ func TestDefect26ErrorsOfTheStateWriteAreReported(t *testing.T) {
 func TestDefect30AnEventIsEvaluatedOnce(t *testing.T) {
 	table := lifecycle()
 	evaluated, taken := 0, 0
-	table.States["Ruhe"].On[1].When = func(o *thing) (bool, error) {
+	table.States["Ruhe"].On[1].When = func(o *testObject) (bool, error) {
 		evaluated++
 		return o.Move != "" && evaluated == 1, nil // a second look would differ
 	}
-	table.States["Ruhe"].On[1].Params = func(o *thing) (any, error) { taken++; return o.Move, nil }
+	table.States["Ruhe"].On[1].Params = func(o *testObject) (any, error) { taken++; return o.Move, nil }
 	w := newWorld(t, table, false)
 	w.settle()
 	w.flows.set(w.flows.newest(), workflow.Succeeded, nil)
 	w.advance()
 	w.in("Ruhe")
-	w.objects.edit(func(o *thing) { o.Move = "b" })
+	w.objects.edit(func(o *testObject) { o.Move = "b" })
 	w.advance()
-	w.objects.edit(func(o *thing) { o.Move = "c" }) // what comes later is not this visit's
+	w.objects.edit(func(o *testObject) { o.Move = "c" }) // what comes later is not this visit's
 	w.settle()
 	p := w.in("Ziehen")
 	same(t, "looks", []int{evaluated, taken}, []int{1, 1})
@@ -152,13 +152,13 @@ func TestDefect30AnEventIsEvaluatedOnce(t *testing.T) {
 func TestDefect31TheEndOfAFlowErasesNoRequest(t *testing.T) {
 	w := newWorld(t, lifecycle(), false)
 	w.rest()
-	w.objects.edit(func(o *thing) { o.Size = 2 })
+	w.objects.edit(func(o *testObject) { o.Size = 2 })
 	w.settle()
 	w.in("Sperren")
-	w.objects.edit(func(o *thing) { o.Move = "b" }) // asked for while another flow is under way
+	w.objects.edit(func(o *testObject) { o.Move = "b" }) // asked for while another flow is under way
 	w.flows.set(w.flows.newest(), workflow.Succeeded, nil)
 	w.settle()
-	w.objects.edit(func(o *thing) { o.Has = 2 })
+	w.objects.edit(func(o *testObject) { o.Has = 2 })
 	w.flows.set(w.flows.newest(), workflow.Succeeded, nil)
 	w.settle()
 	w.in("Ziehen")
@@ -166,13 +166,13 @@ func TestDefect31TheEndOfAFlowErasesNoRequest(t *testing.T) {
 
 func TestDefect32ADeletedObjectIsNotRetried(t *testing.T) {
 	w := newWorld(t, lifecycle(), false)
-	delete(w.objects.things, ref)
+	delete(w.objects.objects, ref)
 	if r := w.m.Pass(t.Context(), ref); !r.Outcome.IsDone() || r.Found {
 		t.Fatalf("outcome %v", r.Outcome)
 	}
 	w = newWorld(t, lifecycle(), false)
 	w.settle()
-	w.objects.before = func(Move) error { delete(w.objects.things, ref); return nil }
+	w.objects.before = func(Move) error { delete(w.objects.objects, ref); return nil }
 	w.flows.set(w.flows.newest(), workflow.Succeeded, nil)
 	if out := w.advance(); !out.IsDone() {
 		t.Fatalf("gone while it was written: %v", out)
@@ -181,11 +181,11 @@ func TestDefect32ADeletedObjectIsNotRetried(t *testing.T) {
 
 func TestBadPositions(t *testing.T) {
 	w := newWorld(t, lifecycle(), false)
-	w.objects.edit(func(o *thing) { o.Position = json.RawMessage(`{"state": 7}`) })
+	w.objects.edit(func(o *testObject) { o.Position = json.RawMessage(`{"state": 7}`) })
 	if out := w.advance(); !errors.Is(out.Err(), PositionInvalid) {
 		t.Fatal(out)
 	}
-	w.objects.edit(func(o *thing) { o.Position = json.RawMessage(`{"state": "Nirgends"}`) })
+	w.objects.edit(func(o *testObject) { o.Position = json.RawMessage(`{"state": "Nirgends"}`) })
 	if out := w.advance(); !errors.Is(out.Err(), StateUnknown) {
 		t.Fatal(out)
 	}
@@ -197,7 +197,7 @@ func TestAnUndoPastItsPointOfNoReturnBecomesADrop(t *testing.T) {
 	first := w.flows.newest()
 	w.flows.set(first, workflow.Paused, nil)
 	w.settle()
-	w.objects.edit(func(o *thing) { o.Move = "b" })
+	w.objects.edit(func(o *testObject) { o.Move = "b" })
 	w.flows.noReturn = true
 	w.settle()
 	same(t, "ending", w.position().Ending.Mode, Drop)

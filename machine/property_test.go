@@ -36,10 +36,10 @@ type teller interface {
 }
 
 func (s story) tell(t teller, trouble func() string) (string, string) {
-	objects := &memory{things: map[control.Ref]thing{ref: {Revision: 1}}}
+	objects := &memory{objects: map[control.Ref]testObject{ref: {Revision: 1}}}
 	flows := &runs{runs: map[string]*workflow.Run{}}
-	opened := func() *Machine[*thing] {
-		m, err := New(lifecycle(), Options[*thing]{Objects: objects, Flows: flows, Logger: quiet, Now: func() time.Time { return epoch }})
+	opened := func() *Machine[*testObject] {
+		m, err := New(lifecycle(), Options[*testObject]{Objects: objects, Flows: flows, Logger: quiet, Now: func() time.Time { return epoch }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +51,7 @@ func (s story) tell(t teller, trouble func() string) (string, string) {
 		case "crash before":
 			return errCrash
 		case "lost":
-			objects.edit(func(o *thing) { o.Bad = false }) // someone else writes the object
+			objects.edit(func(o *testObject) { o.Bad = false }) // someone else writes the object
 		}
 		return nil
 	}
@@ -64,7 +64,7 @@ func (s story) tell(t teller, trouble func() string) (string, string) {
 	settle := func() {
 		for range 300 {
 			flows.lost = trouble() == "crash after"
-			visit := func() int64 { o := objects.things[ref]; p, _ := objects.Position(&o); return p.Visit }
+			visit := func() int64 { o := objects.objects[ref]; p, _ := objects.Position(&o); return p.Visit }
 			before := visit()
 			out := m.Advance(t.Context(), ref)
 			if visit() > before+1 {
@@ -91,7 +91,7 @@ func (s story) tell(t teller, trouble func() string) (string, string) {
 	}
 	settle()
 	for _, w := range s.wishes {
-		objects.edit(func(o *thing) {
+		objects.edit(func(o *testObject) {
 			switch w.kind {
 			case "size":
 				o.Size = o.Has + 1
@@ -110,7 +110,7 @@ func (s story) tell(t teller, trouble func() string) (string, string) {
 			switch phase := flows.runs[id].Phase; {
 			case phase == workflow.Cancelling, w.fate == "cancel":
 				flows.set(id, workflow.Cancelled, nil)
-				objects.edit(func(o *thing) { o.Size, o.Move = o.Has, "" })
+				objects.edit(func(o *testObject) { o.Size, o.Move = o.Has, "" })
 			case w.fate == "pause" && phase == workflow.Running:
 				flows.set(id, workflow.Paused, &workflow.Fault{Code: "TIMEOUT", Message: "slow"})
 			case w.fate == "pause" && phase == workflow.Paused:
@@ -119,7 +119,7 @@ func (s story) tell(t teller, trouble func() string) (string, string) {
 				fallthrough
 			default:
 				flows.set(id, workflow.Succeeded, nil)
-				objects.edit(func(o *thing) {
+				objects.edit(func(o *testObject) {
 					switch flows.runs[id].Flow {
 					case "Grow":
 						o.Has = o.Size
@@ -134,7 +134,7 @@ func (s story) tell(t teller, trouble func() string) (string, string) {
 			}
 		}
 	}
-	final := objects.things[ref]
+	final := objects.objects[ref]
 	p, err := objects.Position(&final)
 	if err != nil {
 		t.Fatal(err)

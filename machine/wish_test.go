@@ -11,21 +11,21 @@ import (
 )
 
 // asking is lifecycle for objects whose spec is counted. Size is their spec.
-func asking() Table[*thing] {
+func asking() Table[*testObject] {
 	t := lifecycle()
-	t.Generation = func(o *thing) int64 { return o.Generation }
-	t.Wish = func(o *thing) (any, error) { return o.Size, nil }
+	t.Generation = func(o *testObject) int64 { return o.Generation }
+	t.Wish = func(o *testObject) (any, error) { return o.Size, nil }
 	return t
 }
 
 func (w *world) want(size int) {
-	w.objects.edit(func(o *thing) { o.Size, o.Generation = size, o.Generation+1 })
+	w.objects.edit(func(o *testObject) { o.Size, o.Generation = size, o.Generation+1 })
 }
 
 // resizing brings an object to Ruhe and lets its growth stop at a fault.
-func resizing(t *testing.T, table Table[*thing]) *world {
+func resizing(t *testing.T, table Table[*testObject]) *world {
 	w := newWorld(t, table, false)
-	w.objects.edit(func(o *thing) { o.Generation = 1 })
+	w.objects.edit(func(o *testObject) { o.Generation = 1 })
 	w.rest()
 	w.want(5)
 	w.settle()
@@ -41,7 +41,7 @@ func TestFinding14AWithdrawnWishIsUndoneAndDecidedAnew(t *testing.T) {
 	w := resizing(t, asking())
 	run := w.flows.newest()
 	w.want(2)
-	object := w.objects.things[ref]
+	object := w.objects.objects[ref]
 	plan, err := w.m.Plan(t.Context(), &object)
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestFinding14AWithdrawnWishIsUndoneAndDecidedAnew(t *testing.T) {
 // two states, the message says what the undo does not take back.
 func TestFinding14AnOutdatedRunSaysSo(t *testing.T) {
 	w := newWorld(t, asking(), false)
-	w.objects.edit(func(o *thing) { o.Generation = 1 })
+	w.objects.edit(func(o *testObject) { o.Generation = 1 })
 	w.rest()
 	w.want(5)
 	w.settle()
@@ -99,7 +99,7 @@ func TestFinding14ADeletionDropsAnUndoThatFailed(t *testing.T) {
 	w.flows.set(run, workflow.Paused, &workflow.Fault{Code: workflow.UndoFailed.Code, Message: "busy"})
 	w.settle()
 	w.in("Ruhe")
-	w.objects.edit(func(o *thing) { o.Deleted = true })
+	w.objects.edit(func(o *testObject) { o.Deleted = true })
 	w.settle()
 	if last := w.flows.cancels[len(w.flows.cancels)-1]; !strings.HasPrefix(last, run+" drop") {
 		t.Errorf("the run is not dropped: %v", w.flows.cancels)
@@ -137,7 +137,7 @@ func TestFinding14TheRuleOfAState(t *testing.T) {
 		place.Withdrawn = c.rule
 		table.States["Sperren"] = place
 		w := newWorld(t, table, false)
-		w.objects.edit(func(o *thing) { o.Generation = 1 })
+		w.objects.edit(func(o *testObject) { o.Generation = 1 })
 		w.rest()
 		w.want(5)
 		w.settle()
@@ -164,7 +164,7 @@ func TestFinding14TheRuleOfAState(t *testing.T) {
 // A run that carries out what is wanted still stays, whatever else of the spec was changed.
 func TestFinding14AnotherChangeLeavesTheRun(t *testing.T) {
 	w := resizing(t, asking())
-	w.objects.edit(func(o *thing) { o.Generation++ })
+	w.objects.edit(func(o *testObject) { o.Generation++ })
 	w.settle()
 	w.in("Interrupted")
 	same(t, "cancels", len(w.flows.cancels), 0)
@@ -191,7 +191,7 @@ func TestFinding14ARunOfNoReturnIsCarriedOver(t *testing.T) {
 // A run that was refused after all leaves no object behind: the next spec is decided anew.
 func TestFinding14ARefusedRunIsForgottenWithItsSpec(t *testing.T) {
 	w := newWorld(t, asking(), false)
-	w.objects.edit(func(o *thing) { o.Generation = 1 })
+	w.objects.edit(func(o *testObject) { o.Generation = 1 })
 	w.rest()
 	w.flows.refuse = workflow.InputInvalid.Errorf("size: maximum: got 99, want 7")
 	w.want(99)
@@ -209,7 +209,7 @@ func TestFinding14ARefusedRunIsForgottenWithItsSpec(t *testing.T) {
 // What cannot be done is refused before the object leaves its state, and events behind it are tried.
 func TestFinding14WhatCannotBeDoneIsNotBegun(t *testing.T) {
 	w := newWorld(t, asking(), false)
-	w.objects.edit(func(o *thing) { o.Generation = 1 })
+	w.objects.edit(func(o *testObject) { o.Generation = 1 })
 	w.rest()
 	w.flows.check = func(flow string, input json.RawMessage) error {
 		if flow == "Grow" && strings.Contains(string(input), "99") { // of the second of two states
@@ -221,16 +221,16 @@ func TestFinding14WhatCannotBeDoneIsNotBegun(t *testing.T) {
 	out := w.settle()
 	w.in("Ruhe")
 	same(t, "outcome", []any{out.IsLater(), out.Reason()}, []any{true, "InputInvalid"})
-	object := w.objects.things[ref]
+	object := w.objects.objects[ref]
 	plan, err := w.m.Plan(t.Context(), &object)
 	if err != nil || plan.Code != workflow.InputInvalid.Code || plan.Remedy == "" || plan.Considered[1].Verdict != Impossible {
 		t.Fatalf("%v %+v", err, plan)
 	}
-	w.objects.edit(func(o *thing) { o.Move = "here" }) // healing goes on meanwhile
+	w.objects.edit(func(o *testObject) { o.Move = "here" }) // healing goes on meanwhile
 	w.settle()
 	w.in("Ziehen")
 	w.flows.set(w.flows.newest(), workflow.Succeeded, nil)
-	w.objects.edit(func(o *thing) { o.Move = "" })
+	w.objects.edit(func(o *testObject) { o.Move = "" })
 	w.settle()
 	w.in("Ruhe")
 	w.want(4)
@@ -243,7 +243,7 @@ func TestFinding11AnEventThatStillHoldsIsDelayed(t *testing.T) {
 	now := epoch
 	w := newWorld(t, asking(), false)
 	w.m.options.Now = func() time.Time { return now }
-	w.objects.edit(func(o *thing) { o.Generation, o.Size = 1, 5 })
+	w.objects.edit(func(o *testObject) { o.Generation, o.Size = 1, 5 })
 	var turns []time.Duration
 	for now.Sub(epoch) < time.Hour {
 		out := w.advance()
@@ -271,7 +271,7 @@ func TestFinding11AnEventThatStillHoldsIsDelayed(t *testing.T) {
 	if len(turns) > 16 {
 		t.Fatalf("%d turns in an hour: %v", len(turns), turns)
 	}
-	w.objects.edit(func(o *thing) { o.Has = 5 }) // what it looks at changes: it settles, and is forgotten
+	w.objects.edit(func(o *testObject) { o.Has = 5 }) // what it looks at changes: it settles, and is forgotten
 	w.settle()
 	w.in("Ruhe")
 	for _, turn := range w.position().Turns {
@@ -284,7 +284,7 @@ func TestFinding11AnEventThatStillHoldsIsDelayed(t *testing.T) {
 // An event that is seen not to hold in between may win as often as it likes.
 func TestFinding11ARepairThatWorksIsNotDelayed(t *testing.T) {
 	w := newWorld(t, asking(), false)
-	w.objects.edit(func(o *thing) { o.Generation, o.Size = 1, 5 })
+	w.objects.edit(func(o *testObject) { o.Generation, o.Size = 1, 5 })
 	w.settle()
 	w.flows.set(w.flows.newest(), workflow.Succeeded, nil)
 	for range 20 {
@@ -293,23 +293,23 @@ func TestFinding11ARepairThatWorksIsNotDelayed(t *testing.T) {
 		w.flows.set(w.flows.newest(), workflow.Succeeded, nil)
 		w.settle()
 		w.in("Wachsen")
-		w.objects.edit(func(o *thing) { o.Has = 5 })
+		w.objects.edit(func(o *testObject) { o.Has = 5 })
 		w.flows.set(w.flows.newest(), workflow.Succeeded, nil)
 		w.settle()
 		w.in("Ruhe")
-		w.objects.edit(func(o *thing) { o.Has = 4 }) // damaged again
+		w.objects.edit(func(o *testObject) { o.Has = 4 }) // damaged again
 	}
 }
 
 func TestFinding11ObviousLoopsAreFound(t *testing.T) {
-	spec := func(*thing) (bool, error) { return true, nil }
-	table := Table[*thing]{Name: "x", Initial: "A", States: map[State]StateSpec[*thing]{
-		"A": {On: []Transition[*thing]{{Event: "fixed", To: "B", Fixed: true, When: spec}, {Event: "always", To: "D"}}},
+	spec := func(*testObject) (bool, error) { return true, nil }
+	table := Table[*testObject]{Name: "x", Initial: "A", States: map[State]StateSpec[*testObject]{
+		"A": {On: []Transition[*testObject]{{Event: "fixed", To: "B", Fixed: true, When: spec}, {Event: "always", To: "D"}}},
 		"B": {Flow: "F", Then: "C", Else: "B", Abort: "A"}, "C": {Flow: "F", Then: "A", Else: "C", Abort: "A"},
 		"D": {Flow: "F", Then: "E", Else: "D", Abort: "A"},
-		"E": {On: []Transition[*thing]{{Event: "back", To: "A"}}},
-		"R": {On: []Transition[*thing]{{Event: "stop", To: "S", Fixed: true, When: spec}}}, // not while it is to be started
-		"S": {On: []Transition[*thing]{{Event: "start", To: "R", Fixed: true, When: spec}, {Event: "observed", To: "R", When: spec}}},
+		"E": {On: []Transition[*testObject]{{Event: "back", To: "A"}}},
+		"R": {On: []Transition[*testObject]{{Event: "stop", To: "S", Fixed: true, When: spec}}}, // not while it is to be started
+		"S": {On: []Transition[*testObject]{{Event: "start", To: "R", Fixed: true, When: spec}, {Event: "observed", To: "R", When: spec}}},
 	}}
 	found := table.Loops()
 	want := []string{
@@ -327,26 +327,26 @@ func TestFinding11ObviousLoopsAreFound(t *testing.T) {
 }
 
 // Events that hold in turn, however many they are, are delayed like a single one.
-func TestFinding11ARingOfEventsIsDelayed(t *testing.T) {
-	const ring = 12
-	table := Table[*thing]{Name: "ring", Initial: "S0", States: map[State]StateSpec[*thing]{}}
-	for i := range ring {
-		s, w, next := State(fmt.Sprintf("S%d", i)), State(fmt.Sprintf("W%d", i)), State(fmt.Sprintf("S%d", (i+1)%ring))
-		table.States[s] = StateSpec[*thing]{On: []Transition[*thing]{{Event: fmt.Sprintf("e%d", i), To: w,
-			When: func(o *thing) (bool, error) { return o.Size > 0, nil }, Reads: func(o *thing) (any, error) { return o.Size, nil }}}}
-		table.States[w] = StateSpec[*thing]{Flow: "Nothing", Then: next, Else: s, Abort: s}
+func TestFinding11ALoopOfEventsIsDelayed(t *testing.T) {
+	const cycle = 12
+	table := Table[*testObject]{Name: "ring", Initial: "S0", States: map[State]StateSpec[*testObject]{}}
+	for i := range cycle {
+		s, w, next := State(fmt.Sprintf("S%d", i)), State(fmt.Sprintf("W%d", i)), State(fmt.Sprintf("S%d", (i+1)%cycle))
+		table.States[s] = StateSpec[*testObject]{On: []Transition[*testObject]{{Event: fmt.Sprintf("e%d", i), To: w,
+			When: func(o *testObject) (bool, error) { return o.Size > 0, nil }, Reads: func(o *testObject) (any, error) { return o.Size, nil }}}}
+		table.States[w] = StateSpec[*testObject]{Flow: "Nothing", Then: next, Else: s, Abort: s}
 	}
 	w := newWorld(t, table, false)
-	w.objects.edit(func(o *thing) { o.Size = 1 })
+	w.objects.edit(func(o *testObject) { o.Size = 1 })
 	for turns := 0; ; turns++ {
 		out := w.settle()
 		if out.IsLater() && out.Reason() == LoopReason {
-			if turns != ring*FreeTurns {
-				t.Errorf("it is delayed after %d turns, want %d", turns, ring*FreeTurns)
+			if turns != cycle*FreeTurns {
+				t.Errorf("it is delayed after %d turns, want %d", turns, cycle*FreeTurns)
 			}
 			return
 		}
-		if turns > 2*ring*FreeTurns {
+		if turns > 2*cycle*FreeTurns {
 			t.Fatal("the ring is not delayed")
 		}
 		w.flows.set(w.flows.newest(), workflow.Succeeded, nil)

@@ -25,7 +25,7 @@ var (
 )
 
 // thing is an object with a few wishes.
-type thing struct {
+type testObject struct {
 	Revision int
 	Deleted  bool
 	Size     int // wanted
@@ -39,24 +39,24 @@ type thing struct {
 
 // memory is Objects with a fault for each write.
 type memory struct {
-	mu     sync.Mutex
-	things map[control.Ref]thing
-	before func(Move) error // the write is not made
-	after  func(Move) error // the write was made, its answer is lost
-	moves  []Move
+	mu      sync.Mutex
+	objects map[control.Ref]testObject
+	before  func(Move) error // the write is not made
+	after   func(Move) error // the write was made, its answer is lost
+	moves   []Move
 }
 
-func (m *memory) Load(_ context.Context, r control.Ref) (*thing, error) {
+func (m *memory) Load(_ context.Context, r control.Ref) (*testObject, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t, ok := m.things[r]
+	t, ok := m.objects[r]
 	if !ok {
 		return nil, control.NotFoundError(r)
 	}
 	return &t, nil
 }
 
-func (m *memory) Position(t *thing) (Position, error) {
+func (m *memory) Position(t *testObject) (Position, error) {
 	var p Position
 	if t.Position == nil {
 		return p, nil
@@ -65,21 +65,21 @@ func (m *memory) Position(t *thing) (Position, error) {
 	return p, err
 }
 
-func (m *memory) Write(_ context.Context, t *thing, move Move) error {
+func (m *memory) Write(_ context.Context, t *testObject, move Move) error {
 	if m.before != nil {
 		if err := m.before(move); err != nil {
 			return err
 		}
 	}
 	m.mu.Lock()
-	stored, ok := m.things[ref]
+	stored, ok := m.objects[ref]
 	if !ok || stored.Revision != t.Revision {
 		m.mu.Unlock()
 		return fault.WriteConflict.Errorf("revision %d, not %d", stored.Revision, t.Revision)
 	}
 	stored.Revision++
 	stored.Position, _ = json.Marshal(move.To)
-	m.things[ref] = stored
+	m.objects[ref] = stored
 	m.moves = append(m.moves, move)
 	m.mu.Unlock()
 	if m.after != nil {
@@ -88,15 +88,15 @@ func (m *memory) Write(_ context.Context, t *thing, move Move) error {
 	return nil
 }
 
-func (m *memory) Subject(*thing) string { return ref.String() + "/u1" }
+func (m *memory) Subject(*testObject) string { return ref.String() + "/u1" }
 
-func (m *memory) edit(change func(*thing)) {
+func (m *memory) edit(change func(*testObject)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t := m.things[ref]
+	t := m.objects[ref]
 	change(&t)
 	t.Revision++
-	m.things[ref] = t
+	m.objects[ref] = t
 }
 
 // runs is Flows without an engine: the test says what becomes of a run.
@@ -214,7 +214,7 @@ func (r *runs) newest() string {
 	return r.started[len(r.started)-1]
 }
 
-func sizeDiffers(t *thing) (bool, error) {
+func sizeDiffers(t *testObject) (bool, error) {
 	if t.Bad {
 		return false, errors.New("size cannot be read")
 	}
@@ -222,22 +222,22 @@ func sizeDiffers(t *thing) (bool, error) {
 }
 
 // lifecycle is a table with everything in it; its states have names of its own choice.
-func lifecycle() Table[*thing] {
-	moves := func(t *thing) (bool, error) { return t.Move != "", nil }
-	return Table[*thing]{
+func lifecycle() Table[*testObject] {
+	moves := func(t *testObject) (bool, error) { return t.Move != "", nil }
+	return Table[*testObject]{
 		Name: "demo", Kind: "demo", Initial: "Neu",
-		Any: []Transition[*thing]{{Event: "delete", To: "Weg", Why: "deletion was asked for", When: func(t *thing) (bool, error) { return t.Deleted, nil }}},
-		States: map[State]StateSpec[*thing]{
-			"Neu":     {On: []Transition[*thing]{{Event: "create", To: "Anlegen", Params: func(t *thing) (any, error) { return map[string]int{"size": t.Size}, nil }}}},
+		Any: []Transition[*testObject]{{Event: "delete", To: "Weg", Why: "deletion was asked for", When: func(t *testObject) (bool, error) { return t.Deleted, nil }}},
+		States: map[State]StateSpec[*testObject]{
+			"Neu":     {On: []Transition[*testObject]{{Event: "create", To: "Anlegen", Params: func(t *testObject) (any, error) { return map[string]int{"size": t.Size}, nil }}}},
 			"Anlegen": {Flow: "Create", Then: "Ruhe"},
-			"Ruhe": {On: []Transition[*thing]{
-				{Event: "resize", To: "Sperren", Why: "the size differs", When: sizeDiffers, Params: func(t *thing) (any, error) { return map[string]int{"size": t.Size}, nil }},
-				{Event: "move", To: "Ziehen", When: moves, Params: func(t *thing) (any, error) { return t.Move, nil }},
+			"Ruhe": {On: []Transition[*testObject]{
+				{Event: "resize", To: "Sperren", Why: "the size differs", When: sizeDiffers, Params: func(t *testObject) (any, error) { return map[string]int{"size": t.Size}, nil }},
+				{Event: "move", To: "Ziehen", When: moves, Params: func(t *testObject) (any, error) { return t.Move, nil }},
 			}},
 			"Sperren":     {Flow: "Lock", Then: "Wachsen"},
 			"Wachsen":     {Flow: "Grow", Then: "Ruhe"},
 			"Ziehen":      {Flow: "Move", Then: "Ruhe"},
-			"Interrupted": {On: []Transition[*thing]{{Event: "move", To: "Ziehen", When: moves, Cancel: Undo, Params: func(t *thing) (any, error) { return t.Move, nil }}}},
+			"Interrupted": {On: []Transition[*testObject]{{Event: "move", To: "Ziehen", When: moves, Cancel: Undo, Params: func(t *testObject) (any, error) { return t.Move, nil }}}},
 			"Weg":         {Flow: "Delete", Then: "Fort", Else: "Weg", Abort: "Interrupted"},
 			"Fort":        {},
 		},
@@ -248,14 +248,14 @@ type world struct {
 	t       *testing.T
 	objects *memory
 	flows   *runs
-	m       *Machine[*thing]
+	m       *Machine[*testObject]
 }
 
-func newWorld(t *testing.T, table Table[*thing], inline bool) *world {
+func newWorld(t *testing.T, table Table[*testObject], inline bool) *world {
 	t.Helper()
-	w := &world{t: t, objects: &memory{things: map[control.Ref]thing{ref: {Revision: 1}}}, flows: &runs{runs: map[string]*workflow.Run{}}}
+	w := &world{t: t, objects: &memory{objects: map[control.Ref]testObject{ref: {Revision: 1}}}, flows: &runs{runs: map[string]*workflow.Run{}}}
 	var err error
-	w.m, err = New(table, Options[*thing]{Objects: w.objects, Flows: w.flows, Inline: inline, Logger: quiet, Now: func() time.Time { return epoch }})
+	w.m, err = New(table, Options[*testObject]{Objects: w.objects, Flows: w.flows, Inline: inline, Logger: quiet, Now: func() time.Time { return epoch }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +278,7 @@ func (w *world) settle() outcome.Outcome {
 }
 
 func (w *world) position() Position {
-	t := w.objects.things[ref]
+	t := w.objects.objects[ref]
 	p, err := w.objects.Position(&t)
 	if err != nil {
 		w.t.Fatal(err)

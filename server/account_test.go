@@ -66,7 +66,7 @@ func TestWhoMayAsk(t *testing.T) {
 			{"/metrics", "Bearer " + user, 403}, {"/metrics", "Bearer " + secret, 200}, {"/v1/runs", "Bearer " + secret, 200}, {"/v1/me", "Bearer " + admin, 200},
 		}},
 	} {
-		h := newHouse(t, func(o *Options) {
+		h := newFixture(t, func(o *Options) {
 			o.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "pawl_x 1") })
 			if c.change != nil {
 				c.change(o)
@@ -139,12 +139,12 @@ func TestForeignRequests(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
 		}
 	}
-	house := newHouse(t, nil)
+	f := newFixture(t, nil)
 	for _, header := range [][]string{{"Host", "evil.example"}, {"Origin", "https://evil.example"}} {
-		if got := house.do("GET", "/v1/runs", nil, header...); got.status != 403 || got.problem(t).Remedy == "" {
+		if got := f.do("GET", "/v1/runs", nil, header...); got.status != 403 || got.problem(t).Remedy == "" {
 			t.Errorf("%v: %d %s", header, got.status, got.body)
 		}
-		if got := house.do("GET", "/healthz", nil, header...); got.status != 200 {
+		if got := f.do("GET", "/healthz", nil, header...); got.status != 200 {
 			t.Errorf("health with %v: %d", header, got.status)
 		}
 	}

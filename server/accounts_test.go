@@ -12,7 +12,7 @@ import (
 )
 
 // staffed is a house with accounts: an operator's token, dan (admin) and uma of ROOT/dev, eve of ROOT.
-func staffed(t *testing.T) (h *house, accounts *account.Service, token map[string]string) {
+func staffed(t *testing.T) (h *fixture, accounts *account.Service, token map[string]string) {
 	t.Helper()
 	accounts = &account.Service{Store: account.NewMemory()}
 	if _, err := accounts.CreateDomain(t.Context(), account.System(), "dev", ""); err != nil {
@@ -29,7 +29,7 @@ func staffed(t *testing.T) (h *house, accounts *account.Service, token map[strin
 		}
 		token[w.Name] = plain.Reveal()
 	}
-	h = newHouse(t, func(o *Options) { o.Accounts, o.Reviewer, o.Tokens = accounts, Directed{accounts}, tokens(t, secret) })
+	h = newFixture(t, func(o *Options) { o.Accounts, o.Reviewer, o.Tokens = accounts, Directed{accounts}, tokens(t, secret) })
 	return h, accounts, token
 }
 

@@ -100,7 +100,7 @@ func TestFinding6SlowBodiesTakeNoSlot(t *testing.T) {
 		{"an account", "/v1/clusters", "uma"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			m := newMarket(t, func(o *Options) {
+			m := newClustersFixture(t, func(o *Options) {
 				o.Mount = map[string]http.Handler{mounted: http.HandlerFunc(face)}
 			})
 			var header []string
@@ -135,7 +135,7 @@ func TestFinding6SlowBodiesTakeNoSlot(t *testing.T) {
 
 // Who sends many slow bodies displaces his own: those of another address arrive in their time.
 func TestFinding6AddressesDoNotDisplaceEachOther(t *testing.T) {
-	h := newHouse(t, func(o *Options) {
+	h := newFixture(t, func(o *Options) {
 		o.Mount = map[string]http.Handler{mounted: http.HandlerFunc(face)}
 	})
 	patient := slowBody(t, h.url, "127.0.0.2", mounted)
@@ -155,7 +155,7 @@ func TestFinding6AddressesDoNotDisplaceEachOther(t *testing.T) {
 // The limit of requests at once is one of those whose caller is known.
 func TestFinding6StrangersHavePlacesOfTheirOwn(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
-	h := newHouse(t, func(o *Options) {
+	h := newFixture(t, func(o *Options) {
 		o.MaxFlight = 32
 		o.Tokens = tokens(t, secret)
 		o.Console = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

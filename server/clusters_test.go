@@ -19,35 +19,37 @@ import (
 )
 
 // shop is a provider that shows a catalogue and has room; it makes nothing.
-type shop struct{ cluster.Provider }
+type clusterService struct{ cluster.Provider }
 
-func (shop) Capabilities() cluster.Capabilities {
+func (clusterService) Capabilities() cluster.Capabilities {
 	return cluster.Capabilities{Kinds: []cluster.Kind{cluster.VM}}
 }
-func (shop) Check(context.Context, cluster.Need) ([]cluster.Finding, error) { return nil, nil }
-func (shop) Catalog(_ context.Context, _ cluster.Owner, kind cluster.Kind) ([]cluster.Entry, error) {
+func (clusterService) Check(context.Context, cluster.Need) ([]cluster.Finding, error) {
+	return nil, nil
+}
+func (clusterService) Catalog(_ context.Context, _ cluster.Owner, kind cluster.Kind) ([]cluster.Entry, error) {
 	return []cluster.Entry{{Kind: kind, ID: "one", Name: "one", Cores: 2, MemoryMB: 2048, Default: true}}, nil
 }
-func (shop) List(context.Context, cluster.Filter, cluster.Cursor) (cluster.Page, error) {
+func (clusterService) List(context.Context, cluster.Filter, cluster.Cursor) (cluster.Page, error) {
 	return cluster.Page{}, nil
 }
-func (shop) Get(context.Context, cluster.Ref) (cluster.Resource, error) {
+func (clusterService) Get(context.Context, cluster.Ref) (cluster.Resource, error) {
 	return cluster.Resource{}, cluster.ErrGone
 }
 
 // market is a house with accounts and a cluster service that takes orders.
-type market struct {
-	*house
+type clustersFixture struct {
+	*fixture
 	records *cluster.Memory
 	token   map[string]string
 	shapes  *jsonschema.Compiler
 }
 
-func newMarket(t *testing.T, change ...func(*Options)) *market {
-	m := &market{records: cluster.NewMemory()}
+func newClustersFixture(t *testing.T, change ...func(*Options)) *clustersFixture {
+	m := &clustersFixture{records: cluster.NewMemory()}
 	accounts := &account.Service{Store: account.NewMemory()}
 	s, err := service.New(service.Options{Records: m.records, Installation: "test", Directory: Directory{Store: accounts.Store},
-		Providers: []service.Named{{Name: "shop", Provider: shop{}}}, Versions: []service.Version{{ID: "v1", Name: "v1", Semantic: "1.0.0"}}})
+		Providers: []service.Named{{Name: "shop", Provider: clusterService{}}}, Versions: []service.Version{{ID: "v1", Name: "v1", Semantic: "1.0.0"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +67,7 @@ func newMarket(t *testing.T, change ...func(*Options)) *market {
 		}
 		m.token[w.Name] = plain.Reveal()
 	}
-	m.house = newHouse(t, func(o *Options) {
+	m.fixture = newFixture(t, func(o *Options) {
 		o.Clusters, o.Accounts, o.Reviewer, o.Tokens = s, accounts, Directed{accounts}, tokens(t, secret)
 		for _, one := range change {
 			one(o)
@@ -87,7 +89,7 @@ func newMarket(t *testing.T, change ...func(*Options)) *market {
 }
 
 // as sends a request, and holds its answer against the document of the API.
-func (m *market) as(who, method, path string, body any, header ...string) reply {
+func (m *clustersFixture) as(who, method, path string, body any, header ...string) reply {
 	m.t.Helper()
 	if who != "" {
 		header = append(header, "Authorization", "Bearer "+m.token[who])
@@ -98,7 +100,7 @@ func (m *market) as(who, method, path string, body any, header ...string) reply 
 }
 
 // fits checks an answer with the schema of its route and status.
-func (m *market) fits(method, path string, r reply) {
+func (m *clustersFixture) fits(method, path string, r reply) {
 	m.t.Helper()
 	path, _, _ = strings.Cut(path, "?")
 	probe, err := http.NewRequest(method, path, nil)
@@ -129,7 +131,7 @@ func (m *market) fits(method, path string, r reply) {
 }
 
 // order creates a cluster.
-func (m *market) order(who, name string) acceptedBody {
+func (m *clustersFixture) order(who, name string) acceptedBody {
 	m.t.Helper()
 	r := m.as(who, "POST", "/v1/clusters", map[string]any{"name": name, "zone": "one", "offering": "one", "size": 2})
 	if r.status != http.StatusAccepted {
@@ -144,7 +146,7 @@ func (m *market) order(who, name string) acceptedBody {
 }
 
 // put sets the state of a cluster, as the walker would have, with a configuration that can be read.
-func (m *market) put(id string, state machine.State) {
+func (m *clustersFixture) put(id string, state machine.State) {
 	m.t.Helper()
 	b, err := m.records.Record(m.t.Context(), id)
 	if err != nil {
@@ -164,11 +166,11 @@ func (m *market) put(id string, state machine.State) {
 // Every route, every role: what is not for a role is 403, what is not in sight
 // is 404 and not told from what does not exist.
 func TestWhoMayCallTheRoutesOfClusters(t *testing.T) {
-	m := newMarket(t)
+	m := newClustersFixture(t)
 	mine := m.order("uma", "blue").Cluster.ID
 	for _, c := range []struct {
-		method, path, body       string
-		op, dan, uma, eve, nobdy int
+		method, path, body         string
+		op, dan, uma, actor, nobdy int
 	}{
 		{"GET", "/v1/clusters/ID", "", 200, 200, 200, 404, 401},
 		{"GET", "/v1/clusters/ID/nodes", "", 200, 200, 200, 404, 401},
@@ -196,7 +198,7 @@ func TestWhoMayCallTheRoutesOfClusters(t *testing.T) {
 		{"POST", "/v1/plans", `{"change":{"cluster":"ID","kind":"set"}}`, 422, 422, 422, 404, 401},
 		{"POST", "/v1/plans", `{"change":{"cluster":"ID","kind":"forget","confirm":"blue"}}`, 409, 403, 403, 403, 401},
 	} {
-		for who, want := range map[string]int{"op": c.op, "dan": c.dan, "uma": c.uma, "eve": c.eve, "": c.nobdy} {
+		for who, want := range map[string]int{"op": c.op, "dan": c.dan, "uma": c.uma, "eve": c.actor, "": c.nobdy} {
 			m.put(mine, cluster.Running)
 			var body any
 			if c.body != "" {
@@ -229,7 +231,7 @@ func TestWhoMayCallTheRoutesOfClusters(t *testing.T) {
 
 // The revision is the ETag; PATCH and DELETE need it, of two changes one wins (4).
 func TestRevisionsOfClusters(t *testing.T) {
-	m := newMarket(t)
+	m := newClustersFixture(t)
 	id := m.order("uma", "blue").Cluster.ID
 	m.put(id, cluster.Running)
 	path := "/v1/clusters/" + id
@@ -258,7 +260,7 @@ func TestRevisionsOfClusters(t *testing.T) {
 
 // A merge patch changes what it names, null goes back to the default, what is unknown is refused (4).
 func TestPatchOfACluster(t *testing.T) {
-	m := newMarket(t)
+	m := newClustersFixture(t)
 	id := m.order("uma", "blue").Cluster.ID
 	for _, c := range []struct {
 		patch string
@@ -291,7 +293,7 @@ func TestPatchOfACluster(t *testing.T) {
 
 // The same Idempotency-Key is one cluster, also when the kept answer was lost with the server (4).
 func TestOneKeyIsOneCluster(t *testing.T) {
-	m := newMarket(t)
+	m := newClustersFixture(t)
 	body := map[string]any{"name": "blue", "zone": "one", "offering": "one", "size": 1}
 	first := m.as("uma", "POST", "/v1/clusters", body, "Idempotency-Key", "k")
 	m.server.options.Idempotency = NewMemoryIdempotency() // a restart before the answer was kept
@@ -313,7 +315,7 @@ func TestOneKeyIsOneCluster(t *testing.T) {
 // A cluster that is destroyed between two pages shifts nothing: each of the
 // others is told once.
 func TestPagesOfClustersUnderChange(t *testing.T) {
-	m := newMarket(t)
+	m := newClustersFixture(t)
 	for i := range 9 {
 		m.order("uma", fmt.Sprintf("c%d", i))
 	}
@@ -354,7 +356,7 @@ func TestPagesOfClustersUnderChange(t *testing.T) {
 
 // Pages follow one another without a gap; a foreign cursor is refused (4).
 func TestPagesOfClusters(t *testing.T) {
-	m := newMarket(t)
+	m := newClustersFixture(t)
 	for i := range 5 {
 		m.order("uma", fmt.Sprintf("c%d", i))
 	}
@@ -394,7 +396,7 @@ func TestPagesOfClusters(t *testing.T) {
 
 // Secrets are in no answer but those that are asked for them, and in no log (9).
 func TestNoAnswerShowsASecret(t *testing.T) {
-	m := newMarket(t)
+	m := newClustersFixture(t)
 	r := m.as("uma", "POST", "/v1/clusters", map[string]any{"name": "blue", "zone": "one", "offering": "one", "size": 1,
 		"registry": map[string]string{"username": "u", "password": "planted-password", "url": "https://registry.example", "email": "u@example.org"}})
 	if r.status != http.StatusAccepted {
@@ -431,7 +433,7 @@ func TestNoAnswerShowsASecret(t *testing.T) {
 // What one face can ask for the other can too: the size of a root disk is in
 // requests and answers, and what is no size is refused where it stands (4, 11).
 func TestTheDiskOfNodes(t *testing.T) {
-	m := newMarket(t)
+	m := newClustersFixture(t)
 	body := map[string]any{"name": "blue", "zone": "one", "offering": "one", "size": 1, "diskGB": 40}
 	var a acceptedBody
 	m.as("uma", "POST", "/v1/clusters", body).into(t, &a)
@@ -454,7 +456,7 @@ func TestTheDiskOfNodes(t *testing.T) {
 
 // Words that are not known are refused with the list of those that are.
 func TestUnknownStatesAndKindsAreRefused(t *testing.T) {
-	m := newMarket(t)
+	m := newClustersFixture(t)
 	all := namesOf(cluster.States)
 	for path, one := range map[string]string{"/v1/clusters?state=Walking": all, "/v1/leaks?kind=disk": "vm, network"} {
 		if r := m.as("op", "GET", path, nil); r.status != http.StatusUnprocessableEntity || !strings.Contains(string(r.body), one) {

@@ -107,11 +107,11 @@ func (d Directory) Account(ctx context.Context, who Principal) (account.Caller, 
 }
 
 // Directed is the accounts of a store as those who may ask /v1. It is an Accounts.
-type Directed struct{ Desk *account.Service }
+type Directed struct{ Service *account.Service }
 
 // ByToken finds whose token has this hash.
 func (d Directed) ByToken(ctx context.Context, hash TokenHash) (Principal, bool, error) {
-	c, found, err := d.Desk.ByToken(ctx, hash)
+	c, found, err := d.Service.ByToken(ctx, hash)
 	if err != nil || !found {
 		return Principal{}, false, err
 	}
@@ -119,7 +119,7 @@ func (d Directed) ByToken(ctx context.Context, hash TokenHash) (Principal, bool,
 }
 
 // Any reports whether there is any account, token or key beside the operator's own tokens.
-func (d Directed) Any(ctx context.Context) (bool, error) { return d.Desk.HasCallers(ctx) }
+func (d Directed) Any(ctx context.Context) (bool, error) { return d.Service.HasCallers(ctx) }
 
 func roleOf(r account.Role) Role {
 	for _, role := range []Role{User, DomainAdmin, Operator} {

@@ -20,18 +20,18 @@ import (
 )
 
 // town is a house with accounts, and books of clusters that nobody works on.
-type town struct {
-	*house
-	records *cluster.Memory
-	desk    *account.Service
+type clustersServer struct {
+	*fixture
+	records  *cluster.Memory
+	accounts *account.Service
 }
 
-func newTown(t *testing.T, change func(*Options)) *town {
+func newClustersServer(t *testing.T, change func(*Options)) *clustersServer {
 	t.Helper()
-	w := &town{records: cluster.NewMemory(), desk: &account.Service{Store: account.NewMemory()}}
+	w := &clustersServer{records: cluster.NewMemory(), accounts: &account.Service{Store: account.NewMemory()}}
 	clusters := bookkeeper(t, w.records)
-	w.house = newHouse(t, func(o *Options) {
-		o.Clusters, o.Accounts, o.Reviewer, o.Tokens = clusters, w.desk, Directed{Desk: w.desk}, tokens(t, secret)
+	w.fixture = newFixture(t, func(o *Options) {
+		o.Clusters, o.Accounts, o.Reviewer, o.Tokens = clusters, w.accounts, Directed{Service: w.accounts}, tokens(t, secret)
 		if change != nil {
 			change(o)
 		}
@@ -49,13 +49,13 @@ func bookkeeper(t *testing.T, records cluster.Store) *service.Service {
 }
 
 // moveIn makes an account and a token of it.
-func (w *town) moveIn(name string) (account.Account, string) {
+func (w *clustersServer) moveIn(name string) (account.Account, string) {
 	w.t.Helper()
-	a, err := w.desk.CreateAccount(w.t.Context(), account.System(), account.NewAccount{Name: name, Role: account.User})
+	a, err := w.accounts.CreateAccount(w.t.Context(), account.System(), account.NewAccount{Name: name, Role: account.User})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	_, token, err := w.desk.CreateToken(w.t.Context(), account.System(), account.NewCredential{Account: a.ID, Name: "test"})
+	_, token, err := w.accounts.CreateToken(w.t.Context(), account.System(), account.NewCredential{Account: a.ID, Name: "test"})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func told(e *ear, last string) string {
 
 // Callers hear only what they may list.
 func TestEventsOfClustersAreThoseOfTheCaller(t *testing.T) {
-	w := newTown(t, nil)
+	w := newClustersServer(t, nil)
 	uma, umas := w.moveIn("uma")
 	vik, viks := w.moveIn("vik")
 	hers, his := founded(t, w.records, "hers", ownerOf(uma)), founded(t, w.records, "his", ownerOf(vik))
@@ -144,7 +144,7 @@ func TestEventsOfClustersAreThoseOfTheCaller(t *testing.T) {
 
 // Runs of a cluster are for those who may see it: to hear, to read, to pause. All others are the operator's.
 func TestRunsOfAClusterAreItsOwners(t *testing.T) {
-	w := newTown(t, nil)
+	w := newClustersServer(t, nil)
 	uma, umas := w.moveIn("uma")
 	_, viks := w.moveIn("vik")
 	c := founded(t, w.records, "hers", ownerOf(uma))
@@ -189,7 +189,7 @@ func TestRunsOfAClusterAreItsOwners(t *testing.T) {
 		}
 	}
 	// What vik hears first is what is told him after all that: nothing of before.
-	his := founded(t, w.records, "his", ownerOf(must(w.desk.Find(t.Context(), account.System(), "vik"))))
+	his := founded(t, w.records, "his", ownerOf(must(w.accounts.Find(t.Context(), account.System(), "vik"))))
 	tell(t, w.records, his, "cluster", "Start")
 	if h := ears["vik"].next(); h.kind != "cluster" {
 		t.Errorf("vik hears %+v", h)
@@ -205,7 +205,7 @@ func must[T any](v T, err error) T {
 
 // Wherever a reader of clusters breaks off, it goes on there.
 func TestEventsOfClustersGoOn(t *testing.T) {
-	w := newTown(t, nil)
+	w := newClustersServer(t, nil)
 	uma, umas := w.moveIn("uma")
 	hers, other := founded(t, w.records, "hers", ownerOf(uma)), founded(t, w.records, "other", cluster.Owner{AccountID: "x", DomainID: "y"})
 	e := w.listen("/v1/events", "", as(umas)...)
@@ -230,7 +230,7 @@ func TestEventsOfClustersGoOn(t *testing.T) {
 
 // A position whose next events were removed, or of another store, gets a reset.
 func TestEventsOfClustersReset(t *testing.T) {
-	w := newTown(t, nil)
+	w := newClustersServer(t, nil)
 	c := founded(t, w.records, "hers", cluster.Owner{AccountID: "x", DomainID: "y"})
 	e := w.listen("/v1/events", "", as(secret)...)
 	tell(t, w.records, c, "cluster", "first")

@@ -33,7 +33,7 @@ type heard struct {
 	id, kind, data string
 }
 
-func (h *house) listen(path, last string, header ...string) *ear {
+func (h *fixture) listen(path, last string, header ...string) *ear {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	r, err := http.NewRequestWithContext(ctx, "GET", h.url+path, nil)
@@ -107,7 +107,7 @@ func numbers(all []heard, run string) string {
 }
 
 func TestEventsOfARun(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newFixture(t, nil)
 	before := h.until(h.start("Quick", "demo/default/c0").ID, workflow.Succeeded)
 	all := h.listen("/v1/events", "")
 	r := h.start("Waits", "demo/default/c1")
@@ -153,7 +153,7 @@ func TestEventsOfARun(t *testing.T) {
 
 // Wherever a reader breaks off, it goes on without gap and without repetition.
 func TestEventsGoOnAnywhere(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newFixture(t, nil)
 	e := h.listen("/v1/events", "")
 	for i := range 3 {
 		h.until(h.start("Quick", fmt.Sprintf("demo/default/c%d", i)).ID, workflow.Succeeded)
@@ -189,7 +189,7 @@ func TestEventsGoOnAnywhere(t *testing.T) {
 }
 
 func TestEventsReset(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newFixture(t, nil)
 	h.until(h.start("Quick", "demo/default/c1").ID, workflow.Succeeded)
 	for _, last := range []string{"nonsense", "7:1:wrong", "1:9999:x", "x:y", "99999", "99999:1:a;1", "now", "1:0:a", ";;", "%", "1;;x", "1;;-1", "1;;01", "1;a;1;1"} {
 		e := h.listen("/v1/events", last)
@@ -205,7 +205,7 @@ func TestEventsReset(t *testing.T) {
 }
 
 func TestEventsOfObjects(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newFixture(t, nil)
 	e := h.listen("/v1/events?type=object", "")
 	h.do("PUT", c1, `{"spec":{}}`)
 	h.until(h.start("Quick", "demo/default/c1").ID, workflow.Succeeded)
@@ -221,7 +221,7 @@ func TestEventsOfObjects(t *testing.T) {
 }
 
 func TestStreamsEndWithTheServer(t *testing.T) {
-	h := newHouse(t, func(o *Options) { o.MaxEvents = 1 })
+	h := newFixture(t, func(o *Options) { o.MaxEvents = 1 })
 	e := h.listen("/v1/events", "")
 	if got := h.do("GET", "/v1/events", nil); got.status != 503 || got.problem(t).Code != Busy.Code {
 		t.Errorf("one stream too many: %d %s", got.status, got.body)

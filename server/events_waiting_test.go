@@ -22,7 +22,7 @@ func (e *ear) waitingFor() (w WaitingEvent) {
 // Streams tell what a run waits for, since when and until when: that of a run
 // also that it waits no more, that of everything when the wait begins.
 func TestFinding20StreamsTellWhatIsWaitedFor(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newFixture(t, nil)
 	all := h.listen("/v1/events?type=waiting", "")
 	r := h.start("Waits", "demo/default/c1")
 	one := h.listen("/v1/events?type=waiting,run&run="+r.ID, "")
@@ -45,7 +45,7 @@ func TestFinding20StreamsTellWhatIsWaitedFor(t *testing.T) {
 // The stream of a cluster tells at each change what its run waits for and that
 // its provider cannot be seen, though neither is an event of its history.
 func TestFinding20ClusterStreamTellsWaits(t *testing.T) {
-	w := newTown(t, nil)
+	w := newClustersServer(t, nil)
 	owner, token := w.moveIn("ada")
 	c := founded(t, w.records, "blue", ownerOf(owner))
 	e := w.listen("/v1/clusters/"+c.UUID+"/events?type=waiting", "", as(token)...)
@@ -63,7 +63,7 @@ func TestFinding20ClusterStreamTellsWaits(t *testing.T) {
 func TestFinding20StreamOfARemovedRun(t *testing.T) {
 	for _, types := range []string{"run", "run,waiting"} {
 		t.Run(types, func(t *testing.T) {
-			h := newHouse(t, nil)
+			h := newFixture(t, nil)
 			r := h.start("Waits", "demo/default/c1")
 			h.until(r.ID, workflow.Waiting)
 			e := h.listen("/v1/events?type="+types+"&run="+r.ID, "")

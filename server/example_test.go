@@ -18,12 +18,12 @@ func Example() {
 	heartbeat := workflow.Flow{Name: "Hello", Steps: []workflow.Step{
 		{Name: "Greet", Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }},
 	}}
-	bell := server.NewNotifier() // wakes event streams when the engine has saved something
-	engine, err := workflow.New(workflow.NewMemory(), []workflow.Flow{heartbeat}, workflow.Options{Hooks: []workflow.Hook{bell.Hook()}})
+	notifier := server.NewNotifier() // wakes event streams when the engine has saved something
+	engine, err := workflow.New(workflow.NewMemory(), []workflow.Flow{heartbeat}, workflow.Options{Hooks: []workflow.Hook{notifier.Hook()}})
 	if err != nil {
 		panic(err)
 	}
-	s, err := server.New(server.Options{Engine: engine, Objects: control.NewMemory(), Notifier: bell, Listen: "127.0.0.1:0"})
+	s, err := server.New(server.Options{Engine: engine, Objects: control.NewMemory(), Notifier: notifier, Listen: "127.0.0.1:0"})
 	if err != nil {
 		panic(err)
 	}

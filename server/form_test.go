@@ -19,7 +19,7 @@ import (
 )
 
 func TestRefusals(t *testing.T) {
-	h := newHouse(t, func(o *Options) { o.MaxBody = 4 << 10 })
+	h := newFixture(t, func(o *Options) { o.MaxBody = 4 << 10 })
 	for _, c := range []struct {
 		name, method, path, body string
 		header                   []string
@@ -73,7 +73,7 @@ func TestRefusals(t *testing.T) {
 // Whatever class a fault has, its words and a fitting status reach the caller.
 func TestProblemOfEveryClass(t *testing.T) {
 	var next error
-	h := newHouse(t, func(o *Options) {
+	h := newFixture(t, func(o *Options) {
 		o.PlanObject = func(context.Context, control.Object) (json.RawMessage, error) { return nil, next }
 	})
 	h.do("PUT", c1, `{"spec":{}}`)
@@ -95,7 +95,7 @@ func TestProblemOfEveryClass(t *testing.T) {
 }
 
 func TestPanicIsAProblem(t *testing.T) {
-	h := newHouse(t, func(o *Options) {
+	h := newFixture(t, func(o *Options) {
 		o.PlanObject = func(context.Context, control.Object) (json.RawMessage, error) { panic("the machine fell over") }
 	})
 	h.do("PUT", c1, `{"spec":{}}`)
@@ -115,7 +115,7 @@ func TestPanicIsAProblem(t *testing.T) {
 }
 
 func TestObservations(t *testing.T) {
-	h := newHouse(t, func(o *Options) {
+	h := newFixture(t, func(o *Options) {
 		o.Metrics = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Write([]byte("pawl_x 1\n")) })
 	})
 	h.do("GET", "/v1/runs/abc", nil)
@@ -141,7 +141,7 @@ func TestObservations(t *testing.T) {
 
 func TestLimitOfRequestsAtOnce(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
-	h := newHouse(t, func(o *Options) {
+	h := newFixture(t, func(o *Options) {
 		o.MaxFlight = 1
 		o.PlanObject = func(context.Context, control.Object) (json.RawMessage, error) {
 			close(entered)
@@ -172,7 +172,7 @@ func TestLimitOfRequestsAtOnce(t *testing.T) {
 
 func TestHealth(t *testing.T) {
 	var trouble error
-	h := newHouse(t, func(o *Options) { o.Health = func(context.Context) error { return trouble } })
+	h := newFixture(t, func(o *Options) { o.Health = func(context.Context) error { return trouble } })
 	for _, path := range []string{"/healthz", "/readyz"} {
 		var v Health
 		if got := h.do("GET", path, nil); got.status != 200 {
@@ -210,7 +210,7 @@ func TestOpenAPI(t *testing.T) {
 	if diff := cmp.Diff(string(kept), string(made)); diff != "" {
 		t.Errorf("docs/openapi.yaml is not what the server routes; write it anew with: go generate ./server\n%s", diff)
 	}
-	h := newHouse(t, nil)
+	h := newFixture(t, nil)
 	if served := h.do("GET", "/v1/openapi.yaml", nil); string(served.body) != string(kept) {
 		t.Error("the served document is another one")
 	}
@@ -261,7 +261,7 @@ func TestDocumentedIsRouted(t *testing.T) {
 }
 
 func TestFurtherRoutes(t *testing.T) {
-	h := newHouse(t, func(o *Options) {
+	h := newFixture(t, func(o *Options) {
 		o.Mount = map[string]http.Handler{"/client/api": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("query")) })}
 		o.Console = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("console")) })
 	})

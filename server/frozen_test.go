@@ -10,7 +10,7 @@ import (
 // A connection that was given up while the process was frozen brings one more
 // request, which is answered, and no second one.
 func TestFinding2RequestOnAConnectionThatWasGivenUp(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newFixture(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	seen := error(nil)

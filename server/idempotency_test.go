@@ -18,7 +18,7 @@ import (
 // Promise 1: the same request delivered twice is one run.
 func TestSameKeySameAnswer(t *testing.T) {
 	kept := NewMemoryIdempotency()
-	h := newHouse(t, func(o *Options) { o.Idempotency = kept })
+	h := newFixture(t, func(o *Options) { o.Idempotency = kept })
 	const body = `{"flow":"Waits","subject":"demo/default/c1"}`
 	first := h.do("POST", "/v1/runs", body, "Idempotency-Key", "k1")
 	var r view.Run
@@ -41,7 +41,7 @@ func TestSameKeySameAnswer(t *testing.T) {
 	}
 
 	// Another server with the same kept answers is this one after a restart.
-	next := newHouse(t, func(o *Options) { o.Idempotency = kept })
+	next := newFixture(t, func(o *Options) { o.Idempotency = kept })
 	if restarted := next.do("POST", "/v1/runs", body, "Idempotency-Key", "k1"); string(restarted.body) != string(first.body) {
 		t.Errorf("after a restart: %d %s", restarted.status, restarted.body)
 	}
@@ -58,7 +58,7 @@ func TestSameKeySameAnswer(t *testing.T) {
 }
 
 func TestKeyOfASignalCountsOnce(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newFixture(t, nil)
 	r := h.start("Waits", "demo/default/c1")
 	for range 2 {
 		if got := h.do("POST", "/v1/runs/"+r.ID+"/signal", `{"name":"other"}`, "Idempotency-Key", "s1"); got.status != http.StatusAccepted {
@@ -76,7 +76,7 @@ func TestKeyOfASignalCountsOnce(t *testing.T) {
 
 func TestKeyIsBusy(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
-	h := newHouse(t, func(o *Options) {
+	h := newFixture(t, func(o *Options) {
 		o.PlanObject = func(context.Context, control.Object) (json.RawMessage, error) {
 			close(entered)
 			<-leave
@@ -103,7 +103,7 @@ func TestKeyIsBusy(t *testing.T) {
 
 func TestOnlyAnswersThatStayAreKept(t *testing.T) {
 	calls, fails := 0, true
-	h := newHouse(t, func(o *Options) {
+	h := newFixture(t, func(o *Options) {
 		o.PlanObject = func(context.Context, control.Object) (json.RawMessage, error) {
 			calls++
 			if fails {

@@ -9,7 +9,7 @@ import (
 )
 
 func TestFinding12ListOfRunsByLabels(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newFixture(t, nil)
 	for subject, labels := range map[string]string{"demo/default/c1": `{"team":"blue"}`, "demo/default/c2": `{"team":"red","tier":"gold"}`, "demo/default/c3": `{}`} {
 		if answer := h.do("POST", "/v1/runs", `{"flow":"Quick","subject":"`+subject+`","labels":`+labels+`}`); answer.status != http.StatusAccepted {
 			t.Fatalf("%d %s", answer.status, answer.body)

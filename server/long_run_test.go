@@ -24,14 +24,14 @@ func (l *loads) Load(ctx context.Context, id string) (*workflow.Run, []workflow.
 }
 
 // idle is a house whose runs nobody works on, and a count of the runs it loads.
-func idle(t *testing.T, flows []workflow.Flow) (*house, *loads, *workflow.Engine) {
+func idle(t *testing.T, flows []workflow.Flow) (*fixture, *loads, *workflow.Engine) {
 	t.Helper()
 	store := &loads{Memory: workflow.NewMemory()}
 	engine, err := workflow.New(store, flows, workflow.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newHouse(t, func(o *Options) { o.Engine = engine }), store, engine
+	return newFixture(t, func(o *Options) { o.Engine = engine }), store, engine
 }
 
 func TestFinding5ARequestLoadsItsRunOnce(t *testing.T) {

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var noRoom = fault.Declare(fault.Kind{Code: "TEST_NO_ROOM", Class: fault.Blocked, Title: "there is no room", Remedy: "Make room, then resume the run."})
 
 // house is a server over a real engine on the memory store.
-type house struct {
+type fixture struct {
 	t       *testing.T
 	server  *Server
 	url     string
@@ -69,21 +69,21 @@ func testFlows(blocked *sync.Map) []workflow.Flow {
 	}
 }
 
-func newHouse(t *testing.T, change func(*Options)) *house {
+func newFixture(t *testing.T, change func(*Options)) *fixture {
 	t.Helper()
 	var state sync.Map
-	h := &house{t: t, store: workflow.NewMemory(), objects: control.NewMemory(), log: &lockedBuffer{}, heal: func() { state.Store("healed", true) }}
+	h := &fixture{t: t, store: workflow.NewMemory(), objects: control.NewMemory(), log: &lockedBuffer{}, heal: func() { state.Store("healed", true) }}
 	logger := slog.New(slog.NewTextHandler(h.log, nil))
-	bell := NewNotifier()
+	notifier := NewNotifier()
 	var err error
-	h.engine, err = workflow.New(h.store, testFlows(&state), workflow.Options{Logger: logger, Hooks: []workflow.Hook{bell.Hook()}})
+	h.engine, err = workflow.New(h.store, testFlows(&state), workflow.Options{Logger: logger, Hooks: []workflow.Hook{notifier.Hook()}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- h.engine.Serve(ctx) }()
-	o := Options{Engine: h.engine, Objects: h.objects, Version: "test", Notifier: bell, Logger: logger,
+	o := Options{Engine: h.engine, Objects: h.objects, Version: "test", Notifier: notifier, Logger: logger,
 		Observe: func(seen Observation) { h.mu.Lock(); h.seen = append(h.seen, seen); h.mu.Unlock() }}
 	if change != nil {
 		change(&o)
@@ -132,7 +132,7 @@ func (r reply) into(t *testing.T, v any) {
 }
 
 // do sends a request. A body that is no string is encoded; headers come in pairs.
-func (h *house) do(method, path string, body any, header ...string) reply {
+func (h *fixture) do(method, path string, body any, header ...string) reply {
 	h.t.Helper()
 	var reader io.Reader
 	switch body := body.(type) {
@@ -172,7 +172,7 @@ func (h *house) do(method, path string, body any, header ...string) reply {
 	return reply{response.StatusCode, response.Header, data}
 }
 
-func (h *house) start(flow, subject string) view.Run {
+func (h *fixture) start(flow, subject string) view.Run {
 	h.t.Helper()
 	var r view.Run
 	answer := h.do("POST", "/v1/runs", map[string]any{"flow": flow, "subject": subject})
@@ -184,7 +184,7 @@ func (h *house) start(flow, subject string) view.Run {
 }
 
 // until reads a run until it is in a phase, woken by the bell.
-func (h *house) until(id string, phase workflow.Phase) view.Run {
+func (h *fixture) until(id string, phase workflow.Phase) view.Run {
 	h.t.Helper()
 	limit := time.After(20 * time.Second)
 	for {

@@ -14,7 +14,7 @@ import (
 const c1 = "/v1/objects/demo/default/c1"
 
 func TestObjectFromApplyToDelete(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newFixture(t, nil)
 	var o control.Object
 	created := h.do("PUT", c1, `{"kind":"demo","labels":{"tier":"gold"},"spec":{"readers":2}}`, "If-None-Match", "*")
 	created.into(t, &o)
@@ -91,7 +91,7 @@ func TestObjectFromApplyToDelete(t *testing.T) {
 }
 
 func TestListOfObjects(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newFixture(t, nil)
 	for i := range 5 {
 		h.do("PUT", fmt.Sprintf("/v1/objects/demo/ns%d/c%d", i%2, i), fmt.Sprintf(`{"labels":{"n":"%d"},"spec":{}}`, i))
 	}
@@ -129,7 +129,7 @@ func TestListOfObjects(t *testing.T) {
 }
 
 func TestPlanOfAnObject(t *testing.T) {
-	h := newHouse(t, func(o *Options) {
+	h := newFixture(t, func(o *Options) {
 		o.PlanObject = func(_ context.Context, object control.Object) (json.RawMessage, error) {
 			return json.Marshal(map[string]any{"of": object.Ref.String(), "spec": object.Spec, "generation": object.Generation})
 		}

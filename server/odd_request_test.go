@@ -10,7 +10,7 @@ import (
 
 // TestOddKeys: a key that not every store could keep is refused before anything is done.
 func TestOddKeys(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newFixture(t, nil)
 	body := map[string]any{"flow": "Quick", "subject": "demo/default/c1"}
 	for _, key := range []string{"\xff\xfe", "a\tb", "schlüssel", strings.Repeat("k", maxKey+1)} {
 		if r := h.do("POST", "/v1/runs", body, "Idempotency-Key", key); r.status != http.StatusBadRequest || r.problem(t).Code != Malformed.Code {
@@ -27,7 +27,7 @@ func TestOddKeys(t *testing.T) {
 
 // TestHeadOfEvents: a caller that hears no body holds no stream.
 func TestHeadOfEvents(t *testing.T) {
-	h := newHouse(t, func(o *Options) { o.MaxEvents = 1 })
+	h := newFixture(t, func(o *Options) { o.MaxEvents = 1 })
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	for range 3 {

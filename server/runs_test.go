@@ -13,7 +13,7 @@ import (
 )
 
 func TestRunFromStartToEnd(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newFixture(t, nil)
 	started := h.do("POST", "/v1/runs", `{"flow":"Quick","subject":"demo/default/c1","input":{"n":9007199254740993},"reason":"a test","actor":"anna","labels":{"a":"b"}}`)
 	if started.status != http.StatusAccepted || started.header.Get("ETag") == "" {
 		t.Fatalf("%d %v %s", started.status, started.header, started.body)
@@ -49,7 +49,7 @@ func TestRunFromStartToEnd(t *testing.T) {
 }
 
 func TestPausedRunIsResumed(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newFixture(t, nil)
 	r := h.until(h.start("Blocked", "demo/default/c1").ID, workflow.Paused)
 	if r.Fault == nil || r.Fault.Code != noRoom.Code || r.Fault.Remedy != noRoom.Remedy || r.Fault.Title != noRoom.Title || r.Step != "Room" {
 		t.Fatalf("promise 7: the paused run tells %+v at %s", r.Fault, r.Step)
@@ -77,7 +77,7 @@ func TestPausedRunIsResumed(t *testing.T) {
 }
 
 func TestSignalWakesARun(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newFixture(t, nil)
 	r := h.until(h.start("Waits", "demo/default/c1").ID, workflow.Waiting)
 	if r.Current() == nil || r.Current().Wait == nil || r.Current().Wait.Signal != "caught-up" {
 		t.Fatalf("got %+v", r)
@@ -98,7 +98,7 @@ func TestSignalWakesARun(t *testing.T) {
 }
 
 func TestVerbs(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newFixture(t, nil)
 	for _, c := range []struct {
 		verb, body string
 		ends       workflow.Phase
@@ -147,7 +147,7 @@ func TestVerbs(t *testing.T) {
 }
 
 func TestListOfRuns(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newFixture(t, nil)
 	for i := range 5 {
 		h.until(h.start("Quick", fmt.Sprintf("demo/default/c%d", i)).ID, workflow.Succeeded)
 	}
@@ -188,7 +188,7 @@ func TestListOfRuns(t *testing.T) {
 }
 
 func TestRevisionsOfRuns(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newFixture(t, nil)
 	r := h.until(h.start("Waits", "demo/default/c1").ID, workflow.Waiting)
 	answer := h.do("GET", "/v1/runs/"+r.ID, nil)
 	tag := answer.header.Get("ETag")
@@ -217,7 +217,7 @@ func TestRevisionsOfRuns(t *testing.T) {
 }
 
 func TestFlowsFaultsAndPlans(t *testing.T) {
-	h := newHouse(t, func(o *Options) {
+	h := newFixture(t, func(o *Options) {
 		healers := map[fault.Code]workflow.Healer{noRoom.Code: {Flow: "Quick", Limits: workflow.Limits{Attempts: 7}}}
 		if err := o.Engine.LoadAll(o.Engine.Flows(), healers); err != nil {
 			t.Fatal(err)

@@ -92,7 +92,7 @@ func TestServeEndsGently(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ctx, ln) }()
-	h := &house{t: t, url: "http://" + ln.Addr().String(), server: s}
+	h := &fixture{t: t, url: "http://" + ln.Addr().String(), server: s}
 	stream := h.listen("/v1/events", "")
 	open := make(chan reply, 1)
 	go func() {

@@ -12,7 +12,7 @@ import (
 )
 
 // signIn trades the token and gives the cookie as a Cookie header, and the CSRF token.
-func (h *house) signIn(token string, header ...string) (cookie *http.Cookie, csrf string) {
+func (h *fixture) signIn(token string, header ...string) (cookie *http.Cookie, csrf string) {
 	h.t.Helper()
 	got := h.do("POST", "/v1/session", nil, append([]string{"Authorization", "Bearer " + token}, header...)...)
 	cookies := (&http.Response{Header: got.header}).Cookies()
@@ -25,7 +25,7 @@ func (h *house) signIn(token string, header ...string) (cookie *http.Cookie, csr
 }
 
 func TestSession(t *testing.T) {
-	h := newHouse(t, func(o *Options) { o.Tokens = tokens(t, secret) })
+	h := newFixture(t, func(o *Options) { o.Tokens = tokens(t, secret) })
 	cookie, csrf := h.signIn(secret)
 	if !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/" || cookie.Secure || cookie.MaxAge != 12*3600 || cookie.Domain != "" {
 		t.Errorf("the cookie is %+v", cookie)
@@ -91,7 +91,7 @@ func TestSession(t *testing.T) {
 
 // Over TLS, be it that of a proxy, no other path and no clear text may carry the cookie.
 func TestSessionOverTLS(t *testing.T) {
-	h := newHouse(t, func(o *Options) { o.Tokens, o.Hosts = tokens(t, secret), []string{"pawl.example"} })
+	h := newFixture(t, func(o *Options) { o.Tokens, o.Hosts = tokens(t, secret), []string{"pawl.example"} })
 	cookie, _ := h.signIn(secret, "Host", "pawl.example", "Origin", "https://pawl.example")
 	if !cookie.Secure || !strings.HasPrefix(cookie.Name, "__Host-") {
 		t.Errorf("the cookie is %+v", cookie)
@@ -103,7 +103,7 @@ func TestSessionOverTLS(t *testing.T) {
 
 // Where no credentials are needed, none are: an old cookie is no obstacle.
 func TestSessionWithoutTokens(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newFixture(t, nil)
 	var told Session
 	h.do("GET", "/v1/session", nil).into(t, &told)
 	if told.Role != Operator || told.CSRF != "" {
@@ -122,7 +122,7 @@ func TestSessionFollowsItsToken(t *testing.T) {
 	share := func(o *Options) {
 		o.Reviewer, o.Sessions = accounts, [][]byte{[]byte("a key of thirty-two bytes or more")}
 	}
-	h, second := newHouse(t, share), newHouse(t, share)
+	h, second := newFixture(t, share), newFixture(t, share)
 	cookie, _ := h.signIn(secret)
 	with := cookie.Name + "=" + cookie.Value
 	var me Me
@@ -143,8 +143,8 @@ func TestSessionFollowsItsToken(t *testing.T) {
 func TestSessionOutlivesTheServer(t *testing.T) {
 	old, fresh := []byte("the key that was the newest before"), []byte("the key that is the newest from now on")
 	out := &memorySignedOut{until: map[string]time.Time{}} // as a store that both servers are on
-	with := func(keys ...[]byte) *house {
-		return newHouse(t, func(o *Options) { o.Tokens, o.Sessions, o.SignedOut = tokens(t, secret), keys, out })
+	with := func(keys ...[]byte) *fixture {
+		return newFixture(t, func(o *Options) { o.Tokens, o.Sessions, o.SignedOut = tokens(t, secret), keys, out })
 	}
 	before := with(old)
 	cookie, csrf := before.signIn(secret)
@@ -152,7 +152,7 @@ func TestSessionOutlivesTheServer(t *testing.T) {
 	start := map[string]any{"flow": "Quick", "subject": "demo/default/c1"}
 	for _, c := range []struct {
 		name   string
-		server *house
+		server *fixture
 		status int
 	}{
 		{"restarted", with(old), 202},
@@ -184,7 +184,7 @@ func TestSessionOutlivesTheServer(t *testing.T) {
 
 // A cookie is not believed while nobody can say whether it was signed out.
 func TestSessionNeedsItsStore(t *testing.T) {
-	h := newHouse(t, func(o *Options) { o.Tokens, o.SignedOut = tokens(t, secret), brokenSignedOut{} })
+	h := newFixture(t, func(o *Options) { o.Tokens, o.SignedOut = tokens(t, secret), brokenSignedOut{} })
 	cookie, csrf := h.signIn(secret)
 	header := []string{"Cookie", cookie.Name + "=" + cookie.Value, "X-Pawl-Csrf", csrf}
 	if got := h.do("GET", "/v1/me", nil, header...); got.status != http.StatusServiceUnavailable {

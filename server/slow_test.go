@@ -48,7 +48,7 @@ func TestSlowReaderIsCut(t *testing.T) {
 	}
 	listen() // and takes nothing more
 	in := listen()
-	h := &house{t: t, url: "http://" + ln.Addr().String(), server: s}
+	h := &fixture{t: t, url: "http://" + ln.Addr().String(), server: s}
 	if got := h.do("GET", "/v1/events", nil); got.status != http.StatusServiceUnavailable {
 		t.Fatalf("both places are taken, and a third reader got %d", got.status)
 	}

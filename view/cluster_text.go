@@ -13,7 +13,7 @@ import (
 
 // stateColors say at a glance what the words say too.
 var stateColors = map[machine.State]color{
-	cluster.Running: green, cluster.Alert: red, cluster.Expunge: red, cluster.Stopped: faint, cluster.Destroyed: faint,
+	cluster.Running: green, cluster.Alert: red, cluster.Expunge: red, cluster.Stopped: dim, cluster.Destroyed: dim,
 	cluster.Starting: blue, cluster.Stopping: blue, cluster.Scaling: blue, cluster.Recovering: blue, cluster.Expunging: blue,
 }
 

@@ -26,7 +26,7 @@ const (
 	green  color = "32"
 	yellow color = "33"
 	blue   color = "36"
-	faint  color = "2"
+	dim    color = "2"
 	bold   color = "1"
 )
 

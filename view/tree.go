@@ -24,11 +24,11 @@ func mark(phase workflow.StepPhase) (string, color) {
 	case workflow.StepWaiting:
 		return "◷", blue
 	case workflow.StepSkipped:
-		return "»", faint
+		return "»", dim
 	case workflow.StepUndone:
-		return "↩", faint
+		return "↩", dim
 	case workflow.StepPending:
-		return "○", faint
+		return "○", dim
 	default:
 		return "●", blue
 	}
@@ -45,7 +45,7 @@ func Title(r Run, style Style) string {
 func Tree(r Run, now time.Time, style Style) []string {
 	lines := []string{Title(r, style)}
 	if r.EarlierSteps > 0 {
-		lines = append(lines, style.paint(faint, fmt.Sprintf("… %d earlier steps", r.EarlierSteps)))
+		lines = append(lines, style.paint(dim, fmt.Sprintf("… %d earlier steps", r.EarlierSteps)))
 	}
 	type entry struct {
 		depth int
@@ -80,7 +80,7 @@ func Tree(r Run, now time.Time, style Style) []string {
 	}
 	lines = append(lines, Standing(r, now, style)...)
 	if over := len(lines) - style.Height; style.Height > 3 && over > 0 {
-		lines = append([]string{lines[0], style.paint(faint, fmt.Sprintf("… %d lines above", over+1))}, lines[over+2:]...)
+		lines = append([]string{lines[0], style.paint(dim, fmt.Sprintf("… %d lines above", over+1))}, lines[over+2:]...)
 	}
 	return lines
 }
@@ -127,7 +127,7 @@ func Standing(r Run, now time.Time, style Style) []string {
 	case workflow.Cancelled:
 		say(yellow, join("  ", "cancelled after "+Took(r.EndedAt.Sub(begun(r))), reason(r, now)))
 	case workflow.Queued:
-		say(faint, "queued "+reason(r, now))
+		say(dim, "queued "+reason(r, now))
 	case workflow.Cancelling:
 		say(yellow, join("  ", "cancelling", reason(r, now)))
 	case workflow.Paused:
@@ -182,7 +182,7 @@ func Changes(before *Run, after Run, now time.Time, style Style) []string {
 		before = &Run{}
 	}
 	if left := after.EarlierSteps - before.EarlierSteps - len(before.Steps); left > 0 {
-		lines = append(lines, style.paint(faint, fmt.Sprintf("… %d steps between, in pawl describe %s --all-steps", left, Short(after.ID))))
+		lines = append(lines, style.paint(dim, fmt.Sprintf("… %d steps between, in pawl describe %s --all-steps", left, Short(after.ID))))
 	}
 	width := 0
 	for _, s := range after.Steps {

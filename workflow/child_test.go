@@ -13,7 +13,7 @@ import (
 // TestFinding1AFormerChildEnds: a run that returns to an earlier step ends the child run of the
 // previous round, whatever that child does, before it starts another one.
 func TestFinding1AFormerChildEnds(t *testing.T) {
-	eve := workflow.Actor{Name: "eve"}
+	actor := workflow.Actor{Name: "eve"}
 	for name, c := range map[string]struct {
 		after time.Duration // time between the start and the pause
 		rest  time.Duration // time between the pause and the resume
@@ -46,9 +46,9 @@ func TestFinding1AFormerChildEnds(t *testing.T) {
 				}), error(nil))
 				run := r.start("F", "")
 				back := func() {
-					want(t, r.engine.Pause(t.Context(), run.ID, eve), error(nil))
+					want(t, r.engine.Pause(t.Context(), run.ID, actor), error(nil))
 					time.Sleep(c.rest)
-					want(t, r.engine.Resume(t.Context(), run.ID, workflow.FromFirst, "", eve), error(nil))
+					want(t, r.engine.Resume(t.Context(), run.ID, workflow.FromFirst, "", actor), error(nil))
 				}
 				time.Sleep(c.after)
 				back()

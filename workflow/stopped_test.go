@@ -14,10 +14,12 @@ import (
 // TestFinding14APauseOfAStoppedRunIsKept: a person pauses or holds a run that a fault has already
 // paused. It stays paused, whatever would otherwise have resumed it, and keeps its fault.
 func TestFinding14APauseOfAStoppedRunIsKept(t *testing.T) {
-	eve := workflow.Actor{Name: "eve", Reason: "lunch"}
+	actor := workflow.Actor{Name: "eve", Reason: "lunch"}
 	for name, stop := range map[string]func(*workflow.Engine, string) error{
-		"pause": func(e *workflow.Engine, id string) error { return e.Pause(t.Context(), id, eve) },
-		"hold":  func(e *workflow.Engine, id string) error { return e.Cancel(t.Context(), id, workflow.Hold, false, eve) },
+		"pause": func(e *workflow.Engine, id string) error { return e.Pause(t.Context(), id, actor) },
+		"hold": func(e *workflow.Engine, id string) error {
+			return e.Cancel(t.Context(), id, workflow.Hold, false, actor)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -41,11 +43,11 @@ func TestFinding14APauseOfAStoppedRunIsKept(t *testing.T) {
 				if !got.StoppedByPerson() || got.Fault.Code != fault.Unknown.Code {
 					t.Errorf("%+v, stopped by %+v", got.Fault, got.State.Stop)
 				}
-				want(t, r.engine.Skip(t.Context(), run.ID, "A", nil, false, eve), error(nil))
+				want(t, r.engine.Skip(t.Context(), run.ID, "A", nil, false, actor), error(nil))
 				time.Sleep(time.Hour)
 				r.rests(run.ID, workflow.Paused) // a skip resumes it only if no person has paused it
 				fails = false
-				want(t, r.engine.Resume(t.Context(), run.ID, "", "", eve), error(nil))
+				want(t, r.engine.Resume(t.Context(), run.ID, "", "", actor), error(nil))
 				synctest.Wait()
 				if got := r.rests(run.ID, workflow.Waiting); got.StoppedByPerson() {
 					t.Errorf("it goes on, stopped by %+v", got.State.Stop)

@@ -69,12 +69,12 @@ func (m ticking) Transact(ctx context.Context, name string, change func(time.Tim
 // clock, and given and taken by ours.
 type timed struct {
 	cluster.Store
-	medium lock.Backend
-	clock  *clock
+	backend lock.Backend
+	clock   *clock
 }
 
 func (t *timed) offset(ctx context.Context) (time.Duration, error) {
-	return t.clock.offset(ctx, t.medium)
+	return t.clock.offset(ctx, t.backend)
 }
 
 // Commit implements cluster.Books.

@@ -68,8 +68,8 @@ func TestTimesBetweenServers(t *testing.T) {
 	clockOf := map[*timed]time.Time{fast: now.Add(time.Hour), slow: now.Add(-20 * time.Minute)}
 	fast.clock.own = func() time.Time { return time.Now().Add(time.Hour) }
 	slow.clock.own = func() time.Time { return time.Now().Add(-20 * time.Minute) }
-	fast.medium = ticking{&beside{}, fast.clock}
-	slow.medium = ticking{&beside{}, slow.clock}
+	fast.backend = ticking{&beside{}, fast.clock}
+	slow.backend = ticking{&beside{}, slow.clock}
 
 	c := &cluster.Cluster{UUID: "u", Name: "blue", State: cluster.Starting, Desired: cluster.WantRunning, Provider: "sim"}
 	row := &cluster.JournalRow{Key: "k", Kind: cluster.VM, Name: "n", Phase: cluster.Intent, IntentAt: clockOf[fast].Add(-time.Minute)}
@@ -116,7 +116,7 @@ func TestTimesBetweenServers(t *testing.T) {
 // As long as nobody can say what time it is, nothing is read or written.
 func TestUnknownTime(t *testing.T) {
 	c := &clock{own: time.Now}
-	records := &timed{cluster.NewMemory(), ticking{silentMedium{}, c}, c}
+	records := &timed{cluster.NewMemory(), ticking{silentBackend{}, c}, c}
 	if err := records.Commit(t.Context(), &cluster.Change{Cluster: &cluster.Cluster{UUID: "u"}}); fault.Of(err) != workflow.StoreUnavailable {
 		t.Errorf("commit: %v", err)
 	}
@@ -125,8 +125,8 @@ func TestUnknownTime(t *testing.T) {
 	}
 }
 
-type silentMedium struct{ lock.Backend }
+type silentBackend struct{ lock.Backend }
 
-func (silentMedium) Transact(context.Context, string, func(time.Time, []byte) ([]byte, bool)) error {
+func (silentBackend) Transact(context.Context, string, func(time.Time, []byte) ([]byte, bool)) error {
 	return workflow.StoreUnavailable.Errorf("no answer")
 }

@@ -300,13 +300,13 @@ func (p *collection) take(uuid string) []foundResource {
 
 // report notes a thing that is left alone. known may be nil.
 func (p *collection) report(r cluster.Resource, known *cluster.Cluster) {
-	stray := cluster.Orphan{Cluster: r.Tags[cluster.TagCluster], Kind: r.Kind, ID: r.ID, Resource: r.Name, Since: r.Created.UTC().Truncate(time.Millisecond)}
+	orphan := cluster.Orphan{Cluster: r.Tags[cluster.TagCluster], Kind: r.Kind, ID: r.ID, Resource: r.Name, Since: r.Created.UTC().Truncate(time.Millisecond)}
 	if known != nil {
-		stray.Known, stray.Owner = known.Name, known.Owner
+		orphan.Known, orphan.Owner = known.Name, known.Owner
 	}
 	p.s.background.mu.Lock()
 	defer p.s.background.mu.Unlock()
-	p.orphans = append(p.orphans, stray)
+	p.orphans = append(p.orphans, orphan)
 }
 
 // destroyed works on rows that are open though their cluster is Destroyed:

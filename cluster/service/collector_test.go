@@ -289,7 +289,7 @@ func TestRecordsArePruned(t *testing.T) {
 
 // One thing that cannot be asked about does not keep the others waiting, and
 // its failures are counted.
-func TestOneSilentThingDoesNotHoldUpTheOthers(t *testing.T) {
+func TestOneSilentResourceDoesNotHoldUpTheOthers(t *testing.T) {
 	inWorld(t, setup{}, func(t *testing.T, w *world) {
 		id := w.running(cluster.Recovery{})
 		c := w.cluster(id)
@@ -318,7 +318,7 @@ func TestOneSilentThingDoesNotHoldUpTheOthers(t *testing.T) {
 }
 
 // A trouble that only the collector meets is told, and taken back.
-func TestTheCollectorHasABannerOfItsOwn(t *testing.T) {
+func TestTheCollectorHasAnAlertOfItsOwn(t *testing.T) {
 	seldom := service.Settings{SyncEvery: 100 * time.Hour}
 	inWorld(t, setup{settings: seldom}, func(t *testing.T, w *world) {
 		w.cloud.RefuseCredentials(true)

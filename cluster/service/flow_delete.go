@@ -24,10 +24,10 @@ func (s *Service) deleteFlow() workflow.Flow {
 		Steps: []workflow.Step{
 			when(s.step("collector", "a lazy clean-up waits for the collector", bounds{}, awaitCollector), "the first start failed", lazy),
 			s.step("tokens", "revoke join token and credentials", publishBound, revokeAll),
-			s.step("rules", "delete the rules, by id", thingBounds, deleteKinds(thingBounds.timeout, ruleKinds...)),
+			s.step("rules", "delete the rules, by id", resourceBounds, deleteKinds(resourceBounds.timeout, ruleKinds...)),
 			s.step("vms", "destroy and expunge all VMs", removal, deleteVMs),
-			s.step("address", "release the address that was acquired", thingBounds, deleteKinds(thingBounds.timeout, cluster.Address, cluster.KeyPair)),
-			s.step("network", "delete the network that was made, when every VM is gone", thingBounds, deleteNetwork),
+			s.step("address", "release the address that was acquired", resourceBounds, deleteKinds(resourceBounds.timeout, cluster.Address, cluster.KeyPair)),
+			s.step("network", "delete the network that was made, when every VM is gone", resourceBounds, deleteNetwork),
 			s.step("close", "close the books, or say what is left", publishBound, closeRecords),
 		},
 	}
@@ -157,7 +157,7 @@ func deleteNetwork(ctx context.Context, w *work) outcome.Outcome {
 			return outcome.Fail(w.leave(ctx, row, foreign))
 		}
 	}
-	return w.delete(ctx, rows, thingBounds.timeout)
+	return w.delete(ctx, rows, resourceBounds.timeout)
 }
 
 // leave notes why a network stays.
@@ -166,7 +166,7 @@ func (w *work) leave(ctx context.Context, row *cluster.JournalRow, foreign []clu
 	for i, r := range foreign {
 		names[i] = r.Name + " (" + r.ID + ")"
 	}
-	h := w.hold(row, true, thingBounds)
+	h := w.hold(row, true, resourceBounds)
 	h.note(cluster.ForeignVM.Errorf("not ours and in the network: %s", strings.Join(names, ", ")))
 	row.NextAt = w.now
 	if row.Phase != cluster.Leaked {

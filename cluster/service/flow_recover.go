@@ -22,9 +22,9 @@ func (s *Service) recoverFlow() workflow.Flow {
 		Name: cluster.FlowRecover, Version: 1, Description: "repairs a cluster", Deadline: cluster.RunDeadline,
 		Steps: []workflow.Step{
 			s.step("plan", "look at the cluster, decide by the policy", lookBounds, planRepair),
-			s.step("mend", "make room for what is gone or changed: network, address, rules", thingBounds, mend),
-			s.step("network", "make the network again if it is gone", thingBounds, network),
-			s.step("address", "find or acquire the address again if it is gone", thingBounds, address),
+			s.step("mend", "make room for what is gone or changed: network, address, rules", resourceBounds, mend),
+			s.step("network", "make the network again if it is gone", resourceBounds, network),
+			s.step("address", "find or acquire the address again if it is gone", resourceBounds, address),
 			{
 				Name: "repair", Description: "so many nodes at a time as may be unavailable", ForEach: &workflow.Loop{ListText: "plan.batches", List: repairs, Key: repairKey, Max: 1},
 				Steps: []workflow.Step{
@@ -39,7 +39,7 @@ func (s *Service) recoverFlow() workflow.Flow {
 			s.step("workers", "make workers up to the desired number", vmBounds, fill(cluster.Worker)),
 			s.step("drain", "surplus workers give their work away", bounds{drainWait, 0}, drainSurplus),
 			s.step("surplus", "destroy surplus workers, and VMs of ours without a row", removal, removeSurplus),
-			s.step("rules", "correct the rules", thingBounds, repairRules),
+			s.step("rules", "correct the rules", resourceBounds, repairRules),
 			s.step("verdict", "what the policy forbids is left undone", lookBounds, verdictOfRepair),
 			s.step("endpoint", "the endpoint answers", bounds{s.options.Settings.EndpointWait, 0}, endpoint),
 			s.step("join", "every node is ready", bounds{s.options.Settings.JoinWait, 0}, join),
@@ -187,7 +187,7 @@ func mend(ctx context.Context, w *work) outcome.Outcome {
 	if err := w.save(ctx, given); err != nil {
 		return outcome.Fail(err)
 	}
-	open, failure, err := w.remove(ctx, rows, thingBounds.timeout)
+	open, failure, err := w.remove(ctx, rows, resourceBounds.timeout)
 	switch {
 	case err != nil:
 		return outcome.Fail(err)
@@ -345,12 +345,12 @@ func removeSurplus(ctx context.Context, w *work) outcome.Outcome {
 			return outcome.Fail(err)
 		}
 	}
-	strays := filter(w.rec.Journal, func(row cluster.JournalRow) bool {
+	orphans := filter(w.rec.Journal, func(row cluster.JournalRow) bool {
 		return slices.Contains(plan.Remove, row.ProviderID) && row.Phase.Open()
 	})
 	var rows []*cluster.JournalRow
-	for _, stray := range strays {
-		rows = append(rows, w.row(stray.Key))
+	for _, orphan := range orphans {
+		rows = append(rows, w.row(orphan.Key))
 	}
 	if open, failure, err := w.remove(ctx, rows, cluster.NodeRemoval); err != nil {
 		return outcome.Fail(err)

@@ -29,10 +29,10 @@ func (s *Service) startFlow() workflow.Flow {
 		Steps: []workflow.Step{
 			firstly(s.step("check", "quota, capacity and entities for all nodes", lookBounds, checkAll)),
 			when(s.step("books", "the books are complete, the entities exist", lookBounds, checkRecords), "it is a later start", again),
-			firstly(s.step("network", "make the network if none was given", thingBounds, network)),
-			firstly(s.step("address", "find the source NAT, or acquire an address", thingBounds, address)),
+			firstly(s.step("network", "make the network if none was given", resourceBounds, network)),
+			firstly(s.step("address", "find the source NAT, or acquire an address", resourceBounds, address)),
 			s.step("control", "make and start the control nodes", vmBounds, controlNodes),
-			firstly(s.step("rules", "open port 6443 and lead it to the control nodes", thingBounds, rules)),
+			firstly(s.step("rules", "open port 6443 and lead it to the control nodes", resourceBounds, rules)),
 			when(s.step("others", "start the workers", vmBounds, workersAgain), "it is a later start", again),
 			s.step("endpoint", "the control node says hello, the endpoint answers", bounds{s.options.Settings.EndpointWait, 0}, endpoint),
 			firstly(s.step("workers", "make and start the worker nodes", vmBounds, workers)),

@@ -52,7 +52,7 @@ func TestGatherings(t *testing.T) {
 
 // What comes while a write is under way is one write, and each caller hears
 // what became of its own.
-func TestGathered(t *testing.T) {
+func TestBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g batcher[int]
 		var writes [][]int

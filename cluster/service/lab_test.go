@@ -142,7 +142,7 @@ func (l *lab) begin() {
 		options.Now = func() time.Time { return time.Now().UTC().Add(skew) }
 	}
 	l.mu.Unlock()
-	options.Records, options.Locks = &diary{l.records, p}, medium{l.locks, p}
+	options.Records, options.Locks = &diary{l.records, p}, backendDouble{l.locks, p}
 	options.Providers = []service.Named{{Name: "sim", Provider: line{l.cloud.As(installation), p}}}
 	var ctx context.Context
 	ctx, p.end = context.WithCancel(context.Background())

@@ -76,12 +76,12 @@ func (d *diary) Prune(ctx context.Context, now time.Time, keep cluster.Retention
 }
 
 // medium is the locks in the hands of a process.
-type medium struct {
+type backendDouble struct {
 	*lock.Memory
 	p *life
 }
 
-func (m medium) Transact(ctx context.Context, name string, change func(time.Time, []byte) ([]byte, bool)) error {
+func (m backendDouble) Transact(ctx context.Context, name string, change func(time.Time, []byte) ([]byte, bool)) error {
 	return m.p.write("lock", func() error { return m.Memory.Transact(ctx, name, change) })
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 // office is a service that takes what is asked, and nobody works on it.
-type office struct {
+type fixture struct {
 	*service.Service
 
 	t       *testing.T
@@ -47,12 +47,12 @@ func as(account string) cluster.Caller {
 
 var chief = cluster.Caller{User: "root", Owner: cluster.Owner{AccountID: "root", DomainID: "ROOT"}, Scope: cluster.Scope{All: true}, Operator: true}
 
-func atCounter(t *testing.T, limits cluster.Limits) *office {
+func atCounter(t *testing.T, limits cluster.Limits) *fixture {
 	cloud, err := sim.New(sim.Options{Installation: "here"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &office{t: t, records: cluster.NewMemory()}
+	c := &fixture{t: t, records: cluster.NewMemory()}
 	c.Service, err = service.New(service.Options{
 		Records: c.records, Directory: people{limits}, Installation: "here", Providers: []service.Named{{Name: "sim", Provider: cloud}},
 		Versions: []service.Version{
@@ -72,7 +72,7 @@ func atCounter(t *testing.T, limits cluster.Limits) *office {
 	return c
 }
 
-func (c *office) make(who cluster.Caller, name string) *cluster.Cluster {
+func (c *fixture) make(who cluster.Caller, name string) *cluster.Cluster {
 	c.t.Helper()
 	made, _, err := c.Create(c.t.Context(), who, service.CreateRequest{Name: name, Zone: "zone-1", Offering: "small", Size: 2, Version: "v1"})
 	if err != nil {
@@ -82,7 +82,7 @@ func (c *office) make(who cluster.Caller, name string) *cluster.Cluster {
 }
 
 // put sets a cluster into a state, as the walker would have.
-func (c *office) put(uuid string, s machine.State, edit func(*cluster.Cluster)) {
+func (c *fixture) put(uuid string, s machine.State, edit func(*cluster.Cluster)) {
 	c.t.Helper()
 	record, err := c.records.Record(c.t.Context(), uuid)
 	if err != nil {

@@ -53,7 +53,7 @@ func (s *scripted) id(n int) string {
 	return found[n%len(found)].UUID
 }
 
-func (s *scripted) thing(kind cluster.Kind, a, b int) string {
+func (s *scripted) resource(kind cluster.Kind, a, b int) string {
 	var ids []string
 	for _, r := range s.cloud.All(kind) {
 		if r.Tags[cluster.TagCluster] == s.id(a) && !r.SourceNAT {
@@ -68,8 +68,8 @@ func (s *scripted) thing(kind cluster.Kind, a, b int) string {
 
 func (s *scripted) play(x turn) {
 	s.wait(x.After)
-	id, vm := s.id(x.A), s.thing(cluster.VM, x.A, x.B)
-	network := s.thing(cluster.Network, x.A, 0)
+	id, vm := s.id(x.A), s.resource(cluster.VM, x.A, x.B)
+	network := s.resource(cluster.Network, x.A, 0)
 	change := func(r service.ChangeRequest) {
 		if id != "" {
 			_, _ = s.change(id, r) // the state may refuse it
@@ -122,11 +122,11 @@ func (s *scripted) play(x turn) {
 	case "delete network":
 		_ = s.cloud.DeleteNetwork(network)
 	case "delete rule":
-		_ = s.cloud.Delete(cluster.Firewall, s.thing(cluster.Firewall, x.A, x.B))
+		_ = s.cloud.Delete(cluster.Firewall, s.resource(cluster.Firewall, x.A, x.B))
 	case "change rule":
-		_ = s.cloud.ChangeRule(cluster.Forward, s.thing(cluster.Forward, x.A, x.B), func(r *cluster.Spec) { r.PrivatePort = 22 })
+		_ = s.cloud.ChangeRule(cluster.Forward, s.resource(cluster.Forward, x.A, x.B), func(r *cluster.Spec) { r.PrivatePort = 22 })
 	case "delete address":
-		_ = s.cloud.Delete(cluster.Address, s.thing(cluster.Address, x.A, x.B))
+		_ = s.cloud.Delete(cluster.Address, s.resource(cluster.Address, x.A, x.B))
 	case "lost answers":
 		rule(sim.Rule{Do: sim.Lost, P: 0.1 + 0.1*float64(x.B)})
 	case "timeouts":

@@ -62,14 +62,14 @@ func (s *Service) syncPass(ctx context.Context, name string) error {
 		return err
 	}
 	defer s.background.synced(name)
-	land, known := s.background.inventoryOf(name)
+	inventory, known := s.background.inventoryOf(name)
 	if !known { // the first pass
-		if land, err = s.landInRecords(ctx, name); err != nil {
+		if inventory, err = s.recordedInventory(ctx, name); err != nil {
 			return err
 		}
 	}
 	views := map[string]*zoneView{}
-	for zone, networks := range land {
+	for zone, networks := range inventory {
 		if views[zone], err = s.viewZone(ctx, provider, name, zone, networks); err != nil {
 			return err
 		}

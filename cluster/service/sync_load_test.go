@@ -97,7 +97,7 @@ func (s *scanned) Scan(_ context.Context, _ cluster.ScanQuery, visit func(*clust
 
 func (s *scanned) Commit(context.Context, *cluster.Change) error { s.writes.Add(1); return nil }
 
-func herdService(tb testing.TB, clusters int) (*Service, *group, *scanned) {
+func groupService(tb testing.TB, clusters int) (*Service, *group, *scanned) {
 	h := &group{clusters: clusters, size: 10}
 	records := &scanned{Store: cluster.NewMemory(), h: h}
 	s, err := New(Options{Records: records, Providers: []Named{{Name: "herd", Provider: h}}, Installation: "inst", Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
@@ -110,7 +110,7 @@ func herdService(tb testing.TB, clusters int) (*Service, *group, *scanned) {
 // A pass makes as many calls as there are pages, and one for each suspicion; it
 // writes what has changed.
 func TestCallsOfAPass(t *testing.T) {
-	s, h, records := herdService(t, 1000)
+	s, h, records := groupService(t, 1000)
 	if err := s.syncPass(t.Context(), "herd"); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestCallsOfAPass(t *testing.T) {
 
 // 10,000 clusters of ten VMs: less than 10 s and 500 MiB.
 func BenchmarkSyncPass(b *testing.B) {
-	s, h, _ := herdService(b, 10_000)
+	s, h, _ := groupService(b, 10_000)
 	var most uint64
 	for b.Loop() {
 		done, watched := make(chan struct{}), make(chan struct{})

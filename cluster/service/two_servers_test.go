@@ -111,14 +111,14 @@ func TestEveryServerTellsWhatThePassesFound(t *testing.T) {
 			Tags: map[string]string{cluster.TagInstallation: installation, cluster.TagCluster: "of-another-database"}}); err != nil {
 			l.t.Fatal(err)
 		}
-		same := func(when, banner string, phases ...string) {
+		same := func(when, alert string, phases ...string) {
 			l.t.Helper()
 			for _, p := range []*life{first, second} {
 				if p.gone() {
 					continue
 				}
 				banners, err := p.service.Banners(l.t.Context())
-				if err != nil || !strings.HasPrefix(banners["sim"], banner) || banner == "" && len(banners) > 0 {
+				if err != nil || !strings.HasPrefix(banners["sim"], alert) || alert == "" && len(banners) > 0 {
 					l.say("%s: banners %v, %v", when, banners, err)
 				}
 				leaks, total, err := p.service.Leaks(l.t.Context(), root, "", "", 0, 0)

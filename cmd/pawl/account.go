@@ -37,12 +37,12 @@ func (a *app) accounts(ctx context.Context, makes bool) (backend.Accounts, error
 }
 
 // branch is a command that only has others.
-func branch(use, short, long, example string, kids ...*cobra.Command) *cobra.Command {
+func branch(use, short, long, example string, children ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: long, Example: example, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(kids...)
+	cmd.AddCommand(children...)
 	return cmd
 }
 

@@ -211,8 +211,8 @@ func toYAML(data []byte) (string, error) {
 		if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str" && strings.Contains(n.Value, "\n") {
 			n.Style = yaml.LiteralStyle
 		}
-		for _, kid := range n.Content {
-			plain(kid)
+		for _, child := range n.Content {
+			plain(child)
 		}
 	}
 	plain(&doc)

@@ -140,7 +140,7 @@ func benchText(r measure.Result) string {
 }
 
 func (a *app) benchWaiting(ctx context.Context, store string, o benchOptions) (err error) {
-	m, err := measure.OpenMedium(ctx, store, a.flags.dsn, o.dir)
+	m, err := measure.OpenBackend(ctx, store, a.flags.dsn, o.dir)
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (a *app) benchWaiting(ctx context.Context, store string, o benchOptions) (e
 }
 
 func (a *app) benchReading(ctx context.Context, store string, o benchOptions) (err error) {
-	m, err := measure.OpenMedium(ctx, store, a.flags.dsn, o.dir)
+	m, err := measure.OpenBackend(ctx, store, a.flags.dsn, o.dir)
 	if err != nil {
 		return err
 	}

@@ -84,8 +84,8 @@ func flagNames(root *cobra.Command) []string {
 		}
 		c.PersistentFlags().VisitAll(add)
 		c.LocalFlags().VisitAll(add)
-		for _, kid := range c.Commands() {
-			visit(kid)
+		for _, child := range c.Commands() {
+			visit(child)
 		}
 	}
 	visit(root)

@@ -162,9 +162,9 @@ func TestHelp(t *testing.T) {
 				t.Errorf("%s: the example %q calls no pawl", c.CommandPath(), line)
 			}
 		}
-		for _, kid := range c.Commands() {
-			if kid.Name() != "help" && kid.Name() != "completion" {
-				visit(kid)
+		for _, child := range c.Commands() {
+			if child.Name() != "help" && child.Name() != "completion" {
+				visit(child)
 			}
 		}
 	}

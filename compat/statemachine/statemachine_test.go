@@ -18,7 +18,7 @@ import (
 )
 
 // thing is a resource in memory.
-type thing struct {
+type object struct {
 	name    string
 	state   statemachine.State
 	gone    bool
@@ -26,17 +26,17 @@ type thing struct {
 	writes  []statemachine.State
 }
 
-func (t *thing) GetName() string              { return t.name }
-func (t *thing) GetNamespace() string         { return "default" }
-func (t *thing) GetState() statemachine.State { return t.state }
-func (t *thing) IsCancelled() bool            { return false }
-func (t *thing) Fetch() (statemachine.StateResource, error) {
+func (t *object) GetName() string              { return t.name }
+func (t *object) GetNamespace() string         { return "default" }
+func (t *object) GetState() statemachine.State { return t.state }
+func (t *object) IsCancelled() bool            { return false }
+func (t *object) Fetch() (statemachine.StateResource, error) {
 	if t.gone {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "things"}, t.name)
 	}
 	return t, nil
 }
-func (t *thing) UpdateState(s statemachine.State) (statemachine.StateResource, error) {
+func (t *object) UpdateState(s statemachine.State) (statemachine.StateResource, error) {
 	if t.refuses != nil {
 		return nil, t.refuses
 	}
@@ -102,7 +102,7 @@ func TestTransitions(t *testing.T) {
 				sm.RegisterStateTranslate(w.from, w.check, w.to)
 			}
 			sm.RegisterIgnoreEvents(c.ignore)
-			obj := &thing{name: "a", state: c.state, refuses: c.refuses}
+			obj := &object{name: "a", state: c.state, refuses: c.refuses}
 			err := sm.DoStateMainEnter(obj)
 			if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
 				t.Errorf("error %v, want %q", err, c.err)
@@ -124,7 +124,7 @@ func TestTranslateMainEnter(t *testing.T) {
 		entered++
 		return nil
 	})
-	obj := &thing{name: "a", state: statemachine.StateInit}
+	obj := &object{name: "a", state: statemachine.StateInit}
 	for pass, want := range []int{0, 1} {
 		if err := sm.DoStateMainEnter(obj); err != nil || entered != want || obj.state != statemachine.StateCreating {
 			t.Fatalf("pass %d: entered %d, state %s, %v", pass, entered, obj.state, err)
@@ -155,7 +155,7 @@ func TestTurns(t *testing.T) {
 			var all sync.WaitGroup
 			for _, name := range names {
 				all.Go(func() {
-					if err := sm.DoStateMainEnter(&thing{name: name, state: statemachine.StateCreating}); err != nil {
+					if err := sm.DoStateMainEnter(&object{name: name, state: statemachine.StateCreating}); err != nil {
 						t.Error(err)
 					}
 				})
@@ -184,7 +184,7 @@ func TestTurns(t *testing.T) {
 func TestGone(t *testing.T) {
 	sm := statemachine.CreateStateMachineInstance("thing")
 	sm.RegisterStableState(statemachine.StateRunning)
-	if err := sm.DoStateMainEnter(&thing{name: "a", state: statemachine.StateRunning, gone: true}); err != nil {
+	if err := sm.DoStateMainEnter(&object{name: "a", state: statemachine.StateRunning, gone: true}); err != nil {
 		t.Error(err)
 	}
 }
@@ -193,12 +193,12 @@ func TestGone(t *testing.T) {
 func TestPanicIsAFault(t *testing.T) {
 	sm := statemachine.CreateStateMachineInstance("thing")
 	sm.RegisterStateMainEnter(statemachine.StateCreating, func(statemachine.StateResource) error { panic("work") })
-	err := sm.DoStateMainEnter(&thing{name: "a", state: statemachine.StateCreating})
+	err := sm.DoStateMainEnter(&object{name: "a", state: statemachine.StateCreating})
 	if fault.Of(err) != fault.Panic || fault.Details(err)["stack"] == nil {
 		t.Errorf("%v with %v", err, fault.Details(err))
 	}
 	// The turn was given back.
-	if err := sm.DoStateMainEnter(&thing{name: "a", state: statemachine.StateCreating}); fault.Of(err) != fault.Panic {
+	if err := sm.DoStateMainEnter(&object{name: "a", state: statemachine.StateCreating}); fault.Of(err) != fault.Panic {
 		t.Error(err)
 	}
 }

@@ -279,8 +279,8 @@ func TestConfiguration(t *testing.T) {
 // Promise 12: trouble of the API server is charged to no step (defect 5).
 func TestControlPlaneIsFree(t *testing.T) {
 	for name, trouble := range map[string]error{
-		"conflict": apierrors.NewConflict(things, "a", errors.New("changed")), "429": apierrors.NewTooManyRequests("later", 1),
-		"500": apierrors.NewInternalError(errors.New("etcd")), "timeout": apierrors.NewServerTimeout(things, "get", 1),
+		"conflict": apierrors.NewConflict(objects, "a", errors.New("changed")), "429": apierrors.NewTooManyRequests("later", 1),
+		"500": apierrors.NewInternalError(errors.New("etcd")), "timeout": apierrors.NewServerTimeout(objects, "get", 1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -59,8 +59,8 @@ func GetDefaultMementoStorageFactory(_ string, enableEvent bool) CreateMementoSt
 }
 
 // LoadMementoMap reads what the PolarDB Stack engine has left; nil if nothing.
-func (s *DefaultMementoStorage) LoadMementoMap(careTakerName string) (map[string]string, error) {
-	m, err := k8sutil.ConfigMapFactoryByName(careTakerName, s.resource.GetNamespace())
+func (s *DefaultMementoStorage) LoadMementoMap(maintenanceTakerName string) (map[string]string, error) {
+	m, err := k8sutil.ConfigMapFactoryByName(maintenanceTakerName, s.resource.GetNamespace())
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -198,7 +198,7 @@ func (s *DefaultMementoStorage) takeOver(m *WfManager, store workflow.Store, sub
 	if s.known(subject) {
 		return nil
 	}
-	name, namespace := careTaker(s.resource), s.resource.GetNamespace()
+	name, namespace := maintenanceLock(s.resource), s.resource.GetNamespace()
 	left, err := k8sutil.ConfigMapFactoryByName(name, namespace)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("the flows before Pawl: %w", err)

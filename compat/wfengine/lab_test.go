@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-var things = schema.GroupResource{Resource: "things"}
+var objects = schema.GroupResource{Resource: "things"}
 
 // cluster keeps objects the way an API server does: compare-and-swap by version.
 type cluster struct {
@@ -48,7 +48,7 @@ func (c *cluster) get(name string) (*corev1.ConfigMap, error) {
 	if o := c.objects[name]; o != nil {
 		return o.DeepCopy(), nil
 	}
-	return nil, apierrors.NewNotFound(things, name)
+	return nil, apierrors.NewNotFound(objects, name)
 }
 
 func (c *cluster) put(what string, o *corev1.ConfigMap) error {
@@ -61,7 +61,7 @@ func (c *cluster) put(what string, o *corev1.ConfigMap) error {
 	}
 	old := c.objects[o.Name]
 	if old != nil && old.ResourceVersion != o.ResourceVersion {
-		return apierrors.NewConflict(things, o.Name, errors.New("it was changed"))
+		return apierrors.NewConflict(objects, o.Name, errors.New("it was changed"))
 	}
 	n, _ := strconv.Atoi(o.ResourceVersion)
 	o.ResourceVersion = strconv.Itoa(n + 1)
@@ -83,34 +83,34 @@ func (c *cluster) edit(t *testing.T, name string, change func(*corev1.ConfigMap)
 }
 
 // thing is a resource in the style of the library.
-type thing struct {
+type object struct {
 	implement.KubeResource
 	cluster *cluster
 }
 
-func (r *thing) object() *corev1.ConfigMap    { return r.Resource.(*corev1.ConfigMap) }
-func (r *thing) GetState() statemachine.State { return statemachine.State(r.object().Data["state"]) }
-func (r *thing) Update() error                { return r.cluster.put("update", r.object()) }
-func (r *thing) GetScheme() *runtime.Scheme   { return scheme.Scheme }
-func (r *thing) Fetch() (statemachine.StateResource, error) {
+func (r *object) object() *corev1.ConfigMap    { return r.Resource.(*corev1.ConfigMap) }
+func (r *object) GetState() statemachine.State { return statemachine.State(r.object().Data["state"]) }
+func (r *object) Update() error                { return r.cluster.put("update", r.object()) }
+func (r *object) GetScheme() *runtime.Scheme   { return scheme.Scheme }
+func (r *object) Fetch() (statemachine.StateResource, error) {
 	o, err := r.cluster.get(r.GetName())
 	if err != nil {
 		return nil, err
 	}
-	return &thing{implement.KubeResource{Resource: o}, r.cluster}, nil
+	return &object{implement.KubeResource{Resource: o}, r.cluster}, nil
 }
-func (r *thing) UpdateState(s statemachine.State) (statemachine.StateResource, error) {
+func (r *object) UpdateState(s statemachine.State) (statemachine.StateResource, error) {
 	newest, err := r.Fetch()
 	if err != nil {
 		return nil, err
 	}
-	o := newest.(*thing).object()
+	o := newest.(*object).object()
 	o.Data["state"] = string(s)
 	return newest, r.cluster.put("state", o)
 }
-func (r *thing) IsCancelled() bool {
+func (r *object) IsCancelled() bool {
 	newest, err := r.Fetch()
-	return err == nil && newest.(*thing).object().Annotations["cancelled"] == "true"
+	return err == nil && newest.(*object).object().Annotations["cancelled"] == "true"
 }
 
 // lab is one operator with one resource, whose steps do as they are told.
@@ -167,13 +167,13 @@ func (l *lab) name() string {
 	return ""
 }
 
-func (l *lab) resource() *thing {
+func (l *lab) resource() *object {
 	l.t.Helper()
 	o, err := l.cluster.get(l.name())
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	return &thing{implement.KubeResource{Resource: o}, l.cluster}
+	return &object{implement.KubeResource{Resource: o}, l.cluster}
 }
 
 func (l *lab) flow() *wfengine.ResourceWorkflow {

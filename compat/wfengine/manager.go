@@ -314,8 +314,8 @@ func (m *WfManager) storeOf(resource statemachine.StateResource) (workflow.Store
 	if err != nil {
 		return nil, err
 	}
-	if keeper, ok := storage.(keeper); ok {
-		return keeper.store(m, resource)
+	if maintainer, ok := storage.(maintainer); ok {
+		return maintainer.store(m, resource)
 	}
 	m.mu.Lock()
 	if m.shelves == nil {

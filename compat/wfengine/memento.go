@@ -23,7 +23,7 @@ type mementos struct {
 	manager *WfManager
 
 	mu      sync.Mutex
-	shelves map[string]*shelf // by subject
+	shelves map[string]*mementoCache // by subject
 }
 
 var (
@@ -33,7 +33,7 @@ var (
 )
 
 // shelf is the storage of one resource.
-type shelf struct {
+type mementoCache struct {
 	load  sync.Mutex // held while what is there is read
 	ready bool
 
@@ -56,14 +56,14 @@ type checkpoint struct {
 }
 
 func newMementos(m *WfManager) *mementos {
-	return &mementos{Memory: workflow.NewMemory(), manager: m, shelves: map[string]*shelf{}}
+	return &mementos{Memory: workflow.NewMemory(), manager: m, shelves: map[string]*mementoCache{}}
 }
 
-func (m *mementos) shelf(subject string) *shelf {
+func (m *mementos) cache(subject string) *mementoCache {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.shelves[subject] == nil {
-		m.shelves[subject] = &shelf{keys: map[string]string{}, free: map[string][]string{}, next: 1}
+		m.shelves[subject] = &mementoCache{keys: map[string]string{}, free: map[string][]string{}, next: 1}
 	}
 	return m.shelves[subject]
 }
@@ -71,12 +71,12 @@ func (m *mementos) shelf(subject string) *shelf {
 // add brings the storage of a resource, and the first time what is in it.
 func (m *mementos) add(resource statemachine.StateResource, storage WfRuntimeMementoStorage) (err error) {
 	defer turn.Guard(&err)
-	texts, err := storage.LoadMementoMap(careTaker(resource))
+	texts, err := storage.LoadMementoMap(maintenanceLock(resource))
 	if err != nil {
 		return err
 	}
 	subject := m.manager.subject(resource)
-	s := m.shelf(subject)
+	s := m.cache(subject)
 	s.load.Lock()
 	defer s.load.Unlock()
 	s.mu.Lock()
@@ -93,7 +93,7 @@ func (m *mementos) add(resource statemachine.StateResource, storage WfRuntimeMem
 }
 
 // read brings the unfinished flows of a resource into memory.
-func (m *mementos) read(ctx context.Context, subject string, s *shelf, all []record) error {
+func (m *mementos) read(ctx context.Context, subject string, s *mementoCache, all []record) error {
 	ours := false
 	for _, r := range all {
 		s.next = max(s.next, r.number+1)
@@ -161,7 +161,7 @@ func (m *mementos) restore(ctx context.Context, c checkpoint) error {
 
 // Create stores a new run. See workflow.Store.
 func (m *mementos) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (*workflow.Run, error) {
-	s := m.shelf(r.Subject)
+	s := m.cache(r.Subject)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known, _, err := m.Memory.Load(ctx, r.ID); err == nil {
@@ -177,7 +177,7 @@ func (m *mementos) Create(ctx context.Context, r *workflow.Run, events []workflo
 
 // Save replaces a run. See workflow.Store.
 func (m *mementos) Save(ctx context.Context, save *workflow.Save) error {
-	s := m.shelf(save.Run.Subject)
+	s := m.cache(save.Run.Subject)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	stored, mail, err := m.Memory.Load(ctx, save.Run.ID)
@@ -208,7 +208,7 @@ func (m *mementos) Send(ctx context.Context, id string, signal workflow.Signal) 
 	if err != nil {
 		return err
 	}
-	s := m.shelf(run.Subject)
+	s := m.cache(run.Subject)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := m.Memory.Send(ctx, id, signal); err != nil {
@@ -222,7 +222,7 @@ func (m *mementos) Send(ctx context.Context, id string, signal workflow.Signal) 
 }
 
 // end lets another run have the key of one that has ended. s.mu is held.
-func (m *mementos) end(ctx context.Context, s *shelf, run *workflow.Run) {
+func (m *mementos) end(ctx context.Context, s *mementoCache, run *workflow.Run) {
 	if key, known := s.keys[run.ID]; known {
 		delete(s.keys, run.ID)
 		s.free[run.Flow] = append(s.free[run.Flow], key)
@@ -236,7 +236,7 @@ func (m *mementos) end(ctx context.Context, s *shelf, run *workflow.Run) {
 }
 
 // keep writes a run into the storage. s.mu is held.
-func (m *mementos) keep(s *shelf, run *workflow.Run, mail []workflow.Signal) (err error) {
+func (m *mementos) keep(s *mementoCache, run *workflow.Run, mail []workflow.Signal) (err error) {
 	defer turn.Guard(&err)
 	if s.storage == nil {
 		return workflow.StoreUnavailable.Errorf("%s has no storage yet", run.Subject)

@@ -16,13 +16,13 @@ import (
 
 // session is what this process knows of a run while a call works on it.
 type session struct {
-	manager *WfManager
-	ctx     context.Context // the caller's, for its values
-	view    *WfRuntime      // of the hook; only the queue of events writes it once the work begins
-	hook    WfHook
-	tells   announcer
-	bell    chan struct{}
-	from    int64 // number of the newest event that was saved before
+	manager  *WfManager
+	ctx      context.Context // the caller's, for its values
+	view     *WfRuntime      // of the hook; only the queue of events writes it once the work begins
+	hook     WfHook
+	tells    announcer
+	notifier chan struct{}
+	from     int64 // number of the newest event that was saved before
 
 	mu      sync.Mutex
 	heard   int64 // number of the newest event the hook has heard
@@ -35,7 +35,7 @@ type session struct {
 func (m *ResourceWorkflow) begin(ctx context.Context, view *WfRuntime) (*session, error) {
 	view.ResourceWorkflow = m
 	view.Logger = m.Logger.WithName(view.FlowName)
-	s := &session{manager: m.WfManager, ctx: ctx, view: view, bell: make(chan struct{}, 1), outputs: map[string]map[string]interface{}{}, tells: m.tells}
+	s := &session{manager: m.WfManager, ctx: ctx, view: view, notifier: make(chan struct{}, 1), outputs: map[string]map[string]interface{}{}, tells: m.tells}
 	if m.WfManager.createHook != nil {
 		hook, err := m.WfManager.createHook(view)
 		if err != nil {
@@ -122,7 +122,7 @@ func (s *session) hear(e workflow.Event) {
 	if e.Seq <= s.from { // of an earlier call, whose hook was too slow
 		return
 	}
-	defer s.ring(e.Seq)
+	defer s.notify(e.Seq)
 	view := s.view
 	switch e.Kind {
 	case workflow.StepStarted, workflow.StepWaitingEvent, workflow.StepRetryingEvent, workflow.StepFailedEvent, workflow.StepDoneEvent, workflow.StepSkippedEvent:
@@ -190,12 +190,12 @@ func (s *session) announce(warning bool, reason, message string) {
 	}
 }
 
-func (s *session) ring(seq int64) {
+func (s *session) notify(seq int64) {
 	s.mu.Lock()
 	s.heard = max(s.heard, seq)
 	s.mu.Unlock()
 	select {
-	case s.bell <- struct{}{}:
+	case s.notifier <- struct{}{}:
 	default:
 	}
 }
@@ -218,7 +218,7 @@ func (s *session) settle(seq int64) {
 			return
 		}
 		select {
-		case <-s.bell:
+		case <-s.notifier:
 			timer.Reset(hookPatience)
 		case <-timer.C:
 			s.view.Logger.Error(errors.New("a hook is silent"), "the call does not wait for it any longer", "event", seq, "heard", heard)

@@ -21,19 +21,21 @@ import (
 // LoadMementoMap is called before Save. A Save that returns nil must survive a crash.
 type WfRuntimeMementoStorage interface {
 	Save(mementoKey, mementoContent string) error
-	LoadMementoMap(careTakerName string) (map[string]string, error)
+	LoadMementoMap(maintenanceTakerName string) (map[string]string, error)
 }
 
 // CreateMementoStorageFunc makes the storage of a resource.
 type CreateMementoStorageFunc func(resource statemachine.StateResource) (WfRuntimeMementoStorage, error)
 
 // keeper is a storage that has a store of Pawl behind it.
-type keeper interface {
+type maintainer interface {
 	store(m *WfManager, resource statemachine.StateResource) (workflow.Store, error)
 }
 
 // careTaker is the name under which the flows of a resource are kept.
-func careTaker(resource statemachine.StateResource) string { return resource.GetName() + "-workflow" }
+func maintenanceLock(resource statemachine.StateResource) string {
+	return resource.GetName() + "-workflow"
+}
 
 // record is a text as far as one must read it to know what it is.
 type record struct {

@@ -12,7 +12,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestMemory(t *testing.T) {
-	objecttest.Run(t, objecttest.Exam{
+	objecttest.Run(t, objecttest.Suite{
 		Open: func(*testing.T) control.Objects { return control.NewMemory() },
 		Forget: func(t *testing.T, s control.Objects) {
 			for i := range control.MemoryKeeps {

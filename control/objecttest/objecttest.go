@@ -21,7 +21,7 @@ import (
 )
 
 // Exam says what is examined.
-type Exam struct {
+type Suite struct {
 	// Open gives a fresh, empty store; it is closed by t.Cleanup.
 	Open func(t *testing.T) control.Objects
 	// Forget trims the change feed so that all positions of before are a gap;
@@ -30,7 +30,7 @@ type Exam struct {
 }
 
 // Run is the exam.
-func Run(t *testing.T, exam Exam) {
+func Run(t *testing.T, suite Suite) {
 	for _, q := range []struct {
 		name string
 		ask  func(t *testing.T, s control.Objects)
@@ -53,18 +53,18 @@ func Run(t *testing.T, exam Exam) {
 		{"the feed folds to the list under many writers", folds},
 		{"an ended context ends the call", ended},
 	} {
-		t.Run(q.name, func(t *testing.T) { q.ask(t, exam.Open(t)) })
+		t.Run(q.name, func(t *testing.T) { q.ask(t, suite.Open(t)) })
 	}
 	t.Run("the feed is a source", func(t *testing.T) {
-		controltest.Source(t, func(t *testing.T) controltest.World[control.Object] { return world(t, exam, "demo") })
+		controltest.Source(t, func(t *testing.T) controltest.World[control.Object] { return world(t, suite, "demo") })
 	})
 	t.Run("the feed of all kinds is a source", func(t *testing.T) {
-		controltest.Source(t, func(t *testing.T) controltest.World[control.Object] { return world(t, exam, "") })
+		controltest.Source(t, func(t *testing.T) controltest.World[control.Object] { return world(t, suite, "") })
 	})
 }
 
-func world(t *testing.T, exam Exam, kind string) controltest.World[control.Object] {
-	s := exam.Open(t)
+func world(t *testing.T, suite Suite, kind string) controltest.World[control.Object] {
+	s := suite.Open(t)
 	w := controltest.World[control.Object]{
 		Source: s.Feed(kind),
 		Put: func(key string, value int) {
@@ -80,8 +80,8 @@ func world(t *testing.T, exam Exam, kind string) controltest.World[control.Objec
 		Name:  func(key string) string { return ref(key).String() },
 		Value: number,
 	}
-	if exam.Forget != nil {
-		w.Forget = func() { exam.Forget(t, s) }
+	if suite.Forget != nil {
+		w.Forget = func() { suite.Forget(t, s) }
 	}
 	return w
 }

@@ -135,9 +135,9 @@ func start(t *testing.T, m machine.Standalone) *world {
 
 func (w *world) serve(m machine.Standalone) {
 	w.t.Helper()
-	bell := &Notifier{}
+	notifier := &Notifier{}
 	var err error
-	w.engine, err = workflow.New(w.runs, w.flows(), workflow.Options{Hooks: []workflow.Hook{bell.Hook()}, Object: Object(w.objects), Logger: quiet})
+	w.engine, err = workflow.New(w.runs, w.flows(), workflow.Options{Hooks: []workflow.Hook{notifier.Hook()}, Object: Object(w.objects), Logger: quiet})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func (w *world) serve(m machine.Standalone) {
 		return outcome.Fail(ctx.Err())
 	}}
 	crash := workflow.Action{Name: "crash", Do: func(ctx context.Context, t *workflow.Task) outcome.Outcome { panic("boom") }}
-	w.driver, err = New(Options{Objects: w.objects, Engine: w.engine, Machines: []machine.Standalone{m}, Notifier: bell,
+	w.driver, err = New(Options{Objects: w.objects, Engine: w.engine, Machines: []machine.Standalone{m}, Notifier: notifier,
 		Actions: []workflow.Action{look, wait, hang, crash}, Logger: quiet,
 		Moved: func(control.Ref, machine.Move) { w.set(func() { w.written++ }) }})
 	if err != nil {

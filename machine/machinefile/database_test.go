@@ -37,14 +37,14 @@ func TestADatabaseLives(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bell, m := &driver.Notifier{}, database(t)
+		notifier, m := &driver.Notifier{}, database(t)
 		engine, err := workflow.New(workflow.NewMemory(), append(flows.Flows(), m.Flows...),
-			workflow.Options{Actions: offered, Hooks: []workflow.Hook{bell.Hook()}, Object: driver.Object(objects), Logger: quiet})
+			workflow.Options{Actions: offered, Hooks: []workflow.Hook{notifier.Hook()}, Object: driver.Object(objects), Logger: quiet})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var moves []string
-		d, err := driver.New(driver.Options{Objects: objects, Engine: engine, Notifier: bell, Machines: []machine.Standalone{m}, Actions: offered, Logger: quiet,
+		d, err := driver.New(driver.Options{Objects: objects, Engine: engine, Notifier: notifier, Machines: []machine.Standalone{m}, Actions: offered, Logger: quiet,
 			Moved: func(_ control.Ref, move machine.Move) { moves = append(moves, string(move.To.State)) }})
 		if err != nil {
 			t.Fatal(err)

@@ -14,21 +14,21 @@ func (l *lab) besideManager(name string) {
 	l.t.Helper()
 	_, writer := l.writer(name)
 	node := l.world.Topology(ref(name)).Node
-	var heir string
+	var successor string
 	for _, i := range l.world.Instances(ref(name)) {
 		switch {
 		case i.Node == node && i.Name != writer.Name:
-			heir = i.Name
+			successor = i.Name
 		case i.Name != writer.Name:
 			l.world.KillEngine(ref(name), i.Name)
 		}
 	}
-	if heir == "" {
+	if successor == "" {
 		l.t.Fatalf("no reader stands on %s\n%s", node, l.story())
 	}
 	time.Sleep(5 * time.Second) // nobody counts on the other one any more
 	l.world.KillEngine(ref(name), writer.Name)
-	l.until(name, "written to by "+heir, 5*time.Minute, func(*sharedstorage.Cluster) bool { return l.world.Writer(ref(name)) == heir })
+	l.until(name, "written to by "+successor, 5*time.Minute, func(*sharedstorage.Cluster) bool { return l.world.Writer(ref(name)) == successor })
 }
 
 // sent counts the calls that sent the manager away, or made it anew.

@@ -21,7 +21,7 @@ type home struct {
 	classes  map[string]port.Class
 	writes   int
 	refused  error
-	ring     func(name string) // spec or annotations were changed
+	notify   func(name string) // spec or annotations were changed
 	point    func() error      // before and after each write
 }
 
@@ -133,7 +133,7 @@ func (h *home) user(name string, change func(k *kept)) {
 		}
 	}
 	h.mu.Unlock()
-	if h.ring != nil {
-		h.ring(name)
+	if h.notify != nil {
+		h.notify(name)
 	}
 }

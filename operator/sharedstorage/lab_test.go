@@ -48,7 +48,7 @@ type lab struct {
 	op      *sharedstorage.Operator
 	engine  *workflow.Engine
 	stop    func()
-	ring    func(string)
+	notify  func(string)
 	moves   []string
 	at      int // the point at which the process dies; 0: never
 	points  int
@@ -122,12 +122,12 @@ func newLab(t tester, s setup) *lab {
 		return nil
 	}
 	l.home.point = l.point
-	l.home.ring = func(name string) {
+	l.home.notify = func(name string) {
 		l.mu.Lock()
-		ring := l.ring
+		notify := l.notify
 		l.mu.Unlock()
-		if ring != nil {
-			ring(name)
+		if notify != nil {
+			notify(name)
 		}
 	}
 	l.world = sim.New(s.sim)
@@ -227,7 +227,7 @@ func (l *lab) start() {
 	work.Go(func() { _ = engine.Serve(ctx) })
 	l.mu.Lock()
 	l.op, l.engine, l.dead, l.points = op, engine, false, 0
-	l.ring = func(name string) { add(name, 0) }
+	l.notify = func(name string) { add(name, 0) }
 	l.stop = func() { cancel(); work.Wait() }
 	l.mu.Unlock()
 	l.home.mu.Lock()
@@ -241,7 +241,7 @@ func (l *lab) start() {
 func (l *lab) halt() {
 	l.mu.Lock()
 	stop := l.stop
-	l.stop, l.ring = nil, nil
+	l.stop, l.notify = nil, nil
 	l.mu.Unlock()
 	if stop != nil {
 		stop()
@@ -353,7 +353,7 @@ func (l *lab) create(name string, edit func(s *v1alpha1.SharedStorageClusterSpec
 	l.home.clusters[name] = &kept{ref: port.Ref{Namespace: "default", Name: name, UID: fmt.Sprintf("uid-%d", l.home.uids)}, generation: 1,
 		created: time.Now(), spec: raw, annotations: map[string]string{}, version: 1}
 	l.home.mu.Unlock()
-	l.home.ring(name)
+	l.home.notify(name)
 }
 
 func (l *lab) edit(name string, edit func(s *v1alpha1.SharedStorageClusterSpec)) {

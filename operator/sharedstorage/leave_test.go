@@ -73,7 +73,7 @@ func TestFinding29NamespaceIsDeleted(t *testing.T) {
 			for _, i := range l.world.Instances(ref("blue")) {
 				l.world.DropInstance(ref("blue"), i.Name)
 			}
-			l.home.ring("blue")
+			l.home.notify("blue")
 			l.until("blue", "recreating", time.Hour, func(c *sharedstorage.Cluster) bool {
 				return strings.Contains(c.Status.State+c.Status.PreviousState, "Recreating")
 			})

@@ -164,17 +164,17 @@ func (o *Operator) Hook() workflow.Hook {
 			return
 		}
 		if ref, _, err := refOf(run.Subject); err == nil && o.homes[ref.Kind] != nil {
-			o.ring(ref)
+			o.notify(ref)
 		}
 	}}
 }
 
 // Listen hands the clusters that need a pass to ring, until the context ends.
-func (o *Operator) Listen(ctx context.Context, ring func(control.Ref)) {
+func (o *Operator) Listen(ctx context.Context, notify func(control.Ref)) {
 	o.mu.Lock()
 	o.last++
 	id := o.last
-	o.hearers[id] = ring
+	o.hearers[id] = notify
 	o.mu.Unlock()
 	<-ctx.Done()
 	o.mu.Lock()
@@ -182,12 +182,12 @@ func (o *Operator) Listen(ctx context.Context, ring func(control.Ref)) {
 	delete(o.hearers, id)
 }
 
-func (o *Operator) ring(ref control.Ref) {
+func (o *Operator) notify(ref control.Ref) {
 	o.mu.Lock()
 	hearers := slices.Collect(maps.Values(o.hearers))
 	o.mu.Unlock()
-	for _, ring := range hearers {
-		ring(ref)
+	for _, notify := range hearers {
+		notify(ref)
 	}
 }
 

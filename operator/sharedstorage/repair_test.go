@@ -77,7 +77,7 @@ func TestFinding28GrantIsRestoredAtRest(t *testing.T) {
 		up(l, "blue")
 		before := l.world.Volume(ref("blue"))
 		l.world.LoseGrant(ref("blue"))
-		l.home.ring("blue") // as the watch does
+		l.home.notify("blue") // as the watch does
 		time.Sleep(2 * time.Second)
 		if after := l.world.Volume(ref("blue")); after != before || l.world.Writer(ref("blue")) != before.Writer {
 			l.t.Errorf("the volume is %+v, want %+v, and the writer %q", after, before, l.world.Writer(ref("blue")))
@@ -190,7 +190,7 @@ func TestFinding28GrantThatIsNotCertain(t *testing.T) {
 		}
 		l.world.LoseGrant(ref("blue"))
 		l.world.LoseNode(node)
-		l.home.ring("blue")
+		l.home.notify("blue")
 		c = l.until("blue", "told", time.Hour, func(c *sharedstorage.Cluster) bool {
 			return conditionOf(c, sharedstorage.ReadyCondition).Reason == port.GrantLost.Reason()
 		})
@@ -234,7 +234,7 @@ func TestFinding28TheWriterComesBackElsewhere(t *testing.T) {
 				l.atStep(s.step)
 				_, writer := l.writer("blue")
 				l.world.KillInstance(ref("blue"), writer.Name)
-				l.home.ring("blue") // as the watch does
+				l.home.notify("blue") // as the watch does
 				l.rests("blue", 10*time.Minute)
 				if _, now := l.writer("blue"); now.Name != writer.Name || now.Address == writer.Address {
 					t.Errorf("the writer was %s at %s, and is %s at %s", writer.Name, writer.Address, now.Name, now.Address)

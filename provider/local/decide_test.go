@@ -61,7 +61,7 @@ func TestDecideState(t *testing.T) {
 // Stopped VMs count for the limits of the machine.
 func TestCheckCapacity(t *testing.T) {
 	p := open(t, Options{MaxVMs: 3, Cores: 4, MemoryMB: 4096})
-	small, medium := p.options.Offerings[0], p.options.Offerings[1]
+	small, backend := p.options.Offerings[0], p.options.Offerings[1]
 	vm := func(o Offering) *record { return &record{Cores: o.Cores, MemoryMB: o.MemoryMB} }
 	for _, c := range []struct {
 		name string
@@ -74,10 +74,10 @@ func TestCheckCapacity(t *testing.T) {
 		{"too many", nil, 4, small, "VMs"},
 		{"one more", []*record{vm(small), vm(small)}, 1, small, ""},
 		{"one too many", []*record{vm(small), vm(small), vm(small)}, 1, small, "VMs"},
-		{"cores to the last", []*record{vm(medium)}, 1, medium, ""},
-		{"cores", []*record{vm(medium), vm(small)}, 1, medium, "cores"},
+		{"cores to the last", []*record{vm(backend)}, 1, backend, ""},
+		{"cores", []*record{vm(backend), vm(small)}, 1, backend, "cores"},
 		{"memory", []*record{vm(Offering{Cores: 1, MemoryMB: 4000})}, 1, small, "memory"},
-		{"nothing more", []*record{vm(medium), vm(medium)}, 0, medium, ""},
+		{"nothing more", []*record{vm(backend), vm(backend)}, 0, backend, ""},
 	} {
 		err := p.checkCapacity(c.vms, c.n, c.o)
 		if (err == nil) != (c.full == "") || err != nil && (fault.Of(err) != cluster.CapacityExhausted || !strings.Contains(err.Error(), c.full)) {

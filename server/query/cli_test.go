@@ -13,7 +13,7 @@ import (
 
 // The password is in the result of the owner's create job, and in no list (3.1, 9).
 func TestListsOfJobsHoldNoPassword(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	made := o.must("uma", "createContainerCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "2")
 	if err := o.fake.End(t.Context(), made.text("jobid"), nil); err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ var isoDate = regexp.MustCompile(`\d{4}-\d\d-\d\dT[^"]*`)
 
 // All dates of this face have one form, those of drift too (3.3).
 func TestDatesOfDrift(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	id := o.create("uma", "blue")
 	o.set(id, func(c *cluster.Cluster) {
 		c.Findings = []cluster.Finding{{Type: cluster.Missing, Resource: "w1", Since: o.now.Add(1234567 * time.Nanosecond), At: o.now.Add(time.Minute)}}
@@ -56,7 +56,7 @@ func TestDatesOfDrift(t *testing.T) {
 // What a CLI completes and demands comes from listApis: other names of a
 // parameter are there, and are not required beside the first.
 func TestListApisNamesAliases(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	for command, alias := range map[string]string{
 		"createKubernetesCluster": "masternodes", "createContainerCluster": "cluster", "upgradeContainerCluster": "kubernetesversionid",
 	} {
@@ -75,7 +75,7 @@ func TestListApisNamesAliases(t *testing.T) {
 // A CLI sends its own options along, and after a 401 it tries an empty login,
 // of which only a refusal keeps it from using a session that is not there.
 func TestWhatCLIsSendBesides(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	o.create("uma", "blue")
 	r := o.must("uma", "listContainerCluster", "filter", strings.Repeat("name,", 200), "exclude", "id", "listall", "true", "projectid", "")
 	if len(r.items("containercluster")) != 1 {

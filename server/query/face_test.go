@@ -17,7 +17,7 @@ import (
 
 // From create to delete, as a tenant's program does it (3.2, 3.3, 3.5).
 func TestLifeOfACluster(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	made := o.must("uma", "createContainerCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "3", "controlnodes", "3")
 	id, job := made.text("id"), made.text("jobid")
 	if id == "" || job == "" || len(made.body) != 2 {
@@ -93,7 +93,7 @@ func TestLifeOfACluster(t *testing.T) {
 
 // Start, scale, upgrade and recover answer the cluster; delete, stop and forget that they succeeded.
 func TestResultsOfJobs(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	for _, c := range []struct{ command, result, args string }{
 		{"startContainerCluster", "containercluster", ""}, {"scaleContainerCluster", "containercluster", "size=5"},
 		{"upgradeContainerCluster", "containercluster", "versionid=v1"}, {"upgradeContainerCluster", "containercluster", "KubernetesVersionID=v1&surge=2"},
@@ -122,7 +122,7 @@ func TestResultsOfJobs(t *testing.T) {
 
 // HTTP stays 200 for failed jobs; the code is that of the fault, the text names command, step and remedy.
 func TestFailedJob(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	made := o.must("uma", "createContainerCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "3")
 	why := cluster.CapacityExhausted.Errorf("host h7 of rack 3 is full")
 	if err := o.fake.End(t.Context(), made.text("jobid"), why); err != nil {
@@ -146,7 +146,7 @@ func TestFailedJob(t *testing.T) {
 
 // Jobs are for their owner and operators (3.5).
 func TestJobsBelongToOwners(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	made := o.must("uma", "createContainerCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "3")
 	o.create("eve", "red")
 	for who, code := range map[string]int{"uma": 200, "op": 200, "dan": 531, "eve": 531} {
@@ -173,7 +173,7 @@ func TestJobsBelongToOwners(t *testing.T) {
 
 // A keyword chooses among all jobs, not among those of a page (3.3).
 func TestKeywordOfJobsCountsBeforePages(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	made := o.must("uma", "createContainerCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "3")
 	if err := o.fake.End(t.Context(), made.text("jobid"), nil); err != nil {
 		t.Fatal(err)
@@ -190,7 +190,7 @@ func TestKeywordOfJobsCountsBeforePages(t *testing.T) {
 
 // customjobid: the same request gives the same job, another one is refused (3.5).
 func TestCustomJobID(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	const job = "6f1d7c5e-0000-4000-8000-00000000abcd"
 	ask := func(size string) reply {
 		return o.ask("uma", "createContainerCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", size, "customjobid", job)
@@ -208,7 +208,7 @@ func TestCustomJobID(t *testing.T) {
 
 // dryrun answers a plan and writes nothing.
 func TestDryRun(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	id := o.create("uma", "blue")
 	o.fake.Calls = nil
 	for _, r := range []reply{
@@ -229,7 +229,7 @@ func TestDryRun(t *testing.T) {
 
 // The alias family: its object, its words for states, its exact name.
 func TestKubernetesFamily(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	made := o.must("uma", "createKubernetesCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "2", "masternodes", "1",
 		"kubernetesversionid", "v1", "noderootdisksize", "20", "etcdnodes", "0", "clustertype", "CloudManaged")
 	if err := o.fake.End(t.Context(), made.text("jobid"), nil); err != nil {
@@ -246,15 +246,15 @@ func TestKubernetesFamily(t *testing.T) {
 			t.Errorf("%s is %v (%T), want %v", name, one[name], one[name], want)
 		}
 	}
-	if b, err := o.fake.Books.Record(t.Context(), id); err != nil || b.Cluster.DiskGB != 20 {
+	if b, err := o.fake.Records.Record(t.Context(), id); err != nil || b.Cluster.DiskGB != 20 {
 		t.Errorf("noderootdisksize: %+v, %v", b, err)
 	}
-	b, err := o.fake.Books.Record(t.Context(), id)
+	b, err := o.fake.Records.Record(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
 	row := &cluster.JournalRow{Kind: cluster.Address, Name: "ip", Key: "ip", ProviderID: "a9", Phase: cluster.Present}
-	if err := o.fake.Books.Commit(t.Context(), &cluster.Change{ClusterID: b.Cluster.ID, Journal: []*cluster.JournalRow{row}}); err != nil {
+	if err := o.fake.Records.Commit(t.Context(), &cluster.Change{ClusterID: b.Cluster.ID, Journal: []*cluster.JournalRow{row}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, by := range []string{"id", "name"} { // one, or a list of several
@@ -327,7 +327,7 @@ func TestKubernetesFamily(t *testing.T) {
 
 // What an autoscaler does, and nothing more: list, scale by size, scale by nodes, poll.
 func TestAutoscaler(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	id := o.create("uma", "blue")
 	o.fake.Polls = 2
 	wait := func(r reply) map[string]any {
@@ -353,11 +353,11 @@ func TestAutoscaler(t *testing.T) {
 
 // Two gates for each command (section 9): may this role call it, may this account touch the object.
 func TestTwoGates(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	mine, theirs := o.create("uma", "blue"), o.create("eve", "red")
 	for _, c := range []struct {
 		command, args                 string
-		uma, dan, eve, op             int // on uma's cluster
+		uma, dan, actor, op           int // on uma's cluster
 		umaOther, danOther, opOnOther int // on eve's
 	}{
 		{"getContainerClusterConfig", "", 200, 200, 531, 200, 531, 531, 200},
@@ -380,7 +380,7 @@ func TestTwoGates(t *testing.T) {
 			return o.ask(who, c.command, pairs...).status
 		}
 		got := []int{ask("uma", mine), ask("dan", mine), ask("eve", mine), ask("op", mine), ask("uma", theirs), ask("dan", theirs), ask("op", theirs)}
-		if want := []int{c.uma, c.dan, c.eve, c.op, c.umaOther, c.danOther, c.opOnOther}; !slices.Equal(got, want) {
+		if want := []int{c.uma, c.dan, c.actor, c.op, c.umaOther, c.danOther, c.opOnOther}; !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", c.command, got, want)
 		}
 	}
@@ -412,7 +412,7 @@ func TestTwoGates(t *testing.T) {
 
 // listall never widens a user; a domain admin sees its domain with it only.
 func TestListAll(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	o.create("uma", "blue")
 	o.create("dan", "green")
 	o.create("eve", "red")
@@ -450,7 +450,7 @@ func TestListAll(t *testing.T) {
 
 // Page and pagesize go together, 500 at most, -1 for all; count is the total (3.3).
 func TestPaging(t *testing.T) {
-	o := newOffice(t, func(o *query.Options) { o.PageMax, o.Rate = 4, 1000 })
+	o := newFixture(t, func(o *query.Options) { o.PageMax, o.Rate = 4, 1000 })
 	for i := range 6 {
 		o.create("uma", fmt.Sprint("c", i))
 		o.now = o.now.Add(time.Second)
@@ -488,7 +488,7 @@ func TestPaging(t *testing.T) {
 
 // Every changing call leaves who, what, target and outcome; readers and strangers leave nothing.
 func TestAuditTrail(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	id := o.create("uma", "blue")
 	o.ask("eve", "deleteContainerCluster", "id", id)
 	o.ask("uma", "forgetContainerCluster", "id", id)
@@ -496,7 +496,7 @@ func TestAuditTrail(t *testing.T) {
 	v := o.sign("uma", params("command", "deleteContainerCluster", "id", id))
 	v.Set("signature", "AAAA")
 	o.get(v)
-	trail, err := o.desk.Trail(t.Context(), account.System(), account.TrailQuery{})
+	trail, err := o.accounts.Trail(t.Context(), account.System(), account.TrailQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -513,7 +513,7 @@ func TestAuditTrail(t *testing.T) {
 }
 
 func TestMethods(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	r := o.send(httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/client/api?command=listZones", nil))
 	if r.status != 405 || r.body["cserrorcode"] != nil {
 		t.Errorf("PUT: %d %s", r.status, r.raw)

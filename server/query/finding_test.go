@@ -12,15 +12,15 @@ import (
 )
 
 // replay sends the parameters of a signed request in another way.
-func (o *office) replay(pairs ...string) reply {
+func (o *fixture) replay(pairs ...string) reply {
 	o.t.Helper()
 	return o.send(httptest.NewRequestWithContext(o.t.Context(), http.MethodGet, "/client/api?"+strings.Join(pairs, "&"), nil))
 }
 
 // asked reads how many workers a cluster is to have, and what was asked for it.
-func (o *office) asked(id string) (int, *cluster.Request) {
+func (o *fixture) asked(id string) (int, *cluster.Request) {
 	o.t.Helper()
-	b, err := o.fake.Books.Record(o.t.Context(), id)
+	b, err := o.fake.Records.Record(o.t.Context(), id)
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func (o *office) asked(id string) (int, *cluster.Request) {
 
 // A request whose signature has expired stays expired, however its parameters are written.
 func TestFinding7ExpiryIsNotFoldedIntoAName(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	id := o.create("uma", "blue")
 	expired := o.sign("uma", params("command", "scaleContainerCluster", "id", id, "size", "5", "expires", "2029-12-31T23:59:59Z", "signatureversion", "3"))
 	o.get(expired).fails("as it was signed", 401)
@@ -69,7 +69,7 @@ func TestFinding7ExpiryIsNotFoldedIntoAName(t *testing.T) {
 
 // The signature does not cover the order in which parameters were sent: the order means nothing.
 func TestFinding7OrderMeansNothing(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	o.create("uma", "blue")
 	v := o.sign("uma", params("command", "listContainerCluster", "NAME", "nothing", "name", "blue"))
 	first, last := "NAME="+v.Get("NAME"), "name="+v.Get("name")
@@ -81,7 +81,7 @@ func TestFinding7OrderMeansNothing(t *testing.T) {
 
 // The names by which commands read parameters are those of the signed text.
 func TestFinding7NamesAreInLowerCase(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	for _, api := range o.must("op", "listApis").items("api") {
 		for _, p := range api["params"].([]any) {
 			if name := p.(map[string]any)["name"].(string); name != strings.ToLower(name) {
@@ -93,7 +93,7 @@ func TestFinding7NamesAreInLowerCase(t *testing.T) {
 
 // A release candidate is not its release: who asks for the release does not get it.
 func TestFinding22CandidatesAreBelowTheirRelease(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	o.fake.Known = append(o.fake.Known, service.Version{ID: "rc", Name: "candidate", Semantic: "1.40.0-rc.2"})
 	for least, want := range map[string]int{"1.40.0": 0, "1.40.0-rc.3": 0, "1.40.0-rc.2": 1, "1.40.0-rc.1": 1, "1.39.9": 1, "1.40": 0, "v1.39": 1, "1": 3} {
 		if got := o.must("uma", "listKubernetesSupportedVersions", "minimumsemanticversion", least).items("kubernetessupportedversion"); len(got) != want {

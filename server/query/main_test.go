@@ -23,24 +23,24 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // office is a face over a fake service, with an operator, an admin and users.
-type office struct {
-	t     *testing.T
-	now   time.Time
-	desk  *account.Service
-	fake  *querytest.Fake
-	face  *query.Face
-	who   map[string]account.Account // op; dan (admin) and uma of ROOT/dev; eve of ROOT/ops
-	keys  map[string]account.Key
-	codes []int
+type fixture struct {
+	t        *testing.T
+	now      time.Time
+	accounts *account.Service
+	fake     *querytest.Fake
+	face     *query.Face
+	who      map[string]account.Account // op; dan (admin) and uma of ROOT/dev; eve of ROOT/ops
+	keys     map[string]account.Key
+	codes    []int
 }
 
-func newOffice(t *testing.T, change func(*query.Options)) *office {
+func newFixture(t *testing.T, change func(*query.Options)) *fixture {
 	t.Helper()
-	o := &office{t: t, now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC), who: map[string]account.Account{}, keys: map[string]account.Key{}}
+	o := &fixture{t: t, now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC), who: map[string]account.Account{}, keys: map[string]account.Key{}}
 	clock := func() time.Time { return o.now }
-	o.desk = &account.Service{Store: account.NewMemory(), Now: clock}
+	o.accounts = &account.Service{Store: account.NewMemory(), Now: clock}
 	for _, name := range []string{"dev", "ops"} {
-		if _, err := o.desk.CreateDomain(t.Context(), account.System(), name, ""); err != nil {
+		if _, err := o.accounts.CreateDomain(t.Context(), account.System(), name, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -48,8 +48,8 @@ func newOffice(t *testing.T, change func(*query.Options)) *office {
 	o.add("dan", "ROOT/dev", account.DomainAdmin)
 	o.add("uma", "ROOT/dev", account.User)
 	o.add("eve", "ROOT/ops", account.User)
-	o.fake = querytest.New(o.desk.Store, clock)
-	options := query.Options{Clusters: o.fake, Accounts: o.desk, Now: clock, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	o.fake = querytest.New(o.accounts.Store, clock)
+	options := query.Options{Clusters: o.fake, Accounts: o.accounts, Now: clock, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Observe: func(_ string, code int, _ time.Duration) { o.codes = append(o.codes, code) }}
 	if change != nil {
 		change(&options)
@@ -58,13 +58,13 @@ func newOffice(t *testing.T, change func(*query.Options)) *office {
 	return o
 }
 
-func (o *office) add(name, domain string, role account.Role) {
+func (o *fixture) add(name, domain string, role account.Role) {
 	o.t.Helper()
-	a, err := o.desk.CreateAccount(o.t.Context(), account.System(), account.NewAccount{Name: name, Domain: domain, Role: role})
+	a, err := o.accounts.CreateAccount(o.t.Context(), account.System(), account.NewAccount{Name: name, Domain: domain, Role: role})
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	k, err := o.desk.CreateKey(o.t.Context(), account.System(), account.NewCredential{Account: a.ID})
+	k, err := o.accounts.CreateKey(o.t.Context(), account.System(), account.NewCredential{Account: a.ID})
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func params(pairs ...string) map[string]string {
 }
 
 // sign adds key and signature.
-func (o *office) sign(who string, m map[string]string) url.Values {
+func (o *fixture) sign(who string, m map[string]string) url.Values {
 	k := o.keys[who]
 	m["apiKey"], m["response"] = k.ID, "json"
 	v := url.Values{}
@@ -102,7 +102,7 @@ type reply struct {
 	body   map[string]any // what is under it
 }
 
-func (o *office) send(r *http.Request) reply {
+func (o *fixture) send(r *http.Request) reply {
 	o.t.Helper()
 	w := httptest.NewRecorder()
 	o.face.ServeHTTP(w, r)
@@ -119,12 +119,12 @@ func (o *office) send(r *http.Request) reply {
 	return reply{}
 }
 
-func (o *office) get(v url.Values) reply {
+func (o *fixture) get(v url.Values) reply {
 	o.t.Helper()
 	return o.send(httptest.NewRequestWithContext(o.t.Context(), http.MethodGet, "/client/api?"+v.Encode(), nil))
 }
 
-func (o *office) post(v url.Values) reply {
+func (o *fixture) post(v url.Values) reply {
 	o.t.Helper()
 	r := httptest.NewRequestWithContext(o.t.Context(), http.MethodPost, "/client/api", strings.NewReader(v.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -132,7 +132,7 @@ func (o *office) post(v url.Values) reply {
 }
 
 // ask sends a signed command by GET.
-func (o *office) ask(who, command string, pairs ...string) reply {
+func (o *fixture) ask(who, command string, pairs ...string) reply {
 	o.t.Helper()
 	m := params(pairs...)
 	m["command"] = command
@@ -140,7 +140,7 @@ func (o *office) ask(who, command string, pairs ...string) reply {
 }
 
 // must is ask for what succeeds.
-func (o *office) must(who, command string, pairs ...string) reply {
+func (o *fixture) must(who, command string, pairs ...string) reply {
 	o.t.Helper()
 	r := o.ask(who, command, pairs...)
 	if r.status != http.StatusOK {
@@ -166,7 +166,7 @@ func (r reply) fails(what string, code int) {
 }
 
 // create makes a cluster and ends its job; it gives the id.
-func (o *office) create(who, name string, pairs ...string) string {
+func (o *fixture) create(who, name string, pairs ...string) string {
 	o.t.Helper()
 	r := o.must(who, "createContainerCluster", append([]string{"name", name, "zoneid", "z1", "serviceofferingid", "o1", "size", "2"}, pairs...)...)
 	if err := o.fake.End(o.t.Context(), r.text("jobid"), nil); err != nil {
@@ -176,12 +176,12 @@ func (o *office) create(who, name string, pairs ...string) string {
 }
 
 // set changes a cluster behind the face.
-func (o *office) set(id string, change func(*cluster.Cluster)) {
+func (o *fixture) set(id string, change func(*cluster.Cluster)) {
 	o.t.Helper()
-	b, err := o.fake.Books.Record(o.t.Context(), id)
+	b, err := o.fake.Records.Record(o.t.Context(), id)
 	if err == nil {
 		change(&b.Cluster)
-		err = o.fake.Books.Commit(o.t.Context(), &cluster.Change{Cluster: &b.Cluster})
+		err = o.fake.Records.Commit(o.t.Context(), &cluster.Change{Cluster: &b.Cluster})
 	}
 	if err != nil {
 		o.t.Fatal(err)

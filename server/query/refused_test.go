@@ -13,7 +13,7 @@ import (
 // SDKs and provisioning tools know a cluster that is gone by one text: on each
 // command that takes its id, whether the id is unknown, removed, or none.
 func TestFinding19RemovedClusterIsKnownByItsText(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	removed := o.create("uma", "blue")
 	o.set(removed, func(c *cluster.Cluster) { c.State, c.Desired = cluster.Destroyed, cluster.WantDestroyed })
 	for _, id := range []string{removed, "00000000-0000-4000-8000-00000000ffff", "blue"} {
@@ -41,7 +41,7 @@ func TestFinding19RemovedClusterIsKnownByItsText(t *testing.T) {
 // A parameter that the command would leave out of account is refused by its
 // name; what belongs to every request, or to clients only, is not.
 func TestFinding19NoParameterIsIgnored(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	id := o.create("uma", "blue")
 	create := []string{"name", "x", "zoneid", "z1", "serviceofferingid", "o1", "size", "1"}
 	const project = "00000000-0000-4000-8000-00000000aaaa"
@@ -84,7 +84,7 @@ func TestFinding19NoParameterIsIgnored(t *testing.T) {
 // CLIs complete the id of a command such as startContainerCluster by the list
 // whose name is the rest of the command's, with an s behind it.
 func TestFinding19CompletionFindsTheListOfClusters(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	id := o.create("uma", "blue")
 	apis := map[string]map[string]any{}
 	for _, api := range o.must("uma", "listApis").items("api") {
@@ -115,7 +115,7 @@ func TestFinding19CompletionFindsTheListOfClusters(t *testing.T) {
 // Lists and jobs say what is waited for, and that a provider is away; what a
 // provider says of its inside stays with operators.
 func TestFinding20WaitsAreTold(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	made := o.must("uma", "createContainerCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "2")
 	id, job := made.text("id"), made.text("jobid")
 	o.fake.Stands = map[string]service.Standing{id: {

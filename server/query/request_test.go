@@ -20,13 +20,13 @@ import (
 
 // All failures of authentication read alike (3.4).
 func TestAuthenticationFailsAlike(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	base := func() url.Values { return o.sign("uma", params("command", "listZones")) }
 	if r := o.get(base()); r.status != http.StatusOK {
 		t.Fatalf("a good request: %s", r.raw)
 	}
-	change := func(name, value string) func(*office) url.Values {
-		return func(*office) url.Values {
+	change := func(name, value string) func(*fixture) url.Values {
+		return func(*fixture) url.Values {
 			v := base()
 			v.Set(name, value)
 			if value == "" {
@@ -35,46 +35,46 @@ func TestAuthenticationFailsAlike(t *testing.T) {
 			return v
 		}
 	}
-	good := func(*office) url.Values { return base() }
-	revoke := func(o *office) url.Values {
-		if err := o.desk.Revoke(t.Context(), account.System(), o.keys["uma"].ID); err != nil {
+	good := func(*fixture) url.Values { return base() }
+	revoke := func(o *fixture) url.Values {
+		if err := o.accounts.Revoke(t.Context(), account.System(), o.keys["uma"].ID); err != nil {
 			t.Fatal(err)
 		}
 		return base()
 	}
-	disable := func(o *office) url.Values {
-		if _, err := o.desk.Disable(t.Context(), account.System(), "uma", true); err != nil {
+	disable := func(o *fixture) url.Values {
+		if _, err := o.accounts.Disable(t.Context(), account.System(), "uma", true); err != nil {
 			t.Fatal(err)
 		}
 		return base()
 	}
-	expired := func(*office) url.Values {
+	expired := func(*fixture) url.Values {
 		return o.sign("uma", params("command", "listZones", "signatureVersion", "3", "expires", "2029-12-31T23:59:59+0000"))
 	}
 	text := ""
 	for _, c := range []struct {
 		name string
-		make func(*office) url.Values
+		make func(*fixture) url.Values
 	}{
 		{"no key", change("apiKey", "")}, {"an unknown key", change("apiKey", "x")}, {"no signature", change("signature", "")}, {"a wrong signature", change("signature", "AAAA")},
-		{"a parameter more", change("extra", "1")}, {"a parameter less", change("response", "")}, {"expired", expired}, {"no expiry", func(*office) url.Values {
+		{"a parameter more", change("extra", "1")}, {"a parameter less", change("response", "")}, {"expired", expired}, {"no expiry", func(*fixture) url.Values {
 			return o.sign("uma", params("command", "listZones", "signatureVersion", "3"))
 		}},
 		{"still good", good}, {"disabled", disable},
-		{"enabled again", func(o *office) url.Values {
-			if _, err := o.desk.Disable(t.Context(), account.System(), "uma", false); err != nil {
+		{"enabled again", func(o *fixture) url.Values {
+			if _, err := o.accounts.Disable(t.Context(), account.System(), "uma", false); err != nil {
 				t.Fatal(err)
 			}
 			return base()
 		}},
-		{"domain disabled", func(o *office) url.Values {
-			if _, err := o.desk.DisableDomain(t.Context(), account.System(), "ROOT/dev", true); err != nil {
+		{"domain disabled", func(o *fixture) url.Values {
+			if _, err := o.accounts.DisableDomain(t.Context(), account.System(), "ROOT/dev", true); err != nil {
 				t.Fatal(err)
 			}
 			return base()
 		}},
-		{"domain enabled", func(o *office) url.Values {
-			if _, err := o.desk.DisableDomain(t.Context(), account.System(), "ROOT/dev", false); err != nil {
+		{"domain enabled", func(o *fixture) url.Values {
+			if _, err := o.accounts.DisableDomain(t.Context(), account.System(), "ROOT/dev", false); err != nil {
 				t.Fatal(err)
 			}
 			return base()
@@ -100,7 +100,7 @@ func TestAuthenticationFailsAlike(t *testing.T) {
 
 // GET and POST, both sources, any case, of one name the last in the query string wins.
 func TestParametersAreMerged(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	id := o.create("uma", "blue")
 	send := func(method, query, body, kind string) reply {
 		r := httptest.NewRequestWithContext(t.Context(), method, "/client/api?"+query, strings.NewReader(body))
@@ -151,7 +151,7 @@ func (noClose) Close() error { return nil }
 
 // Types, lengths and characters of parameters (3, 3.1): 431, and 430 for maps.
 func TestParametersAreChecked(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	id := o.create("uma", "blue")
 	create := []string{"name", "x", "zoneid", "z1", "serviceofferingid", "o1", "size", "1"}
 	kube := slices.Concat(create, []string{"kubernetesversionid", "v1"})
@@ -227,7 +227,7 @@ func TestParametersAreChecked(t *testing.T) {
 
 // Every code of the table of 3.3, with its second number.
 func TestErrorCodes(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	id := o.create("uma", "blue")
 	for _, c := range []struct {
 		err          error
@@ -280,7 +280,7 @@ func TestErrorCodes(t *testing.T) {
 
 // login by POST always answers 531, by GET 405; it is not in listApis (3.4).
 func TestLogin(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	v := url.Values{"command": {"Login"}, "username": {"admin"}, "password": {"password"}, "response": {"json"}}
 	post, get := o.post(v), o.get(v)
 	post.fails("POST", 531)
@@ -292,7 +292,7 @@ func TestLogin(t *testing.T) {
 
 // enforce_post_and_expiry: version 3, 15 minutes at most, changes by POST.
 func TestEnforcement(t *testing.T) {
-	o := newOffice(t, func(o *query.Options) { o.EnforcePostAndExpiry = true })
+	o := newFixture(t, func(o *query.Options) { o.EnforcePostAndExpiry = true })
 	signed := func(command, expires string) url.Values {
 		m := params("command", command, "signatureversion", "3", "expires", expires)
 		if command == "createContainerCluster" {
@@ -312,7 +312,7 @@ func TestEnforcement(t *testing.T) {
 	if r := o.post(signed("createContainerCluster", soon)); r.status != 200 {
 		t.Errorf("a change by POST: %s", r.raw)
 	}
-	free := newOffice(t, nil)
+	free := newFixture(t, nil)
 	if r := free.ask("uma", "createContainerCluster", "name", "x", "zoneid", "z1", "serviceofferingid", "o1", "size", "1"); r.status != 200 {
 		t.Errorf("changing commands accept GET: %s", r.raw)
 	}
@@ -320,7 +320,7 @@ func TestEnforcement(t *testing.T) {
 
 // An account that sends more than it may gets 429 and a time; others do not notice.
 func TestRateLimit(t *testing.T) {
-	o := newOffice(t, func(o *query.Options) { o.Rate, o.Burst = 10, 3 })
+	o := newFixture(t, func(o *query.Options) { o.Rate, o.Burst = 10, 3 })
 	for range 3 {
 		o.must("uma", "listZones")
 	}
@@ -348,7 +348,7 @@ func TestRateLimit(t *testing.T) {
 
 func TestStopping(t *testing.T) {
 	stopping := false
-	o := newOffice(t, func(o *query.Options) { o.Stopping = func() bool { return stopping } })
+	o := newFixture(t, func(o *query.Options) { o.Stopping = func() bool { return stopping } })
 	o.must("uma", "listZones")
 	stopping = true
 	r := o.ask("uma", "listZones")
@@ -360,7 +360,7 @@ func TestStopping(t *testing.T) {
 
 // The shape of listApis, as a common CLI reads it: it crashes on anything else (3.3).
 func TestListApisShape(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	operators := []string{"forgetContainerCluster", "listContainerClusterLeaks"}
 	all := []string{
 		"createContainerCluster", "deleteContainerCluster", "startContainerCluster", "stopContainerCluster", "listContainerCluster", "listContainerClusters", "scaleContainerCluster",
@@ -425,7 +425,7 @@ func TestListApisShape(t *testing.T) {
 
 // What the provider offers the caller.
 func TestCatalog(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	for _, c := range []struct {
 		command, key, args, want string
 	}{
@@ -454,7 +454,7 @@ func TestCatalog(t *testing.T) {
 
 // Leaks are listed with their owner, pages and filters; what a forgotten cluster leaves is in its job.
 func TestLeaks(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newFixture(t, nil)
 	id := o.create("uma", "blue")
 	owner := cluster.Owner{AccountID: o.who["uma"].ID, DomainID: o.who["uma"].DomainID}
 	for i, kind := range []cluster.Kind{cluster.VM, cluster.Network, cluster.VM} {

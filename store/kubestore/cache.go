@@ -147,7 +147,7 @@ func (s *Store) changed(e *entry) {
 		}
 	}
 	if len(e.annotations) > 0 || !e.accepted() {
-		s.tellDesk()
+		s.notifyRequests()
 	}
 	if len(e.status.Outbox) > 0 {
 		s.outbox(e)

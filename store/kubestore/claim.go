@@ -22,7 +22,7 @@ func (s *Store) Claim(ctx context.Context, c workflow.Claim) (workflow.Claimed, 
 	if err := ctx.Err(); err != nil {
 		return workflow.Claimed{}, err
 	}
-	if err := s.bury(ctx, c.Worker); err != nil {
+	if err := s.removeGone(ctx, c.Worker); err != nil {
 		return workflow.Claimed{}, err
 	}
 	picked := s.pick(c)

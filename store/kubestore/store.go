@@ -82,7 +82,7 @@ type Store struct {
 	wake     chan string
 	missed   bool
 	repairs  map[string]bool // under way, by key
-	desk     chan struct{}   // told when an object asks for something
+	requests chan struct{}   // told when an object asks for something
 	synced   chan struct{}   // closed when both watches have begun
 	unsynced int
 }
@@ -114,7 +114,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{
 		o: o, client: c, log: o.Logger, cache: newCache(), workers: map[string]*worker{}, slots: map[string]*slot{},
-		wake: make(chan string, 1024), repairs: map[string]bool{}, desk: make(chan struct{}, 1), synced: make(chan struct{}), unsynced: 2,
+		wake: make(chan string, 1024), repairs: map[string]bool{}, requests: make(chan struct{}, 1), synced: make(chan struct{}), unsynced: 2,
 	}
 	if o.Client {
 		s.unsynced = 1
@@ -254,9 +254,9 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // tellDesk says that an object asks for something. s.mu is held.
-func (s *Store) tellDesk() {
+func (s *Store) notifyRequests() {
 	select {
-	case s.desk <- struct{}{}:
+	case s.requests <- struct{}{}:
 	default:
 	}
 }

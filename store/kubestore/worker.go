@@ -228,7 +228,7 @@ func (s *Store) dead(owner string, now time.Time) (dead, unsure bool) {
 }
 
 // bury gives up the workers whose time has ended.
-func (s *Store) bury(ctx context.Context, alive string) error {
+func (s *Store) removeGone(ctx context.Context, alive string) error {
 	s.mu.Lock()
 	now := time.Now()
 	var unknown, silent []string

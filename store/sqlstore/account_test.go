@@ -34,12 +34,12 @@ func TestKeysAreEncrypted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	desk := &account.Service{Store: s.Accounts()}
-	k, err := desk.CreateKey(t.Context(), account.System(), account.NewCredential{})
+	accounts := &account.Service{Store: s.Accounts()}
+	k, err := accounts.CreateKey(t.Context(), account.System(), account.NewCredential{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, token, err := desk.CreateToken(t.Context(), account.System(), account.NewCredential{})
+	_, token, err := accounts.CreateToken(t.Context(), account.System(), account.NewCredential{})
 	if err != nil {
 		t.Fatal(err)
 	}

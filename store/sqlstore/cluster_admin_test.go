@@ -137,12 +137,12 @@ func TestClustersMoveBetweenDatabases(t *testing.T) {
 		if err := from.Clusters().PutSetting(t.Context(), "installation", "i1"); err != nil {
 			t.Fatal(err)
 		}
-		desk := &account.Service{Store: from.Accounts()}
-		key, err := desk.CreateKey(t.Context(), account.System(), account.NewCredential{})
+		accounts := &account.Service{Store: from.Accounts()}
+		key, err := accounts.CreateKey(t.Context(), account.System(), account.NewCredential{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, token, err := desk.CreateToken(t.Context(), account.System(), account.NewCredential{})
+		_, token, err := accounts.CreateToken(t.Context(), account.System(), account.NewCredential{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,10 +28,10 @@ func file(t testing.TB) *SQLite {
 
 func TestObjects(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) {
-		objecttest.Run(t, objecttest.Exam{Open: func(t *testing.T) control.Objects { return file(t).Objects() }, Forget: forget})
+		objecttest.Run(t, objecttest.Suite{Open: func(t *testing.T) control.Objects { return file(t).Objects() }, Forget: forget})
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
-		objecttest.Run(t, objecttest.Exam{
+		objecttest.Run(t, objecttest.Suite{
 			Open: func(t *testing.T) control.Objects {
 				p, _ := postgres(t, pgtest.Options{NoSync: true})
 				return p.Objects()

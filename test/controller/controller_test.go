@@ -510,7 +510,7 @@ func TestWhatElseWakes(t *testing.T) {
 	w := newFixture(t)
 	m := w.manager(nil)
 	var passes atomic.Int32
-	ring := make(chan control.Ref)
+	notify := make(chan control.Ref)
 	w.setup(m, func(c *controller.Controller[*Demo]) {
 		c.Reconcile = func(context.Context, control.Ref) outcome.Outcome { passes.Add(1); return outcome.Done() }
 		c.Owns = []client.Object{&corev1.ConfigMap{}}
@@ -522,7 +522,7 @@ func TestWhatElseWakes(t *testing.T) {
 		c.Signals = func(ctx context.Context, add func(control.Ref)) {
 			for {
 				select {
-				case ref := <-ring:
+				case ref := <-notify:
 					add(ref)
 				case <-ctx.Done():
 					return
@@ -547,8 +547,8 @@ func TestWhatElseWakes(t *testing.T) {
 			return w.client.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "s", Labels: map[string]string{"for": "a"}}})
 		}},
 		{"a signal", func() error {
-			ring <- control.Ref{Kind: "Other", Namespace: w.namespace, Name: "a"}
-			ring <- control.Ref{Kind: "Demo", Namespace: w.namespace, Name: "a"}
+			notify <- control.Ref{Kind: "Other", Namespace: w.namespace, Name: "a"}
+			notify <- control.Ref{Kind: "Demo", Namespace: w.namespace, Name: "a"}
 			return nil
 		}},
 		{"a request of another prefix", func() error { w.patch("a", `{"metadata":{"annotations":{"example.com/x":"1"}}}`); return nil }},

@@ -122,7 +122,7 @@ func (d *Demo) replace(ctx context.Context) error {
 
 // restart pauses the flow while one member is down: the bracket starts the member again.
 func (d *Demo) restart(ctx context.Context) error {
-	roll := func() error {
+	restart := func() error {
 		var run string
 		return steps(
 			func() error { return d.Set("revision", 2) },
@@ -148,7 +148,7 @@ func (d *Demo) restart(ctx context.Context) error {
 			func() error { return d.saveHistory(ctx, "RestartCluster", run) },
 		)
 	}
-	fewest, err := d.fewestReady(ctx, 5, roll)
+	fewest, err := d.fewestReady(ctx, 5, restart)
 	if err != nil {
 		return err
 	}

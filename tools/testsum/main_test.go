@@ -81,7 +81,7 @@ func TestWhatIsStoppedIsNoResult(t *testing.T) {
 	}
 }
 
-func TestTallyCountsEachTestOnce(t *testing.T) {
+func TestCountsEachTestOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tally")
 	first := Results{"m/a TestOne": Passed, "m/a TestTwo": Skipped, "m/a TestThree": Passed}
 	second := Results{"m/a TestOne": Passed, "m/a TestTwo": Passed, "m/a TestThree": Failed}

@@ -149,8 +149,8 @@ func newClient(g *guard, l leaseDialer, trust *tls.Config, redirects int, sensit
 			if len(via) > redirects {
 				return http.ErrUseLastResponse
 			}
-			for _, hop := range append(via[1:len(via):len(via)], next) {
-				if !sameOrigin(hop.URL, via[0].URL) {
+			for _, redirect := range append(via[1:len(via):len(via)], next) {
+				if !sameOrigin(redirect.URL, via[0].URL) {
 					for _, name := range append(sensitive, "Referer") {
 						next.Header.Del(name)
 					}

@@ -377,12 +377,12 @@ func TestGuardURLs(t *testing.T) {
 
 func TestHTTPRedirects(t *testing.T) {
 	b := newHarness(t)
-	type hop struct{ host, token, auth, plain, key, body string }
-	var hops []hop
+	type redirect struct{ host, token, auth, plain, key, body string }
+	var hops []redirect
 	var other string
 	handle := func(w http.ResponseWriter, r *http.Request) {
 		data, _ := io.ReadAll(r.Body)
-		hops = append(hops, hop{r.Host, r.Header.Get("X-Token"), r.Header.Get("Authorization"), r.Header.Get("X-Plain"), r.Header.Get("Idempotency-Key"), string(data)})
+		hops = append(hops, redirect{r.Host, r.Header.Get("X-Token"), r.Header.Get("Authorization"), r.Header.Get("X-Plain"), r.Header.Get("Idempotency-Key"), string(data)})
 		switch r.URL.Path {
 		case "/same":
 			http.Redirect(w, r, "/end", http.StatusTemporaryRedirect)

@@ -262,12 +262,12 @@ func testRetention(t *testing.T, h Harness) {
 		return run.ID
 	}
 	day := 24 * time.Hour
-	var aged, crowd []string
+	var aged, many []string
 	for i := range 5 {
 		aged = append(aged, end("kind/r/aged", "Flow", time.Duration(50-i)*day))
 	}
 	for i := range 6 {
-		crowd = append(crowd, end("kind/r/crowd", "Busy", time.Duration(6-i)*time.Minute))
+		many = append(many, end("kind/r/crowd", "Busy", time.Duration(6-i)*time.Minute))
 	}
 	active := x.create(newRun("kind/r/aged"))
 	policy := func(flow string) workflow.Retention {
@@ -276,7 +276,7 @@ func testRetention(t *testing.T, h Harness) {
 		}
 		return workflow.Retention{Age: 30 * day, Keep: 2, Max: 100}
 	}
-	want := append(slices.Clone(aged[:3]), crowd[:2]...)
+	want := append(slices.Clone(aged[:3]), many[:2]...)
 	got, err := r.Expired(t.Context(), now, policy, 100)
 	if err != nil {
 		t.Fatal(err)

@@ -33,11 +33,11 @@ func (c Controller) Serve(ctx context.Context) error {
 	}
 	shared := control.NewShared(c.Objects.Feed(sharedstorage.Kind), control.SharedOptions[control.Object]{Name: sharedstorage.Kind, Metrics: c.Metrics, Log: c.Log})
 	shared.Handle(c.touch)
-	ring := control.Signals(func(ctx context.Context, add func(key string)) {
+	notify := control.Signals(func(ctx context.Context, add func(key string)) {
 		c.Operator.Listen(ctx, func(ref control.Ref) { add(ref.String()) })
 	})
 	return control.Run(ctx, []control.Runner{shared}, []control.Runner{control.Controller{
-		Name: sharedstorage.Kind, Triggers: []control.Trigger{control.For(shared, news), ring}, MaxRetries: math.MaxInt,
+		Name: sharedstorage.Kind, Triggers: []control.Trigger{control.For(shared, news), notify}, MaxRetries: math.MaxInt,
 		Queue: control.QueueOptions{Longest: longestPause}, Metrics: c.Metrics, Log: c.Log,
 		Reconcile: func(ctx context.Context, key string) outcome.Outcome {
 			ref, err := control.ParseRef(key)

@@ -50,7 +50,7 @@ const (
 	placedName = "instance.json"
 	configName = "config.json"
 	patience   = 15 * time.Second // for an agent to answer
-	farewell   = 30 * time.Second // for an agent to stop its engine and end
+	stopGrace  = 30 * time.Second // for an agent to stop its engine and end
 )
 
 // Ensure implements port.Instances. An instance whose process is gone is started again.
@@ -325,7 +325,7 @@ func (s *Site) crash(folder string) {
 
 // leave goes on with a removal. It says whether the instance is gone.
 func (s *Site) leave(ctx context.Context, r *placed) (bool, error) {
-	late := time.Since(r.Leaving) > farewell
+	late := time.Since(r.Leaving) > stopGrace
 	if p := s.agent(r); p.Lives() {
 		if late {
 			s.crash(r.folder)

@@ -45,10 +45,10 @@ type Options struct {
 
 // Site is everything of one folder.
 type Site struct {
-	o    Options
-	mu   sync.Mutex // and the lock of the folder: one at a time changes it
-	kids map[int]struct{}
-	seen map[string]sighting
+	o        Options
+	mu       sync.Mutex // and the lock of the folder: one at a time changes it
+	children map[int]struct{}
+	seen     map[string]sighting
 }
 
 // Open opens a folder. It is made when it is needed.
@@ -78,7 +78,7 @@ func Open(o Options) (*Site, error) {
 			return nil, err
 		}
 	}
-	return &Site{o: o, kids: map[int]struct{}{}, seen: map[string]sighting{}}, nil
+	return &Site{o: o, children: map[int]struct{}{}, seen: map[string]sighting{}}, nil
 }
 
 // Storage is the port of that name.
@@ -166,18 +166,18 @@ func (s *Site) start(dir, log string, args ...string) (postgres.Process, error) 
 		return postgres.Process{}, err
 	}
 	p := postgres.ProcessOf(cmd.Process.Pid)
-	s.kids[p.PID] = struct{}{}
+	s.children[p.PID] = struct{}{}
 	_ = cmd.Process.Release() // it is reaped by its id
 	return p, nil
 }
 
 // reap takes leave of children that have ended, or they would stay as zombies.
 func (s *Site) reap() {
-	for pid := range s.kids {
+	for pid := range s.children {
 		switch got, err := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); {
 		case errors.Is(err, syscall.EINTR):
 		case err != nil || got == pid:
-			delete(s.kids, pid)
+			delete(s.children, pid)
 		}
 	}
 }

@@ -249,7 +249,7 @@ func (t *Storage) copy(ctx context.Context, folder string, v *volume) error {
 	}
 	v.Copier = postgres.ProcessOf(cmd.Process.Pid)
 	v.Attempts++
-	t.site.kids[v.Copier.PID] = struct{}{}
+	t.site.children[v.Copier.PID] = struct{}{}
 	_ = cmd.Process.Release() // it is reaped by its id
 	return nil
 }

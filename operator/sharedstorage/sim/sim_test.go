@@ -39,7 +39,7 @@ func slow(c *clock) Options {
 
 // The simulated world sits the exam of the ports: one that does everything at
 // once, and one that takes its time.
-func TestExam(t *testing.T) {
+func TestConformance(t *testing.T) {
 	for name, options := range map[string]func(c *clock) Options{"at once": func(c *clock) Options { return Options{Now: c.Now} }, "slow": slow} {
 		t.Run(name, func(t *testing.T) {
 			porttest.Run(t, func(t *testing.T) porttest.Rig {

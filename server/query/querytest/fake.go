@@ -21,7 +21,7 @@ import (
 
 // Fake is a query.Clusters. Its zero fields are empty; make one with New.
 type Fake struct {
-	Books     *cluster.Memory
+	Records   *cluster.Memory
 	Directory server.Directory
 	Now       func() time.Time
 	Offers    map[cluster.Kind][]cluster.Entry
@@ -40,7 +40,7 @@ type Fake struct {
 // New makes one over an empty book.
 func New(accounts account.Store, now func() time.Time) *Fake {
 	return &Fake{
-		Books: cluster.NewMemory(), Directory: server.Directory{Store: accounts}, Now: now, polled: map[string]int{}, Fails: map[string]error{},
+		Records: cluster.NewMemory(), Directory: server.Directory{Store: accounts}, Now: now, polled: map[string]int{}, Fails: map[string]error{},
 		Offers: map[cluster.Kind][]cluster.Entry{
 			cluster.Zone:     {{Kind: cluster.Zone, ID: "z1", Name: "Zone One"}, {Kind: cluster.Zone, ID: "z2", Name: "Zone Two", Disabled: true}},
 			cluster.Offering: {{Kind: cluster.Offering, ID: "o1", Name: "Small", Cores: 2, MemoryMB: 2048}, {Kind: cluster.Offering, ID: "o2", Name: "Own size", Custom: true}},
@@ -94,11 +94,11 @@ func (f *Fake) Create(ctx context.Context, who cluster.Caller, r service.CreateR
 		owner = found
 	}
 	if r.JobID != "" {
-		if job, err := f.Books.Job(ctx, r.JobID); err == nil {
+		if job, err := f.Records.Job(ctx, r.JobID); err == nil {
 			if job.Digest != fmt.Sprint(r) {
 				return nil, nil, cluster.JobReused.Errorf("job %s was for another request", r.JobID)
 			}
-			b, err := f.Books.Record(ctx, job.Cluster)
+			b, err := f.Records.Record(ctx, job.Cluster)
 			return &b.Cluster, job, err
 		}
 	}
@@ -131,7 +131,7 @@ func (f *Fake) Create(ctx context.Context, who cluster.Caller, r service.CreateR
 		}
 		change.Nodes = append(change.Nodes, f.node(c, role, ordinal))
 	}
-	return c, job, f.Books.Commit(ctx, change)
+	return c, job, f.Records.Commit(ctx, change)
 }
 
 func (f *Fake) node(c *cluster.Cluster, role cluster.Role, ordinal int) *cluster.Node {
@@ -196,16 +196,16 @@ func (f *Fake) Change(ctx context.Context, who cluster.Caller, uuid string, r se
 		}
 		c.NodeCount = r.Size
 	}
-	return c, job, f.Books.Commit(ctx, change)
+	return c, job, f.Records.Commit(ctx, change)
 }
 
 // End decides a job: done, or failed with a fault.
 func (f *Fake) End(ctx context.Context, id string, why error) error {
-	job, err := f.Books.Job(ctx, id)
+	job, err := f.Records.Job(ctx, id)
 	if err != nil || job.Status != cluster.JobOpen {
 		return err
 	}
-	b, err := f.Books.Record(ctx, job.Cluster)
+	b, err := f.Records.Record(ctx, job.Cluster)
 	if err != nil {
 		return err
 	}
@@ -224,7 +224,7 @@ func (f *Fake) End(ctx context.Context, id string, why error) error {
 		job.Status, job.Code, job.Text, job.Step = cluster.JobFailed, reason.Code, reason.Text, reason.Step
 		c.State, c.Reason = cluster.Alert, reason
 	}
-	return f.Books.Commit(ctx, &cluster.Change{Cluster: c, Jobs: []*cluster.Job{job}})
+	return f.Records.Commit(ctx, &cluster.Change{Cluster: c, Jobs: []*cluster.Job{job}})
 }
 
 // Forget makes a job that gives a cluster up.
@@ -240,7 +240,7 @@ func (f *Fake) Forget(ctx context.Context, who cluster.Caller, uuid, confirm, jo
 		return nil, cluster.ClusterInvalid.Errorf("confirm %q is not the name of the cluster", confirm)
 	}
 	job := f.job(who, &b.Cluster, jobID, "forgetContainerCluster", "forget")
-	return job, f.Books.Commit(ctx, &cluster.Change{ClusterID: b.Cluster.ID, Jobs: []*cluster.Job{job}})
+	return job, f.Records.Commit(ctx, &cluster.Change{ClusterID: b.Cluster.ID, Jobs: []*cluster.Job{job}})
 }
 
 // PlanCreate is a plan of one step.
@@ -261,7 +261,7 @@ func (f *Fake) Get(ctx context.Context, who cluster.Caller, uuid string) (*clust
 	if err := f.heard("Get", ""); err != nil {
 		return nil, err
 	}
-	b, err := f.Books.Record(ctx, uuid)
+	b, err := f.Records.Record(ctx, uuid)
 	if err == nil && !who.Scope.Sees(b.Cluster.Owner) {
 		return nil, cluster.AccessRefused.Errorf("cluster %s is not in the reach of %s", uuid, who.User)
 	}
@@ -274,7 +274,7 @@ func (f *Fake) List(ctx context.Context, who cluster.Caller, q cluster.ClusterQu
 	if err := f.heard("List", ""); err != nil {
 		return nil, 0, err
 	}
-	return f.Books.List(ctx, q)
+	return f.Records.List(ctx, q)
 }
 
 // VMs implements query.Clusters.
@@ -283,7 +283,7 @@ func (f *Fake) VMs(ctx context.Context, clusters []cluster.Cluster) (map[int64][
 	for i, c := range clusters {
 		ids[i] = c.ID
 	}
-	return f.Books.VMs(ctx, ids)
+	return f.Records.VMs(ctx, ids)
 }
 
 // Reach implements query.Clusters.
@@ -292,7 +292,7 @@ func (f *Fake) Reach(ctx context.Context, clusters []cluster.Cluster) (map[int64
 	for i, c := range clusters {
 		ids[i] = c.ID
 	}
-	return f.Books.Reach(ctx, ids)
+	return f.Records.Reach(ctx, ids)
 }
 
 // Nodes implements query.Clusters.
@@ -301,12 +301,12 @@ func (f *Fake) Nodes(ctx context.Context, clusters []cluster.Cluster) (map[int64
 	for _, c := range clusters {
 		ids = append(ids, c.ID)
 	}
-	return f.Books.Nodes(ctx, ids)
+	return f.Records.Nodes(ctx, ids)
 }
 
 // Details of a cluster.
 func (f *Fake) Details(ctx context.Context, _ cluster.Caller, uuid string) (*cluster.Details, error) {
-	return f.Books.Details(ctx, uuid)
+	return f.Records.Details(ctx, uuid)
 }
 
 // Standings gives Stands.
@@ -351,7 +351,7 @@ func (f *Fake) Job(ctx context.Context, who cluster.Caller, id string) (*cluster
 	if err := f.heard("Job", ""); err != nil {
 		return nil, err
 	}
-	job, err := f.Books.Job(ctx, id)
+	job, err := f.Records.Job(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -366,7 +366,7 @@ func (f *Fake) Job(ctx context.Context, who cluster.Caller, id string) (*cluster
 		if err := f.End(ctx, id, nil); err != nil {
 			return nil, err
 		}
-		return f.Books.Job(ctx, id)
+		return f.Records.Job(ctx, id)
 	}
 	return job, nil
 }
@@ -374,7 +374,7 @@ func (f *Fake) Job(ctx context.Context, who cluster.Caller, id string) (*cluster
 // Jobs gives those in scope.
 func (f *Fake) Jobs(ctx context.Context, who cluster.Caller, q cluster.JobQuery) ([]cluster.Job, int, error) {
 	q.Scope = who.Scope
-	return f.Books.Jobs(ctx, q)
+	return f.Records.Jobs(ctx, q)
 }
 
 // Catalog gives Offers.

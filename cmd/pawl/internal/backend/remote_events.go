@@ -17,7 +17,7 @@ const (
 // Changes implements Runs by the server's event stream.
 func (r *Remote) Changes(ctx context.Context, id string) <-chan struct{} {
 	c := make(chan struct{}, 1)
-	ring := func() {
+	notify := func() {
 		select {
 		case c <- struct{}{}:
 		default:
@@ -50,14 +50,14 @@ func (r *Remote) Changes(ctx context.Context, id string) <-chan struct{} {
 			case <-heard:
 			case <-safety.C:
 			}
-			ring()
+			notify()
 		}
 	}()
 	return c
 }
 
 // listen reads one connection to its end and gives the id to go on behind.
-func (r *Remote) listen(ctx context.Context, id, last string, ring func()) string {
+func (r *Remote) listen(ctx context.Context, id, last string, notify func()) string {
 	query := url.Values{}
 	if id != "" {
 		query.Set("run", id)
@@ -71,7 +71,7 @@ func (r *Remote) listen(ctx context.Context, id, last string, ring func()) strin
 		return last
 	}
 	defer answer.Body.Close()
-	ring() // what happened before the stream began
+	notify() // what happened before the stream began
 	lines := bufio.NewScanner(answer.Body)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -80,7 +80,7 @@ func (r *Remote) listen(ctx context.Context, id, last string, ring func()) strin
 			last = rest
 		}
 		if strings.HasPrefix(line, "event: ") {
-			ring()
+			notify()
 		}
 	}
 	return last

@@ -237,7 +237,7 @@ func (s Store) IsOwner() bool {
 }
 
 // Keeper is the store's side for commands that look after it.
-func (s Store) Keeper() (sqlstore.Admin, bool) {
+func (s Store) Admin() (sqlstore.Admin, bool) {
 	admin, ok := s.kept.(sqlstore.Admin)
 	return admin, ok
 }

@@ -49,7 +49,7 @@ type workerReport struct {
 // WorkerChild is one worker: it opens the store, executes a run for each client,
 // says so, waits for the word, executes its part and reports.
 func WorkerChild(ctx context.Context, store, dsn string, o Options, in io.Reader, out io.Writer) error {
-	m, err := OpenMedium(ctx, store, dsn, "")
+	m, err := OpenBackend(ctx, store, dsn, "")
 	if err != nil {
 		return err
 	}

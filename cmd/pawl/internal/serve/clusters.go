@@ -44,7 +44,7 @@ func (p *parts) makeClusters(ctx context.Context) error {
 	if err := p.store.CheckEncryption(ctx); err != nil {
 		return err
 	}
-	ledger := p.store.Clusters()
+	store := p.store.Clusters()
 	if config.Installation == "" {
 		id, err := p.store.Installation(ctx)
 		if err != nil {
@@ -53,7 +53,7 @@ func (p *parts) makeClusters(ctx context.Context) error {
 		config.Installation = id
 	}
 	o := service.Options{
-		Records: ledger, Directory: server.Directory{Store: p.clusters.accounts.Store}, Worker: workerName(),
+		Records: store, Directory: server.Directory{Store: p.clusters.accounts.Store}, Worker: workerName(),
 		Installation: config.Installation, HomeURL: p.home(config, p.options.Listen), Versions: config.versions(), Settings: config.settings(), Probe: p.probe,
 		Heard: func(cluster.Event) { p.notifier.Notify() }, Logger: p.log,
 	}
@@ -76,8 +76,8 @@ func (p *parts) makeClusters(ctx context.Context) error {
 		*file.into = string(data)
 	}
 	for _, one := range config.Providers {
-		if kept, ok := ledger.(settings); ok {
-			if err := keepTenancy(ctx, kept, ledger, one); err != nil {
+		if kept, ok := store.(settings); ok {
+			if err := keepTenancy(ctx, kept, store, one); err != nil {
 				return err
 			}
 		}

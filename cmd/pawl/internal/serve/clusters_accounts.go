@@ -44,7 +44,7 @@ const mostHeld = 5
 
 // keepTenancy compares the accounts of a provider with those of the start
 // before, and remembers them. PROVIDER_ACCOUNT_IN_USE.
-func keepTenancy(ctx context.Context, kept settings, books cluster.Store, p Provider) error {
+func keepTenancy(ctx context.Context, kept settings, records cluster.Store, p Provider) error {
 	if p.Type != "cloudstack" {
 		return nil
 	}
@@ -63,7 +63,7 @@ func keepTenancy(ctx context.Context, kept settings, books cluster.Store, p Prov
 		if err := json.Unmarshal([]byte(text), &before); err != nil {
 			return fmt.Errorf("setting %s: %w", name, err)
 		}
-		if err := unchanged(ctx, books, p.Name, before, now); err != nil {
+		if err := unchanged(ctx, records, p.Name, before, now); err != nil {
 			return err
 		}
 	}
@@ -71,9 +71,9 @@ func keepTenancy(ctx context.Context, kept settings, books cluster.Store, p Prov
 }
 
 // unchanged reports an owner of clusters of a provider whose account there is another one.
-func unchanged(ctx context.Context, books cluster.Store, provider string, before, now tenancy) error {
+func unchanged(ctx context.Context, records cluster.Store, provider string, before, now tenancy) error {
 	held := map[string][]string{} // names of clusters by their owners
-	if err := books.Scan(ctx, cluster.ScanQuery{Provider: provider, ClustersOnly: true}, func(b *cluster.Record) error {
+	if err := records.Scan(ctx, cluster.ScanQuery{Provider: provider, ClustersOnly: true}, func(b *cluster.Record) error {
 		if owner := b.Cluster.Owner.AccountID; before.of(owner) != now.of(owner) {
 			held[owner] = append(held[owner], b.Cluster.Name)
 		}

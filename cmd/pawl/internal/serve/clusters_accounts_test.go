@@ -19,18 +19,18 @@ func TestFinding22AccountOfATenantWithClustersStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	books := store.Clusters()
+	records := store.Clusters()
 	made := func(name, owner, provider string) *cluster.Cluster {
 		c := &cluster.Cluster{UUID: "uuid-" + name, Name: name, Owner: cluster.Owner{AccountID: owner, DomainID: "here"}, State: cluster.Running, Desired: cluster.WantRunning, NodeCount: 1, ControlCount: 1,
 			Zone: cluster.Entity{ID: "z"}, Offering: cluster.Entity{ID: "o"}, Provider: provider, Created: time.Now().UTC(), StateSince: time.Now().UTC()}
-		if err := books.Commit(t.Context(), &cluster.Change{Cluster: c}); err != nil {
+		if err := records.Commit(t.Context(), &cluster.Change{Cluster: c}); err != nil {
 			t.Fatal(err)
 		}
 		return c
 	}
 	one, two := ProviderAccount{"acme", "d1"}, ProviderAccount{"other", "d2"}
 	start := func(all ProviderAccount, tenants map[string]ProviderAccount) error {
-		return keepTenancy(t.Context(), books, books, Provider{Name: "dc1", Type: "cloudstack", Account: all, Accounts: tenants})
+		return keepTenancy(t.Context(), records, records, Provider{Name: "dc1", Type: "cloudstack", Account: all, Accounts: tenants})
 	}
 	blue := made("blue", "tenant-1", "dc1")
 	made("green", "tenant-2", "dc2")
@@ -54,7 +54,7 @@ func TestFinding22AccountOfATenantWithClustersStays(t *testing.T) {
 		}
 	}
 	blue.State = cluster.Destroyed
-	if err := books.Commit(t.Context(), &cluster.Change{Cluster: blue}); err != nil {
+	if err := records.Commit(t.Context(), &cluster.Change{Cluster: blue}); err != nil {
 		t.Fatal(err)
 	}
 	if err := start(two, nil); err != nil {

@@ -16,7 +16,7 @@ import (
 const lookEvery = time.Second
 
 // shelf is where definitions come from, and what was read from there last.
-type shelf struct {
+type definitionStore struct {
 	flows, machines []string
 	options         flowfile.Options
 	warn            func(flowfile.Problem) // hears what is worth a look in files that load; nil: nobody
@@ -24,9 +24,9 @@ type shelf struct {
 	last            library.Library
 }
 
-func (s *shelf) paths() []string { return slices.Concat(s.flows, s.machines) }
+func (s *definitionStore) paths() []string { return slices.Concat(s.flows, s.machines) }
 
-func (s *shelf) load() (library.Library, error) {
+func (s *definitionStore) load() (library.Library, error) {
 	files, err := library.Files(s.paths()...)
 	if err != nil {
 		return library.Library{}, err
@@ -49,7 +49,7 @@ func (p *parts) newDriver(lib library.Library) (*driver.Driver, error) {
 		return nil, nil
 	}
 	return driver.New(driver.Options{
-		Objects: p.objects, Engine: p.engine, Machines: lib.Machines, Notifier: p.runsBell, Actions: p.actions,
+		Objects: p.objects, Engine: p.engine, Machines: lib.Machines, Notifier: p.runNotifier, Actions: p.actions,
 		Secrets: p.options.Secrets, Logger: p.log, Metrics: p.queues,
 	})
 }
@@ -101,7 +101,7 @@ func (p *parts) drive(ctx context.Context) error {
 func (p *parts) awaitChange(ctx context.Context) *driver.Driver {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
-	seen := p.shelf.files
+	seen := p.definitions.files
 	for {
 		asked := false
 		select {
@@ -111,7 +111,7 @@ func (p *parts) awaitChange(ctx context.Context) *driver.Driver {
 			asked = true
 		case <-look.C:
 		}
-		now, err := library.Files(p.shelf.paths()...)
+		now, err := library.Files(p.definitions.paths()...)
 		if err != nil {
 			if asked {
 				p.log.Error("the definitions are not read again", "error", err)
@@ -121,7 +121,7 @@ func (p *parts) awaitChange(ctx context.Context) *driver.Driver {
 		// Whoever writes files writes several: wait until they stay as they are.
 		settled := maps.Equal(now, seen)
 		seen = now
-		if !asked && (!settled || maps.Equal(now, p.shelf.files)) {
+		if !asked && (!settled || maps.Equal(now, p.definitions.files)) {
 			continue
 		}
 		if next, err := p.reload(); err == nil {
@@ -131,8 +131,8 @@ func (p *parts) awaitChange(ctx context.Context) *driver.Driver {
 }
 
 func (p *parts) reload() (*driver.Driver, error) {
-	before := p.shelf
-	lib, err := p.shelf.load()
+	before := p.definitions
+	lib, err := p.definitions.load()
 	var next *driver.Driver
 	if err == nil {
 		err = p.shared.beside(lib)
@@ -145,8 +145,8 @@ func (p *parts) reload() (*driver.Driver, error) {
 	}
 	if err != nil {
 		files, _ := library.Files(before.paths()...) // the same files are not reported twice
-		p.shelf = before
-		p.shelf.files = files
+		p.definitions = before
+		p.definitions.files = files
 		var problems flowfile.Problems
 		if errors.As(err, &problems) {
 			for _, problem := range problems.Errors() {

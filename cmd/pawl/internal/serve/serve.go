@@ -82,25 +82,25 @@ const (
 
 // parts are what a server is made of.
 type parts struct {
-	options  Options
-	log      *slog.Logger
-	store    backend.Store
-	objects  control.Objects
-	actions  []workflow.Action
-	engine   *workflow.Engine
-	metrics  *telemetry.Metrics
-	queues   *queues
-	traces   *telemetry.Traces // nil: none
-	runsBell *driver.Notifier
-	notifier *server.Notifier
-	archive  *os.File // nil: none
-	clusters clusters
-	shared   shared
+	options     Options
+	log         *slog.Logger
+	store       backend.Store
+	objects     control.Objects
+	actions     []workflow.Action
+	engine      *workflow.Engine
+	metrics     *telemetry.Metrics
+	queues      *queues
+	traces      *telemetry.Traces // nil: none
+	runNotifier *driver.Notifier
+	notifier    *server.Notifier
+	archive     *os.File // nil: none
+	clusters    clusters
+	shared      shared
 
-	mu       sync.Mutex
-	driver   *driver.Driver       // nil: no machines
-	machines []machine.Standalone // that are loaded
-	shelf    shelf
+	mu          sync.Mutex
+	driver      *driver.Driver       // nil: no machines
+	machines    []machine.Standalone // that are loaded
+	definitions definitionStore
 }
 
 // Run serves until ctx ends. Where several servers share a database that is
@@ -128,7 +128,7 @@ func Run(ctx context.Context, o Options) error {
 
 // once makes a server and serves until ctx ends. It returns early where a part cannot be made.
 func once(ctx context.Context, o Options, wait *waiting) (err error) {
-	p := &parts{options: o, log: o.Logger, runsBell: &driver.Notifier{}, notifier: server.NewNotifier(), metrics: telemetry.NewMetrics()}
+	p := &parts{options: o, log: o.Logger, runNotifier: &driver.Notifier{}, notifier: server.NewNotifier(), metrics: telemetry.NewMetrics()}
 	p.queues = newQueues(p.metrics.Registry())
 	defer func() { err = errors.Join(err, p.close()) }()
 	if err := p.make(ctx); err != nil {
@@ -160,9 +160,9 @@ func (p *parts) make(ctx context.Context) error {
 	if err != nil {
 		return workflow.InputInvalid.Errorf("--actions: %w", err)
 	}
-	p.shelf = shelf{flows: p.options.Flows, machines: p.options.Machines, options: flowfile.Options{Actions: p.actions},
+	p.definitions = definitionStore{flows: p.options.Flows, machines: p.options.Machines, options: flowfile.Options{Actions: p.actions},
 		warn: func(w flowfile.Problem) { p.log.Warn(w.String()) }}
-	lib, err := p.shelf.load()
+	lib, err := p.definitions.load()
 	if err != nil {
 		p.missing(err)
 		return err
@@ -226,7 +226,7 @@ func (p *parts) kinds() ([]driver.ServedKind, error) {
 // keepKinds writes down what is served, for commands that open the store.
 func (p *parts) keepKinds(ctx context.Context) error {
 	p.mu.Lock()
-	p.machines = p.shelf.last.Machines
+	p.machines = p.definitions.last.Machines
 	p.mu.Unlock()
 	kinds, err := p.kinds()
 	if err != nil {
@@ -268,7 +268,7 @@ func own(ctx context.Context, o backend.StoreOptions) (backend.Store, error) {
 }
 
 func (p *parts) hooks(ctx context.Context) ([]workflow.Hook, error) {
-	hooks := []workflow.Hook{p.notifier.Hook(), p.runsBell.Hook(), p.metrics.Hook(), telemetry.Log(p.log)}
+	hooks := []workflow.Hook{p.notifier.Hook(), p.runNotifier.Hook(), p.metrics.Hook(), telemetry.Log(p.log)}
 	if p.clusters.service != nil {
 		hooks = append(hooks, p.clusters.service.Hook())
 	}
@@ -287,7 +287,7 @@ func (p *parts) hooks(ctx context.Context) ([]workflow.Hook, error) {
 }
 
 func (p *parts) stats() map[string]float64 {
-	admin, ok := p.store.Keeper()
+	admin, ok := p.store.Admin()
 	if !ok {
 		return nil
 	}
@@ -322,7 +322,7 @@ func (p *parts) server() (*server.Server, error) {
 		CertFile: p.options.CertFile, KeyFile: p.options.KeyFile, PlanObject: p.plan, Notifier: p.notifier,
 		Sessions: sessions, SignedOut: p.store.SignedOut(), Idempotency: p.store.Keys(), Metrics: p.metrics.Handler(), Logger: p.log,
 		Observe: func(o server.Observation) { p.metrics.Request(o.Method, o.Route, o.Status, o.Took, o.Bytes) },
-		Health:  p.store.Probe, Console: console.Handler(), Clusters: p.clusters.service, Accounts: p.clusters.accounts, Reviewer: server.Directed{Desk: p.clusters.accounts}, Mount: p.queryFace(),
+		Health:  p.store.Probe, Console: console.Handler(), Clusters: p.clusters.service, Accounts: p.clusters.accounts, Reviewer: server.Directed{Service: p.clusters.accounts}, Mount: p.queryFace(),
 	}
 	if p.options.TokenFile != "" {
 		tokens, err := server.ReadTokens(p.options.TokenFile)
@@ -353,7 +353,7 @@ func (p *parts) plan(ctx context.Context, o control.Object) (json.RawMessage, er
 
 // serve runs all parts until ctx ends or one of them fails.
 func (p *parts) serve(ctx context.Context, s *server.Server, ln net.Listener) error {
-	machines := len(p.shelf.last.Machines)
+	machines := len(p.definitions.last.Machines)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var all sync.WaitGroup
@@ -379,7 +379,7 @@ func (p *parts) serve(ctx context.Context, s *server.Server, ln net.Listener) er
 	}
 	part("http", func(ctx context.Context) error { return s.Serve(ctx, ln) })
 	if p.options.Ready != nil {
-		p.options.Ready(ln.Addr(), len(p.shelf.last.Flows), machines)
+		p.options.Ready(ln.Addr(), len(p.definitions.last.Flows), machines)
 	}
 	all.Wait()
 	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {

@@ -60,7 +60,7 @@ func asPawl() (mine bool) {
 }
 
 // house is a server as a process, and its clusters.
-type house struct {
+type fixture struct {
 	t       *testing.T
 	dir     string
 	server  *exec.Cmd
@@ -69,7 +69,7 @@ type house struct {
 
 var orders = control.Ref{Kind: sharedstorage.Kind, Namespace: "default", Name: "orders"}
 
-func newHouse(t *testing.T) *house {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	if versions, err := local.Installed(); err != nil || len(versions) == 0 {
 		t.Skip("PostgreSQL's server programs are missing: apt-get install postgresql")
@@ -85,7 +85,7 @@ func newHouse(t *testing.T) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t: t, dir: dir}
+	h := &fixture{t: t, dir: dir}
 	t.Cleanup(func() {
 		_ = h.server.Process.Kill() // it may have ended
 		for pid, line := range h.processes() {
@@ -99,7 +99,7 @@ func newHouse(t *testing.T) *house {
 }
 
 // start starts a server on the store.
-func (h *house) start() {
+func (h *fixture) start() {
 	h.t.Helper()
 	h.server = exec.Command(os.Args[0], "serve-test", "--dir", h.dir)
 	log, err := os.OpenFile(filepath.Join(h.dir, "server.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
@@ -118,7 +118,7 @@ func (h *house) start() {
 	h.must(err)
 }
 
-func (h *house) must(err error) {
+func (h *fixture) must(err error) {
 	h.t.Helper()
 	if err != nil {
 		log, _ := os.ReadFile(filepath.Join(h.dir, "server.log"))
@@ -127,7 +127,7 @@ func (h *house) must(err error) {
 }
 
 // processes are those of this house, beside the server.
-func (h *house) processes() map[int]string {
+func (h *fixture) processes() map[int]string {
 	found := map[int]string{}
 	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, name := range names {
@@ -141,7 +141,7 @@ func (h *house) processes() map[int]string {
 }
 
 // until waits for a status.
-func (h *house) until(what string, holds func(o control.Object, s v1alpha1.SharedStorageClusterStatus) bool) v1alpha1.SharedStorageClusterStatus {
+func (h *fixture) until(what string, holds func(o control.Object, s v1alpha1.SharedStorageClusterStatus) bool) v1alpha1.SharedStorageClusterStatus {
 	h.t.Helper()
 	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) { // of processes, in real time
 		o, err := h.objects.Get(h.t.Context(), orders)
@@ -159,7 +159,7 @@ func (h *house) until(what string, holds func(o control.Object, s v1alpha1.Share
 	}
 }
 
-func (h *house) running(readers int) v1alpha1.SharedStorageClusterStatus {
+func (h *fixture) running(readers int) v1alpha1.SharedStorageClusterStatus {
 	h.t.Helper()
 	return h.until(fmt.Sprintf("running with %d readers", readers), func(o control.Object, s v1alpha1.SharedStorageClusterStatus) bool {
 		healthy := 0
@@ -173,7 +173,7 @@ func (h *house) running(readers int) v1alpha1.SharedStorageClusterStatus {
 }
 
 // sql asks one instance.
-func (h *house) sql(at v1alpha1.InstanceStatus, query string) string {
+func (h *fixture) sql(at v1alpha1.InstanceStatus, query string) string {
 	h.t.Helper()
 	site, err := local.Open(local.Options{Dir: filepath.Join(h.dir, "shared")})
 	h.must(err)
@@ -207,7 +207,7 @@ func example(t *testing.T) map[string]any {
 	return doc.Spec
 }
 
-func (h *house) apply(spec map[string]any) error {
+func (h *fixture) apply(spec map[string]any) error {
 	h.t.Helper()
 	raw, err := json.Marshal(spec)
 	h.must(err)
@@ -219,7 +219,7 @@ func (h *house) apply(spec map[string]any) error {
 // middle of its creation, and another one goes on; it answers SQL, grows, gets
 // another writer without losing a row, and leaves nothing.
 func TestASharedStorageClusterLivesWithoutKubernetes(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	spec := example(t)
 	h.must(h.apply(spec))
 	h.until("an instance", func(_ control.Object, s v1alpha1.SharedStorageClusterStatus) bool { return len(s.Instances) > 0 })
@@ -276,7 +276,7 @@ func TestASharedStorageClusterLivesWithoutKubernetes(t *testing.T) {
 	h.must(h.server.Wait())
 }
 
-func (h *house) eventually(what string, holds func() bool) {
+func (h *fixture) eventually(what string, holds func() bool) {
 	h.t.Helper()
 	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {

@@ -7,12 +7,12 @@ import (
 )
 
 var engineQuestions = []question{
-	{"Engine/nobody to ask", func(e *exam) {
+	{"Engine/nobody to ask", func(e *suite) {
 		if _, err := e.Ports.Engine.Status(e.ctx, e.Cluster.Of("nobody")); err == nil {
 			e.t.Error("an engine that is not there was asked")
 		}
 	}},
-	{"Engine/no start without data", func(e *exam) {
+	{"Engine/no start without data", func(e *suite) {
 		e.volume()
 		e.up(e.instance("w", port.Writer))
 		e.refused("start", e.Ports.Engine.Start(e.ctx, e.Cluster.Of("w")), port.StartFailed)
@@ -20,7 +20,7 @@ var engineQuestions = []question{
 			e.t.Errorf("an empty instance is %+v", s)
 		}
 	}},
-	{"Engine/installed once, started, stopped and kept so", func(e *exam) {
+	{"Engine/installed once, started, stopped and kept so", func(e *suite) {
 		e.writer("w")
 		e.insert("w", "one")
 		w, engine := e.Cluster.Of("w"), e.Again(e.t).Engine
@@ -50,7 +50,7 @@ var engineQuestions = []question{
 		}
 		e.have(w, "one")
 	}},
-	{"Engine/without the grant a start is that of a follower", func(e *exam) {
+	{"Engine/without the grant a start is that of a follower", func(e *suite) {
 		e.writer("w")
 		e.readers("w", "r")
 		e.must("stop", e.Ports.Engine.Stop(e.ctx, e.Cluster.Of("w"), port.Fast))
@@ -62,13 +62,13 @@ var engineQuestions = []question{
 			e.t.Errorf("without the grant it is %s", s.Role)
 		}
 	}},
-	{"Engine/a writer that loses the grant stops writing by itself", func(e *exam) {
+	{"Engine/a writer that loses the grant stops writing by itself", func(e *suite) {
 		e.writer("w")
 		e.readers("w", "r")
 		e.grant("r")
 		e.until("w", "does not write", func(s port.Status) bool { return s.Role != port.Primary })
 	}},
-	{"Engine/rows reach the readers", func(e *exam) {
+	{"Engine/rows reach the readers", func(e *suite) {
 		e.writer("w")
 		e.readers("w", "r1", "r2")
 		e.insert("w", "one")
@@ -84,7 +84,7 @@ var engineQuestions = []question{
 			e.t.Error("a reader took a row")
 		}
 	}},
-	{"Engine/no promotion without the grant of that epoch", func(e *exam) {
+	{"Engine/no promotion without the grant of that epoch", func(e *suite) {
 		e.writer("w")
 		e.readers("w", "r")
 		engine := e.Ports.Engine
@@ -96,7 +96,7 @@ var engineQuestions = []question{
 		e.streams("r", "w")
 		e.writes("w", 1)
 	}},
-	{"Engine/a planned switch, there and back", func(e *exam) {
+	{"Engine/a planned switch, there and back", func(e *suite) {
 		e.writer("a")
 		e.readers("a", "b", "c")
 		rows := []string{}
@@ -129,7 +129,7 @@ var engineQuestions = []question{
 			}
 		}
 	}},
-	{"Engine/a writer that went further is rewound to follow", func(e *exam) {
+	{"Engine/a writer that went further is rewound to follow", func(e *suite) {
 		e.writer("a")
 		e.readers("a", "b")
 		e.insert("a", "kept")
@@ -146,7 +146,7 @@ var engineQuestions = []question{
 		e.streams("a", "b")
 		e.have(e.Cluster.Of("a"), "kept")
 	}},
-	{"Engine/a killed writer comes back as it was", func(e *exam) {
+	{"Engine/a killed writer comes back as it was", func(e *suite) {
 		e.writer("w")
 		e.insert("w", "one")
 		e.Kill(e.t, e.Cluster.Of("w"))
@@ -157,7 +157,7 @@ var engineQuestions = []question{
 		e.writes("w", 1)
 		e.have(e.Cluster.Of("w"), "one")
 	}},
-	{"Engine/parameters", func(e *exam) {
+	{"Engine/parameters", func(e *suite) {
 		if e.Reload == nil {
 			e.t.Skip("this rig has no parameters")
 		}

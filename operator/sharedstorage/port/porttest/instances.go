@@ -8,7 +8,7 @@ import (
 )
 
 var instanceQuestions = []question{
-	{"Instances/made once", func(e *exam) {
+	{"Instances/made once", func(e *suite) {
 		e.volume()
 		first := e.up(e.instance("b", port.Reader))
 		again, err := e.Again(e.t).Instances.Ensure(e.ctx, e.Cluster, e.instance("b", port.Reader))
@@ -32,7 +32,7 @@ var instanceQuestions = []question{
 			e.t.Errorf("another cluster has %v, %v", others, err)
 		}
 	}},
-	{"Instances/a lost answer", func(e *exam) {
+	{"Instances/a lost answer", func(e *suite) {
 		if e.Lose == nil {
 			e.t.Skip("this rig loses no answers")
 		}
@@ -46,7 +46,7 @@ var instanceQuestions = []question{
 			e.t.Errorf("%d instances", n)
 		}
 	}},
-	{"Instances/an id is taken over, and nothing else changes", func(e *exam) {
+	{"Instances/an id is taken over, and nothing else changes", func(e *suite) {
 		e.volume()
 		first := e.up(port.Instance{Name: "x", ID: "t-1", Type: port.Temporary, Class: port.Class{Name: "small"}})
 		other := slices.IndexFunc(e.nodes(), func(n port.Node) bool { return n.Name != first.Node })
@@ -60,7 +60,7 @@ var instanceQuestions = []question{
 			}
 		}
 	}},
-	{"Instances/removed, and gone is no error", func(e *exam) {
+	{"Instances/removed, and gone is no error", func(e *suite) {
 		e.volume()
 		e.up(e.instance("a", port.Reader))
 		e.up(e.instance("b", port.Reader))
@@ -81,7 +81,7 @@ var instanceQuestions = []question{
 			e.t.Errorf("the other one is %+v", got)
 		}
 	}},
-	{"Instances/on the node that is named, or none", func(e *exam) {
+	{"Instances/on the node that is named, or none", func(e *suite) {
 		e.volume()
 		node := e.nodes()[1].Name
 		want := e.instance("a", port.Reader)
@@ -108,7 +108,7 @@ var instanceQuestions = []question{
 			e.t.Error("a refused instance is in the list")
 		}
 	}},
-	{"Instances/spread over nodes", func(e *exam) {
+	{"Instances/spread over nodes", func(e *suite) {
 		e.volume()
 		used := map[string]bool{}
 		for _, name := range []string{"a", "b", "c"} {
@@ -120,7 +120,7 @@ var instanceQuestions = []question{
 			e.t.Errorf("three instances stand on %d nodes", len(used))
 		}
 	}},
-	{"Instances/a node that fails and comes back", func(e *exam) {
+	{"Instances/a node that fails and comes back", func(e *suite) {
 		e.volume()
 		got := e.up(e.instance("a", port.Reader))
 		e.Break(e.t, got.Node)
@@ -141,7 +141,7 @@ var instanceQuestions = []question{
 }
 
 // nodes are at least three, by name.
-func (e *exam) nodes() []port.Node {
+func (e *suite) nodes() []port.Node {
 	e.t.Helper()
 	nodes, err := e.Ports.Instances.Nodes(e.ctx, e.Cluster)
 	e.must("nodes", err)

@@ -9,7 +9,7 @@ import (
 )
 
 var managerQuestions = []question{
-	{"Manager/there is none", func(e *exam) {
+	{"Manager/there is none", func(e *suite) {
 		m := e.Ports.Manager
 		if top, err := m.Topology(e.ctx, e.Cluster); err != nil || top.Present {
 			e.t.Errorf("topology: %+v, %v", top, err)
@@ -23,7 +23,7 @@ var managerQuestions = []question{
 			}
 		}
 	}},
-	{"Manager/members", func(e *exam) {
+	{"Manager/members", func(e *suite) {
 		e.writer("w")
 		e.readers("w", "r")
 		spec := e.manage("strict", "w")
@@ -52,7 +52,7 @@ var managerQuestions = []question{
 			e.t.Errorf("after it was removed: %+v, %v", top, err)
 		}
 	}},
-	{"Manager/failover is off until its end and comes back by itself", func(e *exam) {
+	{"Manager/failover is off until its end and comes back by itself", func(e *suite) {
 		e.writer("w")
 		spec := e.manage("strict", "w")
 		m := e.Ports.Manager
@@ -92,7 +92,7 @@ var managerQuestions = []question{
 		e.must("off until what is over", m.SetHA(e.ctx, e.Cluster, false, e.Now().Add(-time.Second)))
 		e.ha(true)
 	}},
-	{"Manager/stands apart from the writer", func(e *exam) {
+	{"Manager/stands apart from the writer", func(e *suite) {
 		e.writer("w")
 		e.manage("strict", "w")
 		w, _ := e.find("w")
@@ -100,7 +100,7 @@ var managerQuestions = []question{
 			e.t.Errorf("it stands on %q, the writer on %q", top.Node, w.Node)
 		}
 	}},
-	{"Manager/leaves the node of a new writer, and forgets nothing", func(e *exam) {
+	{"Manager/leaves the node of a new writer, and forgets nothing", func(e *suite) {
 		e.writer("w")
 		e.readers("w", "r")
 		spec := e.manage("strict", "w", "r")
@@ -121,7 +121,7 @@ var managerQuestions = []question{
 		e.members("w")
 		e.ha(false)
 	}},
-	{"Manager/works with the durability it was told last", func(e *exam) {
+	{"Manager/works with the durability it was told last", func(e *suite) {
 		e.writer("w")
 		e.readers("w", "r")
 		spec := e.manage("", "w", "r")
@@ -138,7 +138,7 @@ var managerQuestions = []question{
 			})
 		}
 	}},
-	{"Manager/fails over when the writer is lost, and takes it back", func(e *exam) {
+	{"Manager/fails over when the writer is lost, and takes it back", func(e *suite) {
 		e.writer("a")
 		e.readers("a", "b", "c")
 		e.manage("strict", "a", "b", "c")
@@ -165,7 +165,7 @@ var managerQuestions = []question{
 		}
 		e.members("a", "b", "c")
 	}},
-	{"Manager/fails over when the writer's node is lost, to another node", func(e *exam) {
+	{"Manager/fails over when the writer's node is lost, to another node", func(e *suite) {
 		e.writer("a")
 		e.readers("a", "b", "c")
 		e.manage("strict", "a", "b", "c")
@@ -176,7 +176,7 @@ var managerQuestions = []question{
 			e.t.Errorf("%s is on the node of the writer that was lost", b.Name)
 		}
 	}},
-	{"Manager/does not fail over while that is off", func(e *exam) {
+	{"Manager/does not fail over while that is off", func(e *suite) {
 		e.writer("a")
 		e.readers("a", "b")
 		e.manage("strict", "a", "b")
@@ -188,7 +188,7 @@ var managerQuestions = []question{
 			e.t.Errorf("it failed over %s before the end of the time without", until.Sub(e.Now()))
 		}
 	}},
-	{"Manager/no failover that could lose a row", func(e *exam) {
+	{"Manager/no failover that could lose a row", func(e *suite) {
 		e.writer("a")
 		e.readers("a", "b", "c")
 		e.manage("strict", "a", "b", "c")
@@ -214,7 +214,7 @@ var managerQuestions = []question{
 	}},
 }
 
-func (e *exam) member(name string) port.Member {
+func (e *suite) member(name string) port.Member {
 	e.t.Helper()
 	i, there := e.find(name)
 	if !there {
@@ -224,7 +224,7 @@ func (e *exam) member(name string) port.Member {
 }
 
 // tell lets the manager know where a member is now, as an operator does.
-func (e *exam) tell(name string) {
+func (e *suite) tell(name string) {
 	e.t.Helper()
 	e.await("the manager knows where "+name+" is", func() error {
 		top, err := e.Ports.Manager.Topology(e.ctx, e.Cluster)
@@ -236,7 +236,7 @@ func (e *exam) tell(name string) {
 }
 
 // manage makes the manager, and waits until it sees the writer and counts on all readers.
-func (e *exam) manage(durability string, names ...string) port.ManagerSpec {
+func (e *suite) manage(durability string, names ...string) port.ManagerSpec {
 	e.t.Helper()
 	spec := port.ManagerSpec{Present: true, HA: true, Durability: durability}
 	for _, name := range names {
@@ -254,7 +254,7 @@ func (e *exam) manage(durability string, names ...string) port.ManagerSpec {
 	return spec
 }
 
-func (e *exam) topology() port.Topology {
+func (e *suite) topology() port.Topology {
 	e.t.Helper()
 	top, err := e.Ports.Manager.Topology(e.ctx, e.Cluster)
 	e.must("topology", err)
@@ -262,7 +262,7 @@ func (e *exam) topology() port.Topology {
 }
 
 // members wants exactly these.
-func (e *exam) members(names ...string) port.Topology {
+func (e *suite) members(names ...string) port.Topology {
 	e.t.Helper()
 	top := e.topology()
 	var got []string
@@ -275,7 +275,7 @@ func (e *exam) members(names ...string) port.Topology {
 	return top
 }
 
-func (e *exam) ha(want bool) port.Topology {
+func (e *suite) ha(want bool) port.Topology {
 	e.t.Helper()
 	top := e.topology()
 	if top.HA != want {
@@ -285,7 +285,7 @@ func (e *exam) ha(want bool) port.Topology {
 }
 
 // failover waits for a writer that is not this one.
-func (e *exam) failover(old string) port.Topology {
+func (e *suite) failover(old string) port.Topology {
 	e.t.Helper()
 	var top port.Topology
 	e.await("a failover from "+old, func() (err error) {

@@ -67,25 +67,25 @@ func Run(t *testing.T, fresh func(t *testing.T) Rig) {
 			if r.Again == nil {
 				r.Again = func(*testing.T) port.Ports { return r.Ports }
 			}
-			q.ask(&exam{Rig: r, t: t, ctx: t.Context()})
+			q.ask(&suite{Rig: r, t: t, ctx: t.Context()})
 		})
 	}
 }
 
 type question struct {
 	name string
-	ask  func(e *exam)
+	ask  func(e *suite)
 }
 
 // exam is one question's world.
-type exam struct {
+type suite struct {
 	Rig
 	t     *testing.T
 	ctx   context.Context
 	epoch int64
 }
 
-func (e *exam) must(what string, err error) {
+func (e *suite) must(what string, err error) {
 	e.t.Helper()
 	if err != nil {
 		e.t.Fatalf("%s: %v", what, err)
@@ -93,25 +93,25 @@ func (e *exam) must(what string, err error) {
 }
 
 // refused wants an error of this kind.
-func (e *exam) refused(what string, err, kind error) {
+func (e *suite) refused(what string, err, kind error) {
 	e.t.Helper()
 	if !errors.Is(err, kind) {
 		e.t.Errorf("%s: got %v, want %v", what, err, kind)
 	}
 }
 
-func (e *exam) await(what string, holds func() error) {
+func (e *suite) await(what string, holds func() error) {
 	e.t.Helper()
 	e.Await(e.t, e.Limit, what, holds)
 }
 
 // instance is one as the operator asks for it: spread over nodes.
-func (e *exam) instance(name string, kind port.Type) port.Instance {
+func (e *suite) instance(name string, kind port.Type) port.Instance {
 	return port.Instance{Name: name, ID: name, Type: kind, Spread: "kubernetes.io/hostname"}
 }
 
 // up makes an instance and waits until it can be asked.
-func (e *exam) up(want port.Instance) port.Instance {
+func (e *suite) up(want port.Instance) port.Instance {
 	e.t.Helper()
 	var got port.Instance
 	e.await("instance "+want.Name+" is up", func() (err error) {
@@ -123,14 +123,14 @@ func (e *exam) up(want port.Instance) port.Instance {
 	return got
 }
 
-func (e *exam) list() []port.Instance {
+func (e *suite) list() []port.Instance {
 	e.t.Helper()
 	all, err := e.Ports.Instances.List(e.ctx, e.Cluster)
 	e.must("list", err)
 	return all
 }
 
-func (e *exam) find(name string) (port.Instance, bool) {
+func (e *suite) find(name string) (port.Instance, bool) {
 	e.t.Helper()
 	all := e.list()
 	i := slices.IndexFunc(all, func(i port.Instance) bool { return i.Name == name })
@@ -141,7 +141,7 @@ func (e *exam) find(name string) (port.Instance, bool) {
 }
 
 // until waits for a status.
-func (e *exam) until(name, what string, holds func(port.Status) bool) port.Status {
+func (e *suite) until(name, what string, holds func(port.Status) bool) port.Status {
 	e.t.Helper()
 	var s port.Status
 	e.await(name+" "+what, func() (err error) {
@@ -153,28 +153,28 @@ func (e *exam) until(name, what string, holds func(port.Status) bool) port.Statu
 	return s
 }
 
-func (e *exam) writes(name string, epoch int64) port.Status {
+func (e *suite) writes(name string, epoch int64) port.Status {
 	e.t.Helper()
 	return e.until(name, fmt.Sprintf("writes under epoch %d", epoch), func(s port.Status) bool {
 		return s.Ready && s.Running && s.Role == port.Primary && s.Epoch == epoch
 	})
 }
 
-func (e *exam) streams(name, upstream string) port.Status {
+func (e *suite) streams(name, upstream string) port.Status {
 	e.t.Helper()
 	return e.until(name, "streams from "+upstream, func(s port.Status) bool {
 		return s.Ready && s.Running && s.Role == port.Follower && s.Streaming && s.Upstream == upstream
 	})
 }
 
-func (e *exam) grant(writer string) {
+func (e *suite) grant(writer string) {
 	e.t.Helper()
 	e.epoch++
 	e.must("grant", e.Ports.Storage.Grant(e.ctx, e.Cluster, writer, e.epoch))
 }
 
 // volume makes the volume.
-func (e *exam) volume() {
+func (e *suite) volume() {
 	e.t.Helper()
 	e.await("the volume is ready", func() error {
 		v, err := e.Ports.Storage.Ensure(e.ctx, e.Cluster, port.Volume{Size: 1 << 30}, "volume")
@@ -186,7 +186,7 @@ func (e *exam) volume() {
 }
 
 // writer makes the volume and the first writer.
-func (e *exam) writer(name string) {
+func (e *suite) writer(name string) {
 	e.t.Helper()
 	e.volume()
 	e.up(e.instance(name, port.Writer))
@@ -198,7 +198,7 @@ func (e *exam) writer(name string) {
 }
 
 // readers makes readers of a writer.
-func (e *exam) readers(writer string, names ...string) {
+func (e *suite) readers(writer string, names ...string) {
 	e.t.Helper()
 	for _, name := range names { // side by side
 		_, err := e.Ports.Instances.Ensure(e.ctx, e.Cluster, e.instance(name, port.Reader))
@@ -218,14 +218,14 @@ func (e *exam) readers(writer string, names ...string) {
 }
 
 // revive brings back what Kill has ended.
-func (e *exam) revive(name string, kind port.Type) {
+func (e *suite) revive(name string, kind port.Type) {
 	e.t.Helper()
 	e.up(e.instance(name, kind))
 	e.tell(name) // it may stand at another address
 	e.await("start of "+name, func() error { return e.Ports.Engine.Start(e.ctx, e.Cluster.Of(name)) })
 }
 
-func (e *exam) insert(name, row string) {
+func (e *suite) insert(name, row string) {
 	e.t.Helper()
 	if e.Insert != nil {
 		e.must("insert "+row, e.Insert(e.Cluster.Of(name), row))
@@ -233,7 +233,7 @@ func (e *exam) insert(name, row string) {
 }
 
 // have waits until an instance has exactly these rows.
-func (e *exam) have(id port.Ref, rows ...string) {
+func (e *suite) have(id port.Ref, rows ...string) {
 	e.t.Helper()
 	if e.Rows == nil {
 		return

@@ -7,7 +7,7 @@ import (
 )
 
 var storageQuestions = []question{
-	{"Storage/one volume for a cluster, whatever the key", func(e *exam) {
+	{"Storage/one volume for a cluster, whatever the key", func(e *suite) {
 		s := e.Ports.Storage
 		if v, err := s.Observe(e.ctx, e.Cluster); err != nil || v.State != "" {
 			e.t.Errorf("a volume before there is one: %+v, %v", v, err)
@@ -28,7 +28,7 @@ var storageQuestions = []question{
 			e.t.Errorf("look gives %+v", v)
 		}
 	}},
-	{"Storage/grows and does not shrink", func(e *exam) {
+	{"Storage/grows and does not shrink", func(e *suite) {
 		e.volume()
 		s := e.Ports.Storage
 		e.await("it grows", func() error {
@@ -44,7 +44,7 @@ var storageQuestions = []question{
 			e.t.Errorf("after the refusal: %+v, %v", v, err)
 		}
 	}},
-	{"Storage/only a newer epoch takes the grant", func(e *exam) {
+	{"Storage/only a newer epoch takes the grant", func(e *suite) {
 		e.volume()
 		s := e.Ports.Storage
 		for _, step := range []struct {
@@ -81,7 +81,7 @@ var storageQuestions = []question{
 			}
 		}
 	}},
-	{"Storage/release of what is gone", func(e *exam) {
+	{"Storage/release of what is gone", func(e *suite) {
 		s := e.Ports.Storage
 		e.must("of nothing", s.Release(e.ctx, e.Cluster, false))
 		e.must("of nothing, kept", s.Release(e.ctx, e.Cluster, true))
@@ -93,11 +93,11 @@ var storageQuestions = []question{
 			e.t.Errorf("after the release: %+v, %v", v, err)
 		}
 	}},
-	{"Storage/a clone of what is not there", func(e *exam) {
+	{"Storage/a clone of what is not there", func(e *suite) {
 		_, err := e.Ports.Storage.Clone(e.ctx, port.Ref{Namespace: e.Cluster.Namespace, Name: "nowhere"}, e.Cluster, "clone")
 		e.refused("clone", err, port.CloneSourceMissing)
 	}},
-	{"Storage/a clone has the rows of its source and goes its own way", func(e *exam) {
+	{"Storage/a clone has the rows of its source and goes its own way", func(e *suite) {
 		e.writer("w")
 		e.insert("w", "one")
 		to := port.Ref{Namespace: e.Cluster.Namespace, Name: "copy", UID: "2"}

@@ -127,7 +127,7 @@ func (w *work) freshName(want resourceSpec) string {
 }
 
 // bounds of things that are made for a cluster.
-var thingBounds = bounds{5 * time.Minute, 5}
+var resourceBounds = bounds{5 * time.Minute, 5}
 
 // network makes the network of a cluster that was given none.
 func (w *work) network(ctx context.Context) outcome.Outcome {
@@ -149,7 +149,7 @@ func (w *work) network(ctx context.Context) outcome.Outcome {
 	if offering != nil {
 		want.spec.Offering = offering.ID
 	}
-	row, out := w.provide(ctx, want, thingBounds)
+	row, out := w.provide(ctx, want, resourceBounds)
 	if !out.IsDone() || w.c.Network.ID == row.ProviderID {
 		return out
 	}
@@ -197,7 +197,7 @@ func (w *work) address(ctx context.Context) outcome.Outcome {
 			return outcome.Fail(w.record(ctx, items[i]))
 		}
 	}
-	_, out := w.provide(ctx, resourceSpec{kind: cluster.Address, suffix: "address", spec: cluster.Spec{Zone: w.c.Zone.ID, Network: w.c.Network.ID}}, thingBounds)
+	_, out := w.provide(ctx, resourceSpec{kind: cluster.Address, suffix: "address", spec: cluster.Spec{Zone: w.c.Zone.ID, Network: w.c.Network.ID}}, resourceBounds)
 	return out
 }
 
@@ -254,7 +254,7 @@ func (w *work) rules(ctx context.Context) outcome.Outcome {
 			stale = append(stale, row)
 		}
 	}
-	open, failure, err := w.remove(ctx, stale, thingBounds.timeout)
+	open, failure, err := w.remove(ctx, stale, resourceBounds.timeout)
 	switch {
 	case err != nil:
 		return outcome.Fail(err)
@@ -263,6 +263,6 @@ func (w *work) rules(ctx context.Context) outcome.Outcome {
 	case len(open) > 0:
 		return w.waitFor(open, "the provider takes old rules away")
 	}
-	_, out := w.provideAll(ctx, wanted, thingBounds)
+	_, out := w.provideAll(ctx, wanted, resourceBounds)
 	return out
 }

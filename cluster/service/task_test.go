@@ -35,9 +35,9 @@ func (p *process) cuts() int {
 }
 
 // startDuty runs a duty over one shard until stop.
-func startTask(t *testing.T, name string, medium lock.Backend, took time.Duration) *process {
+func startTask(t *testing.T, name string, backend lock.Backend, took time.Duration) *process {
 	p := &process{took: took}
-	s := &Service{options: Options{Locks: medium, Worker: name, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}}
+	s := &Service{options: Options{Locks: backend, Worker: name, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}}
 	d := &periodicTask{s: s, name: "test", shards: []string{"sim"}, every: 30 * time.Second, pass: func(ctx context.Context, lease string) error {
 		p.mu.Lock()
 		p.passes = append(p.passes, time.Now())
@@ -63,7 +63,7 @@ func startTask(t *testing.T, name string, medium lock.Backend, took time.Duratio
 	return p
 }
 
-func TestADutyIsDoneAtOnceAndThenAtItsInterval(t *testing.T) {
+func TestATaskIsDoneAtOnceAndThenAtItsInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := startTask(t, "a", nil, time.Second)
 		began := time.Now()
@@ -86,12 +86,12 @@ func TestADutyIsDoneAtOnceAndThenAtItsInterval(t *testing.T) {
 
 // Of several processes one works on a shard, however short its passes are; when
 // it ends another takes over.
-func TestOneProcessWorksOnAShard(t *testing.T) {
+func TestOneProcessHoldsATaskLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		medium := &lock.Memory{}
-		a := startTask(t, "a", medium, time.Second)
+		backend := &lock.Memory{}
+		a := startTask(t, "a", backend, time.Second)
 		synctest.Wait()
-		b := startTask(t, "b", medium, time.Second)
+		b := startTask(t, "b", backend, time.Second)
 		time.Sleep(time.Hour)
 		if b.count() != 0 || a.count() < 100 {
 			t.Errorf("a %d passes, b %d", a.count(), b.count())
@@ -108,15 +108,15 @@ func TestOneProcessWorksOnAShard(t *testing.T) {
 // A process that cannot renew its lock ends its pass before the lock does.
 func TestALostLockEndsThePass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		medium := &cuttable{Memory: &lock.Memory{}}
-		a := startTask(t, "a", medium, time.Hour)
+		backend := &cuttable{Memory: &lock.Memory{}}
+		a := startTask(t, "a", backend, time.Hour)
 		synctest.Wait()
 		time.Sleep(10 * time.Minute)
 		if a.cuts() != 0 || a.count() != 1 {
 			t.Fatalf("a pass of an hour: cut %d, %d passes", a.cuts(), a.count())
 		}
-		medium.set(true)
-		b := startTask(t, "b", medium.Memory, time.Second)
+		backend.set(true)
+		b := startTask(t, "b", backend.Memory, time.Second)
 		time.Sleep(50 * time.Second)
 		if a.cuts() != 1 {
 			t.Error("the pass goes on without its lock")

@@ -11,7 +11,7 @@ import (
 )
 
 // The exam on the smallest API server that will do; test/kubestore asks a real one.
-func TestExam(t *testing.T) {
+func TestConformance(t *testing.T) {
 	for _, kind := range []kubestore.Kind{kubestore.Run, kubestore.ConfigMap} {
 		t.Run(string(kind), func(t *testing.T) {
 			var servers, wires sync.Map // by store

@@ -59,14 +59,14 @@ func (b *Notifier) hear(run workflow.RunInfo, e workflow.Event) {
 }
 
 // listen hands the keys of a kind to ring until the context ends.
-func (b *Notifier) listen(ctx context.Context, kind string, ring func(key string)) {
+func (b *Notifier) listen(ctx context.Context, kind string, notify func(key string)) {
 	b.mu.Lock()
 	b.next++
 	id := b.next
 	if b.hearers == nil {
 		b.hearers = map[int]subscriber{}
 	}
-	b.hearers[id] = subscriber{kind, ring}
+	b.hearers[id] = subscriber{kind, notify}
 	b.mu.Unlock()
 	<-ctx.Done()
 	b.mu.Lock()

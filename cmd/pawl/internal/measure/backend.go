@@ -11,7 +11,7 @@ import (
 )
 
 // Medium is a store to measure, with what belongs to it.
-type Medium struct {
+type Backend struct {
 	Name     string
 	Store    workflow.Store
 	Counters func() Counters
@@ -22,10 +22,10 @@ type Medium struct {
 
 // OpenMedium opens memory, sqlite or postgres. Without a DSN SQLite gets a new
 // file in dir, which goes again at Close.
-func OpenMedium(ctx context.Context, name, dsn, dir string) (*Medium, error) {
+func OpenBackend(ctx context.Context, name, dsn, dir string) (*Backend, error) {
 	switch name {
 	case "memory":
-		return &Medium{Name: name, Store: workflow.NewMemory(), Close: func() error { return nil }}, nil
+		return &Backend{Name: name, Store: workflow.NewMemory(), Close: func() error { return nil }}, nil
 	case "sqlite":
 		return openSQLite(ctx, dsn, dir)
 	case "postgres":
@@ -36,7 +36,7 @@ func OpenMedium(ctx context.Context, name, dsn, dir string) (*Medium, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &Medium{Name: name, Store: s, Counters: counters(s), Close: s.Close, Raw: func(ctx context.Context, submitters, steps int) (float64, error) {
+		return &Backend{Name: name, Store: s, Counters: counters(s), Close: s.Close, Raw: func(ctx context.Context, submitters, steps int) (float64, error) {
 			r, err := sqlstore.RawPostgres(ctx, dsn, submitters, steps)
 			return r.StepsPerSec, err
 		}}, nil
@@ -44,7 +44,7 @@ func OpenMedium(ctx context.Context, name, dsn, dir string) (*Medium, error) {
 	return nil, workflow.InputInvalid.Errorf("--store %q is none of memory, sqlite, postgres", name)
 }
 
-func openSQLite(ctx context.Context, path, dir string) (*Medium, error) {
+func openSQLite(ctx context.Context, path, dir string) (*Backend, error) {
 	clean := func() error { return nil }
 	if path == "" {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -65,7 +65,7 @@ func openSQLite(ctx context.Context, path, dir string) (*Medium, error) {
 		s.Close()
 		return nil, workflow.InputInvalid.Errorf("%s is in use by another process: measure on a file of its own", path)
 	}
-	return &Medium{
+	return &Backend{
 		Name: "sqlite", Store: s, Path: path, Counters: counters(s),
 		Close: func() error {
 			if err := s.Close(); err != nil {
@@ -93,7 +93,7 @@ func counters(s sqlstore.Store) func() Counters {
 
 // One opens the medium, measures once, and closes it.
 func One(ctx context.Context, name, dsn, dir string, raw bool, o Options) (r Result, err error) {
-	m, err := OpenMedium(ctx, name, dsn, dir)
+	m, err := OpenBackend(ctx, name, dsn, dir)
 	if err != nil {
 		return Result{}, err
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // Real processes sit the exam of the ports.
-func TestExam(t *testing.T) {
+func TestConformance(t *testing.T) {
 	porttest.Run(t, func(t *testing.T) porttest.Rig {
 		s := open(t, Options{Lease: 3 * time.Second})
 		return porttest.Rig{

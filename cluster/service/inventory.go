@@ -22,7 +22,7 @@ func (l zoneInventory) enter(c *cluster.Cluster) {
 }
 
 // landInBooks finds where a provider has clusters.
-func (s *Service) landInRecords(ctx context.Context, provider string) (zoneInventory, error) {
+func (s *Service) recordedInventory(ctx context.Context, provider string) (zoneInventory, error) {
 	found := zoneInventory{}
 	err := s.options.Records.Scan(ctx, cluster.ScanQuery{Provider: provider, ClustersOnly: true}, func(b *cluster.Record) error {
 		found.enter(&b.Cluster)

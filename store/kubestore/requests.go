@@ -63,7 +63,7 @@ func (s *Store) awaitRequests(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false
-	case <-s.desk:
+	case <-s.requests:
 	case <-due:
 	case <-s.ctx.Done():
 		return false

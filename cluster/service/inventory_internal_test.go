@@ -4,7 +4,7 @@ import "testing"
 
 // Where most VMs are others', one pass in twenty looks at all of them: the
 // calls of the others are the pages of what is ours.
-func TestCrowd(t *testing.T) {
+func TestForeignShare(t *testing.T) {
 	for _, c := range []struct {
 		ours, others, looks int
 	}{
@@ -24,7 +24,7 @@ func TestCrowd(t *testing.T) {
 
 // A zone that is full of others' VMs costs its pages once, and then those of ours.
 func TestCallsAmongOthers(t *testing.T) {
-	s, h, records := herdService(t, 10)
+	s, h, records := groupService(t, 10)
 	h.others = 5000
 	for pass, want := range []int64{11, 12, 13} { // 100 of ours and 5000 others are 11 pages
 		if err := s.syncPass(t.Context(), "herd"); err != nil {

@@ -49,7 +49,7 @@ type tokenExchange struct {
 	token      string
 	heartbeat  Heartbeat
 	credential string // hash
-	paid       bool
+	exchanged  bool
 }
 
 // Hello hears a node. token is its join token, which pays for one answer with
@@ -120,7 +120,7 @@ func (s *Service) welcome(ctx context.Context, r *membership, n *cluster.Node, t
 	if err := s.exchangeToken(ctx, r, p); err != nil {
 		return HeartbeatAnswer{}, err
 	}
-	if !p.paid {
+	if !p.exchanged {
 		return HeartbeatAnswer{}, refusedToken(h)
 	}
 	answer := s.answer(r, n, h)
@@ -139,7 +139,7 @@ func (s *Service) exchangeToken(ctx context.Context, r *membership, p *tokenExch
 		stored, err := s.amendFrom(ctx, uuid, known, func(c *cluster.Cluster, d *cluster.Details) bool {
 			changed := false
 			for _, p := range all {
-				if p.paid = matches(p.token, d.JoinTokenHash); !p.paid {
+				if p.exchanged = matches(p.token, d.JoinTokenHash); !p.exchanged {
 					continue
 				}
 				if d.Credentials == nil {

@@ -70,7 +70,7 @@ func (a *app) kept(ctx context.Context, how access, do func(sqlstore.Admin) erro
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	admin, ok := store.Keeper()
+	admin, ok := store.Admin()
 	if !ok {
 		return LocalOnly.Errorf("this is for SQLite stores; PostgreSQL has pg_dump and pg_restore, and memory keeps nothing")
 	}

@@ -35,7 +35,7 @@ const orphanMost = 1000
 // told keeps what a pass has found of a provider where every server reads it:
 // why it cannot be seen (nil: it can), and, of a whole pass of the collector,
 // the strays. What has not changed is not written.
-func (s *Service) told(ctx context.Context, provider, task string, trouble error, strays []cluster.Orphan) {
+func (s *Service) told(ctx context.Context, provider, task string, trouble error, orphans []cluster.Orphan) {
 	if ctx.Err() != nil {
 		return // what was cut short says nothing
 	}
@@ -51,7 +51,7 @@ func (s *Service) told(ctx context.Context, provider, task string, trouble error
 	next := before
 	if trouble == nil {
 		next.Since, next.Code, next.Text = time.Time{}, "", ""
-		next.Orphans, next.More = strays[:min(len(strays), orphanMost)], max(0, len(strays)-orphanMost)
+		next.Orphans, next.More = orphans[:min(len(orphans), orphanMost)], max(0, len(orphans)-orphanMost)
 	} else if kind := fault.Of(trouble); before.Since.IsZero() || before.Code != kind.Code {
 		next.Code, next.Text = kind.Code, fault.Message(trouble) // texts of one trouble name ports and the like
 		if next.Since.IsZero() {
@@ -131,9 +131,9 @@ func (s *Service) seen(ctx context.Context, uuid string, kind cluster.Kind) ([]L
 		if _, here := s.providers[n.Provider]; !here {
 			continue
 		}
-		for _, stray := range n.Orphans {
-			if (uuid == "" || stray.Cluster == uuid) && (kind == "" || stray.Kind == kind) {
-				found = append(found, leakOfOrphan(n.Provider, stray))
+		for _, orphan := range n.Orphans {
+			if (uuid == "" || orphan.Cluster == uuid) && (kind == "" || orphan.Kind == kind) {
+				found = append(found, leakOfOrphan(n.Provider, orphan))
 			}
 		}
 		if n.More > 0 && uuid == "" && kind == "" {
@@ -150,14 +150,14 @@ func (s *Service) seen(ctx context.Context, uuid string, kind cluster.Kind) ([]L
 	return found, err
 }
 
-func leakOfOrphan(provider string, stray cluster.Orphan) Leak {
+func leakOfOrphan(provider string, orphan cluster.Orphan) Leak {
 	l := Leak{
-		Cluster: stray.Cluster, Name: stray.Known, Owner: stray.Owner, Provider: provider, Kind: stray.Kind, ID: stray.ID, Resource: stray.Resource, Since: stray.Since, Phase: "stray",
+		Cluster: orphan.Cluster, Name: orphan.Known, Owner: orphan.Owner, Provider: provider, Kind: orphan.Kind, ID: orphan.ID, Resource: orphan.Resource, Since: orphan.Since, Phase: "stray",
 		Text:   "it carries the tag of this installation, and its cluster is not known to this database",
 		Remedy: "Delete it at the provider if nobody needs it. After a restore of the database it may belong to a living cluster.",
 	}
-	if stray.Known != "" {
-		l.Account, l.Domain = stray.Owner.AccountID, stray.Owner.DomainID
+	if orphan.Known != "" {
+		l.Account, l.Domain = orphan.Owner.AccountID, orphan.Owner.DomainID
 		l.Text = "it carries the tags of this cluster, but its name is not one that this service gives"
 	}
 	return l
