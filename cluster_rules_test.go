@@ -44,7 +44,7 @@ var clusterRules = []struct{ rule, tests string }{
 	{"an upgrade replaces one after the other, continues after a failure, one minor at a time", "TestUpgradeReplacesOneAfterTheOther TestThePlanOfAnUpgradeNamesWhatIsReplaced TestValidateUpgrade"},
 	{"recovery keeps max_unavailable and the last control node", "TestBatches TestPlanKeepsItsBounds"},
 	{"a person's pause keeps the state", "TestAPersonsPauseKeepsTheState"},
-	{"one process runs each periodic task, one run a cluster", "TestOneProcessWorksOnAShard TestALostLockEndsThePass TestTwoServers TestClocksApart"},
+	{"one process runs each periodic task, one run a cluster", "TestOneProcessHoldsATaskLease TestALostLockEndsThePass TestTwoServers TestClocksApart"},
 
 	{"findings, tolerances and proof", "TestFindings TestToleranceOfPasses TestMissingIsProvenOnce TestDecisionIsStableAndNeedsProof"},
 	{"a failed page means not seen", "TestAFailedPageIsNotSeen TestAPageThatFailsOnceIsReadAgain"},

@@ -23,19 +23,19 @@ func tokens(t *testing.T, all ...string) *Tokens {
 	return made
 }
 
-// book is the Accounts of issue B in small.
-type book map[TokenHash]Principal
+// tokenTable is a TokenReviewer in memory.
+type tokenTable map[TokenHash]Principal
 
-func (b book) ByToken(_ context.Context, hash TokenHash) (Principal, bool, error) {
+func (b tokenTable) ByToken(_ context.Context, hash TokenHash) (Principal, bool, error) {
 	who, found := b[hash]
 	return who, found, nil
 }
-func (b book) Any(context.Context) (bool, error) { return len(b) > 0, nil }
+func (b tokenTable) Any(context.Context) (bool, error) { return len(b) > 0, nil }
 
 // Who may do what, with and without credentials.
 func TestWhoMayAsk(t *testing.T) {
 	user, admin := strings.Repeat("u", 32), strings.Repeat("d", 32)
-	accounts := book{HashToken(user): {Name: "uma", Role: User, Account: "1"}, HashToken(admin): {Name: "dan", Role: DomainAdmin, Account: "2"}}
+	accounts := tokenTable{HashToken(user): {Name: "uma", Role: User, Account: "1"}, HashToken(admin): {Name: "dan", Role: DomainAdmin, Account: "2"}}
 	type ask struct {
 		path, authorization string
 		status              int

@@ -61,7 +61,7 @@ func TestUnsafeOptionsAreRefused(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
 		}
 	}
-	s, err := New(Options{Engine: engine, Listen: "0.0.0.0:0", Reviewer: book{}})
+	s, err := New(Options{Engine: engine, Listen: "0.0.0.0:0", Reviewer: tokenTable{}})
 	if err != nil {
 		t.Fatal(err)
 	}

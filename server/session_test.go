@@ -118,7 +118,7 @@ func TestSessionWithoutTokens(t *testing.T) {
 
 // A token that is revoked takes its sessions with it; servers with one key share sessions.
 func TestSessionFollowsItsToken(t *testing.T) {
-	accounts := book{HashToken(secret): {Name: "uma", Role: User, Account: "1"}, HashToken(secret + "2"): {Name: "ole", Role: Operator}}
+	accounts := tokenTable{HashToken(secret): {Name: "uma", Role: User, Account: "1"}, HashToken(secret + "2"): {Name: "ole", Role: Operator}}
 	share := func(o *Options) {
 		o.Reviewer, o.Sessions = accounts, [][]byte{[]byte("a key of thirty-two bytes or more")}
 	}

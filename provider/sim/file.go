@@ -27,12 +27,12 @@ type file struct {
 }
 
 type line struct {
-	Thing   *resource `json:"thing,omitempty"`
-	Gone    string    `json:"gone,omitempty"` // id of a resource
-	Job     *job      `json:"job,omitempty"`
-	JobGone string    `json:"jobGone,omitempty"`
-	World   *world    `json:"world,omitempty"`
-	Names   []used    `json:"names,omitempty"` // only what changed
+	Resource *resource `json:"resource,omitempty"`
+	Gone     string    `json:"gone,omitempty"` // id of a resource
+	Job      *job      `json:"job,omitempty"`
+	JobGone  string    `json:"jobGone,omitempty"`
+	World    *world    `json:"world,omitempty"`
+	Names    []used    `json:"names,omitempty"` // only what changed
 }
 
 // used is how often a name has been used.
@@ -81,7 +81,7 @@ func (c *Cloud) flush() error {
 	lines := slices.Clone(c.file.pending)
 	var names []used
 	for t := range c.file.dirty {
-		lines = append(lines, line{Thing: t})
+		lines = append(lines, line{Resource: t})
 		names = append(names, used{t.name(), c.names[t.name()]})
 	}
 	lines = append(lines, line{World: c.world(), Names: names})
@@ -178,8 +178,8 @@ func (c *Cloud) read(path string, resources map[string]*resource, jobs map[strin
 			return err
 		}
 		switch {
-		case l.Thing != nil:
-			resources[l.Thing.ID] = l.Thing
+		case l.Resource != nil:
+			resources[l.Resource.ID] = l.Resource
 		case l.Gone != "":
 			delete(resources, l.Gone)
 		case l.Job != nil:
@@ -204,7 +204,7 @@ func (c *Cloud) rewrite() error {
 	fresh := &file{path: c.file.path, f: tmp, dirty: map[*resource]bool{}}
 	lines := make([]line, 0, len(c.resources)+len(c.jobs)+1)
 	for _, t := range c.resources {
-		lines = append(lines, line{Thing: t})
+		lines = append(lines, line{Resource: t})
 	}
 	for _, j := range c.jobs {
 		lines = append(lines, line{Job: j})
