@@ -452,7 +452,7 @@ func TestRunnerGoesOn(t *testing.T) {
 func TestRunnerCopiesFiles(t *testing.T) {
 	calls := filepath.Join(t.TempDir(), "calls")
 	dir := t.TempDir()
-	// bench -o json --dsn FILE --dir DIR, or bench -o json --make FILE --dir DIR
+	// program -o json --dsn FILE --dir DIR, or bench -o json --make FILE --dir DIR
 	program := fake(t, `if [ "$4" = --make ]; then echo x >>`+calls+`; echo made >"$5"; echo '{}'; exit; fi
 grep -q made "$5" || exit 1
 echo used >"$5"; echo '{"stepsPerSecond": 1}'`)

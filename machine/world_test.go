@@ -24,7 +24,7 @@ var (
 	quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 )
 
-// thing is an object with a few wishes.
+// testObject is an object with a few wishes.
 type testObject struct {
 	Revision int
 	Deleted  bool

@@ -48,7 +48,7 @@ type Principal struct {
 	Domain  string
 }
 
-// Accounts knows whose a token is. Only hashes of tokens reach it.
+// TokenReviewer knows whose a token is. Only hashes of tokens reach it.
 type TokenReviewer interface {
 	// ByToken finds whose token has this hash.
 	ByToken(ctx context.Context, hash TokenHash) (who Principal, found bool, err error)

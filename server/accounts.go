@@ -103,7 +103,7 @@ type ofAccount struct {
 	Paged
 }
 
-// desk gives the desk and who asks.
+// accountService gives the desk and who asks.
 func (s *Server) accountService(ctx context.Context) (*account.Service, account.Account, error) {
 	if s.options.Accounts == nil {
 		return nil, account.Account{}, NotServed.Errorf("this server keeps no accounts")

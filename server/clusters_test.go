@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// shop is a provider that shows a catalogue and has room; it makes nothing.
+// clusterService is a provider that shows a catalogue and has room; it makes nothing.
 type clusterService struct{ cluster.Provider }
 
 func (clusterService) Capabilities() cluster.Capabilities {
@@ -37,7 +37,7 @@ func (clusterService) Get(context.Context, cluster.Ref) (cluster.Resource, error
 	return cluster.Resource{}, cluster.ErrGone
 }
 
-// market is a house with accounts and a cluster service that takes orders.
+// clustersFixture is a house with accounts and a cluster service that takes orders.
 type clustersFixture struct {
 	*fixture
 	records *cluster.Memory

@@ -19,7 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// town is a house with accounts, and books of clusters that nobody works on.
+// clustersServer is a house with accounts, and books of clusters that nobody works on.
 type clustersServer struct {
 	*fixture
 	records  *cluster.Memory
@@ -262,7 +262,7 @@ func (b *broken) Events(ctx context.Context, q cluster.EventQuery) ([]cluster.Ev
 	return b.Memory.Events(ctx, q)
 }
 
-// ledgerOfOne knows one operator, until it is gone.
+// storeOfOne knows one operator, until it is gone.
 type storeOfOne struct{ gone atomic.Bool }
 
 func (l *storeOfOne) ByToken(context.Context, TokenHash) (Principal, bool, error) {

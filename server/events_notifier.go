@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Bell wakes event streams when something was saved. It is given to the engine
+// Notifier wakes event streams when something was saved. It is given to the engine
 // as a hook before the server exists; events of other processes are found by
 // looking.
 type Notifier struct {
@@ -14,7 +14,7 @@ type Notifier struct {
 	next chan struct{}
 }
 
-// NewBell makes a bell.
+// NewNotifier makes a bell.
 func NewNotifier() *Notifier { return &Notifier{next: make(chan struct{})} }
 
 // Hook rings the bell for each saved event.
@@ -22,7 +22,7 @@ func (b *Notifier) Hook() workflow.Hook {
 	return workflow.Hook{Name: "events", OnEvent: func(workflow.RunInfo, workflow.Event) { b.Notify() }}
 }
 
-// Ring wakes all that wait.
+// Notify wakes all that wait.
 func (b *Notifier) Notify() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 
 const heartbeatPath = "/v1/nodes/hello"
 
-// hello hears nodes that call home. It pays with the
+// heartbeat hears nodes that call home. It pays with the
 // node's own token, so it stands outside of the accounts.
 func (s *Server) heartbeat(w http.ResponseWriter, r *http.Request) {
 	callOf(r.Context()).route = heartbeatPath

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var noRoom = fault.Declare(fault.Kind{Code: "TEST_NO_ROOM", Class: fault.Blocked, Title: "there is no room", Remedy: "Make room, then resume the run."})
 
-// house is a server over a real engine on the memory store.
+// fixture is a server over a real engine on the memory store.
 type fixture struct {
 	t       *testing.T
 	server  *Server

@@ -108,7 +108,7 @@ func ClusterInList(c *cluster.Cluster, existing int, account, domain string) Clu
 	return v
 }
 
-// ClusterOfBook is ClusterInList of a book.
+// ClusterOfRecord is ClusterInList of a book.
 func ClusterOfRecord(b *cluster.Record, account, domain string) Cluster {
 	existing := 0
 	for _, n := range b.Nodes {

@@ -29,7 +29,7 @@ const (
 	taskCollect = "collect"
 )
 
-// strayMost is how many strays a notice names.
+// orphanMost is how many strays a notice names.
 const orphanMost = 1000
 
 // told keeps what a pass has found of a provider where every server reads it:

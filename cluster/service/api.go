@@ -243,8 +243,8 @@ type Config struct {
 	Data     cluster.Secret
 }
 
-// Hello is what a node says of itself when it calls home.
+// Heartbeat is what a node says of itself when it calls home.
 type Heartbeat = cluster.Heartbeat
 
-// HelloAnswer is what it is told.
+// HeartbeatAnswer is what it is told.
 type HeartbeatAnswer = cluster.HeartbeatAnswer

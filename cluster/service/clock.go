@@ -96,7 +96,7 @@ func (t *timed) Commit(ctx context.Context, c *cluster.Change) error {
 	return t.Store.Commit(ctx, c)
 }
 
-// Hellos implements cluster.Ledger.
+// Heartbeats implements cluster.Ledger.
 func (t *timed) Heartbeats(ctx context.Context, heartbeats []cluster.NodeHeartbeat) error {
 	ahead, err := t.offset(ctx)
 	if err != nil {
@@ -110,7 +110,7 @@ func (t *timed) Heartbeats(ctx context.Context, heartbeats []cluster.NodeHeartbe
 	return t.Store.Heartbeats(ctx, said)
 }
 
-// Book implements cluster.Books.
+// Record implements cluster.Books.
 func (t *timed) Record(ctx context.Context, uuid string) (*cluster.Record, error) {
 	ahead, err := t.offset(ctx)
 	if err != nil {

@@ -101,7 +101,7 @@ func indexes[T any](items []T) []int {
 	return all
 }
 
-// shown is what the collector keeps of a thing that a list has shown: there may
+// foundResource is what the collector keeps of a thing that a list has shown: there may
 // be a hundred thousand, and a whole page stays as long as one of its items does.
 type foundResource struct {
 	kind                          cluster.Kind
@@ -195,7 +195,7 @@ func (p *collection) orphan(r cluster.Resource, b *cluster.Record) cluster.Orpha
 	return cluster.DecideOrphan(r, b, p.s.options.Installation, p.s.options.Now(), p.s.options.Settings.OrphanGrace)
 }
 
-// book works on one cluster.
+// record works on one cluster.
 func (p *collection) record(ctx context.Context, b *cluster.Record) error {
 	c, now := &b.Cluster, p.s.options.Now()
 	switch {

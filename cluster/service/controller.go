@@ -231,7 +231,7 @@ const (
 	unsettled = 100_000
 )
 
-// walk is the controller of the walker. It is woken by operations, by runs
+// newController is the controller of the walker. It is woken by operations, by runs
 // that end, and by looks for clusters that nobody told of.
 func (s *Service) newController() control.Controller {
 	return control.Controller{
@@ -265,7 +265,7 @@ func later(c *cluster.Cluster, now time.Time, out outcome.Outcome) outcome.Outco
 	return outcome.Later(next.Sub(now), cmp.Or(out.Reason(), "Rests"), "%s", out.Message())
 }
 
-// ring asks the walker to look at a cluster soon. It is a hint: look finds
+// notify asks the walker to look at a cluster soon. It is a hint: look finds
 // what nobody rang for.
 func (s *Service) notify(uuid string) {
 	s.mu.Lock()

@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// Tally is how many there are of what an operator watches.
+// NodeCounts is how many there are of what an operator watches.
 type NodeCounts struct {
 	States  map[machine.State]int       // clusters, but Destroyed
 	Drift   map[cluster.FindingType]int // findings of clusters in Alert
@@ -17,7 +17,7 @@ type NodeCounts struct {
 	Leaked  map[cluster.Kind]int        // resources in the leak report
 }
 
-// Tally counts.
+// CountNodes counts.
 func (s *Service) CountNodes(ctx context.Context) (NodeCounts, error) {
 	t := NodeCounts{States: map[machine.State]int{}, Drift: map[cluster.FindingType]int{}, Open: map[cluster.Phase]int{}, Leaked: map[cluster.Kind]int{}}
 	records, now := s.options.Records, s.options.Now()

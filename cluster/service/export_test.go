@@ -1,6 +1,6 @@
 package service
 
-// Ring is what an operation does after its commit.
+// Notify is what an operation does after its commit.
 func (s *Service) Notify(uuid string) { s.notify(uuid) }
 
 // HashOf is how credentials are stored.

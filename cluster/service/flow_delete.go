@@ -92,7 +92,7 @@ func deleteVMs(ctx context.Context, w *work) outcome.Outcome {
 	return deleteKinds(cluster.NodeRemoval, cluster.VM)(ctx, w)
 }
 
-// enterStrays journals VMs of the cluster that no row knows, to be closed.
+// enterOrphans journals VMs of the cluster that no row knows, to be closed.
 func (w *work) enterOrphans(ctx context.Context) error {
 	if !w.caps.Tags {
 		return nil
@@ -114,7 +114,7 @@ func (w *work) enterOrphans(ctx context.Context) error {
 	return w.read(ctx)
 }
 
-// stray is the row of a thing of ours that had none, to be deleted.
+// orphanRow is the row of a thing of ours that had none, to be deleted.
 func (w *work) orphanRow(r cluster.Resource) *cluster.JournalRow {
 	row := w.intent(r.Kind, r.Name, cluster.Spec{Zone: w.c.Zone.ID})
 	row.Key, row.CallID, row.Attempts = w.t.Key()+"/"+r.ID, "", 0
@@ -196,7 +196,7 @@ func (w *work) goneWithNetwork(ctx context.Context) []*cluster.JournalRow {
 	return closed
 }
 
-// closeBooks ends the deletion: nothing that was made is left, or the fault of
+// closeRecords ends the deletion: nothing that was made is left, or the fault of
 // the first thing that is. Each failure is counted for the collector's backoff
 // and the leak report.
 func closeRecords(ctx context.Context, w *work) outcome.Outcome {

@@ -110,7 +110,7 @@ func planRepair(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Fail(w.t.Set(doc))
 }
 
-// strand replaces nodes that can never join: they serve nobody, so all at once.
+// replaceNodes replaces nodes that can never join: they serve nobody, so all at once.
 func (p *repairPlan) replaceNodes(nodes []*cluster.Node, policy cluster.Recovery, plan cluster.RecoveryPlan) {
 	going := slices.Concat(namesOfNodes(plan.Drop), namesOfNodes(plan.Replace))
 	var names []string

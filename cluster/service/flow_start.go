@@ -78,7 +78,7 @@ func refusalOf(found []cluster.Finding) error {
 	return nil
 }
 
-// checkBooks refuses to start a cluster whose network is gone. VMs that are
+// checkRecords refuses to start a cluster whose network is gone. VMs that are
 // missing are named by the steps that start them, after all others.
 func checkRecords(ctx context.Context, w *work) outcome.Outcome {
 	if w.c.Network.ID == "" || !w.makes(cluster.Network) {

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// gathered makes one write of what several callers want written: while one is
+// batcher makes one write of what several callers want written: while one is
 // under way, the next gathers. The first caller of a batch writes it for all.
 type batcher[T any] struct {
 	mu      sync.Mutex

@@ -25,7 +25,7 @@ const (
 	forgetFor              = time.Hour             // how long a control node is told of a node that was removed
 )
 
-// hellos is what nodes said, until it is written.
+// heartbeatBatch is what nodes said, until it is written.
 type heartbeatBatch struct {
 	mu    sync.Mutex
 	heard map[int64]cluster.NodeHeartbeat // by node
@@ -43,7 +43,7 @@ type heard struct {
 	ready bool
 }
 
-// payment is a node that pays with its join token for a credential.
+// tokenExchange is a node that pays with its join token for a credential.
 type tokenExchange struct {
 	node       *cluster.Node
 	token      string
@@ -52,7 +52,7 @@ type tokenExchange struct {
 	exchanged  bool
 }
 
-// Hello hears a node. token is its join token, which pays for one answer with
+// Heartbeat hears a node. token is its join token, which pays for one answer with
 // a credential, or that credential. NODE_TOKEN_REFUSED. A node that becomes
 // ready, or no longer is, is written at once and told to the run under way;
 // all else is written later.
@@ -101,7 +101,7 @@ func (s *Service) speaker(ctx context.Context, token string, h Heartbeat) (*memb
 	return r, node, nil
 }
 
-// refusedHello tells nothing of whether a cluster exists.
+// refusedHeartbeat tells nothing of whether a cluster exists.
 func refusedHeartbeat(err error) error {
 	if errors.Is(err, cluster.NotFound) {
 		return cluster.TokenRefused.Errorf("the token speaks for no node of this name")
@@ -128,7 +128,7 @@ func (s *Service) welcome(ctx context.Context, r *membership, n *cluster.Node, t
 	return answer, nil
 }
 
-// pay keeps the credentials of all nodes of a cluster that pay at the moment.
+// exchangeToken keeps the credentials of all nodes of a cluster that pay at the moment.
 func (s *Service) exchangeToken(ctx context.Context, r *membership, p *tokenExchange) error {
 	uuid := p.heartbeat.Cluster
 	return s.heartbeats.payments.do(ctx, uuid, p, func(ctx context.Context, all []*tokenExchange) error {
@@ -339,7 +339,7 @@ func (s *Service) answer(r *membership, n *cluster.Node, h Heartbeat) HeartbeatA
 	return a
 }
 
-// flushHellos writes what nodes have said, now and then, until the context ends.
+// flushHeartbeats writes what nodes have said, now and then, until the context ends.
 func (s *Service) flushHeartbeats(ctx context.Context) error {
 	tick := time.NewTicker(heartbeatFlush)
 	defer tick.Stop()

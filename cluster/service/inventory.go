@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// land is where a provider has clusters: zones, and the networks in them.
+// zoneInventory is where a provider has clusters: zones, and the networks in them.
 type zoneInventory map[string]networks
 
 // networks are ids, and the clusters (uuids) whose they are.
@@ -21,7 +21,7 @@ func (l zoneInventory) enter(c *cluster.Cluster) {
 	}
 }
 
-// landInBooks finds where a provider has clusters.
+// recordedInventory finds where a provider has clusters.
 func (s *Service) recordedInventory(ctx context.Context, provider string) (zoneInventory, error) {
 	found := zoneInventory{}
 	err := s.options.Records.Scan(ctx, cluster.ScanQuery{Provider: provider, ClustersOnly: true}, func(b *cluster.Record) error {
@@ -47,7 +47,7 @@ func (b *background) putInventory(provider string, found zoneInventory) {
 	b.lands[provider] = found
 }
 
-// crowd is how many VMs a zone shows that are ours, and that are not. A list
+// foreignShare is how many VMs a zone shows that are ours, and that are not. A list
 // that shows all of them says who is in our networks, and costs the pages of
 // both: so where most are others', only one pass in crowdedLook asks for it.
 type foreignShare struct {
@@ -70,7 +70,7 @@ func (c *foreignShare) look() bool {
 	return true
 }
 
-// crowdOf is in the hands of one pass at a time.
+// foreignShareOf is in the hands of one pass at a time.
 func (b *background) foreignShareOf(provider, zone string) *foreignShare {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// hand is a journal row in the hands of one look: to be made, or to be unmade.
+// rowOp is a journal row in the hands of one look: to be made, or to be unmade.
 //
 //	make    intent ─▶ Create ─▶ accepted ─▶ poll ─▶ read back ─▶ present
 //	unmake  closing ─▶ Act(Destroy) ─▶ poll ─▶ read back: ErrGone ─▶ gone

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// roll is what hellos of one cluster are answered from.
+// membership is what hellos of one cluster are answered from.
 type membership struct {
 	at       time.Time
 	rec      *cluster.Record
@@ -22,7 +22,7 @@ type membership struct {
 	upgrading map[string]*cluster.NodeUpgrade // by name: nodes that are upgraded in place
 }
 
-// roll gives what hellos of a cluster are answered from. It is read unless it is
+// membership gives what hellos of a cluster are answered from. It is read unless it is
 // known freshly; who wants it at the same time has it read together.
 func (s *Service) membership(ctx context.Context, uuid string, anew bool) (*membership, error) {
 	if r := s.newest(uuid); r != nil && !anew && s.options.Now().Sub(r.at) < membershipFresh {

@@ -75,7 +75,7 @@ func (d *diary) Prune(ctx context.Context, now time.Time, keep cluster.Retention
 	return n, err
 }
 
-// medium is the locks in the hands of a process.
+// backendDouble is the locks in the hands of a process.
 type backendDouble struct {
 	*lock.Memory
 	p *life
@@ -85,7 +85,7 @@ func (m backendDouble) Transact(ctx context.Context, name string, change func(ti
 	return m.p.write("lock", func() error { return m.Memory.Transact(ctx, name, change) })
 }
 
-// ledgerOfRuns is the store of the engine in the hands of a process.
+// storeOfRuns is the store of the engine in the hands of a process.
 type storeOfRuns struct {
 	*workflow.Memory
 	p *life

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// crew is nodes of a role that are to be there.
+// nodePool is nodes of a role that are to be there.
 type nodePool struct {
 	role     cluster.Role
 	count    int
@@ -25,7 +25,7 @@ func (c nodePool) owns(row *cluster.JournalRow) bool {
 	return row != nil && row.Kind == cluster.VM && row.Spec.Role == c.role && strings.HasPrefix(row.Key, c.prefix)
 }
 
-// crewOf is what a cluster wants of a role.
+// nodePoolOf is what a cluster wants of a role.
 func nodePoolOf(c *cluster.Cluster, role cluster.Role) nodePool {
 	if role == cluster.Control {
 		return nodePool{role: role, count: c.ControlCount, version: c.Version, template: c.Template}
@@ -33,7 +33,7 @@ func nodePoolOf(c *cluster.Cluster, role cluster.Role) nodePool {
 	return nodePool{role: role, count: c.NodeCount, version: c.Version, template: c.Template}
 }
 
-// staff brings the nodes of a role up to their number, so many at a time: what
+// fillPool brings the nodes of a role up to their number, so many at a time: what
 // runs before this one have begun is gone on with, the rest is made. When the
 // provider refuses, nothing more is begun, what is in flight is followed to
 // its end, and then the step fails.
@@ -55,7 +55,7 @@ func (w *work) fillPool(ctx context.Context, want nodePool, b bounds) outcome.Ou
 // longLook ends a look that could go on at once: a run that has come far is saved.
 const longLook = 10 * time.Second
 
-// staffSome is one round of staff. more: the next VMs may be made at once.
+// fillSome is one round of staff. more: the next VMs may be made at once.
 func (w *work) fillSome(ctx context.Context, want nodePool, b bounds) (out outcome.Outcome, more bool) {
 	if err := w.removeGone(ctx, want.role); err != nil {
 		return outcome.Fail(err), false
@@ -97,7 +97,7 @@ func (w *work) fillSome(ctx context.Context, want nodePool, b bounds) (out outco
 // nodes that it leaves behind: afterwards its join token is no longer valid.
 const bootGrace = 5 * time.Minute
 
-// lastHellos waits for nodes of this run that have not paid with their token,
+// lastHeartbeats waits for nodes of this run that have not paid with their token,
 // unless they are going to be deleted anyway.
 func (w *work) lastHeartbeats(ctx context.Context) outcome.Outcome {
 	doomed := w.c.Desired == cluster.WantDestroyed || w.in.First && w.c.OnFailure != cluster.KeepPartial || w.in.Event == cluster.OnScaleUp && w.s.options.Settings.RollbackScale
@@ -173,7 +173,7 @@ func (w *work) begun(want nodePool, b bounds) []*rowOp {
 	return ops
 }
 
-// recruit writes the rows of nodes that lack, as many as may be under way at a time.
+// createNodes writes the rows of nodes that lack, as many as may be under way at a time.
 func (w *work) createNodes(want nodePool, living, busy int, b bounds) ([]*rowOp, error) {
 	var ops []*rowOp
 	next := cluster.NextOrdinal(w.rec, want.role)
@@ -279,7 +279,7 @@ func (w *work) present(want nodePool, ops []*rowOp) int {
 	return here
 }
 
-// staffed are the living nodes that count.
+// poolNodes are the living nodes that count.
 func (w *work) poolNodes(want nodePool) []*cluster.Node {
 	return filter(w.nodes(want.role), func(n *cluster.Node) bool { return strings.HasPrefix(n.Key, want.prefix) })
 }
@@ -296,7 +296,7 @@ func (w *work) phaseOf(n *cluster.Node) cluster.Phase {
 	}
 }
 
-// bury takes nodes out of the cluster whose VM never was, or is proven gone.
+// removeGone takes nodes out of the cluster whose VM never was, or is proven gone.
 func (w *work) removeGone(ctx context.Context, role cluster.Role) error {
 	var change cluster.Change
 	for _, n := range w.nodes(role) {

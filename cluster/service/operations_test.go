@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// office is a service that takes what is asked, and nobody works on it.
+// fixture is a service that takes what is asked, and nobody works on it.
 type fixture struct {
 	*service.Service
 

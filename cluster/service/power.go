@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// lever brings the VM of a node up or down. The row keeps the call under way,
+// powerOp brings the VM of a node up or down. The row keeps the call under way,
 // how often it was made, and until when the present try may last.
 type powerOp struct {
 	node   *cluster.Node
@@ -62,7 +62,7 @@ func (w *work) pull(ctx context.Context, nodes []*cluster.Node, to cluster.Power
 	return open, namesOfFailures(ops), nil
 }
 
-// stand looks where a VM is, and says what is to be sent.
+// power looks where a VM is, and says what is to be sent.
 func (w *work) power(ctx context.Context, l *powerOp, to cluster.Power) {
 	again := l.act != ""
 	l.act = ""

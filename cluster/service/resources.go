@@ -15,7 +15,7 @@ import (
 // endpointPort is where a cluster is reached.
 const endpointPort = 6443
 
-// thing is a network, address or rule that is to be there.
+// resourceSpec is a network, address or rule that is to be there.
 type resourceSpec struct {
 	kind   cluster.Kind
 	suffix string // of its name

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// herd is a provider with so many clusters of ten VMs, all as they should be,
+// group is a provider with so many clusters of ten VMs, all as they should be,
 // that makes its things while it is asked. It counts calls.
 type group struct {
 	cluster.Provider

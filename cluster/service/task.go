@@ -19,7 +19,7 @@ const (
 	taskLeaseRenew = 10 * time.Second
 )
 
-// duty is work that is done again and again for each shard, by one process at
+// periodicTask is work that is done again and again for each shard, by one process at
 // a time. It is a control.Runner. A pass may end at any moment: what it did not
 // get to is done by the next, here or elsewhere.
 type periodicTask struct {
@@ -85,7 +85,7 @@ func jitter(d time.Duration) time.Duration {
 	return d - d/10 + time.Duration(rand.Int64N(int64(d/5)+1)) //nolint:gosec // not a secret
 }
 
-// shard is a lock in the hands of a duty. Between passes it is kept as well, so
+// taskLease is a lock in the hands of a duty. Between passes it is kept as well, so
 // that one process does all the passes as long as it lives.
 type taskLease struct {
 	locker lock.Locker

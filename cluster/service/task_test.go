@@ -34,7 +34,7 @@ func (p *process) cuts() int {
 	return p.cut
 }
 
-// startDuty runs a duty over one shard until stop.
+// startTask runs a duty over one shard until stop.
 func startTask(t *testing.T, name string, backend lock.Backend, took time.Duration) *process {
 	p := &process{took: took}
 	s := &Service{options: Options{Locks: backend, Worker: name, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}}

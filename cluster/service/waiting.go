@@ -280,7 +280,7 @@ func (s *Service) awaitedNodes(record *cluster.Record, wait *workflow.WaitRecord
 	return text + "; nodes call " + s.options.HomeURL + heartbeatPath
 }
 
-// helloPath is where nodes call home.
+// heartbeatPath is where nodes call home.
 const heartbeatPath = "/v1/nodes/hello"
 
 func awaitedRows(record *cluster.Record, wait *workflow.WaitRecord) string {

@@ -17,7 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// thing is a resource in memory.
+// object is a resource in memory.
 type object struct {
 	name    string
 	state   statemachine.State

@@ -82,7 +82,7 @@ func (c *cluster) edit(t *testing.T, name string, change func(*corev1.ConfigMap)
 	}
 }
 
-// thing is a resource in the style of the library.
+// object is a resource in the style of the library.
 type object struct {
 	implement.KubeResource
 	cluster *cluster

@@ -32,7 +32,7 @@ var (
 	_ workflow.Lister  = (*mementos)(nil)
 )
 
-// shelf is the storage of one resource.
+// mementoCache is the storage of one resource.
 type mementoCache struct {
 	load  sync.Mutex // held while what is there is read
 	ready bool

@@ -27,12 +27,12 @@ type WfRuntimeMementoStorage interface {
 // CreateMementoStorageFunc makes the storage of a resource.
 type CreateMementoStorageFunc func(resource statemachine.StateResource) (WfRuntimeMementoStorage, error)
 
-// keeper is a storage that has a store of Pawl behind it.
+// maintainer is a storage that has a store of Pawl behind it.
 type maintainer interface {
 	store(m *WfManager, resource statemachine.StateResource) (workflow.Store, error)
 }
 
-// careTaker is the name under which the flows of a resource are kept.
+// maintenanceLock is the name under which the flows of a resource are kept.
 func maintenanceLock(resource statemachine.StateResource) string {
 	return resource.GetName() + "-workflow"
 }

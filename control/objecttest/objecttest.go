@@ -20,7 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// Exam says what is examined.
+// Suite says what is examined.
 type Suite struct {
 	// Open gives a fresh, empty store; it is closed by t.Cleanup.
 	Open func(t *testing.T) control.Objects

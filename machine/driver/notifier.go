@@ -29,7 +29,7 @@ func Ref(subject string) (ref control.Ref, uid string, err error) {
 	return ref, uid, err
 }
 
-// Bell wakes objects when something happens to their runs. It belongs into
+// Notifier wakes objects when something happens to their runs. It belongs into
 // the hooks of the engine, which is made before the driver. The zero Bell is ready.
 type Notifier struct {
 	mu      sync.Mutex
@@ -74,7 +74,7 @@ func (b *Notifier) listen(ctx context.Context, kind string, notify func(key stri
 	delete(b.hearers, id)
 }
 
-// ring wakes one object.
+// notify wakes one object.
 func (b *Notifier) notify(ref control.Ref) {
 	b.mu.Lock()
 	hearers := slices.Collect(maps.Values(b.hearers))

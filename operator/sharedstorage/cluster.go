@@ -34,7 +34,7 @@ type Cluster struct {
 	Facts *Facts
 }
 
-// Home is where clusters live: Kubernetes objects, or objects in SQLite.
+// ClusterStore is where clusters live: Kubernetes objects, or objects in SQLite.
 type ClusterStore interface {
 	// Load gives the newest version of a cluster, control.NotFound for one that is gone.
 	Load(ctx context.Context, ref port.Ref) (*Cluster, error)

@@ -374,7 +374,7 @@ func (l *lab) remove(name string) {
 	l.home.user(name, func(k *kept) { k.deleted = time.Now() })
 }
 
-// look reads a cluster; nil: it is gone.
+// observe reads a cluster; nil: it is gone.
 func (l *lab) observe(name string) *sharedstorage.Cluster {
 	c, err := l.home.Load(l.t.Context(), ref(name))
 	if errors.Is(err, control.NotFound) {

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// tend does what needs no run: each act is one idempotent call that brings the
+// repair does what needs no run: each act is one idempotent call that brings the
 // world to what the spec asks, and is repeated by the next pass until it is
 // there. Only the fencing of a second writer is done while a run is at work.
 // It reports whether it called anything.

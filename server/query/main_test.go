@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// office is a face over a fake service, with an operator, an admin and users.
+// fixture is a face over a fake service, with an operator, an admin and users.
 type fixture struct {
 	t        *testing.T
 	now      time.Time

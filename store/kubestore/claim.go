@@ -192,7 +192,7 @@ func (s *Store) next(alive string) time.Time {
 	return time.Unix(0, soonest).UTC()
 }
 
-// Take claims one run, due or not. See workflow.Claimer.
+// ClaimRun claims one run, due or not. See workflow.Claimer.
 func (s *Store) ClaimRun(ctx context.Context, worker, id string, lease time.Duration) (workflow.Loaded, error) {
 	e, err := s.find(ctx, id)
 	if err != nil {
@@ -258,7 +258,7 @@ func (s *Store) ClaimRun(ctx context.Context, worker, id string, lease time.Dura
 	return workflow.Loaded{}, workflow.ErrOwned
 }
 
-// Rest gives back one run that a look left as it was. See workflow.Claimer.
+// ReleaseRun gives back one run that a look left as it was. See workflow.Claimer.
 func (s *Store) ReleaseRun(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
 	e, err := s.find(ctx, r.ID)
 	if err == nil {

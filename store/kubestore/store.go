@@ -253,7 +253,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// tellDesk says that an object asks for something. s.mu is held.
+// notifyRequests says that an object asks for something. s.mu is held.
 func (s *Store) notifyRequests() {
 	select {
 	case s.requests <- struct{}{}:

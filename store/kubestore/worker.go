@@ -227,7 +227,7 @@ func (s *Store) dead(owner string, now time.Time) (dead, unsure bool) {
 	return false, !now.Before(w.ends())
 }
 
-// bury gives up the workers whose time has ended.
+// removeGone gives up the workers whose time has ended.
 func (s *Store) removeGone(ctx context.Context, alive string) error {
 	s.mu.Lock()
 	now := time.Now()

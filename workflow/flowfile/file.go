@@ -1,3 +1,15 @@
+// Package flowfile reads flows from YAML files.
+//
+//	flowName: ReplaceReaders
+//	input: {type: object, properties: {readers: {type: array, default: []}}}
+//	steps:
+//	- className: PrepareAll                     # a step group of prepare_step_group.yaml
+//	- stepName: Replace
+//	  forEach: {list: input.readers, as: ro, key: ro.id, max: 2}
+//	  steps:
+//	  - {stepName: Create, className: CreateReader, with: {id: "${ro.id}"}, undo: {uses: RemoveReader}}
+//	  - {stepName: Caught, wait: {signal: caught-up, deadline: 10m}}
+//
 // A load has these stages. Every finding has a position in a file:
 //
 //	files ─▶ decode ─▶ expand (groups become steps) ─▶ compile (CEL, schemas, reads of expressions) ─▶ Set

@@ -30,7 +30,7 @@ func unserved(err error) bool {
 	return apimeta.IsNoMatchError(err) || fault.Of(err) == controller.KindMissing || apierrors.IsNotFound(err)
 }
 
-// Home keeps clusters as SharedStorageCluster objects.
+// ClusterStore keeps clusters as SharedStorageCluster objects.
 type ClusterStore struct {
 	objects
 	Site *Site // whose images are meant by a version; nil: a version is what the spec says
@@ -38,7 +38,7 @@ type ClusterStore struct {
 
 var _ sharedstorage.ClusterStore = &ClusterStore{}
 
-// NewHome makes a Home that reads from a cache, and from the API server what
+// NewClusterStore makes a Home that reads from a cache, and from the API server what
 // this process has written and the cache has not seen yet.
 func NewClusterStore(cached client.Client, live client.Reader) *ClusterStore {
 	return &ClusterStore{objects: objects{client: cached, live: live, written: map[string]uint64{}}}

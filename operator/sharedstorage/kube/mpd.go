@@ -39,7 +39,7 @@ const (
 
 var mpdKind = mpd.GroupVersion.WithKind(MPDKind)
 
-// MPDHome keeps clusters as MPDCluster objects.
+// MPDClusterStore keeps clusters as MPDCluster objects.
 type MPDClusterStore struct {
 	objects
 	Site *Site // as in Home
@@ -50,7 +50,7 @@ type MPDClusterStore struct {
 
 var _ sharedstorage.ClusterStore = &MPDClusterStore{}
 
-// NewMPDHome makes a Home as NewHome does. name is that of the operator, as in
+// NewMPDClusterStore makes a Home as NewHome does. name is that of the operator, as in
 // sharedstorage.Options.
 func NewMPDClusterStore(cached client.Client, live client.Reader, name string) *MPDClusterStore {
 	return &MPDClusterStore{objects: objects{client: cached, live: live, written: map[string]uint64{}}, name: name}

@@ -23,7 +23,7 @@ func managerRules(c port.Ref) []rbacv1.PolicyRule {
 	)
 }
 
-// belongings has everything of a cluster there but for volumes, instances and
+// rbacRules has everything of a cluster there but for volumes, instances and
 // the manager. Restore puts back what somebody changes later.
 func (s *Site) rbacRules(ctx context.Context, c port.Ref) error {
 	if _, err := s.secretsOf(ctx, c, true); err != nil {

@@ -201,7 +201,7 @@ func (t *Storage) grow(ctx context.Context, c port.Ref, size int64) error {
 	return nil
 }
 
-// Look implements port.Storage. The Lease is read, not watched: its writer renews
+// Observe implements port.Storage. The Lease is read, not watched: its writer renews
 // it every few seconds, and each time the operator would hear of it.
 func (t *Storage) Observe(ctx context.Context, c port.Ref) (port.Volume, error) {
 	record, v, err := t.load(ctx, c)

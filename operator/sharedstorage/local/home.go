@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// Home keeps clusters as standalone objects of kind SharedStorageCluster. Their
+// ClusterStore keeps clusters as standalone objects of kind SharedStorageCluster. Their
 // spec and status have the form they have on Kubernetes; status.fault is added:
 // what holds the cluster up, with its remedy, where the verbs of pawl look for it.
 type ClusterStore struct {

@@ -139,7 +139,7 @@ func (t *Storage) Clone(ctx context.Context, from, to port.Ref, key string) (por
 	return found, err
 }
 
-// Look implements port.Storage.
+// Observe implements port.Storage.
 func (t *Storage) Observe(ctx context.Context, c port.Ref) (port.Volume, error) {
 	var found port.Volume
 	err := t.site.locked(func() error {

@@ -60,7 +60,7 @@ type Storage interface {
 	// Ensure creates or adopts the volume, formats it and lets it grow to
 	// want.Size. STORAGE_SHRINK for less than there is, STORAGE_FAILED.
 	Ensure(ctx context.Context, c Ref, want Volume, key string) (Volume, error)
-	// Look gives the volume as it is, and changes nothing. Its State is empty if
+	// Observe gives the volume as it is, and changes nothing. Its State is empty if
 	// there is none.
 	Observe(ctx context.Context, c Ref) (Volume, error)
 	// Clone fills a new volume with the data of another cluster. Its State is

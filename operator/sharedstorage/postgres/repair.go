@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// tend does the small things for an engine that runs as it should.
+// repair does the small things for an engine that runs as it should.
 func (a *Agent) repair(ctx context.Context, r record, s sight) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -25,7 +25,7 @@ func (a *Agent) repair(ctx context.Context, r record, s sight) {
 	}
 }
 
-// tendWriter gives data that came from elsewhere, and those of a cluster whose
+// repairWriter gives data that came from elsewhere, and those of a cluster whose
 // password was replaced, the password of this cluster, and drops the slots of
 // instances that left.
 func (a *Agent) repairWriter(ctx context.Context, r record) error {
@@ -64,7 +64,7 @@ func (a *Agent) repairWriter(ctx context.Context, r record) error {
 // stillFor is how long a follower may not receive before its upstream is asked why.
 const stillFor = time.Second
 
-// tendFollower notes that it receives, and looks into it if it does not.
+// repairFollower notes that it receives, and looks into it if it does not.
 func (a *Agent) repairFollower(ctx context.Context, r record, s sight) error {
 	if r.Upstream == nil || r.Hold || r.Promote > 0 {
 		return nil

@@ -54,7 +54,7 @@ func (s storage) Ensure(ctx context.Context, ref port.Ref, want port.Volume, key
 	})
 }
 
-// Look implements port.Storage.
+// Observe implements port.Storage.
 func (s storage) Observe(ctx context.Context, ref port.Ref) (port.Volume, error) {
 	return do(ctx, s.w, Call{Port: "Storage", Method: "Look", Ref: ref.Cluster()}, func(c *cluster) (port.Volume, error) {
 		return c.volume.seen(), nil

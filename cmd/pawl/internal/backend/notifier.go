@@ -2,7 +2,7 @@ package backend
 
 import "sync"
 
-// bell wakes all that wait for it.
+// notifier wakes all that wait for it.
 type notifier struct {
 	mu   sync.Mutex
 	next chan struct{}

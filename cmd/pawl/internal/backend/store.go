@@ -179,7 +179,7 @@ func (s Store) Rotator() (rotator interface {
 	return rotator, ok
 }
 
-// CheckSeals refuses a store whose secrets the given master keys do not open.
+// CheckEncryption refuses a store whose secrets the given master keys do not open.
 func (s Store) CheckEncryption(ctx context.Context) error {
 	if sealed, ok := s.kept.(interface {
 		CheckEncryption(ctx context.Context) error
@@ -236,7 +236,7 @@ func (s Store) IsOwner() bool {
 	return !ok || admin.IsOwner()
 }
 
-// Keeper is the store's side for commands that look after it.
+// Admin is the store's side for commands that look after it.
 func (s Store) Admin() (sqlstore.Admin, bool) {
 	admin, ok := s.kept.(sqlstore.Admin)
 	return admin, ok

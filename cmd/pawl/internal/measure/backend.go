@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Medium is a store to measure, with what belongs to it.
+// Backend is a store to measure, with what belongs to it.
 type Backend struct {
 	Name     string
 	Store    workflow.Store
@@ -20,7 +20,7 @@ type Backend struct {
 	Path     string // of a SQLite file
 }
 
-// OpenMedium opens memory, sqlite or postgres. Without a DSN SQLite gets a new
+// OpenBackend opens memory, sqlite or postgres. Without a DSN SQLite gets a new
 // file in dir, which goes again at Close.
 func OpenBackend(ctx context.Context, name, dsn, dir string) (*Backend, error) {
 	switch name {

@@ -15,7 +15,7 @@ import (
 // lookEvery is how often the files are looked at.
 const lookEvery = time.Second
 
-// shelf is where definitions come from, and what was read from there last.
+// definitionStore is where definitions come from, and what was read from there last.
 type definitionStore struct {
 	flows, machines []string
 	options         flowfile.Options

@@ -59,7 +59,7 @@ func asPawl() (mine bool) {
 	return true
 }
 
-// house is a server as a process, and its clusters.
+// fixture is a server as a process, and its clusters.
 type fixture struct {
 	t       *testing.T
 	dir     string

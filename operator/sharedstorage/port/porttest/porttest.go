@@ -77,7 +77,7 @@ type question struct {
 	ask  func(e *suite)
 }
 
-// exam is one question's world.
+// suite is one question's world.
 type suite struct {
 	Rig
 	t     *testing.T

@@ -35,7 +35,7 @@ type Table[T any] struct {
 	Wish func(T) (any, error)
 }
 
-// Place is what a state is: stable (it has On or Rests), transient (it has Do
+// StateSpec is what a state is: stable (it has On or Rests), transient (it has Do
 // or Flow), or final (it has none of these).
 type StateSpec[T any] struct {
 	Description string
@@ -101,7 +101,7 @@ type Transition[T any] struct {
 	Fixed bool
 }
 
-// Ends says how an active run is ended before the new state's run begins.
+// CancelMode says how an active run is ended before the new state's run begins.
 type CancelMode string
 
 // Drop keeps what the run has done, and is the default; Undo takes it back.
