@@ -28,7 +28,7 @@ func TestReads(t *testing.T) {
 		{name: "into a structure by path", steps: "- {stepName: S, steps: [{stepName: A, uses: Do}]}\n- {stepName: B, uses: Do, when: \"steps['S/A'].output.x\"}\n"},
 		{name: "into a structure without path", steps: "- {stepName: S, steps: [{stepName: A, uses: Do}]}\n- {stepName: B, uses: Do, when: steps.A.output.x}\n", wrong: `did you mean steps["S/A"]?`},
 		{name: "a path that ends nowhere", steps: "- {stepName: S, steps: [{stepName: A, uses: Do}]}\n- {stepName: B, uses: Do, when: \"steps['S/X'].output.x\"}\n", wrong: "S has no step X"},
-		{name: "the structure around it", steps: "- {stepName: S, steps: [{stepName: A, uses: Do, when: steps.S.output.x}]}\n", wrong: "is not over yet"},
+		{name: "the structure around it", steps: "- {stepName: S, steps: [{stepName: A, uses: Do, when: steps.S.output.x}]}\n", wrong: "is not done yet"},
 		{name: "an iteration", steps: "- {stepName: L, forEach: {list: '[1]'}, steps: [{stepName: A, uses: Do}]}\n- {stepName: B, uses: Do, when: \"steps['L[0]/A'].output.x\"}\n"},
 		{name: "beside", steps: "- {stepName: P, parallel: {branches: [{name: X, steps: [{stepName: A, uses: Do}]}, {name: Y, steps: [{stepName: B, uses: Do, when: \"steps['X/A'].output.x\"}]}]}}\n", wrong: "runs beside"},
 		{name: "after the parallel", steps: "- {stepName: P, parallel: {branches: [{name: X, steps: [{stepName: A, uses: Do}]}]}}\n- {stepName: B, uses: Do, when: \"steps['P/X/A'].output.x\"}\n"},
