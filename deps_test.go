@@ -112,13 +112,14 @@ var table = map[string]layer{
 	"server/query":        {kind: edge, rule: edgeRule, layers: slices.Concat(coreLayers, []string{"server", "view"}), libs: anyLib},
 
 	"kube/api":        {kind: edge, rule: "kube/api imports only k8s.io/api and k8s.io/apimachinery", libs: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
+	"kube/condition":  {kind: edge, rule: "kube/condition imports core and the types of Kubernetes, no client", layers: libraryLayers, libs: apiLibs},
 	"kube/controller": {kind: edge, rule: kubeRule, layers: slices.Concat(kubeLayers, []string{"store/kubestore"}), libs: kubeLibs},
 	"kube/workload":   {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
 	"store/kubestore": {kind: edge, rule: kubeRule, layers: slices.Concat(coreLayers, []string{"kube/api"}), libs: kubeLibs},
 
 	// The operator itself uses the types of Kubernetes but no client: it also runs without a
 	// cluster.
-	"operator/sharedstorage":          {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"kube/api", "operator/sharedstorage/port"}), libs: apiLibs},
+	"operator/sharedstorage":          {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/condition", "operator/sharedstorage/port"}), libs: apiLibs},
 	"operator/sharedstorage/port":     {kind: edge, rule: storageRule, layers: libraryLayers},
 	"operator/sharedstorage/sim":      {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"operator/sharedstorage/port"})},
 	"operator/sharedstorage/postgres": {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"operator/sharedstorage/port"}), libs: anyLib},

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/kube/condition"
 )
 
 // maxNote is the longest note that the API server takes of an Event, in bytes.
@@ -32,7 +33,7 @@ func (e Events) Warn(about runtime.Object, reason, format string, args ...any) {
 func (e Events) Fault(about runtime.Object, err error) {
 	if err != nil {
 		err = failure(err)
-		e.write(about, corev1.EventTypeWarning, fault.Of(err).Reason(), sentence(err))
+		e.write(about, corev1.EventTypeWarning, fault.Of(err).Reason(), condition.Message(err))
 	}
 }
 
@@ -40,7 +41,7 @@ func (e Events) write(about runtime.Object, kind, why, note string) {
 	if e.recorder == nil {
 		return
 	}
-	why, note = reason(why), text(note, maxNote)
+	why, note = condition.Reason(why), condition.Shorten(note, maxNote)
 	why = why[:min(len(why), 128)]
 	e.recorder.Eventf(about, nil, kind, why, action(note), "%s", note)
 }

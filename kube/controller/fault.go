@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -111,15 +110,3 @@ func failure(err error) error {
 
 // gone holds for the failure of a call that asked for an object that does not exist.
 func gone(err error) bool { return fault.Of(Fault(err)) == control.NotFound }
-
-// sentence is what people are told of a failure: what happened, and the remedy.
-func sentence(err error) string {
-	kind, message := fault.Of(err), fault.Message(err)
-	if message == "" {
-		message = kind.Title
-	}
-	if last := message[len(message)-1]; last != '.' && last != '!' && last != '?' {
-		message += "."
-	}
-	return fmt.Sprintf("%s %s", message, kind.Remedy)
-}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/kube/condition"
 	"github.com/pawl-dev/pawl/outcome"
 )
 
@@ -37,7 +38,7 @@ func newBench(t *testing.T, most int) *bench {
 	}
 	b := &bench{told: &told{}, store: &store{obj: &demo{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: "u", ResourceVersion: "1", Generation: 7}}}}
 	b.worker = &worker[*demo]{
-		name: "demo", kind: "Demo", conditions: conditionsOf, condition: Progressing, cached: b.store, live: b.store, client: b.store,
+		name: "demo", kind: "Demo", conditions: conditionsOf, condition: condition.TypeProgressing, cached: b.store, live: b.store, client: b.store,
 		fresh: func() *demo { return &demo{} }, passes: context.Background(), retries: newRetries(most), events: Events{b.told}, metrics: counted, log: quiet, now: time.Now,
 		reconcile: func(ctx context.Context, _ control.Ref) outcome.Outcome { return b.answer(ctx) },
 		givenUp:   func(_ control.Ref, err error) { b.given = append(b.given, err) },
@@ -115,7 +116,7 @@ func TestGivingUpIsToldOnceAndTakenBack(t *testing.T) {
 	if !slices.Equal(b.told.events, events) {
 		t.Errorf("Events:\n%s\nwant:\n%s", strings.Join(b.told.events, "\n"), strings.Join(events, "\n"))
 	}
-	c := meta.FindStatusCondition(b.store.obj.Status.Conditions, Progressing)
+	c := meta.FindStatusCondition(b.store.obj.Status.Conditions, condition.TypeProgressing)
 	if c == nil || c.Reason != "RetriesExhausted" || c.Status != metav1.ConditionFalse || c.ObservedGeneration != 7 {
 		t.Fatalf("the condition is %+v", c)
 	}
@@ -125,7 +126,7 @@ func TestGivingUpIsToldOnceAndTakenBack(t *testing.T) {
 	if again := b.pass(t, outcome.Wait(time.Hour, "CatchingUp", "3 bytes")); again != time.Hour {
 		t.Errorf("again after %s", again)
 	}
-	c = meta.FindStatusCondition(b.store.obj.Status.Conditions, Progressing)
+	c = meta.FindStatusCondition(b.store.obj.Status.Conditions, condition.TypeProgressing)
 	if c.Reason != "CatchingUp" || c.Status != metav1.ConditionTrue || len(b.store.writes) != 2 || !strings.HasPrefix(b.told.events[3], "Revived: ") {
 		t.Errorf("the condition is %+v after %d writes, Events %v", c, len(b.store.writes), b.told.events)
 	}

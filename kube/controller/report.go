@@ -8,12 +8,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/kube/condition"
 	"github.com/pawl-dev/pawl/outcome"
 )
 
 // giveUp writes the fault of an object that is given up into its condition.
 func (w *worker[T]) giveUp(ctx context.Context, obj T, given error) error {
-	return w.report(ctx, obj, FaultCondition(w.condition, metav1.ConditionFalse, given), nil)
+	return w.report(ctx, obj, condition.FromError(w.condition, metav1.ConditionFalse, given), nil)
 }
 
 // revive takes that fault away after a pass that did not fail, if the pass has
@@ -22,7 +23,7 @@ func (w *worker[T]) revive(ctx context.Context, obj T, out outcome.Outcome) erro
 	if w.conditions == nil || !w.isGivenUp(obj) {
 		return nil
 	}
-	fresh := ProgressingFrom(out)
+	fresh := condition.Progressing(out)
 	fresh.Type = w.condition
 	if err := w.report(ctx, obj, fresh, w.isGivenUp); err != nil {
 		return err
@@ -51,7 +52,7 @@ func (w *worker[T]) report(ctx context.Context, obj T, fresh metav1.Condition, w
 	case d.Object.GetUID() != obj.GetUID(), when != nil && !when(d.Object):
 		return nil
 	}
-	SetConditions(w.conditions(d.Object), d.Object.GetGeneration(), w.now(), fresh)
+	condition.Set(w.conditions(d.Object), d.Object.GetGeneration(), w.now(), fresh)
 	if _, err := d.Save(ctx); err != nil && !gone(err) {
 		return err
 	}

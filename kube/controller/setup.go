@@ -25,6 +25,7 @@ import (
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/kube/condition"
 	"github.com/pawl-dev/pawl/outcome"
 )
 
@@ -107,7 +108,7 @@ func Setup[T client.Object](m *Manager, c Controller[T]) error {
 	c.Name = cmp.Or(c.Name, strings.ToLower(gvk.Kind))
 	w := &worker[T]{
 		name: c.Name, kind: gvk.Kind, reconcile: c.Reconcile,
-		conditions: c.Conditions, condition: cmp.Or(c.Condition, Progressing), givenUp: c.GivenUp,
+		conditions: c.Conditions, condition: cmp.Or(c.Condition, condition.TypeProgressing), givenUp: c.GivenUp,
 		cached: m.GetCache(), live: m.Live(), client: m.GetClient(),
 		fresh:  func() T { return c.For.DeepCopyObject().(T) },
 		passes: m.passes, retries: newRetries(cmp.Or(c.MaxRetries, control.DefaultMaxRetries)),

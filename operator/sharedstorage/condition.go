@@ -1,6 +1,7 @@
 package sharedstorage
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/kube/condition"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/workflow"
@@ -15,10 +17,10 @@ import (
 
 // The conditions of a cluster, all present from the first visit.
 const (
-	ReadyCondition            = "Ready"            // the writer takes writes
-	AvailableCondition        = "Available"        // there are enough readers
-	ProgressingCondition      = "Progressing"      // what is under way, or what holds it up
-	HighAvailabilityCondition = "HighAvailability" // failover is on
+	ReadyCondition            = condition.TypeReady       // the writer takes writes
+	AvailableCondition        = "Available"               // there are enough readers
+	ProgressingCondition      = condition.TypeProgressing // what is under way, or what holds it up
+	HighAvailabilityCondition = "HighAvailability"        // failover is on
 	StorageReadyCondition     = "StorageReady"
 	InterruptedCondition      = "Interrupted" // code and remedy
 )
@@ -28,69 +30,47 @@ func (o *Operator) conditions(c *Cluster, v view) []metav1.Condition {
 	return []metav1.Condition{o.ready(c), o.available(c, v), progressing(c, v), highAvailability(c), storageReady(c), interrupted(c, v)}
 }
 
-func condition(kind string, status metav1.ConditionStatus, reason, format string, args ...any) metav1.Condition {
-	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: fmt.Sprintf(format, args...)}
-}
-
-// failing is a condition that does not hold because of a fault, with what ends it.
-func failing(kind string, why *fault.Kind, format string, args ...any) metav1.Condition {
-	return condition(kind, metav1.ConditionFalse, why.Reason(), "%s. %s", fmt.Sprintf(format, args...), why.Remedy)
-}
-
-// told is failing for a code that somebody else tells.
-func told(kind, code, message string) metav1.Condition {
-	if why, ok := fault.Lookup(string(Code(code))); ok {
-		return failing(kind, why, "%s", message)
-	}
-	return condition(kind, metav1.ConditionFalse, fault.Camel(Code(code)), "%s", message)
-}
-
-// unasked is the condition of what could not be asked.
-func unasked(kind string, err error) metav1.Condition {
-	return condition(kind, metav1.ConditionUnknown, "NotAsked", "%s", fault.Message(err))
-}
-
 func (o *Operator) ready(c *Cluster) metav1.Condition {
 	f := c.Facts
 	kind := ReadyCondition
 	if c.Refused != nil {
-		return failing(kind, fault.Of(c.Refused), "%s", fault.Message(c.Refused))
+		return condition.FromFault(kind, fault.Of(c.Refused), "%s", fault.Message(c.Refused))
 	}
 	if err := f.Unknown[askedInstances]; err != nil {
-		return unasked(kind, err)
+		return condition.Unobserved(kind, err)
 	}
 	if many := f.primaries(); len(many) > 1 {
-		return failing(kind, port.TwoWriters, "%s and %s both accept writes", many[0].Name, many[1].Name)
+		return condition.FromFault(kind, port.TwoWriters, "%s and %s both accept writes", many[0].Name, many[1].Name)
 	}
 	if writer := f.writer(); writer != nil {
 		if f.full() {
-			return failing(kind, port.StorageFull, "%s", port.StorageFull.Title)
+			return condition.FromFault(kind, port.StorageFull, "%s", port.StorageFull.Title)
 		}
-		return condition(kind, metav1.ConditionTrue, "WriterReady", "instance %s takes writes", writer.ID)
+		return condition.New(kind, metav1.ConditionTrue, "WriterReady", "instance %s takes writes", writer.ID)
 	}
 	leader := f.leader()
 	code, why := f.trouble()
 	switch {
 	case f.full():
-		return failing(kind, port.StorageFull, "%s", port.StorageFull.Title)
+		return condition.FromFault(kind, port.StorageFull, "%s", port.StorageFull.Title)
 	case errors.Is(f.Unknown[askedVolume], port.GrantLost):
-		return failing(kind, port.GrantLost, "%s", fault.Message(f.Unknown[askedVolume]))
+		return condition.FromFault(kind, port.GrantLost, "%s", fault.Message(f.Unknown[askedVolume]))
 	case code != "":
-		return told(kind, code, why)
+		return condition.FromCode(kind, string(Code(code)), why)
 	case leader == nil:
-		return condition(kind, metav1.ConditionFalse, "NoWriter", "there is no writer yet")
+		return condition.New(kind, metav1.ConditionFalse, "NoWriter", "there is no writer yet")
 	}
 	health, message := f.health(leader)
 	if health == Unknown {
-		return condition(kind, metav1.ConditionUnknown, "NotAsked", "instance %s: %s", leader.ID, message)
+		return condition.New(kind, metav1.ConditionUnknown, "NotAsked", "instance %s: %s", leader.ID, message)
 	}
-	return failing(kind, port.WriterUnhealthy, "instance %s: %s", leader.ID, orElse(message, "it is not the writer"))
+	return condition.FromFault(kind, port.WriterUnhealthy, "instance %s: %s", leader.ID, cmp.Or(message, "it is not the writer"))
 }
 
 func (o *Operator) available(c *Cluster, v view) metav1.Condition {
 	f, kind := c.Facts, AvailableCondition
 	if err := f.Unknown[askedInstances]; err != nil {
-		return unasked(kind, err)
+		return condition.Unobserved(kind, err)
 	}
 	healthy, unknown, sick := 0, 0, []string{}
 	for _, i := range f.readers() {
@@ -106,9 +86,9 @@ func (o *Operator) available(c *Cluster, v view) metav1.Condition {
 	want := c.wantedReaders()
 	switch {
 	case healthy >= want:
-		return condition(kind, metav1.ConditionTrue, "EnoughReaders", "%d of %d readers are healthy", healthy, want)
+		return condition.New(kind, metav1.ConditionTrue, "EnoughReaders", "%d of %d readers are healthy", healthy, want)
 	case healthy+unknown >= want:
-		return condition(kind, metav1.ConditionUnknown, "NotAsked", "%d of %d readers are healthy, %d cannot be asked", healthy, want, unknown)
+		return condition.New(kind, metav1.ConditionUnknown, "NotAsked", "%d of %d readers are healthy, %d cannot be asked", healthy, want, unknown)
 	}
 	message := fmt.Sprintf("%d of %d readers are healthy", healthy, want)
 	if len(sick) > 0 {
@@ -117,38 +97,38 @@ func (o *Operator) available(c *Cluster, v view) metav1.Condition {
 			message += fmt.Sprintf(". A reader that has failed for %s is made anew by itself.", o.options.Failed)
 		}
 	}
-	return condition(kind, metav1.ConditionFalse, "ReadersMissing", "%s", message)
+	return condition.New(kind, metav1.ConditionFalse, "ReadersMissing", "%s", message)
 }
 
 func progressing(c *Cluster, v view) metav1.Condition {
 	p, kind := v.position, ProgressingCondition
 	switch refusal := c.refusal(); {
 	case p.Held:
-		return condition(kind, metav1.ConditionFalse, orElse(p.Reason, "Interrupted"), "%s is interrupted: %s", p.Previous, p.Message)
+		return condition.New(kind, metav1.ConditionFalse, cmp.Or(p.Reason, "Interrupted"), "%s is interrupted: %s", p.Previous, p.Message)
 	case p.State == Deleted:
-		return condition(kind, metav1.ConditionFalse, string(Deleted), "the cluster is gone")
+		return condition.New(kind, metav1.ConditionFalse, string(Deleted), "the cluster is gone")
 	case p.State == Deleting && v.run != nil && v.run.Phase == workflow.Paused:
-		return condition(kind, metav1.ConditionFalse, v.out.Reason(), "Deleting is held up: %s", v.out.Message())
+		return condition.New(kind, metav1.ConditionFalse, v.out.Reason(), "Deleting is held up: %s", v.out.Message())
 	case p.Visit > 0 && p.State != Running && p.State != Init:
-		return condition(kind, metav1.ConditionTrue, string(p.State), "%s", orElse(c.step(), p.Message))
+		return condition.New(kind, metav1.ConditionTrue, string(p.State), "%s", cmp.Or(c.step(), p.Message))
 	case p.State == Running && p.Ending != nil:
-		return condition(kind, metav1.ConditionTrue, orElse(p.Reason, "EndingRun"), "%s", orElse(p.Message, "a run of an earlier visit is being ended"))
+		return condition.New(kind, metav1.ConditionTrue, cmp.Or(p.Reason, "EndingRun"), "%s", cmp.Or(p.Message, "a run of an earlier visit is being ended"))
 	case p.State == Running && v.moved:
-		return condition(kind, metav1.ConditionTrue, "Deciding", "what is left to do is decided next")
+		return condition.New(kind, metav1.ConditionTrue, "Deciding", "what is left to do is decided next")
 	case refusal != nil:
-		return failing(kind, fault.Of(refusal), "%s", fault.Message(refusal))
+		return condition.FromFault(kind, fault.Of(refusal), "%s", fault.Message(refusal))
 	case v.out.IsLater() && v.out.Reason() == machine.LoopReason:
-		return failing(kind, machine.EventLoops, "%s", v.out.Message())
+		return condition.FromFault(kind, machine.EventLoops, "%s", v.out.Message())
 	case v.out.IsFail():
-		return condition(kind, metav1.ConditionUnknown, v.out.Reason(), "%s", v.out.Message())
+		return condition.New(kind, metav1.ConditionUnknown, v.out.Reason(), "%s", v.out.Message())
 	case p.State == Running && !c.Facts.known(askedInstances):
-		return unasked(kind, c.Facts.Unknown[askedInstances])
+		return condition.Unobserved(kind, c.Facts.Unknown[askedInstances])
 	case p.State == Running && c.Facts.writer() == nil:
-		return condition(kind, metav1.ConditionFalse, "AwaitsWriter", "nothing new is begun before a writer is healthy: see Ready")
+		return condition.New(kind, metav1.ConditionFalse, "AwaitsWriter", "nothing new is begun before a writer is healthy: see Ready")
 	case p.State == Running:
-		return condition(kind, metav1.ConditionFalse, "Rests", "all that was asked for is done")
+		return condition.New(kind, metav1.ConditionFalse, "Rests", "all that was asked for is done")
 	}
-	return condition(kind, metav1.ConditionUnknown, "NotAsked", "nothing was begun yet")
+	return condition.New(kind, metav1.ConditionUnknown, "NotAsked", "nothing was begun yet")
 }
 
 // step is where the run stands, in words.
@@ -165,7 +145,7 @@ func (c *Cluster) step() string {
 func highAvailability(c *Cluster) metav1.Condition {
 	f, kind := c.Facts, HighAvailabilityCondition
 	if err := f.Unknown[askedManager]; err != nil {
-		at := condition(kind, metav1.ConditionUnknown, port.ManagerUnreachable.Reason(), "the cluster manager does not answer since %s. %s", c.Status.Manager.Since.UTC().Format("15:04:05 MST"), port.ManagerUnreachable.Remedy)
+		at := condition.New(kind, metav1.ConditionUnknown, port.ManagerUnreachable.Reason(), "the cluster manager does not answer since %s. %s", c.Status.Manager.Since.UTC().Format("15:04:05 MST"), port.ManagerUnreachable.Remedy)
 		if was := c.Status.Manager.HA; was == nil || !*was { // it was off when it was heard of last
 			at.Status = metav1.ConditionFalse
 		}
@@ -175,44 +155,44 @@ func highAvailability(c *Cluster) metav1.Condition {
 	code, why := f.trouble()
 	switch {
 	case !t.Present:
-		return condition(kind, metav1.ConditionFalse, "NoManager", "there is no cluster manager yet")
+		return condition.New(kind, metav1.ConditionFalse, "NoManager", "there is no cluster manager yet")
 	case !t.Ready:
-		return condition(kind, metav1.ConditionUnknown, "ManagerStarting", "the cluster manager starts")
+		return condition.New(kind, metav1.ConditionUnknown, "ManagerStarting", "the cluster manager starts")
 	case code != "":
-		return told(kind, code, why)
+		return condition.FromCode(kind, string(Code(code)), why)
 	case t.HA:
-		return condition(kind, metav1.ConditionTrue, "FailoverOn", "the cluster manager fails over")
+		return condition.New(kind, metav1.ConditionTrue, "FailoverOn", "the cluster manager fails over")
 	case !c.wantsHA() && t.Until.IsZero():
-		return condition(kind, metav1.ConditionFalse, "FailoverNotWanted", "ha.enabled is false")
+		return condition.New(kind, metav1.ConditionFalse, "FailoverNotWanted", "ha.enabled is false")
 	case t.Until.IsZero():
-		return condition(kind, metav1.ConditionFalse, "FailoverOff", "failover is off since %s", c.Status.Manager.Since.UTC().Format("15:04:05 MST"))
+		return condition.New(kind, metav1.ConditionFalse, "FailoverOff", "failover is off since %s", c.Status.Manager.Since.UTC().Format("15:04:05 MST"))
 	}
-	return condition(kind, metav1.ConditionFalse, "FailoverPaused", "failover is off since %s, while instances are changed", c.Status.Manager.Since.UTC().Format("15:04:05 MST"))
+	return condition.New(kind, metav1.ConditionFalse, "FailoverPaused", "failover is off since %s, while instances are changed", c.Status.Manager.Since.UTC().Format("15:04:05 MST"))
 }
 
 func storageReady(c *Cluster) metav1.Condition {
 	f, kind := c.Facts, StorageReadyCondition
 	if err := f.Unknown[askedVolume]; err != nil {
 		if k := fault.Of(err); k == port.StorageFailed || k == port.GrantLost {
-			return failing(kind, k, "%s", fault.Message(err))
+			return condition.FromFault(kind, k, "%s", fault.Message(err))
 		}
-		return unasked(kind, err)
+		return condition.Unobserved(kind, err)
 	}
 	switch {
 	case f.full():
-		return failing(kind, port.StorageFull, "%s", port.StorageFull.Title)
+		return condition.FromFault(kind, port.StorageFull, "%s", port.StorageFull.Title)
 	case f.Volume.Message != "" && (f.Volume.State == port.VolumeReady || f.Volume.State == ""):
-		return failing(kind, port.StorageFailed, "%s", f.Volume.Message)
+		return condition.FromFault(kind, port.StorageFailed, "%s", f.Volume.Message)
 	case f.Volume.State == "":
-		return condition(kind, metav1.ConditionFalse, "NoVolume", "there is no volume yet")
+		return condition.New(kind, metav1.ConditionFalse, "NoVolume", "there is no volume yet")
 	case f.Volume.State == port.VolumeReady:
-		return condition(kind, metav1.ConditionTrue, "VolumeReady", "volume %s is ready", f.Volume.ID)
+		return condition.New(kind, metav1.ConditionTrue, "VolumeReady", "volume %s is ready", f.Volume.ID)
 	}
 	message := fmt.Sprintf("volume %s is %s", f.Volume.ID, strings.ToLower(string(f.Volume.State)))
 	if f.Volume.Message != "" {
 		message += ": " + f.Volume.Message
 	}
-	return condition(kind, metav1.ConditionFalse, "Volume"+string(f.Volume.State), "%s", message)
+	return condition.New(kind, metav1.ConditionFalse, "Volume"+string(f.Volume.State), "%s", message)
 }
 
 func interrupted(c *Cluster, v view) metav1.Condition {
@@ -220,7 +200,7 @@ func interrupted(c *Cluster, v view) metav1.Condition {
 	code, message := p.Code, p.Message
 	if !p.Held {
 		if p.State != Deleting || v.run == nil || v.run.Phase != workflow.Paused || v.run.Fault == nil {
-			return condition(kind, metav1.ConditionFalse, "NotInterrupted", "no run is paused")
+			return condition.New(kind, metav1.ConditionFalse, "NotInterrupted", "no run is paused")
 		}
 		code, message = v.run.Fault.Code, v.run.Fault.Message
 	}
@@ -228,12 +208,5 @@ func interrupted(c *Cluster, v view) metav1.Condition {
 	if k, ok := fault.Lookup(string(code)); ok {
 		remedy = k.Remedy
 	}
-	return condition(kind, metav1.ConditionTrue, orElse(fault.Camel(orElseCode(code)), "Paused"), "%s: %s. %s", code, message, remedy)
-}
-
-func orElseCode(code faultCode) faultCode {
-	if code == "" {
-		return workflow.PausedByPerson.Code
-	}
-	return code
+	return condition.New(kind, metav1.ConditionTrue, fault.Camel(cmp.Or(code, workflow.PausedByPerson.Code)), "%s: %s. %s", code, message, remedy)
 }

@@ -1,41 +1,22 @@
 package sharedstorage
 
 import (
-	"slices"
-	"strings"
-
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pawl-dev/pawl/control"
-	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/kube/condition"
 )
 
-// HeldBy is the fault that keeps a cluster from going on, as its conditions tell
-// it; nil: there is none.
+// HeldBy returns the fault that keeps a cluster from going on, read from its conditions;
+// nil if there is none.
 func HeldBy(conditions []metav1.Condition) *control.FaultRecord {
-	find := func(kind string, status metav1.ConditionStatus) *metav1.Condition {
-		at := slices.IndexFunc(conditions, func(one metav1.Condition) bool { return one.Type == kind && one.Status == status })
-		if at < 0 {
+	why := meta.FindStatusCondition(conditions, InterruptedCondition)
+	if why == nil || why.Status != metav1.ConditionTrue {
+		why = meta.FindStatusCondition(conditions, ProgressingCondition)
+		if why == nil || why.Status != metav1.ConditionFalse {
 			return nil
 		}
-		return &conditions[at]
 	}
-	why := find(InterruptedCondition, metav1.ConditionTrue)
-	if why == nil {
-		why = find(ProgressingCondition, metav1.ConditionFalse)
-	}
-	if why == nil {
-		return nil
-	}
-	for _, kind := range fault.All() {
-		if kind.Reason() != why.Reason {
-			continue
-		}
-		message := strings.TrimSuffix(strings.TrimSuffix(why.Message, kind.Remedy), ". ")
-		return &control.FaultRecord{
-			Code: kind.Code, Class: kind.Class, Title: kind.Title, Remedy: kind.Remedy,
-			Message: strings.TrimPrefix(message, string(kind.Code)+": "), ObservedGeneration: why.ObservedGeneration, At: why.LastTransitionTime.UTC(),
-		}
-	}
-	return nil
+	return condition.Fault(*why)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/kube/condition"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/outcome"
@@ -53,7 +54,8 @@ func (o *Operator) compute(c *Cluster, v view) {
 		}
 	}
 	o.computeManager(c)
-	s.Conditions = transitions(s.Conditions, o.conditions(c, v), c.Generation, f.At)
+	s.Conditions = slices.Clone(s.Conditions) // the former status may be compared with
+	condition.Set(&s.Conditions, c.Generation, f.At, o.conditions(c, v)...)
 }
 
 func stamp(t time.Time) metav1.Time {
@@ -177,22 +179,4 @@ func (o *Operator) computeManager(c *Cluster) {
 		m.Since = was.Since
 	}
 	c.Status.Manager = m
-}
-
-// transitions keeps the time of conditions whose status did not change, and
-// conditions of other types.
-func transitions(former, fresh []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
-	for i := range fresh {
-		fresh[i].ObservedGeneration, fresh[i].LastTransitionTime = generation, stamp(now)
-		j := slices.IndexFunc(former, func(c metav1.Condition) bool { return c.Type == fresh[i].Type })
-		if j >= 0 && former[j].Status == fresh[i].Status {
-			fresh[i].LastTransitionTime = former[j].LastTransitionTime
-		}
-	}
-	for _, c := range former {
-		if !slices.ContainsFunc(fresh, func(f metav1.Condition) bool { return f.Type == c.Type }) {
-			fresh = append(fresh, c)
-		}
-	}
-	return fresh
 }

@@ -27,6 +27,7 @@ import (
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/kube/condition"
 	"github.com/pawl-dev/pawl/kube/controller"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/outcome"
@@ -63,7 +64,7 @@ func TestRetriesExhaustedIsReportedAndCleared(t *testing.T) {
 	w.create("a", 1)
 	w.start(m)
 	progressing := func() (metav1.Condition, error) {
-		c := meta.FindStatusCondition(w.get("a").Status.Conditions, controller.Progressing)
+		c := meta.FindStatusCondition(w.get("a").Status.Conditions, condition.TypeProgressing)
 		if c == nil {
 			return metav1.Condition{}, errors.New("there is no condition Progressing")
 		}
@@ -143,7 +144,7 @@ func TestAnEarlierProcessesFaultIsTakenBack(t *testing.T) {
 	w := newFixture(t)
 	w.create("a", 1)
 	d := w.get("a")
-	controller.SetConditions(&d.Status.Conditions, 1, time.Now(), controller.FaultCondition(controller.Progressing, metav1.ConditionFalse, control.RetriesExhausted.Errorf("too often")))
+	condition.Set(&d.Status.Conditions, 1, time.Now(), condition.FromError(condition.TypeProgressing, metav1.ConditionFalse, control.RetriesExhausted.Errorf("too often")))
 	if err := w.client.Status().Update(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
@@ -384,7 +385,7 @@ func TestADraftIsWrittenOnceAndOnlyOverWhatWasSeen(t *testing.T) {
 	d := load()
 	save(d, false, nil)
 	d.Object.Status.N = 3
-	controller.AddUnknown(&d.Object.Status.Conditions, d.Object.Generation, time.Now(), controller.Ready, controller.Progressing)
+	condition.AddUnknown(&d.Object.Status.Conditions, d.Object.Generation, time.Now(), condition.TypeReady, condition.TypeProgressing)
 	d.Object.Spec.N = 77 // not ours to write
 	save(d, true, nil)
 	save(d, false, nil)
