@@ -37,7 +37,7 @@ const (
 // The imports of core layers; each list contains the one before.
 var (
 	baseLayers    = []string{"fault", "outcome"}
-	libraryLayers = slices.Concat(baseLayers, []string{"lock", "chain", "control", "rollout"})
+	libraryLayers = slices.Concat(baseLayers, []string{"lock", "chain", "control", "control/request", "rollout"})
 	engineLayers  = slices.Concat(libraryLayers, []string{"workflow"})
 	machineLayers = slices.Concat(engineLayers, []string{"machine"})
 	coreLayers    = slices.Concat(machineLayers, []string{"workflow/", "machine/", "account", "secretfile", "cluster", "cluster/", "fdb", "fdb/"})
@@ -79,13 +79,14 @@ const (
 // to the layer above; a folder like storetest, directly below its layer, is a conformance
 // suite; examples/ and kube/api/ are one layer each.
 var table = map[string]layer{
-	"fault":      {rule: baseRule},
-	"outcome":    {rule: baseRule, layers: []string{"fault"}},
-	"lock":       {rule: libraryRule, layers: baseLayers},
-	"chain":      {rule: libraryRule, layers: baseLayers},
-	"rollout":    {rule: libraryRule, layers: baseLayers},
-	"secretfile": {rule: secretRule, layers: baseLayers},
-	"control":    {rule: libraryRule, layers: baseLayers, libs: []string{queue}},
+	"fault":           {rule: baseRule},
+	"outcome":         {rule: baseRule, layers: []string{"fault"}},
+	"lock":            {rule: libraryRule, layers: baseLayers},
+	"chain":           {rule: libraryRule, layers: baseLayers},
+	"rollout":         {rule: libraryRule, layers: baseLayers},
+	"secretfile":      {rule: secretRule, layers: baseLayers},
+	"control/request": {rule: baseRule},
+	"control":         {rule: libraryRule, layers: baseLayers, libs: []string{queue}},
 
 	"workflow":                  {rule: engineRule, layers: libraryLayers, libs: []string{"golang.org/x/sys/"}},
 	"workflow/flowfile":         {rule: fileRule, layers: slices.Concat(engineLayers, []string{"workflow/flowfile/plain"}), libs: fileLibs},

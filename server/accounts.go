@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -162,7 +163,7 @@ func createAccount(ctx context.Context, d *account.Service, who account.Account,
 		w.Limits = *in.Body.Limits
 	}
 	a, err := d.CreateAccount(ctx, who, w)
-	callOf(ctx).target = or(a.ID, in.Body.Name)
+	callOf(ctx).target = cmp.Or(a.ID, in.Body.Name)
 	return oneOf(a, err)
 }
 
@@ -197,7 +198,7 @@ func listDomains(ctx context.Context, d *account.Service, who account.Account, i
 
 func createDomain(ctx context.Context, d *account.Service, who account.Account, in *struct{ Body domainBody }) (*oneAnswer[account.Domain], error) {
 	made, err := d.CreateDomain(ctx, who, in.Body.Name, in.Body.Parent)
-	callOf(ctx).target = or(made.ID, in.Body.Name)
+	callOf(ctx).target = cmp.Or(made.ID, in.Body.Name)
 	return oneOf(made, err)
 }
 
@@ -264,7 +265,7 @@ func trail(ctx context.Context, d *account.Service, who account.Account, in *str
 	Paged
 }) (*listOf[account.Entry], error) {
 	return pageOf(in.Paged, func(e account.Entry) string { return strconv.FormatInt(e.Seq, 10) }, func(p account.Page) ([]account.Entry, error) {
-		before, err := strconv.ParseInt(or(p.After, "0"), 10, 64)
+		before, err := strconv.ParseInt(cmp.Or(p.After, "0"), 10, 64)
 		if err != nil || before < 0 {
 			return nil, CursorInvalid.Errorf("cursor %q", in.Cursor)
 		}

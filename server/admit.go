@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -243,7 +244,7 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) arrive(w http.ResponseWriter, r *http.Request, c *call, limit int64) ([]byte, error) {
 	conn := http.NewResponseController(w)
 	cut := func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) } // not all writers have deadlines
-	from, key := s.admission.known, or(c.who.Account, c.who.Name)
+	from, key := s.admission.known, cmp.Or(c.who.Account, c.who.Name)
 	if c.who.Role == Anyone {
 		from, key = s.admission.strangers, address(r)
 		_ = conn.SetReadDeadline(time.Now().Add(strangerBody))

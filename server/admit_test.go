@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"net"
@@ -105,7 +106,7 @@ func TestFinding6SlowBodiesTakeNoSlot(t *testing.T) {
 			})
 			var header []string
 			if c.token != "" {
-				header = []string{"Authorization", "Bearer " + or(m.token[c.token], c.token)}
+				header = []string{"Authorization", "Bearer " + cmp.Or(m.token[c.token], c.token)}
 			}
 			waiting := 0
 			for range many {

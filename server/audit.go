@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -30,13 +31,13 @@ func (s *Server) note(a *answer, r *http.Request) {
 	}
 	e := account.Entry{
 		At: time.Now().UTC(), Who: c.who.Name, Account: c.who.Account, Domain: c.who.Domain, API: "/v1",
-		Call: r.Method + " " + or(c.route, "?"), Target: or(c.target, c.path), Outcome: account.OK,
+		Call: r.Method + " " + cmp.Or(c.route, "?"), Target: cmp.Or(c.target, c.path), Outcome: account.OK,
 	}
 	if e.Account == "" {
 		e.Account, e.Domain = account.SystemID, account.RootID
 	}
 	if status := a.code(); status >= 400 {
-		e.Outcome = or(string(c.code), strconv.Itoa(status))
+		e.Outcome = cmp.Or(string(c.code), strconv.Itoa(status))
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), noteWithin)
 	defer cancel()

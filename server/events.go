@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"reflect"
@@ -130,7 +131,7 @@ func (s *Server) stream(ctx context.Context, from StreamFrom, types []string) (*
 	if err != nil {
 		return nil, err
 	}
-	at, err := parsePosition(or(from.LastEventID, from.After))
+	at, err := parsePosition(cmp.Or(from.LastEventID, from.After))
 	t := &stream{s: s, lister: lister, at: at, lost: err != nil, asked: at.cursor != "", who: s.caller(ctx), clusters: s.options.Clusters, seen: map[string]bool{}}
 	t.wants = func(kind string) bool { return len(types) == 0 || slices.Contains(types, kind) }
 	return t, nil

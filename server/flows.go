@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -134,7 +135,7 @@ func (s *Server) planned(ctx context.Context, ref *control.Ref, m *objectManifes
 	if ref != nil {
 		return objects.Get(ctx, *ref)
 	}
-	want := control.Object{Ref: control.Ref{Kind: m.Kind, Namespace: or(m.Namespace, "default"), Name: m.Name}, Labels: m.Labels, Annotations: m.Annotations, Spec: m.Spec}
+	want := control.Object{Ref: control.Ref{Kind: m.Kind, Namespace: cmp.Or(m.Namespace, "default"), Name: m.Name}, Labels: m.Labels, Annotations: m.Annotations, Spec: m.Spec}
 	old, err := objects.Get(ctx, want.Ref)
 	var before *control.Object
 	switch {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -81,7 +82,7 @@ func (s *Server) onceOnly(w http.ResponseWriter, r *http.Request, key string, ne
 	r.Body = io.NopCloser(bytes.NewReader(body))
 
 	c := callOf(r.Context())
-	account := or(c.who.Account, c.who.Name)
+	account := cmp.Or(c.who.Account, c.who.Name)
 	c.key = key
 	hash := requestHash(r, body)
 	taken, old, answered, err := s.options.Idempotency.Claim(r.Context(), account, key, hash, keepAnswers, staleClaim)
@@ -107,7 +108,7 @@ func (s *Server) onceOnly(w http.ResponseWriter, r *http.Request, key string, ne
 	}()
 	next.ServeHTTP(copied, r)
 	settled = true
-	status := or(copied.status, http.StatusOK)
+	status := cmp.Or(copied.status, http.StatusOK)
 	if status >= 500 || status == http.StatusTooManyRequests || status == http.StatusUnauthorized {
 		err = s.options.Idempotency.Release(r.Context(), account, key)
 	} else {

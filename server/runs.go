@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -67,7 +68,7 @@ func (s *Server) actor(ctx context.Context, by By, ifMatch string) (workflow.Act
 	if by.Actor != "" && c.who.Role < Operator {
 		return workflow.Actor{}, Forbidden.Errorf("%s is %s and asks on its own behalf only", c.who.Name, c.who.Role)
 	}
-	a := workflow.Actor{Name: or(by.Actor, c.who.Name), Reason: by.Reason, Revision: revision}
+	a := workflow.Actor{Name: cmp.Or(by.Actor, c.who.Name), Reason: by.Reason, Revision: revision}
 	if c.key != "" {
 		a.RequestID = requestID(c)
 	}
@@ -76,7 +77,7 @@ func (s *Server) actor(ctx context.Context, by By, ifMatch string) (workflow.Act
 
 // requestID makes requests with one Idempotency-Key one request of the engine
 // too: a crash between the engine's write and the kept answer then changes nothing.
-func requestID(c *call) string { return "key:" + or(c.who.Account, c.who.Name) + ":" + c.key }
+func requestID(c *call) string { return "key:" + cmp.Or(c.who.Account, c.who.Name) + ":" + c.key }
 
 type listRuns struct {
 	Phase    []workflow.Phase `query:"phase" enum:"Queued,Running,Waiting,Paused,Cancelling,Cancelled,Succeeded" doc:"any of these, separated by commas"`
@@ -177,7 +178,7 @@ func (s *Server) runRoutes() {
 		if err != nil {
 			return err
 		}
-		return s.options.Engine.SendRequest(ctx, l, workflow.VerbCancel, workflow.RunRequest{Actor: by, Mode: or(b.Mode, workflow.Hold), GiveUp: b.GiveUp})
+		return s.options.Engine.SendRequest(ctx, l, workflow.VerbCancel, workflow.RunRequest{Actor: by, Mode: cmp.Or(b.Mode, workflow.Hold), GiveUp: b.GiveUp})
 	})
 	act(s, "skip", "Skip a failed or waiting step", func(ctx context.Context, l workflow.Loaded, b skipBody, ifMatch string) error {
 		by, err := s.actor(ctx, b.By, ifMatch)
@@ -238,7 +239,7 @@ func (s *Server) signal(ctx context.Context, l workflow.Loaded, b signalBody, _ 
 	if id == "" && c.key != "" {
 		id = requestID(c)
 	}
-	return s.options.Engine.Post(ctx, l, workflow.Signal{ID: id, Name: b.Name, Payload: b.Data, Actor: or(b.Actor, c.who.Name), At: time.Now().UTC()})
+	return s.options.Engine.Post(ctx, l, workflow.Signal{ID: id, Name: b.Name, Payload: b.Data, Actor: cmp.Or(b.Actor, c.who.Name), At: time.Now().UTC()})
 }
 
 func (s *Server) listRuns(ctx context.Context, in *listRuns) (*struct{ Body view.Runs }, error) {
@@ -281,7 +282,7 @@ func (s *Server) startRun(ctx context.Context, in *startRun) (*runAnswer, error)
 		return nil, err
 	}
 	r, err := s.options.Engine.Start(ctx, workflow.Request{
-		Flow: in.Body.Flow, Subject: in.Body.Subject, RequestID: or(in.Body.RequestID, by.RequestID),
+		Flow: in.Body.Flow, Subject: in.Body.Subject, RequestID: cmp.Or(in.Body.RequestID, by.RequestID),
 		Input: in.Body.Input, Labels: in.Body.Labels, Actor: by,
 	})
 	if err != nil {

@@ -9,6 +9,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -114,9 +115,9 @@ func build(o Options) *Server {
 	if o.Notifier == nil {
 		o.Notifier = NewNotifier()
 	}
-	o.MaxBody, o.MaxFlight, o.MaxEvents = or(o.MaxBody, 2<<20), or(o.MaxFlight, 256), or(o.MaxEvents, 128)
-	o.SlowReader = or(o.SlowReader, 10*time.Second)
-	o.Drain, o.Heartbeat, o.Look = or(o.Drain, 10*time.Second), or(o.Heartbeat, 15*time.Second), or(o.Look, time.Second)
+	o.MaxBody, o.MaxFlight, o.MaxEvents = cmp.Or(o.MaxBody, 2<<20), cmp.Or(o.MaxFlight, 256), cmp.Or(o.MaxEvents, 128)
+	o.SlowReader = cmp.Or(o.SlowReader, 10*time.Second)
+	o.Drain, o.Heartbeat, o.Look = cmp.Or(o.Drain, 10*time.Second), cmp.Or(o.Heartbeat, 15*time.Second), cmp.Or(o.Look, time.Second)
 
 	s := &Server{
 		options: o, log: o.Logger, mux: http.NewServeMux(), loop: isLoopback(o.Listen),
@@ -201,12 +202,4 @@ func callOf(ctx context.Context) *call {
 		return c
 	}
 	return &call{}
-}
-
-func or[T comparable](v, otherwise T) T {
-	var zero T
-	if v == zero {
-		return otherwise
-	}
-	return v
 }

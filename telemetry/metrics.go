@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net/http"
@@ -118,7 +119,7 @@ func codeLabel(code fault.Code) string {
 
 // Request counts one answered HTTP request. The route is a pattern, never a path.
 func (m *Metrics) Request(method, route string, status int, took time.Duration, bytes int64) {
-	route = or(route, "none")
+	route = cmp.Or(route, "none")
 	m.requests.WithLabelValues(methodLabel(method), route, strconv.Itoa(status)).Inc()
 	m.requestTime.WithLabelValues(methodLabel(method), route).Observe(took.Seconds())
 	m.sent.WithLabelValues(route).Add(float64(bytes))
@@ -131,13 +132,6 @@ func methodLabel(method string) string {
 		return method
 	}
 	return "other"
-}
-
-func or(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }
 
 // Sources are read at each scrape. All are optional.

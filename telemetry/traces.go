@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -83,7 +84,7 @@ func (t *Traces) span(ctx context.Context, name string, begun time.Time, e workf
 	}
 	switch e.Kind {
 	case workflow.StepFailedEvent, workflow.StepRetryingEvent, workflow.StepLost, workflow.RunCancelled:
-		span.SetStatus(codes.Error, or(e.Message, string(e.Code)))
+		span.SetStatus(codes.Error, cmp.Or(e.Message, string(e.Code)))
 	case workflow.StepDoneEvent, workflow.RunSucceeded:
 		span.SetStatus(codes.Ok, "")
 	}

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -25,8 +26,8 @@ func ClusterTable(clusters []Cluster, now time.Time) Table {
 		if c.Existing != nil && *c.Existing != c.Size {
 			size = fmt.Sprintf("%d/%d", *c.Existing, c.Size)
 		}
-		t.Rows = append(t.Rows, []string{c.Name, c.ID, string(c.State), size, strconv.Itoa(c.Control), or(c.version(), none), c.Provider,
-			or(c.Endpoint, none), Age(now.Sub(c.Created)), or(oneLine(c.inTable()), none)})
+		t.Rows = append(t.Rows, []string{c.Name, c.ID, string(c.State), size, strconv.Itoa(c.Control), cmp.Or(c.version(), none), c.Provider,
+			cmp.Or(c.Endpoint, none), Age(now.Sub(c.Created)), cmp.Or(oneLine(c.inTable()), none)})
 	}
 	return t
 }
@@ -41,7 +42,7 @@ func (c Cluster) inTable() string {
 
 // version is what its nodes are made of: the configured version, or the template that decides it.
 func (c Cluster) version() string {
-	return or(c.Version, or(c.Template.Name, c.Template.ID))
+	return cmp.Or(c.Version, cmp.Or(c.Template.Name, c.Template.ID))
 }
 
 // why is the reason of a state, with its code; of a cluster without one, why
@@ -177,7 +178,7 @@ func DescribeCluster(c Cluster, nodes []ClusterNode, events []ClusterEvent, now 
 		size += fmt.Sprintf(", root disks of %d GB", c.DiskGB)
 	}
 	f.add("Size", size)
-	f.add("Provider", c.Provider+", zone "+or(c.Zone.Name, c.Zone.ID)+", offering "+or(c.Offering.Name, c.Offering.ID))
+	f.add("Provider", c.Provider+", zone "+cmp.Or(c.Zone.Name, c.Zone.ID)+", offering "+cmp.Or(c.Offering.Name, c.Offering.ID))
 	f.add("Version", c.version())
 	f.add("Endpoint", c.Endpoint)
 	f.add("Console", c.ConsoleEndpoint)
@@ -206,7 +207,7 @@ func ClusterNodeTable(nodes []ClusterNode, now time.Time) Table {
 		if !n.HeartbeatAt.IsZero() {
 			heard = Age(now.Sub(n.HeartbeatAt)) + " ago"
 		}
-		t.Rows = append(t.Rows, []string{n.Name, string(n.Role), n.Ready, or(n.Version, none), or(n.Address, none), or(n.ID, none), heard, or(n.NotReady, none)})
+		t.Rows = append(t.Rows, []string{n.Name, string(n.Role), n.Ready, cmp.Or(n.Version, none), cmp.Or(n.Address, none), cmp.Or(n.ID, none), heard, cmp.Or(n.NotReady, none)})
 	}
 	return t
 }
@@ -219,7 +220,7 @@ func ClusterResourceTable(rows []ClusterResource) Table {
 		if r.Code != "" {
 			trouble = r.Code + ": " + r.Error
 		}
-		t.Rows = append(t.Rows, []string{string(r.Kind), r.Name, string(r.Phase), string(r.Origin), or(r.ID, none), strconv.Itoa(r.Attempts), or(oneLine(trouble), none)})
+		t.Rows = append(t.Rows, []string{string(r.Kind), r.Name, string(r.Phase), string(r.Origin), cmp.Or(r.ID, none), strconv.Itoa(r.Attempts), cmp.Or(oneLine(trouble), none)})
 	}
 	return t
 }
@@ -227,7 +228,7 @@ func ClusterResourceTable(rows []ClusterResource) Table {
 func findingTable(findings []cluster.Finding, now time.Time) Table {
 	t := Table{Head: []string{"TYPE", "RESOURCE", "SINCE", "ALARM", "EVIDENCE", "THEN"}}
 	for _, f := range findings {
-		since, alarm, then := none, "no", or(f.Then, none)
+		since, alarm, then := none, "no", cmp.Or(f.Then, none)
 		if !f.Since.IsZero() {
 			since = Age(now.Sub(f.Since))
 		}
@@ -237,7 +238,7 @@ func findingTable(findings []cluster.Finding, now time.Time) Table {
 		if f.At.After(now) {
 			then += " in " + Took(f.At.Sub(now))
 		}
-		t.Rows = append(t.Rows, []string{string(f.Type), or(f.Resource, none), since, alarm, or(oneLine(f.Evidence), none), then})
+		t.Rows = append(t.Rows, []string{string(f.Type), cmp.Or(f.Resource, none), since, alarm, cmp.Or(oneLine(f.Evidence), none), then})
 	}
 	return t
 }
@@ -251,7 +252,7 @@ func ClusterDrift(r service.DriftReport, now time.Time, style Style) string {
 	f.add("Desired", side(r.Desired))
 	f.add("Recorded", side(r.Recorded))
 	f.add("Observed", side(r.Observed))
-	f.add("Policy", or(r.Policy.String(), "none"))
+	f.add("Policy", cmp.Or(r.Policy.String(), "none"))
 	if !r.NextTry.IsZero() {
 		f.add("Next try", "in "+Took(r.NextTry.Sub(now)))
 	}
@@ -292,8 +293,8 @@ func LeakTable(leaks []service.Leak, now time.Time) Table {
 		if !l.Since.IsZero() {
 			since = Age(now.Sub(l.Since))
 		}
-		t.Rows = append(t.Rows, []string{or(l.Name, or(l.Cluster, none)), l.Provider, string(l.Kind), l.Resource, or(l.ID, none), l.Phase, since,
-			strconv.Itoa(l.Attempts), or(oneLine(strings.TrimPrefix(l.Code+": "+l.Text, ": ")), none), or(oneLine(l.Remedy), none)})
+		t.Rows = append(t.Rows, []string{cmp.Or(l.Name, cmp.Or(l.Cluster, none)), l.Provider, string(l.Kind), l.Resource, cmp.Or(l.ID, none), l.Phase, since,
+			strconv.Itoa(l.Attempts), cmp.Or(oneLine(strings.TrimPrefix(l.Code+": "+l.Text, ": ")), none), cmp.Or(oneLine(l.Remedy), none)})
 	}
 	return t
 }
@@ -311,14 +312,14 @@ func ClusterPlan(p service.DryRun, style Style) string {
 			if s.Tries > 0 {
 				tries = strconv.Itoa(s.Tries)
 			}
-			t.Rows = append(t.Rows, []string{s.Name, or(s.Text, none), or(s.Timeout, none), tries})
+			t.Rows = append(t.Rows, []string{s.Name, cmp.Or(s.Text, none), cmp.Or(s.Timeout, none), tries})
 		}
 		b.WriteString(style.paint(bold, "Steps") + "\n" + indent(t.String(), "  "))
 	}
 	if len(p.Resources) > 0 {
 		t := Table{Head: []string{"ACT", "KIND", "NAME", "ROLE"}}
 		for _, r := range p.Resources {
-			t.Rows = append(t.Rows, []string{r.Act, string(r.Kind), r.Name, or(string(r.Role), none)})
+			t.Rows = append(t.Rows, []string{r.Act, string(r.Kind), r.Name, cmp.Or(string(r.Role), none)})
 		}
 		b.WriteString("\n" + style.paint(bold, "Resources") + "\n" + indent(t.String(), "  "))
 	}

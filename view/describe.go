@@ -2,6 +2,7 @@ package view
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -48,7 +49,7 @@ func Describe(r Run, events []Event, now time.Time, style Style) string {
 		}
 		t := Table{Head: []string{"NAME", "PHASE", "ROUND", "ATTEMPTS", "TOOK", "REASON"}}
 		for _, s := range r.Steps {
-			t.Rows = append(t.Rows, []string{s.Name, string(s.Phase), strconv.Itoa(s.Round), strconv.Itoa(s.Attempts), or(tookOf(s, now), none), StepReason(s, now)})
+			t.Rows = append(t.Rows, []string{s.Name, string(s.Phase), strconv.Itoa(s.Round), strconv.Itoa(s.Attempts), cmp.Or(tookOf(s, now), none), StepReason(s, now)})
 		}
 		b.WriteString(indent(t.String(), "  "))
 	}
@@ -186,8 +187,8 @@ func Explain(k Kind, style Style) string {
 	f.add("Title", k.Title)
 	f.add("Remedy", oneLine(k.Remedy))
 	if h := k.Healer; h != nil {
-		who := or(h.Flow, "a function of the program")
-		then := "then resumes from " + string(or(h.From, workflow.FromFailed))
+		who := cmp.Or(h.Flow, "a function of the program")
+		then := "then resumes from " + string(cmp.Or(h.From, workflow.FromFailed))
 		if h.Undo {
 			then = "then cancels with undo"
 		}
@@ -240,7 +241,7 @@ func MachinePlanLines(p machine.Plan) []string {
 	if len(p.Considered) > 0 {
 		rows := [][]string{{"EVENT", "TO", "VERDICT", "WHEN", "WHY"}}
 		for _, c := range p.Considered {
-			rows = append(rows, []string{c.Event, string(c.To), string(c.Verdict), or(oneLine(c.When), none), oneLine(or(c.Message, c.Why))})
+			rows = append(rows, []string{c.Event, string(c.To), string(c.Verdict), cmp.Or(oneLine(c.When), none), oneLine(cmp.Or(c.Message, c.Why))})
 		}
 		lines = append(append(lines, ""), columns(rows)...)
 	}
@@ -255,7 +256,7 @@ func MachinePlanLines(p machine.Plan) []string {
 
 // Lines is a problem as a terminal shows it: what, where, how to mend it.
 func (p *Problem) Lines(style Style) []string {
-	lines := []string{style.paint(red, "✖ "+join("  ", string(p.Code), oneLine(or(p.Detail, p.Title))))}
+	lines := []string{style.paint(red, "✖ "+join("  ", string(p.Code), oneLine(cmp.Or(p.Detail, p.Title))))}
 	for _, e := range p.Errors {
 		lines = append(lines, "  "+join(": ", e.Location, oneLine(e.Message)))
 	}

@@ -42,7 +42,7 @@ func instancesOf(status json.RawMessage, now time.Time) (sections []section, res
 	if json.Unmarshal(parts["conditions"], &conditions) == nil {
 		t := Table{Head: []string{"TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"}}
 		for _, c := range conditions {
-			t.Rows = append(t.Rows, []string{c.Type, c.Status, or(c.Reason, none), Age(now.Sub(c.LastTransitionTime)), oneLine(c.Message)})
+			t.Rows = append(t.Rows, []string{c.Type, c.Status, cmp.Or(c.Reason, none), Age(now.Sub(c.LastTransitionTime)), oneLine(c.Message)})
 		}
 		sections = append(sections, section{"Conditions", t})
 	}
@@ -55,13 +55,13 @@ func instancesOf(status json.RawMessage, now time.Time) (sections []section, res
 		if i.Address != "" {
 			address = i.Address + ":" + strconv.Itoa(i.Port)
 		}
-		t.Rows = append(t.Rows, []string{id, or(i.Role, none), or(i.Health, none), or(i.Node, none), address, or(i.Class, none), or(i.Version, none), lag, oneLine(i.Message)})
+		t.Rows = append(t.Rows, []string{id, cmp.Or(i.Role, none), cmp.Or(i.Health, none), cmp.Or(i.Node, none), address, cmp.Or(i.Class, none), cmp.Or(i.Version, none), lag, oneLine(i.Message)})
 	}
 	sections = append(sections, section{"Instances", t})
 	if json.Unmarshal(parts["requests"], &requests) == nil && len(requests) > 0 {
 		t := Table{Head: []string{"REQUEST", "FOR", "ID", "STATE", "AGE", "MESSAGE"}}
 		for _, r := range requests {
-			t.Rows = append(t.Rows, []string{r.Kind, or(r.Args, none), r.ID, r.State, Age(now.Sub(r.AcceptedAt)), join(" ", r.Code, oneLine(r.Message))})
+			t.Rows = append(t.Rows, []string{r.Kind, cmp.Or(r.Args, none), r.ID, r.State, Age(now.Sub(r.AcceptedAt)), join(" ", r.Code, oneLine(r.Message))})
 		}
 		sections = append(sections, section{"Requests", t})
 	}

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"text/template"
@@ -47,16 +48,8 @@ func OfKind(k *fault.Kind, healer *workflow.Healer) Kind {
 	}
 	limits := healer.Limits
 	v.Healer = &Healer{
-		Flow: healer.Flow, From: healer.From, Undo: healer.Undo, Attempts: or(limits.Attempts, 3),
-		First: span(or(limits.First, 10*time.Second)), Longest: span(or(limits.Longest, 10*time.Minute)), Within: span(or(limits.Within, 24*time.Hour)),
-	}
-	return v
-}
-
-func or[T comparable](v, otherwise T) T {
-	var zero T
-	if v == zero {
-		return otherwise
+		Flow: healer.Flow, From: healer.From, Undo: healer.Undo, Attempts: cmp.Or(limits.Attempts, 3),
+		First: span(cmp.Or(limits.First, 10*time.Second)), Longest: span(cmp.Or(limits.Longest, 10*time.Minute)), Within: span(cmp.Or(limits.Within, 24*time.Hour)),
 	}
 	return v
 }

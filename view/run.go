@@ -11,6 +11,7 @@
 package view
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -208,7 +209,7 @@ func ofStep(s *workflow.StepRecord, defs *definitions) Step {
 		}
 	}
 	if def, ok := defs.of(s.Name); ok {
-		v.Budget = or(def.Retry.Attempts, 10) // the default of workflow.Retry
+		v.Budget = cmp.Or(def.Retry.Attempts, 10) // the default of workflow.Retry
 	}
 	return v
 }

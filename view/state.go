@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"time"
@@ -54,8 +55,8 @@ func StateOf(o control.Object) State {
 		_ = json.Unmarshal(parts[name], into)
 	}
 	s := State{
-		State: or(status.State, status.Phase), Previous: or(status.Machine.Previous, status.PreviousState), Event: status.Machine.Event, Since: status.Machine.Since,
-		Reason: or(status.Reason, status.Machine.Reason), Message: or(status.Message, status.Machine.Message), Fault: status.Fault,
+		State: cmp.Or(status.State, status.Phase), Previous: cmp.Or(status.Machine.Previous, status.PreviousState), Event: status.Machine.Event, Since: status.Machine.Since,
+		Reason: cmp.Or(status.Reason, status.Machine.Reason), Message: cmp.Or(status.Message, status.Machine.Message), Fault: status.Fault,
 	}
 	if s.Since.IsZero() {
 		s.Since = status.Since
@@ -93,7 +94,7 @@ func runOf(raw json.RawMessage) (id, phase, step string) {
 // Line says in one line why the object stands where it stands.
 func (s State) Line() string {
 	if s.Fault != nil {
-		return join(" ", string(s.Fault.Code), oneLine(or(s.Fault.Message, s.Fault.Title)))
+		return join(" ", string(s.Fault.Code), oneLine(cmp.Or(s.Fault.Message, s.Fault.Title)))
 	}
 	reason := s.Reason
 	if strings.EqualFold(reason, s.State) {

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +18,7 @@ func RunTable(runs []Run, now time.Time) Table {
 	}
 	t := Table{Head: []string{"ID", "FLOW", "SUBJECT", "PHASE", "STEP", "AGE", "REASON"}}
 	for _, r := range runs {
-		t.Rows = append(t.Rows, []string{Short(r.ID, ids...), r.Flow, subject(r.Subject), string(r.Phase), or(r.Step, none),
+		t.Rows = append(t.Rows, []string{Short(r.ID, ids...), r.Flow, subject(r.Subject), string(r.Phase), cmp.Or(r.Step, none),
 			Age(now.Sub(r.CreatedAt)), Reason(r, now)})
 	}
 	return t
@@ -43,7 +44,7 @@ func ObjectTable(objects []control.Object, now time.Time) Table {
 	}
 	for _, o := range objects {
 		s := StateOf(o)
-		row := []string{o.Namespace, o.Name, or(s.State, none), strconv.FormatInt(o.Generation, 10), or(Short(s.Run), none),
+		row := []string{o.Namespace, o.Name, cmp.Or(s.State, none), strconv.FormatInt(o.Generation, 10), cmp.Or(Short(s.Run), none),
 			Age(now.Sub(o.CreatedAt)), s.Line()}
 		if len(kinds) > 1 {
 			row = append([]string{o.Kind}, row...)
@@ -70,9 +71,9 @@ func FlowTable(flows []Flow) Table {
 		t.Head = slices.Insert(t.Head, 1, "FOR")
 	}
 	for _, f := range flows {
-		row := []string{f.Name, strconv.Itoa(f.Version), strconv.Itoa(f.Count), or(f.Hash[:min(12, len(f.Hash))], none), strings.TrimSpace(oneLine(f.Description))}
+		row := []string{f.Name, strconv.Itoa(f.Version), strconv.Itoa(f.Count), cmp.Or(f.Hash[:min(12, len(f.Hash))], none), strings.TrimSpace(oneLine(f.Description))}
 		if kinds {
-			row = slices.Insert(row, 1, or(f.Kind, "all"))
+			row = slices.Insert(row, 1, cmp.Or(f.Kind, "all"))
 		}
 		t.Rows = append(t.Rows, row)
 	}

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"github.com/pawl-dev/pawl/cluster/service"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -15,7 +16,7 @@ func WaitingOf(r *workflow.Run, flow *workflow.Flow) *service.Waiting {
 	w := &service.Waiting{Run: r.ID, Step: rec.Name, Tries: rec.Attempt, Since: rec.StartedAt, Next: rec.NextAt}
 	switch {
 	case rec.Phase == workflow.StepWaiting && rec.Wait != nil:
-		w.For, w.Since, w.Until = or(rec.Wait.Message, rec.Wait.Reason), rec.Wait.Since, rec.Wait.Deadline
+		w.For, w.Since, w.Until = cmp.Or(rec.Wait.Message, rec.Wait.Reason), rec.Wait.Since, rec.Wait.Deadline
 		if w.Until.IsZero() {
 			w.Until = rec.Wait.Until
 		}

@@ -1,6 +1,7 @@
 package sharedstorage
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -256,11 +257,11 @@ func (f *Facts) health(i *port.Instance) (Health, string) {
 	case port.Pending:
 		return Starting, "the instance is being made"
 	case port.Unscheduled:
-		return Failed, orElse(i.Message, "no node takes it")
+		return Failed, cmp.Or(i.Message, "no node takes it")
 	case port.Down:
-		return Failed, orElse(i.Message, "the instance does not run")
+		return Failed, cmp.Or(i.Message, "the instance does not run")
 	case port.Lost:
-		return Failed, orElse(i.Message, "its node does not answer")
+		return Failed, cmp.Or(i.Message, "its node does not answer")
 	}
 	st, asked := f.Engines[i.Name]
 	switch {
@@ -271,7 +272,7 @@ func (f *Facts) health(i *port.Instance) (Health, string) {
 	case !st.Installed:
 		return Starting, "it has no data yet"
 	case !st.Running:
-		return Failed, orElse(st.Message, "the engine does not run")
+		return Failed, cmp.Or(st.Message, "the engine does not run")
 	case !st.Ready:
 		return Starting, "the engine starts"
 	case st.Role == port.Follower && !st.Streaming && f.writer() == nil:

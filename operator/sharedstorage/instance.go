@@ -1,6 +1,7 @@
 package sharedstorage
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -45,7 +46,7 @@ func (w *work) want(name, id string, kind port.Type, like *port.Instance) port.I
 	if i.Class.Name == "" {
 		i.Class, _ = w.f.class(w.c.className())
 	}
-	i.Version = orElse(i.Version, s.Engine.Version)
+	i.Version = cmp.Or(i.Version, s.Engine.Version)
 	i.Image = s.Images[i.Version]
 	i.Port = w.freePort(name, id)
 	return i
@@ -98,11 +99,11 @@ func (w *work) raise(ctx context.Context, want port.Instance, from string) (done
 	switch got.State {
 	case port.Unscheduled:
 		if w.o.now().Sub(got.Since) >= unplaced || w.waited() >= unplaced {
-			return false, outcome.Fail(port.PodUnscheduled.Errorf("instance %s: %s", want.Name, orElse(got.Message, "no node takes it")).With("instance", want.Name))
+			return false, outcome.Fail(port.PodUnscheduled.Errorf("instance %s: %s", want.Name, cmp.Or(got.Message, "no node takes it")).With("instance", want.Name))
 		}
 		return false, outcome.Wait(slowLook, port.PodUnscheduled.Reason(), "instance %s waits for a node", want.Name)
 	case port.Lost, port.Down:
-		return false, w.await(slowLook, port.PodLost, port.PodLost.Reason(), "instance %s: %s", want.Name, orElse(got.Message, "it does not run"))
+		return false, w.await(slowLook, port.PodLost, port.PodLost.Reason(), "instance %s: %s", want.Name, cmp.Or(got.Message, "it does not run"))
 	case port.Up:
 	default:
 		return false, w.await(soonLook, port.PodLost, "InstanceNotReady", "instance %s is being made", want.Name)
@@ -233,7 +234,7 @@ func (w *work) whyNoWriter() string {
 		return "there is no writer"
 	}
 	_, why := w.f.health(leader)
-	return "instance " + leader.ID + ": " + orElse(why, "it is not the writer")
+	return "instance " + leader.ID + ": " + cmp.Or(why, "it is not the writer")
 }
 
 // createReader makes the instance of a new place and lets it follow the writer.

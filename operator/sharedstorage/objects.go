@@ -2,6 +2,7 @@ package sharedstorage
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -43,15 +44,8 @@ func (o *Operator) load(ctx context.Context, ref control.Ref) (*Cluster, error) 
 	if err != nil {
 		return nil, err
 	}
-	c.Kind, c.Spec.Engine.Version = ref.Kind, orElse(c.Spec.Engine.Version, o.options.Version)
+	c.Kind, c.Spec.Engine.Version = ref.Kind, cmp.Or(c.Spec.Engine.Version, o.options.Version)
 	return c, nil
-}
-
-func orElse(a, b string) string {
-	if a == "" {
-		return b
-	}
-	return a
 }
 
 // save writes status and finalizer, unless nothing has changed since the load.
@@ -149,7 +143,7 @@ func (s objects) Write(ctx context.Context, c *Cluster, move machine.Move) error
 		return err
 	}
 	if move.Cause.Changes() {
-		s.o.tell(c, Event{Warning: move.Cause == machine.ByElse, Reason: orElse(move.To.Reason, string(move.To.State)), Message: fmt.Sprintf("%s: %s", move.To.State, orElse(move.To.Message, string(move.Cause)))})
+		s.o.tell(c, Event{Warning: move.Cause == machine.ByElse, Reason: cmp.Or(move.To.Reason, string(move.To.State)), Message: fmt.Sprintf("%s: %s", move.To.State, cmp.Or(move.To.Message, string(move.Cause)))})
 		if s.o.options.Moved != nil {
 			s.o.options.Moved(control.Ref{Kind: c.Kind, Namespace: c.Ref.Namespace, Name: c.Ref.Name}, move)
 		}

@@ -1,12 +1,14 @@
 package sharedstorage
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"time"
 
 	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/control/request"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/machine"
@@ -142,7 +144,7 @@ func (o *Operator) next(c *Cluster, rep machine.Report[*Cluster], mended bool) o
 	if out.IsLater() && out.After() > 0 {
 		look = min(look, out.After())
 	}
-	return outcome.Later(look, orElse(laterReason(out), "Rests"), "%s", orElse(out.Message(), "all that was asked for is done"))
+	return outcome.Later(look, cmp.Or(laterReason(out), "Rests"), "%s", cmp.Or(out.Message(), "all that was asked for is done"))
 }
 
 func laterReason(out outcome.Outcome) string {
@@ -167,22 +169,21 @@ func (o *Operator) Plan(ctx context.Context, ref control.Ref) (machine.Plan, err
 
 // PlanFor is Plan for a cluster that may not be stored: what would become of it if it were.
 func (o *Operator) PlanFor(ctx context.Context, c *Cluster) (machine.Plan, error) {
-	c.Kind = orElse(c.Kind, Kind)
+	c.Kind = cmp.Or(c.Kind, Kind)
 	c.Facts = o.gather(ctx, c)
 	o.fit(ctx, c)
 	refused := c.refusal()
 	for _, kind := range Requests {
-		if value := c.Annotations[Prefix+kind]; asks(value) {
-			args, id := parseRequest(value)
-			if id = orElse(id, "new"); c.request(id) != nil {
-				continue
-			}
-			if err := c.judge(kind, args); err != nil {
-				refused = err
-				continue
-			}
-			c.Status.Requests = append(c.Status.Requests, v1alpha1.RequestStatus{ID: id, Kind: kind, Args: args, State: Pending})
+		value := c.Annotations[Prefix+kind]
+		if next := request.Next(value, c.accepted); next != request.StampIt && next != request.AcceptIt {
+			continue
 		}
+		args, id := request.Parse(value)
+		if err := c.judge(kind, args); err != nil {
+			refused = err
+			continue
+		}
+		c.Status.Requests = append(c.Status.Requests, v1alpha1.RequestStatus{ID: cmp.Or(id, "new"), Kind: kind, Args: args, State: Pending})
 	}
 	p, err := o.machine.Plan(ctx, c)
 	if err == nil && p.Act == machine.Rest && p.Code == "" && refused != nil { // what would be refused

@@ -1,6 +1,7 @@
 package sharedstorage
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -40,7 +41,7 @@ func (o *Operator) restore(ctx context.Context, c *Cluster) {
 		})
 		if err == nil {
 			c.Facts.Volume = got
-			o.tell(c, Event{Warning: true, Reason: "GrantRestored", Message: fmt.Sprintf("the record of who may write was gone, and is made anew: %s, epoch %d", orElse(was.Writer, "nobody"), was.Epoch)})
+			o.tell(c, Event{Warning: true, Reason: "GrantRestored", Message: fmt.Sprintf("the record of who may write was gone, and is made anew: %s, epoch %d", cmp.Or(was.Writer, "nobody"), was.Epoch)})
 			return
 		}
 	}
@@ -58,7 +59,7 @@ func (o *Operator) restore(ctx context.Context, c *Cluster) {
 //	else                            the one that is not asked may have a newer one
 func (c *Cluster) lostGrant() (was port.Volume, wrote bool, err error) {
 	f, s := c.Facts, c.Status.Storage
-	was = port.Volume{Claim: orElse(s.Claim, c.Spec.Storage.Claim), Size: c.wantedSize(), Writer: s.Writer, Epoch: s.Epoch}
+	was = port.Volume{Claim: cmp.Or(s.Claim, c.Spec.Storage.Claim), Size: c.wantedSize(), Writer: s.Writer, Epoch: s.Epoch}
 	if s.Size != nil {
 		was.Size = s.Size.Value()
 	}
@@ -88,7 +89,7 @@ func (c *Cluster) lostGrant() (was port.Volume, wrote bool, err error) {
 	if was.Epoch > 0 && !writes() && !c.forced() && (c.DeletedAt.IsZero() || c.keeps()) {
 		for _, i := range unasked {
 			if i.Name != was.Writer { // whose newer epoch would be its own too
-				return was, wrote, port.GrantLost.Errorf("the record of who may write is gone, and instance %s, which may have written last, cannot be asked: %s", i.Name, orElse(i.Message, "its agent does not answer")).With("instance", i.Name)
+				return was, wrote, port.GrantLost.Errorf("the record of who may write is gone, and instance %s, which may have written last, cannot be asked: %s", i.Name, cmp.Or(i.Message, "its agent does not answer")).With("instance", i.Name)
 			}
 		}
 	}

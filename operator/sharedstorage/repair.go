@@ -1,6 +1,7 @@
 package sharedstorage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -107,7 +108,7 @@ func (t *repairer) manager(p machine.Position) {
 		t.do("failover as wanted", func(ctx context.Context) error {
 			return t.o.options.Ports.Manager.SetHA(ctx, t.c.Ref, t.c.wantsHA(), time.Time{})
 		})
-	case orElse(topology.Durability, strict) != t.c.durability():
+	case cmp.Or(topology.Durability, strict) != t.c.durability():
 		t.ensure("durability as wanted")
 	case running && t.beside():
 		t.ensure("the cluster manager away from the writer")

@@ -1,8 +1,8 @@
 package sharedstorage
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pawl-dev/pawl/control/request"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/machine"
@@ -41,9 +42,6 @@ const (
 	Rejected  = "Rejected"
 	Cancelled = "Cancelled"
 )
-
-// keptRequests is how many that have ended stay in status.
-const keptRequests = 20
 
 // ended reports a request that nothing more becomes of.
 func ended(r *v1alpha1.RequestStatus) bool {
@@ -82,17 +80,7 @@ func (c *Cluster) request(id string) *v1alpha1.RequestStatus {
 	return nil
 }
 
-// parseRequest splits the value of an annotation into arguments and id: "3#id"
-// is 3 under id. An id is empty before it was stamped.
-func parseRequest(value string) (args, id string) {
-	if cut := strings.LastIndexByte(value, '#'); cut >= 0 {
-		return strings.TrimSpace(value[:cut]), strings.TrimSpace(value[cut+1:])
-	}
-	return strings.TrimSpace(value), ""
-}
-
-// asks reports a value that asks for something: an empty one does not.
-func asks(value string) bool { return strings.TrimSpace(value) != "" }
+func (c *Cluster) accepted(id string) bool { return c.request(id) != nil }
 
 // accept takes the requests of annotations, by three steps that may end after
 // each: the value is stamped with an id, the request is accepted under it (in
@@ -101,20 +89,17 @@ func asks(value string) bool { return strings.TrimSpace(value) != "" }
 func (o *Operator) accept(ctx context.Context, c *Cluster) error {
 	home := o.homes[c.Kind]
 	for _, kind := range Requests {
-		value, there := c.Annotations[Prefix+kind]
-		if !there || !asks(value) {
-			continue
-		}
-		args, id := parseRequest(value)
-		if id == "" {
-			stamped := value + "#" + newID()
+		value := c.Annotations[Prefix+kind]
+		if request.Next(value, c.accepted) == request.StampIt {
+			stamped := request.Stamp(value, request.NewID())
 			if err := home.Annotate(ctx, c, Prefix+kind, value, stamped); err != nil {
 				return err
 			}
 			c.annotate(Prefix+kind, stamped)
-			args, id = parseRequest(stamped)
+			value = stamped
 		}
-		if c.request(id) == nil {
+		if request.Next(value, c.accepted) == request.AcceptIt {
+			args, id := request.Parse(value)
 			o.admit(c, kind, args, id)
 		}
 	}
@@ -224,27 +209,16 @@ func flag(args string) bool { return args == "T" || strings.EqualFold(args, "tru
 
 func rebuildsCluster(args string) bool { return args == "cluster" || flag(args) }
 
-// forget drops the oldest of the requests that have ended, beyond 20.
+// forget drops all requests that have ended but the newest; those that an annotation still
+// names stay.
 func (c *Cluster) forget() {
-	n := 0
-	for i := range c.Status.Requests {
-		if ended(&c.Status.Requests[i]) {
-			n++
-		}
-	}
-	c.Status.Requests = slices.DeleteFunc(c.Status.Requests, func(r v1alpha1.RequestStatus) bool {
-		if !ended(&r) || n <= keptRequests || c.carried(r.ID) {
-			return false
-		}
-		n--
-		return true
-	})
+	c.Status.Requests = request.Trim(c.Status.Requests, ended, func(r *v1alpha1.RequestStatus) bool { return c.carried(r.ID) })
 }
 
 // carried reports an id that an annotation still has.
 func (c *Cluster) carried(id string) bool {
 	for _, kind := range Requests {
-		if _, at := parseRequest(c.Annotations[Prefix+kind]); at == id {
+		if _, at := request.Parse(c.Annotations[Prefix+kind]); at == id {
 			return true
 		}
 	}
@@ -256,7 +230,7 @@ func (c *Cluster) carried(id string) bool {
 func (o *Operator) release(ctx context.Context, c *Cluster) error {
 	for _, kind := range Requests {
 		value := c.Annotations[Prefix+kind]
-		if _, id := parseRequest(value); id == "" || c.request(id) == nil {
+		if request.Next(value, c.accepted) != request.RemoveIt {
 			continue
 		}
 		err := o.homes[c.Kind].Annotate(ctx, c, Prefix+kind, value, "")
@@ -308,7 +282,7 @@ func (o *Operator) closeRequests(c *Cluster, move machine.Move, run *workflow.Ru
 		}
 	case machine.ByAbort:
 		code, message := cause(run)
-		end(from, Cancelled, string(code), orElse(message, move.To.Message))
+		end(from, Cancelled, string(code), cmp.Or(message, move.To.Message))
 	}
 	c.forget()
 }
@@ -379,5 +353,3 @@ func (f *Facts) key(i *port.Instance) string {
 	}
 	return i.ID
 }
-
-func newID() string { return strings.ToLower(rand.Text()[:10]) }

@@ -1,6 +1,7 @@
 package sharedstorage
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"embed"
@@ -224,5 +225,5 @@ func (w *work) which() string {
 		ID string `json:"id"`
 	}
 	_ = w.t.With(&p) // without parameters it is the run's
-	return orElse(p.ID, w.in.ID)
+	return cmp.Or(p.ID, w.in.ID)
 }

@@ -293,19 +293,6 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-func TestParseRequest(t *testing.T) {
-	for value, want := range map[string][2]string{"2": {"2", ""}, "2#x": {"2", "x"}, " 2 | n # x ": {"2 | n", "x"}, "a#b#c": {"a#b", "c"}, "#x": {"", "x"}, "true": {"true", ""}} {
-		if args, id := parseRequest(value); args != want[0] || id != want[1] {
-			t.Errorf("%q: %q %q", value, args, id)
-		}
-	}
-	for _, no := range []string{"", "  "} {
-		if asks(no) {
-			t.Errorf("%q asks", no)
-		}
-	}
-}
-
 func TestPlacesAreOrderedByNumber(t *testing.T) {
 	ids := []string{"t-b", "10", "9", "t-a", "1"}
 	slices.SortFunc(ids, compareIDs)

@@ -1,6 +1,7 @@
 package sharedstorage
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,7 +20,7 @@ import (
 const TopologyLock = Prefix + "topology-lock"
 
 // lockOwner is the operator, for all runs of this cluster.
-func (c *Cluster) lockOwner() string { return "sharedstorage/" + orElse(c.Ref.UID, c.Ref.String()) }
+func (c *Cluster) lockOwner() string { return "sharedstorage/" + cmp.Or(c.Ref.UID, c.Ref.String()) }
 
 func (c *Cluster) storedLock() (text string, stored lock.Stored) {
 	text = c.Annotations[TopologyLock]

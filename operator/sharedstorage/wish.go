@@ -1,6 +1,7 @@
 package sharedstorage
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -27,9 +28,9 @@ func (c *Cluster) wantedReaders() int {
 
 func (c *Cluster) wantsHA() bool { return c.Spec.HA.Enabled == nil || *c.Spec.HA.Enabled }
 
-func (c *Cluster) durability() string { return orElse(c.Spec.Durability, strict) }
+func (c *Cluster) durability() string { return cmp.Or(c.Spec.Durability, strict) }
 
-func (c *Cluster) className() string { return orElse(c.Spec.Class.Name, defaultClass) }
+func (c *Cluster) className() string { return cmp.Or(c.Spec.Class.Name, defaultClass) }
 
 // wantedSize is the wanted size of the volume in bytes.
 func (c *Cluster) wantedSize() int64 {

@@ -2,7 +2,6 @@ package kubestore
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
 
+	"github.com/pawl-dev/pawl/control/request"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -23,14 +23,6 @@ type Verbs interface {
 	Skip(ctx context.Context, id, step string, output any, force bool, by workflow.Actor) error
 	Send(ctx context.Context, id string, s workflow.Signal) error
 	Report(ctx context.Context, id, step string, p workflow.Progress) error
-}
-
-// Guard changes annotations of one object by a patch that tests the value it
-// replaces: false when it is another one by now, or the object is gone. An
-// error leaves open whether it happened.
-type Guard interface {
-	Set(ctx context.Context, key, old, value string) (bool, error)
-	Remove(ctx context.Context, key, old string) (bool, error)
 }
 
 // Acceptor accepts what annotations of an object ask for, in three steps: a value without an
@@ -65,7 +57,7 @@ func (a Answer) Record(now time.Time) api.RunRequest {
 // tells what became of them. answered is called between acceptance and removal,
 // so that an answer is never lost; it may be called again for the same id. An
 // error is trouble: nothing is refused for it, and the call is to be repeated.
-func (a Acceptor) Accept(ctx context.Context, run string, annotations map[string]string, guard Guard, answered func(Answer) error) error {
+func (a Acceptor) Accept(ctx context.Context, run string, annotations map[string]string, guard request.Guard, answered func(Answer) error) error {
 	var errs []error
 	for _, asked := range ReadRequests(annotations) {
 		if err := a.accept(ctx, run, asked, guard, answered); err != nil {
@@ -75,31 +67,26 @@ func (a Acceptor) Accept(ctx context.Context, run string, annotations map[string
 	return errors.Join(errs...)
 }
 
-func (a Acceptor) accept(ctx context.Context, run string, asked Asked, guard Guard, answered func(Answer) error) error {
-	if asked.ID == "" && asked.Err == nil {
-		id := rand.Text()[:12]
-		if a.NewID != nil {
-			id = a.NewID()
+func (a Acceptor) accept(ctx context.Context, run string, asked Asked, guard request.Guard, answered func(Answer) error) error {
+	annotation := request.Annotation{Key: asked.Key, Value: asked.Value, Stamped: asked.ID != "" || asked.Err != nil}
+	return request.Accept(ctx, annotation, guard, func(string) string { return asked.Stamp(a.newID()) }, func(ctx context.Context, value string) error {
+		asked = readRequest(asked.Key, value)
+		err := asked.Err
+		if err == nil {
+			err = a.deliver(ctx, run, asked)
 		}
-		value := asked.Stamp(id)
-		set, err := guard.Set(ctx, asked.Key, asked.Value, value)
-		if err != nil || !set {
+		if err != nil && !refusal(err) {
 			return err
 		}
-		asked = readRequest(asked.Key, value)
+		return answered(Answer{Asked: asked, Err: err})
+	})
+}
+
+func (a Acceptor) newID() string {
+	if a.NewID != nil {
+		return a.NewID()
 	}
-	err := asked.Err
-	if err == nil {
-		err = a.deliver(ctx, run, asked)
-	}
-	if err != nil && !refusal(err) {
-		return err
-	}
-	if err := answered(Answer{Asked: asked, Err: err}); err != nil {
-		return err
-	}
-	_, err = guard.Remove(ctx, asked.Key, asked.Value)
-	return err
+	return request.NewID()
 }
 
 // refusal tells an answer from trouble: trouble is tried again.
@@ -176,12 +163,12 @@ func (a Acceptor) now() time.Time {
 // to the object, with the content type application/json-patch+json.
 type PatchGuard func(ctx context.Context, patch []byte) error
 
-// Set implements Guard.
+// Set implements request.Guard.
 func (g PatchGuard) Set(ctx context.Context, key, old, value string) (bool, error) {
 	return g.send(ctx, key, old, tree{"op": "replace", "value": value})
 }
 
-// Remove implements Guard.
+// Remove implements request.Guard.
 func (g PatchGuard) Remove(ctx context.Context, key, old string) (bool, error) {
 	return g.send(ctx, key, old, tree{"op": "remove"})
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pawl-dev/pawl/control/request"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -47,8 +48,8 @@ const (
 	progressPrefix = domain + "progress."
 )
 
-// request tells whether an annotation is a request of a person or a program.
-func request(key string) bool {
+// isRequest reports whether an annotation is a request of a person or a program.
+func isRequest(key string) bool {
 	switch rest, ours := strings.CutPrefix(key, domain); {
 	case !ours:
 		return false
@@ -62,7 +63,7 @@ func request(key string) bool {
 // HasRequests tells whether ReadRequests would find something: for predicates.
 func HasRequests(annotations map[string]string) bool {
 	for key := range annotations {
-		if request(key) {
+		if isRequest(key) {
 			return true
 		}
 	}
@@ -75,7 +76,7 @@ func HasRequests(annotations map[string]string) bool {
 func ReadRequests(annotations map[string]string) []Asked {
 	var all []Asked
 	for key, value := range annotations {
-		if request(key) {
+		if isRequest(key) {
 			all = append(all, readRequest(key, value))
 		}
 	}
@@ -135,8 +136,8 @@ func readRequest(key, value string) Asked {
 
 // stamped is the id in a value, "" if there is none yet: T#id7 has the id id7.
 func stamped(value string) string {
-	if at := strings.LastIndexByte(value, '#'); at >= 0 {
-		return value[at+1:]
+	if _, id := request.Parse(value); id != "" {
+		return id
 	}
 	switch strings.ToLower(value) {
 	case "", "true", "1", "t", "yes":
@@ -148,7 +149,7 @@ func stamped(value string) string {
 // Stamp is the value with an id.
 func (a Asked) Stamp(id string) string {
 	head, args, more := strings.Cut(a.Value, ",")
-	head += "#" + id
+	head = request.Stamp(head, id)
 	if more {
 		head += "," + args
 	}

@@ -57,7 +57,7 @@ func (o *object) meta(m *metav1.ObjectMeta) {
 	o.owners, o.generation = m.OwnerReferences, m.Generation
 	o.annotations = nil
 	for key, value := range m.Annotations {
-		if request(key) {
+		if isRequest(key) {
 			if o.annotations == nil {
 				o.annotations = map[string]string{}
 			}
