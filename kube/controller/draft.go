@@ -21,7 +21,7 @@ import (
 //	_, err = d.Save(ctx)
 type Draft[T client.Object] struct {
 	Object T
-	before map[string]any // the status as it was read or written last
+	before T // its status as it was read or written last
 	client client.Client
 }
 
@@ -36,8 +36,11 @@ func Load[T client.Object](ctx context.Context, from client.Reader, to client.Cl
 
 // NewDraft begins a draft of an object that was read just now.
 func NewDraft[T client.Object](c client.Client, obj T) (*Draft[T], error) {
-	before, err := statusOf(obj)
-	return &Draft[T]{Object: obj, before: before, client: c}, err
+	before, ok := obj.DeepCopyObject().(T)
+	if !ok {
+		return nil, fmt.Errorf("controller: a copy of %T has another type", obj)
+	}
+	return &Draft[T]{Object: obj, before: before, client: c}, nil
 }
 
 // Save writes what has changed of the status since the draft began or was saved
@@ -46,13 +49,9 @@ func NewDraft[T client.Object](c client.Client, obj T) (*Draft[T], error) {
 // changed or replaced in between; then nothing is written, and the draft is of
 // no more use. Object is what the API server has answered, afterwards.
 func (d *Draft[T]) Save(ctx context.Context) (wrote bool, err error) {
-	now, err := statusOf(d.Object)
-	if err != nil {
+	change, err := changeOf(d.before, d.Object)
+	if err != nil || len(change) == 0 {
 		return false, err
-	}
-	change := difference(d.before, now)
-	if len(change) == 0 {
-		return false, nil
 	}
 	patch, err := guarded(d.Object, map[string]any{}, map[string]any{"status": change})
 	if err != nil {
@@ -61,7 +60,10 @@ func (d *Draft[T]) Save(ctx context.Context) (wrote bool, err error) {
 	if err := d.client.Status().Patch(ctx, d.Object, patch); err != nil {
 		return false, Fault(err)
 	}
-	d.before, err = statusOf(d.Object)
+	next, err := NewDraft(d.client, d.Object)
+	if err == nil {
+		*d = *next
+	}
 	return true, err
 }
 
@@ -78,7 +80,7 @@ func (d *Draft[T]) Rebase(ctx context.Context, from client.Reader, matters func(
 	if err := from.Get(ctx, client.ObjectKeyFromObject(d.Object), newest); err != nil {
 		return false, Fault(err)
 	}
-	status, err := statusOf(newest)
+	foreign, err := changeOf(d.before, newest)
 	if err != nil {
 		return false, err
 	}
@@ -90,7 +92,7 @@ func (d *Draft[T]) Rebase(ctx context.Context, from client.Reader, matters func(
 	old := d.Object
 	if newest.GetUID() != old.GetUID() || newest.GetGeneration() != old.GetGeneration() || !newest.GetDeletionTimestamp().Equal(old.GetDeletionTimestamp()) ||
 		!slices.Equal(newest.GetFinalizers(), old.GetFinalizers()) || !maps.Equal(unasked(newest), unasked(old)) ||
-		len(difference(d.before, status)) > 0 || len(difference(status, d.before)) > 0 {
+		len(foreign) > 0 {
 		return false, nil
 	}
 	old.SetResourceVersion(newest.GetResourceVersion())
@@ -101,22 +103,55 @@ func (d *Draft[T]) Rebase(ctx context.Context, from client.Reader, matters func(
 
 // Changed reports whether Save would write.
 func (d *Draft[T]) Changed() bool {
-	now, err := statusOf(d.Object)
-	return err != nil || len(difference(d.before, now)) > 0
+	change, err := changeOf(d.before, d.Object)
+	return err != nil || len(change) > 0
 }
 
-// statusOf reads the status as JSON values; numbers stay what they are.
-func statusOf(obj client.Object) (map[string]any, error) {
-	raw, err := json.Marshal(obj)
-	if err != nil {
-		return nil, fmt.Errorf("controller: %s cannot be written as JSON: %w", client.ObjectKeyFromObject(obj), err)
+// changeOf is the merge patch that makes the status of one object that of another. It encodes
+// nothing while the typed statuses are equal, and otherwise the statuses only.
+func changeOf(before, now client.Object) (map[string]any, error) {
+	was, is := typedStatus(before), typedStatus(now)
+	if was.IsValid() && is.IsValid() && reflect.DeepEqual(was.Interface(), is.Interface()) {
+		return nil, nil
 	}
+	from, err := statusOf(before)
+	if err != nil {
+		return nil, err
+	}
+	to, err := statusOf(now)
+	if err != nil {
+		return nil, err
+	}
+	return difference(from, to), nil
+}
+
+// typedStatus is the field Status of an object; invalid if it has none, as unstructured
+// objects.
+func typedStatus(obj client.Object) reflect.Value {
+	v := reflect.Indirect(reflect.ValueOf(obj))
+	if v.Kind() != reflect.Struct {
+		return reflect.Value{}
+	}
+	return v.FieldByName("Status")
+}
+
+// statusOf reads the status as JSON values; numbers keep all their digits.
+func statusOf(obj client.Object) (map[string]any, error) {
 	var all struct {
 		Status map[string]any `json:"status"`
 	}
+	into, from := any(&all), any(obj)
+	if status := typedStatus(obj); status.IsValid() {
+		into, from = &all.Status, status.Interface()
+	}
+	raw, err := json.Marshal(from)
+	if err != nil {
+		return nil, fmt.Errorf("controller: the status of %s cannot be written as JSON: %w", client.ObjectKeyFromObject(obj), err)
+	}
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
-	return all.Status, decoder.Decode(&all)
+	err = decoder.Decode(into)
+	return all.Status, err
 }
 
 // difference is the merge patch (RFC 7386) from one object to another, empty if

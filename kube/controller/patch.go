@@ -76,33 +76,51 @@ func Annotate(ctx context.Context, c client.Client, obj client.Object, key, from
 	return Fault(err)
 }
 
-// op is one operation of a JSON patch.
-type op struct {
+// Operation is one operation of a JSON patch (RFC 6902).
+type Operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
+	From  string `json:"from,omitempty"`
 	Value any    `json:"value,omitempty"`
+}
+
+// SameObject is a JSON patch that the API server applies only while the object has the UID
+// of obj: not to a new object of its name.
+func SameObject(obj client.Object, operations ...Operation) (client.Patch, error) {
+	return tested([]Operation{{Op: "test", Path: "/metadata/uid", Value: obj.GetUID()}}, operations)
+}
+
+// SameSpec is a JSON patch that the API server applies only while the object has the UID and
+// the generation of obj: edits of its status and metadata do not keep it from being applied.
+func SameSpec(obj client.Object, operations ...Operation) (client.Patch, error) {
+	return tested([]Operation{{Op: "test", Path: "/metadata/uid", Value: obj.GetUID()}, {Op: "test", Path: "/metadata/generation", Value: obj.GetGeneration()}}, operations)
+}
+
+func tested(tests, operations []Operation) (client.Patch, error) {
+	raw, err := json.Marshal(append(tests, operations...))
+	return client.RawPatch(types.JSONPatchType, raw), err
 }
 
 var pointer = strings.NewReplacer("~", "~0", "/", "~1")
 
 func annotation(obj client.Object, key, from, to string) (client.Patch, error) {
 	path := "/metadata/annotations/" + pointer.Replace(key)
-	ops := []op{{"test", "/metadata/uid", obj.GetUID()}}
+	var ops []Operation
 	switch {
 	case from != "" && to != "":
-		ops = append(ops, op{"test", path, from}, op{"replace", path, to})
+		ops = []Operation{{Op: "test", Path: path, Value: from}, {Op: "replace", Path: path, Value: to}}
 	case from != "":
-		ops = append(ops, op{"test", path, from}, op{Op: "remove", Path: path})
+		ops = []Operation{{Op: "test", Path: path, Value: from}, {Op: "remove", Path: path}}
+	case obj.GetAnnotations() == nil:
+		ops = []Operation{sameVersion(obj), {Op: "add", Path: "/metadata/annotations", Value: map[string]string{key: to}}}
 	default:
-		ops = append(ops, op{"test", "/metadata/resourceVersion", obj.GetResourceVersion()})
-		if obj.GetAnnotations() == nil {
-			ops = append(ops, op{"add", "/metadata/annotations", map[string]string{key: to}})
-		} else {
-			ops = append(ops, op{"add", path, to})
-		}
+		ops = []Operation{sameVersion(obj), {Op: "add", Path: path, Value: to}}
 	}
-	raw, err := json.Marshal(ops)
-	return client.RawPatch(types.JSONPatchType, raw), err
+	return SameObject(obj, ops...)
+}
+
+func sameVersion(obj client.Object) Operation {
+	return Operation{Op: "test", Path: "/metadata/resourceVersion", Value: obj.GetResourceVersion()}
 }
 
 // stale finds out what a refused patch means: the API server answers a failed

@@ -2,20 +2,15 @@ package kube
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/kube/controller"
@@ -32,66 +27,34 @@ func unserved(err error) bool {
 
 // ClusterStore keeps clusters as SharedStorageCluster objects.
 type ClusterStore struct {
-	objects
-	Site *Site // whose images are meant by a version; nil: a version is what the spec says
+	objects *controller.Store[*v1alpha1.SharedStorageCluster]
+	Site    *Site // whose images are meant by a version; nil: a version is what the spec says
 }
 
 var _ sharedstorage.ClusterStore = &ClusterStore{}
 
-// NewClusterStore makes a Home that reads from a cache, and from the API server what
-// this process has written and the cache has not seen yet.
+// NewClusterStore makes a ClusterStore that reads from a cache, and from the API server what
+// this process has written and the cache does not have yet.
 func NewClusterStore(cached client.Client, live client.Reader) *ClusterStore {
-	return &ClusterStore{objects: objects{client: cached, live: live, written: map[string]uint64{}}}
+	return &ClusterStore{objects: newObjects(cached, live, func() *v1alpha1.SharedStorageCluster { return &v1alpha1.SharedStorageCluster{} })}
 }
 
-// objects reads and writes objects of one kind.
-type objects struct {
-	client client.Client
-	live   client.Reader
-
-	mu      sync.Mutex
-	written map[string]uint64 // newest version by namespace/name, of this process
+func newObjects[T client.Object](cached client.Client, live client.Reader, fresh func() T) *controller.Store[T] {
+	return &controller.Store[T]{Client: cached, Live: live, New: fresh, Finalizer: sharedstorage.Finalizer, Matters: ours}
 }
 
-// load reads an object into obj, no older than what was written from here.
-func load[T client.Object](ctx context.Context, o *objects, ref port.Ref, fresh func() T) (*controller.Draft[T], error) {
-	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
-	draft, err := controller.Load(ctx, o.client, o.client, key, fresh())
-	o.mu.Lock()
-	newest := o.written[key.String()]
-	if errors.Is(err, control.NotFound) || err == nil && versionOf(draft.Object) >= newest {
-		delete(o.written, key.String())
-		newest = 0
+// draftOf is the draft that a cluster was loaded with.
+func draftOf[T client.Object](c *sharedstorage.Cluster) (*controller.Draft[T], error) {
+	draft, ok := c.Version.(*controller.Draft[T])
+	if !ok {
+		return nil, fmt.Errorf("kube: cluster %s was not loaded from here", c.Ref)
 	}
-	o.mu.Unlock()
-	if newest == 0 {
-		return draft, err
-	}
-	return controller.Load(ctx, o.live, o.client, key, fresh())
+	return draft, nil
 }
 
-// wrote remembers what was written.
-func (o *objects) wrote(obj client.Object) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.written[client.ObjectKeyFromObject(obj).String()] = versionOf(obj)
-}
-
-// versionOf is a resourceVersion, which counts up.
-func versionOf(obj client.Object) uint64 {
-	n, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
-	if err != nil {
-		return math.MaxUint64
-	}
-	return n
-}
-
-// kept is an object as it was read, and the draft of its status.
-type kept[T client.Object] struct{ draft *controller.Draft[T] }
-
-// Load implements sharedstorage.Home.
+// Load implements sharedstorage.ClusterStore.
 func (h *ClusterStore) Load(ctx context.Context, ref port.Ref) (*sharedstorage.Cluster, error) {
-	draft, err := load(ctx, &h.objects, ref, func() *v1alpha1.SharedStorageCluster { return &v1alpha1.SharedStorageCluster{} })
+	draft, err := h.objects.Load(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name})
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +63,7 @@ func (h *ClusterStore) Load(ctx context.Context, ref port.Ref) (*sharedstorage.C
 	obj.Spec.DeepCopyInto(&c.Spec)
 	obj.Status.DeepCopyInto(&c.Status)
 	c.Spec.Engine.Version = h.Site.version(&c.Spec, c.Status.Version)
-	c.Version = &kept[*v1alpha1.SharedStorageCluster]{draft}
+	c.Version = draft
 	return c, nil
 }
 
@@ -120,53 +83,14 @@ func clusterOf(obj client.Object) *sharedstorage.Cluster {
 	return c
 }
 
-// Save implements sharedstorage.Home. A finalizer is there before what needs it,
-// and goes after everything else.
+// Save implements sharedstorage.ClusterStore.
 func (h *ClusterStore) Save(ctx context.Context, c *sharedstorage.Cluster) error {
-	k, ok := c.Version.(*kept[*v1alpha1.SharedStorageCluster])
-	if !ok {
-		return fmt.Errorf("kube: cluster %s was not loaded from here", c.Ref)
-	}
-	return save(ctx, &h.objects, c, k, func(obj *v1alpha1.SharedStorageCluster) error { c.Status.DeepCopyInto(&obj.Status); return nil })
-}
-
-func save[T client.Object](ctx context.Context, o *objects, c *sharedstorage.Cluster, k *kept[T], fill func(T) error) error {
-	obj := k.draft.Object
-	defer o.wrote(obj)
-	if c.Finalized {
-		before := obj.DeepCopyObject().(T)
-		if err := controller.Finalize(ctx, o.client, before, sharedstorage.Finalizer); err != nil {
-			return controller.Fault(err)
-		}
-		obj.SetFinalizers(before.GetFinalizers())
-		obj.SetResourceVersion(before.GetResourceVersion())
-	}
-	if err := fill(obj); err != nil {
+	draft, err := draftOf[*v1alpha1.SharedStorageCluster](c)
+	if err != nil {
 		return err
 	}
-	if err := o.write(ctx, k.draft.Save, func() (bool, error) { return k.draft.Rebase(ctx, o.live, ours) }); err != nil {
-		return err
-	}
-	if !c.Finalized {
-		return controller.Fault(controller.Release(ctx, o.client, obj, sharedstorage.Finalizer))
-	}
-	return nil
-}
-
-// rebases is how often a status is written anew that met edits which are none of
-// our business: a tool that never rests must not keep a cluster from moving.
-const rebases = 8
-
-func (o *objects) write(ctx context.Context, save func(context.Context) (bool, error), rebase func() (bool, error)) error {
-	for try := 0; ; try++ {
-		_, err := save(ctx)
-		if err == nil || !errors.Is(err, fault.WriteConflict) || try == rebases {
-			return controller.Fault(err)
-		}
-		if same, failed := rebase(); failed != nil || !same {
-			return controller.Fault(err)
-		}
-	}
+	c.Status.DeepCopyInto(&draft.Object.Status)
+	return h.objects.Save(ctx, draft, c.Finalized)
 }
 
 // ours reports an annotation that may ask something of us: those of PolarDB Stack
@@ -176,25 +100,19 @@ func ours(annotation string) bool {
 	return !qualified || domain == "pawl.dev" || strings.HasSuffix(domain, ".pawl.dev")
 }
 
-// Annotate implements sharedstorage.Home.
+// Annotate implements sharedstorage.ClusterStore.
 func (h *ClusterStore) Annotate(ctx context.Context, c *sharedstorage.Cluster, key, from, to string) error {
-	k, ok := c.Version.(*kept[*v1alpha1.SharedStorageCluster])
-	if !ok {
-		return fmt.Errorf("kube: cluster %s was not loaded from here", c.Ref)
-	}
-	return annotate(ctx, &h.objects, c, k, key, from, to)
-}
-
-func annotate[T client.Object](ctx context.Context, o *objects, c *sharedstorage.Cluster, k *kept[T], key, from, value string) error {
-	if err := controller.Annotate(ctx, o.client, k.draft.Object, key, from, value); err != nil {
-		return err
-	}
-	o.wrote(k.draft.Object)
-	draft, err := controller.NewDraft(o.client, k.draft.Object)
+	draft, err := draftOf[*v1alpha1.SharedStorageCluster](c)
 	if err != nil {
 		return err
 	}
-	k.draft = draft
+	return annotate(ctx, h.objects, draft, c, key, from, to)
+}
+
+func annotate[T client.Object](ctx context.Context, objects *controller.Store[T], draft *controller.Draft[T], c *sharedstorage.Cluster, key, from, value string) error {
+	if err := objects.Annotate(ctx, draft, key, from, value); err != nil {
+		return err
+	}
 	if c.Annotations == nil {
 		c.Annotations = map[string]string{}
 	}
@@ -204,9 +122,9 @@ func annotate[T client.Object](ctx context.Context, o *objects, c *sharedstorage
 	return nil
 }
 
-// Classes implements sharedstorage.Home.
+// Classes implements sharedstorage.ClusterStore.
 func (h *ClusterStore) Classes(ctx context.Context, namespace string) (map[string]port.Class, error) {
-	return classes(ctx, h.client, namespace)
+	return classes(ctx, h.objects.Client, namespace)
 }
 
 func classes(ctx context.Context, from client.Reader, namespace string) (map[string]port.Class, error) {

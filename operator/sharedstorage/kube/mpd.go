@@ -5,13 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pawl-dev/pawl/control"
@@ -41,19 +39,19 @@ var mpdKind = mpd.GroupVersion.WithKind(MPDKind)
 
 // MPDClusterStore keeps clusters as MPDCluster objects.
 type MPDClusterStore struct {
-	objects
-	Site *Site // as in Home
-	name string
+	objects *controller.Store[*mpd.MPDCluster]
+	Site    *Site // as in ClusterStore
+	name    string
 
 	parameters userParameters
 }
 
 var _ sharedstorage.ClusterStore = &MPDClusterStore{}
 
-// NewMPDClusterStore makes a Home as NewHome does. name is that of the operator, as in
+// NewMPDClusterStore makes an MPDClusterStore as NewClusterStore does. name is that of the operator, as in
 // sharedstorage.Options.
 func NewMPDClusterStore(cached client.Client, live client.Reader, name string) *MPDClusterStore {
-	return &MPDClusterStore{objects: objects{client: cached, live: live, written: map[string]uint64{}}, name: name}
+	return &MPDClusterStore{objects: newObjects(cached, live, func() *mpd.MPDCluster { return &mpd.MPDCluster{} }), name: name}
 }
 
 // mine reports an object of this operator. A name that is not there is MPDOperator,
@@ -62,9 +60,9 @@ func (h *MPDClusterStore) mine(obj *mpd.MPDCluster) bool {
 	return cmp.Or(obj.Spec.OperatorName, MPDOperator) == cmp.Or(h.name, MPDOperator)
 }
 
-// Load implements sharedstorage.Home.
+// Load implements sharedstorage.ClusterStore.
 func (h *MPDClusterStore) Load(ctx context.Context, ref port.Ref) (*sharedstorage.Cluster, error) {
-	draft, err := load(ctx, &h.objects, ref, func() *mpd.MPDCluster { return &mpd.MPDCluster{} })
+	draft, err := h.objects.Load(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name})
 	if errors.Is(err, control.NotFound) {
 		h.parameters.forget(client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name})
 	}
@@ -73,7 +71,7 @@ func (h *MPDClusterStore) Load(ctx context.Context, ref port.Ref) (*sharedstorag
 	}
 	obj := draft.Object
 	c := clusterOf(obj)
-	c.Version = &kept[*mpd.MPDCluster]{draft}
+	c.Version = draft
 	for theirs, value := range obj.Annotations {
 		if ours, translated, ok := requestOf(theirs, value); ok {
 			c.Annotations[ours] = translated
@@ -87,7 +85,7 @@ func (h *MPDClusterStore) Load(ctx context.Context, ref port.Ref) (*sharedstorag
 	if h.mine(obj) {
 		c.Spec.OperatorName = h.name
 	}
-	if c.Spec.Parameters, err = h.parameters.of(ctx, h.live, obj); err != nil {
+	if c.Spec.Parameters, err = h.parameters.of(ctx, h.objects.Live, obj); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -180,16 +178,15 @@ func requestOf(theirs, value string) (ours, translated string, ok bool) {
 // truthy is what counts as yes, and nothing else.
 func truthy(value string) bool { return value == "T" || value == "true" || value == "1" }
 
-// Annotate implements sharedstorage.Home.
+// Annotate implements sharedstorage.ClusterStore.
 func (h *MPDClusterStore) Annotate(ctx context.Context, c *sharedstorage.Cluster, key, from, to string) error {
-	k, ok := c.Version.(*kept[*mpd.MPDCluster])
-	if !ok {
-		return fmt.Errorf("kube: cluster %s was not loaded from here", c.Ref)
+	draft, err := draftOf[*mpd.MPDCluster](c)
+	if err != nil {
+		return err
 	}
-	obj := k.draft.Object
-	for theirs, value := range obj.Annotations {
+	for theirs, value := range draft.Object.Annotations {
 		if ours, translated, ok := requestOf(theirs, value); ok && ours == key && translated == from {
-			if err := annotate(ctx, &h.objects, c, k, theirs, value, to); err != nil {
+			if err := annotate(ctx, h.objects, draft, c, theirs, value, to); err != nil {
 				return err
 			}
 			delete(c.Annotations, theirs)
@@ -199,58 +196,40 @@ func (h *MPDClusterStore) Annotate(ctx context.Context, c *sharedstorage.Cluster
 			return nil
 		}
 	}
-	return annotate(ctx, &h.objects, c, k, key, from, to)
+	return annotate(ctx, h.objects, draft, c, key, from, to)
 }
 
-// Save implements sharedstorage.Home: first what is derived, then our status, of
+// Save implements sharedstorage.ClusterStore: first what is derived, then our status, of
 // exactly the version that was loaded.
 func (h *MPDClusterStore) Save(ctx context.Context, c *sharedstorage.Cluster) error {
-	k, ok := c.Version.(*kept[*mpd.MPDCluster])
-	if !ok {
-		return fmt.Errorf("kube: cluster %s was not loaded from here", c.Ref)
+	draft, err := draftOf[*mpd.MPDCluster](c)
+	if err != nil {
+		return err
 	}
 	text, err := json.Marshal(c.Status)
 	if err != nil {
 		return err
 	}
-	wanted, was := c.Finalized, k.draft.Object.Status.ClusterStatus
-	c.Finalized = wanted || slices.Contains(k.draft.Object.Finalizers, sharedstorage.Finalizer) // it goes last
-	err = save(ctx, &h.objects, c, k, func(obj *mpd.MPDCluster) error { derive(c, &obj.Status); return nil })
-	c.Finalized = wanted
-	if err != nil {
+	before := draft.Object.Status.ClusterStatus
+	derive(c, &draft.Object.Status)
+	stays := c.Finalized || slices.Contains(draft.Object.Finalizers, sharedstorage.Finalizer) // it goes last
+	if err := h.objects.Save(ctx, draft, stays); err != nil {
 		return err
 	}
-	obj := k.draft.Object
-	patch := map[string]any{MPDStatus: string(text)}
-	for key, value := range interrupted(c, was, obj.Annotations) {
-		if value != "" {
-			patch[key] = value
-		} else if _, there := obj.Annotations[key]; there {
-			patch[key] = nil
-		}
-	}
-	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": obj.ResourceVersion, "uid": obj.UID, "annotations": patch}})
-	if err != nil {
+	annotations := interrupted(c, before, draft.Object.Annotations)
+	annotations[MPDStatus] = string(text)
+	if err := h.objects.SetAnnotations(ctx, draft, annotations); err != nil {
 		return err
 	}
-	if err := h.client.Patch(ctx, obj, client.RawPatch(types.MergePatchType, raw)); err != nil {
-		return controller.Fault(err)
-	}
-	h.wrote(obj)
-	draft, err := controller.NewDraft(h.client, obj)
-	if err != nil {
-		return err
-	}
-	k.draft = draft
-	if !wanted {
-		return controller.Fault(controller.Release(ctx, h.client, obj, sharedstorage.Finalizer))
+	if !c.Finalized {
+		return h.objects.Release(ctx, draft)
 	}
 	return nil
 }
 
-// Classes implements sharedstorage.Home.
+// Classes implements sharedstorage.ClusterStore.
 func (h *MPDClusterStore) Classes(ctx context.Context, namespace string) (map[string]port.Class, error) {
-	return classes(ctx, h.client, namespace)
+	return classes(ctx, h.objects.Client, namespace)
 }
 
 // The names of states there, where they differ.
@@ -322,29 +301,23 @@ func derive(c *sharedstorage.Cluster, to *mpd.MPDClusterStatus) {
 // that is not known here, and removes it. A newer wish stays: the patch tests the
 // value.
 func settleWishes(ctx context.Context, to client.Client, obj *mpd.MPDCluster, s *v1alpha1.SharedStorageClusterStatus) error {
-	type op struct {
-		Op    string `json:"op"`
-		Path  string `json:"path"`
-		From  string `json:"from,omitempty"`
-		Value any    `json:"value,omitempty"`
-	}
-	var ops []op
+	var ops []controller.Operation
 	if want := obj.Spec.ClassInfoModifyTo; want.ClassName != "" && s.Class == want.ClassName {
-		ops = append(ops, op{Op: "test", Path: "/spec/classInfoModifyTo/className", Value: want.ClassName},
-			op{Op: "copy", From: "/spec/classInfoModifyTo", Path: "/spec/classInfo"}, op{Op: "replace", Path: "/spec/classInfoModifyTo", Value: mpd.ClassInfo{}})
+		ops = append(ops, controller.Operation{Op: "test", Path: "/spec/classInfoModifyTo/className", Value: want.ClassName},
+			controller.Operation{Op: "copy", From: "/spec/classInfoModifyTo", Path: "/spec/classInfo"}, controller.Operation{Op: "replace", Path: "/spec/classInfoModifyTo", Value: mpd.ClassInfo{}})
 	}
 	if want := obj.Spec.VersionCfgModifyTo; want.VersionName != "" && s.Version == want.VersionName {
-		ops = append(ops, op{Op: "test", Path: "/spec/versionCfgModifyTo/versionName", Value: want.VersionName},
-			op{Op: "copy", From: "/spec/versionCfgModifyTo", Path: "/spec/versionCfg"}, op{Op: "remove", Path: "/spec/versionCfgModifyTo"})
+		ops = append(ops, controller.Operation{Op: "test", Path: "/spec/versionCfgModifyTo/versionName", Value: want.VersionName},
+			controller.Operation{Op: "copy", From: "/spec/versionCfgModifyTo", Path: "/spec/versionCfg"}, controller.Operation{Op: "remove", Path: "/spec/versionCfgModifyTo"})
 	}
 	if len(ops) == 0 || s.State != string(sharedstorage.Running) {
 		return nil
 	}
-	raw, err := json.Marshal(ops)
+	patch, err := controller.SameObject(obj, ops...)
 	if err != nil {
 		return err
 	}
-	err = controller.Fault(to.Patch(ctx, obj.DeepCopy(), client.RawPatch(types.JSONPatchType, raw)))
+	err = controller.Fault(to.Patch(ctx, obj.DeepCopy(), patch))
 	if fault.Of(err) == controller.Refused {
 		return nil // the value it tests is not there any more: the next pass sees the newer wish
 	}

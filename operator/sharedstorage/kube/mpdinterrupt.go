@@ -105,7 +105,7 @@ func (h *MPDClusterStore) takeOver(ctx context.Context, obj *mpd.MPDCluster) (s 
 		return s, nil
 	}
 	left := &corev1.ConfigMap{}
-	err = h.live.Get(ctx, client.ObjectKey{Namespace: obj.Namespace, Name: obj.Name + "-workflow"}, left)
+	err = h.objects.Live.Get(ctx, client.ObjectKey{Namespace: obj.Namespace, Name: obj.Name + "-workflow"}, left)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return s, err
 	}

@@ -73,7 +73,7 @@ func (s *mpdServer) reconcile(ctx context.Context, ref control.Ref) outcome.Outc
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	if !s.home.mine(c.Version.(*kept[*mpd.MPDCluster]).draft.Object) {
+	if !s.home.mine(c.Version.(*controller.Draft[*mpd.MPDCluster]).Object) {
 		return outcome.Done() // another operator's
 	}
 	if err := s.asked(ctx, c, ref); err != nil {
@@ -92,7 +92,7 @@ func (s *mpdServer) reconcile(ctx context.Context, ref control.Ref) outcome.Outc
 		}
 		return outcome.Fail(err)
 	}
-	if err := settleWishes(ctx, s.home.client, c.Version.(*kept[*mpd.MPDCluster]).draft.Object, &c.Status); err != nil {
+	if err := settleWishes(ctx, s.home.objects.Client, c.Version.(*controller.Draft[*mpd.MPDCluster]).Object, &c.Status); err != nil {
 		return outcome.Fail(err)
 	}
 	return out
@@ -103,18 +103,18 @@ func (s *mpdServer) reconcile(ctx context.Context, ref control.Ref) outcome.Outc
 func (s *mpdServer) askedOfRun(ctx context.Context, ref control.Ref) error {
 	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
 	obj := &mpd.MPDCluster{}
-	if err := s.home.client.Get(ctx, key, obj); err != nil || !kubestore.HasRequests(obj.Annotations) {
+	if err := s.home.objects.Client.Get(ctx, key, obj); err != nil || !kubestore.HasRequests(obj.Annotations) {
 		return client.IgnoreNotFound(err)
 	}
 	obj = &mpd.MPDCluster{} // a cache may be behind
-	if err := s.home.live.Get(ctx, key, obj); err != nil {
+	if err := s.home.objects.Live.Get(ctx, key, obj); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	c, err := s.home.Load(ctx, port.Ref{Namespace: ref.Namespace, Name: ref.Name})
 	if err != nil {
 		return err
 	}
-	return s.runs.Accept(ctx, s.home.client, MPDKind, obj, c.Status.LastRequest, func(a kubestore.Answer) error {
+	return s.runs.Accept(ctx, s.home.objects.Client, MPDKind, obj, c.Status.LastRequest, func(a kubestore.Answer) error {
 		s.events.TellRefusal(obj, a)
 		c, err := s.home.Load(ctx, port.Ref{Namespace: ref.Namespace, Name: ref.Name})
 		if errors.Is(err, control.NotFound) {

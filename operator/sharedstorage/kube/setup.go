@@ -120,10 +120,10 @@ func Teller(events controller.Events) func(*sharedstorage.Cluster, sharedstorage
 	return func(c *sharedstorage.Cluster, e sharedstorage.Event) {
 		var about runtime.Object
 		switch k := c.Version.(type) {
-		case *kept[*v1alpha1.SharedStorageCluster]:
-			about = k.draft.Object
-		case *kept[*mpd.MPDCluster]:
-			about = k.draft.Object
+		case *controller.Draft[*v1alpha1.SharedStorageCluster]:
+			about = k.Object
+		case *controller.Draft[*mpd.MPDCluster]:
+			about = k.Object
 		default:
 			return
 		}
