@@ -11,8 +11,11 @@
 //
 //	return cluster.Reconcile(ctx, s).Outcome()
 //
-// Done goes on, Later is remembered and goes on, Wait and Fail stop the chain
-// (specification of the core, section 5).
+// Done goes on, Later is remembered and goes on, Wait and Fail stop the chain.
+//
+// A link that has Decide instead of Run says what it would do before it does it. From the same
+// table come the pass (Reconcile), the plan (Plan), and a pass in which some links must not
+// act (Hold).
 package chain
 
 import (
@@ -31,12 +34,18 @@ const MaxStack = 16 << 10
 // saveGrace is how long the status may take to be written when the context has ended.
 const saveGrace = 10 * time.Second
 
-// Sub is one link. It has Run, or Subs: a chain in its place, whose links are
-// reported as Name/link.
+// Sub is one link. It has one of Run, Decide and Subs.
 type Sub[S any] struct {
 	Name string
-	Run  func(context.Context, S) outcome.Outcome
+	// Run decides and acts.
+	Run func(context.Context, S) outcome.Outcome
+	// Decide decides from the scope alone, without effects: so the link can be planned, and
+	// its acts can be held.
+	Decide func(S) Decision[S]
+	// Subs is a chain in the place of the link. Its links are reported as Name/link.
 	Subs Chain[S]
+
+	held bool
 }
 
 // Chain reads as a table of contents.
@@ -77,18 +86,21 @@ func (c Chain[S]) run(ctx context.Context, scope S, prefix string, r *Report) {
 		case r.stopped():
 			r.NotReached = append(r.NotReached, name)
 		default:
-			r.Links = append(r.Links, visit(ctx, scope, name, sub.Run))
+			r.Links = append(r.Links, visit(ctx, scope, name, sub))
 		}
 	}
 }
 
-func visit[S any](ctx context.Context, scope S, name string, run func(context.Context, S) outcome.Outcome) Link {
+func visit[S any](ctx context.Context, scope S, name string, sub Sub[S]) Link {
 	link := Link{Name: name, Started: time.Now()}
 	if ctx.Err() != nil {
 		link.Outcome = outcome.Fail(context.Cause(ctx))
 		return link
 	}
-	link.Outcome = guarded(name, func() outcome.Outcome { return run(ctx, scope) })
+	link.Outcome = guarded(name, func() (out outcome.Outcome) {
+		link.Acts, link.Held, out = sub.run(ctx, scope)
+		return out
+	})
 	link.Took = time.Since(link.Started)
 	return link
 }
@@ -111,6 +123,8 @@ func guarded(name string, run func() outcome.Outcome) (out outcome.Outcome) {
 type Link struct {
 	Name    string
 	Outcome outcome.Outcome
+	Acts    int  // carried out; of links with Decide
+	Held    bool // it would have acted, and was held
 	Started time.Time
 	Took    time.Duration
 }
