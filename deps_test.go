@@ -114,6 +114,7 @@ var table = map[string]layer{
 
 	"kube/api":        {kind: edge, rule: "kube/api imports only k8s.io/api and k8s.io/apimachinery", libs: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
 	"kube/condition":  {kind: edge, rule: "kube/condition imports core and the types of Kubernetes, no client", layers: libraryLayers, libs: apiLibs},
+	"kube/lease":      {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
 	"kube/controller": {kind: edge, rule: kubeRule, layers: slices.Concat(kubeLayers, []string{"store/kubestore"}), libs: kubeLibs},
 	"kube/workload":   {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
 	"store/kubestore": {kind: edge, rule: kubeRule, layers: slices.Concat(coreLayers, []string{"kube/api"}), libs: kubeLibs},
