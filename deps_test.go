@@ -59,7 +59,7 @@ const (
 	secretRule    = "secretfile imports fault and outcome only"
 	libraryRule   = "lock, chain, control and rollout import fault and outcome only; control may use the queue of client-go"
 	engineRule    = "workflow and machine import the layers before them, and no YAML, SQL, HTTP or Kubernetes"
-	fileRule      = "CEL, JSON Schema and YAML stay in flowfile, machinefile and action, which import the engines and each other in this order: flowfile, action, machinefile"
+	fileRule      = "CEL, JSON Schema and YAML stay in celenv, flowfile, machinefile and action, which import the engines and each other in this order: celenv, flowfile, action, machinefile"
 	clusterRule   = "cluster and fdb import machine and lower layers, but not each other; cluster may compare versions by semver"
 	edgeRule      = "layers at the edge import core, and neither each other nor Kubernetes; cmd joins them"
 	kubeRule      = "kube imports core, kubestore imports core and kube/api, an operator imports core and kube; controllers pass requests to runs as kubestore reads them; sibling operators never import each other"
@@ -89,13 +89,15 @@ var table = map[string]layer{
 	"control":         {rule: libraryRule, layers: baseLayers, libs: []string{queue}},
 
 	"workflow":                  {rule: engineRule, layers: libraryLayers, libs: []string{"golang.org/x/sys/"}},
-	"workflow/flowfile":         {rule: fileRule, layers: slices.Concat(engineLayers, []string{"workflow/flowfile/plain"}), libs: fileLibs},
+	"workflow/celenv":           {rule: fileRule, libs: fileLibs},
+	"workflow/action/egress":    {rule: fileRule, layers: baseLayers, std: []string{"net/http"}},
+	"workflow/flowfile":         {rule: fileRule, layers: slices.Concat(engineLayers, []string{"workflow/celenv", "workflow/flowfile/plain"}), libs: fileLibs},
 	"workflow/flowfile/plain":   {rule: fileRule, libs: fileLibs},
 	"workflow/flowfile/classic": {rule: fileRule, layers: slices.Concat(engineLayers, []string{"workflow/flowfile"}), libs: slices.Concat(fileLibs, []string{"github.com/go-logr/logr"})},
-	"workflow/action":           {rule: fileRule, layers: slices.Concat(engineLayers, []string{"workflow/flowfile"}), libs: slices.Concat(fileLibs, []string{"golang.org/x/sys/"}), std: []string{"net/http"}},
+	"workflow/action":           {rule: fileRule, layers: slices.Concat(engineLayers, []string{"workflow/action/", "workflow/celenv", "workflow/flowfile"}), libs: slices.Concat(fileLibs, []string{"golang.org/x/sys/"}), std: []string{"net/http"}},
 	"machine":                   {rule: engineRule, layers: engineLayers},
 	"machine/driver":            {rule: engineRule, layers: slices.Concat(baseLayers, []string{"control", "workflow", "machine"})},
-	"machine/machinefile":       {rule: fileRule, layers: slices.Concat(machineLayers, []string{"workflow/flowfile", "workflow/flowfile/plain", "workflow/action"}), libs: fileLibs},
+	"machine/machinefile":       {rule: fileRule, layers: slices.Concat(machineLayers, []string{"workflow/celenv", "workflow/flowfile", "workflow/flowfile/plain", "workflow/action"}), libs: fileLibs},
 	"account":                   {rule: clusterRule, layers: libraryLayers},
 	"cluster":                   {rule: clusterRule, layers: machineLayers, libs: []string{"golang.org/x/mod/semver"}},
 	"cluster/service":           {rule: clusterRule, layers: slices.Concat(machineLayers, []string{"cluster"})},

@@ -1,32 +1,22 @@
 package machinefile
 
 import (
-	"regexp"
 	"strings"
 	"sync"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/types/ref"
-	"cel.dev/cel-go/ext"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/celenv"
 	"github.com/pawl-dev/pawl/workflow/flowfile/plain"
 )
 
-// Limits of expressions, those of flow files.
-const (
-	costLimit  = 100_000
-	longestCEL = 8 << 10
-)
-
 var environment = sync.OnceValues(func() (*cel.Env, error) {
-	return cel.NewEnv(
-		ext.Strings(), ext.Math(), ext.Lists(), ext.Sets(), ext.Encoders(), ext.TwoVarComprehensions(),
-		cel.OptionalTypes(), cel.CrossTypeNumericComparisons(true), cel.EnableIdentifierEscapeSyntax(), cel.DefaultUTCTimeZone(true),
-		cel.ParserRecursionLimit(64), cel.ParserExpressionSizeLimit(longestCEL),
+	return celenv.New(
 		cel.Variable("object", cel.MapType(cel.StringType, cel.DynType)),
 		cel.Variable("old", cel.MapType(cel.StringType, cel.DynType)),
 		cel.Variable("now", cel.TimestampType),
@@ -50,14 +40,14 @@ func (c *compiler) expression(n *yaml.Node, what string, wants *cel.Type) *expre
 	if err != nil {
 		panic(err) // the options above are constant
 	}
-	if len(n.Value) > longestCEL {
-		c.d.add(c.d.mark(n), "%s: the expression is longer than %d bytes", what, longestCEL)
+	if len(n.Value) > celenv.MaxLength {
+		c.d.add(c.d.mark(n), "%s: the expression is longer than %d bytes", what, celenv.MaxLength)
 		return nil
 	}
 	checked, issues := env.Compile(n.Value)
 	if issues.Err() != nil {
 		for _, one := range issues.Errors() {
-			c.d.add(inside(c.d.mark(n), n, one.Location.Line(), one.Location.Column()), "%s: %s", what, tidy(one.Message))
+			c.d.add(inside(c.d.mark(n), n, one.Location.Line(), one.Location.Column()), "%s: %s", what, celenv.Message(one.Message))
 		}
 		return nil
 	}
@@ -65,9 +55,9 @@ func (c *compiler) expression(n *yaml.Node, what string, wants *cel.Type) *expre
 		c.d.add(c.d.mark(n), "%s: it returns %s, not %s", what, kind, wants)
 		return nil
 	}
-	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(costLimit))
+	program, err := celenv.Program(env, checked)
 	if err != nil {
-		c.d.add(c.d.mark(n), "%s: %s", what, tidy(err.Error()))
+		c.d.add(c.d.mark(n), "%s: %s", what, celenv.Message(err.Error()))
 		return nil
 	}
 	ast.PreOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
@@ -91,18 +81,6 @@ func inside(at mark, n *yaml.Node, line, column int) mark {
 	return at
 }
 
-var noise = regexp.MustCompile(` expecting \{.*\}| \(in container '[^']*'\)`)
-
-func tidy(message string) string {
-	message = noise.ReplaceAllString(message, "")
-	message = strings.ReplaceAll(message, "mismatched input '<EOF>'", "the expression ends too early")
-	message = strings.TrimPrefix(message, "Syntax error: ")
-	if len(message) > 300 {
-		message = message[:300] + "…"
-	}
-	return strings.ToValidUTF8(message, "?")
-}
-
 func (x *expression) eval(s *machine.Subject) (ref.Val, error) {
 	object, old, err := s.Values()
 	if err != nil {
@@ -110,7 +88,7 @@ func (x *expression) eval(s *machine.Subject) (ref.Val, error) {
 	}
 	value, _, err := x.program.Eval(map[string]any{"object": object, "old": old, "now": s.Now})
 	if err != nil {
-		return nil, workflow.ExpressionFailed.Errorf("%s: %s", x.source, tidy(err.Error()))
+		return nil, workflow.ExpressionFailed.Errorf("%s: %s", x.source, celenv.Message(err.Error()))
 	}
 	return value, nil
 }

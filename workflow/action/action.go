@@ -45,6 +45,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/action/egress"
 )
 
 // Options of the standard actions. The zero value offers all actions except exec, and except
@@ -60,13 +61,13 @@ type Options struct {
 
 // Standard returns the standard actions that the options offer.
 func Standard(o Options) ([]workflow.Action, error) {
-	guard, err := newGuard(o.HTTPAllow)
+	policy, err := egress.NewPolicy(o.HTTPAllow)
 	if err != nil {
 		return nil, err
 	}
 	all := []workflow.Action{
 		execAction(o.StateDir),
-		httpAction(guard, o.RootCAs),
+		httpAction(policy, o.RootCAs),
 		sleepAction(),
 		signalAction(),
 		approvalAction(o.Groups),

@@ -19,6 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/action/egress"
 )
 
 // The faults of http.
@@ -32,11 +33,6 @@ var (
 		Code: "HTTP_UNEXPECTED", Class: fault.Blocked,
 		Title:  "the HTTP server's answer is not one the step expects",
 		Remedy: "Read the status and the body; fix the request, the permissions or the server, or add the status to expect or retryOn, then resume.",
-	})
-	HTTPAddressRefused = fault.Declare(fault.Kind{
-		Code: "HTTP_ADDRESS_REFUSED", Class: fault.Blocked,
-		Title:  "the URL leads to a loopback, link-local or metadata address",
-		Remedy: "Correct the URL, or start the server with --http-allow and the address, host or URL, then resume.",
 	})
 	HTTPUntrusted = fault.Declare(fault.Kind{
 		Code: "HTTP_UNTRUSTED", Class: fault.Blocked,
@@ -54,7 +50,6 @@ var (
 const (
 	httpDefaultResponse = 1 << 20
 	httpResponseLimit   = 16 << 20
-	httpDial            = 10 * time.Second
 	httpSnippet         = 512
 )
 
@@ -109,7 +104,7 @@ var ownHeaders = []string{"Idempotency-Key", "Host", "Content-Length", "Transfer
 
 func checkHTTP(with map[string]any, wrong report) {
 	if text, ok := with["url"].(string); ok && !isTemplate(text) {
-		if err := checkURL(text); err != nil {
+		if err := egress.CheckURL(text); err != nil {
 			wrong([]string{"url"}, "%v", err)
 		}
 	}
@@ -144,34 +139,19 @@ func connection(v any) bool {
 	return v == "connection" || ok && slices.Contains(list, any("connection"))
 }
 
-func checkURL(text string) error {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil:
-		return fmt.Errorf("no URL: %w", errors.Unwrap(err))
-	case u.Scheme != "http" && u.Scheme != "https":
-		return errors.New("must begin with http:// or https://")
-	case u.Hostname() == "":
-		return errors.New("names no host")
-	case u.User != nil:
-		return errors.New("holds a user: put credentials into headers, as secrets")
-	}
-	return nil
-}
-
-func httpAction(guard *guard, roots *x509.CertPool) workflow.Action {
+func httpAction(policy *egress.Policy, roots *x509.CertPool) workflow.Action {
 	return workflow.Action{
 		Name:        "http",
 		Description: "sends an HTTP request, once or until the answer is as wanted",
 		With:        httpParams,
 		Do: func(ctx context.Context, t *workflow.Task) outcome.Outcome {
-			return call(ctx, t, guard, roots)
+			return call(ctx, t, policy, roots)
 		},
 	}
 }
 
 // call is one attempt: read the parameters, send the request, handle the response.
-func call(ctx context.Context, t *workflow.Task, guard *guard, roots *x509.CertPool) outcome.Outcome {
+func call(ctx context.Context, t *workflow.Task, policy *egress.Policy, roots *x509.CertPool) outcome.Outcome {
 	with, err := read[httpWith](t, httpParams)
 	if err != nil {
 		return outcome.Fail(err)
@@ -188,7 +168,7 @@ func call(ctx context.Context, t *workflow.Task, guard *guard, roots *x509.CertP
 			return outcome.Fail(ParametersInvalid.Errorf("with.ca: holds no certificate in PEM"))
 		}
 	}
-	client := newClient(guard, leaseDialer{t}, trust, with.Redirects, with.sensitive())
+	client := policy.Client(egress.ClientOptions{TLS: trust, Redirects: with.Redirects, Sensitive: with.sensitive(), Conn: leased(t)})
 	defer client.CloseIdleConnections()
 	got, err := send(client, request, with.limit())
 	if err != nil {
@@ -210,7 +190,7 @@ func (w httpWith) limit() int {
 
 // request resolves the parameters to an HTTP request.
 func (w httpWith) request(ctx context.Context, t *workflow.Task, hidden *secrets) (*http.Request, error) {
-	if err := checkURL(w.URL); err != nil {
+	if err := egress.CheckURL(w.URL); err != nil {
 		return nil, ParametersInvalid.Errorf("with.url: %w", err)
 	}
 	method := w.Method

@@ -12,8 +12,6 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -325,54 +323,6 @@ func TestHTTPRefusesAddressesAfterResolution(t *testing.T) {
 	b.options.HTTPAllow = []string{s.URL + "/hooks"}
 	o, _ = b.run(t.Context(), t, "http", `{"url": "`+s.URL+`/hooks/../secret"}`)
 	wantCode(t, o, "HTTP_ADDRESS_REFUSED")
-}
-
-func TestGuardAddresses(t *testing.T) {
-	g := &guard{}
-	for addr, want := range map[string]bool{
-		"93.184.216.34": true, "10.1.2.3": true, "192.168.0.1": true, "2606:2800:220:1::1": true, "64:ff9b::5db8:d822": true,
-		"127.0.0.1": false, "127.9.9.9": false, "0.0.0.0": false, "0.1.2.3": false, "::1": false, "::": false, "169.254.1.1": false,
-		"fe80::1": false, "fe80::1%eth0": false, "::ffff:127.0.0.1": false, "::7f00:1": false, "64:ff9b::7f00:1": false, "64:ff9b::a9fe:a9fe": false,
-		"224.0.0.1": false, "ff02::1": false, "100.100.100.200": false, "168.63.129.16": false, "fd00:ec2::254": false, "fd00:ec2::23": false, "192.0.0.192": false,
-	} {
-		if got := g.allowsAddr(netip.MustParseAddr(addr)); got != want {
-			t.Errorf("%s: %v, want %v", addr, got, want)
-		}
-	}
-}
-
-func TestNewGuardRefusesNonsense(t *testing.T) {
-	for _, entry := range []string{"", "http://", "ftp://x", "a b", "x/y", "http://h/?q=1", "http://u:p@h/", "10.0.0.0/99"} {
-		if _, err := newGuard([]string{entry}); err == nil {
-			t.Errorf("%q was taken", entry)
-		}
-	}
-	for _, entry := range []string{"10.0.0.0/8", "::1", "[::1]", "example.org", "example.org:8080", "https://example.org/a/"} {
-		if _, err := newGuard([]string{entry}); err != nil {
-			t.Errorf("%q: %v", entry, err)
-		}
-	}
-}
-
-func TestGuardURLs(t *testing.T) {
-	g, err := newGuard([]string{"Hooks.example.org", "api.example.org:8443", "https://x.example.org/a/b/"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for text, want := range map[string]bool{
-		"http://hooks.example.org/x": true, "https://HOOKS.example.org": true, "http://hooks.example.org:99": true, "http://a.hooks.example.org": false,
-		"https://api.example.org:8443/x": true, "https://api.example.org/x": false,
-		"https://x.example.org/a/b": true, "https://x.example.org:443/a/b/c": true, "https://x.example.org/a/bc": false, "http://x.example.org/a/b": false,
-		"https://x.example.org/a/b/../../c": false, "https://x.example.org/a/b/%2e%2e/%2e%2e/c": false,
-	} {
-		u, err := url.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := g.allowsURL(u); got != want {
-			t.Errorf("%s: %v, want %v", text, got, want)
-		}
-	}
 }
 
 func TestHTTPRedirects(t *testing.T) {

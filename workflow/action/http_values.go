@@ -11,6 +11,7 @@ import (
 	"cel.dev/cel-go/cel"
 
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/celenv"
 )
 
 // values is one scalar or a list of them.
@@ -74,12 +75,7 @@ func (w httpWith) retryOn() *statuses {
 	return &statuses{codes: []int{408, 425, 429, 5}, connection: true}
 }
 
-// celCost is the cost limit of one evaluation, as for `when`.
-const celCost = 100_000
-
-var responseEnv = sync.OnceValues(func() (*cel.Env, error) {
-	return cel.NewEnv(cel.Variable("response", cel.DynType), cel.CrossTypeNumericComparisons(true))
-})
+var responseEnv = sync.OnceValues(func() (*cel.Env, error) { return celenv.New(cel.Variable("response", cel.DynType)) })
 
 func compileUntil(expression string) (cel.Program, error) {
 	env, err := responseEnv()
@@ -93,7 +89,7 @@ func compileUntil(expression string) (cel.Program, error) {
 	if out := ast.OutputType(); out != cel.BoolType && out != cel.DynType {
 		return nil, fmt.Errorf("the expression yields %s, not a boolean", out)
 	}
-	return env.Program(ast, cel.CostLimit(celCost), cel.InterruptCheckFrequency(1000))
+	return celenv.Program(env, ast)
 }
 
 // evaluateUntil reports whether a response is the expected one.

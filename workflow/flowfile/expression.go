@@ -13,16 +13,10 @@ import (
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/types/ref"
-	"cel.dev/cel-go/ext"
 
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/celenv"
 	"github.com/pawl-dev/pawl/workflow/flowfile/plain"
-)
-
-// Limits of expressions.
-const (
-	costLimit    = 100_000
-	maxCELLength = 8 << 10
 )
 
 // expression is a checked CEL program with a list of its reads. Steps share it.
@@ -75,14 +69,7 @@ type issue struct {
 }
 
 var baseEnv = sync.OnceValues(func() (*cel.Env, error) {
-	return cel.NewEnv(append(aggregates(),
-		ext.Strings(), ext.Math(), ext.Lists(), ext.Sets(), ext.Encoders(), ext.TwoVarComprehensions(),
-		cel.OptionalTypes(),
-		cel.CrossTypeNumericComparisons(true),
-		cel.EnableIdentifierEscapeSyntax(),
-		cel.DefaultUTCTimeZone(true),
-		cel.ParserRecursionLimit(64),
-		cel.ParserExpressionSizeLimit(maxCELLength),
+	return celenv.New(append(aggregates(),
 		cel.Variable("run", cel.MapType(cel.StringType, cel.StringType)),
 		cel.Variable("steps", cel.MapType(cel.StringType, cel.MapType(cel.StringType, cel.DynType))),
 	)...)
@@ -135,8 +122,8 @@ func (e *expressions) compile(source string, s exprContext) (*expression, []issu
 var indexed = regexp.MustCompile(`\binput\b[A-Za-z0-9_.]*\s*\[|\bin\s+input\b|\binput\b[A-Za-z0-9_.]*\s*[),]|\binput\b[A-Za-z0-9_.]*\.(all|exists|exists_one|map|filter|size|transform\w*)\(`)
 
 func (e *expressions) make(source string, s exprContext, typed bool) (*expression, []issue) {
-	if len(source) > maxCELLength {
-		return nil, []issue{{0, fmt.Sprintf("the expression is longer than %d bytes", maxCELLength)}}
+	if len(source) > celenv.MaxLength {
+		return nil, []issue{{0, fmt.Sprintf("the expression is longer than %d bytes", celenv.MaxLength)}}
 	}
 	env, err := e.env(s, typed)
 	if err != nil {
@@ -146,13 +133,13 @@ func (e *expressions) make(source string, s exprContext, typed bool) (*expressio
 	if found.Err() != nil {
 		var issues []issue
 		for _, one := range found.Errors() {
-			issues = append(issues, issue{offsetOf(source, one.Location.Line(), one.Location.Column()), tidy(one.Message)})
+			issues = append(issues, issue{offsetOf(source, one.Location.Line(), one.Location.Column()), celenv.Message(one.Message)})
 		}
 		return nil, issues
 	}
-	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(costLimit))
+	program, err := celenv.Program(env, checked)
 	if err != nil {
-		return nil, []issue{{0, tidy(err.Error())}}
+		return nil, []issue{{0, celenv.Message(err.Error())}}
 	}
 	x := &expression{source: source, kind: checked.OutputType(), program: program}
 	x.read(checked.NativeRep(), source)
@@ -186,20 +173,6 @@ func (e *expressions) env(s exprContext, typed bool) (*cel.Env, error) {
 		e.envs[key] = env
 	}
 	return env, err
-}
-
-var expecting = regexp.MustCompile(` expecting \{.*\}`)
-
-var inContainer = regexp.MustCompile(` \(in container '[^']*'\)`)
-
-func tidy(message string) string {
-	message = expecting.ReplaceAllString(inContainer.ReplaceAllString(message, ""), "")
-	message = strings.ReplaceAll(message, "mismatched input '<EOF>'", "the expression ends too early")
-	message = strings.TrimPrefix(message, "Syntax error: ")
-	if len(message) > 300 {
-		message = message[:300] + "…"
-	}
-	return strings.ReplaceAll(strings.ToValidUTF8(message, "?"), "\n", " ")
 }
 
 // offsetOf converts the line (from 1) and column (code points from 0) of CEL into a byte offset.
@@ -310,7 +283,7 @@ func (x *expression) eval(view workflow.View) (ref.Val, error) {
 	case vars.err != nil:
 		return nil, x.failed("%w", vars.err)
 	case err != nil:
-		return nil, x.failed("%s", tidy(err.Error()))
+		return nil, x.failed("%s", celenv.Message(err.Error()))
 	}
 	return value, nil
 }
