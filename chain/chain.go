@@ -28,10 +28,10 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// MaxStack is the most bytes of a panic's stack that are kept in the fault's details.
+// MaxStack is the maximum size of the stack of a panic in the details of its fault, in bytes.
 const MaxStack = 16 << 10
 
-// saveGrace is how long the status may take to be written when the context has ended.
+// saveGrace is the time limit of save when the context has ended.
 const saveGrace = 10 * time.Second
 
 // Sub is one link. It has one of Run, Decide and Subs.
@@ -48,12 +48,12 @@ type Sub[S any] struct {
 	held bool
 }
 
-// Chain reads as a table of contents.
+// Chain is a list of links in order.
 type Chain[S any] []Sub[S]
 
-// Reconcile runs the links in order. A panic is Fail with PANIC. When the
-// context ends, the next link is not run but reported as failed with the
-// cause. A chain of another scope nests by Run and Report.Outcome.
+// Reconcile runs the links in order. A panic is Fail with PANIC. When the context has
+// ended, the next link does not run and is reported as failed with the cause. To nest a
+// chain with another scope, call it in a Run and return Report.Outcome.
 func (c Chain[S]) Reconcile(ctx context.Context, scope S) Report {
 	r := Report{Started: time.Now()}
 	c.run(ctx, scope, "", &r)
@@ -61,10 +61,9 @@ func (c Chain[S]) Reconcile(ctx context.Context, scope S) Report {
 	return r
 }
 
-// ReconcileAndSave is Reconcile, and then one call of save: at the end,
-// whatever the chain reported, also after Fail and when the context has ended
-// (it then gets 10 s). It is where the status is written. What the report says
-// when it is called does not hold its own error, which Save carries afterwards.
+// ReconcileAndSave calls Reconcile, then save once, which writes the status. It calls save
+// also after Fail, and when the context has ended (with a limit of 10 s). The returned
+// report has the error of save in Save.
 func (c Chain[S]) ReconcileAndSave(ctx context.Context, scope S, save func(context.Context, S, Report) error) Report {
 	r := c.Reconcile(ctx, scope)
 	if ctx.Err() != nil {
@@ -119,7 +118,7 @@ func guarded(name string, run func() outcome.Outcome) (out outcome.Outcome) {
 	return run()
 }
 
-// Link is what became of one link that was reached.
+// Link is the result of one link that was reached.
 type Link struct {
 	Name    string
 	Outcome outcome.Outcome
@@ -129,11 +128,11 @@ type Link struct {
 	Took    time.Duration
 }
 
-// Report is what became of a chain.
+// Report is the result of a chain.
 type Report struct {
-	Links      []Link   // those reached, in order
-	NotReached []string // those behind the one that stopped the chain
-	Save       error    // of the status write of ReconcileAndSave
+	Links      []Link   // the links that were reached, in order
+	NotReached []string // the links after the one that stopped the chain
+	Save       error    // error of save in ReconcileAndSave
 	Started    time.Time
 	Took       time.Duration
 }
@@ -146,9 +145,9 @@ func (r Report) stopped() bool {
 	return last.IsWait() || last.IsFail()
 }
 
-// Blocker is the link that stopped the chain, or else the first that reported
-// Later. It becomes reason and message of the condition Progressing. The answer
-// is false if all links are done.
+// Blocker returns the link that stopped the chain, or else the first that reported Later.
+// Its reason and message go into the condition Progressing. It returns false if all links
+// are done.
 func (r Report) Blocker() (Link, bool) {
 	if r.stopped() {
 		return r.Links[len(r.Links)-1], true
@@ -161,8 +160,7 @@ func (r Report) Blocker() (Link, bool) {
 	return Link{}, false
 }
 
-// Requeue is the soonest delay that a Wait or a Later asked for; false if none
-// did, or all of them wait until something happens.
+// Requeue returns the shortest delay of a Wait or Later; false if no link has a delay.
 func (r Report) Requeue() (time.Duration, bool) {
 	var soonest time.Duration
 	for _, link := range r.Links {
@@ -173,7 +171,7 @@ func (r Report) Requeue() (time.Duration, bool) {
 	return soonest, soonest > 0
 }
 
-// Err is the error of the link that failed, else that of the status write.
+// Err returns the error of the link that failed, else the error of save.
 func (r Report) Err() error {
 	if b, ok := r.Blocker(); ok && b.Outcome.IsFail() {
 		return b.Outcome.Err()
@@ -181,8 +179,8 @@ func (r Report) Err() error {
 	return r.Save
 }
 
-// Outcome is what the chain as a whole reports: Fail with Err; Wait or Later
-// with the blocker's reason and message and the soonest requeue; else Done.
+// Outcome returns the outcome of the whole chain: Fail with Err; Wait or Later with the
+// blocker's reason and message and the delay of Requeue; else Done.
 func (r Report) Outcome() outcome.Outcome {
 	if err := r.Err(); err != nil {
 		return outcome.Fail(err)
@@ -198,7 +196,7 @@ func (r Report) Outcome() outcome.Outcome {
 	return outcome.Later(again, b.Outcome.Reason(), "%s", b.Outcome.Message())
 }
 
-// String is one line for logs.
+// String returns one line for logs.
 func (r Report) String() string {
 	b, ok := r.Blocker()
 	if !ok {

@@ -5,11 +5,11 @@ import (
 	"errors"
 )
 
-// Admission says why an object may not be stored; nil: it may. stored gives the
-// object as it is, nil if there is none yet; an admission that needs it asks.
+// Admission returns why an object may not be stored; nil: it may. stored reads the
+// existing object; nil: there is none.
 type Admission func(ctx context.Context, want Object, stored func() (*Object, error)) error
 
-// Admit asks before each Apply and each Update. Deletions are not asked for.
+// Admit returns objects whose Apply and Update call the admission first. Delete does not.
 func Admit(objects Objects, admission Admission) Objects { return admitting{objects, admission} }
 
 type admitting struct {

@@ -12,7 +12,7 @@ func newBackoff(first, longest time.Duration) backoff {
 	return backoff{cmp.Or(first, 5*time.Millisecond), cmp.Or(longest, 5*time.Minute)}
 }
 
-// after is the delay behind n earlier failures.
+// after returns the delay after n earlier failures.
 func (b backoff) after(n int) time.Duration {
 	d := b.first
 	for range n {
@@ -24,7 +24,7 @@ func (b backoff) after(n int) time.Duration {
 	return min(d, b.longest)
 }
 
-// bucket lets through rate a second and burst at once; who comes too early is told how long to wait.
+// bucket is a token bucket with rate tokens per second and at most burst tokens. take returns how long to wait for a token.
 type bucket struct {
 	rate, burst, tokens float64
 	last                time.Time
@@ -49,8 +49,8 @@ func (b *bucket) take(now time.Time) time.Duration {
 	return time.Duration(-b.tokens / b.rate * float64(time.Second))
 }
 
-// breakDelay is the pause after the n-th break of a watch in a row, n from 1:
-// between half and all of 0.4 s × 2ⁿ⁻¹, at most 30 s. r is in [0, 1).
+// breakDelay returns the pause after the n-th break of a watch in a row, n from 1:
+// between half and all of 0.4 s × 2ⁿ⁻¹, at most 30 s. r is a random number in [0, 1).
 func breakDelay(n int, r float64) time.Duration {
 	whole := backoff{400 * time.Millisecond, 30 * time.Second}.after(n - 1)
 	return whole/2 + time.Duration(r*float64(whole/2))

@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// Cache is the newest known state of a source, kept by a Shared. What it gives
-// are copies: callers may change them, and nobody else sees that.
+// Cache is the newest known state of a source, kept by a Shared. It returns copies, which
+// callers may change.
 type Cache[T any] struct {
 	name    string
 	copyOf  func(T) T
@@ -44,7 +44,8 @@ func (c *Cache[T]) Synced() bool {
 	}
 }
 
-// WaitSynced waits for that; it returns why the context ended before.
+// WaitSynced waits until the source has been listed once. It returns the cause if the
+// context ends first.
 func (c *Cache[T]) WaitSynced(ctx context.Context) error {
 	select {
 	case <-c.synced:
@@ -54,7 +55,7 @@ func (c *Cache[T]) WaitSynced(ctx context.Context) error {
 	}
 }
 
-// Get gives an item.
+// Get returns an item.
 func (c *Cache[T]) Get(key string) (T, bool) {
 	c.mu.RLock()
 	item, ok := c.items[key]
@@ -74,14 +75,14 @@ func (c *Cache[T]) Has(key string) bool {
 	return ok
 }
 
-// Len is the number of items.
+// Len returns the number of items.
 func (c *Cache[T]) Len() int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return len(c.items)
 }
 
-// All gives the items that were there when it began, ordered by key.
+// All returns the items that exist when the iteration begins, ordered by key.
 func (c *Cache[T]) All() iter.Seq2[string, T] {
 	return func(yield func(string, T) bool) {
 		c.mu.RLock()
@@ -91,8 +92,8 @@ func (c *Cache[T]) All() iter.Seq2[string, T] {
 	}
 }
 
-// By gives the items whose index function yields the value, ordered by key. An
-// index that was not declared panics: it is a mistake in the program.
+// By returns the items whose index function yields the value, ordered by key. It panics if
+// the index was not declared: that is a programming error.
 func (c *Cache[T]) By(index, value string) iter.Seq2[string, T] {
 	if _, ok := c.indexes[index]; !ok {
 		panic(fmt.Sprintf("control: the cache of %s has no index %q; declare it in SharedOptions.Indexes (there are %q)",
@@ -118,7 +119,7 @@ func (c *Cache[T]) give(items []Item[T], yield func(string, T) bool) {
 	}
 }
 
-// put stores an item that is newer than the cached one and gives the former.
+// put stores an item if it is newer than the cached one, and returns the cached one.
 func (c *Cache[T]) put(item Item[T]) (old Item[T], had, changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,7 +144,7 @@ func (c *Cache[T]) put(item Item[T]) (old Item[T], had, changed bool) {
 	return old, had, true
 }
 
-// remove takes an item away, unless the cached one is newer than the removal.
+// remove removes an item, unless the cached one is newer than the removal.
 func (c *Cache[T]) remove(key, version string) (old Item[T], had bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,15 +175,15 @@ func (c *Cache[T]) values(index string, f func(T) []string, item Item[T]) (value
 	return values
 }
 
-// snapshot gives the items as they are stored, for handlers that copy themselves.
+// snapshot returns the items without copying their values, for callers that copy them.
 func (c *Cache[T]) snapshot() []Item[T] {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return slices.SortedFunc(maps.Values(c.items), func(a, b Item[T]) int { return compareText(a.Key, b.Key) })
 }
 
-// copier finds out how a T is copied: by its Copy method, or by assignment if
-// it holds no references.
+// copier returns a function that copies a T: by its Copy method, or by assignment if it
+// holds no references. It returns false if T has neither.
 func copier[T any]() (func(T) T, bool) {
 	var none T
 	if _, ok := any(none).(interface{ Copy() T }); ok {

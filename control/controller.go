@@ -13,78 +13,78 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// RetriesExhausted is the fault of a key that a controller has given up until something happens to it.
+// RetriesExhausted is the fault of a key that a controller has given up until its next event or resync.
 var RetriesExhausted = fault.Declare(fault.Kind{
 	Code: "RETRIES_EXHAUSTED", Class: fault.Blocked,
 	Title:  "reconciling failed too often in a row",
 	Remedy: "Mend what the message names. The next change of the object, or the next resync, tries again.",
 })
 
-// ErrStopped is the cause of the contexts of passes that outlast the drain.
+// ErrStopped is the cause of the contexts of passes that take longer than Drain.
 var ErrStopped = errors.New("control: the controller stops")
 
 const (
-	// DefaultWorkers is the number of keys worked on at once.
+	// DefaultWorkers is the number of keys that are reconciled concurrently.
 	DefaultWorkers = 4
 	// DefaultMaxRetries is the number of retries in a row until a key is given up.
 	DefaultMaxRetries = 15
-	// DefaultDrain is how long the passes may take that are ready or begun when a controller is stopped.
+	// DefaultDrain is how long a stopped controller may take to finish the ready and running passes.
 	DefaultDrain = 25 * time.Second
 )
 
-// Controller hands keys to Reconcile.
+// Controller calls Reconcile with the keys of changed items.
 //
 //	demos := control.NewShared(store.Feed("demo"), control.SharedOptions[control.Object]{Name: "demo"})
 //	c := control.Controller{
 //		Name:      "demo",
-//		Triggers:  []control.Trigger{control.For(demos, control.Asked)},
+//		Triggers:  []control.Trigger{control.For(demos, control.DesiredChanged)},
 //		Reconcile: func(ctx context.Context, key string) outcome.Outcome { … },
 //	}
 //	return control.Run(ctx, []control.Runner{demos}, []control.Runner{c})
 //
-// What Reconcile reports decides what follows:
+// The outcome of Reconcile decides what follows:
 //
-//	Done                       the failures of the key are forgotten
-//	Wait, Later with a delay   the same, and the key is looked at again then
-//	Fail                       the key is retried at a growing delay; after MaxRetries in a row it is
-//	                           given up with RETRIES_EXHAUSTED until the next event or resync
-//	Fail with a Free fault     the same, but it uses up no retry (promise 12)
-//	panic                      Fail with PANIC
-//	anything, object vanished  Done: the key is forgotten
+//	Done                        the failures of the key are reset
+//	Wait, Later with a delay    the same, and the key is reconciled again after the delay
+//	Fail                        the key is retried at a growing delay; after MaxRetries in a row it is
+//	                            given up with RETRIES_EXHAUSTED until the next event or resync
+//	Fail, Kind.Uncharged        the same, but it uses up no retry (docs/promises.md, promise 12)
+//	panic                       Fail with PANIC
+//	any, the object is deleted  Done: the key is forgotten
 type Controller struct {
 	Name      string
 	Reconcile func(ctx context.Context, key string) outcome.Outcome
 	Triggers  []Trigger
-	// Report is told of a key that was given up (err is RETRIES_EXHAUSTED and
-	// wraps the last failure), and with a nil err of each pass that did not
-	// fail. It writes the fault to the object or takes it away: see
-	// ReportFault. If it fails, the key is not given up but tried again. nil: none.
+	// Report is called for a key that was given up (err is RETRIES_EXHAUSTED and
+	// wraps the last failure), and with a nil err after each pass that did not
+	// fail. It writes the fault to the object or removes it: see ReportFault. If it
+	// fails, the key is not given up but retried. nil: none.
 	Report     func(ctx context.Context, key string, err error) error
 	Workers    int           // 0: DefaultWorkers
 	MaxRetries int           // 0: DefaultMaxRetries; less: none
 	Drain      time.Duration // 0: DefaultDrain
-	Queue      QueueOptions  // delays and bucket; Name and Metrics are those of the controller
+	Queue      QueueOptions  // delays and bucket; Name and Metrics are set from the controller
 	Metrics    Metrics       // nil: none
 	Log        *slog.Logger  // nil: slog.Default
 }
 
-// Trigger is what wakes a controller: For, On or Signals.
+// Trigger adds keys to the queue of a controller: For, On or Signals.
 type Trigger interface {
 	synced(ctx context.Context) error
 	// begin adds keys until stop is called; stop waits for its goroutines.
 	begin(ctx context.Context, c *Controller, add func(key string)) (stop func())
-	// has reports whether the object of a key exists; known: this trigger can tell.
+	// has reports whether the object of a key exists; known: this trigger knows that.
 	has(key string) (exists, known bool)
 }
 
-// Runner is what runs until its context ends: Shared and Controller.
+// Runner runs until its context ends: Shared and Controller.
 type Runner interface {
 	Run(ctx context.Context) error
 }
 
-// Run runs sources and controllers until the context ends or one of them
-// fails. Then the sources are stopped, after them the controllers; no goroutine
-// of them is left. It gives the first error.
+// Run runs sources and controllers until the context ends or one of them fails. Then it
+// stops the sources and after them the controllers, and waits for all of them. It returns
+// the first error.
 func Run(ctx context.Context, sources, controllers []Runner) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -114,9 +114,9 @@ func Run(ctx context.Context, sources, controllers []Runner) error {
 	return nil
 }
 
-// Run waits until the triggers are synced, then works until the context ends.
-// It then takes no new keys, works on what is ready for up to Drain, cancels
-// the passes that are left, and returns when the last has ended.
+// Run waits until the triggers are synced, then reconciles until the context ends. It then
+// takes no new keys, reconciles the ready ones for up to Drain, cancels the remaining
+// passes, and returns when the last has ended.
 func (c Controller) Run(ctx context.Context) error {
 	if c.Reconcile == nil || c.Name == "" {
 		return fmt.Errorf("control: controller %q: set its Name and Reconcile", c.Name)
@@ -130,7 +130,7 @@ func (c Controller) Run(ctx context.Context) error {
 	}
 	for _, t := range c.Triggers {
 		if t.synced(ctx) != nil {
-			return nil // stopped before the first work
+			return nil // stopped before the first pass
 		}
 	}
 	passes, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -165,7 +165,7 @@ func (c *Controller) pass(ctx context.Context, queue *Queue, key string) {
 	switch {
 	case c.vanished(key):
 		queue.Forget(key)
-	case ctx.Err() != nil: // cancelled by the shutdown: proves nothing about the key
+	case ctx.Err() != nil: // cancelled by the shutdown: says nothing about the key
 	case out.IsFail():
 		c.failed(ctx, queue, key, out.Err())
 	default:
@@ -199,7 +199,7 @@ func (c *Controller) failed(ctx context.Context, queue *Queue, key string, err e
 			queue.Forget(key)
 			return
 		}
-		err = lost // the fault must not stay unseen: fail once more, then report again
+		err = lost // the report failed: retry the key, then report again
 	}
 	c.Log.Warn("reconcile failed", "controller", c.Name, "key", key, "code", kind.Code, "error", err, "again", queue.Retry(key))
 }
@@ -212,7 +212,7 @@ func (c *Controller) report(ctx context.Context, key string, given error) (err e
 	return cmp.Or(thrown, err)
 }
 
-// vanished reports a key whose object the caches know not to exist.
+// objectDeleted reports whether a cache knows that the object of a key does not exist.
 func (c *Controller) vanished(key string) bool {
 	answer := false
 	for _, t := range c.Triggers {

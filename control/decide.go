@@ -11,31 +11,31 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// Act is what a store does with a decision about an object.
+// Act is the write that a decision about an object demands.
 type Act int
 
 const (
-	// Keep writes nothing: the object already is as it was asked for.
+	// Keep writes nothing: the object is already as requested.
 	Keep Act = iota
-	// Write stores the object under the next revision and tells the feed.
+	// Write stores the object under the next revision and adds it to the feed.
 	Write
-	// Remove takes the object away, under the next revision, and tells the feed.
+	// Remove deletes the object under the next revision and adds that to the feed.
 	Remove
 )
 
-// RequestPrefix begins the annotations that carry requests (specification of
-// the core, 2.5). Apply never removes them: no request is erased by another.
+// RequestPrefix is the prefix of annotations that carry requests. Apply does not remove
+// them unless it names them, so that no writer deletes a request of another.
 const RequestPrefix = "pawl.dev/"
 
-// DecideApply says what becomes of an object when want is applied to it; old
-// is nil if there is none.
+// DecideApply decides the result of applying want to an object; old is nil if there is
+// none.
 //
-//   - What want leaves nil (spec, labels, annotations, owner) stays as it is.
+//   - A field that is nil in want (spec, labels, annotations, owner) stays as it is.
 //     Labels and annotations are replaced as a whole, but annotations that
-//     begin with RequestPrefix and are not named stay.
+//     begin with RequestPrefix and are not named in want stay.
 //   - Status, UID, Generation and times of want are ignored. Finalizers count
 //     at creation only.
-//   - want.Revision: 0 takes any, MustNotExist demands a creation (else
+//   - want.Revision: 0 accepts any, MustNotExist demands a creation (else
 //     OBJECT_EXISTS), all others must be the current one (else WRITE_CONFLICT).
 //     want.UID, if set, must be the object's (else WRITE_CONFLICT).
 //   - The generation rises if the spec changed, compared as JSON values. An
@@ -82,13 +82,13 @@ func DecideApply(now time.Time, old *Object, want Object) (Object, Act, error) {
 	return decide(old, next)
 }
 
-// DecideUpdate says what becomes of an object when a controller writes it
-// back: labels, annotations, spec, status, finalizers and owner are replaced.
+// DecideUpdate decides the result of a write by a controller, which replaces labels,
+// annotations, spec, status, finalizers and owner.
 //
 //   - want.Revision must be the current one and want.UID, if set, the object's;
 //     else WRITE_CONFLICT. If there is no object: OBJECT_NOT_FOUND.
-//   - The generation rises if the spec changed. A write that changes nothing
-//     is not made.
+//   - The generation rises if the spec changed. An update that changes nothing writes
+//     nothing.
 //   - With a deletion mark, finalizers can only be removed and the spec not
 //     be changed (OBJECT_DELETING); without finalizers the object is removed.
 func DecideUpdate(old *Object, want Object) (Object, Act, error) {
@@ -111,10 +111,10 @@ func DecideUpdate(old *Object, want Object) (Object, Act, error) {
 	return decide(old, next)
 }
 
-// DecideDelete says what becomes of an object that is to be deleted.
+// DecideDelete decides the result of deleting an object.
 //
-//   - revision 0 takes any; others must be the current one (else WRITE_CONFLICT).
-//   - With finalizers it gets the deletion mark, once. Without, it is removed.
+//   - revision 0 accepts any; others must be the current one (else WRITE_CONFLICT).
+//   - With finalizers the object gets the deletion mark, once. Without, it is removed.
 func DecideDelete(now time.Time, old *Object, ref Ref, revision int64) (Object, Act, error) {
 	if err := ref.Validate(); err != nil {
 		return Object{}, Keep, err
@@ -147,7 +147,7 @@ func decide(old *Object, next Object) (Object, Act, error) {
 	if !sameSpec {
 		next.Generation++
 	}
-	if err := next.Validate(); err != nil { // together with what was there it may be too large
+	if err := next.Validate(); err != nil { // the merged object may be too large
 		return *old, Keep, err
 	}
 	switch {
@@ -160,7 +160,7 @@ func decide(old *Object, next Object) (Object, Act, error) {
 	}
 }
 
-// NotFoundError is the OBJECT_NOT_FOUND of a name.
+// NotFoundError returns the OBJECT_NOT_FOUND of a name.
 func NotFoundError(ref Ref) error {
 	return NotFound.Errorf("there is no %s", ref).With("object", ref.String())
 }
@@ -172,7 +172,7 @@ func conflict(old *Object, want Object) error {
 	return fault.WriteConflict.Errorf("%s is at revision %d, not %d", old.Ref, old.Revision, want.Revision).With("object", old.Ref.String())
 }
 
-// settled is the canonical form of a validated JSON object; nil becomes {}.
+// normalized returns the canonical form of a validated JSON object; nil becomes {}.
 func settled(raw json.RawMessage) json.RawMessage {
 	if raw == nil {
 		return json.RawMessage("{}")

@@ -8,10 +8,9 @@
 //	                                            └── later: Wait, Later, Fail (backoff) ◀─┘
 //
 // An event carries a key, never an instruction: Reconcile reads the newest
-// state and decides from that. On Kubernetes controller-runtime plays this
-// part; controltest is the exam that both pass.
+// state and decides from that. On Kubernetes controller-runtime does this work;
+// controltest is the conformance suite of both.
 //
-// Object is what is reconciled where there is no Kubernetes, and Objects is
-// the store that keeps it. The rules are those of the specification of the
-// core, section 6.
+// Object is the type that is reconciled without Kubernetes, and Objects is the store
+// that keeps it.
 package control

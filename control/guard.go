@@ -9,10 +9,10 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// maxStack is the most bytes of a panic's stack that are kept.
+// maxStack is the maximum size of the stack of a panic in its fault, in bytes.
 const maxStack = 16 << 10
 
-// guarded calls f and gives its panic as an error of the kind PANIC, nil if there was none.
+// guarded calls f. If f panics it returns the panic as a PANIC error, else nil.
 func guarded(what string, f func()) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -2,15 +2,15 @@ package control
 
 import "sync"
 
-// notice is what happened to one key; old and next are shared and only read.
+// notice is a change of one key; old and next are shared and must not be changed.
 type notice[T any] struct {
 	key       string
 	old, next *Item[T]
 	resync    bool
 }
 
-// mailbox holds what one handler has not heard yet. It never blocks who puts,
-// and is no longer than twice the number of keys.
+// mailbox holds the notices that a handler has not received yet. put never blocks. The
+// length is at most twice the number of keys.
 type mailbox[T any] struct {
 	mu      sync.Mutex
 	more    sync.Cond
@@ -35,19 +35,19 @@ func (m *mailbox[T]) put(n notice[T]) {
 	if !queued {
 		m.order = append(m.order, n.key)
 	}
-	m.pending[n.key] = join(held, n) // if nothing is left, the key keeps its place and is passed over
+	m.pending[n.key] = join(held, n) // if nothing is left, get skips the key
 	m.more.Signal()
 }
 
-// join adds a notice to those of its key: changes of one life become one, and
-// a life that nobody has heard of leaves nothing.
+// join adds a notice to those of its key. Changes of the same object become one notice. An
+// object that was created and deleted since the last get leaves none.
 func join[T any](held []notice[T], n notice[T]) []notice[T] {
 	if len(held) == 0 {
 		return append(held, n)
 	}
 	last := &held[len(held)-1]
 	switch {
-	case last.next == nil: // it was deleted: what follows is another life
+	case last.next == nil: // it was deleted: n is about another object
 		return append(held, n)
 	case n.next == nil && last.old == nil:
 		return held[:len(held)-1]

@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// MemoryKeeps is the number of changes that the feed of Memory remembers;
-// who asks for older ones hears ErrGap.
+// MemoryHistory is the number of changes that the feed of Memory remembers. A watch from
+// an older position returns ErrGap.
 const MemoryKeeps = 1000
 
 // Memory is Objects without durability, for tests and `pawl dev`.
 type Memory struct {
 	mu       sync.Mutex
 	objects  map[Ref]Object
-	changes  []Change[Object] // the newest MemoryKeeps
+	changes  []Change[Object] // the newest MemoryHistory
 	revision int64
 	changed  chan struct{} // closed by the next change
 }
 
-// NewMemory gives an empty store.
+// NewMemory returns an empty store.
 func NewMemory() *Memory {
 	return &Memory{objects: map[Ref]Object{}, changed: make(chan struct{})}
 }
@@ -173,11 +173,11 @@ func (f memoryFeed) Watch(ctx context.Context, version string) iter.Seq2[Change[
 	}
 }
 
-// since gives the changes after a position and what is closed by the next one.
+// since returns the changes after a position, and a channel that the next change closes.
 func (m *Memory) since(position int64) ([]Change[Object], <-chan struct{}, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	first := m.revision - int64(len(m.changes)) // the oldest position that can be gone on from
+	first := m.revision - int64(len(m.changes)) // the oldest position that a watch can continue from
 	if position < first || position > m.revision {
 		return nil, nil, false
 	}

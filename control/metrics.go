@@ -7,17 +7,17 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// Metrics hears what queues, controllers and watches do. name is that of the
-// queue, controller or source; keys are never told. The methods must be quick
-// and safe for concurrent use.
+// Metrics receives measurements of queues, controllers and watches. name is the name of the
+// queue, controller or source; keys are not passed. The methods must be quick and safe for
+// concurrent use.
 type Metrics interface {
-	// Depth is the number of keys that are ready and not yet worked on.
+	// Depth reports the number of ready keys.
 	Depth(name string, n int)
-	// Latency is the time that a key was ready before a worker took it.
+	// Latency reports how long a key was ready before a worker took it.
 	Latency(name string, d time.Duration)
-	// Work is the time that one pass took, and what it reported.
+	// Work reports the duration and outcome of a pass.
 	Work(name string, d time.Duration, out outcome.Outcome)
-	// Retry counts a failed pass by its code; exhausted: it was the last one.
+	// Retry counts a failed pass by its code; exhausted: the key was given up.
 	Retry(name string, code fault.Code, exhausted bool)
 	// Relist counts lists of a source after the first.
 	Relist(name string)

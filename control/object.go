@@ -20,10 +20,10 @@ type Ref struct {
 	Name      string `json:"name"`
 }
 
-// String is kind/namespace/name: the key of an object in a Feed and the subject of its runs.
+// String returns kind/namespace/name: the key of an object in a Feed and the subject of its runs.
 func (r Ref) String() string { return r.Kind + "/" + r.Namespace + "/" + r.Name }
 
-// ParseRef reads kind/namespace/name. It returns OBJECT_INVALID for anything else.
+// ParseRef parses kind/namespace/name. It returns OBJECT_INVALID for any other text.
 func ParseRef(text string) (Ref, error) {
 	parts := strings.Split(text, "/")
 	if len(parts) != 3 {
@@ -39,7 +39,7 @@ type Owner struct {
 	UID string `json:"uid,omitempty"`
 }
 
-// Object is one standalone object: what Kubernetes calls a custom resource, kept by a store of ours.
+// Object is a standalone object: what Kubernetes calls a custom resource, in our own store.
 //
 //	{"kind": "demo", "namespace": "default", "name": "c1", "uid": "8c5f…", "revision": 42,
 //	 "generation": 2, "createdAt": "2025-01-02T03:04:05Z",
@@ -49,25 +49,25 @@ type Object struct {
 	UID         string            `json:"uid,omitempty"` // set by the store at creation, as are Generation, Revision, DeletionMark and CreatedAt
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
-	Spec        json.RawMessage   `json:"spec,omitempty"`   // a JSON object: what is asked for
-	Status      json.RawMessage   `json:"status,omitempty"` // a JSON object or absent: what is; written by Update only
+	Spec        json.RawMessage   `json:"spec,omitempty"`   // a JSON object: the desired state
+	Status      json.RawMessage   `json:"status,omitempty"` // a JSON object or absent: the observed state; only Update writes it
 	// Generation is the version of the spec: 1 at creation, and one more with each change of the spec.
 	Generation int64 `json:"generation,omitempty"`
-	// Revision is the version of the record, for compare-and-swap. It rises
-	// with every change, and a name used again goes on above its former life.
+	// Revision is the version of the record, for compare-and-swap. It rises with every
+	// change, also when an object is deleted and created again under the same name.
 	Revision int64 `json:"revision,omitempty"`
 	// Finalizers hold a deleted object until the last of them is removed by Update.
 	Finalizers []string `json:"finalizers,omitempty"`
-	// DeletionMark is the time at which deletion was asked for; zero: it was not.
+	// DeletionMark is the time when deletion was requested; zero: it was not.
 	DeletionMark time.Time `json:"deletionMark,omitzero"`
 	CreatedAt    time.Time `json:"createdAt,omitzero"`
 	Owner        *Owner    `json:"owner,omitempty"`
 }
 
-// Deleting reports the deletion mark.
+// Deleting reports whether the object has the deletion mark.
 func (o Object) Deleting() bool { return !o.DeletionMark.IsZero() }
 
-// Copy shares nothing with the object it was made from.
+// Copy returns a deep copy.
 func (o Object) Copy() Object {
 	o.Labels, o.Annotations = maps.Clone(o.Labels), maps.Clone(o.Annotations)
 	o.Spec, o.Status = bytes.Clone(o.Spec), bytes.Clone(o.Status)
@@ -88,7 +88,7 @@ func (o Object) Equal(other Object) bool {
 		(o.Owner == nil) == (other.Owner == nil) && (o.Owner == nil || *o.Owner == *other.Owner)
 }
 
-// NewUID gives a random version 4 UUID.
+// NewUID returns a random version 4 UUID.
 func NewUID() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails
@@ -96,7 +96,7 @@ func NewUID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// canonical writes a JSON value in one way only: keys sorted, no white space, numbers as they were.
+// canonical returns the canonical form of a JSON object: keys sorted, no white space, numbers unchanged.
 func canonical(raw json.RawMessage) (json.RawMessage, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()

@@ -14,30 +14,30 @@ import (
 	"time"
 )
 
-// DefaultInterval is how often Poll lists.
+// DefaultInterval is the interval in which Poll lists.
 const DefaultInterval = 30 * time.Second
 
-// pollKeeps is the number of positions a Poll can go on from.
+// pollHistory is the number of positions that a Poll can continue from.
 const pollKeeps = 8
 
-// Poll makes a Source of a function that lists: what differs from the list
-// before was put, what is missing was deleted. Versions are hashes of the
-// content, so a list that says the same says nothing.
+// Poll makes a Source of a function that lists. An item that differs from the previous
+// list is a Put, a missing item is a Delete. Versions are hashes of the content, so an
+// equal list yields no change.
 //
 // A Poll must not be copied.
 type Poll[T any] struct {
 	// Items lists all items by key.
 	Items func(ctx context.Context) (map[string]T, error)
-	// Interval lies between two lists; 0: DefaultInterval.
+	// Interval is the time between two lists; 0: DefaultInterval.
 	Interval time.Duration
-	// Hash tells contents apart; nil: SHA-256 of the JSON encoding.
+	// Hash returns equal texts for equal items; nil: SHA-256 of the JSON encoding.
 	Hash func(T) (string, error)
 
 	mu     sync.Mutex
-	recent []snapshot // the newest pollKeeps
+	recent []snapshot // the newest pollHistory
 }
 
-// snapshot is what one list said: the hash of each key, and that of them all.
+// snapshot is the result of one list: the hash of each item, and one hash of all.
 type snapshot struct {
 	version string
 	hashes  map[string]string
@@ -56,7 +56,7 @@ func (p *Poll[T]) List(ctx context.Context) ([]Item[T], string, error) {
 	return out, now.version, nil
 }
 
-// Watch implements Source. It lists first after one interval.
+// Watch implements Source. Its first list is after one interval.
 func (p *Poll[T]) Watch(ctx context.Context, version string) iter.Seq2[Change[T], error] {
 	return func(yield func(Change[T], error) bool) {
 		before, ok := p.find(version)
@@ -89,7 +89,7 @@ func (p *Poll[T]) Watch(ctx context.Context, version string) iter.Seq2[Change[T]
 	}
 }
 
-// differ gives the changes from one list to the next, ordered by key.
+// differ returns the changes from one list to the next, ordered by key.
 func differ[T any](before, now snapshot, items map[string]T) []Change[T] {
 	var changes []Change[T]
 	for key, hash := range now.hashes {
@@ -150,5 +150,5 @@ func (p *Poll[T]) hash(v T) (string, error) {
 	return short(sum[:]), err
 }
 
-// short begins with a letter, so that it is never taken for a number.
+// short formats a hash. It begins with a letter, so that it is never read as a number.
 func short(sum []byte) string { return "h" + hex.EncodeToString(sum[:16]) }

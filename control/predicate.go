@@ -5,11 +5,10 @@ import (
 	"strings"
 )
 
-// Predicate chooses the events that wake a controller. It sees the old and the
-// new state and must not change them. nil lets everything through.
+// Predicate selects the events that trigger a controller. It gets the old and the new
+// state and must not change them. nil accepts every event.
 //
-// The ready-made ones let through what was created, deleted or resynced, so
-// that Or of them misses nothing that only a look at the object can settle.
+// The predicates of this package accept every event with Created, Deleted or Resync.
 type Predicate[T any] func(Event[T]) bool
 
 // And holds if all hold.
@@ -41,28 +40,28 @@ func Not[T any](p Predicate[T]) Predicate[T] {
 	return func(e Event[T]) bool { return p != nil && !p(e) }
 }
 
-// Changed holds if what of gives is another value than before.
+// Changed holds if of returns different values for the old and the new state.
 func Changed[T any, V comparable](of func(T) V) Predicate[T] {
 	return func(e Event[T]) bool { return whole(e) || of(e.Old) != of(e.New) }
 }
 
-// Labelled holds if the selector matches the labels before or after: who loses
-// the label is heard of once more.
+// Labelled holds if the selector matches the old or the new labels: an item that loses
+// the label triggers once more.
 func Labelled[T any](labels func(T) map[string]string, selector Selector) Predicate[T] {
 	return func(e Event[T]) bool {
 		return !e.Created && selector.Matches(labels(e.Old)) || !e.Deleted && selector.Matches(labels(e.New))
 	}
 }
 
-// Became holds if of turned true.
+// Became holds if of has become true.
 func Became[T any](of func(T) bool) Predicate[T] {
 	return func(e Event[T]) bool { return whole(e) || of(e.New) && !of(e.Old) }
 }
 
 func whole[T any](e Event[T]) bool { return e.Created || e.Deleted || e.Resync }
 
-// GenerationChanged holds if the spec of an object changed, or another object
-// took its name. A status write does not change the generation.
+// GenerationChanged holds if the spec of an object changed, or the object was replaced by
+// another of the same name. A status write does not change the generation.
 func GenerationChanged(e Event[Object]) bool {
 	return whole(e) || e.Old.Generation != e.New.Generation || e.Old.UID != e.New.UID
 }
@@ -81,8 +80,8 @@ func LabelsMatch(selector Selector) Predicate[Object] {
 	return Labelled(func(o Object) map[string]string { return o.Labels }, selector)
 }
 
-// Asked holds if somebody asked something new of an object: its spec, a
-// request, or its deletion. A status write of our own wakes nobody.
+// DesiredChanged holds if the spec of an object changed, a request was made or its
+// deletion was requested. It does not hold for a status write.
 func Asked(e Event[Object]) bool {
 	return GenerationChanged(e) || DeletionMarked(e) || RequestChanged(e)
 }

@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// QueueOptions are the options of a queue; the zero value is the specification's (section 6).
+// QueueOptions are the options of a queue; the zero value selects the defaults.
 type QueueOptions struct {
 	Name    string
 	Metrics Metrics       // nil: none
 	First   time.Duration // delay before the first retry of a key; 0: 5 ms; it doubles with each failure
 	Longest time.Duration // the most that one key is delayed; 0: 5 min
 	Rate    float64       // retries per second of all keys together; 0: 50
-	Burst   int           // retries that may come at once; 0: 300
+	Burst   int           // retries that are allowed at once; 0: 300
 }
 
-// Queue gives out keys to workers.
+// Queue hands keys to workers.
 //
 //	Add ──▶ dirty, waiting list ──Get──▶ processing ──Done──▶ forgotten
 //	           ▲                            │ Add meanwhile: dirty only
 //	           └────────Done, if dirty──────┘
 //
-// A key is never given out twice at once, and however often it is added during
-// a pass, it is given out once more after it.
+// A key is never handed to two workers at once. If it is added during a pass, however
+// often, it is handed out once more after the pass.
 type Queue struct {
 	name    string
 	metrics Metrics
@@ -41,13 +41,13 @@ type Queue struct {
 	closed     bool
 }
 
-// failures are what went wrong with a key since its last success.
+// failures counts the failures of a key since its last success.
 type failures struct {
-	all     int // they set the delay
-	charged int // they use up the retries
+	all     int // determines the delay
+	charged int // limited by Controller.MaxRetries
 }
 
-// NewQueue gives an empty queue. ShutDown ends it.
+// NewQueue returns an empty queue. ShutDown ends it.
 func NewQueue(o QueueOptions) *Queue {
 	q := &Queue{
 		name: o.Name, metrics: orSilence(o.Metrics), delay: newBackoff(o.First, o.Longest), bucket: newBucket(o.Rate, o.Burst),
@@ -58,7 +58,7 @@ func NewQueue(o QueueOptions) *Queue {
 	return q
 }
 
-// Add says that a key must be worked on.
+// Add adds a key that must be reconciled.
 func (q *Queue) Add(key string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -82,9 +82,8 @@ func (q *Queue) append(key string) {
 	q.more.Signal()
 }
 
-// AddAfter adds a key when d has passed. A key has one delayed look, the
-// soonest asked for; the next pass takes it along, for its outcome says anew
-// when to look again.
+// AddAfter adds a key when d has passed. A key has at most one delay, the shortest that
+// was requested. The next pass of the key clears it: its outcome sets a new one.
 func (q *Queue) AddAfter(key string, d time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -103,7 +102,7 @@ func (q *Queue) addAfter(key string, d time.Duration) {
 	q.arm()
 }
 
-// Get waits for a key and moves it to processing; Done must follow. It answers
+// Get waits for a key and moves it to processing; Done must follow. It returns
 // false when the queue is shut down and empty.
 func (q *Queue) Get() (key string, ok bool) {
 	q.mu.Lock()
@@ -139,7 +138,8 @@ func (q *Queue) Done(key string) {
 	}
 }
 
-// Charge counts a failure that uses up a retry and gives the number of those in a row.
+// Charge counts a failure that uses up a retry and returns how many such failures the key
+// has had in a row.
 func (q *Queue) Charge(key string) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -148,8 +148,8 @@ func (q *Queue) Charge(key string) int {
 	return f.charged
 }
 
-// Retry counts a failure and adds the key after its delay, which it gives: it
-// doubles with each failure in a row, and all keys share one bucket.
+// Retry counts a failure, adds the key after its delay and returns the delay. It doubles
+// with each failure in a row; the token bucket of all keys may prolong it.
 func (q *Queue) Retry(key string) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -169,22 +169,22 @@ func (q *Queue) failed(key string) *failures {
 	return f
 }
 
-// Forget forgets the failures of a key.
+// Forget resets the failures of a key.
 func (q *Queue) Forget(key string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.failures, key)
 }
 
-// Len is the number of ready keys.
+// Len returns the number of ready keys.
 func (q *Queue) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.waiting)
 }
 
-// ShutDown refuses further keys and drops the delayed ones. What is ready, or
-// was added during a pass, is still given out.
+// ShutDown refuses further keys and drops the delayed ones. Keys that are ready, or were
+// added during a pass, are still handed out.
 func (q *Queue) ShutDown() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -194,7 +194,7 @@ func (q *Queue) ShutDown() {
 	q.more.Broadcast()
 }
 
-// Discard is ShutDown that also drops what is ready.
+// Discard is ShutDown that also drops the ready keys.
 func (q *Queue) Discard() {
 	q.ShutDown()
 	q.mu.Lock()
@@ -204,7 +204,7 @@ func (q *Queue) Discard() {
 	q.metrics.Depth(q.name, 0)
 }
 
-// arm sets the timer to the first delayed look.
+// arm sets the timer to the first delayed key.
 func (q *Queue) arm() {
 	if q.timer != nil {
 		q.timer.Stop()
@@ -229,7 +229,7 @@ func (q *Queue) due() {
 	q.arm()
 }
 
-// delays is a heap of looks with one entry per key.
+// delays is a heap of delayed keys with one entry per key.
 type delays struct {
 	heap []*look
 	at   map[string]*look

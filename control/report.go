@@ -10,10 +10,10 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// StatusFault is the key of an object's status under which ReportFault writes.
+// StatusFault is the key in an object's status that ReportFault writes.
 const StatusFault = "fault"
 
-// FaultRecord is what is written there.
+// FaultRecord is the value of that key.
 type FaultRecord struct {
 	Code    fault.Code  `json:"code"`
 	Class   fault.Class `json:"class"`
@@ -21,16 +21,16 @@ type FaultRecord struct {
 	Remedy  string      `json:"remedy"`
 	Message string      `json:"message"`
 	Cause   fault.Code  `json:"cause,omitempty"` // the code of the last failure
-	// ObservedGeneration is the spec that it speaks of.
+	// ObservedGeneration is the generation of the spec that failed.
 	ObservedGeneration int64     `json:"observedGeneration"`
 	At                 time.Time `json:"at"`
 }
 
-// ReportFault is a Controller.Report for objects: it writes the fault into the
-// object's status, and takes it away after the first pass that does not fail,
-// also one that an earlier process wrote. The rest of the status stays.
+// ReportFault returns a Controller.Report for objects. It writes the fault into the
+// object's status and removes it after the first pass that does not fail, also if an
+// earlier process has written it. The rest of the status stays.
 func ReportFault(objects Objects, cache *Cache[Object]) func(ctx context.Context, key string, err error) error {
-	var written sync.Map // keys whose fault the cache may not show yet
+	var written sync.Map // keys whose fault may not be in the cache yet
 	return func(ctx context.Context, key string, err error) error {
 		if err == nil {
 			_, mine := written.Load(key)

@@ -2,18 +2,18 @@ package control
 
 import "strings"
 
-// Selector chooses by labels; all its requirements must hold. The zero Selector chooses everything.
+// Selector selects by labels; all its requirements must hold. The zero Selector selects everything.
 type Selector []Requirement
 
 // Requirement is one term of a selector: key=value, key!=value, key or !key.
 type Requirement struct {
 	Key   string
 	Value string
-	Any   bool // the value does not matter, only whether the key is there
+	Any   bool // only the key matters, not the value
 	Not   bool
 }
 
-// ParseSelector reads terms separated by commas: "tier=gold,!legacy". It
+// ParseSelector parses terms separated by commas: "tier=gold,!legacy". It
 // returns OBJECT_INVALID for a malformed term.
 func ParseSelector(text string) (Selector, error) {
 	var sel Selector
@@ -60,7 +60,7 @@ func (s Selector) Matches(labels map[string]string) bool {
 	return true
 }
 
-// String is the form that ParseSelector reads.
+// String returns the form that ParseSelector parses.
 func (s Selector) String() string {
 	terms := make([]string, len(s))
 	for i, r := range s {

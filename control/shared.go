@@ -13,27 +13,27 @@ import (
 	"time"
 )
 
-// DefaultResync is how often every cached item is handed to the handlers again.
+// DefaultResync is the interval in which every cached item is handed to the handlers again.
 const DefaultResync = 10 * time.Hour
 
 // SharedOptions are the options of a Shared; the zero value is usable.
 type SharedOptions[T any] struct {
-	Name    string                      // of the source, for logs and metrics
-	Indexes map[string]func(T) []string // named indexes of the cache; the functions only read
+	Name    string                      // name of the source, for logs and metrics
+	Indexes map[string]func(T) []string // named indexes of the cache; the functions must not change T
 	Copy    func(T) T                   // nil: T's method Copy() T, or assignment if T holds no references
 	Resync  *time.Duration              // nil: DefaultResync; 0: never
 	Metrics Metrics                     // nil: none
 	Log     *slog.Logger                // nil: slog.Default
 }
 
-// Event is what a handler hears: what an item was and what it is. Old and New
-// are copies; they are zero where there was or is nothing.
+// Event is a change of an item. Old and New are copies; Old is zero if Created is set, New
+// if Deleted is set.
 type Event[T any] struct {
 	Key      string
 	Old, New T
-	Created  bool // there was nothing before
-	Deleted  bool // there is nothing any more
-	Resync   bool // nothing happened; Old and New are the same
+	Created  bool // the item did not exist before
+	Deleted  bool // the item does not exist any more
+	Resync   bool // nothing changed; Old and New are equal
 }
 
 // Shared is one watch and one cache of a source for any number of handlers.
@@ -45,14 +45,14 @@ type Shared[T any] struct {
 	log     *slog.Logger
 	cache   *Cache[T]
 
-	mu       sync.Mutex // held while a change goes to cache and mailboxes, so that all see one order
+	mu       sync.Mutex // held while a change goes to cache and mailboxes, so that all get the same order
 	boxes    map[*mailbox[T]]func(context.Context, Event[T])
 	running  context.Context // nil while it does not run
 	handlers sync.WaitGroup
 }
 
-// NewShared gives a Shared that begins with Run. It panics if a T cannot be
-// copied: that is a mistake in the program.
+// NewShared returns a Shared; Run starts it. It panics if a T cannot be copied: that is a
+// programming error.
 func NewShared[T any](source Source[T], o SharedOptions[T]) *Shared[T] {
 	if o.Copy == nil {
 		byDefault, ok := copier[T]()
@@ -70,15 +70,15 @@ func NewShared[T any](source Source[T], o SharedOptions[T]) *Shared[T] {
 		cache: newCache(o.Name, o.Copy, o.Indexes, log), boxes: map[*mailbox[T]]func(context.Context, Event[T]){}}
 }
 
-// Cache gives the cache; it is empty until Run.
+// Cache returns the cache; it is empty until Run.
 func (s *Shared[T]) Cache() *Cache[T] { return s.cache }
 
-// Handle adds a handler. It is called from a goroutine of its own, one event
-// after another; while it is busy, changes of one key become one event from
-// the oldest to the newest state (but a deletion is never joined with what
-// comes after it). A handler that comes late hears of all that is there as
-// created. A panic is logged and ends that call only. The context ends with
-// Run. remove takes the handler away; it may still be busy with one event.
+// Handle adds a handler. It is called from a goroutine of its own, one event after
+// another. While it is busy, changes of one key are merged into one event from the oldest
+// to the newest state; a deletion is not merged with later changes. A handler that is
+// added late gets an event with Created for each existing item. A panic is logged and ends
+// only that call. The context of the handler ends with Run. remove removes the handler; it
+// may still be busy with one event.
 func (s *Shared[T]) Handle(h func(context.Context, Event[T])) (remove func()) {
 	box := newMailbox[T]()
 	s.mu.Lock()
@@ -98,8 +98,8 @@ func (s *Shared[T]) Handle(h func(context.Context, Event[T])) (remove func()) {
 	}
 }
 
-// Run lists and watches until the context ends, and returns when no goroutine
-// of it is left: it waits for handlers that are busy. It may be called once.
+// Run lists and watches until the context ends. It returns when all its goroutines have
+// ended: it waits for busy handlers. It may be called once.
 func (s *Shared[T]) Run(ctx context.Context) error {
 	s.mu.Lock()
 	if s.running != nil {
@@ -171,8 +171,8 @@ func (s *Shared[T]) resyncs(ctx context.Context) {
 	}
 }
 
-// follow lists, then watches from there; after a break it watches again from
-// the last position, after a gap it lists again.
+// follow lists, then watches from that position. After a break it watches again from the
+// last position, after a gap it lists again.
 func (s *Shared[T]) follow(ctx context.Context) {
 	position, listed, breaks := "", false, 0
 	for lists := 0; ctx.Err() == nil; {
@@ -212,7 +212,8 @@ func (s *Shared[T]) list(ctx context.Context) (position string, err error) {
 	return position, cmp.Or(thrown, err)
 }
 
-// replace makes the cache hold what was listed, and tells the difference.
+// replace replaces the contents of the cache by a list, and notifies the handlers of the
+// differences.
 func (s *Shared[T]) replace(items []Item[T]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,7 +232,7 @@ func (s *Shared[T]) replace(items []Item[T]) {
 	}
 }
 
-// watch reports whether it got anything.
+// watch applies changes until the watch breaks. It reports whether there were any.
 func (s *Shared[T]) watch(ctx context.Context, position *string) (moved bool, err error) {
 	thrown := guarded("watch of "+s.name, func() {
 		for change, failure := range s.source.Watch(ctx, *position) {
@@ -258,7 +259,7 @@ func (s *Shared[T]) apply(c Change[T]) {
 }
 
 func (s *Shared[T]) put(item Item[T]) {
-	item.Value = s.cache.copyOf(item.Value) // the source may go on using what it gave
+	item.Value = s.cache.copyOf(item.Value) // the source may keep using its value
 	if old, had, changed := s.cache.put(item); changed {
 		n := notice[T]{key: item.Key, next: &item}
 		if had {

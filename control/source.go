@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// ErrGap says that a source cannot go on from the version asked for: list again.
+// ErrGap reports that a source cannot continue from the given version: list again.
 var ErrGap = errors.New("control: the source no longer knows this version; list again")
 
-// Item is one thing of a source.
+// Item is one item of a source.
 type Item[T any] struct {
 	// Key names the item; it is unique in its source.
 	Key string
-	// Version tells a newer item from an older one. Decimal numbers are
-	// compared as numbers; any other text (a content hash) is newer than what
-	// came before if it differs, and no version always is.
+	// Version orders the states of an item. Decimal numbers are compared as
+	// numbers. Any other text (a content hash) is newer than the known version
+	// if it differs from it, and an empty version is always newer.
 	Version string
 	Value   T
 }
 
-// Type says what a change did.
+// Type is the type of a change.
 type Type int
 
 const (
@@ -34,7 +34,7 @@ const (
 	Bookmark
 )
 
-// String gives put, delete or bookmark.
+// String returns put, delete or bookmark.
 func (t Type) String() string {
 	switch t {
 	case Put:
@@ -50,19 +50,19 @@ func (t Type) String() string {
 type Change[T any] struct {
 	Type Type
 	Item Item[T]
-	// Version is the position after this change: a watch from here gives what
-	// comes next. If one position holds several changes, all but the last
-	// carry the position before them, so that none is lost by a break.
+	// Version is the position after this change: a watch from here returns the
+	// changes after it. If several changes share a position, all but the last
+	// carry the position before them, so that a break loses none.
 	Version string
 }
 
-// Source is where items come from. Both methods may be called at any time and
-// by several callers at once.
+// Source provides items. Both methods may be called at any time and by several callers
+// at once.
 type Source[T any] interface {
-	// List gives all items and the position at which they were true.
+	// List returns all items and the position of this state.
 	List(ctx context.Context) (items []Item[T], version string, err error)
-	// Watch gives what changed after the position, in order, until the caller
-	// stops, the context ends or an error is given. The error is ErrGap if the
+	// Watch yields the changes after the position, in order, until the caller
+	// stops, the context ends or it yields an error. The error is ErrGap if the
 	// position is no longer known. An end without error is a break as well:
 	// the caller watches again from the last position.
 	Watch(ctx context.Context, version string) iter.Seq2[Change[T], error]
@@ -76,7 +76,7 @@ func newer(a, b string) bool {
 	return a != b || a == ""
 }
 
-// older reports whether version a is certain to lie before version b.
+// older reports whether version a is certainly before version b.
 func older(a, b string) bool {
 	return decimal(a) && decimal(b) && compareDecimal(a, b) < 0
 }

@@ -5,20 +5,20 @@ import (
 	"sync"
 )
 
-// For wakes a controller for the items of a source themselves. A key that its
-// cache does not hold has vanished.
+// For triggers a controller for the items of a source themselves. A key that is not in the
+// cache of the source counts as deleted.
 func For[T any](s *Shared[T], when Predicate[T]) Trigger {
 	return trigger[T]{shared: s, when: when, keys: func(key string, _ T) []string { return []string{key} }, own: true}
 }
 
-// On wakes a controller for the keys that belong to an item of another source,
-// such as its owner; both those of before and those of now.
+// On triggers a controller for the keys that belong to an item of another source, such as
+// its owner: the keys of the old and of the new state.
 func On[T any](s *Shared[T], when Predicate[T], keys func(T) []string) Trigger {
 	return trigger[T]{shared: s, when: when, keys: func(_ string, v T) []string { return keys(v) }}
 }
 
-// Signals wakes a controller for keys from elsewhere. run is called once, in a
-// goroutine of its own, and must return when its context ends.
+// Signals triggers a controller for keys that run adds. run is called once, in a goroutine
+// of its own, and must return when its context ends.
 func Signals(run func(ctx context.Context, add func(key string))) Trigger { return signals(run) }
 
 type trigger[T any] struct {
@@ -52,8 +52,8 @@ func (t trigger[T]) begin(_ context.Context, c *Controller, add func(string)) fu
 	})
 }
 
-// wakes asks the predicate. One that panics lets the event through: a pass too
-// many is better than one too few.
+// accepts calls the predicate. If it panics, the event is accepted: an unnecessary pass is
+// better than a missing one.
 func (t trigger[T]) wakes(c *Controller, e Event[T]) (yes bool) {
 	if t.when == nil {
 		return true

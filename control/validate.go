@@ -34,7 +34,7 @@ var (
 	})
 )
 
-// MaxObject is the most bytes that spec, status, labels, annotations and finalizers of one object may take together.
+// MaxObject is the maximum size of spec, status, labels, annotations and finalizers of one object together, in bytes.
 const MaxObject = 1 << 20
 
 var (
@@ -44,7 +44,7 @@ var (
 	wordForm      = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`)
 )
 
-// Validate returns OBJECT_INVALID with all that is wrong, or nil.
+// Validate returns OBJECT_INVALID with all problems, or nil.
 func (r Ref) Validate() error { return report(r, r.problems()) }
 
 func (r Ref) problems() []string {
@@ -61,8 +61,8 @@ func (r Ref) problems() []string {
 	return out
 }
 
-// Validate returns OBJECT_INVALID with all that is wrong, or nil. The rules for
-// names and labels are those of Kubernetes.
+// Validate returns OBJECT_INVALID with all problems, or nil. The rules for names and
+// labels are those of Kubernetes.
 func (o Object) Validate() error {
 	out := o.Ref.problems()
 	size := len(o.Spec) + len(o.Status)
@@ -124,7 +124,7 @@ const (
 	qualifiedHelp = "use [DNS name/]word, the word of " + wordHelp
 )
 
-// qualified holds for word and dns.name/word.
+// qualified reports whether a key has the form word or dns.name/word.
 func qualified(key string) bool {
 	prefix, word, found := strings.Cut(key, "/")
 	if !found {

@@ -18,7 +18,7 @@ var RequestMalformed = fault.Declare(fault.Kind{
 	Remedy: "Write it as the guide says, for example pawl.dev/resume=<id>,from=failed, and set it again.",
 })
 
-// Asked is one request that stands in an annotation:
+// Request is one request in an annotation:
 //
 //	pawl.dev/pause            <id>
 //	pawl.dev/resume           <id>[,from=first|failed|<step>]
@@ -37,10 +37,10 @@ type Asked struct {
 	Step       string // of skip and progress; the name of a signal
 	Payload    json.RawMessage
 	Progress   workflow.Progress
-	Err        error // why it cannot be accepted whatever the run is
+	Err        error // why no run can accept it
 }
 
-// Signal is the verb of signals beside those of package workflow.
+// Signal is the verb of signals, in addition to the verbs of package workflow.
 const Signal workflow.Verb = "signal"
 
 const (
@@ -60,7 +60,7 @@ func isRequest(key string) bool {
 	}
 }
 
-// HasRequests tells whether ReadRequests would find something: for predicates.
+// HasRequests reports whether ReadRequests would return a request. It is for predicates.
 func HasRequests(annotations map[string]string) bool {
 	for key := range annotations {
 		if isRequest(key) {
@@ -70,9 +70,9 @@ func HasRequests(annotations map[string]string) bool {
 	return false
 }
 
-// ReadRequests finds the requests among annotations, in the order of their keys:
-// cancel, pause and progress before resume, signals and skip. It never fails:
-// what cannot be read has Err set.
+// ReadRequests returns the requests among annotations, in the order of their keys:
+// cancel, pause and progress before resume, signals and skip. A request that cannot be
+// read has Err set.
 func ReadRequests(annotations map[string]string) []Asked {
 	var all []Asked
 	for key, value := range annotations {
@@ -134,7 +134,7 @@ func readRequest(key, value string) Asked {
 	return a
 }
 
-// stamped is the id in a value, "" if there is none yet: T#id7 has the id id7.
+// stamped returns the id in a value; "" if it has none yet. T#id7 has the id id7.
 func stamped(value string) string {
 	if _, id := request.Parse(value); id != "" {
 		return id
@@ -146,7 +146,7 @@ func stamped(value string) string {
 	return value
 }
 
-// Stamp is the value with an id.
+// Stamp returns the value with an id.
 func (a Asked) Stamp(id string) string {
 	head, args, more := strings.Cut(a.Value, ",")
 	head = request.Stamp(head, id)

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// The annotations that ask for something.
+// ReadRequests decodes all annotations that are requests.
 func TestReadRequests(t *testing.T) {
 	for _, c := range []struct {
 		key, value string
@@ -56,7 +56,7 @@ func TestReadRequests(t *testing.T) {
 	}
 }
 
-// No value panics, and a stamp gives the value the id it was stamped with.
+// No value panics, and a stamped value has the id that it was stamped with.
 func FuzzReadRequest(f *testing.F) {
 	for _, seed := range []string{"", "1", "true,from=first", "a#b#c", "id,{\"a\":1}", ",", "#", "3/4,x"} {
 		f.Add("resume", seed)
@@ -75,10 +75,11 @@ func FuzzReadRequest(f *testing.F) {
 	})
 }
 
-// notes is an object with annotations; its guard tests values as the API server does.
+// annotated is an object with annotations. It is a Guard that tests values as the API
+// server does.
 type notes struct {
 	values map[string]string
-	crash  int // calls until everything ends
+	crash  int // calls until the process crashes
 }
 
 var errCrash = errors.New("the process is gone")
@@ -112,7 +113,7 @@ func (n *notes) Remove(_ context.Context, key, old string) (bool, error) {
 	return true, n.step()
 }
 
-// verbs counts what an engine would accept: the same id once.
+// verbs counts the requests that an engine would accept, by id.
 type verbs struct {
 	Verbs
 	n     *notes
@@ -131,8 +132,8 @@ func (v *verbs) Pause(_ context.Context, _ string, by workflow.Actor) error {
 	return v.n.step()
 }
 
-// A crash between any two of the three steps changes nothing in the end: one
-// request under one id, and no annotation.
+// A crash between any two of the three steps does not change the result: one request
+// under one id, and no annotation.
 func TestAcceptanceSurvivesACrash(t *testing.T) {
 	for crash := range 12 {
 		n := &notes{values: map[string]string{domain + "pause": "true"}, crash: crash}
@@ -152,8 +153,8 @@ func TestAcceptanceSurvivesACrash(t *testing.T) {
 	}
 }
 
-// A newer value survives the removal of the older one, trouble refuses nothing,
-// and a refusal is answered with its remedy.
+// A newer value survives the removal of the older one. A transient error is no refusal.
+// A refusal is answered with its remedy.
 func TestAcceptanceGuardsTheValue(t *testing.T) {
 	n := &notes{values: map[string]string{domain + "pause": "p2"}}
 	v := &verbs{n: n, ids: map[string]int{}}

@@ -10,47 +10,47 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// cache is what the watch and our own writes have told: the newest version of
-// each object this process knows of. Versions are numbers that grow, so an
-// echo of the watch never undoes an own write. The store's mutex guards it.
+// cache holds the newest known version of each object, from the watch and from our own
+// writes. Versions are growing numbers, so a late watch event never replaces an own
+// write. The store's mutex guards it.
 type cache struct {
 	objects  map[objectKey]*entry
 	ids      map[string]*entry
 	subjects map[string]*subject
 	owned    map[string]map[*entry]struct{} // by worker
 	due      dueHeap
-	sorted   []*entry // by creation, for lists; unsorted is set when it has to be sorted again
+	sorted   []*entry // by creation, for lists; unsorted: it must be sorted again
 	unsorted bool
-	gone     int
-	dead     map[objectKey]string // uids of what is known to be deleted, until the watch says so too
-	finals   []*entry             // finished ones that are kept whole, the newest
+	gone     int                  // removed entries in sorted
+	dead     map[objectKey]string // uids of deleted objects, until the watch reports the deletion
+	finals   []*entry             // the newest finished runs, not trimmed
 	log      eventLog
 }
 
-// keepWhole is how many finished runs are kept with their history: whoever
-// follows the events reads it in the moment they end.
+// maxUntrimmed is how many finished runs stay in the cache with their history: readers
+// of the events ask for it right after a run ends.
 const keepWhole = 256
 
 type objectKey struct{ namespace, name string }
 
-// entry is one object, and what follows from it.
+// entry is one object with its place in the indexes.
 type entry struct {
 	*object
 	key       objectKey
-	created   int64 // for lists; with the id it is an order
-	write     chan struct{}
-	placed    bool   // its place in the queue of its subject is decided
-	claimer   string // worker this process gave the run to, with the epoch
+	created   int64         // sort key of lists, together with the id
+	write     chan struct{} // held by the one writer of this process
+	placed    bool          // the run is known to hold its slot
+	claimer   string        // worker of this process that was given the run, with the epoch
 	epoch     int64
-	asked     time.Time // when its start was asked for
-	claimed   bool      // somebody in this process is claiming it right now
+	asked     time.Time // when its start was last requested
+	claimed   bool      // this process is claiming it now
 	removed   bool
-	foreign   bool // somebody else's: known to who asked for it, and to no index
+	foreign   bool // not served by this store: in no index
 	ended     bool
-	slimmed   bool
-	told      int64           // newest event in the log
-	shard     int64           // events up to this one stand in an object of their own
-	delivered map[string]bool // of the outbox
+	slimmed   bool            // see trim
+	told      int64           // number of the newest event in the log
+	shard     int64           // events up to this number are in history objects
+	delivered map[string]bool // keys of the outbox
 
 	owner  string // index: cache.owned
 	listed bool   // index: cache.sorted
@@ -59,7 +59,7 @@ type entry struct {
 	heapAt int
 }
 
-// standing is how a run counts for its subject.
+// slotState is how a run counts for its subject.
 type standing int
 
 const (
@@ -68,7 +68,7 @@ const (
 	standsQueued
 )
 
-// subject counts the runs that take or want its slot.
+// subject counts the runs that hold its slot or are queued for it.
 type subject struct {
 	runs   map[*entry]struct{}
 	active int
@@ -79,8 +79,8 @@ func newCache() cache {
 	return cache{objects: map[objectKey]*entry{}, ids: map[string]*entry{}, subjects: map[string]*subject{}, owned: map[string]map[*entry]struct{}{}, dead: map[objectKey]string{}}
 }
 
-// learn takes an object in if it is newer than what is known, and gives its
-// entry. s.mu is held.
+// upsert stores an object in the cache if it is newer than the known version, and
+// returns its entry. s.mu is held.
 func (s *Store) learn(o *object) *entry {
 	key := objectKey{o.namespace, o.name}
 	if !s.serves(o.namespace, o.subject()) {
@@ -113,8 +113,8 @@ func (s *Store) learn(o *object) *entry {
 	return e
 }
 
-// changed brings every index up to date with an entry whose object is new or was
-// edited. s.mu is held.
+// reindex updates every index for an entry whose object is new or was edited. s.mu is
+// held.
 func (s *Store) changed(e *entry) {
 	if e.foreign {
 		return
@@ -157,7 +157,7 @@ func (s *Store) changed(e *entry) {
 
 func (o *object) createdText() string { return cmp.Or(o.status.CreatedAt, o.spec.CreatedAt) }
 
-// stand counts the entry for its subject.
+// indexSubject counts the entry for its subject.
 func (s *Store) stand(e *entry) {
 	name := e.subject()
 	sub := s.cache.subjects[name]
@@ -193,7 +193,7 @@ func (s *subject) count(place standing, by int) {
 	}
 }
 
-// own files the entry under its owner.
+// indexOwner files the entry under the worker that owns it.
 func (s *Store) own(e *entry) {
 	owner := e.status.Owner
 	if e.removed || e.phase().Final() {
@@ -216,13 +216,13 @@ func (s *Store) own(e *entry) {
 	}
 }
 
-// dueTime is when a run without an owner is due; false: when something happens.
+// dueTime returns when a run without an owner is due; false: not before something happens.
 func (e *entry) dueTime() (int64, bool) {
 	switch {
 	case e.removed || !e.accepted() || e.phase().Final() || e.status.Owner != "":
 		return 0, false
 	case e.spec.Mail > e.status.Seen:
-		return 1, true // mail nobody has seen: at once, before what waits for time
+		return 1, true // new signals: at once, before runs that wait for a time
 	case e.phase() == workflow.Queued:
 		return 0, false
 	case e.status.NextAt == "":
@@ -232,14 +232,15 @@ func (e *entry) dueTime() (int64, bool) {
 	return d.time(e.status.NextAt).UnixNano(), true
 }
 
-// schedule puts a run nobody works on where Claim finds it.
+// schedule files a run without an owner under its due time, for Claim.
 func (s *Store) schedule(e *entry) {
 	if s.scheduleQuietly(e) {
-		s.hint(e.id()) // the soonest has changed: whoever waits for it waits for too long
+		s.hint(e.id()) // the soonest due time has changed
 	}
 }
 
-// scheduleQuietly tells whether the entry is the soonest now, and was not before.
+// scheduleQuietly is schedule without the notification. It reports whether the entry
+// has become the soonest.
 func (s *Store) scheduleQuietly(e *entry) bool {
 	at, due := e.dueTime()
 	due = due && !e.claimed
@@ -258,7 +259,7 @@ func (s *Store) scheduleQuietly(e *entry) bool {
 	return due && s.cache.due.entries[0] == e
 }
 
-// forget takes an object out that was deleted at a version. s.mu is held.
+// forget removes an object that was deleted at a version; 0: any. s.mu is held.
 func (s *Store) forget(namespace, name string, version uint64) {
 	e := s.cache.objects[objectKey{namespace, name}]
 	if e == nil || e.version > version && version > 0 {
@@ -290,8 +291,8 @@ func (s *Store) unindex(e *entry) {
 	c.log.dropped(e)
 }
 
-// slim keeps of a finished run what lists show: its history and records are
-// read when somebody asks for them.
+// trim reduces a finished run to the fields that lists need. Its history and records
+// are read on demand.
 func (e *entry) slim() {
 	for name, step := range e.status.Steps {
 		switch workflow.StepPhase(step.Phase) {
@@ -305,7 +306,7 @@ func (e *entry) slim() {
 	e.spec.Signals = nil
 }
 
-// inOrder gives the runs in order of creation. s.mu is held.
+// byCreation returns the runs in order of creation. s.mu is held.
 func (c *cache) inOrder() []*entry {
 	if c.unsorted {
 		slices.SortStableFunc(c.sorted, func(a, b *entry) int {
@@ -320,7 +321,7 @@ func (e *entry) after(other *entry) bool {
 	return cmp.Or(cmp.Compare(e.created, other.created), cmp.Compare(e.id(), other.id())) > 0
 }
 
-// lock makes the caller the only one of this process that writes the object.
+// lock makes the caller the only writer of the object in this process.
 func (e *entry) lock(done <-chan struct{}) bool {
 	select {
 	case e.write <- struct{}{}:
@@ -332,7 +333,8 @@ func (e *entry) lock(done <-chan struct{}) bool {
 
 func (e *entry) unlock() { <-e.write }
 
-// dueHeap holds the runs without owner by due time; entries know their place.
+// dueHeap holds the runs without an owner by due time; heapIndex is an entry's index in
+// it plus one.
 type dueHeap struct{ entries []*entry }
 
 func (h *dueHeap) Len() int { return len(h.entries) }
@@ -361,7 +363,7 @@ func (h *dueHeap) Pop() any {
 	return e
 }
 
-// soonest is the first due time behind now among runs without owner.
+// soonest returns the first due time after now among runs without an owner.
 func (h *dueHeap) soonest(now time.Time) int64 {
 	best := int64(math.MaxInt64)
 	if len(h.entries) > 0 && h.entries[0].dueAt > now.UnixNano() {

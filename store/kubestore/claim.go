@@ -13,11 +13,11 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// claimsAtOnce bounds how many claims are under way side by side.
+// claimsAtOnce is how many claims run concurrently.
 const claimsAtOnce = 8
 
-// Claim takes due runs, soonest first: one write each, and none when nothing is
-// due. See workflow.Claimer.
+// Claim takes due runs, soonest first, with one write each. If nothing is due it writes
+// nothing. See workflow.Claimer.
 func (s *Store) Claim(ctx context.Context, c workflow.Claim) (workflow.Claimed, error) {
 	if err := ctx.Err(); err != nil {
 		return workflow.Claimed{}, err
@@ -38,7 +38,7 @@ func (s *Store) Claim(ctx context.Context, c workflow.Claim) (workflow.Claimed, 
 	s.mu.Lock()
 	out.Next = s.next(c.Worker)
 	s.mu.Unlock()
-	if errs != nil && len(out.Runs) > 0 { // what failed is due at once, and tried again soon
+	if errs != nil && len(out.Runs) > 0 { // claim the failed ones again soon
 		if soon := time.Now().Add(100 * time.Millisecond); out.Next.IsZero() || soon.Before(out.Next) {
 			out.Next = soon.UTC()
 		}
@@ -47,8 +47,8 @@ func (s *Store) Claim(ctx context.Context, c workflow.Claim) (workflow.Claimed, 
 	return out, errs
 }
 
-// pick reserves what is due: runs of dead workers, runs of this one that it was
-// never told of, and those without an owner.
+// pick reserves due runs: runs of dead workers, runs of this worker that it does not
+// know of, and runs without an owner.
 func (s *Store) pick(c workflow.Claim) []*entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,8 +87,8 @@ func (s *Store) pick(c workflow.Claim) []*entry {
 	return picked
 }
 
-// handed tells whether the owner in this process knows that it owns the run.
-// A claim whose answer was lost is one it does not know of.
+// ownerKnows reports whether the owner in this process knows that it owns the run. It
+// does not if the answer to its claim was lost.
 func (e *entry) handed() bool { return e.claimer == e.status.Owner && e.epoch == e.status.Epoch }
 
 func (s *Store) putBack(picked []*entry) {
@@ -118,8 +118,8 @@ func (s *Store) claimAll(ctx context.Context, worker string, picked []*entry) ([
 	return got, errors.Join(errs...)
 }
 
-// claimOne makes a worker the owner of a run. The zero Loaded: there is nothing
-// to claim any more. at any time: due or not.
+// claimOne makes a worker the owner of a run. It returns the zero Loaded if the run
+// cannot be claimed any more. anyTime: also a run that is not due.
 func (s *Store) claimOne(ctx context.Context, worker string, e *entry, anyTime bool) (workflow.Loaded, error) {
 	if err := s.settleIn(ctx, e); err != nil {
 		if errors.Is(err, workflow.ErrNotFound) {
@@ -163,7 +163,7 @@ func (s *Store) claimOne(ctx context.Context, worker string, e *entry, anyTime b
 	return s.hand(worker, e)
 }
 
-// hand gives a run to its owner. s.mu is held.
+// loadFor returns a run to its owner and notes that the owner knows of it. s.mu is held.
 func (s *Store) hand(worker string, e *entry) (workflow.Loaded, error) {
 	if e.status.Owner != worker { // taken away again already
 		return workflow.Loaded{}, nil
@@ -176,7 +176,7 @@ func (s *Store) hand(worker string, e *entry) (workflow.Loaded, error) {
 	return l, nil
 }
 
-// next is when to claim again: when a run becomes due, or the lease of another
+// next returns when to claim again: when a run becomes due, or when the lease of another
 // worker that owns runs ends. s.mu is held.
 func (s *Store) next(alive string) time.Time {
 	now := time.Now()
@@ -199,7 +199,7 @@ func (s *Store) ClaimRun(ctx context.Context, worker, id string, lease time.Dura
 		return workflow.Loaded{}, err
 	}
 	if e.foreign {
-		return workflow.Loaded{}, workflow.ErrOwned // or will be, by who serves it
+		return workflow.Loaded{}, workflow.ErrOwned // a worker of another store owns it or will
 	}
 	for try := range 3 {
 		s.mu.Lock()
@@ -229,7 +229,7 @@ func (s *Store) ClaimRun(ctx context.Context, worker, id string, lease time.Dura
 			if err != nil {
 				return workflow.Loaded{}, err
 			}
-			if !dead && try == 0 { // a refusal is not given out of a cache
+			if !dead && try == 0 { // confirm a refusal by a read
 				if err := s.refresh(ctx, e); err != nil {
 					return workflow.Loaded{}, err
 				}
@@ -258,7 +258,7 @@ func (s *Store) ClaimRun(ctx context.Context, worker, id string, lease time.Dura
 	return workflow.Loaded{}, workflow.ErrOwned
 }
 
-// ReleaseRun gives back one run that a look left as it was. See workflow.Claimer.
+// ReleaseRun gives back one run that its worker has found unchanged. See workflow.Claimer.
 func (s *Store) ReleaseRun(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
 	e, err := s.find(ctx, r.ID)
 	if err == nil {
@@ -300,8 +300,8 @@ func (s *Store) Release(ctx context.Context, worker string) error {
 			}
 			h := head(&e.status)
 			h.Owner = ""
-			// A wait keeps its time; what was under way, or has unread signals, is due
-			// at once: an attempt may be open, whatever the run waits for besides.
+			// A waiting run keeps its due time. A run that is Running or Cancelling, or
+			// has unread signals, is due at once: it may have an open attempt.
 			under := e.phase() == workflow.Running || e.phase() == workflow.Cancelling
 			if len(e.unread()) > 0 || under {
 				h.NextAt = timeText(time.Now())

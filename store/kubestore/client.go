@@ -31,24 +31,24 @@ var scheme = sync.OnceValue(func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{metav1.AddMetaToScheme, api.AddToScheme, corev1.AddToScheme, coordinationv1.AddToScheme} {
 		if err := add(s); err != nil {
-			panic(err) // three packages that never name a kind twice
+			panic(err) // these packages register no kind twice
 		}
 	}
 	return s
 })
 
-// client speaks to the API server: one request a call, none repeated in secret.
+// client sends requests to the API server: one per call, without retries.
 type client struct {
 	groups  map[string]*rest.RESTClient
 	http    *http.Client
 	timeout time.Duration
-	sent    atomic.Int64 // requests that are not watches
+	sent    atomic.Int64 // requests, without watches
 }
 
 func newClient(config *rest.Config, timeout time.Duration) (*client, error) {
 	config = rest.CopyConfig(config)
-	config.QPS, config.RateLimiter = -1, nil // priority and fairness are the server's
-	config.Timeout = 0                       // watches; every other request has its own
+	config.QPS, config.RateLimiter = -1, nil // the server limits by priority and fairness
+	config.Timeout = 0                       // for watches; every other request has a timeout of its own
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme()).WithoutConversion()
 	if config.UserAgent == "" {
 		config.UserAgent = rest.DefaultKubernetesUserAgent()
@@ -80,7 +80,7 @@ type ref struct{ group, resource, namespace, name string }
 
 func (r ref) String() string { return r.resource + " " + r.namespace + "/" + r.name }
 
-// Whoever writes wants to know the new version only.
+// metadataOnly is the Accept header of writes: only the new version is needed.
 const metadataOnly = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 func (c *client) do(ctx context.Context, r *rest.Request) rest.Result {
@@ -109,7 +109,7 @@ func (c *client) watch(ctx context.Context, r ref, o metav1.ListOptions) (watch.
 		VersionedParams(&o, runtime.NewParameterCodec(scheme())).Watch(ctx)
 }
 
-// post creates an object and gives its metadata.
+// post creates an object and returns its metadata.
 func (c *client) post(ctx context.Context, r ref, body any) (metav1.ObjectMeta, error) {
 	data, err := encode(body)
 	if err != nil {
@@ -119,7 +119,7 @@ func (c *client) post(ctx context.Context, r ref, body any) (metav1.ObjectMeta, 
 		SetHeader("Content-Type", runtime.ContentTypeJSON).SetHeader("Accept", metadataOnly).Body(data)))
 }
 
-// patch sends a merge patch and gives the metadata of what came of it.
+// patch sends a merge patch and returns the metadata of the result.
 func (c *client) patch(ctx context.Context, r ref, part string, body []byte) (metav1.ObjectMeta, error) {
 	req := c.groups[r.group].Patch(types.MergePatchType).Namespace(r.namespace).Resource(r.resource).Name(r.name).Param("fieldManager", fieldManager).
 		SetHeader("Accept", metadataOnly).Body(body)
@@ -129,17 +129,17 @@ func (c *client) patch(ctx context.Context, r ref, part string, body []byte) (me
 	return metaOf(c.do(ctx, req))
 }
 
-// untracked in a merge patch of an object (not of its status) ends the list of who
-// wrote which field: the API server keeps it in every object, sends it with every
-// answer and every change that a watch tells, and nobody here asks for it.
+// untracked, in a merge patch of an object (not of its status), clears managedFields.
+// The API server sends that list with every answer and every watch event, and this
+// package does not use it.
 var untracked = []tree{{}}
 
-// tracked tells whether an object has that list.
+// tracked reports whether an object has managedFields.
 func tracked(list []metav1.ManagedFieldsEntry) bool {
 	return slices.ContainsFunc(list, func(e metav1.ManagedFieldsEntry) bool { return e.Manager != "" })
 }
 
-// patchTested sends a JSON patch that tests what it replaces.
+// patchTested sends a JSON patch that tests the value it replaces.
 func (c *client) patchTested(ctx context.Context, r ref, body []byte) error {
 	return c.do(ctx, c.groups[r.group].Patch(types.JSONPatchType).Namespace(r.namespace).Resource(r.resource).Name(r.name).Param("fieldManager", fieldManager).
 		SetHeader("Accept", metadataOnly).Body(body)).Error()
@@ -164,7 +164,7 @@ func (c *client) delete(ctx context.Context, r ref, uid, version string) error {
 		SetHeader("Content-Type", runtime.ContentTypeJSON).SetHeader("Accept", metadataOnly).Body(data)).Error()
 }
 
-// deleteAll removes the objects a selector names.
+// deleteAll removes the objects that a selector matches.
 func (c *client) deleteAll(ctx context.Context, r ref, selector string) error {
 	return c.do(ctx, c.groups[r.group].Delete().Namespace(r.namespace).Resource(r.resource).
 		VersionedParams(&metav1.ListOptions{LabelSelector: selector}, runtime.NewParameterCodec(scheme()))).Error()
@@ -182,7 +182,7 @@ func metaOf(result rest.Result) (metav1.ObjectMeta, error) {
 	return partial.ObjectMeta, nil
 }
 
-// trouble says what an error of the API server means to the one who called.
+// storeError converts an error of the API server to a fault of package workflow.
 func trouble(ctx context.Context, what string, err error) error {
 	switch message := errorText(err); {
 	case err == nil:
@@ -207,8 +207,8 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// busy tells for how long the API server asks to stay away; what it answers so
-// was not carried out.
+// retryAfter returns the delay that the API server demands with status 429; false: the
+// error is another one. A request that is answered so was not executed.
 func busy(err error) (time.Duration, bool) {
 	if !apierrors.IsTooManyRequests(err) {
 		return 0, false

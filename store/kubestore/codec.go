@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Times are text of RFC 3339 in UTC with nanoseconds, "" for none.
+// timeText formats a time as RFC 3339 in UTC with nanoseconds; "" for the zero time.
 func timeText(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -21,7 +21,7 @@ func timeText(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// never is the time that is none where "" means something else.
+// zeroTime is the text of the zero time where "" means something else.
 const never = "0001-01-01T00:00:00Z"
 
 type reader struct{ err error }
@@ -61,7 +61,7 @@ func raw(text string) json.RawMessage {
 	return json.RawMessage(text)
 }
 
-// number is a key of a map whose keys are numbers: their order is that of text.
+// number formats a number as a map key that sorts as text.
 func number(n int64) string { return fmt.Sprintf("%06d", n) }
 
 func (d *reader) number(key string) int64 {
@@ -78,14 +78,14 @@ func faultOf(f *workflow.Fault) *api.RunFault {
 	}
 	out := &api.RunFault{Code: string(f.Code), Message: f.Message, Step: f.Step, Attempt: f.Attempt, At: timeText(f.At), Exhausted: f.Exhausted, Healer: f.Healer}
 	if f.Details != nil {
-		data, _ := json.Marshal(f.Details) // they came from JSON
+		data, _ := json.Marshal(f.Details) // decoded from JSON before: no error
 		out.Details = string(data)
 	}
 	return out
 }
 
-// remedied is the fault of a run with what its code means, for whoever looks with
-// kubectl only. It is written, and never read to execute.
+// faultWithRemedy is the fault of a run with the title and remedy of its code, for
+// people who use only kubectl. Nothing reads it to execute.
 func remedied(f *workflow.Fault) *api.RunFault {
 	out := faultOf(f)
 	if out != nil {
@@ -95,7 +95,7 @@ func remedied(f *workflow.Fault) *api.RunFault {
 	return out
 }
 
-// kindOf finds a code's words; a code this program does not know gets those of UNKNOWN.
+// kindOf returns the kind of a code, or UNKNOWN for a code that this program does not know.
 func kindOf(code fault.Code) *fault.Kind {
 	if kind, ok := fault.Lookup(string(code)); ok {
 		return kind
@@ -122,7 +122,8 @@ func (d *reader) fault(f *api.RunFault) *workflow.Fault {
 	return out
 }
 
-// attemptOf leaves out the number that is usual: most bytes of a step would be it.
+// attemptOf returns nil for the default number, which most steps have: that keeps the
+// object small.
 func attemptOf(n, usual int) *int {
 	if n == usual {
 		return nil
@@ -137,7 +138,7 @@ func attempt(n *int, usual int) int {
 	return *n
 }
 
-// usual is the attempt that an event without one is about.
+// defaultAttempt is the attempt of an event that names none.
 func usual(step string) int {
 	if step == "" {
 		return 0
@@ -212,7 +213,7 @@ func (d *reader) signal(s *api.RunSignal) workflow.Signal {
 	return workflow.Signal{ID: s.ID, Name: s.Name, Payload: raw(s.Payload), Actor: s.Actor, At: d.time(s.At)}
 }
 
-// headOf is the part of the status that every save decides anew: no maps.
+// headOf returns the part of the status that every save replaces: all but the maps.
 func headOf(r *workflow.Run) api.RunStatus {
 	head := api.RunStatus{
 		Phase: string(r.Phase), Version: r.Version, Hash: r.Hash, Revision: r.Revision, Epoch: r.Epoch, Owner: r.Owner, Queue: r.Queue,
@@ -230,7 +231,7 @@ func headOf(r *workflow.Run) api.RunStatus {
 	return head
 }
 
-// specOf is what is written once of a run.
+// specOf returns the part of a run that is written once.
 func specOf(r *workflow.Run) api.RunSpec {
 	return api.RunSpec{
 		Flow: r.Flow, Subject: r.Subject, InputText: string(r.Input), Labels: r.Labels, RequestID: r.RequestID, Actor: r.Actor, Reason: r.Reason,
@@ -238,7 +239,7 @@ func specOf(r *workflow.Run) api.RunSpec {
 	}
 }
 
-// run makes a run of an object, without its records.
+// run decodes a run without its step records.
 func (d *reader) run(o *object) *workflow.Run {
 	spec, st := &o.spec, &o.status
 	r := &workflow.Run{
@@ -265,7 +266,8 @@ func (d *reader) run(o *object) *workflow.Run {
 	return r
 }
 
-// load gives a run with its records and unread signals. A damaged object is STORE_CORRUPT.
+// load decodes a run with its step records and unread signals. STORE_CORRUPT if the
+// object cannot be decoded.
 func load(o *object) (workflow.Loaded, error) {
 	d := &reader{}
 	r := d.run(o)
@@ -281,7 +283,7 @@ func load(o *object) (workflow.Loaded, error) {
 	return workflow.Loaded{Run: r, Signals: signals}, nil
 }
 
-// unread gives the signals nobody consumed, in order of arrival.
+// unread decodes the signals that are not consumed, in order of arrival.
 func (d *reader) unread(o *object) []workflow.Signal {
 	var signals []workflow.Signal
 	for _, key := range o.unread() {

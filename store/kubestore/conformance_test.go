@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow/storetest"
 )
 
-// The exam on the smallest API server that will do; test/kubestore asks a real one.
+// The conformance suite on the test API server; test/kubestore runs it on a real one.
 func TestConformance(t *testing.T) {
 	for _, kind := range []kubestore.Kind{kubestore.Run, kubestore.ConfigMap} {
 		t.Run(string(kind), func(t *testing.T) {

@@ -36,7 +36,7 @@ func (s *Store) Create(ctx context.Context, r *workflow.Run, events []workflow.E
 	s.mu.Lock()
 	slim := e.slimmed
 	s.mu.Unlock()
-	if slim { // it has ended long ago
+	if slim { // it ended long ago
 		known, _, err := s.Load(ctx, r.ID)
 		return known, err
 	}
@@ -55,7 +55,7 @@ func (s *Store) Create(ctx context.Context, r *workflow.Run, events []workflow.E
 	return l.Run, nil
 }
 
-// bear creates the object of a run, with its birth as what it begins with.
+// createObject creates the object of a run, with the initial status in its spec.
 func (s *Store) bear(ctx context.Context, r *workflow.Run, events []workflow.Event) (*entry, error) {
 	if r.Owner != "" {
 		if err := s.ensureAlive(ctx, r.Owner, 0); err != nil {
@@ -110,9 +110,9 @@ func (s *Store) bear(ctx context.Context, r *workflow.Run, events []workflow.Eve
 	return s.learn(o), nil
 }
 
-// untrack ends the list of who wrote which field, which a write of the status
-// cannot: with it the answer to each save is twice as large. Without an answer
-// the list stays, or the next write meets another version.
+// untrack clears managedFields, which a write of the status cannot do. With that list
+// the answer to each save is twice as large. If the request fails, the list stays or the
+// next write is a conflict.
 func (s *Store) untrack(ctx context.Context, o *object) {
 	body, err := encode(tree{"metadata": tree{"resourceVersion": versionText(o.version), "managedFields": untracked}})
 	if err != nil {
@@ -123,7 +123,7 @@ func (s *Store) untrack(ctx context.Context, o *object) {
 	}
 }
 
-// birthOf is the status a run begins with.
+// initialStatus returns the status that a run begins with.
 func birthOf(r *workflow.Run, events []workflow.Event) *api.RunStatus {
 	first := *r
 	first.Phase, first.Revision, first.Queue, first.Mail = workflow.Running, 1, 0, 0
@@ -142,7 +142,7 @@ func birthOf(r *workflow.Run, events []workflow.Event) *api.RunStatus {
 	return &birth
 }
 
-// unborn takes back a run that found the queue of its subject full.
+// undoCreate deletes a new run that found the queue of its subject full.
 func (s *Store) unborn(ctx context.Context, e *entry) {
 	if err := s.client.delete(context.WithoutCancel(ctx), s.runRef(e.namespace, e.name), e.uid, versionText(e.version)); err != nil && !isNotFound(err) {
 		s.log.Warn("kubestore: a run that was refused could not be taken back", "run", e.id(), "error", err)
@@ -153,8 +153,8 @@ func (s *Store) unborn(ctx context.Context, e *entry) {
 	s.forget(e.key.namespace, e.key.name, 0)
 }
 
-// roomFor refuses a run before anything is written when the queue of its
-// subject is full; what the cache does not know yet is found by settleIn.
+// checkQueue refuses a run before anything is written if the cached queue of its subject
+// is full. assignSlot checks again.
 func (s *Store) roomFor(subject string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

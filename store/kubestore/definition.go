@@ -16,15 +16,15 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A definition is a ConfigMap of its own: written once per hash, whatever the
-// number of runs. Its key is the JSON of the definition, packed.
+// definitionKey is the key of a definition in its ConfigMap: JSON, compressed. There is
+// one ConfigMap per hash, shared by all runs.
 const definitionKey = "definition.json.gz"
 
 func (s *Store) definitionRef(hash string) ref {
 	return ref{"", "configmaps", s.o.Namespace, "pawl-flow-" + digest(hash)}
 }
 
-// PutDefinition keeps a flow. See workflow.Definitions.
+// PutDefinition stores a flow. See workflow.Definitions.
 func (s *Store) PutDefinition(ctx context.Context, d workflow.Definition) error {
 	data, err := json.Marshal(d)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Store) PutDefinition(ctx context.Context, d workflow.Definition) error 
 	return trouble(ctx, "keeping the definition of flow "+d.Flow, err)
 }
 
-// Definition gives a flow by its hash. ErrNotFound.
+// Definition returns a flow by its hash. ErrNotFound.
 func (s *Store) Definition(ctx context.Context, hash string) (workflow.Definition, error) {
 	m, err := s.definition(ctx, hash)
 	if err != nil {
@@ -73,8 +73,8 @@ func (s *Store) Definition(ctx context.Context, hash string) (workflow.Definitio
 	return d, nil
 }
 
-// definition reads the object of a definition. A client does not know where its
-// workers keep them, and may not be allowed to look everywhere.
+// definition reads the object of a definition. A client does not know in which namespace
+// the workers keep it, and may lack the right to list all namespaces.
 func (s *Store) definition(ctx context.Context, hash string) (m corev1.ConfigMap, err error) {
 	r := s.definitionRef(hash)
 	err = s.client.get(ctx, r, &m)

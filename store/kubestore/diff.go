@@ -6,11 +6,11 @@ import (
 	"reflect"
 )
 
-// tree is a JSON object whose parts are compared. No value in it is null: in a
-// merge patch (RFC 7396) that is a removal.
+// tree is a JSON object. It contains no null: in a merge patch (RFC 7396) that is a
+// removal.
 type tree = map[string]any
 
-// treeOf is a value as JSON: numbers keep their digits.
+// treeOf converts a value to JSON; numbers keep their digits.
 func treeOf(v any) (tree, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -23,8 +23,8 @@ func treeOf(v any) (tree, error) {
 	return t, err
 }
 
-// diff is the merge patch that turns one object into another. Lists are
-// replaced as a whole.
+// diff returns the merge patch that turns one object into another. It replaces lists as
+// a whole.
 func diff(from, to tree) tree {
 	patch := tree{}
 	for key, value := range to {
@@ -47,7 +47,7 @@ func diff(from, to tree) tree {
 	return patch
 }
 
-// change is the merge patch between two values of one type.
+// change returns the merge patch between two values of one type.
 func change(from, to any) (tree, error) {
 	a, err := treeOf(from)
 	if err != nil {

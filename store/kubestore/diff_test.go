@@ -28,7 +28,7 @@ func drawTree(t *rapid.T, depth int) tree {
 	return o
 }
 
-// The patch of two objects, applied as the API server applies it, gives the second.
+// The patch between two objects, applied as the API server applies it, produces the second.
 func TestDiffIsAMergePatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		from, to := drawTree(t, 3), drawTree(t, 3)

@@ -14,24 +14,24 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// eventLog is which events were written when: the versions of the API server
-// are one order over all runs. The events themselves stand in their runs.
+// eventLog orders the events of all runs by the versions of the API server. The events
+// themselves are in their runs.
 type eventLog struct {
 	groups   []eventGroup // by version
-	newest   uint64       // highest version that is known
-	frontier uint64       // everything up to it has been seen by the watch
+	newest   uint64       // highest known version
+	frontier uint64       // the watch has reported everything up to this version
 	removed  int
 }
 
-// eventGroup is the events of one write: its run and their numbers.
+// eventGroup names the events of one write: their run and their numbers.
 type eventGroup struct {
 	version  uint64
 	e        *entry
 	from, to int64
 }
 
-// record notes the events of an entry that are new. Of several writes that are
-// learnt at once each is filed under the version its successor has replaced.
+// record adds the new events of an entry. If the watch has reported several writes as
+// one change, each is filed under the version that the next write has replaced.
 func (l *eventLog) record(e *entry) {
 	if !e.accepted() || e.slimmed || e.status.Seq <= e.told {
 		return
@@ -68,12 +68,13 @@ func (l *eventLog) dropped(e *entry) {
 	}
 }
 
-// frontier says that the watch has told everything up to a version. s.mu is held.
+// advanceWatermark notes that the watch has reported everything up to a version. s.mu is
+// held.
 func (s *Store) frontier(version uint64) {
 	s.cache.log.frontier = max(s.cache.log.frontier, version)
 }
 
-// place is a position in the log: everything up to event seq of the write version.
+// position is a place in the log: all events up to number seq of the write version.
 type position struct {
 	version uint64
 	seq     int64
@@ -91,9 +92,9 @@ func parsePosition(cursor string) (position, error) {
 	return position{v, n}, nil
 }
 
-// Events gives the events of all runs. After a restart of this process the
-// newest events of runs that were written meanwhile may come a second time:
-// consumers know them by run and number. See workflow.Lister.
+// Events returns the events of all runs. After a restart of this process the newest
+// events of runs that were written meanwhile may be returned a second time; consumers
+// recognize them by run and number. See workflow.Lister.
 func (s *Store) Events(ctx context.Context, cursor string, limit int) ([]workflow.Event, string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
@@ -162,7 +163,8 @@ func (s *Store) Events(ctx context.Context, cursor string, limit int) ([]workflo
 	return events, next.String(), nil
 }
 
-// wanted is some events of a run: those that were at hand, or where to read them.
+// eventRange is a range of the events of a run: the events, or missing if they must be
+// read.
 type wanted struct {
 	o        *object
 	id       string
@@ -171,7 +173,7 @@ type wanted struct {
 	missing  bool
 }
 
-// want copies the events from the cache as far as they are there. s.mu is held.
+// cachedEvents copies a range of events from the cache. s.mu is held.
 func (s *Store) want(e *entry, from, to int64) wanted {
 	w := wanted{o: &object{name: e.name, namespace: e.namespace, runID: e.runID}, id: e.id(), from: from, to: to}
 	d := &reader{}
@@ -186,7 +188,8 @@ func (s *Store) want(e *entry, from, to int64) wanted {
 	return w
 }
 
-// fetch reads what was not at hand: the object, and its shards if it has to.
+// fetch returns the events of a range. If they are missing it reads the object, and its
+// history objects if necessary.
 func (s *Store) fetch(ctx context.Context, w wanted) ([]workflow.Event, error) {
 	if !w.missing {
 		return w.events, nil
@@ -233,7 +236,7 @@ func (s *Store) shards(ctx context.Context, o *object) ([]workflow.Event, error)
 	return s.format.shards(list)
 }
 
-// History gives the events of one run. See workflow.Lister.
+// History returns the events of one run. See workflow.Lister.
 func (s *Store) History(ctx context.Context, id string, after int64, limit int) ([]workflow.Event, error) {
 	if limit <= 0 {
 		limit = 1000

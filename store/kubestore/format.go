@@ -10,36 +10,38 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// format is how a run is kept: as a Run, or as a ConfigMap.
+// format encodes a run as an object: a Run, or a ConfigMap.
 type format interface {
-	// resource names the kind of the runs, selector their labels ("": all),
-	// and status the part of the object that a save writes ("": all of it).
+	// resource returns the group and resource of the runs, the selector of their labels
+	// ("": all), and the subresource that a save writes ("": the object itself).
 	resource() (group, resource, selector, status string)
-	// empty gives an empty object, and list an empty list, to decode into.
+	// newObject returns an empty object to decode into, and newList an empty list.
 	empty() runtime.Object
 	list() runtime.Object
 	items(list runtime.Object) []runtime.Object
-	// name is the object's name of a run.
+	// name returns the name of the object of a run.
 	name(id string) string
-	// create gives the new object of a run.
+	// create returns the new object of a run.
 	create(o *object) (any, error)
-	// decode reads an object, and subject no more of it than whose run it is; "" if that cannot be read.
+	// decode reads an object.
 	decode(from runtime.Object) (*object, error)
+	// subject reads only the subject of an object; "" if it cannot be read.
 	subject(from runtime.Object) string
-	// bears tells whether the name of an object may be that of a run kept so.
+	// matchesName reports whether an object of this format may have the name.
 	bears(name string) bool
-	// save gives the merge patch of an edit, and post that of new mail.
+	// save returns the merge patch of an edit.
 	save(o *object, e *edit) ([]byte, error)
+	// patchSignals returns the merge patch of a signalEdit.
 	post(o *object, p *post) ([]byte, error)
-	// shard gives the object that keeps older events of a run.
+	// newHistory returns the object that keeps older events of a run.
 	shard(o *object, events []workflow.Event) (any, error)
 	shardResource() (group, resource string)
 	emptyShards() runtime.Object
-	// shards reads such objects.
+	// decodeHistory reads the events of such objects.
 	shards(list runtime.Object) ([]workflow.Event, error)
 }
 
-// names of labels and annotations.
+// Names of labels and annotations.
 const (
 	domain       = "pawl.dev/"
 	labelKind    = domain + "kind" // run, history, flow, slot, worker
@@ -51,7 +53,7 @@ const (
 	fieldManager = "pawl"
 )
 
-// meta is what one can know of an object without its content.
+// setMeta copies the metadata of an object, and of its annotations the requests.
 func (o *object) meta(m *metav1.ObjectMeta) {
 	o.name, o.namespace, o.uid, o.version = m.Name, m.Namespace, string(m.UID), parseVersion(m.ResourceVersion)
 	o.owners, o.generation = m.OwnerReferences, m.Generation
@@ -66,7 +68,7 @@ func (o *object) meta(m *metav1.ObjectMeta) {
 	}
 }
 
-// labelled gives the metadata of a new object of ours.
+// newMeta returns the metadata of a new object.
 func labelled(name, namespace string, labels map[string]string) map[string]any {
 	m := map[string]any{"name": name, "namespace": namespace}
 	if len(labels) > 0 {
@@ -77,13 +79,13 @@ func labelled(name, namespace string, labels map[string]string) map[string]any {
 
 var base = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// digest is a name for what has one that no object may bear.
+// digest returns a valid object name for any text.
 func digest(of string) string {
 	sum := sha256.Sum256([]byte(of))
 	return base.EncodeToString(sum[:16])
 }
 
-// labelValue is a name as the value of a label.
+// labelValue returns a name as the value of a label: its digest if it is too long.
 func labelValue(name string) string {
 	if len(name) > 63 {
 		return digest(name)

@@ -15,14 +15,16 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// configMaps keeps each run as a ConfigMap, with a key for what changes as one:
+// configMaps keeps each run as a ConfigMap, with one key for each part that changes
+// on its own:
 //
-//	spec          what was asked for, written once
-//	phase, owner… each field of the status but what follows, as JSON; no step, which the records tell
-//	step.NAME     the record of a step; characters no key may have are written as _HEX_
-//	event.N       an event of the history: time, kind and step, or JSON if there is more to say
-//	signal.N      a signal nobody has read, mail: how many there ever were
-//	consumed.N    the id of one that was read
+//	spec          the request, written once
+//	phase, owner… each other field of the status, as JSON; not step, which follows from the records
+//	step.NAME     the record of a step; characters that a key may not have are written as _XX
+//	event.N       an event of the history: time, kind and step; JSON if it has more fields
+//	signal.N      an unread signal
+//	mail          how many signals were ever sent
+//	consumed.N    the id of a signal that was read
 //	outbox.N      a signal to another run that is not delivered yet
 type configMaps struct{}
 
@@ -74,7 +76,7 @@ func (configMaps) create(o *object) (any, error) {
 	return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}, nil
 }
 
-// text is a value of ours as JSON: it always encodes.
+// text encodes one of our own values as JSON; that never fails.
 func text(v any) string {
 	data, err := encode(v)
 	if err != nil {
@@ -173,13 +175,13 @@ func (configMaps) save(o *object, e *edit) ([]byte, error) {
 		return nil, err
 	}
 	meta := tree{"resourceVersion": versionText(o.version)}
-	if o.unplaced { // the list would grow with every key
+	if o.unplaced { // managedFields would grow with every key
 		data["unplaced"], meta["managedFields"] = nil, untracked
 	}
 	return encode(tree{"metadata": meta, "data": data})
 }
 
-// entries are the keys that an edit changes.
+// entries returns the keys that an edit changes.
 func entries(from api.RunStatus, e *edit) (tree, error) {
 	a, err := treeOf(from)
 	if err != nil {
@@ -213,7 +215,7 @@ func entries(from api.RunStatus, e *edit) (tree, error) {
 		data["event."+key] = nil
 		if event != nil {
 			lean := *event
-			lean.After = "" // every quote counts twice here; a follower that restarts hears more twice
+			lean.After = "" // quotes are escaped here; without After, a restarted reader gets more events twice
 			data["event."+key] = eventText(&lean)
 		}
 	}
@@ -232,8 +234,8 @@ func entries(from api.RunStatus, e *edit) (tree, error) {
 	return data, nil
 }
 
-// eventText is an event as a line, which a person can read and costs no quotes:
-// "2026-11-21T02:47:15.2Z StepDone InitMeta". One that says more is JSON.
+// eventText encodes an event as a line that a person can read and that needs no
+// quotes: "2026-11-21T02:47:15.2Z StepDone InitMeta". An event with more fields is JSON.
 func eventText(e *api.RunEvent) string {
 	line := e.At + " " + e.Kind
 	if e.Step != "" {
@@ -245,7 +247,7 @@ func eventText(e *api.RunEvent) string {
 	return line
 }
 
-// eventLine reads such a line; false: it is none.
+// eventLine decodes such a line. It returns false for JSON.
 func eventLine(line string) (e api.RunEvent, ok bool) {
 	if e.At, line, ok = strings.Cut(line, " "); !ok || e.At == "" || strings.HasPrefix(e.At, "{") {
 		return api.RunEvent{}, false
@@ -299,8 +301,8 @@ func (configMaps) shards(list runtime.Object) ([]workflow.Event, error) {
 	return events, nil
 }
 
-// escape writes the name of a step so that it may be part of a key: letters,
-// digits, "-" and "." stay, every other byte is _XX.
+// escape encodes the name of a step for use in a key: letters, digits, "-" and "."
+// stay, every other byte becomes _XX.
 func escape(name string) string {
 	var b strings.Builder
 	for i := range len(name) {

@@ -110,7 +110,7 @@ func (runs) save(o *object, e *edit) ([]byte, error) {
 	return encode(tree{"metadata": tree{"resourceVersion": versionText(o.version)}, "status": status})
 }
 
-// putPart puts a map of a patch in its place: nil values are removals.
+// putPart sets a map in a patch unless it is empty. nil values are removals.
 func putPart[T any](into tree, name string, part map[string]*T) {
 	if len(part) > 0 {
 		into[name] = part
@@ -132,7 +132,7 @@ func (runs) post(o *object, p *post) ([]byte, error) {
 	return encode(tree{"metadata": tree{"resourceVersion": versionText(o.version)}, "spec": spec})
 }
 
-// shardOwner lets history go with its run.
+// historyOwner makes a run the owner of its history, which is deleted with it.
 func shardOwner(o *object, apiVersion, kind string) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: o.name, UID: types.UID(o.uid)}}
 }

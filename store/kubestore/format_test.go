@@ -7,8 +7,8 @@ import (
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
 )
 
-// An event is a line where time, kind and step say all of it, and JSON otherwise;
-// both are read back as they were.
+// An event with only time, kind and step is a line, any other is JSON. Both are decoded
+// to the same event.
 func TestEventsOfAConfigMap(t *testing.T) {
 	second := 2
 	const at = "2026-11-21T02:47:15.201000001Z"

@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// serving is a store on the small API server, with an engine that serves it.
+// serving returns an engine that runs on a store with the test API server.
 func serving(t *testing.T, kind kubestore.Kind, flows ...workflow.Flow) (*workflow.Engine, *kubetest.Wire) {
 	t.Helper()
 	wire := kubetest.NewWire(1)
@@ -62,8 +62,8 @@ func await(t *testing.T, e *workflow.Engine, id string, phase workflow.Phase) *w
 	}
 }
 
-// A run that the API server refuses to hold is paused with code and remedy, and
-// is not tried for ever; other runs go on, and it too once the step says less.
+// A run that is too large for the API server is paused with code and remedy instead of
+// being retried. Other runs continue, and so does this one when its output is smaller.
 func TestARunThatIsTooLargeIsPaused(t *testing.T) {
 	for _, kind := range []kubestore.Kind{kubestore.Run, kubestore.ConfigMap} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -114,7 +114,8 @@ func TestARunThatIsTooLargeIsPaused(t *testing.T) {
 	}
 }
 
-// Input and outputs of a run have 512 KiB on Kubernetes: beyond, the step fails at the call (2.8).
+// Input and outputs of a run may have 512 KiB on Kubernetes. The step that exceeds that
+// fails when it sets its output.
 func TestOutputsOfARunAreBounded(t *testing.T) {
 	flow := workflow.Flow{Name: "Full"}
 	for i := range 10 {
@@ -133,8 +134,7 @@ func TestOutputsOfARunAreBounded(t *testing.T) {
 	}
 }
 
-// The signals of a run leave room for the run: beyond 256 KiB that nobody has
-// read the sender is refused.
+// The unread signals of a run may have 256 KiB. A larger signal is refused.
 func TestSignalsLeaveRoom(t *testing.T) {
 	e, _ := serving(t, kubestore.Run, workflow.Flow{Name: "Wait", Steps: []workflow.Step{{Name: "Go", Wait: &workflow.WaitFor{Signal: "go"}}}})
 	r, err := e.Start(t.Context(), workflow.Request{Flow: "Wait", Subject: "kind/space/a"})

@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// object is a run as it stands in the API server, whatever kind keeps it.
+// object is a run as the API server keeps it, independent of its kind.
 type object struct {
 	name, namespace string
 	uid             string
@@ -25,8 +25,8 @@ type object struct {
 	owners          []metav1.OwnerReference
 	spec            api.RunSpec
 	status          api.RunStatus
-	fresh           bool // status was never written: it is the birth
-	unplaced        bool // nobody has written whether it holds the slot of its subject
+	fresh           bool // status is the initial status of the spec: none was written yet
+	unplaced        bool // not yet written whether the run holds the slot of its subject
 }
 
 func (o *object) id() string     { return o.runID }
@@ -42,7 +42,7 @@ func (o *object) subject() string {
 	return o.spec.Subject
 }
 
-// unread gives the keys of the signals nobody consumed, in order of arrival.
+// unread returns the keys of the signals that are not consumed, in order of arrival.
 func (o *object) unread() []string {
 	var keys []string
 	for key := range o.spec.Signals {
@@ -54,7 +54,7 @@ func (o *object) unread() []string {
 	return keys
 }
 
-// byNumber orders keys that are numbers, should one ever outgrow its zeros.
+// byNumber orders keys that are numbers, also those with more digits than number pads to.
 func byNumber(a, b string) int {
 	if len(a) != len(b) {
 		return len(a) - len(b)
@@ -62,7 +62,7 @@ func byNumber(a, b string) int {
 	return bytes.Compare([]byte(a), []byte(b))
 }
 
-// knows tells whether a signal was accepted: unread, or among the newest consumed.
+// knows reports whether a signal was accepted: it is unread, or among the newest consumed.
 func (o *object) knows(id string) bool {
 	for _, s := range o.spec.Signals {
 		if s.ID == id {
@@ -77,7 +77,7 @@ func (o *object) knows(id string) bool {
 	return false
 }
 
-// settle makes the status what it is to be read as.
+// resolveStatus takes the initial status from the spec if no status was written yet.
 func (o *object) settle() {
 	if o.status.Revision == 0 && o.spec.Birth != nil {
 		request := o.status.LastRequest
@@ -87,7 +87,7 @@ func (o *object) settle() {
 	o.spec.Birth = nil
 }
 
-// head is a status without its maps: what a save decides as a whole.
+// head returns a status without its maps: the part that a save replaces.
 func head(st *api.RunStatus) api.RunStatus {
 	h := *st
 	h.Steps, h.Events, h.Consumed, h.Outbox = nil, nil, nil, nil
@@ -103,7 +103,7 @@ type edit struct {
 	outbox   map[string]*api.RunMail  // nil: removed
 }
 
-// whole fills an edit of a fresh object with what its birth held.
+// addInitial adds the steps and events of the initial status to an edit of a fresh object.
 func (e *edit) whole(o *object) {
 	if !o.fresh {
 		return
@@ -130,7 +130,7 @@ func under(top, base map[string]api.RunStep) map[string]api.RunStep {
 	return all
 }
 
-// apply makes an edit that the API server has taken.
+// apply applies an edit that the API server has accepted.
 func (o *object) apply(e *edit, version uint64) {
 	st := &o.status
 	steps, events, consumed, outbox := st.Steps, st.Events, st.Consumed, st.Outbox
@@ -174,7 +174,7 @@ func put2[T any](to *map[string]T, from map[string]*T) {
 	}
 }
 
-// post is one write of the mail of a run.
+// signalEdit is one write of the signals of a run.
 type post struct {
 	mail   int64
 	add    map[string]api.RunSignal
@@ -203,6 +203,6 @@ func encode(v any) ([]byte, error) {
 func versionText(v uint64) string { return strconv.FormatUint(v, 10) }
 
 func parseVersion(text string) uint64 {
-	v, _ := strconv.ParseUint(text, 10, 64) // of Kubernetes 1.35 on, it is a number that grows
+	v, _ := strconv.ParseUint(text, 10, 64) // since Kubernetes 1.35 a version is a growing number
 	return v
 }

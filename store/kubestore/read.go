@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// read gives the newest version of an object, past every cache. ErrNotFound.
+// read reads the newest version of an object from the API server. ErrNotFound.
 func (s *Store) read(ctx context.Context, namespace, name string) (*object, error) {
 	into := s.format.empty()
 	if err := s.client.get(ctx, s.runRef(namespace, name), into); err != nil {
@@ -24,7 +24,7 @@ func (s *Store) read(ctx context.Context, namespace, name string) (*object, erro
 	return s.format.decode(into)
 }
 
-// refresh reads an entry's object anew; what is gone is forgotten.
+// refresh reads the object of an entry. It removes the entry if the object was deleted.
 func (s *Store) refresh(ctx context.Context, e *entry) error {
 	o, err := s.read(ctx, e.key.namespace, e.key.name)
 	s.mu.Lock()
@@ -46,8 +46,8 @@ func (s *Store) refresh(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// find gives the entry of a run: from the cache, or from the API server when
-// the watch has not told of it yet. ErrNotFound.
+// find returns the entry of a run: from the cache, or from the API server if the watch
+// has not reported it yet. ErrNotFound.
 func (s *Store) find(ctx context.Context, id string) (*entry, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -81,14 +81,14 @@ func (s *Store) find(ctx context.Context, id string) (*entry, error) {
 	return nil, workflow.ErrNotFound
 }
 
-// validName tells what may be the name of an object: nothing else is looked for.
+// validName reports whether a text is a valid name of an object.
 func validName(name string) bool {
 	return name != "" && len(name) <= 253 && !strings.ContainsFunc(name, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '.'
 	})
 }
 
-// Load gives a run and its unread signals, read past every cache. See workflow.Store.
+// Load reads a run and its unread signals from the API server. See workflow.Store.
 func (s *Store) Load(ctx context.Context, id string) (*workflow.Run, []workflow.Signal, error) {
 	e, err := s.find(ctx, id)
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *Store) Load(ctx context.Context, id string) (*workflow.Run, []workflow.
 	if o.id() != id {
 		return nil, nil, workflow.ErrNotFound
 	}
-	l, err := load(o) // the cache may let go of what it does not show
+	l, err := load(o) // before upsert, which may trim o
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e = s.learn(o); e.version > o.version && !e.slimmed && e.id() == id {
@@ -115,7 +115,7 @@ func (s *Store) Load(ctx context.Context, id string) (*workflow.Run, []workflow.
 	return l.Run, l.Signals, err
 }
 
-// List gives runs without their records. See workflow.Lister.
+// List returns runs without their step records. See workflow.Lister.
 func (s *Store) List(ctx context.Context, q workflow.Query) ([]*workflow.Run, string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
@@ -160,13 +160,13 @@ func (s *Store) List(ctx context.Context, q workflow.Query) ([]*workflow.Run, st
 	return found, "", nil
 }
 
-// matches looks at the object before a run is made of it.
+// matches applies a query to an object before it is decoded.
 func matches(q *workflow.Query, e *entry) bool {
 	head := workflow.Run{ID: e.id(), Phase: e.phase(), Flow: e.spec.Flow, Subject: e.subject(), Hash: e.status.Hash, Parent: e.spec.Parent, Labels: e.spec.Labels}
 	return q.Matches(&head)
 }
 
-// listed makes a run with the record of its current step only.
+// listed decodes a run with only the record of its current step.
 func listed(o *object) (*workflow.Run, error) {
 	d := &reader{}
 	r := d.run(o)

@@ -22,21 +22,21 @@ type Starter interface {
 // VerbStart is the verb of a run that was created as an object.
 const VerbStart workflow.Verb = "start"
 
-// again is how soon a refusal is looked at once more that may end by itself:
-// the flow is loaded, the queue has room.
+// retryRefused is the delay before a refused start is tried again if the reason may end
+// by itself: the flow gets loaded, the queue gets shorter.
 const again = time.Minute
 
-// ServeRequests carries out what objects of the kind Run ask for until ctx ends:
-// one that a person has created is started, and annotations are accepted
-// . It costs nothing while nobody asks. One process of those
-// that share the store is enough; several do no harm.
+// ServeRequests serves the requests in objects of the kind Run until ctx ends: it starts
+// a Run that a person has created, and accepts annotations (see Request). It sends
+// nothing while there are no requests. One process of those that share the store is
+// enough; several do no harm.
 func (s *Store) ServeRequests(ctx context.Context, engine Starter) error {
 	acceptor := Acceptor{Engine: engine}
 	wait := time.Duration(0)
 	for {
 		next, err := s.attend(ctx, engine, acceptor)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // the end that was asked for
+			return nil //nolint:nilerr // the caller has ended ctx
 		}
 		switch {
 		case err != nil:
@@ -52,7 +52,8 @@ func (s *Store) ServeRequests(ctx context.Context, engine Starter) error {
 	}
 }
 
-// awaitRequests blocks until an object asks for something, or for a time; 0: no time.
+// awaitRequests blocks until an object has a request or d has passed; 0: no limit. It
+// returns false when ctx ends or the store is closed.
 func (s *Store) awaitRequests(ctx context.Context, d time.Duration) bool {
 	var due <-chan time.Time
 	if d > 0 {
@@ -71,7 +72,8 @@ func (s *Store) awaitRequests(ctx context.Context, d time.Duration) bool {
 	return true
 }
 
-// attend serves every object that asks for something now.
+// serveOnce serves all present requests. It returns when to try again; 0: when the next
+// request comes.
 func (s *Store) attend(ctx context.Context, engine Starter, acceptor Acceptor) (next time.Duration, err error) {
 	s.mu.Lock()
 	var asking []*entry
@@ -99,7 +101,7 @@ func (s *Store) attend(ctx context.Context, engine Starter, acceptor Acceptor) (
 		guard := PatchGuard(func(ctx context.Context, patch []byte) error { return s.client.patchTested(ctx, r, patch) })
 		err := acceptor.Accept(ctx, run, annotations, guard, func(a Answer) error { return s.answer(ctx, e, a.Record(time.Now())) })
 		if err == nil {
-			err = s.refresh(ctx, e) // the watch may be slower than the next round
+			err = s.refresh(ctx, e) // the watch may be slower than the next pass
 		}
 		if errors.Is(err, workflow.ErrNotFound) {
 			err = nil
@@ -109,8 +111,8 @@ func (s *Store) attend(ctx context.Context, engine Starter, acceptor Acceptor) (
 	return next, errors.Join(errs...)
 }
 
-// answer writes what became of a request into the status of its run, and tells
-// of a refusal by an Event.
+// answer writes the result of a request into the status of its run, and posts an Event
+// about a refusal.
 func (s *Store) answer(ctx context.Context, e *entry, record api.RunRequest) error {
 	if record.State == "Refused" {
 		s.tell(ctx, e, told{
@@ -137,8 +139,8 @@ func (s *Store) answer(ctx context.Context, e *entry, record api.RunRequest) err
 
 const objectRequest = "object/"
 
-// startObject starts the run that an object asks for, or says why not. wait: a refusal
-// that may end by itself is looked at again.
+// startObject starts the run that an object requests, or writes the refusal into its
+// status. It returns when to try again; 0: never.
 func (s *Store) startObject(ctx context.Context, engine Starter, e *entry) (wait time.Duration, err error) {
 	s.mu.Lock()
 	o := *e.object
@@ -182,8 +184,8 @@ func (s *Store) startObject(ctx context.Context, engine Starter, e *entry) (wait
 	return wait, s.answer(ctx, e, answer.Record(time.Now()))
 }
 
-// waiting finds the object whose start was asked for under a request id; nil:
-// the run needs an object of its own.
+// requestedObject returns the object that has requested a start under a request id; nil:
+// the run needs a new object.
 func (s *Store) waiting(requestID string) *entry {
 	rest, ours := strings.CutPrefix(requestID, objectRequest)
 	parts := strings.Split(rest, "/")
@@ -198,8 +200,8 @@ func (s *Store) waiting(requestID string) *entry {
 	return nil
 }
 
-// adopt makes a run of an object that a person has created: first its place,
-// then its whole status in one write. A crash in between is repaired by the next try.
+// adopt makes a run of an object that a person has created. It takes the slot first, then
+// writes the whole status at once. After a crash in between, the next try repairs it.
 func (s *Store) adopt(ctx context.Context, e *entry, r *workflow.Run, events []workflow.Event) error {
 	n, err := s.place(ctx, e.key.namespace, e.key.name, r.Subject)
 	if err != nil {

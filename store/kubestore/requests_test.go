@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A Run object that somebody else serves is not refused because its flow is unknown
-// here: nothing at all is written to it.
+// A Run object that another store serves is not refused although its flow is unknown to
+// this engine: nothing is written to it.
 func TestObjectsOfOtherKindsAreNotAnswered(t *testing.T) {
 	s := openOn(t, kubetest.NewServer(t), Options{Serves: Kinds("K")})
 	e, err := workflow.New(s, []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "S", Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }}}}}, workflow.Options{})

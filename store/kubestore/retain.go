@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Expired gives finished runs the policy no longer keeps. See workflow.Retainer.
+// Expired returns finished runs that the policy does not keep. See workflow.Retainer.
 func (s *Store) Expired(ctx context.Context, now time.Time, policy func(flow string) workflow.Retention, limit int) ([]string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (s *Store) Expired(ctx context.Context, now time.Time, policy func(flow str
 		slices.SortFunc(ended, func(a, b candidate) int { return order(b, a) })
 		for rank, c := range ended {
 			if parent := s.cache.ids[c.e.spec.Parent]; parent != nil && !parent.phase().Final() {
-				continue // part of a run that goes on
+				continue // its parent is still active
 			}
 			if !policy(c.e.spec.Flow).Keeps(now, c.ended, rank) {
 				old = append(old, c)
@@ -114,11 +114,11 @@ func (s *Store) remove(ctx context.Context, e *entry) error {
 	}
 }
 
-// sweepAfter is how long the Lease of a worker stays that is silent and owns
-// nothing, and how often slots are looked at.
+// sweepAfter is how long an expired Lease of a worker without runs is kept, and the
+// interval of sweepSlots.
 const sweepAfter = time.Hour
 
-// sweep deletes the Leases of workers that died: each start of a process has one.
+// sweep deletes the Leases of dead workers: each start of a process creates one.
 func (s *Store) sweep(ctx context.Context) {
 	s.mu.Lock()
 	versions := map[string]uint64{}

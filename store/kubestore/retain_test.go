@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// The Lease of a worker that died goes when it owns nothing and has been silent
-// for long; one that owns a run, or has just been seen, stays.
+// The Lease of a dead worker is deleted when it owns no run and expired long ago. The
+// Lease of a worker that owns a run, or was renewed recently, stays.
 func TestLeasesOfDeadWorkersGo(t *testing.T) {
 	s, err := Open(t.Context(), Options{Config: kubetest.NewServer(t).Config(), Only: true})
 	if err != nil {

@@ -13,19 +13,19 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// How much history stays in the object: beyond keepEvents+shardEvents the
-// oldest shardEvents go to an object of their own.
+// Limits of the history in a run's object. When it has more than
+// keepEvents+historyEvents events, the oldest historyEvents move to an object of their
+// own.
 const (
 	keepEvents  = 50
 	shardEvents = 100
 	shardBytes  = 512 << 10
-	eventBytes  = 128 << 10 // of the events in the object: beyond, the older half goes at once
+	eventBytes  = 128 << 10 // when the events in the object are larger, the older half moves
 )
 
-// write changes the status of a run: judge looks at the newest object that is
-// known and gives the edit, nil for none. Whoever was faster, or a cache that
-// was behind, costs a read and another judgement; the object is never written
-// in another version than the one that was judged.
+// write changes the status of a run. decide gets the newest known object and returns
+// the edit; nil: no write. If the object has changed meanwhile, write reads it and calls
+// decide again: it writes only over the version that decide has seen.
 func (s *Store) write(ctx context.Context, e *entry, what string, judge func(e *entry) (*edit, error)) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -37,10 +37,11 @@ func (s *Store) write(ctx context.Context, e *entry, what string, judge func(e *
 	return s.writeLocked(ctx, e, what, judge)
 }
 
-// errBehind is the judgement that the cache is older than what the caller has seen.
+// errStale is returned by a decide function if the cache is older than the version that
+// the caller has seen.
 var errBehind = errors.New("the cache is behind")
 
-// tries bounds how often one write meets a faster one.
+// tries is how often a write is repeated after conflicts.
 const tries = 20
 
 func (s *Store) writeLocked(ctx context.Context, e *entry, what string, judge func(e *entry) (*edit, error)) error {
@@ -99,7 +100,7 @@ func (s *Store) writeLocked(ctx context.Context, e *entry, what string, judge fu
 	}
 }
 
-// refreshWhole reads an entry anew that is gone or holds less than the object.
+// refreshWhole reads the object of an entry that is removed or trimmed.
 func (s *Store) refreshWhole(ctx context.Context, e *entry) error {
 	o, err := s.read(ctx, e.key.namespace, e.key.name)
 	if err != nil {
@@ -159,7 +160,8 @@ func (s *Store) Save(ctx context.Context, w *workflow.Save) error {
 	return nil
 }
 
-// current tells whether a save would replace exactly what its caller has seen.
+// checkCurrent returns an error unless a save replaces exactly the version that its
+// caller has seen.
 func current(o *object, r *workflow.Run) error {
 	switch {
 	case !o.accepted() || o.id() != r.ID:
@@ -174,7 +176,7 @@ func current(o *object, r *workflow.Run) error {
 	return nil
 }
 
-// saved is the edit that a save asks for.
+// editOf returns the edit for a save.
 func saved(e *entry, w *workflow.Save) *edit {
 	r, o := w.Run, e.object
 	next := headOf(r)
@@ -221,7 +223,7 @@ func saved(e *entry, w *workflow.Save) *edit {
 	return ed
 }
 
-// consume notes which signals were read, and forgets the oldest of more than
+// consume adds the ids of the signals that were read, and removes the oldest ids beyond
 // MaxSignalIDs.
 func (ed *edit) consume(o *object, consumed []string) {
 	if len(consumed) == 0 {
@@ -238,13 +240,13 @@ func (ed *edit) consume(o *object, consumed []string) {
 		return
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(o.status.Consumed), byNumber)[:min(over, len(o.status.Consumed))] {
-		if _, still := o.spec.Signals[key]; !still { // one that is still in spec would seem unread
+		if _, still := o.spec.Signals[key]; !still { // without its id, a signal in spec would count as unread
 			ed.consumed[key] = ""
 		}
 	}
 }
 
-// sizeOf is about what events take in an object.
+// sizeOf estimates the size of events in an object, in bytes.
 func sizeOf(events map[string]api.RunEvent) int {
 	size := 0
 	for _, event := range events {
@@ -255,7 +257,8 @@ func sizeOf(events map[string]api.RunEvent) int {
 
 func eventSize(e *api.RunEvent) int { return len(e.Data) + len(e.Message) + 300 }
 
-// sharded gives the numbers of the events that stand in an object of their own already.
+// movedEvents returns the numbers of the events that are still in the run although a
+// history object has them.
 func sharded(e *entry) []int64 {
 	if e.shard == 0 {
 		return nil
@@ -270,8 +273,8 @@ func sharded(e *entry) []int64 {
 	return list
 }
 
-// makeRoom moves the oldest events of a run that has too many to an object of
-// their own. They leave the run with the next save: until then they stand twice.
+// moveHistory copies the oldest events of a run that has too many to an object of their
+// own. The next save removes them from the run.
 func (s *Store) makeRoom(ctx context.Context, e *entry) error {
 	s.mu.Lock()
 	st := &e.status

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Send keeps a signal for a run: one guarded patch of its spec. See workflow.Store.
+// Send adds a signal to a run with one guarded patch of its spec. See workflow.Store.
 func (s *Store) Send(ctx context.Context, id string, sig workflow.Signal) error {
 	e, err := s.find(ctx, id)
 	if err != nil {
@@ -21,7 +21,7 @@ func (s *Store) Send(ctx context.Context, id string, sig workflow.Signal) error 
 		return ctx.Err()
 	}
 	defer e.unlock()
-	looked := false // refusals are not given out of a cache
+	looked := false // a refusal is confirmed by a read
 	for try := 0; ; try++ {
 		s.mu.Lock()
 		slim := e.removed || e.slimmed
@@ -83,21 +83,21 @@ func (s *Store) Send(ctx context.Context, id string, sig workflow.Signal) error 
 	}
 }
 
-// mailBytes is what the payloads of the unread signals of a run may have: the
-// rest of the object needs room too.
+// mailBytes is the maximum size of the payloads of a run's unread signals. The rest of
+// the object needs space too.
 const mailBytes = 256 << 10
 
 func mailSize(o *object) int {
 	size := 0
 	for key, s := range o.spec.Signals {
-		if _, read := o.status.Consumed[key]; !read { // the others leave with the next signal
+		if _, read := o.status.Consumed[key]; !read { // the next signal removes the others
 			size += len(s.Payload)
 		}
 	}
 	return size
 }
 
-// sendEnded answers for a run that has ended, whose signals only the API server has.
+// sendEnded answers for a run that has ended: the cache does not have its signals.
 func (s *Store) sendEnded(ctx context.Context, e *entry, sig workflow.Signal) error {
 	o, err := s.read(ctx, e.key.namespace, e.key.name)
 	switch {
@@ -109,7 +109,7 @@ func (s *Store) sendEnded(ctx context.Context, e *entry, sig workflow.Signal) er
 	return workflow.ErrFinal
 }
 
-// newPost adds a signal, and takes out of the spec what was consumed.
+// newSignalEdit adds a signal, and removes the consumed signals from the spec.
 func newPost(o *object, sig workflow.Signal) *post {
 	p := &post{mail: o.spec.Mail + 1}
 	p.add = map[string]api.RunSignal{number(p.mail): signalOf(&sig)}
@@ -121,8 +121,8 @@ func newPost(o *object, sig workflow.Signal) *post {
 	return p
 }
 
-// deliver sends the mail in the outbox of a run. A receiver that has ended or is
-// unknown is no error. What could not be delivered is tried again in the background.
+// deliver sends the signals in the outbox of a run. A receiver that has ended or is
+// unknown is no error. Failed deliveries are repeated in the background.
 func (s *Store) deliver(ctx context.Context, e *entry) {
 	if err := s.empty(ctx, e); err != nil {
 		s.mu.Lock()
@@ -131,8 +131,8 @@ func (s *Store) deliver(ctx context.Context, e *entry) {
 	}
 }
 
-// empty delivers what is in the outbox, and removes it from there unless the
-// next save of an owner will.
+// emptyOutbox delivers the signals in the outbox. It removes them if the run has no
+// owner; else the next save of the owner does.
 func (s *Store) empty(ctx context.Context, e *entry) error {
 	s.mu.Lock()
 	mail := map[string]api.RunMail{}
@@ -176,7 +176,7 @@ func (s *Store) empty(ctx context.Context, e *entry) error {
 	return err
 }
 
-// outbox sees to it that the mail of a run is delivered whose worker could not.
+// retryOutbox delivers the signals of a run in the background if its worker could not.
 // s.mu is held.
 func (s *Store) outbox(e *entry) {
 	s.background("outbox of "+e.key.namespace+"/"+e.key.name, time.Second+rand.N(2*time.Second), func(ctx context.Context) error {

@@ -22,16 +22,16 @@ const (
 	leaseResource = "leases"
 )
 
-// slot is the Lease of a subject: the object of the run that holds it, those
-// that wait in order, and the newest queue number. It has no end: a holder gives
-// it up by being finished, and whoever finds that passes it on.
+// slot is the Lease of a subject: the object of the run that holds it, the queued
+// runs in order, and the newest queue number. It does not expire: a holder gives it up
+// by finishing, and the process that notices passes it on.
 type slot struct {
-	version uint64 // 0: there is none yet
+	version uint64 // 0: the Lease does not exist
 	holder  string
 	last    int64
 	queue   []queued
-	tracked bool // the Lease lists who wrote which field
-	owned   bool // it goes with its subject
+	tracked bool // the Lease has managedFields
+	owned   bool // it has an owner and is deleted with it
 }
 
 type queued struct {
@@ -39,16 +39,16 @@ type queued struct {
 	number int64
 }
 
-// verdict is what the slot says about a run.
+// slotDecision is the result of admit and promoteNext.
 type verdict struct {
 	next    slot
 	write   bool
 	number  int64  // in the queue; 0: the run holds the slot
-	promote string // the run that holds the slot from now on, or does already
+	promote string // the run that holds the slot after the write
 }
 
-// admit decides where a new run stands. finished tells of a run that it has
-// ended or is gone.
+// admit decides whether a new run gets the slot or a number in its queue. finished
+// reports that a run has ended or was deleted.
 func (sl slot) admit(name string, finished func(name string) bool) (verdict, error) {
 	if sl.holder == name {
 		return verdict{}, nil
@@ -78,7 +78,7 @@ func (sl slot) admit(name string, finished func(name string) bool) (verdict, err
 	return v, nil
 }
 
-// pass decides who holds the slot after a run that may have ended.
+// promoteNext decides which run holds the slot when its holder may have ended.
 func (sl slot) pass(finished func(name string) bool) verdict {
 	if sl.holder != "" && !finished(sl.holder) {
 		return verdict{promote: sl.holder}
@@ -88,7 +88,7 @@ func (sl slot) pass(finished func(name string) bool) verdict {
 	return verdict{next: next, write: next.holder != "", promote: next.holder}
 }
 
-// first takes the first run out of the queue that is not finished.
+// first removes the first run that is not finished from the queue.
 func first(queue []queued, finished func(name string) bool) (string, []queued) {
 	for i, q := range queue {
 		if !finished(q.name) {
@@ -145,7 +145,7 @@ func slotName(subject string) string { return "pawl-slot-" + digest(subject) }
 
 func slotKey(namespace, subject string) string { return namespace + "\x00" + subject }
 
-// slot gives the slot of a subject: what is known of it, or what is read now.
+// slot returns the slot of a subject from the cache, or reads it.
 func (s *Store) slot(ctx context.Context, namespace, subject string) (slot, error) {
 	s.mu.Lock()
 	known := s.slots[slotKey(namespace, subject)]
@@ -176,11 +176,11 @@ func (s *Store) keepSlot(namespace, subject string, sl *slot) {
 		return
 	}
 	s.slots[slotKey(namespace, subject)] = sl
-	s.vacate(namespace, subject) // its last run may have gone meanwhile
+	s.vacate(namespace, subject) // its last run may have been deleted meanwhile
 }
 
-// writeSlot replaces exactly the version a verdict was made for. false: it was
-// written by someone else meanwhile.
+// writeSlot writes a decision over exactly the version that it was made for. It
+// returns false if another process has written the slot meanwhile.
 func (s *Store) writeSlot(ctx context.Context, namespace, subject string, v verdict) (bool, error) {
 	r := ref{leaseGroup, leaseResource, namespace, slotName(subject)}
 	notes := tree{}
@@ -220,7 +220,7 @@ func (s *Store) writeSlot(ctx context.Context, namespace, subject string, v verd
 		written, err = s.client.patch(ctx, r, "", body)
 	}
 	if err != nil {
-		s.keepSlot(namespace, subject, nil) // whatever came of it is read again
+		s.keepSlot(namespace, subject, nil) // the result is unknown: read it again
 		if isConflict(err) || isExisting(err) || isNotFound(err) && v.next.version != 0 {
 			return false, nil
 		}
@@ -232,8 +232,8 @@ func (s *Store) writeSlot(ctx context.Context, namespace, subject string, v verd
 	return true, nil
 }
 
-// finished tells of the runs of a namespace whether they have ended. What the
-// cache does not know is read; an error is kept in err.
+// finished returns a function that reports whether a run of the namespace has ended.
+// It reads runs that are not in the cache and stores an error in err.
 func (s *Store) finished(ctx context.Context, namespace string, err *error) func(name string) bool {
 	return func(name string) bool {
 		s.mu.Lock()
@@ -257,9 +257,9 @@ func (s *Store) finished(ctx context.Context, namespace string, err *error) func
 	}
 }
 
-// settleIn decides whether a new run holds the slot of its subject or waits for
-// it. It may be repeated, by anyone: a run whose creator died before this is
-// settled by who claims it.
+// assignSlot decides whether a new run holds the slot of its subject or is queued. Any
+// process may repeat it: if the creator of a run dies before, the process that claims
+// the run does it.
 func (s *Store) settleIn(ctx context.Context, e *entry) error {
 	s.mu.Lock()
 	done := e.removed || e.placed || !e.unplaced || e.spec.Inline
@@ -280,7 +280,7 @@ func (s *Store) settleIn(ctx context.Context, e *entry) error {
 	}
 	return s.write(ctx, e, "queueing run "+name, func(e *entry) (*edit, error) {
 		if !e.unplaced {
-			return nil, nil // it was promoted in between
+			return nil, nil // it was promoted meanwhile
 		}
 		h := head(&e.status)
 		queue(&h, n)
@@ -288,12 +288,13 @@ func (s *Store) settleIn(ctx context.Context, e *entry) error {
 	})
 }
 
-// queue makes a status that of a run that waits for its subject.
+// queue sets a status to that of a queued run.
 func queue(h *api.RunStatus, n int64) {
 	h.Phase, h.Queue, h.Owner, h.Epoch, h.NextAt = string(workflow.Queued), n, "", 0, ""
 }
 
-// place takes the slot of a subject for a run, or a number in its queue.
+// takeSlot takes the slot of a subject for a run, or a number in its queue; 0: the run
+// holds the slot.
 func (s *Store) place(ctx context.Context, namespace, name, subject string) (int64, error) {
 	for try := 0; ; try++ {
 		sl, err := s.slot(ctx, namespace, subject)
@@ -305,7 +306,7 @@ func (s *Store) place(ctx context.Context, namespace, name, subject string) (int
 		if asked != nil {
 			return 0, asked
 		}
-		if err != nil && sl.version > 0 && try == 0 { // a refusal is not given out of a cache
+		if err != nil && sl.version > 0 && try == 0 { // confirm a refusal by a read
 			s.keepSlot(namespace, subject, nil)
 			continue
 		}
@@ -333,8 +334,8 @@ func (s *Store) place(ctx context.Context, namespace, name, subject string) (int
 	}
 }
 
-// passOn gives the slot of a run that has ended to the next one, if somebody
-// waits. What goes wrong is repaired in the background.
+// passOn passes the slot of a run that has ended to the next queued run, if there is
+// one. If that fails, it is repeated in the background.
 func (s *Store) passOn(ctx context.Context, e *entry) {
 	s.mu.Lock()
 	subject := e.subject()
@@ -342,7 +343,7 @@ func (s *Store) passOn(ctx context.Context, e *entry) {
 	waits := sub != nil && sub.queued > 0
 	s.mu.Unlock()
 	if !waits {
-		return // the next run finds the holder finished
+		return // the next run will find the holder finished
 	}
 	if err := s.pass(ctx, e.key.namespace, subject); err != nil {
 		s.mu.Lock()
@@ -375,7 +376,7 @@ func (s *Store) pass(ctx context.Context, namespace, subject string) error {
 			}
 		}
 		if v.promote == "" {
-			// What is known of the queue may be old.
+			// The cached queue may be old.
 			if try == 0 {
 				s.keepSlot(namespace, subject, nil)
 				continue
@@ -389,8 +390,8 @@ func (s *Store) pass(ctx context.Context, namespace, subject string) error {
 	}
 }
 
-// promote lets a queued run go on whose turn it is. ended: it has ended in the
-// queue, or is gone.
+// promote makes a queued run Running. It returns true if the run has ended in the queue
+// or was deleted.
 func (s *Store) promote(ctx context.Context, namespace, name string) (ended bool, err error) {
 	s.mu.Lock()
 	e := s.cache.objects[objectKey{namespace, name}]
@@ -427,8 +428,9 @@ func (s *Store) promote(ctx context.Context, namespace, name string) (ended bool
 	return ended, err
 }
 
-// heal passes a slot on that somebody waits for and nobody has. s.mu is held.
-// The one who ended the run does so at once; this is for when it could not.
+// repairSlot passes on a slot that has queued runs and no active one. The process that
+// ended the run does this at once; repairSlot is for the case that it could not. s.mu
+// is held.
 func (s *Store) heal(name string) {
 	sub := s.cache.subjects[name]
 	if sub == nil || sub.queued == 0 || sub.active > 0 {

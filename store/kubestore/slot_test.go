@@ -21,7 +21,7 @@ func line(names ...string) []queued {
 	return q
 }
 
-// One active run of a subject, an earlier one is always ended first.
+// A subject has one active run. The next run waits until the earlier one has ended.
 func TestAdmit(t *testing.T) {
 	for name, c := range map[string]struct {
 		slot          slot
@@ -69,14 +69,14 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
-// However runs come, end and die, whoever holds the slot is not finished after a
-// pass, numbers only grow, and the order of the queue is kept.
+// For any sequence of new and ended runs: after promoteNext the holder is not finished,
+// queue numbers only grow, and the order of the queue is kept.
 func TestSlotKeepsOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sl := slot{version: 1}
 		ended := map[string]bool{}
 		finished := func(n string) bool { return ended[n] }
-		var order []string // in which they came
+		var order []string // of creation
 		var held []string
 		note := func() {
 			if sl.holder != "" && (len(held) == 0 || held[len(held)-1] != sl.holder) {

@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Kind is what keeps the runs.
+// Kind is the kind of object that keeps a run.
 type Kind string
 
 // The kinds. Run needs the CRDs of deploy/crds; ConfigMap needs nothing.
@@ -33,57 +33,57 @@ type Options struct {
 	// Namespace keeps definitions, leases of workers and the runs of subjects
 	// without a namespace; default "default".
 	Namespace string
-	// Only keeps and watches everything in Namespace: a role for that
-	// namespace is enough. Default: runs stand in the namespace of their subject,
+	// SingleNamespace keeps and watches everything in Namespace: a role for that
+	// namespace is enough. Default: runs are kept in the namespace of their subject,
 	// and all namespaces are watched.
 	Only bool
-	// Namespaces whose runs this store works on, beside those of subjects without a
-	// namespace; others belong to somebody else, though one watch tells of all.
-	// Empty: all.
+	// Namespaces are the namespaces whose runs this store works on, besides the runs
+	// of subjects without a namespace. The store ignores all other runs, although its
+	// watch reports them. Empty: all.
 	Namespaces []string
-	// Serves tells by their subject whose runs this store works on, among those of
-	// Namespaces; see Kinds. All others belong to somebody else: they are not claimed,
-	// started, repaired, listed or removed. nil: all.
+	// Serves reports, among the runs of Namespaces, whether this store works on the
+	// runs of a subject; see Kinds. All other runs are not claimed, started, repaired,
+	// listed or removed. nil: all.
 	Serves func(subject string) bool
-	// Client only reads and sends, as who looks at runs does that others work on:
-	// nothing is claimed or repaired, and rights on runs and their history are
-	// enough. Definitions are looked for in all namespaces.
+	// Client limits the store to reading runs and sending signals. It claims and
+	// repairs nothing; rights on runs and their history are enough. Definitions are
+	// searched in all namespaces.
 	Client bool
-	// Owner gives the object a subject is, so that its runs go when it goes, and its slot
-	// where the subject ends with the uid; it must be in the namespace of the run. nil, or
-	// a nil answer: no owner.
+	// Owner returns the object that a subject names. Kubernetes deletes the runs of the
+	// subject together with that object, and also its slot if the subject ends with the
+	// uid. The object must be in the namespace of the run. nil, or a nil answer: no owner.
 	Owner func(subject string) *metav1.OwnerReference
 	// Timeout of one request; default 10 s.
 	Timeout time.Duration
-	// Logger hears of repairs and of trouble in the background; default slog.Default().
+	// Logger reports repairs and errors in the background; default slog.Default().
 	Logger *slog.Logger
 }
 
 // Store keeps runs in the API server. It implements Claimer, Lister,
-// Definitions and Retainer. Any number of processes may share what it keeps.
+// Definitions and Retainer. Any number of processes may share the runs.
 type Store struct {
 	o      Options
 	client *client
 	format format
 	log    *slog.Logger
 
-	ctx  context.Context // of the watches and of repairs
+	ctx  context.Context // for watches and repairs
 	stop context.CancelFunc
 	all  sync.WaitGroup
 
 	mu       sync.Mutex
 	cache    cache
 	workers  map[string]*worker // by name
-	slots    map[string]*slot   // by subject: what was read or written last
-	vacant   []vacancy          // whose Lease is to go
-	vacating bool               // somebody is at that
-	works    bool               // runs were claimed here
-	swept    time.Time          // when all slots were looked at
+	slots    map[string]*slot   // by slotKey: the version read or written last
+	vacant   []vacancy          // Leases to delete
+	vacating bool               // a goroutine deletes them
+	works    bool               // this process has claimed runs
+	swept    time.Time          // last sweep of all slots
 	wake     chan string
 	missed   bool
-	repairs  map[string]bool // under way, by key
-	requests chan struct{}   // told when an object asks for something
-	synced   chan struct{}   // closed when both watches have begun
+	repairs  map[string]bool // running, by key
+	requests chan struct{}   // receives when an object has a request
+	synced   chan struct{}   // closed when all watches have read their lists
 	unsynced int
 }
 
@@ -96,8 +96,8 @@ var (
 	_ workflow.Bounded     = (*Store)(nil)
 )
 
-// Open begins to watch and returns when everything that is there has been
-// read; ctx bounds only that. Close ends the watches.
+// Open starts the watches and returns when they have read all existing objects. ctx
+// bounds only that first read. Close ends the watches.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o.Kind = cmp.Or(o.Kind, Run)
 	o.Namespace = cmp.Or(o.Namespace, metav1.NamespaceDefault)
@@ -142,7 +142,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 }
 
-// reachable finds out before anything else that runs can be kept here.
+// reachable checks that the API server knows the kind of the runs and answers.
 func (s *Store) reachable(ctx context.Context) error {
 	err := s.client.list(ctx, s.runRef(s.watched(), ""), metav1.ListOptions{Limit: 1}, s.format.list())
 	if err == nil {
@@ -154,8 +154,8 @@ func (s *Store) reachable(ctx context.Context) error {
 	return trouble(ctx, "kubestore: listing runs", err)
 }
 
-// Close ends the watches and repairs. Runs this process owns stay owned until
-// their worker's lease ends, or Release was called before.
+// Close ends the watches and repairs. Runs that this process owns stay owned until
+// their worker's lease ends, unless Release was called before.
 func (s *Store) Close() error {
 	s.stop()
 	s.all.Wait()
@@ -163,14 +163,14 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// RunLimit is half of what other stores hold of a run: an object of the API
-// server has signals and history too, and quotes count twice. See workflow.Bounded.
+// RunLimit is half of the limit of other stores: an object of the API server also
+// holds signals and history, and its quotes are escaped. See workflow.Bounded.
 func (s *Store) RunLimit() int { return workflow.MaxRun / 2 }
 
-// Requests is how many requests this store has sent, watches not counted.
+// Requests returns how many requests this store has sent, without watches.
 func (s *Store) Requests() int64 { return s.client.sent.Load() }
 
-// watched is the namespace of the watches; "": all.
+// watchNamespace is the namespace of the watches; "": all.
 func (s *Store) watched() string {
 	if s.o.Only {
 		return s.o.Namespace
@@ -178,7 +178,7 @@ func (s *Store) watched() string {
 	return ""
 }
 
-// home is the namespace that keeps the runs of a subject.
+// namespaceOf returns the namespace that keeps the runs of a subject.
 func (s *Store) home(subject string) string {
 	parts := strings.Split(subject, "/")
 	if s.o.Only || len(parts) < 3 || parts[1] == "" {
@@ -198,8 +198,8 @@ func (s *Store) saveRun(ctx context.Context, o *object, body []byte) (uint64, er
 	return parseVersion(meta.ResourceVersion), err
 }
 
-// hint tells whoever listens on Wake; s.mu is held. What overflows is told as
-// "any" as soon as there is room.
+// notify sends the id of a run to Wake; s.mu is held. If the channel is full, the next
+// notification carries "" (any run).
 func (s *Store) hint(id string) {
 	if s.missed {
 		id = ""
@@ -212,11 +212,11 @@ func (s *Store) hint(id string) {
 	}
 }
 
-// Wake carries hints. See workflow.Claimer.
+// Wake carries the ids of runs that may be due. See workflow.Claimer.
 func (s *Store) Wake() <-chan string { return s.wake }
 
-// background does a piece of work once at a time, and again at growing delay
-// until it succeeds. s.mu is held.
+// background runs work in a goroutine and repeats it with growing delay until it
+// succeeds. It does nothing while work with the same key runs. s.mu is held.
 func (s *Store) background(key string, after time.Duration, work func(context.Context) error) {
 	if s.repairs[key] || s.ctx.Err() != nil || s.o.Client {
 		return
@@ -241,7 +241,7 @@ func (s *Store) background(key string, after time.Duration, work func(context.Co
 	})
 }
 
-// sleep waits; false: ctx has ended.
+// sleep waits for d. It returns false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -253,7 +253,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// notifyRequests says that an object asks for something. s.mu is held.
+// notifyRequests wakes ServeRequests. s.mu is held.
 func (s *Store) notifyRequests() {
 	select {
 	case s.requests <- struct{}{}:

@@ -19,7 +19,8 @@ func isNotFound(err error) bool { return apierrors.IsNotFound(err) }
 func isConflict(err error) bool { return apierrors.IsConflict(err) }
 func isExisting(err error) bool { return apierrors.IsAlreadyExists(err) }
 
-// watch starts the two watches: runs, and leases of workers, which a client has no use for.
+// watch starts the watch of runs and, unless Options.Client is set, the watch of the
+// leases of workers.
 func (s *Store) watch() {
 	_, _, selector, _ := s.format.resource()
 	s.reflect(s.runRef(s.watched(), ""), selector, s.format.list, s.format.empty(), &runSink{s: s})
@@ -42,12 +43,12 @@ func (s *Store) reflect(r ref, selector string, list func() runtime.Object, empt
 			return s.client.watch(ctx, r, o)
 		},
 	}
-	quiet := logr.Discard() // what breaks is tried again; the store tells when it matters
+	quiet := logr.Discard() // the reflector retries; the store logs what matters
 	reflector := toolscache.NewReflectorWithOptions(lw, empty, sink, toolscache.ReflectorOptions{Name: "pawl/" + r.resource, Logger: &quiet})
 	s.all.Go(func() { reflector.RunWithContext(klog.NewContext(s.ctx, quiet)) })
 }
 
-// begun counts a watch that has read what was there; s.mu is held.
+// markSynced notes that a watch has read its list; s.mu is held.
 func (s *Store) begun(once *bool) {
 	if *once {
 		return
@@ -58,7 +59,7 @@ func (s *Store) begun(once *bool) {
 	}
 }
 
-// runSink takes what the watch of runs tells.
+// runSink receives the watch of runs.
 type runSink struct {
 	s     *Store
 	begun bool
@@ -105,7 +106,7 @@ func (k *runSink) Delete(obj any) error {
 	return nil
 }
 
-// Bookmark says that there is nothing older to come.
+// Bookmark notes that the watch has reported everything up to a version.
 func (k *runSink) Bookmark(version string) error {
 	k.s.mu.Lock()
 	defer k.s.mu.Unlock()
@@ -154,7 +155,8 @@ func (k *runSink) Replace(list []any, version string) error {
 	return nil
 }
 
-// damaged sets an object aside that cannot be read; all others go on. s.mu is held.
+// skipUnreadable removes an object that cannot be decoded from the cache and logs it.
+// s.mu is held.
 func (s *Store) damaged(obj any, err error) {
 	if m, e := meta.Accessor(obj); e == nil {
 		s.forget(m.GetNamespace(), m.GetName(), parseVersion(m.GetResourceVersion()))
@@ -162,7 +164,7 @@ func (s *Store) damaged(obj any, err error) {
 	s.log.Error("kubestore: a run cannot be read and is left alone", "error", err)
 }
 
-// workerSink takes what the watch of worker leases tells.
+// workerSink receives the watch of the leases of workers.
 type workerSink struct {
 	s     *Store
 	begun bool

@@ -11,20 +11,20 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// firstLease is what a worker gets that owns a run before it ever claimed one.
+// firstLease is the lease of a worker that owns a run before its first claim.
 const firstLease = 15 * time.Second
 
 const noteWorker = domain + "worker"
 
-// worker is the Lease of a worker. Nobody compares the clocks of two machines:
-// a worker is given up when its Lease has not changed for its whole duration
-// by the clock of the one who watches, counted from when that one saw it
-// change. Giving up is a guarded write: whoever renews in the same moment wins.
+// worker is the Lease of a worker. The clocks of two machines are never compared: a
+// process gives a worker up when it has seen no change of the Lease for the whole
+// duration of the lease by its own clock. Giving up is a guarded write, which loses
+// against a renewal at the same time.
 type worker struct {
 	name    string
 	version uint64
 	lease   time.Duration
-	seen    time.Time // when this process saw it change
+	seen    time.Time // when this process last saw a change
 	lost    bool
 	write   chan struct{}
 }
@@ -37,7 +37,7 @@ func (s *Store) workerRef(name string) ref {
 	return ref{leaseGroup, leaseResource, s.o.Namespace, workerLease(name)}
 }
 
-// worker finds or registers what is known of a worker. s.mu is held.
+// worker returns the entry of a worker and creates it if it is missing. s.mu is held.
 func (s *Store) worker(name string) *worker {
 	w := s.workers[name]
 	if w == nil {
@@ -47,7 +47,7 @@ func (s *Store) worker(name string) *worker {
 	return w
 }
 
-// noticeWorker takes in a Lease that was read or watched. s.mu is held.
+// updateWorker stores a Lease that was read or watched. s.mu is held.
 func (s *Store) noticeWorker(l *coordinationv1.Lease, now time.Time) {
 	name := l.Annotations[noteWorker]
 	if name == "" || l.Name != workerLease(name) {
@@ -70,7 +70,7 @@ func (s *Store) noticeWorker(l *coordinationv1.Lease, now time.Time) {
 	}
 }
 
-// goneWorker notes that a Lease was deleted: whatever the worker owned is free. s.mu is held.
+// workerDeleted notes that a Lease was deleted: the runs of the worker are free. s.mu is held.
 func (s *Store) goneWorker(name string, version uint64) {
 	w := s.workers[name]
 	if w == nil || w.version > version {
@@ -86,9 +86,9 @@ func (s *Store) goneWorker(name string, version uint64) {
 	}
 }
 
-// writeWorker writes a worker's Lease: as its own, or as given up. It fails with
-// ErrFenced when revive is false and the worker was given up, and with errRenewed when
-// it was to be given up and has renewed.
+// writeWorker writes the Lease of a worker. holder is the worker's name to renew it, or
+// "" to give it up. It returns ErrFenced if revive is false and the worker was given up,
+// and errRenewed if the worker has renewed before it could be given up.
 func (s *Store) writeWorker(ctx context.Context, name string, lease time.Duration, holder string, revive bool) error {
 	s.mu.Lock()
 	w := s.worker(name)
@@ -175,7 +175,7 @@ func (s *Store) putWorker(ctx context.Context, name, holder string, version uint
 	return s.client.patch(ctx, r, "", body)
 }
 
-// readWorker reads a worker's Lease anew.
+// readWorker reads the Lease of a worker.
 func (s *Store) readWorker(ctx context.Context, name string) error {
 	var l coordinationv1.Lease
 	err := s.client.get(ctx, s.workerRef(name), &l)
@@ -193,8 +193,8 @@ func (s *Store) readWorker(ctx context.Context, name string) error {
 	return nil
 }
 
-// ensureAlive sees to it that a worker's Lease covers what it is about to own.
-// Within the first third of a lease it costs nothing.
+// ensureAlive renews the Lease of a worker before it takes runs. In the first third of a
+// lease it sends no request.
 func (s *Store) ensureAlive(ctx context.Context, name string, lease time.Duration) error {
 	s.mu.Lock()
 	w := s.workers[name]
@@ -206,7 +206,7 @@ func (s *Store) ensureAlive(ctx context.Context, name string, lease time.Duratio
 	return s.writeWorker(ctx, name, lease, name, true)
 }
 
-// Renew keeps a worker alive. See workflow.Claimer.
+// Renew renews the lease of a worker. See workflow.Claimer.
 func (s *Store) Renew(ctx context.Context, worker string, lease time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -214,8 +214,8 @@ func (s *Store) Renew(ctx context.Context, worker string, lease time.Duration) e
 	return s.writeWorker(ctx, worker, lease, worker, false)
 }
 
-// dead tells whether the owner of a run is to be given up: known to be lost.
-// unsure: whether it lives must be asked for. s.mu is held.
+// isDead reports whether the owner of a run was given up. unsure: its Lease is unknown or
+// has expired and must be checked. s.mu is held.
 func (s *Store) dead(owner string, now time.Time) (dead, unsure bool) {
 	w := s.workers[owner]
 	switch {
@@ -227,7 +227,7 @@ func (s *Store) dead(owner string, now time.Time) (dead, unsure bool) {
 	return false, !now.Before(w.ends())
 }
 
-// removeGone gives up the workers whose time has ended.
+// giveUpExpired gives up the workers whose lease has expired.
 func (s *Store) removeGone(ctx context.Context, alive string) error {
 	s.mu.Lock()
 	now := time.Now()
@@ -271,7 +271,8 @@ func (s *Store) giveUp(ctx context.Context, owner string) error {
 	return err
 }
 
-// settled tells whether an owner is dead, asking when it has to.
+// confirmDead reports whether an owner is dead. It reads or gives up its Lease if that is
+// not known.
 func (s *Store) settled(ctx context.Context, owner string) (bool, error) {
 	for range 3 {
 		s.mu.Lock()

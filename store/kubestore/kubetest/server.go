@@ -15,10 +15,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Server is the smallest API server that will do: objects with versions,
-// merge patches with a status of its own for runs, JSON patches that test, and
-// watches. It checks no schema and no rights: what it teaches is asked of a real
-// one too.
+// Server is a minimal API server in memory: objects with versions, merge patches with a
+// status subresource for runs, JSON patches of annotations, and watches. It checks
+// neither schema nor rights; test/kubestore runs the same tests on a real server.
 type Server struct {
 	mu      sync.Mutex
 	version int64
@@ -35,7 +34,7 @@ type change struct {
 	object   map[string]any
 }
 
-// NewServer starts one that ends with the test.
+// NewServer starts a server that stops with the test.
 func NewServer(t testing.TB) *Server {
 	s := &Server{version: 100, objects: map[string]map[string]any{}, more: make(chan struct{})}
 	s.http = httptest.NewServer(s)
@@ -46,10 +45,10 @@ func NewServer(t testing.TB) *Server {
 	return s
 }
 
-// Config reaches the server.
+// Config returns a client configuration for the server.
 func (s *Server) Config() *rest.Config { return &rest.Config{Host: s.http.URL} }
 
-// path is a request's target.
+// path is the target of a request.
 type path struct{ group, resource, namespace, name, sub string }
 
 func (p path) key(name string) string { return p.resource + "/" + p.namespace + "/" + name }
@@ -73,7 +72,7 @@ func parse(url string) path {
 	return p
 }
 
-// failure is an answer that is a Status.
+// statusError is an error answer of the server.
 type failure struct {
 	code            int
 	reason, message string
@@ -90,7 +89,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Body != nil {
 		dec := json.NewDecoder(r.Body)
 		dec.UseNumber()
-		_ = dec.Decode(&body) // a GET has none
+		_ = dec.Decode(&body) // a GET has no body
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +101,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(out) // whoever has gone needs no answer
+	_ = json.NewEncoder(w).Encode(out) // the client may be gone
 }
 
 func (s *Server) act(r *http.Request, p path, body any) (map[string]any, int, *failure) {
@@ -156,7 +155,7 @@ func (s *Server) create(p path, o map[string]any) (map[string]any, int, *failure
 	return s.put("ADDED", p, o), http.StatusCreated, nil
 }
 
-// put stores a new version and tells the watches. s.mu is held.
+// put stores a new version and notifies the watches. s.mu is held.
 func (s *Server) put(kind string, p path, o map[string]any) map[string]any {
 	s.version++
 	m := meta(o)
@@ -186,7 +185,7 @@ func (s *Server) patch(r *http.Request, p path, old map[string]any, body any) (m
 			return nil, 0, &failure{http.StatusConflict, "Conflict", "the object has been modified"}
 		}
 		merged := merge(next, patch).(map[string]any)
-		if p.resource == "runs" { // status has a door of its own
+		if p.resource == "runs" { // status is a subresource
 			kept := "status"
 			if p.sub == "status" {
 				kept = "spec"
@@ -206,7 +205,8 @@ func (s *Server) patch(r *http.Request, p path, old map[string]any, body any) (m
 	return s.put("MODIFIED", p, next), http.StatusOK, nil
 }
 
-// tested carries out a JSON patch of annotations: test, replace, remove.
+// tested applies a JSON patch of annotations: test, replace, remove. It returns false if
+// a test fails.
 func tested(o map[string]any, steps []any) bool {
 	notes, _ := meta(o)["annotations"].(map[string]any)
 	for _, step := range steps {
@@ -235,7 +235,7 @@ func (s *Server) list(r *http.Request, p path) map[string]any {
 	return map[string]any{"kind": kinds[p.resource] + "List", "apiVersion": p.group, "metadata": map[string]any{"resourceVersion": strconv.FormatInt(s.version, 10)}, "items": items}
 }
 
-// selected gives copies of the objects a request names. s.mu is held.
+// selected returns copies of the objects that a request matches. s.mu is held.
 func (s *Server) selected(r *http.Request, p path) []map[string]any {
 	q := r.URL.Query()
 	var found []map[string]any
@@ -309,7 +309,7 @@ func meta(o map[string]any) map[string]any {
 	return m
 }
 
-// copied is a deep copy.
+// copied returns a deep copy.
 func copied(o map[string]any) map[string]any { return clone(o).(map[string]any) }
 
 func clone(v any) any {
@@ -330,7 +330,7 @@ func clone(v any) any {
 	return v
 }
 
-// merge is RFC 7396.
+// merge applies a merge patch (RFC 7396).
 func merge(target, patch any) any {
 	p, ok := patch.(map[string]any)
 	if !ok {

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Kinds serves the runs whose subject is of one of some kinds, for Options.Serves.
-// A subject is kind/namespace/name, or kind/namespace/name/uid.
+// Kinds returns a function for Options.Serves that serves the runs whose subject has one
+// of these kinds. A subject is kind/namespace/name, or kind/namespace/name/uid.
 func Kinds(kinds ...string) func(subject string) bool {
 	return func(subject string) bool {
 		kind, _, _ := strings.Cut(subject, "/")
@@ -17,9 +17,9 @@ func Kinds(kinds ...string) func(subject string) bool {
 	}
 }
 
-// serves reports whether the runs of a subject that stand in a namespace are this
-// store's; in its own namespace those of subjects that stand there may be
-// another's. A subject that cannot be read ("") is nobody's kind.
+// serves reports whether this store works on a run of a subject in a namespace. Its own
+// namespace may also contain runs of other stores: those whose subject is in it.
+// Options.Serves is not called for a subject that cannot be read ("").
 func (s *Store) serves(namespace, subject string) bool {
 	if len(s.o.Namespaces) > 0 && !slices.Contains(s.o.Namespaces, namespace) {
 		parts := strings.Split(subject, "/")
@@ -30,8 +30,8 @@ func (s *Store) serves(namespace, subject string) bool {
 	return subject == "" || s.o.Serves == nil || s.o.Serves(subject)
 }
 
-// foreign reports an object that is somebody else's run: it is not decoded, and
-// never comes into the cache.
+// foreign reports whether an object is a run of another store. Such an object is not
+// decoded and not cached.
 func (s *Store) foreign(obj any) bool {
 	if len(s.o.Namespaces) == 0 && s.o.Serves == nil {
 		return false

@@ -15,8 +15,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Two stores with namespaces of their own leave each other's runs alone, though
-// each is told of all, and knows nothing of the other's workers.
+// Two stores with different Namespaces leave each other's runs alone, although each
+// watches all runs and does not know the other's workers.
 func TestRunsOfOtherNamespaces(t *testing.T) {
 	for _, kind := range []kubestore.Kind{kubestore.Run, kubestore.ConfigMap} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestRunsOfOtherNamespaces(t *testing.T) {
 				}
 				return got.Runs
 			}
-			ours, theirs := open("ops-a", "a"), open("a", "b", "c") // who lives among the others' subjects
+			ours, theirs := open("ops-a", "a"), open("a", "b", "c") // theirs has its own namespace among our subjects
 			e, err := workflow.New(ours, []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "S", Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }}}}}, workflow.Options{})
 			if err != nil {
 				t.Fatal(err)
@@ -51,8 +51,8 @@ func TestRunsOfOtherNamespaces(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			late := open("ops-c", "c") // it reads the list, and no event
-			// An event takes its time.
+			late := open("ops-c", "c") // it reads the list, and gets no watch event
+			// A watch event may arrive late.
 			for end := time.Now().Add(300 * time.Millisecond); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 				for _, s := range []*kubestore.Store{theirs, late} {
 					if got := claim(s, "w-of-others"); len(got) != 0 {
@@ -71,8 +71,8 @@ func TestRunsOfOtherNamespaces(t *testing.T) {
 	}
 }
 
-// Two kinds of operators in one cluster: each claims, starts, lists and removes its
-// own runs, and those of the other stay as they are, though each can look at one.
+// Two operators in one cluster: each claims, starts, lists and removes only its own runs.
+// Each can load and signal a run of the other by its id.
 func TestRunsOfOtherKinds(t *testing.T) {
 	for _, kind := range []kubestore.Kind{kubestore.Run, kubestore.ConfigMap} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestRunsOfOtherKinds(t *testing.T) {
 			r := start(e, "Ours", "Ours/n/a")
 			mark := start(other, "Theirs", "Theirs/n/a")
 			await("the other one has read as far as its own run", func() bool { return known(theirs, mark.ID) })
-			late, _ := open("Theirs") // it reads the list, and no event
+			late, _ := open("Theirs") // it reads the list, and gets no watch event
 			var ended []string
 			for i := range 2 {
 				run, err := e.Start(t.Context(), workflow.Request{Flow: "Ours", Subject: "Also/n/b", RequestID: fmt.Sprint(i)})

@@ -18,7 +18,7 @@ import (
 
 var diskLost = fault.Declare(fault.Kind{Code: "DISK_LOST", Class: fault.Blocked, Title: "a disk is gone", Remedy: "Put another disk in, then resume the run."})
 
-// items reads a list of the small API server as anybody would.
+// items lists objects of the test API server over HTTP.
 func items(t *testing.T, server *kubetest.Server, path string) []map[string]any {
 	t.Helper()
 	answer, err := http.Get(server.Config().Host + path)
@@ -33,8 +33,8 @@ func items(t *testing.T, server *kubetest.Server, path string) []map[string]any 
 	return list.Items
 }
 
-// A run that stops tells what its code means, in status and by an Event; that it
-// goes on is told too, and nothing of a run that just ends.
+// A paused run reports title and remedy of its fault, in its status and by an Event. Its
+// resumption is an Event too. A run that succeeds causes no Event.
 func TestAPausedRunTellsItsRemedy(t *testing.T) {
 	broken := make(chan bool, 1)
 	broken <- true
@@ -114,7 +114,7 @@ func TestAPausedRunTellsItsRemedy(t *testing.T) {
 	}
 }
 
-// A run that is deleted and made again under its name has Events of its own.
+// A run that is deleted and created again under its name has Events of its own.
 func TestEventsOfARunThatIsMadeAgain(t *testing.T) {
 	flow := workflow.Flow{Name: "Breaks", Steps: []workflow.Step{{Name: "Write", Do: func(context.Context, *workflow.Task) outcome.Outcome {
 		return outcome.Fail(diskLost.Errorf("disk 7 does not answer"))

@@ -11,11 +11,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// vacancy is a subject without runs whose slot nobody needs any more.
+// unusedSlot names the slot of a subject that has no runs any more.
 type vacancy struct{ namespace, subject string }
 
-// slotOwner is the subject as the owner of its slot; nil: none. Its uid must be in
-// the subject: a slot that goes late would be that of the next object of the name.
+// slotOwner returns the object that the subject names as the owner of its slot; nil:
+// none. The subject must contain the uid. Otherwise a slot that Kubernetes deletes late
+// could already belong to the next object of the same name.
 func (s *Store) slotOwner(namespace, subject string) *metav1.OwnerReference {
 	parts := strings.Split(subject, "/")
 	if s.o.Owner == nil || len(parts) < 4 || parts[1] != "" && parts[1] != namespace {
@@ -28,8 +29,9 @@ func (s *Store) slotOwner(namespace, subject string) *metav1.OwnerReference {
 	return owner
 }
 
-// vacate lets go of the slot of a subject whose last run is gone: here at once, and
-// of its Lease soon, unless it goes with its owner, or others work here. s.mu is held.
+// forgetSlot removes the slot of a subject without runs from the cache. It deletes the
+// Lease soon after, unless the Lease has an owner or this process works on no runs. s.mu
+// is held.
 func (s *Store) vacate(namespace, subject string) {
 	if s.cache.subjects[subject] != nil {
 		return
@@ -48,7 +50,8 @@ func (s *Store) vacate(namespace, subject string) {
 	}
 }
 
-// drop lets the Lease of a vacancy be deleted, one after the other. s.mu is held.
+// deleteSlotLater queues the Lease of an unused slot for deletion. One goroutine deletes
+// them one after the other. s.mu is held.
 func (s *Store) drop(v vacancy) {
 	if s.o.Client || s.ctx.Err() != nil {
 		return
@@ -59,7 +62,7 @@ func (s *Store) drop(v vacancy) {
 	}
 	s.vacating = true
 	s.all.Go(func() {
-		sleep(s.ctx, 500*time.Millisecond+rand.N(time.Second)) // another run may come, or another process do it
+		sleep(s.ctx, 500*time.Millisecond+rand.N(time.Second)) // another run may come, or another process may delete it
 		for {
 			s.mu.Lock()
 			if len(s.vacant) == 0 || s.ctx.Err() != nil {
@@ -77,9 +80,9 @@ func (s *Store) drop(v vacancy) {
 	})
 }
 
-// dropSlot deletes the Lease of a vacancy in exactly the version that was found
-// vacant: who comes to want it meanwhile has written it, or finds it gone and
-// makes another one.
+// deleteUnusedSlot deletes the Lease of an unused slot in exactly the version that was
+// found unused. A process that needs the slot meanwhile has written a newer version, or
+// finds the Lease deleted and creates another.
 func (s *Store) dropSlot(ctx context.Context, v vacancy) error {
 	s.mu.Lock()
 	taken := s.cache.subjects[v.subject] != nil
@@ -104,7 +107,7 @@ func (s *Store) dropSlot(ctx context.Context, v vacancy) error {
 	return ignoreGone(s.client.delete(ctx, r, "", versionText(sl.version)))
 }
 
-// ignoreGone: who was faster has deleted it, or uses it.
+// ignoreGone returns nil if another process has deleted or written the object.
 func ignoreGone(err error) error {
 	if isNotFound(err) || isConflict(err) {
 		return nil
@@ -112,11 +115,11 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// sweepPage is how many slots are read at once.
+// sweepPage is how many slots one list request reads.
 const sweepPage = 500
 
-// sweepSlots drops, now and then, what stayed: the slots of subjects whose last
-// run went while nobody watched.
+// sweepSlots deletes, every sweepAfter, the slots of subjects whose last run was deleted
+// while no process watched.
 func (s *Store) sweepSlots(ctx context.Context) {
 	s.mu.Lock()
 	early := !s.swept.IsZero() && time.Since(s.swept) < sweepAfter
@@ -157,7 +160,7 @@ func (s *Store) sweepSlot(l *coordinationv1.Lease) {
 	}
 }
 
-// homes are the namespaces that keep runs of this store; "": all.
+// namespaces returns the namespaces that keep runs of this store; "": all.
 func (s *Store) homes() []string {
 	if s.o.Only || len(s.o.Namespaces) == 0 {
 		return []string{s.watched()}

@@ -12,24 +12,24 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// told is an Event of Kubernetes: what `kubectl describe` ends with.
+// notice is an Event of Kubernetes, as `kubectl describe` shows it.
 type told struct {
-	of      string // what it is about: told twice, it is one Event
+	of      string // identifies the Event: posting it twice creates one
 	warning bool
 	reason  string
 	message string
 	at      time.Time
 }
 
-// maxNote is the longest message of an Event, in bytes, and maxAbout of its name what
-// is left when the digest is taken off.
+// maxMessage is the longest message of an Event, and maxPrefix the longest name of an
+// object in the name of an Event (the digest follows), in bytes.
 const (
 	maxNote  = 1024
 	maxAbout = 253 - 11
 )
 
-// news is what of the history of a run its Events tell: that it stands and what
-// ends that, and what a person has made of it. A run that just goes on costs no request.
+// noticesOf returns the Events for new history of a run: that it is paused and with which
+// remedy, that it was resumed or is being cancelled. Other history costs no request.
 func news(r *workflow.Run, events []workflow.Event) []told {
 	var all []told
 	for _, e := range events {
@@ -61,7 +61,7 @@ func during(step string) string {
 	return " at step " + step
 }
 
-// asked tells who wants something, and why.
+// withActor appends to a text who has requested it, and why.
 func asked(what string, e workflow.Event) string {
 	if e.Actor != "" {
 		what += ", asked for by " + e.Actor
@@ -72,7 +72,7 @@ func asked(what string, e workflow.Event) string {
 	return beside(what, "")
 }
 
-// beside cuts a text where what stands behind it would not fit.
+// truncate cuts a text so that it fits into maxMessage together with the suffix.
 func beside(text, behind string) string {
 	room := max(maxNote-len(behind), 0)
 	if text = strings.TrimRight(text, "."); len(text) <= room {
@@ -85,7 +85,7 @@ func beside(text, behind string) string {
 	return text[:end] + "…" + behind
 }
 
-// announce tells of a saved run beside whoever saved it: nobody waits for an Event.
+// announce posts the Events of a saved run in the background.
 func (s *Store) announce(e *entry, r *workflow.Run, events []workflow.Event) {
 	all := news(r, events)
 	if len(all) == 0 {
@@ -103,8 +103,8 @@ func (s *Store) announce(e *entry, r *workflow.Run, events []workflow.Event) {
 	})
 }
 
-// tell writes an Event about a run. It is for people: when it cannot be written,
-// the status still says so.
+// postEvent posts an Event about a run. An error is only logged: the status of the run
+// says the same.
 func (s *Store) tell(ctx context.Context, e *entry, t told) {
 	s.mu.Lock()
 	uid := e.uid

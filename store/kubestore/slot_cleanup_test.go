@@ -29,7 +29,7 @@ func openOn(t *testing.T, server *kubetest.Server, o Options) *Store {
 	return s
 }
 
-// begin makes a run that has taken its slot.
+// begin creates a run that takes its slot.
 func begin(t *testing.T, s *Store, id, subject string) *workflow.Run {
 	t.Helper()
 	now := time.Now().UTC()
@@ -48,7 +48,7 @@ func vanish(t *testing.T, s *Store, id, namespace string) {
 	}
 }
 
-// slotsIn gives the Leases of slots by their subject.
+// slotsIn returns the Leases of slots by their subject.
 func slotsIn(t *testing.T, s *Store) map[string]coordinationv1.Lease {
 	t.Helper()
 	var list coordinationv1.LeaseList
@@ -83,8 +83,8 @@ func knows(s *Store, id string) bool {
 	return s.cache.ids[id] != nil
 }
 
-// The last run of a subject takes its slot along, whoever deletes it: the Lease, and
-// what is known of it. A process that only watches asks for nothing.
+// When the last run of a subject is deleted, its slot goes too: the Lease and the cached
+// copy, whoever deletes the run. A process that only watches sends no request.
 func TestSlotsGoWithTheLastRun(t *testing.T) {
 	for _, kind := range []Kind{Run, ConfigMap} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -120,8 +120,8 @@ func TestSlotsGoWithTheLastRun(t *testing.T) {
 	}
 }
 
-// A slot whose subject names its owner goes with it, and is left to that; another
-// one has no owner that might be an older object of the same name.
+// A slot whose subject names its owner with the uid has that owner, and the store does
+// not delete it. Any other slot has no owner: it could be an older object of the same name.
 func TestSlotsOfOwnedSubjects(t *testing.T) {
 	owner := func(string) *metav1.OwnerReference {
 		return &metav1.OwnerReference{APIVersion: "v1", Kind: "K", Name: "x", UID: types.UID("u1")}
@@ -155,8 +155,8 @@ func TestSlotsOfOwnedSubjects(t *testing.T) {
 	}
 }
 
-// A slot that is wanted again before its Lease is deleted stays, and one that an
-// earlier version has made without owner gets it.
+// A slot that is needed again before its Lease is deleted stays. A slot that an earlier
+// version of the program has created without an owner gets one.
 func TestASlotThatIsWantedAgainStays(t *testing.T) {
 	server := kubetest.NewServer(t)
 	s, other := openOn(t, server, Options{}), openOn(t, server, Options{})
@@ -183,8 +183,8 @@ func TestASlotThatIsWantedAgainStays(t *testing.T) {
 	}
 }
 
-// What stayed while nobody watched goes with the next look at what is old: not the
-// slots that have a run, that are owned, or that another store keeps.
+// Slots that stayed while no process watched are deleted by the next sweep, but not
+// slots that have a run or an owner, or belong to another store.
 func TestSlotsThatStayedAreSwept(t *testing.T) {
 	server := kubetest.NewServer(t)
 	maker := openOn(t, server, Options{})

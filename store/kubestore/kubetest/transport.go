@@ -1,5 +1,5 @@
-// Package kubetest is what tests and measures of the Kubernetes store share: a
-// wire that counts and breaks, and the smallest API server that will do.
+// Package kubetest has helpers for tests and benchmarks of the Kubernetes store: an HTTP
+// transport that counts requests and injects failures, and a minimal API server.
 package kubetest
 
 import (
@@ -18,35 +18,36 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Trouble is what a wire does to a request.
+// Failure is a failure that a FaultyTransport injects into a request.
 type Trouble string
 
-// The troubles. Lost, Late and Broken carry the request out.
+// The failures. With Lost, Late and Broken the server executes the request.
 const (
 	Conflict Trouble = "conflict"       // 409; only to writes that name a version
 	Busy     Trouble = "429"            // too many requests
-	Broken   Trouble = "500"            // the request is carried out, the answer is 500
-	Refused  Trouble = "500 refused"    // the request is not carried out
-	Late     Trouble = "time-out"       // carried out, answered with 504
-	Lost     Trouble = "lost answer"    // carried out, the connection breaks
-	Cut      Trouble = "cut connection" // not carried out
-	Full     Trouble = "full"           // etcd has no space
-	Large    Trouble = "too large"      // the object would be larger than etcd takes; not carried out
+	Broken   Trouble = "500"            // executed, answered with 500
+	Refused  Trouble = "500 refused"    // not executed, answered with 500
+	Late     Trouble = "time-out"       // executed, answered with 504
+	Lost     Trouble = "lost answer"    // executed, the connection breaks
+	Cut      Trouble = "cut connection" // not executed, the connection breaks
+	Full     Trouble = "full"           // not executed, etcd has no space
+	Large    Trouble = "too large"      // not executed, the object is too large for etcd
 )
 
-// Troubles are all that Wire.Break deals out.
+// Failures are the failures that FaultyTransport.Break injects.
 var Troubles = []Trouble{Conflict, Busy, Broken, Refused, Late, Lost, Cut}
 
-// Count is what went over a wire.
+// Count counts the requests of a FaultyTransport.
 type Count struct {
-	Requests           int64 // watches not counted
+	Requests           int64 // without watches
 	Sent, Received     int64 // bytes of their bodies
-	Watches, WatchSent int64 // watches that were opened, and bytes of what they told
+	Watches, WatchSent int64 // opened watches, and bytes received from them
 	Broken             int64
 	By                 map[string]int64 // requests by verb and resource
 }
 
-// Wire lies between a client and the API server: it counts and breaks.
+// FaultyTransport is an HTTP transport between a client and the API server. It counts
+// requests and injects failures.
 type Wire struct {
 	mu     sync.Mutex
 	count  Count
@@ -56,40 +57,40 @@ type Wire struct {
 	before func(*http.Request) *Trouble
 }
 
-// NewWire makes one whose breaks repeat with the seed.
+// NewFaultyTransport returns a transport whose random failures are determined by the seed.
 func NewWire(seed uint64) *Wire {
 	return &Wire{dice: rand.New(rand.NewPCG(seed, 7)), count: Count{By: map[string]int64{}}}
 }
 
-// Config gives a configuration whose requests go over the wire.
+// Config returns a copy of config whose requests go through the transport.
 func (w *Wire) Config(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &line{w: w, next: next} })
 	return config
 }
 
-// Break lets a share of the requests meet trouble, drawn evenly; 0 ends it.
+// Break injects one of Failures into a share of the requests, chosen at random; 0 ends it.
 func (w *Wire) Break(share float64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.share = share
 }
 
-// Fill lets every write fail as on a full etcd, until false.
+// Fill makes every write fail as on a full etcd; false ends it.
 func (w *Wire) Fill(full bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.full = full
 }
 
-// Next sets what happens to each request; nil: nothing special.
+// Next sets a function that returns the failure of a request; nil, or a nil result: none.
 func (w *Wire) Next(f func(*http.Request) *Trouble) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.before = f
 }
 
-// Take gives what was counted and begins anew.
+// Take returns the counts and resets them.
 func (w *Wire) Take() Count {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -98,13 +99,13 @@ func (w *Wire) Take() Count {
 	return c
 }
 
-// line is one transport of a wire.
+// roundTripper is the RoundTripper of one configuration.
 type line struct {
 	w    *Wire
 	next http.RoundTripper
 }
 
-// WrappedRoundTripper lets client-go find what is below.
+// WrappedRoundTripper lets client-go find the wrapped transport.
 func (l *line) WrappedRoundTripper() http.RoundTripper { return l.next }
 
 // RoundTrip implements http.RoundTripper.
@@ -175,7 +176,7 @@ func (l *line) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// decide counts a request and deals out its trouble.
+// decide counts a request and returns its failure; "": none.
 func (w *Wire) decide(req *http.Request, body []byte) Trouble {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -203,7 +204,7 @@ func (w *Wire) decide(req *http.Request, body []byte) Trouble {
 	return t
 }
 
-// resource is the kind a path is about, with its subresource.
+// resource returns the resource in a path, with its subresource.
 func resource(path string) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	for i, part := range parts {
@@ -235,8 +236,8 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Patient calls something until it succeeds or ctx ends: what a wire breaks is
-// repeated by the caller of a store.
+// Retry repeats call until it succeeds or ctx ends, as a caller of a store does after an
+// injected failure.
 func Patient(ctx context.Context, call func() error) error {
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {
 		err := call()
