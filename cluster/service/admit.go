@@ -7,18 +7,18 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// verdict is what becomes of a request that a caller may make.
+// admitDecision is what happens with a request.
 type verdict int
 
 const (
 	refused verdict = iota // the state does not allow it
-	already                // nothing is to be done: its job ends at once
-	joins                  // a run under way does it: its job ends with that
-	changes                // desired state and Ask are written
+	already                // nothing to do: the job ends at once
+	joins                  // an active run does it: the job ends with that run
+	changes                // desired state and Request are written
 )
 
-// admission is who may change what in which state, by operation. A state that
-// is not named refuses.
+// admission is the decision for each operation and state. A state without an
+// entry refuses.
 var admission = map[cluster.RequestKind]map[machine.State]verdict{
 	cluster.RequestStart: {
 		cluster.Created: joins, cluster.Starting: joins, cluster.Running: already,
@@ -38,7 +38,7 @@ var admission = map[cluster.RequestKind]map[machine.State]verdict{
 	},
 }
 
-// admit says what becomes of a request. STATE_REFUSED names the state, or what is in the way.
+// admit decides on a request. STATE_REFUSED names the state or the obstacle.
 func admit(c *cluster.Cluster, kind cluster.RequestKind) (verdict, error) {
 	v := admission[kind][c.State]
 	final := c.Desired == cluster.WantDestroyed && kind != cluster.RequestDelete
