@@ -148,7 +148,7 @@ type ChangeRequest struct {
 	Surge     int
 	Recovery  cluster.Recovery // recover; nil: restart,replace
 	Consent   bool
-	Downtime  bool // upgrade: the endpoint may be away while the only control node is upgraded in place
+	Downtime  bool // upgrade: the endpoint may be unavailable while the only control node is upgraded in place
 	JobID     string
 	Command   string
 }
