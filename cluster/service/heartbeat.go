@@ -173,7 +173,7 @@ func (r *membership) news(n *cluster.Node, h Heartbeat, now time.Time, c *cluste
 	}
 	url := cmp.Or(h.Endpoint, c.Endpoint)
 	if slices.ContainsFunc(r.rec.Journal, func(row cluster.JournalRow) bool { return row.Kind == cluster.Address && row.Phase == cluster.Present }) {
-		url = c.Endpoint // the run knows the address
+		url = c.Endpoint // the run publishes the address
 	}
 	ca, config := cmp.Or(h.CACert, d.CACert), cmp.Or(cluster.Secret(h.Config), d.ConfigData)
 	if url == c.Endpoint && ca == d.CACert && config == d.ConfigData {
