@@ -51,7 +51,7 @@ func admit(c *cluster.Cluster, kind cluster.RequestKind) (verdict, error) {
 		return joins, nil
 	case v == already && kind == cluster.RequestStart && c.Desired != cluster.WantRunning,
 		v == already && kind == cluster.RequestStop && c.Desired != cluster.WantStopped:
-		return refused, cluster.StateRefused.Errorf("%s of cluster %s: it is %s and on its way elsewhere", kind, c.Name, c.State).With("state", string(c.State))
+		return refused, cluster.StateRefused.Errorf("%s of cluster %s: it is %s, but another state is desired", kind, c.Name, c.State).With("state", string(c.State))
 	case v == changes && c.Request != nil && kind != cluster.RequestDelete:
 		if c.Request.Kind == kind && slices.Contains([]cluster.RequestKind{cluster.RequestStart, cluster.RequestStop, cluster.RequestRecover}, kind) {
 			return joins, nil

@@ -42,7 +42,7 @@ func (s *Service) told(ctx context.Context, provider, task string, trouble error
 	}
 	all, err := s.options.Records.Notices(ctx)
 	if err != nil {
-		s.options.Logger.Warn("what was told of a provider cannot be read", "provider", provider, "duty", task, "error", err)
+		s.options.Logger.Warn("the notices of a provider cannot be read", "provider", provider, "task", task, "error", err)
 		return
 	}
 	before := cluster.Notice{Provider: provider, Task: task}
@@ -61,15 +61,15 @@ func (s *Service) told(ctx context.Context, provider, task string, trouble error
 	}
 	switch {
 	case before.Since.IsZero() && !next.Since.IsZero():
-		s.options.Logger.Warn("the provider cannot be seen; its clusters are neither judged nor collected", "provider", provider, "duty", task, "error", trouble)
+		s.options.Logger.Warn("the provider cannot be read; its clusters are neither synchronized nor collected", "provider", provider, "task", task, "error", trouble)
 	case !before.Since.IsZero() && next.Since.IsZero():
-		s.options.Logger.Info("the provider answers again", "provider", provider, "duty", task)
+		s.options.Logger.Info("the provider answers again", "provider", provider, "task", task)
 	}
 	if sameNotice(before, next) {
 		return
 	}
 	if err := s.options.Records.PutNotice(ctx, next); err != nil && ctx.Err() == nil {
-		s.options.Logger.Warn("what is told of a provider cannot be kept", "provider", provider, "duty", task, "error", err)
+		s.options.Logger.Warn("the notice of a provider cannot be stored", "provider", provider, "task", task, "error", err)
 	}
 }
 
@@ -137,7 +137,7 @@ func (s *Service) seen(ctx context.Context, uuid string, kind cluster.Kind) ([]L
 			}
 		}
 		if n.More > 0 && uuid == "" && kind == "" {
-			found = append(found, Leak{Provider: n.Provider, Phase: "stray", Text: fmt.Sprintf("%d more things carry the tag of this installation without proof that they are ours", n.More)})
+			found = append(found, Leak{Provider: n.Provider, Phase: "stray", Text: fmt.Sprintf("%d more resources carry the tag of this installation, without proof that they belong to it", n.More)})
 		}
 	}
 	if uuid != "" || kind != "" {
@@ -158,7 +158,7 @@ func leakOfOrphan(provider string, orphan cluster.Orphan) Leak {
 	}
 	if orphan.Known != "" {
 		l.Account, l.Domain = orphan.Owner.AccountID, orphan.Owner.DomainID
-		l.Text = "it carries the tags of this cluster, but its name is not one that this service gives"
+		l.Text = "it carries the tags of this cluster, but this service does not give such a name"
 	}
 	return l
 }

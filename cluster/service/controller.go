@@ -147,7 +147,7 @@ func (o objects) Subject(v *view) string { return cluster.Subject(v.UUID) }
 // jobs that it ends.
 func (o objects) Write(ctx context.Context, v *view, move machine.Move) error {
 	if move.Cause == machine.ByAbort { // the run was cancelled after the lifecycle had read it: that is a failure edge
-		return fault.WriteConflict.Errorf("the run of cluster %s was cancelled meanwhile", v.Name)
+		return fault.WriteConflict.Errorf("the run of cluster %s was cancelled in the meantime", v.Name)
 	}
 	c := v.Cluster
 	c.Position, c.RunID = move.To, move.To.Run

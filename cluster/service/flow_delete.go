@@ -20,15 +20,15 @@ func (s *Service) deleteFlow() workflow.Flow {
 	lazy := func(in cluster.RunInput) bool { return in.Event == cluster.OnCreateFailed }
 	removal := bounds{cluster.NodeRemoval, 5}
 	return workflow.Flow{
-		Name: cluster.FlowDelete, Version: 1, Description: "deletes everything that was made for a cluster", Deadline: cluster.RunDeadline,
+		Name: cluster.FlowDelete, Version: 1, Description: "deletes everything that was created for a cluster", Deadline: cluster.RunDeadline,
 		Steps: []workflow.Step{
 			when(s.step("collector", "a lazy clean-up waits for the collector", bounds{}, awaitCollector), "the first start failed", lazy),
 			s.step("tokens", "revoke join token and credentials", publishBound, revokeAll),
 			s.step("rules", "delete the rules, by id", resourceBounds, deleteKinds(resourceBounds.timeout, ruleKinds...)),
 			s.step("vms", "destroy and expunge all VMs", removal, deleteVMs),
 			s.step("address", "release the address that was acquired", resourceBounds, deleteKinds(resourceBounds.timeout, cluster.Address, cluster.KeyPair)),
-			s.step("network", "delete the network that was made, when every VM is gone", resourceBounds, deleteNetwork),
-			s.step("close", "close the books, or say what is left", publishBound, closeRecords),
+			s.step("network", "delete the network that was created, once every VM is gone", resourceBounds, deleteNetwork),
+			s.step("close", "verify that nothing is left", publishBound, closeRecords),
 		},
 	}
 }
@@ -85,7 +85,7 @@ func (w *work) delete(ctx context.Context, rows []*cluster.JournalRow, timeout t
 func deleteVMs(ctx context.Context, w *work) outcome.Outcome {
 	if w.t.Waited() == nil {
 		if err := w.enterOrphans(ctx); err != nil && fault.Of(err).Class != fault.Transient {
-			w.t.Logger().WarnContext(ctx, "VMs without a row could not be looked for", "error", err)
+			w.t.Logger().WarnContext(ctx, "VMs without a row could not be listed", "error", err)
 		} else if err != nil {
 			return outcome.Fail(err)
 		}
@@ -169,7 +169,7 @@ func (w *work) leave(ctx context.Context, row *cluster.JournalRow, foreign []clu
 		names[i] = r.Name + " (" + r.ID + ")"
 	}
 	h := w.hold(row, true, resourceBounds)
-	h.note(cluster.ForeignVM.Errorf("not ours and in the network: %s", strings.Join(names, ", ")))
+	h.note(cluster.ForeignVM.Errorf("in the network, but not of this cluster: %s", strings.Join(names, ", ")))
 	row.NextAt = w.now
 	if row.Phase != cluster.Leaked {
 		row.Phase, row.ClosingAt = cluster.Closing, w.now

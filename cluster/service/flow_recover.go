@@ -21,26 +21,26 @@ func (s *Service) recoverFlow() workflow.Flow {
 	return workflow.Flow{
 		Name: cluster.FlowRecover, Version: 1, Description: "repairs a cluster", Deadline: cluster.RunDeadline,
 		Steps: []workflow.Step{
-			s.step("plan", "look at the cluster, decide by the policy", lookBounds, planRepair),
-			s.step("mend", "make room for what is gone or changed: network, address, rules", resourceBounds, mend),
-			s.step("network", "make the network again if it is gone", resourceBounds, network),
+			s.step("plan", "observe the cluster, decide by the policy", lookBounds, planRepair),
+			s.step("mend", "remove changed resources: network, address, rules", resourceBounds, mend),
+			s.step("network", "create the network again if it is gone", resourceBounds, network),
 			s.step("address", "find or acquire the address again if it is gone", resourceBounds, address),
 			{
-				Name: "repair", Description: "so many nodes at a time as may be unavailable", ForEach: &workflow.Loop{ListText: "plan.batches", List: repairs, Key: repairKey, Max: 1},
+				Name: "repair", Description: "as many nodes at a time as may be unavailable", ForEach: &workflow.Loop{ListText: "plan.batches", List: repairs, Key: repairKey, Max: 1},
 				Steps: []workflow.Step{
 					s.step("start", "start VMs that are stopped", vmBounds, repairStart),
-					s.step("remove", "destroy what is left of VMs that are replaced", removal, repairRemove),
-					s.step("new", "make VMs in their place", vmBounds, repairNew),
+					s.step("remove", "destroy the VMs that are replaced", removal, repairRemove),
+					s.step("new", "create VMs in their place", vmBounds, repairNew),
 					s.step("ready", "they are ready", bounds{s.options.Settings.JoinWait, 0}, repairReady),
 				},
 			},
-			s.step("adopt", "enter VMs that carry our tags into the books", lookBounds, adopt),
-			s.step("control", "make control nodes up to the desired number", vmBounds, fill(cluster.Control)),
-			s.step("workers", "make workers up to the desired number", vmBounds, fill(cluster.Worker)),
-			s.step("drain", "surplus workers give their work away", bounds{drainWait, 0}, drainSurplus),
-			s.step("surplus", "destroy surplus workers, and VMs of ours without a row", removal, removeSurplus),
+			s.step("adopt", "record VMs that carry our tags", lookBounds, adopt),
+			s.step("control", "create control nodes up to the desired number", vmBounds, fill(cluster.Control)),
+			s.step("workers", "create workers up to the desired number", vmBounds, fill(cluster.Worker)),
+			s.step("drain", "surplus workers drain", bounds{drainWait, 0}, drainSurplus),
+			s.step("surplus", "destroy surplus workers, and VMs of this cluster without a row", removal, removeSurplus),
 			s.step("rules", "correct the rules", resourceBounds, repairRules),
-			s.step("verdict", "what the policy forbids is left undone", lookBounds, verdictOfRepair),
+			s.step("verdict", "fail if the policy forbids a repair", lookBounds, verdictOfRepair),
 			s.step("endpoint", "the endpoint answers", bounds{s.options.Settings.EndpointWait, 0}, endpoint),
 			s.step("join", "every node is ready", bounds{s.options.Settings.JoinWait, 0}, join),
 			s.step("publish", "save totals and endpoint, revoke the join token", publishBound, publish),
@@ -195,7 +195,7 @@ func mend(ctx context.Context, w *work) outcome.Outcome {
 	case err != nil:
 		return outcome.Fail(err)
 	case len(open) > 0:
-		return w.waitFor(open, "the provider takes away what has changed")
+		return w.waitFor(open, "the provider deletes changed resources")
 	}
 	return outcome.Fail(failure)
 }

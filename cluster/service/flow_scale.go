@@ -27,10 +27,10 @@ func (s *Service) scaleFlow() workflow.Flow {
 		Name: cluster.FlowScale, Version: 1, Description: "scales or upgrades a cluster", Deadline: cluster.RunDeadline,
 		Steps: []workflow.Step{
 			only(cluster.OnScaleUp, s.step("check", "quota, capacity and entities for the new nodes", lookBounds, checkMore)),
-			only(cluster.OnScaleUp, s.step("nodes", "make and start the nodes that lack", vmBounds, moreWorkers)),
+			only(cluster.OnScaleUp, s.step("nodes", "create and start the missing nodes", vmBounds, moreWorkers)),
 			only(cluster.OnScaleUp, s.step("join", "the new nodes are ready", bounds{s.options.Settings.JoinWait, 0}, joinNew)),
 			only(cluster.OnScaleDown, s.step("victims", "choose the nodes to remove, once", lookBounds, chooseVictims)),
-			only(cluster.OnScaleDown, s.step("drain", "the victims give their work away", bounds{drainWait, 0}, drainVictims)),
+			only(cluster.OnScaleDown, s.step("drain", "the victims drain", bounds{drainWait, 0}, drainVictims)),
 			only(cluster.OnScaleDown, s.step("remove", "deregister, destroy and expunge the victims", removal, removeVictims)),
 			only(cluster.OnUpgrade, s.step("order", "choose the nodes to upgrade, control nodes first", lookBounds, orderUpgrade)),
 			only(cluster.OnUpgrade, workflow.Step{
@@ -38,11 +38,11 @@ func (s *Service) scaleFlow() workflow.Flow {
 				Steps: []workflow.Step{
 					inPlace(s.step("upgrade", "the node upgrades itself, and says its new version", bounds{s.options.Settings.JoinWait, 0}, upgradeInPlace), true),
 					inPlace(s.step("endpoint", "the endpoint answers again", bounds{s.options.Settings.EndpointWait, 0}, endpoint), true),
-					inPlace(s.step("new", "make nodes with the new template", vmBounds, upgradeNew), false),
+					inPlace(s.step("new", "create nodes with the new template", vmBounds, upgradeNew), false),
 					inPlace(s.step("ready", "they are ready", bounds{s.options.Settings.JoinWait, 0}, upgradeReady), false),
-					inPlace(s.step("drain", "the old ones give their work away", bounds{drainWait, 0}, upgradeDrain), false),
+					inPlace(s.step("drain", "the old nodes drain", bounds{drainWait, 0}, upgradeDrain), false),
 					inPlace(s.step("remove", "deregister, destroy and expunge the old ones", removal, upgradeRemove), false),
-					s.step("rules", "lead the rules to the control nodes", resourceBounds, rules),
+					s.step("rules", "point the rules to the control nodes", resourceBounds, rules),
 				},
 			}),
 			s.step("rules", "correct the rules", resourceBounds, rules),

@@ -26,17 +26,17 @@ func (s *Service) startFlow() workflow.Flow {
 	again := func(in cluster.RunInput) bool { return !in.First }
 	firstly := func(step workflow.Step) workflow.Step { return when(step, "it is the first start", first) }
 	return workflow.Flow{
-		Name: cluster.FlowStart, Version: 1, Description: "makes a cluster, or starts its VMs again", Deadline: cluster.RunDeadline,
+		Name: cluster.FlowStart, Version: 1, Description: "creates a cluster, or starts its VMs again", Deadline: cluster.RunDeadline,
 		Steps: []workflow.Step{
 			firstly(s.step("check", "quota, capacity and entities for all nodes", lookBounds, checkAll)),
-			when(s.step("books", "the books are complete, the entities exist", lookBounds, checkRecords), "it is a later start", again),
-			firstly(s.step("network", "make the network if none was given", resourceBounds, network)),
+			when(s.step("books", "the record is complete, the entities exist", lookBounds, checkRecords), "it is a later start", again),
+			firstly(s.step("network", "create the network if none was given", resourceBounds, network)),
 			firstly(s.step("address", "find the source NAT, or acquire an address", resourceBounds, address)),
-			s.step("control", "make and start the control nodes", vmBounds, controlNodes),
-			firstly(s.step("rules", "open port 6443 and lead it to the control nodes", resourceBounds, rules)),
+			s.step("control", "create and start the control nodes", vmBounds, controlNodes),
+			firstly(s.step("rules", "open port 6443 and point it to the control nodes", resourceBounds, rules)),
 			when(s.step("others", "start the workers", vmBounds, workersAgain), "it is a later start", again),
-			s.step("endpoint", "the control node says hello, the endpoint answers", bounds{s.options.Settings.EndpointWait, 0}, endpoint),
-			firstly(s.step("workers", "make and start the worker nodes", vmBounds, workers)),
+			s.step("endpoint", "the control node is ready, the endpoint answers", bounds{s.options.Settings.EndpointWait, 0}, endpoint),
+			firstly(s.step("workers", "create and start the worker nodes", vmBounds, workers)),
 			s.step("join", "every node is ready", bounds{s.options.Settings.JoinWait, 0}, join),
 			s.step("publish", "publish config and endpoint, revoke the join token", publishBound, publish),
 		},
@@ -178,7 +178,7 @@ func workersAgain(ctx context.Context, w *work) outcome.Outcome {
 	}
 	lacking := w.c.ControlCount + w.c.NodeCount - len(w.nodes(""))
 	if out.IsDone() && lacking > 0 {
-		return outcome.Fail(cluster.NodeMissing.Errorf("the books have %d nodes fewer than wanted", lacking))
+		return outcome.Fail(cluster.NodeMissing.Errorf("the record has %d nodes fewer than desired", lacking))
 	}
 	return out
 }

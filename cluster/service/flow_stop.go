@@ -53,7 +53,7 @@ func (w *work) drained(nodes []*cluster.Node, limit time.Duration, blocks bool) 
 	case len(busy) == 0:
 		return outcome.Done()
 	case w.waited() < limit:
-		return outcome.Wait(min(5*time.Second, limit-w.waited()), "Drain", "nodes give their work away")
+		return outcome.Wait(min(5*time.Second, limit-w.waited()), "Drain", "nodes drain")
 	case blocks:
 		names := strings.Join(namesOf(busy), ", ")
 		return outcome.Fail(cluster.NodesNotReady.Errorf("not drained within %s: %s", limit, names).With("resource", names))

@@ -356,7 +356,7 @@ func (s *Service) flushHeartbeats(ctx context.Context) error {
 			return s.writeHeartbeats(context.WithoutCancel(ctx))
 		case <-tick.C:
 			if err := s.writeHeartbeats(ctx); err != nil && ctx.Err() == nil {
-				s.options.Logger.Warn("what nodes said was not written; it is tried again", "error", err, "code", fault.Of(err).Code)
+				s.options.Logger.Warn("heartbeats were not written; the write is tried again", "error", err, "code", fault.Of(err).Code)
 			}
 		}
 	}

@@ -320,7 +320,7 @@ func (h *rowOp) destroy(w *work) {
 	row, r := h.row, h.seen.Found
 	switch {
 	case r != nil && !cluster.Ours(row, *r, w.s.options.Installation, w.c):
-		h.note(cluster.ProviderRefused.Errorf("%s is not proven to be ours: it is left alone", r.ID))
+		h.note(cluster.ProviderRefused.Errorf("%s is not proven to belong to this cluster: it is not deleted", r.ID))
 		h.fails = failureOf(row)
 	case r != nil && (r.Power == cluster.PoweringOff || r.Power == cluster.PowerGone) && row.NextAt.IsZero() && w.waited() > 0:
 		h.wait(w)

@@ -81,14 +81,14 @@ func (w *work) fillSome(ctx context.Context, want nodePool, b bounds) (out outco
 	open := filter(ops, (*rowOp).open)
 	switch {
 	case len(open) > 0:
-		return w.waitFor(open, "the provider makes VMs"), false
+		return w.waitFor(open, "the provider creates VMs"), false
 	case failure != nil:
 		if out := w.lastHeartbeats(ctx); !out.IsDone() {
 			return out, false
 		}
 		return outcome.Fail(failure), false
 	case w.present(want, ops) < want.count:
-		return outcome.Wait(pause, "VMs", "the next VMs are made"), more
+		return outcome.Wait(pause, "VMs", "the next VMs are created"), more
 	}
 	return outcome.Done(), false
 }

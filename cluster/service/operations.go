@@ -468,7 +468,7 @@ func (s *Service) raced(ctx context.Context, err error, jobID string) error {
 		return err
 	}
 	if _, looked := s.options.Records.Job(ctx, jobID); looked == nil {
-		return cluster.JobReused.Errorf("job %s was made by another request at the same time; ask again", jobID)
+		return cluster.JobReused.Errorf("job %s was created by another request at the same time; send the request again", jobID)
 	}
 	return err
 }

@@ -65,12 +65,12 @@ func (w *work) provideAll(ctx context.Context, wants []resourceSpec, b bounds) (
 		for _, h := range open {
 			names = append(names, string(h.row.Kind)+" "+h.row.Name)
 		}
-		return rows, w.waitFor(open, "the provider makes "+strings.Join(names, ", "))
+		return rows, w.waitFor(open, "the provider creates "+strings.Join(names, ", "))
 	}
 	for _, h := range ops {
 		switch row := h.row; {
 		case h.fails != nil && !row.Phase.Open() && row.Attempt < b.tries:
-			return rows, outcome.Wait(doubling(row.Attempt), waitsForProvider, "%s %s was lost and is made again", row.Kind, row.Name)
+			return rows, outcome.Wait(doubling(row.Attempt), waitsForProvider, "%s %s was lost and is created again", row.Kind, row.Name)
 		case h.fails != nil:
 			return rows, outcome.Fail(h.fails)
 		}
@@ -264,7 +264,7 @@ func (w *work) rules(ctx context.Context) outcome.Outcome {
 	case failure != nil:
 		return outcome.Fail(failure)
 	case len(open) > 0:
-		return w.waitFor(open, "the provider takes old rules away")
+		return w.waitFor(open, "the provider deletes old rules")
 	}
 	_, out := w.provideAll(ctx, wanted, resourceBounds)
 	return out

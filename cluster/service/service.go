@@ -33,7 +33,7 @@ type Service struct {
 // Bind. CLUSTER_INVALID if a required option is missing.
 func New(o Options) (*Service, error) {
 	if o.Records == nil || len(o.Providers) == 0 || o.Installation == "" {
-		return nil, cluster.ClusterInvalid.Errorf("the service needs books, at least one provider and the id of this installation")
+		return nil, cluster.ClusterInvalid.Errorf("the service needs records, at least one provider and the id of this installation")
 	}
 	o.Settings = o.Settings.filled()
 	if o.Now == nil {

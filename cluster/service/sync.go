@@ -239,7 +239,7 @@ func (s *Service) judgeAll(ctx context.Context, provider cluster.Provider, name 
 		workers.Go(func() {
 			for record := range work {
 				if err := s.judgeOne(ctx, provider, record, views[record.Cluster.Zone.ID]); err != nil && ctx.Err() == nil {
-					s.options.Logger.Warn("a cluster could not be judged", "cluster", record.Cluster.UUID, "error", err)
+					s.options.Logger.Warn("the health of a cluster could not be decided", "cluster", record.Cluster.UUID, "error", err)
 				}
 			}
 		})

@@ -75,7 +75,7 @@ func (d *periodicTask) reconcile(ctx context.Context, h *taskLease, name string)
 	}
 	defer h.rest()
 	if err := d.pass(ctx, name); err != nil && ctx.Err() == nil {
-		d.s.options.Logger.Warn("a pass failed", "duty", d.name, "shard", name, "error", err)
+		d.s.options.Logger.Warn("a pass failed", "task", d.name, "part", name, "error", err)
 	}
 	return outcome.Later(jitter(d.every), "Pass", "the next pass is planned")
 }
@@ -106,7 +106,7 @@ func (s *Service) worker() string {
 	return cmp.Or(s.options.Worker, s.background.worker)
 }
 
-var errLockLost = errors.New("service: the lock of the shard was lost")
+var errLockLost = errors.New("service: the lease of the task was lost")
 
 // begin begins a pass. The context of the pass ends when the lease is lost.
 // false: another process holds the lease, or its holder is unknown.
