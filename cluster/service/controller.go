@@ -180,7 +180,7 @@ func (o objects) Write(ctx context.Context, v *view, move machine.Move) error {
 	change.Jobs = ended
 	change.Events = []*cluster.Event{{
 		At: v.now, Type: "cluster", State: string(c.State), From: string(v.State), Event: string(event),
-		Reason: reason, RunID: v.RunID, Actor: "walker",
+		Reason: reason, RunID: v.RunID, Actor: "controller",
 	}}
 	if err := o.s.commit(ctx, change); err != nil {
 		return err
