@@ -67,7 +67,7 @@ func nameOf(c *cluster.Change) string {
 }
 
 func (d *diary) Heartbeats(ctx context.Context, h []cluster.NodeHeartbeat) error {
-	return d.p.write("hellos", func() error { return d.Memory.Heartbeats(ctx, h) })
+	return d.p.write("heartbeats", func() error { return d.Memory.Heartbeats(ctx, h) })
 }
 
 func (d *diary) Prune(ctx context.Context, now time.Time, keep cluster.Retention) (n int, err error) {

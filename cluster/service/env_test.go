@@ -345,7 +345,7 @@ func (w *world) vms() map[string]cluster.Resource {
 	return found
 }
 
-// balanced checks that the journal and the cloud agree.
+// checkJournal checks that the journal and the cloud agree.
 func (w *world) balanced(uuid string) {
 	w.t.Helper()
 	record := w.record(uuid)
@@ -377,7 +377,7 @@ func theirs(cloud *sim.Cloud, r cluster.Resource) bool {
 	return r.SourceNAT && there && network.Tags[cluster.TagInstallation] != installation
 }
 
-// empty checks that no resource of the installation is left in the cloud.
+// checkEmpty checks that no resource of the installation is left in the cloud.
 func (w *world) empty() {
 	w.t.Helper()
 	for _, r := range w.cloud.All() {

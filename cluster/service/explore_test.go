@@ -78,8 +78,8 @@ func creates(r service.CreateRequest) func(l *lab, id string) string {
 	return func(l *lab, _ string) string { return l.create(r) }
 }
 
-// is checks the state of a cluster, its number of VMs, and that no more VMs than
-// made were created for it.
+// is checks the state of a cluster, its number of VMs, and that no more than
+// created VMs were created.
 func is(state machine.State, vms, made int) func(l *lab, id string) {
 	return func(l *lab, id string) {
 		c := l.record(id).Cluster
@@ -287,7 +287,7 @@ func (l *lab) vanish(id string) {
 	}
 }
 
-// struck returns how many processes have died at an armed point.
+// deathCount returns how many processes have died at an armed point.
 func (l *lab) struck() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -300,7 +300,7 @@ func (l *lab) struck() int {
 	return n
 }
 
-// pickPoints returns the points at which processes die. want is PAWL_TEST_POINTS:
+// chosen returns the points at which processes die. want is PAWL_TEST_POINTS:
 // "all", "kinds" for the first point of each kind, or a number, of which half are
 // the first of a kind.
 func chosen(points map[string]int, want string, otherwise int) []int {

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// six is a cloud with capacity for one control node and five workers. inJob: it
+// sixVMs is a cloud with capacity for one control node and five workers. inJob: it
 // refuses further VMs in the job, not in the call.
 func five(inJob bool) setup {
 	return setup{sim: sim.Options{Zones: []sim.Zone{{ID: "zone-1", VMs: 6}}, Times: slow, RefuseInJob: inJob}}

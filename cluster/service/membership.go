@@ -192,7 +192,7 @@ func (s *Service) readRun(ctx context.Context, r *membership) error {
 	return nil
 }
 
-// drainTargets returns the names of the nodes that a step of a run drains: those
+// chosen returns the names of the nodes that a step of a run drains: those
 // in the output of an earlier step, or in the item of its loop.
 func chosen(run *workflow.Run, step *workflow.StepRecord) []string {
 	if step.Name == "drain" {

@@ -228,7 +228,7 @@ func (s *Service) planRecovery(ctx context.Context, record *cluster.Record, plan
 }
 
 // findings returns the limits that prevent a number of additional nodes. grown
-// is the growth of the cluster that is not stored yet, for storedBefore.
+// is the growth of the cluster that is not stored yet, for withFormerSize.
 func (s *Service) findings(ctx context.Context, c *cluster.Cluster, nodes, grown int, stored counted) ([]cluster.Finding, error) {
 	found := []cluster.Finding{}
 	if err := s.quota(ctx, c, nodes, grown, stored); err != nil {
@@ -252,7 +252,7 @@ func needOf(c *cluster.Cluster, nodes int) cluster.Need {
 	}
 }
 
-// storedState tells which part of a change the stored usage of the account
+// counted tells which part of a change the stored usage of the account
 // contains.
 type counted int
 

@@ -91,7 +91,7 @@ func (l *lab) patient(ctx context.Context, p *life, token string, h cluster.Hear
 	}
 }
 
-// say records a violation.
+// violated records a violation.
 func (l *lab) say(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	l.mu.Lock()
@@ -102,7 +102,7 @@ func (l *lab) say(format string, args ...any) {
 	}
 }
 
-// living returns the newest process; nil if it is dead.
+// current returns the newest process; nil if it is dead.
 func (l *lab) living() *life {
 	l.mu.Lock()
 	p := l.lives[len(l.lives)-1]
@@ -199,7 +199,7 @@ func (l *lab) wait(d time.Duration) {
 	l.revive()
 }
 
-// process is one process of a lab.
+// testProcess is one process of a lab.
 type life struct {
 	lab     *lab
 	service *service.Service
@@ -360,7 +360,7 @@ func (l *lab) create(r service.CreateRequest) string {
 	return ""
 }
 
-// again waits and reports whether a request may be repeated: it may or may not
+// mayRepeat waits and reports whether a request may be repeated: it may or may not
 // have had an effect.
 func (l *lab) again(err error) bool {
 	time.Sleep(time.Second)
