@@ -45,7 +45,7 @@ func TestCollectorBeginsAfterSync(t *testing.T) {
 	}{
 		"behind the first pass":          {false, 0, 6 * time.Second}, // two pages
 		"another process synchronizes":   {true, 0, 150 * time.Second},
-		"no longer than CollectFirst":   {true, 20 * time.Second, 20 * time.Second},
+		"no longer than CollectFirst":    {true, 20 * time.Second, 20 * time.Second},
 		"a pass that takes its time too": {false, time.Second, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
