@@ -7,18 +7,18 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// verdict is what becomes of a request that a caller may make.
+// admitDecision is what happens with a request.
 type verdict int
 
 const (
 	refused verdict = iota // the state does not allow it
-	already                // nothing is to be done: its job ends at once
-	joins                  // a run under way does it: its job ends with that
-	changes                // desired state and Ask are written
+	already                // nothing to do: the job ends at once
+	joins                  // an active run does it: the job ends with that run
+	changes                // desired state and Request are written
 )
 
-// admission is who may change what in which state, by operation. A state that
-// is not named refuses.
+// admission is the decision for each operation and state. A state without an
+// entry refuses.
 var admission = map[cluster.RequestKind]map[machine.State]verdict{
 	cluster.RequestStart: {
 		cluster.Created: joins, cluster.Starting: joins, cluster.Running: already,
@@ -38,7 +38,7 @@ var admission = map[cluster.RequestKind]map[machine.State]verdict{
 	},
 }
 
-// admit says what becomes of a request. STATE_REFUSED names the state, or what is in the way.
+// admit decides on a request. STATE_REFUSED names the state or the obstacle.
 func admit(c *cluster.Cluster, kind cluster.RequestKind) (verdict, error) {
 	v := admission[kind][c.State]
 	final := c.Desired == cluster.WantDestroyed && kind != cluster.RequestDelete
@@ -51,7 +51,7 @@ func admit(c *cluster.Cluster, kind cluster.RequestKind) (verdict, error) {
 		return joins, nil
 	case v == already && kind == cluster.RequestStart && c.Desired != cluster.WantRunning,
 		v == already && kind == cluster.RequestStop && c.Desired != cluster.WantStopped:
-		return refused, cluster.StateRefused.Errorf("%s of cluster %s: it is %s and on its way elsewhere", kind, c.Name, c.State).With("state", string(c.State))
+		return refused, cluster.StateRefused.Errorf("%s of cluster %s: it is %s, but another state is desired", kind, c.Name, c.State).With("state", string(c.State))
 	case v == changes && c.Request != nil && kind != cluster.RequestDelete:
 		if c.Request.Kind == kind && slices.Contains([]cluster.RequestKind{cluster.RequestStart, cluster.RequestStop, cluster.RequestRecover}, kind) {
 			return joins, nil

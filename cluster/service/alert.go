@@ -12,36 +12,37 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// background is what the duties remember between passes.
+// background is the state that the periodic tasks keep between passes.
 type background struct {
-	worker string // name of this process, if the options give none
+	worker string // name of this process if the options have none
 
 	mu     sync.Mutex
-	lands  map[string]zoneInventory        // by provider: where it has clusters
+	lands  map[string]zoneInventory        // by provider: zones and networks with clusters
 	crowds map[[2]string]*foreignShare     // by provider and zone
-	first  map[string]map[string]time.Time // by provider: when a thing without a date was first seen
-	passed map[string]chan struct{}        // by provider: closed when the first pass of the synchronisation has ended
+	first  map[string]map[string]time.Time // by provider: when a resource without a creation time was first seen
+	passed map[string]chan struct{}        // by provider: closed when the first pass of the synchronization has ended
 }
 
-// The duties that have something to say of a provider.
+// The periodic tasks that write notices about a provider.
 const (
 	taskSync    = "sync"
 	taskCollect = "collect"
 )
 
-// orphanMost is how many strays a notice names.
+// maxOrphans is how many orphans a notice lists.
 const orphanMost = 1000
 
-// told keeps what a pass has found of a provider where every server reads it:
-// why it cannot be seen (nil: it can), and, of a whole pass of the collector,
-// the strays. What has not changed is not written.
+// saveNotice stores the result of a pass over a provider, so that every server
+// can read it: the error if the provider cannot be read (nil: it can), and the
+// orphans of a complete pass of the collector. An unchanged notice is not
+// written.
 func (s *Service) told(ctx context.Context, provider, task string, trouble error, orphans []cluster.Orphan) {
 	if ctx.Err() != nil {
-		return // what was cut short says nothing
+		return // an interrupted pass proves nothing
 	}
 	all, err := s.options.Records.Notices(ctx)
 	if err != nil {
-		s.options.Logger.Warn("what was told of a provider cannot be read", "provider", provider, "duty", task, "error", err)
+		s.options.Logger.Warn("the notices of a provider cannot be read", "provider", provider, "task", task, "error", err)
 		return
 	}
 	before := cluster.Notice{Provider: provider, Task: task}
@@ -53,22 +54,22 @@ func (s *Service) told(ctx context.Context, provider, task string, trouble error
 		next.Since, next.Code, next.Text = time.Time{}, "", ""
 		next.Orphans, next.More = orphans[:min(len(orphans), orphanMost)], max(0, len(orphans)-orphanMost)
 	} else if kind := fault.Of(trouble); before.Since.IsZero() || before.Code != kind.Code {
-		next.Code, next.Text = kind.Code, fault.Message(trouble) // texts of one trouble name ports and the like
+		next.Code, next.Text = kind.Code, fault.Message(trouble) // the text of the same error differs each time, for example in ports
 		if next.Since.IsZero() {
 			next.Since = s.options.Now().UTC().Truncate(time.Millisecond)
 		}
 	}
 	switch {
 	case before.Since.IsZero() && !next.Since.IsZero():
-		s.options.Logger.Warn("the provider cannot be seen; its clusters are neither judged nor collected", "provider", provider, "duty", task, "error", trouble)
+		s.options.Logger.Warn("the provider cannot be read; its clusters are neither synchronized nor collected", "provider", provider, "task", task, "error", trouble)
 	case !before.Since.IsZero() && next.Since.IsZero():
-		s.options.Logger.Info("the provider answers again", "provider", provider, "duty", task)
+		s.options.Logger.Info("the provider answers again", "provider", provider, "task", task)
 	}
 	if sameNotice(before, next) {
 		return
 	}
 	if err := s.options.Records.PutNotice(ctx, next); err != nil && ctx.Err() == nil {
-		s.options.Logger.Warn("what is told of a provider cannot be kept", "provider", provider, "duty", task, "error", err)
+		s.options.Logger.Warn("the notice of a provider cannot be stored", "provider", provider, "task", task, "error", err)
 	}
 }
 
@@ -81,9 +82,9 @@ func sameNotice(a, b cluster.Notice) bool {
 		})
 }
 
-// Banners are what operators must know of each provider: unreachable, refused
-// credentials, and since when. Empty: all is well. It is what the newest passes
-// have found, whichever server made them.
+// ProviderAlerts returns an alert for each provider that cannot be read, by
+// name: the fault, since when, and the remedy. It reads the results of the
+// newest passes of all servers. An empty map means that all providers answer.
 func (s *Service) Banners(ctx context.Context) (map[string]string, error) {
 	texts := map[string]string{}
 	troubles, err := s.troubles(ctx)
@@ -93,7 +94,7 @@ func (s *Service) Banners(ctx context.Context) (map[string]string, error) {
 	return texts, err
 }
 
-// troubles are the oldest one of each provider.
+// outages returns the oldest notice with a fault of each provider.
 func (s *Service) troubles(ctx context.Context) (oldest []cluster.Notice, err error) {
 	all, err := s.options.Records.Notices(ctx)
 	for _, n := range all {
@@ -117,10 +118,9 @@ func remedyOf(code fault.Code) string {
 	return ""
 }
 
-// seen is what the leak report says beside the journal: strays, things with the
-// tag of this installation that nothing proves to be ours to delete, as the
-// newest passes of the collector have found them; and of providers that cannot
-// be seen, that nothing is known.
+// noticeLeaks returns the part of the leak report that is not in the journal:
+// the orphans that the newest passes of the collector found, and one entry for
+// each provider that cannot be read.
 func (s *Service) seen(ctx context.Context, uuid string, kind cluster.Kind) ([]Leak, error) {
 	all, err := s.options.Records.Notices(ctx)
 	if err != nil {
@@ -137,7 +137,7 @@ func (s *Service) seen(ctx context.Context, uuid string, kind cluster.Kind) ([]L
 			}
 		}
 		if n.More > 0 && uuid == "" && kind == "" {
-			found = append(found, Leak{Provider: n.Provider, Phase: "stray", Text: fmt.Sprintf("%d more things carry the tag of this installation without proof that they are ours", n.More)})
+			found = append(found, Leak{Provider: n.Provider, Phase: "stray", Text: fmt.Sprintf("%d more resources carry the tag of this installation, without proof that they belong to it", n.More)})
 		}
 	}
 	if uuid != "" || kind != "" {
@@ -158,12 +158,13 @@ func leakOfOrphan(provider string, orphan cluster.Orphan) Leak {
 	}
 	if orphan.Known != "" {
 		l.Account, l.Domain = orphan.Owner.AccountID, orphan.Owner.DomainID
-		l.Text = "it carries the tags of this cluster, but its name is not one that this service gives"
+		l.Text = "it carries the tags of this cluster, but this service does not give such a name"
 	}
 	return l
 }
 
-// dated gives things without a date that of the first pass that saw them.
+// setFirstSeen sets the creation time of resources without one to the time of
+// the first pass that saw them.
 func (b *background) dated(provider string, resources map[string][]foundResource, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -189,7 +190,8 @@ func (b *background) dated(provider string, resources map[string][]foundResource
 	b.first[provider] = seen
 }
 
-// syncedOf is closed when this process has made its first pass over a provider.
+// firstSync returns a channel that is closed when the first synchronization of
+// a provider in this process has ended.
 func (b *background) syncedOf(provider string) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -206,7 +208,7 @@ func (b *background) passing(provider string) chan struct{} {
 	return b.passed[provider]
 }
 
-// synced notes the end of a pass, however it ended.
+// markSynced records that a pass has ended, with or without an error.
 func (b *background) synced(provider string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

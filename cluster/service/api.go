@@ -11,35 +11,36 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Directory knows accounts and domains.
+// Directory reads accounts and domains.
 type Directory interface {
-	// Resolve finds an account by name within a domain (id). ACCESS_REFUSED if
-	// there is none.
+	// Resolve finds an account by name in a domain (id). ACCESS_REFUSED if there
+	// is none.
 	Resolve(ctx context.Context, account, domainID string) (cluster.Owner, error)
-	// Names gives the name of an owner's account, of its domain, and whether the account may work.
+	// Names returns the names of an owner's account and domain, and whether the
+	// account is enabled.
 	Names(ctx context.Context, o cluster.Owner) (account, domain string, enabled bool, err error)
-	// Limits of an account.
+	// Limits returns the limits of an account.
 	Limits(ctx context.Context, o cluster.Owner) (cluster.Limits, error)
-	// Subtree gives a domain and all below it.
+	// Subtree returns a domain and all domains below it.
 	Subtree(ctx context.Context, domainID string) ([]string, error)
 }
 
-// Engine is what the service needs of the engine. A *workflow.Engine is one.
+// Engine is the part of a workflow engine that the service uses. A
+// *workflow.Engine implements it.
 type Engine interface {
 	machine.Flows
 	Send(ctx context.Context, id string, s workflow.Signal) error
 	Store() workflow.Store
 }
 
-// Named is a configured provider.
+// NamedProvider is a configured provider.
 type Named struct {
 	Name     string
 	Provider cluster.Provider
-	// Zones whose clusters go to it; empty: all that its catalogue shows.
-	Default bool
+	Default  bool
 }
 
-// Version is a version of what runs on the nodes.
+// Version is a version of the software on the nodes.
 type Version struct {
 	ID        string         `json:"id"`
 	Name      string         `json:"name"`
@@ -50,57 +51,58 @@ type Version struct {
 	Disabled  bool           `json:"disabled,omitempty"`
 }
 
-// Options of a service. Books, Providers and Installation are required.
+// Options of a service. Records, Providers and Installation are required.
 type Options struct {
 	Records      cluster.Store
 	Providers    []Named
 	Directory    Directory    // nil: one account without limits
-	Locks        lock.Backend // nil: one process only
+	Locks        lock.Backend // of periodic tasks; nil: there is only this process
 	Worker       string       // name of this process in locks
-	Installation string       // id of this installation, in the tags of all we make
-	HomeURL      string       // where nodes call home; without the path
-	HomeCA       string       // PEM that they pin; empty: plain HTTP
+	Installation string       // id of this installation, in the tags of all resources
+	HomeURL      string       // base URL for heartbeats of nodes, without the path
+	HomeCA       string       // PEM of the CA that nodes trust; empty: plain HTTP
 	Versions     []Version
 	Bootstrap    string // template of user data; empty: the built-in cloud-config
 	Settings     Settings
-	// Probe asks an endpoint whether it answers. nil: nobody asks, and hellos must do.
+	// Probe checks that the endpoint of a cluster answers. nil: no probe, only
+	// heartbeats count.
 	Probe   func(ctx context.Context, c *cluster.Cluster, d *cluster.Details) error
-	Heard   func(cluster.Event) // told of saved events, after the write
+	Heard   func(cluster.Event) // called with each saved event, after the write; nil: none
 	Logger  *slog.Logger
 	Metrics Metrics
 	Now     func() time.Time
 }
 
-// Settings are the times and limits of the specification; zero fields are its defaults.
+// Settings are times and limits. A zero field has the default in its comment.
 type Settings struct {
-	SyncEvery      time.Duration // 30 s
-	CollectEvery   time.Duration // 5 m
-	CollectFirst   time.Duration // longest wait of the first pass for that of the synchronisation: half of CollectEvery
-	GCFirst        time.Duration // 5 m, doubling to GCLongest
+	SyncEvery      time.Duration // between passes of the synchronization; 30 s
+	CollectEvery   time.Duration // between passes of the collector; 5 m
+	CollectFirst   time.Duration // how long the first pass of the collector waits for the first synchronization; half of CollectEvery
+	GCFirst        time.Duration // pause after the first failed deletion, doubling to GCLongest; 5 m
 	GCLongest      time.Duration // 6 h
-	OrphanGrace    time.Duration // 1 h
-	ReportAfter    int           // 5 failed attempts
-	Settle         time.Duration // 90 s from intent until a lookup that finds nothing is believed
-	MaxWorkers     int           // 100
-	PerCluster     int           // VM calls at once: 5
-	PerProvider    int           // 100
-	MaxUnavailable int           // 1
+	OrphanGrace    time.Duration // age from which an orphan is deleted; 1 h
+	ReportAfter    int           // failed deletions until a resource is a leak; 5
+	Settle         time.Duration // age of an intent from which a lookup that finds nothing is believed; 90 s
+	MaxWorkers     int           // of one cluster; 100
+	PerCluster     int           // concurrent VM calls of one cluster; 5
+	PerProvider    int           // concurrent calls of one provider; 100
+	MaxUnavailable int           // nodes that a recovery replaces at once; 1
 	NoForceStop    bool
-	RollbackScale  bool             // on_scale_failure: rollback; default keep
-	DrainBlocks    bool             // a drain that fails blocks the removal
-	Recovery       cluster.Recovery // default restart
+	RollbackScale  bool             // a failed scale removes its new nodes; default: they stay
+	DrainBlocks    bool             // a node that does not drain in time is not removed
+	Recovery       cluster.Recovery // default: restart
 	OnFailure      cluster.OnFailure
 	Tolerances     cluster.Tolerances
 	Keep           cluster.Retention
 	EndpointWait   time.Duration // 25 m
 	JoinWait       time.Duration // 20 m
-	CallTimeout    time.Duration // 60 s
-	PollFirst      time.Duration // 1 s, growing to PollLongest
+	CallTimeout    time.Duration // of one call to a provider; 60 s
+	PollFirst      time.Duration // first pause between polls of a provider, growing to PollLongest; 1 s
 	PollLongest    time.Duration // 15 s
-	ResyncEvery    time.Duration // 5 s between looks for unsettled clusters
+	ResyncEvery    time.Duration // between queries for unsettled clusters; 5 s
 }
 
-// Metrics hears what happens. Every method may be called at once from several goroutines.
+// Metrics receives measurements. Its methods must be safe for concurrent use.
 type Metrics interface {
 	Operation(kind, outcome string, took time.Duration)
 	ProviderCall(provider, call, outcome string, took time.Duration)
@@ -115,18 +117,18 @@ type CreateRequest struct {
 	Template, Network  string
 	KeyPair, Version   string
 	Size, ControlNodes int    // ControlNodes 0: 1
-	Account, DomainID  string // of somebody else
+	Account, DomainID  string // of another owner; empty: the caller
 	DiskGB             int    // root disk of a node; 0: the template decides
 	Registry           Registry
 	CIDRs              []string
-	Recovery           cluster.Recovery // nil: the default
+	Recovery           cluster.Recovery // nil: Settings.Recovery
 	OnFailure          cluster.OnFailure
-	Provider           string // empty: that of the zone
+	Provider           string // name; empty: the provider of the zone
 	JobID              string // customjobid
-	Command            string // as the caller named it; empty: createCluster
+	Command            string // name of the command that the caller used; empty: createCluster
 }
 
-// Registry is where nodes get their images. All of it or nothing.
+// Registry is the image registry of the nodes. Either all fields are set or none.
 type Registry struct {
 	Username string
 	Password cluster.Secret
@@ -146,12 +148,12 @@ type ChangeRequest struct {
 	Surge     int
 	Recovery  cluster.Recovery // recover; nil: restart,replace
 	Consent   bool
-	Downtime  bool // upgrade: the endpoint may be away while the only control node is upgraded in place
+	Downtime  bool // upgrade: the endpoint may be unavailable while the only control node is upgraded in place
 	JobID     string
 	Command   string
 }
 
-// PatchRequest changes settings; nil fields stay.
+// PatchRequest changes settings. A nil field does not change.
 type PatchRequest struct {
 	Revision    int64
 	Size        *int
@@ -162,14 +164,15 @@ type PatchRequest struct {
 	GC          *bool // operator
 }
 
-// DryRun is what a change would do. Nothing of it is stored.
+// DryRun describes the effect of a change. Nothing is stored.
 type DryRun struct {
 	Steps     []DryRunStep      `json:"steps"`
 	Resources []DryRunResource  `json:"resources"`
-	Findings  []cluster.Finding `json:"findings"` // those with a code stand in the way, the others are remarks
+	Findings  []cluster.Finding `json:"findings"` // a finding with a code prevents the change, one without is a remark
 }
 
-// Err is the fault of what stands in the way of the change; nil if nothing does.
+// Err returns the fault of the first finding that prevents the change; nil if
+// there is none.
 func (p *DryRun) Err() error { return refusalOf(p.Findings) }
 
 // DryRunStep is a step that would run.
@@ -180,7 +183,7 @@ type DryRunStep struct {
 	Tries   int    `json:"tries,omitempty"`
 }
 
-// DryRunResource is a resource that would be made, changed or deleted.
+// DryRunResource is a resource that would be created, changed or deleted.
 type DryRunResource struct {
 	Act  string       `json:"act"` // create, delete, start, stop, adopt, replace, upgrade (in place), forget, close
 	Kind cluster.Kind `json:"kind"`
@@ -188,7 +191,7 @@ type DryRunResource struct {
 	Role cluster.Role `json:"role,omitempty"`
 }
 
-// DriftReport is desired, recorded and observed.
+// DriftReport compares the desired, recorded and observed state of a cluster.
 type DriftReport struct {
 	Cluster  string            `json:"cluster"`
 	State    machine.State     `json:"state"`
@@ -201,7 +204,7 @@ type DriftReport struct {
 	NextTry  time.Time         `json:"nextTry,omitzero"`
 }
 
-// DriftSide is one of the three.
+// DriftSide is the desired, recorded or observed state.
 type DriftSide struct {
 	State   string      `json:"state"`
 	Workers int         `json:"workers"`
@@ -209,7 +212,7 @@ type DriftSide struct {
 	Nodes   []DriftNode `json:"nodes,omitempty"`
 }
 
-// DriftNode is a node of a side.
+// DriftNode is a node in a DriftSide.
 type DriftNode struct {
 	Name  string       `json:"name"`
 	ID    string       `json:"id,omitempty"`
@@ -218,7 +221,7 @@ type DriftNode struct {
 	Ready string       `json:"ready,omitempty"` // true, false, unknown
 }
 
-// Leak is a resource that could not be deleted, was given up, or is nobody's.
+// Leak is a resource that could not be deleted, was forgotten, or is an orphan.
 type Leak struct {
 	Cluster  string        `json:"cluster,omitempty"`
 	Name     string        `json:"clusterName,omitempty"`
@@ -237,14 +240,14 @@ type Leak struct {
 	Phase    string        `json:"phase"`
 }
 
-// Config is how a cluster is reached.
+// Config is the client configuration of a cluster.
 type Config struct {
 	ID, Name string
 	Data     cluster.Secret
 }
 
-// Heartbeat is what a node says of itself when it calls home.
+// Heartbeat is the report that a node sends about itself.
 type Heartbeat = cluster.Heartbeat
 
-// HeartbeatAnswer is what it is told.
+// HeartbeatAnswer is the answer to a heartbeat.
 type HeartbeatAnswer = cluster.HeartbeatAnswer

@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/provider/sim"
 )
 
-// running is a world with one running cluster.
+// running runs a test with one running cluster.
 func running(t *testing.T, s setup, workers int, test func(t *testing.T, w *world, id string)) {
 	t.Helper()
 	inWorld(t, s, func(t *testing.T, w *world) {
@@ -114,7 +114,7 @@ func TestScale(t *testing.T) {
 			w.until(id, time.Minute, cluster.Scaling)
 			w.ends(job)
 			w.failed(job, "CAPACITY_EXHAUSTED")
-			c := w.until(id, time.Hour, cluster.Running) // the next looks find it healthy
+			c := w.until(id, time.Hour, cluster.Running) // the next passes find it healthy
 			if !strings.HasPrefix(w.path(id), "Starting Running Scaling Alert") {
 				t.Errorf("path %s", w.path(id))
 			}
@@ -291,8 +291,8 @@ func TestUpgradeReplacesOneAfterTheOther(t *testing.T) {
 	})
 }
 
-// Finding 17: an upgrade changes control nodes first, the only one in place, and
-// says done only when every node has the new version.
+// An upgrade changes control nodes first, a single one in place. It is done only
+// when every node has the new version.
 func TestFinding17UpgradeControlFirst(t *testing.T) {
 	s := setup{sim: sim.Options{Times: slow, Templates: []cluster.Entry{{ID: "node-image", Default: true}, {ID: "node-2"}}}}
 	versions := func(w *world) {
@@ -316,7 +316,7 @@ func TestFinding17UpgradeControlFirst(t *testing.T) {
 	upgrade := service.ChangeRequest{Kind: cluster.RequestUpgrade, Version: "v2"}
 	allowed := upgrade
 	allowed.Downtime = true
-	// watch gives the order in which nodes came to the new version.
+	// watch returns the order in which nodes reached the new version.
 	watch := func(w *world, id string) (order []string, mostControls int) {
 		w.until(id, time.Minute, cluster.Scaling)
 		for w.cluster(id).State == cluster.Scaling {
@@ -477,8 +477,8 @@ func TestFinding17UpgradeControlFirst(t *testing.T) {
 	})
 }
 
-// Finding 17: a control node that is gone, and was the only one, is not replaced
-// by an empty one before somebody has agreed to that.
+// If the only control node is gone, it is replaced by an empty one only with
+// consent.
 func TestFinding17LastControlNodeGone(t *testing.T) {
 	running(t, setup{sim: sim.Options{Times: slow}}, 2, func(t *testing.T, w *world, id string) {
 		record := w.record(id)
@@ -523,7 +523,7 @@ func TestRecover(t *testing.T) {
 		harm func(w *world) error
 		mend func(w *world) error
 		ask  func(c *cluster.Cluster, a *cluster.Request)
-		code string // empty: it succeeds
+		code string // empty: success
 	}{
 		"nothing to do":                 {harm: func(w *world) error { return w.cloud.StopVM("blue-8f3b2c-worker2") }, mend: func(w *world) error { return w.cloud.StartVM("blue-8f3b2c-worker2") }},
 		"a stopped worker":              {harm: func(w *world) error { return w.cloud.StopVM("blue-8f3b2c-worker2") }},
@@ -635,7 +635,7 @@ func TestDeleteInEachState(t *testing.T) {
 	}
 }
 
-// at asks for something and waits for a state.
+// requestUntil sends a request and waits for a state.
 func (w *world) at(id string, kind cluster.RequestKind, state machine.State) string {
 	w.t.Helper()
 	job := w.ask(id, kind, nil)
@@ -643,7 +643,7 @@ func (w *world) at(id string, kind cluster.RequestKind, state machine.State) str
 	return job
 }
 
-// unrecovered takes the right to recover by itself from a cluster.
+// disableRecovery forbids automatic recovery of a cluster.
 func (w *world) unrecovered(id string) {
 	w.t.Helper()
 	record := w.record(id)
@@ -653,7 +653,7 @@ func (w *world) unrecovered(id string) {
 	}
 }
 
-// alarmed harms a running cluster, whose policy may do nothing, until it is in Alert.
+// causeAlert forbids recovery and harms a running cluster until it is in Alert.
 func (w *world) alarmed(id string, harm func(w *world) error) {
 	w.t.Helper()
 	w.unrecovered(id)
@@ -666,7 +666,7 @@ func (w *world) alarmed(id string, harm func(w *world) error) {
 	w.until(id, 10*time.Minute, cluster.Alert)
 }
 
-// ends waits for the end of a job.
+// awaitJob waits for the end of a job.
 func (w *world) ends(job string) {
 	w.t.Helper()
 	for range 7200 {
@@ -678,8 +678,8 @@ func (w *world) ends(job string) {
 	w.t.Fatalf("job %s does not end\n%s", job, w.story(w.job(job).Cluster))
 }
 
-// A job that fails ends its try: what comes next does not wait for the time
-// that the try might have taken (6: "start again", and the pauses of retries).
+// A provider job that fails ends its try: the next try begins after the pause of
+// retries, not after the time limit of the try.
 func TestAFailedJobIsNotWaitedFor(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
@@ -692,7 +692,7 @@ func TestAFailedJobIsNotWaitedFor(t *testing.T) {
 			running(t, setup{sim: sim.Options{Times: slow}}, 1, func(t *testing.T, w *world, id string) {
 				w.ask(id, cluster.RequestStop, func(c *cluster.Cluster, _ *cluster.Request) { c.Desired = cluster.WantStopped })
 				w.until(id, time.Hour, cluster.Stopped)
-				w.unrecovered(id) // or Alert passes between two looks
+				w.unrecovered(id) // otherwise Alert may end between two checks
 				w.cloud.Inject(sim.Rule{Call: "act", Action: cluster.Start, Name: "blue-*-control*", Times: 1, Do: sim.FailJob, Err: c.err})
 				began := time.Now()
 				w.ask(id, cluster.RequestStart, func(c *cluster.Cluster, _ *cluster.Request) { c.Desired = cluster.WantRunning })

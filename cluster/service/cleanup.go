@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// row takes one row as far as it comes without waiting. An error other than a
-// conflict ends the pass.
+// cleanRow advances one row as far as possible without waiting. An error other
+// than a conflict ends the pass.
 func (p *collection) row(ctx context.Context, b *cluster.Record, row *cluster.JournalRow) error {
 	unmake := row.Phase == cluster.Closing || row.Phase == cluster.Leaked || b.Cluster.State == cluster.Destroyed
 	var seen cluster.Lookup
@@ -29,7 +29,7 @@ func (p *collection) row(ctx context.Context, b *cluster.Record, row *cluster.Jo
 				return stop
 			}
 			if seen.Open {
-				return nil // the next pass polls again
+				return nil // the next pass polls the job again
 			}
 			if seen.Found == nil && !seen.Gone && seen.Err == nil { // its job failed
 				return p.save(ctx, b, row)
@@ -77,8 +77,8 @@ func (p *collection) row(ctx context.Context, b *cluster.Record, row *cluster.Jo
 	return nil
 }
 
-// ask looks at the job of a row, or at the thing. The error ends the pass: it
-// is about the provider, not about the row.
+// lookUp reads the job of a row, or else the resource. An error ends the pass:
+// it concerns the provider, not the row.
 func (p *collection) ask(ctx context.Context, b *cluster.Record, row *cluster.JournalRow) (cluster.Lookup, error) {
 	ref := cluster.Ref{Kind: row.Kind, ID: row.ProviderID, Name: row.Name, Zone: b.Cluster.Zone.ID, Identity: row.Identity}
 	if row.JobID != "" {
@@ -91,7 +91,7 @@ func (p *collection) ask(ctx context.Context, b *cluster.Record, row *cluster.Jo
 		case err != nil && fault.Of(err).Class == fault.Transient:
 			return cluster.Lookup{Err: err}, nil
 		}
-		row.JobID = "" // it has ended, or nobody knows it any more: the thing itself tells
+		row.JobID = "" // the job has ended or is unknown: the resource decides
 		if err == nil && progress.Err != nil && (row.Phase == cluster.Closing || row.Phase == cluster.Leaked) {
 			p.failed(b, row, progress.Err)
 			return cluster.Lookup{}, nil
@@ -113,9 +113,9 @@ func (p *collection) ask(ctx context.Context, b *cluster.Record, row *cluster.Jo
 	return cluster.LookupOf(r, err), nil
 }
 
-// final reports a failure after which nothing more is asked of the provider in
-// this pass: refused credentials, or too many calls in a row without an answer.
-// One thing that cannot be asked about does not keep the others waiting.
+// endsPass reports a failure that ends the pass: refused credentials, or
+// maxUnanswered calls in a row without an answer. A single unanswered call does
+// not: the other resources may still be readable.
 func (p *collection) final(err error) bool {
 	if !errors.Is(err, cluster.ProviderUnreachable) {
 		p.silent.Store(0)
@@ -124,8 +124,8 @@ func (p *collection) final(err error) bool {
 	return p.silent.Add(1) >= silentMost
 }
 
-// destroy sends a delete, and reports whether it was taken. A refusal is noted
-// in the row; the error ends the pass.
+// destroy sends a delete and reports whether the provider accepted it. A refusal
+// is stored in the row; an error ends the pass.
 func (p *collection) destroy(ctx context.Context, b *cluster.Record, row *cluster.JournalRow) (sent bool, err error) {
 	call, err := p.provider.Act(ctx, cluster.Ref{Kind: row.Kind, ID: row.ProviderID, Name: row.Name, Zone: b.Cluster.Zone.ID, Identity: row.Identity}, cluster.Destroy)
 	switch {
@@ -142,7 +142,8 @@ func (p *collection) destroy(ctx context.Context, b *cluster.Record, row *cluste
 	}
 }
 
-// failed counts a failed attempt, and reports the leak after so many.
+// countFailure counts a failed attempt. After Settings.ReportAfter attempts the
+// row becomes a leak.
 func (p *collection) failed(b *cluster.Record, row *cluster.JournalRow, err error) {
 	set := p.s.options.Settings
 	if cluster.RecordFailure(row, err, p.s.options.Now(), cluster.Backoff{Initial: set.GCFirst, Max: set.GCLongest}, set.ReportAfter) {
@@ -153,7 +154,7 @@ func (p *collection) failed(b *cluster.Record, row *cluster.JournalRow, err erro
 	p.s.options.Metrics.Collected("failed")
 }
 
-// save writes a row, and what follows for its node.
+// save writes a row and the change of its node that follows from it.
 func (p *collection) save(ctx context.Context, b *cluster.Record, row *cluster.JournalRow) error {
 	change := &cluster.Change{ClusterID: b.Cluster.ID, Journal: []*cluster.JournalRow{row}}
 	for i := range b.Nodes {

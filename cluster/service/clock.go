@@ -9,10 +9,10 @@ import (
 	"github.com/pawl-dev/pawl/lock"
 )
 
-// clock knows how far the clock that all servers share, that of the locks'
-// medium, is ahead of ours. Whether a lookup that finds nothing is believed
-// hangs on how old an intent is: so what one server has written is read by
-// another one as if it had been written by its own clock (timed).
+// clock measures how far the shared clock, that of the lock backend, is ahead
+// of the clock of this process. The age of an intent decides whether a lookup
+// that finds nothing is believed, so servers whose clocks differ must agree on
+// it: clockStore stores times by the shared clock.
 type clock struct {
 	own func() time.Time
 
@@ -21,8 +21,8 @@ type clock struct {
 	ahead time.Duration
 }
 
-// reading takes in that the shared clock was at shared at some moment between
-// two readings of ours. Clocks that agree within that time are the same one.
+// observe takes a reading of the shared clock, made between two readings of the
+// local clock. An offset that is possible within that interval is kept.
 func (c *clock) reading(before, shared, after time.Time) {
 	least, most := shared.Sub(after.Round(0)), shared.Sub(before.Round(0))
 	c.mu.Lock()
@@ -30,7 +30,8 @@ func (c *clock) reading(before, shared, after time.Time) {
 	c.known, c.ahead = true, min(max(c.ahead, least), most)
 }
 
-// offset is how far the shared clock is ahead. Who asks first asks the medium.
+// offset returns how far the shared clock is ahead. The first call reads it from
+// the backend.
 func (c *clock) offset(ctx context.Context, m lock.Backend) (time.Duration, error) {
 	c.mu.Lock()
 	known, ahead := c.known, c.ahead
@@ -46,17 +47,18 @@ func (c *clock) offset(ctx context.Context, m lock.Backend) (time.Duration, erro
 	return c.ahead, nil
 }
 
-// clockName is a lock that nobody takes.
+// clockName is the name of a lock that is never held: it serves to read the
+// clock.
 const clockName = "cluster/clock"
 
-// ticking is a medium of locks that tells its time by the way: whoever holds a
-// lock renews it every few seconds.
+// clockBackend is a lock.Backend that passes the time of each transaction to a
+// clock. A held lock is renewed every few seconds, so the offset stays fresh.
 type ticking struct {
 	lock.Backend
 	clock *clock
 }
 
-// Transact implements lock.Medium.
+// Transact implements lock.Backend.
 func (m ticking) Transact(ctx context.Context, name string, change func(time.Time, []byte) ([]byte, bool)) error {
 	before := m.clock.own()
 	return m.Backend.Transact(ctx, name, func(now time.Time, old []byte) ([]byte, bool) {
@@ -65,8 +67,8 @@ func (m ticking) Transact(ctx context.Context, name string, change func(time.Tim
 	})
 }
 
-// timed is a ledger whose times of journal and nodes are kept by the shared
-// clock, and given and taken by ours.
+// clockStore is a Store that keeps the times of journal rows and nodes by the
+// shared clock. Callers read and write them by the clock of this process.
 type timed struct {
 	cluster.Store
 	backend lock.Backend
@@ -77,7 +79,7 @@ func (t *timed) offset(ctx context.Context) (time.Duration, error) {
 	return t.clock.offset(ctx, t.backend)
 }
 
-// Commit implements cluster.Books.
+// Commit implements cluster.Records.
 func (t *timed) Commit(ctx context.Context, c *cluster.Change) error {
 	ahead, err := t.offset(ctx)
 	if err != nil {
@@ -96,7 +98,7 @@ func (t *timed) Commit(ctx context.Context, c *cluster.Change) error {
 	return t.Store.Commit(ctx, c)
 }
 
-// Heartbeats implements cluster.Ledger.
+// Heartbeats implements cluster.Store.
 func (t *timed) Heartbeats(ctx context.Context, heartbeats []cluster.NodeHeartbeat) error {
 	ahead, err := t.offset(ctx)
 	if err != nil {
@@ -110,7 +112,7 @@ func (t *timed) Heartbeats(ctx context.Context, heartbeats []cluster.NodeHeartbe
 	return t.Store.Heartbeats(ctx, said)
 }
 
-// Record implements cluster.Books.
+// Record implements cluster.Records.
 func (t *timed) Record(ctx context.Context, uuid string) (*cluster.Record, error) {
 	ahead, err := t.offset(ctx)
 	if err != nil {
@@ -123,7 +125,7 @@ func (t *timed) Record(ctx context.Context, uuid string) (*cluster.Record, error
 	return b, err
 }
 
-// Scan implements cluster.Ledger.
+// Scan implements cluster.Store.
 func (t *timed) Scan(ctx context.Context, q cluster.ScanQuery, visit func(*cluster.Record) error) error {
 	ahead, err := t.offset(ctx)
 	if err != nil {
@@ -135,7 +137,7 @@ func (t *timed) Scan(ctx context.Context, q cluster.ScanQuery, visit func(*clust
 	})
 }
 
-// Nodes implements cluster.Ledger.
+// Nodes implements cluster.Store.
 func (t *timed) Nodes(ctx context.Context, clusters []int64) (map[int64][]cluster.Node, error) {
 	ahead, err := t.offset(ctx)
 	if err != nil {
@@ -150,7 +152,7 @@ func (t *timed) Nodes(ctx context.Context, clusters []int64) (map[int64][]cluste
 	return found, err
 }
 
-// Rows implements cluster.Ledger.
+// Rows implements cluster.Store.
 func (t *timed) Rows(ctx context.Context, q cluster.RowQuery) ([]cluster.OwnedRow, int, error) {
 	ahead, err := t.offset(ctx)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A clock is corrected by no more than a reading proves.
+// A reading corrects the offset only as far as it proves.
 func TestClockReading(t *testing.T) {
 	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
@@ -38,7 +38,7 @@ func TestClockReading(t *testing.T) {
 	}
 }
 
-// beside is a medium whose clock differs from ours.
+// skewedBackend is a lock backend whose clock differs from that of the process.
 type beside struct {
 	lock.Memory
 	by time.Duration
@@ -53,15 +53,15 @@ func timedRecords(records cluster.Store, by time.Duration) *timed {
 	return &timed{records, ticking{&beside{by: by}, c}, c}
 }
 
-// Whoever writes and reads by one clock sees nothing of the other one.
+// A process that writes and reads times does not see the shared clock.
 func TestTimedRecords(t *testing.T) {
 	clustertest.Run(t, func(testing.TB) cluster.Store { return timedRecords(cluster.NewMemory(), 3*time.Hour) })
 }
 
-// What one server has written a minute ago by its own clock is a minute old for
-// the other one, by its own.
+// A time that one server wrote a minute ago by its own clock is a minute old for
+// another server by its own clock.
 func TestTimesBetweenServers(t *testing.T) {
-	const tolerance = 10 * time.Second // of this test's own steps
+	const tolerance = 10 * time.Second // for the duration of the test itself
 	records := cluster.NewMemory()
 	fast, slow := timedRecords(records, -time.Hour), timedRecords(records, 20*time.Minute)
 	now := time.Now().UTC()
@@ -93,7 +93,7 @@ func TestTimesBetweenServers(t *testing.T) {
 			t.Fatal(err)
 		}
 		age("the intent", of, b.Journal[0].IntentAt, time.Minute)
-		age("the hello", of, b.Nodes[0].HeartbeatAt, time.Minute)
+		age("the heartbeat", of, b.Nodes[0].HeartbeatAt, time.Minute)
 		if !b.Journal[0].GoneAt.IsZero() {
 			t.Errorf("a time that is not there has become %s", b.Journal[0].GoneAt)
 		}
@@ -105,7 +105,7 @@ func TestTimesBetweenServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	age("the newer hello", fast, nodes[c.ID][0].HeartbeatAt, 0)
+	age("the newer heartbeat", fast, nodes[c.ID][0].HeartbeatAt, 0)
 	rows, _, err := slow.Rows(t.Context(), cluster.RowQuery{})
 	if err != nil || len(rows) != 1 {
 		t.Fatal(rows, err)
@@ -113,7 +113,7 @@ func TestTimesBetweenServers(t *testing.T) {
 	age("the row", slow, rows[0].IntentAt, time.Minute)
 }
 
-// As long as nobody can say what time it is, nothing is read or written.
+// As long as the shared clock cannot be read, nothing is read or written.
 func TestUnknownTime(t *testing.T) {
 	c := &clock{own: time.Now}
 	records := &timed{cluster.NewMemory(), ticking{silentBackend{}, c}, c}
@@ -121,7 +121,7 @@ func TestUnknownTime(t *testing.T) {
 		t.Errorf("commit: %v", err)
 	}
 	if _, err := records.Record(t.Context(), "u"); fault.Of(err) != workflow.StoreUnavailable {
-		t.Errorf("book: %v", err)
+		t.Errorf("record: %v", err)
 	}
 }
 

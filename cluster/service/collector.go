@@ -14,14 +14,15 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// pruning is the shard of the collector that has no provider.
+// pruneTask is the part of the collector that deletes old records. It has no
+// provider.
 const pruning = "records"
 
-// collecting is how many clusters the collector works on at once.
+// collectBatch is how many clusters the collector works on at once.
 const collecting = 8
 
-// collectRunner is the collector: a pass over each provider every
-// Settings.CollectEvery, the first when the synchronisation has made its own.
+// collectRunner returns the collector. It makes a pass over each provider every
+// Settings.CollectEvery; the first pass follows the first synchronization.
 func (s *Service) collectRunner() control.Runner {
 	return &periodicTask{s: s, name: "collect", shards: append(s.providerNames(), pruning), every: s.options.Settings.CollectEvery, first: s.awaitSync, pass: func(ctx context.Context, lease string) error {
 		if lease == pruning {
@@ -37,17 +38,17 @@ type collection struct {
 	s         *Service
 	name      string
 	provider  cluster.Provider
-	resources map[string][]foundResource // all with our tag, by the cluster of their tag
+	resources map[string][]foundResource // all with the tag of this installation, by the cluster in their tags
 	orphans   []cluster.Orphan
-	silent    atomic.Int64 // calls in a row that were not answered
+	silent    atomic.Int64 // calls in a row without an answer
 }
 
-// silentMost is how many calls in a row may stay without an answer until the
-// provider counts as gone and the pass ends.
+// maxUnanswered is the number of calls in a row without an answer after which
+// the provider counts as unreachable and the pass ends.
 const silentMost = 5
 
-// collectPass looks for what is to be deleted: clusters in Expunge whose time
-// has come, lazy clean-ups, open journal rows without a live run, and orphans.
+// collectPass deletes garbage of a provider: clusters in Expunge that are due,
+// lazy clean-ups, open journal rows without an active run, and orphans.
 func (s *Service) collectPass(ctx context.Context, name string) error {
 	provider, err := s.provider(name)
 	if err != nil {
@@ -101,8 +102,9 @@ func indexes[T any](items []T) []int {
 	return all
 }
 
-// foundResource is what the collector keeps of a thing that a list has shown: there may
-// be a hundred thousand, and a whole page stays as long as one of its items does.
+// foundResource is the part of a listed resource that the collector keeps. There
+// may be a hundred thousand, and a reference to one item would keep its whole
+// page in memory.
 type foundResource struct {
 	kind                          cluster.Kind
 	id, name, zone, identity, key string
@@ -114,7 +116,8 @@ func foundResourceOf(r *cluster.Resource) foundResource {
 	return foundResource{r.Kind, r.ID, r.Name, r.Zone, r.Identity, r.Tags[cluster.TagKey], r.Created, r.SourceNAT}
 }
 
-// resource is the thing as it was listed. uuid is the cluster of its tag.
+// toResource returns the resource as it was listed. uuid is the cluster in its
+// tags.
 func (p *collection) resource(t foundResource, uuid string) cluster.Resource {
 	return cluster.Resource{
 		Kind: t.kind, ID: t.id, Name: t.name, Zone: t.zone, Identity: t.identity, Created: t.created, SourceNAT: t.sourceNAT,
@@ -122,9 +125,9 @@ func (p *collection) resource(t foundResource, uuid string) cluster.Resource {
 	}
 }
 
-// awaitSync holds the collector's first pass over a provider until the first
-// pass of the synchronisation has ended, at most Settings.CollectFirst: what
-// both hold of a large cloud would be there at the same time.
+// awaitSync delays the first pass of the collector over a provider until the
+// first pass of the synchronization has ended, at most Settings.CollectFirst.
+// Otherwise both would hold the lists of a large cloud in memory at once.
 func (s *Service) awaitSync(ctx context.Context, lease string) {
 	if lease == pruning {
 		return
@@ -138,7 +141,7 @@ func (s *Service) awaitSync(ctx context.Context, lease string) {
 	}
 }
 
-// stopped says why a pass ended before its time.
+// endedEarly reports an error that ended a pass.
 func (p *collection) stopped(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -168,8 +171,8 @@ func (p *collection) list(ctx context.Context) error {
 	return nil
 }
 
-// idle reports a cluster that has nothing for the collector; its things are
-// then all known.
+// idle reports a cluster without work for the collector. It drops its resources
+// from the pass: all of them are known.
 func (p *collection) idle(b *cluster.Record) bool {
 	c, now := &b.Cluster, p.s.options.Now()
 	resources := p.resources[c.UUID]
@@ -195,7 +198,7 @@ func (p *collection) orphan(r cluster.Resource, b *cluster.Record) cluster.Orpha
 	return cluster.DecideOrphan(r, b, p.s.options.Installation, p.s.options.Now(), p.s.options.Settings.OrphanGrace)
 }
 
-// record works on one cluster.
+// collectRecord does the work of the collector on one cluster.
 func (p *collection) record(ctx context.Context, b *cluster.Record) error {
 	c, now := &b.Cluster, p.s.options.Now()
 	switch {
@@ -221,9 +224,9 @@ func (p *collection) record(ctx context.Context, b *cluster.Record) error {
 	return p.clean(ctx, b, resources)
 }
 
-// clean works on the rows and orphans of a cluster without a live run. Before
-// anything is deleted, a write compares and sets the cluster's revision: a run
-// that began meanwhile has its own way.
+// clean deletes the rows and orphans of a cluster without an active run. Before
+// the first delete it writes the cluster's revision with compare-and-set: if a
+// run has begun in the meantime, the write conflicts and nothing is deleted.
 func (p *collection) clean(ctx context.Context, b *cluster.Record, resources []foundResource) error {
 	rows, change := p.rows(b, resources)
 	deletes := slices.ContainsFunc(rows, func(r *cluster.JournalRow) bool { return r.Phase == cluster.Closing || r.Phase == cluster.Leaked })
@@ -250,8 +253,8 @@ func (p *collection) clean(ctx context.Context, b *cluster.Record, resources []f
 
 var deletionOrder = []cluster.Kind{cluster.Forward, cluster.Balancer, cluster.Firewall, cluster.VM, cluster.Address, cluster.KeyPair, cluster.Network}
 
-// rows are those to work on, and what is written before that: rows of orphans,
-// and those that begin to close.
+// rows returns the rows to work on, and the change to write first: rows of
+// orphans, and rows that begin to close.
 func (p *collection) rows(b *cluster.Record, resources []foundResource) ([]*cluster.JournalRow, *cluster.Change) {
 	c, now := &b.Cluster, p.s.options.Now()
 	var rows []*cluster.JournalRow
@@ -279,7 +282,7 @@ func (p *collection) rows(b *cluster.Record, resources []foundResource) ([]*clus
 				Phase: cluster.Closing, Origin: cluster.OriginAdopted, IntentAt: now, ClosingAt: now, Spec: cluster.Spec{Zone: r.Zone},
 			}
 			for slices.ContainsFunc(b.Journal, func(old cluster.JournalRow) bool { return old.Key == row.Key }) {
-				row.Key += "'" // it was closed once, and is there again
+				row.Key += "'" // it was closed once and exists again
 			}
 			change.Journal = append(change.Journal, row)
 			rows = append(rows, row)
@@ -289,16 +292,17 @@ func (p *collection) rows(b *cluster.Record, resources []foundResource) ([]*clus
 	return rows, change
 }
 
-// take gives the things of a cluster, once.
+// takeResources returns the resources of a cluster and removes them from the
+// pass.
 func (p *collection) take(uuid string) []foundResource {
-	p.s.background.mu.Lock() // clusters are worked on at the same time
+	p.s.background.mu.Lock() // several clusters are worked on at once
 	defer p.s.background.mu.Unlock()
 	resources := p.resources[uuid]
 	delete(p.resources, uuid)
 	return resources
 }
 
-// report notes a thing that is left alone. known may be nil.
+// report adds an orphan that is not deleted. known may be nil.
 func (p *collection) report(r cluster.Resource, known *cluster.Cluster) {
 	orphan := cluster.Orphan{Cluster: r.Tags[cluster.TagCluster], Kind: r.Kind, ID: r.ID, Resource: r.Name, Since: r.Created.UTC().Truncate(time.Millisecond)}
 	if known != nil {
@@ -309,8 +313,8 @@ func (p *collection) report(r cluster.Resource, known *cluster.Cluster) {
 	p.orphans = append(p.orphans, orphan)
 }
 
-// destroyed works on rows that are open though their cluster is Destroyed:
-// orphans that were found later.
+// destroyed works on open rows of Destroyed clusters: orphans that were found
+// later.
 func (p *collection) destroyed(ctx context.Context) error {
 	after := 0
 	for {
@@ -339,8 +343,8 @@ func (p *collection) destroyed(ctx context.Context) error {
 	}
 }
 
-// unknown looks at things whose cluster the scan did not bring: it is
-// Destroyed, or this database does not know it.
+// unknownClusters handles resources whose cluster the scan did not return: it is
+// Destroyed, or this database does not have it.
 func (p *collection) unknown(ctx context.Context) error {
 	for _, uuid := range slices.Sorted(slices.Values(keysOf(p.resources))) {
 		resources := p.resources[uuid]
@@ -353,7 +357,7 @@ func (p *collection) unknown(ctx context.Context) error {
 		}
 		if b != nil && b.Cluster.Provider == p.name {
 			if b.Cluster.State != cluster.Destroyed {
-				continue // it came up meanwhile
+				continue // it was created in the meantime
 			}
 			if err := p.clean(ctx, b, resources); err != nil {
 				return err
@@ -371,7 +375,7 @@ func (p *collection) unknown(ctx context.Context) error {
 
 func ignoreConflict(err error) error {
 	if errors.Is(err, fault.WriteConflict) {
-		return nil // somebody else has changed it: the next pass looks again
+		return nil // another writer has changed it: the next pass tries again
 	}
 	return err
 }

@@ -13,7 +13,7 @@ import (
 
 var operator = cluster.Caller{User: "op", Operator: true, Scope: all}
 
-// orphan makes a VM with all that proves that it is the cluster's.
+// orphan creates a VM without a row, with proof that it belongs to the cluster.
 func (w *world) orphan(c *cluster.Cluster, ordinal int) cluster.Resource {
 	w.t.Helper()
 	r, err := w.cloud.Add(cluster.DesiredResource{Kind: cluster.VM, Name: cluster.NodeName(c, cluster.Worker, ordinal), Owner: c.Owner,
@@ -30,10 +30,11 @@ func (w *world) there(id string) bool {
 	return ok
 }
 
-// An orphan is deleted once it is older than an hour and proven to be ours.
+// An orphan is deleted once it is older than an hour and proven to belong to the
+// cluster.
 func TestOrphansAreCollectedWithProof(t *testing.T) {
 	inWorld(t, setup{sim: sim.Options{Times: slow}}, func(t *testing.T, w *world) {
-		id := w.running(cluster.Recovery{}) // recovery leaves it alone
+		id := w.running(cluster.Recovery{}) // no recovery
 		c := w.cluster(id)
 		ours := w.orphan(c, 77)
 		named, err := w.cloud.Add(cluster.DesiredResource{Kind: cluster.VM, Name: "pet", Owner: c.Owner, Spec: cluster.Spec{Zone: "zone-1", Offering: "small", Template: "node-image"},
@@ -82,8 +83,8 @@ func TestOrphansOfADestroyedClusterAreCollected(t *testing.T) {
 	})
 }
 
-// A database that was restored from before the cluster was made knows nothing
-// of it: its VMs live on, and are reported.
+// A database that was restored from a time before the cluster was created does
+// not have it: its VMs are not deleted, only reported.
 func TestARestoredDatabaseKillsNoLivingCluster(t *testing.T) {
 	inWorld(t, setup{}, func(t *testing.T, w *world) {
 		id := w.running(nil)
@@ -96,7 +97,7 @@ func TestARestoredDatabaseKillsNoLivingCluster(t *testing.T) {
 		w.cloud.ClearLog()
 		time.Sleep(24 * time.Hour)
 		if after := len(w.cloud.All()); after != before {
-			t.Errorf("%d things were there, %d are", before, after)
+			t.Errorf("%d resources were there, %d are", before, after)
 		}
 		for _, e := range w.cloud.Calls() {
 			if e.Call == sim.Create || e.Call == sim.Act || e.Call == sim.Edit {
@@ -117,7 +118,8 @@ func TestARestoredDatabaseKillsNoLivingCluster(t *testing.T) {
 	})
 }
 
-// Refused credentials stop the pass: nothing is closed, and the report says so.
+// Refused credentials stop the pass: no row is closed, and the leak report has an
+// entry.
 func TestRefusedCredentialsStopThePass(t *testing.T) {
 	inWorld(t, setup{}, func(t *testing.T, w *world) {
 		id := w.running(cluster.Recovery{})
@@ -137,7 +139,7 @@ func TestRefusedCredentialsStopThePass(t *testing.T) {
 			}
 		}
 		if b := w.banners()["sim"]; !strings.Contains(b, "CREDENTIALS_REFUSED") {
-			t.Errorf("banner %q", b)
+			t.Errorf("alert %q", b)
 		}
 		leaks, _, err := w.service.Leaks(t.Context(), operator, "", "", 0, 0)
 		if err != nil || len(leaks) != 1 || leaks[0].Phase != "unseen" || leaks[0].Code != "CREDENTIALS_REFUSED" || leaks[0].Remedy == "" || time.Since(leaks[0].Since) < 9*time.Hour {
@@ -151,7 +153,7 @@ func TestRefusedCredentialsStopThePass(t *testing.T) {
 	})
 }
 
-// What cannot be deleted is tried again at growing pauses, reported after five
+// A failed deletion is tried again with growing pauses, reported after five
 // attempts, and never given up.
 func TestExpungeIsTriedWithPausesAndReported(t *testing.T) {
 	inWorld(t, setup{}, func(t *testing.T, w *world) {
@@ -211,7 +213,7 @@ func TestGCZeroIsLeftAlone(t *testing.T) {
 		if c := w.cluster(id); c.State != cluster.Expunge || w.calls("act", "*") != 0 {
 			t.Errorf("%s, %d calls", c.State, w.calls("act", "*"))
 		}
-		c := w.cluster(id) // an operator allows it again
+		c := w.cluster(id) // an operator enables garbage collection again
 		c.GC = true
 		if err := w.records.Commit(t.Context(), &cluster.Change{Cluster: c}); err != nil {
 			t.Fatal(err)
@@ -236,7 +238,7 @@ func TestLazyCleanupComesWithTheCollector(t *testing.T) {
 	})
 }
 
-// Rows that a cancelled run has left open are settled by what the provider says.
+// Rows that a cancelled run has left open are resolved by the provider's state.
 func TestOpenRowsWithoutARunAreSettled(t *testing.T) {
 	inWorld(t, setup{}, func(t *testing.T, w *world) {
 		id := w.running(cluster.Recovery{})
@@ -262,7 +264,7 @@ func TestOpenRowsWithoutARunAreSettled(t *testing.T) {
 		if phase("lost") != cluster.Present || !w.there(made.ID) {
 			t.Errorf("what exists is %s", phase("lost"))
 		}
-		time.Sleep(2 * time.Hour) // no node stands for it: it goes
+		time.Sleep(2 * time.Hour) // the row has no node: the VM is deleted
 		if record = w.record(id); phase("lost") != cluster.Gone || w.there(made.ID) {
 			t.Errorf("what nobody wants is %s\n%s", phase("lost"), w.story(id))
 		}
@@ -287,8 +289,8 @@ func TestRecordsArePruned(t *testing.T) {
 	})
 }
 
-// One thing that cannot be asked about does not keep the others waiting, and
-// its failures are counted.
+// A resource whose calls are not answered does not delay the others, and its
+// failures are counted.
 func TestOneSilentResourceDoesNotHoldUpTheOthers(t *testing.T) {
 	inWorld(t, setup{}, func(t *testing.T, w *world) {
 		id := w.running(cluster.Recovery{})
@@ -317,19 +319,20 @@ func TestOneSilentResourceDoesNotHoldUpTheOthers(t *testing.T) {
 	})
 }
 
-// A trouble that only the collector meets is told, and taken back.
+// A fault that only the collector meets raises an alert, and the alert ends with
+// it.
 func TestTheCollectorHasAnAlertOfItsOwn(t *testing.T) {
 	seldom := service.Settings{SyncEvery: 100 * time.Hour}
 	inWorld(t, setup{settings: seldom}, func(t *testing.T, w *world) {
 		w.cloud.RefuseCredentials(true)
 		time.Sleep(6 * time.Minute)
 		if b := w.banners()["sim"]; !strings.HasPrefix(b, "CREDENTIALS_REFUSED since ") {
-			t.Errorf("banner %q", b)
+			t.Errorf("alert %q", b)
 		}
 		w.cloud.RefuseCredentials(false)
 		time.Sleep(6 * time.Minute)
 		if b := w.banners(); len(b) > 0 {
-			t.Errorf("the banner stays: %v", b)
+			t.Errorf("the alert stays: %v", b)
 		}
 	})
 }

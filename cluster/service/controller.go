@@ -20,13 +20,13 @@ import (
 // view is a cluster as the machine sees it.
 type view struct {
 	cluster.Cluster
-	run *machine.RunFacts // of the present visit; nil: none
+	run *machine.RunFacts // of the current visit; nil: none
 	now time.Time
 }
 
-// table is the lifecycle as a machine: every edge of cluster.Edges, and none
-// beside. An edge out of a transient state is an event that may come at any
-// time, OperationSucceeded is what follows its work.
+// table returns the lifecycle as a machine. It has exactly the edges of
+// cluster.Edges. OperationSucceeded of a transient state becomes its Then; its
+// other edges may fire at any time.
 func table() machine.Table[*view] {
 	t := machine.Table[*view]{
 		Name: "cluster", Kind: cluster.SubjectKind, Initial: cluster.Created, States: map[machine.State]machine.StateSpec[*view]{},
@@ -68,7 +68,7 @@ func transition(e cluster.Edge, name string) machine.Transition[*view] {
 	}
 }
 
-// input is what the run of a state is told.
+// input returns the input of the run of a state.
 func input(v *view, event cluster.LifecycleEvent, to machine.State) cluster.RunInput {
 	return cluster.RunInput{
 		Cluster: v.UUID, Event: event, From: v.State, Request: v.Request,
@@ -78,7 +78,7 @@ func input(v *view, event cluster.LifecycleEvent, to machine.State) cluster.RunI
 	}
 }
 
-// objects keeps positions in the books.
+// objects implements machine.Objects with the records of clusters.
 type objects struct{ s *Service }
 
 func (o objects) Load(ctx context.Context, ref control.Ref) (*view, error) {
@@ -107,9 +107,9 @@ func (o objects) Load(ctx context.Context, ref control.Ref) (*view, error) {
 	return v, nil
 }
 
-// looked is the run that a look has read with its cluster: the machine asks for
-// the same one next, and is told what the cluster was judged by. Each reading
-// is told once: whatever is asked later is read anew.
+// lastRun is the run that Load has read with its cluster. The machine asks for
+// the same run next and receives this reading, so that both decide by the same
+// facts. It is used once; a later request reads the run again.
 type looked struct{ run *workflow.Run }
 
 type resyncKey struct{}
@@ -120,7 +120,8 @@ func keepLooked(ctx context.Context, run *workflow.Run) {
 	}
 }
 
-// lookedFlows are the flows of an engine as the walker's machine asks for them.
+// lastRunFlows is the Engine for the machine of the controller. Get returns the
+// lastRun of the context first.
 type lookedFlows struct{ Engine }
 
 // Get implements machine.Flows.
@@ -142,11 +143,11 @@ func (o objects) Position(v *view) (machine.Position, error) {
 
 func (o objects) Subject(v *view) string { return cluster.Subject(v.UUID) }
 
-// Write makes a move one Commit: position, state, reason, history, and the jobs
-// that it decides.
+// Write stores a move with one Commit: position, state, reason, history, and the
+// jobs that it ends.
 func (o objects) Write(ctx context.Context, v *view, move machine.Move) error {
-	if move.Cause == machine.ByAbort { // the run was cancelled after the lifecycle had looked at it: that is a failure edge
-		return fault.WriteConflict.Errorf("the run of cluster %s was cancelled meanwhile", v.Name)
+	if move.Cause == machine.ByAbort { // the run was cancelled after the lifecycle had read it: that is a failure edge
+		return fault.WriteConflict.Errorf("the run of cluster %s was cancelled in the meantime", v.Name)
 	}
 	c := v.Cluster
 	c.Position, c.RunID = move.To, move.To.Run
@@ -179,7 +180,7 @@ func (o objects) Write(ctx context.Context, v *view, move machine.Move) error {
 	change.Jobs = ended
 	change.Events = []*cluster.Event{{
 		At: v.now, Type: "cluster", State: string(c.State), From: string(v.State), Event: string(event),
-		Reason: reason, RunID: v.RunID, Actor: "walker",
+		Reason: reason, RunID: v.RunID, Actor: "controller",
 	}}
 	if err := o.s.commit(ctx, change); err != nil {
 		return err
@@ -190,9 +191,10 @@ func (o objects) Write(ctx context.Context, v *view, move machine.Move) error {
 	return nil
 }
 
-// whyNotMade is the reason of a cluster whose create has failed, which it keeps
-// when all is deleted; of others it is empty. In Expunge the reason was another
-// one: then the history tells, as long as it is kept.
+// createFailure returns the reason why the create of a cluster failed. The
+// cluster keeps it when it is Destroyed. It is empty for a cluster that has
+// started once. In Expunge the cluster had another reason, so it is read from
+// history, if history still has it.
 func (s *Service) whyNotMade(ctx context.Context, c *cluster.Cluster) (why cluster.Reason, err error) {
 	switch {
 	case c.Started:
@@ -209,7 +211,7 @@ func (s *Service) whyNotMade(ctx context.Context, c *cluster.Cluster) (why clust
 	return why, err
 }
 
-// occurred is the edge that a move takes.
+// eventOf returns the event of the edge that a move takes.
 func occurred(move machine.Move) cluster.LifecycleEvent {
 	if move.Cause == machine.ByThen {
 		return cluster.OnSucceeded
@@ -220,10 +222,11 @@ func occurred(move machine.Move) cluster.LifecycleEvent {
 
 var everything = cluster.Scope{All: true}
 
-// Pace of the looks at clusters that nobody asked for: one that stays
-// unsettled is looked at again after relook, and at most perLook of them at
-// once. Between two looks there is lookShare times what one has taken, up to
-// relook: ten thousand clusters whose runs wait cost less than 1 % of a core.
+// Limits of pollUnsettled. A cluster that stays unsettled is queued again after
+// repollAfter, at most maxRepolls clusters per query. The pause between two
+// queries is pollPauseFactor times the duration of the last one, up to
+// repollAfter: ten thousand clusters whose runs wait cost less than 1 % of a
+// core.
 const (
 	relook    = 30 * time.Second
 	perLook   = 64
@@ -231,8 +234,8 @@ const (
 	unsettled = 100_000
 )
 
-// newController is the controller of the walker. It is woken by operations, by runs
-// that end, and by looks for clusters that nobody told of.
+// newController returns the controller of the clusters. Operations, runs that
+// end, and pollUnsettled add clusters to its queue.
 func (s *Service) newController() control.Controller {
 	return control.Controller{
 		Name: "cluster", Log: s.options.Logger, Workers: 32,
@@ -248,7 +251,7 @@ func (s *Service) newController() control.Controller {
 	}
 }
 
-// later asks for a look when time alone moves a cluster.
+// later requeues a cluster that has a time at which it moves by itself.
 func later(c *cluster.Cluster, now time.Time, out outcome.Outcome) outcome.Outcome {
 	next := time.Time{}
 	for _, at := range []time.Time{c.RecoverNext, c.GCNext} {
@@ -265,8 +268,8 @@ func later(c *cluster.Cluster, now time.Time, out outcome.Outcome) outcome.Outco
 	return outcome.Later(next.Sub(now), cmp.Or(out.Reason(), "Rests"), "%s", out.Message())
 }
 
-// notify asks the walker to look at a cluster soon. It is a hint: look finds
-// what nobody rang for.
+// notify queues a cluster for the controller. It is an optimization:
+// pollUnsettled finds a cluster whose notification was lost.
 func (s *Service) notify(uuid string) {
 	s.mu.Lock()
 	hear := s.subscriber
@@ -286,7 +289,8 @@ func (s *Service) listen(ctx context.Context, add func(string)) {
 	s.mu.Unlock()
 }
 
-// Hook wakes clusters when their runs end; it belongs into the engine's hooks.
+// Hook returns the hook that queues a cluster when its run ends or pauses. Add
+// it to the hooks of the engine.
 func (s *Service) Hook() workflow.Hook {
 	ringing := []workflow.EventKind{workflow.RunPaused, workflow.RunResumed, workflow.RunCancelling, workflow.RunCancelled, workflow.RunSucceeded}
 	return workflow.Hook{Name: "cluster", OnEvent: func(run workflow.RunInfo, e workflow.Event) {
@@ -296,8 +300,8 @@ func (s *Service) Hook() workflow.Hook {
 	}}
 }
 
-// look rings for clusters that are not where they should be, so that nothing
-// is lost with a process that died between a write and its ring.
+// pollUnsettled queues clusters that are not in their desired state. It finds
+// the clusters of a process that died between a write and its notification.
 func (s *Service) look(ctx context.Context, add func(string)) {
 	seen := map[string]time.Time{}
 	every := s.options.Settings.ResyncEvery
@@ -323,8 +327,8 @@ func (s *Service) look(ctx context.Context, add func(string)) {
 	}
 }
 
-// due chooses whom to look at: all that are new, and of the others those that
-// were not looked at for longest. It keeps seen.
+// pickDue returns the clusters to queue: all new ones, and of the others those
+// that were queued longest ago. It updates seen, the time of the last queueing.
 func due(seen map[string]time.Time, found []string, now time.Time) []string {
 	known := make(map[string]bool, len(found))
 	var fresh, old []string

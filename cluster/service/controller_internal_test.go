@@ -47,7 +47,7 @@ func TestTheMachineHasExactlyTheEdgesOfTheLifecycle(t *testing.T) {
 	}
 }
 
-// In every state the first transition that holds is the one that is due.
+// In every state the machine fires the transition of cluster.DueEvent.
 func TestTheMachineFiresWhatIsDue(t *testing.T) {
 	table, now := table(), time.Now()
 	failed := &machine.RunFacts{ID: "r", Phase: workflow.Paused, Fault: &workflow.Fault{Code: "TIMEOUT"}}
@@ -67,7 +67,7 @@ func TestTheMachineFiresWhatIsDue(t *testing.T) {
 						got = occurred(d.Move)
 					}
 					if cluster.Transient(state) && run == nil {
-						want = "" // its run is started first, so that nothing of it is left behind
+						want = "" // the machine starts its run first
 					}
 					if got != want {
 						t.Errorf("%s, desired %s, run %v, ask %v: fired %q, due is %q", state, desired, run, ask, got, want)
@@ -112,7 +112,7 @@ func TestTransitionsDecideJobs(t *testing.T) {
 			t.Errorf("%s %s→%s of a %s job: %d %s, want %d %s", c.event, c.from, c.to, c.kind, status, why.Code, c.want, c.code)
 		}
 		if status != cluster.JobOpen && !mayEnd(&cluster.Cluster{State: c.to}, c.from) {
-			t.Errorf("%s→%s: nobody looks for jobs that it ends", c.from, c.to)
+			t.Errorf("%s→%s: the jobs that it ends are not read", c.from, c.to)
 		}
 	}
 }
@@ -154,8 +154,8 @@ func TestPausesGrow(t *testing.T) {
 	}
 }
 
-// A machine is told of the run that the cluster was judged by, once: what it
-// asks for later, or another look, is read anew.
+// The machine receives the run that Load has read, once. A later request, or one
+// with another context, reads the run again.
 func TestARunThatWasLookedAtIsToldOnce(t *testing.T) {
 	engine := &countedRuns{}
 	flows := lookedFlows{engine}
@@ -168,11 +168,11 @@ func TestARunThatWasLookedAtIsToldOnce(t *testing.T) {
 		keep bool
 		same bool
 	}{
-		{"the run of the look", ctx, "r", true, true},
+		{"the run of this context", ctx, "r", true, true},
 		{"again", ctx, "r", false, false},
 		{"another run", ctx, "other", true, false},
-		{"behind another run", ctx, "r", false, false},
-		{"without a look", t.Context(), "r", true, false},
+		{"after another run", ctx, "r", false, false},
+		{"without a run in the context", t.Context(), "r", true, false},
 	} {
 		if c.keep {
 			keepLooked(c.ctx, seen)

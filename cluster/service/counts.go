@@ -7,17 +7,17 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// NodeCounts is how many there are of what an operator watches.
+// Counts are the numbers for the metrics of clusters.
 type NodeCounts struct {
-	States  map[machine.State]int       // clusters, but Destroyed
+	States  map[machine.State]int       // clusters, without Destroyed
 	Drift   map[cluster.FindingType]int // findings of clusters in Alert
 	Backlog int                         // clusters in Expunge
 	Overdue int                         // clusters in a transient state past its deadline
-	Open    map[cluster.Phase]int       // journal rows on their way
+	Open    map[cluster.Phase]int       // journal rows in progress
 	Leaked  map[cluster.Kind]int        // resources in the leak report
 }
 
-// CountNodes counts.
+// Count returns the current Counts.
 func (s *Service) CountNodes(ctx context.Context) (NodeCounts, error) {
 	t := NodeCounts{States: map[machine.State]int{}, Drift: map[cluster.FindingType]int{}, Open: map[cluster.Phase]int{}, Leaked: map[cluster.Kind]int{}}
 	records, now := s.options.Records, s.options.Now()

@@ -67,9 +67,9 @@ func TestDeleteTouchesNothingOfOthers(t *testing.T) {
 	})
 }
 
-// Section 6, delete, and 12: a VM that cannot be destroyed does not end the
-// deletion: all others go, the network waits for it, the cluster is in Expunge and says
-// why, and when it can be destroyed the collector ends what was begun.
+// A VM that cannot be destroyed does not end the deletion: all other VMs are
+// deleted, the network stays, and the cluster is in Expunge with a reason. Once
+// the VM can be destroyed, another delete completes the deletion.
 func TestDeleteGoesOnAfterAFailure(t *testing.T) {
 	running(t, setup{}, 3, func(t *testing.T, w *world, id string) {
 		w.cloud.Inject(sim.Rule{Call: "act", Action: cluster.Destroy, Kind: cluster.VM, Name: "blue-*-worker1", Do: sim.Fail})
@@ -90,9 +90,9 @@ func TestDeleteGoesOnAfterAFailure(t *testing.T) {
 	})
 }
 
-// Finding 16: on a cloud that makes the first address of a network its source
-// NAT, that address cannot be released: the network's removal takes it along,
-// and the deletion is done without the collector.
+// On a cloud that makes the first address of a network its source NAT, that
+// address cannot be released. It goes with the network, and the deletion succeeds
+// without the collector.
 func TestFinding16SourceNATGoesWithItsNetwork(t *testing.T) {
 	late := setup{sim: sim.Options{LateSourceNAT: true, Times: slow}}
 	t.Run("its own network", func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestFinding16SourceNATGoesWithItsNetwork(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a row of an older version, in the books as one to be released", func(t *testing.T) {
+	t.Run("a row of an older version, recorded as one to be released", func(t *testing.T) {
 		running(t, late, 1, func(t *testing.T, w *world, id string) {
 			record := w.record(id)
 			i := slices.IndexFunc(record.Journal, func(r cluster.JournalRow) bool { return r.Kind == cluster.Address })

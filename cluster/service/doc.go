@@ -1,13 +1,14 @@
-// Package service runs container clusters: it takes what callers ask, and moves
-// clusters there.
+// Package service runs container clusters: it accepts requests and brings
+// clusters to their desired state.
 //
-//	Create, Change ──one Commit──▶ Books ──▶ walker ──machine──▶ run of the state ──▶ steps ──▶ journal ──▶ Provider
-//	                                 ▲          ▲                                       ▲
-//	       sync: list, Judge ────────┤          └── Unsettled, bells                    └── signals of hellos
-//	       collector: garbage ───────┘
+//	Create, Change ──one Commit──▶ Store ──▶ controller ──machine──▶ run of the state ──▶ steps ──▶ journal ──▶ Provider
+//	                                 ▲           ▲                                          ▲
+//	 sync: list, DecideHealth ───────┤           └── Unsettled, notify                      └── signals of heartbeats
+//	 collector: garbage ─────────────┘
 //
-// A caller changes Desired and leaves an Ask. The walker is a machine over the
-// lifecycle table: it fires what is due, starts one run a visit, and ends runs
-// that failed. The runs write the journal before each call, so a crash at any
-// moment leaves nothing that the books do not know.
+// A caller changes Desired and stores a Request. The controller is a machine
+// over the lifecycle table: it fires due events, starts one run for each visit
+// of a transient state, and ends failed runs. A run writes the journal before
+// each call to the provider, so a crash at any moment leaves no resource
+// without a record.
 package service

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/control"
 )
 
-// draft makes the row of a new cluster: everything is gathered, then checked in
-// a fixed order. Nothing is stored.
+// draft returns a new cluster and its details. It reads all facts first and then
+// checks them in a fixed order. Nothing is stored.
 func (s *Service) draft(ctx context.Context, who cluster.Caller, r CreateRequest) (*cluster.Cluster, *cluster.Details, error) {
 	owner, enabled, access := s.ownerOf(ctx, who, r)
 	facts := &cluster.CreateFacts{
@@ -61,7 +61,7 @@ func (s *Service) draft(ctx context.Context, who cluster.Caller, r CreateRequest
 	}, nil
 }
 
-// entities looks up what a request names, at the provider that the zone decides.
+// entities looks up the entities of a request at the provider that has the zone.
 func (s *Service) entities(ctx context.Context, owner cluster.Owner, r CreateRequest, facts *cluster.CreateFacts) (Named, error) {
 	var named Named
 	if known := s.options.Providers; r.Provider != "" && !slices.ContainsFunc(known, func(p Named) bool { return p.Name == r.Provider }) {
@@ -84,7 +84,7 @@ func (s *Service) entities(ctx context.Context, owner cluster.Owner, r CreateReq
 		}
 	}
 	if named.Provider == nil {
-		return named, nil // no zone: the chain says so
+		return named, nil // no zone: ValidateCreate reports it
 	}
 	facts.NeedsNetwork = slices.Contains(named.Provider.Capabilities().Kinds, cluster.Network)
 	for _, e := range []struct {
@@ -133,7 +133,8 @@ func entity(e *cluster.Entry) cluster.Entity {
 	return cluster.Entity{ID: e.ID, Name: e.Name}
 }
 
-// templateOf is the template of a request: named, or that of its version; empty: the default.
+// templateOf returns the template of a request, or else of its version; empty:
+// the default.
 func (s *Service) templateOf(r CreateRequest) string {
 	if r.Template != "" {
 		return r.Template
@@ -144,8 +145,9 @@ func (s *Service) templateOf(r CreateRequest) string {
 	return ""
 }
 
-// ownerOf is whose the new cluster is: the caller's, or of an account that it
-// may act for; and whether that account may work.
+// ownerOf returns the owner of the new cluster, and whether the owner's account
+// is enabled. The owner is the caller, or an account that the caller may act
+// for.
 func (s *Service) ownerOf(ctx context.Context, who cluster.Caller, r CreateRequest) (owner cluster.Owner, enabled bool, err error) {
 	owner = who.Owner
 	switch {

@@ -7,8 +7,9 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// Drift looks at a cluster now and reports desired, recorded and observed, with
-// what the policy will do and when. Nothing is written.
+// Drift observes a cluster now and compares desired, recorded and observed
+// state. It reports the recovery policy and its next attempt. Nothing is
+// written.
 func (s *Service) Drift(ctx context.Context, who cluster.Caller, uuid string) (*DriftReport, error) {
 	record, err := s.Get(ctx, who, uuid)
 	if err != nil {
@@ -34,7 +35,7 @@ func (s *Service) Drift(ctx context.Context, who cluster.Caller, uuid string) (*
 		report.Observed.State = "unknown: " + seen.Err.Error()
 	}
 	if seen.Err == nil {
-		c.Findings = verdict.Findings // what is said of nodes is as fresh
+		c.Findings = verdict.Findings // the readiness of nodes is read from these findings
 	}
 	for _, n := range record.Nodes {
 		count(&report.Recorded, n.Role)

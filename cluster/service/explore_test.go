@@ -16,19 +16,20 @@ import (
 	"github.com/pawl-dev/pawl/provider/sim"
 )
 
-// tale is an operation through which processes are killed: prepare brings a
-// cluster to where it begins, act asks, and end looks at what has come of it.
+// scenario is an operation during which processes are killed. prepare creates the
+// cluster, act sends the request, and end checks the result.
 type tale struct {
 	setup   setup
-	blind   bool          // the look for room sees none of the limits
+	blind   bool          // the check of capacity finds no limits
 	skew    time.Duration // of the clock of every second process
 	prepare func(l *lab) string
-	act     func(l *lab, id string) string // gives the cluster's id
-	rests   []machine.State                // states beside the desired one in which it may rest
+	act     func(l *lab, id string) string // returns the cluster's id
+	rests   []machine.State                // further states in which the cluster may settle
 	end     func(l *lab, id string)
 }
 
-// labTimes are those of a cloud that takes its time, and shows things late.
+// labTimes is the setup of a slow cloud on which new resources become visible
+// late.
 func labTimes() setup {
 	return setup{
 		sim: sim.Options{
@@ -48,8 +49,8 @@ func room(vms int) setup {
 	return labTimes().with(func(s *setup) { s.sim.Zones = []sim.Zone{{ID: "zone-1", VMs: vms}} })
 }
 
-// up makes a cluster of one control node and so many workers, that nothing
-// mends by itself.
+// up creates a cluster of one control node and a number of workers, without
+// automatic recovery.
 func up(workers int) func(l *lab) string {
 	return func(l *lab) string {
 		id := l.create(service.CreateRequest{Name: "blue", Size: workers, Recovery: cluster.Recovery{}, Version: "v1"})
@@ -77,7 +78,8 @@ func creates(r service.CreateRequest) func(l *lab, id string) string {
 	return func(l *lab, _ string) string { return l.create(r) }
 }
 
-// is checks where a cluster has come, of how many VMs, and how many were made for that.
+// is checks the state of a cluster, its number of VMs, and that no more than
+// created VMs were created.
 func is(state machine.State, vms, made int) func(l *lab, id string) {
 	return func(l *lab, id string) {
 		c := l.record(id).Cluster
@@ -94,7 +96,8 @@ func is(state machine.State, vms, made int) func(l *lab, id string) {
 	}
 }
 
-// failed checks that the create job has failed for this, and nothing is left.
+// failed checks that the create job has failed with a code, and the cluster is
+// Destroyed.
 func failed(code string) func(l *lab, id string) {
 	return func(l *lab, id string) {
 		c := l.record(id).Cluster
@@ -179,7 +182,7 @@ func tales() map[string]tale {
 		"delete": {setup: labTimes(), prepare: up(2), act: asks(service.ChangeRequest{Kind: cluster.RequestDelete}), end: is(cluster.Destroyed, 0, 3)},
 		"delete what starts": {setup: labTimes(), act: func(l *lab, _ string) string {
 			id := l.create(service.CreateRequest{Name: "blue", Size: 3, Recovery: cluster.Recovery{}})
-			for range 30 { // until workers are made
+			for range 30 { // until workers are created
 				if l.wait(time.Second); len(l.vms(id)) > 1 {
 					break
 				}
@@ -205,7 +208,7 @@ func tales() map[string]tale {
 		"no room, lazy":     {setup: room(3), blind: true, act: creates(policy(cluster.Lazy)), end: failed("CAPACITY_EXHAUSTED")},
 		"no room, keep": {setup: room(3), blind: true, rests: []machine.State{cluster.Alert}, act: creates(policy(cluster.KeepPartial)), end: func(l *lab, id string) {
 			is(cluster.Alert, 3, 3)(l, id)
-			l.must(id, scale(2)) // what is there is accepted
+			l.must(id, scale(2)) // the existing size is accepted
 			l.settle(2 * time.Hour)
 			is(cluster.Running, 3, 5)(l, id)
 		}},
@@ -214,7 +217,8 @@ func tales() map[string]tale {
 	}
 }
 
-// wasRolledBack: the size is what it was, and the job has failed.
+// wasRolledBack checks that the cluster has its former size, and the job has
+// failed.
 func wasRolledBack(l *lab, id string) {
 	b := l.record(id)
 	if b.Cluster.State != cluster.Running || b.Cluster.NodeCount != 1 || len(l.vms(id)) != 2 {
@@ -225,7 +229,7 @@ func wasRolledBack(l *lab, id string) {
 	}
 }
 
-// jobsOf are the jobs of a cluster, newest first.
+// jobsOf returns the jobs of a cluster, newest first.
 func (l *lab) jobsOf(id string) []cluster.Job {
 	jobs, _, err := l.records.Jobs(l.t.Context(), cluster.JobQuery{Scope: all, Cluster: id})
 	if err != nil {
@@ -234,8 +238,9 @@ func (l *lab) jobsOf(id string) []cluster.Job {
 	return jobs
 }
 
-// play tells a tale in which processes die at these points, one after the
-// other, and gives what was wrong, and the points of the first.
+// play runs a scenario in which processes die at these points, one after the
+// other. It returns the violations, the points of the first process, and the
+// number of deaths.
 func (s tale) play(t *testing.T, at ...int) (wrong []string, points map[string]int, struck int) {
 	t.Helper()
 	wrong = inLab(t, s.setup, func(l *lab) {
@@ -261,14 +266,14 @@ func (s tale) play(t *testing.T, at ...int) (wrong []string, points map[string]i
 	return wrong, points, struck
 }
 
-// late is the same tale on a cloud that makes the first address of a network
+// late returns the scenario on a cloud that makes the first address of a network
 // its source NAT.
 func (s tale) late() tale {
 	s.setup = s.setup.with(func(s *setup) { s.sim.LateSourceNAT = true })
 	return s
 }
 
-// vanish deletes a cluster and looks that nothing of it is left.
+// vanish deletes a cluster and checks that no resource is left.
 func (l *lab) vanish(id string) {
 	if l.record(id).Cluster.State != cluster.Destroyed {
 		l.must(id, service.ChangeRequest{Kind: cluster.RequestDelete})
@@ -282,7 +287,7 @@ func (l *lab) vanish(id string) {
 	}
 }
 
-// struck is how many processes have died since they were armed.
+// deathCount returns how many processes have died at an armed point.
 func (l *lab) struck() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -295,9 +300,9 @@ func (l *lab) struck() int {
 	return n
 }
 
-// chosen are the points at which processes die, as the environment asks for
-// (PAWL_TEST_POINTS: all; kinds, the first of each kind; or their number, half
-// of them the first of a kind).
+// chosen returns the points at which processes die. want is PAWL_TEST_POINTS:
+// "all", "kinds" for the first point of each kind, or a number, of which half are
+// the first of a kind.
 func chosen(points map[string]int, want string, otherwise int) []int {
 	last, most := 0, otherwise
 	for _, n := range points {
@@ -317,7 +322,7 @@ func chosen(points map[string]int, want string, otherwise int) []int {
 	return slices.Compact(at)
 }
 
-// spread takes so many of a list, from its beginning to its end.
+// spread returns n items of a list at equal distances.
 func spread(all []int, n int) []int {
 	n = min(n, len(all))
 	some := make([]int, n)
@@ -335,9 +340,9 @@ func seq(n int) []int {
 	return all
 }
 
-// TestExplore kills the process before, during and after calls of the
-// provider, and before and after writes, of every operation and every policy
-// of failure; another one goes on. PAWL_TEST_POINTS=all takes every point.
+// TestExplore kills the process before, during and after calls of the provider,
+// and before and after writes, in every operation and with every failure policy.
+// Another process continues. PAWL_TEST_POINTS=all tries every point.
 func TestExplore(t *testing.T) {
 	for name, s := range tales() {
 		t.Run(name, func(t *testing.T) {
@@ -355,7 +360,7 @@ func TestExplore(t *testing.T) {
 			for i, at := range chosen(points, want, 12) {
 				for mode, s := range map[string]tale{"": s, ", late source NAT": late} {
 					if want == "" && (i%2 == 1) != (mode != "") {
-						continue // a sample takes turns
+						continue // a sample alternates between the two clouds
 					}
 					t.Run(fmt.Sprint(at, mode), func(t *testing.T) {
 						wrong, _, struck := s.play(t, at)
@@ -369,7 +374,7 @@ func TestExplore(t *testing.T) {
 	}
 }
 
-// TestExploreTwice kills the process, and then the one that goes on.
+// TestExploreTwice kills the process, and then the one that continues.
 func TestExploreTwice(t *testing.T) {
 	for name, s := range tales() {
 		t.Run(name, func(t *testing.T) {

@@ -1,7 +1,7 @@
 package service
 
-// Notify is what an operation does after its commit.
+// Notify queues a cluster, as an operation does after its commit.
 func (s *Service) Notify(uuid string) { s.notify(uuid) }
 
-// HashOf is how credentials are stored.
+// HashOf returns the stored form of a credential.
 func HashOf(token string) string { return hashOf(token) }

@@ -9,12 +9,14 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// five is a cloud whose room ends after one control node and five workers.
+// sixVMs is a cloud with capacity for one control node and five workers. inJob: it
+// refuses further VMs in the job, not in the call.
 func five(inJob bool) setup {
 	return setup{sim: sim.Options{Zones: []sim.Zone{{ID: "zone-1", VMs: 6}}, Times: slow, RefuseInJob: inJob}}
 }
 
-// blind lets a plan pass that the cloud has no room for, as between two callers.
+// blind hides the limit of the zone from the check, as if another caller used
+// the capacity after it.
 func blind(w *world) {
 	w.cloud.Inject(sim.Rule{Call: "check", Do: sim.Slow})
 	w.cloud.SetZone(sim.Zone{ID: "zone-1"})
@@ -84,7 +86,7 @@ func TestCapacityEndsHalfWay(t *testing.T) {
 				if running != 6 {
 					t.Errorf("%d VMs run, want 6", running)
 				}
-				// scaling down to what is there accepts it
+				// scaling down to the existing size accepts it
 				job := w.ask(id, cluster.RequestScale, func(c *cluster.Cluster, _ *cluster.Request) { c.NodeCount = 5 })
 				w.until(id, time.Hour, cluster.Running)
 				if j := w.job(job); j.Status != cluster.JobDone {

@@ -14,27 +14,27 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// deleteFlow takes away everything that was made for a cluster, and goes on
-// after failures: the last step says what is left.
+// deleteFlow deletes everything that was created for a cluster. It continues
+// after failures; the last step fails if a resource is left.
 func (s *Service) deleteFlow() workflow.Flow {
 	lazy := func(in cluster.RunInput) bool { return in.Event == cluster.OnCreateFailed }
 	removal := bounds{cluster.NodeRemoval, 5}
 	return workflow.Flow{
-		Name: cluster.FlowDelete, Version: 1, Description: "deletes everything that was made for a cluster", Deadline: cluster.RunDeadline,
+		Name: cluster.FlowDelete, Version: 1, Description: "deletes everything that was created for a cluster", Deadline: cluster.RunDeadline,
 		Steps: []workflow.Step{
 			when(s.step("collector", "a lazy clean-up waits for the collector", bounds{}, awaitCollector), "the first start failed", lazy),
 			s.step("tokens", "revoke join token and credentials", publishBound, revokeAll),
 			s.step("rules", "delete the rules, by id", resourceBounds, deleteKinds(resourceBounds.timeout, ruleKinds...)),
 			s.step("vms", "destroy and expunge all VMs", removal, deleteVMs),
 			s.step("address", "release the address that was acquired", resourceBounds, deleteKinds(resourceBounds.timeout, cluster.Address, cluster.KeyPair)),
-			s.step("network", "delete the network that was made, when every VM is gone", resourceBounds, deleteNetwork),
-			s.step("close", "close the books, or say what is left", publishBound, closeRecords),
+			s.step("network", "delete the network that was created, once every VM is gone", resourceBounds, deleteNetwork),
+			s.step("close", "verify that nothing is left", publishBound, closeRecords),
 		},
 	}
 }
 
-// awaitCollector holds a lazy clean-up until the collector's next pass, or
-// until somebody asks for the deletion.
+// awaitCollector delays a lazy clean-up until the next pass of the collector, or
+// until a caller requests the deletion.
 func awaitCollector(_ context.Context, w *work) outcome.Outcome {
 	_, told := w.t.Signal(cluster.SignalCollect)
 	limit := w.s.options.Settings.CollectEvery + time.Minute
@@ -52,7 +52,7 @@ func revokeAll(ctx context.Context, w *work) outcome.Outcome {
 	}))
 }
 
-// deleteKinds makes a body that deletes all rows of some kinds.
+// deleteKinds returns a body that deletes all rows of some kinds.
 func deleteKinds(timeout time.Duration, kinds ...cluster.Kind) body {
 	return func(ctx context.Context, w *work) outcome.Outcome {
 		var rows []*cluster.JournalRow
@@ -67,7 +67,8 @@ func deleteKinds(timeout time.Duration, kinds ...cluster.Kind) body {
 	}
 }
 
-// delete takes rows away. What fails stays in the journal with its fault.
+// deleteBestEffort deletes rows. A row that fails stays in the journal with its
+// fault, and the step goes on.
 func (w *work) delete(ctx context.Context, rows []*cluster.JournalRow, timeout time.Duration) outcome.Outcome {
 	open, _, err := w.remove(ctx, rows, timeout)
 	switch {
@@ -79,12 +80,12 @@ func (w *work) delete(ctx context.Context, rows []*cluster.JournalRow, timeout t
 	return outcome.Done()
 }
 
-// deleteVMs destroys all VMs of the books, and those that carry the cluster's
-// tags and our name without being in them.
+// deleteVMs destroys all recorded VMs, and the VMs with the cluster's tags and
+// a name of this service that have no row.
 func deleteVMs(ctx context.Context, w *work) outcome.Outcome {
 	if w.t.Waited() == nil {
 		if err := w.enterOrphans(ctx); err != nil && fault.Of(err).Class != fault.Transient {
-			w.t.Logger().WarnContext(ctx, "VMs without a row could not be looked for", "error", err)
+			w.t.Logger().WarnContext(ctx, "VMs without a row could not be listed", "error", err)
 		} else if err != nil {
 			return outcome.Fail(err)
 		}
@@ -92,7 +93,7 @@ func deleteVMs(ctx context.Context, w *work) outcome.Outcome {
 	return deleteKinds(cluster.NodeRemoval, cluster.VM)(ctx, w)
 }
 
-// enterOrphans journals VMs of the cluster that no row knows, to be closed.
+// journalOrphans writes a closing row for each VM of the cluster without one.
 func (w *work) enterOrphans(ctx context.Context) error {
 	if !w.caps.Tags {
 		return nil
@@ -114,7 +115,7 @@ func (w *work) enterOrphans(ctx context.Context) error {
 	return w.read(ctx)
 }
 
-// orphanRow is the row of a thing of ours that had none, to be deleted.
+// orphanRow returns a closing row for a resource of the cluster without one.
 func (w *work) orphanRow(r cluster.Resource) *cluster.JournalRow {
 	row := w.intent(r.Kind, r.Name, cluster.Spec{Zone: w.c.Zone.ID})
 	row.Key, row.CallID, row.Attempts = w.t.Key()+"/"+r.ID, "", 0
@@ -122,15 +123,15 @@ func (w *work) orphanRow(r cluster.Resource) *cluster.JournalRow {
 	return row
 }
 
-// deleteNetwork deletes the network that was made for the cluster, when all
-// its VMs are proven gone. With somebody else's VM in it, it stays.
+// deleteNetwork deletes the network that was created for the cluster, once all
+// its VMs are proven gone. The network stays if it has a VM of another owner.
 func deleteNetwork(ctx context.Context, w *work) outcome.Outcome {
 	var rows []*cluster.JournalRow
 	for i := range w.rec.Journal {
 		row := &w.rec.Journal[i]
 		switch {
 		case row.Kind == cluster.VM && row.Phase.Open():
-			return outcome.Done() // the last step names it
+			return outcome.Done() // the last step reports it
 		case row.Kind == cluster.Network && row.Phase.Open() && row.Origin != cluster.OriginGiven:
 			rows = append(rows, row)
 		}
@@ -160,14 +161,15 @@ func deleteNetwork(ctx context.Context, w *work) outcome.Outcome {
 	return w.delete(ctx, rows, resourceBounds.timeout)
 }
 
-// leave notes why a network stays.
+// reportForeignVMs stores in the row of a network that foreign VMs prevent its
+// deletion.
 func (w *work) leave(ctx context.Context, row *cluster.JournalRow, foreign []cluster.Resource) error {
 	names := make([]string, len(foreign))
 	for i, r := range foreign {
 		names[i] = r.Name + " (" + r.ID + ")"
 	}
 	h := w.hold(row, true, resourceBounds)
-	h.note(cluster.ForeignVM.Errorf("not ours and in the network: %s", strings.Join(names, ", ")))
+	h.note(cluster.ForeignVM.Errorf("in the network, but not of this cluster: %s", strings.Join(names, ", ")))
 	row.NextAt = w.now
 	if row.Phase != cluster.Leaked {
 		row.Phase, row.ClosingAt = cluster.Closing, w.now
@@ -175,8 +177,9 @@ func (w *work) leave(ctx context.Context, row *cluster.JournalRow, foreign []clu
 	return w.save(ctx, cluster.Change{Journal: []*cluster.JournalRow{row}})
 }
 
-// goneWithNetwork closes the source NAT addresses that the network of the
-// cluster has taken along, as far as the provider proves it.
+// closeSourceNATs returns the rows of source NAT addresses that the provider
+// deleted with the cluster's network, closed. Only addresses that are proven
+// gone are closed.
 func (w *work) goneWithNetwork(ctx context.Context) []*cluster.JournalRow {
 	networks := map[string]bool{}
 	for _, row := range w.rec.Journal {
@@ -188,7 +191,7 @@ func (w *work) goneWithNetwork(ctx context.Context) []*cluster.JournalRow {
 		if row.Kind != cluster.Address || row.Origin != cluster.OriginGiven || !row.Phase.Open() || !networks[w.c.Network.ID] {
 			continue
 		}
-		if _, err := w.provider.Get(ctx, w.ref(row)); errors.Is(err, cluster.ErrGone) { // else it was never ours to close
+		if _, err := w.provider.Get(ctx, w.ref(row)); errors.Is(err, cluster.ErrGone) { // otherwise the address belongs to a given network
 			row.Phase, row.GoneAt = cluster.Gone, w.now
 			closed = append(closed, row)
 		}
@@ -196,9 +199,9 @@ func (w *work) goneWithNetwork(ctx context.Context) []*cluster.JournalRow {
 	return closed
 }
 
-// closeRecords ends the deletion: nothing that was made is left, or the fault of
-// the first thing that is. Each failure is counted for the collector's backoff
-// and the leak report.
+// closeRecords ends the deletion. It fails with the fault of the first resource
+// that is left. It counts each failure for the collector's backoff and the leak
+// report.
 func closeRecords(ctx context.Context, w *work) outcome.Outcome {
 	var change cluster.Change
 	var left, first error
@@ -209,7 +212,7 @@ func closeRecords(ctx context.Context, w *work) outcome.Outcome {
 			continue
 		}
 		err := failureOf(row)
-		if err == nil || row.RunID != w.t.RunID() { // it waits for another that failed, as a network for its VMs
+		if err == nil || row.RunID != w.t.RunID() { // it was not tried because another failed, such as a network with VMs
 			left = cmp.Or[error](left, cluster.ResourceLeaked.Errorf("%s %s is not proven gone", row.Kind, row.Name).With("resource", row.Name))
 			continue
 		}
@@ -242,7 +245,7 @@ func closeRecords(ctx context.Context, w *work) outcome.Outcome {
 		return outcome.Done()
 	}
 	kind := fault.Of(first)
-	if kind.Class == fault.Transient { // trying at once would not help: the collector comes back
+	if kind.Class == fault.Transient { // a retry at once would not help: the collector tries again later
 		return outcome.Fail(cluster.ResourceLeaked.Errorf("%s: %s", kind.Code, fault.Message(first)).With("resource", fault.Details(first)["resource"]))
 	}
 	return outcome.Fail(first)

@@ -14,33 +14,33 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// recoverFlow repairs a cluster: it looks at it once, and does what the policy
-// allows of what that look asks for.
+// recoverFlow repairs a cluster. It observes the cluster once, and makes those
+// of the necessary repairs that the policy allows.
 func (s *Service) recoverFlow() workflow.Flow {
 	removal := bounds{cluster.NodeRemoval, 5}
 	return workflow.Flow{
 		Name: cluster.FlowRecover, Version: 1, Description: "repairs a cluster", Deadline: cluster.RunDeadline,
 		Steps: []workflow.Step{
-			s.step("plan", "look at the cluster, decide by the policy", lookBounds, planRepair),
-			s.step("mend", "make room for what is gone or changed: network, address, rules", resourceBounds, mend),
-			s.step("network", "make the network again if it is gone", resourceBounds, network),
+			s.step("plan", "observe the cluster, decide by the policy", lookBounds, planRepair),
+			s.step("mend", "remove changed resources: network, address, rules", resourceBounds, mend),
+			s.step("network", "create the network again if it is gone", resourceBounds, network),
 			s.step("address", "find or acquire the address again if it is gone", resourceBounds, address),
 			{
-				Name: "repair", Description: "so many nodes at a time as may be unavailable", ForEach: &workflow.Loop{ListText: "plan.batches", List: repairs, Key: repairKey, Max: 1},
+				Name: "repair", Description: "as many nodes at a time as may be unavailable", ForEach: &workflow.Loop{ListText: "plan.batches", List: repairs, Key: repairKey, Max: 1},
 				Steps: []workflow.Step{
 					s.step("start", "start VMs that are stopped", vmBounds, repairStart),
-					s.step("remove", "destroy what is left of VMs that are replaced", removal, repairRemove),
-					s.step("new", "make VMs in their place", vmBounds, repairNew),
+					s.step("remove", "destroy the VMs that are replaced", removal, repairRemove),
+					s.step("new", "create VMs in their place", vmBounds, repairNew),
 					s.step("ready", "they are ready", bounds{s.options.Settings.JoinWait, 0}, repairReady),
 				},
 			},
-			s.step("adopt", "enter VMs that carry our tags into the books", lookBounds, adopt),
-			s.step("control", "make control nodes up to the desired number", vmBounds, fill(cluster.Control)),
-			s.step("workers", "make workers up to the desired number", vmBounds, fill(cluster.Worker)),
-			s.step("drain", "surplus workers give their work away", bounds{drainWait, 0}, drainSurplus),
-			s.step("surplus", "destroy surplus workers, and VMs of ours without a row", removal, removeSurplus),
+			s.step("adopt", "record VMs that carry our tags", lookBounds, adopt),
+			s.step("control", "create control nodes up to the desired number", vmBounds, fill(cluster.Control)),
+			s.step("workers", "create workers up to the desired number", vmBounds, fill(cluster.Worker)),
+			s.step("drain", "surplus workers drain", bounds{drainWait, 0}, drainSurplus),
+			s.step("surplus", "destroy surplus workers, and VMs of this cluster without a row", removal, removeSurplus),
 			s.step("rules", "correct the rules", resourceBounds, repairRules),
-			s.step("verdict", "what the policy forbids is left undone", lookBounds, verdictOfRepair),
+			s.step("verdict", "fail if the policy forbids a repair", lookBounds, verdictOfRepair),
 			s.step("endpoint", "the endpoint answers", bounds{s.options.Settings.EndpointWait, 0}, endpoint),
 			s.step("join", "every node is ready", bounds{s.options.Settings.JoinWait, 0}, join),
 			s.step("publish", "save totals and endpoint, revoke the join token", publishBound, publish),
@@ -49,11 +49,11 @@ func (s *Service) recoverFlow() workflow.Flow {
 	}
 }
 
-// repairPlan is a RecoveryPlan as the checkpoint keeps it: names, not records.
+// repairPlan is a RecoveryPlan for the checkpoint: names instead of records.
 type repairPlan struct {
 	Batches []repair `json:"batches,omitempty"`
 	Fill    bool     `json:"fill,omitempty"`
-	Keep    bool     `json:"keep,omitempty"`   // no control node is made: the last one is replaced by consent only
+	Keep    bool     `json:"keep,omitempty"`   // no control node is created: the last one is replaced only with consent
 	Adopt   []string `json:"adopt,omitempty"`  // provider ids
 	Remove  []string `json:"remove,omitempty"` // provider ids of VMs
 	Drop    []string `json:"drop,omitempty"`   // names
@@ -61,7 +61,7 @@ type repairPlan struct {
 	failedStep
 }
 
-// repair is work on nodes, by name, that is done at the same time.
+// repairBatch names the nodes that are repaired at the same time.
 type repair struct {
 	At      int      `json:"at"`
 	Start   []string `json:"start,omitempty"`
@@ -101,7 +101,7 @@ func planRepair(ctx context.Context, w *work) outcome.Outcome {
 	for _, row := range plan.Repair {
 		doc.Mend = append(doc.Mend, row.Key)
 	}
-	if w.in.Request != nil && len(w.in.Request.Victims) > 0 { // a caller chose
+	if w.in.Request != nil && len(w.in.Request.Victims) > 0 { // the caller chose the nodes to remove
 		doc.choose(w.in.Request.Victims)
 	}
 	if err := plan.Err(); err != nil {
@@ -110,7 +110,8 @@ func planRepair(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Fail(w.t.Set(doc))
 }
 
-// replaceNodes replaces nodes that can never join: they serve nobody, so all at once.
+// replaceNodes adds a batch that replaces all nodes that can never join. They
+// carry no work, so one batch replaces all of them.
 func (p *repairPlan) replaceNodes(nodes []*cluster.Node, policy cluster.Recovery, plan cluster.RecoveryPlan) {
 	going := slices.Concat(namesOfNodes(plan.Drop), namesOfNodes(plan.Replace))
 	var names []string
@@ -128,7 +129,7 @@ func (p *repairPlan) replaceNodes(nodes []*cluster.Node, policy cluster.Recovery
 	}
 }
 
-// choose drops the nodes that a caller named instead of those the plan chose.
+// choose removes the nodes that a caller named instead of those of the plan.
 func (p *repairPlan) choose(names []string) {
 	p.Drop = names
 	named := func(name string) bool { return slices.Contains(names, name) }
@@ -138,8 +139,9 @@ func (p *repairPlan) choose(names []string) {
 	}
 }
 
-// policy is what this run may do: what its caller said, else restart and
-// replace for a person, else that of the cluster.
+// policy returns the recovery policy of this run. For a request it is the
+// policy in the request, or else restart and replace; without a request it is
+// the policy of the cluster.
 func (w *work) policy() cluster.Recovery {
 	switch {
 	case w.in.Request == nil:
@@ -164,7 +166,8 @@ func (w *work) planned() (p repairPlan, err error) {
 	return p, err
 }
 
-// mend closes the rows of what is gone or changed: the steps behind it make it anew.
+// closeChanged closes the rows of resources that are gone or changed. Later
+// steps create them again.
 func mend(ctx context.Context, w *work) outcome.Outcome {
 	plan, err := w.planned()
 	if err != nil {
@@ -179,7 +182,7 @@ func mend(ctx context.Context, w *work) outcome.Outcome {
 			rows = append(rows, row)
 		case row.Kind == cluster.Network:
 			return outcome.Fail(cluster.EntityRefused.Errorf("the network %s that the cluster was given is gone", row.Name).With("resource", row.Name))
-		default: // the address of a network: another one is found
+		default: // the address of a network: a later step finds the new one
 			row.Phase, row.GoneAt = cluster.Gone, w.now
 			given.Journal = append(given.Journal, row)
 		}
@@ -192,7 +195,7 @@ func mend(ctx context.Context, w *work) outcome.Outcome {
 	case err != nil:
 		return outcome.Fail(err)
 	case len(open) > 0:
-		return w.waitFor(open, "the provider takes away what has changed")
+		return w.waitFor(open, "the provider deletes changed resources")
 	}
 	return outcome.Fail(failure)
 }
@@ -238,7 +241,7 @@ func repairRemove(ctx context.Context, w *work) outcome.Outcome {
 	return w.removal(ctx, w.named(r.Replace))
 }
 
-// repairNew makes as many nodes of each role as were taken away.
+// repairCreate creates as many nodes of each role as were removed.
 func repairNew(ctx context.Context, w *work) outcome.Outcome {
 	r, err := w.repair()
 	if err != nil {
@@ -266,7 +269,7 @@ func repairReady(_ context.Context, w *work) outcome.Outcome {
 	}), w.since())
 }
 
-// adopt enters VMs of ours into the books that no row knows.
+// adopt records VMs of the cluster that have no row.
 func adopt(ctx context.Context, w *work) outcome.Outcome {
 	plan, err := w.planned()
 	if err != nil {
@@ -296,7 +299,7 @@ func adopt(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Fail(w.save(ctx, change))
 }
 
-// fill makes what lacks of a role, if the plan allows it.
+// fillRole creates the missing nodes of a role, if the plan allows it.
 func fill(role cluster.Role) body {
 	return func(ctx context.Context, w *work) outcome.Outcome {
 		plan, err := w.planned()
@@ -304,7 +307,7 @@ func fill(role cluster.Role) body {
 			return outcome.Fail(err)
 		}
 		want := nodePoolOf(w.c, role)
-		if role == cluster.Worker { // those that go are not counted
+		if role == cluster.Worker { // nodes that are removed do not count
 			want.count += len(w.named(plan.Drop))
 		}
 		return w.fillPool(ctx, want, vmBounds)
@@ -319,8 +322,8 @@ func drainSurplus(_ context.Context, w *work) outcome.Outcome {
 	return w.drained(w.named(plan.Drop), drainWait, w.s.options.Settings.DrainBlocks)
 }
 
-// removeSurplus destroys workers beyond the desired number, and VMs of ours
-// that no row knows: they are journaled first.
+// removeSurplus destroys workers beyond the desired number, and VMs of the
+// cluster without a row, for which it writes rows first.
 func removeSurplus(ctx context.Context, w *work) outcome.Outcome {
 	plan, err := w.planned()
 	if err != nil {
@@ -362,7 +365,8 @@ func removeSurplus(ctx context.Context, w *work) outcome.Outcome {
 	return w.removal(ctx, w.named(plan.Drop))
 }
 
-// repairRules corrects the rules, unless there is no control node to lead them to.
+// repairRules corrects the rules, unless there is no control node as their
+// target.
 func repairRules(ctx context.Context, w *work) outcome.Outcome {
 	plan, err := w.planned()
 	if err != nil || plan.Keep {
@@ -371,7 +375,8 @@ func repairRules(ctx context.Context, w *work) outcome.Outcome {
 	return w.rules(ctx)
 }
 
-// verdictOfRepair fails with what the policy forbids, after all else was done.
+// failForbidden fails with the repair that the policy forbids, after all other
+// repairs.
 func verdictOfRepair(_ context.Context, w *work) outcome.Outcome {
 	return outcome.Fail(w.failedBefore("plan"))
 }

@@ -16,8 +16,8 @@ import (
 
 const drainWait = 5 * time.Minute
 
-// scaleFlow adds workers, takes workers away, or replaces nodes one after the
-// other by those of another version: its input says which.
+// scaleFlow adds workers, removes workers, or upgrades nodes one after the
+// other. Its input decides which.
 func (s *Service) scaleFlow() workflow.Flow {
 	only := func(event cluster.LifecycleEvent, step workflow.Step) workflow.Step {
 		return when(step, "the event is "+string(event), func(in cluster.RunInput) bool { return in.Event == event })
@@ -27,10 +27,10 @@ func (s *Service) scaleFlow() workflow.Flow {
 		Name: cluster.FlowScale, Version: 1, Description: "scales or upgrades a cluster", Deadline: cluster.RunDeadline,
 		Steps: []workflow.Step{
 			only(cluster.OnScaleUp, s.step("check", "quota, capacity and entities for the new nodes", lookBounds, checkMore)),
-			only(cluster.OnScaleUp, s.step("nodes", "make and start the nodes that lack", vmBounds, moreWorkers)),
+			only(cluster.OnScaleUp, s.step("nodes", "create and start the missing nodes", vmBounds, moreWorkers)),
 			only(cluster.OnScaleUp, s.step("join", "the new nodes are ready", bounds{s.options.Settings.JoinWait, 0}, joinNew)),
 			only(cluster.OnScaleDown, s.step("victims", "choose the nodes to remove, once", lookBounds, chooseVictims)),
-			only(cluster.OnScaleDown, s.step("drain", "the victims give their work away", bounds{drainWait, 0}, drainVictims)),
+			only(cluster.OnScaleDown, s.step("drain", "the victims drain", bounds{drainWait, 0}, drainVictims)),
 			only(cluster.OnScaleDown, s.step("remove", "deregister, destroy and expunge the victims", removal, removeVictims)),
 			only(cluster.OnUpgrade, s.step("order", "choose the nodes to upgrade, control nodes first", lookBounds, orderUpgrade)),
 			only(cluster.OnUpgrade, workflow.Step{
@@ -38,11 +38,11 @@ func (s *Service) scaleFlow() workflow.Flow {
 				Steps: []workflow.Step{
 					inPlace(s.step("upgrade", "the node upgrades itself, and says its new version", bounds{s.options.Settings.JoinWait, 0}, upgradeInPlace), true),
 					inPlace(s.step("endpoint", "the endpoint answers again", bounds{s.options.Settings.EndpointWait, 0}, endpoint), true),
-					inPlace(s.step("new", "make nodes with the new template", vmBounds, upgradeNew), false),
+					inPlace(s.step("new", "create nodes with the new template", vmBounds, upgradeNew), false),
 					inPlace(s.step("ready", "they are ready", bounds{s.options.Settings.JoinWait, 0}, upgradeReady), false),
-					inPlace(s.step("drain", "the old ones give their work away", bounds{drainWait, 0}, upgradeDrain), false),
+					inPlace(s.step("drain", "the old nodes drain", bounds{drainWait, 0}, upgradeDrain), false),
 					inPlace(s.step("remove", "deregister, destroy and expunge the old ones", removal, upgradeRemove), false),
-					s.step("rules", "lead the rules to the control nodes", resourceBounds, rules),
+					s.step("rules", "point the rules to the control nodes", resourceBounds, rules),
 				},
 			}),
 			s.step("rules", "correct the rules", resourceBounds, rules),
@@ -65,10 +65,10 @@ func moreWorkers(ctx context.Context, w *work) outcome.Outcome {
 	return w.fillPool(ctx, nodePoolOf(w.c, cluster.Worker), vmBounds)
 }
 
-// joinNew waits for the nodes that this run has made.
+// joinNew waits for the nodes that this run has created.
 func joinNew(_ context.Context, w *work) outcome.Outcome { return w.joined(w.made(), time.Time{}) }
 
-// made are the living nodes of this run.
+// createdNodes returns the nodes that this run has created and that still exist.
 func (w *work) made() []*cluster.Node {
 	return filter(w.nodes(""), func(n *cluster.Node) bool {
 		row := w.row(n.Key)
@@ -76,7 +76,7 @@ func (w *work) made() []*cluster.Node {
 	})
 }
 
-// victims are the names that a step has chosen.
+// victims are the nodes to remove, as a step has chosen them.
 type victims struct {
 	Names []string `json:"names"`
 }
@@ -121,7 +121,7 @@ func removeVictims(ctx context.Context, w *work) outcome.Outcome {
 	return w.removal(ctx, nodes)
 }
 
-// removal destroys nodes and takes them out of the books.
+// removeNodes destroys nodes and marks them as removed.
 func (w *work) removal(ctx context.Context, nodes []*cluster.Node) outcome.Outcome {
 	open, failure, err := w.remove(ctx, w.rowsOf(nodes), cluster.NodeRemoval)
 	switch {
@@ -135,7 +135,8 @@ func (w *work) removal(ctx context.Context, nodes []*cluster.Node) outcome.Outco
 	return outcome.Fail(w.strike(ctx, nodes))
 }
 
-// strike takes nodes out of the books that have no row of their own.
+// markRemoved marks nodes as removed in the record. Nodes with a row already
+// are.
 func (w *work) strike(ctx context.Context, nodes []*cluster.Node) error {
 	var change cluster.Change
 	for _, n := range nodes {
@@ -147,27 +148,27 @@ func (w *work) strike(ctx context.Context, nodes []*cluster.Node) error {
 	return w.save(ctx, change)
 }
 
-// batch is so many nodes of one role that become another version at the same time.
+// batch names nodes of one role that are upgraded at the same time.
 type batch struct {
 	Role    cluster.Role `json:"role"`
 	Names   []string     `json:"names"`
-	InPlace bool         `json:"inPlace,omitempty"` // the VM stays; otherwise a new one takes its place
+	InPlace bool         `json:"inPlace,omitempty"` // the VM stays; otherwise a new VM replaces it
 }
 
-// orderUpgrade lists the nodes of another version, once.
+// orderUpgrade stores the nodes to upgrade, in batches, as its output.
 func orderUpgrade(_ context.Context, w *work) outcome.Outcome {
 	if w.in.Request == nil {
 		return outcome.Fail(cluster.StateRefused.Errorf("nobody has asked for an upgrade"))
 	}
-	if err := w.s.mayUpgradeControl(w.rec, w.in.Request); err != nil { // it may have become the only one
+	if err := w.s.mayUpgradeControl(w.rec, w.in.Request); err != nil { // a control node may have become the only one since the request
 		return outcome.Fail(err)
 	}
 	return outcome.Fail(w.t.Set(w.s.orderOf(w.rec, w.in.Request)))
 }
 
-// orderOf lists the nodes of another version in the order of an upgrade:
-// control nodes first, for no worker may be newer than its API, and one at a
-// time; then workers, surge at a time.
+// orderOf returns the batches of an upgrade in order. Control nodes come first,
+// one at a time, because no worker may be newer than its API; then workers,
+// Surge at a time.
 func (s *Service) orderOf(record *cluster.Record, ask *cluster.Request) []batch {
 	batches := []batch{}
 	for _, role := range []cluster.Role{cluster.Control, cluster.Worker} {
@@ -182,7 +183,8 @@ func (s *Service) orderOf(record *cluster.Record, ask *cluster.Request) []batch 
 	return batches
 }
 
-// outdatedNodes are the living nodes of a role that an upgrade changes, oldest first.
+// outdatedNodes returns the nodes of a role that an upgrade changes, oldest
+// first, without removed ones.
 func (s *Service) outdatedNodes(record *cluster.Record, role cluster.Role, ask *cluster.Request) []cluster.Node {
 	old := filter(record.Nodes, func(n cluster.Node) bool {
 		return n.Role == role && n.Removed.IsZero() && s.outdated(&n, &record.Cluster, ask)
@@ -191,10 +193,10 @@ func (s *Service) outdatedNodes(record *cluster.Record, role cluster.Role, ask *
 	return old
 }
 
-// inPlace reports an upgrade that keeps the VM of the control node: there is no
-// other one that could take over what it holds. Only a VM that calls home can
-// be told to upgrade itself; a caller who gives up what the node holds has it
-// replaced instead.
+// inPlace reports an upgrade that keeps the VM of the only control node, since
+// no other node has its data. It needs a provider whose VMs send heartbeats: the
+// answer tells the node to upgrade itself. A caller who consents to the loss of
+// the data has the node replaced.
 func (s *Service) inPlace(c *cluster.Cluster, ask *cluster.Request) bool {
 	return c.ControlCount < 2 && !(ask.Consent && !ask.Downtime) && s.callsHome(c)
 }
@@ -204,10 +206,10 @@ func (s *Service) callsHome(c *cluster.Cluster) bool {
 	return err == nil && p.Capabilities().SendsHeartbeats
 }
 
-// mayUpgradeControl refuses what a caller has to allow first: that the endpoint
-// is away (DOWNTIME_NOT_ALLOWED), or that the only control node is replaced
-// (LAST_CONTROL_NODE). Workers alone are no upgrade: they would be newer than
-// their control node.
+// mayUpgradeControl refuses an upgrade that the caller must allow first: one
+// with downtime of the endpoint (DOWNTIME_NOT_ALLOWED), or one that replaces the
+// only control node (LAST_CONTROL_NODE). The workers are never upgraded alone:
+// they would be newer than their control node.
 func (s *Service) mayUpgradeControl(record *cluster.Record, ask *cluster.Request) error {
 	c := &record.Cluster
 	old := s.outdatedNodes(record, cluster.Control, ask)
@@ -224,24 +226,28 @@ func (s *Service) mayUpgradeControl(record *cluster.Record, ask *cluster.Request
 	return nil
 }
 
-// outdated reports a node that an upgrade replaces, if it replaces its role. A
-// node that has called home has the version that it says itself, x.y.z or our id.
+// outdated reports a node whose template or version differs from that of an
+// upgrade. A node that has sent a heartbeat has the version that it reported:
+// x.y.z, or the id of a version.
 func (s *Service) outdated(n *cluster.Node, c *cluster.Cluster, ask *cluster.Request) bool {
 	return n.Template.ID != templateOf(c, ask).ID || !s.sameVersion(n.Version, ask.Version)
 }
 
-// sameVersion reports that what a node says is a version: its id or its x.y.z.
+// sameVersion reports that a reported version, an id or x.y.z, is the version
+// with an id.
 func (s *Service) sameVersion(says, id string) bool {
 	return says == id || cluster.SameVersion(says, s.semantic(id))
 }
 
-// semantic is the x.y.z of a version; its id if it is no longer configured.
+// semantic returns the x.y.z of a version, or its id if it is no longer
+// configured.
 func (s *Service) semantic(id string) string {
 	v, _ := s.version(id)
 	return cmp.Or(v.Semantic, id)
 }
 
-// templateOf is what nodes are made of after an ask; a version that names none keeps it.
+// templateOf returns the template of nodes after a request: that of the request,
+// or else that of the cluster.
 func templateOf(c *cluster.Cluster, ask *cluster.Request) cluster.Entity {
 	if ask != nil && ask.Template.ID != "" {
 		return ask.Template
@@ -249,15 +255,16 @@ func templateOf(c *cluster.Cluster, ask *cluster.Request) cluster.Entity {
 	return c.Template
 }
 
-// template is what the nodes of this run are made of.
+// template returns the template for the nodes that this run creates.
 func (w *work) template() cluster.Entity { return templateOf(w.c, w.in.Request) }
 
-// listOf makes a loop's list of a step's output.
+// listOf returns a function that reads the items of a loop from the output of a
+// step.
 func listOf(step string) func(workflow.View) ([]json.RawMessage, error) {
 	return func(v workflow.View) ([]json.RawMessage, error) {
 		out, known := v.Step(step)
 		if !known || out.Phase != workflow.StepDone {
-			return nil, fmt.Errorf("step %s has not been executed", step) // only a preview asks so early
+			return nil, fmt.Errorf("step %s has not been executed", step) // only a preview asks before the step
 		}
 		var items []json.RawMessage
 		err := unmarshal(out.Output, &items)
@@ -265,7 +272,8 @@ func listOf(step string) func(workflow.View) ([]json.RawMessage, error) {
 	}
 }
 
-// inPlace makes a step conditional on how the nodes of its batch are upgraded.
+// inPlace makes a step conditional: it runs if its batch is upgraded in place,
+// or, if holds is false, if its batch is replaced.
 func inPlace(step workflow.Step, holds bool) workflow.Step {
 	step.WhenText = "the nodes are upgraded in place"
 	if !holds {
@@ -299,15 +307,15 @@ func (w *work) batch() (batch, error) {
 	return b, err
 }
 
-// sibling is the key of another step of the same iteration, as it begins the
-// keys of the rows that the step has written.
+// siblingKey returns the key of another step of the same iteration. It is the
+// prefix of the keys of the rows that the step has written.
 func (w *work) sibling(step string) string {
 	at := strings.LastIndexByte(w.t.Step(), '/')
 	return w.t.RunID() + "/" + w.t.Step()[:at+1] + step + "/"
 }
 
-// upgradeNew makes the nodes that take the place of a batch. Nodes beyond the
-// desired number, left by an upgrade that failed, are not made twice.
+// upgradeNew creates the nodes that replace a batch. Surplus nodes that a failed
+// upgrade has left count as replacements.
 func upgradeNew(ctx context.Context, w *work) outcome.Outcome {
 	b, err := w.batch()
 	if err != nil {
@@ -320,8 +328,8 @@ func upgradeNew(ctx context.Context, w *work) outcome.Outcome {
 	return w.fillPool(ctx, want, vmBounds)
 }
 
-// upgradeInPlace waits until the nodes of a batch, which are told to upgrade
-// themselves when they call home, say the new version and that they are ready.
+// upgradeInPlace waits until the nodes of a batch report the new version and
+// that they are ready. The answers to their heartbeats tell them to upgrade.
 func upgradeInPlace(ctx context.Context, w *work) outcome.Outcome {
 	w.hear()
 	b, err := w.batch()
@@ -348,8 +356,7 @@ func upgradeInPlace(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Fail(w.save(ctx, change))
 }
 
-// verifyUpgrade fails if a node has kept its version: an upgrade is done when
-// all of them have the new one.
+// verifyUpgrade fails if a node has kept its old version.
 func verifyUpgrade(_ context.Context, w *work) outcome.Outcome {
 	var old []string
 	for _, role := range []cluster.Role{cluster.Control, cluster.Worker} {
@@ -384,8 +391,8 @@ func upgradeRemove(ctx context.Context, w *work) outcome.Outcome {
 	return w.removal(ctx, w.named(b.Names))
 }
 
-// rollbackStep takes the nodes of a scale that failed away again, if the
-// policy says so, and restores the size that was wanted before.
+// rollbackStep returns the step that removes the new nodes of a failed scale and
+// restores the former size, if Settings.RollbackScale is set.
 func (s *Service) rollbackStep() workflow.Step {
 	step := s.ending("rollback", "remove the nodes of this run and restore the size", rollback)
 	step.WhenText = "on_scale_failure is rollback, and the run has not published"

@@ -12,30 +12,31 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Bounds of steps.
+// Time limits and tries of steps.
 var (
 	lookBounds   = bounds{time.Minute, 3}
 	vmBounds     = bounds{10 * time.Minute, 3}
 	publishBound = bounds{time.Minute, 5}
 )
 
-// startFlow makes a cluster at its first start, and starts its VMs at every other.
+// startFlow creates a cluster at its first start, and starts its VMs at each
+// later one.
 func (s *Service) startFlow() workflow.Flow {
 	first := func(in cluster.RunInput) bool { return in.First }
 	again := func(in cluster.RunInput) bool { return !in.First }
 	firstly := func(step workflow.Step) workflow.Step { return when(step, "it is the first start", first) }
 	return workflow.Flow{
-		Name: cluster.FlowStart, Version: 1, Description: "makes a cluster, or starts its VMs again", Deadline: cluster.RunDeadline,
+		Name: cluster.FlowStart, Version: 1, Description: "creates a cluster, or starts its VMs again", Deadline: cluster.RunDeadline,
 		Steps: []workflow.Step{
 			firstly(s.step("check", "quota, capacity and entities for all nodes", lookBounds, checkAll)),
-			when(s.step("books", "the books are complete, the entities exist", lookBounds, checkRecords), "it is a later start", again),
-			firstly(s.step("network", "make the network if none was given", resourceBounds, network)),
+			when(s.step("books", "the record is complete, the entities exist", lookBounds, checkRecords), "it is a later start", again),
+			firstly(s.step("network", "create the network if none was given", resourceBounds, network)),
 			firstly(s.step("address", "find the source NAT, or acquire an address", resourceBounds, address)),
-			s.step("control", "make and start the control nodes", vmBounds, controlNodes),
-			firstly(s.step("rules", "open port 6443 and lead it to the control nodes", resourceBounds, rules)),
+			s.step("control", "create and start the control nodes", vmBounds, controlNodes),
+			firstly(s.step("rules", "open port 6443 and point it to the control nodes", resourceBounds, rules)),
 			when(s.step("others", "start the workers", vmBounds, workersAgain), "it is a later start", again),
-			s.step("endpoint", "the control node says hello, the endpoint answers", bounds{s.options.Settings.EndpointWait, 0}, endpoint),
-			firstly(s.step("workers", "make and start the worker nodes", vmBounds, workers)),
+			s.step("endpoint", "the control node is ready, the endpoint answers", bounds{s.options.Settings.EndpointWait, 0}, endpoint),
+			firstly(s.step("workers", "create and start the worker nodes", vmBounds, workers)),
 			s.step("join", "every node is ready", bounds{s.options.Settings.JoinWait, 0}, join),
 			s.step("publish", "publish config and endpoint, revoke the join token", publishBound, publish),
 		},
@@ -43,7 +44,8 @@ func (s *Service) startFlow() workflow.Flow {
 	}
 }
 
-// lastly revokes the join token of a run that did not come to publish.
+// revokeStep returns the step that revokes the join token of a run that has not
+// published.
 func (s *Service) lastly() workflow.Step {
 	step := s.ending("revoke", "revoke the join token", revokeToken)
 	step.WhenText = "the run has not published"
@@ -54,12 +56,13 @@ func (s *Service) lastly() workflow.Step {
 	return step
 }
 
-// checkAll refuses a cluster that there is no room for.
+// checkAll fails if the account or the provider has no capacity for the cluster.
 func checkAll(ctx context.Context, w *work) outcome.Outcome {
 	return w.check(ctx, w.c.ControlCount+w.c.NodeCount-len(w.nodes("")))
 }
 
-// check asks for room for so many more nodes.
+// check fails if the account or the provider has no capacity for a number of
+// additional nodes.
 func (w *work) check(ctx context.Context, nodes int) outcome.Outcome {
 	found, err := w.s.findings(ctx, w.c, max(nodes, 0), 0, asWanted)
 	if err != nil {
@@ -68,7 +71,8 @@ func (w *work) check(ctx context.Context, nodes int) outcome.Outcome {
 	return outcome.Fail(refusalOf(found))
 }
 
-// refusalOf is the fault of the first finding that has one: what has no code is a remark.
+// refusalOf returns the fault of the first finding with a code; nil if there is
+// none.
 func refusalOf(found []cluster.Finding) error {
 	for _, f := range found {
 		if kind, ok := fault.Lookup(string(f.Code)); ok {
@@ -78,8 +82,8 @@ func refusalOf(found []cluster.Finding) error {
 	return nil
 }
 
-// checkRecords refuses to start a cluster whose network is gone. VMs that are
-// missing are named by the steps that start them, after all others.
+// checkRecords fails if the network of the cluster is gone. The steps that start
+// VMs report missing ones, after they have started the others.
 func checkRecords(ctx context.Context, w *work) outcome.Outcome {
 	if w.c.Network.ID == "" || !w.makes(cluster.Network) {
 		return outcome.Done()
@@ -88,7 +92,8 @@ func checkRecords(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Fail(entityGone(err, cluster.Network, w.c.Network.ID))
 }
 
-// entityGone names a thing that a cluster stands on and that is gone.
+// entityGone replaces ErrGone by a fault that names an entity which the cluster
+// needs.
 func entityGone(err error, kind cluster.Kind, id string) error {
 	if errors.Is(err, cluster.ErrGone) {
 		return cluster.EntityRefused.Errorf("%s %s is gone", kind, id).With("resource", id)
@@ -100,7 +105,7 @@ func network(ctx context.Context, w *work) outcome.Outcome { return w.network(ct
 func address(ctx context.Context, w *work) outcome.Outcome { return w.address(ctx) }
 func rules(ctx context.Context, w *work) outcome.Outcome   { return w.rules(ctx) }
 
-// controlNodes makes the control nodes, and starts those that were stopped.
+// controlNodes creates the control nodes, and starts those that are stopped.
 func controlNodes(ctx context.Context, w *work) outcome.Outcome {
 	if !w.in.First {
 		return w.softly(w.raise(ctx, w.nodes(cluster.Control), vmBounds))
@@ -118,8 +123,8 @@ func workers(ctx context.Context, w *work) outcome.Outcome {
 	return w.raise(ctx, w.older(cluster.Worker), vmBounds)
 }
 
-// older are the nodes of a role that were there before this run: an earlier
-// start that failed may have been stopped since.
+// olderNodes returns the nodes of a role that an earlier run has created. After a
+// failed start the cluster may have been stopped.
 func (w *work) older(role cluster.Role) []*cluster.Node {
 	return filter(w.nodes(role), func(n *cluster.Node) bool {
 		row := w.row(n.Key)
@@ -127,7 +132,8 @@ func (w *work) older(role cluster.Role) []*cluster.Node {
 	})
 }
 
-// softly keeps a failure as the step's output: the other nodes come first.
+// deferFailure stores a final failure as the output of the step, so that the run
+// goes on with the other nodes. A later step fails with it (deferredFailure).
 func (w *work) softly(out outcome.Outcome) outcome.Outcome {
 	if !out.IsFail() || fault.Of(out.Err()).Class == fault.Transient && w.t.Failures()+1 < w.t.Retry().Attempts || fault.Of(out.Err()).Uncharged {
 		return out
@@ -138,14 +144,15 @@ func (w *work) softly(out outcome.Outcome) outcome.Outcome {
 	return outcome.Done()
 }
 
-// failedStep is the failure of a step whose followers were to be made first.
+// failedStep is the stored failure of a step.
 type failedStep struct {
 	Code     fault.Code `json:"code,omitempty"`
 	Text     string     `json:"text,omitempty"`
 	Resource any        `json:"resource,omitempty"`
 }
 
-// failedBefore is the failure that an earlier step has kept; nil: none.
+// deferredFailure returns the failure that an earlier step has stored; nil if
+// there is none.
 func (w *work) failedBefore(step string) error {
 	var f failedStep
 	out, _ := w.t.View().Step(step)
@@ -159,7 +166,8 @@ func (w *work) failedBefore(step string) error {
 	return kind.Errorf("%s", f.Text).With("resource", f.Resource)
 }
 
-// workersAgain starts the workers, and then says what is missing of the cluster.
+// startWorkers starts the workers. Then it fails if a control node has failed or
+// nodes are missing.
 func workersAgain(ctx context.Context, w *work) outcome.Outcome {
 	out := w.raise(ctx, w.nodes(cluster.Worker), vmBounds)
 	if !out.IsDone() && !out.IsFail() {
@@ -170,7 +178,7 @@ func workersAgain(ctx context.Context, w *work) outcome.Outcome {
 	}
 	lacking := w.c.ControlCount + w.c.NodeCount - len(w.nodes(""))
 	if out.IsDone() && lacking > 0 {
-		return outcome.Fail(cluster.NodeMissing.Errorf("the books have %d nodes fewer than wanted", lacking))
+		return outcome.Fail(cluster.NodeMissing.Errorf("the record has %d nodes fewer than desired", lacking))
 	}
 	return out
 }

@@ -17,7 +17,8 @@ var (
 	stopDrain  = 2 * time.Minute
 )
 
-// stopFlow stops all VMs. One that does not stop does not keep the others up.
+// stopFlow stops all VMs. A VM that does not stop does not prevent the others
+// from stopping.
 func (s *Service) stopFlow() workflow.Flow {
 	return workflow.Flow{
 		Name: cluster.FlowStop, Version: 1, Description: "stops the VMs of a cluster", Deadline: cluster.RunDeadline,
@@ -37,9 +38,9 @@ func drainAll(_ context.Context, w *work) outcome.Outcome {
 	return w.drained(w.nodes(cluster.Worker), stopDrain, false)
 }
 
-// drained waits until nodes have given their work away: they hear of it in the
-// answers to their hellos. Those that are silent have none. blocks: a node that
-// does not drain in time is a failure.
+// awaitDrained waits until nodes are drained. The answers to their heartbeats
+// tell them to drain. A node without fresh heartbeats counts as drained. blocks:
+// a node that does not drain in time is a failure.
 func (w *work) drained(nodes []*cluster.Node, limit time.Duration, blocks bool) outcome.Outcome {
 	w.hear()
 	if !w.caps.SendsHeartbeats {
@@ -52,7 +53,7 @@ func (w *work) drained(nodes []*cluster.Node, limit time.Duration, blocks bool) 
 	case len(busy) == 0:
 		return outcome.Done()
 	case w.waited() < limit:
-		return outcome.Wait(min(5*time.Second, limit-w.waited()), "Drain", "nodes give their work away")
+		return outcome.Wait(min(5*time.Second, limit-w.waited()), "Drain", "nodes drain")
 	case blocks:
 		names := strings.Join(namesOf(busy), ", ")
 		return outcome.Fail(cluster.NodesNotReady.Errorf("not drained within %s: %s", limit, names).With("resource", names))
@@ -73,7 +74,8 @@ func stopOf(role cluster.Role) body {
 	}
 }
 
-// confirmStopped names every VM that is not stopped.
+// confirmStopped fails with the names of all VMs that are missing or not
+// stopped.
 func confirmStopped(ctx context.Context, w *work) outcome.Outcome {
 	for _, step := range []string{"workers", "control"} {
 		if err := w.failedBefore(step); err != nil {

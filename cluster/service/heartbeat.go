@@ -15,47 +15,49 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Times of hellos.
+// Times of heartbeats.
 const (
-	heartbeatReady         = 10 * time.Second      // between the hellos of a node that is ready
-	heartbeatSoon          = 2 * time.Second       // of one that is not
-	credentialConfirmDelay = 10 * time.Millisecond // after its token: it is heard once its credential says that it has it
-	heartbeatFlush         = 30 * time.Second      // until hellos that change nothing are written
-	membershipFresh        = 2 * time.Second       // how long a roll answers hellos without being read again
-	forgetFor              = time.Hour             // how long a control node is told of a node that was removed
+	heartbeatReady         = 10 * time.Second      // interval of a ready node
+	heartbeatSoon          = 2 * time.Second       // interval of a node that is not ready
+	credentialConfirmDelay = 10 * time.Millisecond // delay before the heartbeat that confirms that the node has stored its credential
+	heartbeatFlush         = 30 * time.Second      // interval at which heartbeats without a change are written
+	membershipFresh        = 2 * time.Second       // how long a membership answers heartbeats before it is read again
+	forgetFor              = time.Hour             // how long the answer to a control node lists a removed node
 )
 
-// heartbeatBatch is what nodes said, until it is written.
+// heartbeatState holds the heartbeats that are not written yet, and the
+// memberships that answer them.
 type heartbeatBatch struct {
 	mu    sync.Mutex
-	heard map[int64]cluster.NodeHeartbeat // by node
+	heard map[int64]cluster.NodeHeartbeat // by node: not written yet
 	rolls map[string]*membership          // by cluster
 
-	news     batcher[cluster.NodeHeartbeat] // to be written at once
-	payments gatherings[*tokenExchange]     // by cluster
-	told     gatherings[heard]              // by cluster: what its run is to be told
-	read     gatherings[**membership]       // by cluster: who waits for its roll
+	news     batcher[cluster.NodeHeartbeat] // heartbeats that are written at once
+	payments gatherings[*tokenExchange]     // by cluster: writes of credentials
+	told     gatherings[heard]              // by cluster: signals to its run
+	read     gatherings[**membership]       // by cluster: reads of its membership
 }
 
-// heard is a hello that was written.
+// readinessChange is a written heartbeat that changed the readiness of a node.
 type heard struct {
 	node  *cluster.Node
 	ready bool
 }
 
-// tokenExchange is a node that pays with its join token for a credential.
+// tokenExchange is the request of a node to exchange its join token for a
+// credential.
 type tokenExchange struct {
 	node       *cluster.Node
 	token      string
 	heartbeat  Heartbeat
 	credential string // hash
-	exchanged  bool
+	exchanged  bool   // the result
 }
 
-// Heartbeat hears a node. token is its join token, which pays for one answer with
-// a credential, or that credential. NODE_TOKEN_REFUSED. A node that becomes
-// ready, or no longer is, is written at once and told to the run under way;
-// all else is written later.
+// Heartbeat receives a heartbeat of a node. token is the credential of the node,
+// or the join token, which it exchanges for a credential. NODE_TOKEN_REFUSED. A
+// change of readiness is written at once and signalled to the active run; other
+// heartbeats are written within 30 s.
 func (s *Service) Heartbeat(ctx context.Context, token string, h Heartbeat) (HeartbeatAnswer, error) {
 	r, node, err := s.speaker(ctx, token, h)
 	if err != nil {
@@ -73,21 +75,21 @@ func (s *Service) Heartbeat(ctx context.Context, token string, h Heartbeat) (Hea
 	return s.answer(r, node, h), nil
 }
 
-// KnowsNode checks that a token speaks for the node of a hello, and changes
-// nothing. NODE_TOKEN_REFUSED.
+// KnowsNode checks the token of a heartbeat and changes nothing.
+// NODE_TOKEN_REFUSED.
 func (s *Service) KnowsNode(ctx context.Context, token string, h Heartbeat) error {
 	_, _, err := s.speaker(ctx, token, h)
 	return err
 }
 
-// speaker finds the node that a token speaks for.
+// authenticate returns the node of a heartbeat if its token is valid.
 func (s *Service) speaker(ctx context.Context, token string, h Heartbeat) (*membership, *cluster.Node, error) {
 	r, err := s.membership(ctx, h.Cluster, false)
 	if err != nil {
 		return nil, nil, refusedHeartbeat(err)
 	}
 	node := r.node(h.Node)
-	if node == nil || !r.knows(node, token, s.options.Now()) { // it may be newer than the roll
+	if node == nil || !r.knows(node, token, s.options.Now()) { // the node may be newer than the membership
 		if r, err = s.membership(ctx, h.Cluster, true); err != nil {
 			return nil, nil, refusedHeartbeat(err)
 		}
@@ -101,7 +103,8 @@ func (s *Service) speaker(ctx context.Context, token string, h Heartbeat) (*memb
 	return r, node, nil
 }
 
-// refusedHeartbeat tells nothing of whether a cluster exists.
+// tokenFault returns the same fault for an unknown cluster as for a wrong token,
+// so that the answer does not reveal whether a cluster exists.
 func refusedHeartbeat(err error) error {
 	if errors.Is(err, cluster.NotFound) {
 		return cluster.TokenRefused.Errorf("the token speaks for no node of this name")
@@ -113,7 +116,8 @@ func refusedToken(Heartbeat) error {
 	return cluster.TokenRefused.Errorf("the token speaks for no node of this name")
 }
 
-// welcome gives a node its credential: that it is ready counts from then on.
+// issueCredential answers a join token with a credential. Only heartbeats with
+// the credential count as readiness.
 func (s *Service) welcome(ctx context.Context, r *membership, n *cluster.Node, token string, h Heartbeat) (HeartbeatAnswer, error) {
 	credential := newToken()
 	p := &tokenExchange{node: n, token: token, heartbeat: h, credential: hashOf(credential.Reveal())}
@@ -128,7 +132,8 @@ func (s *Service) welcome(ctx context.Context, r *membership, n *cluster.Node, t
 	return answer, nil
 }
 
-// exchangeToken keeps the credentials of all nodes of a cluster that pay at the moment.
+// exchangeToken stores the credentials of all nodes of a cluster that exchange
+// their tokens at the same time, in one write.
 func (s *Service) exchangeToken(ctx context.Context, r *membership, p *tokenExchange) error {
 	uuid := p.heartbeat.Cluster
 	return s.heartbeats.payments.do(ctx, uuid, p, func(ctx context.Context, all []*tokenExchange) error {
@@ -160,31 +165,30 @@ func (s *Service) exchangeToken(ctx context.Context, r *membership, p *tokenExch
 	})
 }
 
-// news takes what a control node brings: endpoint, CA and configuration. It
-// reports whether anything of it is new. Of several control nodes one speaks
-// for the cluster.
+// applyControl copies endpoint, CA and configuration from the heartbeat of the
+// authoritative control node. It reports whether anything changed.
 func (r *membership) news(n *cluster.Node, h Heartbeat, now time.Time, c *cluster.Cluster, d *cluster.Details) bool {
 	if n.Role != cluster.Control || !r.speaks(n, h, now) {
 		return false
 	}
 	url := cmp.Or(h.Endpoint, c.Endpoint)
 	if slices.ContainsFunc(r.rec.Journal, func(row cluster.JournalRow) bool { return row.Kind == cluster.Address && row.Phase == cluster.Present }) {
-		url = c.Endpoint // the run knows the address
+		url = c.Endpoint // the run publishes the address
 	}
 	ca, config := cmp.Or(h.CACert, d.CACert), cmp.Or(cluster.Secret(h.Config), d.ConfigData)
 	if url == c.Endpoint && ca == d.CACert && config == d.ConfigData {
 		return false
 	}
-	if ca != d.CACert { // the node has one of its own, and its key
+	if ca != d.CACert { // the node has created its own CA and keeps the key
 		d.CAKey = ""
 	}
 	c.Endpoint, d.CACert, d.ConfigData = url, ca, config
 	return true
 }
 
-// speaks reports the control node whose word on endpoint, CA and configuration
-// counts: the oldest member that stays in the cluster and is ready. What a node
-// says that leaves, or that is another VM than the books know, does not count.
+// authoritative reports the control node whose endpoint, CA and configuration
+// count: the oldest one that is ready and stays in the cluster. A node that is
+// being removed, or whose VM is not the recorded one, does not count.
 func (r *membership) speaks(n *cluster.Node, h Heartbeat, now time.Time) bool {
 	if row := r.rowOf(n); row != nil && row.Identity != "" && h.Identity != "" && row.Identity != h.Identity || !r.stays(n) {
 		return false
@@ -195,7 +199,7 @@ func (r *membership) speaks(n *cluster.Node, h Heartbeat, now time.Time) bool {
 	})
 }
 
-// stays reports a node that nobody is about to take out of the cluster.
+// stays reports a node that is neither draining nor being removed.
 func (r *membership) stays(n *cluster.Node) bool {
 	row := r.rowOf(n)
 	return !r.draining[n.Name] && (row == nil || row.Phase == cluster.Intent || row.Phase == cluster.Accepted || row.Phase == cluster.Present)
@@ -210,7 +214,8 @@ func (r *membership) rowOf(n *cluster.Node) *cluster.JournalRow {
 	return nil
 }
 
-// learn writes the news of a control node.
+// saveControl writes endpoint, CA and configuration of a control node if they
+// changed.
 func (s *Service) learn(ctx context.Context, r *membership, n *cluster.Node, h Heartbeat) error {
 	c, d := r.rec.Cluster, *r.details
 	if !r.news(n, h, s.options.Now(), &c, &d) {
@@ -220,7 +225,8 @@ func (s *Service) learn(ctx context.Context, r *membership, n *cluster.Node, h H
 	return s.amend(ctx, h.Cluster, func(c *cluster.Cluster, d *cluster.Details) bool { return r.news(n, h, s.options.Now(), c, d) })
 }
 
-// hearNode keeps what a node said: at once if its readiness has changed.
+// saveHeartbeat keeps a heartbeat. It writes it at once and wakes the run if
+// readiness has changed.
 func (s *Service) hearNode(ctx context.Context, r *membership, n *cluster.Node, h Heartbeat) error {
 	said := cluster.NodeHeartbeat{NodeID: n.ID, At: s.options.Now(), Ready: h.Ready, NotReady: h.Reason, Address: h.Address, Version: h.Version}
 	s.heartbeats.mu.Lock()
@@ -245,8 +251,8 @@ func (s *Service) hearNode(ctx context.Context, r *membership, n *cluster.Node, 
 	return s.heartbeats.told.do(ctx, h.Cluster, heard{n, h.Ready}, func(ctx context.Context, news []heard) error { return s.tell(ctx, h.Cluster, news) })
 }
 
-// tell wakes the run of a cluster whose nodes have something new. Which run that
-// is may have been read before; if it has ended, it is read again.
+// wakeRun signals the run of a cluster after changes of readiness. If the run
+// of the cached membership has ended, the membership is read again.
 func (s *Service) tell(ctx context.Context, uuid string, news []heard) error {
 	for _, anew := range []bool{false, true} {
 		run, err := s.waiting(ctx, uuid, news, anew)
@@ -257,22 +263,22 @@ func (s *Service) tell(ctx context.Context, uuid string, news []heard) error {
 		switch {
 		case errors.Is(err, workflow.RunFinished), errors.Is(err, workflow.RunNotFound):
 		case errors.Is(err, workflow.QueueFull):
-			return nil // it looks by itself
+			return nil // the run polls by itself
 		default:
 			return err
 		}
 	}
-	return nil // it needs nothing any more
+	return nil // no run is active any more
 }
 
-// waiting gives the run that is to be told of nodes; empty: none. A run waits
-// for all nodes that it makes, so it is told by the last of them: the nodes are
-// read after what these said was written, so that of two that come at the same
-// time one sees the other. A first start makes all its nodes before it waits
-// for its workers.
+// runToWake returns the run to signal after changes of readiness; empty: none. A
+// run waits for all nodes that it creates, so only the last of them wakes it.
+// The nodes are read after the heartbeats were written: of two concurrent ones,
+// at least one sees the other. A first start creates all its nodes before it
+// waits for its workers.
 func (s *Service) waiting(ctx context.Context, uuid string, news []heard, anew bool) (run string, err error) {
 	r, err := s.membership(ctx, uuid, anew)
-	if err == nil && r.rec.Cluster.RunID == "" && !anew { // one may have begun since
+	if err == nil && r.rec.Cluster.RunID == "" && !anew { // a run may have begun since
 		r, err = s.membership(ctx, uuid, true)
 	}
 	if err != nil {
@@ -300,7 +306,7 @@ func (s *Service) waiting(ctx context.Context, uuid string, news []heard, anew b
 	return c.RunID, nil
 }
 
-// answer is what a node is told.
+// answer returns the answer to a heartbeat.
 func (s *Service) answer(r *membership, n *cluster.Node, h Heartbeat) HeartbeatAnswer {
 	a := HeartbeatAnswer{Every: heartbeatReady, Drain: r.draining[n.Name]}
 	if !h.Ready {
@@ -316,7 +322,7 @@ func (s *Service) answer(r *membership, n *cluster.Node, h Heartbeat) HeartbeatA
 	if h.CACert == "" {
 		a.CACert, a.CAKey = r.details.CACert, r.details.CAKey.Reveal()
 		if a.CAKey == "" {
-			a.CACert = "" // another node's own
+			a.CACert = "" // another node has created it and keeps the key
 		}
 	}
 	now := s.options.Now()
@@ -339,7 +345,8 @@ func (s *Service) answer(r *membership, n *cluster.Node, h Heartbeat) HeartbeatA
 	return a
 }
 
-// flushHeartbeats writes what nodes have said, now and then, until the context ends.
+// flushHeartbeats writes the collected heartbeats every heartbeatFlush until the
+// context ends.
 func (s *Service) flushHeartbeats(ctx context.Context) error {
 	tick := time.NewTicker(heartbeatFlush)
 	defer tick.Stop()
@@ -349,7 +356,7 @@ func (s *Service) flushHeartbeats(ctx context.Context) error {
 			return s.writeHeartbeats(context.WithoutCancel(ctx))
 		case <-tick.C:
 			if err := s.writeHeartbeats(ctx); err != nil && ctx.Err() == nil {
-				s.options.Logger.Warn("what nodes said was not written; it is tried again", "error", err, "code", fault.Of(err).Code)
+				s.options.Logger.Warn("heartbeats were not written; the write is tried again", "error", err, "code", fault.Of(err).Code)
 			}
 		}
 	}

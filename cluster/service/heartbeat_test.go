@@ -34,7 +34,7 @@ func TestTokensOfNodes(t *testing.T) {
 	}
 	inWorld(t, s, func(t *testing.T, w *world) {
 		mu.Lock()
-		clear(tokens) // of the world before
+		clear(tokens) // of the former run of this function
 		mu.Unlock()
 		id := w.create("blue", 2)
 		w.until(id, time.Minute, cluster.Starting)
@@ -71,7 +71,7 @@ func TestTokensOfNodes(t *testing.T) {
 			t.Fatalf("%+v %v", answer, err)
 		}
 		if n := w.record(id).Nodes[0]; !n.ReadyAt.IsZero() {
-			t.Error("a node that paid with its token counts as ready")
+			t.Error("a node that only exchanged its token counts as ready")
 		}
 		if _, err := say(answer.Credential, control, cluster.Control, id); err != nil {
 			t.Error(err)
@@ -101,7 +101,7 @@ func TestHeartbeatsAreWrittenRarely(t *testing.T) {
 		}
 		for _, n := range w.record(id).Nodes {
 			if age := time.Since(n.HeartbeatAt); age > time.Minute {
-				t.Errorf("the newest hello of %s in the books is %s old", n.Name, age)
+				t.Errorf("the newest recorded heartbeat of %s is %s old", n.Name, age)
 			}
 		}
 		// A node that is no longer ready is known at once.
@@ -117,8 +117,8 @@ func TestHeartbeatsAreWrittenRarely(t *testing.T) {
 	})
 }
 
-// The run that waits for its nodes goes on when the last one is ready, not at
-// its next look.
+// A run that waits for its nodes continues when the last one is ready, not at
+// its next poll.
 func TestTheLastNodeWakesTheRun(t *testing.T) {
 	for name, times := range map[string]sim.Times{"at once": {}, "slow": slow} {
 		t.Run(name, func(t *testing.T) {
@@ -204,9 +204,9 @@ func TestARunEndsAtItsDeadline(t *testing.T) {
 	})
 }
 
-// Finding 18: of several control nodes one speaks for the cluster, so that
-// endpoint, CA and configuration do not change with whoever called last; what a
-// node says that has left, or is another VM, does not count.
+// One of several control nodes is authoritative for endpoint, CA and
+// configuration: they do not change with each heartbeat of another node.
+// Heartbeats of removed nodes and of other VMs do not count.
 func TestFinding18OneControlNodeSpeaks(t *testing.T) {
 	s := setup{sim: sim.Options{Kinds: []cluster.Kind{cluster.VM}, Times: slow, Templates: []cluster.Entry{{ID: "node-image", Default: true}, {ID: "node-2"}}}}
 	s.sim.HeartbeatInterval = 10 * time.Second
@@ -222,11 +222,11 @@ func TestFinding18OneControlNodeSpeaks(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		before, config := *w.cluster(id), details().ConfigData
-		time.Sleep(90 * time.Second) // each node calls nine times
+		time.Sleep(90 * time.Second) // each node sends nine heartbeats
 		if after := w.cluster(id); after.Revision != before.Revision {
 			t.Errorf("nothing has changed, and there are %d revisions more: %s", after.Revision-before.Revision, cmp.Diff(before, *after))
 		}
-		// Each of them brings its own endpoint again, as after a restart of the service.
+		// Each control node sends its own endpoint again, as after a restart of the service.
 		for _, name := range []string{"control1", "control2", "control3"} {
 			for _, vm := range w.cloud.All(cluster.VM) {
 				if strings.HasSuffix(vm.Name, name) {
@@ -242,7 +242,7 @@ func TestFinding18OneControlNodeSpeaks(t *testing.T) {
 				t.Fatalf("the endpoint is %s, it was %s; config differs: %s", after.Endpoint, before.Endpoint, cmp.Diff(config.Reveal(), details().ConfigData.Reveal()))
 			}
 		}
-		// An upgrade replaces all three: the endpoint is never that of one that is gone.
+		// An upgrade replaces all three: the endpoint is never that of a removed node.
 		w.ask(id, cluster.RequestUpgrade, func(_ *cluster.Cluster, a *cluster.Request) {
 			a.Version, a.Template, a.Surge = "v2", cluster.Entity{ID: "node-2"}, 1
 		})
@@ -264,7 +264,7 @@ func TestFinding18OneControlNodeSpeaks(t *testing.T) {
 		if len(seen) != 1 || record.Cluster.State != cluster.Running {
 			t.Errorf("endpoints %v, it is %s", seen, record.Cluster.State)
 		}
-		// Another VM of the name, as a restored one would be, is not heard.
+		// A heartbeat of another VM with the same name, such as a restored one, does not count.
 		control := record.Nodes[slices.IndexFunc(record.Nodes, func(n cluster.Node) bool { return n.Role == cluster.Control })]
 		token := "its credential"
 		record.Cluster.Revision = w.cluster(id).Revision
@@ -284,11 +284,12 @@ func TestFinding18OneControlNodeSpeaks(t *testing.T) {
 	})
 }
 
-// Finding 18: a cluster has one CA, made before its control nodes, which get it
-// when they call home without one; the key goes to nobody else.
+// A cluster has one CA, created before its control nodes. The answers to
+// heartbeats of control nodes without a CA contain it; no other answer contains
+// its key.
 func TestFinding18OneCA(t *testing.T) {
 	tokens, mu := map[string]cluster.Secret{}, sync.Mutex{}
-	s := setup{sim: sim.Options{Times: sim.Times{Boot: 2 * time.Hour}}} // the nodes keep silent: the test speaks for them
+	s := setup{sim: sim.Options{Times: sim.Times{Boot: 2 * time.Hour}}} // the nodes send no heartbeats: the test sends them
 	s.sim.Parse = func(data []byte) (cluster.Bootstrap, error) {
 		b, err := cluster.ParseBootstrap(data)
 		mu.Lock()
@@ -297,7 +298,7 @@ func TestFinding18OneCA(t *testing.T) {
 		return b, err
 	}
 	inWorld(t, s, func(t *testing.T, w *world) {
-		w.options.Probe = nil // nobody serves the endpoint
+		w.options.Probe = nil // the endpoint is not served
 		w.stop()
 		w.begin()
 		id := w.create("blue", 1, func(c *cluster.Cluster) { c.ControlCount = 3 })

@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// mayCreate: what is created stands in the journal before, as an intent, under
-// the same name; and nothing is made for a cluster that is Destroyed.
+// mayCreate checks a create: the journal has an intent with the same name, and
+// the cluster is not Destroyed.
 func (l *lab) mayCreate(w cluster.DesiredResource) {
 	b, err := l.records.Record(context.Background(), w.Tags[cluster.TagCluster])
 	if err != nil {
@@ -35,7 +35,8 @@ func (l *lab) mayCreate(w cluster.DesiredResource) {
 	}
 }
 
-// arrived: what is made late, by a call of a process that is dead, has an open row still.
+// arrived checks that each resource is recorded, after the late call of a dead
+// process.
 func (l *lab) arrived(label string) {
 	for _, r := range l.cloud.All() {
 		uuid := r.Tags[cluster.TagCluster]
@@ -43,13 +44,13 @@ func (l *lab) arrived(label string) {
 			continue
 		}
 		if b, err := l.records.Record(context.Background(), uuid); err != nil || !b.Contains(r) {
-			l.say("%s came late: %s %s is not in the books\n%s", label, r.Kind, r.Name, l.story(uuid))
+			l.say("%s came late: %s %s is not recorded\n%s", label, r.Kind, r.Name, l.story(uuid))
 		}
 	}
 }
 
-// mayAct: what is destroyed is ours and stands in the journal as closing;
-// nothing is started or stopped for a cluster that is Destroyed.
+// mayAct checks an action: a resource that is destroyed has a closing row of its
+// cluster, and no VM of a Destroyed cluster is started or stopped.
 func (l *lab) mayAct(ref cluster.Ref, a cluster.Action) {
 	r, there := l.cloud.Lookup(ref.Kind, ref.ID)
 	if !there {
@@ -96,8 +97,8 @@ func (l *lab) clusters() []cluster.Cluster {
 	return found
 }
 
-// restless says why a cluster has not come to rest; empty: it has. In Alert
-// and Expunge it rests only where a test allows that.
+// unsettled returns why a cluster has not settled; empty if it has. Alert and
+// Expunge count as settled only in may.
 func (l *lab) restless(b *cluster.Record, may []machine.State) string {
 	c := &b.Cluster
 	jobs, _, _ := l.records.Jobs(context.Background(), cluster.JobQuery{Scope: all, Cluster: c.UUID, OnlyOpen: true})
@@ -111,9 +112,9 @@ func (l *lab) restless(b *cluster.Record, may []machine.State) string {
 		return "it is " + string(c.State)
 	case (c.State == cluster.Alert || c.State == cluster.Expunge) && (!old || !slices.Contains(may, c.State)):
 		return "it is " + string(c.State)
-	case c.State == cluster.Alert && !c.RecoverNext.IsZero() && (c.Desired == cluster.WantRunning || c.RecoverTries < 3): // what is missing does not stop
+	case c.State == cluster.Alert && !c.RecoverNext.IsZero() && (c.Desired == cluster.WantRunning || c.RecoverTries < 3): // a missing VM cannot be stopped
 		return "it is tried to be brought back"
-	case c.State == cluster.Stopped && time.Since(c.StateSince) < 2*time.Minute && c.RecoverTries > 0: // what is missing is seen by the next look
+	case c.State == cluster.Stopped && time.Since(c.StateSince) < 2*time.Minute && c.RecoverTries > 0: // the next pass may find a missing VM
 		return "it was in Alert a moment ago"
 	case c.State == cluster.Expunge && c.Reason.Code != cluster.ForeignVM.Code:
 		return "it could not be deleted, though nothing is in the way"
@@ -128,7 +129,8 @@ func (l *lab) restless(b *cluster.Record, may []machine.State) string {
 	return ""
 }
 
-// settle waits until every cluster rests. may: it may also rest in these states.
+// settle waits until every cluster has settled. may has further states in which a
+// cluster may settle.
 func (l *lab) settle(limit time.Duration, may ...machine.State) {
 	end := time.Now().Add(limit)
 	for step := 10 * time.Second; ; step = min(step+step/4, 2*time.Minute) {
@@ -149,7 +151,8 @@ func (l *lab) settle(limit time.Duration, may ...machine.State) {
 	}
 }
 
-// collected lets the collector do its work, and looks whether all still rest.
+// collected waits for passes of the collector, and then until every cluster has
+// settled.
 func (l *lab) collected(may ...machine.State) {
 	l.wait(labGrace + 3*labCollect)
 	l.settle(time.Hour, may...)
@@ -160,7 +163,7 @@ const (
 	labCollect = 2 * time.Minute
 )
 
-// check looks at what must hold whenever all rest.
+// check checks the invariants of settled clusters.
 func (l *lab) check() {
 	clusters := map[string]*cluster.Record{}
 	for _, c := range l.clusters() {
@@ -192,7 +195,8 @@ func (l *lab) check() {
 	}
 }
 
-// checkDeeds: nothing of others was destroyed, and no two things have had one name at the same time.
+// checkMutations checks that no foreign resource was destroyed, and that no two
+// resources had the same name at the same time.
 func (l *lab) checkDeeds() {
 	living := map[string]bool{}
 	for _, d := range l.cloud.Mutations() {
@@ -200,13 +204,13 @@ func (l *lab) checkDeeds() {
 		switch d.Op {
 		case sim.Made:
 			if living[name] {
-				l.say("two things are named %s", name)
+				l.say("two resources are named %s", name)
 			}
 			living[name] = true
 		case sim.Destroyed:
 			delete(living, name)
 			if d.By == "call" && d.Foreign {
-				l.say("%s is not ours and was destroyed", name)
+				l.say("%s is foreign and was destroyed", name)
 			}
 		}
 	}
@@ -251,7 +255,7 @@ func (l *lab) checkCluster(b *cluster.Record) {
 	switch c.State {
 	case cluster.Destroyed:
 		if len(resources) > 0 {
-			bad("%d things are left", len(resources))
+			bad("%d resources are left", len(resources))
 		}
 		for _, r := range b.Journal {
 			if r.Phase.Open() && r.Origin != cluster.OriginGiven {
@@ -266,7 +270,8 @@ func (l *lab) checkCluster(b *cluster.Record) {
 	}
 }
 
-// checkWhole: a cluster that is where it should be has what it should have, and nothing else.
+// checkComplete checks that a cluster in its desired state has exactly the
+// resources that it needs.
 func (l *lab) checkWhole(b *cluster.Record, resources map[string]cluster.Resource, kinds map[cluster.Kind]int, bad func(string, ...any)) {
 	c := &b.Cluster
 	count := map[cluster.Role]int{}
@@ -294,7 +299,7 @@ func (l *lab) checkWhole(b *cluster.Record, resources map[string]cluster.Resourc
 	}
 }
 
-// madeVMs are how often VMs were made for a cluster.
+// createdVMs returns how many VMs were created for a cluster.
 func (l *lab) madeVMs(uuid string) int {
 	n := 0
 	for _, d := range l.cloud.Mutations() {
@@ -305,7 +310,7 @@ func (l *lab) madeVMs(uuid string) int {
 	return n
 }
 
-// jobOf is how a job ended.
+// jobOf returns a job.
 func (l *lab) jobOf(id string) cluster.Job {
 	j, err := l.records.Job(context.Background(), id)
 	if err != nil {

@@ -6,10 +6,11 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// zoneInventory is where a provider has clusters: zones, and the networks in them.
+// zoneInventory has the zones in which a provider has clusters, and their
+// networks.
 type zoneInventory map[string]networks
 
-// networks are ids, and the clusters (uuids) whose they are.
+// networks maps network ids to the uuids of their clusters.
 type networks map[string]string
 
 func (l zoneInventory) enter(c *cluster.Cluster) {
@@ -21,7 +22,7 @@ func (l zoneInventory) enter(c *cluster.Cluster) {
 	}
 }
 
-// recordedInventory finds where a provider has clusters.
+// recordedInventory reads the zoneInventory of a provider from the records.
 func (s *Service) recordedInventory(ctx context.Context, provider string) (zoneInventory, error) {
 	found := zoneInventory{}
 	err := s.options.Records.Scan(ctx, cluster.ScanQuery{Provider: provider, ClustersOnly: true}, func(b *cluster.Record) error {
@@ -47,20 +48,21 @@ func (b *background) putInventory(provider string, found zoneInventory) {
 	b.lands[provider] = found
 }
 
-// foreignShare is how many VMs a zone shows that are ours, and that are not. A list
-// that shows all of them says who is in our networks, and costs the pages of
-// both: so where most are others', only one pass in crowdedLook asks for it.
+// foreignShare counts the VMs of a zone that belong to this installation and
+// those that do not. Only a list of all VMs finds foreign VMs in networks of our
+// clusters, but it costs more pages. Where most VMs are foreign, only one pass
+// in foreignListEvery lists all.
 type foreignShare struct {
 	ours, others int
-	since        int // passes that did not ask
+	since        int // passes without a list of all VMs
 }
 
 const (
-	crowdedMore = 1000 // VMs of others that are always borne: two pages
-	crowdedLook = 20   // ten minutes
+	crowdedMore = 1000 // foreign VMs beyond our own that are always listed: two pages
+	crowdedLook = 20   // passes: ten minutes
 )
 
-// look decides for the next pass, and counts it.
+// listForeign decides whether the next pass lists foreign VMs, and counts it.
 func (c *foreignShare) look() bool {
 	if c.others > c.ours+crowdedMore && c.since+1 < crowdedLook {
 		c.since++
@@ -70,7 +72,8 @@ func (c *foreignShare) look() bool {
 	return true
 }
 
-// foreignShareOf is in the hands of one pass at a time.
+// foreignShareOf returns the foreignShare of a zone. Only one pass at a time may
+// use it.
 func (b *background) foreignShareOf(provider, zone string) *foreignShare {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -2,8 +2,8 @@ package service
 
 import "testing"
 
-// Where most VMs are others', one pass in twenty looks at all of them: the
-// calls of the others are the pages of what is ours.
+// Where most VMs are foreign, one pass in twenty lists all VMs. The other passes
+// list only those of this installation.
 func TestForeignShare(t *testing.T) {
 	for _, c := range []struct {
 		ours, others, looks int
@@ -22,11 +22,12 @@ func TestForeignShare(t *testing.T) {
 	}
 }
 
-// A zone that is full of others' VMs costs its pages once, and then those of ours.
+// The pages of a zone full of foreign VMs are read once; later passes read only
+// the pages of this installation.
 func TestCallsAmongOthers(t *testing.T) {
 	s, h, records := groupService(t, 10)
 	h.others = 5000
-	for pass, want := range []int64{11, 12, 13} { // 100 of ours and 5000 others are 11 pages
+	for pass, want := range []int64{11, 12, 13} { // 100 own and 5000 foreign VMs are 11 pages
 		if err := s.syncPass(t.Context(), "herd"); err != nil {
 			t.Fatal(err)
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// decides names the jobs that end with the run of a state, by their kind:
-// those it was started for and those that joined it.
+// jobsEndedBy has the kinds of jobs that end with the run of a state: the job
+// that started the run, and jobs that joined it.
 var decides = map[machine.State][]string{
 	cluster.Starting:   {"create", "start"},
 	cluster.Stopping:   {"stop"},
@@ -20,11 +20,11 @@ var decides = map[machine.State][]string{
 
 var outcomes = map[cluster.JobStatus]string{cluster.JobOpen: "open", cluster.JobDone: "done", cluster.JobFailed: "failed"}
 
-// kindOf is the kind of the jobs that an Ask stands for.
+// kindOf returns the kind of the job of a Request.
 func kindOf(a *cluster.Request) string { return string(a.Kind) }
 
-// decided gives the jobs of a cluster that a transition ends, ended, and takes
-// its Ask away with them. c is the cluster after the transition.
+// endJobs returns the jobs of a cluster that a transition ends, with their
+// results, and clears its Request. c is the cluster after the transition.
 func (s *Service) decided(ctx context.Context, c *cluster.Cluster, from machine.State, event cluster.LifecycleEvent, reason cluster.Reason) ([]*cluster.Job, error) {
 	if !mayEnd(c, from) {
 		return nil, nil
@@ -53,12 +53,12 @@ func (s *Service) decided(ctx context.Context, c *cluster.Cluster, from machine.
 	return ended, nil
 }
 
-// mayEnd reports a transition that may end jobs: others need not look for them.
+// mayEnd reports a transition that may end jobs. For others, jobs are not read.
 func mayEnd(c *cluster.Cluster, from machine.State) bool {
 	return cluster.Transient(from) || c.State == cluster.Destroyed || c.State == cluster.Expunging
 }
 
-// verdictOn says how a transition ends a job of a kind; JobOpen: not at all.
+// jobResult returns how a transition ends a job of a kind; JobOpen: it does not.
 func verdictOn(kind string, c *cluster.Cluster, from machine.State, event cluster.LifecycleEvent, reason cluster.Reason) (cluster.JobStatus, cluster.Reason) {
 	overtaken := cluster.Reason{Code: RunOvertaken.Code, Text: "the cluster is being deleted"}
 	switch {
@@ -73,7 +73,7 @@ func verdictOn(kind string, c *cluster.Cluster, from machine.State, event cluste
 		return cluster.JobFailed, reason
 	case c.State == cluster.Expunging && kind != "delete" && kind != "forget":
 		return cluster.JobFailed, overtaken
-	case from == cluster.Recovering && event == cluster.OnFailed && kind == "upgrade": // it begins once the cluster is recovered
+	case from == cluster.Recovering && event == cluster.OnFailed && kind == "upgrade": // an upgrade waits for the recovery
 		return cluster.JobFailed, reason
 	}
 	return cluster.JobOpen, cluster.Reason{}
@@ -84,7 +84,7 @@ func (s *Service) openJobs(ctx context.Context, uuid string) ([]cluster.Job, err
 	return jobs, err
 }
 
-// noteRun tells the job of a cluster's Ask which run carries it out.
+// noteRun stores the id of the cluster's run in the job of its Request.
 func (s *Service) noteRun(ctx context.Context, c *cluster.Cluster, change *cluster.Change) error {
 	if c.Request == nil || c.RunID == "" {
 		return nil

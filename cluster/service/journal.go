@@ -11,36 +11,37 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// rowOp is a journal row in the hands of one look: to be made, or to be unmade.
+// rowOp creates or deletes the resource of one journal row in one attempt of a
+// step.
 //
-//	make    intent ─▶ Create ─▶ accepted ─▶ poll ─▶ read back ─▶ present
-//	unmake  closing ─▶ Act(Destroy) ─▶ poll ─▶ read back: ErrGone ─▶ gone
+//	create  intent ─▶ Create ─▶ accepted ─▶ poll ─▶ read back ─▶ present
+//	delete  closing ─▶ Act(Destroy) ─▶ poll ─▶ read back: ErrGone ─▶ gone
 //
-// A look takes all its hands one stage further at the same time: it asks the
-// provider, saves what it learned and what it is about to do in one Commit,
-// makes the calls, and saves their answers in one Commit. So a crash at any
-// moment leaves a row that says what may have happened.
+// An attempt advances all its operations together: it reads the resources, saves
+// the results and the intended calls in one Commit, makes the calls, and saves
+// their answers in one Commit. A crash at any moment leaves rows that record
+// which calls may have been made.
 type rowOp struct {
 	row    *cluster.JournalRow
 	node   *cluster.Node // of its VM
 	unmake bool
 	within bounds
 
-	send  cluster.JournalAction // the call to make once the row is saved; empty: none
+	send  cluster.JournalAction // the call to make after the row is saved; empty: none
 	seen  cluster.Lookup
-	fails error // the row will not get further within this run
+	fails error // final for this run
 	done  bool
-	rests bool                          // it has to wait: nothing more in this look
-	fresh bool                          // written in this look: nobody needs to be asked
+	rests bool                          // no more work in this attempt
+	fresh bool                          // created in this attempt: no lookup is needed
 	dirty bool                          // to be saved
-	also  func(c *cluster.Cluster) bool // what the cluster learns with the row; false: nothing new
+	also  func(c *cluster.Cluster) bool // change of the cluster that is saved with the row; false: no change
 }
 
-// open reports a hand that the run still works on.
+// open reports an operation that has neither ended nor failed.
 func (h *rowOp) open() bool { return !h.done && h.fails == nil }
 
-// hold takes a row into the hands of the present run, with a clean slate if a
-// run before it has left it.
+// newRowOp returns the operation on a row for this run. A row of an earlier run
+// is taken over without its failures.
 func (w *work) hold(row *cluster.JournalRow, unmake bool, b bounds) *rowOp {
 	h := &rowOp{row: row, unmake: unmake, within: b, fresh: row.ID == 0}
 	for i := range w.rec.Nodes {
@@ -54,7 +55,7 @@ func (w *work) hold(row *cluster.JournalRow, unmake bool, b bounds) *rowOp {
 			row.Attempt, row.Attempts = 1, 0
 		}
 	}
-	if row.RunID == w.t.RunID() && !h.fresh && !(unmake && row.NextAt.IsZero()) { // why a row was given up does not keep it from being deleted
+	if row.RunID == w.t.RunID() && !h.fresh && !(unmake && row.NextAt.IsZero()) { // a failed create does not prevent the deletion
 		if h.fails = h.final(); h.fails == nil {
 			h.fails = h.jobFailed()
 		}
@@ -62,11 +63,11 @@ func (w *work) hold(row *cluster.JournalRow, unmake bool, b bounds) *rowOp {
 	return h
 }
 
-// rounds a look makes at most: a provider that answers at once has then
-// created and shown what was wanted.
+// rounds is the maximum number of rounds in one attempt. A provider that answers
+// at once needs no more to create a resource and return it.
 const rounds = 4
 
-// advance takes hands as far as they come without waiting.
+// advance advances operations as far as possible without waiting.
 func (w *work) advance(ctx context.Context, ops []*rowOp) error {
 	for range rounds {
 		if ctx.Err() != nil { // a safe point: nothing is under way
@@ -75,7 +76,7 @@ func (w *work) advance(ctx context.Context, ops []*rowOp) error {
 		waiting := filter(ops, func(h *rowOp) bool { return h.open() && !h.rests && h.send == "" })
 		each(waiting, w.s.options.Settings.PerCluster, func(h *rowOp) { w.consider(ctx, h) })
 		for _, h := range ops {
-			if h.send == cluster.SendCreate { // looking may have taken its time
+			if h.send == cluster.SendCreate { // the lookups may have taken a while
 				h.row.IntentAt = w.s.options.Now()
 			}
 		}
@@ -89,7 +90,7 @@ func (w *work) advance(ctx context.Context, ops []*rowOp) error {
 		if err := w.call(ctx, sends); err != nil {
 			return err
 		}
-		// What was answered is kept, although the run may be told to end.
+		// Answers are saved even if the run is being cancelled.
 		if err := w.keep(context.WithoutCancel(ctx), ops); err != nil {
 			return err
 		}
@@ -97,8 +98,8 @@ func (w *work) advance(ctx context.Context, ops []*rowOp) error {
 	return nil
 }
 
-// keepIntents is keep before calls are made. The token that nodes are made
-// with is stored by the same write as the first of them.
+// saveIntents saves rows before their calls. The first write with nodes also
+// stores their join token.
 func (w *work) keepIntents(ctx context.Context, ops []*rowOp) error {
 	if !slices.ContainsFunc(ops, func(h *rowOp) bool { return h.send == cluster.SendCreate && h.node != nil }) {
 		return w.keep(ctx, ops)
@@ -118,9 +119,9 @@ func (w *work) keepIntents(ctx context.Context, ops []*rowOp) error {
 	return err
 }
 
-// keep saves what has changed in rows and nodes, and what is to be amended with
-// it, in one Commit. If somebody has changed the cluster meanwhile, the
-// amendment comes first, and then the rows.
+// saveRows saves changed rows and nodes, with amendments of the cluster, in one
+// Commit. If another writer has changed the cluster, it repeats the amendments
+// first and then writes the rows.
 func (w *work) keep(ctx context.Context, ops []*rowOp, amendments ...amendment) error {
 	withDetails := len(amendments) > 0
 	for _, h := range ops {
@@ -161,7 +162,8 @@ func (w *work) keep(ctx context.Context, ops []*rowOp, amendments ...amendment) 
 	return err
 }
 
-// write makes one Commit of rows, nodes and a change; none of nothing.
+// commitRows writes changed rows, their nodes and a change in one Commit. It
+// writes nothing if there is no change.
 func (w *work) write(ctx context.Context, ops []*rowOp, change cluster.Change) error {
 	for _, h := range ops {
 		if !h.dirty {
@@ -181,8 +183,8 @@ func (w *work) write(ctx context.Context, ops []*rowOp, change cluster.Change) e
 	return nil
 }
 
-// consider gathers what a row needs to know and decides, until it needs a
-// call or has to wait.
+// advanceRow looks up and decides until the row needs a call, has to wait, or
+// has ended.
 func (w *work) consider(ctx context.Context, h *rowOp) {
 	if h.fresh {
 		h.fresh, h.send = false, cluster.SendCreate
@@ -236,21 +238,21 @@ func (h *rowOp) decide(w *work) cluster.JournalAction {
 	return cluster.DecideCreate(h.row, h.seen, w.now, settle, true)
 }
 
-// ask looks at the job of a row, and then at the thing itself.
+// lookUp polls the job of a row, and then reads the resource.
 func (w *work) ask(ctx context.Context, h *rowOp) cluster.Lookup {
 	row := h.row
 	job := row.JobID
 	if job == "" && row.Phase == cluster.Intent && w.caps.CallIDs {
-		job = row.CallID // the answer may be lost: the call is known by the id we chose
+		job = row.CallID // the answer may be lost: the provider knows the call by our id
 	}
 	if job != "" {
 		p, err := w.provider.Poll(ctx, cluster.Call{Job: job, Ref: w.ref(row)})
 		switch {
-		case err != nil && row.JobID == "": // nobody took the call, or nobody can say
+		case err != nil && row.JobID == "": // the call may not have arrived: read the resource
 		case errors.Is(err, cluster.CredentialsRefused), err != nil && fault.Of(err).Class == fault.Transient:
 			h.unseen(err)
 			return cluster.Lookup{Err: err}
-		case err != nil: // no such job, or none any more: the thing itself tells
+		case err != nil: // the job is unknown or expired: read the resource
 			row.JobID, h.dirty = "", true
 		case !p.Done:
 			h.name(p.Ref)
@@ -273,7 +275,8 @@ func (w *work) ask(ctx context.Context, h *rowOp) cluster.Lookup {
 	return cluster.LookupOf(r, err)
 }
 
-// look reads the thing of a row, by its id or by what was wanted.
+// findResource reads the resource of a row, by its id or else by its
+// description.
 func (w *work) look(ctx context.Context, row *cluster.JournalRow) (cluster.Resource, error) {
 	if row.ProviderID != "" {
 		return w.provider.Get(ctx, w.ref(row))
@@ -285,7 +288,7 @@ func (w *work) ref(row *cluster.JournalRow) cluster.Ref {
 	return cluster.Ref{Kind: row.Kind, ID: row.ProviderID, Name: row.Name, Zone: w.c.Zone.ID, Identity: row.Identity}
 }
 
-// want is what a row stands for, as it is sent.
+// desired returns the resource of a row as it is sent to the provider.
 func (w *work) want(row *cluster.JournalRow, userData []byte) cluster.DesiredResource {
 	spec := row.Spec
 	spec.UserData = userData
@@ -295,7 +298,7 @@ func (w *work) want(row *cluster.JournalRow, userData []byte) cluster.DesiredRes
 	}
 }
 
-// intent is a new row, about to be sent by the present step.
+// newRow returns a row with an intent of the current step.
 func (w *work) intent(kind cluster.Kind, name string, spec cluster.Spec) *cluster.JournalRow {
 	return &cluster.JournalRow{
 		ClusterID: w.c.ID, Kind: kind, Name: name, Key: w.t.Key() + "/" + name, RunID: w.t.RunID(), Step: w.t.Step(),
@@ -303,7 +306,7 @@ func (w *work) intent(kind cluster.Kind, name string, spec cluster.Spec) *cluste
 	}
 }
 
-// again sends a row once more whose first call has come to nothing.
+// retryCreate sends the create of a row again.
 func (h *rowOp) again(w *work) {
 	if h.fails = h.final(); h.fails == nil {
 		h.row.Attempts++
@@ -311,13 +314,13 @@ func (h *rowOp) again(w *work) {
 	}
 }
 
-// destroy decides whether a delete may be sent: only with proof that the thing
-// is ours. One that is going already is waited for.
+// destroy sends a delete, but only with proof that the resource belongs to the
+// cluster. It waits for a resource that is already going away.
 func (h *rowOp) destroy(w *work) {
 	row, r := h.row, h.seen.Found
 	switch {
 	case r != nil && !cluster.Ours(row, *r, w.s.options.Installation, w.c):
-		h.note(cluster.ProviderRefused.Errorf("%s is not proven to be ours: it is left alone", r.ID))
+		h.note(cluster.ProviderRefused.Errorf("%s is not proven to belong to this cluster: it is not deleted", r.ID))
 		h.fails = failureOf(row)
 	case r != nil && (r.Power == cluster.PoweringOff || r.Power == cluster.PowerGone) && row.NextAt.IsZero() && w.waited() > 0:
 		h.wait(w)
@@ -326,7 +329,8 @@ func (h *rowOp) destroy(w *work) {
 	}
 }
 
-// confirm takes a thing that was read back: a VM counts once it is up.
+// confirm handles a resource that was read back. A VM is present once it is
+// powered on.
 func (h *rowOp) confirm(w *work) {
 	r := h.seen.Found
 	h.take(*r)
@@ -352,10 +356,10 @@ func (h *rowOp) confirm(w *work) {
 	}
 }
 
-// startIt is the call for a VM that was made and does not run.
+// startIt is the call for a VM that was created but does not run.
 const startIt cluster.JournalAction = "start"
 
-// call makes the calls of hands, and takes their answers into the rows.
+// sendCalls makes the calls of operations and stores their answers in the rows.
 func (w *work) call(ctx context.Context, ops []*rowOp) error {
 	data := map[*rowOp][]byte{}
 	for _, h := range ops {
@@ -371,7 +375,7 @@ func (w *work) call(ctx context.Context, ops []*rowOp) error {
 		send := h.send
 		h.send, h.seen = "", cluster.Lookup{}
 		if ctx.Err() != nil {
-			return // not sent: the row says that it may have been, which is safe
+			return // not sent; the row says that the call may have been made, which is safe
 		}
 		var call cluster.Call
 		var err error
@@ -384,7 +388,7 @@ func (w *work) call(ctx context.Context, ops []*rowOp) error {
 			call, err = w.provider.Act(ctx, w.ref(h.row), cluster.Start)
 		}
 		if errors.Is(err, cluster.ErrGone) {
-			err = nil // the next look proves it
+			err = nil // the next lookup proves it
 		}
 		if err != nil {
 			h.note(err)

@@ -11,19 +11,21 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// membership is what hellos of one cluster are answered from.
+// membership is the snapshot of a cluster from which its heartbeats are
+// answered.
 type membership struct {
 	at       time.Time
 	rec      *cluster.Record
 	details  *cluster.Details
 	caps     cluster.Capabilities
-	draining map[string]bool // names; every worker if the cluster stops
+	draining map[string]bool // by name; every worker if the cluster stops
 
 	upgrading map[string]*cluster.NodeUpgrade // by name: nodes that are upgraded in place
 }
 
-// membership gives what hellos of a cluster are answered from. It is read unless it is
-// known freshly; who wants it at the same time has it read together.
+// membership returns the membership of a cluster. It reads it if anew is set or
+// the cached one is older than membershipFresh. Concurrent callers share one
+// read.
 func (s *Service) membership(ctx context.Context, uuid string, anew bool) (*membership, error) {
 	if r := s.newest(uuid); r != nil && !anew && s.options.Now().Sub(r.at) < membershipFresh {
 		return r, nil
@@ -72,22 +74,24 @@ func (r *membership) node(name string) *cluster.Node {
 	return nil
 }
 
-// knows reports a token that speaks for a node: its credential, or the join
-// token of the run that makes it.
+// accepts reports a token that is valid for a node: its credential, or the join
+// token of the run that creates it.
 func (r *membership) knows(n *cluster.Node, token string, now time.Time) bool {
 	known := matches(token, r.details.Credentials[n.Name])
 	joins := matches(token, r.details.JoinTokenHash)
 	return known || joins && now.Before(r.details.JoinTokenExpires) && expected(r.rec, r.details, n)
 }
 
-// newest is the last roll of a cluster that was read; nil: none.
+// cachedMembership returns the membership that was read last; nil if there is
+// none.
 func (s *Service) newest(uuid string) *membership {
 	s.heartbeats.mu.Lock()
 	defer s.heartbeats.mu.Unlock()
 	return s.heartbeats.rolls[uuid]
 }
 
-// renew writes into the roll of a cluster what was stored just now.
+// refreshMembership puts a cluster and its details that were just stored into
+// its cached membership.
 func (s *Service) renew(uuid string, stored pair) {
 	s.heartbeats.mu.Lock()
 	defer s.heartbeats.mu.Unlock()
@@ -101,8 +105,8 @@ func (s *Service) renew(uuid string, stored pair) {
 	s.heartbeats.rolls[uuid] = &next
 }
 
-// meet writes nodes that were read just now into the roll of their cluster: the
-// join token speaks for none that was ready.
+// setMembers puts nodes that were just read into the cached membership of their
+// cluster. The join token is not valid for a node that has been ready.
 func (s *Service) meet(uuid string, nodes []cluster.Node) {
 	s.heartbeats.mu.Lock()
 	defer s.heartbeats.mu.Unlock()
@@ -113,8 +117,8 @@ func (s *Service) meet(uuid string, nodes []cluster.Node) {
 	}
 }
 
-// enroll writes the nodes that are about to be made into the roll of their
-// cluster, if there is one: they will call home in a moment.
+// addMembers adds nodes that are about to be created to the cached membership of
+// their cluster, if there is one: their first heartbeats are near.
 func (s *Service) enroll(uuid string, ops []*rowOp) {
 	s.heartbeats.mu.Lock()
 	defer s.heartbeats.mu.Unlock()
@@ -134,22 +138,22 @@ func (s *Service) enroll(uuid string, ops []*rowOp) {
 	s.heartbeats.rolls[uuid] = &next
 }
 
-// drop forgets the roll of a cluster: it was changed.
+// dropMembership removes the cached membership of a cluster that has changed.
 func (s *Service) drop(uuid string) {
 	s.heartbeats.mu.Lock()
 	defer s.heartbeats.mu.Unlock()
 	delete(s.heartbeats.rolls, uuid)
 }
 
-// madeBy reports a node whose VM a run makes, or has made.
+// createdBy reports a node whose VM a run creates or has created.
 func (r *membership) madeBy(n *cluster.Node, run string) bool {
 	return slices.ContainsFunc(r.rec.Journal, func(row cluster.JournalRow) bool {
 		return row.Kind == cluster.VM && row.Key == n.Key && row.RunID == run && (row.Phase == cluster.Intent || row.Phase == cluster.Accepted || row.Phase == cluster.Present)
 	})
 }
 
-// readRun finds the nodes that are about to be stopped, removed or upgraded in
-// place, as the run under way has chosen them.
+// readRun sets the nodes that the active run stops, removes or upgrades in
+// place.
 func (s *Service) readRun(ctx context.Context, r *membership) error {
 	c := &r.rec.Cluster
 	r.draining, r.upgrading = map[string]bool{}, map[string]*cluster.NodeUpgrade{}
@@ -188,8 +192,8 @@ func (s *Service) readRun(ctx context.Context, r *membership) error {
 	return nil
 }
 
-// chosen are the nodes that a step of a run drains: those of the output before
-// it, or of the item of its loop.
+// chosen returns the names of the nodes that a step of a run drains: those
+// in the output of an earlier step, or in the item of its loop.
 func chosen(run *workflow.Run, step *workflow.StepRecord) []string {
 	if step.Name == "drain" {
 		for _, before := range []string{"victims", "plan"} {
@@ -204,7 +208,8 @@ func chosen(run *workflow.Run, step *workflow.StepRecord) []string {
 	return batchOf(run, step, "]/drain").Names
 }
 
-// batchOf is the item of the loop that a step whose name ends like this is in.
+// batchOf returns the loop item of a step whose name has the suffix end; empty
+// for other steps.
 func batchOf(run *workflow.Run, step *workflow.StepRecord, end string) (b batch) {
 	loop, inLoop := strings.CutSuffix(step.Name, end)
 	if !inLoop || step.Phase == workflow.StepSkipped {

@@ -11,21 +11,21 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// nodePool is nodes of a role that are to be there.
+// nodePool describes the desired nodes of a role.
 type nodePool struct {
 	role     cluster.Role
 	count    int
 	version  string
 	template cluster.Entity
-	prefix   string // of the keys of their rows; empty: all nodes of the role count
+	prefix   string // of the keys of their rows; empty: all nodes of the role belong to the pool
 }
 
-// owns reports a row of a VM that counts.
+// owns reports a row of a VM in the pool.
 func (c nodePool) owns(row *cluster.JournalRow) bool {
 	return row != nil && row.Kind == cluster.VM && row.Spec.Role == c.role && strings.HasPrefix(row.Key, c.prefix)
 }
 
-// nodePoolOf is what a cluster wants of a role.
+// nodePoolOf returns the desired nodes of a cluster in a role.
 func nodePoolOf(c *cluster.Cluster, role cluster.Role) nodePool {
 	if role == cluster.Control {
 		return nodePool{role: role, count: c.ControlCount, version: c.Version, template: c.Template}
@@ -33,17 +33,17 @@ func nodePoolOf(c *cluster.Cluster, role cluster.Role) nodePool {
 	return nodePool{role: role, count: c.NodeCount, version: c.Version, template: c.Template}
 }
 
-// fillPool brings the nodes of a role up to their number, so many at a time: what
-// runs before this one have begun is gone on with, the rest is made. When the
-// provider refuses, nothing more is begun, what is in flight is followed to
-// its end, and then the step fails.
+// fillPool creates the missing nodes of a pool, Settings.PerCluster at a time.
+// It first continues the nodes that earlier runs have begun. If the provider
+// refuses, it begins no more nodes, follows those in progress to their end, and
+// then fails.
 func (w *work) fillPool(ctx context.Context, want nodePool, b bounds) outcome.Outcome {
 	for {
 		out, more := w.fillSome(ctx, want, b)
 		if !more || w.s.options.Now().Sub(w.began) >= longLook {
 			return out
 		}
-		if err := w.read(ctx); err != nil { // what a look begins with
+		if err := w.read(ctx); err != nil { // as at the begin of an attempt
 			return outcome.Fail(err)
 		}
 		if err := w.current(); err != nil {
@@ -52,10 +52,10 @@ func (w *work) fillPool(ctx context.Context, want nodePool, b bounds) outcome.Ou
 	}
 }
 
-// longLook ends a look that could go on at once: a run that has come far is saved.
+// maxFill limits one call of fillPool, so that the progress of the run is saved.
 const longLook = 10 * time.Second
 
-// fillSome is one round of staff. more: the next VMs may be made at once.
+// fillOnce is one round of fillPool. more: the next VMs may be created at once.
 func (w *work) fillSome(ctx context.Context, want nodePool, b bounds) (out outcome.Outcome, more bool) {
 	if err := w.removeGone(ctx, want.role); err != nil {
 		return outcome.Fail(err), false
@@ -69,7 +69,7 @@ func (w *work) fillSome(ctx context.Context, want nodePool, b bounds) (out outco
 			return outcome.Fail(err), false
 		}
 		if ops = append(ops, fresh...); len(fresh) > 0 {
-			pause, more = time.Millisecond, true // they are there: the next may be made at once
+			pause, more = time.Millisecond, true // if they are present, the next may be created at once
 		}
 	}
 	if err := w.advance(ctx, ops); err != nil {
@@ -81,24 +81,24 @@ func (w *work) fillSome(ctx context.Context, want nodePool, b bounds) (out outco
 	open := filter(ops, (*rowOp).open)
 	switch {
 	case len(open) > 0:
-		return w.waitFor(open, "the provider makes VMs"), false
+		return w.waitFor(open, "the provider creates VMs"), false
 	case failure != nil:
 		if out := w.lastHeartbeats(ctx); !out.IsDone() {
 			return out, false
 		}
 		return outcome.Fail(failure), false
 	case w.present(want, ops) < want.count:
-		return outcome.Wait(pause, "VMs", "the next VMs are made"), more
+		return outcome.Wait(pause, "VMs", "the next VMs are created"), more
 	}
 	return outcome.Done(), false
 }
 
-// bootGrace is how long a run that has failed waits for the first hello of the
-// nodes that it leaves behind: afterwards its join token is no longer valid.
+// bootGrace is how long a failed run waits for the first heartbeats of the nodes
+// that it leaves behind. After the run its join token is no longer valid.
 const bootGrace = 5 * time.Minute
 
-// lastHeartbeats waits for nodes of this run that have not paid with their token,
-// unless they are going to be deleted anyway.
+// awaitFirstHeartbeats waits for nodes of this run that have not exchanged their
+// token, unless the nodes are deleted anyway.
 func (w *work) lastHeartbeats(ctx context.Context) outcome.Outcome {
 	doomed := w.c.Desired == cluster.WantDestroyed || w.in.First && w.c.OnFailure != cluster.KeepPartial || w.in.Event == cluster.OnScaleUp && w.s.options.Settings.RollbackScale
 	if doomed || !w.caps.SendsHeartbeats {
@@ -119,8 +119,8 @@ func (w *work) lastHeartbeats(ctx context.Context) outcome.Outcome {
 	return outcome.Wait(5*time.Second, waitsForNodes, "the nodes that stay have not called home")
 }
 
-// stranded are the nodes that can never call home: they have no credential,
-// and the join token they were made with is no longer valid.
+// unableToJoin returns the nodes that can never send a heartbeat: they have no
+// credential, and their join token is no longer valid.
 func (w *work) stranded(ctx context.Context) ([]*cluster.Node, error) {
 	if !w.caps.SendsHeartbeats {
 		return nil, nil
@@ -135,7 +135,7 @@ func (w *work) stranded(ctx context.Context) ([]*cluster.Node, error) {
 	}), nil
 }
 
-// waitFor asks for the next look at hands that wait.
+// waitFor returns a Wait until the next poll of open operations.
 func (w *work) waitFor(open []*rowOp, text string) outcome.Outcome {
 	soonest := w.s.options.Settings.PollLongest
 	for _, h := range open {
@@ -152,8 +152,8 @@ func (w *work) waitFor(open []*rowOp, text string) outcome.Outcome {
 	return outcome.Wait(max(soonest, time.Millisecond), waitsForProvider, "%s", text)
 }
 
-// begun are the rows of a role's VMs that are under way: those that are made,
-// and those that this run has to take away again.
+// openRowOps returns the operations on VMs of a pool that are in progress: VMs
+// that are being created, and VMs that this run has to delete again.
 func (w *work) begun(want nodePool, b bounds) []*rowOp {
 	var ops []*rowOp
 	for i := range w.rec.Journal {
@@ -173,7 +173,8 @@ func (w *work) begun(want nodePool, b bounds) []*rowOp {
 	return ops
 }
 
-// createNodes writes the rows of nodes that lack, as many as may be under way at a time.
+// createNodes returns operations that create missing nodes, as many as the limit
+// of concurrent calls allows.
 func (w *work) createNodes(want nodePool, living, busy int, b bounds) ([]*rowOp, error) {
 	var ops []*rowOp
 	next := cluster.NextOrdinal(w.rec, want.role)
@@ -196,8 +197,9 @@ func (w *work) createNodes(want nodePool, living, busy int, b bounds) ([]*rowOp,
 	return ops, nil
 }
 
-// tryOf says which try the next node of a role is: it takes the place of one
-// that failed in this run, if there is one that nobody has replaced yet.
+// nextTry returns the number of the try for the next node of a pool, and when it
+// may begin. The node replaces a node that failed in this run and has no
+// replacement yet, or else it is a first try.
 func tryOf(journal []cluster.JournalRow, run string, want nodePool, more []*rowOp) (try int, notBefore time.Time) {
 	failed, made := map[int]int{}, map[int]int{}
 	last := map[int]time.Time{}
@@ -229,12 +231,13 @@ func tryOf(journal []cluster.JournalRow, run string, want nodePool, more []*rowO
 	return 1, time.Time{}
 }
 
-// givenUp reports a VM that was lost or useless before it was present.
+// givenUp reports a VM that was lost or unusable before it was present.
 func givenUp(row *cluster.JournalRow) bool {
 	return row.PresentAt.IsZero() && row.Origin == cluster.OriginCreated && (row.Phase == cluster.Gone || row.Phase == cluster.Closing || row.Phase == cluster.Leaked)
 }
 
-// failureOf is why a role will not reach its number in this run; nil as long as it may.
+// failureOf returns the failure that prevents a pool from reaching its size in
+// this run; nil as long as there is none.
 func (w *work) failureOf(want nodePool, b bounds, ops []*rowOp) error {
 	for _, h := range ops {
 		if h.fails != nil && !h.unmake && h.row.Phase.Open() {
@@ -263,7 +266,7 @@ func (w *work) failureOf(want nodePool, b bounds, ops []*rowOp) error {
 	return nil
 }
 
-// present counts the living nodes of a role whose VM was read back.
+// countPresent counts the nodes of a pool whose VM is present.
 func (w *work) present(want nodePool, ops []*rowOp) int {
 	here := 0
 	for _, n := range w.poolNodes(want) {
@@ -271,7 +274,7 @@ func (w *work) present(want nodePool, ops []*rowOp) int {
 			here++
 		}
 	}
-	for _, h := range ops { // nodes that were made in this look are not in the book yet
+	for _, h := range ops { // nodes that were created in this attempt are not in the record yet
 		if h.row.Phase == cluster.Present && h.node != nil && !slices.ContainsFunc(w.rec.Nodes, func(n cluster.Node) bool { return n.Key == h.node.Key }) {
 			here++
 		}
@@ -279,12 +282,12 @@ func (w *work) present(want nodePool, ops []*rowOp) int {
 	return here
 }
 
-// poolNodes are the living nodes that count.
+// poolNodes returns the nodes of a pool without removed ones.
 func (w *work) poolNodes(want nodePool) []*cluster.Node {
 	return filter(w.nodes(want.role), func(n *cluster.Node) bool { return strings.HasPrefix(n.Key, want.prefix) })
 }
 
-// phaseOf is that of a node's VM.
+// phaseOf returns the phase of a node's VM.
 func (w *work) phaseOf(n *cluster.Node) cluster.Phase {
 	switch row := w.row(n.Key); {
 	case row != nil:
@@ -296,7 +299,8 @@ func (w *work) phaseOf(n *cluster.Node) cluster.Phase {
 	}
 }
 
-// removeGone takes nodes out of the cluster whose VM never was, or is proven gone.
+// removeGone marks nodes as removed whose VM was never created or is proven
+// gone.
 func (w *work) removeGone(ctx context.Context, role cluster.Role) error {
 	var change cluster.Change
 	for _, n := range w.nodes(role) {
@@ -308,8 +312,9 @@ func (w *work) removeGone(ctx context.Context, role cluster.Role) error {
 	return w.save(ctx, change)
 }
 
-// remove takes nodes away: what they stood for is destroyed with proof, and
-// one failure does not end the loop. The error names the first that stays.
+// deleteRows deletes the resources of rows, with proof that they are gone. It
+// continues after a failure. failure is the first one; open are the operations
+// in progress.
 func (w *work) remove(ctx context.Context, rows []*cluster.JournalRow, timeout time.Duration) (open []*rowOp, failure, err error) {
 	var ops []*rowOp
 	for _, row := range rows {
@@ -343,7 +348,7 @@ func closing(h *rowOp) int {
 	return 0
 }
 
-// rowsOf are the journal rows of nodes' VMs.
+// rowsOf returns the journal rows of the VMs of nodes.
 func (w *work) rowsOf(nodes []*cluster.Node) []*cluster.JournalRow {
 	var rows []*cluster.JournalRow
 	for _, n := range nodes {

@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// observe sees one cluster as its provider shows it now. A provider that cannot
-// be asked is no error but Trouble: it proves nothing.
+// observe reads the resources of a cluster from its provider. A failure of the
+// provider is not an error but Observed.Err: it proves nothing.
 func (s *Service) observe(ctx context.Context, record *cluster.Record) (cluster.Observed, error) {
 	c := &record.Cluster
 	provider, err := s.provider(c.Provider)
@@ -41,8 +41,8 @@ func (s *Service) observe(ctx context.Context, record *cluster.Record) (cluster.
 	return seen, ctx.Err()
 }
 
-// readSuspects reads what looks gone or odd once more, singly: only then
-// absence is proven.
+// readSuspects reads each resource again that is missing or in an unexpected
+// state. Only this read proves that a resource is gone.
 func (s *Service) readSuspects(ctx context.Context, provider cluster.Provider, record *cluster.Record, seen *cluster.Observed) {
 	for _, ref := range cluster.Suspects(&record.Cluster, record, *seen) {
 		r, err := provider.Get(ctx, ref)
@@ -58,7 +58,7 @@ func (s *Service) readSuspects(ctx context.Context, provider cluster.Provider, r
 	}
 }
 
-// all reads every page of a list.
+// all returns the items of all pages of a list.
 func all(ctx context.Context, provider cluster.Provider, f cluster.Filter) ([]cluster.Resource, error) {
 	var items []cluster.Resource
 	for page := cluster.Cursor(""); ; {

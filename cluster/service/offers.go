@@ -5,7 +5,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// Offer is what would become of a request to change a cluster now.
+// Offer tells whether a request to change a cluster would be accepted now.
 type Offer struct {
 	Verb   string `json:"verb" enum:"start,stop,scale,upgrade,recover,delete,forget"`
 	Offers bool   `json:"allowed"`
@@ -15,8 +15,9 @@ type Offer struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// Offers says what a caller may ask of a cluster it sees, and why not. It is the
-// judgement that requests meet too; what else they carry may still be refused.
+// Offers returns the operations on a cluster and whether a caller may request
+// them now. It decides as requests do, but a request may still be refused for
+// its parameters.
 func Offers(c *cluster.Cluster, who cluster.Caller) []Offer {
 	var all []Offer
 	offer := func(verb string, v verdict, err error) {

@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// An offer is what a request would meet: for each state and verb the two agree.
+// For each state and verb, an Offer agrees with the decision on a request.
 func TestOffersAreWhatRequestsMeet(t *testing.T) {
 	for _, state := range cluster.States {
 		c := &cluster.Cluster{Name: "blue", State: state, Desired: cluster.WantRunning}

@@ -15,9 +15,9 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// Create stores a cluster and its job; the walker starts it. With a known
-// JobID and the same request it gives the same answer; with another request
-// JOB_ID_REUSED.
+// Create stores a cluster and its job; the controller starts it. A repeated
+// request with the same JobID returns the same job; a different request with
+// that JobID is JOB_ID_REUSED.
 func (s *Service) Create(ctx context.Context, who cluster.Caller, r CreateRequest) (*cluster.Cluster, *cluster.Job, error) {
 	digest := digestOf("create", "", r)
 	if job, err := s.known(ctx, who, r.JobID, digest); job != nil || err != nil {
@@ -46,18 +46,18 @@ func (s *Service) Create(ctx context.Context, who cluster.Caller, r CreateReques
 	return c, job, nil
 }
 
-// Change asks for a change of a cluster. The job that is given ends when the
-// change is decided; one that has nothing to do is done at once. Where another
-// was faster, a request that names no revision is decided anew.
+// Change requests a change of a cluster. The returned job ends with the change;
+// if there is nothing to do it is done at once. After a write conflict, a
+// request without a revision is decided again.
 func (s *Service) Change(ctx context.Context, who cluster.Caller, uuid string, r ChangeRequest) (*cluster.Cluster, *cluster.Job, error) {
 	return decidedAnew(r.Revision, func() (*cluster.Cluster, *cluster.Job, error) { return s.changeOnce(ctx, who, uuid, r) })
 }
 
-// changeTries bounds how often a change is decided anew.
+// changeTries is how often a change is decided, at most.
 const changeTries = 5
 
-// decidedAnew decides a change again that has lost to another one, unless it is
-// for one revision.
+// retryConflict decides a change again after a write conflict, unless it is for
+// one revision.
 func decidedAnew(revision int64, once func() (*cluster.Cluster, *cluster.Job, error)) (*cluster.Cluster, *cluster.Job, error) {
 	for try := 1; ; try++ {
 		c, job, err := once()
@@ -93,9 +93,9 @@ func (s *Service) changeOnce(ctx context.Context, who cluster.Caller, uuid strin
 	return &record.Cluster, change.Jobs[len(change.Jobs)-1], nil
 }
 
-// fits refuses a scale to more workers than the limits of the account or the
-// provider have room for, before anything is stored. A provider that cannot be
-// asked is no reason: the run asks again, and waits for it.
+// checkCapacity refuses a scale beyond the limits of the account or the capacity
+// of the provider, before anything is stored. A provider that does not answer is
+// no refusal: the run checks again and waits for it.
 func (s *Service) fits(ctx context.Context, record *cluster.Record, was int) error {
 	c := &record.Cluster
 	more := c.NodeCount - len(livingWorkers(record.Nodes))
@@ -109,7 +109,8 @@ func (s *Service) fits(ctx context.Context, record *cluster.Record, was int) err
 	return refusalOf(found)
 }
 
-// decide says what a request writes: its job is the last of the change's.
+// decide returns the change that a request writes. The job of the request is the
+// last one of the change.
 func (s *Service) decide(ctx context.Context, who cluster.Caller, record *cluster.Record, r ChangeRequest, digest string) (*cluster.Change, error) {
 	c := &record.Cluster
 	if r.Revision != 0 && r.Revision != c.Revision {
@@ -131,12 +132,12 @@ func (s *Service) decide(ctx context.Context, who cluster.Caller, record *cluste
 	switch v {
 	case already:
 		job.Status, job.Completed = cluster.JobDone, s.options.Now()
-		if r.Kind == cluster.RequestScale { // only settings were written
+		if r.Kind == cluster.RequestScale { // only settings change
 			change.Cluster = c
 		}
 	case joins:
 		job.RunID = c.RunID
-		// The run ends the jobs of its kind with it; it must not end between our reading and this write.
+		// The end of the run ends this job too: it must not fall between our read and this write.
 		change.Cluster = c
 	default:
 		change.Cluster = c
@@ -152,7 +153,7 @@ func (s *Service) decide(ctx context.Context, who cluster.Caller, record *cluste
 	return change, nil
 }
 
-// want writes what a request asks for into the cluster.
+// applyRequest writes the request and the desired state into the cluster.
 func (s *Service) want(ctx context.Context, who cluster.Caller, record *cluster.Record, r ChangeRequest, job string) (verdict, error) {
 	c := &record.Cluster
 	ask := &cluster.Request{Kind: r.Kind, Job: job, Forced: r.Forced, Consent: r.Consent, Downtime: r.Downtime}
@@ -189,7 +190,7 @@ func (s *Service) want(ctx context.Context, who cluster.Caller, record *cluster.
 	return changes, nil
 }
 
-// wantSize writes size, victims or autoscaling. only: there is nothing to run.
+// applySize writes size, victims or autoscaling. only: no run is needed.
 func (s *Service) wantSize(record *cluster.Record, r ChangeRequest, ask *cluster.Request) (only bool, err error) {
 	c := &record.Cluster
 	limit := s.options.Settings.MaxWorkers
@@ -220,7 +221,7 @@ func livingWorkers(nodes []cluster.Node) []cluster.Node {
 	return slices.DeleteFunc(slices.Clone(nodes), func(n cluster.Node) bool { return n.Role != cluster.Worker || !n.Removed.IsZero() })
 }
 
-// wantVersion writes the version to upgrade to.
+// applyVersion writes the version of an upgrade into its request.
 func (s *Service) wantVersion(c *cluster.Cluster, r ChangeRequest, ask *cluster.Request) error {
 	to, err := s.version(r.Version)
 	if err != nil {
@@ -253,9 +254,9 @@ func (s *Service) version(id string) (Version, error) {
 	return Version{}, cluster.EntityRefused.Errorf("version %q is not configured", id).With("parameter", "versionid")
 }
 
-// Patch changes settings. A new size is a scale, other rules are put in place
-// by one; then the job is given. Where another was faster, a patch that names no
-// revision is decided anew.
+// Patch changes settings. A new size, or new CIDRs of a running cluster, need a
+// scale; then Patch returns its job. After a write conflict, a patch without a
+// revision is decided again.
 func (s *Service) Patch(ctx context.Context, who cluster.Caller, uuid string, r PatchRequest) (*cluster.Cluster, *cluster.Job, error) {
 	return decidedAnew(r.Revision, func() (*cluster.Cluster, *cluster.Job, error) { return s.patchOnce(ctx, who, uuid, r) })
 }
@@ -285,7 +286,8 @@ func (s *Service) patchOnce(ctx context.Context, who cluster.Caller, uuid string
 	return &record.Cluster, change.Jobs[0], nil
 }
 
-// decidePatch says what a patch writes: its first job is that of a scale, if there is one.
+// decidePatch returns the change that a patch writes. Its first job is that of
+// the scale, if there is one.
 func (s *Service) decidePatch(ctx context.Context, who cluster.Caller, record *cluster.Record, r PatchRequest) (*cluster.Change, error) {
 	c := &record.Cluster
 	if err := s.patch(c, who, r); err != nil {
@@ -302,7 +304,7 @@ func (s *Service) decidePatch(ctx context.Context, who cluster.Caller, record *c
 		if err != nil {
 			return nil, err
 		}
-		if job := scale.Jobs[0]; rules && job.Status == cluster.JobDone { // the same size: the run corrects the rules
+		if job := scale.Jobs[0]; rules && job.Status == cluster.JobDone { // the size is the same: the run corrects the rules
 			job.Status, job.Completed = cluster.JobOpen, time.Time{}
 			c.Request = &cluster.Request{Kind: cluster.RequestScale, Job: job.ID, PreviousCount: c.NodeCount}
 		}
@@ -351,9 +353,9 @@ func (s *Service) patch(c *cluster.Cluster, who cluster.Caller, r PatchRequest) 
 	return nil
 }
 
-// Forget gives up what a cluster in Expunge could not delete. Every resource
-// that is not proven gone is read once more, then forgotten; it stays in the
-// leak report. confirm is the cluster's name.
+// Forget ends the deletion of a cluster in Expunge with resources left. It reads
+// each open resource once more; one that is not proven gone becomes Forgotten
+// and stays in the leak report. confirm is the cluster's name.
 func (s *Service) Forget(ctx context.Context, who cluster.Caller, uuid, confirm, jobID string) (*cluster.Job, error) {
 	record, err := s.forgettable(ctx, who, uuid)
 	if err != nil {
@@ -378,7 +380,7 @@ func (s *Service) Forget(ctx context.Context, who cluster.Caller, uuid, confirm,
 	return job, nil
 }
 
-// forgettable is the book of a cluster for who may forget it.
+// forgettable returns the record of a cluster to an operator.
 func (s *Service) forgettable(ctx context.Context, who cluster.Caller, uuid string) (*cluster.Record, error) {
 	if !who.Operator {
 		return nil, cluster.AccessRefused.Errorf("to forget a cluster is for operators")
@@ -386,7 +388,8 @@ func (s *Service) forgettable(ctx context.Context, who cluster.Caller, uuid stri
 	return s.Get(ctx, who, uuid)
 }
 
-// decideForget reads what a cluster has left once more, and says what becomes of its rows.
+// decideForget reads each open resource of a cluster once more and returns the
+// rows with their new phases.
 func (s *Service) decideForget(ctx context.Context, record *cluster.Record, confirm string) (rows []*cluster.JournalRow, err error) {
 	c := &record.Cluster
 	if confirm != c.Name {
@@ -416,7 +419,7 @@ func (s *Service) decideForget(ctx context.Context, record *cluster.Record, conf
 	return rows, nil
 }
 
-// overtaken are the open jobs of a cluster that its deletion ends.
+// overtaken returns the open jobs of a cluster that its deletion ends.
 func (s *Service) overtaken(ctx context.Context, c *cluster.Cluster) ([]*cluster.Job, error) {
 	open, _, err := s.options.Records.Jobs(ctx, cluster.JobQuery{Scope: cluster.Scope{All: true}, Cluster: c.UUID, OnlyOpen: true})
 	if err != nil {
@@ -434,13 +437,14 @@ func (s *Service) overtaken(ctx context.Context, c *cluster.Cluster) ([]*cluster
 	return ended, nil
 }
 
-// RunOvertaken is the fault of a job whose cluster was deleted meanwhile.
+// RunOvertaken is the fault of a job that a deletion of the cluster has ended.
 var RunOvertaken = fault.Declare(fault.Kind{
 	Code: "OPERATION_OVERTAKEN", Class: fault.Blocked, Title: "a deletion has overtaken the operation",
 	Remedy: "Nothing is to be done: the cluster is being deleted.", Guide: "container-clusters.md",
 })
 
-// known gives the job of an earlier request with the same id.
+// earlierJob returns the job of an earlier request with the same id; nil if
+// there is none. JOB_ID_REUSED if the request was different.
 func (s *Service) known(ctx context.Context, who cluster.Caller, id, digest string) (*cluster.Job, error) {
 	if id == "" {
 		return nil, nil //nolint:nilnil // there is none, and that is no error
@@ -457,13 +461,14 @@ func (s *Service) known(ctx context.Context, who cluster.Caller, id, digest stri
 	return job, nil
 }
 
-// raced explains a commit that lost: to another request with the same job id, or to another change.
+// explainConflict returns JOB_ID_REUSED for a write conflict with another
+// request of the same job id, and other errors as they are.
 func (s *Service) raced(ctx context.Context, err error, jobID string) error {
 	if jobID == "" || !errors.Is(err, fault.WriteConflict) {
 		return err
 	}
 	if _, looked := s.options.Records.Job(ctx, jobID); looked == nil {
-		return cluster.JobReused.Errorf("job %s was made by another request at the same time; ask again", jobID)
+		return cluster.JobReused.Errorf("job %s was created by another request at the same time; send the request again", jobID)
 	}
 	return err
 }
@@ -488,7 +493,8 @@ func (s *Service) event(c *cluster.Cluster, who cluster.Caller, kind, what strin
 	}
 }
 
-// digestOf tells two requests apart. Secrets are not in it: they encode as stars.
+// digestOf returns a hash that differs between different requests. It contains
+// no secrets: they encode as stars.
 func digestOf(kind, uuid string, r any) string {
 	if create, ok := r.(CreateRequest); ok {
 		create.JobID = ""

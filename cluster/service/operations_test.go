@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// fixture is a service that takes what is asked, and nobody works on it.
+// fixture is a service that accepts requests but does not run its controller.
 type fixture struct {
 	*service.Service
 
@@ -23,7 +23,8 @@ type fixture struct {
 	records *cluster.Memory
 }
 
-// people are the owners of these tests: uma and udo live in one domain, eve elsewhere.
+// people is the Directory of these tests: the accounts uma and udo are in one
+// domain.
 type people struct{ limits cluster.Limits }
 
 func (p people) Resolve(_ context.Context, account, domain string) (cluster.Owner, error) {
@@ -81,7 +82,7 @@ func (c *fixture) make(who cluster.Caller, name string) *cluster.Cluster {
 	return made
 }
 
-// put sets a cluster into a state, as the walker would have.
+// put sets the state of a cluster in place of the controller.
 func (c *fixture) put(uuid string, s machine.State, edit func(*cluster.Cluster)) {
 	c.t.Helper()
 	record, err := c.records.Record(c.t.Context(), uuid)
@@ -107,7 +108,7 @@ func (c *fixture) put(uuid string, s machine.State, edit func(*cluster.Cluster))
 	}
 }
 
-// Every operation in every state: what section 5 does not name is refused (3.2, 5.2).
+// Every operation in every state: operations that are not listed here are refused.
 func TestWhoMayChangeWhatInWhichState(t *testing.T) {
 	const refused, done, joins, changes = "refused", "done", "joins", "changes"
 	all := func(verdict string, except map[machine.State]string) map[machine.State]string {
@@ -154,7 +155,7 @@ func TestWhoMayChangeWhatInWhichState(t *testing.T) {
 	}
 }
 
-// The same job id, request and account give the same job; anything else is refused. Never a second cluster (3.5).
+// The same job id with the same request and account returns the same job. Any other request with that id is refused.
 func TestAJobIDIsOneRequest(t *testing.T) {
 	c := atCounter(t, cluster.Limits{})
 	r := service.CreateRequest{Name: "blue", Zone: "zone-1", Offering: "small", Size: 2, JobID: "11111111-2222-4333-8444-555555555555"}
@@ -179,7 +180,7 @@ func TestAJobIDIsOneRequest(t *testing.T) {
 	}
 }
 
-// A caller sees its own; others are refused, and a name is looked up within its scope only (9).
+// A caller may use its own clusters only, and a name is looked up in its scope only.
 func TestAnotherAccountsClusterIsRefused(t *testing.T) {
 	c := atCounter(t, cluster.Limits{})
 	id := c.make(as("uma"), "blue").UUID
@@ -210,7 +211,7 @@ func TestAnotherAccountsClusterIsRefused(t *testing.T) {
 	}
 }
 
-// Creating for somebody else needs an account within reach (9).
+// A caller may create a cluster for another account only if the account is in its scope.
 func TestCreateForAnotherAccount(t *testing.T) {
 	c := atCounter(t, cluster.Limits{})
 	r := service.CreateRequest{Name: "blue", Zone: "zone-1", Offering: "small", Size: 1, Account: "udo"}
@@ -228,7 +229,7 @@ func TestCreateForAnotherAccount(t *testing.T) {
 	}
 }
 
-// A deletion ends what else was asked, and its job says so.
+// A deletion ends the open jobs of the cluster, and those jobs have a code.
 func TestADeletionOvertakesOpenJobs(t *testing.T) {
 	c := atCounter(t, cluster.Limits{})
 	made := c.make(as("uma"), "blue")
@@ -249,7 +250,7 @@ func TestADeletionOvertakesOpenJobs(t *testing.T) {
 	}
 }
 
-// A change is for one revision, if it names one; of two at once one wins.
+// A change that names a revision fails if the cluster has another one.
 func TestAChangeIsForItsRevision(t *testing.T) {
 	c := atCounter(t, cluster.Limits{})
 	made := c.make(as("uma"), "blue")
@@ -263,7 +264,7 @@ func TestAChangeIsForItsRevision(t *testing.T) {
 	}
 }
 
-// Scale: exactly one of size, nodes and autoscaling; victims are exact (3.2).
+// A scale needs exactly one of size, nodes and autoscaling. Named nodes are removed exactly.
 func TestWhatAScaleWrites(t *testing.T) {
 	for name, x := range map[string]struct {
 		r       service.ChangeRequest
@@ -310,7 +311,7 @@ func TestWhatAScaleWrites(t *testing.T) {
 	}
 }
 
-// An upgrade goes up one minor at a time; other rules are put in place by a run.
+// An upgrade goes up one minor version at a time. New CIDRs need a run.
 func TestUpgradesAndRules(t *testing.T) {
 	c := atCounter(t, cluster.Limits{})
 	id := c.make(as("uma"), "blue").UUID
@@ -331,7 +332,7 @@ func TestUpgradesAndRules(t *testing.T) {
 	}
 }
 
-// A plan says what would be made and what stands in the way, and writes nothing (3.2).
+// A plan returns the resources that would be created and the limits that prevent it, and writes nothing.
 func TestAPlanWritesNothing(t *testing.T) {
 	c := atCounter(t, cluster.Limits{Nodes: 2, Clusters: 5})
 	plan, err := c.PlanCreate(t.Context(), as("uma"), service.CreateRequest{Name: "blue", Zone: "zone-1", Offering: "small", Size: 2})
@@ -381,10 +382,9 @@ func TestAPlanWritesNothing(t *testing.T) {
 	}
 }
 
-// The plan of an upgrade shows all of its steps, and names the nodes that it
-// replaces and no others: workers first, and control nodes only if there are
-// three or the caller consents; what was replaced before is not again, although
-// nodes tell their version as x.y.z and not by its id (6).
+// The plan of an upgrade has all steps and exactly the nodes that it replaces. A
+// node that already has the new version is not among them, although nodes report
+// their version as x.y.z and not by its id.
 func TestThePlanOfAnUpgradeNamesWhatIsReplaced(t *testing.T) {
 	c := atCounter(t, cluster.Limits{})
 	id := c.make(as("uma"), "blue").UUID
@@ -428,7 +428,7 @@ func TestThePlanOfAnUpgradeNamesWhatIsReplaced(t *testing.T) {
 	}
 }
 
-// hasty are books in which somebody else is faster, so many times.
+// conflicting is a Store whose next commits conflict.
 type hasty struct {
 	*cluster.Memory
 	faster int
@@ -442,8 +442,8 @@ func (h *hasty) Commit(ctx context.Context, change *cluster.Change) error {
 	return h.Memory.Commit(ctx, change)
 }
 
-// A loser reloads and decides anew (5.1): a caller who names no revision does
-// not see that a run has written in between; one who does is told.
+// After a write conflict the service reads the cluster and decides again, unless the request names a
+// revision: then the caller receives the conflict.
 func TestALoserDecidesAnew(t *testing.T) {
 	c := atCounter(t, cluster.Limits{})
 	id := c.make(as("uma"), "blue").UUID
@@ -479,7 +479,7 @@ func TestALoserDecidesAnew(t *testing.T) {
 	}
 }
 
-// A scale counts against the limits before it is asked for: its nodes, and their cores (3.2).
+// The plan of a scale checks the limits for the new nodes, their cores and their memory.
 func TestAPlanOfGrowingCountsTheNewNodes(t *testing.T) {
 	for name, limits := range map[string]cluster.Limits{"nodes": {Nodes: 4}, "cores": {Cores: 4}, "memory in MB": {MemoryMB: 4 * 1024}} {
 		c := atCounter(t, limits)

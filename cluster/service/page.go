@@ -6,12 +6,14 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// Nodes gives the living nodes of clusters that List gave, by their ids: one read for a whole page.
+// Nodes returns the nodes of clusters from List, by cluster id, with one read.
+// Removed nodes are not included.
 func (s *Service) Nodes(ctx context.Context, clusters []cluster.Cluster) (map[int64][]cluster.Node, error) {
 	return s.options.Records.Nodes(ctx, idsOf(clusters))
 }
 
-// Reach gives how clusters that List gave are reached, by their ids: one read for a whole page.
+// Reach returns how clusters from List are reached, by cluster id, with one
+// read.
 func (s *Service) Reach(ctx context.Context, clusters []cluster.Cluster) (map[int64]cluster.Reach, error) {
 	return s.options.Records.Reach(ctx, idsOf(clusters))
 }
@@ -24,8 +26,8 @@ func idsOf(clusters []cluster.Cluster) []int64 {
 	return ids
 }
 
-// Feed says from where to where history reaches: the numbers of the newest
-// event that was removed, and of the newest there ever was.
+// Feed returns the range of history: the number of the newest event that was
+// removed, and that of the newest event.
 func (s *Service) Feed(ctx context.Context) (floor, newest int64, err error) {
 	return s.options.Records.Feed(ctx)
 }

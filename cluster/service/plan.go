@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// PlanCreate says what Create would do. Nothing is stored or made; findings say
-// what stands in the way: a limit of the account, the provider's capacity.
+// PlanCreate returns what Create would do. Nothing is stored or created. A limit
+// of the account or of the provider's capacity is a finding.
 func (s *Service) PlanCreate(ctx context.Context, who cluster.Caller, r CreateRequest) (*DryRun, error) {
 	c, _, err := s.draft(ctx, who, r)
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *Service) PlanCreate(ctx context.Context, who cluster.Caller, r CreateRe
 	return plan, err
 }
 
-// PlanChange says what Change would do. Nothing is stored or made.
+// PlanChange returns what Change would do. Nothing is stored or created.
 func (s *Service) PlanChange(ctx context.Context, who cluster.Caller, uuid string, r ChangeRequest) (*DryRun, error) {
 	record, err := s.Get(ctx, who, uuid)
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *Service) PlanChange(ctx context.Context, who cluster.Caller, uuid strin
 	was := record.Cluster
 	plan := &DryRun{Steps: []DryRunStep{}, Resources: []DryRunResource{}, Findings: []cluster.Finding{}}
 	change, err := s.decide(ctx, who, record, r, "")
-	if kind := fault.Of(err); r.Kind == cluster.RequestUpgrade && (kind == cluster.DowntimeRefused || kind == cluster.LastControl) { // the plan says what has to be allowed
+	if kind := fault.Of(err); r.Kind == cluster.RequestUpgrade && (kind == cluster.DowntimeRefused || kind == cluster.LastControl) { // the plan reports what the caller must allow
 		plan.Findings = append(plan.Findings, cluster.Finding{Type: cluster.PlanObstacle, Code: kind.Code, Evidence: fault.Message(err)})
 		r.Downtime, r.Consent = true, kind == cluster.LastControl
 		change, err = s.decide(ctx, who, record, r, "")
@@ -82,7 +82,7 @@ func (s *Service) PlanChange(ctx context.Context, who cluster.Caller, uuid strin
 	return plan, nil
 }
 
-// PlanPatch says what Patch would do. Nothing is stored or made.
+// PlanPatch returns what Patch would do. Nothing is stored or created.
 func (s *Service) PlanPatch(ctx context.Context, who cluster.Caller, uuid string, r PatchRequest) (*DryRun, error) {
 	record, err := s.Get(ctx, who, uuid)
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *Service) PlanPatch(ctx context.Context, who cluster.Caller, uuid string
 	return s.planScale(ctx, record, plan, was.NodeCount)
 }
 
-// settingsOf tells what a patch writes, as steps.
+// settingsOf returns the settings that a patch changes, as steps.
 func settingsOf(was, is *cluster.Cluster) []DryRunStep {
 	steps := []DryRunStep{}
 	for _, s := range []struct{ name, was, is string }{
@@ -130,7 +130,7 @@ func settingsOf(was, is *cluster.Cluster) []DryRunStep {
 	return steps
 }
 
-// policyText is empty for the default.
+// policyText formats a recovery policy; empty for the default.
 func policyText(r cluster.Recovery) string {
 	if r == nil {
 		return ""
@@ -142,8 +142,8 @@ func policyText(r cluster.Recovery) string {
 	return cmp.Or(strings.Join(words, ","), "none")
 }
 
-// PlanForget says what Forget would do: each resource that is not proven gone is
-// read once more. Nothing is stored.
+// PlanForget returns what Forget would do. It reads each open resource once
+// more. Nothing is stored.
 func (s *Service) PlanForget(ctx context.Context, who cluster.Caller, uuid, confirm string) (*DryRun, error) {
 	record, err := s.forgettable(ctx, who, uuid)
 	if err != nil {
@@ -167,7 +167,7 @@ func (s *Service) PlanForget(ctx context.Context, who cluster.Caller, uuid, conf
 	return plan, nil
 }
 
-// planScale plans a scale. was: the workers that were wanted before.
+// planScale plans a scale. was is the former desired number of workers.
 func (s *Service) planScale(ctx context.Context, record *cluster.Record, plan *DryRun, was int) (*DryRun, error) {
 	c, have := &record.Cluster, livingWorkers(record.Nodes)
 	if more := c.NodeCount - len(have); more > 0 && len(c.Request.Victims) == 0 {
@@ -189,16 +189,16 @@ func (s *Service) planScale(ctx context.Context, record *cluster.Record, plan *D
 	return plan, nil
 }
 
-// planRecovery looks at the cluster, for what a recovery does depends on that.
+// planRecovery plans a recovery. It observes the cluster first.
 func (s *Service) planRecovery(ctx context.Context, record *cluster.Record, plan *DryRun, ask *cluster.Request) (*DryRun, error) {
 	seen, err := s.observe(ctx, record)
 	if err != nil {
 		return nil, err
 	}
-	if seen.Err != nil { // what is not seen is not repaired
+	if seen.Err != nil { // without an observation nothing is repaired
 		kind := fault.Of(seen.Err)
 		plan.Findings = append(plan.Findings, cluster.Finding{Type: cluster.Unreachable, Code: kind.Code, Evidence: fault.Message(seen.Err)})
-		return plan, nil //nolint:nilerr // the finding tells it
+		return plan, nil //nolint:nilerr // the finding reports it
 	}
 	policy := ask.Recovery
 	if policy == nil {
@@ -227,8 +227,8 @@ func (s *Service) planRecovery(ctx context.Context, record *cluster.Record, plan
 	return plan, nil
 }
 
-// findings are what stands in the way of so many more nodes. grown: how many more
-// are wanted than the cluster is stored with, where it is stored as it was.
+// findings returns the limits that prevent a number of additional nodes. grown
+// is the growth of the cluster that is not stored yet, for withFormerSize.
 func (s *Service) findings(ctx context.Context, c *cluster.Cluster, nodes, grown int, stored counted) ([]cluster.Finding, error) {
 	found := []cluster.Finding{}
 	if err := s.quota(ctx, c, nodes, grown, stored); err != nil {
@@ -252,17 +252,18 @@ func needOf(c *cluster.Cluster, nodes int) cluster.Need {
 	}
 }
 
-// counted is how much of a change the usage of its account holds already.
+// counted tells which part of a change the stored usage of the account
+// contains.
 type counted int
 
 const (
-	asWanted counted = iota // the cluster is stored with the nodes that are wanted
-	asItWas                 // it is stored with those it had
-	notAtAll                // it is not stored
+	asWanted counted = iota // the cluster is stored with its new size
+	asItWas                 // the cluster is stored with its former size
+	notAtAll                // the cluster is not stored
 )
 
-// quota checks the limits of the cluster's account, with so many more nodes.
-// Cores and memory of nodes that a cluster gets later are in no row yet.
+// quota checks the limits of the cluster's account with a number of additional
+// nodes. The stored usage does not contain their cores and memory yet.
 // ACCOUNT_LIMIT names the limit.
 func (s *Service) quota(ctx context.Context, c *cluster.Cluster, nodes, grown int, stored counted) error {
 	if s.options.Directory == nil {
@@ -303,18 +304,19 @@ func (s *Service) quota(ctx context.Context, c *cluster.Cluster, nodes, grown in
 	return nil
 }
 
-// planner tells which steps of a flow a run would pass over. A *workflow.Engine is one.
+// planner returns which steps of a flow a run would skip. A *workflow.Engine
+// implements it.
 type planner interface {
 	Plan(flow string, input json.RawMessage) (workflow.Plan, error)
 }
 
-// stepsOf reads a flow as people see it, without the steps that a run with this
-// input would pass over.
+// stepsOf returns the steps of a flow without those that a run with this input
+// would skip.
 func (s *Service) stepsOf(flow string, in cluster.RunInput) []DryRunStep {
 	passed := map[string]bool{}
 	if p, ok := s.engine.(planner); ok {
 		if input, err := json.Marshal(in); err == nil {
-			if plan, err := p.Plan(flow, input); err == nil { // else all of them are shown
+			if plan, err := p.Plan(flow, input); err == nil { // otherwise all steps are returned
 				for _, step := range plan.Steps {
 					passed[step.Name] = step.Decision == "skip"
 				}
@@ -360,7 +362,7 @@ func (p *DryRun) act(act string, nodes []cluster.Node, role cluster.Role) {
 	}
 }
 
-// upgrade names the nodes that become another version, in their order.
+// upgrade adds the nodes of an upgrade, in order.
 func (p *DryRun) upgrade(order []batch) {
 	for _, b := range order {
 		act := "replace"
@@ -382,7 +384,8 @@ func (p *DryRun) addNodes(record *cluster.Record, role cluster.Role, count int) 
 	}
 }
 
-// close names what a deletion removes, rules first and the network last.
+// close adds the resources that a deletion removes, rules first and the network
+// last.
 func (p *DryRun) close(record *cluster.Record) {
 	order := []cluster.Kind{cluster.Forward, cluster.Balancer, cluster.Firewall, cluster.VM, cluster.Address, cluster.Network}
 	rows := slices.DeleteFunc(slices.Clone(record.Journal), func(r cluster.JournalRow) bool {

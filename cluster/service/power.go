@@ -11,21 +11,22 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// powerOp brings the VM of a node up or down. The row keeps the call under way,
-// how often it was made, and until when the present try may last.
+// powerOp starts or stops the VM of a node. The row has the job of the current
+// call, the number of tries, and the deadline of the current try.
 type powerOp struct {
 	node   *cluster.Node
 	row    *cluster.JournalRow
-	act    cluster.Action // what is sent next; empty: nothing
+	act    cluster.Action // the call to make; empty: none
 	fails  error
 	done   bool
 	dirty  bool
 	within bounds
-	force  bool // the last resort of a stop is allowed
+	force  bool // a forced stop is allowed as the last try
 }
 
-// pull brings nodes up or down, so many at a time. One failure does not end
-// the loop: when all have ended, the error names those that did not get there.
+// setPower starts or stops nodes, Settings.PerCluster at a time. It continues
+// after a failure. open is the number of operations in progress; failure names
+// all nodes that failed.
 func (w *work) pull(ctx context.Context, nodes []*cluster.Node, to cluster.Power, b bounds, force bool) (open int, failure, err error) {
 	ops := make([]*powerOp, 0, len(nodes))
 	for _, n := range nodes {
@@ -62,7 +63,7 @@ func (w *work) pull(ctx context.Context, nodes []*cluster.Node, to cluster.Power
 	return open, namesOfFailures(ops), nil
 }
 
-// power looks where a VM is, and says what is to be sent.
+// checkPower reads the power state of a VM and sets the next call.
 func (w *work) power(ctx context.Context, l *powerOp, to cluster.Power) {
 	again := l.act != ""
 	l.act = ""
@@ -80,7 +81,7 @@ func (w *work) power(ctx context.Context, l *powerOp, to cluster.Power) {
 		l.row.JobID, l.dirty = "", true
 		if err == nil && p.Err != nil {
 			l.note(translate(p.Err, w.c.Provider, "job"))
-			l.row.NextAt = w.now.Add(doubling(l.row.Attempts)) // this try is over, however long it might have lasted
+			l.row.NextAt = w.now.Add(doubling(l.row.Attempts)) // this try has ended before its deadline
 		}
 	}
 	r, err := w.provider.Get(ctx, w.ref(l.row))
@@ -90,7 +91,7 @@ func (w *work) power(ctx context.Context, l *powerOp, to cluster.Power) {
 	case err != nil && (fault.Of(err).Class != fault.Transient || w.waited() > l.within.timeout):
 		l.fails = err
 	case err != nil:
-		if l.row.LastCode != fault.Of(err).Code { // the texts of one trouble may differ each time
+		if l.row.LastCode != fault.Of(err).Code { // the text of the same fault may differ each time
 			l.note(err)
 		}
 	case r.Identity != l.row.Identity && l.row.Identity != "":
@@ -105,7 +106,8 @@ func (w *work) power(ctx context.Context, l *powerOp, to cluster.Power) {
 	}
 }
 
-// plan makes the next try, or none: the failure of the last one stays.
+// planTry sets the call of the next try. Without tries left, the operation fails
+// with the failure of the last one.
 func (l *powerOp) plan(w *work, to cluster.Power) {
 	row := l.row
 	if row.RunID != w.t.RunID() || row.Step != w.t.Step() {
@@ -134,7 +136,7 @@ func (l *powerOp) plan(w *work, to cluster.Power) {
 	row.NextAt, l.dirty = w.now.Add(l.within.timeout), true
 }
 
-// send makes the call of a lever that was saved.
+// sendPower makes the call of an operation that was saved.
 func (w *work) send(ctx context.Context, l *powerOp) {
 	if ctx.Err() != nil {
 		return
@@ -151,7 +153,7 @@ func (w *work) send(ctx context.Context, l *powerOp) {
 	}
 }
 
-// rest clears the row of a VM that is where it should be.
+// finish clears the row of a VM that has reached its power state.
 func (l *powerOp) rest() {
 	l.done = true
 	if l.row.JobID != "" || l.row.LastCode != "" || !l.row.NextAt.IsZero() {
@@ -179,7 +181,8 @@ func (w *work) savePowerOps(ctx context.Context, ops []*powerOp) error {
 	return nil
 }
 
-// namesOfFailures is one fault for all that failed: that of the first, with the names of all.
+// joinFailures returns the fault of the first failed operation with the names
+// and texts of all; nil if none has failed.
 func namesOfFailures(ops []*powerOp) error {
 	var first error
 	var names, texts []string
@@ -198,7 +201,7 @@ func namesOfFailures(ops []*powerOp) error {
 	return fault.Of(first).Errorf("%s", strings.Join(texts, "; ")).With("resource", strings.Join(names, ","))
 }
 
-// raise brings nodes up and waits for them.
+// startNodes starts nodes and waits for them.
 func (w *work) raise(ctx context.Context, nodes []*cluster.Node, b bounds) outcome.Outcome {
 	open, failure, err := w.pull(ctx, nodes, cluster.PoweredOn, b, false)
 	switch {
@@ -210,7 +213,7 @@ func (w *work) raise(ctx context.Context, nodes []*cluster.Node, b bounds) outco
 	return outcome.Fail(failure)
 }
 
-// lower brings nodes down and waits for them.
+// stopNodes stops nodes and waits for them.
 func (w *work) lower(ctx context.Context, nodes []*cluster.Node, b bounds, force bool) outcome.Outcome {
 	open, failure, err := w.pull(ctx, nodes, cluster.PoweredOff, b, force)
 	switch {

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// limited stands before a provider: so many calls at once, each within its
-// time, each counted, and every error a declared fault.
+// limited wraps a provider. It limits concurrent calls and the time of each
+// call, counts calls, and returns every error as a declared fault.
 type limited struct {
 	inner   cluster.Provider
 	name    string
@@ -21,7 +21,7 @@ type limited struct {
 	metrics Metrics
 }
 
-// limitedLogs is limited for providers that show logs.
+// limitedLogs is limited for providers with logs.
 type limitedLogs struct{ *limited }
 
 func limit(n Named, o *Options) cluster.Provider {
@@ -32,7 +32,7 @@ func limit(n Named, o *Options) cluster.Provider {
 	return p
 }
 
-// provider finds a configured provider.
+// provider returns a configured provider. ENTITY_REFUSED if there is none.
 func (s *Service) provider(name string) (cluster.Provider, error) {
 	if p, ok := s.providers[name]; ok {
 		return p, nil
@@ -40,8 +40,9 @@ func (s *Service) provider(name string) (cluster.Provider, error) {
 	return nil, cluster.EntityRefused.Errorf("provider %q is not configured", name).With("provider", name)
 }
 
-// call makes one call within the limits. Reading ends with ctx; a call that
-// changes something is followed to its end, unless the worker itself ends.
+// call makes one call within the limits. A read ends with ctx. A call that
+// changes something runs to its end, unless the worker is drained or has lost
+// its lease.
 func (p *limited) call(ctx context.Context, name string, changes bool, do func(context.Context) error) error {
 	select {
 	case p.slots <- struct{}{}:
@@ -71,8 +72,8 @@ func (p *limited) call(ctx context.Context, name string, changes bool, do func(c
 	return err
 }
 
-// translate makes a declared fault of every error: one that says nothing of
-// the thing itself leaves open what has become of it.
+// translate returns every error as a declared fault. An unknown error becomes
+// PROVIDER_UNREACHABLE: the call may or may not have had an effect.
 func translate(err error, provider, call string) error {
 	switch kind := fault.Of(err); {
 	case err == nil, errors.Is(err, cluster.ErrGone):
@@ -95,60 +96,60 @@ func outcomeOf(err error) string {
 	}
 }
 
-// Capabilities of the provider.
+// Capabilities implements cluster.Provider.
 func (p *limited) Capabilities() cluster.Capabilities { return p.inner.Capabilities() }
 
-// Check is Provider.Check within the limits, like all that follow.
+// Check implements cluster.Provider.
 func (p *limited) Check(ctx context.Context, n cluster.Need) (found []cluster.Finding, err error) {
 	err = p.call(ctx, "check", false, func(ctx context.Context) error { found, err = p.inner.Check(ctx, n); return err })
 	return found, err
 }
 
-// Catalog lists what the owner may use.
+// Catalog implements cluster.Provider.
 func (p *limited) Catalog(ctx context.Context, owner cluster.Owner, kind cluster.Kind) (entries []cluster.Entry, err error) {
 	err = p.call(ctx, "catalog", false, func(ctx context.Context) error { entries, err = p.inner.Catalog(ctx, owner, kind); return err })
 	return entries, err
 }
 
-// Create makes a resource.
+// Create implements cluster.Provider.
 func (p *limited) Create(ctx context.Context, w cluster.DesiredResource) (c cluster.Call, err error) {
 	err = p.call(ctx, "create", true, func(ctx context.Context) error { c, err = p.inner.Create(ctx, w); return err })
 	return c, err
 }
 
-// Act starts, stops or destroys.
+// Act implements cluster.Provider.
 func (p *limited) Act(ctx context.Context, ref cluster.Ref, a cluster.Action) (c cluster.Call, err error) {
 	err = p.call(ctx, string(a), true, func(ctx context.Context) error { c, err = p.inner.Act(ctx, ref, a); return err })
 	return c, err
 }
 
-// Poll follows a call.
+// Poll implements cluster.Provider.
 func (p *limited) Poll(ctx context.Context, c cluster.Call) (progress cluster.Progress, err error) {
 	err = p.call(ctx, "poll", false, func(ctx context.Context) error { progress, err = p.inner.Poll(ctx, c); return err })
 	return progress, err
 }
 
-// Get reads one thing.
+// Get implements cluster.Provider.
 func (p *limited) Get(ctx context.Context, ref cluster.Ref) (r cluster.Resource, err error) {
 	err = p.call(ctx, "get", false, func(ctx context.Context) error { r, err = p.inner.Get(ctx, ref); return err })
 	return r, err
 }
 
-// Find looks a Want up.
+// Find implements cluster.Provider.
 func (p *limited) Find(ctx context.Context, w cluster.DesiredResource) (r cluster.Resource, err error) {
 	err = p.call(ctx, "find", false, func(ctx context.Context) error { r, err = p.inner.Find(ctx, w); return err })
 	return r, err
 }
 
-// List gives a page.
+// List implements cluster.Provider.
 func (p *limited) List(ctx context.Context, f cluster.Filter, page cluster.Cursor) (out cluster.Page, err error) {
 	err = p.call(ctx, "list", false, func(ctx context.Context) error { out, err = p.inner.List(ctx, f, page); return err })
 	return out, err
 }
 
-// Logs shows what a VM wrote.
+// Logs implements cluster.Logs.
 func (p limitedLogs) Logs(ctx context.Context, ref cluster.Ref, lines int) (text string, err error) {
-	logs := p.inner.(cluster.Logs) //nolint:forcetypeassert // limit looked
+	logs := p.inner.(cluster.Logs) //nolint:forcetypeassert // limit has checked it
 	err = p.call(ctx, "logs", false, func(ctx context.Context) error { text, err = logs.Logs(ctx, ref, lines); return err })
 	return text, err
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// answering is a provider of which only Get and Create are asked.
+// answering is a provider that implements only Get and Create.
 type answering struct {
 	cluster.Provider
 	get    func(ctx context.Context) error

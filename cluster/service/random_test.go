@@ -13,16 +13,16 @@ import (
 	"github.com/pawl-dev/pawl/provider/sim"
 )
 
-// turn is one thing that happens in a random script, and how long after the one before.
+// turn is one action of a random script, and the pause before it.
 type turn struct {
 	After time.Duration
 	What  string
-	A, B  int // which cluster, which of its VMs, how many …: what it needs
+	A, B  int // parameters: which cluster, which of its VMs, how many …
 }
 
 func (s turn) String() string { return fmt.Sprintf("%s %s(%d,%d)", s.After, s.What, s.A, s.B) }
 
-// what happens, and how often.
+// happenings are the actions of scripts. A repeated action is more frequent.
 var happenings = []string{
 	"create", "create", "create", "scale", "scale", "scale", "stop", "start", "upgrade", "recover", "delete",
 	"kill", "kill", "kill at", "kill at",
@@ -39,7 +39,7 @@ var drawTurn = rapid.Custom(func(t *rapid.T) turn {
 	}
 })
 
-// scripted is a lab in which a script is played.
+// scripted is a lab that runs a script.
 type scripted struct {
 	*lab
 	names []string
@@ -158,7 +158,7 @@ func (s *scripted) play(x turn) {
 	}
 }
 
-// try is create where the answer may be a refusal.
+// try is create; a refusal is allowed.
 func (s *scripted) try(r service.CreateRequest) {
 	r.Zone, r.Offering, r.JobID = "zone-1", "small", "create-"+r.Name
 	for range 20 {
@@ -184,8 +184,8 @@ func (l *lab) heal() {
 	}
 }
 
-// playScript plays a script, ends all faults, lets time pass, and gives what
-// is wrong then; in the end everything is deleted.
+// playScript runs a script, ends all faults, waits, and deletes everything. It
+// returns the violations.
 func playScript(t *testing.T, seed uint64, late bool, script []turn) []string {
 	s := labTimes()
 	s.sim.Seed, s.sim.LateSourceNAT = seed, late
@@ -201,7 +201,7 @@ func playScript(t *testing.T, seed uint64, late bool, script []turn) []string {
 		l.check()
 		for _, r := range l.cloud.All(cluster.VM) {
 			if r.Tags[cluster.TagInstallation] != installation && l.recordOf(r.Ref()) == nil {
-				_ = l.cloud.DestroyVM(r.ID) // strangers leave
+				_ = l.cloud.DestroyVM(r.ID) // remove foreign VMs
 			}
 		}
 		for _, c := range l.clusters() {
@@ -226,10 +226,9 @@ func (l *lab) stories() string {
 	return b.String()
 }
 
-// TestRandomScripts: operations, faults of the provider, changes behind our
-// back and deaths of the process in any order; when they end and time passes,
-// everything rests and nothing is lost. rapid prints the seed and the
-// shortest script that fails.
+// TestRandomScripts runs operations, faults of the provider, changes by others
+// and deaths of the process in random order. Afterwards every cluster settles and
+// no resource is lost. rapid prints the seed and the shortest script that fails.
 func TestRandomScripts(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		seed, late := rapid.Uint64().Draw(rt, "seed"), rapid.Bool().Draw(rt, "late source NAT")

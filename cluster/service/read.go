@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// Get gives the book of a cluster the caller may see: by uuid, or by name where
-// that is one of a kind. CLUSTER_NOT_FOUND, ACCESS_REFUSED.
+// Get returns the record of a cluster that the caller may see, by uuid or by
+// unique name. CLUSTER_NOT_FOUND, ACCESS_REFUSED.
 func (s *Service) Get(ctx context.Context, who cluster.Caller, id string) (*cluster.Record, error) {
 	record, err := s.options.Records.Record(ctx, id)
 	if errors.Is(err, cluster.NotFound) && id != "" {
@@ -41,8 +41,8 @@ func unknownCluster(id string) error {
 	return cluster.NotFound.Errorf("no cluster has the id or name %q", id)
 }
 
-// Hidden makes what a caller may not see unknown, word for word: for faces that
-// do not tell the two apart.
+// Hidden replaces ACCESS_REFUSED by CLUSTER_NOT_FOUND, with the same text as for
+// an unknown cluster: for APIs that do not distinguish the two.
 func Hidden(err error, id string) error {
 	if errors.Is(err, cluster.AccessRefused) {
 		return unknownCluster(id)
@@ -50,13 +50,14 @@ func Hidden(err error, id string) error {
 	return err
 }
 
-// List gives clusters within the query and the caller's scope.
+// List returns the clusters of a query in the caller's scope.
 func (s *Service) List(ctx context.Context, who cluster.Caller, q cluster.ClusterQuery) ([]cluster.Cluster, int, error) {
 	q.Scope = who.Scope
 	return s.options.Records.List(ctx, q)
 }
 
-// Config gives how a cluster is reached, and notes in history that it was given.
+// Config returns the client configuration of a cluster and records the access in
+// history.
 func (s *Service) Config(ctx context.Context, who cluster.Caller, uuid string) (*Config, error) {
 	record, err := s.Get(ctx, who, uuid)
 	if err != nil {
@@ -77,7 +78,7 @@ func (s *Service) Config(ctx context.Context, who cluster.Caller, uuid string) (
 	return &Config{ID: c.UUID, Name: c.Name, Data: details.ConfigData}, nil
 }
 
-// Details of a cluster: its owner's user name and registry; secrets print as stars.
+// Details returns the details of a cluster. Secrets print as stars.
 func (s *Service) Details(ctx context.Context, who cluster.Caller, uuid string) (*cluster.Details, error) {
 	record, err := s.Get(ctx, who, uuid)
 	if err != nil {
@@ -86,7 +87,8 @@ func (s *Service) Details(ctx context.Context, who cluster.Caller, uuid string) 
 	return s.options.Records.Details(ctx, record.Cluster.UUID)
 }
 
-// Logs gives the newest lines a node wrote. node: a name or a provider's id.
+// Logs returns the newest log lines of a node. node is a name or the provider's
+// id.
 func (s *Service) Logs(ctx context.Context, who cluster.Caller, uuid, node string, lines int) (string, error) {
 	record, err := s.Get(ctx, who, uuid)
 	if err != nil {
@@ -116,10 +118,10 @@ func nodeNames(nodes []cluster.Node) []string {
 	return names
 }
 
-// Leaks lists leaked and forgotten resources, and those that carry our tag
-// though nothing proves that they are ours to delete. Operators only. cluster (id
-// or name) and kind may be empty. CLUSTER_NOT_FOUND for a cluster of which neither
-// a record nor a leak is left.
+// Leaks lists leaked and forgotten resources, orphans, and providers that cannot
+// be read. It is for operators only. uuid (id or name of a cluster) and kind may
+// be empty. CLUSTER_NOT_FOUND for a cluster that has neither a record nor a
+// leak.
 func (s *Service) Leaks(ctx context.Context, who cluster.Caller, uuid string, kind cluster.Kind, offset, limit int) ([]Leak, int, error) {
 	if !who.Operator {
 		return nil, 0, cluster.AccessRefused.Errorf("leaks are for operators")
@@ -156,7 +158,7 @@ func (s *Service) Leaks(ctx context.Context, who cluster.Caller, uuid string, ki
 	if limit >= 0 {
 		room = max(0, cmp.Or(limit, cluster.PageLimit)-len(leaks))
 	}
-	behind := orphans[min(max(0, offset-total), len(orphans)):] // they follow the rows
+	behind := orphans[min(max(0, offset-total), len(orphans)):] // orphans follow the rows
 	return append(leaks, behind[:min(room, len(behind))]...), total + len(orphans), nil
 }
 
@@ -171,7 +173,7 @@ func leakOf(r cluster.OwnedRow) Leak {
 	return l
 }
 
-// Job gives a job the caller may see. JOB_NOT_FOUND, ACCESS_REFUSED.
+// Job returns a job that the caller may see. JOB_NOT_FOUND, ACCESS_REFUSED.
 func (s *Service) Job(ctx context.Context, who cluster.Caller, id string) (*cluster.Job, error) {
 	job, err := s.options.Records.Job(ctx, id)
 	if err != nil {
@@ -183,20 +185,20 @@ func (s *Service) Job(ctx context.Context, who cluster.Caller, id string) (*clus
 	return job, nil
 }
 
-// Jobs lists jobs within the caller's scope.
+// Jobs lists jobs in the caller's scope.
 func (s *Service) Jobs(ctx context.Context, who cluster.Caller, q cluster.JobQuery) ([]cluster.Job, int, error) {
 	q.Scope = who.Scope
 	return s.options.Records.Jobs(ctx, q)
 }
 
-// Events gives history within the caller's scope.
+// Events returns history in the caller's scope.
 func (s *Service) Events(ctx context.Context, who cluster.Caller, q cluster.EventQuery) ([]cluster.Event, error) {
 	q.Scope = who.Scope
 	return s.options.Records.Events(ctx, q)
 }
 
-// Catalog lists what the providers offer the caller. Entries of several
-// providers stand one behind the other.
+// Catalog lists the entries that all providers offer the caller, in the order of
+// the providers.
 func (s *Service) Catalog(ctx context.Context, who cluster.Caller, kind cluster.Kind) ([]cluster.Entry, error) {
 	var all []cluster.Entry
 	for _, p := range s.options.Providers {
@@ -213,10 +215,11 @@ func (s *Service) Catalog(ctx context.Context, who cluster.Caller, kind cluster.
 	return all, nil
 }
 
-// Versions are those of the configuration.
+// Versions returns the configured versions.
 func (s *Service) Versions() []Version { return s.options.Versions }
 
-// Names gives account and domain name of an owner, or their ids where the directory knows none.
+// Names returns the names of an owner's account and domain, or their ids if the
+// directory has none.
 func (s *Service) Names(ctx context.Context, o cluster.Owner) (account, domain string) {
 	if s.options.Directory != nil {
 		if account, domain, _, err := s.options.Directory.Names(ctx, o); err == nil {

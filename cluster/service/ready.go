@@ -13,24 +13,26 @@ import (
 )
 
 const (
-	signalHeartbeat = "hello"          // tells a run that the readiness of a node has changed
-	heartbeatLook   = 15 * time.Second // between looks of steps that wait for nodes, when no signal comes
+	signalHeartbeat = "hello"          // wakes a run when the readiness of a node has changed
+	heartbeatLook   = 15 * time.Second // poll interval of steps that wait for nodes without a signal
 )
 
-// hear takes the signals of nodes: what they say is in the books.
+// consumeSignals consumes the signals of heartbeats: the state of the nodes is
+// in the record.
 func (w *work) hear() {
 	for _, more := w.t.Signal(signalHeartbeat); more; _, more = w.t.Signal(signalHeartbeat) {
 	}
 }
 
-// unready are the nodes that have not said that they are ready, since a time.
+// unready returns the nodes that have not reported ready since a time.
 func (w *work) unready(nodes []*cluster.Node, since time.Time) []*cluster.Node {
 	return filter(nodes, func(n *cluster.Node) bool {
 		return n.ReadyAt.IsZero() || n.NotReady != "" || n.HeartbeatAt.Before(since)
 	})
 }
 
-// since is from when on the hellos of nodes count: VMs that were stopped speak anew.
+// heartbeatsSince returns the time from which heartbeats count. A VM that was
+// stopped must report again.
 func (w *work) since() time.Time {
 	if w.c.State == cluster.Starting && !w.in.First || w.c.State == cluster.Recovering {
 		return w.c.StateSince
@@ -74,7 +76,8 @@ func endpoint(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Wait(min(max(w.s.pause(w.waited()), time.Second), limit), "Endpoint", "%s does not answer yet: %s", url, plain(err))
 }
 
-// url is where the cluster is reached: its address, else what its control node says.
+// url returns the URL of the cluster: that of its address, or else the one that
+// its control node reports.
 func (w *work) url(ctx context.Context) (string, error) {
 	row := w.standing(resourceSpec{kind: cluster.Address})
 	if row == nil || row.Phase != cluster.Present || !w.makes(cluster.Address) {
@@ -94,9 +97,9 @@ func urlOf(host string) string {
 	return "https://" + net.JoinHostPort(host, strconv.Itoa(endpointPort))
 }
 
-// controlURL is where workers reach the control node.
+// controlURL returns the URL at which workers reach the control node.
 func controlURL(record *cluster.Record, caps cluster.Capabilities) string {
-	if slices.Contains(caps.Kinds, cluster.Address) { // the endpoint is an address outside; nodes are in one network
+	if slices.Contains(caps.Kinds, cluster.Address) { // the endpoint is an external address; nodes are in one network
 		for _, n := range record.Nodes {
 			if n.Role == cluster.Control && n.Address != "" && n.Removed.IsZero() && !n.ReadyAt.IsZero() {
 				return urlOf(n.Address)
@@ -126,8 +129,8 @@ func (w *work) joined(nodes []*cluster.Node, since time.Time) outcome.Outcome {
 	return outcome.Wait(min(heartbeatLook, limit-w.waited()), waitsForNodes, "nodes have not said that they are ready")
 }
 
-// publish writes what the cluster has become: endpoint, totals, version. The
-// join token ends with it.
+// publish writes endpoint, totals and version of the cluster, and revokes the
+// join token.
 func publish(ctx context.Context, w *work) outcome.Outcome {
 	url, err := w.url(ctx)
 	if err != nil {
@@ -138,7 +141,7 @@ func publish(ctx context.Context, w *work) outcome.Outcome {
 	err = w.amend(ctx, func(c *cluster.Cluster, d *cluster.Details) bool {
 		before := *c
 		c.Cores, c.MemoryMB = cores, memory
-		if url != "" && url != w.c.Endpoint { // what a control node has said since stands
+		if url != "" && url != w.c.Endpoint { // an endpoint that a control node has reported since then stays
 			c.Endpoint = url
 		}
 		if upgraded && w.in.Request != nil {
@@ -154,8 +157,8 @@ func publish(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Done()
 }
 
-// totals are cores and memory of all nodes, by the offering; as they were if
-// the catalogue no longer has it.
+// totals returns cores and memory of all nodes by the offering. They do not
+// change if the catalogue no longer has the offering.
 func (w *work) totals(ctx context.Context) (cores, memoryMB int) {
 	offering, err := find(ctx, w.provider, w.c.Owner, cluster.Offering, w.c.Offering.ID)
 	if err != nil || offering == nil || w.c.Offering.ID == "" {
@@ -165,8 +168,8 @@ func (w *work) totals(ctx context.Context) (cores, memoryMB int) {
 	return offering.Cores * n, offering.MemoryMB * n
 }
 
-// probe asks whether the endpoint of a cluster answers. Without Options.Probe
-// nobody can say, and nothing is wrong.
+// probe checks that the endpoint of a cluster answers. Without Options.Probe it
+// returns nil.
 func (s *Service) probe(ctx context.Context, c *cluster.Cluster) error {
 	if s.options.Probe == nil {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/provider/sim"
 )
 
-// Leaks of a cluster that nobody knows are an error, by id and by name, and not
-// an empty list, which reads as "nothing has leaked".
+// Leaks of an unknown cluster, by id or by name, are an error. An empty list would
+// read as "nothing has leaked".
 func TestFinding21LeaksOfAnUnknownClusterAreAnError(t *testing.T) {
 	c := atCounter(t, cluster.Limits{})
 	made := c.make(as("uma"), "blue")
@@ -41,8 +41,8 @@ func TestFinding21LeaksOfAnUnknownClusterAreAnError(t *testing.T) {
 	}
 }
 
-// A scale that the account's limits do not allow is refused at once: nothing is
-// written, and the cluster is not sent to Alert by it. Its plan says the same.
+// A scale beyond the account's limits is refused at once: nothing is written, and
+// the cluster does not enter Alert.
 func TestFinding21ScaleBeyondTheLimitIsRefused(t *testing.T) {
 	c := atCounter(t, cluster.Limits{Nodes: 4})
 	id := c.make(as("uma"), "blue").UUID
@@ -73,13 +73,13 @@ func TestFinding21ScaleBeyondTheLimitIsRefused(t *testing.T) {
 			t.Errorf("a refused scale has written: %+v", after.Cluster)
 		}
 	}
-	// What there is may be accepted, and what fits may be asked for.
+	// A size within the limit is allowed.
 	if _, _, err := c.Change(t.Context(), as("uma"), id, service.ChangeRequest{Kind: cluster.RequestScale, Size: 3}); err != nil {
 		t.Errorf("a size that fits: %v", err)
 	}
 }
 
-// The same of the room that the provider has.
+// A scale beyond the capacity of the provider is refused at once too, and its plan has the same fault.
 func TestFinding21ScaleWithoutRoomIsRefused(t *testing.T) {
 	running(t, setup{sim: sim.Options{Zones: []sim.Zone{{ID: "zone-1", Name: "zone-1", VMs: 4}}}}, 2, func(t *testing.T, w *world, id string) {
 		before := w.record(id)
@@ -94,7 +94,7 @@ func TestFinding21ScaleWithoutRoomIsRefused(t *testing.T) {
 		if err != nil || fault.Of(plan.Err()) != cluster.CapacityExhausted {
 			t.Errorf("the plan: %v %+v", err, plan)
 		}
-		// A provider that cannot be asked does not refuse: the run waits for it.
+		// A provider that does not answer is no refusal: the run waits for it.
 		w.cloud.Inject(sim.Rule{Label: "away", Call: sim.Check, Do: sim.Fail, Err: cluster.ProviderUnreachable})
 		if _, _, err := w.service.Change(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.RequestScale, Size: 3}); err != nil {
 			t.Errorf("while the provider is away: %v", err)
@@ -102,8 +102,7 @@ func TestFinding21ScaleWithoutRoomIsRefused(t *testing.T) {
 	})
 }
 
-// The plan of a recovery says that it cannot be done: not at all while the
-// provider is not seen.
+// The plan of a recovery fails while the provider cannot be read.
 func TestFinding21PlanOfARecoveryThatCannotBeDone(t *testing.T) {
 	running(t, setup{}, 2, func(t *testing.T, w *world, id string) {
 		for name, vm := range w.vms() {

@@ -12,26 +12,26 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// endpointPort is where a cluster is reached.
+// endpointPort is the port of a cluster's endpoint.
 const endpointPort = 6443
 
-// resourceSpec is a network, address or rule that is to be there.
+// resourceSpec is a desired network, address or rule.
 type resourceSpec struct {
 	kind   cluster.Kind
 	suffix string // of its name
 	spec   cluster.Spec
-	made   func(c *cluster.Cluster, row *cluster.JournalRow) bool // what the cluster learns by the write that says so; nil: nothing
+	made   func(c *cluster.Cluster, row *cluster.JournalRow) bool // changes the cluster in the write that marks the row present; false: no change; nil: none
 }
 
-// provide brings a thing into being; row is what stands for it, present when
-// the outcome is Done.
+// ensure creates a resource if it is missing. row is its journal row, which is
+// present if the outcome is Done.
 func (w *work) provide(ctx context.Context, want resourceSpec, b bounds) (row *cluster.JournalRow, out outcome.Outcome) {
 	rows, out := w.provideAll(ctx, []resourceSpec{want}, b)
 	return rows[0], out
 }
 
-// provideAll brings several things into being at the same time, none of which
-// needs another one.
+// ensureAll creates several missing resources at the same time. They must not
+// depend on each other.
 func (w *work) provideAll(ctx context.Context, wants []resourceSpec, b bounds) ([]*cluster.JournalRow, outcome.Outcome) {
 	rows, ops := make([]*cluster.JournalRow, len(wants)), []*rowOp(nil)
 	for i, want := range wants {
@@ -65,12 +65,12 @@ func (w *work) provideAll(ctx context.Context, wants []resourceSpec, b bounds) (
 		for _, h := range open {
 			names = append(names, string(h.row.Kind)+" "+h.row.Name)
 		}
-		return rows, w.waitFor(open, "the provider makes "+strings.Join(names, ", "))
+		return rows, w.waitFor(open, "the provider creates "+strings.Join(names, ", "))
 	}
 	for _, h := range ops {
 		switch row := h.row; {
 		case h.fails != nil && !row.Phase.Open() && row.Attempt < b.tries:
-			return rows, outcome.Wait(doubling(row.Attempt), waitsForProvider, "%s %s was lost and is made again", row.Kind, row.Name)
+			return rows, outcome.Wait(doubling(row.Attempt), waitsForProvider, "%s %s was lost and is created again", row.Kind, row.Name)
 		case h.fails != nil:
 			return rows, outcome.Fail(h.fails)
 		}
@@ -78,7 +78,7 @@ func (w *work) provideAll(ctx context.Context, wants []resourceSpec, b bounds) (
 	return rows, outcome.Done()
 }
 
-// lostBefore counts the things of a kind that this run has made and lost.
+// lostInRun counts the resources of a kind that this run has created and lost.
 func (w *work) lostBefore(kind cluster.Kind) int {
 	lost := 0
 	for _, row := range w.rec.Journal {
@@ -89,7 +89,8 @@ func (w *work) lostBefore(kind cluster.Kind) int {
 	return lost
 }
 
-// standing is the row of a thing that is there or under way; nil: none.
+// liveRow returns the row of a resource that is present or being created; nil if
+// there is none.
 func (w *work) standing(want resourceSpec) *cluster.JournalRow {
 	for i := range w.rec.Journal {
 		row := &w.rec.Journal[i]
@@ -117,7 +118,7 @@ func sameSpec(a, b cluster.Spec) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// freshName is a name that no row of the cluster ever had.
+// freshName returns a name that no row of the cluster has had.
 func (w *work) freshName(want resourceSpec) string {
 	name := cluster.ResourceName(w.c, want.suffix)
 	for n := 2; slices.ContainsFunc(w.rec.Journal, func(r cluster.JournalRow) bool { return r.Name == name }); n++ {
@@ -126,15 +127,15 @@ func (w *work) freshName(want resourceSpec) string {
 	return name
 }
 
-// bounds of things that are made for a cluster.
+// resourceBounds limits the creation of networks, addresses and rules.
 var resourceBounds = bounds{5 * time.Minute, 5}
 
-// network makes the network of a cluster that was given none.
+// network creates the network of a cluster without a given one.
 func (w *work) network(ctx context.Context) outcome.Outcome {
 	if !w.makes(cluster.Network) {
 		return outcome.Done()
 	}
-	if w.c.Network.ID != "" && !slices.ContainsFunc(w.rec.Journal, func(r cluster.JournalRow) bool { // one that was made and is gone is made again
+	if w.c.Network.ID != "" && !slices.ContainsFunc(w.rec.Journal, func(r cluster.JournalRow) bool { // a network that was created and is gone is created again
 		return r.Kind == cluster.Network && r.ProviderID == w.c.Network.ID && (r.Phase == cluster.Present || r.Origin == cluster.OriginCreated)
 	}) {
 		if made := w.standing(resourceSpec{kind: cluster.Network}); made == nil || made.Origin == cluster.OriginGiven {
@@ -153,10 +154,10 @@ func (w *work) network(ctx context.Context) outcome.Outcome {
 	if !out.IsDone() || w.c.Network.ID == row.ProviderID {
 		return out
 	}
-	return outcome.Fail(w.amend(ctx, func(c *cluster.Cluster, _ *cluster.Details) bool { return inNetwork(c, row) })) // an earlier run has made it
+	return outcome.Fail(w.amend(ctx, func(c *cluster.Cluster, _ *cluster.Details) bool { return inNetwork(c, row) })) // an earlier run has created it
 }
 
-// inNetwork enters the network that was made for a cluster.
+// setNetwork stores the network that was created for a cluster.
 func inNetwork(c *cluster.Cluster, row *cluster.JournalRow) bool {
 	if c.Network.ID == row.ProviderID {
 		return false
@@ -165,8 +166,8 @@ func inNetwork(c *cluster.Cluster, row *cluster.JournalRow) bool {
 	return true
 }
 
-// enter takes a thing that was given, or belongs to something given, into the
-// journal: it is watched, and never deleted.
+// journalGiven reads a given resource and writes a row for it. It is observed
+// and never deleted.
 func (w *work) enter(ctx context.Context, kind cluster.Kind, id string) error {
 	r, err := w.provider.Get(ctx, cluster.Ref{Kind: kind, ID: id, Zone: w.c.Zone.ID})
 	if err != nil {
@@ -183,7 +184,8 @@ func (w *work) record(ctx context.Context, r cluster.Resource) error {
 	return w.save(ctx, cluster.Change{Journal: []*cluster.JournalRow{row}})
 }
 
-// address finds the source NAT of the network, or acquires an address.
+// address uses the source NAT address of the network, or else acquires an
+// address.
 func (w *work) address(ctx context.Context) outcome.Outcome {
 	if !w.makes(cluster.Address) || w.standing(resourceSpec{kind: cluster.Address}) != nil && w.standing(resourceSpec{kind: cluster.Address}).Phase == cluster.Present {
 		return outcome.Done()
@@ -204,8 +206,9 @@ func (w *work) address(ctx context.Context) outcome.Outcome {
 // ruleKinds are the kinds of rules, in the order in which they are deleted.
 var ruleKinds = []cluster.Kind{cluster.Balancer, cluster.Forward, cluster.Firewall}
 
-// wanted are the rules of a cluster as it is now: its port open to whom it
-// says, forwarded to the control node, or balanced over all of them.
+// desiredRules returns the rules that a cluster needs now: its port is open to
+// its CIDRs, and forwarded to the control node or balanced over all control
+// nodes.
 func (w *work) wanted() []resourceSpec {
 	address := w.standing(resourceSpec{kind: cluster.Address})
 	if address == nil || address.Phase != cluster.Present {
@@ -239,7 +242,7 @@ func (w *work) wanted() []resourceSpec {
 	return rules
 }
 
-// rules takes away the rules that are no longer right and makes those that lack.
+// rules deletes outdated rules and creates missing ones.
 func (w *work) rules(ctx context.Context) outcome.Outcome {
 	wanted := w.wanted()
 	var stale []*cluster.JournalRow
@@ -261,7 +264,7 @@ func (w *work) rules(ctx context.Context) outcome.Outcome {
 	case failure != nil:
 		return outcome.Fail(failure)
 	case len(open) > 0:
-		return w.waitFor(open, "the provider takes old rules away")
+		return w.waitFor(open, "the provider deletes old rules")
 	}
 	_, out := w.provideAll(ctx, wanted, resourceBounds)
 	return out

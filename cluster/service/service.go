@@ -26,20 +26,20 @@ type Service struct {
 	background background
 
 	mu         sync.Mutex
-	subscriber func(uuid string) // the walker's queue; nil: it does not run
+	subscriber func(uuid string) // adds to the queue of the controller; nil: it does not run
 }
 
-// New makes a service. Its flows belong into the engine, which is then given
-// to Bind. CLUSTER_INVALID if an option is missing.
+// New returns a service. Register its Flows in an engine and pass the engine to
+// Bind. CLUSTER_INVALID if a required option is missing.
 func New(o Options) (*Service, error) {
 	if o.Records == nil || len(o.Providers) == 0 || o.Installation == "" {
-		return nil, cluster.ClusterInvalid.Errorf("the service needs books, at least one provider and the id of this installation")
+		return nil, cluster.ClusterInvalid.Errorf("the service needs records, at least one provider and the id of this installation")
 	}
 	o.Settings = o.Settings.filled()
 	if o.Now == nil {
 		o.Now = func() time.Time { return time.Now().UTC() }
 	}
-	if o.Locks != nil { // there may be other servers, with clocks of their own
+	if o.Locks != nil { // other servers may have other clocks
 		c := &clock{own: o.Now}
 		o.Locks = ticking{o.Locks, c}
 		o.Records = &timed{o.Records, o.Locks, c}
@@ -61,10 +61,10 @@ func New(o Options) (*Service, error) {
 	return s, nil
 }
 
-// OrDefault fills in the defaults of the specification.
+// OrDefault returns the settings with defaults in place of zero fields.
 func (t Settings) OrDefault() Settings { return t.filled() }
 
-// filled gives the defaults of the specification.
+// withDefaults returns the settings with defaults in place of zero fields.
 func (t Settings) filled() Settings {
 	t.SyncEvery = cmp.Or(t.SyncEvery, 30*time.Second)
 	t.CollectEvery = cmp.Or(t.CollectEvery, 5*time.Minute)
@@ -88,10 +88,11 @@ func (t Settings) filled() Settings {
 	return t
 }
 
-// Flows are those of the lifecycle, for workflow.New.
+// Flows returns the flows of the lifecycle, for workflow.New.
 func (s *Service) Flows() []workflow.Flow { return s.flows }
 
-// Bind gives the service its engine, which must have its flows. MACHINE_INVALID.
+// Bind sets the engine, which must have the flows of the service.
+// MACHINE_INVALID.
 func (s *Service) Bind(e Engine) error {
 	options := machine.Options[*view]{Objects: objects{s}, Flows: lookedFlows{e}, Now: s.options.Now, Logger: s.options.Logger}
 	if lister, ok := e.(interface{ Flows() []workflow.Flow }); ok {
@@ -107,12 +108,12 @@ func (s *Service) Bind(e Engine) error {
 	return nil
 }
 
-// CallHome says where nodes call home, for who learns it only when it listens.
-// It must be called before Serve.
+// CallHome sets Options.HomeURL, for a server that knows its address only once
+// it listens. It must be called before Serve.
 func (s *Service) CallHome(url string) { s.options.HomeURL = url }
 
-// Serve walks clusters, hears nodes, synchronises and collects until the
-// context ends. No goroutine of it is left. Bind must have been called.
+// Serve runs the controller and the periodic tasks until the context ends, and
+// waits for all their goroutines. Bind must have been called.
 func (s *Service) Serve(ctx context.Context) error {
 	if s.engine == nil {
 		return cluster.ClusterInvalid.Errorf("the service has no engine: call Bind before Serve")
@@ -120,18 +121,18 @@ func (s *Service) Serve(ctx context.Context) error {
 	return control.Run(ctx, s.duties(), []control.Runner{s.newController()})
 }
 
-// duties are what runs beside the walker.
+// periodicTasks returns the runners besides the controller.
 func (s *Service) duties() []control.Runner {
 	return []control.Runner{runner(s.flushHeartbeats), s.syncRunner(), s.collectRunner()}
 }
 
-// runner makes a Runner of a function that ends with its context.
+// runner is a control.Runner of a function that ends with its context.
 type runner func(ctx context.Context) error
 
 // Run implements control.Runner.
 func (r runner) Run(ctx context.Context) error { return r(ctx) }
 
-// silence is Metrics that nobody hears.
+// noMetrics is Metrics that does nothing.
 type silence struct{}
 
 func (silence) Operation(string, string, time.Duration)            {}

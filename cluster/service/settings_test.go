@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/cluster/service"
 )
 
-// Forgetting asks for the name, is for Expunge only, and reads each resource once more (7.2).
+// Forget needs the name of the cluster and the state Expunge, and reads each resource once more.
 func TestForgetting(t *testing.T) {
 	c := atCounter(t, cluster.Limits{})
 	id := c.make(as("uma"), "blue").UUID
@@ -31,7 +31,7 @@ func TestForgetting(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := c.PlanForget(t.Context(), as("uma"), id, "blue"); !errors.Is(err, cluster.AccessRefused) {
-		t.Errorf("the plan of who is no operator: %v", err)
+		t.Errorf("the plan without an operator: %v", err)
 	}
 	if _, err := c.PlanForget(t.Context(), chief, id, "green"); !errors.Is(err, cluster.ClusterInvalid) {
 		t.Errorf("the plan with another name: %v", err)
@@ -49,7 +49,7 @@ func TestForgetting(t *testing.T) {
 		t.Errorf("the plan: %+v", plan)
 	}
 	if after, _ := c.Get(t.Context(), chief, id); !reflect.DeepEqual(before, after) {
-		t.Errorf("the plan has changed the books:\n%+v\n%+v", before, after)
+		t.Errorf("the plan has changed the record:\n%+v\n%+v", before, after)
 	}
 	if _, err := c.Forget(t.Context(), chief, id, "blue", ""); err != nil {
 		t.Fatal(err)
@@ -67,8 +67,8 @@ func TestForgetting(t *testing.T) {
 	}
 }
 
-// The dry run of a patch names each setting that would be another one, and what
-// a new size makes; it writes nothing.
+// The dry run of a patch has each setting that would change and the effect of a
+// new size, and writes nothing.
 func TestThePlanOfAPatch(t *testing.T) {
 	c := atCounter(t, cluster.Limits{})
 	id := c.make(as("uma"), "blue").UUID
@@ -111,6 +111,6 @@ func TestThePlanOfAPatch(t *testing.T) {
 		t.Errorf("of another's cluster: %v", err)
 	}
 	if after, _ := c.Get(t.Context(), chief, id); !reflect.DeepEqual(before, after) {
-		t.Errorf("the plan has changed the books:\n%+v\n%+v", before, after)
+		t.Errorf("the plan has changed the record:\n%+v\n%+v", before, after)
 	}
 }

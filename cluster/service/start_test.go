@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/provider/sim"
 )
 
-// slow is a cloud in which everything takes its time.
+// slow has the times of a slow cloud.
 var slow = sim.Times{Create: 40 * time.Second, Start: 10 * time.Second, Stop: 10 * time.Second, Destroy: 15 * time.Second, Network: 5 * time.Second, Rule: 2 * time.Second, Boot: 20 * time.Second}
 
 func TestFirstStartMakesEverythingOnce(t *testing.T) {
@@ -50,8 +50,7 @@ func TestFirstStartMakesEverythingOnce(t *testing.T) {
 	}
 }
 
-// The size of the root disk that a cluster asks for is that of all its VMs, and
-// where the provider cannot make it nothing is made.
+// All VMs of a cluster have the requested size of the root disk.
 func TestRootDisksAreAsLargeAsAskedFor(t *testing.T) {
 	inWorld(t, setup{}, func(t *testing.T, w *world) {
 		id := w.create("blue", 2, func(c *cluster.Cluster) { c.DiskGB = 40 })
@@ -90,8 +89,8 @@ func (c checked) Check(ctx context.Context, n cluster.Need) ([]cluster.Finding, 
 	return append(found, cluster.Finding{Type: cluster.PlanObstacle, Code: c.code, Evidence: "the size of a disk has no effect"}), err
 }
 
-// A finding with the code of a fault ends a run before anything is made; one
-// without a code is a remark.
+// A finding with the code of a fault ends a run before anything is created; a
+// finding without a code is a remark.
 func TestFindingsWithoutACodeStandInNobodysWay(t *testing.T) {
 	for code, vms := range map[fault.Code]int{"": 3, cluster.EntityRefused.Code: 0} {
 		inWorld(t, setup{}, func(t *testing.T, w *world) {
@@ -107,7 +106,7 @@ func TestFindingsWithoutACodeStandInNobodysWay(t *testing.T) {
 	}
 }
 
-// Section 6: VM work is done five at a time per cluster, and no fewer while there is more to do.
+// A cluster works on five VMs at a time, and on no fewer while more are missing.
 func TestFiveVMsAreMadeAtATime(t *testing.T) {
 	inWorld(t, setup{sim: sim.Options{Times: slow}}, func(t *testing.T, w *world) {
 		id, most := w.create("blue", 12), 0

@@ -14,16 +14,16 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Limits of a pass.
+// Limits of a synchronization pass.
 const (
-	judging      = 64              // clusters judged at once; their endpoints may be slow
+	judging      = 64              // clusters whose health is decided at once; their endpoints may be slow
 	probeTimeout = 3 * time.Second // of an endpoint
-	listTries    = 3               // of a page, where the fault is transient
+	listTries    = 3               // of a page, while the fault is transient
 	listPause    = 200 * time.Millisecond
 )
 
-// syncRunner is the state synchronisation: a pass over each provider every
-// Settings.SyncEvery, the first at once.
+// syncRunner returns the state synchronization. It makes a pass over each
+// provider every Settings.SyncEvery; the first pass begins at once.
 func (s *Service) syncRunner() control.Runner {
 	return &periodicTask{s: s, name: "sync", shards: s.providerNames(), every: s.options.Settings.SyncEvery, pass: s.syncPass}
 }
@@ -36,7 +36,8 @@ func (s *Service) providerNames() []string {
 	return names
 }
 
-// tolerances are those of the settings, with the policy of the server.
+// tolerances returns Settings.Tolerances with the server's recovery policy and
+// versions.
 func (s *Service) tolerances() cluster.Tolerances {
 	t := s.options.Settings.Tolerances
 	if t.Policy == nil {
@@ -49,12 +50,12 @@ func (s *Service) tolerances() cluster.Tolerances {
 	return t
 }
 
-// syncPass looks at all clusters of a provider: one paged list of each kind
-// and zone, then the books, one after another. What a list did not show, or
-// shows in a state that would be an alarm, is read once more; only a cluster
-// whose findings changed is written. The list of VMs shows those of others as
-// well, as long as that makes it not much longer (crowd): they are reported
-// where they are in a network of ours.
+// syncPass decides the health of all clusters of a provider. It reads one paged
+// list of each kind and zone, and then scans the records. A resource that is
+// missing from its list, or whose listed state would raise an alarm, is read
+// again. Only clusters with changed findings are written. The list of VMs
+// includes foreign VMs if that does not make it much longer (foreignShare):
+// foreign VMs in the network of a cluster are findings.
 func (s *Service) syncPass(ctx context.Context, name string) error {
 	began := time.Now()
 	provider, err := s.provider(name)
@@ -96,23 +97,23 @@ func firstTrouble(views map[string]*zoneView) error {
 	return first
 }
 
-// zoneView is what the lists of a zone showed.
+// zoneView is the result of the lists of a zone.
 type zoneView struct {
 	at        time.Time // before the first call
-	trouble   error     // why something could not be listed
+	trouble   error     // of the first list that failed
 	networks  networks
-	wide      bool // VMs of others were listed too
+	wide      bool // foreign VMs are listed too
 	listed    map[cluster.Kind]bool
-	resources map[string][]observedVM // by the cluster of their tag
-	foreign   map[string][]observedVM // VMs of others, by the cluster in whose network they are
+	resources map[string][]observedVM // by the cluster in their tags
+	foreign   map[string][]observedVM // foreign VMs, by the cluster whose network they are in
 }
 
-// sight is a thing as a list has shown it, as far as it is judged. There may be
-// a hundred thousand VMs, so the rest is let go with its page.
+// observedResource is the part of a listed resource that DecideHealth needs.
+// There may be a hundred thousand VMs, so the rest of a VM is not kept.
 type observedVM struct {
 	id, name, identity, state, key string
 	power                          cluster.Power
-	whole                          *cluster.Resource // of all but VMs
+	whole                          *cluster.Resource // set for all kinds but VM
 }
 
 func observedVMOf(r *cluster.Resource) observedVM {
@@ -122,8 +123,8 @@ func observedVMOf(r *cluster.Resource) observedVM {
 	return observedVM{id: r.ID, name: r.Name, identity: r.Identity, state: r.State, key: r.Tags[cluster.TagKey], power: r.Power}
 }
 
-// viewZone lists all kinds that the provider makes. A list that fails half-way
-// counts as not seen. The error is the context's.
+// viewZone lists all kinds of a provider in a zone. A list that fails part-way
+// does not count as listed. The error is that of the context.
 func (s *Service) viewZone(ctx context.Context, provider cluster.Provider, name, zone string, n networks) (*zoneView, error) {
 	share := s.background.foreignShareOf(name, zone)
 	v := &zoneView{at: s.options.Now(), networks: n, wide: share.look(), listed: map[cluster.Kind]bool{}, resources: map[string][]observedVM{}, foreign: map[string][]observedVM{}}
@@ -131,7 +132,7 @@ func (s *Service) viewZone(ctx context.Context, provider cluster.Provider, name,
 	return v, context.Cause(ctx)
 }
 
-// list ends at the first failure: the next list would bring no more.
+// list reads the lists of a zone and ends at the first failure.
 func (v *zoneView) list(ctx context.Context, provider cluster.Provider, zone, installation string, share *foreignShare) error {
 	for _, kind := range kindsOf(provider) {
 		ours, others := 0, 0
@@ -160,7 +161,7 @@ func (v *zoneView) list(ctx context.Context, provider cluster.Provider, zone, in
 	return nil
 }
 
-// kindsOf are the kinds that are listed: VMs first.
+// kindsOf returns the kinds that are listed, VMs first.
 func kindsOf(provider cluster.Provider) []cluster.Kind {
 	kinds := []cluster.Kind{cluster.VM}
 	for _, k := range provider.Capabilities().Kinds {
@@ -171,10 +172,10 @@ func kindsOf(provider cluster.Provider) []cluster.Kind {
 	return kinds
 }
 
-// of is what was seen of a cluster.
+// observed returns the observation of a cluster.
 func (v *zoneView) of(record *cluster.Record) cluster.Observed {
 	c := &record.Cluster
-	// A network that is new since the list is not known to have nobody else in it.
+	// The list does not cover foreign VMs in a network that is newer than the list.
 	seen := cluster.Observed{At: v.at, Listed: v.listed, Proven: map[string]bool{}, ForeignComplete: v.wide && (c.Network.ID == "" || v.networks[c.Network.ID] == c.UUID)}
 	seen.Resources = make([]cluster.Resource, len(v.resources[c.UUID]))
 	for i, s := range v.resources[c.UUID] {
@@ -195,7 +196,8 @@ func (s observedVM) vm(c *cluster.Cluster) cluster.Resource {
 	return cluster.Resource{Kind: cluster.VM, ID: s.id, Name: s.name, Zone: c.Zone.ID, Identity: s.identity, State: s.state, Power: s.power}
 }
 
-// eachPage reads a whole list, each page again if its fault is transient.
+// eachPage calls visit for each item of a list. It reads a page again while the
+// fault is transient.
 func eachPage(ctx context.Context, provider cluster.Provider, f cluster.Filter, visit func(*cluster.Resource)) error {
 	for at := cluster.Cursor(""); ; {
 		var page cluster.Page
@@ -218,7 +220,7 @@ func eachPage(ctx context.Context, provider cluster.Provider, f cluster.Filter, 
 	}
 }
 
-// rest waits, or until the context ends.
+// sleep waits for a duration or until the context ends.
 func rest(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -228,8 +230,8 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// judgeAll goes through the books of a provider, so many at a time. It gives
-// their number and where they are.
+// decideAll decides the health of all clusters of a provider. It returns their
+// number and their zoneInventory.
 func (s *Service) judgeAll(ctx context.Context, provider cluster.Provider, name string, views map[string]*zoneView) (n int, seen zoneInventory, err error) {
 	work := make(chan *cluster.Record)
 	var workers sync.WaitGroup
@@ -237,7 +239,7 @@ func (s *Service) judgeAll(ctx context.Context, provider cluster.Provider, name 
 		workers.Go(func() {
 			for record := range work {
 				if err := s.judgeOne(ctx, provider, record, views[record.Cluster.Zone.ID]); err != nil && ctx.Err() == nil {
-					s.options.Logger.Warn("a cluster could not be judged", "cluster", record.Cluster.UUID, "error", err)
+					s.options.Logger.Warn("the health of a cluster could not be decided", "cluster", record.Cluster.UUID, "error", err)
 				}
 			}
 		})
@@ -258,8 +260,9 @@ func (s *Service) judgeAll(ctx context.Context, provider cluster.Provider, name 
 	return n, seen, err
 }
 
-// judgeOne judges a cluster, and writes what changed. view is nil for a
-// cluster in a zone that had none when the pass began: the next pass sees it.
+// decideOne decides the health of a cluster and writes changed findings. view is
+// nil for a cluster in a zone without clusters at the begin of the pass: the
+// next pass decides it.
 func (s *Service) judgeOne(ctx context.Context, provider cluster.Provider, record *cluster.Record, view *zoneView) error {
 	c := &record.Cluster
 	if cluster.Transient(c.State) {
@@ -280,7 +283,7 @@ func (s *Service) judgeOne(ctx context.Context, provider cluster.Provider, recor
 		}
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx) // what was cut short says nothing
+		return context.Cause(ctx) // an interrupted observation proves nothing
 	}
 	return s.keepJudgement(ctx, record, seen)
 }
@@ -295,7 +298,7 @@ func (s *Service) keepJudgement(ctx context.Context, record *cluster.Record, see
 	before := c.Findings
 	j.Apply(c, now)
 	if c.State == cluster.Alert && c.Alarm && c.Reason.Code == cluster.ClusterFaulty.Code {
-		c.Reason = cluster.FaultyReason(c) // it tells what is wrong now, not what was when the alert began
+		c.Reason = cluster.FaultyReason(c) // the reason is the present fault, not that at the begin of the alert
 	}
 	change := &cluster.Change{Cluster: c}
 	if !slices.EqualFunc(before, c.Findings, alike) {
@@ -313,7 +316,7 @@ func (s *Service) keepJudgement(ctx context.Context, record *cluster.Record, see
 	}
 	if err := s.commit(ctx, change); err != nil {
 		if errors.Is(err, fault.WriteConflict) {
-			return nil // it has changed since it was read: the next pass judges anew
+			return nil // the cluster has changed since it was read: the next pass decides again
 		}
 		return err
 	}
@@ -321,7 +324,7 @@ func (s *Service) keepJudgement(ctx context.Context, record *cluster.Record, see
 	return nil
 }
 
-// alike reports findings that are the same news.
+// sameFinding reports findings that need no new event.
 func alike(a, b cluster.Finding) bool {
 	return a.Type == b.Type && a.Resource == b.Resource && a.ID == b.ID && a.Alarm == b.Alarm && a.Evidence == b.Evidence
 }
@@ -332,8 +335,8 @@ func (s *Service) notifyIfDue(c *cluster.Cluster, now time.Time) {
 	}
 }
 
-// probeEndpoint asks the endpoint of a cluster that should run. The error is
-// of the books: that an endpoint keeps silent is what was seen.
+// probeEndpoint probes the endpoint of a cluster that should run. An endpoint
+// that does not answer is an observation; the error is that of the store.
 func (s *Service) probeEndpoint(ctx context.Context, c *cluster.Cluster, seen *cluster.Observed) error {
 	up := c.State == cluster.Running || c.State == cluster.Alert && c.Desired == cluster.WantRunning
 	if s.options.Probe == nil || !up || c.Endpoint == "" || seen.Err != nil {
@@ -349,7 +352,8 @@ func (s *Service) probeEndpoint(ctx context.Context, c *cluster.Cluster, seen *c
 	return nil
 }
 
-// claimRun gives a cluster in a transient state back to the walker if no run works on it.
+// notifyWithoutRun queues a cluster in a transient state for the controller if it
+// has no active run.
 func (s *Service) claimRun(ctx context.Context, c *cluster.Cluster) error {
 	if c.RunID != "" {
 		run, err := s.engine.Get(ctx, c.RunID)

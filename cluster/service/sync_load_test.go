@@ -13,14 +13,14 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// group is a provider with so many clusters of ten VMs, all as they should be,
-// that makes its things while it is asked. It counts calls.
+// group is a provider with a number of healthy clusters of ten VMs. It computes
+// its VMs on each call and counts calls.
 type group struct {
 	cluster.Provider
 	clusters, size int
 	lists, gets    atomic.Int64
 	odd            func(c, vm int) bool // stopped on the list
-	others         int                  // VMs that are not ours; the first is in the network of a cluster
+	others         int                  // foreign VMs; the first is in the network of a cluster
 }
 
 func (h *group) Capabilities() cluster.Capabilities {
@@ -73,7 +73,7 @@ func (h *group) Get(_ context.Context, ref cluster.Ref) (cluster.Resource, error
 	return h.vm(i), err
 }
 
-// scanned is a ledger that makes its books while it is read, and counts writes.
+// scanned is a Store that computes its records on each read and counts writes.
 type scanned struct {
 	cluster.Store
 	h      *group
@@ -107,8 +107,8 @@ func groupService(tb testing.TB, clusters int) (*Service, *group, *scanned) {
 	return s, h, records
 }
 
-// A pass makes as many calls as there are pages, and one for each suspicion; it
-// writes what has changed.
+// A pass makes one call for each page and one for each suspect, and writes only
+// changed clusters.
 func TestCallsOfAPass(t *testing.T) {
 	s, h, records := groupService(t, 1000)
 	if err := s.syncPass(t.Context(), "herd"); err != nil {

@@ -10,12 +10,13 @@ import (
 	"github.com/pawl-dev/pawl/provider/sim"
 )
 
-// running makes a cluster of one control node and two workers and waits until it runs.
+// running creates a cluster of one control node and two workers and waits until
+// it runs.
 func (w *world) running(policy cluster.Recovery) string {
 	w.t.Helper()
 	id := w.create("blue", 2, func(c *cluster.Cluster) { c.Recovery = policy })
 	w.until(id, 30*time.Minute, cluster.Running)
-	time.Sleep(2 * time.Minute) // two passes, and a hello of everybody
+	time.Sleep(2 * time.Minute) // two passes, and a heartbeat of every node
 	if c := w.cluster(id); c.State != cluster.Running || len(c.Findings) > 0 {
 		w.t.Fatalf("a new cluster is not healthy: %s\n%s", c.State, w.story(id))
 	}
@@ -23,7 +24,7 @@ func (w *world) running(policy cluster.Recovery) string {
 	return id
 }
 
-// worker is the VM id of the nth living worker.
+// worker returns the VM id of the nth worker.
 func (w *world) worker(id string, n int) string {
 	w.t.Helper()
 	for _, node := range w.record(id).Nodes {
@@ -48,7 +49,7 @@ func types(c *cluster.Cluster) (all []cluster.FindingType) {
 
 var everyKind = []cluster.Kind{cluster.VM, cluster.Network, cluster.Address, cluster.Firewall, cluster.Forward, cluster.Balancer}
 
-// A healthy cluster costs its share of the lists, and no write.
+// A healthy cluster is only listed: no other read, and no write.
 func TestSyncWritesNothingOfAHealthyCluster(t *testing.T) {
 	inWorld(t, setup{}, func(t *testing.T, w *world) {
 		id := w.running(nil)
@@ -63,7 +64,7 @@ func TestSyncWritesNothingOfAHealthyCluster(t *testing.T) {
 			t.Errorf("%d lists in 30 minutes, at most %d", w.lists(), most)
 		}
 		if n := w.calls("get", "*"); n != 0 {
-			t.Errorf("%d things were read singly though nothing was odd", n)
+			t.Errorf("%d resources were read singly without a suspect", n)
 		}
 	})
 }
@@ -139,7 +140,7 @@ func TestThePolicyReplaces(t *testing.T) {
 	})
 }
 
-// An outage is no loss: the provider is down for an hour, and no cluster is judged.
+// While the provider does not answer, no cluster changes its state.
 func TestAnOutageIsNoLoss(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(w *world, off bool)
@@ -153,7 +154,7 @@ func TestAnOutageIsNoLoss(t *testing.T) {
 				id := w.running(cluster.Recovery{cluster.Restart, cluster.Replace})
 				revision := w.cluster(id).Revision
 				c.do(w, true)
-				if err := w.cloud.StopVM(w.worker(id, 1)); err != nil { // nobody can know
+				if err := w.cloud.StopVM(w.worker(id, 1)); err != nil { // the service cannot observe it
 					t.Fatal(err)
 				}
 				if err := w.cloud.StartVM(w.worker(id, 1)); err != nil {
@@ -165,12 +166,12 @@ func TestAnOutageIsNoLoss(t *testing.T) {
 					t.Errorf("%s, %v, revision %d then %d\n%s", now.State, now.Findings, revision, now.Revision, w.story(id))
 				}
 				if b := w.banners()["sim"]; !strings.HasPrefix(b, c.code) {
-					t.Errorf("banner %q", b)
+					t.Errorf("alert %q", b)
 				}
 				c.do(w, false)
 				time.Sleep(6 * time.Minute)
 				if b := w.banners(); len(b) > 0 {
-					t.Errorf("the banner stays: %v", b)
+					t.Errorf("the alert stays: %v", b)
 				}
 				if got := w.path(id); got != "Starting Running" {
 					t.Errorf("path %s", got)
@@ -180,7 +181,7 @@ func TestAnOutageIsNoLoss(t *testing.T) {
 	}
 }
 
-// A list that fails says nothing of what would be on it; the others are believed.
+// A failed list proves nothing about its kind; the other lists count.
 func TestAFailedPageIsNotSeen(t *testing.T) {
 	inWorld(t, setup{}, func(t *testing.T, w *world) {
 		id := w.running(cluster.Recovery{})
@@ -195,7 +196,7 @@ func TestAFailedPageIsNotSeen(t *testing.T) {
 			t.Fatalf("%s: %v", c.State, c.Findings)
 		}
 		if w.banners()["sim"] == "" {
-			t.Error("no banner")
+			t.Error("no alert")
 		}
 		if err := w.cloud.StopVM(w.worker(id, 1)); err != nil {
 			t.Fatal(err)
@@ -212,7 +213,7 @@ func TestAFailedPageIsNotSeen(t *testing.T) {
 	})
 }
 
-// A page that fails once is read again: one lost answer costs no pass.
+// A page that fails once is read again: one lost answer does not end the pass.
 func TestAPageThatFailsOnceIsReadAgain(t *testing.T) {
 	inWorld(t, setup{}, func(t *testing.T, w *world) {
 		id := w.running(cluster.Recovery{})
@@ -222,7 +223,7 @@ func TestAPageThatFailsOnceIsReadAgain(t *testing.T) {
 		}
 		w.until(id, 34*time.Second, cluster.Alert)
 		if w.cloud.Fired("once") != 1 || len(w.banners()) > 0 {
-			t.Errorf("fired %d, banners %v", w.cloud.Fired("once"), w.banners())
+			t.Errorf("fired %d, alerts %v", w.cloud.Fired("once"), w.banners())
 		}
 	})
 }

@@ -13,15 +13,15 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// The lock of a shard: whoever works on it renews it while it lives.
+// The lease of a part: its holder renews it.
 const (
 	taskLeaseName  = 30 * time.Second
 	taskLeaseRenew = 10 * time.Second
 )
 
-// periodicTask is work that is done again and again for each shard, by one process at
-// a time. It is a control.Runner. A pass may end at any moment: what it did not
-// get to is done by the next, here or elsewhere.
+// periodicTask is a control.Runner that makes passes over each part of its work,
+// by one process at a time. A pass may end at any moment: the next one, in any
+// process, does the rest.
 type periodicTask struct {
 	s      *Service
 	name   string
@@ -75,7 +75,7 @@ func (d *periodicTask) reconcile(ctx context.Context, h *taskLease, name string)
 	}
 	defer h.rest()
 	if err := d.pass(ctx, name); err != nil && ctx.Err() == nil {
-		d.s.options.Logger.Warn("a pass failed", "duty", d.name, "shard", name, "error", err)
+		d.s.options.Logger.Warn("a pass failed", "task", d.name, "part", name, "error", err)
 	}
 	return outcome.Later(jitter(d.every), "Pass", "the next pass is planned")
 }
@@ -85,8 +85,8 @@ func jitter(d time.Duration) time.Duration {
 	return d - d/10 + time.Duration(rand.Int64N(int64(d/5)+1)) //nolint:gosec // not a secret
 }
 
-// taskLease is a lock in the hands of a duty. Between passes it is kept as well, so
-// that one process does all the passes as long as it lives.
+// taskLease is the lease of one part of a periodic task. The process keeps it
+// between passes, so that it makes all passes as long as it lives.
 type taskLease struct {
 	locker lock.Locker
 	name   string
@@ -94,7 +94,7 @@ type taskLease struct {
 	mu   sync.Mutex
 	held bool
 	ends time.Time          // by the clock of this process
-	lose context.CancelFunc // of the pass under way
+	lose context.CancelFunc // cancels the current pass
 }
 
 func (s *Service) taskLease(name string) *taskLease {
@@ -106,10 +106,10 @@ func (s *Service) worker() string {
 	return cmp.Or(s.options.Worker, s.background.worker)
 }
 
-var errLockLost = errors.New("service: the lock of the shard was lost")
+var errLockLost = errors.New("service: the lease of the task was lost")
 
-// take begins a pass: its context ends when the lock is lost. false: somebody
-// else has it, or nobody can say.
+// begin begins a pass. The context of the pass ends when the lease is lost.
+// false: another process holds the lease, or its holder is unknown.
 func (h *taskLease) take(ctx context.Context) (context.Context, bool) {
 	if h.locker.Backend == nil {
 		return ctx, true
@@ -134,7 +134,8 @@ func (h *taskLease) rest() {
 	}
 }
 
-// renew asks for the lock once more. If nobody can say, it holds until its end.
+// renew takes or renews the lease, and reports whether it is held. If the
+// backend does not answer, the lease holds until its end.
 func (h *taskLease) renew(ctx context.Context) bool {
 	before := time.Now()
 	v, err := h.locker.Take(ctx, h.name)
@@ -153,7 +154,7 @@ func (h *taskLease) renew(ctx context.Context) bool {
 	return h.held
 }
 
-// keep renews the lock while it is held, and gives it back at the end.
+// renewLoop renews the lease while it is held, and releases it at the end.
 func (h *taskLease) keep(ctx context.Context) {
 	if h.locker.Backend == nil {
 		return
@@ -165,7 +166,7 @@ func (h *taskLease) keep(ctx context.Context) {
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 			defer cancel()
-			_, _ = h.locker.Release(last, h.name) // else it ends by itself
+			_, _ = h.locker.Release(last, h.name) // otherwise it expires
 			return
 		case <-tick.C:
 		}

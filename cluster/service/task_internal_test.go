@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/lock"
 )
 
-// watched notes when whose lists are asked for: those of the synchronisation
-// name a zone. A page takes its time.
+// watched records when lists are read. Lists of the synchronization name a zone,
+// those of the collector do not. Each page takes 3 s.
 type watched struct {
 	*group
 	mu              sync.Mutex
@@ -34,9 +34,9 @@ func (w *watched) List(ctx context.Context, f cluster.Filter, at cluster.Cursor)
 	return w.group.List(ctx, f, at)
 }
 
-// The collector begins when the synchronisation has made its first pass, so that
-// what both hold of a large cloud is not there twice at boot; where another
-// process synchronises it waits for half of its interval.
+// The collector begins after the first pass of the synchronization, so that both
+// do not hold the lists of a large cloud in memory at once. If another process
+// synchronizes, the collector waits for half of its interval.
 func TestCollectorBeginsAfterSync(t *testing.T) {
 	for name, c := range map[string]struct {
 		elsewhere bool
@@ -44,8 +44,8 @@ func TestCollectorBeginsAfterSync(t *testing.T) {
 		want      time.Duration
 	}{
 		"behind the first pass":          {false, 0, 6 * time.Second}, // two pages
-		"another process synchronises":   {true, 0, 150 * time.Second},
-		"no longer than it is told to":   {true, 20 * time.Second, 20 * time.Second},
+		"another process synchronizes":   {true, 0, 150 * time.Second},
+		"no longer than CollectFirst":    {true, 20 * time.Second, 20 * time.Second},
 		"a pass that takes its time too": {false, time.Second, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestCollectorBeginsAfterSync(t *testing.T) {
 					t.Errorf("the collector has asked at %v, want %s first", w.collect, c.want)
 				}
 				if (len(w.synced) == 0) != c.elsewhere {
-					t.Errorf("the synchronisation has asked %d times", len(w.synced))
+					t.Errorf("the synchronization has asked %d times", len(w.synced))
 				}
 			})
 		})

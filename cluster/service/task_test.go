@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/lock"
 )
 
-// process is one that does a duty, and notes its passes.
+// process records the passes of a periodic task in one process.
 type process struct {
 	mu     sync.Mutex
 	passes []time.Time
@@ -34,7 +34,7 @@ func (p *process) cuts() int {
 	return p.cut
 }
 
-// startTask runs a duty over one shard until stop.
+// startTask runs a periodic task with one part until stop.
 func startTask(t *testing.T, name string, backend lock.Backend, took time.Duration) *process {
 	p := &process{took: took}
 	s := &Service{options: Options{Locks: backend, Worker: name, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}}
@@ -84,8 +84,8 @@ func TestATaskIsDoneAtOnceAndThenAtItsInterval(t *testing.T) {
 	})
 }
 
-// Of several processes one works on a shard, however short its passes are; when
-// it ends another takes over.
+// Only one of several processes works on a part, however short its passes are.
+// When it ends, another one takes over.
 func TestOneProcessHoldsATaskLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := &lock.Memory{}
@@ -105,7 +105,7 @@ func TestOneProcessHoldsATaskLease(t *testing.T) {
 	})
 }
 
-// A process that cannot renew its lock ends its pass before the lock does.
+// A process that cannot renew its lease ends its pass before the lease expires.
 func TestALostLockEndsThePass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := &cuttable{Memory: &lock.Memory{}}
@@ -129,7 +129,7 @@ func TestALostLockEndsThePass(t *testing.T) {
 	})
 }
 
-// cuttable is a medium that can be cut off.
+// cuttable is a lock backend that can be disconnected.
 type cuttable struct {
 	*lock.Memory
 	mu  sync.Mutex

@@ -19,8 +19,8 @@ import (
 // tokenLife is how long a join token may be used.
 const tokenLife = 90 * time.Minute
 
-// tokens are the join tokens that this process has issued, by run. Only their
-// hashes are stored: a run that goes on in another process issues one more.
+// tokens has the join tokens that this process has issued, by run. Only their
+// hashes are stored: a run that continues in another process issues a new one.
 type tokens struct {
 	mu    sync.Mutex
 	byRun map[string]cluster.Secret
@@ -45,20 +45,21 @@ func (t *tokens) put(run string, token cluster.Secret) {
 	t.byRun[run] = token
 }
 
-// newToken is 32 random bytes.
+// newToken returns 32 random bytes in base64.
 func newToken() cluster.Secret {
 	raw := make([]byte, 32)
 	_, _ = rand.Read(raw) // never fails
 	return cluster.Secret(base64.RawURLEncoding.EncodeToString(raw))
 }
 
-// hashOf is how tokens and credentials are stored.
+// hashOf returns the hash under which a token or credential is stored.
 func hashOf(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])
 }
 
-// matches compares in constant time with each hash of a list.
+// matches compares a token with each hash of a comma-separated list, in constant
+// time.
 func matches(token, hashes string) bool {
 	hash, found := []byte(hashOf(token)), 0
 	for h := range strings.SplitSeq(hashes, ",") {
@@ -67,8 +68,9 @@ func matches(token, hashes string) bool {
 	return found == 1 && token != ""
 }
 
-// issue gives the edit that stores a new join token of the run, and what keeps
-// it in mind once it is durable; nil if this process has issued one already.
+// issueToken returns the edit that stores a new join token of the run, and a
+// function to call after the write. Both are nil if this process has already
+// issued one.
 func (w *work) issue() (edit amendment, issued func()) {
 	run := w.t.RunID()
 	if w.s.tokens.get(run) != "" {
@@ -77,9 +79,9 @@ func (w *work) issue() (edit amendment, issued func()) {
 	token := newToken()
 	hash := hashOf(token.Reveal())
 	return func(c *cluster.Cluster, d *cluster.Details) bool {
-		if d.CACert == "" && !c.Started { // before its first control node, which brings one of its own if it does not take this
+		if d.CACert == "" && !c.Started { // before the first control node, which creates its own CA if it does not accept this one
 			cert, key, err := cluster.NewAuthority(c.Name, w.now)
-			if err == nil { // else the first control node makes it
+			if err == nil { // otherwise the first control node creates one
 				d.CACert, d.CAKey = cert, key
 			}
 		}
@@ -92,7 +94,8 @@ func (w *work) issue() (edit amendment, issued func()) {
 	}, func() { w.s.tokens.put(run, token) }
 }
 
-// revoke ends the join token of a run, or any if run is empty.
+// revoke deletes the join token of a run, or any if run is empty. It reports
+// whether there was one.
 func revoke(d *cluster.Details, run string) bool {
 	if d.JoinTokenHash == "" || run != "" && d.JoinTokenRun != run {
 		return false
@@ -101,22 +104,23 @@ func revoke(d *cluster.Details, run string) bool {
 	return true
 }
 
-// revokeToken is the step at the end of each run that may have issued one.
+// revokeToken is the step that revokes the join token at the end of a run.
 func revokeToken(ctx context.Context, w *work) outcome.Outcome {
 	run := w.t.RunID()
 	w.s.tokens.put(run, "")
 	return outcome.Fail(w.amend(ctx, func(_ *cluster.Cluster, d *cluster.Details) bool { return revoke(d, run) }))
 }
 
-// expected reports a node that the run of the join token makes: the token may
-// speak for it until it was ready, which only its credential can say.
+// expected reports a node for which the join token is valid: the run of the
+// token creates it, and it has not been ready. Only a heartbeat with a
+// credential makes a node ready.
 func expected(record *cluster.Record, d *cluster.Details, node *cluster.Node) bool {
 	return node.ReadyAt.IsZero() &&
 		slices.ContainsFunc(record.Journal, func(r cluster.JournalRow) bool { return r.Key == node.Key && r.RunID == d.JoinTokenRun })
 }
 
-// userData is what a node must know at its first boot. The run's join token is
-// stored by now.
+// userData returns the user data for the first boot of a node. The join token
+// of the run must be stored before.
 func (w *work) userData(ctx context.Context, node *cluster.Node) ([]byte, error) {
 	d, err := w.details(ctx)
 	if err != nil {

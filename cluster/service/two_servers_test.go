@@ -12,10 +12,10 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// TestTwoServers lets two servers work on the same clusters. One of them is
-// stopped at a point, far beyond its lease, and then goes on as if nothing had
-// happened: what it held back is refused or changes nothing. Their clocks are
-// apart. (Over a real PostgreSQL: store/sqlstore.)
+// TestTwoServers lets two servers with different clocks work on the same clusters.
+// One of them freezes at a point, far beyond its lease, and then continues: its
+// late writes and calls are refused or change nothing. store/sqlstore tests the
+// same with PostgreSQL.
 func TestTwoServers(t *testing.T) {
 	for name, s := range tales() {
 		t.Run(name, func(t *testing.T) {
@@ -65,10 +65,9 @@ func TestTwoServers(t *testing.T) {
 	}
 }
 
-// TestClocksApart lets a process die while a call that makes something is on
-// its way; the one that goes on has another idea of the time, by far more than
-// a lookup that finds nothing has to be old. What the call makes late is in the
-// books, and nothing is made twice or left. (play looks at that.)
+// TestClocksApart lets a process die during a create. The process that continues
+// has a clock that differs by far more than Settings.Settle. The late resource is
+// recorded, and nothing is created twice or left behind; play checks that.
 func TestClocksApart(t *testing.T) {
 	for _, name := range []string{"create", "scale up", "delete what starts", "no room, rollback", "upgrade", "recover"} {
 		t.Run(name, func(t *testing.T) {
@@ -85,7 +84,7 @@ func TestClocksApart(t *testing.T) {
 					t.Run(fmt.Sprintf("%s, %s", label, skew), func(t *testing.T) {
 						s := s
 						s.skew, s.rests = skew, append([]machine.State{cluster.Alert}, s.rests...)
-						s.end = func(*lab, string) {} // a step that began by one clock may be given up by the other
+						s.end = func(*lab, string) {} // a step may exceed its time limit by the other clock
 						if wrong, _, struck := s.play(t, at); len(wrong) > 0 || struck != 1 {
 							t.Errorf("%d died\n%s", struck, strings.Join(wrong, "\n"))
 						}
@@ -99,12 +98,12 @@ func TestClocksApart(t *testing.T) {
 	}
 }
 
-// What one server's passes have found of a provider, the other one tells as well,
-// and goes on telling when the first has died and it makes the passes itself.
+// Each server reports what the passes of any server found about a provider. The
+// second one still does after the first has died and it makes the passes itself.
 func TestEveryServerTellsWhatThePassesFound(t *testing.T) {
 	wrong := inLab(t, setup{}, func(l *lab) {
 		first := l.living()
-		l.wait(time.Minute) // it holds the locks
+		l.wait(time.Minute) // it holds the leases
 		l.begin()
 		second := l.living()
 		if _, err := l.cloud.Add(cluster.DesiredResource{Kind: cluster.VM, Name: "unknown", Owner: me, Spec: cluster.Spec{Zone: "zone-1", Offering: "small", Template: "node-image"},
@@ -119,7 +118,7 @@ func TestEveryServerTellsWhatThePassesFound(t *testing.T) {
 				}
 				banners, err := p.service.Banners(l.t.Context())
 				if err != nil || !strings.HasPrefix(banners["sim"], alert) || alert == "" && len(banners) > 0 {
-					l.say("%s: banners %v, %v", when, banners, err)
+					l.say("%s: alerts %v, %v", when, banners, err)
 				}
 				leaks, total, err := p.service.Leaks(l.t.Context(), root, "", "", 0, 0)
 				var are []string
@@ -132,7 +131,7 @@ func TestEveryServerTellsWhatThePassesFound(t *testing.T) {
 			}
 		}
 		l.wait(6 * time.Minute)
-		same("a stray", "", "stray")
+		same("an orphan", "", "stray")
 		l.cloud.RefuseCredentials(true)
 		began := time.Now()
 		l.wait(6 * time.Minute)

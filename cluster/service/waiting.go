@@ -29,22 +29,23 @@ type Waiting struct {
 	Next  time.Time `json:"next,omitzero" doc:"when it looks again; absent: when something happens"`
 }
 
-// Unseen is a provider that cannot be seen: what is known of its clusters is as old as Since.
+// Unseen is a provider that cannot be read. The state of its clusters has not
+// been observed since Since.
 type Unseen struct {
 	Code  string    `json:"code"`
 	Text  string    `json:"text"`
 	Since time.Time `json:"since"`
 }
 
-// Standing is what a reading of a cluster says beside its record.
+// Explanation is the state of a cluster beyond its record.
 type Standing struct {
-	Waiting *Waiting // nil: nothing works on it
+	Waiting *Waiting // nil: no run is active
 	Unseen  *Unseen  // nil: its provider answers
 }
 
-// Standings explains clusters: what the run of each waits for, and whether its
-// provider can be seen. However many there are, it is one read of runs and one
-// of books; clusters at rest need neither.
+// Explanations returns the Explanation of each cluster, by uuid. It needs one
+// read of runs and one of records for all of them, and neither for clusters in
+// stable states.
 func (s *Service) Standings(ctx context.Context, clusters []cluster.Cluster) (map[string]Standing, error) {
 	notices, err := s.options.Records.Notices(ctx)
 	if err != nil {
@@ -69,7 +70,7 @@ func (s *Service) Standings(ctx context.Context, clusters []cluster.Cluster) (ma
 	return all, nil
 }
 
-// Standing is Standings of one cluster; empty for one that is not known.
+// Explanation returns the Explanation of one cluster; empty for an unknown one.
 func (s *Service) Standing(ctx context.Context, uuid string) (Standing, error) {
 	record, err := s.options.Records.Record(ctx, uuid)
 	if errors.Is(err, cluster.NotFound) {
@@ -82,8 +83,8 @@ func (s *Service) Standing(ctx context.Context, uuid string) (Standing, error) {
 	return all[record.Cluster.UUID], err
 }
 
-// Awaited is what a run of a cluster waits for; nil if it has ended, or is no
-// run of a cluster that is known.
+// Awaited returns what a run waits for; nil if the run has ended or belongs to
+// no known cluster.
 func (s *Service) Awaited(ctx context.Context, run *workflow.Run) (*Waiting, error) {
 	uuid, ok := cluster.FromSubject(run.Subject)
 	if !ok || run.Phase.Final() || run.Current() == nil {
@@ -99,7 +100,7 @@ func (s *Service) Awaited(ctx context.Context, run *workflow.Run) (*Waiting, err
 	return s.awaited(run, record), nil
 }
 
-// waits gives what the runs of clusters wait for, by the ids of the clusters.
+// waits returns what the runs of clusters wait for, by cluster id.
 func (s *Service) waits(ctx context.Context, clusters []cluster.Cluster) (map[int64]*Waiting, error) {
 	var runs []string
 	for i := range clusters {
@@ -112,7 +113,7 @@ func (s *Service) waits(ctx context.Context, clusters []cluster.Cluster) (map[in
 		return nil, err
 	}
 	records := map[int64]*cluster.Record{}
-	var told []int64 // clusters whose waits are told by their books
+	var told []int64 // clusters whose records explain the wait
 	for i := range clusters {
 		c := &clusters[i]
 		if run := heads[c.RunID]; run != nil {
@@ -139,7 +140,8 @@ func (s *Service) waits(ctx context.Context, clusters []cluster.Cluster) (map[in
 	return waits, nil
 }
 
-// heads reads runs with the steps they stand at, in one read where the store can.
+// currentRuns reads runs with their current steps, by id, with one read if the
+// store can list.
 func (s *Service) heads(ctx context.Context, ids []string) (map[string]*workflow.Run, error) {
 	found := make(map[string]*workflow.Run, len(ids))
 	if len(ids) == 0 {
@@ -178,7 +180,7 @@ func (s *Service) oneByOne(ctx context.Context, ids []string) (runs []*workflow.
 	return runs, nil
 }
 
-// awaited says where a run of a cluster stands; nil if it has ended or not begun.
+// awaited returns what a run waits for; nil if it has ended or not begun.
 func (s *Service) awaited(run *workflow.Run, record *cluster.Record) *Waiting {
 	rec := run.Current()
 	if run.Phase.Final() || rec == nil {
@@ -209,7 +211,7 @@ func (s *Service) awaited(run *workflow.Run, record *cluster.Record) *Waiting {
 	return w
 }
 
-// stepOf finds the step of a flow by the name of one of its instances.
+// stepOf returns the step of a flow by the name of one of its instances.
 func (s *Service) stepOf(flow, instance string) (workflow.Step, workflow.Flow) {
 	at := slices.IndexFunc(s.flows, func(f workflow.Flow) bool { return f.Name == flow })
 	if at < 0 {
@@ -232,17 +234,17 @@ func (s *Service) stepOf(flow, instance string) (workflow.Step, workflow.Flow) {
 	return *found, *f
 }
 
-// Reasons of waits that are told by the nodes and the journal of a cluster.
+// Reasons of waits that the nodes and the journal of a cluster explain.
 const (
 	waitsForNodes    = "Hello"
 	waitsForProvider = "Provider"
 )
 
-// mostNamed is how many nodes or resources a wait names.
+// maxNamed is how many nodes or resources a text lists.
 const mostNamed = 3
 
-// explained says in words what a step waits for, as the books have it now: the
-// wait itself is written once and holds no counts.
+// explained returns a text about the wait of a step, with counts from the
+// record: the stored wait is written once and has no counts.
 func (s *Service) explained(record *cluster.Record, wait *workflow.WaitRecord) string {
 	switch wait.Reason {
 	case waitsForNodes:
@@ -280,7 +282,7 @@ func (s *Service) awaitedNodes(record *cluster.Record, wait *workflow.WaitRecord
 	return text + "; nodes call " + s.options.HomeURL + heartbeatPath
 }
 
-// heartbeatPath is where nodes call home.
+// heartbeatPath is the path for heartbeats of nodes.
 const heartbeatPath = "/v1/nodes/hello"
 
 func awaitedRows(record *cluster.Record, wait *workflow.WaitRecord) string {
@@ -290,7 +292,7 @@ func awaitedRows(record *cluster.Record, wait *workflow.WaitRecord) string {
 		switch {
 		case row.Phase == cluster.Intent || row.Phase == cluster.Accepted || row.Phase == cluster.Closing:
 			open = append(open, row.Name)
-		case row.Phase == cluster.Present && row.Kind == cluster.VM && (row.LastCode != "" || row.JobID != ""): // it is started or stopped
+		case row.Phase == cluster.Present && row.Kind == cluster.VM && (row.LastCode != "" || row.JobID != ""): // the VM is being started or stopped
 			open = append(open, row.Name)
 		default:
 			continue
@@ -320,8 +322,8 @@ func some(texts []string) string {
 	return strings.Join(texts, ", ")
 }
 
-// plain is an error of a connection without the ports of this end, so that the
-// same trouble reads the same at each look.
+// plain returns the text of a connection error without local ports, so that the
+// same fault has the same text each time.
 func plain(err error) string {
 	if u := (*url.Error)(nil); errors.As(err, &u) {
 		if u.Timeout() {

@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/provider/sim"
 )
 
-// standing is what a reading says of a cluster beside its record, now.
+// explanation returns the present Explanation of a cluster.
 func (w *world) standing(id string) (waits, unseen string, since, until time.Time) {
 	w.t.Helper()
 	synctest.Wait()
@@ -45,8 +45,8 @@ func (w *world) standing(id string) (waits, unseen string, since, until time.Tim
 	return waits, unseen, since, until
 }
 
-// A start whose nodes keep silent says which of them it waits for, how many are
-// ready, where nodes call, since when and until when.
+// A start with silent nodes reports which nodes it waits for, how many are ready,
+// the URL for heartbeats, since when and until when.
 func TestFinding20WaitForNodesIsExplained(t *testing.T) {
 	inWorld(t, setup{sim: sim.Options{Times: slow}}, func(t *testing.T, w *world) {
 		id := w.create("blue", 2)
@@ -79,8 +79,8 @@ func TestFinding20WaitForNodesIsExplained(t *testing.T) {
 	})
 }
 
-// A page of clusters that are all on their way is one read of runs and one of
-// books, however many they are.
+// A page of clusters in transient states needs one read of runs and one of
+// records, however many clusters there are.
 func TestFinding20APageOfWaitsIsReadTogether(t *testing.T) {
 	inWorld(t, setup{sim: sim.Options{Times: sim.Times{Create: time.Hour}}}, func(t *testing.T, w *world) {
 		const clusters = 8
@@ -105,13 +105,12 @@ func TestFinding20APageOfWaitsIsReadTogether(t *testing.T) {
 			}
 		}
 		if records > 1 || runs > 1 {
-			t.Errorf("%d reads of books and %d of runs for %d clusters", records, runs, clusters)
+			t.Errorf("%d reads of records and %d of runs for %d clusters", records, runs, clusters)
 		}
 	})
 }
 
-// An endpoint that does not answer is named with its error, and a call that
-// fails with its fault.
+// A wait for the endpoint has its URL and its error.
 func TestFinding20WaitForTheEndpointNamesURLAndError(t *testing.T) {
 	inWorld(t, setup{sim: sim.Options{Times: slow}}, func(t *testing.T, w *world) {
 		w.stop()
@@ -135,8 +134,8 @@ func TestFinding20WaitForTheEndpointNamesURLAndError(t *testing.T) {
 	})
 }
 
-// A provider that is away shows on every cluster it holds, at rest or under way,
-// and no longer once it is back.
+// Every cluster of a provider that does not answer reports it, in stable and in
+// transient states, until the provider answers again.
 func TestFinding20ADeadProviderShowsOnItsClusters(t *testing.T) {
 	running(t, setup{}, 1, func(t *testing.T, w *world, id string) {
 		other := w.create("green", 1, func(c *cluster.Cluster) { c.UUID = "9a3b2c10-green" })
@@ -167,9 +166,9 @@ func TestFinding20ADeadProviderShowsOnItsClusters(t *testing.T) {
 	})
 }
 
-// The reason of an alert tells what is wrong now, not what was when it began;
-// a node whose VM is gone is not ready; and the findings of a stopped cluster
-// say what is done about them.
+// The reason of an alert has the present findings, not those at its begin. A node
+// whose VM is gone is not ready. The findings of a stopped cluster have the next
+// action.
 func TestFinding20FactsAreFresh(t *testing.T) {
 	vm := func(w *world, part string) string {
 		for name, r := range w.vms() {

@@ -16,33 +16,34 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// work is what one look at a step has in its hands: the run's task and input,
-// and the cluster's book as it was when the look began.
+// work is the state of one attempt of a step: the task and input of the run, and
+// the cluster's record at the begin of the attempt.
 type work struct {
 	s        *Service
 	t        *workflow.Task
 	in       cluster.RunInput
 	rec      *cluster.Record
-	c        *cluster.Cluster // of the book
-	d        *cluster.Details // read after the book, by who needs them first
+	c        *cluster.Cluster // of the record
+	d        *cluster.Details // nil until details reads them
 	provider cluster.Provider
 	caps     cluster.Capabilities
-	now      time.Time // when the book was read
-	began    time.Time // the look
+	now      time.Time // when the record was read
+	began    time.Time // of the attempt
 }
 
-// body is the work of a step. Everything it needs to remember is in the
-// journal, so it may be called again at any time.
+// body is the function of a step. It keeps its state in the journal, so it may
+// be called again at any time.
 type body func(ctx context.Context, w *work) outcome.Outcome
 
-// bounds are those of a step: of one try, and how many there are.
+// bounds are the time limit of one try and the number of tries.
 type bounds struct {
 	timeout time.Duration
 	tries   int
 }
 
-// step makes a step of a flow. A cancelled one is not stray before a call in
-// flight can have ended. Steps that only wait have no tries of their own.
+// step returns a step of a flow. Its grace is longer than a call to the provider:
+// a cancelled attempt is not abandoned while its call may still end. Steps that
+// only wait have no tries.
 func (s *Service) step(name, text string, b bounds, do body) workflow.Step {
 	return workflow.Step{
 		Name: name, Description: text, Timeout: b.timeout, Grace: s.options.Settings.CallTimeout + 15*time.Second,
@@ -60,8 +61,9 @@ func (s *Service) step(name, text string, b bounds, do body) workflow.Step {
 	}
 }
 
-// ending makes a step that runs when its run ends, in whatever way: the
-// cluster may have moved on. It never fails, for what it leaves undone others find.
+// finalStep returns a step that runs at the end of a run, however it ends. The
+// cluster may have moved on. A final failure is only logged: the collector does
+// the rest.
 func (s *Service) ending(name, text string, do body) workflow.Step {
 	step := s.step(name, text, bounds{cluster.NodeRemoval, 5}, nil)
 	step.Do = func(ctx context.Context, t *workflow.Task) outcome.Outcome {
@@ -79,7 +81,7 @@ func (s *Service) ending(name, text string, do body) workflow.Step {
 	return step
 }
 
-// when makes a step conditional on the run's input.
+// when makes a step conditional on the input of the run.
 func when(step workflow.Step, text string, holds func(in cluster.RunInput) bool) workflow.Step {
 	step.WhenText = text
 	step.When = func(v workflow.View) (bool, error) {
@@ -90,7 +92,7 @@ func when(step workflow.Step, text string, holds func(in cluster.RunInput) bool)
 	return step
 }
 
-// open gathers what a look needs.
+// openWork reads the state for an attempt.
 func (s *Service) open(ctx context.Context, t *workflow.Task) (*work, error) {
 	w := &work{s: s, t: t, began: s.options.Now()}
 	if err := t.Input(&w.in); err != nil {
@@ -107,7 +109,7 @@ func (s *Service) open(ctx context.Context, t *workflow.Task) (*work, error) {
 	return w, nil
 }
 
-// read gets the newest book.
+// read reads the newest record.
 func (w *work) read(ctx context.Context) error {
 	record, err := w.s.options.Records.Record(ctx, w.in.Cluster)
 	if err != nil {
@@ -117,7 +119,7 @@ func (w *work) read(ctx context.Context) error {
 	return nil
 }
 
-// details are those of the cluster, as they were when this look asked first.
+// details returns the details of the cluster. It reads them once per record.
 func (w *work) details(ctx context.Context) (*cluster.Details, error) {
 	if w.d == nil {
 		d, err := w.s.options.Records.Details(ctx, w.in.Cluster)
@@ -129,8 +131,8 @@ func (w *work) details(ctx context.Context) (*cluster.Details, error) {
 	return w.d, nil
 }
 
-// current refuses a run whose cluster has moved on: it stops before its next
-// provider call.
+// checkCurrent fails if the cluster has moved on to another run: this run must
+// make no more calls to the provider. STATE_REFUSED.
 func (w *work) current() error {
 	p := w.c.Position
 	if p.Run == w.t.RunID() || p.Run == "" && workflow.RunID(cluster.Subject(w.c.UUID), cluster.FlowOf[p.State], p.RequestID()) == w.t.RunID() {
@@ -139,7 +141,7 @@ func (w *work) current() error {
 	return cluster.StateRefused.Errorf("cluster %s is %s now: run %s stops", w.c.Name, w.c.State, w.t.RunID()).With("state", string(w.c.State))
 }
 
-// save writes rows and nodes that belong to the book.
+// save writes a change of the cluster; nothing if the change is empty.
 func (w *work) save(ctx context.Context, change cluster.Change) error {
 	if len(change.Journal)+len(change.Nodes) == 0 && change.Details == nil && change.Cluster == nil {
 		return nil
@@ -156,14 +158,15 @@ const rewrites = 10 // of an amendment that loses its compare-and-set
 // anything to write. It may be called again.
 type amendment func(c *cluster.Cluster, d *cluster.Details) bool
 
-// pair is a cluster with its details, read in this order. Details are written
-// with their cluster only: so if it still is at its revision, they are the newest.
+// pair is a cluster with its details, read in this order. Details are only
+// written together with their cluster: if the revision of the cluster has not
+// changed, the details are the newest.
 type pair struct {
 	c *cluster.Cluster
-	d *cluster.Details // nil: nobody needs them
+	d *cluster.Details // nil: not needed
 }
 
-// copy may be edited.
+// copy returns a copy that may be edited.
 func (p pair) copy() pair {
 	c := *p.c
 	if p.d == nil {
@@ -174,7 +177,7 @@ func (p pair) copy() pair {
 	return pair{&c, &d}
 }
 
-// changed are details that are to be written; nil if they are as they were.
+// changed returns the details to write; nil if they have not changed.
 func changed(before, after *cluster.Details) *cluster.Details {
 	if reflect.DeepEqual(before, after) {
 		return nil
@@ -195,15 +198,15 @@ func (s *Service) pair(ctx context.Context, uuid string) (pair, error) {
 	return pair{&found[0], d}, err
 }
 
-// amend changes a cluster and its details in one write, again if somebody was
-// faster.
+// amend edits a cluster and its details in one write. After a write conflict it
+// repeats the edit.
 func (s *Service) amend(ctx context.Context, uuid string, edit amendment) error {
 	_, err := s.amendFrom(ctx, uuid, pair{}, edit)
 	return err
 }
 
-// amendFrom is amend that begins with a pair that was read a moment ago, and
-// gives what is stored now. The empty pair is read anew.
+// amendFrom is amend that begins with a pair that was read before; an empty pair
+// is read first. It returns the stored pair.
 func (s *Service) amendFrom(ctx context.Context, uuid string, p pair, edit amendment) (pair, error) {
 	for try := 1; ; try++ {
 		if p.c == nil {
@@ -227,7 +230,7 @@ func (s *Service) amendFrom(ctx context.Context, uuid string, p pair, edit amend
 	}
 }
 
-// amend is Service.amend of the cluster in hand, which has it afterwards.
+// amend is Service.amend of the cluster of w. It updates w.
 func (w *work) amend(ctx context.Context, edit amendment) error {
 	if _, err := w.details(ctx); err != nil {
 		return err
@@ -239,7 +242,7 @@ func (w *work) amend(ctx context.Context, edit amendment) error {
 	return err
 }
 
-// waited is how long the step has waited, over all its looks.
+// waited returns how long the step has waited, over all its attempts.
 func (w *work) waited() time.Duration {
 	if since := w.t.Waited(); since != nil {
 		return w.now.Sub(since.Since)
@@ -247,20 +250,20 @@ func (w *work) waited() time.Duration {
 	return 0
 }
 
-// pause is when to poll again something that began so long ago: after 1, 2, 3
-// … seconds, and then every 15.
+// pause returns the pause before the next poll of a call of the given age. With
+// the defaults it grows by 1 s per poll up to 15 s.
 func (s *Service) pause(age time.Duration) time.Duration {
 	first, longest := s.options.Settings.PollFirst, s.options.Settings.PollLongest
 	n := math.Floor(math.Sqrt(2*max(age.Seconds(), 0)/first.Seconds())) + 1
 	return min(time.Duration(n*float64(first)), longest)
 }
 
-// doubling is the pause behind the n-th failure in a row, 1 s to 60 s.
+// doubling returns the pause after the n-th failure in a row, 1 s to 60 s.
 func doubling(n int) time.Duration {
 	return min(time.Second<<min(max(n-1, 0), 10), time.Minute)
 }
 
-// each calls do for all items, so many at once, and waits for them.
+// each calls do for all items, no more than most at a time, and waits for them.
 func each[T any](items []T, most int, do func(T)) {
 	if len(items) == 1 {
 		do(items[0])
@@ -278,7 +281,7 @@ func each[T any](items []T, most int, do func(T)) {
 	wg.Wait()
 }
 
-// row finds the newest journal row with a key; nil: there is none.
+// row returns the journal row with a key; nil if there is none.
 func (w *work) row(key string) *cluster.JournalRow {
 	for i := range w.rec.Journal {
 		if key != "" && w.rec.Journal[i].Key == key {
@@ -288,7 +291,8 @@ func (w *work) row(key string) *cluster.JournalRow {
 	return nil
 }
 
-// nodes are the living nodes of a role, oldest first; of all roles if it is empty.
+// nodes returns the nodes of a role, oldest first, without removed ones. An empty
+// role means all roles.
 func (w *work) nodes(role cluster.Role) []*cluster.Node {
 	var found []*cluster.Node
 	for i := range w.rec.Nodes {
@@ -300,12 +304,12 @@ func (w *work) nodes(role cluster.Role) []*cluster.Node {
 	return found
 }
 
-// named are the living nodes with these names.
+// nodesNamed returns the nodes with these names, without removed ones.
 func (w *work) named(names []string) []*cluster.Node {
 	return slices.DeleteFunc(w.nodes(""), func(n *cluster.Node) bool { return !slices.Contains(names, n.Name) })
 }
 
-// makes reports a kind that the provider makes; another needs no row.
+// supports reports a kind that the provider can create. Other kinds need no row.
 func (w *work) makes(kind cluster.Kind) bool { return slices.Contains(w.caps.Kinds, kind) }
 
 func decodeInput(v workflow.View, in *cluster.RunInput) error { return unmarshal(v.Input(), in) }

@@ -8,9 +8,9 @@ import (
 	"github.com/pawl-dev/pawl/provider/sim"
 )
 
-// A VM costs at most four durable writes: intent, answer, present, and its
-// share of the run's. What is sent together is written together, so that it is
-// three and a half with all that the cluster itself costs.
+// A VM costs at most four durable writes: intent, answer, present, and its share
+// of the writes of the run. Calls that are sent together are written together, so
+// the limit is three and a half, including the writes of the cluster itself.
 func TestWritesOfACreatedVM(t *testing.T) {
 	for name, s := range map[string]setup{
 		"at once":         {silent: true},
@@ -24,10 +24,10 @@ func TestWritesOfACreatedVM(t *testing.T) {
 				id := w.create("blue", 10)
 				w.until(id, time.Hour, cluster.Running)
 				writes, most := w.records.count()+w.runs.count()-before, 38
-				if w.acquires { // the address is made, as a VM is
+				if w.acquires { // the address is created, as a VM is
 					most += 3
 				}
-				if !s.silent { // each node pays once for its credential
+				if !s.silent { // each node exchanges its token once
 					most += 2 * 11
 				}
 				t.Logf("%d commits, %d saves of 11 VMs", w.records.count(), w.runs.count())

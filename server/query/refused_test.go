@@ -119,7 +119,7 @@ func TestFinding20WaitsAreTold(t *testing.T) {
 	made := o.must("uma", "createContainerCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "2")
 	id, job := made.text("id"), made.text("jobid")
 	o.fake.Stands = map[string]service.Standing{id: {
-		Waiting: &service.Waiting{Run: "r", Step: "nodes", For: "the provider makes VMs: 2, blue-1, blue-2", Code: "CAPACITY_EXHAUSTED", Error: "host h7 is full", Tries: 3,
+		Waiting: &service.Waiting{Run: "r", Step: "nodes", For: "the provider creates VMs: 2, blue-1, blue-2", Code: "CAPACITY_EXHAUSTED", Error: "host h7 is full", Tries: 3,
 			Since: o.now, Until: o.now.Add(time.Minute), Next: o.now.Add(time.Second)},
 		Unseen: &service.Unseen{Code: "PROVIDER_UNREACHABLE", Text: "connection refused", Since: o.now},
 	}}

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// story tells what became of a cluster.
+// story describes a cluster, its rows, resources, history and runs.
 func story(records *cluster.Memory, runs *workflow.Memory, cloud *sim.Cloud, uuid string) string {
 	ctx := context.Background()
 	var b strings.Builder
@@ -20,7 +20,7 @@ func story(records *cluster.Memory, runs *workflow.Memory, cloud *sim.Cloud, uui
 		return err.Error()
 	}
 	c := record.Cluster
-	fmt.Fprintf(&b, "cluster %s desired %s/%d run %s ask %+v reason %+v position %+v next %s findings %v\n", c.State, c.Desired, c.NodeCount, c.RunID, c.Request, c.Reason, c.Position, c.RecoverNext.Format(time.TimeOnly), c.Findings)
+	fmt.Fprintf(&b, "cluster %s desired %s/%d run %s request %+v reason %+v position %+v next %s findings %v\n", c.State, c.Desired, c.NodeCount, c.RunID, c.Request, c.Reason, c.Position, c.RecoverNext.Format(time.TimeOnly), c.Findings)
 	for _, n := range record.Nodes {
 		fmt.Fprintf(&b, "  node %s vm=%s ready=%s notready=%q version=%s\n", n.Name, n.VMID, n.ReadyAt.Format(time.TimeOnly), n.NotReady, n.Version)
 	}
@@ -30,7 +30,7 @@ func story(records *cluster.Memory, runs *workflow.Memory, cloud *sim.Cloud, uui
 	}
 	for _, r := range cloud.All() {
 		if r.Tags[cluster.TagCluster] == uuid {
-			fmt.Fprintf(&b, "  thing %s %s %s %s made %s\n", r.Kind, r.Name, r.ID, r.State, r.Created.Format(time.TimeOnly))
+			fmt.Fprintf(&b, "  resource %s %s %s %s created %s\n", r.Kind, r.Name, r.ID, r.State, r.Created.Format(time.TimeOnly))
 		}
 	}
 	events, _ := records.Events(ctx, cluster.EventQuery{Scope: all, Cluster: uuid})

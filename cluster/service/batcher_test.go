@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Callers with one key are written together, those with another one apart, and
-// nothing is kept of a key that nobody is busy with.
+// Items with the same key are written together, items with different keys
+// separately. A key without callers is removed.
 func TestGatherings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g gatherings[int]
@@ -50,8 +50,8 @@ func TestGatherings(t *testing.T) {
 	})
 }
 
-// What comes while a write is under way is one write, and each caller hears
-// what became of its own.
+// Items that arrive during a write form one batch, and each caller receives the
+// error of its own batch.
 func TestBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g batcher[int]

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/cluster/service"
 )
 
-// Two hundred clusters are asked for at the same moment, and the process dies
-// in the middle: all of them run, and go.
+// Two hundred clusters are created at the same moment, and the process dies
+// meanwhile: all of them run, and all of them can be deleted.
 func TestTwoHundredClustersAtOnce(t *testing.T) {
 	const clusters, nodes = 200, 3
 	setup := labTimes().with(func(s *setup) { s.sim.ForgetUserData = true })
@@ -46,7 +46,7 @@ func TestTwoHundredClustersAtOnce(t *testing.T) {
 		l.settle(2 * time.Hour)
 		l.check()
 		if left := l.cloud.All(); len(left) > 0 {
-			l.say("%d things are left", len(left))
+			l.say("%d resources are left", len(left))
 		}
 	})
 	for i, text := range wrong {
@@ -56,8 +56,8 @@ func TestTwoHundredClustersAtOnce(t *testing.T) {
 	}
 }
 
-// The provider keeps silent for an hour in the middle of an operation. What
-// was asked for is reached afterwards, or the reason is shown; nothing is lost.
+// The provider does not answer for an hour during an operation. Afterwards the
+// cluster reaches its desired state or has a reason, and no resource is lost.
 func TestProviderDownForAnHour(t *testing.T) {
 	for name, s := range tales() {
 		t.Run(name, func(t *testing.T) {

@@ -14,12 +14,12 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// What a process of the lab works with: it may die at each use of it, and does
-// nothing more when it has.
+// The stores, locks and provider of a process in a lab. The process may die at
+// each use of them. After its death all of them fail.
 
 var errDead = errors.New("the process is dead")
 
-// write is a database write: the process may die before it and behind it.
+// write makes a write to the database. The process may die before or after it.
 func (p *life) write(label string, do func() error) error { return p.writes(label, true, do) }
 
 func (p *life) writes(label string, hold bool, do func() error) error {
@@ -32,7 +32,7 @@ func (p *life) writes(label string, hold bool, do func() error) error {
 	return p.reach("after "+label, hold)
 }
 
-// diary is the books in the hands of a process.
+// recordsOf is the Store of a process.
 type diary struct {
 	*cluster.Memory
 	p *life
@@ -42,7 +42,7 @@ func (d *diary) Commit(ctx context.Context, c *cluster.Change) error {
 	return d.p.write("commit"+nameOf(c), func() error { return d.Memory.Commit(ctx, c) })
 }
 
-// nameOf tells kinds of changes apart.
+// nameOf returns a label for the kind of a change.
 func nameOf(c *cluster.Change) string {
 	var parts []string
 	if c.Cluster != nil {
@@ -67,7 +67,7 @@ func nameOf(c *cluster.Change) string {
 }
 
 func (d *diary) Heartbeats(ctx context.Context, h []cluster.NodeHeartbeat) error {
-	return d.p.write("hellos", func() error { return d.Memory.Heartbeats(ctx, h) })
+	return d.p.write("heartbeats", func() error { return d.Memory.Heartbeats(ctx, h) })
 }
 
 func (d *diary) Prune(ctx context.Context, now time.Time, keep cluster.Retention) (n int, err error) {
@@ -75,7 +75,7 @@ func (d *diary) Prune(ctx context.Context, now time.Time, keep cluster.Retention
 	return n, err
 }
 
-// backendDouble is the locks in the hands of a process.
+// locksOf is the lock backend of a process.
 type backendDouble struct {
 	*lock.Memory
 	p *life
@@ -85,7 +85,7 @@ func (m backendDouble) Transact(ctx context.Context, name string, change func(ti
 	return m.p.write("lock", func() error { return m.Memory.Transact(ctx, name, change) })
 }
 
-// storeOfRuns is the store of the engine in the hands of a process.
+// runsOf is the workflow store of a process.
 type storeOfRuns struct {
 	*workflow.Memory
 	p *life
@@ -140,7 +140,7 @@ func (s *storeOfRuns) Renew(ctx context.Context, worker string, lease time.Durat
 	return s.Memory.Renew(ctx, worker, lease)
 }
 
-// Release is what a process that is killed does not do: its lease ends by itself.
+// Release releases a lease. A killed process does not: its lease expires.
 func (s *storeOfRuns) Release(ctx context.Context, worker string) error {
 	if s.p.gone() {
 		return errDead
@@ -148,9 +148,9 @@ func (s *storeOfRuns) Release(ctx context.Context, worker string) error {
 	return s.Memory.Release(ctx, worker)
 }
 
-// line is the way of a process to the provider. Of a call that changes
-// something it may die also while the call is on its way: it then arrives
-// after the process that follows has begun.
+// providerOf is the provider of a process. The process may also die during a call
+// that changes something: the call then arrives after the next process has
+// started.
 type line struct {
 	*sim.Client
 	p *life

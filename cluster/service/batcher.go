@@ -5,21 +5,22 @@ import (
 	"sync"
 )
 
-// batcher makes one write of what several callers want written: while one is
-// under way, the next gathers. The first caller of a batch writes it for all.
+// batcher batches concurrent writes. While one write runs, further items form
+// the next batch. One of the callers writes for all.
 type batcher[T any] struct {
 	mu      sync.Mutex
 	waiting []*part[T]
 	busy    bool
 }
 
+// batchItem is an item of a batch with its result.
 type part[T any] struct {
 	item T
 	err  error
 	done chan struct{}
 }
 
-// gatherings are one gathered for each key that somebody is busy with.
+// batchers has one batcher for each key in use.
 type gatherings[T any] struct {
 	mu sync.Mutex
 	of map[string]*gathering[T]
@@ -30,7 +31,7 @@ type gathering[T any] struct {
 	callers int
 }
 
-// do is gathered.do among those with the same key.
+// do is batcher.do among the items with the same key.
 func (g *gatherings[T]) do(ctx context.Context, key string, item T, write func(ctx context.Context, items []T) error) error {
 	g.mu.Lock()
 	if g.of == nil {
@@ -53,8 +54,8 @@ func (g *gatherings[T]) do(ctx context.Context, key string, item T, write func(c
 	return mine.do(ctx, item, write)
 }
 
-// do returns when the item was written, or was not. Writes are not ended by
-// the context of one caller: others may be in them.
+// do returns when the write of the item has ended. The end of a caller's context
+// does not cancel the write: it may contain items of other callers.
 func (g *batcher[T]) do(ctx context.Context, item T, write func(ctx context.Context, items []T) error) error {
 	mine := &part[T]{item: item, done: make(chan struct{})}
 	g.mu.Lock()

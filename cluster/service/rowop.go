@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// take stores what proves that a thing is the one.
+// storeFound stores the ids of a found resource and the address of its node.
 func (h *rowOp) take(r cluster.Resource) {
 	h.name(r.Ref())
 	if h.node != nil && r.Address != "" && h.node.Address == "" {
@@ -16,7 +16,7 @@ func (h *rowOp) take(r cluster.Resource) {
 	}
 }
 
-// name stores the ids of an answer, as far as they are new.
+// storeIDs stores those ids of an answer that are not stored yet.
 func (h *rowOp) name(ref cluster.Ref) {
 	if ref.ID != "" && h.row.ProviderID == "" {
 		h.row.ProviderID, h.dirty = ref.ID, true
@@ -29,7 +29,7 @@ func (h *rowOp) name(ref cluster.Ref) {
 	}
 }
 
-// note keeps the newest failure of a row.
+// noteFailure stores the newest failure in the row.
 func (h *rowOp) note(err error) {
 	code, text := fault.Of(err).Code, fault.Message(err)
 	if h.row.LastCode != code || h.row.LastError != text {
@@ -37,9 +37,8 @@ func (h *rowOp) note(err error) {
 	}
 }
 
-// final is the failure that ends the tries of a row: one that is not
-// transient, or, of a call that makes something, the last of so many. nil: it
-// may be tried again.
+// finalFailure returns the failure that ends the tries of a row: one that is not
+// transient, or the last try of a create. nil: another try is allowed.
 func (h *rowOp) final() error {
 	err := failureOf(h.row)
 	kind := fault.Of(err)
@@ -49,7 +48,7 @@ func (h *rowOp) final() error {
 	return err
 }
 
-// backoff is the pause behind a failed call, 1 s doubling to 60 s.
+// backoff returns the pause after a failed call, 1 s doubling to 60 s.
 func (h *rowOp) backoff(w *work) time.Duration {
 	if h.unmake {
 		return min(max(w.waited(), time.Second), time.Minute)
@@ -57,7 +56,7 @@ func (h *rowOp) backoff(w *work) time.Duration {
 	return doubling(h.row.Attempts)
 }
 
-// failureOf is the failure that a row has noted; nil if it has none.
+// failureOf returns the failure that is stored in a row; nil if there is none.
 func failureOf(row *cluster.JournalRow) error {
 	if row.LastCode == "" {
 		return nil
@@ -69,8 +68,8 @@ func failureOf(row *cluster.JournalRow) error {
 	return kind.Errorf("%s %s: %s", row.Kind, row.Name, row.LastError).With("resource", row.Name)
 }
 
-// wait leaves a row for the next look, and ends the patience with one that
-// does not get further.
+// wait leaves a row for the next attempt. The row fails if its time limit has
+// passed, or if the provider's job has failed.
 func (h *rowOp) wait(w *work) {
 	h.rests = true
 	age, patience := w.waited(), h.within.timeout
@@ -86,8 +85,8 @@ func (h *rowOp) wait(w *work) {
 	h.fails = failureOf(h.row)
 }
 
-// jobFailed is the refusal of the provider that a row was accepted with: it
-// will not be made, and nothing is left to follow.
+// jobFailed returns the failure of the job of an accepted row whose resource was
+// not found; nil if the row may still succeed.
 func (h *rowOp) jobFailed() error {
 	if err := failureOf(h.row); !h.unmake && h.row.Phase == cluster.Accepted && h.row.JobID == "" && err != nil && fault.Of(err).Class != fault.Transient {
 		return err
@@ -95,7 +94,7 @@ func (h *rowOp) jobFailed() error {
 	return nil
 }
 
-// close ends a row: what it stood for is gone, or never was.
+// closeRow ends a row: its resource is gone or was never created.
 func (h *rowOp) close(act cluster.JournalAction, now time.Time) {
 	h.row.Phase, h.row.GoneAt, h.row.JobID = cluster.Gone, now, ""
 	if act == cluster.MarkNeverCreated {
@@ -113,8 +112,8 @@ func (h *rowOp) close(act cluster.JournalAction, now time.Time) {
 	}
 }
 
-// unseen notes that the provider could not be asked: one that refuses will not
-// answer by waiting.
+// lookupFailed stores a failed lookup. A failure that is not transient ends the
+// row: waiting does not help.
 func (h *rowOp) unseen(err error) {
 	h.note(err)
 	if fault.Of(err).Class != fault.Transient {

@@ -18,9 +18,9 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// lab is what outlives a process: books, runs, locks and the cloud. Processes
-// come and go in it; each is a service with its engine and all its duties, and
-// each can die at any write and any provider call.
+// lab is a test environment that outlives its processes: records, runs, locks and
+// a cloud. Each process is a service with its engine and all periodic tasks, and
+// can die at any write and at any call to the provider.
 type lab struct {
 	t       *testing.T
 	records *cluster.Memory
@@ -29,20 +29,20 @@ type lab struct {
 	cloud   *sim.Cloud
 	made    service.Options
 
-	flights sync.WaitGroup // calls of dead processes that are still on their way
+	flights sync.WaitGroup // calls of dead processes that have not arrived yet
 	mu      sync.Mutex
 	lives   []*life
-	next    []int    // of the lives to come: the point at which each dies; 0: it does not
-	wrong   []string // what must not be
+	next    []int    // points at which later processes die; 0: the process does not die
+	wrong   []string // violations
 	heard   map[string]bool
-	loud    bool          // nodes call home
-	blind   bool          // whoever looks for room sees enough
+	loud    bool          // nodes send heartbeats
+	blind   bool          // the check of capacity finds no limits
 	stiff   chan struct{} // closed when a process freezes
 	skew    time.Duration // of the clock of every second process
 	ends    []func()
 }
 
-// inLab plays something in a bubble and gives what was wrong with it.
+// inLab runs play in a synctest bubble and returns the violations.
 func inLab(t *testing.T, s setup, play func(l *lab)) (wrong []string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -72,7 +72,7 @@ func newLab(t *testing.T, s setup) *lab {
 	return l
 }
 
-// patient is a node's call home, which it gives up after a while.
+// sendHeartbeat sends a heartbeat of a node and gives up after 10 s.
 func (l *lab) patient(ctx context.Context, p *life, token string, h cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
 	type reply struct {
 		answer cluster.HeartbeatAnswer
@@ -91,7 +91,7 @@ func (l *lab) patient(ctx context.Context, p *life, token string, h cluster.Hear
 	}
 }
 
-// say notes what must not be.
+// violated records a violation.
 func (l *lab) say(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	l.mu.Lock()
@@ -102,7 +102,7 @@ func (l *lab) say(format string, args ...any) {
 	}
 }
 
-// living is the newest process, nil if it is dead.
+// current returns the newest process; nil if it is dead.
 func (l *lab) living() *life {
 	l.mu.Lock()
 	p := l.lives[len(l.lives)-1]
@@ -113,7 +113,7 @@ func (l *lab) living() *life {
 	return p
 }
 
-// close ends the process and the cloud, and waits for all that is left.
+// close ends all processes and the cloud, and waits for their goroutines.
 func (l *lab) close() {
 	l.mu.Lock()
 	lives := slices.Clone(l.lives)
@@ -128,8 +128,8 @@ func (l *lab) close() {
 	}
 }
 
-// begin starts a process. Nothing is left of the one before it but what it has
-// written, and what it sent to the provider that has not arrived yet.
+// begin starts a process. It shares with the former one only the written data and
+// calls to the provider that have not arrived yet.
 func (l *lab) begin() {
 	l.mu.Lock()
 	p := &life{lab: l, died: make(chan struct{}), labels: map[string]int{}}
@@ -165,7 +165,7 @@ func (l *lab) begin() {
 	p.over.Go(func() { _ = s.Serve(ctx) })
 }
 
-// kill ends the living process as kill -9 does, and begins another.
+// kill ends the process as kill -9 does, and starts another.
 func (l *lab) kill() {
 	if p := l.living(); p != nil {
 		p.die()
@@ -173,14 +173,14 @@ func (l *lab) kill() {
 	l.begin()
 }
 
-// revive begins another process if the present one is dead.
+// revive starts another process if the newest one is dead.
 func (l *lab) revive() {
 	if l.living() == nil {
 		l.begin()
 	}
 }
 
-// wait lets time pass; whoever dies in it is followed by another.
+// wait lets time pass. It starts another process for each that dies.
 func (l *lab) wait(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		l.mu.Lock()
@@ -199,7 +199,7 @@ func (l *lab) wait(d time.Duration) {
 	l.revive()
 }
 
-// life is one process, from its start to its death.
+// testProcess is one process of a lab.
 type life struct {
 	lab     *lab
 	service *service.Service
@@ -211,11 +211,11 @@ type life struct {
 	at     int // dies at this point; 0: it does not
 	points int
 	dead   bool
-	where  string // it died
+	where  string // the label of the point at which it died
 	died   chan struct{}
-	ice    chan struct{}  // closed when it thaws; nil: it is not frozen
-	freeze int            // freezes itself at this point; 0: it does not
-	labels map[string]int // of each kind of point: the first
+	ice    chan struct{}  // closed when the process continues; nil: it is not frozen
+	freeze int            // freezes at this point; 0: it does not
+	labels map[string]int // the first point of each label
 }
 
 func (p *life) gone() bool {
@@ -230,7 +230,7 @@ func (p *life) stiff() bool {
 	return p.ice != nil
 }
 
-// thaw lets go on what was held back.
+// thaw lets a frozen process continue.
 func (p *life) thaw() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -239,12 +239,12 @@ func (p *life) thaw() {
 	}
 }
 
-// point is a moment at which the process may die: from then on nothing it does
-// has any effect.
+// point is a point at which the process may die. After its death nothing it does
+// has an effect.
 func (p *life) point(label string) error { return p.reach(label, true) }
 
-// reach is point. What cannot be held back, since others wait for it, fails
-// while the process is frozen.
+// reach is point with a choice for a frozen process: with hold it blocks, without
+// hold it fails, for calls on which other processes wait.
 func (p *life) reach(label string, hold bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -259,7 +259,7 @@ func (p *life) reach(label string, hold bool) error {
 	if p.ice != nil && !hold {
 		return workflow.StoreUnavailable.Errorf("no answer")
 	}
-	for p.ice != nil { // held back, as is everything else it does
+	for p.ice != nil { // blocked until thaw
 		ice := p.ice
 		p.mu.Unlock()
 		<-ice
@@ -296,8 +296,8 @@ func (p *life) die() {
 	p.kill()
 }
 
-// arm lets the process die at its nth point from now on, those that follow it
-// at the next numbers of theirs.
+// arm lets the process die at the first of these points, counted from now on, and
+// each later process at the next one.
 func (l *lab) arm(at ...int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -310,7 +310,7 @@ func (l *lab) arm(at ...int) {
 	}
 }
 
-// disarm lets everybody live.
+// disarm removes the points at which processes die.
 func (l *lab) disarm() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -322,7 +322,7 @@ func (l *lab) disarm() {
 	}
 }
 
-// deaths tells where processes have died.
+// deaths returns the points at which processes have died.
 func (l *lab) deaths() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -335,11 +335,11 @@ func (l *lab) deaths() string {
 	return strings.Join(all, ", then ")
 }
 
-// root is who asks in these tests.
+// root is the caller in these tests.
 var root = cluster.Caller{User: "somebody", Owner: me, Scope: all, Operator: true}
 
-// create asks for a cluster, again under the same job id until it is answered,
-// as a careful client does. It gives the cluster's id.
+// create requests a cluster and repeats the request with the same job id until it
+// is answered. It returns the cluster's id.
 func (l *lab) create(r service.CreateRequest) string {
 	r.Zone, r.Offering = "zone-1", "small"
 	if r.JobID == "" {
@@ -360,14 +360,16 @@ func (l *lab) create(r service.CreateRequest) string {
 	return ""
 }
 
-// again reports a request that may be repeated: nobody knows whether it came through.
+// mayRepeat waits and reports whether a request may be repeated: it may or may not
+// have had an effect.
 func (l *lab) again(err error) bool {
 	time.Sleep(time.Second)
 	kind := fault.Of(err)
 	return l.living() == nil || kind.Class == fault.Transient || kind == fault.WriteConflict || kind == cluster.JobReused || kind == fault.Unknown
 }
 
-// change asks for a change in the same way. It gives the id of the job, or the refusal.
+// change requests a change in the same way. It returns the id of the job, or the
+// refusal.
 func (l *lab) change(uuid string, r service.ChangeRequest) (string, error) {
 	if r.JobID == "" {
 		r.JobID = fmt.Sprintf("%s-%s-%d", r.Kind, uuid, time.Now().UnixNano())
@@ -385,7 +387,7 @@ func (l *lab) change(uuid string, r service.ChangeRequest) (string, error) {
 	return "", err
 }
 
-// must is change that may not be refused.
+// must is change; a refusal is a violation.
 func (l *lab) must(uuid string, r service.ChangeRequest) string {
 	job, err := l.change(uuid, r)
 	if err != nil {
@@ -397,17 +399,17 @@ func (l *lab) must(uuid string, r service.ChangeRequest) string {
 func (l *lab) record(uuid string) *cluster.Record {
 	b, err := l.records.Record(context.Background(), uuid)
 	if err != nil {
-		l.t.Fatalf("book of %q: %v; wrong so far: %v", uuid, err, l.wrong)
+		l.t.Fatalf("record of %q: %v; wrong so far: %v", uuid, err, l.wrong)
 	}
 	return b
 }
 
-// vms are the VMs of a cluster, by what the cloud has.
+// vms returns the VMs of a cluster in the cloud.
 func (l *lab) vms(uuid string) []cluster.Resource {
 	return slices.DeleteFunc(l.cloud.All(cluster.VM), func(r cluster.Resource) bool { return r.Tags[cluster.TagCluster] != uuid })
 }
 
-// worker is a VM of a living worker.
+// worker returns the VM of a worker.
 func (l *lab) worker(uuid string) string {
 	for _, n := range l.record(uuid).Nodes {
 		if n.Role == cluster.Worker && n.VMID != "" {
@@ -418,7 +420,7 @@ func (l *lab) worker(uuid string) string {
 	return ""
 }
 
-// story tells what became of a cluster.
+// story describes a cluster with its history and the deaths of processes.
 func (l *lab) story(uuid string) string {
 	return story(l.records, l.runs, l.cloud, uuid) + "  deaths at " + l.deaths() + "\n"
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// commit writes a change and tells of its events.
+// commit writes a change and then passes its events to Options.OnEvent.
 func (s *Service) commit(ctx context.Context, change *cluster.Change) error {
 	if err := s.options.Records.Commit(ctx, change); err != nil {
 		return err

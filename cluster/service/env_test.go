@@ -32,12 +32,12 @@ var (
 	all = cluster.Scope{All: true}
 )
 
-// counted is a ledger that counts its writes, and fails at the nth on demand.
+// counted is a Store that counts reads and writes. before may fail the nth write.
 type counted struct {
 	*cluster.Memory
 	mu      sync.Mutex
 	commits int
-	reads   int // of books: one by one, or a scan
+	reads   int // of records: single reads and scans
 	before  func(n int, c *cluster.Change) error
 }
 
@@ -82,12 +82,12 @@ func (b *counted) count() int {
 	return b.commits
 }
 
-// saves counts what the engine writes.
+// saves is a workflow store that counts reads and writes.
 type saves struct {
 	*workflow.Memory
 	mu    sync.Mutex
 	n     int
-	reads int // of runs: one by one, or a list
+	reads int // of runs: single reads and lists
 }
 
 func (s *saves) Load(ctx context.Context, id string) (*workflow.Run, []workflow.Signal, error) {
@@ -125,32 +125,32 @@ func (s *saves) count() int {
 	return s.n
 }
 
-// world is a service with its engine, over a simulated cloud, inside a bubble:
-// one process that knows of no other. Where processes die, or there are several
-// of them, there is the lab.
+// world is a test environment with one process: a service with its engine and a
+// simulated cloud in a synctest bubble. lab is for tests with several processes or
+// with deaths.
 type world struct {
 	t        *testing.T
 	records  *counted
 	runs     *saves
 	cloud    *sim.Cloud
-	acquires bool // an address, since its networks begin with none
+	acquires bool // clusters acquire an address, because new networks have none
 	service  *service.Service
 	engine   *workflow.Engine
 	options  service.Options
 	stop     func() // ends this process
-	out      func() // and the cloud
+	out      func() // ends the cloud
 	heard    []cluster.Event
 	mu       sync.Mutex
 }
 
-// setup is what a world or a lab is made of.
+// setup configures a world or a lab.
 type setup struct {
 	sim      sim.Options
 	settings service.Settings
-	silent   bool // nodes do not call home
+	silent   bool // nodes send no heartbeats
 }
 
-// cloud begins a cloud whose nodes call home by hello. end stops it.
+// cloud starts a cloud whose nodes send heartbeats with heartbeat. end stops it.
 func (s setup) cloud(t *testing.T, heartbeat func(context.Context, string, cluster.Heartbeat) (cluster.HeartbeatAnswer, error)) (cloud *sim.Cloud, end func()) {
 	t.Helper()
 	if s.sim.Installation = installation; !s.silent {
@@ -170,7 +170,8 @@ func (s setup) cloud(t *testing.T, heartbeat func(context.Context, string, clust
 	}
 }
 
-// options are those of a service on a cloud, but for books, locks and provider.
+// options returns the options of a service on a cloud, without records, locks and
+// provider.
 func (s setup) options(cloud *sim.Cloud) service.Options {
 	o := service.Options{Installation: installation, HomeURL: "https://home.example", Settings: s.settings, Logger: slog.New(slog.DiscardHandler)}
 	if !s.silent {
@@ -181,9 +182,9 @@ func (s setup) options(cloud *sim.Cloud) service.Options {
 	return o
 }
 
-// inWorld runs a test in a bubble with a running service: on a cloud whose
-// networks have their source NAT from the beginning, and on one that makes
-// their first address the source NAT.
+// inWorld runs a test with a running service on two clouds: networks of the first
+// have a source NAT from the beginning, networks of the second use their first
+// address as source NAT.
 func inWorld(t *testing.T, s setup, test func(t *testing.T, w *world)) {
 	t.Helper()
 	inBubble(t, s, test)
@@ -213,7 +214,7 @@ func inBubble(t *testing.T, s setup, test func(t *testing.T, w *world)) {
 	})
 }
 
-// begin starts the process: service, engine, and their work.
+// begin starts the process: the service and its engine.
 func (w *world) begin() {
 	options := w.options
 	w.mu.Lock()
@@ -245,7 +246,7 @@ func (w *world) end() {
 	w.out()
 }
 
-// create writes a cluster as the create operation does.
+// create stores a cluster as Service.Create does.
 func (w *world) create(name string, workers int, edit ...func(*cluster.Cluster)) string {
 	c := &cluster.Cluster{
 		UUID: "8f3b2c10-" + name, Name: name, Owner: me, Provider: "sim", Zone: cluster.Entity{ID: "zone-1"}, Offering: cluster.Entity{ID: "small"},
@@ -265,7 +266,7 @@ func (w *world) create(name string, workers int, edit ...func(*cluster.Cluster))
 	return c.UUID
 }
 
-// ask writes a wish as an operation does, and gives the id of its job.
+// ask stores a request as Service.Change does, and returns the id of its job.
 func (w *world) ask(uuid string, kind cluster.RequestKind, edit func(c *cluster.Cluster, a *cluster.Request)) string {
 	w.t.Helper()
 	for {
@@ -313,7 +314,7 @@ func (w *world) job(id string) *cluster.Job {
 	return j
 }
 
-// until waits, in bubble time, for a state.
+// until waits for one of these states.
 func (w *world) until(uuid string, limit time.Duration, states ...machine.State) *cluster.Cluster {
 	w.t.Helper()
 	end := time.Now().Add(limit)
@@ -330,12 +331,12 @@ func (w *world) until(uuid string, limit time.Duration, states ...machine.State)
 	}
 }
 
-// story tells what happened, for a test that failed.
+// story describes a cluster for a failed test.
 func (w *world) story(uuid string) string {
 	return story(w.records.Memory, w.runs.Memory, w.cloud, uuid)
 }
 
-// vms are the living VMs of the cloud by name.
+// vms returns the VMs of the cloud by name.
 func (w *world) vms() map[string]cluster.Resource {
 	found := map[string]cluster.Resource{}
 	for _, r := range w.cloud.All(cluster.VM) {
@@ -344,7 +345,7 @@ func (w *world) vms() map[string]cluster.Resource {
 	return found
 }
 
-// balanced checks that the books and the cloud tell the same.
+// checkJournal checks that the journal and the cloud agree.
 func (w *world) balanced(uuid string) {
 	w.t.Helper()
 	record := w.record(uuid)
@@ -363,20 +364,20 @@ func (w *world) balanced(uuid string) {
 			w.t.Errorf("%s %s (%s) has no open row\n%s", r.Kind, r.Name, r.ID, w.story(uuid))
 		}
 		if names[string(r.Kind)+r.Name] {
-			w.t.Errorf("two things are named %s", r.Name)
+			w.t.Errorf("two resources are named %s", r.Name)
 		}
 		names[string(r.Kind)+r.Name] = true
 	}
 }
 
-// theirs reports an address that we have acquired in somebody else's network
-// and that became its source NAT: it stays as long as the network does.
+// theirs reports an address that was acquired in a given network and became its
+// source NAT. It stays as long as the network.
 func theirs(cloud *sim.Cloud, r cluster.Resource) bool {
 	network, there := cloud.Lookup(cluster.Network, r.Spec.Network)
 	return r.SourceNAT && there && network.Tags[cluster.TagInstallation] != installation
 }
 
-// empty checks that nothing of ours is left in the cloud.
+// checkEmpty checks that no resource of the installation is left in the cloud.
 func (w *world) empty() {
 	w.t.Helper()
 	for _, r := range w.cloud.All() {
@@ -386,7 +387,7 @@ func (w *world) empty() {
 	}
 }
 
-// path is the way a cluster has come, as its history tells.
+// path returns the states of a cluster in order, from its history.
 func (w *world) path(uuid string) string {
 	events, err := w.records.Events(w.t.Context(), cluster.EventQuery{Scope: all, Cluster: uuid, Types: []string{"cluster"}})
 	if err != nil {
@@ -399,7 +400,7 @@ func (w *world) path(uuid string) string {
 	return strings.Join(states, " ")
 }
 
-// calls counts calls of a kind that the cloud has heard.
+// calls counts calls that the cloud has received.
 func (w *world) calls(call, pattern string) int {
 	n := 0
 	for _, e := range w.cloud.Calls() {
