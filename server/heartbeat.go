@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/cluster/service"
 )
 
-const heartbeatPath = "/v1/nodes/hello"
+const heartbeatPath = "/v1/nodes/heartbeat"
 
 // heartbeat hears nodes that call home. It pays with the
 // node's own token, so it stands outside of the accounts.
@@ -37,7 +37,7 @@ func (s *Server) hear(r *http.Request) (service.HeartbeatAnswer, error) {
 	}
 	var h service.Heartbeat
 	if err := json.Unmarshal(body, &h); err != nil {
-		return service.HeartbeatAnswer{}, Malformed.Errorf("the hello: %w", err)
+		return service.HeartbeatAnswer{}, Malformed.Errorf("the heartbeat: %w", err)
 	}
 	if err := clusters.KnowsNode(r.Context(), token, h); err != nil {
 		return service.HeartbeatAnswer{}, err

@@ -129,7 +129,7 @@ type ClusterNode struct {
 	Address     string       `json:"address,omitempty"`
 	Ready       string       `json:"ready" enum:"true,false,unknown"`
 	ReadyAt     time.Time    `json:"readyAt,omitzero"`
-	HeartbeatAt time.Time    `json:"helloAt,omitzero" doc:"when it called home last"`
+	HeartbeatAt time.Time    `json:"heartbeatAt,omitzero" doc:"when it called home last"`
 	NotReady    string       `json:"notReady,omitempty" doc:"why it is not ready"`
 }
 

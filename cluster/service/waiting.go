@@ -281,7 +281,7 @@ func (s *Service) awaitedNodes(record *cluster.Record, wait *workflow.WaitRecord
 }
 
 // heartbeatPath is where nodes call home.
-const heartbeatPath = "/v1/nodes/hello"
+const heartbeatPath = "/v1/nodes/heartbeat"
 
 func awaitedRows(record *cluster.Record, wait *workflow.WaitRecord) string {
 	var open, errs []string
