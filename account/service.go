@@ -198,7 +198,7 @@ func (d *Service) Disable(ctx context.Context, who Account, ref string, disabled
 	case !May(who.Role, MakeAccount, Relate(tree, who, a.ID, a.DomainID)) || a.Role.rank() > who.Role.rank():
 		return Account{}, Refused.Errorf("%s is %s and may not change account %s", who.Name, who.Role, a.Name)
 	case a.ID == SystemID, a.ID == who.ID:
-		return Account{}, Refused.Errorf("account %s is the operator's own or that of who asks: it cannot be disabled", a.Name)
+		return Account{}, Refused.Errorf("account %s is the operator's own or that of the caller: it cannot be disabled", a.Name)
 	case a.Disabled == disabled:
 		return a, nil
 	}

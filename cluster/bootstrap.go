@@ -16,7 +16,7 @@ const BootstrapPath = "/etc/pawl/node.json"
 
 // Bootstrap is what a node needs at its first boot. User data carries it.
 type Bootstrap struct {
-	Home    string // URL of the server; a node sends heartbeats to Home + "/v1/nodes/hello"
+	Home    string // URL of the server; a node sends heartbeats to Home + "/v1/nodes/heartbeat"
 	HomeCA  string // PEM of the CA of the server; empty: plain HTTP, or a public certificate
 	Cluster string // uuid
 	Node    string // its name

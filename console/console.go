@@ -1,5 +1,5 @@
-// Package console is the web console: files that a browser runs as they are,
-// over what /v1 tells everyone. It knows nothing of clusters, runs or objects.
+// Package console serves the web console: static files that use only the public API
+// /v1. The Go code knows nothing of clusters, runs or objects.
 package console
 
 import (
@@ -18,9 +18,9 @@ import (
 //go:embed static
 var static embed.FS
 
-// policy lets a page of the console load what this server serves, and nothing
-// else: no script in a page, no other site, no frame around it. Text from the
-// world becomes text nodes only: trusted types refuse the rest.
+// policy allows pages of the console to load only files of this server: no inline
+// scripts, no other sites, no frames. Data becomes text nodes only: trusted types refuse
+// markup.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
@@ -29,12 +29,12 @@ type file struct {
 	data             []byte
 }
 
-// Handler serves the console below /: the page at / and its files beside it.
-// Places within the console are fragments, which never reach the server.
+// Handler serves the console: its page at / and its other files below. Pages within the
+// console are URL fragments, which never reach the server.
 func Handler() http.Handler {
 	files, err := read(static)
 	if err != nil {
-		panic(err) // of files within the binary
+		panic(err) // the embedded files are always readable
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -53,7 +53,7 @@ func Handler() http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		h.Set("Cache-Control", "no-cache") // asked for anew each time, and answered with 304
+		h.Set("Cache-Control", "no-cache") // the browser revalidates each time, and gets 304
 		h.Set("Content-Type", f.kind)
 		h.Set("ETag", f.etag)
 		http.ServeContent(w, r, f.name, time.Time{}, bytes.NewReader(f.data))
@@ -81,7 +81,7 @@ func read(from fs.FS) (map[string]file, error) {
 	return files, err
 }
 
-// kindOf is the media type of a file. What the machine's own tables say of scripts is not to be relied on.
+// kindOf returns the media type of a file. The MIME tables of the machine are not reliable for scripts.
 func kindOf(name string) string {
 	switch path.Ext(name) {
 	case ".js":

@@ -10,18 +10,18 @@ import (
 	"github.com/pawl-dev/pawl/secretfile"
 )
 
-// Role says what an account may do; each includes those before it.
+// Role is what an account may do; each role includes the previous ones.
 type Role int
 
 // The roles.
 const (
 	Anyone      Role = iota
-	User             // sees and changes its own clusters
-	DomainAdmin      // and those of its domain
-	Operator         // and flows, runs, objects and all clusters
+	User             // its own clusters
+	DomainAdmin      // also those of its domain
+	Operator         // also flows, runs, objects and all clusters
 )
 
-// String gives anyone, user, domain-admin or operator.
+// String returns anyone, user, domain-admin or operator.
 func (r Role) String() string {
 	return [...]string{"anyone", "user", "domain-admin", "operator"}[min(max(r, Anyone), Operator)]
 }
@@ -29,7 +29,7 @@ func (r Role) String() string {
 // MarshalText encodes the role as its name.
 func (r Role) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText reads the name of a role.
+// UnmarshalText decodes the name of a role.
 func (r *Role) UnmarshalText(text []byte) error {
 	for _, role := range []Role{Anyone, User, DomainAdmin, Operator} {
 		if role.String() == string(text) {
@@ -40,32 +40,32 @@ func (r *Role) UnmarshalText(text []byte) error {
 	return Malformed.Errorf("role %q is none of user, domain-admin, operator", text)
 }
 
-// Principal is who asks.
+// Principal is the authenticated caller of a request.
 type Principal struct {
-	Name    string // as history tells it
+	Name    string // as history shows it
 	Role    Role
 	Account string // id; empty for the operator's own tokens
 	Domain  string
 }
 
-// TokenReviewer knows whose a token is. Only hashes of tokens reach it.
+// TokenReviewer finds the owner of a token. It gets only hashes of tokens.
 type TokenReviewer interface {
-	// ByToken finds whose token has this hash.
+	// ByToken finds the owner of the token with this hash.
 	ByToken(ctx context.Context, hash TokenHash) (who Principal, found bool, err error)
-	// Any reports whether there is any account: from then on loopback needs credentials too.
+	// Any reports whether any account exists. If so, loopback needs credentials too.
 	Any(ctx context.Context) (bool, error)
 }
 
-// TokenHash is the SHA-256 of a token. Tokens are random, so no salt or slow hash is needed.
+// TokenHash is the SHA-256 of a token. Tokens are random, so they need no salt and no slow hash.
 type TokenHash [sha256.Size]byte
 
-// HashToken is the only form in which a token is kept.
+// HashToken returns the only form in which a token is stored.
 func HashToken(token string) TokenHash { return sha256.Sum256([]byte(token)) }
 
-// Tokens are the operator's own tokens. It is an Accounts; the zero value has none.
+// Tokens are the operator's own tokens. It is a TokenReviewer; the zero value has none.
 type Tokens struct{ hashes []TokenHash }
 
-// NewTokens keeps the hashes of tokens. TOKEN_INVALID if one is too short to be a secret.
+// NewTokens stores the hashes of tokens. TOKEN_INVALID if one is shorter than 20 characters or contains a space.
 func NewTokens(tokens ...string) (*Tokens, error) {
 	t := &Tokens{}
 	for _, token := range tokens {
@@ -77,8 +77,8 @@ func NewTokens(tokens ...string) (*Tokens, error) {
 	return t, nil
 }
 
-// ReadTokens reads a token file: a token a line; empty lines and those that
-// begin with # are left out. What secretfile.Read refuses is TOKEN_INVALID.
+// ReadTokens reads a token file: one token per line. It skips empty lines and lines
+// that begin with #. TOKEN_INVALID if secretfile.Read refuses the file.
 func ReadTokens(path string) (*Tokens, error) {
 	text, err := secretfile.Read(path)
 	if err != nil {
@@ -96,7 +96,7 @@ func ReadTokens(path string) (*Tokens, error) {
 	return NewTokens(tokens...)
 }
 
-// ByToken compares with every token in constant time.
+// ByToken implements TokenReviewer. It compares with every token in constant time.
 func (t *Tokens) ByToken(_ context.Context, hash TokenHash) (Principal, bool, error) {
 	found := 0
 	if t != nil {
@@ -110,7 +110,7 @@ func (t *Tokens) ByToken(_ context.Context, hash TokenHash) (Principal, bool, er
 // Any reports whether there is a token.
 func (t *Tokens) Any(context.Context) (bool, error) { return t != nil && len(t.hashes) > 0, nil }
 
-// authenticated finds out who asks, and refuses who must say so and does not.
+// authenticated identifies the caller, and refuses callers whose role does not suffice for the path.
 func (s *Server) authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		need := needs(r.URL.Path, s.loop)
@@ -131,7 +131,7 @@ func (s *Server) authenticated(next http.Handler) http.Handler {
 	})
 }
 
-// asking finds out who asks, for so many requests of an address at once as are carried out in all.
+// identifyLimited identifies the caller. It limits the concurrent requests of an address.
 func (s *Server) asking(r *http.Request) (Principal, error) {
 	free, err := s.admission.asking.take(address(r))
 	if err != nil {
@@ -141,11 +141,11 @@ func (s *Server) asking(r *http.Request) (Principal, error) {
 	return s.identify(r)
 }
 
-// needs is the least role that a path asks for before it is routed. Routes of
-// /v1 may ask for more.
+// requiredRole returns the lowest role that a path needs before it is routed. Routes
+// of /v1 may need a higher one.
 func needs(path string, loopback bool) Role {
 	switch {
-	case path == heartbeatPath: // nodes pay with their own tokens
+	case path == heartbeatPath: // nodes authenticate with their own tokens
 		return Anyone
 	case path == "/v1" || strings.HasPrefix(path, "/v1/"):
 		return User
@@ -156,9 +156,9 @@ func needs(path string, loopback bool) Role {
 	}
 }
 
-// identify says who asks. Without credentials it is the operator, on loopback
-// and as long as there is neither token nor account.
-// A cookie that is not good, or whose token was revoked, is none.
+// identify returns the caller of a request. Without credentials the caller is the
+// operator, but only on loopback and while there is neither token nor account. An
+// invalid cookie, or one whose token was revoked, counts as no cookie.
 func (s *Server) identify(r *http.Request) (Principal, error) {
 	sources := []TokenReviewer{s.options.Tokens}
 	if s.options.Reviewer != nil {
@@ -171,7 +171,7 @@ func (s *Server) identify(r *http.Request) (Principal, error) {
 	var hash TokenHash
 	c := callOf(r.Context())
 	switch n, found, refused := s.session(r); {
-	case given: // a token says more than a cookie
+	case given: // a token wins over a cookie
 		hash = HashToken(token)
 		c.token = &hash
 	case refused != nil:
@@ -193,7 +193,7 @@ func (s *Server) identify(r *http.Request) (Principal, error) {
 		if c.session == nil {
 			return Principal{}, Unauthenticated.Errorf("the token is unknown")
 		}
-		c.session = nil // its token was revoked: it is none
+		c.session = nil // its token was revoked
 	}
 	for _, source := range sources {
 		any, err := source.Any(r.Context())
@@ -210,7 +210,7 @@ func (s *Server) identify(r *http.Request) (Principal, error) {
 	return Principal{Name: "operator", Role: Operator}, nil
 }
 
-// bearer reads the Authorization header.
+// bearer returns the token of the Authorization header. given is false without the header.
 func bearer(h http.Header) (token string, given bool, err error) {
 	values := h.Values("Authorization")
 	switch len(values) {
@@ -225,7 +225,7 @@ func bearer(h http.Header) (token string, given bool, err error) {
 	return "", false, Unauthenticated.Errorf("the Authorization header is not one Bearer token")
 }
 
-// allow refuses a route to those below a role.
+// allow refuses callers whose role is lower than least. FORBIDDEN.
 func allow(ctx context.Context, least Role) error {
 	if who := callOf(ctx).who; who.Role < least {
 		return Forbidden.Errorf("%s is %s, this is for %s", who.Name, who.Role, least)

@@ -16,13 +16,13 @@ import (
 	"github.com/pawl-dev/pawl/account"
 )
 
-// Paged is the page that a list is asked for.
+// Paged selects a page of a list.
 type Paged struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
-	Cursor string `query:"cursor" doc:"next of the page before"`
+	Cursor string `query:"cursor" doc:"next of the previous page"`
 }
 
-// after is the place of the cursor, "" at the beginning. CURSOR_INVALID.
+// after decodes the cursor; "" is the beginning of the list. CURSOR_INVALID.
 func (p Paged) after() (string, error) {
 	place, err := base64.RawURLEncoding.DecodeString(p.Cursor)
 	if err != nil || !utf8.Valid(place) || bytes.ContainsRune(place, 0) {
@@ -31,7 +31,7 @@ func (p Paged) after() (string, error) {
 	return string(place), nil
 }
 
-// pageOf answers a page. read gives at most one more than fits: then there is a next page.
+// pageOf returns a page of a list. It reads one item more than fits: if there is one, the answer has a cursor.
 func pageOf[T any](p Paged, place func(T) string, read func(account.Page) ([]T, error)) (*listOf[T], error) {
 	after, err := p.after()
 	if err != nil {
@@ -67,18 +67,18 @@ type Token struct {
 
 type accountBody struct {
 	Name   string          `json:"name" example:"uma"`
-	Domain string          `json:"domain,omitempty" doc:"id or path; absent: that of who asks"`
+	Domain string          `json:"domain,omitempty" doc:"id or path; absent: that of the caller"`
 	Role   account.Role    `json:"role,omitempty" enum:"user,domain-admin,operator" default:"user"`
 	Limits *account.Limits `json:"limits,omitempty" doc:"operators only"`
 }
 
 type domainBody struct {
 	Name   string `json:"name" example:"dev"`
-	Parent string `json:"parent,omitempty" doc:"id or path; absent: that of who asks"`
+	Parent string `json:"parent,omitempty" doc:"id or path; absent: that of the caller"`
 }
 
 type credentialBody struct {
-	Account string `json:"account,omitempty" doc:"id or name; absent: that of who asks"`
+	Account string `json:"account,omitempty" doc:"id or name; absent: that of the caller"`
 	Name    string `json:"name,omitempty" maxLength:"255" doc:"what it is for"`
 	For     string `json:"for,omitempty" doc:"how long it works, such as 720h; absent: until it is revoked" example:"720h"`
 }
@@ -96,15 +96,15 @@ func (b credentialBody) wanted() (account.NewCredential, error) {
 }
 
 type accountPath struct {
-	ID string `path:"id" doc:"id, or name where that is one of a kind"`
+	ID string `path:"id" doc:"id, or a unique name"`
 }
 
 type ofAccount struct {
-	Account string `query:"account" doc:"id or name; absent: that of who asks"`
+	Account string `query:"account" doc:"id or name; absent: that of the caller"`
 	Paged
 }
 
-// accountService gives the desk and who asks.
+// accountService returns the account service and the account of the caller. NOT_SERVED without accounts.
 func (s *Server) accountService(ctx context.Context) (*account.Service, account.Account, error) {
 	if s.options.Accounts == nil {
 		return nil, account.Account{}, NotServed.Errorf("this server keeps no accounts")
@@ -113,7 +113,7 @@ func (s *Server) accountService(ctx context.Context) (*account.Service, account.
 	return s.options.Accounts, c.Account, err
 }
 
-// asked runs a route of the desk.
+// withAccounts adapts a function of the account service to a route.
 func asked[I, O any](s *Server, do func(ctx context.Context, d *account.Service, who account.Account, in *I) (*O, error)) func(context.Context, *I) (*O, error) {
 	return func(ctx context.Context, in *I) (*O, error) {
 		d, who, err := s.accountService(ctx)
@@ -129,22 +129,22 @@ func (s *Server) accountRoutes() {
 		return huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{tag}, DefaultStatus: status,
 			Errors: append(errs, http.StatusNotImplemented)}
 	}
-	at(s, op("listAccounts", http.MethodGet, "/v1/accounts", "List the accounts one may see", "accounts", 200, 404), User, asked(s, listAccounts))
-	at(s, op("createAccount", http.MethodPost, "/v1/accounts", "Make an account", "accounts", 201, 404, 409, 422), DomainAdmin, asked(s, createAccount))
+	at(s, op("listAccounts", http.MethodGet, "/v1/accounts", "List the accounts that the caller may see", "accounts", 200, 404), User, asked(s, listAccounts))
+	at(s, op("createAccount", http.MethodPost, "/v1/accounts", "Create an account", "accounts", 201, 404, 409, 422), DomainAdmin, asked(s, createAccount))
 	at(s, op("getAccount", http.MethodGet, "/v1/accounts/{id}", "Read an account", "accounts", 200, 404), User, asked(s, getAccount))
 	for verb, disabled := range map[string]bool{"disable": true, "enable": false} {
 		at(s, op(verb+"Account", http.MethodPost, "/v1/accounts/{id}/"+verb, verb+" all calls of an account", "accounts", 200, 404, 409), DomainAdmin, asked(s, disableAccount(disabled)))
-		at(s, op(verb+"Domain", http.MethodPost, "/v1/domains/{id}/"+verb, verb+" all calls of a domain and those below", "accounts", 200, 404, 409), DomainAdmin, asked(s, disableDomain(disabled)))
+		at(s, op(verb+"Domain", http.MethodPost, "/v1/domains/{id}/"+verb, verb+" all calls of a domain and of those below", "accounts", 200, 404, 409), DomainAdmin, asked(s, disableDomain(disabled)))
 	}
 	at(s, op("limitAccount", http.MethodPost, "/v1/accounts/{id}/limits", "Set the limits of an account", "accounts", 200, 404, 409, 422), Operator, asked(s, limitAccount))
-	at(s, op("listDomains", http.MethodGet, "/v1/domains", "List the domains one may see", "accounts", 200), User, asked(s, listDomains))
-	at(s, op("createDomain", http.MethodPost, "/v1/domains", "Make a domain", "accounts", 201, 404, 409, 422), DomainAdmin, asked(s, createDomain))
+	at(s, op("listDomains", http.MethodGet, "/v1/domains", "List the domains that the caller may see", "accounts", 200), User, asked(s, listDomains))
+	at(s, op("createDomain", http.MethodPost, "/v1/domains", "Create a domain", "accounts", 201, 404, 409, 422), DomainAdmin, asked(s, createDomain))
 	at(s, op("listKeys", http.MethodGet, "/v1/keys", "List API keys, without secrets", "accounts", 200, 404), User, asked(s, listKeys))
-	at(s, op("createKey", http.MethodPost, "/v1/keys", "Make an API key; its secret is shown once", "accounts", 201, 404, 422), User, asked(s, createKey))
-	at(s, op("revokeKey", http.MethodPost, "/v1/keys/{id}/revoke", "End an API key for ever", "accounts", 204, 404), User, asked(s, revoke))
+	at(s, op("createKey", http.MethodPost, "/v1/keys", "Create an API key; its secret is shown once", "accounts", 201, 404, 422), User, asked(s, createKey))
+	at(s, op("revokeKey", http.MethodPost, "/v1/keys/{id}/revoke", "Revoke an API key for ever", "accounts", 204, 404), User, asked(s, revoke))
 	at(s, op("listTokens", http.MethodGet, "/v1/tokens", "List bearer tokens, without the tokens", "accounts", 200, 404), User, asked(s, listTokens))
-	at(s, op("createToken", http.MethodPost, "/v1/tokens", "Make a bearer token; it is shown once", "accounts", 201, 404, 422), User, asked(s, createToken))
-	at(s, op("revokeToken", http.MethodPost, "/v1/tokens/{id}/revoke", "End a bearer token for ever", "accounts", 204, 404), User, asked(s, revoke))
+	at(s, op("createToken", http.MethodPost, "/v1/tokens", "Create a bearer token; it is shown once", "accounts", 201, 404, 422), User, asked(s, createToken))
+	at(s, op("revokeToken", http.MethodPost, "/v1/tokens/{id}/revoke", "Revoke a bearer token for ever", "accounts", 204, 404), User, asked(s, revoke))
 	at(s, op("listAudit", http.MethodGet, "/v1/audit", "Read the audit trail, newest first", "accounts", 200), User, asked(s, trail))
 }
 
@@ -222,8 +222,8 @@ func listTokens(ctx context.Context, d *account.Service, who account.Account, in
 	})
 }
 
-// shownOnce says what a repetition of the request is answered: the same without
-// the secret, which no store keeps in the clear.
+// replayWithoutSecret sets the answer to a repetition of the request: the same
+// without the secret, which no store keeps in clear text.
 func shownOnce(ctx context.Context, c account.Credential) error {
 	data, err := json.Marshal(c)
 	callOf(ctx).again, callOf(ctx).target = data, c.ID
@@ -261,7 +261,7 @@ func revoke(ctx context.Context, d *account.Service, who account.Account, in *st
 }
 
 func trail(ctx context.Context, d *account.Service, who account.Account, in *struct {
-	Target string `query:"target" doc:"id or path of what was changed"`
+	Target string `query:"target" doc:"id or path of the changed object"`
 	Paged
 }) (*listOf[account.Entry], error) {
 	return pageOf(in.Paged, func(e account.Entry) string { return strconv.FormatInt(e.Seq, 10) }, func(p account.Page) ([]account.Entry, error) {

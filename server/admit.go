@@ -16,32 +16,32 @@ import (
 	"time"
 )
 
-// A request passes four places before it is carried out:
+// A request passes four stages before it is executed:
 //
-//	who asks ─▶ its body arrives ─▶ mounted faces and nodes say who asks ─▶ a slot ─▶ it is carried out
+//	identify ─▶ read the body ─▶ identify by the body (mounted handlers, nodes) ─▶ take a slot ─▶ execute
 //
-// Only the third and the last of these wait for nothing but this server, so only
-// they are limited by a number that refuses others. A body arrives as slowly as
-// its sender likes: whoever sends many at once displaces his own oldest.
+// Stages that wait only for this server have a fixed limit and refuse the requests
+// above it. A body arrives as slowly as its sender likes, so reading has no such
+// limit: a sender with too many bodies under way displaces its own oldest.
 const (
-	strangerBody = 10 * time.Second // what the body of an unknown caller gets to arrive
-	requestTime  = 30 * time.Second // what a request gets to arrive
-	maxHeartbeat = 256 << 10        // bytes of a node's heartbeat
+	strangerBody = 10 * time.Second // for the body of an unknown caller to arrive
+	requestTime  = 30 * time.Second // for the next read after the body
+	maxHeartbeat = 256 << 10        // bytes
 )
 
-// admission is who may be where.
+// admission limits the requests in each stage.
 type admission struct {
-	known     *arrivals // bodies of callers that are known, by account
+	known     *arrivals // bodies of known callers, by account
 	strangers *arrivals // bodies of all others, by address
-	asking    *places   // requests whose caller is being found out, by address
-	pages     *places   // requests of unknown callers that are carried out, by address
+	asking    *places   // requests whose caller is being identified, by address
+	pages     *places   // running requests of unknown callers, by address
 	slots     chan struct{}
 	streams   chan struct{}
 }
 
-// newAdmission divides what a server takes at once. An address without an
-// account may have a quarter of the bodies on their way, and an eighth of what
-// is carried out for nobody in particular, such as the console's files.
+// newAdmission returns the limits of a server. An address without an account may
+// send a quarter of flight bodies at once, and run an eighth of flight requests that
+// need no account, such as for files of the console.
 func newAdmission(flight, streams int) *admission {
 	quarter, eighth, ask := max(flight/4, 4), max(flight/8, 4), max(flight, 16)
 	return &admission{
@@ -51,7 +51,7 @@ func newAdmission(flight, streams int) *admission {
 	}
 }
 
-// take takes a slot. SERVER_BUSY.
+// take takes a slot; free returns it. SERVER_BUSY if none is left.
 func take(slots chan struct{}) (free func(), err error) {
 	select {
 	case slots <- struct{}{}:
@@ -61,7 +61,7 @@ func take(slots chan struct{}) (free func(), err error) {
 	}
 }
 
-// places counts what is under way by key and in all.
+// keyLimit limits concurrent requests, by key and in total.
 type places struct {
 	each, total int
 	mu          sync.Mutex
@@ -73,7 +73,7 @@ func newPlaces(each, total int) *places {
 	return &places{each: each, total: total, held: map[string]int{}}
 }
 
-// take takes a place of a key. SERVER_BUSY.
+// take takes a slot for a key; free returns it. SERVER_BUSY.
 func (p *places) take(key string) (free func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,9 +95,9 @@ func (p *places) take(key string) (free func(), err error) {
 	}, nil
 }
 
-// arrivals are bodies on their way. One more than a key may have displaces the
-// oldest of that key, one more than there may be in all the oldest of the key
-// that has most: a body that is there at once is never displaced.
+// bodyReads are the bodies that are being read. If a key has too many, a new one
+// displaces the oldest of that key; if there are too many in total, it displaces the
+// oldest of the key with the most. A body that arrives at once is never displaced.
 type arrivals struct {
 	each, total int
 	mu          sync.Mutex
@@ -105,10 +105,10 @@ type arrivals struct {
 	all         int
 }
 
-// arrival is a body on its way.
+// bodyRead is a body that is being read.
 type arrival struct {
 	key       string
-	cut       func() // ends the reading
+	cut       func() // aborts the read
 	displaced bool
 }
 
@@ -127,7 +127,7 @@ func (a *arrivals) enter(key string, cut func()) *arrival {
 		oldest := a.by[from][0]
 		oldest.displaced = true
 		a.remove(oldest)
-		oldest.cut() // under the lock: none is cut once it has left
+		oldest.cut() // under the lock: a read that has ended is never aborted
 	}
 	one := &arrival{key: key, cut: cut}
 	a.by[key] = append(a.by[key], one)
@@ -135,7 +135,7 @@ func (a *arrivals) enter(key string, cut func()) *arrival {
 	return one
 }
 
-// leave says that the body is there, or that it is not coming.
+// end removes a read that has ended, and reports whether it was displaced.
 func (a *arrivals) leave(one *arrival) (displaced bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -153,7 +153,7 @@ func (a *arrivals) remove(one *arrival) {
 	a.all--
 }
 
-// admitted reads the body of a request, then gives it a slot. Health is always answered.
+// admitted reads the body of a request, then takes a slot for it. Health checks need no slot.
 func (s *Server) admitted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isHealth(r.URL.Path) {
@@ -187,10 +187,10 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) (free func(), err
 	}
 }
 
-// late reports paths whose caller is known from the body only.
+// identifiesLate reports paths whose caller only the body identifies.
 func (s *Server) late(path string) bool { return path == heartbeatPath || s.options.Mount[path] != nil }
 
-// admitLate lets a request find out who asks. Admit then takes its slot.
+// admitUnidentified admits a request whose handler identifies the caller. Admit then takes its slot.
 func (s *Server) admitLate(r *http.Request, c *call) (free func(), err error) {
 	leave, err := s.admission.asking.take(address(r))
 	if err != nil {
@@ -207,8 +207,8 @@ func (s *Server) admitLate(r *http.Request, c *call) (free func(), err error) {
 	return func() { leave() }, nil
 }
 
-// Admit takes a slot for a request of a mounted handler. The handler calls it
-// once it knows who asks, and before it does anything for the caller. SERVER_BUSY.
+// Admit takes a slot for a request of a mounted handler. The handler calls it after
+// it has identified the caller and before it works for the caller. SERVER_BUSY.
 func Admit(ctx context.Context) error {
 	if c := callOf(ctx); c.admit != nil {
 		return c.admit()
@@ -216,8 +216,9 @@ func Admit(ctx context.Context) error {
 	return nil
 }
 
-// receive reads the body of a request into memory, if anybody will look at it.
-// Mounted handlers meet the error themselves: they answer in their own form.
+// bufferBody reads the body of a request into memory, if its route reads one.
+// Mounted handlers get a failed read as the error of their own read: they answer in
+// their own format.
 func (s *Server) receive(w http.ResponseWriter, r *http.Request) error {
 	c, late := callOf(r.Context()), s.late(r.URL.Path)
 	if r.Body == nil || r.Body == http.NoBody || r.Method == http.MethodGet || r.Method == http.MethodHead || c.who.Role == Anyone && !late {
@@ -240,7 +241,7 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// arrive waits for a body.
+// readBody reads a body within the limits of its caller.
 func (s *Server) arrive(w http.ResponseWriter, r *http.Request, c *call, limit int64) ([]byte, error) {
 	conn := http.NewResponseController(w)
 	cut := func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) } // not all writers have deadlines
@@ -289,7 +290,7 @@ func ReadBody(r *http.Request) ([]byte, error) {
 	}
 }
 
-// received is a body that has arrived, or as much of it as there is.
+// bufferedBody is a body in memory, or the error of reading it.
 type received struct {
 	io.Reader
 	err error
@@ -304,13 +305,14 @@ func (b *received) Read(p []byte) (int, error) {
 
 func (b *received) Close() error { return nil }
 
-// lost is the fault of a body that was read before its reader came.
+// readError is the error of a body that bufferBody could not read.
 type lost struct{ error }
 
 func (l *lost) Unwrap() error { return l.error }
 
-// address is where a request comes from, as callers without an account are
-// counted: a network of IPv6 is one, since whoever has an address has all of it.
+// clientAddress returns the address of a request, by which callers without an
+// account are counted. An IPv6 address counts as its /64 network, since its owner has
+// all of it.
 func address(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// answer is the ResponseWriter of every request. It counts, and it turns the
-// answer to a conditional GET into 304 when the caller has that version.
+// responseWriter is the http.ResponseWriter of every request. It counts bytes, and it
+// turns the answer to a conditional GET into 304 if the caller has that version.
 type answer struct {
 	http.ResponseWriter
 	request *http.Request
@@ -27,7 +27,7 @@ func (a *answer) code() int {
 	return a.status
 }
 
-// WriteHeader sends the status once.
+// WriteHeader sends the status. Further calls do nothing.
 func (a *answer) WriteHeader(status int) {
 	if a.status != 0 {
 		return

@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// newAPI makes the API on a mux. Its document has a version of its own: that of the form, not of the program.
+// newAPI returns the API on a mux. The version of its document is that of the API, not of the program.
 func newAPI(mux *http.ServeMux) huma.API {
 	config := huma.DefaultConfig("Pawl", "1")
 	config.Info.Description = "Durable workflows, state machines and their objects. Errors are problem details with code, class and remedy."
@@ -24,15 +24,14 @@ func newAPI(mux *http.ServeMux) huma.API {
 	config.RejectUnknownQueryParameters = true
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"token":   {Type: "http", Scheme: "bearer", Description: "Not needed on loopback as long as the server has neither token nor account."},
-		"session": {Type: "apiKey", In: "cookie", Name: sessionCookie, Description: "Made from a token by POST /v1/session. All but GET need the header " + csrfHeader + " too."},
+		"session": {Type: "apiKey", In: "cookie", Name: sessionCookie, Description: "Created from a token by POST /v1/session. All methods but GET need the header " + csrfHeader + " too."},
 	}
 	config.Security = []map[string][]string{{"token": {}}, {"session": {}}, {}}
 	return humago.New(mux, config)
 }
 
-// at registers a route of /v1: it tells the document's reader who may call it
-// and which headers every route of its method takes, notes the pattern for
-// metrics, and turns errors into problems.
+// registerRoute registers a route of /v1. It documents the required role and the
+// common headers, records the pattern for metrics, and turns errors into problems.
 func at[I, O any](s *Server, op huma.Operation, least Role, handle func(context.Context, *I) (*O, error)) {
 	op.Errors = append(op.Errors, http.StatusUnauthorized, http.StatusForbidden)
 	if op.Method == http.MethodPost {
@@ -57,7 +56,7 @@ func at[I, O any](s *Server, op huma.Operation, least Role, handle func(context.
 		out, err := handle(ctx, in)
 		if err != nil {
 			var finished huma.HeadersError
-			if errors.As(err, &finished) { // fail has made it
+			if errors.As(err, &finished) { // returned by fail
 				return nil, err
 			}
 			return nil, fail(ctx, err)
@@ -66,7 +65,7 @@ func at[I, O any](s *Server, op huma.Operation, least Role, handle func(context.
 	})
 }
 
-// otherwise answers what no route took: the console, or a problem.
+// fallback answers requests without a route: with the console, or with a problem.
 func (s *Server) otherwise(w http.ResponseWriter, r *http.Request) {
 	if methods := s.methods(r); len(methods) > 0 {
 		w.Header().Set("Allow", strings.Join(methods, ", "))
@@ -81,7 +80,7 @@ func (s *Server) otherwise(w http.ResponseWriter, r *http.Request) {
 	writeProblem(w, r, NoRoute.Errorf("there is nothing at %s", r.URL.Path))
 }
 
-// methods are those with which the path has a route.
+// allowedMethods returns the methods for which the path has a route.
 func (s *Server) methods(r *http.Request) []string {
 	var found []string
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
@@ -94,7 +93,7 @@ func (s *Server) methods(r *http.Request) []string {
 	return found
 }
 
-// document serves the OpenAPI document in both notations.
+// serveDocument serves the OpenAPI document as JSON and as YAML.
 func (s *Server) document() {
 	form := func(path, contentType string, render func() ([]byte, error)) {
 		s.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
@@ -105,7 +104,7 @@ func (s *Server) document() {
 				return
 			}
 			w.Header().Set("Content-Type", contentType)
-			_, _ = w.Write(data) // the caller may have gone
+			_, _ = w.Write(data) // the caller may have disconnected
 		})
 	}
 	form("/v1/openapi.json", "application/openapi+json", sync.OnceValues(func() ([]byte, error) { return json.Marshal(s.api.OpenAPI()) }))
@@ -114,10 +113,10 @@ func (s *Server) document() {
 
 //go:generate go test . -run ^TestOpenAPI$ -update
 
-// OpenAPI is the document of the API in YAML, as docs/openapi.yaml holds it.
+// OpenAPI returns the document of the API in YAML, the content of docs/openapi.yaml.
 func OpenAPI() ([]byte, error) { return build(Options{}).api.OpenAPI().YAML() }
 
-// lister is the store's reading side.
+// lister returns the run store's Lister. NOT_SERVED if it has none.
 func (s *Server) lister() (workflow.Lister, error) {
 	lister, ok := s.options.Engine.Store().(workflow.Lister)
 	if !ok {
@@ -126,7 +125,7 @@ func (s *Server) lister() (workflow.Lister, error) {
 	return lister, nil
 }
 
-// flow finds the loaded flow of a name that serves a subject; nil if there is none.
+// flow returns the loaded flow with a name that serves a subject; nil if there is none.
 func (s *Server) flow(name, subject string) *workflow.Flow {
 	return workflow.FlowFor(s.options.Engine.Flows(), name, subject)
 }

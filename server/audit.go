@@ -12,18 +12,18 @@ import (
 	"github.com/pawl-dev/pawl/account"
 )
 
-// audited reports requests that may change something. Plans and hellos of nodes do not.
+// audited reports requests that may change something. Plans and heartbeats do not.
 func audited(method, path string) bool {
 	return slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, method) &&
 		strings.HasPrefix(path, "/v1/") && path != "/v1/plans" && path != heartbeatPath
 }
 
-// noteWithin is what an entry of the audit trail gets: its request has been
-// carried out, and keeps its place among those at once until it is noted.
+// auditTimeout limits the write of an audit entry. The request has been executed and
+// holds its slot until the entry is written.
 const noteWithin = 10 * time.Second
 
-// note writes a changing request into the audit trail once it is answered. Who
-// is not known leaves no entry: it has changed nothing.
+// writeAudit writes a changing request into the audit trail after its answer.
+// Requests of unknown callers leave no entry: they changed nothing.
 func (s *Server) note(a *answer, r *http.Request) {
 	c := callOf(r.Context())
 	if s.options.Accounts == nil || c.who.Name == "" || !audited(r.Method, c.path) || a.Header().Get("Idempotency-Replayed") != "" {

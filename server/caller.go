@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// caller is who asks, as the cluster service knows callers. A server without
-// accounts knows the operator only.
+// caller returns the caller of a request for the cluster service. Without accounts
+// every caller is the operator.
 func (s *Server) caller(ctx context.Context) cluster.Caller {
 	who := callOf(ctx).who
 	if s.options.Accounts != nil {
@@ -30,8 +30,9 @@ func (s *Server) caller(ctx context.Context) cluster.Caller {
 	}
 }
 
-// jobID makes requests with one Idempotency-Key one job, also when the server
-// dies between the job's write and the kept answer; empty without a key.
+// jobID returns a job id that depends on the Idempotency-Key: requests with one key
+// are one job, even if the server dies after it has written the job and before it has
+// stored the answer. It is empty without a key.
 func jobID(ctx context.Context) string {
 	c := callOf(ctx)
 	if c.key == "" {

@@ -18,7 +18,7 @@ import (
 
 // ClusterPath names the cluster of a request.
 type ClusterPath struct {
-	ID string `path:"id" doc:"id, or name where that is one of a kind"`
+	ID string `path:"id" doc:"id, or a unique name"`
 }
 
 type clusterAnswer struct {
@@ -26,7 +26,7 @@ type clusterAnswer struct {
 	Body view.Cluster
 }
 
-// acceptedAnswer is the answer of a change: what works on it, and where to ask.
+// acceptedAnswer is the answer to a change: the cluster, and the operation with its URL.
 type acceptedAnswer struct {
 	Location string `header:"Location"`
 	ETag     string `header:"ETag"`
@@ -35,19 +35,19 @@ type acceptedAnswer struct {
 
 type acceptedBody struct {
 	Cluster   view.Cluster    `json:"cluster"`
-	Operation *view.Operation `json:"operation,omitempty" doc:"absent: nothing is to be waited for"`
+	Operation *view.Operation `json:"operation,omitempty" doc:"absent: the change is complete"`
 }
 
 type clusterQuery struct {
 	State   string `query:"state" enum:"Created,Starting,Running,Stopping,Stopped,Scaling,Alert,Recovering,Expunging,Expunge,Destroyed" doc:"only this state; destroyed clusters are listed with state=Destroyed only"`
-	Name    string `query:"name" doc:"part of the name, without case"`
-	Q       string `query:"q" doc:"part of name or description, without case"`
+	Name    string `query:"name" doc:"part of the name; case does not matter"`
+	Q       string `query:"q" doc:"part of name or description; case does not matter"`
 	Account string `query:"account" doc:"id of an account"`
 	Limit   int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
-	Cursor  string `query:"cursor" doc:"next of the page before"`
+	Cursor  string `query:"cursor" doc:"next of the previous page"`
 }
 
-// createBody is what a cluster is made from.
+// createBody describes a cluster to create.
 type createBody struct {
 	Name         string            `json:"name" maxLength:"255" example:"blue"`
 	Description  string            `json:"description,omitempty" maxLength:"4096"`
@@ -56,17 +56,17 @@ type createBody struct {
 	Size         int               `json:"size" doc:"workers" example:"2"`
 	ControlNodes int               `json:"controlNodes,omitempty" minimum:"1" doc:"odd; default 1"`
 	Template     string            `json:"template,omitempty"`
-	Network      string            `json:"network,omitempty" doc:"absent: one is made"`
+	Network      string            `json:"network,omitempty" doc:"absent: a new one is created"`
 	KeyPair      string            `json:"keyPair,omitempty"`
 	DiskGB       int               `json:"diskGB,omitempty" minimum:"1" maximum:"65536" doc:"root disk of a node; absent: the template decides"`
 	Version      string            `json:"version,omitempty"`
 	Provider     string            `json:"provider,omitempty" doc:"absent: that of the zone"`
-	Account      string            `json:"account,omitempty" doc:"name, of somebody else; with domainId"`
+	Account      string            `json:"account,omitempty" doc:"name of another account; needs domainId"`
 	DomainID     string            `json:"domainId,omitempty" doc:"id or path of the account's domain"`
-	CIDRs        []string          `json:"cidrs,omitempty" doc:"who may reach the endpoint; absent: everyone"`
+	CIDRs        []string          `json:"cidrs,omitempty" doc:"networks that may reach the endpoint; absent: all"`
 	Recovery     *cluster.Recovery `json:"recovery,omitempty" doc:"set of restart, replace, adopt; absent: the default"`
 	OnFailure    string            `json:"onFailure,omitempty" enum:"rollback,lazy,keep"`
-	Registry     *registryBody     `json:"registry,omitempty" doc:"where nodes get their images; all of it or nothing"`
+	Registry     *registryBody     `json:"registry,omitempty" doc:"registry of the nodes' images; all fields or none"`
 }
 
 type registryBody struct {
@@ -91,12 +91,12 @@ func (b createBody) request() service.CreateRequest {
 	return r
 }
 
-// ChangeBody is what a change may say.
+// ChangeBody is the body of a change of a cluster.
 type ChangeBody struct {
 	Forced   bool              `json:"forced,omitempty" doc:"stop: without waiting for the nodes to drain"`
-	Version  string            `json:"version,omitempty" doc:"upgrade: to which"`
+	Version  string            `json:"version,omitempty" doc:"upgrade: the new version"`
 	Surge    int               `json:"surge,omitempty" minimum:"0" doc:"upgrade: nodes added at a time; default 1"`
-	Recovery *cluster.Recovery `json:"recovery,omitempty" doc:"recover: for this time; default restart, replace"`
+	Recovery *cluster.Recovery `json:"recovery,omitempty" doc:"recover: for this request only; default restart, replace"`
 	Consent  bool              `json:"consent,omitempty" doc:"recover, upgrade: the last control node may be replaced"`
 	Downtime bool              `json:"allowDowntime,omitempty" doc:"upgrade: the only control node may be upgraded in place, while the endpoint does not answer"`
 }
@@ -120,12 +120,12 @@ func (s *Server) clusterRoutes() {
 	}
 	const base, one = "/v1/clusters", "/v1/clusters/{id}"
 	at(s, op("listClusters", http.MethodGet, base, "List clusters", "", 200, 400, 422), User, s.listClusters)
-	at(s, op("createCluster", http.MethodPost, base, "Create a cluster", "The row exists when it answers; Location is the operation.", 202, 404, 409, 422), User, s.createCluster)
+	at(s, op("createCluster", http.MethodPost, base, "Create a cluster", "The cluster is stored before the answer; Location is the operation.", 202, 404, 409, 422), User, s.createCluster)
 	at(s, op("getCluster", http.MethodGet, one, "Read a cluster", "", 200, 404), User, s.getCluster)
 	at(s, op("patchCluster", http.MethodPatch, one, "Change a cluster", "A merge patch over size, description, recovery, onFailure and cidrs; operators also gc.", 202, 404, 409, 412, 422, 428), User, s.patchCluster)
-	at(s, op("deleteCluster", http.MethodDelete, one, "Delete a cluster", "Goes on by itself until nothing is left.", 202, 404, 409, 412, 428), User, s.deleteCluster)
+	at(s, op("deleteCluster", http.MethodDelete, one, "Delete a cluster", "It continues without further requests until nothing is left.", 202, 404, 409, 412, 428), User, s.deleteCluster)
 	for _, kind := range []cluster.RequestKind{cluster.RequestStart, cluster.RequestStop, cluster.RequestUpgrade, cluster.RequestRecover} {
-		at(s, op(string(kind)+"Cluster", http.MethodPost, one+"/"+string(kind), "Ask a cluster to "+string(kind), "", 202, 404, 409, 412, 422), User,
+		at(s, op(string(kind)+"Cluster", http.MethodPost, one+"/"+string(kind), "Request that a cluster "+string(kind)+"s", "", 202, 404, 409, 412, 422), User,
 			func(ctx context.Context, in *struct {
 				ClusterPath
 				IfMatch string      `header:"If-Match" doc:"ETag the change is for; absent: any"`
@@ -135,21 +135,21 @@ func (s *Server) clusterRoutes() {
 			})
 	}
 	at(s, op("scaleCluster", http.MethodPost, one+"/scale", "Scale a cluster", "Exactly one of size, nodes and autoscale.", 202, 404, 409, 412, 422), User, s.scaleCluster)
-	at(s, op("forgetCluster", http.MethodPost, one+"/forget", "Give up what could not be deleted", "Of a cluster in Expunge. Nothing is deleted; what is left stays in the leak report.", 202, 404, 409, 422), Operator, s.forgetCluster)
+	at(s, op("forgetCluster", http.MethodPost, one+"/forget", "Give up what could not be deleted", "For a cluster in Expunge. Nothing is deleted; the remaining resources stay in the leak report.", 202, 404, 409, 422), Operator, s.forgetCluster)
 	at(s, op("clusterNodes", http.MethodGet, one+"/nodes", "List the nodes of a cluster", "", 200, 404), User, s.clusterNodes)
 	at(s, op("clusterResources", http.MethodGet, one+"/resources", "Read the journal of a cluster", "", 200, 404), User, s.clusterResources)
-	at(s, op("clusterDrift", http.MethodGet, one+"/drift", "Compare desired, recorded and observed", "Looks now.", 200, 404, 503), User, s.clusterDrift)
-	at(s, op("clusterConfig", http.MethodGet, one+"/config", "Read how a cluster is reached", "Is noted in history.", 200, 404, 409), User, s.clusterConfig)
+	at(s, op("clusterDrift", http.MethodGet, one+"/drift", "Compare desired, recorded and observed", "It reads the provider now.", 200, 404, 503), User, s.clusterDrift)
+	at(s, op("clusterConfig", http.MethodGet, one+"/config", "Read the access configuration of a cluster", "The read is recorded in history.", 200, 404, 409), User, s.clusterConfig)
 	at(s, op("clusterRuns", http.MethodGet, one+"/runs", "List the runs of a cluster", "", 200, 404), User, s.clusterRuns)
 	at(s, op("clusterHistory", http.MethodGet, one+"/history", "Read the history of a cluster", "", 200, 404), User, s.clusterHistory)
-	at(s, op("clusterLogs", http.MethodGet, one+"/logs", "Read what a node wrote", "", 200, 404, 409, 422), User, s.clusterLogs)
+	at(s, op("clusterLogs", http.MethodGet, one+"/logs", "Read the log of a node", "", 200, 404, 409, 422), User, s.clusterLogs)
 	at(s, op("getOperation", http.MethodGet, "/v1/operations/{id}", "Read an operation", "", 200, 404), User, s.getOperation)
 	at(s, op("listLeaks", http.MethodGet, "/v1/leaks", "List what could not be deleted", "", 200, 400, 404), Operator, s.listLeaks)
 	at(s, op("catalog", http.MethodGet, "/v1/catalog/{kind}", "List what the providers offer", "", 200, 422), User, s.catalog)
 	s.mux.HandleFunc("POST "+heartbeatPath, s.heartbeat)
 }
 
-// clusters is the service; NOT_SERVED without one.
+// clusters returns the cluster service. NOT_SERVED without one.
 func (s *Server) clusters() (*service.Service, error) {
 	if s.options.Clusters == nil {
 		return nil, NotServed.Errorf("this server runs no container clusters")
@@ -158,7 +158,7 @@ func (s *Server) clusters() (*service.Service, error) {
 }
 
 func (s *Server) accepted(ctx context.Context, c *cluster.Cluster, job *cluster.Job) *acceptedAnswer {
-	callOf(ctx).target = c.UUID // the audit trail finds it by one word, as on the query face
+	callOf(ctx).target = c.UUID // the audit trail uses the uuid in all APIs
 	account, domain := s.options.Clusters.Names(ctx, c.Owner)
 	a := &acceptedAnswer{ETag: etag(c.Revision), Body: acceptedBody{Cluster: view.ClusterOf(c, account, domain)}}
 	if job != nil {
@@ -168,7 +168,7 @@ func (s *Server) accepted(ctx context.Context, c *cluster.Cluster, job *cluster.
 	return a
 }
 
-// cursorOf and offsetOf keep a place in a list that only grows at its end.
+// offsetCursor and parseOffset encode a position in a list that grows only at its end.
 func cursorOf(offset int) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(offset)))
 }
@@ -185,9 +185,9 @@ func offsetOf(cursor string) (int, error) {
 	return n, nil
 }
 
-// behindOf and behind keep a place in the list of clusters: behind the one with
-// this key. Order is by creation, so that nothing is told twice or left out
-// while clusters come and go.
+// clusterCursor and parseClusterCursor encode a position in the list of clusters:
+// after the cluster with this key. The list is in order of creation, so pages neither
+// repeat nor omit a cluster when others are created or deleted.
 func behindOf(key int64) string {
 	return base64.RawURLEncoding.EncodeToString(strconv.AppendInt([]byte("behind "), key, 10))
 }
@@ -222,7 +222,7 @@ func (s *Server) listClusters(ctx context.Context, in *clusterQuery) (*listOf[vi
 	}
 	out := listed(make([]view.Cluster, 0, len(found)))
 	out.Body.Total = total
-	if len(found) > in.Limit { // one more than was asked for: there is another page
+	if len(found) > in.Limit { // there is another page
 		found = found[:in.Limit]
 		out.Body.Next = behindOf(found[in.Limit-1].ID)
 	}
@@ -285,7 +285,7 @@ func (s *Server) getCluster(ctx context.Context, in *struct {
 	return &clusterAnswer{ETag: etag(record.Cluster.Revision), Body: view.ClusterOfRecord(record, account, domain).With(standings[record.Cluster.UUID])}, nil
 }
 
-// changeCluster asks for a change of the revision in If-Match, if there is one.
+// changeCluster requests a change of the revision in If-Match, or of any without it.
 func (s *Server) changeCluster(ctx context.Context, id, ifMatch string, r service.ChangeRequest) (*acceptedAnswer, error) {
 	revision, given, err := revisionOf(ifMatch)
 	if err != nil {
@@ -303,7 +303,7 @@ func (s *Server) changeCluster(ctx context.Context, id, ifMatch string, r servic
 	return s.accepted(ctx, c, job), nil
 }
 
-// failCluster is failMatch for a request to a cluster, which the problem then names.
+// failCluster is failMatch for a request to a cluster; the problem names the cluster.
 func failCluster(ctx context.Context, id string, conditional bool, err error) error {
 	p := problemOf(ctx, service.Hidden(err, id))
 	p.Cluster = id
@@ -330,7 +330,7 @@ func (s *Server) scaleCluster(ctx context.Context, in *struct {
 	Body    struct {
 		Size      int                `json:"size,omitempty" doc:"workers"`
 		Nodes     []string           `json:"nodes,omitempty" doc:"names or ids of the workers to remove"`
-		Autoscale *cluster.Autoscale `json:"autoscale,omitempty" doc:"what an autoscaler may do"`
+		Autoscale *cluster.Autoscale `json:"autoscale,omitempty" doc:"limits of the autoscaler"`
 	}
 }) (*acceptedAnswer, error) {
 	return s.changeCluster(ctx, in.ID, in.IfMatch, service.ChangeRequest{

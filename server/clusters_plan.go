@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/cluster/service"
 )
 
-// changePlan is a change of a cluster that is only planned.
+// changePlan is a change of a cluster to plan.
 type changePlan struct {
 	Cluster   string             `json:"cluster" doc:"id or name"`
 	Kind      string             `json:"kind" enum:"start,stop,scale,upgrade,recover,delete,set,forget"`
@@ -20,7 +20,7 @@ type changePlan struct {
 	ChangeBody
 }
 
-// planCluster is the dry run of a creation or a change.
+// planCluster returns the dry run of a creation or a change.
 func (s *Server) planCluster(ctx context.Context, create *createBody, change *changePlan) (*service.DryRun, error) {
 	clusters, err := s.clusters()
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *Server) planCluster(ctx context.Context, create *createBody, change *ch
 	return plan, nil
 }
 
-// asked is the change as it would be asked for.
+// changeRequest returns the request for the planned change.
 func (change *changePlan) asked() service.ChangeRequest {
 	r := change.request(cluster.RequestKind(change.Kind))
 	r.Size, r.NodeIDs, r.Autoscale = change.Size, change.Nodes, change.Autoscale

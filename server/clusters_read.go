@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// patchBody are the parts of a cluster that a merge patch may change. null
-// takes a setting back to its default.
+// patchBody holds the parts of a cluster that a merge patch may change. null resets a
+// setting to its default.
 type patchBody struct {
 	Size        *int             `json:"size"`
 	Description *json.RawMessage `json:"description"`
@@ -23,10 +23,10 @@ type patchBody struct {
 	GC          *bool            `json:"gc"`
 }
 
-// setting reads a part that may be null: its zero value.
+// decodeSetting decodes a part of a patch; null is its zero value, nil means unchanged.
 func setting[T any](name string, raw *json.RawMessage) (*T, error) {
 	if raw == nil {
-		return nil, nil //nolint:nilnil // it is to stay as it is
+		return nil, nil //nolint:nilnil // unchanged
 	}
 	v := new(T)
 	if err := json.Unmarshal(*raw, v); err != nil {
@@ -36,7 +36,7 @@ func setting[T any](name string, raw *json.RawMessage) (*T, error) {
 }
 
 func patchRequest(data json.RawMessage) (r service.PatchRequest, err error) {
-	var present map[string]json.RawMessage // a null must be told from nothing
+	var present map[string]json.RawMessage // distinguishes null from absent
 	if err := json.Unmarshal(data, &present); err != nil || present == nil {
 		return r, Refused.Errorf("the patch is no JSON object")
 	}
@@ -150,7 +150,7 @@ func (s *Server) clusterConfig(ctx context.Context, in *ClusterPath) (*struct{ B
 func (s *Server) clusterRuns(ctx context.Context, in *struct {
 	ClusterPath
 	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
-	Cursor string `query:"cursor" doc:"next of the page before"`
+	Cursor string `query:"cursor" doc:"next of the previous page"`
 }) (*listOf[view.Run], error) {
 	_, record, err := s.record(ctx, in.ID)
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *Server) clusterRuns(ctx context.Context, in *struct {
 func (s *Server) clusterHistory(ctx context.Context, in *struct {
 	ClusterPath
 	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
-	Cursor string `query:"cursor" doc:"next of the page before"`
+	Cursor string `query:"cursor" doc:"next of the previous page"`
 }) (*listOf[view.ClusterEvent], error) {
 	clusters, record, err := s.record(ctx, in.ID)
 	if err != nil {
@@ -253,7 +253,7 @@ func (s *Server) listLeaks(ctx context.Context, in *struct {
 	Cluster string `query:"cluster" doc:"id or name"`
 	Kind    string `query:"kind" enum:"vm,network,address,firewall,forward,balancer,keypair"`
 	Limit   int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
-	Cursor  string `query:"cursor" doc:"next of the page before"`
+	Cursor  string `query:"cursor" doc:"next of the previous page"`
 }) (*listOf[service.Leak], error) {
 	clusters, err := s.clusters()
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// Directory tells the cluster service about accounts and domains. It is a service.Directory.
+// Directory is the service.Directory of an account store.
 type Directory struct{ Store account.Store }
 
-// Resolve finds an account by name within a domain (id or path). ACCESS_REFUSED if there is none.
+// Resolve returns the owner for an account name in a domain (id or path). ACCESS_REFUSED if there is none.
 func (d Directory) Resolve(ctx context.Context, name, domain string) (cluster.Owner, error) {
 	tree, err := d.tree(ctx)
 	if err != nil {
@@ -34,8 +34,8 @@ func (d Directory) Resolve(ctx context.Context, name, domain string) (cluster.Ow
 	return cluster.Owner{AccountID: found[0].ID, DomainID: found[0].DomainID}, nil
 }
 
-// Names gives the name of an owner's account, the path of its domain, and
-// whether the account may work. An account that is gone has its id as name.
+// Names returns the name of an owner's account, the path of its domain, and whether
+// the account is enabled. The name of a deleted account is its id.
 func (d Directory) Names(ctx context.Context, o cluster.Owner) (name, domain string, enabled bool, err error) {
 	tree, err := d.tree(ctx)
 	if err != nil {
@@ -52,7 +52,7 @@ func (d Directory) Names(ctx context.Context, o cluster.Owner) (name, domain str
 	return a.Name, domain, tree.Active(a), err
 }
 
-// Limits of an account.
+// Limits returns the limits of an account. ACCESS_REFUSED if there is none.
 func (d Directory) Limits(ctx context.Context, o cluster.Owner) (cluster.Limits, error) {
 	a, err := d.Store.Account(ctx, o.AccountID)
 	if errors.Is(err, account.NotFound) {
@@ -61,7 +61,7 @@ func (d Directory) Limits(ctx context.Context, o cluster.Owner) (cluster.Limits,
 	return cluster.Limits(a.Limits), err
 }
 
-// Subtree gives a domain and all below it. ACCESS_REFUSED if there is no such domain.
+// Subtree returns the ids of a domain and of all below it. ACCESS_REFUSED if there is no such domain.
 func (d Directory) Subtree(ctx context.Context, domainID string) ([]string, error) {
 	tree, err := d.tree(ctx)
 	if err != nil {
@@ -78,8 +78,8 @@ func (d Directory) tree(ctx context.Context) (account.Tree, error) {
 	return account.TreeOf(ctx, d.Store)
 }
 
-// Caller is an account as the cluster service sees it: what it makes is its
-// own, what it may touch is what the rules of section 9 let it use.
+// Caller returns an account as a caller of the cluster service: the owner of the
+// clusters that it creates, and the scope in which account.May allows UseCluster.
 func Caller(c account.Caller) cluster.Caller {
 	sight := account.VisibilityOf(c.Tree, c.Account, account.UseCluster)
 	return cluster.Caller{
@@ -89,7 +89,7 @@ func Caller(c account.Caller) cluster.Caller {
 	}
 }
 
-// Account gives the account of who asks. The operator's own tokens are those of account.System.
+// Account returns the account of a caller. The operator's own tokens belong to account.System.
 func (d Directory) Account(ctx context.Context, who Principal) (account.Caller, error) {
 	tree, err := d.tree(ctx)
 	if err != nil {
@@ -106,10 +106,10 @@ func (d Directory) Account(ctx context.Context, who Principal) (account.Caller, 
 	return account.Caller{Account: a, Tree: tree}, err
 }
 
-// Directed is the accounts of a store as those who may ask /v1. It is an Accounts.
+// AccountReviewer is the TokenReviewer of an account service.
 type Directed struct{ Service *account.Service }
 
-// ByToken finds whose token has this hash.
+// ByToken finds the owner of the token with this hash.
 func (d Directed) ByToken(ctx context.Context, hash TokenHash) (Principal, bool, error) {
 	c, found, err := d.Service.ByToken(ctx, hash)
 	if err != nil || !found {
@@ -118,7 +118,7 @@ func (d Directed) ByToken(ctx context.Context, hash TokenHash) (Principal, bool,
 	return Principal{Name: c.Name, Role: roleOf(c.Role), Account: c.ID, Domain: c.DomainID}, true, nil
 }
 
-// Any reports whether there is any account, token or key beside the operator's own tokens.
+// Any reports whether there is any account, token or key besides the operator's own tokens.
 func (d Directed) Any(ctx context.Context) (bool, error) { return d.Service.HasCallers(ctx) }
 
 func roleOf(r account.Role) Role {

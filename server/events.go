@@ -21,7 +21,7 @@ import (
 type RunEvent struct {
 	ID string `json:"id" doc:"of the run"`
 	view.Event
-	State workflow.Phase `json:"state,omitempty" doc:"phase of the run, if the event tells it"`
+	State workflow.Phase `json:"state,omitempty" doc:"phase of the run, if the event has one"`
 }
 
 // ObjectEvent is the data of the event `object`.
@@ -37,8 +37,8 @@ type ClusterEvent struct {
 	ID        string    `json:"id" doc:"of the cluster"`
 	Revision  int64     `json:"revision"`
 	State     string    `json:"state,omitempty"`
-	From      string    `json:"from,omitempty" doc:"state before, of a transition"`
-	Event     string    `json:"event,omitempty" doc:"of the lifecycle, or what was asked"`
+	From      string    `json:"from,omitempty" doc:"previous state of a transition"`
+	Event     string    `json:"event,omitempty" doc:"event of the lifecycle, or the request"`
 	Code      string    `json:"code,omitempty"`
 	Reason    string    `json:"reason,omitempty"`
 	Run       string    `json:"run,omitempty"`
@@ -52,10 +52,10 @@ func clusterEventOf(e *cluster.Event) ClusterEvent {
 		Run: e.RunID, Operation: e.Job, Seq: e.Seq, At: e.At}
 }
 
-// StreamFrom says where a stream goes on.
+// StreamFrom is the position at which a stream continues.
 type StreamFrom struct {
-	LastEventID string `header:"Last-Event-ID" doc:"go on behind this event; absent: from now on"`
-	After       string `query:"after" doc:"the same for those who cannot set headers"`
+	LastEventID string `header:"Last-Event-ID" doc:"continue after this event; absent: from now on"`
+	After       string `query:"after" doc:"the same for clients that cannot set headers"`
 }
 
 type eventStream struct {
@@ -83,15 +83,15 @@ func (s *Server) eventRoutes() {
 		data("reset", &huma.Schema{Type: huma.TypeObject})}
 	op := func(id, path, summary, more string, errs ...int) huma.Operation {
 		return huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Tags: []string{"events"}, Errors: errs,
-			Description: "Server-sent events. " + more + " Last-Event-ID goes on without a gap; an id too old gets one event `reset`, and the client reads anew what it shows. " +
-				"`waiting` says what a run waits for, since when and until when, as it stands now: in the stream of a cluster or of a run at each change, else when a step begins to wait or to retry. " +
-				"A comment comes every 15 s. A reader that is too slow is cut off and comes back.",
+			Description: "Server-sent events. " + more + " Last-Event-ID continues without a gap; after an id that is too old comes one event `reset`, and the client must read its data again. " +
+				"`waiting` reports what a run waits for now, since when and until when: in the stream of a cluster or of a run at each change, else when a step begins to wait or to retry. " +
+				"A comment comes every 15 s. The server disconnects a reader that is too slow; it reconnects.",
 			Responses: map[string]*huma.Response{"200": {Description: "Events", Content: map[string]*huma.MediaType{"text/event-stream": {
 				Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{OneOf: kinds}}}}}}}
 	}
-	at(s, op("events", "/v1/events", "Hear what happens",
-		"Callers hear only what they may list: all but operators hear of their clusters and the runs of these.", 400, 404), User, s.events)
-	at(s, op("clusterEvents", "/v1/clusters/{id}/events", "Hear what happens to a cluster", "Tells of the cluster and of its runs.", 400, 404, http.StatusNotImplemented), User, s.clusterEvents)
+	at(s, op("events", "/v1/events", "Stream events",
+		"Callers get only events of objects that they may list: all but operators get those of their clusters and the runs of these.", 400, 404), User, s.events)
+	at(s, op("clusterEvents", "/v1/clusters/{id}/events", "Stream the events of a cluster", "Events of the cluster and of its runs.", 400, 404, http.StatusNotImplemented), User, s.clusterEvents)
 }
 
 func (s *Server) events(ctx context.Context, in *eventStream) (*huma.StreamResponse, error) {
@@ -125,7 +125,7 @@ func (s *Server) clusterEvents(ctx context.Context, in *clusterStream) (*huma.St
 	return stream.response(), nil
 }
 
-// stream makes a reader of all that the caller may hear but objects.
+// stream returns a stream of all events that the caller may see, without those of objects.
 func (s *Server) stream(ctx context.Context, from StreamFrom, types []string) (*stream, error) {
 	lister, err := s.lister()
 	if err != nil {
@@ -140,7 +140,7 @@ func (s *Server) stream(ctx context.Context, from StreamFrom, types []string) (*
 func (t *stream) response() *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		r, w := humago.Unwrap(hc)
-		if r.Method == http.MethodHead { // nothing would ever reach its caller
+		if r.Method == http.MethodHead { // the answer has no body
 			w.Header().Set("Content-Type", "text/event-stream")
 			return
 		}
@@ -153,7 +153,7 @@ func (t *stream) response() *huma.StreamResponse {
 	}}
 }
 
-// kindOfEvent tells events of steps from those of runs.
+// kindOfEvent returns step or run.
 func kindOfEvent(e workflow.Event) string {
 	if strings.HasPrefix(string(e.Kind), "Step") {
 		return "step"
@@ -161,7 +161,7 @@ func kindOfEvent(e workflow.Event) string {
 	return "run"
 }
 
-// phaseOf is the phase that an event of a run tells.
+// phaseOf returns the phase of a run after an event; empty: the event does not change it.
 func phaseOf(kind workflow.EventKind) workflow.Phase {
 	switch kind {
 	case workflow.RunStarted, workflow.RunResumed:

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// toldOf are the types of a cluster's history that streams tell. Reads that
-// were noted (audit) change nothing.
+// clusterTypes returns the types of cluster events for this stream. Audited reads
+// (type audit) change nothing, so no stream has them.
 func (t *stream) toldOf() (types []string) {
 	for _, kind := range []string{"cluster", "drift", "leak"} {
 		if t.wants(kind) && (kind != "leak" || t.who.Operator) { // leaks are listed for operators only
@@ -21,14 +21,14 @@ func (t *stream) toldOf() (types []string) {
 	return types
 }
 
-// clusterEvents tells what was saved of clusters since the stream looked last.
+// writeClusterEvents writes the events of clusters that were saved since the last poll.
 func (t *stream) clusterEvents(ctx context.Context) (told bool, err error) {
 	types := t.toldOf()
 	if t.clusters == nil || len(types) == 0 {
 		return false, nil
 	}
 	for {
-		after, _ := strconv.ParseInt(t.at.clusters, 10, 64) // we wrote it, or parsePosition has read it
+		after, _ := strconv.ParseInt(t.at.clusters, 10, 64) // written by this stream, or checked by parsePosition
 		events, err := t.clusters.Events(ctx, t.who, cluster.EventQuery{Cluster: t.cluster, After: after, Types: types, Limit: eventPage})
 		if err != nil {
 			return told, err
@@ -45,9 +45,9 @@ func (t *stream) clusterEvents(ctx context.Context) (told bool, err error) {
 	}
 }
 
-// missed reports a position in the history of clusters whose next events were
-// removed, or that lies behind the end: of another store, or of one that was
-// put back to an earlier state.
+// hasGap reports a position in the history of clusters whose next events were removed,
+// or that lies after its end: it is of another store, or the store was restored to an
+// earlier state.
 func (t *stream) missed(ctx context.Context) (bool, error) {
 	if t.clusters == nil || t.at.clusters == "" {
 		return false, nil
@@ -57,10 +57,10 @@ func (t *stream) missed(ctx context.Context) (bool, error) {
 	return bad != nil || at < floor || at > newest, err
 }
 
-const seenMost = 10_000 // runs whose listeners a stream remembers
+const seenMost = 10_000 // runs in stream.visible
 
-// hears reports whether events of a run are for this stream: operators hear of
-// all, others of the runs of clusters that they may see.
+// maySee reports whether the events of a run belong into this stream. Operators see
+// all runs, others those of clusters that they may see.
 func (t *stream) hears(ctx context.Context, run string) (bool, error) {
 	if t.who.Operator && t.cluster == "" || run == t.run {
 		return true, nil
@@ -89,7 +89,7 @@ func (t *stream) hears(ctx context.Context, run string) (bool, error) {
 	return may, nil
 }
 
-// seesRun reports whether who asks may see the runs of a subject.
+// maySeeRun reports whether a caller may see the runs of a subject.
 func (s *Server) seesRun(ctx context.Context, who cluster.Caller, subject string) (bool, error) {
 	if who.Operator {
 		return true, nil
@@ -107,8 +107,8 @@ func (s *Server) seesRun(ctx context.Context, who cluster.Caller, subject string
 
 const runID = 26 // characters
 
-// visibleRun gives a run the caller may see, with its unread signals. All but operators name it in full:
-// a beginning would tell them of runs of others.
+// visibleRun returns a run that the caller may see, with its unread signals. All but
+// operators must give the full id: an id prefix would reveal the runs of others.
 func (s *Server) visibleRun(ctx context.Context, id string) (workflow.Loaded, error) {
 	if err := s.fullID(ctx, id); err != nil {
 		return workflow.Loaded{}, err

@@ -6,23 +6,22 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Notifier wakes event streams when something was saved. It is given to the engine
-// as a hook before the server exists; events of other processes are found by
-// looking.
+// Notifier wakes event streams when something was saved. The engine gets it as a hook
+// before the server exists. Streams find the events of other processes by polling.
 type Notifier struct {
 	mu   sync.Mutex
 	next chan struct{}
 }
 
-// NewNotifier makes a bell.
+// NewNotifier returns a notifier.
 func NewNotifier() *Notifier { return &Notifier{next: make(chan struct{})} }
 
-// Hook rings the bell for each saved event.
+// Hook returns a hook that notifies of each saved event.
 func (b *Notifier) Hook() workflow.Hook {
 	return workflow.Hook{Name: "events", OnEvent: func(workflow.RunInfo, workflow.Event) { b.Notify() }}
 }
 
-// Notify wakes all that wait.
+// Notify wakes all waiting streams.
 func (b *Notifier) Notify() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -30,7 +29,7 @@ func (b *Notifier) Notify() {
 	b.next = make(chan struct{})
 }
 
-// wait is closed by the next Ring.
+// wait returns a channel that the next Notify closes.
 func (b *Notifier) wait() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()

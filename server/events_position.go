@@ -11,11 +11,11 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// position is where a stream stands. Its text is an event's id:
+// position is the position of a stream. Its text is the id of an event:
 //
-//	<cursor of runs>[:<events read behind it>:<check of the last one>][;<version of objects>[;<number of the last event of clusters>]]
+//	<cursor of runs>[:<events read after it>:<checksum of the last one>][;<version of objects>[;<number of the last event of clusters>]]
 //
-// The check finds out when what lay behind the cursor was removed in between.
+// The checksum detects that events after the cursor were removed meanwhile.
 type position struct {
 	cursor   string
 	read     int
@@ -25,7 +25,7 @@ type position struct {
 }
 
 func (p position) String() string {
-	id := url.QueryEscape(p.cursor) // a store's cursor may hold any sign
+	id := url.QueryEscape(p.cursor) // a store's cursor may contain any character
 	if p.read > 0 {
 		id += ":" + strconv.Itoa(p.read) + ":" + p.check
 	}

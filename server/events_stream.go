@@ -22,31 +22,31 @@ import (
 
 const (
 	eventPage = 500
-	lookGap   = 20 * time.Millisecond // between looks, however often the bell rings
+	lookGap   = 20 * time.Millisecond // shortest time between a notification and the poll
 )
 
-// stream is one reader of events.
+// stream is an open event stream.
 type stream struct {
 	s        *Server
 	lister   workflow.Lister
 	objects  control.Objects
-	clusters *service.Service // nil: it tells of none
+	clusters *service.Service // nil: no events of clusters
 	who      cluster.Caller
-	still    func() bool // the caller is who it was; nil: always
+	still    func() bool // the credentials are still those of the same caller; nil: always
 	at       position
-	lost     bool            // where it stood is not known any more
-	asked    bool            // the position is the reader's and was not used yet
+	lost     bool            // the position is not valid any more
+	asked    bool            // the position comes from the reader and was not used yet
 	run      string          // only events of this run
-	cluster  string          // only those of this cluster and its runs
-	seen     map[string]bool // runs whose events the caller may hear, and those it may not
-	begun    []string        // runs whose steps began to wait or to retry in this turn
-	waited   string          // what the one cluster or run of the stream was last told to wait for
+	cluster  string          // only events of this cluster and its runs
+	seen     map[string]bool // whether the caller may see a run, by run id
+	begun    []string        // runs with a step that began to wait or to retry in this poll
+	waited   string          // last waiting event of a stream of one cluster or run
 	wants    func(kind string) bool
 	w        io.Writer
 	flush    func() error
 }
 
-// serve tells events until the reader goes or the server ends.
+// serve writes events until the reader disconnects or the server ends.
 func (t *stream) serve(ctx context.Context, w http.ResponseWriter) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -71,7 +71,7 @@ func (t *stream) serve(ctx context.Context, w http.ResponseWriter) {
 		from := t.at.objects
 		watching.Go(func() { t.watch(ctx, from, changes, gap) })
 	}
-	// Not all writers have deadlines. One that is left behind would end an idle stream of HTTP/2.
+	// Not all writers have deadlines. A deadline that stays set would end an idle HTTP/2 stream.
 	deadline := func() { _ = conn.SetWriteDeadline(now().Add(t.s.options.SlowReader)) }
 	patient := func() { _ = conn.SetWriteDeadline(time.Time{}) }
 	deadline()
@@ -138,7 +138,7 @@ func (t *stream) serve(ctx context.Context, w http.ResponseWriter) {
 	}
 }
 
-// begin finds where the stream stands: now, or where it was.
+// start sets the position of the stream: now, or that of the reader if it is still valid.
 func (t *stream) begin(ctx context.Context) error {
 	if !t.lost && t.at.cursor != "" {
 		_, end, err := t.lister.Events(ctx, "now", 1)
@@ -157,15 +157,15 @@ func (t *stream) begin(ctx context.Context) error {
 	return t.fill(ctx)
 }
 
-// ahead reports a cursor behind the end of the log: it is another store's, or
-// the store was put back to an earlier state.
+// cursorAhead reports a cursor after the end of the log: it is of another store, or the
+// store was restored to an earlier state.
 func ahead(cursor, end string) bool {
 	at, ok := leading(cursor)
 	last, comparable := leading(end)
 	return ok && comparable && at > last
 }
 
-// leading is the number a cursor begins with: in every store it rises.
+// cursorNumber returns the number at the beginning of a cursor. It grows in every store.
 func leading(cursor string) (int64, bool) {
 	digits := cursor
 	if i := strings.IndexFunc(cursor, func(r rune) bool { return r < '0' || r > '9' }); i >= 0 {
@@ -175,7 +175,7 @@ func leading(cursor string) (int64, bool) {
 	return n, err == nil
 }
 
-// fill sets what the position does not say to now.
+// fillPosition sets the missing parts of the position to now.
 func (t *stream) fill(ctx context.Context) error {
 	if t.at.cursor == "" {
 		_, next, err := t.lister.Events(ctx, "now", 1)
@@ -201,7 +201,7 @@ func (t *stream) fill(ctx context.Context) error {
 	return nil
 }
 
-// reset begins anew from now and says so.
+// reset sets the position to now and writes a reset event.
 func (t *stream) reset(ctx context.Context) error {
 	t.at = position{}
 	if err := t.fill(ctx); err != nil {
@@ -210,7 +210,7 @@ func (t *stream) reset(ctx context.Context) error {
 	return t.event("reset", struct{}{})
 }
 
-// runs tells what was saved of runs since the stream looked last.
+// writeRuns writes the events of runs that were saved since the last poll.
 func (t *stream) runs(ctx context.Context) (told bool, err error) {
 	for {
 		events, next, err := t.lister.Events(ctx, t.at.cursor, eventPage)
@@ -220,7 +220,7 @@ func (t *stream) runs(ctx context.Context) (told bool, err error) {
 		read, asked := t.at.read, t.asked
 		t.asked = false
 		switch {
-		case err != nil && !(asked && fault.Of(err).Class == fault.Invalid): // the store's trouble: the reader comes back
+		case err != nil && !(asked && fault.Of(err).Class == fault.Invalid): // an error of the store: the reader reconnects
 			return told, err
 		case err != nil, read > len(events), read > 0 && checkOf(events[read-1]) != t.at.check:
 			return true, t.reset(ctx)
@@ -260,7 +260,7 @@ func (t *stream) runs(ctx context.Context) (told bool, err error) {
 	}
 }
 
-// watch hands on changes of objects until the stream ends.
+// watchObjects passes on changes of objects until the stream ends. It closes gap and returns if changes were lost.
 func (t *stream) watch(ctx context.Context, from string, changes chan<- control.Change[control.Object], gap chan<- struct{}) {
 	for ctx.Err() == nil {
 		for change, err := range t.objects.Feed("").Watch(ctx, from) {

@@ -11,17 +11,17 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// WaitingEvent is the data of the event `waiting`. It tells how things stand
-// when it is told: a client that comes back gets no earlier ones.
+// WaitingEvent is the data of the event `waiting`. It shows the state at the time of
+// writing: a client that reconnects gets no earlier ones.
 type WaitingEvent struct {
 	ID      string           `json:"id,omitempty" doc:"of the run"`
 	Cluster string           `json:"cluster,omitempty" doc:"id of the cluster that the run works on"`
-	Waiting *service.Waiting `json:"waiting,omitempty" doc:"absent: nothing is waited for any more"`
-	Unseen  *service.Unseen  `json:"unseen,omitempty" doc:"the provider of the cluster cannot be seen; only in the stream of a cluster"`
+	Waiting *service.Waiting `json:"waiting,omitempty" doc:"absent: the run does not wait any more"`
+	Unseen  *service.Unseen  `json:"unseen,omitempty" doc:"the provider of the cluster cannot be read; only in the stream of a cluster"`
 }
 
-// waitingOf is what a run waits for; of a run of a cluster with the nodes and
-// resources that are counted now.
+// waitingOf returns what a run waits for; for a run of a cluster with the present
+// counts of nodes and resources.
 func (s *Server) waitingOf(ctx context.Context, r *workflow.Run) (*service.Waiting, error) {
 	if s.options.Clusters != nil {
 		if _, ok := cluster.FromSubject(r.Subject); ok {
@@ -31,9 +31,9 @@ func (s *Server) waitingOf(ctx context.Context, r *workflow.Run) (*service.Waiti
 	return view.WaitingOf(r, s.flow(r.Flow, r.Subject)), nil
 }
 
-// waits tells what is waited for. The stream of a cluster or of a run tells each
-// change, also one that is no event, such as a node that became ready; the
-// stream of everything tells it of runs whose steps began to wait or to retry.
+// writeWaiting writes waiting events. A stream of one cluster or run gets one for each
+// change, also for changes without an event, such as a node that became ready. Other
+// streams get one for each run with a step that began to wait or to retry.
 func (t *stream) waits(ctx context.Context) (told bool, err error) {
 	begun := t.begun
 	t.begun = nil
@@ -52,7 +52,7 @@ func (t *stream) waits(ctx context.Context) (told bool, err error) {
 		return t.changed(e, e.Waiting != nil || e.Unseen != nil)
 	case t.run != "":
 		r, err := t.s.options.Engine.Head(ctx, t.run)
-		if errors.Is(err, workflow.RunNotFound) { // removed since: nothing is waited for
+		if errors.Is(err, workflow.RunNotFound) { // the run was removed
 			return t.changed(WaitingEvent{ID: t.run}, false)
 		}
 		if err != nil {
@@ -93,7 +93,7 @@ func (t *stream) waitingEvent(ctx context.Context, r *workflow.Run) (WaitingEven
 	return e, err
 }
 
-// changed tells what one cluster or run waits for, if that is not what was told before.
+// writeIfChanged writes the waiting event of one cluster or run if it differs from the last one.
 func (t *stream) changed(e WaitingEvent, waits bool) (bool, error) {
 	data, err := json.Marshal(e)
 	if err != nil {

@@ -59,7 +59,7 @@ var (
 		"Use at least 20 characters without spaces, for example the output of: openssl rand -hex 32; a file of tokens must be a regular file, readable by its owner only (chmod 600).")
 )
 
-// statuses are those of this room's faults.
+// statuses are the HTTP statuses of the faults of this package.
 var statuses = map[*fault.Kind]int{
 	Malformed: http.StatusBadRequest, Refused: http.StatusUnprocessableEntity, TooLarge: http.StatusRequestEntityTooLarge,
 	TooSlow: http.StatusRequestTimeout, MediaType: http.StatusUnsupportedMediaType, NoRoute: http.StatusNotFound,
@@ -78,7 +78,7 @@ func statusOf(kind *fault.Kind) int {
 	return view.Status(kind)
 }
 
-// kindOfStatus is the fault of an answer that a library made.
+// kindOfStatus returns the fault for a status that a library chose.
 func kindOfStatus(status int) *fault.Kind {
 	switch status {
 	case http.StatusUnauthorized:

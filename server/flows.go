@@ -21,8 +21,8 @@ func (s *Server) flowRoutes() {
 	at(s, huma.Operation{OperationID: "listFlows", Method: http.MethodGet, Path: "/v1/flows", Summary: "List the loaded flows", Tags: tags}, Operator, s.listFlows)
 	at(s, huma.Operation{OperationID: "getFlow", Method: http.MethodGet, Path: "/v1/flows/{name}", Summary: "Read a loaded flow with its steps", Tags: tags,
 		Errors: []int{404}}, Operator, s.getFlow)
-	at(s, huma.Operation{OperationID: "plan", Method: http.MethodPost, Path: "/v1/plans", Summary: "Say what a run, a machine or a change of a cluster would do", Tags: tags,
-		Description: "Nothing is stored. All but plans of clusters are the operator's.", Errors: []int{404, 409}, DefaultStatus: http.StatusOK}, User, s.plan)
+	at(s, huma.Operation{OperationID: "plan", Method: http.MethodPost, Path: "/v1/plans", Summary: "Plan a run, a machine or a change of a cluster", Tags: tags,
+		Description: "Nothing is stored. Only plans of clusters are for all; the others are for operators.", Errors: []int{404, 409}, DefaultStatus: http.StatusOK}, User, s.plan)
 }
 
 func (s *Server) listFlows(ctx context.Context, _ *struct{}) (*struct{ Body view.Flows }, error) {
@@ -44,7 +44,7 @@ type flowAnswer struct {
 
 func (s *Server) getFlow(ctx context.Context, in *struct {
 	Name        string `path:"name"`
-	Kind        string `query:"kind" doc:"of subjects: the flow that serves these, where several have the name"`
+	Kind        string `query:"kind" doc:"kind of subjects: selects the flow that serves them if several flows have the name"`
 	IfNoneMatch string `header:"If-None-Match" doc:"304 if this is still its ETag"`
 }) (*flowAnswer, error) {
 	f := s.flow(in.Name, in.Kind)
@@ -60,16 +60,16 @@ func (s *Server) getFlow(ctx context.Context, in *struct {
 
 type planRequest struct {
 	Body struct {
-		Flow     string          `json:"flow,omitempty" doc:"what a run of this flow would do"`
+		Flow     string          `json:"flow,omitempty" doc:"plan a run of this flow"`
 		Input    json.RawMessage `json:"input,omitempty"`
-		Object   *control.Ref    `json:"object,omitempty" doc:"what the machine would do with this object"`
-		Manifest *objectManifest `json:"manifest,omitempty" doc:"what the machine would do, were this applied"`
-		Create   *createBody     `json:"create,omitempty" doc:"what the creation of this cluster would do"`
-		Change   *changePlan     `json:"change,omitempty" doc:"what a change of a cluster would do"`
+		Object   *control.Ref    `json:"object,omitempty" doc:"plan the next transition of this object"`
+		Manifest *objectManifest `json:"manifest,omitempty" doc:"plan the next transition after this manifest is applied"`
+		Create   *createBody     `json:"create,omitempty" doc:"plan the creation of this cluster"`
+		Change   *changePlan     `json:"change,omitempty" doc:"plan a change of a cluster"`
 	}
 }
 
-// objectManifest is an object as people write it.
+// objectManifest is an object without the fields that the server sets.
 type objectManifest struct {
 	Kind        string            `json:"kind"`
 	Namespace   string            `json:"namespace,omitempty" doc:"default: default"`
@@ -82,8 +82,8 @@ type objectManifest struct {
 type planAnswer struct {
 	Body struct {
 		Plan    *view.Plan      `json:"plan,omitempty" doc:"of a flow"`
-		Machine json.RawMessage `json:"machine,omitempty" doc:"of an object: the transition chosen, why, and what was refused"`
-		Cluster *service.DryRun `json:"cluster,omitempty" doc:"of a cluster: steps, resources, and what stands in the way"`
+		Machine json.RawMessage `json:"machine,omitempty" doc:"of an object: the chosen transition, the reason, and the refused transitions"`
+		Cluster *service.DryRun `json:"cluster,omitempty" doc:"of a cluster: steps, resources, and obstacles"`
 	}
 }
 
@@ -126,7 +126,7 @@ func (s *Server) plan(ctx context.Context, in *planRequest) (*planAnswer, error)
 	return out, err
 }
 
-// planned is the object a plan is for: the stored one, with a manifest's wishes if one is given.
+// plannedObject returns the object of a plan: the stored one, or the result of applying the manifest.
 func (s *Server) planned(ctx context.Context, ref *control.Ref, m *objectManifest) (control.Object, error) {
 	objects, err := s.objects()
 	if err != nil {
@@ -173,7 +173,7 @@ func (s *Server) faultRoutes() {
 			}
 			return &struct{ Body view.Kind }{s.kind(k)}, nil
 		})
-	at(s, huma.Operation{OperationID: "me", Method: http.MethodGet, Path: "/v1/me", Summary: "Say who asks, and which server answers", Tags: []string{"server"}}, User,
+	at(s, huma.Operation{OperationID: "me", Method: http.MethodGet, Path: "/v1/me", Summary: "Return the caller and the version of the server", Tags: []string{"server"}}, User,
 		func(ctx context.Context, _ *struct{}) (*struct{ Body Me }, error) {
 			return &struct{ Body Me }{s.me(ctx)}, nil
 		})
@@ -184,7 +184,7 @@ func (s *Server) me(ctx context.Context) Me {
 	return Me{Name: who.Name, Role: who.Role, Account: who.Account, Domain: who.Domain, Version: s.options.Version}
 }
 
-// Me is who asks.
+// Me describes the caller.
 type Me struct {
 	Name    string `json:"name"`
 	Role    Role   `json:"role" enum:"user,domain-admin,operator"`

@@ -14,8 +14,8 @@ func isStream(path string) bool {
 	return strings.HasPrefix(path, "/v1/") && strings.HasSuffix(path, "/events")
 }
 
-// guarded refuses what a browser was tricked into: names that resolve to
-// loopback (DNS rebinding) and requests of other sites' pages.
+// guarded refuses requests into which a browser was tricked: those to a foreign name
+// that resolves to loopback (DNS rebinding), and those of other sites' pages.
 func (s *Server) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isHealth(r.URL.Path) {
@@ -28,9 +28,9 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 	})
 }
 
-// foreign judges the Host and the origin of a request. Browsers always send
-// the Origin of what may change something, and Sec-Fetch-Site over trustworthy
-// connections; other programs send neither.
+// checkOrigin checks the host and the origin of a request. Browsers always send Origin
+// with requests that may change something, and Sec-Fetch-Site over trustworthy
+// connections; other programs send neither. HOST_REFUSED, ORIGIN_REFUSED.
 func foreign(host string, h http.Header, loopback bool, known []string) error {
 	if name := hostname(host); loopback && !isLoopbackName(name) && !slices.Contains(known, name) {
 		return HostRefused.Errorf("the host %q is not this server's", host)
@@ -51,7 +51,7 @@ func foreign(host string, h http.Header, loopback bool, known []string) error {
 	return nil
 }
 
-// hostname is a host without its port, in lower case.
+// hostname returns a host without its port, in lower case.
 func hostname(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -67,7 +67,7 @@ func isLoopbackName(name string) bool {
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
-// isLoopback reports whether an address to listen on is reached from its own machine only.
+// isLoopback reports whether only the own machine reaches a listen address.
 func isLoopback(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	return err == nil && isLoopbackName(strings.ToLower(host))

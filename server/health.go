@@ -38,13 +38,13 @@ func (s *Server) healthRoutes() {
 			s.options.Metrics.ServeHTTP(w, r)
 		})
 	}
-	s.api.OpenAPI().AddOperation(&huma.Operation{OperationID: "metrics", Method: http.MethodGet, Path: "/metrics", Summary: "Metrics in the form of Prometheus", Tags: tags,
+	s.api.OpenAPI().AddOperation(&huma.Operation{OperationID: "metrics", Method: http.MethodGet, Path: "/metrics", Summary: "Metrics in the format of Prometheus", Tags: tags,
 		Description: "Open on loopback; elsewhere it needs an operator's token.", Responses: map[string]*huma.Response{"200": {
 			Description: "OK", Content: map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}},
 		}}})
 }
 
-// ready asks the engine, and whoever else knows of trouble.
+// ready returns the error of the engine's or of the configured health check.
 func (s *Server) ready(ctx context.Context) error {
 	if err := s.options.Engine.Health(); err != nil {
 		return err

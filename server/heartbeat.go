@@ -7,10 +7,10 @@ import (
 	"github.com/pawl-dev/pawl/cluster/service"
 )
 
-const heartbeatPath = "/v1/nodes/hello"
+const heartbeatPath = "/v1/nodes/heartbeat"
 
-// heartbeat hears nodes that call home. It pays with the
-// node's own token, so it stands outside of the accounts.
+// heartbeat serves the heartbeats of nodes. A node authenticates with its own token,
+// so the route does not need an account.
 func (s *Server) heartbeat(w http.ResponseWriter, r *http.Request) {
 	callOf(r.Context()).route = heartbeatPath
 	answer, err := s.hear(r)
@@ -19,7 +19,7 @@ func (s *Server) heartbeat(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(answer) // the node may have gone
+	_ = json.NewEncoder(w).Encode(answer) // the node may have disconnected
 }
 
 func (s *Server) hear(r *http.Request) (service.HeartbeatAnswer, error) {
@@ -37,7 +37,7 @@ func (s *Server) hear(r *http.Request) (service.HeartbeatAnswer, error) {
 	}
 	var h service.Heartbeat
 	if err := json.Unmarshal(body, &h); err != nil {
-		return service.HeartbeatAnswer{}, Malformed.Errorf("the hello: %w", err)
+		return service.HeartbeatAnswer{}, Malformed.Errorf("the heartbeat: %w", err)
 	}
 	if err := clusters.KnowsNode(r.Context(), token, h); err != nil {
 		return service.HeartbeatAnswer{}, err

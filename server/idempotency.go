@@ -15,19 +15,20 @@ import (
 	"time"
 )
 
-// Idempotency keeps the answers of POST requests by account and key, so that a
-// request which is sent twice is carried out once. Its methods speak plain
-// types, so that a store need not know this room. Its exam is idempotencytest.
+// Idempotency stores the answers of POST requests by account and key, so that a
+// request that is sent twice is executed once. Its methods use only plain types, so
+// that a store need not import this package. Package idempotencytest is its
+// conformance suite.
 type Idempotency interface {
-	// Claim takes a key for the request with this hash, if nobody has it, if
-	// what is there is older than keep, or if it was claimed by the same
-	// request longer than stale ago and never answered. Else it gives what is
-	// there: the hash it was claimed with, and the answer, nil while the first
-	// request is being carried out. The decision and the claim are one write.
+	// Claim takes a key for the request with this hash if the key is free, if its
+	// entry is older than keep, or if the same request claimed it longer than stale
+	// ago and never answered. Else it returns the entry: the hash of the claim, and
+	// the answer, nil while the first request is being executed. The decision
+	// (ClaimFree) and the claim are one write.
 	Claim(ctx context.Context, account, key, hash string, keep, stale time.Duration) (taken bool, old string, answer []byte, err error)
-	// Answer keeps what a claimed key was answered with.
+	// Answer stores the answer of a claimed key. It does nothing without a claim.
 	Answer(ctx context.Context, account, key string, answer []byte) error
-	// Release gives a claimed key back: its request changed nothing.
+	// Release frees a claimed key: its request changed nothing.
 	Release(ctx context.Context, account, key string) error
 }
 
@@ -37,23 +38,23 @@ const (
 	maxKey      = 255
 )
 
-// ClaimVerdict is the decision of every Idempotency about what is there: an
-// entry of this hash and age, answered or not.
+// ClaimFree reports whether a request may claim a key that has an entry of this age,
+// with the same hash or not, answered or not. Every Idempotency uses it.
 func ClaimVerdict(age time.Duration, sameHash, answered bool, keep, stale time.Duration) (take bool) {
 	return age >= keep || sameHash && !answered && age >= stale
 }
 
-// kept is an answer as it is stored.
+// storedAnswer is the stored form of an answer.
 type kept struct {
 	Status int         `json:"status"`
 	Header http.Header `json:"header"`
 	Body   []byte      `json:"body"`
 }
 
-// keptHeaders are those a repeated answer carries again.
+// storedHeaders are the headers that a repeated answer contains.
 var keptHeaders = []string{"Content-Type", "Location", "Etag", "Retry-After"}
 
-// once carries out each POST with an Idempotency-Key once.
+// once executes each POST with an Idempotency-Key once.
 func (s *Server) once(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key := r.Header.Get("Idempotency-Key")
@@ -71,7 +72,7 @@ func (s *Server) onceOnly(w http.ResponseWriter, r *http.Request, key string, ne
 	if len(key) > maxKey {
 		return Malformed.Errorf("the Idempotency-Key has %d characters, the limit is %d", len(key), maxKey)
 	}
-	// Not all stores keep other bytes.
+	// Not all stores can store other bytes.
 	if strings.ContainsFunc(key, func(c rune) bool { return c < ' ' || c > '~' }) || len(r.Header.Values("Idempotency-Key")) > 1 {
 		return Malformed.Errorf("the Idempotency-Key %q is not one of printable ASCII", key)
 	}
@@ -97,7 +98,7 @@ func (s *Server) onceOnly(w http.ResponseWriter, r *http.Request, key string, ne
 		return repeat(w, answered)
 	}
 
-	// The request is carried out even if its caller has gone: who repeats it wants the answer.
+	// The request is executed even if its caller has disconnected: a repetition needs the answer.
 	r = r.WithContext(context.WithoutCancel(r.Context()))
 	copied := &recorder{ResponseWriter: w}
 	settled := false
@@ -126,7 +127,7 @@ func (s *Server) onceOnly(w http.ResponseWriter, r *http.Request, key string, ne
 			err = s.options.Idempotency.Answer(r.Context(), account, key, data)
 		}
 	}
-	if err != nil { // the answer is out; a repetition finds the key busy, then stale, and the engine knows the request
+	if err != nil { // the answer is sent; a repetition finds the key busy, then stale, and the engine knows the request
 		s.log.Warn("an answer could not be kept for its Idempotency-Key", "error", err)
 	}
 	return nil
@@ -152,11 +153,11 @@ func repeat(w http.ResponseWriter, data []byte) error {
 	}
 	w.Header().Set("Idempotency-Replayed", "true")
 	w.WriteHeader(k.Status)
-	_, _ = w.Write(k.Body) // the caller may have gone
+	_, _ = w.Write(k.Body) // the caller may have disconnected
 	return nil
 }
 
-// recorder copies an answer on its way out.
+// recorder sends an answer and keeps a copy.
 type recorder struct {
 	http.ResponseWriter
 	status int
@@ -177,7 +178,7 @@ func (c *recorder) Write(data []byte) (int, error) {
 	return c.ResponseWriter.Write(data)
 }
 
-// MemoryIdempotency keeps answers as long as the process lives.
+// MemoryIdempotency is an Idempotency in the memory of the process.
 type MemoryIdempotency struct {
 	mu      sync.Mutex
 	entries map[[2]string]*memoryEntry
@@ -190,12 +191,12 @@ type memoryEntry struct {
 	answer []byte
 }
 
-// NewMemoryIdempotency makes an empty one.
+// NewMemoryIdempotency returns an empty MemoryIdempotency.
 func NewMemoryIdempotency() *MemoryIdempotency {
 	return &MemoryIdempotency{entries: map[[2]string]*memoryEntry{}}
 }
 
-// Claim is that of Idempotency.
+// Claim implements Idempotency.
 func (m *MemoryIdempotency) Claim(_ context.Context, account, key, hash string, keep, stale time.Duration) (bool, string, []byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -209,7 +210,7 @@ func (m *MemoryIdempotency) Claim(_ context.Context, account, key, hash string, 
 	return true, hash, nil, nil
 }
 
-// sweep forgets what is older than keep, now and then.
+// sweep removes entries older than keep, at most once a minute.
 func (m *MemoryIdempotency) sweep(now time.Time, keep time.Duration) {
 	if now.Sub(m.swept) < time.Minute {
 		return
@@ -222,17 +223,17 @@ func (m *MemoryIdempotency) sweep(now time.Time, keep time.Duration) {
 	}
 }
 
-// Answer is that of Idempotency.
+// Answer implements Idempotency.
 func (m *MemoryIdempotency) Answer(_ context.Context, account, key string, answer []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e := m.entries[[2]string{account, key}]; e != nil {
-		e.answer = append([]byte{}, answer...) // empty is not nil: it is answered
+		e.answer = append([]byte{}, answer...) // never nil: nil means not answered
 	}
 	return nil
 }
 
-// Release is that of Idempotency.
+// Release implements Idempotency.
 func (m *MemoryIdempotency) Release(_ context.Context, account, key string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,16 +11,16 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// Lifecycle is the state machine of clusters, for those who draw it.
+// Lifecycle is the state machine of clusters, for clients that draw it.
 type Lifecycle struct {
-	States []LifecycleState `json:"states" doc:"in the order of a life"`
+	States []LifecycleState `json:"states" doc:"from creation to destruction"`
 	Edges  []LifecycleEdge  `json:"edges"`
 }
 
-// LifecycleState is a place of the machine.
+// LifecycleState is a state of the machine.
 type LifecycleState struct {
 	Name      machine.State `json:"name"`
-	Transient bool          `json:"transient" doc:"one run works in it"`
+	Transient bool          `json:"transient" doc:"a run is active in it"`
 }
 
 // LifecycleEdge is a transition.
@@ -28,7 +28,7 @@ type LifecycleEdge struct {
 	From  machine.State          `json:"from"`
 	Event cluster.LifecycleEvent `json:"event"`
 	To    machine.State          `json:"to"`
-	By    string                 `json:"by" doc:"who fires it"`
+	By    string                 `json:"by" doc:"what fires it"`
 }
 
 func lifecycle() Lifecycle {
@@ -48,7 +48,7 @@ func (s *Server) lifecycleRoutes() {
 		func(context.Context, *struct{}) (*struct{ Body Lifecycle }, error) {
 			return &struct{ Body Lifecycle }{lifecycle()}, nil
 		})
-	at(s, huma.Operation{OperationID: "clusterActions", Method: http.MethodGet, Path: "/v1/clusters/{id}/actions", Summary: "Say what may be asked of a cluster now, and why not", Tags: tags,
+	at(s, huma.Operation{OperationID: "clusterActions", Method: http.MethodGet, Path: "/v1/clusters/{id}/actions", Summary: "List the requests that a cluster accepts now, and why not the others", Tags: tags,
 		Errors: []int{404, http.StatusNotImplemented}}, User,
 		func(ctx context.Context, in *ClusterPath) (*listOf[service.Offer], error) {
 			_, record, err := s.record(ctx, in.ID)

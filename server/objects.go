@@ -32,22 +32,22 @@ type objectAnswer struct {
 
 func answerOf(o control.Object) *objectAnswer { return &objectAnswer{ETag: etag(o.Revision), Body: o} }
 
-// ObjectPage asks for a page of objects.
+// ObjectPage selects a page of objects.
 type ObjectPage struct {
 	Selector string `query:"selector" doc:"labels: key=value, key!=value, key, !key, separated by commas"`
 	Limit    int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
-	Cursor   string `query:"cursor" doc:"next of the page before"`
+	Cursor   string `query:"cursor" doc:"next of the previous page"`
 }
 
-// objectBody is what may be asked for: all else of an object is the server's.
+// objectBody holds the parts of an object that clients set. The server sets all others.
 type objectBody struct {
-	Kind        string            `json:"kind,omitempty" doc:"if given, that of the path; so are namespace and name"`
+	Kind        string            `json:"kind,omitempty" doc:"if present, equal to that of the path; so are namespace and name"`
 	Namespace   string            `json:"namespace,omitempty"`
 	Name        string            `json:"name,omitempty"`
-	Labels      map[string]string `json:"labels,omitempty" doc:"absent: as they are"`
-	Annotations map[string]string `json:"annotations,omitempty" doc:"absent: as they are; requests (pawl.dev/…) stay in any case"`
-	Spec        json.RawMessage   `json:"spec,omitempty" doc:"what is asked for; absent: as it is"`
-	Finalizers  []string          `json:"finalizers,omitempty" doc:"count at creation only"`
+	Labels      map[string]string `json:"labels,omitempty" doc:"absent: unchanged"`
+	Annotations map[string]string `json:"annotations,omitempty" doc:"absent: unchanged; requests (pawl.dev/…) stay in any case"`
+	Spec        json.RawMessage   `json:"spec,omitempty" doc:"desired state; absent: unchanged"`
+	Finalizers  []string          `json:"finalizers,omitempty" doc:"used at creation only"`
 	Owner       *control.Owner    `json:"owner,omitempty"`
 }
 
@@ -76,12 +76,12 @@ func (s *Server) objectRoutes() {
 	const path = "/v1/objects/{kind}/{namespace}/{name}"
 	at(s, huma.Operation{OperationID: "getObject", Method: http.MethodGet, Path: path, Summary: "Read an object", Tags: tags,
 		Errors: []int{404}}, Operator, s.getObject)
-	at(s, huma.Operation{OperationID: "applyObject", Method: http.MethodPut, Path: path, Summary: "Create an object, or change what is asked for", Tags: tags,
-		Description: "With If-Match only that revision; with If-None-Match: * only a creation.", Errors: []int{409, 412, 422}}, Operator, s.applyObject)
+	at(s, huma.Operation{OperationID: "applyObject", Method: http.MethodPut, Path: path, Summary: "Create an object, or change its spec", Tags: tags,
+		Description: "If-Match demands that revision; If-None-Match: * demands a creation.", Errors: []int{409, 412, 422}}, Operator, s.applyObject)
 	at(s, huma.Operation{OperationID: "patchObject", Method: http.MethodPatch, Path: path, Summary: "Change an object by a merge patch", Tags: tags,
 		Description: "RFC 7396, over labels, annotations, spec, status, finalizers and owner.", Errors: []int{404, 409, 412, 422, 428}}, Operator, s.patchObject)
 	at(s, huma.Operation{OperationID: "deleteObject", Method: http.MethodDelete, Path: path, Summary: "Delete an object", Tags: tags,
-		Description: "With finalizers it gets a deletion mark and goes with the last of them.", Errors: []int{404, 412, 428}, DefaultStatus: http.StatusOK}, Operator, s.deleteObject)
+		Description: "An object with finalizers gets a deletion mark, and is deleted with its last finalizer.", Errors: []int{404, 412, 428}, DefaultStatus: http.StatusOK}, Operator, s.deleteObject)
 }
 
 type kindList struct {
@@ -168,7 +168,7 @@ func (s *Server) applyObject(ctx context.Context, in *struct {
 		return nil, err
 	}
 	want.Revision = revision
-	if given && revision == anyRevision { // If-Match: * asks for one that exists
+	if given && revision == anyRevision { // If-Match: * demands that the object exists
 		if _, err := objects.Get(ctx, want.Ref); err != nil {
 			return nil, err
 		}
@@ -192,7 +192,7 @@ func (s *Server) applyObject(ctx context.Context, in *struct {
 	return answerOf(o), nil
 }
 
-// object is what is asked for under the path's name.
+// object returns the desired object with the name of the path.
 func (b objectBody) object(ref control.Ref) (control.Object, error) {
 	for _, part := range [][3]string{{"kind", b.Kind, ref.Kind}, {"namespace", b.Namespace, ref.Namespace}, {"name", b.Name, ref.Name}} {
 		if part[1] != "" && part[1] != part[2] {
@@ -236,10 +236,10 @@ func (s *Server) patchObject(ctx context.Context, in *struct {
 	return answerOf(o), nil
 }
 
-// patchable are the parts of an object that a merge patch may change.
+// patchable lists the parts of an object that a merge patch may change.
 var patchable = []string{"labels", "annotations", "spec", "status", "finalizers", "owner"}
 
-// patch merges a patch into an object (RFC 7396).
+// patch applies a merge patch (RFC 7396) to an object.
 func patch(o *control.Object, data json.RawMessage) error {
 	change, err := decodeObject(data)
 	if err != nil {
@@ -286,7 +286,7 @@ func decodeObject(data []byte) (map[string]any, error) {
 	return m, nil
 }
 
-// merge is the rule of RFC 7396: null removes, objects merge, all else replaces.
+// merge merges as RFC 7396 says: null removes, objects merge, all other values replace.
 func merge(target, patch any) any {
 	change, ok := patch.(map[string]any)
 	if !ok {

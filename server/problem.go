@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/view"
 )
 
-// The library makes its own errors through two variables; both give problems.
+// huma creates its own errors through two variables; both return problems.
 func init() {
 	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
 		return libraryProblem("", status, message, errs)
@@ -45,7 +45,7 @@ func libraryProblem(path string, status int, message string, errs []error) *view
 	return p
 }
 
-// brief drops values that are no short scalars: a whole body is no help to its sender.
+// brief shortens long strings and drops values that are no scalars: a whole body does not help its sender.
 func brief(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -59,7 +59,7 @@ func brief(v any) any {
 	return nil
 }
 
-// problemOf tells an error as the answer to the request of ctx.
+// problemOf returns the problem of an error as the answer to the request of ctx.
 func problemOf(ctx context.Context, err error) *view.Problem {
 	p := *view.ProblemOf(err)
 	if told := (*view.Problem)(nil); !errors.As(err, &told) {
@@ -72,7 +72,7 @@ func problemOf(ctx context.Context, err error) *view.Problem {
 	return &p
 }
 
-// retryAfter is the Retry-After of answers that ask to come again, in seconds; "" for all others.
+// retryAfter returns the Retry-After of an answer in seconds; "" if it has none.
 func retryAfter(p *view.Problem) string {
 	switch {
 	case p.Status == http.StatusTooManyRequests, p.Status == http.StatusServiceUnavailable:
@@ -84,7 +84,7 @@ func retryAfter(p *view.Problem) string {
 	}
 }
 
-// fail is the error that a route returns for err.
+// fail returns the error that a route returns for err: its problem, with headers.
 func fail(ctx context.Context, err error) error {
 	p := problemOf(ctx, err)
 	if after := retryAfter(p); after != "" {
@@ -93,7 +93,7 @@ func fail(ctx context.Context, err error) error {
 	return p
 }
 
-// writeProblem answers outside of the library.
+// writeProblem answers requests that do not reach huma.
 func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 	p := problemOf(r.Context(), err)
 	h := w.Header()
@@ -110,7 +110,7 @@ func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	if err := json.NewEncoder(w).Encode(p); err != nil {
-		return // the caller has gone; nobody is left to tell
+		return // the caller has disconnected
 	}
 }
 
@@ -121,7 +121,7 @@ func (s *Server) panicked(a *answer, r *http.Request, p any) {
 	}
 	s.log.Error("a route panicked", "code", fault.Panic.Code, "method", r.Method, "route", callOf(r.Context()).route, "panic", p, "stack", string(debug.Stack()))
 	if a.wrote() {
-		panic(http.ErrAbortHandler) // the answer has begun: the caller must see that it is broken
+		panic(http.ErrAbortHandler) // the answer has begun: the caller must see that it is incomplete
 	}
 	writeProblem(a, r, fault.Panic.Errorf("%v", fmt.Sprint(p)))
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// etag is the revision as HTTP writes it.
+// etag returns the ETag of a revision.
 func etag(revision int64) string { return `"` + strconv.FormatInt(revision, 10) + `"` }
 
-// anyRevision is what If-Match: * asks for.
+// anyRevision is the revision of If-Match: *.
 const anyRevision int64 = 0
 
-// revisionOf reads an If-Match: one ETag of ours, or *. given is false without the header.
+// revisionOf parses an If-Match: one ETag of this server, or *. given is false without the header.
 func revisionOf(header string) (revision int64, given bool, err error) {
 	header = strings.TrimSpace(header)
 	switch header {
@@ -31,7 +31,7 @@ func revisionOf(header string) (revision int64, given bool, err error) {
 		text = text[1 : len(text)-1]
 	}
 	revision, err = strconv.ParseInt(text, 10, 64)
-	if err != nil || revision <= 0 || strconv.FormatInt(revision, 10) != text { // "+1" and "01" are no ETags of ours
+	if err != nil || revision <= 0 || strconv.FormatInt(revision, 10) != text { // this server writes neither "+1" nor "01"
 		return 0, true, Malformed.Errorf("If-Match: %s is not one ETag of this server", header)
 	}
 	return revision, true, nil
@@ -46,8 +46,8 @@ func needRevision(header string) (int64, error) {
 	return revision, err
 }
 
-// failMatch is fail for a request that carried a condition: a lost
-// compare-and-swap is then 412 instead of 409.
+// failMatch is fail for a request that may have a condition: with one, a write conflict
+// is status 412 instead of 409.
 func failMatch(ctx context.Context, conditional bool, err error) error {
 	if !conditional || fault.Of(err) != fault.WriteConflict {
 		return fail(ctx, err)
@@ -57,7 +57,7 @@ func failMatch(ctx context.Context, conditional bool, err error) error {
 	return fail(ctx, &p)
 }
 
-// failRun is failMatch for a request to a run, which the problem then names.
+// failRun is failMatch for a request to a run; the problem names the run.
 func failRun(ctx context.Context, run string, conditional bool, err error) error {
 	p := problemOf(ctx, err)
 	p.Run = run
@@ -68,7 +68,7 @@ func conflictOf(r *workflow.Run, wanted int64) error {
 	return fault.WriteConflict.Errorf("run %s is at revision %d, not %d", r.ID, r.Revision, wanted).With("revision", r.Revision)
 }
 
-// cursorError is the error of a list. What is invalid about a list with a cursor is the cursor.
+// cursorError returns the error of a list. If the request has a cursor, an invalid request means an invalid cursor.
 func cursorError(cursor string, err error) error {
 	if cursor != "" && fault.Of(err).Class == fault.Invalid {
 		return CursorInvalid.Errorf("cursor %q: %s", cursor, fault.Message(err))

@@ -23,18 +23,18 @@ type runAnswer struct {
 
 func (s *Server) runAnswer(ctx context.Context, r *workflow.Run) *runAnswer {
 	v := view.OfRun(r, s.flow(r.Flow, r.Subject)).Newest(view.StepPage)
-	if w, err := s.waitingOf(ctx, r); err == nil { // only a courtesy, as below
+	if w, err := s.waitingOf(ctx, r); err == nil { // without it if it cannot be read, as below
 		v.Waiting = w
 	}
 	if v.Phase == workflow.Queued {
-		if ahead, err := s.ahead(ctx, r.Subject); err == nil { // only a courtesy
+		if ahead, err := s.ahead(ctx, r.Subject); err == nil {
 			v.Behind = ahead
 		}
 	}
 	return &runAnswer{ETag: etag(r.Revision), Body: v}
 }
 
-// ahead is the id of the active run of a subject.
+// activeRun returns the id of the active run of a subject; empty: none.
 func (s *Server) ahead(ctx context.Context, subject string) (string, error) {
 	lister, err := s.lister()
 	if err != nil {
@@ -52,16 +52,16 @@ func (s *Server) ahead(ctx context.Context, subject string) (string, error) {
 
 // RunPath names the run of a request.
 type RunPath struct {
-	ID string `path:"id" maxLength:"26" doc:"id of the run, or any unique beginning of it"`
+	ID string `path:"id" maxLength:"26" doc:"id of the run, or a unique prefix of it"`
 }
 
-// By is what every request to a run may say of itself.
+// By holds the reason and the actor of a request to a run.
 type By struct {
 	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"why, for history"`
-	Actor  string `json:"actor,omitempty" maxLength:"200" doc:"on whose behalf an operator asks; default: the account"`
+	Actor  string `json:"actor,omitempty" maxLength:"200" doc:"operators only: the person behind the request; default: the account"`
 }
 
-// actor is who asks, with what makes the request one request.
+// actor returns the actor of a request, with its revision and its request id.
 func (s *Server) actor(ctx context.Context, by By, ifMatch string) (workflow.Actor, error) {
 	revision, _, err := revisionOf(ifMatch)
 	c := callOf(ctx)
@@ -75,8 +75,9 @@ func (s *Server) actor(ctx context.Context, by By, ifMatch string) (workflow.Act
 	return a, err
 }
 
-// requestID makes requests with one Idempotency-Key one request of the engine
-// too: a crash between the engine's write and the kept answer then changes nothing.
+// requestID returns the engine's request id for an Idempotency-Key. Repetitions are one
+// request of the engine too, even if the server dies after the engine's write and
+// before the answer is stored.
 func requestID(c *call) string { return "key:" + cmp.Or(c.who.Account, c.who.Name) + ":" + c.key }
 
 type listRuns struct {
@@ -84,20 +85,20 @@ type listRuns struct {
 	Active   bool             `query:"active" doc:"only those that have not ended"`
 	Flow     string           `query:"flow"`
 	Subject  string           `query:"subject"`
-	Prefix   string           `query:"prefix" doc:"beginning of the id"`
+	Prefix   string           `query:"prefix" doc:"prefix of the id"`
 	Hash     string           `query:"hash" doc:"content hash of the definition"`
 	Parent   string           `query:"parent" doc:"id of the run that started them"`
 	Selector string           `query:"selector" doc:"labels: key=value, key!=value, key, !key, separated by commas"`
 	Oldest   bool             `query:"oldest" doc:"oldest first; default: newest first"`
 	Limit    int              `query:"limit" minimum:"1" maximum:"500" default:"100"`
-	Cursor   string           `query:"cursor" doc:"next of the page before"`
+	Cursor   string           `query:"cursor" doc:"next of the previous page"`
 }
 
 type startRun struct {
 	Body struct {
 		Flow      string            `json:"flow" minLength:"1"`
-		Subject   string            `json:"subject" minLength:"1" doc:"kind/namespace/name of what the run works on"`
-		RequestID string            `json:"requestID,omitempty" maxLength:"300" doc:"the same subject, flow and request id is one run; default: the Idempotency-Key"`
+		Subject   string            `json:"subject" minLength:"1" doc:"kind/namespace/name of the object that the run works on"`
+		RequestID string            `json:"requestID,omitempty" maxLength:"300" doc:"requests with the same subject, flow and request id are one run; default: the Idempotency-Key"`
 		Input     json.RawMessage   `json:"input,omitempty"`
 		Labels    map[string]string `json:"labels,omitempty"`
 		By
@@ -114,18 +115,18 @@ type (
 	pauseBody  struct{ By }
 	resumeBody struct {
 		By
-		From       workflow.From `json:"from,omitempty" doc:"failed, first, or the instance name of a step; default: what the flow says"`
+		From       workflow.From `json:"from,omitempty" doc:"failed, first, or the instance name of a step; default: that of the flow"`
 		Definition string        `json:"definition,omitempty" enum:"old,new" doc:"after FLOW_CHANGED"`
 	}
 	cancelBody struct {
 		By
-		Mode   workflow.Mode `json:"mode,omitempty" enum:"hold,undo,drop" doc:"hold (default): keep what is done, end paused; undo: take it back; drop: keep it and end"`
-		GiveUp bool          `json:"giveUp,omitempty" doc:"leave an undo that failed as it is"`
+		Mode   workflow.Mode `json:"mode,omitempty" enum:"hold,undo,drop" doc:"hold (default): keep the done steps, end paused; undo: undo them; drop: keep them and end"`
+		GiveUp bool          `json:"giveUp,omitempty" doc:"do not retry a failed undo"`
 	}
 	skipBody struct {
 		By
 		Step   string          `json:"step" minLength:"1" doc:"instance name"`
-		Output json.RawMessage `json:"output,omitempty" doc:"stands for the step's own"`
+		Output json.RawMessage `json:"output,omitempty" doc:"replaces the step's own output"`
 		Force  bool            `json:"force,omitempty" doc:"also if the step is not skippable"`
 	}
 	signalBody struct {
@@ -142,20 +143,20 @@ type (
 	}
 )
 
-// ofClusters returns the runs of clusters, which others than the operator may see.
-const ofClusters = "Runs of a cluster are for those who may see it, all others the operator's."
+// ofClusters documents the routes for runs of clusters, which are not for operators only.
+const ofClusters = "Callers may use the runs of clusters that they may see; other runs are for operators."
 
 func (s *Server) runRoutes() {
 	tags := []string{"runs"}
 	at(s, huma.Operation{OperationID: "listRuns", Method: http.MethodGet, Path: "/v1/runs", Summary: "List runs", Tags: tags,
 		Errors: []int{400, 422}}, Operator, s.listRuns)
 	at(s, huma.Operation{OperationID: "startRun", Method: http.MethodPost, Path: "/v1/runs", Summary: "Start a run", Tags: tags,
-		Description: "Once it is answered, the run exists after any crash. A known request gives the run as it is.",
+		Description: "The run is durable before the answer. A repeated request returns the existing run.",
 		Errors:      []int{404, 429}, DefaultStatus: http.StatusAccepted}, Operator, s.startRun)
 	at(s, huma.Operation{OperationID: "getRun", Method: http.MethodGet, Path: "/v1/runs/{id}", Summary: "Read a run", Tags: tags,
 		Description: ofClusters, Errors: []int{404}}, User, s.getRun)
 	at(s, huma.Operation{OperationID: "runSteps", Method: http.MethodGet, Path: "/v1/runs/{id}/steps", Summary: "Read the steps of a run", Tags: tags,
-		Description: "All steps that were reached, page by page, in the order they were opened. " + ofClusters, Errors: []int{400, 404}}, User, s.steps)
+		Description: "All steps that were reached, page by page, in the order in which they were opened. " + ofClusters, Errors: []int{400, 404}}, User, s.steps)
 	at(s, huma.Operation{OperationID: "runHistory", Method: http.MethodGet, Path: "/v1/runs/{id}/history", Summary: "Read the events of a run", Tags: tags,
 		Description: ofClusters, Errors: []int{400, 404}}, User, s.history)
 
@@ -166,7 +167,7 @@ func (s *Server) runRoutes() {
 		}
 		return s.options.Engine.SendRequest(ctx, l, workflow.VerbPause, workflow.RunRequest{Actor: by})
 	})
-	act(s, "resume", "Go on with a paused run", func(ctx context.Context, l workflow.Loaded, b resumeBody, ifMatch string) error {
+	act(s, "resume", "Resume a paused run", func(ctx context.Context, l workflow.Loaded, b resumeBody, ifMatch string) error {
 		by, err := s.actor(ctx, b.By, ifMatch)
 		if err != nil {
 			return err
@@ -187,20 +188,20 @@ func (s *Server) runRoutes() {
 		}
 		return s.options.Engine.SendRequest(ctx, l, workflow.VerbSkip, workflow.RunRequest{Actor: by, Step: b.Step, Output: b.Output, Force: b.Force})
 	})
-	act(s, "progress", "Tell the progress of a step that works outside", func(ctx context.Context, l workflow.Loaded, b progressBody, _ string) error {
+	act(s, "progress", "Report the progress of a step that works outside", func(ctx context.Context, l workflow.Loaded, b progressBody, _ string) error {
 		p := workflow.Progress{Done: b.Done, Total: b.Total, Text: b.Text, At: time.Now().UTC()}
 		return s.options.Engine.SendRequest(ctx, l, workflow.VerbProgress, workflow.RunRequest{Step: b.Step, Progress: &p})
 	})
-	act(s, "signal", "Send a signal to a run: durable when answered, delivered once per id", s.signal)
+	act(s, "signal", "Send a signal to a run: durable before the answer, delivered once per id", s.signal)
 }
 
-// act registers a verb of a run. The run is loaded once: the request is judged by it, and it is the
-// answer, once the request is durable.
-// Verbs that name a step or a signal need a body.
+// verbRoute registers a verb of a run. It loads the run once: the conditions are checked
+// on it, and it is the answer when the request is durable. Verbs that name a step or a
+// signal need a body.
 func act[B any](s *Server, name, summary string, do func(ctx context.Context, l workflow.Loaded, body B, ifMatch string) error) {
 	path, least, more := "/v1/runs/{id}/"+name, Operator, ""
 	switch name {
-	case "pause", "resume", "cancel": // the others reach into what a step knows
+	case "pause", "resume", "cancel": // the others depend on the internals of steps
 		least, more = User, ofClusters
 	}
 	at(s, huma.Operation{OperationID: name + "Run", Method: http.MethodPost, Path: path, Summary: summary, Description: more, Tags: []string{"runs"},
@@ -222,7 +223,7 @@ func act[B any](s *Server, name, summary string, do func(ctx context.Context, l 
 			if in.Body != nil {
 				body = *in.Body
 			}
-			answer := s.runAnswer(ctx, r) // before the engine works with the run
+			answer := s.runAnswer(ctx, r) // before the engine changes the run
 			if err := do(ctx, l, body, in.IfMatch); err != nil {
 				return nil, failRun(ctx, r.ID, given, err)
 			}
@@ -308,7 +309,7 @@ func (s *Server) getRun(ctx context.Context, in *struct {
 func (s *Server) steps(ctx context.Context, in *struct {
 	RunPath
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"500"`
-	Cursor string `query:"cursor" doc:"next of the page before"`
+	Cursor string `query:"cursor" doc:"next of the previous page"`
 }) (*struct{ Body view.Steps }, error) {
 	var after int
 	if in.Cursor != "" {
@@ -327,7 +328,7 @@ func (s *Server) steps(ctx context.Context, in *struct {
 func (s *Server) history(ctx context.Context, in *struct {
 	RunPath
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"500"`
-	Cursor string `query:"cursor" doc:"next of the page before, or the seq of the last event that is known"`
+	Cursor string `query:"cursor" doc:"next of the previous page, or the seq of the last known event"`
 }) (*struct{ Body view.History }, error) {
 	lister, err := s.lister()
 	if err != nil {

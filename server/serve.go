@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// DefaultListen is where `pawl server` listens.
+// DefaultListen is the default address of `pawl server`.
 const DefaultListen = "127.0.0.1:7295"
 
-// checkListen refuses to be reached from elsewhere by anyone: LISTEN_UNSAFE.
+// checkListen refuses options with which other machines could use the server without a token: LISTEN_UNSAFE.
 func checkListen(o Options) error {
 	if err := wellFormed(o); err != nil {
 		return err
@@ -35,7 +35,7 @@ func wellFormed(o Options) error {
 	return nil
 }
 
-// Listen opens the listener of the options, with TLS if there is a certificate.
+// Listen opens the listener of the options, with TLS if they have a certificate.
 func (s *Server) Listen() (net.Listener, error) {
 	o := s.options
 	if o.Reviewer != nil && !s.loop {
@@ -73,8 +73,8 @@ func listen(o Options) (net.Listener, error) {
 	return ln, nil
 }
 
-// Serve answers on the listener until ctx ends. Then event streams are ended,
-// open requests get Options.Drain, and Serve returns nil when all are answered.
+// Serve answers on the listener until ctx ends. Then it ends the event streams and
+// waits up to Options.Drain for open requests. It returns nil if all were answered.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	h := &http.Server{
 		Handler: s, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: time.Minute,
@@ -101,5 +101,5 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	return err
 }
 
-// EndStreams ends all event streams, now and later. Their readers come back by themselves.
+// EndStreams ends all event streams, now and later. Their readers reconnect.
 func (s *Server) EndStreams() { s.end.Do(func() { close(s.ending) }) }

@@ -1,11 +1,11 @@
-// Package server is the HTTP face of the engine and the objects: `/v1`, health and metrics on one listener.
+// Package server is the HTTP API of the engine, the objects and the clusters: `/v1`, health and metrics on one listener.
 //
-//	request ─▶ recover ─▶ host and origin ─▶ who asks ─▶ body and slot ─▶ Idempotency-Key ─▶ route ─▶ engine, objects
-//	              │                                                                             │
-//	              └──────────────── problem details: code, class, remedy ◀──────────────────────┘
+//	request ─▶ recover ─▶ host and origin ─▶ caller ─▶ body and slot ─▶ Idempotency-Key ─▶ route ─▶ engine, objects
+//	              │                                                                           │
+//	              └──────────────── problem details: code, class, remedy ◀────────────────────┘
 //
-// It listens on loopback by default. Everywhere else it does not start without
-// a token.
+// It listens on loopback by default. On other addresses it does not start without a
+// token or an account.
 package server
 
 import (
@@ -31,46 +31,46 @@ import (
 type Options struct {
 	Engine  *workflow.Engine
 	Objects control.Objects // nil: objects are NOT_SERVED
-	Version string          // of the program, told by /healthz and /v1/me
+	Version string          // of the program, shown by /healthz and /v1/me
 
-	Listen   string // default 127.0.0.1:7295; its host decides what loopback allows
+	Listen   string // default 127.0.0.1:7295; on a loopback host the server needs no token
 	CertFile string // with KeyFile: TLS
 	KeyFile  string
-	Hosts    []string      // names besides loopback's that requests may carry on loopback, as behind a proxy
+	Hosts    []string      // further host names that requests may name on loopback, as behind a proxy
 	Tokens   *Tokens       // the operator's; nil: none
-	Reviewer TokenReviewer // nil: none
-	// Sessions are the keys of the console's sessions, the same on servers that
-	// share them: the first signs, all of them are good. None: a random one, and
-	// a restart signs everyone out.
+	Reviewer TokenReviewer // of the accounts' tokens; nil: none
+	// Sessions are the keys of the console's sessions. Servers that share them share
+	// sessions. The first signs, all are valid. None: a random key, and a restart signs
+	// everyone out.
 	Sessions  [][]byte
-	SignedOut SignedOut // nil: remembered by this process only
+	SignedOut SignedOut // nil: in the memory of this process
 
 	Clusters *service.Service // nil: container clusters are NOT_SERVED
 	Accounts *account.Service // accounts, domains, tokens and keys, and their routes; nil: none
 
 	PlanObject func(ctx context.Context, object control.Object) (json.RawMessage, error)
-	// Kinds are the kinds of objects that are served, for commands that check before they apply. nil: not told.
+	// Kinds returns the served kinds of objects, for commands that check before they apply. nil: NOT_SERVED.
 	Kinds       func() ([]driver.ServedKind, error)
 	Idempotency Idempotency // default: in memory
-	Notifier    *Notifier   // wakes event streams; nil: they look every second
+	Notifier    *Notifier   // wakes event streams; nil: they only poll
 	Health      func(ctx context.Context) error
 	Metrics     http.Handler            // nil: no /metrics
-	Console     http.Handler            // nil: all else is not found
-	Observe     func(Observation)       // hears of each answered request
+	Console     http.Handler            // serves all other paths; nil: they are not found
+	Observe     func(Observation)       // is called after each answered request
 	Routes      func(api huma.API)      // further routes of /v1
-	Mount       map[string]http.Handler // further paths, such as /client/api; they do their own authentication, then call Admit
+	Mount       map[string]http.Handler // further paths, such as /client/api; the handlers authenticate, then call Admit
 	Logger      *slog.Logger
 
 	MaxBody    int64         // bytes of a request's body; default 2 MiB
-	MaxFlight  int           // requests of known callers at once; callers without an account have places of their own, by address; default 256
-	MaxEvents  int           // event streams at once; default 128
-	Drain      time.Duration // what open requests get at the end; default 10 s
+	MaxFlight  int           // concurrent requests of known callers; callers without an account have limits of their own, by address; default 256
+	MaxEvents  int           // concurrent event streams; default 128
+	Drain      time.Duration // for open requests when the server ends; default 10 s
 	Heartbeat  time.Duration // between comments of an idle event stream; default 15 s
-	SlowReader time.Duration // what the reader of an event stream gets to take what was sent; default 10 s
-	Look       time.Duration // between looks of an event stream nobody rang for; default 1 s
+	SlowReader time.Duration // for one write to the reader of an event stream; default 10 s
+	Look       time.Duration // between polls of an event stream without notifications; default 1 s
 }
 
-// Observation is one answered request. Route is the pattern, never the path.
+// Observation describes an answered request. Route is the pattern, never the path.
 type Observation struct {
 	Method, Route string
 	Status        int
@@ -93,7 +93,7 @@ type Server struct {
 	admission *admission
 }
 
-// New makes a server. It refuses options it could not serve safely with: LISTEN_UNSAFE.
+// New returns a server. It refuses unsafe options: LISTEN_UNSAFE.
 func New(options Options) (*Server, error) {
 	s := build(options)
 	if err := checkListen(s.options); err != nil {
@@ -158,8 +158,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	a := &answer{ResponseWriter: w, request: r}
 	if r.Context().Err() != nil {
-		// net/http gave up the connection while this process was frozen, and still
-		// reads requests from it: this one is carried out, and is the last.
+		// net/http gave up the connection while this process was suspended, and still
+		// reads requests from it. This request is executed, and is the last.
 		r = r.WithContext(context.WithoutCancel(r.Context()))
 		w.Header().Set("Connection", "close")
 	}
@@ -180,19 +180,19 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.chain.ServeHTTP(a, r)
 }
 
-// call is what is known of a request under way.
+// call is the state of a request in progress.
 type call struct {
 	path    string
-	route   string // pattern it was routed by
+	route   string // pattern
 	who     Principal
 	key     string       // Idempotency-Key
-	token   *TokenHash   // it carried; nil: none
-	session *session     // of its cookie; nil: none
-	admit   func() error // takes its slot once its caller is known; nil: it has one
+	token   *TokenHash   // of the Authorization header; nil: none
+	session *session     // of the cookie; nil: none
+	admit   func() error // takes the slot when the caller is identified; nil: it has one
 
-	code   fault.Code // of the problem it was answered with
-	target string     // what it changed, for the audit trail; empty: its path
-	again  []byte     // answer to a repetition, where the first one holds a secret
+	code   fault.Code // of the problem in the answer
+	target string     // changed object, for the audit trail; empty: the path
+	again  []byte     // answer to a repetition; nil: the same answer
 }
 
 type callKey struct{}

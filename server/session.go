@@ -20,13 +20,12 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// A session is what a browser has in the place of a token: a cookie that no
-// script reads and no other site's request carries, and beside it a second
-// token that the console's own script sends with what may change something.
-// The cookie is signed, not stored: servers that share a key share sessions,
-// and it is good until that key is taken away. Only signing out is stored.
-// Whose it is, is asked anew with each request, by the hash of the token it
-// was made from: a token that is revoked takes its sessions with it.
+// A browser has a session instead of a token: a cookie that no script can read and that
+// no other site's request carries, and a second token that the console's own script
+// sends with requests that may change something. The cookie is signed, not stored:
+// servers that share a key share sessions, and a cookie is valid until its key is
+// removed. Only signing out is stored. Each request looks up the caller by the hash of
+// the token that the session was created from: revoking a token ends its sessions.
 const (
 	sessionCookie = "pawl_session"
 	secureCookie  = "__Host-pawl_session" // over TLS: no other host or path may set it
@@ -35,15 +34,15 @@ const (
 	sessionLength = 12 * time.Hour
 )
 
-// SessionRefused is the fault of a change that carries a session's cookie and not its second token.
+// SessionRefused is the fault of a change with the cookie of a session but without its second token.
 var SessionRefused = declare("CSRF_REFUSED", fault.Invalid, "the request carries the cookie of a session and not the token that belongs to it",
 	"Send the header X-Pawl-Csrf with the csrf of GET /v1/session; the console does so itself: reload it.")
 
 func init() { statuses[SessionRefused] = http.StatusForbidden }
 
-// session is what a cookie says.
+// session is the content of a cookie.
 type session struct {
-	token   TokenHash // that it was made from
+	token   TokenHash // of the token that it was created from
 	nonce   [16]byte
 	expires time.Time
 	key     []byte // that signs it
@@ -51,21 +50,21 @@ type session struct {
 
 const sessionBytes = 8 + 16 + sha256.Size
 
-// SignedOut remembers which sessions were signed out before their time, by
-// their ids. Its methods speak plain types, so that a store need not know this room.
+// SignedOut stores the ids of sessions that were signed out before they expired. Its
+// methods use only plain types, so that a store need not import this package.
 type SignedOut interface {
-	// SignOut remembers a session for 12 h at least: then it ends by itself.
+	// SignOut stores a session id for at least 12 h; then the session expires anyway.
 	SignOut(ctx context.Context, id string) error
 	SignedOut(ctx context.Context, id string) (bool, error)
 }
 
-// sessions makes and reads cookies.
+// sessions creates and checks cookies.
 type sessions struct {
 	keys [][]byte // the first signs
 	out  SignedOut
 }
 
-// newSessions with keys that servers of one installation share; none: a key of its own.
+// newSessions returns sessions with the keys that the servers of an installation share; none: a random key.
 func newSessions(keys [][]byte, out SignedOut) *sessions {
 	if len(keys) == 0 {
 		key := make([]byte, 32)
@@ -78,7 +77,7 @@ func newSessions(keys [][]byte, out SignedOut) *sessions {
 	return &sessions{keys: keys, out: out}
 }
 
-// memorySignedOut remembers as long as the process lives.
+// memorySignedOut is a SignedOut in the memory of the process.
 type memorySignedOut struct {
 	mu    sync.Mutex
 	until map[string]time.Time
@@ -108,7 +107,7 @@ func mac(key []byte, use string, data []byte) []byte {
 	return m.Sum(nil)
 }
 
-// id tells sessions apart, and nothing about them.
+// id identifies the session and reveals nothing about it.
 func (n session) id() string { return hex.EncodeToString(n.nonce[:]) }
 
 func (n session) bytes() []byte {
@@ -127,16 +126,16 @@ func (n session) cookie() string {
 	return base64.RawURLEncoding.EncodeToString(append(data, mac(n.key, "cookie", data)...))
 }
 
-// csrf is the second token of a session. It says nothing about the first.
+// csrf returns the second token of a session. It reveals nothing about the cookie.
 func (n session) csrf() string {
 	return base64.RawURLEncoding.EncodeToString(mac(n.key, "csrf", n.bytes()))
 }
 
-// read gives the session of a cookie; false if it is not ours, has ended or was signed out.
+// read returns the session of a cookie; false if the cookie is not valid, has expired or was signed out.
 func (s *sessions) read(ctx context.Context, cookie string, at time.Time) (n session, found bool, err error) {
 	data, wrong := base64.RawURLEncoding.Strict().DecodeString(cookie)
-	if wrong != nil || len(data) != sessionBytes+sha256.Size || len(cookie) != base64.RawURLEncoding.EncodedLen(len(data)) { // the decoder passes over line breaks
-		return session{}, false, nil //nolint:nilerr // what is no cookie of ours is none
+	if wrong != nil || len(data) != sessionBytes+sha256.Size || len(cookie) != base64.RawURLEncoding.EncodedLen(len(data)) { // the decoder ignores line breaks
+		return session{}, false, nil //nolint:nilerr // an invalid cookie counts as none
 	}
 	data, signature := data[:sessionBytes], data[sessionBytes:]
 	signed := slices.IndexFunc(s.keys, func(key []byte) bool { return hmac.Equal(signature, mac(key, "cookie", data)) })
@@ -153,8 +152,8 @@ func (s *sessions) read(ctx context.Context, cookie string, at time.Time) (n ses
 	return n, err == nil && !out, err
 }
 
-// session finds the session of a request and refuses changes without its
-// second token. A cookie that is not good is none: the console asks for a token again.
+// session returns the session of a request, and refuses changes without its second
+// token. An invalid cookie counts as none: the console then asks for a token.
 func (s *Server) session(r *http.Request) (n session, found bool, err error) {
 	for _, name := range []string{secureCookie, sessionCookie} {
 		for _, c := range r.CookiesNamed(name) {
@@ -175,10 +174,10 @@ func (s *Server) session(r *http.Request) (n session, found bool, err error) {
 	return n, true, nil
 }
 
-// Session is who asks, and what the console needs beside its cookie.
+// Session describes the caller, with the token that the console needs besides its cookie.
 type Session struct {
 	Me
-	CSRF    string    `json:"csrf,omitempty" doc:"value of the header X-Pawl-Csrf of all but GET; absent: the request has no session and needs none"`
+	CSRF    string    `json:"csrf,omitempty" doc:"value of the header X-Pawl-Csrf of all methods but GET; absent: the request has no session and needs no such header"`
 	Expires time.Time `json:"expires,omitzero" doc:"of the session"`
 }
 
@@ -191,12 +190,12 @@ func (s *Server) sessionRoutes() {
 	op := func(id, method, summary, description string) huma.Operation {
 		return huma.Operation{OperationID: id, Method: method, Path: sessionPath, Summary: summary, Description: description, Tags: []string{"server"}, DefaultStatus: http.StatusOK}
 	}
-	at(s, op("getSession", http.MethodGet, "Read the session", "Says who asks, and the token that changes need beside the cookie."), User,
+	at(s, op("getSession", http.MethodGet, "Read the session", "Returns the caller, and the token that changes need besides the cookie."), User,
 		func(ctx context.Context, _ *struct{}) (*sessionAnswer, error) {
 			return &sessionAnswer{Body: s.told(ctx, callOf(ctx).session)}, nil
 		})
-	at(s, op("openSession", http.MethodPost, "Trade a token for a cookie", "The request carries the token as all do; the cookie is HttpOnly and SameSite=Strict and good for 12 h, or until the token is revoked."), User, s.openSession)
-	at(s, op("endSession", http.MethodDelete, "Sign out", "The cookie is good for nothing from then on."), User,
+	at(s, op("openSession", http.MethodPost, "Exchange a token for a cookie", "The request carries the token as usual. The cookie is HttpOnly and SameSite=Strict, and valid for 12 h or until the token is revoked."), User, s.openSession)
+	at(s, op("endSession", http.MethodDelete, "Sign out", "The cookie is not valid any more."), User,
 		func(ctx context.Context, in *struct {
 			Origin string `header:"Origin" hidden:"true"`
 		}) (*struct {
@@ -216,7 +215,7 @@ func (s *Server) sessionRoutes() {
 		})
 }
 
-// told is what the console is told of a session; nil: it has none.
+// sessionBody returns the answer about a session; nil: the caller has none.
 func (s *Server) told(ctx context.Context, n *session) Session {
 	out := Session{Me: s.me(ctx)}
 	if n != nil {
@@ -236,8 +235,8 @@ func (s *Server) openSession(ctx context.Context, in *struct {
 	return &sessionAnswer{SetCookie: []http.Cookie{s.baked(n.cookie(), int(sessionLength.Seconds()), in.Origin)}, Body: s.told(ctx, &n)}, nil
 }
 
-// baked is a cookie. It is Secure when the browser speaks TLS, to us or to a
-// proxy before us: its Origin, which was found to be ours, tells.
+// newCookie returns a cookie. It is Secure if the browser uses TLS, to this server or to
+// a proxy before it: the checked Origin shows which.
 func (s *Server) baked(value string, age int, origin string) http.Cookie {
 	c := http.Cookie{Name: sessionCookie, Value: value, Path: "/", MaxAge: age, HttpOnly: true, SameSite: http.SameSiteStrictMode}
 	if s.options.CertFile != "" || strings.HasPrefix(origin, "https://") {

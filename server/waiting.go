@@ -13,9 +13,9 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// Waiting answers in place of a server that cannot be made yet, because its
-// database is away: /healthz says that the process lives, all else why it is
-// not ready.
+// WaitingServer answers while the server cannot start because its database is not
+// available: /healthz reports that the process lives, all other paths why it is not
+// ready.
 type Waiting struct {
 	options Options
 	ln      net.Listener
@@ -26,7 +26,7 @@ type Waiting struct {
 	cause error
 }
 
-// Wait listens as a server of these options does. It needs no engine.
+// NewWaitingServer listens as a server with these options does. It needs no engine.
 func Wait(o Options, cause error) (*Waiting, error) {
 	if o.Listen == "" {
 		o.Listen = DefaultListen
@@ -44,7 +44,7 @@ func Wait(o Options, cause error) (*Waiting, error) {
 	w := &Waiting{options: o, ln: ln, cause: cause}
 	w.http = &http.Server{Handler: http.HandlerFunc(w.answer), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second,
 		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug)}
-	w.http.SetKeepAlivesEnabled(false) // the next request may meet the server
+	w.http.SetKeepAlivesEnabled(false) // the next request may reach the real server
 	w.ended.Go(func() {
 		if err := w.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 			o.Logger.Error("the waiting server does not answer any more", "error", err)
@@ -53,17 +53,17 @@ func Wait(o Options, cause error) (*Waiting, error) {
 	return w, nil
 }
 
-// Addr is where it listens.
+// Addr returns the address of the listener.
 func (w *Waiting) Addr() net.Addr { return w.ln.Addr() }
 
-// Because says anew why it waits.
+// SetCause sets why it waits.
 func (w *Waiting) Because(cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.cause = cause
 }
 
-// Close ends it. What is asked has its answer at once.
+// Close closes the listener and waits up to a second for open requests.
 func (w *Waiting) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -79,7 +79,7 @@ func (w *Waiting) answer(to http.ResponseWriter, r *http.Request) {
 	to.Header().Set("Cache-Control", "no-cache")
 	if r.URL.Path == "/healthz" {
 		to.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(to).Encode(Health{Status: "ok", Version: w.options.Version}) // the caller may have gone
+		_ = json.NewEncoder(to).Encode(Health{Status: "ok", Version: w.options.Version}) // the caller may have disconnected
 		return
 	}
 	w.mu.Lock()

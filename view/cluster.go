@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// Cluster is one reading of a container cluster, for `-o json`, the HTTP API and the console.
+// Cluster is the JSON form of a container cluster, for `-o json`, the HTTP API and the console.
 type Cluster struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`
@@ -31,8 +31,8 @@ type Cluster struct {
 	State    machine.State   `json:"state"`
 	Since    time.Time       `json:"since,omitzero" doc:"of the state"`
 	Desired  cluster.Desired `json:"desired" enum:"Running,Stopped,Destroyed"`
-	Size     int             `json:"size" doc:"workers wanted"`
-	Existing *int            `json:"existing,omitempty" doc:"workers there are"`
+	Size     int             `json:"size" doc:"desired number of workers"`
+	Existing *int            `json:"existing,omitempty" doc:"number of existing workers"`
 	Control  int             `json:"controlNodes"`
 	Cores    int             `json:"cores"`
 	MemoryMB int             `json:"memoryMB"`
@@ -45,23 +45,23 @@ type Cluster struct {
 	OnFailure       cluster.OnFailure  `json:"onFailure,omitempty"`
 	Autoscale       *cluster.Autoscale `json:"autoscale,omitempty"`
 
-	Run       string            `json:"run,omitempty" doc:"that works on it"`
-	Operation string            `json:"operation,omitempty" doc:"that waits for it"`
-	Code      string            `json:"code,omitempty" doc:"of the fault that holds it up"`
+	Run       string            `json:"run,omitempty" doc:"the active run"`
+	Operation string            `json:"operation,omitempty" doc:"the open operation"`
+	Code      string            `json:"code,omitempty" doc:"of its fault"`
 	Reason    string            `json:"reason,omitempty"`
 	Step      string            `json:"step,omitempty"`
 	Remedy    string            `json:"remedy,omitempty"`
-	ReasonAt  time.Time         `json:"reasonAt,omitzero" doc:"since when the reason is known"`
-	Findings  []cluster.Finding `json:"findings,omitempty" doc:"how it differed from what it should be, at the last look"`
+	ReasonAt  time.Time         `json:"reasonAt,omitzero" doc:"when the reason was found"`
+	Findings  []cluster.Finding `json:"findings,omitempty" doc:"differences between the desired and the observed state, at the last pass"`
 	Waiting   *service.Waiting  `json:"waiting,omitempty" doc:"what its run waits for"`
-	Unseen    *service.Unseen   `json:"unseen,omitempty" doc:"its provider cannot be seen: what is known of it is as old as that"`
-	NextTry   time.Time         `json:"nextTry,omitzero" doc:"of the recovery policy or the collector"`
+	Unseen    *service.Unseen   `json:"unseen,omitempty" doc:"its provider cannot be read: the data may be as old as that"`
+	NextTry   time.Time         `json:"nextTry,omitzero" doc:"when the recovery policy or the collector tries again"`
 	Created   time.Time         `json:"created"`
 	Removed   time.Time         `json:"removed,omitzero"`
-	GC        bool              `json:"gc" doc:"false: the collector leaves it alone"`
+	GC        bool              `json:"gc" doc:"false: the collector ignores it"`
 }
 
-// ClusterOf reads a cluster; account and domain are names.
+// ClusterOf returns the JSON form of a cluster; account and domain are names.
 func ClusterOf(c *cluster.Cluster, account, domain string) Cluster {
 	v := Cluster{
 		ID: c.UUID, Name: c.Name, Description: c.Description, AccountID: c.Owner.AccountID, DomainID: c.Owner.DomainID, Account: account, Domain: domain,
@@ -95,7 +95,7 @@ func ClusterOf(c *cluster.Cluster, account, domain string) Cluster {
 	return v
 }
 
-// With adds what a cluster waits for and whether its provider can be seen.
+// With adds what a cluster waits for and whether its provider can be read.
 func (c Cluster) With(s service.Standing) Cluster {
 	c.Waiting, c.Unseen = s.Waiting, s.Unseen
 	return c
@@ -108,7 +108,7 @@ func ClusterInList(c *cluster.Cluster, existing int, account, domain string) Clu
 	return v
 }
 
-// ClusterOfRecord is ClusterInList of a book.
+// ClusterOfRecord is ClusterInList of a record.
 func ClusterOfRecord(b *cluster.Record, account, domain string) Cluster {
 	existing := 0
 	for _, n := range b.Nodes {
@@ -122,18 +122,18 @@ func ClusterOfRecord(b *cluster.Record, account, domain string) Cluster {
 // ClusterNode is a VM of a cluster.
 type ClusterNode struct {
 	Name        string       `json:"name"`
-	ID          string       `json:"id,omitempty" doc:"the provider's"`
+	ID          string       `json:"id,omitempty" doc:"id at the provider"`
 	Role        cluster.Role `json:"role" enum:"control,worker"`
 	Ordinal     int          `json:"ordinal"`
 	Version     string       `json:"version,omitempty"`
 	Address     string       `json:"address,omitempty"`
 	Ready       string       `json:"ready" enum:"true,false,unknown"`
 	ReadyAt     time.Time    `json:"readyAt,omitzero"`
-	HeartbeatAt time.Time    `json:"helloAt,omitzero" doc:"when it called home last"`
+	HeartbeatAt time.Time    `json:"heartbeatAt,omitzero" doc:"time of its newest heartbeat"`
 	NotReady    string       `json:"notReady,omitempty" doc:"why it is not ready"`
 }
 
-// ClusterNodes reads the nodes of a cluster.
+// ClusterNodes returns the JSON form of a cluster's nodes.
 func ClusterNodes(b *cluster.Record) []ClusterNode {
 	nodes := []ClusterNode{}
 	for _, n := range b.Nodes {
@@ -145,11 +145,11 @@ func ClusterNodes(b *cluster.Record) []ClusterNode {
 	return nodes
 }
 
-// ClusterResource is a line of a cluster's journal.
+// ClusterResource is the JSON form of a journal row of a cluster.
 type ClusterResource struct {
 	Kind      cluster.Kind   `json:"kind"`
 	Name      string         `json:"name"`
-	ID        string         `json:"id,omitempty" doc:"the provider's"`
+	ID        string         `json:"id,omitempty" doc:"id at the provider"`
 	Key       string         `json:"key"`
 	Phase     cluster.Phase  `json:"phase" enum:"intent,accepted,present,closing,gone,never_created,leaked,forgotten"`
 	Origin    cluster.Origin `json:"origin" enum:"made,adopted,given"`
@@ -164,7 +164,7 @@ type ClusterResource struct {
 	GoneAt    time.Time      `json:"goneAt,omitzero"`
 }
 
-// ClusterResources reads the journal of a cluster.
+// ClusterResources returns the JSON form of a cluster's journal.
 func ClusterResources(b *cluster.Record) []ClusterResource {
 	rows := []ClusterResource{}
 	for _, r := range b.Journal {
@@ -175,7 +175,7 @@ func ClusterResources(b *cluster.Record) []ClusterResource {
 	return rows
 }
 
-// Operation is what a caller asked for.
+// Operation is the JSON form of an operation that a caller requested.
 type Operation struct {
 	ID      string `json:"id"`
 	Cluster string `json:"cluster"`
@@ -188,20 +188,20 @@ type Operation struct {
 	Run     string `json:"run,omitempty"`
 	User    string `json:"user,omitempty"`
 
-	Waiting *service.Waiting `json:"waiting,omitempty" doc:"while it is open: what the run of its cluster waits for"`
-	Unseen  *service.Unseen  `json:"unseen,omitempty" doc:"while it is open: the provider cannot be seen"`
+	Waiting *service.Waiting `json:"waiting,omitempty" doc:"what the run of its cluster waits for; only while the operation is open"`
+	Unseen  *service.Unseen  `json:"unseen,omitempty" doc:"the provider cannot be read; only while the operation is open"`
 
 	Created   time.Time `json:"created"`
 	Completed time.Time `json:"completed,omitzero"`
 }
 
-// OperationOf reads a job.
+// OperationOf returns the JSON form of a job.
 func OperationOf(j *cluster.Job) Operation {
 	return Operation{ID: j.ID, Cluster: j.Cluster, Kind: j.Kind, Status: [...]string{"open", "done", "failed"}[j.Status], Code: string(j.Code), Reason: j.Text,
 		Remedy: cluster.Reason{Code: j.Code}.RemedyOf(), Step: j.Step, Run: j.RunID, User: j.User, Created: j.Created, Completed: j.Completed}
 }
 
-// With adds to an open operation what its cluster waits for.
+// With adds what its cluster waits for, if the operation is open.
 func (o Operation) With(s service.Standing) Operation {
 	if o.Status == "open" {
 		o.Waiting, o.Unseen = s.Waiting, s.Unseen
@@ -209,25 +209,25 @@ func (o Operation) With(s service.Standing) Operation {
 	return o
 }
 
-// ClusterConfig is how a cluster is reached.
+// ClusterConfig is the client configuration of a cluster, in clear text.
 type ClusterConfig struct {
 	ID     string `json:"id"`
 	Name   string `json:"name"`
 	Config string `json:"configData"`
 }
 
-// ClusterConfigOf shows a configuration: it is given to who asked for it.
+// ClusterConfigOf reveals a configuration. Use it only for the caller who requested it.
 func ClusterConfigOf(c *service.Config) ClusterConfig {
 	return ClusterConfig{ID: c.ID, Name: c.Name, Config: c.Data.Reveal()}
 }
 
-// ClusterEvent is a line of a cluster's history.
+// ClusterEvent is the JSON form of an event of a cluster.
 type ClusterEvent struct {
 	Seq      int64           `json:"seq"`
 	At       time.Time       `json:"at"`
 	Cluster  string          `json:"cluster"`
 	Type     string          `json:"type" enum:"cluster,drift,leak,audit"`
-	Event    string          `json:"event,omitempty" doc:"of the lifecycle, or what was asked"`
+	Event    string          `json:"event,omitempty" doc:"event of the lifecycle, or the request"`
 	From     string          `json:"from,omitempty"`
 	State    string          `json:"state,omitempty"`
 	Revision int64           `json:"revision,omitempty"`
@@ -240,7 +240,7 @@ type ClusterEvent struct {
 	Data     json.RawMessage `json:"data,omitempty"`
 }
 
-// ClusterEvents reads events.
+// ClusterEvents returns the JSON form of events.
 func ClusterEvents(events []cluster.Event) []ClusterEvent {
 	out := []ClusterEvent{}
 	for _, e := range events {
@@ -250,7 +250,7 @@ func ClusterEvents(events []cluster.Event) []ClusterEvent {
 	return out
 }
 
-// CatalogEntry is something a provider offers.
+// CatalogEntry is an entry of a provider's catalog.
 type CatalogEntry struct {
 	ID       string `json:"id"`
 	Name     string `json:"name"`

@@ -12,13 +12,13 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// stateColors say at a glance what the words say too.
+// stateColors are the colors of states. They only repeat the words.
 var stateColors = map[machine.State]color{
 	cluster.Running: green, cluster.Alert: red, cluster.Expunge: red, cluster.Stopped: dim, cluster.Destroyed: dim,
 	cluster.Starting: blue, cluster.Stopping: blue, cluster.Scaling: blue, cluster.Recovering: blue, cluster.Expunging: blue,
 }
 
-// ClusterTable is the table of `pawl cluster list`.
+// ClusterTable returns the table of `pawl cluster list`.
 func ClusterTable(clusters []Cluster, now time.Time) Table {
 	t := Table{Head: []string{"NAME", "ID", "STATE", "SIZE", "CONTROL", "VERSION", "PROVIDER", "ENDPOINT", "AGE", "REASON"}}
 	for _, c := range clusters {
@@ -32,7 +32,7 @@ func ClusterTable(clusters []Cluster, now time.Time) Table {
 	return t
 }
 
-// inTable is why a cluster stands where it stands: its reason, or what its run waits for.
+// inTable returns the reason of a cluster's state, or what its run waits for.
 func (c Cluster) inTable() string {
 	if why := c.why(); why != "" || c.Waiting == nil {
 		return why
@@ -40,13 +40,13 @@ func (c Cluster) inTable() string {
 	return waits(c.Waiting)
 }
 
-// version is what its nodes are made of: the configured version, or the template that decides it.
+// version returns the version of the nodes, or the template that decides it.
 func (c Cluster) version() string {
 	return cmp.Or(c.Version, cmp.Or(c.Template.Name, c.Template.ID))
 }
 
-// why is the reason of a state, with its code; of a cluster without one, why
-// nothing is known of it.
+// why returns the reason of a state, with its code; without one, why the provider
+// cannot be read.
 func (c Cluster) why() string {
 	switch {
 	case c.Code == "" && c.Reason == "" && c.Unseen != nil:
@@ -60,7 +60,7 @@ func (c Cluster) why() string {
 	}
 }
 
-// ClusterLine is one line that says where a cluster stands.
+// ClusterLine returns the state of a cluster in one line.
 func ClusterLine(c Cluster) string {
 	line := c.Name + " " + string(c.State)
 	if c.Step != "" {
@@ -72,7 +72,7 @@ func ClusterLine(c Cluster) string {
 	return line
 }
 
-// waits says what a run waits for, at which step, since when and until when.
+// waits returns what a run waits for, at which step, since when and until when.
 func waits(w *service.Waiting) string {
 	text := "at " + w.Step + ": " + w.For
 	if w.Code != "" {
@@ -88,10 +88,10 @@ func waits(w *service.Waiting) string {
 	return oneLine(text) + " UTC"
 }
 
-// longWait is after how long --wait explains what is waited for.
+// longWait is the time after which --wait shows what the run waits for.
 const longWait = 15 * time.Second
 
-// WaitingLine is ClusterLine, and what the run waits for once that lasts.
+// WaitingLine is ClusterLine, or what the run waits for if it has waited for longWait.
 func WaitingLine(c Cluster, now time.Time) string {
 	line := ClusterLine(c)
 	if c.Waiting != nil && now.Sub(c.Waiting.Since) >= longWait {
@@ -103,7 +103,7 @@ func WaitingLine(c Cluster, now time.Time) string {
 	return line
 }
 
-// AcceptedLine tells that a change was accepted.
+// AcceptedLine returns the line for an accepted change.
 func AcceptedLine(c Cluster, op *Operation) string {
 	if op == nil {
 		return fmt.Sprintf("cluster %s is changed\n", c.Name)
@@ -114,7 +114,7 @@ func AcceptedLine(c Cluster, op *Operation) string {
 	return fmt.Sprintf("cluster %s (%s): %s is accepted, operation %s\n", c.Name, c.ID, op.Kind, op.ID)
 }
 
-// SettledLine tells how an operation ended.
+// SettledLine returns the lines for an ended operation.
 func SettledLine(c Cluster, op Operation) string {
 	if op.Status == "done" {
 		line := fmt.Sprintf("cluster %s: %s is done, it is %s", c.Name, op.Kind, c.State)
@@ -133,7 +133,7 @@ func SettledLine(c Cluster, op Operation) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// DescribeCluster is the text of `pawl cluster describe`.
+// DescribeCluster returns the text of `pawl cluster describe`.
 func DescribeCluster(c Cluster, nodes []ClusterNode, events []ClusterEvent, now time.Time, style Style) string {
 	var f facts
 	f.add("Name", c.Name)
@@ -199,7 +199,7 @@ func DescribeCluster(c Cluster, nodes []ClusterNode, events []ClusterEvent, now 
 	return b.String()
 }
 
-// ClusterNodeTable is the table of `pawl cluster nodes`.
+// ClusterNodeTable returns the table of `pawl cluster nodes`.
 func ClusterNodeTable(nodes []ClusterNode, now time.Time) Table {
 	t := Table{Head: []string{"NAME", "ROLE", "READY", "VERSION", "ADDRESS", "ID", "HEARD", "REASON"}}
 	for _, n := range nodes {
@@ -212,7 +212,7 @@ func ClusterNodeTable(nodes []ClusterNode, now time.Time) Table {
 	return t
 }
 
-// ClusterResourceTable is the table of `pawl cluster resources`.
+// ClusterResourceTable returns the table of `pawl cluster resources`.
 func ClusterResourceTable(rows []ClusterResource) Table {
 	t := Table{Head: []string{"KIND", "NAME", "PHASE", "ORIGIN", "ID", "ATTEMPTS", "ERROR"}}
 	for _, r := range rows {
@@ -243,7 +243,7 @@ func findingTable(findings []cluster.Finding, now time.Time) Table {
 	return t
 }
 
-// ClusterDrift is the text of `pawl cluster drift`.
+// ClusterDrift returns the text of `pawl cluster drift`.
 func ClusterDrift(r service.DriftReport, now time.Time, style Style) string {
 	side := func(s service.DriftSide) string {
 		return fmt.Sprintf("%s, %d workers, %d control", s.State, s.Workers, s.Control)
@@ -262,7 +262,7 @@ func ClusterDrift(r service.DriftReport, now time.Time, style Style) string {
 	return f.String() + "\n" + style.paint(bold, "Findings") + "\n" + indent(findingTable(r.Findings, now).String(), "  ")
 }
 
-// ClusterHistory is the text of `pawl cluster history`.
+// ClusterHistory returns the text of `pawl cluster history`.
 func ClusterHistory(events []ClusterEvent, style Style) string {
 	var rows [][]string
 	for _, e := range events {
@@ -285,7 +285,7 @@ func ClusterHistory(events []ClusterEvent, style Style) string {
 	return strings.Join(columns(rows), "\n") + "\n"
 }
 
-// LeakTable is the table of `pawl cluster leaks`.
+// LeakTable returns the table of `pawl cluster leaks`.
 func LeakTable(leaks []service.Leak, now time.Time) Table {
 	t := Table{Head: []string{"CLUSTER", "PROVIDER", "KIND", "RESOURCE", "ID", "PHASE", "SINCE", "ATTEMPTS", "FAULT", "REMEDY"}}
 	for _, l := range leaks {
@@ -299,7 +299,7 @@ func LeakTable(leaks []service.Leak, now time.Time) Table {
 	return t
 }
 
-// ClusterPlan is the text of --dry-run.
+// ClusterPlan returns the text of --dry-run.
 func ClusterPlan(p service.DryRun, style Style) string {
 	var b strings.Builder
 	if len(p.Steps) == 0 && len(p.Resources) == 0 {

@@ -6,14 +6,14 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// definitions finds the steps of a flow by instance names. It is made at the
-// first question: each step of the flow is visited once, however long the run is.
+// definitions finds the steps of a flow by instance names. It is filled at the first
+// lookup: each step of the flow is visited once, however long the run is.
 type definitions struct {
 	flow   *workflow.Flow
 	byPath map[string]*workflow.Step
 }
 
-// whole is the flow; nil if it is not known.
+// wholeFlow returns the flow; nil if it is not known.
 func (d *definitions) whole() *workflow.Flow {
 	if d == nil {
 		return nil
@@ -21,8 +21,8 @@ func (d *definitions) whole() *workflow.Flow {
 	return d.flow
 }
 
-// of finds the step that an instance name speaks of: Replace[ro-2]/Create is
-// the step Create within the loop Replace.
+// find returns the step of an instance name: Replace[ro-2]/Create is the step Create in
+// the loop Replace.
 func (d *definitions) of(instance string) (*workflow.Step, bool) {
 	if d == nil || d.flow == nil {
 		return nil, false
@@ -45,7 +45,7 @@ func (d *definitions) add(scope string, steps []workflow.Step) {
 func (d *definitions) one(scope string, s *workflow.Step) {
 	path := scope + s.Name
 	if _, known := d.byPath[path]; known {
-		return // the first of a name counts
+		return // the first step with a name counts
 	}
 	d.byPath[path] = s
 	d.add(path+"/", s.Steps)
@@ -56,7 +56,7 @@ func (d *definitions) one(scope string, s *workflow.Step) {
 	}
 }
 
-// withoutKeys is an instance name without the keys of its loops.
+// withoutKeys returns an instance name without the keys of its loops.
 func withoutKeys(instance string) string {
 	if !strings.Contains(instance, "[") {
 		return instance

@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// facts is a list of names and what they are, empty ones left out.
+// facts is a list of names and values, without empty values.
 type facts [][2]string
 
 func (f *facts) add(name, value string) {
@@ -37,8 +37,8 @@ func (f facts) String() string {
 	return b.String()
 }
 
-// Describe is the text of `pawl describe` for a run: all that is known of it,
-// with the newest events given.
+// Describe returns the text of `pawl describe` for a run, with the given newest
+// events.
 func Describe(r Run, events []Event, now time.Time, style Style) string {
 	var b strings.Builder
 	b.WriteString(runFacts(r, now, style).String())
@@ -131,7 +131,7 @@ func tookOf(s Step, now time.Time) string {
 	}
 }
 
-// DescribeObject is the text of `pawl describe KIND NAME`, with the runs whose subject it is.
+// DescribeObject returns the text of `pawl describe KIND NAME`; runs are those with the object as subject.
 func DescribeObject(o control.Object, runs []Run, now time.Time, style Style) string {
 	var f facts
 	s := StateOf(o)
@@ -179,7 +179,7 @@ func DescribeObject(o control.Object, runs []Run, now time.Time, style Style) st
 	return b.String()
 }
 
-// Explain is the text of `pawl explain CODE`.
+// Explain returns the text of `pawl explain CODE`.
 func Explain(k Kind, style Style) string {
 	var f facts
 	f.add("Code", join("  ", string(k.Code), "("+k.Reason+")"))
@@ -203,7 +203,7 @@ func Explain(k Kind, style Style) string {
 	return out
 }
 
-// PlanLines is the text of `pawl plan` for a flow.
+// PlanLines returns the text of `pawl plan` for a flow.
 func PlanLines(p Plan) []string {
 	rows := make([][]string, len(p.Steps))
 	for i, s := range p.Steps {
@@ -216,8 +216,8 @@ func PlanLines(p Plan) []string {
 	return columns(rows)
 }
 
-// MachinePlanLines is the text of `pawl plan` for an object: what the machine
-// would do next, why, and what else it looked at.
+// MachinePlanLines returns the text of `pawl plan` for an object: the next act of the
+// machine, the reason, and the other transitions that it considered.
 func MachinePlanLines(p machine.Plan) []string {
 	var f facts
 	f.add("Object", p.Object)
@@ -254,7 +254,7 @@ func MachinePlanLines(p machine.Plan) []string {
 	return lines
 }
 
-// Lines is a problem as a terminal shows it: what, where, how to mend it.
+// Lines returns a problem for the terminal: the message, the locations and the remedy.
 func (p *Problem) Lines(style Style) []string {
 	lines := []string{style.paint(red, "✖ "+join("  ", string(p.Code), oneLine(cmp.Or(p.Detail, p.Title))))}
 	for _, e := range p.Errors {

@@ -13,11 +13,11 @@ const (
 	ExitDone   = 0
 	ExitFailed = 1 // failed, refused or not found
 	ExitUsage  = 2 // usage or bad input
-	ExitGoing  = 3 // still going when the wait ended
-	ExitRemedy = 4 // paused or stalled and in need of a remedy
+	ExitGoing  = 3 // still active when the wait ended
+	ExitRemedy = 4 // paused or stalled: it needs a remedy
 )
 
-// ExitOf is the exit code of an error. An error with a method ExitCode decides for itself.
+// ExitOf returns the exit code of an error. A method ExitCode of the error takes precedence.
 func ExitOf(err error) int {
 	if err == nil {
 		return ExitDone
@@ -35,7 +35,7 @@ func ExitOf(err error) int {
 	}
 }
 
-// ExitOfRun is the exit code of a command that waited for a run.
+// ExitOfRun returns the exit code of a command that waited for a run.
 func ExitOfRun(r Run) int {
 	switch {
 	case r.Phase == workflow.Succeeded:
@@ -49,7 +49,7 @@ func ExitOfRun(r Run) int {
 	}
 }
 
-// ExitOfObject is the exit code of a command that waited for an object to rest.
+// ExitOfObject returns the exit code of a command that waited for an object to settle.
 func ExitOfObject(o control.Object) int {
 	s := StateOf(o)
 	switch {

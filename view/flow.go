@@ -9,11 +9,11 @@ import (
 // Flow is the JSON form of a loaded flow.
 type Flow struct {
 	Name        string          `json:"name"`
-	Kind        string          `json:"kind,omitempty" doc:"of the subjects it serves alone; absent: all"`
+	Kind        string          `json:"kind,omitempty" doc:"kind of the subjects that it serves; absent: all"`
 	Version     int             `json:"version"`
 	Description string          `json:"description,omitempty"`
 	Hash        string          `json:"hash" doc:"content hash: everything that decides what is executed"`
-	Count       int             `json:"count" doc:"of steps, those within structures included"`
+	Count       int             `json:"count" doc:"number of steps, including those in structures"`
 	Deadline    string          `json:"deadline,omitempty"`
 	OnDeadline  workflow.Then   `json:"onDeadline,omitempty"`
 	OnChange    workflow.Change `json:"onChange,omitempty"`
@@ -30,7 +30,7 @@ type FlowStep struct {
 	Description string     `json:"description,omitempty"`
 	Uses        string     `json:"uses,omitempty" doc:"the action, or the flow of a child run"`
 	When        string     `json:"when,omitempty"`
-	Undo        bool       `json:"undo,omitempty" doc:"it can be taken back"`
+	Undo        bool       `json:"undo,omitempty" doc:"it can be undone"`
 	NoReturn    bool       `json:"noReturn,omitempty"`
 	Skippable   bool       `json:"skippable,omitempty"`
 	Timeout     string     `json:"timeout,omitempty"`
@@ -44,7 +44,7 @@ type Flows struct {
 	Items []Flow `json:"items"`
 }
 
-// OfFlow reads a flow with its steps.
+// OfFlow returns the JSON form of a flow with its steps.
 func OfFlow(f workflow.Flow) (Flow, error) {
 	hash, err := workflow.Hash(f)
 	if err != nil {
@@ -66,7 +66,7 @@ func OfFlow(f workflow.Flow) (Flow, error) {
 	return v, nil
 }
 
-// Brief leaves out what a list does not show.
+// Brief returns the flow without the fields that lists omit.
 func (f Flow) Brief() Flow {
 	f.Steps, f.Finally, f.Input = nil, nil, nil
 	return f
@@ -150,7 +150,7 @@ func waitText(w workflow.WaitFor) string {
 	return what
 }
 
-// Plan is the JSON form of what a run would do.
+// Plan is the JSON form of the plan of a run.
 type Plan struct {
 	Flow  string     `json:"flow"`
 	Hash  string     `json:"hash"`
@@ -164,7 +164,7 @@ type PlanStep struct {
 	Why     string `json:"why,omitempty"`
 }
 
-// OfPlan reads a plan.
+// OfPlan returns the JSON form of a plan.
 func OfPlan(p workflow.Plan) Plan {
 	v := Plan{Flow: p.Flow, Hash: p.Hash, Steps: make([]PlanStep, len(p.Steps))}
 	for i, s := range p.Steps {

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Event is the JSON form of one line of history.
+// Event is the JSON form of an event of a run.
 type Event struct {
 	Run     string             `json:"run"`
 	Seq     int64              `json:"seq" doc:"without gaps within the run, from 1"`
@@ -32,7 +32,7 @@ type History struct {
 	Next  string  `json:"next,omitempty" doc:"cursor of the next page; absent: this is the last"`
 }
 
-// OfEvents reads events.
+// OfEvents returns the JSON form of events.
 func OfEvents(events []workflow.Event) []Event {
 	out := make([]Event, len(events))
 	for i, e := range events {
@@ -41,8 +41,8 @@ func OfEvents(events []workflow.Event) []Event {
 	return out
 }
 
-// HistoryLines is the text of `pawl history`. Times are of day if all events
-// are of one day. The columns keep their width from page to page.
+// HistoryLines returns the text of `pawl history`. Times are without the date if all
+// events are of one day.
 func HistoryLines(events []Event, style Style) []string {
 	layout := "15:04:05.000Z07:00"
 	for _, e := range events {
@@ -67,7 +67,7 @@ func HistoryLines(events []Event, style Style) []string {
 	return lines
 }
 
-// eventText is what an event says beyond its columns.
+// eventText returns the code, message, actor and reason of an event.
 func eventText(e Event) string {
 	who := ""
 	if e.Actor != "" {

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// section is a part of a description that is a table.
+// section is a table in a description.
 type section struct {
 	name  string
 	table Table
 }
 
-// instancesOf takes out of a status what tables tell better: conditions,
-// instances and requests of an object whose status lists instances by id. rest is
-// all else; of other objects it is the whole status.
+// instancesOf returns tables for the conditions, instances and requests of an object
+// whose status lists instances by id. rest is the remaining status; for other objects
+// it is the whole status.
 func instancesOf(status json.RawMessage, now time.Time) (sections []section, rest json.RawMessage) {
 	var parts map[string]json.RawMessage
 	var instances map[string]struct {
@@ -75,7 +75,7 @@ func instancesOf(status json.RawMessage, now time.Time) (sections []section, res
 	return sections, rest
 }
 
-// byNumber orders ids: numbers by value, all else behind them.
+// byNumber orders ids: numbers by value, then all others.
 func byNumber(a, b string) int {
 	x, errX := strconv.Atoi(a)
 	y, errY := strconv.Atoi(b)

@@ -11,10 +11,10 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Kind is the JSON form of a declared fault: what `pawl explain` tells.
+// Kind is the JSON form of a declared fault, as `pawl explain` shows it.
 type Kind struct {
 	Code   fault.Code  `json:"code"`
-	Reason string      `json:"reason" doc:"the code as Kubernetes writes reasons"`
+	Reason string      `json:"reason" doc:"the code in CamelCase, the form of reasons in Kubernetes"`
 	Class  fault.Class `json:"class" enum:"transient,blocked,invalid"`
 	Title  string      `json:"title"`
 	Remedy string      `json:"remedy"`
@@ -24,10 +24,10 @@ type Kind struct {
 	Healer *Healer     `json:"healer,omitempty"`
 }
 
-// Healer is who ends a fault without a person, and within which limits.
+// Healer is the JSON form of the healer of a fault, with its limits.
 type Healer struct {
 	Flow     string        `json:"flow,omitempty" doc:"absent: a function of the program"`
-	From     workflow.From `json:"from,omitempty" doc:"where the healed run goes on"`
+	From     workflow.From `json:"from,omitempty" doc:"where the healed run continues"`
 	Undo     bool          `json:"undo,omitempty" doc:"the run is cancelled with undo instead of resumed"`
 	Attempts int           `json:"attempts"`
 	First    string        `json:"first"`
@@ -40,7 +40,7 @@ type Kinds struct {
 	Items []Kind `json:"items"`
 }
 
-// OfKind reads a declared fault and its healer, if there is one.
+// OfKind returns the JSON form of a declared fault and its healer; nil: none.
 func OfKind(k *fault.Kind, healer *workflow.Healer) Kind {
 	v := Kind{Code: k.Code, Reason: k.Reason(), Class: k.Class, Title: k.Title, Remedy: k.Remedy, Guide: k.Guide, Free: k.Uncharged, Source: k.Source}
 	if healer == nil {
@@ -54,7 +54,7 @@ func OfKind(k *fault.Kind, healer *workflow.Healer) Kind {
 	return v
 }
 
-// Similar gives up to three declared codes that a mistyped one may have meant.
+// Similar returns up to three declared codes that resemble a mistyped one.
 func Similar(name string) []string {
 	name = strings.ToUpper(name)
 	type near struct {
@@ -82,7 +82,7 @@ func Similar(name string) []string {
 	return out
 }
 
-// distance is the number of letters to insert, remove or replace between two words.
+// distance returns the Levenshtein distance of two words.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -102,8 +102,8 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// Guide fills in a kind's guide from the details of a failure. A guide that
-// cannot be filled in is given as it was written.
+// Guide returns a kind's guide, filled in from the details of a failure. If that fails,
+// it returns the guide unchanged.
 func Guide(k *fault.Kind, details map[string]any) string {
 	if !strings.Contains(k.Guide, "{{") {
 		return k.Guide

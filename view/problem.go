@@ -9,10 +9,10 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Problem is the form of every error of the API and of `-o json`:
-// RFC 9457 with the fault's code, class and remedy.
+// Problem is the JSON form of every error of the API and of `-o json`: RFC 9457 with
+// the fault's code, class and remedy.
 type Problem struct {
-	Type      string         `json:"type" format:"uri-reference" doc:"where the fault is explained" example:"/v1/faults/RUN_NOT_FOUND"`
+	Type      string         `json:"type" format:"uri-reference" doc:"path of the explanation of the fault" example:"/v1/faults/RUN_NOT_FOUND"`
 	Title     string         `json:"title"`
 	Status    int            `json:"status" doc:"of the HTTP answer"`
 	Detail    string         `json:"detail,omitempty"`
@@ -25,7 +25,7 @@ type Problem struct {
 	Operation string         `json:"operation,omitempty"`
 	Run       string         `json:"run,omitempty"`
 	Step      string         `json:"step,omitempty"`
-	Errors    []ProblemError `json:"errors,omitempty" doc:"every mistake found, not only the first"`
+	Errors    []ProblemError `json:"errors,omitempty" doc:"all mistakes that were found"`
 }
 
 // ProblemError is one of several mistakes.
@@ -35,7 +35,7 @@ type ProblemError struct {
 	Value    any    `json:"value,omitempty"`
 }
 
-// Error is the line a log or a terminal shows.
+// Error returns the line for logs and terminals.
 func (p *Problem) Error() string {
 	if p.Detail == "" {
 		return string(p.Code) + ": " + p.Title
@@ -43,7 +43,7 @@ func (p *Problem) Error() string {
 	return string(p.Code) + ": " + p.Detail
 }
 
-// Unwrap gives the declared kind, so that fault.Of works on a problem that came over the wire.
+// Unwrap returns the declared kind, so that fault.Of works on a decoded problem.
 func (p *Problem) Unwrap() error {
 	if kind, ok := fault.Lookup(string(p.Code)); ok {
 		return kind
@@ -51,10 +51,10 @@ func (p *Problem) Unwrap() error {
 	return nil
 }
 
-// GetStatus is the status of the HTTP answer.
+// GetStatus returns the status of the HTTP answer, for huma.
 func (p *Problem) GetStatus() int { return p.Status }
 
-// ContentType is that of problem details wherever JSON was asked for.
+// ContentType returns the content type of problem details instead of JSON, for huma.
 func (p *Problem) ContentType(asked string) string {
 	if asked == "application/json" {
 		return "application/problem+json"
@@ -62,7 +62,7 @@ func (p *Problem) ContentType(asked string) string {
 	return asked
 }
 
-// ProblemOf tells an error as a problem; a *Problem is given as it is, nil gives nil.
+// ProblemOf returns the problem of an error. It returns a *Problem unchanged, and nil for nil.
 func ProblemOf(err error) *Problem {
 	if err == nil {
 		return nil
@@ -85,7 +85,7 @@ func ProblemOf(err error) *Problem {
 	return p
 }
 
-// KindOf is fault.Of with the plain errors of stores translated.
+// KindOf is fault.Of, but also maps the plain errors of stores.
 func KindOf(err error) *fault.Kind {
 	if kind := fault.Of(err); kind != fault.Unknown {
 		return kind
@@ -103,7 +103,7 @@ func KindOf(err error) *fault.Kind {
 	return fault.Unknown
 }
 
-// statuses are those of codes that the rule in Status does not fit.
+// statuses are the exceptions from the rule in Status.
 var statuses = map[fault.Code]int{
 	"UNKNOWN": http.StatusInternalServerError, "PANIC": http.StatusInternalServerError,
 	"FLOW_UNKNOWN": http.StatusNotFound, "REQUEST_REFUSED": http.StatusConflict,
@@ -114,9 +114,9 @@ var statuses = map[fault.Code]int{
 	"SECRET_MISSING": http.StatusUnprocessableEntity, "EXPRESSION_FAILED": http.StatusUnprocessableEntity,
 }
 
-// Status is the HTTP status of a fault: 404 for what is not found, 422 for
-// invalid requests, 409 where the state refuses, 503 for trouble that is not
-// charged, 500 for the rest.
+// Status returns the HTTP status of a fault: 404 for codes that end in _NOT_FOUND, 422
+// for class invalid, 409 for class blocked, 503 for uncharged faults, 500 for the rest;
+// statuses has the exceptions.
 func Status(k *fault.Kind) int {
 	if status, ok := statuses[k.Code]; ok {
 		return status

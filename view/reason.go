@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Reason says in one line why a run stands where it stands; "" if there is nothing to say.
+// Reason returns in one line why a run is in its phase; "" if there is nothing to report.
 func Reason(r Run, now time.Time) string {
 	return join("; ", strings.ToLower(r.Warning), reason(r, now))
 }
@@ -77,7 +77,7 @@ func by(actor, reason string) string {
 	return join(": ", who, oneLine(reason))
 }
 
-// StepReason says in one line what a step that is not done is about.
+// StepReason returns in one line the state of a step that is not done.
 func StepReason(s Step, now time.Time) string {
 	switch s.Phase {
 	case workflow.StepWaiting:

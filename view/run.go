@@ -1,4 +1,4 @@
-// Package view is one reading of runs, history, objects, plans and faults, for CLI and console alike.
+// Package view converts runs, history, objects, clusters, plans and faults to JSON and text, for the CLI and the API.
 //
 //	*workflow.Run ──OfRun──▶ Run ──▶ JSON of the API and of -o json
 //	                          ├────▶ Row, Table        pawl get
@@ -6,8 +6,8 @@
 //	                          ├────▶ Describe          pawl describe
 //	                          └────▶ ExitOfRun         the exit code
 //
-// All functions are pure: the time is an argument, and a Run that was decoded
-// from an API's answer reads the same as one that was just loaded.
+// All functions are pure: the time is an argument. A Run that was decoded from an
+// answer of the API produces the same text as one that was loaded from the store.
 package view
 
 import (
@@ -24,38 +24,38 @@ import (
 
 // Run is the stable JSON form of a run.
 type Run struct {
-	ID           string            `json:"id" doc:"26 characters; commands take any unique beginning of it"`
+	ID           string            `json:"id" doc:"26 characters; commands accept a unique prefix"`
 	Flow         string            `json:"flow"`
 	Version      int               `json:"version"`
-	Hash         string            `json:"hash" doc:"content hash of the definition the run is pinned to"`
-	Subject      string            `json:"subject" doc:"kind/namespace/name of what the run works on"`
+	Hash         string            `json:"hash" doc:"content hash of the definition that the run uses"`
+	Subject      string            `json:"subject" doc:"kind/namespace/name of the object that the run works on"`
 	Phase        workflow.Phase    `json:"phase" enum:"Queued,Running,Waiting,Paused,Cancelling,Cancelled,Succeeded"`
 	Revision     int64             `json:"revision" doc:"raised by each save; the ETag"`
-	Epoch        int64             `json:"epoch" doc:"raised each time a worker takes the run"`
-	Step         string            `json:"step,omitempty" doc:"where it stands: the failed step, else the one open or waiting"`
+	Epoch        int64             `json:"epoch" doc:"raised each time a worker claims the run"`
+	Step         string            `json:"step,omitempty" doc:"current step: the failed one, else the open or waiting one"`
 	Attempt      int               `json:"attempt,omitempty" doc:"of that step"`
 	Fault        *Fault            `json:"fault,omitempty" doc:"what stopped the run"`
 	Waiting      *service.Waiting  `json:"waiting,omitempty" doc:"what it waits for"`
-	Steps        []Step            `json:"steps" doc:"in the order they were opened, at most the newest 1,000; a list of runs holds only the one each stands at"`
-	EarlierSteps int               `json:"earlierSteps,omitempty" doc:"steps that were opened before those and are left out: /v1/runs/{id}/steps has all"`
+	Steps        []Step            `json:"steps" doc:"in the order in which they were opened, at most the newest 1,000; a list of runs has only the current step of each"`
+	EarlierSteps int               `json:"earlierSteps,omitempty" doc:"number of older steps, which are omitted: /v1/runs/{id}/steps has all"`
 	Seq          int64             `json:"seq" doc:"number of the newest event in its history"`
 	CreatedAt    time.Time         `json:"createdAt"`
 	StartedAt    time.Time         `json:"startedAt,omitzero"`
 	EndedAt      time.Time         `json:"endedAt,omitzero"`
 	PausedAt     time.Time         `json:"pausedAt,omitzero"`
-	NextAt       time.Time         `json:"nextAt,omitzero" doc:"when it is looked at again; absent: when something happens"`
+	NextAt       time.Time         `json:"nextAt,omitzero" doc:"when the engine continues with it; absent: when something happens"`
 	Queue        int64             `json:"queue,omitempty" doc:"number in the queue of its subject"`
-	Behind       string            `json:"behind,omitempty" doc:"id of the active run a queued one waits for"`
+	Behind       string            `json:"behind,omitempty" doc:"id of the active run that a queued one waits for"`
 	Parent       string            `json:"parent,omitempty" doc:"id of the run that started it as a step"`
 	Labels       map[string]string `json:"labels,omitempty"`
 	Input        json.RawMessage   `json:"input,omitempty"`
-	Result       json.RawMessage   `json:"result,omitempty" doc:"what the flow says of a run that succeeded"`
+	Result       json.RawMessage   `json:"result,omitempty" doc:"result of a run that succeeded"`
 	RequestID    string            `json:"requestID,omitempty"`
 	Actor        string            `json:"actor,omitempty" doc:"who started it"`
-	Reason       string            `json:"reason,omitempty" doc:"why, as the starter said"`
+	Reason       string            `json:"reason,omitempty" doc:"why it was started"`
 	Warning      string            `json:"warning,omitempty" doc:"Stalled: uncharged failures for more than an hour"`
-	Stop         *Stop             `json:"stop,omitempty" doc:"the pause or cancel that is under way or was carried out"`
-	Healing      []Healing         `json:"healing,omitempty" doc:"one for each code a healer worked on"`
+	Stop         *Stop             `json:"stop,omitempty" doc:"the pause or cancel that is in progress or complete"`
+	Healing      []Healing         `json:"healing,omitempty" doc:"one for each code that a healer worked on"`
 	Last         *LastRequest      `json:"lastRequest,omitempty" doc:"the answer to the newest request from outside"`
 }
 
@@ -63,7 +63,7 @@ type Run struct {
 type Step struct {
 	Name      string             `json:"name" doc:"instance name, such as before/DisableHA or Replace[ro-2]/Create"`
 	Phase     workflow.StepPhase `json:"phase" enum:"Running,Retrying,Waiting,Failed,Done,Skipped,Pending,Undone"`
-	Round     int                `json:"round" doc:"raised when it is executed again on purpose"`
+	Round     int                `json:"round" doc:"raised when a resume or a loop executes it again"`
 	Attempts  int                `json:"attempts" doc:"opened in this round"`
 	Failures  int                `json:"failures,omitempty" doc:"charged failures in a row"`
 	Budget    int                `json:"budget,omitempty" doc:"failures in a row until the run pauses, if the flow is loaded"`
@@ -75,12 +75,12 @@ type Step struct {
 	Fault     *Fault             `json:"fault,omitempty"`
 	Wait      *Wait              `json:"wait,omitempty"`
 	Undoing   bool               `json:"undoing,omitempty" doc:"the attempts are those of its undo"`
-	Alone     bool               `json:"alone,omitempty" doc:"opened with nothing beside it, after attempts that were lost"`
+	Alone     bool               `json:"alone,omitempty" doc:"runs alone, after lost attempts"`
 	Note      string             `json:"note,omitempty" doc:"why it was skipped"`
 	Actor     string             `json:"actor,omitempty" doc:"who skipped it"`
 }
 
-// Fault is a failure with the words that were declared for its code.
+// Fault is a failure with the declared texts of its code.
 type Fault struct {
 	Code      fault.Code     `json:"code"`
 	Class     fault.Class    `json:"class" enum:"transient,blocked,invalid"`
@@ -96,7 +96,7 @@ type Fault struct {
 	Guide     string         `json:"guide,omitempty" doc:"Markdown, filled in from the details"`
 }
 
-// Progress is how far a step says it is.
+// Progress is the progress that a step reports.
 type Progress struct {
 	Done  int64     `json:"done"`
 	Total int64     `json:"total"`
@@ -111,7 +111,7 @@ type Wait struct {
 	Since    time.Time `json:"since,omitzero"`
 	Deadline time.Time `json:"deadline,omitzero"`
 	Until    time.Time `json:"until,omitzero"`
-	Every    string    `json:"every,omitempty" doc:"interval of looks, such as 5s"`
+	Every    string    `json:"every,omitempty" doc:"interval of checks, such as 5s"`
 	Signal   string    `json:"signal,omitempty"`
 	Child    string    `json:"child,omitempty"`
 }
@@ -125,11 +125,11 @@ type Stop struct {
 	At     time.Time     `json:"at,omitzero"`
 }
 
-// Healing is the state of a healer at work.
+// Healing is the state of an active healer.
 type Healing struct {
 	Code     fault.Code `json:"code"`
 	Attempts int        `json:"attempts"`
-	Open     bool       `json:"open,omitempty" doc:"a healing is under way"`
+	Open     bool       `json:"open,omitempty" doc:"a healing is in progress"`
 	Since    time.Time  `json:"since,omitzero"`
 	NextAt   time.Time  `json:"nextAt,omitzero"`
 	Child    string     `json:"child,omitempty"`
@@ -152,7 +152,7 @@ type Runs struct {
 	Next  string `json:"next,omitempty" doc:"cursor of the next page; absent: this is the last"`
 }
 
-// OfRun reads a run with all its steps. The flow, if the reader has it, tells the retry budgets; nil is fine.
+// OfRun returns the JSON form of a run with all its steps. The flow adds the retry budgets; it may be nil.
 func OfRun(r *workflow.Run, flow *workflow.Flow) Run { return ofRun(r, definitionsOf(r, flow)) }
 
 func ofRun(r *workflow.Run, defs *definitions) Run {
@@ -214,7 +214,7 @@ func ofStep(s *workflow.StepRecord, defs *definitions) Step {
 	return v
 }
 
-// OfRuns reads a page of a list; flows by name may be nil.
+// OfRuns returns the JSON form of a page of a list; flows may be nil.
 func OfRuns(runs []*workflow.Run, next string, flows []workflow.Flow) Runs {
 	page := Runs{Items: make([]Run, len(runs)), Next: next}
 	known := map[*workflow.Flow]*definitions{} // a flow's steps are visited once for the whole page
@@ -245,7 +245,7 @@ func Queue(runs []Run) {
 	}
 }
 
-// Current is the step the run stands at; nil if it stands at none.
+// Current returns the current step of the run; nil if it has none.
 func (r Run) Current() *Step {
 	i := slices.IndexFunc(r.Steps, func(s Step) bool { return s.Name == r.Step })
 	if i < 0 {
@@ -254,7 +254,7 @@ func (r Run) Current() *Step {
 	return &r.Steps[i]
 }
 
-// OfFault adds to a fault's record what its code was declared with; nil gives nil.
+// OfFault returns the JSON form of a fault, with the declared texts of its code; nil for nil.
 func OfFault(f *workflow.Fault) *Fault {
 	if f == nil {
 		return nil
@@ -268,7 +268,7 @@ func OfFault(f *workflow.Fault) *Fault {
 	}
 }
 
-// kindOf finds a code's words; a code this binary does not know gets those of UNKNOWN.
+// kindOf returns the declared kind of a code; UNKNOWN for a code that this binary does not declare.
 func kindOf(code fault.Code) *fault.Kind {
 	if kind, ok := fault.Lookup(string(code)); ok {
 		return kind

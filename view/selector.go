@@ -7,9 +7,9 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Labels reads a selector of runs: key=value, key!=value, key or !key,
-// separated by commas. Labels of runs are freer than those of objects: a value
-// may hold anything but a comma. INPUT_INVALID.
+// Labels parses a selector of runs: key=value, key!=value, key or !key, separated by
+// commas. Unlike labels of objects, a value may contain anything but a comma.
+// INPUT_INVALID.
 func Labels(text string) ([]workflow.LabelTerm, error) {
 	var terms []workflow.LabelTerm
 	if strings.TrimSpace(text) == "" {
@@ -33,7 +33,7 @@ func Labels(text string) ([]workflow.LabelTerm, error) {
 	return terms, nil
 }
 
-// Selector is the text that Labels reads.
+// Selector returns the text of a selector, which Labels parses.
 func Selector(terms []workflow.LabelTerm) string {
 	selector := make(control.Selector, len(terms))
 	for i, t := range terms {

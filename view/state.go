@@ -9,9 +9,9 @@ import (
 	"github.com/pawl-dev/pawl/control"
 )
 
-// State is where an object stands, as its status says: the position of its
-// machine, the run of its visit, and what holds it up. Of an object without a
-// machine the plain keys state, reason and message are read.
+// State is the state of an object according to its status: the state of its machine,
+// the run of its visit, and its fault. For an object without a machine it has the plain
+// keys state, reason and message.
 type State struct {
 	State, Previous, Event, Reason, Message string
 
@@ -20,11 +20,11 @@ type State struct {
 	RunPhase    string
 	Step        string
 	Fault       *control.FaultRecord
-	Progressing bool // its work is under way
-	Behind      bool // what the status says is of an older spec
+	Progressing bool // work is in progress
+	Behind      bool // the status is of an older spec
 }
 
-// objectStatus is what is read of a status. What has another form is left out.
+// objectStatus holds the known parts of a status. Parts with another form are ignored.
 type objectStatus struct {
 	State, Phase, Reason, Message string
 
@@ -45,10 +45,10 @@ type objectStatus struct {
 	}
 }
 
-// StateOf reads an object's status. An object with a deletion mark and no state is Deleting.
+// StateOf returns the state of an object. An object with a deletion mark and no state is Deleting.
 func StateOf(o control.Object) State {
 	var parts map[string]json.RawMessage
-	_ = json.Unmarshal(o.Status, &parts) // a status of another form says nothing
+	_ = json.Unmarshal(o.Status, &parts) // a status with another form is ignored
 	var status objectStatus
 	for name, into := range map[string]any{"state": &status.State, "phase": &status.Phase, "reason": &status.Reason, "message": &status.Message,
 		"machine": &status.Machine, "since": &status.Since, "previousState": &status.PreviousState, "run": &status.Run, "fault": &status.Fault, "conditions": &status.Conditions} {
@@ -81,7 +81,7 @@ func StateOf(o control.Object) State {
 	return s
 }
 
-// runOf reads the run of a status: its id, or an object that tells more.
+// runOf parses the run of a status: an id, or an object with id, phase and step.
 func runOf(raw json.RawMessage) (id, phase, step string) {
 	if json.Unmarshal(raw, &id) == nil {
 		return id, "", ""
@@ -91,7 +91,7 @@ func runOf(raw json.RawMessage) (id, phase, step string) {
 	return run.ID, run.Phase, run.Step
 }
 
-// Line says in one line why the object stands where it stands.
+// Line returns in one line why the object is in its state.
 func (s State) Line() string {
 	if s.Fault != nil {
 		return join(" ", string(s.Fault.Code), oneLine(cmp.Or(s.Fault.Message, s.Fault.Title)))

@@ -7,17 +7,17 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// StepPage is the most steps that an answer holds. A run has up to 10,000, and
+// StepPage is the maximum number of steps in an answer. A run has up to 10,000, and
 // loops multiply them.
 const StepPage = 1000
 
 // Steps is one page of the steps of a run.
 type Steps struct {
-	Items []Step `json:"items" doc:"in the order they were opened"`
+	Items []Step `json:"items" doc:"in the order in which they were opened"`
 	Next  string `json:"next,omitempty" doc:"cursor of the next page; absent: this is the last"`
 }
 
-// OfSteps reads a page of the steps of a run: those behind the first so many, limit at most.
+// OfSteps returns a page of the steps of a run. It skips the first after steps; a limit of 0 or less is StepPage.
 func OfSteps(r *workflow.Run, flow *workflow.Flow, after, limit int) Steps {
 	if limit <= 0 {
 		limit = StepPage
@@ -45,8 +45,8 @@ func definitionsOf(r *workflow.Run, flow *workflow.Flow) *definitions {
 	return &definitions{flow: flow}
 }
 
-// Newest is the run with at most so many of its steps: those opened last, and
-// the one it stands at. EarlierSteps counts the others.
+// Newest returns the run with at most maxSteps steps: those opened last, and the current
+// one. EarlierSteps counts the others.
 func (r Run) Newest(most int) Run {
 	rest := len(r.Steps) - most
 	if rest <= 0 || most < 1 {

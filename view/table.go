@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/control"
 )
 
-// RunTable is the table of `pawl get`.
+// RunTable returns the table of `pawl get`.
 func RunTable(runs []Run, now time.Time) Table {
 	ids := make([]string, len(runs))
 	for i, r := range runs {
@@ -24,7 +24,7 @@ func RunTable(runs []Run, now time.Time) Table {
 	return t
 }
 
-// subject is kind/namespace/name without the UID that may follow.
+// subject returns kind/namespace/name without the optional UID.
 func subject(s string) string {
 	if parts := strings.Split(s, "/"); len(parts) == 4 {
 		return strings.Join(parts[:3], "/")
@@ -32,7 +32,7 @@ func subject(s string) string {
 	return s
 }
 
-// ObjectTable is the table of `pawl get KIND`. With several kinds it has a column for the kind.
+// ObjectTable returns the table of `pawl get KIND`. With several kinds it has a column for the kind.
 func ObjectTable(objects []control.Object, now time.Time) Table {
 	kinds := map[string]bool{}
 	for _, o := range objects {
@@ -54,7 +54,7 @@ func ObjectTable(objects []control.Object, now time.Time) Table {
 	return t
 }
 
-// KindTable is the table of declared faults.
+// KindTable returns the table of declared faults.
 func KindTable(kinds []Kind) Table {
 	t := Table{Head: []string{"CODE", "CLASS", "TITLE"}}
 	for _, k := range kinds {
@@ -63,11 +63,11 @@ func KindTable(kinds []Kind) Table {
 	return t
 }
 
-// FlowTable is the table of loaded flows.
+// FlowTable returns the table of loaded flows.
 func FlowTable(flows []Flow) Table {
 	t := Table{Head: []string{"NAME", "VERSION", "STEPS", "HASH", "DESCRIPTION"}}
 	kinds := slices.ContainsFunc(flows, func(f Flow) bool { return f.Kind != "" })
-	if kinds { // two may have one name
+	if kinds { // two flows may have the same name
 		t.Head = slices.Insert(t.Head, 1, "FOR")
 	}
 	for _, f := range flows {

@@ -7,15 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// Style is how text is drawn. The zero Style is plain, in UTC.
+// Style configures the text. The zero Style is without color, in UTC.
 type Style struct {
 	Color  bool
 	Zone   *time.Location // of times of day; nil: UTC
 	Width  int            // lines are cut to it; 0: never
-	Height int            // a tree has no more lines; 0: as many as it needs
+	Height int            // maximum lines of a tree; 0: no limit
 }
 
-// none stands in a cell that has nothing to say.
+// none is the text of an empty cell.
 const none = "–"
 
 type color string
@@ -52,13 +52,13 @@ func (s Style) cut(line string) string {
 	return string([]rune(line)[:max(s.Width-1, 0)]) + "…"
 }
 
-// Table is columns of text under their heads.
+// Table is a table of text.
 type Table struct {
 	Head []string
 	Rows [][]string
 }
 
-// String draws the table with two spaces between columns and no trailing ones.
+// String returns the table with two spaces between columns and none at the end of lines.
 func (t Table) String() string {
 	var b strings.Builder
 	for _, line := range columns(append([][]string{t.Head}, t.Rows...)) {
@@ -95,7 +95,7 @@ func pad(text string, width int) string {
 	return text + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
 }
 
-// Took writes how long something took: 0.1s, 31s, 4m12s, 3h04m, 2d05h.
+// Took formats a duration: 0.1s, 31s, 4m12s, 3h04m, 2d05h.
 func Took(d time.Duration) string {
 	d = max(d, 0)
 	switch {
@@ -112,7 +112,7 @@ func Took(d time.Duration) string {
 	}
 }
 
-// Age writes a span in its largest unit: 42s, 3m, 5h, 12d.
+// Age formats a duration in its largest unit: 42s, 3m, 5h, 12d.
 func Age(d time.Duration) string {
 	d = max(d, 0)
 	switch {
@@ -127,7 +127,7 @@ func Age(d time.Duration) string {
 	}
 }
 
-// span writes a configured duration without its zeros: 24h, 10m, 1m30s.
+// span formats a configured duration without zero units: 24h, 10m, 1m30s.
 func span(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -139,7 +139,7 @@ func span(d time.Duration) string {
 	return text
 }
 
-// until writes the span to a moment: "in 7m", or "now" when it has come.
+// until formats the time until an instant: "in 7m", or "now" if it has passed.
 func until(at, now time.Time) string {
 	d := at.Sub(now)
 	if d <= 0 {
@@ -151,11 +151,11 @@ func until(at, now time.Time) string {
 	return "in " + Age(d)
 }
 
-// shortest is the fewest letters of an id that are shown.
+// minShort is the minimum number of characters of a short id.
 const shortest = 4
 
-// Short cuts an id to the fewest letters, four or more, that tell it from all
-// others given. Other ids that are longer than it and begin with it do not matter.
+// Short returns the shortest prefix of an id, of four characters or more, that differs
+// from the prefixes of the other ids.
 func Short(id string, others ...string) string {
 	n := shortest
 	for _, other := range others {
@@ -171,7 +171,7 @@ func Short(id string, others ...string) string {
 	return id[:min(n, len(id))]
 }
 
-// oneLine folds white space, so that a message never breaks a table.
+// oneLine replaces white space by single spaces, so that a message never breaks a table.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // indent puts a prefix before each line of a text.
@@ -184,7 +184,7 @@ func indent(text, prefix string) string {
 	return b.String()
 }
 
-// join leaves out what is empty.
+// join joins the parts that are not empty.
 func join(sep string, parts ...string) string {
 	var kept []string
 	for _, p := range parts {

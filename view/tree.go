@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// mark is the sign and the colour of a step's phase.
+// mark returns the sign and the color of a step's phase.
 func mark(phase workflow.StepPhase) (string, color) {
 	switch phase {
 	case workflow.StepDone:
@@ -34,14 +34,13 @@ func mark(phase workflow.StepPhase) (string, color) {
 	}
 }
 
-// Title is the first line of a run on a terminal.
+// Title returns the first line of a run on a terminal.
 func Title(r Run, style Style) string {
 	return style.paint(bold, style.cut(fmt.Sprintf("RUN %s…  %s  %s", Short(r.ID), r.Flow, subject(r.Subject))))
 }
 
-// Tree is the screen of a run at work: title, steps below the structures they
-// stand in, and how the run stands. With a Height it has no more lines than
-// that: those in the middle are left out from the top.
+// Tree returns the screen of an active run: title, steps below their structures, and
+// the phase. With a Height it omits steps from the top to fit.
 func Tree(r Run, now time.Time, style Style) []string {
 	lines := []string{Title(r, style)}
 	if r.EarlierSteps > 0 {
@@ -53,7 +52,7 @@ func Tree(r Run, now time.Time, style Style) []string {
 		step  *Step
 	}
 	var entries []entry
-	var open []string // scopes the entry before stands in
+	var open []string // scopes of the previous entry
 	for i, s := range r.Steps {
 		path := scopes(s.Name)
 		above := path[:len(path)-1]
@@ -85,7 +84,7 @@ func Tree(r Run, now time.Time, style Style) []string {
 	return lines
 }
 
-// scopes takes an instance name apart: Replace[ro-2]/Create is Replace[ro-2], Create.
+// scopes splits an instance name: Replace[ro-2]/Create is Replace[ro-2], Create.
 func scopes(instance string) []string { return strings.Split(instance, "/") }
 
 func stepLine(s Step, lead, name string, now time.Time, style Style) string {
@@ -116,8 +115,8 @@ func stepText(s Step, now time.Time) string {
 	return join("  ", took, StepReason(s, now))
 }
 
-// Standing is the last lines of a run on a terminal: phase, and the remedy of
-// what needs one. A run that is at work has none.
+// Standing returns the last lines of a run on a terminal: its phase, and the remedy if
+// it needs one. A run that is running or waiting has none.
 func Standing(r Run, now time.Time, style Style) []string {
 	var lines []string
 	say := func(c color, text string) { lines = append(lines, style.paint(c, style.cut(text))) }
@@ -156,7 +155,7 @@ func begun(r Run) time.Time {
 	return r.StartedAt
 }
 
-// Remedy is a remedy with the command that follows it, if it is to resume the run.
+// Remedy returns a remedy in one line; if it ends in resuming the run, with the command for it.
 func Remedy(remedy, id string) string {
 	text := strings.TrimRight(oneLine(remedy), ".")
 	for _, end := range []string{" the run", " it", ""} {
@@ -172,9 +171,9 @@ func Remedy(remedy, id string) string {
 	return oneLine(remedy)
 }
 
-// Changes is what a pipe is told of a run: a line for each step that came to
-// a new end or wait since the reading before, and how the run stands now.
-// A nil before tells all from the title on. Nothing new gives no line.
+// Changes returns the lines of a run for a pipe: one for each step that ended or began
+// to wait since the previous reading, and the phase of the run if it changed. With a nil
+// before it returns everything, with the title. Without changes it returns no line.
 func Changes(before *Run, after Run, now time.Time, style Style) []string {
 	var lines []string
 	if before == nil {
@@ -199,15 +198,15 @@ func Changes(before *Run, after Run, now time.Time, style Style) []string {
 		}
 		lines = append(lines, stepLine(s, "", pad(s.Name, width), now, style))
 	}
-	again := !after.PausedAt.Equal(before.PausedAt) // between two looks it went on, and stopped
+	again := !after.PausedAt.Equal(before.PausedAt) // it was resumed and paused again in between
 	if before.Phase != after.Phase || again || before.Warning != after.Warning || codeOf(before.Fault) != codeOf(after.Fault) {
 		lines = append(lines, Standing(after, now, style)...)
 	}
 	return lines
 }
 
-// byEnd orders the steps that have ended as they did, a structure behind what
-// it holds. The others keep their places.
+// byEnd orders ended steps by their end, a structure after its steps. The others keep
+// their positions.
 func byEnd(steps []Step) []Step {
 	depth := func(s Step) int { return strings.Count(s.Name, "/") + strings.Count(s.Name, "[") }
 	var ended []Step

@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// WaitingOf is what a run waits for; nil if it works, has ended, or was paused:
-// then its fault says what is to be done. The flow may be nil.
+// WaitingOf returns what a run waits for; nil if it does not wait, has ended, or is
+// paused (then its fault has the remedy). The flow may be nil.
 func WaitingOf(r *workflow.Run, flow *workflow.Flow) *service.Waiting {
 	rec := r.Current()
 	if rec == nil || r.Phase.Final() || r.Phase == workflow.Paused {

@@ -137,7 +137,7 @@ func (s *Service) seen(ctx context.Context, uuid string, kind cluster.Kind) ([]L
 			}
 		}
 		if n.More > 0 && uuid == "" && kind == "" {
-			found = append(found, Leak{Provider: n.Provider, Phase: "stray", Text: fmt.Sprintf("%d more resources carry the tag of this installation, without proof that they belong to it", n.More)})
+			found = append(found, Leak{Provider: n.Provider, Phase: "orphan", Text: fmt.Sprintf("%d more resources carry the tag of this installation, without proof that they belong to it", n.More)})
 		}
 	}
 	if uuid != "" || kind != "" {
@@ -152,7 +152,7 @@ func (s *Service) seen(ctx context.Context, uuid string, kind cluster.Kind) ([]L
 
 func leakOfOrphan(provider string, orphan cluster.Orphan) Leak {
 	l := Leak{
-		Cluster: orphan.Cluster, Name: orphan.Known, Owner: orphan.Owner, Provider: provider, Kind: orphan.Kind, ID: orphan.ID, Resource: orphan.Resource, Since: orphan.Since, Phase: "stray",
+		Cluster: orphan.Cluster, Name: orphan.Known, Owner: orphan.Owner, Provider: provider, Kind: orphan.Kind, ID: orphan.ID, Resource: orphan.Resource, Since: orphan.Since, Phase: "orphan",
 		Text:   "it carries the tag of this installation, and its cluster is not known to this database",
 		Remedy: "Delete it at the provider if nobody needs it. After a restore of the database it may belong to a living cluster.",
 	}

@@ -105,7 +105,7 @@ func TestARestoredDatabaseKillsNoLivingCluster(t *testing.T) {
 			}
 		}
 		leaks, total, err := w.service.Leaks(t.Context(), operator, id, cluster.VM, 0, 2)
-		if err != nil || total != 3 || len(leaks) != 2 || leaks[0].Phase != "stray" || !strings.Contains(leaks[0].Text, "not known") {
+		if err != nil || total != 3 || len(leaks) != 2 || leaks[0].Phase != "orphan" || !strings.Contains(leaks[0].Text, "not known") {
 			t.Errorf("report: %+v, %d, %v", leaks, total, err)
 		}
 		if rest, _, _ := w.service.Leaks(t.Context(), operator, id, cluster.VM, 2, 2); len(rest) != 1 {

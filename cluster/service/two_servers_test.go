@@ -131,14 +131,14 @@ func TestEveryServerTellsWhatThePassesFound(t *testing.T) {
 			}
 		}
 		l.wait(6 * time.Minute)
-		same("an orphan", "", "stray")
+		same("an orphan", "", "orphan")
 		l.cloud.RefuseCredentials(true)
 		began := time.Now()
 		l.wait(6 * time.Minute)
-		same("refused", "CREDENTIALS_REFUSED since ", "stray", "unseen")
+		same("refused", "CREDENTIALS_REFUSED since ", "orphan", "unseen")
 		first.die()
 		l.wait(20 * time.Minute)
-		same("the first has died", "CREDENTIALS_REFUSED since ", "stray", "unseen")
+		same("the first has died", "CREDENTIALS_REFUSED since ", "orphan", "unseen")
 		leaks, _, _ := second.service.Leaks(l.t.Context(), root, "", "", 0, 0)
 		if since := leaks[len(leaks)-1].Since; since.Sub(began).Abs() > 6*time.Minute {
 			l.say("since %s, it began at %s", since, began)

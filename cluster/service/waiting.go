@@ -283,7 +283,7 @@ func (s *Service) awaitedNodes(record *cluster.Record, wait *workflow.WaitRecord
 }
 
 // heartbeatPath is the path for heartbeats of nodes.
-const heartbeatPath = "/v1/nodes/hello"
+const heartbeatPath = "/v1/nodes/heartbeat"
 
 func awaitedRows(record *cluster.Record, wait *workflow.WaitRecord) string {
 	var open, errs []string

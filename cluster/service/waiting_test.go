@@ -64,7 +64,7 @@ func TestFinding20WaitForNodesIsExplained(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		waits, _, since, until := w.standing(id)
-		for _, want := range []string{"join: ", "2 of 3 are ready", "worker2 (it has never called home)", "https://home.example/v1/nodes/hello"} {
+		for _, want := range []string{"join: ", "2 of 3 are ready", "worker2 (it has never called home)", "https://home.example/v1/nodes/heartbeat"} {
 			if !strings.Contains(waits, want) {
 				t.Errorf("%q lacks %q", waits, want)
 			}

@@ -118,7 +118,7 @@ func (a *app) backup(ctx context.Context, file string, flags keyFlags) error {
 		return errors.Join(sqlstore.MasterKeyUnknown.Errorf("the store is sealed with %s, and %s holds %s", strings.Join(seals.Keys, ", "), o.Keys(), strings.Join(seals.Given, ", ")),
 			os.Remove(file), os.Remove(wrote))
 	}
-	answer := map[string]any{"file": file, "sealedWith": seals.Keys}
+	answer := map[string]any{"file": file, "encryptedWith": seals.Keys}
 	if wrote != "" {
 		answer["keyFile"] = wrote
 	}

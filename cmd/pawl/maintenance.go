@@ -129,7 +129,7 @@ func (a *app) checkStore(ctx context.Context) error {
 	seals := a.sealsOf(report.Keys, a.storeOptions())
 	answer := struct {
 		sqlstore.Report
-		Missing []string `json:"missingKeys,omitempty"` // of sealedWith: they are not at hand
+		Missing []string `json:"missingKeys,omitempty"` // of encryptedWith: they are not at hand
 	}{report, seals.Missing}
 	if err := a.emit(answer, nil, func() string {
 		var b strings.Builder
@@ -211,7 +211,7 @@ func (a *app) restoreStore(ctx context.Context, from string, o backend.StoreOpti
 	if err != nil {
 		return err
 	}
-	return a.emit(map[string]any{"store": to, "sealedWith": seals.Keys, "missingKeys": seals.Missing}, []string{to}, func() string {
+	return a.emit(map[string]any{"store": to, "encryptedWith": seals.Keys, "missingKeys": seals.Missing}, []string{to}, func() string {
 		return "restored " + to + "\n" + seals.told(a.whereKeys(o))
 	})
 }

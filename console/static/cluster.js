@@ -81,7 +81,7 @@ export function clusterPage(main, { rest: [id], me, title }) {
     c.endpoint ? h('button', { type: 'button', onclick: config }, 'Show config …') : null),
     section('Lifecycle', drawing(lifecycle, c.state))),
     section('Nodes', table('Nodes', ['Name', 'Role', 'Ready', 'Version', 'Address', 'Last heard', 'Provider’s id'], nodes.map((n) => row(n.name,
-      h('th', { scope: 'row' }, n.name), n.role, badge(n.ready, n.notReady ? `no: ${n.notReady}` : { true: 'ready', false: 'no', unknown: 'not known' }[n.ready]), n.version, n.address, age(n.helloAt), n.id && h('code', {}, n.id))))),
+      h('th', { scope: 'row' }, n.name), n.role, badge(n.ready, n.notReady ? `no: ${n.notReady}` : { true: 'ready', false: 'no', unknown: 'not known' }[n.ready]), n.version, n.address, age(n.heartbeatAt), n.id && h('code', {}, n.id))))),
     section('Drift', driftView(c), h('button', { type: 'button', onclick: compareNow }, 'Compare now')),
     section('Work', run ? [runFault(run), runActions(run, (verb) => changeRun(verb, run, refresh)), runFacts(run), stepsTable(run)] : h('p', {}, 'No run has worked on it.'),
       runs.length > 1 ? [h('h3', {}, 'All runs'), table('All runs', ['Run', 'Flow', 'Phase', 'Step', 'Attempt', 'Created', 'Fault'], runs.map((r) => row(r.id, link(path('runs', r.id), r.id.slice(-8)), r.flow, runBadge(r), r.step, r.attempt, age(r.createdAt), r.fault && h('code', {}, r.fault.code))))] : null),

@@ -8,7 +8,7 @@ const signs = {
   Queued: ['◇', 'calm'], Waiting: ['◔', 'busy'], Paused: ['‖', 'bad'], Cancelling: ['◐', 'busy'], Cancelled: ['⊘', 'calm'], Succeeded: ['✔', 'good'],
   Retrying: ['↻', 'busy'], Failed: ['✖', 'bad'], Done: ['✔', 'good'], Skipped: ['↷', 'calm'], Pending: ['◇', 'calm'], Undone: ['↶', 'calm'],
   true: ['✔', 'good'], false: ['✖', 'bad'], unknown: ['?', 'calm'],
-  present: ['●', 'good'], intent: ['◇', 'busy'], accepted: ['◐', 'busy'], closing: ['◐', 'busy'], gone: ['○', 'calm'], never_created: ['○', 'calm'], leaked: ['▲', 'bad'], forgotten: ['▲', 'bad'], stray: ['▲', 'bad'], unseen: ['?', 'bad'],
+  present: ['●', 'good'], intent: ['◇', 'busy'], accepted: ['◐', 'busy'], closing: ['◐', 'busy'], gone: ['○', 'calm'], never_created: ['○', 'calm'], leaked: ['▲', 'bad'], forgotten: ['▲', 'bad'], orphan: ['▲', 'bad'], unseen: ['?', 'bad'],
 };
 
 export function badge(state, text) {

@@ -62,7 +62,7 @@ func (h *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var heartbeat cluster.Heartbeat
-	if err := json.NewDecoder(r.Body).Decode(&heartbeat); err != nil || r.Method != http.MethodPost || r.URL.Path != "/v1/nodes/hello" {
+	if err := json.NewDecoder(r.Body).Decode(&heartbeat); err != nil || r.Method != http.MethodPost || r.URL.Path != "/v1/nodes/heartbeat" {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}

@@ -1,11 +1,11 @@
-// Package idempotencytest is the exam of every server.Idempotency.
+// Package idempotencytest is the conformance suite of server.Idempotency.
 //
 //	func TestIdempotency(t *testing.T) {
 //		idempotencytest.Run(t, func(t *testing.T) idempotencytest.Keys { return open(t) })
 //	}
 //
-// It names the interface by its methods, so that a store can sit the exam
-// without knowing the server.
+// It declares the interface again, so that the tests of a store need not import the
+// server.
 package idempotencytest
 
 import (
@@ -24,13 +24,13 @@ type Keys interface {
 	Release(ctx context.Context, account, key string) error
 }
 
-// Spans that have not passed during an exam, and that have.
+// Durations that have not passed during a test, and that have.
 const (
 	long = 24 * time.Hour
 	over = 0 * time.Second
 )
 
-// Run examines what open gives: a new, empty one for each part.
+// Run tests an implementation. open returns a new, empty store for each test.
 func Run(t *testing.T, open func(t *testing.T) Keys) {
 	for name, part := range map[string]func(*testing.T, Keys){
 		"a key is claimed once": func(t *testing.T, k Keys) {
@@ -105,7 +105,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// want claims, and compares. Of a key that was taken nothing else is looked at.
+// want claims a key and compares the result. If the claim succeeds, it compares nothing else.
 func want(t *testing.T, k Keys, account, key, hash string, keep, stale time.Duration, taken bool, old, answer string) {
 	t.Helper()
 	gotTaken, gotOld, gotAnswer, err := k.Claim(t.Context(), account, key, hash, keep, stale)

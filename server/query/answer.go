@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// object is the inside of an answer, or a thing in it. What is nil is left out when it is set.
+// object is the body of an answer, or an object in it.
 type object map[string]any
 
-// set adds a value unless it is an empty text.
+// set adds a value unless it is nil or an empty string.
 func (o object) set(name string, value any) {
 	if s, ok := value.(string); value == nil || ok && s == "" {
 		return
@@ -18,7 +18,7 @@ func (o object) set(name string, value any) {
 	o[name] = value
 }
 
-// listed is the answer of a list: without items it has neither count nor array.
+// listAnswer returns the answer of a list: without items it has neither count nor array.
 func listed[T any](name string, items []T, total int) object {
 	if len(items) == 0 {
 		return object{}
@@ -26,7 +26,7 @@ func listed[T any](name string, items []T, total int) object {
 	return object{"count": total, name: items}
 }
 
-// encodeJSON leaves <, > and & as they are, and ends without a line break.
+// encodeJSON encodes without escaping <, > and &, and without a line break at the end.
 func encodeJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -35,13 +35,13 @@ func encodeJSON(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// page is a part of a list.
+// page selects a part of a list.
 type page struct{ offset, limit int }
 
-// everything is the limit of a page without an end.
+// noLimit is the limit of a page with all items.
 const everything = math.MaxInt32
 
-// page reads page and pagesize.
+// page returns the page that the parameters page and pagesize select. PARAMETER_WRONG.
 func (c *call) page() (page, error) {
 	v := c.values
 	hasPage, hasSize, size := v.has("page"), v.has("pagesize"), v.number("pagesize")
@@ -64,13 +64,13 @@ func (c *call) page() (page, error) {
 	return page{(number - 1) * size, size}, nil
 }
 
-// cut gives the page of a list that is there as a whole.
+// pageItems returns the page of a complete list.
 func cut[T any](all []T, p page) []T {
 	from := min(p.offset, len(all))
 	return all[from:min(from+min(p.limit, len(all)), len(all))]
 }
 
-// like reports a name that holds a text, without regard to case.
+// containsFold reports whether a name contains a text, ignoring case.
 func like(name, part string) bool {
 	return strings.Contains(strings.ToLower(name), strings.ToLower(part))
 }

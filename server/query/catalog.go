@@ -8,15 +8,15 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// catalogCommands list what the providers offer the caller.
+// catalogCommands returns the commands that list what the providers offer to the caller.
 func catalogCommands() []*command {
 	filters := slices.Concat([]parameter{found, named, inZone, keyword,
-		{name: "listall", kind: boolean, about: "true or false: the list is all that the caller may use"},
+		{name: "listall", kind: boolean, about: "has no effect: the list has all entries that the caller may use"},
 	}, paging)
 	of := func(name, about, key string, kind cluster.Kind, fields []field, show func(cluster.Entry) object) *command {
 		params := filters
 		if kind == cluster.Template {
-			params = slices.Concat(filters, []parameter{{name: "templatefilter", kind: text, about: "executable: those that nodes can be made of, which all are"}})
+			params = slices.Concat(filters, []parameter{{name: "templatefilter", kind: text, about: "executable: templates for nodes; others are not listed"}})
 		}
 		return &command{name: name, about: about, params: params, response: fields, run: func(ctx context.Context, c *call) (any, error) {
 			return c.catalog(ctx, key, kind, show)
@@ -33,7 +33,7 @@ func catalogCommands() []*command {
 			{name: "id", kind: "string", about: "the id of the offering"}, {name: "name", kind: "string", about: "its name"},
 			{name: "displaytext", kind: "string", about: "its name"}, {name: "cpunumber", kind: "integer", about: "cores of a node"},
 			{name: "memory", kind: "integer", about: "memory of a node in MB"}, {name: "iscustomized", kind: "boolean", about: "true: it cannot be used"},
-			{name: "zoneid", kind: "string", about: "the zone it is in; absent: all"},
+			{name: "zoneid", kind: "string", about: "its zone; absent: all"},
 		}, func(e cluster.Entry) object {
 			o := object{"displaytext": e.Name, "iscustomized": e.Custom, "zoneid": e.Zone}
 			if !e.Custom {
@@ -44,14 +44,14 @@ func catalogCommands() []*command {
 		of("listTemplates", "lists templates of nodes", "template", cluster.Template, []field{
 			{name: "id", kind: "string", about: "the id of the template"}, {name: "name", kind: "string", about: "its name"},
 			{name: "displaytext", kind: "string", about: "its name"}, {name: "isready", kind: "boolean", about: "whether it can be used"},
-			{name: "zoneid", kind: "string", about: "the zone it is in; absent: all"},
+			{name: "zoneid", kind: "string", about: "its zone; absent: all"},
 		}, func(e cluster.Entry) object {
 			return object{"displaytext": e.Name, "isready": !e.Disabled, "zoneid": e.Zone}
 		}),
 		of("listNetworks", "lists networks", "network", cluster.Network, []field{
 			{name: "id", kind: "string", about: "the id of the network"}, {name: "name", kind: "string", about: "its name"},
 			{name: "zoneid", kind: "string", about: "the zone it is in"}, {name: "state", kind: "string", about: "its state"},
-			{name: "issystem", kind: "boolean", about: "true: it cannot be used"}, {name: "service", kind: "list", about: "what it offers"},
+			{name: "issystem", kind: "boolean", about: "true: it cannot be used"}, {name: "service", kind: "list", about: "its services"},
 		}, func(e cluster.Entry) object {
 			services := []object{}
 			for _, s := range e.Services {
@@ -62,7 +62,7 @@ func catalogCommands() []*command {
 	}
 }
 
-// executable is the one filter of templates that is served.
+// executable is the only supported filter of templates.
 const executable = "executable"
 
 func (c *call) catalog(ctx context.Context, key string, kind cluster.Kind, show func(cluster.Entry) object) (any, error) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// command is a row of the table that routes, validates and describes.
+// command is a row of the command table, which routes, validates and describes the commands.
 type command struct {
 	name      string
 	since     string
@@ -19,33 +19,33 @@ type command struct {
 	params    []parameter
 	response  []field
 	run       func(ctx context.Context, c *call) (any, error)
-	kube      bool // of the alias family
+	kube      bool // of the Kubernetes family
 }
 
 // Parameters that several commands share.
 var (
 	clusterID = parameter{name: "id", kind: id, about: "the id of the cluster", required: true, uuid: true, related: "listContainerCluster"}
-	customJob = parameter{name: "customjobid", kind: id, about: "the id the job is to have; the same request with the same id is carried out once", uuid: true, ours: true}
-	dryRun    = parameter{name: "dryrun", kind: boolean, about: "true: answer what would be done, and do nothing"}
+	customJob = parameter{name: "customjobid", kind: id, about: "the id of the new job; requests with the same id are executed once", uuid: true, ours: true}
+	dryRun    = parameter{name: "dryrun", kind: boolean, about: "true: return the plan and change nothing"}
 	paging    = []parameter{
 		{name: "page", kind: number, about: "the page, from 1; with pagesize only"},
-		{name: "pagesize", kind: number, about: "items of a page; -1 for all"},
+		{name: "pagesize", kind: number, about: "items per page; -1 for all"},
 	}
-	found    = parameter{name: "id", kind: id, about: "only the one with this id"}
-	named    = parameter{name: "name", kind: text, about: "only those whose name holds this text"}
-	keyword  = parameter{name: "keyword", kind: text, about: "only those that hold this text"}
-	inZone   = parameter{name: "zoneid", kind: id, about: "only those of this zone", related: "listZones"}
+	found    = parameter{name: "id", kind: id, about: "only the item with this id"}
+	named    = parameter{name: "name", kind: text, about: "only items whose name contains this text"}
+	keyword  = parameter{name: "keyword", kind: text, about: "only items that contain this text"}
+	inZone   = parameter{name: "zoneid", kind: id, about: "only items of this zone", related: "listZones"}
 	selected = []parameter{
-		{name: "account", kind: text, about: "only those of this account; with domainid"},
-		{name: "domainid", kind: id, about: "only those of this domain"},
-		{name: "listall", kind: boolean, about: "true: all that the caller may see"},
-		{name: "isrecursive", kind: boolean, about: "true: those of the domains below domainid too"},
+		{name: "account", kind: text, about: "only items of this account; needs domainid"},
+		{name: "domainid", kind: id, about: "only items of this domain"},
+		{name: "listall", kind: boolean, about: "true: all items that the caller may see"},
+		{name: "isrecursive", kind: boolean, about: "true: also items of the domains below domainid"},
 	}
 	succeeded = []field{{name: "success", kind: "boolean", about: "true if the operation succeeded"}}
 	jobAnswer = []field{{name: "jobid", kind: "string", about: "the id of the job"}}
 )
 
-// table is every command of the face, in the order of listApis.
+// table returns all commands, in the order of listApis.
 func table() []*command {
 	var all []*command
 	all = append(all, containerCommands()...)
@@ -56,14 +56,14 @@ func table() []*command {
 	return append(all, &command{
 		name: "listApis", about: "lists the commands that the caller may call",
 		params: []parameter{
-			{name: "name", kind: text, about: "only the command of this name"},
+			{name: "name", kind: text, about: "only the command with this name"},
 			{name: "listall", kind: boolean, about: "has no effect"},
 		},
 		response: apiFields, run: listAPIs,
 	})
 }
 
-// routes finds the commands by their names in lower case.
+// routes returns all commands, and a map of them by name in lower case.
 func routes() (all []*command, byName map[string]*command) {
 	all, byName = table(), map[string]*command{}
 	for _, c := range all {
@@ -79,16 +79,15 @@ func routes() (all []*command, byName map[string]*command) {
 var apiFields = []field{
 	{name: "name", kind: "string", about: "the name of the command"},
 	{name: "description", kind: "string", about: "what it does"},
-	{name: "isasync", kind: "boolean", about: "whether it answers a job"},
-	{name: "since", kind: "string", about: "the version that brought it"},
-	{name: "related", kind: "string", about: "commands that belong to it"},
+	{name: "isasync", kind: "boolean", about: "whether it returns a job"},
+	{name: "since", kind: "string", about: "the version that introduced it"},
+	{name: "related", kind: "string", about: "related commands"},
 	{name: "params", kind: "set", about: "its parameters"},
 	{name: "response", kind: "set", about: "fields of its answer"},
 }
 
-// listAPIs describes the commands from the table that routes them. Clients read
-// this form literally: params and response are arrays always, texts are never
-// left out.
+// listAPIs describes the commands of the table that routes them. Clients depend on the
+// exact format: params and response are always arrays, and no text is omitted.
 func listAPIs(_ context.Context, c *call) (any, error) {
 	apis := []object{}
 	for _, one := range c.commands {

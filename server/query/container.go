@@ -10,19 +10,19 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// containerCommands are those of container clusters.
+// containerCommands returns the commands of container clusters.
 func containerCommands() []*command {
 	return []*command{
 		{
 			name: "createContainerCluster", about: "creates a cluster of VMs", async: true, related: "listContainerCluster",
 			params: slices.Concat(creation, []parameter{
-				{name: "zoneid", kind: id, about: "the zone it is to be in", required: true, related: "listZones"},
+				{name: "zoneid", kind: id, about: "its zone", required: true, related: "listZones"},
 				{name: "size", also: "cluster", kind: number, about: "workers; control nodes come on top", required: true},
 				{name: "controlnodes", kind: number, about: "control nodes, an odd number; default 1"},
 				{name: "templateid", kind: id, about: "the template of its nodes; default the configured one", related: "listTemplates"},
-				{name: "cidrlist", kind: list, about: "who may reach the endpoint; default everyone"},
-				{name: "recovery", kind: list, about: "what may be done without a person: none, or some of restart, replace, adopt"},
-				{name: "onfailure", kind: text, about: "what becomes of a create that fails: rollback, lazy or keep"},
+				{name: "cidrlist", kind: list, about: "networks that may reach the endpoint; default all"},
+				{name: "recovery", kind: list, about: "automatic recovery: none, or some of restart, replace, adopt"},
+				{name: "onfailure", kind: text, about: "what a failed create does: rollback, lazy or keep"},
 				dryRun,
 			}),
 			response: slices.Concat([]field{{name: "id", kind: "string", about: "the id of the cluster"}}, jobAnswer, containerFields), run: create,
@@ -40,42 +40,42 @@ func containerCommands() []*command {
 			response: containerFields, run: listClusters,
 		},
 		{
-			name: "listContainerClusters", about: "the same as listContainerCluster: where other commands take the id of a cluster, CLIs complete it by the list of this name",
+			name: "listContainerClusters", about: "the same as listContainerCluster; CLIs use this name to complete the id of a cluster",
 			related: "createContainerCluster", params: slices.Concat(listing, selected, paging), response: containerFields, run: listClusters,
 		},
 		{name: "scaleContainerCluster", about: "changes the number of workers", async: true, params: slices.Concat(scaling, []parameter{dryRun}), response: containerFields, run: scale},
-		{name: "upgradeContainerCluster", about: "replaces the nodes of a cluster by those of another version", async: true, params: []parameter{
+		{name: "upgradeContainerCluster", about: "replaces the nodes of a cluster with nodes of another version", async: true, params: []parameter{
 			clusterID,
 			{name: "versionid", also: "kubernetesversionid", kind: id, about: "the version to upgrade to", required: true, related: "listKubernetesSupportedVersions"},
 			{name: "surge", kind: number, about: "nodes that are added at a time; default 1"}, allowDowntime, dryRun,
 		}, response: containerFields, run: upgrade},
-		{name: "getContainerClusterConfig", about: "gives how a cluster is reached", params: []parameter{clusterID}, response: configFields, run: config},
+		{name: "getContainerClusterConfig", about: "returns the client configuration of a cluster", params: []parameter{clusterID}, response: configFields, run: config},
 		{name: "recoverContainerCluster", about: "repairs a cluster", async: true, params: []parameter{
-			clusterID, {name: "recovery", kind: list, about: "what may be done this time: none, or some of restart, replace, adopt; default restart,replace"},
-			{name: "consent", kind: boolean, about: "true: the last control node may be replaced; what it holds is lost"},
+			clusterID, {name: "recovery", kind: list, about: "recovery for this request: none, or some of restart, replace, adopt; default restart,replace"},
+			{name: "consent", kind: boolean, about: "true: the last control node may be replaced; its data is lost"},
 		}, response: containerFields, run: change(cluster.RequestRecover)},
-		{name: "getContainerClusterDrift", about: "compares what is desired, recorded and observed", params: []parameter{clusterID}, response: driftFields, run: drift},
+		{name: "getContainerClusterDrift", about: "compares the desired, recorded and observed state", params: []parameter{clusterID}, response: driftFields, run: drift},
 	}
 }
 
 var listing = []parameter{
-	{name: "id", kind: id, about: "only the one with this id", uuid: true}, named,
-	{name: "state", kind: text, about: "only those in this state; destroyed ones are listed by it only"}, keyword,
+	{name: "id", kind: id, about: "only the cluster with this id", uuid: true}, named,
+	{name: "state", kind: text, about: "only clusters in this state; destroyed clusters are listed only with it"}, keyword,
 }
 
-// allowDowntime is what the upgrade of a cluster with one control node needs.
+// allowDowntime is the parameter that the upgrade of a cluster with one control node needs.
 var allowDowntime = parameter{name: "allowdowntime", kind: boolean, about: "true: the only control node may be upgraded in place, while the endpoint does not answer"}
 
-// creation are the parameters that both families have.
+// createParams are the parameters of create in both families.
 var creation = []parameter{
-	{name: "name", kind: text, about: "its name: a legal part of a host name", required: true},
+	{name: "name", kind: text, about: "its name: a valid label of a host name", required: true},
 	{name: "serviceofferingid", kind: id, about: "the offering of its nodes", required: true, related: "listServiceOfferings"},
 	{name: "description", kind: text, about: "a description", length: cluster.MaxDescription},
-	{name: "account", also: "accountname", kind: text, about: "the account that is to own it; with domainid"},
+	{name: "account", also: "accountname", kind: text, about: "the account that will own it; needs domainid"},
 	{name: "domainid", kind: id, about: "the domain of that account"},
-	{name: "networkid", kind: id, about: "the network it is to be in; default a new one", related: "listNetworks"},
+	{name: "networkid", kind: id, about: "its network; default a new one", related: "listNetworks"},
 	{name: "keypair", kind: text, about: "the key pair of its nodes"},
-	{name: "dockerregistryusername", kind: text, about: "the user of a registry; all four together"},
+	{name: "dockerregistryusername", kind: text, about: "the user of a registry; needs the other three"},
 	{name: "dockerregistrypassword", kind: text, about: "its password"},
 	{name: "dockerregistryurl", kind: text, about: "the URL of the registry"},
 	{name: "dockerregistryemail", kind: text, about: "the mail address of the user"},
@@ -83,11 +83,11 @@ var creation = []parameter{
 
 var scaling = []parameter{
 	clusterID,
-	{name: "size", kind: number, about: "workers that are wanted; one of size, nodeids, autoscalingenabled"},
-	{name: "nodeids", kind: list, about: "workers that are to be removed"},
-	{name: "autoscalingenabled", kind: boolean, about: "whether an autoscaler changes the size; with minsize and maxsize"},
-	{name: "minsize", kind: number, about: "the least an autoscaler scales to"},
-	{name: "maxsize", kind: number, about: "the most an autoscaler scales to"},
+	{name: "size", kind: number, about: "desired number of workers; one of size, nodeids, autoscalingenabled"},
+	{name: "nodeids", kind: list, about: "workers to remove"},
+	{name: "autoscalingenabled", kind: boolean, about: "whether an autoscaler changes the size; needs minsize and maxsize"},
+	{name: "minsize", kind: number, about: "minimum size for the autoscaler"},
+	{name: "maxsize", kind: number, about: "maximum size for the autoscaler"},
 }
 
 var configFields = []field{
@@ -99,13 +99,13 @@ var configFields = []field{
 var driftFields = []field{
 	{name: "cluster", kind: "string", about: "the id of the cluster"},
 	{name: "state", kind: "string", about: "its state"},
-	{name: "desired", kind: "object", about: "what was asked for"},
-	{name: "recorded", kind: "object", about: "what the books say"},
-	{name: "observed", kind: "object", about: "what the provider says"},
-	{name: "findings", kind: "list", about: "what differs, since when, and what the policy will do"},
+	{name: "desired", kind: "object", about: "the desired state"},
+	{name: "recorded", kind: "object", about: "the state in the records"},
+	{name: "observed", kind: "object", about: "the state at the provider"},
+	{name: "findings", kind: "list", about: "the differences, since when, and what the policy will do"},
 }
 
-// request is what both families ask when they create.
+// request returns the create request of both families. PARAMETER_WRONG.
 func (c *call) request() (service.CreateRequest, error) {
 	v := c.values
 	r := service.CreateRequest{
@@ -127,7 +127,7 @@ func (c *call) request() (service.CreateRequest, error) {
 	return r, err
 }
 
-// recovery reads a policy; nil if none is given.
+// recovery returns the policy of the parameter recovery; nil without it. PARAMETER_WRONG.
 func (c *call) recovery() (cluster.Recovery, error) {
 	if !c.values.has("recovery") {
 		return nil, nil
@@ -162,7 +162,7 @@ func create(ctx context.Context, c *call) (any, error) {
 	return object{"id": made.UUID, "jobid": job.ID}, nil
 }
 
-// change runs the changes that take no more than an id and a flag.
+// change returns the function of changes that need only an id and flags.
 func change(kind cluster.RequestKind) func(context.Context, *call) (any, error) {
 	return func(ctx context.Context, c *call) (any, error) {
 		policy, err := c.recovery()
@@ -175,7 +175,7 @@ func change(kind cluster.RequestKind) func(context.Context, *call) (any, error) 
 	}
 }
 
-// ask asks for a change, or for its plan.
+// requestChange requests a change, or returns its plan.
 func (c *call) ask(ctx context.Context, r service.ChangeRequest) (any, error) {
 	c.target = c.values.text["id"]
 	r.JobID, r.Command = c.values.text["customjobid"], c.command.name
@@ -190,7 +190,7 @@ func (c *call) ask(ctx context.Context, r service.ChangeRequest) (any, error) {
 	return object{"jobid": job.ID}, nil
 }
 
-// scale asks for one of three things.
+// scale requests one of three changes: a size, the removal of nodes, or autoscaling.
 func scale(ctx context.Context, c *call) (any, error) {
 	v := c.values
 	r := service.ChangeRequest{Kind: cluster.RequestScale, Size: v.number("size"), NodeIDs: v.list("nodeids")}
@@ -242,7 +242,7 @@ func drift(ctx context.Context, c *call) (any, error) {
 	return object{"drift": driftAnswer(report)}, err
 }
 
-// family is the name of a cluster in answers.
+// family returns the name of a cluster in answers.
 func (c *command) family() string {
 	if c.kube {
 		return "kubernetescluster"
@@ -250,7 +250,7 @@ func (c *command) family() string {
 	return "containercluster"
 }
 
-// statesOf are the states that a word of the state parameter means; nil if it is none.
+// statesOf returns the states that a value of the parameter state means; nil if it means none.
 func (c *command) statesOf(word string) []machine.State {
 	if c.kube {
 		switch {
@@ -268,8 +268,8 @@ func (c *command) statesOf(word string) []machine.State {
 	return nil
 }
 
-// within narrows a query to what account, domainid, isrecursive and listall ask for.
-// A list never shows more than the caller may touch.
+// narrow returns the caller and the query that the parameters account, domainid,
+// isrecursive and listall select. A list never shows more than the caller may use.
 func (c *call) within(ctx context.Context) (who cluster.Caller, q cluster.ClusterQuery, err error) {
 	who, v := c.who, c.values
 	if v.has("account") && !v.has("domainid") {
@@ -332,8 +332,8 @@ func listClusters(ctx context.Context, c *call) (any, error) {
 	return &clusterPage{c.command.family(), items, total}, nil
 }
 
-// showAll gathers what a list says of its clusters. Only the alias family tells
-// more of VMs than their ids.
+// viewAll returns the clusters of a list with the data that answers need. Only answers
+// of the Kubernetes family contain more of the VMs than their ids.
 func (c *call) showAll(ctx context.Context, clusters []cluster.Cluster) ([]*shown, error) {
 	var nodes map[int64][]cluster.Node
 	var vms map[int64][]string
@@ -367,8 +367,8 @@ func (c *call) showAll(ctx context.Context, clusters []cluster.Cluster) ([]*show
 	return items, nil
 }
 
-// inState lists clusters in a state. The alias family has words that mean two
-// states, or a part of one: then the page is cut here.
+// listByState lists the clusters in a state. The Kubernetes family has words that mean
+// two states, or a part of one: then this function selects the page.
 func (c *call) inState(ctx context.Context, who cluster.Caller, q cluster.ClusterQuery, p page) ([]cluster.Cluster, int, error) {
 	word := c.values.text["state"]
 	if word == "" {
@@ -403,7 +403,7 @@ func (c *call) inState(ctx context.Context, who cluster.Caller, q cluster.Cluste
 	return cut(all, p), len(all), nil
 }
 
-// listOne lists a cluster by its id. An unknown or removed id is a wrong parameter.
+// listOne lists a cluster by its id. CLUSTER_NOT_FOUND for an unknown or removed id.
 func (c *call) listOne(ctx context.Context, who cluster.Caller, q cluster.ClusterQuery, p page) (any, error) {
 	v := c.values
 	b, err := c.options.Clusters.Get(ctx, c.who, v.text["id"])

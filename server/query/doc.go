@@ -1,10 +1,10 @@
-// Package query is the face at /client/api: the query API that programs for
-// clouds already speak.
+// Package query serves /client/api: the query API of CloudStack, which existing tools
+// already use.
 //
 //	request ─▶ parameters ─▶ command ─▶ signature ─▶ rate ─▶ role ─▶ types ─▶ service
 //	               │             │          │          │       │       │         │
 //	               └────────────── {"…response":{"errorcode":…}} ◀─────┴─────────┘
 //
-// One table of commands routes, validates and describes itself (listApis). The
+// One table of commands routes, validates and describes the commands (listApis). The
 // rules are those of CloudStack's API.
 package query

@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-dev/pawl/cluster/service"
 )
 
-// datedDrift is a report with its dates as this face writes them.
-// Its own fields hide those of the report that have the same name.
+// datedDrift is a report with dates in the format of this API. Its own fields hide
+// those of the report with the same name.
 type datedDrift struct {
 	*service.DriftReport
 	At       string           `json:"at,omitempty"`

@@ -13,7 +13,7 @@ func declare(code fault.Code, class fault.Class, title, remedy string) *fault.Ki
 	return fault.Declare(fault.Kind{Code: code, Class: class, Title: title, Remedy: remedy})
 }
 
-// The faults of the query face.
+// The faults of the query API.
 var (
 	ParameterWrong = declare("PARAMETER_WRONG", fault.Invalid, "a parameter is missing or does not fit",
 		"Correct the parameter; listApis describes every command.")
@@ -35,7 +35,7 @@ var (
 		"Send the request again in a moment.")
 )
 
-// codes are those of faults in error answers; all others are 530.
+// codes maps faults to codes of error answers; all others have 530.
 var codes = map[*fault.Kind]int{
 	PostRequired: 400, server.Malformed: 400, server.TooLarge: 400, server.TooSlow: 400,
 	SignatureRefused: 401, CommandRefused: 401, server.Unauthenticated: 401, server.Forbidden: 401,
@@ -53,21 +53,21 @@ var codes = map[*fault.Kind]int{
 	Stopping:             503, server.Busy: 503, server.NotReady: 503,
 }
 
-// detailed are the second numbers of codes; 405 has none.
+// detailed maps codes to their second numbers (cserrorcode); 405 has none.
 var detailed = map[int]int{
 	400: 4250, 401: 4250, 429: 4545, 430: 4350, 431: 4350, 432: 4555, 531: 4365,
 	532: 4370, 533: 4335, 534: 4380, 535: 4370, 536: 4375, 537: 4360, 530: 4250, 503: 4355,
 }
 
-// codeOf is the code of an error. A disabled zone and the like are no wrong
-// parameters: their faults say so with the detail "disabled".
+// codeOf returns the code of an error. A disabled entity is not a wrong parameter: its
+// fault has the detail "disabled".
 func codeOf(err error) int {
 	kind, details := fault.Of(err), fault.Details(err)
 	switch {
 	case kind == cluster.EntityRefused && details["disabled"] == true:
 		return 531
 	case kind == cluster.StateRefused && details["state"] == string(cluster.Destroyed):
-		return 431 // a removed id is an unknown one
+		return 431 // a removed id counts as unknown
 	}
 	if code, ok := codes[kind]; ok {
 		return code
@@ -75,13 +75,13 @@ func codeOf(err error) int {
 	return 530
 }
 
-// absent is the text by which SDKs and provisioning tools know that the thing a
-// parameter names is gone: they look for it word for word.
+// notFoundText returns the text by which SDKs and provisioning tools recognize that the
+// object of a parameter does not exist. They compare it word for word.
 func absent(parameter, value string) string {
 	return "Invalid parameter " + parameter + " value=" + value + " due to incorrect long value format, or entity does not exist"
 }
 
-// codeOfFault is codeOf for a fault that was recorded by its code.
+// codeOfFault is codeOf for a recorded fault code.
 func codeOfFault(code fault.Code) int {
 	if kind, ok := fault.Lookup(string(code)); ok {
 		return codeOf(kind)
@@ -89,8 +89,8 @@ func codeOfFault(code fault.Code) int {
 	return 530
 }
 
-// told is the text of a fault for a caller. What a provider says of its
-// capacity, and what went wrong inside, is for operators.
+// textFor returns the text of a fault for a caller. Only operators get messages about
+// the capacity of a provider and about internal errors.
 func told(code fault.Code, message string, operator bool) string {
 	kind, ok := fault.Lookup(string(code))
 	if !ok {
@@ -105,12 +105,12 @@ func told(code fault.Code, message string, operator bool) string {
 	return message
 }
 
-// ours reports faults of clusters: they speak of the cluster, not of the inside.
+// isClusterFault reports faults of clusters: their messages reveal nothing internal.
 func ours(kind *fault.Kind) bool { return kind.Guide == clusterGuide }
 
 var clusterGuide = cluster.NotFound.Guide
 
-// failure is an error with a number of its own.
+// failure is an error with its own code.
 type failure struct {
 	code int
 	err  error
@@ -119,5 +119,5 @@ type failure struct {
 func (f failure) Error() string { return f.err.Error() }
 func (f failure) Unwrap() error { return f.err }
 
-// methodNotAllowed is the one error without a second number.
+// methodNotAllowed is the only error without a second number.
 const methodNotAllowed = http.StatusMethodNotAllowed

@@ -20,10 +20,10 @@ import (
 	"github.com/pawl-dev/pawl/server"
 )
 
-// Path is where the face is mounted.
+// Path is the path of the API.
 const Path = "/client/api"
 
-// Clusters is what this face asks of the cluster service. A *service.Service is one.
+// Clusters is the part of the cluster service that this API uses.
 type Clusters interface {
 	Create(ctx context.Context, who cluster.Caller, r service.CreateRequest) (*cluster.Cluster, *cluster.Job, error)
 	Change(ctx context.Context, who cluster.Caller, uuid string, r service.ChangeRequest) (*cluster.Cluster, *cluster.Job, error)
@@ -48,33 +48,33 @@ type Clusters interface {
 
 var _ Clusters = (*service.Service)(nil)
 
-// Options of the face. Clusters and Desk are required.
+// Options of a Handler. Clusters and Accounts are required.
 type Options struct {
 	Clusters Clusters
 	Accounts *account.Service
 
-	EnforcePostAndExpiry bool // version 3 of signatures only, and changes by POST only
-	PageMax              int  // of a page, and of a list without one; default 500
-	Rate                 int  // requests of an account each second; default 50
-	Burst                int  // that it may send at once after a pause; default 2 x Rate
+	EnforcePostAndExpiry bool // accept only signatures of version 3, and changes only by POST
+	PageMax              int  // maximum size of a page, and of a list without one; default 500
+	Rate                 int  // requests per second and account; default 50
+	Burst                int  // requests at once after a pause; default 2 x Rate
 
-	Observe  func(command string, code int, took time.Duration) // hears of each answered request
+	Observe  func(command string, code int, took time.Duration) // is called after each answered request
 	Stopping func() bool                                        // true: answer 503; nil: never
 	Logger   *slog.Logger
 	Now      func() time.Time
 }
 
-// Face answers /client/api. It is an http.Handler for server.Options.Mount.
+// Handler serves /client/api. It is an http.Handler for server.Options.Mount.
 type Face struct {
 	options   Options
 	commands  []*command
 	byName    map[string]*command // in lower case
 	directory server.Directory
 	rate      *limiters
-	refused   *limiters // of addresses whose requests are not authenticated
+	refused   *limiters // of unauthenticated requests, by address
 }
 
-// New makes a face.
+// New returns a Handler.
 func New(o Options) *Face {
 	if o.PageMax <= 0 {
 		o.PageMax = 500
@@ -98,7 +98,7 @@ func New(o Options) *Face {
 	}
 }
 
-// call is a request under way.
+// call is a request in progress.
 type call struct {
 	*Face
 	command *command // nil: unknown
@@ -106,11 +106,11 @@ type call struct {
 	sent    parameters
 	values  values
 	account account.Caller
-	who     cluster.Caller // zero until it is known
-	target  string         // what it concerns, for the audit trail
+	who     cluster.Caller // zero before authentication
+	target  string         // object of the call, for the audit trail
 	names   map[cluster.Owner][2]string
 
-	standings map[string]service.Standing // of the clusters that are shown
+	standings map[string]service.Standing // of the clusters in the answer, by uuid
 }
 
 // ServeHTTP answers one request.
@@ -134,7 +134,7 @@ func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serve carries out a request. The order of its checks is that of section 3.
+// serve executes a request. The order of its checks is that of the package comment.
 func (c *call) serve(r *http.Request) (any, error) {
 	if r.Method != http.MethodGet && r.Method != http.MethodPost {
 		return nil, failure{methodNotAllowed, server.NoMethod.Errorf("%s takes GET and POST", Path)}
@@ -172,7 +172,7 @@ func (c *call) serve(r *http.Request) (any, error) {
 	return c.command.run(r.Context(), c)
 }
 
-// login refuses: a well-known CLI tries it after a 401, with passwords that many know.
+// login refuses every login. A well-known CLI tries one after a 401, with well-known passwords.
 func (c *call) login(r *http.Request) error {
 	err := NoLogin.Errorf("login: there are no passwords here")
 	if r.Method == http.MethodGet {
@@ -181,10 +181,10 @@ func (c *call) login(r *http.Request) error {
 	return err
 }
 
-// nobody's secret is compared when a key is unknown, so that this takes as long.
+// dummySecret is compared if the key is unknown, so that the refusal takes as long.
 const nobody = "0000000000000000000000000000000000000000000000000000000000000000"
 
-// authenticate finds out who signed the request. All its failures read alike.
+// authenticate identifies the account that signed the request. All refused signatures have the same text.
 func (c *call) authenticate(r *http.Request) error {
 	refuse := func() error {
 		if wait := c.refused.take(remote(r), c.options.Now()); wait > 0 {
@@ -232,7 +232,7 @@ func remote(r *http.Request) string {
 	return host
 }
 
-// note writes a changing call into the audit trail. Who is not known leaves no entry: it changed nothing.
+// writeAudit writes a changing call into the audit trail. Calls of unknown callers leave no entry: they changed nothing.
 func (c *call) note(ctx context.Context, err error) {
 	if c.command == nil || !c.command.changes() || c.account.ID == "" {
 		return
@@ -249,7 +249,7 @@ func (c *call) note(ctx context.Context, err error) {
 	}
 }
 
-// errorBody is the inside of an error answer.
+// errorBody is the body of an error answer.
 type errorBody struct {
 	UUIDs  []string `json:"uuidList"`
 	Code   int      `json:"errorcode"`
@@ -257,7 +257,7 @@ type errorBody struct {
 	Text   string   `json:"errortext"`
 }
 
-// writeError answers a failed request and gives its code.
+// writeError answers a failed request and returns its code.
 func (c *call) writeError(w http.ResponseWriter, r *http.Request, err error) int {
 	body := c.errorOf(err)
 	if after, ok := fault.Details(err)["retryAfter"].(int); ok {
@@ -273,7 +273,7 @@ func (c *call) writeError(w http.ResponseWriter, r *http.Request, err error) int
 	return body.Code
 }
 
-// errorOf tells an error: which command, what, and the remedy.
+// errorOf returns the body of an error: the command, the message and the remedy.
 func (c *call) errorOf(err error) errorBody {
 	var own failure
 	code := codeOf(err)
@@ -283,7 +283,7 @@ func (c *call) errorOf(err error) errorBody {
 	kind := fault.Of(err)
 	text := told(kind.Code, fault.Message(err), c.who.Operator)
 	switch {
-	case kind == SignatureRefused: // all of them read alike, whatever the command
+	case kind == SignatureRefused: // the same text for every command
 		text = kind.Title
 	case c.command == nil || strings.HasPrefix(text, c.command.name):
 	default:
@@ -292,8 +292,8 @@ func (c *call) errorOf(err error) errorBody {
 	return errorBody{UUIDs: []string{}, Code: code, Detail: detailed[code], Text: strings.TrimSuffix(text, ".") + ". " + kind.Remedy}
 }
 
-// naming puts before the text of a fault which parameter it speaks of. An id
-// that is unknown or removed has a text that clients know.
+// withParameter puts the parameter of a fault before its text. For an unknown or
+// removed id it uses the text that clients recognize.
 func (c *call) naming(kind *fault.Kind, code int, err error, text string) string {
 	name := c.blamed(err)
 	removed := kind == cluster.StateRefused && code == 431 && c.values.has("id")
@@ -308,7 +308,7 @@ func (c *call) naming(kind *fault.Kind, code int, err error, text string) string
 	return text
 }
 
-// key is the one key of an answer.
+// key returns the only key of an answer.
 func (c *call) key() string {
 	switch {
 	case c.command != nil:
@@ -342,16 +342,16 @@ func (c *call) write(w http.ResponseWriter, _ *http.Request, status int, body an
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 	w.WriteHeader(status)
-	_, _ = w.Write(data) // the caller may have gone
+	_, _ = w.Write(data) // the caller may have disconnected
 }
 
-// pages is room in which pages of lists were written before. What is larger
-// than mostKept is not kept.
+// pages pools the buffers of encoded lists. Buffers larger than maxPooled are not
+// pooled.
 var pages = sync.Pool{New: func() any { return new([]byte) }}
 
 const mostKept = 1 << 20
 
-// changes reports commands that do more than read.
+// changes reports whether a command changes something.
 func (c *command) changes() bool {
 	return !slices.ContainsFunc([]string{"get", "list", "query", "find"}, func(verb string) bool { return strings.HasPrefix(c.name, verb) })
 }

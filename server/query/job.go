@@ -11,7 +11,7 @@ import (
 
 func jobCommands() []*command {
 	return []*command{
-		{name: "queryAsyncJobResult", about: "tells how a job stands", related: "listAsyncJobs", params: []parameter{
+		{name: "queryAsyncJobResult", about: "returns the state of a job", related: "listAsyncJobs", params: []parameter{
 			{name: "jobid", kind: id, about: "the id of the job", required: true, uuid: true},
 		}, response: jobFields, run: queryJob},
 		{name: "listAsyncJobs", about: "lists jobs, newest first", related: "queryAsyncJobResult", params: slices.Concat([]parameter{keyword}, selected, paging), response: jobFields, run: listJobs},
@@ -25,22 +25,22 @@ var jobFields = []field{
 	{name: "account", kind: "string", about: "the name of that account"},
 	{name: "domainid", kind: "string", about: "its domain"},
 	{name: "domain", kind: "string", about: "the name of the domain"},
-	{name: "userid", kind: "string", about: "who asked"},
+	{name: "userid", kind: "string", about: "the account that requested it"},
 	{name: "jobstatus", kind: "integer", about: "0 open, 1 done, 2 failed"},
 	{name: "jobprocstatus", kind: "integer", about: "always 0"},
 	{name: "jobresultcode", kind: "integer", about: "0, or the code of the failure"},
 	{name: "jobresulttype", kind: "string", about: "object"},
-	{name: "jobresult", kind: "object", about: "what came of it; absent while it is open"},
-	{name: "jobinstancetype", kind: "string", about: "what it works on"},
-	{name: "jobinstanceid", kind: "string", about: "the id of that"},
-	{name: "created", kind: "date", about: "when it was asked for"},
+	{name: "jobresult", kind: "object", about: "its result; absent while it is open"},
+	{name: "jobinstancetype", kind: "string", about: "the type of the object that it works on"},
+	{name: "jobinstanceid", kind: "string", about: "the id of that object"},
+	{name: "created", kind: "date", about: "when it was requested"},
 	{name: "waitingstep", kind: "string", about: "while it is open: the step that waits"},
 	{name: "waitingfor", kind: "string", about: "what that step waits for"},
 	{name: "waitingsince", kind: "date", about: "since when"},
 	{name: "waitinguntil", kind: "date", about: "until when at most"},
-	{name: "nextattempt", kind: "date", about: "when it looks again"},
-	{name: "reasoncode", kind: "string", about: "the fault that keeps the provider from being seen"},
-	{name: "reason", kind: "string", about: "the same in words"},
+	{name: "nextattempt", kind: "date", about: "when it checks again"},
+	{name: "reasoncode", kind: "string", about: "the fault because of which the provider cannot be read"},
+	{name: "reason", kind: "string", about: "the message of that fault"},
 	{name: "completed", kind: "date", about: "when it ended"},
 }
 
@@ -77,7 +77,7 @@ func listJobs(ctx context.Context, c *call) (any, error) {
 	}
 	items := make([]object, 0, len(jobs))
 	for i := range jobs {
-		jobs[i].Password = "" // queryAsyncJobResult tells it; lists hold no secrets
+		jobs[i].Password = "" // only queryAsyncJobResult returns it
 		o, err := c.job(ctx, &jobs[i])
 		if err != nil {
 			return nil, err
@@ -87,7 +87,7 @@ func listJobs(ctx context.Context, c *call) (any, error) {
 	return listed("asyncjobs", items, total), nil
 }
 
-// job is a job as clients poll it.
+// job returns a job in the form that clients poll.
 func (c *call) job(ctx context.Context, j *cluster.Job) (object, error) {
 	account, domain, err := c.namesOf(ctx, j.Owner)
 	if err != nil {
@@ -122,7 +122,7 @@ func (c *call) job(ctx context.Context, j *cluster.Job) (object, error) {
 	return o, err
 }
 
-// explain says of an open job what it waits for.
+// addWaiting adds to an open job what it waits for.
 func (c *call) explain(ctx context.Context, j *cluster.Job, o object) error {
 	standing, err := c.options.Clusters.Standing(ctx, j.Cluster)
 	if err != nil {
@@ -146,7 +146,7 @@ func (c *call) explain(ctx context.Context, j *cluster.Job, o object) error {
 	return nil
 }
 
-// jobText is the text of a failed job: what, where and the remedy.
+// jobText returns the text of a failed job: the message, the step and the remedy.
 func jobText(j *cluster.Job, operator bool) string {
 	text := j.Command + ": " + told(j.Code, j.Text, operator)
 	if j.Step != "" {
@@ -158,7 +158,7 @@ func jobText(j *cluster.Job, operator bool) string {
 	return text
 }
 
-// jobResult is what a successful job answers: the cluster as it is now, or that it succeeded.
+// jobResult returns the result of a successful job: the cluster as it is now, or success.
 func (c *call) jobResult(ctx context.Context, j *cluster.Job, kube bool) (object, error) {
 	switch j.Kind {
 	case "delete", "stop":
@@ -171,7 +171,7 @@ func (c *call) jobResult(ctx context.Context, j *cluster.Job, kube bool) (object
 		return object{"success": true, "leaks": leaks}, err
 	}
 	b, err := c.options.Clusters.Get(ctx, c.who, j.Cluster)
-	if fault.Of(err) == cluster.NotFound { // its rows are gone; the job is kept for a while
+	if fault.Of(err) == cluster.NotFound { // its rows are deleted before the job
 		return object{"success": true}, nil
 	}
 	if err != nil {

@@ -10,19 +10,19 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// kubeCommands are the same operations under the names that autoscalers, SDKs
-// and CLIs of Kubernetes clusters know.
+// kubeCommands returns the same operations under the names that autoscalers, SDKs and
+// CLIs of Kubernetes clusters use.
 func kubeCommands() []*command {
 	all := []*command{
 		{
 			name: "createKubernetesCluster", about: "creates a Kubernetes cluster", async: true, related: "listKubernetesClusters",
 			params: slices.Concat(creation, []parameter{
-				{name: "zoneid", kind: id, about: "the zone it is to be in", required: true, related: "listZones"},
+				{name: "zoneid", kind: id, about: "its zone", required: true, related: "listZones"},
 				{name: "kubernetesversionid", kind: id, about: "the version of its nodes", required: true, related: "listKubernetesSupportedVersions"},
 				{name: "size", kind: number, about: "workers; control nodes come on top", required: true},
 				{name: "controlnodes", also: "masternodes", kind: number, about: "control nodes, an odd number; default 1"},
-				{name: "noderootdisksize", kind: number, about: "GB of a node's root disk; default as the template says"},
-				{name: "clustertype", kind: text, about: "CloudManaged, which all are"},
+				{name: "noderootdisksize", kind: number, about: "GB of a node's root disk; default that of the template"},
+				{name: "clustertype", kind: text, about: "CloudManaged: the type of all clusters"},
 				dryRun,
 			}, notServed),
 			response: slices.Concat([]field{{name: "id", kind: "string", about: "the id of the cluster"}}, jobAnswer, kubeFields), run: createKube,
@@ -35,10 +35,10 @@ func kubeCommands() []*command {
 		{
 			name: "listKubernetesClusters", about: "lists Kubernetes clusters", related: "createKubernetesCluster",
 			params: slices.Concat([]parameter{
-				{name: "id", kind: id, about: "only the one with this id", uuid: true},
-				{name: "name", kind: text, about: "only those of this name"},
-				{name: "state", kind: text, about: "only those in this state"}, keyword,
-			}, selected, paging, []parameter{{name: "clustertype", kind: text, about: "CloudManaged, which all are"}}),
+				{name: "id", kind: id, about: "only the cluster with this id", uuid: true},
+				{name: "name", kind: text, about: "only the cluster with this name"},
+				{name: "state", kind: text, about: "only clusters in this state"}, keyword,
+			}, selected, paging, []parameter{{name: "clustertype", kind: text, about: "CloudManaged: the type of all clusters"}}),
 			response: kubeFields, run: listKube,
 		},
 		{
@@ -49,12 +49,12 @@ func kubeCommands() []*command {
 			}, notServed),
 			response: kubeFields, run: scaleKube,
 		},
-		{name: "upgradeKubernetesCluster", about: "replaces the nodes of a cluster by those of another version", async: true, params: []parameter{
+		{name: "upgradeKubernetesCluster", about: "replaces the nodes of a cluster with nodes of another version", async: true, params: []parameter{
 			clusterID,
 			{name: "kubernetesversionid", also: "versionid", kind: id, about: "the version to upgrade to", required: true, related: "listKubernetesSupportedVersions"},
 			{name: "surge", kind: number, about: "nodes that are added at a time; default 1"}, allowDowntime, dryRun,
 		}, response: kubeFields, run: upgrade},
-		{name: "getKubernetesClusterConfig", about: "gives how a cluster is reached", params: []parameter{clusterID}, response: configFields, run: config},
+		{name: "getKubernetesClusterConfig", about: "returns the client configuration of a cluster", params: []parameter{clusterID}, response: configFields, run: config},
 		{name: "listKubernetesSupportedVersions", about: "lists the versions that nodes may have", params: slices.Concat(
 			[]parameter{found, named, keyword, {name: "minimumsemanticversion", kind: text, about: "only this version and later ones"}}, paging),
 			response: versionFields, run: listVersions},
@@ -65,8 +65,8 @@ func kubeCommands() []*command {
 	return all
 }
 
-// notServed are parameters of the original that would change what is made: to
-// ignore them would make something else than was asked for.
+// unsupported are parameters of CloudStack that change the cluster. They are refused:
+// ignoring them would create another cluster than requested.
 var notServed = []parameter{
 	{name: "etcdnodes", kind: number, refused: "separate etcd nodes are not served"},
 	{name: "nodeofferings", kind: mapping, refused: "an offering per role is not served"},
@@ -74,7 +74,7 @@ var notServed = []parameter{
 	{name: "externalloadbalanceripaddress", kind: text, refused: "an external balancer is not served"},
 }
 
-// refuseExternal refuses clusters that others manage.
+// refuseExternal refuses clusters that CloudStack does not manage itself. PARAMETER_WRONG.
 func (c *call) refuseExternal() error {
 	if kind := c.values.text["clustertype"]; kind != "" && kind != managed {
 		return c.command.wrong("clustertype", "%q: only %s is served", kind, managed)
@@ -94,12 +94,12 @@ func createKube(ctx context.Context, c *call) (any, error) {
 
 func listKube(ctx context.Context, c *call) (any, error) {
 	if kind := c.values.text["clustertype"]; kind != "" && kind != managed {
-		return object{}, nil // there are none of others
+		return object{}, nil // there are no others
 	}
 	return listClusters(ctx, c)
 }
 
-// scaleKube lets clients repeat the offering of the cluster, and change nothing of it.
+// scaleKube accepts the present offering of the cluster and refuses another one.
 func scaleKube(ctx context.Context, c *call) (any, error) {
 	if offering := c.values.text["serviceofferingid"]; offering != "" {
 		b, err := c.options.Clusters.Get(ctx, c.who, c.values.text["id"])
@@ -153,7 +153,7 @@ func listVersions(_ context.Context, c *call) (any, error) {
 	return listed("kubernetessupportedversion", cut(items, p), len(items)), nil
 }
 
-// semantic reads x, x.y or x.y.z, with or without a v before it, for package semver.
+// semantic returns x, x.y or x.y.z, with or without a leading v, in the form of package semver.
 func semantic(text string) (v string, ok bool) {
 	v = "v" + strings.TrimPrefix(text, "v")
 	return v, semver.IsValid(v)

@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// shown is a cluster with what an answer says of it beside its row.
+// clusterView is a cluster with the further data that answers need.
 type shown struct {
 	*cluster.Cluster
 	nodes           []cluster.Node
@@ -28,18 +28,18 @@ type shown struct {
 	kube            bool
 }
 
-// field is a line of an object: what answers hold, and what listApis says of it.
+// field is a field of an answer: its value, and its description for listApis.
 type field struct {
 	name, kind, about string
 	of                func(*shown) value
 }
 
-// Both shapes begin alike.
+// clusterFields are the first fields of a cluster in both families.
 var clusterFields = []field{
 	{"id", "string", "the id of the cluster", func(s *shown) value { return textOf(s.UUID) }},
 	{"name", "string", "its name", func(s *shown) value { return textOf(s.Name) }},
 	{"description", "string", "its description", func(s *shown) value { return textOf(s.Description) }},
-	{"zoneid", "string", "the zone it is in", func(s *shown) value { return textOf(s.Zone.ID) }},
+	{"zoneid", "string", "its zone", func(s *shown) value { return textOf(s.Zone.ID) }},
 	{"zonename", "string", "the name of the zone", func(s *shown) value { return textOf(s.Zone.Name) }},
 	{"serviceofferingid", "string", "the offering of its nodes", func(s *shown) value { return textOf(s.Offering.ID) }},
 	{"serviceofferingname", "string", "the name of the offering", func(s *shown) value { return textOf(s.Offering.Name) }},
@@ -47,45 +47,45 @@ var clusterFields = []field{
 	{"networkid", "string", "its network", func(s *shown) value { return textOf(s.Network.ID) }},
 	{"associatednetworkname", "string", "the name of its network", func(s *shown) value { return textOf(s.Network.Name) }},
 	{"keypair", "string", "the key pair of its nodes", func(s *shown) value { return textOf(s.KeyPair) }},
-	{"clustersize", "integer", "workers that are wanted", func(s *shown) value { return numberOf(s.NodeCount) }},
-	{"controlnodes", "integer", "control nodes that are wanted", func(s *shown) value { return numberOf(s.ControlCount) }},
+	{"clustersize", "integer", "desired number of workers", func(s *shown) value { return numberOf(s.NodeCount) }},
+	{"controlnodes", "integer", "desired number of control nodes", func(s *shown) value { return numberOf(s.ControlCount) }},
 	{"state", "string", "its state", func(s *shown) value { return textOf(s.state()) }},
 	{"cpunumber", "string", "cores of all nodes", func(s *shown) value { return quotedOf(s.Cores) }},
 	{"memory", "string", "memory of all nodes in MB", func(s *shown) value { return quotedOf(s.MemoryMB) }},
-	{"endpoint", "string", "where it is reached", func(s *shown) value { return textOf(s.Endpoint) }},
-	{"consoleendpoint", "string", "where its console is reached", func(s *shown) value { return textOf(s.ConsoleEndpoint) }},
+	{"endpoint", "string", "the URL of its endpoint", func(s *shown) value { return textOf(s.Endpoint) }},
+	{"consoleendpoint", "string", "the URL of its console", func(s *shown) value { return textOf(s.ConsoleEndpoint) }},
 	{"virtualmachineids", "list", "the VMs of its nodes, control nodes first", func(s *shown) value { return listOf(s.vms) }},
 	{"account", "string", "the account that owns it", func(s *shown) value { return textOf(s.account) }},
 	{"domainid", "string", "the domain of the owner", func(s *shown) value { return textOf(s.Owner.DomainID) }},
 	{"domain", "string", "the name of the domain", func(s *shown) value { return textOf(s.domain) }},
-	{"created", "date", "when it was made", func(s *shown) value { return dateOf(s.Created) }},
+	{"created", "date", "when it was created", func(s *shown) value { return dateOf(s.Created) }},
 	{"username", "string", "the user of its endpoint", func(s *shown) value { return textOf(s.reach.Username) }},
 	{"password", "string", "the password of that user; only in the result of the owner's create job", func(s *shown) value { return textOf(s.password.Reveal()) }},
-	{"desired", "string", "the state that was asked for", func(s *shown) value { return textOf(string(s.Desired)) }},
-	{"reasoncode", "string", "the fault that keeps it from there, or from being seen", func(s *shown) value { return textOf(string(s.why().Code)) }},
-	{"reason", "string", "the same in words", func(s *shown) value { return textOf(s.reason) }},
-	{"remedy", "string", "what ends it", func(s *shown) value { return textOf(s.why().RemedyOf()) }},
+	{"desired", "string", "the desired state", func(s *shown) value { return textOf(string(s.Desired)) }},
+	{"reasoncode", "string", "the fault of the cluster, or because of which its provider cannot be read", func(s *shown) value { return textOf(string(s.why().Code)) }},
+	{"reason", "string", "the message of that fault", func(s *shown) value { return textOf(s.reason) }},
+	{"remedy", "string", "the remedy of that fault", func(s *shown) value { return textOf(s.why().RemedyOf()) }},
 	{"waitingstep", "string", "the step of its run that waits", func(s *shown) value { return textOf(s.waiting().Step) }},
 	{"waitingfor", "string", "what that step waits for", func(s *shown) value { return textOf(s.awaited) }},
 	{"waitingsince", "date", "since when", func(s *shown) value { return whenKnown(s.waiting().Since) }},
 	{"waitinguntil", "date", "until when at most", func(s *shown) value { return whenKnown(s.waiting().Until) }},
 	{"step", "string", "the step that failed", func(s *shown) value { return textOf(s.Reason.Step) }},
-	{"jobid", "string", "the job that is under way", func(s *shown) value { return textOf(s.job()) }},
-	{"nextattempt", "date", "when it is tried again", func(s *shown) value { return s.next() }},
+	{"jobid", "string", "the open job", func(s *shown) value { return textOf(s.job()) }},
+	{"nextattempt", "date", "when recovery or deletion is tried again", func(s *shown) value { return s.next() }},
 }
 
 var containerFields = slices.Concat(clusterFields, []field{
-	{"size", "string", "workers that are wanted", func(s *shown) value { return quotedOf(s.NodeCount) }},
+	{"size", "string", "desired number of workers", func(s *shown) value { return quotedOf(s.NodeCount) }},
 })
 
 var kubeFields = slices.Concat(clusterFields, []field{
-	{"size", "integer", "workers that are wanted", func(s *shown) value { return numberOf(s.NodeCount) }},
-	{"masternodes", "integer", "control nodes that are wanted", func(s *shown) value { return numberOf(s.ControlCount) }},
+	{"size", "integer", "desired number of workers", func(s *shown) value { return numberOf(s.NodeCount) }},
+	{"masternodes", "integer", "desired number of control nodes", func(s *shown) value { return numberOf(s.ControlCount) }},
 	{"kubernetesversionid", "string", "the version of its nodes", func(s *shown) value { return textOf(s.Version) }},
 	{"kubernetesversionname", "string", "the name of the version", func(s *shown) value { return textOf(s.version.Name) }},
 	{"autoscalingenabled", "boolean", "whether an autoscaler changes its size", func(s *shown) value { return flagOf(s.Autoscale.Enabled) }},
-	{"minsize", "integer", "the least it scales to", func(s *shown) value { return whenSome(s.Autoscale.Min) }},
-	{"maxsize", "integer", "the most it scales to", func(s *shown) value { return whenSome(s.Autoscale.Max) }},
+	{"minsize", "integer", "minimum size for the autoscaler", func(s *shown) value { return whenSome(s.Autoscale.Min) }},
+	{"maxsize", "integer", "maximum size for the autoscaler", func(s *shown) value { return whenSome(s.Autoscale.Max) }},
 	{"clustertype", "string", "always CloudManaged", func(*shown) value { return textOf(managed) }},
 	{"ipaddress", "string", "the address of its endpoint", func(s *shown) value { return textOf(s.address()) }},
 	{"ipaddressid", "string", "the id of that address", func(s *shown) value { return textOf(s.reach.AddressID) }},
@@ -101,7 +101,7 @@ func whenSome(n int) value {
 	return numberOf(n)
 }
 
-// fields are those of its family.
+// fields returns the fields of its family.
 func (s *shown) fields() []field {
 	if s.kube {
 		return kubeFields
@@ -109,7 +109,7 @@ func (s *shown) fields() []field {
 	return containerFields
 }
 
-// object is the cluster in the shape of its family.
+// object returns the cluster with the fields of its family.
 func (s *shown) object() object {
 	o := object{}
 	for _, f := range s.fields() {
@@ -119,7 +119,7 @@ func (s *shown) object() object {
 	return o
 }
 
-// State words of the alias family.
+// State words of the Kubernetes family.
 const (
 	destroying = "Destroying"
 	upgrading  = "Upgrading"
@@ -146,7 +146,7 @@ func (s *shown) job() string {
 	return s.Request.Job
 }
 
-// next is when the policy or the collector tries again.
+// next returns when the policy or the collector tries again.
 func (s *shown) next() value {
 	switch {
 	case s.State == cluster.Alert && !s.RecoverNext.IsZero():
@@ -157,7 +157,7 @@ func (s *shown) next() value {
 	return value{}
 }
 
-// ordered are the nodes as answers list them.
+// ordered returns nodes in the order of answers: control nodes first.
 func ordered(nodes []cluster.Node) []cluster.Node {
 	nodes = slices.Clone(nodes)
 	slices.SortStableFunc(nodes, func(a, b cluster.Node) int {
@@ -169,7 +169,7 @@ func ordered(nodes []cluster.Node) []cluster.Node {
 	return nodes
 }
 
-// vmIDs are the provider's ids of nodes that have one.
+// vmIDs returns the provider's ids of the nodes that have one.
 func vmIDs(nodes []cluster.Node) []string {
 	ids := []string{}
 	for _, n := range ordered(nodes) {
@@ -195,7 +195,7 @@ func (s *shown) machines() []object {
 	return list
 }
 
-// power is the state of a VM as the newest pass has found it.
+// power returns the state of a VM according to the newest findings.
 func (s *shown) power(n cluster.Node) string {
 	for _, f := range s.Findings {
 		if f.Resource != n.Name {
@@ -230,7 +230,7 @@ func (s *shown) address() string {
 	return u.Hostname()
 }
 
-// why is the reason of the cluster; without one, why its provider cannot be seen.
+// why returns the reason of the cluster; without one, why its provider cannot be read.
 func (s *shown) why() cluster.Reason {
 	if u := s.standing.Unseen; u != nil && s.Reason.Code == "" {
 		return cluster.Reason{Code: fault.Code(u.Code), Text: u.Text + " (since " + date(u.Since) + ")"}
@@ -238,7 +238,7 @@ func (s *shown) why() cluster.Reason {
 	return s.Reason
 }
 
-// waiting is what its run waits for; empty if there is none.
+// waiting returns what its run waits for; zero if it does not wait.
 func (s *shown) waiting() service.Waiting {
 	if w := s.standing.Waiting; w != nil {
 		return *w
@@ -246,7 +246,7 @@ func (s *shown) waiting() service.Waiting {
 	return service.Waiting{}
 }
 
-// awaited is what a run waits for in words, with the newest failure as far as the caller may read it.
+// waitingText returns as text what a run waits for, with the newest failure as far as the caller may read it.
 func (c *call) awaited(w *service.Waiting) string {
 	switch {
 	case w == nil:
@@ -268,13 +268,13 @@ func whenKnown(t time.Time) value {
 	return dateOf(t)
 }
 
-// stand asks what clusters wait for, for what is shown of them then.
+// loadStandings loads what the clusters of an answer wait for.
 func (c *call) stand(ctx context.Context, clusters []cluster.Cluster) (err error) {
 	c.standings, err = c.options.Clusters.Standings(ctx, clusters)
 	return err
 }
 
-// show gathers what an answer says of one cluster.
+// viewOf returns a cluster with the data that an answer needs.
 func (c *call) show(ctx context.Context, b *cluster.Record, kube bool) (*shown, error) {
 	s := new(shown)
 	if err := c.stand(ctx, []cluster.Cluster{b.Cluster}); err != nil {
@@ -307,7 +307,7 @@ func (c *call) showOne(ctx context.Context, s *shown, one *cluster.Cluster, node
 	return nil
 }
 
-// namesOf gives the names of an owner's account and domain, once a request.
+// namesOf returns the names of an owner's account and domain. It reads them once per request.
 func (c *call) namesOf(ctx context.Context, o cluster.Owner) (account, domain string, err error) {
 	known, ok := c.names[o]
 	if !ok {

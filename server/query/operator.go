@@ -7,19 +7,19 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// operatorCommands are for operators only.
+// operatorCommands returns the commands for operators only.
 func operatorCommands() []*command {
 	return []*command{
 		{
-			name: "forgetContainerCluster", about: "gives up what a cluster in Expunge could not delete", async: true, operators: true, related: "listContainerClusterLeaks",
+			name: "forgetContainerCluster", about: "gives up the resources that a cluster in Expunge could not delete", async: true, operators: true, related: "listContainerClusterLeaks",
 			params:   []parameter{clusterID, {name: "confirm", kind: text, about: "the name of the cluster", required: true}},
-			response: slices.Concat(succeeded, []field{{name: "leaks", kind: "list", about: "what may be left at the provider"}}), run: forget,
+			response: slices.Concat(succeeded, []field{{name: "leaks", kind: "list", about: "the resources that may remain at the provider"}}), run: forget,
 		},
 		{
 			name: "listContainerClusterLeaks", about: "lists resources that could not be deleted, or were given up", operators: true, related: "forgetContainerCluster",
 			params: slices.Concat([]parameter{
-				{name: "clusterid", kind: id, about: "only those of this cluster", uuid: true},
-				{name: "kind", kind: text, about: "only those of this kind, such as vm"},
+				{name: "clusterid", kind: id, about: "only resources of this cluster", uuid: true},
+				{name: "kind", kind: text, about: "only resources of this kind, such as vm"},
 			}, paging),
 			response: leakFields, run: listLeaks,
 		},
@@ -27,20 +27,20 @@ func operatorCommands() []*command {
 }
 
 var leakFields = []field{
-	{name: "cluster", kind: "string", about: "the id of the cluster it was made for"},
-	{name: "clustername", kind: "string", about: "its name"},
+	{name: "cluster", kind: "string", about: "the id of its cluster"},
+	{name: "clustername", kind: "string", about: "the name of that cluster"},
 	{name: "account", kind: "string", about: "the account that owns the cluster"},
 	{name: "domain", kind: "string", about: "its domain"},
-	{name: "provider", kind: "string", about: "where it is"},
-	{name: "kind", kind: "string", about: "what it is"},
-	{name: "id", kind: "string", about: "the provider's id of it"},
+	{name: "provider", kind: "string", about: "its provider"},
+	{name: "kind", kind: "string", about: "its kind"},
+	{name: "id", kind: "string", about: "its id at the provider"},
 	{name: "resource", kind: "string", about: "its name"},
-	{name: "since", kind: "date", about: "since when it is to be gone"},
-	{name: "attempts", kind: "integer", about: "how often it was tried"},
+	{name: "since", kind: "date", about: "since when it should be deleted"},
+	{name: "attempts", kind: "integer", about: "attempts to delete it"},
 	{name: "code", kind: "string", about: "the last fault"},
-	{name: "text", kind: "string", about: "the same in words"},
-	{name: "remedy", kind: "string", about: "what ends it"},
-	{name: "phase", kind: "string", about: "where its journal row stands"},
+	{name: "text", kind: "string", about: "the message of that fault"},
+	{name: "remedy", kind: "string", about: "the remedy"},
+	{name: "phase", kind: "string", about: "leaked, forgotten, orphan or unseen"},
 }
 
 func forget(ctx context.Context, c *call) (any, error) {

@@ -2,15 +2,15 @@ package query
 
 import "strconv"
 
-// clusterPage is the answer of a list of clusters. It is written without maps
-// and reflection: lists are what clients ask for all the time.
+// clusterPage is the answer of a list of clusters. It is encoded without maps and
+// reflection, since clients request lists very often.
 type clusterPage struct {
 	family string
 	items  []*shown
 	total  int
 }
 
-// encode appends the whole answer under its one key.
+// encode appends the whole answer under its key.
 func (p *clusterPage) encode(b []byte, key string) ([]byte, error) {
 	b = append(appendText(append(b, '{'), key), `:{"count":`...)
 	b = append(strconv.AppendInt(b, int64(p.total), 10), ',')
@@ -27,7 +27,7 @@ func (p *clusterPage) encode(b []byte, key string) ([]byte, error) {
 	return append(b, "]}}"...), nil
 }
 
-// encode appends the cluster in the shape of its family, as object has it.
+// encode appends the cluster with the fields of its family, as object returns it.
 func (s *shown) encode(b []byte) (_ []byte, err error) {
 	b = append(b, '{')
 	first := true
@@ -42,7 +42,7 @@ func (s *shown) encode(b []byte) (_ []byte, err error) {
 		}
 		first = false
 		b = append(b, '"')
-		b = append(b, fields[i].name...) // which is plain
+		b = append(b, fields[i].name...) // needs no escaping
 		b = append(b, '"', ':')
 		if b, err = v.encode(b); err != nil {
 			return b, err

@@ -17,19 +17,19 @@ import (
 	"github.com/pawl-dev/pawl/server"
 )
 
-// maxParameters bounds the work that a request may cause before it is known who sent it.
+// maxParameters limits the work for a request before authentication.
 const maxParameters = 1000
 
-// pair is a parameter as it was sent.
+// pair is a parameter of a request.
 type pair struct{ name, value string }
 
-// parameters are those of a request, as they are signed: in the order of the
-// signed text, with their names in lower case as there. All that reads them reads
-// this list, so that nothing is meant that was not signed.
+// parameters are the parameters of a request in their signed form: in the order of the
+// signed text, with names in lower case. All code reads this list, so that no unsigned
+// value has an effect.
 type parameters []pair
 
-// read takes the parameters of the form body and of the query string: the
-// latter come after the former. REQUEST_MALFORMED and those of server.ReadBody.
+// read returns the parameters of the form body, followed by those of the query string.
+// REQUEST_MALFORMED, and the faults of server.ReadBody.
 func read(r *http.Request) (parameters, error) {
 	var all []pair
 	if r.Method == http.MethodPost {
@@ -70,7 +70,7 @@ func parse(all []pair, text string) ([]pair, error) {
 			return nil, server.Malformed.Errorf("a parameter has no name")
 		case !utf8.ValidString(name) || !utf8.ValidString(value):
 			return nil, server.Malformed.Errorf("a parameter is not UTF-8")
-		case strings.ContainsFunc(name, ambiguous): // names are signed as they are
+		case strings.ContainsFunc(name, ambiguous): // names are signed without escaping
 			return nil, server.Malformed.Errorf("the parameter name %q holds &, = or a control character", name)
 		case len(all) == maxParameters:
 			return nil, server.Malformed.Errorf("there are more than %d parameters", maxParameters)
@@ -83,9 +83,10 @@ func parse(all []pair, text string) ([]pair, error) {
 // ambiguous reports characters that would end a name in the signed text.
 func ambiguous(c rune) bool { return c == '&' || c == '=' || unicode.IsControl(c) }
 
-// settle makes parameters of what was sent. Of two with the same name the later
-// one is meant. Names that differ in case are one parameter and signed each: the
-// signature does not cover which of them came later, so they must agree. REQUEST_MALFORMED.
+// normalize returns the parameters of a request. Of two with the same name the later
+// one counts. Names that differ only in case are one parameter, but both are signed;
+// the signature does not cover their order, so their values must be equal.
+// REQUEST_MALFORMED.
 func settle(sent []pair) (parameters, error) {
 	p := inOrder(sent)
 	values := make(map[string]string, len(p))
@@ -98,7 +99,7 @@ func settle(sent []pair) (parameters, error) {
 	return p, nil
 }
 
-// inOrder sorts parameters as they are signed: by their names as they were sent.
+// signOrder sorts parameters in the order of the signature: by their original names.
 func inOrder(sent []pair) parameters {
 	last := make(map[string]string, len(sent))
 	for _, one := range sent {
@@ -111,7 +112,7 @@ func inOrder(sent []pair) parameters {
 	return p
 }
 
-// get gives what is meant by a name, which is in lower case; "" if it is not there.
+// get returns the value of a name in lower case; "" if it is absent.
 func (p parameters) get(name string) string {
 	for _, one := range slices.Backward(p) {
 		if one.name == name {
@@ -121,7 +122,7 @@ func (p parameters) get(name string) string {
 	return ""
 }
 
-// fields splits a comma separated list.
+// fields splits a comma-separated list.
 func fields(text string) []string {
 	var list []string
 	for item := range strings.SplitSeq(text, ",") {
@@ -132,7 +133,7 @@ func fields(text string) []string {
 	return list
 }
 
-// kind is the type of a parameter, as listApis names it.
+// kind is the type of a parameter, with its name in listApis.
 type kind string
 
 const (
@@ -144,16 +145,16 @@ const (
 	mapping kind = "map"
 )
 
-// Parameter is a row of a command's parameters.
+// parameter describes a parameter of a command.
 type parameter struct {
 	name     string
-	also     string // another name of the same
+	also     string // another name
 	kind     kind
 	about    string
 	required bool
 	length   int    // of a string or of an item of a list; 0: 255
-	uuid     bool   // an id of this server: it has the form of one
-	ours     bool   // with uuid: the caller chooses it
+	uuid     bool   // must be a UUID
+	ours     bool   // with uuid: the caller chooses it, so it need not exist
 	refused  string // why any value is refused
 	related  string
 }
@@ -167,15 +168,14 @@ func (p parameter) most() int {
 	return defaultLength
 }
 
-// values are the parameters of a command, checked and by name.
+// values are the checked parameters of a command, by name.
 type values struct {
 	text map[string]string
 	maps map[string]map[int]map[string]string
 }
 
-// check finds a command's parameters among those sent: PARAMETER_WRONG,
-// MAP_INDEX_WRONG. A parameter that the command does not have is refused: to
-// leave it out would answer another request than the one that was sent.
+// check returns the parameters of a command. PARAMETER_WRONG, MAP_INDEX_WRONG. It
+// refuses unknown parameters: without them the request would mean something else.
 func (c *command) check(sent parameters) (values, error) {
 	v := values{text: map[string]string{}, maps: map[string]map[int]map[string]string{}}
 	for _, p := range c.params {
@@ -215,14 +215,14 @@ func (c *command) check(sent parameters) (values, error) {
 	return v, c.unknown(sent)
 }
 
-// ofTheProtocol are parameters of every request, and what clients send along
-// for themselves: filter and exclude choose columns, _ passes by caches.
+// protocolParameters are the parameters of every request, and those that clients send
+// for their own use: filter and exclude select columns, _ avoids caches.
 var ofTheProtocol = map[string]bool{
 	"command": true, "response": true, "apikey": true, "signature": true, "signatureversion": true, "expires": true,
 	"sessionkey": true, "filter": true, "exclude": true, "_": true,
 }
 
-// unknown refuses the first parameter that has a value and is none of the command's.
+// unknown refuses the first parameter with a value that the command does not have.
 func (c *command) unknown(sent parameters) error {
 	for _, one := range sent {
 		name, _, _ := strings.Cut(strings.ToLower(one.name), "[")
@@ -231,7 +231,7 @@ func (c *command) unknown(sent parameters) error {
 		case name == "projectid":
 			return c.wrong(name, "there are no projects here")
 		default:
-			return c.wrong(name, "the command has no such parameter; listApis tells which it has")
+			return c.wrong(name, "the command has no such parameter; see listApis")
 		}
 	}
 	return nil
@@ -247,11 +247,11 @@ func (c *command) parameter(name string) *parameter {
 	return nil
 }
 
-// sameParameter are names that the service and the two families of commands have for one thing.
+// sameParameter maps a parameter's name in the service or in one family to its name in the other.
 var sameParameter = map[string]string{"versionid": "kubernetesversionid", "kubernetesversionid": "versionid", "node": "nodeids"}
 
-// blamed is the parameter of this command, by the name that was sent, that a
-// fault of the service speaks of; empty if it speaks of none.
+// faultParameter returns the parameter of this command that a fault of the service is
+// about, by the name in the request; empty if it is about none.
 func (c *call) blamed(err error) string {
 	name, _ := fault.Details(err)["parameter"].(string)
 	if name == "" {
@@ -276,7 +276,7 @@ func (c *call) blamed(err error) string {
 	return p.name
 }
 
-// judge says what is wrong with a value; "" if nothing is.
+// validate returns what is wrong with a value; "" if nothing is.
 func (p parameter) judge(value string) string {
 	items := []string{value}
 	if p.kind == list {
@@ -303,7 +303,7 @@ func (p parameter) judge(value string) string {
 	return ""
 }
 
-// isUUID reports the form 8-4-4-4-12 of hexadecimal digits.
+// isUUID reports whether a text has the form 8-4-4-4-12 of hexadecimal digits.
 func isUUID(s string) bool {
 	if len(s) != 36 {
 		return false
@@ -325,7 +325,7 @@ func isUUID(s string) bool {
 
 const maxIndex = 999
 
-// mapOf collects name[0].key=value.
+// mapOf returns a map parameter, which is sent as name[0].key=value. MAP_INDEX_WRONG.
 func (c *command) mapOf(p parameter, sent parameters) (map[int]map[string]string, error) {
 	m := map[int]map[string]string{}
 	for _, one := range sent {
@@ -346,14 +346,14 @@ func (c *command) mapOf(p parameter, sent parameters) (map[int]map[string]string
 	return m, nil
 }
 
-// wrong is the fault of a parameter.
+// wrong returns the fault of a parameter.
 func (c *command) wrong(name, format string, args ...any) error {
 	return ParameterWrong.Errorf("%s: parameter %s: "+format, append([]any{c.name, name}, args...)...)
 }
 
 func (v values) has(name string) bool { _, ok := v.text[name]; return ok }
 
-// number gives a number; 0 if it is not there.
+// number returns a number; 0 if it is absent.
 func (v values) number(name string) int {
 	n, _ := strconv.Atoi(v.text[name]) // checked
 	return n

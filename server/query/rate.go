@@ -7,7 +7,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// limiters give each name a number of requests a second, and a burst after a pause.
+// limiters limit the requests of each name per second, with a burst after a pause.
 type limiters struct {
 	perSecond, burst int
 	mu               sync.Mutex
@@ -18,10 +18,10 @@ func newLimiters(perSecond, burst int) *limiters {
 	return &limiters{perSecond: perSecond, burst: burst, byName: map[string]*rate.Limiter{}}
 }
 
-// namesKept bounds what is remembered: names that may use their whole burst are forgotten when there are more.
+// maxNames limits the stored names. If there are more, names with their full burst are removed.
 const namesKept = 10_000
 
-// take takes one request of a name, or says how long it must wait.
+// take counts a request of a name, or returns how long it must wait.
 func (l *limiters) take(name string, now time.Time) (wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

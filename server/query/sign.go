@@ -3,7 +3,7 @@ package query
 import (
 	"cmp"
 	"crypto/hmac"
-	"crypto/sha1" //nolint:gosec // the wire format asks for it, and HMAC does not need what SHA-1 has lost
+	"crypto/sha1" //nolint:gosec // the protocol demands it, and HMAC does not depend on collision resistance
 	"encoding/base64"
 	"slices"
 	"strings"
@@ -11,8 +11,8 @@ import (
 	"unicode/utf16"
 )
 
-// Sign gives the signature of parameters, as our own clients send it: `~` is
-// escaped. A parameter named signature is left out.
+// Sign returns the signature of parameters, as Pawl's own clients send it: `~` is
+// escaped. It skips a parameter named signature.
 func Sign(secret string, params map[string]string) string {
 	all := make([]pair, 0, len(params))
 	for name, value := range params {
@@ -21,9 +21,9 @@ func Sign(secret string, params map[string]string) string {
 	return base64.StdEncoding.EncodeToString(mac(secret, canonical(inOrder(all), escape)))
 }
 
-// verify compares a signature in constant time. Clients differ in what they
-// escape of a value: `~` bare or escaped, and those that escape like a form
-// escape `*` too. Each form is as injective as the others.
+// verify compares a signature in constant time. Clients differ in what they escape in
+// a value: some escape `~`, and those that escape as in forms escape `*` too. Each
+// variant is injective.
 func verify(secret, signature string, params parameters) bool {
 	given, err := base64.StdEncoding.Strict().DecodeString(signature)
 	if err != nil {
@@ -44,9 +44,9 @@ func mac(secret, text string) []byte {
 	return h.Sum(nil)
 }
 
-// canonical is the text that is signed. It says all that the parameters say,
-// but for the case of values: their names hold neither `&` nor `=`, their order
-// is that of the list, and the list is what commands read.
+// canonical returns the signed text. It determines the parameters except for the case
+// of values: names contain neither `&` nor `=`, the order is that of the list, and
+// commands read the same list.
 func canonical(params parameters, escapes func(byte) bool) string {
 	var b strings.Builder
 	for _, one := range params {
@@ -63,9 +63,9 @@ func canonical(params parameters, escapes func(byte) bool) string {
 	return strings.ToLower(b.String())
 }
 
-// byCodeUnit orders texts by their UTF-16 code units, which is not the order of
-// their bytes where one holds characters beyond U+FFFF. What is no text is
-// ordered by its bytes, so that no two names are equal.
+// byCodeUnit orders texts by their UTF-16 code units. That differs from the order of
+// their bytes if one has characters above U+FFFF. Invalid UTF-8 is ordered by its
+// bytes, so that different names are never equal.
 func byCodeUnit(a, b string) int {
 	return cmp.Or(slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b))), strings.Compare(a, b))
 }
@@ -91,12 +91,11 @@ func encode(b *strings.Builder, value string, escapes func(byte) bool) {
 	}
 }
 
-// expiryAhead is how far ahead a signature may expire where expiry is enforced.
+// expiryAhead is the longest validity of a signature if expiry is enforced.
 const expiryAhead = 15 * time.Minute
 
-// fresh judges the expiry of a request: version 3 has one, and where it is
-// enforced there is no other version. What is no version is not taken for one
-// without expiry.
+// notExpired checks the expiry of a request. Version 3 of signatures has one, and if it
+// is enforced, other versions are refused. Unknown versions are always refused.
 func fresh(p parameters, now time.Time, enforced bool) bool {
 	switch p.get("signatureversion") {
 	case "3":
@@ -112,7 +111,7 @@ func fresh(p parameters, now time.Time, enforced bool) bool {
 	return !enforced || !until.After(now.Add(expiryAhead))
 }
 
-// parseTime reads 2030-01-01T00:00:00+0000, with any offset or Z.
+// parseTime parses 2030-01-01T00:00:00+0000, with any offset or Z.
 func parseTime(text string) (time.Time, error) {
 	var t time.Time
 	var err error
@@ -124,7 +123,7 @@ func parseTime(text string) (time.Time, error) {
 	return t, err
 }
 
-// date writes a time as this face does.
+// date formats a time for this API.
 func date(t time.Time) string { return t.UTC().Format(dateForm) }
 
 const dateForm = "2006-01-02T15:04:05-0700"

@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// value is what a field of an object holds. It is no any: a page has thousands of them.
+// value is the value of a field. It is not an interface, to save allocations: a page has thousands.
 type value struct {
 	kind   valueKind
-	number int // of a date: its seconds
+	number int // of a date: its Unix time in seconds
 	text   string
-	more   any // []string of a list; of an object: what has its JSON
+	more   any // []string of a list; of an object: the value to encode
 }
 
 type valueKind int
 
 const (
-	nothing valueKind = iota // it is left out
-	aText                    // left out when it is empty
+	nothing valueKind = iota // omitted
+	aText                    // omitted if empty
 	aNumber
-	aQuoted // a number, written as a text
-	aFlag   // a number, 0 or 1
+	aQuoted // a number, encoded as a string
+	aFlag   // a boolean; number is 0 or 1
 	aDate
 	aList
 	anObject
@@ -42,10 +42,10 @@ func flagOf(b bool) value {
 	return value{kind: aFlag}
 }
 
-// empty values are left out.
+// empty reports values that are omitted.
 func (v *value) empty() bool { return v.kind == nothing || v.kind == aText && v.text == "" }
 
-// any is the value as encodeJSON takes it.
+// any returns the value for encodeJSON.
 func (v *value) any() any {
 	switch v.kind {
 	case nothing:
@@ -94,7 +94,7 @@ func (v *value) encode(b []byte) ([]byte, error) {
 	return append(b, data...), err
 }
 
-// bare are the characters that stand for themselves in a JSON string.
+// plainChars are the characters that need no escape in a JSON string.
 var bare = func() (set [256]bool) {
 	for c := ' '; c <= '~'; c++ {
 		set[c] = c != '"' && c != '\\'
@@ -109,7 +109,7 @@ func appendText(b []byte, text string) []byte {
 			out := bytes.NewBuffer(b)
 			e := json.NewEncoder(out)
 			e.SetEscapeHTML(false)
-			_ = e.Encode(text) // a text has JSON
+			_ = e.Encode(text) // never fails
 			return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 		}
 	}

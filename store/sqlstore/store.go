@@ -105,7 +105,7 @@ type Report struct {
 	Clusters int      `json:"clusters"`
 	Damage   []Damage `json:"damage,omitempty"`
 	Healthy  bool     `json:"healthy"`
-	Keys     []string `json:"sealedWith,omitempty"` // ids of the master keys that encrypted its secrets
+	Keys     []string `json:"encryptedWith,omitempty"` // ids of the master keys that encrypted its secrets
 }
 
 // Damage is one damaged record.

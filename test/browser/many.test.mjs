@@ -91,7 +91,7 @@ test('leaks are shown with what ends them', { skip }, async () => {
   await page.locator('.range', { hasText: '1–4 of 4' }).waitFor(); // those in nobody's books are there after the collector's first pass
   assert.equal(await leaks.count(), 4);
   assert.match(await row(page, 'c00002').innerText(), /▲ leaked\s+c00002[\s\S]*6\s+PROVIDER_REFUSED <b>no<\/b>, said the provider\s+Remedy: Read the provider/);
-  for (const name of ['orphan1', 'orphan2', 'orphan3']) assert.match(await row(page, name).innerText(), /▲ stray\s+not in the books[\s\S]*Remedy: Delete it at the provider if nobody needs it/);
+  for (const name of ['orphan1', 'orphan2', 'orphan3']) assert.match(await row(page, name).innerText(), /▲ orphan\s+not in the books[\s\S]*Remedy: Delete it at the provider if nobody needs it/);
   await page.screenshot({ path: join(shots, 'leaks.png') });
   await page.getByLabel('Kind').fill('network');
   await page.getByText('nothing leaks').waitFor();

@@ -68,7 +68,7 @@ test('the work on a cluster is paused, resumed and cancelled from its page', { s
   await scale(2);
   // finding 20: the number of ready nodes, the names of the others, the server URL, the start and the deadline
   const waits = work.getByRole('group', { name: 'Waiting', exact: true });
-  await waits.getByText(/at join: .*\d of 3 are ready, not worked-.*nodes call http:\S+\/v1\/nodes\/hello/).waitFor();
+  await waits.getByText(/at join: .*\d of 3 are ready, not worked-.*nodes call http:\S+\/v1\/nodes\/heartbeat/).waitFor();
   assert.match(await waits.innerText(), /Since\s+\d+ (s|min) ago\s+Gives up\s+[\d:]+/);
   const list = await open('#/clusters');
   await row(list, 'worked').getByText(/at join: .*\d of 3 are ready.*since \d+ (s|min), until [\d:]+/).waitFor();
@@ -137,7 +137,7 @@ test('a VM that is in nobody’s books is on the leak page, with what ends it', 
   await page.getByLabel('Kind').fill('vm');
   const leak = row(page, 'lost-worker1');
   await leak.waitFor(); // by itself, though what the collector meets is no event
-  assert.match(await leak.innerText(), /▲ stray[\s\S]*its cluster is not known[\s\S]*Delete it at the provider/);
+  assert.match(await leak.innerText(), /▲ orphan[\s\S]*its cluster is not known[\s\S]*Delete it at the provider/);
   await page.screenshot({ path: join(shots, 'leaks.png') });
   await page.context().close();
 });

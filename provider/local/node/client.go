@@ -62,7 +62,7 @@ func (c *caller) close() { c.client.CloseIdleConnections() }
 
 // heartbeat sends a heartbeat to the server.
 func (c *caller) heartbeat(ctx context.Context, token string, h cluster.Heartbeat) (a cluster.HeartbeatAnswer, err error) {
-	err = c.call(ctx, http.MethodPost, "/v1/nodes/hello", token, h, &a)
+	err = c.call(ctx, http.MethodPost, "/v1/nodes/heartbeat", token, h, &a)
 	return a, err
 }
 

@@ -47,11 +47,11 @@ type Config struct {
 
 // Times of a node. Zero fields are the defaults.
 type Times struct {
-	Heartbeat time.Duration `json:"hello,omitempty"`   // between heartbeats, unless the server sets it: 10 s
-	Renew     time.Duration `json:"renew,omitempty"`   // between renewals of a worker: 10 s
-	Silence   time.Duration `json:"silence,omitempty"` // after which a worker leaves the list: 30 s
-	Watch     time.Duration `json:"watch,omitempty"`   // between checks that its directory exists: 1 s
-	Retry     time.Duration `json:"retry,omitempty"`   // first pause after a failure; it doubles up to 15 times that: 1 s
+	Heartbeat time.Duration `json:"heartbeat,omitempty"` // between heartbeats, unless the server sets it: 10 s
+	Renew     time.Duration `json:"renew,omitempty"`     // between renewals of a worker: 10 s
+	Silence   time.Duration `json:"silence,omitempty"`   // after which a worker leaves the list: 30 s
+	Watch     time.Duration `json:"watch,omitempty"`     // between checks that its directory exists: 1 s
+	Retry     time.Duration `json:"retry,omitempty"`     // first pause after a failure; it doubles up to 15 times that: 1 s
 }
 
 func (t Times) filled() Times {

@@ -1,5 +1,5 @@
-// Package querytest is a cluster service for tests of the query face and of
-// its clients: it keeps clusters in memory and makes no VM.
+// Package querytest is a fake cluster service for tests of the query API and of its
+// clients: it keeps clusters in memory and creates no VMs.
 package querytest
 
 import (
@@ -19,25 +19,25 @@ import (
 	"github.com/pawl-dev/pawl/server"
 )
 
-// Fake is a query.Clusters. Its zero fields are empty; make one with New.
+// Fake is a query.Clusters. New returns one.
 type Fake struct {
 	Records   *cluster.Memory
 	Directory server.Directory
 	Now       func() time.Time
 	Offers    map[cluster.Kind][]cluster.Entry
 	Known     []service.Version
-	Polls     int              // a job is done when it is asked for so often; 0: never by itself
-	Fails     map[string]error // method -> what it answers instead
+	Polls     int              // reads of a job until it is done; 0: only End ends it
+	Fails     map[string]error // method -> its error
 	Leaked    []service.Leak
-	Stands    map[string]service.Standing // by the id of a cluster
+	Stands    map[string]service.Standing // by uuid of the cluster
 
 	mu     sync.Mutex
-	Calls  []string // what was asked: method and command
+	Calls  []string // received calls: method and command
 	polled map[string]int
 	made   int
 }
 
-// New makes one over an empty book.
+// New returns a fake without clusters.
 func New(accounts account.Store, now func() time.Time) *Fake {
 	return &Fake{
 		Records: cluster.NewMemory(), Directory: server.Directory{Store: accounts}, Now: now, polled: map[string]int{}, Fails: map[string]error{},
@@ -61,7 +61,7 @@ func (f *Fake) heard(method, what string) error {
 	return f.Fails[method]
 }
 
-// uuid is the n-th id of a kind.
+// uuid returns the next id of a kind.
 func (f *Fake) uuid(kind string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -77,7 +77,7 @@ func (f *Fake) job(who cluster.Caller, c *cluster.Cluster, id, command, kind str
 	return &cluster.Job{ID: id, Cluster: c.UUID, Command: command, Kind: kind, Owner: who.Owner, User: who.User, Created: f.Now()}
 }
 
-// Create stores a cluster that is Starting.
+// Create stores a cluster in state Starting.
 func (f *Fake) Create(ctx context.Context, who cluster.Caller, r service.CreateRequest) (*cluster.Cluster, *cluster.Job, error) {
 	if err := f.heard("Create", r.Command); err != nil {
 		return nil, nil, err
@@ -151,7 +151,7 @@ func (f *Fake) entity(kind cluster.Kind, id string) (cluster.Entity, error) {
 	return cluster.Entity{}, cluster.EntityRefused.Errorf("there is no %s %q", kind, id)
 }
 
-// Change moves a cluster into the transient state of what is asked.
+// Change moves a cluster into the transient state of the request.
 func (f *Fake) Change(ctx context.Context, who cluster.Caller, uuid string, r service.ChangeRequest) (*cluster.Cluster, *cluster.Job, error) {
 	if err := f.heard("Change", string(r.Kind)); err != nil {
 		return nil, nil, err
@@ -199,7 +199,7 @@ func (f *Fake) Change(ctx context.Context, who cluster.Caller, uuid string, r se
 	return c, job, f.Records.Commit(ctx, change)
 }
 
-// End decides a job: done, or failed with a fault.
+// End ends a job: done, or failed with why.
 func (f *Fake) End(ctx context.Context, id string, why error) error {
 	job, err := f.Records.Job(ctx, id)
 	if err != nil || job.Status != cluster.JobOpen {
@@ -227,7 +227,7 @@ func (f *Fake) End(ctx context.Context, id string, why error) error {
 	return f.Records.Commit(ctx, &cluster.Change{Cluster: c, Jobs: []*cluster.Job{job}})
 }
 
-// Forget makes a job that gives a cluster up.
+// Forget creates a job that gives a cluster up.
 func (f *Fake) Forget(ctx context.Context, who cluster.Caller, uuid, confirm, jobID string) (*cluster.Job, error) {
 	if err := f.heard("Forget", ""); err != nil {
 		return nil, err
@@ -243,12 +243,12 @@ func (f *Fake) Forget(ctx context.Context, who cluster.Caller, uuid, confirm, jo
 	return job, f.Records.Commit(ctx, &cluster.Change{ClusterID: b.Cluster.ID, Jobs: []*cluster.Job{job}})
 }
 
-// PlanCreate is a plan of one step.
+// PlanCreate returns a plan with one step.
 func (f *Fake) PlanCreate(_ context.Context, _ cluster.Caller, r service.CreateRequest) (*service.DryRun, error) {
 	return &service.DryRun{Steps: []service.DryRunStep{{Name: "check", Text: "check quota"}}, Resources: []service.DryRunResource{}, Findings: []cluster.Finding{}}, f.heard("PlanCreate", r.Command)
 }
 
-// PlanChange is a plan of one step.
+// PlanChange returns a plan with one step.
 func (f *Fake) PlanChange(ctx context.Context, who cluster.Caller, uuid string, r service.ChangeRequest) (*service.DryRun, error) {
 	if _, err := f.Get(ctx, who, uuid); err != nil {
 		return nil, err
@@ -256,7 +256,7 @@ func (f *Fake) PlanChange(ctx context.Context, who cluster.Caller, uuid string, 
 	return f.PlanCreate(ctx, who, service.CreateRequest{Command: r.Command})
 }
 
-// Get is that of the service: ids that are not there, and those out of reach.
+// Get refuses unknown clusters and those outside the caller's scope, as the service does.
 func (f *Fake) Get(ctx context.Context, who cluster.Caller, uuid string) (*cluster.Record, error) {
 	if err := f.heard("Get", ""); err != nil {
 		return nil, err
@@ -268,7 +268,7 @@ func (f *Fake) Get(ctx context.Context, who cluster.Caller, uuid string) (*clust
 	return b, err
 }
 
-// List gives what is in scope.
+// List returns the clusters in the caller's scope.
 func (f *Fake) List(ctx context.Context, who cluster.Caller, q cluster.ClusterQuery) ([]cluster.Cluster, int, error) {
 	q.Scope = who.Scope
 	if err := f.heard("List", ""); err != nil {
@@ -304,22 +304,22 @@ func (f *Fake) Nodes(ctx context.Context, clusters []cluster.Cluster) (map[int64
 	return f.Records.Nodes(ctx, ids)
 }
 
-// Details of a cluster.
+// Details returns the details of a cluster.
 func (f *Fake) Details(ctx context.Context, _ cluster.Caller, uuid string) (*cluster.Details, error) {
 	return f.Records.Details(ctx, uuid)
 }
 
-// Standings gives Stands.
+// Standings returns Stands.
 func (f *Fake) Standings(context.Context, []cluster.Cluster) (map[string]service.Standing, error) {
 	return f.Stands, f.heard("Standings", "")
 }
 
-// Standing gives one of Stands.
+// Standing returns one of Stands.
 func (f *Fake) Standing(_ context.Context, uuid string) (service.Standing, error) {
 	return f.Stands[uuid], f.heard("Standing", "")
 }
 
-// Drift is a report without findings.
+// Drift returns a report with the stored findings.
 func (f *Fake) Drift(ctx context.Context, who cluster.Caller, uuid string) (*service.DriftReport, error) {
 	b, err := f.Get(ctx, who, uuid)
 	if err != nil {
@@ -328,7 +328,7 @@ func (f *Fake) Drift(ctx context.Context, who cluster.Caller, uuid string) (*ser
 	return &service.DriftReport{Cluster: uuid, State: b.Cluster.State, At: f.Now(), Findings: append([]cluster.Finding{}, b.Cluster.Findings...)}, f.heard("Drift", "")
 }
 
-// Config is a short one.
+// Config returns a short configuration.
 func (f *Fake) Config(ctx context.Context, who cluster.Caller, uuid string) (*service.Config, error) {
 	b, err := f.Get(ctx, who, uuid)
 	if err != nil {
@@ -337,7 +337,7 @@ func (f *Fake) Config(ctx context.Context, who cluster.Caller, uuid string) (*se
 	return &service.Config{ID: uuid, Name: b.Cluster.Name, Data: "apiVersion: v1\n"}, f.heard("Config", "")
 }
 
-// Leaks gives Leaked.
+// Leaks returns Leaked.
 func (f *Fake) Leaks(_ context.Context, _ cluster.Caller, uuid string, kind cluster.Kind, offset, limit int) ([]service.Leak, int, error) {
 	all := slices.DeleteFunc(slices.Clone(f.Leaked), func(l service.Leak) bool {
 		return uuid != "" && l.Cluster != uuid || kind != "" && l.Kind != kind
@@ -346,7 +346,7 @@ func (f *Fake) Leaks(_ context.Context, _ cluster.Caller, uuid string, kind clus
 	return all[from:min(from+min(limit, len(all)), len(all))], len(all), f.heard("Leaks", "")
 }
 
-// Job gives a job, and ends it when it was polled often enough.
+// Job returns a job, and ends it when it was read Polls times.
 func (f *Fake) Job(ctx context.Context, who cluster.Caller, id string) (*cluster.Job, error) {
 	if err := f.heard("Job", ""); err != nil {
 		return nil, err
@@ -371,21 +371,21 @@ func (f *Fake) Job(ctx context.Context, who cluster.Caller, id string) (*cluster
 	return job, nil
 }
 
-// Jobs gives those in scope.
+// Jobs returns the jobs in the caller's scope.
 func (f *Fake) Jobs(ctx context.Context, who cluster.Caller, q cluster.JobQuery) ([]cluster.Job, int, error) {
 	q.Scope = who.Scope
 	return f.Records.Jobs(ctx, q)
 }
 
-// Catalog gives Offers.
+// Catalog returns Offers.
 func (f *Fake) Catalog(_ context.Context, _ cluster.Caller, kind cluster.Kind) ([]cluster.Entry, error) {
 	return f.Offers[kind], f.heard("Catalog", string(kind))
 }
 
-// Versions gives Known.
+// Versions returns Known.
 func (f *Fake) Versions() []service.Version { return f.Known }
 
-// Reason is an error as a cluster records it.
+// Reason returns the recorded form of an error.
 func Reason(err error) cluster.Reason {
 	return cluster.Reason{Code: fault.Of(err).Code, Text: fault.Message(err), Step: "network"}
 }

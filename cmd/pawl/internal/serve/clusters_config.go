@@ -44,7 +44,7 @@ type Clusters struct {
 	Sync struct {
 		Interval     Span `yaml:"interval,omitempty" json:"interval,omitempty"`
 		Transitional Span `yaml:"transitional,omitempty" json:"transitional,omitempty"`
-		Heartbeat    Span `yaml:"hello,omitempty" json:"hello,omitempty"`
+		Heartbeat    Span `yaml:"heartbeat,omitempty" json:"heartbeat,omitempty"`
 		Passes       int  `yaml:"passes,omitempty" json:"passes,omitempty"`
 	} `yaml:"sync,omitempty" json:"sync,omitzero"`
 	GC struct {
