@@ -24,22 +24,22 @@ func operate(ctx context.Context, config *rest.Config, ports port.Ports) (stop f
 	if err != nil {
 		return nil, err
 	}
-	kept, err := kube.Cache()
+	// The default renewal interval, but leases last longer than this machine is busy.
+	m, err := controller.NewManager(config, controller.Options{Scheme: scheme, LeaseDuration: 2 * time.Minute, RenewDeadline: 90 * time.Second})
 	if err != nil {
 		return nil, err
 	}
-	// The default renewal interval, but leases last longer than this machine is busy.
-	m, err := controller.NewManager(config, controller.Options{Scheme: scheme, Cache: kept, LeaseDuration: 2 * time.Minute, RenewDeadline: 90 * time.Second})
+	cache, err := kube.NewCache(m)
 	if err != nil {
 		return nil, err
 	}
 	// No pod is restarted: only the ports create pods.
-	site, err := kube.NewSite(kube.Options{Client: m.GetClient(), Live: m.Live(), Image: "none"})
+	site, err := kube.NewSite(kube.Options{Client: cache.Client(), Live: m.Live(), Image: "none"})
 	if err != nil {
 		return nil, err
 	}
 	served, err := sharedstorage.New(sharedstorage.Options{
-		Store: kube.NewClusterStore(m.GetClient(), m.Live()), Ports: ports, Version: "15", Event: kube.Teller(m.Events("sharedstorage")),
+		Store: kube.NewClusterStore(cache.Client(), m.Live()), Ports: ports, Version: "15", Event: kube.Teller(m.Events("sharedstorage")),
 	})
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func operate(ctx context.Context, config *rest.Config, ports port.Ports) (stop f
 	}
 	engine, err := served.Engine(store, workflow.Options{Object: served.Object, Lease: 2 * time.Minute, Logger: slog.New(slog.DiscardHandler)})
 	if err == nil {
-		err = errors.Join(kube.Setup(m, served, "", site, engine, 0), m.Add(leaderRunnable{engine.Serve}))
+		err = errors.Join(kube.Controllers{Manager: m, Cache: cache, Operator: served, Site: site, Engine: engine}.Setup(), m.Add(leaderRunnable{engine.Serve}))
 	}
 	if err != nil {
 		return nil, errors.Join(err, store.Close())

@@ -15,7 +15,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -66,11 +65,6 @@ type Options struct {
 	Drain time.Duration
 	// Resync is how often every object is looked at without an event. Default: 10 h.
 	Resync time.Duration
-	// Cache chooses what is kept of other kinds, by label or field.
-	Cache map[client.Object]cache.ByObject
-	// Uncached are kinds that the client reads from the API server each time, such
-	// as Secrets that only few are read of: a cache wants to list and watch all.
-	Uncached []client.Object
 	// NewClient makes the client beneath, for tests that let calls fail. nil: client.New.
 	NewClient client.NewClientFunc
 	// Metrics takes what is counted. nil: a registry of its own.
@@ -152,9 +146,8 @@ func (o Options) inner() manager.Options {
 		Logger: logr.FromSlogHandler(o.Log.Handler()),
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(), // half of the memory, and nobody reads it
-			ByObject:         o.Cache,
 		},
-		Client: client.Options{FieldOwner: cmp.Or(o.FieldOwner, FieldOwner), Cache: &client.CacheOptions{DisableFor: o.Uncached}},
+		Client: client.Options{FieldOwner: cmp.Or(o.FieldOwner, FieldOwner)},
 		NewClient: func(config *rest.Config, options client.Options) (client.Client, error) {
 			c, err := o.NewClient(config, options)
 			if err != nil {
@@ -196,29 +189,6 @@ func (o Options) served() map[string]cache.Config {
 	}
 	return served
 }
-
-// AddCache adds a cache of what has certain labels, for watches of kinds of which
-// the manager's own cache holds something else. It starts and stops with the manager.
-func (m *Manager) AddCache(selected labels.Selector) (cache.Cache, error) {
-	options := cache.Options{
-		HTTPClient: m.GetHTTPClient(), Scheme: m.GetScheme(), Mapper: m.GetRESTMapper(),
-		DefaultNamespaces: m.options.served(), DefaultLabelSelector: selected, DefaultTransform: cache.TransformStripManagedFields(),
-	}
-	if m.options.Resync > 0 {
-		options.SyncPeriod = &m.options.Resync
-	}
-	added, err := cache.New(m.GetConfig(), options)
-	if err != nil {
-		return nil, Fault(err)
-	}
-	return added, Fault(m.Add(caching{added}))
-}
-
-// caching lets a cache be started with the manager's own.
-type caching struct{ cache.Cache }
-
-// GetCache names it as one.
-func (c caching) GetCache() cache.Cache { return c.Cache }
 
 // PodNamespace is where this process runs as a pod; empty elsewhere.
 func PodNamespace() string {

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pawl-dev/pawl/control"
 )
@@ -27,10 +26,10 @@ func TestOptionsOfAManager(t *testing.T) {
 		t.Errorf("the rest: %+v", in)
 	}
 	o = Options{Log: quiet, Alone: true, Namespaces: []string{"a", "b"}, Resync: time.Hour, FieldOwner: "me", Lease: "l", LeaseNamespace: "n",
-		LeaseDuration: 3 * time.Second, RenewDeadline: 2 * time.Second, RetryPeriod: time.Second, Uncached: []client.Object{&corev1.Secret{}}}
+		LeaseDuration: 3 * time.Second, RenewDeadline: 2 * time.Second, RetryPeriod: time.Second}
 	in = o.inner()
 	if in.LeaderElection || len(in.Cache.DefaultNamespaces) != 2 || *in.Cache.SyncPeriod != time.Hour || in.Client.FieldOwner != "me" || in.LeaderElectionID != "l" ||
-		in.LeaderElectionNamespace != "n" || *in.LeaseDuration != 3*time.Second || *in.RenewDeadline != 2*time.Second || *in.RetryPeriod != time.Second || len(in.Client.Cache.DisableFor) != 1 {
+		in.LeaderElectionNamespace != "n" || *in.LeaseDuration != 3*time.Second || *in.RenewDeadline != 2*time.Second || *in.RetryPeriod != time.Second {
 		t.Errorf("what was asked for: %+v", in)
 	}
 }

@@ -4,14 +4,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"reflect"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -70,20 +71,33 @@ type Controller[T client.Object] struct {
 	Owns []client.Object
 	// Watches are other objects that wake.
 	Watches []Watch
+	// Quiet is how long a pass waits after the first event of Owns and Watches, so that
+	// a burst of them makes one pass. 0: not at all.
+	Quiet time.Duration
+	// Cache is where For, Owns and Watches are read from, and Cache.Client what writes
+	// status. nil: the manager's.
+	Cache *Cache
 	// Signals wakes for objects from elsewhere. It is called once, in a goroutine
 	// of its own, and must return when its context ends. Objects of other kinds
 	// are ignored.
 	Signals func(ctx context.Context, add func(control.Ref))
 
 	Workers    int // 0: DefaultWorkers
-	MaxRetries int // retries in a row until an object is given up; 0: control.DefaultMaxRetries; less: none
+	MaxRetries int // retries in a row until an object is given up; 0: control.DefaultMaxRetries; less: none; Unlimited: never given up
 }
+
+// Unlimited is Controller.MaxRetries for objects that are never given up: their retries go on
+// at the longest delay.
+const Unlimited = math.MaxInt
 
 // Watch wakes for objects that have to do with those of the main kind.
 type Watch struct {
 	Object client.Object
-	// From is a cache of Manager.AddCache. nil: the manager's.
+	// From is the cache that is watched. nil: that of the controller.
 	From cache.Cache
+	// Optional is a kind whose CustomResourceDefinition may be installed later: it is
+	// watched from then on. Otherwise Manager.Start fails with KIND_MISSING.
+	Optional bool
 	// Of names the objects of the main kind that a change of this one is for. It is
 	// asked with what was before and what is now.
 	Of func(ctx context.Context, obj client.Object) []types.NamespacedName
@@ -109,7 +123,7 @@ func Setup[T client.Object](m *Manager, c Controller[T]) error {
 	w := &worker[T]{
 		name: c.Name, kind: gvk.Kind, reconcile: c.Reconcile,
 		conditions: c.Conditions, condition: cmp.Or(c.Condition, condition.TypeProgressing), givenUp: c.GivenUp,
-		cached: m.GetCache(), live: m.Live(), client: m.GetClient(),
+		cached: c.cache(m), live: m.Live(), client: c.client(m),
 		fresh:  func() T { return c.For.DeepCopyObject().(T) },
 		passes: m.passes, retries: newRetries(cmp.Or(c.MaxRetries, control.DefaultMaxRetries)),
 		runs: c.Runs, last: c.LastRequest, mine: c.Mine,
@@ -131,14 +145,7 @@ func Setup[T client.Object](m *Manager, c Controller[T]) error {
 		return fmt.Errorf("controller %s: %w", c.Name, err)
 	}
 	m.kinds = append(m.kinds, gvk)
-	for _, other := range c.others() {
-		kind, err := apiutil.GVKForObject(other, m.GetScheme())
-		if err != nil {
-			return fmt.Errorf("controller %s: %w", c.Name, err)
-		}
-		m.kinds = append(m.kinds, kind)
-	}
-	for _, s := range c.sources(m, gvk.Kind) {
+	watch := func(s source.Source) error {
 		if syncing, ok := s.(source.SyncingSource); ok {
 			m.filling.Add(1)
 			s = &filled{SyncingSource: syncing, left: &m.filling}
@@ -146,29 +153,79 @@ func Setup[T client.Object](m *Manager, c Controller[T]) error {
 		if err := inner.Watch(s); err != nil {
 			return fmt.Errorf("controller %s: %w", c.Name, err)
 		}
+		return nil
+	}
+	for _, s := range c.ownSources(m, gvk.Kind) {
+		if err := watch(s); err != nil {
+			return err
+		}
+	}
+	for _, child := range c.children(m) {
+		kind, err := apiutil.GVKForObject(child.kind, m.GetScheme())
+		if err != nil {
+			return fmt.Errorf("controller %s: %w", c.Name, err)
+		}
+		if !child.optional {
+			m.kinds = append(m.kinds, kind)
+			err = watch(child.source)
+		} else {
+			err = m.WhenServed([]schema.GroupVersionKind{kind}, func() error { return watch(child.source) })
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// others are the objects of other kinds that wake.
-func (c Controller[T]) others() []client.Object {
-	all := slices.Clone(c.Owns)
-	for _, watch := range c.Watches {
-		all = append(all, watch.Object)
+func (c Controller[T]) cache(m *Manager) cache.Cache {
+	if c.Cache != nil {
+		return c.Cache.Cache
 	}
-	return all
+	return m.GetCache()
 }
 
-func (c Controller[T]) sources(m *Manager, kind string) []source.Source {
+func (c Controller[T]) client(m *Manager) client.Client {
+	if c.Cache != nil {
+		return c.Cache.Client()
+	}
+	return m.GetClient()
+}
+
+// ownSources wake for the objects of the main kind.
+func (c Controller[T]) ownSources(m *Manager, kind string) []source.Source {
 	wakes := Asked(c.Requests...)
 	if c.Also != nil {
 		wakes = predicate.Or(wakes, alsoOf(c.Also))
 	}
-	all := []source.Source{source.Kind(m.GetCache(), client.Object(c.For), &handler.EnqueueRequestForObject{}, wakes)}
+	all := []source.Source{source.Kind(c.cache(m), client.Object(c.For), &handler.EnqueueRequestForObject{}, wakes)}
+	if c.Signals != nil {
+		all = append(all, source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			m.background.Go(func() {
+				c.Signals(ctx, func(ref control.Ref) {
+					if ref.Kind == kind {
+						queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}})
+					}
+				})
+			})
+			return nil
+		}))
+	}
+	return all
+}
+
+// child is a source of another kind than the main one.
+type child struct {
+	kind     client.Object
+	source   source.Source
+	optional bool
+}
+
+// children wake for the objects of Owns and Watches.
+func (c Controller[T]) children(m *Manager) (all []child) {
 	for _, owned := range c.Owns {
-		all = append(all, source.Kind(m.GetCache(), owned,
-			handler.EnqueueRequestForOwner(m.GetScheme(), m.GetRESTMapper(), c.For, handler.OnlyControllerOwner()),
-			predicate.Predicate(predicate.ResourceVersionChangedPredicate{})))
+		owner := handler.EnqueueRequestForOwner(m.GetScheme(), m.GetRESTMapper(), c.For, handler.OnlyControllerOwner())
+		all = append(all, child{kind: owned, source: source.Kind(c.cache(m), owned, quietly(owner, c.Quiet), predicate.Predicate(predicate.ResourceVersionChangedPredicate{}))})
 	}
 	for _, watch := range c.Watches {
 		of := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) (keys []reconcile.Request) {
@@ -183,21 +240,9 @@ func (c Controller[T]) sources(m *Manager, kind string) []source.Source {
 		}
 		from := watch.From
 		if from == nil {
-			from = m.GetCache()
+			from = c.cache(m)
 		}
-		all = append(all, source.Kind(from, watch.Object, of, when...))
-	}
-	if c.Signals != nil {
-		all = append(all, source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-			m.background.Go(func() {
-				c.Signals(ctx, func(ref control.Ref) {
-					if ref.Kind == kind {
-						queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}})
-					}
-				})
-			})
-			return nil
-		}))
+		all = append(all, child{kind: watch.Object, source: source.Kind(from, watch.Object, quietly(of, c.Quiet), when...), optional: watch.Optional})
 	}
 	return all
 }

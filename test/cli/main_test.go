@@ -133,21 +133,21 @@ func onKubernetes(t *testing.T, kind kubestore.Kind) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cached, err := kube.Cache()
+	m, err := controller.NewManager(plane.Config(), controller.Options{Scheme: scheme, Namespaces: []string{namespace}, LeaseNamespace: namespace, Alone: true, Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := controller.NewManager(plane.Config(), controller.Options{Scheme: scheme, Cache: cached, Namespaces: []string{namespace}, LeaseNamespace: namespace, Alone: true, Log: quiet})
+	cache, err := kube.NewCache(m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	site, err := kube.NewSite(kube.Options{Client: m.GetClient(), Live: m.Live(), Image: "none", Log: quiet})
+	site, err := kube.NewSite(kube.Options{Client: cache.Client(), Live: m.Live(), Image: "none", Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
-	mpds := kube.NewMPDClusterStore(m.GetClient(), m.Live(), "")
+	mpds := kube.NewMPDClusterStore(cache.Client(), m.Live(), "")
 	op, clusters := operator(t, sharedstorage.Options{
-		Store: kube.NewClusterStore(m.GetClient(), m.Live()), Homes: map[string]sharedstorage.ClusterStore{kube.MPDKind: mpds},
+		Store: kube.NewClusterStore(cache.Client(), m.Live()), Homes: map[string]sharedstorage.ClusterStore{kube.MPDKind: mpds},
 		Event: kube.Teller(m.Events("sharedstorage")),
 	})
 	opening, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -158,7 +158,8 @@ func onKubernetes(t *testing.T, kind kubestore.Kind) *fixture {
 	}
 	t.Cleanup(func() { store.Close() })
 	engine := engineOf(t, op, store)
-	if err := errors.Join(kube.Setup(m, op, "", site, engine, 4), kube.SetupMPD(m, op, mpds, site, engine, 4)); err != nil {
+	controllers := kube.Controllers{Manager: m, Cache: cache, Operator: op, Site: site, Engine: engine, Workers: 4}
+	if err := errors.Join(controllers.Setup(), controllers.SetupMPD(mpds)); err != nil {
 		t.Fatal(err)
 	}
 	runInBackground(t, "the engine", engine.Serve)

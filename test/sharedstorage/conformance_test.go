@@ -37,11 +37,11 @@ func TestConformance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	operators := newManager(t, plane, scheme)
+	live, cached := newManager(t, plane, scheme)
 	porttest.Run(t, func(t *testing.T) porttest.Rig {
 		t.Parallel()
 		namespace, label, nodes := plane.Apart(t)
-		d := &suiteFixture{t: t, manager: operators, nodes: label}
+		d := &suiteFixture{t: t, live: live, cached: cached, nodes: label}
 		d.store = d.openStore()
 		return porttest.Rig{
 			Ports: d.ports(), Cluster: port.Ref{Namespace: namespace, Name: "c", UID: "1"}, Now: time.Now, Limit: 6 * time.Minute,
@@ -84,19 +84,19 @@ func await(t *testing.T, limit time.Duration, what string, holds func() error) {
 	}
 }
 
-// newManager returns a manager that reads and writes as the operator does, with caches and
+// newManager returns the clients of a manager that reads and writes as the operator does, with caches and
 // the operator's rights.
-func newManager(t *testing.T, plane *controlplane.Plane, scheme *runtime.Scheme) *controller.Manager {
+func newManager(t *testing.T, plane *controlplane.Plane, scheme *runtime.Scheme) (live client.Reader, cached client.Client) {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig(t, plane))
 	if err != nil {
 		t.Fatal(err)
 	}
-	cached, err := kube.Cache()
+	m, err := controller.NewManager(config, controller.Options{Scheme: scheme, Alone: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := controller.NewManager(config, controller.Options{Scheme: scheme, Cache: cached, Alone: true})
+	cache, err := kube.NewCache(m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func newManager(t *testing.T, plane *controlplane.Plane, scheme *runtime.Scheme)
 			t.Error(err)
 		}
 	})
-	return m
+	return m.Live(), cache.Client()
 }
 
 // readYourWrites returns a client that waits until its caches contain its writes: the
@@ -173,17 +173,18 @@ func (s *readYourWritesClient) until(ctx context.Context, obj client.Object, hol
 
 // suiteFixture is the fixture of one test of the suite.
 type suiteFixture struct {
-	t       *testing.T
-	manager *controller.Manager
-	store   *kube.Site
-	nodes   string
+	t      *testing.T
+	live   client.Reader
+	cached client.Client
+	store  *kube.Site
+	nodes  string
 }
 
 // openStore creates a ClusterStore as an operator does at its start. Its leases outlast a
 // pause of the machine for seconds.
 func (d *suiteFixture) openStore() *kube.Site {
 	d.t.Helper()
-	site, err := kube.NewSite(kube.Options{Client: readYourWrites(d.manager.GetClient()), Live: d.manager.Live(), Image: "pawl:dev", User: engineUser(d.t), Lease: 6 * time.Second})
+	site, err := kube.NewSite(kube.Options{Client: readYourWrites(d.cached), Live: d.live, Image: "pawl:dev", User: engineUser(d.t), Lease: 6 * time.Second})
 	if err != nil {
 		d.t.Fatal(err)
 	}

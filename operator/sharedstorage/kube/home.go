@@ -18,7 +18,8 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-var clusterKind = v1alpha1.GroupVersion.WithKind(sharedstorage.Kind)
+// ClusterKind is the kind of the objects of this operator.
+var ClusterKind = v1alpha1.GroupVersion.WithKind(sharedstorage.Kind)
 
 // unserved holds for a kind without a CRD.
 func unserved(err error) bool {

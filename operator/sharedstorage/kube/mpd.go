@@ -35,7 +35,8 @@ const (
 	quotaStep = 10 << 10 // MB
 )
 
-var mpdKind = mpd.GroupVersion.WithKind(MPDKind)
+// MPDClusterKind is the kind of the objects.
+var MPDClusterKind = mpd.GroupVersion.WithKind(MPDKind)
 
 // MPDClusterStore keeps clusters as MPDCluster objects.
 type MPDClusterStore struct {

@@ -8,7 +8,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pawl-dev/pawl/control"
@@ -21,17 +20,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// MPDServed reports whether the API server knows MPDClusters.
-func MPDServed(mapper apimeta.RESTMapper) (bool, error) {
-	_, err := mapper.RESTMapping(mpdKind.GroupKind(), mpdKind.Version)
-	if apimeta.IsNoMatchError(err) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// SetupMPD adds the controller of MPDClusters to a manager.
-func SetupMPD(m *controller.Manager, o *sharedstorage.Operator, h *MPDClusterStore, site *Site, engine *workflow.Engine, workers int) error {
+// SetupMPD adds the controller of MPDClusters to the manager.
+func (c Controllers) SetupMPD(store *MPDClusterStore) error {
 	requests := []string{interruptRecover, cancelledKey}
 	for theirs, ours := range mpdRequests {
 		requests = append(requests, theirs)
@@ -39,17 +29,20 @@ func SetupMPD(m *controller.Manager, o *sharedstorage.Operator, h *MPDClusterSto
 			requests = append(requests, prefixed)
 		}
 	}
-	runs, err := controller.RunsOf(engine)
+	runs, err := controller.RunsOf(c.Engine)
 	if err != nil {
 		return err
 	}
-	watches, err := site.watches(m, MPDKind)
+	watches, err := c.Site.watches(c.Manager, MPDKind)
 	if err != nil {
 		return err
 	}
-	s := &mpdServer{operator: o, home: h, engine: engine, runs: runs, events: m.Events("mpdcluster"), now: time.Now}
-	return controller.Setup(m, controller.Controller[*mpd.MPDCluster]{
-		Name: "mpdcluster", For: &mpd.MPDCluster{}, Reconcile: restoring(m.GetClient(), site, m.Events("mpdcluster"), func() *mpd.MPDCluster { return &mpd.MPDCluster{} }, h.mine, s.reconcile), Requests: requests, Signals: o.Listen, Workers: workers,
+	events := c.Manager.Events("mpdcluster")
+	s := &mpdServer{operator: c.Operator, home: store, engine: c.Engine, runs: runs, events: events, now: time.Now}
+	return controller.Setup(c.Manager, controller.Controller[*mpd.MPDCluster]{
+		Name: "mpdcluster", For: &mpd.MPDCluster{}, Cache: c.Cache,
+		Reconcile: restoring(c.Cache, c.Site, events, func() *mpd.MPDCluster { return &mpd.MPDCluster{} }, store.mine, s.reconcile),
+		Requests:  requests, Signals: c.Operator.Listen, Workers: c.Workers,
 		Owns: []client.Object{&corev1.Pod{}, &appsv1.Deployment{}}, Watches: watches,
 	})
 }

@@ -43,25 +43,35 @@ func belongingTo() (labels.Selector, error) {
 	return labels.NewSelector().Add(*ours), nil
 }
 
-// Cache keeps of other kinds only what belongs to clusters.
-func Cache() (map[client.Object]cache.ByObject, error) {
+// NewCache adds the cache of this operator to a manager. Of other kinds it holds only what
+// belongs to clusters.
+func NewCache(m *controller.Manager) (*controller.Cache, error) {
 	selected, err := belongingTo()
 	if err != nil {
 		return nil, err
 	}
-	return map[client.Object]cache.ByObject{
+	return m.NewCache(controller.CacheOptions{ByObject: map[client.Object]cache.ByObject{
 		&corev1.Pod{}:                   {Label: selected},
 		&corev1.PersistentVolumeClaim{}: {Label: selected},
 		&appsv1.Deployment{}:            {Label: selected},
 		&corev1.ConfigMap{}:             {Field: fields.OneTermEqualSelector("metadata.name", sharedstorage.ClassesName)},
-	}, nil
+	}})
 }
 
-// Setup adds the controller of SharedStorageClusters to a manager. The operator
-// has a Home of this package and the ports of a Site, and is bound to the engine.
-// name is that of the operator, as in sharedstorage.Options.
-func Setup(m *controller.Manager, o *sharedstorage.Operator, name string, site *Site, engine *workflow.Engine, workers int) error {
-	runs, err := controller.RunsOf(engine)
+// Controllers are those of this operator in a manager.
+type Controllers struct {
+	Manager  *controller.Manager
+	Cache    *controller.Cache       // of NewCache
+	Operator *sharedstorage.Operator // with the stores and ports of this package, bound to the engine
+	Name     string                  // of the operator, as in sharedstorage.Options
+	Site     *Site
+	Engine   *workflow.Engine
+	Workers  int // objects of a kind worked on at once; 0: controller.DefaultWorkers
+}
+
+// Setup adds the controller of SharedStorageClusters to the manager.
+func (c Controllers) Setup() error {
+	runs, err := controller.RunsOf(c.Engine)
 	if err != nil {
 		return err
 	}
@@ -69,17 +79,17 @@ func Setup(m *controller.Manager, o *sharedstorage.Operator, name string, site *
 	for _, kind := range sharedstorage.Requests {
 		requests = append(requests, sharedstorage.Prefix+kind)
 	}
-	watches, err := site.watches(m, sharedstorage.Kind)
+	watches, err := c.Site.watches(c.Manager, sharedstorage.Kind)
 	if err != nil {
 		return err
 	}
-	mine := func(c *v1alpha1.SharedStorageCluster) bool { return name == "" || c.Spec.OperatorName == name }
-	return controller.Setup(m, controller.Controller[*v1alpha1.SharedStorageCluster]{
-		Name: "sharedstorage", For: &v1alpha1.SharedStorageCluster{}, Mine: mine,
-		Reconcile:  restoring(m.GetClient(), site, m.Events("sharedstorage"), func() *v1alpha1.SharedStorageCluster { return &v1alpha1.SharedStorageCluster{} }, mine, o.Reconcile),
-		Conditions: func(c *v1alpha1.SharedStorageCluster) *[]metav1.Condition { return &c.Status.Conditions },
-		Runs:       runs, LastRequest: func(c *v1alpha1.SharedStorageCluster) **v1alpha1.RunRequest { return &c.Status.LastRequest },
-		Requests: requests, Signals: o.Listen, Workers: workers,
+	mine := func(o *v1alpha1.SharedStorageCluster) bool { return c.Name == "" || o.Spec.OperatorName == c.Name }
+	return controller.Setup(c.Manager, controller.Controller[*v1alpha1.SharedStorageCluster]{
+		Name: "sharedstorage", For: &v1alpha1.SharedStorageCluster{}, Mine: mine, Cache: c.Cache,
+		Reconcile:  restoring(c.Cache, c.Site, c.Manager.Events("sharedstorage"), func() *v1alpha1.SharedStorageCluster { return &v1alpha1.SharedStorageCluster{} }, mine, c.Operator.Reconcile),
+		Conditions: func(o *v1alpha1.SharedStorageCluster) *[]metav1.Condition { return &o.Status.Conditions },
+		Runs:       runs, LastRequest: func(o *v1alpha1.SharedStorageCluster) **v1alpha1.RunRequest { return &o.Status.LastRequest },
+		Requests: requests, Signals: c.Operator.Listen, Workers: c.Workers,
 		Owns: []client.Object{&corev1.Pod{}, &appsv1.Deployment{}}, Watches: watches,
 	})
 }

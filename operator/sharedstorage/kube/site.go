@@ -193,7 +193,7 @@ func (s *Site) owner(ctx context.Context, c port.Ref) ([]metav1.OwnerReference, 
 	if ok {
 		return []metav1.OwnerReference{known}, nil
 	}
-	for _, kind := range []schema.GroupVersionKind{clusterKind, mpdKind} {
+	for _, kind := range []schema.GroupVersionKind{ClusterKind, MPDClusterKind} {
 		obj := &metav1.PartialObjectMetadata{}
 		obj.SetGroupVersionKind(kind)
 		err := s.o.Live.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: c.Name}, obj)

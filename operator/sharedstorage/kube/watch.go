@@ -50,7 +50,7 @@ func (s *Site) watches(m *controller.Manager, kind string) ([]controller.Watch, 
 		if err != nil {
 			return nil, err
 		}
-		if s.cache, err = m.AddCache(ours); err != nil {
+		if s.cache, err = m.NewCache(controller.CacheOptions{Labels: ours}); err != nil {
 			return nil, err
 		}
 	}

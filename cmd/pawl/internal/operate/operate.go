@@ -1,0 +1,147 @@
+// Package operate is what `pawl operator` runs: one manager with one election, one engine, and
+// the operators that are asked for, each with a cache of its own.
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/pawl-dev/pawl/kube/controller"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
+	"github.com/pawl-dev/pawl/store/kubestore"
+	"github.com/pawl-dev/pawl/telemetry"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Options of the process.
+type Options struct {
+	Config         *rest.Config
+	Operators      []string // names that are served; empty: those whose kinds are installed, now or later
+	Namespaces     []string // that are served; empty: all
+	LeaseNamespace string   // of the leader's Lease and of flow definitions
+	Alone          bool     // no election
+	Lease          time.Duration
+	Listen         string
+	MetricsToken   string
+	Runs           kubestore.Kind
+	Attempts       int // of steps at once
+	Workers        int // objects worked on at once, of one kind
+	Drain          time.Duration
+	Log            *slog.Logger
+
+	SharedStorage SharedStorage
+}
+
+// Process is what runs: the controllers, and the engine of the leader.
+type Process struct {
+	Manager *controller.Manager
+	store   *kubestore.Store
+	engine  *workflow.Engine
+}
+
+// opening is how long the store of runs may take to be opened.
+const opening = 30 * time.Second
+
+// New makes the process. KIND_MISSING if a kind of Options.Operators is not installed, or none
+// of any operator.
+func New(ctx context.Context, o Options) (*Process, error) {
+	scheme, err := kube.Scheme()
+	if err != nil {
+		return nil, err
+	}
+	counted := telemetry.NewMetrics()
+	m, err := controller.NewManager(o.Config, controller.Options{
+		Scheme: scheme, Namespaces: o.Namespaces, Listen: o.Listen, MetricsToken: o.MetricsToken,
+		LeaseNamespace: o.LeaseNamespace, Alone: o.Alone, Drain: o.Drain, Metrics: counted.Registry(), Log: o.Log,
+		LeaseDuration: o.Lease, RenewDeadline: o.Lease * 2 / 3, RetryPeriod: o.Lease * 2 / 15,
+	})
+	if err != nil {
+		return nil, err
+	}
+	storage, err := newStorageOperator(m, o)
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{Manager: m}
+	if p.store, err = openStore(ctx, m, o); err != nil {
+		return nil, err
+	}
+	p.engine, err = storage.operator.Engine(p.store, workflow.Options{
+		Attempts: o.Attempts, Lease: o.Lease, Drain: o.Drain, Object: storage.operator.Object, Healers: kube.Healers(), Hooks: []workflow.Hook{counted.Hook()}, Logger: o.Log,
+	})
+	if err != nil {
+		return nil, errors.Join(err, p.store.Close())
+	}
+	counted.Watch(telemetry.Sources{
+		Engine: p.engine, Runs: telemetry.CountActive(p.store, 10*time.Second),
+		Stats: func() map[string]float64 { return map[string]float64{"requests": float64(p.store.Requests())} },
+	})
+	err = errors.Join(
+		serve(m, storage.parts(p.engine, o.Workers), o.Operators),
+		m.Add(leaderRunnable{p.engine.Serve}),
+		m.Add(leaderRunnable{func(ctx context.Context) error { return p.store.ServeRequests(ctx, p.engine) }}),
+	)
+	if err != nil {
+		return nil, errors.Join(err, p.store.Close())
+	}
+	return p, nil
+}
+
+// Run serves until the context ends.
+func (p *Process) Run(ctx context.Context) error {
+	return errors.Join(p.Manager.Start(ctx), p.store.Close())
+}
+
+func openStore(ctx context.Context, m *controller.Manager, o Options) (*kubestore.Store, error) {
+	ctx, cancel := context.WithTimeout(ctx, opening)
+	defer cancel()
+	options := kubestore.Options{
+		Config: m.GetConfig(), Kind: o.Runs, Namespace: o.LeaseNamespace, Namespaces: o.Namespaces,
+		Serves: kubestore.Kinds(kinds()...), Owner: runOwner, Logger: o.Log,
+	}
+	if len(o.Namespaces) == 1 { // a role for that namespace is enough
+		options.Namespace, options.Only = o.Namespaces[0], true
+	}
+	return kubestore.Open(ctx, options)
+}
+
+// runOwner lets the runs of an object go with it. A subject is kind/namespace/name/uid.
+func runOwner(subject string) *metav1.OwnerReference {
+	parts := strings.Split(subject, "/")
+	if len(parts) != 4 {
+		return nil
+	}
+	i := slices.IndexFunc(operators, func(o operator) bool { return o.kind.Kind == parts[0] })
+	if i < 0 {
+		return nil
+	}
+	return &metav1.OwnerReference{APIVersion: operators[i].kind.GroupVersion().String(), Kind: parts[0], Name: parts[2], UID: types.UID(parts[3])}
+}
+
+// leaderRunnable runs while this process is the leader.
+type leaderRunnable struct{ serve func(context.Context) error }
+
+// Start implements manager.Runnable.
+func (l leaderRunnable) Start(ctx context.Context) error { return l.serve(ctx) }
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (leaderRunnable) NeedLeaderElection() bool { return true }
+
+// Check reports names that are no operators.
+func Check(names []string) error {
+	for _, name := range names {
+		if !slices.ContainsFunc(operators, func(o operator) bool { return o.name == name }) {
+			return fmt.Errorf("there is no operator %q: choose from %s", name, strings.Join(Names(), ", "))
+		}
+	}
+	return nil
+}

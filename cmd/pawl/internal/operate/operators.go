@@ -1,0 +1,90 @@
+package operate
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pawl-dev/pawl/kube/controller"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
+)
+
+// operator is one operator of the process.
+type operator struct {
+	name  string                  // as --operators has it
+	kind  schema.GroupVersionKind // it is served where this kind is installed
+	about string
+}
+
+// operators are all there are. Their subjects keep their runs as their own.
+var operators = []operator{
+	{"sharedstorage", kube.ClusterKind, "SharedStorageClusters: PostgreSQL of one writer and any number of readers"},
+	{"mpd", kube.MPDClusterKind, "MPDClusters: the kind of PolarDB Stack"},
+}
+
+// Names are the names of all operators.
+func Names() (all []string) {
+	for _, o := range operators {
+		all = append(all, o.name)
+	}
+	return all
+}
+
+// About says what an operator serves, by name.
+func About() map[string]string {
+	all := map[string]string{}
+	for _, o := range operators {
+		all[o.name] = o.about
+	}
+	return all
+}
+
+func kinds() (all []string) {
+	for _, o := range operators {
+		all = append(all, o.kind.Kind)
+	}
+	return all
+}
+
+// part adds the controllers of one operator to the manager.
+type part struct {
+	name  string
+	setup func() error
+}
+
+// serve sets up the parts that are asked for by name: at once, and KIND_MISSING if a kind is
+// not installed. Without names it sets up those whose kinds are installed, the others when
+// theirs are; KIND_MISSING if none is.
+func serve(m *controller.Manager, parts []part, names []string) error {
+	missing, waiting := controller.KindMissing.Errorf("none of the kinds %v is installed", kinds()), []part{}
+	served := 0
+	for _, p := range parts {
+		switch installed, err := m.Served(kindOf(p.name)); {
+		case err != nil:
+			return err
+		case len(names) > 0 && !slices.Contains(names, p.name):
+		case len(names) > 0 && !installed:
+			return controller.KindMissing.Errorf("operator %s: the kind %s is not installed", p.name, kindOf(p.name).Kind)
+		case installed:
+			if err := p.setup(); err != nil {
+				return err
+			}
+			served++
+		default:
+			waiting = append(waiting, p)
+		}
+	}
+	if served == 0 {
+		return missing
+	}
+	for _, p := range waiting {
+		if err := m.WhenServed([]schema.GroupVersionKind{kindOf(p.name)}, p.setup); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func kindOf(name string) schema.GroupVersionKind {
+	return operators[slices.IndexFunc(operators, func(o operator) bool { return o.name == name })].kind
+}

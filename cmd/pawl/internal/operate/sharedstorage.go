@@ -1,0 +1,70 @@
+package operate
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/kube/controller"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// SharedStorage are the options of the shared-storage operator.
+type SharedStorage struct {
+	Name          string            // serves the clusters whose spec.operatorName is this; "": all
+	Image         string            // of pawl
+	Tool          string            // path of pawl in that image
+	Images        map[string]string // of engines, by version
+	Version       string            // of engines, for clusters that name none; "": the newest of Images
+	User          int64             // that engines run as
+	StorageClass  string            // of new claims; "": the default one
+	WriterLease   time.Duration
+	FailoverAfter time.Duration
+}
+
+// storageOperator is the shared-storage operator, for both of its kinds.
+type storageOperator struct {
+	manager  *controller.Manager
+	cache    *controller.Cache
+	site     *kube.Site
+	operator *sharedstorage.Operator
+	name     string
+	mpds     *kube.MPDClusterStore
+}
+
+func newStorageOperator(m *controller.Manager, o Options) (*storageOperator, error) {
+	s, own := o.SharedStorage, &storageOperator{manager: m, name: o.SharedStorage.Name}
+	var err error
+	if own.cache, err = kube.NewCache(m); err != nil {
+		return nil, err
+	}
+	client := own.cache.Client()
+	own.site, err = kube.NewSite(kube.Options{
+		Client: client, Live: m.Live(), Image: s.Image, Tool: s.Tool, Images: s.Images, User: s.User,
+		StorageClass: s.StorageClass, Lease: s.WriterLease, FailoverAfter: s.FailoverAfter, Wrap: m.Fence, Log: o.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	clusters := kube.NewClusterStore(client, m.Live())
+	own.mpds = kube.NewMPDClusterStore(client, m.Live(), s.Name)
+	clusters.Site, own.mpds.Site = own.site, own.site
+	own.operator, err = sharedstorage.New(sharedstorage.Options{
+		Store: clusters, Homes: map[string]sharedstorage.ClusterStore{kube.MPDKind: own.mpds}, Ports: own.site.Ports(), Name: s.Name,
+		Version: cmp.Or(s.Version, slices.MaxFunc(slices.Collect(maps.Keys(s.Images)), kube.CompareVersions)),
+		Event:   kube.Teller(m.Events("sharedstorage")), Place: kube.Place, Logger: o.Log,
+	})
+	return own, err
+}
+
+// parts are the controllers of both kinds.
+func (s *storageOperator) parts(engine *workflow.Engine, workers int) []part {
+	c := kube.Controllers{Manager: s.manager, Cache: s.cache, Operator: s.operator, Name: s.name, Site: s.site, Engine: engine, Workers: workers}
+	return []part{
+		{"sharedstorage", c.Setup},
+		{"mpd", func() error { return c.SetupMPD(s.mpds) }},
+	}
+}
