@@ -91,3 +91,22 @@ func TestRetriesAreCounted(t *testing.T) {
 		})
 	})
 }
+
+// A key that is never given up is tried at the longest delay, however often it failed.
+func TestUnlimitedRetries(t *testing.T) {
+	r := newRetries(Unlimited)
+	for i := range 1000 {
+		if exhausted, _ := r.failed(key("a"), "X", false); exhausted {
+			t.Fatalf("given up after %d failures", i+1)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRetries(Unlimited)
+		for range 40 {
+			r.again(key("a"))
+		}
+		if got := r.again(key("a")); got != longestRetry {
+			t.Errorf("the delay is %s, want %s", got, longestRetry)
+		}
+	})
+}
