@@ -49,6 +49,9 @@ func TestCachesOfTwoOperators(t *testing.T) {
 		}
 	}
 	w.start(m)
+	w.until("full caches", func() error {
+		return errors.Join(made["a"].List(t.Context(), &corev1.ConfigMapList{}), made["b"].List(t.Context(), &corev1.ConfigMapList{}))
+	})
 	for name, want := range map[string]int{"a": 2, "b": 1} {
 		c := made[name]
 		var all, owned, again corev1.ConfigMapList

@@ -201,6 +201,31 @@ func arguments(t *testing.T, o Object) (args []string, ok bool) {
 	return args, true
 }
 
+// The rights are those of the operators that are served: by default of all.
+func TestOperators(t *testing.T) {
+	for _, c := range []struct {
+		operators []any
+		want      map[string]bool
+	}{
+		{nil, map[string]bool{"pawl.dev/sharedstorageclusters watch": true, "mpd.polardb.aliyun.com/mpdclusters watch": true}},
+		{[]any{"sharedstorage"}, map[string]bool{"pawl.dev/sharedstorageclusters watch": true, "mpd.polardb.aliyun.com/mpdclusters watch": false}},
+		{[]any{"mpd"}, map[string]bool{"pawl.dev/sharedstorageclusters watch": false, "mpd.polardb.aliyun.com/mpdclusters watch": true}},
+	} {
+		all := render(t, map[string]any{"operators": c.operators})
+		rights := allowed(t, find(t, all, "ClusterRole", "", "pawl"))
+		for right, want := range c.want {
+			if rights[right] != want {
+				t.Errorf("operators %v: may %s: %t, want %t", c.operators, right, rights[right], want)
+			}
+		}
+		args, _ := arguments(t, find(t, all, "Deployment", "ops", "pawl"))
+		named := slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--operators=") })
+		if named != (c.operators != nil) {
+			t.Errorf("operators %v: arguments %v", c.operators, args)
+		}
+	}
+}
+
 // All options are off by default, except the PodDisruptionBudget.
 func TestOptions(t *testing.T) {
 	kinds := func(all []Object) (names []string) {
@@ -298,6 +323,7 @@ func TestRefused(t *testing.T) {
 		{map[string]any{"operator": map[string]any{"runs": "Secret"}}, "runs"},
 		{map[string]any{"image": map[string]any{"digest": "sha256:1"}}, "digest"},
 		{map[string]any{"namespaces": []any{"Upper"}}, "namespaces"},
+		{map[string]any{"operators": []any{"oracle"}}, "operators"},
 		{map[string]any{"serviceMonitor": map[string]any{"enabled": true}}, "metrics.tokenSecret.name"},
 	} {
 		if _, err := Render(chartDir, Install, c.values); err == nil || !strings.Contains(err.Error(), c.says) {

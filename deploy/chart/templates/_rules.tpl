@@ -1,7 +1,14 @@
 {{- /* What the operator may do. test/deploy runs it under these rules, and
 fails when one of them is not used or a request is refused. */ -}}
 
+{{- /* Not empty when an operator is served: (list . "sharedstorage"). */ -}}
+{{- define "pawl.serves" -}}
+{{- $operators := (index . 0).Values.operators }}
+{{- if or (not $operators) (has (index . 1) $operators) }}yes{{ end }}
+{{- end }}
+
 {{- define "pawl.rules" -}}
+{{- if include "pawl.serves" (list . "sharedstorage") }}
 # The clusters, their status, and their finalizers, which owner references require.
 - apiGroups: [pawl.dev]
   resources: [sharedstorageclusters]
@@ -12,6 +19,8 @@ fails when one of them is not used or a request is refused. */ -}}
 - apiGroups: [pawl.dev]
   resources: [sharedstorageclusters/finalizers]
   verbs: [update]
+{{- end }}
+{{- if include "pawl.serves" (list . "mpd") }}
 - apiGroups: [mpd.polardb.aliyun.com]
   resources: [mpdclusters]
   verbs: [get, list, watch, patch]
@@ -21,6 +30,7 @@ fails when one of them is not used or a request is refused. */ -}}
 - apiGroups: [mpd.polardb.aliyun.com]
   resources: [mpdclusters/finalizers]
   verbs: [update]
+{{- end }}
 # Runs of workflows and their history.
 {{- if eq .Values.operator.runs "ConfigMap" }}
 - apiGroups: [""]
