@@ -83,7 +83,7 @@ func newCache() cache {
 // returns its entry. s.mu is held.
 func (s *Store) learn(o *object) *entry {
 	key := objectKey{o.namespace, o.name}
-	if !s.serves(o.namespace, o.subject()) {
+	if !s.serves(o.namespace, o.subject(), o.operator) {
 		return &entry{object: o, key: key, write: make(chan struct{}, 1), foreign: true}
 	}
 	e := s.cache.objects[key]

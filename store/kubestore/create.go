@@ -70,8 +70,8 @@ func (s *Store) bear(ctx context.Context, r *workflow.Run, events []workflow.Eve
 	if e := s.waiting(r.RequestID); e != nil {
 		return e, s.adopt(ctx, e, r, events)
 	}
-	o := &object{name: s.format.name(r.ID), namespace: s.home(r.Subject), runID: r.ID, spec: specOf(r)}
-	if !s.serves(o.namespace, r.Subject) {
+	o := &object{name: s.format.name(r.ID), namespace: s.home(r.Subject), runID: r.ID, operator: s.o.Operator, spec: specOf(r)}
+	if !s.serves(o.namespace, r.Subject, o.operator) {
 		return nil, workflow.InputInvalid.Errorf("kubestore: a run of %s would stay undone here: this store does not serve it (Options.Namespaces, Options.Serves)", r.Subject)
 	}
 	o.spec.Birth = birthOf(r, events)

@@ -46,6 +46,7 @@ const (
 	domain       = "pawl.dev/"
 	labelKind    = domain + "kind" // run, history, flow, slot, worker
 	labelRun     = domain + "run"
+	labelOwner   = domain + "operator" // of runs and slots: Options.Operator
 	noteSubject  = domain + "subject"
 	noteQueue    = domain + "queue"
 	noteLast     = domain + "last"
@@ -56,7 +57,7 @@ const (
 // setMeta copies the metadata of an object, and of its annotations the requests.
 func (o *object) meta(m *metav1.ObjectMeta) {
 	o.name, o.namespace, o.uid, o.version = m.Name, m.Namespace, string(m.UID), parseVersion(m.ResourceVersion)
-	o.owners, o.generation = m.OwnerReferences, m.Generation
+	o.owners, o.generation, o.operator = m.OwnerReferences, m.Generation, m.Labels[labelOwner]
 	o.annotations = nil
 	for key, value := range m.Annotations {
 		if isRequest(key) {
@@ -75,6 +76,14 @@ func labelled(name, namespace string, labels map[string]string) map[string]any {
 		m["labels"] = labels
 	}
 	return m
+}
+
+// marked returns labels with the mark of an operator; "": without one.
+func marked(labels map[string]string, operator string) map[string]string {
+	if operator != "" {
+		labels[labelOwner] = operator
+	}
+	return labels
 }
 
 var base = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)

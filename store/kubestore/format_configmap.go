@@ -58,7 +58,7 @@ func (configMaps) items(list runtime.Object) []runtime.Object {
 }
 
 func (configMaps) create(o *object) (any, error) {
-	meta := labelled(o.name, o.namespace, map[string]string{labelKind: "run"})
+	meta := labelled(o.name, o.namespace, marked(map[string]string{labelKind: "run"}, o.operator))
 	if len(o.owners) > 0 {
 		meta["ownerReferences"] = o.owners
 	}

@@ -36,7 +36,7 @@ func (runs) items(list runtime.Object) []runtime.Object {
 }
 
 func (runs) create(o *object) (any, error) {
-	meta := labelled(o.name, o.namespace, nil)
+	meta := labelled(o.name, o.namespace, marked(map[string]string{}, o.operator))
 	if len(o.owners) > 0 {
 		meta["ownerReferences"] = o.owners
 	}

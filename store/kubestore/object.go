@@ -20,6 +20,7 @@ type object struct {
 	uid             string
 	version         uint64
 	generation      int64
+	operator        string // that created it; "": none has marked it
 	runID           string // "": the object is not a run yet
 	annotations     map[string]string
 	owners          []metav1.OwnerReference

@@ -71,6 +71,81 @@ func TestRunsOfOtherNamespaces(t *testing.T) {
 	}
 }
 
+// Two operators of the same kinds that serve all namespaces: each works on its own runs, both
+// see those that nobody has marked, and one without a name sees all.
+func TestRunsOfOtherOperators(t *testing.T) {
+	for _, kind := range []kubestore.Kind{kubestore.Run, kubestore.ConfigMap} {
+		t.Run(string(kind), func(t *testing.T) {
+			server := kubetest.NewServer(t)
+			stores := map[string]*kubestore.Store{}
+			runs := map[string]string{} // ids by the operator that started them
+			for _, name := range []string{"a", "b", ""} {
+				s, err := kubestore.Open(t.Context(), kubestore.Options{Config: server.Config(), Kind: kind, Serves: kubestore.Kinds("K"), Operator: name})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() {
+					if err := s.Close(); err != nil {
+						t.Error(err)
+					}
+				})
+				e, err := workflow.New(s, []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "S", Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }}}}}, workflow.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				r, err := e.Start(t.Context(), workflow.Request{Flow: "F", Subject: "K/n/of-" + name})
+				if err != nil {
+					t.Fatal(err)
+				}
+				stores[name], runs[name] = s, r.ID
+			}
+			late, err := kubestore.Open(t.Context(), kubestore.Options{Config: server.Config(), Kind: kind, Serves: kubestore.Kinds("K"), Operator: "b"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer late.Close()
+			seen := func(s *kubestore.Store) (ids []string) {
+				all, _, err := s.List(t.Context(), workflow.Query{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, r := range all {
+					ids = append(ids, r.ID)
+				}
+				slices.Sort(ids)
+				return ids
+			}
+			sorted := func(names ...string) (ids []string) {
+				for _, name := range names {
+					ids = append(ids, runs[name])
+				}
+				slices.Sort(ids)
+				return ids
+			}
+			for _, c := range []struct {
+				name  string
+				store *kubestore.Store
+				want  []string
+			}{{"a", stores["a"], sorted("a", "")}, {"b", stores["b"], sorted("b", "")}, {"no name", stores[""], sorted("a", "b", "")}, {"b, which came late", late, sorted("b", "")}} {
+				for deadline := time.Now().Add(time.Minute); !slices.Equal(seen(c.store), c.want); time.Sleep(5 * time.Millisecond) {
+					if time.Now().After(deadline) {
+						t.Fatalf("operator %s sees %v, want %v", c.name, seen(c.store), c.want)
+					}
+				}
+			}
+			claimed, err := late.Claim(t.Context(), workflow.Claim{Worker: "w", Limit: 10, Lease: time.Minute})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, l := range claimed.Runs {
+				if l.Run.ID == runs["a"] {
+					t.Error("a run of operator a was claimed by b")
+				}
+			}
+		})
+	}
+}
+
 // Two operators in one cluster: each claims, starts, lists and removes only its own runs.
 // Each can load and signal a run of the other by its id.
 func TestRunsOfOtherKinds(t *testing.T) {

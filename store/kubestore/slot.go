@@ -195,7 +195,7 @@ func (s *Store) writeSlot(ctx context.Context, namespace, subject string, v verd
 	var written metav1.ObjectMeta
 	var err error
 	if v.next.version == 0 {
-		meta := labelled(r.name, namespace, map[string]string{labelKind: "slot"})
+		meta := labelled(r.name, namespace, marked(map[string]string{labelKind: "slot"}, s.o.Operator))
 		notes[noteSubject] = subject
 		meta["annotations"] = notes
 		if owner != nil {

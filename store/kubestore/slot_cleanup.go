@@ -150,7 +150,7 @@ func (s *Store) sweepSlots(ctx context.Context) {
 
 func (s *Store) sweepSlot(l *coordinationv1.Lease) {
 	subject := l.Annotations[noteSubject]
-	if subject == "" || l.Name != slotName(subject) || len(l.OwnerReferences) > 0 || !s.serves(l.Namespace, subject) {
+	if subject == "" || l.Name != slotName(subject) || len(l.OwnerReferences) > 0 || !s.serves(l.Namespace, subject, l.Labels[labelOwner]) {
 		return
 	}
 	s.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 
 	"github.com/pawl-dev/pawl/workflow"
@@ -45,6 +46,11 @@ type Options struct {
 	// runs of a subject; see Kinds. All other runs are not claimed, started, repaired,
 	// listed or removed. nil: all.
 	Serves func(subject string) bool
+	// Operator marks the runs that this store creates, by a label. A store with an
+	// Operator leaves the runs of every other Operator alone, as those that Serves
+	// excludes; runs without a mark are everybody's. Two operators of the same kinds need
+	// one each. "": this store marks nothing and works on the runs of all operators.
+	Operator string
 	// Client limits the store to reading runs and sending signals. It claims and
 	// repairs nothing; rights on runs and their history are enough. Definitions are
 	// searched in all namespaces.
@@ -104,6 +110,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
 	if o.Logger == nil {
 		o.Logger = slog.Default()
+	}
+	if o.Operator != labelValue(o.Operator) || len(validation.IsValidLabelValue(o.Operator)) > 0 {
+		return nil, workflow.InputInvalid.Errorf("kubestore: Options.Operator %q is not the value of a label: letters, digits, '-', '_' and '.', at most 63", o.Operator)
 	}
 	if o.Config == nil {
 		return nil, workflow.InputInvalid.Errorf("kubestore: no configuration of a client is given")

@@ -106,7 +106,7 @@ func openStore(ctx context.Context, m *controller.Manager, o Options) (*kubestor
 	defer cancel()
 	options := kubestore.Options{
 		Config: m.GetConfig(), Kind: o.Runs, Namespace: o.LeaseNamespace, Namespaces: o.Namespaces,
-		Serves: kubestore.Kinds(kinds()...), Owner: runOwner, Logger: o.Log,
+		Serves: kubestore.Kinds(kinds()...), Operator: o.SharedStorage.Name, Owner: runOwner, Logger: o.Log,
 	}
 	if len(o.Namespaces) == 1 { // a role for that namespace is enough
 		options.Namespace, options.Only = o.Namespaces[0], true
