@@ -37,7 +37,7 @@ var (
 	})
 )
 
-// Fault gives an error of an API call as a failure of a declared kind:
+// Fault converts an error of an API call to a declared fault:
 //
 //	409 conflict, failed precondition            fault.WriteConflict
 //	404                                          control.NotFound
@@ -47,9 +47,9 @@ var (
 //	other 4xx                                    Refused
 //	a kind without a CRD                         KindMissing
 //
-// What the error wraps stays there, so that apierrors.IsNotFound and its kin
-// hold as before. Errors that are faults already, the end of the caller's
-// context, and errors of no API call are returned as they are.
+// The fault wraps the error, so apierrors.IsNotFound and the like still work. Errors that
+// are faults already, the end of the caller's context, and errors that do not come from an
+// API call are returned unchanged.
 func Fault(err error) error {
 	var declared *fault.Error
 	if err == nil || errors.As(err, &declared) || errors.Is(err, context.Canceled) {
@@ -88,7 +88,7 @@ func kindOfStatus(err error, code int) *fault.Kind {
 		return fault.WriteConflict
 	case apierrors.IsNotFound(err):
 		if apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
-			return KindMissing // the path is unknown, not the object
+			return KindMissing // the server does not know the path
 		}
 		return control.NotFound
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
@@ -99,8 +99,8 @@ func kindOfStatus(err error, code int) *fault.Kind {
 	return Refused
 }
 
-// failure gives what a pass has failed with as a fault: errors of API calls
-// that did not come through the manager's client too.
+// faultOf converts the error of a pass to a fault if it comes from an API call that did
+// not use the manager's client.
 func failure(err error) error {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) || meta.IsNoMatchError(err) {
@@ -109,10 +109,10 @@ func failure(err error) error {
 	return err
 }
 
-// gone holds for the failure of a call that asked for an object that does not exist.
+// isNotFound reports whether an error says that an object does not exist.
 func gone(err error) bool { return fault.Of(Fault(err)) == control.NotFound }
 
-// sentence is what people are told of a failure: what happened, and the remedy.
+// faultText returns the message of an error and its remedy, for people.
 func sentence(err error) string {
 	kind, message := fault.Of(err), fault.Message(err)
 	if message == "" {
