@@ -39,7 +39,7 @@ func newRetries(most int) *retries {
 }
 
 // failed counts a failure unless it is free. exhausted: the key has used up its retries.
-// news: the previous failure of the key had another code.
+// newCode: the previous failure of the key had another code.
 func (r *retries) failed(key reconcile.Request, code string, free bool) (exhausted, news bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
