@@ -22,13 +22,13 @@ import (
 var (
 	Forbidden = fault.Declare(fault.Kind{
 		Code: "API_FORBIDDEN", Class: fault.Blocked,
-		Title:  "the API server does not allow what is needed",
+		Title:  "the API server denies a request",
 		Remedy: "Read the message: grant the operator's role the verb it names, raise the quota, or wait for the namespace to be gone.",
 	})
 	Refused = fault.Declare(fault.Kind{
 		Code: "API_REFUSED", Class: fault.Invalid,
-		Title:  "the API server refuses what was sent",
-		Remedy: "Mend the field that the message names; if it is none of yours, report a defect of the operator.",
+		Title:  "the API server refuses a request as invalid",
+		Remedy: "Mend the field that the message names; if you have not set it, report a defect of the operator.",
 	})
 	KindMissing = fault.Declare(fault.Kind{
 		Code: "KIND_MISSING", Class: fault.Blocked,

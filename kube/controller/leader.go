@@ -17,7 +17,7 @@ import (
 var LeaderLost = fault.Declare(fault.Kind{
 	Code: "LEADER_LOST", Class: fault.Transient,
 	Title:  "this process is not the leader any more",
-	Remedy: "None: another one goes on, and this one waits for its turn when it is started again. If it happens often, look at the load of the API server and of this process.",
+	Remedy: "None: another process takes over, and this one is a candidate again after a restart. If it happens often, look at the load of the API server and of this process.",
 })
 
 // fence prevents a former leader from writing after the end of its lease, also if the

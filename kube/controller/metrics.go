@@ -23,7 +23,7 @@ type metrics struct {
 func newMetrics(registry *prometheus.Registry) (*metrics, error) {
 	m := &metrics{
 		passes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "pawl_controller_passes_total", Help: "Passes over objects by what they reported."}, []string{"controller", "outcome"}),
+			Name: "pawl_controller_passes_total", Help: "Passes over objects by outcome."}, []string{"controller", "outcome"}),
 		passTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "pawl_controller_pass_seconds", Help: "How long passes took.",
 			Buckets: []float64{.001, .005, .02, .1, .5, 2, 10, 60}}, []string{"controller"}),

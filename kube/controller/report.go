@@ -27,7 +27,7 @@ func (w *worker[T]) revive(ctx context.Context, obj T, out outcome.Outcome) erro
 	if err := w.report(ctx, obj, fresh, w.isGivenUp); err != nil {
 		return err
 	}
-	w.events.Say(obj, "Revived", "a pass that was tried again did not fail: %s", fresh.Message)
+	w.events.Say(obj, "Revived", "a retry did not fail: %s", fresh.Message)
 	return nil
 }
 
