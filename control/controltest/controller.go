@@ -116,7 +116,7 @@ func silent(_ *testing.T, b *bench) {
 func request(t *testing.T, b *bench) {
 	b.start(Setup{})
 	if b.Request == nil {
-		t.Skip("not examined")
+		t.Skip("not tested")
 	}
 	b.Put("a", 1)
 	b.ran("a", 1)
@@ -129,7 +129,7 @@ func request(t *testing.T, b *bench) {
 func mark(t *testing.T, b *bench) {
 	b.start(Setup{})
 	if b.Mark == nil {
-		t.Skip("not examined")
+		t.Skip("not tested")
 	}
 	b.Put("a", 1)
 	b.ran("a", 1)
