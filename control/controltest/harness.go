@@ -98,7 +98,7 @@ func counts(passes map[string][]time.Time) map[string]int {
 	return out
 }
 
-// ran waits for the n-th pass of a name to end.
+// awaitPass waits for the n-th pass of a name to end.
 func (b *bench) ran(name string, n int) {
 	b.t.Helper()
 	b.until(fmt.Sprintf("pass %d of %s", n, name), func() bool { return len(b.passes[name]) >= n && b.running[name] == 0 })
