@@ -191,7 +191,7 @@ func TestSaveIsMadeOnceWhateverHappened(t *testing.T) {
 	}
 }
 
-// Nested and flat chains agree, and the rules hold for any mix of outcomes.
+// Nested and flat chains have the same result, and the rules hold for any mix of outcomes.
 func TestRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		kinds := rapid.SliceOfN(rapid.IntRange(0, 3), 0, 12).Draw(t, "kinds")

@@ -9,7 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/control"
 )
 
-// What an admission refuses is not stored, by neither way; it sees what is stored.
+// An object that the admission refuses is not stored, neither by Apply nor by Update. The
+// admission can read the stored object.
 func TestAdmit(t *testing.T) {
 	refused := errors.New("no")
 	seen := ""

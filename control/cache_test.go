@@ -117,7 +117,7 @@ func TestNewer(t *testing.T) {
 	}
 }
 
-// chaos breaks a source: watches end early, say things twice, and have gaps.
+// chaos is a faulty source: watches end early, repeat changes, and have gaps.
 type chaos struct {
 	Source[Object]
 	luck []int
@@ -158,7 +158,7 @@ func (c *chaos) Watch(ctx context.Context, version string) iter.Seq2[Change[Obje
 	}
 }
 
-// Whatever breaks, cache and handler end with what the source holds.
+// Cache and handler end with the state of the source, whatever breaks.
 func TestCacheFollowsABrokenSource(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		luck := append(rapid.SliceOfN(rapid.IntRange(0, 8), 10, 10).Draw(r, "luck"), 5, 6, 7, 8)
@@ -182,7 +182,7 @@ func TestCacheFollowsABrokenSource(t *testing.T) {
 			for i, w := range writes {
 				name := fmt.Sprint("o", w%3)
 				if w < 3 {
-					_, _ = store.Delete(t.Context(), demo(name), 0) // may not be there
+					_, _ = store.Delete(t.Context(), demo(name), 0) // may not exist
 				} else {
 					apply(t, store, name, i)
 				}

@@ -71,7 +71,7 @@ type Controller struct {
 // Trigger adds keys to the queue of a controller: For, On or Signals.
 type Trigger interface {
 	synced(ctx context.Context) error
-	// begin adds keys until stop is called; stop waits for its goroutines.
+	// start adds keys until stop is called; stop waits for its goroutines.
 	begin(ctx context.Context, c *Controller, add func(key string)) (stop func())
 	// has reports whether the object of a key exists; known: this trigger knows that.
 	has(key string) (exists, known bool)

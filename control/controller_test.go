@@ -74,7 +74,7 @@ func TestExhaustedFaultIsOnTheObjectUntilItSucceeds(t *testing.T) {
 		}})
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
-		// the resyncs at 10 h and 20 h have revived it twice
+		// the resyncs at 10 h and 20 h have retried it twice
 		if passes != 3*16 {
 			t.Fatalf("%d passes; want the first and 15 retries, three times", passes)
 		}
@@ -99,7 +99,7 @@ func TestExhaustedFaultIsOnTheObjectUntilItSucceeds(t *testing.T) {
 		mu.Lock()
 		mended = true
 		mu.Unlock()
-		apply(t, store, "a", 2) // the next event revives it
+		apply(t, store, "a", 2) // the next event retries it
 		time.Sleep(3 * time.Second)
 		if got := status(t, store, "a"); got != `{"ready":3}` {
 			t.Fatalf("status after success: %s", got)
@@ -156,7 +156,7 @@ func TestAFaultThatCannotBeWrittenIsNotLost(t *testing.T) {
 	})
 }
 
-// Promise 12: trouble of the control plane is never charged.
+// Promise 12: failures of the control plane are never charged.
 func TestPromise12FreeFailuresGoOnWithoutLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := NewMemory()
@@ -218,7 +218,7 @@ func TestNoWorkBeforeSync(t *testing.T) {
 			t.Fatalf("passes (key, cached items): %v", seen)
 		}
 	})
-	synctest.Test(t, func(t *testing.T) { // stopped before the first list: nothing hangs, nothing is worked on
+	synctest.Test(t, func(t *testing.T) { // stopped before the first list: nothing hangs, no pass runs
 		src := &script{lists: []func() ([]Item[int], string, error){func() ([]Item[int], string, error) { return nil, "", errors.New("away") }}}
 		shared := NewShared(src, SharedOptions[int]{Log: quiet()})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -373,8 +373,8 @@ func TestASuccessThatCannotBeReportedIsRepeated(t *testing.T) {
 	})
 }
 
-// Whatever is written, whatever fails, at the end each object has been
-// reconciled at its newest spec and removed objects are left alone.
+// For any writes and failures: at the end each object was reconciled with its newest spec,
+// and removed objects are not reconciled any more.
 func TestConvergence(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		luck := rapid.SliceOfN(rapid.IntRange(0, 5), 20, 20).Draw(r, "luck")
@@ -395,7 +395,7 @@ type write struct {
 	pause  int // ms
 }
 
-// converge gives what is wrong at the end, if anything.
+// converge returns what is wrong at the end; "" if nothing is.
 func converge(t *testing.T, luck []int, writes []write) string {
 	store, start := NewMemory(), time.Now()
 	var mu sync.Mutex
@@ -420,7 +420,7 @@ func converge(t *testing.T, luck []int, writes []write) string {
 		switch {
 		case err != nil:
 			return outcome.Fail(err)
-		case enough: // luck turns
+		case enough: // no more failures
 		case chance == 1:
 			return outcome.Fail(errors.New("bad luck"))
 		case chance == 2:

@@ -167,7 +167,7 @@ func NotFoundError(ref Ref) error {
 
 func conflict(old *Object, want Object) error {
 	if want.UID != "" && want.UID != old.UID {
-		return fault.WriteConflict.Errorf("%s was deleted and created anew (uid %s, wanted %s)", old.Ref, old.UID, want.UID).With("object", old.Ref.String())
+		return fault.WriteConflict.Errorf("%s was deleted and created again (uid %s, not %s)", old.Ref, old.UID, want.UID).With("object", old.Ref.String())
 	}
 	return fault.WriteConflict.Errorf("%s is at revision %d, not %d", old.Ref, old.Revision, want.Revision).With("object", old.Ref.String())
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// The defects of the specification of the core, section 10, that concern this room.
+// The defects in docs/promises.md that concern this package.
 
-// Defect 20: the lock on an object ignored kind and namespace and was never
-// freed. Here objects of one name do not wait for each other, and nothing is
-// kept of a key once its work is done.
+// Defect 20: the lock on an object ignored kind and namespace and was never freed. Here
+// objects of the same name do not wait for each other, and the queue keeps nothing of a key
+// after its last pass.
 func TestDefect20KeysAreWholeNamesAndFreed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := NewMemory()
@@ -67,7 +67,7 @@ func TestDefect20KeysAreWholeNamesAndFreed(t *testing.T) {
 	}
 }
 
-// Defect 30: an event was evaluated twice. Here a predicate sees each once.
+// Defect 30: an event was evaluated twice. Here a predicate gets each event once.
 func TestDefect30AnEventIsEvaluatedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := NewMemory()
@@ -111,7 +111,7 @@ func TestDefect32AVanishedObjectIsDone(t *testing.T) {
 					passes.Add(1)
 					return out
 				}})
-				time.Sleep(time.Minute + 500*time.Millisecond) // between two looks
+				time.Sleep(time.Minute + 500*time.Millisecond) // between two passes
 				before := passes.Load()
 				if _, err := store.Delete(t.Context(), demo("a"), 0); err != nil {
 					t.Fatal(err)

@@ -101,11 +101,11 @@ func TestSelector(t *testing.T) {
 	})
 }
 
-// Any sequence of requests keeps the rules of generation, revision and mark.
+// Any sequence of requests keeps the rules of generation, revision and deletion mark.
 func TestDecisions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		store, ctx := NewMemory(), context.Background()
-		var last Object // as the store gave it
+		var last Object // returned by the store
 		for range rapid.IntRange(1, 40).Draw(t, "requests") {
 			before, there := last, last.UID != ""
 			var next Object

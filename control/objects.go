@@ -56,7 +56,7 @@ func (q Query) After() (after Ref, found bool, err error) {
 	}
 	after, err = ParseRef(q.Cursor)
 	if err != nil {
-		return Ref{}, false, Invalid.Errorf("cursor %q: use the `next` of the page before, unchanged", q.Cursor)
+		return Ref{}, false, Invalid.Errorf("cursor %q: use the `next` of the previous page, unchanged", q.Cursor)
 	}
 	return after, true, nil
 }

@@ -38,7 +38,7 @@ func TestPollSaysOnlyWhatChanged(t *testing.T) {
 		set(func() { items["a"] = 3; delete(items, "b"); items["c"] = 4 })
 		time.Sleep(time.Minute)
 		h.expect(t, "a=1→3", "-b=2", "+c=4")
-		set(func() { items["a"] = 1 }) // as it once was
+		set(func() { items["a"] = 1 }) // the first state again
 		time.Sleep(time.Minute)
 		h.expect(t, "a=3→1")
 		set(func() { fail = true })

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The table of the specification of the core, section 6.
+// The states of a key: waiting, processing, and dirty during a pass.
 func TestQueueTable(t *testing.T) {
 	type state struct{ dirty, processing, waiting bool }
 	look := func(q *Queue) state {
@@ -54,7 +54,8 @@ func TestQueueTable(t *testing.T) {
 	}
 }
 
-// Against a model: keys come in order, none twice at once, none is lost.
+// Against a model: keys are handed out in order, none to two workers at once, and none is
+// lost.
 func TestQueueModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := NewQueue(QueueOptions{})
@@ -152,7 +153,7 @@ func TestManyWorkers(t *testing.T) {
 	}
 }
 
-// next waits for a key and says how long that took.
+// next waits for a key and returns how long that took.
 func next(q *Queue) (string, time.Duration) {
 	start := time.Now()
 	key, _ := q.Get()
@@ -172,7 +173,7 @@ func TestDelayedLooks(t *testing.T) {
 		}
 		q.AddAfter("b", 2*time.Second)
 		q.AddAfter("a", time.Second)
-		q.AddAfter("a", time.Hour) // the soonest counts
+		q.AddAfter("a", time.Hour) // the shorter delay counts
 		q.AddAfter("c", time.Minute)
 		q.AddAfter("c", 3*time.Second)
 		q.AddAfter("n", 0)
@@ -182,10 +183,10 @@ func TestDelayedLooks(t *testing.T) {
 		expect("c", time.Second)
 
 		q.AddAfter("a", time.Minute)
-		q.Add("a") // something happens before
+		q.Add("a") // an event comes earlier
 		expect("a", 0)
 		q.AddAfter("z", 2*time.Minute)
-		expect("z", 2*time.Minute) // the pass took the delayed look of a along
+		expect("z", 2*time.Minute) // the pass of a has cleared its delay
 	})
 }
 
@@ -308,7 +309,7 @@ func TestBreakDelay(t *testing.T) {
 	}
 }
 
-// counts is a Metrics that remembers.
+// counts is a Metrics that keeps the values.
 type counts struct {
 	mu        sync.Mutex
 	depth     []int

@@ -17,8 +17,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// script is a source that does what the test says: each list and each watch
-// takes the next answer; a watch without one waits for its end.
+// script is a source with prepared answers: each list and each watch takes the next one. A
+// watch without an answer waits until its context ends.
 type script struct {
 	mu      sync.Mutex
 	lists   []func() ([]Item[int], string, error)
@@ -72,7 +72,7 @@ func put(key string, value int, version string) Change[int] {
 	return Change[int]{Type: Put, Item: Item[int]{Key: key, Version: version, Value: value}, Version: version}
 }
 
-// slowly gives a change a second, then an error.
+// slowChanges yields a change per second, then an error.
 func slowly(err error, changes ...Change[int]) func(func(Change[int], error) bool) {
 	return func(yield func(Change[int], error) bool) {
 		for _, c := range changes {
@@ -85,7 +85,7 @@ func slowly(err error, changes ...Change[int]) func(func(Change[int], error) boo
 	}
 }
 
-// heard writes events down.
+// eventLog records events.
 type heard struct {
 	mu     sync.Mutex
 	events []string
@@ -144,11 +144,11 @@ func TestListThenWatch(t *testing.T) {
 		src := &script{lists: []func() ([]Item[int], string, error){lists("10", Item[int]{"a", "3", 1}, Item[int]{"b", "9", 1})}}
 		src.watches = append(src.watches, slowly(errors.New("cut"),
 			put("a", 2, "11"),
-			put("b", 7, "8"),  // older than what is cached
+			put("b", 7, "8"),  // older than the cached item
 			put("b", 7, "9"),  // the same
 			put("c", 1, "12"), // new
 			Change[int]{Type: Delete, Item: Item[int]{Key: "a", Version: "13"}, Version: "13"},
-			Change[int]{Type: Delete, Item: Item[int]{Key: "b", Version: "5"}, Version: "14"}, // an older life
+			Change[int]{Type: Delete, Item: Item[int]{Key: "b", Version: "5"}, Version: "14"}, // older than the cached item
 			Change[int]{Type: Bookmark, Version: "40"},
 		))
 		s := NewShared(src, SharedOptions[int]{Log: quiet()})
@@ -160,7 +160,7 @@ func TestListThenWatch(t *testing.T) {
 		defer run(t, s)()
 		h.expect(t, "+a=1", "+b=1")
 		time.Sleep(10 * time.Second)
-		h.expect(t, "a=1→2", "+c=1", "-a=2") // b was never touched
+		h.expect(t, "a=1→2", "+c=1", "-a=2") // b did not change
 		if !s.Cache().Synced() {
 			t.Fatal("not synced after the list")
 		}
@@ -309,7 +309,7 @@ func TestASlowHandlerDelaysNoOther(t *testing.T) {
 			t.Fatalf("the fast handler did not hear of the last change while the slow one was busy: %q", got)
 		}
 		close(release)
-		slow.expect(t, "+a=0", "a=0→999") // one event for what came meanwhile
+		slow.expect(t, "+a=0", "a=0→999") // one event for all changes meanwhile
 		close(feed)
 		stop()
 	})
@@ -346,7 +346,7 @@ func TestLateAndRemovedHandlers(t *testing.T) {
 	})
 }
 
-// The joined events of a mailbox lead to the same state as the single ones, and never name an old life as the new one's past.
+// The joined events of a mailbox lead to the same state as the single ones, and never join a deleted object with a new one.
 func TestMailboxJoins(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newMailbox[int]()

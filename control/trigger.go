@@ -74,7 +74,7 @@ func (run signals) begin(ctx context.Context, c *Controller, add func(string)) f
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := guarded("signals of "+c.Name, func() { run(ctx, add) }); err != nil {
-			c.Log.Error("a trigger failed and is heard no more", "controller", c.Name, "error", err)
+			c.Log.Error("a trigger failed and is stopped", "controller", c.Name, "error", err)
 		}
 	})
 	return wg.Wait

@@ -19,7 +19,7 @@ var (
 	})
 	Invalid = fault.Declare(fault.Kind{
 		Code: "OBJECT_INVALID", Class: fault.Invalid,
-		Title:  "the object or the question about objects is malformed",
+		Title:  "the object or the query is malformed",
 		Remedy: "Mend what the message names and send the request again.",
 	})
 	Exists = fault.Declare(fault.Kind{
@@ -88,7 +88,7 @@ func (o Object) Validate() error {
 			out = append(out, fmt.Sprintf("finalizer %q: %s", f, qualifiedHelp))
 		}
 		if slices.Contains(o.Finalizers[:i], f) {
-			out = append(out, fmt.Sprintf("finalizer %q stands there twice", f))
+			out = append(out, fmt.Sprintf("finalizer %q is listed twice", f))
 		}
 	}
 	if o.Spec != nil {

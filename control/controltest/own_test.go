@@ -65,7 +65,7 @@ func TestControllerIsAMechanism(t *testing.T) {
 			Request: func(name, value string) {
 				modify(name, func(o *control.Object) { o.Annotations = map[string]string{control.RequestPrefix + "resume": value} })
 			},
-			Hold:   func(name string) { modify(name, func(o *control.Object) { o.Finalizers = []string{"exam"} }) },
+			Hold:   func(name string) { modify(name, func(o *control.Object) { o.Finalizers = []string{"test"} }) },
 			Free:   func(name string) { modify(name, func(o *control.Object) { o.Finalizers = nil }) },
 			Mark:   remove,
 			Delete: remove,

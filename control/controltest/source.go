@@ -1,8 +1,8 @@
-// Package controltest is the exam of what control stands on: of every Source,
-// and of every mechanism that turns changes into passes of a reconcile function.
+// Package controltest has the conformance suites of package control: for every Source, and
+// for every controller that turns changes into passes of a reconcile function.
 //
 //	func TestFeed(t *testing.T) {
-//		controltest.Source(t, func(t *testing.T) controltest.World[control.Object] { … })
+//		controltest.Source(t, func(t *testing.T) controltest.SourceFixture[control.Object] { … })
 //	}
 package controltest
 
@@ -19,10 +19,11 @@ import (
 	"github.com/pawl-dev/pawl/control"
 )
 
-// Patience is how long the exams wait for what must happen. It only matters when they fail.
+// Timeout is how long the suites wait for an expected event. Only a failing test takes
+// that long.
 const Patience = 20 * time.Second
 
-// World is a source and the means to change what it shows.
+// SourceFixture is a source and functions that change its items.
 type World[T any] struct {
 	Source control.Source[T]
 	// Put creates the item or sets its value, and returns when that is durable.
@@ -31,14 +32,14 @@ type World[T any] struct {
 	Delete func(key string)
 	// Name is the name of a key among the items of the source; nil: the key itself.
 	Name func(key string) string
-	// Value is what Put has set.
+	// Value returns the value that Put has set.
 	Value func(T) int
-	// Forget makes the source forget its past, so that positions of before are
-	// a gap; nil: it cannot.
+	// Forget makes the source drop its history, so that earlier positions are a gap;
+	// nil: not tested.
 	Forget func()
 }
 
-// Source is the exam of a source. Each question gets a fresh, empty world.
+// Source is the conformance suite of sources. Each test gets a new, empty fixture.
 func Source[T any](t *testing.T, open func(t *testing.T) World[T]) {
 	world := func(t *testing.T) World[T] {
 		w := open(t)
@@ -182,7 +183,7 @@ func Source[T any](t *testing.T, open func(t *testing.T) World[T]) {
 	t.Run("an unknown position is a gap", func(t *testing.T) {
 		w := world(t)
 		w.Put("a", 1)
-		for _, version := range []string{"", "no such position", "999999999999"} { // the last one as after a restore of an older state
+		for _, version := range []string{"", "no such position", "999999999999"} { // the last one is newer than the source, as after a restore
 			expectGap(t, w, version)
 		}
 	})
@@ -237,7 +238,7 @@ func expectGap[T any](t *testing.T, w World[T], version string) {
 	t.Fatalf("watch from %q ended without ErrGap", version)
 }
 
-// recorder folds a watch into the state it tells of.
+// recorder applies the changes of a watch to a state.
 type recorder struct {
 	mu       sync.Mutex
 	state    map[string]int
@@ -249,7 +250,7 @@ type recorder struct {
 	cancel   context.CancelFunc
 }
 
-// watch records what follows a list: seen is what it gave.
+// watch records the changes after a list; seen is the result of the list.
 func watch[T any](t *testing.T, w World[T], seen map[string]int, version string) *recorder {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

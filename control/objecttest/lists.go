@@ -94,7 +94,7 @@ func pages(t *testing.T, s control.Objects) {
 		for _, o := range page.Items {
 			got = append(got, o.Ref.String())
 		}
-		if round == 0 { // changes behind and before the cursor do not disturb what is left
+		if round == 0 { // changes before and after the cursor do not affect the remaining pages
 			if _, err := s.Delete(t.Context(), ref("c01"), 0); err != nil {
 				t.Fatal(err)
 			}
@@ -192,7 +192,7 @@ func folds(t *testing.T, s control.Objects) {
 			for n := range 12 {
 				name := fmt.Sprintf("c%d", (i+n)%5)
 				if n%4 == 3 {
-					_, _ = s.Delete(ctx, ref(name), 0) // may be gone already
+					_, _ = s.Delete(ctx, ref(name), 0) // may be deleted already
 					continue
 				}
 				if _, err := s.Apply(ctx, object(name, 100*i+n)); err != nil {
@@ -204,7 +204,7 @@ func folds(t *testing.T, s control.Objects) {
 	state, position := map[string]int64{}, int64(-1)
 	started := make(chan struct{})
 	folded := make(chan error, 1)
-	go func() { // reads while they write: a number that becomes visible late would be missed
+	go func() { // reads during the writes: a revision that becomes visible late would be missed
 		close(started)
 		for c, err := range s.Feed("").Watch(ctx, version) {
 			if err != nil {

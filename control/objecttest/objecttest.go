@@ -1,7 +1,7 @@
-// Package objecttest is the exam of every control.Objects.
+// Package objecttest is the conformance suite of control.Objects.
 //
 //	func TestMemory(t *testing.T) {
-//		objecttest.Run(t, objecttest.Exam{Open: func(*testing.T) control.Objects { return control.NewMemory() }})
+//		objecttest.Run(t, objecttest.Suite{Open: func(*testing.T) control.Objects { return control.NewMemory() }})
 //	}
 package objecttest
 
@@ -20,16 +20,16 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// Suite says what is examined.
+// Suite configures the conformance suite for an implementation.
 type Suite struct {
-	// Open gives a fresh, empty store; it is closed by t.Cleanup.
+	// Open returns a new, empty store; t.Cleanup closes it.
 	Open func(t *testing.T) control.Objects
-	// Forget trims the change feed so that all positions of before are a gap;
-	// nil: that is not examined.
+	// Forget trims the change feed so that all earlier positions are a gap;
+	// nil: not tested.
 	Forget func(t *testing.T, objects control.Objects)
 }
 
-// Run is the exam.
+// Run runs the conformance suite.
 func Run(t *testing.T, suite Suite) {
 	for _, q := range []struct {
 		name string
@@ -377,7 +377,7 @@ func finalize(t *testing.T, s control.Objects) {
 
 	marked.Finalizers = []string{"b"}
 	marked.Status = json.RawMessage(`{"cleaned":["a"]}`)
-	marked.DeletionMark = time.Time{} // cannot be taken back
+	marked.DeletionMark = time.Time{} // the mark cannot be removed
 	left := update(t, s, marked)
 	if !left.Deleting() || !slices.Equal(left.Finalizers, []string{"b"}) {
 		t.Fatalf("after the first finalizer: %s", text(left))

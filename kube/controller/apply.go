@@ -14,18 +14,17 @@ import (
 // Applier writes objects by server-side apply.
 type Applier struct {
 	Client client.Client
-	// Owner of the fields. Default: that of the client's options, FieldOwner.
+	// Owner is the field owner. Default: the owner in the client's options, FieldOwner.
 	Owner string
 }
 
-// Apply makes an object what obj says: it creates it, or changes the fields that
-// obj sets and takes away those it has set before and sets no longer. Fields of
-// others stay, but those that obj sets are ours from then on. It can be
-// repeated at any time. obj names no version and no status; what stands there
-// of them is not sent. It is what the API server has answered, afterwards.
+// Apply creates an object, or sets the fields that obj sets and removes the fields that an
+// earlier Apply has set and obj does not. Fields of other owners stay; Apply takes over the
+// fields that obj sets. It may be repeated at any time. Version and status of obj are not
+// sent. Afterwards obj is the object that the API server has returned.
 //
-// A controlling owner, if it is not nil, is written into obj first: it must be
-// of the same namespace, and obj have no other (API_REFUSED).
+// If owner is not nil, it is set as the controller of obj first. It must be in the same
+// namespace, and obj must have no other controller (API_REFUSED).
 func (a Applier) Apply(ctx context.Context, obj client.Object, owner client.Object) error {
 	if owner != nil {
 		if err := controllerutil.SetControllerReference(owner, obj, a.Client.Scheme()); err != nil {
@@ -46,7 +45,8 @@ func (a Applier) Apply(ctx context.Context, obj client.Object, owner client.Obje
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, obj)
 }
 
-// wish is an object as it is applied: without what only the API server writes.
+// desired returns an object as it is applied: without the fields that only the API server
+// writes.
 func wish(obj client.Object, scheme *runtime.Scheme) (*unstructured.Unstructured, error) {
 	gvk, err := apiutil.GVKForObject(obj, scheme)
 	if err != nil {
@@ -66,7 +66,7 @@ func wish(obj client.Object, scheme *runtime.Scheme) (*unstructured.Unstructured
 	return u, nil
 }
 
-// withoutNull takes away fields that are null: a typed object says null where it means nothing.
+// withoutNull removes fields that are null: a typed object encodes unset fields as null.
 func withoutNull(in map[string]any) map[string]any {
 	for key, value := range in {
 		switch v := value.(type) {

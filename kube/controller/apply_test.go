@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// What is applied holds the wish only: neither nulls, nor status, nor what the
+// An applied object has only desired fields: no nulls, no status, and no fields that the
 // API server writes.
 func TestAWishHoldsNoMore(t *testing.T) {
 	scheme := runtime.NewScheme()

@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// FaultClient gives a client whose errors are faults: see Fault. The client of
-// a Manager is one already.
+// FaultClient returns a client whose errors are faults: see Fault. The client of a Manager
+// is one already.
 func FaultClient(c client.Client) client.Client { return faultClient{c} }
 
 type faultClient struct{ client.Client }
@@ -75,7 +75,7 @@ func (c faultSubResource) Apply(ctx context.Context, obj runtime.ApplyConfigurat
 	return Fault(c.SubResourceClient.Apply(ctx, obj, opts...))
 }
 
-// faultReader is the same for what reads only.
+// faultReader is a reader whose errors are faults.
 type faultReader struct{ client.Reader }
 
 func (r faultReader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {

@@ -1,5 +1,5 @@
-// Package controller is what all operators share on Kubernetes: how their
-// controllers are set up, and how they speak to the API server.
+// Package controller is the shared base of all operators on Kubernetes: it sets up their
+// controllers and their client of the API server.
 //
 //	m, err := controller.NewManager(config, controller.Options{Scheme: scheme, Listen: ":7296"})
 //	err = controller.Setup(m, controller.Controller[*v1alpha1.SharedStorageCluster]{
@@ -10,11 +10,11 @@
 //	})
 //	err = m.Start(ctx)
 //
-// controller-runtime lists, watches, caches, queues and elects. Ours is what it
-// leaves open: when an object of the main kind wakes its controller, how often a
-// failure is retried and what becomes of it then, how faults reach conditions,
-// Events and metrics, and writes that cannot overwrite what they have not seen.
+// controller-runtime lists, watches, caches, queues and elects. This package adds which
+// changes of an object trigger its controller, how often a failure is retried and what
+// happens then, how faults get into conditions, Events and metrics, and writes that cannot
+// overwrite a version that they have not seen.
 //
-// Errors of the manager's client are declared faults (see Fault), so that
-// trouble of the API server uses up no retry.
+// Errors of the manager's client are declared faults (see Fault), so that failures of the
+// API server use up no retry.
 package controller

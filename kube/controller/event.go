@@ -12,14 +12,14 @@ import (
 	"github.com/pawl-dev/pawl/kube/condition"
 )
 
-// maxNote is the longest note that the API server takes of an Event, in bytes.
+// maxNote is the longest note of an Event that the API server accepts, in bytes.
 const maxNote = 1024
 
-// Events tells people of an object what `kubectl describe` shows. It never
-// fails, and never waits for the API server.
+// Events writes Events about objects, which `kubectl describe` shows. It returns no errors
+// and does not wait for the API server.
 type Events struct{ recorder events.EventRecorder }
 
-// Say writes an Event of type Normal. The reason is CamelCase.
+// Normal writes an Event of type Normal. The reason is CamelCase.
 func (e Events) Say(about runtime.Object, reason, format string, args ...any) {
 	e.write(about, corev1.EventTypeNormal, reason, fmt.Sprintf(format, args...))
 }
@@ -29,7 +29,7 @@ func (e Events) Warn(about runtime.Object, reason, format string, args ...any) {
 	e.write(about, corev1.EventTypeWarning, reason, fmt.Sprintf(format, args...))
 }
 
-// Fault writes a failure as a Warning: its code in CamelCase, what happened, and the remedy.
+// Fault writes an error as a Warning: its code in CamelCase, its message and the remedy.
 func (e Events) Fault(about runtime.Object, err error) {
 	if err != nil {
 		err = failure(err)
@@ -46,8 +46,8 @@ func (e Events) write(about runtime.Object, kind, why, note string) {
 	e.recorder.Eventf(about, nil, kind, why, action(note), "%s", note)
 }
 
-// action must differ where the note does: client-go counts Events of one object,
-// reason and action as one and shows the first note of them only.
+// action returns a different action for each note: client-go merges Events with the same
+// object, reason and action, and keeps only the first note.
 func action(note string) string {
 	h := fnv.New32a()
 	h.Write([]byte(note))

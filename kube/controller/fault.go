@@ -21,13 +21,13 @@ import (
 var (
 	Forbidden = fault.Declare(fault.Kind{
 		Code: "API_FORBIDDEN", Class: fault.Blocked,
-		Title:  "the API server does not allow what is needed",
+		Title:  "the API server denies a request",
 		Remedy: "Read the message: grant the operator's role the verb it names, raise the quota, or wait for the namespace to be gone.",
 	})
 	Refused = fault.Declare(fault.Kind{
 		Code: "API_REFUSED", Class: fault.Invalid,
-		Title:  "the API server refuses what was sent",
-		Remedy: "Mend the field that the message names; if it is none of yours, report a defect of the operator.",
+		Title:  "the API server refuses a request as invalid",
+		Remedy: "Mend the field that the message names; if you have not set it, report a defect of the operator.",
 	})
 	KindMissing = fault.Declare(fault.Kind{
 		Code: "KIND_MISSING", Class: fault.Blocked,
@@ -36,7 +36,7 @@ var (
 	})
 )
 
-// Fault gives an error of an API call as a failure of a declared kind:
+// Fault converts an error of an API call to a declared fault:
 //
 //	409 conflict, failed precondition            fault.WriteConflict
 //	404                                          control.NotFound
@@ -46,9 +46,9 @@ var (
 //	other 4xx                                    Refused
 //	a kind without a CRD                         KindMissing
 //
-// What the error wraps stays there, so that apierrors.IsNotFound and its kin
-// hold as before. Errors that are faults already, the end of the caller's
-// context, and errors of no API call are returned as they are.
+// The fault wraps the error, so apierrors.IsNotFound and the like still work. Errors that
+// are faults already, the end of the caller's context, and errors that do not come from an
+// API call are returned unchanged.
 func Fault(err error) error {
 	var declared *fault.Error
 	if err == nil || errors.As(err, &declared) || errors.Is(err, context.Canceled) {
@@ -87,7 +87,7 @@ func kindOfStatus(err error, code int) *fault.Kind {
 		return fault.WriteConflict
 	case apierrors.IsNotFound(err):
 		if apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
-			return KindMissing // the path is unknown, not the object
+			return KindMissing // the server does not know the path
 		}
 		return control.NotFound
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
@@ -98,8 +98,8 @@ func kindOfStatus(err error, code int) *fault.Kind {
 	return Refused
 }
 
-// failure gives what a pass has failed with as a fault: errors of API calls
-// that did not come through the manager's client too.
+// faultOf converts the error of a pass to a fault if it comes from an API call that did
+// not use the manager's client.
 func failure(err error) error {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) || meta.IsNoMatchError(err) {
@@ -108,5 +108,5 @@ func failure(err error) error {
 	return err
 }
 
-// gone holds for the failure of a call that asked for an object that does not exist.
+// isNotFound reports whether an error says that an object does not exist.
 func gone(err error) bool { return fault.Of(Fault(err)) == control.NotFound }

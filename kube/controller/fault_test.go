@@ -17,8 +17,8 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// Errors of the API server have a name and a remedy, and trouble of the control
-// plane is free (promise 12).
+// Errors of the API server are faults with a remedy, and failures of the control plane are
+// not charged (promise 12).
 func TestErrorsOfTheAPIServerAreFaults(t *testing.T) {
 	demos := schema.GroupResource{Group: "pawl.dev", Resource: "demos"}
 	plain := errors.New("no call of the API")

@@ -12,36 +12,35 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// LeaderLost is what a manager ends with that is no leader any more, and what
-// its writes are refused with from then on.
+// LeaderLost is the fault of a manager that is not the leader any more, and of its writes
+// after that.
 var LeaderLost = fault.Declare(fault.Kind{
 	Code: "LEADER_LOST", Class: fault.Transient,
 	Title:  "this process is not the leader any more",
-	Remedy: "None: another one goes on, and this one waits for its turn when it is started again. If it happens often, look at the load of the API server and of this process.",
+	Remedy: "None: another process takes over, and this one is a candidate again after a restart. If it happens often, look at the load of the API server and of this process.",
 })
 
-// fence keeps one who was the leader from writing after the end of its lease,
-// however long it was frozen: it counts from the moment at which it asked for
-// the renewal, and those who wait count from a later one. A request is looked at
-// when it is made and again when its body is taken, as it may wait for a
-// connection between; what was on its way then still arrives.
+// fence prevents a former leader from writing after the end of its lease, also if the
+// process was frozen. The lease counts from the moment when the renewal was sent; the other
+// candidates count from a later one. A request is checked when it is made, and again when
+// its body is read, because it may wait for a connection in between. A request that is on
+// its way at the end of the lease still arrives.
 //
 //	renewed    |----- lease -----|  refused
-//	           ^ asked                ^ thawed
+//	           ^ renewedAt            ^ process continues
 type fence struct {
 	lease time.Duration
 
 	mu    sync.Mutex
-	asked time.Time // for the last renewal that was granted; zero: never the leader
+	asked time.Time // when the last granted renewal was sent; zero: never the leader
 }
 
-// guard lets the clients of a configuration write until the lease has ended. It
-// hears of renewals from the clients that the election makes of it. They are
-// refused too: one who is late writes a Lease that may be another's by now, as
-// when it gives back what it takes for its own.
+// guard checks the writes of all clients of a configuration. It learns of renewals from the
+// clients of the leader election. It refuses their late writes too: by then the Lease may
+// belong to another process, for example when this one releases it.
 func (f *fence) guard(config *rest.Config) { config.Wrap(f.before) }
 
-// before lets through what may be sent.
+// wrap returns a transport that checks writes before it passes them to next.
 func (f *fence) before(next http.RoundTripper) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		if reads(r) {
@@ -49,7 +48,7 @@ func (f *fence) before(next http.RoundTripper) http.RoundTripper {
 		}
 		if err := f.refuse(r); err != nil {
 			if r.Body != nil {
-				_ = r.Body.Close() // as the contract of RoundTripper asks for
+				_ = r.Body.Close() // required by the contract of RoundTripper
 			}
 			return nil, err
 		}
@@ -60,7 +59,7 @@ func (f *fence) before(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// refuse is why a request may not be sent. nil: it may.
+// check returns LEADER_LOST if the lease has ended, else nil.
 func (f *fence) refuse(r *http.Request) error {
 	if late := f.late(); late > 0 {
 		return LeaderLost.Errorf("%s %s is not sent: the lease ended %s ago", r.Method, r.URL.Path, late.Round(time.Millisecond))
@@ -68,7 +67,7 @@ func (f *fence) refuse(r *http.Request) error {
 	return nil
 }
 
-// dated is a request whose body cannot be taken after the lease.
+// withCheckedBody returns a request whose body cannot be read after the end of the lease.
 func (f *fence) dated(r *http.Request) *http.Request {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r
@@ -76,7 +75,7 @@ func (f *fence) dated(r *http.Request) *http.Request {
 	check := func(body io.ReadCloser) io.ReadCloser {
 		return datedBody{body, func() error { return f.refuse(r) }}
 	}
-	of := *r // whoever sends it may read the rest of what the caller gave
+	of := *r // a shallow copy: RoundTripper must not change the caller's request
 	of.Body = check(r.Body)
 	if r.GetBody != nil {
 		of.GetBody = func() (io.ReadCloser, error) {
@@ -103,7 +102,8 @@ func (b datedBody) Read(p []byte) (int, error) {
 	return b.ReadCloser.Read(p)
 }
 
-// elect writes the Lease, as only one does who holds it or takes it.
+// sendElection sends a write of the Lease and notes the time if it succeeds: only the
+// holder, old or new, writes the Lease.
 func (f *fence) elect(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 	asked := time.Now()
 	answer, err := next.RoundTrip(r)
@@ -115,14 +115,15 @@ func (f *fence) elect(next http.RoundTripper, r *http.Request) (*http.Response, 
 	return answer, err
 }
 
-// elects reports a request for the leader's Lease, by the name that
-// controller-runtime gives the clients of its election.
+// isElection reports whether a request is for the leader's Lease, by the user agent of
+// controller-runtime's election client.
 func elects(r *http.Request) bool {
 	return strings.HasSuffix(r.UserAgent(), "/leader-election") && strings.Contains(r.URL.Path, "/leases")
 }
 
-// late is how long ago the lease has ended. Of the two clocks the one that went
-// further counts: one stands still while the machine sleeps, one is set back.
+// expiredFor returns how long ago the lease ended. It uses the monotonic and the wall clock
+// and takes the larger value: the first may stop while the machine sleeps, the second may
+// be set back.
 func (f *fence) late() time.Duration {
 	f.mu.Lock()
 	asked := f.asked

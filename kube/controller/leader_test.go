@@ -17,8 +17,8 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// One who was the leader writes nothing after its lease, counted from the moment
-// at which the renewal was asked for; one who never was is not kept from anything.
+// A former leader writes nothing after its lease, counted from the moment when the renewal
+// was sent. A process that never was the leader is not restricted.
 func TestFence(t *testing.T) {
 	const lease = "/apis/coordination.k8s.io/v1/namespaces/n/leases/pawl-operator"
 	synctest.Test(t, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestFence(t *testing.T) {
 			status = http.StatusOK
 		}
 
-		elect(http.MethodGet, lease, http.StatusOK) // another one holds it
+		elect(http.MethodGet, lease, http.StatusOK) // another process holds it
 		elect(http.MethodPost, "/api/v1/namespaces/n/events", http.StatusCreated)
 		elect(http.MethodPut, lease, http.StatusConflict)
 		time.Sleep(time.Hour)
@@ -88,15 +88,15 @@ func TestFence(t *testing.T) {
 			refused(method, "/pods/a")
 		}
 		goes(http.MethodGet, "/pods/a")
-		sent = nil // nor does it give back a Lease that may be another's
+		sent = nil // it does not release a Lease that may belong to another process
 		if err := call("pawl/leader-election", http.MethodPut, lease); fault.Of(err) != LeaderLost || len(sent) != 0 {
 			t.Errorf("a late write of the Lease: %v, sent %v", err, sent)
 		}
 	})
 }
 
-// A write that waits for its connection until the lease has ended is not sent
-// then: the clock is looked at once more when its body is taken.
+// A write that waits for its connection until the lease has ended is not sent: the lease is
+// checked again when its body is read.
 func TestALateConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fence{lease: 15 * time.Second, asked: time.Now()}
@@ -115,9 +115,9 @@ func TestALateConnection(t *testing.T) {
 						got <- ""
 						return
 					}
-					body, _ := io.ReadAll(r.Body) // what came of it
+					body, _ := io.ReadAll(r.Body) // the part that was sent
 					got <- string(body)
-					_, _ = io.WriteString(there, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") // nobody may be left to read it
+					_, _ = io.WriteString(there, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") // the client may be gone
 				}()
 				return here, nil
 			}}
@@ -148,7 +148,7 @@ func (c *closed) Close() error {
 	return nil
 }
 
-// What is refused keeps its code through the clients of client-go.
+// The refusal of a write keeps its code through the clients of client-go.
 func TestAFencedWriteKeepsItsCode(t *testing.T) {
 	f := &fence{lease: time.Second, asked: time.Now().Add(-time.Hour)}
 	config := &rest.Config{Host: "http://127.0.0.1:1", ContentConfig: rest.ContentConfig{NegotiatedSerializer: scheme.Codecs.WithoutConversion()}}

@@ -41,7 +41,7 @@ func conditionsOf(d *demo) *[]metav1.Condition { return &d.Status.Conditions }
 
 // store is an API server with one object.
 type store struct {
-	client.Client // nil: what is not asked here fails
+	client.Client // nil: all other methods panic
 	obj           *demo
 	getErr, err   error
 	writes        []string
@@ -84,7 +84,7 @@ func (w statusOfStore) Patch(_ context.Context, obj client.Object, patch client.
 	return nil
 }
 
-// told is a recorder of Events.
+// recordedEvents is an EventRecorder that keeps the Events.
 type told struct{ events []string }
 
 func (r *told) Eventf(_, _ runtime.Object, kind, reason, _, note string, args ...any) {

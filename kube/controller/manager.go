@@ -31,51 +31,53 @@ import (
 
 // The defaults of a manager.
 const (
-	FieldOwner = "pawl"          // of what is written, as server-side apply counts owners
-	LeaseName  = "pawl-operator" // of the Lease of the leader
-	qps        = 200             // requests per second to the API server; fairness is its own matter
+	FieldOwner = "pawl"          // field owner for server-side apply
+	LeaseName  = "pawl-operator" // name of the leader's Lease
+	qps        = 200             // requests per second to the API server
 	burst      = 400
 
 	leaseDuration = 15 * time.Second // controller-runtime's default
-	lastWords     = 5 * time.Second  // for a cancelled pass to end, beyond the drain
+	lastWords     = 5 * time.Second  // time for a cancelled pass to end, after Drain
 )
 
 // Options of a manager. Scheme is required.
 type Options struct {
 	Scheme *runtime.Scheme
-	// Namespaces that are served; empty: all.
+	// Namespaces are the namespaces that the manager serves; empty: all.
 	Namespaces []string
 	// Listen is the address of /healthz, /readyz and /metrics; empty: none.
 	Listen string
-	// MetricsToken is what a request for metrics must bear unless it comes to a
-	// loopback address; empty: metrics are for loopback only.
+	// MetricsToken is the bearer token that a request for metrics needs unless it comes to
+	// a loopback address; empty: metrics are served on loopback only.
 	MetricsToken string
 	// LeaseNamespace and Lease name the Lease of the leader. Default: the
 	// namespace of the pod, else "default"; LeaseName.
 	LeaseNamespace, Lease string
-	// LeaseDuration is how long a silent leader stays one, RenewDeadline how long
-	// it tries to renew, RetryPeriod how often. Default: 15 s, 10 s, 2 s.
+	// LeaseDuration is how long a leader that does not renew stays the leader,
+	// RenewDeadline how long it tries to renew, RetryPeriod the interval of its tries.
+	// Default: 15 s, 10 s, 2 s.
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
-	// Alone works without a leader election: only where nobody else can be.
+	// NoLeaderElection disables the leader election: only for a single process.
 	Alone bool
 	// FieldOwner of all writes that name none. Default: FieldOwner.
 	FieldOwner string
-	// Drain is how long passes may take that are begun when the manager is
-	// stopped. Default: control.DefaultDrain.
+	// Drain is how long running passes may take when the manager is stopped.
+	// Default: control.DefaultDrain.
 	Drain time.Duration
-	// Resync is how often every object is looked at without an event. Default: 10 h.
+	// Resync is the interval in which every object is reconciled without an event.
+	// Default: 10 h.
 	Resync time.Duration
 	// NewClient makes the client beneath, for tests that let calls fail. nil: client.New.
 	NewClient client.NewClientFunc
-	// Metrics takes what is counted. nil: a registry of its own.
+	// Metrics is the registry of the metrics. nil: a new registry.
 	Metrics *prometheus.Registry
 	Log     *slog.Logger // nil: slog.Default
 }
 
-// Manager runs controllers: see controller-runtime's. Its client's errors are
-// faults, its reads come from caches, its probes and metrics are served at one
-// address, and one who was the leader writes nothing after its lease (Fence for
-// what goes elsewhere than to the API server).
+// Manager runs controllers: see controller-runtime's Manager. Errors of its client are
+// faults, reads come from caches, and probes and metrics are served at one address. A
+// former leader writes nothing after its lease; use Fence for writes to other servers than
+// the API server.
 type Manager struct {
 	manager.Manager
 	options  Options
@@ -83,18 +85,19 @@ type Manager struct {
 	registry *prometheus.Registry
 	metrics  *metrics
 	live     client.Reader
-	fence    *fence // nil: nobody else can be the leader
+	fence    *fence // nil: no leader election
 	listener net.Listener
-	kinds    []schema.GroupVersionKind // that are watched
-	filling  atomic.Int64              // sources whose caches are not filled yet
+	kinds    []schema.GroupVersionKind // the watched kinds
+	filling  atomic.Int64              // sources whose caches are not synced yet
 
 	health, ready checks
-	background    sync.WaitGroup // what the controllers have begun beside their passes
+	background    sync.WaitGroup // goroutines of the controllers beside their passes
 	passes        context.Context
 	cancel        context.CancelCauseFunc
 }
 
-// NewManager makes a manager. It asks the API server nothing yet, but listens.
+// NewManager returns a manager. It listens on Options.Listen, but sends no request to the
+// API server yet.
 func NewManager(config *rest.Config, o Options) (*Manager, error) {
 	if config == nil || o.Scheme == nil {
 		return nil, errors.New("controller: a manager needs a configuration and Options.Scheme")
@@ -120,7 +123,7 @@ func NewManager(config *rest.Config, o Options) (*Manager, error) {
 	}
 	var leader *fence
 	if !o.Alone {
-		leader = &fence{lease: cmp.Or(o.LeaseDuration, leaseDuration).Truncate(time.Second)} // a Lease counts whole seconds
+		leader = &fence{lease: cmp.Or(o.LeaseDuration, leaseDuration).Truncate(time.Second)} // a Lease has whole seconds
 		leader.guard(config)
 	}
 	inner, err := manager.New(config, o.inner())
@@ -138,7 +141,7 @@ func NewManager(config *rest.Config, o Options) (*Manager, error) {
 	return m, nil
 }
 
-// inner are the options of controller-runtime's manager.
+// managerOptions returns the options of controller-runtime's manager.
 func (o Options) inner() manager.Options {
 	graceful := o.Drain + lastWords
 	inner := manager.Options{
@@ -178,7 +181,7 @@ func (o Options) inner() manager.Options {
 	return inner
 }
 
-// served are the namespaces of a cache; nil: all.
+// cacheNamespaces returns the namespaces of a cache; nil: all.
 func (o Options) served() map[string]cache.Config {
 	if len(o.Namespaces) == 0 {
 		return nil
@@ -196,7 +199,7 @@ func PodNamespace() string {
 	return strings.TrimSpace(string(raw))
 }
 
-// Addr is where health and metrics are served; empty: nowhere.
+// Addr returns the address of health and metrics; "" if they are not served.
 func (m *Manager) Addr() string {
 	if m.listener == nil {
 		return ""
@@ -204,11 +207,11 @@ func (m *Manager) Addr() string {
 	return m.listener.Addr().String()
 }
 
-// Live reads from the API server, past the caches. Its errors are faults.
+// Live returns a reader of the API server that uses no cache. Its errors are faults.
 func (m *Manager) Live() client.Reader { return m.live }
 
-// Fence keeps writes over HTTP to others than the API server, such as orders to
-// agents, within the lease of this leader: LEADER_LOST after it. GET and HEAD pass.
+// Fence wraps a transport to other servers than the API server, such as agents. Its writes
+// fail with LEADER_LOST after the lease of this leader. GET and HEAD are not checked.
 func (m *Manager) Fence(next http.RoundTripper) http.RoundTripper {
 	if m.fence == nil {
 		return next
@@ -216,38 +219,40 @@ func (m *Manager) Fence(next http.RoundTripper) http.RoundTripper {
 	return m.fence.before(next)
 }
 
-// Metrics takes further metrics of this process.
+// Metrics returns the registry for further metrics of this process.
 func (m *Manager) Metrics() *prometheus.Registry { return m.registry }
 
-// Gatherer gives all metrics: ours, and those of controller-runtime.
+// Gatherer returns all metrics: those of this registry and of controller-runtime.
 func (m *Manager) Gatherer() prometheus.Gatherer { return gatherers{m.registry, ctrlmetrics.Registry} }
 
-// Events writes Events in the name of a controller.
+// Events returns a recorder of Events with the name of a controller.
 func (m *Manager) Events(name string) Events {
 	return Events{recorder: m.GetEventRecorder("pawl-" + name)}
 }
 
-// AddHealthzCheck adds to what /healthz asks.
+// AddHealthzCheck adds a check to /healthz.
 func (m *Manager) AddHealthzCheck(name string, check healthz.Checker) error {
 	return m.health.add(name, check)
 }
 
-// AddReadyzCheck adds to what /readyz asks, beside full caches.
+// AddReadyzCheck adds a check to /readyz, which also checks that the caches are synced.
 func (m *Manager) AddReadyzCheck(name string, check healthz.Checker) error {
 	return m.ready.add(name, check)
 }
 
-// Start fills the caches, waits to be elected and runs the controllers, until
-// the context ends. Then no pass begins any more; those that are begun may take
-// Options.Drain, then their contexts are cancelled with control.ErrStopped.
-// When it returns nil, none of them is left and the lease is given back. When
-// the lease was lost, Start cancels them and returns LEADER_LOST at once; the
-// process must end then. From the end of the lease on, no write of a client made
-// of GetConfig leaves the process: each fails with LEADER_LOST. Call it once.
-// KIND_MISSING if the API server does not know a kind that is watched.
+// Start fills the caches, waits until it is elected and runs the controllers until the
+// context ends. Then no new pass begins. Running passes may take Options.Drain, then their
+// contexts are cancelled with control.ErrStopped. When Start returns nil, all passes have
+// ended and the lease is released.
+//
+// When the lease is lost, Start cancels the passes and returns LEADER_LOST at once; the
+// process must end then. After the end of the lease every write of a client made from
+// GetConfig fails with LEADER_LOST and is not sent.
+//
+// Start returns KIND_MISSING if the API server does not know a watched kind. Call it once.
 func (m *Manager) Start(ctx context.Context) error {
 	for _, kind := range m.kinds {
-		// All other trouble may be over when the caches ask.
+		// Other errors may be over when the caches start.
 		if _, err := m.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version); fault.Of(Fault(err)) == KindMissing {
 			return Fault(err)
 		}
@@ -268,7 +273,7 @@ func (m *Manager) Start(ctx context.Context) error {
 		}
 	})
 	err := m.Manager.Start(ctx)
-	if err != nil && err.Error() == "leader election lost" { // it has no other name there
+	if err != nil && err.Error() == "leader election lost" { // controller-runtime exports no error for it
 		err = LeaderLost.Errorf("its lease was not renewed in time")
 	}
 	m.cancel(cmp.Or(err, control.ErrStopped))

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/control"
 )
 
-// What the specification of the core (6) asks of each operator is the default.
+// The defaults of a manager: leader election, drain and caches.
 func TestOptionsOfAManager(t *testing.T) {
 	o := Options{Log: quiet, Drain: control.DefaultDrain}
 	in := o.inner()

@@ -10,9 +10,9 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// metrics are what this room counts, in a registry of their own: two managers
-// in a process do not meet. What controller-runtime counts itself it keeps in
-// the process; the Manager serves both.
+// metrics are the metrics of this package, in the registry of a manager: two managers in a
+// process do not share them. controller-runtime has one registry for the process; the
+// Manager serves both.
 type metrics struct {
 	passes   *prometheus.CounterVec
 	passTime *prometheus.HistogramVec
@@ -23,7 +23,7 @@ type metrics struct {
 func newMetrics(registry *prometheus.Registry) (*metrics, error) {
 	m := &metrics{
 		passes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "pawl_controller_passes_total", Help: "Passes over objects by what they reported."}, []string{"controller", "outcome"}),
+			Name: "pawl_controller_passes_total", Help: "Passes over objects by outcome."}, []string{"controller", "outcome"}),
 		passTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "pawl_controller_pass_seconds", Help: "How long passes took.",
 			Buckets: []float64{.001, .005, .02, .1, .5, 2, 10, 60}}, []string{"controller"}),
@@ -60,7 +60,7 @@ func label(out outcome.Outcome) string {
 	return "done"
 }
 
-// gatherers are asked in turn; of a family that two of them have, the first counts.
+// gatherers merges several gatherers. If two have the same family, the first one is used.
 type gatherers []prometheus.Gatherer
 
 // Gather implements prometheus.Gatherer.

@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// maxStack is the most bytes of a panic's stack that are kept.
+// maxStack is the maximum size of the stack of a panic in its fault, in bytes.
 const maxStack = 16 << 10
 
 // worker makes the passes of one controller.
@@ -24,16 +24,16 @@ type worker[T client.Object] struct {
 	name, kind string
 	reconcile  func(ctx context.Context, ref control.Ref) outcome.Outcome
 	conditions func(T) *[]metav1.Condition
-	condition  string // the one that tells of an object given up
+	condition  string // type of the condition that reports RetriesExhausted
 	givenUp    func(control.Ref, error)
 	runs       *Runs
 	last       func(T) **v1alpha1.RunRequest
 	mine       func(T) bool
-	cached     client.Reader // what woke us stands there
+	cached     client.Reader // has the change that triggered the pass
 	live       client.Reader
 	client     client.Client
 	fresh      func() T
-	passes     context.Context // of the manager; it ends later than that of the controller
+	passes     context.Context // of the manager; ends later than the controller's
 	retries    *retries
 	events     Events
 	metrics    *metrics
@@ -41,16 +41,17 @@ type worker[T client.Object] struct {
 	now        func() time.Time
 }
 
-// Reconcile makes one pass. What it reports decides what follows, as in control.Controller:
+// Reconcile makes one pass. Its outcome decides what follows, as in control.Controller:
 //
-//	Done                       the failures of the key are forgotten
-//	Wait, Later with a delay   the same, and the key is looked at again then
-//	Fail                       the key is retried at a growing delay, and given up after MaxRetries in a row
-//	Fail with a Free fault     the same, but it uses up no retry
-//	panic                      Fail with PANIC
-//	anything, object vanished  the key is forgotten
+//	Done                        the failures of the key are reset
+//	Wait, Later with a delay    the same, and the key is reconciled again after the delay
+//	Fail                        the key is retried at a growing delay, and given up after MaxRetries in a row
+//	Fail, Kind.Uncharged        the same, but it uses up no retry
+//	panic                       Fail with PANIC
+//	any, the object is deleted  the key is forgotten
 //
-// controller-runtime hears of no error: it would count, delay and log by rules of its own.
+// Reconcile never returns an error to controller-runtime, which would count, delay and log
+// it by its own rules.
 func (w *worker[T]) Reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
 	ctx = passContext{w.passes, ctx}
 	ref := control.Ref{Kind: w.kind, Namespace: key.Namespace, Name: key.Name}
@@ -67,8 +68,8 @@ func (w *worker[T]) Reconcile(ctx context.Context, key reconcile.Request) (recon
 	}
 	switch {
 	case ctx.Err() != nil:
-		return reconcile.Result{}, nil //nolint:nilerr // cancelled by the stop: it proves nothing about the key
-	case err != nil: // nobody knows what the pass was about
+		return reconcile.Result{}, nil //nolint:nilerr // cancelled by the stop: says nothing about the key
+	case err != nil: // the object is unknown
 		after := w.retries.again(key)
 		w.log.Warn("the object cannot be read", "controller", w.name, "key", ref.String(), "error", err, "again", after)
 		return reconcile.Result{RequeueAfter: after}, nil
@@ -89,7 +90,7 @@ func (w *worker[T]) guarded(ctx context.Context, ref control.Ref) (out outcome.O
 			out = outcome.Fail(err.With("stack", string(stack[:min(len(stack), maxStack)])))
 		}
 	}()
-	trouble := w.asked(ctx, ref) // trouble with a request keeps nothing else from its pass
+	trouble := w.asked(ctx, ref) // an error of a request does not prevent the pass
 	out = w.reconcile(ctx, ref)
 	if out.IsFail() {
 		return outcome.Fail(failure(out.Err()))
@@ -130,16 +131,15 @@ func (w *worker[T]) failed(ctx context.Context, key reconcile.Request, ref contr
 			w.retries.forget(key)
 			return reconcile.Result{}
 		}
-		err = lost // the fault must not stay unseen: fail once more, then report again
+		err = lost // the fault was not written: retry the key, then write it again
 	}
 	after := w.retries.again(key)
 	w.log.Warn("reconcile failed", "controller", w.name, "key", ref.String(), "code", kind.Code, "error", err, "again", after)
 	return reconcile.Result{RequeueAfter: after}
 }
 
-// passContext lives as long as the passes of a manager may, and knows what the
-// context of the controller knows. Its own values come first: they say when and
-// why it ends.
+// passContext ends with the passes of a manager, and also has the values of the
+// controller's context. The values of the first come first: they include its cause.
 type passContext struct {
 	context.Context
 	values context.Context

@@ -136,7 +136,7 @@ func TestGivingUpIsToldOnceAndTakenBack(t *testing.T) {
 	}
 }
 
-// A fault must not stay unseen: what cannot be written is tried again.
+// A fault that cannot be written is written again after a retry.
 func TestWhatCannotBeReportedIsTriedAgain(t *testing.T) {
 	b := newBench(t, 0)
 	b.store.err = apierrors.NewConflict(schema.GroupResource{}, "a", errors.New("changed"))
@@ -159,7 +159,7 @@ func TestWhatCannotBeReportedIsTriedAgain(t *testing.T) {
 	}
 }
 
-// A fault is never written into an object that took the name of another.
+// The fault of an object is not written into a newer object of the same name.
 func TestAnotherObjectOfTheNameGetsNoFault(t *testing.T) {
 	b := newBench(t, 0)
 	live := &store{obj: b.store.obj.DeepCopyObject().(*demo)}
@@ -170,7 +170,7 @@ func TestAnotherObjectOfTheNameGetsNoFault(t *testing.T) {
 	}
 }
 
-// What the stop of the manager cancels proves nothing about the object.
+// A pass that the stop of the manager cancels is not charged.
 func TestACancelledPassIsNotCharged(t *testing.T) {
 	b := newBench(t, 0)
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -187,7 +187,7 @@ func TestACancelledPassIsNotCharged(t *testing.T) {
 	}
 }
 
-// A pass outlives the context of its controller, and hears the values of both.
+// A pass may outlive the context of its controller, and has the values of both contexts.
 func TestThePassesContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type named string

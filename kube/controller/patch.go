@@ -18,9 +18,8 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// Finalize adds a finalizer to an object that was read just now; it does
-// nothing if it is there already or the object is being deleted.
-// fault.WriteConflict if the object was changed in between.
+// Finalize adds a finalizer to an object. It does nothing if the object has it already or
+// is being deleted. fault.WriteConflict if the object was changed since it was read.
 func Finalize(ctx context.Context, c client.Client, obj client.Object, finalizer string) error {
 	if controllerutil.ContainsFinalizer(obj, finalizer) || !obj.GetDeletionTimestamp().IsZero() {
 		return nil
@@ -28,9 +27,8 @@ func Finalize(ctx context.Context, c client.Client, obj client.Object, finalizer
 	return setFinalizers(ctx, c, obj, append(slices.Clone(obj.GetFinalizers()), finalizer))
 }
 
-// Release removes a finalizer from an object that was read just now; it does
-// nothing if it is not there, and an object that is gone meanwhile is none too
-// many. fault.WriteConflict if the object was changed in between.
+// Release removes a finalizer from an object. It does nothing if the object does not have
+// it or was deleted. fault.WriteConflict if the object was changed since it was read.
 func Release(ctx context.Context, c client.Client, obj client.Object, finalizer string) error {
 	if !controllerutil.ContainsFinalizer(obj, finalizer) {
 		return nil
@@ -42,7 +40,7 @@ func Release(ctx context.Context, c client.Client, obj client.Object, finalizer 
 	return nil
 }
 
-// setFinalizers replaces the whole list, so it must be guarded by the version it was made of.
+// setFinalizers replaces the whole list, so the patch must name the version that was read.
 func setFinalizers(ctx context.Context, c client.Client, obj client.Object, finalizers []string) error {
 	patch, err := guarded(obj, map[string]any{"finalizers": finalizers}, map[string]any{})
 	if err != nil {
@@ -51,14 +49,13 @@ func setFinalizers(ctx context.Context, c client.Client, obj client.Object, fina
 	return Fault(c.Patch(ctx, obj, patch))
 }
 
-// Annotate changes one annotation of an object from one value to another; ""
-// stands for an annotation that is not there. It writes only if the annotation
-// still has the value from, and the object is the one that was read: otherwise
-// fault.WriteConflict, and nothing is written. So a request that came in between
-// is never lost. obj is what the API server has answered, afterwards.
+// Annotate changes one annotation of an object from one value to another; "" is a missing
+// annotation. It writes only if the annotation still has the value from and the object has
+// the same uid; otherwise it returns fault.WriteConflict. So it never overwrites a request
+// that was made meanwhile. Afterwards obj is the object that the API server has returned.
 //
-// An annotation that is not there is guarded by the version of the object, as
-// nothing else can be tested: then any change in between is a conflict.
+// If from is "", the patch tests the version of the object, because a patch cannot test
+// that an annotation is missing: any change since the read is a conflict.
 func Annotate(ctx context.Context, c client.Client, obj client.Object, key, from, to string) error {
 	if from == to {
 		return nil
@@ -123,8 +120,8 @@ func sameVersion(obj client.Object) Operation {
 	return Operation{Op: "test", Path: "/metadata/resourceVersion", Value: obj.GetResourceVersion()}
 }
 
-// stale finds out what a refused patch means: the API server answers a failed
-// test like any other thing it does not take.
+// stale reports whether a patch was refused because of its tests. The API server answers a
+// failed test like any other invalid patch.
 func stale(ctx context.Context, c client.Client, obj client.Object, key, from string) bool {
 	gvk, err := apiutil.GVKForObject(obj, c.Scheme())
 	if err != nil {

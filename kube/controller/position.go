@@ -11,16 +11,16 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// Positions keeps the positions of a machine in the status of typed objects: it
-// is the machine.Objects of one kind. Client, Kind, New and Field are required.
+// Positions keeps the positions of a machine in the status of typed objects. It implements
+// machine.Objects for one kind. Client, Kind, New and Field are required.
 type Positions[T client.Object] struct {
 	Client client.Client
-	From   client.Reader               // where objects are read; nil: Client. An old version only costs a conflict
-	Kind   string                      // as references and subjects name it
-	New    func() T                    // an empty object
-	Field  func(T) *json.RawMessage    // where the position stands in the status
-	Fill   func(T, machine.Move) error // fills in the rest of the status, for the same write; nil: nothing
-	Moved  func(T, machine.Move)       // told of each change of state, after it was written; nil: nobody
+	From   client.Reader               // reads objects; nil: Client. A stale read only costs a conflict
+	Kind   string                      // the kind in references and subjects
+	New    func() T                    // returns an empty object
+	Field  func(T) *json.RawMessage    // returns the field of the status for the position
+	Fill   func(T, machine.Move) error // sets the rest of the status in the same write; nil: no call
+	Moved  func(T, machine.Move)       // called after each change of state was written; nil: no call
 }
 
 var _ machine.Objects[*Draft[client.Object]] = (*Positions[client.Object])(nil)
@@ -50,7 +50,8 @@ func (p *Positions[T]) Subject(d *Draft[T]) string {
 	return Subject(p.Kind, d.Object)
 }
 
-// Write implements machine.Objects. Position and all of the status are one write.
+// Write implements machine.Objects. It writes the position and the rest of the status at
+// once.
 func (p *Positions[T]) Write(ctx context.Context, d *Draft[T], move machine.Move) error {
 	raw, err := json.Marshal(move.To)
 	if err != nil {
@@ -71,7 +72,7 @@ func (p *Positions[T]) Write(ctx context.Context, d *Draft[T], move machine.Move
 	return nil
 }
 
-// Subject names the runs of an object: kind/namespace/name/uid.
+// Subject returns the subject of the runs of an object: kind/namespace/name/uid.
 func Subject(kind string, obj client.Object) string {
 	return strings.Join([]string{kind, obj.GetNamespace(), obj.GetName(), string(obj.GetUID())}, "/")
 }

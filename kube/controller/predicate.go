@@ -10,11 +10,10 @@ import (
 	"github.com/pawl-dev/pawl/control"
 )
 
-// Asked lets through what somebody asks anew of an object: its creation and
-// removal, another spec, the deletion mark, or a request. A status write of our
-// own does not get through, a resync does. Annotations that begin with
-// control.RequestPrefix are requests, and those that are named: a name that
-// ends in / stands for all that begin with it.
+// DesiredChanged accepts the creation and the removal of an object, a change of its spec,
+// its deletion mark, a request, and a resync. It does not accept a status write. Requests
+// are the annotations that begin with control.RequestPrefix, and the named ones: a name
+// that ends in / means all that begin with it.
 func Asked(requests ...string) predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld == nil || e.ObjectNew == nil || asked(e.ObjectOld, e.ObjectNew, requests)
@@ -55,7 +54,7 @@ func isRequest(key string, requests []string) bool {
 	return false
 }
 
-// alsoOf lets through updates that a function chooses.
+// extraUpdates accepts the updates that a function selects.
 func alsoOf[T client.Object](also func(old, now T) bool) predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		old, was := e.ObjectOld.(T)

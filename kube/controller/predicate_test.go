@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
-// Only what somebody asks anew wakes a controller (specification of the core, 6).
+// Only a change of the desired state or a request triggers a controller.
 func TestAsked(t *testing.T) {
 	mark := metav1.NewTime(time.Unix(1, 0))
 	base := metav1.ObjectMeta{Name: "a", UID: "u", ResourceVersion: "1", Generation: 1, Annotations: map[string]string{"pawl.dev/resume": "r1", "note": "x", "mpd.example.com/switch": "1"}}

@@ -12,13 +12,13 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// giveUp writes the fault of an object that is given up into its condition.
+// giveUp writes RETRIES_EXHAUSTED into the condition of an object.
 func (w *worker[T]) giveUp(ctx context.Context, obj T, given error) error {
 	return w.report(ctx, obj, condition.FromError(w.condition, metav1.ConditionFalse, given), nil)
 }
 
-// revive takes that fault away after a pass that did not fail, if the pass has
-// not done so itself; also one that an earlier process wrote.
+// revive replaces that condition after a pass that did not fail, unless the pass has done
+// so itself. The condition may have been written by an earlier process.
 func (w *worker[T]) revive(ctx context.Context, obj T, out outcome.Outcome) error {
 	if w.conditions == nil || !w.isGivenUp(obj) {
 		return nil
@@ -28,7 +28,7 @@ func (w *worker[T]) revive(ctx context.Context, obj T, out outcome.Outcome) erro
 	if err := w.report(ctx, obj, fresh, w.isGivenUp); err != nil {
 		return err
 	}
-	w.events.Say(obj, "Revived", "a pass that was tried again did not fail: %s", fresh.Message)
+	w.events.Say(obj, "Revived", "a retry did not fail: %s", fresh.Message)
 	return nil
 }
 
@@ -37,8 +37,8 @@ func (w *worker[T]) isGivenUp(obj T) bool {
 	return c != nil && c.Reason == control.RetriesExhausted.Reason()
 }
 
-// report writes one condition into the newest version of an object, if that is
-// still the same object and when holds of it (nil: always).
+// report writes one condition into the newest version of an object, if it has the same uid
+// and when returns true for it (nil: always).
 func (w *worker[T]) report(ctx context.Context, obj T, fresh metav1.Condition, when func(T) bool) error {
 	if w.conditions == nil {
 		return nil

@@ -9,15 +9,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// The limits of retries (specification of the core, 6).
+// The limits of retries, as in control.QueueOptions.
 const (
-	firstRetry    = 5 * time.Millisecond // of a key; it doubles with each failure in a row
+	firstRetry    = 5 * time.Millisecond // per key; doubles with each failure in a row
 	longestRetry  = 5 * time.Minute
-	retriesPerSec = 50 // of all keys of a controller together
+	retriesPerSec = 50 // for all keys of a controller together
 	retryBurst    = 300
 )
 
-// retries are what went wrong with keys since their last success.
+// retries counts the failures of keys since their last success.
 type retries struct {
 	most    int // retries in a row until a key is given up
 	limiter workqueue.TypedRateLimiter[reconcile.Request]
@@ -38,8 +38,8 @@ func newRetries(most int) *retries {
 	}
 }
 
-// failed counts a failure. exhausted: it was one more than a key may have in a
-// row; those that are free do not count. news: the one before had another code.
+// failed counts a failure unless it is free. exhausted: the key has used up its retries.
+// newCode: the previous failure of the key had another code.
 func (r *retries) failed(key reconcile.Request, code string, free bool) (exhausted, news bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -52,10 +52,10 @@ func (r *retries) failed(key reconcile.Request, code string, free bool) (exhaust
 	return r.charged[key] > r.most, news
 }
 
-// again is the delay of the next try.
+// delay returns the delay before the next retry.
 func (r *retries) again(key reconcile.Request) time.Duration { return r.limiter.When(key) }
 
-// forget forgets the failures of a key.
+// forget resets the failures of a key.
 func (r *retries) forget(key reconcile.Request) {
 	r.limiter.Forget(key)
 	r.mu.Lock()
@@ -64,7 +64,7 @@ func (r *retries) forget(key reconcile.Request) {
 	delete(r.codes, key)
 }
 
-// len is the number of keys with failures that count.
+// len returns the number of keys with charged failures.
 func (r *retries) len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

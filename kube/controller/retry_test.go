@@ -14,7 +14,7 @@ func key(name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "default", Name: name}}
 }
 
-// 5 ms × 2ⁿ, at most 5 minutes; a success begins anew.
+// The delay is 5 ms × 2ⁿ, at most 5 minutes; a success resets it.
 func TestRetriesGrow(t *testing.T) {
 	r := newRetries(15)
 	for n := range 30 {
@@ -32,7 +32,7 @@ func TestRetriesGrow(t *testing.T) {
 	}
 }
 
-// All keys share a bucket of 300, filled by 50 a second.
+// All keys share a token bucket of 300, filled by 50 per second.
 func TestRetriesShareABucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRetries(15)
@@ -54,8 +54,8 @@ func TestRetriesShareABucket(t *testing.T) {
 	})
 }
 
-// Exactly the failure after MaxRetries in a row exhausts a key; those that are
-// free do not count, success forgets, and keys do not know each other.
+// The failure after MaxRetries in a row exhausts a key. Free failures do not count, success
+// resets the count, and keys are independent.
 func TestRetriesAreCounted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.IntRange(-1, 4).Draw(t, "most")

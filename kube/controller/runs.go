@@ -14,15 +14,14 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Runs are the runs that annotations of their subject speak to (specification
-// of the core, 2.5): pawl.dev/pause, resume, cancel, skip, signal.NAME and
-// progress.STEP of an object go to the active run of it.
+// Runs are the runs that annotations of their subject control: pawl.dev/pause, resume,
+// cancel, skip, signal.NAME and progress.STEP of an object are requests to its active run.
 type Runs struct {
 	Engine kubestore.Verbs
 	List   func(ctx context.Context, q workflow.Query) ([]*workflow.Run, string, error)
 }
 
-// RunsOf are the runs of an engine. Its store must be a workflow.Lister.
+// RunsOf returns the runs of an engine. Its store must be a workflow.Lister.
 func RunsOf(engine *workflow.Engine) (*Runs, error) {
 	lister, ok := engine.Store().(workflow.Lister)
 	if !ok {
@@ -31,12 +30,13 @@ func RunsOf(engine *workflow.Engine) (*Runs, error) {
 	return &Runs{Engine: engine, List: lister.List}, nil
 }
 
-// lookedAt is how many runs of a subject that have ended are asked whether they
-// have accepted a request: it was not taken away before its program died.
+// recentEnded is how many ended runs of a subject are asked whether they have already
+// accepted a request. That happens if the program crashed before it removed the annotation.
 const lookedAt = 3
 
-// find gives the active run of a subject, "" if there is none, and those that
-// have ended last. Runs of a program carry the uid of the object, those of a person need not.
+// find returns the active run of a subject, "" if there is none, and the runs that have
+// ended last. The subject of a run may have the uid of the object, or not if a person has
+// started the run.
 func (r *Runs) find(ctx context.Context, ref control.Ref, uid string) (active string, ended []string, err error) {
 	for _, subject := range []string{ref.String() + "/" + uid, ref.String()} {
 		runs, _, err := r.List(ctx, workflow.Query{Subject: subject, Limit: 100})
@@ -55,11 +55,10 @@ func (r *Runs) find(ctx context.Context, ref control.Ref, uid string) (active st
 	return active, ended, nil
 }
 
-// Accept carries out what annotations of an object ask of its run, and tells what
-// became of each request before it takes the annotation away; answered may be
-// called again for the same id. last is the newest answer that was told, nil if
-// none. obj has been read just now, past caches. An error is trouble: nothing is
-// refused for it, and the call is to be repeated.
+// Accept passes the requests in the annotations of an object to its run. It calls answered
+// with each result before it removes the annotation; it may call it again for the same id.
+// last is the newest answer, nil if there is none. obj must have been read from the API
+// server, not from a cache. After an error repeat the call: no request was refused for it.
 func (r *Runs) Accept(ctx context.Context, c client.Client, kind string, obj client.Object, last *v1alpha1.RunRequest, answered func(kubestore.Answer) error) error {
 	annotations := maps.Clone(obj.GetAnnotations())
 	guard := kubestore.PatchGuard(func(ctx context.Context, patch []byte) error {
@@ -85,12 +84,13 @@ func (r *Runs) Accept(ctx context.Context, c client.Client, kind string, obj cli
 	return kubestore.Acceptor{Engine: r.Engine, Ended: ended}.Accept(ctx, active, annotations, guard, answered)
 }
 
-// answers reports that an answer is that to a request. Progress has no id: each is new.
+// answers reports whether last is the answer to a request. Progress has no id: it is
+// always new.
 func answers(last *v1alpha1.RunRequest, asked kubestore.Asked) bool {
 	return last != nil && asked.Verb != workflow.VerbProgress && asked.ID == last.ID && string(asked.Verb) == last.Verb
 }
 
-// TellRefusal writes an Event about a request that was refused, with code and remedy.
+// WarnRefusal writes an Event about a request that was refused, with its message and remedy.
 func (e Events) TellRefusal(about client.Object, a kubestore.Answer) {
 	if a.Err == nil {
 		return
@@ -99,7 +99,7 @@ func (e Events) TellRefusal(about client.Object, a kubestore.Answer) {
 	e.Warn(about, kind.Reason(), "%s %s was refused: %s %s", a.Verb, a.ID, fault.Message(a.Err), kind.Remedy)
 }
 
-// asked carries out what annotations of the object of a pass ask of its run.
+// acceptRequests passes the requests in the annotations of an object to its run.
 func (w *worker[T]) asked(ctx context.Context, ref control.Ref) error {
 	if w.runs == nil {
 		return nil
@@ -107,9 +107,9 @@ func (w *worker[T]) asked(ctx context.Context, ref control.Ref) error {
 	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
 	obj := w.fresh()
 	if err := w.cached.Get(ctx, key, obj); err != nil || !kubestore.HasRequests(obj.GetAnnotations()) || w.mine != nil && !w.mine(obj) {
-		return nil //nolint:nilerr // the pass finds out whether it is gone
+		return nil //nolint:nilerr // the pass handles that
 	}
-	obj = w.fresh() // what was accepted already is not refused because a cache is behind
+	obj = w.fresh() // a stale cache must not lead to the refusal of an accepted request
 	if err := w.live.Get(ctx, key, obj); err != nil {
 		if gone(err) {
 			return nil
@@ -126,8 +126,8 @@ func (w *worker[T]) lastOf(obj T) *v1alpha1.RunRequest {
 	return *w.last(obj)
 }
 
-// answered tells what became of a request: a refusal by an Event, and every
-// answer in the status.
+// answered reports the result of a request: a refusal as an Event, and every answer in
+// the status.
 func (w *worker[T]) answered(ctx context.Context, obj T, a kubestore.Answer) error {
 	w.events.TellRefusal(obj, a)
 	if w.last == nil {

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// checks are what /healthz and /readyz ask. They may be added at any time.
+// checks are the checks of /healthz or /readyz. They may be added at any time.
 type checks struct {
 	mu    sync.Mutex
 	named map[string]healthz.Checker
@@ -38,7 +38,7 @@ func (c *checks) add(name string, check healthz.Checker) error {
 	return nil
 }
 
-// ServeHTTP answers 200 when all checks hold, else 503 with those that do not.
+// ServeHTTP answers 200 if all checks succeed, else 503 with the failed ones.
 func (c *checks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	named := maps.Clone(c.named)
@@ -59,7 +59,7 @@ func (c *checks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
-// faces serves health to all, and metrics to those on this machine or with the token.
+// newHandler serves health to everyone, and metrics on loopback or with the token.
 func faces(health, ready *checks, metrics prometheus.Gatherer, token string) http.Handler {
 	counted := promhttp.HandlerFor(metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 	mux := http.NewServeMux()
@@ -76,7 +76,8 @@ func faces(health, ready *checks, metrics prometheus.Gatherer, token string) htt
 	return mux
 }
 
-// local holds for requests to a loopback address: the connection's own, not what a header says.
+// isLoopback reports whether a request came to a loopback address. It uses the address of
+// the connection, not a header.
 func local(r *http.Request) bool {
 	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {
@@ -91,8 +92,8 @@ func bears(r *http.Request, token string) bool {
 	return ok && token != "" && subtle.ConstantTimeCompare([]byte(given), []byte(token)) == 1
 }
 
-// serve adds the server of health and metrics to the manager. It listens from
-// now on, so that a port in use is known at once.
+// serve adds the server of health and metrics to the manager. It listens at once, so that
+// a port in use is reported early.
 func (m *Manager) serve(listen, token string) error {
 	listener, err := net.Listen("tcp", listen)
 	if err != nil {

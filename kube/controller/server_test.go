@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Health is open; metrics need a token off loopback.
+// Health needs no token; metrics need one except on loopback.
 func TestHealthAndMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	counted, err := newMetrics(registry)
@@ -71,7 +71,7 @@ func TestHealthAndMetrics(t *testing.T) {
 	}
 }
 
-// Metrics of two registries are served as one: no family twice.
+// The metrics of two registries are served together, each family once.
 func TestGatherersGiveEachFamilyOnce(t *testing.T) {
 	one, two := prometheus.NewRegistry(), prometheus.NewRegistry()
 	for registry, v := range map[*prometheus.Registry]float64{one: 1, two: 2} {

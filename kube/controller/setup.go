@@ -30,7 +30,7 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// DefaultWorkers is the number of objects worked on at once.
+// DefaultWorkers is the number of objects that are reconciled concurrently.
 const DefaultWorkers = 26
 
 // Controller is a controller of objects of one kind. For and Reconcile are required.
@@ -39,37 +39,37 @@ type Controller[T client.Object] struct {
 	Name string
 	// For is an empty object of the main kind.
 	For T
-	// Reconcile makes one pass over an object. It may be called at any time; see
-	// control.Controller for what follows from what it reports.
+	// Reconcile makes one pass over an object. It may be called at any time. See
+	// control.Controller for the meaning of its outcome.
 	Reconcile func(ctx context.Context, ref control.Ref) outcome.Outcome
-	// Conditions is where the status keeps its conditions. nil: that an object is
-	// given up is told by Event and metric only.
+	// Conditions returns the conditions in the status. nil: when an object is given up,
+	// only an Event and a metric report it.
 	Conditions func(T) *[]metav1.Condition
-	// Condition is the type of the one that becomes False with the reason
-	// RetriesExhausted when an object is given up. Default: Progressing. The first
-	// pass that does not fail replaces it, by what it writes itself or by what it
-	// has reported.
+	// Condition is the type of the condition that becomes False with the reason
+	// RetriesExhausted when an object is given up. Default: Progressing. The first pass
+	// that does not fail replaces it: by its own write, or else from its outcome.
 	Condition string
-	// GivenUp is told of an object that was given up, after that was written. err
-	// is RETRIES_EXHAUSTED and wraps the last failure. nil: nobody.
+	// GivenUp is called after an object was given up and that was written. err is
+	// RETRIES_EXHAUSTED and wraps the last failure. nil: no call.
 	GivenUp func(ref control.Ref, err error)
 
-	// Runs are those that annotations of an object speak to, such as pawl.dev/pause:
-	// see RunsOf. A request that is refused becomes an Event. nil: nobody's.
+	// Runs are the runs that annotations of an object control, such as pawl.dev/pause:
+	// see RunsOf. A refused request becomes an Event. nil: such annotations are ignored.
 	Runs *Runs
-	// LastRequest is where the status keeps the answer to the newest of them. nil: nowhere.
+	// LastRequest returns the field of the status for the answer to the newest request.
+	// nil: the answer is not stored.
 	LastRequest func(T) **v1alpha1.RunRequest
-	// Mine chooses the objects whose runs are asked. nil: all.
+	// AcceptsRequests selects the objects whose annotations are requests. nil: all.
 	Mine func(T) bool
 
-	// Requests are further annotations that carry requests: see Asked.
+	// Requests are further annotations that carry requests: see DesiredChanged.
 	Requests []string
-	// Also are further changes of an object that wake its controller. nil: none.
+	// ExtraUpdates selects further changes of an object that trigger its controller.
+	// nil: none.
 	Also func(old, now T) bool
-	// Owns are kinds whose objects wake the object that controls them, at every
-	// change.
+	// Owns are kinds whose objects trigger the object that controls them, at every change.
 	Owns []client.Object
-	// Watches are other objects that wake.
+	// Watches are other objects that trigger the controller.
 	Watches []Watch
 	// Quiet is how long a pass waits after the first event of Owns and Watches, so that
 	// a burst of them makes one pass. 0: not at all.
@@ -101,16 +101,15 @@ type Watch struct {
 	// Of names the objects of the main kind that a change of this one is for. It is
 	// asked with what was before and what is now.
 	Of func(ctx context.Context, obj client.Object) []types.NamespacedName
-	// When chooses the events. nil: all.
+	// When selects the events. nil: all.
 	When predicate.Predicate
 }
 
 // Setup adds a controller to a manager.
 //
-// Its main kind wakes it by what somebody asks anew: see Asked. Failures are
-// retried after 5 ms × 2ⁿ, at most 5 min, and at most 50 a second (300 at once)
-// of all its objects. Only the leader works; caches are filled before, by those
-// too who are not elected.
+// Changes of the main kind trigger it as DesiredChanged says. Failures are retried after
+// 5 ms × 2ⁿ, at most 5 min, with at most 50 retries per second (300 at once) for all its
+// objects. Only the leader reconciles; other processes fill their caches too.
 func Setup[T client.Object](m *Manager, c Controller[T]) error {
 	if c.Reconcile == nil || reflect.ValueOf(&c.For).Elem().IsZero() {
 		return fmt.Errorf("controller %q: set its For and Reconcile", c.Name)
@@ -134,10 +133,10 @@ func Setup[T client.Object](m *Manager, c Controller[T]) error {
 		Reconciler:              w,
 		MaxConcurrentReconciles: max(cmp.Or(c.Workers, DefaultWorkers), 1),
 		NeedLeaderElection:      &yes,
-		EnableWarmup:            &yes,                                                                                             // who is not elected has full caches when it is
-		UsePriorityQueue:        &yes,                                                                                             // a key has one delayed look, and the next pass takes it along
+		EnableWarmup:            &yes,                                                                                             // fill the caches before the election
+		UsePriorityQueue:        &yes,                                                                                             // a key has one delay, which the next pass clears
 		SkipNameValidation:      &yes,                                                                                             // names are unique in a manager, not in a process
-		RecoverPanic:            &no,                                                                                              // the worker does, and makes a fault of it
+		RecoverPanic:            &no,                                                                                              // the worker recovers and makes a fault of it
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, longestRetry), // unused: see worker.Reconcile
 		Logger:                  logr.FromSlogHandler(m.log.Handler()),
 	})
@@ -247,7 +246,7 @@ func (c Controller[T]) children(m *Manager) (all []child) {
 	return all
 }
 
-// filled is a source that is counted until its cache is filled.
+// syncCounter is a source that decrements a counter when its cache is synced.
 type filled struct {
 	source.SyncingSource
 	left *atomic.Int64

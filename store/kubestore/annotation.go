@@ -14,8 +14,8 @@ import (
 // RequestMalformed is the refusal of an annotation that cannot be read.
 var RequestMalformed = fault.Declare(fault.Kind{
 	Code: "ANNOTATION_MALFORMED", Class: fault.Invalid,
-	Title:  "the annotation is not written as a request",
-	Remedy: "Write it as the guide says, for example pawl.dev/resume=<id>,from=failed, and set it again.",
+	Title:  "the annotation is not a valid request",
+	Remedy: "Use the syntax in the guide, for example pawl.dev/resume=<id>,from=failed, and set it again.",
 })
 
 // Request is one request in an annotation:
@@ -110,7 +110,7 @@ func readRequest(key, value string) Asked {
 	switch a.Verb {
 	case workflow.VerbPause:
 		if args != "" {
-			a.Err = RequestMalformed.Errorf("%s takes nothing behind the id, not %.40q", key, args)
+			a.Err = RequestMalformed.Errorf("%s takes nothing after the id, not %.40q", key, args)
 		}
 	case workflow.VerbResume:
 		if from, ok := strings.CutPrefix(args, "from="); ok && from != "" {
@@ -128,7 +128,7 @@ func readRequest(key, value string) Asked {
 		}
 	case workflow.VerbSkip:
 		if a.Step = args; a.Step == "" {
-			a.Err = RequestMalformed.Errorf("%s needs the step behind the id", key)
+			a.Err = RequestMalformed.Errorf("%s needs the step after the id", key)
 		}
 	}
 	return a
@@ -162,7 +162,7 @@ func readProgress(value string) (workflow.Progress, error) {
 	d, err := strconv.ParseInt(strings.TrimSpace(done), 10, 64)
 	t, err2 := strconv.ParseInt(strings.TrimSpace(total), 10, 64)
 	if !ok || err != nil || err2 != nil || d < 0 || t < 0 {
-		return workflow.Progress{}, RequestMalformed.Errorf("%.40q is no progress: want <done>/<total>[,text]", value)
+		return workflow.Progress{}, RequestMalformed.Errorf("%.40q is not a progress: use <done>/<total>[,text]", value)
 	}
 	return workflow.Progress{Done: d, Total: t, Text: strings.TrimSpace(text)}, nil
 }

@@ -112,7 +112,7 @@ func (d *reader) fault(f *api.RunFault) *workflow.Fault {
 		value, err := workflow.Decode([]byte(f.Details))
 		details, ok := value.(map[string]any)
 		if err == nil && !ok {
-			err = fmt.Errorf("%.40q is no object", f.Details)
+			err = fmt.Errorf("%.40q is not an object", f.Details)
 		}
 		if err != nil {
 			d.fail("details of a fault", err)

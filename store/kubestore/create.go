@@ -72,11 +72,11 @@ func (s *Store) bear(ctx context.Context, r *workflow.Run, events []workflow.Eve
 	}
 	o := &object{name: s.format.name(r.ID), namespace: s.home(r.Subject), runID: r.ID, operator: s.o.Operator, spec: specOf(r)}
 	if !s.serves(o.namespace, r.Subject, o.operator) {
-		return nil, workflow.InputInvalid.Errorf("kubestore: a run of %s would stay undone here: this store does not serve it (Options.Namespaces, Options.Serves)", r.Subject)
+		return nil, workflow.InputInvalid.Errorf("kubestore: a run of %s would remain undone: this store does not serve it (Options.Namespaces, Options.Serves)", r.Subject)
 	}
 	o.spec.Birth = birthOf(r, events)
 	if !validName(o.name) {
-		return nil, workflow.InputInvalid.Errorf("%q is no id of a run", r.ID)
+		return nil, workflow.InputInvalid.Errorf("%q is not the id of a run", r.ID)
 	}
 	if s.o.Owner != nil {
 		if owner := s.o.Owner(r.Subject); owner != nil {
@@ -145,7 +145,7 @@ func birthOf(r *workflow.Run, events []workflow.Event) *api.RunStatus {
 // undoCreate deletes a new run that found the queue of its subject full.
 func (s *Store) unborn(ctx context.Context, e *entry) {
 	if err := s.client.delete(context.WithoutCancel(ctx), s.runRef(e.namespace, e.name), e.uid, versionText(e.version)); err != nil && !isNotFound(err) {
-		s.log.Warn("kubestore: a run that was refused could not be taken back", "run", e.id(), "error", err)
+		s.log.Warn("kubestore: a refused run could not be deleted", "run", e.id(), "error", err)
 		return
 	}
 	s.mu.Lock()

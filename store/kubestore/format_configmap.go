@@ -102,7 +102,7 @@ func (configMaps) bears(name string) bool { return strings.HasPrefix(name, confi
 func (configMaps) decode(from runtime.Object) (*object, error) {
 	m, ok := from.(*corev1.ConfigMap)
 	if !ok {
-		return nil, fmt.Errorf("a %T is no ConfigMap", from)
+		return nil, fmt.Errorf("a %T is not a ConfigMap", from)
 	}
 	o := &object{}
 	o.meta(&m.ObjectMeta)

@@ -46,7 +46,7 @@ func (runs) create(o *object) (any, error) {
 func (runs) decode(from runtime.Object) (*object, error) {
 	r, ok := from.(*api.Run)
 	if !ok {
-		return nil, fmt.Errorf("a %T is no Run", from)
+		return nil, fmt.Errorf("a %T is not a Run", from)
 	}
 	o := &object{spec: r.Spec, status: r.Status}
 	o.meta(&r.ObjectMeta)

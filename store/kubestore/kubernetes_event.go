@@ -126,6 +126,6 @@ func (s *Store) tell(ctx context.Context, e *entry, t told) {
 		"source": tree{"component": fieldManager}, "firstTimestamp": at, "lastTimestamp": at, "count": 1,
 	})
 	if err != nil && !isExisting(err) {
-		s.log.Debug("kubestore: no event about a run", "run", e.key.name, "reason", t.reason, "error", err)
+		s.log.Debug("kubestore: an Event about a run was not written", "run", e.key.name, "reason", t.reason, "error", err)
 	}
 }

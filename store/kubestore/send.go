@@ -51,7 +51,7 @@ func (s *Store) Send(ctx context.Context, id string, sig workflow.Signal) error 
 		case final:
 			return workflow.ErrFinal
 		case full:
-			return workflow.QueueFull.Errorf("run %s has %d unread signals, and no room for %d bytes more: at most %d, of %d bytes in all", id, len(unread), len(sig.Payload), workflow.MaxUnread, mailBytes)
+			return workflow.QueueFull.Errorf("run %s has %d unread signals and no space for %d more bytes: the limits are %d signals and %d bytes", id, len(unread), len(sig.Payload), workflow.MaxUnread, mailBytes)
 		}
 		meta, err := s.client.patch(ctx, s.runRef(o.namespace, o.name), "", body)
 		switch wait, isBusy := busy(err); {

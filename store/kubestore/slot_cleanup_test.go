@@ -29,7 +29,7 @@ func openOn(t *testing.T, server *kubetest.Server, o Options) *Store {
 	return s
 }
 
-// begin creates a run that takes its slot.
+// createRun creates a run that takes its slot.
 func begin(t *testing.T, s *Store, id, subject string) *workflow.Run {
 	t.Helper()
 	now := time.Now().UTC()
@@ -40,7 +40,7 @@ func begin(t *testing.T, s *Store, id, subject string) *workflow.Run {
 	return r
 }
 
-// vanish deletes the object of a run, as kubectl and the garbage collector do.
+// deleteRun deletes the object of a run, as kubectl and the garbage collector do.
 func vanish(t *testing.T, s *Store, id, namespace string) {
 	t.Helper()
 	if err := s.client.delete(t.Context(), s.runRef(namespace, s.format.name(id)), "", ""); err != nil {

@@ -115,7 +115,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, workflow.InputInvalid.Errorf("kubestore: Options.Operator %q is not the value of a label: letters, digits, '-', '_' and '.', at most 63", o.Operator)
 	}
 	if o.Config == nil {
-		return nil, workflow.InputInvalid.Errorf("kubestore: no configuration of a client is given")
+		return nil, workflow.InputInvalid.Errorf("kubestore: Options.Config is missing")
 	}
 	c, err := newClient(o.Config, o.Timeout)
 	if err != nil {
@@ -147,7 +147,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return s, nil
 	case <-ctx.Done():
 		s.Close()
-		return nil, fmt.Errorf("kubestore: reading the runs that are there: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("kubestore: reading the existing runs: %w", context.Cause(ctx))
 	}
 }
 
@@ -245,7 +245,7 @@ func (s *Store) background(key string, after time.Duration, work func(context.Co
 			if err == nil || s.ctx.Err() != nil {
 				return
 			}
-			s.log.Warn("kubestore: a repair failed and is tried again", "repair", key, "error", err)
+			s.log.Warn("kubestore: a repair failed and is repeated", "repair", key, "error", err)
 		}
 	})
 }

@@ -1,11 +1,11 @@
-// Package v1alpha1 holds the kinds of the group pawl.dev as Kubernetes stores them.
+// Package v1alpha1 has the kinds of the group pawl.dev as Kubernetes stores them.
 //
 //	SharedStorageCluster   ssc     a database cluster: one writer, many readers
 //	Run                    prun    one execution of a flow
 //	RunHistory             prunh   a hundred older events of a Run
 //
-// Types and nothing else: what may be asked of them stands in the rooms that
-// serve them. Deep copies and the CRDs in deploy/crds are generated from here.
+// The package has only types; the packages that serve them have the logic. Deep copies and
+// the CRDs in deploy/crds are generated from here.
 //
 // +kubebuilder:object:generate=true
 // +groupName=pawl.dev
@@ -23,7 +23,7 @@ import (
 // GroupVersion is pawl.dev/v1alpha1.
 var GroupVersion = schema.GroupVersion{Group: "pawl.dev", Version: "v1alpha1"}
 
-// AddToScheme makes the kinds of this package known to a scheme.
+// AddToScheme adds the kinds of this package to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &SharedStorageCluster{}, &SharedStorageClusterList{}, &Run{}, &RunList{}, &RunHistory{}, &RunHistoryList{})
 	metav1.AddToGroupVersion(s, GroupVersion)

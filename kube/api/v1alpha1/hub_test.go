@@ -6,7 +6,7 @@ import (
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
 )
 
-// Another version of a kind of ours is converted to and from this one.
+// Other versions of these kinds are converted to and from this one.
 var (
 	_ conversion.Hub = (*api.Run)(nil)
 	_ conversion.Hub = (*api.RunHistory)(nil)

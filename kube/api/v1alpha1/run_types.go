@@ -6,8 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Run is one execution of a flow. Who creates one with a flow and an input
-// starts a run; `kubectl delete` of one that has not ended stops it for good.
+// Run is one execution of a flow. Create a Run with a flow and an input to start a
+// run. Deleting a Run that has not ended stops it for good.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -35,7 +35,7 @@ type Run struct {
 	Status RunStatus `json:"status,omitempty"`
 }
 
-// RunList is what a list answers.
+// RunList is a list of runs.
 //
 // +kubebuilder:object:root=true
 type RunList struct {
@@ -44,8 +44,8 @@ type RunList struct {
 	Items           []Run `json:"items"`
 }
 
-// RunSpec is what was asked for, and what is asked of it meanwhile (signals).
-// All but mail, signals and input is written once.
+// RunSpec is the request for a run, and the signals that were sent to it since.
+// All fields but mail, signals and input are written once.
 //
 // +structType=atomic
 // +kubebuilder:validation:XValidation:rule="self.flow == oldSelf.flow",message="flow cannot be changed: start another run",fieldPath=".flow"
@@ -69,38 +69,38 @@ type RunSpec struct {
 	// Subject is what the run works on: kind/namespace/name[/uid]. Empty: the run itself.
 	// +kubebuilder:validation:MaxLength=1024
 	Subject string `json:"subject,omitempty"`
-	// Input of the flow, as a person writes it. It counts when the run is started: where
-	// that was refused, it may be mended.
+	// Input of the flow, as a person writes it. It is read when the run starts. If the
+	// start was refused, it may be corrected.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	Input json.RawMessage `json:"input,omitempty"`
-	// InputText is the input as JSON text, kept to the byte. It is used instead of input by programs.
+	// InputText is the input as JSON text, stored unchanged. Programs use it instead of input.
 	// +kubebuilder:validation:MaxLength=262144
 	InputText string `json:"inputText,omitempty"`
 	// Labels of the run for limits (for example a tenant).
 	// +kubebuilder:validation:MaxProperties=64
 	Labels map[string]string `json:"labels,omitempty"`
-	// RequestID makes the request one request.
+	// RequestID identifies the request: a repeated request with this id starts no second run.
 	// +kubebuilder:validation:MaxLength=1024
 	RequestID string `json:"requestID,omitempty"`
-	// Actor is who asks for the run, and Reason why.
+	// Actor has requested the run; Reason says why.
 	Actor  string `json:"actor,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	// Parent is the id of the run that started this one, ParentRef its step and round.
 	// +kubebuilder:validation:MaxLength=253
 	Parent    string `json:"parent,omitempty"`
 	ParentRef string `json:"parentRef,omitempty"`
-	// Inline marks a run in the place of its parent: it takes no slot of the subject.
+	// Inline marks a child run that works within the slot of its parent: it takes no slot of its own.
 	Inline bool `json:"inline,omitempty"`
 	Depth  int  `json:"depth,omitempty"`
 	// CreatedAt is when the request was accepted, with nanoseconds.
 	// +kubebuilder:validation:MaxLength=64
 	CreatedAt string `json:"createdAt,omitempty"`
-	// Birth is the status a run begins with: it counts until status is written for the first time.
+	// Birth is the initial status of the run. It is used until status is written for the first time.
 	Birth *RunStatus `json:"birth,omitempty"`
 	// Mail counts the signals that were accepted.
 	Mail int64 `json:"mail,omitempty"`
-	// Signals by their number, with leading zeros. One that status.consumed names has been read.
+	// Signals by their number, with leading zeros. A signal that status.consumed names has been read.
 	// +kubebuilder:validation:MaxProperties=1100
 	Signals map[string]RunSignal `json:"signals,omitempty"`
 }
@@ -124,21 +124,21 @@ type RunStatus struct {
 	ID string `json:"id,omitempty"`
 	// Phase: Queued, Running, Waiting, Paused, Cancelling, Cancelled, Succeeded.
 	Phase string `json:"phase,omitempty"`
-	// Step is where a person would say that the run stands.
+	// Step is the current step.
 	Step string `json:"step,omitempty"`
 	// Message says why a request for a run was refused.
 	Message string `json:"message,omitempty"`
 	// Version and Hash of the flow the run is pinned to.
 	Version int    `json:"version,omitempty"`
 	Hash    string `json:"hash,omitempty"`
-	// Revision is raised by each save, Epoch by each claim. Revision 0: not accepted yet.
+	// Revision rises with each save, Epoch with each claim. Revision 0: not accepted yet.
 	Revision int64 `json:"revision,omitempty"`
 	Epoch    int64 `json:"epoch,omitempty"`
-	// Owner is the worker that works on it.
+	// Owner is the worker that executes the run.
 	Owner string `json:"owner,omitempty"`
 	// Queue is the number in the queue of the subject, while Queued.
 	Queue int64 `json:"queue,omitempty"`
-	// NextAt is when the run is due; none: when something happens.
+	// NextAt is when the run is due; none: it waits for a signal or another event.
 	NextAt    string `json:"nextAt,omitempty"`
 	StartedAt string `json:"startedAt,omitempty"`
 	EndedAt   string `json:"endedAt,omitempty"`
@@ -146,10 +146,10 @@ type RunStatus struct {
 	Seq int64 `json:"seq,omitempty"`
 	// Ord is the order of the newest step.
 	Ord int64 `json:"ord,omitempty"`
-	// Seen is how many signals the one who put the run down had seen.
+	// Seen is how many signals the last owner of the run had seen.
 	Seen  int64     `json:"seen,omitempty"`
 	Fault *RunFault `json:"fault,omitempty"`
-	// State is what only the engine reads of the checkpoint.
+	// State is the part of the checkpoint that only the engine reads.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object
@@ -162,19 +162,19 @@ type RunStatus struct {
 	CreatedAt string `json:"createdAt,omitempty"`
 	// Steps by instance name.
 	Steps map[string]RunStep `json:"steps,omitempty"`
-	// Events are the newest of the history, 50 to 150, by number with leading zeros.
-	// Older ones stand in RunHistory objects.
+	// Events are the newest 50 to 150 events of the history, by number with leading zeros.
+	// RunHistory objects hold the older ones.
 	Events map[string]RunEvent `json:"events,omitempty"`
 	// Consumed signals: number to id, the newest 1,000.
 	Consumed map[string]string `json:"consumed,omitempty"`
-	// Outbox holds signals to other runs that are not delivered yet.
+	// Outbox has the signals to other runs that are not delivered yet.
 	Outbox map[string]RunMail `json:"outbox,omitempty"`
 }
 
 // RunFault is the record of a failure.
 type RunFault struct {
 	Code string `json:"code"`
-	// Title and Remedy are those of the code; the fault of a step has none.
+	// Title and Remedy of the code; the fault of a step has neither.
 	Title   string `json:"title,omitempty"`
 	Message string `json:"message,omitempty"`
 	Remedy  string `json:"remedy,omitempty"`
@@ -192,7 +192,7 @@ type RunStep struct {
 	Phase string `json:"phase,omitempty"`
 	Ord   int64  `json:"ord,omitempty"`
 	Round int    `json:"round,omitempty"`
-	// Attempt is how many attempts were opened in this round. None: one.
+	// Attempt is how many attempts were started in this round. None: one.
 	Attempt   *int   `json:"attempt,omitempty"`
 	Failures  int    `json:"failures,omitempty"`
 	Free      int    `json:"free,omitempty"`
@@ -201,7 +201,7 @@ type RunStep struct {
 	Alone     bool   `json:"alone,omitempty"`
 	Undoing   bool   `json:"undoing,omitempty"`
 	StartedAt string `json:"startedAt,omitempty"`
-	// AttemptAt is when the newest attempt was opened, where it is not startedAt.
+	// AttemptAt is when the newest attempt was started, if that is not startedAt.
 	AttemptAt string `json:"attemptAt,omitempty"`
 	EndedAt   string `json:"endedAt,omitempty"`
 	NextAt    string `json:"nextAt,omitempty"`
@@ -215,20 +215,20 @@ type RunStep struct {
 	Actor    string       `json:"actor,omitempty"`
 }
 
-// RunWait is what a waiting step waits for.
+// RunWait is the condition that a waiting step waits for.
 type RunWait struct {
 	Reason   string `json:"reason,omitempty"`
 	Message  string `json:"message,omitempty"`
 	Since    string `json:"since,omitempty"`
 	Deadline string `json:"deadline,omitempty"`
-	// Every is the interval of looks, as a Go duration.
+	// Every is the poll interval, as a Go duration.
 	Every  string `json:"every,omitempty"`
 	Signal string `json:"signal,omitempty"`
 	Child  string `json:"child,omitempty"`
 	Until  string `json:"until,omitempty"`
 }
 
-// RunProgress is done of total.
+// RunProgress is the progress of a step: done of total.
 type RunProgress struct {
 	Done  int64  `json:"done,omitempty"`
 	Total int64  `json:"total,omitempty"`
@@ -243,12 +243,12 @@ type RunItem struct {
 	Value string `json:"value,omitempty"`
 }
 
-// RunEvent is one line of history.
+// RunEvent is one event of the history.
 type RunEvent struct {
 	At   string `json:"at,omitempty"`
 	Kind string `json:"kind"`
 	Step string `json:"step,omitempty"`
-	// Attempt of the step. None: the first; or there is no step.
+	// Attempt of the step. None: the first, or the event has no step.
 	Attempt *int   `json:"attempt,omitempty"`
 	Actor   string `json:"actor,omitempty"`
 	Reason  string `json:"reason,omitempty"`
@@ -278,7 +278,7 @@ type RunRequest struct {
 	At      string `json:"at,omitempty"`
 }
 
-// RunHistory is up to a hundred older events of a Run. It is written once.
+// RunHistory has up to a hundred older events of a Run. It is written once.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -297,12 +297,12 @@ type RunHistory struct {
 	Run   string `json:"run"`
 	First int64  `json:"first"`
 	Last  int64  `json:"last"`
-	// Events as JSON text, oldest first: they are read by programs, and counted as bytes.
+	// Events as JSON text, oldest first. Programs read them.
 	// +kubebuilder:validation:MaxLength=524288
 	Events string `json:"events"`
 }
 
-// RunHistoryList is what a list answers.
+// RunHistoryList is a list of run histories.
 //
 // +kubebuilder:object:root=true
 type RunHistoryList struct {
@@ -311,8 +311,8 @@ type RunHistoryList struct {
 	Items           []RunHistory `json:"items"`
 }
 
-// Hub marks the version that others are converted to and from.
+// Hub marks this version as the one that other versions are converted to and from.
 func (*Run) Hub() {}
 
-// Hub marks the version that others are converted to and from.
+// Hub marks this version as the one that other versions are converted to and from.
 func (*RunHistory) Hub() {}

@@ -32,7 +32,7 @@ type SharedStorageCluster struct {
 	Status SharedStorageClusterStatus `json:"status,omitempty"`
 }
 
-// SharedStorageClusterList is what a list answers.
+// SharedStorageClusterList is a list of clusters.
 //
 // +kubebuilder:object:root=true
 type SharedStorageClusterList struct {
@@ -41,7 +41,7 @@ type SharedStorageClusterList struct {
 	Items           []SharedStorageCluster `json:"items"`
 }
 
-// SharedStorageClusterSpec is what is asked for.
+// SharedStorageClusterSpec is the desired state.
 //
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.storage) || !has(oldSelf.storage.size) || (has(self.storage) && has(self.storage.size) && quantity(string(self.storage.size)).compareTo(quantity(string(oldSelf.storage.size))) >= 0)",message="storage.size may only grow",fieldPath=".storage"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.engine) || !has(oldSelf.engine.type) || (has(self.engine) && has(self.engine.type) && self.engine.type == oldSelf.engine.type)",message="engine.type cannot be changed",fieldPath=".engine"
@@ -50,10 +50,10 @@ type SharedStorageClusterList struct {
 type SharedStorageClusterSpec struct {
 	// +kubebuilder:default={type: postgres}
 	Engine EngineSpec `json:"engine,omitempty"`
-	// Class is the wanted size; the classes are listed in a ConfigMap.
+	// Class is the desired size; a ConfigMap lists the classes.
 	// +kubebuilder:default={name: small}
 	Class ClassRef `json:"class,omitempty"`
-	// Readers is how many readers are wanted.
+	// Readers is the desired number of readers.
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=15
@@ -63,24 +63,24 @@ type SharedStorageClusterSpec struct {
 	// Parameters of the engine that the user sets.
 	// +kubebuilder:validation:MaxProperties=200
 	Parameters map[string]string `json:"parameters,omitempty"`
-	// CloneFrom names a cluster of the same namespace whose data this one begins with.
+	// CloneFrom names a cluster of the same namespace whose data is copied at creation.
 	// +kubebuilder:validation:MaxLength=253
 	CloneFrom string `json:"cloneFrom,omitempty"`
 	// +kubebuilder:default={enabled: true}
 	HA HASpec `json:"ha,omitempty"`
-	// Durability is strict: a commit is answered when one reader has it (no
-	// effect without readers); or available: it is not waited for while no
-	// reader is healthy.
+	// Durability is strict or available. strict: a commit is confirmed when one
+	// reader has it (no effect without readers). available: a commit does not
+	// wait while no reader is healthy.
 	// +kubebuilder:default=strict
 	// +kubebuilder:validation:Enum=strict;available
 	Durability string `json:"durability,omitempty"`
-	// Ports of the engines. nil: the adapter's.
+	// Ports of the engines. nil: the default of the adapter.
 	Ports *PortRange `json:"ports,omitempty"`
 	// Images by version of the engine.
 	Images     map[string]string `json:"images,omitempty"`
 	Scheduling SchedulingSpec    `json:"scheduling,omitempty"`
-	// OperatorName picks the operator that serves this cluster: the one of this name. One without a name
-	// serves all clusters; one with a name leaves those alone that name none.
+	// OperatorName is the name of the operator that serves this cluster. An operator without a name
+	// serves all clusters; an operator with a name ignores clusters that name none.
 	OperatorName string `json:"operatorName,omitempty"`
 }
 
@@ -89,7 +89,7 @@ type EngineSpec struct {
 	// +kubebuilder:default=postgres
 	// +kubebuilder:validation:Enum=postgres
 	Type string `json:"type,omitempty"`
-	// Version is the wanted minor version, such as "15.18" or "15"; empty: the operator's default.
+	// Version is the desired minor version, such as "15.18" or "15"; empty: the operator's default.
 	// +kubebuilder:validation:Pattern=`^[0-9]+(\.[0-9]+)*$`
 	// +kubebuilder:validation:MaxLength=32
 	Version string `json:"version,omitempty"`
@@ -112,13 +112,13 @@ type StorageSpec struct {
 	Claim string `json:"claim,omitempty"`
 	// Volume is an existing volume to use; empty: a new one.
 	Volume string `json:"volume,omitempty"`
-	// OnDelete says what becomes of the data when the cluster is deleted.
+	// OnDelete says whether the data is retained or deleted with the cluster.
 	// +kubebuilder:default=Retain
 	// +kubebuilder:validation:Enum=Retain;Delete
 	OnDelete string `json:"onDelete,omitempty"`
 }
 
-// HASpec is the wish for automatic failover.
+// HASpec configures automatic failover.
 type HASpec struct {
 	// +kubebuilder:default=true
 	Enabled *bool `json:"enabled,omitempty"`
@@ -134,7 +134,7 @@ type PortRange struct {
 	Step int32 `json:"step,omitempty"`
 }
 
-// SchedulingSpec says where instances may stand.
+// SchedulingSpec says on which nodes instances may run.
 type SchedulingSpec struct {
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	// Spread is the topology key over which instances are spread.
@@ -142,47 +142,47 @@ type SchedulingSpec struct {
 	Spread string `json:"spread,omitempty"`
 }
 
-// SharedStorageClusterStatus is what is.
+// SharedStorageClusterStatus is the observed state.
 type SharedStorageClusterStatus struct {
 	State         string      `json:"state,omitempty"`
 	PreviousState string      `json:"previousState,omitempty"`
 	Since         metav1.Time `json:"since,omitempty"`
 	Visit         int64       `json:"visit,omitempty"`
-	// Reason is the code of what holds the cluster up, in CamelCase.
+	// Reason is the code of the fault that blocks the cluster, in CamelCase.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Position is where the machine stands: the checkpoint of the operator.
+	// Position is the position of the machine: the checkpoint of the operator.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object
 	Position json.RawMessage `json:"position,omitempty"`
 
 	Writer  string `json:"writer,omitempty"`  // logical id of the instance that writes
-	Readers int32  `json:"readers,omitempty"` // readers there are, temporaries not counted
+	Readers int32  `json:"readers,omitempty"` // number of readers, without temporary ones
 
 	ObservedGeneration int64  `json:"observedGeneration,omitempty"`
-	Class              string `json:"class,omitempty"`          // that all instances have
-	Version            string `json:"version,omitempty"`        // that all instances run
-	ParametersHash     string `json:"parametersHash,omitempty"` // of the parameters that were applied
-	// NextID is the number that the next new instance gets; it never falls.
+	Class              string `json:"class,omitempty"`          // class of all instances
+	Version            string `json:"version,omitempty"`        // version of all instances
+	ParametersHash     string `json:"parametersHash,omitempty"` // hash of the applied parameters
+	// NextID is the number of the next new instance; it never decreases.
 	NextID  int64         `json:"nextID,omitempty"`
 	Storage StorageStatus `json:"storage,omitempty"`
-	// Instances by logical id, from facts.
+	// Instances by logical id, as observed.
 	Instances map[string]InstanceStatus `json:"instances,omitempty"`
 	Manager   ManagerStatus             `json:"manager,omitempty"`
 	Run       *RunStatusOf              `json:"run,omitempty"`
-	// Requests: those that wait or are carried out, and the last 20 that ended.
+	// Requests that wait or are executed, and the last 20 that ended.
 	// +listType=map
 	// +listMapKey=id
 	Requests []RequestStatus `json:"requests,omitempty"`
-	// LastRequest is the answer to the newest annotation that asked something of the run.
+	// LastRequest is the answer to the newest annotation with a request to the run.
 	LastRequest *RunRequest `json:"lastRequest,omitempty"`
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// StorageStatus is the volume as it is.
+// StorageStatus is the observed state of the volume.
 type StorageStatus struct {
 	Volume string             `json:"volume,omitempty"`
 	Claim  string             `json:"claim,omitempty"`
@@ -191,9 +191,9 @@ type StorageStatus struct {
 	Epoch  int64              `json:"epoch,omitempty"`  // of the grant
 }
 
-// InstanceStatus is one instance as it is.
+// InstanceStatus is the observed state of one instance.
 type InstanceStatus struct {
-	Name     string      `json:"name,omitempty"` // of its pod or process
+	Name     string      `json:"name,omitempty"` // name of its pod or process
 	Role     string      `json:"role,omitempty"` // rw, ro, tempro
 	Node     string      `json:"node,omitempty"`
 	Address  string      `json:"address,omitempty"`
@@ -202,20 +202,20 @@ type InstanceStatus struct {
 	Version  string      `json:"version,omitempty"`
 	Health   string      `json:"health,omitempty"` // Healthy, Starting, Failed, Unknown
 	LagBytes *int64      `json:"lagBytes,omitempty"`
-	Since    metav1.Time `json:"since,omitempty"` // of this health
+	Since    metav1.Time `json:"since,omitempty"` // since when it has this health
 	Message  string      `json:"message,omitempty"`
 }
 
-// ManagerStatus is the cluster manager as it is.
+// ManagerStatus is the observed state of the cluster manager.
 type ManagerStatus struct {
 	Health  string      `json:"health,omitempty"`
 	Address string      `json:"address,omitempty"`
 	HA      *bool       `json:"ha,omitempty"`    // failover is on; nil: unknown
-	Until   metav1.Time `json:"until,omitempty"` // when failover that is off comes back
+	Until   metav1.Time `json:"until,omitempty"` // when failover that is off is switched on again
 	Since   metav1.Time `json:"since,omitempty"`
 }
 
-// RunStatusOf is the run of the state the cluster is in.
+// CurrentRun is the run of the current state of the cluster.
 type RunStatusOf struct {
 	ID       string `json:"id"`
 	Flow     string `json:"flow,omitempty"`
@@ -227,7 +227,7 @@ type RunStatusOf struct {
 	Remedy   string `json:"remedy,omitempty"`
 }
 
-// RequestStatus is a request and what became of it.
+// RequestStatus is a request and its result.
 type RequestStatus struct {
 	ID         string       `json:"id"`
 	Kind       string       `json:"kind"`
@@ -240,5 +240,5 @@ type RequestStatus struct {
 	Message    string       `json:"message,omitempty"`
 }
 
-// Hub marks the version that others are converted to and from.
+// Hub marks this version as the one that other versions are converted to and from.
 func (*SharedStorageCluster) Hub() {}

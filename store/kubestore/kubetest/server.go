@@ -205,7 +205,7 @@ func (s *Server) patch(r *http.Request, p path, old map[string]any, body any) (m
 	return s.put("MODIFIED", p, next), http.StatusOK, nil
 }
 
-// tested applies a JSON patch of annotations: test, replace, remove. It returns false if
+// applyJSONPatch applies a JSON patch of annotations: test, replace, remove. It returns false if
 // a test fails.
 func tested(o map[string]any, steps []any) bool {
 	notes, _ := meta(o)["annotations"].(map[string]any)

@@ -1,5 +1,5 @@
-// Package v1 holds the kind MPDCluster of PolarDB Stack, as far as it is read
-// and written here: fields of the CRD that are not named stay as they are.
+// Package v1 has the kind MPDCluster of PolarDB Stack, with the fields that Pawl reads
+// and writes. Other fields of the CRD are preserved.
 //
 // +kubebuilder:object:generate=true
 // +groupName=mpd.polardb.aliyun.com
@@ -17,7 +17,7 @@ import (
 // GroupVersion is mpd.polardb.aliyun.com/v1.
 var GroupVersion = schema.GroupVersion{Group: "mpd.polardb.aliyun.com", Version: "v1"}
 
-// AddToScheme makes the kinds of this package known to a scheme.
+// AddToScheme adds the kinds of this package to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &MPDCluster{}, &MPDClusterList{})
 	metav1.AddToGroupVersion(s, GroupVersion)

@@ -20,7 +20,7 @@ type MPDCluster struct {
 	Status MPDClusterStatus `json:"status,omitempty"`
 }
 
-// MPDClusterList is what a list answers.
+// MPDClusterList is a list of clusters.
 //
 // +kubebuilder:object:root=true
 type MPDClusterList struct {
@@ -29,7 +29,7 @@ type MPDClusterList struct {
 	Items           []MPDCluster `json:"items"`
 }
 
-// MPDClusterSpec is what is asked for.
+// MPDClusterSpec is the desired state.
 //
 // +kubebuilder:pruning:PreserveUnknownFields
 type MPDClusterSpec struct {
@@ -42,11 +42,11 @@ type MPDClusterSpec struct {
 	// +kubebuilder:validation:Maximum=15
 	FollowerNum        int32            `json:"followerNum"`
 	ClassInfo          ClassInfo        `json:"classInfo,omitempty"`
-	ClassInfoModifyTo  ClassInfo        `json:"classInfoModifyTo,omitempty"` // a wish; it is removed when it is done
+	ClassInfoModifyTo  ClassInfo        `json:"classInfoModifyTo,omitempty"` // requested change; removed when done
 	ShareStore         *ShareStore      `json:"shareStore,omitempty"`
 	NetCfg             NetConfiguration `json:"netCfg,omitempty"`
 	VersionCfg         VersionInfo      `json:"versionCfg,omitempty"`
-	VersionCfgModifyTo VersionInfo      `json:"versionCfgModifyTo,omitempty"` // a wish; it is removed when it is done
+	VersionCfgModifyTo VersionInfo      `json:"versionCfgModifyTo,omitempty"` // requested change; removed when done
 }
 
 // ClassInfo names a class.
@@ -69,7 +69,7 @@ type ShareStore struct {
 	DiskQuota         string `json:"diskQuota,omitempty"` // MB
 }
 
-// NetConfiguration is about ports.
+// NetConfiguration configures ports.
 //
 // +kubebuilder:pruning:PreserveUnknownFields
 type NetConfiguration struct {
@@ -87,7 +87,7 @@ type VersionInfo struct {
 	ClusterManagerImage string `json:"clusterManagerImage,omitempty"`
 }
 
-// MPDClusterStatus is what is.
+// MPDClusterStatus is the observed state.
 //
 // +kubebuilder:pruning:PreserveUnknownFields
 type MPDClusterStatus struct {
@@ -118,7 +118,7 @@ type InstanceStatus struct {
 	NetInfo      NetInfo     `json:"netInfo,omitempty"`
 }
 
-// NetInfo is where an instance listens.
+// NetInfo is the address of an instance.
 //
 // +kubebuilder:pruning:PreserveUnknownFields
 type NetInfo struct {
@@ -126,7 +126,7 @@ type NetInfo struct {
 	WorkingHostIP string `json:"workingHostIP,omitempty"`
 }
 
-// Condition is one of the cluster.
+// Condition is a condition of the cluster.
 type Condition struct {
 	Type               string      `json:"type"`
 	Status             string      `json:"status"`

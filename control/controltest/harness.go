@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// bench counts passes and plays back what they shall report.
+// harness counts passes and returns the outcomes that a test has set.
 type bench struct {
 	Rig
 	t    *testing.T
@@ -18,7 +18,7 @@ type bench struct {
 
 	mu      sync.Mutex
 	changed chan struct{}
-	passes  map[string][]time.Time // begins
+	passes  map[string][]time.Time // start times
 	running map[string]int
 	doubled []string
 	gaveUp  map[string]error
@@ -31,7 +31,7 @@ func newBench(t *testing.T) *bench {
 		answer: func(context.Context, string, int) outcome.Outcome { return outcome.Done() }}
 }
 
-// start opens the rig, starts it and stops it at the end of the test.
+// start opens the fixture, starts it and stops it at the end of the test.
 func (b *bench) start(s Setup) {
 	b.open(s)
 	b.Start()
@@ -70,7 +70,7 @@ func (b *bench) signal() {
 	}
 }
 
-// until waits for a fact; it is looked at when something happens.
+// until waits until fact returns true; it is called after each pass.
 func (b *bench) until(what string, fact func() bool) {
 	b.t.Helper()
 	timeout := time.After(Patience)
@@ -98,14 +98,14 @@ func counts(passes map[string][]time.Time) map[string]int {
 	return out
 }
 
-// ran waits for the n-th pass of a name to end.
+// awaitPass waits for the n-th pass of a name to end.
 func (b *bench) ran(name string, n int) {
 	b.t.Helper()
 	b.until(fmt.Sprintf("pass %d of %s", n, name), func() bool { return len(b.passes[name]) >= n && b.running[name] == 0 })
 }
 
-// quiet puts fences and waits for their passes: what came before them has been
-// heard of by then. It gives the passes of a name.
+// settle puts some objects and waits for their passes: by then all earlier changes have
+// triggered their passes. It returns the number of passes of a name.
 func (b *bench) quiet(name string) int {
 	b.t.Helper()
 	for i := range 3 {

@@ -12,9 +12,9 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// Setup is what a mechanism is made of.
+// Setup is the configuration of a controller.
 type Setup struct {
-	// Reconcile gets the names that Put was given.
+	// Reconcile is called with the names that were passed to Put.
 	Reconcile  func(ctx context.Context, name string) outcome.Outcome
 	Workers    int
 	MaxRetries int
@@ -22,27 +22,28 @@ type Setup struct {
 	GivenUp func(name string, err error)
 }
 
-// Rig is a mechanism, not yet started, and the world it watches. The mechanism
-// listens to spec, requests and deletion of its objects, not to their status.
+// ControllerFixture is a controller that is not started yet, and the objects that it
+// watches. The controller is triggered by spec, requests and deletion of its objects, not
+// by their status.
 type Rig struct {
 	// Put creates the object or changes its spec.
 	Put func(name string, spec int)
 	// Status writes the status only, as the controller itself does.
 	Status func(name string, status int)
-	// Request sets an annotation that carries a request; nil: not examined.
+	// Request sets an annotation that carries a request; nil: not tested.
 	Request func(name, value string)
 	// Hold adds a finalizer, Mark deletes an object that has one, Free removes
-	// the finalizer; nil: not examined.
+	// the finalizer; nil: not tested.
 	Hold, Mark, Free func(name string)
 	// Delete removes the object.
 	Delete func(name string)
-	// Start begins; Stop ends, and returns when no pass runs any more and none will begin.
+	// Start starts the controller. Stop stops it and returns when no pass runs any more.
 	Start, Stop func()
 }
 
-// Mechanism is the exam of what turns changes into passes: control.Controller,
-// and controller-runtime as Pawl configures it. open is asked once per
-// question; names are DNS labels.
+// Controller is the conformance suite of controllers: control.Controller, and
+// controller-runtime as Pawl configures it. open is called once per test; names are DNS
+// labels.
 func Mechanism(t *testing.T, open func(t *testing.T, s Setup) Rig) {
 	for _, q := range []struct {
 		name string
@@ -115,7 +116,7 @@ func silent(_ *testing.T, b *bench) {
 func request(t *testing.T, b *bench) {
 	b.start(Setup{})
 	if b.Request == nil {
-		t.Skip("not examined")
+		t.Skip("not tested")
 	}
 	b.Put("a", 1)
 	b.ran("a", 1)
@@ -128,7 +129,7 @@ func request(t *testing.T, b *bench) {
 func mark(t *testing.T, b *bench) {
 	b.start(Setup{})
 	if b.Mark == nil {
-		t.Skip("not examined")
+		t.Skip("not tested")
 	}
 	b.Put("a", 1)
 	b.ran("a", 1)
@@ -361,7 +362,7 @@ func vanished(t *testing.T, b *bench) {
 	b.mu.Lock()
 	twin := len(b.passes["twin"])
 	b.mu.Unlock()
-	b.ran("twin", twin+4) // who still exists is retried
+	b.ran("twin", twin+4) // an existing object is retried
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if more := len(b.passes["a"]) - n; more > 2 {
