@@ -69,7 +69,7 @@ func TestFinding20WaitsAreShown(t *testing.T) {
 	for name, text := range map[string]string{
 		"list": view.ClusterTable([]view.Cluster{c}, now).String(), "describe": view.DescribeCluster(c, nil, nil, now, view.Style{}),
 	} {
-		if !strings.Contains(text, "PROVIDER_UNREACHABLE: provider dc1 cannot be seen since 2030-01-01T11:59:00Z: connection refused") {
+		if !strings.Contains(text, "PROVIDER_UNREACHABLE: provider dc1 cannot be read since 2030-01-01T11:59:00Z: connection refused") {
 			t.Errorf("%s: %s", name, text)
 		}
 	}

@@ -1,4 +1,4 @@
-// The console: who asks, which page, and what happens when nobody is signed in.
+// The console: the session, the choice of the page, and the login.
 import { h, show, say } from './dom.js';
 import { session, signOut } from './api.js';
 import { login } from './login.js';
@@ -14,7 +14,7 @@ const main = document.getElementById('main');
 const nav = document.getElementById('nav');
 const who = document.getElementById('who');
 
-// name in the address, text, page of the list, page of one thing, for operators
+// name in the URL, text, page of the list, page of one item, for operators only
 const pages = [
   ['clusters', 'Clusters', clustersPage, clusterPage, false],
   ['runs', 'Runs', runsPage, runPage, true],
@@ -56,7 +56,7 @@ function ask() {
   });
 }
 
-// go shows the page of the address. A page is a function of its place that gives how to end it.
+// go shows the page of the URL. A page is a function that draws it and returns a function that closes it.
 async function go() {
   if (!me) return;
   close();

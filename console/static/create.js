@@ -1,4 +1,4 @@
-// A new cluster: what it would take is shown before it is asked for.
+// A new cluster: the page shows the plan before it sends the request.
 import { h, show, say } from './dom.js';
 import { ask, get, newKey } from './api.js';
 import { planView } from './change.js';
@@ -22,12 +22,12 @@ export function createPage(main, { title }) {
   };
   const look = () => attempt(async () => {
     const found = await ask('POST', '/v1/plans', { body: { create: body() } });
-    show(plan, h('h2', {}, 'What it will do'), planView(found.body.cluster), h('button', { type: 'button', class: 'main', onclick: make }, 'Create'));
+    show(plan, h('h2', {}, 'Plan'), planView(found.body.cluster), h('button', { type: 'button', class: 'main', onclick: make }, 'Create'));
     plan.querySelector('button.main').focus();
   });
   const make = () => attempt(async () => {
     const made = await ask('POST', '/v1/clusters', { key, body: body() });
-    say(`${made.body.cluster.name} is being made.`);
+    say(`${made.body.cluster.name} is being created.`);
     location.hash = `#/${path('clusters', made.body.cluster.id)}`;
   });
   main.replaceChildren(h('p', { class: 'crumbs' }, link('clusters', 'Clusters'), ' / new'), h('h1', {}, 'New cluster'), h('div', { class: 'split' },
@@ -37,7 +37,7 @@ export function createPage(main, { title }) {
       field('size', 'Workers', input('size', { type: 'number', min: '1', max: '100', value: '2', required: true })),
       field('control', 'Control nodes', h('select', { id: 'control' }, ['1', '3', '5'].map((n) => h('option', {}, n)))),
       field('version', 'Version', choice('version', 'none')), field('network', 'Network', choice('network', 'a new one')),
-      field('failure', 'If it cannot be completed', h('select', { id: 'failure' }, [['', 'as the server is set'], ['rollback', 'delete what was made, at once'], ['lazy', 'delete what was made, later'], ['keep', 'keep what was made']].map(([v, t]) => h('option', { value: v }, t)))),
+      field('failure', 'If it cannot be completed', h('select', { id: 'failure' }, [['', 'default of the server'], ['rollback', 'delete its resources at once'], ['lazy', 'delete its resources later'], ['keep', 'keep its resources']].map(([v, t]) => h('option', { value: v }, t)))),
       h('button', { class: 'main' }, 'Show the plan')),
     plan));
   for (const kind of Object.keys(lists)) {

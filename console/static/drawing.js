@@ -1,7 +1,7 @@
-// The state machine of a cluster as a drawing, from the table the server serves.
+// A drawing of the state machine of a cluster, from the server's table.
 import { h, svg } from './dom.js';
 
-// Where the states stand. One that is not named stands in a row below.
+// Positions of the states. Unknown states go into a row below.
 const at = {
   Created: [90, 50], Starting: [330, 50], Running: [560, 50], Scaling: [820, 50], Stopped: [265, 190], Stopping: [445, 190],
   Recovering: [820, 190], Alert: [650, 270], Expunge: [110, 370], Expunging: [350, 370], Destroyed: [600, 370],
@@ -12,7 +12,7 @@ const half = [58, 19];
 export function drawing({ states, edges }, present) {
   const places = { ...at };
   states.filter(({ name }) => !places[name]).forEach(({ name }, i) => { places[name] = [90 + i * 130, 440]; });
-  const ways = new Map(); // edges between the same two states are one line
+  const ways = new Map(); // edges between the same two states share one line
   for (const e of edges) {
     const key = `${e.from}>${e.to}`;
     if (!ways.has(key)) ways.set(key, { from: e.from, to: e.to, events: [] });
@@ -39,18 +39,18 @@ function box({ name, transient }, [x, y], present) {
     svg('text', { x, y: y + 5 }, here ? `▶ ${name}` : name));
 }
 
-// edge of the box of a place, on the way to another point
+// rim returns the point on the border of a state's box in the direction of another point.
 function rim([x, y], [tx, ty]) {
   const [dx, dy] = [tx - x, ty - y];
   const scale = Math.min((half[0] + 4) / Math.abs(dx || 1e-9), (half[1] + 4) / Math.abs(dy || 1e-9));
   return [x + dx * scale, y + dy * scale];
 }
 
-// line is where a way begins, bends and ends.
+// line returns the start, the bend and the end of a line.
 function line({ from, to }, places, ways) {
   let [a, b] = [places[from], places[to]];
   const bend = bends[`${from}>${to}`];
-  if (!bend && ways.has(`${to}>${from}`)) { // two ways between two states run beside each other
+  if (!bend && ways.has(`${to}>${from}`)) { // lines in both directions run side by side
     const length = Math.hypot(b[0] - a[0], b[1] - a[1]);
     const [ox, oy] = [(-(b[1] - a[1]) / length) * 8, ((b[0] - a[0]) / length) * 8];
     a = [a[0] + ox, a[1] + oy];
@@ -67,8 +67,8 @@ function way(w, places, ways, present) {
       svg('title', {}, w.events.map((e) => `${w.from} → ${w.to} on ${e.event}: ${e.by}`).join('\n'))));
 }
 
-// label names the events of a way, one below the other. What would cover the
-// boxes at both ends of a level way stands above it.
+// label shows the events of a line, one below the other. On a horizontal line it stands
+// above the line if it would cover the boxes at the ends.
 function label(w, places, ways) {
   const { start, bend, end } = line(w, places, ways);
   const [x, middle] = [0, 1].map((i) => (bend ? (start[i] + 2 * bend[i] + end[i]) / 4 : (start[i] + end[i]) / 2));
