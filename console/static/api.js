@@ -13,7 +13,7 @@ const unreachable = () => new Problem({ code: 'SERVER_UNREACHABLE', title: 'the 
   remedy: 'Check that it runs and that this machine reaches it. The console then continues without a reload.' });
 
 // request sends a request and returns its answer as {body, etag}. options: query, body, etag (If-Match), key (Idempotency-Key), token, signal.
-export async function ask(method, path, options = {}) {
+export async function request(method, path, options = {}) {
   const headers = { Accept: 'application/json' };
   const query = new URLSearchParams(Object.entries(options.query ?? {}).filter(([, v]) => v !== undefined && v !== ''));
   if (method !== 'GET' && csrf) headers['X-Pawl-Csrf'] = csrf;
@@ -40,7 +40,7 @@ export async function ask(method, path, options = {}) {
   return { body, etag: response.headers.get('ETag') ?? '' };
 }
 
-export const get = async (path, query) => (await ask('GET', path, { query })).body;
+export const get = async (path, query) => (await request('GET', path, { query })).body;
 
 // newKey returns an Idempotency-Key: requests with the same key are executed once.
 export function newKey() {
@@ -55,13 +55,13 @@ export async function session() {
 }
 
 export async function signIn(token) {
-  const { body } = await ask('POST', '/v1/session', { token });
+  const { body } = await request('POST', '/v1/session', { token });
   csrf = body.csrf;
   return body;
 }
 
 export async function signOut() {
-  await ask('DELETE', '/v1/session');
+  await request('DELETE', '/v1/session');
   csrf = '';
 }
 

@@ -25,7 +25,7 @@ const pages = [
 let me = null;
 let close = () => {};
 
-function place() {
+function route() {
   const [path, query] = location.hash.replace(/^#\/?/, '').split('?');
   const [name, ...rest] = path.split('/').map(decodeURIComponent);
   return { name: name || 'clusters', rest, query: new URLSearchParams(query ?? '') };
@@ -40,10 +40,10 @@ function menu(name) {
 
 async function leave() {
   await signOut().catch(() => {});
-  ask();
+  showLogin();
 }
 
-function ask() {
+function showLogin() {
   close();
   close = () => {};
   me = null;
@@ -61,7 +61,7 @@ async function go() {
   if (!me) return;
   close();
   close = () => {};
-  const { name, rest, query } = place();
+  const { name, rest, query } = route();
   const found = pages.find(([to]) => to === name);
   menu(name);
   main.replaceChildren();
@@ -81,12 +81,12 @@ async function start() {
     me = await session();
     await go();
   } catch (error) {
-    if (error.status === 401) return ask();
+    if (error.status === 401) return showLogin();
     show(main, h('h1', {}, 'Pawl'), problem(error), h('button', { type: 'button', onclick: start }, 'Try again'));
     say(error.message);
   }
 }
 
 addEventListener('hashchange', go);
-document.addEventListener('signedout', () => { if (me) ask(); });
+document.addEventListener('signedout', () => { if (me) showLogin(); });
 start();

@@ -1,6 +1,6 @@
 // Changes of a cluster and of a run: a dialog with the fields and the plan, then the request.
 import { h, show, say } from './dom.js';
-import { ask, get, newKey } from './api.js';
+import { get, newKey, request } from './api.js';
 import { dialog, nameField } from './dialog.js';
 import { problem, row, table } from './parts.js';
 
@@ -53,8 +53,8 @@ async function fieldsOf(verb, cluster) {
 
 function send(verb, cluster, etag, key, body) {
   const at = `/v1/clusters/${encodeURIComponent(cluster.id)}`;
-  if (verb === 'delete') return ask('DELETE', at, { etag, query: { forced: body.forced || undefined } });
-  return ask('POST', `${at}/${verb}`, { etag, key, body });
+  if (verb === 'delete') return request('DELETE', at, { etag, query: { forced: body.forced || undefined } });
+  return request('POST', `${at}/${verb}`, { etag, key, body });
 }
 
 // change shows the plan of a change and requests it. fresh reads the cluster and its ETag again.
@@ -64,34 +64,34 @@ export async function change(verb, cluster, fresh, done) {
   const plan = h('div', { 'aria-live': 'polite' }, h('p', {}, 'Planning …'));
   let state = 'Planning …';
   let etag = '';
-  let asked = 0;
+  let sequence = 0;
   let planned = ''; // fields of the shown plan
   let shown = ''; // the shown plan
   let timer;
-  const look = async (again = false) => {
+  const showPlan = async (again = false) => {
     const wanted = JSON.stringify(fields.take());
     if (wanted === planned && !again) return; // a click on the button fires a change event too
     planned = wanted;
-    const mine = ++asked;
+    const mine = ++sequence;
     state = 'Planning …';
     box.check();
     try {
       const now = await fresh();
-      const { body } = await ask('POST', '/v1/plans', { body: { change: { cluster: cluster.id, kind: verb, ...fields.take() } } });
-      if (mine !== asked) return;
+      const { body } = await request('POST', '/v1/plans', { body: { change: { cluster: cluster.id, kind: verb, ...fields.take() } } });
+      if (mine !== sequence) return;
       etag = now.etag;
       shown = JSON.stringify([body.cluster?.steps, body.cluster?.resources]);
       state = '';
       show(plan, planView(body.cluster ?? {}));
     } catch (error) {
-      if (mine !== asked) return;
+      if (mine !== sequence) return;
       state = 'This change is not possible.';
       show(plan, problem(error));
     }
     box.check();
   };
   let key = newKey();
-  const form = h('div', { onchange: () => look(), oninput: (e) => { if (e.target.type === 'number') { clearTimeout(timer); timer = setTimeout(look, 300); } } }, fields.view);
+  const form = h('div', { onchange: () => showPlan(), oninput: (e) => { if (e.target.type === 'number') { clearTimeout(timer); timer = setTimeout(showPlan, 300); } } }, fields.view);
   const box = dialog({
     title: `${titles[verb]} ${cluster.name}`, verb: titles[verb], kind: verb === 'delete' ? 'danger' : 'main',
     content: [form, h('h3', {}, 'What it will do'), plan],
@@ -104,7 +104,7 @@ export async function change(verb, cluster, fresh, done) {
         } catch (error) {
           if (error.status !== 412) throw error;
           const agreed = shown; // the cluster has changed since the plan was made, for example by state sync
-          await look(true);
+          await showPlan(true);
           key = newKey();
           if (tries === 5 || state || shown !== agreed) throw error; // another plan needs another confirmation
         }
@@ -114,7 +114,7 @@ export async function change(verb, cluster, fresh, done) {
     },
     closed: () => clearTimeout(timer),
   });
-  await look();
+  await showPlan();
 }
 
 function forget(cluster, done) {
@@ -124,7 +124,7 @@ function forget(cluster, done) {
     content: [h('p', {}, 'Nothing is deleted at the provider. Resources that may still exist stay in the leak report, and may cost money. The cluster becomes Destroyed.'), name.view],
     ready: name.why,
     act: async () => {
-      await ask('POST', `/v1/clusters/${encodeURIComponent(cluster.id)}/forget`, { key: newKey(), body: { confirm: name.value() } });
+      await request('POST', `/v1/clusters/${encodeURIComponent(cluster.id)}/forget`, { key: newKey(), body: { confirm: name.value() } });
       say(`${cluster.name} is given up.`);
       done();
     },
@@ -148,7 +148,7 @@ export function changeRun(verb, run, done) {
     content: [h('p', {}, text), h('div', { class: 'form' }, mode ? [h('label', { for: 'mode' }, 'Mode: hold keeps the done steps and pauses, undo undoes them, drop keeps them and ends'), mode] : null,
       h('label', { for: 'reason' }, 'Why, for history'), reason)],
     act: async () => {
-      await ask('POST', `/v1/runs/${encodeURIComponent(run.id)}/${verb}`, { key, body: { reason: reason.value || undefined, mode: mode?.value } });
+      await request('POST', `/v1/runs/${encodeURIComponent(run.id)}/${verb}`, { key, body: { reason: reason.value || undefined, mode: mode?.value } });
       say(`${title} of run ${run.id.slice(-6)} was accepted.`);
       done();
     },

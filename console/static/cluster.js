@@ -1,6 +1,6 @@
 // One cluster: its state, its nodes and resources, its runs, and the actions.
 import { h, show, say } from './dom.js';
-import { all, ask, get } from './api.js';
+import { all, get, request } from './api.js';
 import { live } from './live.js';
 import { drawing } from './drawing.js';
 import { change, changeRun } from './change.js';
@@ -24,7 +24,7 @@ export function clusterPage(main, { rest: [id], me, title }) {
   let seen = '';
   main.replaceChildren(view);
 
-  const fresh = () => ask('GET', at).then(({ body, etag }) => ({ cluster: body, etag }));
+  const fresh = () => request('GET', at).then(({ body, etag }) => ({ cluster: body, etag }));
 
   async function compare() {
     if (comparing) return;

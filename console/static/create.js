@@ -1,6 +1,6 @@
 // A new cluster: the page shows the plan before it sends the request.
 import { h, show, say } from './dom.js';
-import { ask, get, newKey } from './api.js';
+import { get, newKey, request } from './api.js';
 import { planView } from './change.js';
 import { link, path, problem } from './parts.js';
 
@@ -20,18 +20,18 @@ export function createPage(main, { title }) {
   const attempt = async (act) => {
     try { await act(); } catch (error) { show(plan, problem(error)); }
   };
-  const look = () => attempt(async () => {
-    const found = await ask('POST', '/v1/plans', { body: { create: body() } });
+  const showPlan = () => attempt(async () => {
+    const found = await request('POST', '/v1/plans', { body: { create: body() } });
     show(plan, h('h2', {}, 'Plan'), planView(found.body.cluster), h('button', { type: 'button', class: 'main', onclick: make }, 'Create'));
     plan.querySelector('button.main').focus();
   });
   const make = () => attempt(async () => {
-    const made = await ask('POST', '/v1/clusters', { key, body: body() });
-    say(`${made.body.cluster.name} is being created.`);
-    location.hash = `#/${path('clusters', made.body.cluster.id)}`;
+    const created = await request('POST', '/v1/clusters', { key, body: body() });
+    say(`${created.body.cluster.name} is being created.`);
+    location.hash = `#/${path('clusters', created.body.cluster.id)}`;
   });
   main.replaceChildren(h('p', { class: 'crumbs' }, link('clusters', 'Clusters'), ' / new'), h('h1', {}, 'New cluster'), h('div', { class: 'split' },
-    h('form', { class: 'form', onsubmit: (e) => { e.preventDefault(); look(); }, oninput: () => show(plan) },
+    h('form', { class: 'form', onsubmit: (e) => { e.preventDefault(); showPlan(); }, oninput: () => show(plan) },
       field('name', 'Name', input('name', { required: true, maxlength: '255', autocomplete: 'off' })), field('description', 'Description', input('description', { maxlength: '4096' })),
       field('zone', 'Zone', choice('zone')), field('offering', 'Offering of each node', choice('offering')),
       field('size', 'Workers', input('size', { type: 'number', min: '1', max: '100', value: '2', required: true })),

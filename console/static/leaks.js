@@ -5,7 +5,7 @@ import { live } from './live.js';
 import { Pager, age, badge, link, path, problem, prose, row, table } from './parts.js';
 
 const size = 100;
-const lookEvery = 10000; // the collector's findings are no events
+const pollInterval = 10000; // the collector's findings are no events
 
 export function leaksPage(main, { query }) {
   let kind = query.get('kind') ?? '';
@@ -30,7 +30,7 @@ export function leaksPage(main, { query }) {
     }
   }
   refresh();
-  return live('/v1/events?type=leak,cluster', refresh, lookEvery);
+  return live('/v1/events?type=leak,cluster', refresh, pollInterval);
 }
 
 // ofCluster returns a link to the cluster if it has a record, else the id in the tag.

@@ -12,7 +12,7 @@ export function live(path, refresh, every) {
   let source, poll, again, closed = false, waiting = null, busy = false;
   const note = document.getElementById('live');
 
-  const tell = (text) => { if (note.textContent !== text) note.textContent = text; };
+  const setNote = (text) => { if (note.textContent !== text) note.textContent = text; };
   const turn = async () => {
     waiting = null;
     if (closed) return;
@@ -22,14 +22,14 @@ export function live(path, refresh, every) {
   };
   const soon = () => { waiting ??= setTimeout(turn, gap); };
   const lost = () => {
-    tell('◌ polling every 5 s');
+    setNote('◌ polling every 5 s');
     poll ??= setInterval(soon, pollEvery);
   };
   const open = () => {
     if (closed) return;
     source = new EventSource(path);
     source.onopen = () => {
-      tell('● live');
+      setNote('● live');
       clearInterval(poll);
       poll = undefined;
       soon(); // for the changes in between
@@ -51,6 +51,6 @@ export function live(path, refresh, every) {
     clearInterval(poll);
     clearTimeout(waiting);
     clearTimeout(again);
-    tell('');
+    setNote('');
   };
 }
