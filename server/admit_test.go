@@ -16,15 +16,15 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// slow is a request whose body does not arrive.
+// slow is a request whose body never arrives.
 type slow struct {
 	net.Conn
 	in     *bufio.Reader
 	status int // of the answer; 100: the server waits for the body
 }
 
-// slowBody sends a request with one byte of its body, from an address of
-// loopback, once the server has either begun to wait for it or answered.
+// slowBody sends a request with one byte of its body, from an address of loopback. It
+// returns when the server waits for the body or has answered.
 func slowBody(t *testing.T, url, from, path string, header ...string) slow {
 	t.Helper()
 	host := strings.TrimPrefix(url, "http://")
@@ -49,16 +49,16 @@ func slowBody(t *testing.T, url, from, path string, header ...string) slow {
 		_, err = fmt.Sscanf(line, "HTTP/1.1 %d", &c.status)
 	}
 	if err == nil && c.status == http.StatusContinue {
-		_, err = c.in.ReadString('\n') // the empty line behind it
+		_, err = c.in.ReadString('\n') // the empty line after it
 	}
 	if err != nil {
 		t.Fatalf("%q: %v", line, err)
 	}
-	_, _ = io.WriteString(conn, "{") // it may have been answered
+	_, _ = io.WriteString(conn, "{") // fails if the request was answered
 	return c
 }
 
-// answer reads what follows.
+// answer reads the status and the body of the answer.
 func (c slow) answer(t *testing.T) (int, string) {
 	t.Helper()
 	r, err := http.ReadResponse(c.in, nil)
@@ -75,7 +75,7 @@ func (c slow) answer(t *testing.T) (int, string) {
 
 const mounted = "/client/api"
 
-// face reads its body, as the query face does.
+// mountedHandler reads its body, as the query API does.
 func face(w http.ResponseWriter, r *http.Request) {
 	body, err := ReadBody(r)
 	if err == nil {
@@ -88,8 +88,8 @@ func face(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, string(body))
 }
 
-// 300 bodies that do not arrive take nothing from anybody: not from a neighbour
-// with a token, nor from one without, not even from the same address.
+// 300 bodies that never arrive do not block other requests, with or without a token,
+// even from the same address.
 func TestFinding6SlowBodiesTakeNoSlot(t *testing.T) {
 	const many = 300
 	for _, c := range []struct{ what, path, token string }{
@@ -133,7 +133,7 @@ func TestFinding6SlowBodiesTakeNoSlot(t *testing.T) {
 	}
 }
 
-// Who sends many slow bodies displaces his own: those of another address arrive in their time.
+// A sender of many slow bodies displaces only its own. Those of another address arrive.
 func TestFinding6AddressesDoNotDisplaceEachOther(t *testing.T) {
 	h := newFixture(t, func(o *Options) {
 		o.Mount = map[string]http.Handler{mounted: http.HandlerFunc(face)}
@@ -152,7 +152,7 @@ func TestFinding6AddressesDoNotDisplaceEachOther(t *testing.T) {
 	}
 }
 
-// The limit of requests at once is one of those whose caller is known.
+// MaxFlight limits only the requests of known callers.
 func TestFinding6StrangersHavePlacesOfTheirOwn(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	h := newFixture(t, func(o *Options) {
@@ -183,8 +183,9 @@ func TestFinding6StrangersHavePlacesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// Whatever comes and goes: no key and no sum is over its limit, only the oldest
-// of a key at its limit, or of the key with most, is displaced, and nothing is left.
+// For random sequences: no key and no total exceeds its limit, only the oldest read of a
+// key at its limit or of the key with the most is displaced, and nothing remains at the
+// end.
 func TestArrivals(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := newArrivals(3, 6)
