@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// withAccounts returns a fixture with accounts: an operator's token, dan (admin) and uma of ROOT/dev, eve of ROOT.
+// newAccountsFixture returns a fixture with accounts: an operator's token, dan (admin) and uma of ROOT/dev, eve of ROOT.
 func staffed(t *testing.T) (h *fixture, accounts *account.Service, token map[string]string) {
 	t.Helper()
 	accounts = &account.Service{Store: account.NewMemory()}

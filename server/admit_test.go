@@ -93,10 +93,10 @@ func face(w http.ResponseWriter, r *http.Request) {
 func TestFinding6SlowBodiesTakeNoSlot(t *testing.T) {
 	const many = 300
 	for _, c := range []struct{ what, path, token string }{
-		{"strangers on a mounted face", mounted, ""},
-		{"strangers as nodes", heartbeatPath, "no-such-token-no-such-token"},
-		{"strangers without a token", "/v1/runs", ""},
-		{"strangers on the console", "/", ""},
+		{"unknown callers of a mounted handler", mounted, ""},
+		{"unknown nodes", heartbeatPath, "no-such-token-no-such-token"},
+		{"callers without a token", "/v1/runs", ""},
+		{"callers of the console", "/", ""},
 		{"an account", "/v1/clusters", "uma"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
@@ -117,13 +117,13 @@ func TestFinding6SlowBodiesTakeNoSlot(t *testing.T) {
 				t.Errorf("%d of %d were waited for", waiting, many)
 			}
 			for what, got := range map[string]reply{
-				"a neighbour who reads":           m.as("op", "GET", "/v1/runs", nil),
-				"a neighbour who starts a run":    m.as("op", "POST", "/v1/runs", map[string]any{"flow": "Quick", "subject": "demo/default/c1"}),
-				"another account":                 m.as("eve", "GET", "/v1/me", nil),
-				"the same account":                m.as("uma", "POST", "/v1/clusters", map[string]any{"name": "blue", "zone": "one", "offering": "one", "size": 2}),
-				"a stranger on the mounted face":  m.do("POST", mounted, "hello", "Content-Type", "application/x-www-form-urlencoded"),
-				"a stranger on the document":      m.do("GET", "/v1/openapi.yaml", nil, "Authorization", "Bearer "+secret),
-				"a node, whose token is not good": m.do("POST", heartbeatPath, `{"cluster":"x","node":"n"}`, "Authorization", "Bearer none-of-ours-none-of-ours"),
+				"a neighbour who reads":                    m.as("op", "GET", "/v1/runs", nil),
+				"a neighbour who starts a run":             m.as("op", "POST", "/v1/runs", map[string]any{"flow": "Quick", "subject": "demo/default/c1"}),
+				"another account":                          m.as("eve", "GET", "/v1/me", nil),
+				"the same account":                         m.as("uma", "POST", "/v1/clusters", map[string]any{"name": "blue", "zone": "one", "offering": "one", "size": 2}),
+				"an unknown caller of the mounted handler": m.do("POST", mounted, "hello", "Content-Type", "application/x-www-form-urlencoded"),
+				"a caller of the document":                 m.do("GET", "/v1/openapi.yaml", nil, "Authorization", "Bearer "+secret),
+				"a node, whose token is not good":          m.do("POST", heartbeatPath, `{"cluster":"x","node":"n"}`, "Authorization", "Bearer none-of-ours-none-of-ours"),
 			} {
 				if want := map[bool]int{true: 401, false: got.status}[strings.HasPrefix(what, "a node")]; got.status >= 500 || got.status >= 300 && want != 401 || got.status == 408 {
 					t.Errorf("%s: %d %s", what, got.status, got.body)

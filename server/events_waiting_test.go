@@ -73,7 +73,7 @@ func TestFinding20StreamOfARemovedRun(t *testing.T) {
 			if err := h.store.Remove(t.Context(), []string{r.ID}); err != nil {
 				t.Fatal(err)
 			}
-			other := h.start("Waits", "demo/default/c2") // without the fix, the next poll would end the stream
+			other := h.start("Waits", "demo/default/c2") // its wait causes the next poll
 			h.until(other.ID, workflow.Waiting)
 			ended := make(chan struct{})
 			go func() {

@@ -271,7 +271,7 @@ func TestFurtherRoutes(t *testing.T) {
 		}
 	}
 	if got := h.do("POST", "/client/api", strings.Repeat("x", 3<<20)); string(got.body) != "query" {
-		t.Errorf("a body that is too large is refused in a form of another face: %d %s", got.status, got.body)
+		t.Errorf("a body that is too large is refused in the format of another API: %d %s", got.status, got.body)
 	}
 	if got := h.do("GET", "/v1/nothing", nil); got.status != 404 {
 		t.Errorf("the console answered for /v1: %d", got.status)

@@ -131,7 +131,7 @@ func (o *fixture) post(v url.Values) reply {
 	return o.send(r)
 }
 
-// ask sends a signed command by GET.
+// call sends a signed command by GET.
 func (o *fixture) ask(who, command string, pairs ...string) reply {
 	o.t.Helper()
 	m := params(pairs...)

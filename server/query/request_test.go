@@ -341,9 +341,9 @@ func TestRateLimit(t *testing.T) {
 	bad := o.sign("uma", params("command", "listZones"))
 	bad.Set("signature", "AAAA")
 	for range 3 {
-		o.get(bad).fails("a stranger", 401)
+		o.get(bad).fails("an unknown caller", 401)
 	}
-	o.get(bad).fails("a stranger that asks often", 429)
+	o.get(bad).fails("an unknown caller above the rate", 429)
 }
 
 func TestStopping(t *testing.T) {
