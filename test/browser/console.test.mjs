@@ -45,7 +45,7 @@ test('the detail shows machine, nodes, drift, work, journal and history', { skip
   const machine = page.getByRole('img', { name: /The cluster is Running/ });
   await machine.waitFor();
   assert.equal(await machine.locator('.here').getAttribute('data-state'), 'Running');
-  assert.equal(await machine.locator('.place').count(), 11);
+  assert.equal(await machine.locator('.state').count(), 11);
   assert.equal(await page.getByRole('group', { name: 'Nodes', exact: true }).locator('tbody tr').count(), 3);
   await page.getByText(c.endpoint).waitFor();
   const drift = page.getByRole('group', { name: 'Desired, recorded, observed', exact: true });
