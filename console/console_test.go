@@ -51,7 +51,7 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-// The policy has no hole: nothing inline, no other site, text never as markup.
+// The policy allows nothing inline, no other site, and no text as markup.
 func TestPolicyIsStrict(t *testing.T) {
 	for _, hole := range []string{"unsafe", "*", "http:", "https:", "data:", "blob:"} {
 		if strings.Contains(policy, hole) {
@@ -63,7 +63,7 @@ func TestPolicyIsStrict(t *testing.T) {
 	}
 }
 
-// The files need nothing the policy refuses, no other server, and no build; all they import is there.
+// The files need nothing that the policy refuses, no other server, and no build. All imported files exist.
 func TestFilesAreWhole(t *testing.T) {
 	imported := regexp.MustCompile(`from '([^']+)'`)
 	markup := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|\bstyle=|<script>|\son\w+="`)

@@ -32,7 +32,7 @@ func (b tokenTable) ByToken(_ context.Context, hash TokenHash) (Principal, bool,
 }
 func (b tokenTable) Any(context.Context) (bool, error) { return len(b) > 0, nil }
 
-// Who may do what, with and without credentials.
+// Each caller gets exactly the routes of its role, with and without credentials.
 func TestWhoMayAsk(t *testing.T) {
 	user, admin := strings.Repeat("u", 32), strings.Repeat("d", 32)
 	accounts := tokenTable{HashToken(user): {Name: "uma", Role: User, Account: "1"}, HashToken(admin): {Name: "dan", Role: DomainAdmin, Account: "2"}}

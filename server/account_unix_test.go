@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// A pipe that nobody writes to is refused: it is not waited for.
+// A token file that is a pipe is refused without waiting for a writer.
 func TestFinding10TokenFileIsAPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// staffed is a house with accounts: an operator's token, dan (admin) and uma of ROOT/dev, eve of ROOT.
+// newAccountsFixture returns a fixture with accounts: an operator's token, dan (admin) and uma of ROOT/dev, eve of ROOT.
 func staffed(t *testing.T) (h *fixture, accounts *account.Service, token map[string]string) {
 	t.Helper()
 	accounts = &account.Service{Store: account.NewMemory()}
@@ -33,7 +33,7 @@ func staffed(t *testing.T) (h *fixture, accounts *account.Service, token map[str
 	return h, accounts, token
 }
 
-// Who may call what: by role first (403), then by what is in sight (404).
+// A route checks the role first (403), then whether the caller may see the object (404).
 func TestAccountRoutes(t *testing.T) {
 	h, _, token := staffed(t)
 	for _, c := range []struct {
@@ -94,7 +94,7 @@ func TestAccountRoutes(t *testing.T) {
 	}
 }
 
-// A secret is in one answer only: not in lists, not in a repetition of the request, not in the log.
+// A secret appears in one answer only: not in lists, not in the answer to a repetition, not in the log.
 func TestSecretsAreShownOnce(t *testing.T) {
 	h, _, token := staffed(t)
 	auth := "Bearer " + token["uma"]
@@ -122,7 +122,7 @@ func TestSecretsAreShownOnce(t *testing.T) {
 	}
 }
 
-// Every changing request leaves who, what, target and outcome; repetitions, plans and strangers leave nothing.
+// Every changing request leaves an audit entry with caller, call, target and outcome; repetitions, plans and unknown callers leave none.
 func TestRequestsAreAudited(t *testing.T) {
 	h, accounts, token := staffed(t)
 	op, uma := []string{"Authorization", "Bearer " + secret}, []string{"Authorization", "Bearer " + token["uma"]}
@@ -217,8 +217,8 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// Lists of accounts, domains, tokens, keys and the trail are pages (section 4):
-// none is repeated, none left out, whatever the size.
+// Lists of accounts, domains, tokens, keys and audit entries have pages of any size,
+// which neither repeat nor omit an item.
 func TestAccountsAreListedByPages(t *testing.T) {
 	h, accounts, token := staffed(t)
 	op := []string{"Authorization", "Bearer " + token["op"]}
@@ -269,7 +269,7 @@ func TestAccountsAreListedByPages(t *testing.T) {
 	}
 }
 
-// The trail names what was made by its id, and what could not be made by its name.
+// An audit entry names a created object by its id, and one that could not be created by its name.
 func TestTheTrailNamesWhatWasMade(t *testing.T) {
 	h, accounts, token := staffed(t)
 	op := []string{"Authorization", "Bearer " + token["op"]}

@@ -17,15 +17,15 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// slow is a request whose body does not arrive.
+// slow is a request whose body never arrives.
 type slow struct {
 	net.Conn
 	in     *bufio.Reader
 	status int // of the answer; 100: the server waits for the body
 }
 
-// slowBody sends a request with one byte of its body, from an address of
-// loopback, once the server has either begun to wait for it or answered.
+// slowBody sends a request with one byte of its body, from an address of loopback. It
+// returns when the server waits for the body or has answered.
 func slowBody(t *testing.T, url, from, path string, header ...string) slow {
 	t.Helper()
 	host := strings.TrimPrefix(url, "http://")
@@ -50,16 +50,16 @@ func slowBody(t *testing.T, url, from, path string, header ...string) slow {
 		_, err = fmt.Sscanf(line, "HTTP/1.1 %d", &c.status)
 	}
 	if err == nil && c.status == http.StatusContinue {
-		_, err = c.in.ReadString('\n') // the empty line behind it
+		_, err = c.in.ReadString('\n') // the empty line after it
 	}
 	if err != nil {
 		t.Fatalf("%q: %v", line, err)
 	}
-	_, _ = io.WriteString(conn, "{") // it may have been answered
+	_, _ = io.WriteString(conn, "{") // fails if the request was answered
 	return c
 }
 
-// answer reads what follows.
+// answer reads the status and the body of the answer.
 func (c slow) answer(t *testing.T) (int, string) {
 	t.Helper()
 	r, err := http.ReadResponse(c.in, nil)
@@ -76,7 +76,7 @@ func (c slow) answer(t *testing.T) (int, string) {
 
 const mounted = "/client/api"
 
-// face reads its body, as the query face does.
+// mountedHandler reads its body, as the query API does.
 func face(w http.ResponseWriter, r *http.Request) {
 	body, err := ReadBody(r)
 	if err == nil {
@@ -89,15 +89,15 @@ func face(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, string(body))
 }
 
-// 300 bodies that do not arrive take nothing from anybody: not from a neighbour
-// with a token, nor from one without, not even from the same address.
+// 300 bodies that never arrive do not block other requests, with or without a token,
+// even from the same address.
 func TestFinding6SlowBodiesTakeNoSlot(t *testing.T) {
 	const many = 300
 	for _, c := range []struct{ what, path, token string }{
-		{"strangers on a mounted face", mounted, ""},
-		{"strangers as nodes", heartbeatPath, "no-such-token-no-such-token"},
-		{"strangers without a token", "/v1/runs", ""},
-		{"strangers on the console", "/", ""},
+		{"unknown callers of a mounted handler", mounted, ""},
+		{"unknown nodes", heartbeatPath, "no-such-token-no-such-token"},
+		{"callers without a token", "/v1/runs", ""},
+		{"callers of the console", "/", ""},
 		{"an account", "/v1/clusters", "uma"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
@@ -118,13 +118,13 @@ func TestFinding6SlowBodiesTakeNoSlot(t *testing.T) {
 				t.Errorf("%d of %d were waited for", waiting, many)
 			}
 			for what, got := range map[string]reply{
-				"a neighbour who reads":           m.as("op", "GET", "/v1/runs", nil),
-				"a neighbour who starts a run":    m.as("op", "POST", "/v1/runs", map[string]any{"flow": "Quick", "subject": "demo/default/c1"}),
-				"another account":                 m.as("eve", "GET", "/v1/me", nil),
-				"the same account":                m.as("uma", "POST", "/v1/clusters", map[string]any{"name": "blue", "zone": "one", "offering": "one", "size": 2}),
-				"a stranger on the mounted face":  m.do("POST", mounted, "hello", "Content-Type", "application/x-www-form-urlencoded"),
-				"a stranger on the document":      m.do("GET", "/v1/openapi.yaml", nil, "Authorization", "Bearer "+secret),
-				"a node, whose token is not good": m.do("POST", heartbeatPath, `{"cluster":"x","node":"n"}`, "Authorization", "Bearer none-of-ours-none-of-ours"),
+				"a neighbour who reads":                    m.as("op", "GET", "/v1/runs", nil),
+				"a neighbour who starts a run":             m.as("op", "POST", "/v1/runs", map[string]any{"flow": "Quick", "subject": "demo/default/c1"}),
+				"another account":                          m.as("eve", "GET", "/v1/me", nil),
+				"the same account":                         m.as("uma", "POST", "/v1/clusters", map[string]any{"name": "blue", "zone": "one", "offering": "one", "size": 2}),
+				"an unknown caller of the mounted handler": m.do("POST", mounted, "hello", "Content-Type", "application/x-www-form-urlencoded"),
+				"a caller of the document":                 m.do("GET", "/v1/openapi.yaml", nil, "Authorization", "Bearer "+secret),
+				"a node, whose token is not good":          m.do("POST", heartbeatPath, `{"cluster":"x","node":"n"}`, "Authorization", "Bearer none-of-ours-none-of-ours"),
 			} {
 				if want := map[bool]int{true: 401, false: got.status}[strings.HasPrefix(what, "a node")]; got.status >= 500 || got.status >= 300 && want != 401 || got.status == 408 {
 					t.Errorf("%s: %d %s", what, got.status, got.body)
@@ -134,7 +134,7 @@ func TestFinding6SlowBodiesTakeNoSlot(t *testing.T) {
 	}
 }
 
-// Who sends many slow bodies displaces his own: those of another address arrive in their time.
+// A sender of many slow bodies displaces only its own. Those of another address arrive.
 func TestFinding6AddressesDoNotDisplaceEachOther(t *testing.T) {
 	h := newFixture(t, func(o *Options) {
 		o.Mount = map[string]http.Handler{mounted: http.HandlerFunc(face)}
@@ -153,7 +153,7 @@ func TestFinding6AddressesDoNotDisplaceEachOther(t *testing.T) {
 	}
 }
 
-// The limit of requests at once is one of those whose caller is known.
+// MaxFlight limits only the requests of known callers.
 func TestFinding6StrangersHavePlacesOfTheirOwn(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	h := newFixture(t, func(o *Options) {
@@ -184,8 +184,9 @@ func TestFinding6StrangersHavePlacesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// Whatever comes and goes: no key and no sum is over its limit, only the oldest
-// of a key at its limit, or of the key with most, is displaced, and nothing is left.
+// For random sequences: no key and no total exceeds its limit, only the oldest read of a
+// key at its limit or of the key with the most is displaced, and nothing remains at the
+// end.
 func TestArrivals(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := newArrivals(3, 6)

@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// clusterService is a provider that shows a catalogue and has room; it makes nothing.
+// clusterService is a provider with a catalog and free capacity that creates nothing.
 type clusterService struct{ cluster.Provider }
 
 func (clusterService) Capabilities() cluster.Capabilities {
@@ -37,7 +37,7 @@ func (clusterService) Get(context.Context, cluster.Ref) (cluster.Resource, error
 	return cluster.Resource{}, cluster.ErrGone
 }
 
-// clustersFixture is a house with accounts and a cluster service that takes orders.
+// clustersFixture is a fixture with accounts and a cluster service that accepts requests.
 type clustersFixture struct {
 	*fixture
 	records *cluster.Memory
@@ -88,7 +88,7 @@ func newClustersFixture(t *testing.T, change ...func(*Options)) *clustersFixture
 	return m
 }
 
-// as sends a request, and holds its answer against the document of the API.
+// as sends a request, and validates the answer against the OpenAPI document.
 func (m *clustersFixture) as(who, method, path string, body any, header ...string) reply {
 	m.t.Helper()
 	if who != "" {
@@ -99,7 +99,7 @@ func (m *clustersFixture) as(who, method, path string, body any, header ...strin
 	return r
 }
 
-// fits checks an answer with the schema of its route and status.
+// fits validates an answer against the schema of its route and status.
 func (m *clustersFixture) fits(method, path string, r reply) {
 	m.t.Helper()
 	path, _, _ = strings.Cut(path, "?")
@@ -130,7 +130,7 @@ func (m *clustersFixture) fits(method, path string, r reply) {
 	}
 }
 
-// order creates a cluster.
+// create creates a cluster.
 func (m *clustersFixture) order(who, name string) acceptedBody {
 	m.t.Helper()
 	r := m.as(who, "POST", "/v1/clusters", map[string]any{"name": name, "zone": "one", "offering": "one", "size": 2})
@@ -145,7 +145,7 @@ func (m *clustersFixture) order(who, name string) acceptedBody {
 	return a
 }
 
-// put sets the state of a cluster, as the walker would have, with a configuration that can be read.
+// put sets the state of a cluster, as the controller does, and stores a configuration.
 func (m *clustersFixture) put(id string, state machine.State) {
 	m.t.Helper()
 	b, err := m.records.Record(m.t.Context(), id)
@@ -163,8 +163,8 @@ func (m *clustersFixture) put(id string, state machine.State) {
 	}
 }
 
-// Every route, every role: what is not for a role is 403, what is not in sight
-// is 404 and not told from what does not exist.
+// For every route and role: a route that is not for the role is 403. A cluster that the
+// caller may not see is 404, with the same answer as one that does not exist.
 func TestWhoMayCallTheRoutesOfClusters(t *testing.T) {
 	m := newClustersFixture(t)
 	mine := m.order("uma", "blue").Cluster.ID
@@ -229,7 +229,7 @@ func TestWhoMayCallTheRoutesOfClusters(t *testing.T) {
 	}
 }
 
-// The revision is the ETag; PATCH and DELETE need it, of two changes one wins (4).
+// The revision is the ETag. PATCH and DELETE need it. Of two concurrent changes one wins.
 func TestRevisionsOfClusters(t *testing.T) {
 	m := newClustersFixture(t)
 	id := m.order("uma", "blue").Cluster.ID
@@ -258,7 +258,7 @@ func TestRevisionsOfClusters(t *testing.T) {
 	}
 }
 
-// A merge patch changes what it names, null goes back to the default, what is unknown is refused (4).
+// A merge patch changes only the fields it contains, null resets to the default, unknown fields are refused.
 func TestPatchOfACluster(t *testing.T) {
 	m := newClustersFixture(t)
 	id := m.order("uma", "blue").Cluster.ID
@@ -278,7 +278,7 @@ func TestPatchOfACluster(t *testing.T) {
 		}},
 		{`{"name":"other"}`, 422, nil},
 		{`[]`, 422, nil},
-		{`{"gc":false}`, 404, nil}, // the operator's
+		{`{"gc":false}`, 404, nil}, // a cluster of the operator
 	} {
 		m.put(id, cluster.Running)
 		r := m.as("uma", "PATCH", "/v1/clusters/"+id, c.patch, "If-Match", "*", "Content-Type", "application/merge-patch+json")
@@ -291,12 +291,12 @@ func TestPatchOfACluster(t *testing.T) {
 	}
 }
 
-// The same Idempotency-Key is one cluster, also when the kept answer was lost with the server (4).
+// Requests with the same Idempotency-Key create one cluster, even if the stored answer was lost with the server.
 func TestOneKeyIsOneCluster(t *testing.T) {
 	m := newClustersFixture(t)
 	body := map[string]any{"name": "blue", "zone": "one", "offering": "one", "size": 1}
 	first := m.as("uma", "POST", "/v1/clusters", body, "Idempotency-Key", "k")
-	m.server.options.Idempotency = NewMemoryIdempotency() // a restart before the answer was kept
+	m.server.options.Idempotency = NewMemoryIdempotency() // a restart before the answer was stored
 	again := m.as("uma", "POST", "/v1/clusters", body, "Idempotency-Key", "k")
 	var a, b acceptedBody
 	first.into(t, &a)
@@ -312,8 +312,8 @@ func TestOneKeyIsOneCluster(t *testing.T) {
 	}
 }
 
-// A cluster that is destroyed between two pages shifts nothing: each of the
-// others is told once.
+// If a cluster is destroyed between two pages, each of the others is still listed
+// exactly once.
 func TestPagesOfClustersUnderChange(t *testing.T) {
 	m := newClustersFixture(t)
 	for i := range 9 {
@@ -335,7 +335,7 @@ func TestPagesOfClustersUnderChange(t *testing.T) {
 				t.Errorf("%s has no workers yet: %v", c.Name, c.Existing)
 			}
 		}
-		for _, c := range page.Items[len(page.Items)-2:] { // the place and what is before it
+		for _, c := range page.Items[len(page.Items)-2:] { // the last one, at the position of the cursor, and its predecessor
 			b, err := m.records.Record(t.Context(), c.ID)
 			if err != nil {
 				t.Fatal(err)
@@ -354,7 +354,7 @@ func TestPagesOfClustersUnderChange(t *testing.T) {
 	}
 }
 
-// Pages follow one another without a gap; a foreign cursor is refused (4).
+// Pages follow one another without a gap. A foreign cursor is refused.
 func TestPagesOfClusters(t *testing.T) {
 	m := newClustersFixture(t)
 	for i := range 5 {
@@ -394,7 +394,7 @@ func TestPagesOfClusters(t *testing.T) {
 	}
 }
 
-// Secrets are in no answer but those that are asked for them, and in no log (9).
+// Secrets appear only in the answers to requests for them, and in no log.
 func TestNoAnswerShowsASecret(t *testing.T) {
 	m := newClustersFixture(t)
 	r := m.as("uma", "POST", "/v1/clusters", map[string]any{"name": "blue", "zone": "one", "offering": "one", "size": 1,
@@ -430,8 +430,8 @@ func TestNoAnswerShowsASecret(t *testing.T) {
 	}
 }
 
-// What one face can ask for the other can too: the size of a root disk is in
-// requests and answers, and what is no size is refused where it stands (4, 11).
+// The size of root disks is in requests and answers, as in the query API. Invalid sizes
+// are refused with their location.
 func TestTheDiskOfNodes(t *testing.T) {
 	m := newClustersFixture(t)
 	body := map[string]any{"name": "blue", "zone": "one", "offering": "one", "size": 1, "diskGB": 40}
@@ -454,7 +454,7 @@ func TestTheDiskOfNodes(t *testing.T) {
 	}
 }
 
-// Words that are not known are refused with the list of those that are.
+// Unknown states and kinds are refused with the list of known ones.
 func TestUnknownStatesAndKindsAreRefused(t *testing.T) {
 	m := newClustersFixture(t)
 	all := namesOf(cluster.States)

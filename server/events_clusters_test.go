@@ -19,7 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// clustersServer is a house with accounts, and books of clusters that nobody works on.
+// clustersServer is a fixture with accounts, and with cluster records that no run changes.
 type clustersServer struct {
 	*fixture
 	records  *cluster.Memory
@@ -48,7 +48,7 @@ func bookkeeper(t *testing.T, records cluster.Store) *service.Service {
 	return s
 }
 
-// moveIn makes an account and a token of it.
+// addAccount creates an account and returns it with a token.
 func (w *clustersServer) moveIn(name string) (account.Account, string) {
 	w.t.Helper()
 	a, err := w.accounts.CreateAccount(w.t.Context(), account.System(), account.NewAccount{Name: name, Role: account.User})
@@ -62,7 +62,7 @@ func (w *clustersServer) moveIn(name string) (account.Account, string) {
 	return a, token.Reveal()
 }
 
-// founded is a cluster of an account in the books.
+// addCluster stores the record of a cluster of an account.
 func founded(t *testing.T, records cluster.Store, name string, owner cluster.Owner) *cluster.Cluster {
 	t.Helper()
 	c := &cluster.Cluster{UUID: "uuid-" + name, Name: name, Owner: owner, State: cluster.Running, Desired: cluster.WantRunning, NodeCount: 1, ControlCount: 1,
@@ -73,7 +73,7 @@ func founded(t *testing.T, records cluster.Store, name string, owner cluster.Own
 	return c
 }
 
-// tell writes an event into the history of a cluster.
+// addEvent writes an event into the history of a cluster.
 func tell(t *testing.T, records cluster.Store, c *cluster.Cluster, kind, text string) {
 	t.Helper()
 	e := &cluster.Event{At: now(), Type: kind, Event: text, State: string(c.State)}
@@ -88,7 +88,7 @@ func ownerOf(a account.Account) cluster.Owner {
 
 func as(token string) []string { return []string{"Authorization", "Bearer " + token} }
 
-// told is what a stream tells of clusters and runs, up to an event with a text.
+// readEvents returns the events of clusters and runs in a stream, up to an event with a text.
 func told(e *ear, last string) string {
 	e.t.Helper()
 	var all []string
@@ -106,7 +106,7 @@ func told(e *ear, last string) string {
 	}
 }
 
-// Callers hear only what they may list.
+// Callers get only events of objects that they may list.
 func TestEventsOfClustersAreThoseOfTheCaller(t *testing.T) {
 	w := newClustersServer(t, nil)
 	uma, umas := w.moveIn("uma")
@@ -142,7 +142,7 @@ func TestEventsOfClustersAreThoseOfTheCaller(t *testing.T) {
 	}
 }
 
-// Runs of a cluster are for those who may see it: to hear, to read, to pause. All others are the operator's.
+// Callers who may see a cluster may read and pause its runs and get their events. All other runs are for operators.
 func TestRunsOfAClusterAreItsOwners(t *testing.T) {
 	w := newClustersServer(t, nil)
 	uma, umas := w.moveIn("uma")
@@ -188,7 +188,7 @@ func TestRunsOfAClusterAreItsOwners(t *testing.T) {
 			t.Errorf("%s %s: %d, want %d: %s", a.method, a.path, got.status, a.status, got.body)
 		}
 	}
-	// What vik hears first is what is told him after all that: nothing of before.
+	// The first event that vik gets is one that was written after all that.
 	his := founded(t, w.records, "his", ownerOf(must(w.accounts.Find(t.Context(), account.System(), "vik"))))
 	tell(t, w.records, his, "cluster", "Start")
 	if h := ears["vik"].next(); h.kind != "cluster" {
@@ -203,7 +203,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// Wherever a reader of clusters breaks off, it goes on there.
+// A reader of cluster events continues wherever it stopped.
 func TestEventsOfClustersGoOn(t *testing.T) {
 	w := newClustersServer(t, nil)
 	uma, umas := w.moveIn("uma")
@@ -228,7 +228,7 @@ func TestEventsOfClustersGoOn(t *testing.T) {
 	}
 }
 
-// A position whose next events were removed, or of another store, gets a reset.
+// A position whose next events were removed, or of another store, causes a reset.
 func TestEventsOfClustersReset(t *testing.T) {
 	w := newClustersServer(t, nil)
 	c := founded(t, w.records, "hers", cluster.Owner{AccountID: "x", DomainID: "y"})
@@ -249,7 +249,7 @@ func TestEventsOfClustersReset(t *testing.T) {
 	}
 }
 
-// broken is a ledger whose history cannot be read for a while.
+// broken is a store whose history cannot be read for a while.
 type broken struct {
 	*cluster.Memory
 	down atomic.Bool
@@ -262,7 +262,7 @@ func (b *broken) Events(ctx context.Context, q cluster.EventQuery) ([]cluster.Ev
 	return b.Memory.Events(ctx, q)
 }
 
-// storeOfOne knows one operator, until it is gone.
+// storeOfOne is a TokenReviewer with one operator, which can be removed.
 type storeOfOne struct{ gone atomic.Bool }
 
 func (l *storeOfOne) ByToken(context.Context, TokenHash) (Principal, bool, error) {
@@ -270,8 +270,8 @@ func (l *storeOfOne) ByToken(context.Context, TokenHash) (Principal, bool, error
 }
 func (l *storeOfOne) Any(context.Context) (bool, error) { return true, nil }
 
-// A stream that cannot read ends, so that its reader comes back; and one whose
-// caller may not ask any more ends with the next comment.
+// A stream ends if it cannot read, so that its reader reconnects. It also ends, with the
+// next comment, if its credentials are not valid any more.
 func TestStreamOfClustersEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine, err := workflow.New(workflow.NewMemory(), nil, workflow.Options{})

@@ -22,7 +22,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// ear reads server-sent events.
+// eventReader reads server-sent events.
 type ear struct {
 	t     *testing.T
 	lines *bufio.Scanner
@@ -83,7 +83,7 @@ func (e *ear) next() heard {
 	return h
 }
 
-// until reads on to an event of a kind that tells a text.
+// until reads up to an event of a kind that contains a text.
 func (e *ear) until(kind, text string) (all []heard) {
 	e.t.Helper()
 	for {
@@ -151,7 +151,7 @@ func TestEventsOfARun(t *testing.T) {
 	}
 }
 
-// Wherever a reader breaks off, it goes on without gap and without repetition.
+// A reader continues wherever it stopped, without gap and without repetition.
 func TestEventsGoOnAnywhere(t *testing.T) {
 	h := newFixture(t, nil)
 	e := h.listen("/v1/events", "")
@@ -234,7 +234,7 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 	}
 }
 
-// wire is a ResponseWriter in virtual time. It takes what is written, or blocks until the write deadline.
+// wire is a ResponseWriter in virtual time. It accepts writes, or blocks until the write deadline.
 type wire struct {
 	mu       sync.Mutex
 	header   http.Header
@@ -286,7 +286,7 @@ func TestStreamInVirtualTime(t *testing.T) {
 		if got := strings.Count(w.String(), ": here\n\n"); got != 3 {
 			t.Errorf("%d comments in 46 s, want one each 15 s: %q", got, w.String())
 		}
-		// What another process saves is found by looking, within a second.
+		// Polling finds what another process has saved, within a second.
 		if _, err := objects.Apply(t.Context(), control.Object{Ref: control.Ref{Kind: "demo", Namespace: "default", Name: "c1"}}); err != nil {
 			t.Fatal(err)
 		}
@@ -295,7 +295,7 @@ func TestStreamInVirtualTime(t *testing.T) {
 		if !strings.Contains(w.String(), "event: object") {
 			t.Errorf("the object is not told: %q", w.String())
 		}
-		// A reader that takes nothing is cut.
+		// A reader that reads nothing is disconnected.
 		w.mu.Lock()
 		w.stuck = true
 		w.mu.Unlock()
@@ -340,7 +340,7 @@ func TestPositions(t *testing.T) {
 	})
 }
 
-// What people write into Last-Event-ID never breaks a stream.
+// No Last-Event-ID breaks a stream.
 func FuzzPosition(f *testing.F) {
 	for _, id := range []string{"", "17.3:2:1ab;45", "17;;9", "17;a;9", "17;;+9", "748-1-0", ":::", ";"} {
 		f.Add(id)

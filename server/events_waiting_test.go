@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// waitingFor reads on to the next event of what is waited for.
+// waitingFor reads up to the next waiting event.
 func (e *ear) waitingFor() (w WaitingEvent) {
 	e.t.Helper()
 	all := e.until("waiting", "")
@@ -19,8 +19,8 @@ func (e *ear) waitingFor() (w WaitingEvent) {
 	return w
 }
 
-// Streams tell what a run waits for, since when and until when: that of a run
-// also that it waits no more, that of everything when the wait begins.
+// Streams report what a run waits for, since when and until when: the stream of a run
+// also the end of the wait, the stream of everything only its beginning.
 func TestFinding20StreamsTellWhatIsWaitedFor(t *testing.T) {
 	h := newFixture(t, nil)
 	all := h.listen("/v1/events?type=waiting", "")
@@ -42,8 +42,8 @@ func TestFinding20StreamsTellWhatIsWaitedFor(t *testing.T) {
 	}
 }
 
-// The stream of a cluster tells at each change what its run waits for and that
-// its provider cannot be seen, though neither is an event of its history.
+// The stream of a cluster reports at each change what its run waits for and that its
+// provider cannot be read, although neither is an event of its history.
 func TestFinding20ClusterStreamTellsWaits(t *testing.T) {
 	w := newClustersServer(t, nil)
 	owner, token := w.moveIn("ada")
@@ -59,7 +59,7 @@ func TestFinding20ClusterStreamTellsWaits(t *testing.T) {
 	}
 }
 
-// # finding 20: the stream of a run that is removed meanwhile goes on; nothing is waited for any more.
+// The stream of a run continues after the run is removed, and reports that nothing waits any more.
 func TestFinding20StreamOfARemovedRun(t *testing.T) {
 	for _, types := range []string{"run", "run,waiting"} {
 		t.Run(types, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestFinding20StreamOfARemovedRun(t *testing.T) {
 			if err := h.store.Remove(t.Context(), []string{r.ID}); err != nil {
 				t.Fatal(err)
 			}
-			other := h.start("Waits", "demo/default/c2") // the look that follows would end it
+			other := h.start("Waits", "demo/default/c2") // its wait causes the next poll
 			h.until(other.ID, workflow.Waiting)
 			ended := make(chan struct{})
 			go func() {
@@ -84,7 +84,7 @@ func TestFinding20StreamOfARemovedRun(t *testing.T) {
 			select {
 			case <-ended:
 				t.Error("the stream has ended")
-			case <-time.After(1500 * time.Millisecond): // longer than a look
+			case <-time.After(1500 * time.Millisecond): // longer than a poll
 			}
 			e.close()
 			<-ended

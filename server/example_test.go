@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A server beside an engine, on a port of the machine's choice.
+// A server with an engine, on a free port.
 func Example() {
 	heartbeat := workflow.Flow{Name: "Hello", Steps: []workflow.Step{
 		{Name: "Greet", Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }},
@@ -54,7 +54,7 @@ func Example() {
 	// <nil>
 }
 
-// Anywhere but on loopback a server does not start without a token.
+// Without a token a server starts only on loopback.
 func ExampleNew_unsafe() {
 	engine, err := workflow.New(workflow.NewMemory(), nil, workflow.Options{})
 	if err != nil {

@@ -17,29 +17,29 @@ func declare(code fault.Code, class fault.Class, title, remedy string) *fault.Ki
 var (
 	Malformed = declare("REQUEST_MALFORMED", fault.Invalid, "the request cannot be read",
 		"Correct its syntax as the message says and send it again.")
-	Refused = declare("REQUEST_INVALID", fault.Invalid, "the request can be read and does not fit",
+	Refused = declare("REQUEST_INVALID", fault.Invalid, "the content of the request is not valid",
 		"Correct what the errors name and send it again; /v1/openapi.json describes every request.")
 	TooLarge = declare("REQUEST_TOO_LARGE", fault.Invalid, "the request is larger than the server takes",
 		"Send less, or raise the server's limit.")
 	TooSlow = declare("REQUEST_TOO_SLOW", fault.Transient, "the body of the request did not arrive in time",
 		"Send the request again over a faster connection.")
-	MediaType = declare("MEDIA_TYPE_UNKNOWN", fault.Invalid, "the media type is none the server reads or writes",
+	MediaType = declare("MEDIA_TYPE_UNKNOWN", fault.Invalid, "the server neither reads nor writes this media type",
 		"Send and accept application/json.")
 	NoRoute = declare("ROUTE_NOT_FOUND", fault.Invalid, "there is nothing at this path",
 		"Look up the path in /v1/openapi.json.")
 	NoMethod = declare("METHOD_REFUSED", fault.Invalid, "this path does not take this method",
 		"Use one of the methods in the Allow header.")
-	NotServed = declare("NOT_SERVED", fault.Blocked, "this server was started without what the request needs",
+	NotServed = declare("NOT_SERVED", fault.Blocked, "this server is not configured for the request",
 		"Ask a server that keeps its runs and objects in a store that can be listed.")
-	CursorInvalid = declare("CURSOR_INVALID", fault.Invalid, "the cursor is none that this server gave",
+	CursorInvalid = declare("CURSOR_INVALID", fault.Invalid, "the cursor is not one of this server",
 		"Begin without a cursor, then use the next of each page unchanged.")
 	FaultNotFound = declare("FAULT_NOT_FOUND", fault.Invalid, "no fault of this code is declared",
 		"List the codes with pawl explain.")
-	Unauthenticated = declare("UNAUTHENTICATED", fault.Invalid, "the request does not say who asks, or its token is unknown",
-		"Send the header Authorization: Bearer TOKEN; for the command line set PAWL_TOKEN. Beside the store, `pawl token create` without --server makes one.")
+	Unauthenticated = declare("UNAUTHENTICATED", fault.Invalid, "the request has no valid token",
+		"Send the header Authorization: Bearer TOKEN; for the command line set PAWL_TOKEN. On the machine of the store, `pawl token create` without --server creates one.")
 	Forbidden = declare("FORBIDDEN", fault.Invalid, "this account may not do that",
 		"Ask an operator, or use an operator's token.")
-	HostRefused = declare("HOST_REFUSED", fault.Invalid, "the request names a host that a server on loopback is not",
+	HostRefused = declare("HOST_REFUSED", fault.Invalid, "the request names a foreign host, and the server listens on loopback",
 		"Use http://127.0.0.1 or http://localhost; behind a proxy name the host with --host.")
 	OriginRefused = declare("ORIGIN_REFUSED", fault.Invalid, "the request was made by a page of another site",
 		"Open the console of this server itself.")
@@ -49,7 +49,7 @@ var (
 		"Use a new key for each new request.")
 	KeyBusy = declare("IDEMPOTENCY_KEY_BUSY", fault.Transient, "the first request with this Idempotency-Key is still being carried out",
 		"Wait a moment and send the same request again.")
-	Busy = declare("SERVER_BUSY", fault.Transient, "the server has as many requests as it takes at once",
+	Busy = declare("SERVER_BUSY", fault.Transient, "the server has reached its limit of concurrent requests",
 		"Send the request again after the time in Retry-After.")
 	NotReady = declare("SERVER_NOT_READY", fault.Transient, "the server cannot do its work now",
 		"Read the detail; the server becomes ready by itself once its cause is gone.")

@@ -25,7 +25,7 @@ func TestRefusals(t *testing.T) {
 		header                   []string
 		status                   int
 		code                     string
-		says                     string // somewhere in the problem
+		says                     string // a part of the problem
 	}{
 		{"unknown path", "GET", "/v1/nothing", "", nil, 404, "ROUTE_NOT_FOUND", "/v1/nothing"},
 		{"unknown path beside /v1", "GET", "/favicon.ico", "", nil, 404, "ROUTE_NOT_FOUND", ""},
@@ -70,7 +70,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Whatever class a fault has, its words and a fitting status reach the caller.
+// For faults of every class, the caller gets the texts and the right status.
 func TestProblemOfEveryClass(t *testing.T) {
 	var next error
 	h := newFixture(t, func(o *Options) {
@@ -191,7 +191,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// The committed document is what this code serves.
+// docs/openapi.yaml is the document that this code serves.
 func TestOpenAPI(t *testing.T) {
 	const path = "../docs/openapi.yaml"
 	made, err := OpenAPI()
@@ -223,7 +223,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// Every documented operation is routed, every route is documented, and all say what may go wrong.
+// Every documented operation has a route, every route is documented, and all document their errors.
 func TestDocumentedIsRouted(t *testing.T) {
 	s := build(Options{Metrics: http.NotFoundHandler()})
 	ids := map[string]bool{}
@@ -271,7 +271,7 @@ func TestFurtherRoutes(t *testing.T) {
 		}
 	}
 	if got := h.do("POST", "/client/api", strings.Repeat("x", 3<<20)); string(got.body) != "query" {
-		t.Errorf("a body that is too large is refused in a form of another face: %d %s", got.status, got.body)
+		t.Errorf("a body that is too large is refused in the format of another API: %d %s", got.status, got.body)
 	}
 	if got := h.do("GET", "/v1/nothing", nil); got.status != 404 {
 		t.Errorf("the console answered for /v1: %d", got.status)

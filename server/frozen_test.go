@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A connection that was given up while the process was frozen brings one more
-// request, which is answered, and no second one.
+// After net/http has given up a connection while the process was suspended, one more
+// request on it is answered, and no second one.
 func TestFinding2RequestOnAConnectionThatWasGivenUp(t *testing.T) {
 	h := newFixture(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Promise 1: the same request delivered twice is one run.
+// The same request sent twice is one run.
 func TestSameKeySameAnswer(t *testing.T) {
 	kept := NewMemoryIdempotency()
 	h := newFixture(t, func(o *Options) { o.Idempotency = kept })
@@ -40,13 +40,13 @@ func TestSameKeySameAnswer(t *testing.T) {
 		t.Errorf("another path: %d %s", other.status, other.body)
 	}
 
-	// Another server with the same kept answers is this one after a restart.
+	// Another server with the same stored answers simulates a restart.
 	next := newFixture(t, func(o *Options) { o.Idempotency = kept })
 	if restarted := next.do("POST", "/v1/runs", body, "Idempotency-Key", "k1"); string(restarted.body) != string(first.body) {
 		t.Errorf("after a restart: %d %s", restarted.status, restarted.body)
 	}
 
-	// The answer got lost before it was kept: the engine knows the request by the key.
+	// The answer was lost before it was stored: the engine knows the request by the key.
 	if err := kept.Release(t.Context(), "operator", "k1"); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestClaims(t *testing.T) {
 		claim("a", "k", "h1", false)
 		time.Sleep(staleClaim)
 		claim("a", "k", "h2", false) // another request does not take a stale claim
-		claim("a", "k", "h1", true)  // the same one does: its first bearer died
+		claim("a", "k", "h1", true)  // the same one does: its first server died
 		if err := m.Answer(ctx, "a", "k", []byte("answer")); err != nil {
 			t.Fatal(err)
 		}

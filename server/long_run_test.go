@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// loads counts the whole runs that are read from a store.
+// loads counts the complete runs that are read from a store.
 type loads struct {
 	*workflow.Memory
 	of atomic.Int64
@@ -23,7 +23,7 @@ func (l *loads) Load(ctx context.Context, id string) (*workflow.Run, []workflow.
 	return l.Memory.Load(ctx, id)
 }
 
-// idle is a house whose runs nobody works on, and a count of the runs it loads.
+// idle returns a fixture whose engine does not execute runs, and the count of loaded runs.
 func idle(t *testing.T, flows []workflow.Flow) (*fixture, *loads, *workflow.Engine) {
 	t.Helper()
 	store := &loads{Memory: workflow.NewMemory()}

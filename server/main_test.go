@@ -38,7 +38,7 @@ type fixture struct {
 	store   *workflow.Memory
 	objects *control.Memory
 	log     *lockedBuffer
-	heal    func() // lets the flow Blocked go on
+	heal    func() // lets the flow Blocked continue
 	seen    []Observation
 	mu      sync.Mutex
 }
@@ -105,7 +105,7 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 	return h
 }
 
-// reply is an answer that was read to its end.
+// reply is an answer with its complete body.
 type reply struct {
 	status int
 	header http.Header
@@ -131,7 +131,7 @@ func (r reply) into(t *testing.T, v any) {
 	}
 }
 
-// do sends a request. A body that is no string is encoded; headers come in pairs.
+// do sends a request. A body that is not a string is encoded as JSON; headers are pairs.
 func (h *fixture) do(method, path string, body any, header ...string) reply {
 	h.t.Helper()
 	var reader io.Reader
@@ -183,7 +183,7 @@ func (h *fixture) start(flow, subject string) view.Run {
 	return r
 }
 
-// until reads a run until it is in a phase, woken by the bell.
+// until reads a run after each notification until it is in a phase.
 func (h *fixture) until(id string, phase workflow.Phase) view.Run {
 	h.t.Helper()
 	limit := time.After(20 * time.Second)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestOddKeys: a key that not every store could keep is refused before anything is done.
+// TestOddKeys: a key that not every store can hold is refused before the request is executed.
 func TestOddKeys(t *testing.T) {
 	h := newFixture(t, nil)
 	body := map[string]any{"flow": "Quick", "subject": "demo/default/c1"}
@@ -25,7 +25,7 @@ func TestOddKeys(t *testing.T) {
 	}
 }
 
-// TestHeadOfEvents: a caller that hears no body holds no stream.
+// TestHeadOfEvents: a HEAD request holds no stream.
 func TestHeadOfEvents(t *testing.T) {
 	h := newFixture(t, func(o *Options) { o.MaxEvents = 1 })
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -44,5 +44,5 @@ func TestHeadOfEvents(t *testing.T) {
 			t.Errorf("%d %v", answer.StatusCode, answer.Header)
 		}
 	}
-	h.listen("/v1/events", "").close() // the one stream is free
+	h.listen("/v1/events", "").close() // the only stream is free
 }

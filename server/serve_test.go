@@ -169,7 +169,7 @@ func TestTLS(t *testing.T) {
 	if response.StatusCode != 200 || response.TLS.Version < tls.VersionTLS12 {
 		t.Errorf("%d %s", response.StatusCode, body)
 	}
-	// An idle stream of HTTP/2 outlives what its reader gets for one event.
+	// An idle HTTP/2 stream lives longer than SlowReader.
 	r, _ = http.NewRequest("GET", "https://"+ln.Addr().String()+"/v1/events", nil)
 	r.Header.Set("Authorization", "Bearer "+secret)
 	if response, err = client.Do(r); err != nil {

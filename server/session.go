@@ -35,7 +35,7 @@ const (
 )
 
 // SessionRefused is the fault of a change with the cookie of a session but without its second token.
-var SessionRefused = declare("CSRF_REFUSED", fault.Invalid, "the request carries the cookie of a session and not the token that belongs to it",
+var SessionRefused = declare("CSRF_REFUSED", fault.Invalid, "the request has the cookie of a session but not its second token",
 	"Send the header X-Pawl-Csrf with the csrf of GET /v1/session; the console does so itself: reload it.")
 
 func init() { statuses[SessionRefused] = http.StatusForbidden }

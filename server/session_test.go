@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// signIn trades the token and gives the cookie as a Cookie header, and the CSRF token.
+// signIn exchanges a token for a cookie and a CSRF token.
 func (h *fixture) signIn(token string, header ...string) (cookie *http.Cookie, csrf string) {
 	h.t.Helper()
 	got := h.do("POST", "/v1/session", nil, append([]string{"Authorization", "Bearer " + token}, header...)...)
@@ -65,7 +65,7 @@ func TestSession(t *testing.T) {
 		t.Errorf("code %s", got.body)
 	}
 
-	// A reload of the page finds the second token again.
+	// A reload of the page gets the second token again.
 	var told Session
 	h.do("GET", "/v1/session", nil, "Cookie", with).into(t, &told)
 	if told.CSRF != csrf || told.Role != Operator {
@@ -89,7 +89,7 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// Over TLS, be it that of a proxy, no other path and no clear text may carry the cookie.
+// Over TLS, also of a proxy, the cookie is Secure and only for this host.
 func TestSessionOverTLS(t *testing.T) {
 	h := newFixture(t, func(o *Options) { o.Tokens, o.Hosts = tokens(t, secret), []string{"pawl.example"} })
 	cookie, _ := h.signIn(secret, "Host", "pawl.example", "Origin", "https://pawl.example")
@@ -101,7 +101,7 @@ func TestSessionOverTLS(t *testing.T) {
 	}
 }
 
-// Where no credentials are needed, none are: an old cookie is no obstacle.
+// An invalid cookie does not matter where no credentials are needed.
 func TestSessionWithoutTokens(t *testing.T) {
 	h := newFixture(t, nil)
 	var told Session
@@ -116,7 +116,7 @@ func TestSessionWithoutTokens(t *testing.T) {
 	}
 }
 
-// A token that is revoked takes its sessions with it; servers with one key share sessions.
+// Revoking a token ends its sessions. Servers with the same key share sessions.
 func TestSessionFollowsItsToken(t *testing.T) {
 	accounts := tokenTable{HashToken(secret): {Name: "uma", Role: User, Account: "1"}, HashToken(secret + "2"): {Name: "ole", Role: Operator}}
 	share := func(o *Options) {
@@ -139,10 +139,10 @@ func TestSessionFollowsItsToken(t *testing.T) {
 	}
 }
 
-// A restart, and a server beside: who holds the keys knows the sessions, also those that were signed out elsewhere.
+// Sessions survive a restart and work on other servers with the same keys, and so does signing out.
 func TestSessionOutlivesTheServer(t *testing.T) {
 	old, fresh := []byte("the key that was the newest before"), []byte("the key that is the newest from now on")
-	out := &memorySignedOut{until: map[string]time.Time{}} // as a store that both servers are on
+	out := &memorySignedOut{until: map[string]time.Time{}} // stands for the store of both servers
 	with := func(keys ...[]byte) *fixture {
 		return newFixture(t, func(o *Options) { o.Tokens, o.Sessions, o.SignedOut = tokens(t, secret), keys, out })
 	}
@@ -165,7 +165,7 @@ func TestSessionOutlivesTheServer(t *testing.T) {
 		}
 	}
 
-	// The newest key signs: what it has signed is good when the old one is taken away.
+	// The newest key signs: its cookies stay valid when the old key is removed.
 	cookie, csrf = with(fresh, old).signIn(secret)
 	header = []string{"Cookie", cookie.Name + "=" + cookie.Value, "X-Pawl-Csrf", csrf}
 	after := with(fresh)
@@ -182,7 +182,7 @@ func TestSessionOutlivesTheServer(t *testing.T) {
 	}
 }
 
-// A cookie is not believed while nobody can say whether it was signed out.
+// A cookie is refused while the store cannot report whether it was signed out.
 func TestSessionNeedsItsStore(t *testing.T) {
 	h := newFixture(t, func(o *Options) { o.Tokens, o.SignedOut = tokens(t, secret), brokenSignedOut{} })
 	cookie, csrf := h.signIn(secret)
@@ -231,11 +231,11 @@ func TestSessionEndsByItself(t *testing.T) {
 	})
 }
 
-// What people put into a cookie is never a session, nor does it break the server.
+// No forged cookie is a session or breaks the server.
 func FuzzCookie(f *testing.F) {
 	s := newSessions([][]byte{[]byte("key")}, nil)
 	n := s.open(HashToken(secret), time.Unix(4e9, 0))
-	clear(n.nonce[:]) // each process that takes part knows the same good one
+	clear(n.nonce[:]) // the same valid cookie in each fuzzing process
 	good := n.cookie()
 	f.Add(good)
 	f.Add(good[:40])

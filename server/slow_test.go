@@ -14,9 +14,8 @@ import (
 	"github.com/pawl-dev/pawl/control"
 )
 
-// The reader of an event stream who takes nothing is cut off as soon as the
-// buffers of its TCP connection are full, and gives back its place. Another
-// reader beside it hears everything.
+// A reader of an event stream that reads nothing is disconnected when the buffers of its
+// TCP connection are full, and its slot becomes free. Another reader gets all events.
 func TestSlowReaderIsCut(t *testing.T) {
 	objects := control.NewMemory()
 	s, err := New(Options{Engine: newEngine(t), Objects: objects, Listen: "127.0.0.1:0", SlowReader: 200 * time.Millisecond, MaxEvents: 2})
@@ -46,7 +45,7 @@ func TestSlowReaderIsCut(t *testing.T) {
 		}
 		return in
 	}
-	listen() // and takes nothing more
+	listen() // and reads nothing more
 	in := listen()
 	h := &fixture{t: t, url: "http://" + ln.Addr().String(), server: s}
 	if got := h.do("GET", "/v1/events", nil); got.status != http.StatusServiceUnavailable {
@@ -73,7 +72,7 @@ func TestSlowReaderIsCut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for line := ""; !strings.Contains(line, fmt.Sprintf(`"state":"%d`, told)); { // the other reader keeps up
+		for line := ""; !strings.Contains(line, fmt.Sprintf(`"state":"%d`, told)); { // the other reader reads all events
 			if line, err = in.ReadString('\n'); err != nil {
 				t.Fatalf("the reader beside it was cut too, after %d events: %v", told, err)
 			}
@@ -82,7 +81,7 @@ func TestSlowReaderIsCut(t *testing.T) {
 	if told < 10 {
 		t.Errorf("cut after %d events", told)
 	}
-	listen() // in its place
+	listen() // its slot is free
 	stop()
 	if err := <-served; err != nil {
 		t.Error(err)

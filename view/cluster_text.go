@@ -50,7 +50,7 @@ func (c Cluster) version() string {
 func (c Cluster) why() string {
 	switch {
 	case c.Code == "" && c.Reason == "" && c.Unseen != nil:
-		return fmt.Sprintf("%s: provider %s cannot be seen since %s: %s", c.Unseen.Code, c.Provider, c.Unseen.Since.UTC().Format(time.RFC3339), c.Unseen.Text)
+		return fmt.Sprintf("%s: provider %s cannot be read since %s: %s", c.Unseen.Code, c.Provider, c.Unseen.Since.UTC().Format(time.RFC3339), c.Unseen.Text)
 	case c.Code == "":
 		return c.Reason
 	case c.Reason == "":
@@ -97,7 +97,7 @@ func WaitingLine(c Cluster, now time.Time) string {
 	if c.Waiting != nil && now.Sub(c.Waiting.Since) >= longWait {
 		line = c.Name + " " + string(c.State) + " " + waits(c.Waiting)
 		if c.Unseen != nil {
-			line += "; provider " + c.Provider + " cannot be seen: " + oneLine(c.Unseen.Text)
+			line += "; provider " + c.Provider + " cannot be read: " + oneLine(c.Unseen.Text)
 		}
 	}
 	return line
@@ -156,18 +156,18 @@ func DescribeCluster(c Cluster, nodes []ClusterNode, events []ClusterEvent, now 
 	if c.Waiting != nil {
 		f.add("Waits", waits(c.Waiting))
 		if !c.Waiting.Next.IsZero() {
-			f.add("Looks", "in "+Took(max(0, c.Waiting.Next.Sub(now))))
+			f.add("Next check", "in "+Took(max(0, c.Waiting.Next.Sub(now))))
 		}
 	}
 	if c.Unseen != nil && c.Code != "" {
-		f.add("Provider", fmt.Sprintf("cannot be seen for %s: %s: %s", Age(now.Sub(c.Unseen.Since)), c.Unseen.Code, oneLine(c.Unseen.Text)))
+		f.add("Provider", fmt.Sprintf("cannot be read for %s: %s: %s", Age(now.Sub(c.Unseen.Since)), c.Unseen.Code, oneLine(c.Unseen.Text)))
 	}
 	f.add("Step", c.Step)
 	f.add("Remedy", c.Remedy)
 	if !c.NextTry.IsZero() {
 		f.add("Next try", "in "+Took(c.NextTry.Sub(now)))
 	}
-	workers := strconv.Itoa(c.Size) + " wanted"
+	workers := strconv.Itoa(c.Size) + " desired"
 	if c.Existing != nil {
 		workers += fmt.Sprintf(", %d existing", *c.Existing)
 	}
@@ -201,7 +201,7 @@ func DescribeCluster(c Cluster, nodes []ClusterNode, events []ClusterEvent, now 
 
 // ClusterNodeTable returns the table of `pawl cluster nodes`.
 func ClusterNodeTable(nodes []ClusterNode, now time.Time) Table {
-	t := Table{Head: []string{"NAME", "ROLE", "READY", "VERSION", "ADDRESS", "ID", "HEARD", "REASON"}}
+	t := Table{Head: []string{"NAME", "ROLE", "READY", "VERSION", "ADDRESS", "ID", "HEARTBEAT", "REASON"}}
 	for _, n := range nodes {
 		heard := none
 		if !n.HeartbeatAt.IsZero() {
@@ -326,7 +326,7 @@ func ClusterPlan(p service.DryRun, style Style) string {
 	for _, part := range []struct {
 		title    string
 		downtime bool
-	}{{"In the way", false}, {"Downtime", true}} {
+	}{{"Obstacles", false}, {"Downtime", true}} {
 		first := true
 		for _, f := range p.Findings {
 			if (f.Type == cluster.Downtime) != part.downtime {

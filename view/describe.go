@@ -81,7 +81,7 @@ func runFacts(r Run, now time.Time, style Style) facts {
 	f.add("Ended", moment(r.EndedAt, now, style))
 	f.add("Result", oneLine(string(r.Result)))
 	if !r.NextAt.IsZero() && !r.Phase.Final() {
-		f.add("Next look", until(r.NextAt, now))
+		f.add("Next check", until(r.NextAt, now))
 	}
 	for _, h := range r.Healing {
 		f.add("Healing", join("  ", string(h.Code), fmt.Sprintf("attempt %d", h.Attempts), h.Ended))

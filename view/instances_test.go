@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/control"
 )
 
-// A status that lists instances is told as tables; its other keys, and all of
-// another status, stay.
+// A status that lists instances becomes tables. Its other keys, and any other status,
+// stay unchanged.
 func TestDescribeTellsInstancesAsTables(t *testing.T) {
 	now := time.Date(2025, 1, 2, 3, 4, 5, 0, time.UTC)
 	o := control.Object{Ref: control.Ref{Kind: "SharedStorageCluster", Namespace: "default", Name: "c1"}, Status: json.RawMessage(`{

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// longRun is a run of n steps that are done, of a flow with as many.
+// longRun returns a run with n done steps, and its flow.
 func longRun(n int) (*workflow.Run, *workflow.Flow) {
 	begun := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	flow := &workflow.Flow{Name: "Long"}
@@ -24,7 +24,7 @@ func longRun(n int) (*workflow.Run, *workflow.Flow) {
 	return r, flow
 }
 
-// allocated is how many bytes do allocates.
+// allocated returns the bytes that do allocates.
 func allocated(do func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -28,7 +28,7 @@ var unscheduled = fault.Declare(fault.Kind{
 	Guide:  "Look at the nodes:\n\n    kubectl describe node {{.node}}\n",
 })
 
-// now is the time of all readings: three minutes after the sample run paused.
+// now is the time of all tests: three minutes after the sample run paused.
 var now = at("2026-03-01T02:50:15.500Z")
 
 func at(text string) time.Time {
@@ -51,7 +51,7 @@ var sampleFlow = workflow.Flow{Name: "CreateSharedStorageCluster", Steps: []work
 	{Name: "Replace", ForEach: &workflow.Loop{}, Steps: []workflow.Step{{Name: "Create"}}},
 }}
 
-// paused is a run whose third step has failed.
+// paused returns a run whose third step has failed.
 func paused() *workflow.Run {
 	failed := &workflow.Fault{
 		Code: unscheduled.Code, Message: "no node offers 8 CPU", Details: map[string]any{"node": "n1", "free": int64(3)},
@@ -216,7 +216,7 @@ func TestChangesTellOnlyWhatIsNew(t *testing.T) {
 	if lines := Changes(&before, before, now, Style{}); len(lines) != 0 {
 		t.Errorf("the same reading twice gave %q", lines)
 	}
-	stopped := before // it went on and stopped for the same reason, between two looks
+	stopped := before // it was resumed and paused for the same reason in between
 	stopped.PausedAt = before.PausedAt.Add(time.Minute)
 	if lines := strings.Join(Changes(&before, stopped, now, Style{}), "\n"); !strings.Contains(lines, "paused 02:48:15") {
 		t.Errorf("stopped again: %q", lines)
@@ -384,7 +384,7 @@ type exitCode int
 func (c exitCode) Error() string { return "usage" }
 func (c exitCode) ExitCode() int { return int(c) }
 
-// Every declared fault has a status in the API, and one that fits its class.
+// Every declared fault has a status in the API that matches its class.
 func TestStatusOfEveryFault(t *testing.T) {
 	for _, kind := range fault.All() {
 		p := ProblemOf(kind.Errorf("it happened").With("node", "n1"))
@@ -449,7 +449,7 @@ func TestDefinition(t *testing.T) {
 	}
 }
 
-// What view tells must hold all the engine records: a new field fails here until it is thought of.
+// The JSON forms contain all that the engine records: a new field fails here until it is handled.
 func TestNothingIsForgotten(t *testing.T) {
 	for _, c := range []struct {
 		of    reflect.Type
@@ -471,7 +471,7 @@ func TestNothingIsForgotten(t *testing.T) {
 
 func ExampleChanges() {
 	var last *Run
-	for _, reading := range []Run{OfRun(paused(), &sampleFlow)} { // each time the run may have changed
+	for _, reading := range []Run{OfRun(paused(), &sampleFlow)} { // one reading after each change
 		for _, line := range Changes(last, reading, now, Style{}) {
 			fmt.Println(line)
 		}
@@ -486,7 +486,7 @@ func ExampleChanges() {
 	//   remedy: Free or add a node with 8 CPU, then: pawl resume gk3v
 }
 
-// What ended at once is told as it ended, the loop behind its last item.
+// Steps that ended together are printed in the order of their ends, a loop after its last item.
 func TestChangesTellAStructureBehindItsSteps(t *testing.T) {
 	at := func(s int) time.Time { return time.Date(2026, 1, 2, 3, 4, s, 0, time.UTC) }
 	done := func(name string, s int) Step {

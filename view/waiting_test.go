@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A run says what it waits for, with the newest failure, since when and until when.
+// The JSON form of a run contains what it waits for, with the newest failure, since when and until when.
 func TestFinding20WaitsOfRuns(t *testing.T) {
 	begun := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	later := func(n int) time.Time { return begun.Add(time.Duration(n) * time.Minute) }
@@ -46,8 +46,8 @@ func TestFinding20WaitsOfRuns(t *testing.T) {
 	}
 }
 
-// The list, describe and --wait say what is waited for, since when and until
-// when; a cluster at rest whose provider is away says that.
+// The list, describe and --wait show what a run waits for, since when and until when. For
+// a cluster without a run they show that its provider cannot be read.
 func TestFinding20WaitsAreShown(t *testing.T) {
 	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	c := view.Cluster{ID: "1", Name: "blue", State: cluster.Starting, Provider: "dc1", Created: now.Add(-time.Hour), Waiting: &service.Waiting{
@@ -69,7 +69,7 @@ func TestFinding20WaitsAreShown(t *testing.T) {
 	for name, text := range map[string]string{
 		"list": view.ClusterTable([]view.Cluster{c}, now).String(), "describe": view.DescribeCluster(c, nil, nil, now, view.Style{}),
 	} {
-		if !strings.Contains(text, "PROVIDER_UNREACHABLE: provider dc1 cannot be seen since 2030-01-01T11:59:00Z: connection refused") {
+		if !strings.Contains(text, "PROVIDER_UNREACHABLE: provider dc1 cannot be read since 2030-01-01T11:59:00Z: connection refused") {
 			t.Errorf("%s: %s", name, text)
 		}
 	}

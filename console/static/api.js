@@ -10,10 +10,10 @@ export class Problem extends Error {
 }
 
 const unreachable = () => new Problem({ code: 'SERVER_UNREACHABLE', title: 'the server does not answer', detail: 'The server does not answer.',
-  remedy: 'Check that it runs and that this machine reaches it. The console goes on by itself.' });
+  remedy: 'Check that it runs and that this machine reaches it. The console then continues without a reload.' });
 
-// ask sends a request and gives its answer as {body, etag}. options: query, body, etag (If-Match), token, signal.
-export async function ask(method, path, options = {}) {
+// request sends a request and returns its answer as {body, etag}. options: query, body, etag (If-Match), key (Idempotency-Key), token, signal.
+export async function request(method, path, options = {}) {
   const headers = { Accept: 'application/json' };
   const query = new URLSearchParams(Object.entries(options.query ?? {}).filter(([, v]) => v !== undefined && v !== ''));
   if (method !== 'GET' && csrf) headers['X-Pawl-Csrf'] = csrf;
@@ -40,14 +40,14 @@ export async function ask(method, path, options = {}) {
   return { body, etag: response.headers.get('ETag') ?? '' };
 }
 
-export const get = async (path, query) => (await ask('GET', path, { query })).body;
+export const get = async (path, query) => (await request('GET', path, { query })).body;
 
-// newKey makes a request that is sent twice count once.
+// newKey returns an Idempotency-Key: requests with the same key are executed once.
 export function newKey() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('');
 }
 
-// session says who asks and learns the token that changes carry.
+// session returns the caller, and stores the CSRF token that changes need.
 export async function session() {
   const who = await get('/v1/session');
   csrf = who.csrf ?? '';
@@ -55,17 +55,17 @@ export async function session() {
 }
 
 export async function signIn(token) {
-  const { body } = await ask('POST', '/v1/session', { token });
+  const { body } = await request('POST', '/v1/session', { token });
   csrf = body.csrf;
   return body;
 }
 
 export async function signOut() {
-  await ask('DELETE', '/v1/session');
+  await request('DELETE', '/v1/session');
   csrf = '';
 }
 
-// all reads a list to its end, or up to so many items.
+// all reads all pages of a list, up to about `most` items.
 export async function all(path, most = 5000) {
   const items = [];
   for (let cursor = ''; ;) {

@@ -1,4 +1,4 @@
-// The console: who asks, which page, and what happens when nobody is signed in.
+// The console: the session, the choice of the page, and the login.
 import { h, show, say } from './dom.js';
 import { session, signOut } from './api.js';
 import { login } from './login.js';
@@ -14,7 +14,7 @@ const main = document.getElementById('main');
 const nav = document.getElementById('nav');
 const who = document.getElementById('who');
 
-// name in the address, text, page of the list, page of one thing, for operators
+// name in the URL, text, page of the list, page of one item, for operators only
 const pages = [
   ['clusters', 'Clusters', clustersPage, clusterPage, false],
   ['runs', 'Runs', runsPage, runPage, true],
@@ -25,7 +25,7 @@ const pages = [
 let me = null;
 let close = () => {};
 
-function place() {
+function route() {
   const [path, query] = location.hash.replace(/^#\/?/, '').split('?');
   const [name, ...rest] = path.split('/').map(decodeURIComponent);
   return { name: name || 'clusters', rest, query: new URLSearchParams(query ?? '') };
@@ -40,10 +40,10 @@ function menu(name) {
 
 async function leave() {
   await signOut().catch(() => {});
-  ask();
+  showLogin();
 }
 
-function ask() {
+function showLogin() {
   close();
   close = () => {};
   me = null;
@@ -56,12 +56,12 @@ function ask() {
   });
 }
 
-// go shows the page of the address. A page is a function of its place that gives how to end it.
+// go shows the page of the URL. A page is a function that draws it and returns a function that closes it.
 async function go() {
   if (!me) return;
   close();
   close = () => {};
-  const { name, rest, query } = place();
+  const { name, rest, query } = route();
   const found = pages.find(([to]) => to === name);
   menu(name);
   main.replaceChildren();
@@ -81,12 +81,12 @@ async function start() {
     me = await session();
     await go();
   } catch (error) {
-    if (error.status === 401) return ask();
+    if (error.status === 401) return showLogin();
     show(main, h('h1', {}, 'Pawl'), problem(error), h('button', { type: 'button', onclick: start }, 'Try again'));
     say(error.message);
   }
 }
 
 addEventListener('hashchange', go);
-document.addEventListener('signedout', () => { if (me) ask(); });
+document.addEventListener('signedout', () => { if (me) showLogin(); });
 start();

@@ -1,6 +1,6 @@
-// Changes of a cluster: what is asked for, what it would do, and then the asking.
+// Changes of a cluster and of a run: a dialog with the fields and the plan, then the request.
 import { h, show, say } from './dom.js';
-import { ask, get, newKey } from './api.js';
+import { get, newKey, request } from './api.js';
 import { dialog, nameField } from './dialog.js';
 import { problem, row, table } from './parts.js';
 
@@ -9,10 +9,10 @@ const titles = { start: 'Start', stop: 'Stop', scale: 'Scale', upgrade: 'Upgrade
 export function planView(plan) {
   const nothing = !plan.steps?.length && !plan.resources?.length;
   return h('div', { class: 'plan' },
-    (plan.findings ?? []).length ? h('div', { class: 'fault', role: 'alert' }, h('p', {}, h('strong', {}, '▲ This stands in the way')),
+    (plan.findings ?? []).length ? h('div', { class: 'fault', role: 'alert' }, h('p', {}, h('strong', {}, '▲ Obstacles')),
       h('ul', {}, plan.findings.map((f) => h('li', {}, f.code ? [h('code', {}, f.code), ' '] : null, [f.resource, f.evidence ?? f.type].filter(Boolean).join(': '))))) : null,
-    nothing ? h('p', {}, 'Nothing is to be done: the cluster is as it was asked for, or on its way.') : null,
-    (plan.resources ?? []).length ? table('What is touched', ['Act', 'Kind', 'Name', 'Role'], plan.resources.map((r) => row(`${r.act} ${r.kind} ${r.name}`, r.act, r.kind, h('code', {}, r.name), r.role))) : null,
+    nothing ? h('p', {}, 'Nothing is to be done: the cluster is as requested, or a run is on its way there.') : null,
+    (plan.resources ?? []).length ? table('Affected resources', ['Action', 'Kind', 'Name', 'Role'], plan.resources.map((r) => row(`${r.act} ${r.kind} ${r.name}`, r.act, r.kind, h('code', {}, r.name), r.role))) : null,
     (plan.steps ?? []).length ? h('details', { open: true }, h('summary', {}, `${plan.steps.length} steps`),
       h('ol', {}, plan.steps.map((s) => h('li', {}, h('strong', {}, s.name), ' ', s.text, h('span', { class: 'help' }, [s.timeout && ` within ${s.timeout}`, s.tries && `, ${s.tries} tries`].filter(Boolean).join('')))))) : null);
 }
@@ -20,12 +20,12 @@ export function planView(plan) {
 const check = (id, text, checked) => h('div', { class: 'check' }, h('input', { id, type: 'checkbox', checked }), h('label', { for: id }, text));
 const on = (id) => document.getElementById(id)?.checked ?? false;
 
-// fields are what a verb asks for: its view, and what of it goes into the request.
+// fieldsOf returns the fields of a verb: their view, and a function that returns their values for the request.
 async function fieldsOf(verb, cluster) {
   switch (verb) {
     case 'scale': {
       const size = h('input', { id: 'size', type: 'number', min: '1', max: '100', value: cluster.size, required: true });
-      return { view: h('div', { class: 'form' }, h('label', { for: 'size' }, 'Workers wanted'), size), take: () => ({ size: Number(size.value) }), main: `from ${cluster.size}` };
+      return { view: h('div', { class: 'form' }, h('label', { for: 'size' }, 'Desired workers'), size), take: () => ({ size: Number(size.value) }), main: `from ${cluster.size}` };
     }
     case 'stop':
       return { view: check('forced', 'Do not wait for the nodes to drain'), take: () => ({ forced: on('forced') }) };
@@ -35,16 +35,16 @@ async function fieldsOf(verb, cluster) {
       const version = h('select', { id: 'version' }, others.map((v) => h('option', { value: v.id }, `${v.name} (${v.version})`)));
       return { view: h('div', { class: 'form' }, h('label', { for: 'version' }, `Version, now ${cluster.version || 'none'}`), version,
         check('allowDowntime', 'The only control node may be upgraded in place: the endpoint does not answer meanwhile'),
-        check('consent', 'The only control node may be replaced: what it holds is lost')),
+        check('consent', 'The only control node may be replaced: its data is lost')),
         take: () => ({ version: version.value, allowDowntime: on('allowDowntime'), consent: on('consent') }), why: () => (others.length ? '' : 'There is no other version.') };
     }
     case 'recover':
-      return { view: h('fieldset', {}, h('legend', {}, 'For this time it may'), check('restart', 'restart nodes that are stopped', true), check('replace', 'replace nodes that are missing or broken', true),
-        check('adopt', 'adopt what carries our tags'), check('consent', 'replace the last control node')),
+      return { view: h('fieldset', {}, h('legend', {}, 'For this request, recovery may'), check('restart', 'restart nodes that are stopped', true), check('replace', 'replace nodes that are missing or broken', true),
+        check('adopt', 'adopt resources with the tags of this installation'), check('consent', 'replace the last control node')),
       take: () => ({ recovery: ['restart', 'replace', 'adopt'].filter(on), consent: on('consent') }) };
     case 'delete': {
       const name = nameField(cluster.name, 'delete it');
-      return { view: [h('p', {}, 'All that was made for it is deleted, and does not come back.'), check('forced', 'Do not wait for the nodes to drain'), name.view], why: name.why, take: () => ({ forced: on('forced') }) };
+      return { view: [h('p', {}, 'All its resources are deleted. This cannot be undone.'), check('forced', 'Do not wait for the nodes to drain'), name.view], why: name.why, take: () => ({ forced: on('forced') }) };
     }
     default:
       return { view: null, take: () => ({}) };
@@ -53,45 +53,45 @@ async function fieldsOf(verb, cluster) {
 
 function send(verb, cluster, etag, key, body) {
   const at = `/v1/clusters/${encodeURIComponent(cluster.id)}`;
-  if (verb === 'delete') return ask('DELETE', at, { etag, query: { forced: body.forced || undefined } });
-  return ask('POST', `${at}/${verb}`, { etag, key, body });
+  if (verb === 'delete') return request('DELETE', at, { etag, query: { forced: body.forced || undefined } });
+  return request('POST', `${at}/${verb}`, { etag, key, body });
 }
 
-// change shows the plan of a change and carries it out. fresh gives the cluster and its ETag anew.
+// change shows the plan of a change and requests it. fresh reads the cluster and its ETag again.
 export async function change(verb, cluster, fresh, done) {
   if (verb === 'forget') return forget(cluster, done);
   const fields = await fieldsOf(verb, cluster);
   const plan = h('div', { 'aria-live': 'polite' }, h('p', {}, 'Planning …'));
   let state = 'Planning …';
   let etag = '';
-  let asked = 0;
-  let planned = ''; // what the plan on show is for
-  let shown = ''; // the plan on show
+  let sequence = 0;
+  let planned = ''; // fields of the shown plan
+  let shown = ''; // the shown plan
   let timer;
-  const look = async (again = false) => {
+  const showPlan = async (again = false) => {
     const wanted = JSON.stringify(fields.take());
-    if (wanted === planned && !again) return; // a click on the button leaves a field too
+    if (wanted === planned && !again) return; // a click on the button fires a change event too
     planned = wanted;
-    const mine = ++asked;
+    const mine = ++sequence;
     state = 'Planning …';
     box.check();
     try {
       const now = await fresh();
-      const { body } = await ask('POST', '/v1/plans', { body: { change: { cluster: cluster.id, kind: verb, ...fields.take() } } });
-      if (mine !== asked) return;
+      const { body } = await request('POST', '/v1/plans', { body: { change: { cluster: cluster.id, kind: verb, ...fields.take() } } });
+      if (mine !== sequence) return;
       etag = now.etag;
       shown = JSON.stringify([body.cluster?.steps, body.cluster?.resources]);
       state = '';
       show(plan, planView(body.cluster ?? {}));
     } catch (error) {
-      if (mine !== asked) return;
-      state = 'It cannot be done like this.';
+      if (mine !== sequence) return;
+      state = 'This change is not possible.';
       show(plan, problem(error));
     }
     box.check();
   };
   let key = newKey();
-  const form = h('div', { onchange: () => look(), oninput: (e) => { if (e.target.type === 'number') { clearTimeout(timer); timer = setTimeout(look, 300); } } }, fields.view);
+  const form = h('div', { onchange: () => showPlan(), oninput: (e) => { if (e.target.type === 'number') { clearTimeout(timer); timer = setTimeout(showPlan, 300); } } }, fields.view);
   const box = dialog({
     title: `${titles[verb]} ${cluster.name}`, verb: titles[verb], kind: verb === 'delete' ? 'danger' : 'main',
     content: [form, h('h3', {}, 'What it will do'), plan],
@@ -103,10 +103,10 @@ export async function change(verb, cluster, fresh, done) {
           break;
         } catch (error) {
           if (error.status !== 412) throw error;
-          const agreed = shown; // the cluster changed since the plan was made, as by a look at its state
-          await look(true);
+          const agreed = shown; // the cluster has changed since the plan was made, for example by state sync
+          await showPlan(true);
           key = newKey();
-          if (tries === 5 || state || shown !== agreed) throw error; // another plan needs another yes
+          if (tries === 5 || state || shown !== agreed) throw error; // another plan needs another confirmation
         }
       }
       say(`${titles[verb]} of ${cluster.name} was accepted.`);
@@ -114,17 +114,17 @@ export async function change(verb, cluster, fresh, done) {
     },
     closed: () => clearTimeout(timer),
   });
-  await look();
+  await showPlan();
 }
 
 function forget(cluster, done) {
   const name = nameField(cluster.name, 'give it up');
   dialog({
     title: `Forget ${cluster.name}`, verb: 'Forget', kind: 'danger',
-    content: [h('p', {}, 'Nothing is deleted at the provider. What is not proven gone stays in the leak report, and may go on costing money. The cluster becomes Destroyed.'), name.view],
+    content: [h('p', {}, 'Nothing is deleted at the provider. Resources that may still exist stay in the leak report, and may cost money. The cluster becomes Destroyed.'), name.view],
     ready: name.why,
     act: async () => {
-      await ask('POST', `/v1/clusters/${encodeURIComponent(cluster.id)}/forget`, { key: newKey(), body: { confirm: name.value() } });
+      await request('POST', `/v1/clusters/${encodeURIComponent(cluster.id)}/forget`, { key: newKey(), body: { confirm: name.value() } });
       say(`${cluster.name} is given up.`);
       done();
     },
@@ -132,9 +132,9 @@ function forget(cluster, done) {
 }
 
 const runTexts = {
-  pause: ['Pause', 'Attempts that are under way end; no further step begins until somebody resumes it.'],
-  resume: ['Resume', 'It goes on where it stopped.'],
-  cancel: ['Cancel', 'It stops at its next safe point. A cluster then becomes Alert, or is taken back when it was just being made.'],
+  pause: ['Pause', 'Running attempts finish. No further step begins until somebody resumes the run.'],
+  resume: ['Resume', 'The run continues where it stopped.'],
+  cancel: ['Cancel', 'The run stops at its next safe point. A cluster then becomes Alert; one that was being created is deleted.'],
 };
 
 // changeRun pauses, resumes or cancels a run.
@@ -145,10 +145,10 @@ export function changeRun(verb, run, done) {
   const key = newKey();
   dialog({
     title: `${title} run ${run.id.slice(-6)}`, verb: title, kind: verb === 'cancel' ? 'danger' : 'main',
-    content: [h('p', {}, text), h('div', { class: 'form' }, mode ? [h('label', { for: 'mode' }, 'Mode: hold keeps what is done, undo takes it back, drop keeps it and ends'), mode] : null,
+    content: [h('p', {}, text), h('div', { class: 'form' }, mode ? [h('label', { for: 'mode' }, 'Mode: hold keeps the done steps and pauses, undo undoes them, drop keeps them and ends'), mode] : null,
       h('label', { for: 'reason' }, 'Why, for history'), reason)],
     act: async () => {
-      await ask('POST', `/v1/runs/${encodeURIComponent(run.id)}/${verb}`, { key, body: { reason: reason.value || undefined, mode: mode?.value } });
+      await request('POST', `/v1/runs/${encodeURIComponent(run.id)}/${verb}`, { key, body: { reason: reason.value || undefined, mode: mode?.value } });
       say(`${title} of run ${run.id.slice(-6)} was accepted.`);
       done();
     },

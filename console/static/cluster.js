@@ -1,6 +1,6 @@
-// One cluster: where it stands, what it has, what works on it, and what may be asked of it.
+// One cluster: its state, its nodes and resources, its runs, and the actions.
 import { h, show, say } from './dom.js';
-import { all, ask, get } from './api.js';
+import { all, get, request } from './api.js';
 import { live } from './live.js';
 import { drawing } from './drawing.js';
 import { change, changeRun } from './change.js';
@@ -16,15 +16,15 @@ export function clusterPage(main, { rest: [id], me, title }) {
   const at = `/v1/clusters/${encodeURIComponent(id)}`;
   const view = h('div', {});
   const history = new History(`${at}/history`);
-  let drift = null; // what a comparison said
+  let drift = null; // result of the last comparison
   let comparing = false;
-  let compared = ''; // what it was about: see gist
+  let compared = ''; // gist of the compared cluster
   let lifecycle = null;
   let known = null;
   let seen = '';
   main.replaceChildren(view);
 
-  const fresh = () => ask('GET', at).then(({ body, etag }) => ({ cluster: body, etag }));
+  const fresh = () => request('GET', at).then(({ body, etag }) => ({ cluster: body, etag }));
 
   async function compare() {
     if (comparing) return;
@@ -36,7 +36,7 @@ export function clusterPage(main, { rest: [id], me, title }) {
   }
   const compareNow = () => compare().then(() => say('Desired, recorded and observed were compared.'));
 
-  // gist changes when a comparison is no longer true.
+  // gist changes when the last comparison is out of date.
   const gist = (c) => [c.state, c.size, ...(c.findings ?? []).map((f) => `${f.type} ${f.resource ?? f.id}`)].join();
 
   async function refresh() {
@@ -62,9 +62,9 @@ export function clusterPage(main, { rest: [id], me, title }) {
   const draw = ({ cluster: c, offers, nodes, resources, runs, run }) => [
     h('p', { class: 'crumbs' }, link('clusters', 'Clusters'), ' / ', c.name),
     h('div', { class: 'title' }, h('h1', {}, c.name), badge(c.state), h('span', {}, 'since ', age(c.since))),
-    c.code || c.reason ? fault(c, `${c.state === 'Destroyed' ? 'Why it ended' : 'Why it is not as wanted'}`) : null,
+    c.code || c.reason ? fault(c, `${c.state === 'Destroyed' ? 'Why it ended' : 'Why it is not as desired'}`) : null,
     unseen(c.unseen, c.provider),
-    c.waiting && c.waiting.run !== run?.id ? waiting(c.waiting) : null, // else it is told beside the work
+    c.waiting && c.waiting.run !== run?.id ? waiting(c.waiting) : null, // else the section Work shows it
     h('div', { class: 'actions', role: 'group', 'aria-label': 'Actions of the cluster', 'data-key': 'actions' },
       verbs.map(([verb, text]) => {
         const offer = offers.find((o) => o.verb === verb);
@@ -74,19 +74,19 @@ export function clusterPage(main, { rest: [id], me, title }) {
       })),
     jumps(),
     h('div', { class: 'pair', 'data-key': 'pair' }, section('Facts', facts([
-      ['State', badge(c.state)], ['Desired', c.desired], ['Workers', `${c.existing ?? '?'} there, ${c.size} wanted`], ['Control nodes', c.controlNodes],
+      ['State', badge(c.state)], ['Desired', c.desired], ['Workers', `${c.existing ?? '?'} existing, ${c.size} desired`], ['Control nodes', c.controlNodes],
       ['Endpoint', c.endpoint && h('code', {}, c.endpoint)], ['Console', c.consoleEndpoint && h('code', {}, c.consoleEndpoint)], ['Version', c.version], ['Zone', c.zone?.name ?? c.zone?.id], ['Offering', c.offering?.name ?? c.offering?.id],
       ['Network', c.network?.name ?? c.network?.id], ['Provider', c.provider], ['Cores', c.cores], ['Memory', c.memoryMB && `${c.memoryMB} MB`], ['Recovery', c.recovery ? c.recovery.join(', ') || 'none' : 'default'],
       ['Next try', c.nextTry && age(c.nextTry)], ['Owner', [c.domain, c.account].filter(Boolean).join('/')], ['Created', ago(c.created)], ['Id', h('code', {}, c.id)], ['Description', c.description]]),
     c.endpoint ? h('button', { type: 'button', onclick: config }, 'Show config …') : null),
     section('Lifecycle', drawing(lifecycle, c.state))),
-    section('Nodes', table('Nodes', ['Name', 'Role', 'Ready', 'Version', 'Address', 'Last heard', 'Provider’s id'], nodes.map((n) => row(n.name,
+    section('Nodes', table('Nodes', ['Name', 'Role', 'Ready', 'Version', 'Address', 'Last heartbeat', 'Provider’s id'], nodes.map((n) => row(n.name,
       h('th', { scope: 'row' }, n.name), n.role, badge(n.ready, n.notReady ? `no: ${n.notReady}` : { true: 'ready', false: 'no', unknown: 'not known' }[n.ready]), n.version, n.address, age(n.heartbeatAt), n.id && h('code', {}, n.id))))),
     section('Drift', driftView(c), h('button', { type: 'button', onclick: compareNow }, 'Compare now')),
     section('Work', run ? [runFault(run), runActions(run, (verb) => changeRun(verb, run, refresh)), runFacts(run), stepsTable(run)] : h('p', {}, 'No run has worked on it.'),
       runs.length > 1 ? [h('h3', {}, 'All runs'), table('All runs', ['Run', 'Flow', 'Phase', 'Step', 'Attempt', 'Created', 'Fault'], runs.map((r) => row(r.id, link(path('runs', r.id), r.id.slice(-8)), r.flow, runBadge(r), r.step, r.attempt, age(r.createdAt), r.fault && h('code', {}, r.fault.code))))] : null),
     section('Journal', table('Journal', ['Kind', 'Name', 'Phase', 'Origin', 'Step', 'Attempts', 'Provider’s id', 'Last error'], resources.map((r) => row(r.key + r.name,
-      r.kind, h('th', { scope: 'row' }, r.name), badge(r.phase), r.origin, r.step, r.attempts ?? 0, r.id && h('code', {}, r.id), h('td', { class: 'reason' }, r.code ? [h('code', {}, r.code), ' ', r.error] : ''))), 'nothing was made yet')),
+      r.kind, h('th', { scope: 'row' }, r.name), badge(r.phase), r.origin, r.step, r.attempts ?? 0, r.id && h('code', {}, r.id), h('td', { class: 'reason' }, r.code ? [h('code', {}, r.code), ' ', r.error] : ''))), 'none yet')),
     section('History', historyView(history)),
   ];
 
@@ -98,7 +98,7 @@ export function clusterPage(main, { rest: [id], me, title }) {
   };
   const jumps = () => h('nav', { class: 'jumps', 'aria-label': 'Parts of the page', 'data-key': 'jumps' }, parts.map((name) => h('button', { type: 'button', 'data-key': name, onclick: () => jump(name) }, name)));
 
-  // short is the name of a node without what all nodes of the cluster have before it.
+  // short returns the name of a node without the prefix of the cluster.
   const short = (c, name) => (name.startsWith(`${c.name}-${c.id.slice(0, 6)}-`) ? name.slice(c.name.length + 8) : name);
 
   function driftView(c) {
@@ -108,9 +108,9 @@ export function clusterPage(main, { rest: [id], me, title }) {
       return row(side, h('th', { scope: 'row' }, side), s.state, s.workers, s.control, (s.nodes ?? []).map((n) => `${short(c, n.name)}${n.power ? ` ${n.power}` : ''}`).join(', '));
     }));
     return h('div', { 'aria-live': 'polite' }, drift?.error ? problem(drift.error) : null, sides,
-      drift?.report ? h('p', {}, 'Looked ', ago(drift.report.at), '. The policy allows ', (drift.report.policy ?? []).join(', ') || 'nothing', '.') : null,
+      drift?.report ? h('p', {}, 'Compared ', ago(drift.report.at), '. The policy allows ', (drift.report.policy ?? []).join(', ') || 'nothing', '.') : null,
       table('Findings', ['Type', 'Resource', 'Since', 'Evidence', 'Beyond tolerance', 'Then', 'When'], findings.map((f) => row(`${f.type}-${f.resource}-${f.id}`,
-        h('th', { scope: 'row' }, f.type), f.resource ?? f.id, age(f.since), f.evidence, f.alarm ? badge('Alert', 'yes') : 'no', f.then, age(f.at))), drift?.report ? 'it is as it should be' : 'none at the last look'));
+        h('th', { scope: 'row' }, f.type), f.resource ?? f.id, age(f.since), f.evidence, f.alarm ? badge('Alert', 'yes') : 'no', f.then, age(f.at))), drift?.report ? 'none' : 'none at the last pass'));
   }
 
   function historyView(events) {
@@ -123,9 +123,9 @@ export function clusterPage(main, { rest: [id], me, title }) {
   async function config() {
     try {
       const { configData } = await get(`${at}/config`);
-      dialog({ title: 'How the cluster is reached', verb: 'Close', content: [h('p', {}, 'That it was read is noted in history. Keep it secret.'), h('pre', { tabindex: '0' }, configData)] });
+      dialog({ title: 'Access to the cluster', verb: 'Close', content: [h('p', {}, 'This read is recorded in history. Keep the configuration secret.'), h('pre', { tabindex: '0' }, configData)] });
     } catch (error) {
-      dialog({ title: 'How the cluster is reached', verb: 'Close', content: problem(error) });
+      dialog({ title: 'Access to the cluster', verb: 'Close', content: problem(error) });
     }
   }
 
@@ -133,7 +133,7 @@ export function clusterPage(main, { rest: [id], me, title }) {
   return live(`${at}/events`, refresh);
 }
 
-// History reads a history on from where it was read to.
+// History holds the events of a cluster.
 class History {
   constructor(from) { Object.assign(this, { from, items: [], whole: false }); }
   async read() {

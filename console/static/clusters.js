@@ -1,4 +1,4 @@
-// The list of clusters: filtered by the server, a page at a time, fresh by events.
+// The list of clusters: the server filters it, it is read page by page, and events refresh it.
 import { h, show, say } from './dom.js';
 import { get } from './api.js';
 import { live } from './live.js';
@@ -9,12 +9,12 @@ const size = 100;
 export function clustersPage(main, { query, me }) {
   const filter = { q: query.get('q') ?? '', state: query.get('state') ?? '' };
   const list = h('div', { id: 'list' });
-  const care = h('p', { class: 'care' });
+  const attention = h('p', { class: 'attention' });
   const pager = new Pager(size, () => refresh().then(() => say(list.querySelector('.range')?.textContent)));
-  const states = h('select', { id: 'state', onchange: (e) => set('state', e.target.value) }, h('option', { value: '' }, 'All that live'));
+  const states = h('select', { id: 'state', onchange: (e) => set('state', e.target.value) }, h('option', { value: '' }, 'All but Destroyed'));
   const search = h('input', { id: 'q', type: 'search', value: filter.q, placeholder: 'name or description', oninput: (e) => later(() => set('q', e.target.value)) });
   let timer;
-  let asked = 0;
+  let sequence = 0;
 
   const later = (act) => { clearTimeout(timer); timer = setTimeout(act, 250); };
   const set = (name, value) => {
@@ -29,28 +29,28 @@ export function clustersPage(main, { query, me }) {
     h('div', { class: 'title' }, h('h1', {}, 'Clusters'), h('a', { class: 'main', href: '#/clusters/new' }, 'New cluster')),
     h('form', { class: 'filter', role: 'search', onsubmit: (e) => e.preventDefault() },
       h('label', { for: 'q' }, 'Filter'), search, h('label', { for: 'state' }, 'State'), states),
-    care, list);
+    attention, list);
 
-  // cares says how many clusters wait for a person, wherever in the list they are.
-  async function cares() {
+  // showAttention shows how many clusters of the whole list need a person.
+  async function showAttention() {
     const found = await Promise.all(['Alert', 'Expunge'].map(async (state) => [state, (await get('/v1/clusters', { state, limit: 1 })).total]));
     const some = found.filter(([, n]) => n);
-    show(care, some.length ? [some.map(([state, n]) => h('button', { type: 'button', 'data-key': state, onclick: () => { states.value = state; set('state', state); } }, badge(state, `${count(n)} in ${state}`))),
+    show(attention, some.length ? [some.map(([state, n]) => h('button', { type: 'button', 'data-key': state, onclick: () => { states.value = state; set('state', state); } }, badge(state, `${count(n)} in ${state}`))),
       filter.state ? h('button', { type: 'button', 'data-key': 'all', onclick: () => { states.value = ''; set('state', ''); } }, 'Show all') : null] : null);
   }
 
   async function refresh() {
-    const mine = ++asked;
+    const mine = ++sequence;
     try {
       const page = await get('/v1/clusters', { ...filter, limit: size, cursor: pager.cursor });
-      if (mine !== asked) return; // a later question is under way
-      cares().catch(() => {}); // the list itself says what is wrong
+      if (mine !== sequence) return; // a later request has been sent
+      showAttention().catch(() => {}); // the list itself shows the error
       pager.took(page);
-      const columns = ['Name', 'State', 'For', 'Desired', '#Workers wanted', '#Workers there', 'Reason', 'Age'];
+      const columns = ['Name', 'State', 'For', 'Desired', '#Desired workers', '#Existing workers', 'Reason', 'Age'];
       if (me.role !== 'user') columns.push('Account');
-      show(list, table('Clusters', columns, page.items.map((c) => line(c, me)), filter.q || filter.state ? 'none fits the filter' : 'none yet'), pager.view(page.items.length, page.total));
+      show(list, table('Clusters', columns, page.items.map((c) => line(c, me)), filter.q || filter.state ? 'none matches the filter' : 'none yet'), pager.view(page.items.length, page.total));
     } catch (error) {
-      if (mine === asked) show(list, problem(error));
+      if (mine === sequence) show(list, problem(error));
     }
   }
 
@@ -63,7 +63,7 @@ export function clustersPage(main, { query, me }) {
   return () => { clearTimeout(timer); end(); };
 }
 
-// why a cluster stands where it stands: its reason, what its run waits for, or that its provider cannot be seen.
+// why returns the reason of a cluster's state, what its run waits for, or why its provider cannot be read.
 function why(c) {
   if (c.code) return [h('code', {}, c.code), ' ', c.reason];
   if (c.waiting) return [waits(c.waiting), ', since ', age(c.waiting.since), c.waiting.until ? [', until ', new Date(c.waiting.until).toLocaleTimeString()] : null];

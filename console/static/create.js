@@ -1,6 +1,6 @@
-// A new cluster: what it would take is shown before it is asked for.
+// A new cluster: the page shows the plan before it sends the request.
 import { h, show, say } from './dom.js';
-import { ask, get, newKey } from './api.js';
+import { get, newKey, request } from './api.js';
 import { planView } from './change.js';
 import { link, path, problem } from './parts.js';
 
@@ -20,24 +20,24 @@ export function createPage(main, { title }) {
   const attempt = async (act) => {
     try { await act(); } catch (error) { show(plan, problem(error)); }
   };
-  const look = () => attempt(async () => {
-    const found = await ask('POST', '/v1/plans', { body: { create: body() } });
-    show(plan, h('h2', {}, 'What it will do'), planView(found.body.cluster), h('button', { type: 'button', class: 'main', onclick: make }, 'Create'));
+  const showPlan = () => attempt(async () => {
+    const found = await request('POST', '/v1/plans', { body: { create: body() } });
+    show(plan, h('h2', {}, 'Plan'), planView(found.body.cluster), h('button', { type: 'button', class: 'main', onclick: make }, 'Create'));
     plan.querySelector('button.main').focus();
   });
   const make = () => attempt(async () => {
-    const made = await ask('POST', '/v1/clusters', { key, body: body() });
-    say(`${made.body.cluster.name} is being made.`);
-    location.hash = `#/${path('clusters', made.body.cluster.id)}`;
+    const created = await request('POST', '/v1/clusters', { key, body: body() });
+    say(`${created.body.cluster.name} is being created.`);
+    location.hash = `#/${path('clusters', created.body.cluster.id)}`;
   });
   main.replaceChildren(h('p', { class: 'crumbs' }, link('clusters', 'Clusters'), ' / new'), h('h1', {}, 'New cluster'), h('div', { class: 'split' },
-    h('form', { class: 'form', onsubmit: (e) => { e.preventDefault(); look(); }, oninput: () => show(plan) },
+    h('form', { class: 'form', onsubmit: (e) => { e.preventDefault(); showPlan(); }, oninput: () => show(plan) },
       field('name', 'Name', input('name', { required: true, maxlength: '255', autocomplete: 'off' })), field('description', 'Description', input('description', { maxlength: '4096' })),
       field('zone', 'Zone', choice('zone')), field('offering', 'Offering of each node', choice('offering')),
       field('size', 'Workers', input('size', { type: 'number', min: '1', max: '100', value: '2', required: true })),
       field('control', 'Control nodes', h('select', { id: 'control' }, ['1', '3', '5'].map((n) => h('option', {}, n)))),
       field('version', 'Version', choice('version', 'none')), field('network', 'Network', choice('network', 'a new one')),
-      field('failure', 'If it cannot be completed', h('select', { id: 'failure' }, [['', 'as the server is set'], ['rollback', 'delete what was made, at once'], ['lazy', 'delete what was made, later'], ['keep', 'keep what was made']].map(([v, t]) => h('option', { value: v }, t)))),
+      field('failure', 'If it cannot be completed', h('select', { id: 'failure' }, [['', 'default of the server'], ['rollback', 'delete its resources at once'], ['lazy', 'delete its resources later'], ['keep', 'keep its resources']].map(([v, t]) => h('option', { value: v }, t)))),
       h('button', { class: 'main' }, 'Show the plan')),
     plan));
   for (const kind of Object.keys(lists)) {

@@ -1,11 +1,11 @@
-// Dialogs: the browser's own, so that the keyboard stays within them and Escape ends them.
+// Dialogs use the browser's dialog element: it keeps the focus inside, and Escape closes it.
 import { h, show } from './dom.js';
 import { problem } from './parts.js';
 
 let number = 0;
 
-// dialog shows content and a button that acts. ready says why it may not act yet, '' if it may.
-// act gives a promise; the dialog closes when it is kept and says why when it is not.
+// dialog shows content and a button that calls act. ready returns why the button is disabled, '' if it is not.
+// act returns a promise; the dialog closes when it is fulfilled, and shows the error when it is rejected.
 export function dialog({ title, content, verb, kind = 'main', ready = () => '', act, closed }) {
   const id = `dialog-${++number}`;
   const wrong = h('div', {});
@@ -51,7 +51,7 @@ export function dialog({ title, content, verb, kind = 'main', ready = () => '', 
   return { check, close: () => box.close() };
 }
 
-// nameField asks for a name to be typed, so that nobody deletes by a slip.
+// nameField returns a field for the name of the cluster, so that nobody deletes it by mistake.
 export function nameField(name, what) {
   const input = h('input', { id: 'confirm-name', autocomplete: 'off', spellcheck: 'false', 'aria-describedby': 'confirm-help' });
   return {

@@ -1,4 +1,4 @@
-// Elements are made here and nowhere else. Text becomes text nodes, never markup.
+// All elements are created here. Text becomes text nodes, never markup.
 
 const SVG = 'http://www.w3.org/2000/svg';
 const handlers = ['onclick', 'onsubmit', 'oninput', 'onchange', 'ontoggle'];
@@ -16,8 +16,8 @@ function fill(element, attributes, children) {
 export const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
 export const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
-// patch makes an element like a fresh one and keeps the nodes it can: who has
-// the focus keeps it when news arrive. Elements with a data-key are matched by it.
+// patch changes an element so that it equals a fresh one. It keeps existing nodes where it
+// can, so that the focus stays. Elements with a data-key are matched by it.
 export function patch(old, fresh) {
   if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName || keyOf(old) !== keyOf(fresh)) {
     old.replaceWith(fresh);
@@ -63,7 +63,7 @@ function patchChildren(parent, wanted) {
   }
 }
 
-// show patches the content of a place.
+// show patches the content of an element.
 export function show(place, ...content) {
   const fresh = place.cloneNode(false);
   fill(fresh, {}, content);
@@ -71,7 +71,7 @@ export function show(place, ...content) {
   patch(place, fresh);
 }
 
-// say tells a change to those who cannot see it.
+// say announces a change to screen readers.
 export function say(text) {
   document.getElementById('said').textContent = text;
 }

@@ -1,18 +1,18 @@
-// What a page shows is kept fresh by the server's events, and by asking every
-// few seconds while they do not come.
+// Events of the server keep a page up to date. While the stream is broken, the page
+// polls.
 
 const kinds = ['run', 'step', 'waiting', 'object', 'cluster', 'drift', 'leak', 'reset'];
 const pollEvery = 5000;
 const againAfter = 10000;
-const gap = 400; // between two refreshes, however much happens
+const gap = 400; // shortest time between two refreshes
 
-// live calls refresh when something happened, and every so many milliseconds
-// for what is no event. It gives a function that ends it.
+// live calls refresh after each event, and every `every` milliseconds for changes
+// without events. It returns a function that ends it.
 export function live(path, refresh, every) {
   let source, poll, again, closed = false, waiting = null, busy = false;
   const note = document.getElementById('live');
 
-  const tell = (text) => { if (note.textContent !== text) note.textContent = text; };
+  const setNote = (text) => { if (note.textContent !== text) note.textContent = text; };
   const turn = async () => {
     waiting = null;
     if (closed) return;
@@ -22,21 +22,21 @@ export function live(path, refresh, every) {
   };
   const soon = () => { waiting ??= setTimeout(turn, gap); };
   const lost = () => {
-    tell('◌ asking every 5 s');
+    setNote('◌ polling every 5 s');
     poll ??= setInterval(soon, pollEvery);
   };
   const open = () => {
     if (closed) return;
     source = new EventSource(path);
     source.onopen = () => {
-      tell('● live');
+      setNote('● live');
       clearInterval(poll);
       poll = undefined;
-      soon(); // what happened in between
+      soon(); // for the changes in between
     };
     source.onerror = () => {
       lost();
-      if (source.readyState !== EventSource.CLOSED) return; // it tries again itself
+      if (source.readyState !== EventSource.CLOSED) return; // the browser reconnects
       clearTimeout(again);
       again = setTimeout(open, againAfter);
     };
@@ -51,6 +51,6 @@ export function live(path, refresh, every) {
     clearInterval(poll);
     clearTimeout(waiting);
     clearTimeout(again);
-    tell('');
+    setNote('');
   };
 }

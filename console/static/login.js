@@ -1,4 +1,4 @@
-// Trades a token for a cookie. The token itself is not kept anywhere.
+// The login exchanges a token for a cookie. The console does not store the token.
 import { h, show } from './dom.js';
 import { signIn } from './api.js';
 import { problem } from './parts.js';
@@ -19,7 +19,7 @@ export function login(main, done) {
   main.replaceChildren(h('h1', {}, 'Sign in'),
     h('form', { class: 'form', onsubmit: send },
       h('label', { for: 'token' }, 'Token'), token,
-      h('p', { id: 'token-help', class: 'help' }, 'A token of your account, or the operator’s of --token-file. The browser gets a cookie that is good for 12 hours.'),
+      h('p', { id: 'token-help', class: 'help' }, 'A token of your account, or one of the operator’s --token-file. The browser gets a cookie that is valid for 12 hours.'),
       h('button', { class: 'main' }, 'Sign in')),
     wrong);
   token.focus();

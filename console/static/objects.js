@@ -8,7 +8,7 @@ import { Pager, age, badge, facts, fault, json, link, path, problem, row, table 
 
 const size = 100;
 
-// What an object's status says of itself, where it says it in our form.
+// stateOf returns the state in the status of an object; empty if the status has another form.
 const stateOf = (o) => o.status?.state ?? o.status?.phase ?? (o.deletionMark ? 'Deleting' : '');
 
 export function objectsPage(main, { query }) {
@@ -50,11 +50,11 @@ export function objectPage(main, { rest, title }) {
       title(o.name);
       show(view,
         h('p', { class: 'crumbs' }, link('objects', 'Objects'), ' / ', id),
-        h('div', { class: 'title' }, h('h1', {}, o.name), badge(stateOf(o)), o.deletionMark ? h('span', {}, 'is to be deleted') : null),
+        h('div', { class: 'title' }, h('h1', {}, o.name), badge(stateOf(o)), o.deletionMark ? h('span', {}, 'is being deleted') : null),
         fault(o.status?.fault),
         facts([['Kind', o.kind], ['Namespace', o.namespace], ['Generation', o.generation], ['Revision', o.revision], ['Created', age(o.createdAt)], ['Finalizers', o.finalizers?.join(', ')],
           ['Labels', Object.entries(o.labels ?? {}).map(([k, v]) => `${k}=${v}`).join(', ')]]),
-        h('h2', {}, 'Asked for'), json(o.spec ?? {}), h('h2', {}, 'Status'), json(o.status ?? {}),
+        h('h2', {}, 'Spec'), json(o.spec ?? {}), h('h2', {}, 'Status'), json(o.status ?? {}),
         h('h2', {}, 'Runs'), table('Runs', runColumns, runRows(runs)), run ? [h('h2', {}, 'Steps of the newest run'), stepsTable(run)] : null);
     } catch (error) {
       show(view, h('h1', {}, 'Object'), problem(error));

@@ -1,7 +1,7 @@
-// Pieces that several pages show.
+// Elements that several pages use.
 import { h } from './dom.js';
 
-// A state is told by sign and word; its colour only repeats them.
+// signs are the sign and the color of each state. The color only repeats the sign and the word.
 const signs = {
   Created: ['◇', 'calm'], Starting: ['◐', 'busy'], Running: ['●', 'good'], Stopping: ['◐', 'busy'], Stopped: ['■', 'calm'], Scaling: ['◐', 'busy'],
   Alert: ['▲', 'bad'], Recovering: ['◐', 'busy'], Expunging: ['◐', 'busy'], Expunge: ['✖', 'bad'], Destroyed: ['○', 'calm'],
@@ -18,7 +18,7 @@ export function badge(state, text) {
 
 const units = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
 
-// span is a length of time in its largest unit.
+// span returns a duration in its largest unit.
 export function span(seconds) {
   const [size, unit] = units.find(([u]) => seconds >= u) ?? [1, 's'];
   return `${Math.floor(seconds / size)} ${unit}`;
@@ -29,7 +29,7 @@ function words(at) {
   return seconds >= 0 ? span(seconds) : `in ${span(-seconds)}`;
 }
 
-// age is how long ago something was, or when it will be. It grows by itself.
+// age shows the time since an instant, or until it. A timer keeps it up to date.
 export function age(at) {
   if (!at) return '–';
   return h('time', { datetime: at, title: new Date(at).toLocaleString(), class: 'age' }, words(at));
@@ -42,14 +42,14 @@ setInterval(() => {
   }
 }, 1000);
 
-// at is an instant that is to come, with how long that is.
+// at shows a future instant and the time until it.
 export const at = (when) => [new Date(when).toLocaleTimeString(), ' (', age(when), ')'];
 
 export const ago = (at) => (at ? h('span', {}, age(at), ' ago') : undefined);
 
-// table has a caption that is heard. A column whose name begins with # holds
-// numbers. On a narrow screen each row is a card, whose cells say what they
-// are; the roles keep it a table for those who hear it.
+// table returns a table with a caption for screen readers. A column whose name begins with
+// # holds numbers. On a narrow screen each row is a card with labeled cells; the roles keep
+// it a table for screen readers.
 export function table(caption, columns, rows, empty = 'none') {
   if (!rows.length) return h('p', { class: 'empty', 'data-key': caption }, `${caption}: ${empty}.`);
   for (const cells of rows.map((r) => [...r.children])) {
@@ -67,15 +67,15 @@ export function table(caption, columns, rows, empty = 'none') {
 
 export const row = (key, ...cells) => h('tr', { 'data-key': key, role: 'row' }, cells.map((c) => (c instanceof Node && ['TD', 'TH'].includes(c.nodeName) ? c : h('td', {}, c ?? '–'))));
 
-// facts are pairs of name and value; those without value are left out.
+// facts shows pairs of name and value; it omits pairs without value.
 export function facts(pairs) {
   return h('dl', { class: 'facts' }, pairs.filter(([, v]) => v !== undefined && v !== null && v !== '').map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value))));
 }
 
-// prose is text in which `commands` stand between backticks.
+// prose shows a text; parts between backticks become code.
 export const prose = (text) => text.split('`').map((part, i) => (i % 2 ? h('code', {}, part) : part));
 
-// fault tells what is wrong and what ends it.
+// fault shows a fault with its remedy.
 export function fault(f, title) {
   if (!f || !(f.code || f.reason || f.message)) return null;
   return h('div', { class: 'fault', role: 'group', 'aria-label': 'Fault' },
@@ -84,26 +84,26 @@ export function fault(f, title) {
     f.remedy ? h('p', { class: 'remedy' }, h('strong', {}, 'Remedy: '), prose(f.remedy)) : null);
 }
 
-// waits says in words what a run waits for: at which step, for what, with the
-// newest failure and how often it was tried.
+// waits returns what a run waits for: the step, the condition, the newest failure and the
+// number of attempts.
 export const waits = (w) => [`at ${w.step}: ${w.for}`, w.code ? ['; ', h('code', {}, w.code), `: ${w.error}`] : null, w.tries > 1 ? `, attempt ${w.tries}` : null];
 
-// unseenText says that a provider cannot be seen.
-export const unseenText = (u, provider) => [h('code', {}, u.code), ` provider ${provider ?? ''} cannot be seen: ${u.text}`];
+// unseenText returns why a provider cannot be read.
+export const unseenText = (u, provider) => [h('code', {}, u.code), ` provider ${provider ?? ''} cannot be read: ${u.text}`];
 
-// waiting tells what is waited for, since when, until when, and when it is looked at again.
+// waiting shows what a run waits for, since when, until when, and when it checks again.
 export function waiting(w) {
   if (!w) return null;
   return h('div', { class: 'waiting', role: 'group', 'aria-label': 'Waiting', 'data-key': 'waiting' },
     h('p', {}, h('strong', {}, '◔ Waits '), waits(w)),
-    facts([['Since', [age(w.since), ' ago']], ['Gives up', w.until && at(w.until)], ['Looks again', w.next && at(w.next)]]));
+    facts([['Since', [age(w.since), ' ago']], ['Gives up', w.until && at(w.until)], ['Checks again', w.next && at(w.next)]]));
 }
 
-// unseen tells that nothing new is known of a cluster.
+// unseen shows that the data of a cluster may be old.
 export function unseen(u, provider) {
   if (!u) return null;
   return h('div', { class: 'fault', role: 'group', 'aria-label': 'Provider', 'data-key': 'unseen' },
-    h('p', {}, h('strong', {}, '▲ What is known may be old '), unseenText(u, provider)), h('p', {}, 'Since ', ago(u.since), '.'));
+    h('p', {}, h('strong', {}, '▲ The data may be old '), unseenText(u, provider)), h('p', {}, 'Since ', ago(u.since), '.'));
 }
 
 export function problem(error) {
@@ -116,7 +116,7 @@ export function problem(error) {
 
 export const count = (n) => n.toLocaleString('en');
 
-// pager walks a list whose pages are found by cursors.
+// Pager pages through a list with cursors.
 export class Pager {
   constructor(size, turn) {
     Object.assign(this, { size, turn, cursors: [''], at: 0 });
@@ -135,7 +135,7 @@ export class Pager {
   }
 }
 
-// button does not vanish from the keyboard when it is of no use now: it stays in the order and says why.
+// button returns a button. If it is disabled, it keeps its place in the tab order and shows why.
 export function button(text, why, act, kind = '') {
   const id = `why-${text.replaceAll(/\W+/g, '-')}`;
   return h('span', { class: 'act', 'data-key': `act-${text}` },

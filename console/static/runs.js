@@ -62,9 +62,9 @@ export function runPage(main, { rest: [id], title, me }) {
         h('p', { class: 'crumbs' }, me.role === 'operator' ? link('runs', 'Runs') : link('clusters', 'Clusters'), ' / ', run.id),
         h('div', { class: 'title' }, h('h1', {}, run.flow), runBadge(run), h('span', {}, 'on ', subject(run.subject))),
         runFault(run), runActions(run, (verb) => changeRun(verb, run, refresh)), runFacts(run),
-        h('h2', {}, 'Steps'), run.earlierSteps ? h('p', { class: 'help' }, `The newest ${run.steps.length} steps: ${run.earlierSteps} that were opened before are left out.`) : null, stepsTable(run),
+        h('h2', {}, 'Steps'), run.earlierSteps ? h('p', { class: 'help' }, `The newest ${run.steps.length} steps; ${run.earlierSteps} older ones are omitted.`) : null, stepsTable(run),
         run.input ? h('details', {}, h('summary', {}, 'Input'), json(run.input)) : null,
-        h('h2', {}, 'History'), table('History', ['When', 'What', 'Step', 'Attempt', 'Says', 'By'], events.slice(-500).reverse().map((e) => row(`e${e.seq}`,
+        h('h2', {}, 'History'), table('History', ['When', 'What', 'Step', 'Attempt', 'Message', 'By'], events.slice(-500).reverse().map((e) => row(`e${e.seq}`,
           age(e.at), e.kind, e.step, e.attempt, h('td', { class: 'reason' }, e.code ? [h('code', {}, e.code), ' '] : null, [e.reason, e.message].filter(Boolean).join(': ')), e.actor))));
     } catch (error) {
       show(view, h('h1', {}, 'Run'), problem(error));

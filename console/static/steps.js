@@ -1,13 +1,13 @@
-// A run with its steps: attempts, next try, fault with remedy, and what may be done to it.
+// A run with its steps: attempts, next try, fault with remedy, and the actions.
 import { h } from './dom.js';
 import { age, ago, badge, button, facts, fault, link, path, row, table, waiting } from './parts.js';
 
 export const runBadge = (run) => badge(run.phase);
 
 export function stepsTable(run) {
-  return table(`Steps of run ${run.id.slice(-6)}`, ['Step', 'Phase', '#Attempts', 'Began', 'Ended', 'Next try', 'What it says'], (run.steps ?? []).map((s) => row(`step-${s.name}`,
+  return table(`Steps of run ${run.id.slice(-6)}`, ['Step', 'Phase', '#Attempts', 'Began', 'Ended', 'Next try', 'Message'], (run.steps ?? []).map((s) => row(`step-${s.name}`,
     h('th', { scope: 'row' }, s.name), badge(s.phase, s.phase === 'Running' ? 'step' : undefined), h('td', { class: 'number' }, s.attempts, s.failures ? ` (${s.failures} of ${s.budget} failures)` : ''),
-    age(s.startedAt), age(s.endedAt), age(s.nextAt), h('td', { class: 'reason' }, saying(s)))), 'none was reached yet');
+    age(s.startedAt), age(s.endedAt), age(s.nextAt), h('td', { class: 'reason' }, saying(s)))), 'none yet');
 }
 
 function saying(s) {
@@ -20,15 +20,15 @@ function saying(s) {
 export function runFacts(run) {
   return facts([['Run', link(path('runs', run.id), run.id)], ['Flow', `${run.flow} v${run.version}`], ['Phase', runBadge(run)], ['Step', run.step], ['Attempt', run.attempt],
     ['Next try', run.nextAt && age(run.nextAt)], ['Created', ago(run.createdAt)], ['Ended', ago(run.endedAt)], ['Waits behind', run.behind && link(path('runs', run.behind), run.behind)],
-    ['Asked by', run.actor], ['Because', run.reason], ['Stop', run.stop && `${run.stop.verb} ${run.stop.mode ?? ''} by ${run.stop.actor ?? 'somebody'}`]]);
+    ['Requested by', run.actor], ['Reason', run.reason], ['Stop', run.stop && `${run.stop.verb} ${run.stop.mode ?? ''} by ${run.stop.actor ?? 'somebody'}`]]);
 }
 
 export const runFault = (run) => [fault(run.fault), waiting(run.waiting)];
 
-// runActions are the verbs of a run. Each that is of no use now says why.
+// runActions shows the verbs of a run. Disabled ones show why.
 export function runActions(run, act) {
   const over = ['Succeeded', 'Cancelled'].includes(run.phase) ? `The run has ended: it is ${run.phase}.` : '';
-  const stopping = run.stop && run.phase !== 'Paused' ? `A ${run.stop.verb} is under way.` : '';
+  const stopping = run.stop && run.phase !== 'Paused' ? `A ${run.stop.verb} is in progress.` : '';
   return h('div', { class: 'actions', role: 'group', 'aria-label': 'Actions of the run', 'data-key': `actions-${run.id}` },
     button('Pause run', over || stopping || (run.phase === 'Paused' ? 'The run is paused already.' : ''), () => act('pause')),
     button('Resume run', over || (run.phase !== 'Paused' ? `The run is ${run.phase}, not paused.` : ''), () => act('resume')),

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// The password is in the result of the owner's create job, and in no list (3.1, 9).
+// The password is in the result of the owner's create job, and in no list.
 func TestListsOfJobsHoldNoPassword(t *testing.T) {
 	o := newFixture(t, nil)
 	made := o.must("uma", "createContainerCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "2")
@@ -31,7 +31,7 @@ func TestListsOfJobsHoldNoPassword(t *testing.T) {
 
 var isoDate = regexp.MustCompile(`\d{4}-\d\d-\d\dT[^"]*`)
 
-// All dates of this face have one form, those of drift too (3.3).
+// All dates of this API have the same format, also those of drift.
 func TestDatesOfDrift(t *testing.T) {
 	o := newFixture(t, nil)
 	id := o.create("uma", "blue")
@@ -53,8 +53,8 @@ func TestDatesOfDrift(t *testing.T) {
 	}
 }
 
-// What a CLI completes and demands comes from listApis: other names of a
-// parameter are there, and are not required beside the first.
+// CLIs complete and check parameters by listApis: it contains the other names of a
+// parameter, which are not required in addition to the first.
 func TestListApisNamesAliases(t *testing.T) {
 	o := newFixture(t, nil)
 	for command, alias := range map[string]string{
@@ -72,8 +72,8 @@ func TestListApisNamesAliases(t *testing.T) {
 	}
 }
 
-// A CLI sends its own options along, and after a 401 it tries an empty login,
-// of which only a refusal keeps it from using a session that is not there.
+// A CLI sends its own options too. After a 401 it tries an empty login; only a refusal
+// keeps it from using a session that does not exist.
 func TestWhatCLIsSendBesides(t *testing.T) {
 	o := newFixture(t, nil)
 	o.create("uma", "blue")

@@ -15,7 +15,7 @@ func declare(code fault.Code, class fault.Class, title, remedy string) *fault.Ki
 
 // The faults of the query API.
 var (
-	ParameterWrong = declare("PARAMETER_WRONG", fault.Invalid, "a parameter is missing or does not fit",
+	ParameterWrong = declare("PARAMETER_WRONG", fault.Invalid, "a parameter is missing or not valid",
 		"Correct the parameter; listApis describes every command.")
 	MapIndexWrong = declare("MAP_INDEX_WRONG", fault.Invalid, "the index of a map parameter is no small number",
 		"Write maps as name[0].key=…&name[0].value=…")
@@ -28,7 +28,7 @@ var (
 	PostRequired = declare("POST_REQUIRED", fault.Invalid, "commands that change something are sent by POST",
 		"Send the parameters as a form by POST.")
 	NoLogin = declare("LOGIN_REFUSED", fault.Invalid, "there are no passwords and no sessions",
-		"Sign requests with an API key; an operator makes one with `pawl key create`.")
+		"Sign requests with an API key; an operator creates one with `pawl key create`.")
 	RateLimited = declare("RATE_LIMITED", fault.Transient, "the account sends more requests than it may",
 		"Wait for the time in Retry-After and send the request again.")
 	Stopping = declare("SERVER_STOPPING", fault.Transient, "the server is stopping",

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A name has its burst, then its rate; what is refused costs nothing; others do not
-// feel it; and names at rest are forgotten.
+// A name has its burst, then its rate. Refused requests cost nothing, names do not
+// affect each other, and idle names are removed.
 func TestFinding22Limiters(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	l := newLimiters(10, 20)

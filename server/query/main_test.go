@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fixture is a face over a fake service, with an operator, an admin and users.
+// fixture is the API over a fake service, with an operator, an admin and users.
 type fixture struct {
 	t        *testing.T
 	now      time.Time
@@ -71,7 +71,7 @@ func (o *fixture) add(name, domain string, role account.Role) {
 	o.who[name], o.keys[name] = a, k
 }
 
-// params makes parameters of pairs.
+// params returns parameters from pairs of name and value.
 func params(pairs ...string) map[string]string {
 	m := map[string]string{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -98,8 +98,8 @@ type reply struct {
 	status int
 	header http.Header
 	raw    string
-	key    string         // the one top-level key
-	body   map[string]any // what is under it
+	key    string         // the only top-level key
+	body   map[string]any // its value
 }
 
 func (o *fixture) send(r *http.Request) reply {
@@ -131,7 +131,7 @@ func (o *fixture) post(v url.Values) reply {
 	return o.send(r)
 }
 
-// ask sends a signed command by GET.
+// call sends a signed command by GET.
 func (o *fixture) ask(who, command string, pairs ...string) reply {
 	o.t.Helper()
 	m := params(pairs...)
@@ -139,7 +139,7 @@ func (o *fixture) ask(who, command string, pairs ...string) reply {
 	return o.get(o.sign(who, m))
 }
 
-// must is ask for what succeeds.
+// must sends a command that must succeed.
 func (o *fixture) must(who, command string, pairs ...string) reply {
 	o.t.Helper()
 	r := o.ask(who, command, pairs...)
@@ -165,7 +165,7 @@ func (r reply) fails(what string, code int) {
 	}
 }
 
-// create makes a cluster and ends its job; it gives the id.
+// create creates a cluster, ends its job, and returns the id.
 func (o *fixture) create(who, name string, pairs ...string) string {
 	o.t.Helper()
 	r := o.must(who, "createContainerCluster", append([]string{"name", name, "zoneid", "z1", "serviceofferingid", "o1", "size", "2"}, pairs...)...)
@@ -175,7 +175,7 @@ func (o *fixture) create(who, name string, pairs ...string) string {
 	return r.text("id")
 }
 
-// set changes a cluster behind the face.
+// set changes a cluster without the API.
 func (o *fixture) set(id string, change func(*cluster.Cluster)) {
 	o.t.Helper()
 	b, err := o.fake.Records.Record(o.t.Context(), id)
@@ -188,7 +188,7 @@ func (o *fixture) set(id string, change func(*cluster.Cluster)) {
 	}
 }
 
-// items are the things of a list.
+// items returns the items of a list.
 func (r reply) items(key string) []map[string]any {
 	r.t.Helper()
 	list, _ := r.body[key].([]any)

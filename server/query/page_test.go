@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// A list says of a cluster what every other answer says of it.
+// A cluster in a list has the same fields as in every other answer.
 func TestPageIsWhatObjectsAre(t *testing.T) {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 6, time.UTC)
 	full := &cluster.Cluster{
@@ -50,7 +50,7 @@ func TestPageIsWhatObjectsAre(t *testing.T) {
 	}
 }
 
-// Any text is written as the encoder writes it.
+// appendText encodes every text as encoding/json does.
 func TestAppendText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }), rapid.StringMatching(`[ -~]*`)).Draw(t, "text")

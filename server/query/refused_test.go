@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/cluster/service"
 )
 
-// SDKs and provisioning tools know a cluster that is gone by one text: on each
-// command that takes its id, whether the id is unknown, removed, or none.
+// SDKs and provisioning tools recognize a missing cluster by its text: each command with
+// an id uses it, whether the id is unknown, removed, or malformed.
 func TestFinding19RemovedClusterIsKnownByItsText(t *testing.T) {
 	o := newFixture(t, nil)
 	removed := o.create("uma", "blue")
@@ -38,8 +38,8 @@ func TestFinding19RemovedClusterIsKnownByItsText(t *testing.T) {
 	}
 }
 
-// A parameter that the command would leave out of account is refused by its
-// name; what belongs to every request, or to clients only, is not.
+// A parameter that the command does not have is refused by its name. Parameters of every
+// request, or for the client's own use, are not.
 func TestFinding19NoParameterIsIgnored(t *testing.T) {
 	o := newFixture(t, nil)
 	id := o.create("uma", "blue")
@@ -48,7 +48,7 @@ func TestFinding19NoParameterIsIgnored(t *testing.T) {
 	for _, c := range []struct {
 		command string
 		pairs   []string
-		name    string // of the refused one; empty: none
+		name    string // of the refused parameter; empty: none
 	}{
 		{"listKubernetesClusters", []string{"projectid", project}, "projectid"},
 		{"listKubernetesClusters", []string{"PROJECTID", "-1"}, "projectid"},
@@ -81,8 +81,8 @@ func TestFinding19NoParameterIsIgnored(t *testing.T) {
 	}
 }
 
-// CLIs complete the id of a command such as startContainerCluster by the list
-// whose name is the rest of the command's, with an s behind it.
+// CLIs complete the id of a command such as startContainerCluster with the list command
+// for the rest of its name and an s: listContainerClusters.
 func TestFinding19CompletionFindsTheListOfClusters(t *testing.T) {
 	o := newFixture(t, nil)
 	id := o.create("uma", "blue")
@@ -112,8 +112,8 @@ func TestFinding19CompletionFindsTheListOfClusters(t *testing.T) {
 	}
 }
 
-// Lists and jobs say what is waited for, and that a provider is away; what a
-// provider says of its inside stays with operators.
+// Lists and jobs contain what a run waits for, and that a provider cannot be read. Only
+// operators see internal messages of a provider.
 func TestFinding20WaitsAreTold(t *testing.T) {
 	o := newFixture(t, nil)
 	made := o.must("uma", "createContainerCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "2")

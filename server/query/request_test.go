@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/server/query"
 )
 
-// All failures of authentication read alike (3.4).
+// All authentication failures have the same text.
 func TestAuthenticationFailsAlike(t *testing.T) {
 	o := newFixture(t, nil)
 	base := func() url.Values { return o.sign("uma", params("command", "listZones")) }
@@ -98,7 +98,7 @@ func TestAuthenticationFailsAlike(t *testing.T) {
 	}
 }
 
-// GET and POST, both sources, any case, of one name the last in the query string wins.
+// Parameters may come by GET and POST, in body and query string, in any case. Of one name the last in the query string wins.
 func TestParametersAreMerged(t *testing.T) {
 	o := newFixture(t, nil)
 	id := o.create("uma", "blue")
@@ -124,12 +124,12 @@ func TestParametersAreMerged(t *testing.T) {
 	if r := send("POST", inQuery.Encode(), body.Encode(), form+"; charset=utf-8"); len(r.items("containercluster")) != 1 {
 		t.Errorf("merged: %s", r.raw)
 	}
-	// Names that differ in case are one parameter, and signed each.
+	// Names that differ only in case are one parameter, and each is signed.
 	v = o.sign("uma", params("command", "listContainerCluster", "NAME", "blue", "name", "blue"))
 	if r := send("GET", v.Encode(), "", ""); len(r.items("containercluster")) != 1 {
 		t.Errorf("two spellings: %s", r.raw)
 	}
-	// A body is read as what it is; GET has none.
+	// A body must be a form. GET has none.
 	send("POST", v.Encode(), `{"name":"blue"}`, "application/json").fails("JSON", 400)
 	send("POST", v.Encode(), "name=blue", "").fails("no type", 400)
 	send("GET", "command=%zz", "", "").fails("a bad escape", 400)
@@ -149,7 +149,7 @@ type noClose struct{ *strings.Reader }
 
 func (noClose) Close() error { return nil }
 
-// Types, lengths and characters of parameters (3, 3.1): 431, and 430 for maps.
+// Wrong types, lengths and characters of parameters are 431, wrong indexes of maps 430.
 func TestParametersAreChecked(t *testing.T) {
 	o := newFixture(t, nil)
 	id := o.create("uma", "blue")
@@ -225,14 +225,14 @@ func TestParametersAreChecked(t *testing.T) {
 	o.get(v).fails("XML", 431)
 }
 
-// Every code of the table of 3.3, with its second number.
+// Every code with its second number.
 func TestErrorCodes(t *testing.T) {
 	o := newFixture(t, nil)
 	id := o.create("uma", "blue")
 	for _, c := range []struct {
 		err          error
 		code, detail int
-		hidden       bool // its text is for operators
+		hidden       bool // only operators see its text
 	}{
 		{cluster.NotFound.Errorf("detail-x"), 431, 4350, false}, {cluster.ClusterInvalid.Errorf("detail-x"), 431, 4350, false},
 		{cluster.EntityRefused.Errorf("detail-x"), 431, 4350, false}, {cluster.EntityRefused.Errorf("detail-x").With("disabled", true), 531, 4365, false},
@@ -278,7 +278,7 @@ func TestErrorCodes(t *testing.T) {
 	}
 }
 
-// login by POST always answers 531, by GET 405; it is not in listApis (3.4).
+// login by POST is always 531, by GET 405. It is not in listApis.
 func TestLogin(t *testing.T) {
 	o := newFixture(t, nil)
 	v := url.Values{"command": {"Login"}, "username": {"admin"}, "password": {"password"}, "response": {"json"}}
@@ -290,7 +290,7 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// enforce_post_and_expiry: version 3, 15 minutes at most, changes by POST.
+// EnforcePostAndExpiry: only version 3, an expiry within 15 minutes, changes only by POST.
 func TestEnforcement(t *testing.T) {
 	o := newFixture(t, func(o *query.Options) { o.EnforcePostAndExpiry = true })
 	signed := func(command, expires string) url.Values {
@@ -318,7 +318,7 @@ func TestEnforcement(t *testing.T) {
 	}
 }
 
-// An account that sends more than it may gets 429 and a time; others do not notice.
+// An account above its rate gets 429 with Retry-After. Other accounts are not affected.
 func TestRateLimit(t *testing.T) {
 	o := newFixture(t, func(o *query.Options) { o.Rate, o.Burst = 10, 3 })
 	for range 3 {
@@ -341,9 +341,9 @@ func TestRateLimit(t *testing.T) {
 	bad := o.sign("uma", params("command", "listZones"))
 	bad.Set("signature", "AAAA")
 	for range 3 {
-		o.get(bad).fails("a stranger", 401)
+		o.get(bad).fails("an unknown caller", 401)
 	}
-	o.get(bad).fails("a stranger that asks often", 429)
+	o.get(bad).fails("an unknown caller above the rate", 429)
 }
 
 func TestStopping(t *testing.T) {
@@ -358,7 +358,7 @@ func TestStopping(t *testing.T) {
 	}
 }
 
-// The shape of listApis, as a common CLI reads it: it crashes on anything else (3.3).
+// The format of listApis, as a common CLI reads it. It crashes on any other.
 func TestListApisShape(t *testing.T) {
 	o := newFixture(t, nil)
 	operators := []string{"forgetContainerCluster", "listContainerClusterLeaks"}
@@ -423,7 +423,7 @@ func TestListApisShape(t *testing.T) {
 	}
 }
 
-// What the provider offers the caller.
+// Catalog commands list what the provider offers to the caller.
 func TestCatalog(t *testing.T) {
 	o := newFixture(t, nil)
 	for _, c := range []struct {
@@ -452,7 +452,7 @@ func TestCatalog(t *testing.T) {
 	}
 }
 
-// Leaks are listed with their owner, pages and filters; what a forgotten cluster leaves is in its job.
+// Leaks are listed with owner, pages and filters. The result of forget contains the remaining resources.
 func TestLeaks(t *testing.T) {
 	o := newFixture(t, nil)
 	id := o.create("uma", "blue")

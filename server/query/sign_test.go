@@ -14,7 +14,7 @@ var blue = map[string]string{
 	"Size": "3", "apiKey": "EXAMPLE-KEY", "command": "createContainerCluster", "name": "Blue Team ~1", "response": "json",
 }
 
-// paramsOf makes parameters of names and values.
+// paramsOf returns parameters from names and values.
 func paramsOf(params map[string]string) parameters {
 	var all []pair
 	for name, value := range params {
@@ -23,7 +23,7 @@ func paramsOf(params map[string]string) parameters {
 	return inOrder(all)
 }
 
-// Signatures that other clients have computed.
+// Signatures of other clients.
 func TestSignatureVectors(t *testing.T) {
 	const escaped, bare = "F0GgXw4MZ1vQ6mYGho04z9UlzXw=", "f6IrQcYXcgIoQ030lxnWtP3GvjI="
 	if got := canonical(paramsOf(blue), escape); got != "size=3&apikey=example-key&command=createcontainercluster&name=blue%20team%20%7e1&response=json" {
@@ -44,7 +44,7 @@ func TestSignatureVectors(t *testing.T) {
 	}
 }
 
-// Names sort raw, by code units: upper case first, and U+FF5E behind a pair of surrogates.
+// Names are sorted unescaped by code units: upper case first, and U+FF5E after surrogate pairs.
 func TestOrderOfNames(t *testing.T) {
 	got := canonical(paramsOf(map[string]string{"b": "1", "B": "2", "a": "3", "～": "4", "😀": "5", "Signature": "x", "é": "6"}), escape)
 	if got != "b=2&a=3&b=1&é=6&😀=5&～=4" {
@@ -62,7 +62,7 @@ func TestEncoding(t *testing.T) {
 	}
 }
 
-// Clients that escape like a form escape `*` too.
+// Clients that escape as in forms escape `*` too.
 func TestClientsThatEscapeLikeForms(t *testing.T) {
 	params := map[string]string{"command": "listZones", "keyword": "a*b ~c"}
 	form := strings.ReplaceAll(strings.ToLower(url.Values{"command": {"listZones"}, "keyword": {"a*b ~c"}}.Encode()), "+", "%20")
@@ -71,7 +71,7 @@ func TestClientsThatEscapeLikeForms(t *testing.T) {
 	}
 }
 
-// Whatever is signed verifies, and with one parameter changed it does not.
+// Every signature verifies, and does not if one parameter is changed.
 func TestSignedVerifies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		params := rapid.MapOfN(rapid.StringN(1, 10, -1), rapid.String(), 1, 8).Draw(t, "params")
@@ -99,7 +99,7 @@ func TestExpiry(t *testing.T) {
 		{"3", "", false, false},
 		{"3", "soon", false, false},
 		{"3", "2030-01-01", false, false},
-		{"3", "2030-01-01T00:00:00+0000", false, false}, // now is past
+		{"3", "2030-01-01T00:00:00+0000", false, false}, // equal to now: expired
 		{"3", "2030-01-01T00:00:01+0000", true, true},
 		{"3", "2030-01-01T00:00:01Z", true, true},
 		{"3", "2030-01-01T01:00:01+01:00", true, true},
@@ -108,7 +108,7 @@ func TestExpiry(t *testing.T) {
 		{"3", "2030-01-01T00:00:01 0000", false, false}, // a + that was not escaped
 		{"3", "2030-01-01T00:15:00Z", true, true},
 		{"3", "2030-01-01T00:15:01Z", true, false},
-		{"03", "2020-01-01T00:00:00Z", false, false}, // finding 7: what is no version has no expiry to judge
+		{"03", "2020-01-01T00:00:00Z", false, false}, // an unknown version is refused
 		{"3 ", "2020-01-01T00:00:00Z", false, false},
 		{"4", "2030-01-01T00:00:01Z", false, false},
 	} {
@@ -122,7 +122,7 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// meaning reads a signed text as the face reads a request: what each name means, without the case of values.
+// meaning parses a signed text as the API parses a request. It returns the value of each name, without the case of values.
 func meaning(t testing.TB, text string) map[string]string {
 	all, err := parse(nil, text)
 	if err != nil {
@@ -138,7 +138,7 @@ func meaning(t testing.TB, text string) map[string]string {
 	return m
 }
 
-// lowerASCII is what the signature leaves of a value: its escapes hide all letters but ASCII's.
+// lowerASCII lowers the ASCII letters of a value, as the signature does: all other letters are escaped.
 func lowerASCII(s string) string {
 	b := []byte(s)
 	for i, c := range b {
@@ -149,8 +149,8 @@ func lowerASCII(s string) string {
 	return string(b)
 }
 
-// FuzzSignature: whatever request is read means what its signed text says, in
-// each form of it; so two requests with one signature mean the same.
+// FuzzSignature: the meaning of every request equals that of its signed text, in each
+// variant; so two requests with the same signature mean the same.
 func FuzzSignature(f *testing.F) {
 	f.Add("command=listZones&name=Blue+Team+~1", "F0GgXw4MZ1vQ6mYGho04z9UlzXw=")
 	f.Add("Signature=x&=", "====")

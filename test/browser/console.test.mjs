@@ -29,11 +29,11 @@ test('the list shows a cluster that was made elsewhere, live, without a reload',
   assert.match(await row(page, 'live').innerText(), /live\s+◐ Starting/);
   await row(page, 'live').locator('.badge', { hasText: 'Running' }).waitFor();
   await page.getByLabel('Filter').fill('no such');
-  await page.getByText('none fits the filter').waitFor();
+  await page.getByText('none matches the filter').waitFor();
   await page.getByLabel('Filter').fill('LIV');
   await row(page, 'live').waitFor();
   await page.getByLabel('State').selectOption('Alert');
-  await page.getByText('none fits the filter').waitFor();
+  await page.getByText('none matches the filter').waitFor();
   assert.match(page.url(), /q=LIV&state=Alert/);
   await page.context().close();
 });
@@ -45,7 +45,7 @@ test('the detail shows machine, nodes, drift, work, journal and history', { skip
   const machine = page.getByRole('img', { name: /The cluster is Running/ });
   await machine.waitFor();
   assert.equal(await machine.locator('.here').getAttribute('data-state'), 'Running');
-  assert.equal(await machine.locator('.place').count(), 11);
+  assert.equal(await machine.locator('.state').count(), 11);
   assert.equal(await page.getByRole('group', { name: 'Nodes', exact: true }).locator('tbody tr').count(), 3);
   await page.getByText(c.endpoint).waitFor();
   const drift = page.getByRole('group', { name: 'Desired, recorded, observed', exact: true });
@@ -62,7 +62,7 @@ test('the detail shows machine, nodes, drift, work, journal and history', { skip
   await page.context().close();
 });
 
-test('a button that is of no use now stays, and says why', { skip }, async () => {
+test('a disabled button stays, and shows why', { skip }, async () => {
   const c = made.detail;
   const page = await open(`#/clusters/${c.id}`);
   await at(page, 'Running');
@@ -85,14 +85,14 @@ test('a change shows its plan first, and carries it out', { skip }, async () => 
   await at(page, 'Running');
   await page.getByRole('button', { name: 'Scale' }).click();
   const dialog = page.getByRole('dialog', { name: 'Scale plan' });
-  await dialog.getByLabel('Workers wanted').fill('3');
-  await dialog.getByRole('group', { name: 'What is touched', exact: true }).getByText('worker3').waitFor();
+  await dialog.getByLabel('Desired workers').fill('3');
+  await dialog.getByRole('group', { name: 'Affected resources', exact: true }).getByText('worker3').waitFor();
   assert.equal(await dialog.getByRole('row', { name: /^create vm/ }).count(), 2);
   await page.screenshot({ path: join(shots, 'plan.png') });
   assert.equal((await server.api('GET', `/v1/clusters/${c.id}`)).size, 1, 'a plan changes nothing');
   await dialog.getByRole('button', { name: 'Scale' }).click();
   await dialog.waitFor({ state: 'detached' });
-  await page.getByText('3 there, 3 wanted').waitFor();
+  await page.getByText('3 existing, 3 desired').waitFor();
   await at(page, 'Running');
   await page.getByRole('button', { name: 'Stop' }).click();
   await page.getByRole('dialog').getByText(/steps/).first().waitFor();
@@ -108,7 +108,7 @@ test('delete asks for the name', { skip }, async () => {
   await page.getByRole('button', { name: 'Delete' }).click();
   const dialog = page.getByRole('dialog');
   const go = dialog.getByRole('button', { name: 'Delete' });
-  await dialog.getByText('What is touched').first().waitFor({ state: 'attached' });
+  await dialog.getByText('Affected resources').first().waitFor({ state: 'attached' });
   await dialog.getByText('Type the name delete-me first.').waitFor();
   await go.press('Enter');
   assert.equal(await dialog.count(), 1, 'it deletes without the name');
@@ -135,7 +135,7 @@ test('without events it asks, and comes back to them', { skip }, async () => {
   const page = await open('#/leaks');
   await page.context().route('**/v1/events*', (route) => route.abort());
   await page.getByRole('link', { name: 'Clusters' }).click();
-  await page.getByText('asking every 5 s').waitFor();
+  await page.getByText('polling every 5 s').waitFor();
   await create('asked');
   await row(page, 'asked').waitFor();
   await page.context().unroute('**/v1/events*');

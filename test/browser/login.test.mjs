@@ -63,7 +63,7 @@ test('a session outlives a restart of the server', { skip }, async () => {
   await page.keyboard.press('Enter');
   await page.getByText('● live').waitFor();
   await server.stop();
-  await page.getByText('asking every 5 s').waitFor();
+  await page.getByText('polling every 5 s').waitFor();
   await server.start();
   await page.getByText('● live').waitFor(); // the page that was open goes on
   await page.reload();

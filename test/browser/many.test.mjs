@@ -69,7 +69,7 @@ test('a list of 10,000 is shown, walked, filtered and scrolled', { skip }, async
   assert.match(await row(page, 'c04217').innerText(), /Running/);
   await took(t, 'a filter that none fits', async () => {
     await page.getByLabel('Filter').fill('nothing is called so');
-    await page.getByText('none fits the filter').waitFor();
+    await page.getByText('none matches the filter').waitFor();
   });
   await page.getByLabel('Filter').fill('');
   await took(t, 'one state of 10,000 clusters', async () => {
@@ -88,13 +88,13 @@ test('a list of 10,000 is shown, walked, filtered and scrolled', { skip }, async
 test('leaks are shown with what ends them', { skip }, async () => {
   const page = await visitor.open('#/leaks');
   const leaks = page.getByRole('group', { name: 'Leaks', exact: true }).locator('tbody tr');
-  await page.locator('.range', { hasText: '1–4 of 4' }).waitFor(); // those in nobody's books are there after the collector's first pass
+  await page.locator('.range', { hasText: '1–4 of 4' }).waitFor(); // the orphans are there after the collector's first pass
   assert.equal(await leaks.count(), 4);
   assert.match(await row(page, 'c00002').innerText(), /▲ leaked\s+c00002[\s\S]*6\s+PROVIDER_REFUSED <b>no<\/b>, said the provider\s+Remedy: Read the provider/);
-  for (const name of ['orphan1', 'orphan2', 'orphan3']) assert.match(await row(page, name).innerText(), /▲ orphan\s+not in the books[\s\S]*Remedy: Delete it at the provider if nobody needs it/);
+  for (const name of ['orphan1', 'orphan2', 'orphan3']) assert.match(await row(page, name).innerText(), /▲ orphan\s+no record[\s\S]*Remedy: Delete it at the provider if nobody needs it/);
   await page.screenshot({ path: join(shots, 'leaks.png') });
   await page.getByLabel('Kind').fill('network');
-  await page.getByText('nothing leaks').waitFor();
+  await page.getByText('Leaks: none').waitFor();
   await page.getByLabel('Kind').fill('vm');
   await row(page, 'c00002').getByRole('link', { name: 'c00002' }).click();
   await at(page, 'Running');

@@ -76,7 +76,7 @@ test('list, detail and the dialog of a plan work by keyboard alone', { skip }, a
   await dialog.getByRole('row', { name: /^create vm/ }).waitFor();
   await page.keyboard.press('Enter'); // within the field: the form's own button
   await dialog.waitFor({ state: 'detached' });
-  await page.getByText('2 there, 2 wanted').waitFor();
+  await page.getByText('2 existing, 2 desired').waitFor();
   await at(page, 'Running');
 
   await press(page, 'Tab', 'Journal');

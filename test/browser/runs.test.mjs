@@ -35,7 +35,7 @@ test('a run is paused and resumed, and its steps are shown', { skip }, async () 
   await row(page, run.id.slice(-8)).getByText('Waiting').waitFor();
   await page.getByRole('link', { name: run.id.slice(-8) }).click();
   await page.getByRole('group', { name: /^Steps of run/ }).getByRole('rowheader', { name: 'Answer' }).waitFor();
-  // finding 20: the reason, the start and the deadline of the wait
+  // the reason, the start and the deadline of the wait
   const waits = page.getByRole('group', { name: 'Waiting', exact: true });
   assert.match(await waits.innerText(), /Waits at Answer: signal answer\s+Since\s+\d+ (s|min) ago\s+Gives up\s+[\d:]+.*\(in \d+ min\)/);
   assert.match(await whyNot(page, 'Resume'), /Waiting, not paused/);
@@ -74,7 +74,7 @@ test('an upgrade offers the other versions, shows what it replaces, and asks abo
   const dialog = page.getByRole('dialog', { name: 'Upgrade older' });
   await dialog.locator('option').first().waitFor({ state: 'attached' });
   assert.deepEqual(await dialog.getByLabel('Version, now v1.0').locator('option').allTextContents(), ['v1.1 (1.1.0)']);
-  await dialog.getByText('DOWNTIME_NOT_ALLOWED').first().waitFor(); // finding 17: the plan says what has to be allowed
+  await dialog.getByText('DOWNTIME_NOT_ALLOWED').first().waitFor(); // the plan says what has to be allowed
   await dialog.getByLabel('The only control node may be upgraded in place').check();
   await dialog.getByRole('row', { name: /^upgrade vm older-\S+control1/ }).waitFor();
   await page.screenshot({ path: join(shots, 'upgrade.png') });

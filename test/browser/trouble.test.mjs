@@ -40,7 +40,7 @@ test('an Alert shows its reason with the remedy, and recover ends it', { skip },
 
   await page.getByRole('button', { name: 'Recover', exact: true }).click();
   const dialog = page.getByRole('dialog', { name: 'Recover hurt' });
-  await dialog.getByRole('group', { name: 'What is touched', exact: true }).getByText(worker.name).waitFor();
+  await dialog.getByRole('group', { name: 'Affected resources', exact: true }).getByText(worker.name).waitFor();
   assert.ok(await dialog.getByLabel('restart nodes that are stopped').isChecked());
   assert.ok(!await dialog.getByLabel('replace the last control node').isChecked(), 'a person has to ask for that');
   await page.screenshot({ path: join(shots, 'recover.png') });
@@ -66,7 +66,7 @@ test('the work on a cluster is paused, resumed and cancelled from its page', { s
     await work.getByRole('rowheader', { name: 'join' }).waitFor();
   };
   await scale(2);
-  // finding 20: the number of ready nodes, the names of the others, the server URL, the start and the deadline
+  // the number of ready nodes, the names of the others, the server URL, the start and the deadline
   const waits = work.getByRole('group', { name: 'Waiting', exact: true });
   await waits.getByText(/at join: .*\d of 3 are ready, not worked-.*nodes call http:\S+\/v1\/nodes\/heartbeat/).waitFor();
   assert.match(await waits.innerText(), /Since\s+\d+ (s|min) ago\s+Gives up\s+[\d:]+/);
@@ -82,7 +82,7 @@ test('the work on a cluster is paused, resumed and cancelled from its page', { s
   await work.locator('dd .badge', { hasText: 'Waiting' }).waitFor();
   server.kill(control, 'SIGCONT');
   await at(page, 'Running');
-  await page.getByText('2 there, 2 wanted').waitFor();
+  await page.getByText('2 existing, 2 desired').waitFor();
 
   await scale(3);
   await requestRun(page, 'Cancel', 'too many');
@@ -101,7 +101,7 @@ test('what cannot be deleted says why; forget asks for the name, and it stays in
   await page.getByRole('button', { name: 'Delete', exact: true }).click();
   await page.getByRole('dialog').getByLabel('Name of the cluster').fill('stuck');
   await page.getByRole('dialog').getByRole('row', { name: /^delete network stuck/ }).waitFor();
-  // finding 23: a status write changes the cluster while a person reads the plan, which stays the same.
+  // a status write changes the cluster while a person reads the plan, which stays the same.
   await server.api('PATCH', `/v1/clusters/${c.id}`, { description: 'seen' }, { 'If-Match': '*', 'Content-Type': 'application/merge-patch+json' });
   await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
   await at(page, 'Expunge');
@@ -130,7 +130,7 @@ test('what cannot be deleted says why; forget asks for the name, and it stays in
   await page.context().close();
 });
 
-test('a VM that is in nobody’s books is on the leak page, with what ends it', { skip }, async () => {
+test('a VM without a record is on the leak page, with its remedy', { skip }, async () => {
   const page = await open('#/leaks');
   await page.getByText('● live').waitFor();
   server.addOrphanVM('lost-worker1', { tags: { 'pawl-installation': 'walks', 'pawl-cluster': '00000000-0000-0000-0000-000000000001' } });
@@ -142,16 +142,16 @@ test('a VM that is in nobody’s books is on the leak page, with what ends it', 
   await page.context().close();
 });
 
-test('the leak page says that a provider cannot be seen, and when it can be again', { skip }, async () => {
+test('the leak page says that a provider cannot be read, and when it can be again', { skip }, async () => {
   const page = await open('#/leaks');
   await page.getByText('● live').waitFor();
   const unseen = row(page, 'provider local');
-  // finding 20: the page of each cluster of the provider shows it too, although the clusters do not change
+  // the page of each cluster of the provider shows it too, although the clusters do not change
   const other = await open(`#/clusters/${made.hurt.id}`);
   await at(other, 'Running');
   server.hide(true);
   await unseen.waitFor();
-  await other.getByRole('group', { name: 'Provider' }).getByText(/provider local cannot be seen/).waitFor();
+  await other.getByRole('group', { name: 'Provider' }).getByText(/provider local cannot be read/).waitFor();
   assert.match(await unseen.innerText(), /\? unseen[\s\S]*PROVIDER_UNREACHABLE[\s\S]*Remedy: /);
   server.hide(false);
   await unseen.waitFor({ state: 'detached' });

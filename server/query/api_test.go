@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/server/query"
 )
 
-// From create to delete, as a tenant's program does it (3.2, 3.3, 3.5).
+// A cluster from create to delete, as a tenant's program does it.
 func TestLifeOfACluster(t *testing.T) {
 	o := newFixture(t, nil)
 	made := o.must("uma", "createContainerCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "3", "controlnodes", "3")
@@ -91,7 +91,7 @@ func TestLifeOfACluster(t *testing.T) {
 	o.ask("uma", "startContainerCluster", "id", id).fails("start of a removed id", 431)
 }
 
-// Start, scale, upgrade and recover answer the cluster; delete, stop and forget that they succeeded.
+// The results of start, scale, upgrade and recover are the cluster; those of delete, stop and forget are success.
 func TestResultsOfJobs(t *testing.T) {
 	o := newFixture(t, nil)
 	for _, c := range []struct{ command, result, args string }{
@@ -120,7 +120,7 @@ func TestResultsOfJobs(t *testing.T) {
 	}
 }
 
-// HTTP stays 200 for failed jobs; the code is that of the fault, the text names command, step and remedy.
+// The HTTP status of failed jobs is 200. The result has the code of the fault, and a text with command, step and remedy.
 func TestFailedJob(t *testing.T) {
 	o := newFixture(t, nil)
 	made := o.must("uma", "createContainerCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "3")
@@ -136,7 +136,7 @@ func TestFailedJob(t *testing.T) {
 			!strings.HasPrefix(text, "createContainerCluster: ") || !strings.Contains(text, "step network") || !strings.Contains(text, cluster.CapacityExhausted.Remedy) {
 			t.Errorf("%s: %s", who, r.raw)
 		}
-		// Only operators see what the provider says of its capacity.
+		// Only operators see messages about the provider's capacity.
 		list := o.must(who, "listContainerCluster")
 		if strings.Contains(r.raw, "rack 3") != tells || strings.Contains(list.raw, "rack 3") != tells || !strings.Contains(list.raw, "CAPACITY_EXHAUSTED") {
 			t.Errorf("%s is told %s and %s", who, r.raw, list.raw)
@@ -144,7 +144,7 @@ func TestFailedJob(t *testing.T) {
 	}
 }
 
-// Jobs are for their owner and operators (3.5).
+// Jobs are visible to their owner and to operators.
 func TestJobsBelongToOwners(t *testing.T) {
 	o := newFixture(t, nil)
 	made := o.must("uma", "createContainerCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "3")
@@ -171,7 +171,7 @@ func TestJobsBelongToOwners(t *testing.T) {
 	}
 }
 
-// A keyword chooses among all jobs, not among those of a page (3.3).
+// A keyword selects from all jobs, not only from those of a page.
 func TestKeywordOfJobsCountsBeforePages(t *testing.T) {
 	o := newFixture(t, nil)
 	made := o.must("uma", "createContainerCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "3")
@@ -188,7 +188,7 @@ func TestKeywordOfJobsCountsBeforePages(t *testing.T) {
 	}
 }
 
-// customjobid: the same request gives the same job, another one is refused (3.5).
+// customjobid: a repeated request returns the same job, another request is refused.
 func TestCustomJobID(t *testing.T) {
 	o := newFixture(t, nil)
 	const job = "6f1d7c5e-0000-4000-8000-00000000abcd"
@@ -206,7 +206,7 @@ func TestCustomJobID(t *testing.T) {
 	}
 }
 
-// dryrun answers a plan and writes nothing.
+// dryrun returns a plan and writes nothing.
 func TestDryRun(t *testing.T) {
 	o := newFixture(t, nil)
 	id := o.create("uma", "blue")
@@ -227,7 +227,7 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// The alias family: its object, its words for states, its exact name.
+// The Kubernetes family: its object, its words for states, its exact name.
 func TestKubernetesFamily(t *testing.T) {
 	o := newFixture(t, nil)
 	made := o.must("uma", "createKubernetesCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "2", "masternodes", "1",
@@ -325,7 +325,7 @@ func TestKubernetesFamily(t *testing.T) {
 	}
 }
 
-// What an autoscaler does, and nothing more: list, scale by size, scale by nodes, poll.
+// The calls of an autoscaler: list, scale by size, scale by nodes, poll.
 func TestAutoscaler(t *testing.T) {
 	o := newFixture(t, nil)
 	id := o.create("uma", "blue")
@@ -351,7 +351,7 @@ func TestAutoscaler(t *testing.T) {
 	}
 }
 
-// Two gates for each command (section 9): may this role call it, may this account touch the object.
+// Each command checks whether the role may call it, then whether the account may use the object.
 func TestTwoGates(t *testing.T) {
 	o := newFixture(t, nil)
 	mine, theirs := o.create("uma", "blue"), o.create("eve", "red")
@@ -410,7 +410,7 @@ func TestTwoGates(t *testing.T) {
 	}
 }
 
-// listall never widens a user; a domain admin sees its domain with it only.
+// listall shows no more to a user; a domain admin sees its domain only with it.
 func TestListAll(t *testing.T) {
 	o := newFixture(t, nil)
 	o.create("uma", "blue")
@@ -448,7 +448,7 @@ func TestListAll(t *testing.T) {
 	}
 }
 
-// Page and pagesize go together, 500 at most, -1 for all; count is the total (3.3).
+// page and pagesize need each other; pagesize is at most 500, or -1 for all; count is the total.
 func TestPaging(t *testing.T) {
 	o := newFixture(t, func(o *query.Options) { o.PageMax, o.Rate = 4, 1000 })
 	for i := range 6 {
@@ -486,7 +486,7 @@ func TestPaging(t *testing.T) {
 	}
 }
 
-// Every changing call leaves who, what, target and outcome; readers and strangers leave nothing.
+// Every changing call leaves an audit entry with caller, call, target and outcome; reads and unknown callers leave none.
 func TestAuditTrail(t *testing.T) {
 	o := newFixture(t, nil)
 	id := o.create("uma", "blue")

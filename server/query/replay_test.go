@@ -11,13 +11,13 @@ import (
 	"github.com/pawl-dev/pawl/cluster/service"
 )
 
-// replay sends the parameters of a signed request in another way.
+// replay sends the parameters of a signed request in another form.
 func (o *fixture) replay(pairs ...string) reply {
 	o.t.Helper()
 	return o.send(httptest.NewRequestWithContext(o.t.Context(), http.MethodGet, "/client/api?"+strings.Join(pairs, "&"), nil))
 }
 
-// asked reads how many workers a cluster is to have, and what was asked for it.
+// desiredSize returns the desired workers of a cluster and its request.
 func (o *fixture) asked(id string) (int, *cluster.Request) {
 	o.t.Helper()
 	b, err := o.fake.Records.Record(o.t.Context(), id)
@@ -27,7 +27,7 @@ func (o *fixture) asked(id string) (int, *cluster.Request) {
 	return b.Cluster.NodeCount, b.Cluster.Request
 }
 
-// A request whose signature has expired stays expired, however its parameters are written.
+// A request with an expired signature is refused, in whatever form its parameters are sent.
 func TestFinding7ExpiryIsNotFoldedIntoAName(t *testing.T) {
 	o := newFixture(t, nil)
 	id := o.create("uma", "blue")
@@ -58,7 +58,7 @@ func TestFinding7ExpiryIsNotFoldedIntoAName(t *testing.T) {
 	} {
 		o.replay(c.query).fails(what, c.code)
 	}
-	// The letter whose lower case is i sorts behind all of ASCII: where nothing is between, the signed text stays.
+	// The letter İ, whose lower case is i, sorts after all ASCII letters: if no name lies between, the signed text is the same.
 	stop := o.sign("uma", params("command", "stopContainerCluster", "id", id, "expires", "2029-12-31T23:59:59Z", "signatureversion", "3"))
 	stop.Del("signatureversion")
 	o.replay(stop.Encode(), "s%C4%B0gnatureversion=3").fails("with a letter that lower-cases, at the end", 401)
@@ -67,7 +67,7 @@ func TestFinding7ExpiryIsNotFoldedIntoAName(t *testing.T) {
 	}
 }
 
-// The signature does not cover the order in which parameters were sent: the order means nothing.
+// The signature does not cover the order of parameters, so the order has no effect.
 func TestFinding7OrderMeansNothing(t *testing.T) {
 	o := newFixture(t, nil)
 	o.create("uma", "blue")
@@ -79,7 +79,7 @@ func TestFinding7OrderMeansNothing(t *testing.T) {
 	o.replay(v.Encode(), last, first).fails("the other order", 400)
 }
 
-// The names by which commands read parameters are those of the signed text.
+// Commands read parameters by their names in the signed text.
 func TestFinding7NamesAreInLowerCase(t *testing.T) {
 	o := newFixture(t, nil)
 	for _, api := range o.must("op", "listApis").items("api") {
@@ -91,7 +91,7 @@ func TestFinding7NamesAreInLowerCase(t *testing.T) {
 	}
 }
 
-// A release candidate is not its release: who asks for the release does not get it.
+// A release candidate is older than its release: minimumsemanticversion excludes it.
 func TestFinding22CandidatesAreBelowTheirRelease(t *testing.T) {
 	o := newFixture(t, nil)
 	o.fake.Known = append(o.fake.Known, service.Version{ID: "rc", Name: "candidate", Semantic: "1.40.0-rc.2"})
