@@ -64,7 +64,7 @@ func during(step string) string {
 // withActor appends to a text who has requested it, and why.
 func asked(what string, e workflow.Event) string {
 	if e.Actor != "" {
-		what += ", asked for by " + e.Actor
+		what += ", requested by " + e.Actor
 	}
 	if e.Message != "" {
 		what += ": " + e.Message

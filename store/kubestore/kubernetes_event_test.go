@@ -105,7 +105,7 @@ func TestAPausedRunTellsItsRemedy(t *testing.T) {
 	var said []string
 	for _, event := range told(2) {
 		said = append(said, event["type"].(string)+" "+event["reason"].(string))
-		if event["reason"] == "Resumed" && event["message"] != "the run goes on, asked for by ann: a new disk" {
+		if event["reason"] == "Resumed" && event["message"] != "the run goes on, requested by ann: a new disk" {
 			t.Errorf("the Event of the resumption is %v", event)
 		}
 	}

@@ -63,7 +63,7 @@ func TestDescribeSaysWhatToDo(t *testing.T) {
 	full.Store(false)
 	d.annotate("archive", "pawl.dev/resume", "r1")
 	d.await("archive", "the end", phaseIs(workflow.Succeeded))
-	describe("Phase: Succeeded", " Warning DiskFull ", " Normal Resumed ", "the run goes on, asked for by annotation")
+	describe("Phase: Succeeded", " Warning DiskFull ", " Normal Resumed ", "the run goes on, requested by annotation")
 	if o := d.await("archive", "the end", phaseIs(workflow.Succeeded)); field(o, "status", "fault") != "" {
 		t.Errorf("a run that has ended shows the fault %v", field(o, "status", "fault"))
 	}
