@@ -77,9 +77,9 @@ func (d *Service) CreateDomain(ctx context.Context, who Account, name, parent st
 	case err != nil:
 		return Domain{}, err
 	case !May(who.Role, MakeDomain, Relate(tree, who, "", above.ID)):
-		return Domain{}, Refused.Errorf("%s is %s and may not make a domain in %s", who.Name, who.Role, above.Path)
+		return Domain{}, Refused.Errorf("%s is %s and may not create a domain in %s", who.Name, who.Role, above.Path)
 	case !validName(name):
-		return Domain{}, Invalid.Errorf("name %q: it is letters, digits and -._@ within, at most %d", name, maxName)
+		return Domain{}, Invalid.Errorf("name %q: use at most %d letters, digits and -._@, and begin and end with a letter or digit", name, maxName)
 	}
 	created := Domain{ID: newID(), Name: name, Path: above.Path + "/" + name, ParentID: above.ID, Created: d.now()}
 	if err := d.Store.SaveDomain(ctx, created); err != nil {
@@ -178,13 +178,13 @@ func (d *Service) CreateAccount(ctx context.Context, who Account, w NewAccount) 
 	case !w.Role.Valid():
 		return Account{}, Invalid.Errorf("role %q: it is %s, %s or %s", w.Role, User, DomainAdmin, Operator)
 	case !May(who.Role, MakeAccount, to) || w.Role.rank() > who.Role.rank():
-		return Account{}, Refused.Errorf("%s is %s and may not make a %s in %s", who.Name, who.Role, w.Role, domain.Path)
+		return Account{}, Refused.Errorf("%s is %s and may not create a %s in %s", who.Name, who.Role, w.Role, domain.Path)
 	case w.Limits != Limits{} && !May(who.Role, SetLimits, to):
 		return Account{}, Refused.Errorf("%s is %s and may not set limits", who.Name, who.Role)
 	case !w.Limits.valid():
 		return Account{}, Invalid.Errorf("a limit is negative; 0 is no limit")
 	case !validName(w.Name):
-		return Account{}, Invalid.Errorf("name %q: it is letters, digits and -._@ within, at most %d", w.Name, maxName)
+		return Account{}, Invalid.Errorf("name %q: use at most %d letters, digits and -._@, and begin and end with a letter or digit", w.Name, maxName)
 	}
 	return d.Store.SaveAccount(ctx, Account{ID: newID(), Name: w.Name, DomainID: domain.ID, Role: w.Role, Limits: w.Limits, Created: d.now()})
 }
@@ -265,7 +265,7 @@ func (d *Service) credential(ctx context.Context, who Account, n NewCredential) 
 	case err != nil:
 		return Credential{}, err
 	case n.ValidFor < 0:
-		return Credential{}, Invalid.Errorf("a credential for %s is expired already", n.ValidFor)
+		return Credential{}, Invalid.Errorf("a credential that is valid for %s has already expired", n.ValidFor)
 	case len(n.Name) > 255:
 		return Credential{}, Invalid.Errorf("the name of a credential has at most 255 characters")
 	}

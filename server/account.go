@@ -37,7 +37,7 @@ func (r *Role) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return Malformed.Errorf("role %q is none of user, domain-admin, operator", text)
+	return Malformed.Errorf("role %q is not user, domain-admin or operator", text)
 }
 
 // Principal is the authenticated caller of a request.

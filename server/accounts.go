@@ -107,7 +107,7 @@ type ofAccount struct {
 // accountService returns the account service and the account of the caller. NOT_SERVED without accounts.
 func (s *Server) accountService(ctx context.Context) (*account.Service, account.Account, error) {
 	if s.options.Accounts == nil {
-		return nil, account.Account{}, NotServed.Errorf("this server keeps no accounts")
+		return nil, account.Account{}, NotServed.Errorf("this server has no accounts")
 	}
 	c, err := Directory{Store: s.options.Accounts.Store}.Account(ctx, callOf(ctx).who)
 	return s.options.Accounts, c.Account, err

@@ -258,7 +258,7 @@ func (s *Server) arrive(w http.ResponseWriter, r *http.Request, c *call, limit i
 		_ = conn.SetReadDeadline(time.Now().Add(requestTime))
 		return body, nil
 	case displaced:
-		return nil, Busy.Errorf("the body did not arrive, and %s sends more requests than it may at once", key)
+		return nil, Busy.Errorf("the body did not arrive, and %s has too many requests at once", key)
 	default:
 		return nil, bodyFault(err)
 	}

@@ -120,7 +120,7 @@ func OpenAPI() ([]byte, error) { return build(Options{}).api.OpenAPI().YAML() }
 func (s *Server) lister() (workflow.Lister, error) {
 	lister, ok := s.options.Engine.Store().(workflow.Lister)
 	if !ok {
-		return nil, NotServed.Errorf("the store of this server cannot be listed")
+		return nil, NotServed.Errorf("the store of this server cannot list runs")
 	}
 	return lister, nil
 }

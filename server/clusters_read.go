@@ -38,7 +38,7 @@ func setting[T any](name string, raw *json.RawMessage) (*T, error) {
 func patchRequest(data json.RawMessage) (r service.PatchRequest, err error) {
 	var present map[string]json.RawMessage // distinguishes null from absent
 	if err := json.Unmarshal(data, &present); err != nil || present == nil {
-		return r, Refused.Errorf("the patch is no JSON object")
+		return r, Refused.Errorf("the patch is not a JSON object")
 	}
 	var b patchBody
 	d := json.NewDecoder(bytes.NewReader(data))

@@ -101,7 +101,7 @@ func (d Directory) Account(ctx context.Context, who Principal) (account.Caller, 
 	}
 	a, err := d.Store.Account(ctx, id)
 	if errors.Is(err, account.NotFound) {
-		return account.Caller{}, Unauthenticated.Errorf("the account of the request is gone")
+		return account.Caller{}, Unauthenticated.Errorf("the account of the request does not exist any more")
 	}
 	return account.Caller{Account: a, Tree: tree}, err
 }

@@ -308,7 +308,7 @@ func TestStreamOfClustersEnds(t *testing.T) {
 		accounts.gone.Store(true)
 		<-ended
 		if took := time.Since(began); took > 15*time.Second {
-			t.Errorf("a revoked token heard on for %s", took)
+			t.Errorf("a revoked token got events for %s", took)
 		}
 	})
 }

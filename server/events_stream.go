@@ -61,7 +61,7 @@ func (t *stream) serve(ctx context.Context, w http.ResponseWriter) {
 	changes := make(chan control.Change[control.Object])
 	gap := make(chan struct{})
 	if err := t.begin(ctx); err != nil {
-		t.s.log.Debug("an event stream could not begin", "error", err)
+		t.s.log.Debug("an event stream could not start", "error", err)
 		return
 	}
 	var watching sync.WaitGroup

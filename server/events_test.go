@@ -129,7 +129,7 @@ func TestEventsOfARun(t *testing.T) {
 	}
 	var end RunEvent
 	if err := json.Unmarshal([]byte(got[len(got)-1].data), &end); err != nil || end.State != workflow.Succeeded || end.ID != r.ID {
-		t.Errorf("the end is told as %+v, %v", end, err)
+		t.Errorf("the end is reported as %+v, %v", end, err)
 	}
 	kinds := map[string]bool{}
 	for _, e := range got {
@@ -293,7 +293,7 @@ func TestStreamInVirtualTime(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if !strings.Contains(w.String(), "event: object") {
-			t.Errorf("the object is not told: %q", w.String())
+			t.Errorf("the object is not reported: %q", w.String())
 		}
 		// A reader that reads nothing is disconnected.
 		w.mu.Lock()

@@ -74,7 +74,7 @@ func (s *Server) onceOnly(w http.ResponseWriter, r *http.Request, key string, ne
 	}
 	// Not all stores can store other bytes.
 	if strings.ContainsFunc(key, func(c rune) bool { return c < ' ' || c > '~' }) || len(r.Header.Values("Idempotency-Key")) > 1 {
-		return Malformed.Errorf("the Idempotency-Key %q is not one of printable ASCII", key)
+		return Malformed.Errorf("send one Idempotency-Key of printable ASCII characters, not %q", key)
 	}
 	body, err := ReadBody(r)
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *Server) onceOnly(w http.ResponseWriter, r *http.Request, key string, ne
 		}
 	}
 	if err != nil { // the answer is sent; a repetition finds the key busy, then stale, and the engine knows the request
-		s.log.Warn("an answer could not be kept for its Idempotency-Key", "error", err)
+		s.log.Warn("an answer could not be stored for its Idempotency-Key", "error", err)
 	}
 	return nil
 }

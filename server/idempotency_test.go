@@ -53,7 +53,7 @@ func TestSameKeySameAnswer(t *testing.T) {
 	var same view.Run
 	h.do("POST", "/v1/runs", body, "Idempotency-Key", "k1").into(t, &same)
 	if same.ID != r.ID {
-		t.Errorf("a second run %s beside %s", same.ID, r.ID)
+		t.Errorf("a second run %s in addition to %s", same.ID, r.ID)
 	}
 }
 

@@ -110,7 +110,7 @@ type pageAnswer struct{ Body control.Page }
 
 func (s *Server) objects() (control.Objects, error) {
 	if s.options.Objects == nil {
-		return nil, NotServed.Errorf("this server keeps no objects")
+		return nil, NotServed.Errorf("this server has no objects")
 	}
 	return s.options.Objects, nil
 }
@@ -196,7 +196,7 @@ func (s *Server) applyObject(ctx context.Context, in *struct {
 func (b objectBody) object(ref control.Ref) (control.Object, error) {
 	for _, part := range [][3]string{{"kind", b.Kind, ref.Kind}, {"namespace", b.Namespace, ref.Namespace}, {"name", b.Name, ref.Name}} {
 		if part[1] != "" && part[1] != part[2] {
-			return control.Object{}, Refused.Errorf("the body's %s is %q, that of the path %q", part[0], part[1], part[2])
+			return control.Object{}, Refused.Errorf("%s is %q in the body and %q in the path", part[0], part[1], part[2])
 		}
 	}
 	return control.Object{Ref: ref, Labels: b.Labels, Annotations: b.Annotations, Spec: b.Spec, Finalizers: b.Finalizers, Owner: b.Owner}, nil
@@ -243,7 +243,7 @@ var patchable = []string{"labels", "annotations", "spec", "status", "finalizers"
 func patch(o *control.Object, data json.RawMessage) error {
 	change, err := decodeObject(data)
 	if err != nil {
-		return Refused.Errorf("the patch is no JSON object: %w", err)
+		return Refused.Errorf("the patch is not a JSON object: %w", err)
 	}
 	for key := range change {
 		if !slices.Contains(patchable, key) {

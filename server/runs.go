@@ -66,7 +66,7 @@ func (s *Server) actor(ctx context.Context, by By, ifMatch string) (workflow.Act
 	revision, _, err := revisionOf(ifMatch)
 	c := callOf(ctx)
 	if by.Actor != "" && c.who.Role < Operator {
-		return workflow.Actor{}, Forbidden.Errorf("%s is %s and asks on its own behalf only", c.who.Name, c.who.Role)
+		return workflow.Actor{}, Forbidden.Errorf("%s is %s and may not set the actor", c.who.Name, c.who.Role)
 	}
 	a := workflow.Actor{Name: cmp.Or(by.Actor, c.who.Name), Reason: by.Reason, Revision: revision}
 	if c.key != "" {

@@ -244,7 +244,7 @@ func TestFlowsFaultsAndPlans(t *testing.T) {
 	var kinds view.Kinds
 	h.do("GET", "/v1/faults", nil).into(t, &kinds)
 	if len(kinds.Items) < 40 {
-		t.Errorf("only %d faults are told", len(kinds.Items))
+		t.Errorf("only %d faults are listed", len(kinds.Items))
 	}
 	for _, name := range []string{"TEST_NO_ROOM", "TestNoRoom"} {
 		var kind view.Kind

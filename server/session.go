@@ -229,7 +229,7 @@ func (s *Server) openSession(ctx context.Context, in *struct {
 }) (*sessionAnswer, error) {
 	c := callOf(ctx)
 	if c.token == nil {
-		return nil, Unauthenticated.Errorf("a session is made from a token, and the request carries none")
+		return nil, Unauthenticated.Errorf("a session needs a token, and the request carries none")
 	}
 	n := s.sessions.open(*c.token, now())
 	return &sessionAnswer{SetCookie: []http.Cookie{s.baked(n.cookie(), int(sessionLength.Seconds()), in.Origin)}, Body: s.told(ctx, &n)}, nil

@@ -69,7 +69,7 @@ func TestSession(t *testing.T) {
 	var told Session
 	h.do("GET", "/v1/session", nil, "Cookie", with).into(t, &told)
 	if told.CSRF != csrf || told.Role != Operator {
-		t.Errorf("told %+v", told)
+		t.Errorf("got %+v", told)
 	}
 
 	// Signing out ends this session and no other.
@@ -107,7 +107,7 @@ func TestSessionWithoutTokens(t *testing.T) {
 	var told Session
 	h.do("GET", "/v1/session", nil).into(t, &told)
 	if told.Role != Operator || told.CSRF != "" {
-		t.Errorf("told %+v", told)
+		t.Errorf("got %+v", told)
 	}
 	key := newSessions(nil, nil)
 	if got := h.do("POST", "/v1/runs", map[string]any{"flow": "Quick", "subject": "demo/default/c1"},

@@ -49,7 +49,7 @@ func TestSlowReaderIsCut(t *testing.T) {
 	in := listen()
 	h := &fixture{t: t, url: "http://" + ln.Addr().String(), server: s}
 	if got := h.do("GET", "/v1/events", nil); got.status != http.StatusServiceUnavailable {
-		t.Fatalf("both places are taken, and a third reader got %d", got.status)
+		t.Fatalf("both slots are taken, and a third reader got %d", got.status)
 	}
 
 	// Each event is long, so that a few hundred fill what the kernel buffers.
@@ -74,7 +74,7 @@ func TestSlowReaderIsCut(t *testing.T) {
 		}
 		for line := ""; !strings.Contains(line, fmt.Sprintf(`"state":"%d`, told)); { // the other reader reads all events
 			if line, err = in.ReadString('\n'); err != nil {
-				t.Fatalf("the reader beside it was cut too, after %d events: %v", told, err)
+				t.Fatalf("the other reader was disconnected too, after %d events: %v", told, err)
 			}
 		}
 	}

@@ -25,7 +25,7 @@ func TestDescribeTellsInstancesAsTables(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, `"instances"`) || strings.Index(text, "  2   rw") > strings.Index(text, "  10  ro") {
-		t.Errorf("instances are not told once, in the order of their ids:\n%s", text)
+		t.Errorf("instances are not listed once, in the order of their ids:\n%s", text)
 	}
 	o.Status = json.RawMessage(`{"instances": 3, "conditions": []}`)
 	if text := DescribeObject(o, nil, now, Style{}); !strings.Contains(text, `"instances": 3`) {

@@ -207,7 +207,7 @@ func TestRunJSONHasNoZeroTimes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(string(data), "0001-01-01") || strings.Contains(string(data), "null") {
-		t.Errorf("unset fields are told: %s", data)
+		t.Errorf("unset fields are present: %s", data)
 	}
 }
 
@@ -392,7 +392,7 @@ func TestStatusOfEveryFault(t *testing.T) {
 		case p.Status < 400 || p.Status > 599:
 			t.Errorf("%s: status %d is no error", kind.Code, p.Status)
 		case kind.Class == fault.Invalid && p.Status >= 500:
-			t.Errorf("%s: the caller's mistake is told as %d", kind.Code, p.Status)
+			t.Errorf("%s: the caller's mistake is reported as %d", kind.Code, p.Status)
 		case p.Code != kind.Code || p.Class != kind.Class || p.Remedy != kind.Remedy || p.Title != kind.Title || p.Detail != "it happened":
 			t.Errorf("%s: its words are lost: %+v", kind.Code, p)
 		case p.Details["node"] != "n1":

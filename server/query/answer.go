@@ -51,7 +51,7 @@ func (c *call) page() (page, error) {
 	case hasSize && size == -1:
 		return page{0, everything}, nil
 	case hasPage != hasSize:
-		return page{}, c.command.wrong("page", "page and pagesize are given together")
+		return page{}, c.command.wrong("page", "give page and pagesize together")
 	case !hasSize:
 		return page{0, c.options.PageMax}, nil
 	case size < 1 || size > c.options.PageMax:

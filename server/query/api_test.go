@@ -139,7 +139,7 @@ func TestFailedJob(t *testing.T) {
 		// Only operators see messages about the provider's capacity.
 		list := o.must(who, "listContainerCluster")
 		if strings.Contains(r.raw, "rack 3") != tells || strings.Contains(list.raw, "rack 3") != tells || !strings.Contains(list.raw, "CAPACITY_EXHAUSTED") {
-			t.Errorf("%s is told %s and %s", who, r.raw, list.raw)
+			t.Errorf("%s gets %s and %s", who, r.raw, list.raw)
 		}
 	}
 }

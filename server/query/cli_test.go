@@ -63,7 +63,7 @@ func TestListApisNamesAliases(t *testing.T) {
 		params := o.must("uma", "listApis", "name", command).items("api")[0]["params"].([]any)
 		at := slices.IndexFunc(params, func(p any) bool { return p.(map[string]any)["name"] == alias })
 		if at < 0 {
-			t.Errorf("%s is not told %s", command, alias)
+			t.Errorf("listApis does not describe %s: %s", command, alias)
 			continue
 		}
 		if params[at].(map[string]any)["required"] != false {

@@ -117,10 +117,10 @@ func (c *call) request() (service.CreateRequest, error) {
 	r.Registry.Username, r.Registry.Password = v.text["dockerregistryusername"], cluster.Secret(v.text["dockerregistrypassword"])
 	r.Registry.URL, r.Registry.Email = v.text["dockerregistryurl"], v.text["dockerregistryemail"]
 	if (r.Account == "") != (r.DomainID == "") {
-		return r, c.command.wrong("account", "account and domainid are given together")
+		return r, c.command.wrong("account", "give account and domainid together")
 	}
 	if v.has("controlnodes") && r.ControlNodes < 1 {
-		return r, c.command.wrong("controlnodes", "%d: it is an odd number from 1", r.ControlNodes)
+		return r, c.command.wrong("controlnodes", "%d: give an odd number of at least 1", r.ControlNodes)
 	}
 	var err error
 	r.Recovery, err = c.recovery()
@@ -273,7 +273,7 @@ func (c *command) statesOf(word string) []machine.State {
 func (c *call) within(ctx context.Context) (who cluster.Caller, q cluster.ClusterQuery, err error) {
 	who, v := c.who, c.values
 	if v.has("account") && !v.has("domainid") {
-		return who, q, c.command.wrong("account", "it is given together with domainid")
+		return who, q, c.command.wrong("account", "give it together with domainid")
 	}
 	domain := v.text["domainid"]
 	switch {
@@ -376,7 +376,7 @@ func (c *call) inState(ctx context.Context, who cluster.Caller, q cluster.Cluste
 	}
 	states := c.command.statesOf(word)
 	if states == nil {
-		return nil, 0, c.command.wrong("state", "%q is no state of a cluster", word)
+		return nil, 0, c.command.wrong("state", "%q is not a state of a cluster", word)
 	}
 	if !c.command.kube || len(states) == 1 && states[0] != cluster.Scaling {
 		q.State = states[0]

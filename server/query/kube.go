@@ -87,7 +87,7 @@ func createKube(ctx context.Context, c *call) (any, error) {
 		return nil, err
 	}
 	if disk := c.values.number("noderootdisksize"); c.values.has("noderootdisksize") && disk < 1 {
-		return nil, c.command.wrong("noderootdisksize", "%d GB is no size of a disk", disk)
+		return nil, c.command.wrong("noderootdisksize", "%d GB is not a valid disk size", disk)
 	}
 	return create(ctx, c)
 }
@@ -134,7 +134,7 @@ func listVersions(_ context.Context, c *call) (any, error) {
 	v := c.values
 	least, ok := semantic(v.text["minimumsemanticversion"])
 	if v.has("minimumsemanticversion") && !ok {
-		return nil, c.command.wrong("minimumsemanticversion", "%q is no x.y.z", v.text["minimumsemanticversion"])
+		return nil, c.command.wrong("minimumsemanticversion", "%q is not a version x.y.z", v.text["minimumsemanticversion"])
 	}
 	items := []object{}
 	for _, one := range c.options.Clusters.Versions() {

@@ -40,7 +40,7 @@ func read(r *http.Request) (parameters, error) {
 		if len(body) > 0 {
 			media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 			if err != nil || media != "application/x-www-form-urlencoded" {
-				return nil, server.Malformed.Errorf("the body is no form: its Content-Type is %q", r.Header.Get("Content-Type"))
+				return nil, server.Malformed.Errorf("the body is not a form: its Content-Type is %q", r.Header.Get("Content-Type"))
 			}
 		}
 		if all, err = parse(all, string(body)); err != nil {
@@ -65,7 +65,7 @@ func parse(all []pair, text string) ([]pair, error) {
 		value, worse := url.QueryUnescape(value)
 		switch {
 		case bad != nil || worse != nil:
-			return nil, server.Malformed.Errorf("a parameter is not percent-encoded as it should be")
+			return nil, server.Malformed.Errorf("a parameter has an invalid percent-encoding")
 		case name == "":
 			return nil, server.Malformed.Errorf("a parameter has no name")
 		case !utf8.ValidString(name) || !utf8.ValidString(value):
@@ -92,7 +92,7 @@ func settle(sent []pair) (parameters, error) {
 	values := make(map[string]string, len(p))
 	for _, one := range p {
 		if other, twice := values[one.name]; twice && other != one.value {
-			return nil, server.Malformed.Errorf("the parameter %s is sent in two spellings with two values", one.name)
+			return nil, server.Malformed.Errorf("the parameter %s was sent in two spellings with different values", one.name)
 		}
 		values[one.name] = one.value
 	}
@@ -206,7 +206,7 @@ func (c *command) check(sent parameters) (values, error) {
 		}
 		if p.uuid && !isUUID(value) {
 			if p.ours {
-				return v, c.wrong(p.name, "%q is no id of the form 8-4-4-4-12", value)
+				return v, c.wrong(p.name, "%q is not an id of the form 8-4-4-4-12", value)
 			}
 			return v, ParameterWrong.Errorf("%s: %s", c.name, absent(p.name, value))
 		}
@@ -293,7 +293,7 @@ func (p parameter) judge(value string) string {
 	switch p.kind {
 	case number:
 		if _, err := strconv.ParseInt(value, 10, 32); err != nil {
-			return strconv.Quote(value) + " is no number"
+			return strconv.Quote(value) + " is not a number"
 		}
 	case boolean:
 		if !strings.EqualFold(value, "true") && !strings.EqualFold(value, "false") {
@@ -336,7 +336,7 @@ func (c *command) mapOf(p parameter, sent parameters) (map[int]map[string]string
 		index, key, ok := strings.Cut(rest, "]")
 		n, err := strconv.ParseUint(index, 10, 16)
 		if !ok || err != nil || n > maxIndex {
-			return nil, MapIndexWrong.Errorf("%s: parameter %s: %q is no index from 0 to %d", c.name, p.name, index, maxIndex)
+			return nil, MapIndexWrong.Errorf("%s: parameter %s: %q is not an index from 0 to %d", c.name, p.name, index, maxIndex)
 		}
 		if m[int(n)] == nil {
 			m[int(n)] = map[string]string{}

@@ -255,7 +255,7 @@ func TestErrorCodes(t *testing.T) {
 			}
 			text := r.text("errortext")
 			if detail := strings.Contains(text, "detail-x") || strings.Contains(text, "host h7"); detail != sees || !strings.HasPrefix(text, "startContainerCluster: ") {
-				t.Errorf("%s is told %s", who, text)
+				t.Errorf("%s gets %s", who, text)
 			}
 			if kind := fault.Of(c.err); !strings.Contains(text, kind.Remedy) {
 				t.Errorf("%v: no remedy in %s", c.err, text)
@@ -412,7 +412,7 @@ func TestListApisShape(t *testing.T) {
 		slices.Sort(names)
 		want = slices.Sorted(slices.Values(want))
 		if !slices.Equal(names, want) || r.body["count"] != float64(len(want)) {
-			t.Errorf("%s is told %v, want %v", who, names, want)
+			t.Errorf("%s gets %v, want %v", who, names, want)
 		}
 	}
 	if got := o.must("uma", "listApis", "name", "LISTzones").items("api"); len(got) != 1 {
