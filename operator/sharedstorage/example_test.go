@@ -12,12 +12,12 @@ import (
 // Example makes one pass over one cluster: what a controller does whenever the
 // cluster, one of its runs or the world has changed.
 func Example() {
-	pass := func(ctx context.Context, home sharedstorage.ClusterStore, ports port.Ports, store workflow.Store) (outcome.Outcome, error) {
+	pass := func(ctx context.Context, home sharedstorage.ClusterStore, ports port.Ports, runs workflow.Store) (outcome.Outcome, error) {
 		o, err := sharedstorage.New(sharedstorage.Options{Store: home, Ports: ports})
 		if err != nil {
 			return outcome.Done(), err
 		}
-		if _, err := o.Engine(store, workflow.Options{}); err != nil { // its flows, steps, healers and hook
+		if _, err := o.Engine(runs, workflow.Options{}); err != nil { // its flows, steps, healers and hook
 			return outcome.Done(), err
 		}
 		return o.Reconcile(ctx, o.Key("default", "blue")), nil // one pass; Options and Listen say when to make the next
