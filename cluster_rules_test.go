@@ -13,22 +13,22 @@ import (
 // common mistakes of such services, then the state machine, the lifecycle and the periodic
 // tasks.
 var clusterRules = []struct{ rule, tests string }{
-	{"a refused transition is an error, the state stays; writes are of a revision", "TestEveryPairIsAllowedOrRefused TestAChangeIsForItsRevision TestALoserDecidesAnew TestRevisionsOfClusters"},
+	{"a refused transition is an error, the state stays; writes are of a revision", "TestEveryPairIsAllowedOrRefused TestAChangeIsForItsRevision TestAConflictIsDecidedAgain TestRevisionsOfClusters"},
 	{"no transient state lasts after a crash", "TestExplore TestExploreTwice TestARunEndsAtItsDeadline"},
 	{"a failed delete is collected, with pauses, and reported", "TestExpungeIsTriedWithPausesAndReported TestFailedLeaksAfterFiveAttempts"},
 	{"the intent is stored before the call", "TestDecideCreate TestJournalNeverGuesses TestExplore"},
 	{"half a create is what the policy says", "TestCapacityEndsHalfWay TestLazyCleanupComesWithTheCollector"},
 	{"a failed scale keeps or rolls back, and the size is explained", "TestScale TestWhatAScaleWrites"},
-	{"a VM deleted outside is a finding and can be replaced", "TestAMissingVMWaitsForLeave TestThePolicyReplaces"},
+	{"a VM deleted outside is a finding and can be replaced", "TestAMissingVMWaitsForPermission TestThePolicyReplaces"},
 	{"a delete continues after the first error, in any state", "TestDeleteGoesOnAfterAFailure TestDeleteInEachState"},
 	{"a foreign VM is named; our rules leave a user's network", "TestDeleteTouchesNothingOfOthers TestForeignVMs"},
-	{"a migration is borne; an outage is no loss", "TestWhatIsBorne TestToleranceOfTransitionalStates TestAnOutageIsNoLoss TestProviderDownForAnHour"},
+	{"a migration is borne; an outage is no loss", "TestToleratedFindings TestToleranceOfTransitionalStates TestAnOutageIsNoLoss TestProviderDownForAnHour"},
 	{"recovery has a plan and policies", "TestPlanRecovery TestRecover TestRecoveryByPolicy"},
 	{"rules are found by id and open to the CIDRs of the cluster", "TestAnOpenedRuleIsClosedAgain TestUpgradesAndRules"},
 	{"each command has two gates", "TestTwoGates TestWhoMayCallTheRoutesOfClusters TestAnotherAccountsClusterIsRefused"},
 	{"join tokens are random, short-lived and the CA is pinned", "TestTokensOfNodes TestControlAdmits TestPinning"},
-	{"no SSH: a heartbeat brings the config", "TestCluster TestConfig TestFirstStartMakesEverythingOnce"},
-	{"a fault has a remedy; a plan shows limits before anything is created", "TestFailedJob TestAPlanWritesNothing TestNoRoomIsKnownBeforeAnythingIsMade"},
+	{"no SSH: a heartbeat brings the config", "TestCluster TestConfig TestFirstStartCreatesEverythingOnce"},
+	{"a fault has a remedy; a plan shows limits before anything is created", "TestFailedJob TestAPlanWritesNothing TestMissingCapacityIsKnownBeforeAnythingIsCreated"},
 	{"scale works from Alert, and removes exactly the named nodes", "TestWhoMayChangeWhatInWhichState TestAutoscaler TestVictims"},
 
 	{"exactly these transitions", "TestEveryPairIsAllowedOrRefused TestTheMachineHasExactlyTheEdgesOfTheLifecycle TestAdditionsToTheMachineOf2016 TestTheMachineFiresWhatIsDue"},
@@ -38,8 +38,8 @@ var clusterRules = []struct{ rule, tests string }{
 	{"a delete overtakes earlier requests", "TestADeletionOvertakesOpenJobs"},
 
 	{"transient faults are tried again with pauses, others end the step", "TestTransientFaultsAreOvercome TestPausesGrow TestRefusedCredentialsEndARunAtOnce TestAFailedJobIsNotWaitedFor"},
-	{"five VMs at a time, calls of a provider are limited", "TestFiveVMsAreMadeAtATime TestCallsOfAProviderAreLimited"},
-	{"start, and start again; stop", "TestFirstStartMakesEverythingOnce TestStopAndStartAgain"},
+	{"five VMs at a time, calls of a provider are limited", "TestFiveVMsAreCreatedAtATime TestCallsOfAProviderAreLimited"},
+	{"start, and start again; stop", "TestFirstStartCreatesEverythingOnce TestStopAndStartAgain"},
 	{"victims: named, else not ready, else newest; never control nodes", "TestVictims TestVictimsAreNeverControlNodesAndNeverAll TestVictimsAreToldToDrain"},
 	{"an upgrade replaces one after the other, continues after a failure, one minor at a time", "TestUpgradeReplacesOneAfterTheOther TestThePlanOfAnUpgradeNamesWhatIsReplaced TestValidateUpgrade"},
 	{"recovery keeps max_unavailable and the last control node", "TestBatches TestPlanKeepsItsBounds"},

@@ -11,7 +11,7 @@ import (
 )
 
 // A read through a CachedStore returns what was just written through it.
-func TestRecent(t *testing.T) {
+func TestCachedStore(t *testing.T) {
 	accounttest.Run(t, func(*testing.T) account.Store { return account.NewCachedStore(account.NewMemory()) })
 }
 
@@ -53,7 +53,7 @@ func (s *cacheFixture) want(t *testing.T, when string, at *account.Service, key,
 
 // This process refuses a revoked key or token and a disabled account or domain at
 // once; another process does so a second later.
-func TestRecentRefusesAtOnce(t *testing.T) {
+func TestCacheRefusesAtOnce(t *testing.T) {
 	for name, change := range map[string]struct {
 		do         func(ctx context.Context, s *cacheFixture) error
 		key, token bool // whether key and token work afterwards
@@ -95,7 +95,7 @@ func TestRecentRefusesAtOnce(t *testing.T) {
 }
 
 // A cached credential expires on time.
-func TestRecentExpires(t *testing.T) {
+func TestCachedCredentialExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := &account.Service{Store: account.NewCachedStore(account.NewMemory())}
 		key, err := service.CreateKey(t.Context(), account.System(), account.NewCredential{ValidFor: 500 * time.Millisecond})
@@ -128,7 +128,7 @@ func (s *slowKeys) Key(ctx context.Context, id string) (account.Key, error) {
 }
 
 // A read that began before a write is not cached after it.
-func TestRecentForgetsWhatIsBeingRead(t *testing.T) {
+func TestCacheDropsReadsBeforeAWrite(t *testing.T) {
 	slow := &slowKeys{Store: account.NewMemory(), started: make(chan struct{})}
 	s := newCacheFixture(t, account.NewCachedStore(slow))
 	read, done := make(chan struct{}), make(chan error)
@@ -170,7 +170,7 @@ func (c *countingStore) Key(ctx context.Context, id string) (account.Key, error)
 }
 
 // All requests of one second read a key, its account and the domains once.
-func TestRecentReadsOnce(t *testing.T) {
+func TestCacheReadsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &countingStore{Store: account.NewMemory()}
 		s := newCacheFixture(t, account.NewCachedStore(c))
@@ -196,7 +196,7 @@ func TestRecentReadsOnce(t *testing.T) {
 
 // An account that another process creates in a new domain may call at once: a
 // cached record refuses nobody.
-func TestRecentRefusesNobodyByMemory(t *testing.T) {
+func TestCacheRefusesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := account.NewMemory()
 		service := &account.Service{Store: account.NewCachedStore(shared)}

@@ -5,21 +5,21 @@ type Operation string
 
 // The operations that the rules distinguish.
 const (
-	UseCluster    Operation = "use cluster"    // read and change it
-	CreateCluster Operation = "create cluster" // for an account
-	Forget        Operation = "forget"         // give up resources that could not be deleted
-	SeeLeaks      Operation = "see leaks"
-	SetGC         Operation = "set gc flag"
-	SeeAccount    Operation = "see account"
-	MakeAccount   Operation = "make account" // in a domain; disable and enable it
-	SetLimits     Operation = "set limits"
-	MakeDomain    Operation = "make domain" // below a domain; disable and enable it
-	UseKeys       Operation = "use keys"    // create, list and revoke keys and tokens
-	SeeTrail      Operation = "see trail"
+	UseCluster     Operation = "use cluster"    // read and change it
+	CreateCluster  Operation = "create cluster" // for an account
+	Forget         Operation = "forget"         // give up resources that could not be deleted
+	SeeLeaks       Operation = "see leaks"
+	SetGC          Operation = "set gc flag"
+	SeeAccount     Operation = "see account"
+	ManageAccounts Operation = "make account" // in a domain; disable and enable it
+	SetLimits      Operation = "set limits"
+	ManageDomains  Operation = "make domain" // below a domain; disable and enable it
+	UseKeys        Operation = "use keys"    // create, list and revoke keys and tokens
+	SeeTrail       Operation = "see trail"
 )
 
 // Operations are all operations.
-var Operations = []Operation{UseCluster, CreateCluster, Forget, SeeLeaks, SetGC, SeeAccount, MakeAccount, SetLimits, MakeDomain, UseKeys, SeeTrail}
+var Operations = []Operation{UseCluster, CreateCluster, Forget, SeeLeaks, SetGC, SeeAccount, ManageAccounts, SetLimits, ManageDomains, UseKeys, SeeTrail}
 
 // Relation is the relation of the caller to the owner of an object.
 type Relation string
@@ -53,17 +53,17 @@ func inside(tree Tree, top, id string) bool {
 // rules say for each operation how far each role may go: "" not at all, Own, Below
 // (includes Own), Elsewhere (includes all).
 var rules = map[Operation]map[Role]Relation{
-	UseCluster:    {User: Own, DomainAdmin: Below, Operator: Elsewhere},
-	CreateCluster: {User: Own, DomainAdmin: Below, Operator: Elsewhere},
-	Forget:        {Operator: Elsewhere},
-	SeeLeaks:      {Operator: Elsewhere},
-	SetGC:         {Operator: Elsewhere},
-	SeeAccount:    {User: Own, DomainAdmin: Below, Operator: Elsewhere},
-	MakeAccount:   {DomainAdmin: Below, Operator: Elsewhere},
-	SetLimits:     {Operator: Elsewhere},
-	MakeDomain:    {DomainAdmin: Below, Operator: Elsewhere},
-	UseKeys:       {User: Own, DomainAdmin: Own, Operator: Elsewhere},
-	SeeTrail:      {User: Own, DomainAdmin: Below, Operator: Elsewhere},
+	UseCluster:     {User: Own, DomainAdmin: Below, Operator: Elsewhere},
+	CreateCluster:  {User: Own, DomainAdmin: Below, Operator: Elsewhere},
+	Forget:         {Operator: Elsewhere},
+	SeeLeaks:       {Operator: Elsewhere},
+	SetGC:          {Operator: Elsewhere},
+	SeeAccount:     {User: Own, DomainAdmin: Below, Operator: Elsewhere},
+	ManageAccounts: {DomainAdmin: Below, Operator: Elsewhere},
+	SetLimits:      {Operator: Elsewhere},
+	ManageDomains:  {DomainAdmin: Below, Operator: Elsewhere},
+	UseKeys:        {User: Own, DomainAdmin: Own, Operator: Elsewhere},
+	SeeTrail:       {User: Own, DomainAdmin: Below, Operator: Elsewhere},
 }
 
 var relationRank = map[Relation]int{Own: 1, Below: 2, Elsewhere: 3}

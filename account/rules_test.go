@@ -12,17 +12,17 @@ import (
 func TestMay(t *testing.T) {
 	// For user, domain admin, operator: own, below, elsewhere.
 	table := map[Operation]string{
-		UseCluster:    "y-- yy- yyy",
-		CreateCluster: "y-- yy- yyy",
-		Forget:        "--- --- yyy",
-		SeeLeaks:      "--- --- yyy",
-		SetGC:         "--- --- yyy",
-		SeeAccount:    "y-- yy- yyy",
-		MakeAccount:   "--- yy- yyy",
-		SetLimits:     "--- --- yyy",
-		MakeDomain:    "--- yy- yyy",
-		UseKeys:       "y-- y-- yyy",
-		SeeTrail:      "y-- yy- yyy",
+		UseCluster:     "y-- yy- yyy",
+		CreateCluster:  "y-- yy- yyy",
+		Forget:         "--- --- yyy",
+		SeeLeaks:       "--- --- yyy",
+		SetGC:          "--- --- yyy",
+		SeeAccount:     "y-- yy- yyy",
+		ManageAccounts: "--- yy- yyy",
+		SetLimits:      "--- --- yyy",
+		ManageDomains:  "--- yy- yyy",
+		UseKeys:        "y-- y-- yyy",
+		SeeTrail:       "y-- yy- yyy",
 	}
 	if len(table) != len(Operations) || len(rules) != len(Operations) {
 		t.Fatalf("%d rows, %d rules, %d operations", len(table), len(rules), len(Operations))
@@ -78,7 +78,7 @@ func TestRelate(t *testing.T) {
 	}
 }
 
-func TestWorks(t *testing.T) {
+func TestCredentialsWork(t *testing.T) {
 	for domain, want := range map[string]bool{RootID: true, "dev": true, "web": true, "ops": false, "night": false, "gone": false, "": true} {
 		a := Account{ID: "x", DomainID: domain}
 		if got := testTree().Active(a); got != want {

@@ -76,7 +76,7 @@ func (d *Service) CreateDomain(ctx context.Context, who Account, name, parent st
 	switch {
 	case err != nil:
 		return Domain{}, err
-	case !May(who.Role, MakeDomain, Relate(tree, who, "", above.ID)):
+	case !May(who.Role, ManageDomains, Relate(tree, who, "", above.ID)):
 		return Domain{}, Refused.Errorf("%s is %s and may not create a domain in %s", who.Name, who.Role, above.Path)
 	case !validName(name):
 		return Domain{}, Invalid.Errorf("name %q: use at most %d letters, digits and -._@, and begin and end with a letter or digit", name, maxName)
@@ -96,7 +96,7 @@ func (d *Service) DisableDomain(ctx context.Context, who Account, ref string, di
 		return Domain{}, err
 	case ref == "":
 		return Domain{}, Invalid.Errorf("the domain is not named")
-	case !May(who.Role, MakeDomain, Relate(tree, who, "", found.ID)):
+	case !May(who.Role, ManageDomains, Relate(tree, who, "", found.ID)):
 		return Domain{}, Refused.Errorf("%s is %s and may not change domain %s", who.Name, who.Role, found.Path)
 	case found.Holds(tree[who.DomainID]):
 		return Domain{}, Refused.Errorf("%s is in domain %s: nobody changes the domain they are in", who.Name, found.Path)
@@ -177,7 +177,7 @@ func (d *Service) CreateAccount(ctx context.Context, who Account, w NewAccount) 
 		return Account{}, err
 	case !w.Role.Valid():
 		return Account{}, Invalid.Errorf("role %q: it is %s, %s or %s", w.Role, User, DomainAdmin, Operator)
-	case !May(who.Role, MakeAccount, to) || w.Role.rank() > who.Role.rank():
+	case !May(who.Role, ManageAccounts, to) || w.Role.rank() > who.Role.rank():
 		return Account{}, Refused.Errorf("%s is %s and may not create a %s in %s", who.Name, who.Role, w.Role, domain.Path)
 	case w.Limits != Limits{} && !May(who.Role, SetLimits, to):
 		return Account{}, Refused.Errorf("%s is %s and may not set limits", who.Name, who.Role)
@@ -195,7 +195,7 @@ func (d *Service) Disable(ctx context.Context, who Account, ref string, disabled
 	switch {
 	case err != nil:
 		return Account{}, err
-	case !May(who.Role, MakeAccount, Relate(tree, who, a.ID, a.DomainID)) || a.Role.rank() > who.Role.rank():
+	case !May(who.Role, ManageAccounts, Relate(tree, who, a.ID, a.DomainID)) || a.Role.rank() > who.Role.rank():
 		return Account{}, Refused.Errorf("%s is %s and may not change account %s", who.Name, who.Role, a.Name)
 	case a.ID == SystemID, a.ID == who.ID:
 		return Account{}, Refused.Errorf("account %s is the operator's own or that of the caller: it cannot be disabled", a.Name)
@@ -207,7 +207,7 @@ func (d *Service) Disable(ctx context.Context, who Account, ref string, disabled
 }
 
 // Limit sets the limits of an account.
-func (d *Service) Limit(ctx context.Context, who Account, ref string, l Limits) (Account, error) {
+func (d *Service) SetLimits(ctx context.Context, who Account, ref string, l Limits) (Account, error) {
 	a, tree, err := d.find(ctx, who, ref)
 	switch {
 	case err != nil:

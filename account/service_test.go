@@ -128,10 +128,10 @@ func TestWhoChangesAccounts(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.kind)
 		}
 	}
-	if _, err := o.Limit(t.Context(), o.dan, "uma", Limits{Nodes: 3}); !errors.Is(err, Refused) {
+	if _, err := o.SetLimits(t.Context(), o.dan, "uma", Limits{Nodes: 3}); !errors.Is(err, Refused) {
 		t.Errorf("an admin sets limits: %v", err)
 	}
-	if got := must(o.Limit(t.Context(), System(), "uma", Limits{Nodes: 3}))(t); got.Limits.Nodes != 3 {
+	if got := must(o.SetLimits(t.Context(), System(), "uma", Limits{Nodes: 3}))(t); got.Limits.Nodes != 3 {
 		t.Errorf("limits %+v", got.Limits)
 	}
 	if _, err := o.DisableDomain(t.Context(), o.dan, "ROOT/dev", true); !errors.Is(err, Refused) {

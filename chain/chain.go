@@ -85,12 +85,12 @@ func (c Chain[S]) run(ctx context.Context, scope S, prefix string, r *Report) {
 		case r.stopped():
 			r.NotReached = append(r.NotReached, name)
 		default:
-			r.Links = append(r.Links, visit(ctx, scope, name, sub))
+			r.Links = append(r.Links, runLink(ctx, scope, name, sub))
 		}
 	}
 }
 
-func visit[S any](ctx context.Context, scope S, name string, sub Sub[S]) Link {
+func runLink[S any](ctx context.Context, scope S, name string, sub Sub[S]) Link {
 	link := Link{Name: name, Started: time.Now()}
 	if ctx.Err() != nil {
 		link.Outcome = outcome.Fail(context.Cause(ctx))

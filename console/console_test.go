@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-func ask(t *testing.T, method, at string, header ...string) *httptest.ResponseRecorder {
+func request(t *testing.T, method, at string, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequest(method, "http://127.0.0.1"+at, nil)
 	for i := 0; i+1 < len(header); i += 2 {
@@ -37,7 +37,7 @@ func TestHandler(t *testing.T) {
 		{"GET", "/../console.go", "text/plain; charset=utf-8", 404},
 		{"POST", "/", "text/plain; charset=utf-8", 405},
 	} {
-		got := ask(t, c.method, c.at)
+		got := request(t, c.method, c.at)
 		if got.Code != c.status || got.Header().Get("Content-Type") != c.kind {
 			t.Errorf("%s %s: %d as %s", c.method, c.at, got.Code, got.Header().Get("Content-Type"))
 		}
@@ -45,8 +45,8 @@ func TestHandler(t *testing.T) {
 			t.Errorf("%s %s: %v", c.method, c.at, got.Header())
 		}
 	}
-	etag := ask(t, "GET", "/app.js").Header().Get("ETag")
-	if got := ask(t, "GET", "/app.js", "If-None-Match", etag); got.Code != http.StatusNotModified {
+	etag := request(t, "GET", "/app.js").Header().Get("ETag")
+	if got := request(t, "GET", "/app.js", "If-None-Match", etag); got.Code != http.StatusNotModified {
 		t.Errorf("what the browser has is sent again: %d", got.Code)
 	}
 }

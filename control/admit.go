@@ -19,7 +19,7 @@ type admitting struct {
 
 // Apply implements Objects.
 func (a admitting) Apply(ctx context.Context, want Object) (Object, error) {
-	if err := a.judge(ctx, want); err != nil {
+	if err := a.check(ctx, want); err != nil {
 		return Object{}, err
 	}
 	return a.Objects.Apply(ctx, want)
@@ -27,13 +27,13 @@ func (a admitting) Apply(ctx context.Context, want Object) (Object, error) {
 
 // Update implements Objects.
 func (a admitting) Update(ctx context.Context, next Object) (Object, error) {
-	if err := a.judge(ctx, next); err != nil {
+	if err := a.check(ctx, next); err != nil {
 		return Object{}, err
 	}
 	return a.Objects.Update(ctx, next)
 }
 
-func (a admitting) judge(ctx context.Context, want Object) error {
+func (a admitting) check(ctx context.Context, want Object) error {
 	return a.admission(ctx, want, func() (*Object, error) {
 		o, err := a.Get(ctx, want.Ref)
 		if errors.Is(err, NotFound) {

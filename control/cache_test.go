@@ -24,7 +24,7 @@ func TestCacheGivesCopiesAndIndexes(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s := NewShared(store.Feed("demo"), SharedOptions[Object]{Log: quiet(), Indexes: map[string]func(Object) []string{
+		s := NewShared(store.Feed("demo"), SharedOptions[Object]{Log: discardLogs(), Indexes: map[string]func(Object) []string{
 			"tier": func(o Object) []string { return []string{o.Labels["tier"]} },
 			"bad":  func(o Object) []string { panic("an index that panics") },
 		}})
@@ -87,7 +87,7 @@ func TestCacheGivesCopiesAndIndexes(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeCopiedIsRefused(t *testing.T) {
+func TestUncopyableTypesAreRefused(t *testing.T) {
 	NewShared(&Poll[struct {
 		A int
 		B [2]string
@@ -165,7 +165,7 @@ func TestCacheFollowsABrokenSource(t *testing.T) {
 		writes := rapid.SliceOfN(rapid.IntRange(0, 9), 1, 60).Draw(r, "writes")
 		synctest.Test(t, func(t *testing.T) {
 			store := NewMemory()
-			s := NewShared[Object](&chaos{Source: store.Feed("demo"), luck: luck}, SharedOptions[Object]{Log: quiet()})
+			s := NewShared[Object](&chaos{Source: store.Feed("demo"), luck: luck}, SharedOptions[Object]{Log: discardLogs()})
 			var mu sync.Mutex
 			view := map[string]int64{}
 			s.Handle(func(_ context.Context, e Event[Object]) {

@@ -72,7 +72,7 @@ type Controller struct {
 type Trigger interface {
 	synced(ctx context.Context) error
 	// start adds keys until stop is called; stop waits for its goroutines.
-	begin(ctx context.Context, c *Controller, add func(key string)) (stop func())
+	start(ctx context.Context, c *Controller, add func(key string)) (stop func())
 	// has reports whether the object of a key exists; known: this trigger knows that.
 	has(key string) (exists, known bool)
 }
@@ -121,12 +121,12 @@ func (c Controller) Run(ctx context.Context) error {
 	if c.Reconcile == nil || c.Name == "" {
 		return fmt.Errorf("control: controller %q: set its Name and Reconcile", c.Name)
 	}
-	c.Log, c.Metrics = orDefault(c.Log), orSilence(c.Metrics)
+	c.Log, c.Metrics = orDefault(c.Log), orNoMetrics(c.Metrics)
 	c.Queue.Name, c.Queue.Metrics = c.Name, c.Metrics
 	queue := NewQueue(c.Queue)
 	defer queue.Discard()
 	for _, t := range c.Triggers {
-		defer t.begin(ctx, &c, queue.Add)()
+		defer t.start(ctx, &c, queue.Add)()
 	}
 	for _, t := range c.Triggers {
 		if t.synced(ctx) != nil {
@@ -163,17 +163,17 @@ func (c *Controller) pass(ctx context.Context, queue *Queue, key string) {
 	}
 	c.Metrics.Work(c.Name, time.Since(start), out)
 	switch {
-	case c.vanished(key):
+	case c.objectDeleted(key):
 		queue.Forget(key)
 	case ctx.Err() != nil: // cancelled by the shutdown: says nothing about the key
 	case out.IsFail():
 		c.failed(ctx, queue, key, out.Err())
 	default:
-		c.settled(ctx, queue, key, out)
+		c.succeeded(ctx, queue, key, out)
 	}
 }
 
-func (c *Controller) settled(ctx context.Context, queue *Queue, key string, out outcome.Outcome) {
+func (c *Controller) succeeded(ctx context.Context, queue *Queue, key string, out outcome.Outcome) {
 	if err := c.report(ctx, key, nil); err != nil {
 		c.Log.Warn("the object's state could not be reported", "controller", c.Name, "key", key, "error", err)
 		queue.Retry(key)
@@ -191,29 +191,29 @@ func (c *Controller) failed(ctx context.Context, queue *Queue, key string, err e
 	exhausted := !kind.Uncharged && queue.Charge(key) > most
 	c.Metrics.Retry(c.Name, kind.Code, exhausted)
 	if exhausted {
-		given := RetriesExhausted.Errorf("%s failed %d times in a row, at last with %w", key, most+1, err).
+		exhaustedErr := RetriesExhausted.Errorf("%s failed %d times in a row, at last with %w", key, most+1, err).
 			With("object", key).With("cause", string(kind.Code))
-		c.Log.Error("given up until the next change", "controller", c.Name, "key", key, "error", given)
-		lost := c.report(ctx, key, given)
-		if lost == nil {
+		c.Log.Error("given up until the next change", "controller", c.Name, "key", key, "error", exhaustedErr)
+		reportErr := c.report(ctx, key, exhaustedErr)
+		if reportErr == nil {
 			queue.Forget(key)
 			return
 		}
-		err = lost // the report failed: retry the key, then report again
+		err = reportErr // the report failed: retry the key, then report again
 	}
 	c.Log.Warn("reconcile failed", "controller", c.Name, "key", key, "code", kind.Code, "error", err, "again", queue.Retry(key))
 }
 
-func (c *Controller) report(ctx context.Context, key string, given error) (err error) {
+func (c *Controller) report(ctx context.Context, key string, exhaustedErr error) (err error) {
 	if c.Report == nil {
 		return nil
 	}
-	thrown := guarded("report of "+key, func() { err = c.Report(ctx, key, given) })
-	return cmp.Or(thrown, err)
+	panicked := guarded("report of "+key, func() { err = c.Report(ctx, key, exhaustedErr) })
+	return cmp.Or(panicked, err)
 }
 
 // objectDeleted reports whether a cache knows that the object of a key does not exist.
-func (c *Controller) vanished(key string) bool {
+func (c *Controller) objectDeleted(key string) bool {
 	answer := false
 	for _, t := range c.Triggers {
 		exists, known := t.has(key)

@@ -29,9 +29,9 @@ func apply(t interface{ Fatal(...any) }, s Objects, name string, n int) Object {
 
 // serve runs a controller over a memory store; stop ends both.
 func serve(t *testing.T, store *Memory, c Controller) (shared *Shared[Object], stop func()) {
-	shared = NewShared(store.Feed("demo"), SharedOptions[Object]{Name: "demo", Log: quiet()})
-	c.Name, c.Log = "demo", quiet()
-	c.Triggers = append(c.Triggers, For(shared, Asked))
+	shared = NewShared(store.Feed("demo"), SharedOptions[Object]{Name: "demo", Log: discardLogs()})
+	c.Name, c.Log = "demo", discardLogs()
+	c.Triggers = append(c.Triggers, For(shared, DesiredChanged))
 	if c.Report == nil {
 		c.Report = ReportFault(store, shared.Cache())
 	}
@@ -111,7 +111,7 @@ func TestExhaustedFaultIsOnTheObjectUntilItSucceeds(t *testing.T) {
 	})
 }
 
-func TestAFaultOfAnEarlierProcessIsTakenAway(t *testing.T) {
+func TestAFaultOfAnEarlierProcessIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := NewMemory()
 		apply(t, store, "a", 1)
@@ -188,10 +188,10 @@ func TestNoWorkBeforeSync(t *testing.T) {
 				return []Item[int]{{"a", "1", 1}, {"b", "1", 2}}, "1", nil
 			},
 		}}
-		shared := NewShared(src, SharedOptions[int]{Log: quiet()})
+		shared := NewShared(src, SharedOptions[int]{Log: discardLogs()})
 		early := Signals(func(ctx context.Context, add func(string)) { add("a"); <-ctx.Done() })
 		ctx, cancel := context.WithCancel(t.Context())
-		c := Controller{Name: "n", Log: quiet(), Workers: 1, Triggers: []Trigger{early, For(shared, nil)}, Reconcile: func(_ context.Context, key string) outcome.Outcome {
+		c := Controller{Name: "n", Log: discardLogs(), Workers: 1, Triggers: []Trigger{early, For(shared, nil)}, Reconcile: func(_ context.Context, key string) outcome.Outcome {
 			mu.Lock()
 			defer mu.Unlock()
 			seen = append(seen, fmt.Sprint(key, shared.Cache().Len()))
@@ -220,7 +220,7 @@ func TestNoWorkBeforeSync(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) { // stopped before the first list: nothing hangs, no pass runs
 		src := &script{lists: []func() ([]Item[int], string, error){func() ([]Item[int], string, error) { return nil, "", errors.New("away") }}}
-		shared := NewShared(src, SharedOptions[int]{Log: quiet()})
+		shared := NewShared(src, SharedOptions[int]{Log: discardLogs()})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		c := Controller{Name: "n", Triggers: []Trigger{For(shared, nil)}, Reconcile: func(context.Context, string) outcome.Outcome { t.Error("worked"); return outcome.Done() }}
@@ -235,7 +235,7 @@ func TestOtherSourcesWakeTheirOwner(t *testing.T) {
 		store := NewMemory()
 		var mu sync.Mutex
 		passes := map[string]int{}
-		pods := NewShared(store.Feed("pod"), SharedOptions[Object]{Name: "pods", Log: quiet()})
+		pods := NewShared(store.Feed("pod"), SharedOptions[Object]{Name: "pods", Log: discardLogs()})
 		owner := func(o Object) []string {
 			if o.Owner == nil {
 				return nil
@@ -244,8 +244,8 @@ func TestOtherSourcesWakeTheirOwner(t *testing.T) {
 		}
 		apply(t, store, "a", 1)
 		apply(t, store, "b", 1)
-		shared := NewShared(store.Feed("demo"), SharedOptions[Object]{Name: "demo", Log: quiet()})
-		c := Controller{Name: "demo", Log: quiet(), Triggers: []Trigger{For(shared, Asked), On(pods, nil, owner), On(pods, func(Event[Object]) bool { panic("a predicate that panics") }, owner)},
+		shared := NewShared(store.Feed("demo"), SharedOptions[Object]{Name: "demo", Log: discardLogs()})
+		c := Controller{Name: "demo", Log: discardLogs(), Triggers: []Trigger{For(shared, DesiredChanged), On(pods, nil, owner), On(pods, func(Event[Object]) bool { panic("a predicate that panics") }, owner)},
 			Reconcile: func(_ context.Context, key string) outcome.Outcome {
 				mu.Lock()
 				defer mu.Unlock()
@@ -344,7 +344,7 @@ func TestShutdownDrainsUpToItsLimit(t *testing.T) {
 
 func TestRunEndsWithTheFirstError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shared := NewShared(NewMemory().Feed(""), SharedOptions[Object]{Log: quiet()})
+		shared := NewShared(NewMemory().Feed(""), SharedOptions[Object]{Log: discardLogs()})
 		err := Run(t.Context(), []Runner{shared}, []Runner{Controller{Name: "without reconcile"}})
 		if err == nil || !strings.Contains(err.Error(), "Reconcile") {
 			t.Fatalf("run: %v", err)

@@ -51,7 +51,7 @@ func DecideApply(now time.Time, old *Object, want Object) (Object, Act, error) {
 		}
 		next := want.Copy()
 		next.UID, next.Generation, next.Revision = NewUID(), 1, 0
-		next.Spec, next.Status = settled(want.Spec), nil
+		next.Spec, next.Status = normalized(want.Spec), nil
 		next.CreatedAt, next.DeletionMark = now.UTC(), time.Time{}
 		return next, Write, nil
 	}
@@ -77,7 +77,7 @@ func DecideApply(now time.Time, old *Object, want Object) (Object, Act, error) {
 		next.Owner = new(*want.Owner)
 	}
 	if want.Spec != nil {
-		next.Spec = settled(want.Spec)
+		next.Spec = normalized(want.Spec)
 	}
 	return decide(old, next)
 }
@@ -104,9 +104,9 @@ func DecideUpdate(old *Object, want Object) (Object, Act, error) {
 	next := want.Copy()
 	next.UID, next.Generation = old.UID, old.Generation
 	next.CreatedAt, next.DeletionMark = old.CreatedAt, old.DeletionMark
-	next.Spec = settled(want.Spec)
+	next.Spec = normalized(want.Spec)
 	if want.Status != nil {
-		next.Status = settled(want.Status)
+		next.Status = normalized(want.Status)
 	}
 	return decide(old, next)
 }
@@ -173,7 +173,7 @@ func conflict(old *Object, want Object) error {
 }
 
 // normalized returns the canonical form of a validated JSON object; nil becomes {}.
-func settled(raw json.RawMessage) json.RawMessage {
+func normalized(raw json.RawMessage) json.RawMessage {
 	if raw == nil {
 		return json.RawMessage("{}")
 	}

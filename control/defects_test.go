@@ -22,7 +22,7 @@ import (
 func TestDefect20KeysAreWholeNamesAndFreed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := NewMemory()
-		all := NewShared(store.Feed(""), SharedOptions[Object]{Name: "all", Log: quiet()})
+		all := NewShared(store.Feed(""), SharedOptions[Object]{Name: "all", Log: discardLogs()})
 		refs := []Ref{{"demo", "one", "c"}, {"demo", "two", "c"}, {"other", "one", "c"}}
 		for _, ref := range refs {
 			if _, err := store.Apply(t.Context(), Object{Ref: ref}); err != nil {
@@ -31,7 +31,7 @@ func TestDefect20KeysAreWholeNamesAndFreed(t *testing.T) {
 		}
 		var at atomic.Int64
 		together := make(chan struct{})
-		c := Controller{Name: "all", Log: quiet(), Triggers: []Trigger{For(all, nil)}, Reconcile: func(context.Context, string) outcome.Outcome {
+		c := Controller{Name: "all", Log: discardLogs(), Triggers: []Trigger{For(all, nil)}, Reconcile: func(context.Context, string) outcome.Outcome {
 			if at.Add(1) == int64(len(refs)) {
 				close(together)
 			}
@@ -72,8 +72,8 @@ func TestDefect30AnEventIsEvaluatedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := NewMemory()
 		asked, passes := 0, 0
-		shared := NewShared(store.Feed("demo"), SharedOptions[Object]{Log: quiet()})
-		c := Controller{Name: "demo", Log: quiet(), Workers: 1, Triggers: []Trigger{For(shared, func(Event[Object]) bool { asked++; return asked%2 == 1 })},
+		shared := NewShared(store.Feed("demo"), SharedOptions[Object]{Log: discardLogs()})
+		c := Controller{Name: "demo", Log: discardLogs(), Workers: 1, Triggers: []Trigger{For(shared, func(Event[Object]) bool { asked++; return asked%2 == 1 })},
 			Reconcile: func(context.Context, string) outcome.Outcome { passes++; return outcome.Done() }}
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup

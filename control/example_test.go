@@ -25,7 +25,7 @@ func Example() {
 	c := control.Controller{
 		Name:     "demo",
 		Log:      log,
-		Triggers: []control.Trigger{control.For(demos, control.Asked)},
+		Triggers: []control.Trigger{control.For(demos, control.DesiredChanged)},
 		Report:   control.ReportFault(store, demos.Cache()),
 		Reconcile: func(ctx context.Context, key string) outcome.Outcome {
 			o, ok := demos.Cache().Get(key)

@@ -12,16 +12,16 @@ type notice[T any] struct {
 // mailbox holds the notices that a handler has not received yet. put never blocks. The
 // length is at most twice the number of keys.
 type mailbox[T any] struct {
-	mu      sync.Mutex
-	more    sync.Cond
-	order   []string
-	pending map[string][]notice[T]
-	closed  bool
+	mu       sync.Mutex
+	nonEmpty sync.Cond
+	order    []string
+	pending  map[string][]notice[T]
+	closed   bool
 }
 
 func newMailbox[T any]() *mailbox[T] {
 	m := &mailbox[T]{pending: map[string][]notice[T]{}}
-	m.more.L = &m.mu
+	m.nonEmpty.L = &m.mu
 	return m
 }
 
@@ -36,7 +36,7 @@ func (m *mailbox[T]) put(n notice[T]) {
 		m.order = append(m.order, n.key)
 	}
 	m.pending[n.key] = join(held, n) // if nothing is left, get skips the key
-	m.more.Signal()
+	m.nonEmpty.Signal()
 }
 
 // join adds a notice to those of its key. Changes of the same object become one notice. An
@@ -77,7 +77,7 @@ func (m *mailbox[T]) get() (notice[T], bool) {
 				return held[0], true
 			}
 		}
-		m.more.Wait()
+		m.nonEmpty.Wait()
 	}
 	return notice[T]{}, false
 }
@@ -86,5 +86,5 @@ func (m *mailbox[T]) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.closed = true
-	m.more.Broadcast()
+	m.nonEmpty.Broadcast()
 }

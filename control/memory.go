@@ -14,7 +14,7 @@ import (
 
 // MemoryHistory is the number of changes that the feed of Memory remembers. A watch from
 // an older position returns ErrGap.
-const MemoryKeeps = 1000
+const MemoryHistory = 1000
 
 // Memory is Objects without durability, for tests and `pawl dev`.
 type Memory struct {
@@ -107,7 +107,7 @@ func (m *Memory) write(ctx context.Context, ref Ref, decide func(*Object) (Objec
 	} else {
 		m.objects[ref] = next
 	}
-	if len(m.changes) == MemoryKeeps {
+	if len(m.changes) == MemoryHistory {
 		m.changes[0] = Change[Object]{}
 		m.changes = m.changes[1:]
 	}

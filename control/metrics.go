@@ -23,17 +23,17 @@ type Metrics interface {
 	Relist(name string)
 }
 
-type silence struct{}
+type noMetrics struct{}
 
-func (silence) Depth(string, int)                           {}
-func (silence) Latency(string, time.Duration)               {}
-func (silence) Work(string, time.Duration, outcome.Outcome) {}
-func (silence) Retry(string, fault.Code, bool)              {}
-func (silence) Relist(string)                               {}
+func (noMetrics) Depth(string, int)                           {}
+func (noMetrics) Latency(string, time.Duration)               {}
+func (noMetrics) Work(string, time.Duration, outcome.Outcome) {}
+func (noMetrics) Retry(string, fault.Code, bool)              {}
+func (noMetrics) Relist(string)                               {}
 
-func orSilence(m Metrics) Metrics {
+func orNoMetrics(m Metrics) Metrics {
 	if m == nil {
-		return silence{}
+		return noMetrics{}
 	}
 	return m
 }

@@ -107,7 +107,7 @@ func TestDecisions(t *testing.T) {
 		store, ctx := NewMemory(), context.Background()
 		var last Object // returned by the store
 		for range rapid.IntRange(1, 40).Draw(t, "requests") {
-			before, there := last, last.UID != ""
+			before, present := last, last.UID != ""
 			var next Object
 			var err error
 			switch rapid.IntRange(0, 3).Draw(t, "request") {
@@ -128,13 +128,13 @@ func TestDecisions(t *testing.T) {
 			}
 			now, missing := store.Get(ctx, demo("a"))
 			if err != nil {
-				if there != (missing == nil) || there && (now.Revision != before.Revision || !now.Equal(before)) {
+				if present != (missing == nil) || present && (now.Revision != before.Revision || !now.Equal(before)) {
 					t.Fatalf("refused with %v, but changed: %+v", err, now)
 				}
 				continue
 			}
 			if missing != nil { // removed
-				if !there || !next.Deleting() || len(next.Finalizers) > 0 || next.Revision <= before.Revision {
+				if !present || !next.Deleting() || len(next.Finalizers) > 0 || next.Revision <= before.Revision {
 					t.Fatalf("removed %+v after %+v", next, before)
 				}
 				last = Object{}
@@ -143,7 +143,7 @@ func TestDecisions(t *testing.T) {
 			if !now.Equal(next) || now.Revision != next.Revision {
 				t.Fatalf("stored %+v, answered %+v", now, next)
 			}
-			if there {
+			if present {
 				changed := string(before.Spec) != string(now.Spec)
 				if changed != (now.Generation == before.Generation+1) || !changed && now.Generation != before.Generation {
 					t.Fatalf("spec %s → %s, generation %d → %d", before.Spec, now.Spec, before.Generation, now.Generation)

@@ -18,7 +18,7 @@ import (
 const DefaultInterval = 30 * time.Second
 
 // pollHistory is the number of positions that a Poll can continue from.
-const pollKeeps = 8
+const pollHistory = 8
 
 // Poll makes a Source of a function that lists. An item that differs from the previous
 // list is a Put, a missing item is a Delete. Versions are hashes of the content, so an
@@ -45,7 +45,7 @@ type snapshot struct {
 
 // List implements Source.
 func (p *Poll[T]) List(ctx context.Context) ([]Item[T], string, error) {
-	items, now, err := p.look(ctx)
+	items, now, err := p.list(ctx)
 	if err != nil {
 		return nil, "", err
 	}
@@ -69,7 +69,7 @@ func (p *Poll[T]) Watch(ctx context.Context, version string) iter.Seq2[Change[T]
 			if ctx.Err() != nil {
 				return
 			}
-			items, now, err := p.look(ctx)
+			items, now, err := p.list(ctx)
 			if err != nil {
 				yield(Change[T]{}, err)
 				return
@@ -98,7 +98,7 @@ func differ[T any](before, now snapshot, items map[string]T) []Change[T] {
 		}
 	}
 	for key := range before.hashes {
-		if _, there := now.hashes[key]; !there {
+		if _, present := now.hashes[key]; !present {
 			changes = append(changes, Change[T]{Type: Delete, Item: Item[T]{Key: key}})
 		}
 	}
@@ -106,7 +106,7 @@ func differ[T any](before, now snapshot, items map[string]T) []Change[T] {
 	return changes
 }
 
-func (p *Poll[T]) look(ctx context.Context) (map[string]T, snapshot, error) {
+func (p *Poll[T]) list(ctx context.Context) (map[string]T, snapshot, error) {
 	items, err := p.Items(ctx)
 	if err != nil {
 		return nil, snapshot{}, err
@@ -126,7 +126,7 @@ func (p *Poll[T]) look(ctx context.Context) (map[string]T, snapshot, error) {
 	defer p.mu.Unlock()
 	p.recent = slices.DeleteFunc(p.recent, func(s snapshot) bool { return s.version == now.version })
 	p.recent = append(p.recent, now)
-	p.recent = p.recent[max(0, len(p.recent)-pollKeeps):]
+	p.recent = p.recent[max(0, len(p.recent)-pollHistory):]
 	return items, now, nil
 }
 

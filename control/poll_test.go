@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestPollSaysOnlyWhatChanged(t *testing.T) {
+func TestPollReportsOnlyChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		items, calls, fail := map[string]int{"a": 1, "b": 2}, 0, false
@@ -25,8 +25,8 @@ func TestPollSaysOnlyWhatChanged(t *testing.T) {
 			}
 			return maps.Clone(items), nil
 		}}
-		s := NewShared(p, SharedOptions[int]{Log: quiet()})
-		var h heard
+		s := NewShared(p, SharedOptions[int]{Log: discardLogs()})
+		var h eventLog
 		s.Handle(h.handle)
 		defer run(t, s)()
 		h.expect(t, "+a=1", "+b=2")
@@ -58,7 +58,7 @@ func TestPollForgets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range pollKeeps {
+		for range pollHistory {
 			if _, _, err := p.List(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -42,7 +42,7 @@ func Not[T any](p Predicate[T]) Predicate[T] {
 
 // Changed holds if of returns different values for the old and the new state.
 func Changed[T any, V comparable](of func(T) V) Predicate[T] {
-	return func(e Event[T]) bool { return whole(e) || of(e.Old) != of(e.New) }
+	return func(e Event[T]) bool { return wholeObject(e) || of(e.Old) != of(e.New) }
 }
 
 // Labelled holds if the selector matches the old or the new labels: an item that loses
@@ -55,15 +55,15 @@ func Labelled[T any](labels func(T) map[string]string, selector Selector) Predic
 
 // Became holds if of has become true.
 func Became[T any](of func(T) bool) Predicate[T] {
-	return func(e Event[T]) bool { return whole(e) || of(e.New) && !of(e.Old) }
+	return func(e Event[T]) bool { return wholeObject(e) || of(e.New) && !of(e.Old) }
 }
 
-func whole[T any](e Event[T]) bool { return e.Created || e.Deleted || e.Resync }
+func wholeObject[T any](e Event[T]) bool { return e.Created || e.Deleted || e.Resync }
 
 // GenerationChanged holds if the spec of an object changed, or the object was replaced by
 // another of the same name. A status write does not change the generation.
 func GenerationChanged(e Event[Object]) bool {
-	return whole(e) || e.Old.Generation != e.New.Generation || e.Old.UID != e.New.UID
+	return wholeObject(e) || e.Old.Generation != e.New.Generation || e.Old.UID != e.New.UID
 }
 
 // DeletionMarked holds if an object got its deletion mark.
@@ -72,7 +72,7 @@ func DeletionMarked(e Event[Object]) bool { return Became(Object.Deleting)(e) }
 // RequestChanged holds if an annotation that carries a request was set,
 // changed or removed.
 func RequestChanged(e Event[Object]) bool {
-	return whole(e) || !maps.Equal(requests(e.Old), requests(e.New))
+	return wholeObject(e) || !maps.Equal(requests(e.Old), requests(e.New))
 }
 
 // LabelsMatch is Labelled for objects.
@@ -82,7 +82,7 @@ func LabelsMatch(selector Selector) Predicate[Object] {
 
 // DesiredChanged holds if the spec of an object changed, a request was made or its
 // deletion was requested. It does not hold for a status write.
-func Asked(e Event[Object]) bool {
+func DesiredChanged(e Event[Object]) bool {
 	return GenerationChanged(e) || DeletionMarked(e) || RequestChanged(e)
 }
 

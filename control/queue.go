@@ -30,7 +30,7 @@ type Queue struct {
 	delay   backoff
 
 	mu         sync.Mutex
-	more       sync.Cond
+	nonEmpty   sync.Cond
 	waiting    []string             // ready keys in order
 	dirty      map[string]time.Time // keys that must be worked on, and since when
 	processing map[string]bool
@@ -50,11 +50,11 @@ type failures struct {
 // NewQueue returns an empty queue. ShutDown ends it.
 func NewQueue(o QueueOptions) *Queue {
 	q := &Queue{
-		name: o.Name, metrics: orSilence(o.Metrics), delay: newBackoff(o.First, o.Longest), bucket: newBucket(o.Rate, o.Burst),
+		name: o.Name, metrics: orNoMetrics(o.Metrics), delay: newBackoff(o.First, o.Longest), bucket: newBucket(o.Rate, o.Burst),
 		dirty: map[string]time.Time{}, processing: map[string]bool{}, failures: map[string]*failures{},
-		delayed: delays{at: map[string]*look{}},
+		delayed: delays{at: map[string]*delayedKey{}},
 	}
-	q.more.L = &q.mu
+	q.nonEmpty.L = &q.mu
 	return q
 }
 
@@ -79,7 +79,7 @@ func (q *Queue) add(key string) {
 func (q *Queue) append(key string) {
 	q.waiting = append(q.waiting, key)
 	q.metrics.Depth(q.name, len(q.waiting))
-	q.more.Signal()
+	q.nonEmpty.Signal()
 }
 
 // AddAfter adds a key when d has passed. A key has at most one delay, the shortest that
@@ -111,7 +111,7 @@ func (q *Queue) Get() (key string, ok bool) {
 		if q.closed {
 			return "", false
 		}
-		q.more.Wait()
+		q.nonEmpty.Wait()
 	}
 	key = q.waiting[0]
 	q.waiting[0] = ""
@@ -191,7 +191,7 @@ func (q *Queue) ShutDown() {
 	q.closed = true
 	q.delayed.clear()
 	q.arm()
-	q.more.Broadcast()
+	q.nonEmpty.Broadcast()
 }
 
 // Discard is ShutDown that also drops the ready keys.
@@ -231,11 +231,11 @@ func (q *Queue) due() {
 
 // delays is a heap of delayed keys with one entry per key.
 type delays struct {
-	heap []*look
-	at   map[string]*look
+	heap []*delayedKey
+	at   map[string]*delayedKey
 }
 
-type look struct {
+type delayedKey struct {
 	key   string
 	when  time.Time
 	index int
@@ -245,7 +245,7 @@ func (d *delays) set(key string, when time.Time) {
 	l := d.at[key]
 	switch {
 	case l == nil:
-		l = &look{key: key, when: when}
+		l = &delayedKey{key: key, when: when}
 		d.at[key] = l
 		heap.Push(d, l)
 	case when.Before(l.when):
@@ -262,7 +262,7 @@ func (d *delays) drop(key string) {
 }
 
 func (d *delays) pop() string {
-	l := heap.Pop(d).(*look)
+	l := heap.Pop(d).(*delayedKey)
 	delete(d.at, l.key)
 	return l.key
 }
@@ -286,7 +286,7 @@ func (d *delays) Swap(i, j int) {
 	d.heap[i].index, d.heap[j].index = i, j
 }
 func (d *delays) Push(x any) {
-	l := x.(*look)
+	l := x.(*delayedKey)
 	l.index = len(d.heap)
 	d.heap = append(d.heap, l)
 }

@@ -160,7 +160,7 @@ func next(q *Queue) (string, time.Duration) {
 	return key, time.Since(start)
 }
 
-func TestDelayedLooks(t *testing.T) {
+func TestDelayedKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewQueue(QueueOptions{})
 		defer q.Discard()

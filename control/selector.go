@@ -52,8 +52,8 @@ func checked(r Requirement) (Requirement, bool) {
 // also holds where the key is missing.
 func (s Selector) Matches(labels map[string]string) bool {
 	for _, r := range s {
-		value, there := labels[r.Key]
-		if (there && (r.Any || value == r.Value)) == r.Not {
+		value, present := labels[r.Key]
+		if (present && (r.Any || value == r.Value)) == r.Not {
 			return false
 		}
 	}

@@ -66,7 +66,7 @@ func NewShared[T any](source Source[T], o SharedOptions[T]) *Shared[T] {
 		resync = *o.Resync
 	}
 	log := orDefault(o.Log)
-	return &Shared[T]{source: source, name: o.Name, resync: resync, metrics: orSilence(o.Metrics), log: log,
+	return &Shared[T]{source: source, name: o.Name, resync: resync, metrics: orNoMetrics(o.Metrics), log: log,
 		cache: newCache(o.Name, o.Copy, o.Indexes, log), boxes: map[*mailbox[T]]func(context.Context, Event[T]){}}
 }
 
@@ -164,7 +164,7 @@ func (s *Shared[T]) resyncs(ctx context.Context) {
 		case <-ticker.C:
 			s.mu.Lock()
 			for _, item := range s.cache.snapshot() {
-				s.tell(notice[T]{key: item.Key, old: &item, next: &item, resync: true})
+				s.notify(notice[T]{key: item.Key, old: &item, next: &item, resync: true})
 			}
 			s.mu.Unlock()
 		}
@@ -203,13 +203,13 @@ func (s *Shared[T]) follow(ctx context.Context) {
 }
 
 func (s *Shared[T]) list(ctx context.Context) (position string, err error) {
-	thrown := guarded("list of "+s.name, func() {
+	panicked := guarded("list of "+s.name, func() {
 		var items []Item[T]
 		if items, position, err = s.source.List(ctx); err == nil {
 			s.replace(items)
 		}
 	})
-	return position, cmp.Or(thrown, err)
+	return position, cmp.Or(panicked, err)
 }
 
 // replace replaces the contents of the cache by a list, and notifies the handlers of the
@@ -217,13 +217,13 @@ func (s *Shared[T]) list(ctx context.Context) (position string, err error) {
 func (s *Shared[T]) replace(items []Item[T]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	there := make(map[string]bool, len(items))
+	present := make(map[string]bool, len(items))
 	for _, item := range items {
-		there[item.Key] = true
+		present[item.Key] = true
 		s.put(item)
 	}
 	for _, item := range s.cache.snapshot() {
-		if !there[item.Key] {
+		if !present[item.Key] {
 			s.remove(item.Key, "")
 		}
 	}
@@ -234,7 +234,7 @@ func (s *Shared[T]) replace(items []Item[T]) {
 
 // watch applies changes until the watch breaks. It reports whether there were any.
 func (s *Shared[T]) watch(ctx context.Context, position *string) (moved bool, err error) {
-	thrown := guarded("watch of "+s.name, func() {
+	panicked := guarded("watch of "+s.name, func() {
 		for change, failure := range s.source.Watch(ctx, *position) {
 			if failure != nil {
 				err = failure
@@ -244,7 +244,7 @@ func (s *Shared[T]) watch(ctx context.Context, position *string) (moved bool, er
 			*position, moved = change.Version, true
 		}
 	})
-	return moved, cmp.Or(thrown, err)
+	return moved, cmp.Or(panicked, err)
 }
 
 func (s *Shared[T]) apply(c Change[T]) {
@@ -265,17 +265,17 @@ func (s *Shared[T]) put(item Item[T]) {
 		if had {
 			n.old = &old
 		}
-		s.tell(n)
+		s.notify(n)
 	}
 }
 
 func (s *Shared[T]) remove(key, version string) {
 	if old, had := s.cache.remove(key, version); had {
-		s.tell(notice[T]{key: key, old: &old})
+		s.notify(notice[T]{key: key, old: &old})
 	}
 }
 
-func (s *Shared[T]) tell(n notice[T]) {
+func (s *Shared[T]) notify(n notice[T]) {
 	for box := range s.boxes {
 		box.put(n)
 	}

@@ -73,7 +73,7 @@ func put(key string, value int, version string) Change[int] {
 }
 
 // slowChanges yields a change per second, then an error.
-func slowly(err error, changes ...Change[int]) func(func(Change[int], error) bool) {
+func slowChanges(err error, changes ...Change[int]) func(func(Change[int], error) bool) {
 	return func(yield func(Change[int], error) bool) {
 		for _, c := range changes {
 			time.Sleep(time.Second)
@@ -86,12 +86,12 @@ func slowly(err error, changes ...Change[int]) func(func(Change[int], error) boo
 }
 
 // eventLog records events.
-type heard struct {
+type eventLog struct {
 	mu     sync.Mutex
 	events []string
 }
 
-func (h *heard) handle(_ context.Context, e Event[int]) {
+func (h *eventLog) handle(_ context.Context, e Event[int]) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -106,7 +106,7 @@ func (h *heard) handle(_ context.Context, e Event[int]) {
 	}
 }
 
-func (h *heard) take() []string {
+func (h *eventLog) take() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	out := h.events
@@ -115,7 +115,7 @@ func (h *heard) take() []string {
 	return out
 }
 
-func (h *heard) expect(t *testing.T, want ...string) {
+func (h *eventLog) expect(t *testing.T, want ...string) {
 	t.Helper()
 	synctest.Wait()
 	slices.Sort(want)
@@ -137,12 +137,12 @@ func run[T any](t *testing.T, s *Shared[T]) (stop func()) {
 	return func() { cancel(); wg.Wait() }
 }
 
-func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+func discardLogs() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func TestListThenWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &script{lists: []func() ([]Item[int], string, error){lists("10", Item[int]{"a", "3", 1}, Item[int]{"b", "9", 1})}}
-		src.watches = append(src.watches, slowly(errors.New("cut"),
+		src.watches = append(src.watches, slowChanges(errors.New("cut"),
 			put("a", 2, "11"),
 			put("b", 7, "8"),  // older than the cached item
 			put("b", 7, "9"),  // the same
@@ -151,8 +151,8 @@ func TestListThenWatch(t *testing.T) {
 			Change[int]{Type: Delete, Item: Item[int]{Key: "b", Version: "5"}, Version: "14"}, // older than the cached item
 			Change[int]{Type: Bookmark, Version: "40"},
 		))
-		s := NewShared(src, SharedOptions[int]{Log: quiet()})
-		var h heard
+		s := NewShared(src, SharedOptions[int]{Log: discardLogs()})
+		var h eventLog
 		s.Handle(h.handle)
 		if s.Cache().Synced() {
 			t.Fatal("synced before the first list")
@@ -185,8 +185,8 @@ func TestGapListsAgain(t *testing.T) {
 			time.Sleep(time.Minute)
 			yield(Change[int]{}, fmt.Errorf("trimmed: %w", ErrGap))
 		})
-		s := NewShared(src, SharedOptions[int]{Log: quiet(), Metrics: m})
-		var h heard
+		s := NewShared(src, SharedOptions[int]{Log: discardLogs(), Metrics: m})
+		var h eventLog
 		s.Handle(h.handle)
 		defer run(t, s)()
 		h.expect(t, "+a=1", "+b=1", "+c=1")
@@ -208,7 +208,7 @@ func TestDelaysOfABrokenSource(t *testing.T) {
 			}
 			return nil, "", errors.New("no answer")
 		}}}
-		s := NewShared(src, SharedOptions[int]{Log: quiet()})
+		s := NewShared(src, SharedOptions[int]{Log: discardLogs()})
 		stop := run(t, s)
 		time.Sleep(10 * time.Minute)
 		stop()
@@ -239,7 +239,7 @@ func TestProgressMakesTheDelayShortAgain(t *testing.T) {
 				}
 			})
 		}
-		stop := run(t, NewShared(src, SharedOptions[int]{Log: quiet()}))
+		stop := run(t, NewShared(src, SharedOptions[int]{Log: discardLogs()}))
 		time.Sleep(time.Hour)
 		stop()
 		if len(at) != 30 {
@@ -267,8 +267,8 @@ func TestResync(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			src := &script{lists: []func() ([]Item[int], string, error){lists("1", Item[int]{"a", "1", 1}, Item[int]{"b", "1", 2})}}
-			s := NewShared(src, SharedOptions[int]{Log: quiet(), Resync: c.resync})
-			var h heard
+			s := NewShared(src, SharedOptions[int]{Log: discardLogs(), Resync: c.resync})
+			var h eventLog
 			s.Handle(h.handle)
 			defer run(t, s)()
 			h.expect(t, "+a=1", "+b=2")
@@ -292,8 +292,8 @@ func TestASlowHandlerDelaysNoOther(t *testing.T) {
 				}
 			}
 		})
-		s := NewShared(src, SharedOptions[int]{Log: quiet()})
-		var fast, slow heard
+		s := NewShared(src, SharedOptions[int]{Log: discardLogs()})
+		var fast, slow eventLog
 		release := make(chan struct{})
 		s.Handle(func(ctx context.Context, e Event[int]) { <-release; slow.handle(ctx, e) })
 		s.Handle(fast.handle)
@@ -324,9 +324,9 @@ func TestLateAndRemovedHandlers(t *testing.T) {
 				yield(c, nil)
 			}
 		})
-		s := NewShared(src, SharedOptions[int]{Log: quiet()})
+		s := NewShared(src, SharedOptions[int]{Log: discardLogs()})
 		stop := run(t, s)
-		var late heard
+		var late eventLog
 		remove := s.Handle(late.handle)
 		s.Handle(func(context.Context, Event[int]) { panic("a handler that panics") })
 		late.expect(t, "+a=1")
@@ -337,7 +337,7 @@ func TestLateAndRemovedHandlers(t *testing.T) {
 		late.expect(t)
 		close(feed)
 		stop()
-		var after heard
+		var after eventLog
 		s.Handle(after.handle)
 		after.expect(t)
 		if err := s.Run(t.Context()); err == nil {

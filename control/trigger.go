@@ -34,9 +34,9 @@ func (t trigger[T]) has(key string) (exists, known bool) {
 	return t.own && t.shared.cache.Has(key), t.own
 }
 
-func (t trigger[T]) begin(_ context.Context, c *Controller, add func(string)) func() {
+func (t trigger[T]) start(_ context.Context, c *Controller, add func(string)) func() {
 	return t.shared.Handle(func(_ context.Context, e Event[T]) {
-		if !t.wakes(c, e) {
+		if !t.accepts(c, e) {
 			return
 		}
 		if !e.Created {
@@ -54,7 +54,7 @@ func (t trigger[T]) begin(_ context.Context, c *Controller, add func(string)) fu
 
 // accepts calls the predicate. If it panics, the event is accepted: an unnecessary pass is
 // better than a missing one.
-func (t trigger[T]) wakes(c *Controller, e Event[T]) (yes bool) {
+func (t trigger[T]) accepts(c *Controller, e Event[T]) (yes bool) {
 	if t.when == nil {
 		return true
 	}
@@ -70,7 +70,7 @@ type signals func(ctx context.Context, add func(key string))
 func (signals) synced(context.Context) error { return nil }
 func (signals) has(string) (bool, bool)      { return false, false }
 
-func (run signals) begin(ctx context.Context, c *Controller, add func(string)) func() {
+func (run signals) start(ctx context.Context, c *Controller, add func(string)) func() {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := guarded("signals of "+c.Name, func() { run(ctx, add) }); err != nil {

@@ -113,12 +113,12 @@ func (t *Tokens) Any(context.Context) (bool, error) { return t != nil && len(t.h
 // authenticated identifies the caller, and refuses callers whose role does not suffice for the path.
 func (s *Server) authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		need := needs(r.URL.Path, s.loop)
+		need := requiredRole(r.URL.Path, s.loopback)
 		if need == Anyone {
 			next.ServeHTTP(w, r)
 			return
 		}
-		who, err := s.asking(r)
+		who, err := s.identifyLimited(r)
 		if err == nil && who.Role < need {
 			err = Forbidden.Errorf("%s is %s, %s is for %s", who.Name, who.Role, r.URL.Path, need)
 		}
@@ -132,8 +132,8 @@ func (s *Server) authenticated(next http.Handler) http.Handler {
 }
 
 // identifyLimited identifies the caller. It limits the concurrent requests of an address.
-func (s *Server) asking(r *http.Request) (Principal, error) {
-	free, err := s.admission.asking.take(address(r))
+func (s *Server) identifyLimited(r *http.Request) (Principal, error) {
+	free, err := s.admission.identifying.take(clientAddress(r))
 	if err != nil {
 		return Principal{}, err
 	}
@@ -143,7 +143,7 @@ func (s *Server) asking(r *http.Request) (Principal, error) {
 
 // requiredRole returns the lowest role that a path needs before it is routed. Routes
 // of /v1 may need a higher one.
-func needs(path string, loopback bool) Role {
+func requiredRole(path string, loopback bool) Role {
 	switch {
 	case path == heartbeatPath: // nodes authenticate with their own tokens
 		return Anyone
@@ -204,7 +204,7 @@ func (s *Server) identify(r *http.Request) (Principal, error) {
 			return Principal{}, Unauthenticated.Errorf("the request carries no token")
 		}
 	}
-	if !s.loop {
+	if !s.loopback {
 		return Principal{}, Unauthenticated.Errorf("the request carries no token")
 	}
 	return Principal{Name: "operator", Role: Operator}, nil

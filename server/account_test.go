@@ -16,11 +16,11 @@ const secret = "0123456789abcdef0123456789abcdef"
 
 func tokens(t *testing.T, all ...string) *Tokens {
 	t.Helper()
-	made, err := NewTokens(all...)
+	created, err := NewTokens(all...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return made
+	return created
 }
 
 // tokenTable is a TokenReviewer in memory.
@@ -135,7 +135,7 @@ func TestForeignRequests(t *testing.T) {
 		for name, value := range c.header {
 			h.Set(name, value)
 		}
-		if got := fault.Of(foreign(c.host, h, c.loopback, c.known)); got != c.want {
+		if got := fault.Of(checkOrigin(c.host, h, c.loopback, c.known)); got != c.want {
 			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
 		}
 	}
@@ -177,7 +177,7 @@ func TestTokenFile(t *testing.T) {
 	}
 }
 
-func TestFinding10TokenFileOfOthers(t *testing.T) {
+func TestTokenFileOfOthers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens")
 	if err := os.WriteFile(path, []byte(secret+"\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 )
 
 // A token file that is a pipe is refused without waiting for a writer.
-func TestFinding10TokenFileIsAPipe(t *testing.T) {
+func TestTokenFileIsAPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)

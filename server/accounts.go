@@ -41,7 +41,7 @@ func pageOf[T any](p Paged, place func(T) string, read func(account.Page) ([]T, 
 	if err != nil {
 		return nil, err
 	}
-	answer := listed(items)
+	answer := newList(items)
 	if len(items) > p.Limit {
 		answer.Body.Items = items[:p.Limit]
 		answer.Body.Next = base64.RawURLEncoding.EncodeToString([]byte(place(items[p.Limit-1])))
@@ -83,7 +83,7 @@ type credentialBody struct {
 	For     string `json:"for,omitempty" doc:"how long it works, such as 720h; absent: until it is revoked" example:"720h"`
 }
 
-func (b credentialBody) wanted() (account.NewCredential, error) {
+func (b credentialBody) newCredential() (account.NewCredential, error) {
 	n := account.NewCredential{Account: b.Account, Name: b.Name}
 	if b.For == "" {
 		return n, nil
@@ -99,7 +99,7 @@ type accountPath struct {
 	ID string `path:"id" doc:"id, or a unique name"`
 }
 
-type ofAccount struct {
+type accountQuery struct {
 	Account string `query:"account" doc:"id or name; absent: that of the caller"`
 	Paged
 }
@@ -114,7 +114,7 @@ func (s *Server) accountService(ctx context.Context) (*account.Service, account.
 }
 
 // withAccounts adapts a function of the account service to a route.
-func asked[I, O any](s *Server, do func(ctx context.Context, d *account.Service, who account.Account, in *I) (*O, error)) func(context.Context, *I) (*O, error) {
+func withAccounts[I, O any](s *Server, do func(ctx context.Context, d *account.Service, who account.Account, in *I) (*O, error)) func(context.Context, *I) (*O, error) {
 	return func(ctx context.Context, in *I) (*O, error) {
 		d, who, err := s.accountService(ctx)
 		if err != nil {
@@ -129,23 +129,23 @@ func (s *Server) accountRoutes() {
 		return huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{tag}, DefaultStatus: status,
 			Errors: append(errs, http.StatusNotImplemented)}
 	}
-	at(s, op("listAccounts", http.MethodGet, "/v1/accounts", "List the accounts that the caller may see", "accounts", 200, 404), User, asked(s, listAccounts))
-	at(s, op("createAccount", http.MethodPost, "/v1/accounts", "Create an account", "accounts", 201, 404, 409, 422), DomainAdmin, asked(s, createAccount))
-	at(s, op("getAccount", http.MethodGet, "/v1/accounts/{id}", "Read an account", "accounts", 200, 404), User, asked(s, getAccount))
+	registerRoute(s, op("listAccounts", http.MethodGet, "/v1/accounts", "List the accounts that the caller may see", "accounts", 200, 404), User, withAccounts(s, listAccounts))
+	registerRoute(s, op("createAccount", http.MethodPost, "/v1/accounts", "Create an account", "accounts", 201, 404, 409, 422), DomainAdmin, withAccounts(s, createAccount))
+	registerRoute(s, op("getAccount", http.MethodGet, "/v1/accounts/{id}", "Read an account", "accounts", 200, 404), User, withAccounts(s, getAccount))
 	for verb, disabled := range map[string]bool{"disable": true, "enable": false} {
-		at(s, op(verb+"Account", http.MethodPost, "/v1/accounts/{id}/"+verb, verb+" all calls of an account", "accounts", 200, 404, 409), DomainAdmin, asked(s, disableAccount(disabled)))
-		at(s, op(verb+"Domain", http.MethodPost, "/v1/domains/{id}/"+verb, verb+" all calls of a domain and of those below", "accounts", 200, 404, 409), DomainAdmin, asked(s, disableDomain(disabled)))
+		registerRoute(s, op(verb+"Account", http.MethodPost, "/v1/accounts/{id}/"+verb, verb+" all calls of an account", "accounts", 200, 404, 409), DomainAdmin, withAccounts(s, disableAccount(disabled)))
+		registerRoute(s, op(verb+"Domain", http.MethodPost, "/v1/domains/{id}/"+verb, verb+" all calls of a domain and of those below", "accounts", 200, 404, 409), DomainAdmin, withAccounts(s, disableDomain(disabled)))
 	}
-	at(s, op("limitAccount", http.MethodPost, "/v1/accounts/{id}/limits", "Set the limits of an account", "accounts", 200, 404, 409, 422), Operator, asked(s, limitAccount))
-	at(s, op("listDomains", http.MethodGet, "/v1/domains", "List the domains that the caller may see", "accounts", 200), User, asked(s, listDomains))
-	at(s, op("createDomain", http.MethodPost, "/v1/domains", "Create a domain", "accounts", 201, 404, 409, 422), DomainAdmin, asked(s, createDomain))
-	at(s, op("listKeys", http.MethodGet, "/v1/keys", "List API keys, without secrets", "accounts", 200, 404), User, asked(s, listKeys))
-	at(s, op("createKey", http.MethodPost, "/v1/keys", "Create an API key; its secret is shown once", "accounts", 201, 404, 422), User, asked(s, createKey))
-	at(s, op("revokeKey", http.MethodPost, "/v1/keys/{id}/revoke", "Revoke an API key for ever", "accounts", 204, 404), User, asked(s, revoke))
-	at(s, op("listTokens", http.MethodGet, "/v1/tokens", "List bearer tokens, without the tokens", "accounts", 200, 404), User, asked(s, listTokens))
-	at(s, op("createToken", http.MethodPost, "/v1/tokens", "Create a bearer token; it is shown once", "accounts", 201, 404, 422), User, asked(s, createToken))
-	at(s, op("revokeToken", http.MethodPost, "/v1/tokens/{id}/revoke", "Revoke a bearer token for ever", "accounts", 204, 404), User, asked(s, revoke))
-	at(s, op("listAudit", http.MethodGet, "/v1/audit", "Read the audit trail, newest first", "accounts", 200), User, asked(s, trail))
+	registerRoute(s, op("limitAccount", http.MethodPost, "/v1/accounts/{id}/limits", "Set the limits of an account", "accounts", 200, 404, 409, 422), Operator, withAccounts(s, limitAccount))
+	registerRoute(s, op("listDomains", http.MethodGet, "/v1/domains", "List the domains that the caller may see", "accounts", 200), User, withAccounts(s, listDomains))
+	registerRoute(s, op("createDomain", http.MethodPost, "/v1/domains", "Create a domain", "accounts", 201, 404, 409, 422), DomainAdmin, withAccounts(s, createDomain))
+	registerRoute(s, op("listKeys", http.MethodGet, "/v1/keys", "List API keys, without secrets", "accounts", 200, 404), User, withAccounts(s, listKeys))
+	registerRoute(s, op("createKey", http.MethodPost, "/v1/keys", "Create an API key; its secret is shown once", "accounts", 201, 404, 422), User, withAccounts(s, createKey))
+	registerRoute(s, op("revokeKey", http.MethodPost, "/v1/keys/{id}/revoke", "Revoke an API key for ever", "accounts", 204, 404), User, withAccounts(s, revoke))
+	registerRoute(s, op("listTokens", http.MethodGet, "/v1/tokens", "List bearer tokens, without the tokens", "accounts", 200, 404), User, withAccounts(s, listTokens))
+	registerRoute(s, op("createToken", http.MethodPost, "/v1/tokens", "Create a bearer token; it is shown once", "accounts", 201, 404, 422), User, withAccounts(s, createToken))
+	registerRoute(s, op("revokeToken", http.MethodPost, "/v1/tokens/{id}/revoke", "Revoke a bearer token for ever", "accounts", 204, 404), User, withAccounts(s, revoke))
+	registerRoute(s, op("listAudit", http.MethodGet, "/v1/audit", "Read the audit trail, newest first", "accounts", 200), User, withAccounts(s, listAudit))
 }
 
 func listAccounts(ctx context.Context, d *account.Service, who account.Account, in *struct {
@@ -187,7 +187,7 @@ func limitAccount(ctx context.Context, d *account.Service, who account.Account, 
 	accountPath
 	Body account.Limits
 }) (*oneAnswer[account.Account], error) {
-	return oneOf(d.Limit(ctx, who, in.ID, in.Body))
+	return oneOf(d.SetLimits(ctx, who, in.ID, in.Body))
 }
 
 func listDomains(ctx context.Context, d *account.Service, who account.Account, in *Paged) (*listOf[account.Domain], error) {
@@ -197,12 +197,12 @@ func listDomains(ctx context.Context, d *account.Service, who account.Account, i
 }
 
 func createDomain(ctx context.Context, d *account.Service, who account.Account, in *struct{ Body domainBody }) (*oneAnswer[account.Domain], error) {
-	made, err := d.CreateDomain(ctx, who, in.Body.Name, in.Body.Parent)
-	callOf(ctx).target = cmp.Or(made.ID, in.Body.Name)
-	return oneOf(made, err)
+	created, err := d.CreateDomain(ctx, who, in.Body.Name, in.Body.Parent)
+	callOf(ctx).target = cmp.Or(created.ID, in.Body.Name)
+	return oneOf(created, err)
 }
 
-func listKeys(ctx context.Context, d *account.Service, who account.Account, in *ofAccount) (*listOf[Key], error) {
+func listKeys(ctx context.Context, d *account.Service, who account.Account, in *accountQuery) (*listOf[Key], error) {
 	return pageOf(in.Paged, func(k Key) string { return k.ID }, func(p account.Page) (shown []Key, err error) {
 		all, err := d.Keys(ctx, who, in.Account, p)
 		for _, k := range all {
@@ -212,7 +212,7 @@ func listKeys(ctx context.Context, d *account.Service, who account.Account, in *
 	})
 }
 
-func listTokens(ctx context.Context, d *account.Service, who account.Account, in *ofAccount) (*listOf[Token], error) {
+func listTokens(ctx context.Context, d *account.Service, who account.Account, in *accountQuery) (*listOf[Token], error) {
 	return pageOf(in.Paged, func(t Token) string { return t.ID }, func(p account.Page) (shown []Token, err error) {
 		all, err := d.Tokens(ctx, who, in.Account, p)
 		for _, t := range all {
@@ -224,32 +224,32 @@ func listTokens(ctx context.Context, d *account.Service, who account.Account, in
 
 // replayWithoutSecret sets the answer to a repetition of the request: the same
 // without the secret, which no store keeps in clear text.
-func shownOnce(ctx context.Context, c account.Credential) error {
+func replayWithoutSecret(ctx context.Context, c account.Credential) error {
 	data, err := json.Marshal(c)
-	callOf(ctx).again, callOf(ctx).target = data, c.ID
+	callOf(ctx).replay, callOf(ctx).target = data, c.ID
 	return err
 }
 
 func createKey(ctx context.Context, d *account.Service, who account.Account, in *struct{ Body credentialBody }) (*oneAnswer[Key], error) {
-	n, err := in.Body.wanted()
+	n, err := in.Body.newCredential()
 	if err != nil {
 		return nil, err
 	}
 	k, err := d.CreateKey(ctx, who, n)
 	if err == nil {
-		err = shownOnce(ctx, k.Credential)
+		err = replayWithoutSecret(ctx, k.Credential)
 	}
 	return oneOf(Key{k.Credential, k.Secret.Reveal()}, err)
 }
 
 func createToken(ctx context.Context, d *account.Service, who account.Account, in *struct{ Body credentialBody }) (*oneAnswer[Token], error) {
-	n, err := in.Body.wanted()
+	n, err := in.Body.newCredential()
 	if err != nil {
 		return nil, err
 	}
 	t, secret, err := d.CreateToken(ctx, who, n)
 	if err == nil {
-		err = shownOnce(ctx, t.Credential)
+		err = replayWithoutSecret(ctx, t.Credential)
 	}
 	return oneOf(Token{t.Credential, secret.Reveal()}, err)
 }
@@ -260,7 +260,7 @@ func revoke(ctx context.Context, d *account.Service, who account.Account, in *st
 	return nil, d.Revoke(ctx, who, in.ID)
 }
 
-func trail(ctx context.Context, d *account.Service, who account.Account, in *struct {
+func listAudit(ctx context.Context, d *account.Service, who account.Account, in *struct {
 	Target string `query:"target" doc:"id or path of the changed object"`
 	Paged
 }) (*listOf[account.Entry], error) {

@@ -12,7 +12,7 @@ import (
 )
 
 // newAccountsFixture returns a fixture with accounts: an operator's token, dan (admin) and uma of ROOT/dev, eve of ROOT.
-func staffed(t *testing.T) (h *fixture, accounts *account.Service, token map[string]string) {
+func newAccountsFixture(t *testing.T) (h *fixture, accounts *account.Service, token map[string]string) {
 	t.Helper()
 	accounts = &account.Service{Store: account.NewMemory()}
 	if _, err := accounts.CreateDomain(t.Context(), account.System(), "dev", ""); err != nil {
@@ -29,13 +29,15 @@ func staffed(t *testing.T) (h *fixture, accounts *account.Service, token map[str
 		}
 		token[w.Name] = plain.Reveal()
 	}
-	h = newFixture(t, func(o *Options) { o.Accounts, o.Reviewer, o.Tokens = accounts, Directed{accounts}, tokens(t, secret) })
+	h = newFixture(t, func(o *Options) {
+		o.Accounts, o.Reviewer, o.Tokens = accounts, AccountReviewer{accounts}, tokens(t, secret)
+	})
 	return h, accounts, token
 }
 
 // A route checks the role first (403), then whether the caller may see the object (404).
 func TestAccountRoutes(t *testing.T) {
-	h, _, token := staffed(t)
+	h, _, token := newAccountsFixture(t)
 	for _, c := range []struct {
 		method, path, body  string
 		op, dan, uma, nobdy int
@@ -96,27 +98,27 @@ func TestAccountRoutes(t *testing.T) {
 
 // A secret appears in one answer only: not in lists, not in the answer to a repetition, not in the log.
 func TestSecretsAreShownOnce(t *testing.T) {
-	h, _, token := staffed(t)
+	h, _, token := newAccountsFixture(t)
 	auth := "Bearer " + token["uma"]
 	for _, c := range []struct{ path, field string }{{"/v1/keys", "secret"}, {"/v1/tokens", "token"}} {
 		first := h.do("POST", c.path, `{"name":"ci"}`, "Authorization", auth, "Idempotency-Key", "once "+c.field)
-		var made map[string]any
-		first.into(t, &made)
-		shown, _ := made[c.field].(string)
+		var created map[string]any
+		first.into(t, &created)
+		shown, _ := created[c.field].(string)
 		if first.status != http.StatusCreated || len(shown) < 40 {
 			t.Fatalf("%s: %d %s", c.path, first.status, first.body)
 		}
 		again := h.do("POST", c.path, `{"name":"ci"}`, "Authorization", auth, "Idempotency-Key", "once "+c.field)
-		if again.status != http.StatusCreated || strings.Contains(string(again.body), shown) || !strings.Contains(string(again.body), made["id"].(string)) {
+		if again.status != http.StatusCreated || strings.Contains(string(again.body), shown) || !strings.Contains(string(again.body), created["id"].(string)) {
 			t.Errorf("repeated: %d %s", again.status, again.body)
 		}
-		if all := h.do("GET", c.path, nil, "Authorization", auth); strings.Contains(string(all.body), shown) || !strings.Contains(string(all.body), made["id"].(string)) {
+		if all := h.do("GET", c.path, nil, "Authorization", auth); strings.Contains(string(all.body), shown) || !strings.Contains(string(all.body), created["id"].(string)) {
 			t.Errorf("listed: %s", all.body)
 		}
 		if strings.Contains(h.log.String(), shown) {
 			t.Error("the secret is in the log")
 		}
-		if got := h.do("POST", c.path+"/"+made["id"].(string)+"/revoke", nil, "Authorization", auth); got.status != http.StatusNoContent {
+		if got := h.do("POST", c.path+"/"+created["id"].(string)+"/revoke", nil, "Authorization", auth); got.status != http.StatusNoContent {
 			t.Errorf("revoke: %d %s", got.status, got.body)
 		}
 	}
@@ -124,7 +126,7 @@ func TestSecretsAreShownOnce(t *testing.T) {
 
 // Every changing request leaves an audit entry with caller, call, target and outcome; repetitions, plans and unknown callers leave none.
 func TestRequestsAreAudited(t *testing.T) {
-	h, accounts, token := staffed(t)
+	h, accounts, token := newAccountsFixture(t)
 	op, uma := []string{"Authorization", "Bearer " + secret}, []string{"Authorization", "Bearer " + token["uma"]}
 	h.do("POST", "/v1/domains", `{"name":"new"}`, append(op, "Idempotency-Key", "k")...)
 	h.do("POST", "/v1/domains", `{"name":"new"}`, append(op, "Idempotency-Key", "k")...)
@@ -142,10 +144,10 @@ func TestRequestsAreAudited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := domains[slices.IndexFunc(domains, func(d account.Domain) bool { return d.Name == "new" })]
+	created := domains[slices.IndexFunc(domains, func(d account.Domain) bool { return d.Name == "new" })]
 	var got []string
 	for _, e := range slices.Backward(trail) {
-		got = append(got, strings.Join([]string{e.Who, e.API, e.Call, strings.ReplaceAll(e.Target, made.ID, "ID"), e.Outcome}, " "))
+		got = append(got, strings.Join([]string{e.Who, e.API, e.Call, strings.ReplaceAll(e.Target, created.ID, "ID"), e.Outcome}, " "))
 	}
 	want := []string{
 		"operator /v1 POST /v1/domains ID ok", "operator /v1 POST /v1/domains new ACCOUNT_EXISTS", "uma /v1 POST /v1/accounts /v1/accounts FORBIDDEN",
@@ -163,13 +165,13 @@ func TestRequestsAreAudited(t *testing.T) {
 
 // The directory of the cluster service: names, limits, subtrees.
 func TestDirectory(t *testing.T) {
-	_, accounts, _ := staffed(t)
+	_, accounts, _ := newAccountsFixture(t)
 	d := Directory{accounts.Store}
 	uma, err := accounts.Find(t.Context(), account.System(), "uma")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := accounts.Limit(t.Context(), account.System(), "uma", account.Limits{Clusters: 1, Nodes: 2, Cores: 3, MemoryMB: 4, Size: 5}); err != nil {
+	if _, err := accounts.SetLimits(t.Context(), account.System(), "uma", account.Limits{Clusters: 1, Nodes: 2, Cores: 3, MemoryMB: 4, Size: 5}); err != nil {
 		t.Fatal(err)
 	}
 	owner := cluster.Owner{AccountID: uma.ID, DomainID: uma.DomainID}
@@ -220,7 +222,7 @@ func TestDirectory(t *testing.T) {
 // Lists of accounts, domains, tokens, keys and audit entries have pages of any size,
 // which neither repeat nor omit an item.
 func TestAccountsAreListedByPages(t *testing.T) {
-	h, accounts, token := staffed(t)
+	h, accounts, token := newAccountsFixture(t)
 	op := []string{"Authorization", "Bearer " + token["op"]}
 	for i := range 5 {
 		if _, err := accounts.CreateDomain(t.Context(), account.System(), fmt.Sprint("d", i), ""); err != nil {
@@ -271,13 +273,13 @@ func TestAccountsAreListedByPages(t *testing.T) {
 
 // An audit entry names a created object by its id, and one that could not be created by its name.
 func TestTheTrailNamesWhatWasMade(t *testing.T) {
-	h, accounts, token := staffed(t)
+	h, accounts, token := newAccountsFixture(t)
 	op := []string{"Authorization", "Bearer " + token["op"]}
-	var made account.Account
-	h.do("POST", "/v1/accounts", `{"name":"zoe"}`, op...).into(t, &made)
+	var created account.Account
+	h.do("POST", "/v1/accounts", `{"name":"zoe"}`, op...).into(t, &created)
 	h.do("POST", "/v1/accounts", `{"name":"zoe"}`, op...)
 	trail, err := accounts.Trail(t.Context(), account.System(), account.TrailQuery{})
-	if err != nil || len(trail) != 2 || trail[1].Target != made.ID || trail[0].Target != "zoe" || trail[0].Outcome != string(account.Exists.Code) {
+	if err != nil || len(trail) != 2 || trail[1].Target != created.ID || trail[0].Target != "zoe" || trail[0].Outcome != string(account.Exists.Code) {
 		t.Errorf("%+v, %v", trail, err)
 	}
 }

@@ -24,29 +24,29 @@ import (
 // above it. A body arrives as slowly as its sender likes, so reading has no such
 // limit: a sender with too many bodies under way displaces its own oldest.
 const (
-	strangerBody = 10 * time.Second // for the body of an unknown caller to arrive
-	requestTime  = 30 * time.Second // for the next read after the body
-	maxHeartbeat = 256 << 10        // bytes
+	anonymousBodyTime = 10 * time.Second // for the body of an unknown caller to arrive
+	requestTimeout    = 30 * time.Second // for the next read after the body
+	maxHeartbeat      = 256 << 10        // bytes
 )
 
 // admission limits the requests in each stage.
 type admission struct {
-	known     *arrivals // bodies of known callers, by account
-	strangers *arrivals // bodies of all others, by address
-	asking    *places   // requests whose caller is being identified, by address
-	pages     *places   // running requests of unknown callers, by address
-	slots     chan struct{}
-	streams   chan struct{}
+	known          *bodyReads // bodies of known callers, by account
+	anonymous      *bodyReads // bodies of all others, by address
+	identifying    *keyLimit  // requests whose caller is being identified, by address
+	anonymousSlots *keyLimit  // running requests of unknown callers, by address
+	slots          chan struct{}
+	streams        chan struct{}
 }
 
 // newAdmission returns the limits of a server. An address without an account may
 // send a quarter of flight bodies at once, and run an eighth of flight requests that
 // need no account, such as for files of the console.
 func newAdmission(flight, streams int) *admission {
-	quarter, eighth, ask := max(flight/4, 4), max(flight/8, 4), max(flight, 16)
+	quarter, eighth, identify := max(flight/4, 4), max(flight/8, 4), max(flight, 16)
 	return &admission{
-		known: newArrivals(max(flight, 4), max(flight, 4)), strangers: newArrivals(quarter, 4*quarter),
-		asking: newPlaces(ask, 2*ask), pages: newPlaces(eighth, 4*eighth),
+		known: newBodyReads(max(flight, 4), max(flight, 4)), anonymous: newBodyReads(quarter, 4*quarter),
+		identifying: newKeyLimit(identify, 2*identify), anonymousSlots: newKeyLimit(eighth, 4*eighth),
 		slots: make(chan struct{}, flight), streams: make(chan struct{}, streams),
 	}
 }
@@ -62,19 +62,19 @@ func take(slots chan struct{}) (free func(), err error) {
 }
 
 // keyLimit limits concurrent requests, by key and in total.
-type places struct {
+type keyLimit struct {
 	each, total int
 	mu          sync.Mutex
 	held        map[string]int
 	all         int
 }
 
-func newPlaces(each, total int) *places {
-	return &places{each: each, total: total, held: map[string]int{}}
+func newKeyLimit(each, total int) *keyLimit {
+	return &keyLimit{each: each, total: total, held: map[string]int{}}
 }
 
 // take takes a slot for a key; free returns it. SERVER_BUSY.
-func (p *places) take(key string) (free func(), err error) {
+func (p *keyLimit) take(key string) (free func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.held[key] >= p.each {
@@ -98,45 +98,45 @@ func (p *places) take(key string) (free func(), err error) {
 // bodyReads are the bodies that are being read. If a key has too many, a new one
 // displaces the oldest of that key; if there are too many in total, it displaces the
 // oldest of the key with the most. A body that arrives at once is never displaced.
-type arrivals struct {
+type bodyReads struct {
 	each, total int
 	mu          sync.Mutex
-	by          map[string][]*arrival // oldest first
+	byKey       map[string][]*bodyRead // oldest first
 	all         int
 }
 
 // bodyRead is a body that is being read.
-type arrival struct {
+type bodyRead struct {
 	key       string
-	cut       func() // aborts the read
+	abort     func() // aborts the read
 	displaced bool
 }
 
-func newArrivals(each, total int) *arrivals {
-	return &arrivals{each: each, total: total, by: map[string][]*arrival{}}
+func newBodyReads(each, total int) *bodyReads {
+	return &bodyReads{each: each, total: total, byKey: map[string][]*bodyRead{}}
 }
 
-func (a *arrivals) enter(key string, cut func()) *arrival {
+func (a *bodyReads) begin(key string, cut func()) *bodyRead {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	from := key
-	if a.all >= a.total && len(a.by[key]) < a.each {
-		from = slices.MaxFunc(slices.Collect(maps.Keys(a.by)), func(x, y string) int { return len(a.by[x]) - len(a.by[y]) })
+	if a.all >= a.total && len(a.byKey[key]) < a.each {
+		from = slices.MaxFunc(slices.Collect(maps.Keys(a.byKey)), func(x, y string) int { return len(a.byKey[x]) - len(a.byKey[y]) })
 	}
-	if a.all >= a.total || len(a.by[key]) >= a.each {
-		oldest := a.by[from][0]
+	if a.all >= a.total || len(a.byKey[key]) >= a.each {
+		oldest := a.byKey[from][0]
 		oldest.displaced = true
 		a.remove(oldest)
-		oldest.cut() // under the lock: a read that has ended is never aborted
+		oldest.abort() // under the lock: a read that has ended is never aborted
 	}
-	one := &arrival{key: key, cut: cut}
-	a.by[key] = append(a.by[key], one)
+	one := &bodyRead{key: key, abort: cut}
+	a.byKey[key] = append(a.byKey[key], one)
 	a.all++
 	return one
 }
 
 // end removes a read that has ended, and reports whether it was displaced.
-func (a *arrivals) leave(one *arrival) (displaced bool) {
+func (a *bodyReads) end(one *bodyRead) (displaced bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !one.displaced {
@@ -145,10 +145,10 @@ func (a *arrivals) leave(one *arrival) (displaced bool) {
 	return one.displaced
 }
 
-func (a *arrivals) remove(one *arrival) {
-	rest := slices.DeleteFunc(a.by[one.key], func(other *arrival) bool { return other == one })
-	if a.by[one.key] = rest; len(rest) == 0 {
-		delete(a.by, one.key)
+func (a *bodyReads) remove(one *bodyRead) {
+	rest := slices.DeleteFunc(a.byKey[one.key], func(other *bodyRead) bool { return other == one })
+	if a.byKey[one.key] = rest; len(rest) == 0 {
+		delete(a.byKey, one.key)
 	}
 	a.all--
 }
@@ -172,27 +172,29 @@ func (s *Server) admitted(next http.Handler) http.Handler {
 
 func (s *Server) admit(w http.ResponseWriter, r *http.Request) (free func(), err error) {
 	c := callOf(r.Context())
-	if err := s.receive(w, r); err != nil {
+	if err := s.bufferBody(w, r); err != nil {
 		return nil, err
 	}
 	switch {
-	case s.late(r.URL.Path):
-		return s.admitLate(r, c)
+	case s.identifiesLate(r.URL.Path):
+		return s.admitUnidentified(r, c)
 	case isStream(r.URL.Path):
 		return take(s.admission.streams)
 	case c.who.Role == Anyone:
-		return s.admission.pages.take(address(r))
+		return s.admission.anonymousSlots.take(clientAddress(r))
 	default:
 		return take(s.admission.slots)
 	}
 }
 
 // identifiesLate reports paths whose caller only the body identifies.
-func (s *Server) late(path string) bool { return path == heartbeatPath || s.options.Mount[path] != nil }
+func (s *Server) identifiesLate(path string) bool {
+	return path == heartbeatPath || s.options.Mount[path] != nil
+}
 
 // admitUnidentified admits a request whose handler identifies the caller. Admit then takes its slot.
-func (s *Server) admitLate(r *http.Request, c *call) (free func(), err error) {
-	leave, err := s.admission.asking.take(address(r))
+func (s *Server) admitUnidentified(r *http.Request, c *call) (free func(), err error) {
+	leave, err := s.admission.identifying.take(clientAddress(r))
 	if err != nil {
 		return nil, err
 	}
@@ -219,8 +221,8 @@ func Admit(ctx context.Context) error {
 // bufferBody reads the body of a request into memory, if its route reads one.
 // Mounted handlers get a failed read as the error of their own read: they answer in
 // their own format.
-func (s *Server) receive(w http.ResponseWriter, r *http.Request) error {
-	c, late := callOf(r.Context()), s.late(r.URL.Path)
+func (s *Server) bufferBody(w http.ResponseWriter, r *http.Request) error {
+	c, late := callOf(r.Context()), s.identifiesLate(r.URL.Path)
 	if r.Body == nil || r.Body == http.NoBody || r.Method == http.MethodGet || r.Method == http.MethodHead || c.who.Role == Anyone && !late {
 		r.Body = http.NoBody
 		return nil
@@ -233,29 +235,29 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) error {
 	if r.ContentLength > limit && !own {
 		return TooLarge.Errorf("the body has %d bytes, the limit is %d", r.ContentLength, limit)
 	}
-	body, err := s.arrive(w, r, c, limit)
+	body, err := s.readBody(w, r, c, limit)
 	if err != nil && !own {
 		return err
 	}
-	r.Body = &received{Reader: bytes.NewReader(body), err: err}
+	r.Body = &bufferedBody{Reader: bytes.NewReader(body), err: err}
 	return nil
 }
 
 // readBody reads a body within the limits of its caller.
-func (s *Server) arrive(w http.ResponseWriter, r *http.Request, c *call, limit int64) ([]byte, error) {
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request, c *call, limit int64) ([]byte, error) {
 	conn := http.NewResponseController(w)
 	cut := func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) } // not all writers have deadlines
 	from, key := s.admission.known, cmp.Or(c.who.Account, c.who.Name)
 	if c.who.Role == Anyone {
-		from, key = s.admission.strangers, address(r)
-		_ = conn.SetReadDeadline(time.Now().Add(strangerBody))
+		from, key = s.admission.anonymous, clientAddress(r)
+		_ = conn.SetReadDeadline(time.Now().Add(anonymousBodyTime))
 	}
-	one := from.enter(key, cut)
+	one := from.begin(key, cut)
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	displaced := from.leave(one)
+	displaced := from.end(one)
 	switch {
 	case err == nil:
-		_ = conn.SetReadDeadline(time.Now().Add(requestTime))
+		_ = conn.SetReadDeadline(time.Now().Add(requestTimeout))
 		return body, nil
 	case displaced:
 		return nil, Busy.Errorf("the body did not arrive, and %s has too many requests at once", key)
@@ -279,7 +281,7 @@ func bodyFault(err error) error {
 // REQUEST_MALFORMED, SERVER_BUSY.
 func ReadBody(r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(r.Body)
-	var mine *lost
+	var mine *readError
 	switch {
 	case err == nil:
 		return body, nil
@@ -291,29 +293,29 @@ func ReadBody(r *http.Request) ([]byte, error) {
 }
 
 // bufferedBody is a body in memory, or the error of reading it.
-type received struct {
+type bufferedBody struct {
 	io.Reader
 	err error
 }
 
-func (b *received) Read(p []byte) (int, error) {
+func (b *bufferedBody) Read(p []byte) (int, error) {
 	if b.err != nil {
-		return 0, &lost{b.err}
+		return 0, &readError{b.err}
 	}
 	return b.Reader.Read(p)
 }
 
-func (b *received) Close() error { return nil }
+func (b *bufferedBody) Close() error { return nil }
 
 // readError is the error of a body that bufferBody could not read.
-type lost struct{ error }
+type readError struct{ error }
 
-func (l *lost) Unwrap() error { return l.error }
+func (l *readError) Unwrap() error { return l.error }
 
 // clientAddress returns the address of a request, by which callers without an
 // account are counted. An IPv6 address counts as its /64 network, since its owner has
 // all of it.
-func address(r *http.Request) string {
+func clientAddress(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		host = r.RemoteAddr

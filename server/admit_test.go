@@ -77,7 +77,7 @@ func (c slow) answer(t *testing.T) (int, string) {
 const mounted = "/client/api"
 
 // mountedHandler reads its body, as the query API does.
-func face(w http.ResponseWriter, r *http.Request) {
+func mountedHandler(w http.ResponseWriter, r *http.Request) {
 	body, err := ReadBody(r)
 	if err == nil {
 		err = Admit(r.Context())
@@ -91,7 +91,7 @@ func face(w http.ResponseWriter, r *http.Request) {
 
 // 300 bodies that never arrive do not block other requests, with or without a token,
 // even from the same address.
-func TestFinding6SlowBodiesTakeNoSlot(t *testing.T) {
+func TestSlowBodiesTakeNoSlot(t *testing.T) {
 	const many = 300
 	for _, c := range []struct{ what, path, token string }{
 		{"unknown callers of a mounted handler", mounted, ""},
@@ -102,7 +102,7 @@ func TestFinding6SlowBodiesTakeNoSlot(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			m := newClustersFixture(t, func(o *Options) {
-				o.Mount = map[string]http.Handler{mounted: http.HandlerFunc(face)}
+				o.Mount = map[string]http.Handler{mounted: http.HandlerFunc(mountedHandler)}
 			})
 			var header []string
 			if c.token != "" {
@@ -135,9 +135,9 @@ func TestFinding6SlowBodiesTakeNoSlot(t *testing.T) {
 }
 
 // A sender of many slow bodies displaces only its own. Those of another address arrive.
-func TestFinding6AddressesDoNotDisplaceEachOther(t *testing.T) {
+func TestAddressesDoNotDisplaceEachOther(t *testing.T) {
 	h := newFixture(t, func(o *Options) {
-		o.Mount = map[string]http.Handler{mounted: http.HandlerFunc(face)}
+		o.Mount = map[string]http.Handler{mounted: http.HandlerFunc(mountedHandler)}
 	})
 	patient := slowBody(t, h.url, "127.0.0.2", mounted)
 	first := slowBody(t, h.url, "127.0.0.1", mounted)
@@ -154,7 +154,7 @@ func TestFinding6AddressesDoNotDisplaceEachOther(t *testing.T) {
 }
 
 // MaxFlight limits only the requests of known callers.
-func TestFinding6StrangersHavePlacesOfTheirOwn(t *testing.T) {
+func TestAnonymousCallersHaveLimitsOfTheirOwn(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	h := newFixture(t, func(o *Options) {
 		o.MaxFlight = 32
@@ -187,48 +187,48 @@ func TestFinding6StrangersHavePlacesOfTheirOwn(t *testing.T) {
 // For random sequences: no key and no total exceeds its limit, only the oldest read of a
 // key at its limit or of the key with the most is displaced, and nothing remains at the
 // end.
-func TestArrivals(t *testing.T) {
+func TestBodyReads(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a := newArrivals(3, 6)
-		var there []*arrival
+		a := newBodyReads(3, 6)
+		var there []*bodyRead
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			if len(there) > 0 && rapid.Bool().Draw(t, "leaves") {
 				i := rapid.IntRange(0, len(there)-1).Draw(t, "which")
-				if a.leave(there[i]) != there[i].displaced {
+				if a.end(there[i]) != there[i].displaced {
 					t.Fatal("it does not know whether it was displaced")
 				}
 				there = slices.Delete(there, i, i+1)
 				continue
 			}
 			key := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "key")
-			all, own, cuts := a.all, len(a.by[key]), 0
-			one := a.enter(key, func() { cuts++ })
-			one.cut = func() { cuts++ }
+			all, own, cuts := a.all, len(a.byKey[key]), 0
+			one := a.begin(key, func() { cuts++ })
+			one.abort = func() { cuts++ }
 			there = append(there, one)
-			if one.displaced || len(a.by[key]) > 3 || a.all > 6 {
-				t.Fatalf("%d of %s, %d in all", len(a.by[key]), key, a.all)
+			if one.displaced || len(a.byKey[key]) > 3 || a.all > 6 {
+				t.Fatalf("%d of %s, %d in all", len(a.byKey[key]), key, a.all)
 			}
 			if displaced := a.all == all; displaced != (own == 3 || all == 6) {
 				t.Fatalf("displaced: %v, with %d of its own and %d in all", displaced, own, all)
 			}
 		}
 		for _, one := range there {
-			a.leave(one)
+			a.end(one)
 		}
-		if a.all != 0 || len(a.by) != 0 {
-			t.Fatalf("%d are left: %v", a.all, a.by)
+		if a.all != 0 || len(a.byKey) != 0 {
+			t.Fatalf("%d are left: %v", a.all, a.byKey)
 		}
 	})
 }
 
-func TestAddress(t *testing.T) {
+func TestClientAddress(t *testing.T) {
 	for remote, want := range map[string]string{
 		"192.0.2.1:80": "192.0.2.1", "[::ffff:192.0.2.1]:80": "192.0.2.1", "[::1]:80": "::1", "[2001:db8::1]:80": "2001:db8::/64",
 		"[2001:db8::ffff:1]:443": "2001:db8::/64", "[fe80::1%eth0]:80": "fe80::/64", "@": "@", "": "",
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
 		r.RemoteAddr = remote
-		if got := address(r); got != want {
+		if got := clientAddress(r); got != want {
 			t.Errorf("%s: %s, want %s", remote, got, want)
 		}
 	}

@@ -7,20 +7,20 @@ import (
 
 // responseWriter is the http.ResponseWriter of every request. It counts bytes, and it
 // turns the answer to a conditional GET into 304 if the caller has that version.
-type answer struct {
+type responseWriter struct {
 	http.ResponseWriter
-	request *http.Request
-	status  int
-	bytes   int64
-	drop    bool // the body is not sent
+	request  *http.Request
+	status   int
+	bytes    int64
+	omitBody bool // the body is not sent
 }
 
 // Unwrap lets http.ResponseController reach the connection.
-func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+func (a *responseWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-func (a *answer) wrote() bool { return a.status != 0 }
+func (a *responseWriter) wrote() bool { return a.status != 0 }
 
-func (a *answer) code() int {
+func (a *responseWriter) code() int {
 	if a.status == 0 {
 		return http.StatusOK
 	}
@@ -28,14 +28,14 @@ func (a *answer) code() int {
 }
 
 // WriteHeader sends the status. Further calls do nothing.
-func (a *answer) WriteHeader(status int) {
+func (a *responseWriter) WriteHeader(status int) {
 	if a.status != 0 {
 		return
 	}
 	h := a.Header()
 	if status == http.StatusOK && (a.request.Method == http.MethodGet || a.request.Method == http.MethodHead) &&
 		matches(a.request.Header.Get("If-None-Match"), h.Get("ETag")) {
-		status, a.drop = http.StatusNotModified, true
+		status, a.omitBody = http.StatusNotModified, true
 		h.Del("Content-Type")
 		h.Del("Content-Length")
 	}
@@ -43,11 +43,11 @@ func (a *answer) WriteHeader(status int) {
 	a.ResponseWriter.WriteHeader(status)
 }
 
-func (a *answer) Write(data []byte) (int, error) {
+func (a *responseWriter) Write(data []byte) (int, error) {
 	if a.status == 0 {
 		a.WriteHeader(http.StatusOK)
 	}
-	if a.drop {
+	if a.omitBody {
 		return len(data), nil
 	}
 	n, err := a.ResponseWriter.Write(data)
@@ -55,7 +55,7 @@ func (a *answer) Write(data []byte) (int, error) {
 	return n, err
 }
 
-func (a *answer) finish() {
+func (a *responseWriter) finish() {
 	if a.status == 0 {
 		a.WriteHeader(http.StatusOK)
 	}

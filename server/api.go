@@ -32,7 +32,7 @@ func newAPI(mux *http.ServeMux) huma.API {
 
 // registerRoute registers a route of /v1. It documents the required role and the
 // common headers, records the pattern for metrics, and turns errors into problems.
-func at[I, O any](s *Server, op huma.Operation, least Role, handle func(context.Context, *I) (*O, error)) {
+func registerRoute[I, O any](s *Server, op huma.Operation, least Role, handle func(context.Context, *I) (*O, error)) {
 	op.Errors = append(op.Errors, http.StatusUnauthorized, http.StatusForbidden)
 	if op.Method == http.MethodPost {
 		op.Parameters = append(op.Parameters, &huma.Param{
@@ -66,13 +66,13 @@ func at[I, O any](s *Server, op huma.Operation, least Role, handle func(context.
 }
 
 // fallback answers requests without a route: with the console, or with a problem.
-func (s *Server) otherwise(w http.ResponseWriter, r *http.Request) {
-	if methods := s.methods(r); len(methods) > 0 {
+func (s *Server) fallback(w http.ResponseWriter, r *http.Request) {
+	if methods := s.allowedMethods(r); len(methods) > 0 {
 		w.Header().Set("Allow", strings.Join(methods, ", "))
 		writeProblem(w, r, NoMethod.Errorf("%s takes %s", r.URL.Path, strings.Join(methods, ", ")))
 		return
 	}
-	if s.options.Console != nil && needs(r.URL.Path, true) == Anyone {
+	if s.options.Console != nil && requiredRole(r.URL.Path, true) == Anyone {
 		callOf(r.Context()).route = "/"
 		s.options.Console.ServeHTTP(w, r)
 		return
@@ -81,7 +81,7 @@ func (s *Server) otherwise(w http.ResponseWriter, r *http.Request) {
 }
 
 // allowedMethods returns the methods for which the path has a route.
-func (s *Server) methods(r *http.Request) []string {
+func (s *Server) allowedMethods(r *http.Request) []string {
 	var found []string
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		probe := r.Clone(r.Context())
@@ -94,7 +94,7 @@ func (s *Server) methods(r *http.Request) []string {
 }
 
 // serveDocument serves the OpenAPI document as JSON and as YAML.
-func (s *Server) document() {
+func (s *Server) serveDocument() {
 	form := func(path, contentType string, render func() ([]byte, error)) {
 		s.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
 			callOf(r.Context()).route = path

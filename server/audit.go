@@ -20,11 +20,11 @@ func audited(method, path string) bool {
 
 // auditTimeout limits the write of an audit entry. The request has been executed and
 // holds its slot until the entry is written.
-const noteWithin = 10 * time.Second
+const auditTimeout = 10 * time.Second
 
 // writeAudit writes a changing request into the audit trail after its answer.
 // Requests of unknown callers leave no entry: they changed nothing.
-func (s *Server) note(a *answer, r *http.Request) {
+func (s *Server) writeAudit(a *responseWriter, r *http.Request) {
 	c := callOf(r.Context())
 	if s.options.Accounts == nil || c.who.Name == "" || !audited(r.Method, c.path) || a.Header().Get("Idempotency-Replayed") != "" {
 		return
@@ -39,7 +39,7 @@ func (s *Server) note(a *answer, r *http.Request) {
 	if status := a.code(); status >= 400 {
 		e.Outcome = cmp.Or(string(c.code), strconv.Itoa(status))
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), noteWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), auditTimeout)
 	defer cancel()
 	if err := s.options.Accounts.Store.Note(ctx, e); err != nil {
 		s.log.Error("a request could not be written into the audit trail", "call", e.Call, "who", e.Who, "error", err)

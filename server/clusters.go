@@ -119,13 +119,13 @@ func (s *Server) clusterRoutes() {
 			DefaultStatus: status, Errors: append(errs, http.StatusNotImplemented)}
 	}
 	const base, one = "/v1/clusters", "/v1/clusters/{id}"
-	at(s, op("listClusters", http.MethodGet, base, "List clusters", "", 200, 400, 422), User, s.listClusters)
-	at(s, op("createCluster", http.MethodPost, base, "Create a cluster", "The cluster is stored before the answer; Location is the operation.", 202, 404, 409, 422), User, s.createCluster)
-	at(s, op("getCluster", http.MethodGet, one, "Read a cluster", "", 200, 404), User, s.getCluster)
-	at(s, op("patchCluster", http.MethodPatch, one, "Change a cluster", "A merge patch over size, description, recovery, onFailure and cidrs; operators also gc.", 202, 404, 409, 412, 422, 428), User, s.patchCluster)
-	at(s, op("deleteCluster", http.MethodDelete, one, "Delete a cluster", "It continues without further requests until nothing is left.", 202, 404, 409, 412, 428), User, s.deleteCluster)
+	registerRoute(s, op("listClusters", http.MethodGet, base, "List clusters", "", 200, 400, 422), User, s.listClusters)
+	registerRoute(s, op("createCluster", http.MethodPost, base, "Create a cluster", "The cluster is stored before the answer; Location is the operation.", 202, 404, 409, 422), User, s.createCluster)
+	registerRoute(s, op("getCluster", http.MethodGet, one, "Read a cluster", "", 200, 404), User, s.getCluster)
+	registerRoute(s, op("patchCluster", http.MethodPatch, one, "Change a cluster", "A merge patch over size, description, recovery, onFailure and cidrs; operators also gc.", 202, 404, 409, 412, 422, 428), User, s.patchCluster)
+	registerRoute(s, op("deleteCluster", http.MethodDelete, one, "Delete a cluster", "It continues without further requests until nothing is left.", 202, 404, 409, 412, 428), User, s.deleteCluster)
 	for _, kind := range []cluster.RequestKind{cluster.RequestStart, cluster.RequestStop, cluster.RequestUpgrade, cluster.RequestRecover} {
-		at(s, op(string(kind)+"Cluster", http.MethodPost, one+"/"+string(kind), "Request that a cluster "+string(kind)+"s", "", 202, 404, 409, 412, 422), User,
+		registerRoute(s, op(string(kind)+"Cluster", http.MethodPost, one+"/"+string(kind), "Request that a cluster "+string(kind)+"s", "", 202, 404, 409, 412, 422), User,
 			func(ctx context.Context, in *struct {
 				ClusterPath
 				IfMatch string      `header:"If-Match" doc:"ETag the change is for; absent: any"`
@@ -134,18 +134,18 @@ func (s *Server) clusterRoutes() {
 				return s.changeCluster(ctx, in.ID, in.IfMatch, in.Body.request(kind))
 			})
 	}
-	at(s, op("scaleCluster", http.MethodPost, one+"/scale", "Scale a cluster", "Exactly one of size, nodes and autoscale.", 202, 404, 409, 412, 422), User, s.scaleCluster)
-	at(s, op("forgetCluster", http.MethodPost, one+"/forget", "Give up what could not be deleted", "For a cluster in Expunge. Nothing is deleted; the remaining resources stay in the leak report.", 202, 404, 409, 422), Operator, s.forgetCluster)
-	at(s, op("clusterNodes", http.MethodGet, one+"/nodes", "List the nodes of a cluster", "", 200, 404), User, s.clusterNodes)
-	at(s, op("clusterResources", http.MethodGet, one+"/resources", "Read the journal of a cluster", "", 200, 404), User, s.clusterResources)
-	at(s, op("clusterDrift", http.MethodGet, one+"/drift", "Compare desired, recorded and observed", "It reads the provider now.", 200, 404, 503), User, s.clusterDrift)
-	at(s, op("clusterConfig", http.MethodGet, one+"/config", "Read the access configuration of a cluster", "The read is recorded in history.", 200, 404, 409), User, s.clusterConfig)
-	at(s, op("clusterRuns", http.MethodGet, one+"/runs", "List the runs of a cluster", "", 200, 404), User, s.clusterRuns)
-	at(s, op("clusterHistory", http.MethodGet, one+"/history", "Read the history of a cluster", "", 200, 404), User, s.clusterHistory)
-	at(s, op("clusterLogs", http.MethodGet, one+"/logs", "Read the log of a node", "", 200, 404, 409, 422), User, s.clusterLogs)
-	at(s, op("getOperation", http.MethodGet, "/v1/operations/{id}", "Read an operation", "", 200, 404), User, s.getOperation)
-	at(s, op("listLeaks", http.MethodGet, "/v1/leaks", "List what could not be deleted", "", 200, 400, 404), Operator, s.listLeaks)
-	at(s, op("catalog", http.MethodGet, "/v1/catalog/{kind}", "List what the providers offer", "", 200, 422), User, s.catalog)
+	registerRoute(s, op("scaleCluster", http.MethodPost, one+"/scale", "Scale a cluster", "Exactly one of size, nodes and autoscale.", 202, 404, 409, 412, 422), User, s.scaleCluster)
+	registerRoute(s, op("forgetCluster", http.MethodPost, one+"/forget", "Give up what could not be deleted", "For a cluster in Expunge. Nothing is deleted; the remaining resources stay in the leak report.", 202, 404, 409, 422), Operator, s.forgetCluster)
+	registerRoute(s, op("clusterNodes", http.MethodGet, one+"/nodes", "List the nodes of a cluster", "", 200, 404), User, s.clusterNodes)
+	registerRoute(s, op("clusterResources", http.MethodGet, one+"/resources", "Read the journal of a cluster", "", 200, 404), User, s.clusterResources)
+	registerRoute(s, op("clusterDrift", http.MethodGet, one+"/drift", "Compare desired, recorded and observed", "It reads the provider now.", 200, 404, 503), User, s.clusterDrift)
+	registerRoute(s, op("clusterConfig", http.MethodGet, one+"/config", "Read the access configuration of a cluster", "The read is recorded in history.", 200, 404, 409), User, s.clusterConfig)
+	registerRoute(s, op("clusterRuns", http.MethodGet, one+"/runs", "List the runs of a cluster", "", 200, 404), User, s.clusterRuns)
+	registerRoute(s, op("clusterHistory", http.MethodGet, one+"/history", "Read the history of a cluster", "", 200, 404), User, s.clusterHistory)
+	registerRoute(s, op("clusterLogs", http.MethodGet, one+"/logs", "Read the log of a node", "", 200, 404, 409, 422), User, s.clusterLogs)
+	registerRoute(s, op("getOperation", http.MethodGet, "/v1/operations/{id}", "Read an operation", "", 200, 404), User, s.getOperation)
+	registerRoute(s, op("listLeaks", http.MethodGet, "/v1/leaks", "List what could not be deleted", "", 200, 400, 404), Operator, s.listLeaks)
+	registerRoute(s, op("catalog", http.MethodGet, "/v1/catalog/{kind}", "List what the providers offer", "", 200, 422), User, s.catalog)
 	s.mux.HandleFunc("POST "+heartbeatPath, s.heartbeat)
 }
 
@@ -169,11 +169,11 @@ func (s *Server) accepted(ctx context.Context, c *cluster.Cluster, job *cluster.
 }
 
 // offsetCursor and parseOffset encode a position in a list that grows only at its end.
-func cursorOf(offset int) string {
+func offsetCursor(offset int) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(offset)))
 }
 
-func offsetOf(cursor string) (int, error) {
+func parseOffset(cursor string) (int, error) {
 	if cursor == "" {
 		return 0, nil
 	}
@@ -188,11 +188,11 @@ func offsetOf(cursor string) (int, error) {
 // clusterCursor and parseClusterCursor encode a position in the list of clusters:
 // after the cluster with this key. The list is in order of creation, so pages neither
 // repeat nor omit a cluster when others are created or deleted.
-func behindOf(key int64) string {
+func clusterCursor(key int64) string {
 	return base64.RawURLEncoding.EncodeToString(strconv.AppendInt([]byte("behind "), key, 10))
 }
 
-func behind(cursor string) (int64, error) {
+func parseClusterCursor(cursor string) (int64, error) {
 	if cursor == "" {
 		return 0, nil
 	}
@@ -210,7 +210,7 @@ func (s *Server) listClusters(ctx context.Context, in *clusterQuery) (*listOf[vi
 	if err != nil {
 		return nil, err
 	}
-	after, err := behind(in.Cursor)
+	after, err := parseClusterCursor(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -220,17 +220,17 @@ func (s *Server) listClusters(ctx context.Context, in *clusterQuery) (*listOf[vi
 	if err != nil {
 		return nil, err
 	}
-	out := listed(make([]view.Cluster, 0, len(found)))
+	out := newList(make([]view.Cluster, 0, len(found)))
 	out.Body.Total = total
 	if len(found) > in.Limit { // there is another page
 		found = found[:in.Limit]
-		out.Body.Next = behindOf(found[in.Limit-1].ID)
+		out.Body.Next = clusterCursor(found[in.Limit-1].ID)
 	}
 	workers, err := clusters.Workers(ctx, found)
 	if err != nil {
 		return nil, err
 	}
-	standings, err := clusters.Standings(ctx, found)
+	standings, err := clusters.Explanations(ctx, found)
 	if err != nil {
 		return nil, err
 	}
@@ -278,7 +278,7 @@ func (s *Server) getCluster(ctx context.Context, in *struct {
 		return nil, err
 	}
 	account, domain := clusters.Names(ctx, record.Cluster.Owner)
-	standings, err := clusters.Standings(ctx, []cluster.Cluster{record.Cluster})
+	standings, err := clusters.Explanations(ctx, []cluster.Cluster{record.Cluster})
 	if err != nil {
 		return nil, err
 	}
@@ -318,7 +318,7 @@ func (s *Server) deleteCluster(ctx context.Context, in *struct {
 	IfMatch string `header:"If-Match" doc:"ETag the deletion is for, or *"`
 	Forced  bool   `query:"forced" doc:"without waiting for the nodes to drain"`
 }) (*acceptedAnswer, error) {
-	if _, err := needRevision(in.IfMatch); err != nil {
+	if _, err := requireRevision(in.IfMatch); err != nil {
 		return nil, err
 	}
 	return s.changeCluster(ctx, in.ID, in.IfMatch, service.ChangeRequest{Kind: cluster.RequestDelete, Forced: in.Forced})

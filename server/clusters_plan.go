@@ -49,7 +49,7 @@ func (s *Server) planCluster(ctx context.Context, create *createBody, change *ch
 	case "forget":
 		plan, err = clusters.PlanForget(ctx, s.caller(ctx), record.Cluster.UUID, change.Confirm)
 	default:
-		plan, err = clusters.PlanChange(ctx, s.caller(ctx), record.Cluster.UUID, change.asked())
+		plan, err = clusters.PlanChange(ctx, s.caller(ctx), record.Cluster.UUID, change.changeRequest())
 	}
 	if err != nil {
 		return nil, failCluster(ctx, record.Cluster.UUID, false, err)
@@ -58,7 +58,7 @@ func (s *Server) planCluster(ctx context.Context, create *createBody, change *ch
 }
 
 // changeRequest returns the request for the planned change.
-func (change *changePlan) asked() service.ChangeRequest {
+func (change *changePlan) changeRequest() service.ChangeRequest {
 	r := change.request(cluster.RequestKind(change.Kind))
 	r.Size, r.NodeIDs, r.Autoscale = change.Size, change.Nodes, change.Autoscale
 	return r

@@ -24,7 +24,7 @@ type patchBody struct {
 }
 
 // decodeSetting decodes a part of a patch; null is its zero value, nil means unchanged.
-func setting[T any](name string, raw *json.RawMessage) (*T, error) {
+func decodeSetting[T any](name string, raw *json.RawMessage) (*T, error) {
 	if raw == nil {
 		return nil, nil //nolint:nilnil // unchanged
 	}
@@ -53,16 +53,16 @@ func patchRequest(data json.RawMessage) (r service.PatchRequest, err error) {
 		return nil
 	}
 	r.Size, r.GC = b.Size, b.GC
-	if r.Description, err = setting[string]("description", raw("description")); err != nil {
+	if r.Description, err = decodeSetting[string]("description", raw("description")); err != nil {
 		return r, err
 	}
-	if r.Recovery, err = setting[cluster.Recovery]("recovery", raw("recovery")); err != nil {
+	if r.Recovery, err = decodeSetting[cluster.Recovery]("recovery", raw("recovery")); err != nil {
 		return r, err
 	}
-	if r.OnFailure, err = setting[cluster.OnFailure]("onFailure", raw("onFailure")); err != nil {
+	if r.OnFailure, err = decodeSetting[cluster.OnFailure]("onFailure", raw("onFailure")); err != nil {
 		return r, err
 	}
-	r.CIDRs, err = setting[[]string]("cidrs", raw("cidrs"))
+	r.CIDRs, err = decodeSetting[[]string]("cidrs", raw("cidrs"))
 	return r, err
 }
 
@@ -71,7 +71,7 @@ func (s *Server) patchCluster(ctx context.Context, in *struct {
 	IfMatch string          `header:"If-Match" doc:"ETag the change is for, or *"`
 	Body    json.RawMessage `contentType:"application/merge-patch+json"`
 }) (*acceptedAnswer, error) {
-	revision, err := needRevision(in.IfMatch)
+	revision, err := requireRevision(in.IfMatch)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ type listOf[T any] struct {
 	}
 }
 
-func listed[T any](items []T) *listOf[T] {
+func newList[T any](items []T) *listOf[T] {
 	l := &listOf[T]{}
 	if l.Body.Items = items; items == nil {
 		l.Body.Items = []T{}
@@ -112,7 +112,7 @@ func (s *Server) clusterNodes(ctx context.Context, in *ClusterPath) (*listOf[vie
 	if err != nil {
 		return nil, err
 	}
-	return listed(view.ClusterNodes(record)), nil
+	return newList(view.ClusterNodes(record)), nil
 }
 
 func (s *Server) clusterResources(ctx context.Context, in *ClusterPath) (*listOf[view.ClusterResource], error) {
@@ -120,7 +120,7 @@ func (s *Server) clusterResources(ctx context.Context, in *ClusterPath) (*listOf
 	if err != nil {
 		return nil, err
 	}
-	return listed(view.ClusterResources(record)), nil
+	return newList(view.ClusterResources(record)), nil
 }
 
 func (s *Server) clusterDrift(ctx context.Context, in *ClusterPath) (*struct{ Body *service.DriftReport }, error) {
@@ -164,7 +164,7 @@ func (s *Server) clusterRuns(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, cursorError(in.Cursor, err)
 	}
-	out := listed[view.Run](nil)
+	out := newList[view.Run](nil)
 	for _, r := range runs {
 		out.Body.Items = append(out.Body.Items, view.OfRun(r, s.flow(r.Flow, r.Subject)))
 	}
@@ -181,7 +181,7 @@ func (s *Server) clusterHistory(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	after, err := offsetOf(in.Cursor)
+	after, err := parseOffset(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -189,9 +189,9 @@ func (s *Server) clusterHistory(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	out := listed(view.ClusterEvents(events))
+	out := newList(view.ClusterEvents(events))
 	if len(events) == in.Limit {
-		out.Body.Next = cursorOf(int(events[len(events)-1].Seq))
+		out.Body.Next = offsetCursor(int(events[len(events)-1].Seq))
 	}
 	return out, nil
 }
@@ -240,7 +240,7 @@ func (s *Server) getOperation(ctx context.Context, in *struct {
 	}
 	operation := view.OperationOf(job)
 	if job.Status == cluster.JobOpen {
-		standing, err := clusters.Standing(ctx, job.Cluster)
+		standing, err := clusters.Explanation(ctx, job.Cluster)
 		if err != nil {
 			return nil, err
 		}
@@ -259,7 +259,7 @@ func (s *Server) listLeaks(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	offset, err := offsetOf(in.Cursor)
+	offset, err := parseOffset(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -267,9 +267,9 @@ func (s *Server) listLeaks(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	out := listed(leaks)
+	out := newList(leaks)
 	if out.Body.Total = total; offset+len(leaks) < total && len(leaks) > 0 {
-		out.Body.Next = cursorOf(offset + len(leaks))
+		out.Body.Next = offsetCursor(offset + len(leaks))
 	}
 	return out, nil
 }
@@ -281,7 +281,7 @@ func (s *Server) catalog(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	out := listed[view.CatalogEntry](nil)
+	out := newList[view.CatalogEntry](nil)
 	if in.Kind == "version" {
 		for _, v := range clusters.Versions() {
 			out.Body.Items = append(out.Body.Items, view.CatalogEntry{ID: v.ID, Name: v.Name, Version: v.Semantic, Disabled: v.Disabled})

@@ -49,7 +49,7 @@ func newClustersFixture(t *testing.T, change ...func(*Options)) *clustersFixture
 	m := &clustersFixture{records: cluster.NewMemory()}
 	accounts := &account.Service{Store: account.NewMemory()}
 	s, err := service.New(service.Options{Records: m.records, Installation: "test", Directory: Directory{Store: accounts.Store},
-		Providers: []service.Named{{Name: "shop", Provider: clusterService{}}}, Versions: []service.Version{{ID: "v1", Name: "v1", Semantic: "1.0.0"}}})
+		Providers: []service.NamedProvider{{Name: "shop", Provider: clusterService{}}}, Versions: []service.Version{{ID: "v1", Name: "v1", Semantic: "1.0.0"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func newClustersFixture(t *testing.T, change ...func(*Options)) *clustersFixture
 		m.token[w.Name] = plain.Reveal()
 	}
 	m.fixture = newFixture(t, func(o *Options) {
-		o.Clusters, o.Accounts, o.Reviewer, o.Tokens = s, accounts, Directed{accounts}, tokens(t, secret)
+		o.Clusters, o.Accounts, o.Reviewer, o.Tokens = s, accounts, AccountReviewer{accounts}, tokens(t, secret)
 		for _, one := range change {
 			one(o)
 		}
@@ -131,7 +131,7 @@ func (m *clustersFixture) fits(method, path string, r reply) {
 }
 
 // create creates a cluster.
-func (m *clustersFixture) order(who, name string) acceptedBody {
+func (m *clustersFixture) create(who, name string) acceptedBody {
 	m.t.Helper()
 	r := m.as(who, "POST", "/v1/clusters", map[string]any{"name": name, "zone": "one", "offering": "one", "size": 2})
 	if r.status != http.StatusAccepted {
@@ -167,7 +167,7 @@ func (m *clustersFixture) put(id string, state machine.State) {
 // caller may not see is 404, with the same answer as one that does not exist.
 func TestWhoMayCallTheRoutesOfClusters(t *testing.T) {
 	m := newClustersFixture(t)
-	mine := m.order("uma", "blue").Cluster.ID
+	mine := m.create("uma", "blue").Cluster.ID
 	for _, c := range []struct {
 		method, path, body         string
 		op, dan, uma, actor, nobdy int
@@ -232,7 +232,7 @@ func TestWhoMayCallTheRoutesOfClusters(t *testing.T) {
 // The revision is the ETag. PATCH and DELETE need it. Of two concurrent changes one wins.
 func TestRevisionsOfClusters(t *testing.T) {
 	m := newClustersFixture(t)
-	id := m.order("uma", "blue").Cluster.ID
+	id := m.create("uma", "blue").Cluster.ID
 	m.put(id, cluster.Running)
 	path := "/v1/clusters/" + id
 	tag := m.as("uma", "GET", path, nil).header.Get("ETag")
@@ -261,7 +261,7 @@ func TestRevisionsOfClusters(t *testing.T) {
 // A merge patch changes only the fields it contains, null resets to the default, unknown fields are refused.
 func TestPatchOfACluster(t *testing.T) {
 	m := newClustersFixture(t)
-	id := m.order("uma", "blue").Cluster.ID
+	id := m.create("uma", "blue").Cluster.ID
 	for _, c := range []struct {
 		patch string
 		want  int
@@ -317,7 +317,7 @@ func TestOneKeyIsOneCluster(t *testing.T) {
 func TestPagesOfClustersUnderChange(t *testing.T) {
 	m := newClustersFixture(t)
 	for i := range 9 {
-		m.order("uma", fmt.Sprintf("c%d", i))
+		m.create("uma", fmt.Sprintf("c%d", i))
 	}
 	var names []string
 	for cursor := ""; ; {
@@ -358,7 +358,7 @@ func TestPagesOfClustersUnderChange(t *testing.T) {
 func TestPagesOfClusters(t *testing.T) {
 	m := newClustersFixture(t)
 	for i := range 5 {
-		m.order("uma", fmt.Sprintf("c%d", i))
+		m.create("uma", fmt.Sprintf("c%d", i))
 	}
 	var names []string
 	for cursor := ""; ; {

@@ -81,10 +81,10 @@ func (d Directory) tree(ctx context.Context) (account.Tree, error) {
 // Caller returns an account as a caller of the cluster service: the owner of the
 // clusters that it creates, and the scope in which account.May allows UseCluster.
 func Caller(c account.Caller) cluster.Caller {
-	sight := account.VisibilityOf(c.Tree, c.Account, account.UseCluster)
+	visibility := account.VisibilityOf(c.Tree, c.Account, account.UseCluster)
 	return cluster.Caller{
 		User: c.Name, Owner: cluster.Owner{AccountID: c.ID, DomainID: c.DomainID},
-		Scope:    cluster.Scope{All: sight.All, AccountID: sight.AccountID, DomainIDs: sight.DomainIDs},
+		Scope:    cluster.Scope{All: visibility.All, AccountID: visibility.AccountID, DomainIDs: visibility.DomainIDs},
 		Operator: c.Role == account.Operator, DomainAdmin: c.Role == account.DomainAdmin,
 	}
 }
@@ -107,10 +107,10 @@ func (d Directory) Account(ctx context.Context, who Principal) (account.Caller, 
 }
 
 // AccountReviewer is the TokenReviewer of an account service.
-type Directed struct{ Service *account.Service }
+type AccountReviewer struct{ Service *account.Service }
 
 // ByToken finds the owner of the token with this hash.
-func (d Directed) ByToken(ctx context.Context, hash TokenHash) (Principal, bool, error) {
+func (d AccountReviewer) ByToken(ctx context.Context, hash TokenHash) (Principal, bool, error) {
 	c, found, err := d.Service.ByToken(ctx, hash)
 	if err != nil || !found {
 		return Principal{}, false, err
@@ -119,7 +119,7 @@ func (d Directed) ByToken(ctx context.Context, hash TokenHash) (Principal, bool,
 }
 
 // Any reports whether there is any account, token or key besides the operator's own tokens.
-func (d Directed) Any(ctx context.Context) (bool, error) { return d.Service.HasCallers(ctx) }
+func (d AccountReviewer) Any(ctx context.Context) (bool, error) { return d.Service.HasCallers(ctx) }
 
 func roleOf(r account.Role) Role {
 	for _, role := range []Role{User, DomainAdmin, Operator} {

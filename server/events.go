@@ -89,9 +89,9 @@ func (s *Server) eventRoutes() {
 			Responses: map[string]*huma.Response{"200": {Description: "Events", Content: map[string]*huma.MediaType{"text/event-stream": {
 				Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{OneOf: kinds}}}}}}}
 	}
-	at(s, op("events", "/v1/events", "Stream events",
+	registerRoute(s, op("events", "/v1/events", "Stream events",
 		"Callers get only events of objects that they may list: all but operators get those of their clusters and the runs of these.", 400, 404), User, s.events)
-	at(s, op("clusterEvents", "/v1/clusters/{id}/events", "Stream the events of a cluster", "Events of the cluster and of its runs.", 400, 404, http.StatusNotImplemented), User, s.clusterEvents)
+	registerRoute(s, op("clusterEvents", "/v1/clusters/{id}/events", "Stream the events of a cluster", "Events of the cluster and of its runs.", 400, 404, http.StatusNotImplemented), User, s.clusterEvents)
 }
 
 func (s *Server) events(ctx context.Context, in *eventStream) (*huma.StreamResponse, error) {
@@ -132,7 +132,7 @@ func (s *Server) stream(ctx context.Context, from StreamFrom, types []string) (*
 		return nil, err
 	}
 	at, err := parsePosition(cmp.Or(from.LastEventID, from.After))
-	t := &stream{s: s, lister: lister, at: at, lost: err != nil, asked: at.cursor != "", who: s.caller(ctx), clusters: s.options.Clusters, seen: map[string]bool{}}
+	t := &stream{s: s, lister: lister, pos: at, mustReset: err != nil, fromReader: at.cursor != "", who: s.caller(ctx), clusters: s.options.Clusters, visible: map[string]bool{}}
 	t.wants = func(kind string) bool { return len(types) == 0 || slices.Contains(types, kind) }
 	return t, nil
 }
@@ -145,7 +145,7 @@ func (t *stream) response() *huma.StreamResponse {
 			return
 		}
 		who := callOf(r.Context()).who
-		t.still = func() bool {
+		t.authorized = func() bool {
 			again, err := t.s.identify(r)
 			return err == nil && again == who
 		}

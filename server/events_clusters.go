@@ -12,7 +12,7 @@ import (
 
 // clusterTypes returns the types of cluster events for this stream. Audited reads
 // (type audit) change nothing, so no stream has them.
-func (t *stream) toldOf() (types []string) {
+func (t *stream) clusterTypes() (types []string) {
 	for _, kind := range []string{"cluster", "drift", "leak"} {
 		if t.wants(kind) && (kind != "leak" || t.who.Operator) { // leaks are listed for operators only
 			types = append(types, kind)
@@ -22,25 +22,25 @@ func (t *stream) toldOf() (types []string) {
 }
 
 // writeClusterEvents writes the events of clusters that were saved since the last poll.
-func (t *stream) clusterEvents(ctx context.Context) (told bool, err error) {
-	types := t.toldOf()
+func (t *stream) writeClusterEvents(ctx context.Context) (reported bool, err error) {
+	types := t.clusterTypes()
 	if t.clusters == nil || len(types) == 0 {
 		return false, nil
 	}
 	for {
-		after, _ := strconv.ParseInt(t.at.clusters, 10, 64) // written by this stream, or checked by parsePosition
+		after, _ := strconv.ParseInt(t.pos.clusters, 10, 64) // written by this stream, or checked by parsePosition
 		events, err := t.clusters.Events(ctx, t.who, cluster.EventQuery{Cluster: t.cluster, After: after, Types: types, Limit: eventPage})
 		if err != nil {
-			return told, err
+			return reported, err
 		}
 		for i := range events {
-			t.at.clusters, told = strconv.FormatInt(events[i].Seq, 10), true
-			if err := t.event(events[i].Type, clusterEventOf(&events[i])); err != nil {
-				return told, err
+			t.pos.clusters, reported = strconv.FormatInt(events[i].Seq, 10), true
+			if err := t.writeEvent(events[i].Type, clusterEventOf(&events[i])); err != nil {
+				return reported, err
 			}
 		}
 		if len(events) < eventPage {
-			return told, nil
+			return reported, nil
 		}
 	}
 }
@@ -48,24 +48,24 @@ func (t *stream) clusterEvents(ctx context.Context) (told bool, err error) {
 // hasGap reports a position in the history of clusters whose next events were removed,
 // or that lies after its end: it is of another store, or the store was restored to an
 // earlier state.
-func (t *stream) missed(ctx context.Context) (bool, error) {
-	if t.clusters == nil || t.at.clusters == "" {
+func (t *stream) hasGap(ctx context.Context) (bool, error) {
+	if t.clusters == nil || t.pos.clusters == "" {
 		return false, nil
 	}
 	floor, newest, err := t.clusters.Feed(ctx)
-	at, bad := strconv.ParseInt(t.at.clusters, 10, 64)
+	at, bad := strconv.ParseInt(t.pos.clusters, 10, 64)
 	return bad != nil || at < floor || at > newest, err
 }
 
-const seenMost = 10_000 // runs in stream.visible
+const maxVisible = 10_000 // runs in stream.visible
 
 // maySee reports whether the events of a run belong into this stream. Operators see
 // all runs, others those of clusters that they may see.
-func (t *stream) hears(ctx context.Context, run string) (bool, error) {
+func (t *stream) maySee(ctx context.Context, run string) (bool, error) {
 	if t.who.Operator && t.cluster == "" || run == t.run {
 		return true, nil
 	}
-	if may, known := t.seen[run]; known {
+	if may, known := t.visible[run]; known {
 		return may, nil
 	}
 	r, _, err := t.s.options.Engine.Store().Load(ctx, run)
@@ -75,22 +75,22 @@ func (t *stream) hears(ctx context.Context, run string) (bool, error) {
 	case err != nil:
 		return false, err
 	default:
-		if may, err = t.s.seesRun(ctx, t.who, r.Subject); err != nil {
+		if may, err = t.s.maySeeRun(ctx, t.who, r.Subject); err != nil {
 			return false, err
 		}
 		if uuid, _ := cluster.FromSubject(r.Subject); t.cluster != "" && uuid != t.cluster {
 			may = false
 		}
 	}
-	if len(t.seen) >= seenMost {
-		clear(t.seen)
+	if len(t.visible) >= maxVisible {
+		clear(t.visible)
 	}
-	t.seen[run] = may
+	t.visible[run] = may
 	return may, nil
 }
 
 // maySeeRun reports whether a caller may see the runs of a subject.
-func (s *Server) seesRun(ctx context.Context, who cluster.Caller, subject string) (bool, error) {
+func (s *Server) maySeeRun(ctx context.Context, who cluster.Caller, subject string) (bool, error) {
 	if who.Operator {
 		return true, nil
 	}
@@ -149,7 +149,7 @@ func (s *Server) mayRead(ctx context.Context, id, subject string) error {
 	if callOf(ctx).who.Role >= Operator {
 		return nil
 	}
-	may, err := s.seesRun(ctx, s.caller(ctx), subject)
+	may, err := s.maySeeRun(ctx, s.caller(ctx), subject)
 	if err == nil && !may {
 		err = workflow.RunNotFound.Errorf("no run has the id %s", id)
 	}

@@ -29,9 +29,9 @@ type clustersServer struct {
 func newClustersServer(t *testing.T, change func(*Options)) *clustersServer {
 	t.Helper()
 	w := &clustersServer{records: cluster.NewMemory(), accounts: &account.Service{Store: account.NewMemory()}}
-	clusters := bookkeeper(t, w.records)
+	clusters := newClusterService(t, w.records)
 	w.fixture = newFixture(t, func(o *Options) {
-		o.Clusters, o.Accounts, o.Reviewer, o.Tokens = clusters, w.accounts, Directed{Service: w.accounts}, tokens(t, secret)
+		o.Clusters, o.Accounts, o.Reviewer, o.Tokens = clusters, w.accounts, AccountReviewer{Service: w.accounts}, tokens(t, secret)
 		if change != nil {
 			change(o)
 		}
@@ -39,9 +39,9 @@ func newClustersServer(t *testing.T, change func(*Options)) *clustersServer {
 	return w
 }
 
-func bookkeeper(t *testing.T, records cluster.Store) *service.Service {
+func newClusterService(t *testing.T, records cluster.Store) *service.Service {
 	t.Helper()
-	s, err := service.New(service.Options{Records: records, Installation: "test", Providers: []service.Named{{Name: "none", Provider: struct{ cluster.Provider }{}}}})
+	s, err := service.New(service.Options{Records: records, Installation: "test", Providers: []service.NamedProvider{{Name: "none", Provider: struct{ cluster.Provider }{}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func bookkeeper(t *testing.T, records cluster.Store) *service.Service {
 }
 
 // addAccount creates an account and returns it with a token.
-func (w *clustersServer) moveIn(name string) (account.Account, string) {
+func (w *clustersServer) addAccount(name string) (account.Account, string) {
 	w.t.Helper()
 	a, err := w.accounts.CreateAccount(w.t.Context(), account.System(), account.NewAccount{Name: name, Role: account.User})
 	if err != nil {
@@ -63,7 +63,7 @@ func (w *clustersServer) moveIn(name string) (account.Account, string) {
 }
 
 // addCluster stores the record of a cluster of an account.
-func founded(t *testing.T, records cluster.Store, name string, owner cluster.Owner) *cluster.Cluster {
+func addCluster(t *testing.T, records cluster.Store, name string, owner cluster.Owner) *cluster.Cluster {
 	t.Helper()
 	c := &cluster.Cluster{UUID: "uuid-" + name, Name: name, Owner: owner, State: cluster.Running, Desired: cluster.WantRunning, NodeCount: 1, ControlCount: 1,
 		Zone: cluster.Entity{ID: "z"}, Offering: cluster.Entity{ID: "o"}, Provider: "none", Created: now(), StateSince: now(), GC: true}
@@ -74,7 +74,7 @@ func founded(t *testing.T, records cluster.Store, name string, owner cluster.Own
 }
 
 // addEvent writes an event into the history of a cluster.
-func tell(t *testing.T, records cluster.Store, c *cluster.Cluster, kind, text string) {
+func addEvent(t *testing.T, records cluster.Store, c *cluster.Cluster, kind, text string) {
 	t.Helper()
 	e := &cluster.Event{At: now(), Type: kind, Event: text, State: string(c.State)}
 	if err := records.Commit(t.Context(), &cluster.Change{ClusterID: c.ID, Events: []*cluster.Event{e}}); err != nil {
@@ -89,7 +89,7 @@ func ownerOf(a account.Account) cluster.Owner {
 func as(token string) []string { return []string{"Authorization", "Bearer " + token} }
 
 // readEvents returns the events of clusters and runs in a stream, up to an event with a text.
-func told(e *ear, last string) string {
+func readEvents(e *eventReader, last string) string {
 	e.t.Helper()
 	var all []string
 	for {
@@ -109,31 +109,31 @@ func told(e *ear, last string) string {
 // Callers get only events of objects that they may list.
 func TestEventsOfClustersAreThoseOfTheCaller(t *testing.T) {
 	w := newClustersServer(t, nil)
-	uma, umas := w.moveIn("uma")
-	vik, viks := w.moveIn("vik")
-	hers, his := founded(t, w.records, "hers", ownerOf(uma)), founded(t, w.records, "his", ownerOf(vik))
+	uma, umas := w.addAccount("uma")
+	vik, viks := w.addAccount("vik")
+	hers, his := addCluster(t, w.records, "hers", ownerOf(uma)), addCluster(t, w.records, "his", ownerOf(vik))
 
 	operator := w.listen("/v1/events?type=cluster,drift,leak", "", as(secret)...)
 	ofUma, ofVik := w.listen("/v1/events", "", as(umas)...), w.listen("/v1/events?type=cluster", "", as(viks)...)
 	one := w.listen("/v1/clusters/"+his.UUID+"/events", "", as(secret)...)
 	for _, c := range []*cluster.Cluster{hers, his} {
-		tell(t, w.records, c, "audit", "ConfigRead")
-		tell(t, w.records, c, "cluster", "Stop")
-		tell(t, w.records, c, "leak", "Leaked")
-		tell(t, w.records, c, "drift", "Drift")
+		addEvent(t, w.records, c, "audit", "ConfigRead")
+		addEvent(t, w.records, c, "cluster", "Stop")
+		addEvent(t, w.records, c, "leak", "Leaked")
+		addEvent(t, w.records, c, "drift", "Drift")
 	}
-	tell(t, w.records, hers, "cluster", "last")
-	tell(t, w.records, his, "cluster", "last")
+	addEvent(t, w.records, hers, "cluster", "last")
+	addEvent(t, w.records, his, "cluster", "last")
 	for _, c := range []struct {
 		who, want string
-		ear       *ear
+		ear       *eventReader
 	}{
 		{"operator", "cluster uuid-hers Stop, leak uuid-hers Leaked, drift uuid-hers Drift, cluster uuid-his Stop, leak uuid-his Leaked, drift uuid-his Drift, cluster uuid-hers last", operator},
 		{"uma", "cluster uuid-hers Stop, drift uuid-hers Drift, cluster uuid-hers last", ofUma},
 		{"vik, asking for one type", "cluster uuid-his Stop, cluster uuid-his last", ofVik},
 		{"the stream of one cluster", "cluster uuid-his Stop, leak uuid-his Leaked, drift uuid-his Drift, cluster uuid-his last", one},
 	} {
-		if got := told(c.ear, `"last"`); got != c.want {
+		if got := readEvents(c.ear, `"last"`); got != c.want {
 			t.Errorf("%s hears %s\n want %s", c.who, got, c.want)
 		}
 	}
@@ -145,10 +145,10 @@ func TestEventsOfClustersAreThoseOfTheCaller(t *testing.T) {
 // Callers who may see a cluster may read and pause its runs and get their events. All other runs are for operators.
 func TestRunsOfAClusterAreItsOwners(t *testing.T) {
 	w := newClustersServer(t, nil)
-	uma, umas := w.moveIn("uma")
-	_, viks := w.moveIn("vik")
-	c := founded(t, w.records, "hers", ownerOf(uma))
-	ears := map[string]*ear{"uma": w.listen("/v1/events", "", as(umas)...), "vik": w.listen("/v1/events", "", as(viks)...),
+	uma, umas := w.addAccount("uma")
+	_, viks := w.addAccount("vik")
+	c := addCluster(t, w.records, "hers", ownerOf(uma))
+	readers := map[string]*eventReader{"uma": w.listen("/v1/events", "", as(umas)...), "vik": w.listen("/v1/events", "", as(viks)...),
 		"cluster": w.listen("/v1/clusters/"+c.UUID+"/events?type=run", "", as(umas)...)}
 	start := func(subject string) string {
 		r, err := w.engine.Start(t.Context(), workflow.Request{Flow: "Waits", Subject: subject})
@@ -159,7 +159,7 @@ func TestRunsOfAClusterAreItsOwners(t *testing.T) {
 	}
 	foreign, own := start("demo/default/c1"), start(cluster.Subject(c.UUID))
 	for _, name := range []string{"uma", "cluster"} {
-		h := ears[name].next()
+		h := readers[name].next()
 		if !strings.Contains(h.data, own) {
 			t.Errorf("%s hears %s", name, h.data)
 		}
@@ -189,9 +189,9 @@ func TestRunsOfAClusterAreItsOwners(t *testing.T) {
 		}
 	}
 	// The first event that vik gets is one that was written after all that.
-	his := founded(t, w.records, "his", ownerOf(must(w.accounts.Find(t.Context(), account.System(), "vik"))))
-	tell(t, w.records, his, "cluster", "Start")
-	if h := ears["vik"].next(); h.kind != "cluster" {
+	his := addCluster(t, w.records, "his", ownerOf(must(w.accounts.Find(t.Context(), account.System(), "vik"))))
+	addEvent(t, w.records, his, "cluster", "Start")
+	if h := readers["vik"].next(); h.kind != "cluster" {
 		t.Errorf("vik hears %+v", h)
 	}
 }
@@ -206,14 +206,14 @@ func must[T any](v T, err error) T {
 // A reader of cluster events continues wherever it stopped.
 func TestEventsOfClustersGoOn(t *testing.T) {
 	w := newClustersServer(t, nil)
-	uma, umas := w.moveIn("uma")
-	hers, other := founded(t, w.records, "hers", ownerOf(uma)), founded(t, w.records, "other", cluster.Owner{AccountID: "x", DomainID: "y"})
+	uma, umas := w.addAccount("uma")
+	hers, other := addCluster(t, w.records, "hers", ownerOf(uma)), addCluster(t, w.records, "other", cluster.Owner{AccountID: "x", DomainID: "y"})
 	e := w.listen("/v1/events", "", as(umas)...)
 	for i := range 5 {
-		tell(t, w.records, other, "cluster", "Hidden")
-		tell(t, w.records, hers, "cluster", fmt.Sprint("n", i))
+		addEvent(t, w.records, other, "cluster", "Hidden")
+		addEvent(t, w.records, hers, "cluster", fmt.Sprint("n", i))
 	}
-	var whole []heard
+	var whole []receivedEvent
 	for range 5 {
 		whole = append(whole, e.next())
 	}
@@ -231,15 +231,15 @@ func TestEventsOfClustersGoOn(t *testing.T) {
 // A position whose next events were removed, or of another store, causes a reset.
 func TestEventsOfClustersReset(t *testing.T) {
 	w := newClustersServer(t, nil)
-	c := founded(t, w.records, "hers", cluster.Owner{AccountID: "x", DomainID: "y"})
+	c := addCluster(t, w.records, "hers", cluster.Owner{AccountID: "x", DomainID: "y"})
 	e := w.listen("/v1/events", "", as(secret)...)
-	tell(t, w.records, c, "cluster", "first")
-	tell(t, w.records, c, "cluster", "second")
+	addEvent(t, w.records, c, "cluster", "first")
+	addEvent(t, w.records, c, "cluster", "second")
 	first, second := e.next(), e.next()
 	if n, err := w.records.Prune(t.Context(), now().Add(time.Hour), cluster.Retention{Events: time.Minute}); n != 2 || err != nil {
 		t.Fatal(n, err)
 	}
-	tell(t, w.records, c, "cluster", "third")
+	addEvent(t, w.records, c, "cluster", "third")
 	for _, p := range []struct{ id, want string }{{first.id, "reset"}, {second.id, "cluster"}, {strings.TrimSuffix(second.id, ";2") + ";99", "reset"}} {
 		again := w.listen("/v1/events", p.id, as(secret)...)
 		if got := again.next(); got.kind != p.want {
@@ -250,12 +250,12 @@ func TestEventsOfClustersReset(t *testing.T) {
 }
 
 // broken is a store whose history cannot be read for a while.
-type broken struct {
+type brokenStore struct {
 	*cluster.Memory
 	down atomic.Bool
 }
 
-func (b *broken) Events(ctx context.Context, q cluster.EventQuery) ([]cluster.Event, error) {
+func (b *brokenStore) Events(ctx context.Context, q cluster.EventQuery) ([]cluster.Event, error) {
 	if b.down.Load() {
 		return nil, errors.New("disk")
 	}
@@ -278,9 +278,9 @@ func TestStreamOfClustersEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		records := &broken{Memory: cluster.NewMemory()}
+		records := &brokenStore{Memory: cluster.NewMemory()}
 		accounts := &storeOfOne{}
-		s, err := New(Options{Engine: engine, Clusters: bookkeeper(t, records), Reviewer: accounts, Listen: "127.0.0.1:1"})
+		s, err := New(Options{Engine: engine, Clusters: newClusterService(t, records), Reviewer: accounts, Listen: "127.0.0.1:1"})
 		if err != nil {
 			t.Fatal(err)
 		}

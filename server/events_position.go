@@ -19,7 +19,7 @@ import (
 type position struct {
 	cursor   string
 	read     int
-	check    string
+	checksum string
 	objects  string
 	clusters string // empty: not known
 }
@@ -27,7 +27,7 @@ type position struct {
 func (p position) String() string {
 	id := url.QueryEscape(p.cursor) // a store's cursor may contain any character
 	if p.read > 0 {
-		id += ":" + strconv.Itoa(p.read) + ":" + p.check
+		id += ":" + strconv.Itoa(p.read) + ":" + p.checksum
 	}
 	if p.objects != "" || p.clusters != "" {
 		id += ";" + url.QueryEscape(p.objects)
@@ -62,14 +62,14 @@ func parsePosition(id string) (position, error) {
 		return p, nil
 	case 3:
 		if p.read, err = strconv.Atoi(parts[1]); err == nil && p.read > 0 && p.read <= eventPage {
-			p.check = parts[2]
+			p.checksum = parts[2]
 			return p, nil
 		}
 	}
 	return position{}, errPosition
 }
 
-func checkOf(e workflow.Event) string {
+func checksumOf(e workflow.Event) string {
 	h := fnv.New32a()
 	fmt.Fprintf(h, "%s/%d", e.Run, e.Seq)
 	return strconv.FormatUint(uint64(h.Sum32()), 36)

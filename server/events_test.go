@@ -23,17 +23,17 @@ import (
 )
 
 // eventReader reads server-sent events.
-type ear struct {
+type eventReader struct {
 	t     *testing.T
 	lines *bufio.Scanner
 	close func()
 }
 
-type heard struct {
+type receivedEvent struct {
 	id, kind, data string
 }
 
-func (h *fixture) listen(path, last string, header ...string) *ear {
+func (h *fixture) listen(path, last string, header ...string) *eventReader {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	r, err := http.NewRequestWithContext(ctx, "GET", h.url+path, nil)
@@ -53,7 +53,7 @@ func (h *fixture) listen(path, last string, header ...string) *ear {
 	if response.StatusCode != 200 || response.Header.Get("Content-Type") != "text/event-stream" {
 		h.t.Fatalf("%d %v", response.StatusCode, response.Header)
 	}
-	e := &ear{t: h.t, lines: bufio.NewScanner(response.Body), close: func() { cancel(); response.Body.Close() }}
+	e := &eventReader{t: h.t, lines: bufio.NewScanner(response.Body), close: func() { cancel(); response.Body.Close() }}
 	h.t.Cleanup(e.close)
 	if !e.lines.Scan() || !strings.HasPrefix(e.lines.Text(), "retry:") && !strings.HasPrefix(e.lines.Text(), "id:") {
 		h.t.Fatalf("the stream begins with %q", e.lines.Text())
@@ -61,9 +61,9 @@ func (h *fixture) listen(path, last string, header ...string) *ear {
 	return e
 }
 
-func (e *ear) next() heard {
+func (e *eventReader) next() receivedEvent {
 	e.t.Helper()
-	var h heard
+	var h receivedEvent
 	for e.lines.Scan() {
 		name, value, _ := strings.Cut(e.lines.Text(), ": ")
 		switch name {
@@ -84,7 +84,7 @@ func (e *ear) next() heard {
 }
 
 // until reads up to an event of a kind that contains a text.
-func (e *ear) until(kind, text string) (all []heard) {
+func (e *eventReader) until(kind, text string) (all []receivedEvent) {
 	e.t.Helper()
 	for {
 		h := e.next()
@@ -95,7 +95,7 @@ func (e *ear) until(kind, text string) (all []heard) {
 	}
 }
 
-func numbers(all []heard, run string) string {
+func numbers(all []receivedEvent, run string) string {
 	var b strings.Builder
 	for _, h := range all {
 		var e RunEvent
@@ -159,7 +159,7 @@ func TestEventsGoOnAnywhere(t *testing.T) {
 		h.until(h.start("Quick", fmt.Sprintf("demo/default/c%d", i)).ID, workflow.Succeeded)
 		h.do("PUT", fmt.Sprintf("/v1/objects/demo/default/c%d", i), `{"spec":{}}`)
 	}
-	var whole []heard
+	var whole []receivedEvent
 	for objects, succeeded := 0, 0; objects < 3 || succeeded < 3; {
 		next := e.next()
 		whole = append(whole, next)
@@ -193,7 +193,7 @@ func TestEventsReset(t *testing.T) {
 	h.until(h.start("Quick", "demo/default/c1").ID, workflow.Succeeded)
 	for _, last := range []string{"nonsense", "7:1:wrong", "1:9999:x", "x:y", "99999", "99999:1:a;1", "now", "1:0:a", ";;", "%", "1;;x", "1;;-1", "1;;01", "1;a;1;1"} {
 		e := h.listen("/v1/events", last)
-		got := heard{}
+		got := receivedEvent{}
 		for got.kind == "" {
 			got = e.next()
 		}
@@ -307,12 +307,12 @@ func TestStreamInVirtualTime(t *testing.T) {
 	})
 }
 
-func TestAhead(t *testing.T) {
+func TestCursorAhead(t *testing.T) {
 	for _, c := range []struct {
 		cursor, end string
 		want        bool
 	}{{"9", "9", false}, {"10", "9", true}, {"9.3", "9.1073741824", false}, {"17.3", "9.1", true}, {"748/12", "749", false}, {"x", "9", false}, {"9", "", false}} {
-		if got := ahead(c.cursor, c.end); got != c.want {
+		if got := cursorAhead(c.cursor, c.end); got != c.want {
 			t.Errorf("%s of %s: %v", c.cursor, c.end, got)
 		}
 	}
@@ -328,7 +328,7 @@ func TestPositions(t *testing.T) {
 			t.Skip("no store gives that")
 		}
 		if rapid.Bool().Draw(t, "within a page") {
-			p.read, p.check = rapid.IntRange(1, eventPage).Draw(t, "read"), rapid.StringMatching("[0-9a-z]{1,7}").Draw(t, "check")
+			p.read, p.checksum = rapid.IntRange(1, eventPage).Draw(t, "read"), rapid.StringMatching("[0-9a-z]{1,7}").Draw(t, "check")
 		}
 		id := p.String()
 		if strings.ContainsAny(id, "\r\n\x00") {

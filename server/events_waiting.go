@@ -34,14 +34,14 @@ func (s *Server) waitingOf(ctx context.Context, r *workflow.Run) (*service.Waiti
 // writeWaiting writes waiting events. A stream of one cluster or run gets one for each
 // change, also for changes without an event, such as a node that became ready. Other
 // streams get one for each run with a step that began to wait or to retry.
-func (t *stream) waits(ctx context.Context) (told bool, err error) {
-	begun := t.begun
-	t.begun = nil
+func (t *stream) writeWaiting(ctx context.Context) (reported bool, err error) {
+	begun := t.startedWaiting
+	t.startedWaiting = nil
 	switch {
 	case !t.wants("waiting"):
 		return false, nil
 	case t.cluster != "":
-		standing, err := t.clusters.Standing(ctx, t.cluster)
+		standing, err := t.clusters.Explanation(ctx, t.cluster)
 		if err != nil {
 			return false, err
 		}
@@ -49,11 +49,11 @@ func (t *stream) waits(ctx context.Context) (told bool, err error) {
 		if e.Waiting != nil {
 			e.ID = e.Waiting.Run
 		}
-		return t.changed(e, e.Waiting != nil || e.Unseen != nil)
+		return t.writeIfChanged(e, e.Waiting != nil || e.Unseen != nil)
 	case t.run != "":
 		r, err := t.s.options.Engine.Head(ctx, t.run)
 		if errors.Is(err, workflow.RunNotFound) { // the run was removed
-			return t.changed(WaitingEvent{ID: t.run}, false)
+			return t.writeIfChanged(WaitingEvent{ID: t.run}, false)
 		}
 		if err != nil {
 			return false, err
@@ -62,7 +62,7 @@ func (t *stream) waits(ctx context.Context) (told bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		return t.changed(e, e.Waiting != nil)
+		return t.writeIfChanged(e, e.Waiting != nil)
 	case len(begun) == 0:
 		return false, nil
 	}
@@ -73,17 +73,17 @@ func (t *stream) waits(ctx context.Context) (told bool, err error) {
 	for _, r := range runs {
 		e, err := t.waitingEvent(ctx, r)
 		if err != nil {
-			return told, err
+			return reported, err
 		}
 		if e.Waiting == nil {
 			continue
 		}
-		if err := t.event("waiting", e); err != nil {
-			return told, err
+		if err := t.writeEvent("waiting", e); err != nil {
+			return reported, err
 		}
-		told = true
+		reported = true
 	}
-	return told, nil
+	return reported, nil
 }
 
 func (t *stream) waitingEvent(ctx context.Context, r *workflow.Run) (WaitingEvent, error) {
@@ -94,7 +94,7 @@ func (t *stream) waitingEvent(ctx context.Context, r *workflow.Run) (WaitingEven
 }
 
 // writeIfChanged writes the waiting event of one cluster or run if it differs from the last one.
-func (t *stream) changed(e WaitingEvent, waits bool) (bool, error) {
+func (t *stream) writeIfChanged(e WaitingEvent, waits bool) (bool, error) {
 	data, err := json.Marshal(e)
 	if err != nil {
 		return false, err
@@ -103,9 +103,9 @@ func (t *stream) changed(e WaitingEvent, waits bool) (bool, error) {
 	if waits {
 		now = string(data)
 	}
-	if now == t.waited {
+	if now == t.lastWaiting {
 		return false, nil
 	}
-	t.waited = now
-	return true, t.event("waiting", e)
+	t.lastWaiting = now
+	return true, t.writeEvent("waiting", e)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // waitingFor reads up to the next waiting event.
-func (e *ear) waitingFor() (w WaitingEvent) {
+func (e *eventReader) waitingFor() (w WaitingEvent) {
 	e.t.Helper()
 	all := e.until("waiting", "")
 	if err := json.Unmarshal([]byte(all[len(all)-1].data), &w); err != nil {
@@ -21,13 +21,13 @@ func (e *ear) waitingFor() (w WaitingEvent) {
 
 // Streams report what a run waits for, since when and until when: the stream of a run
 // also the end of the wait, the stream of everything only its beginning.
-func TestFinding20StreamsTellWhatIsWaitedFor(t *testing.T) {
+func TestStreamsReportWaits(t *testing.T) {
 	h := newFixture(t, nil)
 	all := h.listen("/v1/events?type=waiting", "")
 	r := h.start("Waits", "demo/default/c1")
 	one := h.listen("/v1/events?type=waiting,run&run="+r.ID, "")
 	read := h.until(r.ID, workflow.Waiting)
-	for name, e := range map[string]*ear{"all": all, "one": one} {
+	for name, e := range map[string]*eventReader{"all": all, "one": one} {
 		got := e.waitingFor()
 		if got.ID != r.ID || got.Waiting == nil || got.Waiting.Step == "" || got.Waiting.For != "signal caught-up" || got.Waiting.Since.IsZero() {
 			t.Errorf("%s: %+v %+v", name, got, got.Waiting)
@@ -44,10 +44,10 @@ func TestFinding20StreamsTellWhatIsWaitedFor(t *testing.T) {
 
 // The stream of a cluster reports at each change what its run waits for and that its
 // provider cannot be read, although neither is an event of its history.
-func TestFinding20ClusterStreamTellsWaits(t *testing.T) {
+func TestClusterStreamReportsWaits(t *testing.T) {
 	w := newClustersServer(t, nil)
-	owner, token := w.moveIn("ada")
-	c := founded(t, w.records, "blue", ownerOf(owner))
+	owner, token := w.addAccount("ada")
+	c := addCluster(t, w.records, "blue", ownerOf(owner))
 	e := w.listen("/v1/clusters/"+c.UUID+"/events?type=waiting", "", as(token)...)
 	unseen := cluster.Notice{Provider: "none", Task: "sync", Code: "PROVIDER_UNREACHABLE", Text: "connection refused", Since: time.Now().UTC()}
 	if err := w.records.PutNotice(t.Context(), unseen); err != nil {
@@ -60,7 +60,7 @@ func TestFinding20ClusterStreamTellsWaits(t *testing.T) {
 }
 
 // The stream of a run continues after the run is removed, and reports that nothing waits any more.
-func TestFinding20StreamOfARemovedRun(t *testing.T) {
+func TestStreamOfARemovedRun(t *testing.T) {
 	for _, types := range []string{"run", "run,waiting"} {
 		t.Run(types, func(t *testing.T) {
 			h := newFixture(t, nil)

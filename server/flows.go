@@ -18,10 +18,10 @@ import (
 
 func (s *Server) flowRoutes() {
 	tags := []string{"flows"}
-	at(s, huma.Operation{OperationID: "listFlows", Method: http.MethodGet, Path: "/v1/flows", Summary: "List the loaded flows", Tags: tags}, Operator, s.listFlows)
-	at(s, huma.Operation{OperationID: "getFlow", Method: http.MethodGet, Path: "/v1/flows/{name}", Summary: "Read a loaded flow with its steps", Tags: tags,
+	registerRoute(s, huma.Operation{OperationID: "listFlows", Method: http.MethodGet, Path: "/v1/flows", Summary: "List the loaded flows", Tags: tags}, Operator, s.listFlows)
+	registerRoute(s, huma.Operation{OperationID: "getFlow", Method: http.MethodGet, Path: "/v1/flows/{name}", Summary: "Read a loaded flow with its steps", Tags: tags,
 		Errors: []int{404}}, Operator, s.getFlow)
-	at(s, huma.Operation{OperationID: "plan", Method: http.MethodPost, Path: "/v1/plans", Summary: "Plan a run, a machine or a change of a cluster", Tags: tags,
+	registerRoute(s, huma.Operation{OperationID: "plan", Method: http.MethodPost, Path: "/v1/plans", Summary: "Plan a run, a machine or a change of a cluster", Tags: tags,
 		Description: "Nothing is stored. Only plans of clusters are for all; the others are for operators.", Errors: []int{404, 409}, DefaultStatus: http.StatusOK}, User, s.plan)
 }
 
@@ -118,7 +118,7 @@ func (s *Server) plan(ctx context.Context, in *planRequest) (*planAnswer, error)
 	if s.options.PlanObject == nil {
 		return nil, NotServed.Errorf("this server runs no machines")
 	}
-	object, err := s.planned(ctx, b.Object, b.Manifest)
+	object, err := s.plannedObject(ctx, b.Object, b.Manifest)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (s *Server) plan(ctx context.Context, in *planRequest) (*planAnswer, error)
 }
 
 // plannedObject returns the object of a plan: the stored one, or the result of applying the manifest.
-func (s *Server) planned(ctx context.Context, ref *control.Ref, m *objectManifest) (control.Object, error) {
+func (s *Server) plannedObject(ctx context.Context, ref *control.Ref, m *objectManifest) (control.Object, error) {
 	objects, err := s.objects()
 	if err != nil {
 		return control.Object{}, err
@@ -150,7 +150,7 @@ func (s *Server) planned(ctx context.Context, ref *control.Ref, m *objectManifes
 
 func (s *Server) faultRoutes() {
 	tags := []string{"faults"}
-	at(s, huma.Operation{OperationID: "listFaults", Method: http.MethodGet, Path: "/v1/faults", Summary: "List all declared faults", Tags: tags}, User,
+	registerRoute(s, huma.Operation{OperationID: "listFaults", Method: http.MethodGet, Path: "/v1/faults", Summary: "List all declared faults", Tags: tags}, User,
 		func(context.Context, *struct{}) (*struct{ Body view.Kinds }, error) {
 			list := view.Kinds{Items: []view.Kind{}}
 			for _, k := range fault.All() {
@@ -158,7 +158,7 @@ func (s *Server) faultRoutes() {
 			}
 			return &struct{ Body view.Kinds }{list}, nil
 		})
-	at(s, huma.Operation{OperationID: "getFault", Method: http.MethodGet, Path: "/v1/faults/{code}", Summary: "Explain a fault", Tags: tags,
+	registerRoute(s, huma.Operation{OperationID: "getFault", Method: http.MethodGet, Path: "/v1/faults/{code}", Summary: "Explain a fault", Tags: tags,
 		Description: "Takes the code in UPPER_SNAKE and in CamelCase.", Errors: []int{404}}, User,
 		func(_ context.Context, in *struct {
 			Code string `path:"code"`
@@ -173,7 +173,7 @@ func (s *Server) faultRoutes() {
 			}
 			return &struct{ Body view.Kind }{s.kind(k)}, nil
 		})
-	at(s, huma.Operation{OperationID: "me", Method: http.MethodGet, Path: "/v1/me", Summary: "Return the caller and the version of the server", Tags: []string{"server"}}, User,
+	registerRoute(s, huma.Operation{OperationID: "me", Method: http.MethodGet, Path: "/v1/me", Summary: "Return the caller and the version of the server", Tags: []string{"server"}}, User,
 		func(ctx context.Context, _ *struct{}) (*struct{ Body Me }, error) {
 			return &struct{ Body Me }{s.me(ctx)}, nil
 		})

@@ -194,12 +194,12 @@ func TestHealth(t *testing.T) {
 // docs/openapi.yaml is the document that this code serves.
 func TestOpenAPI(t *testing.T) {
 	const path = "../docs/openapi.yaml"
-	made, err := OpenAPI()
+	created, err := OpenAPI()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if *update {
-		if err := os.WriteFile(path, made, 0o644); err != nil {
+		if err := os.WriteFile(path, created, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -207,7 +207,7 @@ func TestOpenAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(kept), string(made)); diff != "" {
+	if diff := cmp.Diff(string(kept), string(created)); diff != "" {
 		t.Errorf("docs/openapi.yaml is not what the server routes; write it anew with: go generate ./server\n%s", diff)
 	}
 	h := newFixture(t, nil)

@@ -9,7 +9,7 @@ import (
 
 // After net/http has given up a connection while the process was suspended, one more
 // request on it is answered, and no second one.
-func TestFinding2RequestOnAConnectionThatWasGivenUp(t *testing.T) {
+func TestRequestOnAnAbandonedConnection(t *testing.T) {
 	h := newFixture(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -19,7 +19,7 @@ func isStream(path string) bool {
 func (s *Server) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isHealth(r.URL.Path) {
-			if err := foreign(r.Host, r.Header, s.loop, s.options.Hosts); err != nil {
+			if err := checkOrigin(r.Host, r.Header, s.loopback, s.options.Hosts); err != nil {
 				writeProblem(w, r, err)
 				return
 			}
@@ -31,7 +31,7 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 // checkOrigin checks the host and the origin of a request. Browsers always send Origin
 // with requests that may change something, and Sec-Fetch-Site over trustworthy
 // connections; other programs send neither. HOST_REFUSED, ORIGIN_REFUSED.
-func foreign(host string, h http.Header, loopback bool, known []string) error {
+func checkOrigin(host string, h http.Header, loopback bool, known []string) error {
 	if name := hostname(host); loopback && !isLoopbackName(name) && !slices.Contains(known, name) {
 		return HostRefused.Errorf("the host %q is not this server's", host)
 	}

@@ -31,7 +31,7 @@ func (s *Server) healthRoutes() {
 	}
 	health("healthz", "/healthz", "The process lives", func(context.Context) error { return nil })
 	health("readyz", "/readyz", "The server can do its work", s.ready)
-	s.document()
+	s.serveDocument()
 	if s.options.Metrics != nil {
 		s.mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 			callOf(r.Context()).route = "/metrics"

@@ -13,7 +13,7 @@ const heartbeatPath = "/v1/nodes/heartbeat"
 // so the route does not need an account.
 func (s *Server) heartbeat(w http.ResponseWriter, r *http.Request) {
 	callOf(r.Context()).route = heartbeatPath
-	answer, err := s.hear(r)
+	answer, err := s.acceptHeartbeat(r)
 	if err != nil {
 		writeProblem(w, r, err)
 		return
@@ -22,7 +22,7 @@ func (s *Server) heartbeat(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer) // the node may have disconnected
 }
 
-func (s *Server) hear(r *http.Request) (service.HeartbeatAnswer, error) {
+func (s *Server) acceptHeartbeat(r *http.Request) (service.HeartbeatAnswer, error) {
 	clusters, err := s.clusters()
 	if err != nil {
 		return service.HeartbeatAnswer{}, err

@@ -40,19 +40,19 @@ const (
 
 // ClaimFree reports whether a request may claim a key that has an entry of this age,
 // with the same hash or not, answered or not. Every Idempotency uses it.
-func ClaimVerdict(age time.Duration, sameHash, answered bool, keep, stale time.Duration) (take bool) {
+func ClaimFree(age time.Duration, sameHash, answered bool, keep, stale time.Duration) (take bool) {
 	return age >= keep || sameHash && !answered && age >= stale
 }
 
 // storedAnswer is the stored form of an answer.
-type kept struct {
+type storedAnswer struct {
 	Status int         `json:"status"`
 	Header http.Header `json:"header"`
 	Body   []byte      `json:"body"`
 }
 
 // storedHeaders are the headers that a repeated answer contains.
-var keptHeaders = []string{"Content-Type", "Location", "Etag", "Retry-After"}
+var storedHeaders = []string{"Content-Type", "Location", "Etag", "Retry-After"}
 
 // once executes each POST with an Idempotency-Key once.
 func (s *Server) once(next http.Handler) http.Handler {
@@ -95,7 +95,7 @@ func (s *Server) onceOnly(w http.ResponseWriter, r *http.Request, key string, ne
 	case !taken && answered == nil:
 		return KeyBusy.Errorf("the first request is not answered yet")
 	case !taken:
-		return repeat(w, answered)
+		return replayAnswer(w, answered)
 	}
 
 	// The request is executed even if its caller has disconnected: a repetition needs the answer.
@@ -113,11 +113,11 @@ func (s *Server) onceOnly(w http.ResponseWriter, r *http.Request, key string, ne
 	if status >= 500 || status == http.StatusTooManyRequests || status == http.StatusUnauthorized {
 		err = s.options.Idempotency.Release(r.Context(), account, key)
 	} else {
-		answer := kept{Status: status, Header: http.Header{}, Body: copied.body.Bytes()}
-		if c.again != nil {
-			answer.Body = c.again
+		answer := storedAnswer{Status: status, Header: http.Header{}, Body: copied.body.Bytes()}
+		if c.replay != nil {
+			answer.Body = c.replay
 		}
-		for _, name := range keptHeaders {
+		for _, name := range storedHeaders {
 			if values := w.Header().Values(name); len(values) > 0 {
 				answer.Header[name] = slices.Clone(values)
 			}
@@ -143,8 +143,8 @@ func requestHash(r *http.Request, body []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-func repeat(w http.ResponseWriter, data []byte) error {
-	var k kept
+func replayAnswer(w http.ResponseWriter, data []byte) error {
+	var k storedAnswer
 	if err := json.Unmarshal(data, &k); err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func (m *MemoryIdempotency) Claim(_ context.Context, account, key, hash string, 
 	now := time.Now()
 	m.sweep(now, keep)
 	at := [2]string{account, key}
-	if e := m.entries[at]; e != nil && !ClaimVerdict(now.Sub(e.at), e.hash == hash, e.answer != nil, keep, stale) {
+	if e := m.entries[at]; e != nil && !ClaimFree(now.Sub(e.at), e.hash == hash, e.answer != nil, keep, stale) {
 		return false, e.hash, e.answer, nil
 	}
 	m.entries[at] = &memoryEntry{hash: hash, at: now}

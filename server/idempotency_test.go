@@ -142,7 +142,7 @@ func TestMemoryIdempotency(t *testing.T) {
 	idempotencytest.Run(t, func(*testing.T) idempotencytest.Keys { return Idempotency(NewMemoryIdempotency()) })
 }
 
-func TestClaims(t *testing.T) {
+func TestClaimFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, ctx := NewMemoryIdempotency(), t.Context()
 		claim := func(account, key, hash string, want bool) (string, string) {

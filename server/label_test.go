@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-func TestFinding12ListOfRunsByLabels(t *testing.T) {
+func TestListOfRunsByLabels(t *testing.T) {
 	h := newFixture(t, nil)
 	for subject, labels := range map[string]string{"demo/default/c1": `{"team":"blue"}`, "demo/default/c2": `{"team":"red","tier":"gold"}`, "demo/default/c3": `{}`} {
 		if answer := h.do("POST", "/v1/runs", `{"flow":"Quick","subject":"`+subject+`","labels":`+labels+`}`); answer.status != http.StatusAccepted {

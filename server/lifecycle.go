@@ -44,17 +44,17 @@ func lifecycle() Lifecycle {
 
 func (s *Server) lifecycleRoutes() {
 	tags := []string{"clusters"}
-	at(s, huma.Operation{OperationID: "lifecycle", Method: http.MethodGet, Path: "/v1/lifecycle", Summary: "Read the state machine of clusters", Tags: tags}, User,
+	registerRoute(s, huma.Operation{OperationID: "lifecycle", Method: http.MethodGet, Path: "/v1/lifecycle", Summary: "Read the state machine of clusters", Tags: tags}, User,
 		func(context.Context, *struct{}) (*struct{ Body Lifecycle }, error) {
 			return &struct{ Body Lifecycle }{lifecycle()}, nil
 		})
-	at(s, huma.Operation{OperationID: "clusterActions", Method: http.MethodGet, Path: "/v1/clusters/{id}/actions", Summary: "List the requests that a cluster accepts now, and why not the others", Tags: tags,
+	registerRoute(s, huma.Operation{OperationID: "clusterActions", Method: http.MethodGet, Path: "/v1/clusters/{id}/actions", Summary: "List the requests that a cluster accepts now, and why not the others", Tags: tags,
 		Errors: []int{404, http.StatusNotImplemented}}, User,
 		func(ctx context.Context, in *ClusterPath) (*listOf[service.Offer], error) {
 			_, record, err := s.record(ctx, in.ID)
 			if err != nil {
 				return nil, err
 			}
-			return listed(service.Offers(&record.Cluster, s.caller(ctx))), nil
+			return newList(service.Offers(&record.Cluster, s.caller(ctx))), nil
 		})
 }

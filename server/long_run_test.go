@@ -24,7 +24,7 @@ func (l *loads) Load(ctx context.Context, id string) (*workflow.Run, []workflow.
 }
 
 // idle returns a fixture whose engine does not execute runs, and the count of loaded runs.
-func idle(t *testing.T, flows []workflow.Flow) (*fixture, *loads, *workflow.Engine) {
+func newIdleFixture(t *testing.T, flows []workflow.Flow) (*fixture, *loads, *workflow.Engine) {
 	t.Helper()
 	store := &loads{Memory: workflow.NewMemory()}
 	engine, err := workflow.New(store, flows, workflow.Options{})
@@ -34,8 +34,8 @@ func idle(t *testing.T, flows []workflow.Flow) (*fixture, *loads, *workflow.Engi
 	return newFixture(t, func(o *Options) { o.Engine = engine }), store, engine
 }
 
-func TestFinding5ARequestLoadsItsRunOnce(t *testing.T) {
-	h, store, engine := idle(t, testFlows(nil))
+func TestARequestLoadsItsRunOnce(t *testing.T) {
+	h, store, engine := newIdleFixture(t, testFlows(nil))
 	r, err := engine.Start(t.Context(), workflow.Request{Flow: "Waits", Subject: "demo/default/c1"})
 	if err != nil {
 		t.Fatal(err)
@@ -65,13 +65,13 @@ func TestFinding5ARequestLoadsItsRunOnce(t *testing.T) {
 	}
 }
 
-func TestFinding5StepsOfALongRunComeInPages(t *testing.T) {
+func TestStepsOfALongRunComeInPages(t *testing.T) {
 	const n = 2300
 	flow := workflow.Flow{Name: "Long"}
 	for i := range n {
 		flow.Steps = append(flow.Steps, workflow.Step{Name: fmt.Sprintf("s%04d", i), Wait: &workflow.WaitFor{Signal: "go"}})
 	}
-	h, store, engine := idle(t, []workflow.Flow{flow})
+	h, store, engine := newIdleFixture(t, []workflow.Flow{flow})
 	r, err := engine.Start(t.Context(), workflow.Request{Flow: "Long", Subject: "demo/default/long"})
 	if err != nil {
 		t.Fatal(err)

@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "write docs/openapi.yaml anew")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var noRoom = fault.Declare(fault.Kind{Code: "TEST_NO_ROOM", Class: fault.Blocked, Title: "there is no room", Remedy: "Make room, then resume the run."})
+var noCapacity = fault.Declare(fault.Kind{Code: "TEST_NO_ROOM", Class: fault.Blocked, Title: "there is no room", Remedy: "Make room, then resume the run."})
 
 // fixture is a server over a real engine on the memory store.
 type fixture struct {
@@ -63,7 +63,7 @@ func testFlows(blocked *sync.Map) []workflow.Flow {
 			if _, healed := blocked.Load("healed"); healed {
 				return outcome.Done()
 			}
-			return outcome.Fail(noRoom.Errorf("0 of 3 nodes fit").With("nodes", 3))
+			return outcome.Fail(noCapacity.Errorf("0 of 3 nodes fit").With("nodes", 3))
 		}}}},
 		{Name: "Waits", Steps: []workflow.Step{{Name: "Caught", Wait: &workflow.WaitFor{Signal: "caught-up"}}, {Name: "After", Do: done}}},
 	}
@@ -188,14 +188,14 @@ func (h *fixture) until(id string, phase workflow.Phase) view.Run {
 	h.t.Helper()
 	limit := time.After(20 * time.Second)
 	for {
-		rung := h.server.options.Notifier.wait()
+		notified := h.server.options.Notifier.wait()
 		var r view.Run
 		h.do("GET", "/v1/runs/"+id, nil).into(h.t, &r)
 		if r.Phase == phase {
 			return r
 		}
 		select {
-		case <-rung:
+		case <-notified:
 		case <-limit:
 			h.t.Fatalf("run %s is %s, not %s: %+v", id, r.Phase, phase, r)
 		}

@@ -56,31 +56,31 @@ func (s *Server) objectRoutes() {
 	get := func(id, path, summary string) huma.Operation {
 		return huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Tags: tags, Errors: []int{422}}
 	}
-	at(s, get("listObjects", "/v1/objects", "List objects of all kinds"), Operator, func(ctx context.Context, in *ObjectPage) (*pageAnswer, error) {
+	registerRoute(s, get("listObjects", "/v1/objects", "List objects of all kinds"), Operator, func(ctx context.Context, in *ObjectPage) (*pageAnswer, error) {
 		return s.listObjects(ctx, "", "", *in)
 	})
-	at(s, get("listObjectsOfKind", "/v1/objects/{kind}", "List objects of a kind"), Operator, func(ctx context.Context, in *struct {
+	registerRoute(s, get("listObjectsOfKind", "/v1/objects/{kind}", "List objects of a kind"), Operator, func(ctx context.Context, in *struct {
 		Kind string `path:"kind"`
 		ObjectPage
 	}) (*pageAnswer, error) {
 		return s.listObjects(ctx, in.Kind, "", in.ObjectPage)
 	})
-	at(s, get("listObjectsOfNamespace", "/v1/objects/{kind}/{namespace}", "List objects of a kind in a namespace"), Operator, func(ctx context.Context, in *struct {
+	registerRoute(s, get("listObjectsOfNamespace", "/v1/objects/{kind}/{namespace}", "List objects of a kind in a namespace"), Operator, func(ctx context.Context, in *struct {
 		Kind      string `path:"kind"`
 		Namespace string `path:"namespace"`
 		ObjectPage
 	}) (*pageAnswer, error) {
 		return s.listObjects(ctx, in.Kind, in.Namespace, in.ObjectPage)
 	})
-	at(s, get("listKinds", "/v1/kinds", "List the kinds of objects that machines serve, with the schemas of their specs"), Operator, s.listKinds)
+	registerRoute(s, get("listKinds", "/v1/kinds", "List the kinds of objects that machines serve, with the schemas of their specs"), Operator, s.listKinds)
 	const path = "/v1/objects/{kind}/{namespace}/{name}"
-	at(s, huma.Operation{OperationID: "getObject", Method: http.MethodGet, Path: path, Summary: "Read an object", Tags: tags,
+	registerRoute(s, huma.Operation{OperationID: "getObject", Method: http.MethodGet, Path: path, Summary: "Read an object", Tags: tags,
 		Errors: []int{404}}, Operator, s.getObject)
-	at(s, huma.Operation{OperationID: "applyObject", Method: http.MethodPut, Path: path, Summary: "Create an object, or change its spec", Tags: tags,
+	registerRoute(s, huma.Operation{OperationID: "applyObject", Method: http.MethodPut, Path: path, Summary: "Create an object, or change its spec", Tags: tags,
 		Description: "If-Match demands that revision; If-None-Match: * demands a creation.", Errors: []int{409, 412, 422}}, Operator, s.applyObject)
-	at(s, huma.Operation{OperationID: "patchObject", Method: http.MethodPatch, Path: path, Summary: "Change an object by a merge patch", Tags: tags,
+	registerRoute(s, huma.Operation{OperationID: "patchObject", Method: http.MethodPatch, Path: path, Summary: "Change an object by a merge patch", Tags: tags,
 		Description: "RFC 7396, over labels, annotations, spec, status, finalizers and owner.", Errors: []int{404, 409, 412, 422, 428}}, Operator, s.patchObject)
-	at(s, huma.Operation{OperationID: "deleteObject", Method: http.MethodDelete, Path: path, Summary: "Delete an object", Tags: tags,
+	registerRoute(s, huma.Operation{OperationID: "deleteObject", Method: http.MethodDelete, Path: path, Summary: "Delete an object", Tags: tags,
 		Description: "An object with finalizers gets a deletion mark, and is deleted with its last finalizer.", Errors: []int{404, 412, 428}, DefaultStatus: http.StatusOK}, Operator, s.deleteObject)
 }
 
@@ -211,7 +211,7 @@ func (s *Server) patchObject(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	revision, err := needRevision(in.IfMatch)
+	revision, err := requireRevision(in.IfMatch)
 	if err != nil {
 		return nil, err
 	}
@@ -314,7 +314,7 @@ func (s *Server) deleteObject(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	revision, err := needRevision(in.IfMatch)
+	revision, err := requireRevision(in.IfMatch)
 	if err != nil {
 		return nil, err
 	}

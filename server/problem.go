@@ -62,7 +62,7 @@ func brief(v any) any {
 // problemOf returns the problem of an error as the answer to the request of ctx.
 func problemOf(ctx context.Context, err error) *view.Problem {
 	p := *view.ProblemOf(err)
-	if told := (*view.Problem)(nil); !errors.As(err, &told) {
+	if reported := (*view.Problem)(nil); !errors.As(err, &reported) {
 		p.Status = statusOf(view.KindOf(err))
 	}
 	if p.Instance == "" {
@@ -115,7 +115,7 @@ func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // panicked answers a request whose route panicked. The stack goes to the log only.
-func (s *Server) panicked(a *answer, r *http.Request, p any) {
+func (s *Server) panicked(a *responseWriter, r *http.Request, p any) {
 	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(p)
 	}

@@ -38,7 +38,7 @@ func revisionOf(header string) (revision int64, given bool, err error) {
 }
 
 // needRevision is revisionOf where the header is required.
-func needRevision(header string) (int64, error) {
+func requireRevision(header string) (int64, error) {
 	revision, given, err := revisionOf(header)
 	if err == nil && !given {
 		err = RevisionMissing.Errorf("If-Match is missing")
@@ -64,8 +64,8 @@ func failRun(ctx context.Context, run string, conditional bool, err error) error
 	return failMatch(ctx, conditional, p)
 }
 
-func conflictOf(r *workflow.Run, wanted int64) error {
-	return fault.WriteConflict.Errorf("run %s is at revision %d, not %d", r.ID, r.Revision, wanted).With("revision", r.Revision)
+func conflictOf(r *workflow.Run, expected int64) error {
+	return fault.WriteConflict.Errorf("run %s is at revision %d, not %d", r.ID, r.Revision, expected).With("revision", r.Revision)
 }
 
 // cursorError returns the error of a list. If the request has a cursor, an invalid request means an invalid cursor.

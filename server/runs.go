@@ -27,7 +27,7 @@ func (s *Server) runAnswer(ctx context.Context, r *workflow.Run) *runAnswer {
 		v.Waiting = w
 	}
 	if v.Phase == workflow.Queued {
-		if ahead, err := s.ahead(ctx, r.Subject); err == nil {
+		if ahead, err := s.activeRun(ctx, r.Subject); err == nil {
 			v.Behind = ahead
 		}
 	}
@@ -35,7 +35,7 @@ func (s *Server) runAnswer(ctx context.Context, r *workflow.Run) *runAnswer {
 }
 
 // activeRun returns the id of the active run of a subject; empty: none.
-func (s *Server) ahead(ctx context.Context, subject string) (string, error) {
+func (s *Server) activeRun(ctx context.Context, subject string) (string, error) {
 	lister, err := s.lister()
 	if err != nil {
 		return "", err
@@ -105,7 +105,7 @@ type startRun struct {
 	}
 }
 
-type verb[B any] struct {
+type verbRequest[B any] struct {
 	RunPath
 	IfMatch string `header:"If-Match" doc:"ETag the request is for; absent: any"`
 	Body    *B
@@ -144,69 +144,69 @@ type (
 )
 
 // ofClusters documents the routes for runs of clusters, which are not for operators only.
-const ofClusters = "Callers may use the runs of clusters that they may see; other runs are for operators."
+const clusterRunsNote = "Callers may use the runs of clusters that they may see; other runs are for operators."
 
 func (s *Server) runRoutes() {
 	tags := []string{"runs"}
-	at(s, huma.Operation{OperationID: "listRuns", Method: http.MethodGet, Path: "/v1/runs", Summary: "List runs", Tags: tags,
+	registerRoute(s, huma.Operation{OperationID: "listRuns", Method: http.MethodGet, Path: "/v1/runs", Summary: "List runs", Tags: tags,
 		Errors: []int{400, 422}}, Operator, s.listRuns)
-	at(s, huma.Operation{OperationID: "startRun", Method: http.MethodPost, Path: "/v1/runs", Summary: "Start a run", Tags: tags,
+	registerRoute(s, huma.Operation{OperationID: "startRun", Method: http.MethodPost, Path: "/v1/runs", Summary: "Start a run", Tags: tags,
 		Description: "The run is durable before the answer. A repeated request returns the existing run.",
 		Errors:      []int{404, 429}, DefaultStatus: http.StatusAccepted}, Operator, s.startRun)
-	at(s, huma.Operation{OperationID: "getRun", Method: http.MethodGet, Path: "/v1/runs/{id}", Summary: "Read a run", Tags: tags,
-		Description: ofClusters, Errors: []int{404}}, User, s.getRun)
-	at(s, huma.Operation{OperationID: "runSteps", Method: http.MethodGet, Path: "/v1/runs/{id}/steps", Summary: "Read the steps of a run", Tags: tags,
-		Description: "All steps that were reached, page by page, in the order in which they were opened. " + ofClusters, Errors: []int{400, 404}}, User, s.steps)
-	at(s, huma.Operation{OperationID: "runHistory", Method: http.MethodGet, Path: "/v1/runs/{id}/history", Summary: "Read the events of a run", Tags: tags,
-		Description: ofClusters, Errors: []int{400, 404}}, User, s.history)
+	registerRoute(s, huma.Operation{OperationID: "getRun", Method: http.MethodGet, Path: "/v1/runs/{id}", Summary: "Read a run", Tags: tags,
+		Description: clusterRunsNote, Errors: []int{404}}, User, s.getRun)
+	registerRoute(s, huma.Operation{OperationID: "runSteps", Method: http.MethodGet, Path: "/v1/runs/{id}/steps", Summary: "Read the steps of a run", Tags: tags,
+		Description: "All steps that were reached, page by page, in the order in which they were opened. " + clusterRunsNote, Errors: []int{400, 404}}, User, s.steps)
+	registerRoute(s, huma.Operation{OperationID: "runHistory", Method: http.MethodGet, Path: "/v1/runs/{id}/history", Summary: "Read the events of a run", Tags: tags,
+		Description: clusterRunsNote, Errors: []int{400, 404}}, User, s.history)
 
-	act(s, "pause", "Pause a run: running attempts finish", func(ctx context.Context, l workflow.Loaded, b pauseBody, ifMatch string) error {
+	verbRoute(s, "pause", "Pause a run: running attempts finish", func(ctx context.Context, l workflow.Loaded, b pauseBody, ifMatch string) error {
 		by, err := s.actor(ctx, b.By, ifMatch)
 		if err != nil {
 			return err
 		}
 		return s.options.Engine.SendRequest(ctx, l, workflow.VerbPause, workflow.RunRequest{Actor: by})
 	})
-	act(s, "resume", "Resume a paused run", func(ctx context.Context, l workflow.Loaded, b resumeBody, ifMatch string) error {
+	verbRoute(s, "resume", "Resume a paused run", func(ctx context.Context, l workflow.Loaded, b resumeBody, ifMatch string) error {
 		by, err := s.actor(ctx, b.By, ifMatch)
 		if err != nil {
 			return err
 		}
 		return s.options.Engine.SendRequest(ctx, l, workflow.VerbResume, workflow.RunRequest{Actor: by, From: b.From, Definition: b.Definition})
 	})
-	act(s, "cancel", "Stop a run: hold, undo or drop", func(ctx context.Context, l workflow.Loaded, b cancelBody, ifMatch string) error {
+	verbRoute(s, "cancel", "Stop a run: hold, undo or drop", func(ctx context.Context, l workflow.Loaded, b cancelBody, ifMatch string) error {
 		by, err := s.actor(ctx, b.By, ifMatch)
 		if err != nil {
 			return err
 		}
 		return s.options.Engine.SendRequest(ctx, l, workflow.VerbCancel, workflow.RunRequest{Actor: by, Mode: cmp.Or(b.Mode, workflow.Hold), GiveUp: b.GiveUp})
 	})
-	act(s, "skip", "Skip a failed or waiting step", func(ctx context.Context, l workflow.Loaded, b skipBody, ifMatch string) error {
+	verbRoute(s, "skip", "Skip a failed or waiting step", func(ctx context.Context, l workflow.Loaded, b skipBody, ifMatch string) error {
 		by, err := s.actor(ctx, b.By, ifMatch)
 		if err != nil {
 			return err
 		}
 		return s.options.Engine.SendRequest(ctx, l, workflow.VerbSkip, workflow.RunRequest{Actor: by, Step: b.Step, Output: b.Output, Force: b.Force})
 	})
-	act(s, "progress", "Report the progress of a step that works outside", func(ctx context.Context, l workflow.Loaded, b progressBody, _ string) error {
+	verbRoute(s, "progress", "Report the progress of a step that works outside", func(ctx context.Context, l workflow.Loaded, b progressBody, _ string) error {
 		p := workflow.Progress{Done: b.Done, Total: b.Total, Text: b.Text, At: time.Now().UTC()}
 		return s.options.Engine.SendRequest(ctx, l, workflow.VerbProgress, workflow.RunRequest{Step: b.Step, Progress: &p})
 	})
-	act(s, "signal", "Send a signal to a run: durable before the answer, delivered once per id", s.signal)
+	verbRoute(s, "signal", "Send a signal to a run: durable before the answer, delivered once per id", s.signal)
 }
 
 // verbRoute registers a verb of a run. It loads the run once: the conditions are checked
 // on it, and it is the answer when the request is durable. Verbs that name a step or a
 // signal need a body.
-func act[B any](s *Server, name, summary string, do func(ctx context.Context, l workflow.Loaded, body B, ifMatch string) error) {
+func verbRoute[B any](s *Server, name, summary string, do func(ctx context.Context, l workflow.Loaded, body B, ifMatch string) error) {
 	path, least, more := "/v1/runs/{id}/"+name, Operator, ""
 	switch name {
 	case "pause", "resume", "cancel": // the others depend on the internals of steps
-		least, more = User, ofClusters
+		least, more = User, clusterRunsNote
 	}
-	at(s, huma.Operation{OperationID: name + "Run", Method: http.MethodPost, Path: path, Summary: summary, Description: more, Tags: []string{"runs"},
+	registerRoute(s, huma.Operation{OperationID: name + "Run", Method: http.MethodPost, Path: path, Summary: summary, Description: more, Tags: []string{"runs"},
 		Errors: []int{404, 409, 412, 429}, DefaultStatus: http.StatusAccepted}, least,
-		func(ctx context.Context, in *verb[B]) (*runAnswer, error) {
+		func(ctx context.Context, in *verbRequest[B]) (*runAnswer, error) {
 			l, err := s.visibleRun(ctx, in.ID)
 			if err != nil {
 				return nil, err
@@ -268,7 +268,7 @@ func (s *Server) listRuns(ctx context.Context, in *listRuns) (*struct{ Body view
 			continue
 		}
 		if _, ok := known[r.Subject]; !ok {
-			if known[r.Subject], err = s.ahead(ctx, r.Subject); err != nil {
+			if known[r.Subject], err = s.activeRun(ctx, r.Subject); err != nil {
 				return nil, err
 			}
 		}

@@ -51,7 +51,7 @@ func TestRunFromStartToEnd(t *testing.T) {
 func TestPausedRunIsResumed(t *testing.T) {
 	h := newFixture(t, nil)
 	r := h.until(h.start("Blocked", "demo/default/c1").ID, workflow.Paused)
-	if r.Fault == nil || r.Fault.Code != noRoom.Code || r.Fault.Remedy != noRoom.Remedy || r.Fault.Title != noRoom.Title || r.Step != "Room" {
+	if r.Fault == nil || r.Fault.Code != noCapacity.Code || r.Fault.Remedy != noCapacity.Remedy || r.Fault.Title != noCapacity.Title || r.Step != "Room" {
 		t.Fatalf("promise 7: the paused run tells %+v at %s", r.Fault, r.Step)
 	}
 	queued := h.start("Quick", "demo/default/c1")
@@ -218,7 +218,7 @@ func TestRevisionsOfRuns(t *testing.T) {
 
 func TestFlowsFaultsAndPlans(t *testing.T) {
 	h := newFixture(t, func(o *Options) {
-		healers := map[fault.Code]workflow.Healer{noRoom.Code: {Flow: "Quick", Limits: workflow.Limits{Attempts: 7}}}
+		healers := map[fault.Code]workflow.Healer{noCapacity.Code: {Flow: "Quick", Limits: workflow.Limits{Attempts: 7}}}
 		if err := o.Engine.LoadAll(o.Engine.Flows(), healers); err != nil {
 			t.Fatal(err)
 		}
@@ -249,7 +249,7 @@ func TestFlowsFaultsAndPlans(t *testing.T) {
 	for _, name := range []string{"TEST_NO_ROOM", "TestNoRoom"} {
 		var kind view.Kind
 		h.do("GET", "/v1/faults/"+name, nil).into(t, &kind)
-		if kind.Code != noRoom.Code || kind.Remedy != noRoom.Remedy || kind.Healer == nil || kind.Healer.Attempts != 7 || kind.Healer.Within != "24h" {
+		if kind.Code != noCapacity.Code || kind.Remedy != noCapacity.Remedy || kind.Healer == nil || kind.Healer.Attempts != 7 || kind.Healer.Within != "24h" {
 			t.Errorf("%s: got %+v", name, kind)
 		}
 	}
@@ -259,7 +259,7 @@ func TestFlowsFaultsAndPlans(t *testing.T) {
 
 	var plan struct{ Plan view.Plan }
 	h.do("POST", "/v1/plans", `{"flow":"Quick","input":{}}`).into(t, &plan)
-	if len(plan.Plan.Steps) != 2 || plan.Plan.Steps[0].Verdict != "run" {
+	if len(plan.Plan.Steps) != 2 || plan.Plan.Steps[0].Decision != "run" {
 		t.Errorf("got %+v", plan)
 	}
 	for body, want := range map[string]int{`{}`: 422, `{"flow":"Quick","object":{"kind":"a","namespace":"b","name":"c"}}`: 422, `{"flow":"None"}`: 404,

@@ -16,7 +16,7 @@ const DefaultListen = "127.0.0.1:7295"
 
 // checkListen refuses options with which other machines could use the server without a token: LISTEN_UNSAFE.
 func checkListen(o Options) error {
-	if err := wellFormed(o); err != nil {
+	if err := checkOptions(o); err != nil {
 		return err
 	}
 	if some, _ := o.Tokens.Any(context.Background()); isLoopback(o.Listen) || some || o.Reviewer != nil {
@@ -25,7 +25,7 @@ func checkListen(o Options) error {
 	return ListenUnsafe.Errorf("it would listen on %s, which other machines reach, and has neither token nor account", o.Listen)
 }
 
-func wellFormed(o Options) error {
+func checkOptions(o Options) error {
 	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
 		return Malformed.Errorf("listen address %q is not HOST:PORT: %w", o.Listen, err)
 	}
@@ -38,7 +38,7 @@ func wellFormed(o Options) error {
 // Listen opens the listener of the options, with TLS if they have a certificate.
 func (s *Server) Listen() (net.Listener, error) {
 	o := s.options
-	if o.Reviewer != nil && !s.loop {
+	if o.Reviewer != nil && !s.loopback {
 		some, err := o.Reviewer.Any(context.Background())
 		if err != nil {
 			return nil, err
@@ -48,7 +48,7 @@ func (s *Server) Listen() (net.Listener, error) {
 		}
 	}
 	ln, err := listen(o)
-	if err == nil && o.CertFile == "" && !s.loop {
+	if err == nil && o.CertFile == "" && !s.loopback {
 		s.log.Warn("tokens cross the network in clear text: give the server a certificate with --tls-cert and --tls-key", "listen", ln.Addr().String())
 	}
 	return ln, err
@@ -102,4 +102,4 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 }
 
 // EndStreams ends all event streams, now and later. Their readers reconnect.
-func (s *Server) EndStreams() { s.end.Do(func() { close(s.ending) }) }
+func (s *Server) EndStreams() { s.endStreamsOnce.Do(func() { close(s.streamsEnd) }) }

@@ -61,13 +61,13 @@ type Options struct {
 	Mount       map[string]http.Handler // further paths, such as /client/api; the handlers authenticate, then call Admit
 	Logger      *slog.Logger
 
-	MaxBody    int64         // bytes of a request's body; default 2 MiB
-	MaxFlight  int           // concurrent requests of known callers; callers without an account have limits of their own, by address; default 256
-	MaxEvents  int           // concurrent event streams; default 128
-	Drain      time.Duration // for open requests when the server ends; default 10 s
-	Heartbeat  time.Duration // between comments of an idle event stream; default 15 s
-	SlowReader time.Duration // for one write to the reader of an event stream; default 10 s
-	Look       time.Duration // between polls of an event stream without notifications; default 1 s
+	MaxBody      int64         // bytes of a request's body; default 2 MiB
+	MaxFlight    int           // concurrent requests of known callers; callers without an account have limits of their own, by address; default 256
+	MaxEvents    int           // concurrent event streams; default 128
+	Drain        time.Duration // for open requests when the server ends; default 10 s
+	Heartbeat    time.Duration // between comments of an idle event stream; default 15 s
+	SlowReader   time.Duration // for one write to the reader of an event stream; default 10 s
+	PollInterval time.Duration // between polls of an event stream without notifications; default 1 s
 }
 
 // Observation describes an answered request. Route is the pattern, never the path.
@@ -80,15 +80,15 @@ type Observation struct {
 
 // Server answers HTTP requests. It is an http.Handler; Serve gives it a listener.
 type Server struct {
-	options  Options
-	log      *slog.Logger
-	mux      *http.ServeMux
-	api      huma.API
-	chain    http.Handler
-	loop     bool // it listens on loopback
-	sessions *sessions
-	ending   chan struct{} // closed when event streams must end
-	end      sync.Once
+	options        Options
+	log            *slog.Logger
+	mux            *http.ServeMux
+	api            huma.API
+	handler        http.Handler
+	loopback       bool // it listens on loopback
+	sessions       *sessions
+	streamsEnd     chan struct{} // closed when event streams must end
+	endStreamsOnce sync.Once
 
 	admission *admission
 }
@@ -117,15 +117,15 @@ func build(o Options) *Server {
 	}
 	o.MaxBody, o.MaxFlight, o.MaxEvents = cmp.Or(o.MaxBody, 2<<20), cmp.Or(o.MaxFlight, 256), cmp.Or(o.MaxEvents, 128)
 	o.SlowReader = cmp.Or(o.SlowReader, 10*time.Second)
-	o.Drain, o.Heartbeat, o.Look = cmp.Or(o.Drain, 10*time.Second), cmp.Or(o.Heartbeat, 15*time.Second), cmp.Or(o.Look, time.Second)
+	o.Drain, o.Heartbeat, o.PollInterval = cmp.Or(o.Drain, 10*time.Second), cmp.Or(o.Heartbeat, 15*time.Second), cmp.Or(o.PollInterval, time.Second)
 
 	s := &Server{
-		options: o, log: o.Logger, mux: http.NewServeMux(), loop: isLoopback(o.Listen),
-		ending: make(chan struct{}), sessions: newSessions(o.Sessions, o.SignedOut),
+		options: o, log: o.Logger, mux: http.NewServeMux(), loopback: isLoopback(o.Listen),
+		streamsEnd: make(chan struct{}), sessions: newSessions(o.Sessions, o.SignedOut),
 		admission: newAdmission(o.MaxFlight, o.MaxEvents),
 	}
 	s.route()
-	s.chain = s.guarded(s.authenticated(s.admitted(s.once(s.mux))))
+	s.handler = s.guarded(s.authenticated(s.admitted(s.once(s.mux))))
 	return s
 }
 
@@ -150,13 +150,13 @@ func (s *Server) route() {
 			handler.ServeHTTP(w, r)
 		})
 	}
-	s.mux.HandleFunc("/", s.otherwise)
+	s.mux.HandleFunc("/", s.fallback)
 }
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
-	a := &answer{ResponseWriter: w, request: r}
+	a := &responseWriter{ResponseWriter: w, request: r}
 	if r.Context().Err() != nil {
 		// net/http gave up the connection while this process was suspended, and still
 		// reads requests from it. This request is executed, and is the last.
@@ -169,7 +169,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			s.panicked(a, r, p)
 		}
 		a.finish()
-		s.note(a, r)
+		s.writeAudit(a, r)
 		if s.options.Observe != nil {
 			s.options.Observe(Observation{Method: r.Method, Route: callOf(r.Context()).route, Status: a.code(), Took: time.Since(began), Bytes: a.bytes})
 		}
@@ -177,7 +177,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := a.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-cache")
-	s.chain.ServeHTTP(a, r)
+	s.handler.ServeHTTP(a, r)
 }
 
 // call is the state of a request in progress.
@@ -192,7 +192,7 @@ type call struct {
 
 	code   fault.Code // of the problem in the answer
 	target string     // changed object, for the audit trail; empty: the path
-	again  []byte     // answer to a repetition; nil: the same answer
+	replay []byte     // answer to a repetition; nil: the same answer
 }
 
 type callKey struct{}

@@ -60,8 +60,8 @@ type SignedOut interface {
 
 // sessions creates and checks cookies.
 type sessions struct {
-	keys [][]byte // the first signs
-	out  SignedOut
+	keys      [][]byte // the first signs
+	signedOut SignedOut
 }
 
 // newSessions returns sessions with the keys that the servers of an installation share; none: a random key.
@@ -74,7 +74,7 @@ func newSessions(keys [][]byte, out SignedOut) *sessions {
 	if out == nil {
 		out = &memorySignedOut{until: map[string]time.Time{}}
 	}
-	return &sessions{keys: keys, out: out}
+	return &sessions{keys: keys, signedOut: out}
 }
 
 // memorySignedOut is a SignedOut in the memory of the process.
@@ -115,7 +115,7 @@ func (n session) bytes() []byte {
 	return append(append(b, n.nonce[:]...), n.token[:]...)
 }
 
-func (s *sessions) open(token TokenHash, at time.Time) session {
+func (s *sessions) newSession(token TokenHash, at time.Time) session {
 	n := session{token: token, expires: at.Add(sessionLength).Truncate(time.Second), key: s.keys[0]}
 	_, _ = rand.Read(n.nonce[:])
 	return n
@@ -148,7 +148,7 @@ func (s *sessions) read(ctx context.Context, cookie string, at time.Time) (n ses
 	if !at.Before(n.expires) {
 		return session{}, false, nil
 	}
-	out, err := s.out.SignedOut(ctx, n.id())
+	out, err := s.signedOut.SignedOut(ctx, n.id())
 	return n, err == nil && !out, err
 }
 
@@ -190,12 +190,12 @@ func (s *Server) sessionRoutes() {
 	op := func(id, method, summary, description string) huma.Operation {
 		return huma.Operation{OperationID: id, Method: method, Path: sessionPath, Summary: summary, Description: description, Tags: []string{"server"}, DefaultStatus: http.StatusOK}
 	}
-	at(s, op("getSession", http.MethodGet, "Read the session", "Returns the caller, and the token that changes need besides the cookie."), User,
+	registerRoute(s, op("getSession", http.MethodGet, "Read the session", "Returns the caller, and the token that changes need besides the cookie."), User,
 		func(ctx context.Context, _ *struct{}) (*sessionAnswer, error) {
-			return &sessionAnswer{Body: s.told(ctx, callOf(ctx).session)}, nil
+			return &sessionAnswer{Body: s.sessionBody(ctx, callOf(ctx).session)}, nil
 		})
-	at(s, op("openSession", http.MethodPost, "Exchange a token for a cookie", "The request carries the token as usual. The cookie is HttpOnly and SameSite=Strict, and valid for 12 h or until the token is revoked."), User, s.openSession)
-	at(s, op("endSession", http.MethodDelete, "Sign out", "The cookie is not valid any more."), User,
+	registerRoute(s, op("openSession", http.MethodPost, "Exchange a token for a cookie", "The request carries the token as usual. The cookie is HttpOnly and SameSite=Strict, and valid for 12 h or until the token is revoked."), User, s.openSession)
+	registerRoute(s, op("endSession", http.MethodDelete, "Sign out", "The cookie is not valid any more."), User,
 		func(ctx context.Context, in *struct {
 			Origin string `header:"Origin" hidden:"true"`
 		}) (*struct {
@@ -203,20 +203,20 @@ func (s *Server) sessionRoutes() {
 			Body      struct{}
 		}, error) {
 			if n := callOf(ctx).session; n != nil {
-				if err := s.sessions.out.SignOut(ctx, n.id()); err != nil {
+				if err := s.sessions.signedOut.SignOut(ctx, n.id()); err != nil {
 					return nil, err
 				}
 			}
 			out := &struct {
 				SetCookie []http.Cookie `header:"Set-Cookie"`
 				Body      struct{}
-			}{SetCookie: []http.Cookie{s.baked("", -1, in.Origin)}}
+			}{SetCookie: []http.Cookie{s.newCookie("", -1, in.Origin)}}
 			return out, nil
 		})
 }
 
 // sessionBody returns the answer about a session; nil: the caller has none.
-func (s *Server) told(ctx context.Context, n *session) Session {
+func (s *Server) sessionBody(ctx context.Context, n *session) Session {
 	out := Session{Me: s.me(ctx)}
 	if n != nil {
 		out.CSRF, out.Expires = n.csrf(), n.expires.UTC()
@@ -231,13 +231,13 @@ func (s *Server) openSession(ctx context.Context, in *struct {
 	if c.token == nil {
 		return nil, Unauthenticated.Errorf("a session needs a token, and the request carries none")
 	}
-	n := s.sessions.open(*c.token, now())
-	return &sessionAnswer{SetCookie: []http.Cookie{s.baked(n.cookie(), int(sessionLength.Seconds()), in.Origin)}, Body: s.told(ctx, &n)}, nil
+	n := s.sessions.newSession(*c.token, now())
+	return &sessionAnswer{SetCookie: []http.Cookie{s.newCookie(n.cookie(), int(sessionLength.Seconds()), in.Origin)}, Body: s.sessionBody(ctx, &n)}, nil
 }
 
 // newCookie returns a cookie. It is Secure if the browser uses TLS, to this server or to
 // a proxy before it: the checked Origin shows which.
-func (s *Server) baked(value string, age int, origin string) http.Cookie {
+func (s *Server) newCookie(value string, age int, origin string) http.Cookie {
 	c := http.Cookie{Name: sessionCookie, Value: value, Path: "/", MaxAge: age, HttpOnly: true, SameSite: http.SameSiteStrictMode}
 	if s.options.CertFile != "" || strings.HasPrefix(origin, "https://") {
 		c.Name, c.Secure = secureCookie, true

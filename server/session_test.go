@@ -16,12 +16,12 @@ func (h *fixture) signIn(token string, header ...string) (cookie *http.Cookie, c
 	h.t.Helper()
 	got := h.do("POST", "/v1/session", nil, append([]string{"Authorization", "Bearer " + token}, header...)...)
 	cookies := (&http.Response{Header: got.header}).Cookies()
-	var told Session
-	got.into(h.t, &told)
-	if got.status != 200 || len(cookies) != 1 || told.CSRF == "" || told.Expires.IsZero() {
+	var reported Session
+	got.into(h.t, &reported)
+	if got.status != 200 || len(cookies) != 1 || reported.CSRF == "" || reported.Expires.IsZero() {
 		h.t.Fatalf("%d %s, cookies %v", got.status, got.body, cookies)
 	}
-	return cookies[0], told.CSRF
+	return cookies[0], reported.CSRF
 }
 
 func TestSession(t *testing.T) {
@@ -66,10 +66,10 @@ func TestSession(t *testing.T) {
 	}
 
 	// A reload of the page gets the second token again.
-	var told Session
-	h.do("GET", "/v1/session", nil, "Cookie", with).into(t, &told)
-	if told.CSRF != csrf || told.Role != Operator {
-		t.Errorf("got %+v", told)
+	var reported Session
+	h.do("GET", "/v1/session", nil, "Cookie", with).into(t, &reported)
+	if reported.CSRF != csrf || reported.Role != Operator {
+		t.Errorf("got %+v", reported)
 	}
 
 	// Signing out ends this session and no other.
@@ -104,14 +104,14 @@ func TestSessionOverTLS(t *testing.T) {
 // An invalid cookie does not matter where no credentials are needed.
 func TestSessionWithoutTokens(t *testing.T) {
 	h := newFixture(t, nil)
-	var told Session
-	h.do("GET", "/v1/session", nil).into(t, &told)
-	if told.Role != Operator || told.CSRF != "" {
-		t.Errorf("got %+v", told)
+	var reported Session
+	h.do("GET", "/v1/session", nil).into(t, &reported)
+	if reported.Role != Operator || reported.CSRF != "" {
+		t.Errorf("got %+v", reported)
 	}
 	key := newSessions(nil, nil)
 	if got := h.do("POST", "/v1/runs", map[string]any{"flow": "Quick", "subject": "demo/default/c1"},
-		"Cookie", sessionCookie+"="+key.open(HashToken(secret), now()).cookie()); got.status != 202 {
+		"Cookie", sessionCookie+"="+key.newSession(HashToken(secret), now()).cookie()); got.status != 202 {
 		t.Errorf("another server's cookie: %d %s", got.status, got.body)
 	}
 }
@@ -209,7 +209,7 @@ func TestSessionEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &memorySignedOut{until: map[string]time.Time{}}
 		s := newSessions(nil, out)
-		n := s.open(HashToken(secret), time.Now())
+		n := s.newSession(HashToken(secret), time.Now())
 		cookie := n.cookie()
 		time.Sleep(12*time.Hour - 2*time.Second)
 		if got, ok, err := s.read(t.Context(), cookie, time.Now()); !ok || err != nil || got.token != n.token {
@@ -234,7 +234,7 @@ func TestSessionEndsByItself(t *testing.T) {
 // No forged cookie is a session or breaks the server.
 func FuzzCookie(f *testing.F) {
 	s := newSessions([][]byte{[]byte("key")}, nil)
-	n := s.open(HashToken(secret), time.Unix(4e9, 0))
+	n := s.newSession(HashToken(secret), time.Unix(4e9, 0))
 	clear(n.nonce[:]) // the same valid cookie in each fuzzing process
 	good := n.cookie()
 	f.Add(good)

@@ -55,16 +55,16 @@ func TestSlowReaderIsCut(t *testing.T) {
 	// Each event is long, so that a few hundred fill what the kernel buffers.
 	long := strings.Repeat("x", 100_000)
 	const most = 2000
-	told := 0
-	for ; len(s.admission.streams) == 2; told++ {
-		if told == most {
+	reported := 0
+	for ; len(s.admission.streams) == 2; reported++ {
+		if reported == most {
 			t.Fatalf("a reader that took nothing of %d MB is still served", most*len(long)>>20)
 		}
-		status, err := json.Marshal(map[string]string{"state": fmt.Sprint(told, long)})
+		status, err := json.Marshal(map[string]string{"state": fmt.Sprint(reported, long)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := objects.Apply(t.Context(), control.Object{Ref: control.Ref{Kind: "demo", Namespace: "default", Name: fmt.Sprint("c", told)}})
+		o, err := objects.Apply(t.Context(), control.Object{Ref: control.Ref{Kind: "demo", Namespace: "default", Name: fmt.Sprint("c", reported)}})
 		if err == nil {
 			o.Status = status
 			_, err = objects.Update(t.Context(), o)
@@ -72,14 +72,14 @@ func TestSlowReaderIsCut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for line := ""; !strings.Contains(line, fmt.Sprintf(`"state":"%d`, told)); { // the other reader reads all events
+		for line := ""; !strings.Contains(line, fmt.Sprintf(`"state":"%d`, reported)); { // the other reader reads all events
 			if line, err = in.ReadString('\n'); err != nil {
-				t.Fatalf("the other reader was disconnected too, after %d events: %v", told, err)
+				t.Fatalf("the other reader was disconnected too, after %d events: %v", reported, err)
 			}
 		}
 	}
-	if told < 10 {
-		t.Errorf("cut after %d events", told)
+	if reported < 10 {
+		t.Errorf("cut after %d events", reported)
 	}
 	listen() // its slot is free
 	stop()

@@ -16,7 +16,7 @@ import (
 // WaitingServer answers while the server cannot start because its database is not
 // available: /healthz reports that the process lives, all other paths why it is not
 // ready.
-type Waiting struct {
+type WaitingServer struct {
 	options Options
 	ln      net.Listener
 	http    *http.Server
@@ -27,21 +27,21 @@ type Waiting struct {
 }
 
 // NewWaitingServer listens as a server with these options does. It needs no engine.
-func Wait(o Options, cause error) (*Waiting, error) {
+func NewWaitingServer(o Options, cause error) (*WaitingServer, error) {
 	if o.Listen == "" {
 		o.Listen = DefaultListen
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	if err := wellFormed(o); err != nil {
+	if err := checkOptions(o); err != nil {
 		return nil, err
 	}
 	ln, err := listen(o)
 	if err != nil {
 		return nil, err
 	}
-	w := &Waiting{options: o, ln: ln, cause: cause}
+	w := &WaitingServer{options: o, ln: ln, cause: cause}
 	w.http = &http.Server{Handler: http.HandlerFunc(w.answer), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second,
 		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug)}
 	w.http.SetKeepAlivesEnabled(false) // the next request may reach the real server
@@ -54,17 +54,17 @@ func Wait(o Options, cause error) (*Waiting, error) {
 }
 
 // Addr returns the address of the listener.
-func (w *Waiting) Addr() net.Addr { return w.ln.Addr() }
+func (w *WaitingServer) Addr() net.Addr { return w.ln.Addr() }
 
 // SetCause sets why it waits.
-func (w *Waiting) Because(cause error) {
+func (w *WaitingServer) SetCause(cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.cause = cause
 }
 
 // Close closes the listener and waits up to a second for open requests.
-func (w *Waiting) Close() {
+func (w *WaitingServer) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if w.http.Shutdown(ctx) != nil {
@@ -73,7 +73,7 @@ func (w *Waiting) Close() {
 	w.ended.Wait()
 }
 
-func (w *Waiting) answer(to http.ResponseWriter, r *http.Request) {
+func (w *WaitingServer) answer(to http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(context.WithValue(r.Context(), callKey{}, &call{path: r.URL.Path}))
 	to.Header().Set("X-Content-Type-Options", "nosniff")
 	to.Header().Set("Cache-Control", "no-cache")

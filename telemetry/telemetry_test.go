@@ -52,10 +52,10 @@ func play(t *testing.T, hooks ...workflow.Hook) []workflow.Event {
 	}
 	rest := make(chan struct{}, 10)
 	var mu sync.Mutex
-	var heard []workflow.Event
+	var received []workflow.Event
 	all := append(hooks, workflow.Hook{Name: "test", OnEvent: func(_ workflow.RunInfo, e workflow.Event) {
 		mu.Lock()
-		heard = append(heard, e)
+		received = append(received, e)
 		mu.Unlock()
 		if endsRun(e.Kind) || e.Kind == workflow.RunPaused {
 			rest <- struct{}{}
@@ -93,10 +93,10 @@ func play(t *testing.T, hooks ...workflow.Hook) []workflow.Event {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	for range len(heard) * len(all) {
+	for range len(received) * len(all) {
 		<-left
 	}
-	return heard
+	return received
 }
 
 func TestMetrics(t *testing.T) {

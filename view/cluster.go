@@ -96,7 +96,7 @@ func ClusterOf(c *cluster.Cluster, account, domain string) Cluster {
 }
 
 // With adds what a cluster waits for and whether its provider can be read.
-func (c Cluster) With(s service.Standing) Cluster {
+func (c Cluster) With(s service.Explanation) Cluster {
 	c.Waiting, c.Unseen = s.Waiting, s.Unseen
 	return c
 }
@@ -202,7 +202,7 @@ func OperationOf(j *cluster.Job) Operation {
 }
 
 // With adds what its cluster waits for, if the operation is open.
-func (o Operation) With(s service.Standing) Operation {
+func (o Operation) With(s service.Explanation) Operation {
 	if o.Status == "open" {
 		o.Waiting, o.Unseen = s.Waiting, s.Unseen
 	}

@@ -27,13 +27,13 @@ func ClusterTable(clusters []Cluster, now time.Time) Table {
 			size = fmt.Sprintf("%d/%d", *c.Existing, c.Size)
 		}
 		t.Rows = append(t.Rows, []string{c.Name, c.ID, string(c.State), size, strconv.Itoa(c.Control), cmp.Or(c.version(), none), c.Provider,
-			cmp.Or(c.Endpoint, none), Age(now.Sub(c.Created)), cmp.Or(oneLine(c.inTable()), none)})
+			cmp.Or(c.Endpoint, none), Age(now.Sub(c.Created)), cmp.Or(oneLine(c.tableReason()), none)})
 	}
 	return t
 }
 
 // inTable returns the reason of a cluster's state, or what its run waits for.
-func (c Cluster) inTable() string {
+func (c Cluster) tableReason() string {
 	if why := c.why(); why != "" || c.Waiting == nil {
 		return why
 	}
@@ -203,11 +203,11 @@ func DescribeCluster(c Cluster, nodes []ClusterNode, events []ClusterEvent, now 
 func ClusterNodeTable(nodes []ClusterNode, now time.Time) Table {
 	t := Table{Head: []string{"NAME", "ROLE", "READY", "VERSION", "ADDRESS", "ID", "HEARTBEAT", "REASON"}}
 	for _, n := range nodes {
-		heard := none
+		heartbeat := none
 		if !n.HeartbeatAt.IsZero() {
-			heard = Age(now.Sub(n.HeartbeatAt)) + " ago"
+			heartbeat = Age(now.Sub(n.HeartbeatAt)) + " ago"
 		}
-		t.Rows = append(t.Rows, []string{n.Name, string(n.Role), n.Ready, cmp.Or(n.Version, none), cmp.Or(n.Address, none), cmp.Or(n.ID, none), heard, cmp.Or(n.NotReady, none)})
+		t.Rows = append(t.Rows, []string{n.Name, string(n.Role), n.Ready, cmp.Or(n.Version, none), cmp.Or(n.Address, none), cmp.Or(n.ID, none), heartbeat, cmp.Or(n.NotReady, none)})
 	}
 	return t
 }

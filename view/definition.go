@@ -14,7 +14,7 @@ type definitions struct {
 }
 
 // wholeFlow returns the flow; nil if it is not known.
-func (d *definitions) whole() *workflow.Flow {
+func (d *definitions) wholeFlow() *workflow.Flow {
 	if d == nil {
 		return nil
 	}
@@ -23,7 +23,7 @@ func (d *definitions) whole() *workflow.Flow {
 
 // find returns the step of an instance name: Replace[ro-2]/Create is the step Create in
 // the loop Replace.
-func (d *definitions) of(instance string) (*workflow.Step, bool) {
+func (d *definitions) find(instance string) (*workflow.Step, bool) {
 	if d == nil || d.flow == nil {
 		return nil, false
 	}
@@ -38,11 +38,11 @@ func (d *definitions) of(instance string) (*workflow.Step, bool) {
 
 func (d *definitions) add(scope string, steps []workflow.Step) {
 	for i := range steps {
-		d.one(scope, &steps[i])
+		d.addStep(scope, &steps[i])
 	}
 }
 
-func (d *definitions) one(scope string, s *workflow.Step) {
+func (d *definitions) addStep(scope string, s *workflow.Step) {
 	path := scope + s.Name
 	if _, known := d.byPath[path]; known {
 		return // the first step with a name counts
@@ -51,7 +51,7 @@ func (d *definitions) one(scope string, s *workflow.Step) {
 	d.add(path+"/", s.Steps)
 	for _, end := range []*workflow.Step{s.Open, s.Close} {
 		if end != nil {
-			d.one(path+"/", end)
+			d.addStep(path+"/", end)
 		}
 	}
 }

@@ -183,7 +183,7 @@ func DescribeObject(o control.Object, runs []Run, now time.Time, style Style) st
 func Explain(k Kind, style Style) string {
 	var f facts
 	f.add("Code", join("  ", string(k.Code), "("+k.Reason+")"))
-	f.add("Class", map[bool]string{true: k.Class.String() + ", not charged to the step", false: k.Class.String()}[k.Free])
+	f.add("Class", map[bool]string{true: k.Class.String() + ", not charged to the step", false: k.Class.String()}[k.Uncharged])
 	f.add("Title", k.Title)
 	f.add("Remedy", oneLine(k.Remedy))
 	if h := k.Healer; h != nil {
@@ -207,7 +207,7 @@ func Explain(k Kind, style Style) string {
 func PlanLines(p Plan) []string {
 	rows := make([][]string, len(p.Steps))
 	for i, s := range p.Steps {
-		verdict := s.Verdict
+		verdict := s.Decision
 		if s.Why != "" {
 			verdict += " (" + oneLine(s.Why) + ")"
 		}

@@ -13,7 +13,7 @@ const (
 	ExitDone   = 0
 	ExitFailed = 1 // failed, refused or not found
 	ExitUsage  = 2 // usage or bad input
-	ExitGoing  = 3 // still active when the wait ended
+	ExitActive = 3 // still active when the wait ended
 	ExitRemedy = 4 // paused or stalled: it needs a remedy
 )
 
@@ -45,7 +45,7 @@ func ExitOfRun(r Run) int {
 	case r.Phase == workflow.Paused, r.Warning != "":
 		return ExitRemedy
 	default:
-		return ExitGoing
+		return ExitActive
 	}
 }
 
@@ -56,7 +56,7 @@ func ExitOfObject(o control.Object) int {
 	case s.Fault != nil:
 		return ExitRemedy
 	case s.Progressing || s.Behind:
-		return ExitGoing
+		return ExitActive
 	default:
 		return ExitDone
 	}

@@ -159,16 +159,16 @@ type Plan struct {
 
 // PlanStep is one step of a plan.
 type PlanStep struct {
-	Name    string `json:"name"`
-	Verdict string `json:"verdict" doc:"run, skip, unknown (it depends on an output), once per item"`
-	Why     string `json:"why,omitempty"`
+	Name     string `json:"name"`
+	Decision string `json:"verdict" doc:"run, skip, unknown (it depends on an output), once per item"`
+	Why      string `json:"why,omitempty"`
 }
 
 // OfPlan returns the JSON form of a plan.
 func OfPlan(p workflow.Plan) Plan {
 	v := Plan{Flow: p.Flow, Hash: p.Hash, Steps: make([]PlanStep, len(p.Steps))}
 	for i, s := range p.Steps {
-		v.Steps[i] = PlanStep{Name: s.Name, Verdict: s.Decision, Why: s.Why}
+		v.Steps[i] = PlanStep{Name: s.Name, Decision: s.Decision, Why: s.Why}
 	}
 	return v
 }

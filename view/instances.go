@@ -65,8 +65,8 @@ func instancesOf(status json.RawMessage, now time.Time) (sections []section, res
 		}
 		sections = append(sections, section{"Requests", t})
 	}
-	for _, told := range []string{"conditions", "instances", "requests", "position"} {
-		delete(parts, told)
+	for _, reported := range []string{"conditions", "instances", "requests", "position"} {
+		delete(parts, reported)
 	}
 	rest, err := json.Marshal(parts)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 // A status that lists instances becomes tables. Its other keys, and any other status,
 // stay unchanged.
-func TestDescribeTellsInstancesAsTables(t *testing.T) {
+func TestDescribeShowsInstancesAsTables(t *testing.T) {
 	now := time.Date(2025, 1, 2, 3, 4, 5, 0, time.UTC)
 	o := control.Object{Ref: control.Ref{Kind: "SharedStorageCluster", Namespace: "default", Name: "c1"}, Status: json.RawMessage(`{
 		"state": "Running", "since": "2025-01-02T03:03:05Z", "previousState": "Creating", "writer": "2",

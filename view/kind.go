@@ -13,15 +13,15 @@ import (
 
 // Kind is the JSON form of a declared fault, as `pawl explain` shows it.
 type Kind struct {
-	Code   fault.Code  `json:"code"`
-	Reason string      `json:"reason" doc:"the code in CamelCase, the form of reasons in Kubernetes"`
-	Class  fault.Class `json:"class" enum:"transient,blocked,invalid"`
-	Title  string      `json:"title"`
-	Remedy string      `json:"remedy"`
-	Guide  string      `json:"guide,omitempty" doc:"Markdown; a template over the details of the fault"`
-	Free   bool        `json:"free,omitempty" doc:"failures of this kind are not charged to the step"`
-	Source string      `json:"source,omitempty" doc:"file that declares it"`
-	Healer *Healer     `json:"healer,omitempty"`
+	Code      fault.Code  `json:"code"`
+	Reason    string      `json:"reason" doc:"the code in CamelCase, the form of reasons in Kubernetes"`
+	Class     fault.Class `json:"class" enum:"transient,blocked,invalid"`
+	Title     string      `json:"title"`
+	Remedy    string      `json:"remedy"`
+	Guide     string      `json:"guide,omitempty" doc:"Markdown; a template over the details of the fault"`
+	Uncharged bool        `json:"free,omitempty" doc:"failures of this kind are not charged to the step"`
+	Source    string      `json:"source,omitempty" doc:"file that declares it"`
+	Healer    *Healer     `json:"healer,omitempty"`
 }
 
 // Healer is the JSON form of the healer of a fault, with its limits.
@@ -42,7 +42,7 @@ type Kinds struct {
 
 // OfKind returns the JSON form of a declared fault and its healer; nil: none.
 func OfKind(k *fault.Kind, healer *workflow.Healer) Kind {
-	v := Kind{Code: k.Code, Reason: k.Reason(), Class: k.Class, Title: k.Title, Remedy: k.Remedy, Guide: k.Guide, Free: k.Uncharged, Source: k.Source}
+	v := Kind{Code: k.Code, Reason: k.Reason(), Class: k.Class, Title: k.Title, Remedy: k.Remedy, Guide: k.Guide, Uncharged: k.Uncharged, Source: k.Source}
 	if healer == nil {
 		return v
 	}

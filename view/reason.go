@@ -97,7 +97,7 @@ func StepReason(s Step, now time.Time) string {
 		if s.Undoing {
 			notes = append(notes, "undoing")
 		}
-		if s.Alone {
+		if s.Isolated {
 			notes = append(notes, "alone")
 		}
 		if s.Attempts > 1 {

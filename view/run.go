@@ -75,7 +75,7 @@ type Step struct {
 	Fault     *Fault             `json:"fault,omitempty"`
 	Wait      *Wait              `json:"wait,omitempty"`
 	Undoing   bool               `json:"undoing,omitempty" doc:"the attempts are those of its undo"`
-	Alone     bool               `json:"alone,omitempty" doc:"runs alone, after lost attempts"`
+	Isolated  bool               `json:"alone,omitempty" doc:"runs alone, after lost attempts"`
 	Note      string             `json:"note,omitempty" doc:"why it was skipped"`
 	Actor     string             `json:"actor,omitempty" doc:"who skipped it"`
 }
@@ -172,7 +172,7 @@ func ofRun(r *workflow.Run, defs *definitions) Run {
 	for s := range r.Steps() {
 		v.Steps = append(v.Steps, ofStep(s, defs))
 	}
-	v.Waiting = WaitingOf(r, defs.whole())
+	v.Waiting = WaitingOf(r, defs.wholeFlow())
 	if current := r.Current(); current != nil && !r.Phase.Final() {
 		v.Step, v.Attempt = current.Name, current.Attempt
 	} else if r.Fault != nil {
@@ -197,7 +197,7 @@ func ofStep(s *workflow.StepRecord, defs *definitions) Step {
 	v := Step{
 		Name: s.Name, Phase: s.Phase, Round: s.Round, Attempts: s.Attempt, Failures: s.Failures,
 		StartedAt: s.StartedAt, EndedAt: s.EndedAt, NextAt: s.NextAt, Output: s.Output, Fault: OfFault(s.Fault),
-		Undoing: s.Undoing, Alone: s.Isolated, Note: s.Note, Actor: s.Actor,
+		Undoing: s.Undoing, Isolated: s.Isolated, Note: s.Note, Actor: s.Actor,
 	}
 	if p := s.Progress; p != nil {
 		v.Progress = &Progress{Done: p.Done, Total: p.Total, Text: p.Text, At: p.At}
@@ -208,7 +208,7 @@ func ofStep(s *workflow.StepRecord, defs *definitions) Step {
 			v.Wait.Every = span(w.Every)
 		}
 	}
-	if def, ok := defs.of(s.Name); ok {
+	if def, ok := defs.find(s.Name); ok {
 		v.Budget = cmp.Or(def.Retry.Attempts, 10) // the default of workflow.Retry
 	}
 	return v

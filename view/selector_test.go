@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-func TestFinding12SelectorOfRuns(t *testing.T) {
+func TestSelectorOfRuns(t *testing.T) {
 	labels := map[string]string{"team": "x y", "pawl.dev/file": "/etc/flow.yaml"}
 	for text, want := range map[string]bool{
 		"": true, "team=x y": true, "team == x y": true, "team": true, "!tier": true, "team!=z": true, "tier!=gold": true,

@@ -47,9 +47,9 @@ func definitionsOf(r *workflow.Run, flow *workflow.Flow) *definitions {
 
 // Newest returns the run with at most maxSteps steps: those opened last, and the current
 // one. EarlierSteps counts the others.
-func (r Run) Newest(most int) Run {
-	rest := len(r.Steps) - most
-	if rest <= 0 || most < 1 {
+func (r Run) Newest(maxSteps int) Run {
+	rest := len(r.Steps) - maxSteps
+	if rest <= 0 || maxSteps < 1 {
 		return r
 	}
 	kept := r.Steps[rest:]

@@ -33,7 +33,7 @@ func allocated(do func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-func TestFinding5ReadingARunIsLinearInItsSteps(t *testing.T) {
+func TestReadingARunIsLinearInItsSteps(t *testing.T) {
 	cost := func(n int) uint64 {
 		r, flow := longRun(n)
 		return allocated(func() {
@@ -48,7 +48,7 @@ func TestFinding5ReadingARunIsLinearInItsSteps(t *testing.T) {
 	}
 }
 
-func TestFinding5StepsComeInPages(t *testing.T) {
+func TestStepsComeInPages(t *testing.T) {
 	r, flow := longRun(2500)
 	var names []string
 	after := 0
@@ -77,7 +77,7 @@ func TestFinding5StepsComeInPages(t *testing.T) {
 	}
 }
 
-func TestFinding5AnAnswerHoldsTheNewestSteps(t *testing.T) {
+func TestAnAnswerHoldsTheNewestSteps(t *testing.T) {
 	r, flow := longRun(2500)
 	r.Step("s00007").Phase = workflow.StepFailed
 	v := OfRun(r, flow).Newest(StepPage)

@@ -152,12 +152,12 @@ func until(at, now time.Time) string {
 }
 
 // minShort is the minimum number of characters of a short id.
-const shortest = 4
+const minShort = 4
 
 // Short returns the shortest prefix of an id, of four characters or more, that differs
 // from the prefixes of the other ids.
 func Short(id string, others ...string) string {
-	n := shortest
+	n := minShort
 	for _, other := range others {
 		if other == id {
 			continue

@@ -122,9 +122,9 @@ func Standing(r Run, now time.Time, style Style) []string {
 	say := func(c color, text string) { lines = append(lines, style.paint(c, style.cut(text))) }
 	switch r.Phase {
 	case workflow.Succeeded:
-		say(green, "succeeded in "+Took(r.EndedAt.Sub(begun(r))))
+		say(green, "succeeded in "+Took(r.EndedAt.Sub(startOf(r))))
 	case workflow.Cancelled:
-		say(yellow, join("  ", "cancelled after "+Took(r.EndedAt.Sub(begun(r))), reason(r, now)))
+		say(yellow, join("  ", "cancelled after "+Took(r.EndedAt.Sub(startOf(r))), reason(r, now)))
 	case workflow.Queued:
 		say(dim, "queued "+reason(r, now))
 	case workflow.Cancelling:
@@ -134,7 +134,7 @@ func Standing(r Run, now time.Time, style Style) []string {
 		if !r.PausedAt.IsZero() {
 			head += " " + style.clock(r.PausedAt, time.TimeOnly)
 		}
-		if told := r.Current(); told == nil || told.Fault == nil || r.Fault == nil || told.Fault.Code != r.Fault.Code {
+		if reported := r.Current(); reported == nil || reported.Fault == nil || r.Fault == nil || reported.Fault.Code != r.Fault.Code {
 			head = join("  ", head, pausedReason(r))
 		}
 		say(yellow, join("  ", head, healing(r, now)))
@@ -148,7 +148,7 @@ func Standing(r Run, now time.Time, style Style) []string {
 	return lines
 }
 
-func begun(r Run) time.Time {
+func startOf(r Run) time.Time {
 	if r.StartedAt.IsZero() {
 		return r.CreatedAt
 	}
@@ -192,8 +192,8 @@ func Changes(before *Run, after Run, now time.Time, style Style) []string {
 		known[s.Name] = i
 	}
 	for _, s := range byEnd(after.Steps) {
-		i, told := known[s.Name]
-		if told && toldAlready(before.Steps[i], s) || s.Phase == workflow.StepRunning || s.Phase == workflow.StepPending {
+		i, reported := known[s.Name]
+		if reported && unchanged(before.Steps[i], s) || s.Phase == workflow.StepRunning || s.Phase == workflow.StepPending {
 			continue
 		}
 		lines = append(lines, stepLine(s, "", pad(s.Name, width), now, style))
@@ -227,7 +227,7 @@ func byEnd(steps []Step) []Step {
 	return out
 }
 
-func toldAlready(old, s Step) bool {
+func unchanged(old, s Step) bool {
 	return old.Phase == s.Phase && old.Round == s.Round && old.Attempts == s.Attempts && codeOf(old.Fault) == codeOf(s.Fault)
 }
 

@@ -128,7 +128,7 @@ func TestScreens(t *testing.T) {
 	list := OfRuns([]*workflow.Run{paused(), waiting(), queued()}, "", nil)
 	list.Items[0].Subject, list.Items[2].Behind = "demo/default/c0", ""
 	Queue(list.Items)
-	plan := Plan{Flow: "Create", Steps: []PlanStep{{Name: "InitMeta", Verdict: "run"}, {Name: "CreateRoPods", Verdict: "skip", Why: "input.readers > 0"}}}
+	plan := Plan{Flow: "Create", Steps: []PlanStep{{Name: "InitMeta", Decision: "run"}, {Name: "CreateRoPods", Decision: "skip", Why: "input.readers > 0"}}}
 	healer := &workflow.Healer{Flow: "FreeNode", Limits: workflow.Limits{Attempts: 5}}
 	flow, err := OfFlow(sampleFlow)
 	if err != nil {
@@ -211,7 +211,7 @@ func TestRunJSONHasNoZeroTimes(t *testing.T) {
 	}
 }
 
-func TestChangesTellOnlyWhatIsNew(t *testing.T) {
+func TestChangesReportOnlyWhatIsNew(t *testing.T) {
 	before := OfRun(paused(), &sampleFlow)
 	if lines := Changes(&before, before, now, Style{}); len(lines) != 0 {
 		t.Errorf("the same reading twice gave %q", lines)
@@ -256,7 +256,7 @@ func TestReason(t *testing.T) {
 		"own wait":          {step(Step{Phase: workflow.StepWaiting, Wait: &Wait{Reason: "CatchingUp", Message: "12 bytes\nbehind"}}), "CatchingUp: 12 bytes behind"},
 		"deadline has come": {step(Step{Phase: workflow.StepWaiting, Wait: &Wait{Signal: "s", Deadline: now}}), "signal s, deadline now"},
 		"progress":          {step(Step{Phase: workflow.StepRunning, Attempts: 1, Progress: &Progress{Done: 3, Total: 10, Text: "files"}}), "3/10 files"},
-		"alone":             {step(Step{Phase: workflow.StepRunning, Attempts: 3, Alone: true}), "alone, attempt 3"},
+		"alone":             {step(Step{Phase: workflow.StepRunning, Attempts: 3, Isolated: true}), "alone, attempt 3"},
 		"stalled":           {Run{Phase: workflow.Running, Warning: "Stalled"}, "stalled"},
 		"nothing":           {Run{Phase: workflow.Succeeded}, ""},
 	} {
@@ -443,7 +443,7 @@ func TestDefinition(t *testing.T) {
 		{Name: "Loop", Steps: []workflow.Step{{Name: "B", Open: &workflow.Step{Name: "Off"}, Close: &workflow.Step{Name: "On"}, Steps: []workflow.Step{{Name: "S"}}}}},
 	}, Finally: []workflow.Step{{Name: "Clean"}}}
 	for name, want := range map[string]bool{"Loop[a.b:c]/B/S": true, "Loop[x]/B/Off": true, "Loop[x]/B/On": true, "Clean": true, "Loop/S": false, "": false} {
-		if _, ok := (&definitions{flow: flow}).of(name); ok != want {
+		if _, ok := (&definitions{flow: flow}).find(name); ok != want {
 			t.Errorf("%q: found %v, want %v", name, ok, want)
 		}
 	}
@@ -487,7 +487,7 @@ func ExampleChanges() {
 }
 
 // Steps that ended together are printed in the order of their ends, a loop after its last item.
-func TestChangesTellAStructureBehindItsSteps(t *testing.T) {
+func TestChangesOrderAStructureAfterItsSteps(t *testing.T) {
 	at := func(s int) time.Time { return time.Date(2026, 1, 2, 3, 4, s, 0, time.UTC) }
 	done := func(name string, s int) Step {
 		return Step{Name: name, Phase: workflow.StepDone, StartedAt: at(s), EndedAt: at(s)}
@@ -495,12 +495,12 @@ func TestChangesTellAStructureBehindItsSteps(t *testing.T) {
 	before := Run{Phase: workflow.Running}
 	after := before
 	after.Steps = []Step{done("Add", 3), done("Add[a]/Start", 1), done("Add[b]/Start", 3), done("Add[b]/Install", 2), {Name: "Open", Phase: workflow.StepWaiting}}
-	var told []string
+	var reported []string
 	for _, line := range Changes(&before, after, at(4), Style{}) {
-		told = append(told, strings.Fields(line)[1])
+		reported = append(reported, strings.Fields(line)[1])
 	}
 	want := []string{"Add[a]/Start", "Add[b]/Install", "Add[b]/Start", "Add", "Open"}
-	if diff := cmp.Diff(want, told); diff != "" {
+	if diff := cmp.Diff(want, reported); diff != "" {
 		t.Error(diff)
 	}
 }

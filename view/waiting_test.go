@@ -13,7 +13,7 @@ import (
 )
 
 // The JSON form of a run contains what it waits for, with the newest failure, since when and until when.
-func TestFinding20WaitsOfRuns(t *testing.T) {
+func TestWaitsOfRuns(t *testing.T) {
 	begun := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	later := func(n int) time.Time { return begun.Add(time.Duration(n) * time.Minute) }
 	flow := &workflow.Flow{Name: "Greet", Deadline: time.Hour}
@@ -48,7 +48,7 @@ func TestFinding20WaitsOfRuns(t *testing.T) {
 
 // The list, describe and --wait show what a run waits for, since when and until when. For
 // a cluster without a run they show that its provider cannot be read.
-func TestFinding20WaitsAreShown(t *testing.T) {
+func TestWaitsAreShown(t *testing.T) {
 	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	c := view.Cluster{ID: "1", Name: "blue", State: cluster.Starting, Provider: "dc1", Created: now.Add(-time.Hour), Waiting: &service.Waiting{
 		Step: "endpoint", For: "https://192.0.2.1:6443 does not answer yet: connection refused", Since: now.Add(-time.Minute), Until: now.Add(time.Minute), Tries: 1,

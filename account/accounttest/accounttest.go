@@ -185,8 +185,8 @@ func races(t *testing.T, s account.Store) {
 	}
 }
 
-func token(id, account_ string, at time.Time) account.Token {
-	return account.Token{Credential: account.Credential{ID: id, AccountID: account_, Name: "ci", Created: at}, Hash: account.HashToken(id)}
+func token(id, accountID string, at time.Time) account.Token {
+	return account.Token{Credential: account.Credential{ID: id, AccountID: accountID, Name: "ci", Created: at}, Hash: account.HashToken(id)}
 }
 
 func tokens(t *testing.T, s account.Store) {

@@ -125,7 +125,7 @@ func build(ctx context.Context, o options, t sim.Times, settings service.Setting
 	}
 	w.service, err = service.New(service.Options{
 		Records: &countingStore{store.Clusters(), w.calls, o.trace}, Locks: store.Locks(), Worker: "bench", Installation: "bench", HomeURL: "http://127.0.0.1",
-		Providers: []service.Named{{Name: "sim", Provider: w.cloud}}, Settings: settings, Logger: quiet, Metrics: &meter{w},
+		Providers: []service.NamedProvider{{Name: "sim", Provider: w.cloud}}, Settings: settings, Logger: quiet, Metrics: &meter{w},
 		Probe: func(context.Context, *cluster.Cluster, *cluster.Details) error { return nil },
 	})
 	if err != nil {

@@ -222,7 +222,7 @@ func openCache(ctx context.Context, o options, config *rest.Config) (any, error)
 	}
 	var kept ctrlcache.Cache
 	if o.cache == "controller" {
-		m, err := controller.NewManager(config, controller.Options{Scheme: scheme, Alone: true})
+		m, err := controller.NewManager(config, controller.Options{Scheme: scheme, NoLeaderElection: true})
 		if err != nil {
 			return nil, err
 		}

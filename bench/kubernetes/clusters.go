@@ -128,7 +128,7 @@ func ready(ctx context.Context, o options) (figures, error) {
 	}
 	defer p.stop()
 	recording := newTrace()
-	wire := kubetest.NewWire(1)
+	wire := kubetest.NewFaultyTransport(1)
 	stop, err := operate(ctx, wire.Config(recording.config(p.config)), simulated())
 	if err != nil {
 		return nil, err
@@ -211,7 +211,7 @@ func idle(ctx context.Context, o options) (figures, error) {
 		return nil, err
 	}
 	defer p.stop()
-	wire := kubetest.NewWire(1)
+	wire := kubetest.NewFaultyTransport(1)
 	ports := simulated()
 	stop, err := operate(ctx, wire.Config(p.config), ports)
 	if err != nil {
@@ -252,7 +252,7 @@ func idle(ctx context.Context, o options) (figures, error) {
 
 // settled waits until the operator has requested nothing but leases for longer than its
 // resync interval.
-func settled(ctx context.Context, wire *kubetest.Wire) error {
+func settled(ctx context.Context, wire *kubetest.FaultyTransport) error {
 	quiet := 0
 	for quiet < 15 {
 		select {
@@ -271,7 +271,7 @@ func settled(ctx context.Context, wire *kubetest.Wire) error {
 // perMinute holds the counted requests and events.
 type perMinute struct{ others, leases, sentOthers, sentLeases, watches, events, observations float64 }
 
-func (o options) count(ctx context.Context, p *plane, wire *kubetest.Wire) (perMinute, usage, error) {
+func (o options) count(ctx context.Context, p *plane, wire *kubetest.FaultyTransport) (perMinute, usage, error) {
 	before, err := p.calls(ctx)
 	if err != nil {
 		return perMinute{}, usage{}, err
@@ -300,7 +300,7 @@ func (o options) count(ctx context.Context, p *plane, wire *kubetest.Wire) (perM
 }
 
 // logWrites logs writes that should not happen at rest.
-func (o options) logWrites(req *http.Request) *kubetest.Trouble {
+func (o options) logWrites(req *http.Request) *kubetest.Failure {
 	if !o.verbose || req.Method == http.MethodGet || req.Body == nil || strings.Contains(req.URL.Path, "/leases") {
 		return nil
 	}

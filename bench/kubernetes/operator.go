@@ -34,12 +34,12 @@ func operate(ctx context.Context, config *rest.Config, ports port.Ports) (stop f
 		return nil, err
 	}
 	// No pod is restarted: only the ports create pods.
-	site, err := kube.NewSite(kube.Options{Client: cache.Client(), Live: m.Live(), Image: "none"})
+	site, err := kube.NewPlacement(kube.Options{Client: cache.Client(), Live: m.Live(), Image: "none"})
 	if err != nil {
 		return nil, err
 	}
 	served, err := sharedstorage.New(sharedstorage.Options{
-		Store: kube.NewClusterStore(cache.Client(), m.Live()), Ports: ports, Version: "15", Event: kube.Teller(m.Events("sharedstorage")),
+		Store: kube.NewClusterStore(cache.Client(), m.Live()), Ports: ports, Version: "15", Event: kube.EventWriter(m.Events("sharedstorage")),
 	})
 	if err != nil {
 		return nil, err

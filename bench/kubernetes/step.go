@@ -36,7 +36,7 @@ func step(ctx context.Context, o options) (figures, error) {
 		return nil, err
 	}
 	defer remove()
-	wire := kubetest.NewWire(1)
+	wire := kubetest.NewFaultyTransport(1)
 	store, err := o.open(ctx, wire.Config(p.config), space)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (o options) perStep(counts []kubetest.Count, spent []usage, took time.Durat
 
 // open opens a store on a namespace.
 func (o options) open(ctx context.Context, config *rest.Config, space string) (*kubestore.Store, error) {
-	keep := kubestore.Options{Config: config, Kind: kubestore.Kind(o.kind), Namespace: space, Only: true}
+	keep := kubestore.Options{Config: config, Kind: kubestore.Kind(o.kind), Namespace: space, SingleNamespace: true}
 	if o.owned {
 		keep.Owner = owner
 	}

@@ -8,18 +8,18 @@ import (
 )
 
 // admitDecision is what happens with a request.
-type verdict int
+type admitDecision int
 
 const (
-	refused verdict = iota // the state does not allow it
-	already                // nothing to do: the job ends at once
-	joins                  // an active run does it: the job ends with that run
-	changes                // desired state and Request are written
+	refused admitDecision = iota // the state does not allow it
+	already                      // nothing to do: the job ends at once
+	joins                        // an active run does it: the job ends with that run
+	changes                      // desired state and Request are written
 )
 
 // admission is the decision for each operation and state. A state without an
 // entry refuses.
-var admission = map[cluster.RequestKind]map[machine.State]verdict{
+var admissionTable = map[cluster.RequestKind]map[machine.State]admitDecision{
 	cluster.RequestStart: {
 		cluster.Created: joins, cluster.Starting: joins, cluster.Running: already,
 		cluster.Stopped: changes, cluster.Alert: changes,
@@ -39,8 +39,8 @@ var admission = map[cluster.RequestKind]map[machine.State]verdict{
 }
 
 // admit decides on a request. STATE_REFUSED names the state or the obstacle.
-func admit(c *cluster.Cluster, kind cluster.RequestKind) (verdict, error) {
-	v := admission[kind][c.State]
+func admit(c *cluster.Cluster, kind cluster.RequestKind) (admitDecision, error) {
+	v := admissionTable[kind][c.State]
 	final := c.Desired == cluster.WantDestroyed && kind != cluster.RequestDelete
 	switch {
 	case v == refused:

@@ -16,11 +16,11 @@ import (
 type background struct {
 	worker string // name of this process if the options have none
 
-	mu     sync.Mutex
-	lands  map[string]zoneInventory        // by provider: zones and networks with clusters
-	crowds map[[2]string]*foreignShare     // by provider and zone
-	first  map[string]map[string]time.Time // by provider: when a resource without a creation time was first seen
-	passed map[string]chan struct{}        // by provider: closed when the first pass of the synchronization has ended
+	mu            sync.Mutex
+	inventories   map[string]zoneInventory        // by provider: zones and networks with clusters
+	foreignShares map[[2]string]*foreignShare     // by provider and zone
+	firstSeen     map[string]map[string]time.Time // by provider: when a resource without a creation time was first seen
+	firstSyncs    map[string]chan struct{}        // by provider: closed when the first pass of the synchronization has ended
 }
 
 // The periodic tasks that write notices about a provider.
@@ -30,13 +30,13 @@ const (
 )
 
 // maxOrphans is how many orphans a notice lists.
-const orphanMost = 1000
+const maxOrphans = 1000
 
 // saveNotice stores the result of a pass over a provider, so that every server
 // can read it: the error if the provider cannot be read (nil: it can), and the
 // orphans of a complete pass of the collector. An unchanged notice is not
 // written.
-func (s *Service) told(ctx context.Context, provider, task string, trouble error, orphans []cluster.Orphan) {
+func (s *Service) saveNotice(ctx context.Context, provider, task string, failure error, orphans []cluster.Orphan) {
 	if ctx.Err() != nil {
 		return // an interrupted pass proves nothing
 	}
@@ -50,18 +50,18 @@ func (s *Service) told(ctx context.Context, provider, task string, trouble error
 		before = all[i]
 	}
 	next := before
-	if trouble == nil {
+	if failure == nil {
 		next.Since, next.Code, next.Text = time.Time{}, "", ""
-		next.Orphans, next.More = orphans[:min(len(orphans), orphanMost)], max(0, len(orphans)-orphanMost)
-	} else if kind := fault.Of(trouble); before.Since.IsZero() || before.Code != kind.Code {
-		next.Code, next.Text = kind.Code, fault.Message(trouble) // the text of the same error differs each time, for example in ports
+		next.Orphans, next.More = orphans[:min(len(orphans), maxOrphans)], max(0, len(orphans)-maxOrphans)
+	} else if kind := fault.Of(failure); before.Since.IsZero() || before.Code != kind.Code {
+		next.Code, next.Text = kind.Code, fault.Message(failure) // the text of the same error differs each time, for example in ports
 		if next.Since.IsZero() {
 			next.Since = s.options.Now().UTC().Truncate(time.Millisecond)
 		}
 	}
 	switch {
 	case before.Since.IsZero() && !next.Since.IsZero():
-		s.options.Logger.Warn("the provider cannot be read; its clusters are neither synchronized nor collected", "provider", provider, "task", task, "error", trouble)
+		s.options.Logger.Warn("the provider cannot be read; its clusters are neither synchronized nor collected", "provider", provider, "task", task, "error", failure)
 	case !before.Since.IsZero() && next.Since.IsZero():
 		s.options.Logger.Info("the provider answers again", "provider", provider, "task", task)
 	}
@@ -85,17 +85,17 @@ func sameNotice(a, b cluster.Notice) bool {
 // ProviderAlerts returns an alert for each provider that cannot be read, by
 // name: the fault, since when, and the remedy. It reads the results of the
 // newest passes of all servers. An empty map means that all providers answer.
-func (s *Service) Banners(ctx context.Context) (map[string]string, error) {
+func (s *Service) ProviderAlerts(ctx context.Context) (map[string]string, error) {
 	texts := map[string]string{}
-	troubles, err := s.troubles(ctx)
-	for _, n := range troubles {
+	outages, err := s.outages(ctx)
+	for _, n := range outages {
 		texts[n.Provider] = fmt.Sprintf("%s since %s: %s. %s", n.Code, n.Since.UTC().Format(time.RFC3339), n.Text, remedyOf(n.Code))
 	}
 	return texts, err
 }
 
 // outages returns the oldest notice with a fault of each provider.
-func (s *Service) troubles(ctx context.Context) (oldest []cluster.Notice, err error) {
+func (s *Service) outages(ctx context.Context) (oldest []cluster.Notice, err error) {
 	all, err := s.options.Records.Notices(ctx)
 	for _, n := range all {
 		if _, here := s.providers[n.Provider]; !here || n.Since.IsZero() {
@@ -121,7 +121,7 @@ func remedyOf(code fault.Code) string {
 // noticeLeaks returns the part of the leak report that is not in the journal:
 // the orphans that the newest passes of the collector found, and one entry for
 // each provider that cannot be read.
-func (s *Service) seen(ctx context.Context, uuid string, kind cluster.Kind) ([]Leak, error) {
+func (s *Service) noticeLeaks(ctx context.Context, uuid string, kind cluster.Kind) ([]Leak, error) {
 	all, err := s.options.Records.Notices(ctx)
 	if err != nil {
 		return nil, err
@@ -143,8 +143,8 @@ func (s *Service) seen(ctx context.Context, uuid string, kind cluster.Kind) ([]L
 	if uuid != "" || kind != "" {
 		return found, nil
 	}
-	troubles, err := s.troubles(ctx)
-	for _, n := range troubles {
+	outages, err := s.outages(ctx)
+	for _, n := range outages {
 		found = append(found, Leak{Provider: n.Provider, Phase: "unseen", Since: n.Since, Code: string(n.Code), Text: n.Text, Remedy: remedyOf(n.Code)})
 	}
 	return found, err
@@ -165,10 +165,10 @@ func leakOfOrphan(provider string, orphan cluster.Orphan) Leak {
 
 // setFirstSeen sets the creation time of resources without one to the time of
 // the first pass that saw them.
-func (b *background) dated(provider string, resources map[string][]foundResource, now time.Time) {
+func (b *background) setFirstSeen(provider string, resources map[string][]foundResource, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	before, seen := b.first[provider], map[string]time.Time{}
+	before, seen := b.firstSeen[provider], map[string]time.Time{}
 	for _, items := range resources {
 		for i := range items {
 			t := &items[i]
@@ -184,38 +184,38 @@ func (b *background) dated(provider string, resources map[string][]foundResource
 			seen[id] = t.created
 		}
 	}
-	if b.first == nil {
-		b.first = map[string]map[string]time.Time{}
+	if b.firstSeen == nil {
+		b.firstSeen = map[string]map[string]time.Time{}
 	}
-	b.first[provider] = seen
+	b.firstSeen[provider] = seen
 }
 
 // firstSync returns a channel that is closed when the first synchronization of
 // a provider in this process has ended.
-func (b *background) syncedOf(provider string) <-chan struct{} {
+func (b *background) firstSync(provider string) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.passing(provider)
+	return b.firstSyncLocked(provider)
 }
 
-func (b *background) passing(provider string) chan struct{} {
-	if b.passed == nil {
-		b.passed = map[string]chan struct{}{}
+func (b *background) firstSyncLocked(provider string) chan struct{} {
+	if b.firstSyncs == nil {
+		b.firstSyncs = map[string]chan struct{}{}
 	}
-	if b.passed[provider] == nil {
-		b.passed[provider] = make(chan struct{})
+	if b.firstSyncs[provider] == nil {
+		b.firstSyncs[provider] = make(chan struct{})
 	}
-	return b.passed[provider]
+	return b.firstSyncs[provider]
 }
 
 // markSynced records that a pass has ended, with or without an error.
-func (b *background) synced(provider string) {
+func (b *background) markSynced(provider string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	select {
-	case <-b.passing(provider):
+	case <-b.firstSyncLocked(provider):
 	default:
-		close(b.passing(provider))
+		close(b.firstSyncLocked(provider))
 	}
 }
 

@@ -34,7 +34,7 @@ type Engine interface {
 }
 
 // NamedProvider is a configured provider.
-type Named struct {
+type NamedProvider struct {
 	Name     string
 	Provider cluster.Provider
 	Default  bool
@@ -54,7 +54,7 @@ type Version struct {
 // Options of a service. Records, Providers and Installation are required.
 type Options struct {
 	Records      cluster.Store
-	Providers    []Named
+	Providers    []NamedProvider
 	Directory    Directory    // nil: one account without limits
 	Locks        lock.Backend // of periodic tasks; nil: there is only this process
 	Worker       string       // name of this process in locks
@@ -67,7 +67,7 @@ type Options struct {
 	// Probe checks that the endpoint of a cluster answers. nil: no probe, only
 	// heartbeats count.
 	Probe   func(ctx context.Context, c *cluster.Cluster, d *cluster.Details) error
-	Heard   func(cluster.Event) // called with each saved event, after the write; nil: none
+	OnEvent func(cluster.Event) // called with each saved event, after the write; nil: none
 	Logger  *slog.Logger
 	Metrics Metrics
 	Now     func() time.Time
@@ -93,7 +93,7 @@ type Settings struct {
 	Recovery       cluster.Recovery // default: restart
 	OnFailure      cluster.OnFailure
 	Tolerances     cluster.Tolerances
-	Keep           cluster.Retention
+	Retention      cluster.Retention
 	EndpointWait   time.Duration // 25 m
 	JoinWait       time.Duration // 20 m
 	CallTimeout    time.Duration // of one call to a provider; 60 s

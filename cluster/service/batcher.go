@@ -9,38 +9,38 @@ import (
 // the next batch. One of the callers writes for all.
 type batcher[T any] struct {
 	mu      sync.Mutex
-	waiting []*part[T]
+	waiting []*batchItem[T]
 	busy    bool
 }
 
 // batchItem is an item of a batch with its result.
-type part[T any] struct {
+type batchItem[T any] struct {
 	item T
 	err  error
 	done chan struct{}
 }
 
 // batchers has one batcher for each key in use.
-type gatherings[T any] struct {
-	mu sync.Mutex
-	of map[string]*gathering[T]
+type batchers[T any] struct {
+	mu    sync.Mutex
+	byKey map[string]*keyedBatcher[T]
 }
 
-type gathering[T any] struct {
+type keyedBatcher[T any] struct {
 	batcher[T]
 	callers int
 }
 
 // do is batcher.do among the items with the same key.
-func (g *gatherings[T]) do(ctx context.Context, key string, item T, write func(ctx context.Context, items []T) error) error {
+func (g *batchers[T]) do(ctx context.Context, key string, item T, write func(ctx context.Context, items []T) error) error {
 	g.mu.Lock()
-	if g.of == nil {
-		g.of = map[string]*gathering[T]{}
+	if g.byKey == nil {
+		g.byKey = map[string]*keyedBatcher[T]{}
 	}
-	mine := g.of[key]
+	mine := g.byKey[key]
 	if mine == nil {
-		mine = &gathering[T]{}
-		g.of[key] = mine
+		mine = &keyedBatcher[T]{}
+		g.byKey[key] = mine
 	}
 	mine.callers++
 	g.mu.Unlock()
@@ -48,7 +48,7 @@ func (g *gatherings[T]) do(ctx context.Context, key string, item T, write func(c
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		if mine.callers--; mine.callers == 0 {
-			delete(g.of, key)
+			delete(g.byKey, key)
 		}
 	}()
 	return mine.do(ctx, item, write)
@@ -57,7 +57,7 @@ func (g *gatherings[T]) do(ctx context.Context, key string, item T, write func(c
 // do returns when the write of the item has ended. The end of a caller's context
 // does not cancel the write: it may contain items of other callers.
 func (g *batcher[T]) do(ctx context.Context, item T, write func(ctx context.Context, items []T) error) error {
-	mine := &part[T]{item: item, done: make(chan struct{})}
+	mine := &batchItem[T]{item: item, done: make(chan struct{})}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, mine)
 	if g.busy {

@@ -12,9 +12,9 @@ import (
 
 // Items with the same key are written together, items with different keys
 // separately. A key without callers is removed.
-func TestGatherings(t *testing.T) {
+func TestBatchers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var g gatherings[int]
+		var g batchers[int]
 		var mu sync.Mutex
 		writes := map[string]int{}
 		var all sync.WaitGroup
@@ -44,8 +44,8 @@ func TestGatherings(t *testing.T) {
 				t.Errorf("%s: %d writes, want the first alone and the others together", key, writes[key])
 			}
 		}
-		if len(g.of) != 0 {
-			t.Errorf("%d keys are kept", len(g.of))
+		if len(g.byKey) != 0 {
+			t.Errorf("%d keys are kept", len(g.byKey))
 		}
 	})
 }

@@ -59,7 +59,7 @@ func TestScale(t *testing.T) {
 			if len(w.vms()) != 6 || c.Cores != 6 || c.Request != nil {
 				t.Errorf("%d VMs, %d cores, ask %v", len(w.vms()), c.Cores, c.Request)
 			}
-			w.balanced(id)
+			w.checkJournal(id)
 		})
 	})
 	t.Run("down to the newest first", func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestScale(t *testing.T) {
 			if got := names(w, id, cluster.Worker); got != "worker1 worker2" || len(w.vms()) != 3 {
 				t.Errorf("workers %s, %d VMs", got, len(w.vms()))
 			}
-			w.balanced(id)
+			w.checkJournal(id)
 		})
 	})
 	t.Run("the named nodes go, and ordinals are not used again", func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestScale(t *testing.T) {
 			if c.NodeCount != 6 || c.Reason.Code != cluster.CapacityExhausted.Code || c.Reason.Step != "nodes" {
 				t.Errorf("size %d reason %+v", c.NodeCount, c.Reason)
 			}
-			w.balanced(id)
+			w.checkJournal(id)
 		})
 	})
 	t.Run("a failure rolls back", func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestScale(t *testing.T) {
 			w.cloud.Inject(sim.Rule{Call: sim.Create, Kind: cluster.VM, Name: "*worker5", Do: sim.Fail, Err: cluster.CapacityExhausted})
 			job := w.ask(id, cluster.RequestScale, func(c *cluster.Cluster, _ *cluster.Request) { c.NodeCount = 6 })
 			w.until(id, time.Minute, cluster.Scaling)
-			w.ends(job)
+			w.awaitJob(job)
 			w.failed(job, "CAPACITY_EXHAUSTED")
 			c := w.until(id, time.Hour, cluster.Running) // the next passes find it healthy
 			if !strings.HasPrefix(w.path(id), "Starting Running Scaling Alert") {
@@ -121,7 +121,7 @@ func TestScale(t *testing.T) {
 			if c.NodeCount != 2 || names(w, id, cluster.Worker) != "worker1 worker2" || len(w.vms()) != 3 {
 				t.Errorf("size %d workers %s, %d VMs", c.NodeCount, names(w, id, cluster.Worker), len(w.vms()))
 			}
-			w.balanced(id)
+			w.checkJournal(id)
 		})
 	})
 	t.Run("a changed CIDR list corrects the rules", func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestScale(t *testing.T) {
 			if len(rules) != 1 || len(rules[0].Spec.CIDRs) != 1 || rules[0].Spec.CIDRs[0] != "10.0.0.0/8" {
 				t.Errorf("rules %+v", rules)
 			}
-			w.balanced(id)
+			w.checkJournal(id)
 		})
 	})
 }
@@ -243,7 +243,7 @@ func TestUpgradeReplacesOneAfterTheOther(t *testing.T) {
 					t.Errorf("%s is made of %s", name, r.Spec.Template)
 				}
 			}
-			w.balanced(id)
+			w.checkJournal(id)
 		})
 	})
 	t.Run("with consent the control node too", func(t *testing.T) {
@@ -257,7 +257,7 @@ func TestUpgradeReplacesOneAfterTheOther(t *testing.T) {
 			if err := w.cloud.Probe(t.Context(), w.cluster(id).Endpoint); err != nil {
 				t.Error(err)
 			}
-			w.balanced(id)
+			w.checkJournal(id)
 		})
 	})
 	t.Run("a failure leaves Alert, another upgrade goes on", func(t *testing.T) {
@@ -286,7 +286,7 @@ func TestUpgradeReplacesOneAfterTheOther(t *testing.T) {
 			if len(w.vms()) != 4 {
 				t.Errorf("%d VMs", len(w.vms()))
 			}
-			w.balanced(id)
+			w.checkJournal(id)
 		})
 	})
 }
@@ -382,7 +382,7 @@ func TestFinding17UpgradeControlFirst(t *testing.T) {
 		if report, err := w.service.Drift(t.Context(), root, id); err != nil || len(report.Findings) != 0 {
 			t.Errorf("drift %+v, %v", report, err)
 		}
-		w.balanced(id)
+		w.checkJournal(id)
 	}))
 	t.Run("of three one at a time, before the workers", with(3, 1, func(t *testing.T, w *world, id string) {
 		wide := upgrade
@@ -402,7 +402,7 @@ func TestFinding17UpgradeControlFirst(t *testing.T) {
 				t.Errorf("%s is made of %s", n.Name, n.Template.ID)
 			}
 		}
-		w.balanced(id)
+		w.checkJournal(id)
 	}))
 	t.Run("a node that keeps its version: not done, told, and drift; workers are not touched", with(1, 2, func(t *testing.T, w *world, id string) {
 		control := w.record(id).Nodes[0]
@@ -536,14 +536,14 @@ func TestRecover(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			running(t, s, 3, func(t *testing.T, w *world, id string) {
-				w.alarmed(id, c.harm)
+				w.causeAlert(id, c.harm)
 				if c.mend != nil {
 					if err := c.mend(w); err != nil {
 						t.Fatal(err)
 					}
 				}
 				job := w.ask(id, cluster.RequestRecover, c.ask)
-				w.ends(job)
+				w.awaitJob(job)
 				if c.code != "" {
 					w.until(id, time.Hour, cluster.Alert)
 					w.failed(job, c.code)
@@ -557,7 +557,7 @@ func TestRecover(t *testing.T) {
 				if err := w.cloud.Probe(t.Context(), w.cluster(id).Endpoint); err != nil {
 					t.Errorf("%v\n%s", err, w.story(id))
 				}
-				w.balanced(id)
+				w.checkJournal(id)
 			})
 		})
 	}
@@ -575,10 +575,10 @@ func TestDeleteInEachState(t *testing.T) {
 			time.Sleep(20 * time.Second)
 		}, "Starting Expunging Destroyed"},
 		"Running":  {func(w *world, id string) { w.until(id, time.Hour, cluster.Running) }, "Starting Running Stopping Stopped Expunging Destroyed"},
-		"Stopping": {func(w *world, id string) { w.at(id, cluster.RequestStop, cluster.Stopping) }, "Starting Running Stopping Stopped Expunging Destroyed"},
-		"Stopped":  {func(w *world, id string) { w.at(id, cluster.RequestStop, cluster.Stopped) }, "Starting Running Stopping Stopped Expunging Destroyed"},
+		"Stopping": {func(w *world, id string) { w.requestUntil(id, cluster.RequestStop, cluster.Stopping) }, "Starting Running Stopping Stopped Expunging Destroyed"},
+		"Stopped":  {func(w *world, id string) { w.requestUntil(id, cluster.RequestStop, cluster.Stopped) }, "Starting Running Stopping Stopped Expunging Destroyed"},
 		"Starting, later": {func(w *world, id string) {
-			w.at(id, cluster.RequestStop, cluster.Stopped)
+			w.requestUntil(id, cluster.RequestStop, cluster.Stopped)
 			w.ask(id, cluster.RequestStart, nil)
 			w.until(id, time.Minute, cluster.Starting)
 			time.Sleep(5 * time.Second)
@@ -589,19 +589,19 @@ func TestDeleteInEachState(t *testing.T) {
 			w.until(id, time.Minute, cluster.Scaling)
 			time.Sleep(10 * time.Second)
 		}, "Starting Running Scaling Alert Expunging Destroyed"},
-		"Alert": {func(w *world, id string) { w.alarmed(id, nil) }, "Starting Running Alert Expunging Destroyed"},
+		"Alert": {func(w *world, id string) { w.causeAlert(id, nil) }, "Starting Running Alert Expunging Destroyed"},
 		"Recovering": {func(w *world, id string) {
-			w.alarmed(id, nil)
+			w.causeAlert(id, nil)
 			if err := w.cloud.DestroyVM("blue-8f3b2c-worker2"); err != nil {
 				w.t.Fatal(err)
 			}
-			w.at(id, cluster.RequestRecover, cluster.Recovering)
+			w.requestUntil(id, cluster.RequestRecover, cluster.Recovering)
 			time.Sleep(10 * time.Second)
 		}, "Starting Running Alert Recovering Alert Expunging Destroyed"},
 		"Expunge": {func(w *world, id string) {
-			w.alarmed(id, nil)
+			w.causeAlert(id, nil)
 			w.cloud.Inject(sim.Rule{Call: sim.Act, Action: cluster.Destroy, Do: sim.Fail})
-			w.failed(w.at(id, cluster.RequestDelete, cluster.Expunge), "PROVIDER_REFUSED")
+			w.failed(w.requestUntil(id, cluster.RequestDelete, cluster.Expunge), "PROVIDER_REFUSED")
 			w.cloud.ClearRules()
 		}, "Starting Running Alert Expunging Expunge Expunging Destroyed"},
 	} {
@@ -615,7 +615,7 @@ func TestDeleteInEachState(t *testing.T) {
 				job := w.ask(id, cluster.RequestDelete, func(c *cluster.Cluster, a *cluster.Request) {})
 				end := w.until(id, 2*time.Hour, cluster.Destroyed)
 				w.done(job)
-				w.empty()
+				w.checkEmpty()
 				if got := w.path(id); c.path != "" && got != c.path {
 					t.Errorf("path %s\nwant %s", got, c.path)
 				}
@@ -636,7 +636,7 @@ func TestDeleteInEachState(t *testing.T) {
 }
 
 // requestUntil sends a request and waits for a state.
-func (w *world) at(id string, kind cluster.RequestKind, state machine.State) string {
+func (w *world) requestUntil(id string, kind cluster.RequestKind, state machine.State) string {
 	w.t.Helper()
 	job := w.ask(id, kind, nil)
 	w.until(id, time.Hour, state)
@@ -644,7 +644,7 @@ func (w *world) at(id string, kind cluster.RequestKind, state machine.State) str
 }
 
 // disableRecovery forbids automatic recovery of a cluster.
-func (w *world) unrecovered(id string) {
+func (w *world) disableRecovery(id string) {
 	w.t.Helper()
 	record := w.record(id)
 	record.Cluster.Recovery = cluster.Recovery{}
@@ -654,9 +654,9 @@ func (w *world) unrecovered(id string) {
 }
 
 // causeAlert forbids recovery and harms a running cluster until it is in Alert.
-func (w *world) alarmed(id string, harm func(w *world) error) {
+func (w *world) causeAlert(id string, harm func(w *world) error) {
 	w.t.Helper()
-	w.unrecovered(id)
+	w.disableRecovery(id)
 	if harm == nil {
 		harm = func(w *world) error { return w.cloud.StopVM("blue-8f3b2c-worker3") }
 	}
@@ -667,7 +667,7 @@ func (w *world) alarmed(id string, harm func(w *world) error) {
 }
 
 // awaitJob waits for the end of a job.
-func (w *world) ends(job string) {
+func (w *world) awaitJob(job string) {
 	w.t.Helper()
 	for range 7200 {
 		if w.job(job).Status != cluster.JobOpen {
@@ -692,7 +692,7 @@ func TestAFailedJobIsNotWaitedFor(t *testing.T) {
 			running(t, setup{sim: sim.Options{Times: slow}}, 1, func(t *testing.T, w *world, id string) {
 				w.ask(id, cluster.RequestStop, func(c *cluster.Cluster, _ *cluster.Request) { c.Desired = cluster.WantStopped })
 				w.until(id, time.Hour, cluster.Stopped)
-				w.unrecovered(id) // otherwise Alert may end between two checks
+				w.disableRecovery(id) // otherwise Alert may end between two checks
 				w.cloud.Inject(sim.Rule{Call: "act", Action: cluster.Start, Name: "blue-*-control*", Times: 1, Do: sim.FailJob, Err: c.err})
 				began := time.Now()
 				w.ask(id, cluster.RequestStart, func(c *cluster.Cluster, _ *cluster.Request) { c.Desired = cluster.WantRunning })

@@ -10,22 +10,22 @@ import (
 
 // cleanRow advances one row as far as possible without waiting. An error other
 // than a conflict ends the pass.
-func (p *collection) row(ctx context.Context, b *cluster.Record, row *cluster.JournalRow) error {
-	unmake := row.Phase == cluster.Closing || row.Phase == cluster.Leaked || b.Cluster.State == cluster.Destroyed
+func (p *collection) cleanRow(ctx context.Context, b *cluster.Record, row *cluster.JournalRow) error {
+	deleting := row.Phase == cluster.Closing || row.Phase == cluster.Leaked || b.Cluster.State == cluster.Destroyed
 	var seen cluster.Lookup
-	for range rounds {
+	for range maxRounds {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		now, settle := p.s.options.Now(), p.s.options.Settings.Settle
 		act := cluster.DecideCreate(row, seen, now, settle, false)
-		if unmake {
+		if deleting {
 			act = cluster.DecideDelete(row, seen, now, settle)
 		}
 		switch act {
 		case cluster.LookUpFirst, cluster.FollowJob:
 			var stop error
-			if seen, stop = p.ask(ctx, b, row); stop != nil {
+			if seen, stop = p.lookUp(ctx, b, row); stop != nil {
 				return stop
 			}
 			if seen.Open {
@@ -63,7 +63,7 @@ func (p *collection) row(ctx context.Context, b *cluster.Record, row *cluster.Jo
 			if act == cluster.MarkNeverCreated {
 				row.Phase = cluster.NeverCreated
 			}
-			if unmake {
+			if deleting {
 				p.s.options.Metrics.Collected("gone")
 			}
 			return p.save(ctx, b, row)
@@ -79,12 +79,12 @@ func (p *collection) row(ctx context.Context, b *cluster.Record, row *cluster.Jo
 
 // lookUp reads the job of a row, or else the resource. An error ends the pass:
 // it concerns the provider, not the row.
-func (p *collection) ask(ctx context.Context, b *cluster.Record, row *cluster.JournalRow) (cluster.Lookup, error) {
+func (p *collection) lookUp(ctx context.Context, b *cluster.Record, row *cluster.JournalRow) (cluster.Lookup, error) {
 	ref := cluster.Ref{Kind: row.Kind, ID: row.ProviderID, Name: row.Name, Zone: b.Cluster.Zone.ID, Identity: row.Identity}
 	if row.JobID != "" {
 		progress, err := p.provider.Poll(ctx, cluster.Call{Job: row.JobID, Ref: ref})
 		switch {
-		case p.final(err):
+		case p.endsPass(err):
 			return cluster.Lookup{Err: err}, err
 		case err == nil && !progress.Done:
 			return cluster.Lookup{Open: true}, nil
@@ -93,7 +93,7 @@ func (p *collection) ask(ctx context.Context, b *cluster.Record, row *cluster.Jo
 		}
 		row.JobID = "" // the job has ended or is unknown: the resource decides
 		if err == nil && progress.Err != nil && (row.Phase == cluster.Closing || row.Phase == cluster.Leaked) {
-			p.failed(b, row, progress.Err)
+			p.countFailure(b, row, progress.Err)
 			return cluster.Lookup{}, nil
 		}
 	}
@@ -107,7 +107,7 @@ func (p *collection) ask(ctx context.Context, b *cluster.Record, row *cluster.Jo
 			Tags: map[string]string{cluster.TagInstallation: p.s.options.Installation, cluster.TagCluster: b.Cluster.UUID, cluster.TagKey: row.Key},
 		})
 	}
-	if p.final(err) {
+	if p.endsPass(err) {
 		return cluster.Lookup{Err: err}, err
 	}
 	return cluster.LookupOf(r, err), nil
@@ -116,12 +116,12 @@ func (p *collection) ask(ctx context.Context, b *cluster.Record, row *cluster.Jo
 // endsPass reports a failure that ends the pass: refused credentials, or
 // maxUnanswered calls in a row without an answer. A single unanswered call does
 // not: the other resources may still be readable.
-func (p *collection) final(err error) bool {
+func (p *collection) endsPass(err error) bool {
 	if !errors.Is(err, cluster.ProviderUnreachable) {
-		p.silent.Store(0)
+		p.unanswered.Store(0)
 		return errors.Is(err, cluster.CredentialsRefused)
 	}
-	return p.silent.Add(1) >= silentMost
+	return p.unanswered.Add(1) >= maxUnanswered
 }
 
 // destroy sends a delete and reports whether the provider accepted it. A refusal
@@ -129,7 +129,7 @@ func (p *collection) final(err error) bool {
 func (p *collection) destroy(ctx context.Context, b *cluster.Record, row *cluster.JournalRow) (sent bool, err error) {
 	call, err := p.provider.Act(ctx, cluster.Ref{Kind: row.Kind, ID: row.ProviderID, Name: row.Name, Zone: b.Cluster.Zone.ID, Identity: row.Identity}, cluster.Destroy)
 	switch {
-	case p.final(err):
+	case p.endsPass(err):
 		return false, err
 	case err == nil || errors.Is(err, cluster.ErrGone):
 		row.JobID = call.Job
@@ -137,14 +137,14 @@ func (p *collection) destroy(ctx context.Context, b *cluster.Record, row *cluste
 	case fault.Of(err).Uncharged: // throttled: no attempt was made
 		return false, nil
 	default:
-		p.failed(b, row, err)
+		p.countFailure(b, row, err)
 		return false, p.save(ctx, b, row)
 	}
 }
 
 // countFailure counts a failed attempt. After Settings.ReportAfter attempts the
 // row becomes a leak.
-func (p *collection) failed(b *cluster.Record, row *cluster.JournalRow, err error) {
+func (p *collection) countFailure(b *cluster.Record, row *cluster.JournalRow, err error) {
 	set := p.s.options.Settings
 	if cluster.RecordFailure(row, err, p.s.options.Now(), cluster.Backoff{Initial: set.GCFirst, Max: set.GCLongest}, set.ReportAfter) {
 		p.s.options.Metrics.Collected("leaked")

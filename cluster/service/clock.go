@@ -14,7 +14,7 @@ import (
 // that finds nothing is believed, so servers whose clocks differ must agree on
 // it: clockStore stores times by the shared clock.
 type clock struct {
-	own func() time.Time
+	local func() time.Time
 
 	mu    sync.Mutex
 	known bool
@@ -23,7 +23,7 @@ type clock struct {
 
 // observe takes a reading of the shared clock, made between two readings of the
 // local clock. An offset that is possible within that interval is kept.
-func (c *clock) reading(before, shared, after time.Time) {
+func (c *clock) observe(before, shared, after time.Time) {
 	least, most := shared.Sub(after.Round(0)), shared.Sub(before.Round(0))
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,34 +53,34 @@ const clockName = "cluster/clock"
 
 // clockBackend is a lock.Backend that passes the time of each transaction to a
 // clock. A held lock is renewed every few seconds, so the offset stays fresh.
-type ticking struct {
+type clockBackend struct {
 	lock.Backend
 	clock *clock
 }
 
 // Transact implements lock.Backend.
-func (m ticking) Transact(ctx context.Context, name string, change func(time.Time, []byte) ([]byte, bool)) error {
-	before := m.clock.own()
+func (m clockBackend) Transact(ctx context.Context, name string, change func(time.Time, []byte) ([]byte, bool)) error {
+	before := m.clock.local()
 	return m.Backend.Transact(ctx, name, func(now time.Time, old []byte) ([]byte, bool) {
-		m.clock.reading(before, now, m.clock.own())
+		m.clock.observe(before, now, m.clock.local())
 		return change(now, old)
 	})
 }
 
 // clockStore is a Store that keeps the times of journal rows and nodes by the
 // shared clock. Callers read and write them by the clock of this process.
-type timed struct {
+type clockStore struct {
 	cluster.Store
 	backend lock.Backend
 	clock   *clock
 }
 
-func (t *timed) offset(ctx context.Context) (time.Duration, error) {
+func (t *clockStore) offset(ctx context.Context) (time.Duration, error) {
 	return t.clock.offset(ctx, t.backend)
 }
 
 // Commit implements cluster.Records.
-func (t *timed) Commit(ctx context.Context, c *cluster.Change) error {
+func (t *clockStore) Commit(ctx context.Context, c *cluster.Change) error {
 	ahead, err := t.offset(ctx)
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (t *timed) Commit(ctx context.Context, c *cluster.Change) error {
 }
 
 // Heartbeats implements cluster.Store.
-func (t *timed) Heartbeats(ctx context.Context, heartbeats []cluster.NodeHeartbeat) error {
+func (t *clockStore) Heartbeats(ctx context.Context, heartbeats []cluster.NodeHeartbeat) error {
 	ahead, err := t.offset(ctx)
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (t *timed) Heartbeats(ctx context.Context, heartbeats []cluster.NodeHeartbe
 }
 
 // Record implements cluster.Records.
-func (t *timed) Record(ctx context.Context, uuid string) (*cluster.Record, error) {
+func (t *clockStore) Record(ctx context.Context, uuid string) (*cluster.Record, error) {
 	ahead, err := t.offset(ctx)
 	if err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (t *timed) Record(ctx context.Context, uuid string) (*cluster.Record, error
 }
 
 // Scan implements cluster.Store.
-func (t *timed) Scan(ctx context.Context, q cluster.ScanQuery, visit func(*cluster.Record) error) error {
+func (t *clockStore) Scan(ctx context.Context, q cluster.ScanQuery, visit func(*cluster.Record) error) error {
 	ahead, err := t.offset(ctx)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (t *timed) Scan(ctx context.Context, q cluster.ScanQuery, visit func(*clust
 }
 
 // Nodes implements cluster.Store.
-func (t *timed) Nodes(ctx context.Context, clusters []int64) (map[int64][]cluster.Node, error) {
+func (t *clockStore) Nodes(ctx context.Context, clusters []int64) (map[int64][]cluster.Node, error) {
 	ahead, err := t.offset(ctx)
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func (t *timed) Nodes(ctx context.Context, clusters []int64) (map[int64][]cluste
 }
 
 // Rows implements cluster.Store.
-func (t *timed) Rows(ctx context.Context, q cluster.RowQuery) ([]cluster.OwnedRow, int, error) {
+func (t *clockStore) Rows(ctx context.Context, q cluster.RowQuery) ([]cluster.OwnedRow, int, error) {
 	ahead, err := t.offset(ctx)
 	if err != nil {
 		return nil, 0, err

@@ -31,7 +31,7 @@ func TestClockReading(t *testing.T) {
 		{"somebody has set a clock back", time.Minute, 0, 0, 0, 0},
 	} {
 		k := clock{ahead: c.ahead}
-		k.reading(at.Add(c.before), at.Add(c.shared), at.Add(c.behind))
+		k.observe(at.Add(c.before), at.Add(c.shared), at.Add(c.behind))
 		if k.ahead != c.want {
 			t.Errorf("%s: ahead by %s, want %s", c.name, k.ahead, c.want)
 		}
@@ -39,23 +39,23 @@ func TestClockReading(t *testing.T) {
 }
 
 // skewedBackend is a lock backend whose clock differs from that of the process.
-type beside struct {
+type skewedBackend struct {
 	lock.Memory
 	by time.Duration
 }
 
-func (m *beside) Transact(ctx context.Context, name string, change func(time.Time, []byte) ([]byte, bool)) error {
+func (m *skewedBackend) Transact(ctx context.Context, name string, change func(time.Time, []byte) ([]byte, bool)) error {
 	return m.Memory.Transact(ctx, name, func(now time.Time, old []byte) ([]byte, bool) { return change(now.Add(m.by), old) })
 }
 
-func timedRecords(records cluster.Store, by time.Duration) *timed {
-	c := &clock{own: time.Now}
-	return &timed{records, ticking{&beside{by: by}, c}, c}
+func skewedStore(records cluster.Store, by time.Duration) *clockStore {
+	c := &clock{local: time.Now}
+	return &clockStore{records, clockBackend{&skewedBackend{by: by}, c}, c}
 }
 
 // A process that writes and reads times does not see the shared clock.
-func TestTimedRecords(t *testing.T) {
-	clustertest.Run(t, func(testing.TB) cluster.Store { return timedRecords(cluster.NewMemory(), 3*time.Hour) })
+func TestClockStore(t *testing.T) {
+	clustertest.Run(t, func(testing.TB) cluster.Store { return skewedStore(cluster.NewMemory(), 3*time.Hour) })
 }
 
 // A time that one server wrote a minute ago by its own clock is a minute old for
@@ -63,13 +63,13 @@ func TestTimedRecords(t *testing.T) {
 func TestTimesBetweenServers(t *testing.T) {
 	const tolerance = 10 * time.Second // for the duration of the test itself
 	records := cluster.NewMemory()
-	fast, slow := timedRecords(records, -time.Hour), timedRecords(records, 20*time.Minute)
+	fast, slow := skewedStore(records, -time.Hour), skewedStore(records, 20*time.Minute)
 	now := time.Now().UTC()
-	clockOf := map[*timed]time.Time{fast: now.Add(time.Hour), slow: now.Add(-20 * time.Minute)}
-	fast.clock.own = func() time.Time { return time.Now().Add(time.Hour) }
-	slow.clock.own = func() time.Time { return time.Now().Add(-20 * time.Minute) }
-	fast.backend = ticking{&beside{}, fast.clock}
-	slow.backend = ticking{&beside{}, slow.clock}
+	clockOf := map[*clockStore]time.Time{fast: now.Add(time.Hour), slow: now.Add(-20 * time.Minute)}
+	fast.clock.local = func() time.Time { return time.Now().Add(time.Hour) }
+	slow.clock.local = func() time.Time { return time.Now().Add(-20 * time.Minute) }
+	fast.backend = clockBackend{&skewedBackend{}, fast.clock}
+	slow.backend = clockBackend{&skewedBackend{}, slow.clock}
 
 	c := &cluster.Cluster{UUID: "u", Name: "blue", State: cluster.Starting, Desired: cluster.WantRunning, Provider: "sim"}
 	row := &cluster.JournalRow{Key: "k", Kind: cluster.VM, Name: "n", Phase: cluster.Intent, IntentAt: clockOf[fast].Add(-time.Minute)}
@@ -81,13 +81,13 @@ func TestTimesBetweenServers(t *testing.T) {
 	if !row.IntentAt.Equal(given) {
 		t.Errorf("a commit has changed what it was given: %s", row.IntentAt)
 	}
-	age := func(what string, of *timed, at time.Time, want time.Duration) {
+	age := func(what string, of *clockStore, at time.Time, want time.Duration) {
 		t.Helper()
 		if got := clockOf[of].Sub(at); (got - want).Abs() > tolerance {
 			t.Errorf("%s is %s old, want %s", what, got, want)
 		}
 	}
-	for _, of := range []*timed{fast, slow} {
+	for _, of := range []*clockStore{fast, slow} {
 		b, err := of.Record(t.Context(), "u")
 		if err != nil {
 			t.Fatal(err)
@@ -115,8 +115,8 @@ func TestTimesBetweenServers(t *testing.T) {
 
 // As long as the shared clock cannot be read, nothing is read or written.
 func TestUnknownTime(t *testing.T) {
-	c := &clock{own: time.Now}
-	records := &timed{cluster.NewMemory(), ticking{silentBackend{}, c}, c}
+	c := &clock{local: time.Now}
+	records := &clockStore{cluster.NewMemory(), clockBackend{silentBackend{}, c}, c}
 	if err := records.Commit(t.Context(), &cluster.Change{Cluster: &cluster.Cluster{UUID: "u"}}); fault.Of(err) != workflow.StoreUnavailable {
 		t.Errorf("commit: %v", err)
 	}

@@ -16,17 +16,17 @@ import (
 
 // pruneTask is the part of the collector that deletes old records. It has no
 // provider.
-const pruning = "records"
+const pruneTask = "records"
 
 // collectBatch is how many clusters the collector works on at once.
-const collecting = 8
+const collectBatch = 8
 
 // collectRunner returns the collector. It makes a pass over each provider every
 // Settings.CollectEvery; the first pass follows the first synchronization.
 func (s *Service) collectRunner() control.Runner {
-	return &periodicTask{s: s, name: "collect", shards: append(s.providerNames(), pruning), every: s.options.Settings.CollectEvery, first: s.awaitSync, pass: func(ctx context.Context, lease string) error {
-		if lease == pruning {
-			_, err := s.options.Records.Prune(ctx, s.options.Now(), s.options.Settings.Keep)
+	return &periodicTask{s: s, name: "collect", parts: append(s.providerNames(), pruneTask), every: s.options.Settings.CollectEvery, first: s.awaitSync, pass: func(ctx context.Context, lease string) error {
+		if lease == pruneTask {
+			_, err := s.options.Records.Prune(ctx, s.options.Now(), s.options.Settings.Retention)
 			return err
 		}
 		return s.collectPass(ctx, lease)
@@ -35,17 +35,17 @@ func (s *Service) collectRunner() control.Runner {
 
 // collection is one pass of the collector over a provider.
 type collection struct {
-	s         *Service
-	name      string
-	provider  cluster.Provider
-	resources map[string][]foundResource // all with the tag of this installation, by the cluster in their tags
-	orphans   []cluster.Orphan
-	silent    atomic.Int64 // calls in a row without an answer
+	s          *Service
+	name       string
+	provider   cluster.Provider
+	resources  map[string][]foundResource // all with the tag of this installation, by the cluster in their tags
+	orphans    []cluster.Orphan
+	unanswered atomic.Int64 // calls in a row without an answer
 }
 
 // maxUnanswered is the number of calls in a row without an answer after which
 // the provider counts as unreachable and the pass ends.
-const silentMost = 5
+const maxUnanswered = 5
 
 // collectPass deletes garbage of a provider: clusters in Expunge that are due,
 // lazy clean-ups, open journal rows without an active run, and orphans.
@@ -56,13 +56,13 @@ func (s *Service) collectPass(ctx context.Context, name string) error {
 	}
 	p := &collection{s: s, name: name, provider: provider, resources: map[string][]foundResource{}}
 	if err := p.list(ctx); err != nil {
-		return p.stopped(ctx, err)
+		return p.endedEarly(ctx, err)
 	}
-	s.background.dated(name, p.resources, s.options.Now())
+	s.background.setFirstSeen(name, p.resources, s.options.Now())
 	var batch []*cluster.Record
 	flush := func() error {
 		failures := make([]error, len(batch))
-		each(indexes(batch), collecting, func(i int) { failures[i] = p.record(ctx, batch[i]) })
+		each(indexes(batch), collectBatch, func(i int) { failures[i] = p.collectRecord(ctx, batch[i]) })
 		batch = batch[:0]
 		return errors.Join(failures...)
 	}
@@ -70,7 +70,7 @@ func (s *Service) collectPass(ctx context.Context, name string) error {
 		if p.idle(b) {
 			return nil
 		}
-		if batch = append(batch, b); len(batch) < collecting {
+		if batch = append(batch, b); len(batch) < collectBatch {
 			return nil
 		}
 		return flush()
@@ -79,18 +79,18 @@ func (s *Service) collectPass(ctx context.Context, name string) error {
 		err = flush()
 	}
 	if err == nil {
-		err = p.destroyed(ctx)
+		err = p.destroyedClusters(ctx)
 	}
 	if err == nil {
-		err = p.unknown(ctx)
+		err = p.unknownClusters(ctx)
 	}
 	if err != nil {
-		return p.stopped(ctx, err)
+		return p.endedEarly(ctx, err)
 	}
 	slices.SortFunc(p.orphans, func(a, b cluster.Orphan) int {
 		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
 	})
-	s.told(ctx, name, taskCollect, nil, p.orphans)
+	s.saveNotice(ctx, name, taskCollect, nil, p.orphans)
 	return nil
 }
 
@@ -118,7 +118,7 @@ func foundResourceOf(r *cluster.Resource) foundResource {
 
 // toResource returns the resource as it was listed. uuid is the cluster in its
 // tags.
-func (p *collection) resource(t foundResource, uuid string) cluster.Resource {
+func (p *collection) toResource(t foundResource, uuid string) cluster.Resource {
 	return cluster.Resource{
 		Kind: t.kind, ID: t.id, Name: t.name, Zone: t.zone, Identity: t.identity, Created: t.created, SourceNAT: t.sourceNAT,
 		Tags: map[string]string{cluster.TagInstallation: p.s.options.Installation, cluster.TagCluster: uuid, cluster.TagKey: t.key},
@@ -129,20 +129,20 @@ func (p *collection) resource(t foundResource, uuid string) cluster.Resource {
 // first pass of the synchronization has ended, at most Settings.CollectFirst.
 // Otherwise both would hold the lists of a large cloud in memory at once.
 func (s *Service) awaitSync(ctx context.Context, lease string) {
-	if lease == pruning {
+	if lease == pruneTask {
 		return
 	}
 	limit := time.NewTimer(s.options.Settings.CollectFirst)
 	defer limit.Stop()
 	select {
-	case <-s.background.syncedOf(lease):
+	case <-s.background.firstSync(lease):
 	case <-limit.C:
 	case <-ctx.Done():
 	}
 }
 
 // endedEarly reports an error that ended a pass.
-func (p *collection) stopped(ctx context.Context, err error) error {
+func (p *collection) endedEarly(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -153,7 +153,7 @@ func (p *collection) stopped(ctx context.Context, err error) error {
 	default:
 		return err
 	}
-	p.s.told(ctx, p.name, taskCollect, err, nil)
+	p.s.saveNotice(ctx, p.name, taskCollect, err, nil)
 	return nil
 }
 
@@ -181,7 +181,7 @@ func (p *collection) idle(b *cluster.Record) bool {
 		return false
 	}
 	for _, t := range resources {
-		if p.orphan(p.resource(t, c.UUID), b) != cluster.OrphanLeave {
+		if p.orphan(p.toResource(t, c.UUID), b) != cluster.OrphanLeave {
 			return false
 		}
 	}
@@ -199,7 +199,7 @@ func (p *collection) orphan(r cluster.Resource, b *cluster.Record) cluster.Orpha
 }
 
 // collectRecord does the work of the collector on one cluster.
-func (p *collection) record(ctx context.Context, b *cluster.Record) error {
+func (p *collection) collectRecord(ctx context.Context, b *cluster.Record) error {
 	c, now := &b.Cluster, p.s.options.Now()
 	switch {
 	case cluster.LazyCleanup(c) && c.RunID != "":
@@ -220,7 +220,7 @@ func (p *collection) record(ctx context.Context, b *cluster.Record) error {
 		p.s.notifyIfDue(c, now)
 		return nil
 	}
-	resources := p.take(c.UUID)
+	resources := p.takeResources(c.UUID)
 	return p.clean(ctx, b, resources)
 }
 
@@ -244,7 +244,7 @@ func (p *collection) clean(ctx context.Context, b *cluster.Record, resources []f
 		return slices.Index(deletionOrder, x.Kind) - slices.Index(deletionOrder, y.Kind)
 	})
 	for _, row := range rows {
-		if err := ignoreConflict(p.row(ctx, b, row)); err != nil {
+		if err := ignoreConflict(p.cleanRow(ctx, b, row)); err != nil {
 			return err
 		}
 	}
@@ -272,7 +272,7 @@ func (p *collection) rows(b *cluster.Record, resources []foundResource) ([]*clus
 		rows = append(rows, row)
 	}
 	for _, t := range resources {
-		r := p.resource(t, c.UUID)
+		r := p.toResource(t, c.UUID)
 		switch p.orphan(r, b) {
 		case cluster.OrphanReport:
 			p.report(r, c)
@@ -294,7 +294,7 @@ func (p *collection) rows(b *cluster.Record, resources []foundResource) ([]*clus
 
 // takeResources returns the resources of a cluster and removes them from the
 // pass.
-func (p *collection) take(uuid string) []foundResource {
+func (p *collection) takeResources(uuid string) []foundResource {
 	p.s.background.mu.Lock() // several clusters are worked on at once
 	defer p.s.background.mu.Unlock()
 	resources := p.resources[uuid]
@@ -315,7 +315,7 @@ func (p *collection) report(r cluster.Resource, known *cluster.Cluster) {
 
 // destroyed works on open rows of Destroyed clusters: orphans that were found
 // later.
-func (p *collection) destroyed(ctx context.Context) error {
+func (p *collection) destroyedClusters(ctx context.Context) error {
 	after := 0
 	for {
 		rows, total, err := p.s.options.Records.Rows(ctx, cluster.RowQuery{Offset: after,
@@ -333,7 +333,7 @@ func (p *collection) destroyed(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if err := p.clean(ctx, b, p.take(row.Cluster)); err != nil {
+			if err := p.clean(ctx, b, p.takeResources(row.Cluster)); err != nil {
 				return err
 			}
 		}
@@ -345,7 +345,7 @@ func (p *collection) destroyed(ctx context.Context) error {
 
 // unknownClusters handles resources whose cluster the scan did not return: it is
 // Destroyed, or this database does not have it.
-func (p *collection) unknown(ctx context.Context) error {
+func (p *collection) unknownClusters(ctx context.Context) error {
 	for _, uuid := range slices.Sorted(slices.Values(keysOf(p.resources))) {
 		resources := p.resources[uuid]
 		var b *cluster.Record
@@ -365,7 +365,7 @@ func (p *collection) unknown(ctx context.Context) error {
 			continue
 		}
 		for _, t := range resources {
-			if r := p.resource(t, uuid); p.orphan(r, nil) == cluster.OrphanReport {
+			if r := p.toResource(t, uuid); p.orphan(r, nil) == cluster.OrphanReport {
 				p.report(r, nil)
 			}
 		}

@@ -25,7 +25,7 @@ func (w *world) orphan(c *cluster.Cluster, ordinal int) cluster.Resource {
 	return r
 }
 
-func (w *world) there(id string) bool {
+func (w *world) exists(id string) bool {
 	_, ok := w.cloud.Lookup(cluster.VM, id)
 	return ok
 }
@@ -43,17 +43,17 @@ func TestOrphansAreCollectedWithProof(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(55 * time.Minute)
-		if !w.there(ours.ID) {
+		if !w.exists(ours.ID) {
 			t.Fatal("an orphan younger than an hour is gone")
 		}
 		if c = w.cluster(id); c.State != cluster.Alert {
 			t.Errorf("an extra VM is an alert: %s", c.State)
 		}
 		time.Sleep(20 * time.Minute)
-		if w.there(ours.ID) {
+		if w.exists(ours.ID) {
 			t.Errorf("the orphan is there still\n%s", w.story(id))
 		}
-		if !w.there(named.ID) {
+		if !w.exists(named.ID) {
 			t.Error("a VM with a name that is not of our making is gone")
 		}
 		rows := slices.DeleteFunc(w.record(id).Journal, func(r cluster.JournalRow) bool { return r.ProviderID != ours.ID })
@@ -76,10 +76,10 @@ func TestOrphansOfADestroyedClusterAreCollected(t *testing.T) {
 		w.until(id, time.Hour, cluster.Destroyed)
 		late := w.orphan(c, 50)
 		time.Sleep(80 * time.Minute)
-		if w.there(late.ID) {
+		if w.exists(late.ID) {
 			t.Errorf("it is there still\n%s", w.story(id))
 		}
-		w.empty()
+		w.checkEmpty()
 	})
 }
 
@@ -138,7 +138,7 @@ func TestRefusedCredentialsStopThePass(t *testing.T) {
 				t.Fatalf("more than the first list of a pass: %s", e)
 			}
 		}
-		if b := w.banners()["sim"]; !strings.Contains(b, "CREDENTIALS_REFUSED") {
+		if b := w.alerts()["sim"]; !strings.Contains(b, "CREDENTIALS_REFUSED") {
 			t.Errorf("alert %q", b)
 		}
 		leaks, _, err := w.service.Leaks(t.Context(), operator, "", "", 0, 0)
@@ -147,7 +147,7 @@ func TestRefusedCredentialsStopThePass(t *testing.T) {
 		}
 		w.cloud.RefuseCredentials(false)
 		time.Sleep(6 * time.Minute)
-		if w.there(late.ID) {
+		if w.exists(late.ID) {
 			t.Error("the orphan is there still")
 		}
 	})
@@ -197,7 +197,7 @@ func TestExpungeIsTriedWithPausesAndReported(t *testing.T) {
 		}
 		w.cloud.ClearRules()
 		w.until(id, 8*time.Hour, cluster.Destroyed)
-		w.empty()
+		w.checkEmpty()
 	})
 }
 
@@ -219,13 +219,13 @@ func TestGCZeroIsLeftAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.until(id, time.Hour, cluster.Destroyed)
-		w.empty()
+		w.checkEmpty()
 	})
 }
 
 // A lazy clean-up begins at the collector's next pass.
 func TestLazyCleanupComesWithTheCollector(t *testing.T) {
-	inWorld(t, five(false), func(t *testing.T, w *world) {
+	inWorld(t, sixVMs(false), func(t *testing.T, w *world) {
 		blind(w)
 		id := w.create("blue", 10, func(c *cluster.Cluster) { c.OnFailure = cluster.Lazy })
 		failed := w.until(id, time.Hour, cluster.Expunging)
@@ -234,7 +234,7 @@ func TestLazyCleanupComesWithTheCollector(t *testing.T) {
 		if took := c.StateSince.Sub(since); took > 7*time.Minute {
 			t.Errorf("it took %s", took)
 		}
-		w.empty()
+		w.checkEmpty()
 	})
 }
 
@@ -243,10 +243,10 @@ func TestOpenRowsWithoutARunAreSettled(t *testing.T) {
 	inWorld(t, setup{}, func(t *testing.T, w *world) {
 		id := w.running(cluster.Recovery{})
 		c := w.cluster(id)
-		made := w.orphan(c, 41)
+		created := w.orphan(c, 41)
 		rows := []*cluster.JournalRow{
 			{Kind: cluster.VM, Key: "a", Name: cluster.NodeName(c, cluster.Worker, 40), Phase: cluster.Intent, Origin: cluster.OriginCreated, IntentAt: time.Now(), CallID: "call-a", Spec: cluster.Spec{Zone: "zone-1"}},
-			{Kind: cluster.VM, Key: "lost", Name: made.Name, Phase: cluster.Intent, Origin: cluster.OriginCreated, IntentAt: time.Now(), Spec: cluster.Spec{Zone: "zone-1"}},
+			{Kind: cluster.VM, Key: "lost", Name: created.Name, Phase: cluster.Intent, Origin: cluster.OriginCreated, IntentAt: time.Now(), Spec: cluster.Spec{Zone: "zone-1"}},
 			{Kind: cluster.VM, Key: "c", Name: cluster.NodeName(c, cluster.Worker, 42), Phase: cluster.Closing, Origin: cluster.OriginCreated, ProviderID: "no-such-id", IntentAt: time.Now()},
 		}
 		node := &cluster.Node{Key: "a", Name: rows[0].Name, Role: cluster.Worker, Ordinal: 40}
@@ -261,11 +261,11 @@ func TestOpenRowsWithoutARunAreSettled(t *testing.T) {
 		if phase("a") != cluster.NeverCreated || phase("c") != cluster.Gone || len(record.Nodes) != 3 {
 			t.Errorf("a %s, c %s, %d nodes\n%s", phase("a"), phase("c"), len(record.Nodes), w.story(id))
 		}
-		if phase("lost") != cluster.Present || !w.there(made.ID) {
+		if phase("lost") != cluster.Present || !w.exists(created.ID) {
 			t.Errorf("what exists is %s", phase("lost"))
 		}
 		time.Sleep(2 * time.Hour) // the row has no node: the VM is deleted
-		if record = w.record(id); phase("lost") != cluster.Gone || w.there(made.ID) {
+		if record = w.record(id); phase("lost") != cluster.Gone || w.exists(created.ID) {
 			t.Errorf("what nobody wants is %s\n%s", phase("lost"), w.story(id))
 		}
 	})
@@ -299,8 +299,8 @@ func TestOneSilentResourceDoesNotHoldUpTheOthers(t *testing.T) {
 		w.cloud.Inject(sim.Rule{Call: sim.Act, Action: cluster.Destroy, Name: stuck.ID, Do: sim.Fail, Err: cluster.ProviderUnreachable.Errorf("no answer")},
 			sim.Rule{Call: sim.Act, Action: cluster.Destroy, Name: stuck.Name, Do: sim.Fail, Err: cluster.ProviderUnreachable.Errorf("no answer")})
 		time.Sleep(70 * time.Minute)
-		if w.there(other.ID) || !w.there(stuck.ID) {
-			t.Fatalf("other there %t, stuck there %t", w.there(other.ID), w.there(stuck.ID))
+		if w.exists(other.ID) || !w.exists(stuck.ID) {
+			t.Fatalf("other there %t, stuck there %t", w.exists(other.ID), w.exists(stuck.ID))
 		}
 		time.Sleep(5 * time.Hour)
 		leaks, _, err := w.service.Leaks(t.Context(), operator, id, cluster.VM, 0, 0)
@@ -313,7 +313,7 @@ func TestOneSilentResourceDoesNotHoldUpTheOthers(t *testing.T) {
 		}
 		w.cloud.ClearRules()
 		time.Sleep(7 * time.Hour)
-		if w.there(stuck.ID) {
+		if w.exists(stuck.ID) {
 			t.Error("it was given up")
 		}
 	})
@@ -326,12 +326,12 @@ func TestTheCollectorHasAnAlertOfItsOwn(t *testing.T) {
 	inWorld(t, setup{settings: seldom}, func(t *testing.T, w *world) {
 		w.cloud.RefuseCredentials(true)
 		time.Sleep(6 * time.Minute)
-		if b := w.banners()["sim"]; !strings.HasPrefix(b, "CREDENTIALS_REFUSED since ") {
+		if b := w.alerts()["sim"]; !strings.HasPrefix(b, "CREDENTIALS_REFUSED since ") {
 			t.Errorf("alert %q", b)
 		}
 		w.cloud.RefuseCredentials(false)
 		time.Sleep(6 * time.Minute)
-		if b := w.banners(); len(b) > 0 {
+		if b := w.alerts(); len(b) > 0 {
 			t.Errorf("the alert stays: %v", b)
 		}
 	})

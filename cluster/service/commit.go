@@ -11,9 +11,9 @@ func (s *Service) commit(ctx context.Context, change *cluster.Change) error {
 	if err := s.options.Records.Commit(ctx, change); err != nil {
 		return err
 	}
-	if s.options.Heard != nil {
+	if s.options.OnEvent != nil {
 		for _, e := range change.Events {
-			s.options.Heard(*e)
+			s.options.OnEvent(*e)
 		}
 	}
 	return nil

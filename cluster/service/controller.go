@@ -33,22 +33,22 @@ func table() machine.Table[*view] {
 		Input: func(v *view) (any, error) { return input(v, "", v.State), nil },
 	}
 	for _, s := range cluster.States {
-		place := machine.StateSpec[*view]{}
+		spec := machine.StateSpec[*view]{}
 		if cluster.Transient(s) {
-			place.Flow, place.Else = cluster.FlowOf[s], s
+			spec.Flow, spec.Else = cluster.FlowOf[s], s
 		}
 		for _, e := range cluster.Edges {
 			switch {
 			case e.From != s:
 			case e.Event == cluster.OnSucceeded:
-				place.Then = e.To
+				spec.Then = e.To
 			case cluster.Transient(s):
 				t.Any = append(t.Any, transition(e, string(s)+"."+string(e.Event)))
 			default:
-				place.On = append(place.On, transition(e, string(e.Event)))
+				spec.On = append(spec.On, transition(e, string(e.Event)))
 			}
 		}
-		t.States[s] = place
+		t.States[s] = spec
 	}
 	return t
 }
@@ -97,7 +97,7 @@ func (o objects) Load(ctx context.Context, ref control.Ref) (*view, error) {
 		case err != nil:
 			return nil, err
 		default:
-			keepLooked(ctx, run)
+			keepLastRun(ctx, run)
 			v.run = &machine.RunFacts{ID: run.ID, Phase: run.Phase, Revision: run.Revision, Fault: run.Fault}
 			if step := run.Current(); step != nil {
 				v.run.Step = step.Name
@@ -110,23 +110,23 @@ func (o objects) Load(ctx context.Context, ref control.Ref) (*view, error) {
 // lastRun is the run that Load has read with its cluster. The machine asks for
 // the same run next and receives this reading, so that both decide by the same
 // facts. It is used once; a later request reads the run again.
-type looked struct{ run *workflow.Run }
+type lastRun struct{ run *workflow.Run }
 
-type resyncKey struct{}
+type lastRunKey struct{}
 
-func keepLooked(ctx context.Context, run *workflow.Run) {
-	if last, ok := ctx.Value(resyncKey{}).(*looked); ok {
+func keepLastRun(ctx context.Context, run *workflow.Run) {
+	if last, ok := ctx.Value(lastRunKey{}).(*lastRun); ok {
 		last.run = run
 	}
 }
 
 // lastRunFlows is the Engine for the machine of the controller. Get returns the
 // lastRun of the context first.
-type lookedFlows struct{ Engine }
+type lastRunFlows struct{ Engine }
 
 // Get implements machine.Flows.
-func (f lookedFlows) Get(ctx context.Context, id string) (*workflow.Run, error) {
-	if last, ok := ctx.Value(resyncKey{}).(*looked); ok && last.run != nil {
+func (f lastRunFlows) Get(ctx context.Context, id string) (*workflow.Run, error) {
+	if last, ok := ctx.Value(lastRunKey{}).(*lastRun); ok && last.run != nil {
 		run := last.run
 		if last.run = nil; run.ID == id {
 			return run, nil
@@ -159,7 +159,7 @@ func (o objects) Write(ctx context.Context, v *view, move machine.Move) error {
 		return o.s.commit(ctx, change)
 	}
 	var err error
-	event, reason := occurred(move), cluster.Reason{}
+	event, reason := eventOf(move), cluster.Reason{}
 	switch event {
 	case cluster.OnFailed, cluster.OnCreateFailed:
 		reason = cluster.ReasonOf(v.run)
@@ -168,12 +168,12 @@ func (o objects) Write(ctx context.Context, v *view, move machine.Move) error {
 	}
 	kept := reason
 	if move.To.State == cluster.Destroyed {
-		if kept, err = o.s.whyNotMade(ctx, &c); err != nil {
+		if kept, err = o.s.createFailure(ctx, &c); err != nil {
 			return err
 		}
 	}
 	cluster.Enter(&c, event, move.To.State, kept, v.now, cluster.Backoff{Initial: o.s.options.Settings.GCFirst, Max: o.s.options.Settings.GCLongest})
-	ended, err := o.s.decided(ctx, &c, v.State, event, reason)
+	ended, err := o.s.endJobs(ctx, &c, v.State, event, reason)
 	if err != nil {
 		return err
 	}
@@ -195,7 +195,7 @@ func (o objects) Write(ctx context.Context, v *view, move machine.Move) error {
 // cluster keeps it when it is Destroyed. It is empty for a cluster that has
 // started once. In Expunge the cluster had another reason, so it is read from
 // history, if history still has it.
-func (s *Service) whyNotMade(ctx context.Context, c *cluster.Cluster) (why cluster.Reason, err error) {
+func (s *Service) createFailure(ctx context.Context, c *cluster.Cluster) (why cluster.Reason, err error) {
 	switch {
 	case c.Started:
 		return why, nil
@@ -212,7 +212,7 @@ func (s *Service) whyNotMade(ctx context.Context, c *cluster.Cluster) (why clust
 }
 
 // eventOf returns the event of the edge that a move takes.
-func occurred(move machine.Move) cluster.LifecycleEvent {
+func eventOf(move machine.Move) cluster.LifecycleEvent {
 	if move.Cause == machine.ByThen {
 		return cluster.OnSucceeded
 	}
@@ -228,10 +228,10 @@ var everything = cluster.Scope{All: true}
 // repollAfter: ten thousand clusters whose runs wait cost less than 1 % of a
 // core.
 const (
-	relook    = 30 * time.Second
-	perLook   = 64
-	lookShare = 400
-	unsettled = 100_000
+	repollAfter     = 30 * time.Second
+	maxRepolls      = 64
+	pollPauseFactor = 400
+	maxUnsettled    = 100_000
 )
 
 // newController returns the controller of the clusters. Operations, runs that
@@ -239,9 +239,9 @@ const (
 func (s *Service) newController() control.Controller {
 	return control.Controller{
 		Name: "cluster", Log: s.options.Logger, Workers: 32,
-		Triggers: []control.Trigger{control.Signals(s.listen), control.Signals(s.look)},
+		Triggers: []control.Trigger{control.Signals(s.subscribe), control.Signals(s.pollUnsettled)},
 		Reconcile: func(ctx context.Context, uuid string) outcome.Outcome {
-			ctx = context.WithValue(ctx, resyncKey{}, new(looked))
+			ctx = context.WithValue(ctx, lastRunKey{}, new(lastRun))
 			pass := s.controller.Pass(ctx, control.Ref{Kind: cluster.SubjectKind, Namespace: "default", Name: uuid})
 			if !pass.Found || pass.Wrote || pass.Outcome.IsFail() || pass.Outcome.After() > 0 {
 				return pass.Outcome
@@ -272,14 +272,14 @@ func later(c *cluster.Cluster, now time.Time, out outcome.Outcome) outcome.Outco
 // pollUnsettled finds a cluster whose notification was lost.
 func (s *Service) notify(uuid string) {
 	s.mu.Lock()
-	hear := s.subscriber
+	wake := s.subscriber
 	s.mu.Unlock()
-	if hear != nil {
-		hear(uuid)
+	if wake != nil {
+		wake(uuid)
 	}
 }
 
-func (s *Service) listen(ctx context.Context, add func(string)) {
+func (s *Service) subscribe(ctx context.Context, add func(string)) {
 	s.mu.Lock()
 	s.subscriber = add
 	s.mu.Unlock()
@@ -292,9 +292,9 @@ func (s *Service) listen(ctx context.Context, add func(string)) {
 // Hook returns the hook that queues a cluster when its run ends or pauses. Add
 // it to the hooks of the engine.
 func (s *Service) Hook() workflow.Hook {
-	ringing := []workflow.EventKind{workflow.RunPaused, workflow.RunResumed, workflow.RunCancelling, workflow.RunCancelled, workflow.RunSucceeded}
+	waking := []workflow.EventKind{workflow.RunPaused, workflow.RunResumed, workflow.RunCancelling, workflow.RunCancelled, workflow.RunSucceeded}
 	return workflow.Hook{Name: "cluster", OnEvent: func(run workflow.RunInfo, e workflow.Event) {
-		if uuid, ours := cluster.FromSubject(run.Subject); ours && slices.Contains(ringing, e.Kind) {
+		if uuid, ours := cluster.FromSubject(run.Subject); ours && slices.Contains(waking, e.Kind) {
 			s.notify(uuid)
 		}
 	}}
@@ -302,7 +302,7 @@ func (s *Service) Hook() workflow.Hook {
 
 // pollUnsettled queues clusters that are not in their desired state. It finds
 // the clusters of a process that died between a write and its notification.
-func (s *Service) look(ctx context.Context, add func(string)) {
+func (s *Service) pollUnsettled(ctx context.Context, add func(string)) {
 	seen := map[string]time.Time{}
 	every := s.options.Settings.ResyncEvery
 	pause := every
@@ -313,23 +313,23 @@ func (s *Service) look(ctx context.Context, add func(string)) {
 		case <-tick.C:
 		}
 		began := time.Now()
-		found, err := s.options.Records.Unsettled(ctx, s.options.Now(), unsettled)
+		found, err := s.options.Records.Unsettled(ctx, s.options.Now(), maxUnsettled)
 		if err != nil {
 			if ctx.Err() == nil {
 				s.options.Logger.Warn("unsettled clusters could not be listed", "error", err)
 			}
 			continue
 		}
-		for _, uuid := range due(seen, found, time.Now()) {
+		for _, uuid := range pickDue(seen, found, time.Now()) {
 			add(uuid)
 		}
-		pause = max(every, min(lookShare*time.Since(began), relook))
+		pause = max(every, min(pollPauseFactor*time.Since(began), repollAfter))
 	}
 }
 
 // pickDue returns the clusters to queue: all new ones, and of the others those
 // that were queued longest ago. It updates seen, the time of the last queueing.
-func due(seen map[string]time.Time, found []string, now time.Time) []string {
+func pickDue(seen map[string]time.Time, found []string, now time.Time) []string {
 	known := make(map[string]bool, len(found))
 	var fresh, old []string
 	for _, uuid := range found {
@@ -337,13 +337,13 @@ func due(seen map[string]time.Time, found []string, now time.Time) []string {
 		switch at, before := seen[uuid]; {
 		case !before:
 			fresh = append(fresh, uuid)
-		case now.Sub(at) >= relook:
+		case now.Sub(at) >= repollAfter:
 			old = append(old, uuid)
 		}
 	}
 	maps.DeleteFunc(seen, func(uuid string, _ time.Time) bool { return !known[uuid] })
 	slices.SortStableFunc(old, func(a, b string) int { return seen[a].Compare(seen[b]) })
-	chosen := slices.Concat(fresh, old[:min(len(old), perLook)])
+	chosen := slices.Concat(fresh, old[:min(len(old), maxRepolls)])
 	for _, uuid := range chosen {
 		seen[uuid] = now
 	}

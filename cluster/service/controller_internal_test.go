@@ -17,21 +17,21 @@ func TestTheMachineHasExactlyTheEdgesOfTheLifecycle(t *testing.T) {
 		t.Fatal(problems)
 	}
 	got := map[string]bool{}
-	for from, place := range table.States {
-		if cluster.Transient(from) != place.Transient() || place.Final() != (from == cluster.Destroyed) {
-			t.Errorf("%s: transient %v, final %v", from, place.Transient(), place.Final())
+	for from, spec := range table.States {
+		if cluster.Transient(from) != spec.Transient() || spec.Final() != (from == cluster.Destroyed) {
+			t.Errorf("%s: transient %v, final %v", from, spec.Transient(), spec.Final())
 		}
-		if place.Then != "" {
-			got[fmt.Sprintf("%s %s %s", from, cluster.OnSucceeded, place.Then)] = true
+		if spec.Then != "" {
+			got[fmt.Sprintf("%s %s %s", from, cluster.OnSucceeded, spec.Then)] = true
 		}
-		for _, on := range place.On {
+		for _, on := range spec.On {
 			got[fmt.Sprintf("%s %s %s", from, on.Event, on.To)] = true
 		}
 	}
 	for _, on := range table.Any {
 		for _, from := range cluster.States {
-			if on.Event == fmt.Sprintf("%s.%s", from, occurred(machine.Move{To: machine.Position{Event: on.Event}})) {
-				got[fmt.Sprintf("%s %s %s", from, occurred(machine.Move{To: machine.Position{Event: on.Event}}), on.To)] = true
+			if on.Event == fmt.Sprintf("%s.%s", from, eventOf(machine.Move{To: machine.Position{Event: on.Event}})) {
+				got[fmt.Sprintf("%s %s %s", from, eventOf(machine.Move{To: machine.Position{Event: on.Event}}), on.To)] = true
 			}
 		}
 	}
@@ -64,7 +64,7 @@ func TestTheMachineFiresWhatIsDue(t *testing.T) {
 					want := cluster.DueEvent(&v.Cluster, run, now)
 					got := cluster.LifecycleEvent("")
 					if d.Act == machine.Moves && d.Move.Cause == machine.ByEvent {
-						got = occurred(d.Move)
+						got = eventOf(d.Move)
 					}
 					if cluster.Transient(state) && run == nil {
 						want = "" // the machine starts its run first
@@ -107,7 +107,7 @@ func TestTransitionsDecideJobs(t *testing.T) {
 		{cluster.Expunging, cluster.Destroyed, cluster.OnSucceeded, "scale", cluster.JobFailed, "OPERATION_OVERTAKEN"},
 		{cluster.Created, cluster.Expunging, cluster.OnDelete, "create", cluster.JobFailed, "OPERATION_OVERTAKEN"},
 	} {
-		status, why := verdictOn(c.kind, &cluster.Cluster{State: c.to}, c.from, c.event, reason)
+		status, why := jobResult(c.kind, &cluster.Cluster{State: c.to}, c.from, c.event, reason)
 		if status != c.want || string(why.Code) != c.code {
 			t.Errorf("%s %s→%s of a %s job: %d %s, want %d %s", c.event, c.from, c.to, c.kind, status, why.Code, c.want, c.code)
 		}
@@ -117,28 +117,28 @@ func TestTransitionsDecideJobs(t *testing.T) {
 	}
 }
 
-func TestLooksAreSpread(t *testing.T) {
+func TestPollsAreSpread(t *testing.T) {
 	seen, start := map[string]time.Time{}, time.Now()
 	var many []string
 	for i := range 1000 {
 		many = append(many, fmt.Sprint(i))
 	}
-	if got := due(seen, many, start); len(got) != 1000 {
+	if got := pickDue(seen, many, start); len(got) != 1000 {
 		t.Errorf("%d at first, want all", len(got))
 	}
-	if got := due(seen, many, start.Add(relook-time.Second)); len(got) != 0 {
+	if got := pickDue(seen, many, start.Add(repollAfter-time.Second)); len(got) != 0 {
 		t.Errorf("%d before their time", len(got))
 	}
-	if got := due(seen, append(many, "new"), start.Add(relook)); len(got) != perLook+1 || got[0] != "new" {
-		t.Errorf("%d, want %d and the new one first", len(got), perLook)
+	if got := pickDue(seen, append(many, "new"), start.Add(repollAfter)); len(got) != maxRepolls+1 || got[0] != "new" {
+		t.Errorf("%d, want %d and the new one first", len(got), maxRepolls)
 	}
-	if due(seen, nil, start.Add(relook)); len(seen) != 0 {
+	if pickDue(seen, nil, start.Add(repollAfter)); len(seen) != 0 {
 		t.Errorf("%d settled clusters are remembered", len(seen))
 	}
 }
 
 func TestPausesGrow(t *testing.T) {
-	s := &Service{options: Options{Settings: Settings{}.filled()}}
+	s := &Service{options: Options{Settings: Settings{}.withDefaults()}}
 	age, want := time.Duration(0), []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 15, 15}
 	for i, seconds := range want {
 		p := s.pause(age)
@@ -148,7 +148,7 @@ func TestPausesGrow(t *testing.T) {
 		age += p
 	}
 	for n, want := range map[int]time.Duration{0: time.Second, 1: time.Second, 2: 2 * time.Second, 6: 32 * time.Second, 7: time.Minute, 100: time.Minute} {
-		if got := doubling(n); got != want {
+		if got := failurePause(n); got != want {
 			t.Errorf("the pause behind failure %d is %s, want %s", n, got, want)
 		}
 	}
@@ -156,10 +156,10 @@ func TestPausesGrow(t *testing.T) {
 
 // The machine receives the run that Load has read, once. A later request, or one
 // with another context, reads the run again.
-func TestARunThatWasLookedAtIsToldOnce(t *testing.T) {
+func TestALoadedRunIsUsedOnce(t *testing.T) {
 	engine := &countedRuns{}
-	flows := lookedFlows{engine}
-	ctx := context.WithValue(t.Context(), resyncKey{}, new(looked))
+	flows := lastRunFlows{engine}
+	ctx := context.WithValue(t.Context(), lastRunKey{}, new(lastRun))
 	seen := &workflow.Run{ID: "r"}
 	for _, c := range []struct {
 		name string
@@ -175,7 +175,7 @@ func TestARunThatWasLookedAtIsToldOnce(t *testing.T) {
 		{"without a run in the context", t.Context(), "r", true, false},
 	} {
 		if c.keep {
-			keepLooked(c.ctx, seen)
+			keepLastRun(c.ctx, seen)
 		}
 		before := engine.reads
 		got, err := flows.Get(c.ctx, c.id)

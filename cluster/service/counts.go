@@ -8,7 +8,7 @@ import (
 )
 
 // Counts are the numbers for the metrics of clusters.
-type NodeCounts struct {
+type Counts struct {
 	States  map[machine.State]int       // clusters, without Destroyed
 	Drift   map[cluster.FindingType]int // findings of clusters in Alert
 	Backlog int                         // clusters in Expunge
@@ -18,8 +18,8 @@ type NodeCounts struct {
 }
 
 // Count returns the current Counts.
-func (s *Service) CountNodes(ctx context.Context) (NodeCounts, error) {
-	t := NodeCounts{States: map[machine.State]int{}, Drift: map[cluster.FindingType]int{}, Open: map[cluster.Phase]int{}, Leaked: map[cluster.Kind]int{}}
+func (s *Service) Count(ctx context.Context) (Counts, error) {
+	t := Counts{States: map[machine.State]int{}, Drift: map[cluster.FindingType]int{}, Open: map[cluster.Phase]int{}, Leaked: map[cluster.Kind]int{}}
 	records, now := s.options.Records, s.options.Now()
 	for _, state := range cluster.States {
 		if state == cluster.Destroyed {

@@ -20,9 +20,9 @@ import (
 var errDead = errors.New("the process is dead")
 
 // write makes a write to the database. The process may die before or after it.
-func (p *life) write(label string, do func() error) error { return p.writes(label, true, do) }
+func (p *testProcess) write(label string, do func() error) error { return p.writes(label, true, do) }
 
-func (p *life) writes(label string, hold bool, do func() error) error {
+func (p *testProcess) writes(label string, hold bool, do func() error) error {
 	if err := p.reach("before "+label, hold); err != nil {
 		return err
 	}
@@ -33,12 +33,12 @@ func (p *life) writes(label string, hold bool, do func() error) error {
 }
 
 // recordsOf is the Store of a process.
-type diary struct {
+type recordsOf struct {
 	*cluster.Memory
-	p *life
+	p *testProcess
 }
 
-func (d *diary) Commit(ctx context.Context, c *cluster.Change) error {
+func (d *recordsOf) Commit(ctx context.Context, c *cluster.Change) error {
 	return d.p.write("commit"+nameOf(c), func() error { return d.Memory.Commit(ctx, c) })
 }
 
@@ -66,37 +66,37 @@ func nameOf(c *cluster.Change) string {
 	return " " + strings.Join(slices.Compact(parts), ", ")
 }
 
-func (d *diary) Heartbeats(ctx context.Context, h []cluster.NodeHeartbeat) error {
+func (d *recordsOf) Heartbeats(ctx context.Context, h []cluster.NodeHeartbeat) error {
 	return d.p.write("heartbeats", func() error { return d.Memory.Heartbeats(ctx, h) })
 }
 
-func (d *diary) Prune(ctx context.Context, now time.Time, keep cluster.Retention) (n int, err error) {
+func (d *recordsOf) Prune(ctx context.Context, now time.Time, keep cluster.Retention) (n int, err error) {
 	err = d.p.write("prune", func() error { n, err = d.Memory.Prune(ctx, now, keep); return err })
 	return n, err
 }
 
 // locksOf is the lock backend of a process.
-type backendDouble struct {
+type locksOf struct {
 	*lock.Memory
-	p *life
+	p *testProcess
 }
 
-func (m backendDouble) Transact(ctx context.Context, name string, change func(time.Time, []byte) ([]byte, bool)) error {
+func (m locksOf) Transact(ctx context.Context, name string, change func(time.Time, []byte) ([]byte, bool)) error {
 	return m.p.write("lock", func() error { return m.Memory.Transact(ctx, name, change) })
 }
 
 // runsOf is the workflow store of a process.
-type storeOfRuns struct {
+type runsOf struct {
 	*workflow.Memory
-	p *life
+	p *testProcess
 }
 
-func (s *storeOfRuns) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (run *workflow.Run, err error) {
+func (s *runsOf) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (run *workflow.Run, err error) {
 	err = s.p.writes("create run "+r.Flow, false, func() error { run, err = s.Memory.Create(ctx, r, events); return err })
 	return run, err
 }
 
-func (s *storeOfRuns) Save(ctx context.Context, w *workflow.Save) error {
+func (s *runsOf) Save(ctx context.Context, w *workflow.Save) error {
 	label := "save " + w.Run.Flow + " " + string(w.Run.Phase)
 	if step := w.Run.Current(); step != nil {
 		label += " " + step.Name + " " + string(step.Phase)
@@ -104,15 +104,15 @@ func (s *storeOfRuns) Save(ctx context.Context, w *workflow.Save) error {
 	return s.p.writes(label, false, func() error { return s.Memory.Save(ctx, w) })
 }
 
-func (s *storeOfRuns) Send(ctx context.Context, id string, w workflow.Signal) error {
+func (s *runsOf) Send(ctx context.Context, id string, w workflow.Signal) error {
 	return s.p.writes("send "+w.Name, false, func() error { return s.Memory.Send(ctx, id, w) })
 }
 
-func (s *storeOfRuns) Claim(ctx context.Context, c workflow.Claim) (claimed workflow.Claimed, err error) {
-	if s.p.gone() {
+func (s *runsOf) Claim(ctx context.Context, c workflow.Claim) (claimed workflow.Claimed, err error) {
+	if s.p.isDead() {
 		return claimed, errDead
 	}
-	if s.p.stiff() {
+	if s.p.isFrozen() {
 		return claimed, workflow.StoreUnavailable.Errorf("no answer")
 	}
 	if claimed, err = s.Memory.Claim(ctx, c); err == nil && len(claimed.Runs) > 0 {
@@ -121,28 +121,28 @@ func (s *storeOfRuns) Claim(ctx context.Context, c workflow.Claim) (claimed work
 	return claimed, err
 }
 
-func (s *storeOfRuns) ClaimRun(ctx context.Context, worker, id string, lease time.Duration) (loaded workflow.Loaded, err error) {
+func (s *runsOf) ClaimRun(ctx context.Context, worker, id string, lease time.Duration) (loaded workflow.Loaded, err error) {
 	err = s.p.writes("take", false, func() error { loaded, err = s.Memory.ClaimRun(ctx, worker, id, lease); return err })
 	return loaded, err
 }
 
-func (s *storeOfRuns) ReleaseRun(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
+func (s *runsOf) ReleaseRun(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
 	return s.p.writes("rest", false, func() error { return s.Memory.ReleaseRun(ctx, worker, r, next) })
 }
 
-func (s *storeOfRuns) Renew(ctx context.Context, worker string, lease time.Duration) error {
-	if s.p.gone() {
+func (s *runsOf) Renew(ctx context.Context, worker string, lease time.Duration) error {
+	if s.p.isDead() {
 		return errDead
 	}
-	if s.p.stiff() {
+	if s.p.isFrozen() {
 		return s.p.writes("renew", false, func() error { return s.Memory.Renew(ctx, worker, lease) })
 	}
 	return s.Memory.Renew(ctx, worker, lease)
 }
 
 // Release releases a lease. A killed process does not: its lease expires.
-func (s *storeOfRuns) Release(ctx context.Context, worker string) error {
-	if s.p.gone() {
+func (s *runsOf) Release(ctx context.Context, worker string) error {
+	if s.p.isDead() {
 		return errDead
 	}
 	return s.Memory.Release(ctx, worker)
@@ -151,22 +151,22 @@ func (s *storeOfRuns) Release(ctx context.Context, worker string) error {
 // providerOf is the provider of a process. The process may also die during a call
 // that changes something: the call then arrives after the next process has
 // started.
-type line struct {
+type providerOf struct {
 	*sim.Client
-	p *life
+	p *testProcess
 }
 
-const flight = 45 * time.Second // less than a call's timeout
+const callDelay = 45 * time.Second // less than a call's timeout
 
-func ask[T any](ctx context.Context, p *life, label string, changes bool, do func(context.Context) (T, error)) (T, error) {
+func crashingCall[T any](ctx context.Context, p *testProcess, label string, changes bool, do func(context.Context) (T, error)) (T, error) {
 	var none T
 	if err := p.point("before " + label); err != nil {
 		return none, err
 	}
 	if changes {
 		if err := p.point("during " + label); err != nil {
-			p.lab.flights.Go(func() {
-				time.Sleep(flight)
+			p.lab.inFlight.Go(func() {
+				time.Sleep(callDelay)
 				_, _ = do(context.WithoutCancel(ctx))
 				p.lab.arrived(label)
 			})
@@ -180,8 +180,8 @@ func ask[T any](ctx context.Context, p *life, label string, changes bool, do fun
 	return got, err
 }
 
-func (l line) Check(ctx context.Context, n cluster.Need) ([]cluster.Finding, error) {
-	return ask(ctx, l.p, "check", false, func(ctx context.Context) ([]cluster.Finding, error) {
+func (l providerOf) Check(ctx context.Context, n cluster.Need) ([]cluster.Finding, error) {
+	return crashingCall(ctx, l.p, "check", false, func(ctx context.Context) ([]cluster.Finding, error) {
 		found, err := l.Client.Check(ctx, n)
 		if l.p.lab.blind {
 			found = nil
@@ -190,32 +190,32 @@ func (l line) Check(ctx context.Context, n cluster.Need) ([]cluster.Finding, err
 	})
 }
 
-func (l line) Catalog(ctx context.Context, o cluster.Owner, k cluster.Kind) ([]cluster.Entry, error) {
-	return ask(ctx, l.p, "catalog "+string(k), false, func(ctx context.Context) ([]cluster.Entry, error) { return l.Client.Catalog(ctx, o, k) })
+func (l providerOf) Catalog(ctx context.Context, o cluster.Owner, k cluster.Kind) ([]cluster.Entry, error) {
+	return crashingCall(ctx, l.p, "catalog "+string(k), false, func(ctx context.Context) ([]cluster.Entry, error) { return l.Client.Catalog(ctx, o, k) })
 }
 
-func (l line) Create(ctx context.Context, w cluster.DesiredResource) (cluster.Call, error) {
+func (l providerOf) Create(ctx context.Context, w cluster.DesiredResource) (cluster.Call, error) {
 	l.p.lab.mayCreate(w)
-	return ask(ctx, l.p, "create "+string(w.Kind), true, func(ctx context.Context) (cluster.Call, error) { return l.Client.Create(ctx, w) })
+	return crashingCall(ctx, l.p, "create "+string(w.Kind), true, func(ctx context.Context) (cluster.Call, error) { return l.Client.Create(ctx, w) })
 }
 
-func (l line) Act(ctx context.Context, r cluster.Ref, a cluster.Action) (cluster.Call, error) {
+func (l providerOf) Act(ctx context.Context, r cluster.Ref, a cluster.Action) (cluster.Call, error) {
 	l.p.lab.mayAct(r, a)
-	return ask(ctx, l.p, string(a)+" "+string(r.Kind), true, func(ctx context.Context) (cluster.Call, error) { return l.Client.Act(ctx, r, a) })
+	return crashingCall(ctx, l.p, string(a)+" "+string(r.Kind), true, func(ctx context.Context) (cluster.Call, error) { return l.Client.Act(ctx, r, a) })
 }
 
-func (l line) Poll(ctx context.Context, c cluster.Call) (cluster.Progress, error) {
-	return ask(ctx, l.p, "poll "+string(c.Ref.Kind), false, func(ctx context.Context) (cluster.Progress, error) { return l.Client.Poll(ctx, c) })
+func (l providerOf) Poll(ctx context.Context, c cluster.Call) (cluster.Progress, error) {
+	return crashingCall(ctx, l.p, "poll "+string(c.Ref.Kind), false, func(ctx context.Context) (cluster.Progress, error) { return l.Client.Poll(ctx, c) })
 }
 
-func (l line) Get(ctx context.Context, r cluster.Ref) (cluster.Resource, error) {
-	return ask(ctx, l.p, "get "+string(r.Kind), false, func(ctx context.Context) (cluster.Resource, error) { return l.Client.Get(ctx, r) })
+func (l providerOf) Get(ctx context.Context, r cluster.Ref) (cluster.Resource, error) {
+	return crashingCall(ctx, l.p, "get "+string(r.Kind), false, func(ctx context.Context) (cluster.Resource, error) { return l.Client.Get(ctx, r) })
 }
 
-func (l line) Find(ctx context.Context, w cluster.DesiredResource) (cluster.Resource, error) {
-	return ask(ctx, l.p, "find "+string(w.Kind), false, func(ctx context.Context) (cluster.Resource, error) { return l.Client.Find(ctx, w) })
+func (l providerOf) Find(ctx context.Context, w cluster.DesiredResource) (cluster.Resource, error) {
+	return crashingCall(ctx, l.p, "find "+string(w.Kind), false, func(ctx context.Context) (cluster.Resource, error) { return l.Client.Find(ctx, w) })
 }
 
-func (l line) List(ctx context.Context, f cluster.Filter, at cluster.Cursor) (cluster.Page, error) {
-	return ask(ctx, l.p, "list "+string(f.Kind), false, func(ctx context.Context) (cluster.Page, error) { return l.Client.List(ctx, f, at) })
+func (l providerOf) List(ctx context.Context, f cluster.Filter, at cluster.Cursor) (cluster.Page, error) {
+	return crashingCall(ctx, l.p, "list "+string(f.Kind), false, func(ctx context.Context) (cluster.Page, error) { return l.Client.List(ctx, f, at) })
 }

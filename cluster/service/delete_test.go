@@ -18,7 +18,7 @@ func TestDeleteTouchesNothingOfOthers(t *testing.T) {
 			if _, err := w.cloud.AddForeignVM("stranger", w.cluster(id).Network.ID); err != nil {
 				t.Fatal(err)
 			}
-			job := w.at(id, cluster.RequestDelete, cluster.Expunge)
+			job := w.requestUntil(id, cluster.RequestDelete, cluster.Expunge)
 			w.failed(job, "NETWORK_HAS_FOREIGN_VM")
 			if c := w.cluster(id); !strings.Contains(c.Reason.Text, "stranger") || len(w.vms()) != 1 {
 				t.Errorf("reason %+v, VMs %v", c.Reason, w.vms())
@@ -29,7 +29,7 @@ func TestDeleteTouchesNothingOfOthers(t *testing.T) {
 			if c := w.until(id, time.Hour, cluster.Destroyed); c.Reason != (cluster.Reason{}) { // by the collector
 				t.Errorf("what stood in the way is out of it: %+v", c.Reason)
 			}
-			w.empty()
+			w.checkEmpty()
 		})
 	})
 	t.Run("of a create that failed, the reason stays beyond what stood in the way", func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestDeleteTouchesNothingOfOthers(t *testing.T) {
 			if c := w.until(id, 2*time.Hour, cluster.Destroyed); c.Reason.Code != cluster.CapacityExhausted.Code {
 				t.Errorf("reason %+v\n%s", c.Reason, w.story(id))
 			}
-			w.empty()
+			w.checkEmpty()
 		})
 	})
 	t.Run("a given network stays", func(t *testing.T) {
@@ -55,8 +55,8 @@ func TestDeleteTouchesNothingOfOthers(t *testing.T) {
 			}
 			id := w.create("blue", 2, func(c *cluster.Cluster) { c.Network = cluster.Entity{ID: net.ID, Name: net.Name} })
 			w.until(id, time.Hour, cluster.Running)
-			w.at(id, cluster.RequestDelete, cluster.Destroyed)
-			w.empty()
+			w.requestUntil(id, cluster.RequestDelete, cluster.Destroyed)
+			w.checkEmpty()
 			if _, there := w.cloud.Lookup(cluster.Network, net.ID); !there {
 				t.Error("the network is gone")
 			}
@@ -86,7 +86,7 @@ func TestDeleteGoesOnAfterAFailure(t *testing.T) {
 		w.cloud.ClearRules()
 		w.ask(id, cluster.RequestDelete, nil)
 		w.until(id, time.Hour, cluster.Destroyed)
-		w.empty()
+		w.checkEmpty()
 	})
 }
 
@@ -97,9 +97,9 @@ func TestFinding16SourceNATGoesWithItsNetwork(t *testing.T) {
 	late := setup{sim: sim.Options{LateSourceNAT: true, Times: slow}}
 	t.Run("its own network", func(t *testing.T) {
 		running(t, late, 2, func(t *testing.T, w *world, id string) {
-			job := w.at(id, cluster.RequestDelete, cluster.Destroyed)
+			job := w.requestUntil(id, cluster.RequestDelete, cluster.Destroyed)
 			w.done(job)
-			w.empty()
+			w.checkEmpty()
 			if w.path(id) != "Starting Running Stopping Stopped Expunging Destroyed" {
 				t.Errorf("path %s\n%s", w.path(id), w.story(id))
 			}
@@ -124,8 +124,8 @@ func TestFinding16SourceNATGoesWithItsNetwork(t *testing.T) {
 			if err := w.records.Commit(t.Context(), &cluster.Change{ClusterID: record.Cluster.ID, Journal: []*cluster.JournalRow{row}}); err != nil {
 				t.Fatal(err)
 			}
-			w.done(w.at(id, cluster.RequestDelete, cluster.Destroyed))
-			w.empty()
+			w.done(w.requestUntil(id, cluster.RequestDelete, cluster.Destroyed))
+			w.checkEmpty()
 		})
 	})
 	t.Run("one that is there already is used, and stays", func(t *testing.T) {
@@ -139,8 +139,8 @@ func TestFinding16SourceNATGoesWithItsNetwork(t *testing.T) {
 			}
 			id := w.create("blue", 1, func(c *cluster.Cluster) { c.Network = cluster.Entity{ID: net.ID, Name: net.Name} })
 			w.until(id, time.Hour, cluster.Running)
-			w.done(w.at(id, cluster.RequestDelete, cluster.Destroyed))
-			w.empty()
+			w.done(w.requestUntil(id, cluster.RequestDelete, cluster.Destroyed))
+			w.checkEmpty()
 			if left := w.cloud.All(cluster.Address); len(left) != 1 || left[0].Name != "nat" {
 				t.Errorf("addresses %v are left", left)
 			}

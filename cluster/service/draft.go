@@ -62,9 +62,9 @@ func (s *Service) draft(ctx context.Context, who cluster.Caller, r CreateRequest
 }
 
 // entities looks up the entities of a request at the provider that has the zone.
-func (s *Service) entities(ctx context.Context, owner cluster.Owner, r CreateRequest, facts *cluster.CreateFacts) (Named, error) {
-	var named Named
-	if known := s.options.Providers; r.Provider != "" && !slices.ContainsFunc(known, func(p Named) bool { return p.Name == r.Provider }) {
+func (s *Service) entities(ctx context.Context, owner cluster.Owner, r CreateRequest, facts *cluster.CreateFacts) (NamedProvider, error) {
+	var named NamedProvider
+	if known := s.options.Providers; r.Provider != "" && !slices.ContainsFunc(known, func(p NamedProvider) bool { return p.Name == r.Provider }) {
 		return named, cluster.EntityRefused.Errorf("there is no provider %q", r.Provider).With("parameter", "provider")
 	}
 	for _, p := range s.options.Providers {
@@ -75,11 +75,11 @@ func (s *Service) entities(ctx context.Context, owner cluster.Owner, r CreateReq
 		if err != nil {
 			return named, err
 		}
-		if facts.Zone, err = find(ctx, provider, owner, cluster.Zone, r.Zone); err != nil {
+		if facts.Zone, err = findEntry(ctx, provider, owner, cluster.Zone, r.Zone); err != nil {
 			return named, err
 		}
 		if facts.Zone != nil {
-			named = Named{Name: p.Name, Provider: provider}
+			named = NamedProvider{Name: p.Name, Provider: provider}
 			break
 		}
 	}
@@ -103,7 +103,7 @@ func (s *Service) entities(ctx context.Context, owner cluster.Owner, r CreateReq
 			continue
 		}
 		var err error
-		if *e.into, err = find(ctx, named.Provider, owner, e.kind, e.id); err != nil {
+		if *e.into, err = findEntry(ctx, named.Provider, owner, e.kind, e.id); err != nil {
 			return named, err
 		}
 	}
@@ -172,7 +172,7 @@ func (s *Service) ownerOf(ctx context.Context, who cluster.Caller, r CreateReque
 	return owner, enabled, err
 }
 
-func find(ctx context.Context, provider cluster.Provider, owner cluster.Owner, kind cluster.Kind, id string) (*cluster.Entry, error) {
+func findEntry(ctx context.Context, provider cluster.Provider, owner cluster.Owner, kind cluster.Kind, id string) (*cluster.Entry, error) {
 	entries, err := provider.Catalog(ctx, owner, kind)
 	if err != nil {
 		return nil, err

@@ -129,18 +129,18 @@ func (s *saves) count() int {
 // simulated cloud in a synctest bubble. lab is for tests with several processes or
 // with deaths.
 type world struct {
-	t        *testing.T
-	records  *counted
-	runs     *saves
-	cloud    *sim.Cloud
-	acquires bool // clusters acquire an address, because new networks have none
-	service  *service.Service
-	engine   *workflow.Engine
-	options  service.Options
-	stop     func() // ends this process
-	out      func() // ends the cloud
-	heard    []cluster.Event
-	mu       sync.Mutex
+	t          *testing.T
+	records    *counted
+	runs       *saves
+	cloud      *sim.Cloud
+	acquires   bool // clusters acquire an address, because new networks have none
+	service    *service.Service
+	engine     *workflow.Engine
+	options    service.Options
+	stop       func() // ends this process
+	closeCloud func() // ends the cloud
+	events     []cluster.Event
+	mu         sync.Mutex
 }
 
 // setup configures a world or a lab.
@@ -199,15 +199,15 @@ func inBubble(t *testing.T, s setup, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, records: &counted{Memory: cluster.NewMemory()}, runs: &saves{Memory: workflow.NewMemory()}, acquires: s.sim.LateSourceNAT}
-		w.cloud, w.out = s.cloud(t, func(ctx context.Context, token string, h cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
+		w.cloud, w.closeCloud = s.cloud(t, func(ctx context.Context, token string, h cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
 			w.mu.Lock()
 			to := w.service
 			w.mu.Unlock()
 			return to.Heartbeat(ctx, token, h)
 		})
 		w.options = s.options(w.cloud)
-		w.options.Providers = []service.Named{{Name: "sim", Provider: w.cloud.As(installation)}}
-		w.options.Heard = func(e cluster.Event) { w.mu.Lock(); defer w.mu.Unlock(); w.heard = append(w.heard, e) }
+		w.options.Providers = []service.NamedProvider{{Name: "sim", Provider: w.cloud.As(installation)}}
+		w.options.OnEvent = func(e cluster.Event) { w.mu.Lock(); defer w.mu.Unlock(); w.events = append(w.events, e) }
 		w.begin()
 		defer w.end()
 		test(t, w)
@@ -243,7 +243,7 @@ func (w *world) begin() {
 
 func (w *world) end() {
 	w.stop()
-	w.out()
+	w.closeCloud()
 }
 
 // create stores a cluster as Service.Create does.
@@ -346,7 +346,7 @@ func (w *world) vms() map[string]cluster.Resource {
 }
 
 // checkJournal checks that the journal and the cloud agree.
-func (w *world) balanced(uuid string) {
+func (w *world) checkJournal(uuid string) {
 	w.t.Helper()
 	record := w.record(uuid)
 	known := map[string]bool{}
@@ -378,7 +378,7 @@ func theirs(cloud *sim.Cloud, r cluster.Resource) bool {
 }
 
 // checkEmpty checks that no resource of the installation is left in the cloud.
-func (w *world) empty() {
+func (w *world) checkEmpty() {
 	w.t.Helper()
 	for _, r := range w.cloud.All() {
 		if r.Tags[cluster.TagInstallation] == installation && !theirs(w.cloud, r) {
@@ -411,9 +411,9 @@ func (w *world) calls(call, pattern string) int {
 	return n
 }
 
-func (w *world) banners() map[string]string {
+func (w *world) alerts() map[string]string {
 	w.t.Helper()
-	found, err := w.service.Banners(w.t.Context())
+	found, err := w.service.ProviderAlerts(w.t.Context())
 	if err != nil {
 		w.t.Fatal(err)
 	}

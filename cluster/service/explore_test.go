@@ -18,7 +18,7 @@ import (
 
 // scenario is an operation during which processes are killed. prepare creates the
 // cluster, act sends the request, and end checks the result.
-type tale struct {
+type scenario struct {
 	setup   setup
 	blind   bool          // the check of capacity finds no limits
 	skew    time.Duration // of the clock of every second process
@@ -45,7 +45,7 @@ func (s setup) with(edit func(s *setup)) setup {
 	return s
 }
 
-func room(vms int) setup {
+func withCapacity(vms int) setup {
 	return labTimes().with(func(s *setup) { s.sim.Zones = []sim.Zone{{ID: "zone-1", VMs: vms}} })
 }
 
@@ -80,18 +80,18 @@ func creates(r service.CreateRequest) func(l *lab, id string) string {
 
 // is checks the state of a cluster, its number of VMs, and that no more than
 // created VMs were created.
-func is(state machine.State, vms, made int) func(l *lab, id string) {
+func is(state machine.State, vms, created int) func(l *lab, id string) {
 	return func(l *lab, id string) {
 		c := l.record(id).Cluster
 		if c.State != state || len(l.vms(id)) != vms {
-			l.say("it is %s with %d VMs, want %s with %d\n%s", c.State, len(l.vms(id)), state, vms, l.story(id))
+			l.violated("it is %s with %d VMs, want %s with %d\n%s", c.State, len(l.vms(id)), state, vms, l.story(id))
 		}
-		if n := l.madeVMs(id); n > made {
-			l.say("%d VMs were made, at most %d were asked for\n%s", n, made, l.story(id))
+		if n := l.createdVMs(id); n > created {
+			l.violated("%d VMs were made, at most %d were asked for\n%s", n, created, l.story(id))
 		}
 		failed := state == cluster.Alert
 		if j := l.jobsOf(id)[0]; failed != (j.Status == cluster.JobFailed) {
-			l.say("job %s ended with %d %s %s\n%s", j.ID, j.Status, j.Code, j.Text, l.story(id))
+			l.violated("job %s ended with %d %s %s\n%s", j.ID, j.Status, j.Code, j.Text, l.story(id))
 		}
 	}
 }
@@ -103,7 +103,7 @@ func failed(code string) func(l *lab, id string) {
 		c := l.record(id).Cluster
 		j := l.jobOf("create-blue")
 		if c.State != cluster.Destroyed || j.Status != cluster.JobFailed || string(j.Code) != code || string(c.Reason.Code) != code {
-			l.say("it is %s for %+v, its job ended with %d %s\n%s", c.State, c.Reason, j.Status, j.Code, l.story(id))
+			l.violated("it is %s for %+v, its job ended with %d %s\n%s", c.State, c.Reason, j.Status, j.Code, l.story(id))
 		}
 	}
 }
@@ -114,11 +114,11 @@ func (l *lab) foreign(id string) {
 	}
 }
 
-func tales() map[string]tale {
+func scenarios() map[string]scenario {
 	ten := service.CreateRequest{Name: "blue", Size: 4, Recovery: cluster.Recovery{}}
 	policy := func(p cluster.OnFailure) service.CreateRequest { r := ten; r.OnFailure = p; return r }
 	scale := func(n int) service.ChangeRequest { return service.ChangeRequest{Kind: cluster.RequestScale, Size: n} }
-	return map[string]tale{
+	return map[string]scenario{
 		"create": {setup: labTimes(), act: creates(service.CreateRequest{Name: "blue", Size: 3, Recovery: cluster.Recovery{}}), end: is(cluster.Running, 4, 4)},
 		"create with three control nodes": {
 			setup: labTimes(), act: creates(service.CreateRequest{Name: "blue", Size: 1, ControlNodes: 3, Recovery: cluster.Recovery{}}), end: is(cluster.Running, 4, 4),
@@ -173,7 +173,7 @@ func tales() map[string]tale {
 			return id
 		}, act: func(l *lab, id string) string {
 			if err := l.cloud.StopVM(l.worker(id)); err != nil {
-				l.say("%v", err)
+				l.violated("%v", err)
 			}
 			l.wait(2 * time.Minute)
 			return id
@@ -193,27 +193,27 @@ func tales() map[string]tale {
 		"delete beside a stranger": {setup: labTimes(), rests: []machine.State{cluster.Expunge}, prepare: then(up(1), (*lab).foreign),
 			act: asks(service.ChangeRequest{Kind: cluster.RequestDelete}), end: func(l *lab, id string) {
 				if c := l.record(id).Cluster; c.State != cluster.Expunge || c.Reason.Code != cluster.ForeignVM.Code || !strings.Contains(c.Reason.Text, "stranger") {
-					l.say("it is %s for %+v\n%s", c.State, c.Reason, l.story(id))
+					l.violated("it is %s for %+v\n%s", c.State, c.Reason, l.story(id))
 				}
 				if err := l.cloud.DestroyVM("stranger"); err != nil {
-					l.say("the stranger is gone: %v", err)
+					l.violated("the stranger is gone: %v", err)
 				}
 				l.settle(time.Hour)
 				if c := l.record(id).Cluster; c.State != cluster.Destroyed {
-					l.say("it is %s\n%s", c.State, l.story(id))
+					l.violated("it is %s\n%s", c.State, l.story(id))
 				}
 			}},
 
-		"no room, rollback": {setup: room(3), blind: true, act: creates(policy(cluster.Rollback)), end: failed("CAPACITY_EXHAUSTED")},
-		"no room, lazy":     {setup: room(3), blind: true, act: creates(policy(cluster.Lazy)), end: failed("CAPACITY_EXHAUSTED")},
-		"no room, keep": {setup: room(3), blind: true, rests: []machine.State{cluster.Alert}, act: creates(policy(cluster.KeepPartial)), end: func(l *lab, id string) {
+		"no room, rollback": {setup: withCapacity(3), blind: true, act: creates(policy(cluster.Rollback)), end: failed("CAPACITY_EXHAUSTED")},
+		"no room, lazy":     {setup: withCapacity(3), blind: true, act: creates(policy(cluster.Lazy)), end: failed("CAPACITY_EXHAUSTED")},
+		"no room, keep": {setup: withCapacity(3), blind: true, rests: []machine.State{cluster.Alert}, act: creates(policy(cluster.KeepPartial)), end: func(l *lab, id string) {
 			is(cluster.Alert, 3, 3)(l, id)
 			l.must(id, scale(2)) // the existing size is accepted
 			l.settle(2 * time.Hour)
 			is(cluster.Running, 3, 5)(l, id)
 		}},
-		"no room for more, keep":     {setup: room(3), blind: true, rests: []machine.State{cluster.Alert}, prepare: up(1), act: asks(scale(4)), end: is(cluster.Alert, 3, 3)},
-		"no room for more, rollback": {setup: room(3).with(func(s *setup) { s.settings.RollbackScale = true }), blind: true, prepare: up(1), act: asks(scale(4)), end: wasRolledBack},
+		"no room for more, keep":     {setup: withCapacity(3), blind: true, rests: []machine.State{cluster.Alert}, prepare: up(1), act: asks(scale(4)), end: is(cluster.Alert, 3, 3)},
+		"no room for more, rollback": {setup: withCapacity(3).with(func(s *setup) { s.settings.RollbackScale = true }), blind: true, prepare: up(1), act: asks(scale(4)), end: wasRolledBack},
 	}
 }
 
@@ -222,10 +222,10 @@ func tales() map[string]tale {
 func wasRolledBack(l *lab, id string) {
 	b := l.record(id)
 	if b.Cluster.State != cluster.Running || b.Cluster.NodeCount != 1 || len(l.vms(id)) != 2 {
-		l.say("it is %s with %d VMs, %d workers are wanted\n%s", b.Cluster.State, len(l.vms(id)), b.Cluster.NodeCount, l.story(id))
+		l.violated("it is %s with %d VMs, %d workers are wanted\n%s", b.Cluster.State, len(l.vms(id)), b.Cluster.NodeCount, l.story(id))
 	}
 	if j := l.jobsOf(id)[0]; j.Status != cluster.JobFailed || j.Code != cluster.CapacityExhausted.Code {
-		l.say("job %+v\n%s", j, l.story(id))
+		l.violated("job %+v\n%s", j, l.story(id))
 	}
 }
 
@@ -241,7 +241,7 @@ func (l *lab) jobsOf(id string) []cluster.Job {
 // play runs a scenario in which processes die at these points, one after the
 // other. It returns the violations, the points of the first process, and the
 // number of deaths.
-func (s tale) play(t *testing.T, at ...int) (wrong []string, points map[string]int, struck int) {
+func (s scenario) play(t *testing.T, at ...int) (wrong []string, points map[string]int, struck int) {
 	t.Helper()
 	wrong = inLab(t, s.setup, func(l *lab) {
 		l.blind, l.skew = s.blind, s.skew
@@ -250,10 +250,10 @@ func (s tale) play(t *testing.T, at ...int) (wrong []string, points map[string]i
 			id = s.prepare(l)
 		}
 		l.arm(at...)
-		first := l.living()
+		first := l.current()
 		id = s.act(l, id)
 		l.settle(6*time.Hour, s.rests...)
-		points, struck = first.labels, l.struck()
+		points, struck = first.firstPoints, l.deathCount()
 		l.disarm()
 		if id == "" {
 			return
@@ -268,7 +268,7 @@ func (s tale) play(t *testing.T, at ...int) (wrong []string, points map[string]i
 
 // late returns the scenario on a cloud that makes the first address of a network
 // its source NAT.
-func (s tale) late() tale {
+func (s scenario) late() scenario {
 	s.setup = s.setup.with(func(s *setup) { s.sim.LateSourceNAT = true })
 	return s
 }
@@ -282,18 +282,18 @@ func (l *lab) vanish(id string) {
 	l.check()
 	for _, r := range l.cloud.All() {
 		if r.Tags[cluster.TagInstallation] == installation && !theirs(l.cloud, r) {
-			l.say("%s %s is left\n%s", r.Kind, r.Name, l.story(id))
+			l.violated("%s %s is left\n%s", r.Kind, r.Name, l.story(id))
 		}
 	}
 }
 
 // deathCount returns how many processes have died at an armed point.
-func (l *lab) struck() int {
+func (l *lab) deathCount() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := 0
-	for _, p := range l.lives {
-		if p.where != "" {
+	for _, p := range l.processes {
+		if p.diedAt != "" {
 			n++
 		}
 	}
@@ -344,7 +344,7 @@ func seq(n int) []int {
 // and before and after writes, in every operation and with every failure policy.
 // Another process continues. PAWL_TEST_POINTS=all tries every point.
 func TestExplore(t *testing.T) {
-	for name, s := range tales() {
+	for name, s := range scenarios() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			wrong, points, _ := s.play(t)
@@ -358,7 +358,7 @@ func TestExplore(t *testing.T) {
 			}
 			want := os.Getenv("PAWL_TEST_POINTS")
 			for i, at := range chosen(points, want, 12) {
-				for mode, s := range map[string]tale{"": s, ", late source NAT": late} {
+				for mode, s := range map[string]scenario{"": s, ", late source NAT": late} {
 					if want == "" && (i%2 == 1) != (mode != "") {
 						continue // a sample alternates between the two clouds
 					}
@@ -376,7 +376,7 @@ func TestExplore(t *testing.T) {
 
 // TestExploreTwice kills the process, and then the one that continues.
 func TestExploreTwice(t *testing.T) {
-	for name, s := range tales() {
+	for name, s := range scenarios() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, points, _ := s.play(t)

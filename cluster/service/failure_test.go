@@ -11,7 +11,7 @@ import (
 
 // sixVMs is a cloud with capacity for one control node and five workers. inJob: it
 // refuses further VMs in the job, not in the call.
-func five(inJob bool) setup {
+func sixVMs(inJob bool) setup {
 	return setup{sim: sim.Options{Zones: []sim.Zone{{ID: "zone-1", VMs: 6}}, Times: slow, RefuseInJob: inJob}}
 }
 
@@ -30,27 +30,27 @@ func TestCapacityEndsHalfWay(t *testing.T) {
 	for _, inJob := range []bool{false, true} {
 		how := map[bool]string{false: "refused by the call", true: "refused by the job"}[inJob]
 		t.Run("rollback, "+how, func(t *testing.T) {
-			inWorld(t, five(inJob), func(t *testing.T, w *world) {
+			inWorld(t, sixVMs(inJob), func(t *testing.T, w *world) {
 				blind(w)
 				id := w.create("blue", 10)
 				c := w.until(id, time.Hour, cluster.Destroyed)
 				if got := w.path(id); got != "Starting Expunging Destroyed" {
 					t.Errorf("path %s", got)
 				}
-				w.empty()
+				w.checkEmpty()
 				if j := w.job("create-blue"); j.Status != cluster.JobFailed || j.Code != cluster.CapacityExhausted.Code || j.Step != "workers" {
 					t.Errorf("job %+v", j)
 				}
 				if c.Reason.Code != cluster.CapacityExhausted.Code {
 					t.Errorf("reason %+v", c.Reason)
 				}
-				if made := w.calls("create", "blue-*-worker*"); made > 11 {
-					t.Errorf("%d creates of workers were sent, after the first refusal none may be", made)
+				if created := w.calls("create", "blue-*-worker*"); created > 11 {
+					t.Errorf("%d creates of workers were sent, after the first refusal none may be", created)
 				}
 			})
 		})
 		t.Run("lazy, "+how, func(t *testing.T) {
-			inWorld(t, five(inJob), func(t *testing.T, w *world) {
+			inWorld(t, sixVMs(inJob), func(t *testing.T, w *world) {
 				blind(w)
 				id := w.create("blue", 10, func(c *cluster.Cluster) { c.OnFailure = cluster.Lazy })
 				w.until(id, time.Hour, cluster.Expunging)
@@ -62,21 +62,21 @@ func TestCapacityEndsHalfWay(t *testing.T) {
 					t.Fatal(err)
 				}
 				c := w.until(id, 10*time.Minute, cluster.Destroyed)
-				w.empty()
+				w.checkEmpty()
 				if j := w.job("create-blue"); j.Status != cluster.JobFailed || c.Reason.Code != cluster.CapacityExhausted.Code {
 					t.Errorf("job %+v reason %+v", j, c.Reason)
 				}
 			})
 		})
 		t.Run("keep, "+how, func(t *testing.T) {
-			inWorld(t, five(inJob), func(t *testing.T, w *world) {
+			inWorld(t, sixVMs(inJob), func(t *testing.T, w *world) {
 				blind(w)
 				id := w.create("blue", 10, func(c *cluster.Cluster) { c.OnFailure = cluster.KeepPartial })
 				c := w.until(id, time.Hour, cluster.Alert)
 				if c.Reason.Code != cluster.CapacityExhausted.Code || c.Reason.Step != "workers" || c.Started {
 					t.Errorf("reason %+v started %v", c.Reason, c.Started)
 				}
-				w.balanced(id)
+				w.checkJournal(id)
 				running := 0
 				for _, r := range w.vms() {
 					if r.Power == cluster.PoweredOn {
@@ -96,12 +96,12 @@ func TestCapacityEndsHalfWay(t *testing.T) {
 				if got := len(w.vms()); got != 6 {
 					t.Errorf("%d VMs, want 6\n%s", got, w.story(id))
 				}
-				w.balanced(id)
+				w.checkJournal(id)
 			})
 		})
 	}
 	t.Run("recover tries for the rest", func(t *testing.T) {
-		inWorld(t, five(false), func(t *testing.T, w *world) {
+		inWorld(t, sixVMs(false), func(t *testing.T, w *world) {
 			blind(w)
 			id := w.create("blue", 10, func(c *cluster.Cluster) { c.OnFailure = cluster.KeepPartial })
 			w.until(id, time.Hour, cluster.Alert)
@@ -111,17 +111,17 @@ func TestCapacityEndsHalfWay(t *testing.T) {
 			if j := w.job(job); j.Status != cluster.JobDone || len(w.vms()) != 11 {
 				t.Errorf("job %+v, %d VMs\n%s", j, len(w.vms()), w.story(id))
 			}
-			w.balanced(id)
+			w.checkJournal(id)
 		})
 	})
 }
 
-func TestNoRoomIsKnownBeforeAnythingIsMade(t *testing.T) {
-	inWorld(t, five(false), func(t *testing.T, w *world) {
+func TestMissingCapacityIsKnownBeforeAnythingIsCreated(t *testing.T) {
+	inWorld(t, sixVMs(false), func(t *testing.T, w *world) {
 		id := w.create("blue", 10)
 		w.until(id, time.Hour, cluster.Destroyed)
-		if made := w.calls("create", "*"); made != 0 {
-			t.Errorf("%d creates were sent", made)
+		if created := w.calls("create", "*"); created != 0 {
+			t.Errorf("%d creates were sent", created)
 		}
 		if j := w.job("create-blue"); j.Status != cluster.JobFailed || j.Code != cluster.CapacityExhausted.Code || j.Step != "check" {
 			t.Errorf("job %+v", j)
@@ -145,7 +145,7 @@ func TestTransientFaultsAreOvercome(t *testing.T) {
 				if got := len(w.vms()); got != 6 {
 					t.Errorf("%d VMs, want 6\n%s", got, w.story(id))
 				}
-				w.balanced(id)
+				w.checkJournal(id)
 			})
 		})
 	}

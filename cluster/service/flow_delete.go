@@ -23,12 +23,12 @@ func (s *Service) deleteFlow() workflow.Flow {
 		Name: cluster.FlowDelete, Version: 1, Description: "deletes everything that was created for a cluster", Deadline: cluster.RunDeadline,
 		Steps: []workflow.Step{
 			when(s.step("collector", "a lazy clean-up waits for the collector", bounds{}, awaitCollector), "the first start failed", lazy),
-			s.step("tokens", "revoke join token and credentials", publishBound, revokeAll),
+			s.step("tokens", "revoke join token and credentials", publishBounds, revokeAll),
 			s.step("rules", "delete the rules, by id", resourceBounds, deleteKinds(resourceBounds.timeout, ruleKinds...)),
 			s.step("vms", "destroy and expunge all VMs", removal, deleteVMs),
 			s.step("address", "release the address that was acquired", resourceBounds, deleteKinds(resourceBounds.timeout, cluster.Address, cluster.KeyPair)),
 			s.step("network", "delete the network that was created, once every VM is gone", resourceBounds, deleteNetwork),
-			s.step("close", "verify that nothing is left", publishBound, closeRecords),
+			s.step("close", "verify that nothing is left", publishBounds, closeRecords),
 		},
 	}
 }
@@ -41,7 +41,7 @@ func awaitCollector(_ context.Context, w *work) outcome.Outcome {
 	if told || !cluster.LazyCleanup(w.c) || w.waited() >= limit {
 		return outcome.Done()
 	}
-	return outcome.Wait(min(heartbeatLook, limit-w.waited()), "Collector", "waits for the collector's next pass")
+	return outcome.Wait(min(nodePollInterval, limit-w.waited()), "Collector", "waits for the collector's next pass")
 }
 
 func revokeAll(ctx context.Context, w *work) outcome.Outcome {
@@ -53,7 +53,7 @@ func revokeAll(ctx context.Context, w *work) outcome.Outcome {
 }
 
 // deleteKinds returns a body that deletes all rows of some kinds.
-func deleteKinds(timeout time.Duration, kinds ...cluster.Kind) body {
+func deleteKinds(timeout time.Duration, kinds ...cluster.Kind) stepBody {
 	return func(ctx context.Context, w *work) outcome.Outcome {
 		var rows []*cluster.JournalRow
 		for _, kind := range kinds {
@@ -63,14 +63,14 @@ func deleteKinds(timeout time.Duration, kinds ...cluster.Kind) body {
 				}
 			}
 		}
-		return w.delete(ctx, rows, timeout)
+		return w.deleteBestEffort(ctx, rows, timeout)
 	}
 }
 
 // deleteBestEffort deletes rows. A row that fails stays in the journal with its
 // fault, and the step goes on.
-func (w *work) delete(ctx context.Context, rows []*cluster.JournalRow, timeout time.Duration) outcome.Outcome {
-	open, _, err := w.remove(ctx, rows, timeout)
+func (w *work) deleteBestEffort(ctx context.Context, rows []*cluster.JournalRow, timeout time.Duration) outcome.Outcome {
+	open, _, err := w.deleteRows(ctx, rows, timeout)
 	switch {
 	case err != nil:
 		return outcome.Fail(err)
@@ -84,7 +84,7 @@ func (w *work) delete(ctx context.Context, rows []*cluster.JournalRow, timeout t
 // a name of this service that have no row.
 func deleteVMs(ctx context.Context, w *work) outcome.Outcome {
 	if w.t.Waited() == nil {
-		if err := w.enterOrphans(ctx); err != nil && fault.Of(err).Class != fault.Transient {
+		if err := w.journalOrphans(ctx); err != nil && fault.Of(err).Class != fault.Transient {
 			w.t.Logger().WarnContext(ctx, "VMs without a row could not be listed", "error", err)
 		} else if err != nil {
 			return outcome.Fail(err)
@@ -94,7 +94,7 @@ func deleteVMs(ctx context.Context, w *work) outcome.Outcome {
 }
 
 // journalOrphans writes a closing row for each VM of the cluster without one.
-func (w *work) enterOrphans(ctx context.Context) error {
+func (w *work) journalOrphans(ctx context.Context) error {
 	if !w.caps.Tags {
 		return nil
 	}
@@ -117,7 +117,7 @@ func (w *work) enterOrphans(ctx context.Context) error {
 
 // orphanRow returns a closing row for a resource of the cluster without one.
 func (w *work) orphanRow(r cluster.Resource) *cluster.JournalRow {
-	row := w.intent(r.Kind, r.Name, cluster.Spec{Zone: w.c.Zone.ID})
+	row := w.newRow(r.Kind, r.Name, cluster.Spec{Zone: w.c.Zone.ID})
 	row.Key, row.CallID, row.Attempts = w.t.Key()+"/"+r.ID, "", 0
 	row.ProviderID, row.Identity, row.Phase, row.Origin, row.ClosingAt = r.ID, r.Identity, cluster.Closing, cluster.OriginAdopted, w.now
 	return row
@@ -155,21 +155,21 @@ func deleteNetwork(ctx context.Context, w *work) outcome.Outcome {
 			return r.Tags[cluster.TagCluster] == w.c.UUID && r.Tags[cluster.TagInstallation] == w.s.options.Installation
 		})
 		if len(foreign) > 0 {
-			return outcome.Fail(w.leave(ctx, row, foreign))
+			return outcome.Fail(w.reportForeignVMs(ctx, row, foreign))
 		}
 	}
-	return w.delete(ctx, rows, resourceBounds.timeout)
+	return w.deleteBestEffort(ctx, rows, resourceBounds.timeout)
 }
 
 // reportForeignVMs stores in the row of a network that foreign VMs prevent its
 // deletion.
-func (w *work) leave(ctx context.Context, row *cluster.JournalRow, foreign []cluster.Resource) error {
+func (w *work) reportForeignVMs(ctx context.Context, row *cluster.JournalRow, foreign []cluster.Resource) error {
 	names := make([]string, len(foreign))
 	for i, r := range foreign {
 		names[i] = r.Name + " (" + r.ID + ")"
 	}
-	h := w.hold(row, true, resourceBounds)
-	h.note(cluster.ForeignVM.Errorf("in the network, but not of this cluster: %s", strings.Join(names, ", ")))
+	h := w.newRowOp(row, true, resourceBounds)
+	h.noteFailure(cluster.ForeignVM.Errorf("in the network, but not of this cluster: %s", strings.Join(names, ", ")))
 	row.NextAt = w.now
 	if row.Phase != cluster.Leaked {
 		row.Phase, row.ClosingAt = cluster.Closing, w.now
@@ -180,7 +180,7 @@ func (w *work) leave(ctx context.Context, row *cluster.JournalRow, foreign []clu
 // closeSourceNATs returns the rows of source NAT addresses that the provider
 // deleted with the cluster's network, closed. Only addresses that are proven
 // gone are closed.
-func (w *work) goneWithNetwork(ctx context.Context) []*cluster.JournalRow {
+func (w *work) closeSourceNATs(ctx context.Context) []*cluster.JournalRow {
 	networks := map[string]bool{}
 	for _, row := range w.rec.Journal {
 		networks[row.ProviderID] = networks[row.ProviderID] || row.Kind == cluster.Network && row.Phase == cluster.Gone
@@ -230,7 +230,7 @@ func closeRecords(ctx context.Context, w *work) outcome.Outcome {
 		change.Journal = append(change.Journal, row)
 	}
 	if first = cmp.Or(first, left); first == nil {
-		change.Journal = append(change.Journal, w.goneWithNetwork(ctx)...)
+		change.Journal = append(change.Journal, w.closeSourceNATs(ctx)...)
 	}
 	for _, n := range w.nodes("") {
 		if !w.phaseOf(n).Open() || w.row(n.Key) == nil {

@@ -21,48 +21,48 @@ func (s *Service) recoverFlow() workflow.Flow {
 	return workflow.Flow{
 		Name: cluster.FlowRecover, Version: 1, Description: "repairs a cluster", Deadline: cluster.RunDeadline,
 		Steps: []workflow.Step{
-			s.step("plan", "observe the cluster, decide by the policy", lookBounds, planRepair),
-			s.step("mend", "remove changed resources: network, address, rules", resourceBounds, mend),
+			s.step("plan", "observe the cluster, decide by the policy", checkBounds, planRepair),
+			s.step("mend", "remove changed resources: network, address, rules", resourceBounds, closeChanged),
 			s.step("network", "create the network again if it is gone", resourceBounds, network),
 			s.step("address", "find or acquire the address again if it is gone", resourceBounds, address),
 			{
-				Name: "repair", Description: "as many nodes at a time as may be unavailable", ForEach: &workflow.Loop{ListText: "plan.batches", List: repairs, Key: repairKey, Max: 1},
+				Name: "repair", Description: "as many nodes at a time as may be unavailable", ForEach: &workflow.Loop{ListText: "plan.batches", List: repairItems, Key: repairKey, Max: 1},
 				Steps: []workflow.Step{
 					s.step("start", "start VMs that are stopped", vmBounds, repairStart),
 					s.step("remove", "destroy the VMs that are replaced", removal, repairRemove),
-					s.step("new", "create VMs in their place", vmBounds, repairNew),
+					s.step("new", "create VMs in their place", vmBounds, repairCreate),
 					s.step("ready", "they are ready", bounds{s.options.Settings.JoinWait, 0}, repairReady),
 				},
 			},
-			s.step("adopt", "record VMs that carry our tags", lookBounds, adopt),
-			s.step("control", "create control nodes up to the desired number", vmBounds, fill(cluster.Control)),
-			s.step("workers", "create workers up to the desired number", vmBounds, fill(cluster.Worker)),
+			s.step("adopt", "record VMs that carry our tags", checkBounds, adopt),
+			s.step("control", "create control nodes up to the desired number", vmBounds, fillRole(cluster.Control)),
+			s.step("workers", "create workers up to the desired number", vmBounds, fillRole(cluster.Worker)),
 			s.step("drain", "surplus workers drain", bounds{drainWait, 0}, drainSurplus),
 			s.step("surplus", "destroy surplus workers, and VMs of this cluster without a row", removal, removeSurplus),
 			s.step("rules", "correct the rules", resourceBounds, repairRules),
-			s.step("verdict", "fail if the policy forbids a repair", lookBounds, verdictOfRepair),
+			s.step("verdict", "fail if the policy forbids a repair", checkBounds, failForbidden),
 			s.step("endpoint", "the endpoint answers", bounds{s.options.Settings.EndpointWait, 0}, endpoint),
 			s.step("join", "every node is ready", bounds{s.options.Settings.JoinWait, 0}, join),
-			s.step("publish", "save totals and endpoint, revoke the join token", publishBound, publish),
+			s.step("publish", "save totals and endpoint, revoke the join token", publishBounds, publish),
 		},
-		Finally: []workflow.Step{s.lastly()},
+		Finally: []workflow.Step{s.revokeStep()},
 	}
 }
 
 // repairPlan is a RecoveryPlan for the checkpoint: names instead of records.
 type repairPlan struct {
-	Batches []repair `json:"batches,omitempty"`
-	Fill    bool     `json:"fill,omitempty"`
-	Keep    bool     `json:"keep,omitempty"`   // no control node is created: the last one is replaced only with consent
-	Adopt   []string `json:"adopt,omitempty"`  // provider ids
-	Remove  []string `json:"remove,omitempty"` // provider ids of VMs
-	Drop    []string `json:"drop,omitempty"`   // names
-	Mend    []string `json:"mend,omitempty"`   // journal keys
+	Batches []repairBatch `json:"batches,omitempty"`
+	Fill    bool          `json:"fill,omitempty"`
+	Keep    bool          `json:"keep,omitempty"`   // no control node is created: the last one is replaced only with consent
+	Adopt   []string      `json:"adopt,omitempty"`  // provider ids
+	Remove  []string      `json:"remove,omitempty"` // provider ids of VMs
+	Drop    []string      `json:"drop,omitempty"`   // names
+	Mend    []string      `json:"mend,omitempty"`   // journal keys
 	failedStep
 }
 
 // repairBatch names the nodes that are repaired at the same time.
-type repair struct {
+type repairBatch struct {
 	At      int      `json:"at"`
 	Start   []string `json:"start,omitempty"`
 	Replace []string `json:"replace,omitempty"`
@@ -82,14 +82,14 @@ func planRepair(ctx context.Context, w *work) outcome.Outcome {
 	doc := repairPlan{Fill: len(plan.Create) > 0, Drop: namesOfNodes(plan.Drop), Keep: slices.ContainsFunc(plan.Forbidden, func(f cluster.Finding) bool { return f.Code == cluster.LastControl.Code })}
 	for _, b := range plan.Batches {
 		if len(b.Start)+len(b.Replace) > 0 {
-			doc.Batches = append(doc.Batches, repair{len(doc.Batches), namesOfNodes(b.Start), namesOfNodes(b.Replace)})
+			doc.Batches = append(doc.Batches, repairBatch{len(doc.Batches), namesOfNodes(b.Start), namesOfNodes(b.Replace)})
 		}
 	}
-	stranded, err := w.stranded(ctx)
+	unableToJoin, err := w.unableToJoin(ctx)
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	doc.replaceNodes(stranded, w.policy(), plan)
+	doc.replaceNodes(unableToJoin, w.policy(), plan)
 	for _, r := range plan.Adopt {
 		doc.Adopt = append(doc.Adopt, r.ID)
 	}
@@ -123,7 +123,7 @@ func (p *repairPlan) replaceNodes(nodes []*cluster.Node, policy cluster.Recovery
 	switch {
 	case len(names) == 0:
 	case policy.Allows(cluster.Replace):
-		p.Batches = append(p.Batches, repair{At: len(p.Batches), Replace: names})
+		p.Batches = append(p.Batches, repairBatch{At: len(p.Batches), Replace: names})
 	default:
 		p.failedStep = failedStep{cluster.RecoveryForbidden.Code, "nodes never called home, their token is no longer valid, and replace is not allowed: " + strings.Join(names, ", "), names[0]}
 	}
@@ -161,15 +161,15 @@ func namesOfNodes(nodes []cluster.Node) []string {
 	return names
 }
 
-func (w *work) planned() (p repairPlan, err error) {
+func (w *work) repairPlan() (p repairPlan, err error) {
 	err = w.t.Output("plan", &p)
 	return p, err
 }
 
 // closeChanged closes the rows of resources that are gone or changed. Later
 // steps create them again.
-func mend(ctx context.Context, w *work) outcome.Outcome {
-	plan, err := w.planned()
+func closeChanged(ctx context.Context, w *work) outcome.Outcome {
+	plan, err := w.repairPlan()
 	if err != nil {
 		return outcome.Fail(err)
 	}
@@ -190,7 +190,7 @@ func mend(ctx context.Context, w *work) outcome.Outcome {
 	if err := w.save(ctx, given); err != nil {
 		return outcome.Fail(err)
 	}
-	open, failure, err := w.remove(ctx, rows, resourceBounds.timeout)
+	open, failure, err := w.deleteRows(ctx, rows, resourceBounds.timeout)
 	switch {
 	case err != nil:
 		return outcome.Fail(err)
@@ -200,7 +200,7 @@ func mend(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Fail(failure)
 }
 
-func repairs(v workflow.View) (items []json.RawMessage, err error) {
+func repairItems(v workflow.View) (items []json.RawMessage, err error) {
 	var p struct {
 		Batches []json.RawMessage `json:"batches"`
 	}
@@ -210,13 +210,13 @@ func repairs(v workflow.View) (items []json.RawMessage, err error) {
 }
 
 func repairKey(v workflow.View) (string, error) {
-	var r repair
+	var r repairBatch
 	raw, _ := v.Item("item")
 	err := unmarshal(raw, &r)
 	return fmt.Sprint(r.At), err
 }
 
-func (w *work) repair() (r repair, err error) {
+func (w *work) repairBatch() (r repairBatch, err error) {
 	raw, ok := w.t.View().Item("item")
 	if !ok {
 		return r, cluster.StateRefused.Errorf("step %s is in no loop", w.t.Step())
@@ -226,30 +226,30 @@ func (w *work) repair() (r repair, err error) {
 }
 
 func repairStart(ctx context.Context, w *work) outcome.Outcome {
-	r, err := w.repair()
+	r, err := w.repairBatch()
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	return w.raise(ctx, w.named(r.Start), vmBounds)
+	return w.startNodes(ctx, w.nodesNamed(r.Start), vmBounds)
 }
 
 func repairRemove(ctx context.Context, w *work) outcome.Outcome {
-	r, err := w.repair()
+	r, err := w.repairBatch()
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	return w.removal(ctx, w.named(r.Replace))
+	return w.removeNodes(ctx, w.nodesNamed(r.Replace))
 }
 
 // repairCreate creates as many nodes of each role as were removed.
-func repairNew(ctx context.Context, w *work) outcome.Outcome {
-	r, err := w.repair()
+func repairCreate(ctx context.Context, w *work) outcome.Outcome {
+	r, err := w.repairBatch()
 	if err != nil {
 		return outcome.Fail(err)
 	}
 	for _, role := range []cluster.Role{cluster.Control, cluster.Worker} {
 		want := nodePoolOf(w.c, role)
-		want.prefix = w.sibling("new")
+		want.prefix = w.siblingKey("new")
 		want.count = len(filter(r.Replace, func(name string) bool { of, _, _ := cluster.RoleOf(w.c, name); return of == role }))
 		if out := w.fillPool(ctx, want, vmBounds); !out.IsDone() {
 			return out
@@ -259,19 +259,19 @@ func repairNew(ctx context.Context, w *work) outcome.Outcome {
 }
 
 func repairReady(_ context.Context, w *work) outcome.Outcome {
-	r, err := w.repair()
+	r, err := w.repairBatch()
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	prefix := w.sibling("new")
-	return w.joined(filter(w.nodes(""), func(n *cluster.Node) bool {
+	prefix := w.siblingKey("new")
+	return w.awaitReady(filter(w.nodes(""), func(n *cluster.Node) bool {
 		return slices.Contains(r.Start, n.Name) || len(n.Key) > len(prefix) && n.Key[:len(prefix)] == prefix
-	}), w.since())
+	}), w.heartbeatsSince())
 }
 
 // adopt records VMs of the cluster that have no row.
 func adopt(ctx context.Context, w *work) outcome.Outcome {
-	plan, err := w.planned()
+	plan, err := w.repairPlan()
 	if err != nil {
 		return outcome.Fail(err)
 	}
@@ -288,7 +288,7 @@ func adopt(ctx context.Context, w *work) outcome.Outcome {
 		if !ours || !cluster.Ours(nil, r, w.s.options.Installation, w.c) {
 			continue
 		}
-		row := w.intent(cluster.VM, r.Name, r.Spec)
+		row := w.newRow(cluster.VM, r.Name, r.Spec)
 		row.CallID, row.Spec.Role, row.Spec.UserData, row.Attempts = "", role, nil, 0
 		row.ProviderID, row.Identity, row.Phase, row.PresentAt, row.Origin = r.ID, r.Identity, cluster.Present, w.now, cluster.OriginAdopted
 		change.Journal = append(change.Journal, row)
@@ -300,32 +300,32 @@ func adopt(ctx context.Context, w *work) outcome.Outcome {
 }
 
 // fillRole creates the missing nodes of a role, if the plan allows it.
-func fill(role cluster.Role) body {
+func fillRole(role cluster.Role) stepBody {
 	return func(ctx context.Context, w *work) outcome.Outcome {
-		plan, err := w.planned()
+		plan, err := w.repairPlan()
 		if err != nil || !plan.Fill || plan.Keep && role == cluster.Control {
 			return outcome.Fail(err)
 		}
 		want := nodePoolOf(w.c, role)
 		if role == cluster.Worker { // nodes that are removed do not count
-			want.count += len(w.named(plan.Drop))
+			want.count += len(w.nodesNamed(plan.Drop))
 		}
 		return w.fillPool(ctx, want, vmBounds)
 	}
 }
 
 func drainSurplus(_ context.Context, w *work) outcome.Outcome {
-	plan, err := w.planned()
+	plan, err := w.repairPlan()
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	return w.drained(w.named(plan.Drop), drainWait, w.s.options.Settings.DrainBlocks)
+	return w.awaitDrained(w.nodesNamed(plan.Drop), drainWait, w.s.options.Settings.DrainBlocks)
 }
 
 // removeSurplus destroys workers beyond the desired number, and VMs of the
 // cluster without a row, for which it writes rows first.
 func removeSurplus(ctx context.Context, w *work) outcome.Outcome {
-	plan, err := w.planned()
+	plan, err := w.repairPlan()
 	if err != nil {
 		return outcome.Fail(err)
 	}
@@ -355,20 +355,20 @@ func removeSurplus(ctx context.Context, w *work) outcome.Outcome {
 	for _, orphan := range orphans {
 		rows = append(rows, w.row(orphan.Key))
 	}
-	if open, failure, err := w.remove(ctx, rows, cluster.NodeRemoval); err != nil {
+	if open, failure, err := w.deleteRows(ctx, rows, cluster.NodeRemoval); err != nil {
 		return outcome.Fail(err)
 	} else if len(open) > 0 {
 		return w.waitFor(open, "the provider destroys VMs")
 	} else if failure != nil {
 		return outcome.Fail(failure)
 	}
-	return w.removal(ctx, w.named(plan.Drop))
+	return w.removeNodes(ctx, w.nodesNamed(plan.Drop))
 }
 
 // repairRules corrects the rules, unless there is no control node as their
 // target.
 func repairRules(ctx context.Context, w *work) outcome.Outcome {
-	plan, err := w.planned()
+	plan, err := w.repairPlan()
 	if err != nil || plan.Keep {
 		return outcome.Fail(err)
 	}
@@ -377,6 +377,6 @@ func repairRules(ctx context.Context, w *work) outcome.Outcome {
 
 // failForbidden fails with the repair that the policy forbids, after all other
 // repairs.
-func verdictOfRepair(_ context.Context, w *work) outcome.Outcome {
-	return outcome.Fail(w.failedBefore("plan"))
+func failForbidden(_ context.Context, w *work) outcome.Outcome {
+	return outcome.Fail(w.deferredFailure("plan"))
 }

@@ -26,13 +26,13 @@ func (s *Service) scaleFlow() workflow.Flow {
 	return workflow.Flow{
 		Name: cluster.FlowScale, Version: 1, Description: "scales or upgrades a cluster", Deadline: cluster.RunDeadline,
 		Steps: []workflow.Step{
-			only(cluster.OnScaleUp, s.step("check", "quota, capacity and entities for the new nodes", lookBounds, checkMore)),
+			only(cluster.OnScaleUp, s.step("check", "quota, capacity and entities for the new nodes", checkBounds, checkMore)),
 			only(cluster.OnScaleUp, s.step("nodes", "create and start the missing nodes", vmBounds, moreWorkers)),
 			only(cluster.OnScaleUp, s.step("join", "the new nodes are ready", bounds{s.options.Settings.JoinWait, 0}, joinNew)),
-			only(cluster.OnScaleDown, s.step("victims", "choose the nodes to remove, once", lookBounds, chooseVictims)),
+			only(cluster.OnScaleDown, s.step("victims", "choose the nodes to remove, once", checkBounds, chooseVictims)),
 			only(cluster.OnScaleDown, s.step("drain", "the victims drain", bounds{drainWait, 0}, drainVictims)),
 			only(cluster.OnScaleDown, s.step("remove", "deregister, destroy and expunge the victims", removal, removeVictims)),
-			only(cluster.OnUpgrade, s.step("order", "choose the nodes to upgrade, control nodes first", lookBounds, orderUpgrade)),
+			only(cluster.OnUpgrade, s.step("order", "choose the nodes to upgrade, control nodes first", checkBounds, orderUpgrade)),
 			only(cluster.OnUpgrade, workflow.Step{
 				Name: "replace", Description: "one after the other", ForEach: &workflow.Loop{ListText: "order", List: listOf("order"), Key: keyOf, Max: 1},
 				Steps: []workflow.Step{
@@ -46,10 +46,10 @@ func (s *Service) scaleFlow() workflow.Flow {
 				},
 			}),
 			s.step("rules", "correct the rules", resourceBounds, rules),
-			only(cluster.OnUpgrade, s.step("verify", "every node has the new version", lookBounds, verifyUpgrade)),
-			s.step("publish", "save totals and endpoint, revoke the join token", publishBound, publish),
+			only(cluster.OnUpgrade, s.step("verify", "every node has the new version", checkBounds, verifyUpgrade)),
+			s.step("publish", "save totals and endpoint, revoke the join token", publishBounds, publish),
 		},
-		Finally: []workflow.Step{s.rollbackStep(), s.lastly()},
+		Finally: []workflow.Step{s.rollbackStep(), s.revokeStep()},
 	}
 }
 
@@ -66,10 +66,12 @@ func moreWorkers(ctx context.Context, w *work) outcome.Outcome {
 }
 
 // joinNew waits for the nodes that this run has created.
-func joinNew(_ context.Context, w *work) outcome.Outcome { return w.joined(w.made(), time.Time{}) }
+func joinNew(_ context.Context, w *work) outcome.Outcome {
+	return w.awaitReady(w.createdNodes(), time.Time{})
+}
 
 // createdNodes returns the nodes that this run has created and that still exist.
-func (w *work) made() []*cluster.Node {
+func (w *work) createdNodes() []*cluster.Node {
 	return filter(w.nodes(""), func(n *cluster.Node) bool {
 		row := w.row(n.Key)
 		return row != nil && row.RunID == w.t.RunID()
@@ -86,7 +88,7 @@ func (w *work) victims(step string) ([]*cluster.Node, error) {
 	if err := w.t.Output(step, &v); err != nil {
 		return nil, err
 	}
-	return w.named(v.Names), nil
+	return w.nodesNamed(v.Names), nil
 }
 
 func chooseVictims(_ context.Context, w *work) outcome.Outcome {
@@ -110,7 +112,7 @@ func drainVictims(_ context.Context, w *work) outcome.Outcome {
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	return w.drained(nodes, drainWait, w.s.options.Settings.DrainBlocks)
+	return w.awaitDrained(nodes, drainWait, w.s.options.Settings.DrainBlocks)
 }
 
 func removeVictims(ctx context.Context, w *work) outcome.Outcome {
@@ -118,12 +120,12 @@ func removeVictims(ctx context.Context, w *work) outcome.Outcome {
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	return w.removal(ctx, nodes)
+	return w.removeNodes(ctx, nodes)
 }
 
 // removeNodes destroys nodes and marks them as removed.
-func (w *work) removal(ctx context.Context, nodes []*cluster.Node) outcome.Outcome {
-	open, failure, err := w.remove(ctx, w.rowsOf(nodes), cluster.NodeRemoval)
+func (w *work) removeNodes(ctx context.Context, nodes []*cluster.Node) outcome.Outcome {
+	open, failure, err := w.deleteRows(ctx, w.rowsOf(nodes), cluster.NodeRemoval)
 	switch {
 	case err != nil:
 		return outcome.Fail(err)
@@ -132,12 +134,12 @@ func (w *work) removal(ctx context.Context, nodes []*cluster.Node) outcome.Outco
 	case failure != nil:
 		return outcome.Fail(failure)
 	}
-	return outcome.Fail(w.strike(ctx, nodes))
+	return outcome.Fail(w.markRemoved(ctx, nodes))
 }
 
 // markRemoved marks nodes as removed in the record. Nodes with a row already
 // are.
-func (w *work) strike(ctx context.Context, nodes []*cluster.Node) error {
+func (w *work) markRemoved(ctx context.Context, nodes []*cluster.Node) error {
 	var change cluster.Change
 	for _, n := range nodes {
 		if n.Removed.IsZero() {
@@ -198,10 +200,10 @@ func (s *Service) outdatedNodes(record *cluster.Record, role cluster.Role, ask *
 // answer tells the node to upgrade itself. A caller who consents to the loss of
 // the data has the node replaced.
 func (s *Service) inPlace(c *cluster.Cluster, ask *cluster.Request) bool {
-	return c.ControlCount < 2 && !(ask.Consent && !ask.Downtime) && s.callsHome(c)
+	return c.ControlCount < 2 && !(ask.Consent && !ask.Downtime) && s.sendsHeartbeats(c)
 }
 
-func (s *Service) callsHome(c *cluster.Cluster) bool {
+func (s *Service) sendsHeartbeats(c *cluster.Cluster) bool {
 	p, err := s.provider(c.Provider)
 	return err == nil && p.Capabilities().SendsHeartbeats
 }
@@ -216,7 +218,7 @@ func (s *Service) mayUpgradeControl(record *cluster.Record, ask *cluster.Request
 	switch {
 	case c.ControlCount > 1, len(old) == 0, ask.Consent:
 		return nil
-	case !s.callsHome(c):
+	case !s.sendsHeartbeats(c):
 		return cluster.LastControl.Errorf("%s is the only control node, and VMs of provider %s do not call home: it cannot be upgraded in place, only replaced", old[0].Name, c.Provider).
 			With("resource", old[0].Name)
 	case !ask.Downtime:
@@ -235,8 +237,8 @@ func (s *Service) outdated(n *cluster.Node, c *cluster.Cluster, ask *cluster.Req
 
 // sameVersion reports that a reported version, an id or x.y.z, is the version
 // with an id.
-func (s *Service) sameVersion(says, id string) bool {
-	return says == id || cluster.SameVersion(says, s.semantic(id))
+func (s *Service) sameVersion(reported, id string) bool {
+	return reported == id || cluster.SameVersion(reported, s.semantic(id))
 }
 
 // semantic returns the x.y.z of a version, or its id if it is no longer
@@ -309,7 +311,7 @@ func (w *work) batch() (batch, error) {
 
 // siblingKey returns the key of another step of the same iteration. It is the
 // prefix of the keys of the rows that the step has written.
-func (w *work) sibling(step string) string {
+func (w *work) siblingKey(step string) string {
 	at := strings.LastIndexByte(w.t.Step(), '/')
 	return w.t.RunID() + "/" + w.t.Step()[:at+1] + step + "/"
 }
@@ -322,7 +324,7 @@ func upgradeNew(ctx context.Context, w *work) outcome.Outcome {
 		return outcome.Fail(err)
 	}
 	want := nodePoolOf(w.c, b.Role)
-	want.version, want.template, want.prefix = w.in.Request.Version, w.template(), w.sibling("new")
+	want.version, want.template, want.prefix = w.in.Request.Version, w.template(), w.siblingKey("new")
 	spare := len(filter(w.nodes(b.Role), func(n *cluster.Node) bool { return !strings.HasPrefix(n.Key, want.prefix) })) - want.count
 	want.count = max(0, len(b.Names)-max(0, spare))
 	return w.fillPool(ctx, want, vmBounds)
@@ -331,13 +333,13 @@ func upgradeNew(ctx context.Context, w *work) outcome.Outcome {
 // upgradeInPlace waits until the nodes of a batch report the new version and
 // that they are ready. The answers to their heartbeats tell them to upgrade.
 func upgradeInPlace(ctx context.Context, w *work) outcome.Outcome {
-	w.hear()
+	w.consumeSignals()
 	b, err := w.batch()
 	if err != nil {
 		return outcome.Fail(err)
 	}
 	to := w.s.semantic(w.in.Request.Version)
-	nodes, limit := w.named(b.Names), w.s.options.Settings.JoinWait
+	nodes, limit := w.nodesNamed(b.Names), w.s.options.Settings.JoinWait
 	for _, n := range nodes {
 		switch {
 		case w.s.sameVersion(n.Version, w.in.Request.Version) && n.NotReady == "" && !n.ReadyAt.IsZero():
@@ -345,7 +347,7 @@ func upgradeInPlace(ctx context.Context, w *work) outcome.Outcome {
 			return outcome.Fail(cluster.UpgradeIncomplete.Errorf("%s was told to upgrade itself to %s and after %s still says %s", n.Name, to, limit, cmp.Or(n.NotReady, n.Version)).
 				With("resource", n.Name))
 		default:
-			return outcome.Wait(min(heartbeatLook, limit-w.waited()), waitsForNodes, "%s has not said that it is %s and ready", n.Name, to)
+			return outcome.Wait(min(nodePollInterval, limit-w.waited()), waitsForNodes, "%s has not said that it is %s and ready", n.Name, to)
 		}
 	}
 	change := cluster.Change{}
@@ -371,8 +373,8 @@ func verifyUpgrade(_ context.Context, w *work) outcome.Outcome {
 }
 
 func upgradeReady(_ context.Context, w *work) outcome.Outcome {
-	prefix := w.sibling("new")
-	return w.joined(filter(w.nodes(""), func(n *cluster.Node) bool { return strings.HasPrefix(n.Key, prefix) }), time.Time{})
+	prefix := w.siblingKey("new")
+	return w.awaitReady(filter(w.nodes(""), func(n *cluster.Node) bool { return strings.HasPrefix(n.Key, prefix) }), time.Time{})
 }
 
 func upgradeDrain(_ context.Context, w *work) outcome.Outcome {
@@ -380,7 +382,7 @@ func upgradeDrain(_ context.Context, w *work) outcome.Outcome {
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	return w.drained(w.named(b.Names), drainWait, w.s.options.Settings.DrainBlocks)
+	return w.awaitDrained(w.nodesNamed(b.Names), drainWait, w.s.options.Settings.DrainBlocks)
 }
 
 func upgradeRemove(ctx context.Context, w *work) outcome.Outcome {
@@ -388,13 +390,13 @@ func upgradeRemove(ctx context.Context, w *work) outcome.Outcome {
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	return w.removal(ctx, w.named(b.Names))
+	return w.removeNodes(ctx, w.nodesNamed(b.Names))
 }
 
 // rollbackStep returns the step that removes the new nodes of a failed scale and
 // restores the former size, if Settings.RollbackScale is set.
 func (s *Service) rollbackStep() workflow.Step {
-	step := s.ending("rollback", "remove the nodes of this run and restore the size", rollback)
+	step := s.finalStep("rollback", "remove the nodes of this run and restore the size", rollback)
 	step.WhenText = "on_scale_failure is rollback, and the run has not published"
 	step.When = func(v workflow.View) (bool, error) {
 		var in cluster.RunInput
@@ -420,7 +422,7 @@ func rollback(ctx context.Context, w *work) outcome.Outcome {
 			return outcome.Fail(err)
 		}
 	}
-	out := w.removal(ctx, w.made())
+	out := w.removeNodes(ctx, w.createdNodes())
 	if out.IsFail() && w.waited() >= cluster.NodeRemoval {
 		return outcome.Done() // the collector goes on
 	}

@@ -26,7 +26,7 @@ func (s *Service) stopFlow() workflow.Flow {
 			s.step("drain", "tell the workers to drain, best effort", bounds{stopDrain, 0}, drainAll),
 			s.step("workers", "stop the workers, in the end by force", stopBounds, stopOf(cluster.Worker)),
 			s.step("control", "stop the control nodes", stopBounds, stopOf(cluster.Control)),
-			s.step("confirm", "every VM is stopped", lookBounds, confirmStopped),
+			s.step("confirm", "every VM is stopped", checkBounds, confirmStopped),
 		},
 	}
 }
@@ -35,14 +35,14 @@ func drainAll(_ context.Context, w *work) outcome.Outcome {
 	if w.in.Deleting || w.in.Request != nil && w.in.Request.Forced {
 		return outcome.Done()
 	}
-	return w.drained(w.nodes(cluster.Worker), stopDrain, false)
+	return w.awaitDrained(w.nodes(cluster.Worker), stopDrain, false)
 }
 
 // awaitDrained waits until nodes are drained. The answers to their heartbeats
 // tell them to drain. A node without fresh heartbeats counts as drained. blocks:
 // a node that does not drain in time is a failure.
-func (w *work) drained(nodes []*cluster.Node, limit time.Duration, blocks bool) outcome.Outcome {
-	w.hear()
+func (w *work) awaitDrained(nodes []*cluster.Node, limit time.Duration, blocks bool) outcome.Outcome {
+	w.consumeSignals()
 	if !w.caps.SendsHeartbeats {
 		return outcome.Done()
 	}
@@ -61,7 +61,7 @@ func (w *work) drained(nodes []*cluster.Node, limit time.Duration, blocks bool) 
 	return outcome.Done()
 }
 
-func stopOf(role cluster.Role) body {
+func stopOf(role cluster.Role) stepBody {
 	return func(ctx context.Context, w *work) outcome.Outcome {
 		b, force := stopBounds, !w.s.options.Settings.NoForceStop
 		switch {
@@ -70,7 +70,7 @@ func stopOf(role cluster.Role) body {
 		case w.in.Deleting:
 			b, force = bounds{cluster.ForceStopTime, 1}, true
 		}
-		return w.softly(w.lower(ctx, w.nodes(role), b, force))
+		return w.deferFailure(w.stopNodes(ctx, w.nodes(role), b, force))
 	}
 }
 
@@ -78,13 +78,13 @@ func stopOf(role cluster.Role) body {
 // stopped.
 func confirmStopped(ctx context.Context, w *work) outcome.Outcome {
 	for _, step := range []string{"workers", "control"} {
-		if err := w.failedBefore(step); err != nil {
+		if err := w.deferredFailure(step); err != nil {
 			return outcome.Fail(err)
 		}
 	}
 	var mu sync.Mutex
 	var running, missing []string
-	var trouble error
+	var failure error
 	each(w.nodes(""), w.s.options.Settings.PerCluster, func(n *cluster.Node) {
 		r, err := w.provider.Get(ctx, cluster.Ref{Kind: cluster.VM, ID: n.VMID, Name: n.Name, Zone: w.c.Zone.ID})
 		mu.Lock()
@@ -93,14 +93,14 @@ func confirmStopped(ctx context.Context, w *work) outcome.Outcome {
 		case errors.Is(err, cluster.ErrGone):
 			missing = append(missing, n.Name)
 		case err != nil:
-			trouble = err
+			failure = err
 		case r.Power != cluster.PoweredOff:
 			running = append(running, n.Name)
 		}
 	})
 	switch {
-	case trouble != nil:
-		return outcome.Fail(trouble)
+	case failure != nil:
+		return outcome.Fail(failure)
 	case len(missing) > 0:
 		return outcome.Fail(cluster.NodeMissing.Errorf("gone: %s", strings.Join(missing, ", ")).With("resource", strings.Join(missing, ",")))
 	case len(running) > 0:

@@ -27,19 +27,19 @@ const (
 
 // heartbeatState holds the heartbeats that are not written yet, and the
 // memberships that answer them.
-type heartbeatBatch struct {
-	mu    sync.Mutex
-	heard map[int64]cluster.NodeHeartbeat // by node: not written yet
-	rolls map[string]*membership          // by cluster
+type heartbeatState struct {
+	mu          sync.Mutex
+	pending     map[int64]cluster.NodeHeartbeat // by node: not written yet
+	memberships map[string]*membership          // by cluster
 
-	news     batcher[cluster.NodeHeartbeat] // heartbeats that are written at once
-	payments gatherings[*tokenExchange]     // by cluster: writes of credentials
-	told     gatherings[heard]              // by cluster: signals to its run
-	read     gatherings[**membership]       // by cluster: reads of its membership
+	writes    batcher[cluster.NodeHeartbeat] // heartbeats that are written at once
+	exchanges batchers[*tokenExchange]       // by cluster: writes of credentials
+	wakes     batchers[readinessChange]      // by cluster: signals to its run
+	reads     batchers[**membership]         // by cluster: reads of its membership
 }
 
 // readinessChange is a written heartbeat that changed the readiness of a node.
-type heard struct {
+type readinessChange struct {
 	node  *cluster.Node
 	ready bool
 }
@@ -59,17 +59,17 @@ type tokenExchange struct {
 // change of readiness is written at once and signalled to the active run; other
 // heartbeats are written within 30 s.
 func (s *Service) Heartbeat(ctx context.Context, token string, h Heartbeat) (HeartbeatAnswer, error) {
-	r, node, err := s.speaker(ctx, token, h)
+	r, node, err := s.authenticate(ctx, token, h)
 	if err != nil {
 		return HeartbeatAnswer{}, err
 	}
 	if !matches(token, r.details.Credentials[node.Name]) {
-		return s.welcome(ctx, r, node, token, h)
+		return s.issueCredential(ctx, r, node, token, h)
 	}
-	if err := s.learn(ctx, r, node, h); err != nil {
+	if err := s.saveControl(ctx, r, node, h); err != nil {
 		return HeartbeatAnswer{}, err
 	}
-	if err := s.hearNode(ctx, r, node, h); err != nil {
+	if err := s.saveHeartbeat(ctx, r, node, h); err != nil {
 		return HeartbeatAnswer{}, err
 	}
 	return s.answer(r, node, h), nil
@@ -78,22 +78,22 @@ func (s *Service) Heartbeat(ctx context.Context, token string, h Heartbeat) (Hea
 // KnowsNode checks the token of a heartbeat and changes nothing.
 // NODE_TOKEN_REFUSED.
 func (s *Service) KnowsNode(ctx context.Context, token string, h Heartbeat) error {
-	_, _, err := s.speaker(ctx, token, h)
+	_, _, err := s.authenticate(ctx, token, h)
 	return err
 }
 
 // authenticate returns the node of a heartbeat if its token is valid.
-func (s *Service) speaker(ctx context.Context, token string, h Heartbeat) (*membership, *cluster.Node, error) {
+func (s *Service) authenticate(ctx context.Context, token string, h Heartbeat) (*membership, *cluster.Node, error) {
 	r, err := s.membership(ctx, h.Cluster, false)
 	if err != nil {
-		return nil, nil, refusedHeartbeat(err)
+		return nil, nil, tokenFault(err)
 	}
 	node := r.node(h.Node)
-	if node == nil || !r.knows(node, token, s.options.Now()) { // the node may be newer than the membership
+	if node == nil || !r.accepts(node, token, s.options.Now()) { // the node may be newer than the membership
 		if r, err = s.membership(ctx, h.Cluster, true); err != nil {
-			return nil, nil, refusedHeartbeat(err)
+			return nil, nil, tokenFault(err)
 		}
-		if node = r.node(h.Node); node == nil || !r.knows(node, token, s.options.Now()) {
+		if node = r.node(h.Node); node == nil || !r.accepts(node, token, s.options.Now()) {
 			return nil, nil, refusedToken(h)
 		}
 	}
@@ -105,7 +105,7 @@ func (s *Service) speaker(ctx context.Context, token string, h Heartbeat) (*memb
 
 // tokenFault returns the same fault for an unknown cluster as for a wrong token,
 // so that the answer does not reveal whether a cluster exists.
-func refusedHeartbeat(err error) error {
+func tokenFault(err error) error {
 	if errors.Is(err, cluster.NotFound) {
 		return cluster.TokenRefused.Errorf("the token speaks for no node of this name")
 	}
@@ -118,7 +118,7 @@ func refusedToken(Heartbeat) error {
 
 // issueCredential answers a join token with a credential. Only heartbeats with
 // the credential count as readiness.
-func (s *Service) welcome(ctx context.Context, r *membership, n *cluster.Node, token string, h Heartbeat) (HeartbeatAnswer, error) {
+func (s *Service) issueCredential(ctx context.Context, r *membership, n *cluster.Node, token string, h Heartbeat) (HeartbeatAnswer, error) {
 	credential := newToken()
 	p := &tokenExchange{node: n, token: token, heartbeat: h, credential: hashOf(credential.Reveal())}
 	if err := s.exchangeToken(ctx, r, p); err != nil {
@@ -136,9 +136,9 @@ func (s *Service) welcome(ctx context.Context, r *membership, n *cluster.Node, t
 // their tokens at the same time, in one write.
 func (s *Service) exchangeToken(ctx context.Context, r *membership, p *tokenExchange) error {
 	uuid := p.heartbeat.Cluster
-	return s.heartbeats.payments.do(ctx, uuid, p, func(ctx context.Context, all []*tokenExchange) error {
+	return s.heartbeats.exchanges.do(ctx, uuid, p, func(ctx context.Context, all []*tokenExchange) error {
 		known := pair{}
-		if last := s.newest(uuid); last != nil {
+		if last := s.cachedMembership(uuid); last != nil {
 			known = pair{&last.rec.Cluster, last.details}
 		}
 		stored, err := s.amendFrom(ctx, uuid, known, func(c *cluster.Cluster, d *cluster.Details) bool {
@@ -151,24 +151,24 @@ func (s *Service) exchangeToken(ctx context.Context, r *membership, p *tokenExch
 					d.Credentials = map[string]string{}
 				}
 				d.Credentials[p.node.Name] = p.credential
-				r.news(p.node, p.heartbeat, s.options.Now(), c, d)
+				r.applyControl(p.node, p.heartbeat, s.options.Now(), c, d)
 				changed = true
 			}
 			return changed
 		})
 		if err != nil {
-			s.drop(uuid)
+			s.dropMembership(uuid)
 			return err
 		}
-		s.renew(uuid, stored)
+		s.refreshMembership(uuid, stored)
 		return nil
 	})
 }
 
 // applyControl copies endpoint, CA and configuration from the heartbeat of the
 // authoritative control node. It reports whether anything changed.
-func (r *membership) news(n *cluster.Node, h Heartbeat, now time.Time, c *cluster.Cluster, d *cluster.Details) bool {
-	if n.Role != cluster.Control || !r.speaks(n, h, now) {
+func (r *membership) applyControl(n *cluster.Node, h Heartbeat, now time.Time, c *cluster.Cluster, d *cluster.Details) bool {
+	if n.Role != cluster.Control || !r.authoritative(n, h, now) {
 		return false
 	}
 	url := cmp.Or(h.Endpoint, c.Endpoint)
@@ -189,7 +189,7 @@ func (r *membership) news(n *cluster.Node, h Heartbeat, now time.Time, c *cluste
 // authoritative reports the control node whose endpoint, CA and configuration
 // count: the oldest one that is ready and stays in the cluster. A node that is
 // being removed, or whose VM is not the recorded one, does not count.
-func (r *membership) speaks(n *cluster.Node, h Heartbeat, now time.Time) bool {
+func (r *membership) authoritative(n *cluster.Node, h Heartbeat, now time.Time) bool {
 	if row := r.rowOf(n); row != nil && row.Identity != "" && h.Identity != "" && row.Identity != h.Identity || !r.stays(n) {
 		return false
 	}
@@ -216,25 +216,25 @@ func (r *membership) rowOf(n *cluster.Node) *cluster.JournalRow {
 
 // saveControl writes endpoint, CA and configuration of a control node if they
 // changed.
-func (s *Service) learn(ctx context.Context, r *membership, n *cluster.Node, h Heartbeat) error {
+func (s *Service) saveControl(ctx context.Context, r *membership, n *cluster.Node, h Heartbeat) error {
 	c, d := r.rec.Cluster, *r.details
-	if !r.news(n, h, s.options.Now(), &c, &d) {
+	if !r.applyControl(n, h, s.options.Now(), &c, &d) {
 		return nil
 	}
-	s.drop(h.Cluster)
-	return s.amend(ctx, h.Cluster, func(c *cluster.Cluster, d *cluster.Details) bool { return r.news(n, h, s.options.Now(), c, d) })
+	s.dropMembership(h.Cluster)
+	return s.amend(ctx, h.Cluster, func(c *cluster.Cluster, d *cluster.Details) bool { return r.applyControl(n, h, s.options.Now(), c, d) })
 }
 
 // saveHeartbeat keeps a heartbeat. It writes it at once and wakes the run if
 // readiness has changed.
-func (s *Service) hearNode(ctx context.Context, r *membership, n *cluster.Node, h Heartbeat) error {
+func (s *Service) saveHeartbeat(ctx context.Context, r *membership, n *cluster.Node, h Heartbeat) error {
 	said := cluster.NodeHeartbeat{NodeID: n.ID, At: s.options.Now(), Ready: h.Ready, NotReady: h.Reason, Address: h.Address, Version: h.Version}
 	s.heartbeats.mu.Lock()
-	before, known := s.heartbeats.heard[n.ID]
-	if s.heartbeats.heard == nil {
-		s.heartbeats.heard = map[int64]cluster.NodeHeartbeat{}
+	before, known := s.heartbeats.pending[n.ID]
+	if s.heartbeats.pending == nil {
+		s.heartbeats.pending = map[int64]cluster.NodeHeartbeat{}
 	}
-	s.heartbeats.heard[n.ID] = said
+	s.heartbeats.pending[n.ID] = said
 	s.heartbeats.mu.Unlock()
 	was, at := n.NotReady, n.HeartbeatAt
 	if known && before.At.After(at) {
@@ -245,17 +245,17 @@ func (s *Service) hearNode(ctx context.Context, r *membership, n *cluster.Node, 
 	if same || n.ReadyAt.IsZero() && !said.Ready && was == said.NotReadyReason() {
 		return nil
 	}
-	if err := s.heartbeats.news.do(ctx, said, s.options.Records.Heartbeats); err != nil {
+	if err := s.heartbeats.writes.do(ctx, said, s.options.Records.Heartbeats); err != nil {
 		return err
 	}
-	return s.heartbeats.told.do(ctx, h.Cluster, heard{n, h.Ready}, func(ctx context.Context, news []heard) error { return s.tell(ctx, h.Cluster, news) })
+	return s.heartbeats.wakes.do(ctx, h.Cluster, readinessChange{n, h.Ready}, func(ctx context.Context, news []readinessChange) error { return s.wakeRun(ctx, h.Cluster, news) })
 }
 
 // wakeRun signals the run of a cluster after changes of readiness. If the run
 // of the cached membership has ended, the membership is read again.
-func (s *Service) tell(ctx context.Context, uuid string, news []heard) error {
+func (s *Service) wakeRun(ctx context.Context, uuid string, news []readinessChange) error {
 	for _, anew := range []bool{false, true} {
-		run, err := s.waiting(ctx, uuid, news, anew)
+		run, err := s.runToWake(ctx, uuid, news, anew)
 		if err != nil || run == "" {
 			return err
 		}
@@ -276,7 +276,7 @@ func (s *Service) tell(ctx context.Context, uuid string, news []heard) error {
 // The nodes are read after the heartbeats were written: of two concurrent ones,
 // at least one sees the other. A first start creates all its nodes before it
 // waits for its workers.
-func (s *Service) waiting(ctx context.Context, uuid string, news []heard, anew bool) (run string, err error) {
+func (s *Service) runToWake(ctx context.Context, uuid string, news []readinessChange, anew bool) (run string, err error) {
 	r, err := s.membership(ctx, uuid, anew)
 	if err == nil && r.rec.Cluster.RunID == "" && !anew { // a run may have begun since
 		r, err = s.membership(ctx, uuid, true)
@@ -290,16 +290,16 @@ func (s *Service) waiting(ctx context.Context, uuid string, news []heard, anew b
 		return "", err
 	}
 	nodes := living[c.ID]
-	s.meet(uuid, nodes)
+	s.setMembers(uuid, nodes)
 	switch {
-	case slices.ContainsFunc(news, func(h heard) bool { return h.node.Role == cluster.Control || !h.ready }):
+	case slices.ContainsFunc(news, func(h readinessChange) bool { return h.node.Role == cluster.Control || !h.ready }):
 		return c.RunID, nil
 	case c.State == cluster.Starting && !c.Started && len(nodes) < c.ControlCount+c.NodeCount:
 		return "", nil
 	}
 	for _, other := range nodes {
-		told := slices.ContainsFunc(news, func(h heard) bool { return h.node.ID == other.ID })
-		if !told && other.Role == cluster.Worker && other.ReadyAt.IsZero() && r.madeBy(&other, c.RunID) {
+		told := slices.ContainsFunc(news, func(h readinessChange) bool { return h.node.ID == other.ID })
+		if !told && other.Role == cluster.Worker && other.ReadyAt.IsZero() && r.createdBy(&other, c.RunID) {
 			return "", nil
 		}
 	}
@@ -364,12 +364,12 @@ func (s *Service) flushHeartbeats(ctx context.Context) error {
 
 func (s *Service) writeHeartbeats(ctx context.Context) error {
 	s.heartbeats.mu.Lock()
-	heard := s.heartbeats.heard
-	s.heartbeats.heard = nil
+	heard := s.heartbeats.pending
+	s.heartbeats.pending = nil
 	now := s.options.Now()
-	for uuid, r := range s.heartbeats.rolls {
+	for uuid, r := range s.heartbeats.memberships {
 		if now.Sub(r.at) >= membershipFresh {
-			delete(s.heartbeats.rolls, uuid)
+			delete(s.heartbeats.memberships, uuid)
 		}
 	}
 	s.heartbeats.mu.Unlock()
@@ -385,12 +385,12 @@ func (s *Service) writeHeartbeats(ctx context.Context) error {
 	if err != nil {
 		s.heartbeats.mu.Lock()
 		defer s.heartbeats.mu.Unlock()
-		if s.heartbeats.heard == nil {
-			s.heartbeats.heard = map[int64]cluster.NodeHeartbeat{}
+		if s.heartbeats.pending == nil {
+			s.heartbeats.pending = map[int64]cluster.NodeHeartbeat{}
 		}
 		for _, h := range said {
-			if _, newer := s.heartbeats.heard[h.NodeID]; !newer {
-				s.heartbeats.heard[h.NodeID] = h
+			if _, newer := s.heartbeats.pending[h.NodeID]; !newer {
+				s.heartbeats.pending[h.NodeID] = h
 			}
 		}
 	}

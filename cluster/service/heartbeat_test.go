@@ -144,7 +144,7 @@ func TestVictimsAreToldToDrain(t *testing.T) {
 		w.until(id, time.Minute, cluster.Scaling)
 		for range 60 {
 			if n := w.record(id).Nodes; len(n) == 4 && n[3].NotReady == "drained" {
-				w.ends(job)
+				w.awaitJob(job)
 				w.done(job)
 				return
 			}
@@ -200,14 +200,14 @@ func TestARunEndsAtItsDeadline(t *testing.T) {
 		}
 		w.cloud.Unstick()
 		w.until(id, 3*time.Hour, cluster.Destroyed)
-		w.empty()
+		w.checkEmpty()
 	})
 }
 
 // One of several control nodes is authoritative for endpoint, CA and
 // configuration: they do not change with each heartbeat of another node.
 // Heartbeats of removed nodes and of other VMs do not count.
-func TestFinding18OneControlNodeSpeaks(t *testing.T) {
+func TestFinding18OneControlNodeIsAuthoritative(t *testing.T) {
 	s := setup{sim: sim.Options{Kinds: []cluster.Kind{cluster.VM}, Times: slow, Templates: []cluster.Entry{{ID: "node-image", Default: true}, {ID: "node-2"}}}}
 	s.sim.HeartbeatInterval = 10 * time.Second
 	inWorld(t, s, func(t *testing.T, w *world) {

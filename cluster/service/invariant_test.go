@@ -18,20 +18,20 @@ import (
 func (l *lab) mayCreate(w cluster.DesiredResource) {
 	b, err := l.records.Record(context.Background(), w.Tags[cluster.TagCluster])
 	if err != nil {
-		l.say("%s %s is created for a cluster that nobody knows", w.Kind, w.Name)
+		l.violated("%s %s is created for a cluster that nobody knows", w.Kind, w.Name)
 		return
 	}
 	if b.Cluster.State == cluster.Destroyed {
-		l.say("%s %s is created for a cluster that is Destroyed", w.Kind, w.Name)
+		l.violated("%s %s is created for a cluster that is Destroyed", w.Kind, w.Name)
 	}
 	i := slices.IndexFunc(b.Journal, func(r cluster.JournalRow) bool { return r.Key == w.Key })
 	switch {
 	case i < 0:
-		l.say("%s %s is created without a row in the journal", w.Kind, w.Name)
+		l.violated("%s %s is created without a row in the journal", w.Kind, w.Name)
 	case b.Journal[i].Name != w.Name || b.Journal[i].CallID != w.CallID || b.Journal[i].Kind != w.Kind:
-		l.say("%s %s is created, and its row says %s %s", w.Kind, w.Name, b.Journal[i].Kind, b.Journal[i].Name)
+		l.violated("%s %s is created, and its row says %s %s", w.Kind, w.Name, b.Journal[i].Kind, b.Journal[i].Name)
 	case b.Journal[i].Phase != cluster.Intent:
-		l.say("%s %s is created while its row is %s", w.Kind, w.Name, b.Journal[i].Phase)
+		l.violated("%s %s is created while its row is %s", w.Kind, w.Name, b.Journal[i].Phase)
 	}
 }
 
@@ -44,7 +44,7 @@ func (l *lab) arrived(label string) {
 			continue
 		}
 		if b, err := l.records.Record(context.Background(), uuid); err != nil || !b.Contains(r) {
-			l.say("%s came late: %s %s is not recorded\n%s", label, r.Kind, r.Name, l.story(uuid))
+			l.violated("%s came late: %s %s is not recorded\n%s", label, r.Kind, r.Name, l.story(uuid))
 		}
 	}
 }
@@ -59,7 +59,7 @@ func (l *lab) mayAct(ref cluster.Ref, a cluster.Action) {
 	b, err := l.records.Record(context.Background(), r.Tags[cluster.TagCluster])
 	if err != nil {
 		if b = l.recordOf(ref); b == nil { // its tags are gone
-			l.say("%s of %s %s, which belongs to no cluster", a, ref.Kind, cmp.Or(ref.Name, ref.ID))
+			l.violated("%s of %s %s, which belongs to no cluster", a, ref.Kind, cmp.Or(ref.Name, ref.ID))
 			return
 		}
 	}
@@ -68,13 +68,13 @@ func (l *lab) mayAct(ref cluster.Ref, a cluster.Action) {
 	})
 	switch {
 	case i < 0:
-		l.say("%s of %s %s without an open row", a, ref.Kind, r.Name)
+		l.violated("%s of %s %s without an open row", a, ref.Kind, r.Name)
 	case a == cluster.Destroy && b.Journal[i].Origin == cluster.OriginGiven:
-		l.say("%s %s was given, and is destroyed", ref.Kind, r.Name)
+		l.violated("%s %s was given, and is destroyed", ref.Kind, r.Name)
 	case a == cluster.Destroy && b.Journal[i].Phase != cluster.Closing && b.Journal[i].Phase != cluster.Leaked:
-		l.say("%s %s is destroyed while its row is %s", ref.Kind, r.Name, b.Journal[i].Phase)
+		l.violated("%s %s is destroyed while its row is %s", ref.Kind, r.Name, b.Journal[i].Phase)
 	case b.Cluster.State == cluster.Destroyed && (a != cluster.Destroy || b.Journal[i].Origin != cluster.OriginAdopted):
-		l.say("%s of %s %s after its cluster was Destroyed", a, ref.Kind, r.Name)
+		l.violated("%s of %s %s after its cluster was Destroyed", a, ref.Kind, r.Name)
 	}
 }
 
@@ -99,7 +99,7 @@ func (l *lab) clusters() []cluster.Cluster {
 
 // unsettled returns why a cluster has not settled; empty if it has. Alert and
 // Expunge count as settled only in may.
-func (l *lab) restless(b *cluster.Record, may []machine.State) string {
+func (l *lab) unsettled(b *cluster.Record, may []machine.State) string {
 	c := &b.Cluster
 	jobs, _, _ := l.records.Jobs(context.Background(), cluster.JobQuery{Scope: all, Cluster: c.UUID, OnlyOpen: true})
 	old := time.Since(c.StateSince) > 3*time.Minute
@@ -137,9 +137,9 @@ func (l *lab) settle(limit time.Duration, may ...machine.State) {
 		l.wait(step)
 		why := ""
 		for _, c := range l.clusters() {
-			if why = l.restless(l.record(c.UUID), may); why != "" {
+			if why = l.unsettled(l.record(c.UUID), may); why != "" {
 				if time.Now().After(end) {
-					l.say("after %s cluster %s has not come to rest: %s\n%s", limit, c.Name, why, l.story(c.UUID))
+					l.violated("after %s cluster %s has not come to rest: %s\n%s", limit, c.Name, why, l.story(c.UUID))
 					return
 				}
 				break
@@ -175,14 +175,14 @@ func (l *lab) check() {
 		switch {
 		case r.Tags[cluster.TagInstallation] != installation, theirs(l.cloud, r):
 		case clusters[uuid] == nil:
-			l.say("%s %s belongs to no cluster", r.Kind, r.Name)
+			l.violated("%s %s belongs to no cluster", r.Kind, r.Name)
 		case !slices.ContainsFunc(clusters[uuid].Journal, func(row cluster.JournalRow) bool {
 			return row.Kind == r.Kind && row.ProviderID == r.ID && row.Phase.Open()
 		}):
-			l.say("%s %s has no open row\n%s", r.Kind, r.Name, l.story(uuid))
+			l.violated("%s %s has no open row\n%s", r.Kind, r.Name, l.story(uuid))
 		}
 	}
-	l.checkDeeds()
+	l.checkMutations()
 	runs, _, err := l.runs.List(context.Background(), workflow.Query{Active: true})
 	if err != nil {
 		l.t.Fatal(err)
@@ -190,27 +190,27 @@ func (l *lab) check() {
 	for _, r := range runs {
 		uuid, _ := cluster.FromSubject(r.Subject)
 		if b := clusters[uuid]; b != nil && !cluster.Transient(b.Cluster.State) {
-			l.say("run %s of %s is %s though all rest\n%s", r.ID, r.Flow, r.Phase, l.story(uuid))
+			l.violated("run %s of %s is %s though all rest\n%s", r.ID, r.Flow, r.Phase, l.story(uuid))
 		}
 	}
 }
 
 // checkMutations checks that no foreign resource was destroyed, and that no two
 // resources had the same name at the same time.
-func (l *lab) checkDeeds() {
+func (l *lab) checkMutations() {
 	living := map[string]bool{}
 	for _, d := range l.cloud.Mutations() {
 		name := string(d.Kind) + " " + d.Name
 		switch d.Op {
 		case sim.Made:
 			if living[name] {
-				l.say("two resources are named %s", name)
+				l.violated("two resources are named %s", name)
 			}
 			living[name] = true
 		case sim.Destroyed:
 			delete(living, name)
 			if d.By == "call" && d.Foreign {
-				l.say("%s is foreign and was destroyed", name)
+				l.violated("%s is foreign and was destroyed", name)
 			}
 		}
 	}
@@ -219,7 +219,7 @@ func (l *lab) checkDeeds() {
 func (l *lab) checkCluster(b *cluster.Record) {
 	c := &b.Cluster
 	bad := func(format string, args ...any) {
-		l.say("%s: %s\n%s", c.Name, fmt.Sprintf(format, args...), l.story(c.UUID))
+		l.violated("%s: %s\n%s", c.Name, fmt.Sprintf(format, args...), l.story(c.UUID))
 	}
 	jobs, _, _ := l.records.Jobs(context.Background(), cluster.JobQuery{Scope: all, Cluster: c.UUID, Limit: -1})
 	for _, j := range jobs {
@@ -266,13 +266,13 @@ func (l *lab) checkCluster(b *cluster.Record) {
 			bad("%d nodes are recorded", len(b.Nodes))
 		}
 	case cluster.Running, cluster.Stopped:
-		l.checkWhole(b, resources, kinds, bad)
+		l.checkComplete(b, resources, kinds, bad)
 	}
 }
 
 // checkComplete checks that a cluster in its desired state has exactly the
 // resources that it needs.
-func (l *lab) checkWhole(b *cluster.Record, resources map[string]cluster.Resource, kinds map[cluster.Kind]int, bad func(string, ...any)) {
+func (l *lab) checkComplete(b *cluster.Record, resources map[string]cluster.Resource, kinds map[cluster.Kind]int, bad func(string, ...any)) {
 	c := &b.Cluster
 	count := map[cluster.Role]int{}
 	power := map[machine.State]cluster.Power{cluster.Running: cluster.PoweredOn, cluster.Stopped: cluster.PoweredOff}[c.State]
@@ -292,7 +292,7 @@ func (l *lab) checkWhole(b *cluster.Record, resources map[string]cluster.Resourc
 	if kinds[cluster.VM] != len(b.Nodes) || kinds[cluster.Firewall] != 1 || leads != 1 || network != 1 {
 		bad("it has %v", kinds)
 	}
-	if c.State == cluster.Running && l.loud {
+	if c.State == cluster.Running && l.heartbeats {
 		if err := l.cloud.Probe(context.Background(), c.Endpoint); err != nil {
 			bad("the endpoint does not answer: %v", err)
 		}
@@ -300,7 +300,7 @@ func (l *lab) checkWhole(b *cluster.Record, resources map[string]cluster.Resourc
 }
 
 // createdVMs returns how many VMs were created for a cluster.
-func (l *lab) madeVMs(uuid string) int {
+func (l *lab) createdVMs(uuid string) int {
 	n := 0
 	for _, d := range l.cloud.Mutations() {
 		if d.Op == sim.Made && d.Kind == cluster.VM && d.Cluster == uuid && !d.Foreign {
@@ -314,7 +314,7 @@ func (l *lab) madeVMs(uuid string) int {
 func (l *lab) jobOf(id string) cluster.Job {
 	j, err := l.records.Job(context.Background(), id)
 	if err != nil {
-		l.say("job %s: %v", id, err)
+		l.violated("job %s: %v", id, err)
 		return cluster.Job{}
 	}
 	return *j

@@ -13,7 +13,7 @@ type zoneInventory map[string]networks
 // networks maps network ids to the uuids of their clusters.
 type networks map[string]string
 
-func (l zoneInventory) enter(c *cluster.Cluster) {
+func (l zoneInventory) add(c *cluster.Cluster) {
 	if l[c.Zone.ID] == nil {
 		l[c.Zone.ID] = networks{}
 	}
@@ -26,7 +26,7 @@ func (l zoneInventory) enter(c *cluster.Cluster) {
 func (s *Service) recordedInventory(ctx context.Context, provider string) (zoneInventory, error) {
 	found := zoneInventory{}
 	err := s.options.Records.Scan(ctx, cluster.ScanQuery{Provider: provider, ClustersOnly: true}, func(b *cluster.Record) error {
-		found.enter(&b.Cluster)
+		found.add(&b.Cluster)
 		return nil
 	})
 	return found, err
@@ -35,17 +35,17 @@ func (s *Service) recordedInventory(ctx context.Context, provider string) (zoneI
 func (b *background) inventoryOf(provider string) (zoneInventory, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	found, known := b.lands[provider]
+	found, known := b.inventories[provider]
 	return found, known
 }
 
 func (b *background) putInventory(provider string, found zoneInventory) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.lands == nil {
-		b.lands = map[string]zoneInventory{}
+	if b.inventories == nil {
+		b.inventories = map[string]zoneInventory{}
 	}
-	b.lands[provider] = found
+	b.inventories[provider] = found
 }
 
 // foreignShare counts the VMs of a zone that belong to this installation and
@@ -53,22 +53,22 @@ func (b *background) putInventory(provider string, found zoneInventory) {
 // clusters, but it costs more pages. Where most VMs are foreign, only one pass
 // in foreignListEvery lists all.
 type foreignShare struct {
-	ours, others int
-	since        int // passes without a list of all VMs
+	ours, foreign int
+	skipped       int // passes without a list of all VMs
 }
 
 const (
-	crowdedMore = 1000 // foreign VMs beyond our own that are always listed: two pages
-	crowdedLook = 20   // passes: ten minutes
+	foreignAllowance = 1000 // foreign VMs beyond our own that are always listed: two pages
+	foreignListEvery = 20   // passes: ten minutes
 )
 
 // listForeign decides whether the next pass lists foreign VMs, and counts it.
-func (c *foreignShare) look() bool {
-	if c.others > c.ours+crowdedMore && c.since+1 < crowdedLook {
-		c.since++
+func (c *foreignShare) listForeign() bool {
+	if c.foreign > c.ours+foreignAllowance && c.skipped+1 < foreignListEvery {
+		c.skipped++
 		return false
 	}
-	c.since = 0
+	c.skipped = 0
 	return true
 }
 
@@ -77,12 +77,12 @@ func (c *foreignShare) look() bool {
 func (b *background) foreignShareOf(provider, zone string) *foreignShare {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.crowds == nil {
-		b.crowds = map[[2]string]*foreignShare{}
+	if b.foreignShares == nil {
+		b.foreignShares = map[[2]string]*foreignShare{}
 	}
 	key := [2]string{provider, zone}
-	if b.crowds[key] == nil {
-		b.crowds[key] = &foreignShare{}
+	if b.foreignShares[key] == nil {
+		b.foreignShares[key] = &foreignShare{}
 	}
-	return b.crowds[key]
+	return b.foreignShares[key]
 }

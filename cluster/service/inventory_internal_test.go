@@ -10,9 +10,9 @@ func TestForeignShare(t *testing.T) {
 	}{
 		{0, 0, 40}, {5000, 5000, 40}, {100, 1100, 40}, {100, 1101, 2}, {0, 1_000_000, 2},
 	} {
-		share, looks := foreignShare{ours: c.ours, others: c.others}, 0
+		share, looks := foreignShare{ours: c.ours, foreign: c.others}, 0
 		for range 40 {
-			if share.look() {
+			if share.listForeign() {
 				looks++
 			}
 		}
@@ -26,7 +26,7 @@ func TestForeignShare(t *testing.T) {
 // the pages of this installation.
 func TestCallsAmongOthers(t *testing.T) {
 	s, h, records := groupService(t, 10)
-	h.others = 5000
+	h.foreign = 5000
 	for pass, want := range []int64{11, 12, 13} { // 100 own and 5000 foreign VMs are 11 pages
 		if err := s.syncPass(t.Context(), "herd"); err != nil {
 			t.Fatal(err)

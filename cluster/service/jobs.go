@@ -10,7 +10,7 @@ import (
 
 // jobsEndedBy has the kinds of jobs that end with the run of a state: the job
 // that started the run, and jobs that joined it.
-var decides = map[machine.State][]string{
+var jobsEndedBy = map[machine.State][]string{
 	cluster.Starting:   {"create", "start"},
 	cluster.Stopping:   {"stop"},
 	cluster.Scaling:    {"scale", "upgrade"},
@@ -25,7 +25,7 @@ func kindOf(a *cluster.Request) string { return string(a.Kind) }
 
 // endJobs returns the jobs of a cluster that a transition ends, with their
 // results, and clears its Request. c is the cluster after the transition.
-func (s *Service) decided(ctx context.Context, c *cluster.Cluster, from machine.State, event cluster.LifecycleEvent, reason cluster.Reason) ([]*cluster.Job, error) {
+func (s *Service) endJobs(ctx context.Context, c *cluster.Cluster, from machine.State, event cluster.LifecycleEvent, reason cluster.Reason) ([]*cluster.Job, error) {
 	if !mayEnd(c, from) {
 		return nil, nil
 	}
@@ -35,7 +35,7 @@ func (s *Service) decided(ctx context.Context, c *cluster.Cluster, from machine.
 	}
 	var ended []*cluster.Job
 	for _, job := range open {
-		status, why := verdictOn(job.Kind, c, from, event, reason)
+		status, why := jobResult(job.Kind, c, from, event, reason)
 		if status == cluster.JobOpen {
 			continue
 		}
@@ -46,7 +46,7 @@ func (s *Service) decided(ctx context.Context, c *cluster.Cluster, from machine.
 		ended = append(ended, &job)
 	}
 	if c.Request != nil {
-		if status, _ := verdictOn(kindOf(c.Request), c, from, event, reason); status != cluster.JobOpen {
+		if status, _ := jobResult(kindOf(c.Request), c, from, event, reason); status != cluster.JobOpen {
 			c.Request = nil
 		}
 	}
@@ -59,7 +59,7 @@ func mayEnd(c *cluster.Cluster, from machine.State) bool {
 }
 
 // jobResult returns how a transition ends a job of a kind; JobOpen: it does not.
-func verdictOn(kind string, c *cluster.Cluster, from machine.State, event cluster.LifecycleEvent, reason cluster.Reason) (cluster.JobStatus, cluster.Reason) {
+func jobResult(kind string, c *cluster.Cluster, from machine.State, event cluster.LifecycleEvent, reason cluster.Reason) (cluster.JobStatus, cluster.Reason) {
 	overtaken := cluster.Reason{Code: RunOvertaken.Code, Text: "the cluster is being deleted"}
 	switch {
 	case c.State == cluster.Destroyed:
@@ -67,9 +67,9 @@ func verdictOn(kind string, c *cluster.Cluster, from machine.State, event cluste
 			return cluster.JobDone, cluster.Reason{}
 		}
 		return cluster.JobFailed, overtaken
-	case slices.Contains(decides[from], kind) && event == cluster.OnSucceeded:
+	case slices.Contains(jobsEndedBy[from], kind) && event == cluster.OnSucceeded:
 		return cluster.JobDone, cluster.Reason{}
-	case slices.Contains(decides[from], kind):
+	case slices.Contains(jobsEndedBy[from], kind):
 		return cluster.JobFailed, reason
 	case c.State == cluster.Expunging && kind != "delete" && kind != "forget":
 		return cluster.JobFailed, overtaken

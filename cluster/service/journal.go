@@ -22,42 +22,42 @@ import (
 // their answers in one Commit. A crash at any moment leaves rows that record
 // which calls may have been made.
 type rowOp struct {
-	row    *cluster.JournalRow
-	node   *cluster.Node // of its VM
-	unmake bool
-	within bounds
+	row      *cluster.JournalRow
+	node     *cluster.Node // of its VM
+	deleting bool
+	limits   bounds
 
-	send  cluster.JournalAction // the call to make after the row is saved; empty: none
-	seen  cluster.Lookup
-	fails error // final for this run
-	done  bool
-	rests bool                          // no more work in this attempt
-	fresh bool                          // created in this attempt: no lookup is needed
-	dirty bool                          // to be saved
-	also  func(c *cluster.Cluster) bool // change of the cluster that is saved with the row; false: no change
+	send    cluster.JournalAction // the call to make after the row is saved; empty: none
+	lookup  cluster.Lookup
+	failure error // final for this run
+	done    bool
+	waits   bool                          // no more work in this attempt
+	isNew   bool                          // created in this attempt: no lookup is needed
+	dirty   bool                          // to be saved
+	onSave  func(c *cluster.Cluster) bool // change of the cluster that is saved with the row; false: no change
 }
 
 // open reports an operation that has neither ended nor failed.
-func (h *rowOp) open() bool { return !h.done && h.fails == nil }
+func (h *rowOp) open() bool { return !h.done && h.failure == nil }
 
 // newRowOp returns the operation on a row for this run. A row of an earlier run
 // is taken over without its failures.
-func (w *work) hold(row *cluster.JournalRow, unmake bool, b bounds) *rowOp {
-	h := &rowOp{row: row, unmake: unmake, within: b, fresh: row.ID == 0}
+func (w *work) newRowOp(row *cluster.JournalRow, deleting bool, b bounds) *rowOp {
+	h := &rowOp{row: row, deleting: deleting, limits: b, isNew: row.ID == 0}
 	for i := range w.rec.Nodes {
 		if n := &w.rec.Nodes[i]; row.Key != "" && n.Key == row.Key {
 			h.node = n
 		}
 	}
-	if row.RunID != w.t.RunID() && row.Phase.Open() && row.Origin != cluster.OriginGiven && (unmake || row.Phase != cluster.Present) {
+	if row.RunID != w.t.RunID() && row.Phase.Open() && row.Origin != cluster.OriginGiven && (deleting || row.Phase != cluster.Present) {
 		row.RunID, row.Step, row.LastCode, row.LastError, row.NextAt, h.dirty = w.t.RunID(), w.t.Step(), "", "", time.Time{}, true
-		if !unmake {
+		if !deleting {
 			row.Attempt, row.Attempts = 1, 0
 		}
 	}
-	if row.RunID == w.t.RunID() && !h.fresh && !(unmake && row.NextAt.IsZero()) { // a failed create does not prevent the deletion
-		if h.fails = h.final(); h.fails == nil {
-			h.fails = h.jobFailed()
+	if row.RunID == w.t.RunID() && !h.isNew && !(deleting && row.NextAt.IsZero()) { // a failed create does not prevent the deletion
+		if h.failure = h.finalFailure(); h.failure == nil {
+			h.failure = h.jobFailed()
 		}
 	}
 	return h
@@ -65,33 +65,33 @@ func (w *work) hold(row *cluster.JournalRow, unmake bool, b bounds) *rowOp {
 
 // rounds is the maximum number of rounds in one attempt. A provider that answers
 // at once needs no more to create a resource and return it.
-const rounds = 4
+const maxRounds = 4
 
 // advance advances operations as far as possible without waiting.
 func (w *work) advance(ctx context.Context, ops []*rowOp) error {
-	for range rounds {
+	for range maxRounds {
 		if ctx.Err() != nil { // a safe point: nothing is under way
 			return context.Cause(ctx)
 		}
-		waiting := filter(ops, func(h *rowOp) bool { return h.open() && !h.rests && h.send == "" })
-		each(waiting, w.s.options.Settings.PerCluster, func(h *rowOp) { w.consider(ctx, h) })
+		waiting := filter(ops, func(h *rowOp) bool { return h.open() && !h.waits && h.send == "" })
+		each(waiting, w.s.options.Settings.PerCluster, func(h *rowOp) { w.advanceRow(ctx, h) })
 		for _, h := range ops {
 			if h.send == cluster.SendCreate { // the lookups may have taken a while
 				h.row.IntentAt = w.s.options.Now()
 			}
 		}
-		if err := w.keepIntents(ctx, ops); err != nil {
+		if err := w.saveIntents(ctx, ops); err != nil {
 			return err
 		}
 		sends := filter(ops, func(h *rowOp) bool { return h.send != "" })
 		if len(sends) == 0 {
 			return nil
 		}
-		if err := w.call(ctx, sends); err != nil {
+		if err := w.sendCalls(ctx, sends); err != nil {
 			return err
 		}
 		// Answers are saved even if the run is being cancelled.
-		if err := w.keep(context.WithoutCancel(ctx), ops); err != nil {
+		if err := w.saveRows(context.WithoutCancel(ctx), ops); err != nil {
 			return err
 		}
 	}
@@ -100,19 +100,19 @@ func (w *work) advance(ctx context.Context, ops []*rowOp) error {
 
 // saveIntents saves rows before their calls. The first write with nodes also
 // stores their join token.
-func (w *work) keepIntents(ctx context.Context, ops []*rowOp) error {
+func (w *work) saveIntents(ctx context.Context, ops []*rowOp) error {
 	if !slices.ContainsFunc(ops, func(h *rowOp) bool { return h.send == cluster.SendCreate && h.node != nil }) {
-		return w.keep(ctx, ops)
+		return w.saveRows(ctx, ops)
 	}
-	token, issued := w.issue()
+	token, issued := w.issueToken()
 	if token == nil {
-		err := w.keep(ctx, ops)
+		err := w.saveRows(ctx, ops)
 		if err == nil {
-			w.s.enroll(w.c.UUID, ops)
+			w.s.addMembers(w.c.UUID, ops)
 		}
 		return err
 	}
-	err := w.keep(ctx, ops, token)
+	err := w.saveRows(ctx, ops, token)
 	if err == nil {
 		issued()
 	}
@@ -122,11 +122,11 @@ func (w *work) keepIntents(ctx context.Context, ops []*rowOp) error {
 // saveRows saves changed rows and nodes, with amendments of the cluster, in one
 // Commit. If another writer has changed the cluster, it repeats the amendments
 // first and then writes the rows.
-func (w *work) keep(ctx context.Context, ops []*rowOp, amendments ...amendment) error {
+func (w *work) saveRows(ctx context.Context, ops []*rowOp, amendments ...amendment) error {
 	withDetails := len(amendments) > 0
 	for _, h := range ops {
-		if h.dirty && h.also != nil {
-			amendments = append(amendments, func(c *cluster.Cluster, _ *cluster.Details) bool { return h.also(c) })
+		if h.dirty && h.onSave != nil {
+			amendments = append(amendments, func(c *cluster.Cluster, _ *cluster.Details) bool { return h.onSave(c) })
 		}
 	}
 	edit := func(c *cluster.Cluster, d *cluster.Details) (changed bool) {
@@ -144,12 +144,12 @@ func (w *work) keep(ctx context.Context, ops []*rowOp, amendments ...amendment) 
 	}
 	after := before.copy()
 	if !edit(after.c, after.d) {
-		return w.write(ctx, ops, cluster.Change{})
+		return w.commitRows(ctx, ops, cluster.Change{})
 	}
-	err := w.write(ctx, ops, cluster.Change{Cluster: after.c, Details: changed(before.d, after.d)})
+	err := w.commitRows(ctx, ops, cluster.Change{Cluster: after.c, Details: changed(before.d, after.d)})
 	if errors.Is(err, fault.WriteConflict) {
 		if err = w.amend(ctx, edit); err == nil {
-			err = w.write(ctx, ops, cluster.Change{})
+			err = w.commitRows(ctx, ops, cluster.Change{})
 		}
 		return err
 	}
@@ -164,7 +164,7 @@ func (w *work) keep(ctx context.Context, ops []*rowOp, amendments ...amendment) 
 
 // commitRows writes changed rows, their nodes and a change in one Commit. It
 // writes nothing if there is no change.
-func (w *work) write(ctx context.Context, ops []*rowOp, change cluster.Change) error {
+func (w *work) commitRows(ctx context.Context, ops []*rowOp, change cluster.Change) error {
 	for _, h := range ops {
 		if !h.dirty {
 			continue
@@ -185,25 +185,25 @@ func (w *work) write(ctx context.Context, ops []*rowOp, change cluster.Change) e
 
 // advanceRow looks up and decides until the row needs a call, has to wait, or
 // has ended.
-func (w *work) consider(ctx context.Context, h *rowOp) {
-	if h.fresh {
-		h.fresh, h.send = false, cluster.SendCreate
+func (w *work) advanceRow(ctx context.Context, h *rowOp) {
+	if h.isNew {
+		h.isNew, h.send = false, cluster.SendCreate
 		return
 	}
 	if w.now.Before(h.row.NextAt) { // it failed a moment ago
-		h.rests = true
+		h.waits = true
 		return
 	}
-	for asked := false; h.open() && !h.rests && h.send == ""; {
+	for asked := false; h.open() && !h.waits && h.send == ""; {
 		switch act := h.decide(w); act {
 		case cluster.LookUpFirst, cluster.FollowJob:
 			if asked {
 				h.wait(w)
 				return
 			}
-			h.seen, asked = w.ask(ctx, h), true
+			h.lookup, asked = w.lookUp(ctx, h), true
 		case cluster.StoreIDs:
-			if h.take(*h.seen.Found); h.row.ProviderID == "" {
+			if h.storeFound(*h.lookup.Found); h.row.ProviderID == "" {
 				h.wait(w)
 			}
 			if h.row.Phase == cluster.Intent {
@@ -212,13 +212,13 @@ func (w *work) consider(ctx context.Context, h *rowOp) {
 		case cluster.MarkClosing:
 			h.row.Phase, h.row.ClosingAt, h.row.Attempts, h.dirty = cluster.Closing, w.now, 0, true
 		case cluster.SendCreate:
-			h.again(w)
+			h.retryCreate(w)
 		case cluster.SendDelete:
 			h.destroy(w)
 		case cluster.Confirm:
 			h.confirm(w)
 		case cluster.MarkGone, cluster.MarkNeverCreated, cluster.Lost:
-			h.close(act, w.now)
+			h.closeRow(act, w.now)
 		case cluster.MarkGiven:
 			h.row.LeaveToNetwork(w.now)
 			h.done, h.dirty = true, true
@@ -232,14 +232,14 @@ func (w *work) consider(ctx context.Context, h *rowOp) {
 
 func (h *rowOp) decide(w *work) cluster.JournalAction {
 	settle := w.s.options.Settings.Settle
-	if h.unmake {
-		return cluster.DecideDelete(h.row, h.seen, w.now, settle)
+	if h.deleting {
+		return cluster.DecideDelete(h.row, h.lookup, w.now, settle)
 	}
-	return cluster.DecideCreate(h.row, h.seen, w.now, settle, true)
+	return cluster.DecideCreate(h.row, h.lookup, w.now, settle, true)
 }
 
 // lookUp polls the job of a row, and then reads the resource.
-func (w *work) ask(ctx context.Context, h *rowOp) cluster.Lookup {
+func (w *work) lookUp(ctx context.Context, h *rowOp) cluster.Lookup {
 	row := h.row
 	job := row.JobID
 	if job == "" && row.Phase == cluster.Intent && w.caps.CallIDs {
@@ -250,38 +250,38 @@ func (w *work) ask(ctx context.Context, h *rowOp) cluster.Lookup {
 		switch {
 		case err != nil && row.JobID == "": // the call may not have arrived: read the resource
 		case errors.Is(err, cluster.CredentialsRefused), err != nil && fault.Of(err).Class == fault.Transient:
-			h.unseen(err)
+			h.lookupFailed(err)
 			return cluster.Lookup{Err: err}
 		case err != nil: // the job is unknown or expired: read the resource
 			row.JobID, h.dirty = "", true
 		case !p.Done:
-			h.name(p.Ref)
+			h.storeIDs(p.Ref)
 			if row.JobID == "" {
 				row.JobID, h.dirty = job, true
 			}
 			return cluster.Lookup{Open: true}
 		default:
 			row.JobID, h.dirty = "", true
-			h.name(p.Ref)
+			h.storeIDs(p.Ref)
 			if p.Err != nil {
-				h.note(translate(p.Err, w.c.Provider, "job"))
+				h.noteFailure(translate(p.Err, w.c.Provider, "job"))
 			}
 		}
 	}
-	r, err := w.look(ctx, row)
+	r, err := w.findResource(ctx, row)
 	if err != nil && !errors.Is(err, cluster.ErrGone) {
-		h.unseen(err)
+		h.lookupFailed(err)
 	}
 	return cluster.LookupOf(r, err)
 }
 
 // findResource reads the resource of a row, by its id or else by its
 // description.
-func (w *work) look(ctx context.Context, row *cluster.JournalRow) (cluster.Resource, error) {
+func (w *work) findResource(ctx context.Context, row *cluster.JournalRow) (cluster.Resource, error) {
 	if row.ProviderID != "" {
 		return w.provider.Get(ctx, w.ref(row))
 	}
-	return w.provider.Find(ctx, w.want(row, nil))
+	return w.provider.Find(ctx, w.desired(row, nil))
 }
 
 func (w *work) ref(row *cluster.JournalRow) cluster.Ref {
@@ -289,7 +289,7 @@ func (w *work) ref(row *cluster.JournalRow) cluster.Ref {
 }
 
 // desired returns the resource of a row as it is sent to the provider.
-func (w *work) want(row *cluster.JournalRow, userData []byte) cluster.DesiredResource {
+func (w *work) desired(row *cluster.JournalRow, userData []byte) cluster.DesiredResource {
 	spec := row.Spec
 	spec.UserData = userData
 	return cluster.DesiredResource{
@@ -299,7 +299,7 @@ func (w *work) want(row *cluster.JournalRow, userData []byte) cluster.DesiredRes
 }
 
 // newRow returns a row with an intent of the current step.
-func (w *work) intent(kind cluster.Kind, name string, spec cluster.Spec) *cluster.JournalRow {
+func (w *work) newRow(kind cluster.Kind, name string, spec cluster.Spec) *cluster.JournalRow {
 	return &cluster.JournalRow{
 		ClusterID: w.c.ID, Kind: kind, Name: name, Key: w.t.Key() + "/" + name, RunID: w.t.RunID(), Step: w.t.Step(),
 		Attempt: 1, Attempts: 1, CallID: control.NewUID(), Phase: cluster.Intent, Origin: cluster.OriginCreated, Spec: spec, IntentAt: w.now,
@@ -307,8 +307,8 @@ func (w *work) intent(kind cluster.Kind, name string, spec cluster.Spec) *cluste
 }
 
 // retryCreate sends the create of a row again.
-func (h *rowOp) again(w *work) {
-	if h.fails = h.final(); h.fails == nil {
+func (h *rowOp) retryCreate(w *work) {
+	if h.failure = h.finalFailure(); h.failure == nil {
 		h.row.Attempts++
 		h.row.IntentAt, h.send, h.dirty = w.now, cluster.SendCreate, true
 	}
@@ -317,11 +317,11 @@ func (h *rowOp) again(w *work) {
 // destroy sends a delete, but only with proof that the resource belongs to the
 // cluster. It waits for a resource that is already going away.
 func (h *rowOp) destroy(w *work) {
-	row, r := h.row, h.seen.Found
+	row, r := h.row, h.lookup.Found
 	switch {
 	case r != nil && !cluster.Ours(row, *r, w.s.options.Installation, w.c):
-		h.note(cluster.ProviderRefused.Errorf("%s is not proven to belong to this cluster: it is not deleted", r.ID))
-		h.fails = failureOf(row)
+		h.noteFailure(cluster.ProviderRefused.Errorf("%s is not proven to belong to this cluster: it is not deleted", r.ID))
+		h.failure = failureOf(row)
 	case r != nil && (r.Power == cluster.PoweringOff || r.Power == cluster.PowerGone) && row.NextAt.IsZero() && w.waited() > 0:
 		h.wait(w)
 	default:
@@ -332,8 +332,8 @@ func (h *rowOp) destroy(w *work) {
 // confirm handles a resource that was read back. A VM is present once it is
 // powered on.
 func (h *rowOp) confirm(w *work) {
-	r := h.seen.Found
-	h.take(*r)
+	r := h.lookup.Found
+	h.storeFound(*r)
 	switch {
 	case h.row.Kind != cluster.VM || r.Power == cluster.PoweredOn:
 		h.row.Phase, h.row.PresentAt, h.row.JobID, h.row.LastCode, h.row.LastError = cluster.Present, w.now, "", "", ""
@@ -343,9 +343,9 @@ func (h *rowOp) confirm(w *work) {
 		}
 	case r.Power == cluster.PowerBroken:
 		if h.row.LastCode == "" {
-			h.note(cluster.NodeMissing.Errorf("it is %s at the provider", r.State))
+			h.noteFailure(cluster.NodeMissing.Errorf("it is %s at the provider", r.State))
 		}
-		h.row.Phase, h.row.ClosingAt, h.row.NextAt, h.dirty, h.fails = cluster.Closing, w.now, time.Time{}, true, failureOf(h.row)
+		h.row.Phase, h.row.ClosingAt, h.row.NextAt, h.dirty, h.failure = cluster.Closing, w.now, time.Time{}, true, failureOf(h.row)
 		if h.node != nil {
 			h.node.Removed = w.now
 		}
@@ -360,7 +360,7 @@ func (h *rowOp) confirm(w *work) {
 const startIt cluster.JournalAction = "start"
 
 // sendCalls makes the calls of operations and stores their answers in the rows.
-func (w *work) call(ctx context.Context, ops []*rowOp) error {
+func (w *work) sendCalls(ctx context.Context, ops []*rowOp) error {
 	data := map[*rowOp][]byte{}
 	for _, h := range ops {
 		if h.send != cluster.SendCreate || h.node == nil {
@@ -373,7 +373,7 @@ func (w *work) call(ctx context.Context, ops []*rowOp) error {
 	}
 	each(ops, w.s.options.Settings.PerCluster, func(h *rowOp) {
 		send := h.send
-		h.send, h.seen = "", cluster.Lookup{}
+		h.send, h.lookup = "", cluster.Lookup{}
 		if ctx.Err() != nil {
 			return // not sent; the row says that the call may have been made, which is safe
 		}
@@ -381,7 +381,7 @@ func (w *work) call(ctx context.Context, ops []*rowOp) error {
 		var err error
 		switch send {
 		case cluster.SendCreate:
-			call, err = w.provider.Create(ctx, w.want(h.row, data[h]))
+			call, err = w.provider.Create(ctx, w.desired(h.row, data[h]))
 		case cluster.SendDelete:
 			call, err = w.provider.Act(ctx, w.ref(h.row), cluster.Destroy)
 		default:
@@ -391,11 +391,11 @@ func (w *work) call(ctx context.Context, ops []*rowOp) error {
 			err = nil // the next lookup proves it
 		}
 		if err != nil {
-			h.note(err)
-			h.fails, h.row.NextAt, h.rests, h.dirty = h.final(), w.now.Add(h.backoff(w)), true, true
+			h.noteFailure(err)
+			h.failure, h.row.NextAt, h.waits, h.dirty = h.finalFailure(), w.now.Add(h.backoff(w)), true, true
 			return
 		}
-		h.name(call.Ref)
+		h.storeIDs(call.Ref)
 		h.row.JobID, h.row.NextAt, h.dirty = call.Job, time.Time{}, true
 		if send == cluster.SendCreate {
 			h.row.Phase, h.row.LastCode, h.row.LastError = cluster.Accepted, "", ""

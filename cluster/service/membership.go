@@ -27,11 +27,11 @@ type membership struct {
 // the cached one is older than membershipFresh. Concurrent callers share one
 // read.
 func (s *Service) membership(ctx context.Context, uuid string, anew bool) (*membership, error) {
-	if r := s.newest(uuid); r != nil && !anew && s.options.Now().Sub(r.at) < membershipFresh {
+	if r := s.cachedMembership(uuid); r != nil && !anew && s.options.Now().Sub(r.at) < membershipFresh {
 		return r, nil
 	}
 	var r *membership
-	err := s.heartbeats.read.do(ctx, uuid, &r, func(ctx context.Context, all []**membership) error {
+	err := s.heartbeats.reads.do(ctx, uuid, &r, func(ctx context.Context, all []**membership) error {
 		read, err := s.readMembership(ctx, uuid)
 		for _, one := range all {
 			*one = read
@@ -58,10 +58,10 @@ func (s *Service) readMembership(ctx context.Context, uuid string) (*membership,
 	}
 	s.heartbeats.mu.Lock()
 	defer s.heartbeats.mu.Unlock()
-	if s.heartbeats.rolls == nil {
-		s.heartbeats.rolls = map[string]*membership{}
+	if s.heartbeats.memberships == nil {
+		s.heartbeats.memberships = map[string]*membership{}
 	}
-	s.heartbeats.rolls[uuid] = r
+	s.heartbeats.memberships[uuid] = r
 	return r, nil
 }
 
@@ -76,7 +76,7 @@ func (r *membership) node(name string) *cluster.Node {
 
 // accepts reports a token that is valid for a node: its credential, or the join
 // token of the run that creates it.
-func (r *membership) knows(n *cluster.Node, token string, now time.Time) bool {
+func (r *membership) accepts(n *cluster.Node, token string, now time.Time) bool {
 	known := matches(token, r.details.Credentials[n.Name])
 	joins := matches(token, r.details.JoinTokenHash)
 	return known || joins && now.Before(r.details.JoinTokenExpires) && expected(r.rec, r.details, n)
@@ -84,45 +84,45 @@ func (r *membership) knows(n *cluster.Node, token string, now time.Time) bool {
 
 // cachedMembership returns the membership that was read last; nil if there is
 // none.
-func (s *Service) newest(uuid string) *membership {
+func (s *Service) cachedMembership(uuid string) *membership {
 	s.heartbeats.mu.Lock()
 	defer s.heartbeats.mu.Unlock()
-	return s.heartbeats.rolls[uuid]
+	return s.heartbeats.memberships[uuid]
 }
 
 // refreshMembership puts a cluster and its details that were just stored into
 // its cached membership.
-func (s *Service) renew(uuid string, stored pair) {
+func (s *Service) refreshMembership(uuid string, stored pair) {
 	s.heartbeats.mu.Lock()
 	defer s.heartbeats.mu.Unlock()
-	old := s.heartbeats.rolls[uuid]
+	old := s.heartbeats.memberships[uuid]
 	if old == nil || old.rec.Cluster.Revision >= stored.c.Revision {
 		return
 	}
 	next := *old
 	next.rec = &cluster.Record{Cluster: *stored.c, Nodes: old.rec.Nodes, Journal: old.rec.Journal}
 	next.details = stored.d
-	s.heartbeats.rolls[uuid] = &next
+	s.heartbeats.memberships[uuid] = &next
 }
 
 // setMembers puts nodes that were just read into the cached membership of their
 // cluster. The join token is not valid for a node that has been ready.
-func (s *Service) meet(uuid string, nodes []cluster.Node) {
+func (s *Service) setMembers(uuid string, nodes []cluster.Node) {
 	s.heartbeats.mu.Lock()
 	defer s.heartbeats.mu.Unlock()
-	if old := s.heartbeats.rolls[uuid]; old != nil {
+	if old := s.heartbeats.memberships[uuid]; old != nil {
 		next := *old
 		next.rec = &cluster.Record{Cluster: old.rec.Cluster, Nodes: nodes, Journal: old.rec.Journal}
-		s.heartbeats.rolls[uuid] = &next
+		s.heartbeats.memberships[uuid] = &next
 	}
 }
 
 // addMembers adds nodes that are about to be created to the cached membership of
 // their cluster, if there is one: their first heartbeats are near.
-func (s *Service) enroll(uuid string, ops []*rowOp) {
+func (s *Service) addMembers(uuid string, ops []*rowOp) {
 	s.heartbeats.mu.Lock()
 	defer s.heartbeats.mu.Unlock()
-	old := s.heartbeats.rolls[uuid]
+	old := s.heartbeats.memberships[uuid]
 	if old == nil {
 		return
 	}
@@ -135,18 +135,18 @@ func (s *Service) enroll(uuid string, ops []*rowOp) {
 			next.rec.Nodes, next.rec.Journal = append(next.rec.Nodes, *h.node), append(next.rec.Journal, *h.row)
 		}
 	}
-	s.heartbeats.rolls[uuid] = &next
+	s.heartbeats.memberships[uuid] = &next
 }
 
 // dropMembership removes the cached membership of a cluster that has changed.
-func (s *Service) drop(uuid string) {
+func (s *Service) dropMembership(uuid string) {
 	s.heartbeats.mu.Lock()
 	defer s.heartbeats.mu.Unlock()
-	delete(s.heartbeats.rolls, uuid)
+	delete(s.heartbeats.memberships, uuid)
 }
 
 // createdBy reports a node whose VM a run creates or has created.
-func (r *membership) madeBy(n *cluster.Node, run string) bool {
+func (r *membership) createdBy(n *cluster.Node, run string) bool {
 	return slices.ContainsFunc(r.rec.Journal, func(row cluster.JournalRow) bool {
 		return row.Kind == cluster.VM && row.Key == n.Key && row.RunID == run && (row.Phase == cluster.Intent || row.Phase == cluster.Accepted || row.Phase == cluster.Present)
 	})

@@ -39,28 +39,28 @@ func nodePoolOf(c *cluster.Cluster, role cluster.Role) nodePool {
 // then fails.
 func (w *work) fillPool(ctx context.Context, want nodePool, b bounds) outcome.Outcome {
 	for {
-		out, more := w.fillSome(ctx, want, b)
-		if !more || w.s.options.Now().Sub(w.began) >= longLook {
+		out, more := w.fillOnce(ctx, want, b)
+		if !more || w.s.options.Now().Sub(w.began) >= maxFill {
 			return out
 		}
 		if err := w.read(ctx); err != nil { // as at the begin of an attempt
 			return outcome.Fail(err)
 		}
-		if err := w.current(); err != nil {
+		if err := w.checkCurrent(); err != nil {
 			return outcome.Fail(err)
 		}
 	}
 }
 
 // maxFill limits one call of fillPool, so that the progress of the run is saved.
-const longLook = 10 * time.Second
+const maxFill = 10 * time.Second
 
 // fillOnce is one round of fillPool. more: the next VMs may be created at once.
-func (w *work) fillSome(ctx context.Context, want nodePool, b bounds) (out outcome.Outcome, more bool) {
+func (w *work) fillOnce(ctx context.Context, want nodePool, b bounds) (out outcome.Outcome, more bool) {
 	if err := w.removeGone(ctx, want.role); err != nil {
 		return outcome.Fail(err), false
 	}
-	ops := w.begun(want, b)
+	ops := w.openRowOps(want, b)
 	living := len(w.poolNodes(want))
 	failure, pause := w.failureOf(want, b, ops), time.Second
 	if failure == nil {
@@ -83,11 +83,11 @@ func (w *work) fillSome(ctx context.Context, want nodePool, b bounds) (out outco
 	case len(open) > 0:
 		return w.waitFor(open, "the provider creates VMs"), false
 	case failure != nil:
-		if out := w.lastHeartbeats(ctx); !out.IsDone() {
+		if out := w.awaitFirstHeartbeats(ctx); !out.IsDone() {
 			return out, false
 		}
 		return outcome.Fail(failure), false
-	case w.present(want, ops) < want.count:
+	case w.countPresent(want, ops) < want.count:
 		return outcome.Wait(pause, "VMs", "the next VMs are created"), more
 	}
 	return outcome.Done(), false
@@ -99,17 +99,17 @@ const bootGrace = 5 * time.Minute
 
 // awaitFirstHeartbeats waits for nodes of this run that have not exchanged their
 // token, unless the nodes are deleted anyway.
-func (w *work) lastHeartbeats(ctx context.Context) outcome.Outcome {
+func (w *work) awaitFirstHeartbeats(ctx context.Context) outcome.Outcome {
 	doomed := w.c.Desired == cluster.WantDestroyed || w.in.First && w.c.OnFailure != cluster.KeepPartial || w.in.Event == cluster.OnScaleUp && w.s.options.Settings.RollbackScale
 	if doomed || !w.caps.SendsHeartbeats {
 		return outcome.Done()
 	}
-	w.hear()
+	w.consumeSignals()
 	d, err := w.s.options.Records.Details(ctx, w.c.UUID)
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	silent := filter(w.made(), func(n *cluster.Node) bool {
+	silent := filter(w.createdNodes(), func(n *cluster.Node) bool {
 		row := w.row(n.Key)
 		return row.Phase == cluster.Present && d.Credentials[n.Name] == "" && w.now.Sub(row.PresentAt) < bootGrace
 	})
@@ -121,7 +121,7 @@ func (w *work) lastHeartbeats(ctx context.Context) outcome.Outcome {
 
 // unableToJoin returns the nodes that can never send a heartbeat: they have no
 // credential, and their join token is no longer valid.
-func (w *work) stranded(ctx context.Context) ([]*cluster.Node, error) {
+func (w *work) unableToJoin(ctx context.Context) ([]*cluster.Node, error) {
 	if !w.caps.SendsHeartbeats {
 		return nil, nil
 	}
@@ -140,7 +140,7 @@ func (w *work) waitFor(open []*rowOp, text string) outcome.Outcome {
 	soonest := w.s.options.Settings.PollLongest
 	for _, h := range open {
 		since := h.row.IntentAt
-		if h.unmake {
+		if h.deleting {
 			since = h.row.ClosingAt
 		}
 		next := w.s.pause(w.now.Sub(since))
@@ -154,7 +154,7 @@ func (w *work) waitFor(open []*rowOp, text string) outcome.Outcome {
 
 // openRowOps returns the operations on VMs of a pool that are in progress: VMs
 // that are being created, and VMs that this run has to delete again.
-func (w *work) begun(want nodePool, b bounds) []*rowOp {
+func (w *work) openRowOps(want nodePool, b bounds) []*rowOp {
 	var ops []*rowOp
 	for i := range w.rec.Journal {
 		row := &w.rec.Journal[i]
@@ -163,9 +163,9 @@ func (w *work) begun(want nodePool, b bounds) []*rowOp {
 		}
 		switch {
 		case row.Phase == cluster.Closing && row.RunID == w.t.RunID():
-			ops = append(ops, w.hold(row, true, bounds{cluster.NodeRemoval, 0}))
+			ops = append(ops, w.newRowOp(row, true, bounds{cluster.NodeRemoval, 0}))
 		case row.Phase == cluster.Intent || row.Phase == cluster.Accepted:
-			if h := w.hold(row, false, b); h.node != nil {
+			if h := w.newRowOp(row, false, b); h.node != nil {
 				ops = append(ops, h)
 			}
 		}
@@ -179,19 +179,19 @@ func (w *work) createNodes(want nodePool, living, busy int, b bounds) ([]*rowOp,
 	var ops []*rowOp
 	next := cluster.NextOrdinal(w.rec, want.role)
 	for range min(want.count-living, w.s.options.Settings.PerCluster-busy) {
-		try, notBefore := tryOf(w.rec.Journal, w.t.RunID(), want, ops)
+		try, notBefore := nextTry(w.rec.Journal, w.t.RunID(), want, ops)
 		if try > b.tries || w.now.Before(notBefore) {
 			break
 		}
 		name := cluster.NodeName(w.c, want.role, next)
-		row := w.intent(cluster.VM, name, cluster.Spec{
+		row := w.newRow(cluster.VM, name, cluster.Spec{
 			Zone: w.c.Zone.ID, Offering: w.c.Offering.ID, Template: want.template.ID, Network: w.c.Network.ID, KeyPair: w.c.KeyPair, DiskGB: w.c.DiskGB, Role: want.role,
 		})
 		row.Attempt = try
 		node := &cluster.Node{
 			ClusterID: w.c.ID, Key: row.Key, Name: name, Role: want.role, Ordinal: next, Version: want.version, Template: want.template,
 		}
-		ops = append(ops, &rowOp{row: row, node: node, within: b, fresh: true, dirty: true})
+		ops = append(ops, &rowOp{row: row, node: node, limits: b, isNew: true, dirty: true})
 		next++
 	}
 	return ops, nil
@@ -200,14 +200,14 @@ func (w *work) createNodes(want nodePool, living, busy int, b bounds) ([]*rowOp,
 // nextTry returns the number of the try for the next node of a pool, and when it
 // may begin. The node replaces a node that failed in this run and has no
 // replacement yet, or else it is a first try.
-func tryOf(journal []cluster.JournalRow, run string, want nodePool, more []*rowOp) (try int, notBefore time.Time) {
-	failed, made := map[int]int{}, map[int]int{}
+func nextTry(journal []cluster.JournalRow, run string, want nodePool, more []*rowOp) (try int, notBefore time.Time) {
+	failed, created := map[int]int{}, map[int]int{}
 	last := map[int]time.Time{}
 	count := func(row *cluster.JournalRow) {
 		if !want.owns(row) || row.RunID != run {
 			return
 		}
-		made[row.Attempt]++
+		created[row.Attempt]++
 		if givenUp(row) {
 			failed[row.Attempt]++
 			for _, at := range []time.Time{row.GoneAt, row.ClosingAt} {
@@ -224,8 +224,8 @@ func tryOf(journal []cluster.JournalRow, run string, want nodePool, more []*rowO
 		count(h.row)
 	}
 	for try = 1; failed[try] > 0; try++ {
-		if failed[try] > made[try+1] {
-			return try + 1, last[try].Add(doubling(try))
+		if failed[try] > created[try+1] {
+			return try + 1, last[try].Add(failurePause(try))
 		}
 	}
 	return 1, time.Time{}
@@ -240,8 +240,8 @@ func givenUp(row *cluster.JournalRow) bool {
 // this run; nil as long as there is none.
 func (w *work) failureOf(want nodePool, b bounds, ops []*rowOp) error {
 	for _, h := range ops {
-		if h.fails != nil && !h.unmake && h.row.Phase.Open() {
-			return h.fails
+		if h.failure != nil && !h.deleting && h.row.Phase.Open() {
+			return h.failure
 		}
 	}
 	rows := make([]*cluster.JournalRow, 0, len(w.rec.Journal))
@@ -267,7 +267,7 @@ func (w *work) failureOf(want nodePool, b bounds, ops []*rowOp) error {
 }
 
 // countPresent counts the nodes of a pool whose VM is present.
-func (w *work) present(want nodePool, ops []*rowOp) int {
+func (w *work) countPresent(want nodePool, ops []*rowOp) int {
 	here := 0
 	for _, n := range w.poolNodes(want) {
 		if w.phaseOf(n) == cluster.Present {
@@ -315,14 +315,14 @@ func (w *work) removeGone(ctx context.Context, role cluster.Role) error {
 // deleteRows deletes the resources of rows, with proof that they are gone. It
 // continues after a failure. failure is the first one; open are the operations
 // in progress.
-func (w *work) remove(ctx context.Context, rows []*cluster.JournalRow, timeout time.Duration) (open []*rowOp, failure, err error) {
+func (w *work) deleteRows(ctx context.Context, rows []*cluster.JournalRow, timeout time.Duration) (open []*rowOp, failure, err error) {
 	var ops []*rowOp
 	for _, row := range rows {
 		if row != nil && row.Phase.Open() && row.Origin != cluster.OriginGiven {
-			ops = append(ops, w.hold(row, true, bounds{timeout, 0}))
+			ops = append(ops, w.newRowOp(row, true, bounds{timeout, 0}))
 		}
 	}
-	slices.SortStableFunc(ops, func(a, b *rowOp) int { return closing(b) - closing(a) }) // those under way first
+	slices.SortStableFunc(ops, func(a, b *rowOp) int { return underWay(b) - underWay(a) }) // those under way first
 	for len(ops) > 0 && len(open) < w.s.options.Settings.PerCluster {
 		batch := ops[:min(w.s.options.Settings.PerCluster-len(open), len(ops))]
 		ops = ops[len(batch):]
@@ -333,15 +333,15 @@ func (w *work) remove(ctx context.Context, rows []*cluster.JournalRow, timeout t
 			switch {
 			case h.open():
 				open = append(open, h)
-			case h.fails != nil && failure == nil:
-				failure = h.fails
+			case h.failure != nil && failure == nil:
+				failure = h.failure
 			}
 		}
 	}
 	return append(open, ops...), failure, nil
 }
 
-func closing(h *rowOp) int {
+func underWay(h *rowOp) int {
 	if h.row.Phase == cluster.Closing && h.row.JobID != "" {
 		return 1
 	}

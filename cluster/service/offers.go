@@ -7,12 +7,12 @@ import (
 
 // Offer tells whether a request to change a cluster would be accepted now.
 type Offer struct {
-	Verb   string `json:"verb" enum:"start,stop,scale,upgrade,recover,delete,forget"`
-	Offers bool   `json:"allowed"`
-	Idle   bool   `json:"idle,omitempty" doc:"it is allowed and changes nothing: the cluster is there already, or on its way"`
-	Code   string `json:"code,omitempty" doc:"of the refusal"`
-	Reason string `json:"reason,omitempty"`
-	Remedy string `json:"remedy,omitempty"`
+	Verb    string `json:"verb" enum:"start,stop,scale,upgrade,recover,delete,forget"`
+	Allowed bool   `json:"allowed"`
+	Idle    bool   `json:"idle,omitempty" doc:"it is allowed and changes nothing: the cluster is there already, or on its way"`
+	Code    string `json:"code,omitempty" doc:"of the refusal"`
+	Reason  string `json:"reason,omitempty"`
+	Remedy  string `json:"remedy,omitempty"`
 }
 
 // Offers returns the operations on a cluster and whether a caller may request
@@ -20,8 +20,8 @@ type Offer struct {
 // its parameters.
 func Offers(c *cluster.Cluster, who cluster.Caller) []Offer {
 	var all []Offer
-	offer := func(verb string, v verdict, err error) {
-		o := Offer{Verb: verb, Offers: err == nil, Idle: err == nil && v != changes}
+	offer := func(verb string, v admitDecision, err error) {
+		o := Offer{Verb: verb, Allowed: err == nil, Idle: err == nil && v != changes}
 		if err != nil {
 			kind := fault.Of(err)
 			o.Code, o.Reason, o.Remedy = string(kind.Code), fault.Message(err), kind.Remedy

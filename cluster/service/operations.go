@@ -20,7 +20,7 @@ import (
 // that JobID is JOB_ID_REUSED.
 func (s *Service) Create(ctx context.Context, who cluster.Caller, r CreateRequest) (*cluster.Cluster, *cluster.Job, error) {
 	digest := digestOf("create", "", r)
-	if job, err := s.known(ctx, who, r.JobID, digest); job != nil || err != nil {
+	if job, err := s.earlierJob(ctx, who, r.JobID, digest); job != nil || err != nil {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -40,7 +40,7 @@ func (s *Service) Create(ctx context.Context, who cluster.Caller, r CreateReques
 	event := s.event(c, who, "cluster", "Create")
 	event.Job = job.ID
 	if err := s.commit(ctx, &cluster.Change{Cluster: c, Details: details, Jobs: []*cluster.Job{job}, Events: []*cluster.Event{event}}); err != nil {
-		return nil, nil, s.raced(ctx, err, r.JobID)
+		return nil, nil, s.explainConflict(ctx, err, r.JobID)
 	}
 	s.notify(c.UUID)
 	return c, job, nil
@@ -50,7 +50,7 @@ func (s *Service) Create(ctx context.Context, who cluster.Caller, r CreateReques
 // if there is nothing to do it is done at once. After a write conflict, a
 // request without a revision is decided again.
 func (s *Service) Change(ctx context.Context, who cluster.Caller, uuid string, r ChangeRequest) (*cluster.Cluster, *cluster.Job, error) {
-	return decidedAnew(r.Revision, func() (*cluster.Cluster, *cluster.Job, error) { return s.changeOnce(ctx, who, uuid, r) })
+	return retryConflict(r.Revision, func() (*cluster.Cluster, *cluster.Job, error) { return s.changeOnce(ctx, who, uuid, r) })
 }
 
 // changeTries is how often a change is decided, at most.
@@ -58,7 +58,7 @@ const changeTries = 5
 
 // retryConflict decides a change again after a write conflict, unless it is for
 // one revision.
-func decidedAnew(revision int64, once func() (*cluster.Cluster, *cluster.Job, error)) (*cluster.Cluster, *cluster.Job, error) {
+func retryConflict(revision int64, once func() (*cluster.Cluster, *cluster.Job, error)) (*cluster.Cluster, *cluster.Job, error) {
 	for try := 1; ; try++ {
 		c, job, err := once()
 		if revision != 0 || try == changeTries || !errors.Is(err, fault.WriteConflict) {
@@ -73,7 +73,7 @@ func (s *Service) changeOnce(ctx context.Context, who cluster.Caller, uuid strin
 		return nil, nil, err
 	}
 	digest := digestOf(string(r.Kind), record.Cluster.UUID, r)
-	if job, err := s.known(ctx, who, r.JobID, digest); job != nil || err != nil {
+	if job, err := s.earlierJob(ctx, who, r.JobID, digest); job != nil || err != nil {
 		return &record.Cluster, job, err
 	}
 	was := record.Cluster.NodeCount
@@ -82,12 +82,12 @@ func (s *Service) changeOnce(ctx context.Context, who cluster.Caller, uuid strin
 		return nil, nil, err
 	}
 	if r.Kind == cluster.RequestScale && r.Size > 0 {
-		if err := s.fits(ctx, record, was); err != nil {
+		if err := s.checkCapacity(ctx, record, was); err != nil {
 			return nil, nil, err
 		}
 	}
 	if err := s.commit(ctx, change); err != nil {
-		return nil, nil, s.raced(ctx, err, r.JobID)
+		return nil, nil, s.explainConflict(ctx, err, r.JobID)
 	}
 	s.notify(record.Cluster.UUID)
 	return &record.Cluster, change.Jobs[len(change.Jobs)-1], nil
@@ -96,13 +96,13 @@ func (s *Service) changeOnce(ctx context.Context, who cluster.Caller, uuid strin
 // checkCapacity refuses a scale beyond the limits of the account or the capacity
 // of the provider, before anything is stored. A provider that does not answer is
 // no refusal: the run checks again and waits for it.
-func (s *Service) fits(ctx context.Context, record *cluster.Record, was int) error {
+func (s *Service) checkCapacity(ctx context.Context, record *cluster.Record, was int) error {
 	c := &record.Cluster
 	more := c.NodeCount - len(livingWorkers(record.Nodes))
 	if more <= 0 {
 		return nil
 	}
-	found, err := s.findings(ctx, c, more, c.NodeCount-was, asItWas)
+	found, err := s.findings(ctx, c, more, c.NodeCount-was, withFormerSize)
 	if err != nil {
 		return ctx.Err()
 	}
@@ -125,7 +125,7 @@ func (s *Service) decide(ctx context.Context, who cluster.Caller, record *cluste
 	event.Job = job.ID
 	change := &cluster.Change{ClusterID: c.ID, Jobs: []*cluster.Job{job}, Events: []*cluster.Event{event}}
 	if v == changes {
-		if v, err = s.want(ctx, who, record, r, job.ID); err != nil {
+		if v, err = s.applyRequest(ctx, who, record, r, job.ID); err != nil {
 			return nil, err
 		}
 	}
@@ -154,7 +154,7 @@ func (s *Service) decide(ctx context.Context, who cluster.Caller, record *cluste
 }
 
 // applyRequest writes the request and the desired state into the cluster.
-func (s *Service) want(ctx context.Context, who cluster.Caller, record *cluster.Record, r ChangeRequest, job string) (verdict, error) {
+func (s *Service) applyRequest(ctx context.Context, who cluster.Caller, record *cluster.Record, r ChangeRequest, job string) (admitDecision, error) {
 	c := &record.Cluster
 	ask := &cluster.Request{Kind: r.Kind, Job: job, Forced: r.Forced, Consent: r.Consent, Downtime: r.Downtime}
 	switch r.Kind {
@@ -170,7 +170,7 @@ func (s *Service) want(ctx context.Context, who cluster.Caller, record *cluster.
 			ask.Recovery = cluster.Recovery{cluster.Restart, cluster.Replace}
 		}
 	case cluster.RequestUpgrade:
-		if err := s.wantVersion(c, r, ask); err != nil {
+		if err := s.applyVersion(c, r, ask); err != nil {
 			return refused, err
 		}
 		if err := s.mayUpgradeControl(record, ask); err != nil {
@@ -178,7 +178,7 @@ func (s *Service) want(ctx context.Context, who cluster.Caller, record *cluster.
 		}
 		c.Desired = cluster.WantRunning
 	case cluster.RequestScale:
-		only, err := s.wantSize(record, r, ask)
+		only, err := s.applySize(record, r, ask)
 		if err != nil || only {
 			return already, err
 		}
@@ -191,7 +191,7 @@ func (s *Service) want(ctx context.Context, who cluster.Caller, record *cluster.
 }
 
 // applySize writes size, victims or autoscaling. only: no run is needed.
-func (s *Service) wantSize(record *cluster.Record, r ChangeRequest, ask *cluster.Request) (only bool, err error) {
+func (s *Service) applySize(record *cluster.Record, r ChangeRequest, ask *cluster.Request) (only bool, err error) {
 	c := &record.Cluster
 	limit := s.options.Settings.MaxWorkers
 	if err := cluster.ValidateScale(cluster.ScaleFacts{
@@ -222,7 +222,7 @@ func livingWorkers(nodes []cluster.Node) []cluster.Node {
 }
 
 // applyVersion writes the version of an upgrade into its request.
-func (s *Service) wantVersion(c *cluster.Cluster, r ChangeRequest, ask *cluster.Request) error {
+func (s *Service) applyVersion(c *cluster.Cluster, r ChangeRequest, ask *cluster.Request) error {
 	to, err := s.version(r.Version)
 	if err != nil {
 		return err
@@ -258,7 +258,7 @@ func (s *Service) version(id string) (Version, error) {
 // scale; then Patch returns its job. After a write conflict, a patch without a
 // revision is decided again.
 func (s *Service) Patch(ctx context.Context, who cluster.Caller, uuid string, r PatchRequest) (*cluster.Cluster, *cluster.Job, error) {
-	return decidedAnew(r.Revision, func() (*cluster.Cluster, *cluster.Job, error) { return s.patchOnce(ctx, who, uuid, r) })
+	return retryConflict(r.Revision, func() (*cluster.Cluster, *cluster.Job, error) { return s.patchOnce(ctx, who, uuid, r) })
 }
 
 func (s *Service) patchOnce(ctx context.Context, who cluster.Caller, uuid string, r PatchRequest) (*cluster.Cluster, *cluster.Job, error) {
@@ -272,7 +272,7 @@ func (s *Service) patchOnce(ctx context.Context, who cluster.Caller, uuid string
 		return nil, nil, err
 	}
 	if r.Size != nil {
-		if err := s.fits(ctx, record, was); err != nil {
+		if err := s.checkCapacity(ctx, record, was); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -363,7 +363,7 @@ func (s *Service) Forget(ctx context.Context, who cluster.Caller, uuid, confirm,
 	}
 	c := &record.Cluster
 	digest := digestOf("forget", c.UUID, confirm)
-	if job, err := s.known(ctx, who, jobID, digest); job != nil || err != nil {
+	if job, err := s.earlierJob(ctx, who, jobID, digest); job != nil || err != nil {
 		return job, err
 	}
 	rows, err := s.decideForget(ctx, record, confirm)
@@ -445,7 +445,7 @@ var RunOvertaken = fault.Declare(fault.Kind{
 
 // earlierJob returns the job of an earlier request with the same id; nil if
 // there is none. JOB_ID_REUSED if the request was different.
-func (s *Service) known(ctx context.Context, who cluster.Caller, id, digest string) (*cluster.Job, error) {
+func (s *Service) earlierJob(ctx context.Context, who cluster.Caller, id, digest string) (*cluster.Job, error) {
 	if id == "" {
 		return nil, nil //nolint:nilnil // there is none, and that is no error
 	}
@@ -463,11 +463,11 @@ func (s *Service) known(ctx context.Context, who cluster.Caller, id, digest stri
 
 // explainConflict returns JOB_ID_REUSED for a write conflict with another
 // request of the same job id, and other errors as they are.
-func (s *Service) raced(ctx context.Context, err error, jobID string) error {
+func (s *Service) explainConflict(ctx context.Context, err error, jobID string) error {
 	if jobID == "" || !errors.Is(err, fault.WriteConflict) {
 		return err
 	}
-	if _, looked := s.options.Records.Job(ctx, jobID); looked == nil {
+	if _, readErr := s.options.Records.Job(ctx, jobID); readErr == nil {
 		return cluster.JobReused.Errorf("job %s was created by another request at the same time; send the request again", jobID)
 	}
 	return err

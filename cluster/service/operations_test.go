@@ -46,16 +46,16 @@ func as(account string) cluster.Caller {
 	return cluster.Caller{User: account, Owner: cluster.Owner{AccountID: account, DomainID: "dev"}, Scope: cluster.Scope{AccountID: account}}
 }
 
-var chief = cluster.Caller{User: "root", Owner: cluster.Owner{AccountID: "root", DomainID: "ROOT"}, Scope: cluster.Scope{All: true}, Operator: true}
+var superuser = cluster.Caller{User: "root", Owner: cluster.Owner{AccountID: "root", DomainID: "ROOT"}, Scope: cluster.Scope{All: true}, Operator: true}
 
-func atCounter(t *testing.T, limits cluster.Limits) *fixture {
+func newFixture(t *testing.T, limits cluster.Limits) *fixture {
 	cloud, err := sim.New(sim.Options{Installation: "here"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &fixture{t: t, records: cluster.NewMemory()}
 	c.Service, err = service.New(service.Options{
-		Records: c.records, Directory: people{limits}, Installation: "here", Providers: []service.Named{{Name: "sim", Provider: cloud}},
+		Records: c.records, Directory: people{limits}, Installation: "here", Providers: []service.NamedProvider{{Name: "sim", Provider: cloud}},
 		Versions: []service.Version{
 			{ID: "v1", Name: "one", Semantic: "1.0.0"}, {ID: "v2", Name: "two", Semantic: "1.1.0"}, {ID: "v4", Name: "four", Semantic: "1.3.0"},
 		},
@@ -75,11 +75,11 @@ func atCounter(t *testing.T, limits cluster.Limits) *fixture {
 
 func (c *fixture) make(who cluster.Caller, name string) *cluster.Cluster {
 	c.t.Helper()
-	made, _, err := c.Create(c.t.Context(), who, service.CreateRequest{Name: name, Zone: "zone-1", Offering: "small", Size: 2, Version: "v1"})
+	created, _, err := c.Create(c.t.Context(), who, service.CreateRequest{Name: name, Zone: "zone-1", Offering: "small", Size: 2, Version: "v1"})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return made
+	return created
 }
 
 // put sets the state of a cluster in place of the controller.
@@ -131,7 +131,7 @@ func TestWhoMayChangeWhatInWhichState(t *testing.T) {
 	for kind, row := range table {
 		for state, want := range row {
 			t.Run(string(kind)+" in "+string(state), func(t *testing.T) {
-				c := atCounter(t, cluster.Limits{})
+				c := newFixture(t, cluster.Limits{})
 				id := c.make(as("uma"), "blue").UUID
 				c.put(id, state, nil)
 				after, job, err := c.Change(t.Context(), as("uma"), id, service.ChangeRequest{Kind: kind, Size: 3, Version: "v2", Consent: true})
@@ -157,7 +157,7 @@ func TestWhoMayChangeWhatInWhichState(t *testing.T) {
 
 // The same job id with the same request and account returns the same job. Any other request with that id is refused.
 func TestAJobIDIsOneRequest(t *testing.T) {
-	c := atCounter(t, cluster.Limits{})
+	c := newFixture(t, cluster.Limits{})
 	r := service.CreateRequest{Name: "blue", Zone: "zone-1", Offering: "small", Size: 2, JobID: "11111111-2222-4333-8444-555555555555"}
 	first, job, err := c.Create(t.Context(), as("uma"), r)
 	if err != nil {
@@ -175,14 +175,14 @@ func TestAJobIDIsOneRequest(t *testing.T) {
 	if _, _, err := c.Create(t.Context(), as("udo"), r); !errors.Is(err, cluster.JobReused) {
 		t.Errorf("another account: %v", err)
 	}
-	if _, total, _ := c.List(t.Context(), chief, cluster.ClusterQuery{}); total != 1 {
+	if _, total, _ := c.List(t.Context(), superuser, cluster.ClusterQuery{}); total != 1 {
 		t.Errorf("%d clusters, want 1", total)
 	}
 }
 
 // A caller may use its own clusters only, and a name is looked up in its scope only.
 func TestAnotherAccountsClusterIsRefused(t *testing.T) {
-	c := atCounter(t, cluster.Limits{})
+	c := newFixture(t, cluster.Limits{})
 	id := c.make(as("uma"), "blue").UUID
 	if _, err := c.Get(t.Context(), as("udo"), id); !errors.Is(err, cluster.AccessRefused) {
 		t.Errorf("get: %v", err)
@@ -213,9 +213,9 @@ func TestAnotherAccountsClusterIsRefused(t *testing.T) {
 
 // A caller may create a cluster for another account only if the account is in its scope.
 func TestCreateForAnotherAccount(t *testing.T) {
-	c := atCounter(t, cluster.Limits{})
+	c := newFixture(t, cluster.Limits{})
 	r := service.CreateRequest{Name: "blue", Zone: "zone-1", Offering: "small", Size: 1, Account: "udo"}
-	if _, _, err := c.Create(t.Context(), chief, r); !errors.Is(err, cluster.ClusterInvalid) {
+	if _, _, err := c.Create(t.Context(), superuser, r); !errors.Is(err, cluster.ClusterInvalid) {
 		t.Errorf("without its domain: %v", err)
 	}
 	r.DomainID = "dev"
@@ -223,43 +223,43 @@ func TestCreateForAnotherAccount(t *testing.T) {
 		t.Errorf("by a user: %v", err)
 	}
 	admin := cluster.Caller{User: "ada", Owner: cluster.Owner{AccountID: "ada", DomainID: "dev"}, Scope: cluster.Scope{DomainIDs: []string{"dev"}}, DomainAdmin: true}
-	made, job, err := c.Create(t.Context(), admin, r)
-	if err != nil || made.Owner.AccountID != "udo" || job.Owner.AccountID != "udo" {
-		t.Errorf("by the domain's admin: %+v, %v", made, err)
+	created, job, err := c.Create(t.Context(), admin, r)
+	if err != nil || created.Owner.AccountID != "udo" || job.Owner.AccountID != "udo" {
+		t.Errorf("by the domain's admin: %+v, %v", created, err)
 	}
 }
 
 // A deletion ends the open jobs of the cluster, and those jobs have a code.
 func TestADeletionOvertakesOpenJobs(t *testing.T) {
-	c := atCounter(t, cluster.Limits{})
-	made := c.make(as("uma"), "blue")
-	create := made.Request.Job
-	_, job, err := c.Change(t.Context(), as("uma"), made.UUID, service.ChangeRequest{Kind: cluster.RequestDelete})
+	c := newFixture(t, cluster.Limits{})
+	created := c.make(as("uma"), "blue")
+	create := created.Request.Job
+	_, job, err := c.Change(t.Context(), as("uma"), created.UUID, service.ChangeRequest{Kind: cluster.RequestDelete})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if old, _ := c.Job(t.Context(), as("uma"), create); old.Status != cluster.JobFailed || old.Code != service.RunOvertaken.Code || old.Completed.IsZero() {
 		t.Errorf("the create job: %+v", old)
 	}
-	_, second, err := c.Change(t.Context(), as("uma"), made.UUID, service.ChangeRequest{Kind: cluster.RequestDelete})
+	_, second, err := c.Change(t.Context(), as("uma"), created.UUID, service.ChangeRequest{Kind: cluster.RequestDelete})
 	if err != nil || second.ID == job.ID || second.Status != cluster.JobOpen {
 		t.Errorf("a second deletion joins the first: %+v, %v", second, err)
 	}
-	if _, _, err := c.Change(t.Context(), as("uma"), made.UUID, service.ChangeRequest{Kind: cluster.RequestStart}); !errors.Is(err, cluster.StateRefused) {
+	if _, _, err := c.Change(t.Context(), as("uma"), created.UUID, service.ChangeRequest{Kind: cluster.RequestStart}); !errors.Is(err, cluster.StateRefused) {
 		t.Errorf("Destroyed as desired is final: %v", err)
 	}
 }
 
 // A change that names a revision fails if the cluster has another one.
 func TestAChangeIsForItsRevision(t *testing.T) {
-	c := atCounter(t, cluster.Limits{})
-	made := c.make(as("uma"), "blue")
-	c.put(made.UUID, cluster.Running, nil)
-	_, _, err := c.Change(t.Context(), as("uma"), made.UUID, service.ChangeRequest{Kind: cluster.RequestStop, Revision: made.Revision})
+	c := newFixture(t, cluster.Limits{})
+	created := c.make(as("uma"), "blue")
+	c.put(created.UUID, cluster.Running, nil)
+	_, _, err := c.Change(t.Context(), as("uma"), created.UUID, service.ChangeRequest{Kind: cluster.RequestStop, Revision: created.Revision})
 	if !errors.Is(err, fault.WriteConflict) {
 		t.Errorf("an old revision: %v", err)
 	}
-	if _, _, err := c.Change(t.Context(), as("uma"), made.UUID, service.ChangeRequest{Kind: cluster.RequestStop, Revision: made.Revision + 1}); err != nil {
+	if _, _, err := c.Change(t.Context(), as("uma"), created.UUID, service.ChangeRequest{Kind: cluster.RequestStop, Revision: created.Revision + 1}); err != nil {
 		t.Errorf("the present one: %v", err)
 	}
 }
@@ -286,7 +286,7 @@ func TestWhatAScaleWrites(t *testing.T) {
 		"too many":         {r: service.ChangeRequest{Size: 101}, want: 2, err: cluster.ClusterInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := atCounter(t, cluster.Limits{})
+			c := newFixture(t, cluster.Limits{})
 			id := c.make(as("uma"), "blue").UUID
 			c.put(id, cluster.Running, nil)
 			x.r.Kind = cluster.RequestScale
@@ -313,7 +313,7 @@ func TestWhatAScaleWrites(t *testing.T) {
 
 // An upgrade goes up one minor version at a time. New CIDRs need a run.
 func TestUpgradesAndRules(t *testing.T) {
-	c := atCounter(t, cluster.Limits{})
+	c := newFixture(t, cluster.Limits{})
 	id := c.make(as("uma"), "blue").UUID
 	c.put(id, cluster.Running, nil)
 	for version, want := range map[string]error{"v4": cluster.ClusterInvalid, "none": cluster.EntityRefused} {
@@ -334,7 +334,7 @@ func TestUpgradesAndRules(t *testing.T) {
 
 // A plan returns the resources that would be created and the limits that prevent it, and writes nothing.
 func TestAPlanWritesNothing(t *testing.T) {
-	c := atCounter(t, cluster.Limits{Nodes: 2, Clusters: 5})
+	c := newFixture(t, cluster.Limits{Nodes: 2, Clusters: 5})
 	plan, err := c.PlanCreate(t.Context(), as("uma"), service.CreateRequest{Name: "blue", Zone: "zone-1", Offering: "small", Size: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -351,12 +351,12 @@ func TestAPlanWritesNothing(t *testing.T) {
 	if len(plan.Findings) != 1 || plan.Findings[0].Code != cluster.AccountLimit.Code {
 		t.Errorf("findings %+v, want the limit of 2 nodes", plan.Findings)
 	}
-	if _, total, _ := c.List(t.Context(), chief, cluster.ClusterQuery{}); total != 0 {
+	if _, total, _ := c.List(t.Context(), superuser, cluster.ClusterQuery{}); total != 0 {
 		t.Errorf("%d clusters were stored", total)
 	}
 	id := c.make(as("uma"), "blue").UUID
 	c.put(id, cluster.Running, nil)
-	before, _ := c.Get(t.Context(), chief, id)
+	before, _ := c.Get(t.Context(), superuser, id)
 	for _, r := range []service.ChangeRequest{
 		{Kind: cluster.RequestScale, Size: 4}, {Kind: cluster.RequestScale, Size: 1}, {Kind: cluster.RequestStop}, {Kind: cluster.RequestDelete},
 		{Kind: cluster.RequestUpgrade, Version: "v2"}, {Kind: cluster.RequestStart}, {Kind: cluster.RequestRecover},
@@ -374,10 +374,10 @@ func TestAPlanWritesNothing(t *testing.T) {
 			}
 		}
 	}
-	if after, _ := c.Get(t.Context(), chief, id); after.Cluster.Revision != before.Cluster.Revision || after.Cluster.NodeCount != 2 {
+	if after, _ := c.Get(t.Context(), superuser, id); after.Cluster.Revision != before.Cluster.Revision || after.Cluster.NodeCount != 2 {
 		t.Errorf("a plan changed the cluster: %+v", after.Cluster)
 	}
-	if jobs, _, _ := c.Jobs(t.Context(), chief, cluster.JobQuery{}); len(jobs) != 1 {
+	if jobs, _, _ := c.Jobs(t.Context(), superuser, cluster.JobQuery{}); len(jobs) != 1 {
 		t.Errorf("%d jobs, want that of the creation", len(jobs))
 	}
 }
@@ -386,10 +386,10 @@ func TestAPlanWritesNothing(t *testing.T) {
 // node that already has the new version is not among them, although nodes report
 // their version as x.y.z and not by its id.
 func TestThePlanOfAnUpgradeNamesWhatIsReplaced(t *testing.T) {
-	c := atCounter(t, cluster.Limits{})
+	c := newFixture(t, cluster.Limits{})
 	id := c.make(as("uma"), "blue").UUID
 	c.put(id, cluster.Running, func(c *cluster.Cluster) { c.Started = true })
-	b, err := c.Get(t.Context(), chief, id)
+	b, err := c.Get(t.Context(), superuser, id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -429,14 +429,14 @@ func TestThePlanOfAnUpgradeNamesWhatIsReplaced(t *testing.T) {
 }
 
 // conflicting is a Store whose next commits conflict.
-type hasty struct {
+type conflicting struct {
 	*cluster.Memory
-	faster int
+	conflicts int
 }
 
-func (h *hasty) Commit(ctx context.Context, change *cluster.Change) error {
-	if h.faster > 0 {
-		h.faster--
+func (h *conflicting) Commit(ctx context.Context, change *cluster.Change) error {
+	if h.conflicts > 0 {
+		h.conflicts--
 		return fault.WriteConflict.Errorf("somebody was faster")
 	}
 	return h.Memory.Commit(ctx, change)
@@ -444,37 +444,37 @@ func (h *hasty) Commit(ctx context.Context, change *cluster.Change) error {
 
 // After a write conflict the service reads the cluster and decides again, unless the request names a
 // revision: then the caller receives the conflict.
-func TestALoserDecidesAnew(t *testing.T) {
-	c := atCounter(t, cluster.Limits{})
+func TestAConflictIsDecidedAgain(t *testing.T) {
+	c := newFixture(t, cluster.Limits{})
 	id := c.make(as("uma"), "blue").UUID
 	c.put(id, cluster.Running, nil)
 	cloud, err := sim.New(sim.Options{Installation: "here"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	records := &hasty{Memory: c.records, faster: 2}
-	s, err := service.New(service.Options{Records: records, Directory: people{}, Installation: "here", Providers: []service.Named{{Name: "sim", Provider: cloud}}})
+	records := &conflicting{Memory: c.records, conflicts: 2}
+	s, err := service.New(service.Options{Records: records, Directory: people{}, Installation: "here", Providers: []service.NamedProvider{{Name: "sim", Provider: cloud}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, _ := c.Get(t.Context(), chief, id)
-	if _, _, err := s.Change(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.RequestStop, Revision: b.Cluster.Revision}); !errors.Is(err, fault.WriteConflict) {
+	b, _ := c.Get(t.Context(), superuser, id)
+	if _, _, err := s.Change(t.Context(), superuser, id, service.ChangeRequest{Kind: cluster.RequestStop, Revision: b.Cluster.Revision}); !errors.Is(err, fault.WriteConflict) {
 		t.Errorf("of a revision: %v", err)
 	}
-	records.faster = 2
-	if got, _, err := s.Change(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.RequestStop}); err != nil || got.Desired != cluster.WantStopped {
+	records.conflicts = 2
+	if got, _, err := s.Change(t.Context(), superuser, id, service.ChangeRequest{Kind: cluster.RequestStop}); err != nil || got.Desired != cluster.WantStopped {
 		t.Errorf("of any revision: %+v, %v", got, err)
 	}
-	records.faster = 2
+	records.conflicts = 2
 	policy := cluster.Recovery{cluster.Replace}
-	if _, _, err := s.Patch(t.Context(), chief, id, service.PatchRequest{Recovery: &policy, Revision: b.Cluster.Revision}); !errors.Is(err, fault.WriteConflict) {
+	if _, _, err := s.Patch(t.Context(), superuser, id, service.PatchRequest{Recovery: &policy, Revision: b.Cluster.Revision}); !errors.Is(err, fault.WriteConflict) {
 		t.Errorf("a patch of a revision: %v", err)
 	}
-	if got, _, err := s.Patch(t.Context(), chief, id, service.PatchRequest{Recovery: &policy}); err != nil || !slices.Equal(got.Recovery, policy) {
+	if got, _, err := s.Patch(t.Context(), superuser, id, service.PatchRequest{Recovery: &policy}); err != nil || !slices.Equal(got.Recovery, policy) {
 		t.Errorf("a patch of any revision: %+v, %v", got, err)
 	}
-	records.faster = 1000
-	if _, _, err := s.Change(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.RequestStart}); err == nil {
+	records.conflicts = 1000
+	if _, _, err := s.Change(t.Context(), superuser, id, service.ChangeRequest{Kind: cluster.RequestStart}); err == nil {
 		t.Error("it tries for ever, or believes what was not written")
 	}
 }
@@ -482,7 +482,7 @@ func TestALoserDecidesAnew(t *testing.T) {
 // The plan of a scale checks the limits for the new nodes, their cores and their memory.
 func TestAPlanOfGrowingCountsTheNewNodes(t *testing.T) {
 	for name, limits := range map[string]cluster.Limits{"nodes": {Nodes: 4}, "cores": {Cores: 4}, "memory in MB": {MemoryMB: 4 * 1024}} {
-		c := atCounter(t, limits)
+		c := newFixture(t, limits)
 		id := c.make(as("uma"), "blue").UUID
 		c.put(id, cluster.Running, func(c *cluster.Cluster) { c.Started = true })
 		for size, want := range map[int]int{3: 0, 4: 1} { // beside the control node

@@ -28,7 +28,7 @@ func (s *Service) PlanCreate(ctx context.Context, who cluster.Caller, r CreateRe
 	}
 	plan.addNodes(record, cluster.Control, c.ControlCount)
 	plan.addNodes(record, cluster.Worker, c.NodeCount)
-	plan.Findings, err = s.findings(ctx, c, c.ControlCount+c.NodeCount, 0, notAtAll)
+	plan.Findings, err = s.findings(ctx, c, c.ControlCount+c.NodeCount, 0, notCounted)
 	return plan, err
 }
 
@@ -173,7 +173,7 @@ func (s *Service) planScale(ctx context.Context, record *cluster.Record, plan *D
 	if more := c.NodeCount - len(have); more > 0 && len(c.Request.Victims) == 0 {
 		plan.addNodes(record, cluster.Worker, more)
 		var err error
-		plan.Findings, err = s.findings(ctx, c, more, c.NodeCount-was, asItWas)
+		plan.Findings, err = s.findings(ctx, c, more, c.NodeCount-was, withFormerSize)
 		return plan, err
 	}
 	var victims []cluster.Node
@@ -257,9 +257,9 @@ func needOf(c *cluster.Cluster, nodes int) cluster.Need {
 type counted int
 
 const (
-	asWanted counted = iota // the cluster is stored with its new size
-	asItWas                 // the cluster is stored with its former size
-	notAtAll                // the cluster is not stored
+	withNewSize    counted = iota // the cluster is stored with its new size
+	withFormerSize                // the cluster is stored with its former size
+	notCounted                    // the cluster is not stored
 )
 
 // quota checks the limits of the cluster's account with a number of additional
@@ -277,14 +277,14 @@ func (s *Service) quota(ctx context.Context, c *cluster.Cluster, nodes, grown in
 	if err != nil {
 		return err
 	}
-	if stored == asItWas {
+	if stored == withFormerSize {
 		usage.Nodes += grown
 	}
 	if have := c.NodeCount + c.ControlCount - nodes; c.Started && have > 0 {
 		usage.Cores += nodes * c.Cores / have
 		usage.MemoryMB += nodes * c.MemoryMB / have
 	}
-	if stored == notAtAll {
+	if stored == notCounted {
 		usage.Clusters++
 		usage.Nodes += c.NodeCount + c.ControlCount
 		usage.Cores += c.Cores

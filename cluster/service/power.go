@@ -14,23 +14,23 @@ import (
 // powerOp starts or stops the VM of a node. The row has the job of the current
 // call, the number of tries, and the deadline of the current try.
 type powerOp struct {
-	node   *cluster.Node
-	row    *cluster.JournalRow
-	act    cluster.Action // the call to make; empty: none
-	fails  error
-	done   bool
-	dirty  bool
-	within bounds
-	force  bool // a forced stop is allowed as the last try
+	node    *cluster.Node
+	row     *cluster.JournalRow
+	action  cluster.Action // the call to make; empty: none
+	failure error
+	done    bool
+	dirty   bool
+	limits  bounds
+	force   bool // a forced stop is allowed as the last try
 }
 
 // setPower starts or stops nodes, Settings.PerCluster at a time. It continues
 // after a failure. open is the number of operations in progress; failure names
 // all nodes that failed.
-func (w *work) pull(ctx context.Context, nodes []*cluster.Node, to cluster.Power, b bounds, force bool) (open int, failure, err error) {
+func (w *work) setPower(ctx context.Context, nodes []*cluster.Node, to cluster.Power, b bounds, force bool) (open int, failure, err error) {
 	ops := make([]*powerOp, 0, len(nodes))
 	for _, n := range nodes {
-		ops = append(ops, &powerOp{node: n, row: w.row(n.Key), within: b, force: force})
+		ops = append(ops, &powerOp{node: n, row: w.row(n.Key), limits: b, force: force})
 	}
 	most := w.s.options.Settings.PerCluster
 	for i := 0; i < len(ops) && open < most; {
@@ -39,20 +39,20 @@ func (w *work) pull(ctx context.Context, nodes []*cluster.Node, to cluster.Power
 		if ctx.Err() != nil {
 			return 0, nil, context.Cause(ctx)
 		}
-		each(batch, most, func(l *powerOp) { w.power(ctx, l, to) })
+		each(batch, most, func(l *powerOp) { w.checkPower(ctx, l, to) })
 		if err := w.savePowerOps(ctx, batch); err != nil {
 			return 0, nil, err
 		}
-		each(filter(batch, func(l *powerOp) bool { return l.act != "" }), most, func(l *powerOp) { w.send(ctx, l) })
+		each(filter(batch, func(l *powerOp) bool { return l.action != "" }), most, func(l *powerOp) { w.sendPower(ctx, l) })
 		if err := w.savePowerOps(context.WithoutCancel(ctx), batch); err != nil {
 			return 0, nil, err
 		}
-		each(filter(batch, func(l *powerOp) bool { return l.act != "" && l.fails == nil && l.row.JobID == "" }), most, func(l *powerOp) { w.power(ctx, l, to) })
+		each(filter(batch, func(l *powerOp) bool { return l.action != "" && l.failure == nil && l.row.JobID == "" }), most, func(l *powerOp) { w.checkPower(ctx, l, to) })
 		if err := w.savePowerOps(ctx, batch); err != nil {
 			return 0, nil, err
 		}
 		for _, l := range batch {
-			if !l.done && l.fails == nil {
+			if !l.done && l.failure == nil {
 				open++
 			}
 		}
@@ -60,15 +60,15 @@ func (w *work) pull(ctx context.Context, nodes []*cluster.Node, to cluster.Power
 			open += len(ops) - i
 		}
 	}
-	return open, namesOfFailures(ops), nil
+	return open, joinFailures(ops), nil
 }
 
 // checkPower reads the power state of a VM and sets the next call.
-func (w *work) power(ctx context.Context, l *powerOp, to cluster.Power) {
-	again := l.act != ""
-	l.act = ""
+func (w *work) checkPower(ctx context.Context, l *powerOp, to cluster.Power) {
+	again := l.action != ""
+	l.action = ""
 	if l.row == nil || !l.row.Phase.Open() || l.row.ProviderID == "" {
-		l.fails = cluster.NodeMissing.Errorf("%s has no VM", l.node.Name)
+		l.failure = cluster.NodeMissing.Errorf("%s has no VM", l.node.Name)
 		return
 	}
 	mine := l.row.RunID == w.t.RunID() && l.row.Step == w.t.Step()
@@ -80,88 +80,88 @@ func (w *work) power(ctx context.Context, l *powerOp, to cluster.Power) {
 		}
 		l.row.JobID, l.dirty = "", true
 		if err == nil && p.Err != nil {
-			l.note(translate(p.Err, w.c.Provider, "job"))
-			l.row.NextAt = w.now.Add(doubling(l.row.Attempts)) // this try has ended before its deadline
+			l.noteFailure(translate(p.Err, w.c.Provider, "job"))
+			l.row.NextAt = w.now.Add(failurePause(l.row.Attempts)) // this try has ended before its deadline
 		}
 	}
 	r, err := w.provider.Get(ctx, w.ref(l.row))
 	switch {
 	case errors.Is(err, cluster.ErrGone):
-		l.fails = cluster.NodeMissing.Errorf("%s (%s) is gone", l.node.Name, l.row.ProviderID)
-	case err != nil && (fault.Of(err).Class != fault.Transient || w.waited() > l.within.timeout):
-		l.fails = err
+		l.failure = cluster.NodeMissing.Errorf("%s (%s) is gone", l.node.Name, l.row.ProviderID)
+	case err != nil && (fault.Of(err).Class != fault.Transient || w.waited() > l.limits.timeout):
+		l.failure = err
 	case err != nil:
 		if l.row.LastCode != fault.Of(err).Code { // the text of the same fault may differ each time
-			l.note(err)
+			l.noteFailure(err)
 		}
 	case r.Identity != l.row.Identity && l.row.Identity != "":
-		l.fails = cluster.NodeMissing.Errorf("%s: the VM %s is another one", l.node.Name, r.ID)
+		l.failure = cluster.NodeMissing.Errorf("%s: the VM %s is another one", l.node.Name, r.ID)
 	case r.Power == to:
-		l.rest()
+		l.finish()
 	case r.Power == cluster.PowerBroken || r.Power == cluster.PowerGone:
-		l.fails = cluster.NodeMissing.Errorf("%s is %s at the provider", l.node.Name, r.State)
+		l.failure = cluster.NodeMissing.Errorf("%s is %s at the provider", l.node.Name, r.State)
 	case again, mine && !l.row.NextAt.IsZero() && w.now.Before(l.row.NextAt):
 	default:
-		l.plan(w, to)
+		l.planTry(w, to)
 	}
 }
 
 // planTry sets the call of the next try. Without tries left, the operation fails
 // with the failure of the last one.
-func (l *powerOp) plan(w *work, to cluster.Power) {
+func (l *powerOp) planTry(w *work, to cluster.Power) {
 	row := l.row
 	if row.RunID != w.t.RunID() || row.Step != w.t.Step() {
 		row.RunID, row.Step, row.Attempts, row.LastCode, row.LastError = w.t.RunID(), w.t.Step(), 0, "", ""
 	}
-	l.act = cluster.Start
+	l.action = cluster.Start
 	if to == cluster.PoweredOff {
-		l.act = cluster.Stop
+		l.action = cluster.Stop
 	}
 	switch last := failureOf(row); {
-	case row.Attempts < l.within.tries && (last == nil || fault.Of(last).Class == fault.Transient || l.force):
-	case to == cluster.PoweredOff && l.force && row.Attempts <= l.within.tries:
-		l.act = cluster.ForceStop
+	case row.Attempts < l.limits.tries && (last == nil || fault.Of(last).Class == fault.Transient || l.force):
+	case to == cluster.PoweredOff && l.force && row.Attempts <= l.limits.tries:
+		l.action = cluster.ForceStop
 	default:
-		l.act = ""
-		l.fails = last
+		l.action = ""
+		l.failure = last
 		if last == nil {
-			l.fails = cluster.NodeNotStopped.Errorf("%s is not %s after %d tries", l.node.Name, to, row.Attempts)
+			l.failure = cluster.NodeNotStopped.Errorf("%s is not %s after %d tries", l.node.Name, to, row.Attempts)
 			if to == cluster.PoweredOn {
-				l.fails = cluster.NodeMissing.Errorf("%s is not %s after %d tries", l.node.Name, to, row.Attempts)
+				l.failure = cluster.NodeMissing.Errorf("%s is not %s after %d tries", l.node.Name, to, row.Attempts)
 			}
 		}
 		return
 	}
 	row.Attempts++
-	row.NextAt, l.dirty = w.now.Add(l.within.timeout), true
+	row.NextAt, l.dirty = w.now.Add(l.limits.timeout), true
 }
 
 // sendPower makes the call of an operation that was saved.
-func (w *work) send(ctx context.Context, l *powerOp) {
+func (w *work) sendPower(ctx context.Context, l *powerOp) {
 	if ctx.Err() != nil {
 		return
 	}
-	call, err := w.provider.Act(ctx, w.ref(l.row), l.act)
+	call, err := w.provider.Act(ctx, w.ref(l.row), l.action)
 	switch {
 	case errors.Is(err, cluster.ErrGone):
-		l.fails = cluster.NodeMissing.Errorf("%s (%s) is gone", l.node.Name, l.row.ProviderID)
+		l.failure = cluster.NodeMissing.Errorf("%s (%s) is gone", l.node.Name, l.row.ProviderID)
 	case err != nil:
-		l.note(err)
-		l.row.NextAt = w.now.Add(doubling(l.row.Attempts))
+		l.noteFailure(err)
+		l.row.NextAt = w.now.Add(failurePause(l.row.Attempts))
 	default:
 		l.row.JobID, l.dirty = call.Job, true
 	}
 }
 
 // finish clears the row of a VM that has reached its power state.
-func (l *powerOp) rest() {
+func (l *powerOp) finish() {
 	l.done = true
 	if l.row.JobID != "" || l.row.LastCode != "" || !l.row.NextAt.IsZero() {
 		l.row.JobID, l.row.LastCode, l.row.LastError, l.row.NextAt, l.row.Attempts, l.dirty = "", "", "", time.Time{}, 0, true
 	}
 }
 
-func (l *powerOp) note(err error) {
+func (l *powerOp) noteFailure(err error) {
 	l.row.LastCode, l.row.LastError, l.dirty = fault.Of(err).Code, fault.Message(err), true
 }
 
@@ -183,17 +183,17 @@ func (w *work) savePowerOps(ctx context.Context, ops []*powerOp) error {
 
 // joinFailures returns the fault of the first failed operation with the names
 // and texts of all; nil if none has failed.
-func namesOfFailures(ops []*powerOp) error {
+func joinFailures(ops []*powerOp) error {
 	var first error
 	var names, texts []string
 	for _, l := range ops {
-		if l.fails == nil {
+		if l.failure == nil {
 			continue
 		}
 		if first == nil {
-			first = l.fails
+			first = l.failure
 		}
-		names, texts = append(names, l.node.Name), append(texts, fault.Message(l.fails))
+		names, texts = append(names, l.node.Name), append(texts, fault.Message(l.failure))
 	}
 	if first == nil {
 		return nil
@@ -202,8 +202,8 @@ func namesOfFailures(ops []*powerOp) error {
 }
 
 // startNodes starts nodes and waits for them.
-func (w *work) raise(ctx context.Context, nodes []*cluster.Node, b bounds) outcome.Outcome {
-	open, failure, err := w.pull(ctx, nodes, cluster.PoweredOn, b, false)
+func (w *work) startNodes(ctx context.Context, nodes []*cluster.Node, b bounds) outcome.Outcome {
+	open, failure, err := w.setPower(ctx, nodes, cluster.PoweredOn, b, false)
 	switch {
 	case err != nil:
 		return outcome.Fail(err)
@@ -214,8 +214,8 @@ func (w *work) raise(ctx context.Context, nodes []*cluster.Node, b bounds) outco
 }
 
 // stopNodes stops nodes and waits for them.
-func (w *work) lower(ctx context.Context, nodes []*cluster.Node, b bounds, force bool) outcome.Outcome {
-	open, failure, err := w.pull(ctx, nodes, cluster.PoweredOff, b, force)
+func (w *work) stopNodes(ctx context.Context, nodes []*cluster.Node, b bounds, force bool) outcome.Outcome {
+	open, failure, err := w.setPower(ctx, nodes, cluster.PoweredOff, b, force)
 	switch {
 	case err != nil:
 		return outcome.Fail(err)

@@ -27,19 +27,19 @@ type lab struct {
 	runs    *workflow.Memory
 	locks   *lock.Memory
 	cloud   *sim.Cloud
-	made    service.Options
+	options service.Options
 
-	flights sync.WaitGroup // calls of dead processes that have not arrived yet
-	mu      sync.Mutex
-	lives   []*life
-	next    []int    // points at which later processes die; 0: the process does not die
-	wrong   []string // violations
-	heard   map[string]bool
-	loud    bool          // nodes send heartbeats
-	blind   bool          // the check of capacity finds no limits
-	stiff   chan struct{} // closed when a process freezes
-	skew    time.Duration // of the clock of every second process
-	ends    []func()
+	inFlight   sync.WaitGroup // calls of dead processes that have not arrived yet
+	mu         sync.Mutex
+	processes  []*testProcess
+	nextPoints []int    // points at which later processes die; 0: the process does not die
+	violations []string // violations
+	reported   map[string]bool
+	heartbeats bool          // nodes send heartbeats
+	blind      bool          // the check of capacity finds no limits
+	frozen     chan struct{} // closed when a process freezes
+	skew       time.Duration // of the clock of every second process
+	ends       []func()
 }
 
 // inLab runs play in a synctest bubble and returns the violations.
@@ -47,7 +47,7 @@ func inLab(t *testing.T, s setup, play func(l *lab)) (wrong []string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, s)
-		defer func() { wrong = l.wrong }()
+		defer func() { wrong = l.violations }()
 		defer l.close()
 		play(l)
 	})
@@ -55,16 +55,16 @@ func inLab(t *testing.T, s setup, play func(l *lab)) (wrong []string) {
 }
 
 func newLab(t *testing.T, s setup) *lab {
-	l := &lab{t: t, records: cluster.NewMemory(), runs: workflow.NewMemory(), locks: &lock.Memory{}, heard: map[string]bool{}, loud: !s.silent}
+	l := &lab{t: t, records: cluster.NewMemory(), runs: workflow.NewMemory(), locks: &lock.Memory{}, reported: map[string]bool{}, heartbeats: !s.silent}
 	cloud, end := s.cloud(t, func(ctx context.Context, token string, h cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
-		p := l.living()
+		p := l.current()
 		if p == nil {
 			return cluster.HeartbeatAnswer{}, cluster.ProviderUnreachable.Errorf("connection refused")
 		}
-		return l.patient(ctx, p, token, h)
+		return l.sendHeartbeat(ctx, p, token, h)
 	})
-	l.cloud, l.ends, l.made = cloud, []func(){end}, s.options(cloud)
-	l.made.Versions = []service.Version{
+	l.cloud, l.ends, l.options = cloud, []func(){end}, s.options(cloud)
+	l.options.Versions = []service.Version{
 		{ID: "v1", Name: "v1", Semantic: "1.0.0", Template: cluster.Entity{ID: "node-image"}},
 		{ID: "v2", Name: "v2", Semantic: "1.1.0", Template: cluster.Entity{ID: "node-image"}},
 	}
@@ -73,13 +73,13 @@ func newLab(t *testing.T, s setup) *lab {
 }
 
 // sendHeartbeat sends a heartbeat of a node and gives up after 10 s.
-func (l *lab) patient(ctx context.Context, p *life, token string, h cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
+func (l *lab) sendHeartbeat(ctx context.Context, p *testProcess, token string, h cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
 	type reply struct {
 		answer cluster.HeartbeatAnswer
 		err    error
 	}
 	done := make(chan reply, 1)
-	l.flights.Go(func() {
+	l.inFlight.Go(func() {
 		answer, err := p.service.Heartbeat(context.WithoutCancel(ctx), token, h)
 		done <- reply{answer, err}
 	})
@@ -92,22 +92,22 @@ func (l *lab) patient(ctx context.Context, p *life, token string, h cluster.Hear
 }
 
 // violated records a violation.
-func (l *lab) say(format string, args ...any) {
+func (l *lab) violated(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.heard[text] {
-		l.heard[text] = true
-		l.wrong = append(l.wrong, text)
+	if !l.reported[text] {
+		l.reported[text] = true
+		l.violations = append(l.violations, text)
 	}
 }
 
 // current returns the newest process; nil if it is dead.
-func (l *lab) living() *life {
+func (l *lab) current() *testProcess {
 	l.mu.Lock()
-	p := l.lives[len(l.lives)-1]
+	p := l.processes[len(l.processes)-1]
 	l.mu.Unlock()
-	if p.gone() {
+	if p.isDead() {
 		return nil
 	}
 	return p
@@ -116,13 +116,13 @@ func (l *lab) living() *life {
 // close ends all processes and the cloud, and waits for their goroutines.
 func (l *lab) close() {
 	l.mu.Lock()
-	lives := slices.Clone(l.lives)
+	lives := slices.Clone(l.processes)
 	l.mu.Unlock()
 	for _, p := range lives {
 		p.end()
-		p.over.Wait()
+		p.wg.Wait()
 	}
-	l.flights.Wait()
+	l.inFlight.Wait()
 	for _, end := range l.ends {
 		end()
 	}
@@ -132,25 +132,25 @@ func (l *lab) close() {
 // calls to the provider that have not arrived yet.
 func (l *lab) begin() {
 	l.mu.Lock()
-	p := &life{lab: l, died: make(chan struct{}), labels: map[string]int{}}
-	if len(l.next) > 0 {
-		p.at, l.next = l.next[0], l.next[1:]
+	p := &testProcess{lab: l, died: make(chan struct{}), firstPoints: map[string]int{}}
+	if len(l.nextPoints) > 0 {
+		p.dieAt, l.nextPoints = l.nextPoints[0], l.nextPoints[1:]
 	}
-	options := l.made
-	options.Worker = fmt.Sprintf("process-%d", len(l.lives)+1)
-	if skew := l.skew; len(l.lives)%2 == 1 {
+	options := l.options
+	options.Worker = fmt.Sprintf("process-%d", len(l.processes)+1)
+	if skew := l.skew; len(l.processes)%2 == 1 {
 		options.Now = func() time.Time { return time.Now().UTC().Add(skew) }
 	}
 	l.mu.Unlock()
-	options.Records, options.Locks = &diary{l.records, p}, backendDouble{l.locks, p}
-	options.Providers = []service.Named{{Name: "sim", Provider: line{l.cloud.As(installation), p}}}
+	options.Records, options.Locks = &recordsOf{l.records, p}, locksOf{l.locks, p}
+	options.Providers = []service.NamedProvider{{Name: "sim", Provider: providerOf{l.cloud.As(installation), p}}}
 	var ctx context.Context
 	ctx, p.end = context.WithCancel(context.Background())
 	s, err := service.New(options)
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	engine, err := workflow.New(&storeOfRuns{l.runs, p}, s.Flows(), workflow.Options{Hooks: []workflow.Hook{s.Hook()}, Logger: options.Logger, Worker: options.Worker, Drain: time.Second})
+	engine, err := workflow.New(&runsOf{l.runs, p}, s.Flows(), workflow.Options{Hooks: []workflow.Hook{s.Hook()}, Logger: options.Logger, Worker: options.Worker, Drain: time.Second})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -159,15 +159,15 @@ func (l *lab) begin() {
 	}
 	p.service, p.engine = s, engine
 	l.mu.Lock()
-	l.lives = append(l.lives, p)
+	l.processes = append(l.processes, p)
 	l.mu.Unlock()
-	p.over.Go(func() { _ = engine.Serve(ctx) })
-	p.over.Go(func() { _ = s.Serve(ctx) })
+	p.wg.Go(func() { _ = engine.Serve(ctx) })
+	p.wg.Go(func() { _ = s.Serve(ctx) })
 }
 
 // kill ends the process as kill -9 does, and starts another.
 func (l *lab) kill() {
-	if p := l.living(); p != nil {
+	if p := l.current(); p != nil {
 		p.die()
 	}
 	l.begin()
@@ -175,7 +175,7 @@ func (l *lab) kill() {
 
 // revive starts another process if the newest one is dead.
 func (l *lab) revive() {
-	if l.living() == nil {
+	if l.current() == nil {
 		l.begin()
 	}
 }
@@ -184,7 +184,7 @@ func (l *lab) revive() {
 func (l *lab) wait(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		l.mu.Lock()
-		p := l.lives[len(l.lives)-1]
+		p := l.processes[len(l.processes)-1]
 		l.mu.Unlock()
 		timer := time.NewTimer(time.Until(end))
 		select {
@@ -200,89 +200,89 @@ func (l *lab) wait(d time.Duration) {
 }
 
 // testProcess is one process of a lab.
-type life struct {
+type testProcess struct {
 	lab     *lab
 	service *service.Service
 	engine  *workflow.Engine
-	over    sync.WaitGroup
+	wg      sync.WaitGroup
 	end     context.CancelFunc
 
-	mu     sync.Mutex
-	at     int // dies at this point; 0: it does not
-	points int
-	dead   bool
-	where  string // the label of the point at which it died
-	died   chan struct{}
-	ice    chan struct{}  // closed when the process continues; nil: it is not frozen
-	freeze int            // freezes at this point; 0: it does not
-	labels map[string]int // the first point of each label
+	mu          sync.Mutex
+	dieAt       int // dies at this point; 0: it does not
+	points      int
+	dead        bool
+	diedAt      string // the label of the point at which it died
+	died        chan struct{}
+	thawed      chan struct{}  // closed when the process continues; nil: it is not frozen
+	freezeAt    int            // freezes at this point; 0: it does not
+	firstPoints map[string]int // the first point of each label
 }
 
-func (p *life) gone() bool {
+func (p *testProcess) isDead() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.dead
 }
 
-func (p *life) stiff() bool {
+func (p *testProcess) isFrozen() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.ice != nil
+	return p.thawed != nil
 }
 
 // thaw lets a frozen process continue.
-func (p *life) thaw() {
+func (p *testProcess) thaw() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.freeze = 0; p.ice != nil {
-		close(p.ice)
+	if p.freezeAt = 0; p.thawed != nil {
+		close(p.thawed)
 	}
 }
 
 // point is a point at which the process may die. After its death nothing it does
 // has an effect.
-func (p *life) point(label string) error { return p.reach(label, true) }
+func (p *testProcess) point(label string) error { return p.reach(label, true) }
 
 // reach is point with a choice for a frozen process: with hold it blocks, without
 // hold it fails, for calls on which other processes wait.
-func (p *life) reach(label string, hold bool) error {
+func (p *testProcess) reach(label string, hold bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.dead {
 		return errDead
 	}
 	p.points++
-	if p.freeze != 0 && p.points == p.freeze {
-		p.ice = make(chan struct{})
-		close(p.lab.stiff)
+	if p.freezeAt != 0 && p.points == p.freezeAt {
+		p.thawed = make(chan struct{})
+		close(p.lab.frozen)
 	}
-	if p.ice != nil && !hold {
+	if p.thawed != nil && !hold {
 		return workflow.StoreUnavailable.Errorf("no answer")
 	}
-	for p.ice != nil { // blocked until thaw
-		ice := p.ice
+	for p.thawed != nil { // blocked until thaw
+		ice := p.thawed
 		p.mu.Unlock()
 		<-ice
 		p.mu.Lock()
-		if p.ice == ice {
-			p.ice = nil
+		if p.thawed == ice {
+			p.thawed = nil
 		}
 	}
 	if p.dead {
 		return errDead
 	}
-	if p.labels[label] == 0 {
-		p.labels[label] = p.points
+	if p.firstPoints[label] == 0 {
+		p.firstPoints[label] = p.points
 	}
-	if p.at == 0 || p.points != p.at {
+	if p.dieAt == 0 || p.points != p.dieAt {
 		return nil
 	}
-	p.where = label
+	p.diedAt = label
 	p.kill()
 	return errDead
 }
 
-func (p *life) kill() {
+func (p *testProcess) kill() {
 	if !p.dead {
 		p.dead = true
 		close(p.died)
@@ -290,7 +290,7 @@ func (p *life) kill() {
 	}
 }
 
-func (p *life) die() {
+func (p *testProcess) die() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.kill()
@@ -301,12 +301,12 @@ func (p *life) die() {
 func (l *lab) arm(at ...int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p := l.lives[len(l.lives)-1]
+	p := l.processes[len(l.processes)-1]
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.points, p.at, p.labels = 0, 0, map[string]int{}
+	p.points, p.dieAt, p.firstPoints = 0, 0, map[string]int{}
 	if len(at) > 0 {
-		p.at, l.next = at[0], at[1:]
+		p.dieAt, l.nextPoints = at[0], at[1:]
 	}
 }
 
@@ -314,10 +314,10 @@ func (l *lab) arm(at ...int) {
 func (l *lab) disarm() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.next = nil
-	for _, p := range l.lives {
+	l.nextPoints = nil
+	for _, p := range l.processes {
 		p.mu.Lock()
-		p.at = 0
+		p.dieAt = 0
 		p.mu.Unlock()
 	}
 }
@@ -327,9 +327,9 @@ func (l *lab) deaths() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var all []string
-	for _, p := range l.lives {
-		if p.where != "" {
-			all = append(all, fmt.Sprintf("%d (%s)", p.at, p.where))
+	for _, p := range l.processes {
+		if p.diedAt != "" {
+			all = append(all, fmt.Sprintf("%d (%s)", p.dieAt, p.diedAt))
 		}
 	}
 	return strings.Join(all, ", then ")
@@ -347,25 +347,25 @@ func (l *lab) create(r service.CreateRequest) string {
 	}
 	for range 20 {
 		l.revive()
-		c, _, err := l.living().service.Create(context.Background(), root, r)
+		c, _, err := l.current().service.Create(context.Background(), root, r)
 		if err == nil {
 			return c.UUID
 		}
-		if !l.again(err) {
-			l.say("create of %s: %v", r.Name, err)
+		if !l.mayRepeat(err) {
+			l.violated("create of %s: %v", r.Name, err)
 			return ""
 		}
 	}
-	l.say("create of %s never came through", r.Name)
+	l.violated("create of %s never came through", r.Name)
 	return ""
 }
 
 // mayRepeat waits and reports whether a request may be repeated: it may or may not
 // have had an effect.
-func (l *lab) again(err error) bool {
+func (l *lab) mayRepeat(err error) bool {
 	time.Sleep(time.Second)
 	kind := fault.Of(err)
-	return l.living() == nil || kind.Class == fault.Transient || kind == fault.WriteConflict || kind == cluster.JobReused || kind == fault.Unknown
+	return l.current() == nil || kind.Class == fault.Transient || kind == fault.WriteConflict || kind == cluster.JobReused || kind == fault.Unknown
 }
 
 // change requests a change in the same way. It returns the id of the job, or the
@@ -377,10 +377,10 @@ func (l *lab) change(uuid string, r service.ChangeRequest) (string, error) {
 	var err error
 	for range 20 {
 		l.revive()
-		if _, _, err = l.living().service.Change(context.Background(), root, uuid, r); err == nil {
+		if _, _, err = l.current().service.Change(context.Background(), root, uuid, r); err == nil {
 			return r.JobID, nil
 		}
-		if !l.again(err) {
+		if !l.mayRepeat(err) {
 			return "", err
 		}
 	}
@@ -391,7 +391,7 @@ func (l *lab) change(uuid string, r service.ChangeRequest) (string, error) {
 func (l *lab) must(uuid string, r service.ChangeRequest) string {
 	job, err := l.change(uuid, r)
 	if err != nil {
-		l.say("%s: %v", r.Kind, err)
+		l.violated("%s: %v", r.Kind, err)
 	}
 	return job
 }
@@ -399,7 +399,7 @@ func (l *lab) must(uuid string, r service.ChangeRequest) string {
 func (l *lab) record(uuid string) *cluster.Record {
 	b, err := l.records.Record(context.Background(), uuid)
 	if err != nil {
-		l.t.Fatalf("record of %q: %v; wrong so far: %v", uuid, err, l.wrong)
+		l.t.Fatalf("record of %q: %v; wrong so far: %v", uuid, err, l.violations)
 	}
 	return b
 }
@@ -416,7 +416,7 @@ func (l *lab) worker(uuid string) string {
 			return n.VMID
 		}
 	}
-	l.say("there is no worker")
+	l.violated("there is no worker")
 	return ""
 }
 

@@ -24,7 +24,7 @@ type limited struct {
 // limitedLogs is limited for providers with logs.
 type limitedLogs struct{ *limited }
 
-func limit(n Named, o *Options) cluster.Provider {
+func limit(n NamedProvider, o *Options) cluster.Provider {
 	p := &limited{inner: n.Provider, name: n.Name, slots: make(chan struct{}, o.Settings.PerProvider), timeout: o.Settings.CallTimeout, metrics: o.Metrics}
 	if _, ok := n.Provider.(cluster.Logs); ok {
 		return limitedLogs{p}

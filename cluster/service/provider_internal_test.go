@@ -34,20 +34,20 @@ type loggingProvider struct{ answering }
 
 func (loggingProvider) Logs(context.Context, cluster.Ref, int) (string, error) { return "line", nil }
 
-type heardCalls struct {
-	silence
+type recordedCalls struct {
+	noMetrics
 	mu    sync.Mutex
 	calls []string
 }
 
-func (h *heardCalls) ProviderCall(provider, call, outcome string, _ time.Duration) {
+func (h *recordedCalls) ProviderCall(provider, call, outcome string, _ time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.calls = append(h.calls, provider+" "+call+" "+outcome)
 }
 
 func limitedOver(p cluster.Provider, at int, m Metrics) cluster.Provider {
-	return limit(Named{Name: "p", Provider: p}, &Options{Metrics: m, Settings: Settings{PerProvider: at, CallTimeout: time.Minute}})
+	return limit(NamedProvider{Name: "p", Provider: p}, &Options{Metrics: m, Settings: Settings{PerProvider: at, CallTimeout: time.Minute}})
 }
 
 func TestErrorsOfProvidersAreFaults(t *testing.T) {
@@ -64,7 +64,7 @@ func TestErrorsOfProvidersAreFaults(t *testing.T) {
 		{cluster.CapacityExhausted.Errorf("full"), "CAPACITY_EXHAUSTED", "capacity_exhausted"},
 		{fmt.Errorf("call: %w", cluster.ProviderThrottled.Errorf("429")), "PROVIDER_THROTTLED", "provider_throttled"},
 	} {
-		heard := &heardCalls{}
+		heard := &recordedCalls{}
 		_, err := limitedOver(answering{get: func(context.Context) error { return c.err }}, 1, heard).Get(t.Context(), cluster.Ref{})
 		if err != nil && fault.Of(err).Code != c.want || err == nil && c.err != nil {
 			t.Errorf("%v became %v, want %s", c.err, err, c.want)
@@ -92,7 +92,7 @@ func TestCallsOfAProviderAreLimited(t *testing.T) {
 			now--
 			mu.Unlock()
 			return nil
-		}}, 3, silence{})
+		}}, 3, noMetrics{})
 		began := time.Now()
 		each(make([]int, 10), 10, func(int) { _, _ = p.Get(t.Context(), cluster.Ref{}) })
 		if most != 3 || time.Since(began) != 4*time.Second {
@@ -119,7 +119,7 @@ func TestACallInFlightIsFollowedToItsEnd(t *testing.T) {
 					case <-time.After(10 * time.Second):
 						return nil
 					}
-				}}, 1, silence{})
+				}}, 1, noMetrics{})
 				ctx, cancel := context.WithCancelCause(t.Context())
 				time.AfterFunc(time.Second, func() { cancel(c.cause) })
 				began := time.Now()
@@ -137,7 +137,7 @@ func TestACallInFlightIsFollowedToItsEnd(t *testing.T) {
 
 func TestACallThatHangsIsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := limitedOver(answering{create: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}, 1, silence{})
+		p := limitedOver(answering{create: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}, 1, noMetrics{})
 		began := time.Now()
 		if _, err := p.Create(t.Context(), cluster.DesiredResource{}); !errors.Is(err, cluster.ProviderUnreachable) || time.Since(began) != time.Minute {
 			t.Errorf("%v after %s", err, time.Since(began))
@@ -146,10 +146,10 @@ func TestACallThatHangsIsUnknown(t *testing.T) {
 }
 
 func TestOnlyProvidersWithLogsShowThem(t *testing.T) {
-	if _, ok := limitedOver(answering{}, 1, silence{}).(cluster.Logs); ok {
+	if _, ok := limitedOver(answering{}, 1, noMetrics{}).(cluster.Logs); ok {
 		t.Error("a provider without logs seems to have them")
 	}
-	logs, ok := limitedOver(loggingProvider{}, 1, silence{}).(cluster.Logs)
+	logs, ok := limitedOver(loggingProvider{}, 1, noMetrics{}).(cluster.Logs)
 	if !ok {
 		t.Fatal("the logs are hidden")
 	}

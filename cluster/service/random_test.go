@@ -163,7 +163,7 @@ func (s *scripted) try(r service.CreateRequest) {
 	r.Zone, r.Offering, r.JobID = "zone-1", "small", "create-"+r.Name
 	for range 20 {
 		s.revive()
-		if _, _, err := s.living().service.Create(s.t.Context(), root, r); err == nil || !s.again(err) {
+		if _, _, err := s.current().service.Create(s.t.Context(), root, r); err == nil || !s.mayRepeat(err) {
 			return
 		}
 	}
@@ -213,7 +213,7 @@ func playScript(t *testing.T, seed uint64, late bool, script []turn) []string {
 		l.collected()
 		l.check()
 		for _, r := range l.cloud.All() {
-			l.say("%s %s is left, tags %v\n%s", r.Kind, r.Name, r.Tags, l.stories())
+			l.violated("%s %s is left, tags %v\n%s", r.Kind, r.Name, r.Tags, l.stories())
 		}
 	})
 }

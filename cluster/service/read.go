@@ -147,19 +147,19 @@ func (s *Service) Leaks(ctx context.Context, who cluster.Caller, uuid string, ki
 	for _, r := range rows {
 		leaks = append(leaks, leakOf(r))
 	}
-	orphans, err := s.seen(ctx, uuid, kind)
+	orphans, err := s.noticeLeaks(ctx, uuid, kind)
 	if err != nil {
 		return nil, 0, err
 	}
 	if unknown != nil && total+len(orphans) == 0 {
 		return nil, 0, unknown
 	}
-	room := len(orphans)
+	space := len(orphans)
 	if limit >= 0 {
-		room = max(0, cmp.Or(limit, cluster.PageLimit)-len(leaks))
+		space = max(0, cmp.Or(limit, cluster.PageLimit)-len(leaks))
 	}
 	behind := orphans[min(max(0, offset-total), len(orphans)):] // orphans follow the rows
-	return append(leaks, behind[:min(room, len(behind))]...), total + len(orphans), nil
+	return append(leaks, behind[:min(space, len(behind))]...), total + len(orphans), nil
 }
 
 func leakOf(r cluster.OwnedRow) Leak {

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	signalHeartbeat = "hello"          // wakes a run when the readiness of a node has changed
-	heartbeatLook   = 15 * time.Second // poll interval of steps that wait for nodes without a signal
+	signalHeartbeat  = "hello"          // wakes a run when the readiness of a node has changed
+	nodePollInterval = 15 * time.Second // poll interval of steps that wait for nodes without a signal
 )
 
 // consumeSignals consumes the signals of heartbeats: the state of the nodes is
 // in the record.
-func (w *work) hear() {
+func (w *work) consumeSignals() {
 	for _, more := w.t.Signal(signalHeartbeat); more; _, more = w.t.Signal(signalHeartbeat) {
 	}
 }
@@ -33,7 +33,7 @@ func (w *work) unready(nodes []*cluster.Node, since time.Time) []*cluster.Node {
 
 // heartbeatsSince returns the time from which heartbeats count. A VM that was
 // stopped must report again.
-func (w *work) since() time.Time {
+func (w *work) heartbeatsSince() time.Time {
 	if w.c.State == cluster.Starting && !w.in.First || w.c.State == cluster.Recovering {
 		return w.c.StateSince
 	}
@@ -42,16 +42,16 @@ func (w *work) since() time.Time {
 
 // endpoint waits for the control node and for the cluster's endpoint.
 func endpoint(ctx context.Context, w *work) outcome.Outcome {
-	w.hear()
+	w.consumeSignals()
 	limit := w.s.options.Settings.EndpointWait
 	if w.caps.SendsHeartbeats {
 		nodes := w.nodes(cluster.Control)
-		if silent := w.unready(nodes, w.since()); len(silent) == len(nodes) {
+		if silent := w.unready(nodes, w.heartbeatsSince()); len(silent) == len(nodes) {
 			if w.waited() >= limit {
 				return outcome.Fail(cluster.EndpointSilent.Errorf("no control node was ready within %s: %s", limit, strings.Join(namesOf(silent), ", ")).
 					With("resource", strings.Join(namesOf(silent), ",")))
 			}
-			return outcome.Wait(min(heartbeatLook, limit-w.waited()), waitsForNodes, "the control node has not said that it is ready")
+			return outcome.Wait(min(nodePollInterval, limit-w.waited()), waitsForNodes, "the control node has not said that it is ready")
 		}
 	}
 	url, err := w.url(ctx)
@@ -73,14 +73,14 @@ func endpoint(ctx context.Context, w *work) outcome.Outcome {
 	case w.waited() >= limit:
 		return outcome.Fail(cluster.EndpointSilent.Errorf("%s: %w", url, err).With("resource", url))
 	}
-	return outcome.Wait(min(max(w.s.pause(w.waited()), time.Second), limit), "Endpoint", "%s does not answer yet: %s", url, plain(err))
+	return outcome.Wait(min(max(w.s.pause(w.waited()), time.Second), limit), "Endpoint", "%s does not answer yet: %s", url, connectionText(err))
 }
 
 // url returns the URL of the cluster: that of its address, or else the one that
 // its control node reports.
 func (w *work) url(ctx context.Context) (string, error) {
-	row := w.standing(resourceSpec{kind: cluster.Address})
-	if row == nil || row.Phase != cluster.Present || !w.makes(cluster.Address) {
+	row := w.liveRow(resourceSpec{kind: cluster.Address})
+	if row == nil || row.Phase != cluster.Present || !w.supports(cluster.Address) {
 		return w.c.Endpoint, nil
 	}
 	r, err := w.provider.Get(ctx, w.ref(row))
@@ -90,10 +90,10 @@ func (w *work) url(ctx context.Context) (string, error) {
 	if r.Address == "" {
 		return w.c.Endpoint, nil
 	}
-	return urlOf(r.Address), nil
+	return endpointURL(r.Address), nil
 }
 
-func urlOf(host string) string {
+func endpointURL(host string) string {
 	return "https://" + net.JoinHostPort(host, strconv.Itoa(endpointPort))
 }
 
@@ -102,7 +102,7 @@ func controlURL(record *cluster.Record, caps cluster.Capabilities) string {
 	if slices.Contains(caps.Kinds, cluster.Address) { // the endpoint is an external address; nodes are in one network
 		for _, n := range record.Nodes {
 			if n.Role == cluster.Control && n.Address != "" && n.Removed.IsZero() && !n.ReadyAt.IsZero() {
-				return urlOf(n.Address)
+				return endpointURL(n.Address)
 			}
 		}
 	}
@@ -110,10 +110,12 @@ func controlURL(record *cluster.Record, caps cluster.Capabilities) string {
 }
 
 // join waits until every node is ready.
-func join(_ context.Context, w *work) outcome.Outcome { return w.joined(w.nodes(""), w.since()) }
+func join(_ context.Context, w *work) outcome.Outcome {
+	return w.awaitReady(w.nodes(""), w.heartbeatsSince())
+}
 
-func (w *work) joined(nodes []*cluster.Node, since time.Time) outcome.Outcome {
-	w.hear()
+func (w *work) awaitReady(nodes []*cluster.Node, since time.Time) outcome.Outcome {
+	w.consumeSignals()
 	if !w.caps.SendsHeartbeats {
 		return outcome.Done()
 	}
@@ -126,7 +128,7 @@ func (w *work) joined(nodes []*cluster.Node, since time.Time) outcome.Outcome {
 		names := namesOf(missing)
 		return outcome.Fail(cluster.NodesNotReady.Errorf("not ready within %s: %s", limit, strings.Join(names, ", ")).With("resource", strings.Join(names, ",")))
 	}
-	return outcome.Wait(min(heartbeatLook, limit-w.waited()), waitsForNodes, "nodes have not said that they are ready")
+	return outcome.Wait(min(nodePollInterval, limit-w.waited()), waitsForNodes, "nodes have not said that they are ready")
 }
 
 // publish writes endpoint, totals and version of the cluster, and revokes the
@@ -160,7 +162,7 @@ func publish(ctx context.Context, w *work) outcome.Outcome {
 // totals returns cores and memory of all nodes by the offering. They do not
 // change if the catalogue no longer has the offering.
 func (w *work) totals(ctx context.Context) (cores, memoryMB int) {
-	offering, err := find(ctx, w.provider, w.c.Owner, cluster.Offering, w.c.Offering.ID)
+	offering, err := findEntry(ctx, w.provider, w.c.Owner, cluster.Offering, w.c.Offering.ID)
 	if err != nil || offering == nil || w.c.Offering.ID == "" {
 		return w.c.Cores, w.c.MemoryMB
 	}

@@ -15,20 +15,20 @@ import (
 // Leaks of an unknown cluster, by id or by name, are an error. An empty list would
 // read as "nothing has leaked".
 func TestFinding21LeaksOfAnUnknownClusterAreAnError(t *testing.T) {
-	c := atCounter(t, cluster.Limits{})
-	made := c.make(as("uma"), "blue")
-	for _, known := range []string{"", made.UUID, "blue"} {
-		if leaks, total, err := c.Leaks(t.Context(), chief, known, "", 0, 10); err != nil || total != 0 || len(leaks) != 0 {
+	c := newFixture(t, cluster.Limits{})
+	created := c.make(as("uma"), "blue")
+	for _, known := range []string{"", created.UUID, "blue"} {
+		if leaks, total, err := c.Leaks(t.Context(), superuser, known, "", 0, 10); err != nil || total != 0 || len(leaks) != 0 {
 			t.Errorf("%q: %v %d %v", known, leaks, total, err)
 		}
 	}
 	for _, unknown := range []string{"nope", "00000000-0000-4000-8000-00000000ffff"} {
-		if leaks, _, err := c.Leaks(t.Context(), chief, unknown, "", 0, 10); !errors.Is(err, cluster.NotFound) {
+		if leaks, _, err := c.Leaks(t.Context(), superuser, unknown, "", 0, 10); !errors.Is(err, cluster.NotFound) {
 			t.Errorf("%q: %v %v", unknown, leaks, err)
 		}
 	}
 	// A leak outlives the record of its cluster.
-	b, err := c.records.Record(t.Context(), made.UUID)
+	b, err := c.records.Record(t.Context(), created.UUID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestFinding21LeaksOfAnUnknownClusterAreAnError(t *testing.T) {
 	if err := c.records.Commit(t.Context(), &cluster.Change{ClusterID: b.Cluster.ID, Journal: []*cluster.JournalRow{row}}); err != nil {
 		t.Fatal(err)
 	}
-	if leaks, total, err := c.Leaks(t.Context(), chief, "blue", "", 0, 10); err != nil || total != 1 || leaks[0].Resource != "blue-worker1" {
+	if leaks, total, err := c.Leaks(t.Context(), superuser, "blue", "", 0, 10); err != nil || total != 1 || leaks[0].Resource != "blue-worker1" {
 		t.Errorf("by name: %v %d %v", leaks, total, err)
 	}
 }
@@ -44,7 +44,7 @@ func TestFinding21LeaksOfAnUnknownClusterAreAnError(t *testing.T) {
 // A scale beyond the account's limits is refused at once: nothing is written, and
 // the cluster does not enter Alert.
 func TestFinding21ScaleBeyondTheLimitIsRefused(t *testing.T) {
-	c := atCounter(t, cluster.Limits{Nodes: 4})
+	c := newFixture(t, cluster.Limits{Nodes: 4})
 	id := c.make(as("uma"), "blue").UUID
 	size := 4
 	for _, state := range []func(*cluster.Cluster){
@@ -52,8 +52,8 @@ func TestFinding21ScaleBeyondTheLimitIsRefused(t *testing.T) {
 		func(c *cluster.Cluster) { c.State, c.Started, c.NodeCount = cluster.Alert, true, 9 }, // a scale to 9 has failed
 	} {
 		c.put(id, cluster.Running, state)
-		before, _ := c.Get(t.Context(), chief, id)
-		jobs := func() int { _, n, _ := c.Jobs(t.Context(), chief, cluster.JobQuery{}); return n }
+		before, _ := c.Get(t.Context(), superuser, id)
+		jobs := func() int { _, n, _ := c.Jobs(t.Context(), superuser, cluster.JobQuery{}); return n }
 		had := jobs()
 		for name, ask := range map[string]func() error{
 			"scale": func() error {
@@ -69,7 +69,7 @@ func TestFinding21ScaleBeyondTheLimitIsRefused(t *testing.T) {
 				t.Errorf("%s of a cluster that is %s: %v", name, before.Cluster.State, err)
 			}
 		}
-		if after, _ := c.Get(t.Context(), chief, id); after.Cluster.Revision != before.Cluster.Revision || jobs() != had {
+		if after, _ := c.Get(t.Context(), superuser, id); after.Cluster.Revision != before.Cluster.Revision || jobs() != had {
 			t.Errorf("a refused scale has written: %+v", after.Cluster)
 		}
 	}
@@ -80,23 +80,23 @@ func TestFinding21ScaleBeyondTheLimitIsRefused(t *testing.T) {
 }
 
 // A scale beyond the capacity of the provider is refused at once too, and its plan has the same fault.
-func TestFinding21ScaleWithoutRoomIsRefused(t *testing.T) {
+func TestFinding21ScaleWithoutCapacityIsRefused(t *testing.T) {
 	running(t, setup{sim: sim.Options{Zones: []sim.Zone{{ID: "zone-1", Name: "zone-1", VMs: 4}}}}, 2, func(t *testing.T, w *world, id string) {
 		before := w.record(id)
-		_, _, err := w.service.Change(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.RequestScale, Size: 4})
+		_, _, err := w.service.Change(t.Context(), superuser, id, service.ChangeRequest{Kind: cluster.RequestScale, Size: 4})
 		if !errors.Is(err, cluster.CapacityExhausted) {
 			t.Errorf("one VM too many: %v", err)
 		}
 		if after := w.record(id); after.Cluster.Revision != before.Cluster.Revision || after.Cluster.State != cluster.Running || after.Cluster.NodeCount != 2 {
 			t.Errorf("a refused scale has written: %+v", after.Cluster)
 		}
-		plan, err := w.service.PlanChange(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.RequestScale, Size: 4})
+		plan, err := w.service.PlanChange(t.Context(), superuser, id, service.ChangeRequest{Kind: cluster.RequestScale, Size: 4})
 		if err != nil || fault.Of(plan.Err()) != cluster.CapacityExhausted {
 			t.Errorf("the plan: %v %+v", err, plan)
 		}
 		// A provider that does not answer is no refusal: the run waits for it.
 		w.cloud.Inject(sim.Rule{Label: "away", Call: sim.Check, Do: sim.Fail, Err: cluster.ProviderUnreachable})
-		if _, _, err := w.service.Change(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.RequestScale, Size: 3}); err != nil {
+		if _, _, err := w.service.Change(t.Context(), superuser, id, service.ChangeRequest{Kind: cluster.RequestScale, Size: 3}); err != nil {
 			t.Errorf("while the provider is away: %v", err)
 		}
 	})
@@ -112,7 +112,7 @@ func TestFinding21PlanOfARecoveryThatCannotBeDone(t *testing.T) {
 		}
 		w.until(id, time.Hour, cluster.Alert)
 		w.cloud.Inject(sim.Rule{Label: "away", Call: sim.List, Do: sim.Fail, Err: cluster.ProviderUnreachable})
-		plan, err := w.service.PlanChange(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.RequestRecover})
+		plan, err := w.service.PlanChange(t.Context(), superuser, id, service.ChangeRequest{Kind: cluster.RequestRecover})
 		if err != nil || fault.Of(plan.Err()) != cluster.ProviderUnreachable || len(plan.Steps) > 0 {
 			t.Errorf("%v %+v", err, plan)
 		}

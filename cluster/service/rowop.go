@@ -9,15 +9,15 @@ import (
 )
 
 // storeFound stores the ids of a found resource and the address of its node.
-func (h *rowOp) take(r cluster.Resource) {
-	h.name(r.Ref())
+func (h *rowOp) storeFound(r cluster.Resource) {
+	h.storeIDs(r.Ref())
 	if h.node != nil && r.Address != "" && h.node.Address == "" {
 		h.node.Address, h.dirty = r.Address, true
 	}
 }
 
 // storeIDs stores those ids of an answer that are not stored yet.
-func (h *rowOp) name(ref cluster.Ref) {
+func (h *rowOp) storeIDs(ref cluster.Ref) {
 	if ref.ID != "" && h.row.ProviderID == "" {
 		h.row.ProviderID, h.dirty = ref.ID, true
 	}
@@ -30,7 +30,7 @@ func (h *rowOp) name(ref cluster.Ref) {
 }
 
 // noteFailure stores the newest failure in the row.
-func (h *rowOp) note(err error) {
+func (h *rowOp) noteFailure(err error) {
 	code, text := fault.Of(err).Code, fault.Message(err)
 	if h.row.LastCode != code || h.row.LastError != text {
 		h.row.LastCode, h.row.LastError, h.dirty = code, text, true
@@ -39,10 +39,10 @@ func (h *rowOp) note(err error) {
 
 // finalFailure returns the failure that ends the tries of a row: one that is not
 // transient, or the last try of a create. nil: another try is allowed.
-func (h *rowOp) final() error {
+func (h *rowOp) finalFailure() error {
 	err := failureOf(h.row)
 	kind := fault.Of(err)
-	if err == nil || kind.Class == fault.Transient && (h.unmake || kind.Uncharged || h.row.Attempts+h.row.Attempt-1 < h.within.tries) {
+	if err == nil || kind.Class == fault.Transient && (h.deleting || kind.Uncharged || h.row.Attempts+h.row.Attempt-1 < h.limits.tries) {
 		return nil
 	}
 	return err
@@ -50,10 +50,10 @@ func (h *rowOp) final() error {
 
 // backoff returns the pause after a failed call, 1 s doubling to 60 s.
 func (h *rowOp) backoff(w *work) time.Duration {
-	if h.unmake {
+	if h.deleting {
 		return min(max(w.waited(), time.Second), time.Minute)
 	}
-	return doubling(h.row.Attempts)
+	return failurePause(h.row.Attempts)
 }
 
 // failureOf returns the failure that is stored in a row; nil if there is none.
@@ -71,31 +71,31 @@ func failureOf(row *cluster.JournalRow) error {
 // wait leaves a row for the next attempt. The row fails if its time limit has
 // passed, or if the provider's job has failed.
 func (h *rowOp) wait(w *work) {
-	h.rests = true
-	age, patience := w.waited(), h.within.timeout
-	if !h.unmake {
-		age, patience = min(age, w.now.Sub(h.row.IntentAt)), patience*time.Duration(max(h.within.tries, 1))
+	h.waits = true
+	age, patience := w.waited(), h.limits.timeout
+	if !h.deleting {
+		age, patience = min(age, w.now.Sub(h.row.IntentAt)), patience*time.Duration(max(h.limits.tries, 1))
 	}
-	if h.fails = h.jobFailed(); h.fails != nil || age < patience {
+	if h.failure = h.jobFailed(); h.failure != nil || age < patience {
 		return
 	}
 	if h.row.LastCode == "" {
-		h.note(workflow.Timeout.Errorf("nothing has come of it in %s", patience))
+		h.noteFailure(workflow.Timeout.Errorf("nothing has come of it in %s", patience))
 	}
-	h.fails = failureOf(h.row)
+	h.failure = failureOf(h.row)
 }
 
 // jobFailed returns the failure of the job of an accepted row whose resource was
 // not found; nil if the row may still succeed.
 func (h *rowOp) jobFailed() error {
-	if err := failureOf(h.row); !h.unmake && h.row.Phase == cluster.Accepted && h.row.JobID == "" && err != nil && fault.Of(err).Class != fault.Transient {
+	if err := failureOf(h.row); !h.deleting && h.row.Phase == cluster.Accepted && h.row.JobID == "" && err != nil && fault.Of(err).Class != fault.Transient {
 		return err
 	}
 	return nil
 }
 
 // closeRow ends a row: its resource is gone or was never created.
-func (h *rowOp) close(act cluster.JournalAction, now time.Time) {
+func (h *rowOp) closeRow(act cluster.JournalAction, now time.Time) {
 	h.row.Phase, h.row.GoneAt, h.row.JobID = cluster.Gone, now, ""
 	if act == cluster.MarkNeverCreated {
 		h.row.Phase = cluster.NeverCreated
@@ -106,17 +106,17 @@ func (h *rowOp) close(act cluster.JournalAction, now time.Time) {
 	h.dirty, h.done = true, true
 	if act == cluster.Lost {
 		if h.row.LastCode == "" {
-			h.note(cluster.NodeMissing.Errorf("it was accepted and is gone"))
+			h.noteFailure(cluster.NodeMissing.Errorf("it was accepted and is gone"))
 		}
-		h.done, h.fails = false, failureOf(h.row)
+		h.done, h.failure = false, failureOf(h.row)
 	}
 }
 
 // lookupFailed stores a failed lookup. A failure that is not transient ends the
 // row: waiting does not help.
-func (h *rowOp) unseen(err error) {
-	h.note(err)
+func (h *rowOp) lookupFailed(err error) {
+	h.noteFailure(err)
 	if fault.Of(err).Class != fault.Transient {
-		h.fails = failureOf(h.row)
+		h.failure = failureOf(h.row)
 	}
 }

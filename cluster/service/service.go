@@ -22,7 +22,7 @@ type Service struct {
 	engine     Engine
 	controller *machine.Machine[*view]
 	tokens     tokens
-	heartbeats heartbeatBatch
+	heartbeats heartbeatState
 	background background
 
 	mu         sync.Mutex
@@ -35,20 +35,20 @@ func New(o Options) (*Service, error) {
 	if o.Records == nil || len(o.Providers) == 0 || o.Installation == "" {
 		return nil, cluster.ClusterInvalid.Errorf("the service needs records, at least one provider and the id of this installation")
 	}
-	o.Settings = o.Settings.filled()
+	o.Settings = o.Settings.withDefaults()
 	if o.Now == nil {
 		o.Now = func() time.Time { return time.Now().UTC() }
 	}
 	if o.Locks != nil { // other servers may have other clocks
-		c := &clock{own: o.Now}
-		o.Locks = ticking{o.Locks, c}
-		o.Records = &timed{o.Records, o.Locks, c}
+		c := &clock{local: o.Now}
+		o.Locks = clockBackend{o.Locks, c}
+		o.Records = &clockStore{o.Records, o.Locks, c}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
 	if o.Metrics == nil {
-		o.Metrics = silence{}
+		o.Metrics = noMetrics{}
 	}
 	s := &Service{options: o, providers: map[string]cluster.Provider{}, background: background{worker: control.NewUID()}}
 	for _, n := range o.Providers {
@@ -62,10 +62,10 @@ func New(o Options) (*Service, error) {
 }
 
 // OrDefault returns the settings with defaults in place of zero fields.
-func (t Settings) OrDefault() Settings { return t.filled() }
+func (t Settings) OrDefault() Settings { return t.withDefaults() }
 
 // withDefaults returns the settings with defaults in place of zero fields.
-func (t Settings) filled() Settings {
+func (t Settings) withDefaults() Settings {
 	t.SyncEvery = cmp.Or(t.SyncEvery, 30*time.Second)
 	t.CollectEvery = cmp.Or(t.CollectEvery, 5*time.Minute)
 	t.CollectFirst = cmp.Or(t.CollectFirst, t.CollectEvery/2)
@@ -94,7 +94,7 @@ func (s *Service) Flows() []workflow.Flow { return s.flows }
 // Bind sets the engine, which must have the flows of the service.
 // MACHINE_INVALID.
 func (s *Service) Bind(e Engine) error {
-	options := machine.Options[*view]{Objects: objects{s}, Flows: lookedFlows{e}, Now: s.options.Now, Logger: s.options.Logger}
+	options := machine.Options[*view]{Objects: objects{s}, Flows: lastRunFlows{e}, Now: s.options.Now, Logger: s.options.Logger}
 	if lister, ok := e.(interface{ Flows() []workflow.Flow }); ok {
 		options.Known = func(flow string) bool {
 			return slices.ContainsFunc(lister.Flows(), func(f workflow.Flow) bool { return f.Name == flow })
@@ -110,7 +110,7 @@ func (s *Service) Bind(e Engine) error {
 
 // CallHome sets Options.HomeURL, for a server that knows its address only once
 // it listens. It must be called before Serve.
-func (s *Service) CallHome(url string) { s.options.HomeURL = url }
+func (s *Service) SetHomeURL(url string) { s.options.HomeURL = url }
 
 // Serve runs the controller and the periodic tasks until the context ends, and
 // waits for all their goroutines. Bind must have been called.
@@ -118,11 +118,11 @@ func (s *Service) Serve(ctx context.Context) error {
 	if s.engine == nil {
 		return cluster.ClusterInvalid.Errorf("the service has no engine: call Bind before Serve")
 	}
-	return control.Run(ctx, s.duties(), []control.Runner{s.newController()})
+	return control.Run(ctx, s.periodicTasks(), []control.Runner{s.newController()})
 }
 
 // periodicTasks returns the runners besides the controller.
-func (s *Service) duties() []control.Runner {
+func (s *Service) periodicTasks() []control.Runner {
 	return []control.Runner{runner(s.flushHeartbeats), s.syncRunner(), s.collectRunner()}
 }
 
@@ -133,9 +133,9 @@ type runner func(ctx context.Context) error
 func (r runner) Run(ctx context.Context) error { return r(ctx) }
 
 // noMetrics is Metrics that does nothing.
-type silence struct{}
+type noMetrics struct{}
 
-func (silence) Operation(string, string, time.Duration)            {}
-func (silence) ProviderCall(string, string, string, time.Duration) {}
-func (silence) SyncPass(string, time.Duration, int)                {}
-func (silence) Collected(string)                                   {}
+func (noMetrics) Operation(string, string, time.Duration)            {}
+func (noMetrics) ProviderCall(string, string, string, time.Duration) {}
+func (noMetrics) SyncPass(string, time.Duration, int)                {}
+func (noMetrics) Collected(string)                                   {}

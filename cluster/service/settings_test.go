@@ -12,16 +12,16 @@ import (
 
 // Forget needs the name of the cluster and the state Expunge, and reads each resource once more.
 func TestForgetting(t *testing.T) {
-	c := atCounter(t, cluster.Limits{})
+	c := newFixture(t, cluster.Limits{})
 	id := c.make(as("uma"), "blue").UUID
-	if _, err := c.Forget(t.Context(), chief, id, "blue", ""); !errors.Is(err, cluster.StateRefused) {
+	if _, err := c.Forget(t.Context(), superuser, id, "blue", ""); !errors.Is(err, cluster.StateRefused) {
 		t.Errorf("in Created: %v", err)
 	}
 	c.put(id, cluster.Expunge, func(c *cluster.Cluster) { c.Desired = cluster.WantDestroyed })
-	if _, err := c.Forget(t.Context(), chief, id, "green", ""); !errors.Is(err, cluster.ClusterInvalid) {
+	if _, err := c.Forget(t.Context(), superuser, id, "green", ""); !errors.Is(err, cluster.ClusterInvalid) {
 		t.Errorf("with another name: %v", err)
 	}
-	b, _ := c.Get(t.Context(), chief, id)
+	b, _ := c.Get(t.Context(), superuser, id)
 	rows := []*cluster.JournalRow{
 		{Kind: cluster.VM, Name: "gone", Key: "a", ProviderID: "vm-that-never-was", Phase: cluster.Closing, Origin: cluster.OriginCreated},
 		{Kind: cluster.VM, Name: "unknown", Key: "b", Phase: cluster.Leaked, Origin: cluster.OriginCreated},
@@ -33,11 +33,11 @@ func TestForgetting(t *testing.T) {
 	if _, err := c.PlanForget(t.Context(), as("uma"), id, "blue"); !errors.Is(err, cluster.AccessRefused) {
 		t.Errorf("the plan without an operator: %v", err)
 	}
-	if _, err := c.PlanForget(t.Context(), chief, id, "green"); !errors.Is(err, cluster.ClusterInvalid) {
+	if _, err := c.PlanForget(t.Context(), superuser, id, "green"); !errors.Is(err, cluster.ClusterInvalid) {
 		t.Errorf("the plan with another name: %v", err)
 	}
-	before, _ := c.Get(t.Context(), chief, id)
-	plan, err := c.PlanForget(t.Context(), chief, id, "blue")
+	before, _ := c.Get(t.Context(), superuser, id)
+	plan, err := c.PlanForget(t.Context(), superuser, id, "blue")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,13 +48,13 @@ func TestForgetting(t *testing.T) {
 	if len(acts) != 2 || acts["gone"] != "close" || acts["unknown"] != "forget" || len(plan.Steps) != 1 {
 		t.Errorf("the plan: %+v", plan)
 	}
-	if after, _ := c.Get(t.Context(), chief, id); !reflect.DeepEqual(before, after) {
+	if after, _ := c.Get(t.Context(), superuser, id); !reflect.DeepEqual(before, after) {
 		t.Errorf("the plan has changed the record:\n%+v\n%+v", before, after)
 	}
-	if _, err := c.Forget(t.Context(), chief, id, "blue", ""); err != nil {
+	if _, err := c.Forget(t.Context(), superuser, id, "blue", ""); err != nil {
 		t.Fatal(err)
 	}
-	b, _ = c.Get(t.Context(), chief, id)
+	b, _ = c.Get(t.Context(), superuser, id)
 	got := map[string]cluster.Phase{}
 	for _, r := range b.Journal {
 		got[r.Name] = r.Phase
@@ -62,7 +62,7 @@ func TestForgetting(t *testing.T) {
 	if got["gone"] != cluster.Gone || got["unknown"] != cluster.Forgotten || got["theirs"] != cluster.Present || !b.Cluster.Forget {
 		t.Errorf("journal %v, forget %v", got, b.Cluster.Forget)
 	}
-	if leaks, _, _ := c.Leaks(t.Context(), chief, "", "", 0, 0); len(leaks) != 1 || leaks[0].Resource != "unknown" {
+	if leaks, _, _ := c.Leaks(t.Context(), superuser, "", "", 0, 0); len(leaks) != 1 || leaks[0].Resource != "unknown" {
 		t.Errorf("leaks %+v", leaks)
 	}
 }
@@ -70,10 +70,10 @@ func TestForgetting(t *testing.T) {
 // The dry run of a patch has each setting that would change and the effect of a
 // new size, and writes nothing.
 func TestThePlanOfAPatch(t *testing.T) {
-	c := atCounter(t, cluster.Limits{})
+	c := newFixture(t, cluster.Limits{})
 	id := c.make(as("uma"), "blue").UUID
 	c.put(id, cluster.Running, func(c *cluster.Cluster) { c.Started = true })
-	before, _ := c.Get(t.Context(), chief, id)
+	before, _ := c.Get(t.Context(), superuser, id)
 	size, words, none := before.Cluster.NodeCount+2, "a word", cluster.Recovery{}
 	for name, p := range map[string]struct {
 		patch service.PatchRequest
@@ -110,7 +110,7 @@ func TestThePlanOfAPatch(t *testing.T) {
 	if _, err := c.PlanPatch(t.Context(), as("eve"), id, service.PatchRequest{Size: &size}); !errors.Is(err, cluster.AccessRefused) {
 		t.Errorf("of another's cluster: %v", err)
 	}
-	if after, _ := c.Get(t.Context(), chief, id); !reflect.DeepEqual(before, after) {
+	if after, _ := c.Get(t.Context(), superuser, id); !reflect.DeepEqual(before, after) {
 		t.Errorf("the plan has changed the record:\n%+v\n%+v", before, after)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // slow has the times of a slow cloud.
 var slow = sim.Times{Create: 40 * time.Second, Start: 10 * time.Second, Stop: 10 * time.Second, Destroy: 15 * time.Second, Network: 5 * time.Second, Rule: 2 * time.Second, Boot: 20 * time.Second}
 
-func TestFirstStartMakesEverythingOnce(t *testing.T) {
+func TestFirstStartCreatesEverythingOnce(t *testing.T) {
 	for name, s := range map[string]setup{
 		"at once":              {},
 		"slow":                 {sim: sim.Options{Times: slow, Latency: 200 * time.Millisecond, Visible: 5 * time.Second}},
@@ -28,7 +28,7 @@ func TestFirstStartMakesEverythingOnce(t *testing.T) {
 				if got := len(w.vms()); got != 11 {
 					t.Errorf("%d VMs, want 11\n%s", got, w.story(id))
 				}
-				w.balanced(id)
+				w.checkJournal(id)
 				if w.path(id) != "Starting Running" || !c.Started || c.Request != nil || c.RunID != "" {
 					t.Errorf("path %s, cluster %+v", w.path(id), c)
 				}
@@ -91,7 +91,7 @@ func (c checked) Check(ctx context.Context, n cluster.Need) ([]cluster.Finding, 
 
 // A finding with the code of a fault ends a run before anything is created; a
 // finding without a code is a remark.
-func TestFindingsWithoutACodeStandInNobodysWay(t *testing.T) {
+func TestFindingsWithoutACodeAreRemarks(t *testing.T) {
 	for code, vms := range map[fault.Code]int{"": 3, cluster.EntityRefused.Code: 0} {
 		inWorld(t, setup{}, func(t *testing.T, w *world) {
 			w.stop()
@@ -107,7 +107,7 @@ func TestFindingsWithoutACodeStandInNobodysWay(t *testing.T) {
 }
 
 // A cluster works on five VMs at a time, and on no fewer while more are missing.
-func TestFiveVMsAreMadeAtATime(t *testing.T) {
+func TestFiveVMsAreCreatedAtATime(t *testing.T) {
 	inWorld(t, setup{sim: sim.Options{Times: slow}}, func(t *testing.T, w *world) {
 		id, most := w.create("blue", 12), 0
 		for range 3600 {

@@ -20,11 +20,11 @@ func TestTwoHundredClustersAtOnce(t *testing.T) {
 		var asked sync.WaitGroup
 		for i := range clusters {
 			asked.Go(func() {
-				_, _, err := l.living().service.Create(context.Background(), root, service.CreateRequest{
+				_, _, err := l.current().service.Create(context.Background(), root, service.CreateRequest{
 					Name: fmt.Sprintf("blue-%d", i), Zone: "zone-1", Offering: "small", Size: nodes - 1, Recovery: cluster.Recovery{}, JobID: fmt.Sprintf("create-%d", i),
 				})
 				if err != nil {
-					l.say("create %d: %v", i, err)
+					l.violated("create %d: %v", i, err)
 				}
 			})
 		}
@@ -34,11 +34,11 @@ func TestTwoHundredClustersAtOnce(t *testing.T) {
 		l.settle(2 * time.Hour)
 		l.check()
 		if got := len(l.cloud.All(cluster.VM)); got != clusters*nodes {
-			l.say("%d VMs, want %d", got, clusters*nodes)
+			l.violated("%d VMs, want %d", got, clusters*nodes)
 		}
 		for _, c := range l.clusters() {
 			if c.State != cluster.Running {
-				l.say("%s is %s\n%s", c.Name, c.State, l.story(c.UUID))
+				l.violated("%s is %s\n%s", c.Name, c.State, l.story(c.UUID))
 			}
 			asked.Go(func() { l.must(c.UUID, service.ChangeRequest{Kind: cluster.RequestDelete}) })
 		}
@@ -46,7 +46,7 @@ func TestTwoHundredClustersAtOnce(t *testing.T) {
 		l.settle(2 * time.Hour)
 		l.check()
 		if left := l.cloud.All(); len(left) > 0 {
-			l.say("%d resources are left", len(left))
+			l.violated("%d resources are left", len(left))
 		}
 	})
 	for i, text := range wrong {
@@ -59,7 +59,7 @@ func TestTwoHundredClustersAtOnce(t *testing.T) {
 // The provider does not answer for an hour during an operation. Afterwards the
 // cluster reaches its desired state or has a reason, and no resource is lost.
 func TestProviderDownForAnHour(t *testing.T) {
-	for name, s := range tales() {
+	for name, s := range scenarios() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, at := range []time.Duration{0, 3 * time.Second, 14 * time.Second, 28 * time.Second} {

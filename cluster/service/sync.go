@@ -16,7 +16,7 @@ import (
 
 // Limits of a synchronization pass.
 const (
-	judging      = 64              // clusters whose health is decided at once; their endpoints may be slow
+	maxDecisions = 64              // clusters whose health is decided at once; their endpoints may be slow
 	probeTimeout = 3 * time.Second // of an endpoint
 	listTries    = 3               // of a page, while the fault is transient
 	listPause    = 200 * time.Millisecond
@@ -25,7 +25,7 @@ const (
 // syncRunner returns the state synchronization. It makes a pass over each
 // provider every Settings.SyncEvery; the first pass begins at once.
 func (s *Service) syncRunner() control.Runner {
-	return &periodicTask{s: s, name: "sync", shards: s.providerNames(), every: s.options.Settings.SyncEvery, pass: s.syncPass}
+	return &periodicTask{s: s, name: "sync", parts: s.providerNames(), every: s.options.Settings.SyncEvery, pass: s.syncPass}
 }
 
 func (s *Service) providerNames() []string {
@@ -62,7 +62,7 @@ func (s *Service) syncPass(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	defer s.background.synced(name)
+	defer s.background.markSynced(name)
 	inventory, known := s.background.inventoryOf(name)
 	if !known { // the first pass
 		if inventory, err = s.recordedInventory(ctx, name); err != nil {
@@ -75,23 +75,23 @@ func (s *Service) syncPass(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	s.told(ctx, name, taskSync, firstTrouble(views), nil)
-	clusters, seen, err := s.judgeAll(ctx, provider, name, views)
+	s.saveNotice(ctx, name, taskSync, firstError(views), nil)
+	clusters, seen, err := s.decideAll(ctx, provider, name, views)
 	if err != nil {
 		return err
 	}
 	s.background.putInventory(name, seen)
-	if firstTrouble(views) == nil {
+	if firstError(views) == nil {
 		s.options.Metrics.SyncPass(name, time.Since(began), clusters)
 	}
 	return nil
 }
 
-func firstTrouble(views map[string]*zoneView) error {
+func firstError(views map[string]*zoneView) error {
 	var first error
 	for _, zone := range slices.Sorted(slices.Values(keysOf(views))) {
 		if first == nil {
-			first = views[zone].trouble
+			first = views[zone].err
 		}
 	}
 	return first
@@ -99,36 +99,36 @@ func firstTrouble(views map[string]*zoneView) error {
 
 // zoneView is the result of the lists of a zone.
 type zoneView struct {
-	at        time.Time // before the first call
-	trouble   error     // of the first list that failed
-	networks  networks
-	wide      bool // foreign VMs are listed too
-	listed    map[cluster.Kind]bool
-	resources map[string][]observedVM // by the cluster in their tags
-	foreign   map[string][]observedVM // foreign VMs, by the cluster whose network they are in
+	at          time.Time // before the first call
+	err         error     // of the first list that failed
+	networks    networks
+	withForeign bool // foreign VMs are listed too
+	listed      map[cluster.Kind]bool
+	resources   map[string][]observedResource // by the cluster in their tags
+	foreign     map[string][]observedResource // foreign VMs, by the cluster whose network they are in
 }
 
 // observedResource is the part of a listed resource that DecideHealth needs.
 // There may be a hundred thousand VMs, so the rest of a VM is not kept.
-type observedVM struct {
+type observedResource struct {
 	id, name, identity, state, key string
 	power                          cluster.Power
-	whole                          *cluster.Resource // set for all kinds but VM
+	resource                       *cluster.Resource // set for all kinds but VM
 }
 
-func observedVMOf(r *cluster.Resource) observedVM {
+func observedResourceOf(r *cluster.Resource) observedResource {
 	if r.Kind != cluster.VM {
-		return observedVM{whole: r}
+		return observedResource{resource: r}
 	}
-	return observedVM{id: r.ID, name: r.Name, identity: r.Identity, state: r.State, key: r.Tags[cluster.TagKey], power: r.Power}
+	return observedResource{id: r.ID, name: r.Name, identity: r.Identity, state: r.State, key: r.Tags[cluster.TagKey], power: r.Power}
 }
 
 // viewZone lists all kinds of a provider in a zone. A list that fails part-way
 // does not count as listed. The error is that of the context.
 func (s *Service) viewZone(ctx context.Context, provider cluster.Provider, name, zone string, n networks) (*zoneView, error) {
 	share := s.background.foreignShareOf(name, zone)
-	v := &zoneView{at: s.options.Now(), networks: n, wide: share.look(), listed: map[cluster.Kind]bool{}, resources: map[string][]observedVM{}, foreign: map[string][]observedVM{}}
-	v.trouble = v.list(ctx, provider, zone, s.options.Installation, share)
+	v := &zoneView{at: s.options.Now(), networks: n, withForeign: share.listForeign(), listed: map[cluster.Kind]bool{}, resources: map[string][]observedResource{}, foreign: map[string][]observedResource{}}
+	v.err = v.list(ctx, provider, zone, s.options.Installation, share)
 	return v, context.Cause(ctx)
 }
 
@@ -136,7 +136,7 @@ func (s *Service) viewZone(ctx context.Context, provider cluster.Provider, name,
 func (v *zoneView) list(ctx context.Context, provider cluster.Provider, zone, installation string, share *foreignShare) error {
 	for _, kind := range kindsOf(provider) {
 		ours, others := 0, 0
-		err := eachPage(ctx, provider, cluster.Filter{Kind: kind, Zone: zone, Foreign: v.wide && kind == cluster.VM}, func(r *cluster.Resource) {
+		err := eachPage(ctx, provider, cluster.Filter{Kind: kind, Zone: zone, Foreign: v.withForeign && kind == cluster.VM}, func(r *cluster.Resource) {
 			uuid := r.Tags[cluster.TagCluster]
 			if r.Tags[cluster.TagInstallation] != installation {
 				uuid = ""
@@ -145,17 +145,17 @@ func (v *zoneView) list(ctx context.Context, provider cluster.Provider, zone, in
 				ours++
 			}
 			if uuid != "" {
-				v.resources[uuid] = append(v.resources[uuid], observedVMOf(r))
+				v.resources[uuid] = append(v.resources[uuid], observedResourceOf(r))
 			}
 			if owner := v.networks[r.Spec.Network]; kind == cluster.VM && owner != "" && owner != uuid {
-				v.foreign[owner] = append(v.foreign[owner], observedVMOf(r))
+				v.foreign[owner] = append(v.foreign[owner], observedResourceOf(r))
 			}
 		})
 		if err != nil {
 			return err
 		}
-		if v.listed[kind] = true; kind == cluster.VM && v.wide {
-			share.ours, share.others = ours, others
+		if v.listed[kind] = true; kind == cluster.VM && v.withForeign {
+			share.ours, share.foreign = ours, others
 		}
 	}
 	return nil
@@ -173,14 +173,14 @@ func kindsOf(provider cluster.Provider) []cluster.Kind {
 }
 
 // observed returns the observation of a cluster.
-func (v *zoneView) of(record *cluster.Record) cluster.Observed {
+func (v *zoneView) observed(record *cluster.Record) cluster.Observed {
 	c := &record.Cluster
 	// The list does not cover foreign VMs in a network that is newer than the list.
-	seen := cluster.Observed{At: v.at, Listed: v.listed, Proven: map[string]bool{}, ForeignComplete: v.wide && (c.Network.ID == "" || v.networks[c.Network.ID] == c.UUID)}
+	seen := cluster.Observed{At: v.at, Listed: v.listed, Proven: map[string]bool{}, ForeignComplete: v.withForeign && (c.Network.ID == "" || v.networks[c.Network.ID] == c.UUID)}
 	seen.Resources = make([]cluster.Resource, len(v.resources[c.UUID]))
 	for i, s := range v.resources[c.UUID] {
-		if s.whole != nil {
-			seen.Resources[i] = *s.whole
+		if s.resource != nil {
+			seen.Resources[i] = *s.resource
 			continue
 		}
 		seen.Resources[i] = s.vm(c)
@@ -192,7 +192,7 @@ func (v *zoneView) of(record *cluster.Record) cluster.Observed {
 	return seen
 }
 
-func (s observedVM) vm(c *cluster.Cluster) cluster.Resource {
+func (s observedResource) vm(c *cluster.Cluster) cluster.Resource {
 	return cluster.Resource{Kind: cluster.VM, ID: s.id, Name: s.name, Zone: c.Zone.ID, Identity: s.identity, State: s.state, Power: s.power}
 }
 
@@ -206,7 +206,7 @@ func eachPage(ctx context.Context, provider cluster.Provider, f cluster.Filter, 
 			if page, err = provider.List(ctx, f, at); err == nil || ctx.Err() != nil || fault.Of(err).Class != fault.Transient || try == listTries {
 				break
 			}
-			rest(ctx, time.Duration(try)*listPause)
+			sleep(ctx, time.Duration(try)*listPause)
 		}
 		if err != nil {
 			return err
@@ -221,7 +221,7 @@ func eachPage(ctx context.Context, provider cluster.Provider, f cluster.Filter, 
 }
 
 // sleep waits for a duration or until the context ends.
-func rest(ctx context.Context, d time.Duration) {
+func sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -232,13 +232,13 @@ func rest(ctx context.Context, d time.Duration) {
 
 // decideAll decides the health of all clusters of a provider. It returns their
 // number and their zoneInventory.
-func (s *Service) judgeAll(ctx context.Context, provider cluster.Provider, name string, views map[string]*zoneView) (n int, seen zoneInventory, err error) {
+func (s *Service) decideAll(ctx context.Context, provider cluster.Provider, name string, views map[string]*zoneView) (n int, seen zoneInventory, err error) {
 	work := make(chan *cluster.Record)
 	var workers sync.WaitGroup
-	for range judging {
+	for range maxDecisions {
 		workers.Go(func() {
 			for record := range work {
-				if err := s.judgeOne(ctx, provider, record, views[record.Cluster.Zone.ID]); err != nil && ctx.Err() == nil {
+				if err := s.decideOne(ctx, provider, record, views[record.Cluster.Zone.ID]); err != nil && ctx.Err() == nil {
 					s.options.Logger.Warn("the health of a cluster could not be decided", "cluster", record.Cluster.UUID, "error", err)
 				}
 			}
@@ -247,7 +247,7 @@ func (s *Service) judgeAll(ctx context.Context, provider cluster.Provider, name 
 	seen = zoneInventory{}
 	err = s.options.Records.Scan(ctx, cluster.ScanQuery{Provider: name}, func(b *cluster.Record) error {
 		n++
-		seen.enter(&b.Cluster)
+		seen.add(&b.Cluster)
 		select {
 		case work <- b:
 			return nil
@@ -263,18 +263,18 @@ func (s *Service) judgeAll(ctx context.Context, provider cluster.Provider, name 
 // decideOne decides the health of a cluster and writes changed findings. view is
 // nil for a cluster in a zone without clusters at the begin of the pass: the
 // next pass decides it.
-func (s *Service) judgeOne(ctx context.Context, provider cluster.Provider, record *cluster.Record, view *zoneView) error {
+func (s *Service) decideOne(ctx context.Context, provider cluster.Provider, record *cluster.Record, view *zoneView) error {
 	c := &record.Cluster
 	if cluster.Transient(c.State) {
-		return s.claimRun(ctx, c)
+		return s.notifyWithoutRun(ctx, c)
 	}
 	if view == nil || c.State == cluster.Created || c.State == cluster.Expunge || c.Desired == cluster.WantDestroyed {
 		return nil
 	}
-	seen := view.of(record)
+	seen := view.observed(record)
 	seen.SendsHeartbeats = provider.Capabilities().SendsHeartbeats
 	if !view.listed[cluster.VM] {
-		seen.Err = view.trouble
+		seen.Err = view.err
 	}
 	if seen.Err == nil && !view.at.Before(c.StateSince) {
 		s.readSuspects(ctx, provider, record, &seen)
@@ -285,10 +285,10 @@ func (s *Service) judgeOne(ctx context.Context, provider cluster.Provider, recor
 	if ctx.Err() != nil {
 		return context.Cause(ctx) // an interrupted observation proves nothing
 	}
-	return s.keepJudgement(ctx, record, seen)
+	return s.saveHealth(ctx, record, seen)
 }
 
-func (s *Service) keepJudgement(ctx context.Context, record *cluster.Record, seen cluster.Observed) error {
+func (s *Service) saveHealth(ctx context.Context, record *cluster.Record, seen cluster.Observed) error {
 	c, now := &record.Cluster, s.options.Now()
 	j := cluster.DecideHealth(c, record, seen, now, s.tolerances())
 	if !j.Decided || !j.Changed {
@@ -301,7 +301,7 @@ func (s *Service) keepJudgement(ctx context.Context, record *cluster.Record, see
 		c.Reason = cluster.FaultyReason(c) // the reason is the present fault, not that at the begin of the alert
 	}
 	change := &cluster.Change{Cluster: c}
-	if !slices.EqualFunc(before, c.Findings, alike) {
+	if !slices.EqualFunc(before, c.Findings, sameFinding) {
 		data, err := json.Marshal(struct {
 			Findings []cluster.Finding `json:"findings"`
 		}{c.Findings})
@@ -325,7 +325,7 @@ func (s *Service) keepJudgement(ctx context.Context, record *cluster.Record, see
 }
 
 // sameFinding reports findings that need no new event.
-func alike(a, b cluster.Finding) bool {
+func sameFinding(a, b cluster.Finding) bool {
 	return a.Type == b.Type && a.Resource == b.Resource && a.ID == b.ID && a.Alarm == b.Alarm && a.Evidence == b.Evidence
 }
 
@@ -354,7 +354,7 @@ func (s *Service) probeEndpoint(ctx context.Context, c *cluster.Cluster, seen *c
 
 // notifyWithoutRun queues a cluster in a transient state for the controller if it
 // has no active run.
-func (s *Service) claimRun(ctx context.Context, c *cluster.Cluster) error {
+func (s *Service) notifyWithoutRun(ctx context.Context, c *cluster.Cluster) error {
 	if c.RunID != "" {
 		run, err := s.engine.Get(ctx, c.RunID)
 		switch {

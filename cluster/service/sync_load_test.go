@@ -19,8 +19,8 @@ type group struct {
 	cluster.Provider
 	clusters, size int
 	lists, gets    atomic.Int64
-	odd            func(c, vm int) bool // stopped on the list
-	others         int                  // foreign VMs; the first is in the network of a cluster
+	stopped        func(c, vm int) bool // stopped on the list
+	foreign        int                  // foreign VMs; the first is in the network of a cluster
 }
 
 func (h *group) Capabilities() cluster.Capabilities {
@@ -31,7 +31,7 @@ func (h *group) vm(i int) cluster.Resource {
 	c := h.cluster(i / h.size)
 	r := cluster.Resource{Kind: cluster.VM, ID: vmID(i), Name: cluster.NodeName(&c, cluster.Worker, i%h.size+1), Zone: "z", Identity: "i" + vmID(i), Power: cluster.PoweredOn, State: "Running",
 		Tags: map[string]string{cluster.TagInstallation: "inst", cluster.TagCluster: c.UUID, cluster.TagKey: vmID(i)}}
-	if h.odd != nil && h.odd(i/h.size, i%h.size) {
+	if h.stopped != nil && h.stopped(i/h.size, i%h.size) {
 		r.Power, r.State = cluster.PoweredOff, "Stopped"
 	}
 	return r
@@ -51,7 +51,7 @@ func (h *group) List(_ context.Context, f cluster.Filter, at cluster.Cursor) (cl
 	var page cluster.Page
 	end := h.clusters * h.size
 	if f.Foreign {
-		end += h.others
+		end += h.foreign
 	}
 	for i := first; i < min(first+size, end); i++ {
 		if i < h.clusters*h.size {
@@ -100,7 +100,7 @@ func (s *scanned) Commit(context.Context, *cluster.Change) error { s.writes.Add(
 func groupService(tb testing.TB, clusters int) (*Service, *group, *scanned) {
 	h := &group{clusters: clusters, size: 10}
 	records := &scanned{Store: cluster.NewMemory(), h: h}
-	s, err := New(Options{Records: records, Providers: []Named{{Name: "herd", Provider: h}}, Installation: "inst", Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	s, err := New(Options{Records: records, Providers: []NamedProvider{{Name: "herd", Provider: h}}, Installation: "inst", Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestCallsOfAPass(t *testing.T) {
 	if h.lists.Load() != 20 || h.gets.Load() != 0 || records.writes.Load() != 0 {
 		t.Errorf("all is well: %d lists, %d gets, %d writes", h.lists.Load(), h.gets.Load(), records.writes.Load())
 	}
-	h.odd = func(c, vm int) bool { return c%100 == 7 && vm < 3 }
+	h.stopped = func(c, vm int) bool { return c%100 == 7 && vm < 3 }
 	if err := s.syncPass(t.Context(), "herd"); err != nil {
 		t.Fatal(err)
 	}

@@ -95,7 +95,7 @@ func TestAStoppedVMIsStartedAgain(t *testing.T) {
 	})
 }
 
-func TestAMissingVMWaitsForLeave(t *testing.T) {
+func TestAMissingVMWaitsForPermission(t *testing.T) {
 	inWorld(t, setup{sim: sim.Options{Times: slow}}, func(t *testing.T, w *world) {
 		id := w.running(nil)
 		if err := w.cloud.DestroyVM(w.worker(id, 1)); err != nil {
@@ -119,7 +119,7 @@ func TestAMissingVMWaitsForLeave(t *testing.T) {
 			a.Recovery = cluster.Recovery{cluster.Restart, cluster.Replace}
 		})
 		w.until(id, 20*time.Minute, cluster.Running)
-		w.balanced(id)
+		w.checkJournal(id)
 	})
 }
 
@@ -136,7 +136,7 @@ func TestThePolicyReplaces(t *testing.T) {
 		if c.State != cluster.Running || len(c.Findings) > 0 || len(w.record(id).Nodes) != 3 {
 			t.Errorf("%s, %v\n%s", c.State, c.Findings, w.story(id))
 		}
-		w.balanced(id)
+		w.checkJournal(id)
 	})
 }
 
@@ -165,12 +165,12 @@ func TestAnOutageIsNoLoss(t *testing.T) {
 				if now.State != cluster.Running || now.Revision != revision || len(now.Findings) > 0 {
 					t.Errorf("%s, %v, revision %d then %d\n%s", now.State, now.Findings, revision, now.Revision, w.story(id))
 				}
-				if b := w.banners()["sim"]; !strings.HasPrefix(b, c.code) {
+				if b := w.alerts()["sim"]; !strings.HasPrefix(b, c.code) {
 					t.Errorf("alert %q", b)
 				}
 				c.do(w, false)
 				time.Sleep(6 * time.Minute)
-				if b := w.banners(); len(b) > 0 {
+				if b := w.alerts(); len(b) > 0 {
 					t.Errorf("the alert stays: %v", b)
 				}
 				if got := w.path(id); got != "Starting Running" {
@@ -195,7 +195,7 @@ func TestAFailedPageIsNotSeen(t *testing.T) {
 		if c := w.cluster(id); c.State != cluster.Running || w.cloud.Fired("firewall") == 0 {
 			t.Fatalf("%s: %v", c.State, c.Findings)
 		}
-		if w.banners()["sim"] == "" {
+		if w.alerts()["sim"] == "" {
 			t.Error("no alert")
 		}
 		if err := w.cloud.StopVM(w.worker(id, 1)); err != nil {
@@ -222,13 +222,13 @@ func TestAPageThatFailsOnceIsReadAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.until(id, 34*time.Second, cluster.Alert)
-		if w.cloud.Fired("once") != 1 || len(w.banners()) > 0 {
-			t.Errorf("fired %d, alerts %v", w.cloud.Fired("once"), w.banners())
+		if w.cloud.Fired("once") != 1 || len(w.alerts()) > 0 {
+			t.Errorf("fired %d, alerts %v", w.cloud.Fired("once"), w.alerts())
 		}
 	})
 }
 
-func TestWhatIsBorne(t *testing.T) {
+func TestToleratedFindings(t *testing.T) {
 	t.Run("a migration of nine minutes", func(t *testing.T) {
 		inWorld(t, setup{sim: sim.Options{Times: sim.Times{Migrate: 9 * time.Minute}}}, func(t *testing.T, w *world) {
 			id := w.running(nil)
@@ -360,6 +360,6 @@ func TestAnOpenedRuleIsClosedAgain(t *testing.T) {
 		if c := w.cluster(id); c.State != cluster.Running || len(c.Findings) > 0 || len(rules) != 1 || !slices.Equal(rules[0].Spec.CIDRs, []string{"192.0.2.0/24"}) {
 			t.Errorf("%s, %v, %d rules\n%s", c.State, c.Findings, len(rules), w.story(id))
 		}
-		w.balanced(id)
+		w.checkJournal(id)
 	})
 }

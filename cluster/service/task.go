@@ -15,20 +15,20 @@ import (
 
 // The lease of a part: its holder renews it.
 const (
-	taskLeaseName  = 30 * time.Second
-	taskLeaseRenew = 10 * time.Second
+	taskLeaseDuration = 30 * time.Second
+	taskLeaseRenew    = 10 * time.Second
 )
 
 // periodicTask is a control.Runner that makes passes over each part of its work,
 // by one process at a time. A pass may end at any moment: the next one, in any
 // process, does the rest.
 type periodicTask struct {
-	s      *Service
-	name   string
-	shards []string
-	every  time.Duration
-	first  func(ctx context.Context, lease string) // returns when the first pass may begin; nil: at once
-	pass   func(ctx context.Context, lease string) error
+	s     *Service
+	name  string
+	parts []string
+	every time.Duration
+	first func(ctx context.Context, lease string) // returns when the first pass may begin; nil: at once
+	pass  func(ctx context.Context, lease string) error
 }
 
 // Run implements control.Runner.
@@ -36,21 +36,21 @@ func (d *periodicTask) Run(ctx context.Context) error {
 	held := map[string]*taskLease{}
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var renewals sync.WaitGroup
-	for _, name := range d.shards {
+	for _, name := range d.parts {
 		h := d.s.taskLease("cluster/" + d.name + "/" + name)
 		held[name] = h
-		renewals.Go(func() { h.keep(renewing) })
+		renewals.Go(func() { h.renewLoop(renewing) })
 	}
 	defer func() { // after the last pass
 		stop()
 		renewals.Wait()
 	}()
 	return control.Controller{
-		Name: "cluster-" + d.name, Log: d.s.options.Logger, Workers: len(d.shards),
+		Name: "cluster-" + d.name, Log: d.s.options.Logger, Workers: len(d.parts),
 		Triggers: []control.Trigger{control.Signals(func(ctx context.Context, add func(string)) {
 			var waits sync.WaitGroup
 			defer waits.Wait()
-			for _, name := range d.shards {
+			for _, name := range d.parts {
 				waits.Go(func() {
 					if d.first != nil {
 						d.first(ctx, name)
@@ -69,11 +69,11 @@ func (d *periodicTask) Run(ctx context.Context) error {
 }
 
 func (d *periodicTask) reconcile(ctx context.Context, h *taskLease, name string) outcome.Outcome {
-	ctx, ok := h.take(ctx)
+	ctx, ok := h.begin(ctx)
 	if !ok {
 		return outcome.Later(taskLeaseRenew, "LockNotHeld", "another process works on %s", name)
 	}
-	defer h.rest()
+	defer h.end()
 	if err := d.pass(ctx, name); err != nil && ctx.Err() == nil {
 		d.s.options.Logger.Warn("a pass failed", "task", d.name, "part", name, "error", err)
 	}
@@ -91,14 +91,14 @@ type taskLease struct {
 	locker lock.Locker
 	name   string
 
-	mu   sync.Mutex
-	held bool
-	ends time.Time          // by the clock of this process
-	lose context.CancelFunc // cancels the current pass
+	mu         sync.Mutex
+	held       bool
+	ends       time.Time          // by the clock of this process
+	cancelPass context.CancelFunc // cancels the current pass
 }
 
 func (s *Service) taskLease(name string) *taskLease {
-	return &taskLease{name: name, locker: lock.Locker{Backend: s.options.Locks, Owner: s.worker(), Duration: taskLeaseName}}
+	return &taskLease{name: name, locker: lock.Locker{Backend: s.options.Locks, Owner: s.worker(), Duration: taskLeaseDuration}}
 }
 
 // worker is the name of this process in locks.
@@ -110,7 +110,7 @@ var errLockLost = errors.New("service: the lease of the task was lost")
 
 // begin begins a pass. The context of the pass ends when the lease is lost.
 // false: another process holds the lease, or its holder is unknown.
-func (h *taskLease) take(ctx context.Context) (context.Context, bool) {
+func (h *taskLease) begin(ctx context.Context) (context.Context, bool) {
 	if h.locker.Backend == nil {
 		return ctx, true
 	}
@@ -119,18 +119,18 @@ func (h *taskLease) take(ctx context.Context) (context.Context, bool) {
 	}
 	pass, cancel := context.WithCancelCause(ctx)
 	h.mu.Lock()
-	h.lose = func() { cancel(errLockLost) }
+	h.cancelPass = func() { cancel(errLockLost) }
 	h.mu.Unlock()
 	return pass, true
 }
 
-func (h *taskLease) rest() {
+func (h *taskLease) end() {
 	h.mu.Lock()
-	lose := h.lose
-	h.lose = nil
+	cancelPass := h.cancelPass
+	h.cancelPass = nil
 	h.mu.Unlock()
-	if lose != nil {
-		lose()
+	if cancelPass != nil {
+		cancelPass()
 	}
 }
 
@@ -147,15 +147,15 @@ func (h *taskLease) renew(ctx context.Context) bool {
 	case err == nil || !time.Now().Before(h.ends):
 		h.held = false
 	}
-	if !h.held && h.lose != nil {
-		h.lose()
-		h.lose = nil
+	if !h.held && h.cancelPass != nil {
+		h.cancelPass()
+		h.cancelPass = nil
 	}
 	return h.held
 }
 
 // renewLoop renews the lease while it is held, and releases it at the end.
-func (h *taskLease) keep(ctx context.Context) {
+func (h *taskLease) renewLoop(ctx context.Context) {
 	if h.locker.Backend == nil {
 		return
 	}

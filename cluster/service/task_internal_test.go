@@ -53,7 +53,7 @@ func TestCollectorBeginsAfterSync(t *testing.T) {
 				h := &group{clusters: 100, size: 10}
 				w := &watched{group: h, began: time.Now()}
 				locks := &lock.Memory{}
-				s, err := New(Options{Records: &scanned{Store: cluster.NewMemory(), h: h}, Providers: []Named{{Name: "herd", Provider: w}}, Installation: "inst", Locks: locks,
+				s, err := New(Options{Records: &scanned{Store: cluster.NewMemory(), h: h}, Providers: []NamedProvider{{Name: "herd", Provider: w}}, Installation: "inst", Locks: locks,
 					Settings: Settings{CollectFirst: c.first}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 				if err != nil {
 					t.Fatal(err)

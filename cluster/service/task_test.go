@@ -38,7 +38,7 @@ func (p *process) cuts() int {
 func startTask(t *testing.T, name string, backend lock.Backend, took time.Duration) *process {
 	p := &process{took: took}
 	s := &Service{options: Options{Locks: backend, Worker: name, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}}
-	d := &periodicTask{s: s, name: "test", shards: []string{"sim"}, every: 30 * time.Second, pass: func(ctx context.Context, lease string) error {
+	d := &periodicTask{s: s, name: "test", parts: []string{"sim"}, every: 30 * time.Second, pass: func(ctx context.Context, lease string) error {
 		p.mu.Lock()
 		p.passes = append(p.passes, time.Now())
 		p.mu.Unlock()

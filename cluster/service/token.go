@@ -71,7 +71,7 @@ func matches(token, hashes string) bool {
 // issueToken returns the edit that stores a new join token of the run, and a
 // function to call after the write. Both are nil if this process has already
 // issued one.
-func (w *work) issue() (edit amendment, issued func()) {
+func (w *work) issueToken() (edit amendment, issued func()) {
 	run := w.t.RunID()
 	if w.s.tokens.get(run) != "" {
 		return nil, nil

@@ -17,7 +17,7 @@ import (
 // late writes and calls are refused or change nothing. store/sqlstore tests the
 // same with PostgreSQL.
 func TestTwoServers(t *testing.T) {
-	for name, s := range tales() {
+	for name, s := range scenarios() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, points, _ := s.play(t)
@@ -26,20 +26,20 @@ func TestTwoServers(t *testing.T) {
 				skew := []time.Duration{0, 20 * time.Second, -20 * time.Second}[i%3]
 				t.Run(fmt.Sprintf("%d, clocks %s apart", at, skew), func(t *testing.T) {
 					wrong := inLab(t, s.setup, func(l *lab) {
-						l.blind, l.skew, l.stiff = s.blind, skew, make(chan struct{})
+						l.blind, l.skew, l.frozen = s.blind, skew, make(chan struct{})
 						id := ""
 						if s.prepare != nil {
 							id = s.prepare(l)
 						}
-						first := l.living()
+						first := l.current()
 						l.arm()
 						first.mu.Lock()
-						first.freeze = at
+						first.freezeAt = at
 						first.mu.Unlock()
 						l.begin() // the other server
 						id = s.act(l, id)
 						select {
-						case <-l.stiff:
+						case <-l.frozen:
 							frozen++
 							l.wait(5 * time.Minute)
 						case <-time.After(10 * time.Minute):
@@ -72,7 +72,7 @@ func TestClocksApart(t *testing.T) {
 	for _, name := range []string{"create", "scale up", "delete what starts", "no room, rollback", "upgrade", "recover"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := tales()[name]
+			s := scenarios()[name]
 			_, points, _ := s.play(t)
 			tried := 0
 			for label, at := range points {
@@ -100,25 +100,25 @@ func TestClocksApart(t *testing.T) {
 
 // Each server reports what the passes of any server found about a provider. The
 // second one still does after the first has died and it makes the passes itself.
-func TestEveryServerTellsWhatThePassesFound(t *testing.T) {
+func TestEveryServerReportsWhatThePassesFound(t *testing.T) {
 	wrong := inLab(t, setup{}, func(l *lab) {
-		first := l.living()
+		first := l.current()
 		l.wait(time.Minute) // it holds the leases
 		l.begin()
-		second := l.living()
+		second := l.current()
 		if _, err := l.cloud.Add(cluster.DesiredResource{Kind: cluster.VM, Name: "unknown", Owner: me, Spec: cluster.Spec{Zone: "zone-1", Offering: "small", Template: "node-image"},
 			Tags: map[string]string{cluster.TagInstallation: installation, cluster.TagCluster: "of-another-database"}}); err != nil {
 			l.t.Fatal(err)
 		}
 		same := func(when, alert string, phases ...string) {
 			l.t.Helper()
-			for _, p := range []*life{first, second} {
-				if p.gone() {
+			for _, p := range []*testProcess{first, second} {
+				if p.isDead() {
 					continue
 				}
-				banners, err := p.service.Banners(l.t.Context())
-				if err != nil || !strings.HasPrefix(banners["sim"], alert) || alert == "" && len(banners) > 0 {
-					l.say("%s: alerts %v, %v", when, banners, err)
+				alerts, err := p.service.ProviderAlerts(l.t.Context())
+				if err != nil || !strings.HasPrefix(alerts["sim"], alert) || alert == "" && len(alerts) > 0 {
+					l.violated("%s: alerts %v, %v", when, alerts, err)
 				}
 				leaks, total, err := p.service.Leaks(l.t.Context(), root, "", "", 0, 0)
 				var are []string
@@ -126,7 +126,7 @@ func TestEveryServerTellsWhatThePassesFound(t *testing.T) {
 					are = append(are, leak.Phase)
 				}
 				if err != nil || total != len(phases) || !slices.Equal(are, phases) {
-					l.say("%s: leaks %+v, %v, want %v", when, leaks, err, phases)
+					l.violated("%s: leaks %+v, %v, want %v", when, leaks, err, phases)
 				}
 			}
 		}
@@ -141,7 +141,7 @@ func TestEveryServerTellsWhatThePassesFound(t *testing.T) {
 		same("the first has died", "CREDENTIALS_REFUSED since ", "orphan", "unseen")
 		leaks, _, _ := second.service.Leaks(l.t.Context(), root, "", "", 0, 0)
 		if since := leaks[len(leaks)-1].Since; since.Sub(began).Abs() > 6*time.Minute {
-			l.say("since %s, it began at %s", since, began)
+			l.violated("since %s, it began at %s", since, began)
 		}
 		l.cloud.RefuseCredentials(false)
 		if err := l.cloud.DestroyVM("unknown"); err != nil {

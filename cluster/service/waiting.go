@@ -38,7 +38,7 @@ type Unseen struct {
 }
 
 // Explanation is the state of a cluster beyond its record.
-type Standing struct {
+type Explanation struct {
 	Waiting *Waiting // nil: no run is active
 	Unseen  *Unseen  // nil: its provider answers
 }
@@ -46,7 +46,7 @@ type Standing struct {
 // Explanations returns the Explanation of each cluster, by uuid. It needs one
 // read of runs and one of records for all of them, and neither for clusters in
 // stable states.
-func (s *Service) Standings(ctx context.Context, clusters []cluster.Cluster) (map[string]Standing, error) {
+func (s *Service) Explanations(ctx context.Context, clusters []cluster.Cluster) (map[string]Explanation, error) {
 	notices, err := s.options.Records.Notices(ctx)
 	if err != nil {
 		return nil, err
@@ -55,31 +55,31 @@ func (s *Service) Standings(ctx context.Context, clusters []cluster.Cluster) (ma
 	if err != nil {
 		return nil, err
 	}
-	all := make(map[string]Standing, len(clusters))
+	all := make(map[string]Explanation, len(clusters))
 	for i := range clusters {
 		c := &clusters[i]
-		standing := Standing{Waiting: waits[c.ID]}
+		explanation := Explanation{Waiting: waits[c.ID]}
 		at := slices.IndexFunc(notices, func(n cluster.Notice) bool {
 			return n.Provider == c.Provider && n.Task == taskSync && !n.Since.IsZero()
 		})
 		if at >= 0 && c.State != cluster.Destroyed {
-			standing.Unseen = &Unseen{Code: string(notices[at].Code), Text: notices[at].Text, Since: notices[at].Since}
+			explanation.Unseen = &Unseen{Code: string(notices[at].Code), Text: notices[at].Text, Since: notices[at].Since}
 		}
-		all[c.UUID] = standing
+		all[c.UUID] = explanation
 	}
 	return all, nil
 }
 
 // Explanation returns the Explanation of one cluster; empty for an unknown one.
-func (s *Service) Standing(ctx context.Context, uuid string) (Standing, error) {
+func (s *Service) Explanation(ctx context.Context, uuid string) (Explanation, error) {
 	record, err := s.options.Records.Record(ctx, uuid)
 	if errors.Is(err, cluster.NotFound) {
-		return Standing{}, nil
+		return Explanation{}, nil
 	}
 	if err != nil {
-		return Standing{}, err
+		return Explanation{}, err
 	}
-	all, err := s.Standings(ctx, []cluster.Cluster{record.Cluster})
+	all, err := s.Explanations(ctx, []cluster.Cluster{record.Cluster})
 	return all[record.Cluster.UUID], err
 }
 
@@ -108,7 +108,7 @@ func (s *Service) waits(ctx context.Context, clusters []cluster.Cluster) (map[in
 			runs = append(runs, c.RunID)
 		}
 	}
-	heads, err := s.heads(ctx, runs)
+	heads, err := s.currentRuns(ctx, runs)
 	if err != nil || len(heads) == 0 {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (s *Service) waits(ctx context.Context, clusters []cluster.Cluster) (map[in
 
 // currentRuns reads runs with their current steps, by id, with one read if the
 // store can list.
-func (s *Service) heads(ctx context.Context, ids []string) (map[string]*workflow.Run, error) {
+func (s *Service) currentRuns(ctx context.Context, ids []string) (map[string]*workflow.Run, error) {
 	found := make(map[string]*workflow.Run, len(ids))
 	if len(ids) == 0 {
 		return found, nil
@@ -191,7 +191,7 @@ func (s *Service) awaited(run *workflow.Run, record *cluster.Record) *Waiting {
 	begun := rec.AttemptAt
 	if rec.Wait != nil {
 		w.Since, begun = rec.Wait.Since, rec.Wait.Since
-		w.For = s.explained(record, rec.Wait)
+		w.For = s.waitText(record, rec.Wait)
 	}
 	if step.Timeout > 0 && !begun.IsZero() {
 		w.Until = begun.Add(step.Timeout)
@@ -241,11 +241,11 @@ const (
 )
 
 // maxNamed is how many nodes or resources a text lists.
-const mostNamed = 3
+const maxNamed = 3
 
 // explained returns a text about the wait of a step, with counts from the
 // record: the stored wait is written once and has no counts.
-func (s *Service) explained(record *cluster.Record, wait *workflow.WaitRecord) string {
+func (s *Service) waitText(record *cluster.Record, wait *workflow.WaitRecord) string {
 	switch wait.Reason {
 	case waitsForNodes:
 		return s.awaitedNodes(record, wait)
@@ -277,7 +277,7 @@ func (s *Service) awaitedNodes(record *cluster.Record, wait *workflow.WaitRecord
 	}
 	text := fmt.Sprintf("%s: %d of %d are ready", wait.Message, nodes-len(silent), nodes)
 	if len(silent) > 0 {
-		text += ", not " + some(silent)
+		text += ", not " + joinFirst(silent)
 	}
 	return text + "; nodes call " + s.options.HomeURL + heartbeatPath
 }
@@ -307,29 +307,29 @@ func awaitedRows(record *cluster.Record, wait *workflow.WaitRecord) string {
 	}
 	text := wait.Message
 	if len(open) > 0 {
-		text += fmt.Sprintf(": %d, ", len(open)) + some(open)
+		text += fmt.Sprintf(": %d, ", len(open)) + joinFirst(open)
 	}
 	if len(errs) > 0 {
-		text += "; " + some(errs)
+		text += "; " + joinFirst(errs)
 	}
 	return text
 }
 
-func some(texts []string) string {
-	if more := len(texts) - mostNamed; more > 0 {
-		return strings.Join(texts[:mostNamed], ", ") + fmt.Sprintf(" and %d more", more)
+func joinFirst(texts []string) string {
+	if more := len(texts) - maxNamed; more > 0 {
+		return strings.Join(texts[:maxNamed], ", ") + fmt.Sprintf(" and %d more", more)
 	}
 	return strings.Join(texts, ", ")
 }
 
 // plain returns the text of a connection error without local ports, so that the
 // same fault has the same text each time.
-func plain(err error) string {
+func connectionText(err error) string {
 	if u := (*url.Error)(nil); errors.As(err, &u) {
 		if u.Timeout() {
 			return "no answer in time"
 		}
-		return plain(u.Err)
+		return connectionText(u.Err)
 	}
 	if o := (*net.OpError)(nil); errors.As(err, &o) {
 		if o.Timeout() {

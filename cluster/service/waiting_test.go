@@ -17,14 +17,14 @@ import (
 )
 
 // explanation returns the present Explanation of a cluster.
-func (w *world) standing(id string) (waits, unseen string, since, until time.Time) {
+func (w *world) explanation(id string) (waits, unseen string, since, until time.Time) {
 	w.t.Helper()
 	synctest.Wait()
-	all, err := w.service.Standings(w.t.Context(), []cluster.Cluster{*w.cluster(id)})
+	all, err := w.service.Explanations(w.t.Context(), []cluster.Cluster{*w.cluster(id)})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	one, err := w.service.Standing(w.t.Context(), id)
+	one, err := w.service.Explanation(w.t.Context(), id)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -58,12 +58,12 @@ func TestFinding20WaitForNodesIsExplained(t *testing.T) {
 					silenced = w.cloud.Silence(vm.ID, true) == nil
 				}
 			}
-			if waits, _, _, _ := w.standing(id); strings.HasPrefix(waits, "join: ") && strings.Contains(waits, "2 of 3") {
+			if waits, _, _, _ := w.explanation(id); strings.HasPrefix(waits, "join: ") && strings.Contains(waits, "2 of 3") {
 				break
 			}
 			time.Sleep(time.Second)
 		}
-		waits, _, since, until := w.standing(id)
+		waits, _, since, until := w.explanation(id)
 		for _, want := range []string{"join: ", "2 of 3 are ready", "worker2 (it has never called home)", "https://home.example/v1/nodes/heartbeat"} {
 			if !strings.Contains(waits, want) {
 				t.Errorf("%q lacks %q", waits, want)
@@ -73,7 +73,7 @@ func TestFinding20WaitForNodesIsExplained(t *testing.T) {
 			t.Errorf("since %s, until %s", since, until)
 		}
 		w.until(id, 3*time.Hour, cluster.Destroyed)
-		if waits, unseen, _, _ := w.standing(id); waits != "" || unseen != "" {
+		if waits, unseen, _, _ := w.explanation(id); waits != "" || unseen != "" {
 			t.Errorf("a cluster that is gone waits: %s %s", waits, unseen)
 		}
 	})
@@ -94,13 +94,13 @@ func TestFinding20APageOfWaitsIsReadTogether(t *testing.T) {
 			t.Fatal(len(page), err)
 		}
 		records, runs := w.records.readCount(), w.runs.readCount()
-		standings, err := w.service.Standings(t.Context(), page)
+		explanations, err := w.service.Explanations(t.Context(), page)
 		if err != nil {
 			t.Fatal(err)
 		}
 		records, runs = w.records.readCount()-records, w.runs.readCount()-runs
 		for i := range page {
-			if waits := standings[page[i].UUID].Waiting; waits == nil || !strings.Contains(waits.For, ": 1, ") || !strings.Contains(waits.For, page[i].Name) {
+			if waits := explanations[page[i].UUID].Waiting; waits == nil || !strings.Contains(waits.For, ": 1, ") || !strings.Contains(waits.For, page[i].Name) {
 				t.Errorf("%s waits for %+v", page[i].Name, waits)
 			}
 		}
@@ -122,7 +122,7 @@ func TestFinding20WaitForTheEndpointNamesURLAndError(t *testing.T) {
 		saw := ""
 		for range 3600 {
 			synctest.Wait()
-			if waits, _, _, _ := w.standing(id); strings.HasPrefix(waits, "endpoint: https://") {
+			if waits, _, _, _ := w.explanation(id); strings.HasPrefix(waits, "endpoint: https://") {
 				saw = waits
 				break
 			}
@@ -140,27 +140,27 @@ func TestFinding20ADeadProviderShowsOnItsClusters(t *testing.T) {
 	running(t, setup{}, 1, func(t *testing.T, w *world, id string) {
 		other := w.create("green", 1, func(c *cluster.Cluster) { c.UUID = "9a3b2c10-green" })
 		w.until(other, time.Hour, cluster.Running)
-		if _, unseen, _, _ := w.standing(id); unseen != "" {
+		if _, unseen, _, _ := w.explanation(id); unseen != "" {
 			t.Errorf("before: %s", unseen)
 		}
 		w.cloud.Inject(sim.Rule{Label: "away", Do: sim.Fail, Err: cluster.ProviderUnreachable})
 		time.Sleep(5 * time.Minute)
 		for _, one := range []string{id, other} {
-			if _, unseen, _, _ := w.standing(one); !strings.HasPrefix(unseen, "PROVIDER_UNREACHABLE: ") {
+			if _, unseen, _, _ := w.explanation(one); !strings.HasPrefix(unseen, "PROVIDER_UNREACHABLE: ") {
 				t.Errorf("cluster %s: %q", one, unseen)
 			}
 		}
 		w.ask(id, cluster.RequestStop, nil)
 		w.until(id, time.Minute, cluster.Stopping)
 		time.Sleep(2 * time.Minute)
-		waits, unseen, since, until := w.standing(id)
+		waits, unseen, since, until := w.explanation(id)
 		if !strings.Contains(waits, "PROVIDER_UNREACHABLE") || unseen == "" || since.IsZero() || until.IsZero() {
 			t.Errorf("a stop waits for %q, %q, since %s until %s", waits, unseen, since, until)
 		}
 		w.cloud.ClearRules()
 		w.until(id, 2*time.Hour, cluster.Stopped, cluster.Alert)
 		time.Sleep(2 * time.Minute)
-		if _, unseen, _, _ := w.standing(other); unseen != "" {
+		if _, unseen, _, _ := w.explanation(other); unseen != "" {
 			t.Errorf("the provider is back: %s", unseen)
 		}
 	})

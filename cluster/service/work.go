@@ -33,7 +33,7 @@ type work struct {
 
 // body is the function of a step. It keeps its state in the journal, so it may
 // be called again at any time.
-type body func(ctx context.Context, w *work) outcome.Outcome
+type stepBody func(ctx context.Context, w *work) outcome.Outcome
 
 // bounds are the time limit of one try and the number of tries.
 type bounds struct {
@@ -44,14 +44,14 @@ type bounds struct {
 // step returns a step of a flow. Its grace is longer than a call to the provider:
 // a cancelled attempt is not abandoned while its call may still end. Steps that
 // only wait have no tries.
-func (s *Service) step(name, text string, b bounds, do body) workflow.Step {
+func (s *Service) step(name, text string, b bounds, do stepBody) workflow.Step {
 	return workflow.Step{
 		Name: name, Description: text, Timeout: b.timeout, Grace: s.options.Settings.CallTimeout + 15*time.Second,
 		Retry: workflow.Retry{Attempts: b.tries, First: time.Second, Longest: time.Minute},
 		Do: func(ctx context.Context, t *workflow.Task) outcome.Outcome {
-			w, err := s.open(ctx, t)
+			w, err := s.openWork(ctx, t)
 			if err == nil {
-				err = w.current()
+				err = w.checkCurrent()
 			}
 			if err != nil {
 				return outcome.Fail(err)
@@ -64,10 +64,10 @@ func (s *Service) step(name, text string, b bounds, do body) workflow.Step {
 // finalStep returns a step that runs at the end of a run, however it ends. The
 // cluster may have moved on. A final failure is only logged: the collector does
 // the rest.
-func (s *Service) ending(name, text string, do body) workflow.Step {
+func (s *Service) finalStep(name, text string, do stepBody) workflow.Step {
 	step := s.step(name, text, bounds{cluster.NodeRemoval, 5}, nil)
 	step.Do = func(ctx context.Context, t *workflow.Task) outcome.Outcome {
-		w, err := s.open(ctx, t)
+		w, err := s.openWork(ctx, t)
 		if err != nil {
 			return outcome.Fail(err)
 		}
@@ -93,7 +93,7 @@ func when(step workflow.Step, text string, holds func(in cluster.RunInput) bool)
 }
 
 // openWork reads the state for an attempt.
-func (s *Service) open(ctx context.Context, t *workflow.Task) (*work, error) {
+func (s *Service) openWork(ctx context.Context, t *workflow.Task) (*work, error) {
 	w := &work{s: s, t: t, began: s.options.Now()}
 	if err := t.Input(&w.in); err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func (w *work) details(ctx context.Context) (*cluster.Details, error) {
 
 // checkCurrent fails if the cluster has moved on to another run: this run must
 // make no more calls to the provider. STATE_REFUSED.
-func (w *work) current() error {
+func (w *work) checkCurrent() error {
 	p := w.c.Position
 	if p.Run == w.t.RunID() || p.Run == "" && workflow.RunID(cluster.Subject(w.c.UUID), cluster.FlowOf[p.State], p.RequestID()) == w.t.RunID() {
 		return nil
@@ -152,7 +152,7 @@ func (w *work) save(ctx context.Context, change cluster.Change) error {
 	return w.s.commit(ctx, &change)
 }
 
-const rewrites = 10 // of an amendment that loses its compare-and-set
+const maxRewrites = 10 // of an amendment that loses its compare-and-set
 
 // amendment edits a cluster and its details, and reports whether there is
 // anything to write. It may be called again.
@@ -223,7 +223,7 @@ func (s *Service) amendFrom(ctx context.Context, uuid string, p pair, edit amend
 		if err == nil {
 			return next, nil
 		}
-		if !errors.Is(err, fault.WriteConflict) || try == rewrites {
+		if !errors.Is(err, fault.WriteConflict) || try == maxRewrites {
 			return pair{}, err
 		}
 		p = pair{}
@@ -259,7 +259,7 @@ func (s *Service) pause(age time.Duration) time.Duration {
 }
 
 // doubling returns the pause after the n-th failure in a row, 1 s to 60 s.
-func doubling(n int) time.Duration {
+func failurePause(n int) time.Duration {
 	return min(time.Second<<min(max(n-1, 0), 10), time.Minute)
 }
 
@@ -305,12 +305,12 @@ func (w *work) nodes(role cluster.Role) []*cluster.Node {
 }
 
 // nodesNamed returns the nodes with these names, without removed ones.
-func (w *work) named(names []string) []*cluster.Node {
+func (w *work) nodesNamed(names []string) []*cluster.Node {
 	return slices.DeleteFunc(w.nodes(""), func(n *cluster.Node) bool { return !slices.Contains(names, n.Name) })
 }
 
 // supports reports a kind that the provider can create. Other kinds need no row.
-func (w *work) makes(kind cluster.Kind) bool { return slices.Contains(w.caps.Kinds, kind) }
+func (w *work) supports(kind cluster.Kind) bool { return slices.Contains(w.caps.Kinds, kind) }
 
 func decodeInput(v workflow.View, in *cluster.RunInput) error { return unmarshal(v.Input(), in) }
 

@@ -105,7 +105,7 @@ func didYouMean(text string) string {
 func (a *app) fail(ctx context.Context, err error) int {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		fmt.Fprintln(a.err, "pawl: ended before it was done")
-		return view.ExitGoing
+		return view.ExitActive
 	}
 	problem := problemOf(err)
 	code := view.ExitOf(problem)

@@ -56,7 +56,7 @@ func (a *app) settle(ctx context.Context, r *backend.Remote, done backend.Accept
 // waitEnded is the end of a wait that came first.
 func waitEnded(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return ended(view.ExitGoing)
+		return ended(view.ExitActive)
 	}
 	return err
 }

@@ -321,7 +321,7 @@ func (a *app) watchObject(ctx context.Context, b backend.Backend, ref control.Re
 		}
 		return end(view.ExitRemedy)
 	case err == nil && ctx.Err() != nil:
-		return end(view.ExitGoing)
+		return end(view.ExitActive)
 	}
 	return err
 }

@@ -37,7 +37,7 @@ func (a *app) follow(ctx context.Context, b backend.Runs, what reading) error {
 		}
 	}
 	code := view.ExitOfRun(r)
-	if code == view.ExitGoing || code == view.ExitRemedy && r.Phase != workflow.Paused {
+	if code == view.ExitActive || code == view.ExitRemedy && r.Phase != workflow.Paused {
 		a.hintGoing(b, r, ctx.Err() != nil)
 	}
 	return end(code)

@@ -215,7 +215,7 @@ func (a *app) awaitReady(ctx context.Context, b backend.Backend, objects control
 			if s.blocked != "" {
 				return o, end(view.ExitRemedy)
 			}
-			return o, end(view.ExitGoing)
+			return o, end(view.ExitActive)
 		case <-changes:
 		}
 	}
@@ -353,7 +353,7 @@ func (a *app) awaitGone(ctx context.Context, b backend.Backend, objects control.
 			if s.blocked != "" {
 				return end(view.ExitRemedy)
 			}
-			return end(view.ExitGoing)
+			return end(view.ExitActive)
 		case <-changes:
 		}
 	}

@@ -187,7 +187,7 @@ func (a *app) request(ctx context.Context, id string, verb workflow.Verb, ask wo
 		return strings.Join(append([]string{told(verb, ask, r)}, view.Standing(r, time.Now(), a.style(a.out))...), "\n") + "\n"
 	})
 	if err == nil && !done {
-		return end(view.ExitGoing)
+		return end(view.ExitActive)
 	}
 	return err
 }

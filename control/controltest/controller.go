@@ -25,7 +25,7 @@ type Setup struct {
 // ControllerFixture is a controller that is not started yet, and the objects that it
 // watches. The controller is triggered by spec, requests and deletion of its objects, not
 // by their status.
-type Rig struct {
+type ControllerFixture struct {
 	// Put creates the object or changes its spec.
 	Put func(name string, spec int)
 	// Status writes the status only, as the controller itself does.
@@ -44,10 +44,10 @@ type Rig struct {
 // Controller is the conformance suite of controllers: control.Controller, and
 // controller-runtime as Pawl configures it. open is called once per test; names are DNS
 // labels.
-func Mechanism(t *testing.T, open func(t *testing.T, s Setup) Rig) {
+func Controller(t *testing.T, open func(t *testing.T, s Setup) ControllerFixture) {
 	for _, q := range []struct {
 		name string
-		ask  func(t *testing.T, b *bench)
+		run  func(t *testing.T, b *harness)
 	}{
 		{"what was there before the start is reconciled", before},
 		{"a change of the spec wakes", wakes},
@@ -68,17 +68,17 @@ func Mechanism(t *testing.T, open func(t *testing.T, s Setup) Rig) {
 		{"stop waits for the passes", stops},
 	} {
 		t.Run(q.name, func(t *testing.T) {
-			b := newBench(t)
+			b := newHarness(t)
 			b.open = func(s Setup) {
 				s.Reconcile, s.GivenUp = b.reconcile, b.givenUp
-				b.Rig = open(t, s)
+				b.ControllerFixture = open(t, s)
 			}
-			q.ask(t, b)
+			q.run(t, b)
 		})
 	}
 }
 
-func before(t *testing.T, b *bench) {
+func before(t *testing.T, b *harness) {
 	b.open(Setup{})
 	for i := range 5 {
 		b.Put(fmt.Sprintf("o-%d", i), 1)
@@ -86,61 +86,61 @@ func before(t *testing.T, b *bench) {
 	b.Start()
 	t.Cleanup(b.Stop)
 	for i := range 5 {
-		b.ran(fmt.Sprintf("o-%d", i), 1)
+		b.awaitPass(fmt.Sprintf("o-%d", i), 1)
 	}
 }
 
-func wakes(_ *testing.T, b *bench) {
+func wakes(_ *testing.T, b *harness) {
 	b.start(Setup{})
 	b.Put("a", 1)
-	b.ran("a", 1)
+	b.awaitPass("a", 1)
 	for n := 2; n < 5; n++ {
 		b.Put("a", n)
-		b.ran("a", n)
+		b.awaitPass("a", n)
 	}
 	b.count("a", 4, "four specs, one after another")
 }
 
-func silent(_ *testing.T, b *bench) {
+func silent(_ *testing.T, b *harness) {
 	b.start(Setup{Workers: 1})
 	b.Put("a", 1)
-	b.ran("a", 1)
+	b.awaitPass("a", 1)
 	for n := range 5 {
 		b.Status("a", n+1)
 	}
 	b.count("a", 1, "five status writes")
 	b.Put("a", 2)
-	b.ran("a", 2)
+	b.awaitPass("a", 2)
 }
 
-func request(t *testing.T, b *bench) {
+func request(t *testing.T, b *harness) {
 	b.start(Setup{})
 	if b.Request == nil {
 		t.Skip("not tested")
 	}
 	b.Put("a", 1)
-	b.ran("a", 1)
+	b.awaitPass("a", 1)
 	b.Request("a", "r-1")
-	b.ran("a", 2)
+	b.awaitPass("a", 2)
 	b.Request("a", "r-2")
-	b.ran("a", 3)
+	b.awaitPass("a", 3)
 }
 
-func mark(t *testing.T, b *bench) {
+func mark(t *testing.T, b *harness) {
 	b.start(Setup{})
 	if b.Mark == nil {
 		t.Skip("not tested")
 	}
 	b.Put("a", 1)
-	b.ran("a", 1)
+	b.awaitPass("a", 1)
 	b.Hold("a")
-	n := b.quiet("a")
+	n := b.settle("a")
 	b.Mark("a")
-	b.ran("a", n+1)
+	b.awaitPass("a", n+1)
 	b.Free("a")
 }
 
-func once(t *testing.T, b *bench) {
+func once(t *testing.T, b *harness) {
 	b.start(Setup{Workers: 8})
 	var wg sync.WaitGroup
 	for i := range 3 {
@@ -151,15 +151,15 @@ func once(t *testing.T, b *bench) {
 		})
 	}
 	wg.Wait()
-	b.quiet("")
+	b.settle("")
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.doubled) > 0 {
-		t.Fatalf("worked on twice at once: %v", b.doubled)
+	if len(b.concurrent) > 0 {
+		t.Fatalf("worked on twice at once: %v", b.concurrent)
 	}
 }
 
-func burst(_ *testing.T, b *bench) {
+func burst(_ *testing.T, b *harness) {
 	release := make(chan struct{})
 	b.answer = func(ctx context.Context, name string, pass int) outcome.Outcome {
 		if name == "a" && pass == 1 {
@@ -178,11 +178,11 @@ func burst(_ *testing.T, b *bench) {
 	}
 	b.count("a", 1, "updates during a pass")
 	close(release)
-	b.ran("a", 2)
+	b.awaitPass("a", 2)
 	b.count("a", 2, "after a burst of updates")
 }
 
-func side(_ *testing.T, b *bench) {
+func side(_ *testing.T, b *harness) {
 	release := make(chan struct{})
 	b.answer = func(ctx context.Context, name string, _ int) outcome.Outcome {
 		if name == "slow" {
@@ -197,12 +197,12 @@ func side(_ *testing.T, b *bench) {
 	b.Put("slow", 1)
 	b.until("slow pass", func() bool { return b.running["slow"] == 1 })
 	b.Put("a", 1)
-	b.ran("a", 1)
+	b.awaitPass("a", 1)
 	close(release)
-	b.ran("slow", 1)
+	b.awaitPass("slow", 1)
 }
 
-func retried(t *testing.T, b *bench) {
+func retried(t *testing.T, b *harness) {
 	b.answer = func(_ context.Context, name string, pass int) outcome.Outcome {
 		if name == "a" && pass <= 4 {
 			return outcome.Fail(errors.New("not yet"))
@@ -211,7 +211,7 @@ func retried(t *testing.T, b *bench) {
 	}
 	b.start(Setup{})
 	b.Put("a", 1)
-	b.ran("a", 5)
+	b.awaitPass("a", 5)
 	b.count("a", 5, "four failures, then success")
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -223,7 +223,7 @@ func retried(t *testing.T, b *bench) {
 	}
 }
 
-func forgets(_ *testing.T, b *bench) {
+func forgets(_ *testing.T, b *harness) {
 	b.answer = func(_ context.Context, _ string, pass int) outcome.Outcome {
 		if pass%3 != 0 { // twice in a row, over and over
 			return outcome.Fail(errors.New("not yet"))
@@ -233,7 +233,7 @@ func forgets(_ *testing.T, b *bench) {
 	b.start(Setup{MaxRetries: 2})
 	for n := range 4 {
 		b.Put("a", n+1)
-		b.ran("a", 3*(n+1))
+		b.awaitPass("a", 3*(n+1))
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -242,7 +242,7 @@ func forgets(_ *testing.T, b *bench) {
 	}
 }
 
-func exhausted(t *testing.T, b *bench) {
+func exhausted(t *testing.T, b *harness) {
 	cause := errors.New("broken for good")
 	b.answer = func(_ context.Context, name string, pass int) outcome.Outcome {
 		if name == "a" && pass <= 4 {
@@ -261,10 +261,10 @@ func exhausted(t *testing.T, b *bench) {
 		t.Fatalf("given up with %v; want RETRIES_EXHAUSTED that wraps the last failure", err)
 	}
 	b.Put("a", 2)
-	b.ran("a", 5)
+	b.awaitPass("a", 5)
 }
 
-func free(t *testing.T, b *bench) {
+func free(t *testing.T, b *harness) {
 	b.answer = func(_ context.Context, name string, pass int) outcome.Outcome {
 		switch {
 		case name != "a":
@@ -278,7 +278,7 @@ func free(t *testing.T, b *bench) {
 	}
 	b.start(Setup{MaxRetries: 2})
 	b.Put("a", 1)
-	b.ran("a", 7)
+	b.awaitPass("a", 7)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.gaveUp) != 0 {
@@ -286,7 +286,7 @@ func free(t *testing.T, b *bench) {
 	}
 }
 
-func panics(_ *testing.T, b *bench) {
+func panics(_ *testing.T, b *harness) {
 	b.answer = func(_ context.Context, name string, pass int) outcome.Outcome {
 		if name == "a" && pass == 1 {
 			panic("a pass that panics on purpose")
@@ -295,12 +295,12 @@ func panics(_ *testing.T, b *bench) {
 	}
 	b.start(Setup{})
 	b.Put("a", 1)
-	b.ran("a", 2)
+	b.awaitPass("a", 2)
 	b.Put("b", 1)
-	b.ran("b", 1)
+	b.awaitPass("b", 1)
 }
 
-func again(t *testing.T, b *bench) {
+func again(t *testing.T, b *harness) {
 	const delay = 30 * time.Millisecond
 	b.answer = func(_ context.Context, name string, pass int) outcome.Outcome {
 		switch {
@@ -314,7 +314,7 @@ func again(t *testing.T, b *bench) {
 	b.start(Setup{MaxRetries: 1})
 	for _, name := range []string{"w", "l"} {
 		b.Put(name, 1)
-		b.ran(name, 4)
+		b.awaitPass(name, 4)
 		b.count(name, 4, "three looks, then done")
 		b.mu.Lock()
 		for i, p := range b.passes[name][1:] {
@@ -331,7 +331,7 @@ func again(t *testing.T, b *bench) {
 	}
 }
 
-func still(_ *testing.T, b *bench) {
+func still(_ *testing.T, b *harness) {
 	b.answer = func(_ context.Context, name string, _ int) outcome.Outcome {
 		if name == "a" {
 			return outcome.Wait(0, "Waiting", "for a change")
@@ -340,13 +340,13 @@ func still(_ *testing.T, b *bench) {
 	}
 	b.start(Setup{})
 	b.Put("a", 1)
-	b.ran("a", 1)
+	b.awaitPass("a", 1)
 	b.count("a", 1, "a wait without delay")
 	b.Put("a", 2)
-	b.ran("a", 2)
+	b.awaitPass("a", 2)
 }
 
-func vanished(t *testing.T, b *bench) {
+func vanished(t *testing.T, b *harness) {
 	b.answer = func(_ context.Context, name string, _ int) outcome.Outcome {
 		if name == "a" || name == "twin" {
 			return outcome.Fail(errors.New("cannot be done"))
@@ -356,13 +356,13 @@ func vanished(t *testing.T, b *bench) {
 	b.start(Setup{MaxRetries: 1000, Workers: 4})
 	b.Put("a", 1)
 	b.Put("twin", 1)
-	b.ran("a", 3)
+	b.awaitPass("a", 3)
 	b.Delete("a")
-	n := b.quiet("a")
+	n := b.settle("a")
 	b.mu.Lock()
 	twin := len(b.passes["twin"])
 	b.mu.Unlock()
-	b.ran("twin", twin+4) // an existing object is retried
+	b.awaitPass("twin", twin+4) // an existing object is retried
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if more := len(b.passes["a"]) - n; more > 2 {
@@ -370,7 +370,7 @@ func vanished(t *testing.T, b *bench) {
 	}
 }
 
-func stops(t *testing.T, b *bench) {
+func stops(t *testing.T, b *harness) {
 	release := make(chan struct{})
 	var mu sync.Mutex
 	ended := false
@@ -393,8 +393,8 @@ func stops(t *testing.T, b *bench) {
 	close(release)
 	select {
 	case <-stopped:
-	case <-time.After(Patience):
-		t.Fatalf("stop did not return within %s after the pass ended", Patience)
+	case <-time.After(Timeout):
+		t.Fatalf("stop did not return within %s after the pass ended", Timeout)
 	}
 	mu.Lock()
 	defer mu.Unlock()

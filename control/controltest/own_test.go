@@ -24,14 +24,14 @@ func name(key string) string {
 	return r.Name
 }
 
-func TestControllerIsAMechanism(t *testing.T) {
-	controltest.Mechanism(t, func(t *testing.T, s controltest.Setup) controltest.Rig {
+func TestController(t *testing.T) {
+	controltest.Controller(t, func(t *testing.T, s controltest.Setup) controltest.ControllerFixture {
 		store := control.NewMemory()
 		quiet := slog.New(slog.DiscardHandler)
 		shared := control.NewShared(store.Feed("demo"), control.SharedOptions[control.Object]{Name: "demo", Log: quiet})
 		c := control.Controller{
 			Name:      "demo",
-			Triggers:  []control.Trigger{control.For(shared, control.Asked)},
+			Triggers:  []control.Trigger{control.For(shared, control.DesiredChanged)},
 			Reconcile: func(ctx context.Context, key string) outcome.Outcome { return s.Reconcile(ctx, name(key)) },
 			Report: func(_ context.Context, key string, err error) error {
 				if err != nil {
@@ -53,7 +53,7 @@ func TestControllerIsAMechanism(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		var wg sync.WaitGroup
-		return controltest.Rig{
+		return controltest.ControllerFixture{
 			Put: func(name string, spec int) {
 				if _, err := store.Apply(t.Context(), control.Object{Ref: ref(name), Spec: json.RawMessage(fmt.Sprintf(`{"n":%d}`, spec))}); err != nil {
 					t.Errorf("apply %s: %v", name, err)
@@ -82,7 +82,7 @@ func TestControllerIsAMechanism(t *testing.T) {
 }
 
 func TestPollIsASource(t *testing.T) {
-	controltest.Source(t, func(t *testing.T) controltest.World[int] {
+	controltest.Source(t, func(t *testing.T) controltest.SourceFixture[int] {
 		var mu sync.Mutex
 		items := map[string]int{}
 		copyAll := func(context.Context) (map[string]int, error) {
@@ -94,7 +94,7 @@ func TestPollIsASource(t *testing.T) {
 			}
 			return out, nil
 		}
-		return controltest.World[int]{
+		return controltest.SourceFixture[int]{
 			Source: &control.Poll[int]{Items: copyAll, Interval: 2 * time.Millisecond},
 			Put:    func(key string, v int) { mu.Lock(); defer mu.Unlock(); items[key] = v },
 			Delete: func(key string) { mu.Lock(); defer mu.Unlock(); delete(items, key) },

@@ -21,10 +21,10 @@ import (
 
 // Timeout is how long the suites wait for an expected event. Only a failing test takes
 // that long.
-const Patience = 20 * time.Second
+const Timeout = 20 * time.Second
 
 // SourceFixture is a source and functions that change its items.
-type World[T any] struct {
+type SourceFixture[T any] struct {
 	Source control.Source[T]
 	// Put creates the item or sets its value, and returns when that is durable.
 	Put func(key string, value int)
@@ -40,8 +40,8 @@ type World[T any] struct {
 }
 
 // Source is the conformance suite of sources. Each test gets a new, empty fixture.
-func Source[T any](t *testing.T, open func(t *testing.T) World[T]) {
-	world := func(t *testing.T) World[T] {
+func Source[T any](t *testing.T, open func(t *testing.T) SourceFixture[T]) {
+	world := func(t *testing.T) SourceFixture[T] {
 		w := open(t)
 		if w.Name == nil {
 			w.Name = func(key string) string { return key }
@@ -113,15 +113,15 @@ func Source[T any](t *testing.T, open func(t *testing.T) World[T]) {
 		r.cancel()
 		select {
 		case <-r.ended:
-		case <-time.After(Patience):
-			t.Fatalf("the watch still runs %s after its context ended", Patience)
+		case <-time.After(Timeout):
+			t.Fatalf("the watch still runs %s after its context ended", Timeout)
 		}
 	})
 	t.Run("a watch ends when the caller stops", func(t *testing.T) {
 		w := world(t)
 		_, version := list(t, w)
 		w.Put("a", 1)
-		ctx, cancel := context.WithTimeout(t.Context(), Patience)
+		ctx, cancel := context.WithTimeout(t.Context(), Timeout)
 		defer cancel()
 		n := 0
 		for _, err := range w.Source.Watch(ctx, version) {
@@ -207,9 +207,9 @@ func Source[T any](t *testing.T, open func(t *testing.T) World[T]) {
 	})
 }
 
-func list[T any](t *testing.T, w World[T]) (map[string]int, string) {
+func list[T any](t *testing.T, w SourceFixture[T]) (map[string]int, string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
 	defer cancel()
 	items, version, err := w.Source.List(ctx)
 	if err != nil {
@@ -225,9 +225,9 @@ func list[T any](t *testing.T, w World[T]) (map[string]int, string) {
 	return seen, version
 }
 
-func expectGap[T any](t *testing.T, w World[T], version string) {
+func expectGap[T any](t *testing.T, w SourceFixture[T], version string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
 	defer cancel()
 	for c, err := range w.Source.Watch(ctx, version) {
 		if !errors.Is(err, control.ErrGap) {
@@ -251,7 +251,7 @@ type recorder struct {
 }
 
 // watch records the changes after a list; seen is the result of the list.
-func watch[T any](t *testing.T, w World[T], seen map[string]int, version string) *recorder {
+func watch[T any](t *testing.T, w SourceFixture[T], seen map[string]int, version string) *recorder {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &recorder{state: maps.Clone(seen), seen: map[string][]string{}, position: version,
@@ -301,7 +301,7 @@ func (r *recorder) versions(key string) []string {
 
 func (r *recorder) until(t *testing.T, want map[string]int) {
 	t.Helper()
-	timeout := time.After(Patience)
+	timeout := time.After(Timeout)
 	for {
 		r.mu.Lock()
 		state, err := maps.Clone(r.state), r.err
@@ -315,7 +315,7 @@ func (r *recorder) until(t *testing.T, want map[string]int) {
 		select {
 		case <-r.moved:
 		case <-timeout:
-			t.Fatalf("watch told of %v after %s, want %v", state, Patience, want)
+			t.Fatalf("watch told of %v after %s, want %v", state, Timeout, want)
 		}
 	}
 }
@@ -325,7 +325,7 @@ func (r *recorder) stop(t *testing.T) (map[string]int, string) {
 	r.cancel()
 	select {
 	case <-r.ended:
-	case <-time.After(Patience):
+	case <-time.After(Timeout):
 		t.Fatal("the watch does not end")
 	}
 	return maps.Clone(r.state), r.position

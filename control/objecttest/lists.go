@@ -111,7 +111,7 @@ func pages(t *testing.T, s control.Objects) {
 }
 
 func feed(t *testing.T, s control.Objects) {
-	ctx, cancel := context.WithTimeout(t.Context(), controltest.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), controltest.Timeout)
 	defer cancel()
 	other := control.Object{Ref: control.Ref{Kind: "other", Namespace: "default", Name: "o"}}
 	apply(t, s, other)
@@ -180,7 +180,7 @@ func feed(t *testing.T, s control.Objects) {
 }
 
 func folds(t *testing.T, s control.Objects) {
-	ctx, cancel := context.WithTimeout(t.Context(), controltest.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), controltest.Timeout)
 	defer cancel()
 	_, version, err := s.Feed("").List(ctx)
 	if err != nil {

@@ -15,7 +15,7 @@ func TestMemory(t *testing.T) {
 	objecttest.Run(t, objecttest.Suite{
 		Open: func(*testing.T) control.Objects { return control.NewMemory() },
 		Forget: func(t *testing.T, s control.Objects) {
-			for i := range control.MemoryKeeps {
+			for i := range control.MemoryHistory {
 				o := control.Object{Ref: control.Ref{Kind: "filler", Namespace: "default", Name: "f"}, Labels: map[string]string{"i": fmt.Sprint(i)}}
 				if _, err := s.Apply(t.Context(), o); err != nil {
 					t.Fatal(err)

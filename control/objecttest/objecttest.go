@@ -33,7 +33,7 @@ type Suite struct {
 func Run(t *testing.T, suite Suite) {
 	for _, q := range []struct {
 		name string
-		ask  func(t *testing.T, s control.Objects)
+		run  func(t *testing.T, s control.Objects)
 	}{
 		{"what is applied can be read", applied},
 		{"what is missing is OBJECT_NOT_FOUND", missing},
@@ -53,19 +53,19 @@ func Run(t *testing.T, suite Suite) {
 		{"the feed folds to the list under many writers", folds},
 		{"an ended context ends the call", ended},
 	} {
-		t.Run(q.name, func(t *testing.T) { q.ask(t, suite.Open(t)) })
+		t.Run(q.name, func(t *testing.T) { q.run(t, suite.Open(t)) })
 	}
 	t.Run("the feed is a source", func(t *testing.T) {
-		controltest.Source(t, func(t *testing.T) controltest.World[control.Object] { return world(t, suite, "demo") })
+		controltest.Source(t, func(t *testing.T) controltest.SourceFixture[control.Object] { return sourceFixture(t, suite, "demo") })
 	})
 	t.Run("the feed of all kinds is a source", func(t *testing.T) {
-		controltest.Source(t, func(t *testing.T) controltest.World[control.Object] { return world(t, suite, "") })
+		controltest.Source(t, func(t *testing.T) controltest.SourceFixture[control.Object] { return sourceFixture(t, suite, "") })
 	})
 }
 
-func world(t *testing.T, suite Suite, kind string) controltest.World[control.Object] {
+func sourceFixture(t *testing.T, suite Suite, kind string) controltest.SourceFixture[control.Object] {
 	s := suite.Open(t)
-	w := controltest.World[control.Object]{
+	w := controltest.SourceFixture[control.Object]{
 		Source: s.Feed(kind),
 		Put: func(key string, value int) {
 			if _, err := s.Apply(t.Context(), object(key, value)); err != nil {

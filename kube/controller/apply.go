@@ -31,7 +31,7 @@ func (a Applier) Apply(ctx context.Context, obj client.Object, owner client.Obje
 			return Refused.Errorf("%s: %w", client.ObjectKeyFromObject(obj), err)
 		}
 	}
-	u, err := wish(obj, a.Client.Scheme())
+	u, err := desired(obj, a.Client.Scheme())
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (a Applier) Apply(ctx context.Context, obj client.Object, owner client.Obje
 
 // desired returns an object as it is applied: without the fields that only the API server
 // writes.
-func wish(obj client.Object, scheme *runtime.Scheme) (*unstructured.Unstructured, error) {
+func desired(obj client.Object, scheme *runtime.Scheme) (*unstructured.Unstructured, error) {
 	gvk, err := apiutil.GVKForObject(obj, scheme)
 	if err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 
 // An applied object has only desired fields: no nulls, no status, and no fields that the
 // API server writes.
-func TestAWishHoldsNoMore(t *testing.T) {
+func TestAppliedObjects(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -23,7 +23,7 @@ func TestAWishHoldsNoMore(t *testing.T) {
 		Spec:   corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning},
 	}
-	u, err := wish(pod, scheme)
+	u, err := desired(pod, scheme)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestAWishHoldsNoMore(t *testing.T) {
 	if pod.ResourceVersion != "5" || pod.Status.Phase != corev1.PodRunning {
 		t.Error("the object itself was changed")
 	}
-	if _, err := wish(&demo{}, scheme); err == nil {
+	if _, err := desired(&demo{}, scheme); err == nil {
 		t.Error("a kind that the scheme does not know was taken")
 	}
 }
@@ -44,9 +44,9 @@ func TestNotesOfEventsDiffer(t *testing.T) {
 	if first != again || first == other {
 		t.Error("client-go would count different notes as one, or the same ones twice")
 	}
-	r := &told{}
+	r := &recordedEvents{}
 	e := Events{r}
-	e.Say(&demo{}, "not-a reason!", "%d", 1)
+	e.Normal(&demo{}, "not-a reason!", "%d", 1)
 	e.Fault(&demo{}, nil)
 	Events{}.Warn(&demo{}, "Nobody", "listens")
 	if len(r.events) != 1 || r.events[0] != "notareason: 1" {

@@ -39,7 +39,7 @@ const ownerIndex = "pawl.dev/owner"
 func (m *Manager) NewCache(o CacheOptions) (*Cache, error) {
 	options := cache.Options{
 		HTTPClient: m.GetHTTPClient(), Scheme: m.GetScheme(), Mapper: m.GetRESTMapper(),
-		DefaultNamespaces: m.options.served(), DefaultLabelSelector: o.Labels, ByObject: o.ByObject,
+		DefaultNamespaces: m.options.cacheNamespaces(), DefaultLabelSelector: o.Labels, ByObject: o.ByObject,
 		DefaultTransform: cache.TransformStripManagedFields(), // half of the memory, and nobody reads it
 	}
 	if m.options.Resync > 0 {
@@ -67,14 +67,14 @@ func (m *Manager) NewCache(o CacheOptions) (*Cache, error) {
 	if err != nil {
 		return nil, Fault(err)
 	}
-	return &Cache{Cache: added, client: FaultClient(c)}, Fault(m.Add(caching{added}))
+	return &Cache{Cache: added, client: FaultClient(c)}, Fault(m.Add(cacheRunnable{added}))
 }
 
 // caching lets a cache start together with the manager's own.
-type caching struct{ cache.Cache }
+type cacheRunnable struct{ cache.Cache }
 
 // GetCache returns the cache; controller-runtime recognises one by this method.
-func (c caching) GetCache() cache.Cache { return c.Cache }
+func (c cacheRunnable) GetCache() cache.Cache { return c.Cache }
 
 // Client returns a client that reads from the cache and writes to the API server. Its errors
 // are faults.

@@ -20,7 +20,7 @@ const maxNote = 1024
 type Events struct{ recorder events.EventRecorder }
 
 // Normal writes an Event of type Normal. The reason is CamelCase.
-func (e Events) Say(about runtime.Object, reason, format string, args ...any) {
+func (e Events) Normal(about runtime.Object, reason, format string, args ...any) {
 	e.write(about, corev1.EventTypeNormal, reason, fmt.Sprintf(format, args...))
 }
 
@@ -32,7 +32,7 @@ func (e Events) Warn(about runtime.Object, reason, format string, args ...any) {
 // Fault writes an error as a Warning: its code in CamelCase, its message and the remedy.
 func (e Events) Fault(about runtime.Object, err error) {
 	if err != nil {
-		err = failure(err)
+		err = faultOf(err)
 		e.write(about, corev1.EventTypeWarning, fault.Of(err).Reason(), condition.Message(err))
 	}
 }

@@ -100,7 +100,7 @@ func kindOfStatus(err error, code int) *fault.Kind {
 
 // faultOf converts the error of a pass to a fault if it comes from an API call that did
 // not use the manager's client.
-func failure(err error) error {
+func faultOf(err error) error {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) || meta.IsNoMatchError(err) {
 		return Fault(err)
@@ -109,4 +109,4 @@ func failure(err error) error {
 }
 
 // isNotFound reports whether an error says that an object does not exist.
-func gone(err error) bool { return fault.Of(Fault(err)) == control.NotFound }
+func isNotFound(err error) bool { return fault.Of(Fault(err)) == control.NotFound }

@@ -63,13 +63,13 @@ func TestErrorsOfTheAPIServerAreFaults(t *testing.T) {
 			}
 		})
 	}
-	if !gone(apierrors.NewNotFound(demos, "a")) || gone(odd(404)) || gone(nil) {
+	if !isNotFound(apierrors.NewNotFound(demos, "a")) || isNotFound(odd(404)) || isNotFound(nil) {
 		t.Error("only an object that is not there is gone, not one whose kind is unknown")
 	}
-	if err := failure(plain); err != plain {
+	if err := faultOf(plain); err != plain {
 		t.Errorf("an error of no API call became %v", err)
 	}
-	if !fault.Of(failure(apierrors.NewTooManyRequests("slow", 1))).Uncharged {
+	if !fault.Of(faultOf(apierrors.NewTooManyRequests("slow", 1))).Uncharged {
 		t.Error("trouble of the control plane uses up retries")
 	}
 }

@@ -31,49 +31,49 @@ var LeaderLost = fault.Declare(fault.Kind{
 type fence struct {
 	lease time.Duration
 
-	mu    sync.Mutex
-	asked time.Time // when the last granted renewal was sent; zero: never the leader
+	mu        sync.Mutex
+	renewedAt time.Time // when the last granted renewal was sent; zero: never the leader
 }
 
 // guard checks the writes of all clients of a configuration. It learns of renewals from the
 // clients of the leader election. It refuses their late writes too: by then the Lease may
 // belong to another process, for example when this one releases it.
-func (f *fence) guard(config *rest.Config) { config.Wrap(f.before) }
+func (f *fence) guard(config *rest.Config) { config.Wrap(f.wrap) }
 
 // wrap returns a transport that checks writes before it passes them to next.
-func (f *fence) before(next http.RoundTripper) http.RoundTripper {
+func (f *fence) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		if reads(r) {
 			return next.RoundTrip(r)
 		}
-		if err := f.refuse(r); err != nil {
+		if err := f.check(r); err != nil {
 			if r.Body != nil {
 				_ = r.Body.Close() // required by the contract of RoundTripper
 			}
 			return nil, err
 		}
-		if elects(r) {
-			return f.elect(next, f.dated(r))
+		if isElection(r) {
+			return f.sendElection(next, f.withCheckedBody(r))
 		}
-		return next.RoundTrip(f.dated(r))
+		return next.RoundTrip(f.withCheckedBody(r))
 	})
 }
 
 // check returns LEADER_LOST if the lease has ended, else nil.
-func (f *fence) refuse(r *http.Request) error {
-	if late := f.late(); late > 0 {
-		return LeaderLost.Errorf("%s %s is not sent: the lease ended %s ago", r.Method, r.URL.Path, late.Round(time.Millisecond))
+func (f *fence) check(r *http.Request) error {
+	if ago := f.expiredFor(); ago > 0 {
+		return LeaderLost.Errorf("%s %s is not sent: the lease ended %s ago", r.Method, r.URL.Path, ago.Round(time.Millisecond))
 	}
 	return nil
 }
 
 // withCheckedBody returns a request whose body cannot be read after the end of the lease.
-func (f *fence) dated(r *http.Request) *http.Request {
+func (f *fence) withCheckedBody(r *http.Request) *http.Request {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r
 	}
 	check := func(body io.ReadCloser) io.ReadCloser {
-		return datedBody{body, func() error { return f.refuse(r) }}
+		return checkedBody{body, func() error { return f.check(r) }}
 	}
 	of := *r // a shallow copy: RoundTripper must not change the caller's request
 	of.Body = check(r.Body)
@@ -89,14 +89,14 @@ func (f *fence) dated(r *http.Request) *http.Request {
 	return &of
 }
 
-type datedBody struct {
+type checkedBody struct {
 	io.ReadCloser
-	refuse func() error
+	check func() error
 }
 
 // Read implements io.Reader.
-func (b datedBody) Read(p []byte) (int, error) {
-	if err := b.refuse(); err != nil {
+func (b checkedBody) Read(p []byte) (int, error) {
+	if err := b.check(); err != nil {
 		return 0, err
 	}
 	return b.ReadCloser.Read(p)
@@ -104,29 +104,29 @@ func (b datedBody) Read(p []byte) (int, error) {
 
 // sendElection sends a write of the Lease and notes the time if it succeeds: only the
 // holder, old or new, writes the Lease.
-func (f *fence) elect(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+func (f *fence) sendElection(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 	asked := time.Now()
 	answer, err := next.RoundTrip(r)
 	if err == nil && answer.StatusCode/100 == 2 {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.asked = asked
+		f.renewedAt = asked
 	}
 	return answer, err
 }
 
 // isElection reports whether a request is for the leader's Lease, by the user agent of
 // controller-runtime's election client.
-func elects(r *http.Request) bool {
+func isElection(r *http.Request) bool {
 	return strings.HasSuffix(r.UserAgent(), "/leader-election") && strings.Contains(r.URL.Path, "/leases")
 }
 
 // expiredFor returns how long ago the lease ended. It uses the monotonic and the wall clock
 // and takes the larger value: the first may stop while the machine sleeps, the second may
 // be set back.
-func (f *fence) late() time.Duration {
+func (f *fence) expiredFor() time.Duration {
 	f.mu.Lock()
-	asked := f.asked
+	asked := f.renewedAt
 	f.mu.Unlock()
 	if asked.IsZero() {
 		return 0

@@ -99,7 +99,7 @@ func TestFence(t *testing.T) {
 // checked again when its body is read.
 func TestALateConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fence{lease: 15 * time.Second, asked: time.Now()}
+		f := &fence{lease: 15 * time.Second, renewedAt: time.Now()}
 		for _, c := range []struct {
 			dial time.Duration
 			want *fault.Kind
@@ -150,7 +150,7 @@ func (c *closed) Close() error {
 
 // The refusal of a write keeps its code through the clients of client-go.
 func TestAFencedWriteKeepsItsCode(t *testing.T) {
-	f := &fence{lease: time.Second, asked: time.Now().Add(-time.Hour)}
+	f := &fence{lease: time.Second, renewedAt: time.Now().Add(-time.Hour)}
 	config := &rest.Config{Host: "http://127.0.0.1:1", ContentConfig: rest.ContentConfig{NegotiatedSerializer: scheme.Codecs.WithoutConversion()}}
 	f.guard(config)
 	client, err := rest.UnversionedRESTClientFor(config)

@@ -85,9 +85,9 @@ func (w statusOfStore) Patch(_ context.Context, obj client.Object, patch client.
 }
 
 // recordedEvents is an EventRecorder that keeps the Events.
-type told struct{ events []string }
+type recordedEvents struct{ events []string }
 
-func (r *told) Eventf(_, _ runtime.Object, kind, reason, _, note string, args ...any) {
+func (r *recordedEvents) Eventf(_, _ runtime.Object, kind, reason, _, note string, args ...any) {
 	if kind != corev1.EventTypeNormal {
 		reason += "!"
 	}

@@ -37,7 +37,7 @@ const (
 	burst      = 400
 
 	leaseDuration = 15 * time.Second // controller-runtime's default
-	lastWords     = 5 * time.Second  // time for a cancelled pass to end, after Drain
+	cancelGrace   = 5 * time.Second  // time for a cancelled pass to end, after Drain
 )
 
 // Options of a manager. Scheme is required.
@@ -58,7 +58,7 @@ type Options struct {
 	// Default: 15 s, 10 s, 2 s.
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 	// NoLeaderElection disables the leader election: only for a single process.
-	Alone bool
+	NoLeaderElection bool
 	// FieldOwner of all writes that name none. Default: FieldOwner.
 	FieldOwner string
 	// Drain is how long running passes may take when the manager is stopped.
@@ -88,7 +88,7 @@ type Manager struct {
 	fence    *fence // nil: no leader election
 	listener net.Listener
 	kinds    []schema.GroupVersionKind // the watched kinds
-	filling  atomic.Int64              // sources whose caches are not synced yet
+	unsynced atomic.Int64              // sources whose caches are not synced yet
 
 	health, ready checks
 	background    sync.WaitGroup // goroutines of the controllers beside their passes
@@ -122,11 +122,11 @@ func NewManager(config *rest.Config, o Options) (*Manager, error) {
 		config.QPS, config.Burst = qps, burst
 	}
 	var leader *fence
-	if !o.Alone {
+	if !o.NoLeaderElection {
 		leader = &fence{lease: cmp.Or(o.LeaseDuration, leaseDuration).Truncate(time.Second)} // a Lease has whole seconds
 		leader.guard(config)
 	}
-	inner, err := manager.New(config, o.inner())
+	inner, err := manager.New(config, o.managerOptions())
 	if err != nil {
 		return nil, Fault(err)
 	}
@@ -142,8 +142,8 @@ func NewManager(config *rest.Config, o Options) (*Manager, error) {
 }
 
 // managerOptions returns the options of controller-runtime's manager.
-func (o Options) inner() manager.Options {
-	graceful := o.Drain + lastWords
+func (o Options) managerOptions() manager.Options {
+	graceful := o.Drain + cancelGrace
 	inner := manager.Options{
 		Scheme: o.Scheme,
 		Logger: logr.FromSlogHandler(o.Log.Handler()),
@@ -160,7 +160,7 @@ func (o Options) inner() manager.Options {
 		},
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		GracefulShutdownTimeout: &graceful,
-		LeaderElection:          !o.Alone,
+		LeaderElection:          !o.NoLeaderElection,
 		LeaderElectionID:        cmp.Or(o.Lease, LeaseName),
 		LeaderElectionNamespace: cmp.Or(o.LeaseNamespace, PodNamespace(), "default"),
 		// The process ends with its manager, and by then all passes have ended.
@@ -177,12 +177,12 @@ func (o Options) inner() manager.Options {
 			*d.to = &d.given
 		}
 	}
-	inner.Cache.DefaultNamespaces = o.served()
+	inner.Cache.DefaultNamespaces = o.cacheNamespaces()
 	return inner
 }
 
 // cacheNamespaces returns the namespaces of a cache; nil: all.
-func (o Options) served() map[string]cache.Config {
+func (o Options) cacheNamespaces() map[string]cache.Config {
 	if len(o.Namespaces) == 0 {
 		return nil
 	}
@@ -216,7 +216,7 @@ func (m *Manager) Fence(next http.RoundTripper) http.RoundTripper {
 	if m.fence == nil {
 		return next
 	}
-	return m.fence.before(next)
+	return m.fence.wrap(next)
 }
 
 // Metrics returns the registry for further metrics of this process.

@@ -15,7 +15,7 @@ import (
 // The defaults of a manager: leader election, drain and caches.
 func TestOptionsOfAManager(t *testing.T) {
 	o := Options{Log: quiet, Drain: control.DefaultDrain}
-	in := o.inner()
+	in := o.managerOptions()
 	if !in.LeaderElection || in.LeaderElectionID != LeaseName || in.LeaderElectionNamespace == "" || !in.LeaderElectionReleaseOnCancel || in.LeaseDuration != nil {
 		t.Errorf("the election: %+v", in)
 	}
@@ -25,16 +25,16 @@ func TestOptionsOfAManager(t *testing.T) {
 	if in.Client.FieldOwner != FieldOwner || in.Cache.SyncPeriod != nil || in.Cache.DefaultNamespaces != nil || in.Metrics.BindAddress != "0" {
 		t.Errorf("the rest: %+v", in)
 	}
-	o = Options{Log: quiet, Alone: true, Namespaces: []string{"a", "b"}, Resync: time.Hour, FieldOwner: "me", Lease: "l", LeaseNamespace: "n",
+	o = Options{Log: quiet, NoLeaderElection: true, Namespaces: []string{"a", "b"}, Resync: time.Hour, FieldOwner: "me", Lease: "l", LeaseNamespace: "n",
 		LeaseDuration: 3 * time.Second, RenewDeadline: 2 * time.Second, RetryPeriod: time.Second}
-	in = o.inner()
+	in = o.managerOptions()
 	if in.LeaderElection || len(in.Cache.DefaultNamespaces) != 2 || *in.Cache.SyncPeriod != time.Hour || in.Client.FieldOwner != "me" || in.LeaderElectionID != "l" ||
 		in.LeaderElectionNamespace != "n" || *in.LeaseDuration != 3*time.Second || *in.RenewDeadline != 2*time.Second || *in.RetryPeriod != time.Second {
 		t.Errorf("what was asked for: %+v", in)
 	}
 }
 
-func TestAManagerSaysWhatIsWrong(t *testing.T) {
+func TestManagerErrors(t *testing.T) {
 	nowhere := &rest.Config{Host: "http://127.0.0.1:1"}
 	if _, err := NewManager(nowhere, Options{}); err == nil {
 		t.Error("a manager without a scheme")
@@ -51,11 +51,11 @@ func TestAManagerSaysWhatIsWrong(t *testing.T) {
 	if err := corev1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewManager(nowhere, Options{Scheme: scheme, Log: quiet, Alone: true, Listen: taken.Addr().String()}); err == nil {
+	if _, err := NewManager(nowhere, Options{Scheme: scheme, Log: quiet, NoLeaderElection: true, Listen: taken.Addr().String()}); err == nil {
 		t.Error("a port in use is known at once")
 	}
 	config := &rest.Config{Host: "http://127.0.0.1:1"}
-	m, err := NewManager(config, Options{Scheme: scheme, Log: quiet, Alone: true})
+	m, err := NewManager(config, Options{Scheme: scheme, Log: quiet, NoLeaderElection: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,24 +21,24 @@ const maxStack = 16 << 10
 
 // worker makes the passes of one controller.
 type worker[T client.Object] struct {
-	name, kind string
-	reconcile  func(ctx context.Context, ref control.Ref) outcome.Outcome
-	conditions func(T) *[]metav1.Condition
-	condition  string // type of the condition that reports RetriesExhausted
-	givenUp    func(control.Ref, error)
-	runs       *Runs
-	last       func(T) **v1alpha1.RunRequest
-	mine       func(T) bool
-	cached     client.Reader // has the change that triggered the pass
-	live       client.Reader
-	client     client.Client
-	fresh      func() T
-	passes     context.Context // of the manager; ends later than the controller's
-	retries    *retries
-	events     Events
-	metrics    *metrics
-	log        *slog.Logger
-	now        func() time.Time
+	name, kind      string
+	reconcile       func(ctx context.Context, ref control.Ref) outcome.Outcome
+	conditions      func(T) *[]metav1.Condition
+	condition       string // type of the condition that reports RetriesExhausted
+	givenUp         func(control.Ref, error)
+	runs            *Runs
+	last            func(T) **v1alpha1.RunRequest
+	acceptsRequests func(T) bool
+	cached          client.Reader // has the change that triggered the pass
+	live            client.Reader
+	client          client.Client
+	newObject       func() T
+	passes          context.Context // of the manager; ends later than the controller's
+	retries         *retries
+	events          Events
+	metrics         *metrics
+	log             *slog.Logger
+	now             func() time.Time
 }
 
 // Reconcile makes one pass. Its outcome decides what follows, as in control.Controller:
@@ -55,14 +55,14 @@ type worker[T client.Object] struct {
 func (w *worker[T]) Reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
 	ctx = passContext{w.passes, ctx}
 	ref := control.Ref{Kind: w.kind, Namespace: key.Namespace, Name: key.Name}
-	began := w.now()
-	out := w.guarded(ctx, ref)
+	start := w.now()
+	out := w.runPass(ctx, ref)
 	if ctx.Err() == nil {
-		w.metrics.pass(w.name, w.now().Sub(began), out)
+		w.metrics.pass(w.name, w.now().Sub(start), out)
 	}
-	obj := w.fresh()
+	obj := w.newObject()
 	err := w.cached.Get(ctx, key.NamespacedName, obj)
-	if gone(err) {
+	if isNotFound(err) {
 		w.retries.forget(key)
 		return reconcile.Result{}, nil
 	}
@@ -70,16 +70,16 @@ func (w *worker[T]) Reconcile(ctx context.Context, key reconcile.Request) (recon
 	case ctx.Err() != nil:
 		return reconcile.Result{}, nil //nolint:nilerr // cancelled by the stop: says nothing about the key
 	case err != nil: // the object is unknown
-		after := w.retries.again(key)
+		after := w.retries.delay(key)
 		w.log.Warn("the object cannot be read", "controller", w.name, "key", ref.String(), "error", err, "again", after)
 		return reconcile.Result{RequeueAfter: after}, nil
 	case out.IsFail():
 		return w.failed(ctx, key, ref, obj, out.Err()), nil
 	}
-	return w.settled(ctx, key, ref, obj, out), nil
+	return w.succeeded(ctx, key, ref, obj, out), nil
 }
 
-func (w *worker[T]) guarded(ctx context.Context, ref control.Ref) (out outcome.Outcome) {
+func (w *worker[T]) runPass(ctx context.Context, ref control.Ref) (out outcome.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			stack := debug.Stack()
@@ -90,20 +90,20 @@ func (w *worker[T]) guarded(ctx context.Context, ref control.Ref) (out outcome.O
 			out = outcome.Fail(err.With("stack", string(stack[:min(len(stack), maxStack)])))
 		}
 	}()
-	trouble := w.asked(ctx, ref) // an error of a request does not prevent the pass
+	requestErr := w.acceptRequests(ctx, ref) // an error of a request does not prevent the pass
 	out = w.reconcile(ctx, ref)
 	if out.IsFail() {
-		return outcome.Fail(failure(out.Err()))
+		return outcome.Fail(faultOf(out.Err()))
 	}
-	if trouble != nil {
-		return outcome.Fail(failure(trouble))
+	if requestErr != nil {
+		return outcome.Fail(faultOf(requestErr))
 	}
 	return out
 }
 
-func (w *worker[T]) settled(ctx context.Context, key reconcile.Request, ref control.Ref, obj T, out outcome.Outcome) reconcile.Result {
+func (w *worker[T]) succeeded(ctx context.Context, key reconcile.Request, ref control.Ref, obj T, out outcome.Outcome) reconcile.Result {
 	if err := w.revive(ctx, obj, out); err != nil {
-		after := w.retries.again(key)
+		after := w.retries.delay(key)
 		w.log.Warn("the object's state could not be reported", "controller", w.name, "key", ref.String(), "error", err, "again", after)
 		return reconcile.Result{RequeueAfter: after}
 	}
@@ -113,16 +113,16 @@ func (w *worker[T]) settled(ctx context.Context, key reconcile.Request, ref cont
 
 func (w *worker[T]) failed(ctx context.Context, key reconcile.Request, ref control.Ref, obj T, err error) reconcile.Result {
 	kind := fault.Of(err)
-	exhausted, news := w.retries.failed(key, string(kind.Code), kind.Uncharged)
-	if news {
+	exhausted, newCode := w.retries.failed(key, string(kind.Code), kind.Uncharged)
+	if newCode {
 		w.events.Fault(obj, err)
 	}
 	if exhausted {
-		given := control.RetriesExhausted.Errorf("%s failed %d times in a row, at last with %w", ref, w.retries.most+1, err).
+		given := control.RetriesExhausted.Errorf("%s failed %d times in a row, at last with %w", ref, w.retries.limit+1, err).
 			With("object", ref.String()).With("cause", string(kind.Code))
 		w.log.Error("given up until the next change", "controller", w.name, "key", ref.String(), "error", given)
-		lost := w.giveUp(ctx, obj, given)
-		if lost == nil {
+		reportErr := w.giveUp(ctx, obj, given)
+		if reportErr == nil {
 			w.metrics.givenUp.WithLabelValues(w.name, string(kind.Code)).Inc()
 			w.events.Fault(obj, given)
 			if w.givenUp != nil {
@@ -131,9 +131,9 @@ func (w *worker[T]) failed(ctx context.Context, key reconcile.Request, ref contr
 			w.retries.forget(key)
 			return reconcile.Result{}
 		}
-		err = lost // the fault was not written: retry the key, then write it again
+		err = reportErr // the fault was not written: retry the key, then write it again
 	}
-	after := w.retries.again(key)
+	after := w.retries.delay(key)
 	w.log.Warn("reconcile failed", "controller", w.name, "key", ref.String(), "code", kind.Code, "error", err, "again", after)
 	return reconcile.Result{RequeueAfter: after}
 }

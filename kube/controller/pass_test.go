@@ -22,31 +22,31 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-type bench struct {
+type fixture struct {
 	*worker[*demo]
 	store  *store
-	told   *told
+	told   *recordedEvents
 	given  []error
 	answer func(context.Context) outcome.Outcome
 }
 
-func newBench(t *testing.T, most int) *bench {
+func newFixture(t *testing.T, most int) *fixture {
 	t.Helper()
 	counted, err := newMetrics(prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{told: &told{}, store: &store{obj: &demo{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: "u", ResourceVersion: "1", Generation: 7}}}}
+	b := &fixture{told: &recordedEvents{}, store: &store{obj: &demo{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: "u", ResourceVersion: "1", Generation: 7}}}}
 	b.worker = &worker[*demo]{
 		name: "demo", kind: "Demo", conditions: conditionsOf, condition: condition.TypeProgressing, cached: b.store, live: b.store, client: b.store,
-		fresh: func() *demo { return &demo{} }, passes: context.Background(), retries: newRetries(most), events: Events{b.told}, metrics: counted, log: quiet, now: time.Now,
+		newObject: func() *demo { return &demo{} }, passes: context.Background(), retries: newRetries(most), events: Events{b.told}, metrics: counted, log: quiet, now: time.Now,
 		reconcile: func(ctx context.Context, _ control.Ref) outcome.Outcome { return b.answer(ctx) },
 		givenUp:   func(_ control.Ref, err error) { b.given = append(b.given, err) },
 	}
 	return b
 }
 
-func (b *bench) pass(t *testing.T, out outcome.Outcome) time.Duration {
+func (b *fixture) pass(t *testing.T, out outcome.Outcome) time.Duration {
 	t.Helper()
 	b.answer = func(context.Context) outcome.Outcome { return out }
 	result, err := b.Reconcile(t.Context(), key("a"))
@@ -56,7 +56,7 @@ func (b *bench) pass(t *testing.T, out outcome.Outcome) time.Duration {
 	return result.RequeueAfter
 }
 
-func TestAnOutcomeSaysWhenToLookAgain(t *testing.T) {
+func TestOutcomeSetsTheRequeue(t *testing.T) {
 	for name, c := range map[string]struct {
 		out  outcome.Outcome
 		want time.Duration
@@ -70,7 +70,7 @@ func TestAnOutcomeSaysWhenToLookAgain(t *testing.T) {
 		"an API call's error": {outcome.Fail(apierrors.NewTooManyRequests("x", 1)), firstRetry},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, 15)
+			b := newFixture(t, 15)
 			if got := b.pass(t, c.out); got != c.want {
 				t.Errorf("again after %s, want %s", got, c.want)
 			}
@@ -86,7 +86,7 @@ func TestAnOutcomeSaysWhenToLookAgain(t *testing.T) {
 }
 
 func TestAPanicIsAFailure(t *testing.T) {
-	b := newBench(t, 0)
+	b := newFixture(t, 0)
 	cause := errors.New("deep down")
 	for _, thrown := range []any{"in words", cause} {
 		b.answer = func(context.Context) outcome.Outcome { panic(thrown) }
@@ -99,8 +99,8 @@ func TestAPanicIsAFailure(t *testing.T) {
 	}
 }
 
-func TestGivingUpIsToldOnceAndTakenBack(t *testing.T) {
-	b := newBench(t, 2)
+func TestGivingUpIsReportedOnceAndReverted(t *testing.T) {
+	b := newFixture(t, 2)
 	boom, other := errors.New("boom"), Refused.Errorf("no")
 	for i, err := range []error{boom, boom, fault.WriteConflict.Errorf("x"), other} {
 		again := b.pass(t, outcome.Fail(err))
@@ -137,8 +137,8 @@ func TestGivingUpIsToldOnceAndTakenBack(t *testing.T) {
 }
 
 // A fault that cannot be written is written again after a retry.
-func TestWhatCannotBeReportedIsTriedAgain(t *testing.T) {
-	b := newBench(t, 0)
+func TestReportingIsRetried(t *testing.T) {
+	b := newFixture(t, 0)
 	b.store.err = apierrors.NewConflict(schema.GroupResource{}, "a", errors.New("changed"))
 	for i := range 3 {
 		if again := b.pass(t, outcome.Fail(errors.New("boom"))); again != firstRetry<<i || len(b.given) != 0 {
@@ -161,7 +161,7 @@ func TestWhatCannotBeReportedIsTriedAgain(t *testing.T) {
 
 // The fault of an object is not written into a newer object of the same name.
 func TestAnotherObjectOfTheNameGetsNoFault(t *testing.T) {
-	b := newBench(t, 0)
+	b := newFixture(t, 0)
 	live := &store{obj: b.store.obj.DeepCopyObject().(*demo)}
 	live.obj.UID = "another"
 	b.live = live
@@ -172,7 +172,7 @@ func TestAnotherObjectOfTheNameGetsNoFault(t *testing.T) {
 
 // A pass that the stop of the manager cancels is not charged.
 func TestACancelledPassIsNotCharged(t *testing.T) {
-	b := newBench(t, 0)
+	b := newFixture(t, 0)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	b.passes = ctx
 	b.answer = func(ctx context.Context) outcome.Outcome {

@@ -34,7 +34,7 @@ func Release(ctx context.Context, c client.Client, obj client.Object, finalizer 
 		return nil
 	}
 	left := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == finalizer })
-	if err := setFinalizers(ctx, c, obj, left); err != nil && !gone(err) {
+	if err := setFinalizers(ctx, c, obj, left); err != nil && !isNotFound(err) {
 		return err
 	}
 	return nil

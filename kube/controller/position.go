@@ -15,7 +15,7 @@ import (
 // machine.Objects for one kind. Client, Kind, New and Field are required.
 type Positions[T client.Object] struct {
 	Client client.Client
-	From   client.Reader               // reads objects; nil: Client. A stale read only costs a conflict
+	Reader client.Reader               // reads objects; nil: Client. A stale read only costs a conflict
 	Kind   string                      // the kind in references and subjects
 	New    func() T                    // returns an empty object
 	Field  func(T) *json.RawMessage    // returns the field of the status for the position
@@ -30,7 +30,7 @@ func (p *Positions[T]) Load(ctx context.Context, ref control.Ref) (*Draft[T], er
 	if ref.Kind != p.Kind {
 		return nil, control.NotFoundError(ref)
 	}
-	from := p.From
+	from := p.Reader
 	if from == nil {
 		from = p.Client
 	}

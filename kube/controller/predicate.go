@@ -14,21 +14,21 @@ import (
 // its deletion mark, a request, and a resync. It does not accept a status write. Requests
 // are the annotations that begin with control.RequestPrefix, and the named ones: a name
 // that ends in / means all that begin with it.
-func Asked(requests ...string) predicate.Predicate {
+func DesiredChanged(requests ...string) predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return e.ObjectOld == nil || e.ObjectNew == nil || asked(e.ObjectOld, e.ObjectNew, requests)
+		return e.ObjectOld == nil || e.ObjectNew == nil || desiredChanged(e.ObjectOld, e.ObjectNew, requests)
 	}}
 }
 
-func asked(old, now client.Object, requests []string) bool {
+func desiredChanged(old, now client.Object, requests []string) bool {
 	return old.GetResourceVersion() == now.GetResourceVersion() || // a resync
 		old.GetUID() != now.GetUID() ||
 		old.GetGeneration() != now.GetGeneration() ||
 		old.GetDeletionTimestamp().IsZero() != now.GetDeletionTimestamp().IsZero() ||
-		requested(old.GetAnnotations(), now.GetAnnotations(), requests)
+		requestsChanged(old.GetAnnotations(), now.GetAnnotations(), requests)
 }
 
-func requested(old, now map[string]string, requests []string) bool {
+func requestsChanged(old, now map[string]string, requests []string) bool {
 	for key, value := range now {
 		if was, had := old[key]; (!had || was != value) && isRequest(key, requests) {
 			return true
@@ -55,7 +55,7 @@ func isRequest(key string, requests []string) bool {
 }
 
 // extraUpdates accepts the updates that a function selects.
-func alsoOf[T client.Object](also func(old, now T) bool) predicate.Predicate {
+func extraUpdates[T client.Object](also func(old, now T) bool) predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		old, was := e.ObjectOld.(T)
 		now, is := e.ObjectNew.(T)

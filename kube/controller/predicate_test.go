@@ -9,7 +9,7 @@ import (
 )
 
 // Only a change of the desired state or a request triggers a controller.
-func TestAsked(t *testing.T) {
+func TestDesiredChanged(t *testing.T) {
 	mark := metav1.NewTime(time.Unix(1, 0))
 	base := metav1.ObjectMeta{Name: "a", UID: "u", ResourceVersion: "1", Generation: 1, Annotations: map[string]string{"pawl.dev/resume": "r1", "note": "x", "mpd.example.com/switch": "1"}}
 	for name, c := range map[string]struct {
@@ -37,16 +37,16 @@ func TestAsked(t *testing.T) {
 			old, now := &demo{ObjectMeta: *base.DeepCopy()}, &demo{ObjectMeta: *base.DeepCopy()}
 			now.ResourceVersion = "2"
 			c.change(&now.ObjectMeta)
-			if got := Asked("restart", "mpd.example.com/").Update(event.UpdateEvent{ObjectOld: old, ObjectNew: now}); got != c.want {
+			if got := DesiredChanged("restart", "mpd.example.com/").Update(event.UpdateEvent{ObjectOld: old, ObjectNew: now}); got != c.want {
 				t.Errorf("it wakes: %t, want %t", got, c.want)
 			}
 		})
 	}
-	p := Asked()
+	p := DesiredChanged()
 	if !p.Create(event.CreateEvent{}) || !p.Delete(event.DeleteEvent{}) || !p.Generic(event.GenericEvent{}) || !p.Update(event.UpdateEvent{}) {
 		t.Error("creation, removal and what cannot be judged must wake")
 	}
-	also := alsoOf(func(old, now *demo) bool { return old.Status.N != now.Status.N })
+	also := extraUpdates(func(old, now *demo) bool { return old.Status.N != now.Status.N })
 	one := &demo{}
 	one.Status.N = 1
 	if !also.Update(event.UpdateEvent{ObjectOld: &demo{}, ObjectNew: one}) || also.Update(event.UpdateEvent{ObjectOld: one, ObjectNew: one}) {

@@ -28,7 +28,7 @@ func (w *worker[T]) revive(ctx context.Context, obj T, out outcome.Outcome) erro
 	if err := w.report(ctx, obj, fresh, w.isGivenUp); err != nil {
 		return err
 	}
-	w.events.Say(obj, "Revived", "a retry did not fail: %s", fresh.Message)
+	w.events.Normal(obj, "Revived", "a retry did not fail: %s", fresh.Message)
 	return nil
 }
 
@@ -43,9 +43,9 @@ func (w *worker[T]) report(ctx context.Context, obj T, fresh metav1.Condition, w
 	if w.conditions == nil {
 		return nil
 	}
-	d, err := Load(ctx, w.live, w.client, client.ObjectKeyFromObject(obj), w.fresh())
+	d, err := Load(ctx, w.live, w.client, client.ObjectKeyFromObject(obj), w.newObject())
 	switch {
-	case gone(err):
+	case isNotFound(err):
 		return nil
 	case err != nil:
 		return err
@@ -53,7 +53,7 @@ func (w *worker[T]) report(ctx context.Context, obj T, fresh metav1.Condition, w
 		return nil
 	}
 	condition.Set(w.conditions(d.Object), d.Object.GetGeneration(), w.now(), fresh)
-	if _, err := d.Save(ctx); err != nil && !gone(err) {
+	if _, err := d.Save(ctx); err != nil && !isNotFound(err) {
 		return err
 	}
 	return nil

@@ -19,7 +19,7 @@ const (
 
 // retries counts the failures of keys since their last success.
 type retries struct {
-	most    int // retries in a row until a key is given up
+	limit   int // retries in a row until a key is given up
 	limiter workqueue.TypedRateLimiter[reconcile.Request]
 
 	mu      sync.Mutex
@@ -29,7 +29,7 @@ type retries struct {
 
 func newRetries(most int) *retries {
 	return &retries{
-		most: max(most, 0),
+		limit: max(most, 0),
 		limiter: workqueue.NewTypedMaxOfRateLimiter(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, longestRetry),
 			&workqueue.TypedBucketRateLimiter[reconcile.Request]{Limiter: rate.NewLimiter(retriesPerSec, retryBurst)},
@@ -40,20 +40,20 @@ func newRetries(most int) *retries {
 
 // failed counts a failure unless it is free. exhausted: the key has used up its retries.
 // newCode: the previous failure of the key had another code.
-func (r *retries) failed(key reconcile.Request, code string, free bool) (exhausted, news bool) {
+func (r *retries) failed(key reconcile.Request, code string, free bool) (exhausted, newCode bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if free {
 		return false, false
 	}
-	news = r.codes[key] != code
+	newCode = r.codes[key] != code
 	r.codes[key] = code
 	r.charged[key]++
-	return r.charged[key] > r.most, news
+	return r.charged[key] > r.limit, newCode
 }
 
 // delay returns the delay before the next retry.
-func (r *retries) again(key reconcile.Request) time.Duration { return r.limiter.When(key) }
+func (r *retries) delay(key reconcile.Request) time.Duration { return r.limiter.When(key) }
 
 // forget resets the failures of a key.
 func (r *retries) forget(key reconcile.Request) {

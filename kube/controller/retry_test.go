@@ -22,12 +22,12 @@ func TestRetriesGrow(t *testing.T) {
 		if n < 16 {
 			want = firstRetry << n
 		}
-		if got := r.again(key("a")); got != want {
+		if got := r.delay(key("a")); got != want {
 			t.Fatalf("retry %d after %s, want %s", n, got, want)
 		}
 	}
 	r.forget(key("a"))
-	if got := r.again(key("a")); got != firstRetry {
+	if got := r.delay(key("a")); got != firstRetry {
 		t.Errorf("after a success: %s", got)
 	}
 }
@@ -36,7 +36,7 @@ func TestRetriesGrow(t *testing.T) {
 func TestRetriesShareABucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRetries(15)
-		again := func(n int) time.Duration { return r.again(key(time.Duration(n).String())) }
+		again := func(n int) time.Duration { return r.delay(key(time.Duration(n).String())) }
 		for n := range retryBurst {
 			if got := again(n); got != firstRetry {
 				t.Fatalf("retry %d of a burst after %s", n, got)
@@ -64,16 +64,16 @@ func TestRetriesAreCounted(t *testing.T) {
 			"fail": func(t *rapid.T) {
 				name, code := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key"), rapid.SampledFrom([]string{"X", "Y"}).Draw(t, "code")
 				free := rapid.Bool().Draw(t, "free")
-				exhausted, news := r.failed(key(name), code, free)
+				exhausted, newCode := r.failed(key(name), code, free)
 				if free {
-					if exhausted || news {
+					if exhausted || newCode {
 						t.Fatal("trouble of the control plane counts")
 					}
 					return
 				}
 				want[name]++
-				if exhausted != (want[name] > max(most, 0)) || news != (last[name] != code) {
-					t.Fatalf("failure %d of %s with %s after %q: exhausted %t, news %t", want[name], name, code, last[name], exhausted, news)
+				if exhausted != (want[name] > max(most, 0)) || newCode != (last[name] != code) {
+					t.Fatalf("failure %d of %s with %s after %q: exhausted %t, news %t", want[name], name, code, last[name], exhausted, newCode)
 				}
 				last[name] = code
 			},
@@ -103,9 +103,9 @@ func TestUnlimitedRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRetries(Unlimited)
 		for range 40 {
-			r.again(key("a"))
+			r.delay(key("a"))
 		}
-		if got := r.again(key("a")); got != longestRetry {
+		if got := r.delay(key("a")); got != longestRetry {
 			t.Errorf("the delay is %s, want %s", got, longestRetry)
 		}
 	})

@@ -32,7 +32,7 @@ func RunsOf(engine *workflow.Engine) (*Runs, error) {
 
 // recentEnded is how many ended runs of a subject are asked whether they have already
 // accepted a request. That happens if the program crashed before it removed the annotation.
-const lookedAt = 3
+const recentEnded = 3
 
 // find returns the active run of a subject, "" if there is none, and the runs that have
 // ended last. The subject of a run may have the uid of the object, or not if a person has
@@ -45,7 +45,7 @@ func (r *Runs) find(ctx context.Context, ref control.Ref, uid string) (active st
 		}
 		for _, run := range runs {
 			switch {
-			case run.Phase.Final() && len(ended) < lookedAt:
+			case run.Phase.Final() && len(ended) < recentEnded:
 				ended = append(ended, run.ID)
 			case active == "" && run.Parent == "" && !run.Phase.Final() && run.Phase != workflow.Queued:
 				active = run.ID
@@ -86,12 +86,12 @@ func (r *Runs) Accept(ctx context.Context, c client.Client, kind string, obj cli
 
 // answers reports whether last is the answer to a request. Progress has no id: it is
 // always new.
-func answers(last *v1alpha1.RunRequest, asked kubestore.Asked) bool {
+func answers(last *v1alpha1.RunRequest, asked kubestore.Request) bool {
 	return last != nil && asked.Verb != workflow.VerbProgress && asked.ID == last.ID && string(asked.Verb) == last.Verb
 }
 
 // WarnRefusal writes an Event about a request that was refused, with its message and remedy.
-func (e Events) TellRefusal(about client.Object, a kubestore.Answer) {
+func (e Events) WarnRefusal(about client.Object, a kubestore.Answer) {
 	if a.Err == nil {
 		return
 	}
@@ -100,18 +100,18 @@ func (e Events) TellRefusal(about client.Object, a kubestore.Answer) {
 }
 
 // acceptRequests passes the requests in the annotations of an object to its run.
-func (w *worker[T]) asked(ctx context.Context, ref control.Ref) error {
+func (w *worker[T]) acceptRequests(ctx context.Context, ref control.Ref) error {
 	if w.runs == nil {
 		return nil
 	}
 	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
-	obj := w.fresh()
-	if err := w.cached.Get(ctx, key, obj); err != nil || !kubestore.HasRequests(obj.GetAnnotations()) || w.mine != nil && !w.mine(obj) {
+	obj := w.newObject()
+	if err := w.cached.Get(ctx, key, obj); err != nil || !kubestore.HasRequests(obj.GetAnnotations()) || w.acceptsRequests != nil && !w.acceptsRequests(obj) {
 		return nil //nolint:nilerr // the pass handles that
 	}
-	obj = w.fresh() // a stale cache must not lead to the refusal of an accepted request
+	obj = w.newObject() // a stale cache must not lead to the refusal of an accepted request
 	if err := w.live.Get(ctx, key, obj); err != nil {
-		if gone(err) {
+		if isNotFound(err) {
 			return nil
 		}
 		return err
@@ -129,12 +129,12 @@ func (w *worker[T]) lastOf(obj T) *v1alpha1.RunRequest {
 // answered reports the result of a request: a refusal as an Event, and every answer in
 // the status.
 func (w *worker[T]) answered(ctx context.Context, obj T, a kubestore.Answer) error {
-	w.events.TellRefusal(obj, a)
+	w.events.WarnRefusal(obj, a)
 	if w.last == nil {
 		return nil
 	}
-	d, err := Load(ctx, w.live, w.client, client.ObjectKeyFromObject(obj), w.fresh())
-	if gone(err) || err == nil && d.Object.GetUID() != obj.GetUID() {
+	d, err := Load(ctx, w.live, w.client, client.ObjectKeyFromObject(obj), w.newObject())
+	if isNotFound(err) || err == nil && d.Object.GetUID() != obj.GetUID() {
 		return nil
 	}
 	if err != nil {
@@ -142,7 +142,7 @@ func (w *worker[T]) answered(ctx context.Context, obj T, a kubestore.Answer) err
 	}
 	record := a.Record(w.now())
 	*w.last(d.Object) = &record
-	if _, err := d.Save(ctx); err != nil && !gone(err) {
+	if _, err := d.Save(ctx); err != nil && !isNotFound(err) {
 		return err
 	}
 	return nil

@@ -60,13 +60,13 @@ func (c *checks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // newHandler serves health to everyone, and metrics on loopback or with the token.
-func faces(health, ready *checks, metrics prometheus.Gatherer, token string) http.Handler {
+func newHandler(health, ready *checks, metrics prometheus.Gatherer, token string) http.Handler {
 	counted := promhttp.HandlerFor(metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 	mux := http.NewServeMux()
 	mux.Handle("GET /healthz", health)
 	mux.Handle("GET /readyz", ready)
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		if !local(r) && !bears(r, token) {
+		if !isLoopback(r) && !hasToken(r, token) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			http.Error(w, "metrics need the token of the operator (--metrics-token-file) off loopback", http.StatusUnauthorized)
 			return
@@ -78,7 +78,7 @@ func faces(health, ready *checks, metrics prometheus.Gatherer, token string) htt
 
 // isLoopback reports whether a request came to a loopback address. It uses the address of
 // the connection, not a header.
-func local(r *http.Request) bool {
+func isLoopback(r *http.Request) bool {
 	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {
 		return false
@@ -87,7 +87,7 @@ func local(r *http.Request) bool {
 	return err == nil && at.Addr().Unmap().IsLoopback()
 }
 
-func bears(r *http.Request, token string) bool {
+func hasToken(r *http.Request, token string) bool {
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	return ok && token != "" && subtle.ConstantTimeCompare([]byte(given), []byte(token)) == 1
 }
@@ -101,14 +101,14 @@ func (m *Manager) serve(listen, token string) error {
 	}
 	m.listener = listener
 	server := &http.Server{
-		Handler:           faces(&m.health, &m.ready, m.Gatherer(), token),
+		Handler:           newHandler(&m.health, &m.ready, m.Gatherer(), token),
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, WriteTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 	}
 	patience := 5 * time.Second
 	return errors.Join(
 		m.health.add("ping", healthz.Ping),
 		m.ready.add("caches", func(*http.Request) error {
-			if n := m.filling.Load(); n > 0 {
+			if n := m.unsynced.Load(); n > 0 {
 				return fmt.Errorf("the caches of %d sources are not filled yet", n)
 			}
 			return nil

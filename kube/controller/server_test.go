@@ -42,7 +42,7 @@ func TestHealthAndMetrics(t *testing.T) {
 			r.Header.Set("Authorization", bearer)
 		}
 		w := httptest.NewRecorder()
-		faces(&health, &ready, registry, token).ServeHTTP(w, r)
+		newHandler(&health, &ready, registry, token).ServeHTTP(w, r)
 		return w.Code, w.Body.String()
 	}
 	for _, c := range []struct {

@@ -60,13 +60,13 @@ type Controller[T client.Object] struct {
 	// nil: the answer is not stored.
 	LastRequest func(T) **v1alpha1.RunRequest
 	// AcceptsRequests selects the objects whose annotations are requests. nil: all.
-	Mine func(T) bool
+	AcceptsRequests func(T) bool
 
 	// Requests are further annotations that carry requests: see DesiredChanged.
 	Requests []string
 	// ExtraUpdates selects further changes of an object that trigger its controller.
 	// nil: none.
-	Also func(old, now T) bool
+	ExtraUpdates func(old, now T) bool
 	// Owns are kinds whose objects trigger the object that controls them, at every change.
 	Owns []client.Object
 	// Watches are other objects that trigger the controller.
@@ -94,13 +94,13 @@ const Unlimited = math.MaxInt
 type Watch struct {
 	Object client.Object
 	// From is the cache that is watched. nil: that of the controller.
-	From cache.Cache
+	Cache cache.Cache
 	// Optional is a kind whose CustomResourceDefinition may be installed later: it is
 	// watched from then on. Otherwise Manager.Start fails with KIND_MISSING.
 	Optional bool
 	// Of names the objects of the main kind that a change of this one is for. It is
 	// asked with what was before and what is now.
-	Of func(ctx context.Context, obj client.Object) []types.NamespacedName
+	Keys func(ctx context.Context, obj client.Object) []types.NamespacedName
 	// When selects the events. nil: all.
 	When predicate.Predicate
 }
@@ -123,9 +123,9 @@ func Setup[T client.Object](m *Manager, c Controller[T]) error {
 		name: c.Name, kind: gvk.Kind, reconcile: c.Reconcile,
 		conditions: c.Conditions, condition: cmp.Or(c.Condition, condition.TypeProgressing), givenUp: c.GivenUp,
 		cached: c.cache(m), live: m.Live(), client: c.client(m),
-		fresh:  func() T { return c.For.DeepCopyObject().(T) },
-		passes: m.passes, retries: newRetries(cmp.Or(c.MaxRetries, control.DefaultMaxRetries)),
-		runs: c.Runs, last: c.LastRequest, mine: c.Mine,
+		newObject: func() T { return c.For.DeepCopyObject().(T) },
+		passes:    m.passes, retries: newRetries(cmp.Or(c.MaxRetries, control.DefaultMaxRetries)),
+		runs: c.Runs, last: c.LastRequest, acceptsRequests: c.AcceptsRequests,
 		events: m.Events(c.Name), metrics: m.metrics, log: m.log, now: time.Now,
 	}
 	yes, no := true, false
@@ -146,8 +146,8 @@ func Setup[T client.Object](m *Manager, c Controller[T]) error {
 	m.kinds = append(m.kinds, gvk)
 	watch := func(s source.Source) error {
 		if syncing, ok := s.(source.SyncingSource); ok {
-			m.filling.Add(1)
-			s = &filled{SyncingSource: syncing, left: &m.filling}
+			m.unsynced.Add(1)
+			s = &syncCounter{SyncingSource: syncing, unsynced: &m.unsynced}
 		}
 		if err := inner.Watch(s); err != nil {
 			return fmt.Errorf("controller %s: %w", c.Name, err)
@@ -193,11 +193,11 @@ func (c Controller[T]) client(m *Manager) client.Client {
 
 // ownSources wake for the objects of the main kind.
 func (c Controller[T]) ownSources(m *Manager, kind string) []source.Source {
-	wakes := Asked(c.Requests...)
-	if c.Also != nil {
-		wakes = predicate.Or(wakes, alsoOf(c.Also))
+	filter := DesiredChanged(c.Requests...)
+	if c.ExtraUpdates != nil {
+		filter = predicate.Or(filter, extraUpdates(c.ExtraUpdates))
 	}
-	all := []source.Source{source.Kind(c.cache(m), client.Object(c.For), &handler.EnqueueRequestForObject{}, wakes)}
+	all := []source.Source{source.Kind(c.cache(m), client.Object(c.For), &handler.EnqueueRequestForObject{}, filter)}
 	if c.Signals != nil {
 		all = append(all, source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			m.background.Go(func() {
@@ -228,7 +228,7 @@ func (c Controller[T]) children(m *Manager) (all []child) {
 	}
 	for _, watch := range c.Watches {
 		of := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) (keys []reconcile.Request) {
-			for _, name := range watch.Of(ctx, obj) {
+			for _, name := range watch.Keys(ctx, obj) {
 				keys = append(keys, reconcile.Request{NamespacedName: name})
 			}
 			return keys
@@ -237,7 +237,7 @@ func (c Controller[T]) children(m *Manager) (all []child) {
 		if watch.When != nil {
 			when = append(when, watch.When)
 		}
-		from := watch.From
+		from := watch.Cache
 		if from == nil {
 			from = c.cache(m)
 		}
@@ -247,19 +247,19 @@ func (c Controller[T]) children(m *Manager) (all []child) {
 }
 
 // syncCounter is a source that decrements a counter when its cache is synced.
-type filled struct {
+type syncCounter struct {
 	source.SyncingSource
-	left *atomic.Int64
+	unsynced *atomic.Int64
 }
 
 // WaitForSync implements source.SyncingSource.
-func (f *filled) WaitForSync(ctx context.Context) error {
+func (f *syncCounter) WaitForSync(ctx context.Context) error {
 	err := f.SyncingSource.WaitForSync(ctx)
 	if err == nil {
-		f.left.Add(-1)
+		f.unsynced.Add(-1)
 	}
 	return err
 }
 
 // String names the source in logs.
-func (f *filled) String() string { return fmt.Sprint(f.SyncingSource) }
+func (f *syncCounter) String() string { return fmt.Sprint(f.SyncingSource) }

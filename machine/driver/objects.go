@@ -147,7 +147,7 @@ func facts(o control.Object) string {
 // news holds if somebody asked something new of an object, its labels or
 // annotations changed, or a fact of its status did.
 func news(e control.Event[control.Object]) bool {
-	return control.Asked(e) || !maps.Equal(e.Old.Labels, e.New.Labels) || !maps.Equal(e.Old.Annotations, e.New.Annotations) ||
+	return control.DesiredChanged(e) || !maps.Equal(e.Old.Labels, e.New.Labels) || !maps.Equal(e.Old.Annotations, e.New.Annotations) ||
 		facts(e.Old) != facts(e.New)
 }
 

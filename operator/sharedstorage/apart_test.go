@@ -10,7 +10,7 @@ import (
 )
 
 // besideManager lets the reader on the manager's node become the writer.
-func (l *lab) besideManager(name string) {
+func (l *harness) besideManager(name string) {
 	l.t.Helper()
 	_, writer := l.writer(name)
 	node := l.world.Topology(ref(name)).Node
@@ -32,7 +32,7 @@ func (l *lab) besideManager(name string) {
 }
 
 // sent counts the calls that sent the manager away, or made it anew.
-func (l *lab) sent() int {
+func (l *harness) sent() int {
 	n := 0
 	for _, c := range l.world.Calls() {
 		if c.Port == "Manager" && c.Method == "Ensure" {
@@ -44,14 +44,14 @@ func (l *lab) sent() int {
 
 // After a failover to its own node the cluster manager goes to another one (spec 6).
 func TestTheManagerLeavesTheNodeOfANewWriter(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) {
+	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
 		l.besideManager("blue")
 		l.world.ClearLog()
 		_, writer := l.writer("blue")
 		time.Sleep(10 * time.Minute)
-		l.rests("blue", time.Hour)
-		l.sane("blue")
+		l.awaitRunning("blue", time.Hour)
+		l.checkInvariants("blue")
 		if _, now := l.writer("blue"); now.Name != writer.Name || l.world.Topology(ref("blue")).Node == now.Node {
 			t.Errorf("%s writes on %s\n%s", now.Name, now.Node, l.story())
 		}
@@ -67,7 +67,7 @@ func TestTheManagerLeavesTheNodeOfANewWriter(t *testing.T) {
 // node it is not sent at all.
 func TestTheManagerThatCannotLeave(t *testing.T) {
 	for _, cordoned := range []bool{false, true} {
-		inLab(t, setup{sim: times()}, func(l *lab) {
+		inHarness(t, setup{sim: times()}, func(l *harness) {
 			up(l, "blue")
 			node := l.world.Topology(ref("blue")).Node
 			if cordoned {
@@ -79,7 +79,7 @@ func TestTheManagerThatCannotLeave(t *testing.T) {
 			}
 			l.besideManager("blue")
 			time.Sleep(10 * time.Minute) // the readers are made anew
-			l.rests("blue", time.Hour)
+			l.awaitRunning("blue", time.Hour)
 			l.world.ClearLog()
 			time.Sleep(30 * time.Minute)
 			if n := l.sent(); cordoned && n > 0 || !cordoned && (n < 5 || n > 11) {
@@ -90,8 +90,8 @@ func TestTheManagerThatCannotLeave(t *testing.T) {
 				l.world.Cordon(n, false)
 			}
 			time.Sleep(5 * time.Minute)
-			l.rests("blue", time.Hour)
-			l.sane("blue")
+			l.awaitRunning("blue", time.Hour)
+			l.checkInvariants("blue")
 		})
 	}
 }

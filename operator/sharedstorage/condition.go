@@ -36,7 +36,7 @@ func (o *Operator) ready(c *Cluster) metav1.Condition {
 	if c.Refused != nil {
 		return condition.FromFault(kind, fault.Of(c.Refused), "%s", fault.Message(c.Refused))
 	}
-	if err := f.Unknown[askedInstances]; err != nil {
+	if err := f.Unknown[factInstances]; err != nil {
 		return condition.Unobserved(kind, err)
 	}
 	if many := f.primaries(); len(many) > 1 {
@@ -49,12 +49,12 @@ func (o *Operator) ready(c *Cluster) metav1.Condition {
 		return condition.New(kind, metav1.ConditionTrue, "WriterReady", "instance %s takes writes", writer.ID)
 	}
 	leader := f.leader()
-	code, why := f.trouble()
+	code, why := f.managerFault()
 	switch {
 	case f.full():
 		return condition.FromFault(kind, port.StorageFull, "%s", port.StorageFull.Title)
-	case errors.Is(f.Unknown[askedVolume], port.GrantLost):
-		return condition.FromFault(kind, port.GrantLost, "%s", fault.Message(f.Unknown[askedVolume]))
+	case errors.Is(f.Unknown[factVolume], port.GrantLost):
+		return condition.FromFault(kind, port.GrantLost, "%s", fault.Message(f.Unknown[factVolume]))
 	case code != "":
 		return condition.FromCode(kind, string(Code(code)), why)
 	case leader == nil:
@@ -69,7 +69,7 @@ func (o *Operator) ready(c *Cluster) metav1.Condition {
 
 func (o *Operator) available(c *Cluster, v view) metav1.Condition {
 	f, kind := c.Facts, AvailableCondition
-	if err := f.Unknown[askedInstances]; err != nil {
+	if err := f.Unknown[factInstances]; err != nil {
 		return condition.Unobserved(kind, err)
 	}
 	healthy, unknown, sick := 0, 0, []string{}
@@ -83,7 +83,7 @@ func (o *Operator) available(c *Cluster, v view) metav1.Condition {
 			sick = append(sick, fmt.Sprintf("%s: %s", i.ID, message))
 		}
 	}
-	want := c.wantedReaders()
+	want := c.desiredReaders()
 	switch {
 	case healthy >= want:
 		return condition.New(kind, metav1.ConditionTrue, "EnoughReaders", "%d of %d readers are healthy", healthy, want)
@@ -94,7 +94,7 @@ func (o *Operator) available(c *Cluster, v view) metav1.Condition {
 	if len(sick) > 0 {
 		message += "; " + strings.Join(sick, "; ")
 		if v.position.State == Running && f.writer() != nil {
-			message += fmt.Sprintf(". A reader that has failed for %s is made anew by itself.", o.options.Failed)
+			message += fmt.Sprintf(". A reader that has failed for %s is made anew by itself.", o.options.FailedAfter)
 		}
 	}
 	return condition.New(kind, metav1.ConditionFalse, "ReadersMissing", "%s", message)
@@ -121,8 +121,8 @@ func progressing(c *Cluster, v view) metav1.Condition {
 		return condition.FromFault(kind, machine.EventLoops, "%s", v.out.Message())
 	case v.out.IsFail():
 		return condition.New(kind, metav1.ConditionUnknown, v.out.Reason(), "%s", v.out.Message())
-	case p.State == Running && !c.Facts.known(askedInstances):
-		return condition.Unobserved(kind, c.Facts.Unknown[askedInstances])
+	case p.State == Running && !c.Facts.known(factInstances):
+		return condition.Unobserved(kind, c.Facts.Unknown[factInstances])
 	case p.State == Running && c.Facts.writer() == nil:
 		return condition.New(kind, metav1.ConditionFalse, "AwaitsWriter", "nothing new is begun before a writer is healthy: see Ready")
 	case p.State == Running:
@@ -144,7 +144,7 @@ func (c *Cluster) step() string {
 
 func highAvailability(c *Cluster) metav1.Condition {
 	f, kind := c.Facts, HighAvailabilityCondition
-	if err := f.Unknown[askedManager]; err != nil {
+	if err := f.Unknown[factManager]; err != nil {
 		at := condition.New(kind, metav1.ConditionUnknown, port.ManagerUnreachable.Reason(), "the cluster manager does not answer since %s. %s", c.Status.Manager.Since.UTC().Format("15:04:05 MST"), port.ManagerUnreachable.Remedy)
 		if was := c.Status.Manager.HA; was == nil || !*was { // it was off when it was heard of last
 			at.Status = metav1.ConditionFalse
@@ -152,7 +152,7 @@ func highAvailability(c *Cluster) metav1.Condition {
 		return at
 	}
 	t := f.Topology
-	code, why := f.trouble()
+	code, why := f.managerFault()
 	switch {
 	case !t.Present:
 		return condition.New(kind, metav1.ConditionFalse, "NoManager", "there is no cluster manager yet")
@@ -162,7 +162,7 @@ func highAvailability(c *Cluster) metav1.Condition {
 		return condition.FromCode(kind, string(Code(code)), why)
 	case t.HA:
 		return condition.New(kind, metav1.ConditionTrue, "FailoverOn", "the cluster manager fails over")
-	case !c.wantsHA() && t.Until.IsZero():
+	case !c.haEnabled() && t.Until.IsZero():
 		return condition.New(kind, metav1.ConditionFalse, "FailoverNotWanted", "ha.enabled is false")
 	case t.Until.IsZero():
 		return condition.New(kind, metav1.ConditionFalse, "FailoverOff", "failover is off since %s", c.Status.Manager.Since.UTC().Format("15:04:05 MST"))
@@ -172,7 +172,7 @@ func highAvailability(c *Cluster) metav1.Condition {
 
 func storageReady(c *Cluster) metav1.Condition {
 	f, kind := c.Facts, StorageReadyCondition
-	if err := f.Unknown[askedVolume]; err != nil {
+	if err := f.Unknown[factVolume]; err != nil {
 		if k := fault.Of(err); k == port.StorageFailed || k == port.GrantLost {
 			return condition.FromFault(kind, k, "%s", fault.Message(err))
 		}

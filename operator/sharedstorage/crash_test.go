@@ -15,56 +15,56 @@ import (
 )
 
 // tale is a flow through which processes die.
-type tale struct {
+type crashScenario struct {
 	shared  bool
-	prepare func(l *lab)
-	act     func(l *lab)
-	end     func(l *lab)
+	prepare func(l *harness)
+	act     func(l *harness)
+	end     func(l *harness)
 	most    int // instances that may be made for it
 }
 
-func wish(edit func(s *v1alpha1.SharedStorageClusterSpec)) func(l *lab) {
-	return func(l *lab) { l.edit("blue", edit) }
+func editSpec(edit func(s *v1alpha1.SharedStorageClusterSpec)) func(l *harness) {
+	return func(l *harness) { l.edit("blue", edit) }
 }
 
 // requested asks for something of a place: rw is the writer's, ro a reader's.
-func requested(kind, args string) func(l *lab) {
-	return func(l *lab) {
+func requested(kind, args string) func(l *harness) {
+	return func(l *harness) {
 		switch args {
 		case "ro":
 			args, _ := l.reader("blue")
-			l.ask("blue", kind, args)
+			l.request("blue", kind, args)
 		case "rw":
 			args, _ := l.writer("blue")
-			l.ask("blue", kind, args)
+			l.request("blue", kind, args)
 		default:
-			l.ask("blue", kind, args)
+			l.request("blue", kind, args)
 		}
 	}
 }
 
-func isDone(kind string) func(l *lab) { return func(l *lab) { l.done("blue", kind) } }
+func isDone(kind string) func(l *harness) { return func(l *harness) { l.requestDone("blue", kind) } }
 
 // tales are all flows.
-func tales() map[string]tale {
-	prepared := func(l *lab) { up(l, "blue") }
-	deleted := func(l *lab) {
+func crashScenarios() map[string]crashScenario {
+	prepared := func(l *harness) { up(l, "blue") }
+	deleted := func(l *harness) {
 		l.gone("blue", time.Hour)
 		if left := l.world.Instances(ref("blue")); len(left) > 0 {
 			l.t.Errorf("%+v\n%s", left, l.story())
 		}
 	}
-	return map[string]tale{
-		"CreateSharedStorageCluster": {act: func(l *lab) { l.create("blue", nil) }, most: 3},
-		"CloneSharedStorageCluster": {prepare: func(l *lab) { up(l, "source") }, most: 6, act: func(l *lab) {
+	return map[string]crashScenario{
+		"CreateSharedStorageCluster": {act: func(l *harness) { l.create("blue", nil) }, most: 3},
+		"CloneSharedStorageCluster": {prepare: func(l *harness) { up(l, "source") }, most: 6, act: func(l *harness) {
 			l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.CloneFrom = "source" })
 		}},
-		"ModifyClass":         {prepare: prepared, act: wish(func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "large" }), most: 6},
-		"UpgradeMinorVersion": {prepare: prepared, act: wish(func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version = "15.5" }), most: 6},
-		"AddReaders":          {prepare: prepared, act: wish(readers(4)), most: 5},
-		"RemoveReader":        {prepare: prepared, act: wish(readers(1)), most: 3},
-		"ExtendStorage": {prepare: prepared, most: 3, act: wish(func(s *v1alpha1.SharedStorageClusterSpec) { size := resource.MustParse("20Gi"); s.Storage.Size = &size }),
-			end: func(l *lab) {
+		"ModifyClass":         {prepare: prepared, act: editSpec(func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "large" }), most: 6},
+		"UpgradeMinorVersion": {prepare: prepared, act: editSpec(func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version = "15.5" }), most: 6},
+		"AddReaders":          {prepare: prepared, act: editSpec(readers(4)), most: 5},
+		"RemoveReader":        {prepare: prepared, act: editSpec(readers(1)), most: 3},
+		"ExtendStorage": {prepare: prepared, most: 3, act: editSpec(func(s *v1alpha1.SharedStorageClusterSpec) { size := resource.MustParse("20Gi"); s.Storage.Size = &size }),
+			end: func(l *harness) {
 				if v := l.world.Volume(ref("blue")); v.Size != 20<<30 || v.State != port.VolumeReady {
 					l.t.Errorf("%+v", v)
 				}
@@ -74,28 +74,28 @@ func tales() map[string]tale {
 		"RestartCluster":  {prepare: prepared, act: requested("restart", "cluster"), end: isDone("restart"), most: 3},
 		"RestartInstance": {prepare: prepared, act: requested("restart", "ro"), end: isDone("restart"), most: 3},
 		"SwitchWriter":    {prepare: prepared, act: requested("switch-writer", "ro"), end: isDone("switch-writer"), most: 3},
-		"MigrateReader": {prepare: prepared, most: 4, end: isDone("migrate"), act: func(l *lab) {
+		"MigrateReader": {prepare: prepared, most: 4, end: isDone("migrate"), act: func(l *harness) {
 			id, _ := l.reader("blue")
-			l.ask("blue", "migrate", id+"|node-4")
+			l.request("blue", "migrate", id+"|node-4")
 		}},
-		"MigrateWriter": {prepare: prepared, most: 4, end: isDone("migrate"), act: func(l *lab) {
+		"MigrateWriter": {prepare: prepared, most: 4, end: isDone("migrate"), act: func(l *harness) {
 			id, _ := l.writer("blue")
-			l.ask("blue", "migrate", id+"|node-4")
+			l.request("blue", "migrate", id+"|node-4")
 		}},
-		"FlushParameters": {prepare: prepared, most: 3, act: wish(func(s *v1alpha1.SharedStorageClusterSpec) {
+		"FlushParameters": {prepare: prepared, most: 3, act: editSpec(func(s *v1alpha1.SharedStorageClusterSpec) {
 			s.Parameters = map[string]string{"max_connections": "200"}
-		}), end: func(l *lab) {
+		}), end: func(l *harness) {
 			for _, i := range l.world.Instances(ref("blue")) {
 				if p := l.world.Parameters(ref("blue"), i.Name); p["max_connections"] != "200" {
 					l.t.Errorf("%s runs with %v\n%s", i.Name, p, l.story())
 				}
 			}
 		}},
-		"DeleteCluster": {prepare: prepared, act: func(l *lab) { l.remove("blue") }, end: deleted, most: 3},
+		"DeleteCluster": {prepare: prepared, act: func(l *harness) { l.remove("blue") }, end: deleted, most: 3},
 	}
 }
 
-func (s tale) world() sim.Options {
+func (s crashScenario) world() sim.Options {
 	o := times()
 	for i := range 4 {
 		o.Nodes = append(o.Nodes, port.Node{Name: fmt.Sprintf("node-%d", i+1), Ready: true, Schedulable: true})
@@ -121,12 +121,12 @@ func crashStep(t *testing.T, sampled int) int {
 // failover is as wanted.
 func TestCrashes(t *testing.T) {
 	step := crashStep(t, 9)
-	for name, s := range tales() {
+	for name, s := range crashScenarios() {
 		t.Run(name, func(t *testing.T) {
 			for at := 1 + len(name)%step; ; at += step {
 				over := false
 				t.Run(fmt.Sprint(at), func(t *testing.T) {
-					inLab(t, setup{sim: s.world()}, func(l *lab) {
+					inHarness(t, setup{sim: s.world()}, func(l *harness) {
 						if s.prepare != nil {
 							s.prepare(l)
 						}
@@ -145,22 +145,22 @@ func TestCrashes(t *testing.T) {
 }
 
 // ended looks at what has come of a tale.
-func (s tale) ended(l *lab) {
+func (s crashScenario) ended(l *harness) {
 	l.t.Helper()
 	if l.observe("blue") != nil && l.observe("blue").DeletedAt.IsZero() {
-		l.rests("blue", 2*time.Hour)
-		l.sane("blue")
+		l.awaitRunning("blue", 2*time.Hour)
+		l.checkInvariants("blue")
 	}
 	if s.end != nil {
 		s.end(l)
 	}
-	if n := l.made(); s.most > 0 && n > s.most {
+	if n := l.createdInstances(); s.most > 0 && n > s.most {
 		l.t.Errorf("%d instances were made, at most %d are needed\n%s", n, s.most, l.story())
 	}
 }
 
 // made is how many instances were made in all.
-func (l *lab) made() int {
+func (l *harness) createdInstances() int {
 	names := map[string]bool{}
 	for _, c := range l.world.Calls() {
 		if c.Method == "Ensure" && c.Port == "Instances" && c.Err == "" {
@@ -171,7 +171,7 @@ func (l *lab) made() int {
 }
 
 // arm lets the process die at its nth point from now.
-func (l *lab) arm(at int) {
+func (l *harness) arm(at int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.at, l.points = at, 0
@@ -179,7 +179,7 @@ func (l *lab) arm(at int) {
 
 // survive waits until the process dies or blue rests; one that died is followed
 // by another. It reports whether it died.
-func (l *lab) survive(most time.Duration) bool {
+func (l *harness) survive(most time.Duration) bool {
 	l.t.Helper()
 	for end := time.Now().Add(most); ; time.Sleep(time.Second) {
 		if l.alive() != nil {

@@ -39,7 +39,7 @@ func createRwPod(ctx context.Context, w *work) outcome.Outcome {
 	for _, i := range w.f.holders(place) {
 		name = i.Name
 	}
-	_, out := w.raise(ctx, w.want(name, place, port.Writer, nil), "")
+	_, out := w.bringUp(ctx, w.want(name, place, port.Writer, nil), "")
 	return out
 }
 
@@ -50,7 +50,7 @@ func removeUnwritten(ctx context.Context, w *work) outcome.Outcome {
 		return outcome.Done()
 	}
 	for _, i := range w.f.holders(w.in.ID) {
-		if !w.mine(i, w.in.ID) {
+		if !w.madeByRun(i, w.in.ID) {
 			continue
 		}
 		if out := w.remove(ctx, i.Name); !out.IsDone() {

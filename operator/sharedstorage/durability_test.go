@@ -11,7 +11,7 @@ import (
 // Durability is a level: an edit reaches the cluster manager at rest, and without
 // a run (spec 1).
 func TestDurability(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) {
+	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
 		visit := l.observe("blue").Status.Visit
 		for _, want := range []string{"available", "strict", "available", ""} {
@@ -20,8 +20,8 @@ func TestDurability(t *testing.T) {
 				want = "strict"
 			}
 			l.until("blue", want, 10*time.Second, func(*sharedstorage.Cluster) bool { return l.world.Topology(ref("blue")).Durability == want })
-			l.rests("blue", time.Minute)
-			l.sane("blue")
+			l.awaitRunning("blue", time.Minute)
+			l.checkInvariants("blue")
 		}
 		if now := l.observe("blue").Status.Visit; now != visit {
 			t.Errorf("the edits made %d moves\n%s", now-visit, l.story())
@@ -32,7 +32,7 @@ func TestDurability(t *testing.T) {
 // What is edited while a run is paused is told, too: it is the manager of a
 // cluster that serves.
 func TestDurabilityWhileARunIsPaused(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) {
+	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
 		l.edit("blue", parameters("bad_one", "1"))
 		l.interrupted("PARAMETER_INVALID", time.Hour)

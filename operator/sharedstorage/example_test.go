@@ -12,8 +12,8 @@ import (
 // Example makes one pass over one cluster: what a controller does whenever the
 // cluster, one of its runs or the world has changed.
 func Example() {
-	pass := func(ctx context.Context, home sharedstorage.ClusterStore, ports port.Ports, runs workflow.Store) (outcome.Outcome, error) {
-		o, err := sharedstorage.New(sharedstorage.Options{Store: home, Ports: ports})
+	pass := func(ctx context.Context, store sharedstorage.ClusterStore, ports port.Ports, runs workflow.Store) (outcome.Outcome, error) {
+		o, err := sharedstorage.New(sharedstorage.Options{Store: store, Ports: ports})
 		if err != nil {
 			return outcome.Done(), err
 		}

@@ -16,22 +16,22 @@ type faultCode = fault.Code
 
 // What Facts.Unknown names.
 const (
-	askedInstances = "instances"
-	askedManager   = "manager"
-	askedVolume    = "volume"
-	askedClasses   = "classes"
-	askedEngine    = "engine/"
+	factInstances = "instances"
+	factManager   = "manager"
+	factVolume    = "volume"
+	factClasses   = "classes"
+	factEngine    = "engine/"
 )
 
 // gather asks all ports once. Each answer has Options.Ask; what does not come
 // is Unknown.
-func (o *Operator) gather(ctx context.Context, c *Cluster) *Facts {
+func (o *Operator) observe(ctx context.Context, c *Cluster) *Facts {
 	f := &Facts{At: o.now(), Engines: map[string]port.Status{}, Unknown: map[string]error{}}
 	var mu sync.Mutex
 	var asking sync.WaitGroup
 	ask := func(what string, question func(ctx context.Context) error) {
 		asking.Go(func() {
-			limited, cancel := context.WithTimeout(ctx, o.options.Ask)
+			limited, cancel := context.WithTimeout(ctx, o.options.CallTimeout)
 			defer cancel()
 			if err := guarded(func() error { return question(limited) }); err != nil {
 				mu.Lock()
@@ -41,23 +41,23 @@ func (o *Operator) gather(ctx context.Context, c *Cluster) *Facts {
 		})
 	}
 	ports, ref := o.options.Ports, c.Ref
-	ask(askedManager, func(ctx context.Context) (err error) { f.Topology, err = ports.Manager.Topology(ctx, ref); return })
-	ask(askedVolume, func(ctx context.Context) (err error) { f.Volume, err = ports.Storage.Observe(ctx, ref); return })
-	ask(askedClasses, func(ctx context.Context) (err error) {
-		f.Classes, err = o.homes[c.Kind].Classes(ctx, ref.Namespace)
+	ask(factManager, func(ctx context.Context) (err error) { f.Topology, err = ports.Manager.Topology(ctx, ref); return })
+	ask(factVolume, func(ctx context.Context) (err error) { f.Volume, err = ports.Storage.Observe(ctx, ref); return })
+	ask(factClasses, func(ctx context.Context) (err error) {
+		f.Classes, err = o.stores[c.Kind].Classes(ctx, ref.Namespace)
 		return
 	})
-	ask(askedInstances, func(ctx context.Context) (err error) {
+	ask(factInstances, func(ctx context.Context) (err error) {
 		f.Instances, err = ports.Instances.List(ctx, ref)
 		return
 	})
 	asking.Wait()
-	turn := make(chan struct{}, o.options.Asking)
+	turn := make(chan struct{}, o.options.ParallelCalls)
 	for _, i := range f.Instances {
 		if i.State != port.Up {
 			continue
 		}
-		ask(askedEngine+i.Name, func(ctx context.Context) error {
+		ask(factEngine+i.Name, func(ctx context.Context) error {
 			select {
 			case turn <- struct{}{}:
 				defer func() { <-turn }()
@@ -126,7 +126,7 @@ func (f *Facts) primaries() []*port.Instance {
 }
 
 // split is the fault of two engines that accept writes; nil: there are no two.
-func (f *Facts) split() error {
+func (f *Facts) splitBrain() error {
 	many := f.primaries()
 	if len(many) < 2 {
 		return nil
@@ -170,7 +170,7 @@ func (f *Facts) readers() []*port.Instance {
 		if in.State == port.Leaving || in.Type == port.Temporary || leader != nil && (in.Name == leader.Name || in.ID == leader.ID) {
 			continue
 		}
-		if other := places[in.ID]; other == nil || f.better(in, other) {
+		if other := places[in.ID]; other == nil || f.preferred(in, other) {
 			places[in.ID] = in
 		}
 	}
@@ -181,7 +181,7 @@ func (f *Facts) readers() []*port.Instance {
 
 // better says which of two instances in one place stands for it: the one that
 // clients are sent to, then the one that is healthy.
-func (f *Facts) better(a, b *port.Instance) bool {
+func (f *Facts) preferred(a, b *port.Instance) bool {
 	if x, y := f.member(a.Name) != nil, f.member(b.Name) != nil; x != y {
 		return x
 	}
@@ -213,9 +213,9 @@ func (f *Facts) temporaries() []*port.Instance {
 
 // trouble is why the cluster manager does not fail over. Rows are lost, and not only
 // in danger, when neither the writer nor any reader that had them is there any more.
-func (f *Facts) trouble() (code, message string) {
+func (f *Facts) managerFault() (code, message string) {
 	t := f.Topology
-	if faultCode(t.Code) != port.FailoverUnsafe.Code || len(t.Sync) == 0 || !f.known(askedInstances) || !f.known(askedVolume) || f.Volume.Writer == "" {
+	if faultCode(t.Code) != port.FailoverUnsafe.Code || len(t.Sync) == 0 || !f.known(factInstances) || !f.known(factVolume) || f.Volume.Writer == "" {
 		return t.Code, t.Message
 	}
 	for _, name := range append([]string{f.Volume.Writer}, t.Sync...) {

@@ -27,7 +27,7 @@ func conditionOf(c *sharedstorage.Cluster, kind string) metav1.Condition {
 }
 
 // interrupted waits until a cluster shows a fault with its remedy.
-func (l *lab) interrupted(code fault.Code, most time.Duration) *sharedstorage.Cluster {
+func (l *harness) interrupted(code fault.Code, most time.Duration) *sharedstorage.Cluster {
 	l.t.Helper()
 	kind, ok := fault.Lookup(string(code))
 	if !ok {
@@ -50,39 +50,39 @@ func (l *lab) interrupted(code fault.Code, most time.Duration) *sharedstorage.Cl
 }
 
 // trouble is how a run meets a fault, and what ends it.
-type trouble struct {
+type faultScenario struct {
 	world  func(o *sim.Options)
-	act    func(l *lab)
-	cure   func(l *lab) // nil: it heals by itself
-	visits bool         // it may be healed before anybody sees it
+	act    func(l *harness)
+	cure   func(l *harness) // nil: it heals by itself
+	visits bool             // it may be healed before anybody sees it
 }
 
 // troubles are those of runs, by code.
-func troubles() map[fault.Code]trouble {
-	readersTo := func(n int32) func(l *lab) { return func(l *lab) { l.edit("blue", readers(n)) } }
-	return map[fault.Code]trouble{
-		port.PodUnscheduled.Code: {world: func(o *sim.Options) { o.PerNode = 1 }, act: readersTo(3), cure: func(l *lab) { l.world.Room(2) }},
+func faultScenarios() map[fault.Code]faultScenario {
+	readersTo := func(n int32) func(l *harness) { return func(l *harness) { l.edit("blue", readers(n)) } }
+	return map[fault.Code]faultScenario{
+		port.PodUnscheduled.Code: {world: func(o *sim.Options) { o.PerNode = 1 }, act: readersTo(3), cure: func(l *harness) { l.world.SetCapacity(2) }},
 		port.NoAvailableNode.Code: {
-			act: func(l *lab) {
+			act: func(l *harness) {
 				for i := range 3 {
 					l.world.Cordon(fmt.Sprintf("node-%d", i+1), true)
 				}
 				l.edit("blue", readers(3))
-			}, cure: func(l *lab) { l.world.Cordon("node-2", false) }},
+			}, cure: func(l *harness) { l.world.Cordon("node-2", false) }},
 		port.StartFailed.Code: { // a new reader that does not start is made anew, once
-			act: func(l *lab) {
+			act: func(l *harness) {
 				l.world.Inject(sim.Rule{Label: "no start", Method: "Start", Instance: "blue-4-*", Times: 1, Do: sim.Fail, Err: port.StartFailed.Errorf("no shared memory")})
 				l.edit("blue", readers(3))
 			}, visits: true},
 		port.WriterUnhealthy.Code: {
-			act: func(l *lab) {
+			act: func(l *harness) {
 				_, i := l.writer("blue")
 				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "large" })
 				l.atStep("HA/Readers[2]/Replace/CreateTemporary")
 				l.world.KillEngine(ref("blue"), i.Name)
 			}, visits: true}, // the bracket gives failover back, and that gives a writer
 		port.ReplicaLag.Code: {
-			act: func(l *lab) {
+			act: func(l *harness) {
 				l.edit("blue", readers(3))
 				l.atStep("Readers[4]/AwaitCaughtUp")
 				for _, i := range l.world.Instances(ref("blue")) {
@@ -90,39 +90,39 @@ func troubles() map[fault.Code]trouble {
 						l.world.Lag(ref("blue"), i.Name, 64<<20)
 					}
 				}
-			}, cure: func(l *lab) {
+			}, cure: func(l *harness) {
 				for _, i := range l.world.Instances(ref("blue")) {
 					l.world.Lag(ref("blue"), i.Name, 0)
 				}
 			}},
 		port.SwitchRefused.Code: {
-			act: func(l *lab) {
+			act: func(l *harness) {
 				_, i := l.reader("blue")
 				l.world.Lag(ref("blue"), i.Name, 64<<20)
-				l.ask("blue", "switch-writer", i.ID)
-			}, cure: func(l *lab) {
+				l.request("blue", "switch-writer", i.ID)
+			}, cure: func(l *harness) {
 				for _, i := range l.world.Instances(ref("blue")) {
 					l.world.Lag(ref("blue"), i.Name, 0)
 				}
 				l.must(l.engine.Resume(l.t.Context(), l.observe("blue").Status.Run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))
 			}},
 		port.ManagerUnreachable.Code: {
-			act: func(l *lab) {
+			act: func(l *harness) {
 				l.world.BreakManager(ref("blue"))
-				l.ask("blue", "restart", "2")
+				l.request("blue", "restart", "2")
 			}, visits: true},
 		port.StorageFailed.Code: {
-			act: func(l *lab) {
+			act: func(l *harness) {
 				l.world.BreakVolume(ref("blue"), "the disk is gone")
 				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { size := resource.MustParse("20Gi"); s.Storage.Size = &size })
-			}, cure: func(l *lab) {
+			}, cure: func(l *harness) {
 				l.world.BreakVolume(ref("blue"), "")
 				l.must(l.engine.Resume(l.t.Context(), l.observe("blue").Status.Run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))
 			}},
 		port.ParameterInvalid.Code: {
-			act: func(l *lab) {
+			act: func(l *harness) {
 				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Parameters = map[string]string{"bad_one": "1"} })
-			}, cure: func(l *lab) {
+			}, cure: func(l *harness) {
 				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Parameters = map[string]string{"work_mem": "1MB"} })
 			}},
 		port.VersionUnsupported.Code: {
@@ -134,10 +134,14 @@ func troubles() map[fault.Code]trouble {
 					return nil
 				}
 			},
-			act:  func(l *lab) { l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version = "15.9" }) },
-			cure: func(l *lab) { l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version = "15.5" }) }},
+			act: func(l *harness) {
+				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version = "15.9" })
+			},
+			cure: func(l *harness) {
+				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version = "15.5" })
+			}},
 		port.PodLost.Code: {
-			act: func(l *lab) {
+			act: func(l *harness) {
 				l.edit("blue", readers(3))
 				l.atStep("Readers[4]/CreateReader")
 				time.Sleep(5 * time.Second)
@@ -149,10 +153,10 @@ func troubles() map[fault.Code]trouble {
 				}
 			}, visits: true},
 		port.TargetNodeUnavailable.Code: { // it cancels the run and takes it back: nothing was destroyed yet
-			act: func(l *lab) { id, _ := l.reader("blue"); l.ask("blue", "migrate", id+"|node-9") }, visits: true},
+			act: func(l *harness) { id, _ := l.reader("blue"); l.request("blue", "migrate", id+"|node-9") }, visits: true},
 		port.TwoWriters.Code: {
 			world: func(o *sim.Options) { o.Latency = 50 * time.Millisecond },
-			act: func(l *lab) {
+			act: func(l *harness) {
 				l.edit("blue", large)
 				l.atStep("HA/Readers[3]/Replace/AllocateId")
 				for _, i := range l.world.Instances(ref("blue")) {
@@ -162,16 +166,16 @@ func troubles() map[fault.Code]trouble {
 				}
 			}, visits: true},
 		port.StorageFull.Code: {
-			act: func(l *lab) {
+			act: func(l *harness) {
 				l.world.Fill(ref("blue"))
-				l.ask("blue", "restart", "1")
-			}, cure: func(l *lab) {
+				l.request("blue", "restart", "1")
+			}, cure: func(l *harness) {
 				l.world.Free(ref("blue"))
 				l.must(l.engine.Resume(l.t.Context(), l.observe("blue").Status.Run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))
 			}},
 		sharedstorage.RoMetaInvalid.Code: {
 			world: func(o *sim.Options) { o.Latency = 50 * time.Millisecond },
-			act: func(l *lab) {
+			act: func(l *harness) {
 				l.edit("blue", large)
 				l.atStep("HA/Readers[2]/Replace/RemoveInstance")
 				for _, i := range l.world.Instances(ref("blue")) {
@@ -181,7 +185,7 @@ func troubles() map[fault.Code]trouble {
 				}
 			}, visits: true},
 		sharedstorage.TempInsIDNotFound.Code: {
-			act: func(l *lab) {
+			act: func(l *harness) {
 				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "large" })
 				l.atStep("HA/Readers[2]/Replace/AwaitCaughtUp")
 				for _, i := range l.world.Instances(ref("blue")) {
@@ -191,7 +195,7 @@ func troubles() map[fault.Code]trouble {
 				}
 			}, visits: true},
 		sharedstorage.TempRoForRwMetaLost.Code: {
-			act: func(l *lab) {
+			act: func(l *harness) {
 				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "large" })
 				l.atStep("HA/ReplaceWriter/AwaitCaughtUp")
 				for _, i := range l.world.Instances(ref("blue")) {
@@ -205,13 +209,13 @@ func troubles() map[fault.Code]trouble {
 
 // Each code: raised by the simulator, shown with its remedy, healed or waiting.
 func TestFaults(t *testing.T) {
-	for code, c := range troubles() {
+	for code, c := range faultScenarios() {
 		t.Run(string(code), func(t *testing.T) {
 			o := times()
 			if c.world != nil {
 				c.world(&o)
 			}
-			inLab(t, setup{sim: o}, func(l *lab) {
+			inHarness(t, setup{sim: o}, func(l *harness) {
 				up(l, "blue")
 				c.act(l)
 				if !c.visits {
@@ -221,8 +225,8 @@ func TestFaults(t *testing.T) {
 					c.cure(l)
 				}
 				time.Sleep(3 * time.Second)
-				l.rests("blue", 3*time.Hour)
-				l.sane("blue")
+				l.awaitRunning("blue", 3*time.Hour)
+				l.checkInvariants("blue")
 				if !strings.Contains(l.heard(), fault.Camel(code)+":") && !l.healed(code) {
 					t.Errorf("nobody heard of %s\n%s", code, l.story())
 				}
@@ -232,10 +236,10 @@ func TestFaults(t *testing.T) {
 }
 
 // While a step waits, the cluster says for what (spec 8).
-func TestAWaitIsTold(t *testing.T) {
+func TestAWaitIsReported(t *testing.T) {
 	o := times()
 	o.PerNode = 1
-	inLab(t, setup{sim: o}, func(l *lab) {
+	inHarness(t, setup{sim: o}, func(l *harness) {
 		up(l, "blue")
 		l.edit("blue", readers(3))
 		c := l.until("blue", "told", time.Minute, func(c *sharedstorage.Cluster) bool {
@@ -244,8 +248,8 @@ func TestAWaitIsTold(t *testing.T) {
 		if cond := conditionOf(c, "Progressing"); cond.Status != metav1.ConditionTrue || !strings.Contains(cond.Message, "Readers[4]/CreateReader: instance blue-4-") || !strings.HasSuffix(cond.Message, "waits for a node") {
 			t.Errorf("%+v", cond)
 		}
-		l.world.Room(2)
-		l.rests("blue", time.Hour)
+		l.world.SetCapacity(2)
+		l.awaitRunning("blue", time.Hour)
 		l.world.Inject(sim.Rule{Port: "Manager", Method: "Add", Times: 3, Do: sim.Fail, Err: port.ManagerUnreachable.Errorf("no answer")})
 		l.edit("blue", readers(4))
 		c = l.until("blue", "tried again", time.Minute, func(c *sharedstorage.Cluster) bool {
@@ -254,14 +258,14 @@ func TestAWaitIsTold(t *testing.T) {
 		if cond := conditionOf(c, "Progressing"); !strings.Contains(cond.Message, "MANAGER_UNREACHABLE (no answer)") {
 			t.Errorf("%+v", cond)
 		}
-		l.rests("blue", time.Hour)
-		l.sane("blue")
+		l.awaitRunning("blue", time.Hour)
+		l.checkInvariants("blue")
 	})
 }
 
 // healed reports a run that a healer of this code has worked on: it may have
 // been faster than any pass.
-func (l *lab) healed(code fault.Code) bool {
+func (l *harness) healed(code fault.Code) bool {
 	runs, _, err := l.store.(*workflow.Memory).List(l.t.Context(), workflow.Query{Limit: 100})
 	l.must(err)
 	for _, run := range runs {
@@ -274,7 +278,7 @@ func (l *lab) healed(code fault.Code) bool {
 	return false
 }
 
-func (l *lab) heard() string {
+func (l *harness) heard() string {
 	l.eventM.Lock()
 	defer l.eventM.Unlock()
 	return strings.Join(l.events, "\n")
@@ -282,7 +286,7 @@ func (l *lab) heard() string {
 
 // A healer that fails stops at its limit, and says so.
 func TestAHealerStopsAtItsLimit(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) {
+	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
 		l.world.Inject(sim.Rule{Label: "never", Method: "Start", Instance: "blue-4-*", Do: sim.Fail, Err: port.StartFailed.Errorf("no shared memory")})
 		l.edit("blue", readers(3))
@@ -299,15 +303,15 @@ func TestAHealerStopsAtItsLimit(t *testing.T) {
 		}
 		l.world.Heal()
 		l.must(l.engine.Resume(l.t.Context(), run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))
-		l.rests("blue", time.Hour)
-		l.sane("blue")
+		l.awaitRunning("blue", time.Hour)
+		l.checkInvariants("blue")
 	})
 }
 
 // No healer goes on for ever: whatever it does, once its limit is reached the
 // run waits for a person, and a resume by hand makes it whole.
 func TestHealersStopAtTheirLimits(t *testing.T) {
-	op, err := sharedstorage.New(sharedstorage.Options{Store: newHome(), Ports: sim.New(sim.Options{}).Ports()})
+	op, err := sharedstorage.New(sharedstorage.Options{Store: newMemoryStore(), Ports: sim.New(sim.Options{}).Ports()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,7 +321,7 @@ func TestHealersStopAtTheirLimits(t *testing.T) {
 			if !ok {
 				t.Fatal("it is not declared")
 			}
-			inLab(t, setup{sim: times()}, func(l *lab) {
+			inHarness(t, setup{sim: times()}, func(l *harness) {
 				up(l, "blue")
 				l.world.Inject(sim.Rule{Port: "Manager", Method: "Add", Do: sim.Fail, Err: kind.Errorf("again and again")})
 				l.edit("blue", readers(3))
@@ -340,15 +344,15 @@ func TestHealersStopAtTheirLimits(t *testing.T) {
 				}
 				l.world.Heal()
 				time.Sleep(3 * time.Second)
-				l.rests("blue", time.Hour)
-				l.sane("blue")
+				l.awaitRunning("blue", time.Hour)
+				l.checkInvariants("blue")
 			})
 		})
 	}
 }
 
 // exhausted reports a run whose healer has reached its limit.
-func (l *lab) exhausted(id string) bool {
+func (l *harness) exhausted(id string) bool {
 	run, err := l.engine.Get(l.t.Context(), id)
 	return err == nil && run.Phase == workflow.Paused && run.Fault != nil && run.Fault.Healer == string(workflow.HealerExhausted.Code)
 }
@@ -378,7 +382,7 @@ func TestEveryCodeHasATest(t *testing.T) {
 		port.FailoverUnsafe.Code:     true,                                                  // TestLosses
 		port.CloneSourceMissing.Code: true, sharedstorage.ClusterTypeUnsupported.Code: true, // TestCloneSourceMissing, TestRefusedSpecs by the home
 	}
-	for code := range troubles() {
+	for code := range faultScenarios() {
 		has[code] = true
 	}
 	for _, r := range refusals() {
@@ -398,7 +402,7 @@ func TestEveryCodeHasATest(t *testing.T) {
 func TestRefusedSpecs(t *testing.T) {
 	for name, c := range refusals() {
 		t.Run(name, func(t *testing.T) {
-			inLab(t, setup{sim: times()}, func(l *lab) {
+			inHarness(t, setup{sim: times()}, func(l *harness) {
 				up(l, "blue")
 				l.edit("blue", c.edit)
 				time.Sleep(5 * time.Second)
@@ -408,15 +412,15 @@ func TestRefusedSpecs(t *testing.T) {
 				if now.Status.State != "Running" || cond.Reason != kind.Reason() || !strings.Contains(cond.Message, kind.Remedy) || cond.ObservedGeneration != 2 {
 					t.Errorf("%s %+v", now.Status.State, cond)
 				}
-				l.ask("blue", "restart", "2") // a request is no matter of the spec
+				l.request("blue", "restart", "2") // a request is no matter of the spec
 				time.Sleep(time.Second)
-				l.rests("blue", time.Hour)
-				l.done("blue", "restart")
+				l.awaitRunning("blue", time.Hour)
+				l.requestDone("blue", "restart")
 			})
 		})
 	}
 	t.Run("from the beginning", func(t *testing.T) {
-		inLab(t, setup{sim: times()}, func(l *lab) {
+		inHarness(t, setup{sim: times()}, func(l *harness) {
 			l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "huge" })
 			time.Sleep(time.Minute)
 			c := l.observe("blue")
@@ -424,13 +428,13 @@ func TestRefusedSpecs(t *testing.T) {
 				t.Errorf("%s %+v", c.Status.State, cond)
 			}
 			l.edit("blue", large)
-			l.rests("blue", time.Hour)
-			l.sane("blue")
+			l.awaitRunning("blue", time.Hour)
+			l.checkInvariants("blue")
 		})
 	})
 	t.Run("by the home", func(t *testing.T) {
-		inLab(t, setup{sim: times()}, func(l *lab) {
-			l.home.refused = sharedstorage.ClusterTypeUnsupported.Errorf("dbClusterType: local")
+		inHarness(t, setup{sim: times()}, func(l *harness) {
+			l.clusters.refused = sharedstorage.ClusterTypeUnsupported.Errorf("dbClusterType: local")
 			l.create("blue", nil)
 			time.Sleep(time.Minute)
 			c := l.observe("blue")
@@ -442,7 +446,7 @@ func TestRefusedSpecs(t *testing.T) {
 }
 
 func TestCloneSourceMissing(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) {
+	inHarness(t, setup{sim: times()}, func(l *harness) {
 		l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.CloneFrom = "nobody" })
 		l.interrupted(port.CloneSourceMissing.Code, time.Minute)
 		l.remove("blue")

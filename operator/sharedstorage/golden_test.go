@@ -44,7 +44,7 @@ func golden(t *testing.T, name, got string) {
 
 // The machine, drawn.
 func TestMermaid(t *testing.T) {
-	op, err := sharedstorage.New(sharedstorage.Options{Store: newHome(), Ports: sim.New(sim.Options{}).Ports()})
+	op, err := sharedstorage.New(sharedstorage.Options{Store: newMemoryStore(), Ports: sim.New(sim.Options{}).Ports()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func drawn(p machine.Plan) string {
 // `pawl plan` for each request and each wish.
 func TestPlans(t *testing.T) {
 	var b bytes.Buffer
-	inLab(t, setup{sim: sim.Options{}}, func(l *lab) {
+	inHarness(t, setup{sim: sim.Options{}}, func(l *harness) {
 		plan := func(what string, edit func(c *sharedstorage.Cluster)) {
 			c := l.observe("blue")
 			edit(c)
@@ -112,7 +112,7 @@ func TestPlans(t *testing.T) {
 
 // Every fault of section 7 is declared with a remedy, and those with a healer have one.
 func TestHealers(t *testing.T) {
-	op, err := sharedstorage.New(sharedstorage.Options{Store: newHome(), Ports: sim.New(sim.Options{}).Ports()})
+	op, err := sharedstorage.New(sharedstorage.Options{Store: newMemoryStore(), Ports: sim.New(sim.Options{}).Ports()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // healLook is how often a healer looks whether the cause is gone.
-const healLook = 10 * time.Second
+const healPoll = 10 * time.Second
 
 // Healers returns the code that ends faults, by code, with its limits per run.
 func (o *Operator) Healers() map[faultCode]workflow.Healer {
@@ -25,11 +25,11 @@ func (o *Operator) Healers() map[faultCode]workflow.Healer {
 		port.PodLost.Code:               heal(nodeIsBack, 3),
 		port.PodUnscheduled.Code:        heal(nodeTakesIt, 10),
 		port.NoAvailableNode.Code:       heal(nodeIsReady, 10),
-		port.StartFailed.Code:           first(rebuildSick),
+		port.StartFailed.Code:           first(rebuildFaulty),
 		port.TargetNodeUnavailable.Code: {Do: o.do(nothing), Undo: true, Limits: workflow.Limits{Attempts: 1}},
 		TempInsIDNotFound.Code:          first(nothing),
 		TempRoForRwMetaLost.Code:        first(nothing),
-		RoMetaInvalid.Code:              first(onePerPlace),
+		RoMetaInvalid.Code:              first(removeDuplicates),
 		port.WriterUnhealthy.Code:       heal(writerIsHealthy, 20),
 		port.ReplicaLag.Code:            heal(lagIsSmall, 10),
 		port.ManagerUnreachable.Code:    heal(remakeManager, 2),
@@ -41,7 +41,7 @@ func (o *Operator) Healers() map[faultCode]workflow.Healer {
 func nothing(context.Context, *work) outcome.Outcome { return outcome.Done() }
 
 // sick is the instance a fault is about; nil: none, or it is gone.
-func (w *work) sick() *port.Instance {
+func (w *work) faultyInstance() *port.Instance {
 	if f := w.t.Fault(); f != nil {
 		if name, ok := f.Details["instance"].(string); ok {
 			return w.f.named(name)
@@ -53,12 +53,12 @@ func (w *work) sick() *port.Instance {
 // nodeIsBack waits until the node answers. An instance that is merely down is
 // started again by the step.
 func nodeIsBack(_ context.Context, w *work) outcome.Outcome {
-	if i := w.sick(); i != nil && i.State == port.Lost {
-		return outcome.Wait(healLook, port.PodLost.Reason(), "instance %s cannot be asked", i.Name)
+	if i := w.faultyInstance(); i != nil && i.State == port.Lost {
+		return outcome.Wait(healPoll, port.PodLost.Reason(), "instance %s cannot be asked", i.Name)
 	}
 	for _, i := range w.f.Instances {
-		if w.sick() == nil && i.State == port.Lost {
-			return outcome.Wait(healLook, port.PodLost.Reason(), "instance %s cannot be asked", i.Name)
+		if w.faultyInstance() == nil && i.State == port.Lost {
+			return outcome.Wait(healPoll, port.PodLost.Reason(), "instance %s cannot be asked", i.Name)
 		}
 	}
 	return outcome.Done()
@@ -67,7 +67,7 @@ func nodeIsBack(_ context.Context, w *work) outcome.Outcome {
 func nodeTakesIt(_ context.Context, w *work) outcome.Outcome {
 	for _, i := range w.f.Instances {
 		if i.State == port.Unscheduled {
-			return outcome.Wait(healLook, port.PodUnscheduled.Reason(), "no node takes instance %s", i.Name)
+			return outcome.Wait(healPoll, port.PodUnscheduled.Reason(), "no node takes instance %s", i.Name)
 		}
 	}
 	return outcome.Done()
@@ -75,7 +75,7 @@ func nodeTakesIt(_ context.Context, w *work) outcome.Outcome {
 
 func nodeIsReady(ctx context.Context, w *work) outcome.Outcome {
 	var nodes []port.Node
-	err := w.ask(ctx, func(ctx context.Context) (err error) { nodes, err = w.ports().Instances.Nodes(ctx, w.ref); return })
+	err := w.call(ctx, func(ctx context.Context) (err error) { nodes, err = w.ports().Instances.Nodes(ctx, w.ref); return })
 	if err != nil {
 		return outcome.Fail(err)
 	}
@@ -84,12 +84,12 @@ func nodeIsReady(ctx context.Context, w *work) outcome.Outcome {
 			return outcome.Done()
 		}
 	}
-	return outcome.Wait(healLook, port.NoAvailableNode.Reason(), "none of %d nodes is ready", len(nodes))
+	return outcome.Wait(healPoll, port.NoAvailableNode.Reason(), "none of %d nodes is ready", len(nodes))
 }
 
 // rebuildSick removes a reader whose engine does not start, so that the run
 // makes it anew. A writer is not touched: its data may be the only ones.
-func rebuildSick(ctx context.Context, w *work) outcome.Outcome {
+func rebuildFaulty(ctx context.Context, w *work) outcome.Outcome {
 	name := ""
 	if f := w.t.Fault(); f != nil {
 		name, _ = f.Details["instance"].(string)
@@ -102,25 +102,25 @@ func rebuildSick(ctx context.Context, w *work) outcome.Outcome {
 		if out := w.remove(ctx, name); !out.IsDone() {
 			return out
 		}
-		return outcome.Wait(soonLook, "InstancesLeaving", "instance %s is going away", name)
+		return outcome.Wait(pollSoon, "InstancesLeaving", "instance %s is going away", name)
 	}
 	for _, i := range w.f.Instances {
 		if i.Name == name {
-			return outcome.Wait(soonLook, "InstancesLeaving", "instance %s is going away", name)
+			return outcome.Wait(pollSoon, "InstancesLeaving", "instance %s is going away", name)
 		}
 	}
 	return outcome.Done()
 }
 
 // onePerPlace removes the instances that hold a place which a better one holds too.
-func onePerPlace(ctx context.Context, w *work) outcome.Outcome {
+func removeDuplicates(ctx context.Context, w *work) outcome.Outcome {
 	for n := range w.f.Instances {
 		i := &w.f.Instances[n]
 		if i.State == port.Leaving || i.Type == port.Temporary || i.Name == w.f.Volume.Writer {
 			continue
 		}
 		for _, other := range w.f.holders(i.ID) {
-			if other.Name == i.Name || other.Type == port.Temporary || other.Name != w.f.Volume.Writer && !w.f.better(other, i) {
+			if other.Name == i.Name || other.Type == port.Temporary || other.Name != w.f.Volume.Writer && !w.f.preferred(other, i) {
 				continue
 			}
 			if out := w.remove(ctx, i.Name); !out.IsDone() {
@@ -134,34 +134,34 @@ func onePerPlace(ctx context.Context, w *work) outcome.Outcome {
 
 func writerIsHealthy(_ context.Context, w *work) outcome.Outcome {
 	if w.f.writer() == nil {
-		return outcome.Wait(healLook, port.WriterUnhealthy.Reason(), "there is no healthy writer")
+		return outcome.Wait(healPoll, port.WriterUnhealthy.Reason(), "there is no healthy writer")
 	}
 	return outcome.Done()
 }
 
 func lagIsSmall(_ context.Context, w *work) outcome.Outcome {
-	i := w.sick()
+	i := w.faultyInstance()
 	if i == nil {
 		return outcome.Done()
 	}
-	if st, asked := w.f.Engines[i.Name]; !asked || !st.Streaming || st.Lag < 0 || st.Lag >= nearby {
-		return outcome.Wait(healLook, port.ReplicaLag.Reason(), "instance %s is not less than 1 MiB behind", i.Name)
+	if st, asked := w.f.Engines[i.Name]; !asked || !st.Streaming || st.Lag < 0 || st.Lag >= caughtUpBytes {
+		return outcome.Wait(healPoll, port.ReplicaLag.Reason(), "instance %s is not less than 1 MiB behind", i.Name)
 	}
 	return outcome.Done()
 }
 
 // remakeManager makes the manager anew.
 func remakeManager(ctx context.Context, w *work) outcome.Outcome {
-	if w.f.known(askedManager) && w.f.Topology.Ready {
+	if w.f.known(factManager) && w.f.Topology.Ready {
 		return outcome.Done()
 	}
-	if err := w.ask(ctx, func(ctx context.Context) error {
+	if err := w.call(ctx, func(ctx context.Context) error {
 		_, err := w.ports().Manager.Ensure(ctx, w.ref, w.c.managerSpec())
 		return err
 	}); err != nil {
 		return outcome.Fail(err)
 	}
-	return outcome.Wait(soonLook, "ManagerStarting", "the cluster manager starts")
+	return outcome.Wait(pollSoon, "ManagerStarting", "the cluster manager starts")
 }
 
 // fenceLower stops the writers of lower epochs.
@@ -171,9 +171,9 @@ func fenceLower(ctx context.Context, w *work) outcome.Outcome {
 		return outcome.Done()
 	}
 	for _, i := range many[1:] {
-		if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Stop(ctx, w.ref.Of(i.Name), port.Immediate) }); err != nil {
+		if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Engine.Stop(ctx, w.ref.Of(i.Name), port.Immediate) }); err != nil {
 			return outcome.Fail(err)
 		}
 	}
-	return outcome.Wait(soonLook, port.TwoWriters.Reason(), "a second writer is being fenced")
+	return outcome.Wait(pollSoon, port.TwoWriters.Reason(), "a second writer is being fenced")
 }

@@ -14,9 +14,9 @@ import (
 )
 
 // home keeps clusters in memory, as JSON, so that nothing is shared.
-type home struct {
+type memoryStore struct {
 	mu       sync.Mutex
-	clusters map[string]*kept
+	clusters map[string]*storedCluster
 	uids     int
 	classes  map[string]port.Class
 	writes   int
@@ -25,7 +25,7 @@ type home struct {
 	point    func() error      // before and after each write
 }
 
-type kept struct {
+type storedCluster struct {
 	ref         port.Ref
 	generation  int64
 	created     time.Time
@@ -37,14 +37,14 @@ type kept struct {
 	version     int
 }
 
-func newHome() *home {
-	return &home{clusters: map[string]*kept{}, classes: map[string]port.Class{
+func newMemoryStore() *memoryStore {
+	return &memoryStore{clusters: map[string]*storedCluster{}, classes: map[string]port.Class{
 		"small": {Name: "small", CPU: 1000, Memory: 1 << 30, Parameters: map[string]string{"shared_buffers": "128MB"}},
 		"large": {Name: "large", CPU: 4000, Memory: 8 << 30, Parameters: map[string]string{"shared_buffers": "1GB"}},
 	}}
 }
 
-func (h *home) Load(_ context.Context, ref port.Ref) (*sharedstorage.Cluster, error) {
+func (h *memoryStore) Load(_ context.Context, ref port.Ref) (*sharedstorage.Cluster, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	k := h.clusters[ref.Name]
@@ -64,14 +64,14 @@ func (h *home) Load(_ context.Context, ref port.Ref) (*sharedstorage.Cluster, er
 	return c, nil
 }
 
-func (h *home) struck() error {
+func (h *memoryStore) struck() error {
 	if h.point == nil {
 		return nil
 	}
 	return h.point()
 }
 
-func (h *home) change(c *sharedstorage.Cluster, change func(k *kept) error) error {
+func (h *memoryStore) change(c *sharedstorage.Cluster, change func(k *storedCluster) error) error {
 	if err := h.struck(); err != nil {
 		return err
 	}
@@ -95,16 +95,16 @@ func (h *home) change(c *sharedstorage.Cluster, change func(k *kept) error) erro
 	return h.struck()
 }
 
-func (h *home) Save(_ context.Context, c *sharedstorage.Cluster) error {
-	return h.change(c, func(k *kept) (err error) {
+func (h *memoryStore) Save(_ context.Context, c *sharedstorage.Cluster) error {
+	return h.change(c, func(k *storedCluster) (err error) {
 		k.finalized = c.Finalized
 		k.status, err = json.Marshal(c.Status)
 		return err
 	})
 }
 
-func (h *home) Annotate(_ context.Context, c *sharedstorage.Cluster, key, from, to string) error {
-	return h.change(c, func(k *kept) error {
+func (h *memoryStore) Annotate(_ context.Context, c *sharedstorage.Cluster, key, from, to string) error {
+	return h.change(c, func(k *storedCluster) error {
 		if k.annotations[key] != from {
 			return fault.WriteConflict.Errorf("annotation %s is %q", key, k.annotations[key])
 		}
@@ -115,14 +115,14 @@ func (h *home) Annotate(_ context.Context, c *sharedstorage.Cluster, key, from, 
 	})
 }
 
-func (h *home) Classes(context.Context, string) (map[string]port.Class, error) {
+func (h *memoryStore) Classes(context.Context, string) (map[string]port.Class, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return maps.Clone(h.classes), nil
 }
 
 // user changes a cluster as people do.
-func (h *home) user(name string, change func(k *kept)) {
+func (h *memoryStore) user(name string, change func(k *storedCluster)) {
 	h.mu.Lock()
 	k := h.clusters[name]
 	if k != nil {

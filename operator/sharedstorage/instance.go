@@ -14,13 +14,13 @@ import (
 
 // How often a step looks, and how long it is patient where no deadline is set.
 const (
-	soonLook  = time.Second
-	slowLook  = 5 * time.Second
-	unplaced  = 30 * time.Second // until an instance that no node takes is a fault
-	unhealthy = 20 * time.Second // until a writer that does not answer is one
-	fallen    = time.Minute      // until a switch is given up for a candidate that fell
-	missed    = 5 * time.Second  // until a candidate that lacks the end of the log will not get it
-	nearby    = 1 << 20          // bytes of lag that count as caught up
+	pollSoon             = time.Second
+	pollSlow             = 5 * time.Second
+	unscheduledAfter     = 30 * time.Second // until an instance that no node takes is a fault
+	unhealthyAfter       = 20 * time.Second // until a writer that does not answer is one
+	candidateDownAfter   = time.Minute      // until a switch is given up for a candidate that fell
+	candidateBehindAfter = 5 * time.Second  // until a candidate that lacks the end of the log will not get it
+	caughtUpBytes        = 1 << 20          // bytes of lag that count as caught up
 )
 
 // want is the instance of a place: of the run's class and version if it has
@@ -89,64 +89,64 @@ func (w *work) freePort(name, place string) int32 {
 // raise brings an instance to life, one act a look: the place, its data, its
 // parameters, its engine. from is the instance whose data it gets; an empty one
 // makes the writer. done: it answers.
-func (w *work) raise(ctx context.Context, want port.Instance, from string) (done bool, out outcome.Outcome) {
+func (w *work) bringUp(ctx context.Context, want port.Instance, from string) (done bool, out outcome.Outcome) {
 	ports := w.ports()
 	var got port.Instance
-	err := w.ask(ctx, func(ctx context.Context) (err error) { got, err = ports.Instances.Ensure(ctx, w.ref, want); return })
+	err := w.call(ctx, func(ctx context.Context) (err error) { got, err = ports.Instances.Ensure(ctx, w.ref, want); return })
 	if err != nil {
-		return false, outcome.Fail(tagged(err, want.Name))
+		return false, outcome.Fail(withInstance(err, want.Name))
 	}
 	switch got.State {
 	case port.Unscheduled:
-		if w.o.now().Sub(got.Since) >= unplaced || w.waited() >= unplaced {
+		if w.o.now().Sub(got.Since) >= unscheduledAfter || w.waited() >= unscheduledAfter {
 			return false, outcome.Fail(port.PodUnscheduled.Errorf("instance %s: %s", want.Name, cmp.Or(got.Message, "no node takes it")).With("instance", want.Name))
 		}
-		return false, outcome.Wait(slowLook, port.PodUnscheduled.Reason(), "instance %s waits for a node", want.Name)
+		return false, outcome.Wait(pollSlow, port.PodUnscheduled.Reason(), "instance %s waits for a node", want.Name)
 	case port.Lost, port.Down:
-		return false, w.await(slowLook, port.PodLost, port.PodLost.Reason(), "instance %s: %s", want.Name, cmp.Or(got.Message, "it does not run"))
+		return false, w.await(pollSlow, port.PodLost, port.PodLost.Reason(), "instance %s: %s", want.Name, cmp.Or(got.Message, "it does not run"))
 	case port.Up:
 	default:
-		return false, w.await(soonLook, port.PodLost, "InstanceNotReady", "instance %s is being made", want.Name)
+		return false, w.await(pollSoon, port.PodLost, "InstanceNotReady", "instance %s is being made", want.Name)
 	}
 	id := w.ref.Of(want.Name)
 	var st port.Status
-	if err := w.ask(ctx, func(ctx context.Context) (err error) { st, err = ports.Engine.Status(ctx, id); return }); err != nil {
-		return false, outcome.Fail(tagged(err, want.Name))
+	if err := w.call(ctx, func(ctx context.Context) (err error) { st, err = ports.Engine.Status(ctx, id); return }); err != nil {
+		return false, outcome.Fail(withInstance(err, want.Name))
 	}
 	switch {
 	case !st.Installed && st.Code != "" && st.Code != string(port.WriterUnhealthy.Code):
-		return false, outcome.Fail(coded(st, want.Name))
+		return false, outcome.Fail(engineFault(st, want.Name))
 	case !st.Installed: // also told again where the writer is, if it did not answer there
-		if err := w.ask(ctx, func(ctx context.Context) error {
+		if err := w.call(ctx, func(ctx context.Context) error {
 			return ports.Engine.Install(ctx, id, port.Source{From: from}, w.ref.String()+"/"+want.Name)
 		}); err != nil {
-			return false, outcome.Fail(tagged(err, want.Name))
+			return false, outcome.Fail(withInstance(err, want.Name))
 		}
-		return false, w.await(soonLook, port.StartFailed, "Installing", "the data of instance %s are being made", want.Name)
+		return false, w.await(pollSoon, port.StartFailed, "Installing", "the data of instance %s are being made", want.Name)
 	case st.Ready && (from != "" && st.Role == port.Follower || from == "" && st.Role == port.Primary):
 		return true, outcome.Done()
 	case st.Running:
-		return false, w.await(soonLook, port.StartFailed, "EngineStarting", "the engine of instance %s starts", want.Name)
+		return false, w.await(pollSoon, port.StartFailed, "EngineStarting", "the engine of instance %s starts", want.Name)
 	}
 	if from == "" {
 		if err := w.grant(ctx, want.Name); err != nil {
 			return false, outcome.Fail(err)
 		}
 	}
-	if err := w.ask(ctx, func(ctx context.Context) error {
+	if err := w.call(ctx, func(ctx context.Context) error {
 		_, err := ports.Engine.Apply(ctx, id, w.c.parameters(want.Class))
 		return err
 	}); err != nil {
-		return false, outcome.Fail(tagged(err, want.Name))
+		return false, outcome.Fail(withInstance(err, want.Name))
 	}
 	start := func(ctx context.Context) error { return ports.Engine.Start(ctx, id) }
 	if from != "" && st.Upstream != "" && st.Upstream != from {
 		start = func(ctx context.Context) error { return ports.Engine.Follow(ctx, id, from) }
 	}
-	if err := w.ask(ctx, start); err != nil {
-		return false, outcome.Fail(tagged(err, want.Name))
+	if err := w.call(ctx, start); err != nil {
+		return false, outcome.Fail(withInstance(err, want.Name))
 	}
-	return false, w.await(soonLook, port.StartFailed, "EngineStarting", "the engine of instance %s starts", want.Name)
+	return false, w.await(pollSoon, port.StartFailed, "EngineStarting", "the engine of instance %s starts", want.Name)
 }
 
 // grant lets an instance write: under its grant if it has it, else under a new one.
@@ -155,11 +155,11 @@ func (w *work) grant(ctx context.Context, name string) error {
 	if w.f.Volume.Writer != name {
 		epoch = w.f.epoch() + 1
 	}
-	return w.ask(ctx, func(ctx context.Context) error { return w.ports().Storage.Grant(ctx, w.ref, name, max(epoch, 1)) })
+	return w.call(ctx, func(ctx context.Context) error { return w.ports().Storage.Grant(ctx, w.ref, name, max(epoch, 1)) })
 }
 
 // tagged adds the instance to a fault, for healers and guides.
-func tagged(err error, instance string) error {
+func withInstance(err error, instance string) error {
 	kind := fault.Of(err)
 	if kind == fault.Unknown || fault.Details(err)["instance"] != nil {
 		return err
@@ -172,7 +172,7 @@ func tagged(err error, instance string) error {
 }
 
 // coded is the fault an engine tells in its status.
-func coded(st port.Status, instance string) error {
+func engineFault(st port.Status, instance string) error {
 	kind, ok := fault.Lookup(st.Code)
 	if !ok {
 		kind = port.StartFailed
@@ -186,10 +186,10 @@ const bracket = "HA"
 // kept is a step that stands within the bracket in some flows, outside of it in
 // others. Each look within it keeps failover off, and each one while readers are
 // added keeps the lock on the topology.
-func kept(do step) step {
+func withHAOff(do step) step {
 	return func(ctx context.Context, w *work) outcome.Outcome {
 		if strings.HasPrefix(w.t.Step(), bracket+"/") {
-			if ok, out := w.keepHA(ctx); !ok {
+			if ok, out := w.extendHAOff(ctx); !ok {
 				return out
 			}
 		}
@@ -204,31 +204,31 @@ func kept(do step) step {
 
 // safe is the look around that every step within HA takes: the writer must be
 // healthy, and failover must stay off long enough. ok false: out says why not.
-func (w *work) safe(ctx context.Context) (ok bool, out outcome.Outcome) {
-	if ok, out := w.alive(); !ok {
+func (w *work) checkHA(ctx context.Context) (ok bool, out outcome.Outcome) {
+	if ok, out := w.checkWriter(); !ok {
 		return false, out
 	}
-	return w.keepHA(ctx)
+	return w.extendHAOff(ctx)
 }
 
 // alive asks for a healthy writer, with some patience, and for no other beside it.
-func (w *work) alive() (ok bool, out outcome.Outcome) {
-	if err := w.f.split(); err != nil {
+func (w *work) checkWriter() (ok bool, out outcome.Outcome) {
+	if err := w.f.splitBrain(); err != nil {
 		return false, outcome.Fail(err)
 	}
 	if w.f.writer() != nil {
 		return true, out
 	}
 	if w.f.full() {
-		return false, outcome.Fail(port.StorageFull.Errorf("%s", w.whyNoWriter()))
+		return false, outcome.Fail(port.StorageFull.Errorf("%s", w.noWriterFault()))
 	}
-	if w.waited() >= unhealthy {
-		return false, outcome.Fail(port.WriterUnhealthy.Errorf("%s", w.whyNoWriter()))
+	if w.waited() >= unhealthyAfter {
+		return false, outcome.Fail(port.WriterUnhealthy.Errorf("%s", w.noWriterFault()))
 	}
-	return false, outcome.Wait(slowLook, port.WriterUnhealthy.Reason(), "there is no healthy writer")
+	return false, outcome.Wait(pollSlow, port.WriterUnhealthy.Reason(), "there is no healthy writer")
 }
 
-func (w *work) whyNoWriter() string {
+func (w *work) noWriterFault() string {
 	leader := w.f.leader()
 	if leader == nil {
 		return "there is no writer"
@@ -243,10 +243,10 @@ func createReader(ctx context.Context, w *work) outcome.Outcome {
 	if err != nil || a.Skip {
 		return outcome.Fail(err)
 	}
-	if ok, out := w.alive(); !ok {
+	if ok, out := w.checkWriter(); !ok {
 		return out
 	}
-	_, out := w.raise(ctx, w.want(a.Name, a.Place, port.Reader, nil), w.f.writer().Name)
+	_, out := w.bringUp(ctx, w.want(a.Name, a.Place, port.Reader, nil), w.f.writer().Name)
 	return out
 }
 
@@ -265,15 +265,15 @@ func removeCreated(ctx context.Context, w *work) outcome.Outcome {
 // remove takes an instance out of the manager, then away. Done: it is gone, or
 // will be without us.
 func (w *work) remove(ctx context.Context, name string) outcome.Outcome {
-	if w.f.known(askedManager) && w.f.Topology.Present {
-		if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Manager.Remove(ctx, w.ref, name) }); err != nil {
+	if w.f.known(factManager) && w.f.Topology.Present {
+		if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Manager.Remove(ctx, w.ref, name) }); err != nil {
 			return outcome.Fail(err)
 		}
 	}
 	if w.f.named(name) == nil {
 		return outcome.Done()
 	}
-	return outcome.Fail(w.ask(ctx, func(ctx context.Context) error { return w.ports().Instances.Remove(ctx, w.ref, name) }))
+	return outcome.Fail(w.call(ctx, func(ctx context.Context) error { return w.ports().Instances.Remove(ctx, w.ref, name) }))
 }
 
 // awaitCaughtUp waits until a follower streams and is less than 1 MiB behind.
@@ -281,7 +281,7 @@ func awaitCaughtUp(ctx context.Context, w *work) outcome.Outcome {
 	a, err := w.allocated()
 	name := a.Name
 	if err != nil { // outside of a replacement it is about a place
-		holders := w.f.holders(w.which())
+		holders := w.f.holders(w.placeID())
 		if len(holders) == 0 {
 			return outcome.Done()
 		}
@@ -290,10 +290,10 @@ func awaitCaughtUp(ctx context.Context, w *work) outcome.Outcome {
 	if a.Skip {
 		return outcome.Done()
 	}
-	if turned, out := w.turned(ctx, a); turned {
+	if turned, out := w.promotedMeanwhile(ctx, a); turned {
 		return out
 	}
-	if ok, out := w.alive(); !ok {
+	if ok, out := w.checkWriter(); !ok {
 		return out
 	}
 	writer := w.f.writer()
@@ -302,31 +302,31 @@ func awaitCaughtUp(ctx context.Context, w *work) outcome.Outcome {
 	}
 	i := w.f.named(name)
 	if i == nil {
-		return outcome.Fail(w.lost(a, name))
+		return outcome.Fail(w.temporaryLost(a, name))
 	}
 	st := w.f.Engines[name]
 	switch {
 	case st.Code != "":
-		return outcome.Fail(coded(st, name))
+		return outcome.Fail(engineFault(st, name))
 	case !st.Ready: // it was up, and fell
-		_, out := w.raise(ctx, *i, writer.Name)
+		_, out := w.bringUp(ctx, *i, writer.Name)
 		return out
-	case st.Streaming && st.Lag >= 0 && st.Lag < nearby:
+	case st.Streaming && st.Lag >= 0 && st.Lag < caughtUpBytes:
 		return outcome.Done()
 	case st.Ready && (st.Upstream != writer.Name || !st.Streaming): // also told again: the writer may have another address since
-		if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Follow(ctx, w.ref.Of(name), writer.Name) }); err != nil {
-			return outcome.Fail(tagged(err, name))
+		if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Engine.Follow(ctx, w.ref.Of(name), writer.Name) }); err != nil {
+			return outcome.Fail(withInstance(err, name))
 		}
 	}
 	w.t.Progress(-st.Lag, 0, "%d bytes behind", st.Lag)
-	if waited := w.t.Waited(); waited != nil && !waited.Deadline.IsZero() && !w.o.now().Add(soonLook).Before(waited.Deadline) {
+	if waited := w.t.Waited(); waited != nil && !waited.Deadline.IsZero() && !w.o.now().Add(pollSoon).Before(waited.Deadline) {
 		return outcome.Fail(port.ReplicaLag.Errorf("instance %s is %d bytes behind", name, st.Lag).With("instance", name))
 	}
-	return outcome.Wait(soonLook, "CatchingUp", "instance %s is less than 1 MiB behind", name)
+	return outcome.Wait(pollSoon, "CatchingUp", "instance %s is less than 1 MiB behind", name)
 }
 
 // lost is the fault of a temporary reader that was made and is not there.
-func (w *work) lost(a allocation, name string) error {
+func (w *work) temporaryLost(a allocation, name string) error {
 	kind := TempInsIDNotFound
 	if a.Writer {
 		kind = TempRoForRwMetaLost
@@ -341,7 +341,7 @@ func removeInstance(ctx context.Context, w *work) outcome.Outcome {
 		if a.Skip || a.Old == "" {
 			return outcome.Done()
 		}
-		if turned, out := w.turned(ctx, a); turned {
+		if turned, out := w.promotedMeanwhile(ctx, a); turned {
 			return out
 		}
 		if writer := w.f.writer(); writer != nil && writer.Name == a.Old {
@@ -349,7 +349,7 @@ func removeInstance(ctx context.Context, w *work) outcome.Outcome {
 		}
 		return w.remove(ctx, a.Old)
 	}
-	holders := w.f.holders(w.which())
+	holders := w.f.holders(w.placeID())
 	if len(holders) == 0 {
 		return outcome.Done()
 	}
@@ -370,7 +370,7 @@ func (w *work) onlyReader(i *port.Instance) outcome.Outcome {
 // of one that is made anew, what certainly holds no data that others lack.
 func removeInstances(ctx context.Context, w *work) outcome.Outcome {
 	if w.c.DeletedAt.IsZero() {
-		return w.quiet(ctx)
+		return w.stopEngines(ctx)
 	}
 	left := false
 	for _, i := range w.f.Instances {
@@ -378,19 +378,19 @@ func removeInstances(ctx context.Context, w *work) outcome.Outcome {
 		if i.State == port.Leaving {
 			continue
 		}
-		if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Instances.Remove(ctx, w.ref, i.Name) }); err != nil {
+		if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Instances.Remove(ctx, w.ref, i.Name) }); err != nil {
 			return outcome.Fail(err)
 		}
 	}
 	if left {
-		return w.await(soonLook, port.PodLost, "InstancesLeaving", "instances are going away")
+		return w.await(pollSoon, port.PodLost, "InstancesLeaving", "instances are going away")
 	}
 	return outcome.Done()
 }
 
 // awaitReady waits for the instance the run is about.
 func awaitReady(_ context.Context, w *work) outcome.Outcome {
-	holders := w.f.holders(w.which())
+	holders := w.f.holders(w.placeID())
 	if len(holders) == 0 {
 		return outcome.Done()
 	}
@@ -399,7 +399,7 @@ func awaitReady(_ context.Context, w *work) outcome.Outcome {
 	if st := w.f.Engines[i.Name]; health == Healthy || st.Ready && st.Role == port.Follower && st.Streaming {
 		return outcome.Done()
 	} else if st.Code != "" {
-		return outcome.Fail(coded(st, i.Name))
+		return outcome.Fail(engineFault(st, i.Name))
 	}
-	return w.await(soonLook, port.StartFailed, "EngineStarting", "instance %s: %s", i.ID, why)
+	return w.await(pollSoon, port.StartFailed, "EngineStarting", "instance %s: %s", i.ID, why)
 }

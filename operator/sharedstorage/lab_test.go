@@ -36,13 +36,13 @@ var errDead = errors.New("the process is dead")
 
 // lab is an operator on a simulated world. A process of it can die at any save
 // and any call, and another one goes on.
-type lab struct {
-	t      tester
-	home   *home
-	world  *sim.World
-	store  workflow.Store
-	events []string
-	eventM sync.Mutex
+type harness struct {
+	t        tester
+	clusters *memoryStore
+	world    *sim.Simulation
+	store    workflow.Store
+	events   []string
+	eventM   sync.Mutex
 
 	mu      sync.Mutex
 	op      *sharedstorage.Operator
@@ -75,14 +75,18 @@ type tester interface {
 }
 
 // teller is a test whose failures are told as a panic, for rapid.
-type teller struct{ *testing.T }
+type panicTester struct{ *testing.T }
 
-func (teller) Errorf(format string, args ...any) { panic(told(fmt.Sprintf(format, args...))) }
-func (teller) Fatalf(format string, args ...any) { panic(told(fmt.Sprintf(format, args...))) }
-func (teller) Error(args ...any)                 { panic(told(fmt.Sprint(args...))) }
-func (teller) Fatal(args ...any)                 { panic(told(fmt.Sprint(args...))) }
+func (panicTester) Errorf(format string, args ...any) {
+	panic(testFailure(fmt.Sprintf(format, args...)))
+}
+func (panicTester) Fatalf(format string, args ...any) {
+	panic(testFailure(fmt.Sprintf(format, args...)))
+}
+func (panicTester) Error(args ...any) { panic(testFailure(fmt.Sprint(args...))) }
+func (panicTester) Fatal(args ...any) { panic(testFailure(fmt.Sprint(args...))) }
 
-type told string
+type testFailure string
 
 // times are those of a world that takes its time.
 func times() sim.Options {
@@ -91,10 +95,10 @@ func times() sim.Options {
 }
 
 // inLab runs a test with virtual time.
-func inLab(t *testing.T, s setup, test func(l *lab)) {
+func inHarness(t *testing.T, s setup, test func(l *harness)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t, s)
+		l := newHarness(t, s)
 		l.start()
 		defer func() { l.halt() }()
 		test(l)
@@ -104,8 +108,8 @@ func inLab(t *testing.T, s setup, test func(l *lab)) {
 	})
 }
 
-func newLab(t tester, s setup) *lab {
-	l := &lab{t: t, home: newHome(), store: workflow.NewMemory(), workers: s.workers, options: s.options}
+func newHarness(t tester, s setup) *harness {
+	l := &harness{t: t, clusters: newMemoryStore(), store: workflow.NewMemory(), workers: s.workers, options: s.options}
 	around := s.sim.Around
 	s.sim.Around = func(call sim.Call, when sim.When) error {
 		if err := l.alive(); err != nil {
@@ -121,8 +125,8 @@ func newLab(t tester, s setup) *lab {
 		}
 		return nil
 	}
-	l.home.point = l.point
-	l.home.notify = func(name string) {
+	l.clusters.point = l.point
+	l.clusters.notify = func(name string) {
 		l.mu.Lock()
 		notify := l.notify
 		l.mu.Unlock()
@@ -134,7 +138,7 @@ func newLab(t tester, s setup) *lab {
 	return l
 }
 
-func (l *lab) alive() error {
+func (l *harness) alive() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.dead {
@@ -144,7 +148,7 @@ func (l *lab) alive() error {
 }
 
 // point is a place where the process can die.
-func (l *lab) point() error {
+func (l *harness) point() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.dead {
@@ -161,12 +165,12 @@ func (l *lab) point() error {
 }
 
 // mortal is a store whose process can die at each write.
-type mortal struct {
+type crashingStore struct {
 	*workflow.Memory
-	l *lab
+	l *harness
 }
 
-func (m mortal) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (*workflow.Run, error) {
+func (m crashingStore) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (*workflow.Run, error) {
 	if err := m.l.point(); err != nil {
 		return nil, err
 	}
@@ -177,7 +181,7 @@ func (m mortal) Create(ctx context.Context, r *workflow.Run, events []workflow.E
 	return got, err
 }
 
-func (m mortal) Save(ctx context.Context, save *workflow.Save) error {
+func (m crashingStore) Save(ctx context.Context, save *workflow.Save) error {
 	if err := m.l.point(); err != nil {
 		return err
 	}
@@ -188,8 +192,8 @@ func (m mortal) Save(ctx context.Context, save *workflow.Save) error {
 }
 
 // start begins a process: an operator, its engine, and a controller.
-func (l *lab) start() {
-	options := sharedstorage.Options{Store: l.home, Ports: l.world.Ports(), Logger: quiet,
+func (l *harness) start() {
+	options := sharedstorage.Options{Store: l.clusters, Ports: l.world.Ports(), Logger: quiet,
 		Moved: func(ref control.Ref, m machine.Move) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
@@ -209,7 +213,7 @@ func (l *lab) start() {
 	}
 	store := l.store
 	if memory, ok := l.store.(*workflow.Memory); ok {
-		store = mortal{memory, l}
+		store = crashingStore{memory, l}
 	}
 	engine, err := op.Engine(store, workflow.Options{Logger: quiet, Lease: 15 * time.Second})
 	if err != nil {
@@ -230,15 +234,15 @@ func (l *lab) start() {
 	l.notify = func(name string) { add(name, 0) }
 	l.stop = func() { cancel(); work.Wait() }
 	l.mu.Unlock()
-	l.home.mu.Lock()
-	names := slices.Collect(maps.Keys(l.home.clusters))
-	l.home.mu.Unlock()
+	l.clusters.mu.Lock()
+	names := slices.Collect(maps.Keys(l.clusters.clusters))
+	l.clusters.mu.Unlock()
 	for _, name := range names {
 		add(name, 0)
 	}
 }
 
-func (l *lab) halt() {
+func (l *harness) halt() {
 	l.mu.Lock()
 	stop := l.stop
 	l.stop, l.notify = nil, nil
@@ -249,7 +253,7 @@ func (l *lab) halt() {
 }
 
 // kill ends the process as it stands; another one begins.
-func (l *lab) kill() {
+func (l *harness) kill() {
 	l.mu.Lock()
 	l.dead = true
 	l.mu.Unlock()
@@ -339,7 +343,7 @@ func newTurns(ctx context.Context, work *sync.WaitGroup, workers int, do func(na
 func ref(name string) port.Ref { return port.Ref{Namespace: "default", Name: name} }
 
 // create makes a cluster object.
-func (l *lab) create(name string, edit func(s *v1alpha1.SharedStorageClusterSpec)) {
+func (l *harness) create(name string, edit func(s *v1alpha1.SharedStorageClusterSpec)) {
 	readers, size := int32(2), resource.MustParse("10Gi")
 	spec := v1alpha1.SharedStorageClusterSpec{Readers: &readers}
 	spec.Storage.Size = &size
@@ -348,16 +352,16 @@ func (l *lab) create(name string, edit func(s *v1alpha1.SharedStorageClusterSpec
 		edit(&spec)
 	}
 	raw, _ := json.Marshal(spec)
-	l.home.mu.Lock()
-	l.home.uids++
-	l.home.clusters[name] = &kept{ref: port.Ref{Namespace: "default", Name: name, UID: fmt.Sprintf("uid-%d", l.home.uids)}, generation: 1,
+	l.clusters.mu.Lock()
+	l.clusters.uids++
+	l.clusters.clusters[name] = &storedCluster{ref: port.Ref{Namespace: "default", Name: name, UID: fmt.Sprintf("uid-%d", l.clusters.uids)}, generation: 1,
 		created: time.Now(), spec: raw, annotations: map[string]string{}, version: 1}
-	l.home.mu.Unlock()
-	l.home.notify(name)
+	l.clusters.mu.Unlock()
+	l.clusters.notify(name)
 }
 
-func (l *lab) edit(name string, edit func(s *v1alpha1.SharedStorageClusterSpec)) {
-	l.home.user(name, func(k *kept) {
+func (l *harness) edit(name string, edit func(s *v1alpha1.SharedStorageClusterSpec)) {
+	l.clusters.user(name, func(k *storedCluster) {
 		var spec v1alpha1.SharedStorageClusterSpec
 		_ = json.Unmarshal(k.spec, &spec)
 		edit(&spec)
@@ -366,17 +370,17 @@ func (l *lab) edit(name string, edit func(s *v1alpha1.SharedStorageClusterSpec))
 	})
 }
 
-func (l *lab) ask(name, kind, value string) {
-	l.home.user(name, func(k *kept) { k.annotations[sharedstorage.Prefix+kind] = value })
+func (l *harness) request(name, kind, value string) {
+	l.clusters.user(name, func(k *storedCluster) { k.annotations[sharedstorage.Prefix+kind] = value })
 }
 
-func (l *lab) remove(name string) {
-	l.home.user(name, func(k *kept) { k.deleted = time.Now() })
+func (l *harness) remove(name string) {
+	l.clusters.user(name, func(k *storedCluster) { k.deleted = time.Now() })
 }
 
 // observe reads a cluster; nil: it is gone.
-func (l *lab) observe(name string) *sharedstorage.Cluster {
-	c, err := l.home.Load(l.t.Context(), ref(name))
+func (l *harness) observe(name string) *sharedstorage.Cluster {
+	c, err := l.clusters.Load(l.t.Context(), ref(name))
 	if errors.Is(err, control.NotFound) {
 		return nil
 	}
@@ -387,7 +391,7 @@ func (l *lab) observe(name string) *sharedstorage.Cluster {
 }
 
 // until waits until something holds of a cluster, looking each second.
-func (l *lab) until(name, what string, most time.Duration, holds func(c *sharedstorage.Cluster) bool) *sharedstorage.Cluster {
+func (l *harness) until(name, what string, most time.Duration, holds func(c *sharedstorage.Cluster) bool) *sharedstorage.Cluster {
 	l.t.Helper()
 	for end := time.Now().Add(most); ; {
 		c := l.observe(name)
@@ -402,12 +406,12 @@ func (l *lab) until(name, what string, most time.Duration, holds func(c *shareds
 }
 
 // rests waits until a cluster is Running with nothing left to do.
-func (l *lab) rests(name string, most time.Duration) *sharedstorage.Cluster {
+func (l *harness) awaitRunning(name string, most time.Duration) *sharedstorage.Cluster {
 	l.t.Helper()
 	return l.until(name, "at rest", most, l.atRest)
 }
 
-func (l *lab) atRest(c *sharedstorage.Cluster) bool {
+func (l *harness) atRest(c *sharedstorage.Cluster) bool {
 	if c == nil || c.Status.State != "Running" || c.Status.ObservedGeneration != c.Generation || len(c.Annotations) > 0 {
 		return false
 	}
@@ -420,18 +424,18 @@ func (l *lab) atRest(c *sharedstorage.Cluster) bool {
 	return err == nil && plan.Act == machine.Rest
 }
 
-func (l *lab) state(name string, state machine.State, most time.Duration) *sharedstorage.Cluster {
+func (l *harness) state(name string, state machine.State, most time.Duration) *sharedstorage.Cluster {
 	l.t.Helper()
 	return l.until(name, string(state), most, func(c *sharedstorage.Cluster) bool { return c != nil && c.Status.State == string(state) })
 }
 
-func (l *lab) gone(name string, most time.Duration) {
+func (l *harness) gone(name string, most time.Duration) {
 	l.t.Helper()
 	l.until(name, "gone", most, func(c *sharedstorage.Cluster) bool { return c == nil })
 }
 
 // story is what a person needs to see what went wrong.
-func (l *lab) story() string {
+func (l *harness) story() string {
 	var b strings.Builder
 	l.mu.Lock()
 	fmt.Fprintln(&b, "moves:", strings.Join(l.moves[max(0, len(l.moves)-30):], "; "))
@@ -439,9 +443,9 @@ func (l *lab) story() string {
 	l.eventM.Lock()
 	fmt.Fprintln(&b, "events:", strings.Join(l.events[max(0, len(l.events)-20):], "\n  "))
 	l.eventM.Unlock()
-	l.home.mu.Lock()
-	names := slices.Sorted(maps.Keys(l.home.clusters))
-	l.home.mu.Unlock()
+	l.clusters.mu.Lock()
+	names := slices.Sorted(maps.Keys(l.clusters.clusters))
+	l.clusters.mu.Unlock()
 	for _, name := range names[:min(len(names), 3)] {
 		c := l.observe(name)
 		if c == nil {

@@ -13,13 +13,13 @@ import (
 )
 
 // Place is where runs of a cluster can be kept.
-type Place int
+type RunStoreState int
 
 // What Options.Place can say.
 const (
-	Stays   Place = iota // there is one; what failed is tried again
-	Missing              // there is none: no kind of runs, no quota, no right
-	Ending               // it goes, with everything of the cluster: a namespace that is being deleted
+	RunStoreAvailable   RunStoreState = iota // there is one; what failed is tried again
+	RunStoreMissing                          // there is none: no kind of runs, no quota, no right
+	RunStoreTerminating                      // it goes, with everything of the cluster: a namespace that is being deleted
 )
 
 // DataNotKept is the reason of the Event about data that were to be kept, and
@@ -32,10 +32,10 @@ const missingFor = time.Minute
 // leave takes a cluster away whose deletion has no place for its run: step by step,
 // one look after the other, as DeleteCluster does. In a namespace that is being
 // deleted nothing needs to be taken away: all of it goes with the namespace.
-func (o *Operator) leave(ctx context.Context, ref control.Ref, why error) outcome.Outcome {
-	place := Stays
-	if o.options.Place != nil {
-		place = o.options.Place(why)
+func (o *Operator) deleteWithoutRun(ctx context.Context, ref control.Ref, why error) outcome.Outcome {
+	place := RunStoreAvailable
+	if o.options.ClassifyRunError != nil {
+		place = o.options.ClassifyRunError(why)
 	}
 	c, err := o.load(ctx, ref)
 	switch {
@@ -43,15 +43,15 @@ func (o *Operator) leave(ctx context.Context, ref control.Ref, why error) outcom
 		return outcome.Done()
 	case err != nil:
 		return outcome.Fail(err)
-	case place == Stays, c.DeletedAt.IsZero(), !c.Finalized, place == Missing && o.now().Sub(c.DeletedAt) < missingFor:
+	case place == RunStoreAvailable, c.DeletedAt.IsZero(), !c.Finalized, place == RunStoreMissing && o.now().Sub(c.DeletedAt) < missingFor:
 		return outcome.Fail(why)
 	}
-	if c.Facts = o.gather(ctx, c); place == Missing {
-		if out := o.clear(ctx, c); !out.IsDone() {
+	if c.Facts = o.observe(ctx, c); place == RunStoreMissing {
+		if out := o.cleanUp(ctx, c); !out.IsDone() {
 			return out
 		}
 	} else if c.keeps() && (c.Status.Storage.Volume != "" || len(c.Facts.Instances) > 0) {
-		o.tell(c, Event{Warning: true, Reason: DataNotKept, Message: fmt.Sprintf("cluster %s: storage.onDelete is Retain, but its namespace is being deleted, and its claims go with it. "+
+		o.emit(c, Event{Warning: true, Reason: DataNotKept, Message: fmt.Sprintf("cluster %s: storage.onDelete is Retain, but its namespace is being deleted, and its claims go with it. "+
 			"Its data stay only on volumes whose reclaim policy is Retain", c.Ref)})
 	}
 	o.options.Logger.Info("a cluster is let go without a run", "cluster", c.Ref.String(), "because", fault.Message(why))
@@ -65,15 +65,15 @@ func (o *Operator) leave(ctx context.Context, ref control.Ref, why error) outcom
 
 // clear does what DeleteCluster does before it lets go. Done: nothing is left that
 // is not to stay.
-func (o *Operator) clear(ctx context.Context, c *Cluster) outcome.Outcome {
+func (o *Operator) cleanUp(ctx context.Context, c *Cluster) outcome.Outcome {
 	o.restore(ctx, c) // it says which claim is that of the writer
 	ports, ref := o.options.Ports, c.Ref
 	ask := func(call func(ctx context.Context) error) error {
-		limited, cancel := context.WithTimeout(ctx, 2*o.options.Ask)
+		limited, cancel := context.WithTimeout(ctx, 2*o.options.CallTimeout)
 		defer cancel()
 		return guarded(func() error { return call(limited) })
 	}
-	for _, what := range []string{askedInstances, askedVolume} {
+	for _, what := range []string{factInstances, factVolume} {
 		if err := c.Facts.Unknown[what]; err != nil {
 			return outcome.Fail(err)
 		}

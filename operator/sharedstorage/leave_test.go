@@ -20,35 +20,35 @@ var (
 )
 
 // closed is a store that takes no new runs from some moment on.
-type closed struct {
+type closedStore struct {
 	*workflow.Memory
 	why atomic.Pointer[error]
 }
 
-func (c *closed) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (*workflow.Run, error) {
+func (c *closedStore) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (*workflow.Run, error) {
 	if why := c.why.Load(); why != nil {
 		return nil, workflow.StoreUnavailable.Errorf("creating run %s: %w", r.ID, *why)
 	}
 	return c.Memory.Create(ctx, r, events)
 }
 
-func placeOf(err error) sharedstorage.Place {
+func classifyRunError(err error) sharedstorage.RunStoreState {
 	switch {
 	case errors.Is(err, errEnding):
-		return sharedstorage.Ending
+		return sharedstorage.RunStoreTerminating
 	case errors.Is(err, errMissing):
-		return sharedstorage.Missing
+		return sharedstorage.RunStoreMissing
 	}
-	return sharedstorage.Stays
+	return sharedstorage.RunStoreAvailable
 }
 
 // inClosing runs a test in a lab whose store can be closed.
-func inClosing(t *testing.T, test func(l *lab, shut func(error))) {
+func inClosing(t *testing.T, test func(l *harness, shut func(error))) {
 	t.Helper()
-	options := func(o *sharedstorage.Options) { o.Place = placeOf }
-	inLab(t, setup{sim: times(), options: options}, func(l *lab) {
+	options := func(o *sharedstorage.Options) { o.ClassifyRunError = classifyRunError }
+	inHarness(t, setup{sim: times(), options: options}, func(l *harness) {
 		l.halt()
-		store := &closed{Memory: workflow.NewMemory()}
+		store := &closedStore{Memory: workflow.NewMemory()}
 		l.store = store
 		l.start()
 		test(l, func(err error) { store.why.Store(&err) })
@@ -58,31 +58,31 @@ func inClosing(t *testing.T, test func(l *lab, shut func(error))) {
 // A namespace that is being deleted forbids the run of a deletion. Wherever a
 // cluster stands, it is let go at once, and data that were to stay are spoken of.
 func TestFinding29NamespaceIsDeleted(t *testing.T) {
-	for name, stand := range map[string]func(l *lab){
-		"at rest": func(l *lab) { up(l, "blue") },
-		"before its first run": func(l *lab) {
+	for name, stand := range map[string]func(l *harness){
+		"at rest": func(l *harness) { up(l, "blue") },
+		"before its first run": func(l *harness) {
 			l.create("blue", nil)
 			time.Sleep(time.Millisecond)
 		},
-		"while it is made": func(l *lab) {
+		"while it is made": func(l *harness) {
 			l.create("blue", nil)
 			l.state("blue", sharedstorage.Creating, time.Minute)
 		},
-		"recreating": func(l *lab) { // its pods were deleted first
+		"recreating": func(l *harness) { // its pods were deleted first
 			up(l, "blue")
 			for _, i := range l.world.Instances(ref("blue")) {
 				l.world.DropInstance(ref("blue"), i.Name)
 			}
-			l.home.notify("blue")
+			l.clusters.notify("blue")
 			l.until("blue", "recreating", time.Hour, func(c *sharedstorage.Cluster) bool {
 				return strings.Contains(c.Status.State+c.Status.PreviousState, "Recreating")
 			})
 		},
-		"without its grant": func(l *lab) {
+		"without its grant": func(l *harness) {
 			up(l, "blue")
 			l.world.LoseGrant(ref("blue"))
 		},
-		"while its class changes": func(l *lab) {
+		"while its class changes": func(l *harness) {
 			up(l, "blue")
 			l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "large" })
 			l.state("blue", sharedstorage.ChangingSpecification, time.Minute)
@@ -91,7 +91,7 @@ func TestFinding29NamespaceIsDeleted(t *testing.T) {
 	} {
 		for _, retain := range []bool{true, false} {
 			t.Run(name, func(t *testing.T) {
-				inClosing(t, func(l *lab, shut func(error)) {
+				inClosing(t, func(l *harness, shut func(error)) {
 					stand(l)
 					if !retain {
 						l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Storage.OnDelete = "Delete" })
@@ -113,11 +113,11 @@ func TestFinding29NamespaceIsDeleted(t *testing.T) {
 // away by itself after a minute: nothing is left but the data that are to stay.
 func TestFinding29WithoutAPlaceForRuns(t *testing.T) {
 	for _, retain := range []bool{true, false} {
-		inClosing(t, func(l *lab, shut func(error)) {
+		inClosing(t, func(l *harness, shut func(error)) {
 			up(l, "blue")
 			if !retain {
 				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Storage.OnDelete = "Delete" })
-				l.rests("blue", time.Minute)
+				l.awaitRunning("blue", time.Minute)
 			}
 			shut(errMissing)
 			l.remove("blue")

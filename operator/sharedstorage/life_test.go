@@ -13,11 +13,11 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-func up(l *lab, name string) {
+func up(l *harness, name string) {
 	l.t.Helper()
 	l.create(name, nil)
-	l.rests(name, 10*time.Minute)
-	l.sane(name)
+	l.awaitRunning(name, 10*time.Minute)
+	l.checkInvariants(name)
 }
 
 func readers(n int32) func(s *v1alpha1.SharedStorageClusterSpec) {
@@ -25,18 +25,18 @@ func readers(n int32) func(s *v1alpha1.SharedStorageClusterSpec) {
 }
 
 func TestCreate(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) { up(l, "blue") })
+	inHarness(t, setup{sim: times()}, func(l *harness) { up(l, "blue") })
 }
 
 // change brings a fresh cluster to a change and looks at what has come of it.
-func change(t *testing.T, what string, act func(l *lab), look func(l *lab)) {
+func change(t *testing.T, what string, act func(l *harness), look func(l *harness)) {
 	t.Run(what, func(t *testing.T) {
-		inLab(t, setup{sim: times()}, func(l *lab) {
+		inHarness(t, setup{sim: times()}, func(l *harness) {
 			up(l, "blue")
 			act(l)
 			time.Sleep(2 * time.Second)
-			l.rests("blue", time.Hour)
-			l.sane("blue")
+			l.awaitRunning("blue", time.Hour)
+			l.checkInvariants("blue")
 			if look != nil {
 				look(l)
 			}
@@ -45,7 +45,7 @@ func change(t *testing.T, what string, act func(l *lab), look func(l *lab)) {
 }
 
 // done checks that the newest request of a kind was carried out.
-func (l *lab) done(name, kind string) {
+func (l *harness) requestDone(name, kind string) {
 	l.t.Helper()
 	for _, r := range l.observe(name).Status.Requests {
 		if r.Kind == kind {
@@ -59,7 +59,7 @@ func (l *lab) done(name, kind string) {
 }
 
 // visited checks that a cluster has been in a state.
-func (l *lab) visited(state string, times int) {
+func (l *harness) visited(state string, times int) {
 	l.t.Helper()
 	l.mu.Lock()
 	n := 0
@@ -75,7 +75,7 @@ func (l *lab) visited(state string, times int) {
 }
 
 // reader is a place that does not write.
-func (l *lab) reader(name string) (id string, i port.Instance) {
+func (l *harness) reader(name string) (id string, i port.Instance) {
 	for _, i := range l.world.Instances(ref(name)) {
 		if i.Name != l.world.Writer(ref(name)) && i.State == port.Up {
 			return i.ID, i
@@ -85,7 +85,7 @@ func (l *lab) reader(name string) (id string, i port.Instance) {
 	return "", i
 }
 
-func (l *lab) writer(name string) (id string, i port.Instance) {
+func (l *harness) writer(name string) (id string, i port.Instance) {
 	for _, i := range l.world.Instances(ref(name)) {
 		if i.Name == l.world.Writer(ref(name)) {
 			return i.ID, i
@@ -95,7 +95,7 @@ func (l *lab) writer(name string) (id string, i port.Instance) {
 	return "", i
 }
 
-func (l *lab) all(name string, holds func(i port.Instance) bool) {
+func (l *harness) all(name string, holds func(i port.Instance) bool) {
 	l.t.Helper()
 	for _, i := range l.world.Instances(ref(name)) {
 		if i.State != port.Leaving && !holds(i) {
@@ -106,23 +106,23 @@ func (l *lab) all(name string, holds func(i port.Instance) bool) {
 
 func TestLives(t *testing.T) {
 	var was string
-	change(t, "scale out", func(l *lab) { l.edit("blue", readers(5)) }, func(l *lab) {
+	change(t, "scale out", func(l *harness) { l.edit("blue", readers(5)) }, func(l *harness) {
 		l.visited("Locking", 1)
 		if c := l.observe("blue"); c.Annotations[sharedstorage.TopologyLock] != "" || c.Status.NextID != 7 {
 			t.Errorf("%v %d", c.Annotations, c.Status.NextID)
 		}
 	})
-	change(t, "scale in", func(l *lab) { l.edit("blue", readers(0)) }, func(l *lab) { l.visited("ScalingIn", 2) })
-	change(t, "switch", func(l *lab) { was, _ = l.reader("blue"); l.ask("blue", "switch-writer", was) }, func(l *lab) {
+	change(t, "scale in", func(l *harness) { l.edit("blue", readers(0)) }, func(l *harness) { l.visited("ScalingIn", 2) })
+	change(t, "switch", func(l *harness) { was, _ = l.reader("blue"); l.request("blue", "switch-writer", was) }, func(l *harness) {
 		if now, _ := l.writer("blue"); now != was {
 			l.t.Errorf("%s writes, want %s", now, was)
 		}
-		l.done("blue", "switch-writer")
+		l.requestDone("blue", "switch-writer")
 	})
 	large := func(i port.Instance) bool { return i.Class.Name == "large" }
-	change(t, "class", func(l *lab) {
+	change(t, "class", func(l *harness) {
 		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "large" })
-	}, func(l *lab) {
+	}, func(l *harness) {
 		l.all("blue", large)
 		l.visited("ChangingSpecification", 1)
 		l.visited("ModifyingParameters", 0)
@@ -135,14 +135,14 @@ func TestLives(t *testing.T) {
 			}
 		}
 	})
-	change(t, "upgrade", func(l *lab) {
+	change(t, "upgrade", func(l *harness) {
 		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version = "15.5" })
-	}, func(l *lab) {
+	}, func(l *harness) {
 		l.all("blue", func(i port.Instance) bool { return i.Version == "15.5" })
 		l.visited("Upgrading", 1)
 	})
 	var node string
-	free := func(l *lab) string {
+	free := func(l *harness) string {
 		used := map[string]bool{}
 		for _, i := range l.world.Instances(ref("blue")) {
 			used[i.Node] = true
@@ -160,17 +160,17 @@ func TestLives(t *testing.T) {
 	}
 	for _, role := range []string{"reader", "writer"} {
 		t.Run("migrate "+role, func(t *testing.T) {
-			inLab(t, setup{sim: four}, func(l *lab) {
+			inHarness(t, setup{sim: four}, func(l *harness) {
 				up(l, "blue")
 				node, was = free(l), ""
 				if was, _ = l.reader("blue"); role == "writer" {
 					was, _ = l.writer("blue")
 				}
-				l.ask("blue", "migrate", was+"|"+node)
+				l.request("blue", "migrate", was+"|"+node)
 				time.Sleep(2 * time.Second)
-				l.rests("blue", time.Hour)
-				l.sane("blue")
-				l.done("blue", "migrate")
+				l.awaitRunning("blue", time.Hour)
+				l.checkInvariants("blue")
+				l.requestDone("blue", "migrate")
 				l.all("blue", func(i port.Instance) bool { return (i.ID == was) == (i.Node == node) })
 				if id, _ := l.writer("blue"); (id == was) != (role == "writer") {
 					t.Errorf("%s writes", id)
@@ -180,7 +180,7 @@ func TestLives(t *testing.T) {
 	}
 	for _, args := range []string{"cluster", "T", "2", "1"} {
 		var before map[string]time.Time
-		started := func(l *lab) map[string]time.Time {
+		started := func(l *harness) map[string]time.Time {
 			found := map[string]time.Time{}
 			for _, i := range l.world.Instances(ref("blue")) {
 				st, err := l.world.Ports().Engine.Status(l.t.Context(), ref("blue").Of(i.Name))
@@ -191,8 +191,8 @@ func TestLives(t *testing.T) {
 			}
 			return found
 		}
-		change(t, "restart "+args, func(l *lab) { before = started(l); l.ask("blue", "restart", args) }, func(l *lab) {
-			l.done("blue", "restart")
+		change(t, "restart "+args, func(l *harness) { before = started(l); l.request("blue", "restart", args) }, func(l *harness) {
+			l.requestDone("blue", "restart")
 			all := args == "cluster" || args == "T"
 			for id, at := range started(l) {
 				if at.After(before[id]) != (all || id == args) {
@@ -201,33 +201,33 @@ func TestLives(t *testing.T) {
 			}
 		})
 	}
-	change(t, "rebuild a reader", func(l *lab) {
+	change(t, "rebuild a reader", func(l *harness) {
 		var i port.Instance
 		was, i = l.reader("blue")
 		node = i.Name
-		l.ask("blue", "rebuild", was)
-	}, func(l *lab) {
-		l.done("blue", "rebuild")
+		l.request("blue", "rebuild", was)
+	}, func(l *harness) {
+		l.requestDone("blue", "rebuild")
 		l.all("blue", func(i port.Instance) bool { return i.Name != node })
 	})
-	change(t, "rebuild the cluster", func(l *lab) { l.ask("blue", "rebuild", "cluster") }, func(l *lab) { l.done("blue", "rebuild"); l.visited("Recreating", 1) })
-	change(t, "remove a reader", func(l *lab) { was, _ = l.reader("blue"); l.ask("blue", "remove-reader", was) }, func(l *lab) {
-		l.done("blue", "remove-reader")
+	change(t, "rebuild the cluster", func(l *harness) { l.request("blue", "rebuild", "cluster") }, func(l *harness) { l.requestDone("blue", "rebuild"); l.visited("Recreating", 1) })
+	change(t, "remove a reader", func(l *harness) { was, _ = l.reader("blue"); l.request("blue", "remove-reader", was) }, func(l *harness) {
+		l.requestDone("blue", "remove-reader")
 		l.all("blue", func(i port.Instance) bool { return i.ID != was })
 	})
-	change(t, "extend storage", func(l *lab) {
+	change(t, "extend storage", func(l *harness) {
 		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { size := resource.MustParse("20Gi"); s.Storage.Size = &size })
-	}, func(l *lab) {
+	}, func(l *harness) {
 		if v := l.world.Volume(ref("blue")); v.Size != 20<<30 || v.State != port.VolumeReady {
 			l.t.Errorf("%+v", v)
 		}
 		l.visited("ExtendingStorage", 1)
 	})
-	change(t, "parameters", func(l *lab) {
+	change(t, "parameters", func(l *harness) {
 		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) {
 			s.Parameters = map[string]string{"work_mem": "8MB", "max_connections": "200"}
 		})
-	}, func(l *lab) {
+	}, func(l *harness) {
 		l.visited("ModifyingParameters", 1)
 		for _, i := range l.world.Instances(ref("blue")) {
 			if p := l.world.Parameters(ref("blue"), i.Name); p["max_connections"] != "200" || p["work_mem"] != "8MB" || p["shared_buffers"] != "128MB" {
@@ -235,12 +235,12 @@ func TestLives(t *testing.T) {
 			}
 		}
 	})
-	change(t, "flush parameters", func(l *lab) { l.ask("blue", "flush-parameters", "T") }, func(l *lab) { l.done("blue", "flush-parameters") })
+	change(t, "flush parameters", func(l *harness) { l.request("blue", "flush-parameters", "T") }, func(l *harness) { l.requestDone("blue", "flush-parameters") })
 	for _, keep := range []string{"Retain", "Delete"} {
 		t.Run("delete "+keep, func(t *testing.T) {
-			inLab(t, setup{sim: times()}, func(l *lab) {
+			inHarness(t, setup{sim: times()}, func(l *harness) {
 				l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Storage.OnDelete = keep })
-				l.rests("blue", 10*time.Minute)
+				l.awaitRunning("blue", 10*time.Minute)
 				l.remove("blue")
 				l.gone("blue", 10*time.Minute)
 				if left := l.world.Instances(ref("blue")); len(left) > 0 || l.world.Topology(ref("blue")).Present {
@@ -253,11 +253,11 @@ func TestLives(t *testing.T) {
 		})
 	}
 	t.Run("clone", func(t *testing.T) {
-		inLab(t, setup{sim: times()}, func(l *lab) {
+		inHarness(t, setup{sim: times()}, func(l *harness) {
 			up(l, "blue")
 			l.create("green", func(s *v1alpha1.SharedStorageClusterSpec) { s.CloneFrom = "blue" })
-			l.rests("green", 10*time.Minute)
-			l.sane("green")
+			l.awaitRunning("green", 10*time.Minute)
+			l.checkInvariants("green")
 			l.visited("Cloning", 1)
 		})
 	})

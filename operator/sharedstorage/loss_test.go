@@ -17,8 +17,8 @@ import (
 // Losses: of a reader, of all readers, of all instances, of the manager, of a
 // node, of the volume's space.
 func TestLosses(t *testing.T) {
-	kill := func(how func(l *lab, name string), which func(l *lab, i port.Instance) bool) func(l *lab) {
-		return func(l *lab) {
+	kill := func(how func(l *harness, name string), which func(l *harness, i port.Instance) bool) func(l *harness) {
+		return func(l *harness) {
 			for _, i := range l.world.Instances(ref("blue")) {
 				if which(l, i) {
 					how(l, i.Name)
@@ -26,15 +26,15 @@ func TestLosses(t *testing.T) {
 			}
 		}
 	}
-	engine := func(l *lab, name string) { l.world.KillEngine(ref("blue"), name) }
-	place := func(l *lab, name string) { l.world.KillInstance(ref("blue"), name) }
-	drop := func(l *lab, name string) { l.world.DropInstance(ref("blue"), name) }
-	all := func(*lab, port.Instance) bool { return true }
-	isReader := func(_ *lab, i port.Instance) bool { return i.Type == port.Reader }
-	isWriter := func(_ *lab, i port.Instance) bool { return i.Type == port.Writer }
-	second := func(_ *lab, i port.Instance) bool { return i.ID == "2" }
+	engine := func(l *harness, name string) { l.world.KillEngine(ref("blue"), name) }
+	place := func(l *harness, name string) { l.world.KillInstance(ref("blue"), name) }
+	drop := func(l *harness, name string) { l.world.DropInstance(ref("blue"), name) }
+	all := func(*harness, port.Instance) bool { return true }
+	isReader := func(_ *harness, i port.Instance) bool { return i.Type == port.Reader }
+	isWriter := func(_ *harness, i port.Instance) bool { return i.Type == port.Writer }
+	second := func(_ *harness, i port.Instance) bool { return i.ID == "2" }
 	for name, c := range map[string]struct {
-		lose   func(l *lab)
+		lose   func(l *harness)
 		shared bool
 		state  string
 	}{
@@ -48,17 +48,17 @@ func TestLosses(t *testing.T) {
 		"all engines":              {lose: kill(engine, all), state: "Recreating"},
 		"all places":               {lose: kill(place, all), state: "Recreating"},
 		"all, data on the volume":  {lose: kill(drop, all), shared: true, state: "Recreating"},
-		"the manager":              {lose: func(l *lab) { l.world.DropManager(ref("blue")) }},
-		"the manager's answers":    {lose: func(l *lab) { l.world.BreakManager(ref("blue")) }},
-		"a reader's node":          {lose: func(l *lab) { _, i := l.reader("blue"); l.world.LoseNode(i.Node) }, state: "RebuildingReader"},
-		"the writer's node":        {lose: func(l *lab) { _, i := l.writer("blue"); l.world.LoseNode(i.Node) }, state: "RebuildingReader"},
-		"the volume's space":       {lose: func(l *lab) { l.world.Fill(ref("blue")) }, state: "ExtendingStorage"},
-		"the order: a second head": {lose: func(l *lab) { _, i := l.reader("blue"); l.world.SplitBrain(ref("blue"), i.Name) }, state: "RebuildingReader"},
+		"the manager":              {lose: func(l *harness) { l.world.DropManager(ref("blue")) }},
+		"the manager's answers":    {lose: func(l *harness) { l.world.BreakManager(ref("blue")) }},
+		"a reader's node":          {lose: func(l *harness) { _, i := l.reader("blue"); l.world.LoseNode(i.Node) }, state: "RebuildingReader"},
+		"the writer's node":        {lose: func(l *harness) { _, i := l.writer("blue"); l.world.LoseNode(i.Node) }, state: "RebuildingReader"},
+		"the volume's space":       {lose: func(l *harness) { l.world.Fill(ref("blue")) }, state: "ExtendingStorage"},
+		"the order: a second head": {lose: func(l *harness) { _, i := l.reader("blue"); l.world.SplitBrain(ref("blue"), i.Name) }, state: "RebuildingReader"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := times()
 			o.Shared = c.shared
-			inLab(t, setup{sim: o}, func(l *lab) {
+			inHarness(t, setup{sim: o}, func(l *harness) {
 				up(l, "blue")
 				time.Sleep(time.Minute)
 				c.lose(l)
@@ -70,15 +70,15 @@ func TestLosses(t *testing.T) {
 					l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { size := resource.MustParse("20Gi"); s.Storage.Size = &size })
 					time.Sleep(2 * time.Second)
 				}
-				l.rests("blue", 2*time.Hour)
+				l.awaitRunning("blue", 2*time.Hour)
 				if strings.HasSuffix(name, "node") {
 					for i := range 3 {
 						l.world.ReturnNode(fmt.Sprintf("node-%d", i+1))
 					}
 					time.Sleep(5 * time.Minute)
-					l.rests("blue", time.Hour)
+					l.awaitRunning("blue", time.Hour)
 				}
-				l.sane("blue")
+				l.checkInvariants("blue")
 				if c.state != "" {
 					l.mu.Lock()
 					moves := strings.Join(l.moves, ";")
@@ -91,14 +91,14 @@ func TestLosses(t *testing.T) {
 		})
 	}
 	t.Run("all, with their data", func(t *testing.T) {
-		inLab(t, setup{sim: times()}, func(l *lab) {
+		inHarness(t, setup{sim: times()}, func(l *harness) {
 			up(l, "blue")
 			kill(drop, all)(l)
 			l.interrupted(port.DataLost.Code, time.Hour)
 		})
 	})
 	t.Run("a reader that comes back elsewhere ends the wait of a failover", func(t *testing.T) {
-		inLab(t, setup{sim: times()}, func(l *lab) {
+		inHarness(t, setup{sim: times()}, func(l *harness) {
 			up(l, "blue")
 			_, r := l.reader("blue")
 			_, wr := l.writer("blue")
@@ -111,12 +111,12 @@ func TestLosses(t *testing.T) {
 				writer := l.world.Writer(ref("blue"))
 				return writer != "" && writer != wr.Name
 			})
-			l.rests("blue", time.Hour)
-			l.sane("blue")
+			l.awaitRunning("blue", time.Hour)
+			l.checkInvariants("blue")
 		})
 	})
 	t.Run("a manager that has not seen the writer fails nobody over", func(t *testing.T) {
-		inLab(t, setup{sim: times()}, func(l *lab) {
+		inHarness(t, setup{sim: times()}, func(l *harness) {
 			up(l, "blue")
 			_, wr := l.writer("blue")
 			l.world.DropManager(ref("blue")) // what it knew of the readers is gone with it
@@ -124,15 +124,15 @@ func TestLosses(t *testing.T) {
 			l.until("blue", "unsafe", 10*time.Minute, func(c *sharedstorage.Cluster) bool {
 				return conditionOf(c, "HighAvailability").Reason == "FailoverUnsafe"
 			})
-			l.rests("blue", time.Hour)
-			l.sane("blue")
+			l.awaitRunning("blue", time.Hour)
+			l.checkInvariants("blue")
 			if _, is := l.writer("blue"); is.Name != wr.Name {
 				t.Errorf("%s writes, and %s may have had what no other has", is.Name, wr.Name)
 			}
 		})
 	})
 	t.Run("no failover that could lose a row", func(t *testing.T) {
-		inLab(t, setup{sim: times()}, func(l *lab) {
+		inHarness(t, setup{sim: times()}, func(l *harness) {
 			up(l, "blue")
 			_, r := l.reader("blue")
 			_, wr := l.writer("blue")
@@ -146,8 +146,8 @@ func TestLosses(t *testing.T) {
 			}
 			l.world.ReturnNode(r.Node)
 			time.Sleep(time.Minute)
-			l.rests("blue", time.Hour)
-			l.sane("blue")
+			l.awaitRunning("blue", time.Hour)
+			l.checkInvariants("blue")
 		})
 	})
 }

@@ -19,7 +19,7 @@ func TestAThousandClusters(t *testing.T) {
 	if testing.Short() {
 		n = 50
 	}
-	inLab(t, setup{sim: sim.Options{Times: times().Times, Log: -1}, workers: 26}, func(l *lab) {
+	inHarness(t, setup{sim: sim.Options{Times: times().Times, Log: -1}, workers: 26}, func(l *harness) {
 		name := func(i int) string { return fmt.Sprintf("c%d", i) }
 		for i := range n {
 			if i%10 == 0 {
@@ -35,8 +35,8 @@ func TestAThousandClusters(t *testing.T) {
 		}
 		for i := range n {
 			if i%10 != 0 {
-				l.rests(name(i), 5*time.Minute)
-				l.sane(name(i))
+				l.awaitRunning(name(i), 5*time.Minute)
+				l.checkInvariants(name(i))
 			}
 		}
 		for i := range n {
@@ -54,17 +54,17 @@ func TestAThousandClusters(t *testing.T) {
 			}
 		}
 		for i := 0; i < n; i += 10 {
-			l.rests(name(i), time.Hour)
+			l.awaitRunning(name(i), time.Hour)
 		}
 		time.Sleep(5 * time.Minute)
-		l.home.mu.Lock()
-		before := l.home.writes
-		l.home.mu.Unlock()
+		l.clusters.mu.Lock()
+		before := l.clusters.writes
+		l.clusters.mu.Unlock()
 		time.Sleep(30 * time.Minute)
-		l.home.mu.Lock()
-		defer l.home.mu.Unlock()
-		if l.home.writes != before {
-			t.Errorf("%d writes in half an hour of rest", l.home.writes-before)
+		l.clusters.mu.Lock()
+		defer l.clusters.mu.Unlock()
+		if l.clusters.writes != before {
+			t.Errorf("%d writes in half an hour of rest", l.clusters.writes-before)
 		}
 	})
 }

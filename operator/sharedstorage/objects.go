@@ -36,11 +36,11 @@ func refOf(subject string) (ref control.Ref, uid string, err error) {
 
 // load reads a cluster from its home.
 func (o *Operator) load(ctx context.Context, ref control.Ref) (*Cluster, error) {
-	home := o.homes[ref.Kind]
-	if home == nil {
+	store := o.stores[ref.Kind]
+	if store == nil {
 		return nil, control.NotFoundError(ref)
 	}
-	c, err := home.Load(ctx, port.Ref{Namespace: ref.Namespace, Name: ref.Name})
+	c, err := store.Load(ctx, port.Ref{Namespace: ref.Namespace, Name: ref.Name})
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (o *Operator) save(ctx context.Context, c *Cluster, before *snapshot) error
 	if before != nil && before.equal(c) {
 		return nil
 	}
-	return o.homes[c.Kind].Save(ctx, c)
+	return o.stores[c.Kind].Save(ctx, c)
 }
 
 // snapshot is what a save would write, as it was.
@@ -97,7 +97,7 @@ func (s objects) Load(ctx context.Context, ref control.Ref) (*Cluster, error) {
 	if p, ok := ctx.Value(passKey{}).(*pass); ok {
 		c.Facts = p.facts
 	} else {
-		c.Facts = s.o.gather(ctx, c)
+		c.Facts = s.o.observe(ctx, c)
 	}
 	return c, nil
 }
@@ -139,11 +139,11 @@ func (s objects) Write(ctx context.Context, c *Cluster, move machine.Move) error
 		}
 	}
 	s.o.compute(c, view{position: move.To, moved: true})
-	if err := s.o.homes[c.Kind].Save(ctx, c); err != nil {
+	if err := s.o.stores[c.Kind].Save(ctx, c); err != nil {
 		return err
 	}
 	if move.Cause.Changes() {
-		s.o.tell(c, Event{Warning: move.Cause == machine.ByElse, Reason: cmp.Or(move.To.Reason, string(move.To.State)), Message: fmt.Sprintf("%s: %s", move.To.State, cmp.Or(move.To.Message, string(move.Cause)))})
+		s.o.emit(c, Event{Warning: move.Cause == machine.ByElse, Reason: cmp.Or(move.To.Reason, string(move.To.State)), Message: fmt.Sprintf("%s: %s", move.To.State, cmp.Or(move.To.Message, string(move.Cause)))})
 		if s.o.options.Moved != nil {
 			s.o.options.Moved(control.Ref{Kind: c.Kind, Namespace: c.Ref.Namespace, Name: c.Ref.Name}, move)
 		}
@@ -163,7 +163,7 @@ func takeIDs(c *Cluster, to machine.Position) error {
 	return nil
 }
 
-func (o *Operator) tell(c *Cluster, e Event) {
+func (o *Operator) emit(c *Cluster, e Event) {
 	if o.options.Event != nil {
 		o.options.Event(c, e)
 	}

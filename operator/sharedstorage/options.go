@@ -26,28 +26,28 @@ const Attempts = 64
 
 // Options of an operator. Home and Ports are required.
 type Options struct {
-	Store ClusterStore            // of clusters of Kind
-	Homes map[string]ClusterStore // of other kinds that are served in the same way, such as MPDCluster
-	Ports port.Ports
+	Store  ClusterStore            // of clusters of Kind
+	Stores map[string]ClusterStore // of other kinds that are served in the same way, such as MPDCluster
+	Ports  port.Ports
 
 	Name string // serves clusters whose spec.operatorName is this; empty: all clusters, named or not
 	// Version of engines whose spec names none; empty: the adapter's.
 	Version string
 
-	Rest   time.Duration // between looks at a cluster at rest; default 1 m
-	Look   time.Duration // between looks at one whose run is under way; default 10 s
-	Ask    time.Duration // longest wait for one answer of a port; default 5 s
-	HA     time.Duration // for which failover is switched off, at most, without being extended; default 30 m
-	Failed time.Duration // how long an instance must have failed before it is made anew; default 1 m
-	Asking int           // questions to engines of one cluster at once; default 8
-	Moved  func(control.Ref, machine.Move)
-	Event  func(*Cluster, Event) // what people should hear, for Kubernetes Events; nil: the log only
+	IdleInterval  time.Duration // between looks at a cluster at rest; default 1 m
+	RunInterval   time.Duration // between looks at one whose run is under way; default 10 s
+	CallTimeout   time.Duration // longest wait for one answer of a port; default 5 s
+	HAOffFor      time.Duration // for which failover is switched off, at most, without being extended; default 30 m
+	FailedAfter   time.Duration // how long an instance must have failed before it is made anew; default 1 m
+	ParallelCalls int           // questions to engines of one cluster at once; default 8
+	Moved         func(control.Ref, machine.Move)
+	Event         func(*Cluster, Event) // what people should hear, for Kubernetes Events; nil: the log only
 	// Place judges why no run could be started for a cluster that is being deleted.
 	// nil: Stays.
-	Place   func(error) Place
-	Now     func() time.Time // default time.Now
-	Logger  *slog.Logger     // default slog.Default()
-	Metrics Metrics          // nil: none
+	ClassifyRunError func(error) RunStoreState
+	Now              func() time.Time // default time.Now
+	Logger           *slog.Logger     // default slog.Default()
+	Metrics          Metrics          // nil: none
 }
 
 // Event is one thing that people should hear of a cluster.
@@ -65,15 +65,15 @@ type Metrics interface {
 // Operator moves clusters. Its methods may be called from several goroutines.
 type Operator struct {
 	options Options
-	homes   map[string]ClusterStore
+	stores  map[string]ClusterStore
 	machine *machine.Machine[*Cluster]
 	engine  Flows
 
-	mu      sync.Mutex
-	last    int
-	hearers map[int]func(control.Ref)
-	orders  map[string]order     // by run
-	parted  map[string]time.Time // by cluster: when its manager was sent away from the writer's node last
+	mu             sync.Mutex
+	last           int
+	subscribers    map[int]func(control.Ref)
+	orders         map[string]order     // by run
+	managerMovedAt map[string]time.Time // by cluster: when its manager was sent away from the writer's node last
 }
 
 // Flows is what the operator asks of the engine. A *workflow.Engine is one.
@@ -84,28 +84,28 @@ type Flows interface {
 
 // New makes an operator. It works once Engine or Bind has given it an engine.
 func New(o Options) (*Operator, error) {
-	if o.Store == nil && len(o.Homes) == 0 {
+	if o.Store == nil && len(o.Stores) == 0 {
 		return nil, errors.New("sharedstorage: Options.Home is not set")
 	}
 	if o.Ports.Storage == nil || o.Ports.Instances == nil || o.Ports.Engine == nil || o.Ports.Manager == nil {
 		return nil, errors.New("sharedstorage: a port of Options.Ports is not set")
 	}
-	o.Rest, o.Look, o.Ask = cmp.Or(o.Rest, time.Minute), cmp.Or(o.Look, 10*time.Second), cmp.Or(o.Ask, 5*time.Second)
-	o.HA, o.Failed, o.Asking = cmp.Or(o.HA, 30*time.Minute), cmp.Or(o.Failed, time.Minute), cmp.Or(o.Asking, 8)
+	o.IdleInterval, o.RunInterval, o.CallTimeout = cmp.Or(o.IdleInterval, time.Minute), cmp.Or(o.RunInterval, 10*time.Second), cmp.Or(o.CallTimeout, 5*time.Second)
+	o.HAOffFor, o.FailedAfter, o.ParallelCalls = cmp.Or(o.HAOffFor, 30*time.Minute), cmp.Or(o.FailedAfter, time.Minute), cmp.Or(o.ParallelCalls, 8)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	homes := maps.Clone(o.Homes)
-	if homes == nil {
-		homes = map[string]ClusterStore{}
+	stores := maps.Clone(o.Stores)
+	if stores == nil {
+		stores = map[string]ClusterStore{}
 	}
 	if o.Store != nil {
-		homes[Kind] = o.Store
+		stores[Kind] = o.Store
 	}
-	return &Operator{options: o, homes: homes, hearers: map[int]func(control.Ref){}, parted: map[string]time.Time{}, orders: map[string]order{}}, nil
+	return &Operator{options: o, stores: stores, subscribers: map[int]func(control.Ref){}, managerMovedAt: map[string]time.Time{}, orders: map[string]order{}}, nil
 }
 
 // Key names a cluster of Kind.
@@ -158,12 +158,12 @@ func (o *Operator) Bind(engine Flows) error {
 // Hook asks for a pass over a cluster when one of its runs begins, pauses, goes
 // on or ends. It belongs into the hooks of the engine.
 func (o *Operator) Hook() workflow.Hook {
-	ringing := []workflow.EventKind{workflow.RunStarted, workflow.RunPaused, workflow.RunResumed, workflow.RunCancelling, workflow.RunCancelled, workflow.RunSucceeded}
+	relevant := []workflow.EventKind{workflow.RunStarted, workflow.RunPaused, workflow.RunResumed, workflow.RunCancelling, workflow.RunCancelled, workflow.RunSucceeded}
 	return workflow.Hook{Name: "sharedstorage", OnEvent: func(run workflow.RunInfo, e workflow.Event) {
-		if !slices.Contains(ringing, e.Kind) {
+		if !slices.Contains(relevant, e.Kind) {
 			return
 		}
-		if ref, _, err := refOf(run.Subject); err == nil && o.homes[ref.Kind] != nil {
+		if ref, _, err := refOf(run.Subject); err == nil && o.stores[ref.Kind] != nil {
 			o.notify(ref)
 		}
 	}}
@@ -174,19 +174,19 @@ func (o *Operator) Listen(ctx context.Context, notify func(control.Ref)) {
 	o.mu.Lock()
 	o.last++
 	id := o.last
-	o.hearers[id] = notify
+	o.subscribers[id] = notify
 	o.mu.Unlock()
 	<-ctx.Done()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.hearers, id)
+	delete(o.subscribers, id)
 }
 
 func (o *Operator) notify(ref control.Ref) {
 	o.mu.Lock()
-	hearers := slices.Collect(maps.Values(o.hearers))
+	subscribers := slices.Collect(maps.Values(o.subscribers))
 	o.mu.Unlock()
-	for _, notify := range hearers {
+	for _, notify := range subscribers {
 		notify(ref)
 	}
 }

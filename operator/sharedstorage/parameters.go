@@ -24,7 +24,7 @@ func validateParameters(_ context.Context, w *work) outcome.Outcome {
 }
 
 // wantedHash is that of the parameters the spec wants.
-func (c *Cluster) wantedHash() string {
+func (c *Cluster) desiredHash() string {
 	class, _ := c.Facts.class(c.className())
 	return port.Hash(c.parameters(class))
 }
@@ -37,8 +37,8 @@ func parametersDiffer(c *Cluster) (bool, error) {
 	if c.oldest(FlushParameters) != nil {
 		return true, nil
 	}
-	return steady(func(c *Cluster) bool {
-		hash := c.wantedHash()
+	return whenStable(func(c *Cluster) bool {
+		hash := c.desiredHash()
 		return c.Facts.any(func(i *port.Instance) bool {
 			st, asked := c.Facts.Engines[i.Name]
 			return asked && (st.Parameters != hash || c.Status.ParametersHash != hash && st.Running && st.Restart)
@@ -50,7 +50,7 @@ func parametersDiffer(c *Cluster) (bool, error) {
 // false: they differ, one waits for a restart, or one cannot be asked.
 func (f *Facts) applied() (hash string, ok bool) {
 	leader := f.leader()
-	if !f.known(askedInstances) || leader == nil {
+	if !f.known(factInstances) || leader == nil {
 		return "", false
 	}
 	hash = f.Engines[leader.Name].Parameters
@@ -99,18 +99,18 @@ func (w *work) apply(ctx context.Context, params map[string]string) outcome.Outc
 }
 
 func (w *work) applyTo(ctx context.Context, i *port.Instance, params map[string]string) error {
-	err := w.ask(ctx, func(ctx context.Context) error {
+	err := w.call(ctx, func(ctx context.Context) error {
 		_, err := w.ports().Engine.Apply(ctx, w.ref.Of(i.Name), params)
 		return err
 	})
 	if err != nil {
-		return tagged(err, i.Name)
+		return withInstance(err, i.Name)
 	}
 	return nil
 }
 
 func applyParameters(ctx context.Context, w *work) outcome.Outcome {
-	if ok, out := w.safe(ctx); !ok {
+	if ok, out := w.checkHA(ctx); !ok {
 		return out
 	}
 	return w.apply(ctx, w.parametersNow())
@@ -126,7 +126,7 @@ func applyClassParameters(ctx context.Context, w *work) outcome.Outcome {
 // restartIfNeeded restarts the engines whose parameters wait for it: readers
 // first, one at a time, the writer last. One that was not told yet is told now.
 func restartIfNeeded(ctx context.Context, w *work) outcome.Outcome {
-	if ok, out := w.keepHA(ctx); !ok {
+	if ok, out := w.extendHAOff(ctx); !ok {
 		return out
 	}
 	all := w.f.readers()
@@ -142,26 +142,26 @@ func restartIfNeeded(ctx context.Context, w *work) outcome.Outcome {
 			if err := w.applyTo(ctx, i, params); err != nil {
 				return outcome.Fail(err)
 			}
-			return outcome.Wait(soonLook, "Applying", "instance %s is told its parameters", i.ID)
+			return outcome.Wait(pollSoon, "Applying", "instance %s is told its parameters", i.ID)
 		case !asked || st.Code != "" && !st.Running:
 			if leader := w.f.leader(); asked && leader != nil && leader.Name == i.Name {
-				return outcome.Fail(coded(st, i.Name))
+				return outcome.Fail(engineFault(st, i.Name))
 			}
 		case st.Running && st.Restart:
-			if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Stop(ctx, w.ref.Of(i.Name), port.Fast) }); err != nil {
+			if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Engine.Stop(ctx, w.ref.Of(i.Name), port.Fast) }); err != nil {
 				return outcome.Fail(err)
 			}
-			return outcome.Wait(soonLook, "Restarting", "instance %s restarts", i.ID)
+			return outcome.Wait(pollSoon, "Restarting", "instance %s restarts", i.ID)
 		case !st.Running:
-			if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Start(ctx, w.ref.Of(i.Name)) }); err != nil {
-				return outcome.Fail(tagged(err, i.Name))
+			if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Engine.Start(ctx, w.ref.Of(i.Name)) }); err != nil {
+				return outcome.Fail(withInstance(err, i.Name))
 			}
-			return outcome.Wait(soonLook, "Restarting", "instance %s restarts", i.ID)
-		case !st.Ready && w.waited() < unhealthy:
-			return outcome.Wait(soonLook, "Restarting", "instance %s restarts", i.ID)
+			return outcome.Wait(pollSoon, "Restarting", "instance %s restarts", i.ID)
+		case !st.Ready && w.waited() < unhealthyAfter:
+			return outcome.Wait(pollSoon, "Restarting", "instance %s restarts", i.ID)
 		}
 	}
-	if ok, out := w.alive(); !ok {
+	if ok, out := w.checkWriter(); !ok {
 		return out
 	}
 	return outcome.Done()
@@ -188,7 +188,7 @@ func restartInstance(ctx context.Context, w *work) outcome.Outcome {
 	}
 	i := w.f.leader()
 	if !p.Writer {
-		holders := w.f.holders(w.which())
+		holders := w.f.holders(w.placeID())
 		if len(holders) == 0 {
 			return outcome.Done()
 		}
@@ -199,34 +199,34 @@ func restartInstance(ctx context.Context, w *work) outcome.Outcome {
 	}
 	leads := w.f.leader() != nil && w.f.leader().Name == i.Name
 	if !leads {
-		if ok, out := w.safe(ctx); !ok {
+		if ok, out := w.checkHA(ctx); !ok {
 			return out
 		}
-	} else if ok, out := w.keepHA(ctx); !ok {
+	} else if ok, out := w.extendHAOff(ctx); !ok {
 		return out
 	}
 	st, asked := w.f.Engines[i.Name]
 	before, known := w.in.Started[i.Name]
 	switch {
 	case i.State == port.Down:
-		if err := w.ask(ctx, func(ctx context.Context) error { _, err := w.ports().Instances.Ensure(ctx, w.ref, *i); return err }); err != nil {
-			return outcome.Fail(tagged(err, i.Name))
+		if err := w.call(ctx, func(ctx context.Context) error { _, err := w.ports().Instances.Ensure(ctx, w.ref, *i); return err }); err != nil {
+			return outcome.Fail(withInstance(err, i.Name))
 		}
-		return w.await(soonLook, port.PodLost, "Restarting", "instance %s is started", i.ID)
+		return w.await(pollSoon, port.PodLost, "Restarting", "instance %s is started", i.ID)
 	case !asked:
-		return w.await(soonLook, port.PodLost, port.PodLost.Reason(), "instance %s cannot be asked", i.ID)
+		return w.await(pollSoon, port.PodLost, port.PodLost.Reason(), "instance %s cannot be asked", i.ID)
 	case st.Running && known && st.Started.Equal(before):
-		if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Stop(ctx, w.ref.Of(i.Name), port.Fast) }); err != nil {
+		if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Engine.Stop(ctx, w.ref.Of(i.Name), port.Fast) }); err != nil {
 			return outcome.Fail(err)
 		}
-		return outcome.Wait(soonLook, "Restarting", "instance %s restarts", i.ID)
+		return outcome.Wait(pollSoon, "Restarting", "instance %s restarts", i.ID)
 	case !st.Running:
-		if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Start(ctx, w.ref.Of(i.Name)) }); err != nil {
-			return outcome.Fail(tagged(err, i.Name))
+		if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Engine.Start(ctx, w.ref.Of(i.Name)) }); err != nil {
+			return outcome.Fail(withInstance(err, i.Name))
 		}
-		return outcome.Wait(soonLook, "Restarting", "instance %s restarts", i.ID)
+		return outcome.Wait(pollSoon, "Restarting", "instance %s restarts", i.ID)
 	case !st.Ready:
-		return w.await(soonLook, port.StartFailed, "EngineStarting", "the engine of instance %s starts", i.ID)
+		return w.await(pollSoon, port.StartFailed, "EngineStarting", "the engine of instance %s starts", i.ID)
 	}
 	return outcome.Done()
 }

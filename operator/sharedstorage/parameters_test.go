@@ -30,38 +30,38 @@ func TestParametersEditedDuringARun(t *testing.T) {
 	wide := parameters("work_mem", "16MB", "max_connections", "300")
 	for _, c := range []struct {
 		what, step string
-		begin      func(l *lab)
+		begin      func(l *harness)
 		first      bool // the cluster is being made
 	}{
-		{"create, at its readers", "CreateRoPods[2]/CreateReader", func(l *lab) { l.create("blue", nil) }, true},
-		{"create, at its manager", "CreateClusterManager", func(l *lab) { l.create("blue", nil) }, true},
-		{"clone, at its readers", "CreateRoPods[3]/CreateReader", func(l *lab) {
+		{"create, at its readers", "CreateRoPods[2]/CreateReader", func(l *harness) { l.create("blue", nil) }, true},
+		{"create, at its manager", "CreateClusterManager", func(l *harness) { l.create("blue", nil) }, true},
+		{"clone, at its readers", "CreateRoPods[3]/CreateReader", func(l *harness) {
 			l.create("red", nil)
-			l.rests("red", time.Hour)
+			l.awaitRunning("red", time.Hour)
 			l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.CloneFrom = "red" })
 		}, true},
-		{"class, at a reader", "HA/Readers[3]/Replace/CreateTemporary", func(l *lab) { l.edit("blue", large) }, false},
-		{"class, at the writer", "HA/ReplaceWriter/Switch/FenceOldWriter", func(l *lab) { l.edit("blue", large) }, false},
-		{"class, behind the engines", "EnsureManagerApart", func(l *lab) { l.edit("blue", large) }, false},
-		{"upgrade", "HA/ReplaceWriter/CreateTemporary", func(l *lab) {
+		{"class, at a reader", "HA/Readers[3]/Replace/CreateTemporary", func(l *harness) { l.edit("blue", large) }, false},
+		{"class, at the writer", "HA/ReplaceWriter/Switch/FenceOldWriter", func(l *harness) { l.edit("blue", large) }, false},
+		{"class, behind the engines", "EnsureManagerApart", func(l *harness) { l.edit("blue", large) }, false},
+		{"upgrade", "HA/ReplaceWriter/CreateTemporary", func(l *harness) {
 			l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version = "15.5" })
 		}, false},
-		{"more readers", "Readers[4]/AwaitCaughtUp", func(l *lab) { l.edit("blue", readers(3)) }, false},
-		{"parameters, at the restarts", "HA/RestartIfNeeded", func(l *lab) { l.edit("blue", parameters("max_connections", "200")) }, false},
-		{"a rebuild", "CreateRoPods[4]/AwaitCaughtUp", func(l *lab) { l.ask("blue", "rebuild", "cluster") }, false},
+		{"more readers", "Readers[4]/AwaitCaughtUp", func(l *harness) { l.edit("blue", readers(3)) }, false},
+		{"parameters, at the restarts", "HA/RestartIfNeeded", func(l *harness) { l.edit("blue", parameters("max_connections", "200")) }, false},
+		{"a rebuild", "CreateRoPods[4]/AwaitCaughtUp", func(l *harness) { l.request("blue", "rebuild", "cluster") }, false},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			o := times()
 			o.Latency = 50 * time.Millisecond // no step is over before it is seen
-			inLab(t, setup{sim: o}, func(l *lab) {
+			inHarness(t, setup{sim: o}, func(l *harness) {
 				if !c.first {
 					up(l, "blue")
 				}
 				c.begin(l)
 				l.atStep(c.step)
 				l.edit("blue", wide)
-				l.rests("blue", time.Hour)
-				l.sane("blue")
+				l.awaitRunning("blue", time.Hour)
+				l.checkInvariants("blue")
 			})
 		})
 	}
@@ -69,20 +69,20 @@ func TestParametersEditedDuringARun(t *testing.T) {
 
 // What is edited and taken back while a reader is made leaves nothing behind.
 func TestParametersTakenBackWhileAReaderIsMade(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) {
+	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
 		l.edit("blue", readers(3))
 		l.atStep("Readers[4]/CreateReader")
 		l.edit("blue", parameters("max_connections", "300"))
 		l.atStep("Readers[4]/AwaitCaughtUp")
 		l.edit("blue", parameters())
-		l.rests("blue", time.Hour)
-		l.sane("blue")
+		l.awaitRunning("blue", time.Hour)
+		l.checkInvariants("blue")
 	})
 }
 
 // flushes counts the runs of FlushParameters.
-func (l *lab) flushes() int {
+func (l *harness) flushes() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := 0
@@ -101,7 +101,7 @@ func TestParametersOfAReaderThatDoesNotAnswer(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			o := times()
 			o.Latency = 200 * time.Millisecond
-			inLab(t, setup{sim: o}, func(l *lab) {
+			inHarness(t, setup{sim: o}, func(l *harness) {
 				up(l, "blue")
 				was := l.observe("blue").Status.ParametersHash
 				_, i := l.reader("blue")
@@ -124,8 +124,8 @@ func TestParametersOfAReaderThatDoesNotAnswer(t *testing.T) {
 				}
 				l.world.Heal()
 				time.Sleep(2 * time.Minute)
-				l.rests("blue", time.Hour)
-				l.sane("blue")
+				l.awaitRunning("blue", time.Hour)
+				l.checkInvariants("blue")
 				if n := l.flushes(); n != 2 {
 					t.Errorf("%d runs after it came back\n%s", n, l.story())
 				}
@@ -136,14 +136,14 @@ func TestParametersOfAReaderThatDoesNotAnswer(t *testing.T) {
 
 // A reader that fails for good is made anew with the newest parameters.
 func TestParametersOfAReaderThatFailed(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) {
+	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
 		_, i := l.reader("blue")
 		l.world.BreakEngine(ref("blue"), i.Name, "no shared memory")
 		l.edit("blue", parameters("max_connections", "300"))
 		time.Sleep(5 * time.Minute)
-		l.rests("blue", time.Hour)
-		l.sane("blue")
+		l.awaitRunning("blue", time.Hour)
+		l.checkInvariants("blue")
 		if n := l.flushes(); n != 1 {
 			t.Errorf("%d runs\n%s", n, l.story())
 		}
@@ -153,7 +153,7 @@ func TestParametersOfAReaderThatFailed(t *testing.T) {
 // A parameter that engines refuse interrupts the run, also one that comes while
 // the class changes; it is neither recorded nor tried again and again.
 func TestAParameterThatIsRefusedDuringARun(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) {
+	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
 		l.edit("blue", large)
 		l.atStep("HA/ReplaceWriter/Switch/FollowNewWriter")
@@ -166,16 +166,16 @@ func TestAParameterThatIsRefusedDuringARun(t *testing.T) {
 		}
 		l.edit("blue", parameters("work_mem", "1MB"))
 		l.resume(c)
-		l.rests("blue", time.Hour)
-		l.sane("blue")
+		l.awaitRunning("blue", time.Hour)
+		l.checkInvariants("blue")
 	})
 }
 
 // restless is a writer that always has something that waits for a restart, such
 // as what a newer version of its agent has set.
-type restless struct{ port.Engine }
+type alwaysPendingRestart struct{ port.Engine }
 
-func (r restless) Status(ctx context.Context, id port.Ref) (port.Status, error) {
+func (r alwaysPendingRestart) Status(ctx context.Context, id port.Ref) (port.Status, error) {
 	st, err := r.Engine.Status(ctx, id)
 	st.Restart = st.Restart || st.Role == port.Primary
 	return st, err
@@ -184,11 +184,11 @@ func (r restless) Status(ctx context.Context, id port.Ref) (port.Status, error) 
 // An engine that waits for a restart with the parameters of the spec is left alone.
 func TestNoRestartThatNobodyAskedFor(t *testing.T) {
 	odd := false
-	inLab(t, setup{sim: times(), options: func(o *sharedstorage.Options) {
+	inHarness(t, setup{sim: times(), options: func(o *sharedstorage.Options) {
 		if odd {
-			o.Ports.Engine = restless{o.Ports.Engine}
+			o.Ports.Engine = alwaysPendingRestart{o.Ports.Engine}
 		}
-	}}, func(l *lab) {
+	}}, func(l *harness) {
 		up(l, "blue")
 		odd = true
 		l.kill()
@@ -196,8 +196,8 @@ func TestNoRestartThatNobodyAskedFor(t *testing.T) {
 		if n := l.flushes(); n != 0 {
 			t.Errorf("%d runs\n%s", n, l.story())
 		}
-		l.rests("blue", time.Minute)
-		l.sane("blue")
+		l.awaitRunning("blue", time.Minute)
+		l.checkInvariants("blue")
 	})
 }
 
@@ -212,7 +212,7 @@ func TestAReaderWithoutDataThatNobodyWants(t *testing.T) {
 		}
 		return nil
 	}
-	inLab(t, setup{sim: o}, func(l *lab) {
+	inHarness(t, setup{sim: o}, func(l *harness) {
 		up(l, "blue")
 		away.Store(true)
 		l.edit("blue", readers(3))
@@ -220,8 +220,8 @@ func TestAReaderWithoutDataThatNobodyWants(t *testing.T) {
 		time.Sleep(8 * time.Minute)
 		l.edit("blue", readers(2))
 		_ = l.engine.Cancel(t.Context(), run.ID, workflow.Drop, false, workflow.Actor{Name: "uma"}) // it may have been given up by itself
-		l.rests("blue", 30*time.Minute)
-		l.sane("blue")
+		l.awaitRunning("blue", 30*time.Minute)
+		l.checkInvariants("blue")
 		l.visited("RebuildingReader", 0)
 	})
 }
@@ -236,7 +236,7 @@ func TestAReaderWithoutData(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := times()
 			o.Latency = 500 * time.Millisecond
-			inLab(t, setup{sim: o}, func(l *lab) {
+			inHarness(t, setup{sim: o}, func(l *harness) {
 				up(l, "blue")
 				l.edit("blue", readers(3))
 				run := l.atStep("Readers[4]/CreateReader")
@@ -246,8 +246,8 @@ func TestAReaderWithoutData(t *testing.T) {
 				l.must(l.engine.Cancel(t.Context(), run.ID, workflow.Drop, false, workflow.Actor{Name: "uma"}))
 				l.edit("blue", edit)
 				time.Sleep(10 * time.Minute)
-				l.rests("blue", time.Minute)
-				l.sane("blue")
+				l.awaitRunning("blue", time.Minute)
+				l.checkInvariants("blue")
 				for _, call := range l.world.Calls() {
 					if strings.Contains(call.String(), "has no data") {
 						t.Error(call)

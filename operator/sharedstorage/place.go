@@ -57,7 +57,7 @@ func allocateID(_ context.Context, w *work) outcome.Outcome {
 func (w *work) newPlace(place string) allocation {
 	a := allocation{Place: place, ID: place, Name: w.nameOf(place)}
 	for _, i := range w.f.holders(place) {
-		if w.mine(i, place) {
+		if w.madeByRun(i, place) {
 			a.Name = i.Name
 		} else {
 			a.Skip = true // somebody holds it: there is nothing to make
@@ -71,7 +71,7 @@ func (w *work) replacement(place string, ofWriter, fresh bool) (a allocation, ou
 	writer := w.f.writer()
 	if ofWriter {
 		if writer == nil {
-			_, out := w.alive()
+			_, out := w.checkWriter()
 			return a, out
 		}
 		if place = writer.ID; writer.Type == port.Temporary { // promoted before it had its place
@@ -85,7 +85,7 @@ func (w *work) replacement(place string, ofWriter, fresh bool) (a allocation, ou
 	var adopted, old *port.Instance
 	for _, i := range w.f.holders(place) {
 		switch {
-		case w.mine(i, place):
+		case w.madeByRun(i, place):
 			adopted = i
 		case old != nil:
 			return a, outcome.Fail(RoMetaInvalid.Errorf("%s and %s both hold place %s", old.Name, i.Name, place).With("id", place))
@@ -141,7 +141,7 @@ func (w *work) temporaryID(place string, ofWriter bool) string {
 // turned reports that a failover has promoted the reader that was to be
 // replaced: then nothing is, and its temporary reader goes. ReplaceWriter, or a
 // later run, finds it in its new role.
-func (w *work) turned(ctx context.Context, a allocation) (bool, outcome.Outcome) {
+func (w *work) promotedMeanwhile(ctx context.Context, a allocation) (bool, outcome.Outcome) {
 	if a.Writer || a.Old == "" || w.f.Volume.Writer != a.Old {
 		return false, outcome.Done()
 	}

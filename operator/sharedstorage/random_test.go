@@ -17,11 +17,11 @@ import (
 )
 
 // deeds are what may happen to a cluster.
-var deeds = []string{"class", "version", "readers", "parameters", "durability", "storage", "restart", "switch", "migrate", "rebuild", "remove", "flush",
+var randomActions = []string{"class", "version", "readers", "parameters", "durability", "storage", "restart", "switch", "migrate", "rebuild", "remove", "flush",
 	"kill engine", "kill place", "lose node", "return nodes", "break manager", "drop manager", "lag", "die", "pause", "resume", "undo", "drop", "wait", "lost answers", "no answers", "calm"}
 
 // play does one deed.
-func (l *lab) play(deed string, n int) {
+func (l *harness) perform(deed string, n int) {
 	if l.observe("blue") == nil {
 		return
 	}
@@ -50,17 +50,17 @@ func (l *lab) play(deed string, n int) {
 	case "durability":
 		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Durability = []string{"strict", "available"}[n%2] })
 	case "restart":
-		l.ask("blue", "restart", []string{"cluster", i.ID}[n%2])
+		l.request("blue", "restart", []string{"cluster", i.ID}[n%2])
 	case "switch":
-		l.ask("blue", "switch-writer", i.ID)
+		l.request("blue", "switch-writer", i.ID)
 	case "migrate":
-		l.ask("blue", "migrate", fmt.Sprintf("%s|node-%d", i.ID, 1+n%4))
+		l.request("blue", "migrate", fmt.Sprintf("%s|node-%d", i.ID, 1+n%4))
 	case "rebuild":
-		l.ask("blue", "rebuild", i.ID)
+		l.request("blue", "rebuild", i.ID)
 	case "remove":
-		l.ask("blue", "remove-reader", i.ID)
+		l.request("blue", "remove-reader", i.ID)
 	case "flush":
-		l.ask("blue", "flush-parameters", "T")
+		l.request("blue", "flush-parameters", "T")
 	case "kill engine":
 		l.world.KillEngine(ref("blue"), i.Name)
 	case "kill place":
@@ -96,7 +96,7 @@ func (l *lab) play(deed string, n int) {
 	}
 }
 
-func (l *lab) nodes() {
+func (l *harness) nodes() {
 	for i := range 4 {
 		l.world.ReturnNode(fmt.Sprintf("node-%d", i+1))
 	}
@@ -104,7 +104,7 @@ func (l *lab) nodes() {
 
 // whole brings a cluster to rest as a person would: faults end, and what is
 // paused is resumed; what cannot be is cancelled, and rebuilt at last.
-func (l *lab) whole() {
+func (l *harness) recoverAll() {
 	l.t.Helper()
 	l.world.Heal()
 	l.nodes()
@@ -116,7 +116,7 @@ func (l *lab) whole() {
 			for _, i := range l.world.Instances(ref("blue")) {
 				l.world.Lag(ref("blue"), i.Name, 0)
 			}
-			if c != nil && l.atRest(c) && len(l.findings("blue")) == 0 {
+			if c != nil && l.atRest(c) && len(l.violations("blue")) == 0 {
 				return
 			}
 		}
@@ -125,7 +125,7 @@ func (l *lab) whole() {
 			continue
 		}
 		if c.Status.Run == nil { // somebody cancelled a rebuild
-			l.ask("blue", "rebuild", "cluster")
+			l.request("blue", "rebuild", "cluster")
 			continue
 		}
 		run, err := l.engine.Get(l.t.Context(), c.Status.Run.ID)
@@ -138,7 +138,7 @@ func (l *lab) whole() {
 		}
 		switch {
 		case round%8 == 7:
-			l.ask("blue", "rebuild", "cluster")
+			l.request("blue", "rebuild", "cluster")
 		case round%4 == 3:
 			_ = l.engine.Cancel(l.t.Context(), run.ID, workflow.Drop, false, by)
 		default:
@@ -147,7 +147,7 @@ func (l *lab) whole() {
 	}
 	c := l.observe("blue")
 	plan, err := l.op.Plan(l.t.Context(), l.op.Key("default", "blue"))
-	l.t.Fatalf("it does not come to rest: %v; rests=%t plan=%+v %v annotations=%v\n%s", l.findings("blue"), l.atRest(c), plan.Act, err, c.Annotations, l.story())
+	l.t.Fatalf("it does not come to rest: %v; rests=%t plan=%+v %v annotations=%v\n%s", l.violations("blue"), l.atRest(c), plan.Act, err, c.Annotations, l.story())
 }
 
 // Random scripts of wishes, faults, deaths and people: never do two accept
@@ -166,19 +166,19 @@ func TestRandomLives(t *testing.T) {
 		}
 		var script []act
 		for range rapid.IntRange(1, 12).Draw(rt, "acts") {
-			script = append(script, act{rapid.SampledFrom(deeds).Draw(rt, "deed"), rapid.IntRange(0, 59).Draw(rt, "n")})
+			script = append(script, act{rapid.SampledFrom(randomActions).Draw(rt, "deed"), rapid.IntRange(0, 59).Draw(rt, "n")})
 		}
 		shared := rapid.Bool().Draw(rt, "shared")
 		words := ""
 		synctest.Test(t, func(t *testing.T) {
-			words = lifeOf(t, shared, func(l *lab) {
+			words = runRandom(t, shared, func(l *harness) {
 				up(l, "blue")
 				for _, a := range script {
-					l.play(a.deed, a.n)
+					l.perform(a.deed, a.n)
 					time.Sleep(time.Duration(a.n) * time.Second)
 				}
-				l.whole()
-				l.sane("blue")
+				l.recoverAll()
+				l.checkInvariants("blue")
 			})
 		})
 		if words != "" {
@@ -188,16 +188,16 @@ func TestRandomLives(t *testing.T) {
 }
 
 // lifeOf runs a life and gives what went wrong, so that rapid can look for a shorter script.
-func lifeOf(t *testing.T, shared bool, life func(l *lab)) (wrong string) {
+func runRandom(t *testing.T, shared bool, life func(l *harness)) (wrong string) {
 	o := times()
 	o.Shared = shared
 	for i := range 4 {
 		o.Nodes = append(o.Nodes, port.Node{Name: fmt.Sprintf("node-%d", i+1), Ready: true, Schedulable: true})
 	}
-	l := newLab(teller{t}, setup{sim: o})
+	l := newHarness(panicTester{t}, setup{sim: o})
 	defer func() {
 		if r := recover(); r != nil {
-			text, ok := r.(told)
+			text, ok := r.(testFailure)
 			if !ok {
 				panic(r)
 			}

@@ -10,14 +10,14 @@ import (
 // quiet stops all engines of a cluster that is made anew, and removes the
 // instances that hold no data. The others stay until the survivor is chosen:
 // where data live in instances, they are all there is.
-func (w *work) quiet(ctx context.Context) outcome.Outcome {
+func (w *work) stopEngines(ctx context.Context) outcome.Outcome {
 	for n := range w.f.Instances {
 		i := &w.f.Instances[n]
 		st, asked := w.f.Engines[i.Name]
 		switch {
 		case i.State == port.Leaving:
 		case asked && st.Running && (w.in.Forced || !st.Ready || st.Role == port.Primary):
-			if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Stop(ctx, w.ref.Of(i.Name), port.Fast) }); err != nil {
+			if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Engine.Stop(ctx, w.ref.Of(i.Name), port.Fast) }); err != nil {
 				return outcome.Fail(err)
 			}
 		case asked && !st.Installed, i.State == port.Unscheduled:
@@ -61,8 +61,8 @@ func chooseSurvivor(ctx context.Context, w *work) outcome.Outcome {
 			continue
 		}
 		if i.State == port.Down {
-			if err := w.ask(ctx, func(ctx context.Context) error { _, err := w.ports().Instances.Ensure(ctx, w.ref, *i); return err }); err != nil {
-				return outcome.Fail(tagged(err, i.Name))
+			if err := w.call(ctx, func(ctx context.Context) error { _, err := w.ports().Instances.Ensure(ctx, w.ref, *i); return err }); err != nil {
+				return outcome.Fail(withInstance(err, i.Name))
 			}
 		}
 		st, asked := w.f.Engines[i.Name]
@@ -75,8 +75,8 @@ func chooseSurvivor(ctx context.Context, w *work) outcome.Outcome {
 		}
 	}
 	switch {
-	case missing != "" && !(w.in.Forced && best != nil && w.waited() >= unhealthy):
-		return w.await(slowLook, port.FailoverUnsafe, "InstanceNotAsked", "instance %s cannot be asked how much it has", missing)
+	case missing != "" && !(w.in.Forced && best != nil && w.waited() >= unhealthyAfter):
+		return w.await(pollSlow, port.FailoverUnsafe, "InstanceNotAsked", "instance %s cannot be asked how much it has", missing)
 	case best == nil && !w.f.Volume.Shared && w.f.Volume.Writer != "":
 		return outcome.Fail(port.DataLost.Errorf("no instance with data is left, and the volume holds none"))
 	case best == nil:
@@ -106,11 +106,11 @@ func (w *work) revive(ctx context.Context, s survivor) outcome.Outcome {
 	}
 	for n := range w.f.Instances {
 		other := &w.f.Instances[n]
-		if other.Name == s.Name || other.State == port.Leaving || w.mine(other, other.ID) {
+		if other.Name == s.Name || other.State == port.Leaving || w.madeByRun(other, other.ID) {
 			continue
 		}
 		if st := w.f.Engines[other.Name]; st.Running && st.Role == port.Primary {
-			if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Stop(ctx, w.ref.Of(other.Name), port.Fast) }); err != nil {
+			if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Engine.Stop(ctx, w.ref.Of(other.Name), port.Fast) }); err != nil {
 				return outcome.Fail(err)
 			}
 		}
@@ -124,22 +124,22 @@ func (w *work) revive(ctx context.Context, s survivor) outcome.Outcome {
 		if err := w.grant(ctx, s.Name); err != nil {
 			return outcome.Fail(err)
 		}
-		if err := w.gather(ctx); err != nil {
+		if err := w.observe(ctx); err != nil {
 			return outcome.Fail(err)
 		}
-		if err := w.ask(ctx, func(ctx context.Context) error {
+		if err := w.call(ctx, func(ctx context.Context) error {
 			return w.ports().Engine.Promote(ctx, w.ref.Of(s.Name), w.f.Volume.Epoch)
 		}); err != nil {
 			return outcome.Fail(err)
 		}
 	}
-	done, out := w.raise(ctx, want, "")
+	done, out := w.bringUp(ctx, want, "")
 	if !done {
 		return out
 	}
 	for n := range w.f.Instances { // their data are behind, or as good as the writer's
 		other := &w.f.Instances[n]
-		if other.Name == s.Name || other.State == port.Leaving || w.mine(other, other.ID) {
+		if other.Name == s.Name || other.State == port.Leaving || w.madeByRun(other, other.ID) {
 			continue
 		}
 		if out := w.remove(ctx, other.Name); !out.IsDone() {

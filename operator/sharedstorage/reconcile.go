@@ -44,7 +44,7 @@ func (o *Operator) reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 	if o.options.Name != "" && c.Spec.OperatorName != o.options.Name {
 		return outcome.Done()
 	}
-	c.Facts = o.gather(ctx, c)
+	c.Facts = o.observe(ctx, c)
 	o.restore(ctx, c)
 	before := snap(c)
 	// What is accepted is written before anything is decided by it.
@@ -71,7 +71,7 @@ func (o *Operator) reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 	}
 	out := o.move(context.WithValue(ctx, passKey{}, &pass{facts: c.Facts}), ref)
 	if out.IsFail() && !c.DeletedAt.IsZero() {
-		return o.leave(ctx, ref, out.Err())
+		return o.deleteWithoutRun(ctx, ref, out.Err())
 	}
 	return out
 }
@@ -109,11 +109,11 @@ func (o *Operator) runOf(ctx context.Context, p machine.Position) (*workflow.Run
 
 // next says when to look again.
 func (o *Operator) next(c *Cluster, rep machine.Report[*Cluster], mended bool) outcome.Outcome {
-	out, look := rep.Outcome, o.options.Rest
+	out, look := rep.Outcome, o.options.IdleInterval
 	if place := o.machine.Table().States[rep.Position.State]; place.Final() {
 		return outcome.Done()
 	} else if place.Transient() {
-		look = o.options.Look
+		look = o.options.RunInterval
 	}
 	if mended {
 		look = 2 * time.Second
@@ -122,15 +122,15 @@ func (o *Operator) next(c *Cluster, rep machine.Report[*Cluster], mended bool) o
 		in := &c.Facts.Instances[i]
 		health, _ := c.Facts.health(in)
 		if since, before := c.failedSince(in, health); health == Failed && before {
-			if left := o.options.Failed - c.Facts.At.Sub(since); left > 0 {
+			if left := o.options.FailedAfter - c.Facts.At.Sub(since); left > 0 {
 				look = min(look, left)
 			}
 		} else if health == Starting || health == Failed {
-			look = min(look, o.options.Look)
+			look = min(look, o.options.RunInterval)
 		}
 	}
 	if len(c.Facts.Unknown) > 0 {
-		look = min(look, o.options.Look)
+		look = min(look, o.options.RunInterval)
 	}
 	switch {
 	case out.IsFail():
@@ -170,7 +170,7 @@ func (o *Operator) Plan(ctx context.Context, ref control.Ref) (machine.Plan, err
 // PlanFor is Plan for a cluster that may not be stored: what would become of it if it were.
 func (o *Operator) PlanFor(ctx context.Context, c *Cluster) (machine.Plan, error) {
 	c.Kind = cmp.Or(c.Kind, Kind)
-	c.Facts = o.gather(ctx, c)
+	c.Facts = o.observe(ctx, c)
 	o.fit(ctx, c)
 	refused := c.refusal()
 	for _, kind := range Requests {
@@ -179,7 +179,7 @@ func (o *Operator) PlanFor(ctx context.Context, c *Cluster) (machine.Plan, error
 			continue
 		}
 		args, id := request.Parse(value)
-		if err := c.judge(kind, args); err != nil {
+		if err := c.checkRequest(kind, args); err != nil {
 			refused = err
 			continue
 		}
@@ -203,7 +203,7 @@ func (o *Operator) Resume(ctx context.Context, ref control.Ref) error {
 // cluster as {metadata, spec, status}. One that is gone is null.
 func (o *Operator) Object(ctx context.Context, subject string) (json.RawMessage, error) {
 	ref, _, err := refOf(subject)
-	if err != nil || o.homes[ref.Kind] == nil {
+	if err != nil || o.stores[ref.Kind] == nil {
 		return json.RawMessage("null"), nil //nolint:nilerr // the subject of a run need not be a cluster
 	}
 	c, err := o.load(ctx, ref)

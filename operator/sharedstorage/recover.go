@@ -12,10 +12,10 @@ import (
 
 // lost reports a record of the volume that was there, and is gone or older than it
 // was. No instance is made before it, and what a deletion has released is not lost.
-func (c *Cluster) lost() bool {
+func (c *Cluster) volumeRecordLost() bool {
 	f, was := c.Facts, c.Status.Storage
 	switch {
-	case !f.known(askedVolume), !f.known(askedInstances):
+	case !f.known(factVolume), !f.known(factInstances):
 		return false
 	case len(f.Instances) == 0 && (was.Volume == "" || !c.DeletedAt.IsZero()):
 		return false
@@ -27,12 +27,12 @@ func (c *Cluster) lost() bool {
 // what the instances say that may know of a newer grant. Where that is not certain
 // the volume is Unknown, with GRANT_LOST.
 func (o *Operator) restore(ctx context.Context, c *Cluster) {
-	if !c.lost() {
+	if !c.volumeRecordLost() {
 		return
 	}
-	was, wrote, err := c.lostGrant()
+	was, wrote, err := c.newestGrant()
 	if err == nil {
-		limited, cancel := context.WithTimeout(ctx, 2*o.options.Ask)
+		limited, cancel := context.WithTimeout(ctx, 2*o.options.CallTimeout)
 		defer cancel()
 		var got port.Volume
 		err = guarded(func() error {
@@ -41,14 +41,14 @@ func (o *Operator) restore(ctx context.Context, c *Cluster) {
 		})
 		if err == nil {
 			c.Facts.Volume = got
-			o.tell(c, Event{Warning: true, Reason: "GrantRestored", Message: fmt.Sprintf("the record of who may write was gone, and is made anew: %s, epoch %d", cmp.Or(was.Writer, "nobody"), was.Epoch)})
+			o.emit(c, Event{Warning: true, Reason: "GrantRestored", Message: fmt.Sprintf("the record of who may write was gone, and is made anew: %s, epoch %d", cmp.Or(was.Writer, "nobody"), was.Epoch)})
 			return
 		}
 	}
 	if fault.Of(err) != port.GrantLost {
 		err = port.GrantLost.Errorf("the record of who may write is gone, and is not made anew: %w", err)
 	}
-	c.Facts.Unknown[askedVolume] = err
+	c.Facts.Unknown[factVolume] = err
 }
 
 // lostGrant judges who had the newest grant. wrote: this one wrote under it.
@@ -57,13 +57,13 @@ func (o *Operator) restore(ctx context.Context, c *Cluster) {
 //	all others are asked            the newest epoch of status, of what any of them
 //	                                wrote under, and of what the cluster manager saw
 //	else                            the one that is not asked may have a newer one
-func (c *Cluster) lostGrant() (was port.Volume, wrote bool, err error) {
+func (c *Cluster) newestGrant() (was port.Volume, wrote bool, err error) {
 	f, s := c.Facts, c.Status.Storage
-	was = port.Volume{Claim: cmp.Or(s.Claim, c.Spec.Storage.Claim), Size: c.wantedSize(), Writer: s.Writer, Epoch: s.Epoch}
+	was = port.Volume{Claim: cmp.Or(s.Claim, c.Spec.Storage.Claim), Size: c.desiredSize(), Writer: s.Writer, Epoch: s.Epoch}
 	if s.Size != nil {
 		was.Size = s.Size.Value()
 	}
-	if top := f.Topology; f.known(askedManager) && top.Writer != "" && top.Epoch > was.Epoch {
+	if top := f.Topology; f.known(factManager) && top.Writer != "" && top.Epoch > was.Epoch {
 		was.Writer, was.Epoch = top.Writer, top.Epoch
 	}
 	var unasked []*port.Instance

@@ -22,41 +22,41 @@ func (o *Operator) repair(ctx context.Context, c *Cluster, p machine.Position, r
 	t.fence()
 	rests := p.State == Running || p.Held && (run == nil || run.Phase == workflow.Paused)
 	if !rests || p.Ending != nil || !c.DeletedAt.IsZero() {
-		return t.mended
+		return t.acted
 	}
 	if p.State == Running {
 		t.lock(p)
 	}
 	t.addresses()
-	if errors.Is(t.f.Unknown[askedVolume], port.GrantLost) {
+	if errors.Is(t.f.Unknown[factVolume], port.GrantLost) {
 		t.witnesses()
 	}
-	if c.Refused != nil || !t.f.known(askedVolume) || t.f.Volume.Writer == "" {
-		return t.mended
+	if c.Refused != nil || !t.f.known(factVolume) || t.f.Volume.Writer == "" {
+		return t.acted
 	}
 	t.manager(p)
 	t.writer()
-	if p.State == Running && t.f.known(askedInstances) && t.f.writer() != nil {
-		t.places()
+	if p.State == Running && t.f.known(factInstances) && t.f.writer() != nil {
+		t.removeUnplaced()
 		t.types()
 		t.members()
 	}
-	return t.mended
+	return t.acted
 }
 
 type repairer struct {
-	o      *Operator
-	c      *Cluster
-	f      *Facts
-	ctx    context.Context
-	mended bool
+	o     *Operator
+	c     *Cluster
+	f     *Facts
+	ctx   context.Context
+	acted bool
 }
 
 // do makes one call; what fails is repeated by the next pass.
 func (t *repairer) do(what string, call func(ctx context.Context) error) {
-	ctx, cancel := context.WithTimeout(t.ctx, t.o.options.Ask)
+	ctx, cancel := context.WithTimeout(t.ctx, t.o.options.CallTimeout)
 	defer cancel()
-	t.mended = true
+	t.acted = true
 	if err := guarded(func() error { return call(ctx) }); err != nil && t.ctx.Err() == nil {
 		t.o.options.Logger.Warn("a cluster could not be mended", "cluster", t.c.Ref.String(), "what", what, "error", err)
 	}
@@ -69,7 +69,7 @@ func (t *repairer) fence() {
 		return
 	}
 	for _, i := range many[1:] {
-		t.o.tell(t.c, Event{Warning: true, Reason: port.TwoWriters.Reason(), Message: "instance " + i.Name + " is fenced: " + many[0].Name + " has a newer epoch"})
+		t.o.emit(t.c, Event{Warning: true, Reason: port.TwoWriters.Reason(), Message: "instance " + i.Name + " is fenced: " + many[0].Name + " has a newer epoch"})
 		t.do("fence "+i.Name, func(ctx context.Context) error {
 			return t.o.options.Ports.Engine.Stop(ctx, t.c.Ref.Of(i.Name), port.Immediate)
 		})
@@ -85,7 +85,7 @@ func (t *repairer) lock(p machine.Position) {
 		return
 	}
 	t.do("the lock on the topology", func(ctx context.Context) error {
-		return t.o.homes[t.c.Kind].Annotate(ctx, t.c, TopologyLock, text, "")
+		return t.o.stores[t.c.Kind].Annotate(ctx, t.c, TopologyLock, text, "")
 	})
 }
 
@@ -95,22 +95,22 @@ func (t *repairer) manager(p machine.Position) {
 	running := p.State == Running
 	wanted := running || p.Previous != Creating && p.Previous != Cloning && p.Previous != Recreating // whose runs make it, and one of them takes it away first
 	was, topology := t.c.Status.Manager, t.f.Topology
-	ignorant := t.f.known(askedManager) && topology.Present && !topology.Ready && was.Health == string(Starting) && t.f.At.Sub(was.Since.Time) >= ignorance
-	lost := !t.f.known(askedManager) && was.Health == string(Unknown) && t.f.At.Sub(was.Since.Time) >= t.o.options.Failed
+	ignorant := t.f.known(factManager) && topology.Present && !topology.Ready && was.Health == string(Starting) && t.f.At.Sub(was.Since.Time) >= unknownClusterAfter
+	lost := !t.f.known(factManager) && was.Health == string(Unknown) && t.f.At.Sub(was.Since.Time) >= t.o.options.FailedAfter
 	switch {
-	case wanted && t.f.known(askedManager) && !topology.Present:
-		t.o.tell(t.c, managerRestored)
+	case wanted && t.f.known(factManager) && !topology.Present:
+		t.o.emit(t.c, managerRestored)
 		t.ensure("make the cluster manager")
 	case lost, wanted && ignorant:
 		t.ensure("make the cluster manager")
-	case !t.f.known(askedManager) || !topology.Present || !topology.Ready:
-	case topology.HA != t.c.wantsHA(), !topology.HA && !topology.Until.IsZero():
+	case !t.f.known(factManager) || !topology.Present || !topology.Ready:
+	case topology.HA != t.c.haEnabled(), !topology.HA && !topology.Until.IsZero():
 		t.do("failover as wanted", func(ctx context.Context) error {
-			return t.o.options.Ports.Manager.SetHA(ctx, t.c.Ref, t.c.wantsHA(), time.Time{})
+			return t.o.options.Ports.Manager.SetHA(ctx, t.c.Ref, t.c.haEnabled(), time.Time{})
 		})
 	case cmp.Or(topology.Durability, strict) != t.c.durability():
 		t.ensure("durability as wanted")
-	case running && t.beside():
+	case running && t.onWriterNode():
 		t.ensure("the cluster manager away from the writer")
 	}
 }
@@ -119,7 +119,7 @@ var managerRestored = Event{Warning: true, Reason: "ManagerRestored", Message: "
 
 // ignorance is how long a manager may be there and not know its cluster: its memory
 // is gone, as nobody else would tell it.
-const ignorance = 10 * time.Second
+const unknownClusterAfter = 10 * time.Second
 
 func (t *repairer) ensure(what string) {
 	t.do(what, func(ctx context.Context) error {
@@ -130,31 +130,31 @@ func (t *repairer) ensure(what string) {
 
 // partAgain is how long a manager that was sent away from the writer's node, and
 // stands there still, is left alone: to send it away may be to start it anew.
-const partAgain = 3 * time.Minute
+const managerMoveCooldown = 3 * time.Minute
 
 // beside reports a manager on the writer's node, as a failover leaves it, that
 // could stand elsewhere and is to be sent there now.
-func (t *repairer) beside() bool {
+func (t *repairer) onWriterNode() bool {
 	writer, cluster := t.f.writer(), t.c.subject()
 	together := writer != nil && writer.Node != "" && writer.Node == t.f.Topology.Node
 	t.o.mu.Lock()
-	sent, before := t.o.parted[cluster]
+	sent, before := t.o.managerMovedAt[cluster]
 	if !together {
-		delete(t.o.parted, cluster)
+		delete(t.o.managerMovedAt, cluster)
 	}
 	t.o.mu.Unlock()
-	if !together || before && t.f.At.Sub(sent) < partAgain || !t.room(writer.Node) {
+	if !together || before && t.f.At.Sub(sent) < managerMoveCooldown || !t.otherNode(writer.Node) {
 		return false
 	}
 	t.o.mu.Lock()
 	defer t.o.mu.Unlock()
-	t.o.parted[cluster] = t.f.At
+	t.o.managerMovedAt[cluster] = t.f.At
 	return true
 }
 
 // room reports a node beside this one that takes instances.
-func (t *repairer) room(beside string) bool {
-	ctx, cancel := context.WithTimeout(t.ctx, t.o.options.Ask)
+func (t *repairer) otherNode(beside string) bool {
+	ctx, cancel := context.WithTimeout(t.ctx, t.o.options.CallTimeout)
 	defer cancel()
 	var nodes []port.Node
 	err := guarded(func() (err error) { nodes, err = t.o.options.Ports.Instances.Nodes(ctx, t.c.Ref); return })
@@ -165,13 +165,13 @@ func (t *repairer) room(beside string) bool {
 // not be safe, and not every instance has failed, so no rebuild comes. An engine
 // without the grant starts as a follower.
 func (t *repairer) writer() {
-	if !t.f.known(askedInstances) || len(t.f.primaries()) > 0 {
+	if !t.f.known(factInstances) || len(t.f.primaries()) > 0 {
 		return
 	}
 	for n := range t.f.Instances {
 		i := &t.f.Instances[n]
 		since, before := t.c.failedSince(i, Failed)
-		if !before || t.f.At.Sub(since) < 2*t.o.options.Failed {
+		if !before || t.f.At.Sub(since) < 2*t.o.options.FailedAfter {
 			continue
 		}
 		st, asked := t.f.Engines[i.Name]
@@ -202,7 +202,7 @@ func (t *repairer) witnesses() {
 
 // places removes what holds no place and serves nobody: what a run left that
 // was dropped in the middle of a replacement.
-func (t *repairer) places() {
+func (t *repairer) removeUnplaced() {
 	writer := t.f.writer()
 	for _, i := range t.f.temporaries() {
 		if i.Name == writer.Name { // it was promoted by a failover: it gets a place of its own
@@ -215,7 +215,7 @@ func (t *repairer) places() {
 			})
 			continue
 		}
-		t.leave(i)
+		t.removeInstance(i)
 	}
 	for n := range t.f.Instances {
 		i := &t.f.Instances[n]
@@ -223,15 +223,15 @@ func (t *repairer) places() {
 			continue
 		}
 		for _, other := range t.f.holders(i.ID) {
-			if other.Name != i.Name && other.Type != port.Temporary && (other.Name == writer.Name || i.Name != writer.Name && t.f.better(other, i)) {
-				t.leave(i)
+			if other.Name != i.Name && other.Type != port.Temporary && (other.Name == writer.Name || i.Name != writer.Name && t.f.preferred(other, i)) {
+				t.removeInstance(i)
 				break
 			}
 		}
 	}
 }
 
-func (t *repairer) leave(i *port.Instance) {
+func (t *repairer) removeInstance(i *port.Instance) {
 	t.do("remove "+i.Name, func(ctx context.Context) error {
 		if err := t.o.options.Ports.Manager.Remove(ctx, t.c.Ref, i.Name); err != nil {
 			return err
@@ -263,7 +263,7 @@ func (t *repairer) types() {
 // addresses lets the manager know where its members are now. That is told while
 // nobody writes too: a failover may wait for just the one that has come back.
 func (t *repairer) addresses() {
-	if !t.f.known(askedInstances) || !t.f.known(askedManager) || !t.f.Topology.Ready {
+	if !t.f.known(factInstances) || !t.f.known(factManager) || !t.f.Topology.Ready {
 		return
 	}
 	for _, m := range t.f.Topology.Members {
@@ -278,7 +278,7 @@ func (t *repairer) addresses() {
 
 // members lets the manager know who is in a place, and nobody else.
 func (t *repairer) members() {
-	if !t.f.known(askedManager) || !t.f.Topology.Ready {
+	if !t.f.known(factManager) || !t.f.Topology.Ready {
 		return
 	}
 	here := map[string]bool{}
@@ -305,7 +305,7 @@ func memberOf(i *port.Instance) port.Member {
 
 // managerSpec is the wanted manager, with all that is in a place.
 func (c *Cluster) managerSpec() port.ManagerSpec {
-	spec := port.ManagerSpec{Present: true, HA: c.wantsHA(), Durability: c.durability(), Version: c.Spec.Engine.Version}
+	spec := port.ManagerSpec{Present: true, HA: c.haEnabled(), Durability: c.durability(), Version: c.Spec.Engine.Version}
 	leader := c.Facts.leader()
 	if leader != nil {
 		spec.AwayFrom = leader.Node

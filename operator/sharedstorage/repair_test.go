@@ -17,10 +17,10 @@ import (
 )
 
 // deletions are what somebody may delete of the world beside data.
-func deletions() map[string]func(l *lab) {
-	grant := func(l *lab) { l.world.LoseGrant(ref("blue")) }
-	manager := func(l *lab) { l.world.DropManager(ref("blue")) }
-	pod := func(l *lab) {
+func deletions() map[string]func(l *harness) {
+	grant := func(l *harness) { l.world.LoseGrant(ref("blue")) }
+	manager := func(l *harness) { l.world.DropManager(ref("blue")) }
+	pod := func(l *harness) {
 		for _, i := range l.world.Instances(ref("blue")) {
 			if i.State == port.Up {
 				l.world.KillInstance(ref("blue"), i.Name)
@@ -28,9 +28,9 @@ func deletions() map[string]func(l *lab) {
 			}
 		}
 	}
-	return map[string]func(l *lab){
+	return map[string]func(l *harness){
 		"grant": grant, "manager": manager,
-		"grant and manager": func(l *lab) { grant(l); manager(l) }, "grant and pod": func(l *lab) { grant(l); pod(l) },
+		"grant and manager": func(l *harness) { grant(l); manager(l) }, "grant and pod": func(l *harness) { grant(l); pod(l) },
 	}
 }
 
@@ -39,7 +39,7 @@ func deletions() map[string]func(l *lab) {
 func TestFinding28DeletionsInEveryFlow(t *testing.T) {
 	step := crashStep(t, 47)
 	for what, lose := range deletions() {
-		for name, s := range tales() {
+		for name, s := range crashScenarios() {
 			if strings.HasSuffix(what, "pod") && name != "SwitchWriter" && name != "ModifyClass" {
 				continue // a pod that is lost in a flow has its own tests
 			}
@@ -47,7 +47,7 @@ func TestFinding28DeletionsInEveryFlow(t *testing.T) {
 				for at := 1 + (len(name)+len(what))%step; ; at += step {
 					over := false
 					t.Run(fmt.Sprint(at), func(t *testing.T) {
-						inLab(t, setup{sim: s.world()}, func(l *lab) {
+						inHarness(t, setup{sim: s.world()}, func(l *harness) {
 							if s.prepare != nil {
 								s.prepare(l)
 							}
@@ -58,7 +58,7 @@ func TestFinding28DeletionsInEveryFlow(t *testing.T) {
 							l.survive(2 * time.Hour)
 							synctest.Wait() // it may strike while the flow ends
 							over = !struck.Load()
-							tale{end: s.end}.ended(l)
+							crashScenario{end: s.end}.ended(l)
 						})
 					})
 					if over || t.Failed() {
@@ -73,11 +73,11 @@ func TestFinding28DeletionsInEveryFlow(t *testing.T) {
 // At rest the record of the grant is back before the writer has to renew its lease:
 // it goes on writing, nobody else gets the grant, and an Event tells of it.
 func TestFinding28GrantIsRestoredAtRest(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) {
+	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
 		before := l.world.Volume(ref("blue"))
 		l.world.LoseGrant(ref("blue"))
-		l.home.notify("blue") // as the watch does
+		l.clusters.notify("blue") // as the watch does
 		time.Sleep(2 * time.Second)
 		if after := l.world.Volume(ref("blue")); after != before || l.world.Writer(ref("blue")) != before.Writer {
 			l.t.Errorf("the volume is %+v, want %+v, and the writer %q", after, before, l.world.Writer(ref("blue")))
@@ -85,16 +85,16 @@ func TestFinding28GrantIsRestoredAtRest(t *testing.T) {
 		if told := l.heard(); !strings.Contains(told, "blue GrantRestored: ") {
 			l.t.Errorf("nobody is told: %s", told)
 		}
-		l.rests("blue", time.Minute)
+		l.awaitRunning("blue", time.Minute)
 	})
 }
 
 // A manager that is deleted while failover is off is back within seconds, and failover
 // stays off: the flow goes on with it, before anybody has to heal it.
 func TestFinding28ManagerIsRestoredInAFlow(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) {
+	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
-		l.ask("blue", "restart", "cluster")
+		l.request("blue", "restart", "cluster")
 		l.until("blue", "without failover", time.Minute, func(*sharedstorage.Cluster) bool {
 			top := l.world.Topology(ref("blue"))
 			return top.Ready && !top.HA
@@ -105,9 +105,9 @@ func TestFinding28ManagerIsRestoredInAFlow(t *testing.T) {
 			top := l.world.Topology(ref("blue"))
 			return top.Ready && !top.HA && c.Status.State == "Restarting"
 		})
-		l.rests("blue", 2*time.Minute)
-		l.done("blue", "restart")
-		l.sane("blue")
+		l.awaitRunning("blue", 2*time.Minute)
+		l.requestDone("blue", "restart")
+		l.checkInvariants("blue")
 		l.mu.Lock()
 		moves := strings.Join(l.moves, "\n")
 		l.mu.Unlock()
@@ -122,13 +122,13 @@ func TestFinding28ManagerIsRestoredInAFlow(t *testing.T) {
 
 // A flow that tells the manager of a new reader makes it anew too.
 func TestFinding28ManagerIsRestoredForANewReader(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) {
+	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
 		l.edit("blue", readers(3))
 		l.state("blue", "ScalingOut", time.Minute)
 		l.world.DropManager(ref("blue"))
-		l.rests("blue", 3*time.Minute)
-		l.sane("blue")
+		l.awaitRunning("blue", 3*time.Minute)
+		l.checkInvariants("blue")
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if moves := strings.Join(l.moves, "\n"); strings.Contains(moves, ">Interrupted") {
@@ -141,7 +141,7 @@ func TestFinding28ManagerIsRestoredForANewReader(t *testing.T) {
 // is that of the newest writer, not of the one in status.
 func TestFinding28GrantOfTheNewestWriter(t *testing.T) {
 	for _, writes := range []bool{true, false} {
-		inLab(t, setup{sim: times()}, func(l *lab) {
+		inHarness(t, setup{sim: times()}, func(l *harness) {
 			up(l, "blue")
 			c := l.observe("blue")
 			old := c.Status.Storage.Writer
@@ -164,7 +164,7 @@ func TestFinding28GrantOfTheNewestWriter(t *testing.T) {
 			}
 			l.start()
 			time.Sleep(time.Minute)
-			c = l.rests("blue", time.Hour)
+			c = l.awaitRunning("blue", time.Hour)
 			if c.Status.Storage.Writer != newer {
 				l.t.Errorf("the grant went to %s, the newest writer was %s\n%s", c.Status.Storage.Writer, newer, l.story())
 			}
@@ -176,7 +176,7 @@ func TestFinding28GrantOfTheNewestWriter(t *testing.T) {
 // guessed: the fault says so and names it, no remedy asks for a loss, and when the
 // instance is back the cluster goes on.
 func TestFinding28GrantThatIsNotCertain(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) {
+	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
 		c := l.observe("blue")
 		old := c.Status.Storage.Writer
@@ -190,7 +190,7 @@ func TestFinding28GrantThatIsNotCertain(t *testing.T) {
 		}
 		l.world.LoseGrant(ref("blue"))
 		l.world.LoseNode(node)
-		l.home.notify("blue")
+		l.clusters.notify("blue")
 		c = l.until("blue", "told", time.Hour, func(c *sharedstorage.Cluster) bool {
 			return conditionOf(c, sharedstorage.ReadyCondition).Reason == port.GrantLost.Reason()
 		})
@@ -200,7 +200,7 @@ func TestFinding28GrantThatIsNotCertain(t *testing.T) {
 		}
 		l.world.ReturnNode(node)
 		l.until("blue", "written to", time.Hour, func(*sharedstorage.Cluster) bool { return l.world.Writer(ref("blue")) != "" })
-		l.rests("blue", time.Hour)
+		l.awaitRunning("blue", time.Hour)
 	})
 }
 
@@ -219,23 +219,23 @@ func TestFinding28OnlyAProvenLossIsAccepted(t *testing.T) {
 func TestFinding28TheWriterComesBackElsewhere(t *testing.T) {
 	for _, s := range []struct {
 		flow, step string
-		act        func(l *lab)
+		act        func(l *harness)
 	}{
-		{"AddReaders", "Readers[4]/AwaitCaughtUp", func(l *lab) { l.edit("blue", readers(3)) }},
-		{"SwitchWriter", "HA/Switch/FollowNewWriter", func(l *lab) { id, _ := l.reader("blue"); l.ask("blue", "switch-writer", id) }},
-		{"SwitchWriter", "HA/RejoinOldWriter", func(l *lab) { id, _ := l.reader("blue"); l.ask("blue", "switch-writer", id) }},
+		{"AddReaders", "Readers[4]/AwaitCaughtUp", func(l *harness) { l.edit("blue", readers(3)) }},
+		{"SwitchWriter", "HA/Switch/FollowNewWriter", func(l *harness) { id, _ := l.reader("blue"); l.request("blue", "switch-writer", id) }},
+		{"SwitchWriter", "HA/RejoinOldWriter", func(l *harness) { id, _ := l.reader("blue"); l.request("blue", "switch-writer", id) }},
 	} {
 		t.Run(s.flow+" at "+s.step, func(t *testing.T) {
-			inLab(t, setup{sim: times()}, func(l *lab) {
+			inHarness(t, setup{sim: times()}, func(l *harness) {
 				wanted := false // or another would take over
 				l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.HA.Enabled = &wanted })
-				l.rests("blue", time.Hour)
+				l.awaitRunning("blue", time.Hour)
 				s.act(l)
 				l.atStep(s.step)
 				_, writer := l.writer("blue")
 				l.world.KillInstance(ref("blue"), writer.Name)
-				l.home.notify("blue") // as the watch does
-				l.rests("blue", 10*time.Minute)
+				l.clusters.notify("blue") // as the watch does
+				l.awaitRunning("blue", 10*time.Minute)
 				if _, now := l.writer("blue"); now.Name != writer.Name || now.Address == writer.Address {
 					t.Errorf("the writer was %s at %s, and is %s at %s", writer.Name, writer.Address, now.Name, now.Address)
 				}
@@ -243,7 +243,7 @@ func TestFinding28TheWriterComesBackElsewhere(t *testing.T) {
 					t.Errorf("only %v follow it", streaming)
 				}
 				l.visited("Interrupted", 0)
-				l.sane("blue")
+				l.checkInvariants("blue")
 			})
 		})
 	}

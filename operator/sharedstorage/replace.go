@@ -14,10 +14,10 @@ func createTemporary(ctx context.Context, w *work) outcome.Outcome {
 	if err != nil || a.Skip {
 		return outcome.Fail(err)
 	}
-	if ok, out := w.safe(ctx); !ok {
+	if ok, out := w.checkHA(ctx); !ok {
 		return out
 	}
-	if turned, out := w.turned(ctx, a); turned {
+	if turned, out := w.promotedMeanwhile(ctx, a); turned {
 		return out
 	}
 	writer := w.f.writer()
@@ -29,7 +29,7 @@ func createTemporary(ctx context.Context, w *work) outcome.Outcome {
 	if made := w.f.named(a.Name); made != nil {
 		want.ID, want.Type = made.ID, made.Type
 	}
-	_, out := w.raise(ctx, want, writer.Name)
+	_, out := w.bringUp(ctx, want, writer.Name)
 	return out
 }
 
@@ -55,7 +55,7 @@ func removeTemporary(ctx context.Context, w *work) outcome.Outcome {
 
 // detachReader takes a reader out of the cluster manager and away from clients.
 func detachReader(ctx context.Context, w *work) outcome.Outcome {
-	if ok, out := w.safe(ctx); !ok {
+	if ok, out := w.checkHA(ctx); !ok {
 		return out
 	}
 	name := ""
@@ -63,12 +63,12 @@ func detachReader(ctx context.Context, w *work) outcome.Outcome {
 		if a.Skip || a.Old == "" {
 			return outcome.Done()
 		}
-		if turned, out := w.turned(ctx, a); turned {
+		if turned, out := w.promotedMeanwhile(ctx, a); turned {
 			return out
 		}
 		name = a.Old
 	} else {
-		holders := w.f.holders(w.which())
+		holders := w.f.holders(w.placeID())
 		if len(holders) == 0 {
 			return outcome.Done()
 		}
@@ -77,7 +77,7 @@ func detachReader(ctx context.Context, w *work) outcome.Outcome {
 		}
 		name = holders[0].Name
 	}
-	return outcome.Fail(w.ask(ctx, func(ctx context.Context) error { return w.ports().Manager.Remove(ctx, w.ref, name) }))
+	return outcome.Fail(w.call(ctx, func(ctx context.Context) error { return w.ports().Manager.Remove(ctx, w.ref, name) }))
 }
 
 // attachReader puts a detached reader back, unless its place was taken over.
@@ -88,13 +88,13 @@ func attachReader(ctx context.Context, w *work) outcome.Outcome {
 		if i = w.f.named(a.Old); a.Skip || made != nil && made.ID == a.Place {
 			return outcome.Done()
 		}
-	} else if holders := w.f.holders(w.which()); len(holders) > 0 {
+	} else if holders := w.f.holders(w.placeID()); len(holders) > 0 {
 		i = holders[0]
 	}
 	if i == nil {
 		return outcome.Done()
 	}
-	return outcome.Fail(w.ask(ctx, func(ctx context.Context) error { return w.ports().Manager.Add(ctx, w.ref, memberOf(i)) }))
+	return outcome.Fail(w.call(ctx, func(ctx context.Context) error { return w.ports().Manager.Add(ctx, w.ref, memberOf(i)) }))
 }
 
 // adoptID lets the temporary reader take over the place. From here on no undo removes it.
@@ -103,25 +103,25 @@ func adoptID(ctx context.Context, w *work) outcome.Outcome {
 	if err != nil || a.Skip {
 		return outcome.Fail(err)
 	}
-	if turned, out := w.turned(ctx, a); turned {
+	if turned, out := w.promotedMeanwhile(ctx, a); turned {
 		return out
 	}
 	made := w.f.named(a.Name)
 	if made == nil {
-		return outcome.Fail(w.lost(a, a.Name))
+		return outcome.Fail(w.temporaryLost(a, a.Name))
 	}
 	want := *made
 	want.ID, want.Type = a.Place, port.Reader
 	if writer := w.f.writer(); writer != nil && writer.Name == made.Name {
 		want.Type = port.Writer
 	}
-	if err := w.ask(ctx, func(ctx context.Context) error {
+	if err := w.call(ctx, func(ctx context.Context) error {
 		_, err := w.ports().Instances.Ensure(ctx, w.ref, want)
 		return err
 	}); err != nil {
 		return outcome.Fail(err)
 	}
-	return outcome.Fail(w.ask(ctx, func(ctx context.Context) error { return w.ports().Manager.Add(ctx, w.ref, memberOf(&want)) }))
+	return outcome.Fail(w.call(ctx, func(ctx context.Context) error { return w.ports().Manager.Add(ctx, w.ref, memberOf(&want)) }))
 }
 
 // finishReplace is what undoes an adoption: nothing does, so the instance that
@@ -131,7 +131,7 @@ func finishReplace(ctx context.Context, w *work) outcome.Outcome {
 	if err != nil || a.Skip || a.Old == "" {
 		return outcome.Done() // nothing was allocated, so nothing was taken over
 	}
-	if err := w.gather(ctx); err != nil {
+	if err := w.observe(ctx); err != nil {
 		return outcome.Fail(err)
 	}
 	made := w.f.named(a.Name)
@@ -143,17 +143,17 @@ func finishReplace(ctx context.Context, w *work) outcome.Outcome {
 
 // stopReader stops the engine of a reader that is made anew.
 func stopReader(ctx context.Context, w *work) outcome.Outcome {
-	if ok, out := w.safe(ctx); !ok {
+	if ok, out := w.checkHA(ctx); !ok {
 		return out
 	}
-	for _, i := range w.f.holders(w.which()) {
-		if w.mine(i, i.ID) || i.State != port.Up || !w.onlyReader(i).IsDone() {
+	for _, i := range w.f.holders(w.placeID()) {
+		if w.madeByRun(i, i.ID) || i.State != port.Up || !w.onlyReader(i).IsDone() {
 			continue
 		}
 		if _, asked := w.f.Engines[i.Name]; !asked {
 			continue // it does not answer: the replacement does not need it
 		}
-		if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Stop(ctx, w.ref.Of(i.Name), port.Fast) }); err != nil {
+		if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Engine.Stop(ctx, w.ref.Of(i.Name), port.Fast) }); err != nil {
 			return outcome.Fail(err)
 		}
 	}
@@ -163,13 +163,13 @@ func stopReader(ctx context.Context, w *work) outcome.Outcome {
 // checkTargetNode refuses a node that cannot take the instance.
 func checkTargetNode(ctx context.Context, w *work) outcome.Outcome {
 	var nodes []port.Node
-	err := w.ask(ctx, func(ctx context.Context) (err error) { nodes, err = w.ports().Instances.Nodes(ctx, w.ref); return })
+	err := w.call(ctx, func(ctx context.Context) (err error) { nodes, err = w.ports().Instances.Nodes(ctx, w.ref); return })
 	if err != nil {
 		return outcome.Fail(err)
 	}
 	holders := w.f.holders(w.in.ID)
 	for _, i := range holders {
-		if w.mine(i, i.ID) {
+		if w.madeByRun(i, i.ID) {
 			return outcome.Done() // it has moved already
 		}
 	}

@@ -69,7 +69,7 @@ func (c *Cluster) oldestRebuild(ofCluster bool) *v1alpha1.RequestStatus {
 }
 
 // inTurn are the kinds of which the oldest goes first (row 3 of the table).
-var inTurn = []string{SwitchWriter, Restart, Migrate, RemoveReader}
+var oldestFirst = []string{SwitchWriter, Restart, Migrate, RemoveReader}
 
 func (c *Cluster) request(id string) *v1alpha1.RequestStatus {
 	for i := range c.Status.Requests {
@@ -87,12 +87,12 @@ func (c *Cluster) accepted(id string) bool { return c.request(id) != nil }
 // the status that this pass writes), and the annotation goes once that is
 // written. It reports whether the cluster was changed.
 func (o *Operator) accept(ctx context.Context, c *Cluster) error {
-	home := o.homes[c.Kind]
+	store := o.stores[c.Kind]
 	for _, kind := range Requests {
 		value := c.Annotations[Prefix+kind]
 		if request.Next(value, c.accepted) == request.StampIt {
 			stamped := request.Stamp(value, request.NewID())
-			if err := home.Annotate(ctx, c, Prefix+kind, value, stamped); err != nil {
+			if err := store.Annotate(ctx, c, Prefix+kind, value, stamped); err != nil {
 				return err
 			}
 			c.annotate(Prefix+kind, stamped)
@@ -103,20 +103,20 @@ func (o *Operator) accept(ctx context.Context, c *Cluster) error {
 			o.admit(c, kind, args, id)
 		}
 	}
-	o.again(c)
+	o.recheckPending(c)
 	c.forget()
 	return nil
 }
 
 // again judges those that wait once more: what they name may have changed.
-func (o *Operator) again(c *Cluster) {
+func (o *Operator) recheckPending(c *Cluster) {
 	now := metav1.NewTime(o.now()).Rfc3339Copy()
 	for i := range c.Status.Requests {
 		r := &c.Status.Requests[i]
 		if r.State != Pending {
 			continue
 		}
-		if err := c.judge(r.Kind, r.Args); err != nil {
+		if err := c.checkRequest(r.Kind, r.Args); err != nil {
 			o.reject(c, r, err, now)
 		}
 	}
@@ -125,7 +125,7 @@ func (o *Operator) again(c *Cluster) {
 func (o *Operator) reject(c *Cluster, r *v1alpha1.RequestStatus, err error, now metav1.Time) {
 	kind := fault.Of(err)
 	r.State, r.Code, r.Message, r.EndedAt = Rejected, string(kind.Code), fault.Message(err)+". "+kind.Remedy, &now
-	o.tell(c, Event{Warning: true, Reason: kind.Reason(), Message: fmt.Sprintf("%s=%s was rejected: %s", r.Kind, r.Args, r.Message)})
+	o.emit(c, Event{Warning: true, Reason: kind.Reason(), Message: fmt.Sprintf("%s=%s was rejected: %s", r.Kind, r.Args, r.Message)})
 	o.options.Logger.Info("request rejected", "cluster", c.Ref.String(), "kind", r.Kind, "args", r.Args, "code", r.Code)
 }
 
@@ -144,7 +144,7 @@ func (c *Cluster) annotate(key, value string) {
 func (o *Operator) admit(c *Cluster, kind, args, id string) {
 	now := metav1.NewTime(o.now()).Rfc3339Copy()
 	r := v1alpha1.RequestStatus{ID: id, Kind: kind, Args: args, State: Pending, AcceptedAt: now}
-	if err := c.judge(kind, args); err != nil {
+	if err := c.checkRequest(kind, args); err != nil {
 		o.reject(c, &r, err, now)
 	}
 	o.count(kind, r.State)
@@ -158,14 +158,14 @@ func (o *Operator) count(kind, state string) {
 }
 
 // judge says why a request cannot be carried out; nil: it can, as far as can be seen now.
-func (c *Cluster) judge(kind, args string) error {
+func (c *Cluster) checkRequest(kind, args string) error {
 	f := c.Facts
 	reader := func(id string) error {
 		leader := f.leader()
 		switch {
 		case id == "":
 			return RequestIllegible.Errorf("no instance is named")
-		case !f.known(askedInstances):
+		case !f.known(factInstances):
 			return nil
 		case len(f.holders(id)) == 0:
 			return InstanceUnknown.Errorf("there is no instance %s", id)
@@ -190,7 +190,7 @@ func (c *Cluster) judge(kind, args string) error {
 		}
 		return known(strings.TrimSpace(id))
 	case Restart:
-		if args == "cluster" || flag(args) {
+		if args == "cluster" || meansCluster(args) {
 			return nil
 		}
 		return known(args)
@@ -205,18 +205,18 @@ func (c *Cluster) judge(kind, args string) error {
 
 // flag reads the values that mean the whole cluster where an instance could be
 // named. 1 is not among them: it is the id of an instance.
-func flag(args string) bool { return args == "T" || strings.EqualFold(args, "true") }
+func meansCluster(args string) bool { return args == "T" || strings.EqualFold(args, "true") }
 
-func rebuildsCluster(args string) bool { return args == "cluster" || flag(args) }
+func rebuildsCluster(args string) bool { return args == "cluster" || meansCluster(args) }
 
 // forget drops all requests that have ended but the newest; those that an annotation still
 // names stay.
 func (c *Cluster) forget() {
-	c.Status.Requests = request.Trim(c.Status.Requests, ended, func(r *v1alpha1.RequestStatus) bool { return c.carried(r.ID) })
+	c.Status.Requests = request.Trim(c.Status.Requests, ended, func(r *v1alpha1.RequestStatus) bool { return c.isAnnotated(r.ID) })
 }
 
 // carried reports an id that an annotation still has.
-func (c *Cluster) carried(id string) bool {
+func (c *Cluster) isAnnotated(id string) bool {
 	for _, kind := range Requests {
 		if _, at := request.Parse(c.Annotations[Prefix+kind]); at == id {
 			return true
@@ -233,7 +233,7 @@ func (o *Operator) release(ctx context.Context, c *Cluster) error {
 		if request.Next(value, c.accepted) != request.RemoveIt {
 			continue
 		}
-		err := o.homes[c.Kind].Annotate(ctx, c, Prefix+kind, value, "")
+		err := o.stores[c.Kind].Annotate(ctx, c, Prefix+kind, value, "")
 		if err != nil && !errors.Is(err, fault.WriteConflict) {
 			return err
 		}
@@ -313,16 +313,16 @@ func requestOf(p machine.Position) string {
 
 // asked holds for the oldest request if it is of this kind; what: which of the
 // two flows of a kind.
-func asked(kind, what string) func(c *Cluster) (bool, error) {
+func requestPending(kind, what string) func(c *Cluster) (bool, error) {
 	return func(c *Cluster) (bool, error) {
-		r := c.oldest(inTurn...)
-		if r == nil || r.Kind != kind || !c.Facts.known(askedInstances) {
+		r := c.oldest(oldestFirst...)
+		if r == nil || r.Kind != kind || !c.Facts.known(factInstances) {
 			return false, nil
 		}
 		id, _, _ := strings.Cut(r.Args, "|")
 		leader := c.Facts.leader()
 		writes := leader != nil && leader.ID == strings.TrimSpace(id)
-		all := id == "cluster" || flag(id)
+		all := id == "cluster" || meansCluster(id)
 		switch what {
 		case "cluster":
 			return all, nil
@@ -339,7 +339,7 @@ func asked(kind, what string) func(c *Cluster) (bool, error) {
 
 // forRequest tells the run what was asked for.
 func forRequest(c *Cluster) (any, error) {
-	r := c.oldest(inTurn...)
+	r := c.oldest(oldestFirst...)
 	id, node, _ := strings.Cut(r.Args, "|")
 	return Input{Request: r.ID, ID: strings.TrimSpace(id), Node: strings.TrimSpace(node), Readers: []string{}}, nil
 }
@@ -347,7 +347,7 @@ func forRequest(c *Cluster) (any, error) {
 // key is where an instance stands in status.instances.
 func (f *Facts) key(i *port.Instance) string {
 	for _, other := range f.holders(i.ID) {
-		if other.Name != i.Name && (f.better(other, i)) {
+		if other.Name != i.Name && (f.preferred(other, i)) {
 			return i.Name
 		}
 	}

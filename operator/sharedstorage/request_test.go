@@ -18,20 +18,20 @@ func TestFiveRequestsAtOnce(t *testing.T) {
 	for i := range 6 {
 		o.Nodes = append(o.Nodes, port.Node{Name: fmt.Sprintf("node-%d", i+1), Ready: true, Schedulable: true})
 	}
-	inLab(t, setup{sim: o}, func(l *lab) {
+	inHarness(t, setup{sim: o}, func(l *harness) {
 		up(l, "blue")
-		l.home.user("blue", func(k *kept) {
+		l.clusters.user("blue", func(k *storedCluster) {
 			for kind, args := range map[string]string{"restart": "cluster", "switch-writer": "2", "migrate": "3|node-6", "flush-parameters": "T", "rebuild": "3"} {
 				k.annotations[sharedstorage.Prefix+kind] = args
 			}
 		})
 		time.Sleep(5 * time.Second)
-		l.rests("blue", 2*time.Hour)
-		l.sane("blue")
+		l.awaitRunning("blue", 2*time.Hour)
+		l.checkInvariants("blue")
 		c := l.observe("blue")
 		var ends []time.Time
 		for _, kind := range []string{"rebuild", "restart", "switch-writer", "migrate", "flush-parameters"} {
-			l.done("blue", kind)
+			l.requestDone("blue", kind)
 			for _, r := range c.Status.Requests {
 				if r.Kind == kind {
 					ends = append(ends, r.EndedAt.Time)
@@ -50,18 +50,18 @@ func TestFiveRequestsAtOnce(t *testing.T) {
 // The same request twice under one id runs once, also when it comes again after
 // it was done; a newer one in its place is not lost.
 func TestTheSameRequestTwiceRunsOnce(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) {
+	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
 		for range 3 {
-			l.ask("blue", "restart", "2#mine")
+			l.request("blue", "restart", "2#mine")
 			time.Sleep(time.Second)
-			l.rests("blue", time.Hour)
+			l.awaitRunning("blue", time.Hour)
 		}
 		l.visited("Restarting", 1)
-		l.ask("blue", "restart", "2#mine")
-		l.ask("blue", "restart", "3#other")
+		l.request("blue", "restart", "2#mine")
+		l.request("blue", "restart", "3#other")
 		time.Sleep(time.Second)
-		l.rests("blue", time.Hour)
+		l.awaitRunning("blue", time.Hour)
 		l.visited("Restarting", 2)
 		if r := l.observe("blue").Status.Requests; len(r) != 2 || r[0].ID != "mine" || r[1].ID != "other" || r[1].Args != "3" {
 			t.Errorf("%+v", r)
@@ -74,13 +74,13 @@ func TestTheSameRequestTwiceRunsOnce(t *testing.T) {
 func TestAcceptanceSurvivesADeath(t *testing.T) {
 	for at := 1; at <= 8; at++ {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
-			inLab(t, setup{sim: times()}, func(l *lab) {
+			inHarness(t, setup{sim: times()}, func(l *harness) {
 				up(l, "blue")
 				l.arm(at)
-				l.ask("blue", "restart", "2")
+				l.request("blue", "restart", "2")
 				l.survive(time.Hour)
-				l.rests("blue", time.Hour)
-				l.done("blue", "restart")
+				l.awaitRunning("blue", time.Hour)
+				l.requestDone("blue", "restart")
 				if c := l.observe("blue"); len(c.Status.Requests) != 1 || c.Status.Visit != 4 { // Creating, Running, Restarting, Running
 					t.Errorf("%d requests, visit %d\n%s", len(c.Status.Requests), c.Status.Visit, l.story())
 				}
@@ -90,7 +90,7 @@ func TestAcceptanceSurvivesADeath(t *testing.T) {
 }
 
 func TestRequestsAreRejectedAtOnce(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) {
+	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
 		writer, _ := l.writer("blue")
 		for _, c := range []struct{ kind, args, code string }{
@@ -98,7 +98,7 @@ func TestRequestsAreRejectedAtOnce(t *testing.T) {
 			{"rebuild", writer, "INSTANCE_IS_WRITER"}, {"rebuild", "9", "INSTANCE_UNKNOWN"}, {"restart", "9", "INSTANCE_UNKNOWN"},
 			{"migrate", "2", "REQUEST_ILLEGIBLE"}, {"migrate", "9|node-1", "INSTANCE_UNKNOWN"},
 		} {
-			l.ask("blue", c.kind, c.args)
+			l.request("blue", c.kind, c.args)
 			time.Sleep(time.Second)
 			all := l.observe("blue").Status.Requests
 			r := all[len(all)-1]
@@ -118,7 +118,7 @@ func TestRequestsAreRejectedAtOnce(t *testing.T) {
 			t.Errorf("it moved: %s %d", c.Status.State, c.Status.Visit)
 		}
 		for i := range 30 { // the last 20 that ended stay
-			l.ask("blue", "restart", fmt.Sprintf("9#r%d", i))
+			l.request("blue", "restart", fmt.Sprintf("9#r%d", i))
 			time.Sleep(time.Second)
 		}
 		if all := l.observe("blue").Status.Requests; len(all) != 20 || all[19].ID != "r29" || all[0].ID != "r10" {
@@ -129,15 +129,15 @@ func TestRequestsAreRejectedAtOnce(t *testing.T) {
 
 // What a request names may change before its turn comes: then it is rejected.
 func TestARequestIsJudgedAgain(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) {
+	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
-		l.home.user("blue", func(k *kept) {
+		l.clusters.user("blue", func(k *storedCluster) {
 			k.annotations["pawl.dev/switch-writer"], k.annotations["pawl.dev/remove-reader"] = "2", "2"
 		})
 		time.Sleep(2 * time.Second)
-		l.rests("blue", time.Hour)
-		l.sane("blue")
-		l.done("blue", "switch-writer")
+		l.awaitRunning("blue", time.Hour)
+		l.checkInvariants("blue")
+		l.requestDone("blue", "switch-writer")
 		if r := l.observe("blue").Status.Requests[1]; r.State != sharedstorage.Rejected || r.Code != "INSTANCE_IS_WRITER" {
 			t.Errorf("%+v", r)
 		}
@@ -146,17 +146,17 @@ func TestARequestIsJudgedAgain(t *testing.T) {
 
 // A request that runs when the cluster is deleted, or is cancelled, ends as Cancelled.
 func TestRequestsOfEndedRuns(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) {
+	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
-		l.ask("blue", "migrate", "2|node-9")
+		l.request("blue", "migrate", "2|node-9")
 		time.Sleep(5 * time.Second)
-		l.rests("blue", time.Hour)
+		l.awaitRunning("blue", time.Hour)
 		if r := l.observe("blue").Status.Requests[0]; r.State != sharedstorage.Cancelled || r.Code != string(port.TargetNodeUnavailable.Code) {
 			t.Errorf("%+v\n%s", r, l.story())
 		}
-		l.sane("blue")
+		l.checkInvariants("blue")
 		l.world.Inject(sim.Rule{Method: "Stop", Do: sim.Timeout})
-		l.ask("blue", "restart", "2")
+		l.request("blue", "restart", "2")
 		l.state("blue", "Restarting", time.Minute)
 		l.remove("blue")
 		last := sharedstorage.Cluster{}

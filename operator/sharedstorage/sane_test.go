@@ -16,11 +16,11 @@ import (
 // sane looks at a cluster at rest: one writer, as many readers as are wanted
 // that stream, no temporaries, no place twice, parameters and failover as wanted,
 // and the manager away from the writer.
-func (l *lab) sane(name string) {
+func (l *harness) checkInvariants(name string) {
 	l.t.Helper()
 	var wrong []string
 	for range 30 { // the status is that of the last pass
-		if wrong = l.findings(name); len(wrong) == 0 {
+		if wrong = l.violations(name); len(wrong) == 0 {
 			return
 		}
 		time.Sleep(10 * time.Second)
@@ -28,7 +28,7 @@ func (l *lab) sane(name string) {
 	l.t.Fatalf("%s:\n%s\n%s", name, strings.Join(wrong, "\n"), l.story())
 }
 
-func (l *lab) findings(name string) (wrong []string) {
+func (l *harness) violations(name string) (wrong []string) {
 	c := l.observe(name)
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	want := int(*c.Spec.Readers)
@@ -58,9 +58,9 @@ func (l *lab) findings(name string) (wrong []string) {
 	if len(places) != want+1 {
 		say("%d places: %v", len(places), places)
 	}
-	l.home.mu.Lock()
-	class := l.home.classes[cmp.Or(c.Spec.Class.Name, "small")]
-	l.home.mu.Unlock()
+	l.clusters.mu.Lock()
+	class := l.clusters.classes[cmp.Or(c.Spec.Class.Name, "small")]
+	l.clusters.mu.Unlock()
 	params := maps.Clone(class.Parameters)
 	maps.Copy(params, c.Spec.Parameters)
 	if c.Status.ParametersHash != port.Hash(params) {
@@ -105,7 +105,7 @@ func (l *lab) findings(name string) (wrong []string) {
 }
 
 // resume sends the run of a cluster on, as a person does.
-func (l *lab) resume(c *sharedstorage.Cluster) {
+func (l *harness) resume(c *sharedstorage.Cluster) {
 	l.t.Helper()
 	l.must(l.engine.Resume(l.t.Context(), c.Status.Run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))
 }

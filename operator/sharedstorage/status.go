@@ -41,13 +41,13 @@ func (o *Operator) compute(c *Cluster, v view) {
 	}
 	s.ObservedGeneration = c.Generation
 	o.computeRun(c, v)
-	if f.known(askedInstances) {
+	if f.known(factInstances) {
 		o.computeInstances(c)
 	}
 	if hash, ok := f.applied(); ok {
 		s.ParametersHash = hash
 	}
-	if f.known(askedVolume) && f.Volume.State != "" {
+	if f.known(factVolume) && f.Volume.State != "" {
 		s.Storage = v1alpha1.StorageStatus{Volume: f.Volume.ID, Claim: f.Volume.Claim, Writer: f.Volume.Writer, Epoch: f.Volume.Epoch}
 		if f.Volume.Size > 0 {
 			s.Storage.Size = resource.NewQuantity(f.Volume.Size, resource.BinarySI)
@@ -71,7 +71,7 @@ func (o *Operator) computeRun(c *Cluster, v view) {
 		c.Status.Run = nil
 		return
 	}
-	r := &v1alpha1.RunStatusOf{ID: p.Run}
+	r := &v1alpha1.CurrentRun{ID: p.Run}
 	if was := c.Status.Run; was != nil && was.ID == p.Run && v.run == nil {
 		*r = *was
 	}
@@ -163,7 +163,7 @@ func (o *Operator) computeManager(c *Cluster) {
 	f, was := c.Facts, c.Status.Manager
 	m := v1alpha1.ManagerStatus{Address: f.Topology.Address, Since: stamp(f.At)}
 	switch {
-	case !f.known(askedManager):
+	case !f.known(factManager):
 		m.Health, m.Address = string(Unknown), was.Address
 	case !f.Topology.Present:
 	case !f.Topology.Ready:

@@ -60,11 +60,11 @@ func steps() map[string]step {
 		"InitMeta": initMeta, "CheckSource": checkSource, "UpdateRunningStatus": updateRunningStatus,
 		"PrepareStorage": prepareStorage, "CloneStorage": cloneStorage, "UncloneStorage": uncloneStorage, "ExpandVolume": expandVolume,
 		"AwaitSize": awaitSize, "GrowFileSystem": growFileSystem, "ReleaseStorage": releaseStorage,
-		"CreateRwPod": createRwPod, "RemoveUnwritten": removeUnwritten, "AllocateId": kept(allocateID), "CreateReader": kept(createReader), "AwaitCaughtUp": kept(awaitCaughtUp),
-		"RemoveCreated": removeCreated, "RemoveInstance": kept(removeInstance), "RemoveInstances": removeInstances, "AwaitReady": kept(awaitReady),
+		"CreateRwPod": createRwPod, "RemoveUnwritten": removeUnwritten, "AllocateId": withHAOff(allocateID), "CreateReader": withHAOff(createReader), "AwaitCaughtUp": withHAOff(awaitCaughtUp),
+		"RemoveCreated": removeCreated, "RemoveInstance": withHAOff(removeInstance), "RemoveInstances": removeInstances, "AwaitReady": withHAOff(awaitReady),
 		"CreateTemporary": createTemporary, "RemoveTemporary": removeTemporary, "DetachReader": detachReader, "AttachReader": attachReader,
-		"AdoptId": kept(adoptID), "FinishReplace": finishReplace,
-		"CreateClusterManager": createManager, "AddToClusterManager": kept(addToManager), "UpgradeClusterManager": createManager,
+		"AdoptId": withHAOff(adoptID), "FinishReplace": finishReplace,
+		"CreateClusterManager": createManager, "AddToClusterManager": withHAOff(addToManager), "UpgradeClusterManager": createManager,
 		"EnsureManagerApart": createManager, "StopClusterManager": stopManager, "DisableHA": disableHA, "EnableHA": enableHA,
 		"CheckCandidate": checkCandidate, "FenceOldWriter": fenceOldWriter, "UnfenceOldWriter": unfenceOldWriter,
 		"AwaitCandidateComplete": awaitCandidateComplete, "PromoteCandidate": promoteCandidate, "FollowNewWriter": followNewWriter, "RejoinOldWriter": rejoinOldWriter,
@@ -125,16 +125,16 @@ func (o *Operator) work(ctx context.Context, t *workflow.Task) (*work, error) {
 	if err := t.Input(&w.in); err != nil {
 		return nil, err
 	}
-	err = w.gather(ctx)
+	err = w.observe(ctx)
 	return w, err
 }
 
 // gather asks the world. Without the instances no step can judge anything.
-func (w *work) gather(ctx context.Context) error {
-	w.f = w.o.gather(ctx, w.c)
+func (w *work) observe(ctx context.Context) error {
+	w.f = w.o.observe(ctx, w.c)
 	w.c.Facts = w.f
 	w.o.restore(ctx, w.c)
-	for _, what := range []string{askedInstances, askedVolume} {
+	for _, what := range []string{factInstances, factVolume} {
 		if err := w.f.Unknown[what]; err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
@@ -143,8 +143,8 @@ func (w *work) gather(ctx context.Context) error {
 }
 
 // ask makes one call to a port, within Options.Ask.
-func (w *work) ask(ctx context.Context, call func(ctx context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*w.o.options.Ask)
+func (w *work) call(ctx context.Context, call func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*w.o.options.CallTimeout)
 	defer cancel()
 	return call(ctx)
 }
@@ -200,13 +200,13 @@ func hash(words ...string) string {
 // run, and another round of this one, never make the same.
 func (w *work) nameOf(place string) string {
 	if round := w.round(); round != "0" {
-		return w.family(place) + "-r" + round
+		return w.namePrefix(place) + "-r" + round
 	}
-	return w.family(place)
+	return w.namePrefix(place)
 }
 
 // family is what the names of all instances begin with that this run makes for a place.
-func (w *work) family(place string) string {
+func (w *work) namePrefix(place string) string {
 	name := w.ref.Name
 	if len(name) > 40 {
 		name = name[:33] + "-" + hash(name)
@@ -215,12 +215,12 @@ func (w *work) family(place string) string {
 }
 
 // mine reports an instance that this run has made for a place.
-func (w *work) mine(i *port.Instance, place string) bool {
-	return strings.HasPrefix(i.Name, w.family(place))
+func (w *work) madeByRun(i *port.Instance, place string) bool {
+	return strings.HasPrefix(i.Name, w.namePrefix(place))
 }
 
 // which is the place a step is about: its parameter id, or the run's.
-func (w *work) which() string {
+func (w *work) placeID() string {
 	var p struct {
 		ID string `json:"id"`
 	}

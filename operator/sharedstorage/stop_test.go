@@ -31,7 +31,7 @@ func modifying() []string {
 }
 
 // atStep waits until a run has begun a step.
-func (l *lab) atStep(step string) *workflow.Run {
+func (l *harness) atStep(step string) *workflow.Run {
 	l.t.Helper()
 	for range 100_000 {
 		if c := l.observe("blue"); c.Status.Run != nil {
@@ -50,7 +50,7 @@ func (l *lab) atStep(step string) *workflow.Run {
 }
 
 // phase waits until a run has come to rest in one of these phases.
-func (l *lab) phase(id string, phases ...workflow.Phase) *workflow.Run {
+func (l *harness) phase(id string, phases ...workflow.Phase) *workflow.Run {
 	l.t.Helper()
 	for range 10_000 {
 		run, err := l.engine.Get(l.t.Context(), id)
@@ -73,7 +73,7 @@ func open(run *workflow.Run) bool {
 }
 
 // haOn checks that failover is on, and has no end to come.
-func (l *lab) haOn() {
+func (l *harness) haOn() {
 	l.t.Helper()
 	t := l.world.Topology(ref("blue"))
 	for range 10 {
@@ -104,7 +104,7 @@ func TestStopsOfModifyClass(t *testing.T) {
 			t.Run(fmt.Sprintf("%s at %s", verb, strings.ReplaceAll(step, "/", ".")), func(t *testing.T) {
 				o := times()
 				o.Latency = 200 * time.Millisecond
-				inLab(t, setup{sim: o}, func(l *lab) {
+				inHarness(t, setup{sim: o}, func(l *harness) {
 					up(l, "blue")
 					l.edit("blue", large)
 					run := l.atStep(step)
@@ -121,10 +121,10 @@ func TestStopsOfModifyClass(t *testing.T) {
 						}
 						if at >= noReturn {
 							l.edit("blue", large) // let it end, then change back
-							l.rests("blue", time.Hour)
+							l.awaitRunning("blue", time.Hour)
 							l.edit("blue", small)
-							l.rests("blue", time.Hour)
-							l.sane("blue")
+							l.awaitRunning("blue", time.Hour)
+							l.checkInvariants("blue")
 							l.all("blue", func(i port.Instance) bool { return i.Class.Name == "small" })
 							return
 						}
@@ -139,8 +139,8 @@ func TestStopsOfModifyClass(t *testing.T) {
 								t.Errorf("after the undo there is %s\n%s", i.Name, l.story())
 							}
 						}
-						l.rests("blue", time.Hour) // what was adopted before stays large, and is changed back
-						l.sane("blue")
+						l.awaitRunning("blue", time.Hour) // what was adopted before stays large, and is changed back
+						l.checkInvariants("blue")
 						l.all("blue", func(i port.Instance) bool { return i.Class.Name == "small" })
 						return
 					}
@@ -158,8 +158,8 @@ func TestStopsOfModifyClass(t *testing.T) {
 						}
 						l.must(l.engine.Resume(l.t.Context(), run.ID, workflow.FromFailed, "", by))
 					}
-					l.rests("blue", time.Hour)
-					l.sane("blue")
+					l.awaitRunning("blue", time.Hour)
+					l.checkInvariants("blue")
 					l.all("blue", func(i port.Instance) bool { return i.Class.Name == "large" })
 				})
 			})
@@ -167,7 +167,7 @@ func TestStopsOfModifyClass(t *testing.T) {
 	}
 }
 
-func (l *lab) must(err error) {
+func (l *harness) must(err error) {
 	l.t.Helper()
 	if err != nil {
 		l.t.Fatalf("%v\n%s", err, l.story())

@@ -11,7 +11,7 @@ import (
 func prepareStorage(ctx context.Context, w *work) outcome.Outcome {
 	s := w.c.Spec.Storage
 	var v port.Volume
-	err := w.ask(ctx, func(ctx context.Context) (err error) {
+	err := w.call(ctx, func(ctx context.Context) (err error) {
 		v, err = w.ports().Storage.Ensure(ctx, w.ref, port.Volume{ID: s.Volume, Claim: s.Claim, Size: max(w.in.Size, w.f.Volume.Size)}, w.t.Key())
 		return
 	})
@@ -19,7 +19,7 @@ func prepareStorage(ctx context.Context, w *work) outcome.Outcome {
 		return outcome.Fail(err)
 	}
 	if v.State != port.VolumeReady {
-		return w.await(soonLook, port.StorageFailed, "Volume"+string(v.State), "the volume is %s", v.State)
+		return w.await(pollSoon, port.StorageFailed, "Volume"+string(v.State), "the volume is %s", v.State)
 	}
 	return outcome.Done()
 }
@@ -34,7 +34,7 @@ func checkSource(ctx context.Context, w *work) outcome.Outcome {
 		return outcome.Fail(port.CloneSourceMissing.Errorf("a cluster cannot be copied from itself"))
 	}
 	var v port.Volume
-	if err := w.ask(ctx, func(ctx context.Context) (err error) { v, err = w.ports().Storage.Observe(ctx, from); return }); err != nil {
+	if err := w.call(ctx, func(ctx context.Context) (err error) { v, err = w.ports().Storage.Observe(ctx, from); return }); err != nil {
 		return outcome.Fail(err)
 	}
 	if v.State != port.VolumeReady {
@@ -47,7 +47,7 @@ func checkSource(ctx context.Context, w *work) outcome.Outcome {
 func cloneStorage(ctx context.Context, w *work) outcome.Outcome {
 	from := port.Ref{Namespace: w.ref.Namespace, Name: w.in.Source}
 	var v port.Volume
-	err := w.ask(ctx, func(ctx context.Context) (err error) {
+	err := w.call(ctx, func(ctx context.Context) (err error) {
 		v, err = w.ports().Storage.Clone(ctx, from, w.ref, w.ref.String())
 		return
 	})
@@ -55,7 +55,7 @@ func cloneStorage(ctx context.Context, w *work) outcome.Outcome {
 		return outcome.Fail(err)
 	}
 	if v.State == port.VolumeReady && v.Size < w.in.Size {
-		err = w.ask(ctx, func(ctx context.Context) (err error) {
+		err = w.call(ctx, func(ctx context.Context) (err error) {
 			v, err = w.ports().Storage.Ensure(ctx, w.ref, port.Volume{Size: w.in.Size}, w.t.Key())
 			return
 		})
@@ -64,7 +64,7 @@ func cloneStorage(ctx context.Context, w *work) outcome.Outcome {
 		}
 	}
 	if v.State != port.VolumeReady {
-		return w.await(slowLook, port.StorageFailed, "Volume"+string(v.State), "the data of %s are being copied", from.Name)
+		return w.await(pollSlow, port.StorageFailed, "Volume"+string(v.State), "the data of %s are being copied", from.Name)
 	}
 	return outcome.Done()
 }
@@ -74,12 +74,12 @@ func uncloneStorage(ctx context.Context, w *work) outcome.Outcome {
 	if len(w.f.Instances) > 0 || w.f.Volume.Writer != "" {
 		return outcome.Done()
 	}
-	return outcome.Fail(w.ask(ctx, func(ctx context.Context) error { return w.ports().Storage.Release(ctx, w.ref, false) }))
+	return outcome.Fail(w.call(ctx, func(ctx context.Context) error { return w.ports().Storage.Release(ctx, w.ref, false) }))
 }
 
 // expandVolume makes the volume larger.
 func expandVolume(ctx context.Context, w *work) outcome.Outcome {
-	return outcome.Fail(w.ask(ctx, func(ctx context.Context) error {
+	return outcome.Fail(w.call(ctx, func(ctx context.Context) error {
 		_, err := w.ports().Storage.Ensure(ctx, w.ref, port.Volume{Size: max(w.in.Size, w.f.Volume.Size)}, w.t.Key())
 		return err
 	}))
@@ -89,14 +89,14 @@ func awaitSize(_ context.Context, w *work) outcome.Outcome {
 	if w.f.Volume.Size >= w.in.Size {
 		return outcome.Done()
 	}
-	return w.await(slowLook, port.StorageFailed, "VolumeGrowing", "the volume is to have %d bytes", w.in.Size)
+	return w.await(pollSlow, port.StorageFailed, "VolumeGrowing", "the volume is to have %d bytes", w.in.Size)
 }
 
 // growFileSystem lets the engines use what the volume has, and starts those
 // that had stopped for want of space.
 func growFileSystem(ctx context.Context, w *work) outcome.Outcome {
 	var v port.Volume
-	err := w.ask(ctx, func(ctx context.Context) (err error) {
+	err := w.call(ctx, func(ctx context.Context) (err error) {
 		v, err = w.ports().Storage.Ensure(ctx, w.ref, port.Volume{Size: max(w.in.Size, w.f.Volume.Size)}, w.t.Key())
 		return
 	})
@@ -104,12 +104,12 @@ func growFileSystem(ctx context.Context, w *work) outcome.Outcome {
 		return outcome.Fail(err)
 	}
 	if v.State != port.VolumeReady {
-		return w.await(soonLook, port.StorageFailed, "FileSystemGrowing", "the file system grows")
+		return w.await(pollSoon, port.StorageFailed, "FileSystemGrowing", "the file system grows")
 	}
 	for _, i := range w.f.Instances {
 		if st, asked := w.f.Engines[i.Name]; asked && st.Installed && !st.Running && st.Code == string(port.StorageFull.Code) {
-			if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Start(ctx, w.ref.Of(i.Name)) }); err != nil {
-				return outcome.Fail(tagged(err, i.Name))
+			if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Engine.Start(ctx, w.ref.Of(i.Name)) }); err != nil {
+				return outcome.Fail(withInstance(err, i.Name))
 			}
 		}
 	}
@@ -118,5 +118,5 @@ func growFileSystem(ctx context.Context, w *work) outcome.Outcome {
 
 // releaseStorage gives the volume up; the data stay unless they are to go.
 func releaseStorage(ctx context.Context, w *work) outcome.Outcome {
-	return outcome.Fail(w.ask(ctx, func(ctx context.Context) error { return w.ports().Storage.Release(ctx, w.ref, w.c.keeps()) }))
+	return outcome.Fail(w.call(ctx, func(ctx context.Context) error { return w.ports().Storage.Release(ctx, w.ref, w.c.keeps()) }))
 }

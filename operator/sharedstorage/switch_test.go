@@ -15,7 +15,7 @@ import (
 
 // slow are engines that take a while to stop. Until then they run, and have no
 // role that anybody could tell.
-type slow struct {
+type slowEngines struct {
 	port.Engine
 	takes time.Duration
 
@@ -25,7 +25,7 @@ type slow struct {
 	forced   bool
 }
 
-func (s *slow) Stop(ctx context.Context, id port.Ref, mode port.StopMode) error {
+func (s *slowEngines) Stop(ctx context.Context, id port.Ref, mode port.StopMode) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before, err := s.Engine.Status(ctx, id)
@@ -43,7 +43,7 @@ func (s *slow) Stop(ctx context.Context, id port.Ref, mode port.StopMode) error 
 	return err
 }
 
-func (s *slow) Status(ctx context.Context, id port.Ref) (port.Status, error) {
+func (s *slowEngines) Status(ctx context.Context, id port.Ref) (port.Status, error) {
 	st, err := s.Engine.Status(ctx, id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,7 +53,7 @@ func (s *slow) Status(ctx context.Context, id port.Ref) (port.Status, error) {
 	return st, err
 }
 
-func (s *slow) Promote(ctx context.Context, id port.Ref, epoch int64) error {
+func (s *slowEngines) Promote(ctx context.Context, id port.Ref, epoch int64) error {
 	s.mu.Lock()
 	for name, end := range s.stopping {
 		if name != id.Instance && time.Now().Before(end) {
@@ -69,13 +69,13 @@ func (s *slow) Promote(ctx context.Context, id port.Ref, epoch int64) error {
 func TestAWriterThatStopsSlowly(t *testing.T) {
 	for _, takes := range []time.Duration{0, 1500 * time.Millisecond, 8 * time.Second, time.Hour} {
 		t.Run(takes.String(), func(t *testing.T) {
-			s := &slow{takes: takes, stopping: map[string]time.Time{}}
+			s := &slowEngines{takes: takes, stopping: map[string]time.Time{}}
 			wrap := func(o *sharedstorage.Options) { s.Engine, o.Ports.Engine = o.Ports.Engine, s }
-			inLab(t, setup{sim: times(), options: wrap}, func(l *lab) {
+			inHarness(t, setup{sim: times(), options: wrap}, func(l *harness) {
 				up(l, "blue")
 				id, _ := l.reader("blue")
 				began := time.Now()
-				l.ask("blue", "switch-writer", id)
+				l.request("blue", "switch-writer", id)
 				l.until("blue", "written by another", 5*time.Minute, func(c *sharedstorage.Cluster) bool { return c.Status.Writer == id })
 				if took := time.Since(began); took > min(takes, 30*time.Second)+10*time.Second {
 					t.Errorf("it took %s", took)
@@ -86,16 +86,16 @@ func TestAWriterThatStopsSlowly(t *testing.T) {
 				if s.forced != (takes == time.Hour) {
 					t.Errorf("it was forced: %t", s.forced)
 				}
-				l.rests("blue", time.Hour)
+				l.awaitRunning("blue", time.Hour)
 				l.visited("Interrupted", 0)
-				l.sane("blue")
+				l.checkInvariants("blue")
 			})
 		})
 	}
 }
 
 // trip is an engine at whose calls something happens, once.
-type trip struct {
+type hookedEngine struct {
 	port.Engine
 	moment string // before or after a call
 	do     func()
@@ -103,19 +103,19 @@ type trip struct {
 	once sync.Once
 }
 
-func (e *trip) at(moment string) {
+func (e *hookedEngine) at(moment string) {
 	if moment == e.moment && e.do != nil {
 		e.once.Do(e.do)
 	}
 }
 
-func (e *trip) Stop(ctx context.Context, id port.Ref, mode port.StopMode) error {
+func (e *hookedEngine) Stop(ctx context.Context, id port.Ref, mode port.StopMode) error {
 	e.at("before stop")
 	defer e.at("after stop")
 	return e.Engine.Stop(ctx, id, mode)
 }
 
-func (e *trip) Promote(ctx context.Context, id port.Ref, epoch int64) error {
+func (e *hookedEngine) Promote(ctx context.Context, id port.Ref, epoch int64) error {
 	e.at("before promote")
 	defer e.at("after promote")
 	return e.Engine.Promote(ctx, id, epoch)
@@ -127,26 +127,26 @@ func (e *trip) Promote(ctx context.Context, id port.Ref, epoch int64) error {
 func TestACandidateThatFalls(t *testing.T) {
 	falls := []struct {
 		what string
-		fall func(w *sim.World, name string)
+		fall func(w *sim.Simulation, name string)
 		back bool
 	}{
-		{"its engine", func(w *sim.World, name string) { w.KillEngine(ref("blue"), name) }, true},
-		{"its pod", func(w *sim.World, name string) { w.KillInstance(ref("blue"), name) }, true},
-		{"it with its data", func(w *sim.World, name string) { w.DropInstance(ref("blue"), name) }, false},
-		{"its disk", func(w *sim.World, name string) { w.BreakEngine(ref("blue"), name, "its disk is broken") }, false},
+		{"its engine", func(w *sim.Simulation, name string) { w.KillEngine(ref("blue"), name) }, true},
+		{"its pod", func(w *sim.Simulation, name string) { w.KillInstance(ref("blue"), name) }, true},
+		{"it with its data", func(w *sim.Simulation, name string) { w.DropInstance(ref("blue"), name) }, false},
+		{"its disk", func(w *sim.Simulation, name string) { w.BreakEngine(ref("blue"), name, "its disk is broken") }, false},
 	}
 	for _, moment := range []string{"before stop", "after stop", "before promote", "after promote"} {
 		for _, f := range falls {
 			t.Run(f.what+" "+moment, func(t *testing.T) {
-				e := &trip{moment: moment}
+				e := &hookedEngine{moment: moment}
 				wrap := func(o *sharedstorage.Options) { e.Engine, o.Ports.Engine = o.Ports.Engine, e }
-				inLab(t, setup{sim: times(), options: wrap}, func(l *lab) {
+				inHarness(t, setup{sim: times(), options: wrap}, func(l *harness) {
 					up(l, "blue")
 					old := l.world.Writer(ref("blue"))
 					id, candidate := l.reader("blue")
 					var fell time.Time
 					e.do = func() { fell = time.Now(); f.fall(l.world, candidate.Name) }
-					l.ask("blue", "switch-writer", id)
+					l.request("blue", "switch-writer", id)
 					run := l.phase(l.atStep("HA/DisableHA").ID, workflow.Succeeded, workflow.Paused)
 					granted := strings.HasSuffix(moment, "promote")
 					switch {
@@ -166,14 +166,14 @@ func TestACandidateThatFalls(t *testing.T) {
 						if run.Fault == nil || run.Fault.Code != port.WriterUnhealthy.Code {
 							t.Errorf("the run is %s: %v", run.Phase, run.Fault)
 						}
-						l.ask("blue", "rebuild", "cluster")
+						l.request("blue", "rebuild", "cluster")
 					}
 					if took := time.Since(fell); took > 30*time.Second {
 						t.Errorf("it took %s", took)
 					}
 					l.world.BreakEngine(ref("blue"), candidate.Name, "")
-					l.rests("blue", time.Hour)
-					l.sane("blue")
+					l.awaitRunning("blue", time.Hour)
+					l.checkInvariants("blue")
 				})
 			})
 		}

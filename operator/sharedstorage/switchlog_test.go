@@ -15,7 +15,7 @@ import (
 
 // tardy is a candidate that shows the end of the log some time after the writer has
 // stopped: the first time after first, later ones after then.
-type tardy struct {
+type laggingCandidate struct {
 	port.Engine
 	old, candidate string
 	first, then    time.Duration
@@ -25,7 +25,7 @@ type tardy struct {
 	down           bool
 }
 
-func (e *tardy) Stop(ctx context.Context, id port.Ref, mode port.StopMode) error {
+func (e *laggingCandidate) Stop(ctx context.Context, id port.Ref, mode port.StopMode) error {
 	e.mu.Lock()
 	if id.Instance == e.old && !e.down {
 		e.stopped, e.down = time.Now(), true
@@ -35,7 +35,7 @@ func (e *tardy) Stop(ctx context.Context, id port.Ref, mode port.StopMode) error
 	return e.Engine.Stop(ctx, id, mode)
 }
 
-func (e *tardy) Start(ctx context.Context, id port.Ref) error {
+func (e *laggingCandidate) Start(ctx context.Context, id port.Ref) error {
 	e.mu.Lock()
 	if id.Instance == e.old && e.down {
 		e.down = false
@@ -45,7 +45,7 @@ func (e *tardy) Start(ctx context.Context, id port.Ref) error {
 	return e.Engine.Start(ctx, id)
 }
 
-func (e *tardy) Status(ctx context.Context, id port.Ref) (port.Status, error) {
+func (e *laggingCandidate) Status(ctx context.Context, id port.Ref) (port.Status, error) {
 	st, err := e.Engine.Status(ctx, id)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -65,9 +65,9 @@ func (e *tardy) Status(ctx context.Context, id port.Ref) (port.Status, error) {
 func TestTheEndOfTheLogIsToldAgain(t *testing.T) {
 	for _, then := range []time.Duration{0, 1500 * time.Millisecond, time.Hour} {
 		t.Run(then.String(), func(t *testing.T) {
-			e := &tardy{first: 7 * time.Second, then: then}
+			e := &laggingCandidate{first: 7 * time.Second, then: then}
 			wrap := func(o *sharedstorage.Options) { e.Engine, o.Ports.Engine = o.Ports.Engine, e }
-			inLab(t, setup{sim: times(), options: wrap}, func(l *lab) {
+			inHarness(t, setup{sim: times(), options: wrap}, func(l *harness) {
 				up(l, "blue")
 				time.Sleep(time.Minute)
 				id, candidate := l.reader("blue")
@@ -75,7 +75,7 @@ func TestTheEndOfTheLogIsToldAgain(t *testing.T) {
 				e.mu.Lock()
 				e.old, e.candidate = old, candidate.Name
 				e.mu.Unlock()
-				l.ask("blue", "switch-writer", id)
+				l.request("blue", "switch-writer", id)
 				run := l.phase(l.atStep("HA/DisableHA").ID, workflow.Succeeded, workflow.Paused)
 				if came := then < time.Hour; came != (run.Phase == workflow.Succeeded) {
 					t.Errorf("the run is %s: %v", run.Phase, run.Fault)
@@ -93,7 +93,7 @@ func TestTheEndOfTheLogIsToldAgain(t *testing.T) {
 // late is an agent that starts its engine some time after it was told to, as the
 // real one does, and a candidate that replays its own log for a while after it
 // has come back.
-type late struct {
+type delayedAgent struct {
 	port.Engine
 	old, candidate string
 	takes, replays time.Duration
@@ -102,7 +102,7 @@ type late struct {
 	starts, gen    int
 }
 
-func (e *late) Stop(ctx context.Context, id port.Ref, mode port.StopMode) error {
+func (e *delayedAgent) Stop(ctx context.Context, id port.Ref, mode port.StopMode) error {
 	e.mu.Lock()
 	if id.Instance == e.old && e.stopped.IsZero() {
 		e.stopped = time.Now()
@@ -114,7 +114,7 @@ func (e *late) Stop(ctx context.Context, id port.Ref, mode port.StopMode) error 
 	return e.Engine.Stop(ctx, id, mode)
 }
 
-func (e *late) Start(ctx context.Context, id port.Ref) error {
+func (e *delayedAgent) Start(ctx context.Context, id port.Ref) error {
 	e.mu.Lock()
 	delayed := id.Instance == e.old && !e.stopped.IsZero() && e.starts == 0
 	if delayed {
@@ -141,7 +141,7 @@ func (e *late) Start(ctx context.Context, id port.Ref) error {
 	return e.Engine.Start(ctx, id)
 }
 
-func (e *late) Status(ctx context.Context, id port.Ref) (port.Status, error) {
+func (e *delayedAgent) Status(ctx context.Context, id port.Ref) (port.Status, error) {
 	st, err := e.Engine.Status(ctx, id)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -160,9 +160,9 @@ func TestAStartThatIsUnderWay(t *testing.T) {
 			t.Run(fmt.Sprintf("replays %d takes %d", replays, takes), func(t *testing.T) {
 				o := times()
 				o.Latency, o.Times.Start = 200*time.Millisecond, 100*time.Millisecond
-				e := &late{takes: time.Duration(takes) * time.Millisecond, replays: time.Duration(replays) * time.Millisecond}
+				e := &delayedAgent{takes: time.Duration(takes) * time.Millisecond, replays: time.Duration(replays) * time.Millisecond}
 				wrap := func(o *sharedstorage.Options) { e.Engine, o.Ports.Engine = o.Ports.Engine, e }
-				inLab(t, setup{sim: o, options: wrap}, func(l *lab) { // which asks for violations
+				inHarness(t, setup{sim: o, options: wrap}, func(l *harness) { // which asks for violations
 					up(l, "blue")
 					time.Sleep(time.Minute)
 					id, candidate := l.reader("blue")
@@ -170,9 +170,9 @@ func TestAStartThatIsUnderWay(t *testing.T) {
 					e.mu.Lock()
 					e.old, e.candidate = old, candidate.Name
 					e.mu.Unlock()
-					l.ask("blue", "switch-writer", id)
+					l.request("blue", "switch-writer", id)
 					l.until("blue", "written by another", time.Hour, func(c *sharedstorage.Cluster) bool { return c.Status.Writer == id })
-					l.rests("blue", time.Hour)
+					l.awaitRunning("blue", time.Hour)
 				})
 			})
 		}
@@ -183,10 +183,10 @@ func TestAStartThatIsUnderWay(t *testing.T) {
 // with nobody. A switch to a reader that lacks rows is refused then, too.
 func TestASwitchWhileNobodyHasTheGrant(t *testing.T) {
 	for _, revoked := range []bool{false, true} {
-		inLab(t, setup{sim: times()}, func(l *lab) {
+		inHarness(t, setup{sim: times()}, func(l *harness) {
 			off := false
 			l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.HA.Enabled = &off })
-			l.rests("blue", 10*time.Minute)
+			l.awaitRunning("blue", 10*time.Minute)
 			time.Sleep(time.Minute)
 			old := l.world.Writer(ref("blue"))
 			id, candidate := l.reader("blue")
@@ -198,7 +198,7 @@ func TestASwitchWhileNobodyHasTheGrant(t *testing.T) {
 			}
 			l.must(l.world.Ports().Engine.Start(t.Context(), ref("blue").Of(candidate.Name)))
 			time.Sleep(4 * time.Second)
-			l.ask("blue", "switch-writer", id)
+			l.request("blue", "switch-writer", id)
 			run := l.phase(l.atStep("CheckCandidate").ID, workflow.Succeeded, workflow.Paused)
 			if run.Fault == nil || run.Fault.Code != port.SwitchRefused.Code {
 				t.Errorf("revoked %t: the run is %s, %v", revoked, run.Phase, run.Fault)

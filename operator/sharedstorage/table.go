@@ -42,12 +42,12 @@ func (o *Operator) Table() machine.Table[*Cluster] {
 	works := func(flow string, then machine.State) place { return place{Flow: flow, Then: then} }
 	rebuild := transition{Event: "rebuild-cluster", To: Recreating, Why: "a rebuild was asked for, or every instance has failed", When: o.allFailed, Params: o.rebuildCluster}
 	return machine.Table[*Cluster]{
-		Name: "sharedstorage", Kind: Kind, Initial: Init, Generation: asksFor,
+		Name: "sharedstorage", Kind: Kind, Initial: Init, Generation: desiredGeneration,
 		Any: []transition{{Event: "delete", To: Deleting, Why: "deletion was asked for", When: deleted, Params: plain, Cancel: machine.Drop}},
 		States: map[machine.State]place{
 			Init: {On: []transition{
-				{Event: "clone", To: Cloning, Why: "a cluster to copy is named", When: sound(func(c *Cluster) bool { return c.Spec.CloneFrom != "" }), Params: o.creation, Wish: creationWish},
-				{Event: "create", To: Creating, Why: "the cluster is to be made", When: sound(func(c *Cluster) bool { return c.Spec.CloneFrom == "" }), Params: o.creation, Wish: creationWish},
+				{Event: "clone", To: Cloning, Why: "a cluster to copy is named", When: whenSpecValid(func(c *Cluster) bool { return c.Spec.CloneFrom != "" }), Params: o.creation, Wish: desiredCreation},
+				{Event: "create", To: Creating, Why: "the cluster is to be made", When: whenSpecValid(func(c *Cluster) bool { return c.Spec.CloneFrom == "" }), Params: o.creation, Wish: desiredCreation},
 			}},
 			Cloning:  works("CloneSharedStorageCluster", Running),
 			Creating: works("CreateSharedStorageCluster", Running),
@@ -82,19 +82,19 @@ func (o *Operator) fromRunning(rebuild transition) []transition {
 		// 2: a reader that has failed
 		{Event: "rebuild-reader", To: RebuildingReader, Why: "a reader has failed, or its rebuild was asked for", When: o.readerFailed, Params: o.rebuildReader},
 		// 3: the oldest request
-		{Event: "switch-writer", To: Switching, Why: "another writer was asked for", When: asked(SwitchWriter, ""), Params: forRequest},
-		{Event: "restart-cluster", To: Restarting, Why: "a restart was asked for", When: asked(Restart, "cluster"), Params: o.restart},
-		{Event: "restart-instance", To: Restarting, Flow: "RestartInstance", Why: "a restart was asked for", When: asked(Restart, "instance"), Params: o.restart},
-		{Event: "migrate-reader", To: Migrating, Why: "a move was asked for", When: asked(Migrate, "reader"), Params: forRequest},
-		{Event: "migrate-writer", To: Migrating, Flow: "MigrateWriter", Why: "a move was asked for", When: asked(Migrate, "writer"), Params: forRequest},
-		{Event: "remove-reader", To: ScalingIn, Why: "the removal of a reader was asked for", When: asked(RemoveReader, ""), Params: forRequest},
+		{Event: "switch-writer", To: Switching, Why: "another writer was asked for", When: requestPending(SwitchWriter, ""), Params: forRequest},
+		{Event: "restart-cluster", To: Restarting, Why: "a restart was asked for", When: requestPending(Restart, "cluster"), Params: o.restart},
+		{Event: "restart-instance", To: Restarting, Flow: "RestartInstance", Why: "a restart was asked for", When: requestPending(Restart, "instance"), Params: o.restart},
+		{Event: "migrate-reader", To: Migrating, Why: "a move was asked for", When: requestPending(Migrate, "reader"), Params: forRequest},
+		{Event: "migrate-writer", To: Migrating, Flow: "MigrateWriter", Why: "a move was asked for", When: requestPending(Migrate, "writer"), Params: forRequest},
+		{Event: "remove-reader", To: ScalingIn, Why: "the removal of a reader was asked for", When: requestPending(RemoveReader, ""), Params: forRequest},
 		// 4 to 9: what the spec wants
-		{Event: "class", To: ChangingSpecification, Why: "another class is wanted", When: steady(classDiffers, ofClass, ofQuota), Params: o.resize, Wish: classWish},
-		{Event: "version", To: Upgrading, Why: "another version is wanted", When: steady(versionDiffers, ofVersion, ofQuota), Params: o.upgrade, Wish: versionWish},
-		{Event: "parameters", To: ModifyingParameters, Why: "other parameters are wanted", When: parametersDiffer, Params: o.flush, Wish: parametersWish},
-		{Event: "storage", To: ExtendingStorage, Why: "a larger volume is wanted", When: storageSmall, Params: o.extend, Wish: sizeWish},
-		{Event: "scale-out", To: Locking, Why: "more readers are wanted", When: steady(func(c *Cluster) bool { return len(c.Facts.readers()) < c.wantedReaders() }, ofReaders, ofQuota), Params: o.scaleOut, Wish: readersWish},
-		{Event: "scale-in", To: ScalingIn, Why: "fewer readers are wanted", When: steady(func(c *Cluster) bool { return len(c.Facts.readers()) > c.wantedReaders() }, ofReaders), Params: scaleIn, Wish: readersWish},
+		{Event: "class", To: ChangingSpecification, Why: "another class is wanted", When: whenStable(classDiffers, ofClass, ofQuota), Params: o.resize, Wish: desiredClass},
+		{Event: "version", To: Upgrading, Why: "another version is wanted", When: whenStable(versionDiffers, ofVersion, ofQuota), Params: o.upgrade, Wish: desiredVersion},
+		{Event: "parameters", To: ModifyingParameters, Why: "other parameters are wanted", When: parametersDiffer, Params: o.flush, Wish: desiredParameters},
+		{Event: "storage", To: ExtendingStorage, Why: "a larger volume is wanted", When: storageSmall, Params: o.extend, Wish: desiredVolume},
+		{Event: "scale-out", To: Locking, Why: "more readers are wanted", When: whenStable(func(c *Cluster) bool { return len(c.Facts.readers()) < c.desiredReaders() }, ofReaders, ofQuota), Params: o.scaleOut, Wish: desiredReaderSpec},
+		{Event: "scale-in", To: ScalingIn, Why: "fewer readers are wanted", When: whenStable(func(c *Cluster) bool { return len(c.Facts.readers()) > c.desiredReaders() }, ofReaders), Params: scaleIn, Wish: desiredReaderSpec},
 	}
 }
 
@@ -104,16 +104,16 @@ func plain(*Cluster) (any, error) { return Input{Readers: []string{}}, nil }
 
 // sound asks only about specs that can be done, and only when that is known:
 // the whole, or these parts of it.
-func sound(holds func(c *Cluster) bool, parts ...string) func(c *Cluster) (bool, error) {
+func whenSpecValid(holds func(c *Cluster) bool, parts ...string) func(c *Cluster) (bool, error) {
 	return func(c *Cluster) (bool, error) {
-		return c.Facts.known(askedClasses) && c.refusal(parts...) == nil && holds(c), nil
+		return c.Facts.known(factClasses) && c.refusal(parts...) == nil && holds(c), nil
 	}
 }
 
 // steady asks only while the writer is healthy and all instances are known.
-func steady(holds func(c *Cluster) bool, parts ...string) func(c *Cluster) (bool, error) {
-	return sound(func(c *Cluster) bool {
-		return c.Facts.known(askedInstances) && c.Facts.writer() != nil && holds(c)
+func whenStable(holds func(c *Cluster) bool, parts ...string) func(c *Cluster) (bool, error) {
+	return whenSpecValid(func(c *Cluster) bool {
+		return c.Facts.known(factInstances) && c.Facts.writer() != nil && holds(c)
 	}, parts...)
 }
 
@@ -121,7 +121,7 @@ func steady(holds func(c *Cluster) bool, parts ...string) func(c *Cluster) (bool
 func (o *Operator) failedFor(c *Cluster, i *port.Instance) bool {
 	health, _ := c.Facts.health(i)
 	since, _ := c.failedSince(i, health)
-	return health == Failed && c.Facts.At.Sub(since) >= o.options.Failed
+	return health == Failed && c.Facts.At.Sub(since) >= o.options.FailedAfter
 }
 
 // failedSince is since when an instance has its health, by the status of former passes.
@@ -134,9 +134,9 @@ func (c *Cluster) failedSince(i *port.Instance, health Health) (since time.Time,
 
 func (o *Operator) allFailed(c *Cluster) (bool, error) {
 	if c.oldestRebuild(true) != nil {
-		return c.Facts.known(askedInstances), nil
+		return c.Facts.known(factInstances), nil
 	}
-	if !c.Facts.known(askedInstances) || c.Facts.writer() != nil || c.Facts.Volume.Writer == "" {
+	if !c.Facts.known(factInstances) || c.Facts.writer() != nil || c.Facts.Volume.Writer == "" {
 		return false, nil // nothing was ever written, or nobody knows
 	}
 	if pos, err := positionOf(c); err != nil || pos.Held && (pos.Previous == Recreating || pos.Previous == Creating || pos.Previous == Cloning) {
@@ -158,7 +158,7 @@ func (o *Operator) allFailed(c *Cluster) (bool, error) {
 		return pos.State == Running, nil
 	}
 	// Without space none can start, and a new one could not either.
-	return c.Facts.known(askedVolume) && !c.Facts.full(), nil
+	return c.Facts.known(factVolume) && !c.Facts.full(), nil
 }
 
 // full reports a volume without space.
@@ -172,13 +172,13 @@ func (f *Facts) full() bool {
 }
 
 func (o *Operator) readerFailed(c *Cluster) (bool, error) {
-	id, _ := o.sickReader(c)
+	id, _ := o.faultyReader(c)
 	return id != "" && c.Facts.writer() != nil && c.Refused == nil, nil
 }
 
 // sickReader is the reader to be made anew, and the request that asks for it.
-func (o *Operator) sickReader(c *Cluster) (id, request string) {
-	if !c.Facts.known(askedInstances) {
+func (o *Operator) faultyReader(c *Cluster) (id, request string) {
+	if !c.Facts.known(factInstances) {
 		return "", ""
 	}
 	if r := c.oldestRebuild(false); r != nil {
@@ -196,13 +196,13 @@ func (o *Operator) sickReader(c *Cluster) (id, request string) {
 // rest nobody fills it any more: its run was dropped. One too many is removed, not
 // made anew.
 func (o *Operator) emptyFor(c *Cluster, i *port.Instance) bool {
-	if len(c.Facts.readers()) > c.wantedReaders() || c.oldest(RemoveReader) != nil {
+	if len(c.Facts.readers()) > c.desiredReaders() || c.oldest(RemoveReader) != nil {
 		return false
 	}
 	st, asked := c.Facts.Engines[i.Name]
 	health, _ := c.Facts.health(i)
 	since, _ := c.failedSince(i, health)
-	return i.State == port.Up && asked && !st.Installed && c.Facts.At.Sub(since) >= o.options.Failed
+	return i.State == port.Up && asked && !st.Installed && c.Facts.At.Sub(since) >= o.options.FailedAfter
 }
 
 func classDiffers(c *Cluster) bool {
@@ -229,10 +229,10 @@ func (f *Facts) any(holds func(i *port.Instance) bool) bool {
 
 func storageSmall(c *Cluster) (bool, error) {
 	if c.oldest(ExtendStorage) != nil {
-		return c.Facts.known(askedVolume), nil
+		return c.Facts.known(factVolume), nil
 	}
-	return sound(func(c *Cluster) bool {
-		return c.Facts.known(askedVolume) && c.Facts.Volume.Size > 0 && c.wantedSize() > c.Facts.Volume.Size
+	return whenSpecValid(func(c *Cluster) bool {
+		return c.Facts.known(factVolume) && c.Facts.Volume.Size > 0 && c.desiredSize() > c.Facts.Volume.Size
 	}, ofSize)(c)
 }
 
@@ -240,16 +240,16 @@ func storageSmall(c *Cluster) (bool, error) {
 func (o *Operator) creation(c *Cluster) (any, error) {
 	class, _ := c.Facts.class(c.className())
 	next := max(c.Status.NextID, 1)
-	in := Input{Class: class, Version: c.Spec.Engine.Version, Source: c.Spec.CloneFrom, Size: c.wantedSize(), ID: strconv.FormatInt(next, 10), Readers: []string{}}
+	in := Input{Class: class, Version: c.Spec.Engine.Version, Source: c.Spec.CloneFrom, Size: c.desiredSize(), ID: strconv.FormatInt(next, 10), Readers: []string{}}
 	if c.Facts.Volume.Writer != "" { // an earlier creation was given up: what it made is taken over
 		next = c.nextPlace() - 1
 		if leader := c.Facts.leader(); leader != nil {
 			in.ID = leader.ID
 		}
 		in.Readers = c.Facts.places(func(*port.Instance) bool { return true })
-		in.Readers = in.Readers[:min(len(in.Readers), c.wantedReaders())]
+		in.Readers = in.Readers[:min(len(in.Readers), c.desiredReaders())]
 	}
-	for len(in.Readers) < c.wantedReaders() {
+	for len(in.Readers) < c.desiredReaders() {
 		next++
 		in.Readers = append(in.Readers, strconv.FormatInt(next, 10))
 	}
@@ -288,7 +288,7 @@ func (o *Operator) flush(c *Cluster) (any, error) {
 }
 
 func (o *Operator) extend(c *Cluster) (any, error) {
-	in := Input{Size: max(c.wantedSize(), c.Facts.Volume.Size), Readers: []string{}}
+	in := Input{Size: max(c.desiredSize(), c.Facts.Volume.Size), Readers: []string{}}
 	if r := c.oldest(ExtendStorage); r != nil {
 		in.Request = r.ID
 	}
@@ -298,7 +298,7 @@ func (o *Operator) extend(c *Cluster) (any, error) {
 // scaleOut gives places to new readers, above all that were ever given.
 func (o *Operator) scaleOut(c *Cluster) (any, error) {
 	in := Input{Readers: []string{}, Next: c.nextPlace()}
-	for range c.wantedReaders() - len(c.Facts.readers()) {
+	for range c.desiredReaders() - len(c.Facts.readers()) {
 		in.Readers = append(in.Readers, strconv.FormatInt(in.Next, 10))
 		in.Next++
 	}
@@ -323,7 +323,7 @@ func scaleIn(c *Cluster) (any, error) {
 }
 
 func (o *Operator) rebuildReader(c *Cluster) (any, error) {
-	id, request := o.sickReader(c)
+	id, request := o.faultyReader(c)
 	return Input{ID: id, Request: request, Readers: []string{}}, nil
 }
 
@@ -337,7 +337,7 @@ func (o *Operator) rebuildCluster(c *Cluster) (any, error) {
 	if r := c.oldestRebuild(true); r != nil {
 		in.Request, in.Forced = r.ID, true
 	}
-	for range c.wantedReaders() {
+	for range c.desiredReaders() {
 		in.Readers = append(in.Readers, strconv.FormatInt(in.Next, 10))
 		in.Next++
 	}
@@ -347,9 +347,9 @@ func (o *Operator) rebuildCluster(c *Cluster) (any, error) {
 }
 
 func (o *Operator) restart(c *Cluster) (any, error) {
-	r := c.oldest(inTurn...)
+	r := c.oldest(oldestFirst...)
 	in := Input{Request: r.ID, Readers: c.Facts.places(func(*port.Instance) bool { return true }), Started: map[string]time.Time{}}
-	if r.Args != "cluster" && !flag(r.Args) {
+	if r.Args != "cluster" && !meansCluster(r.Args) {
 		in.ID = r.Args
 	}
 	for name, st := range c.Facts.Engines {

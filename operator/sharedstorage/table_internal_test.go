@@ -111,13 +111,13 @@ func wants(c *Cluster, what string) {
 	case "the writer fails":
 		failed(0)
 	case "instances unknown":
-		c.Facts.Unknown[askedInstances] = fault.APIUnavailable.Errorf("no answer")
+		c.Facts.Unknown[factInstances] = fault.APIUnavailable.Errorf("no answer")
 	}
 }
 
 func decide(t *testing.T, c *Cluster, state machine.State) machine.Decision {
 	t.Helper()
-	o := &Operator{options: Options{Failed: time.Minute, Now: func() time.Time { return at }}}
+	o := &Operator{options: Options{FailedAfter: time.Minute, Now: func() time.Time { return at }}}
 	f := machine.Facts{Position: machine.Position{State: state, Visit: 2}, Now: at}
 	if o.Table().States[state].Transient() {
 		f.Position.Run, f.Run = "r", &machine.RunFacts{ID: "r", Phase: workflow.Running}
@@ -195,7 +195,7 @@ func TestTransitions(t *testing.T) {
 
 // Conditions of what can be seen of a cluster; the messages are golden.
 func TestConditions(t *testing.T) {
-	o := &Operator{options: Options{Failed: time.Minute, Now: func() time.Time { return at }}}
+	o := &Operator{options: Options{FailedAfter: time.Minute, Now: func() time.Time { return at }}}
 	running := machine.Position{State: Running, Visit: 2}
 	held := machine.Position{State: Interrupted, Previous: Creating, Visit: 1, Held: true, Code: "POD_UNSCHEDULED", Reason: "PodUnscheduled", Message: "step CreateRwPod: no node takes it"}
 	off := false
@@ -208,21 +208,21 @@ func TestConditions(t *testing.T) {
 		{"at rest", func(*Cluster) {}, view{position: running}},
 		{"the first visit", func(c *Cluster) { c.Facts = &Facts{At: at, Classes: c.Facts.Classes} }, view{position: machine.Position{State: Init}}},
 		{"nothing could be asked", func(c *Cluster) {
-			c.Facts = &Facts{At: at, Unknown: map[string]error{askedInstances: fault.APIUnavailable.Errorf("no answer"), askedManager: fault.APIUnavailable.Errorf("no answer"), askedVolume: fault.APIUnavailable.Errorf("no answer"), askedClasses: fault.APIUnavailable.Errorf("no answer")}}
+			c.Facts = &Facts{At: at, Unknown: map[string]error{factInstances: fault.APIUnavailable.Errorf("no answer"), factManager: fault.APIUnavailable.Errorf("no answer"), factVolume: fault.APIUnavailable.Errorf("no answer"), factClasses: fault.APIUnavailable.Errorf("no answer")}}
 			on := true
 			c.Status.Manager = v1alpha1.ManagerStatus{HA: &on, Since: metav1.NewTime(at)}
 		}, view{position: running}},
 		{"the manager does not answer, and failover was off", func(c *Cluster) {
-			c.Facts.Unknown[askedManager] = port.ManagerUnreachable.Errorf("no answer")
+			c.Facts.Unknown[factManager] = port.ManagerUnreachable.Errorf("no answer")
 			c.Status.Manager = v1alpha1.ManagerStatus{HA: &off, Since: metav1.NewTime(at)}
 		}, view{position: running}},
 		{"failover is off for a while", func(c *Cluster) {
 			c.Facts.Topology.HA, c.Facts.Topology.Until = false, at.Add(time.Minute)
 			c.Status.Manager.Since = metav1.NewTime(at)
-			c.Status.Run = &v1alpha1.RunStatusOf{ID: "gk3v", Step: "HA/Replace/AwaitCaughtUp"}
+			c.Status.Run = &v1alpha1.CurrentRun{ID: "gk3v", Step: "HA/Replace/AwaitCaughtUp"}
 		}, view{position: machine.Position{State: Migrating, Visit: 3}}},
 		{"a step waits", func(c *Cluster) {
-			c.Status.Run = &v1alpha1.RunStatusOf{ID: "gk3v", Step: "Readers[4]/CreateReader", Message: "instance blue-4 waits for a node"}
+			c.Status.Run = &v1alpha1.CurrentRun{ID: "gk3v", Step: "Readers[4]/CreateReader", Message: "instance blue-4 waits for a node"}
 		}, view{position: machine.Position{State: ScalingOut, Visit: 3}}},
 		{"the volume is filled with a copy", func(c *Cluster) {
 			c.Facts.Volume.State, c.Facts.Volume.Message = port.VolumeCloning, "copying the data of default/green"

@@ -57,11 +57,11 @@ func takeTopologyLock(ctx context.Context, w *work) outcome.Outcome {
 	case verdict.Err != nil:
 		return outcome.Fail(verdict.Err)
 	case !verdict.Granted:
-		return w.await(slowLook, TopologyLocked, TopologyLocked.Reason(), "%s holds the lock", stored.Record.Owner)
+		return w.await(pollSlow, TopologyLocked, TopologyLocked.Reason(), "%s holds the lock", stored.Record.Owner)
 	}
 	err = w.writeLock(ctx, text, verdict.Record)
 	if errors.Is(err, fault.WriteConflict) {
-		return outcome.Wait(soonLook, "Locking", "the cluster was changed meanwhile")
+		return outcome.Wait(pollSoon, "Locking", "the cluster was changed meanwhile")
 	}
 	return outcome.Fail(err)
 }
@@ -78,7 +78,7 @@ func (w *work) writeLock(ctx context.Context, text string, r *lock.Record) error
 	if next == text {
 		return nil
 	}
-	return w.o.homes[w.c.Kind].Annotate(ctx, w.c, TopologyLock, text, next)
+	return w.o.stores[w.c.Kind].Annotate(ctx, w.c, TopologyLock, text, next)
 }
 
 // releaseTopologyLock gives an own lock back.
@@ -89,7 +89,7 @@ func releaseTopologyLock(ctx context.Context, w *work) outcome.Outcome {
 	}
 	err := w.writeLock(ctx, text, nil)
 	if errors.Is(err, fault.WriteConflict) {
-		return outcome.Wait(soonLook, "Releasing", "the cluster was changed meanwhile")
+		return outcome.Wait(pollSoon, "Releasing", "the cluster was changed meanwhile")
 	}
 	return outcome.Fail(err)
 }
@@ -100,16 +100,16 @@ func awaitQuietTopology(ctx context.Context, w *work) outcome.Outcome {
 	if out := takeTopologyLock(ctx, w); !out.IsDone() {
 		return out
 	}
-	if err := w.f.Unknown[askedManager]; err != nil {
+	if err := w.f.Unknown[factManager]; err != nil {
 		return outcome.Fail(err)
 	}
 	writer := w.f.writer()
 	if writer == nil {
-		_, out := w.alive()
+		_, out := w.checkWriter()
 		return out
 	}
 	if t := w.f.Topology; t.Writer != writer.Name {
-		return w.await(slowLook, port.ManagerUnreachable, "TopologyMoves", "the cluster manager does not see %s as the writer", writer.Name)
+		return w.await(pollSlow, port.ManagerUnreachable, "TopologyMoves", "the cluster manager does not see %s as the writer", writer.Name)
 	}
 	return outcome.Done()
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // topologyLock is the lock on the topology of blue; nil: nobody has taken it.
-func (l *lab) topologyLock() *lock.Record {
+func (l *harness) topologyLock() *lock.Record {
 	l.t.Helper()
 	text := l.observe("blue").Annotations[sharedstorage.TopologyLock]
 	if text == "" {
@@ -27,22 +27,22 @@ func (l *lab) topologyLock() *lock.Record {
 }
 
 // backup takes the lock on the topology for somebody else, whoever has it.
-func (l *lab) backup(most time.Duration) {
+func (l *harness) backup(most time.Duration) {
 	raw, _ := json.Marshal(lock.Record{Owner: "backup", Start: time.Now(), End: time.Now().Add(most)})
-	l.home.user("blue", func(k *kept) { k.annotations[sharedstorage.TopologyLock] = string(raw) })
+	l.clusters.user("blue", func(k *storedCluster) { k.annotations[sharedstorage.TopologyLock] = string(raw) })
 }
 
-func (l *lab) unlock() {
-	l.home.user("blue", func(k *kept) { delete(k.annotations, sharedstorage.TopologyLock) })
+func (l *harness) unlock() {
+	l.clusters.user("blue", func(k *storedCluster) { delete(k.annotations, sharedstorage.TopologyLock) })
 }
 
-func (l *lab) backs() bool {
+func (l *harness) backs() bool {
 	r := l.topologyLock()
 	return r != nil && r.Owner == "backup"
 }
 
 // lagging lets the newest reader be behind.
-func (l *lab) lagging(place string, bytes int64) {
+func (l *harness) lagging(place string, bytes int64) {
 	for _, i := range l.world.Instances(ref("blue")) {
 		if i.ID == place {
 			l.world.Lag(ref("blue"), i.Name, bytes)
@@ -50,10 +50,10 @@ func (l *lab) lagging(place string, bytes int64) {
 	}
 }
 
-func (l *lab) count() int { return len(l.world.Instances(ref("blue"))) }
+func (l *harness) count() int { return len(l.world.Instances(ref("blue"))) }
 
 // adds begins to add a reader, which has place 4, and holds it behind.
-func (l *lab) adds() *workflow.Run {
+func (l *harness) adds() *workflow.Run {
 	l.t.Helper()
 	up(l, "blue")
 	l.edit("blue", readers(3))
@@ -65,7 +65,7 @@ func (l *lab) adds() *workflow.Run {
 // Nobody is made while somebody else holds the lock; when it has ended, the
 // readers are (spec 4).
 func TestTheTopologyIsLockedByAnother(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) {
+	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
 		l.backup(20 * time.Minute)
 		l.edit("blue", readers(3))
@@ -78,14 +78,14 @@ func TestTheTopologyIsLockedByAnother(t *testing.T) {
 		if c := l.observe("blue"); c.Status.State != "Locking" {
 			t.Errorf("it is %s\n%s", c.Status.State, l.story())
 		}
-		l.rests("blue", 10*time.Minute)
-		l.sane("blue")
+		l.awaitRunning("blue", 10*time.Minute)
+		l.checkInvariants("blue")
 	})
 }
 
 // A lock that does not end interrupts, with the remedy; it is taken when it is gone.
 func TestTheTopologyStaysLocked(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) {
+	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
 		l.backup(24 * time.Hour)
 		l.edit("blue", readers(3))
@@ -95,14 +95,14 @@ func TestTheTopologyStaysLocked(t *testing.T) {
 		}
 		l.unlock()
 		l.resume(c)
-		l.rests("blue", 10*time.Minute)
-		l.sane("blue")
+		l.awaitRunning("blue", 10*time.Minute)
+		l.checkInvariants("blue")
 	})
 }
 
 // The lock is renewed as long as readers are added, however long that takes.
 func TestTheTopologyLockIsRenewed(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) {
+	inHarness(t, setup{sim: times()}, func(l *harness) {
 		l.adds()
 		began := l.topologyLock().Start
 		for range 25 {
@@ -114,18 +114,18 @@ func TestTheTopologyLockIsRenewed(t *testing.T) {
 			}
 		}
 		l.lagging("4", 0)
-		l.rests("blue", 10*time.Minute)
+		l.awaitRunning("blue", 10*time.Minute)
 		if r := l.topologyLock(); r != nil {
 			t.Errorf("at rest the lock is %+v", r)
 		}
-		l.sane("blue")
+		l.checkInvariants("blue")
 	})
 }
 
 // A lock that ended while no operator was there, and was taken by somebody else:
 // the run waits for it, and takes it again before it goes on.
 func TestTheTopologyLockIsLost(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) {
+	inHarness(t, setup{sim: times()}, func(l *harness) {
 		l.adds()
 		l.halt()
 		time.Sleep(lock.DefaultDuration + time.Minute)
@@ -148,14 +148,14 @@ func TestTheTopologyLockIsLost(t *testing.T) {
 			r := l.topologyLock()
 			return r == nil || r.Owner != "backup"
 		})
-		l.rests("blue", 10*time.Minute)
-		l.sane("blue")
+		l.awaitRunning("blue", 10*time.Minute)
+		l.checkInvariants("blue")
 	})
 }
 
 // One that somebody else takes for longer than the step waits interrupts the run.
 func TestTheTopologyLockIsTakenAway(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) {
+	inHarness(t, setup{sim: times()}, func(l *harness) {
 		l.adds()
 		l.backup(24 * time.Hour)
 		c := l.interrupted(sharedstorage.TopologyLocked.Code, time.Hour)
@@ -165,8 +165,8 @@ func TestTheTopologyLockIsTakenAway(t *testing.T) {
 		l.unlock()
 		l.lagging("4", 0)
 		l.resume(c)
-		l.rests("blue", 10*time.Minute)
-		l.sane("blue")
+		l.awaitRunning("blue", 10*time.Minute)
+		l.checkInvariants("blue")
 	})
 }
 
@@ -176,7 +176,7 @@ func TestTheTopologyLockAfterACancel(t *testing.T) {
 	by := workflow.Actor{Name: "uma", Reason: "test"}
 	for _, mode := range []workflow.Mode{workflow.Hold, workflow.Undo, workflow.Drop} {
 		t.Run(string(mode), func(t *testing.T) {
-			inLab(t, setup{sim: times()}, func(l *lab) {
+			inHarness(t, setup{sim: times()}, func(l *harness) {
 				run := l.adds()
 				if mode != workflow.Hold {
 					l.edit("blue", readers(2))
@@ -187,8 +187,8 @@ func TestTheTopologyLockAfterACancel(t *testing.T) {
 					if r := l.topologyLock(); r != nil {
 						t.Errorf("after the cancel the lock is %+v\n%s", r, l.story())
 					}
-					l.rests("blue", 30*time.Minute)
-					l.sane("blue")
+					l.awaitRunning("blue", 30*time.Minute)
+					l.checkInvariants("blue")
 					return
 				}
 				l.phase(run.ID, workflow.Paused)
@@ -203,8 +203,8 @@ func TestTheTopologyLockAfterACancel(t *testing.T) {
 					t.Errorf("after the resume the lock is %+v\n%s", r, l.story())
 				}
 				l.lagging("4", 0)
-				l.rests("blue", 10*time.Minute)
-				l.sane("blue")
+				l.awaitRunning("blue", 10*time.Minute)
+				l.checkInvariants("blue")
 			})
 		})
 	}
@@ -215,7 +215,7 @@ func TestTheTopologyLockIsUndone(t *testing.T) {
 	by := workflow.Actor{Name: "uma", Reason: "test"}
 	o := times()
 	o.Latency = 500 * time.Millisecond
-	inLab(t, setup{sim: o}, func(l *lab) {
+	inHarness(t, setup{sim: o}, func(l *harness) {
 		up(l, "blue")
 		l.edit("blue", readers(3))
 		run := l.atStep("AwaitQuietTopology")
@@ -228,8 +228,8 @@ func TestTheTopologyLockIsUndone(t *testing.T) {
 		if r := l.topologyLock(); r != nil {
 			t.Errorf("after the undo the lock is %+v\n%s", r, l.story())
 		}
-		l.rests("blue", 10*time.Minute)
-		l.sane("blue")
+		l.awaitRunning("blue", 10*time.Minute)
+		l.checkInvariants("blue")
 	})
 }
 
@@ -238,7 +238,7 @@ func TestTheTopologyLockIsUndone(t *testing.T) {
 func TestTheTopologyLockThatIsLeftBehind(t *testing.T) {
 	o := times()
 	o.Latency = 500 * time.Millisecond
-	inLab(t, setup{sim: o}, func(l *lab) {
+	inHarness(t, setup{sim: o}, func(l *harness) {
 		up(l, "blue")
 		l.edit("blue", readers(3))
 		run := l.atStep("AwaitQuietTopology")
@@ -249,7 +249,7 @@ func TestTheTopologyLockThatIsLeftBehind(t *testing.T) {
 		if l.topologyLock() == nil {
 			t.Fatal("nobody had taken the lock: the test shows nothing")
 		}
-		l.rests("blue", 10*time.Minute)
+		l.awaitRunning("blue", 10*time.Minute)
 		if r := l.topologyLock(); r != nil {
 			t.Errorf("%s has the lock until %s", r.Owner, r.End)
 		}
@@ -259,11 +259,11 @@ func TestTheTopologyLockThatIsLeftBehind(t *testing.T) {
 // A lock that is younger than the rest is that of a run which this pass does not
 // know of yet: it is left alone.
 func TestTheTopologyLockOfAnUnknownRun(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) {
+	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
 		time.Sleep(time.Minute)
 		raw, _ := json.Marshal(lock.Record{Owner: "sharedstorage/uid-1", Start: time.Now(), End: time.Now().Add(lock.DefaultDuration)})
-		l.home.user("blue", func(k *kept) { k.annotations[sharedstorage.TopologyLock] = string(raw) })
+		l.clusters.user("blue", func(k *storedCluster) { k.annotations[sharedstorage.TopologyLock] = string(raw) })
 		time.Sleep(5 * time.Minute)
 		if l.topologyLock() == nil {
 			t.Errorf("it was taken away\n%s", l.story())
@@ -275,7 +275,7 @@ func TestTheTopologyLockOfAnUnknownRun(t *testing.T) {
 func TestTheTopologyLockIsWrittenOnce(t *testing.T) {
 	o := times()
 	o.Latency = 500 * time.Millisecond
-	inLab(t, setup{sim: o}, func(l *lab) {
+	inHarness(t, setup{sim: o}, func(l *harness) {
 		up(l, "blue")
 		l.edit("blue", readers(3))
 		l.atStep("AwaitQuietTopology")
@@ -287,6 +287,6 @@ func TestTheTopologyLockIsWrittenOnce(t *testing.T) {
 		if n := len(written); n == 0 || n > 2 {
 			t.Errorf("it was written %d times\n%s", n, l.story())
 		}
-		l.rests("blue", 10*time.Minute)
+		l.awaitRunning("blue", 10*time.Minute)
 	})
 }

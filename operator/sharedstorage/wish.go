@@ -19,21 +19,21 @@ const (
 )
 
 // wantedReaders is the wanted number of readers.
-func (c *Cluster) wantedReaders() int {
+func (c *Cluster) desiredReaders() int {
 	if c.Spec.Readers == nil {
 		return defaultReaders
 	}
 	return int(*c.Spec.Readers)
 }
 
-func (c *Cluster) wantsHA() bool { return c.Spec.HA.Enabled == nil || *c.Spec.HA.Enabled }
+func (c *Cluster) haEnabled() bool { return c.Spec.HA.Enabled == nil || *c.Spec.HA.Enabled }
 
 func (c *Cluster) durability() string { return cmp.Or(c.Spec.Durability, strict) }
 
 func (c *Cluster) className() string { return cmp.Or(c.Spec.Class.Name, defaultClass) }
 
 // wantedSize is the wanted size of the volume in bytes.
-func (c *Cluster) wantedSize() int64 {
+func (c *Cluster) desiredSize() int64 {
 	if c.Spec.Storage.Size == nil || c.Spec.Storage.Size.IsZero() {
 		return defaultSize
 	}
@@ -86,7 +86,7 @@ func (c *Cluster) refusal(parts ...string) error {
 	if asked(ofVersion) && len(s.Images) > 0 && s.Engine.Version != "" && s.Images[s.Engine.Version] == "" {
 		return port.VersionUnsupported.Errorf("images: there is none for version %s", s.Engine.Version)
 	}
-	if asked(ofClass) && f.known(askedClasses) && f != nil {
+	if asked(ofClass) && f.known(factClasses) && f != nil {
 		if _, ok := f.class(c.className()); !ok {
 			return ClassUnknown.Errorf("class.name: there is no class %q", c.className())
 		}
@@ -96,11 +96,11 @@ func (c *Cluster) refusal(parts ...string) error {
 			return f.Unfit[part]
 		}
 	}
-	if n := c.wantedReaders(); asked(ofReaders) && (n < 0 || n > 15) {
+	if n := c.desiredReaders(); asked(ofReaders) && (n < 0 || n > 15) {
 		return SpecInvalid.Errorf("readers: %d is not within 0 and 15", n)
 	}
-	if had := c.Status.Storage.Size; asked(ofSize) && had != nil && c.wantedSize() < had.Value() {
-		return port.StorageShrink.Errorf("storage.size: the volume has %s, and %d bytes are wanted", had.String(), c.wantedSize())
+	if had := c.Status.Storage.Size; asked(ofSize) && had != nil && c.desiredSize() < had.Value() {
+		return port.StorageShrink.Errorf("storage.size: the volume has %s, and %d bytes are wanted", had.String(), c.desiredSize())
 	}
 	return nil
 }

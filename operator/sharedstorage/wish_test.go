@@ -16,7 +16,7 @@ import (
 func TestOperatorName(t *testing.T) {
 	for name, served := range map[string]bool{"ours": true, "theirs": false, "": false} {
 		t.Run(name, func(t *testing.T) {
-			inLab(t, setup{sim: times(), options: func(o *sharedstorage.Options) { o.Name = "ours" }}, func(l *lab) {
+			inHarness(t, setup{sim: times(), options: func(o *sharedstorage.Options) { o.Name = "ours" }}, func(l *harness) {
 				l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.OperatorName = name })
 				time.Sleep(10 * time.Minute)
 				c := l.observe("blue")
@@ -31,15 +31,15 @@ func TestOperatorName(t *testing.T) {
 // Failover that is not wanted is off from the beginning, through every change,
 // and has no end; once it is wanted it is on (spec 1 and 5).
 func TestFailoverThatIsNotWanted(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) {
+	inHarness(t, setup{sim: times()}, func(l *harness) {
 		wanted := false
 		l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.HA.Enabled = &wanted })
-		l.rests("blue", time.Hour)
-		l.sane("blue")
+		l.awaitRunning("blue", time.Hour)
+		l.checkInvariants("blue")
 		l.edit("blue", large)
 		time.Sleep(2 * time.Second)
-		l.rests("blue", time.Hour)
-		l.sane("blue")
+		l.awaitRunning("blue", time.Hour)
+		l.checkInvariants("blue")
 		for _, call := range l.world.Calls() {
 			if call.Method == "SetHA" && call.Detail == "true" {
 				t.Errorf("failover was switched on: %s", call)
@@ -47,7 +47,7 @@ func TestFailoverThatIsNotWanted(t *testing.T) {
 		}
 		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.HA.Enabled = nil })
 		time.Sleep(2 * time.Minute)
-		l.rests("blue", time.Hour)
+		l.awaitRunning("blue", time.Hour)
 		l.haOn()
 	})
 }
@@ -58,13 +58,13 @@ func TestPlacesOfInstances(t *testing.T) {
 	for _, name := range []string{"fast-1", "fast-2", "slow-1", "slow-2"} {
 		o.Nodes = append(o.Nodes, port.Node{Name: name, Ready: true, Schedulable: true, Labels: map[string]string{"disk": name[:4]}})
 	}
-	inLab(t, setup{sim: o}, func(l *lab) {
+	inHarness(t, setup{sim: o}, func(l *harness) {
 		l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) {
 			s.Scheduling.NodeSelector = map[string]string{"disk": "fast"}
 			s.Ports = &v1alpha1.PortRange{Start: 6000, Step: 5}
 		})
-		l.rests("blue", time.Hour)
-		l.sane("blue")
+		l.awaitRunning("blue", time.Hour)
+		l.checkInvariants("blue")
 		var ports []int32
 		for _, i := range l.world.Instances(ref("blue")) {
 			ports = append(ports, i.Port)
@@ -81,7 +81,7 @@ func TestPlacesOfInstances(t *testing.T) {
 
 // The first readers are made side by side, two at most (spec 4).
 func TestReadersAreMadeTwoAtATime(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) {
+	inHarness(t, setup{sim: times()}, func(l *harness) {
 		l.create("blue", readers(5))
 		most := 0
 		for range 3000 {
@@ -99,15 +99,15 @@ func TestReadersAreMadeTwoAtATime(t *testing.T) {
 		if most != 2 {
 			t.Errorf("%d readers were made at once, want 2", most)
 		}
-		l.rests("blue", time.Hour)
-		l.sane("blue")
+		l.awaitRunning("blue", time.Hour)
+		l.checkInvariants("blue")
 	})
 }
 
 // If the writer fails while the first readers are made, the run pauses, and goes
 // on when the writer is back (spec 4).
 func TestTheWriterFailsWhileReadersAreMade(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) {
+	inHarness(t, setup{sim: times()}, func(l *harness) {
 		l.create("blue", nil)
 		l.atStep("CreateRoPods[2]/CreateReader")
 		_, writer := l.writer("blue")
@@ -115,8 +115,8 @@ func TestTheWriterFailsWhileReadersAreMade(t *testing.T) {
 		l.interrupted(port.WriterUnhealthy.Code, 10*time.Minute)
 		l.world.BreakEngine(ref("blue"), writer.Name, "")
 		l.must(l.world.Ports().Engine.Start(l.t.Context(), ref("blue").Of(writer.Name)))
-		l.rests("blue", time.Hour)
-		l.sane("blue")
+		l.awaitRunning("blue", time.Hour)
+		l.checkInvariants("blue")
 	})
 }
 
@@ -124,7 +124,7 @@ func TestTheWriterFailsWhileReadersAreMade(t *testing.T) {
 // moves the end. It returns by itself when the operator never does (spec 5).
 func TestFailoverIsOffWithAnEnd(t *testing.T) {
 	const off = 10 * time.Minute
-	inLab(t, setup{sim: times(), options: func(o *sharedstorage.Options) { o.HA = off }}, func(l *lab) {
+	inHarness(t, setup{sim: times(), options: func(o *sharedstorage.Options) { o.HAOffFor = off }}, func(l *harness) {
 		up(l, "blue")
 		l.edit("blue", large)
 		l.atStep("HA/Readers[2]/Replace/CreateTemporary")
@@ -154,15 +154,15 @@ func TestFailoverIsOffWithAnEnd(t *testing.T) {
 		for _, i := range l.world.Instances(ref("blue")) {
 			l.world.Lag(ref("blue"), i.Name, 0)
 		}
-		l.rests("blue", 2*time.Hour)
-		l.sane("blue")
+		l.awaitRunning("blue", 2*time.Hour)
+		l.checkInvariants("blue")
 	})
 }
 
 // Every flow has one name for the bracket in which failover is off: by it the
 // steps know that they stand in one (spec 4).
 func TestTheBracketOfFailover(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) {
+	inHarness(t, setup{sim: times()}, func(l *harness) {
 		flows, err := l.op.Flows()
 		if err != nil {
 			t.Fatal(err)
@@ -186,7 +186,7 @@ func TestTheBracketOfFailover(t *testing.T) {
 
 // A deletion that pauses stays Deleting, says so, and ends when the cause does (spec 3).
 func TestADeletionThatPauses(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) {
+	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
 		l.world.Inject(sim.Rule{Port: "Storage", Method: "Release", Do: sim.Fail, Err: port.StorageFailed.Errorf("the disk is busy")})
 		l.remove("blue")

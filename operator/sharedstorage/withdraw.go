@@ -9,9 +9,9 @@ import (
 
 // asksFor is the generation of the spec; 0: whether a run that was stopped is
 // wanted still cannot be told now, since too little of the cluster is known.
-func asksFor(c *Cluster) int64 {
+func desiredGeneration(c *Cluster) int64 {
 	f := c.Facts
-	if c.Refused != nil || !f.known(askedInstances) || !f.known(askedVolume) || !f.known(askedClasses) {
+	if c.Refused != nil || !f.known(factInstances) || !f.known(factVolume) || !f.known(factClasses) {
 		return 0
 	}
 	if f.Volume.Writer != "" && f.writer() == nil {
@@ -22,29 +22,29 @@ func asksFor(c *Cluster) int64 {
 
 // The wishes of events: the parts of the spec that their runs carry out.
 
-func creationWish(c *Cluster) (any, error) {
+func desiredCreation(c *Cluster) (any, error) {
 	s := c.Spec
-	return map[string]any{"class": c.className(), "version": s.Engine.Version, "image": s.Images[s.Engine.Version], "readers": c.wantedReaders(),
-		"size": c.wantedSize(), "volume": s.Storage.Volume, "claim": s.Storage.Claim, "source": s.CloneFrom, "scheduling": s.Scheduling, "ports": s.Ports}, nil
+	return map[string]any{"class": c.className(), "version": s.Engine.Version, "image": s.Images[s.Engine.Version], "readers": c.desiredReaders(),
+		"size": c.desiredSize(), "volume": s.Storage.Volume, "claim": s.Storage.Claim, "source": s.CloneFrom, "scheduling": s.Scheduling, "ports": s.Ports}, nil
 }
 
-func classWish(c *Cluster) (any, error) {
+func desiredClass(c *Cluster) (any, error) {
 	return map[string]any{"class": c.className(), "scheduling": c.Spec.Scheduling}, nil
 }
 
-func versionWish(c *Cluster) (any, error) {
+func desiredVersion(c *Cluster) (any, error) {
 	want := c.Spec.Engine.Version
 	return map[string]any{"version": want, "image": c.Spec.Images[want], "scheduling": c.Spec.Scheduling}, nil
 }
 
-func parametersWish(c *Cluster) (any, error) {
+func desiredParameters(c *Cluster) (any, error) {
 	return map[string]any{"parameters": c.Spec.Parameters}, nil
 }
 
-func sizeWish(c *Cluster) (any, error) { return map[string]any{"size": c.wantedSize()}, nil }
+func desiredVolume(c *Cluster) (any, error) { return map[string]any{"size": c.desiredSize()}, nil }
 
-func readersWish(c *Cluster) (any, error) {
-	return map[string]any{"readers": c.wantedReaders(), "class": c.className(), "scheduling": c.Spec.Scheduling}, nil
+func desiredReaderSpec(c *Cluster) (any, error) {
+	return map[string]any{"readers": c.desiredReaders(), "class": c.className(), "scheduling": c.Spec.Scheduling}, nil
 }
 
 // fit asks the adapter whether it could make what the spec asks for and is not
@@ -52,13 +52,13 @@ func readersWish(c *Cluster) (any, error) {
 func (o *Operator) fit(ctx context.Context, c *Cluster) {
 	checker, able := o.options.Ports.Instances.(port.Checker)
 	p, err := positionOf(c)
-	if !able || err != nil || c.Refused != nil || !c.Facts.known(askedInstances) || !c.Facts.known(askedClasses) {
+	if !able || err != nil || c.Refused != nil || !c.Facts.known(factInstances) || !c.Facts.known(factClasses) {
 		return
 	}
 	if resting := p.State == "" || p.State == Init || p.State == Running || p.Held; !resting {
 		return // a run is at work, and finds out by itself
 	}
-	missing := c.wantedReaders() - len(c.Facts.readers())
+	missing := c.desiredReaders() - len(c.Facts.readers())
 	if c.Facts.leader() == nil {
 		missing++
 	}
@@ -70,13 +70,13 @@ func (o *Operator) fit(ctx context.Context, c *Cluster) {
 		class = port.Class{}
 	}
 	want := port.Instance{Class: class, Version: c.Spec.Engine.Version, NodeSelector: c.Spec.Scheduling.NodeSelector, Spread: c.Spec.Scheduling.Spread}
-	size := c.wantedSize()
-	if c.Facts.known(askedVolume) && c.Facts.Volume.Size > 0 { // as it is: that is what claims are made with
+	size := c.desiredSize()
+	if c.Facts.known(factVolume) && c.Facts.Volume.Size > 0 { // as it is: that is what claims are made with
 		size = c.Facts.Volume.Size
 	}
 	check := func(version string) error {
 		want.Version, want.Image = version, c.Spec.Images[version]
-		asking, cancel := context.WithTimeout(ctx, o.options.Ask)
+		asking, cancel := context.WithTimeout(ctx, o.options.CallTimeout)
 		defer cancel()
 		return guarded(func() error { return checker.Check(asking, c.Ref, want, max(missing, 1), size) })
 	}

@@ -35,7 +35,7 @@ func missing() (setup, *atomic.Bool) {
 func TestFinding14AVersionThatIsNotThereIsNotBegun(t *testing.T) {
 	o := times()
 	o.Versions = []string{"15.4", "15.5"}
-	inLab(t, setup{sim: o}, func(l *lab) {
+	inHarness(t, setup{sim: o}, func(l *harness) {
 		up(l, "blue")
 		l.edit("blue", version("15.99"))
 		c := l.until("blue", "refused", time.Minute, func(c *sharedstorage.Cluster) bool {
@@ -57,8 +57,8 @@ func TestFinding14AVersionThatIsNotThereIsNotBegun(t *testing.T) {
 		l.visited("Upgrading", 0)
 		l.edit("blue", version("15.5"))
 		time.Sleep(2 * time.Second)
-		l.rests("blue", time.Hour)
-		l.sane("blue")
+		l.awaitRunning("blue", time.Hour)
+		l.checkInvariants("blue")
 		l.all("blue", func(i port.Instance) bool { return i.Version == "15.5" })
 	})
 }
@@ -67,7 +67,7 @@ func TestFinding14AVersionThatIsNotThereIsNotBegun(t *testing.T) {
 // the spec is mended as the remedy asks, and no command is needed.
 func TestFinding14AMendedVersionNeedsNoCommand(t *testing.T) {
 	s, on := missing()
-	inLab(t, s, func(l *lab) {
+	inHarness(t, s, func(l *harness) {
 		up(l, "blue")
 		on.Store(true)
 		l.edit("blue", version("15.99"))
@@ -78,8 +78,8 @@ func TestFinding14AMendedVersionNeedsNoCommand(t *testing.T) {
 		on.Store(false)
 		l.edit("blue", version("15.5"))
 		time.Sleep(2 * time.Second)
-		l.rests("blue", time.Hour)
-		l.sane("blue")
+		l.awaitRunning("blue", time.Hour)
+		l.checkInvariants("blue")
 		l.all("blue", func(i port.Instance) bool { return i.Version == "15.5" })
 		l.haOn()
 		old, err := l.engine.Get(l.t.Context(), run)
@@ -92,7 +92,7 @@ func TestFinding14AMendedVersionNeedsNoCommand(t *testing.T) {
 // The plan of an interrupted cluster tells what becomes of the run.
 func TestFinding14ThePlanTellsTheRule(t *testing.T) {
 	s, on := missing()
-	inLab(t, s, func(l *lab) {
+	inHarness(t, s, func(l *harness) {
 		up(l, "blue")
 		on.Store(true)
 		l.edit("blue", version("15.99"))
@@ -115,21 +115,21 @@ func TestFinding14ThePlanTellsTheRule(t *testing.T) {
 func TestFinding14ACreationThatCannotBeMet(t *testing.T) {
 	t.Run("nothing written", func(t *testing.T) {
 		s, on := missing()
-		inLab(t, s, func(l *lab) {
+		inHarness(t, s, func(l *harness) {
 			on.Store(true)
 			l.create("blue", version("15.99"))
 			l.interrupted(port.VersionUnsupported.Code, time.Hour)
 			on.Store(false)
 			l.edit("blue", version("15.5"))
 			time.Sleep(2 * time.Second)
-			l.rests("blue", time.Hour)
-			l.sane("blue")
+			l.awaitRunning("blue", time.Hour)
+			l.checkInvariants("blue")
 			l.all("blue", func(i port.Instance) bool { return i.Version == "15.5" })
 		})
 	})
 	t.Run("the writer writes", func(t *testing.T) {
 		s, on := missing()
-		inLab(t, s, func(l *lab) {
+		inHarness(t, s, func(l *harness) {
 			l.create("blue", nil)
 			l.atStep("CreateRoPods[2]/AllocateId")
 			on.Store(true)
@@ -138,8 +138,8 @@ func TestFinding14ACreationThatCannotBeMet(t *testing.T) {
 			on.Store(false)
 			l.edit("blue", readers(1))
 			time.Sleep(2 * time.Second)
-			l.rests("blue", time.Hour)
-			l.sane("blue")
+			l.awaitRunning("blue", time.Hour)
+			l.checkInvariants("blue")
 			if _, now := l.writer("blue"); now.Name != writer.Name {
 				t.Errorf("the writer was %s, and is %s\n%s", writer.Name, now.Name, l.story())
 			}
@@ -150,7 +150,7 @@ func TestFinding14ACreationThatCannotBeMet(t *testing.T) {
 // More readers than the quota has room for are refused before any is made, and
 // made once there is room.
 func TestFinding14AQuotaIsAskedFirst(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) {
+	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
 		l.world.Quota(1)
 		l.edit("blue", readers(5))
@@ -164,8 +164,8 @@ func TestFinding14AQuotaIsAskedFirst(t *testing.T) {
 		l.visited("Locking", 0)
 		l.world.Quota(0)
 		time.Sleep(2 * time.Minute)
-		l.rests("blue", time.Hour)
-		l.sane("blue")
+		l.awaitRunning("blue", time.Hour)
+		l.checkInvariants("blue")
 		l.visited("Locking", 1)
 	})
 }
@@ -173,10 +173,10 @@ func TestFinding14AQuotaIsAskedFirst(t *testing.T) {
 // A cluster never says that it rests as the newest spec asks before it does:
 // that is what apply --wait waits for.
 func TestFinding12AClusterSaysWhenAChangeHasEnded(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) {
+	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
 		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version, s.Class.Name = "15.5", "large" })
-		l.ask("blue", "restart", "2")
+		l.request("blue", "restart", "2")
 		for range 100_000 {
 			c := l.observe("blue")
 			ready, progressing := conditionOf(c, "Ready"), conditionOf(c, "Progressing")

@@ -13,7 +13,7 @@ import (
 func (w *work) candidate() (name string, skip bool, err error) {
 	if a, err := w.allocated(); err == nil {
 		if !a.Skip && w.f.named(a.Name) == nil {
-			return "", false, w.lost(a, a.Name)
+			return "", false, w.temporaryLost(a, a.Name)
 		}
 		return a.Name, a.Skip, nil
 	}
@@ -49,8 +49,8 @@ func checkCandidate(ctx context.Context, w *work) outcome.Outcome {
 	case st.Role != port.Follower:
 		return outcome.Fail(port.SwitchRefused.Errorf("instance %s is no reader", name))
 	case w.f.writer() != nil && !st.Streaming:
-		return w.unseen(ctx, name)
-	case w.f.writer() != nil && st.Lag >= 16*nearby:
+		return w.awaitStreaming(ctx, name)
+	case w.f.writer() != nil && st.Lag >= 16*caughtUpBytes:
 		return outcome.Fail(port.SwitchRefused.Errorf("instance %s is %d bytes behind", name, st.Lag))
 	}
 	return outcome.Done()
@@ -58,13 +58,13 @@ func checkCandidate(ctx context.Context, w *work) outcome.Outcome {
 
 // unseen waits a little for a candidate that does not stream from the writer: it
 // may have just come back.
-func (w *work) unseen(ctx context.Context, name string) outcome.Outcome {
-	if w.waited() < unhealthy {
+func (w *work) awaitStreaming(ctx context.Context, name string) outcome.Outcome {
+	if w.waited() < unhealthyAfter {
 		writer := w.f.writer().Name // it may have another address since
-		if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Follow(ctx, w.ref.Of(name), writer) }); err != nil {
-			return outcome.Fail(tagged(err, name))
+		if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Engine.Follow(ctx, w.ref.Of(name), writer) }); err != nil {
+			return outcome.Fail(withInstance(err, name))
 		}
-		return outcome.Wait(soonLook, "CandidateBehind", "instance %s does not stream from the writer yet", name)
+		return outcome.Wait(pollSoon, "CandidateBehind", "instance %s does not stream from the writer yet", name)
 	}
 	return outcome.Fail(port.SwitchRefused.Errorf("instance %s does not stream from the writer", name))
 }
@@ -81,7 +81,7 @@ func fenceOldWriter(ctx context.Context, w *work) outcome.Outcome {
 	if err != nil || skip {
 		return outcome.Fail(err)
 	}
-	if ok, out := w.keepHA(ctx); !ok {
+	if ok, out := w.extendHAOff(ctx); !ok {
 		return out
 	}
 	if w.promoted(name) {
@@ -94,7 +94,7 @@ func fenceOldWriter(ctx context.Context, w *work) outcome.Outcome {
 	case st.Role != port.Follower:
 		return outcome.Fail(port.SwitchRefused.Errorf("instance %s does not answer as a reader", name))
 	case w.f.writer() != nil && !st.Streaming:
-		return w.unseen(ctx, name)
+		return w.awaitStreaming(ctx, name)
 	}
 	old, stopped, out := w.stopWriter(ctx, name)
 	if !out.IsDone() || !stopped {
@@ -117,24 +117,24 @@ func (w *work) stopWriter(ctx context.Context, candidate string) (old string, st
 			continue
 		}
 		w.ordered(false)
-		if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Stop(ctx, w.ref.Of(i.Name), port.Fast) }); err != nil {
+		if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Engine.Stop(ctx, w.ref.Of(i.Name), port.Fast) }); err != nil {
 			return "", false, outcome.Fail(err)
 		}
-		return i.Name, false, w.await(soonLook, port.SwitchRefused, "WriterStopping", "the engine of instance %s stops", i.Name)
+		return i.Name, false, w.await(pollSoon, port.SwitchRefused, "WriterStopping", "the engine of instance %s stops", i.Name)
 	}
 	old = w.f.Volume.Writer
 	if i := w.f.named(old); i != nil && i.State == port.Up {
 		st, asked := w.f.Engines[old]
 		if !asked {
-			return old, false, w.await(soonLook, port.SwitchRefused, "WriterNotAsked", "instance %s cannot be asked whether it has stopped", old)
+			return old, false, w.await(pollSoon, port.SwitchRefused, "WriterNotAsked", "instance %s cannot be asked whether it has stopped", old)
 		}
 		if old != candidate && st.Running && st.Role == port.NoRole { // on its way down, or up: its log has no end yet
-			if w.sinceOrder() >= unhealthy {
-				if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Stop(ctx, w.ref.Of(old), port.Immediate) }); err != nil {
+			if w.sinceOrder() >= unhealthyAfter {
+				if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Engine.Stop(ctx, w.ref.Of(old), port.Immediate) }); err != nil {
 					return "", false, outcome.Fail(err)
 				}
 			}
-			return old, false, w.await(soonLook, port.SwitchRefused, "WriterStopping", "the engine of instance %s stops", old)
+			return old, false, w.await(pollSoon, port.SwitchRefused, "WriterStopping", "the engine of instance %s stops", old)
 		}
 	}
 	return old, true, outcome.Done()
@@ -149,8 +149,8 @@ func unfenceOldWriter(ctx context.Context, w *work) outcome.Outcome {
 	if st, asked := w.f.Engines[old]; !asked || st.Running {
 		return outcome.Done()
 	}
-	if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Start(ctx, w.ref.Of(old)) }); err != nil {
-		return outcome.Fail(tagged(err, old))
+	if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Engine.Start(ctx, w.ref.Of(old)) }); err != nil {
+		return outcome.Fail(withInstance(err, old))
 	}
 	return outcome.Done()
 }
@@ -163,7 +163,7 @@ func awaitCandidateComplete(ctx context.Context, w *work) outcome.Outcome {
 	if err != nil || skip || w.promoted(name) {
 		return outcome.Fail(err)
 	}
-	if ok, out := w.keepHA(ctx); !ok {
+	if ok, out := w.extendHAOff(ctx); !ok {
 		return out
 	}
 	return w.complete(ctx, name)
@@ -174,8 +174,8 @@ func (w *work) complete(ctx context.Context, name string) outcome.Outcome {
 	st, asked := w.f.Engines[name]
 	ready := asked && st.Ready
 	writer := w.f.Volume.Writer
-	if is := w.f.Engines[writer]; writer != name && is.Running && !(ready && st.Streaming && st.Upstream == writer && st.Lag < nearby) &&
-		(is.Role != port.NoRole || w.sinceOrder() < unhealthy) { // else it hangs
+	if is := w.f.Engines[writer]; writer != name && is.Running && !(ready && st.Streaming && st.Upstream == writer && st.Lag < caughtUpBytes) &&
+		(is.Role != port.NoRole || w.sinceOrder() < unhealthyAfter) { // else it hangs
 		return w.catchUp(ctx, name, writer)
 	}
 	old, stopped, out := w.stopWriter(ctx, name)
@@ -193,23 +193,23 @@ func (w *work) complete(ctx context.Context, name string) outcome.Outcome {
 			return outcome.Done()
 		}
 		if max(st.Received, st.Position) < end.Position {
-			return w.again(ctx, name, old)
+			return w.resendLog(ctx, name, old)
 		}
-		return w.await(soonLook, port.SwitchRefused, "CandidateBehind", "instance %s has not replayed all that %s has written", name, old)
+		return w.await(pollSoon, port.SwitchRefused, "CandidateBehind", "instance %s has not replayed all that %s has written", name, old)
 	}
-	return w.safest(name, old)
+	return w.checkWithoutLogEnd(name, old)
 }
 
 // again lets the old writer tell a candidate the end of its log, which it missed,
 // when it had some time to come to that end by itself.
-func (w *work) again(ctx context.Context, name, old string) outcome.Outcome {
-	if last, _ := w.lastOrder(); last.starts < 2 && w.sinceOrder() >= missed { // who else could tell it?
+func (w *work) resendLog(ctx context.Context, name, old string) outcome.Outcome {
+	if last, _ := w.lastOrder(); last.starts < 2 && w.sinceOrder() >= candidateBehindAfter { // who else could tell it?
 		w.ordered(true)
-		if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Start(ctx, w.ref.Of(old)) }); err != nil {
-			return outcome.Fail(tagged(err, old))
+		if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Engine.Start(ctx, w.ref.Of(old)) }); err != nil {
+			return outcome.Fail(withInstance(err, old))
 		}
 	}
-	return w.await(soonLook, port.SwitchRefused, "CandidateBehind", "instance %s has not all that %s has written", name, old)
+	return w.await(pollSoon, port.SwitchRefused, "CandidateBehind", "instance %s has not all that %s has written", name, old)
 }
 
 // catchUp lets the writer be where it writes again, or begins to: a failover
@@ -220,11 +220,11 @@ func (w *work) catchUp(ctx context.Context, name, writer string) outcome.Outcome
 	case !st.Ready:
 		return w.bringBack(ctx, name)
 	case st.Upstream != writer || !st.Streaming: // also told again: it may have another address since
-		if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Follow(ctx, w.ref.Of(name), writer) }); err != nil {
-			return outcome.Fail(tagged(err, name))
+		if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Engine.Follow(ctx, w.ref.Of(name), writer) }); err != nil {
+			return outcome.Fail(withInstance(err, name))
 		}
 	}
-	return w.await(soonLook, port.SwitchRefused, "CandidateBehind", "instance %s catches up with %s", name, writer)
+	return w.await(pollSoon, port.SwitchRefused, "CandidateBehind", "instance %s catches up with %s", name, writer)
 }
 
 // bringBack lets a candidate that has fallen come back as what it was. Nobody
@@ -237,27 +237,27 @@ func (w *work) bringBack(ctx context.Context, name string) outcome.Outcome {
 	case i == nil:
 		return outcome.Fail(refused.Errorf("instance %s is not there any more", name).With("instance", name))
 	case st.Code != "":
-		return outcome.Fail(refused.Errorf("instance %s has fallen: %w", name, coded(st, name)).With("instance", name))
+		return outcome.Fail(refused.Errorf("instance %s has fallen: %w", name, engineFault(st, name)).With("instance", name))
 	case asked && !st.Installed:
 		return outcome.Fail(refused.Errorf("instance %s has lost its data", name).With("instance", name))
-	case w.waited() >= fallen:
-		return outcome.Fail(refused.Errorf("instance %s has fallen, and is not back after %s", name, fallen).With("instance", name))
+	case w.waited() >= candidateDownAfter:
+		return outcome.Fail(refused.Errorf("instance %s has fallen, and is not back after %s", name, candidateDownAfter).With("instance", name))
 	}
 	var err error
 	switch {
 	case !asked:
-		err = w.ask(ctx, func(ctx context.Context) error { _, err := w.ports().Instances.Ensure(ctx, w.ref, *i); return err })
+		err = w.call(ctx, func(ctx context.Context) error { _, err := w.ports().Instances.Ensure(ctx, w.ref, *i); return err })
 	case st.Installed && !st.Running:
-		err = w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Start(ctx, w.ref.Of(name)) })
+		err = w.call(ctx, func(ctx context.Context) error { return w.ports().Engine.Start(ctx, w.ref.Of(name)) })
 	}
 	if err != nil {
-		return outcome.Fail(tagged(err, name))
+		return outcome.Fail(withInstance(err, name))
 	}
-	return w.await(soonLook, refused, "CandidateNotReady", "instance %s does not answer", name)
+	return w.await(pollSoon, refused, "CandidateNotReady", "instance %s does not answer", name)
 }
 
 // safest judges a candidate when the old writer cannot say where its log ends.
-func (w *work) safest(name, old string) outcome.Outcome {
+func (w *work) checkWithoutLogEnd(name, old string) outcome.Outcome {
 	mine := w.f.Engines[name]
 	for _, i := range w.f.Instances {
 		st, asked := w.f.Engines[i.Name]
@@ -288,7 +288,7 @@ func promoteCandidate(ctx context.Context, w *work) outcome.Outcome {
 	if err != nil || skip {
 		return outcome.Fail(err)
 	}
-	if ok, out := w.keepHA(ctx); !ok {
+	if ok, out := w.extendHAOff(ctx); !ok {
 		return out
 	}
 	made := w.f.named(name)
@@ -297,30 +297,30 @@ func promoteCandidate(ctx context.Context, w *work) outcome.Outcome {
 		if out := w.complete(ctx, name); !out.IsDone() {
 			return out
 		}
-		if out := w.calledOff(ctx, name); !out.IsDone() {
+		if out := w.awaitNoStart(ctx, name); !out.IsDone() {
 			return out
 		}
 		if err := w.grant(ctx, name); err != nil {
 			return outcome.Fail(err)
 		}
-		if err := w.gather(ctx); err != nil {
+		if err := w.observe(ctx); err != nil {
 			return outcome.Fail(err)
 		}
-		if err := w.ask(ctx, func(ctx context.Context) error {
+		if err := w.call(ctx, func(ctx context.Context) error {
 			return w.ports().Engine.Promote(ctx, w.ref.Of(name), w.f.Volume.Epoch)
 		}); fault.Of(err) == port.SwitchRefused { // it has fallen since it was asked
-			return w.await(soonLook, w.refusal(name), "CandidateNotReady", "%s", fault.Message(err))
+			return w.await(pollSoon, w.refusal(name), "CandidateNotReady", "%s", fault.Message(err))
 		} else if err != nil {
 			return outcome.Fail(err)
 		}
 	}
 	if st := w.f.Engines[name]; !st.Ready || st.Role != port.Primary {
-		return w.await(soonLook, port.WriterUnhealthy, "Promoting", "instance %s becomes the writer", name)
+		return w.await(pollSoon, port.WriterUnhealthy, "Promoting", "instance %s becomes the writer", name)
 	}
 	if made != nil && made.Type == port.Reader {
 		retyped := *made
 		retyped.Type = port.Writer
-		if err := w.ask(ctx, func(ctx context.Context) error { _, err := w.ports().Instances.Ensure(ctx, w.ref, retyped); return err }); err != nil {
+		if err := w.call(ctx, func(ctx context.Context) error { _, err := w.ports().Instances.Ensure(ctx, w.ref, retyped); return err }); err != nil {
 			return outcome.Fail(err)
 		}
 	}
@@ -329,16 +329,16 @@ func promoteCandidate(ctx context.Context, w *work) outcome.Outcome {
 
 // calledOff makes sure that no start of the old writer is under way when its grant
 // is taken: an agent notes what it is told, and does it a little later.
-func (w *work) calledOff(ctx context.Context, name string) outcome.Outcome {
+func (w *work) awaitNoStart(ctx context.Context, name string) outcome.Outcome {
 	old := w.f.Volume.Writer
 	_, asked := w.f.Engines[old]
 	if last, known := w.lastOrder(); old == name || !asked || known && last.starts == 0 {
 		return outcome.Done()
 	}
-	if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Stop(ctx, w.ref.Of(old), port.Fast) }); err != nil {
+	if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Engine.Stop(ctx, w.ref.Of(old), port.Fast) }); err != nil {
 		return outcome.Fail(err)
 	}
-	if err := w.gather(ctx); err != nil {
+	if err := w.observe(ctx); err != nil {
 		return outcome.Fail(err)
 	}
 	return w.complete(ctx, name)
@@ -350,7 +350,7 @@ func followNewWriter(ctx context.Context, w *work) outcome.Outcome {
 	if err != nil || skip {
 		return outcome.Fail(err)
 	}
-	if ok, out := w.safe(ctx); !ok {
+	if ok, out := w.checkHA(ctx); !ok {
 		return out
 	}
 	writer := w.f.writer().Name
@@ -359,11 +359,11 @@ func followNewWriter(ctx context.Context, w *work) outcome.Outcome {
 		if i.Name == writer || i.Name == name || !asked || !st.Running || st.Role != port.Follower || st.Upstream == writer && st.Streaming {
 			continue
 		}
-		if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Follow(ctx, w.ref.Of(i.Name), writer) }); err != nil {
-			return outcome.Fail(tagged(err, i.Name))
+		if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Engine.Follow(ctx, w.ref.Of(i.Name), writer) }); err != nil {
+			return outcome.Fail(withInstance(err, i.Name))
 		}
-		if w.waited() < unhealthy { // one that does not come is made anew later
-			return outcome.Wait(soonLook, "Following", "instance %s turns to the new writer", i.Name)
+		if w.waited() < unhealthyAfter { // one that does not come is made anew later
+			return outcome.Wait(pollSoon, "Following", "instance %s turns to the new writer", i.Name)
 		}
 	}
 	return outcome.Done()
@@ -371,7 +371,7 @@ func followNewWriter(ctx context.Context, w *work) outcome.Outcome {
 
 // rejoinOldWriter lets the old writer follow the new one.
 func rejoinOldWriter(ctx context.Context, w *work) outcome.Outcome {
-	if ok, out := w.safe(ctx); !ok {
+	if ok, out := w.checkHA(ctx); !ok {
 		return out
 	}
 	writer := w.f.writer()
@@ -383,7 +383,7 @@ func rejoinOldWriter(ctx context.Context, w *work) outcome.Outcome {
 		if i.Type == port.Writer {
 			retyped := *i
 			retyped.Type = port.Reader
-			if err := w.ask(ctx, func(ctx context.Context) error { _, err := w.ports().Instances.Ensure(ctx, w.ref, retyped); return err }); err != nil {
+			if err := w.call(ctx, func(ctx context.Context) error { _, err := w.ports().Instances.Ensure(ctx, w.ref, retyped); return err }); err != nil {
 				return outcome.Fail(err)
 			}
 		}
@@ -392,15 +392,15 @@ func rejoinOldWriter(ctx context.Context, w *work) outcome.Outcome {
 			continue
 		}
 		// Told at each look: the writer may have another address since.
-		if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Follow(ctx, w.ref.Of(i.Name), writer.Name) }); err != nil {
-			return outcome.Fail(tagged(err, i.Name))
+		if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Engine.Follow(ctx, w.ref.Of(i.Name), writer.Name) }); err != nil {
+			return outcome.Fail(withInstance(err, i.Name))
 		}
 		if !st.Running || st.Upstream != writer.Name {
-			if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Start(ctx, w.ref.Of(i.Name)) }); err != nil {
-				return outcome.Fail(tagged(err, i.Name))
+			if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Engine.Start(ctx, w.ref.Of(i.Name)) }); err != nil {
+				return outcome.Fail(withInstance(err, i.Name))
 			}
 		}
-		return w.await(soonLook, port.StartFailed, "Rejoining", "instance %s joins as a reader", i.Name)
+		return w.await(pollSoon, port.StartFailed, "Rejoining", "instance %s joins as a reader", i.Name)
 	}
 	return outcome.Done()
 }

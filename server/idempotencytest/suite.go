@@ -26,62 +26,62 @@ type Keys interface {
 
 // Durations that have not passed during a test, and that have.
 const (
-	long = 24 * time.Hour
-	over = 0 * time.Second
+	notPassed = 24 * time.Hour
+	passed    = 0 * time.Second
 )
 
 // Run tests an implementation. open returns a new, empty store for each test.
 func Run(t *testing.T, open func(t *testing.T) Keys) {
 	for name, part := range map[string]func(*testing.T, Keys){
 		"a key is claimed once": func(t *testing.T, k Keys) {
-			want(t, k, "a", "k", "h1", long, long, true, "", "")
-			want(t, k, "a", "k", "h1", long, long, false, "h1", "")
-			want(t, k, "a", "k", "h2", long, long, false, "h1", "")
+			wantClaim(t, k, "a", "k", "h1", notPassed, notPassed, true, "", "")
+			wantClaim(t, k, "a", "k", "h1", notPassed, notPassed, false, "h1", "")
+			wantClaim(t, k, "a", "k", "h2", notPassed, notPassed, false, "h1", "")
 		},
 		"keys belong to accounts": func(t *testing.T, k Keys) {
-			want(t, k, "a", "k", "h1", long, long, true, "", "")
-			want(t, k, "b", "k", "h2", long, long, true, "", "")
-			want(t, k, "a", "k2", "h2", long, long, true, "", "")
+			wantClaim(t, k, "a", "k", "h1", notPassed, notPassed, true, "", "")
+			wantClaim(t, k, "b", "k", "h2", notPassed, notPassed, true, "", "")
+			wantClaim(t, k, "a", "k2", "h2", notPassed, notPassed, true, "", "")
 		},
 		"an answer is kept": func(t *testing.T, k Keys) {
-			want(t, k, "a", "k", "h1", long, long, true, "", "")
+			wantClaim(t, k, "a", "k", "h1", notPassed, notPassed, true, "", "")
 			answer := bytes.Repeat([]byte{0, 255, '\n', '"'}, 64<<10)
 			check(t, k.Answer(t.Context(), "a", "k", answer))
-			want(t, k, "a", "k", "h1", long, over, false, "h1", string(answer)) // answered: never stale
-			want(t, k, "a", "k", "h2", long, over, false, "h1", string(answer))
+			wantClaim(t, k, "a", "k", "h1", notPassed, passed, false, "h1", string(answer)) // answered: never stale
+			wantClaim(t, k, "a", "k", "h2", notPassed, passed, false, "h1", string(answer))
 		},
 		"an empty answer is an answer": func(t *testing.T, k Keys) {
-			want(t, k, "a", "k", "h1", long, long, true, "", "")
+			wantClaim(t, k, "a", "k", "h1", notPassed, notPassed, true, "", "")
 			check(t, k.Answer(t.Context(), "a", "k", []byte{}))
-			if taken, _, _, err := k.Claim(t.Context(), "a", "k", "h1", long, over); taken || err != nil {
+			if taken, _, _, err := k.Claim(t.Context(), "a", "k", "h1", notPassed, passed); taken || err != nil {
 				t.Errorf("taken %v, %v", taken, err)
 			}
 		},
 		"a stale claim goes to the same request only": func(t *testing.T, k Keys) {
-			want(t, k, "a", "k", "h1", long, long, true, "", "")
-			want(t, k, "a", "k", "h2", long, over, false, "h1", "")
-			want(t, k, "a", "k", "h1", long, over, true, "", "")
-			want(t, k, "a", "k", "h1", long, long, false, "h1", "") // its age begins anew
+			wantClaim(t, k, "a", "k", "h1", notPassed, notPassed, true, "", "")
+			wantClaim(t, k, "a", "k", "h2", notPassed, passed, false, "h1", "")
+			wantClaim(t, k, "a", "k", "h1", notPassed, passed, true, "", "")
+			wantClaim(t, k, "a", "k", "h1", notPassed, notPassed, false, "h1", "") // its age begins anew
 		},
 		"an old key is free": func(t *testing.T, k Keys) {
-			want(t, k, "a", "k", "h1", long, long, true, "", "")
+			wantClaim(t, k, "a", "k", "h1", notPassed, notPassed, true, "", "")
 			check(t, k.Answer(t.Context(), "a", "k", []byte("answer")))
-			want(t, k, "a", "k", "h2", over, long, true, "", "")
-			want(t, k, "a", "k", "h2", long, long, false, "h2", "") // the old answer is gone
+			wantClaim(t, k, "a", "k", "h2", passed, notPassed, true, "", "")
+			wantClaim(t, k, "a", "k", "h2", notPassed, notPassed, false, "h2", "") // the old answer is gone
 		},
 		"a released key is free": func(t *testing.T, k Keys) {
-			want(t, k, "a", "k", "h1", long, long, true, "", "")
+			wantClaim(t, k, "a", "k", "h1", notPassed, notPassed, true, "", "")
 			check(t, k.Release(t.Context(), "a", "k"))
 			check(t, k.Release(t.Context(), "a", "k"))
 			check(t, k.Answer(t.Context(), "a", "k", []byte("late"))) // nobody claims it: nothing is kept
-			want(t, k, "a", "k", "h2", long, long, true, "", "")
+			wantClaim(t, k, "a", "k", "h2", notPassed, notPassed, true, "", "")
 		},
 		"of many at once one claims": func(t *testing.T, k Keys) {
 			var takers atomic.Int32
 			var all sync.WaitGroup
 			for range 16 {
 				all.Go(func() {
-					taken, _, _, err := k.Claim(t.Context(), "a", "k", "h1", long, long)
+					taken, _, _, err := k.Claim(t.Context(), "a", "k", "h1", notPassed, notPassed)
 					check(t, err)
 					if taken {
 						takers.Add(1)
@@ -106,7 +106,7 @@ func check(t *testing.T, err error) {
 }
 
 // want claims a key and compares the result. If the claim succeeds, it compares nothing else.
-func want(t *testing.T, k Keys, account, key, hash string, keep, stale time.Duration, taken bool, old, answer string) {
+func wantClaim(t *testing.T, k Keys, account, key, hash string, keep, stale time.Duration, taken bool, old, answer string) {
 	t.Helper()
 	gotTaken, gotOld, gotAnswer, err := k.Claim(t.Context(), account, key, hash, keep, stale)
 	switch {

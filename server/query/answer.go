@@ -19,7 +19,7 @@ func (o object) set(name string, value any) {
 }
 
 // listAnswer returns the answer of a list: without items it has neither count nor array.
-func listed[T any](name string, items []T, total int) object {
+func listAnswer[T any](name string, items []T, total int) object {
 	if len(items) == 0 {
 		return object{}
 	}
@@ -39,7 +39,7 @@ func encodeJSON(v any) ([]byte, error) {
 type page struct{ offset, limit int }
 
 // noLimit is the limit of a page with all items.
-const everything = math.MaxInt32
+const noLimit = math.MaxInt32
 
 // page returns the page that the parameters page and pagesize select. PARAMETER_WRONG.
 func (c *call) page() (page, error) {
@@ -49,7 +49,7 @@ func (c *call) page() (page, error) {
 	case hasSize && size == -1 && hasPage:
 		return page{}, c.command.wrong("page", "it has no meaning with pagesize -1")
 	case hasSize && size == -1:
-		return page{0, everything}, nil
+		return page{0, noLimit}, nil
 	case hasPage != hasSize:
 		return page{}, c.command.wrong("page", "give page and pagesize together")
 	case !hasSize:
@@ -58,19 +58,19 @@ func (c *call) page() (page, error) {
 		return page{}, c.command.wrong("pagesize", "%d: it is 1 to %d, or -1 for all", size, c.options.PageMax)
 	}
 	number := max(v.number("page"), 1)
-	if number > everything/size {
-		return page{everything, size}, nil
+	if number > noLimit/size {
+		return page{noLimit, size}, nil
 	}
 	return page{(number - 1) * size, size}, nil
 }
 
 // pageItems returns the page of a complete list.
-func cut[T any](all []T, p page) []T {
+func pageItems[T any](all []T, p page) []T {
 	from := min(p.offset, len(all))
 	return all[from:min(from+min(p.limit, len(all)), len(all))]
 }
 
 // containsFold reports whether a name contains a text, ignoring case.
-func like(name, part string) bool {
+func containsFold(name, part string) bool {
 	return strings.Contains(strings.ToLower(name), strings.ToLower(part))
 }

@@ -18,10 +18,10 @@ import (
 // A cluster from create to delete, as a tenant's program does it.
 func TestLifeOfACluster(t *testing.T) {
 	o := newFixture(t, nil)
-	made := o.must("uma", "createContainerCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "3", "controlnodes", "3")
-	id, job := made.text("id"), made.text("jobid")
-	if id == "" || job == "" || len(made.body) != 2 {
-		t.Fatalf("create: %s", made.raw)
+	created := o.must("uma", "createContainerCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "3", "controlnodes", "3")
+	id, job := created.text("id"), created.text("jobid")
+	if id == "" || job == "" || len(created.body) != 2 {
+		t.Fatalf("create: %s", created.raw)
 	}
 	open := o.must("uma", "queryAsyncJobResult", "jobid", job)
 	if open.body["jobstatus"] != 0.0 || open.body["jobresult"] != nil || open.text("cmd") != "createContainerCluster" || open.text("account") != "uma" ||
@@ -76,7 +76,7 @@ func TestLifeOfACluster(t *testing.T) {
 	if r := o.must("uma", "queryAsyncJobResult", "jobid", stop.text("jobid")); fmt.Sprint(r.body["jobresult"]) != "map[success:true]" {
 		t.Errorf("stop: %s", r.raw)
 	}
-	o.ask("uma", "scaleContainerCluster", "id", id, "size", "4").fails("scale on Stopped", 531)
+	o.call("uma", "scaleContainerCluster", "id", id, "size", "4").fails("scale on Stopped", 531)
 	end := o.must("uma", "deleteContainerCluster", "id", id)
 	if err := o.fake.End(t.Context(), end.text("jobid"), nil); err != nil {
 		t.Fatal(err)
@@ -87,8 +87,8 @@ func TestLifeOfACluster(t *testing.T) {
 	if r := o.must("uma", "listContainerCluster", "state", "destroyed"); len(r.items("containercluster")) != 1 {
 		t.Errorf("destroyed ones: %s", r.raw)
 	}
-	o.ask("uma", "listContainerCluster", "id", id).fails("a removed id", 431)
-	o.ask("uma", "startContainerCluster", "id", id).fails("start of a removed id", 431)
+	o.call("uma", "listContainerCluster", "id", id).fails("a removed id", 431)
+	o.call("uma", "startContainerCluster", "id", id).fails("start of a removed id", 431)
 }
 
 // The results of start, scale, upgrade and recover are the cluster; those of delete, stop and forget are success.
@@ -123,13 +123,13 @@ func TestResultsOfJobs(t *testing.T) {
 // The HTTP status of failed jobs is 200. The result has the code of the fault, and a text with command, step and remedy.
 func TestFailedJob(t *testing.T) {
 	o := newFixture(t, nil)
-	made := o.must("uma", "createContainerCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "3")
+	created := o.must("uma", "createContainerCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "3")
 	why := cluster.CapacityExhausted.Errorf("host h7 of rack 3 is full")
-	if err := o.fake.End(t.Context(), made.text("jobid"), why); err != nil {
+	if err := o.fake.End(t.Context(), created.text("jobid"), why); err != nil {
 		t.Fatal(err)
 	}
 	for who, tells := range map[string]bool{"uma": false, "op": true} {
-		r := o.must(who, "queryAsyncJobResult", "jobid", made.text("jobid"))
+		r := o.must(who, "queryAsyncJobResult", "jobid", created.text("jobid"))
 		result, _ := r.body["jobresult"].(map[string]any)
 		text, _ := result["errortext"].(string)
 		if r.body["jobstatus"] != 2.0 || r.body["jobresultcode"] != 533.0 || result["errorcode"] != 533.0 ||
@@ -147,22 +147,22 @@ func TestFailedJob(t *testing.T) {
 // Jobs are visible to their owner and to operators.
 func TestJobsBelongToOwners(t *testing.T) {
 	o := newFixture(t, nil)
-	made := o.must("uma", "createContainerCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "3")
+	created := o.must("uma", "createContainerCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "3")
 	o.create("eve", "red")
 	for who, code := range map[string]int{"uma": 200, "op": 200, "dan": 531, "eve": 531} {
-		if r := o.ask(who, "queryAsyncJobResult", "jobid", made.text("jobid")); r.status != code {
+		if r := o.call(who, "queryAsyncJobResult", "jobid", created.text("jobid")); r.status != code {
 			t.Errorf("%s: %d %s", who, r.status, r.raw)
 		}
 	}
-	o.ask("uma", "queryAsyncJobResult", "jobid", "00000000-0000-4000-8000-00000000ffff").fails("an unknown job", 431)
-	o.ask("uma", "queryAsyncJobResult", "jobid", "17").fails("no id of a job", 431)
+	o.call("uma", "queryAsyncJobResult", "jobid", "00000000-0000-4000-8000-00000000ffff").fails("an unknown job", 431)
+	o.call("uma", "queryAsyncJobResult", "jobid", "17").fails("no id of a job", 431)
 	for who, want := range map[string]int{"uma": 1, "eve": 1, "dan": 0, "op": 2} {
 		if got := o.must(who, "listAsyncJobs", "listall", "true").items("asyncjobs"); len(got) != want {
 			t.Errorf("%s lists %v", who, got)
 		}
 	}
 	dev := o.who["uma"].DomainID
-	o.ask("dan", "listAsyncJobs", "account", "uma", "domainid", dev).fails("jobs of others", 531)
+	o.call("dan", "listAsyncJobs", "account", "uma", "domainid", dev).fails("jobs of others", 531)
 	if got := o.must("op", "listAsyncJobs", "account", "uma", "domainid", dev).items("asyncjobs"); len(got) != 1 {
 		t.Errorf("of uma: %v", got)
 	}
@@ -174,13 +174,13 @@ func TestJobsBelongToOwners(t *testing.T) {
 // A keyword selects from all jobs, not only from those of a page.
 func TestKeywordOfJobsCountsBeforePages(t *testing.T) {
 	o := newFixture(t, nil)
-	made := o.must("uma", "createContainerCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "3")
-	if err := o.fake.End(t.Context(), made.text("jobid"), nil); err != nil {
+	created := o.must("uma", "createContainerCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "3")
+	if err := o.fake.End(t.Context(), created.text("jobid"), nil); err != nil {
 		t.Fatal(err)
 	}
-	o.must("uma", "stopContainerCluster", "id", made.text("id")) // newer: alone on the first page
+	o.must("uma", "stopContainerCluster", "id", created.text("id")) // newer: alone on the first page
 	r := o.must("uma", "listAsyncJobs", "keyword", "CREATE", "page", "1", "pagesize", "1")
-	if got := r.items("asyncjobs"); len(got) != 1 || got[0]["jobid"] != made.text("jobid") || !strings.Contains(r.raw, `"count":1`) {
+	if got := r.items("asyncjobs"); len(got) != 1 || got[0]["jobid"] != created.text("jobid") || !strings.Contains(r.raw, `"count":1`) {
 		t.Errorf("the first page of creates: %s", r.raw)
 	}
 	if r := o.must("uma", "listAsyncJobs", "keyword", "create", "page", "2", "pagesize", "1"); len(r.items("asyncjobs")) != 0 {
@@ -192,15 +192,15 @@ func TestKeywordOfJobsCountsBeforePages(t *testing.T) {
 func TestCustomJobID(t *testing.T) {
 	o := newFixture(t, nil)
 	const job = "6f1d7c5e-0000-4000-8000-00000000abcd"
-	ask := func(size string) reply {
-		return o.ask("uma", "createContainerCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", size, "customjobid", job)
+	request := func(size string) reply {
+		return o.call("uma", "createContainerCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", size, "customjobid", job)
 	}
-	first, second := ask("3"), ask("3")
+	first, second := request("3"), request("3")
 	if first.text("jobid") != job || first.raw != second.raw {
 		t.Errorf("%s, then %s", first.raw, second.raw)
 	}
-	ask("4").fails("another request", 431)
-	o.ask("uma", "startContainerCluster", "id", first.text("id"), "customjobid", "mine").fails("no uuid", 431)
+	request("4").fails("another request", 431)
+	o.call("uma", "startContainerCluster", "id", first.text("id"), "customjobid", "mine").fails("no uuid", 431)
 	if got := o.must("uma", "listContainerCluster").items("containercluster"); len(got) != 1 {
 		t.Errorf("%d clusters", len(got))
 	}
@@ -230,12 +230,12 @@ func TestDryRun(t *testing.T) {
 // The Kubernetes family: its object, its words for states, its exact name.
 func TestKubernetesFamily(t *testing.T) {
 	o := newFixture(t, nil)
-	made := o.must("uma", "createKubernetesCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "2", "masternodes", "1",
+	created := o.must("uma", "createKubernetesCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "2", "masternodes", "1",
 		"kubernetesversionid", "v1", "noderootdisksize", "20", "etcdnodes", "0", "clustertype", "CloudManaged")
-	if err := o.fake.End(t.Context(), made.text("jobid"), nil); err != nil {
+	if err := o.fake.End(t.Context(), created.text("jobid"), nil); err != nil {
 		t.Fatal(err)
 	}
-	id := made.text("id")
+	id := created.text("id")
 	o.set(id, func(c *cluster.Cluster) { c.Autoscale = cluster.Autoscale{Enabled: true, Min: 1, Max: 5} })
 	one := o.must("uma", "listKubernetesClusters", "id", id).items("kubernetescluster")[0]
 	for name, want := range map[string]any{
@@ -315,7 +315,7 @@ func TestKubernetesFamily(t *testing.T) {
 	if got := o.must("uma", "listKubernetesClusters", "clustertype", "ExternalManaged").items("kubernetescluster"); len(got) != 0 {
 		t.Errorf("external: %v", got)
 	}
-	o.ask("uma", "listKubernetesClusters", "state", "Flying").fails("no state", 431)
+	o.call("uma", "listKubernetesClusters", "state", "Flying").fails("no state", 431)
 	versions := o.must("uma", "listKubernetesSupportedVersions").items("kubernetessupportedversion")
 	if len(versions) != 2 || versions[0]["semanticversion"] != "1.30.1" || versions[0]["state"] != "Enabled" || versions[1]["state"] != "Disabled" || versions[0]["templateid"] != "t1" {
 		t.Errorf("versions: %v", versions)
@@ -371,21 +371,21 @@ func TestTwoGates(t *testing.T) {
 		{"forgetContainerCluster", "confirm=blue", 401, 401, 401, 200, 401, 401, 431},
 		{"deleteContainerCluster", "", 200, 200, 531, 200, 531, 531, 200},
 	} {
-		ask := func(who, id string) int {
+		request := func(who, id string) int {
 			pairs := []string{"id", id}
 			args, _ := url.ParseQuery(c.args)
 			for name := range args {
 				pairs = append(pairs, name, args.Get(name))
 			}
-			return o.ask(who, c.command, pairs...).status
+			return o.call(who, c.command, pairs...).status
 		}
-		got := []int{ask("uma", mine), ask("dan", mine), ask("eve", mine), ask("op", mine), ask("uma", theirs), ask("dan", theirs), ask("op", theirs)}
+		got := []int{request("uma", mine), request("dan", mine), request("eve", mine), request("op", mine), request("uma", theirs), request("dan", theirs), request("op", theirs)}
 		if want := []int{c.uma, c.dan, c.actor, c.op, c.umaOther, c.danOther, c.opOnOther}; !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", c.command, got, want)
 		}
 	}
 	for who, code := range map[string]int{"uma": 401, "dan": 401, "op": 200} {
-		if r := o.ask(who, "listContainerClusterLeaks"); r.status != code {
+		if r := o.call(who, "listContainerClusterLeaks"); r.status != code {
 			t.Errorf("leaks for %s: %s", who, r.raw)
 		}
 	}
@@ -404,7 +404,7 @@ func TestTwoGates(t *testing.T) {
 		if c.domain != "" {
 			pairs = append(pairs, "domainid", c.domain)
 		}
-		if r := o.ask(c.who, "createContainerCluster", pairs...); r.status != c.code {
+		if r := o.call(c.who, "createContainerCluster", pairs...); r.status != c.code {
 			t.Errorf("%s creates for %s in %s: %s", c.who, c.account, c.domain, r.raw)
 		}
 	}
@@ -433,7 +433,7 @@ func TestListAll(t *testing.T) {
 		for name := range args {
 			pairs = append(pairs, name, args.Get(name))
 		}
-		r := o.ask(c.who, "listContainerCluster", pairs...)
+		r := o.call(c.who, "listContainerCluster", pairs...)
 		var names []string
 		if r.status != http.StatusOK {
 			names = []string{fmt.Sprint(r.status)}
@@ -467,7 +467,7 @@ func TestPaging(t *testing.T) {
 			pairs = append(pairs, name, args.Get(name))
 		}
 		for command, key := range map[string]string{"listContainerCluster": "containercluster", "listKubernetesClusters": "kubernetescluster"} {
-			r := o.ask("uma", command, pairs...)
+			r := o.call("uma", command, pairs...)
 			var names []string
 			if r.status != http.StatusOK {
 				names = []string{fmt.Sprint(r.status)}
@@ -490,8 +490,8 @@ func TestPaging(t *testing.T) {
 func TestAuditTrail(t *testing.T) {
 	o := newFixture(t, nil)
 	id := o.create("uma", "blue")
-	o.ask("eve", "deleteContainerCluster", "id", id)
-	o.ask("uma", "forgetContainerCluster", "id", id)
+	o.call("eve", "deleteContainerCluster", "id", id)
+	o.call("uma", "forgetContainerCluster", "id", id)
 	o.must("uma", "listContainerCluster")
 	v := o.sign("uma", params("command", "deleteContainerCluster", "id", id))
 	v.Set("signature", "AAAA")

@@ -14,11 +14,11 @@ import (
 // The password is in the result of the owner's create job, and in no list.
 func TestListsOfJobsHoldNoPassword(t *testing.T) {
 	o := newFixture(t, nil)
-	made := o.must("uma", "createContainerCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "2")
-	if err := o.fake.End(t.Context(), made.text("jobid"), nil); err != nil {
+	created := o.must("uma", "createContainerCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "2")
+	if err := o.fake.End(t.Context(), created.text("jobid"), nil); err != nil {
 		t.Fatal(err)
 	}
-	if r := o.must("uma", "queryAsyncJobResult", "jobid", made.text("jobid")); !strings.Contains(r.raw, `"password"`) {
+	if r := o.must("uma", "queryAsyncJobResult", "jobid", created.text("jobid")); !strings.Contains(r.raw, `"password"`) {
 		t.Errorf("the result of the job has no password: %s", r.raw)
 	}
 	for _, who := range []string{"uma", "op"} {

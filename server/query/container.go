@@ -14,95 +14,95 @@ import (
 func containerCommands() []*command {
 	return []*command{
 		{
-			name: "createContainerCluster", about: "creates a cluster of VMs", async: true, related: "listContainerCluster",
-			params: slices.Concat(creation, []parameter{
-				{name: "zoneid", kind: id, about: "its zone", required: true, related: "listZones"},
-				{name: "size", also: "cluster", kind: number, about: "workers; control nodes come on top", required: true},
-				{name: "controlnodes", kind: number, about: "control nodes, an odd number; default 1"},
-				{name: "templateid", kind: id, about: "the template of its nodes; default the configured one", related: "listTemplates"},
-				{name: "cidrlist", kind: list, about: "networks that may reach the endpoint; default all"},
-				{name: "recovery", kind: list, about: "automatic recovery: none, or some of restart, replace, adopt"},
-				{name: "onfailure", kind: text, about: "what a failed create does: rollback, lazy or keep"},
+			name: "createContainerCluster", description: "creates a cluster of VMs", async: true, related: "listContainerCluster",
+			params: slices.Concat(createParams, []parameter{
+				{name: "zoneid", kind: id, description: "its zone", required: true, related: "listZones"},
+				{name: "size", alias: "cluster", kind: number, description: "workers; control nodes come on top", required: true},
+				{name: "controlnodes", kind: number, description: "control nodes, an odd number; default 1"},
+				{name: "templateid", kind: id, description: "the template of its nodes; default the configured one", related: "listTemplates"},
+				{name: "cidrlist", kind: list, description: "networks that may reach the endpoint; default all"},
+				{name: "recovery", kind: list, description: "automatic recovery: none, or some of restart, replace, adopt"},
+				{name: "onfailure", kind: text, description: "what a failed create does: rollback, lazy or keep"},
 				dryRun,
 			}),
-			response: slices.Concat([]field{{name: "id", kind: "string", about: "the id of the cluster"}}, jobAnswer, containerFields), run: create,
+			response: slices.Concat([]field{{name: "id", kind: "string", description: "the id of the cluster"}}, jobAnswer, containerFields), run: create,
 		},
-		{name: "deleteContainerCluster", about: "deletes a cluster", async: true, params: []parameter{
-			clusterID, {name: "force", kind: boolean, about: "true: VMs are not shut down first"},
+		{name: "deleteContainerCluster", description: "deletes a cluster", async: true, params: []parameter{
+			clusterID, {name: "force", kind: boolean, description: "true: VMs are not shut down first"},
 		}, response: succeeded, run: change(cluster.RequestDelete)},
-		{name: "startContainerCluster", about: "starts a stopped cluster", async: true, params: []parameter{clusterID}, response: containerFields, run: change(cluster.RequestStart)},
-		{name: "stopContainerCluster", about: "stops a cluster", async: true, params: []parameter{
-			clusterID, {name: "forced", kind: boolean, about: "true: VMs are not shut down first"},
+		{name: "startContainerCluster", description: "starts a stopped cluster", async: true, params: []parameter{clusterID}, response: containerFields, run: change(cluster.RequestStart)},
+		{name: "stopContainerCluster", description: "stops a cluster", async: true, params: []parameter{
+			clusterID, {name: "forced", kind: boolean, description: "true: VMs are not shut down first"},
 		}, response: succeeded, run: change(cluster.RequestStop)},
 		{
-			name: "listContainerCluster", about: "lists clusters", related: "createContainerCluster",
-			params:   slices.Concat(listing, selected, paging),
+			name: "listContainerCluster", description: "lists clusters", related: "createContainerCluster",
+			params:   slices.Concat(listParams, ownerFilters, paging),
 			response: containerFields, run: listClusters,
 		},
 		{
-			name: "listContainerClusters", about: "the same as listContainerCluster; CLIs use this name to complete the id of a cluster",
-			related: "createContainerCluster", params: slices.Concat(listing, selected, paging), response: containerFields, run: listClusters,
+			name: "listContainerClusters", description: "the same as listContainerCluster; CLIs use this name to complete the id of a cluster",
+			related: "createContainerCluster", params: slices.Concat(listParams, ownerFilters, paging), response: containerFields, run: listClusters,
 		},
-		{name: "scaleContainerCluster", about: "changes the number of workers", async: true, params: slices.Concat(scaling, []parameter{dryRun}), response: containerFields, run: scale},
-		{name: "upgradeContainerCluster", about: "replaces the nodes of a cluster with nodes of another version", async: true, params: []parameter{
+		{name: "scaleContainerCluster", description: "changes the number of workers", async: true, params: slices.Concat(scaleParams, []parameter{dryRun}), response: containerFields, run: scale},
+		{name: "upgradeContainerCluster", description: "replaces the nodes of a cluster with nodes of another version", async: true, params: []parameter{
 			clusterID,
-			{name: "versionid", also: "kubernetesversionid", kind: id, about: "the version to upgrade to", required: true, related: "listKubernetesSupportedVersions"},
-			{name: "surge", kind: number, about: "nodes that are added at a time; default 1"}, allowDowntime, dryRun,
+			{name: "versionid", alias: "kubernetesversionid", kind: id, description: "the version to upgrade to", required: true, related: "listKubernetesSupportedVersions"},
+			{name: "surge", kind: number, description: "nodes that are added at a time; default 1"}, allowDowntime, dryRun,
 		}, response: containerFields, run: upgrade},
-		{name: "getContainerClusterConfig", about: "returns the client configuration of a cluster", params: []parameter{clusterID}, response: configFields, run: config},
-		{name: "recoverContainerCluster", about: "repairs a cluster", async: true, params: []parameter{
-			clusterID, {name: "recovery", kind: list, about: "recovery for this request: none, or some of restart, replace, adopt; default restart,replace"},
-			{name: "consent", kind: boolean, about: "true: the last control node may be replaced; its data is lost"},
+		{name: "getContainerClusterConfig", description: "returns the client configuration of a cluster", params: []parameter{clusterID}, response: configFields, run: config},
+		{name: "recoverContainerCluster", description: "repairs a cluster", async: true, params: []parameter{
+			clusterID, {name: "recovery", kind: list, description: "recovery for this request: none, or some of restart, replace, adopt; default restart,replace"},
+			{name: "consent", kind: boolean, description: "true: the last control node may be replaced; its data is lost"},
 		}, response: containerFields, run: change(cluster.RequestRecover)},
-		{name: "getContainerClusterDrift", about: "compares the desired, recorded and observed state", params: []parameter{clusterID}, response: driftFields, run: drift},
+		{name: "getContainerClusterDrift", description: "compares the desired, recorded and observed state", params: []parameter{clusterID}, response: driftFields, run: drift},
 	}
 }
 
-var listing = []parameter{
-	{name: "id", kind: id, about: "only the cluster with this id", uuid: true}, named,
-	{name: "state", kind: text, about: "only clusters in this state; destroyed clusters are listed only with it"}, keyword,
+var listParams = []parameter{
+	{name: "id", kind: id, description: "only the cluster with this id", uuid: true}, nameFilter,
+	{name: "state", kind: text, description: "only clusters in this state; destroyed clusters are listed only with it"}, keyword,
 }
 
 // allowDowntime is the parameter that the upgrade of a cluster with one control node needs.
-var allowDowntime = parameter{name: "allowdowntime", kind: boolean, about: "true: the only control node may be upgraded in place, while the endpoint does not answer"}
+var allowDowntime = parameter{name: "allowdowntime", kind: boolean, description: "true: the only control node may be upgraded in place, while the endpoint does not answer"}
 
 // createParams are the parameters of create in both families.
-var creation = []parameter{
-	{name: "name", kind: text, about: "its name: a valid label of a host name", required: true},
-	{name: "serviceofferingid", kind: id, about: "the offering of its nodes", required: true, related: "listServiceOfferings"},
-	{name: "description", kind: text, about: "a description", length: cluster.MaxDescription},
-	{name: "account", also: "accountname", kind: text, about: "the account that will own it; needs domainid"},
-	{name: "domainid", kind: id, about: "the domain of that account"},
-	{name: "networkid", kind: id, about: "its network; default a new one", related: "listNetworks"},
-	{name: "keypair", kind: text, about: "the key pair of its nodes"},
-	{name: "dockerregistryusername", kind: text, about: "the user of a registry; needs the other three"},
-	{name: "dockerregistrypassword", kind: text, about: "its password"},
-	{name: "dockerregistryurl", kind: text, about: "the URL of the registry"},
-	{name: "dockerregistryemail", kind: text, about: "the mail address of the user"},
+var createParams = []parameter{
+	{name: "name", kind: text, description: "its name: a valid label of a host name", required: true},
+	{name: "serviceofferingid", kind: id, description: "the offering of its nodes", required: true, related: "listServiceOfferings"},
+	{name: "description", kind: text, description: "a description", length: cluster.MaxDescription},
+	{name: "account", alias: "accountname", kind: text, description: "the account that will own it; needs domainid"},
+	{name: "domainid", kind: id, description: "the domain of that account"},
+	{name: "networkid", kind: id, description: "its network; default a new one", related: "listNetworks"},
+	{name: "keypair", kind: text, description: "the key pair of its nodes"},
+	{name: "dockerregistryusername", kind: text, description: "the user of a registry; needs the other three"},
+	{name: "dockerregistrypassword", kind: text, description: "its password"},
+	{name: "dockerregistryurl", kind: text, description: "the URL of the registry"},
+	{name: "dockerregistryemail", kind: text, description: "the mail address of the user"},
 }
 
-var scaling = []parameter{
+var scaleParams = []parameter{
 	clusterID,
-	{name: "size", kind: number, about: "desired number of workers; one of size, nodeids, autoscalingenabled"},
-	{name: "nodeids", kind: list, about: "workers to remove"},
-	{name: "autoscalingenabled", kind: boolean, about: "whether an autoscaler changes the size; needs minsize and maxsize"},
-	{name: "minsize", kind: number, about: "minimum size for the autoscaler"},
-	{name: "maxsize", kind: number, about: "maximum size for the autoscaler"},
+	{name: "size", kind: number, description: "desired number of workers; one of size, nodeids, autoscalingenabled"},
+	{name: "nodeids", kind: list, description: "workers to remove"},
+	{name: "autoscalingenabled", kind: boolean, description: "whether an autoscaler changes the size; needs minsize and maxsize"},
+	{name: "minsize", kind: number, description: "minimum size for the autoscaler"},
+	{name: "maxsize", kind: number, description: "maximum size for the autoscaler"},
 }
 
 var configFields = []field{
-	{name: "id", kind: "string", about: "the id of the cluster"},
-	{name: "name", kind: "string", about: "its name"},
-	{name: "configdata", kind: "string", about: "the configuration of a client"},
+	{name: "id", kind: "string", description: "the id of the cluster"},
+	{name: "name", kind: "string", description: "its name"},
+	{name: "configdata", kind: "string", description: "the configuration of a client"},
 }
 
 var driftFields = []field{
-	{name: "cluster", kind: "string", about: "the id of the cluster"},
-	{name: "state", kind: "string", about: "its state"},
-	{name: "desired", kind: "object", about: "the desired state"},
-	{name: "recorded", kind: "object", about: "the state in the records"},
-	{name: "observed", kind: "object", about: "the state at the provider"},
-	{name: "findings", kind: "list", about: "the differences, since when, and what the policy will do"},
+	{name: "cluster", kind: "string", description: "the id of the cluster"},
+	{name: "state", kind: "string", description: "its state"},
+	{name: "desired", kind: "object", description: "the desired state"},
+	{name: "recorded", kind: "object", description: "the state in the records"},
+	{name: "observed", kind: "object", description: "the state at the provider"},
+	{name: "findings", kind: "list", description: "the differences, since when, and what the policy will do"},
 }
 
 // request returns the create request of both families. PARAMETER_WRONG.
@@ -154,12 +154,12 @@ func create(ctx context.Context, c *call) (any, error) {
 		plan, err := c.options.Clusters.PlanCreate(ctx, c.who, r)
 		return object{"plan": planAnswer(plan)}, err
 	}
-	made, job, err := c.options.Clusters.Create(ctx, c.who, r)
+	created, job, err := c.options.Clusters.Create(ctx, c.who, r)
 	if err != nil {
 		return nil, err
 	}
-	c.target = made.UUID
-	return object{"id": made.UUID, "jobid": job.ID}, nil
+	c.target = created.UUID
+	return object{"id": created.UUID, "jobid": job.ID}, nil
 }
 
 // change returns the function of changes that need only an id and flags.
@@ -169,14 +169,14 @@ func change(kind cluster.RequestKind) func(context.Context, *call) (any, error) 
 		if err != nil {
 			return nil, err
 		}
-		return c.ask(ctx, service.ChangeRequest{
+		return c.requestChange(ctx, service.ChangeRequest{
 			Kind: kind, Forced: c.values.boolean("forced") || c.values.boolean("force"), Recovery: policy, Consent: c.values.boolean("consent"),
 		})
 	}
 }
 
 // requestChange requests a change, or returns its plan.
-func (c *call) ask(ctx context.Context, r service.ChangeRequest) (any, error) {
+func (c *call) requestChange(ctx context.Context, r service.ChangeRequest) (any, error) {
 	c.target = c.values.text["id"]
 	r.JobID, r.Command = c.values.text["customjobid"], c.command.name
 	if c.values.boolean("dryrun") {
@@ -216,7 +216,7 @@ func scale(ctx context.Context, c *call) (any, error) {
 			return nil, c.command.wrong("minsize", "%d to %d: 1 <= minsize < maxsize", a.Min, a.Max)
 		}
 	}
-	return c.ask(ctx, r)
+	return c.requestChange(ctx, r)
 }
 
 func upgrade(ctx context.Context, c *call) (any, error) {
@@ -224,7 +224,7 @@ func upgrade(ctx context.Context, c *call) (any, error) {
 	if c.values.has("surge") && surge == 0 {
 		return nil, c.command.wrong("surge", "at least 1 node is added at a time")
 	}
-	return c.ask(ctx, service.ChangeRequest{
+	return c.requestChange(ctx, service.ChangeRequest{
 		Kind: cluster.RequestUpgrade, Version: c.values.text["versionid"] + c.values.text["kubernetesversionid"], Surge: max(surge, 1), Downtime: c.values.boolean("allowdowntime"),
 	})
 }
@@ -270,7 +270,7 @@ func (c *command) statesOf(word string) []machine.State {
 
 // narrow returns the caller and the query that the parameters account, domainid,
 // isrecursive and listall select. A list never shows more than the caller may use.
-func (c *call) within(ctx context.Context) (who cluster.Caller, q cluster.ClusterQuery, err error) {
+func (c *call) narrow(ctx context.Context) (who cluster.Caller, q cluster.ClusterQuery, err error) {
 	who, v := c.who, c.values
 	if v.has("account") && !v.has("domainid") {
 		return who, q, c.command.wrong("account", "give it together with domainid")
@@ -309,7 +309,7 @@ func listClusters(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	who, q, err := c.within(ctx)
+	who, q, err := c.narrow(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -318,14 +318,14 @@ func listClusters(ctx context.Context, c *call) (any, error) {
 		return c.listOne(ctx, who, q, p)
 	}
 	q.Name, q.Keyword, q.ExactName, q.Offset, q.Limit = v.text["name"], v.text["keyword"], c.command.kube, p.offset, p.limit
-	if p.limit == everything {
+	if p.limit == noLimit {
 		q.Limit = -1
 	}
-	clusters, total, err := c.inState(ctx, who, q, p)
+	clusters, total, err := c.listByState(ctx, who, q, p)
 	if err != nil || len(clusters) == 0 {
 		return object{}, err
 	}
-	items, err := c.showAll(ctx, clusters)
+	items, err := c.viewAll(ctx, clusters)
 	if err != nil {
 		return nil, err
 	}
@@ -334,7 +334,7 @@ func listClusters(ctx context.Context, c *call) (any, error) {
 
 // viewAll returns the clusters of a list with the data that answers need. Only answers
 // of the Kubernetes family contain more of the VMs than their ids.
-func (c *call) showAll(ctx context.Context, clusters []cluster.Cluster) ([]*shown, error) {
+func (c *call) viewAll(ctx context.Context, clusters []cluster.Cluster) ([]*clusterView, error) {
 	var nodes map[int64][]cluster.Node
 	var vms map[int64][]string
 	var err error
@@ -350,13 +350,13 @@ func (c *call) showAll(ctx context.Context, clusters []cluster.Cluster) ([]*show
 	if err != nil {
 		return nil, err
 	}
-	if err := c.stand(ctx, clusters); err != nil {
+	if err := c.loadStandings(ctx, clusters); err != nil {
 		return nil, err
 	}
-	all, items := make([]shown, len(clusters)), make([]*shown, len(clusters))
+	all, items := make([]clusterView, len(clusters)), make([]*clusterView, len(clusters))
 	for i := range clusters {
 		one, s := &clusters[i], &all[i]
-		if err := c.showOne(ctx, s, one, nodes[one.ID], c.command.kube); err != nil {
+		if err := c.fillView(ctx, s, one, nodes[one.ID], c.command.kube); err != nil {
 			return nil, err
 		}
 		if s.reach = reach[one.ID]; !c.command.kube {
@@ -369,7 +369,7 @@ func (c *call) showAll(ctx context.Context, clusters []cluster.Cluster) ([]*show
 
 // listByState lists the clusters in a state. The Kubernetes family has words that mean
 // two states, or a part of one: then this function selects the page.
-func (c *call) inState(ctx context.Context, who cluster.Caller, q cluster.ClusterQuery, p page) ([]cluster.Cluster, int, error) {
+func (c *call) listByState(ctx context.Context, who cluster.Caller, q cluster.ClusterQuery, p page) ([]cluster.Cluster, int, error) {
 	word := c.values.text["state"]
 	if word == "" {
 		return c.options.Clusters.List(ctx, who, q)
@@ -400,7 +400,7 @@ func (c *call) inState(ctx context.Context, who cluster.Caller, q cluster.Cluste
 		}
 		return int(a.ID - b.ID)
 	})
-	return cut(all, p), len(all), nil
+	return pageItems(all, p), len(all), nil
 }
 
 // listOne lists a cluster by its id. CLUSTER_NOT_FOUND for an unknown or removed id.
@@ -411,22 +411,22 @@ func (c *call) listOne(ctx context.Context, who cluster.Caller, q cluster.Cluste
 		return nil, err
 	}
 	one := &b.Cluster
-	s, err := c.show(ctx, b, c.command.kube)
+	s, err := c.viewOf(ctx, b, c.command.kube)
 	if err != nil {
 		return nil, err
 	}
 	if one.State == cluster.Destroyed && !strings.EqualFold(v.text["state"], string(cluster.Destroyed)) {
 		return nil, cluster.NotFound.Errorf("cluster %s is removed", one.UUID)
 	}
-	named := like(one.Name, v.text["name"])
+	named := containsFold(one.Name, v.text["name"])
 	if c.command.kube && v.has("name") {
 		named = one.Name == v.text["name"]
 	}
-	fits := named && (like(one.Name, v.text["keyword"]) || like(one.Description, v.text["keyword"])) &&
+	fits := named && (containsFold(one.Name, v.text["keyword"]) || containsFold(one.Description, v.text["keyword"])) &&
 		(!v.has("state") || strings.EqualFold(s.state(), v.text["state"])) && (v.boolean("listall") || who.Scope.Sees(one.Owner)) &&
 		(q.AccountID == "" || q.AccountID == one.Owner.AccountID) && (q.DomainIDs == nil || slices.Contains(q.DomainIDs, one.Owner.DomainID))
 	if !fits || p.offset > 0 {
 		return object{}, nil
 	}
-	return &clusterPage{c.command.family(), []*shown{s}, 1}, nil
+	return &clusterPage{c.command.family(), []*clusterView{s}, 1}, nil
 }

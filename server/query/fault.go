@@ -54,7 +54,7 @@ var codes = map[*fault.Kind]int{
 }
 
 // detailed maps codes to their second numbers (cserrorcode); 405 has none.
-var detailed = map[int]int{
+var detailCodes = map[int]int{
 	400: 4250, 401: 4250, 429: 4545, 430: 4350, 431: 4350, 432: 4555, 531: 4365,
 	532: 4370, 533: 4335, 534: 4380, 535: 4370, 536: 4375, 537: 4360, 530: 4250, 503: 4355,
 }
@@ -77,7 +77,7 @@ func codeOf(err error) int {
 
 // notFoundText returns the text by which SDKs and provisioning tools recognize that the
 // object of a parameter does not exist. They compare it word for word.
-func absent(parameter, value string) string {
+func notFoundText(parameter, value string) string {
 	return "Invalid parameter " + parameter + " value=" + value + " due to incorrect long value format, or entity does not exist"
 }
 
@@ -91,12 +91,12 @@ func codeOfFault(code fault.Code) int {
 
 // textFor returns the text of a fault for a caller. Only operators get messages about
 // the capacity of a provider and about internal errors.
-func told(code fault.Code, message string, operator bool) string {
+func textFor(code fault.Code, message string, operator bool) string {
 	kind, ok := fault.Lookup(string(code))
 	if !ok {
 		kind = fault.Unknown
 	}
-	if number := codeOf(kind); !operator && (number == 533 || number == 530 && !ours(kind)) {
+	if number := codeOf(kind); !operator && (number == 533 || number == 530 && !isClusterFault(kind)) {
 		message = kind.Title
 	}
 	if message == "" {
@@ -106,7 +106,7 @@ func told(code fault.Code, message string, operator bool) string {
 }
 
 // isClusterFault reports faults of clusters: their messages reveal nothing internal.
-func ours(kind *fault.Kind) bool { return kind.Guide == clusterGuide }
+func isClusterFault(kind *fault.Kind) bool { return kind.Guide == clusterGuide }
 
 var clusterGuide = cluster.NotFound.Guide
 

@@ -35,8 +35,8 @@ type Clusters interface {
 	Nodes(ctx context.Context, clusters []cluster.Cluster) (map[int64][]cluster.Node, error)
 	VMs(ctx context.Context, clusters []cluster.Cluster) (map[int64][]string, error)
 	Reach(ctx context.Context, clusters []cluster.Cluster) (map[int64]cluster.Reach, error)
-	Standings(ctx context.Context, clusters []cluster.Cluster) (map[string]service.Standing, error)
-	Standing(ctx context.Context, uuid string) (service.Standing, error)
+	Explanations(ctx context.Context, clusters []cluster.Cluster) (map[string]service.Explanation, error)
+	Explanation(ctx context.Context, uuid string) (service.Explanation, error)
 	Drift(ctx context.Context, who cluster.Caller, uuid string) (*service.DriftReport, error)
 	Config(ctx context.Context, who cluster.Caller, uuid string) (*service.Config, error)
 	Leaks(ctx context.Context, who cluster.Caller, uuid string, kind cluster.Kind, offset, limit int) ([]service.Leak, int, error)
@@ -65,7 +65,7 @@ type Options struct {
 }
 
 // Handler serves /client/api. It is an http.Handler for server.Options.Mount.
-type Face struct {
+type Handler struct {
 	options   Options
 	commands  []*command
 	byName    map[string]*command // in lower case
@@ -75,7 +75,7 @@ type Face struct {
 }
 
 // New returns a Handler.
-func New(o Options) *Face {
+func New(o Options) *Handler {
 	if o.PageMax <= 0 {
 		o.PageMax = 500
 	}
@@ -92,7 +92,7 @@ func New(o Options) *Face {
 		o.Now = func() time.Time { return time.Now().UTC() }
 	}
 	all, byName := routes()
-	return &Face{
+	return &Handler{
 		options: o, commands: all, byName: byName, directory: server.Directory{Store: o.Accounts.Store},
 		rate: newLimiters(o.Rate, o.Burst), refused: newLimiters(o.Rate, o.Burst),
 	}
@@ -100,7 +100,7 @@ func New(o Options) *Face {
 
 // call is a request in progress.
 type call struct {
-	*Face
+	*Handler
 	command *command // nil: unknown
 	name    string   // as it was sent
 	sent    parameters
@@ -110,15 +110,15 @@ type call struct {
 	target  string         // object of the call, for the audit trail
 	names   map[cluster.Owner][2]string
 
-	standings map[string]service.Standing // of the clusters in the answer, by uuid
+	standings map[string]service.Explanation // of the clusters in the answer, by uuid
 }
 
 // ServeHTTP answers one request.
-func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (f *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
-	c := &call{Face: f, names: map[cluster.Owner][2]string{}}
+	c := &call{Handler: f, names: map[cluster.Owner][2]string{}}
 	answer, err := c.serve(r)
-	c.note(r.Context(), err)
+	c.writeAudit(r.Context(), err)
 	code := http.StatusOK
 	if err != nil {
 		code = c.writeError(w, r, err)
@@ -182,13 +182,13 @@ func (c *call) login(r *http.Request) error {
 }
 
 // dummySecret is compared if the key is unknown, so that the refusal takes as long.
-const nobody = "0000000000000000000000000000000000000000000000000000000000000000"
+const dummySecret = "0000000000000000000000000000000000000000000000000000000000000000"
 
 // authenticate identifies the account that signed the request. All refused signatures have the same text.
 func (c *call) authenticate(r *http.Request) error {
 	refuse := func() error {
-		if wait := c.refused.take(remote(r), c.options.Now()); wait > 0 {
-			return limited(wait)
+		if wait := c.refused.take(clientAddress(r), c.options.Now()); wait > 0 {
+			return rateLimited(wait)
 		}
 		return SignatureRefused.Errorf("%s", SignatureRefused.Title)
 	}
@@ -198,10 +198,10 @@ func (c *call) authenticate(r *http.Request) error {
 	}
 	secret := key.Secret.Reveal()
 	if !found {
-		secret = nobody
+		secret = dummySecret
 	}
 	good := verify(secret, c.sent.get("signature"), c.sent)
-	if !found || !good || !fresh(c.sent, c.options.Now(), c.options.EnforcePostAndExpiry) {
+	if !found || !good || !notExpired(c.sent, c.options.Now(), c.options.EnforcePostAndExpiry) {
 		return refuse()
 	}
 	c.account, c.who = who, server.Caller(who)
@@ -209,7 +209,7 @@ func (c *call) authenticate(r *http.Request) error {
 		return err
 	}
 	if wait := c.rate.take(who.ID, c.options.Now()); wait > 0 {
-		return limited(wait)
+		return rateLimited(wait)
 	}
 	if err := server.Admit(r.Context()); err != nil {
 		return err
@@ -220,11 +220,11 @@ func (c *call) authenticate(r *http.Request) error {
 	return nil
 }
 
-func limited(wait time.Duration) error {
+func rateLimited(wait time.Duration) error {
 	return RateLimited.Errorf("try again in %s", wait.Round(time.Millisecond)).With("retryAfter", int(wait/time.Second)+1)
 }
 
-func remote(r *http.Request) string {
+func clientAddress(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		return r.RemoteAddr
@@ -233,7 +233,7 @@ func remote(r *http.Request) string {
 }
 
 // writeAudit writes a changing call into the audit trail. Calls of unknown callers leave no entry: they changed nothing.
-func (c *call) note(ctx context.Context, err error) {
+func (c *call) writeAudit(ctx context.Context, err error) {
 	if c.command == nil || !c.command.changes() || c.account.ID == "" {
 		return
 	}
@@ -281,27 +281,27 @@ func (c *call) errorOf(err error) errorBody {
 		code, err = own.code, own.err
 	}
 	kind := fault.Of(err)
-	text := told(kind.Code, fault.Message(err), c.who.Operator)
+	text := textFor(kind.Code, fault.Message(err), c.who.Operator)
 	switch {
 	case kind == SignatureRefused: // the same text for every command
 		text = kind.Title
 	case c.command == nil || strings.HasPrefix(text, c.command.name):
 	default:
-		text = c.command.name + ": " + c.naming(kind, code, err, text)
+		text = c.command.name + ": " + c.withParameter(kind, code, err, text)
 	}
-	return errorBody{UUIDs: []string{}, Code: code, Detail: detailed[code], Text: strings.TrimSuffix(text, ".") + ". " + kind.Remedy}
+	return errorBody{UUIDs: []string{}, Code: code, Detail: detailCodes[code], Text: strings.TrimSuffix(text, ".") + ". " + kind.Remedy}
 }
 
 // withParameter puts the parameter of a fault before its text. For an unknown or
 // removed id it uses the text that clients recognize.
-func (c *call) naming(kind *fault.Kind, code int, err error, text string) string {
-	name := c.blamed(err)
+func (c *call) withParameter(kind *fault.Kind, code int, err error, text string) string {
+	name := c.faultParameter(err)
 	removed := kind == cluster.StateRefused && code == 431 && c.values.has("id")
 	switch {
 	case removed:
-		return absent("id", c.values.text["id"]) + ": " + text
+		return notFoundText("id", c.values.text["id"]) + ": " + text
 	case name != "" && (kind == cluster.NotFound || kind == cluster.JobNotFound):
-		return absent(name, c.sent.get(name)) + ": " + text
+		return notFoundText(name, c.sent.get(name)) + ": " + text
 	case name != "":
 		return "parameter " + name + ": " + text
 	}
@@ -324,12 +324,12 @@ func (c *call) write(w http.ResponseWriter, _ *http.Request, status int, body an
 	var data []byte
 	var err error
 	if list, ok := body.(*clusterPage); ok {
-		room := pages.Get().(*[]byte)
-		data, err = list.encode((*room)[:0], c.key())
-		defer func(made []byte) {
-			if cap(made) <= mostKept {
-				*room = made
-				pages.Put(room)
+		buffer := pages.Get().(*[]byte)
+		data, err = list.encode((*buffer)[:0], c.key())
+		defer func(created []byte) {
+			if cap(created) <= maxPooled {
+				*buffer = created
+				pages.Put(buffer)
 			}
 		}(data)
 	} else {
@@ -349,7 +349,7 @@ func (c *call) write(w http.ResponseWriter, _ *http.Request, status int, body an
 // pooled.
 var pages = sync.Pool{New: func() any { return new([]byte) }}
 
-const mostKept = 1 << 20
+const maxPooled = 1 << 20
 
 // changes reports whether a command changes something.
 func (c *command) changes() bool {

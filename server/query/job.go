@@ -11,37 +11,37 @@ import (
 
 func jobCommands() []*command {
 	return []*command{
-		{name: "queryAsyncJobResult", about: "returns the state of a job", related: "listAsyncJobs", params: []parameter{
-			{name: "jobid", kind: id, about: "the id of the job", required: true, uuid: true},
+		{name: "queryAsyncJobResult", description: "returns the state of a job", related: "listAsyncJobs", params: []parameter{
+			{name: "jobid", kind: id, description: "the id of the job", required: true, uuid: true},
 		}, response: jobFields, run: queryJob},
-		{name: "listAsyncJobs", about: "lists jobs, newest first", related: "queryAsyncJobResult", params: slices.Concat([]parameter{keyword}, selected, paging), response: jobFields, run: listJobs},
+		{name: "listAsyncJobs", description: "lists jobs, newest first", related: "queryAsyncJobResult", params: slices.Concat([]parameter{keyword}, ownerFilters, paging), response: jobFields, run: listJobs},
 	}
 }
 
 var jobFields = []field{
-	{name: "jobid", kind: "string", about: "the id of the job"},
-	{name: "cmd", kind: "string", about: "the command"},
-	{name: "accountid", kind: "string", about: "the account that owns it"},
-	{name: "account", kind: "string", about: "the name of that account"},
-	{name: "domainid", kind: "string", about: "its domain"},
-	{name: "domain", kind: "string", about: "the name of the domain"},
-	{name: "userid", kind: "string", about: "the account that requested it"},
-	{name: "jobstatus", kind: "integer", about: "0 open, 1 done, 2 failed"},
-	{name: "jobprocstatus", kind: "integer", about: "always 0"},
-	{name: "jobresultcode", kind: "integer", about: "0, or the code of the failure"},
-	{name: "jobresulttype", kind: "string", about: "object"},
-	{name: "jobresult", kind: "object", about: "its result; absent while it is open"},
-	{name: "jobinstancetype", kind: "string", about: "the type of the object that it works on"},
-	{name: "jobinstanceid", kind: "string", about: "the id of that object"},
-	{name: "created", kind: "date", about: "when it was requested"},
-	{name: "waitingstep", kind: "string", about: "while it is open: the step that waits"},
-	{name: "waitingfor", kind: "string", about: "what that step waits for"},
-	{name: "waitingsince", kind: "date", about: "since when"},
-	{name: "waitinguntil", kind: "date", about: "until when at most"},
-	{name: "nextattempt", kind: "date", about: "when it checks again"},
-	{name: "reasoncode", kind: "string", about: "the fault because of which the provider cannot be read"},
-	{name: "reason", kind: "string", about: "the message of that fault"},
-	{name: "completed", kind: "date", about: "when it ended"},
+	{name: "jobid", kind: "string", description: "the id of the job"},
+	{name: "cmd", kind: "string", description: "the command"},
+	{name: "accountid", kind: "string", description: "the account that owns it"},
+	{name: "account", kind: "string", description: "the name of that account"},
+	{name: "domainid", kind: "string", description: "its domain"},
+	{name: "domain", kind: "string", description: "the name of the domain"},
+	{name: "userid", kind: "string", description: "the account that requested it"},
+	{name: "jobstatus", kind: "integer", description: "0 open, 1 done, 2 failed"},
+	{name: "jobprocstatus", kind: "integer", description: "always 0"},
+	{name: "jobresultcode", kind: "integer", description: "0, or the code of the failure"},
+	{name: "jobresulttype", kind: "string", description: "object"},
+	{name: "jobresult", kind: "object", description: "its result; absent while it is open"},
+	{name: "jobinstancetype", kind: "string", description: "the type of the object that it works on"},
+	{name: "jobinstanceid", kind: "string", description: "the id of that object"},
+	{name: "created", kind: "date", description: "when it was requested"},
+	{name: "waitingstep", kind: "string", description: "while it is open: the step that waits"},
+	{name: "waitingfor", kind: "string", description: "what that step waits for"},
+	{name: "waitingsince", kind: "date", description: "since when"},
+	{name: "waitinguntil", kind: "date", description: "until when at most"},
+	{name: "nextattempt", kind: "date", description: "when it checks again"},
+	{name: "reasoncode", kind: "string", description: "the fault because of which the provider cannot be read"},
+	{name: "reason", kind: "string", description: "the message of that fault"},
+	{name: "completed", kind: "date", description: "when it ended"},
 }
 
 func queryJob(ctx context.Context, c *call) (any, error) {
@@ -57,7 +57,7 @@ func listJobs(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	who, q, err := c.within(ctx)
+	who, q, err := c.narrow(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func listJobs(ctx context.Context, c *call) (any, error) {
 		}
 		items = append(items, o)
 	}
-	return listed("asyncjobs", items, total), nil
+	return listAnswer("asyncjobs", items, total), nil
 }
 
 // job returns a job in the form that clients poll.
@@ -105,7 +105,7 @@ func (c *call) job(ctx context.Context, j *cluster.Job) (object, error) {
 	o.set("userid", j.Owner.AccountID)
 	o.set("jobinstanceid", j.Cluster)
 	if j.Status == cluster.JobOpen {
-		return o, c.explain(ctx, j, o)
+		return o, c.addWaiting(ctx, j, o)
 	}
 	o["jobresulttype"] = "object"
 	if !j.Completed.IsZero() {
@@ -114,7 +114,7 @@ func (c *call) job(ctx context.Context, j *cluster.Job) (object, error) {
 	if j.Status == cluster.JobFailed {
 		code := codeOfFault(j.Code)
 		o["jobresultcode"] = code
-		body := errorBody{UUIDs: []string{}, Code: code, Detail: detailed[code], Text: jobText(j, c.who.Operator)}
+		body := errorBody{UUIDs: []string{}, Code: code, Detail: detailCodes[code], Text: jobText(j, c.who.Operator)}
 		o["jobresult"] = body
 		return o, nil
 	}
@@ -123,14 +123,14 @@ func (c *call) job(ctx context.Context, j *cluster.Job) (object, error) {
 }
 
 // addWaiting adds to an open job what it waits for.
-func (c *call) explain(ctx context.Context, j *cluster.Job, o object) error {
-	standing, err := c.options.Clusters.Standing(ctx, j.Cluster)
+func (c *call) addWaiting(ctx context.Context, j *cluster.Job, o object) error {
+	standing, err := c.options.Clusters.Explanation(ctx, j.Cluster)
 	if err != nil {
 		return err
 	}
 	if w := standing.Waiting; w != nil {
 		o.set("waitingstep", w.Step)
-		o.set("waitingfor", c.awaited(w))
+		o.set("waitingfor", c.waitingText(w))
 		o["waitingsince"] = date(w.Since)
 		if !w.Until.IsZero() {
 			o["waitinguntil"] = date(w.Until)
@@ -141,14 +141,14 @@ func (c *call) explain(ctx context.Context, j *cluster.Job, o object) error {
 	}
 	if u := standing.Unseen; u != nil {
 		o.set("reasoncode", u.Code)
-		o.set("reason", told(fault.Code(u.Code), u.Text, c.who.Operator)+" (since "+date(u.Since)+")")
+		o.set("reason", textFor(fault.Code(u.Code), u.Text, c.who.Operator)+" (since "+date(u.Since)+")")
 	}
 	return nil
 }
 
 // jobText returns the text of a failed job: the message, the step and the remedy.
 func jobText(j *cluster.Job, operator bool) string {
-	text := j.Command + ": " + told(j.Code, j.Text, operator)
+	text := j.Command + ": " + textFor(j.Code, j.Text, operator)
 	if j.Step != "" {
 		text += " (step " + j.Step + ")"
 	}
@@ -164,7 +164,7 @@ func (c *call) jobResult(ctx context.Context, j *cluster.Job, kube bool) (object
 	case "delete", "stop":
 		return object{"success": true}, nil
 	case "forget":
-		leaks, err := c.leaks(ctx, j.Cluster, "", page{0, everything})
+		leaks, err := c.leaks(ctx, j.Cluster, "", page{0, noLimit})
 		if fault.Of(err) == cluster.NotFound { // nothing is left of it
 			leaks, err = []object{}, nil
 		}
@@ -177,7 +177,7 @@ func (c *call) jobResult(ctx context.Context, j *cluster.Job, kube bool) (object
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.show(ctx, b, kube)
+	s, err := c.viewOf(ctx, b, kube)
 	if err != nil {
 		return nil, err
 	}

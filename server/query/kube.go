@@ -15,48 +15,48 @@ import (
 func kubeCommands() []*command {
 	all := []*command{
 		{
-			name: "createKubernetesCluster", about: "creates a Kubernetes cluster", async: true, related: "listKubernetesClusters",
-			params: slices.Concat(creation, []parameter{
-				{name: "zoneid", kind: id, about: "its zone", required: true, related: "listZones"},
-				{name: "kubernetesversionid", kind: id, about: "the version of its nodes", required: true, related: "listKubernetesSupportedVersions"},
-				{name: "size", kind: number, about: "workers; control nodes come on top", required: true},
-				{name: "controlnodes", also: "masternodes", kind: number, about: "control nodes, an odd number; default 1"},
-				{name: "noderootdisksize", kind: number, about: "GB of a node's root disk; default that of the template"},
-				{name: "clustertype", kind: text, about: "CloudManaged: the type of all clusters"},
+			name: "createKubernetesCluster", description: "creates a Kubernetes cluster", async: true, related: "listKubernetesClusters",
+			params: slices.Concat(createParams, []parameter{
+				{name: "zoneid", kind: id, description: "its zone", required: true, related: "listZones"},
+				{name: "kubernetesversionid", kind: id, description: "the version of its nodes", required: true, related: "listKubernetesSupportedVersions"},
+				{name: "size", kind: number, description: "workers; control nodes come on top", required: true},
+				{name: "controlnodes", alias: "masternodes", kind: number, description: "control nodes, an odd number; default 1"},
+				{name: "noderootdisksize", kind: number, description: "GB of a node's root disk; default that of the template"},
+				{name: "clustertype", kind: text, description: "CloudManaged: the type of all clusters"},
 				dryRun,
-			}, notServed),
-			response: slices.Concat([]field{{name: "id", kind: "string", about: "the id of the cluster"}}, jobAnswer, kubeFields), run: createKube,
+			}, unsupported),
+			response: slices.Concat([]field{{name: "id", kind: "string", description: "the id of the cluster"}}, jobAnswer, kubeFields), run: createKube,
 		},
-		{name: "deleteKubernetesCluster", about: "deletes a Kubernetes cluster", async: true, params: []parameter{clusterID}, response: succeeded, run: change(cluster.RequestDelete)},
-		{name: "startKubernetesCluster", about: "starts a stopped Kubernetes cluster", async: true, params: []parameter{clusterID}, response: kubeFields, run: change(cluster.RequestStart)},
-		{name: "stopKubernetesCluster", about: "stops a Kubernetes cluster", async: true, params: []parameter{
-			clusterID, {name: "forced", kind: boolean, about: "true: VMs are not shut down first"},
+		{name: "deleteKubernetesCluster", description: "deletes a Kubernetes cluster", async: true, params: []parameter{clusterID}, response: succeeded, run: change(cluster.RequestDelete)},
+		{name: "startKubernetesCluster", description: "starts a stopped Kubernetes cluster", async: true, params: []parameter{clusterID}, response: kubeFields, run: change(cluster.RequestStart)},
+		{name: "stopKubernetesCluster", description: "stops a Kubernetes cluster", async: true, params: []parameter{
+			clusterID, {name: "forced", kind: boolean, description: "true: VMs are not shut down first"},
 		}, response: succeeded, run: change(cluster.RequestStop)},
 		{
-			name: "listKubernetesClusters", about: "lists Kubernetes clusters", related: "createKubernetesCluster",
+			name: "listKubernetesClusters", description: "lists Kubernetes clusters", related: "createKubernetesCluster",
 			params: slices.Concat([]parameter{
-				{name: "id", kind: id, about: "only the cluster with this id", uuid: true},
-				{name: "name", kind: text, about: "only the cluster with this name"},
-				{name: "state", kind: text, about: "only clusters in this state"}, keyword,
-			}, selected, paging, []parameter{{name: "clustertype", kind: text, about: "CloudManaged: the type of all clusters"}}),
+				{name: "id", kind: id, description: "only the cluster with this id", uuid: true},
+				{name: "name", kind: text, description: "only the cluster with this name"},
+				{name: "state", kind: text, description: "only clusters in this state"}, keyword,
+			}, ownerFilters, paging, []parameter{{name: "clustertype", kind: text, description: "CloudManaged: the type of all clusters"}}),
 			response: kubeFields, run: listKube,
 		},
 		{
-			name: "scaleKubernetesCluster", about: "changes the number of workers", async: true,
-			params: slices.Concat(scaling, []parameter{
-				{name: "serviceofferingid", kind: id, about: "the offering of its nodes; it cannot be changed", related: "listServiceOfferings"},
+			name: "scaleKubernetesCluster", description: "changes the number of workers", async: true,
+			params: slices.Concat(scaleParams, []parameter{
+				{name: "serviceofferingid", kind: id, description: "the offering of its nodes; it cannot be changed", related: "listServiceOfferings"},
 				dryRun,
-			}, notServed),
+			}, unsupported),
 			response: kubeFields, run: scaleKube,
 		},
-		{name: "upgradeKubernetesCluster", about: "replaces the nodes of a cluster with nodes of another version", async: true, params: []parameter{
+		{name: "upgradeKubernetesCluster", description: "replaces the nodes of a cluster with nodes of another version", async: true, params: []parameter{
 			clusterID,
-			{name: "kubernetesversionid", also: "versionid", kind: id, about: "the version to upgrade to", required: true, related: "listKubernetesSupportedVersions"},
-			{name: "surge", kind: number, about: "nodes that are added at a time; default 1"}, allowDowntime, dryRun,
+			{name: "kubernetesversionid", alias: "versionid", kind: id, description: "the version to upgrade to", required: true, related: "listKubernetesSupportedVersions"},
+			{name: "surge", kind: number, description: "nodes that are added at a time; default 1"}, allowDowntime, dryRun,
 		}, response: kubeFields, run: upgrade},
-		{name: "getKubernetesClusterConfig", about: "returns the client configuration of a cluster", params: []parameter{clusterID}, response: configFields, run: config},
-		{name: "listKubernetesSupportedVersions", about: "lists the versions that nodes may have", params: slices.Concat(
-			[]parameter{found, named, keyword, {name: "minimumsemanticversion", kind: text, about: "only this version and later ones"}}, paging),
+		{name: "getKubernetesClusterConfig", description: "returns the client configuration of a cluster", params: []parameter{clusterID}, response: configFields, run: config},
+		{name: "listKubernetesSupportedVersions", description: "lists the versions that nodes may have", params: slices.Concat(
+			[]parameter{idFilter, nameFilter, keyword, {name: "minimumsemanticversion", kind: text, description: "only this version and later ones"}}, paging),
 			response: versionFields, run: listVersions},
 	}
 	for _, c := range all {
@@ -67,7 +67,7 @@ func kubeCommands() []*command {
 
 // unsupported are parameters of CloudStack that change the cluster. They are refused:
 // ignoring them would create another cluster than requested.
-var notServed = []parameter{
+var unsupported = []parameter{
 	{name: "etcdnodes", kind: number, refused: "separate etcd nodes are not served"},
 	{name: "nodeofferings", kind: mapping, refused: "an offering per role is not served"},
 	{name: "nodetemplates", kind: mapping, refused: "a template per role is not served"},
@@ -114,16 +114,16 @@ func scaleKube(ctx context.Context, c *call) (any, error) {
 }
 
 var versionFields = []field{
-	{name: "id", kind: "string", about: "the id of the version"},
-	{name: "name", kind: "string", about: "its name"},
-	{name: "semanticversion", kind: "string", about: "x.y.z"},
-	{name: "templateid", kind: "string", about: "the template of its nodes"},
-	{name: "templatename", kind: "string", about: "the name of the template"},
-	{name: "state", kind: "string", about: "Enabled or Disabled"},
-	{name: "mincpunumber", kind: "integer", about: "cores that a node needs"},
-	{name: "minmemory", kind: "integer", about: "memory in MB that a node needs"},
-	{name: "supportsha", kind: "boolean", about: "several control nodes are possible"},
-	{name: "supportsautoscaling", kind: "boolean", about: "an autoscaler may change the size"},
+	{name: "id", kind: "string", description: "the id of the version"},
+	{name: "name", kind: "string", description: "its name"},
+	{name: "semanticversion", kind: "string", description: "x.y.z"},
+	{name: "templateid", kind: "string", description: "the template of its nodes"},
+	{name: "templatename", kind: "string", description: "the name of the template"},
+	{name: "state", kind: "string", description: "Enabled or Disabled"},
+	{name: "mincpunumber", kind: "integer", description: "cores that a node needs"},
+	{name: "minmemory", kind: "integer", description: "memory in MB that a node needs"},
+	{name: "supportsha", kind: "boolean", description: "several control nodes are possible"},
+	{name: "supportsautoscaling", kind: "boolean", description: "an autoscaler may change the size"},
 }
 
 func listVersions(_ context.Context, c *call) (any, error) {
@@ -139,7 +139,7 @@ func listVersions(_ context.Context, c *call) (any, error) {
 	items := []object{}
 	for _, one := range c.options.Clusters.Versions() {
 		own, _ := semantic(one.Semantic)
-		if v.has("id") && one.ID != v.text["id"] || !like(one.Name, v.text["name"]) || !like(one.Name+" "+one.Semantic, v.text["keyword"]) || v.has("minimumsemanticversion") && semver.Compare(own, least) < 0 {
+		if v.has("id") && one.ID != v.text["id"] || !containsFold(one.Name, v.text["name"]) || !containsFold(one.Name+" "+one.Semantic, v.text["keyword"]) || v.has("minimumsemanticversion") && semver.Compare(own, least) < 0 {
 			continue
 		}
 		o := object{
@@ -150,7 +150,7 @@ func listVersions(_ context.Context, c *call) (any, error) {
 		o.set("templatename", one.Template.Name)
 		items = append(items, o)
 	}
-	return listed("kubernetessupportedversion", cut(items, p), len(items)), nil
+	return listAnswer("kubernetessupportedversion", pageItems(items, p), len(items)), nil
 }
 
 // semantic returns x, x.y or x.y.z, with or without a leading v, in the form of package semver.

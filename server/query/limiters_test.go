@@ -8,7 +8,7 @@ import (
 
 // A name has its burst, then its rate. Refused requests cost nothing, names do not
 // affect each other, and idle names are removed.
-func TestFinding22Limiters(t *testing.T) {
+func TestLimiters(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	l := newLimiters(10, 20)
 	for i := range 20 {
@@ -30,7 +30,7 @@ func TestFinding22Limiters(t *testing.T) {
 	if wait := l.take("uma", now.Add(110*time.Millisecond)); wait == 0 {
 		t.Error("two for a tenth of a second")
 	}
-	for i := range namesKept {
+	for i := range maxNames {
 		l.take(fmt.Sprint(i), now)
 	}
 	l.take("late", now.Add(time.Minute))

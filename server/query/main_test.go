@@ -28,7 +28,7 @@ type fixture struct {
 	now      time.Time
 	accounts *account.Service
 	fake     *querytest.Fake
-	face     *query.Face
+	handler  *query.Handler
 	who      map[string]account.Account // op; dan (admin) and uma of ROOT/dev; eve of ROOT/ops
 	keys     map[string]account.Key
 	codes    []int
@@ -54,7 +54,7 @@ func newFixture(t *testing.T, change func(*query.Options)) *fixture {
 	if change != nil {
 		change(&options)
 	}
-	o.face = query.New(options)
+	o.handler = query.New(options)
 	return o
 }
 
@@ -105,7 +105,7 @@ type reply struct {
 func (o *fixture) send(r *http.Request) reply {
 	o.t.Helper()
 	w := httptest.NewRecorder()
-	o.face.ServeHTTP(w, r)
+	o.handler.ServeHTTP(w, r)
 	var all map[string]map[string]any
 	if err := json.Unmarshal(w.Body.Bytes(), &all); err != nil || len(all) != 1 {
 		o.t.Fatalf("%d %s: %v", w.Code, w.Body, err)
@@ -132,7 +132,7 @@ func (o *fixture) post(v url.Values) reply {
 }
 
 // call sends a signed command by GET.
-func (o *fixture) ask(who, command string, pairs ...string) reply {
+func (o *fixture) call(who, command string, pairs ...string) reply {
 	o.t.Helper()
 	m := params(pairs...)
 	m["command"] = command
@@ -142,7 +142,7 @@ func (o *fixture) ask(who, command string, pairs ...string) reply {
 // must sends a command that must succeed.
 func (o *fixture) must(who, command string, pairs ...string) reply {
 	o.t.Helper()
-	r := o.ask(who, command, pairs...)
+	r := o.call(who, command, pairs...)
 	if r.status != http.StatusOK {
 		o.t.Fatalf("%s: %d %s", command, r.status, r.raw)
 	}

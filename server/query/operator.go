@@ -11,15 +11,15 @@ import (
 func operatorCommands() []*command {
 	return []*command{
 		{
-			name: "forgetContainerCluster", about: "gives up the resources that a cluster in Expunge could not delete", async: true, operators: true, related: "listContainerClusterLeaks",
-			params:   []parameter{clusterID, {name: "confirm", kind: text, about: "the name of the cluster", required: true}},
-			response: slices.Concat(succeeded, []field{{name: "leaks", kind: "list", about: "the resources that may remain at the provider"}}), run: forget,
+			name: "forgetContainerCluster", description: "gives up the resources that a cluster in Expunge could not delete", async: true, operators: true, related: "listContainerClusterLeaks",
+			params:   []parameter{clusterID, {name: "confirm", kind: text, description: "the name of the cluster", required: true}},
+			response: slices.Concat(succeeded, []field{{name: "leaks", kind: "list", description: "the resources that may remain at the provider"}}), run: forget,
 		},
 		{
-			name: "listContainerClusterLeaks", about: "lists resources that could not be deleted, or were given up", operators: true, related: "forgetContainerCluster",
+			name: "listContainerClusterLeaks", description: "lists resources that could not be deleted, or were given up", operators: true, related: "forgetContainerCluster",
 			params: slices.Concat([]parameter{
-				{name: "clusterid", kind: id, about: "only resources of this cluster", uuid: true},
-				{name: "kind", kind: text, about: "only resources of this kind, such as vm"},
+				{name: "clusterid", kind: id, description: "only resources of this cluster", uuid: true},
+				{name: "kind", kind: text, description: "only resources of this kind, such as vm"},
 			}, paging),
 			response: leakFields, run: listLeaks,
 		},
@@ -27,20 +27,20 @@ func operatorCommands() []*command {
 }
 
 var leakFields = []field{
-	{name: "cluster", kind: "string", about: "the id of its cluster"},
-	{name: "clustername", kind: "string", about: "the name of that cluster"},
-	{name: "account", kind: "string", about: "the account that owns the cluster"},
-	{name: "domain", kind: "string", about: "its domain"},
-	{name: "provider", kind: "string", about: "its provider"},
-	{name: "kind", kind: "string", about: "its kind"},
-	{name: "id", kind: "string", about: "its id at the provider"},
-	{name: "resource", kind: "string", about: "its name"},
-	{name: "since", kind: "date", about: "since when it should be deleted"},
-	{name: "attempts", kind: "integer", about: "attempts to delete it"},
-	{name: "code", kind: "string", about: "the last fault"},
-	{name: "text", kind: "string", about: "the message of that fault"},
-	{name: "remedy", kind: "string", about: "the remedy"},
-	{name: "phase", kind: "string", about: "leaked, forgotten, orphan or unseen"},
+	{name: "cluster", kind: "string", description: "the id of its cluster"},
+	{name: "clustername", kind: "string", description: "the name of that cluster"},
+	{name: "account", kind: "string", description: "the account that owns the cluster"},
+	{name: "domain", kind: "string", description: "its domain"},
+	{name: "provider", kind: "string", description: "its provider"},
+	{name: "kind", kind: "string", description: "its kind"},
+	{name: "id", kind: "string", description: "its id at the provider"},
+	{name: "resource", kind: "string", description: "its name"},
+	{name: "since", kind: "date", description: "since when it should be deleted"},
+	{name: "attempts", kind: "integer", description: "attempts to delete it"},
+	{name: "code", kind: "string", description: "the last fault"},
+	{name: "text", kind: "string", description: "the message of that fault"},
+	{name: "remedy", kind: "string", description: "the remedy"},
+	{name: "phase", kind: "string", description: "leaked, forgotten, orphan or unseen"},
 }
 
 func forget(ctx context.Context, c *call) (any, error) {
@@ -64,16 +64,16 @@ func listLeaks(ctx context.Context, c *call) (any, error) {
 	if kind != "" && !slices.Contains(leakKinds, kind) {
 		return nil, c.command.wrong("kind", "%q: it is one of %v", kind, leakKinds)
 	}
-	leaks, total, err := c.someLeaks(ctx, c.values.text["clusterid"], kind, p)
-	return listed("leak", leaks, total), err
+	leaks, total, err := c.leakPage(ctx, c.values.text["clusterid"], kind, p)
+	return listAnswer("leak", leaks, total), err
 }
 
 func (c *call) leaks(ctx context.Context, uuid string, kind cluster.Kind, p page) ([]object, error) {
-	leaks, _, err := c.someLeaks(ctx, uuid, kind, p)
+	leaks, _, err := c.leakPage(ctx, uuid, kind, p)
 	return leaks, err
 }
 
-func (c *call) someLeaks(ctx context.Context, uuid string, kind cluster.Kind, p page) ([]object, int, error) {
+func (c *call) leakPage(ctx context.Context, uuid string, kind cluster.Kind, p page) ([]object, int, error) {
 	found, total, err := c.options.Clusters.Leaks(ctx, c.who, uuid, kind, p.offset, p.limit)
 	if err != nil {
 		return nil, 0, err

@@ -6,7 +6,7 @@ import "strconv"
 // reflection, since clients request lists very often.
 type clusterPage struct {
 	family string
-	items  []*shown
+	items  []*clusterView
 	total  int
 }
 
@@ -28,7 +28,7 @@ func (p *clusterPage) encode(b []byte, key string) ([]byte, error) {
 }
 
 // encode appends the cluster with the fields of its family, as object returns it.
-func (s *shown) encode(b []byte) (_ []byte, err error) {
+func (s *clusterView) encode(b []byte) (_ []byte, err error) {
 	b = append(b, '{')
 	first := true
 	fields := s.fields()

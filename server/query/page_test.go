@@ -23,7 +23,7 @@ func TestPageIsWhatObjectsAre(t *testing.T) {
 	for _, kube := range []bool{false, true} {
 		p := &clusterPage{family: "fam", total: 12}
 		var objects []object
-		for _, s := range []*shown{
+		for _, s := range []*clusterView{
 			{Cluster: full, nodes: nodes, vms: vmIDs(nodes), account: "amy", domain: "ROOT/east", reason: "it is full\n", kube: kube},
 			{Cluster: &cluster.Cluster{}, vms: vmIDs(nil), kube: kube},
 		} {
@@ -33,7 +33,7 @@ func TestPageIsWhatObjectsAre(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := encodeJSON(map[string]any{"listresponse": listed("fam", objects, 12)})
+		want, err := encodeJSON(map[string]any{"listresponse": listAnswer("fam", objects, 12)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -51,7 +51,7 @@ func read(r *http.Request) (parameters, error) {
 	if err != nil {
 		return nil, err
 	}
-	return settle(all)
+	return normalize(all)
 }
 
 // parse appends the parameters of a query string. REQUEST_MALFORMED.
@@ -87,8 +87,8 @@ func ambiguous(c rune) bool { return c == '&' || c == '=' || unicode.IsControl(c
 // one counts. Names that differ only in case are one parameter, but both are signed;
 // the signature does not cover their order, so their values must be equal.
 // REQUEST_MALFORMED.
-func settle(sent []pair) (parameters, error) {
-	p := inOrder(sent)
+func normalize(sent []pair) (parameters, error) {
+	p := signOrder(sent)
 	values := make(map[string]string, len(p))
 	for _, one := range p {
 		if other, twice := values[one.name]; twice && other != one.value {
@@ -100,7 +100,7 @@ func settle(sent []pair) (parameters, error) {
 }
 
 // signOrder sorts parameters in the order of the signature: by their original names.
-func inOrder(sent []pair) parameters {
+func signOrder(sent []pair) parameters {
 	last := make(map[string]string, len(sent))
 	for _, one := range sent {
 		last[one.name] = one.value
@@ -147,21 +147,21 @@ const (
 
 // parameter describes a parameter of a command.
 type parameter struct {
-	name     string
-	also     string // another name
-	kind     kind
-	about    string
-	required bool
-	length   int    // of a string or of an item of a list; 0: 255
-	uuid     bool   // must be a UUID
-	ours     bool   // with uuid: the caller chooses it, so it need not exist
-	refused  string // why any value is refused
-	related  string
+	name         string
+	alias        string // another name
+	kind         kind
+	description  string
+	required     bool
+	length       int    // of a string or of an item of a list; 0: 255
+	uuid         bool   // must be a UUID
+	clientChosen bool   // with uuid: the caller chooses it, so it need not exist
+	refused      string // why any value is refused
+	related      string
 }
 
 const defaultLength = 255
 
-func (p parameter) most() int {
+func (p parameter) maxLength() int {
 	if p.length > 0 {
 		return p.length
 	}
@@ -189,8 +189,8 @@ func (c *command) check(sent parameters) (values, error) {
 			}
 		}
 		value := sent.get(p.name)
-		if value == "" && p.also != "" {
-			value = sent.get(p.also)
+		if value == "" && p.alias != "" {
+			value = sent.get(p.alias)
 		}
 		if value == "" && p.required {
 			return v, c.wrong(p.name, "it is missing")
@@ -201,14 +201,14 @@ func (c *command) check(sent parameters) (values, error) {
 		if p.refused != "" && !(p.kind == number && value == "0") {
 			return v, c.wrong(p.name, "%s", p.refused)
 		}
-		if why := p.judge(value); why != "" {
+		if why := p.validate(value); why != "" {
 			return v, c.wrong(p.name, "%s", why)
 		}
 		if p.uuid && !isUUID(value) {
-			if p.ours {
+			if p.clientChosen {
 				return v, c.wrong(p.name, "%q is not an id of the form 8-4-4-4-12", value)
 			}
-			return v, ParameterWrong.Errorf("%s: %s", c.name, absent(p.name, value))
+			return v, ParameterWrong.Errorf("%s: %s", c.name, notFoundText(p.name, value))
 		}
 		v.text[p.name] = value
 	}
@@ -217,7 +217,7 @@ func (c *command) check(sent parameters) (values, error) {
 
 // protocolParameters are the parameters of every request, and those that clients send
 // for their own use: filter and exclude select columns, _ avoids caches.
-var ofTheProtocol = map[string]bool{
+var protocolParameters = map[string]bool{
 	"command": true, "response": true, "apikey": true, "signature": true, "signatureversion": true, "expires": true,
 	"sessionkey": true, "filter": true, "exclude": true, "_": true,
 }
@@ -227,7 +227,7 @@ func (c *command) unknown(sent parameters) error {
 	for _, one := range sent {
 		name, _, _ := strings.Cut(strings.ToLower(one.name), "[")
 		switch {
-		case one.value == "" || ofTheProtocol[name] || c.parameter(name) != nil:
+		case one.value == "" || protocolParameters[name] || c.parameter(name) != nil:
 		case name == "projectid":
 			return c.wrong(name, "there are no projects here")
 		default:
@@ -240,7 +240,7 @@ func (c *command) unknown(sent parameters) error {
 // parameter finds a parameter by one of its names; nil if there is none.
 func (c *command) parameter(name string) *parameter {
 	for i := range c.params {
-		if p := &c.params[i]; name != "" && (p.name == name || p.also == name) {
+		if p := &c.params[i]; name != "" && (p.name == name || p.alias == name) {
 			return p
 		}
 	}
@@ -248,11 +248,11 @@ func (c *command) parameter(name string) *parameter {
 }
 
 // sameParameter maps a parameter's name in the service or in one family to its name in the other.
-var sameParameter = map[string]string{"versionid": "kubernetesversionid", "kubernetesversionid": "versionid", "node": "nodeids"}
+var otherNames = map[string]string{"versionid": "kubernetesversionid", "kubernetesversionid": "versionid", "node": "nodeids"}
 
 // faultParameter returns the parameter of this command that a fault of the service is
 // about, by the name in the request; empty if it is about none.
-func (c *call) blamed(err error) string {
+func (c *call) faultParameter(err error) string {
 	name, _ := fault.Details(err)["parameter"].(string)
 	if name == "" {
 		name = map[*fault.Kind]string{
@@ -265,19 +265,19 @@ func (c *call) blamed(err error) string {
 		p = c.command.parameter("clusterid")
 	}
 	if p == nil {
-		p = c.command.parameter(sameParameter[name])
+		p = c.command.parameter(otherNames[name])
 	}
 	if p == nil {
 		return ""
 	}
-	if c.sent.get(p.name) == "" && c.sent.get(p.also) != "" {
-		return p.also
+	if c.sent.get(p.name) == "" && c.sent.get(p.alias) != "" {
+		return p.alias
 	}
 	return p.name
 }
 
 // validate returns what is wrong with a value; "" if nothing is.
-func (p parameter) judge(value string) string {
+func (p parameter) validate(value string) string {
 	items := []string{value}
 	if p.kind == list {
 		items = fields(value)
@@ -286,8 +286,8 @@ func (p parameter) judge(value string) string {
 		if strings.ContainsFunc(item, unicode.IsControl) {
 			return "it contains a control character"
 		}
-		if n := utf8.RuneCountInString(item); n > p.most() {
-			return "it has " + strconv.Itoa(n) + " characters, at most " + strconv.Itoa(p.most()) + " are allowed"
+		if n := utf8.RuneCountInString(item); n > p.maxLength() {
+			return "it has " + strconv.Itoa(n) + " characters, at most " + strconv.Itoa(p.maxLength()) + " are allowed"
 		}
 	}
 	switch p.kind {

@@ -19,7 +19,7 @@ func newLimiters(perSecond, burst int) *limiters {
 }
 
 // maxNames limits the stored names. If there are more, names with their full burst are removed.
-const namesKept = 10_000
+const maxNames = 10_000
 
 // take counts a request of a name, or returns how long it must wait.
 func (l *limiters) take(name string, now time.Time) (wait time.Duration) {
@@ -27,7 +27,7 @@ func (l *limiters) take(name string, now time.Time) (wait time.Duration) {
 	defer l.mu.Unlock()
 	one, ok := l.byName[name]
 	if !ok {
-		if len(l.byName) >= namesKept {
+		if len(l.byName) >= maxNames {
 			for other, its := range l.byName {
 				if its.TokensAt(now) >= float64(l.burst) {
 					delete(l.byName, other)

@@ -12,7 +12,7 @@ import (
 
 // SDKs and provisioning tools recognize a missing cluster by its text: each command with
 // an id uses it, whether the id is unknown, removed, or malformed.
-func TestFinding19RemovedClusterIsKnownByItsText(t *testing.T) {
+func TestRemovedClusterIsKnownByItsText(t *testing.T) {
 	o := newFixture(t, nil)
 	removed := o.create("uma", "blue")
 	o.set(removed, func(c *cluster.Cluster) { c.State, c.Desired = cluster.Destroyed, cluster.WantDestroyed })
@@ -23,7 +23,7 @@ func TestFinding19RemovedClusterIsKnownByItsText(t *testing.T) {
 			"deleteContainerCluster": nil, "deleteKubernetesCluster": nil, "startKubernetesCluster": nil, "stopContainerCluster": nil, "stopKubernetesCluster": {"forced", "true"},
 			"scaleContainerCluster": {"size", "3"}, "scaleKubernetesCluster": {"size", "3"}, "upgradeKubernetesCluster": {"kubernetesversionid", "v1"}, "recoverContainerCluster": nil,
 		} {
-			r := o.ask("uma", command, append([]string{"id", id}, more...)...)
+			r := o.call("uma", command, append([]string{"id", id}, more...)...)
 			r.fails(command, 431)
 			if !strings.Contains(r.text("errortext"), want) {
 				t.Errorf("%s %s: %s", command, id, r.raw)
@@ -31,7 +31,7 @@ func TestFinding19RemovedClusterIsKnownByItsText(t *testing.T) {
 		}
 	}
 	job := "00000000-0000-4000-8000-00000000eeee"
-	r := o.ask("uma", "queryAsyncJobResult", "jobid", job)
+	r := o.call("uma", "queryAsyncJobResult", "jobid", job)
 	r.fails("a job", 431)
 	if !strings.Contains(r.text("errortext"), "Invalid parameter jobid value="+job+" due to incorrect long value format, or entity does not exist") {
 		t.Error(r.raw)
@@ -40,7 +40,7 @@ func TestFinding19RemovedClusterIsKnownByItsText(t *testing.T) {
 
 // A parameter that the command does not have is refused by its name. Parameters of every
 // request, or for the client's own use, are not.
-func TestFinding19NoParameterIsIgnored(t *testing.T) {
+func TestNoParameterIsIgnored(t *testing.T) {
 	o := newFixture(t, nil)
 	id := o.create("uma", "blue")
 	create := []string{"name", "x", "zoneid", "z1", "serviceofferingid", "o1", "size", "1"}
@@ -67,7 +67,7 @@ func TestFinding19NoParameterIsIgnored(t *testing.T) {
 		{"listZones", []string{"sessionkey", "x"}, ""},
 		{"listServiceOfferings", []string{"issystem", "true"}, "issystem"},
 	} {
-		r := o.ask("uma", c.command, c.pairs...)
+		r := o.call("uma", c.command, c.pairs...)
 		if c.name == "" {
 			if r.status != 200 {
 				t.Errorf("%s %q: %s", c.command, c.pairs, r.raw)
@@ -83,7 +83,7 @@ func TestFinding19NoParameterIsIgnored(t *testing.T) {
 
 // CLIs complete the id of a command such as startContainerCluster with the list command
 // for the rest of its name and an s: listContainerClusters.
-func TestFinding19CompletionFindsTheListOfClusters(t *testing.T) {
+func TestCompletionFindsTheListOfClusters(t *testing.T) {
 	o := newFixture(t, nil)
 	id := o.create("uma", "blue")
 	apis := map[string]map[string]any{}
@@ -114,11 +114,11 @@ func TestFinding19CompletionFindsTheListOfClusters(t *testing.T) {
 
 // Lists and jobs contain what a run waits for, and that a provider cannot be read. Only
 // operators see internal messages of a provider.
-func TestFinding20WaitsAreTold(t *testing.T) {
+func TestWaitsAreReported(t *testing.T) {
 	o := newFixture(t, nil)
-	made := o.must("uma", "createContainerCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "2")
-	id, job := made.text("id"), made.text("jobid")
-	o.fake.Stands = map[string]service.Standing{id: {
+	created := o.must("uma", "createContainerCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "2")
+	id, job := created.text("id"), created.text("jobid")
+	o.fake.Stands = map[string]service.Explanation{id: {
 		Waiting: &service.Waiting{Run: "r", Step: "nodes", For: "the provider creates VMs: 2, blue-1, blue-2", Code: "CAPACITY_EXHAUSTED", Error: "host h7 is full", Tries: 3,
 			Since: o.now, Until: o.now.Add(time.Minute), Next: o.now.Add(time.Second)},
 		Unseen: &service.Unseen{Code: "PROVIDER_UNREACHABLE", Text: "connection refused", Since: o.now},

@@ -18,7 +18,7 @@ func (o *fixture) replay(pairs ...string) reply {
 }
 
 // desiredSize returns the desired workers of a cluster and its request.
-func (o *fixture) asked(id string) (int, *cluster.Request) {
+func (o *fixture) desiredSize(id string) (int, *cluster.Request) {
 	o.t.Helper()
 	b, err := o.fake.Records.Record(o.t.Context(), id)
 	if err != nil {
@@ -28,7 +28,7 @@ func (o *fixture) asked(id string) (int, *cluster.Request) {
 }
 
 // A request with an expired signature is refused, in whatever form its parameters are sent.
-func TestFinding7ExpiryIsNotFoldedIntoAName(t *testing.T) {
+func TestExpiryIsNotFoldedIntoAName(t *testing.T) {
 	o := newFixture(t, nil)
 	id := o.create("uma", "blue")
 	expired := o.sign("uma", params("command", "scaleContainerCluster", "id", id, "size", "5", "expires", "2029-12-31T23:59:59Z", "signatureversion", "3"))
@@ -62,13 +62,13 @@ func TestFinding7ExpiryIsNotFoldedIntoAName(t *testing.T) {
 	stop := o.sign("uma", params("command", "stopContainerCluster", "id", id, "expires", "2029-12-31T23:59:59Z", "signatureversion", "3"))
 	stop.Del("signatureversion")
 	o.replay(stop.Encode(), "s%C4%B0gnatureversion=3").fails("with a letter that lower-cases, at the end", 401)
-	if workers, ask := o.asked(id); workers != 2 || ask != nil {
-		t.Errorf("%d workers, %+v", workers, ask)
+	if workers, request := o.desiredSize(id); workers != 2 || request != nil {
+		t.Errorf("%d workers, %+v", workers, request)
 	}
 }
 
 // The signature does not cover the order of parameters, so the order has no effect.
-func TestFinding7OrderMeansNothing(t *testing.T) {
+func TestOrderMeansNothing(t *testing.T) {
 	o := newFixture(t, nil)
 	o.create("uma", "blue")
 	v := o.sign("uma", params("command", "listContainerCluster", "NAME", "nothing", "name", "blue"))
@@ -80,7 +80,7 @@ func TestFinding7OrderMeansNothing(t *testing.T) {
 }
 
 // Commands read parameters by their names in the signed text.
-func TestFinding7NamesAreInLowerCase(t *testing.T) {
+func TestNamesAreInLowerCase(t *testing.T) {
 	o := newFixture(t, nil)
 	for _, api := range o.must("op", "listApis").items("api") {
 		for _, p := range api["params"].([]any) {
@@ -92,7 +92,7 @@ func TestFinding7NamesAreInLowerCase(t *testing.T) {
 }
 
 // A release candidate is older than its release: minimumsemanticversion excludes it.
-func TestFinding22CandidatesAreBelowTheirRelease(t *testing.T) {
+func TestCandidatesAreBelowTheirRelease(t *testing.T) {
 	o := newFixture(t, nil)
 	o.fake.Known = append(o.fake.Known, service.Version{ID: "rc", Name: "candidate", Semantic: "1.40.0-rc.2"})
 	for least, want := range map[string]int{"1.40.0": 0, "1.40.0-rc.3": 0, "1.40.0-rc.2": 1, "1.40.0-rc.1": 1, "1.39.9": 1, "1.40": 0, "v1.39": 1, "1": 3} {
@@ -100,5 +100,5 @@ func TestFinding22CandidatesAreBelowTheirRelease(t *testing.T) {
 			t.Errorf("from %s on: %v", least, got)
 		}
 	}
-	o.ask("uma", "listKubernetesSupportedVersions", "minimumsemanticversion", "1.x").fails("no x.y.z", 431)
+	o.call("uma", "listKubernetesSupportedVersions", "minimumsemanticversion", "1.x").fails("no x.y.z", 431)
 }

@@ -207,7 +207,7 @@ func TestParametersAreChecked(t *testing.T) {
 		{"a disabled zone", "createContainerCluster", with(create[:2], "zoneid", "z2", "serviceofferingid", "o1", "size", "1"), 531, "disabled"},
 		{"an unknown zone", "createContainerCluster", with(create[:2], "zoneid", "z9", "serviceofferingid", "o1", "size", "1"), 431, "z9"},
 	} {
-		r := o.ask("uma", c.command, c.pairs...)
+		r := o.call("uma", c.command, c.pairs...)
 		if r.status != c.code {
 			t.Errorf("%s: %d %s, want %d", c.name, r.status, r.raw, c.code)
 			continue
@@ -248,7 +248,7 @@ func TestErrorCodes(t *testing.T) {
 	} {
 		o.fake.Fails["Change"] = c.err
 		for who, sees := range map[string]bool{"uma": !c.hidden, "op": true} {
-			r := o.ask(who, "startContainerCluster", "id", id)
+			r := o.call(who, "startContainerCluster", "id", id)
 			r.fails(c.err.Error(), c.code)
 			if r.body["cserrorcode"] != float64(c.detail) {
 				t.Errorf("%v: %s, want %d", c.err, r.raw, c.detail)
@@ -263,7 +263,7 @@ func TestErrorCodes(t *testing.T) {
 		}
 	}
 	delete(o.fake.Fails, "Change")
-	unknown := o.ask("uma", "flyContainerCluster")
+	unknown := o.call("uma", "flyContainerCluster")
 	unknown.fails("an unknown command", 432)
 	if unknown.key != "errorresponse" || unknown.body["cserrorcode"] != 4555.0 {
 		t.Errorf("unknown: %s", unknown.raw)
@@ -313,7 +313,7 @@ func TestEnforcement(t *testing.T) {
 		t.Errorf("a change by POST: %s", r.raw)
 	}
 	free := newFixture(t, nil)
-	if r := free.ask("uma", "createContainerCluster", "name", "x", "zoneid", "z1", "serviceofferingid", "o1", "size", "1"); r.status != 200 {
+	if r := free.call("uma", "createContainerCluster", "name", "x", "zoneid", "z1", "serviceofferingid", "o1", "size", "1"); r.status != 200 {
 		t.Errorf("changing commands accept GET: %s", r.raw)
 	}
 }
@@ -324,7 +324,7 @@ func TestRateLimit(t *testing.T) {
 	for range 3 {
 		o.must("uma", "listZones")
 	}
-	r := o.ask("uma", "listZones")
+	r := o.call("uma", "listZones")
 	r.fails("the fourth", 429)
 	if r.body["cserrorcode"] != 4545.0 || r.header.Get("Retry-After") != "1" {
 		t.Errorf("%s %v", r.raw, r.header)
@@ -332,12 +332,12 @@ func TestRateLimit(t *testing.T) {
 	o.must("eve", "listZones")
 	o.now = o.now.Add(100 * time.Millisecond)
 	o.must("uma", "listZones")
-	o.ask("uma", "listZones").fails("one more", 429)
+	o.call("uma", "listZones").fails("one more", 429)
 	o.now = o.now.Add(time.Hour)
 	for range 3 {
 		o.must("uma", "listZones")
 	}
-	o.ask("uma", "listZones").fails("bursts do not add up", 429)
+	o.call("uma", "listZones").fails("bursts do not add up", 429)
 	bad := o.sign("uma", params("command", "listZones"))
 	bad.Set("signature", "AAAA")
 	for range 3 {
@@ -351,7 +351,7 @@ func TestStopping(t *testing.T) {
 	o := newFixture(t, func(o *query.Options) { o.Stopping = func() bool { return stopping } })
 	o.must("uma", "listZones")
 	stopping = true
-	r := o.ask("uma", "listZones")
+	r := o.call("uma", "listZones")
 	r.fails("while it stops", 503)
 	if r.body["cserrorcode"] != 4355.0 {
 		t.Error(r.raw)
@@ -468,7 +468,7 @@ func TestLeaks(t *testing.T) {
 	if got := o.must("op", "listContainerClusterLeaks", "kind", "vm", "page", "2", "pagesize", "1"); len(got.items("leak")) != 1 || got.body["count"] != 2.0 {
 		t.Errorf("a page: %s", got.raw)
 	}
-	o.ask("op", "forgetContainerCluster", "id", id, "confirm", "red").fails("another name", 431)
+	o.call("op", "forgetContainerCluster", "id", id, "confirm", "red").fails("another name", 431)
 	r := o.must("op", "forgetContainerCluster", "id", id, "confirm", "blue")
 	if err := o.fake.End(t.Context(), r.text("jobid"), nil); err != nil {
 		t.Fatal(err)

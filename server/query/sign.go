@@ -18,7 +18,7 @@ func Sign(secret string, params map[string]string) string {
 	for name, value := range params {
 		all = append(all, pair{name, value})
 	}
-	return base64.StdEncoding.EncodeToString(mac(secret, canonical(inOrder(all), escape)))
+	return base64.StdEncoding.EncodeToString(mac(secret, canonical(signOrder(all), escape)))
 }
 
 // verify compares a signature in constant time. Clients differ in what they escape in
@@ -96,7 +96,7 @@ const expiryAhead = 15 * time.Minute
 
 // notExpired checks the expiry of a request. Version 3 of signatures has one, and if it
 // is enforced, other versions are refused. Unknown versions are always refused.
-func fresh(p parameters, now time.Time, enforced bool) bool {
+func notExpired(p parameters, now time.Time, enforced bool) bool {
 	switch p.get("signatureversion") {
 	case "3":
 	case "", "1", "2":

@@ -20,7 +20,7 @@ func paramsOf(params map[string]string) parameters {
 	for name, value := range params {
 		all = append(all, pair{name, value})
 	}
-	return inOrder(all)
+	return signOrder(all)
 }
 
 // Signatures of other clients.
@@ -113,10 +113,10 @@ func TestExpiry(t *testing.T) {
 		{"4", "2030-01-01T00:00:01Z", false, false},
 	} {
 		p := parameters{{"signatureversion", c.version}, {"expires", c.expires}}
-		if got := fresh(p, now, false); got != c.free {
+		if got := notExpired(p, now, false); got != c.free {
 			t.Errorf("version %q expires %q: %v", c.version, c.expires, got)
 		}
-		if got := fresh(p, now, true); got != c.enforced {
+		if got := notExpired(p, now, true); got != c.enforced {
 			t.Errorf("enforced, version %q expires %q: %v", c.version, c.expires, got)
 		}
 	}
@@ -162,7 +162,7 @@ func FuzzSignature(f *testing.F) {
 		if err != nil {
 			return
 		}
-		p, err := settle(sent)
+		p, err := normalize(sent)
 		if err != nil {
 			return
 		}
@@ -206,7 +206,7 @@ func FuzzParameters(f *testing.F) {
 		if sent, err = parse(sent, query); err != nil {
 			return
 		}
-		p, err := settle(sent)
+		p, err := normalize(sent)
 		if err != nil {
 			return
 		}
@@ -225,7 +225,7 @@ func FuzzParameters(f *testing.F) {
 				if param.required && value == "" {
 					t.Errorf("%s: %s is missing", c.name, param.name)
 				}
-				if given && param.kind != list && utf8.RuneCountInString(value) > param.most() {
+				if given && param.kind != list && utf8.RuneCountInString(value) > param.maxLength() {
 					t.Errorf("%s: %s is too long", c.name, param.name)
 				}
 			}

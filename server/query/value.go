@@ -18,47 +18,47 @@ type value struct {
 type valueKind int
 
 const (
-	nothing valueKind = iota // omitted
-	aText                    // omitted if empty
-	aNumber
-	aQuoted // a number, encoded as a string
-	aFlag   // a boolean; number is 0 or 1
-	aDate
-	aList
-	anObject
+	noValue   valueKind = iota // omitted
+	textValue                  // omitted if empty
+	numberValue
+	quotedValue // a number, encoded as a string
+	flagValue   // a boolean; number is 0 or 1
+	dateValue
+	listValue
+	objectValue
 )
 
-func textOf(s string) value      { return value{kind: aText, text: s} }
-func numberOf(n int) value       { return value{kind: aNumber, number: n} }
-func quotedOf(n int) value       { return value{kind: aQuoted, number: n} }
-func dateOf(t time.Time) value   { return value{kind: aDate, number: int(t.Unix())} }
-func listOf(list []string) value { return value{kind: aList, more: list} }
-func objectOf(o any) value       { return value{kind: anObject, more: o} }
+func textOf(s string) value      { return value{kind: textValue, text: s} }
+func numberOf(n int) value       { return value{kind: numberValue, number: n} }
+func quotedOf(n int) value       { return value{kind: quotedValue, number: n} }
+func dateOf(t time.Time) value   { return value{kind: dateValue, number: int(t.Unix())} }
+func listOf(list []string) value { return value{kind: listValue, more: list} }
+func objectOf(o any) value       { return value{kind: objectValue, more: o} }
 
 func flagOf(b bool) value {
 	if b {
-		return value{kind: aFlag, number: 1}
+		return value{kind: flagValue, number: 1}
 	}
-	return value{kind: aFlag}
+	return value{kind: flagValue}
 }
 
 // empty reports values that are omitted.
-func (v *value) empty() bool { return v.kind == nothing || v.kind == aText && v.text == "" }
+func (v *value) empty() bool { return v.kind == noValue || v.kind == textValue && v.text == "" }
 
 // any returns the value for encodeJSON.
 func (v *value) any() any {
 	switch v.kind {
-	case nothing:
+	case noValue:
 		return nil
-	case aText:
+	case textValue:
 		return v.text
-	case aNumber:
+	case numberValue:
 		return v.number
-	case aQuoted:
+	case quotedValue:
 		return strconv.Itoa(v.number)
-	case aFlag:
+	case flagValue:
 		return v.number == 1
-	case aDate:
+	case dateValue:
 		return date(v.date())
 	}
 	return v.more
@@ -69,17 +69,17 @@ func (v *value) date() time.Time { return time.Unix(int64(v.number), 0).UTC() }
 // encode appends the value, as encodeJSON writes it; a list without items is [].
 func (v *value) encode(b []byte) ([]byte, error) {
 	switch v.kind {
-	case aText:
+	case textValue:
 		return appendText(b, v.text), nil
-	case aNumber:
+	case numberValue:
 		return strconv.AppendInt(b, int64(v.number), 10), nil
-	case aQuoted:
+	case quotedValue:
 		return append(strconv.AppendInt(append(b, '"'), int64(v.number), 10), '"'), nil
-	case aFlag:
+	case flagValue:
 		return strconv.AppendBool(b, v.number == 1), nil
-	case aDate:
+	case dateValue:
 		return append(v.date().AppendFormat(append(b, '"'), dateForm), '"'), nil
-	case aList:
+	case listValue:
 		b = append(b, '[')
 		list, _ := v.more.([]string)
 		for i, text := range list {
@@ -95,7 +95,7 @@ func (v *value) encode(b []byte) ([]byte, error) {
 }
 
 // plainChars are the characters that need no escape in a JSON string.
-var bare = func() (set [256]bool) {
+var plainChars = func() (set [256]bool) {
 	for c := ' '; c <= '~'; c++ {
 		set[c] = c != '"' && c != '\\'
 	}
@@ -105,7 +105,7 @@ var bare = func() (set [256]bool) {
 // appendText appends a JSON string, as encodeJSON writes it.
 func appendText(b []byte, text string) []byte {
 	for i := range len(text) {
-		if !bare[text[i]] {
+		if !plainChars[text[i]] {
 			out := bytes.NewBuffer(b)
 			e := json.NewEncoder(out)
 			e.SetEscapeHTML(false)

@@ -39,7 +39,7 @@ type Acceptor struct {
 
 // Answer is what became of a request.
 type Answer struct {
-	Asked
+	Request
 	Err error // nil: accepted; else a refusal
 }
 
@@ -67,7 +67,7 @@ func (a Acceptor) Accept(ctx context.Context, run string, annotations map[string
 	return errors.Join(errs...)
 }
 
-func (a Acceptor) accept(ctx context.Context, run string, asked Asked, guard request.Guard, answered func(Answer) error) error {
+func (a Acceptor) accept(ctx context.Context, run string, asked Request, guard request.Guard, answered func(Answer) error) error {
 	annotation := request.Annotation{Key: asked.Key, Value: asked.Value, Stamped: asked.ID != "" || asked.Err != nil}
 	return request.Accept(ctx, annotation, guard, func(string) string { return asked.Stamp(a.newID()) }, func(ctx context.Context, value string) error {
 		asked = readRequest(asked.Key, value)
@@ -78,7 +78,7 @@ func (a Acceptor) accept(ctx context.Context, run string, asked Asked, guard req
 		if err != nil && !refusal(err) {
 			return err
 		}
-		return answered(Answer{Asked: asked, Err: err})
+		return answered(Answer{Request: asked, Err: err})
 	})
 }
 
@@ -100,7 +100,7 @@ func refusal(err error) bool {
 
 // deliver asks the run, unless an earlier one has accepted the same request: who
 // asked it died before the annotation was removed.
-func (a Acceptor) deliver(ctx context.Context, run string, asked Asked) error {
+func (a Acceptor) deliver(ctx context.Context, run string, asked Request) error {
 	for _, ended := range a.Ended {
 		if asked.Verb == workflow.VerbProgress {
 			break // it has no id
@@ -121,14 +121,14 @@ func (a Acceptor) deliver(ctx context.Context, run string, asked Asked) error {
 }
 
 // requestID is the id a run knows the request by: two verbs with one id are two requests.
-func (a Asked) requestID() string {
+func (a Request) requestID() string {
 	if a.Verb == Signal {
 		return a.ID
 	}
 	return string(a.Verb) + "/" + a.ID
 }
 
-func (a Acceptor) carryOut(ctx context.Context, run string, asked Asked) error {
+func (a Acceptor) carryOut(ctx context.Context, run string, asked Request) error {
 	name := a.Actor
 	if name == "" {
 		name = "annotation"
@@ -186,6 +186,6 @@ func (g PatchGuard) send(ctx context.Context, key, old string, act tree) (bool, 
 	case apierrors.IsInvalid(err), apierrors.IsNotFound(err), apierrors.IsBadRequest(err):
 		return false, nil // it has another value by now, or is gone
 	default:
-		return false, trouble(ctx, "changing the annotation "+key, err)
+		return false, storeError(ctx, "changing the annotation "+key, err)
 	}
 }

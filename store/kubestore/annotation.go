@@ -28,7 +28,7 @@ var RequestMalformed = fault.Declare(fault.Kind{
 //	pawl.dev/progress.<step>  <done>/<total>[,text]
 //
 // A value without an id (true, 1, T, or nothing before the comma) is stamped with one first.
-type Asked struct {
+type Request struct {
 	Key, Value string
 	Verb       workflow.Verb // Signal for signals
 	ID         string        // "": to be stamped
@@ -73,19 +73,19 @@ func HasRequests(annotations map[string]string) bool {
 // ReadRequests returns the requests among annotations, in the order of their keys:
 // cancel, pause and progress before resume, signals and skip. A request that cannot be
 // read has Err set.
-func ReadRequests(annotations map[string]string) []Asked {
-	var all []Asked
+func ReadRequests(annotations map[string]string) []Request {
+	var all []Request
 	for key, value := range annotations {
 		if isRequest(key) {
 			all = append(all, readRequest(key, value))
 		}
 	}
-	slices.SortFunc(all, func(a, b Asked) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortFunc(all, func(a, b Request) int { return strings.Compare(a.Key, b.Key) })
 	return all
 }
 
-func readRequest(key, value string) Asked {
-	a := Asked{Key: key, Value: value}
+func readRequest(key, value string) Request {
+	a := Request{Key: key, Value: value}
 	rest := strings.TrimPrefix(key, domain)
 	if step, ours := strings.CutPrefix(key, progressPrefix); ours {
 		a.Verb, a.Step = workflow.VerbProgress, step
@@ -147,7 +147,7 @@ func stamped(value string) string {
 }
 
 // Stamp returns the value with an id.
-func (a Asked) Stamp(id string) string {
+func (a Request) Stamp(id string) string {
 	head, args, more := strings.Cut(a.Value, ",")
 	head = request.Stamp(head, id)
 	if more {

@@ -17,28 +17,28 @@ import (
 func TestReadRequests(t *testing.T) {
 	for _, c := range []struct {
 		key, value string
-		want       Asked
+		want       Request
 		bad        bool
 	}{
-		{"pause", "p1", Asked{Verb: "pause", ID: "p1"}, false},
-		{"pause", "true", Asked{Verb: "pause"}, false},
-		{"pause", "T#x9", Asked{Verb: "pause", ID: "x9"}, false},
-		{"pause", "p1,now", Asked{Verb: "pause", ID: "p1"}, true},
-		{"resume", "r1", Asked{Verb: "resume", ID: "r1"}, false},
-		{"resume", "1,from=first", Asked{Verb: "resume", From: "first"}, false},
-		{"resume", "r1,from=Loop[a]/Create", Asked{Verb: "resume", ID: "r1", From: "Loop[a]/Create"}, false},
-		{"resume", "r1,first", Asked{Verb: "resume", ID: "r1"}, true},
-		{"cancel", "c1", Asked{Verb: "cancel", ID: "c1", Mode: workflow.Hold}, false},
-		{"cancel", "c1,undo", Asked{Verb: "cancel", ID: "c1", Mode: workflow.Undo}, false},
-		{"cancel", "c1, drop", Asked{Verb: "cancel", ID: "c1", Mode: workflow.Drop}, false},
-		{"cancel", "c1,burn", Asked{Verb: "cancel", ID: "c1", Mode: "burn"}, true},
-		{"skip", "s1,Notify", Asked{Verb: "skip", ID: "s1", Step: "Notify"}, false},
-		{"skip", "s1", Asked{Verb: "skip", ID: "s1"}, true},
-		{"signal.caught-up", `ev,{"lag":[0,1]}`, Asked{Verb: Signal, ID: "ev", Step: "caught-up", Payload: []byte(`{"lag":[0,1]}`)}, false},
-		{"signal.go", "1", Asked{Verb: Signal, Step: "go"}, false},
-		{"signal.go", "ev,{", Asked{Verb: Signal, ID: "ev", Step: "go", Payload: []byte("{")}, true},
-		{"progress.Copy", "3/10,three", Asked{Verb: "progress", ID: "-", Step: "Copy", Progress: workflow.Progress{Done: 3, Total: 10, Text: "three"}}, false},
-		{"progress.Copy", "3 of 10", Asked{Verb: "progress", ID: "-", Step: "Copy"}, true},
+		{"pause", "p1", Request{Verb: "pause", ID: "p1"}, false},
+		{"pause", "true", Request{Verb: "pause"}, false},
+		{"pause", "T#x9", Request{Verb: "pause", ID: "x9"}, false},
+		{"pause", "p1,now", Request{Verb: "pause", ID: "p1"}, true},
+		{"resume", "r1", Request{Verb: "resume", ID: "r1"}, false},
+		{"resume", "1,from=first", Request{Verb: "resume", From: "first"}, false},
+		{"resume", "r1,from=Loop[a]/Create", Request{Verb: "resume", ID: "r1", From: "Loop[a]/Create"}, false},
+		{"resume", "r1,first", Request{Verb: "resume", ID: "r1"}, true},
+		{"cancel", "c1", Request{Verb: "cancel", ID: "c1", Mode: workflow.Hold}, false},
+		{"cancel", "c1,undo", Request{Verb: "cancel", ID: "c1", Mode: workflow.Undo}, false},
+		{"cancel", "c1, drop", Request{Verb: "cancel", ID: "c1", Mode: workflow.Drop}, false},
+		{"cancel", "c1,burn", Request{Verb: "cancel", ID: "c1", Mode: "burn"}, true},
+		{"skip", "s1,Notify", Request{Verb: "skip", ID: "s1", Step: "Notify"}, false},
+		{"skip", "s1", Request{Verb: "skip", ID: "s1"}, true},
+		{"signal.caught-up", `ev,{"lag":[0,1]}`, Request{Verb: Signal, ID: "ev", Step: "caught-up", Payload: []byte(`{"lag":[0,1]}`)}, false},
+		{"signal.go", "1", Request{Verb: Signal, Step: "go"}, false},
+		{"signal.go", "ev,{", Request{Verb: Signal, ID: "ev", Step: "go", Payload: []byte("{")}, true},
+		{"progress.Copy", "3/10,three", Request{Verb: "progress", ID: "-", Step: "Copy", Progress: workflow.Progress{Done: 3, Total: 10, Text: "three"}}, false},
+		{"progress.Copy", "3 of 10", Request{Verb: "progress", ID: "-", Step: "Copy"}, true},
 	} {
 		t.Run(c.key+"="+c.value, func(t *testing.T) {
 			all := ReadRequests(map[string]string{domain + c.key: c.value, domain + "queue": "x", "other.dev/pause": "1"})
@@ -46,7 +46,7 @@ func TestReadRequests(t *testing.T) {
 				t.Fatalf("%d requests", len(all))
 			}
 			c.want.Key, c.want.Value = domain+c.key, c.value
-			if diff := cmp.Diff(c.want, all[0], cmpopts.IgnoreFields(Asked{}, "Err")); diff != "" {
+			if diff := cmp.Diff(c.want, all[0], cmpopts.IgnoreFields(Request{}, "Err")); diff != "" {
 				t.Error(diff)
 			}
 			if (all[0].Err != nil) != c.bad || c.bad && fault.Of(all[0].Err) != RequestMalformed {
@@ -77,21 +77,21 @@ func FuzzReadRequest(f *testing.F) {
 
 // annotated is an object with annotations. It is a Guard that tests values as the API
 // server does.
-type notes struct {
+type annotated struct {
 	values map[string]string
 	crash  int // calls until the process crashes
 }
 
 var errCrash = errors.New("the process is gone")
 
-func (n *notes) step() error {
+func (n *annotated) step() error {
 	if n.crash--; n.crash == 0 {
 		return errCrash
 	}
 	return nil
 }
 
-func (n *notes) Set(_ context.Context, key, old, value string) (bool, error) {
+func (n *annotated) Set(_ context.Context, key, old, value string) (bool, error) {
 	if err := n.step(); err != nil {
 		return false, err
 	}
@@ -102,11 +102,11 @@ func (n *notes) Set(_ context.Context, key, old, value string) (bool, error) {
 	return true, n.step()
 }
 
-func (n *notes) Remove(_ context.Context, key, old string) (bool, error) {
+func (n *annotated) Remove(_ context.Context, key, old string) (bool, error) {
 	if err := n.step(); err != nil {
 		return false, err
 	}
-	if value, there := n.values[key]; !there || value != old {
+	if value, present := n.values[key]; !present || value != old {
 		return false, nil
 	}
 	delete(n.values, key)
@@ -116,7 +116,7 @@ func (n *notes) Remove(_ context.Context, key, old string) (bool, error) {
 // verbs counts the requests that an engine would accept, by id.
 type verbs struct {
 	Verbs
-	n     *notes
+	n     *annotated
 	ids   map[string]int
 	error error
 }
@@ -136,7 +136,7 @@ func (v *verbs) Pause(_ context.Context, _ string, by workflow.Actor) error {
 // under one id, and no annotation.
 func TestAcceptanceSurvivesACrash(t *testing.T) {
 	for crash := range 12 {
-		n := &notes{values: map[string]string{domain + "pause": "true"}, crash: crash}
+		n := &annotated{values: map[string]string{domain + "pause": "true"}, crash: crash}
 		v := &verbs{n: n, ids: map[string]int{}}
 		serial := 0
 		a := Acceptor{Engine: v, NewID: func() string { serial++; return strings.Repeat("x", serial) }}
@@ -156,7 +156,7 @@ func TestAcceptanceSurvivesACrash(t *testing.T) {
 // A newer value survives the removal of the older one. A transient error is no refusal.
 // A refusal is answered with its remedy.
 func TestAcceptanceGuardsTheValue(t *testing.T) {
-	n := &notes{values: map[string]string{domain + "pause": "p2"}}
+	n := &annotated{values: map[string]string{domain + "pause": "p2"}}
 	v := &verbs{n: n, ids: map[string]int{}}
 	a := Acceptor{Engine: v}
 	old := map[string]string{domain + "pause": "p1"}

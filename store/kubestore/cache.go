@@ -21,51 +21,51 @@ type cache struct {
 	due      dueHeap
 	sorted   []*entry // by creation, for lists; unsorted: it must be sorted again
 	unsorted bool
-	gone     int                  // removed entries in sorted
-	dead     map[objectKey]string // uids of deleted objects, until the watch reports the deletion
+	removed  int                  // removed entries in sorted
+	deleted  map[objectKey]string // uids of deleted objects, until the watch reports the deletion
 	finals   []*entry             // the newest finished runs, not trimmed
 	log      eventLog
 }
 
 // maxUntrimmed is how many finished runs stay in the cache with their history: readers
 // of the events ask for it right after a run ends.
-const keepWhole = 256
+const maxUntrimmed = 256
 
 type objectKey struct{ namespace, name string }
 
 // entry is one object with its place in the indexes.
 type entry struct {
 	*object
-	key       objectKey
-	created   int64         // sort key of lists, together with the id
-	write     chan struct{} // held by the one writer of this process
-	placed    bool          // the run is known to hold its slot
-	claimer   string        // worker of this process that was given the run, with the epoch
-	epoch     int64
-	asked     time.Time // when its start was last requested
-	claimed   bool      // this process is claiming it now
-	removed   bool
-	foreign   bool // not served by this store: in no index
-	ended     bool
-	slimmed   bool            // see trim
-	told      int64           // number of the newest event in the log
-	shard     int64           // events up to this number are in history objects
-	delivered map[string]bool // keys of the outbox
+	key              objectKey
+	created          int64         // sort key of lists, together with the id
+	write            chan struct{} // held by the one writer of this process
+	slotTaken        bool          // the run is known to hold its slot
+	claimer          string        // worker of this process that was given the run, with the epoch
+	epoch            int64
+	startRequestedAt time.Time // when its start was last requested
+	claimed          bool      // this process is claiming it now
+	removed          bool
+	foreign          bool // not served by this store: in no index
+	ended            bool
+	trimmed          bool            // see trim
+	loggedSeq        int64           // number of the newest event in the log
+	movedSeq         int64           // events up to this number are in history objects
+	delivered        map[string]bool // keys of the outbox
 
-	owner  string // index: cache.owned
-	listed bool   // index: cache.sorted
-	place  standing
-	dueAt  int64
-	heapAt int
+	owner     string // index: cache.owned
+	listed    bool   // index: cache.sorted
+	slotState slotState
+	dueAt     int64
+	heapIndex int
 }
 
 // slotState is how a run counts for its subject.
-type standing int
+type slotState int
 
 const (
-	standsNot standing = iota
-	standsActive
-	standsQueued
+	slotNone slotState = iota
+	slotActive
+	slotQueued
 )
 
 // subject counts the runs that hold its slot or are queued for it.
@@ -76,19 +76,19 @@ type subject struct {
 }
 
 func newCache() cache {
-	return cache{objects: map[objectKey]*entry{}, ids: map[string]*entry{}, subjects: map[string]*subject{}, owned: map[string]map[*entry]struct{}{}, dead: map[objectKey]string{}}
+	return cache{objects: map[objectKey]*entry{}, ids: map[string]*entry{}, subjects: map[string]*subject{}, owned: map[string]map[*entry]struct{}{}, deleted: map[objectKey]string{}}
 }
 
 // upsert stores an object in the cache if it is newer than the known version, and
 // returns its entry. s.mu is held.
-func (s *Store) learn(o *object) *entry {
+func (s *Store) upsert(o *object) *entry {
 	key := objectKey{o.namespace, o.name}
 	if !s.serves(o.namespace, o.subject(), o.operator) {
 		return &entry{object: o, key: key, write: make(chan struct{}, 1), foreign: true}
 	}
 	e := s.cache.objects[key]
 	switch {
-	case e == nil && s.cache.dead[key] == o.uid: // the watch is behind its deletion
+	case e == nil && s.cache.deleted[key] == o.uid: // the watch is behind its deletion
 		return &entry{object: o, key: key, write: make(chan struct{}, 1), removed: true}
 	case e == nil:
 		e = &entry{key: key, write: make(chan struct{}, 1)}
@@ -100,22 +100,22 @@ func (s *Store) learn(o *object) *entry {
 		e = &entry{key: key, write: write}
 	}
 	s.cache.objects[key] = e
-	news := e.object != nil && (o.spec.Mail > e.spec.Mail || e.phase() == workflow.Queued && o.phase() == workflow.Running)
-	slim := e.slimmed
-	e.object, e.slimmed = o, false
-	s.changed(e)
-	if slim {
-		e.slim()
+	wake := e.object != nil && (o.spec.Mail > e.spec.Mail || e.phase() == workflow.Queued && o.phase() == workflow.Running)
+	trimmed := e.trimmed
+	e.object, e.trimmed = o, false
+	s.reindex(e)
+	if trimmed {
+		e.trim()
 	}
-	if (news || s.o.Client) && e.id() != "" {
-		s.hint(e.id())
+	if (wake || s.o.Client) && e.id() != "" {
+		s.notify(e.id())
 	}
 	return e
 }
 
 // reindex updates every index for an entry whose object is new or was edited. s.mu is
 // held.
-func (s *Store) changed(e *entry) {
+func (s *Store) reindex(e *entry) {
 	if e.foreign {
 		return
 	}
@@ -126,7 +126,7 @@ func (s *Store) changed(e *entry) {
 	if e.id() != "" && e.accepted() {
 		c.ids[e.id()] = e
 		if !e.listed {
-			d := &reader{}
+			d := &decoder{}
 			e.listed, e.created = true, d.time(e.createdText()).UnixNano()
 			if n := len(c.sorted); n > 0 && c.sorted[n-1].after(e) {
 				c.unsorted = true
@@ -134,15 +134,15 @@ func (s *Store) changed(e *entry) {
 			c.sorted = append(c.sorted, e)
 		}
 	}
-	s.stand(e)
-	s.own(e)
+	s.indexSubject(e)
+	s.indexOwner(e)
 	s.schedule(e)
 	c.log.record(e)
 	if e.phase().Final() && !e.ended {
 		e.ended = true
 		c.finals = append(c.finals, e)
-		if len(c.finals) > keepWhole {
-			c.finals[0].slim()
+		if len(c.finals) > maxUntrimmed {
+			c.finals[0].trim()
 			c.finals = append(c.finals[:0], c.finals[1:]...)
 		}
 	}
@@ -150,15 +150,15 @@ func (s *Store) changed(e *entry) {
 		s.notifyRequests()
 	}
 	if len(e.status.Outbox) > 0 {
-		s.outbox(e)
+		s.retryOutbox(e)
 	}
-	s.heal(e.subject())
+	s.repairSlot(e.subject())
 }
 
 func (o *object) createdText() string { return cmp.Or(o.status.CreatedAt, o.spec.CreatedAt) }
 
 // indexSubject counts the entry for its subject.
-func (s *Store) stand(e *entry) {
+func (s *Store) indexSubject(e *entry) {
 	name := e.subject()
 	sub := s.cache.subjects[name]
 	if sub == nil {
@@ -166,17 +166,17 @@ func (s *Store) stand(e *entry) {
 		s.cache.subjects[name] = sub
 	}
 	sub.runs[e] = struct{}{}
-	now := standsNot
+	now := slotNone
 	switch {
 	case e.removed || !e.accepted() || e.spec.Inline || e.phase().Final():
 	case e.phase() == workflow.Queued:
-		now = standsQueued
+		now = slotQueued
 	default:
-		now = standsActive
+		now = slotActive
 	}
-	sub.count(e.place, -1)
+	sub.count(e.slotState, -1)
 	sub.count(now, 1)
-	e.place = now
+	e.slotState = now
 	if e.removed {
 		if delete(sub.runs, e); len(sub.runs) == 0 {
 			delete(s.cache.subjects, name)
@@ -184,17 +184,17 @@ func (s *Store) stand(e *entry) {
 	}
 }
 
-func (s *subject) count(place standing, by int) {
-	switch place {
-	case standsActive:
+func (s *subject) count(state slotState, by int) {
+	switch state {
+	case slotActive:
 		s.active += by
-	case standsQueued:
+	case slotQueued:
 		s.queued += by
 	}
 }
 
 // indexOwner files the entry under the worker that owns it.
-func (s *Store) own(e *entry) {
+func (s *Store) indexOwner(e *entry) {
 	owner := e.status.Owner
 	if e.removed || e.phase().Final() {
 		owner = ""
@@ -228,14 +228,14 @@ func (e *entry) dueTime() (int64, bool) {
 	case e.status.NextAt == "":
 		return 0, false
 	}
-	d := &reader{}
+	d := &decoder{}
 	return d.time(e.status.NextAt).UnixNano(), true
 }
 
 // schedule files a run without an owner under its due time, for Claim.
 func (s *Store) schedule(e *entry) {
 	if s.scheduleQuietly(e) {
-		s.hint(e.id()) // the soonest due time has changed
+		s.notify(e.id()) // the soonest due time has changed
 	}
 }
 
@@ -245,12 +245,12 @@ func (s *Store) scheduleQuietly(e *entry) bool {
 	at, due := e.dueTime()
 	due = due && !e.claimed
 	switch {
-	case !due && e.heapAt > 0:
-		heap.Remove(&s.cache.due, e.heapAt-1)
-	case due && e.heapAt > 0 && e.dueAt != at:
+	case !due && e.heapIndex > 0:
+		heap.Remove(&s.cache.due, e.heapIndex-1)
+	case due && e.heapIndex > 0 && e.dueAt != at:
 		e.dueAt = at
-		heap.Fix(&s.cache.due, e.heapAt-1)
-	case due && e.heapAt == 0:
+		heap.Fix(&s.cache.due, e.heapIndex-1)
+	case due && e.heapIndex == 0:
 		e.dueAt = at
 		heap.Push(&s.cache.due, e)
 	default:
@@ -265,10 +265,10 @@ func (s *Store) forget(namespace, name string, version uint64) {
 	if e == nil || e.version > version && version > 0 {
 		return
 	}
-	s.cache.dead[e.key] = e.uid
+	s.cache.deleted[e.key] = e.uid
 	s.unindex(e)
-	s.heal(e.subject())
-	s.vacate(namespace, e.subject())
+	s.repairSlot(e.subject())
+	s.forgetSlot(namespace, e.subject())
 }
 
 func (s *Store) unindex(e *entry) {
@@ -278,22 +278,22 @@ func (s *Store) unindex(e *entry) {
 	if c.ids[e.id()] == e {
 		delete(c.ids, e.id())
 	}
-	s.stand(e)
-	s.own(e)
+	s.indexSubject(e)
+	s.indexOwner(e)
 	s.schedule(e)
 	if e.listed {
-		c.gone++
+		c.removed++
 	}
-	if c.gone > len(c.sorted)/2 {
+	if c.removed > len(c.sorted)/2 {
 		c.sorted = slices.DeleteFunc(c.sorted, func(e *entry) bool { return e.removed })
-		c.gone = 0
+		c.removed = 0
 	}
 	c.log.dropped(e)
 }
 
 // trim reduces a finished run to the fields that lists need. Its history and records
 // are read on demand.
-func (e *entry) slim() {
+func (e *entry) trim() {
 	for name, step := range e.status.Steps {
 		switch workflow.StepPhase(step.Phase) {
 		case workflow.StepFailed, workflow.StepRunning, workflow.StepRetrying, workflow.StepWaiting:
@@ -301,13 +301,13 @@ func (e *entry) slim() {
 			delete(e.status.Steps, name)
 		}
 	}
-	e.slimmed = true
+	e.trimmed = true
 	e.status.Events, e.status.Consumed = nil, nil
 	e.spec.Signals = nil
 }
 
 // byCreation returns the runs in order of creation. s.mu is held.
-func (c *cache) inOrder() []*entry {
+func (c *cache) byCreation() []*entry {
 	if c.unsorted {
 		slices.SortStableFunc(c.sorted, func(a, b *entry) int {
 			return cmp.Or(cmp.Compare(a.created, b.created), cmp.Compare(a.id(), b.id()))
@@ -347,19 +347,19 @@ func (h *dueHeap) Less(i, j int) bool {
 }
 func (h *dueHeap) Swap(i, j int) {
 	h.entries[i], h.entries[j] = h.entries[j], h.entries[i]
-	h.entries[i].heapAt, h.entries[j].heapAt = i+1, j+1
+	h.entries[i].heapIndex, h.entries[j].heapIndex = i+1, j+1
 }
 func (h *dueHeap) Push(x any) {
 	e := x.(*entry)
 	h.entries = append(h.entries, e)
-	e.heapAt = len(h.entries)
+	e.heapIndex = len(h.entries)
 }
 func (h *dueHeap) Pop() any {
 	last := len(h.entries) - 1
 	e := h.entries[last]
 	h.entries[last] = nil
 	h.entries = h.entries[:last]
-	e.heapAt = 0
+	e.heapIndex = 0
 	return e
 }
 

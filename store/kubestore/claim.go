@@ -22,7 +22,7 @@ func (s *Store) Claim(ctx context.Context, c workflow.Claim) (workflow.Claimed, 
 	if err := ctx.Err(); err != nil {
 		return workflow.Claimed{}, err
 	}
-	if err := s.removeGone(ctx, c.Worker); err != nil {
+	if err := s.giveUpExpired(ctx, c.Worker); err != nil {
 		return workflow.Claimed{}, err
 	}
 	picked := s.pick(c)
@@ -52,7 +52,7 @@ func (s *Store) Claim(ctx context.Context, c workflow.Claim) (workflow.Claimed, 
 func (s *Store) pick(c workflow.Claim) []*entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.works = true
+	s.hasClaimed = true
 	now := time.Now()
 	var picked []*entry
 	take := func(e *entry) {
@@ -61,12 +61,12 @@ func (s *Store) pick(c workflow.Claim) []*entry {
 		picked = append(picked, e)
 	}
 	for owner, runs := range s.cache.owned {
-		dead, _ := s.dead(owner, now)
+		dead, _ := s.isDead(owner, now)
 		if !dead && owner != c.Worker {
 			continue
 		}
 		for e := range runs {
-			if len(picked) < c.Limit && !e.claimed && !slices.Contains(c.FullFlows, e.spec.Flow) && (owner != c.Worker || !e.handed()) {
+			if len(picked) < c.Limit && !e.claimed && !slices.Contains(c.FullFlows, e.spec.Flow) && (owner != c.Worker || !e.ownerKnows()) {
 				take(e)
 			}
 		}
@@ -89,7 +89,7 @@ func (s *Store) pick(c workflow.Claim) []*entry {
 
 // ownerKnows reports whether the owner in this process knows that it owns the run. It
 // does not if the answer to its claim was lost.
-func (e *entry) handed() bool { return e.claimer == e.status.Owner && e.epoch == e.status.Epoch }
+func (e *entry) ownerKnows() bool { return e.claimer == e.status.Owner && e.epoch == e.status.Epoch }
 
 func (s *Store) putBack(picked []*entry) {
 	s.mu.Lock()
@@ -121,7 +121,7 @@ func (s *Store) claimAll(ctx context.Context, worker string, picked []*entry) ([
 // claimOne makes a worker the owner of a run. It returns the zero Loaded if the run
 // cannot be claimed any more. anyTime: also a run that is not due.
 func (s *Store) claimOne(ctx context.Context, worker string, e *entry, anyTime bool) (workflow.Loaded, error) {
-	if err := s.settleIn(ctx, e); err != nil {
+	if err := s.assignSlot(ctx, e); err != nil {
 		if errors.Is(err, workflow.ErrNotFound) {
 			err = nil
 		}
@@ -134,11 +134,11 @@ func (s *Store) claimOne(ctx context.Context, worker string, e *entry, anyTime b
 			return nil, nil
 		}
 		switch owner := e.status.Owner; {
-		case owner == worker && !anyTime && e.handed():
+		case owner == worker && !anyTime && e.ownerKnows():
 			return nil, nil
 		case owner == worker:
 		case owner != "":
-			if dead, _ := s.dead(owner, time.Now()); !dead {
+			if dead, _ := s.isDead(owner, time.Now()); !dead {
 				return nil, nil
 			}
 		case !anyTime:
@@ -160,11 +160,11 @@ func (s *Store) claimOne(ctx context.Context, worker string, e *entry, anyTime b
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.hand(worker, e)
+	return s.loadFor(worker, e)
 }
 
 // loadFor returns a run to its owner and notes that the owner knows of it. s.mu is held.
-func (s *Store) hand(worker string, e *entry) (workflow.Loaded, error) {
+func (s *Store) loadFor(worker string, e *entry) (workflow.Loaded, error) {
 	if e.status.Owner != worker { // taken away again already
 		return workflow.Loaded{}, nil
 	}
@@ -183,7 +183,7 @@ func (s *Store) next(alive string) time.Time {
 	soonest := s.cache.due.soonest(now)
 	for owner := range s.cache.owned {
 		if w := s.workers[owner]; owner != alive && w != nil && !w.lost {
-			soonest = min(soonest, w.ends().UnixNano())
+			soonest = min(soonest, w.expiresAt().UnixNano())
 		}
 	}
 	if soonest == math.MaxInt64 {
@@ -203,11 +203,11 @@ func (s *Store) ClaimRun(ctx context.Context, worker, id string, lease time.Dura
 	}
 	for try := range 3 {
 		s.mu.Lock()
-		s.works = true
-		owner, final, slim := e.status.Owner, e.phase().Final(), e.slimmed
+		s.hasClaimed = true
+		owner, final, trimmed := e.status.Owner, e.phase().Final(), e.trimmed
 		s.mu.Unlock()
 		switch {
-		case final && slim:
+		case final && trimmed:
 			r, signals, err := s.Load(ctx, id)
 			return workflow.Loaded{Run: r, Signals: signals}, err
 		case final:
@@ -219,13 +219,13 @@ func (s *Store) ClaimRun(ctx context.Context, worker, id string, lease time.Dura
 				return workflow.Loaded{}, err
 			}
 			s.mu.Lock()
-			l, err := s.hand(worker, e)
+			l, err := s.loadFor(worker, e)
 			s.mu.Unlock()
 			if err != nil || l.Run != nil {
 				return l, err
 			}
 		case owner != "":
-			dead, err := s.settled(ctx, owner)
+			dead, err := s.confirmDead(ctx, owner)
 			if err != nil {
 				return workflow.Loaded{}, err
 			}
@@ -316,7 +316,7 @@ func (s *Store) Release(ctx context.Context, worker string) error {
 		return nil
 	}
 	if err := s.client.delete(ctx, s.workerRef(worker), "", ""); err != nil && !isNotFound(err) {
-		return trouble(ctx, "deleting the lease of worker "+worker, err)
+		return storeError(ctx, "deleting the lease of worker "+worker, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -183,7 +183,7 @@ func metaOf(result rest.Result) (metav1.ObjectMeta, error) {
 }
 
 // storeError converts an error of the API server to a fault of package workflow.
-func trouble(ctx context.Context, what string, err error) error {
+func storeError(ctx context.Context, what string, err error) error {
 	switch message := errorText(err); {
 	case err == nil:
 		return nil
@@ -209,7 +209,7 @@ func errorText(err error) string {
 
 // retryAfter returns the delay that the API server demands with status 429; false: the
 // error is another one. A request that is answered so was not executed.
-func busy(err error) (time.Duration, bool) {
+func retryAfter(err error) (time.Duration, bool) {
 	if !apierrors.IsTooManyRequests(err) {
 		return 0, false
 	}

@@ -22,18 +22,18 @@ func timeText(t time.Time) string {
 }
 
 // zeroTime is the text of the zero time where "" means something else.
-const never = "0001-01-01T00:00:00Z"
+const zeroTime = "0001-01-01T00:00:00Z"
 
-type reader struct{ err error }
+type decoder struct{ err error }
 
-func (d *reader) fail(what string, err error) {
+func (d *decoder) fail(what string, err error) {
 	if d.err == nil {
 		d.err = fmt.Errorf("%s: %w", what, err)
 	}
 }
 
-func (d *reader) time(text string) time.Time {
-	if text == "" || text == never {
+func (d *decoder) time(text string) time.Time {
+	if text == "" || text == zeroTime {
 		return time.Time{}
 	}
 	t, err := time.Parse(time.RFC3339Nano, text)
@@ -43,7 +43,7 @@ func (d *reader) time(text string) time.Time {
 	return t.UTC()
 }
 
-func (d *reader) span(text string) time.Duration {
+func (d *decoder) span(text string) time.Duration {
 	if text == "" {
 		return 0
 	}
@@ -64,7 +64,7 @@ func raw(text string) json.RawMessage {
 // number formats a number as a map key that sorts as text.
 func number(n int64) string { return fmt.Sprintf("%06d", n) }
 
-func (d *reader) number(key string) int64 {
+func (d *decoder) number(key string) int64 {
 	n, err := strconv.ParseInt(key, 10, 64)
 	if err != nil {
 		d.fail("a number", err)
@@ -86,7 +86,7 @@ func faultOf(f *workflow.Fault) *api.RunFault {
 
 // faultWithRemedy is the fault of a run with the title and remedy of its code, for
 // people who use only kubectl. Nothing reads it to execute.
-func remedied(f *workflow.Fault) *api.RunFault {
+func faultWithRemedy(f *workflow.Fault) *api.RunFault {
 	out := faultOf(f)
 	if out != nil {
 		kind := f.Kind()
@@ -103,7 +103,7 @@ func kindOf(code fault.Code) *fault.Kind {
 	return fault.Unknown
 }
 
-func (d *reader) fault(f *api.RunFault) *workflow.Fault {
+func (d *decoder) fault(f *api.RunFault) *workflow.Fault {
 	if f == nil {
 		return nil
 	}
@@ -139,7 +139,7 @@ func attempt(n *int, usual int) int {
 }
 
 // defaultAttempt is the attempt of an event that names none.
-func usual(step string) int {
+func defaultAttempt(step string) int {
 	if step == "" {
 		return 0
 	}
@@ -155,7 +155,7 @@ func stepOf(s *workflow.StepRecord) api.RunStep {
 	if !s.AttemptAt.Equal(s.StartedAt) {
 		out.AttemptAt = timeText(s.AttemptAt)
 		if s.AttemptAt.IsZero() {
-			out.AttemptAt = never
+			out.AttemptAt = zeroTime
 		}
 	}
 	if w := s.Wait; w != nil {
@@ -173,7 +173,7 @@ func stepOf(s *workflow.StepRecord) api.RunStep {
 	return out
 }
 
-func (d *reader) step(name string, s *api.RunStep) *workflow.StepRecord {
+func (d *decoder) step(name string, s *api.RunStep) *workflow.StepRecord {
 	out := &workflow.StepRecord{
 		Name: name, Phase: workflow.StepPhase(s.Phase), Ord: s.Ord, Round: s.Round, Attempt: attempt(s.Attempt, 1), Failures: s.Failures, Uncharged: s.Free, UnchargedSince: d.time(s.FreeSince),
 		Lost: s.Lost, Isolated: s.Alone, Undoing: s.Undoing, StartedAt: d.time(s.StartedAt), EndedAt: d.time(s.EndedAt), NextAt: d.time(s.NextAt),
@@ -196,12 +196,12 @@ func (d *reader) step(name string, s *api.RunStep) *workflow.StepRecord {
 }
 
 func eventOf(e *workflow.Event, after string) api.RunEvent {
-	return api.RunEvent{At: timeText(e.At), Kind: string(e.Kind), Step: e.Step, Attempt: attemptOf(e.Attempt, usual(e.Step)), Actor: e.Actor, Reason: e.Reason, Message: e.Message,
+	return api.RunEvent{At: timeText(e.At), Kind: string(e.Kind), Step: e.Step, Attempt: attemptOf(e.Attempt, defaultAttempt(e.Step)), Actor: e.Actor, Reason: e.Reason, Message: e.Message,
 		Code: string(e.Code), Data: string(e.Data), After: after}
 }
 
-func (d *reader) event(run string, seq int64, e *api.RunEvent) workflow.Event {
-	return workflow.Event{Run: run, Seq: seq, At: d.time(e.At), Kind: workflow.EventKind(e.Kind), Step: e.Step, Attempt: attempt(e.Attempt, usual(e.Step)), Actor: e.Actor, Reason: e.Reason,
+func (d *decoder) event(run string, seq int64, e *api.RunEvent) workflow.Event {
+	return workflow.Event{Run: run, Seq: seq, At: d.time(e.At), Kind: workflow.EventKind(e.Kind), Step: e.Step, Attempt: attempt(e.Attempt, defaultAttempt(e.Step)), Actor: e.Actor, Reason: e.Reason,
 		Message: e.Message, Code: fault.Code(e.Code), Data: raw(e.Data)}
 }
 
@@ -209,7 +209,7 @@ func signalOf(s *workflow.Signal) api.RunSignal {
 	return api.RunSignal{ID: s.ID, Name: s.Name, Payload: string(s.Payload), Actor: s.Actor, At: timeText(s.At)}
 }
 
-func (d *reader) signal(s *api.RunSignal) workflow.Signal {
+func (d *decoder) signal(s *api.RunSignal) workflow.Signal {
 	return workflow.Signal{ID: s.ID, Name: s.Name, Payload: raw(s.Payload), Actor: s.Actor, At: d.time(s.At)}
 }
 
@@ -218,7 +218,7 @@ func headOf(r *workflow.Run) api.RunStatus {
 	head := api.RunStatus{
 		Phase: string(r.Phase), Version: r.Version, Hash: r.Hash, Revision: r.Revision, Epoch: r.Epoch, Owner: r.Owner, Queue: r.Queue,
 		NextAt: timeText(r.NextAt), StartedAt: timeText(r.StartedAt), EndedAt: timeText(r.EndedAt), Seq: r.Seq, Ord: r.State.Ord, Seen: r.Mail,
-		Fault: remedied(r.Fault),
+		Fault: faultWithRemedy(r.Fault),
 	}
 	if s := r.Current(); s != nil {
 		head.Step = s.Name
@@ -240,7 +240,7 @@ func specOf(r *workflow.Run) api.RunSpec {
 }
 
 // run decodes a run without its step records.
-func (d *reader) run(o *object) *workflow.Run {
+func (d *decoder) run(o *object) *workflow.Run {
 	spec, st := &o.spec, &o.status
 	r := &workflow.Run{
 		ID: o.id(), Flow: spec.Flow, Version: st.Version, Hash: st.Hash, Subject: o.subject(), RequestID: spec.RequestID, Actor: spec.Actor, Reason: spec.Reason,
@@ -269,7 +269,7 @@ func (d *reader) run(o *object) *workflow.Run {
 // load decodes a run with its step records and unread signals. STORE_CORRUPT if the
 // object cannot be decoded.
 func load(o *object) (workflow.Loaded, error) {
-	d := &reader{}
+	d := &decoder{}
 	r := d.run(o)
 	records := make([]*workflow.StepRecord, 0, len(o.status.Steps)+4)
 	for name, s := range o.status.Steps {
@@ -284,7 +284,7 @@ func load(o *object) (workflow.Loaded, error) {
 }
 
 // unread decodes the signals that are not consumed, in order of arrival.
-func (d *reader) unread(o *object) []workflow.Signal {
+func (d *decoder) unread(o *object) []workflow.Signal {
 	var signals []workflow.Signal
 	for _, key := range o.unread() {
 		s := o.spec.Signals[key]

@@ -16,8 +16,8 @@ func TestConformance(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			var servers, wires sync.Map // by store
 			open := func(t testing.TB, server *kubetest.Server) workflow.Store {
-				wire := kubetest.NewWire(1)
-				s, err := kubestore.Open(t.Context(), kubestore.Options{Config: wire.Config(server.Config()), Kind: kind, Namespace: "space", Only: true})
+				wire := kubetest.NewFaultyTransport(1)
+				s, err := kubestore.Open(t.Context(), kubestore.Options{Config: wire.Config(server.Config()), Kind: kind, Namespace: "space", SingleNamespace: true})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -35,8 +35,8 @@ func TestConformance(t *testing.T) {
 				},
 				DiskFull: func(_ testing.TB, s workflow.Store) func() {
 					wire, _ := wires.Load(s)
-					wire.(*kubetest.Wire).Fill(true)
-					return func() { wire.(*kubetest.Wire).Fill(false) }
+					wire.(*kubetest.FaultyTransport).Fill(true)
+					return func() { wire.(*kubetest.FaultyTransport).Fill(false) }
 				},
 				Slow: kind == kubestore.ConfigMap,
 			})

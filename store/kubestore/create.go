@@ -20,23 +20,23 @@ func (s *Store) Create(ctx context.Context, r *workflow.Run, events []workflow.E
 	s.mu.Lock()
 	e := s.cache.ids[r.ID]
 	s.mu.Unlock()
-	born := e == nil
-	if born {
+	created := e == nil
+	if created {
 		var err error
-		if e, err = s.bear(ctx, r, events); err != nil {
+		if e, err = s.createObject(ctx, r, events); err != nil {
 			return nil, err
 		}
 	}
-	if err := s.settleIn(ctx, e); err != nil {
-		if born && fault.Of(err) == workflow.QueueFull {
-			s.unborn(ctx, e)
+	if err := s.assignSlot(ctx, e); err != nil {
+		if created && fault.Of(err) == workflow.QueueFull {
+			s.undoCreate(ctx, e)
 		}
 		return nil, err
 	}
 	s.mu.Lock()
-	slim := e.slimmed
+	trimmed := e.trimmed
 	s.mu.Unlock()
-	if slim { // it ended long ago
+	if trimmed { // it ended long ago
 		known, _, err := s.Load(ctx, r.ID)
 		return known, err
 	}
@@ -46,35 +46,35 @@ func (s *Store) Create(ctx context.Context, r *workflow.Run, events []workflow.E
 	if err != nil {
 		return nil, err
 	}
-	if l.Run.Owner != "" && born {
+	if l.Run.Owner != "" && created {
 		e.claimer, e.epoch = l.Run.Owner, l.Run.Epoch
 	}
-	if l.Run.Owner == "" && born && l.Run.Phase == workflow.Running {
-		s.hint(l.Run.ID)
+	if l.Run.Owner == "" && created && l.Run.Phase == workflow.Running {
+		s.notify(l.Run.ID)
 	}
 	return l.Run, nil
 }
 
 // createObject creates the object of a run, with the initial status in its spec.
-func (s *Store) bear(ctx context.Context, r *workflow.Run, events []workflow.Event) (*entry, error) {
+func (s *Store) createObject(ctx context.Context, r *workflow.Run, events []workflow.Event) (*entry, error) {
 	if r.Owner != "" {
 		if err := s.ensureAlive(ctx, r.Owner, 0); err != nil {
 			return nil, err
 		}
 	}
 	if !r.Inline {
-		if err := s.roomFor(r.Subject); err != nil {
+		if err := s.checkQueue(r.Subject); err != nil {
 			return nil, err
 		}
 	}
-	if e := s.waiting(r.RequestID); e != nil {
+	if e := s.requestedObject(r.RequestID); e != nil {
 		return e, s.adopt(ctx, e, r, events)
 	}
-	o := &object{name: s.format.name(r.ID), namespace: s.home(r.Subject), runID: r.ID, operator: s.o.Operator, spec: specOf(r)}
+	o := &object{name: s.format.name(r.ID), namespace: s.namespaceOf(r.Subject), runID: r.ID, operator: s.o.Operator, spec: specOf(r)}
 	if !s.serves(o.namespace, r.Subject, o.operator) {
 		return nil, workflow.InputInvalid.Errorf("kubestore: a run of %s would remain undone: this store does not serve it (Options.Namespaces, Options.Serves)", r.Subject)
 	}
-	o.spec.Birth = birthOf(r, events)
+	o.spec.Birth = initialStatus(r, events)
 	if !validName(o.name) {
 		return nil, workflow.InputInvalid.Errorf("%q is not the id of a run", r.ID)
 	}
@@ -96,10 +96,10 @@ func (s *Store) bear(ctx context.Context, r *workflow.Run, events []workflow.Eve
 		return e, err
 	}
 	if err != nil {
-		return nil, trouble(ctx, "creating run "+r.ID, err)
+		return nil, storeError(ctx, "creating run "+r.ID, err)
 	}
 	o.uid, o.version = string(meta.UID), parseVersion(meta.ResourceVersion)
-	o.settle()
+	o.resolveStatus()
 	if s.o.Kind == ConfigMap { // it begins with its status
 		o.fresh = false
 	} else if tracked(meta.ManagedFields) {
@@ -107,7 +107,7 @@ func (s *Store) bear(ctx context.Context, r *workflow.Run, events []workflow.Eve
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.learn(o), nil
+	return s.upsert(o), nil
 }
 
 // untrack clears managedFields, which a write of the status cannot do. With that list
@@ -124,26 +124,26 @@ func (s *Store) untrack(ctx context.Context, o *object) {
 }
 
 // initialStatus returns the status that a run begins with.
-func birthOf(r *workflow.Run, events []workflow.Event) *api.RunStatus {
+func initialStatus(r *workflow.Run, events []workflow.Event) *api.RunStatus {
 	first := *r
 	first.Phase, first.Revision, first.Queue, first.Mail = workflow.Running, 1, 0, 0
 	if first.Owner == "" && first.NextAt.IsZero() {
 		first.NextAt = time.Now().UTC()
 	}
-	birth := headOf(&first)
-	birth.Steps = map[string]api.RunStep{}
+	initial := headOf(&first)
+	initial.Steps = map[string]api.RunStep{}
 	for _, record := range r.Changed() {
-		birth.Steps[record.Name] = stepOf(record)
+		initial.Steps[record.Name] = stepOf(record)
 	}
-	birth.Events = map[string]api.RunEvent{}
+	initial.Events = map[string]api.RunEvent{}
 	for i := range events {
-		birth.Events[number(events[i].Seq)] = eventOf(&events[i], "")
+		initial.Events[number(events[i].Seq)] = eventOf(&events[i], "")
 	}
-	return &birth
+	return &initial
 }
 
 // undoCreate deletes a new run that found the queue of its subject full.
-func (s *Store) unborn(ctx context.Context, e *entry) {
+func (s *Store) undoCreate(ctx context.Context, e *entry) {
 	if err := s.client.delete(context.WithoutCancel(ctx), s.runRef(e.namespace, e.name), e.uid, versionText(e.version)); err != nil && !isNotFound(err) {
 		s.log.Warn("kubestore: a refused run could not be deleted", "run", e.id(), "error", err)
 		return
@@ -155,7 +155,7 @@ func (s *Store) unborn(ctx context.Context, e *entry) {
 
 // checkQueue refuses a run before anything is written if the cached queue of its subject
 // is full. assignSlot checks again.
-func (s *Store) roomFor(subject string) error {
+func (s *Store) checkQueue(subject string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if sub := s.cache.subjects[subject]; sub != nil && sub.active > 0 && sub.queued >= workflow.MaxQueued {

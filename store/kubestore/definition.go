@@ -40,14 +40,14 @@ func (s *Store) PutDefinition(ctx context.Context, d workflow.Definition) error 
 	}
 	r := s.definitionRef(d.Hash)
 	_, err = s.client.post(ctx, r, tree{
-		"apiVersion": "v1", "kind": "ConfigMap", "immutable": true, "metadata": labelled(r.name, r.namespace, map[string]string{labelKind: "flow"}),
+		"apiVersion": "v1", "kind": "ConfigMap", "immutable": true, "metadata": newMeta(r.name, r.namespace, map[string]string{labelKind: "flow"}),
 		"data":       map[string]string{"flow": d.Flow, "hash": d.Hash},
 		"binaryData": map[string]string{definitionKey: base64.StdEncoding.EncodeToString(packed.Bytes())},
 	})
 	if isExisting(err) {
 		return nil
 	}
-	return trouble(ctx, "keeping the definition of flow "+d.Flow, err)
+	return storeError(ctx, "keeping the definition of flow "+d.Flow, err)
 }
 
 // Definition returns a flow by its hash. ErrNotFound.
@@ -57,7 +57,7 @@ func (s *Store) Definition(ctx context.Context, hash string) (workflow.Definitio
 		if isNotFound(err) {
 			return workflow.Definition{}, workflow.ErrNotFound
 		}
-		return workflow.Definition{}, trouble(ctx, "reading the definition "+hash, err)
+		return workflow.Definition{}, storeError(ctx, "reading the definition "+hash, err)
 	}
 	var d workflow.Definition
 	z, err := gzip.NewReader(bytes.NewReader(m.BinaryData[definitionKey]))

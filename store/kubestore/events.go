@@ -17,10 +17,10 @@ import (
 // eventLog orders the events of all runs by the versions of the API server. The events
 // themselves are in their runs.
 type eventLog struct {
-	groups   []eventGroup // by version
-	newest   uint64       // highest known version
-	frontier uint64       // the watch has reported everything up to this version
-	removed  int
+	groups    []eventGroup // by version
+	newest    uint64       // highest known version
+	watermark uint64       // the watch has reported everything up to this version
+	removed   int
 }
 
 // eventGroup names the events of one write: their run and their numbers.
@@ -33,13 +33,13 @@ type eventGroup struct {
 // record adds the new events of an entry. If the watch has reported several writes as
 // one change, each is filed under the version that the next write has replaced.
 func (l *eventLog) record(e *entry) {
-	if !e.accepted() || e.slimmed || e.status.Seq <= e.told {
+	if !e.accepted() || e.trimmed || e.status.Seq <= e.loggedSeq {
 		return
 	}
 	l.newest = max(l.newest, e.version)
-	from := e.told + 1
+	from := e.loggedSeq + 1
 	for seq := from + 1; seq <= e.status.Seq; seq++ {
-		if event, there := e.status.Events[number(seq)]; there && event.After != "" {
+		if event, present := e.status.Events[number(seq)]; present && event.After != "" {
 			if after := parseVersion(event.After); after > 0 {
 				l.insert(eventGroup{after, e, from, seq - 1})
 				from = seq
@@ -47,7 +47,7 @@ func (l *eventLog) record(e *entry) {
 		}
 	}
 	l.insert(eventGroup{e.version, e, from, e.status.Seq})
-	e.told = e.status.Seq
+	e.loggedSeq = e.status.Seq
 }
 
 func (l *eventLog) insert(g eventGroup) {
@@ -59,7 +59,7 @@ func (l *eventLog) insert(g eventGroup) {
 }
 
 func (l *eventLog) dropped(e *entry) {
-	if e.told == 0 {
+	if e.loggedSeq == 0 {
 		return
 	}
 	if l.removed++; l.removed > 1000 && l.removed > len(l.groups)/8 {
@@ -70,8 +70,8 @@ func (l *eventLog) dropped(e *entry) {
 
 // advanceWatermark notes that the watch has reported everything up to a version. s.mu is
 // held.
-func (s *Store) frontier(version uint64) {
-	s.cache.log.frontier = max(s.cache.log.frontier, version)
+func (s *Store) advanceWatermark(version uint64) {
+	s.cache.log.watermark = max(s.cache.log.watermark, version)
 }
 
 // position is a place in the log: all events up to number seq of the write version.
@@ -108,7 +108,7 @@ func (s *Store) Events(ctx context.Context, cursor string, limit int) ([]workflo
 	switch cursor {
 	case "":
 	case "now":
-		at := position{version: max(log.newest, log.frontier), seq: 1 << 62}
+		at := position{version: max(log.newest, log.watermark), seq: 1 << 62}
 		s.mu.Unlock()
 		return nil, at.String(), nil
 	default:
@@ -118,13 +118,13 @@ func (s *Store) Events(ctx context.Context, cursor string, limit int) ([]workflo
 			return nil, "", err
 		}
 	}
-	var wanted []wanted
+	var wanted []eventRange
 	count := 0
 	first := sort.Search(len(log.groups), func(i int) bool { return log.groups[i].version >= after.version })
 	next := after
 	full := false
 	for _, g := range log.groups[first:] {
-		if g.version > log.frontier {
+		if g.version > log.watermark {
 			full = true
 			break
 		}
@@ -136,7 +136,7 @@ func (s *Store) Events(ctx context.Context, cursor string, limit int) ([]workflo
 			continue
 		}
 		to := min(g.to, from+int64(limit-count)-1)
-		wanted = append(wanted, s.want(g.e, from, to))
+		wanted = append(wanted, s.cachedEvents(g.e, from, to))
 		count += int(to - from + 1)
 		next = position{g.version, to}
 		if count >= limit {
@@ -144,8 +144,8 @@ func (s *Store) Events(ctx context.Context, cursor string, limit int) ([]workflo
 			break
 		}
 	}
-	if !full && log.frontier > next.version {
-		next = position{version: log.frontier, seq: 1 << 62}
+	if !full && log.watermark > next.version {
+		next = position{version: log.watermark, seq: 1 << 62}
 	}
 	s.mu.Unlock()
 
@@ -165,7 +165,7 @@ func (s *Store) Events(ctx context.Context, cursor string, limit int) ([]workflo
 
 // eventRange is a range of the events of a run: the events, or missing if they must be
 // read.
-type wanted struct {
+type eventRange struct {
 	o        *object
 	id       string
 	from, to int64
@@ -174,12 +174,12 @@ type wanted struct {
 }
 
 // cachedEvents copies a range of events from the cache. s.mu is held.
-func (s *Store) want(e *entry, from, to int64) wanted {
-	w := wanted{o: &object{name: e.name, namespace: e.namespace, runID: e.runID}, id: e.id(), from: from, to: to}
-	d := &reader{}
+func (s *Store) cachedEvents(e *entry, from, to int64) eventRange {
+	w := eventRange{o: &object{name: e.name, namespace: e.namespace, runID: e.runID}, id: e.id(), from: from, to: to}
+	d := &decoder{}
 	for seq := from; seq <= to; seq++ {
-		event, there := e.status.Events[number(seq)]
-		if !there {
+		event, present := e.status.Events[number(seq)]
+		if !present {
 			w.missing = true
 			return w
 		}
@@ -190,7 +190,7 @@ func (s *Store) want(e *entry, from, to int64) wanted {
 
 // fetch returns the events of a range. If they are missing it reads the object, and its
 // history objects if necessary.
-func (s *Store) fetch(ctx context.Context, w wanted) ([]workflow.Event, error) {
+func (s *Store) fetch(ctx context.Context, w eventRange) ([]workflow.Event, error) {
 	if !w.missing {
 		return w.events, nil
 	}
@@ -199,7 +199,7 @@ func (s *Store) fetch(ctx context.Context, w wanted) ([]workflow.Event, error) {
 		return nil, err
 	}
 	var events []workflow.Event
-	d := &reader{}
+	d := &decoder{}
 	first := o.status.Seq + 1
 	for key, event := range o.status.Events {
 		seq := d.number(key)
@@ -207,7 +207,7 @@ func (s *Store) fetch(ctx context.Context, w wanted) ([]workflow.Event, error) {
 		events = append(events, d.event(w.id, seq, &event))
 	}
 	if w.from < first {
-		older, err := s.shards(ctx, o)
+		older, err := s.readHistory(ctx, o)
 		if err != nil {
 			return nil, err
 		}
@@ -226,14 +226,14 @@ func (s *Store) fetch(ctx context.Context, w wanted) ([]workflow.Event, error) {
 	return slices.CompactFunc(events, func(a, b workflow.Event) bool { return a.Seq == b.Seq }), nil
 }
 
-func (s *Store) shards(ctx context.Context, o *object) ([]workflow.Event, error) {
-	group, resource := s.format.shardResource()
-	list := s.format.emptyShards()
+func (s *Store) readHistory(ctx context.Context, o *object) ([]workflow.Event, error) {
+	group, resource := s.format.historyResource()
+	list := s.format.newHistoryList()
 	err := s.client.list(ctx, ref{group, resource, o.namespace, ""}, metav1.ListOptions{LabelSelector: labelRun + "=" + labelValue(o.name)}, list)
 	if err != nil {
-		return nil, trouble(ctx, "reading the history of run "+o.id(), err)
+		return nil, storeError(ctx, "reading the history of run "+o.id(), err)
 	}
-	return s.format.shards(list)
+	return s.format.decodeHistory(list)
 }
 
 // History returns the events of one run. See workflow.Lister.
@@ -251,7 +251,7 @@ func (s *Store) History(ctx context.Context, id string, after int64, limit int) 
 		return nil, workflow.ErrNotFound
 	}
 	to := min(e.status.Seq, after+int64(limit))
-	w := s.want(e, after+1, to)
+	w := s.cachedEvents(e, after+1, to)
 	s.mu.Unlock()
 	return s.fetch(ctx, w)
 }

@@ -16,8 +16,8 @@ type format interface {
 	// ("": all), and the subresource that a save writes ("": the object itself).
 	resource() (group, resource, selector, status string)
 	// newObject returns an empty object to decode into, and newList an empty list.
-	empty() runtime.Object
-	list() runtime.Object
+	newObject() runtime.Object
+	newList() runtime.Object
 	items(list runtime.Object) []runtime.Object
 	// name returns the name of the object of a run.
 	name(id string) string
@@ -28,34 +28,34 @@ type format interface {
 	// subject reads only the subject of an object; "" if it cannot be read.
 	subject(from runtime.Object) string
 	// matchesName reports whether an object of this format may have the name.
-	bears(name string) bool
+	matchesName(name string) bool
 	// save returns the merge patch of an edit.
 	save(o *object, e *edit) ([]byte, error)
 	// patchSignals returns the merge patch of a signalEdit.
-	post(o *object, p *post) ([]byte, error)
+	patchSignals(o *object, p *signalEdit) ([]byte, error)
 	// newHistory returns the object that keeps older events of a run.
-	shard(o *object, events []workflow.Event) (any, error)
-	shardResource() (group, resource string)
-	emptyShards() runtime.Object
+	newHistory(o *object, events []workflow.Event) (any, error)
+	historyResource() (group, resource string)
+	newHistoryList() runtime.Object
 	// decodeHistory reads the events of such objects.
-	shards(list runtime.Object) ([]workflow.Event, error)
+	decodeHistory(list runtime.Object) ([]workflow.Event, error)
 }
 
 // Names of labels and annotations.
 const (
-	domain       = "pawl.dev/"
-	labelKind    = domain + "kind" // run, history, flow, slot, worker
-	labelRun     = domain + "run"
-	labelOwner   = domain + "operator" // of runs and slots: Options.Operator
-	noteSubject  = domain + "subject"
-	noteQueue    = domain + "queue"
-	noteLast     = domain + "last"
-	noteLease    = domain + "lease"
-	fieldManager = "pawl"
+	domain            = "pawl.dev/"
+	labelKind         = domain + "kind" // run, history, flow, slot, worker
+	labelRun          = domain + "run"
+	labelOwner        = domain + "operator" // of runs and slots: Options.Operator
+	annotationSubject = domain + "subject"
+	annotationQueue   = domain + "queue"
+	annotationLast    = domain + "last"
+	annotationLease   = domain + "lease"
+	fieldManager      = "pawl"
 )
 
 // setMeta copies the metadata of an object, and of its annotations the requests.
-func (o *object) meta(m *metav1.ObjectMeta) {
+func (o *object) setMeta(m *metav1.ObjectMeta) {
 	o.name, o.namespace, o.uid, o.version = m.Name, m.Namespace, string(m.UID), parseVersion(m.ResourceVersion)
 	o.owners, o.generation, o.operator = m.OwnerReferences, m.Generation, m.Labels[labelOwner]
 	o.annotations = nil
@@ -70,7 +70,7 @@ func (o *object) meta(m *metav1.ObjectMeta) {
 }
 
 // newMeta returns the metadata of a new object.
-func labelled(name, namespace string, labels map[string]string) map[string]any {
+func newMeta(name, namespace string, labels map[string]string) map[string]any {
 	m := map[string]any{"name": name, "namespace": namespace}
 	if len(labels) > 0 {
 		m["labels"] = labels

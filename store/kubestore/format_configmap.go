@@ -42,11 +42,11 @@ type namedStep struct {
 func (configMaps) resource() (group, resource, selector, status string) {
 	return "", "configmaps", labelKind + "=run", ""
 }
-func (configMaps) shardResource() (group, resource string) { return "", "configmaps" }
-func (configMaps) empty() runtime.Object                   { return &corev1.ConfigMap{} }
-func (configMaps) list() runtime.Object                    { return &corev1.ConfigMapList{} }
-func (configMaps) emptyShards() runtime.Object             { return &corev1.ConfigMapList{} }
-func (configMaps) name(id string) string                   { return configMapPrefix + id }
+func (configMaps) historyResource() (group, resource string) { return "", "configmaps" }
+func (configMaps) newObject() runtime.Object                 { return &corev1.ConfigMap{} }
+func (configMaps) newList() runtime.Object                   { return &corev1.ConfigMapList{} }
+func (configMaps) newHistoryList() runtime.Object            { return &corev1.ConfigMapList{} }
+func (configMaps) name(id string) string                     { return configMapPrefix + id }
 
 func (configMaps) items(list runtime.Object) []runtime.Object {
 	all := list.(*corev1.ConfigMapList).Items
@@ -58,7 +58,7 @@ func (configMaps) items(list runtime.Object) []runtime.Object {
 }
 
 func (configMaps) create(o *object) (any, error) {
-	meta := labelled(o.name, o.namespace, marked(map[string]string{labelKind: "run"}, o.operator))
+	meta := newMeta(o.name, o.namespace, marked(map[string]string{labelKind: "run"}, o.operator))
 	if len(o.owners) > 0 {
 		meta["ownerReferences"] = o.owners
 	}
@@ -97,7 +97,7 @@ func (configMaps) subject(from runtime.Object) string {
 	return (&object{name: m.Name, namespace: m.Namespace, spec: api.RunSpec{Subject: spec.Subject}}).subject()
 }
 
-func (configMaps) bears(name string) bool { return strings.HasPrefix(name, configMapPrefix) }
+func (configMaps) matchesName(name string) bool { return strings.HasPrefix(name, configMapPrefix) }
 
 func (configMaps) decode(from runtime.Object) (*object, error) {
 	m, ok := from.(*corev1.ConfigMap)
@@ -105,7 +105,7 @@ func (configMaps) decode(from runtime.Object) (*object, error) {
 		return nil, fmt.Errorf("a %T is not a ConfigMap", from)
 	}
 	o := &object{}
-	o.meta(&m.ObjectMeta)
+	o.setMeta(&m.ObjectMeta)
 	var err error
 	read := func(key string, into any) {
 		if e := json.Unmarshal([]byte(m.Data[key]), into); e != nil && err == nil {
@@ -126,7 +126,7 @@ func (configMaps) decode(from runtime.Object) (*object, error) {
 			read(key, &o.spec)
 			o.spec.Signals, o.spec.Mail = signals, mail
 		case "unplaced":
-			o.unplaced = true
+			o.slotPending = true
 		case "mail":
 			if o.spec.Mail, err = strconv.ParseInt(value, 10, 64); err != nil {
 				err = fmt.Errorf("mail: %w", err)
@@ -137,23 +137,23 @@ func (configMaps) decode(from runtime.Object) (*object, error) {
 			if s.Name == "" {
 				s.Name = unescape(rest)
 			}
-			put(&st.Steps, map[string]api.RunStep{s.Name: s.RunStep})
+			mergeInto(&st.Steps, map[string]api.RunStep{s.Name: s.RunStep})
 		case "event":
 			e, plain := eventLine(value)
 			if !plain {
 				read(key, &e)
 			}
-			put(&st.Events, map[string]api.RunEvent{rest: e})
+			mergeInto(&st.Events, map[string]api.RunEvent{rest: e})
 		case "signal":
 			var s api.RunSignal
 			read(key, &s)
-			put(&o.spec.Signals, map[string]api.RunSignal{rest: s})
+			mergeInto(&o.spec.Signals, map[string]api.RunSignal{rest: s})
 		case "outbox":
 			var p api.RunMail
 			read(key, &p)
-			put(&st.Outbox, map[string]api.RunMail{rest: p})
+			mergeInto(&st.Outbox, map[string]api.RunMail{rest: p})
 		case "consumed":
-			put(&st.Consumed, map[string]string{rest: value})
+			mergeInto(&st.Consumed, map[string]string{rest: value})
 		}
 	}
 	if err == nil && len(fields) > 0 {
@@ -162,7 +162,7 @@ func (configMaps) decode(from runtime.Object) (*object, error) {
 	if err != nil {
 		return nil, workflow.StoreCorrupt.Errorf("ConfigMap %s/%s: %w", m.Namespace, m.Name, err)
 	}
-	o.settle()
+	o.resolveStatus()
 	if id, ours := strings.CutPrefix(o.name, configMapPrefix); ours && o.accepted() {
 		o.runID = id
 	}
@@ -175,7 +175,7 @@ func (configMaps) save(o *object, e *edit) ([]byte, error) {
 		return nil, err
 	}
 	meta := tree{"resourceVersion": versionText(o.version)}
-	if o.unplaced { // managedFields would grow with every key
+	if o.slotPending { // managedFields would grow with every key
 		data["unplaced"], meta["managedFields"] = nil, untracked
 	}
 	return encode(tree{"metadata": meta, "data": data})
@@ -265,7 +265,7 @@ func readFields(fields map[string]json.RawMessage, into *api.RunStatus) error {
 	return json.Unmarshal(data, into)
 }
 
-func (configMaps) post(o *object, p *post) ([]byte, error) {
+func (configMaps) patchSignals(o *object, p *signalEdit) ([]byte, error) {
 	data := tree{}
 	if p.mail != o.spec.Mail {
 		data["mail"] = strconv.FormatInt(p.mail, 10)
@@ -279,17 +279,17 @@ func (configMaps) post(o *object, p *post) ([]byte, error) {
 	return encode(tree{"metadata": tree{"resourceVersion": versionText(o.version)}, "data": data})
 }
 
-func (configMaps) shard(o *object, events []workflow.Event) (any, error) {
+func (configMaps) newHistory(o *object, events []workflow.Event) (any, error) {
 	data, err := encode(events)
 	if err != nil {
 		return nil, err
 	}
-	meta := labelled(fmt.Sprintf("%s-%s", o.name, number(events[0].Seq)), o.namespace, map[string]string{labelKind: "history", labelRun: labelValue(o.name)})
-	meta["ownerReferences"] = shardOwner(o, "v1", "ConfigMap")
+	meta := newMeta(fmt.Sprintf("%s-%s", o.name, number(events[0].Seq)), o.namespace, map[string]string{labelKind: "history", labelRun: labelValue(o.name)})
+	meta["ownerReferences"] = historyOwner(o, "v1", "ConfigMap")
 	return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": true, "data": map[string]string{"run": o.id(), "events": string(data)}}, nil
 }
 
-func (configMaps) shards(list runtime.Object) ([]workflow.Event, error) {
+func (configMaps) decodeHistory(list runtime.Object) ([]workflow.Event, error) {
 	var events []workflow.Event
 	for _, item := range list.(*corev1.ConfigMapList).Items {
 		var part []workflow.Event

@@ -20,11 +20,11 @@ type runs struct{}
 func (runs) resource() (group, resource, selector, status string) {
 	return api.GroupVersion.Group, "runs", "", "status"
 }
-func (runs) shardResource() (group, resource string) { return api.GroupVersion.Group, "runhistories" }
-func (runs) empty() runtime.Object                   { return &api.Run{} }
-func (runs) list() runtime.Object                    { return &api.RunList{} }
-func (runs) emptyShards() runtime.Object             { return &api.RunHistoryList{} }
-func (runs) name(id string) string                   { return id }
+func (runs) historyResource() (group, resource string) { return api.GroupVersion.Group, "runhistories" }
+func (runs) newObject() runtime.Object                 { return &api.Run{} }
+func (runs) newList() runtime.Object                   { return &api.RunList{} }
+func (runs) newHistoryList() runtime.Object            { return &api.RunHistoryList{} }
+func (runs) name(id string) string                     { return id }
 
 func (runs) items(list runtime.Object) []runtime.Object {
 	all := list.(*api.RunList).Items
@@ -36,7 +36,7 @@ func (runs) items(list runtime.Object) []runtime.Object {
 }
 
 func (runs) create(o *object) (any, error) {
-	meta := labelled(o.name, o.namespace, marked(map[string]string{}, o.operator))
+	meta := newMeta(o.name, o.namespace, marked(map[string]string{}, o.operator))
 	if len(o.owners) > 0 {
 		meta["ownerReferences"] = o.owners
 	}
@@ -49,8 +49,8 @@ func (runs) decode(from runtime.Object) (*object, error) {
 		return nil, fmt.Errorf("a %T is not a Run", from)
 	}
 	o := &object{spec: r.Spec, status: r.Status}
-	o.meta(&r.ObjectMeta)
-	o.settle()
+	o.setMeta(&r.ObjectMeta)
+	o.resolveStatus()
 	if o.accepted() {
 		o.runID = o.name
 		if o.status.ID != "" {
@@ -68,7 +68,7 @@ func (runs) subject(from runtime.Object) string {
 	return (&object{name: r.Name, namespace: r.Namespace, spec: api.RunSpec{Subject: r.Spec.Subject}}).subject()
 }
 
-func (runs) bears(name string) bool { return !strings.HasPrefix(name, configMapPrefix) }
+func (runs) matchesName(name string) bool { return !strings.HasPrefix(name, configMapPrefix) }
 
 func (runs) save(o *object, e *edit) ([]byte, error) {
 	from := api.RunStatus{}
@@ -117,7 +117,7 @@ func putPart[T any](into tree, name string, part map[string]*T) {
 	}
 }
 
-func (runs) post(o *object, p *post) ([]byte, error) {
+func (runs) patchSignals(o *object, p *signalEdit) ([]byte, error) {
 	signals := tree{}
 	for key, s := range p.add {
 		signals[key] = s
@@ -133,23 +133,23 @@ func (runs) post(o *object, p *post) ([]byte, error) {
 }
 
 // historyOwner makes a run the owner of its history, which is deleted with it.
-func shardOwner(o *object, apiVersion, kind string) []metav1.OwnerReference {
+func historyOwner(o *object, apiVersion, kind string) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: o.name, UID: types.UID(o.uid)}}
 }
 
-func (runs) shard(o *object, events []workflow.Event) (any, error) {
+func (runs) newHistory(o *object, events []workflow.Event) (any, error) {
 	data, err := encode(events)
 	if err != nil {
 		return nil, err
 	}
 	first, last := events[0].Seq, events[len(events)-1].Seq
-	meta := labelled(fmt.Sprintf("%s-%s", o.name, number(first)), o.namespace, map[string]string{labelRun: labelValue(o.name)})
-	meta["ownerReferences"] = shardOwner(o, api.GroupVersion.String(), "Run")
+	meta := newMeta(fmt.Sprintf("%s-%s", o.name, number(first)), o.namespace, map[string]string{labelRun: labelValue(o.name)})
+	meta["ownerReferences"] = historyOwner(o, api.GroupVersion.String(), "Run")
 	return map[string]any{"apiVersion": api.GroupVersion.String(), "kind": "RunHistory", "metadata": meta,
 		"run": o.id(), "first": first, "last": last, "events": string(data)}, nil
 }
 
-func (runs) shards(list runtime.Object) ([]workflow.Event, error) {
+func (runs) decodeHistory(list runtime.Object) ([]workflow.Event, error) {
 	var events []workflow.Event
 	for _, item := range list.(*api.RunHistoryList).Items {
 		var part []workflow.Event

@@ -13,8 +13,8 @@ import (
 )
 
 // notice is an Event of Kubernetes, as `kubectl describe` shows it.
-type told struct {
-	of      string // identifies the Event: posting it twice creates one
+type notice struct {
+	id      string // identifies the Event: posting it twice creates one
 	warning bool
 	reason  string
 	message string
@@ -24,16 +24,16 @@ type told struct {
 // maxMessage is the longest message of an Event, and maxPrefix the longest name of an
 // object in the name of an Event (the digest follows), in bytes.
 const (
-	maxNote  = 1024
-	maxAbout = 253 - 11
+	maxMessage = 1024
+	maxPrefix  = 253 - 11
 )
 
 // noticesOf returns the Events for new history of a run: that it is paused and with which
 // remedy, that it was resumed or is being cancelled. Other history costs no request.
-func news(r *workflow.Run, events []workflow.Event) []told {
-	var all []told
+func noticesOf(r *workflow.Run, events []workflow.Event) []notice {
+	var all []notice
 	for _, e := range events {
-		t := told{of: fmt.Sprintf("%s/%d", r.ID, e.Seq), at: e.At}
+		t := notice{id: fmt.Sprintf("%s/%d", r.ID, e.Seq), at: e.At}
 		switch e.Kind {
 		case workflow.RunPaused:
 			kind := kindOf(e.Code)
@@ -41,11 +41,11 @@ func news(r *workflow.Run, events []workflow.Event) []told {
 				kind = r.Fault.Kind()
 			}
 			t.warning, t.reason = true, kind.Reason()
-			t.message = beside("the run is paused"+during(e.Step)+": "+e.Message, ". Remedy: "+kind.Remedy)
+			t.message = truncate("the run is paused"+atStep(e.Step)+": "+e.Message, ". Remedy: "+kind.Remedy)
 		case workflow.RunResumed:
-			t.reason, t.message = "Resumed", asked("the run goes on", e)
+			t.reason, t.message = "Resumed", withActor("the run goes on", e)
 		case workflow.RunCancelling:
-			t.reason, t.message = "Cancelling", asked("the run is being cancelled", e)
+			t.reason, t.message = "Cancelling", withActor("the run is being cancelled", e)
 		default:
 			continue
 		}
@@ -54,7 +54,7 @@ func news(r *workflow.Run, events []workflow.Event) []told {
 	return all
 }
 
-func during(step string) string {
+func atStep(step string) string {
 	if step == "" {
 		return ""
 	}
@@ -62,19 +62,19 @@ func during(step string) string {
 }
 
 // withActor appends to a text who has requested it, and why.
-func asked(what string, e workflow.Event) string {
+func withActor(what string, e workflow.Event) string {
 	if e.Actor != "" {
 		what += ", requested by " + e.Actor
 	}
 	if e.Message != "" {
 		what += ": " + e.Message
 	}
-	return beside(what, "")
+	return truncate(what, "")
 }
 
 // truncate cuts a text so that it fits into maxMessage together with the suffix.
-func beside(text, behind string) string {
-	room := max(maxNote-len(behind), 0)
+func truncate(text, behind string) string {
+	room := max(maxMessage-len(behind), 0)
 	if text = strings.TrimRight(text, "."); len(text) <= room {
 		return text + behind
 	}
@@ -87,7 +87,7 @@ func beside(text, behind string) string {
 
 // announce posts the Events of a saved run in the background.
 func (s *Store) announce(e *entry, r *workflow.Run, events []workflow.Event) {
-	all := news(r, events)
+	all := noticesOf(r, events)
 	if len(all) == 0 {
 		return
 	}
@@ -98,14 +98,14 @@ func (s *Store) announce(e *entry, r *workflow.Run, events []workflow.Event) {
 	}
 	s.all.Go(func() {
 		for _, t := range all {
-			s.tell(s.ctx, e, t)
+			s.postEvent(s.ctx, e, t)
 		}
 	})
 }
 
 // postEvent posts an Event about a run. An error is only logged: the status of the run
 // says the same.
-func (s *Store) tell(ctx context.Context, e *entry, t told) {
+func (s *Store) postEvent(ctx context.Context, e *entry, t notice) {
 	s.mu.Lock()
 	uid := e.uid
 	s.mu.Unlock()
@@ -117,10 +117,10 @@ func (s *Store) tell(ctx context.Context, e *entry, t told) {
 	if t.warning {
 		weight = "Warning"
 	}
-	about := strings.TrimRight(e.key.name[:min(len(e.key.name), maxAbout)], "-.")
+	about := strings.TrimRight(e.key.name[:min(len(e.key.name), maxPrefix)], "-.")
 	at := t.at.UTC().Format(time.RFC3339)
 	_, err := s.client.post(ctx, ref{"", "events", e.key.namespace, ""}, tree{
-		"apiVersion": "v1", "kind": "Event", "metadata": labelled(about+"."+digest(uid + "/" + t.of)[:10], e.key.namespace, nil),
+		"apiVersion": "v1", "kind": "Event", "metadata": newMeta(about+"."+digest(uid + "/" + t.id)[:10], e.key.namespace, nil),
 		"involvedObject": tree{"apiVersion": version, "kind": kind, "namespace": e.key.namespace, "name": e.key.name, "uid": uid},
 		"type":           weight, "reason": t.reason, "message": t.message,
 		"source": tree{"component": fieldManager}, "firstTimestamp": at, "lastTimestamp": at, "count": 1,

@@ -35,7 +35,7 @@ func items(t *testing.T, server *kubetest.Server, path string) []map[string]any 
 
 // A paused run reports title and remedy of its fault, in its status and by an Event. Its
 // resumption is an Event too. A run that succeeds causes no Event.
-func TestAPausedRunTellsItsRemedy(t *testing.T) {
+func TestAPausedRunReportsItsRemedy(t *testing.T) {
 	broken := make(chan bool, 1)
 	broken <- true
 	long := strings.Repeat("ö", 2000)
@@ -51,7 +51,7 @@ func TestAPausedRunTellsItsRemedy(t *testing.T) {
 		}}}},
 	}
 	server := kubetest.NewServer(t)
-	s, err := kubestore.Open(t.Context(), kubestore.Options{Config: server.Config(), Namespace: "space", Only: true})
+	s, err := kubestore.Open(t.Context(), kubestore.Options{Config: server.Config(), Namespace: "space", SingleNamespace: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,12 +115,12 @@ func TestAPausedRunTellsItsRemedy(t *testing.T) {
 }
 
 // A run that is deleted and created again under its name has Events of its own.
-func TestEventsOfARunThatIsMadeAgain(t *testing.T) {
+func TestEventsOfARunThatIsCreatedAgain(t *testing.T) {
 	flow := workflow.Flow{Name: "Breaks", Steps: []workflow.Step{{Name: "Write", Do: func(context.Context, *workflow.Task) outcome.Outcome {
 		return outcome.Fail(diskLost.Errorf("disk 7 does not answer"))
 	}}}}
 	server := kubetest.NewServer(t)
-	s, err := kubestore.Open(t.Context(), kubestore.Options{Config: server.Config(), Namespace: "space", Only: true})
+	s, err := kubestore.Open(t.Context(), kubestore.Options{Config: server.Config(), Namespace: "space", SingleNamespace: true})
 	if err != nil {
 		t.Fatal(err)
 	}

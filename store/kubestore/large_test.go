@@ -19,10 +19,10 @@ import (
 )
 
 // serving returns an engine that runs on a store with the test API server.
-func serving(t *testing.T, kind kubestore.Kind, flows ...workflow.Flow) (*workflow.Engine, *kubetest.Wire) {
+func serving(t *testing.T, kind kubestore.Kind, flows ...workflow.Flow) (*workflow.Engine, *kubetest.FaultyTransport) {
 	t.Helper()
-	wire := kubetest.NewWire(1)
-	s, err := kubestore.Open(t.Context(), kubestore.Options{Config: wire.Config(kubetest.NewServer(t).Config()), Kind: kind, Namespace: "space", Only: true})
+	wire := kubetest.NewFaultyTransport(1)
+	s, err := kubestore.Open(t.Context(), kubestore.Options{Config: wire.Config(kubetest.NewServer(t).Config()), Kind: kind, Namespace: "space", SingleNamespace: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestARunThatIsTooLargeIsPaused(t *testing.T) {
 					}},
 				}},
 				workflow.Flow{Name: "Quiet", Steps: []workflow.Step{{Name: "Only", Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }}}})
-			wire.Next(func(req *http.Request) *kubetest.Trouble {
+			wire.Next(func(req *http.Request) *kubetest.Failure {
 				if large := kubetest.Large; req.Method != http.MethodGet && req.ContentLength > 50<<10 {
 					return &large
 				}
@@ -135,7 +135,7 @@ func TestOutputsOfARunAreBounded(t *testing.T) {
 }
 
 // The unread signals of a run may have 256 KiB. A larger signal is refused.
-func TestSignalsLeaveRoom(t *testing.T) {
+func TestUnreadSignalsAreBounded(t *testing.T) {
 	e, _ := serving(t, kubestore.Run, workflow.Flow{Name: "Wait", Steps: []workflow.Step{{Name: "Go", Wait: &workflow.WaitFor{Signal: "go"}}}})
 	r, err := e.Start(t.Context(), workflow.Request{Flow: "Wait", Subject: "kind/space/a"})
 	if err != nil {

@@ -27,7 +27,7 @@ type object struct {
 	spec            api.RunSpec
 	status          api.RunStatus
 	fresh           bool // status is the initial status of the spec: none was written yet
-	unplaced        bool // not yet written whether the run holds the slot of its subject
+	slotPending     bool // not yet written whether the run holds the slot of its subject
 }
 
 func (o *object) id() string     { return o.runID }
@@ -79,10 +79,10 @@ func (o *object) knows(id string) bool {
 }
 
 // resolveStatus takes the initial status from the spec if no status was written yet.
-func (o *object) settle() {
+func (o *object) resolveStatus() {
 	if o.status.Revision == 0 && o.spec.Birth != nil {
 		request := o.status.LastRequest
-		o.status, o.fresh, o.unplaced = *o.spec.Birth, true, true
+		o.status, o.fresh, o.slotPending = *o.spec.Birth, true, true
 		o.status.LastRequest = request
 	}
 	o.spec.Birth = nil
@@ -105,11 +105,11 @@ type edit struct {
 }
 
 // addInitial adds the steps and events of the initial status to an edit of a fresh object.
-func (e *edit) whole(o *object) {
+func (e *edit) addInitial(o *object) {
 	if !o.fresh {
 		return
 	}
-	e.steps = under(e.steps, o.status.Steps)
+	e.steps = mergeSteps(e.steps, o.status.Steps)
 	events := maps.Clone(e.events)
 	if events == nil {
 		events = map[string]*api.RunEvent{}
@@ -122,7 +122,7 @@ func (e *edit) whole(o *object) {
 	e.events = events
 }
 
-func under(top, base map[string]api.RunStep) map[string]api.RunStep {
+func mergeSteps(top, base map[string]api.RunStep) map[string]api.RunStep {
 	all := maps.Clone(base)
 	if all == nil {
 		return top
@@ -137,9 +137,9 @@ func (o *object) apply(e *edit, version uint64) {
 	steps, events, consumed, outbox := st.Steps, st.Events, st.Consumed, st.Outbox
 	*st = e.head
 	st.Steps, st.Events, st.Consumed, st.Outbox = steps, events, consumed, outbox
-	put(&st.Steps, e.steps)
-	put2(&st.Events, e.events)
-	put2(&st.Outbox, e.outbox)
+	mergeInto(&st.Steps, e.steps)
+	applyChanges(&st.Events, e.events)
+	applyChanges(&st.Outbox, e.outbox)
 	for key, id := range e.consumed {
 		if id == "" {
 			delete(st.Consumed, key)
@@ -150,10 +150,10 @@ func (o *object) apply(e *edit, version uint64) {
 		}
 		st.Consumed[key] = id
 	}
-	o.fresh, o.unplaced, o.version = false, false, version
+	o.fresh, o.slotPending, o.version = false, false, version
 }
 
-func put[T any](to *map[string]T, from map[string]T) {
+func mergeInto[T any](to *map[string]T, from map[string]T) {
 	if *to == nil && len(from) > 0 {
 		*to = make(map[string]T, len(from))
 	}
@@ -162,7 +162,7 @@ func put[T any](to *map[string]T, from map[string]T) {
 	}
 }
 
-func put2[T any](to *map[string]T, from map[string]*T) {
+func applyChanges[T any](to *map[string]T, from map[string]*T) {
 	for key, value := range from {
 		if value == nil {
 			delete(*to, key)
@@ -176,15 +176,15 @@ func put2[T any](to *map[string]T, from map[string]*T) {
 }
 
 // signalEdit is one write of the signals of a run.
-type post struct {
+type signalEdit struct {
 	mail   int64
 	add    map[string]api.RunSignal
 	remove []string
 }
 
-func (o *object) applyPost(p *post, version uint64) {
+func (o *object) applySignals(p *signalEdit, version uint64) {
 	o.spec.Mail = p.mail
-	put(&o.spec.Signals, p.add)
+	mergeInto(&o.spec.Signals, p.add)
 	for _, key := range p.remove {
 		delete(o.spec.Signals, key)
 	}

@@ -14,12 +14,12 @@ import (
 
 // read reads the newest version of an object from the API server. ErrNotFound.
 func (s *Store) read(ctx context.Context, namespace, name string) (*object, error) {
-	into := s.format.empty()
+	into := s.format.newObject()
 	if err := s.client.get(ctx, s.runRef(namespace, name), into); err != nil {
 		if isNotFound(err) {
 			return nil, workflow.ErrNotFound
 		}
-		return nil, trouble(ctx, "reading run "+namespace+"/"+name, err)
+		return nil, storeError(ctx, "reading run "+namespace+"/"+name, err)
 	}
 	return s.format.decode(into)
 }
@@ -40,7 +40,7 @@ func (s *Store) refresh(ctx context.Context, e *entry) error {
 		e.object = o
 		return nil
 	}
-	if now := s.learn(o); now != e {
+	if now := s.upsert(o); now != e {
 		return workflow.ErrNotFound // another run of the same name
 	}
 	return nil
@@ -61,11 +61,11 @@ func (s *Store) find(ctx context.Context, id string) (*entry, error) {
 	if !validName(s.format.name(id)) {
 		return nil, workflow.ErrNotFound
 	}
-	list := s.format.list()
+	list := s.format.newList()
 	_, _, selector, _ := s.format.resource()
-	err := s.client.list(ctx, s.runRef(s.watched(), ""), metav1.ListOptions{FieldSelector: "metadata.name=" + s.format.name(id), LabelSelector: selector}, list)
+	err := s.client.list(ctx, s.runRef(s.watchNamespace(), ""), metav1.ListOptions{FieldSelector: "metadata.name=" + s.format.name(id), LabelSelector: selector}, list)
 	if err != nil {
-		return nil, trouble(ctx, "looking for run "+id, err)
+		return nil, storeError(ctx, "looking for run "+id, err)
 	}
 	for _, item := range s.format.items(list) {
 		o, err := s.format.decode(item)
@@ -75,7 +75,7 @@ func (s *Store) find(ctx context.Context, id string) (*entry, error) {
 		if o.id() == id && o.accepted() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			return s.learn(o), nil
+			return s.upsert(o), nil
 		}
 	}
 	return nil, workflow.ErrNotFound
@@ -109,7 +109,7 @@ func (s *Store) Load(ctx context.Context, id string) (*workflow.Run, []workflow.
 	l, err := load(o) // before upsert, which may trim o
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e = s.learn(o); e.version > o.version && !e.slimmed && e.id() == id {
+	if e = s.upsert(o); e.version > o.version && !e.trimmed && e.id() == id {
 		l, err = load(e.object)
 	}
 	return l.Run, l.Signals, err
@@ -122,7 +122,7 @@ func (s *Store) List(ctx context.Context, q workflow.Query) ([]*workflow.Run, st
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	pool := s.cache.inOrder()
+	pool := s.cache.byCreation()
 	limit := q.PageSize()
 	from, step := len(pool)-1, -1
 	if q.OldestFirst {
@@ -168,7 +168,7 @@ func matches(q *workflow.Query, e *entry) bool {
 
 // listed decodes a run with only the record of its current step.
 func listed(o *object) (*workflow.Run, error) {
-	d := &reader{}
+	d := &decoder{}
 	r := d.run(o)
 	var records []*workflow.StepRecord
 	for name, s := range o.status.Steps {

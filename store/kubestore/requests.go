@@ -24,7 +24,7 @@ const VerbStart workflow.Verb = "start"
 
 // retryRefused is the delay before a refused start is tried again if the reason may end
 // by itself: the flow gets loaded, the queue gets shorter.
-const again = time.Minute
+const retryRefused = time.Minute
 
 // ServeRequests serves the requests in objects of the kind Run until ctx ends: it starts
 // a Run that a person has created, and accepts annotations (see Request). It sends
@@ -34,7 +34,7 @@ func (s *Store) ServeRequests(ctx context.Context, engine Starter) error {
 	acceptor := Acceptor{Engine: engine}
 	wait := time.Duration(0)
 	for {
-		next, err := s.attend(ctx, engine, acceptor)
+		next, err := s.serveOnce(ctx, engine, acceptor)
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the caller has ended ctx
 		}
@@ -74,17 +74,17 @@ func (s *Store) awaitRequests(ctx context.Context, d time.Duration) bool {
 
 // serveOnce serves all present requests. It returns when to try again; 0: when the next
 // request comes.
-func (s *Store) attend(ctx context.Context, engine Starter, acceptor Acceptor) (next time.Duration, err error) {
+func (s *Store) serveOnce(ctx context.Context, engine Starter, acceptor Acceptor) (next time.Duration, err error) {
 	s.mu.Lock()
-	var asking []*entry
+	var requesting []*entry
 	for _, e := range s.cache.objects {
 		if len(e.annotations) > 0 || !e.accepted() {
-			asking = append(asking, e)
+			requesting = append(requesting, e)
 		}
 	}
 	s.mu.Unlock()
 	var errs []error
-	for _, e := range asking {
+	for _, e := range requesting {
 		s.mu.Lock()
 		started, run := e.accepted(), e.id()
 		annotations := e.annotations
@@ -115,8 +115,8 @@ func (s *Store) attend(ctx context.Context, engine Starter, acceptor Acceptor) (
 // about a refusal.
 func (s *Store) answer(ctx context.Context, e *entry, record api.RunRequest) error {
 	if record.State == "Refused" {
-		s.tell(ctx, e, told{
-			of: record.ID + record.Verb + record.Code, warning: true, reason: fault.Camel(fault.Code(record.Code)),
+		s.postEvent(ctx, e, notice{
+			id: record.ID + record.Verb + record.Code, warning: true, reason: fault.Camel(fault.Code(record.Code)),
 			message: fmt.Sprintf("%s %s was refused: %s %s", record.Verb, record.ID, record.Message, record.Remedy), at: time.Now(),
 		})
 	}
@@ -137,7 +137,7 @@ func (s *Store) answer(ctx context.Context, e *entry, record api.RunRequest) err
 	return err
 }
 
-const objectRequest = "object/"
+const objectRequestPrefix = "object/"
 
 // startObject starts the run that an object requests, or writes the refusal into its
 // status. It returns when to try again; 0: never.
@@ -148,12 +148,12 @@ func (s *Store) startObject(ctx context.Context, engine Starter, e *entry) (wait
 	id := fmt.Sprintf("start-%d", o.generation)
 	last := o.status.LastRequest
 	if last != nil && last.ID == id && last.State == "Refused" {
-		at := (&reader{}).time(last.At)
+		at := (&decoder{}).time(last.At)
 		mayEnd := last.Code == string(workflow.FlowUnknown.Code) || last.Code == string(workflow.QueueFull.Code)
 		if !mayEnd {
 			return 0, nil
 		}
-		if left := time.Until(at.Add(again)); left > 0 && time.Since(e.asked) < again {
+		if left := time.Until(at.Add(retryRefused)); left > 0 && time.Since(e.startRequestedAt) < retryRefused {
 			return left, nil
 		}
 	}
@@ -162,10 +162,10 @@ func (s *Store) startObject(ctx context.Context, engine Starter, e *entry) (wait
 		input = o.spec.Input
 	}
 	s.mu.Lock()
-	e.asked = time.Now()
+	e.startRequestedAt = time.Now()
 	s.mu.Unlock()
 	_, err = engine.Start(ctx, workflow.Request{
-		Flow: o.spec.Flow, Subject: o.subject(), RequestID: objectRequest + o.namespace + "/" + o.name + "/" + o.uid, Input: input, Labels: o.spec.Labels,
+		Flow: o.spec.Flow, Subject: o.subject(), RequestID: objectRequestPrefix + o.namespace + "/" + o.name + "/" + o.uid, Input: input, Labels: o.spec.Labels,
 		Actor: workflow.Actor{Name: o.spec.Actor, Reason: o.spec.Reason},
 	})
 	switch {
@@ -176,8 +176,8 @@ func (s *Store) startObject(ctx context.Context, engine Starter, e *entry) (wait
 	case !refusal(err):
 		return 0, err
 	}
-	answer := Answer{Asked: Asked{ID: id, Verb: VerbStart}, Err: err}
-	wait = again
+	answer := Answer{Request: Request{ID: id, Verb: VerbStart}, Err: err}
+	wait = retryRefused
 	if kind := fault.Of(err); kind != workflow.FlowUnknown && kind != workflow.QueueFull {
 		wait = 0
 	}
@@ -186,8 +186,8 @@ func (s *Store) startObject(ctx context.Context, engine Starter, e *entry) (wait
 
 // requestedObject returns the object that has requested a start under a request id; nil:
 // the run needs a new object.
-func (s *Store) waiting(requestID string) *entry {
-	rest, ours := strings.CutPrefix(requestID, objectRequest)
+func (s *Store) requestedObject(requestID string) *entry {
+	rest, ours := strings.CutPrefix(requestID, objectRequestPrefix)
 	parts := strings.Split(rest, "/")
 	if !ours || len(parts) != 3 {
 		return nil
@@ -203,7 +203,7 @@ func (s *Store) waiting(requestID string) *entry {
 // adopt makes a run of an object that a person has created. It takes the slot first, then
 // writes the whole status at once. After a crash in between, the next try repairs it.
 func (s *Store) adopt(ctx context.Context, e *entry, r *workflow.Run, events []workflow.Event) error {
-	n, err := s.place(ctx, e.key.namespace, e.key.name, r.Subject)
+	n, err := s.takeSlot(ctx, e.key.namespace, e.key.name, r.Subject)
 	if err != nil {
 		return err
 	}
@@ -211,15 +211,15 @@ func (s *Store) adopt(ctx context.Context, e *entry, r *workflow.Run, events []w
 		if e.accepted() {
 			return nil, nil
 		}
-		birth := birthOf(r, events)
-		h := head(birth)
+		initial := initialStatus(r, events)
+		h := head(initial)
 		h.ID, h.InputText, h.RequestID, h.CreatedAt = r.ID, string(r.Input), r.RequestID, timeText(r.CreatedAt)
 		h.LastRequest = nil
 		if n > 0 {
 			queue(&h, n)
 		}
-		ed := &edit{head: h, steps: birth.Steps, events: map[string]*api.RunEvent{}}
-		for key, event := range birth.Events {
+		ed := &edit{head: h, steps: initial.Steps, events: map[string]*api.RunEvent{}}
+		for key, event := range initial.Events {
 			ed.events[key] = &event
 		}
 		return ed, nil

@@ -30,13 +30,13 @@ func TestObjectsOfOtherKindsAreNotAnswered(t *testing.T) {
 	}()
 	post := func(name, subject string) string {
 		t.Helper()
-		meta := labelled(name, "n", nil)
+		meta := newMeta(name, "n", nil)
 		meta["annotations"] = tree{"pawl.dev/pause": "true"}
-		made, err := s.client.post(t.Context(), s.runRef("n", ""), tree{"apiVersion": api.GroupVersion.String(), "kind": "Run", "metadata": meta, "spec": tree{"flow": "Nothing", "subject": subject}})
+		created, err := s.client.post(t.Context(), s.runRef("n", ""), tree{"apiVersion": api.GroupVersion.String(), "kind": "Run", "metadata": meta, "spec": tree{"flow": "Nothing", "subject": subject}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return made.ResourceVersion
+		return created.ResourceVersion
 	}
 	versions := map[string]string{"theirs": post("theirs", "Other/n/x"), "nobodys": post("nobodys", "")}
 	post("mine", "K/n/x")

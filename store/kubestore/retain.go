@@ -31,7 +31,7 @@ func (s *Store) Expired(ctx context.Context, now time.Time, policy func(flow str
 		var ended []candidate
 		for e := range sub.runs {
 			if e.accepted() && e.phase().Final() {
-				d := &reader{}
+				d := &decoder{}
 				ended = append(ended, candidate{e, d.time(e.status.EndedAt)})
 			}
 		}
@@ -84,15 +84,15 @@ func (s *Store) remove(ctx context.Context, e *entry) error {
 		if gone || !final {
 			return nil
 		}
-		if o.status.Seq > keepEvents+shardEvents {
-			group, resource := s.format.shardResource()
+		if o.status.Seq > keepEvents+historyEvents {
+			group, resource := s.format.historyResource()
 			err := s.client.deleteAll(ctx, ref{group, resource, o.namespace, ""}, labelRun+"="+labelValue(o.name))
 			if err != nil && !isNotFound(err) {
-				return trouble(ctx, "removing the history of run "+o.id(), err)
+				return storeError(ctx, "removing the history of run "+o.id(), err)
 			}
 		}
 		err := s.client.delete(ctx, s.runRef(o.namespace, o.name), o.uid, versionText(o.version))
-		switch wait, isBusy := busy(err); {
+		switch wait, throttled := retryAfter(err); {
 		case err == nil, isNotFound(err):
 			s.mu.Lock()
 			s.forget(o.namespace, o.name, 0)
@@ -104,12 +104,12 @@ func (s *Store) remove(ctx context.Context, e *entry) error {
 			} else if err != nil {
 				return err
 			}
-		case isBusy && try < tries:
+		case throttled && try < tries:
 			if !sleep(ctx, wait) {
 				return ctx.Err()
 			}
 		default:
-			return trouble(ctx, "removing run "+o.id(), err)
+			return storeError(ctx, "removing run "+o.id(), err)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func (s *Store) sweep(ctx context.Context) {
 	s.mu.Lock()
 	versions := map[string]uint64{}
 	for name, w := range s.workers {
-		if w.version > 0 && len(s.cache.owned[name]) == 0 && time.Since(w.ends()) > sweepAfter {
+		if w.version > 0 && len(s.cache.owned[name]) == 0 && time.Since(w.expiresAt()) > sweepAfter {
 			versions[name] = w.version
 		}
 	}

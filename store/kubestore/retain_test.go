@@ -11,7 +11,7 @@ import (
 // The Lease of a dead worker is deleted when it owns no run and expired long ago. The
 // Lease of a worker that owns a run, or was renewed recently, stays.
 func TestLeasesOfDeadWorkersGo(t *testing.T) {
-	s, err := Open(t.Context(), Options{Config: kubetest.NewServer(t).Config(), Only: true})
+	s, err := Open(t.Context(), Options{Config: kubetest.NewServer(t).Config(), SingleNamespace: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,16 +17,16 @@ import (
 // keepEvents+historyEvents events, the oldest historyEvents move to an object of their
 // own.
 const (
-	keepEvents  = 50
-	shardEvents = 100
-	shardBytes  = 512 << 10
-	eventBytes  = 128 << 10 // when the events in the object are larger, the older half moves
+	keepEvents    = 50
+	historyEvents = 100
+	historyBytes  = 512 << 10
+	eventBytes    = 128 << 10 // when the events in the object are larger, the older half moves
 )
 
 // write changes the status of a run. decide gets the newest known object and returns
 // the edit; nil: no write. If the object has changed meanwhile, write reads it and calls
 // decide again: it writes only over the version that decide has seen.
-func (s *Store) write(ctx context.Context, e *entry, what string, judge func(e *entry) (*edit, error)) error {
+func (s *Store) write(ctx context.Context, e *entry, what string, decide func(e *entry) (*edit, error)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -34,35 +34,35 @@ func (s *Store) write(ctx context.Context, e *entry, what string, judge func(e *
 		return ctx.Err()
 	}
 	defer e.unlock()
-	return s.writeLocked(ctx, e, what, judge)
+	return s.writeLocked(ctx, e, what, decide)
 }
 
 // errStale is returned by a decide function if the cache is older than the version that
 // the caller has seen.
-var errBehind = errors.New("the cache is behind")
+var errStale = errors.New("the cache is behind")
 
 // tries is how often a write is repeated after conflicts.
 const tries = 20
 
-func (s *Store) writeLocked(ctx context.Context, e *entry, what string, judge func(e *entry) (*edit, error)) error {
+func (s *Store) writeLocked(ctx context.Context, e *entry, what string, decide func(e *entry) (*edit, error)) error {
 	for try := 0; ; try++ {
 		s.mu.Lock()
-		if e.removed || e.slimmed {
+		if e.removed || e.trimmed {
 			s.mu.Unlock()
 			if err := s.refreshWhole(ctx, e); err != nil {
 				return err
 			}
 			s.mu.Lock()
 		}
-		ed, err := judge(e)
+		ed, err := decide(e)
 		var body []byte
 		if err == nil && ed != nil {
-			ed.whole(e.object)
+			ed.addInitial(e.object)
 			body, err = s.format.save(e.object, ed)
 		}
 		o := *e.object
 		s.mu.Unlock()
-		if errors.Is(err, errBehind) && try < tries {
+		if errors.Is(err, errStale) && try < tries {
 			if err := s.refresh(ctx, e); err != nil {
 				return err
 			}
@@ -72,12 +72,12 @@ func (s *Store) writeLocked(ctx context.Context, e *entry, what string, judge fu
 			return err
 		}
 		version, err := s.saveRun(ctx, &o, body)
-		switch wait, isBusy := busy(err); {
+		switch wait, throttled := retryAfter(err); {
 		case err == nil:
 			s.mu.Lock()
 			if e.version == o.version { // or the watch was faster
 				e.apply(ed, version)
-				s.changed(e)
+				s.reindex(e)
 			}
 			s.mu.Unlock()
 			return nil
@@ -90,12 +90,12 @@ func (s *Store) writeLocked(ctx context.Context, e *entry, what string, judge fu
 			if err := s.refresh(ctx, e); err != nil {
 				return err
 			}
-		case isBusy && try < tries:
+		case throttled && try < tries:
 			if !sleep(ctx, wait) {
 				return ctx.Err()
 			}
 		default:
-			return trouble(ctx, what, err)
+			return storeError(ctx, what, err)
 		}
 	}
 }
@@ -111,8 +111,8 @@ func (s *Store) refreshWhole(ctx context.Context, e *entry) error {
 	if e.removed {
 		return workflow.ErrNotFound
 	}
-	e.object, e.slimmed = o, false
-	s.changed(e)
+	e.object, e.trimmed = o, false
+	s.reindex(e)
 	return nil
 }
 
@@ -123,22 +123,22 @@ func (s *Store) Save(ctx context.Context, w *workflow.Save) error {
 	if err != nil {
 		return err
 	}
-	if err := s.makeRoom(ctx, e); err != nil {
+	if err := s.moveHistory(ctx, e); err != nil {
 		return err
 	}
 	var before workflow.Phase
 	var mail int64
-	looked := false
+	refreshed := false
 	err = s.write(ctx, e, "saving run "+r.ID, func(e *entry) (*edit, error) {
-		if e.status.Revision < r.Revision && !looked {
-			looked = true
-			return nil, errBehind
+		if e.status.Revision < r.Revision && !refreshed {
+			refreshed = true
+			return nil, errStale
 		}
-		if err := current(e.object, r); err != nil {
+		if err := checkCurrent(e.object, r); err != nil {
 			return nil, err
 		}
 		before, mail = e.phase(), e.spec.Mail
-		return saved(e, w), nil
+		return editOf(e, w), nil
 	})
 	if err != nil {
 		return err
@@ -154,7 +154,7 @@ func (s *Store) Save(ctx context.Context, w *workflow.Save) error {
 	}
 	s.mu.Lock()
 	if r.Owner == "" && !r.Phase.Final() && e.spec.Mail > e.status.Seen {
-		s.hint(r.ID)
+		s.notify(r.ID)
 	}
 	s.mu.Unlock()
 	return nil
@@ -162,7 +162,7 @@ func (s *Store) Save(ctx context.Context, w *workflow.Save) error {
 
 // checkCurrent returns an error unless a save replaces exactly the version that its
 // caller has seen.
-func current(o *object, r *workflow.Run) error {
+func checkCurrent(o *object, r *workflow.Run) error {
 	switch {
 	case !o.accepted() || o.id() != r.ID:
 		return workflow.ErrNotFound
@@ -177,7 +177,7 @@ func current(o *object, r *workflow.Run) error {
 }
 
 // editOf returns the edit for a save.
-func saved(e *entry, w *workflow.Save) *edit {
+func editOf(e *entry, w *workflow.Save) *edit {
 	r, o := w.Run, e.object
 	next := headOf(r)
 	next.Revision = r.Revision + 1
@@ -202,7 +202,7 @@ func saved(e *entry, w *workflow.Save) *edit {
 		event := eventOf(&w.Events[i], after)
 		ed.events[number(w.Events[i].Seq)] = &event
 	}
-	for _, seq := range sharded(e) {
+	for _, seq := range movedEvents(e) {
 		ed.events[number(seq)] = nil
 	}
 	ed.consume(o, w.Consumed)
@@ -259,14 +259,14 @@ func eventSize(e *api.RunEvent) int { return len(e.Data) + len(e.Message) + 300 
 
 // movedEvents returns the numbers of the events that are still in the run although a
 // history object has them.
-func sharded(e *entry) []int64 {
-	if e.shard == 0 {
+func movedEvents(e *entry) []int64 {
+	if e.movedSeq == 0 {
 		return nil
 	}
 	var list []int64
 	for key := range e.status.Events {
-		d := &reader{}
-		if seq := d.number(key); seq <= e.shard {
+		d := &decoder{}
+		if seq := d.number(key); seq <= e.movedSeq {
 			list = append(list, seq)
 		}
 	}
@@ -275,26 +275,26 @@ func sharded(e *entry) []int64 {
 
 // moveHistory copies the oldest events of a run that has too many to an object of their
 // own. The next save removes them from the run.
-func (s *Store) makeRoom(ctx context.Context, e *entry) error {
+func (s *Store) moveHistory(ctx context.Context, e *entry) error {
 	s.mu.Lock()
 	st := &e.status
-	many, large := len(st.Events) >= keepEvents+shardEvents, len(st.Events) > 1 && sizeOf(st.Events) > eventBytes
-	if !many && !large || e.shard > 0 && len(sharded(e)) > 0 || e.fresh {
+	many, large := len(st.Events) >= keepEvents+historyEvents, len(st.Events) > 1 && sizeOf(st.Events) > eventBytes
+	if !many && !large || e.movedSeq > 0 && len(movedEvents(e)) > 0 || e.fresh {
 		s.mu.Unlock()
 		return nil
 	}
 	keys := slices.SortedFunc(maps.Keys(st.Events), byNumber)
 	if many {
-		keys = keys[:shardEvents]
+		keys = keys[:historyEvents]
 	} else {
 		keys = keys[:len(keys)/2]
 	}
-	d := &reader{}
+	d := &decoder{}
 	var events []workflow.Event
 	size := 0
 	for _, key := range keys {
 		event := st.Events[key]
-		if size += eventSize(&event); size > shardBytes/2 && len(events) > 0 {
+		if size += eventSize(&event); size > historyBytes/2 && len(events) > 0 {
 			break
 		}
 		events = append(events, d.event(e.id(), d.number(key), &event))
@@ -304,18 +304,18 @@ func (s *Store) makeRoom(ctx context.Context, e *entry) error {
 	if d.err != nil {
 		return workflow.StoreCorrupt.Errorf("run %s: %w", o.id(), d.err)
 	}
-	body, err := s.format.shard(&o, events)
+	body, err := s.format.newHistory(&o, events)
 	if err != nil {
 		return err
 	}
-	group, resource := s.format.shardResource()
+	group, resource := s.format.historyResource()
 	if _, err := s.client.post(ctx, ref{group, resource, o.namespace, ""}, body); err != nil && !isExisting(err) {
-		return trouble(ctx, "moving the history of run "+o.id(), err)
+		return storeError(ctx, "moving the history of run "+o.id(), err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e.object != nil && e.uid == o.uid {
-		e.shard = max(e.shard, events[len(events)-1].Seq)
+		e.movedSeq = max(e.movedSeq, events[len(events)-1].Seq)
 	}
 	return nil
 }

@@ -21,20 +21,20 @@ func (s *Store) Send(ctx context.Context, id string, sig workflow.Signal) error 
 		return ctx.Err()
 	}
 	defer e.unlock()
-	looked := false // a refusal is confirmed by a read
+	refreshed := false // a refusal is confirmed by a read
 	for try := 0; ; try++ {
 		s.mu.Lock()
-		slim := e.removed || e.slimmed
+		trimmed := e.removed || e.trimmed
 		s.mu.Unlock()
-		if slim {
+		if trimmed {
 			return s.sendEnded(ctx, e, sig)
 		}
 		s.mu.Lock()
 		unread := e.unread()
 		known, full := e.knows(sig.ID), len(unread) >= workflow.MaxUnread || len(unread) > 0 && mailSize(e.object)+len(sig.Payload) > mailBytes
 		final := e.phase().Final()
-		p := newPost(e.object, sig)
-		body, err := s.format.post(e.object, p)
+		p := newSignalEdit(e.object, sig)
+		body, err := s.format.patchSignals(e.object, p)
 		o := *e.object
 		s.mu.Unlock()
 		switch {
@@ -42,8 +42,8 @@ func (s *Store) Send(ctx context.Context, id string, sig workflow.Signal) error 
 			return err
 		case known:
 			return nil
-		case (final || full) && !looked:
-			looked = true
+		case (final || full) && !refreshed:
+			refreshed = true
 			if err := s.refresh(ctx, e); err != nil {
 				return err
 			}
@@ -54,13 +54,13 @@ func (s *Store) Send(ctx context.Context, id string, sig workflow.Signal) error 
 			return workflow.QueueFull.Errorf("run %s has %d unread signals and no space for %d more bytes: the limits are %d signals and %d bytes", id, len(unread), len(sig.Payload), workflow.MaxUnread, mailBytes)
 		}
 		meta, err := s.client.patch(ctx, s.runRef(o.namespace, o.name), "", body)
-		switch wait, isBusy := busy(err); {
+		switch wait, throttled := retryAfter(err); {
 		case err == nil:
 			s.mu.Lock()
 			if e.version == o.version {
-				e.applyPost(p, parseVersion(meta.ResourceVersion))
-				s.changed(e)
-				s.hint(id)
+				e.applySignals(p, parseVersion(meta.ResourceVersion))
+				s.reindex(e)
+				s.notify(id)
 			}
 			s.mu.Unlock()
 			return nil
@@ -73,12 +73,12 @@ func (s *Store) Send(ctx context.Context, id string, sig workflow.Signal) error 
 			if err := s.refresh(ctx, e); err != nil {
 				return err
 			}
-		case isBusy && try < tries:
+		case throttled && try < tries:
 			if !sleep(ctx, wait) {
 				return ctx.Err()
 			}
 		default:
-			return trouble(ctx, "sending signal "+sig.ID+" to run "+id, err)
+			return storeError(ctx, "sending signal "+sig.ID+" to run "+id, err)
 		}
 	}
 }
@@ -110,8 +110,8 @@ func (s *Store) sendEnded(ctx context.Context, e *entry, sig workflow.Signal) er
 }
 
 // newSignalEdit adds a signal, and removes the consumed signals from the spec.
-func newPost(o *object, sig workflow.Signal) *post {
-	p := &post{mail: o.spec.Mail + 1}
+func newSignalEdit(o *object, sig workflow.Signal) *signalEdit {
+	p := &signalEdit{mail: o.spec.Mail + 1}
 	p.add = map[string]api.RunSignal{number(p.mail): signalOf(&sig)}
 	for key := range o.spec.Signals {
 		if _, read := o.status.Consumed[key]; read {
@@ -124,16 +124,16 @@ func newPost(o *object, sig workflow.Signal) *post {
 // deliver sends the signals in the outbox of a run. A receiver that has ended or is
 // unknown is no error. Failed deliveries are repeated in the background.
 func (s *Store) deliver(ctx context.Context, e *entry) {
-	if err := s.empty(ctx, e); err != nil {
+	if err := s.emptyOutbox(ctx, e); err != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.outbox(e)
+		s.retryOutbox(e)
 	}
 }
 
 // emptyOutbox delivers the signals in the outbox. It removes them if the run has no
 // owner; else the next save of the owner does.
-func (s *Store) empty(ctx context.Context, e *entry) error {
+func (s *Store) emptyOutbox(ctx context.Context, e *entry) error {
 	s.mu.Lock()
 	mail := map[string]api.RunMail{}
 	for key, m := range e.status.Outbox {
@@ -143,7 +143,7 @@ func (s *Store) empty(ctx context.Context, e *entry) error {
 	}
 	s.mu.Unlock()
 	for key, m := range mail {
-		d := &reader{}
+		d := &decoder{}
 		err := s.Send(ctx, m.To, d.signal(&m.Signal))
 		if err != nil && !errors.Is(err, workflow.ErrFinal) && !errors.Is(err, workflow.ErrNotFound) {
 			return err
@@ -178,7 +178,7 @@ func (s *Store) empty(ctx context.Context, e *entry) error {
 
 // retryOutbox delivers the signals of a run in the background if its worker could not.
 // s.mu is held.
-func (s *Store) outbox(e *entry) {
+func (s *Store) retryOutbox(e *entry) {
 	s.background("outbox of "+e.key.namespace+"/"+e.key.name, time.Second+rand.N(2*time.Second), func(ctx context.Context) error {
 		s.mu.Lock()
 		owner, waits := e.status.Owner, false
@@ -190,6 +190,6 @@ func (s *Store) outbox(e *entry) {
 		if !waits || e.removed {
 			return nil
 		}
-		return s.empty(ctx, e)
+		return s.emptyOutbox(ctx, e)
 	})
 }

@@ -51,10 +51,10 @@ func TestRunsOfOtherNamespaces(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			late := open("ops-c", "c") // it reads the list, and gets no watch event
+			lateStore := open("ops-c", "c") // it reads the list, and gets no watch event
 			// A watch event may arrive late.
 			for end := time.Now().Add(300 * time.Millisecond); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-				for _, s := range []*kubestore.Store{theirs, late} {
+				for _, s := range []*kubestore.Store{theirs, lateStore} {
 					if got := claim(s, "w-of-others"); len(got) != 0 {
 						t.Fatalf("a store of other namespaces claimed %d runs", len(got))
 					}
@@ -64,7 +64,7 @@ func TestRunsOfOtherNamespaces(t *testing.T) {
 			if len(got) != 1 || got[0].Run.ID != r.ID {
 				t.Fatalf("its own store claimed %+v", got)
 			}
-			if got := claim(late, "w-of-others"); len(got) != 0 {
+			if got := claim(lateStore, "w-of-others"); len(got) != 0 {
 				t.Errorf("a run was taken from a worker that lives")
 			}
 		})
@@ -99,11 +99,11 @@ func TestRunsOfOtherOperators(t *testing.T) {
 				}
 				stores[name], runs[name] = s, r.ID
 			}
-			late, err := kubestore.Open(t.Context(), kubestore.Options{Config: server.Config(), Kind: kind, Serves: kubestore.Kinds("K"), Operator: "b"})
+			lateStore, err := kubestore.Open(t.Context(), kubestore.Options{Config: server.Config(), Kind: kind, Serves: kubestore.Kinds("K"), Operator: "b"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer late.Close()
+			defer lateStore.Close()
 			seen := func(s *kubestore.Store) (ids []string) {
 				all, _, err := s.List(t.Context(), workflow.Query{})
 				if err != nil {
@@ -126,14 +126,14 @@ func TestRunsOfOtherOperators(t *testing.T) {
 				name  string
 				store *kubestore.Store
 				want  []string
-			}{{"a", stores["a"], sorted("a", "")}, {"b", stores["b"], sorted("b", "")}, {"no name", stores[""], sorted("a", "b", "")}, {"b, which came late", late, sorted("b", "")}} {
+			}{{"a", stores["a"], sorted("a", "")}, {"b", stores["b"], sorted("b", "")}, {"no name", stores[""], sorted("a", "b", "")}, {"b, which came late", lateStore, sorted("b", "")}} {
 				for deadline := time.Now().Add(time.Minute); !slices.Equal(seen(c.store), c.want); time.Sleep(5 * time.Millisecond) {
 					if time.Now().After(deadline) {
 						t.Fatalf("operator %s sees %v, want %v", c.name, seen(c.store), c.want)
 					}
 				}
 			}
-			claimed, err := late.Claim(t.Context(), workflow.Claim{Worker: "w", Limit: 10, Lease: time.Minute})
+			claimed, err := lateStore.Claim(t.Context(), workflow.Claim{Worker: "w", Limit: 10, Lease: time.Minute})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -198,7 +198,7 @@ func TestRunsOfOtherKinds(t *testing.T) {
 			r := start(e, "Ours", "Ours/n/a")
 			mark := start(other, "Theirs", "Theirs/n/a")
 			await("the other one has read as far as its own run", func() bool { return known(theirs, mark.ID) })
-			late, _ := open("Theirs") // it reads the list, and gets no watch event
+			lateStore, _ := open("Theirs") // it reads the list, and gets no watch event
 			var ended []string
 			for i := range 2 {
 				run, err := e.Start(t.Context(), workflow.Request{Flow: "Ours", Subject: "Also/n/b", RequestID: fmt.Sprint(i)})
@@ -210,7 +210,7 @@ func TestRunsOfOtherKinds(t *testing.T) {
 			}
 			last := start(other, "Theirs", "Theirs/n/b")
 			everything := func(string) workflow.Retention { return workflow.Retention{Age: 1, Keep: 1, Max: 1} }
-			for _, s := range []*kubestore.Store{theirs, late} {
+			for _, s := range []*kubestore.Store{theirs, lateStore} {
 				await("a store has read as far as its newest run", func() bool { return known(s, last.ID) })
 				if known(s, r.ID) || known(s, ended[0]) {
 					t.Error("a store lists the runs of other kinds")

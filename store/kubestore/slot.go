@@ -40,7 +40,7 @@ type queued struct {
 }
 
 // slotDecision is the result of admit and promoteNext.
-type verdict struct {
+type slotDecision struct {
 	next    slot
 	write   bool
 	number  int64  // in the queue; 0: the run holds the slot
@@ -49,16 +49,16 @@ type verdict struct {
 
 // admit decides whether a new run gets the slot or a number in its queue. finished
 // reports that a run has ended or was deleted.
-func (sl slot) admit(name string, finished func(name string) bool) (verdict, error) {
+func (sl slot) admit(name string, finished func(name string) bool) (slotDecision, error) {
 	if sl.holder == name {
-		return verdict{}, nil
+		return slotDecision{}, nil
 	}
 	for _, q := range sl.queue {
 		if q.name == name {
-			return verdict{number: q.number}, nil
+			return slotDecision{number: q.number}, nil
 		}
 	}
-	v := verdict{next: sl, write: true}
+	v := slotDecision{next: sl, write: true}
 	if sl.holder == "" || finished(sl.holder) {
 		v.next.holder, v.next.queue = first(sl.queue, finished)
 		if v.next.holder == "" {
@@ -68,8 +68,8 @@ func (sl slot) admit(name string, finished func(name string) bool) (verdict, err
 		v.promote = v.next.holder
 	}
 	if len(v.next.queue) >= workflow.MaxQueued {
-		if v.next.queue = living(v.next.queue, finished); len(v.next.queue) >= workflow.MaxQueued {
-			return verdict{}, workflow.QueueFull.Errorf("%d runs wait already", workflow.MaxQueued)
+		if v.next.queue = unfinished(v.next.queue, finished); len(v.next.queue) >= workflow.MaxQueued {
+			return slotDecision{}, workflow.QueueFull.Errorf("%d runs wait already", workflow.MaxQueued)
 		}
 	}
 	v.next.last++
@@ -79,13 +79,13 @@ func (sl slot) admit(name string, finished func(name string) bool) (verdict, err
 }
 
 // promoteNext decides which run holds the slot when its holder may have ended.
-func (sl slot) pass(finished func(name string) bool) verdict {
+func (sl slot) promoteNext(finished func(name string) bool) slotDecision {
 	if sl.holder != "" && !finished(sl.holder) {
-		return verdict{promote: sl.holder}
+		return slotDecision{promote: sl.holder}
 	}
 	next := sl
 	next.holder, next.queue = first(sl.queue, finished)
-	return verdict{next: next, write: next.holder != "", promote: next.holder}
+	return slotDecision{next: next, write: next.holder != "", promote: next.holder}
 }
 
 // first removes the first run that is not finished from the queue.
@@ -98,7 +98,7 @@ func first(queue []queued, finished func(name string) bool) (string, []queued) {
 	return "", nil
 }
 
-func living(queue []queued, finished func(name string) bool) []queued {
+func unfinished(queue []queued, finished func(name string) bool) []queued {
 	var alive []queued
 	for _, q := range queue {
 		if !finished(q.name) {
@@ -122,19 +122,19 @@ func readSlot(l *coordinationv1.Lease) (slot, error) {
 		sl.holder = *l.Spec.HolderIdentity
 	}
 	var err error
-	if text := l.Annotations[noteLast]; text != "" {
+	if text := l.Annotations[annotationLast]; text != "" {
 		if sl.last, err = strconv.ParseInt(text, 10, 64); err != nil {
-			return sl, workflow.StoreCorrupt.Errorf("Lease %s/%s: %s: %w", l.Namespace, l.Name, noteLast, err)
+			return sl, workflow.StoreCorrupt.Errorf("Lease %s/%s: %s: %w", l.Namespace, l.Name, annotationLast, err)
 		}
 	}
-	for _, part := range strings.Split(l.Annotations[noteQueue], ",") {
+	for _, part := range strings.Split(l.Annotations[annotationQueue], ",") {
 		if part == "" {
 			continue
 		}
 		name, n, _ := strings.Cut(part, "=")
 		number, err := strconv.ParseInt(n, 10, 64)
 		if err != nil {
-			return sl, workflow.StoreCorrupt.Errorf("Lease %s/%s: %s: %w", l.Namespace, l.Name, noteQueue, err)
+			return sl, workflow.StoreCorrupt.Errorf("Lease %s/%s: %s: %w", l.Namespace, l.Name, annotationQueue, err)
 		}
 		sl.queue = append(sl.queue, queued{name, number})
 	}
@@ -159,16 +159,16 @@ func (s *Store) slot(ctx context.Context, namespace, subject string) (slot, erro
 		return slot{}, nil
 	}
 	if err != nil {
-		return slot{}, trouble(ctx, "reading the slot of "+subject, err)
+		return slot{}, storeError(ctx, "reading the slot of "+subject, err)
 	}
 	sl, err := readSlot(&l)
 	if err == nil {
-		s.keepSlot(namespace, subject, &sl)
+		s.cacheSlot(namespace, subject, &sl)
 	}
 	return sl, err
 }
 
-func (s *Store) keepSlot(namespace, subject string, sl *slot) {
+func (s *Store) cacheSlot(namespace, subject string, sl *slot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if sl == nil {
@@ -176,16 +176,16 @@ func (s *Store) keepSlot(namespace, subject string, sl *slot) {
 		return
 	}
 	s.slots[slotKey(namespace, subject)] = sl
-	s.vacate(namespace, subject) // its last run may have been deleted meanwhile
+	s.forgetSlot(namespace, subject) // its last run may have been deleted meanwhile
 }
 
 // writeSlot writes a decision over exactly the version that it was made for. It
 // returns false if another process has written the slot meanwhile.
-func (s *Store) writeSlot(ctx context.Context, namespace, subject string, v verdict) (bool, error) {
+func (s *Store) writeSlot(ctx context.Context, namespace, subject string, v slotDecision) (bool, error) {
 	r := ref{leaseGroup, leaseResource, namespace, slotName(subject)}
 	notes := tree{}
 	if v.next.last > 0 {
-		notes[noteLast], notes[noteQueue] = strconv.FormatInt(v.next.last, 10), v.next.text()
+		notes[annotationLast], notes[annotationQueue] = strconv.FormatInt(v.next.last, 10), v.next.text()
 	}
 	spec := tree{"holderIdentity": v.next.holder}
 	var owner *metav1.OwnerReference
@@ -195,8 +195,8 @@ func (s *Store) writeSlot(ctx context.Context, namespace, subject string, v verd
 	var written metav1.ObjectMeta
 	var err error
 	if v.next.version == 0 {
-		meta := labelled(r.name, namespace, marked(map[string]string{labelKind: "slot"}, s.o.Operator))
-		notes[noteSubject] = subject
+		meta := newMeta(r.name, namespace, marked(map[string]string{labelKind: "slot"}, s.o.Operator))
+		notes[annotationSubject] = subject
 		meta["annotations"] = notes
 		if owner != nil {
 			meta["ownerReferences"] = []metav1.OwnerReference{*owner}
@@ -220,15 +220,15 @@ func (s *Store) writeSlot(ctx context.Context, namespace, subject string, v verd
 		written, err = s.client.patch(ctx, r, "", body)
 	}
 	if err != nil {
-		s.keepSlot(namespace, subject, nil) // the result is unknown: read it again
+		s.cacheSlot(namespace, subject, nil) // the result is unknown: read it again
 		if isConflict(err) || isExisting(err) || isNotFound(err) && v.next.version != 0 {
 			return false, nil
 		}
-		return false, trouble(ctx, "writing the slot of "+subject, err)
+		return false, storeError(ctx, "writing the slot of "+subject, err)
 	}
 	next := v.next
 	next.version, next.tracked, next.owned = parseVersion(written.ResourceVersion), tracked(written.ManagedFields), len(written.OwnerReferences) > 0
-	s.keepSlot(namespace, subject, &next)
+	s.cacheSlot(namespace, subject, &next)
 	return true, nil
 }
 
@@ -253,33 +253,33 @@ func (s *Store) finished(ctx context.Context, namespace string, err *error) func
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.learn(o).phase().Final()
+		return s.upsert(o).phase().Final()
 	}
 }
 
 // assignSlot decides whether a new run holds the slot of its subject or is queued. Any
 // process may repeat it: if the creator of a run dies before, the process that claims
 // the run does it.
-func (s *Store) settleIn(ctx context.Context, e *entry) error {
+func (s *Store) assignSlot(ctx context.Context, e *entry) error {
 	s.mu.Lock()
-	done := e.removed || e.placed || !e.unplaced || e.spec.Inline
+	done := e.removed || e.slotTaken || !e.slotPending || e.spec.Inline
 	namespace, name, subject := e.key.namespace, e.key.name, e.subject()
 	s.mu.Unlock()
 	if done {
 		return nil
 	}
-	n, err := s.place(ctx, namespace, name, subject)
+	n, err := s.takeSlot(ctx, namespace, name, subject)
 	if err != nil {
 		return err
 	}
 	if n == 0 {
 		s.mu.Lock()
-		e.placed = true
+		e.slotTaken = true
 		s.mu.Unlock()
 		return nil
 	}
 	return s.write(ctx, e, "queueing run "+name, func(e *entry) (*edit, error) {
-		if !e.unplaced {
+		if !e.slotPending {
 			return nil, nil // it was promoted meanwhile
 		}
 		h := head(&e.status)
@@ -295,7 +295,7 @@ func queue(h *api.RunStatus, n int64) {
 
 // takeSlot takes the slot of a subject for a run, or a number in its queue; 0: the run
 // holds the slot.
-func (s *Store) place(ctx context.Context, namespace, name, subject string) (int64, error) {
+func (s *Store) takeSlot(ctx context.Context, namespace, name, subject string) (int64, error) {
 	for try := 0; ; try++ {
 		sl, err := s.slot(ctx, namespace, subject)
 		if err != nil {
@@ -307,7 +307,7 @@ func (s *Store) place(ctx context.Context, namespace, name, subject string) (int
 			return 0, asked
 		}
 		if err != nil && sl.version > 0 && try == 0 { // confirm a refusal by a read
-			s.keepSlot(namespace, subject, nil)
+			s.cacheSlot(namespace, subject, nil)
 			continue
 		}
 		if err != nil {
@@ -348,7 +348,7 @@ func (s *Store) passOn(ctx context.Context, e *entry) {
 	if err := s.pass(ctx, e.key.namespace, subject); err != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.heal(subject)
+		s.repairSlot(subject)
 	}
 }
 
@@ -359,7 +359,7 @@ func (s *Store) pass(ctx context.Context, namespace, subject string) error {
 			return err
 		}
 		var asked error
-		v := sl.pass(s.finished(ctx, namespace, &asked))
+		v := sl.promoteNext(s.finished(ctx, namespace, &asked))
 		if asked != nil {
 			return asked
 		}
@@ -378,7 +378,7 @@ func (s *Store) pass(ctx context.Context, namespace, subject string) error {
 		if v.promote == "" {
 			// The cached queue may be old.
 			if try == 0 {
-				s.keepSlot(namespace, subject, nil)
+				s.cacheSlot(namespace, subject, nil)
 				continue
 			}
 			return nil
@@ -405,16 +405,16 @@ func (s *Store) promote(ctx context.Context, namespace, name string) (ended bool
 			return false, err
 		}
 		s.mu.Lock()
-		e = s.learn(o)
+		e = s.upsert(o)
 		s.mu.Unlock()
 	}
 	err = s.write(ctx, e, "promoting run "+name, func(e *entry) (*edit, error) {
 		ended = e.phase().Final()
-		if !e.accepted() || e.phase() != workflow.Queued && !e.unplaced || e.placed {
+		if !e.accepted() || e.phase() != workflow.Queued && !e.slotPending || e.slotTaken {
 			return nil, nil
 		}
 		h := head(&e.status)
-		if e.unplaced {
+		if e.slotPending {
 			h.Owner, h.Epoch = "", 0
 		} else {
 			h.Revision++
@@ -431,7 +431,7 @@ func (s *Store) promote(ctx context.Context, namespace, name string) (ended bool
 // repairSlot passes on a slot that has queued runs and no active one. The process that
 // ended the run does this at once; repairSlot is for the case that it could not. s.mu
 // is held.
-func (s *Store) heal(name string) {
+func (s *Store) repairSlot(name string) {
 	sub := s.cache.subjects[name]
 	if sub == nil || sub.queued == 0 || sub.active > 0 {
 		return
@@ -443,7 +443,7 @@ func (s *Store) heal(name string) {
 		wanted := sub != nil && sub.queued > 0 && sub.active == 0
 		if wanted {
 			for e := range sub.runs {
-				if e.place == standsQueued {
+				if e.slotState == slotQueued {
 					namespace = e.key.namespace
 				}
 			}

@@ -12,7 +12,7 @@ import (
 )
 
 // unusedSlot names the slot of a subject that has no runs any more.
-type vacancy struct{ namespace, subject string }
+type unusedSlot struct{ namespace, subject string }
 
 // slotOwner returns the object that the subject names as the owner of its slot; nil:
 // none. The subject must contain the uid. Otherwise a slot that Kubernetes deletes late
@@ -32,48 +32,48 @@ func (s *Store) slotOwner(namespace, subject string) *metav1.OwnerReference {
 // forgetSlot removes the slot of a subject without runs from the cache. It deletes the
 // Lease soon after, unless the Lease has an owner or this process works on no runs. s.mu
 // is held.
-func (s *Store) vacate(namespace, subject string) {
+func (s *Store) forgetSlot(namespace, subject string) {
 	if s.cache.subjects[subject] != nil {
 		return
 	}
 	key := slotKey(namespace, subject)
 	known := s.slots[key]
 	delete(s.slots, key)
-	ours, owned := s.works, false
+	ours, owned := s.hasClaimed, false
 	if known != nil {
 		ours, owned = true, known.owned
 	} else if ours {
 		owned = s.slotOwner(namespace, subject) != nil
 	}
 	if ours && !owned {
-		s.drop(vacancy{namespace, subject})
+		s.deleteSlotLater(unusedSlot{namespace, subject})
 	}
 }
 
 // deleteSlotLater queues the Lease of an unused slot for deletion. One goroutine deletes
 // them one after the other. s.mu is held.
-func (s *Store) drop(v vacancy) {
+func (s *Store) deleteSlotLater(v unusedSlot) {
 	if s.o.Client || s.ctx.Err() != nil {
 		return
 	}
-	s.vacant = append(s.vacant, v)
-	if s.vacating {
+	s.unusedSlots = append(s.unusedSlots, v)
+	if s.deletingSlots {
 		return
 	}
-	s.vacating = true
+	s.deletingSlots = true
 	s.all.Go(func() {
 		sleep(s.ctx, 500*time.Millisecond+rand.N(time.Second)) // another run may come, or another process may delete it
 		for {
 			s.mu.Lock()
-			if len(s.vacant) == 0 || s.ctx.Err() != nil {
-				s.vacant, s.vacating = nil, false
+			if len(s.unusedSlots) == 0 || s.ctx.Err() != nil {
+				s.unusedSlots, s.deletingSlots = nil, false
 				s.mu.Unlock()
 				return
 			}
-			next := s.vacant[0]
-			s.vacant = s.vacant[1:]
+			next := s.unusedSlots[0]
+			s.unusedSlots = s.unusedSlots[1:]
 			s.mu.Unlock()
-			if err := s.dropSlot(s.ctx, next); err != nil && s.ctx.Err() == nil {
+			if err := s.deleteUnusedSlot(s.ctx, next); err != nil && s.ctx.Err() == nil {
 				s.log.Debug("kubestore: the slot of a subject without runs stays until the next sweep", "subject", next.subject, "error", err)
 			}
 		}
@@ -83,7 +83,7 @@ func (s *Store) drop(v vacancy) {
 // deleteUnusedSlot deletes the Lease of an unused slot in exactly the version that was
 // found unused. A process that needs the slot meanwhile has written a newer version, or
 // finds the Lease deleted and creates another.
-func (s *Store) dropSlot(ctx context.Context, v vacancy) error {
+func (s *Store) deleteUnusedSlot(ctx context.Context, v unusedSlot) error {
 	s.mu.Lock()
 	taken := s.cache.subjects[v.subject] != nil
 	s.mu.Unlock()
@@ -96,12 +96,12 @@ func (s *Store) dropSlot(ctx context.Context, v vacancy) error {
 		return ignoreGone(err)
 	}
 	sl, err := readSlot(&l)
-	if err != nil || sl.owned || sl.holder != "" && !s.format.bears(sl.holder) {
+	if err != nil || sl.owned || sl.holder != "" && !s.format.matchesName(sl.holder) {
 		return err
 	}
 	var asked error
 	finished := s.finished(ctx, v.namespace, &asked)
-	if sl.holder != "" && !finished(sl.holder) || len(living(sl.queue, finished)) > 0 || asked != nil {
+	if sl.holder != "" && !finished(sl.holder) || len(unfinished(sl.queue, finished)) > 0 || asked != nil {
 		return asked
 	}
 	return ignoreGone(s.client.delete(ctx, r, "", versionText(sl.version)))
@@ -122,15 +122,15 @@ const sweepPage = 500
 // while no process watched.
 func (s *Store) sweepSlots(ctx context.Context) {
 	s.mu.Lock()
-	early := !s.swept.IsZero() && time.Since(s.swept) < sweepAfter
+	early := !s.sweptAt.IsZero() && time.Since(s.sweptAt) < sweepAfter
 	if !early {
-		s.swept = time.Now()
+		s.sweptAt = time.Now()
 	}
 	s.mu.Unlock()
 	if early || s.o.Client {
 		return
 	}
-	for _, namespace := range s.homes() {
+	for _, namespace := range s.namespaces() {
 		o := metav1.ListOptions{LabelSelector: labelKind + "=slot", Limit: sweepPage}
 		for {
 			var page coordinationv1.LeaseList
@@ -149,25 +149,25 @@ func (s *Store) sweepSlots(ctx context.Context) {
 }
 
 func (s *Store) sweepSlot(l *coordinationv1.Lease) {
-	subject := l.Annotations[noteSubject]
+	subject := l.Annotations[annotationSubject]
 	if subject == "" || l.Name != slotName(subject) || len(l.OwnerReferences) > 0 || !s.serves(l.Namespace, subject, l.Labels[labelOwner]) {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cache.subjects[subject] == nil {
-		s.drop(vacancy{l.Namespace, subject})
+		s.deleteSlotLater(unusedSlot{l.Namespace, subject})
 	}
 }
 
 // namespaces returns the namespaces that keep runs of this store; "": all.
-func (s *Store) homes() []string {
-	if s.o.Only || len(s.o.Namespaces) == 0 {
-		return []string{s.watched()}
+func (s *Store) namespaces() []string {
+	if s.o.SingleNamespace || len(s.o.Namespaces) == 0 {
+		return []string{s.watchNamespace()}
 	}
-	homes := slices.Clone(s.o.Namespaces)
-	if !slices.Contains(homes, s.o.Namespace) {
-		homes = append(homes, s.o.Namespace)
+	namespaces := slices.Clone(s.o.Namespaces)
+	if !slices.Contains(namespaces, s.o.Namespace) {
+		namespaces = append(namespaces, s.o.Namespace)
 	}
-	return homes
+	return namespaces
 }

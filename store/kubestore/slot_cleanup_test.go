@@ -30,7 +30,7 @@ func openOn(t *testing.T, server *kubetest.Server, o Options) *Store {
 }
 
 // createRun creates a run that takes its slot.
-func begin(t *testing.T, s *Store, id, subject string) *workflow.Run {
+func createRun(t *testing.T, s *Store, id, subject string) *workflow.Run {
 	t.Helper()
 	now := time.Now().UTC()
 	r, err := s.Create(t.Context(), &workflow.Run{ID: id, Flow: "F", Subject: subject, CreatedAt: now, NextAt: now}, nil)
@@ -41,7 +41,7 @@ func begin(t *testing.T, s *Store, id, subject string) *workflow.Run {
 }
 
 // deleteRun deletes the object of a run, as kubectl and the garbage collector do.
-func vanish(t *testing.T, s *Store, id, namespace string) {
+func deleteRun(t *testing.T, s *Store, id, namespace string) {
 	t.Helper()
 	if err := s.client.delete(t.Context(), s.runRef(namespace, s.format.name(id)), "", ""); err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func slotsIn(t *testing.T, s *Store) map[string]coordinationv1.Lease {
 	}
 	slots := map[string]coordinationv1.Lease{}
 	for _, l := range list.Items {
-		slots[l.Annotations[noteSubject]] = l
+		slots[l.Annotations[annotationSubject]] = l
 	}
 	return slots
 }
@@ -92,19 +92,19 @@ func TestSlotsGoWithTheLastRun(t *testing.T) {
 			s, standby := openOn(t, server, Options{Kind: kind}), openOn(t, server, Options{Kind: kind})
 			const subjects = 20
 			for i := range subjects {
-				begin(t, s, fmt.Sprint("r", i), fmt.Sprintf("K/n/%d", i))
+				createRun(t, s, fmt.Sprint("r", i), fmt.Sprintf("K/n/%d", i))
 			}
-			begin(t, s, "stays", "K/n/stays")
-			begin(t, s, "other", "K/n/stays")
+			createRun(t, s, "stays", "K/n/stays")
+			createRun(t, s, "other", "K/n/stays")
 			if n := len(slotsIn(t, s)); n != subjects+1 {
 				t.Fatalf("%d slots of %d subjects", n, subjects+1)
 			}
 			eventually(t, "the other one knows all", func() bool { return knows(standby, "other") })
 			before := standby.Requests()
 			for i := range subjects {
-				vanish(t, s, fmt.Sprint("r", i), "n")
+				deleteRun(t, s, fmt.Sprint("r", i), "n")
 			}
-			vanish(t, s, "other", "n")
+			deleteRun(t, s, "other", "n")
 			eventually(t, "only the slot that has a run is left", func() bool {
 				left := slotsIn(t, s)
 				return len(left) == 1 && left["K/n/stays"].Name != ""
@@ -129,7 +129,7 @@ func TestSlotsOfOwnedSubjects(t *testing.T) {
 	server := kubetest.NewServer(t)
 	s := openOn(t, server, Options{Owner: owner})
 	for id, subject := range map[string]string{"a": "K/n/x/u1", "b": "K/n/x/u2", "c": "K/n/x", "d": "K/n/y/u1"} {
-		begin(t, s, id, subject)
+		createRun(t, s, id, subject)
 	}
 	slots := slotsIn(t, s)
 	for subject, want := range map[string]int{"K/n/x/u1": 1, "K/n/x/u2": 0, "K/n/x": 0, "K/n/y/u1": 1} {
@@ -138,7 +138,7 @@ func TestSlotsOfOwnedSubjects(t *testing.T) {
 		}
 	}
 	for _, id := range []string{"a", "b", "c", "d"} {
-		vanish(t, s, id, "n")
+		deleteRun(t, s, id, "n")
 	}
 	eventually(t, "the slots without owner are gone", func() bool {
 		left := slotsIn(t, s)
@@ -148,8 +148,8 @@ func TestSlotsOfOwnedSubjects(t *testing.T) {
 		t.Errorf("%d slots are remembered, no subject has a run", n)
 	}
 
-	elsewhere := openOn(t, kubetest.NewServer(t), Options{Owner: owner, Namespace: "home", Only: true})
-	begin(t, elsewhere, "a", "K/n/x/u1")
+	elsewhere := openOn(t, kubetest.NewServer(t), Options{Owner: owner, Namespace: "home", SingleNamespace: true})
+	createRun(t, elsewhere, "a", "K/n/x/u1")
 	if got := slotsIn(t, elsewhere)["K/n/x/u1"].OwnerReferences; len(got) != 0 {
 		t.Errorf("a slot in home is owned from another namespace by %v", got)
 	}
@@ -157,27 +157,27 @@ func TestSlotsOfOwnedSubjects(t *testing.T) {
 
 // A slot that is needed again before its Lease is deleted stays. A slot that an earlier
 // version of the program has created without an owner gets one.
-func TestASlotThatIsWantedAgainStays(t *testing.T) {
+func TestASlotThatIsNeededAgainStays(t *testing.T) {
 	server := kubetest.NewServer(t)
 	s, other := openOn(t, server, Options{}), openOn(t, server, Options{})
-	begin(t, s, "a", "K/n/x")
-	vanish(t, s, "a", "n")
+	createRun(t, s, "a", "K/n/x")
+	deleteRun(t, s, "a", "n")
 	eventually(t, "the run is forgotten", func() bool { return !knows(s, "a") && !knows(other, "a") })
-	if r := begin(t, other, "b", "K/n/x"); r.Phase != workflow.Running {
+	if r := createRun(t, other, "b", "K/n/x"); r.Phase != workflow.Running {
 		t.Fatalf("b is %s", r.Phase)
 	}
-	if err := s.dropSlot(t.Context(), vacancy{"n", "K/n/x"}); err != nil {
+	if err := s.deleteUnusedSlot(t.Context(), unusedSlot{"n", "K/n/x"}); err != nil {
 		t.Fatal(err)
 	}
-	if r := begin(t, s, "c", "K/n/x"); r.Phase != workflow.Queued {
+	if r := createRun(t, s, "c", "K/n/x"); r.Phase != workflow.Queued {
 		t.Errorf("c is %s beside b", r.Phase)
 	}
 	upgraded := openOn(t, server, Options{Owner: func(string) *metav1.OwnerReference {
 		return &metav1.OwnerReference{APIVersion: "v1", Kind: "K", Name: "y", UID: "u1"}
 	}})
-	begin(t, s, "old", "K/n/y/u1")
+	createRun(t, s, "old", "K/n/y/u1")
 	eventually(t, "the newer version knows the run", func() bool { return knows(upgraded, "old") })
-	begin(t, upgraded, "new", "K/n/y/u1")
+	createRun(t, upgraded, "new", "K/n/y/u1")
 	if got := slotsIn(t, s)["K/n/y/u1"].OwnerReferences; len(got) != 1 {
 		t.Errorf("the slot is owned by %v", got)
 	}
@@ -191,8 +191,8 @@ func TestSlotsThatStayedAreSwept(t *testing.T) {
 	put := func(subject, holder string, owned bool) {
 		t.Helper()
 		r := ref{leaseGroup, leaseResource, "n", slotName(subject)}
-		meta := labelled(r.name, r.namespace, map[string]string{labelKind: "slot"})
-		meta["annotations"] = tree{noteSubject: subject}
+		meta := newMeta(r.name, r.namespace, map[string]string{labelKind: "slot"})
+		meta["annotations"] = tree{annotationSubject: subject}
 		if owned {
 			meta["ownerReferences"] = []metav1.OwnerReference{{APIVersion: "v1", Kind: "K", Name: "x", UID: "u"}}
 		}
@@ -200,7 +200,7 @@ func TestSlotsThatStayedAreSwept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	begin(t, maker, "lives", "K/n/lives")
+	createRun(t, maker, "lives", "K/n/lives")
 	put("K/n/old", "gone", false)
 	put("K/n/owned", "gone", true)
 	put("K/n/configmap", configMapPrefix+"gone", false)
@@ -213,7 +213,7 @@ func TestSlotsThatStayedAreSwept(t *testing.T) {
 	eventually(t, "the sweep has ended", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return !s.vacating
+		return !s.deletingSlots
 	})
 	left := slotsIn(t, s)
 	for _, subject := range []string{"K/n/lives", "K/n/owned", "K/n/configmap", "Other/n/x"} {

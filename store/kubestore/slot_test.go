@@ -102,7 +102,7 @@ func TestSlotKeepsOrder(t *testing.T) {
 					ended[rapid.SampledFrom(order).Draw(t, "who ends")] = true
 				}
 			case 2:
-				if v := sl.pass(finished); v.write {
+				if v := sl.promoteNext(finished); v.write {
 					sl = v.next
 					if ended[sl.holder] {
 						t.Fatalf("%s was given the slot after its end", sl.holder)
@@ -111,7 +111,7 @@ func TestSlotKeepsOrder(t *testing.T) {
 			}
 			note()
 			read, err := readSlot(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1",
-				Annotations: map[string]string{noteLast: fmt.Sprint(sl.last), noteQueue: sl.text()}}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &sl.holder}})
+				Annotations: map[string]string{annotationLast: fmt.Sprint(sl.last), annotationQueue: sl.text()}}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &sl.holder}})
 			if err != nil || read.text() != sl.text() || read.last != sl.last || read.holder != sl.holder {
 				t.Fatalf("read back %+v, %v, want %+v", read, err, sl)
 			}

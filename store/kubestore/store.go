@@ -37,7 +37,7 @@ type Options struct {
 	// SingleNamespace keeps and watches everything in Namespace: a role for that
 	// namespace is enough. Default: runs are kept in the namespace of their subject,
 	// and all namespaces are watched.
-	Only bool
+	SingleNamespace bool
 	// Namespaces are the namespaces whose runs this store works on, besides the runs
 	// of subjects without a namespace. The store ignores all other runs, although its
 	// watch reports them. Empty: all.
@@ -77,20 +77,20 @@ type Store struct {
 	stop context.CancelFunc
 	all  sync.WaitGroup
 
-	mu       sync.Mutex
-	cache    cache
-	workers  map[string]*worker // by name
-	slots    map[string]*slot   // by slotKey: the version read or written last
-	vacant   []vacancy          // Leases to delete
-	vacating bool               // a goroutine deletes them
-	works    bool               // this process has claimed runs
-	swept    time.Time          // last sweep of all slots
-	wake     chan string
-	missed   bool
-	repairs  map[string]bool // running, by key
-	requests chan struct{}   // receives when an object has a request
-	synced   chan struct{}   // closed when all watches have read their lists
-	unsynced int
+	mu            sync.Mutex
+	cache         cache
+	workers       map[string]*worker // by name
+	slots         map[string]*slot   // by slotKey: the version read or written last
+	unusedSlots   []unusedSlot       // Leases to delete
+	deletingSlots bool               // a goroutine deletes them
+	hasClaimed    bool               // this process has claimed runs
+	sweptAt       time.Time          // last sweep of all slots
+	wake          chan string
+	overflowed    bool
+	repairs       map[string]bool // running, by key
+	requests      chan struct{}   // receives when an object has a request
+	synced        chan struct{}   // closed when all watches have read their lists
+	unsynced      int
 }
 
 var (
@@ -153,14 +153,14 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 
 // reachable checks that the API server knows the kind of the runs and answers.
 func (s *Store) reachable(ctx context.Context) error {
-	err := s.client.list(ctx, s.runRef(s.watched(), ""), metav1.ListOptions{Limit: 1}, s.format.list())
+	err := s.client.list(ctx, s.runRef(s.watchNamespace(), ""), metav1.ListOptions{Limit: 1}, s.format.newList())
 	if err == nil {
 		return nil
 	}
 	if isNotFound(err) {
 		return workflow.StoreUnavailable.Errorf("kubestore: the API server knows no %s; install deploy/crds, or keep runs as ConfigMaps: %w", s.o.Kind, err)
 	}
-	return trouble(ctx, "kubestore: listing runs", err)
+	return storeError(ctx, "kubestore: listing runs", err)
 }
 
 // Close ends the watches and repairs. Runs that this process owns stay owned until
@@ -180,17 +180,17 @@ func (s *Store) RunLimit() int { return workflow.MaxRun / 2 }
 func (s *Store) Requests() int64 { return s.client.sent.Load() }
 
 // watchNamespace is the namespace of the watches; "": all.
-func (s *Store) watched() string {
-	if s.o.Only {
+func (s *Store) watchNamespace() string {
+	if s.o.SingleNamespace {
 		return s.o.Namespace
 	}
 	return ""
 }
 
 // namespaceOf returns the namespace that keeps the runs of a subject.
-func (s *Store) home(subject string) string {
+func (s *Store) namespaceOf(subject string) string {
 	parts := strings.Split(subject, "/")
-	if s.o.Only || len(parts) < 3 || parts[1] == "" {
+	if s.o.SingleNamespace || len(parts) < 3 || parts[1] == "" {
 		return s.o.Namespace
 	}
 	return parts[1]
@@ -209,15 +209,15 @@ func (s *Store) saveRun(ctx context.Context, o *object, body []byte) (uint64, er
 
 // notify sends the id of a run to Wake; s.mu is held. If the channel is full, the next
 // notification carries "" (any run).
-func (s *Store) hint(id string) {
-	if s.missed {
+func (s *Store) notify(id string) {
+	if s.overflowed {
 		id = ""
 	}
 	select {
 	case s.wake <- id:
-		s.missed = false
+		s.overflowed = false
 	default:
-		s.missed = true
+		s.overflowed = true
 	}
 }
 

@@ -23,7 +23,7 @@ func isExisting(err error) bool { return apierrors.IsAlreadyExists(err) }
 // leases of workers.
 func (s *Store) watch() {
 	_, _, selector, _ := s.format.resource()
-	s.reflect(s.runRef(s.watched(), ""), selector, s.format.list, s.format.empty(), &runSink{s: s})
+	s.reflect(s.runRef(s.watchNamespace(), ""), selector, s.format.newList, s.format.newObject(), &runSink{s: s})
 	if s.o.Client {
 		return
 	}
@@ -49,7 +49,7 @@ func (s *Store) reflect(r ref, selector string, list func() runtime.Object, empt
 }
 
 // markSynced notes that a watch has read its list; s.mu is held.
-func (s *Store) begun(once *bool) {
+func (s *Store) markSynced(once *bool) {
 	if *once {
 		return
 	}
@@ -61,8 +61,8 @@ func (s *Store) begun(once *bool) {
 
 // runSink receives the watch of runs.
 type runSink struct {
-	s     *Store
-	begun bool
+	s      *Store
+	synced bool
 }
 
 func (k *runSink) Add(obj any) error    { return k.take(obj) }
@@ -76,7 +76,7 @@ func (k *runSink) take(obj any) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if err == nil {
-			s.frontier(parseVersion(m.GetResourceVersion()))
+			s.advanceWatermark(parseVersion(m.GetResourceVersion()))
 		}
 		return nil
 	}
@@ -84,11 +84,11 @@ func (k *runSink) take(obj any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
-		s.damaged(obj, err)
+		s.skipUnreadable(obj, err)
 		return nil
 	}
-	s.learn(o)
-	s.frontier(o.version)
+	s.upsert(o)
+	s.advanceWatermark(o.version)
 	return nil
 }
 
@@ -101,8 +101,8 @@ func (k *runSink) Delete(obj any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(m.GetNamespace(), m.GetName(), parseVersion(m.GetResourceVersion()))
-	delete(s.cache.dead, objectKey{m.GetNamespace(), m.GetName()})
-	s.frontier(parseVersion(m.GetResourceVersion()))
+	delete(s.cache.deleted, objectKey{m.GetNamespace(), m.GetName()})
+	s.advanceWatermark(parseVersion(m.GetResourceVersion()))
 	return nil
 }
 
@@ -110,54 +110,54 @@ func (k *runSink) Delete(obj any) error {
 func (k *runSink) Bookmark(version string) error {
 	k.s.mu.Lock()
 	defer k.s.mu.Unlock()
-	k.s.frontier(parseVersion(version))
+	k.s.advanceWatermark(parseVersion(version))
 	return nil
 }
 
 func (k *runSink) Replace(list []any, version string) error {
 	s := k.s
 	objects := make([]*object, 0, len(list))
-	there := map[objectKey]bool{}
-	var bad []any
-	var why []error
+	present := map[objectKey]bool{}
+	var unreadable []any
+	var reasons []error
 	for _, item := range list {
 		if s.foreign(item) {
 			continue
 		}
 		o, err := s.format.decode(item.(runtime.Object))
 		if err != nil {
-			bad, why = append(bad, item), append(why, err)
+			unreadable, reasons = append(unreadable, item), append(reasons, err)
 			if m, err := meta.Accessor(item); err == nil {
-				there[objectKey{m.GetNamespace(), m.GetName()}] = true
+				present[objectKey{m.GetNamespace(), m.GetName()}] = true
 			}
 			continue
 		}
 		objects = append(objects, o)
-		there[objectKey{o.namespace, o.name}] = true
+		present[objectKey{o.namespace, o.name}] = true
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := parseVersion(version)
 	for key := range s.cache.objects {
-		if !there[key] {
+		if !present[key] {
 			s.forget(key.namespace, key.name, at)
 		}
 	}
-	clear(s.cache.dead)
+	clear(s.cache.deleted)
 	for _, o := range objects {
-		s.learn(o)
+		s.upsert(o)
 	}
-	for i := range bad {
-		s.damaged(bad[i], why[i])
+	for i := range unreadable {
+		s.skipUnreadable(unreadable[i], reasons[i])
 	}
-	s.frontier(at)
-	s.begun(&k.begun)
+	s.advanceWatermark(at)
+	s.markSynced(&k.synced)
 	return nil
 }
 
 // skipUnreadable removes an object that cannot be decoded from the cache and logs it.
 // s.mu is held.
-func (s *Store) damaged(obj any, err error) {
+func (s *Store) skipUnreadable(obj any, err error) {
 	if m, e := meta.Accessor(obj); e == nil {
 		s.forget(m.GetNamespace(), m.GetName(), parseVersion(m.GetResourceVersion()))
 	}
@@ -166,8 +166,8 @@ func (s *Store) damaged(obj any, err error) {
 
 // workerSink receives the watch of the leases of workers.
 type workerSink struct {
-	s     *Store
-	begun bool
+	s      *Store
+	synced bool
 }
 
 func (k *workerSink) Add(obj any) error    { return k.take(obj) }
@@ -181,7 +181,7 @@ func (k *workerSink) take(obj any) error {
 	}
 	k.s.mu.Lock()
 	defer k.s.mu.Unlock()
-	k.s.noticeWorker(l, time.Now())
+	k.s.updateWorker(l, time.Now())
 	return nil
 }
 
@@ -189,7 +189,7 @@ func (k *workerSink) Delete(obj any) error {
 	if l, ok := obj.(*coordinationv1.Lease); ok {
 		k.s.mu.Lock()
 		defer k.s.mu.Unlock()
-		k.s.goneWorker(l.Annotations[noteWorker], parseVersion(l.ResourceVersion))
+		k.s.workerDeleted(l.Annotations[annotationWorker], parseVersion(l.ResourceVersion))
 	}
 	return nil
 }
@@ -199,18 +199,18 @@ func (k *workerSink) Replace(list []any, version string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	there := map[string]bool{}
+	present := map[string]bool{}
 	for _, item := range list {
 		if l, ok := item.(*coordinationv1.Lease); ok {
-			there[l.Annotations[noteWorker]] = true
-			s.noticeWorker(l, now)
+			present[l.Annotations[annotationWorker]] = true
+			s.updateWorker(l, now)
 		}
 	}
 	for name := range s.workers {
-		if !there[name] {
-			s.goneWorker(name, parseVersion(version))
+		if !present[name] {
+			s.workerDeleted(name, parseVersion(version))
 		}
 	}
-	s.begun(&k.begun)
+	s.markSynced(&k.synced)
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 // firstLease is the lease of a worker that owns a run before its first claim.
 const firstLease = 15 * time.Second
 
-const noteWorker = domain + "worker"
+const annotationWorker = domain + "worker"
 
 // worker is the Lease of a worker. The clocks of two machines are never compared: a
 // process gives a worker up when it has seen no change of the Lease for the whole
@@ -29,7 +29,7 @@ type worker struct {
 	write   chan struct{}
 }
 
-func (w *worker) ends() time.Time { return w.seen.Add(w.lease) }
+func (w *worker) expiresAt() time.Time { return w.seen.Add(w.lease) }
 
 func workerLease(name string) string { return "pawl-worker-" + digest(name) }
 
@@ -48,8 +48,8 @@ func (s *Store) worker(name string) *worker {
 }
 
 // updateWorker stores a Lease that was read or watched. s.mu is held.
-func (s *Store) noticeWorker(l *coordinationv1.Lease, now time.Time) {
-	name := l.Annotations[noteWorker]
+func (s *Store) updateWorker(l *coordinationv1.Lease, now time.Time) {
+	name := l.Annotations[annotationWorker]
 	if name == "" || l.Name != workerLease(name) {
 		return
 	}
@@ -60,25 +60,25 @@ func (s *Store) noticeWorker(l *coordinationv1.Lease, now time.Time) {
 	}
 	w.version, w.seen = version, now
 	w.lost = l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity != name
-	if lease, err := time.ParseDuration(l.Annotations[noteLease]); err == nil && lease > 0 {
+	if lease, err := time.ParseDuration(l.Annotations[annotationLease]); err == nil && lease > 0 {
 		w.lease = lease
 	} else if l.Spec.LeaseDurationSeconds != nil {
 		w.lease = time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second
 	}
 	if w.lost && len(s.cache.owned[name]) > 0 {
-		s.hint("")
+		s.notify("")
 	}
 }
 
 // workerDeleted notes that a Lease was deleted: the runs of the worker are free. s.mu is held.
-func (s *Store) goneWorker(name string, version uint64) {
+func (s *Store) workerDeleted(name string, version uint64) {
 	w := s.workers[name]
 	if w == nil || w.version > version {
 		return
 	}
 	w.version, w.lost = 0, true
 	if len(s.cache.owned[name]) > 0 {
-		s.hint("")
+		s.notify("")
 		return
 	}
 	if len(w.write) == 0 {
@@ -114,7 +114,7 @@ func (s *Store) writeWorker(ctx context.Context, name string, lease time.Duratio
 			return workflow.ErrFenced
 		}
 		meta, err := s.putWorker(ctx, name, holder, version, length)
-		wait, isBusy := busy(err)
+		wait, throttled := retryAfter(err)
 		switch {
 		case err == nil:
 			s.mu.Lock()
@@ -141,12 +141,12 @@ func (s *Store) writeWorker(ctx context.Context, name string, lease time.Duratio
 			if try >= tries {
 				return workflow.StoreUnavailable.Errorf("the lease of worker %s cannot be written: %w", name, err)
 			}
-		case isBusy && try < tries:
+		case throttled && try < tries:
 			if !sleep(ctx, wait) {
 				return ctx.Err()
 			}
 		default:
-			return trouble(ctx, "writing the lease of worker "+name, err)
+			return storeError(ctx, "writing the lease of worker "+name, err)
 		}
 	}
 }
@@ -156,10 +156,10 @@ var errRenewed = workflow.ErrOwned
 func (s *Store) putWorker(ctx context.Context, name, holder string, version uint64, lease time.Duration) (metav1.ObjectMeta, error) {
 	r := s.workerRef(name)
 	spec := tree{"holderIdentity": holder, "renewTime": time.Now().UTC().Format(metav1.RFC3339Micro)}
-	notes := tree{noteWorker: name, noteLease: lease.String()}
+	notes := tree{annotationWorker: name, annotationLease: lease.String()}
 	if version == 0 {
 		spec["leaseDurationSeconds"] = int64((lease + time.Second - 1) / time.Second)
-		meta := labelled(r.name, r.namespace, map[string]string{labelKind: "worker"})
+		meta := newMeta(r.name, r.namespace, map[string]string{labelKind: "worker"})
 		meta["annotations"] = notes
 		return s.client.post(ctx, r, tree{"apiVersion": leaseGroup + "/v1", "kind": "Lease", "metadata": meta, "spec": spec})
 	}
@@ -180,7 +180,7 @@ func (s *Store) readWorker(ctx context.Context, name string) error {
 	var l coordinationv1.Lease
 	err := s.client.get(ctx, s.workerRef(name), &l)
 	if err != nil && !isNotFound(err) {
-		return trouble(ctx, "reading the lease of worker "+name, err)
+		return storeError(ctx, "reading the lease of worker "+name, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +189,7 @@ func (s *Store) readWorker(ctx context.Context, name string) error {
 		w.version, w.lost = 0, true
 		return nil
 	}
-	s.noticeWorker(&l, time.Now())
+	s.updateWorker(&l, time.Now())
 	return nil
 }
 
@@ -198,9 +198,9 @@ func (s *Store) readWorker(ctx context.Context, name string) error {
 func (s *Store) ensureAlive(ctx context.Context, name string, lease time.Duration) error {
 	s.mu.Lock()
 	w := s.workers[name]
-	fine := w != nil && !w.lost && w.version > 0 && (lease == 0 || lease == w.lease) && time.Since(w.seen) < w.lease/3
+	fresh := w != nil && !w.lost && w.version > 0 && (lease == 0 || lease == w.lease) && time.Since(w.seen) < w.lease/3
 	s.mu.Unlock()
-	if fine {
+	if fresh {
 		return nil
 	}
 	return s.writeWorker(ctx, name, lease, name, true)
@@ -216,7 +216,7 @@ func (s *Store) Renew(ctx context.Context, worker string, lease time.Duration) e
 
 // isDead reports whether the owner of a run was given up. unsure: its Lease is unknown or
 // has expired and must be checked. s.mu is held.
-func (s *Store) dead(owner string, now time.Time) (dead, unsure bool) {
+func (s *Store) isDead(owner string, now time.Time) (dead, unsure bool) {
 	w := s.workers[owner]
 	switch {
 	case w == nil:
@@ -224,11 +224,11 @@ func (s *Store) dead(owner string, now time.Time) (dead, unsure bool) {
 	case w.lost:
 		return true, false
 	}
-	return false, !now.Before(w.ends())
+	return false, !now.Before(w.expiresAt())
 }
 
 // giveUpExpired gives up the workers whose lease has expired.
-func (s *Store) removeGone(ctx context.Context, alive string) error {
+func (s *Store) giveUpExpired(ctx context.Context, alive string) error {
 	s.mu.Lock()
 	now := time.Now()
 	var unknown, silent []string
@@ -236,7 +236,7 @@ func (s *Store) removeGone(ctx context.Context, alive string) error {
 		if owner == alive {
 			continue
 		}
-		if _, unsure := s.dead(owner, now); !unsure {
+		if _, unsure := s.isDead(owner, now); !unsure {
 			continue
 		}
 		if s.workers[owner] == nil {
@@ -273,10 +273,10 @@ func (s *Store) giveUp(ctx context.Context, owner string) error {
 
 // confirmDead reports whether an owner is dead. It reads or gives up its Lease if that is
 // not known.
-func (s *Store) settled(ctx context.Context, owner string) (bool, error) {
+func (s *Store) confirmDead(ctx context.Context, owner string) (bool, error) {
 	for range 3 {
 		s.mu.Lock()
-		dead, unsure := s.dead(owner, time.Now())
+		dead, unsure := s.isDead(owner, time.Now())
 		known := s.workers[owner] != nil
 		s.mu.Unlock()
 		switch {

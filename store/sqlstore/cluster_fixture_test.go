@@ -53,7 +53,7 @@ type fixtureOptions struct {
 func newFixture(o fixtureOptions) (*fixture, error) {
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	s, err := service.New(service.Options{
-		Records: o.records, Providers: []service.Named{{Name: "sim", Provider: o.provider}}, Locks: o.locks, Worker: o.name, Installation: testInstallation,
+		Records: o.records, Providers: []service.NamedProvider{{Name: "sim", Provider: o.provider}}, Locks: o.locks, Worker: o.name, Installation: testInstallation,
 		HomeURL: "https://home.example", Logger: quiet, Now: o.now,
 		Settings: service.Settings{
 			SyncEvery: 500 * time.Millisecond, CollectEvery: time.Second, GCFirst: time.Second, GCLongest: 2 * time.Second, OrphanGrace: 5 * time.Second,

@@ -48,7 +48,7 @@ func TestKubectlDescribeSaysWhatToDo(t *testing.T) {
 	describe(ssc, "State: Running", "all that was asked for is done", " Normal Create ", "Creating: the cluster is to be made")
 
 	// No node can run a fourth instance: the run waits.
-	w.sim.Room(1)
+	w.sim.SetCapacity(1)
 	if r := kubectl("patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"readers":3}}`); r.code != 0 {
 		t.Fatal(r)
 	}

@@ -48,8 +48,8 @@ type fixture struct {
 	flags     []string
 	env       []string
 	engine    *workflow.Engine
-	sim       *sim.World // of the clusters
-	dir       string     // of a kubectl-pawl
+	sim       *sim.Simulation // of the clusters
+	dir       string          // of a kubectl-pawl
 	home      string
 	program   string
 }
@@ -69,10 +69,10 @@ func flows(t *testing.T) ([]workflow.Flow, []workflow.Action) {
 	return set.Flows(), actions
 }
 
-func operator(t *testing.T, o sharedstorage.Options) (*sharedstorage.Operator, *sim.World) {
+func operator(t *testing.T, o sharedstorage.Options) (*sharedstorage.Operator, *sim.Simulation) {
 	t.Helper()
 	clusters := sim.New(sim.Options{Shared: true})
-	o.Ports, o.Logger, o.Look, o.Rest = clusters.Ports(), quiet, time.Second, 5*time.Second
+	o.Ports, o.Logger, o.RunInterval, o.IdleInterval = clusters.Ports(), quiet, time.Second, 5*time.Second
 	created, err := sharedstorage.New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func onKubernetes(t *testing.T, kind kubestore.Kind) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := controller.NewManager(plane.Config(), controller.Options{Scheme: scheme, Namespaces: []string{namespace}, LeaseNamespace: namespace, Alone: true, Log: quiet})
+	m, err := controller.NewManager(plane.Config(), controller.Options{Scheme: scheme, Namespaces: []string{namespace}, LeaseNamespace: namespace, NoLeaderElection: true, Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,18 +141,18 @@ func onKubernetes(t *testing.T, kind kubestore.Kind) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	site, err := kube.NewSite(kube.Options{Client: cache.Client(), Live: m.Live(), Image: "none", Log: quiet})
+	site, err := kube.NewPlacement(kube.Options{Client: cache.Client(), Live: m.Live(), Image: "none", Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
 	mpds := kube.NewMPDClusterStore(cache.Client(), m.Live(), "")
 	op, clusters := operator(t, sharedstorage.Options{
-		Store: kube.NewClusterStore(cache.Client(), m.Live()), Homes: map[string]sharedstorage.ClusterStore{kube.MPDKind: mpds},
-		Event: kube.Teller(m.Events("sharedstorage")),
+		Store: kube.NewClusterStore(cache.Client(), m.Live()), Stores: map[string]sharedstorage.ClusterStore{kube.MPDKind: mpds},
+		Event: kube.EventWriter(m.Events("sharedstorage")),
 	})
 	opening, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	store, err := kubestore.Open(opening, kubestore.Options{Config: plane.Config(), Kind: kind, Namespace: namespace, Only: true, Logger: quiet})
+	store, err := kubestore.Open(opening, kubestore.Options{Config: plane.Config(), Kind: kind, Namespace: namespace, SingleNamespace: true, Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -141,7 +141,7 @@ func TestKindsThatAreInstalledLater(t *testing.T) {
 	var passes, latePasses atomic.Int32
 	w.setup(m, func(c *controller.Controller[*Demo]) {
 		c.Reconcile = func(context.Context, control.Ref) outcome.Outcome { passes.Add(1); return outcome.Done() }
-		c.Watches = []controller.Watch{{Object: object(""), Optional: true, Of: func(_ context.Context, obj client.Object) []types.NamespacedName {
+		c.Watches = []controller.Watch{{Object: object(""), Optional: true, Keys: func(_ context.Context, obj client.Object) []types.NamespacedName {
 			return []types.NamespacedName{{Namespace: obj.GetNamespace(), Name: "a"}}
 		}}}
 	})

@@ -515,11 +515,11 @@ func TestWhatElseWakes(t *testing.T) {
 	w.setup(m, func(c *controller.Controller[*Demo]) {
 		c.Reconcile = func(context.Context, control.Ref) outcome.Outcome { passes.Add(1); return outcome.Done() }
 		c.Owns = []client.Object{&corev1.ConfigMap{}}
-		c.Watches = []controller.Watch{{Object: &corev1.Secret{}, Of: func(_ context.Context, obj client.Object) []types.NamespacedName {
+		c.Watches = []controller.Watch{{Object: &corev1.Secret{}, Keys: func(_ context.Context, obj client.Object) []types.NamespacedName {
 			return []types.NamespacedName{{Namespace: obj.GetNamespace(), Name: obj.GetLabels()["for"]}}
 		}}}
 		c.Requests = []string{"example.com/"}
-		c.Also = func(old, now *Demo) bool { return old.Status.N != now.Status.N }
+		c.ExtraUpdates = func(old, now *Demo) bool { return old.Status.N != now.Status.N }
 		c.Signals = func(ctx context.Context, add func(control.Ref)) {
 			for {
 				select {

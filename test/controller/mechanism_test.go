@@ -16,7 +16,7 @@ import (
 // The conformance suite of control also holds on Kubernetes.
 func TestControllerRuntimeIsAMechanism(t *testing.T) {
 	suite.Plane(t)
-	controltest.Mechanism(t, func(t *testing.T, s controltest.Setup) controltest.Rig {
+	controltest.Controller(t, func(t *testing.T, s controltest.Setup) controltest.ControllerFixture {
 		w := newFixture(t)
 		m := w.manager(nil)
 		err := controller.Setup(m, controller.Controller[*Demo]{
@@ -33,7 +33,7 @@ func TestControllerRuntimeIsAMechanism(t *testing.T) {
 			}
 		}
 		stop := func() {}
-		return controltest.Rig{
+		return controltest.ControllerFixture{
 			Put: w.create,
 			Status: func(name string, n int) {
 				patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"status":{"n":%d}}`, n))

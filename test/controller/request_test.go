@@ -39,7 +39,7 @@ func newRequestFixture(t *testing.T) *requestFixture {
 	w := newFixture(t)
 	opening, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	store, err := kubestore.Open(opening, kubestore.Options{Config: w.plane.Config(), Namespace: w.namespace, Only: true})
+	store, err := kubestore.Open(opening, kubestore.Options{Config: w.plane.Config(), Namespace: w.namespace, SingleNamespace: true})
 	if err != nil {
 		t.Fatal(err)
 	}

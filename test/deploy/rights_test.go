@@ -223,7 +223,7 @@ func (h *fixture) archive(kind kubestore.Kind) {
 	}
 	ctx, cancel := context.WithTimeout(h.t.Context(), 2*time.Minute)
 	defer cancel()
-	store, err := kubestore.Open(ctx, kubestore.Options{Config: config, Kind: kind, Namespace: h.namespace, Only: true})
+	store, err := kubestore.Open(ctx, kubestore.Options{Config: config, Kind: kind, Namespace: h.namespace, SingleNamespace: true})
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -201,7 +201,7 @@ func (w *fixture) epoch() int64 {
 // checkStepsOnce checks in the history of all runs that no step was done twice.
 func (w *fixture) checkStepsOnce() {
 	w.t.Helper()
-	store, err := kubestore.Open(w.t.Context(), kubestore.Options{Config: w.plane.Config(), Namespace: w.namespace, Only: true})
+	store, err := kubestore.Open(w.t.Context(), kubestore.Options{Config: w.plane.Config(), Namespace: w.namespace, SingleNamespace: true})
 	if err != nil {
 		w.t.Fatal(err)
 	}

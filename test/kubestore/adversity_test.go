@@ -61,7 +61,7 @@ func TestOneCallInTenBreaks(t *testing.T) {
 			}
 			var engines []*workflow.Engine
 			var stores []*kubestore.Store
-			var wires []*kubetest.Wire
+			var wires []*kubetest.FaultyTransport
 			for range 2 {
 				s, wire := open(t, plane.Config(), kind, space)
 				stores, wires = append(stores, s), append(wires, wire)
@@ -76,12 +76,12 @@ func TestOneCallInTenBreaks(t *testing.T) {
 			for i := range 24 {
 				request := workflow.Request{Flow: "Main", Subject: fmt.Sprint("kind/space/", i%8), RequestID: fmt.Sprint(i)}
 				var r *workflow.Run
-				if err := kubetest.Patient(ctx, func() (err error) { r, err = engines[i%2].Start(ctx, request); return err }); err != nil {
+				if err := kubetest.Retry(ctx, func() (err error) { r, err = engines[i%2].Start(ctx, request); return err }); err != nil {
 					t.Fatal(err)
 				}
 				ids = append(ids, r.ID)
 				signal := workflow.Signal{ID: "s", Name: "go"}
-				if err := kubetest.Patient(ctx, func() error { return engines[(i+1)%2].Send(ctx, r.ID, signal) }); err != nil {
+				if err := kubetest.Retry(ctx, func() error { return engines[(i+1)%2].Send(ctx, r.ID, signal) }); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -183,7 +183,7 @@ func TestASlotIsPassedOnByWhoeverSeesIt(t *testing.T) {
 	ended := *runs[0]
 	ended.Phase, ended.EndedAt, ended.Owner = workflow.Succeeded, now, ""
 	saved := false
-	wire.Next(func(*http.Request) *kubetest.Trouble {
+	wire.Next(func(*http.Request) *kubetest.Failure {
 		if saved { // the process is gone after the save
 			cut := kubetest.Cut
 			return &cut

@@ -33,8 +33,8 @@ func TestConformance(t *testing.T) {
 				},
 				DiskFull: func(_ testing.TB, s workflow.Store) func() {
 					wire, _ := wires.Load(s)
-					wire.(*kubetest.Wire).Fill(true)
-					return func() { wire.(*kubetest.Wire).Fill(false) }
+					wire.(*kubetest.FaultyTransport).Fill(true)
+					return func() { wire.(*kubetest.FaultyTransport).Fill(false) }
 				},
 				Slow:  true,
 				Lease: time.Second,

@@ -38,18 +38,18 @@ func namespace(t testing.TB, client kubernetes.Interface) string {
 }
 
 // open opens a store on a namespace with its own transport.
-func open(t testing.TB, config *rest.Config, kind kubestore.Kind, space string) (*kubestore.Store, *kubetest.Wire) {
+func open(t testing.TB, config *rest.Config, kind kubestore.Kind, space string) (*kubestore.Store, *kubetest.FaultyTransport) {
 	t.Helper()
 	return openOwned(t, config, kind, space, nil)
 }
 
 // openOwned opens a store whose runs belong to an object; nil: to none.
-func openOwned(t testing.TB, config *rest.Config, kind kubestore.Kind, space string, owner *metav1.OwnerReference) (*kubestore.Store, *kubetest.Wire) {
+func openOwned(t testing.TB, config *rest.Config, kind kubestore.Kind, space string, owner *metav1.OwnerReference) (*kubestore.Store, *kubetest.FaultyTransport) {
 	t.Helper()
-	wire := kubetest.NewWire(1)
+	wire := kubetest.NewFaultyTransport(1)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	s, err := kubestore.Open(ctx, kubestore.Options{Config: wire.Config(config), Kind: kind, Namespace: space, Only: true, Owner: func(string) *metav1.OwnerReference { return owner }})
+	s, err := kubestore.Open(ctx, kubestore.Options{Config: wire.Config(config), Kind: kind, Namespace: space, SingleNamespace: true, Owner: func(string) *metav1.OwnerReference { return owner }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func newFixture(t *testing.T, enforce bool) *fixture {
 		t.Fatal(err)
 	}
 	face := query.New(query.Options{Clusters: h.fake, Accounts: h.accounts, EnforcePostAndExpiry: enforce, Logger: quiet})
-	s, err := server.New(server.Options{Engine: engine, Reviewer: server.Directed{Service: h.accounts}, Logger: quiet,
+	s, err := server.New(server.Options{Engine: engine, Reviewer: server.AccountReviewer{Service: h.accounts}, Logger: quiet,
 		Mount: map[string]http.Handler{query.Path: face}})
 	if err != nil {
 		t.Fatal(err)

@@ -82,7 +82,7 @@ func realService(t *testing.T) (url string, key account.Key) {
 	must(t, err)
 	clusters, err = service.New(service.Options{
 		Records: cluster.NewMemory(), Directory: server.Directory{Store: accounts.Store}, Installation: "test", HomeURL: "http://127.0.0.1",
-		Providers: []service.Named{{Name: "sim", Provider: cloud}}, Logger: quiet,
+		Providers: []service.NamedProvider{{Name: "sim", Provider: cloud}}, Logger: quiet,
 		Versions: []service.Version{{ID: "v1", Name: "1.30.1", Semantic: "1.30.1", Template: cluster.Entity{ID: "node-image", Name: "node-image"}}},
 		Probe: func(ctx context.Context, c *cluster.Cluster, _ *cluster.Details) error {
 			return cloud.Probe(ctx, c.Endpoint)

@@ -38,12 +38,12 @@ func TestConformance(t *testing.T) {
 		t.Fatal(err)
 	}
 	live, cached := newManager(t, plane, scheme)
-	porttest.Run(t, func(t *testing.T) porttest.Rig {
+	porttest.Run(t, func(t *testing.T) porttest.Fixture {
 		t.Parallel()
 		namespace, label, nodes := plane.Apart(t)
 		d := &suiteFixture{t: t, live: live, cached: cached, nodes: label}
 		d.store = d.openStore()
-		return porttest.Rig{
+		return porttest.Fixture{
 			Ports: d.ports(), Cluster: port.Ref{Namespace: namespace, Name: "c", UID: "1"}, Now: time.Now, Limit: 6 * time.Minute,
 			Await: await,
 			Kill: func(t *testing.T, id port.Ref) {
@@ -65,7 +65,7 @@ func TestConformance(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			Again:  func(*testing.T) port.Ports { d.store = d.openStore(); return d.ports() },
+			Reopen: func(*testing.T) port.Ports { d.store = d.openStore(); return d.ports() },
 			Insert: d.insert, Rows: d.rows,
 			Reload: map[string]string{"work_mem": "8MB"}, Restart: map[string]string{"max_connections": "50"}, Wrong: map[string]string{"work_mem": "much"},
 		}
@@ -92,7 +92,7 @@ func newManager(t *testing.T, plane *controlplane.Plane, scheme *runtime.Scheme)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := controller.NewManager(config, controller.Options{Scheme: scheme, Alone: true})
+	m, err := controller.NewManager(config, controller.Options{Scheme: scheme, NoLeaderElection: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,15 +176,15 @@ type suiteFixture struct {
 	t      *testing.T
 	live   client.Reader
 	cached client.Client
-	store  *kube.Site
+	store  *kube.Placement
 	nodes  string
 }
 
 // openStore creates a ClusterStore as an operator does at its start. Its leases outlast a
 // pause of the machine for seconds.
-func (d *suiteFixture) openStore() *kube.Site {
+func (d *suiteFixture) openStore() *kube.Placement {
 	d.t.Helper()
-	site, err := kube.NewSite(kube.Options{Client: readYourWrites(d.cached), Live: d.live, Image: "pawl:dev", User: engineUser(d.t), Lease: 6 * time.Second})
+	site, err := kube.NewPlacement(kube.Options{Client: readYourWrites(d.cached), Live: d.live, Image: "pawl:dev", User: engineUser(d.t), Lease: 6 * time.Second})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func (d *suiteFixture) rows(id port.Ref) (rows []string, err error) {
 func (d *suiteFixture) session(id port.Ref, do func(context.Context, *pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(d.t.Context(), 30*time.Second)
 	defer cancel()
-	place, err := d.store.Instances().Place(ctx, id)
+	place, err := d.store.Instances().Locate(ctx, id)
 	if err != nil {
 		return err
 	}

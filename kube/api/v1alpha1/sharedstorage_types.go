@@ -170,7 +170,7 @@ type SharedStorageClusterStatus struct {
 	// Instances by logical id, as observed.
 	Instances map[string]InstanceStatus `json:"instances,omitempty"`
 	Manager   ManagerStatus             `json:"manager,omitempty"`
-	Run       *RunStatusOf              `json:"run,omitempty"`
+	Run       *CurrentRun               `json:"run,omitempty"`
 	// Requests that wait or are executed, and the last 20 that ended.
 	// +listType=map
 	// +listMapKey=id
@@ -216,7 +216,7 @@ type ManagerStatus struct {
 }
 
 // CurrentRun is the run of the current state of the cluster.
-type RunStatusOf struct {
+type CurrentRun struct {
 	ID       string `json:"id"`
 	Flow     string `json:"flow,omitempty"`
 	Phase    string `json:"phase,omitempty"`

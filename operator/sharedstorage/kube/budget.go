@@ -21,7 +21,7 @@ func budget(c port.Ref, healthy int) *policyv1.PodDisruptionBudget {
 }
 
 // protect lets a drain of nodes take one instance of those that there are.
-func (s *Site) protect(ctx context.Context, c port.Ref, all []*held, tell Restored) error {
+func (s *Placement) protect(ctx context.Context, c port.Ref, all []*held, report Restored) error {
 	healthy := -1
 	for _, h := range all {
 		if !h.leaving() {
@@ -36,8 +36,8 @@ func (s *Site) protect(ctx context.Context, c port.Ref, all []*held, tell Restor
 	_, before := s.applied.version[s.keyOf(want)]
 	s.applied.mu.Unlock()
 	done, err := s.restoreObject(ctx, c, want)
-	if done == wasGone && before && tell != nil {
-		tell("Restored", "PodDisruptionBudget %s was gone, and is made anew", want.Name)
+	if done == wasGone && before && report != nil {
+		report("Restored", "PodDisruptionBudget %s was gone, and is made anew", want.Name)
 	}
 	return err
 }

@@ -12,7 +12,7 @@ import (
 // A drain may take one instance of those that there are, however many these
 // become; a deleted cluster leaves no budget.
 func TestBudgetFollowsTheInstances(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	demands := func() int {
 		t.Helper()
 		g.must(g.Revive(t.Context(), blue, nil))
@@ -39,7 +39,7 @@ func TestBudgetFollowsTheInstances(t *testing.T) {
 	if got := demands(); got != 1 {
 		t.Errorf("with two instances again %d are demanded", got)
 	}
-	g.must(g.unbelong(t.Context(), blue))
+	g.must(g.removeClusterObjects(t.Context(), blue))
 	var left policyv1.PodDisruptionBudgetList
 	if err := g.o.Client.List(t.Context(), &left); err != nil || len(left.Items) > 0 {
 		t.Errorf("%d budgets are left: %v", len(left.Items), err)

@@ -16,13 +16,13 @@ var _ port.Checker = &Instances{}
 // Check implements port.Checker: is there an image for the version, and do the
 // quotas of the namespace leave room.
 func (i *Instances) Check(ctx context.Context, c port.Ref, want port.Instance, count int, size int64) error {
-	if want.Image == "" && !i.site.o.ForeignImages {
-		if _, err := i.site.image(want.Version); err != nil {
+	if want.Image == "" && !i.placement.o.ForeignImages {
+		if _, err := i.placement.image(want.Version); err != nil {
 			return err
 		}
 	}
 	var quotas corev1.ResourceQuotaList
-	err := i.site.o.Live.List(ctx, &quotas, client.InNamespace(c.Namespace))
+	err := i.placement.o.Live.List(ctx, &quotas, client.InNamespace(c.Namespace))
 	if apierrors.IsForbidden(err) {
 		return nil // the API server will say it of the pod
 	}

@@ -50,7 +50,7 @@ func TestFinding14AResourceQuotaIsAskedFirst(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: q.namespace, Name: "team"}, Spec: corev1.ResourceQuotaSpec{Scopes: q.scopes},
 				Status: corev1.ResourceQuotaStatus{Hard: corev1.ResourceList{q.what: resource.MustParse(q.hard)}, Used: corev1.ResourceList{q.what: resource.MustParse(q.used)}}}
-			g := newGround(t, quota)
+			g := newFixture(t, quota)
 			err := g.Instances().Check(t.Context(), blue, instance, 2, 10<<30)
 			if q.fits {
 				g.must(err)
@@ -64,20 +64,22 @@ func TestFinding14AResourceQuotaIsAskedFirst(t *testing.T) {
 }
 
 // refusing is a client that may not list, or cannot.
-type refusing struct {
+type refusingClient struct {
 	client.Client
 	err error
 }
 
-func (r refusing) List(context.Context, client.ObjectList, ...client.ListOption) error { return r.err }
+func (r refusingClient) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	return r.err
+}
 
 // A version without an image is refused before quotas are read. An operator that may
 // not read quotas leaves them to the API server; one that cannot does not guess.
 func TestFinding14WhatCannotBeAsked(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	small := port.Class{CPU: 1000, Memory: 1 << 30}
 	away := errors.New("the API server is away")
-	g.o.Live = refusing{g.o.Client, away}
+	g.o.Live = refusingClient{g.o.Client, away}
 	if err := g.Instances().Check(t.Context(), blue, port.Instance{Version: "15.99", Class: small}, 1, 10<<30); fault.Of(err) != port.VersionUnsupported {
 		t.Errorf("a version without an image: %v", err)
 	}
@@ -85,6 +87,6 @@ func TestFinding14WhatCannotBeAsked(t *testing.T) {
 	if err := g.Instances().Check(t.Context(), blue, known, 1, 10<<30); !errors.Is(err, away) {
 		t.Errorf("an API server that is away: %v", err)
 	}
-	g.o.Live = refusing{g.o.Client, apierrors.NewForbidden(schema.GroupResource{Resource: "resourcequotas"}, "", nil)}
+	g.o.Live = refusingClient{g.o.Client, apierrors.NewForbidden(schema.GroupResource{Resource: "resourcequotas"}, "", nil)}
 	g.must(g.Instances().Check(t.Context(), blue, known, 1, 10<<30))
 }

@@ -23,7 +23,7 @@ mv part seed`
 
 // copied has the data of a source in a claim of the cluster, and reports whether
 // they are there. With again it makes what is missing.
-func (s *Site) copied(ctx context.Context, from, to port.Ref, v *volume, again bool) (done bool, message string, err error) {
+func (s *Placement) copied(ctx context.Context, from, to port.Ref, v *volume, again bool) (done bool, message string, err error) {
 	pod := &corev1.Pod{}
 	err = s.o.Live.Get(ctx, client.ObjectKey{Namespace: to.Namespace, Name: copyName(to)}, pod)
 	if apierrors.IsNotFound(err) {
@@ -50,7 +50,7 @@ func (s *Site) copied(ctx context.Context, from, to port.Ref, v *volume, again b
 }
 
 // finish takes the pod of a copy away.
-func (s *Site) finish(ctx context.Context, again bool, pod *corev1.Pod) error {
+func (s *Placement) finish(ctx context.Context, again bool, pod *corev1.Pod) error {
 	if !again {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (s *Site) finish(ctx context.Context, again bool, pod *corev1.Pod) error {
 }
 
 // copy starts a base backup of the writer of a cluster.
-func (s *Site) copy(ctx context.Context, from, to port.Ref, v *volume) error {
+func (s *Placement) copy(ctx context.Context, from, to port.Ref, v *volume) error {
 	grant, err := s.Storage().grants(from).Read(ctx)
 	if err != nil {
 		return err
@@ -66,11 +66,11 @@ func (s *Site) copy(ctx context.Context, from, to port.Ref, v *volume) error {
 	if grant.Writer == "" {
 		return port.CloneSourceMissing.Errorf("cluster %s has no writer", from)
 	}
-	h, err := s.hold(ctx, from, grant.Writer)
+	h, err := s.readInstance(ctx, from, grant.Writer)
 	if err != nil {
 		return err
 	}
-	seen, err := s.look(ctx, h)
+	seen, err := s.observe(ctx, h)
 	if err != nil {
 		return err
 	}
@@ -98,6 +98,6 @@ func (s *Site) copy(ctx context.Context, from, to port.Ref, v *volume) error {
 			emptyDir("scratch"),
 		},
 	}
-	_, err = s.make(ctx, to, pod)
+	_, err = s.createObject(ctx, to, pod)
 	return err
 }

@@ -28,8 +28,8 @@ func unserved(err error) bool {
 
 // ClusterStore keeps clusters as SharedStorageCluster objects.
 type ClusterStore struct {
-	objects *controller.Store[*v1alpha1.SharedStorageCluster]
-	Site    *Site // whose images are meant by a version; nil: a version is what the spec says
+	objects   *controller.Store[*v1alpha1.SharedStorageCluster]
+	Placement *Placement // whose images are meant by a version; nil: a version is what the spec says
 }
 
 var _ sharedstorage.ClusterStore = &ClusterStore{}
@@ -63,7 +63,7 @@ func (h *ClusterStore) Load(ctx context.Context, ref port.Ref) (*sharedstorage.C
 	c := clusterOf(obj)
 	obj.Spec.DeepCopyInto(&c.Spec)
 	obj.Status.DeepCopyInto(&c.Status)
-	c.Spec.Engine.Version = h.Site.version(&c.Spec, c.Status.Version)
+	c.Spec.Engine.Version = h.Placement.version(&c.Spec, c.Status.Version)
 	c.Version = draft
 	return c, nil
 }

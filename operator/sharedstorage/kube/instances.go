@@ -18,11 +18,11 @@ import (
 
 // Instances is port.Instances as claims and pods. The claim is the record of an
 // instance, and its pod can be made anew.
-type Instances struct{ site *Site }
+type Instances struct{ placement *Placement }
 
 var (
-	_ port.Instances  = &Instances{}
-	_ postgres.Places = &Instances{}
+	_ port.Instances   = &Instances{}
+	_ postgres.Locator = &Instances{}
 )
 
 // held is an instance as it stands in the API server; either may be nil.
@@ -34,8 +34,8 @@ type held struct {
 
 // Ensure implements port.Instances. An instance whose pod is gone gets a new one.
 func (i *Instances) Ensure(ctx context.Context, c port.Ref, want port.Instance) (port.Instance, error) {
-	s := i.site
-	h, err := s.hold(ctx, c, want.Name)
+	s := i.placement
+	h, err := s.readInstance(ctx, c, want.Name)
 	if err != nil {
 		return port.Instance{}, err
 	}
@@ -45,7 +45,7 @@ func (i *Instances) Ensure(ctx context.Context, c port.Ref, want port.Instance) 
 		}
 	}
 	if h.leaving() {
-		return s.look(ctx, h)
+		return s.observe(ctx, h)
 	}
 	if h.claim != nil {
 		if err := s.retype(ctx, h, want); err != nil {
@@ -55,12 +55,12 @@ func (i *Instances) Ensure(ctx context.Context, c port.Ref, want port.Instance) 
 			return port.Instance{}, err
 		}
 	}
-	return s.look(ctx, h)
+	return s.observe(ctx, h)
 }
 
 // hold reads one instance.
-func (s *Site) hold(ctx context.Context, c port.Ref, name string) (*held, error) {
-	all, err := s.all(ctx, c, s.o.Live, client.MatchingLabels{ClusterLabel: c.Name, ComponentLabel: instanceComponent, InstanceLabel: name})
+func (s *Placement) readInstance(ctx context.Context, c port.Ref, name string) (*held, error) {
+	all, err := s.listInstances(ctx, c, s.o.Live, client.MatchingLabels{ClusterLabel: c.Name, ComponentLabel: instanceComponent, InstanceLabel: name})
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (s *Site) hold(ctx context.Context, c port.Ref, name string) (*held, error)
 
 // all reads instances, by name. Pods come first: whose claim is missing after
 // that has none, unless the two caches differ.
-func (s *Site) all(ctx context.Context, c port.Ref, from client.Reader, labels client.MatchingLabels) ([]*held, error) {
+func (s *Placement) listInstances(ctx context.Context, c port.Ref, from client.Reader, labels client.MatchingLabels) ([]*held, error) {
 	var claims corev1.PersistentVolumeClaimList
 	var pods corev1.PodList
 	if err := from.List(ctx, &pods, client.InNamespace(c.Namespace), labels); err != nil {
@@ -129,8 +129,8 @@ func (h *held) wanted() (port.Instance, error) {
 }
 
 // create makes the claim of an instance, or gives it that of the writer before.
-func (s *Site) create(ctx context.Context, c port.Ref, want port.Instance) (*corev1.PersistentVolumeClaim, error) {
-	if err := s.placeable(ctx, want); err != nil {
+func (s *Placement) create(ctx context.Context, c port.Ref, want port.Instance) (*corev1.PersistentVolumeClaim, error) {
+	if err := s.checkNode(ctx, want); err != nil {
 		return nil, err
 	}
 	if want.Image == "" {
@@ -181,7 +181,7 @@ type record struct {
 	claim func(*corev1.PersistentVolumeClaim)
 }
 
-func (s *Site) recorded(want port.Instance) (record, error) {
+func (s *Placement) recorded(want port.Instance) (record, error) {
 	want.Address, want.State, want.Message, want.Since = "", "", "", time.Time{}
 	text, err := json.Marshal(want)
 	return record{func(claim *corev1.PersistentVolumeClaim) {
@@ -197,7 +197,7 @@ func (s *Site) recorded(want port.Instance) (record, error) {
 }
 
 // inherit gives an instance the claim that a writer before it has left. nil: there is none.
-func (s *Site) inherit(ctx context.Context, c port.Ref, take func(*corev1.PersistentVolumeClaim)) (*corev1.PersistentVolumeClaim, error) {
+func (s *Placement) inherit(ctx context.Context, c port.Ref, take func(*corev1.PersistentVolumeClaim)) (*corev1.PersistentVolumeClaim, error) {
 	var list corev1.PersistentVolumeClaimList
 	if err := s.o.Live.List(ctx, &list, of(c, volumeComponent)...); err != nil {
 		return nil, err
@@ -227,7 +227,7 @@ func (s *Site) inherit(ctx context.Context, c port.Ref, take func(*corev1.Persis
 
 // retype gives an instance the wanted id and type. The claim is the record, and
 // comes last: until it says so, the next call does what this one has left undone.
-func (s *Site) retype(ctx context.Context, h *held, want port.Instance) error {
+func (s *Placement) retype(ctx context.Context, h *held, want port.Instance) error {
 	add := map[string]string{}
 	if want.ID != "" {
 		add[IDLabel] = want.ID
@@ -259,7 +259,7 @@ func (s *Site) retype(ctx context.Context, h *held, want port.Instance) error {
 
 // run has the pod there. One that has ended, whose node is ready, is removed, so
 // that the next call makes it anew.
-func (s *Site) run(ctx context.Context, c port.Ref, h *held) error {
+func (s *Placement) run(ctx context.Context, c port.Ref, h *held) error {
 	if h.pod != nil {
 		ended := h.pod.Status.Phase == corev1.PodFailed || h.pod.Status.Phase == corev1.PodSucceeded
 		if ended && h.pod.DeletionTimestamp == nil {
@@ -281,7 +281,7 @@ func (s *Site) run(ctx context.Context, c port.Ref, h *held) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.make(ctx, c, pod); err != nil {
+	if _, err := s.createObject(ctx, c, pod); err != nil {
 		return err
 	}
 	h.pod = pod
@@ -290,25 +290,25 @@ func (s *Site) run(ctx context.Context, c port.Ref, h *held) error {
 
 // Remove implements port.Instances. The claim of the writer stays with the volume.
 func (i *Instances) Remove(ctx context.Context, c port.Ref, name string) error {
-	s := i.site
-	h, err := s.hold(ctx, c, name)
+	s := i.placement
+	h, err := s.readInstance(ctx, c, name)
 	if err != nil {
 		return err
 	}
 	// The claim first: until its pod is gone it says that this is wanted.
 	if h.claim != nil && h.claim.DeletionTimestamp == nil {
-		if err := s.giveUp(ctx, c, h.claim, name); err != nil {
+		if err := s.releaseClaim(ctx, c, h.claim, name); err != nil {
 			return err
 		}
 	}
 	if h.pod == nil {
 		return nil
 	}
-	return s.end(ctx, h.pod)
+	return s.deletePod(ctx, h.pod)
 }
 
 // giveUp deletes the claim of an instance; that of the writer stays without it.
-func (s *Site) giveUp(ctx context.Context, c port.Ref, claim *corev1.PersistentVolumeClaim, name string) error {
+func (s *Placement) releaseClaim(ctx context.Context, c port.Ref, claim *corev1.PersistentVolumeClaim, name string) error {
 	grant, err := s.Storage().grants(c).Read(ctx)
 	if err != nil {
 		return err
@@ -336,7 +336,7 @@ func (s *Site) giveUp(ctx context.Context, c port.Ref, claim *corev1.PersistentV
 
 // end deletes a pod. On a node that does not answer nobody would end the
 // deletion; there it is forced, as a writer without its lease has stopped itself.
-func (s *Site) end(ctx context.Context, pod *corev1.Pod) error {
+func (s *Placement) deletePod(ctx context.Context, pod *corev1.Pod) error {
 	if pod.DeletionTimestamp == nil {
 		return s.remove(ctx, pod)
 	}
@@ -352,20 +352,20 @@ func (s *Site) end(ctx context.Context, pod *corev1.Pod) error {
 
 // Revive makes the pods anew that somebody, or the end of their node, has
 // removed: their claims are there still.
-func (s *Site) Revive(ctx context.Context, c port.Ref, tell Restored) error {
+func (s *Placement) Revive(ctx context.Context, c port.Ref, report Restored) error {
 	labels := client.MatchingLabels{ClusterLabel: c.Name, ComponentLabel: instanceComponent}
-	all, err := s.all(ctx, c, s.o.Client, labels)
+	all, err := s.listInstances(ctx, c, s.o.Client, labels)
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(all, (*held).bereft) {
-		if all, err = s.all(ctx, c, s.o.Live, labels); err != nil {
+	if slices.ContainsFunc(all, (*held).podLost) {
+		if all, err = s.listInstances(ctx, c, s.o.Live, labels); err != nil {
 			return err
 		}
 		for _, h := range all {
-			if h.bereft() {
-				if h.pod == nil && tell != nil && time.Since(h.claim.CreationTimestamp.Time) > time.Minute { // a younger one is being made
-					tell("PodRestored", "the pod of instance %s was gone, and is made anew", h.name)
+			if h.podLost() {
+				if h.pod == nil && report != nil && time.Since(h.claim.CreationTimestamp.Time) > time.Minute { // a younger one is being made
+					report("PodRestored", "the pod of instance %s was gone, and is made anew", h.name)
 				}
 				if err := s.run(ctx, c, h); err != nil {
 					return err
@@ -373,11 +373,11 @@ func (s *Site) Revive(ctx context.Context, c port.Ref, tell Restored) error {
 			}
 		}
 	}
-	return s.protect(ctx, c, all, tell) // last: a budget that is refused keeps no pod from being made
+	return s.protect(ctx, c, all, report) // last: a budget that is refused keeps no pod from being made
 }
 
 // bereft reports an instance that has its claim and lost its pod.
-func (h *held) bereft() bool {
+func (h *held) podLost() bool {
 	if h.claim == nil || h.claim.DeletionTimestamp != nil {
 		return false
 	}
@@ -386,26 +386,26 @@ func (h *held) bereft() bool {
 
 // List implements port.Instances.
 func (i *Instances) List(ctx context.Context, c port.Ref) ([]port.Instance, error) {
-	all, err := i.site.all(ctx, c, i.site.o.Client, client.MatchingLabels{ClusterLabel: c.Name, ComponentLabel: instanceComponent})
+	all, err := i.placement.listInstances(ctx, c, i.placement.o.Client, client.MatchingLabels{ClusterLabel: c.Name, ComponentLabel: instanceComponent})
 	if err != nil {
 		return nil, err
 	}
 	var found []port.Instance
 	for _, h := range all {
 		if h.claim == nil { // the cache of claims may be behind that of pods
-			if h, err = i.site.hold(ctx, c, h.name); err != nil {
+			if h, err = i.placement.readInstance(ctx, c, h.name); err != nil {
 				return nil, err
 			}
 			if h.claim == nil && h.pod == nil {
 				continue
 			}
 		}
-		one, err := i.site.look(ctx, h)
+		one, err := i.placement.observe(ctx, h)
 		if err != nil {
 			return nil, err
 		}
 		if one.State == port.Leaving && h.pod != nil {
-			if err := i.site.end(ctx, h.pod); err != nil {
+			if err := i.placement.deletePod(ctx, h.pod); err != nil {
 				return nil, err
 			}
 		}
@@ -415,34 +415,34 @@ func (i *Instances) List(ctx context.Context, c port.Ref) ([]port.Instance, erro
 }
 
 // Place implements postgres.Places.
-func (i *Instances) Place(ctx context.Context, id port.Ref) (postgres.Place, error) {
+func (i *Instances) Locate(ctx context.Context, id port.Ref) (postgres.Endpoint, error) {
 	var pod corev1.Pod
-	err := i.site.o.Client.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: PodName(id)}, &pod)
-	if apierrors.IsNotFound(err) && i.site.o.Live != client.Reader(i.site.o.Client) {
-		err = i.site.o.Live.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: PodName(id)}, &pod) // it may be new
+	err := i.placement.o.Client.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: PodName(id)}, &pod)
+	if apierrors.IsNotFound(err) && i.placement.o.Live != client.Reader(i.placement.o.Client) {
+		err = i.placement.o.Live.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: PodName(id)}, &pod) // it may be new
 	}
 	switch {
 	case apierrors.IsNotFound(err):
-		return postgres.Place{}, port.PodLost.Errorf("there is no instance %s", id)
+		return postgres.Endpoint{}, port.PodLost.Errorf("there is no instance %s", id)
 	case err != nil:
-		return postgres.Place{}, err
+		return postgres.Endpoint{}, err
 	case pod.Labels[ClusterLabel] != id.Name:
-		return postgres.Place{}, port.PodLost.Errorf("pod %s is no instance of cluster %s", PodName(id), id.Name)
+		return postgres.Endpoint{}, port.PodLost.Errorf("pod %s is no instance of cluster %s", PodName(id), id.Name)
 	case pod.Status.PodIP == "":
-		return postgres.Place{}, port.PodLost.Errorf("the pod of instance %s has no address yet", id)
+		return postgres.Endpoint{}, port.PodLost.Errorf("the pod of instance %s has no address yet", id)
 	}
-	node, ready, err := i.site.nodeOf(ctx, &pod)
+	node, ready, err := i.placement.nodeOf(ctx, &pod)
 	if err != nil {
-		return postgres.Place{}, err
+		return postgres.Endpoint{}, err
 	}
 	if !ready {
-		return postgres.Place{}, port.PodLost.Errorf("node %s of instance %s does not answer", node, id)
+		return postgres.Endpoint{}, port.PodLost.Errorf("node %s of instance %s does not answer", node, id)
 	}
-	known, err := i.site.secretsOf(ctx, id, false)
+	known, err := i.placement.secretsOf(ctx, id, false)
 	if err != nil {
-		return postgres.Place{}, err
+		return postgres.Endpoint{}, err
 	}
-	return postgres.Place{
+	return postgres.Endpoint{
 		Agent: "http://" + join(pod.Status.PodIP, agentPort), Token: known.token, Former: known.former,
 		Engine: postgres.Upstream{Name: id.Instance, Host: pod.Status.PodIP, Port: portOf(&pod)},
 	}, nil

@@ -14,7 +14,7 @@ import (
 // Each kind has a cache of its own: a pod is seen before its claim. It is not
 // one that was removed.
 func TestAPodThatIsSeenBeforeItsClaim(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.ensure(port.Volume{Size: gi})
 	g.instance("a", port.Writer)
 	whole := g.o.Client

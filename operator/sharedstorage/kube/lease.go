@@ -43,7 +43,7 @@ type granted struct {
 }
 
 // tries is how often a write is tried again that others came before.
-const tries = 8
+const maxTries = 8
 
 // Read implements postgres.Grants. GRANT_LOST where there is no record: that is
 // not the same as a grant to nobody.
@@ -99,7 +99,7 @@ func (g *Grants) change(ctx context.Context, do func(postgres.Grant) (postgres.G
 		if err == nil {
 			return next, nil
 		}
-		if !apierrors.IsConflict(err) || try == tries {
+		if !apierrors.IsConflict(err) || try == maxTries {
 			return old, err
 		}
 	}

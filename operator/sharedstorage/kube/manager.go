@@ -26,38 +26,38 @@ const (
 )
 
 // Managers makes cluster managers as Deployments.
-type Managers struct{ site *Site }
+type Managers struct{ placement *Placement }
 
 var _ postgres.ManagerHosts = &Managers{}
 
 // Ensure implements postgres.ManagerHosts.
-func (m *Managers) Ensure(ctx context.Context, c port.Ref, want port.ManagerSpec) (postgres.ManagerPlace, error) {
-	if err := m.site.rbacRules(ctx, c); err != nil {
-		return postgres.ManagerPlace{}, err
+func (m *Managers) Ensure(ctx context.Context, c port.Ref, want port.ManagerSpec) (postgres.ManagerEndpoint, error) {
+	if err := m.placement.rbacRules(ctx, c); err != nil {
+		return postgres.ManagerEndpoint{}, err
 	}
 	memory := &corev1.ConfigMap{ObjectMeta: meta(c, managerName(c), managerComponent)}
-	if _, err := m.site.make(ctx, c, memory); err != nil {
-		return postgres.ManagerPlace{}, err
+	if _, err := m.placement.createObject(ctx, c, memory); err != nil {
+		return postgres.ManagerEndpoint{}, err
 	}
 	away, err := m.away(ctx, c, want.AwayFrom)
 	if err != nil {
-		return postgres.ManagerPlace{}, err
+		return postgres.ManagerEndpoint{}, err
 	}
 	deployment, err := m.deployment(c, want, away)
 	if err != nil {
-		return postgres.ManagerPlace{}, err
+		return postgres.ManagerEndpoint{}, err
 	}
-	if err := m.site.apply(ctx, c, deployment); err != nil {
-		return postgres.ManagerPlace{}, err
+	if err := m.placement.apply(ctx, c, deployment); err != nil {
+		return postgres.ManagerEndpoint{}, err
 	}
-	return m.place(ctx, c, deployment)
+	return m.endpoint(ctx, c, deployment)
 }
 
 // away is the node that the manager is to avoid: that of the writer when it
 // stands there, else what it avoids already, so that it moves for a reason only.
 func (m *Managers) away(ctx context.Context, c port.Ref, wanted string) (string, error) {
 	old := &appsv1.Deployment{}
-	err := m.site.o.Live.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: managerName(c)}, old)
+	err := m.placement.o.Live.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: managerName(c)}, old)
 	if apierrors.IsNotFound(err) {
 		return wanted, nil
 	}
@@ -74,7 +74,7 @@ func (m *Managers) away(ctx context.Context, c port.Ref, wanted string) (string,
 func (m *Managers) deployment(c port.Ref, want port.ManagerSpec, away string) (*appsv1.Deployment, error) {
 	config, err := json.Marshal(postgres.WatchConfig{
 		Cluster: c.Cluster(), Listen: "$(POD_IP):" + itoa(managerPort), Node: "$(NODE)", Version: want.Version,
-		TokenFile: path.Join(secretPath, tokenKey), Every: postgres.Duration(m.site.o.Every), Misses: max(1, int(m.site.o.FailoverAfter/m.site.o.Every)),
+		TokenFile: path.Join(secretPath, tokenKey), Every: postgres.Duration(m.placement.o.Every), Misses: max(1, int(m.placement.o.FailoverAfter/m.placement.o.Every)),
 	})
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (m *Managers) deployment(c port.Ref, want port.ManagerSpec, away string) (*
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: d.Labels}, Spec: corev1.PodSpec{
 		ServiceAccountName: managerName(c), EnableServiceLinks: ptr(false), SecurityContext: podSecurity(managerUser), TerminationGracePeriodSeconds: ptr(int64(5)),
 		Containers: []corev1.Container{{
-			Name: watchContainer, Image: m.site.o.Image, Args: []string{"cluster-manager", "--kubernetes"},
+			Name: watchContainer, Image: m.placement.o.Image, Args: []string{"cluster-manager", "--kubernetes"},
 			Env: []corev1.EnvVar{address(),
 				{Name: "NODE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}},
 				{Name: ManagerVariable, Value: string(config)}},
@@ -122,7 +122,7 @@ func (m *Managers) deployment(c port.Ref, want port.ManagerSpec, away string) (*
 // pod is the one of the manager that runs; nil: none does.
 func (m *Managers) pod(ctx context.Context, c port.Ref) (*corev1.Pod, error) {
 	var list corev1.PodList
-	if err := m.site.o.Client.List(ctx, &list, of(c, managerComponent)...); err != nil {
+	if err := m.placement.o.Client.List(ctx, &list, of(c, managerComponent)...); err != nil {
 		return nil, err
 	}
 	var best *corev1.Pod
@@ -139,25 +139,25 @@ func (m *Managers) pod(ctx context.Context, c port.Ref) (*corev1.Pod, error) {
 }
 
 // Find implements postgres.ManagerHosts.
-func (m *Managers) Find(ctx context.Context, c port.Ref) (postgres.ManagerPlace, bool, error) {
+func (m *Managers) Find(ctx context.Context, c port.Ref) (postgres.ManagerEndpoint, bool, error) {
 	d := &appsv1.Deployment{}
-	err := m.site.o.Client.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: managerName(c)}, d)
+	err := m.placement.o.Client.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: managerName(c)}, d)
 	if apierrors.IsNotFound(err) || err == nil && d.DeletionTimestamp != nil {
-		return postgres.ManagerPlace{}, false, nil
+		return postgres.ManagerEndpoint{}, false, nil
 	}
 	if err != nil {
-		return postgres.ManagerPlace{}, false, err
+		return postgres.ManagerEndpoint{}, false, err
 	}
-	place, err := m.place(ctx, c, d)
+	place, err := m.endpoint(ctx, c, d)
 	return place, true, err
 }
 
-func (m *Managers) place(ctx context.Context, c port.Ref, d *appsv1.Deployment) (postgres.ManagerPlace, error) {
-	known, err := m.site.secretsOf(ctx, c, false)
+func (m *Managers) endpoint(ctx context.Context, c port.Ref, d *appsv1.Deployment) (postgres.ManagerEndpoint, error) {
+	known, err := m.placement.secretsOf(ctx, c, false)
 	if err != nil {
-		return postgres.ManagerPlace{}, err
+		return postgres.ManagerEndpoint{}, err
 	}
-	place := postgres.ManagerPlace{URL: "http://" + managerName(c) + ".invalid", Token: known.token, Former: known.former, Version: d.Annotations[managerVersion]}
+	place := postgres.ManagerEndpoint{URL: "http://" + managerName(c) + ".invalid", Token: known.token, Former: known.former, Version: d.Annotations[managerVersion]}
 	pod, err := m.pod(ctx, c)
 	if err != nil || pod == nil {
 		return place, err
@@ -171,15 +171,15 @@ func (m *Managers) place(ctx context.Context, c port.Ref, d *appsv1.Deployment) 
 
 // Remove implements postgres.ManagerHosts.
 func (m *Managers) Remove(ctx context.Context, c port.Ref) error {
-	err := client.IgnoreNotFound(m.site.o.Client.Delete(ctx, &appsv1.Deployment{ObjectMeta: meta(c, managerName(c), "")}, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	err := client.IgnoreNotFound(m.placement.o.Client.Delete(ctx, &appsv1.Deployment{ObjectMeta: meta(c, managerName(c), "")}, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	if err != nil {
 		return err
 	}
 	// Without its pod nobody fails over from here on.
-	err = m.site.o.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(c.Namespace),
+	err = m.placement.o.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(c.Namespace),
 		client.MatchingLabels{ClusterLabel: c.Name, ComponentLabel: managerComponent}, client.GracePeriodSeconds(0))
 	if err := client.IgnoreNotFound(err); err != nil {
 		return err
 	}
-	return m.site.remove(ctx, &corev1.ConfigMap{ObjectMeta: meta(c, managerName(c), "")})
+	return m.placement.remove(ctx, &corev1.ConfigMap{ObjectMeta: meta(c, managerName(c), "")})
 }

@@ -32,19 +32,19 @@ func TestMemoryOfTheNewestManager(t *testing.T) {
 			}
 			return err
 		}}).Build()
-	manager := func() *Memory {
-		m := &Memory{Client: c, Cluster: blue}
+	manager := func() *WatchStateStore {
+		m := &WatchStateStore{Client: c, Cluster: blue}
 		if _, err := m.Load(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return m
 	}
-	save := func(m *Memory, off bool) error {
-		return m.Save(t.Context(), postgres.WatchState{Made: true, Off: off})
+	save := func(m *WatchStateStore, off bool) error {
+		return m.Save(t.Context(), postgres.WatchState{Created: true, Off: off})
 	}
 	saved := func(off bool) {
 		t.Helper()
-		if s, err := manager().Load(t.Context()); err != nil || !s.Made || s.Off != off {
+		if s, err := manager().Load(t.Context()); err != nil || !s.Created || s.Off != off {
 			t.Errorf("saved is %+v, %v", s, err)
 		}
 	}

@@ -40,9 +40,9 @@ var MPDClusterKind = mpd.GroupVersion.WithKind(MPDKind)
 
 // MPDClusterStore keeps clusters as MPDCluster objects.
 type MPDClusterStore struct {
-	objects *controller.Store[*mpd.MPDCluster]
-	Site    *Site // as in ClusterStore
-	name    string
+	objects   *controller.Store[*mpd.MPDCluster]
+	Placement *Placement // as in ClusterStore
+	name      string
 
 	parameters userParameters
 }
@@ -82,7 +82,7 @@ func (h *MPDClusterStore) Load(ctx context.Context, ref port.Ref) (*sharedstorag
 		return nil, err
 	}
 	c.Spec, c.Refused = specOf(obj)
-	c.Spec.Engine.Version = h.Site.version(&c.Spec, c.Status.Version)
+	c.Spec.Engine.Version = h.Placement.version(&c.Spec, c.Status.Version)
 	if h.mine(obj) {
 		c.Spec.OperatorName = h.name
 	}
@@ -301,7 +301,7 @@ func derive(c *sharedstorage.Cluster, to *mpd.MPDClusterStatus) {
 // settleWishes copies a wish that is done to its plain field, with what it says
 // that is not known here, and removes it. A newer wish stays: the patch tests the
 // value.
-func settleWishes(ctx context.Context, to client.Client, obj *mpd.MPDCluster, s *v1alpha1.SharedStorageClusterStatus) error {
+func settleDesired(ctx context.Context, to client.Client, obj *mpd.MPDCluster, s *v1alpha1.SharedStorageClusterStatus) error {
 	var ops []controller.Operation
 	if want := obj.Spec.ClassInfoModifyTo; want.ClassName != "" && s.Class == want.ClassName {
 		ops = append(ops, controller.Operation{Op: "test", Path: "/spec/classInfoModifyTo/className", Value: want.ClassName},

@@ -68,7 +68,7 @@ func TestStatesOfMPDCluster(t *testing.T) {
 		s := working("migrate", "1|node-1")
 		s.Writer, s.Position = writer, []byte(position)
 		if flow != "" {
-			s.Run = &v1alpha1.RunStatusOf{ID: "r", Flow: flow}
+			s.Run = &v1alpha1.CurrentRun{ID: "r", Flow: flow}
 		}
 		return s
 	}

@@ -58,7 +58,7 @@ func interrupted(c *sharedstorage.Cluster, was string, has map[string]string) ma
 }
 
 // asked carries out interrupt.recover and cancelled, and removes them then.
-func (s *mpdServer) asked(ctx context.Context, c *sharedstorage.Cluster, ref control.Ref) error {
+func (s *mpdServer) applyInterruptRequests(ctx context.Context, c *sharedstorage.Cluster, ref control.Ref) error {
 	by := workflow.Actor{Name: "annotation"}
 	run := ""
 	if c.Status.Run != nil {
@@ -75,12 +75,12 @@ func (s *mpdServer) asked(ctx context.Context, c *sharedstorage.Cluster, ref con
 			return err
 		}
 		if run == "" { // that has written the object
-			if c, err = s.home.Load(ctx, c.Ref); err != nil {
+			if c, err = s.store.Load(ctx, c.Ref); err != nil {
 				return err
 			}
 		}
 		if value := c.Annotations[interruptRecover]; value != "" {
-			if err := s.home.Annotate(ctx, c, interruptRecover, value, ""); err != nil {
+			if err := s.store.Annotate(ctx, c, interruptRecover, value, ""); err != nil {
 				return err
 			}
 		}
@@ -94,7 +94,7 @@ func (s *mpdServer) asked(ctx context.Context, c *sharedstorage.Cluster, ref con
 			return err
 		}
 	}
-	return s.home.Annotate(ctx, c, cancelledKey, value, "")
+	return s.store.Annotate(ctx, c, cancelledKey, value, "")
 }
 
 // takeOver reads what an operator before this one says of a cluster that it has

@@ -29,10 +29,10 @@ import (
 )
 
 // stack serves one MPDCluster on a simulated world.
-type stack struct {
+type mpdFixture struct {
 	t      *testing.T
 	client client.Client
-	world  *sim.World
+	world  *sim.Simulation
 	server *mpdServer
 
 	mu     sync.Mutex
@@ -52,7 +52,7 @@ func polarObject(edit func(c *mpd.MPDCluster)) *mpd.MPDCluster {
 
 // watching sees what is asked of the API server. No object is written as a whole:
 // what stands in it and is not known here would be lost.
-func (s *stack) watching() interceptor.Funcs {
+func (s *mpdFixture) watching() interceptor.Funcs {
 	wrote := func(obj client.Object, p client.Patch) {
 		if _, ours := obj.(*mpd.MPDCluster); !ours {
 			return
@@ -99,19 +99,19 @@ func (s *stack) watching() interceptor.Funcs {
 }
 
 // onStack runs a test in virtual time.
-func onStack(t *testing.T, test func(s *stack), objects ...client.Object) {
+func onStack(t *testing.T, test func(s *mpdFixture), objects ...client.Object) {
 	t.Helper()
 	scheme, err := Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stack{}
+	s := &mpdFixture{}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&mpd.MPDCluster{}).WithObjects(objects...).WithInterceptorFuncs(s.watching()).Build()
 	synctest.Test(t, func(t *testing.T) {
 		quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 		s.t, s.client, s.world = t, c, sim.New(sim.Options{Latency: 50 * time.Millisecond, Times: sim.Times{Create: time.Second, Start: time.Second}})
 		home := NewMPDClusterStore(c, c, "")
-		op, err := sharedstorage.New(sharedstorage.Options{Homes: map[string]sharedstorage.ClusterStore{MPDKind: home}, Ports: s.world.Ports(), Logger: quiet})
+		op, err := sharedstorage.New(sharedstorage.Options{Stores: map[string]sharedstorage.ClusterStore{MPDKind: home}, Ports: s.world.Ports(), Logger: quiet})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +119,7 @@ func onStack(t *testing.T, test func(s *stack), objects ...client.Object) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.server = &mpdServer{operator: op, home: home, engine: engine, now: time.Now}
+		s.server = &mpdServer{operator: op, store: home, engine: engine, now: time.Now}
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		all.Go(func() { _ = engine.Serve(ctx) })
@@ -133,7 +133,7 @@ func onStack(t *testing.T, test func(s *stack), objects ...client.Object) {
 
 // patchesOnly checks that of the spec nothing else was written, such as
 // resourceAdditional and dbProxyInfo: they are kept.
-func (s *stack) patchesOnly(fields ...string) {
+func (s *mpdFixture) patchesOnly(fields ...string) {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,7 +164,7 @@ func (s *stack) patchesOnly(fields ...string) {
 	}
 }
 
-func (s *stack) look() *mpd.MPDCluster {
+func (s *mpdFixture) observe() *mpd.MPDCluster {
 	s.t.Helper()
 	c := &mpd.MPDCluster{}
 	if err := s.client.Get(s.t.Context(), client.ObjectKey{Namespace: polar.Namespace, Name: polar.Name}, c); err != nil {
@@ -173,24 +173,24 @@ func (s *stack) look() *mpd.MPDCluster {
 	return c
 }
 
-func (s *stack) patch(text string) {
+func (s *mpdFixture) patch(text string) {
 	s.t.Helper()
-	if err := s.client.Patch(s.t.Context(), s.look(), client.RawPatch(types.MergePatchType, []byte(text))); err != nil {
+	if err := s.client.Patch(s.t.Context(), s.observe(), client.RawPatch(types.MergePatchType, []byte(text))); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-func (s *stack) annotate(key, value string) {
+func (s *mpdFixture) annotate(key, value string) {
 	s.t.Helper()
 	s.patch(`{"metadata":{"annotations":{"` + key + `":"` + value + `"}}}`)
 }
 
 // passes makes passes for a while.
-func (s *stack) passes(most time.Duration, until func(c *mpd.MPDCluster) bool) *mpd.MPDCluster {
+func (s *mpdFixture) passes(most time.Duration, until func(c *mpd.MPDCluster) bool) *mpd.MPDCluster {
 	s.t.Helper()
 	for end := time.Now().Add(most); ; time.Sleep(500 * time.Millisecond) {
 		out := s.server.reconcile(s.t.Context(), polar)
-		c := s.look()
+		c := s.observe()
 		if until != nil && until(c) {
 			return c
 		}
@@ -203,7 +203,7 @@ func (s *stack) passes(most time.Duration, until func(c *mpd.MPDCluster) bool) *
 	}
 }
 
-func (s *stack) until(state string) *mpd.MPDCluster {
+func (s *mpdFixture) until(state string) *mpd.MPDCluster {
 	s.t.Helper()
 	return s.passes(10*time.Minute, func(c *mpd.MPDCluster) bool { return c.Status.ClusterStatus == state })
 }
@@ -222,7 +222,7 @@ func TestAnInterruptedClusterIsTakenOver(t *testing.T) {
 				c.Status.ClusterStatus = "Interrupt"
 				c.Annotations = map[string]string{interruptRecover: "F", interruptReason: "TEMP_RO_FOR_RW_MEAT_LOST", interruptMessage: "no record of the pod", interruptPrevious: "ModifyClass"}
 			})
-			onStack(t, func(s *stack) {
+			onStack(t, func(s *mpdFixture) {
 				for _, no := range []string{"F", "false", "0", "yes", "t", "TRUE", ""} {
 					s.annotate(interruptRecover, no)
 					c := s.passes(5*time.Second, nil)
@@ -230,7 +230,7 @@ func TestAnInterruptedClusterIsTakenOver(t *testing.T) {
 						t.Fatalf("%q resumes: it is %s", no, c.Status.ClusterStatus)
 					}
 				}
-				c := s.look()
+				c := s.observe()
 				if c.Annotations[interruptPrevious] != "ModifyClass" || c.Annotations[interruptReason] != "TempRoForRwMetaLost" {
 					t.Errorf("the annotations have become %v", c.Annotations)
 				}
@@ -261,7 +261,7 @@ func TestAnInterruptedClusterIsTakenOver(t *testing.T) {
 // cancelled holds the run and is removed once that was done; interrupt.recover
 // sends it on; the wish that is done becomes the spec.
 func TestCancelledAndRecover(t *testing.T) {
-	onStack(t, func(s *stack) {
+	onStack(t, func(s *mpdFixture) {
 		s.until("Running")
 		s.patch(`{"spec":{"classInfoModifyTo":{"className":"medium"}}}`)
 		s.until("ModifyClass")
@@ -294,7 +294,7 @@ func TestCancelledAndRecover(t *testing.T) {
 }
 
 // A wish that is done becomes the plain field; a newer one in its place stays.
-func TestWishesThatAreDone(t *testing.T) {
+func TestSettleDesired(t *testing.T) {
 	for name, q := range map[string]struct {
 		status          v1alpha1.SharedStorageClusterStatus
 		newer           string
@@ -311,16 +311,16 @@ func TestWishesThatAreDone(t *testing.T) {
 			class: "small", wish: "large", version: "15.4", wanted: "15.6"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onStack(t, func(s *stack) {
-				read := s.look()
+			onStack(t, func(s *mpdFixture) {
+				read := s.observe()
 				if q.newer != "" {
 					s.patch(q.newer)
 				}
-				err := settleWishes(t.Context(), s.client, read, &q.status)
+				err := settleDesired(t.Context(), s.client, read, &q.status)
 				if err != nil && q.newer == "" { // this client has no word of its own for a test that does not hold
 					t.Fatal(err)
 				}
-				c := s.look()
+				c := s.observe()
 				if c.Spec.ClassInfo.ClassName != q.class || c.Spec.ClassInfoModifyTo.ClassName != q.wish || c.Spec.VersionCfg.VersionName != q.version || c.Spec.VersionCfgModifyTo.VersionName != q.wanted {
 					t.Errorf("the spec is %+v", c.Spec)
 				}

@@ -16,7 +16,7 @@ func wantedParameters(size string) *corev1.ConfigMap {
 }
 
 // have reports whether all engines run with a parameter.
-func (s *stack) have(size string) func(*mpd.MPDCluster) bool {
+func (s *mpdFixture) have(size string) func(*mpd.MPDCluster) bool {
 	ref := port.Ref{Namespace: polar.Namespace, Name: polar.Name}
 	return func(c *mpd.MPDCluster) bool {
 		all := s.world.Instances(ref)
@@ -32,7 +32,7 @@ func (s *stack) have(size string) func(*mpd.MPDCluster) bool {
 // The ConfigMap beside an MPDCluster is its parameters: those of a new cluster,
 // those that flushParams asks for at once, and in the end all.
 func TestUserParameters(t *testing.T) {
-	onStack(t, func(s *stack) {
+	onStack(t, func(s *mpdFixture) {
 		s.passes(10*time.Minute, s.have("1MB"))
 		s.must(s.client.Update(t.Context(), wantedParameters("2MB")))
 		s.annotate("flushParams", "T")
@@ -44,10 +44,10 @@ func TestUserParameters(t *testing.T) {
 
 // They are not asked for at each look of a cluster that rests.
 func TestUserParametersAreNotAskedForAtRest(t *testing.T) {
-	onStack(t, func(s *stack) {
+	onStack(t, func(s *mpdFixture) {
 		ref := port.Ref{Namespace: polar.Namespace, Name: polar.Name}
 		load := func() map[string]string {
-			c, err := s.server.home.Load(t.Context(), ref)
+			c, err := s.server.store.Load(t.Context(), ref)
 			s.must(err)
 			return c.Spec.Parameters
 		}
@@ -60,8 +60,8 @@ func TestUserParametersAreNotAskedForAtRest(t *testing.T) {
 		for what, change := range map[string]func(){
 			"an edit of the object": func() { s.annotate("note", "x") },
 			"a new object of this name": func() {
-				s.must(s.client.Delete(t.Context(), s.look()))
-				if _, err := s.server.home.Load(t.Context(), ref); err == nil {
+				s.must(s.client.Delete(t.Context(), s.observe()))
+				if _, err := s.server.store.Load(t.Context(), ref); err == nil {
 					t.Error("it is there still")
 				}
 				s.must(s.client.Create(t.Context(), polarObject(func(c *mpd.MPDCluster) { c.UID = "v" })))
@@ -81,7 +81,7 @@ func TestUserParametersAreNotAskedForAtRest(t *testing.T) {
 	}, polarObject(func(*mpd.MPDCluster) {}), wantedParameters("1MB"))
 }
 
-func (s *stack) must(err error) {
+func (s *mpdFixture) must(err error) {
 	s.t.Helper()
 	if err != nil {
 		s.t.Fatal(err)

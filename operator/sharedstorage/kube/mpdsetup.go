@@ -38,7 +38,7 @@ func (c Controllers) SetupMPD(store *MPDClusterStore) error {
 		return err
 	}
 	events := c.Manager.Events("mpdcluster")
-	s := &mpdServer{operator: c.Operator, home: store, engine: c.Engine, runs: runs, events: events, now: time.Now}
+	s := &mpdServer{operator: c.Operator, store: store, engine: c.Engine, runs: runs, events: events, now: time.Now}
 	return controller.Setup(c.Manager, controller.Controller[*mpd.MPDCluster]{
 		Name: "mpdcluster", For: &mpd.MPDCluster{}, Cache: c.Cache,
 		Reconcile: restoring(c.Cache, c.Site, events, func() *mpd.MPDCluster { return &mpd.MPDCluster{} }, store.mine, s.reconcile),
@@ -49,7 +49,7 @@ func (c Controllers) SetupMPD(store *MPDClusterStore) error {
 
 type mpdServer struct {
 	operator *sharedstorage.Operator
-	home     *MPDClusterStore
+	store    *MPDClusterStore
 	engine   *workflow.Engine
 	runs     *controller.Runs
 	events   controller.Events
@@ -59,33 +59,33 @@ type mpdServer struct {
 // reconcile makes a pass as the operator does, and carries out what only these
 // objects ask for: recover, cancelled, wishes that are done.
 func (s *mpdServer) reconcile(ctx context.Context, ref control.Ref) outcome.Outcome {
-	c, err := s.home.Load(ctx, port.Ref{Namespace: ref.Namespace, Name: ref.Name})
+	c, err := s.store.Load(ctx, port.Ref{Namespace: ref.Namespace, Name: ref.Name})
 	if errors.Is(err, control.NotFound) {
 		return outcome.Done()
 	}
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	if !s.home.mine(c.Version.(*controller.Draft[*mpd.MPDCluster]).Object) {
+	if !s.store.mine(c.Version.(*controller.Draft[*mpd.MPDCluster]).Object) {
 		return outcome.Done() // another operator's
 	}
-	if err := s.asked(ctx, c, ref); err != nil {
+	if err := s.applyInterruptRequests(ctx, c, ref); err != nil {
 		return outcome.Fail(err)
 	}
-	if err := s.askedOfRun(ctx, ref); err != nil {
+	if err := s.applyRunRequests(ctx, ref); err != nil {
 		return outcome.Fail(err)
 	}
 	out := s.operator.Reconcile(ctx, ref)
 	if out.IsFail() {
 		return out
 	}
-	if c, err = s.home.Load(ctx, port.Ref{Namespace: ref.Namespace, Name: ref.Name}); err != nil {
+	if c, err = s.store.Load(ctx, port.Ref{Namespace: ref.Namespace, Name: ref.Name}); err != nil {
 		if errors.Is(err, control.NotFound) {
 			return out
 		}
 		return outcome.Fail(err)
 	}
-	if err := settleWishes(ctx, s.home.objects.Client, c.Version.(*controller.Draft[*mpd.MPDCluster]).Object, &c.Status); err != nil {
+	if err := settleDesired(ctx, s.store.objects.Client, c.Version.(*controller.Draft[*mpd.MPDCluster]).Object, &c.Status); err != nil {
 		return outcome.Fail(err)
 	}
 	return out
@@ -93,23 +93,23 @@ func (s *mpdServer) reconcile(ctx context.Context, ref control.Ref) outcome.Outc
 
 // askedOfRun carries out what annotations ask of the run, such as pawl.dev/pause.
 // The answer stands in our status, as that of all other requests.
-func (s *mpdServer) askedOfRun(ctx context.Context, ref control.Ref) error {
+func (s *mpdServer) applyRunRequests(ctx context.Context, ref control.Ref) error {
 	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
 	obj := &mpd.MPDCluster{}
-	if err := s.home.objects.Client.Get(ctx, key, obj); err != nil || !kubestore.HasRequests(obj.Annotations) {
+	if err := s.store.objects.Client.Get(ctx, key, obj); err != nil || !kubestore.HasRequests(obj.Annotations) {
 		return client.IgnoreNotFound(err)
 	}
 	obj = &mpd.MPDCluster{} // a cache may be behind
-	if err := s.home.objects.Live.Get(ctx, key, obj); err != nil {
+	if err := s.store.objects.Live.Get(ctx, key, obj); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	c, err := s.home.Load(ctx, port.Ref{Namespace: ref.Namespace, Name: ref.Name})
+	c, err := s.store.Load(ctx, port.Ref{Namespace: ref.Namespace, Name: ref.Name})
 	if err != nil {
 		return err
 	}
-	return s.runs.Accept(ctx, s.home.objects.Client, MPDKind, obj, c.Status.LastRequest, func(a kubestore.Answer) error {
-		s.events.TellRefusal(obj, a)
-		c, err := s.home.Load(ctx, port.Ref{Namespace: ref.Namespace, Name: ref.Name})
+	return s.runs.Accept(ctx, s.store.objects.Client, MPDKind, obj, c.Status.LastRequest, func(a kubestore.Answer) error {
+		s.events.WarnRefusal(obj, a)
+		c, err := s.store.Load(ctx, port.Ref{Namespace: ref.Namespace, Name: ref.Name})
 		if errors.Is(err, control.NotFound) {
 			return nil
 		}
@@ -118,6 +118,6 @@ func (s *mpdServer) askedOfRun(ctx context.Context, ref control.Ref) error {
 		}
 		record := a.Record(s.now())
 		c.Status.LastRequest = &record
-		return s.home.Save(ctx, c)
+		return s.store.Save(ctx, c)
 	})
 }

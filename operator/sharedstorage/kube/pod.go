@@ -24,7 +24,7 @@ const (
 )
 
 // claim is a new claim of a cluster. No object owns it: see the package.
-func (s *Site) claim(c port.Ref, name, component string, size int64) *corev1.PersistentVolumeClaim {
+func (s *Placement) claim(c port.Ref, name, component string, size int64) *corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: meta(c, name, component), Spec: corev1.PersistentVolumeClaimSpec{
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(size, resource.BinarySI)}},
@@ -68,7 +68,7 @@ func secretVolume(c port.Ref) corev1.Volume {
 
 // pod is that of an instance. Its first container brings pawl into the image of
 // the engine.
-func (s *Site) pod(c port.Ref, want port.Instance, claim string) (*corev1.Pod, error) {
+func (s *Placement) pod(c port.Ref, want port.Instance, claim string) (*corev1.Pod, error) {
 	config, err := json.Marshal(postgres.Config{
 		Cluster: c.Of(want.Name), Listen: "$(POD_IP):" + itoa(agentPort), Host: "$(POD_IP)", Port: want.Port, Version: want.Version,
 		TokenFile: path.Join(secretPath, tokenKey), PasswordFile: path.Join(secretPath, passwordKey),

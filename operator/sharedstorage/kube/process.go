@@ -152,11 +152,11 @@ func (p Process) Manager(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	memory := &Memory{Client: c, Cluster: config.Cluster}
+	memory := &WatchStateStore{Client: c, Cluster: config.Cluster}
 	if err := memory.await(ctx, p.Log); err != nil {
 		return err
 	}
-	watcher, err := postgres.NewWatcher(ctx, postgres.WatcherOptions{Config: config, Grants: AgentGrants(c, config.Cluster), Memory: memory, Log: p.Log})
+	watcher, err := postgres.NewWatcher(ctx, postgres.WatcherOptions{Config: config, Grants: AgentGrants(c, config.Cluster), Store: memory, Log: p.Log})
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (p Process) Manager(ctx context.Context) error {
 			case <-ctx.Done():
 				return
 			case <-every.C:
-				labels.tell(ctx, watcher.Topology())
+				labels.sync(ctx, watcher.Topology())
 			}
 		}
 	})
@@ -184,7 +184,7 @@ func (p Process) Manager(ctx context.Context) error {
 
 // Memory is a postgres.WatchMemory in a ConfigMap. Whoever has saved last is the
 // manager: the saves of one before it are refused.
-type Memory struct {
+type WatchStateStore struct {
 	Client  client.Client
 	Cluster port.Ref
 
@@ -193,7 +193,7 @@ type Memory struct {
 	kept *corev1.ConfigMap
 }
 
-var _ postgres.WatchMemory = &Memory{}
+var _ postgres.WatchStateStore = &WatchStateStore{}
 
 const (
 	stateKey = "state.json"
@@ -201,7 +201,7 @@ const (
 )
 
 // Load implements postgres.WatchMemory.
-func (m *Memory) Load(ctx context.Context) (state postgres.WatchState, err error) {
+func (m *WatchStateStore) Load(ctx context.Context) (state postgres.WatchState, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	kept := &corev1.ConfigMap{}
@@ -218,7 +218,7 @@ func (m *Memory) Load(ctx context.Context) (state postgres.WatchState, err error
 // await waits until the memory can be read: its object, or the right to read it, may
 // have been deleted, and the operator puts both back. A process that ended for it
 // would be started again later each time.
-func (m *Memory) await(ctx context.Context, log *slog.Logger) error {
+func (m *WatchStateStore) await(ctx context.Context, log *slog.Logger) error {
 	every := time.NewTicker(time.Second)
 	defer every.Stop()
 	for {
@@ -252,7 +252,7 @@ func withoutSync(data map[string]string) map[string]string {
 }
 
 // Save implements postgres.WatchMemory.
-func (m *Memory) Save(ctx context.Context, state postgres.WatchState) error {
+func (m *WatchStateStore) Save(ctx context.Context, state postgres.WatchState) error {
 	text, err := json.Marshal(state)
 	if err != nil {
 		return err
@@ -277,7 +277,7 @@ func (m *Memory) Save(ctx context.Context, state postgres.WatchState) error {
 	return err
 }
 
-func (m *Memory) with(kept *corev1.ConfigMap, state string) *corev1.ConfigMap {
+func (m *WatchStateStore) with(kept *corev1.ConfigMap, state string) *corev1.ConfigMap {
 	next := kept.DeepCopy()
 	next.Data = map[string]string{stateKey: state}
 	metav1.SetMetaDataAnnotation(&next.ObjectMeta, savedBy, m.id)
@@ -287,7 +287,7 @@ func (m *Memory) with(kept *corev1.ConfigMap, state string) *corev1.ConfigMap {
 // mine reports that no other manager has saved since: the answer to an own save
 // was lost, or somebody has changed something else of the object, or has deleted it
 // and the operator has made it anew.
-func (m *Memory) mine(now *corev1.ConfigMap) bool {
+func (m *WatchStateStore) mine(now *corev1.ConfigMap) bool {
 	by := now.Annotations[savedBy]
 	if now.UID != m.kept.UID {
 		return by == "" && now.Data[stateKey] == "" || by == m.id || by != "" && by == m.kept.Annotations[savedBy]

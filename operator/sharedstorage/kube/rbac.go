@@ -25,11 +25,11 @@ func managerRules(c port.Ref) []rbacv1.PolicyRule {
 
 // rbacRules has everything of a cluster there but for volumes, instances and
 // the manager. Restore puts back what somebody changes later.
-func (s *Site) rbacRules(ctx context.Context, c port.Ref) error {
+func (s *Placement) rbacRules(ctx context.Context, c port.Ref) error {
 	if _, err := s.secretsOf(ctx, c, true); err != nil {
 		return err
 	}
-	for _, obj := range s.belong(c) {
+	for _, obj := range s.clusterObjects(c) {
 		if _, err := s.restoreObject(ctx, c, obj); err != nil {
 			return err
 		}
@@ -38,8 +38,8 @@ func (s *Site) rbacRules(ctx context.Context, c port.Ref) error {
 }
 
 // unbelong takes them away.
-func (s *Site) unbelong(ctx context.Context, c port.Ref) error {
-	for _, obj := range append(s.belong(c), budget(c, 0), &corev1.Secret{ObjectMeta: meta(c, secretName(c), "")}) {
+func (s *Placement) removeClusterObjects(ctx context.Context, c port.Ref) error {
+	for _, obj := range append(s.clusterObjects(c), budget(c, 0), &corev1.Secret{ObjectMeta: meta(c, secretName(c), "")}) {
 		if err := s.remove(ctx, obj); err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func (s *Site) unbelong(ctx context.Context, c port.Ref) error {
 	return nil
 }
 
-func (s *Site) belong(c port.Ref) []client.Object {
+func (s *Placement) clusterObjects(c port.Ref) []client.Object {
 	var all []client.Object
 	for name, rules := range map[string][]rbacv1.PolicyRule{instanceAccount(c): agentRules(c), managerName(c): managerRules(c)} {
 		all = append(all,

@@ -18,17 +18,17 @@ import (
 )
 
 // reads tells what is asked of the API server past the cache.
-type reads struct {
+type countingReader struct {
 	client.Reader
 	asked []string
 }
 
-func (r *reads) Get(ctx context.Context, key client.ObjectKey, obj client.Object, o ...client.GetOption) error {
+func (r *countingReader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, o ...client.GetOption) error {
 	r.asked = append(r.asked, fmt.Sprintf("%T %s", obj, key.Name))
 	return r.Reader.Get(ctx, key, obj, o...)
 }
 
-func (r *reads) List(ctx context.Context, list client.ObjectList, o ...client.ListOption) error {
+func (r *countingReader) List(ctx context.Context, list client.ObjectList, o ...client.ListOption) error {
 	r.asked = append(r.asked, fmt.Sprintf("%T", list))
 	return r.Reader.List(ctx, list, o...)
 }
@@ -36,8 +36,8 @@ func (r *reads) List(ctx context.Context, list client.ObjectList, o ...client.Li
 // A look at volume and instances of a cluster at rest asks the API server for one
 // thing past the cache, each time: the Lease that says who may write. Whoever acts
 // by it acts by what is true then.
-func TestALookAsksForTheGrantOnly(t *testing.T) {
-	g := newGround(t, &v1alpha1.SharedStorageCluster{ObjectMeta: metav1.ObjectMeta{Namespace: blue.Namespace, Name: blue.Name, UID: types.UID(blue.UID)}})
+func TestObserveReadsTheGrantOnly(t *testing.T) {
+	g := newFixture(t, &v1alpha1.SharedStorageCluster{ObjectMeta: metav1.ObjectMeta{Namespace: blue.Namespace, Name: blue.Name, UID: types.UID(blue.UID)}})
 	g.ensure(port.Volume{Size: gi})
 	for _, name := range []string{"blue-1-a", "blue-2-b"} {
 		g.instance(name, port.Reader)
@@ -46,7 +46,7 @@ func TestALookAsksForTheGrantOnly(t *testing.T) {
 	}
 	g.must(g.Storage().Grant(t.Context(), blue, "blue-1-a", 1))
 	g.must(g.Revive(t.Context(), blue, nil)) // its budget is there
-	live := &reads{Reader: g.o.Client}
+	live := &countingReader{Reader: g.o.Client}
 	g.o.Live = live
 	for epoch := int64(2); epoch < 4; epoch++ {
 		g.must((&Grants{Client: g.o.Client, Cluster: blue}).Grant(t.Context(), "blue-1-a", epoch))

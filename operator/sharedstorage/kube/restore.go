@@ -36,35 +36,35 @@ type applied struct {
 // Restore puts back what a cluster has and somebody has deleted or changed. It
 // reads caches; only what they lack is asked of the API server. Data, and the
 // record of the grant, are not its matter.
-func (s *Site) Restore(ctx context.Context, c port.Ref, tell Restored) error {
-	instances, err := s.all(ctx, c, s.o.Client, client.MatchingLabels{ClusterLabel: c.Name, ComponentLabel: instanceComponent})
+func (s *Placement) Restore(ctx context.Context, c port.Ref, report Restored) error {
+	instances, err := s.listInstances(ctx, c, s.o.Client, client.MatchingLabels{ClusterLabel: c.Name, ComponentLabel: instanceComponent})
 	if err != nil {
 		return err
 	}
 	if !slices.ContainsFunc(instances, func(h *held) bool { return h.claim != nil && !h.leaving() }) {
 		return nil // it is being made, and has not come to this
 	}
-	if err := s.restoreSecret(ctx, c, tell); err != nil {
+	if err := s.restoreSecret(ctx, c, report); err != nil {
 		return err
 	}
-	for _, obj := range s.belong(c) {
+	for _, obj := range s.clusterObjects(c) {
 		done, err := s.restoreObject(ctx, c, obj)
 		if err != nil {
 			return err
 		}
-		if done != wasThere && tell != nil {
+		if done != wasThere && report != nil {
 			kind, _, _ := strings.Cut(s.keyOf(obj), "/")
-			tell("Restored", "%s %s %s", kind, obj.GetName(), done)
+			report("Restored", "%s %s %s", kind, obj.GetName(), done)
 		}
 	}
-	if err := s.restoreMemory(ctx, c, tell); err != nil {
+	if err := s.restoreWatchState(ctx, c, report); err != nil {
 		return err
 	}
-	return s.renewAccounts(ctx, c, instances, tell)
+	return s.renewAccounts(ctx, c, instances, report)
 }
 
 // watched reads the objects that are watched; without a watch with the client.
-func (s *Site) watched() client.Reader {
+func (s *Placement) watched() client.Reader {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cache != nil {
@@ -81,14 +81,14 @@ const (
 )
 
 // keyOf names an object by its kind too.
-func (s *Site) keyOf(obj client.Object) string {
+func (s *Placement) keyOf(obj client.Object) string {
 	gvk, _ := apiutil.GVKForObject(obj, s.o.Client.Scheme()) // of own types only
 	return gvk.Kind + "/" + client.ObjectKeyFromObject(obj).String()
 }
 
 // restoreObject makes an object what it is to be, if it is not. What is changed as
 // soon as it is applied, as an admission does, stays so.
-func (s *Site) restoreObject(ctx context.Context, c port.Ref, want client.Object) (done string, err error) {
+func (s *Placement) restoreObject(ctx context.Context, c port.Ref, want client.Object) (done string, err error) {
 	owners, err := s.owner(ctx, c)
 	if err != nil {
 		return "", err
@@ -110,7 +110,7 @@ func (s *Site) restoreObject(ctx context.Context, c port.Ref, want client.Object
 			done = wasGone
 		case err != nil:
 			return "", err
-		case fits(want, is), string(text)+is.GetResourceVersion() == known:
+		case matches(want, is), string(text)+is.GetResourceVersion() == known:
 			return wasThere, nil
 		default:
 			done = wasChanged
@@ -127,7 +127,7 @@ func (s *Site) restoreObject(ctx context.Context, c port.Ref, want client.Object
 
 // fits reports that an object has all that is wanted of it. Where more than that
 // would be a right, or another pod, it must have nothing else.
-func fits(want, is client.Object) bool {
+func matches(want, is client.Object) bool {
 	for key, value := range want.GetLabels() {
 		if is.GetLabels()[key] != value {
 			return false
@@ -163,14 +163,14 @@ func metadata(kind string, c port.Ref, name string) *metav1.PartialObjectMetadat
 
 // restoreSecret makes the secrets of a cluster anew if they are gone: all who use
 // them take the new ones. It notices those that somebody has replaced, too.
-func (s *Site) restoreSecret(ctx context.Context, c port.Ref, tell Restored) error {
+func (s *Placement) restoreSecret(ctx context.Context, c port.Ref, report Restored) error {
 	seen := metadata("Secret", c, secretName(c))
 	err := s.watched().Get(ctx, client.ObjectKeyFromObject(seen), seen)
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
 	known, have := s.known(c)
-	if err == nil && have && known.version == versionOfSecret(seen) && known.told {
+	if err == nil && have && known.version == versionOfSecret(seen) && known.reported {
 		return nil
 	}
 	gone := apierrors.IsNotFound(err)
@@ -178,22 +178,22 @@ func (s *Site) restoreSecret(ctx context.Context, c port.Ref, tell Restored) err
 	if err != nil {
 		return err
 	}
-	if made && tell != nil {
-		tell("SecretReplaced", "Secret %s was gone: it has a new token and a new password, and all instances take them", secretName(c))
+	if made && report != nil {
+		report("SecretReplaced", "Secret %s was gone: it has a new token and a new password, and all instances take them", secretName(c))
 	}
-	return s.hand(ctx, c, now)
+	return s.publishSecrets(ctx, c, now)
 }
 
 // hand lets the pods of a cluster take secrets that are newer than they: a kubelet
 // looks at a pod at once that was changed, and otherwise within a minute or two.
-func (s *Site) hand(ctx context.Context, c port.Ref, now secrets) error {
+func (s *Placement) publishSecrets(ctx context.Context, c port.Ref, now secrets) error {
 	var pods corev1.PodList
 	if err := s.o.Client.List(ctx, &pods, client.InNamespace(c.Namespace), client.MatchingLabels{ClusterLabel: c.Name}); err != nil {
 		return err
 	}
 	for n := range pods.Items {
 		pod := &pods.Items[n]
-		older := pod.CreationTimestamp.Before(&now.made) || now.replaced
+		older := pod.CreationTimestamp.Before(&now.created) || now.replaced
 		if !older || pod.Annotations[secretAnnotation] == now.version || pod.DeletionTimestamp != nil {
 			continue
 		}
@@ -206,7 +206,7 @@ func (s *Site) hand(ctx context.Context, c port.Ref, now secrets) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known, ok := s.secrets[secretsKey(c)]; ok && known.version == now.version {
-		known.told = true
+		known.reported = true
 		s.secrets[secretsKey(c)] = known
 	}
 	return nil
@@ -215,7 +215,7 @@ func (s *Site) hand(ctx context.Context, c port.Ref, now secrets) error {
 // restoreMemory gives a cluster manager its ConfigMap back, with what it held when
 // it was deleted, if this process saw that. Which readers have each answered commit
 // is left out: that may be older than what the manager saved last, and it finds out.
-func (s *Site) restoreMemory(ctx context.Context, c port.Ref, tell Restored) error {
+func (s *Placement) restoreWatchState(ctx context.Context, c port.Ref, report Restored) error {
 	deployment := &appsv1.Deployment{}
 	err := s.o.Client.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: managerName(c)}, deployment)
 	if apierrors.IsNotFound(err) || err == nil && deployment.DeletionTimestamp != nil {
@@ -242,9 +242,9 @@ func (s *Site) restoreMemory(ctx context.Context, c port.Ref, tell Restored) err
 			metav1.SetMetaDataAnnotation(&memory.ObjectMeta, savedBy, by)
 		}
 	}
-	made, err := s.make(ctx, c, memory)
-	if made && tell != nil {
-		tell("Restored", "ConfigMap %s was gone, and is made anew", memory.Name)
+	made, err := s.createObject(ctx, c, memory)
+	if made && report != nil {
+		report("Restored", "ConfigMap %s was gone, and is made anew", memory.Name)
 	}
 	return err
 }
@@ -253,7 +253,7 @@ func (s *Site) restoreMemory(ctx context.Context, c port.Ref, tell Restored) err
 // tokens are those of an account that is gone, and no kubelet replaces them in time.
 // Who writes comes first, as it cannot renew its lease, then who does not serve, as
 // it cannot read who may write; the others go one at a time.
-func (s *Site) renewAccounts(ctx context.Context, c port.Ref, instances []*held, tell Restored) error {
+func (s *Placement) renewAccounts(ctx context.Context, c port.Ref, instances []*held, report Restored) error {
 	born := func(name string) (metav1.Time, error) {
 		account := &corev1.ServiceAccount{ObjectMeta: meta(c, name, "")}
 		err := s.watched().Get(ctx, client.ObjectKeyFromObject(account), account)
@@ -288,8 +288,8 @@ func (s *Site) renewAccounts(ctx context.Context, c port.Ref, instances []*held,
 			n = 0
 		}
 		if n >= 0 {
-			if tell != nil {
-				tell("PodRenewed", "pod %s has the token of a ServiceAccount that is gone, and is made anew", stale[n].pod.Name)
+			if report != nil {
+				report("PodRenewed", "pod %s has the token of a ServiceAccount that is gone, and is made anew", stale[n].pod.Name)
 			}
 			if err := s.remove(ctx, stale[n].pod); err != nil {
 				return err
@@ -303,8 +303,8 @@ func (s *Site) renewAccounts(ctx context.Context, c port.Ref, instances []*held,
 	if err != nil || pod == nil || !pod.CreationTimestamp.Before(&made) {
 		return err
 	}
-	if tell != nil {
-		tell("PodRenewed", "pod %s has the token of a ServiceAccount that is gone, and is made anew", pod.Name)
+	if report != nil {
+		report("PodRenewed", "pod %s has the token of a ServiceAccount that is gone, and is made anew", pod.Name)
 	}
 	return s.remove(ctx, pod)
 }
@@ -315,7 +315,7 @@ func isReady(pod *corev1.Pod) bool {
 }
 
 // deleted notes what the memory of a cluster manager held.
-func (s *Site) deleted(obj client.Object) {
+func (s *Placement) deleted(obj client.Object) {
 	if memory, ok := obj.(*corev1.ConfigMap); ok {
 		s.applied.mu.Lock()
 		defer s.applied.mu.Unlock()
@@ -324,7 +324,7 @@ func (s *Site) deleted(obj client.Object) {
 }
 
 // telling makes Events of a cluster, and lines of the log.
-func (s *Site) telling(events controller.Events, about client.Object) Restored {
+func (s *Placement) restoreReporter(events controller.Events, about client.Object) Restored {
 	return func(reason, format string, args ...any) {
 		s.o.Log.Warn("put back", "cluster", client.ObjectKeyFromObject(about).String(), "what", fmt.Sprintf(format, args...))
 		events.Warn(about, reason, format, args...)

@@ -26,15 +26,15 @@ import (
 )
 
 // settled is a cluster with a writer, a reader and a manager, and what was told.
-type settled struct {
-	*ground
-	told []string
+type restoreFixture struct {
+	*fixture
+	reports []string
 }
 
-func newSettled(t *testing.T) *settled {
+func newRestoreFixture(t *testing.T) *restoreFixture {
 	t.Helper()
 	owner := &v1alpha1.SharedStorageCluster{ObjectMeta: metav1.ObjectMeta{Namespace: blue.Namespace, Name: blue.Name, UID: types.UID(blue.UID)}}
-	g := &settled{ground: newGround(t, owner)}
+	g := &restoreFixture{fixture: newFixture(t, owner)}
 	g.ensure(port.Volume{Size: gi})
 	for name, kind := range map[string]port.Type{"blue-1-a": port.Writer, "blue-2-b": port.Reader} {
 		g.instance(name, kind)
@@ -42,30 +42,30 @@ func newSettled(t *testing.T) *settled {
 		g.start(blue, name, corev1.PodRunning)
 	}
 	g.must(g.Storage().Grant(t.Context(), blue, "blue-1-a", 3))
-	_, err := (&Managers{g.Site}).Ensure(t.Context(), blue, port.ManagerSpec{Present: true})
+	_, err := (&Managers{g.Placement}).Ensure(t.Context(), blue, port.ManagerSpec{Present: true})
 	g.must(err)
 	g.put()
-	g.told = nil
+	g.reports = nil
 	return g
 }
 
-func (g *settled) put() {
+func (g *restoreFixture) put() {
 	g.t.Helper()
-	tell := func(reason, format string, args ...any) { g.told = append(g.told, fmt.Sprintf(format, args...)) }
-	g.must(g.Restore(g.t.Context(), blue, tell))
-	g.must(g.Revive(g.t.Context(), blue, tell))
+	report := func(reason, format string, args ...any) { g.reports = append(g.reports, fmt.Sprintf(format, args...)) }
+	g.must(g.Restore(g.t.Context(), blue, report))
+	g.must(g.Revive(g.t.Context(), blue, report))
 }
 
 // objects are all that the operator makes of a cluster beside data, pods and the record of the grant.
-func (g *settled) objects() []client.Object {
-	return append(g.belong(blue), budget(blue, 1), &corev1.Secret{ObjectMeta: meta(blue, secretName(blue), "")},
+func (g *restoreFixture) objects() []client.Object {
+	return append(g.clusterObjects(blue), budget(blue, 1), &corev1.Secret{ObjectMeta: meta(blue, secretName(blue), "")},
 		&corev1.ConfigMap{ObjectMeta: meta(blue, managerName(blue), "")})
 }
 
 // Each object of a cluster that is deleted is put back by the next pass, which
 // tells of it once; two of them at once too.
 func TestFinding28EachObjectIsPutBack(t *testing.T) {
-	g := newSettled(t)
+	g := newRestoreFixture(t)
 	all := g.objects()
 	for n := range all {
 		for m := n; m < len(all); m++ {
@@ -75,7 +75,7 @@ func TestFinding28EachObjectIsPutBack(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			g.told = nil
+			g.reports = nil
 			g.put()
 			for _, obj := range two {
 				name := g.keyOf(obj)
@@ -83,14 +83,14 @@ func TestFinding28EachObjectIsPutBack(t *testing.T) {
 					t.Errorf("%s: %v", name, err)
 				}
 				kind, _, _ := strings.Cut(name, "/")
-				about := slices.IndexFunc(g.told, func(said string) bool { return strings.HasPrefix(said, kind+" "+obj.GetName()+" was gone") })
+				about := slices.IndexFunc(g.reports, func(said string) bool { return strings.HasPrefix(said, kind+" "+obj.GetName()+" was gone") })
 				if about < 0 {
-					t.Errorf("nobody is told of %s: %v", name, g.told)
+					t.Errorf("nobody is told of %s: %v", name, g.reports)
 				}
 			}
-			g.told = nil
-			if g.put(); len(g.told) > 0 {
-				t.Errorf("told again: %v", g.told)
+			g.reports = nil
+			if g.put(); len(g.reports) > 0 {
+				t.Errorf("told again: %v", g.reports)
 			}
 		}
 	}
@@ -98,20 +98,20 @@ func TestFinding28EachObjectIsPutBack(t *testing.T) {
 
 // What somebody has changed of an object is taken back, a role that was widened too.
 func TestFinding28AChangeIsTakenBack(t *testing.T) {
-	for name, change := range map[string]func(g *settled) client.Object{
-		"the selector of a Service": func(g *settled) client.Object {
+	for name, change := range map[string]func(g *restoreFixture) client.Object{
+		"the selector of a Service": func(g *restoreFixture) client.Object {
 			s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: blue.Namespace, Name: "blue-rw"}}
 			g.must(g.o.Client.Get(g.t.Context(), client.ObjectKeyFromObject(s), s))
 			s.Spec.Selector["team"] = "green"
 			return s
 		},
-		"a wider Role": func(g *settled) client.Object {
+		"a wider Role": func(g *restoreFixture) client.Object {
 			r := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: blue.Namespace, Name: "blue-instance"}}
 			g.must(g.o.Client.Get(g.t.Context(), client.ObjectKeyFromObject(r), r))
 			r.Rules = append(r.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}})
 			return r
 		},
-		"a budget that forbids all": func(g *settled) client.Object {
+		"a budget that forbids all": func(g *restoreFixture) client.Object {
 			b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: blue.Namespace, Name: "blue"}}
 			g.must(g.o.Client.Get(g.t.Context(), client.ObjectKeyFromObject(b), b))
 			b.Spec.MinAvailable = ptr(intstr.FromInt32(2))
@@ -119,7 +119,7 @@ func TestFinding28AChangeIsTakenBack(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newSettled(t)
+			g := newRestoreFixture(t)
 			changed := change(g)
 			before := changed.DeepCopyObject().(client.Object)
 			g.must(g.o.Client.Get(t.Context(), client.ObjectKeyFromObject(changed), before))
@@ -127,7 +127,7 @@ func TestFinding28AChangeIsTakenBack(t *testing.T) {
 			g.put()
 			after := before.DeepCopyObject().(client.Object)
 			g.must(g.o.Client.Get(t.Context(), client.ObjectKeyFromObject(changed), after))
-			if !fits(before, after) || fits(changed, after) {
+			if !matches(before, after) || matches(changed, after) {
 				t.Errorf("it is %+v", after)
 			}
 		})
@@ -137,7 +137,7 @@ func TestFinding28AChangeIsTakenBack(t *testing.T) {
 // The loss of the Secret is a rotation: new values, and whoever knows the old token
 // only is asked with it. A Secret that somebody has replaced is noticed.
 func TestFinding28SecretIsRotated(t *testing.T) {
-	g := newSettled(t)
+	g := newRestoreFixture(t)
 	old, err := g.secretsOf(t.Context(), blue, false)
 	g.must(err)
 	g.must(g.o.Client.Delete(t.Context(), &corev1.Secret{ObjectMeta: meta(blue, secretName(blue), "")}))
@@ -147,7 +147,7 @@ func TestFinding28SecretIsRotated(t *testing.T) {
 	if now.token == old.token || now.password == old.password || now.former != old.token {
 		t.Errorf("it was %+v, and is %+v", old, now)
 	}
-	place, err := g.Instances().Place(t.Context(), blue.Of("blue-1-a"))
+	place, err := g.Instances().Locate(t.Context(), blue.Of("blue-1-a"))
 	g.must(err)
 	if place.Token != now.token || place.Former != old.token {
 		t.Errorf("its agent is asked with %+v", place)
@@ -173,11 +173,11 @@ func TestFinding28SecretIsRotated(t *testing.T) {
 // own, but without what may have changed since. It goes on saving.
 func TestFinding28MemoryIsGivenBack(t *testing.T) {
 	for _, seen := range []bool{true, false} {
-		g := newSettled(t)
-		m := &Memory{Client: g.o.Client, Cluster: blue}
+		g := newRestoreFixture(t)
+		m := &WatchStateStore{Client: g.o.Client, Cluster: blue}
 		_, err := m.Load(t.Context())
 		g.must(err)
-		state := postgres.WatchState{Made: true, Wish: true, Version: 7, Writer: "blue-1-a", Sync: postgres.SyncState{Epoch: 3, Safe: true, Names: []string{"blue-2-b"}}}
+		state := postgres.WatchState{Created: true, HADesired: true, Version: 7, Writer: "blue-1-a", Sync: postgres.SyncState{Epoch: 3, Safe: true, Names: []string{"blue-2-b"}}}
 		g.must(m.Save(t.Context(), state))
 		kept := &corev1.ConfigMap{ObjectMeta: meta(blue, managerName(blue), "")}
 		g.must(g.o.Client.Get(t.Context(), client.ObjectKeyFromObject(kept), kept))
@@ -194,12 +194,12 @@ func TestFinding28MemoryIsGivenBack(t *testing.T) {
 			g.must(g.o.Client.Get(t.Context(), client.ObjectKeyFromObject(kept), kept))
 			var given postgres.WatchState
 			g.must(json.Unmarshal([]byte(kept.Data[stateKey]), &given))
-			if !given.Made || given.Version != 7 || given.Sync.Safe || given.Sync.Epoch != 0 {
+			if !given.Created || given.Version != 7 || given.Sync.Safe || given.Sync.Epoch != 0 {
 				t.Errorf("it was given %+v", given)
 			}
 		}
 		g.must(m.Save(t.Context(), state))
-		next := &Memory{Client: g.o.Client, Cluster: blue}
+		next := &WatchStateStore{Client: g.o.Client, Cluster: blue}
 		if got, err := next.Load(t.Context()); err != nil || !got.Off || !got.Sync.Safe {
 			t.Errorf("its successor reads %+v, %v", got, err)
 		}
@@ -208,8 +208,8 @@ func TestFinding28MemoryIsGivenBack(t *testing.T) {
 
 // Without its ConfigMap there is no manager, and nothing is put back.
 func TestFinding28NoMemoryWithoutAManager(t *testing.T) {
-	g := newSettled(t)
-	g.must((&Managers{g.Site}).Remove(t.Context(), blue))
+	g := newRestoreFixture(t)
+	g.must((&Managers{g.Placement}).Remove(t.Context(), blue))
 	g.put()
 	err := g.o.Client.Get(t.Context(), client.ObjectKey{Namespace: blue.Namespace, Name: managerName(blue)}, &corev1.ConfigMap{})
 	if !apierrors.IsNotFound(err) {
@@ -224,7 +224,7 @@ func TestFinding28NoMemoryWithoutAManager(t *testing.T) {
 // one that never wrote under it waits for as long as another one's lease may run.
 func TestFinding28GrantIsMadeAnew(t *testing.T) {
 	for _, wrote := range []bool{true, false} {
-		g := newSettled(t)
+		g := newRestoreFixture(t)
 		g.must(g.o.Client.Delete(t.Context(), &coordinationv1.Lease{ObjectMeta: meta(blue, grantName(blue), "")}))
 		agent := &Grants{Client: g.o.Client, Cluster: blue}
 		_, err := agent.Read(t.Context())
@@ -254,7 +254,7 @@ func TestFinding28GrantIsMadeAnew(t *testing.T) {
 // Pods that have the token of a ServiceAccount that is gone are made anew: that of
 // the writer first, then those that do not serve, then one at a time.
 func TestFinding28PodsOfAnAccountThatIsGone(t *testing.T) {
-	g := newSettled(t)
+	g := newRestoreFixture(t)
 	serves := func(name string, status corev1.ConditionStatus) {
 		pod := &corev1.Pod{}
 		g.must(g.o.Client.Get(t.Context(), client.ObjectKey{Namespace: blue.Namespace, Name: name}, pod))
@@ -270,17 +270,17 @@ func TestFinding28PodsOfAnAccountThatIsGone(t *testing.T) {
 	there := func(name string) bool {
 		return g.o.Client.Get(context.Background(), client.ObjectKey{Namespace: blue.Namespace, Name: name}, &corev1.Pod{}) == nil
 	}
-	tell := func(_, format string, args ...any) { g.told = append(g.told, fmt.Sprintf(format, args...)) }
-	g.must(g.Restore(t.Context(), blue, tell))
-	if there("blue-1-a") || !there("blue-2-b") || len(g.told) != 1 {
-		t.Errorf("of the writer: %t, of the reader: %t, %v", there("blue-1-a"), there("blue-2-b"), g.told)
+	report := func(_, format string, args ...any) { g.reports = append(g.reports, fmt.Sprintf(format, args...)) }
+	g.must(g.Restore(t.Context(), blue, report))
+	if there("blue-1-a") || !there("blue-2-b") || len(g.reports) != 1 {
+		t.Errorf("of the writer: %t, of the reader: %t, %v", there("blue-1-a"), there("blue-2-b"), g.reports)
 	}
-	g.must(g.Restore(t.Context(), blue, tell))
+	g.must(g.Restore(t.Context(), blue, report))
 	if !there("blue-2-b") {
 		t.Error("the reader went while the writer was away")
 	}
 	serves("blue-2-b", corev1.ConditionFalse)
-	g.must(g.Restore(t.Context(), blue, tell))
+	g.must(g.Restore(t.Context(), blue, report))
 	if there("blue-2-b") {
 		t.Error("a reader that does not serve keeps a token that is void")
 	}

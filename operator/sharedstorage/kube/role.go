@@ -18,24 +18,24 @@ import (
 // is neither: one that is detached takes no new clients while it goes, and one
 // that is new takes some when it has become a member.
 type roles struct {
-	client  client.Client
-	cluster port.Ref
-	log     *slog.Logger
-	told    map[string]seat // by the name of the instance
-	looked  time.Time
+	client    client.Client
+	cluster   port.Ref
+	log       *slog.Logger
+	applied   map[string]podRole // by the name of the instance
+	appliedAt time.Time
 }
 
 // seat is what an instance is to be told as. One at another address may be a pod
 // that was made anew.
-type seat struct{ role, address string }
+type podRole struct{ role, address string }
 
-func (r *roles) tell(ctx context.Context, top port.Topology) {
+func (r *roles) sync(ctx context.Context, top port.Topology) {
 	if top.Writer == "" || len(top.Members) == 0 { // it has been told of nobody yet
 		return
 	}
-	want := map[string]seat{top.Writer: {role: string(port.Writer)}}
+	want := map[string]podRole{top.Writer: {role: string(port.Writer)}}
 	for _, m := range top.Members {
-		s := seat{address: m.Address}
+		s := podRole{address: m.Address}
 		switch {
 		case m.Name == top.Writer:
 			s.role = string(port.Writer)
@@ -44,7 +44,7 @@ func (r *roles) tell(ctx context.Context, top port.Topology) {
 		}
 		want[m.Name] = s
 	}
-	if maps.Equal(r.told, want) && time.Since(r.looked) < time.Minute { // later somebody may have changed a pod
+	if maps.Equal(r.applied, want) && time.Since(r.appliedAt) < time.Minute { // later somebody may have changed a pod
 		return
 	}
 	if err := r.label(ctx, want); err != nil {
@@ -53,12 +53,12 @@ func (r *roles) tell(ctx context.Context, top port.Topology) {
 		}
 		return
 	}
-	r.told, r.looked = want, time.Now()
+	r.applied, r.appliedAt = want, time.Now()
 }
 
 // label gives all pods of instances their roles, the writer's last: the one before
 // has lost it by then.
-func (r *roles) label(ctx context.Context, want map[string]seat) error {
+func (r *roles) label(ctx context.Context, want map[string]podRole) error {
 	var pods corev1.PodList
 	if err := r.client.List(ctx, &pods, of(r.cluster, instanceComponent)...); err != nil {
 		return err

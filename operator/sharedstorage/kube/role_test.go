@@ -17,16 +17,16 @@ import (
 )
 
 // routing is an API server with pods, and a manager that tells their roles.
-type routing struct {
+type routingFixture struct {
 	roles
 	t      *testing.T
 	asked  int   // lists of pods
 	failed error // what lists end with; nil: they work
 }
 
-func newRouting(t *testing.T, pods map[string]string) *routing {
+func newRoutingFixture(t *testing.T, pods map[string]string) *routingFixture {
 	t.Helper()
-	r := &routing{t: t}
+	r := &routingFixture{t: t}
 	b := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
 		if r.asked++; r.failed != nil {
 			return r.failed
@@ -40,7 +40,7 @@ func newRouting(t *testing.T, pods map[string]string) *routing {
 	return r
 }
 
-func (r *routing) made(c port.Ref, name, role string) {
+func (r *routingFixture) made(c port.Ref, name, role string) {
 	r.t.Helper()
 	pod := &corev1.Pod{ObjectMeta: meta(c, name, instanceComponent)}
 	label(pod, map[string]string{InstanceLabel: name, RoleLabel: role})
@@ -50,7 +50,7 @@ func (r *routing) made(c port.Ref, name, role string) {
 }
 
 // is checks the roles as the Services see them.
-func (r *routing) is(when string, want map[string]string) {
+func (r *routingFixture) is(when string, want map[string]string) {
 	r.t.Helper()
 	asked := r.asked
 	var pods corev1.PodList
@@ -80,28 +80,28 @@ func seen(writer string, members ...string) port.Topology {
 // new comes behind it as it is attached.
 func TestWhoIsNoMemberIsNotRouted(t *testing.T) {
 	ctx := t.Context()
-	r := newRouting(t, map[string]string{"w": "rw", "a": "ro", "b": "ro"})
+	r := newRoutingFixture(t, map[string]string{"w": "rw", "a": "ro", "b": "ro"})
 	green := port.Ref{Namespace: blue.Namespace, Name: "green"}
 	r.made(green, "g", "ro")
-	r.tell(ctx, seen("w", "w", "a", "b"))
+	r.sync(ctx, seen("w", "w", "a", "b"))
 	r.is("at rest", map[string]string{"w": "rw", "a": "ro", "b": "ro", "g": "ro"})
-	r.tell(ctx, seen("w", "w", "a"))
+	r.sync(ctx, seen("w", "w", "a"))
 	r.is("with b detached", map[string]string{"w": "rw", "a": "ro", "b": "", "g": "ro"})
 
 	r.made(blue, "c", "ro")
-	r.tell(ctx, seen("w", "w", "a", "c"))
+	r.sync(ctx, seen("w", "w", "a", "c"))
 	r.is("with c attached", map[string]string{"w": "rw", "a": "ro", "b": "", "c": "ro", "g": "ro"})
 
 	again := &roles{client: r.client, cluster: blue} // a manager that knows of nothing before
-	again.tell(ctx, port.Topology{Writer: "w"})
+	again.sync(ctx, port.Topology{Writer: "w"})
 	r.is("by a manager that was told of nobody yet", map[string]string{"w": "rw", "a": "ro", "b": "", "c": "ro", "g": "ro"})
-	again.tell(ctx, seen("w", "w", "c"))
+	again.sync(ctx, seen("w", "w", "c"))
 	r.is("by a new manager, with a detached", map[string]string{"w": "rw", "a": "", "b": "", "c": "ro", "g": "ro"})
-	again.tell(ctx, seen("c", "w", "c"))
+	again.sync(ctx, seen("c", "w", "c"))
 	r.is("after a failover", map[string]string{"w": "ro", "a": "", "b": "", "c": "rw", "g": "ro"})
 	off := seen("c", "w", "c")
 	off.Members[0].Routed = false
-	again.tell(ctx, off)
+	again.sync(ctx, off)
 	r.is("with w as a member that is not routed", map[string]string{"w": "", "a": "", "b": "", "c": "rw", "g": "ro"})
 }
 
@@ -109,14 +109,14 @@ func TestWhoIsNoMemberIsNotRouted(t *testing.T) {
 // what has failed is tried again.
 func TestRolesAreToldWhenTheyChange(t *testing.T) {
 	ctx, top := t.Context(), seen("w", "w", "a")
-	r := newRouting(t, map[string]string{"w": "", "a": ""})
+	r := newRoutingFixture(t, map[string]string{"w": "", "a": ""})
 	r.failed = errors.New("no answer")
 	for range 2 {
-		r.tell(ctx, top)
+		r.sync(ctx, top)
 	}
 	r.failed = nil
 	for range 3 {
-		r.tell(ctx, top)
+		r.sync(ctx, top)
 	}
 	r.is("at rest", map[string]string{"w": "rw", "a": "ro"})
 	if r.asked != 3 {
@@ -127,12 +127,12 @@ func TestRolesAreToldWhenTheyChange(t *testing.T) {
 	}
 	r.made(blue, "a", "")
 	top.Members[1].Address = "10.0.0.2"
-	r.tell(ctx, top)
+	r.sync(ctx, top)
 	r.is("with a's pod made anew", map[string]string{"w": "rw", "a": "ro"})
 	if err := r.client.Patch(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: blue.Namespace, Name: "a"}}, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"pawl.dev/role":"rw"}}}`))); err != nil {
 		t.Fatal(err)
 	}
-	r.looked = r.looked.Add(-2 * time.Minute)
-	r.tell(ctx, top)
+	r.appliedAt = r.appliedAt.Add(-2 * time.Minute)
+	r.sync(ctx, top)
 	r.is("a minute after somebody has changed a", map[string]string{"w": "rw", "a": "ro"})
 }

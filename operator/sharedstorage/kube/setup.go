@@ -35,7 +35,7 @@ func Scheme() (*runtime.Scheme, error) {
 }
 
 // belongingTo selects what belongs to clusters.
-func belongingTo() (labels.Selector, error) {
+func clusterSelector() (labels.Selector, error) {
 	ours, err := labels.NewRequirement(ClusterLabel, selection.Exists, nil)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func belongingTo() (labels.Selector, error) {
 // NewCache adds the cache of this operator to a manager. Of other kinds it holds only what
 // belongs to clusters.
 func NewCache(m *controller.Manager) (*controller.Cache, error) {
-	selected, err := belongingTo()
+	selected, err := clusterSelector()
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ type Controllers struct {
 	Cache    *controller.Cache       // of NewCache
 	Operator *sharedstorage.Operator // with the stores and ports of this package, bound to the engine
 	Name     string                  // of the operator, as in sharedstorage.Options
-	Site     *Site
+	Site     *Placement
 	Engine   *workflow.Engine
 	Workers  int // objects of a kind worked on at once; 0: controller.DefaultWorkers
 }
@@ -85,7 +85,7 @@ func (c Controllers) Setup() error {
 	}
 	mine := func(o *v1alpha1.SharedStorageCluster) bool { return c.Name == "" || o.Spec.OperatorName == c.Name }
 	return controller.Setup(c.Manager, controller.Controller[*v1alpha1.SharedStorageCluster]{
-		Name: "sharedstorage", For: &v1alpha1.SharedStorageCluster{}, Mine: mine, Cache: c.Cache,
+		Name: "sharedstorage", For: &v1alpha1.SharedStorageCluster{}, AcceptsRequests: mine, Cache: c.Cache,
 		Reconcile:  restoring(c.Cache, c.Site, c.Manager.Events("sharedstorage"), func() *v1alpha1.SharedStorageCluster { return &v1alpha1.SharedStorageCluster{} }, mine, c.Operator.Reconcile),
 		Conditions: func(o *v1alpha1.SharedStorageCluster) *[]metav1.Condition { return &o.Status.Conditions },
 		Runs:       runs, LastRequest: func(o *v1alpha1.SharedStorageCluster) **v1alpha1.RunRequest { return &o.Status.LastRequest },
@@ -96,18 +96,18 @@ func (c Controllers) Setup() error {
 
 // restoring makes a pass over a cluster, and before it puts back what is missing of
 // it, its pods too. A cluster that is being deleted, or another operator's, gets nothing.
-func restoring[T client.Object](from client.Reader, site *Site, events controller.Events, fresh func() T, mine func(T) bool, pass func(context.Context, control.Ref) outcome.Outcome) func(context.Context, control.Ref) outcome.Outcome {
+func restoring[T client.Object](from client.Reader, placement *Placement, events controller.Events, fresh func() T, mine func(T) bool, pass func(context.Context, control.Ref) outcome.Outcome) func(context.Context, control.Ref) outcome.Outcome {
 	return func(ctx context.Context, ref control.Ref) outcome.Outcome {
 		obj := fresh()
 		err := from.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, obj)
 		if err == nil && obj.GetDeletionTimestamp() == nil && mine(obj) {
 			c := port.Ref{Namespace: ref.Namespace, Name: ref.Name, UID: string(obj.GetUID())}
-			tell := site.telling(events, obj)
-			if err := site.Restore(ctx, c, tell); err != nil {
-				site.o.Log.Warn("what a cluster has could not be put back", "cluster", c.String(), "error", err)
+			report := placement.restoreReporter(events, obj)
+			if err := placement.Restore(ctx, c, report); err != nil {
+				placement.o.Log.Warn("what a cluster has could not be put back", "cluster", c.String(), "error", err)
 			}
-			if err := site.Revive(ctx, c, tell); err != nil {
-				site.o.Log.Warn("the pods of a cluster could not be made anew", "cluster", c.String(), "error", err)
+			if err := placement.Revive(ctx, c, report); err != nil {
+				placement.o.Log.Warn("the pods of a cluster could not be made anew", "cluster", c.String(), "error", err)
 			}
 		}
 		return pass(ctx, ref)
@@ -115,18 +115,18 @@ func restoring[T client.Object](from client.Reader, site *Site, events controlle
 }
 
 // Place is sharedstorage.Options.Place: what an API server says that keeps no run.
-func Place(err error) sharedstorage.Place {
+func ClassifyRunError(err error) sharedstorage.RunStoreState {
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return sharedstorage.Ending
+		return sharedstorage.RunStoreTerminating
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), unserved(err): // no such kind, or no right or quota for it
-		return sharedstorage.Missing
+		return sharedstorage.RunStoreMissing
 	}
-	return sharedstorage.Stays
+	return sharedstorage.RunStoreAvailable
 }
 
 // Teller writes what people should hear of a cluster as Kubernetes Events.
-func Teller(events controller.Events) func(*sharedstorage.Cluster, sharedstorage.Event) {
+func EventWriter(events controller.Events) func(*sharedstorage.Cluster, sharedstorage.Event) {
 	return func(c *sharedstorage.Cluster, e sharedstorage.Event) {
 		var about runtime.Object
 		switch k := c.Version.(type) {
@@ -143,7 +143,7 @@ func Teller(events controller.Events) func(*sharedstorage.Cluster, sharedstorage
 		if e.Warning {
 			events.Warn(about, e.Reason, "%s", e.Message)
 		} else {
-			events.Say(about, e.Reason, "%s", e.Message)
+			events.Normal(about, e.Reason, "%s", e.Message)
 		}
 	}
 }

@@ -32,13 +32,13 @@ func TestPodsOfAnotherOperatorsClustersAreLeftAlone(t *testing.T) {
 		{"green", "", false}, {"green", MPDOperator, false}, {"", "green", false}, {MPDOperator, "green", false},
 	} {
 		obj := &mpd.MPDCluster{ObjectMeta: metav1.ObjectMeta{Namespace: blue.Namespace, Name: blue.Name, UID: "1"}, Spec: mpd.MPDClusterSpec{OperatorName: q.wants}}
-		g := newGround(t, obj)
+		g := newFixture(t, obj)
 		g.ensure(port.Volume{Size: gi})
 		g.instance("blue-1-a", port.Writer)
 		g.must(g.o.Client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(blue.Namespace)))
 		home := NewMPDClusterStore(g.o.Client, g.o.Client, q.name)
 		passes := 0
-		pass := restoring(g.o.Client, g.Site, controller.Events{}, func() *mpd.MPDCluster { return &mpd.MPDCluster{} }, home.mine, func(context.Context, control.Ref) outcome.Outcome {
+		pass := restoring(g.o.Client, g.Placement, controller.Events{}, func() *mpd.MPDCluster { return &mpd.MPDCluster{} }, home.mine, func(context.Context, control.Ref) outcome.Outcome {
 			passes++
 			return outcome.Done()
 		})
@@ -57,16 +57,16 @@ func TestFinding29WhyThereIsNoRun(t *testing.T) {
 	ending.ErrStatus.Details.Causes = append(ending.ErrStatus.Details.Causes, metav1.StatusCause{Type: corev1.NamespaceTerminatingCause})
 	for name, q := range map[string]struct {
 		err  error
-		want sharedstorage.Place
+		want sharedstorage.RunStoreState
 	}{
-		"a namespace that is being deleted": {ending, sharedstorage.Ending},
-		"no right, or no quota":             {apierrors.NewForbidden(runs, "r", errors.New("exceeded quota")), sharedstorage.Missing},
-		"no such kind":                      {apierrors.NewGenericServerResponse(404, "post", runs, "", "404 page not found", 0, true), sharedstorage.Missing},
-		"an API server that is away":        {apierrors.NewServiceUnavailable("away"), sharedstorage.Stays},
-		"another one was first":             {apierrors.NewConflict(runs, "r", errors.New("modified")), sharedstorage.Stays},
+		"a namespace that is being deleted": {ending, sharedstorage.RunStoreTerminating},
+		"no right, or no quota":             {apierrors.NewForbidden(runs, "r", errors.New("exceeded quota")), sharedstorage.RunStoreMissing},
+		"no such kind":                      {apierrors.NewGenericServerResponse(404, "post", runs, "", "404 page not found", 0, true), sharedstorage.RunStoreMissing},
+		"an API server that is away":        {apierrors.NewServiceUnavailable("away"), sharedstorage.RunStoreAvailable},
+		"another one was first":             {apierrors.NewConflict(runs, "r", errors.New("modified")), sharedstorage.RunStoreAvailable},
 	} {
 		wrapped := workflow.StoreUnavailable.Errorf("creating run r: %w", q.err)
-		if got := Place(fmt.Errorf("starting: %w", wrapped)); got != q.want {
+		if got := ClassifyRunError(fmt.Errorf("starting: %w", wrapped)); got != q.want {
 			t.Errorf("%s: %d, want %d", name, got, q.want)
 		}
 	}

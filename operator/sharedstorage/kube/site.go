@@ -64,27 +64,27 @@ type Options struct {
 }
 
 // Site is a world of pods and claims: the four ports.
-type Site struct {
+type Placement struct {
 	o    Options
 	http *http.Client // to agents and cluster managers
 
 	mu      sync.Mutex
 	secrets map[string]secrets               // by namespace/name
 	owners  map[string]metav1.OwnerReference // by UID of the cluster
-	seen    map[string]sighting              // by namespace/instance
+	seen    map[string]seenState             // by namespace/instance
 	cache   cache.Cache                      // of what is watched; nil: nothing is
 
 	applied applied
 }
 
 // sighting is the state that was seen last where nothing else says since when.
-type sighting struct {
+type seenState struct {
 	state port.InstanceState
 	since time.Time
 }
 
 // NewSite makes a Site. It asks the API server nothing yet.
-func NewSite(o Options) (*Site, error) {
+func NewPlacement(o Options) (*Placement, error) {
 	if o.Client == nil || o.Image == "" {
 		return nil, errors.New("kube: Options.Client and Options.Image are required")
 	}
@@ -99,31 +99,33 @@ func NewSite(o Options) (*Site, error) {
 	}
 	o.Tool, o.User = cmp.Or(o.Tool, "/usr/local/bin/pawl"), cmp.Or(o.User, 999)
 	o.Lease, o.Every, o.FailoverAfter = cmp.Or(o.Lease, 10*time.Second), cmp.Or(o.Every, time.Second), cmp.Or(o.FailoverAfter, 5*time.Second)
-	return &Site{o: o, http: postgres.NewClient(o.Wrap), secrets: map[string]secrets{}, owners: map[string]metav1.OwnerReference{}, seen: map[string]sighting{}, applied: applied{version: map[string]string{}, memory: map[string]*corev1.ConfigMap{}}}, nil
+	return &Placement{o: o, http: postgres.NewClient(o.Wrap), secrets: map[string]secrets{}, owners: map[string]metav1.OwnerReference{}, seen: map[string]seenState{}, applied: applied{version: map[string]string{}, memory: map[string]*corev1.ConfigMap{}}}, nil
 }
 
 // Storage is the port of that name.
-func (s *Site) Storage() *Storage { return &Storage{s} }
+func (s *Placement) Storage() *Storage { return &Storage{s} }
 
 // Instances is the port of that name; it also tells where instances are.
-func (s *Site) Instances() *Instances { return &Instances{s} }
+func (s *Placement) Instances() *Instances { return &Instances{s} }
 
 // Engine is the port of that name: engines are asked through their agents.
-func (s *Site) Engine() postgres.Engine { return postgres.Engine{Places: s.Instances(), HTTP: s.http} }
+func (s *Placement) Engine() postgres.Engine {
+	return postgres.Engine{Locator: s.Instances(), HTTP: s.http}
+}
 
 // Manager is the port of that name.
-func (s *Site) Manager() postgres.Manager {
-	return postgres.Manager{Hosts: &Managers{s}, Places: s.Instances(), HTTP: s.http}
+func (s *Placement) Manager() postgres.Manager {
+	return postgres.Manager{Hosts: &Managers{s}, Locator: s.Instances(), HTTP: s.http}
 }
 
 // Ports are the four together.
-func (s *Site) Ports() port.Ports {
+func (s *Placement) Ports() port.Ports {
 	return port.Ports{Storage: s.Storage(), Instances: s.Instances(), Engine: s.Engine(), Manager: s.Manager()}
 }
 
 // image is that of a version: the version itself, or the newest that begins
 // with it; empty: the newest.
-func (s *Site) image(version string) (string, error) {
+func (s *Placement) image(version string) (string, error) {
 	if image := s.o.Images[version]; image != "" {
 		return image, nil
 	}
@@ -148,7 +150,7 @@ func newest(images map[string]string, version string) (found string) {
 // the newest 15.x there is an image for. Where the spec says nothing, a cluster
 // stays with its major version. What there is no image for stays as it is said:
 // the flow tells of it.
-func (s *Site) version(spec *v1alpha1.SharedStorageClusterSpec, is string) string {
+func (s *Placement) version(spec *v1alpha1.SharedStorageClusterSpec, is string) string {
 	want := spec.Engine.Version
 	if s == nil || want == "" && is == "" {
 		return want
@@ -183,7 +185,7 @@ func CompareVersions(a, b string) int {
 }
 
 // owner is the object of a cluster, as owner of what it has. nil: there is none.
-func (s *Site) owner(ctx context.Context, c port.Ref) ([]metav1.OwnerReference, error) {
+func (s *Placement) owner(ctx context.Context, c port.Ref) ([]metav1.OwnerReference, error) {
 	if c.UID == "" {
 		return nil, nil
 	}
@@ -216,7 +218,7 @@ func (s *Site) owner(ctx context.Context, c port.Ref) ([]metav1.OwnerReference, 
 
 // make creates an object that belongs to a cluster, unless there is one of its
 // name. It reports whether it was made.
-func (s *Site) make(ctx context.Context, c port.Ref, obj client.Object) (bool, error) {
+func (s *Placement) createObject(ctx context.Context, c port.Ref, obj client.Object) (bool, error) {
 	owners, err := s.owner(ctx, c)
 	if err != nil {
 		return false, err
@@ -235,7 +237,7 @@ func of(c port.Ref, component string) []client.ListOption {
 }
 
 // remove deletes an object. Gone is no error.
-func (s *Site) remove(ctx context.Context, obj client.Object) error {
+func (s *Placement) remove(ctx context.Context, obj client.Object) error {
 	return client.IgnoreNotFound(s.o.Client.Delete(ctx, obj))
 }
 
@@ -244,9 +246,9 @@ type secrets struct {
 	token, password string
 	former          string // the token before: who has not got the new one takes this
 	version         string
-	made            metav1.Time
+	created         metav1.Time
 	replaced        bool // while this process looked
-	told            bool // the pods were let know
+	reported        bool // the pods were let know
 }
 
 // versionOfSecret is another one for each Secret of a name, and each change of it.
@@ -256,7 +258,7 @@ func versionOfSecret(obj client.Object) string {
 
 func secretsKey(c port.Ref) string { return c.Namespace + "/" + c.Name + "/" + c.UID }
 
-func (s *Site) known(c port.Ref) (secrets, bool) {
+func (s *Placement) known(c port.Ref) (secrets, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known, ok := s.secrets[secretsKey(c)]
@@ -265,7 +267,7 @@ func (s *Site) known(c port.Ref) (secrets, bool) {
 
 // secretsOf gives the secrets of a cluster as they were read last; with fresh they
 // are read, and made if there are none.
-func (s *Site) secretsOf(ctx context.Context, c port.Ref, fresh bool) (secrets, error) {
+func (s *Placement) secretsOf(ctx context.Context, c port.Ref, fresh bool) (secrets, error) {
 	if known, ok := s.known(c); ok && !fresh {
 		return known, nil
 	}
@@ -276,13 +278,13 @@ func (s *Site) secretsOf(ctx context.Context, c port.Ref, fresh bool) (secrets, 
 // readSecrets reads the secrets of a cluster, and with create makes them if there
 // are none. Those that were there before are never made again: whoever deleted them
 // may have had a reason.
-func (s *Site) readSecrets(ctx context.Context, c port.Ref, create bool) (now secrets, made bool, err error) {
+func (s *Placement) readSecrets(ctx context.Context, c port.Ref, create bool) (now secrets, made bool, err error) {
 	obj := &corev1.Secret{ObjectMeta: meta(c, secretName(c), "")}
 	err = s.o.Live.Get(ctx, client.ObjectKeyFromObject(obj), obj)
 	if apierrors.IsNotFound(err) && create {
 		obj = &corev1.Secret{ObjectMeta: meta(c, secretName(c), "")}
 		obj.Type, obj.Data = corev1.SecretTypeOpaque, map[string][]byte{tokenKey: []byte(random()), passwordKey: []byte(random()), "username": []byte("postgres")}
-		if made, err = s.make(ctx, c, obj); err != nil {
+		if made, err = s.createObject(ctx, c, obj); err != nil {
 			return secrets{}, false, err
 		}
 		err = s.o.Live.Get(ctx, client.ObjectKeyFromObject(obj), obj)
@@ -290,7 +292,7 @@ func (s *Site) readSecrets(ctx context.Context, c port.Ref, create bool) (now se
 	if err != nil {
 		return secrets{}, false, err
 	}
-	now = secrets{token: strings.TrimSpace(string(obj.Data[tokenKey])), password: strings.TrimSpace(string(obj.Data[passwordKey])), version: versionOfSecret(obj), made: obj.CreationTimestamp}
+	now = secrets{token: strings.TrimSpace(string(obj.Data[tokenKey])), password: strings.TrimSpace(string(obj.Data[passwordKey])), version: versionOfSecret(obj), created: obj.CreationTimestamp}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	was, ok := s.secrets[secretsKey(c)]
@@ -307,13 +309,13 @@ func (s *Site) readSecrets(ctx context.Context, c port.Ref, create bool) (now se
 }
 
 // Password is that of the superuser postgres in the engines of a cluster.
-func (s *Site) Password(ctx context.Context, c port.Ref) (string, error) {
+func (s *Placement) Password(ctx context.Context, c port.Ref) (string, error) {
 	known, err := s.secretsOf(ctx, c, false)
 	return known.password, err
 }
 
 // forget drops what is remembered of a cluster.
-func (s *Site) forget(c port.Ref) {
+func (s *Placement) forget(c port.Ref) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.owners, c.UID)
@@ -331,7 +333,7 @@ func random() string {
 }
 
 // apply makes an object of a cluster what it is to be.
-func (s *Site) apply(ctx context.Context, c port.Ref, obj client.Object) error {
+func (s *Placement) apply(ctx context.Context, c port.Ref, obj client.Object) error {
 	owners, err := s.owner(ctx, c)
 	if err != nil {
 		return err

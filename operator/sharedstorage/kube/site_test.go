@@ -14,7 +14,7 @@ import (
 // What is asked of agents goes through Options.Wrap, which keeps a former leader
 // from giving orders; and each order has a body, at which a late one is stopped.
 func TestOrdersCanBeRefused(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.ensure(port.Volume{Size: gi})
 	g.instance("blue-1-a", port.Writer)
 	g.start(blue, "blue-1-a", corev1.PodRunning)
@@ -30,9 +30,9 @@ func TestOrdersCanBeRefused(t *testing.T) {
 			return nil, refused
 		})
 	}
-	site, err := NewSite(o)
+	placement, err := NewPlacement(o)
 	g.must(err)
-	e, id := site.Ports().Engine, blue.Of("blue-1-a")
+	e, id := placement.Ports().Engine, blue.Of("blue-1-a")
 	for _, order := range []func() error{
 		func() error { return e.Start(t.Context(), id) },
 		func() error { return e.Stop(t.Context(), id, port.Fast) },

@@ -16,7 +16,7 @@ import (
 )
 
 // look tells an instance as it is.
-func (s *Site) look(ctx context.Context, h *held) (port.Instance, error) {
+func (s *Placement) observe(ctx context.Context, h *held) (port.Instance, error) {
 	found, err := h.wanted()
 	if err != nil {
 		return found, err
@@ -38,15 +38,15 @@ func (s *Site) look(ctx context.Context, h *held) (port.Instance, error) {
 			ready, since = nodeReady(&n)
 		}
 	}
-	found.State, found.Since, found.Message = judge(h, node, ready, since)
+	found.State, found.Since, found.Message = decideState(h, node, ready, since)
 	if found.Since.IsZero() {
-		found.Since = s.sighted(h, found.State)
+		found.Since = s.stateSince(h, found.State)
 	}
 	return found, nil
 }
 
 // judge is the state of an instance by its claim, its pod and its node.
-func judge(h *held, node string, nodeReady bool, nodeSince time.Time) (port.InstanceState, time.Time, string) {
+func decideState(h *held, node string, nodeReady bool, nodeSince time.Time) (port.InstanceState, time.Time, string) {
 	pod := h.pod
 	switch {
 	case h.leaving() && pod != nil && pod.DeletionTimestamp != nil:
@@ -93,7 +93,7 @@ func condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodConditi
 }
 
 // sighted says since when a state is seen that nothing else dates.
-func (s *Site) sighted(h *held, state port.InstanceState) time.Time {
+func (s *Placement) stateSince(h *held, state port.InstanceState) time.Time {
 	namespace := ""
 	switch {
 	case h.claim != nil:
@@ -106,7 +106,7 @@ func (s *Site) sighted(h *held, state port.InstanceState) time.Time {
 	key := namespace + "/" + h.name
 	last := s.seen[key]
 	if last.state != state {
-		last = sighting{state, time.Now().UTC()}
+		last = seenState{state, time.Now().UTC()}
 		s.seen[key] = last
 	}
 	return last.since
@@ -114,10 +114,10 @@ func (s *Site) sighted(h *held, state port.InstanceState) time.Time {
 
 // Nodes implements port.Instances.
 func (i *Instances) Nodes(ctx context.Context, _ port.Ref) ([]port.Node, error) {
-	return i.site.nodes(ctx)
+	return i.placement.nodes(ctx)
 }
 
-func (s *Site) nodes(ctx context.Context) ([]port.Node, error) {
+func (s *Placement) nodes(ctx context.Context) ([]port.Node, error) {
 	var list corev1.NodeList
 	if err := s.o.Client.List(ctx, &list); err != nil {
 		return nil, err
@@ -126,14 +126,14 @@ func (s *Site) nodes(ctx context.Context) ([]port.Node, error) {
 	for n := range list.Items {
 		node := &list.Items[n]
 		ready, _ := nodeReady(node)
-		nodes = append(nodes, port.Node{Name: node.Name, Ready: ready, Labels: node.Labels, Schedulable: !node.Spec.Unschedulable && !slices.ContainsFunc(node.Spec.Taints, barred)})
+		nodes = append(nodes, port.Node{Name: node.Name, Ready: ready, Labels: node.Labels, Schedulable: !node.Spec.Unschedulable && !slices.ContainsFunc(node.Spec.Taints, untolerated)})
 	}
 	slices.SortFunc(nodes, func(a, b port.Node) int { return strings.Compare(a.Name, b.Name) })
 	return nodes, nil
 }
 
 // barred reports a taint that no pod of ours tolerates.
-func barred(t corev1.Taint) bool {
+func untolerated(t corev1.Taint) bool {
 	return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
 }
 
@@ -147,7 +147,7 @@ func nodeReady(n *corev1.Node) (ready bool, since time.Time) {
 }
 
 // nodeOf says whether the node of a pod answers; a pod without a node is no matter.
-func (s *Site) nodeOf(ctx context.Context, pod *corev1.Pod) (name string, ready bool, err error) {
+func (s *Placement) nodeOf(ctx context.Context, pod *corev1.Pod) (name string, ready bool, err error) {
 	if pod.Spec.NodeName == "" {
 		return "", true, nil
 	}
@@ -161,7 +161,7 @@ func (s *Site) nodeOf(ctx context.Context, pod *corev1.Pod) (name string, ready 
 }
 
 // placeable refuses an instance for which there is no node.
-func (s *Site) placeable(ctx context.Context, want port.Instance) error {
+func (s *Placement) checkNode(ctx context.Context, want port.Instance) error {
 	nodes, err := s.nodes(ctx)
 	if err != nil {
 		return err

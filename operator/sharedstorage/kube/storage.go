@@ -21,7 +21,7 @@ import (
 // Storage is port.Storage as a Lease and claims. Readers that stream stand in
 // for shared storage, so each instance has a claim; that of a writer which is
 // removed stays, and the next writer begins with it.
-type Storage struct{ site *Site }
+type Storage struct{ placement *Placement }
 
 var _ port.Storage = &Storage{}
 
@@ -35,7 +35,7 @@ type volume struct {
 }
 
 func (t *Storage) grants(c port.Ref) *Grants {
-	return &Grants{Client: t.site.o.Client, Live: t.site.o.Live, Cluster: c}
+	return &Grants{Client: t.placement.o.Client, Live: t.placement.o.Live, Cluster: c}
 }
 
 // load reads a volume; nil: there is none.
@@ -67,11 +67,11 @@ func (t *Storage) save(ctx context.Context, record *coordinationv1.Lease, v *vol
 		record.Annotations = map[string]string{}
 	}
 	record.Annotations[volumeAnnotation] = string(text)
-	return t.site.o.Client.Update(ctx, record)
+	return t.placement.o.Client.Update(ctx, record)
 }
 
 // born gives the volume of a cluster, and makes it where there is none.
-func (t *Storage) born(ctx context.Context, c port.Ref, fresh volume) (*coordinationv1.Lease, *volume, error) {
+func (t *Storage) ensureRecord(ctx context.Context, c port.Ref, fresh volume) (*coordinationv1.Lease, *volume, error) {
 	record, v, err := t.load(ctx, c)
 	if err != nil || v != nil {
 		return record, v, err
@@ -82,7 +82,7 @@ func (t *Storage) born(ctx context.Context, c port.Ref, fresh volume) (*coordina
 	}
 	record = &coordinationv1.Lease{ObjectMeta: meta(c, grantName(c), "")}
 	record.Annotations = map[string]string{volumeAnnotation: string(text)}
-	if _, err := t.site.make(ctx, c, record); err != nil {
+	if _, err := t.placement.createObject(ctx, c, record); err != nil {
 		return nil, nil, err
 	}
 	if record, v, err = t.load(ctx, c); err == nil && v == nil {
@@ -96,7 +96,7 @@ func (t *Storage) Ensure(ctx context.Context, c port.Ref, want port.Volume, key 
 	if err := t.adopt(ctx, c, want); err != nil {
 		return port.Volume{}, err
 	}
-	record, v, err := t.born(ctx, c, volume{Size: want.Size, Claim: want.Claim, Key: key})
+	record, v, err := t.ensureRecord(ctx, c, volume{Size: want.Size, Claim: want.Claim, Key: key})
 	if err != nil {
 		return port.Volume{}, err
 	}
@@ -109,7 +109,7 @@ func (t *Storage) Ensure(ctx context.Context, c port.Ref, want port.Volume, key 
 			return port.Volume{}, err
 		}
 	}
-	if err := t.site.rbacRules(ctx, c); err != nil {
+	if err := t.placement.rbacRules(ctx, c); err != nil {
 		return port.Volume{}, err
 	}
 	if err := t.grow(ctx, c, v.Size); err != nil {
@@ -129,18 +129,18 @@ func (t *Storage) adopt(ctx context.Context, c port.Ref, want port.Volume) error
 	name := want.Claim
 	if name == "" {
 		volumes := &corev1.PersistentVolume{}
-		if err := t.site.o.Live.Get(ctx, client.ObjectKey{Name: want.ID}, volumes); err != nil {
+		if err := t.placement.o.Live.Get(ctx, client.ObjectKey{Name: want.ID}, volumes); err != nil {
 			return port.StorageFailed.Errorf("storage.volume: %w", err)
 		}
 		name = c.Name + "-data"
-		claim := t.site.claim(c, name, volumeComponent, max(want.Size, 1))
+		claim := t.placement.claim(c, name, volumeComponent, max(want.Size, 1))
 		claim.Spec.VolumeName, claim.Spec.StorageClassName = want.ID, &volumes.Spec.StorageClassName
-		if err := t.site.o.Client.Create(ctx, claim); err != nil && !apierrors.IsAlreadyExists(err) {
+		if err := t.placement.o.Client.Create(ctx, claim); err != nil && !apierrors.IsAlreadyExists(err) {
 			return port.StorageFailed.Errorf("a claim for volume %s: %w", want.ID, err)
 		}
 	}
 	claim := &corev1.PersistentVolumeClaim{}
-	if err := t.site.o.Live.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, claim); err != nil {
+	if err := t.placement.o.Live.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, claim); err != nil {
 		return port.StorageFailed.Errorf("storage.claim: %w", err)
 	}
 	if other := claim.Labels[ClusterLabel]; other != "" && other != c.Name {
@@ -151,7 +151,7 @@ func (t *Storage) adopt(ctx context.Context, c port.Ref, want port.Volume) error
 	}
 	before := claim.DeepCopy()
 	label(claim, meta(c, name, volumeComponent).Labels)
-	return t.site.o.Client.Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return t.placement.o.Client.Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
 func label(obj client.Object, add map[string]string) {
@@ -170,7 +170,7 @@ func label(obj client.Object, add map[string]string) {
 }
 
 // claims are all of a cluster, those without an instance too.
-func (s *Site) claims(ctx context.Context, c port.Ref, from client.Reader) ([]corev1.PersistentVolumeClaim, error) {
+func (s *Placement) claims(ctx context.Context, c port.Ref, from client.Reader) ([]corev1.PersistentVolumeClaim, error) {
 	var list corev1.PersistentVolumeClaimList
 	err := from.List(ctx, &list, client.InNamespace(c.Namespace), client.MatchingLabels{ClusterLabel: c.Name})
 	return list.Items, err
@@ -178,7 +178,7 @@ func (s *Site) claims(ctx context.Context, c port.Ref, from client.Reader) ([]co
 
 // grow lets all claims ask for a size. They never ask for less.
 func (t *Storage) grow(ctx context.Context, c port.Ref, size int64) error {
-	claims, err := t.site.claims(ctx, c, t.site.o.Live)
+	claims, err := t.placement.claims(ctx, c, t.placement.o.Live)
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func (t *Storage) grow(ctx context.Context, c port.Ref, size int64) error {
 		}
 		before := claim.DeepCopy()
 		claim.Spec.Resources.Requests[corev1.ResourceStorage] = *resource.NewQuantity(size, resource.BinarySI)
-		err := t.site.o.Client.Patch(ctx, claim, client.MergeFrom(before))
+		err := t.placement.o.Client.Patch(ctx, claim, client.MergeFrom(before))
 		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 			return port.StorageFailed.Errorf("claim %s cannot grow: %w", claim.Name, err)
 		}
@@ -220,7 +220,7 @@ func (t *Storage) settle(ctx context.Context, c port.Ref, record *coordinationv1
 	found := port.Volume{ID: string(record.UID), Claim: v.Claim, Size: v.Size, State: port.VolumeReady, Writer: grant.Writer, Epoch: grant.Epoch}
 	if v.From != nil && !v.Cloned && grant.Writer == "" { // a writer has taken the data
 		found.State = port.VolumeCloning
-		done, message, err := t.site.copied(ctx, *v.From, c, v, again)
+		done, message, err := t.placement.copied(ctx, *v.From, c, v, again)
 		if err != nil {
 			return found, err
 		}
@@ -233,11 +233,11 @@ func (t *Storage) settle(ctx context.Context, c port.Ref, record *coordinationv1
 			return found, err
 		}
 	}
-	from := client.Reader(t.site.o.Client)
+	from := client.Reader(t.placement.o.Client)
 	if again {
-		from = t.site.o.Live
+		from = t.placement.o.Live
 	}
-	claims, err := t.site.claims(ctx, c, from)
+	claims, err := t.placement.claims(ctx, c, from)
 	if err != nil {
 		return found, err
 	}
@@ -265,11 +265,11 @@ func (t *Storage) Clone(ctx context.Context, from, to port.Ref, key string) (por
 	if source == nil || from.Namespace != to.Namespace {
 		return port.Volume{}, port.CloneSourceMissing.Errorf("there is no cluster %s in namespace %s", from, to.Namespace)
 	}
-	record, v, err := t.born(ctx, to, volume{Size: source.Size, Key: key, From: &port.Ref{Namespace: from.Namespace, Name: from.Name}})
+	record, v, err := t.ensureRecord(ctx, to, volume{Size: source.Size, Key: key, From: &port.Ref{Namespace: from.Namespace, Name: from.Name}})
 	if err != nil {
 		return port.Volume{}, err
 	}
-	if err := t.site.rbacRules(ctx, to); err != nil {
+	if err := t.placement.rbacRules(ctx, to); err != nil {
 		return port.Volume{}, err
 	}
 	return t.settle(ctx, to, record, v, true)
@@ -313,9 +313,9 @@ func (t *Storage) Restore(ctx context.Context, c port.Ref, was port.Volume, wrot
 	}
 	switch {
 	case fresh:
-		_, err = t.site.make(ctx, c, record)
+		_, err = t.placement.createObject(ctx, c, record)
 	case !equality.Semantic.DeepEqual(old, record):
-		err = t.site.o.Client.Update(ctx, record)
+		err = t.placement.o.Client.Update(ctx, record)
 	}
 	if err != nil {
 		return port.Volume{}, err
@@ -330,22 +330,22 @@ func (t *Storage) restored(record *coordinationv1.Lease, was port.Volume, wrote 
 	if !wrote || holder == "" {
 		holder = postgres.Unknown
 	}
-	return write(record, postgres.Grant{Writer: was.Writer, Epoch: was.Epoch, Lease: postgres.Lease{Holder: holder, Epoch: was.Epoch, Until: time.Now().Add(t.site.o.Lease)}}, true)
+	return write(record, postgres.Grant{Writer: was.Writer, Epoch: was.Epoch, Lease: postgres.Lease{Holder: holder, Epoch: was.Epoch, Until: time.Now().Add(t.placement.o.Lease)}}, true)
 }
 
 // Release implements port.Storage.
 func (t *Storage) Release(ctx context.Context, c port.Ref, keep bool) error {
 	var pods corev1.PodList
-	if err := t.site.o.Live.List(ctx, &pods, of(c, instanceComponent)...); err != nil {
+	if err := t.placement.o.Live.List(ctx, &pods, of(c, instanceComponent)...); err != nil {
 		return err
 	}
 	if n := len(pods.Items); n > 0 {
 		return fmt.Errorf("%d pods of %s are there still: the volume is released after them", n, c)
 	}
-	if err := t.site.remove(ctx, &corev1.Pod{ObjectMeta: meta(c, copyName(c), copyComponent)}); err != nil {
+	if err := t.placement.remove(ctx, &corev1.Pod{ObjectMeta: meta(c, copyName(c), copyComponent)}); err != nil {
 		return err
 	}
-	claims, err := t.site.claims(ctx, c, t.site.o.Live)
+	claims, err := t.placement.claims(ctx, c, t.placement.o.Live)
 	if err != nil {
 		return err
 	}
@@ -353,15 +353,15 @@ func (t *Storage) Release(ctx context.Context, c port.Ref, keep bool) error {
 		if keep && claims[i].Labels[ComponentLabel] == volumeComponent || claims[i].DeletionTimestamp != nil {
 			continue
 		}
-		if err := t.site.remove(ctx, &claims[i]); err != nil {
+		if err := t.placement.remove(ctx, &claims[i]); err != nil {
 			return err
 		}
 	}
-	if err := t.site.unbelong(ctx, c); err != nil {
+	if err := t.placement.removeClusterObjects(ctx, c); err != nil {
 		return err
 	}
-	t.site.forget(c)
-	return t.site.remove(ctx, &coordinationv1.Lease{ObjectMeta: meta(c, grantName(c), "")})
+	t.placement.forget(c)
+	return t.placement.remove(ctx, &coordinationv1.Lease{ObjectMeta: meta(c, grantName(c), "")})
 }
 
 // AgentGrants is the record of a cluster as an agent or a manager in a pod has it.

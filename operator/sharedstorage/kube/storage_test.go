@@ -23,12 +23,12 @@ import (
 )
 
 // ground is an API server with a node, and a Site on it.
-type ground struct {
-	*Site
+type fixture struct {
+	*Placement
 	t *testing.T
 }
 
-func newGround(t *testing.T, objects ...client.Object) *ground {
+func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	t.Helper()
 	scheme, err := Scheme()
 	if err != nil {
@@ -43,21 +43,21 @@ func newGround(t *testing.T, objects ...client.Object) *ground {
 		return c.Create(ctx, obj, o...)
 	}}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(uids).WithStatusSubresource(&corev1.Pod{}, &corev1.PersistentVolumeClaim{}).WithObjects(append(objects, node)...).Build()
-	s, err := NewSite(Options{Client: c, Image: "pawl", Images: map[string]string{"15.17": "postgres:15.17", "15.18": "postgres:15.18", "16.2": "postgres:16.2"}})
+	s, err := NewPlacement(Options{Client: c, Image: "pawl", Images: map[string]string{"15.17": "postgres:15.17", "15.18": "postgres:15.18", "16.2": "postgres:16.2"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &ground{s, t}
+	return &fixture{s, t}
 }
 
-func (g *ground) must(err error) {
+func (g *fixture) must(err error) {
 	g.t.Helper()
 	if err != nil {
 		g.t.Fatal(err)
 	}
 }
 
-func (g *ground) claimOf(name string) *corev1.PersistentVolumeClaim {
+func (g *fixture) claimOf(name string) *corev1.PersistentVolumeClaim {
 	g.t.Helper()
 	claim := &corev1.PersistentVolumeClaim{}
 	g.must(g.o.Client.Get(g.t.Context(), client.ObjectKey{Namespace: blue.Namespace, Name: name}, claim))
@@ -65,7 +65,7 @@ func (g *ground) claimOf(name string) *corev1.PersistentVolumeClaim {
 }
 
 // bind gives a claim its volume.
-func (g *ground) bind(name, size string) {
+func (g *fixture) bind(name, size string) {
 	g.t.Helper()
 	claim := g.claimOf(name)
 	claim.Status.Phase, claim.Status.Capacity = corev1.ClaimBound, corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
@@ -73,7 +73,7 @@ func (g *ground) bind(name, size string) {
 }
 
 // start lets the pod of an instance run.
-func (g *ground) start(c port.Ref, name string, phase corev1.PodPhase) {
+func (g *fixture) start(c port.Ref, name string, phase corev1.PodPhase) {
 	g.t.Helper()
 	pod := &corev1.Pod{}
 	g.must(g.o.Client.Get(g.t.Context(), client.ObjectKey{Namespace: c.Namespace, Name: name}, pod))
@@ -85,14 +85,14 @@ func (g *ground) start(c port.Ref, name string, phase corev1.PodPhase) {
 	g.must(g.o.Client.Status().Update(g.t.Context(), pod))
 }
 
-func (g *ground) ensure(want port.Volume) port.Volume {
+func (g *fixture) ensure(want port.Volume) port.Volume {
 	g.t.Helper()
 	v, err := g.Storage().Ensure(g.t.Context(), blue, want, "key")
 	g.must(err)
 	return v
 }
 
-func (g *ground) instance(name string, kind port.Type) port.Instance {
+func (g *fixture) instance(name string, kind port.Type) port.Instance {
 	g.t.Helper()
 	i, err := g.Instances().Ensure(g.t.Context(), blue, port.Instance{Name: name, ID: "1", Type: kind, Class: port.Class{Name: "small"}, Version: "15"})
 	g.must(err)
@@ -110,7 +110,7 @@ const gi = 1 << 30
 
 // A volume grows when all its claims have, and never shrinks.
 func TestAVolumeGrows(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	if v := g.ensure(port.Volume{Size: 10 * gi}); v.State != port.VolumeReady || v.Size != 10*gi {
 		t.Fatalf("%+v", v)
 	}
@@ -150,7 +150,7 @@ func TestAClaimIsAdopted(t *testing.T) {
 		return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: blue.Namespace, Name: name, Labels: labels}}
 	}
 	t.Run("a claim", func(t *testing.T) {
-		g := newGround(t, claim("orders-data", map[string]string{"team": "shop"}))
+		g := newFixture(t, claim("orders-data", map[string]string{"team": "shop"}))
 		for range 2 { // it may be asked for again
 			g.ensure(port.Volume{Claim: "orders-data", Size: 10 * gi})
 		}
@@ -174,14 +174,14 @@ func TestAClaimIsAdopted(t *testing.T) {
 		}
 	})
 	t.Run("a volume", func(t *testing.T) {
-		g := newGround(t, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-7"}, Spec: corev1.PersistentVolumeSpec{StorageClassName: "fast"}})
+		g := newFixture(t, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-7"}, Spec: corev1.PersistentVolumeSpec{StorageClassName: "fast"}})
 		g.ensure(port.Volume{ID: "pv-7", Size: 10 * gi})
 		if got := g.claimOf("blue-data"); got.Spec.VolumeName != "pv-7" || *got.Spec.StorageClassName != "fast" || got.Labels[ComponentLabel] != volumeComponent {
 			t.Errorf("the claim is %+v", got)
 		}
 	})
 	for what, want := range map[string]port.Volume{"another cluster's": {Claim: "theirs"}, "a claim that is not there": {Claim: "nobody"}, "a volume that is not there": {ID: "pv-8"}} {
-		g := newGround(t, claim("theirs", map[string]string{ClusterLabel: "green"}))
+		g := newFixture(t, claim("theirs", map[string]string{ClusterLabel: "green"}))
 		_, err := g.Storage().Ensure(t.Context(), blue, want, "key")
 		refused(t, what, err, port.StorageFailed)
 		if v, err := g.Storage().Observe(t.Context(), blue); err != nil || v.State != "" {
@@ -194,8 +194,8 @@ func TestAClaimIsAdopted(t *testing.T) {
 // writer begins with it.
 func TestAVolumeIsCloned(t *testing.T) {
 	green := port.Ref{Namespace: blue.Namespace, Name: "green", UID: "2"}
-	copying := func(t *testing.T) *ground {
-		g := newGround(t)
+	copying := func(t *testing.T) *fixture {
+		g := newFixture(t)
 		g.ensure(port.Volume{Size: 10 * gi})
 		g.instance("blue-1-a", port.Writer)
 		_, err := g.Storage().Clone(t.Context(), blue, green, "key")
@@ -243,7 +243,7 @@ func TestAVolumeIsCloned(t *testing.T) {
 		refused(t, "a copy that has failed", err, port.StorageFailed)
 	})
 	t.Run("of nobody", func(t *testing.T) {
-		g := newGround(t)
+		g := newFixture(t)
 		_, err := g.Storage().Clone(t.Context(), blue, green, "key")
 		refused(t, "a source that is not there", err, port.CloneSourceMissing)
 		_, err = g.Storage().Clone(t.Context(), port.Ref{Namespace: "other", Name: "blue"}, green, "key")
@@ -254,7 +254,7 @@ func TestAVolumeIsCloned(t *testing.T) {
 // Instances are recorded with the version that a spec means, so that a spec of
 // 15 does not differ from an instance of 15.18 for ever.
 func TestVersionsThatASpecMeans(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	for _, q := range []struct {
 		want, is string
 		own      map[string]string
@@ -273,9 +273,9 @@ func TestVersionsThatASpecMeans(t *testing.T) {
 	size := resource.MustParse("10Gi")
 	obj := &v1alpha1.SharedStorageCluster{ObjectMeta: metav1.ObjectMeta{Namespace: blue.Namespace, Name: blue.Name}}
 	obj.Spec.Engine.Version, obj.Spec.Storage.Size = "15", &size
-	g = newGround(t, obj)
+	g = newFixture(t, obj)
 	home := NewClusterStore(g.o.Client, g.o.Client)
-	home.Site = g.Site
+	home.Placement = g.Placement
 	c, err := home.Load(t.Context(), blue)
 	g.must(err)
 	g.ensure(port.Volume{Size: size.Value()})

@@ -42,11 +42,11 @@ func watchedKinds() map[client.Object]predicate.Predicate {
 }
 
 // watches wake the clusters of a kind whose objects are changed or deleted.
-func (s *Site) watches(m *controller.Manager, kind string) ([]controller.Watch, error) {
+func (s *Placement) watches(m *controller.Manager, kind string) ([]controller.Watch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cache == nil {
-		ours, err := belongingTo()
+		ours, err := clusterSelector()
 		if err != nil {
 			return nil, err
 		}
@@ -63,7 +63,7 @@ func (s *Site) watches(m *controller.Manager, kind string) ([]controller.Watch, 
 				return true
 			}}
 		}
-		all = append(all, controller.Watch{Object: obj, From: s.cache, When: when, Of: func(_ context.Context, obj client.Object) []types.NamespacedName {
+		all = append(all, controller.Watch{Object: obj, Cache: s.cache, When: when, Keys: func(_ context.Context, obj client.Object) []types.NamespacedName {
 			owner := metav1.GetControllerOf(obj)
 			if owner == nil || owner.Kind != kind {
 				return nil

@@ -20,7 +20,7 @@ const (
 )
 
 // seat is where an instance listens.
-type seat struct {
+type endpoints struct {
 	Address string
 	Engine  int32
 	Agent   int32
@@ -28,13 +28,13 @@ type seat struct {
 
 // freeSeat chooses an address in 127.32.0.0/11 that nobody has, or where there is
 // one address only, ports of it. Taken are host:port of all that is not running now.
-func (s *Site) freeSeat(engine, agent int32, taken map[string]bool) (seat, error) {
+func (s *Placement) freeEndpoints(engine, agent int32, taken map[string]bool) (endpoints, error) {
 	if engine == 0 {
 		engine = enginePort
 	}
 	if !s.o.OneAddress {
 		for range 200 {
-			at := seat{fmt.Sprintf("127.%d.%d.%d", 32+rand.IntN(32), rand.IntN(256), 1+rand.IntN(250)), engine, agent}
+			at := endpoints{fmt.Sprintf("127.%d.%d.%d", 32+rand.IntN(32), rand.IntN(256), 1+rand.IntN(250)), engine, agent}
 			if taken[at.Address] {
 				continue
 			}
@@ -47,7 +47,7 @@ func (s *Site) freeSeat(engine, agent int32, taken map[string]bool) (seat, error
 			}
 		}
 	}
-	at := seat{Address: "127.0.0.1", Engine: engine}
+	at := endpoints{Address: "127.0.0.1", Engine: engine}
 	var err error
 	if engine == enginePort || taken[join(at.Address, engine)] || free(at.Address, engine) != nil {
 		if at.Engine, err = freePort(taken); err != nil {

@@ -15,7 +15,7 @@ import (
 // A writer whose agent is frozen is stopped by its guard before another writes.
 // When the agent thaws it does not write again, and comes back as a follower.
 func TestAFrozenAgent(t *testing.T) {
-	b := newBench(t, Options{Lease: 3 * time.Second})
+	b := newFixture(t, Options{Lease: 3 * time.Second})
 	b.create("a", "b", "c")
 	b.manage("strict", "a", "b", "c")
 	w := b.write("a", "b", "c")
@@ -23,7 +23,7 @@ func TestAFrozenAgent(t *testing.T) {
 	agent := b.agentOf("a")
 	b.must(agent.Signal(syscall.SIGSTOP))
 	b.newWriter("a")
-	if b.engineOf("a").Lives() {
+	if b.engineOf("a").Running() {
 		t.Error("the engine of a frozen agent lives while another writes")
 	}
 	w.more(50)
@@ -35,7 +35,7 @@ func TestAFrozenAgent(t *testing.T) {
 // A writer that is frozen whole, with its guard, cannot answer a commit when it
 // thaws: its readers have left it.
 func TestAFrozenWriter(t *testing.T) {
-	b := newBench(t, Options{Lease: 3 * time.Second})
+	b := newFixture(t, Options{Lease: 3 * time.Second})
 	b.create("a", "b", "c")
 	b.manage("strict", "a", "b", "c")
 	w := b.write("a", "b", "c")
@@ -65,12 +65,12 @@ func TestAFrozenWriter(t *testing.T) {
 // The data of the writer stay with the volume when its instance goes, and the
 // next writer begins with them; a volume that is kept outlives its cluster.
 func TestTheWritersDataStay(t *testing.T) {
-	b := newBench(t, Options{Lease: 2 * time.Second})
+	b := newFixture(t, Options{Lease: 2 * time.Second})
 	b.create("a")
 	b.exec("a", "CREATE TABLE kept AS SELECT 'there' AS v")
 	gone := func(name string) {
 		b.must(b.ports.Instances.Remove(b.ctx(), c1, name))
-		patient(t, 30*time.Second, name+" is gone", func() error {
+		eventually(t, 30*time.Second, name+" is gone", func() error {
 			all, err := b.ports.Instances.List(b.ctx(), c1)
 			if err == nil && len(all) > 0 {
 				err = fmt.Errorf("%s", all[0].State)
@@ -96,12 +96,12 @@ func TestTheWritersDataStay(t *testing.T) {
 
 // An install that was cut off goes on when the agent comes back.
 func TestAnInstallThatWasCutOff(t *testing.T) {
-	b := newBench(t, Options{OneAddress: true}) // on the way: ports instead of addresses
+	b := newFixture(t, Options{OneAddress: true}) // on the way: ports instead of addresses
 	b.create("a")
 	b.exec("a", "CREATE TABLE big AS SELECT n, repeat('x', 500) FROM generate_series(1, 100000) n")
 	b.instance("b", port.Reader)
 	b.must(b.ports.Engine.Install(b.ctx(), c1.Of("b"), port.Source{From: "a"}, "install"))
-	patient(t, 20*time.Second, "the copy has begun", func() error {
+	eventually(t, 20*time.Second, "the copy has begun", func() error {
 		_, err := os.Stat(b.folder(c1, "instances", "b", "data.new"))
 		return err
 	})
@@ -120,7 +120,7 @@ func TestAnInstallThatWasCutOff(t *testing.T) {
 
 // A follower whose log is not kept any more by the writer is copied anew.
 func TestAFollowerLeftBehind(t *testing.T) {
-	b := newBench(t, Options{})
+	b := newFixture(t, Options{})
 	b.create("a", "b")
 	_, err := b.ports.Engine.Apply(b.ctx(), c1.Of("a"), map[string]string{"wal_keep_size": "0", "max_slot_wal_keep_size": "48MB", "max_wal_size": "32MB", "min_wal_size": "32MB"})
 	b.must(err)
@@ -128,7 +128,7 @@ func TestAFollowerLeftBehind(t *testing.T) {
 	b.until("b", "is stopped", func(s port.Status) bool { return !s.Running })
 	b.exec("a", "CREATE TABLE big AS SELECT n, repeat('x', 1000) FROM generate_series(1, 120000) n; CHECKPOINT; SELECT pg_switch_wal(); CHECKPOINT")
 	b.must(b.ports.Engine.Start(b.ctx(), c1.Of("b")))
-	patient(t, time.Minute, "the rows", func() error {
+	eventually(t, time.Minute, "the rows", func() error {
 		got, err := b.query("b", "SELECT count(*)::text FROM big")
 		if err == nil && got != "120000" {
 			err = errors.New(got)
@@ -143,7 +143,7 @@ func TestAFollowerLeftBehind(t *testing.T) {
 
 // Versions are labels of folders: the newest that begins with the wanted one.
 func TestVersions(t *testing.T) {
-	s := &Site{o: Options{Versions: map[string]string{"15.9": "/a", "15.18": "/b", "16.1": "/c"}}}
+	s := &Placement{o: Options{Versions: map[string]string{"15.9": "/a", "15.18": "/b", "16.1": "/c"}}}
 	for want, dir := range map[string]string{"": "/c", "15": "/b", "15.9": "/a", "16.1": "/c"} {
 		if _, got, err := s.binaries(want); err != nil || got != dir {
 			t.Errorf("%q is in %s, %v; want %s", want, got, err, dir)
@@ -190,7 +190,7 @@ func TestChooseNode(t *testing.T) {
 
 // An engine that does not start says why, and is tried again.
 func TestAnEngineThatDoesNotStart(t *testing.T) {
-	b := newBench(t, Options{})
+	b := newFixture(t, Options{})
 	b.create("a")
 	b.must(b.ports.Engine.Stop(b.ctx(), c1.Of("a"), port.Fast))
 	b.until("a", "is stopped", func(s port.Status) bool { return !s.Running })
@@ -207,7 +207,7 @@ func TestAnEngineThatDoesNotStart(t *testing.T) {
 
 // A manager that was removed and made anew is heard by agents that knew the old one.
 func TestAManagerMadeAnew(t *testing.T) {
-	b := newBench(t, Options{Lease: 3 * time.Second})
+	b := newFixture(t, Options{Lease: 3 * time.Second})
 	b.create("a", "b", "c")
 	b.manage("strict", "a", "b", "c")
 	b.must(b.ports.Manager.Remove(b.ctx(), c1, "c"))

@@ -10,6 +10,6 @@ var _ port.Checker = &Instances{}
 
 // Check implements port.Checker: is the version installed.
 func (i *Instances) Check(_ context.Context, _ port.Ref, want port.Instance, _ int, _ int64) error {
-	_, _, err := i.site.binaries(want.Version)
+	_, _, err := i.placement.binaries(want.Version)
 	return err
 }

@@ -14,36 +14,36 @@ import (
 )
 
 // bench is a cluster of real processes, moved as the operator would.
-type bench struct {
-	*Site
+type fixture struct {
+	*Placement
 	t      *testing.T
 	ports  port.Ports
 	writer string
 	epoch  int64
 }
 
-func newBench(t *testing.T, o Options) *bench {
+func newFixture(t *testing.T, o Options) *fixture {
 	s := open(t, o)
-	return &bench{Site: s, t: t, ports: s.Ports()}
+	return &fixture{Placement: s, t: t, ports: s.Ports()}
 }
 
-func (b *bench) must(err error) {
+func (b *fixture) must(err error) {
 	b.t.Helper()
 	if err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-func (b *bench) ctx() context.Context {
+func (b *fixture) ctx() context.Context {
 	ctx, cancel := context.WithTimeout(b.t.Context(), 2*time.Minute)
 	b.t.Cleanup(cancel)
 	return ctx
 }
 
-func (b *bench) instance(name string, kind port.Type) {
+func (b *fixture) instance(name string, kind port.Type) {
 	b.t.Helper()
 	want := port.Instance{Name: name, ID: name, Type: kind}
-	patient(b.t, 30*time.Second, "instance "+name, func() error {
+	eventually(b.t, 30*time.Second, "instance "+name, func() error {
 		got, err := b.ports.Instances.Ensure(b.ctx(), c1, want)
 		if err == nil && got.State != port.Up {
 			err = fmt.Errorf("%s: %s", got.State, got.Message)
@@ -52,7 +52,7 @@ func (b *bench) instance(name string, kind port.Type) {
 	})
 }
 
-func (b *bench) status(name string) port.Status {
+func (b *fixture) status(name string) port.Status {
 	b.t.Helper()
 	s, err := b.ports.Engine.Status(b.ctx(), c1.Of(name))
 	b.must(err)
@@ -60,10 +60,10 @@ func (b *bench) status(name string) port.Status {
 }
 
 // until waits for a status of an engine.
-func (b *bench) until(name, what string, holds func(port.Status) bool) port.Status {
+func (b *fixture) until(name, what string, holds func(port.Status) bool) port.Status {
 	b.t.Helper()
 	var s port.Status
-	patient(b.t, time.Minute, name+" "+what, func() (err error) {
+	eventually(b.t, time.Minute, name+" "+what, func() (err error) {
 		if s, err = b.ports.Engine.Status(b.ctx(), c1.Of(name)); err == nil && !holds(s) {
 			err = fmt.Errorf("%+v", s)
 		}
@@ -73,7 +73,7 @@ func (b *bench) until(name, what string, holds func(port.Status) bool) port.Stat
 }
 
 // create makes a writer and readers.
-func (b *bench) create(writer string, readers ...string) {
+func (b *fixture) create(writer string, readers ...string) {
 	b.t.Helper()
 	_, err := b.ports.Storage.Ensure(b.ctx(), c1, port.Volume{Size: 1 << 30}, "volume")
 	b.must(err)
@@ -98,8 +98,8 @@ func (b *bench) create(writer string, readers ...string) {
 }
 
 // connect gives a session in an instance.
-func (b *bench) connect(name string) (*pgx.Conn, error) {
-	p, err := b.Instances().Place(b.t.Context(), c1.Of(name))
+func (b *fixture) connect(name string) (*pgx.Conn, error) {
+	p, err := b.Instances().Locate(b.t.Context(), c1.Of(name))
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (b *bench) connect(name string) (*pgx.Conn, error) {
 	return pgx.ConnectConfig(b.t.Context(), cfg)
 }
 
-func (b *bench) exec(name, sql string) {
+func (b *fixture) exec(name, sql string) {
 	b.t.Helper()
 	c, err := b.connect(name)
 	b.must(err)
@@ -123,7 +123,7 @@ func (b *bench) exec(name, sql string) {
 	b.must(err)
 }
 
-func (b *bench) query(name, sql string) (string, error) {
+func (b *fixture) query(name, sql string) (string, error) {
 	c, err := b.connect(name)
 	if err != nil {
 		return "", err
@@ -139,11 +139,11 @@ func (b *bench) query(name, sql string) (string, error) {
 
 // Rows written to the writer are read on both readers.
 func TestRowsAreReadOnBothReaders(t *testing.T) {
-	b := newBench(t, Options{})
+	b := newFixture(t, Options{})
 	b.create("w", "r1", "r2")
 	b.exec("w", "CREATE TABLE rows (n text); INSERT INTO rows VALUES ('one'), ('two')")
 	for _, name := range []string{"r1", "r2"} {
-		patient(t, 10*time.Second, "rows on "+name, func() error {
+		eventually(t, 10*time.Second, "rows on "+name, func() error {
 			got, err := b.query(name, "SELECT n FROM rows ORDER BY n")
 			if err == nil && got != "one,two" {
 				err = errors.New(got)

@@ -14,13 +14,13 @@ import (
 
 // Real processes sit the exam of the ports.
 func TestConformance(t *testing.T) {
-	porttest.Run(t, func(t *testing.T) porttest.Rig {
+	porttest.Run(t, func(t *testing.T) porttest.Fixture {
 		s := open(t, Options{Lease: 3 * time.Second})
-		return porttest.Rig{
+		return porttest.Fixture{
 			Ports: s.Ports(), Now: time.Now,
 			Await: func(t *testing.T, limit time.Duration, what string, holds func() error) {
 				t.Helper()
-				patient(t, limit, what, holds)
+				eventually(t, limit, what, holds)
 			},
 			Kill: func(t *testing.T, id port.Ref) {
 				t.Helper()
@@ -40,7 +40,7 @@ func TestConformance(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			Again: func(t *testing.T) port.Ports {
+			Reopen: func(t *testing.T) port.Ports {
 				t.Helper()
 				again, err := Open(s.o)
 				if err != nil {
@@ -78,10 +78,10 @@ func TestConformance(t *testing.T) {
 func quote(text string) string { return "'" + text + "'" }
 
 // session is one in an engine, as a client of the database has it.
-func session(ctx context.Context, s *Site, id port.Ref, do func(context.Context, *pgx.Conn) error) error {
+func session(ctx context.Context, s *Placement, id port.Ref, do func(context.Context, *pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	p, err := s.Instances().Place(ctx, id)
+	p, err := s.Instances().Locate(ctx, id)
 	if err != nil {
 		return err
 	}

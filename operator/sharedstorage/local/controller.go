@@ -24,7 +24,7 @@ type Controller struct {
 }
 
 // longestPause is between two tries of a pass that fails. A cluster is never given up.
-const longestPause = time.Minute
+const maxRetryPause = time.Minute
 
 // Serve works until the context ends, then drains.
 func (c Controller) Serve(ctx context.Context) error {
@@ -37,8 +37,8 @@ func (c Controller) Serve(ctx context.Context) error {
 		c.Operator.Listen(ctx, func(ref control.Ref) { add(ref.String()) })
 	})
 	return control.Run(ctx, []control.Runner{shared}, []control.Runner{control.Controller{
-		Name: sharedstorage.Kind, Triggers: []control.Trigger{control.For(shared, news), notify}, MaxRetries: math.MaxInt,
-		Queue: control.QueueOptions{Longest: longestPause}, Metrics: c.Metrics, Log: c.Log,
+		Name: sharedstorage.Kind, Triggers: []control.Trigger{control.For(shared, specChanged), notify}, MaxRetries: math.MaxInt,
+		Queue: control.QueueOptions{Longest: maxRetryPause}, Metrics: c.Metrics, Log: c.Log,
 		Reconcile: func(ctx context.Context, key string) outcome.Outcome {
 			ref, err := control.ParseRef(key)
 			if err != nil {
@@ -50,8 +50,8 @@ func (c Controller) Serve(ctx context.Context) error {
 }
 
 // news holds if somebody asked something new of a cluster. Status is our own.
-func news(e control.Event[control.Object]) bool {
-	return control.Asked(e) || !maps.Equal(e.Old.Labels, e.New.Labels) || !maps.Equal(e.Old.Annotations, e.New.Annotations)
+func specChanged(e control.Event[control.Object]) bool {
+	return control.DesiredChanged(e) || !maps.Equal(e.Old.Labels, e.New.Labels) || !maps.Equal(e.Old.Annotations, e.New.Annotations)
 }
 
 func (c Controller) touch(ctx context.Context, e control.Event[control.Object]) {

@@ -13,7 +13,7 @@ import (
 
 // manage starts the cluster manager with these members and waits until a
 // failover would be safe.
-func (b *bench) manage(durability string, names ...string) {
+func (b *fixture) manage(durability string, names ...string) {
 	b.t.Helper()
 	want := port.ManagerSpec{Present: true, HA: true, Durability: durability}
 	all, err := b.ports.Instances.List(b.ctx(), c1)
@@ -26,7 +26,7 @@ func (b *bench) manage(durability string, names ...string) {
 			want.AwayFrom = i.Node
 		}
 	}
-	patient(b.t, 30*time.Second, "the manager", func() error {
+	eventually(b.t, 30*time.Second, "the manager", func() error {
 		top, err := b.ports.Manager.Ensure(b.ctx(), c1, want)
 		if err == nil && (!top.Ready || top.Writer != b.writer) {
 			err = fmt.Errorf("%+v", top)
@@ -37,9 +37,9 @@ func (b *bench) manage(durability string, names ...string) {
 }
 
 // safe waits until the readers that the manager counts on have everything.
-func (b *bench) safe() {
+func (b *fixture) safe() {
 	b.t.Helper()
-	patient(b.t, 30*time.Second, "the list of readers is safe", func() error {
+	eventually(b.t, 30*time.Second, "the list of readers is safe", func() error {
 		s := b.watchState()
 		if !s.Sync.Safe || s.Sync.Epoch != b.epoch || !slices.Equal(s.Sync.Names, s.Sync.Want) {
 			return fmt.Errorf("%+v", s.Sync)
@@ -49,9 +49,9 @@ func (b *bench) safe() {
 }
 
 // newWriter waits for a failover.
-func (b *bench) newWriter(old string) {
+func (b *fixture) newWriter(old string) {
 	b.t.Helper()
-	patient(b.t, time.Minute, "a new writer", func() error {
+	eventually(b.t, time.Minute, "a new writer", func() error {
 		top, err := b.ports.Manager.Topology(b.ctx(), c1)
 		if err != nil {
 			return err
@@ -66,7 +66,7 @@ func (b *bench) newWriter(old string) {
 }
 
 // power cuts the power of an instance: its agent, its engine, all at once.
-func (b *bench) power(name string) {
+func (b *fixture) power(name string) {
 	b.t.Helper()
 	b.must(b.locked(func() error { b.crash(b.folder(c1, "instances", name)); return nil }))
 }
@@ -74,7 +74,7 @@ func (b *bench) power(name string) {
 // SIGKILL of the writer with failover on and strict durability: failover, and no
 // answered row is lost; the old writer comes back and is rewound.
 func TestFailoverLosesNothing(t *testing.T) {
-	b := newBench(t, Options{})
+	b := newFixture(t, Options{})
 	b.create("a", "b", "c")
 	b.manage("strict", "a", "b", "c")
 	w := b.write("a", "b", "c")
@@ -97,12 +97,12 @@ func TestFailoverLosesNothing(t *testing.T) {
 // In strict durability a reader that may be the only one with a commit has to be
 // asked: without it there is no failover, and the message names it.
 func TestFailoverThatCouldLoseIsRefused(t *testing.T) {
-	b := newBench(t, Options{})
+	b := newFixture(t, Options{})
 	b.create("a", "b", "c")
 	b.manage("strict", "a", "b", "c")
 	b.power("b")
 	b.power("a")
-	patient(t, 30*time.Second, "the refusal", func() error {
+	eventually(t, 30*time.Second, "the refusal", func() error {
 		top, err := b.ports.Manager.Topology(b.ctx(), c1)
 		if err == nil && (top.Code != "FAILOVER_UNSAFE" || top.Writer != "a") {
 			err = fmt.Errorf("%s of %s: %s", top.Code, top.Writer, top.Message)
@@ -115,7 +115,7 @@ func TestFailoverThatCouldLoseIsRefused(t *testing.T) {
 
 // Failover that is turned off comes back by itself at its end, and not before.
 func TestFailoverIsOffUntil(t *testing.T) {
-	b := newBench(t, Options{Lease: 2 * time.Second})
+	b := newFixture(t, Options{Lease: 2 * time.Second})
 	b.create("a", "b")
 	b.manage("strict", "a", "b")
 	until := time.Now().Add(12 * time.Second)
@@ -130,7 +130,7 @@ func TestFailoverIsOffUntil(t *testing.T) {
 // A switch while the manager keeps the list of readers: no answered row is lost,
 // and the list is safe again afterwards. The manager is killed on the way.
 func TestSwitchWithAManager(t *testing.T) {
-	b := newBench(t, Options{})
+	b := newFixture(t, Options{})
 	b.create("a", "b", "c")
 	b.manage("strict", "a", "b", "c")
 	w := b.write("a", "b", "c")
@@ -157,7 +157,7 @@ func TestSwitchWithAManager(t *testing.T) {
 func TestDurabilityWithoutReaders(t *testing.T) {
 	for _, durability := range []string{"strict", "available"} {
 		t.Run(durability, func(t *testing.T) {
-			b := newBench(t, Options{})
+			b := newFixture(t, Options{})
 			b.create("a", "b")
 			b.manage("strict", "a", "b")
 			if durability == "available" {
@@ -192,12 +192,12 @@ func TestDurabilityWithoutReaders(t *testing.T) {
 
 // Two engines that write are seen, and the one of the lower epoch is stopped.
 func TestTwoWriters(t *testing.T) {
-	b := newBench(t, Options{})
+	b := newFixture(t, Options{})
 	b.create("a", "b", "c")
 	b.manage("strict", "a", "b", "c")
 	b.must(b.ports.Manager.SetHA(b.ctx(), c1, false, time.Time{}))
 	b.promoteBehindTheAgent("c")
-	patient(t, 20*time.Second, "c is stopped", func() error {
+	eventually(t, 20*time.Second, "c is stopped", func() error {
 		if s := b.status("c"); s.Running && s.Role == port.Primary {
 			return errors.New("it writes")
 		}

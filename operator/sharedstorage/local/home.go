@@ -19,8 +19,8 @@ import (
 // spec and status have the form they have on Kubernetes; status.fault is added:
 // what holds the cluster up, with its remedy, where the verbs of pawl look for it.
 type ClusterStore struct {
-	Objects control.Objects
-	Site    *Site // whose versions are meant; nil: a version is what the spec says
+	Objects   control.Objects
+	Placement *Placement // whose versions are meant; nil: a version is what the spec says
 }
 
 var _ sharedstorage.ClusterStore = ClusterStore{}
@@ -58,14 +58,14 @@ func (h ClusterStore) Of(o control.Object) (*sharedstorage.Cluster, error) {
 // version is the installed one that a spec means: 15 is the newest 15.x. Where
 // the spec says nothing, a cluster stays with its major version.
 func (h ClusterStore) version(want, is string) string {
-	if h.Site == nil {
+	if h.Placement == nil {
 		return want
 	}
 	prefix := want
 	if prefix == "" {
 		prefix = major(is)
 	}
-	if found, _, err := h.Site.binaries(prefix); err == nil {
+	if found, _, err := h.Placement.binaries(prefix); err == nil {
 		return found
 	}
 	return want // the flow says that it is not there
@@ -149,7 +149,7 @@ func statusOf(c *sharedstorage.Cluster) (json.RawMessage, error) {
 		return nil, err
 	}
 	position := status["position"]
-	bare(status)
+	withoutNulls(status)
 	if position != nil {
 		status["position"] = position
 	}
@@ -160,18 +160,18 @@ func statusOf(c *sharedstorage.Cluster) (json.RawMessage, error) {
 }
 
 // bare removes what is null.
-func bare(v any) {
+func withoutNulls(v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		for key, one := range v {
 			if one == nil {
 				delete(v, key)
 			}
-			bare(one)
+			withoutNulls(one)
 		}
 	case []any:
 		for _, one := range v {
-			bare(one)
+			withoutNulls(one)
 		}
 	}
 }

@@ -71,7 +71,7 @@ func TestDefaults(t *testing.T) {
 // A spec that names a major version means the newest that is installed; one that
 // names none stays with the major version that the cluster has.
 func TestVersionsOfASpec(t *testing.T) {
-	h := ClusterStore{Site: &Site{o: Options{Versions: map[string]string{"15.2": "a", "15.10": "b", "16.1": "c"}}}}
+	h := ClusterStore{Placement: &Placement{o: Options{Versions: map[string]string{"15.2": "a", "15.10": "b", "16.1": "c"}}}}
 	for _, c := range [][3]string{{"15", "", "15.10"}, {"15.2", "15.2", "15.2"}, {"", "", "16.1"}, {"", "15.2", "15.10"}, {"17", "", "17"}} {
 		if got := h.version(c[0], c[1]); got != c[2] {
 			t.Errorf("%q with a cluster of %q: %q, want %q", c[0], c[1], got, c[2])

@@ -15,22 +15,22 @@ import (
 )
 
 // Managers makes cluster managers as processes.
-type Managers struct{ site *Site }
+type Managers struct{ placement *Placement }
 
 var _ postgres.ManagerHosts = &Managers{}
 
 // Manager is the port of that name.
-func (s *Site) Manager() postgres.Manager {
-	return postgres.Manager{Hosts: &Managers{s}, Places: s.Instances()}
+func (s *Placement) Manager() postgres.Manager {
+	return postgres.Manager{Hosts: &Managers{s}, Locator: s.Instances()}
 }
 
 // Ports are the four together.
-func (s *Site) Ports() port.Ports {
+func (s *Placement) Ports() port.Ports {
 	return port.Ports{Storage: s.Storage(), Instances: s.Instances(), Engine: s.Engine(), Manager: s.Manager()}
 }
 
 // hosted is what is written down of a manager.
-type hosted struct {
+type managerRecord struct {
 	Node     string           `json:"node"`
 	Address  string           `json:"address"`
 	Port     int32            `json:"port"`
@@ -41,16 +41,16 @@ type hosted struct {
 	folder string
 }
 
-const hostedName = "manager.json"
+const managerRecordName = "manager.json"
 
 // Ensure implements postgres.ManagerHosts.
-func (m *Managers) Ensure(ctx context.Context, c port.Ref, want port.ManagerSpec) (postgres.ManagerPlace, error) {
-	var place postgres.ManagerPlace
-	err := m.site.locked(func() error {
+func (m *Managers) Ensure(ctx context.Context, c port.Ref, want port.ManagerSpec) (postgres.ManagerEndpoint, error) {
+	var place postgres.ManagerEndpoint
+	err := m.placement.locked(func() error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := m.site.home(c); err != nil {
+		if err := m.placement.ensureDirs(c); err != nil {
 			return err
 		}
 		h, err := m.load(c)
@@ -58,38 +58,38 @@ func (m *Managers) Ensure(ctx context.Context, c port.Ref, want port.ManagerSpec
 			return err
 		}
 		if h == nil {
-			h = &hosted{folder: m.site.folder(c, "manager")}
+			h = &managerRecord{folder: m.placement.folder(c, "manager")}
 			if err := os.MkdirAll(h.folder, 0o700); err != nil {
-				return trouble(err)
+				return storageFault(err)
 			}
 		}
-		if err := m.bring(c, h, want); err != nil {
+		if err := m.ensureRunning(c, h, want); err != nil {
 			return err
 		}
-		place, err = m.place(c, h)
+		place, err = m.endpoint(c, h)
 		return err
 	})
 	return place, err
 }
 
 // bring makes the manager run on a node that is right, in the wanted version.
-func (m *Managers) bring(c port.Ref, h *hosted, want port.ManagerSpec) error {
+func (m *Managers) ensureRunning(c port.Ref, h *managerRecord, want port.ManagerSpec) error {
 	node, err := m.node(h, want.AwayFrom)
 	if err != nil {
 		return err
 	}
-	running := h.Process.Lives() && h.Process.Runs(h.folder)
+	running := h.Process.Running() && h.Process.Runs(h.folder)
 	if running && h.Node == node && h.Version == want.Version {
 		return nil
 	}
 	if running { // what it must not forget is on disk
 		h.Process.Kill()
-		for began := time.Now(); h.Process.Lives() && time.Since(began) < time.Second; m.site.reap() {
+		for began := time.Now(); h.Process.Running() && time.Since(began) < time.Second; m.placement.reap() {
 			time.Sleep(time.Millisecond)
 		}
 	}
 	if h.Address == "" {
-		everyone, err := m.site.all()
+		everyone, err := m.placement.all()
 		if err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func (m *Managers) bring(c port.Ref, h *hosted, want port.ManagerSpec) error {
 			taken[r.Address] = true
 			taken[join(r.Address, r.Port)], taken[join(r.Address, r.Agent)] = true, true
 		}
-		at, err := m.site.freeSeat(0, managerPort, taken)
+		at, err := m.placement.freeEndpoints(0, managerPort, taken)
 		if err != nil {
 			return err
 		}
@@ -107,24 +107,24 @@ func (m *Managers) bring(c port.Ref, h *hosted, want port.ManagerSpec) error {
 	h.Node, h.Version = node, want.Version
 	config := postgres.WatchConfig{
 		Cluster: c.Cluster(), Listen: join(h.Address, h.Port), Node: node, Version: want.Version,
-		TokenFile: m.site.folder(c, "secret", "token"), GrantDir: m.site.folder(c, "volume"), Every: postgres.Duration(m.site.o.Every),
+		TokenFile: m.placement.folder(c, "secret", "token"), GrantDir: m.placement.folder(c, "volume"), Every: postgres.Duration(m.placement.o.Every),
 	}
 	if err := postgres.WriteJSON(filepath.Join(h.folder, configName), config); err != nil {
-		return trouble(err)
+		return storageFault(err)
 	}
-	p, err := m.site.start(h.folder, "manager.log", "cluster-manager", "--dir", h.folder)
+	p, err := m.placement.start(h.folder, "manager.log", "cluster-manager", "--dir", h.folder)
 	if err != nil {
 		return port.ManagerUnreachable.Errorf("the cluster manager does not start: %w", err)
 	}
 	h.Process, h.Launched = p, time.Now().UTC()
-	return trouble(postgres.WriteJSON(filepath.Join(h.folder, hostedName), h))
+	return storageFault(postgres.WriteJSON(filepath.Join(h.folder, managerRecordName), h))
 }
 
 // node is where the manager stands: where it is, unless that is the writer's
 // node or broken and there is another.
-func (m *Managers) node(h *hosted, away string) (string, error) {
+func (m *Managers) node(h *managerRecord, away string) (string, error) {
 	var ready []string
-	for _, n := range m.site.nodes() {
+	for _, n := range m.placement.nodes() {
 		if !n.Ready || !n.Schedulable {
 			continue
 		}
@@ -146,18 +146,18 @@ func (m *Managers) node(h *hosted, away string) (string, error) {
 }
 
 // Find implements postgres.ManagerHosts.
-func (m *Managers) Find(_ context.Context, c port.Ref) (postgres.ManagerPlace, bool, error) {
+func (m *Managers) Find(_ context.Context, c port.Ref) (postgres.ManagerEndpoint, bool, error) {
 	h, err := m.load(c)
 	if err != nil || h == nil {
-		return postgres.ManagerPlace{}, false, err
+		return postgres.ManagerEndpoint{}, false, err
 	}
-	place, err := m.place(c, h)
+	place, err := m.endpoint(c, h)
 	return place, true, err
 }
 
 // Remove implements postgres.ManagerHosts.
 func (m *Managers) Remove(_ context.Context, c port.Ref) error {
-	return m.site.locked(func() error {
+	return m.placement.locked(func() error {
 		h, err := m.load(c)
 		if err != nil || h == nil {
 			return err
@@ -167,42 +167,42 @@ func (m *Managers) Remove(_ context.Context, c port.Ref) error {
 				return err
 			}
 		}
-		return trouble(os.RemoveAll(h.folder))
+		return storageFault(os.RemoveAll(h.folder))
 	})
 }
 
-func (m *Managers) load(c port.Ref) (*hosted, error) {
+func (m *Managers) load(c port.Ref) (*managerRecord, error) {
 	if err := check(c.Namespace, c.Name); err != nil {
 		return nil, err
 	}
-	h := &hosted{folder: m.site.folder(c, "manager")}
-	err := postgres.ReadJSON(filepath.Join(h.folder, hostedName), h)
+	h := &managerRecord{folder: m.placement.folder(c, "manager")}
+	err := postgres.ReadJSON(filepath.Join(h.folder, managerRecordName), h)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	return h, trouble(err)
+	return h, storageFault(err)
 }
 
-func (m *Managers) place(c port.Ref, h *hosted) (postgres.ManagerPlace, error) {
-	token, err := os.ReadFile(m.site.folder(c, "secret", "token"))
+func (m *Managers) endpoint(c port.Ref, h *managerRecord) (postgres.ManagerEndpoint, error) {
+	token, err := os.ReadFile(m.placement.folder(c, "secret", "token"))
 	if err != nil {
-		return postgres.ManagerPlace{}, trouble(err)
+		return postgres.ManagerEndpoint{}, storageFault(err)
 	}
-	return postgres.ManagerPlace{
+	return postgres.ManagerEndpoint{
 		URL: "http://" + join(h.Address, h.Port), Token: strings.TrimSpace(string(token)), Node: h.Node, Address: join(h.Address, h.Port), Version: h.Version,
 	}, nil
 }
 
 // managersOn ends the managers on a node that breaks.
-func (s *Site) managersOn(node string) error {
-	files, err := filepath.Glob(filepath.Join(s.o.Dir, "*", "*", "manager", hostedName))
+func (s *Placement) managersOn(node string) error {
+	files, err := filepath.Glob(filepath.Join(s.o.Dir, "*", "*", "manager", managerRecordName))
 	if err != nil {
 		return err
 	}
 	for _, file := range files {
-		var h hosted
+		var h managerRecord
 		if err := postgres.ReadJSON(file, &h); err != nil {
-			return trouble(err)
+			return storageFault(err)
 		}
 		if (node == "" || h.Node == node) && h.Process.Runs(filepath.Dir(file)) {
 			h.Process.Kill()

@@ -21,15 +21,15 @@ import (
 )
 
 // Instances is port.Instances as folders and processes.
-type Instances struct{ site *Site }
+type Instances struct{ placement *Placement }
 
 var (
-	_ port.Instances  = &Instances{}
-	_ postgres.Places = &Instances{}
+	_ port.Instances   = &Instances{}
+	_ postgres.Locator = &Instances{}
 )
 
 // placed is what is written down of an instance.
-type placed struct {
+type instanceRecord struct {
 	port.Instance
 	Agent    int32            `json:"agent"` // port of its agent
 	Launched time.Time        `json:"launched,omitzero"`
@@ -41,16 +41,16 @@ type placed struct {
 }
 
 // sighting is the state that was seen last, and since when.
-type sighting struct {
+type seenState struct {
 	state port.InstanceState
 	since time.Time
 }
 
 const (
-	placedName = "instance.json"
-	configName = "config.json"
-	patience   = 15 * time.Second // for an agent to answer
-	stopGrace  = 30 * time.Second // for an agent to stop its engine and end
+	instanceRecordName = "instance.json"
+	configName         = "config.json"
+	agentTimeout       = 15 * time.Second // for an agent to answer
+	stopGrace          = 30 * time.Second // for an agent to stop its engine and end
 )
 
 // Ensure implements port.Instances. An instance whose process is gone is started again.
@@ -58,16 +58,16 @@ func (i *Instances) Ensure(ctx context.Context, c port.Ref, want port.Instance) 
 	if err := check(want.Name); err != nil {
 		return port.Instance{}, err
 	}
-	var r *placed
-	err := i.site.locked(func() (err error) {
+	var r *instanceRecord
+	err := i.placement.locked(func() (err error) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if r, err = i.site.load(c, want.Name); err != nil {
+		if r, err = i.placement.load(c, want.Name); err != nil {
 			return err
 		}
 		if r == nil {
-			if r, err = i.site.create(c, want); err != nil {
+			if r, err = i.placement.create(c, want); err != nil {
 				return err
 			}
 		}
@@ -80,12 +80,12 @@ func (i *Instances) Ensure(ctx context.Context, c port.Ref, want port.Instance) 
 				return err
 			}
 		}
-		return i.site.launch(r)
+		return i.placement.launch(r)
 	})
 	if err != nil {
 		return port.Instance{}, err
 	}
-	return i.site.look(ctx, r), nil
+	return i.placement.observe(ctx, r), nil
 }
 
 // Remove implements port.Instances. The data of the writer stay with the volume.
@@ -93,8 +93,8 @@ func (i *Instances) Remove(ctx context.Context, c port.Ref, name string) error {
 	if err := check(name); err != nil {
 		return err
 	}
-	return i.site.locked(func() error {
-		r, err := i.site.load(c, name)
+	return i.placement.locked(func() error {
+		r, err := i.placement.load(c, name)
 		if err != nil || r == nil {
 			return err
 		}
@@ -104,23 +104,23 @@ func (i *Instances) Remove(ctx context.Context, c port.Ref, name string) error {
 				return err
 			}
 		}
-		_, err = i.site.leave(ctx, r)
+		_, err = i.placement.continueRemoval(ctx, r)
 		return err
 	})
 }
 
 // List implements port.Instances.
 func (i *Instances) List(ctx context.Context, c port.Ref) ([]port.Instance, error) {
-	var all []*placed
-	err := i.site.locked(func() (err error) {
-		if all, err = i.site.of(c); err != nil {
+	var all []*instanceRecord
+	err := i.placement.locked(func() (err error) {
+		if all, err = i.placement.instancesOf(c); err != nil {
 			return err
 		}
 		for n, r := range all {
 			if r.Leaving.IsZero() {
 				continue
 			}
-			if gone, err := i.site.leave(ctx, r); err != nil {
+			if gone, err := i.placement.continueRemoval(ctx, r); err != nil {
 				return err
 			} else if gone {
 				all[n] = nil
@@ -131,74 +131,74 @@ func (i *Instances) List(ctx context.Context, c port.Ref) ([]port.Instance, erro
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(r *placed) bool { return r == nil })
+	all = slices.DeleteFunc(all, func(r *instanceRecord) bool { return r == nil })
 	seen := make([]port.Instance, len(all))
 	var asking sync.WaitGroup
 	for n, r := range all {
-		asking.Go(func() { seen[n] = i.site.look(ctx, r) })
+		asking.Go(func() { seen[n] = i.placement.observe(ctx, r) })
 	}
 	asking.Wait()
 	return seen, ctx.Err()
 }
 
 // Place implements postgres.Places.
-func (i *Instances) Place(_ context.Context, id port.Ref) (postgres.Place, error) {
+func (i *Instances) Locate(_ context.Context, id port.Ref) (postgres.Endpoint, error) {
 	if err := check(id.Instance); err != nil {
-		return postgres.Place{}, err
+		return postgres.Endpoint{}, err
 	}
-	r, err := i.site.load(id, id.Instance)
+	r, err := i.placement.load(id, id.Instance)
 	if err != nil {
-		return postgres.Place{}, err
+		return postgres.Endpoint{}, err
 	}
 	if r == nil {
-		return postgres.Place{}, port.PodLost.Errorf("there is no instance %s", id)
+		return postgres.Endpoint{}, port.PodLost.Errorf("there is no instance %s", id)
 	}
-	return i.site.place(r)
+	return i.placement.endpoint(r)
 }
 
-func (s *Site) place(r *placed) (postgres.Place, error) {
+func (s *Placement) endpoint(r *instanceRecord) (postgres.Endpoint, error) {
 	token, err := os.ReadFile(s.folder(r.cluster, "secret", "token"))
 	if errors.Is(err, fs.ErrNotExist) { // somebody has removed it: all take the new one
-		if err := s.home(r.cluster); err != nil {
-			return postgres.Place{}, err
+		if err := s.ensureDirs(r.cluster); err != nil {
+			return postgres.Endpoint{}, err
 		}
 		token, err = os.ReadFile(s.folder(r.cluster, "secret", "token"))
 	}
 	if err != nil {
-		return postgres.Place{}, trouble(err)
+		return postgres.Endpoint{}, storageFault(err)
 	}
-	return postgres.Place{
+	return postgres.Endpoint{
 		Agent: "http://" + join(r.Address, r.Agent), Token: strings.TrimSpace(string(token)),
 		Engine: postgres.Upstream{Name: r.Name, Host: r.Address, Port: r.Port},
 	}, nil
 }
 
 // Password is that of the superuser postgres in the engines of a cluster.
-func (s *Site) Password(c port.Ref) (string, error) {
+func (s *Placement) Password(c port.Ref) (string, error) {
 	text, err := os.ReadFile(s.folder(c, "secret", "password"))
-	return strings.TrimSpace(string(text)), trouble(err)
+	return strings.TrimSpace(string(text)), storageFault(err)
 }
 
-func (s *Site) load(c port.Ref, name string) (*placed, error) {
-	r := &placed{cluster: c.Cluster(), folder: s.folder(c, "instances", name)}
-	err := postgres.ReadJSON(filepath.Join(r.folder, placedName), r)
+func (s *Placement) load(c port.Ref, name string) (*instanceRecord, error) {
+	r := &instanceRecord{cluster: c.Cluster(), folder: s.folder(c, "instances", name)}
+	err := postgres.ReadJSON(filepath.Join(r.folder, instanceRecordName), r)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	return r, trouble(err)
+	return r, storageFault(err)
 }
 
-func (r *placed) save() error {
-	return trouble(postgres.WriteJSON(filepath.Join(r.folder, placedName), r))
+func (r *instanceRecord) save() error {
+	return storageFault(postgres.WriteJSON(filepath.Join(r.folder, instanceRecordName), r))
 }
 
 // of is all instances of a cluster, by name.
-func (s *Site) of(c port.Ref) ([]*placed, error) {
+func (s *Placement) instancesOf(c port.Ref) ([]*instanceRecord, error) {
 	entries, err := os.ReadDir(s.folder(c, "instances"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, trouble(err)
+		return nil, storageFault(err)
 	}
-	var all []*placed
+	var all []*instanceRecord
 	for _, entry := range entries {
 		if strings.HasPrefix(entry.Name(), ".") {
 			continue
@@ -215,15 +215,15 @@ func (s *Site) of(c port.Ref) ([]*placed, error) {
 }
 
 // all is the instances of all clusters.
-func (s *Site) all() ([]*placed, error) {
+func (s *Placement) all() ([]*instanceRecord, error) {
 	folders, err := filepath.Glob(filepath.Join(s.o.Dir, "*", "*", "instances"))
 	if err != nil {
 		return nil, err
 	}
-	var all []*placed
+	var all []*instanceRecord
 	for _, folder := range folders {
 		cluster := filepath.Dir(folder)
-		rs, err := s.of(port.Ref{Namespace: filepath.Base(filepath.Dir(cluster)), Name: filepath.Base(cluster)})
+		rs, err := s.instancesOf(port.Ref{Namespace: filepath.Base(filepath.Dir(cluster)), Name: filepath.Base(cluster)})
 		if err != nil {
 			return nil, err
 		}
@@ -233,15 +233,15 @@ func (s *Site) all() ([]*placed, error) {
 }
 
 // create makes the folder of an instance, whole or not at all.
-func (s *Site) create(c port.Ref, want port.Instance) (*placed, error) {
-	if err := s.home(c); err != nil {
+func (s *Placement) create(c port.Ref, want port.Instance) (*instanceRecord, error) {
+	if err := s.ensureDirs(c); err != nil {
 		return nil, err
 	}
 	version, binaries, err := s.binaries(want.Version)
 	if err != nil {
 		return nil, err
 	}
-	siblings, err := s.of(c)
+	siblings, err := s.instancesOf(c)
 	if err != nil {
 		return nil, err
 	}
@@ -262,20 +262,20 @@ func (s *Site) create(c port.Ref, want port.Instance) (*placed, error) {
 		taken[r.Address] = true
 		taken[join(r.Address, r.Port)], taken[join(r.Address, r.Agent)] = true, true
 	}
-	at, err := s.freeSeat(want.Port, agentPort, taken)
+	at, err := s.freeEndpoints(want.Port, agentPort, taken)
 	if err != nil {
 		return nil, err
 	}
-	r := &placed{Instance: want, cluster: c.Cluster(), folder: s.folder(c, "instances", want.Name)}
+	r := &instanceRecord{Instance: want, cluster: c.Cluster(), folder: s.folder(c, "instances", want.Name)}
 	r.Version, r.Node, r.Address, r.Port, r.Agent = version, node, at.Address, at.Engine, at.Agent
 	r.State, r.Message, r.Since = "", "", time.Time{}
 
 	made := s.folder(c, "instances", "."+want.Name)
 	if err := os.RemoveAll(made); err != nil {
-		return nil, trouble(err)
+		return nil, storageFault(err)
 	}
 	if err := os.Mkdir(made, 0o711); err != nil {
-		return nil, trouble(err)
+		return nil, storageFault(err)
 	}
 	config := postgres.Config{
 		Cluster: c.Of(want.Name), Listen: join(r.Address, r.Agent), Host: r.Address, Port: r.Port, Binaries: binaries, Version: version, User: s.o.User,
@@ -283,15 +283,15 @@ func (s *Site) create(c port.Ref, want port.Instance) (*placed, error) {
 		GrantDir: s.folder(c, "volume"), Seed: s.folder(c, "volume", "seed"), Lease: postgres.Duration(s.o.Lease),
 		Parameters: want.Class.Parameters, Command: append(slices.Clone(s.o.Program), "instance"),
 	}
-	if err := errors.Join(postgres.WriteJSON(filepath.Join(made, configName), config), postgres.WriteJSON(filepath.Join(made, placedName), r)); err != nil {
-		return nil, trouble(err)
+	if err := errors.Join(postgres.WriteJSON(filepath.Join(made, configName), config), postgres.WriteJSON(filepath.Join(made, instanceRecordName), r)); err != nil {
+		return nil, storageFault(err)
 	}
-	return r, trouble(os.Rename(made, r.folder))
+	return r, storageFault(os.Rename(made, r.folder))
 }
 
 // launch starts the agent if it does not run.
-func (s *Site) launch(r *placed) error {
-	if _, down := s.down(r.Node); down || s.agent(r).Lives() {
+func (s *Placement) launch(r *instanceRecord) error {
+	if _, down := s.down(r.Node); down || s.agent(r).Running() {
 		return nil
 	}
 	p, err := s.start(r.folder, "agent.log", "instance", "--dir", r.folder)
@@ -303,36 +303,36 @@ func (s *Site) launch(r *placed) error {
 }
 
 // agent is the process of an instance: as it was started, or as it wrote itself.
-func (s *Site) agent(r *placed) postgres.Process { return agentIn(r.folder, r.Process) }
+func (s *Placement) agent(r *instanceRecord) postgres.Process { return agentIn(r.folder, r.Process) }
 
 func agentIn(folder string, started postgres.Process) postgres.Process {
-	if started.Lives() && started.Runs(folder) {
+	if started.Running() && started.Runs(folder) {
 		return started
 	}
-	if written := postgres.AgentOf(folder); written.Lives() && written.Runs(folder) {
+	if written := postgres.AgentOf(folder); written.Running() && written.Runs(folder) {
 		return written
 	}
 	return postgres.Process{}
 }
 
 // crash ends the processes in a folder as the end of a machine would.
-func (s *Site) crash(folder string) {
-	var r placed
-	_ = postgres.ReadJSON(filepath.Join(folder, placedName), &r) // without it, what wrote itself is found
+func (s *Placement) crash(folder string) {
+	var r instanceRecord
+	_ = postgres.ReadJSON(filepath.Join(folder, instanceRecordName), &r) // without it, what wrote itself is found
 	agentIn(folder, r.Process).Kill()
 	postgres.EngineOf(folder).Kill()
 }
 
 // leave goes on with a removal. It says whether the instance is gone.
-func (s *Site) leave(ctx context.Context, r *placed) (bool, error) {
+func (s *Placement) continueRemoval(ctx context.Context, r *instanceRecord) (bool, error) {
 	late := time.Since(r.Leaving) > stopGrace
-	if p := s.agent(r); p.Lives() {
+	if p := s.agent(r); p.Running() {
 		if late {
 			s.crash(r.folder)
 		}
 		return false, p.Signal(syscall.SIGTERM) // once more does no harm
 	}
-	if p := postgres.EngineOf(r.folder); p.Lives() {
+	if p := postgres.EngineOf(r.folder); p.Running() {
 		if late {
 			p.Kill()
 		}
@@ -345,24 +345,24 @@ func (s *Site) leave(ctx context.Context, r *placed) (bool, error) {
 	data, seed := filepath.Join(r.folder, "data"), s.folder(r.cluster, "volume", "seed")
 	if exists(data) && g.Epoch > 0 && (g.Writer == r.Name || postgres.WroteUnder(r.folder) == g.Epoch) {
 		if err := os.RemoveAll(seed); err != nil {
-			return false, trouble(err)
+			return false, storageFault(err)
 		}
 		if err := os.Rename(data, seed); err != nil {
-			return false, trouble(err)
+			return false, storageFault(err)
 		}
 	}
 	gone := s.folder(r.cluster, "instances", ".gone-"+r.Name)
 	if err := os.RemoveAll(gone); err != nil {
-		return false, trouble(err)
+		return false, storageFault(err)
 	}
 	if err := os.Rename(r.folder, gone); err != nil {
-		return false, trouble(err)
+		return false, storageFault(err)
 	}
-	return true, trouble(os.RemoveAll(gone))
+	return true, storageFault(os.RemoveAll(gone))
 }
 
 // look sees an instance as it is.
-func (s *Site) look(ctx context.Context, r *placed) port.Instance {
+func (s *Placement) observe(ctx context.Context, r *instanceRecord) port.Instance {
 	seen := r.Instance
 	since, down := s.down(r.Node)
 	switch {
@@ -374,22 +374,22 @@ func (s *Site) look(ctx context.Context, r *placed) port.Instance {
 		return seen
 	}
 	answers := probe(ctx, r)
-	lives := s.agent(r).Lives()
+	lives := s.agent(r).Running()
 	switch {
 	case answers:
 		seen.State = port.Up
-	case lives && time.Since(r.Launched) < patience:
+	case lives && time.Since(r.Launched) < agentTimeout:
 		seen.State = port.Pending
 	case lives:
 		seen.State, seen.Message = port.Down, "its agent does not answer"
 	default:
-		seen.State, seen.Message = port.Down, "its agent does not run: "+postgres.LastWords(filepath.Join(r.folder, "agent.log"))
+		seen.State, seen.Message = port.Down, "its agent does not run: "+postgres.LogTail(filepath.Join(r.folder, "agent.log"))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	last := s.seen[r.folder]
 	if last.state != seen.State {
-		last = sighting{seen.State, time.Now().UTC()}
+		last = seenState{seen.State, time.Now().UTC()}
 		s.seen[r.folder] = last
 	}
 	seen.Since = last.since
@@ -397,7 +397,7 @@ func (s *Site) look(ctx context.Context, r *placed) port.Instance {
 }
 
 // probe asks an agent who it is.
-func probe(ctx context.Context, r *placed) bool {
+func probe(ctx context.Context, r *instanceRecord) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+join(r.Address, r.Agent)+"/healthz", http.NoBody)

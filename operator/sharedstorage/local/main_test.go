@@ -120,7 +120,7 @@ func processesIn(dir string) map[int]string {
 
 // open gives a site whose clusters are removed at the end of the test, or skips
 // the test where PostgreSQL is missing.
-func open(t *testing.T, o Options) *Site {
+func open(t *testing.T, o Options) *Placement {
 	t.Helper()
 	if versions, err := installedVersions(); err != nil || len(versions) == 0 {
 		t.Skip("PostgreSQL's server programs are missing: apt-get install postgresql")
@@ -140,7 +140,7 @@ func open(t *testing.T, o Options) *Site {
 }
 
 // clear ends everything at once.
-func clear(t *testing.T, s *Site) {
+func clear(t *testing.T, s *Placement) {
 	t.Helper()
 	if err := s.locked(func() error {
 		all, err := s.all()
@@ -155,7 +155,7 @@ func clear(t *testing.T, s *Site) {
 }
 
 // patient asks again until it holds.
-func patient(t *testing.T, limit time.Duration, what string, holds func() error) {
+func eventually(t *testing.T, limit time.Duration, what string, holds func() error) {
 	t.Helper()
 	var err error
 	for deadline := time.Now().Add(limit); ; {
@@ -175,30 +175,30 @@ func patient(t *testing.T, limit time.Duration, what string, holds func() error)
 
 var c1 = port.Ref{Namespace: "default", Name: "c1", UID: "uid-1"}
 
-func (b *bench) agentOf(name string) postgres.Process {
+func (b *fixture) agentOf(name string) postgres.Process {
 	return postgres.AgentOf(b.folder(c1, "instances", name))
 }
 
-func (b *bench) engineOf(name string) postgres.Process {
+func (b *fixture) engineOf(name string) postgres.Process {
 	return postgres.EngineOf(b.folder(c1, "instances", name))
 }
 
-func (b *bench) managerOf() postgres.Process {
+func (b *fixture) managerOf() postgres.Process {
 	b.t.Helper()
-	var h hosted
-	b.must(postgres.ReadJSON(b.folder(c1, "manager", hostedName), &h))
+	var h managerRecord
+	b.must(postgres.ReadJSON(b.folder(c1, "manager", managerRecordName), &h))
 	return h.Process
 }
 
-func (b *bench) watchState() postgres.WatchState {
+func (b *fixture) watchState() postgres.WatchState {
 	b.t.Helper()
-	s, err := postgres.FileMemory{Path: b.folder(c1, "manager", "state.json")}.Load(b.t.Context())
+	s, err := postgres.FileWatchStateStore{Path: b.folder(c1, "manager", "state.json")}.Load(b.t.Context())
 	b.must(err)
 	return s
 }
 
 // promoteBehindTheAgent makes an engine write that nobody allowed to.
-func (b *bench) promoteBehindTheAgent(name string) {
+func (b *fixture) promoteBehindTheAgent(name string) {
 	b.t.Helper()
 	b.exec(name, "SELECT pg_promote(false)")
 }

@@ -13,10 +13,10 @@ import (
 
 // Nodes implements port.Instances.
 func (i *Instances) Nodes(ctx context.Context, _ port.Ref) ([]port.Node, error) {
-	return i.site.nodes(), ctx.Err()
+	return i.placement.nodes(), ctx.Err()
 }
 
-func (s *Site) nodes() []port.Node {
+func (s *Placement) nodes() []port.Node {
 	nodes := slices.Clone(s.o.Nodes)
 	for i := range nodes {
 		nodes[i].Labels = maps.Clone(nodes[i].Labels)
@@ -28,12 +28,12 @@ func (s *Site) nodes() []port.Node {
 	return nodes
 }
 
-func (s *Site) downFile(node string) string {
+func (s *Placement) downFile(node string) string {
 	return filepath.Join(s.o.Dir, "nodes", node+".down")
 }
 
 // down says since when a node is broken.
-func (s *Site) down(node string) (time.Time, bool) {
+func (s *Placement) down(node string) (time.Time, bool) {
 	info, err := os.Stat(s.downFile(node))
 	if err != nil {
 		return time.Time{}, false
@@ -43,10 +43,10 @@ func (s *Site) down(node string) (time.Time, bool) {
 
 // BreakNode makes a pretended node fail like a machine without power: all its
 // processes are gone at once, and nothing starts there until MendNode.
-func (s *Site) BreakNode(node string) error {
+func (s *Placement) BreakNode(node string) error {
 	return s.locked(func() error {
 		if err := os.WriteFile(s.downFile(node), nil, 0o600); err != nil {
-			return trouble(err)
+			return storageFault(err)
 		}
 		all, err := s.all()
 		if err != nil {
@@ -64,10 +64,10 @@ func (s *Site) BreakNode(node string) error {
 }
 
 // MendNode gives a node its power back. What stood there is Down until Ensure starts it.
-func (s *Site) MendNode(node string) error {
+func (s *Placement) MendNode(node string) error {
 	return s.locked(func() error {
 		if err := os.Remove(s.downFile(node)); err != nil && !os.IsNotExist(err) {
-			return trouble(err)
+			return storageFault(err)
 		}
 		return nil
 	})

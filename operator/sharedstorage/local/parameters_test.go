@@ -33,8 +33,8 @@ func TestParametersOfACluster(t *testing.T) {
 	objects := Admit(control.NewMemory())
 	var flushes atomic.Int64
 	looks := &passes{}
-	op, err := sharedstorage.New(sharedstorage.Options{Store: ClusterStore{Objects: objects, Site: s}, Ports: s.Ports(), Logger: slog.New(slog.DiscardHandler),
-		Rest: 200 * time.Millisecond, Look: 200 * time.Millisecond, Metrics: looks,
+	op, err := sharedstorage.New(sharedstorage.Options{Store: ClusterStore{Objects: objects, Placement: s}, Ports: s.Ports(), Logger: slog.New(slog.DiscardHandler),
+		IdleInterval: 200 * time.Millisecond, RunInterval: 200 * time.Millisecond, Metrics: looks,
 		Moved: func(_ control.Ref, m machine.Move) {
 			if m.Cause == machine.ByEvent && m.To.State == sharedstorage.ModifyingParameters {
 				flushes.Add(1)
@@ -55,7 +55,7 @@ func TestParametersOfACluster(t *testing.T) {
 	})
 	defer func() { cancel(); serving.Wait() }()
 
-	b := &bench{Site: s, t: t, ports: s.Ports()}
+	b := &fixture{Placement: s, t: t, ports: s.Ports()}
 	cluster := port.Ref{Namespace: blue.Namespace, Name: blue.Name}
 	params := map[string]string{}
 	want := func(durability string) {
@@ -68,12 +68,12 @@ func TestParametersOfACluster(t *testing.T) {
 		for name, value := range params {
 			all[name] = value
 		}
-		patient(t, 3*time.Minute, "the cluster is at rest", func() error {
+		eventually(t, 3*time.Minute, "the cluster is at rest", func() error {
 			now, err := objects.Get(ctx, blue)
 			if err != nil {
 				return err
 			}
-			c, err := ClusterStore{Objects: objects, Site: s}.Of(now)
+			c, err := ClusterStore{Objects: objects, Placement: s}.Of(now)
 			if err == nil && (c.Status.State != "Running" || c.Status.ObservedGeneration < o.Generation || c.Status.ParametersHash != port.Hash(all)) {
 				err = fmt.Errorf("%s %s: %s", c.Status.State, c.Status.Message, now.Status)
 			}
@@ -91,7 +91,7 @@ func TestParametersOfACluster(t *testing.T) {
 	runs := func(n int64) {
 		t.Helper()
 		from := looks.n.Load()
-		patient(t, time.Minute, "some looks", func() error {
+		eventually(t, time.Minute, "some looks", func() error {
 			if looks.n.Load() < from+5 {
 				return errors.New("too few")
 			}

@@ -19,9 +19,9 @@ import (
 // over, the new password is good and the old one is not, and a reader that connects
 // anew streams.
 func TestFinding28SecretsAreRotated(t *testing.T) {
-	b := newBench(t, Options{})
+	b := newFixture(t, Options{})
 	b.create("a", "b")
-	patient(t, time.Minute, "the manager is made", func() error {
+	eventually(t, time.Minute, "the manager is made", func() error {
 		top, err := b.ports.Manager.Ensure(b.ctx(), c1, port.ManagerSpec{Present: true, HA: true, Durability: "strict", Members: []port.Member{{Name: "a", ID: "a", Node: "node-1"}, {Name: "b", ID: "b", Node: "node-2"}}})
 		if err == nil && !top.Ready {
 			err = fmt.Errorf("%+v", top)
@@ -30,7 +30,7 @@ func TestFinding28SecretsAreRotated(t *testing.T) {
 	})
 	manages := func() {
 		t.Helper()
-		patient(t, time.Minute, "the manager knows its cluster", func() error {
+		eventually(t, time.Minute, "the manager knows its cluster", func() error {
 			top, err := b.ports.Manager.Topology(b.ctx(), c1)
 			if err == nil && (!top.Ready || top.Writer != "a" || top.Code != "" || len(top.Sync) != 1) {
 				err = fmt.Errorf("%+v", top)
@@ -41,7 +41,7 @@ func TestFinding28SecretsAreRotated(t *testing.T) {
 	manages()
 	old, err := b.Password(c1)
 	b.must(err)
-	place, err := b.Instances().Place(b.ctx(), c1.Of("a"))
+	place, err := b.Instances().Locate(b.ctx(), c1.Of("a"))
 	b.must(err)
 	in := func(password string) error {
 		ctx, cancel := context.WithTimeout(b.ctx(), 10*time.Second)
@@ -61,8 +61,8 @@ func TestFinding28SecretsAreRotated(t *testing.T) {
 		for _, name := range []string{"token", "password"} {
 			b.must(rotate[how](b.folder(c1, "secret", name)))
 		}
-		patient(t, time.Minute, "the new password is good after it was "+how, func() error {
-			if _, err := b.Instances().Place(b.ctx(), c1.Of("a")); err != nil {
+		eventually(t, time.Minute, "the new password is good after it was "+how, func() error {
+			if _, err := b.Instances().Locate(b.ctx(), c1.Of("a")); err != nil {
 				return err
 			}
 			password, err := b.Password(c1)

@@ -44,15 +44,15 @@ type Options struct {
 }
 
 // Site is everything of one folder.
-type Site struct {
+type Placement struct {
 	o        Options
 	mu       sync.Mutex // and the lock of the folder: one at a time changes it
 	children map[int]struct{}
-	seen     map[string]sighting
+	seen     map[string]seenState
 }
 
 // Open opens a folder. It is made when it is needed.
-func Open(o Options) (*Site, error) {
+func Open(o Options) (*Placement, error) {
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil || o.Dir == "" {
 		return nil, errors.Join(errors.New("the options have no folder"), err)
@@ -78,22 +78,22 @@ func Open(o Options) (*Site, error) {
 			return nil, err
 		}
 	}
-	return &Site{o: o, children: map[int]struct{}{}, seen: map[string]sighting{}}, nil
+	return &Placement{o: o, children: map[int]struct{}{}, seen: map[string]seenState{}}, nil
 }
 
 // Storage is the port of that name.
-func (s *Site) Storage() *Storage { return &Storage{s} }
+func (s *Placement) Storage() *Storage { return &Storage{s} }
 
 // Instances is the port of that name; it also tells where instances are.
-func (s *Site) Instances() *Instances { return &Instances{s} }
+func (s *Placement) Instances() *Instances { return &Instances{s} }
 
 // Engine is the port of that name: engines are asked through their agents.
-func (s *Site) Engine() postgres.Engine { return postgres.Engine{Places: s.Instances()} }
+func (s *Placement) Engine() postgres.Engine { return postgres.Engine{Locator: s.Instances()} }
 
 var plainName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
 
 // folder is that of a cluster.
-func (s *Site) folder(c port.Ref, names ...string) string {
+func (s *Placement) folder(c port.Ref, names ...string) string {
 	return filepath.Join(append([]string{s.o.Dir, c.Namespace, c.Name}, names...)...)
 }
 
@@ -108,15 +108,15 @@ func check(names ...string) error {
 }
 
 // locked does something while nobody else changes the folder.
-func (s *Site) locked(do func() error) error {
+func (s *Placement) locked(do func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := os.MkdirAll(filepath.Join(s.o.Dir, "nodes"), 0o711); err != nil {
-		return trouble(err)
+		return storageFault(err)
 	}
 	lock, err := postgres.Lock(filepath.Join(s.o.Dir, "site.lock"))
 	if err != nil {
-		return trouble(err)
+		return storageFault(err)
 	}
 	defer lock.Close()
 	s.reap()
@@ -124,20 +124,20 @@ func (s *Site) locked(do func() error) error {
 }
 
 // home makes the folders of a cluster that all else stands in.
-func (s *Site) home(c port.Ref) error {
+func (s *Placement) ensureDirs(c port.Ref) error {
 	if err := check(c.Namespace, c.Name); err != nil {
 		return err
 	}
 	for _, folder := range []string{"volume", "secret", "instances"} {
 		if err := os.MkdirAll(s.folder(c, folder), 0o711); err != nil {
-			return trouble(err)
+			return storageFault(err)
 		}
 	}
 	for _, name := range []string{"token", "password"} {
 		file := s.folder(c, "secret", name)
 		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 			if err := postgres.WriteFile(file, []byte(random()+"\n")); err != nil {
-				return trouble(err)
+				return storageFault(err)
 			}
 		}
 	}
@@ -151,10 +151,10 @@ func random() string {
 }
 
 // start starts a program that outlives this one.
-func (s *Site) start(dir, log string, args ...string) (postgres.Process, error) {
+func (s *Placement) start(dir, log string, args ...string) (postgres.Process, error) {
 	f, err := os.OpenFile(filepath.Join(dir, log), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return postgres.Process{}, trouble(err)
+		return postgres.Process{}, storageFault(err)
 	}
 	defer f.Close()
 	args = append(slices.Clone(s.o.Program), args...)
@@ -172,7 +172,7 @@ func (s *Site) start(dir, log string, args ...string) (postgres.Process, error) 
 }
 
 // reap takes leave of children that have ended, or they would stay as zombies.
-func (s *Site) reap() {
+func (s *Placement) reap() {
 	for pid := range s.children {
 		switch got, err := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); {
 		case errors.Is(err, syscall.EINTR):
@@ -182,7 +182,7 @@ func (s *Site) reap() {
 	}
 }
 
-func trouble(err error) error {
+func storageFault(err error) error {
 	switch {
 	case err == nil:
 		return nil

@@ -18,7 +18,7 @@ import (
 // Storage is port.Storage as a folder for each cluster. Readers that stream
 // stand in for shared storage, so the data are with the instances; when the
 // writer is removed its data stay in the folder, and the next writer begins with them.
-type Storage struct{ site *Site }
+type Storage struct{ placement *Placement }
 
 var _ port.Storage = &Storage{}
 
@@ -45,11 +45,11 @@ const (
 // Ensure implements port.Storage.
 func (t *Storage) Ensure(ctx context.Context, c port.Ref, want port.Volume, key string) (port.Volume, error) {
 	var found port.Volume
-	err := t.site.locked(func() error {
+	err := t.placement.locked(func() error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := t.site.home(c); err != nil {
+		if err := t.placement.ensureDirs(c); err != nil {
 			return err
 		}
 		v, err := t.load(c)
@@ -91,22 +91,22 @@ func (t *Storage) adopt(c port.Ref, want port.Volume) error {
 	if err := check(claim); err != nil {
 		return port.StorageFailed.Errorf("%w", err)
 	}
-	from := filepath.Join(t.site.o.Dir, "claims", claim)
+	from := filepath.Join(t.placement.o.Dir, "claims", claim)
 	if !exists(filepath.Join(from, "PG_VERSION")) {
 		if exists(t.seed(c)) { // it was moved already
 			return nil
 		}
 		return port.StorageFailed.Errorf("there are no data of PostgreSQL in %s", from)
 	}
-	return trouble(os.Rename(from, t.seed(c)))
+	return storageFault(os.Rename(from, t.seed(c)))
 }
 
-func (t *Storage) seed(c port.Ref) string { return t.site.folder(c, "volume", "seed") }
+func (t *Storage) seed(c port.Ref) string { return t.placement.folder(c, "volume", "seed") }
 
 // Clone implements port.Storage: a base backup, by a process that outlives this one.
 func (t *Storage) Clone(ctx context.Context, from, to port.Ref, key string) (port.Volume, error) {
 	var found port.Volume
-	err := t.site.locked(func() error {
+	err := t.placement.locked(func() error {
 		if err := check(from.Namespace, from.Name); err != nil {
 			return port.CloneSourceMissing.Errorf("%w", err)
 		}
@@ -117,7 +117,7 @@ func (t *Storage) Clone(ctx context.Context, from, to port.Ref, key string) (por
 		if source == nil || !source.Kept.IsZero() {
 			return port.CloneSourceMissing.Errorf("there is no cluster %s", from)
 		}
-		if err := t.site.home(to); err != nil {
+		if err := t.placement.ensureDirs(to); err != nil {
 			return err
 		}
 		v, err := t.load(to)
@@ -142,7 +142,7 @@ func (t *Storage) Clone(ctx context.Context, from, to port.Ref, key string) (por
 // Observe implements port.Storage.
 func (t *Storage) Observe(ctx context.Context, c port.Ref) (port.Volume, error) {
 	var found port.Volume
-	err := t.site.locked(func() error {
+	err := t.placement.locked(func() error {
 		v, err := t.load(c)
 		if err != nil || v == nil || !v.Kept.IsZero() {
 			return err
@@ -165,29 +165,29 @@ func (t *Storage) settle(ctx context.Context, c port.Ref, v *volume, again bool)
 		return found, nil
 	}
 	found.State = port.VolumeCloning
-	folder := t.site.folder(c, "volume", "clone")
+	folder := t.placement.folder(c, "volume", "clone")
 	if done := filepath.Join(folder, "data"); exists(done) {
 		if err := os.Rename(done, t.seed(c)); err != nil {
-			return found, trouble(err)
+			return found, storageFault(err)
 		}
 		v.Cloned = true
 		found.State = port.VolumeReady
-		return found, errors.Join(t.save(c, v), trouble(os.RemoveAll(folder)))
+		return found, errors.Join(t.save(c, v), storageFault(os.RemoveAll(folder)))
 	}
 	if exists(t.seed(c)) { // moved, and the note of it was lost
 		v.Cloned = true
 		found.State = port.VolumeReady
 		return found, t.save(c, v)
 	}
-	if v.Copier.Lives() {
+	if v.Copier.Running() {
 		found.Message = "copying the data of " + v.From.String()
 		return found, nil
 	}
 	if v.Attempts >= copies {
-		return found, port.StorageFailed.Errorf("the data of %s could not be copied: %s", v.From, postgres.LastWords(filepath.Join(folder, "log")))
+		return found, port.StorageFailed.Errorf("the data of %s could not be copied: %s", v.From, postgres.LogTail(filepath.Join(folder, "log")))
 	}
 	if !again {
-		found.Message = "the copy of " + v.From.String() + " has ended: " + postgres.LastWords(filepath.Join(folder, "log"))
+		found.Message = "the copy of " + v.From.String() + " has ended: " + postgres.LogTail(filepath.Join(folder, "log"))
 		return found, nil
 	}
 	if err := t.copy(ctx, folder, v); err != nil {
@@ -202,40 +202,40 @@ func (t *Storage) copy(ctx context.Context, folder string, v *volume) error {
 	if err != nil {
 		return err
 	}
-	source, err := t.site.load(*v.From, g.Writer)
+	source, err := t.placement.load(*v.From, g.Writer)
 	if err != nil {
 		return err
 	}
-	if g.Writer == "" || source == nil || !postgres.EngineOf(source.folder).Lives() {
+	if g.Writer == "" || source == nil || !postgres.EngineOf(source.folder).Running() {
 		return port.CloneSourceMissing.Errorf("cluster %s has no writer that runs", v.From)
 	}
-	password, err := t.site.Password(*v.From)
+	password, err := t.placement.Password(*v.From)
 	if err != nil {
 		return err
 	}
-	as, err := postgres.Runner(t.site.o.User)
+	as, err := postgres.Runner(t.placement.o.User)
 	if err != nil {
 		return err
 	}
-	_, binaries, err := t.site.binaries(source.Version)
+	_, binaries, err := t.placement.binaries(source.Version)
 	if err != nil {
 		return err
 	}
 	if err := errors.Join(os.RemoveAll(folder), os.Mkdir(folder, 0o700)); err != nil {
-		return trouble(err)
+		return storageFault(err)
 	}
 	pass := filepath.Join(folder, "pgpass")
 	if err := postgres.WriteFile(pass, []byte("*:*:*:*:"+password+"\n")); err != nil {
-		return trouble(err)
+		return storageFault(err)
 	}
 	log, err := os.OpenFile(filepath.Join(folder, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return trouble(err)
+		return storageFault(err)
 	}
 	defer log.Close()
 	if as != nil {
 		if err := errors.Join(os.Chown(folder, int(as.Uid), int(as.Gid)), os.Chown(pass, int(as.Uid), int(as.Gid))); err != nil {
-			return trouble(err)
+			return storageFault(err)
 		}
 	}
 	cmd := exec.Command("/bin/sh", "-c", `part=$1; done=$2; shift 2; "$@" && mv -T "$part" "$done"`, "sh", filepath.Join(folder, "part"), filepath.Join(folder, "data"),
@@ -249,7 +249,7 @@ func (t *Storage) copy(ctx context.Context, folder string, v *volume) error {
 	}
 	v.Copier = postgres.ProcessOf(cmd.Process.Pid)
 	v.Attempts++
-	t.site.children[v.Copier.PID] = struct{}{}
+	t.placement.children[v.Copier.PID] = struct{}{}
 	_ = cmd.Process.Release() // it is reaped by its id
 	return nil
 }
@@ -263,14 +263,14 @@ func (t *Storage) Grant(ctx context.Context, c port.Ref, writer string, epoch in
 }
 
 func (t *Storage) grants(c port.Ref) postgres.GrantFile {
-	return postgres.GrantFile{Dir: t.site.folder(c, "volume")}
+	return postgres.GrantFile{Dir: t.placement.folder(c, "volume")}
 }
 
 // Restore implements port.Storage.
 func (t *Storage) Restore(ctx context.Context, c port.Ref, was port.Volume, wrote bool) (port.Volume, error) {
 	var found port.Volume
-	err := t.site.locked(func() error {
-		if err := t.site.home(c); err != nil {
+	err := t.placement.locked(func() error {
+		if err := t.placement.ensureDirs(c); err != nil {
 			return err
 		}
 		v, err := t.load(c)
@@ -285,7 +285,7 @@ func (t *Storage) Restore(ctx context.Context, c port.Ref, was port.Volume, wrot
 		}
 		block := time.Duration(0)
 		if !wrote {
-			block = t.site.o.Lease
+			block = t.placement.o.Lease
 		}
 		if err := t.grants(c).Restore(ctx, was.Writer, was.Epoch, block); err != nil {
 			return err
@@ -301,30 +301,30 @@ func (t *Storage) Release(ctx context.Context, c port.Ref, keep bool) error {
 	if err := check(c.Namespace, c.Name); err != nil {
 		return err
 	}
-	return t.site.locked(func() error {
+	return t.placement.locked(func() error {
 		v, err := t.load(c)
 		if err != nil {
 			return err
 		}
-		left, err := t.site.of(c)
+		left, err := t.placement.instancesOf(c)
 		if err != nil {
 			return err
 		}
 		if len(left) > 0 {
 			return fmt.Errorf("%d instances of %s are there still: the volume is released after them", len(left), c)
 		}
-		if v != nil && v.Copier.Lives() {
+		if v != nil && v.Copier.Running() {
 			stop(v.Copier)
 		}
 		if !keep || v == nil {
-			if !exists(t.site.folder(c)) {
+			if !exists(t.placement.folder(c)) {
 				return nil
 			}
-			gone := filepath.Join(t.site.o.Dir, c.Namespace, ".gone-"+c.Name)
-			if err := errors.Join(os.RemoveAll(gone), os.Rename(t.site.folder(c), gone)); err != nil {
-				return trouble(err)
+			gone := filepath.Join(t.placement.o.Dir, c.Namespace, ".gone-"+c.Name)
+			if err := errors.Join(os.RemoveAll(gone), os.Rename(t.placement.folder(c), gone)); err != nil {
+				return storageFault(err)
 			}
-			return trouble(os.RemoveAll(gone))
+			return storageFault(os.RemoveAll(gone))
 		}
 		if !v.Kept.IsZero() {
 			return nil
@@ -343,20 +343,20 @@ func (t *Storage) Release(ctx context.Context, c port.Ref, keep bool) error {
 
 // stop ends a copy and its children, which are in its group.
 func stop(p postgres.Process) {
-	if p.Lives() {
+	if p.Running() {
 		_ = syscall.Kill(-p.PID, syscall.SIGKILL) // it leads its session
 	}
 }
 
 func (t *Storage) load(c port.Ref) (*volume, error) {
 	var v volume
-	err := postgres.ReadJSON(t.site.folder(c, "volume", volumeName), &v)
+	err := postgres.ReadJSON(t.placement.folder(c, "volume", volumeName), &v)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	return &v, trouble(err)
+	return &v, storageFault(err)
 }
 
 func (t *Storage) save(c port.Ref, v *volume) error {
-	return trouble(postgres.WriteJSON(t.site.folder(c, "volume", volumeName), v))
+	return storageFault(postgres.WriteJSON(t.placement.folder(c, "volume", volumeName), v))
 }

@@ -21,7 +21,7 @@ func rounds(otherwise int) int {
 }
 
 // switchTo is a planned switch, as the flow does it. It gives the times of its parts.
-func (b *bench) switchTo(name string, others ...string) string {
+func (b *fixture) switchTo(name string, others ...string) string {
 	b.t.Helper()
 	old, began := b.writer, time.Now()
 	e := b.ports.Engine
@@ -50,7 +50,7 @@ func (b *bench) switchTo(name string, others ...string) string {
 // Planned switches under a client that writes without pause: no answered row is
 // lost, never do two accept writes, the old one follows.
 func TestSwitchLosesNothing(t *testing.T) {
-	b := newBench(t, Options{})
+	b := newFixture(t, Options{})
 	b.create("a", "b", "c")
 	w := b.write("a", "b", "c")
 	w.more(50)
@@ -74,7 +74,7 @@ func TestSwitchLosesNothing(t *testing.T) {
 
 // A stale promotion is refused, and so is a grant that is not newer.
 func TestStaleEpochsAreRefused(t *testing.T) {
-	b := newBench(t, Options{})
+	b := newFixture(t, Options{})
 	b.create("a", "b")
 	e := b.ports.Engine
 	if err := e.Promote(b.ctx(), c1.Of("b"), 1); !errors.Is(err, port.SwitchRefused) {
@@ -92,7 +92,7 @@ func TestStaleEpochsAreRefused(t *testing.T) {
 // A writer that loses the grant stops before another writes, though nobody told
 // it; then it comes back as a follower, rewound.
 func TestAWriterWithoutGrantIsStopped(t *testing.T) {
-	b := newBench(t, Options{Lease: 2 * time.Second})
+	b := newFixture(t, Options{Lease: 2 * time.Second})
 	b.create("a", "b")
 	w := b.write("a", "b")
 	w.more(20)
@@ -113,7 +113,7 @@ func TestAWriterWithoutGrantIsStopped(t *testing.T) {
 // A killed agent finds its engine again; a writer whose agent does not come back
 // is stopped by the guard before its lease ends.
 func TestAKilledAgent(t *testing.T) {
-	b := newBench(t, Options{Lease: 3 * time.Second})
+	b := newFixture(t, Options{Lease: 3 * time.Second})
 	b.create("a", "b")
 	engine := func() int { return b.engineOf("a").PID }
 	before := engine()
@@ -127,8 +127,8 @@ func TestAKilledAgent(t *testing.T) {
 
 	killed := time.Now()
 	b.must(b.agentOf("a").Signal(syscall.SIGKILL))
-	patient(t, 10*time.Second, "the guard stops the engine", func() error {
-		if b.engineOf("a").Lives() {
+	eventually(t, 10*time.Second, "the guard stops the engine", func() error {
+		if b.engineOf("a").Running() {
 			return errors.New("it lives")
 		}
 		return nil
@@ -140,7 +140,7 @@ func TestAKilledAgent(t *testing.T) {
 
 // A follower whose engine is killed is started again by its agent.
 func TestAKilledEngineComesBack(t *testing.T) {
-	b := newBench(t, Options{})
+	b := newFixture(t, Options{})
 	b.create("a", "b")
 	for _, name := range []string{"b", "a"} {
 		old := b.engineOf(name)

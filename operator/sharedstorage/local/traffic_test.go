@@ -20,7 +20,7 @@ type answered struct {
 
 // traffic is a client of every instance that writes without pause wherever it may.
 type traffic struct {
-	b      *bench
+	b      *fixture
 	cancel context.CancelFunc
 	all    sync.WaitGroup
 
@@ -28,7 +28,7 @@ type traffic struct {
 	rows []answered
 }
 
-func (b *bench) write(names ...string) *traffic {
+func (b *fixture) write(names ...string) *traffic {
 	b.t.Helper()
 	b.exec(b.writer, "CREATE TABLE IF NOT EXISTS traffic (by text, n bigint, PRIMARY KEY (by, n))")
 	ctx, cancel := context.WithCancel(b.t.Context())
@@ -89,7 +89,7 @@ func (w *traffic) count() int {
 func (w *traffic) more(n int) {
 	w.b.t.Helper()
 	from := w.count()
-	patient(w.b.t, time.Minute, fmt.Sprintf("%d more rows", n), func() error {
+	eventually(w.b.t, time.Minute, fmt.Sprintf("%d more rows", n), func() error {
 		if got := w.count() - from; got < n {
 			return fmt.Errorf("%d rows", got)
 		}
@@ -144,7 +144,7 @@ func (w *traffic) lost(name string) {
 	t := w.b.t
 	t.Helper()
 	var have map[answered]bool
-	patient(t, 30*time.Second, "all answered rows on "+name, func() error {
+	eventually(t, 30*time.Second, "all answered rows on "+name, func() error {
 		c, err := w.b.connect(name)
 		if err != nil {
 			return err

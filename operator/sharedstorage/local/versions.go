@@ -36,7 +36,7 @@ func installedVersions() (map[string]string, error) {
 
 // binaries finds the programs for a wanted version: the version itself, or the
 // newest that begins with it; empty: the newest.
-func (s *Site) binaries(want string) (version, dir string, err error) {
+func (s *Placement) binaries(want string) (version, dir string, err error) {
 	known := slices.SortedFunc(maps.Keys(s.o.Versions), func(a, b string) int { return compareVersions(b, a) })
 	for _, v := range known {
 		if want == "" || v == want || strings.HasPrefix(v, want+".") {

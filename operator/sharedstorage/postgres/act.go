@@ -35,11 +35,11 @@ func (a *Agent) pass(ctx context.Context) bool {
 	m := decide(f)
 	a.mu.Lock()
 	a.live.quiet++
-	if m != rest || !f.ready {
+	if m != idle || !f.ready {
 		a.live.quiet = 0
 	}
 	a.mu.Unlock()
-	if m == rest {
+	if m == idle {
 		if f.ready && f.stopping == "" {
 			a.repair(ctx, f.rec, s)
 		}
@@ -57,25 +57,25 @@ func (a *Agent) pass(ctx context.Context) bool {
 		}
 		return false
 	}
-	return m != install && m != halt && m != demote && m != copyAnew && m != rewindIt && m != promote && m != startReader && m != startPromote && m != openWriter
+	return m != install && m != halt && m != demote && m != recopy && m != rewindData && m != promote && m != startReader && m != startPromote && m != openWriter
 }
 
-func (a *Agent) gather(ctx context.Context) (facts, sight, error) {
+func (a *Agent) gather(ctx context.Context) (facts, engineState, error) {
 	engine := a.engine()
-	running := engine.Lives()
-	var s sight
-	var lookErr error
+	running := engine.Running()
+	var s engineState
+	var queryErr error
 	if running {
-		s, lookErr = a.look(ctx)
+		s, queryErr = a.queryState(ctx)
 	}
-	if err := a.observe(ctx, engine, running, s, lookErr); err != nil {
+	if err := a.observe(ctx, engine, running, s, queryErr); err != nil {
 		return facts{}, s, err
 	}
 	_, writing := a.writing()
 	a.mu.Lock()
 	f := facts{
 		rec: a.rec.clone(), name: a.name, now: time.Now(), retry: a.live.retry, installed: a.srv.installed(), running: running,
-		ready: running && lookErr == nil, recovery: s.Recovery, standby: a.srv.standby(), writing: writing, diverged: a.live.diverged,
+		ready: running && queryErr == nil, recovery: s.Recovery, standby: a.srv.standby(), writing: writing, diverged: a.live.diverged,
 	}
 	if running && a.live.stopping == engine {
 		f.stopping = a.live.how
@@ -95,24 +95,24 @@ func (a *Agent) gather(ctx context.Context) (facts, sight, error) {
 }
 
 // observe takes over what was seen.
-func (a *Agent) observe(ctx context.Context, engine Process, running bool, s sight, lookErr error) error {
+func (a *Agent) observe(ctx context.Context, engine Process, running bool, s engineState, queryErr error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	l := &a.live
-	if st := l.starting; st != nil && !st.engine.Lives() {
+	if st := l.starting; st != nil && !st.engine.Running() {
 		l.starting = nil
 		said := a.srv.tail(st.log)
 		a.mu.Unlock()
 		a.fail(port.StartFailed.Errorf("postgres ended while it started: %s", lastLines(said, 6)))
 		if st.writer && !running {
-			_ = a.relinquish(ctx) // it ends by itself later
+			_ = a.releaseLease(ctx) // it ends by itself later
 		}
 		a.mu.Lock()
 	}
-	if !running || lookErr != nil {
+	if !running || queryErr != nil {
 		l.still = time.Time{}
-		if st := l.starting; st != nil && running && time.Since(st.at) > deaf && !recovering(lookErr) {
-			l.fault = port.StartFailed.Errorf("postgres runs and lets nobody in: %w; it says: %s", lookErr, lastLines(a.srv.tail(st.log), 6))
+		if st := l.starting; st != nil && running && time.Since(st.at) > unresponsiveAfter && !recovering(queryErr) {
+			l.fault = port.StartFailed.Errorf("postgres runs and lets nobody in: %w; it says: %s", queryErr, lastLines(a.srv.tail(st.log), 6))
 		}
 		return nil
 	}
@@ -135,7 +135,7 @@ func (a *Agent) observe(ctx context.Context, engine Process, running bool, s sig
 }
 
 // deaf is how long an engine may run and let nobody in, unless it recovers.
-const deaf = 30 * time.Second
+const unresponsiveAfter = 30 * time.Second
 
 // recovering is what an engine says that has log to replay before it lets anybody in.
 func recovering(err error) bool {
@@ -163,21 +163,21 @@ func (a *Agent) parameters(r record) map[string]string {
 	return a.cfg.Parameters
 }
 
-func (a *Agent) act(ctx context.Context, m move, f facts, s sight) error {
+func (a *Agent) act(ctx context.Context, m move, f facts, s engineState) error {
 	switch m {
 	case reclaim:
 		return a.reclaim(ctx, f.rec)
 	case release:
-		return a.relinquish(ctx)
+		return a.releaseLease(ctx)
 	case install:
 		a.job(ctx, "install", a.install)
 	case halt:
 		a.stop(ctx, mode(f.rec), f.ready && !s.Recovery)
 	case demote:
 		a.stop(ctx, port.Fast, false)
-	case copyAnew:
+	case recopy:
 		a.job(ctx, "copy", func(ctx context.Context) error { return a.copyFrom(ctx, *f.rec.Upstream) })
-	case rewindIt:
+	case rewindData:
 		a.job(ctx, "rewind", func(ctx context.Context) error { return a.rewind(ctx, *f.rec.Upstream) })
 	case openWriter:
 		return a.openWriter(ctx, f)
@@ -193,8 +193,8 @@ func (a *Agent) act(ctx context.Context, m move, f facts, s sight) error {
 		return a.promote(ctx, f)
 	case promoted:
 		return a.opened(ctx, f.rec.Promote)
-	case forsake:
-		a.stumble(port.SwitchRefused.Errorf("%s was to be promoted under epoch %d, and the grant is of epoch %d to %s", a.name, f.rec.Promote, f.grant.Epoch, named(f.grant.Writer)), 0)
+	case abandonPromotion:
+		a.retryAfter(port.SwitchRefused.Errorf("%s was to be promoted under epoch %d, and the grant is of epoch %d to %s", a.name, f.rec.Promote, f.grant.Epoch, named(f.grant.Writer)), 0)
 		return a.change(func(r *record) {
 			if r.Promote == f.rec.Promote {
 				r.Promote = 0
@@ -317,7 +317,7 @@ func (a *Agent) stop(ctx context.Context, how port.StopMode, checkpoint bool) {
 func (a *Agent) reclaim(ctx context.Context, r record) error {
 	err := a.acquire(ctx, r.Epoch)
 	if err == nil {
-		a.posted()
+		a.ensureGuard()
 		return nil
 	}
 	if !errors.Is(err, port.SwitchRefused) {
@@ -327,7 +327,7 @@ func (a *Agent) reclaim(ctx context.Context, r record) error {
 	if err := a.change(func(r *record) { r.Run, r.Mode, r.Ahead = false, port.Immediate, true }); err != nil {
 		return err
 	}
-	a.stumble(port.TwoWriters.Errorf("the engine of %s wrote without the grant and is stopped: %s", a.name, fault.Message(err)), 0)
+	a.retryAfter(port.TwoWriters.Errorf("the engine of %s wrote without the grant and is stopped: %s", a.name, fault.Message(err)), 0)
 	return nil
 }
 
@@ -336,7 +336,7 @@ func (a *Agent) openWriter(ctx context.Context, f facts) error {
 	if err := a.acquire(ctx, f.grant.Epoch); err != nil {
 		return a.notYet(err)
 	}
-	a.stumble(nil, 0)
+	a.retryAfter(nil, 0)
 	if err := a.change(func(r *record) {
 		r.Epoch, r.Fresh, r.Ahead, r.Upstream, r.Hold, r.Promote, r.Rejoin = f.grant.Epoch, false, true, nil, false, 0, false
 		f.rec = r.clone()
@@ -346,7 +346,7 @@ func (a *Agent) openWriter(ctx context.Context, f facts) error {
 	if err := a.srv.setStandby(false); err != nil {
 		return err
 	}
-	a.posted()
+	a.ensureGuard()
 	return a.launch(f.rec, false, true)
 }
 
@@ -355,7 +355,7 @@ func (a *Agent) notYet(err error) error {
 	if fault.Of(err) == fault.Unknown { // such as a right that was taken away for a moment
 		err = port.WriterUnhealthy.Errorf("the engine waits for its right to write: %w", err)
 	}
-	a.stumble(err, 200*time.Millisecond)
+	a.retryAfter(err, 200*time.Millisecond)
 	return nil
 }
 
@@ -412,11 +412,11 @@ func (a *Agent) promote(ctx context.Context, f facts) error {
 	if err := a.acquire(ctx, f.rec.Promote); err != nil {
 		return a.notYet(err)
 	}
-	a.stumble(nil, 0)
+	a.retryAfter(nil, 0)
 	if err := a.change(func(r *record) { r.Epoch, r.Ahead = f.rec.Promote, true }); err != nil {
 		return err
 	}
-	a.posted()
+	a.ensureGuard()
 	if err := a.sql(ctx, func(ctx context.Context, c *pgx.Conn) error {
 		_, err := c.Exec(ctx, "SELECT pg_promote(false)")
 		return err
@@ -424,7 +424,7 @@ func (a *Agent) promote(ctx context.Context, f facts) error {
 		return err
 	}
 	for every := time.NewTicker(20 * time.Millisecond); ; {
-		s, err := a.look(ctx)
+		s, err := a.queryState(ctx)
 		switch {
 		case err == nil && !s.Recovery:
 			return a.opened(ctx, f.rec.Promote)

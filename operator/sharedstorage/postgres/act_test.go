@@ -16,14 +16,14 @@ import (
 )
 
 // forbidding is a record of the grant that may be read and not be written.
-type forbidding struct {
+type readOnlyGrants struct {
 	Grant
 	renewals int
 }
 
-func (f *forbidding) Read(context.Context) (Grant, error) { return f.Grant, nil }
+func (f *readOnlyGrants) Read(context.Context) (Grant, error) { return f.Grant, nil }
 
-func (f *forbidding) Renew(context.Context, string, int64, time.Duration) (Grant, error) {
+func (f *readOnlyGrants) Renew(context.Context, string, int64, time.Duration) (Grant, error) {
 	f.renewals++
 	return Grant{}, errors.New("leases.coordination.k8s.io is forbidden")
 }
@@ -43,7 +43,7 @@ func TestFinding28ARightThatIsAwayForAMoment(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	record := &forbidding{Grant: Grant{Writer: "a", Epoch: 3}}
+	record := &readOnlyGrants{Grant: Grant{Writer: "a", Epoch: 3}}
 	a, err := NewAgent(dir, AgentOptions{Grants: record, Config: Config{
 		Cluster: port.Ref{Namespace: "default", Name: "c", Instance: "a"}, Host: "127.0.0.1", Listen: "127.0.0.1:0", Port: 5432, Binaries: dir,
 		TokenFile: filepath.Join(dir, "token"), PasswordFile: filepath.Join(dir, "password"),

@@ -135,7 +135,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	} else if fields := strings.Fields(out); a.version == "" && len(fields) > 2 {
 		a.version = fields[2]
 	}
-	if engine := a.srv.find(); engine.Lives() && !a.srv.standby() {
+	if engine := a.srv.find(); engine.Running() && !a.srv.standby() {
 		a.log.Info("found the engine running", "pid", engine.PID)
 		a.resume(a.rec.Epoch)
 	}
@@ -187,12 +187,12 @@ func (a *Agent) recover() error {
 // engine is the engine that runs: by its pid file, or the one that was started
 // a moment ago and has not written it.
 func (a *Agent) engine() Process {
-	if p := a.srv.find(); p.Lives() {
+	if p := a.srv.find(); p.Running() {
 		return p
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if st := a.live.starting; st != nil && st.engine.Lives() {
+	if st := a.live.starting; st != nil && st.engine.Running() {
 		return st.engine
 	}
 	return Process{}
@@ -218,7 +218,7 @@ func (a *Agent) loop(ctx context.Context) {
 func (a *Agent) pause() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.live.starting != nil || a.live.stopping.Lives() {
+	if a.live.starting != nil || a.live.stopping.Running() {
 		return 30 * time.Millisecond
 	}
 	if a.live.quiet > 20 { // commands wake it
@@ -237,7 +237,7 @@ func (a *Agent) finish(ctx context.Context) {
 	engine := a.engine()
 	_ = engine.Signal(syscall.SIGINT) // it is killed if that does not work
 	began := sinceBoot()
-	for every := time.NewTicker(20 * time.Millisecond); engine.Lives(); <-every.C {
+	for every := time.NewTicker(20 * time.Millisecond); engine.Running(); <-every.C {
 		switch waited := sinceBoot() - began; {
 		case waited > time.Duration(a.cfg.Grace)+5*time.Second:
 			engine.Kill()
@@ -247,7 +247,7 @@ func (a *Agent) finish(ctx context.Context) {
 	}
 	releasing, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if err := a.relinquish(releasing); err != nil {
+	if err := a.releaseLease(releasing); err != nil {
 		a.log.Warn("the lease runs until it ends", "err", err)
 	}
 }
@@ -282,7 +282,7 @@ func (a *Agent) wake() {
 }
 
 // stumble notes a failure, and when to try again.
-func (a *Agent) stumble(err error, pause time.Duration) {
+func (a *Agent) retryAfter(err error, pause time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.live.fault, a.live.retry = err, time.Now().Add(pause)
@@ -341,10 +341,10 @@ func (a *Agent) disconnect() {
 }
 
 // look asks the engine.
-func (a *Agent) look(ctx context.Context) (s sight, err error) {
+func (a *Agent) queryState(ctx context.Context) (s engineState, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	err = a.sql(ctx, func(ctx context.Context, c *pgx.Conn) error { s, err = look(ctx, c); return err })
+	err = a.sql(ctx, func(ctx context.Context, c *pgx.Conn) error { s, err = queryState(ctx, c); return err })
 	return s, err
 }
 
@@ -390,10 +390,10 @@ func WroteUnder(dir string) int64 {
 }
 
 // LastWords are the last lines of a log, for the one who wonders why a process ended.
-func LastWords(file string) string {
+func LogTail(file string) string {
 	text, err := os.ReadFile(file)
 	if err != nil || len(text) == 0 {
 		return "it wrote nothing"
 	}
-	return lastLines(string(text[max(0, len(text)-tailOfAFail):]), 3)
+	return lastLines(string(text[max(0, len(text)-errorTail):]), 3)
 }

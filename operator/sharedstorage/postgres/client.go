@@ -16,7 +16,7 @@ import (
 )
 
 // Place is where an instance is reached.
-type Place struct {
+type Endpoint struct {
 	Agent  string // URL of its agent
 	Engine Upstream
 	Token  string // of the cluster
@@ -24,15 +24,15 @@ type Place struct {
 }
 
 // Places tells where instances are. The adapters of port.Instances implement it.
-type Places interface {
+type Locator interface {
 	// Place of the instance id.Instance. POD_LOST if there is none of the name.
-	Place(ctx context.Context, id port.Ref) (Place, error)
+	Locate(ctx context.Context, id port.Ref) (Endpoint, error)
 }
 
 // Engine is port.Engine over the agents of the instances.
 type Engine struct {
-	Places Places
-	HTTP   *http.Client // nil: one with a time limit of 10 s
+	Locator Locator
+	HTTP    *http.Client // nil: one with a time limit of 10 s
 }
 
 var plainClient = NewClient(nil)
@@ -61,7 +61,7 @@ func (e Engine) Status(ctx context.Context, id port.Ref) (port.Status, error) {
 func (e Engine) Install(ctx context.Context, id port.Ref, from port.Source, key string) error {
 	in := installCall{Key: key}
 	if from.From != "" {
-		p, err := e.Places.Place(ctx, id.Of(from.From))
+		p, err := e.Locator.Locate(ctx, id.Of(from.From))
 		if err != nil {
 			return err
 		}
@@ -91,7 +91,7 @@ func (e Engine) Promote(ctx context.Context, id port.Ref, epoch int64) error {
 
 // Follow implements port.Engine.
 func (e Engine) Follow(ctx context.Context, id port.Ref, writer string) error {
-	p, err := e.Places.Place(ctx, id.Of(writer))
+	p, err := e.Locator.Locate(ctx, id.Of(writer))
 	if err != nil {
 		return err
 	}
@@ -106,12 +106,12 @@ func (e Engine) Apply(ctx context.Context, id port.Ref, params map[string]string
 }
 
 func call[Out any](ctx context.Context, e Engine, id port.Ref, method, verb string, in any) (Out, error) {
-	p, err := e.Places.Place(ctx, id)
+	p, err := e.Locator.Locate(ctx, id)
 	if err != nil {
 		var none Out
 		return none, err
 	}
-	out, err := ask[Out](ctx, e.HTTP, p.Agent+"/v1/"+verb, keys(p.Token, p.Former), method, in)
+	out, err := request[Out](ctx, e.HTTP, p.Agent+"/v1/"+verb, keys(p.Token, p.Former), method, in)
 	if err == nil {
 		return out, nil
 	}
@@ -135,16 +135,16 @@ func keys(token, former string) []string {
 var errToken = errors.New("it does not take the token of the cluster; after the token was replaced, that lasts until its pod has the new one")
 
 // ask is one call over HTTP, with the first of the tokens that is taken.
-func ask[Out any](ctx context.Context, client *http.Client, url string, tokens []string, method string, in any) (out Out, err error) {
+func request[Out any](ctx context.Context, client *http.Client, url string, tokens []string, method string, in any) (out Out, err error) {
 	for _, token := range tokens {
-		if out, err = askWith[Out](ctx, client, url, token, method, in); !errors.Is(err, errToken) {
+		if out, err = requestWith[Out](ctx, client, url, token, method, in); !errors.Is(err, errToken) {
 			break
 		}
 	}
 	return out, err
 }
 
-func askWith[Out any](ctx context.Context, client *http.Client, url, token, method string, in any) (Out, error) {
+func requestWith[Out any](ctx context.Context, client *http.Client, url, token, method string, in any) (Out, error) {
 	var out Out
 	if client == nil {
 		client = plainClient

@@ -10,21 +10,21 @@ import (
 type move string
 
 const (
-	rest         move = ""
-	install      move = "install"
-	halt         move = "stop"          // as it was told
-	demote       move = "demote"        // stop, to start as a follower
-	copyAnew     move = "copy"          // the data cannot be mended
-	rewindIt     move = "rewind"        // see how far the data went, and rewind them
-	openWriter   move = "start writer"  // on the timeline it wrote before
-	startPromote move = "start promote" // as a follower of nobody that becomes the writer
-	startReader  move = "start"
-	promote      move = "promote"
-	promoted     move = "promoted" // it has become the writer: note it
-	forsake      move = "forsake"  // the promotion is not its own any more
-	reload       move = "reload"
-	reclaim      move = "reclaim" // the lease of an engine that was found writing without one
-	release      move = "release" // of the lease of an engine that has stopped
+	idle             move = ""
+	install          move = "install"
+	halt             move = "stop"          // as it was told
+	demote           move = "demote"        // stop, to start as a follower
+	recopy           move = "copy"          // the data cannot be mended
+	rewindData       move = "rewind"        // see how far the data went, and rewind them
+	openWriter       move = "start writer"  // on the timeline it wrote before
+	startPromote     move = "start promote" // as a follower of nobody that becomes the writer
+	startReader      move = "start"
+	promote          move = "promote"
+	promoted         move = "promoted" // it has become the writer: note it
+	abandonPromotion move = "forsake"  // the promotion is not its own any more
+	reload           move = "reload"
+	reclaim          move = "reclaim" // the lease of an engine that was found writing without one
+	release          move = "release" // of the lease of an engine that has stopped
 )
 
 // facts is what the decision stands on.
@@ -56,15 +56,15 @@ func decide(f facts) move {
 	case !f.installed && r.Install != nil && !f.now.Before(f.retry):
 		return install
 	case !f.installed:
-		return rest
+		return idle
 	case !r.Run && f.running:
 		return stopBy(f, halt, mode(r))
 	case !r.Run:
-		return rest
+		return idle
 	case !f.running:
 		return start(f)
 	case !f.ready:
-		return rest // it starts, or recovers
+		return idle // it starts, or recovers
 	case f.recovery:
 		return asFollower(f)
 	}
@@ -76,17 +76,17 @@ func start(f facts) move {
 	r := f.rec
 	switch {
 	case f.now.Before(f.retry), !f.known:
-		return rest
+		return idle
 	case r.Broken && r.Upstream != nil:
-		return copyAnew
+		return recopy
 	case r.Broken:
-		return rest // it needs to be told whom to follow
+		return idle // it needs to be told whom to follow
 	case f.granted() && !f.standby && (r.Epoch == f.grant.Epoch || r.Fresh):
 		return openWriter
 	case f.granted():
 		return startPromote
 	case (r.Ahead || f.diverged) && r.Rejoin && r.Upstream != nil:
-		return rewindIt
+		return rewindData
 	}
 	return startReader
 }
@@ -95,17 +95,17 @@ func asFollower(f facts) move {
 	r := f.rec
 	switch {
 	case r.Promote > 0 && f.known && (!f.granted() || f.grant.Epoch != r.Promote):
-		return forsake
+		return abandonPromotion
 	case r.Promote > 0 && f.known:
 		return promote
 	case r.Promote > 0:
-		return rest
+		return idle
 	case (r.Ahead || f.diverged || r.Broken) && r.Rejoin && r.Upstream != nil:
 		return stopBy(f, demote, port.Fast)
 	case f.stale:
 		return reload
 	}
-	return rest
+	return idle
 }
 
 func asWriter(f facts) move {
@@ -120,13 +120,13 @@ func asWriter(f facts) move {
 	case f.stale:
 		return reload
 	}
-	return rest
+	return idle
 }
 
 // stopBy stops in a mode unless that is under way.
 func stopBy(f facts, how move, wanted port.StopMode) move {
 	if f.stopping == wanted || f.stopping == port.Immediate {
-		return rest
+		return idle
 	}
 	return how
 }

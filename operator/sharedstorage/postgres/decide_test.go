@@ -17,32 +17,32 @@ func TestDecide(t *testing.T) {
 		f    facts
 		want move
 	}{
-		"nothing was asked":                        {facts{}, rest},
+		"nothing was asked":                        {facts{}, idle},
 		"install":                                  {facts{rec: record{Install: &installation{}}}, install},
-		"install failed a moment ago":              {facts{rec: record{Install: &installation{}}, retry: now.Add(1)}, rest},
+		"install failed a moment ago":              {facts{rec: record{Install: &installation{}}, retry: now.Add(1)}, idle},
 		"a new writer starts where it is":          {facts{installed: true, rec: record{Run: true, Fresh: true}, grant: mine, known: true}, openWriter},
 		"a writer goes on under its epoch":         {facts{installed: true, rec: record{Run: true, Epoch: 3, Ahead: true}, grant: mine, known: true}, openWriter},
 		"under another epoch it leaves its line":   {facts{installed: true, rec: record{Run: true, Epoch: 2, Ahead: true}, grant: mine, known: true}, startPromote},
 		"a follower with the grant is promoted":    {facts{installed: true, standby: true, rec: record{Run: true, Epoch: 3}, grant: mine, known: true}, startPromote},
 		"without the grant a writer is a follower": {facts{installed: true, rec: record{Run: true, Epoch: 2, Ahead: true}, grant: Grant{Writer: "w", Epoch: 3}, known: true}, startReader},
-		"told to follow, it is rewound":            {facts{installed: true, rec: record{Run: true, Epoch: 2, Ahead: true, Rejoin: true, Upstream: up}, grant: Grant{Writer: "w", Epoch: 3}, known: true}, rewindIt},
-		"half a rewind is copied anew":             {facts{installed: true, rec: record{Run: true, Broken: true, Upstream: up}, known: true}, copyAnew},
-		"half a rewind never writes":               {facts{installed: true, rec: record{Run: true, Broken: true, Epoch: 3}, grant: mine, known: true}, rest},
-		"no start while the grant is unknown":      {facts{installed: true, rec: record{Run: true, Epoch: 3}}, rest},
-		"stopped is stopped":                       {facts{installed: true, rec: record{Epoch: 3}, grant: mine, known: true}, rest},
+		"told to follow, it is rewound":            {facts{installed: true, rec: record{Run: true, Epoch: 2, Ahead: true, Rejoin: true, Upstream: up}, grant: Grant{Writer: "w", Epoch: 3}, known: true}, rewindData},
+		"half a rewind is copied anew":             {facts{installed: true, rec: record{Run: true, Broken: true, Upstream: up}, known: true}, recopy},
+		"half a rewind never writes":               {facts{installed: true, rec: record{Run: true, Broken: true, Epoch: 3}, grant: mine, known: true}, idle},
+		"no start while the grant is unknown":      {facts{installed: true, rec: record{Run: true, Epoch: 3}}, idle},
+		"stopped is stopped":                       {facts{installed: true, rec: record{Epoch: 3}, grant: mine, known: true}, idle},
 		"stop":                                     {facts{installed: true, running: true, ready: true, rec: record{}}, halt},
-		"a stop is under way":                      {facts{installed: true, running: true, ready: true, stopping: port.Fast}, rest},
+		"a stop is under way":                      {facts{installed: true, running: true, ready: true, stopping: port.Fast}, idle},
 		"a harder stop":                            {facts{installed: true, running: true, stopping: port.Fast, rec: record{Mode: port.Immediate}}, halt},
 		"the lease of a stopped engine":            {facts{installed: true, writing: true}, release},
 		"a crashed writer keeps its lease":         {facts{installed: true, writing: true, rec: record{Run: true, Epoch: 3}, grant: mine, known: true}, openWriter},
 		"promote":                                  {facts{installed: true, running: true, ready: true, recovery: true, rec: record{Run: true, Promote: 3}, grant: mine, known: true}, promote},
-		"a promotion of an epoch that passed":      {facts{installed: true, running: true, ready: true, recovery: true, rec: record{Run: true, Promote: 2}, grant: mine, known: true}, forsake},
+		"a promotion of an epoch that passed":      {facts{installed: true, running: true, ready: true, recovery: true, rec: record{Run: true, Promote: 2}, grant: mine, known: true}, abandonPromotion},
 		"promoted":                                 {facts{installed: true, running: true, ready: true, writing: true, rec: record{Run: true, Promote: 3}, grant: mine, known: true}, promoted},
 		"a writer without a lease":                 {facts{installed: true, running: true, ready: true, rec: record{Run: true, Epoch: 3}}, reclaim},
 		"a writer is told to follow":               {facts{installed: true, running: true, ready: true, writing: true, rec: record{Run: true, Upstream: up}}, demote},
 		"a follower does not fit":                  {facts{installed: true, running: true, ready: true, recovery: true, diverged: true, rec: record{Run: true, Upstream: up, Rejoin: true}}, demote},
 		"a new upstream":                           {facts{installed: true, running: true, ready: true, recovery: true, stale: true, rec: record{Run: true, Upstream: up}}, reload},
-		"all is well":                              {facts{installed: true, running: true, ready: true, recovery: true, rec: record{Run: true, Upstream: up}}, rest},
+		"all is well":                              {facts{installed: true, running: true, ready: true, recovery: true, rec: record{Run: true, Upstream: up}}, idle},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.f.name, c.f.now = "me", now
@@ -83,7 +83,7 @@ func TestNoWriterWithoutGrant(t *testing.T) {
 		if m == openWriter && (f.standby || f.rec.Epoch != f.grant.Epoch && !f.rec.Fresh) {
 			t.Fatal("it goes on on a line that others may have left")
 		}
-		if (m == rewindIt || m == copyAnew) && (f.granted() && !f.rec.Broken || f.running) {
+		if (m == rewindData || m == recopy) && (f.granted() && !f.rec.Broken || f.running) {
 			t.Fatalf("%s of a writer or a running engine", m)
 		}
 	})

@@ -31,7 +31,7 @@ func (w *Watcher) unhealthy(ctx context.Context, t tick) error {
 	if seen, ok := t.seen[t.grant.Writer]; ok && seen.Installed && (seen.Role == port.Follower || w.misses > 1) && seen.Wanted {
 		// It has the grant and does not write: somebody ended between the two.
 		if m, ok := s.member(t.grant.Writer); ok {
-			if _, err := tell[nothing](ctx, w, m, http.MethodPost, "promote", promoteCall{t.grant.Epoch}); err != nil {
+			if _, err := callAgent[nothing](ctx, w, m, http.MethodPost, "promote", promoteCall{t.grant.Epoch}); err != nil {
 				w.log.Warn("promoting", "name", m.Name, "err", err)
 			}
 		}
@@ -76,7 +76,7 @@ func (w *Watcher) failOver(ctx context.Context, s WatchState, t tick) error {
 	usable := func(r AgentStatus) bool { return r.Ready && r.Role == port.Follower && !r.Ahead }
 	if missing, why := s.unsafe(t, usable); why != "" {
 		if t.grant.Writer == "" && t.seen[old].Installed { // taken from it before: it may go on, it has everything
-			return w.appoint(ctx, old, t.grant.Epoch)
+			return w.grantAndPromote(ctx, old, t.grant.Epoch)
 		}
 		return port.FailoverUnsafe.Errorf("no failover from %s: %s cannot be asked or trusted, and %s", named(old), strings.Join(missing, ", "), why).With("readers", missing)
 	}
@@ -113,7 +113,7 @@ func (w *Watcher) failOver(ctx context.Context, s WatchState, t tick) error {
 	if err := w.complete(ctx, s, best, held); err != nil {
 		return err
 	}
-	return w.appoint(ctx, best, t.grant.Epoch)
+	return w.grantAndPromote(ctx, best, t.grant.Epoch)
 }
 
 // elect chooses the reader that has most, of those on other nodes than the writer's.
@@ -167,7 +167,7 @@ func (w *Watcher) grant(ctx context.Context, writer string, epoch int64) error {
 func (w *Watcher) hold(ctx context.Context, s WatchState, readers []string) (map[string]AgentStatus, error) {
 	parallel(readers, func(name string) {
 		m, _ := s.member(name)
-		if _, err := tell[nothing](ctx, w, m, http.MethodPost, "hold", nil); err != nil {
+		if _, err := callAgent[nothing](ctx, w, m, http.MethodPost, "hold", nil); err != nil {
 			w.log.Warn("holding a reader", "name", name, "err", err)
 		}
 	})
@@ -175,7 +175,7 @@ func (w *Watcher) hold(ctx context.Context, s WatchState, readers []string) (map
 	every := time.NewTicker(50 * time.Millisecond)
 	defer every.Stop()
 	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); {
-		held = w.ask(ctx, s, readers)
+		held = w.requestStatuses(ctx, s, readers)
 		for name, r := range held {
 			if !r.Held {
 				delete(held, name)
@@ -208,13 +208,13 @@ func (w *Watcher) complete(ctx context.Context, s WatchState, best string, held 
 	from, _ := s.member(most)
 	m, _ := s.member(best)
 	w.log.Info("catching up before the failover", "name", best, "with", most, "bytes", held[most].Received-held[best].Received)
-	if _, err := tell[nothing](ctx, w, m, http.MethodPost, "follow", followCall{from.engine()}); err != nil {
+	if _, err := callAgent[nothing](ctx, w, m, http.MethodPost, "follow", followCall{from.engine()}); err != nil {
 		return err
 	}
 	every := time.NewTicker(50 * time.Millisecond)
 	defer every.Stop()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
-		if r, ok := w.ask(ctx, s, []string{best})[best]; ok && ahead(r, held[most]) >= 0 {
+		if r, ok := w.requestStatuses(ctx, s, []string{best})[best]; ok && ahead(r, held[most]) >= 0 {
 			return nil
 		}
 		select {
@@ -227,7 +227,7 @@ func (w *Watcher) complete(ctx context.Context, s WatchState, best string, held 
 }
 
 // appoint grants and promotes. What it does not come to, the next look does.
-func (w *Watcher) appoint(ctx context.Context, name string, epoch int64) error {
+func (w *Watcher) grantAndPromote(ctx context.Context, name string, epoch int64) error {
 	if err := w.grant(ctx, name, epoch+1); err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func (w *Watcher) appoint(ctx context.Context, name string, epoch int64) error {
 		return port.SwitchRefused.Errorf("%s left while it was to become the writer", name)
 	}
 	w.log.Warn("a new writer", "name", name, "epoch", epoch+1)
-	if _, err := tell[nothing](ctx, w, m, http.MethodPost, "promote", promoteCall{epoch + 1}); err != nil {
+	if _, err := callAgent[nothing](ctx, w, m, http.MethodPost, "promote", promoteCall{epoch + 1}); err != nil {
 		w.log.Warn("promoting", "name", name, "err", err)
 	}
 	return nil

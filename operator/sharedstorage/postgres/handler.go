@@ -98,16 +98,16 @@ type nothing struct{}
 // Status asks the engine, or if it does not run its control data.
 func (a *Agent) Status(ctx context.Context) (AgentStatus, error) {
 	engine := a.engine()
-	running := engine.Lives()
+	running := engine.Running()
 	installed := a.srv.installed()
-	var s sight
-	var lookErr error
+	var s engineState
+	var queryErr error
 	var data controlData
 	switch {
 	case running:
-		s, lookErr = a.look(ctx)
+		s, queryErr = a.queryState(ctx)
 	case installed:
-		data, lookErr = a.srv.control(ctx)
+		data, queryErr = a.srv.control(ctx)
 	}
 	epoch, writing := a.writing()
 	a.mu.Lock()
@@ -123,9 +123,9 @@ func (a *Agent) Status(ctx context.Context) (AgentStatus, error) {
 		st.Upstream = a.rec.Upstream.Name
 	}
 	switch {
-	case running && lookErr != nil:
+	case running && queryErr != nil:
 		if st.Message == "" {
-			st.Message = lookErr.Error()
+			st.Message = queryErr.Error()
 		}
 	case running:
 		st.Ready, st.Position, st.Timeline, st.Restart, st.Started = true, s.Position, s.Timeline, s.Restart, s.Started
@@ -146,7 +146,7 @@ func (a *Agent) Status(ctx context.Context) (AgentStatus, error) {
 				st.Epoch = epoch
 			}
 		}
-	case installed && lookErr == nil:
+	case installed && queryErr == nil:
 		st.Position, st.Timeline, st.Clean = data.Position, data.Timeline, data.Clean()
 	}
 	return st, nil
@@ -222,8 +222,8 @@ func (a *Agent) callPromote(ctx context.Context, in promoteCall) (nothing, error
 		return nothing{}, nil
 	}
 	engine := a.engine()
-	if engine.Lives() {
-		if s, err := a.look(ctx); err == nil && !s.Recovery {
+	if engine.Running() {
+		if s, err := a.queryState(ctx); err == nil && !s.Recovery {
 			return nothing{}, a.change(func(r *record) { r.Run = true }) // it writes, and its lease takes the new epoch
 		}
 	}
@@ -280,10 +280,10 @@ func (a *Agent) callApply(ctx context.Context, in applyCall) (applyAnswer, error
 		return applyAnswer{}, err
 	}
 	engine := a.engine()
-	if !engine.Lives() {
+	if !engine.Running() {
 		return applyAnswer{}, nil
 	}
-	s, err := a.look(ctx)
+	s, err := a.queryState(ctx)
 	if err != nil {
 		a.wake()
 		return applyAnswer{}, err

@@ -6,10 +6,10 @@ import (
 )
 
 const (
-	rereads = 500 * time.Millisecond // between looks at a file with a secret
+	rereadInterval = 500 * time.Millisecond // between looks at a file with a secret
 	// formerly is how long a secret that was replaced is good beside the new one. The
 	// files of all processes of a cluster are replaced within two minutes.
-	formerly = 10 * time.Minute
+	formerValidFor = 10 * time.Minute
 )
 
 // keyFile is a file that holds one secret, which may be replaced at any time. The
@@ -18,7 +18,7 @@ type keyFile struct {
 	file string
 
 	mu     sync.Mutex
-	looked time.Time
+	readAt time.Time
 	key    string
 	former string
 	until  time.Time // of former
@@ -26,7 +26,7 @@ type keyFile struct {
 
 func openKey(file string) (*keyFile, error) {
 	key, err := secret(file)
-	return &keyFile{file: file, key: key, looked: time.Now()}, err
+	return &keyFile{file: file, key: key, readAt: time.Now()}, err
 }
 
 // keys are the present secret, and the one before it while that is good. A file
@@ -34,10 +34,10 @@ func openKey(file string) (*keyFile, error) {
 func (k *keyFile) keys() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if now := time.Now(); now.Sub(k.looked) >= rereads {
-		k.looked = now
+	if now := time.Now(); now.Sub(k.readAt) >= rereadInterval {
+		k.readAt = now
 		if key, err := secret(k.file); err == nil && key != k.key {
-			k.key, k.former, k.until = key, k.key, now.Add(formerly)
+			k.key, k.former, k.until = key, k.key, now.Add(formerValidFor)
 		}
 	}
 	if k.former != "" && time.Now().Before(k.until) {

@@ -70,7 +70,7 @@ func (a *Agent) writing() (int64, bool) {
 }
 
 // relinquish ends the lease of an engine that does not run.
-func (a *Agent) relinquish(ctx context.Context) error {
+func (a *Agent) releaseLease(ctx context.Context) error {
 	epoch, on := a.writing()
 	if !on {
 		return nil
@@ -93,7 +93,7 @@ func (a *Agent) resume(epoch int64) {
 	a.tenure.mu.Lock()
 	a.tenure.on, a.tenure.epoch, a.tenure.deadline = true, epoch, n.Deadline-a.margin()/2
 	a.tenure.mu.Unlock()
-	a.posted()
+	a.ensureGuard()
 }
 
 // keepLease renews in time, until the context ends.
@@ -158,7 +158,7 @@ func (a *Agent) watchLease(ctx context.Context) {
 		switch {
 		case !on:
 		case fenced > 0:
-			a.finishOff(fenced)
+			a.awaitFenced(fenced)
 		case late && refused != nil:
 			a.fence("its lease could not be renewed: " + fault.Message(refused))
 		case late:
@@ -178,16 +178,16 @@ func (a *Agent) fence(why string) {
 	t.fenced = sinceBoot()
 	t.mu.Unlock()
 	a.log.Error("the writer is fenced", "why", why)
-	a.stumble(port.WriterUnhealthy.Errorf("the engine was stopped: %s", why), 0)
+	a.retryAfter(port.WriterUnhealthy.Errorf("the engine was stopped: %s", why), 0)
 	if err := a.engine().Signal(syscall.SIGQUIT); err != nil {
 		a.log.Error("fencing", "err", err)
 	}
 }
 
 // finishOff ends a fence: the engine is gone, or it is killed.
-func (a *Agent) finishOff(fenced time.Duration) {
+func (a *Agent) awaitFenced(fenced time.Duration) {
 	engine := a.engine()
-	if engine.Lives() {
+	if engine.Running() {
 		if sinceBoot()-fenced > a.margin()/2 {
 			engine.Kill()
 		}
@@ -195,7 +195,7 @@ func (a *Agent) finishOff(fenced time.Duration) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if err := a.relinquish(ctx); err != nil { // it ends by itself; that is later, no more
+	if err := a.releaseLease(ctx); err != nil { // it ends by itself; that is later, no more
 		a.tenure.mu.Lock()
 		a.tenure.on, a.tenure.fenced = false, 0
 		a.tenure.mu.Unlock()
@@ -205,7 +205,7 @@ func (a *Agent) finishOff(fenced time.Duration) {
 }
 
 // posted sees to it that a guard watches.
-func (a *Agent) posted() {
+func (a *Agent) ensureGuard() {
 	if held(a.srv.path(guardLock)) {
 		return
 	}
@@ -244,7 +244,7 @@ func Guard(ctx context.Context, dir string) error {
 			return nil
 		}
 		engine := srv.find()
-		if !engine.Lives() {
+		if !engine.Running() {
 			absent++
 			continue
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // ManagerPlace is where the cluster manager of a cluster is.
-type ManagerPlace struct {
+type ManagerEndpoint struct {
 	URL     string
 	Token   string
 	Former  string // the token before, while the manager may know only that one; empty: none
@@ -24,18 +24,18 @@ type ManagerPlace struct {
 type ManagerHosts interface {
 	// Ensure makes the place, or changes it to the wanted version and away from
 	// the node that is named, and gives it as it is. It does not wait.
-	Ensure(ctx context.Context, c port.Ref, want port.ManagerSpec) (ManagerPlace, error)
+	Ensure(ctx context.Context, c port.Ref, want port.ManagerSpec) (ManagerEndpoint, error)
 	// Find gives the place, or none.
-	Find(ctx context.Context, c port.Ref) (ManagerPlace, bool, error)
+	Find(ctx context.Context, c port.Ref) (ManagerEndpoint, bool, error)
 	// Remove takes the place and what the manager remembers away. Gone is no error.
 	Remove(ctx context.Context, c port.Ref) error
 }
 
 // Manager is port.Manager over HTTP.
 type Manager struct {
-	Hosts  ManagerHosts
-	Places Places
-	HTTP   *http.Client // nil: one with a time limit of 10 s
+	Hosts   ManagerHosts
+	Locator Locator
+	HTTP    *http.Client // nil: one with a time limit of 10 s
 }
 
 var _ port.Manager = Manager{}
@@ -57,7 +57,7 @@ func (m Manager) Ensure(ctx context.Context, c port.Ref, want port.ManagerSpec) 
 		}
 		in.Members = append(in.Members, full)
 	}
-	top, err := ask[port.Topology](ctx, m.HTTP, place.URL+"/v1/ensure", keys(place.Token, place.Former), http.MethodPost, in)
+	top, err := request[port.Topology](ctx, m.HTTP, place.URL+"/v1/ensure", keys(place.Token, place.Former), http.MethodPost, in)
 	if err != nil && fault.Of(err) == fault.Unknown && ctx.Err() == nil {
 		return port.Topology{Present: true, Node: place.Node, Address: place.Address, Version: place.Version, Message: err.Error()}, nil
 	}
@@ -66,7 +66,7 @@ func (m Manager) Ensure(ctx context.Context, c port.Ref, want port.ManagerSpec) 
 
 // full adds what the manager needs to reach a member.
 func (m Manager) full(ctx context.Context, c port.Ref, member port.Member) (WatchMember, error) {
-	place, err := m.Places.Place(ctx, c.Of(member.Name))
+	place, err := m.Locator.Locate(ctx, c.Of(member.Name))
 	if err != nil {
 		return WatchMember{}, err
 	}
@@ -88,19 +88,19 @@ func (m Manager) Add(ctx context.Context, c port.Ref, member port.Member) error 
 	if err != nil {
 		return err
 	}
-	_, err = order[nothing](ctx, m, c, http.MethodPost, "add", full)
+	_, err = callManager[nothing](ctx, m, c, http.MethodPost, "add", full)
 	return err
 }
 
 // Remove implements port.Manager.
 func (m Manager) Remove(ctx context.Context, c port.Ref, name string) error {
-	_, err := order[nothing](ctx, m, c, http.MethodPost, "remove", removeCall{name})
+	_, err := callManager[nothing](ctx, m, c, http.MethodPost, "remove", removeCall{name})
 	return err
 }
 
 // SetHA implements port.Manager.
 func (m Manager) SetHA(ctx context.Context, c port.Ref, on bool, until time.Time) error {
-	_, err := order[nothing](ctx, m, c, http.MethodPost, "ha", haCall{on, until})
+	_, err := callManager[nothing](ctx, m, c, http.MethodPost, "ha", haCall{on, until})
 	return err
 }
 
@@ -109,23 +109,23 @@ func (m Manager) Topology(ctx context.Context, c port.Ref) (port.Topology, error
 	if _, found, err := m.Hosts.Find(ctx, c); err != nil || !found {
 		return port.Topology{}, err
 	}
-	return order[port.Topology](ctx, m, c, http.MethodGet, "topology", nil)
+	return callManager[port.Topology](ctx, m, c, http.MethodGet, "topology", nil)
 }
 
-func order[Out any](ctx context.Context, m Manager, c port.Ref, method, verb string, in any) (Out, error) {
+func callManager[Out any](ctx context.Context, m Manager, c port.Ref, method, verb string, in any) (Out, error) {
 	var none Out
 	place, err := m.find(ctx, c)
 	if err != nil {
 		return none, err
 	}
-	out, err := ask[Out](ctx, m.HTTP, place.URL+"/v1/"+verb, keys(place.Token, place.Former), method, in)
+	out, err := request[Out](ctx, m.HTTP, place.URL+"/v1/"+verb, keys(place.Token, place.Former), method, in)
 	if err != nil && fault.Of(err) == fault.Unknown && !errors.Is(err, context.Canceled) {
 		err = port.ManagerUnreachable.Errorf("%s at the cluster manager of %s: %w", verb, c, err)
 	}
 	return out, err
 }
 
-func (m Manager) find(ctx context.Context, c port.Ref) (ManagerPlace, error) {
+func (m Manager) find(ctx context.Context, c port.Ref) (ManagerEndpoint, error) {
 	place, found, err := m.Hosts.Find(ctx, c)
 	if err == nil && !found {
 		err = port.ManagerUnreachable.Errorf("cluster %s has no manager", c)

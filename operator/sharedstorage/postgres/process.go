@@ -32,7 +32,7 @@ func ProcessOf(pid int) Process {
 }
 
 // Lives reports that this very process runs.
-func (p Process) Lives() bool {
+func (p Process) Running() bool {
 	if p.PID <= 1 || p.Boot != boot() {
 		return false
 	}
@@ -70,7 +70,7 @@ func (p Process) Signal(s syscall.Signal) error {
 		return err
 	}
 	defer func() { _ = handle.Release() }() // it holds a descriptor at most
-	if !p.Lives() {
+	if !p.Running() {
 		return nil
 	}
 	if err := handle.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -87,7 +87,7 @@ func (p Process) Signal(s syscall.Signal) error {
 func (p Process) Kill() {
 	_ = p.Signal(syscall.SIGSTOP)
 	p.killChildren() // they may answer commits meanwhile
-	for deadline := time.Now().Add(stopping); !p.stands() && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(freezeTimeout); !p.frozen() && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	p.killChildren()
@@ -102,11 +102,11 @@ func (p Process) killChildren() {
 
 // stopping is how long a process may take to stand still: a thread that waits
 // for a child to execute its program cannot stop before.
-const stopping = 200 * time.Millisecond
+const freezeTimeout = 200 * time.Millisecond
 
 // stands reports that no thread of the process goes on.
-func (p Process) stands() bool {
-	if !p.Lives() {
+func (p Process) frozen() bool {
+	if !p.Running() {
 		return true
 	}
 	threads, _ := filepath.Glob(filepath.Join("/proc", strconv.Itoa(p.PID), "task", "[0-9]*", "stat"))
@@ -119,7 +119,7 @@ func (p Process) stands() bool {
 }
 
 func (p Process) children() []Process {
-	if !p.Lives() {
+	if !p.Running() {
 		return nil
 	}
 	var children []Process

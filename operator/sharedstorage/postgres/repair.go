@@ -11,7 +11,7 @@ import (
 )
 
 // repair does the small things for an engine that runs as it should.
-func (a *Agent) repair(ctx context.Context, r record, s sight) {
+func (a *Agent) repair(ctx context.Context, r record, s engineState) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	var err error
@@ -62,10 +62,10 @@ func (a *Agent) repairWriter(ctx context.Context, r record) error {
 }
 
 // stillFor is how long a follower may not receive before its upstream is asked why.
-const stillFor = time.Second
+const notReceivingAfter = time.Second
 
 // repairFollower notes that it receives, and looks into it if it does not.
-func (a *Agent) repairFollower(ctx context.Context, r record, s sight) error {
+func (a *Agent) repairFollower(ctx context.Context, r record, s engineState) error {
 	if r.Upstream == nil || r.Hold || r.Promote > 0 {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (a *Agent) repairFollower(ctx context.Context, r record, s sight) error {
 	if first {
 		a.live.still = time.Now()
 	}
-	due := time.Since(a.live.still) >= stillFor
+	due := time.Since(a.live.still) >= notReceivingAfter
 	if due {
 		a.live.still = time.Now()
 	}
@@ -100,12 +100,12 @@ func (a *Agent) repairFollower(ctx context.Context, r record, s sight) error {
 	if !due {
 		return nil
 	}
-	return a.inquire(ctx, r, s)
+	return a.checkUpstream(ctx, r, s)
 }
 
 // inquire asks the upstream why nothing comes: it lacks the slot, it has thrown
 // away the log that is needed, or it is on a timeline that these data do not fit.
-func (a *Agent) inquire(ctx context.Context, r record, s sight) error {
+func (a *Agent) checkUpstream(ctx context.Context, r record, s engineState) error {
 	c, err := a.reach(ctx, *r.Upstream)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (a *Agent) inquire(ctx context.Context, r record, s sight) error {
 		a.log.Warn("the log that is needed is gone: the data are copied anew", "upstream", r.Upstream.Name)
 		return a.change(func(r *record) { r.Broken = true })
 	}
-	their, err := ancestry(ctx, c)
+	their, err := queryLineage(ctx, c)
 	if err != nil || their.Recovery {
 		return err
 	}
@@ -140,14 +140,14 @@ func (a *Agent) rewind(ctx context.Context, up Upstream) error {
 	if err != nil {
 		return err
 	}
-	their, err := a.askLineage(ctx, up)
+	their, err := a.upstreamLineage(ctx, up)
 	if err != nil {
 		return err
 	}
 	fits := func(r *record) { r.Ahead, r.Broken = false, false }
 	if data.Clean() && !diverged(data.Timeline, data.Position, their.Timeline, their.Forks) {
 		a.log.Info("the data fit", "upstream", up.Name)
-		return errors.Join(a.change(fits), a.settled())
+		return errors.Join(a.change(fits), a.clearDiverged())
 	}
 	if err := a.change(func(r *record) { r.Broken = true }); err != nil {
 		return err
@@ -164,11 +164,11 @@ func (a *Agent) rewind(ctx context.Context, up Upstream) error {
 	if err := a.srv.setStandby(true); err != nil {
 		return err
 	}
-	return errors.Join(a.change(fits), a.settled())
+	return errors.Join(a.change(fits), a.clearDiverged())
 }
 
 // settled forgets that the data did not fit.
-func (a *Agent) settled() error {
+func (a *Agent) clearDiverged() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.live.diverged = false
@@ -177,7 +177,7 @@ func (a *Agent) settled() error {
 
 // askLineage asks an upstream that writes. Its checkpoint makes what pg_rewind
 // reads of it new.
-func (a *Agent) askLineage(ctx context.Context, up Upstream) (lineage, error) {
+func (a *Agent) upstreamLineage(ctx context.Context, up Upstream) (lineage, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	c, err := a.reach(ctx, up)
@@ -185,7 +185,7 @@ func (a *Agent) askLineage(ctx context.Context, up Upstream) (lineage, error) {
 		return lineage{}, err
 	}
 	defer c.Close(ctx)
-	l, err := ancestry(ctx, c)
+	l, err := queryLineage(ctx, c)
 	if err == nil && l.Recovery {
 		err = errNotYet
 	}
@@ -203,5 +203,5 @@ func (a *Agent) copyFrom(ctx context.Context, up Upstream) error {
 	if err := a.srv.backup(ctx, up); err != nil {
 		return err
 	}
-	return errors.Join(a.change(func(r *record) { r.Ahead, r.Broken, r.Fresh = false, false, false }), a.settled())
+	return errors.Join(a.change(func(r *record) { r.Ahead, r.Broken, r.Fresh = false, false, false }), a.clearDiverged())
 }

@@ -32,17 +32,17 @@ type server struct {
 
 // Folders and files of an instance.
 const (
-	dataName    = "data"
-	newName     = "data.new" // while it is made
-	oldName     = "data.old" // while it is replaced
-	confName    = "conf"     // what the engine reads: its user can
-	runName     = "run"      // the socket
-	engineLog   = "engine.log"
-	recordName  = "record.json"
-	agentName   = "agent.json" // the process of the agent
-	agentLock   = "agent.lock"
-	logLimit    = 8 << 20
-	tailOfAFail = 1500 // bytes of a log in a message
+	dataName   = "data"
+	newName    = "data.new" // while it is made
+	oldName    = "data.old" // while it is replaced
+	confName   = "conf"     // what the engine reads: its user can
+	runName    = "run"      // the socket
+	engineLog  = "engine.log"
+	recordName = "record.json"
+	agentName  = "agent.json" // the process of the agent
+	agentLock  = "agent.lock"
+	logLimit   = 8 << 20
+	errorTail  = 1500 // bytes of a log in a message
 )
 
 func newServer(dir string, cfg Config) (*server, error) {
@@ -104,11 +104,11 @@ func (s *server) mkdir(path string) error {
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return s.give(path)
+	return s.chown(path)
 }
 
 // give makes the engine's user the owner.
-func (s *server) give(path string) error {
+func (s *server) chown(path string) error {
 	if s.as == nil {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (s *server) write(path, text string) error {
 	if err := WriteFile(path, []byte(text)); err != nil {
 		return err
 	}
-	return s.give(path)
+	return s.chown(path)
 }
 
 // command is a program of PostgreSQL that ends with the context.
@@ -144,8 +144,8 @@ func (s *server) output(ctx context.Context, name string, args ...string) (strin
 		if said == "" {
 			said = strings.TrimSpace(out.String())
 		}
-		if len(said) > tailOfAFail {
-			said = "…" + said[len(said)-tailOfAFail:]
+		if len(said) > errorTail {
+			said = "…" + said[len(said)-errorTail:]
 		}
 		return out.String(), fmt.Errorf("%s: %w: %s", name, err, said)
 	}
@@ -327,7 +327,7 @@ func (s *server) find() Process {
 	if err != nil || pid <= 1 {
 		return Process{}
 	}
-	if p := ProcessOf(pid); p.Lives() && p.Runs(s.data()) {
+	if p := ProcessOf(pid); p.Running() && p.Runs(s.data()) {
 		return p
 	}
 	return Process{}
@@ -347,7 +347,7 @@ func (s *server) tail(from int64) string {
 	if from > info.Size() {
 		from = 0
 	}
-	from = max(from, info.Size()-tailOfAFail)
+	from = max(from, info.Size()-errorTail)
 	text := make([]byte, info.Size()-from)
 	n, _ := f.ReadAt(text, from) // what could be read is enough
 	return strings.TrimSpace(string(text[:n]))

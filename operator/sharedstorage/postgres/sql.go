@@ -79,7 +79,7 @@ func reach(ctx context.Context, u Upstream, password string) (*pgx.Conn, error) 
 }
 
 // sight is what a running engine says of itself.
-type sight struct {
+type engineState struct {
 	Recovery  bool
 	Position  uint64 // flushed (primary) or replayed
 	Received  uint64
@@ -95,7 +95,7 @@ type sight struct {
 	Password  string
 }
 
-const lookQuery = `
+const stateQuery = `
 SELECT r.recovery::text,
 	coalesce((CASE WHEN r.recovery THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END)::text, '0/0'),
 	coalesce((CASE WHEN r.recovery THEN pg_last_wal_receive_lsn() END)::text, '0/0'),
@@ -109,10 +109,10 @@ SELECT r.recovery::text,
 FROM (SELECT pg_is_in_recovery() AS recovery) r LEFT JOIN pg_stat_wal_receiver w ON true`
 
 // look asks an engine all at once.
-func look(ctx context.Context, c *pgx.Conn) (sight, error) {
-	var s sight
+func queryState(ctx context.Context, c *pgx.Conn) (engineState, error) {
+	var s engineState
 	var recovery, position, received, timeline, restart, started, status, end, receiving string
-	if err := c.QueryRow(ctx, lookQuery).Scan(&recovery, &position, &received, &timeline, &restart, &started, &status, &s.Source, &end, &receiving, &s.SyncNames); err != nil {
+	if err := c.QueryRow(ctx, stateQuery).Scan(&recovery, &position, &received, &timeline, &restart, &started, &status, &s.Source, &end, &receiving, &s.SyncNames); err != nil {
 		return s, err
 	}
 	var errs [5]error
@@ -142,7 +142,7 @@ type lineage struct {
 }
 
 // ancestry asks an engine that writes for its timelines.
-func ancestry(ctx context.Context, c *pgx.Conn) (lineage, error) {
+func queryLineage(ctx context.Context, c *pgx.Conn) (lineage, error) {
 	var l lineage
 	var recovery string
 	if err := c.QueryRow(ctx, "SELECT pg_is_in_recovery()::text").Scan(&recovery); err != nil {

@@ -32,7 +32,7 @@ type WatchConfig struct {
 }
 
 // WatchMemory keeps a WatchState, durably.
-type WatchMemory interface {
+type WatchStateStore interface {
 	// Load gives what was saved last; the zero state if nothing was.
 	Load(ctx context.Context) (WatchState, error)
 	// Save replaces it. The new or the old state is there after a crash.
@@ -40,10 +40,10 @@ type WatchMemory interface {
 }
 
 // FileMemory is a WatchMemory in a file.
-type FileMemory struct{ Path string }
+type FileWatchStateStore struct{ Path string }
 
 // Load implements WatchMemory.
-func (f FileMemory) Load(context.Context) (WatchState, error) {
+func (f FileWatchStateStore) Load(context.Context) (WatchState, error) {
 	var s WatchState
 	err := ReadJSON(f.Path, &s)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -53,24 +53,24 @@ func (f FileMemory) Load(context.Context) (WatchState, error) {
 }
 
 // Save implements WatchMemory.
-func (f FileMemory) Save(_ context.Context, s WatchState) error {
+func (f FileWatchStateStore) Save(_ context.Context, s WatchState) error {
 	return trouble(WriteJSON(f.Path, s))
 }
 
 // WatcherOptions of NewWatcher.
 type WatcherOptions struct {
 	Config WatchConfig
-	Grants Granter      // nil: the GrantFile of Config.GrantDir
-	Memory WatchMemory  // where it keeps its state
-	Log    *slog.Logger // nil: none
-	HTTP   *http.Client // to agents; nil: one with short limits
+	Grants Granter         // nil: the GrantFile of Config.GrantDir
+	Store  WatchStateStore // where it keeps its state
+	Log    *slog.Logger    // nil: none
+	HTTP   *http.Client    // to agents; nil: one with short limits
 }
 
 // Watcher is the cluster manager.
 type Watcher struct {
 	cfg    WatchConfig
 	grants Granter
-	memory WatchMemory
+	store  WatchStateStore
 	log    *slog.Logger
 	http   *http.Client
 	token  *keyFile
@@ -94,7 +94,7 @@ type view struct {
 
 // NewWatcher reads the state that the one before has left.
 func NewWatcher(ctx context.Context, o WatcherOptions) (*Watcher, error) {
-	w := &Watcher{cfg: o.Config, grants: o.Grants, memory: o.Memory, log: o.Log, http: o.HTTP, kick: make(chan struct{}, 1)}
+	w := &Watcher{cfg: o.Config, grants: o.Grants, store: o.Store, log: o.Log, http: o.HTTP, kick: make(chan struct{}, 1)}
 	if w.cfg.Every <= 0 {
 		w.cfg.Every = Duration(time.Second)
 	}
@@ -113,14 +113,14 @@ func NewWatcher(ctx context.Context, o WatcherOptions) (*Watcher, error) {
 		}
 		w.grants = GrantFile{Dir: w.cfg.GrantDir}
 	}
-	if w.memory == nil {
+	if w.store == nil {
 		return nil, errors.New("a cluster manager needs a memory")
 	}
 	var err error
 	if w.token, err = openKey(w.cfg.TokenFile); err != nil {
 		return nil, err
 	}
-	w.state, err = w.memory.Load(ctx)
+	w.state, err = w.store.Load(ctx)
 	return w, err
 }
 
@@ -141,7 +141,7 @@ func (w *Watcher) watch(ctx context.Context) {
 	every := time.NewTicker(time.Duration(w.cfg.Every))
 	defer every.Stop()
 	for {
-		w.look(ctx)
+		w.watchOnce(ctx)
 		select {
 		case <-ctx.Done():
 			return
@@ -152,12 +152,12 @@ func (w *Watcher) watch(ctx context.Context) {
 }
 
 // look is one look at everything, and what follows from it.
-func (w *Watcher) look(ctx context.Context) {
+func (w *Watcher) watchOnce(ctx context.Context) {
 	w.mu.Lock()
 	s := w.state
 	w.mu.Unlock()
-	if !s.Made {
-		w.see(view{at: time.Now()})
+	if !s.Created {
+		w.setView(view{at: time.Now()})
 		return
 	}
 	t, err := w.gather(ctx, s)
@@ -170,10 +170,10 @@ func (w *Watcher) look(ctx context.Context) {
 		w.mu.Lock()
 		last := w.view.grant // it may be all that is known of it
 		w.mu.Unlock()
-		w.see(view{at: time.Now(), grant: last, code: code, message: fault.Message(err)})
+		w.setView(view{at: time.Now(), grant: last, code: code, message: fault.Message(err)})
 		return
 	}
-	if s, err = w.outgrow(ctx, s, t); err != nil {
+	if s, err = w.raiseVersion(ctx, s, t); err != nil {
 		w.log.Error("keeping the state", "err", err)
 		return
 	}
@@ -195,12 +195,12 @@ func (w *Watcher) look(ctx context.Context) {
 	if err != nil && ctx.Err() == nil && v.code == "" {
 		v.code, v.message = fault.Of(err).Code, fault.Message(err)
 	}
-	w.see(v)
+	w.setView(v)
 }
 
 // outgrow makes the membership newer than what a manager before this one, whose
 // memory was removed with it, has told the agents.
-func (w *Watcher) outgrow(ctx context.Context, s WatchState, t tick) (WatchState, error) {
+func (w *Watcher) raiseVersion(ctx context.Context, s WatchState, t tick) (WatchState, error) {
 	newest := int64(0)
 	for _, seen := range t.seen {
 		newest = max(newest, seen.Members)
@@ -214,7 +214,7 @@ func (w *Watcher) outgrow(ctx context.Context, s WatchState, t tick) (WatchState
 	return w.state, err
 }
 
-func (w *Watcher) see(v view) {
+func (w *Watcher) setView(v view) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if v.code != "" && (v.code != w.view.code || v.message != w.view.message) {
@@ -224,7 +224,7 @@ func (w *Watcher) see(v view) {
 }
 
 func (w *Watcher) gather(ctx context.Context, s WatchState) (tick, error) {
-	t := tick{seen: w.ask(ctx, s, s.names())}
+	t := tick{seen: w.requestStatuses(ctx, s, s.names())}
 	reading, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	var err error
@@ -234,7 +234,7 @@ func (w *Watcher) gather(ctx context.Context, s WatchState) (tick, error) {
 }
 
 // ask asks agents for their status, all at once.
-func (w *Watcher) ask(ctx context.Context, s WatchState, names []string) map[string]AgentStatus {
+func (w *Watcher) requestStatuses(ctx context.Context, s WatchState, names []string) map[string]AgentStatus {
 	seen := map[string]AgentStatus{}
 	var mu sync.Mutex
 	parallel(names, func(name string) {
@@ -242,7 +242,7 @@ func (w *Watcher) ask(ctx context.Context, s WatchState, names []string) map[str
 		if !ok {
 			return
 		}
-		st, err := tell[AgentStatus](ctx, w, m, http.MethodGet, "status", nil)
+		st, err := callAgent[AgentStatus](ctx, w, m, http.MethodGet, "status", nil)
 		if err != nil {
 			return // who does not answer is not seen
 		}
@@ -254,10 +254,10 @@ func (w *Watcher) ask(ctx context.Context, s WatchState, names []string) map[str
 }
 
 // tell calls an agent, for as long as a look may take.
-func tell[Out any](ctx context.Context, w *Watcher, m WatchMember, method, verb string, in any) (Out, error) {
+func callAgent[Out any](ctx context.Context, w *Watcher, m WatchMember, method, verb string, in any) (Out, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(time.Duration(w.cfg.Every), 500*time.Millisecond)*9/10)
 	defer cancel()
-	return ask[Out](ctx, w.http, m.Agent+"/v1/"+verb, w.token.keys(), method, in)
+	return request[Out](ctx, w.http, m.Agent+"/v1/"+verb, w.token.keys(), method, in)
 }
 
 // change changes the state, in its memory first.
@@ -271,8 +271,8 @@ func (w *Watcher) changeLocked(ctx context.Context, do func(*WatchState)) error 
 	next := w.state
 	next.Members, next.Leaving, next.Fenced = slices.Clone(next.Members), slices.Clone(next.Leaving), slices.Clone(next.Fenced)
 	do(&next)
-	if weighs(w.state, next) {
-		if err := w.memory.Save(ctx, next); err != nil {
+	if significant(w.state, next) {
+		if err := w.store.Save(ctx, next); err != nil {
 			return err
 		}
 	}
@@ -282,7 +282,7 @@ func (w *Watcher) changeLocked(ctx context.Context, do func(*WatchState)) error 
 
 // weighs reports a difference that must not be forgotten: when readers streamed
 // last may be.
-func weighs(a, b WatchState) bool {
+func significant(a, b WatchState) bool {
 	a.Sync.Last, b.Sync.Last = nil, nil
 	return !bytes.Equal(mustJSON(a), mustJSON(b))
 }
@@ -313,7 +313,7 @@ func (w *Watcher) healthy(ctx context.Context, t tick) error {
 		case !s.HA(t.now), seen.Wanted && !fenced && seen.Upstream == writer.Name && (seen.Streaming || !seen.Ready): // one that does not stream may know an old address
 			return
 		}
-		if _, err := tell[nothing](ctx, w, m, http.MethodPost, "follow", followCall{writer.engine()}); err != nil {
+		if _, err := callAgent[nothing](ctx, w, m, http.MethodPost, "follow", followCall{writer.engine()}); err != nil {
 			w.log.Warn("pointing a follower to the writer", "follower", name, "err", err)
 			return
 		}
@@ -339,7 +339,7 @@ func (w *Watcher) push(ctx context.Context, s WatchState, t tick) {
 			return
 		}
 		m, _ := s.member(name)
-		if _, err := tell[nothing](ctx, w, m, http.MethodPost, "members", s.membership()); err != nil {
+		if _, err := callAgent[nothing](ctx, w, m, http.MethodPost, "members", s.membership()); err != nil {
 			w.log.Warn("telling the members", "to", name, "err", err)
 		}
 	})
@@ -349,7 +349,7 @@ func (w *Watcher) push(ctx context.Context, s WatchState, t tick) {
 func (w *Watcher) stop(ctx context.Context, s WatchState, names []string) {
 	parallel(names, func(name string) {
 		if m, ok := s.member(name); ok {
-			if _, err := tell[nothing](ctx, w, m, http.MethodPost, "stop", stopCall{port.Immediate}); err != nil {
+			if _, err := callAgent[nothing](ctx, w, m, http.MethodPost, "stop", stopCall{port.Immediate}); err != nil {
 				w.log.Warn("stopping a writer", "name", name, "err", err)
 			}
 		}
@@ -358,11 +358,11 @@ func (w *Watcher) stop(ctx context.Context, s WatchState, names []string) {
 
 // WatchCommand is what `pawl cluster-manager` runs.
 type WatchCommand struct {
-	Dir    string       // where it keeps its state, in state.json
-	Config string       // file with a WatchConfig; empty: config.json in Dir
-	Grants Granter      // nil: as the configuration says
-	Memory WatchMemory  // nil: state.json in Dir
-	Log    *slog.Logger // nil: none
+	Dir    string          // where it keeps its state, in state.json
+	Config string          // file with a WatchConfig; empty: config.json in Dir
+	Grants Granter         // nil: as the configuration says
+	Store  WatchStateStore // nil: state.json in Dir
+	Log    *slog.Logger    // nil: none
 }
 
 // Run serves until the context ends.
@@ -374,7 +374,7 @@ func (c WatchCommand) Run(ctx context.Context) error {
 	if err := ReadJSON(c.Config, &cfg); err != nil {
 		return fmt.Errorf("the configuration of the cluster manager: %w", err)
 	}
-	if c.Memory == nil {
+	if c.Store == nil {
 		lock, err := TryLock(filepath.Join(c.Dir, "manager.lock"))
 		if err != nil {
 			return trouble(err)
@@ -383,9 +383,9 @@ func (c WatchCommand) Run(ctx context.Context) error {
 			return fmt.Errorf("another cluster manager has %s", c.Dir)
 		}
 		defer lock.Close()
-		c.Memory = FileMemory{filepath.Join(c.Dir, "state.json")}
+		c.Store = FileWatchStateStore{filepath.Join(c.Dir, "state.json")}
 	}
-	w, err := NewWatcher(ctx, WatcherOptions{Config: cfg, Grants: c.Grants, Memory: c.Memory, Log: c.Log})
+	w, err := NewWatcher(ctx, WatcherOptions{Config: cfg, Grants: c.Grants, Store: c.Store, Log: c.Log})
 	if err != nil {
 		return err
 	}

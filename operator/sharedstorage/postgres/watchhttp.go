@@ -46,17 +46,17 @@ func (w *Watcher) Topology() port.Topology {
 	defer w.mu.Unlock()
 	now, s, v := time.Now(), w.state, w.view
 	top := port.Topology{
-		Present: true, Ready: s.Made && !v.at.IsZero() && now.Sub(v.at) < 10*time.Second+5*time.Duration(w.cfg.Every),
+		Present: true, Ready: s.Created && !v.at.IsZero() && now.Sub(v.at) < 10*time.Second+5*time.Duration(w.cfg.Every),
 		Node: w.cfg.Node, Address: w.cfg.Listen, Version: w.cfg.Version, HA: s.HA(now),
 		Writer: v.grant.Writer, Epoch: v.grant.Epoch, Sync: slices.Clone(s.Sync.Names), At: v.at.UTC(), Code: string(v.code), Message: v.message,
 	}
 	if s.Durability == Available || !s.Sync.Safe {
 		top.Sync = nil // nobody promises anything
 	}
-	if s.Off && s.Wish && !top.HA {
+	if s.Off && s.HADesired && !top.HA {
 		top.Until = s.Until
 	}
-	if s.Made {
+	if s.Created {
 		top.Durability = s.Durability
 	}
 	for _, m := range s.Members {
@@ -77,13 +77,13 @@ func (w *Watcher) callEnsure(ctx context.Context, in ensureCall) (port.Topology,
 		in.Durability = Strict
 	}
 	err := w.change(ctx, func(s *WatchState) {
-		if !s.Made {
-			s.Made, s.Wish, s.Version = true, in.HA, s.Version+1
+		if !s.Created {
+			s.Created, s.HADesired, s.Version = true, in.HA, s.Version+1
 			for _, m := range in.Members {
 				s.add(m)
 			}
 		}
-		s.Wish = in.HA
+		s.HADesired = in.HA
 		if s.Durability != in.Durability {
 			s.Durability = in.Durability
 			s.Version++
@@ -105,7 +105,7 @@ func (s *WatchState) add(m WatchMember) {
 		s.Members = append(s.Members, m)
 		slices.SortFunc(s.Members, func(a, b WatchMember) int { return strings.Compare(a.Name, b.Name) })
 	}
-	s.Leaving = slices.DeleteFunc(s.Leaving, func(l leaver) bool { return l.Name == m.Name })
+	s.Leaving = slices.DeleteFunc(s.Leaving, func(l formerMember) bool { return l.Name == m.Name })
 	s.Version++
 }
 
@@ -122,7 +122,7 @@ func (w *Watcher) callRemove(ctx context.Context, in removeCall) (nothing, error
 		}
 		s.Members = slices.DeleteFunc(s.Members, func(m WatchMember) bool { return m.Name == in.Name })
 		s.Version++
-		s.Leaving = append(s.Leaving, leaver{in.Name, s.Version})
+		s.Leaving = append(s.Leaving, formerMember{in.Name, s.Version})
 		s.Fenced = without(s.Fenced, in.Name)
 	})
 	w.wake()
@@ -132,7 +132,7 @@ func (w *Watcher) callRemove(ctx context.Context, in removeCall) (nothing, error
 func (w *Watcher) callHA(ctx context.Context, in haCall) (nothing, error) {
 	return nothing{}, w.change(ctx, func(s *WatchState) {
 		if in.On {
-			s.Wish, s.Off, s.Until = true, false, time.Time{}
+			s.HADesired, s.Off, s.Until = true, false, time.Time{}
 			return
 		}
 		s.Off, s.Until = true, in.Until.UTC()

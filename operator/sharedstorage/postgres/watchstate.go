@@ -9,17 +9,17 @@ import (
 
 // WatchState is what a cluster manager must not forget.
 type WatchState struct {
-	Made       bool          `json:"made"`           // Ensure was called once
-	Wish       bool          `json:"wish"`           // failover is asked for
-	Off        bool          `json:"off,omitempty"`  // and turned off
-	Until      time.Time     `json:"until,omitzero"` // until then; zero: without an end
-	Durability string        `json:"durability,omitempty"`
-	Version    int64         `json:"version"` // of the membership
-	Members    []WatchMember `json:"members,omitempty"`
-	Leaving    []leaver      `json:"leaving,omitempty"`
-	Writer     string        `json:"writer,omitempty"` // the newest that was granted
-	Fenced     []string      `json:"fenced,omitempty"` // stopped by this manager, to be taken back as followers
-	Sync       SyncState     `json:"sync,omitzero"`
+	Created    bool           `json:"made"`           // Ensure was called once
+	HADesired  bool           `json:"wish"`           // failover is asked for
+	Off        bool           `json:"off,omitempty"`  // and turned off
+	Until      time.Time      `json:"until,omitzero"` // until then; zero: without an end
+	Durability string         `json:"durability,omitempty"`
+	Version    int64          `json:"version"` // of the membership
+	Members    []WatchMember  `json:"members,omitempty"`
+	Leaving    []formerMember `json:"leaving,omitempty"`
+	Writer     string         `json:"writer,omitempty"` // the newest that was granted
+	Fenced     []string       `json:"fenced,omitempty"` // stopped by this manager, to be taken back as followers
+	Sync       SyncState      `json:"sync,omitzero"`
 }
 
 // WatchMember is a member with the URL of its agent.
@@ -31,7 +31,7 @@ type WatchMember struct {
 func (m WatchMember) engine() Upstream { return Upstream{Name: m.Name, Host: m.Address, Port: m.Port} }
 
 // leaver is a former member that a writer may still count as one who has a commit.
-type leaver struct {
+type formerMember struct {
 	Name    string `json:"name"`
 	Version int64  `json:"version"` // of the first membership without it
 }
@@ -53,7 +53,7 @@ type SyncState struct {
 
 // HA says whether the manager fails over now.
 func (s WatchState) HA(now time.Time) bool {
-	return s.Wish && (!s.Off || !s.Until.IsZero() && !now.Before(s.Until))
+	return s.HADesired && (!s.Off || !s.Until.IsZero() && !now.Before(s.Until))
 }
 
 // dropAfter is how long a reader may not stream before the list does without it.
@@ -200,7 +200,7 @@ func (s WatchState) synced(t tick) WatchState {
 
 // settled forgets leavers that no member counts any more.
 func (s WatchState) settled(t tick) WatchState {
-	s.Leaving = slices.DeleteFunc(slices.Clone(s.Leaving), func(l leaver) bool {
+	s.Leaving = slices.DeleteFunc(slices.Clone(s.Leaving), func(l formerMember) bool {
 		return !slices.ContainsFunc(s.Members, func(m WatchMember) bool {
 			seen, ok := t.seen[m.Name]
 			return !ok || seen.Members < l.Version

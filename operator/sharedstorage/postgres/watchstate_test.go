@@ -18,10 +18,10 @@ func TestFailoverIsOnOffAndBack(t *testing.T) {
 		want bool
 	}{
 		"not asked for":      {WatchState{}, false},
-		"asked for":          {WatchState{Wish: true}, true},
-		"off without an end": {WatchState{Wish: true, Off: true}, false},
-		"off for a while":    {WatchState{Wish: true, Off: true, Until: now.Add(1)}, false},
-		"the while is over":  {WatchState{Wish: true, Off: true, Until: now}, true},
+		"asked for":          {WatchState{HADesired: true}, true},
+		"off without an end": {WatchState{HADesired: true, Off: true}, false},
+		"off for a while":    {WatchState{HADesired: true, Off: true, Until: now.Add(1)}, false},
+		"the while is over":  {WatchState{HADesired: true, Off: true, Until: now}, true},
 		"over, not asked":    {WatchState{Off: true, Until: now}, false},
 	} {
 		if got := c.s.HA(now); got != c.want {
@@ -58,7 +58,7 @@ func TestASafeFailoverHasEveryAnsweredCommit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		readers := []string{"b", "c", "d"}
 		now := time.Unix(1_000_000, 0)
-		s := WatchState{Made: true, Wish: true, Durability: Strict, Version: 1}
+		s := WatchState{Created: true, HADesired: true, Durability: Strict, Version: 1}
 		for _, name := range append([]string{"a"}, readers...) {
 			s.add(WatchMember{Member: port.Member{Name: name}})
 		}
@@ -114,7 +114,7 @@ func TestASafeFailoverHasEveryAnsweredCommit(t *testing.T) {
 				if _, ok := s.member(name); ok {
 					s.Members = slices.DeleteFunc(slices.Clone(s.Members), func(m WatchMember) bool { return m.Name == name })
 					s.Version++
-					s.Leaving = append(slices.Clone(s.Leaving), leaver{name, s.Version})
+					s.Leaving = append(slices.Clone(s.Leaving), formerMember{name, s.Version})
 				}
 			},
 			"join": func(t *rapid.T) { s.add(WatchMember{Member: port.Member{Name: reader.Draw(t, "reader")}}) },

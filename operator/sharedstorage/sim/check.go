@@ -24,7 +24,7 @@ func (s instances) Check(_ context.Context, _ port.Ref, want port.Instance, coun
 }
 
 // Quota leaves room for this many more instances; 0: there is no quota.
-func (w *World) Quota(room int) {
+func (w *Simulation) Quota(room int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.quota = room

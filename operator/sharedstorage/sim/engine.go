@@ -10,10 +10,10 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-type engines struct{ w *World }
+type engines struct{ w *Simulation }
 
 // at makes a call to the agent of an instance.
-func at[T any](ctx context.Context, w *World, method string, id port.Ref, detail, key string, effect func(c *cluster, i *instance) (T, error)) (T, error) {
+func at[T any](ctx context.Context, w *Simulation, method string, id port.Ref, detail, key string, effect func(c *cluster, i *instance) (T, error)) (T, error) {
 	return do(ctx, w, Call{Port: "Engine", Method: method, Ref: id, Detail: detail, Key: key}, func(c *cluster) (T, error) {
 		i := c.instances[id.Instance]
 		if !w.up(i) {
@@ -24,7 +24,7 @@ func at[T any](ctx context.Context, w *World, method string, id port.Ref, detail
 	})
 }
 
-func said(ctx context.Context, w *World, method string, id port.Ref, detail, key string, effect func(c *cluster, i *instance) error) error {
+func callEngine(ctx context.Context, w *Simulation, method string, id port.Ref, detail, key string, effect func(c *cluster, i *instance) error) error {
 	_, err := at(ctx, w, method, id, detail, key, func(c *cluster, i *instance) (struct{}, error) { return struct{}{}, effect(c, i) })
 	return err
 }
@@ -58,7 +58,7 @@ func (s engines) Status(ctx context.Context, id port.Ref) (port.Status, error) {
 // Install implements port.Engine.
 func (s engines) Install(ctx context.Context, id port.Ref, from port.Source, key string) error {
 	w := s.w
-	return said(ctx, w, "Install", id, from.From, key, func(c *cluster, i *instance) error {
+	return callEngine(ctx, w, "Install", id, from.From, key, func(c *cluster, i *instance) error {
 		e := &i.engine
 		if e.installed || e.installKey == key {
 			return nil
@@ -72,7 +72,7 @@ func (s engines) Install(ctx context.Context, id port.Ref, from port.Source, key
 		}
 		e.code, e.message = "", ""
 		e.installKey, e.source, e.installAt = key, from.From, w.o.Now().Add(w.o.Times.Install)
-		w.pass(c)
+		w.advance(c)
 		return nil
 	})
 }
@@ -80,7 +80,7 @@ func (s engines) Install(ctx context.Context, id port.Ref, from port.Source, key
 // Start implements port.Engine.
 func (s engines) Start(ctx context.Context, id port.Ref) error {
 	w := s.w
-	return said(ctx, w, "Start", id, "", "", func(c *cluster, i *instance) error {
+	return callEngine(ctx, w, "Start", id, "", "", func(c *cluster, i *instance) error {
 		e := &i.engine
 		switch {
 		case e.running:
@@ -102,7 +102,7 @@ func (s engines) Start(ctx context.Context, id port.Ref) error {
 // Stop implements port.Engine.
 func (s engines) Stop(ctx context.Context, id port.Ref, mode port.StopMode) error {
 	w := s.w
-	return said(ctx, w, "Stop", id, string(mode), "", func(c *cluster, i *instance) error {
+	return callEngine(ctx, w, "Stop", id, string(mode), "", func(c *cluster, i *instance) error {
 		e := &i.engine
 		if e.running {
 			e.clean = mode == port.Fast
@@ -122,7 +122,7 @@ func (s engines) Stop(ctx context.Context, id port.Ref, mode port.StopMode) erro
 // Promote implements port.Engine.
 func (s engines) Promote(ctx context.Context, id port.Ref, epoch int64) error {
 	w := s.w
-	return said(ctx, w, "Promote", id, fmt.Sprint(epoch), "", func(c *cluster, i *instance) error {
+	return callEngine(ctx, w, "Promote", id, fmt.Sprint(epoch), "", func(c *cluster, i *instance) error {
 		e := &i.engine
 		switch {
 		case c.volume.Writer != i.Name || c.volume.Epoch != epoch:
@@ -145,7 +145,7 @@ func (s engines) Promote(ctx context.Context, id port.Ref, epoch int64) error {
 // Follow implements port.Engine.
 func (s engines) Follow(ctx context.Context, id port.Ref, writer string) error {
 	w := s.w
-	return said(ctx, w, "Follow", id, writer, "", func(c *cluster, i *instance) error {
+	return callEngine(ctx, w, "Follow", id, writer, "", func(c *cluster, i *instance) error {
 		e := &i.engine
 		if !e.installed {
 			return port.StartFailed.Errorf("%s has no data", i.Name)

@@ -10,11 +10,11 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-type instances struct{ w *World }
+type instances struct{ w *Simulation }
 
 // choose gives the node for an instance: where the fewest of its cluster stand,
 // then where the fewest stand at all. "" if all are full.
-func (w *World) choose(c *cluster, want port.Instance) string {
+func (w *Simulation) choose(c *cluster, want port.Instance) string {
 	type room struct {
 		name      string
 		ours, all int
@@ -100,13 +100,13 @@ func (s instances) Ensure(ctx context.Context, ref port.Ref, want port.Instance)
 				w.state(i, port.Pending, "", now)
 			}
 		}
-		w.pass(c)
+		w.advance(c)
 		return i.Instance, nil
 	})
 }
 
 // place chooses where a new instance stands, or says why nowhere.
-func (w *World) place(c *cluster, want *port.Instance) error {
+func (w *Simulation) place(c *cluster, want *port.Instance) error {
 	if len(w.o.Versions) > 0 && !slices.Contains(w.o.Versions, want.Version) {
 		return port.VersionUnsupported.Errorf("there is no version %q: %v", want.Version, w.o.Versions)
 	}
@@ -140,7 +140,7 @@ func (s instances) Remove(ctx context.Context, ref port.Ref, name string) error 
 		i.goneAt = now.Add(w.o.Times.Remove)
 		i.engine.running, i.engine.role = false, port.NoRole
 		w.state(i, port.Leaving, "", now)
-		w.pass(c)
+		w.advance(c)
 		return struct{}{}, nil
 	})
 	return err

@@ -12,9 +12,9 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-type managers struct{ w *World }
+type managers struct{ w *Simulation }
 
-func (w *World) managed(c *cluster) error {
+func (w *Simulation) managed(c *cluster) error {
 	m := &c.manager
 	n := w.nodes[m.node]
 	if m.present && !m.broken && !w.o.Now().Before(m.readyAt) && (n == nil || n.lostAt.IsZero()) {
@@ -23,7 +23,7 @@ func (w *World) managed(c *cluster) error {
 	return port.ManagerUnreachable.Errorf("the cluster manager of %s does not answer", c.ref)
 }
 
-func (w *World) topology(c *cluster) port.Topology {
+func (w *Simulation) topology(c *cluster) port.Topology {
 	m := &c.manager
 	t := port.Topology{Present: m.present, At: w.o.Now()}
 	if !m.present {
@@ -69,13 +69,13 @@ func (s managers) Ensure(ctx context.Context, ref port.Ref, want port.ManagerSpe
 			}
 		}
 		m.spec = want
-		w.pass(c)
+		w.advance(c)
 		return w.topology(c), nil
 	})
 }
 
 // elsewhere is a node that takes the manager and is not this one.
-func (w *World) elsewhere(away string) string {
+func (w *Simulation) elsewhere(away string) string {
 	for _, name := range slices.Sorted(maps.Keys(w.nodes)) {
 		if n := w.nodes[name]; name != away && n.Ready && n.Schedulable && n.lostAt.IsZero() {
 			return name

@@ -53,7 +53,7 @@ type rule struct {
 var errNoAnswer = errors.New("no answer")
 
 // Inject adds rules.
-func (w *World) Inject(rules ...Rule) {
+func (w *Simulation) Inject(rules ...Rule) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, r := range rules {
@@ -65,14 +65,14 @@ func (w *World) Inject(rules ...Rule) {
 }
 
 // Heal removes all rules.
-func (w *World) Heal() {
+func (w *Simulation) Heal() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.rules = nil
 }
 
 // Fired says how often the rules of a label were applied; an empty label: all.
-func (w *World) Fired(label string) int {
+func (w *Simulation) Fired(label string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := 0
@@ -151,7 +151,7 @@ const (
 )
 
 // do makes a call: rules, latency, hooks and the log around its effect.
-func do[T any](ctx context.Context, w *World, call Call, effect func(c *cluster) (T, error)) (T, error) {
+func do[T any](ctx context.Context, w *Simulation, call Call, effect func(c *cluster) (T, error)) (T, error) {
 	var none T
 	w.mu.Lock()
 	w.seq++
@@ -216,7 +216,7 @@ func do[T any](ctx context.Context, w *World, call Call, effect func(c *cluster)
 	}
 	w.mu.Lock()
 	c := w.cluster(call.Ref)
-	w.pass(c)
+	w.advance(c)
 	answer, failed := effect(c)
 	err = failed
 	w.check(c, call)
@@ -240,7 +240,7 @@ func do[T any](ctx context.Context, w *World, call Call, effect func(c *cluster)
 	return answer, err
 }
 
-func (w *World) note(c Call) {
+func (w *Simulation) note(c Call) {
 	if w.o.Log < 0 {
 		return
 	}

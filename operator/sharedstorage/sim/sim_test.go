@@ -42,7 +42,7 @@ func slow(c *clock) Options {
 func TestConformance(t *testing.T) {
 	for name, options := range map[string]func(c *clock) Options{"at once": func(c *clock) Options { return Options{Now: c.Now} }, "slow": slow} {
 		t.Run(name, func(t *testing.T) {
-			porttest.Run(t, func(t *testing.T) porttest.Rig {
+			porttest.Run(t, func(t *testing.T) porttest.Fixture {
 				c := &clock{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 				w := New(options(c))
 				t.Cleanup(func() {
@@ -50,7 +50,7 @@ func TestConformance(t *testing.T) {
 						t.Log(wrong) // the exam does what an operator must not
 					}
 				})
-				return porttest.Rig{
+				return porttest.Fixture{
 					Ports: w.Ports(), Now: c.Now,
 					Await: func(t *testing.T, limit time.Duration, what string, holds func() error) {
 						t.Helper()

@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-type storage struct{ w *World }
+type storage struct{ w *Simulation }
 
 func (v *volume) seen() port.Volume {
 	if !v.lostAt.IsZero() {
@@ -49,7 +49,7 @@ func (s storage) Ensure(ctx context.Context, ref port.Ref, want port.Volume, key
 		case v.file < v.Size && v.at.IsZero():
 			v.file, v.full = v.Size, false
 		}
-		w.pass(c)
+		w.advance(c)
 		return v.seen(), nil
 	})
 }
@@ -79,7 +79,7 @@ func (s storage) Clone(ctx context.Context, from, to port.Ref, key string) (port
 		c.volume = volume{Volume: port.Volume{ID: "vol-" + to.Namespace + "-" + to.Name, Size: source.volume.Size, State: port.VolumeCloning, Shared: w.o.Shared},
 			file: source.volume.Size, at: w.o.Now().Add(w.o.Times.Clone), cloned: true}
 		c.acked = source.acked
-		w.pass(c)
+		w.advance(c)
 		return c.volume.seen(), nil
 	})
 }
@@ -131,7 +131,7 @@ func (s storage) Restore(ctx context.Context, ref port.Ref, was port.Volume, wro
 		if i := c.instances[v.Writer]; w.up(i) && i.engine.installed && !i.engine.stopped && !i.engine.running {
 			w.run(c, i, w.o.Now())
 		}
-		w.pass(c)
+		w.advance(c)
 		return v.seen(), nil
 	})
 }

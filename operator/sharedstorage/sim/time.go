@@ -9,10 +9,10 @@ import (
 )
 
 // pass lets happen what happens by itself until now.
-func (w *World) pass(c *cluster) {
+func (w *Simulation) advance(c *cluster) {
 	now := w.o.Now()
 	for _, i := range c.sorted() {
-		w.passInstance(c, i, now)
+		w.advanceInstance(c, i, now)
 	}
 	v := &c.volume
 	if !v.at.IsZero() && !now.Before(v.at) {
@@ -22,11 +22,11 @@ func (w *World) pass(c *cluster) {
 		}
 		v.at = time.Time{}
 	}
-	w.passLog(c)
-	w.passManager(c, now)
+	w.advanceLog(c)
+	w.advanceManager(c, now)
 }
 
-func (w *World) passInstance(c *cluster, i *instance, now time.Time) {
+func (w *Simulation) advanceInstance(c *cluster, i *instance, now time.Time) {
 	switch {
 	case i.State == port.Leaving:
 		if !now.Before(i.goneAt) && !w.cut(i) {
@@ -46,7 +46,7 @@ func (w *World) passInstance(c *cluster, i *instance, now time.Time) {
 		w.state(i, port.Lost, "node "+i.Node+" does not answer", now)
 	case i.State == port.Lost:
 		w.state(i, port.Up, "", now)
-		w.back(c, i, now)
+		w.restartEngine(c, i, now)
 	}
 	if i.State == port.Pending && !now.Before(i.upAt) {
 		w.state(i, port.Up, "", i.upAt)
@@ -71,7 +71,7 @@ func (w *World) passInstance(c *cluster, i *instance, now time.Time) {
 	}
 }
 
-func (w *World) state(i *instance, s port.InstanceState, message string, at time.Time) {
+func (w *Simulation) state(i *instance, s port.InstanceState, message string, at time.Time) {
 	if i.State != s {
 		i.State, i.Since = s, at
 	}
@@ -80,14 +80,14 @@ func (w *World) state(i *instance, s port.InstanceState, message string, at time
 
 // back is what an agent does when its node is back: the engine starts as what
 // the grant says.
-func (w *World) back(c *cluster, i *instance, now time.Time) {
+func (w *Simulation) restartEngine(c *cluster, i *instance, now time.Time) {
 	if i.engine.installed && !i.engine.stopped && !i.engine.running {
 		w.run(c, i, now)
 	}
 }
 
 // installed ends an installation: the data of its source, or of the volume, are there.
-func (w *World) installed(c *cluster, i *instance) {
+func (w *Simulation) installed(c *cluster, i *instance) {
 	e := &i.engine
 	e.installed = true
 	switch from := c.instances[e.source]; {
@@ -108,7 +108,7 @@ func (w *World) installed(c *cluster, i *instance) {
 }
 
 // run starts an engine as what the grant says.
-func (w *World) run(c *cluster, i *instance, now time.Time) {
+func (w *Simulation) run(c *cluster, i *instance, now time.Time) {
 	e := &i.engine
 	e.stopped = false
 	if e.unwilling != "" {
@@ -140,7 +140,7 @@ func (w *World) run(c *cluster, i *instance, now time.Time) {
 }
 
 // passLog lets the log grow where it is written, and reach who streams.
-func (w *World) passLog(c *cluster) {
+func (w *Simulation) advanceLog(c *cluster) {
 	writer := w.writer(c)
 	if writer == nil {
 		return
@@ -159,7 +159,7 @@ func (w *World) passLog(c *cluster) {
 }
 
 // passManager is the manager's look at its members.
-func (w *World) passManager(c *cluster, now time.Time) {
+func (w *Simulation) advanceManager(c *cluster, now time.Time) {
 	m := &c.manager
 	if !m.present || m.broken || now.Before(m.readyAt) {
 		return
@@ -218,7 +218,7 @@ func (w *World) passManager(c *cluster, now time.Time) {
 }
 
 // failover promotes the most advanced reader, if nothing that was answered can be lost.
-func (w *World) failover(c *cluster, now time.Time) {
+func (w *Simulation) failover(c *cluster, now time.Time) {
 	m := &c.manager
 	if old := c.instances[c.volume.Writer]; old != nil && w.cut(old) && now.Before(w.nodes[old.Node].lostAt.Add(w.o.Grant)) {
 		return // it may still write
@@ -261,7 +261,7 @@ func (w *World) failover(c *cluster, now time.Time) {
 	m.missed, m.writer, m.epoch, m.code, m.message = time.Time{}, best.Name, c.volume.Epoch, "", ""
 }
 
-func (w *World) promote(c *cluster, i *instance, epoch int64, now time.Time) {
+func (w *Simulation) promote(c *cluster, i *instance, epoch int64, now time.Time) {
 	e := &i.engine
 	if c.strict && e.position < c.acked {
 		w.violation(c, "%s was promoted at %d, and %d bytes of log were answered", i.Name, e.position, c.acked)

@@ -7,16 +7,16 @@ import (
 )
 
 // touch changes a cluster behind the operator's back.
-func (w *World) touch(ref port.Ref, change func(c *cluster)) {
+func (w *Simulation) touch(ref port.Ref, change func(c *cluster)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.cluster(ref)
-	w.pass(c)
+	w.advance(c)
 	change(c)
-	w.pass(c)
+	w.advance(c)
 }
 
-func (w *World) harm(ref port.Ref, name string, change func(c *cluster, i *instance)) {
+func (w *Simulation) changeInstance(ref port.Ref, name string, change func(c *cluster, i *instance)) {
 	w.touch(ref, func(c *cluster) {
 		if i := c.instances[name]; i != nil {
 			change(c, i)
@@ -25,15 +25,15 @@ func (w *World) harm(ref port.Ref, name string, change func(c *cluster, i *insta
 }
 
 // KillEngine ends an engine's process. Nobody starts it again by himself.
-func (w *World) KillEngine(ref port.Ref, name string) {
-	w.harm(ref, name, func(_ *cluster, i *instance) {
+func (w *Simulation) KillEngine(ref port.Ref, name string) {
+	w.changeInstance(ref, name, func(_ *cluster, i *instance) {
 		i.engine.running, i.engine.role, i.engine.clean, i.engine.stopped = false, port.NoRole, false, true
 	})
 }
 
 // BreakEngine kills an engine and keeps it from starting; an empty reason mends it.
-func (w *World) BreakEngine(ref port.Ref, name, reason string) {
-	w.harm(ref, name, func(_ *cluster, i *instance) {
+func (w *Simulation) BreakEngine(ref port.Ref, name, reason string) {
+	w.changeInstance(ref, name, func(_ *cluster, i *instance) {
 		if i.engine.unwilling = reason; reason != "" {
 			i.engine.running, i.engine.role, i.engine.clean, i.engine.stopped = false, port.NoRole, false, true
 			i.engine.code, i.engine.message = string(port.StartFailed.Code), reason
@@ -42,33 +42,33 @@ func (w *World) BreakEngine(ref port.Ref, name, reason string) {
 }
 
 // KillInstance stops the place an engine runs in, until it is ensured again. Its data stay.
-func (w *World) KillInstance(ref port.Ref, name string) {
-	w.harm(ref, name, func(_ *cluster, i *instance) { i.killed, i.engine.clean = true, false })
+func (w *Simulation) KillInstance(ref port.Ref, name string) {
+	w.changeInstance(ref, name, func(_ *cluster, i *instance) { i.killed, i.engine.clean = true, false })
 }
 
 // DropInstance takes an instance away with its data.
-func (w *World) DropInstance(ref port.Ref, name string) {
+func (w *Simulation) DropInstance(ref port.Ref, name string) {
 	w.touch(ref, func(c *cluster) { delete(c.instances, name) })
 }
 
 // LoseNode cuts a node off: what runs there goes on for a while, unseen.
-func (w *World) LoseNode(name string) {
+func (w *Simulation) LoseNode(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if n := w.nodes[name]; n != nil && n.lostAt.IsZero() {
 		n.lostAt = w.o.Now()
 	}
 	for _, c := range w.clusters {
-		w.pass(c)
+		w.advance(c)
 	}
 }
 
 // ReturnNode brings a lost node back.
-func (w *World) ReturnNode(name string) {
+func (w *Simulation) ReturnNode(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.clusters {
-		w.pass(c)
+		w.advance(c)
 	}
 	if n := w.nodes[name]; n != nil {
 		n.lostAt = time.Time{}
@@ -76,7 +76,7 @@ func (w *World) ReturnNode(name string) {
 }
 
 // Cordon says whether a node takes new instances.
-func (w *World) Cordon(name string, cordoned bool) {
+func (w *Simulation) Cordon(name string, cordoned bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if n := w.nodes[name]; n != nil {
@@ -85,36 +85,36 @@ func (w *World) Cordon(name string, cordoned bool) {
 }
 
 // Room changes how many instances a node takes; 0: no limit.
-func (w *World) Room(perNode int) {
+func (w *Simulation) SetCapacity(perNode int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.o.PerNode = perNode
 }
 
 // Lag holds a follower so many bytes behind; 0 lets it catch up.
-func (w *World) Lag(ref port.Ref, name string, bytes int64) {
-	w.harm(ref, name, func(_ *cluster, i *instance) { i.engine.lag = bytes })
+func (w *Simulation) Lag(ref port.Ref, name string, bytes int64) {
+	w.changeInstance(ref, name, func(_ *cluster, i *instance) { i.engine.lag = bytes })
 }
 
 // Fill leaves the volume without space, until it is made larger.
-func (w *World) Fill(ref port.Ref) { w.touch(ref, func(c *cluster) { c.volume.full = true }) }
+func (w *Simulation) Fill(ref port.Ref) { w.touch(ref, func(c *cluster) { c.volume.full = true }) }
 
 // Free gives the volume space again, as when somebody has removed data.
-func (w *World) Free(ref port.Ref) { w.touch(ref, func(c *cluster) { c.volume.full = false }) }
+func (w *Simulation) Free(ref port.Ref) { w.touch(ref, func(c *cluster) { c.volume.full = false }) }
 
 // Misplace lets the record of an instance name another place.
-func (w *World) Misplace(ref port.Ref, name, id string) {
-	w.harm(ref, name, func(_ *cluster, i *instance) { i.ID = id })
+func (w *Simulation) Misplace(ref port.Ref, name, id string) {
+	w.changeInstance(ref, name, func(_ *cluster, i *instance) { i.ID = id })
 }
 
 // BreakVolume makes the volume unusable; an empty reason mends it.
-func (w *World) BreakVolume(ref port.Ref, reason string) {
+func (w *Simulation) BreakVolume(ref port.Ref, reason string) {
 	w.touch(ref, func(c *cluster) { c.volume.broken = reason })
 }
 
 // LoseGrant deletes the record of who may write. A writer goes on until it would
 // have to renew.
-func (w *World) LoseGrant(ref port.Ref) {
+func (w *Simulation) LoseGrant(ref port.Ref) {
 	w.touch(ref, func(c *cluster) {
 		if c.volume.State != "" && c.volume.lostAt.IsZero() {
 			c.volume.lostAt = w.o.Now()
@@ -123,32 +123,32 @@ func (w *World) LoseGrant(ref port.Ref) {
 }
 
 // BreakManager keeps the manager from answering, until it is made anew.
-func (w *World) BreakManager(ref port.Ref) {
+func (w *Simulation) BreakManager(ref port.Ref) {
 	w.touch(ref, func(c *cluster) { c.manager.broken = true })
 }
 
 // DropManager takes the manager away.
-func (w *World) DropManager(ref port.Ref) {
+func (w *Simulation) DropManager(ref port.Ref) {
 	w.touch(ref, func(c *cluster) { c.manager = manager{members: map[string]port.Member{}} })
 }
 
 // SplitBrain makes a follower a second writer, against all rules.
-func (w *World) SplitBrain(ref port.Ref, name string) {
-	w.harm(ref, name, func(c *cluster, i *instance) {
+func (w *Simulation) SplitBrain(ref port.Ref, name string) {
+	w.changeInstance(ref, name, func(c *cluster, i *instance) {
 		c.split = true
 		i.engine.role, i.engine.running, i.engine.epoch = port.Primary, true, c.volume.Epoch-1
 	})
 }
 
 // Hang lets all calls about a cluster hang, or no longer.
-func (w *World) Hang(ref port.Ref, hung bool) {
+func (w *Simulation) Hang(ref port.Ref, hung bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.hung[ref.Namespace+"/"+ref.Name] = hung
 }
 
 // Instances are the instances of a cluster, without a call.
-func (w *World) Instances(ref port.Ref) []port.Instance {
+func (w *Simulation) Instances(ref port.Ref) []port.Instance {
 	var all []port.Instance
 	w.touch(ref, func(c *cluster) {
 		for _, i := range c.sorted() {
@@ -159,7 +159,7 @@ func (w *World) Instances(ref port.Ref) []port.Instance {
 }
 
 // Writer is the name of the instance that accepts writes, "" if none does.
-func (w *World) Writer(ref port.Ref) (name string) {
+func (w *Simulation) Writer(ref port.Ref) (name string) {
 	w.touch(ref, func(c *cluster) {
 		if i := w.writer(c); i != nil {
 			name = i.Name
@@ -169,7 +169,7 @@ func (w *World) Writer(ref port.Ref) (name string) {
 }
 
 // Streaming are the names of the followers that stream from the writer.
-func (w *World) Streaming(ref port.Ref) (names []string) {
+func (w *Simulation) Streaming(ref port.Ref) (names []string) {
 	w.touch(ref, func(c *cluster) {
 		for _, i := range c.sorted() {
 			if w.streams(c, i) {
@@ -181,19 +181,19 @@ func (w *World) Streaming(ref port.Ref) (names []string) {
 }
 
 // Topology is the manager's, without a call.
-func (w *World) Topology(ref port.Ref) (t port.Topology) {
+func (w *Simulation) Topology(ref port.Ref) (t port.Topology) {
 	w.touch(ref, func(c *cluster) { t = w.topology(c) })
 	return t
 }
 
 // Volume is the volume, without a call.
-func (w *World) Volume(ref port.Ref) (v port.Volume) {
+func (w *Simulation) Volume(ref port.Ref) (v port.Volume) {
 	w.touch(ref, func(c *cluster) { v = c.volume.seen() })
 	return v
 }
 
 // Parameters are those an engine runs with.
-func (w *World) Parameters(ref port.Ref, name string) (params map[string]string) {
-	w.harm(ref, name, func(_ *cluster, i *instance) { params = i.engine.params })
+func (w *Simulation) Parameters(ref port.Ref, name string) (params map[string]string) {
+	w.changeInstance(ref, name, func(_ *cluster, i *instance) { params = i.engine.params })
 	return params
 }

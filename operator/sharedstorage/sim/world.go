@@ -11,7 +11,7 @@ import (
 )
 
 // World is everything below the operator. All methods may be called from several goroutines.
-type World struct {
+type Simulation struct {
 	o  Options
 	mu sync.Mutex
 
@@ -115,9 +115,9 @@ type manager struct {
 }
 
 // New makes a world.
-func New(o Options) *World {
+func New(o Options) *Simulation {
 	o.fill()
-	w := &World{o: o, nodes: map[string]*node{}, clusters: map[string]*cluster{}, hung: map[string]bool{}}
+	w := &Simulation{o: o, nodes: map[string]*node{}, clusters: map[string]*cluster{}, hung: map[string]bool{}}
 	for _, n := range o.Nodes {
 		w.nodes[n.Name] = &node{Node: n}
 	}
@@ -126,11 +126,11 @@ func New(o Options) *World {
 }
 
 // Ports are the four ports of the world.
-func (w *World) Ports() port.Ports {
+func (w *Simulation) Ports() port.Ports {
 	return port.Ports{Storage: storage{w}, Instances: instances{w}, Engine: engines{w}, Manager: managers{w}}
 }
 
-func (w *World) cluster(ref port.Ref) *cluster {
+func (w *Simulation) cluster(ref port.Ref) *cluster {
 	key := ref.Namespace + "/" + ref.Name
 	c := w.clusters[key]
 	if c == nil {
@@ -141,27 +141,27 @@ func (w *World) cluster(ref port.Ref) *cluster {
 }
 
 // Calls are the calls so far, oldest first, as far as Options.Log keeps them.
-func (w *World) Calls() []Call {
+func (w *Simulation) Calls() []Call {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.calls)
 }
 
 // ClearLog forgets the calls.
-func (w *World) ClearLog() {
+func (w *Simulation) ClearLog() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls = nil
 }
 
 // Violations is what must never be, and was.
-func (w *World) Violations() []string {
+func (w *Simulation) Violations() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.wrong)
 }
 
-func (w *World) violation(c *cluster, format string, args ...any) {
+func (w *Simulation) violation(c *cluster, format string, args ...any) {
 	text := c.ref.String() + ": " + fmt.Sprintf(format, args...)
 	if !slices.Contains(w.wrong, text) {
 		w.wrong = append(w.wrong, text)
@@ -169,7 +169,7 @@ func (w *World) violation(c *cluster, format string, args ...any) {
 }
 
 // check looks for what must never be, after a call.
-func (w *World) check(c *cluster, call Call) {
+func (w *Simulation) check(c *cluster, call Call) {
 	if c.split {
 		return
 	}
@@ -194,19 +194,19 @@ func (c *cluster) sorted() []*instance {
 }
 
 // cut reports an instance whose node does not answer.
-func (w *World) cut(i *instance) bool {
+func (w *Simulation) cut(i *instance) bool {
 	n := w.nodes[i.Node]
 	return n != nil && !n.lostAt.IsZero()
 }
 
 // up reports an instance whose agent answers.
-func (w *World) up(i *instance) bool {
+func (w *Simulation) up(i *instance) bool {
 	return i != nil && i.State == port.Up && !w.cut(i)
 }
 
 // accepts reports an engine that takes writes: a primary under the grant, or
 // one that is cut off and believes so for a while.
-func (w *World) accepts(c *cluster, i *instance) bool {
+func (w *Simulation) accepts(c *cluster, i *instance) bool {
 	e := &i.engine
 	now := w.o.Now()
 	if !e.running || e.role != port.Primary || now.Before(e.startAt) || now.Before(e.promoteAt) || c.volume.full || i.State == port.Leaving || i.killed {
@@ -222,13 +222,13 @@ func (w *World) accepts(c *cluster, i *instance) bool {
 }
 
 // ready reports an engine that answers SQL, wherever it stands.
-func (w *World) ready(i *instance) bool {
+func (w *Simulation) ready(i *instance) bool {
 	now := w.o.Now()
 	return w.up(i) && i.engine.running && !now.Before(i.engine.startAt) && !now.Before(i.engine.promoteAt)
 }
 
 // writer is the instance that takes writes and can be asked.
-func (w *World) writer(c *cluster) *instance {
+func (w *Simulation) writer(c *cluster) *instance {
 	for _, i := range c.sorted() {
 		if w.ready(i) && w.accepts(c, i) {
 			return i
@@ -255,13 +255,13 @@ func (c *cluster) point(i *instance, to string, since time.Time) {
 }
 
 // streams reports a follower whose source is a writer at work.
-func (w *World) streams(c *cluster, i *instance) bool {
+func (w *Simulation) streams(c *cluster, i *instance) bool {
 	up := c.instances[i.engine.upstream]
 	return w.ready(i) && i.engine.role == port.Follower && up != nil && i.engine.upstreamAt == up.Address && w.ready(up) && up.engine.role == port.Primary && w.accepts(c, up)
 }
 
 // lagOf is how far a follower is behind what it has received, -1 if that is not known.
-func (w *World) lagOf(c *cluster, i *instance) int64 {
+func (w *Simulation) lagOf(c *cluster, i *instance) int64 {
 	if !w.streams(c, i) {
 		return -1
 	}

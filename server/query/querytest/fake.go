@@ -29,12 +29,12 @@ type Fake struct {
 	Polls     int              // reads of a job until it is done; 0: only End ends it
 	Fails     map[string]error // method -> its error
 	Leaked    []service.Leak
-	Stands    map[string]service.Standing // by uuid of the cluster
+	Stands    map[string]service.Explanation // by uuid of the cluster
 
-	mu     sync.Mutex
-	Calls  []string // received calls: method and command
-	polled map[string]int
-	made   int
+	mu      sync.Mutex
+	Calls   []string // received calls: method and command
+	polled  map[string]int
+	created int
 }
 
 // New returns a fake without clusters.
@@ -54,7 +54,7 @@ func New(accounts account.Store, now func() time.Time) *Fake {
 	}
 }
 
-func (f *Fake) heard(method, what string) error {
+func (f *Fake) record(method, what string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.Calls = append(f.Calls, strings.TrimSpace(method+" "+what))
@@ -65,8 +65,8 @@ func (f *Fake) heard(method, what string) error {
 func (f *Fake) uuid(kind string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.made++
-	sum := sha256.Sum256(fmt.Append(nil, kind, f.made))
+	f.created++
+	sum := sha256.Sum256(fmt.Append(nil, kind, f.created))
 	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }
 
@@ -79,7 +79,7 @@ func (f *Fake) job(who cluster.Caller, c *cluster.Cluster, id, command, kind str
 
 // Create stores a cluster in state Starting.
 func (f *Fake) Create(ctx context.Context, who cluster.Caller, r service.CreateRequest) (*cluster.Cluster, *cluster.Job, error) {
-	if err := f.heard("Create", r.Command); err != nil {
+	if err := f.record("Create", r.Command); err != nil {
 		return nil, nil, err
 	}
 	owner := who.Owner
@@ -153,7 +153,7 @@ func (f *Fake) entity(kind cluster.Kind, id string) (cluster.Entity, error) {
 
 // Change moves a cluster into the transient state of the request.
 func (f *Fake) Change(ctx context.Context, who cluster.Caller, uuid string, r service.ChangeRequest) (*cluster.Cluster, *cluster.Job, error) {
-	if err := f.heard("Change", string(r.Kind)); err != nil {
+	if err := f.record("Change", string(r.Kind)); err != nil {
 		return nil, nil, err
 	}
 	b, err := f.Get(ctx, who, uuid)
@@ -229,7 +229,7 @@ func (f *Fake) End(ctx context.Context, id string, why error) error {
 
 // Forget creates a job that gives a cluster up.
 func (f *Fake) Forget(ctx context.Context, who cluster.Caller, uuid, confirm, jobID string) (*cluster.Job, error) {
-	if err := f.heard("Forget", ""); err != nil {
+	if err := f.record("Forget", ""); err != nil {
 		return nil, err
 	}
 	b, err := f.Get(ctx, who, uuid)
@@ -245,7 +245,7 @@ func (f *Fake) Forget(ctx context.Context, who cluster.Caller, uuid, confirm, jo
 
 // PlanCreate returns a plan with one step.
 func (f *Fake) PlanCreate(_ context.Context, _ cluster.Caller, r service.CreateRequest) (*service.DryRun, error) {
-	return &service.DryRun{Steps: []service.DryRunStep{{Name: "check", Text: "check quota"}}, Resources: []service.DryRunResource{}, Findings: []cluster.Finding{}}, f.heard("PlanCreate", r.Command)
+	return &service.DryRun{Steps: []service.DryRunStep{{Name: "check", Text: "check quota"}}, Resources: []service.DryRunResource{}, Findings: []cluster.Finding{}}, f.record("PlanCreate", r.Command)
 }
 
 // PlanChange returns a plan with one step.
@@ -258,7 +258,7 @@ func (f *Fake) PlanChange(ctx context.Context, who cluster.Caller, uuid string, 
 
 // Get refuses unknown clusters and those outside the caller's scope, as the service does.
 func (f *Fake) Get(ctx context.Context, who cluster.Caller, uuid string) (*cluster.Record, error) {
-	if err := f.heard("Get", ""); err != nil {
+	if err := f.record("Get", ""); err != nil {
 		return nil, err
 	}
 	b, err := f.Records.Record(ctx, uuid)
@@ -271,7 +271,7 @@ func (f *Fake) Get(ctx context.Context, who cluster.Caller, uuid string) (*clust
 // List returns the clusters in the caller's scope.
 func (f *Fake) List(ctx context.Context, who cluster.Caller, q cluster.ClusterQuery) ([]cluster.Cluster, int, error) {
 	q.Scope = who.Scope
-	if err := f.heard("List", ""); err != nil {
+	if err := f.record("List", ""); err != nil {
 		return nil, 0, err
 	}
 	return f.Records.List(ctx, q)
@@ -310,13 +310,13 @@ func (f *Fake) Details(ctx context.Context, _ cluster.Caller, uuid string) (*clu
 }
 
 // Standings returns Stands.
-func (f *Fake) Standings(context.Context, []cluster.Cluster) (map[string]service.Standing, error) {
-	return f.Stands, f.heard("Standings", "")
+func (f *Fake) Explanations(context.Context, []cluster.Cluster) (map[string]service.Explanation, error) {
+	return f.Stands, f.record("Standings", "")
 }
 
 // Standing returns one of Stands.
-func (f *Fake) Standing(_ context.Context, uuid string) (service.Standing, error) {
-	return f.Stands[uuid], f.heard("Standing", "")
+func (f *Fake) Explanation(_ context.Context, uuid string) (service.Explanation, error) {
+	return f.Stands[uuid], f.record("Standing", "")
 }
 
 // Drift returns a report with the stored findings.
@@ -325,7 +325,7 @@ func (f *Fake) Drift(ctx context.Context, who cluster.Caller, uuid string) (*ser
 	if err != nil {
 		return nil, err
 	}
-	return &service.DriftReport{Cluster: uuid, State: b.Cluster.State, At: f.Now(), Findings: append([]cluster.Finding{}, b.Cluster.Findings...)}, f.heard("Drift", "")
+	return &service.DriftReport{Cluster: uuid, State: b.Cluster.State, At: f.Now(), Findings: append([]cluster.Finding{}, b.Cluster.Findings...)}, f.record("Drift", "")
 }
 
 // Config returns a short configuration.
@@ -334,7 +334,7 @@ func (f *Fake) Config(ctx context.Context, who cluster.Caller, uuid string) (*se
 	if err != nil {
 		return nil, err
 	}
-	return &service.Config{ID: uuid, Name: b.Cluster.Name, Data: "apiVersion: v1\n"}, f.heard("Config", "")
+	return &service.Config{ID: uuid, Name: b.Cluster.Name, Data: "apiVersion: v1\n"}, f.record("Config", "")
 }
 
 // Leaks returns Leaked.
@@ -343,12 +343,12 @@ func (f *Fake) Leaks(_ context.Context, _ cluster.Caller, uuid string, kind clus
 		return uuid != "" && l.Cluster != uuid || kind != "" && l.Kind != kind
 	})
 	from := min(offset, len(all))
-	return all[from:min(from+min(limit, len(all)), len(all))], len(all), f.heard("Leaks", "")
+	return all[from:min(from+min(limit, len(all)), len(all))], len(all), f.record("Leaks", "")
 }
 
 // Job returns a job, and ends it when it was read Polls times.
 func (f *Fake) Job(ctx context.Context, who cluster.Caller, id string) (*cluster.Job, error) {
-	if err := f.heard("Job", ""); err != nil {
+	if err := f.record("Job", ""); err != nil {
 		return nil, err
 	}
 	job, err := f.Records.Job(ctx, id)
@@ -379,7 +379,7 @@ func (f *Fake) Jobs(ctx context.Context, who cluster.Caller, q cluster.JobQuery)
 
 // Catalog returns Offers.
 func (f *Fake) Catalog(_ context.Context, _ cluster.Caller, kind cluster.Kind) ([]cluster.Entry, error) {
-	return f.Offers[kind], f.heard("Catalog", string(kind))
+	return f.Offers[kind], f.record("Catalog", string(kind))
 }
 
 // Versions returns Known.

@@ -23,7 +23,7 @@ type Server struct {
 	version int64
 	objects map[string]map[string]any // by resource/namespace/name
 	log     []change
-	more    chan struct{} // closed and replaced at each change
+	changed chan struct{} // closed and replaced at each change
 	http    *httptest.Server
 }
 
@@ -36,7 +36,7 @@ type change struct {
 
 // NewServer starts a server that stops with the test.
 func NewServer(t testing.TB) *Server {
-	s := &Server{version: 100, objects: map[string]map[string]any{}, more: make(chan struct{})}
+	s := &Server{version: 100, objects: map[string]map[string]any{}, changed: make(chan struct{})}
 	s.http = httptest.NewServer(s)
 	t.Cleanup(func() {
 		s.http.CloseClientConnections()
@@ -73,7 +73,7 @@ func parse(url string) path {
 }
 
 // statusError is an error answer of the server.
-type failure struct {
+type statusError struct {
 	code            int
 	reason, message string
 }
@@ -93,7 +93,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out, code, fail := s.act(r, p, body)
+	out, code, fail := s.handle(r, p, body)
 	if fail != nil {
 		out, code = map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Failure", "code": fail.code, "reason": fail.reason, "message": fail.message}, fail.code
 	} else if strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata") {
@@ -104,7 +104,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(out) // the client may be gone
 }
 
-func (s *Server) act(r *http.Request, p path, body any) (map[string]any, int, *failure) {
+func (s *Server) handle(r *http.Request, p path, body any) (map[string]any, int, *statusError) {
 	given, _ := body.(map[string]any)
 	switch {
 	case r.Method == http.MethodPost:
@@ -119,7 +119,7 @@ func (s *Server) act(r *http.Request, p path, body any) (map[string]any, int, *f
 	}
 	old := s.objects[p.key(p.name)]
 	if old == nil {
-		return nil, 0, &failure{http.StatusNotFound, "NotFound", p.resource + " " + p.name + " not found"}
+		return nil, 0, &statusError{http.StatusNotFound, "NotFound", p.resource + " " + p.name + " not found"}
 	}
 	switch r.Method {
 	case http.MethodGet:
@@ -128,7 +128,7 @@ func (s *Server) act(r *http.Request, p path, body any) (map[string]any, int, *f
 		pre, _ := given["preconditions"].(map[string]any)
 		for _, field := range []string{"uid", "resourceVersion"} {
 			if want, set := pre[field]; set && want != meta(old)[field] {
-				return nil, 0, &failure{http.StatusConflict, "Conflict", "the precondition does not hold"}
+				return nil, 0, &statusError{http.StatusConflict, "Conflict", "the precondition does not hold"}
 			}
 		}
 		s.put("DELETED", p, copied(old))
@@ -136,14 +136,14 @@ func (s *Server) act(r *http.Request, p path, body any) (map[string]any, int, *f
 	case http.MethodPatch:
 		return s.patch(r, p, old, body)
 	}
-	return nil, 0, &failure{http.StatusMethodNotAllowed, "MethodNotAllowed", r.Method}
+	return nil, 0, &statusError{http.StatusMethodNotAllowed, "MethodNotAllowed", r.Method}
 }
 
-func (s *Server) create(p path, o map[string]any) (map[string]any, int, *failure) {
+func (s *Server) create(p path, o map[string]any) (map[string]any, int, *statusError) {
 	m := meta(o)
 	name, _ := m["name"].(string)
 	if s.objects[p.key(name)] != nil {
-		return nil, 0, &failure{http.StatusConflict, "AlreadyExists", p.resource + " " + name + " exists"}
+		return nil, 0, &statusError{http.StatusConflict, "AlreadyExists", p.resource + " " + name + " exists"}
 	}
 	if p.resource == "runs" {
 		delete(o, "status")
@@ -168,21 +168,21 @@ func (s *Server) put(kind string, p path, o map[string]any) map[string]any {
 		s.objects[p.key(name)] = o
 	}
 	s.log = append(s.log, change{s.version, kind, p.resource, o})
-	close(s.more)
-	s.more = make(chan struct{})
+	close(s.changed)
+	s.changed = make(chan struct{})
 	return o
 }
 
-func (s *Server) patch(r *http.Request, p path, old map[string]any, body any) (map[string]any, int, *failure) {
+func (s *Server) patch(r *http.Request, p path, old map[string]any, body any) (map[string]any, int, *statusError) {
 	next := copied(old)
 	if steps, isList := body.([]any); isList {
-		if !tested(next, steps) {
-			return nil, 0, &failure{http.StatusUnprocessableEntity, "Invalid", "the test of the patch failed"}
+		if !applyJSONPatch(next, steps) {
+			return nil, 0, &statusError{http.StatusUnprocessableEntity, "Invalid", "the test of the patch failed"}
 		}
 	} else {
 		patch, _ := body.(map[string]any)
 		if want, set := meta(patch)["resourceVersion"]; set && want != meta(old)["resourceVersion"] {
-			return nil, 0, &failure{http.StatusConflict, "Conflict", "the object has been modified"}
+			return nil, 0, &statusError{http.StatusConflict, "Conflict", "the object has been modified"}
 		}
 		merged := merge(next, patch).(map[string]any)
 		if p.resource == "runs" { // status is a subresource
@@ -190,7 +190,7 @@ func (s *Server) patch(r *http.Request, p path, old map[string]any, body any) (m
 			if p.sub == "status" {
 				kept = "spec"
 			}
-			if value, there := old[kept]; there {
+			if value, present := old[kept]; present {
 				merged[kept] = value
 			} else {
 				delete(merged, kept)
@@ -207,20 +207,20 @@ func (s *Server) patch(r *http.Request, p path, old map[string]any, body any) (m
 
 // applyJSONPatch applies a JSON patch of annotations: test, replace, remove. It returns false if
 // a test fails.
-func tested(o map[string]any, steps []any) bool {
-	notes, _ := meta(o)["annotations"].(map[string]any)
+func applyJSONPatch(o map[string]any, steps []any) bool {
+	annotations, _ := meta(o)["annotations"].(map[string]any)
 	for _, step := range steps {
 		step, _ := step.(map[string]any)
 		where, _ := step["path"].(string)
 		key := strings.NewReplacer("~1", "/", "~0", "~").Replace(strings.TrimPrefix(where, "/metadata/annotations/"))
-		value, there := notes[key]
+		value, present := annotations[key]
 		switch {
-		case !there, step["op"] == "test" && value != step["value"]:
+		case !present, step["op"] == "test" && value != step["value"]:
 			return false
 		case step["op"] == "replace":
-			notes[key] = step["value"]
+			annotations[key] = step["value"]
 		case step["op"] == "remove":
-			delete(notes, key)
+			delete(annotations, key)
 		}
 	}
 	return true
@@ -240,14 +240,14 @@ func (s *Server) selected(r *http.Request, p path) []map[string]any {
 	q := r.URL.Query()
 	var found []map[string]any
 	for key, o := range s.objects {
-		if strings.HasPrefix(key, p.resource+"/") && (p.namespace == "" || meta(o)["namespace"] == p.namespace) && fits(o, q.Get("labelSelector"), q.Get("fieldSelector")) {
+		if strings.HasPrefix(key, p.resource+"/") && (p.namespace == "" || meta(o)["namespace"] == p.namespace) && matches(o, q.Get("labelSelector"), q.Get("fieldSelector")) {
 			found = append(found, copied(o))
 		}
 	}
 	return found
 }
 
-func fits(o map[string]any, labels, fields string) bool {
+func matches(o map[string]any, labels, fields string) bool {
 	have, _ := meta(o)["labels"].(map[string]any)
 	for _, want := range strings.Split(labels, ",") {
 		if key, value, ok := strings.Cut(want, "="); ok && have[key] != value {
@@ -262,7 +262,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, p path) {
 	q := r.URL.Query()
 	w.Header().Set("Content-Type", "application/json")
 	enc := json.NewEncoder(w)
-	tell := func(kind string, o map[string]any) bool {
+	send := func(kind string, o map[string]any) bool {
 		return enc.Encode(map[string]any{"type": kind, "object": o}) == nil
 	}
 	after, _ := strconv.ParseInt(q.Get("resourceVersion"), 10, 64)
@@ -271,21 +271,21 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, p path) {
 		listed := s.list(r, p)
 		after = s.version
 		for _, item := range listed["items"].([]any) {
-			tell("ADDED", item.(map[string]any))
+			send("ADDED", item.(map[string]any))
 		}
-		tell("BOOKMARK", map[string]any{"kind": strings.TrimSuffix(listed["kind"].(string), "List"), "apiVersion": p.group, "metadata": map[string]any{
+		send("BOOKMARK", map[string]any{"kind": strings.TrimSuffix(listed["kind"].(string), "List"), "apiVersion": p.group, "metadata": map[string]any{
 			"resourceVersion": strconv.FormatInt(after, 10), "annotations": map[string]any{"k8s.io/initial-events-end": "true"}}})
 	}
 	s.mu.Unlock()
 	next := 0
 	for {
 		s.mu.Lock()
-		news, more := s.log[next:], s.more
+		changes, changed := s.log[next:], s.changed
 		next = len(s.log)
 		s.mu.Unlock()
-		for _, c := range news {
-			if c.version > after && c.resource == p.resource && (p.namespace == "" || meta(c.object)["namespace"] == p.namespace) && fits(c.object, q.Get("labelSelector"), "") {
-				if !tell(c.kind, c.object) {
+		for _, c := range changes {
+			if c.version > after && c.resource == p.resource && (p.namespace == "" || meta(c.object)["namespace"] == p.namespace) && matches(c.object, q.Get("labelSelector"), "") {
+				if !send(c.kind, c.object) {
 					return
 				}
 			}
@@ -294,7 +294,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, p path) {
 			f.Flush()
 		}
 		select {
-		case <-more:
+		case <-changed:
 		case <-r.Context().Done():
 			return
 		}

@@ -19,23 +19,23 @@ import (
 )
 
 // Failure is a failure that a FaultyTransport injects into a request.
-type Trouble string
+type Failure string
 
 // The failures. With Lost, Late and Broken the server executes the request.
 const (
-	Conflict Trouble = "conflict"       // 409; only to writes that name a version
-	Busy     Trouble = "429"            // too many requests
-	Broken   Trouble = "500"            // executed, answered with 500
-	Refused  Trouble = "500 refused"    // not executed, answered with 500
-	Late     Trouble = "time-out"       // executed, answered with 504
-	Lost     Trouble = "lost answer"    // executed, the connection breaks
-	Cut      Trouble = "cut connection" // not executed, the connection breaks
-	Full     Trouble = "full"           // not executed, etcd has no space
-	Large    Trouble = "too large"      // not executed, the object is too large for etcd
+	Conflict Failure = "conflict"       // 409; only to writes that name a version
+	Busy     Failure = "429"            // too many requests
+	Broken   Failure = "500"            // executed, answered with 500
+	Refused  Failure = "500 refused"    // not executed, answered with 500
+	Late     Failure = "time-out"       // executed, answered with 504
+	Lost     Failure = "lost answer"    // executed, the connection breaks
+	Cut      Failure = "cut connection" // not executed, the connection breaks
+	Full     Failure = "full"           // not executed, etcd has no space
+	Large    Failure = "too large"      // not executed, the object is too large for etcd
 )
 
 // Failures are the failures that FaultyTransport.Break injects.
-var Troubles = []Trouble{Conflict, Busy, Broken, Refused, Late, Lost, Cut}
+var Failures = []Failure{Conflict, Busy, Broken, Refused, Late, Lost, Cut}
 
 // Count counts the requests of a FaultyTransport.
 type Count struct {
@@ -48,50 +48,50 @@ type Count struct {
 
 // FaultyTransport is an HTTP transport between a client and the API server. It counts
 // requests and injects failures.
-type Wire struct {
-	mu     sync.Mutex
-	count  Count
-	share  float64
-	full   bool
-	dice   *rand.Rand
-	before func(*http.Request) *Trouble
+type FaultyTransport struct {
+	mu           sync.Mutex
+	count        Count
+	failureShare float64
+	full         bool
+	random       *rand.Rand
+	before       func(*http.Request) *Failure
 }
 
 // NewFaultyTransport returns a transport whose random failures are determined by the seed.
-func NewWire(seed uint64) *Wire {
-	return &Wire{dice: rand.New(rand.NewPCG(seed, 7)), count: Count{By: map[string]int64{}}}
+func NewFaultyTransport(seed uint64) *FaultyTransport {
+	return &FaultyTransport{random: rand.New(rand.NewPCG(seed, 7)), count: Count{By: map[string]int64{}}}
 }
 
 // Config returns a copy of config whose requests go through the transport.
-func (w *Wire) Config(config *rest.Config) *rest.Config {
+func (w *FaultyTransport) Config(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &line{w: w, next: next} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &roundTripper{transport: w, next: next} })
 	return config
 }
 
 // Break injects one of Failures into a share of the requests, chosen at random; 0 ends it.
-func (w *Wire) Break(share float64) {
+func (w *FaultyTransport) Break(share float64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.share = share
+	w.failureShare = share
 }
 
 // Fill makes every write fail as on a full etcd; false ends it.
-func (w *Wire) Fill(full bool) {
+func (w *FaultyTransport) Fill(full bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.full = full
 }
 
 // Next sets a function that returns the failure of a request; nil, or a nil result: none.
-func (w *Wire) Next(f func(*http.Request) *Trouble) {
+func (w *FaultyTransport) Next(f func(*http.Request) *Failure) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.before = f
 }
 
 // Take returns the counts and resets them.
-func (w *Wire) Take() Count {
+func (w *FaultyTransport) Take() Count {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.count
@@ -100,17 +100,17 @@ func (w *Wire) Take() Count {
 }
 
 // roundTripper is the RoundTripper of one configuration.
-type line struct {
-	w    *Wire
-	next http.RoundTripper
+type roundTripper struct {
+	transport *FaultyTransport
+	next      http.RoundTripper
 }
 
 // WrappedRoundTripper lets client-go find the wrapped transport.
-func (l *line) WrappedRoundTripper() http.RoundTripper { return l.next }
+func (l *roundTripper) WrappedRoundTripper() http.RoundTripper { return l.next }
 
 // RoundTrip implements http.RoundTripper.
-func (l *line) RoundTrip(req *http.Request) (*http.Response, error) {
-	w := l.w
+func (l *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
+	w := l.transport
 	if req.URL.Query().Get("watch") != "" {
 		resp, err := l.next.RoundTrip(req)
 		if err == nil {
@@ -135,8 +135,8 @@ func (l *line) RoundTrip(req *http.Request) (*http.Response, error) {
 		req = req.Clone(req.Context())
 		req.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	trouble := w.decide(req, body)
-	switch trouble {
+	failure := w.decide(req, body)
+	switch failure {
 	case Conflict:
 		return answer(req, http.StatusConflict, "Conflict", "the object has been modified (injected)"), nil
 	case Busy:
@@ -165,7 +165,7 @@ func (l *line) RoundTrip(req *http.Request) (*http.Response, error) {
 	w.mu.Lock()
 	w.count.Received += int64(len(data))
 	w.mu.Unlock()
-	switch trouble {
+	switch failure {
 	case Broken:
 		return answer(req, http.StatusInternalServerError, "InternalError", "broken after it was carried out (injected)"), nil
 	case Late:
@@ -177,7 +177,7 @@ func (l *line) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // decide counts a request and returns its failure; "": none.
-func (w *Wire) decide(req *http.Request, body []byte) Trouble {
+func (w *FaultyTransport) decide(req *http.Request, body []byte) Failure {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.count.Requests++
@@ -193,10 +193,10 @@ func (w *Wire) decide(req *http.Request, body []byte) Trouble {
 	if w.full && writes {
 		return Full
 	}
-	if w.share == 0 || w.dice.Float64() >= w.share {
+	if w.failureShare == 0 || w.random.Float64() >= w.failureShare {
 		return ""
 	}
-	t := Troubles[w.dice.IntN(len(Troubles))]
+	t := Failures[w.random.IntN(len(Failures))]
 	if t == Conflict && !bytes.Contains(body, []byte("resourceVersion")) {
 		t = Refused
 	}
@@ -238,7 +238,7 @@ func (c *counted) Read(p []byte) (int, error) {
 
 // Retry repeats call until it succeeds or ctx ends, as a caller of a store does after an
 // injected failure.
-func Patient(ctx context.Context, call func() error) error {
+func Retry(ctx context.Context, call func() error) error {
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {
 		err := call()
 		if err == nil || ctx.Err() != nil {

@@ -113,7 +113,7 @@ func disabling(disabled bool) string {
 
 // LimitAccount implements Accounts.
 func (l *LocalAccounts) LimitAccount(ctx context.Context, ref string, limits account.Limits) (account.Account, error) {
-	a, err := l.accounts.Limit(ctx, account.System(), ref, limits)
+	a, err := l.accounts.SetLimits(ctx, account.System(), ref, limits)
 	return a, l.note(ctx, "account limit", ref, err)
 }
 

@@ -129,7 +129,7 @@ func (k *Kube) runs(ctx context.Context, namespace string) (*kubeRuns, error) {
 	}
 	opening, cancel := context.WithTimeout(ctx, openWithin)
 	defer cancel()
-	o := kubestore.Options{Config: k.options.Config, Kind: k.options.Runs, Namespace: namespace, Only: namespace != "", Client: true, Logger: k.options.Logger}
+	o := kubestore.Options{Config: k.options.Config, Kind: k.options.Runs, Namespace: namespace, SingleNamespace: namespace != "", Client: true, Logger: k.options.Logger}
 	if o.Kind == "" {
 		if o.Kind = kubestore.Run; !k.served(kubestore.Run) {
 			o.Kind = kubestore.ConfigMap

@@ -157,11 +157,11 @@ func (k *Kube) planner(ctx context.Context) (*sharedstorage.Operator, error) {
 	if err != nil {
 		return nil, controller.Fault(err)
 	}
-	site, err := kube.NewSite(kube.Options{Client: c, Image: "none", ForeignImages: true, Log: k.options.Logger})
+	site, err := kube.NewPlacement(kube.Options{Client: c, Image: "none", ForeignImages: true, Log: k.options.Logger})
 	if err != nil {
 		return nil, err
 	}
-	operator, err := sharedstorage.New(sharedstorage.Options{Store: kube.NewClusterStore(c, c), Ports: site.Ports(), Ask: 2 * time.Second, Logger: k.options.Logger})
+	operator, err := sharedstorage.New(sharedstorage.Options{Store: kube.NewClusterStore(c, c), Ports: site.Ports(), CallTimeout: 2 * time.Second, Logger: k.options.Logger})
 	if err != nil {
 		return nil, err
 	}

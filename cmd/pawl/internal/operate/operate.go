@@ -61,7 +61,7 @@ func New(ctx context.Context, o Options) (*Process, error) {
 	counted := telemetry.NewMetrics()
 	m, err := controller.NewManager(o.Config, controller.Options{
 		Scheme: scheme, Namespaces: o.Namespaces, Listen: o.Listen, MetricsToken: o.MetricsToken,
-		LeaseNamespace: o.LeaseNamespace, Alone: o.Alone, Drain: o.Drain, Metrics: counted.Registry(), Log: o.Log,
+		LeaseNamespace: o.LeaseNamespace, NoLeaderElection: o.Alone, Drain: o.Drain, Metrics: counted.Registry(), Log: o.Log,
 		LeaseDuration: o.Lease, RenewDeadline: o.Lease * 2 / 3, RetryPeriod: o.Lease * 2 / 15,
 	})
 	if err != nil {
@@ -109,7 +109,7 @@ func openStore(ctx context.Context, m *controller.Manager, o Options) (*kubestor
 		Serves: kubestore.Kinds(kinds()...), Operator: o.SharedStorage.Name, Owner: runOwner, Logger: o.Log,
 	}
 	if len(o.Namespaces) == 1 { // a role for that namespace is enough
-		options.Namespace, options.Only = o.Namespaces[0], true
+		options.Namespace, options.SingleNamespace = o.Namespaces[0], true
 	}
 	return kubestore.Open(ctx, options)
 }

@@ -29,7 +29,7 @@ type SharedStorage struct {
 type storageOperator struct {
 	manager  *controller.Manager
 	cache    *controller.Cache
-	site     *kube.Site
+	site     *kube.Placement
 	operator *sharedstorage.Operator
 	name     string
 	mpds     *kube.MPDClusterStore
@@ -42,7 +42,7 @@ func newStorageOperator(m *controller.Manager, o Options) (*storageOperator, err
 		return nil, err
 	}
 	client := own.cache.Client()
-	own.site, err = kube.NewSite(kube.Options{
+	own.site, err = kube.NewPlacement(kube.Options{
 		Client: client, Live: m.Live(), Image: s.Image, Tool: s.Tool, Images: s.Images, User: s.User,
 		StorageClass: s.StorageClass, Lease: s.WriterLease, FailoverAfter: s.FailoverAfter, Wrap: m.Fence, Log: o.Log,
 	})
@@ -51,11 +51,11 @@ func newStorageOperator(m *controller.Manager, o Options) (*storageOperator, err
 	}
 	clusters := kube.NewClusterStore(client, m.Live())
 	own.mpds = kube.NewMPDClusterStore(client, m.Live(), s.Name)
-	clusters.Site, own.mpds.Site = own.site, own.site
+	clusters.Placement, own.mpds.Placement = own.site, own.site
 	own.operator, err = sharedstorage.New(sharedstorage.Options{
-		Store: clusters, Homes: map[string]sharedstorage.ClusterStore{kube.MPDKind: own.mpds}, Ports: own.site.Ports(), Name: s.Name,
+		Store: clusters, Stores: map[string]sharedstorage.ClusterStore{kube.MPDKind: own.mpds}, Ports: own.site.Ports(), Name: s.Name,
 		Version: cmp.Or(s.Version, slices.MaxFunc(slices.Collect(maps.Keys(s.Images)), kube.CompareVersions)),
-		Event:   kube.Teller(m.Events("sharedstorage")), Place: kube.Place, Logger: o.Log,
+		Event:   kube.EventWriter(m.Events("sharedstorage")), ClassifyRunError: kube.ClassifyRunError, Logger: o.Log,
 	})
 	return own, err
 }

@@ -55,7 +55,7 @@ func (p *parts) makeClusters(ctx context.Context) error {
 	o := service.Options{
 		Records: store, Directory: server.Directory{Store: p.clusters.accounts.Store}, Worker: workerName(),
 		Installation: config.Installation, HomeURL: p.home(config, p.options.Listen), Versions: config.versions(), Settings: config.settings(), Probe: p.probe,
-		Heard: func(cluster.Event) { p.notifier.Notify() }, Logger: p.log,
+		OnEvent: func(cluster.Event) { p.notifier.Notify() }, Logger: p.log,
 	}
 	if p.options.Store.Shared() { // else nobody is beside us, and a lock that our predecessor died with would hold us up
 		o.Locks = p.store.Locks()
@@ -85,14 +85,14 @@ func (p *parts) makeClusters(ctx context.Context) error {
 		if err != nil {
 			return ClustersInvalid.Errorf("provider %s: %w", one.Name, err)
 		}
-		o.Providers = append(o.Providers, service.Named{Name: one.Name, Provider: made})
+		o.Providers = append(o.Providers, service.NamedProvider{Name: one.Name, Provider: made})
 	}
 	made, err := service.New(o)
 	if err != nil {
 		return err
 	}
 	p.clusters.config, p.clusters.service = config, made
-	p.clusters.metrics.Watch(p.metrics, made.CountNodes, countsEvery)
+	p.clusters.metrics.Watch(p.metrics, made.Count, countsEvery)
 	return nil
 }
 
@@ -110,7 +110,7 @@ func (p *parts) listening(addr net.Addr) {
 	if p.clusters.service == nil || err != nil || wrong != nil || port != "0" {
 		return
 	}
-	p.clusters.service.CallHome(p.home(p.clusters.config, net.JoinHostPort(host, chosen)))
+	p.clusters.service.SetHomeURL(p.home(p.clusters.config, net.JoinHostPort(host, chosen)))
 }
 
 // home is where nodes call: what is configured, or where the server listens.

@@ -157,7 +157,7 @@ func (c *Clusters) settings() service.Settings {
 		MaxUnavailable: c.Limits.MaxUnavailable, NoForceStop: c.ForceStop != nil && !*c.ForceStop, RollbackScale: c.OnScaleFailure == "rollback",
 		DrainBlocks: c.DrainBlocks, Recovery: recovery, OnFailure: cluster.OnFailure(c.OnFailure),
 		Tolerances:   cluster.Tolerances{Transitional: time.Duration(c.Sync.Transitional), Passes: c.Sync.Passes, HeartbeatTimeout: time.Duration(c.Sync.Heartbeat)},
-		Keep:         cluster.Retention{Clusters: time.Duration(c.Retention.Clusters), Jobs: time.Duration(c.Retention.Jobs), Events: time.Duration(c.Retention.Events)},
+		Retention:    cluster.Retention{Clusters: time.Duration(c.Retention.Clusters), Jobs: time.Duration(c.Retention.Jobs), Events: time.Duration(c.Retention.Events)},
 		EndpointWait: time.Duration(c.Timeouts.Endpoint), JoinWait: time.Duration(c.Timeouts.Join), CallTimeout: time.Duration(c.Timeouts.Call),
 	}
 }

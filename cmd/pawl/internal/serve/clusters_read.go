@@ -248,7 +248,7 @@ func (c *Clusters) Effective() Clusters {
 	t := s.Tolerances.OrDefault()
 	e.Sync.Transitional, e.Sync.Heartbeat, e.Sync.Passes = span(t.Transitional), span(t.HeartbeatTimeout), t.Passes
 	e.Timeouts.Call, e.Timeouts.Settle, e.Timeouts.Endpoint, e.Timeouts.Join = span(s.CallTimeout), span(s.Settle), span(s.EndpointWait), span(s.JoinWait)
-	k := s.Keep.OrDefault()
+	k := s.Retention.OrDefault()
 	e.Retention.Clusters, e.Retention.Jobs, e.Retention.Events = span(k.Clusters), span(k.Jobs), span(k.Events)
 	e.Limits.Workers, e.Limits.PerCluster, e.Limits.PerProvider, e.Limits.MaxUnavailable = s.MaxWorkers, s.PerCluster, s.PerProvider, s.MaxUnavailable
 	force := !s.NoForceStop

@@ -322,7 +322,7 @@ func (p *parts) server() (*server.Server, error) {
 		CertFile: p.options.CertFile, KeyFile: p.options.KeyFile, PlanObject: p.plan, Notifier: p.notifier,
 		Sessions: sessions, SignedOut: p.store.SignedOut(), Idempotency: p.store.Keys(), Metrics: p.metrics.Handler(), Logger: p.log,
 		Observe: func(o server.Observation) { p.metrics.Request(o.Method, o.Route, o.Status, o.Took, o.Bytes) },
-		Health:  p.store.Probe, Console: console.Handler(), Clusters: p.clusters.service, Accounts: p.clusters.accounts, Reviewer: server.Directed{Service: p.clusters.accounts}, Mount: p.queryFace(),
+		Health:  p.store.Probe, Console: console.Handler(), Clusters: p.clusters.service, Accounts: p.clusters.accounts, Reviewer: server.AccountReviewer{Service: p.clusters.accounts}, Mount: p.queryFace(),
 	}
 	if p.options.TokenFile != "" {
 		tokens, err := server.ReadTokens(p.options.TokenFile)

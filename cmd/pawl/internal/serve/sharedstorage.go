@@ -80,7 +80,7 @@ func (p *parts) makeShared(lib library.Library) error {
 	if err != nil {
 		return err
 	}
-	made := shared{home: local.ClusterStore{Objects: p.objects, Site: site}}
+	made := shared{home: local.ClusterStore{Objects: p.objects, Placement: site}}
 	made.operator, err = sharedstorage.New(sharedstorage.Options{Store: made.home, Ports: site.Ports(), Logger: p.log})
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ const (
 // waiting is a server whose database is away.
 type waiting struct {
 	options Options
-	face    *server.Waiting // nil: it does not listen now
+	face    *server.WaitingServer // nil: it does not listen now
 	pause   time.Duration
 	since   time.Time
 	done    bool // the server was made
@@ -37,7 +37,7 @@ func (w *waiting) waits() bool { return !w.done && !w.since.IsZero() }
 func (w *waiting) rest(ctx context.Context, cause error) error {
 	o := &w.options
 	if w.face == nil {
-		face, err := server.Wait(server.Options{Listen: o.Listen, CertFile: o.CertFile, KeyFile: o.KeyFile, Version: o.Version, Logger: o.Logger}, cause)
+		face, err := server.NewWaitingServer(server.Options{Listen: o.Listen, CertFile: o.CertFile, KeyFile: o.KeyFile, Version: o.Version, Logger: o.Logger}, cause)
 		if err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func (w *waiting) rest(ctx context.Context, cause error) error {
 	if w.since.IsZero() {
 		w.since = time.Now()
 	}
-	w.face.Because(cause)
+	w.face.SetCause(cause)
 	w.pause = min(max(2*w.pause, waitFirst), waitMost)
 	o.Logger.Warn("the server waits for its database", "error", cause, "since", w.since.UTC().Format(time.RFC3339), "again", w.pause, "listen", o.Listen)
 	select {

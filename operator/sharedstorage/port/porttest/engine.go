@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-var engineQuestions = []question{
+var engineCases = []testCase{
 	{"Engine/nobody to ask", func(e *suite) {
 		if _, err := e.Ports.Engine.Status(e.ctx, e.Cluster.Of("nobody")); err == nil {
 			e.t.Error("an engine that is not there was asked")
@@ -23,7 +23,7 @@ var engineQuestions = []question{
 	{"Engine/installed once, started, stopped and kept so", func(e *suite) {
 		e.writer("w")
 		e.insert("w", "one")
-		w, engine := e.Cluster.Of("w"), e.Again(e.t).Engine
+		w, engine := e.Cluster.Of("w"), e.Reopen(e.t).Engine
 		before := e.writes("w", 1)
 		e.must("install again", engine.Install(e.ctx, w, port.Source{}, "install w"))
 		e.must("start again", engine.Start(e.ctx, w))
@@ -103,7 +103,7 @@ var engineQuestions = []question{
 		for _, turn := range []struct{ from, to, row string }{{"a", "b", "1"}, {"b", "a", "2"}} {
 			e.insert(turn.from, turn.row)
 			rows = append(rows, turn.row)
-			engine := e.Again(e.t).Engine
+			engine := e.Reopen(e.t).Engine
 			before := e.writes(turn.from, e.epoch)
 			e.must("stop", engine.Stop(e.ctx, e.Cluster.Of(turn.from), port.Fast))
 			end := e.until(turn.from, "is stopped", func(s port.Status) bool { return !s.Running && s.Clean })

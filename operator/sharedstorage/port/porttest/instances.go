@@ -7,11 +7,11 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-var instanceQuestions = []question{
+var instanceCases = []testCase{
 	{"Instances/made once", func(e *suite) {
 		e.volume()
 		first := e.up(e.instance("b", port.Reader))
-		again, err := e.Again(e.t).Instances.Ensure(e.ctx, e.Cluster, e.instance("b", port.Reader))
+		again, err := e.Reopen(e.t).Instances.Ensure(e.ctx, e.Cluster, e.instance("b", port.Reader))
 		e.must("again", err)
 		if again.Address != first.Address || again.Port != first.Port || again.Node != first.Node || first.Address == "" || first.Port == 0 || first.Node == "" {
 			e.t.Errorf("made as %+v, then %+v", first, again)

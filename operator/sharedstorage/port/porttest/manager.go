@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-var managerQuestions = []question{
+var managerCases = []testCase{
 	{"Manager/there is none", func(e *suite) {
 		m := e.Ports.Manager
 		if top, err := m.Topology(e.ctx, e.Cluster); err != nil || top.Present {
@@ -28,25 +28,25 @@ var managerQuestions = []question{
 		e.readers("w", "r")
 		spec := e.manage("strict", "w")
 		m := e.Ports.Manager
-		e.members("w")
+		e.expectMembers("w")
 		r := e.member("r")
 		for range 2 {
 			e.must("add", m.Add(e.ctx, e.Cluster, r))
 		}
-		e.members("r", "w")
+		e.expectMembers("r", "w")
 		r.Routed, r.ID = false, "7"
 		e.must("change", m.Add(e.ctx, e.Cluster, r))
-		if top := e.members("r", "w"); top.Members[0].Routed || top.Members[0].ID != "7" {
+		if top := e.expectMembers("r", "w"); top.Members[0].Routed || top.Members[0].ID != "7" {
 			e.t.Errorf("the entry was not changed: %+v", top.Members[0])
 		}
-		_, err := e.Again(e.t).Manager.Ensure(e.ctx, e.Cluster, spec) // members count when it is made
+		_, err := e.Reopen(e.t).Manager.Ensure(e.ctx, e.Cluster, spec) // members count when it is made
 		e.must("ensure again", err)
-		e.members("r", "w")
+		e.expectMembers("r", "w")
 		for range 2 {
 			e.must("remove", m.Remove(e.ctx, e.Cluster, "r"))
 		}
 		e.must("remove one that never was", m.Remove(e.ctx, e.Cluster, "never"))
-		e.members("w")
+		e.expectMembers("w")
 		top, err := m.Ensure(e.ctx, e.Cluster, port.ManagerSpec{})
 		if err != nil || top.Present {
 			e.t.Errorf("after it was removed: %+v, %v", top, err)
@@ -56,18 +56,18 @@ var managerQuestions = []question{
 		e.writer("w")
 		spec := e.manage("strict", "w")
 		m := e.Ports.Manager
-		e.ha(true)
+		e.expectHA(true)
 		until := e.Now().Add(10 * time.Second)
 		for range 2 {
 			e.must("off", m.SetHA(e.ctx, e.Cluster, false, until))
 		}
-		if top := e.ha(false); !top.Until.Equal(until) {
+		if top := e.expectHA(false); !top.Until.Equal(until) {
 			e.t.Errorf("it is off until %s, want %s", top.Until, until)
 		}
 		_, err := m.Ensure(e.ctx, e.Cluster, spec)
 		e.must("ensure", err)
 		if e.Now().Before(until) {
-			e.ha(false) // ensuring it does not turn it on
+			e.expectHA(false) // ensuring it does not turn it on
 		}
 		longer := e.Now().Add(20 * time.Second)
 		e.must("longer", m.SetHA(e.ctx, e.Cluster, false, longer))
@@ -82,15 +82,15 @@ var managerQuestions = []question{
 			e.t.Errorf("it came back %s before its end", longer.Sub(e.Now()))
 		}
 		e.must("off without an end", m.SetHA(e.ctx, e.Cluster, false, time.Time{}))
-		if top := e.ha(false); !top.Until.IsZero() {
+		if top := e.expectHA(false); !top.Until.IsZero() {
 			e.t.Errorf("it is off until %s, want no end", top.Until)
 		}
 		e.must("on", m.SetHA(e.ctx, e.Cluster, true, time.Time{}))
-		if top := e.ha(true); !top.Until.IsZero() {
+		if top := e.expectHA(true); !top.Until.IsZero() {
 			e.t.Errorf("it is on and has an end, %s", top.Until)
 		}
 		e.must("off until what is over", m.SetHA(e.ctx, e.Cluster, false, e.Now().Add(-time.Second)))
-		e.ha(true)
+		e.expectHA(true)
 	}},
 	{"Manager/stands apart from the writer", func(e *suite) {
 		e.writer("w")
@@ -111,15 +111,15 @@ var managerQuestions = []question{
 		spec.AwayFrom = was
 		for range 2 {
 			e.await("it stands elsewhere", func() error {
-				top, err := e.Again(e.t).Manager.Ensure(e.ctx, e.Cluster, spec)
+				top, err := e.Reopen(e.t).Manager.Ensure(e.ctx, e.Cluster, spec)
 				if err == nil && (!top.Ready || top.Node == was || top.Node == "") {
 					err = fmt.Errorf("ready %t, on %q", top.Ready, top.Node)
 				}
 				return err
 			})
 		}
-		e.members("w")
-		e.ha(false)
+		e.expectMembers("w")
+		e.expectHA(false)
 	}},
 	{"Manager/works with the durability it was told last", func(e *suite) {
 		e.writer("w")
@@ -127,7 +127,7 @@ var managerQuestions = []question{
 		spec := e.manage("", "w", "r")
 		for _, durability := range []string{"strict", "available", "available", "strict"} {
 			spec.Durability = durability
-			_, err := e.Again(e.t).Manager.Ensure(e.ctx, e.Cluster, spec)
+			_, err := e.Reopen(e.t).Manager.Ensure(e.ctx, e.Cluster, spec)
 			e.must("ensure", err)
 			e.await("it works with "+durability, func() error {
 				top, err := e.Ports.Manager.Topology(e.ctx, e.Cluster)
@@ -163,7 +163,7 @@ var managerQuestions = []question{
 			}
 			e.have(e.Cluster.Of(name), "one", "two")
 		}
-		e.members("a", "b", "c")
+		e.expectMembers("a", "b", "c")
 	}},
 	{"Manager/fails over when the writer's node is lost, to another node", func(e *suite) {
 		e.writer("a")
@@ -224,7 +224,7 @@ func (e *suite) member(name string) port.Member {
 }
 
 // tell lets the manager know where a member is now, as an operator does.
-func (e *suite) tell(name string) {
+func (e *suite) updateMember(name string) {
 	e.t.Helper()
 	e.await("the manager knows where "+name+" is", func() error {
 		top, err := e.Ports.Manager.Topology(e.ctx, e.Cluster)
@@ -262,7 +262,7 @@ func (e *suite) topology() port.Topology {
 }
 
 // members wants exactly these.
-func (e *suite) members(names ...string) port.Topology {
+func (e *suite) expectMembers(names ...string) port.Topology {
 	e.t.Helper()
 	top := e.topology()
 	var got []string
@@ -275,7 +275,7 @@ func (e *suite) members(names ...string) port.Topology {
 	return top
 }
 
-func (e *suite) ha(want bool) port.Topology {
+func (e *suite) expectHA(want bool) port.Topology {
 	e.t.Helper()
 	top := e.topology()
 	if top.HA != want {

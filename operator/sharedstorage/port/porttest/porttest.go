@@ -20,7 +20,7 @@ import (
 )
 
 // Rig is a fresh world with its ports, and the hands that reach into it.
-type Rig struct {
+type Fixture struct {
 	Ports   port.Ports
 	Cluster port.Ref         // what the question is asked about; zero: exam/c
 	Now     func() time.Time // of the world
@@ -36,7 +36,7 @@ type Rig struct {
 
 	// Again gives the ports of an operator that was started anew on the same
 	// world. nil: Ports.
-	Again func(t *testing.T) port.Ports
+	Reopen func(t *testing.T) port.Ports
 	// Lose makes the next call be carried out and its answer be lost. nil: that
 	// question is not asked.
 	Lose func(t *testing.T)
@@ -54,8 +54,8 @@ type Rig struct {
 }
 
 // Run sits the exam.
-func Run(t *testing.T, fresh func(t *testing.T) Rig) {
-	for _, q := range slices.Concat(storageQuestions, instanceQuestions, engineQuestions, managerQuestions) {
+func Run(t *testing.T, fresh func(t *testing.T) Fixture) {
+	for _, q := range slices.Concat(storageCases, instanceCases, engineCases, managerCases) {
 		t.Run(q.name, func(t *testing.T) {
 			r := fresh(t)
 			if r.Limit == 0 {
@@ -64,22 +64,22 @@ func Run(t *testing.T, fresh func(t *testing.T) Rig) {
 			if r.Cluster == (port.Ref{}) {
 				r.Cluster = port.Ref{Namespace: "exam", Name: "c", UID: "1"}
 			}
-			if r.Again == nil {
-				r.Again = func(*testing.T) port.Ports { return r.Ports }
+			if r.Reopen == nil {
+				r.Reopen = func(*testing.T) port.Ports { return r.Ports }
 			}
-			q.ask(&suite{Rig: r, t: t, ctx: t.Context()})
+			q.run(&suite{Fixture: r, t: t, ctx: t.Context()})
 		})
 	}
 }
 
-type question struct {
+type testCase struct {
 	name string
-	ask  func(e *suite)
+	run  func(e *suite)
 }
 
 // suite is one question's world.
 type suite struct {
-	Rig
+	Fixture
 	t     *testing.T
 	ctx   context.Context
 	epoch int64
@@ -221,7 +221,7 @@ func (e *suite) readers(writer string, names ...string) {
 func (e *suite) revive(name string, kind port.Type) {
 	e.t.Helper()
 	e.up(e.instance(name, kind))
-	e.tell(name) // it may stand at another address
+	e.updateMember(name) // it may stand at another address
 	e.await("start of "+name, func() error { return e.Ports.Engine.Start(e.ctx, e.Cluster.Of(name)) })
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-var storageQuestions = []question{
+var storageCases = []testCase{
 	{"Storage/one volume for a cluster, whatever the key", func(e *suite) {
 		s := e.Ports.Storage
 		if v, err := s.Observe(e.ctx, e.Cluster); err != nil || v.State != "" {
@@ -15,7 +15,7 @@ var storageQuestions = []question{
 		first, err := s.Ensure(e.ctx, e.Cluster, port.Volume{Size: 1 << 30}, "a")
 		e.must("ensure", err)
 		for _, key := range []string{"a", "b"} {
-			again, err := e.Again(e.t).Storage.Ensure(e.ctx, e.Cluster, port.Volume{Size: 1 << 30}, key)
+			again, err := e.Reopen(e.t).Storage.Ensure(e.ctx, e.Cluster, port.Volume{Size: 1 << 30}, key)
 			e.must("again", err)
 			if again.ID != first.ID || first.ID == "" {
 				e.t.Errorf("key %s: volume %q, and %q before", key, again.ID, first.ID)
@@ -74,7 +74,7 @@ var storageQuestions = []question{
 			default:
 				e.refused(what, err, port.SwitchRefused)
 			}
-			v, err := e.Again(e.t).Storage.Observe(e.ctx, e.Cluster)
+			v, err := e.Reopen(e.t).Storage.Observe(e.ctx, e.Cluster)
 			e.must("look", err)
 			if v.Writer != step.holder || v.Epoch != step.holds {
 				e.t.Errorf("after the %s: %q has epoch %d, want %q and %d", what, v.Writer, v.Epoch, step.holder, step.holds)
@@ -102,7 +102,7 @@ var storageQuestions = []question{
 		e.insert("w", "one")
 		to := port.Ref{Namespace: e.Cluster.Namespace, Name: "copy", UID: "2"}
 		e.await("the clone is ready", func() error {
-			v, err := e.Again(e.t).Storage.Clone(e.ctx, e.Cluster, to, "clone")
+			v, err := e.Reopen(e.t).Storage.Clone(e.ctx, e.Cluster, to, "clone")
 			if err == nil && v.State != port.VolumeReady {
 				err = fmt.Errorf("%s %s", v.State, v.Message)
 			}
