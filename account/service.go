@@ -206,7 +206,7 @@ func (d *Service) Disable(ctx context.Context, who Account, ref string, disabled
 	return d.Store.SaveAccount(ctx, a)
 }
 
-// Limit sets the limits of an account.
+// SetLimits sets the limits of an account.
 func (d *Service) SetLimits(ctx context.Context, who Account, ref string, l Limits) (Account, error) {
 	a, tree, err := d.find(ctx, who, ref)
 	switch {

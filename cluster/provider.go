@@ -106,7 +106,7 @@ type Entry struct {
 	Custom   bool // an offering without a fixed size
 	Default  bool // the configured template or network offering
 
-	// For a network:
+	// Services a network:
 	Services      []string // Dhcp, UserData, SourceNat, Firewall, PortForwarding, Lb …
 	System        bool
 	InUse         string // uuid of the cluster that uses it

@@ -249,7 +249,7 @@ func TestEventsOfClustersReset(t *testing.T) {
 	}
 }
 
-// broken is a store whose history cannot be read for a while.
+// brokenStore is a store whose history cannot be read for a while.
 type brokenStore struct {
 	*cluster.Memory
 	down atomic.Bool

@@ -23,7 +23,7 @@ func (l *loads) Load(ctx context.Context, id string) (*workflow.Run, []workflow.
 	return l.Memory.Load(ctx, id)
 }
 
-// idle returns a fixture whose engine does not execute runs, and the count of loaded runs.
+// newIdleFixture returns a fixture whose engine does not execute runs, and the count of loaded runs.
 func newIdleFixture(t *testing.T, flows []workflow.Flow) (*fixture, *loads, *workflow.Engine) {
 	t.Helper()
 	store := &loads{Memory: workflow.NewMemory()}

@@ -37,7 +37,7 @@ func revisionOf(header string) (revision int64, given bool, err error) {
 	return revision, true, nil
 }
 
-// needRevision is revisionOf where the header is required.
+// requireRevision is revisionOf where the header is required.
 func requireRevision(header string) (int64, error) {
 	revision, given, err := revisionOf(header)
 	if err == nil && !given {

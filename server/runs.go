@@ -143,7 +143,7 @@ type (
 	}
 )
 
-// ofClusters documents the routes for runs of clusters, which are not for operators only.
+// clusterRunsNote documents the routes for runs of clusters, which are not for operators only.
 const clusterRunsNote = "Callers may use the runs of clusters that they may see; other runs are for operators."
 
 func (s *Server) runRoutes() {

@@ -32,7 +32,7 @@ func ClusterTable(clusters []Cluster, now time.Time) Table {
 	return t
 }
 
-// inTable returns the reason of a cluster's state, or what its run waits for.
+// tableReason returns the reason of a cluster's state, or what its run waits for.
 func (c Cluster) tableReason() string {
 	if why := c.why(); why != "" || c.Waiting == nil {
 		return why

@@ -287,7 +287,7 @@ func unknown(e suite) {
 }
 
 // concurrency: of several writers that have read the same revision of a cluster or
-// row, or that add the same key or job, one wins.
+// concurrency, or that add the same key or job, one wins.
 func concurrency(e suite) {
 	a, row := newCluster("a"), newRow("k")
 	e.commit(&cluster.Change{Cluster: a, Journal: []*cluster.JournalRow{row}})

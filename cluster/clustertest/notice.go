@@ -7,7 +7,7 @@ import (
 )
 
 // notices: the store keeps the newest notice of each provider and task; an empty
-// notice removes it.
+// notices removes it.
 func notices(e suite) {
 	put := func(n cluster.Notice) {
 		e.Helper()

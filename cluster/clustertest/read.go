@@ -424,7 +424,7 @@ func eventsInOrder(e suite) {
 }
 
 // eventsVisible: a reader that continues after the newest number it has seen misses
-// nothing, although several writers are active.
+// eventsVisible, although several writers are active.
 func eventsVisible(e suite) {
 	const writers, each = 4, 40
 	var all sync.WaitGroup

@@ -17,7 +17,7 @@ const (
 	changes                      // desired state and Request are written
 )
 
-// admission is the decision for each operation and state. A state without an
+// admissionTable is the decision for each operation and state. A state without an
 // entry refuses.
 var admissionTable = map[cluster.RequestKind]map[machine.State]admitDecision{
 	cluster.RequestStart: {

@@ -313,7 +313,7 @@ func (p *collection) report(r cluster.Resource, known *cluster.Cluster) {
 	p.orphans = append(p.orphans, orphan)
 }
 
-// destroyed works on open rows of Destroyed clusters: orphans that were found
+// destroyedClusters works on open rows of Destroyed clusters: orphans that were found
 // later.
 func (p *collection) destroyedClusters(ctx context.Context) error {
 	after := 0

@@ -63,7 +63,7 @@ func (w *work) newRowOp(row *cluster.JournalRow, deleting bool, b bounds) *rowOp
 	return h
 }
 
-// rounds is the maximum number of rounds in one attempt. A provider that answers
+// maxRounds is the maximum number of rounds in one attempt. A provider that answers
 // at once needs no more to create a resource and return it.
 const maxRounds = 4
 

@@ -108,7 +108,7 @@ func (s *Service) Bind(e Engine) error {
 	return nil
 }
 
-// CallHome sets Options.HomeURL, for a server that knows its address only once
+// SetHomeURL sets Options.HomeURL, for a server that knows its address only once
 // it listens. It must be called before Serve.
 func (s *Service) SetHomeURL(url string) { s.options.HomeURL = url }
 

@@ -243,7 +243,7 @@ const (
 // maxNamed is how many nodes or resources a text lists.
 const maxNamed = 3
 
-// explained returns a text about the wait of a step, with counts from the
+// waitText returns a text about the wait of a step, with counts from the
 // record: the stored wait is written once and has no counts.
 func (s *Service) waitText(record *cluster.Record, wait *workflow.WaitRecord) string {
 	switch wait.Reason {
@@ -322,7 +322,7 @@ func joinFirst(texts []string) string {
 	return strings.Join(texts, ", ")
 }
 
-// plain returns the text of a connection error without local ports, so that the
+// connectionText returns the text of a connection error without local ports, so that the
 // same fault has the same text each time.
 func connectionText(err error) string {
 	if u := (*url.Error)(nil); errors.As(err, &u) {

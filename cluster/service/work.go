@@ -31,7 +31,7 @@ type work struct {
 	began    time.Time // of the attempt
 }
 
-// body is the function of a step. It keeps its state in the journal, so it may
+// stepBody is the function of a step. It keeps its state in the journal, so it may
 // be called again at any time.
 type stepBody func(ctx context.Context, w *work) outcome.Outcome
 
@@ -258,7 +258,7 @@ func (s *Service) pause(age time.Duration) time.Duration {
 	return min(time.Duration(n*float64(first)), longest)
 }
 
-// doubling returns the pause after the n-th failure in a row, 1 s to 60 s.
+// failurePause returns the pause after the n-th failure in a row, 1 s to 60 s.
 func failurePause(n int) time.Duration {
 	return min(time.Second<<min(max(n-1, 0), 10), time.Minute)
 }

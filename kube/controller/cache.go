@@ -70,7 +70,7 @@ func (m *Manager) NewCache(o CacheOptions) (*Cache, error) {
 	return &Cache{Cache: added, client: FaultClient(c)}, Fault(m.Add(cacheRunnable{added}))
 }
 
-// caching lets a cache start together with the manager's own.
+// cacheRunnable lets a cache start together with the manager's own.
 type cacheRunnable struct{ cache.Cache }
 
 // GetCache returns the cache; controller-runtime recognises one by this method.

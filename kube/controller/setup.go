@@ -93,12 +93,12 @@ const Unlimited = math.MaxInt
 // Watch wakes for objects that have to do with those of the main kind.
 type Watch struct {
 	Object client.Object
-	// From is the cache that is watched. nil: that of the controller.
+	// Cache is the cache that is watched. nil: that of the controller.
 	Cache cache.Cache
 	// Optional is a kind whose CustomResourceDefinition may be installed later: it is
 	// watched from then on. Otherwise Manager.Start fails with KIND_MISSING.
 	Optional bool
-	// Of names the objects of the main kind that a change of this one is for. It is
+	// Keys names the objects of the main kind that a change of this one is for. It is
 	// asked with what was before and what is now.
 	Keys func(ctx context.Context, obj client.Object) []types.NamespacedName
 	// When selects the events. nil: all.

@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
 )
 
-// tale is a flow through which processes die.
+// crashScenario is a flow through which processes die.
 type crashScenario struct {
 	shared  bool
 	prepare func(l *harness)
@@ -45,7 +45,7 @@ func requested(kind, args string) func(l *harness) {
 
 func isDone(kind string) func(l *harness) { return func(l *harness) { l.requestDone("blue", kind) } }
 
-// tales are all flows.
+// crashScenarios are all flows.
 func crashScenarios() map[string]crashScenario {
 	prepared := func(l *harness) { up(l, "blue") }
 	deleted := func(l *harness) {
@@ -159,7 +159,7 @@ func (s crashScenario) ended(l *harness) {
 	}
 }
 
-// made is how many instances were made in all.
+// createdInstances is how many instances were made in all.
 func (l *harness) createdInstances() int {
 	names := map[string]bool{}
 	for _, c := range l.world.Calls() {

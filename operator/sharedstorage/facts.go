@@ -23,7 +23,7 @@ const (
 	factEngine    = "engine/"
 )
 
-// gather asks all ports once. Each answer has Options.Ask; what does not come
+// observe asks all ports once. Each answer has Options.Ask; what does not come
 // is Unknown.
 func (o *Operator) observe(ctx context.Context, c *Cluster) *Facts {
 	f := &Facts{At: o.now(), Engines: map[string]port.Status{}, Unknown: map[string]error{}}
@@ -125,7 +125,7 @@ func (f *Facts) primaries() []*port.Instance {
 	return found
 }
 
-// split is the fault of two engines that accept writes; nil: there are no two.
+// splitBrain is the fault of two engines that accept writes; nil: there are no two.
 func (f *Facts) splitBrain() error {
 	many := f.primaries()
 	if len(many) < 2 {
@@ -179,7 +179,7 @@ func (f *Facts) readers() []*port.Instance {
 	return found
 }
 
-// better says which of two instances in one place stands for it: the one that
+// preferred says which of two instances in one place stands for it: the one that
 // clients are sent to, then the one that is healthy.
 func (f *Facts) preferred(a, b *port.Instance) bool {
 	if x, y := f.member(a.Name) != nil, f.member(b.Name) != nil; x != y {
@@ -211,7 +211,7 @@ func (f *Facts) temporaries() []*port.Instance {
 	return found
 }
 
-// trouble is why the cluster manager does not fail over. Rows are lost, and not only
+// managerFault is why the cluster manager does not fail over. Rows are lost, and not only
 // in danger, when neither the writer nor any reader that had them is there any more.
 func (f *Facts) managerFault() (code, message string) {
 	t := f.Topology

@@ -49,7 +49,7 @@ func (l *harness) interrupted(code fault.Code, most time.Duration) *sharedstorag
 	return c
 }
 
-// trouble is how a run meets a fault, and what ends it.
+// faultScenario is how a run meets a fault, and what ends it.
 type faultScenario struct {
 	world  func(o *sim.Options)
 	act    func(l *harness)
@@ -57,7 +57,7 @@ type faultScenario struct {
 	visits bool             // it may be healed before anybody sees it
 }
 
-// troubles are those of runs, by code.
+// faultScenarios are those of runs, by code.
 func faultScenarios() map[fault.Code]faultScenario {
 	readersTo := func(n int32) func(l *harness) { return func(l *harness) { l.edit("blue", readers(n)) } }
 	return map[fault.Code]faultScenario{

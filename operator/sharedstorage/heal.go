@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// healLook is how often a healer looks whether the cause is gone.
+// healPoll is how often a healer looks whether the cause is gone.
 const healPoll = 10 * time.Second
 
 // Healers returns the code that ends faults, by code, with its limits per run.
@@ -40,7 +40,7 @@ func (o *Operator) Healers() map[faultCode]workflow.Healer {
 
 func nothing(context.Context, *work) outcome.Outcome { return outcome.Done() }
 
-// sick is the instance a fault is about; nil: none, or it is gone.
+// faultyInstance is the instance a fault is about; nil: none, or it is gone.
 func (w *work) faultyInstance() *port.Instance {
 	if f := w.t.Fault(); f != nil {
 		if name, ok := f.Details["instance"].(string); ok {
@@ -87,7 +87,7 @@ func nodeIsReady(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Wait(healPoll, port.NoAvailableNode.Reason(), "none of %d nodes is ready", len(nodes))
 }
 
-// rebuildSick removes a reader whose engine does not start, so that the run
+// rebuildFaulty removes a reader whose engine does not start, so that the run
 // makes it anew. A writer is not touched: its data may be the only ones.
 func rebuildFaulty(ctx context.Context, w *work) outcome.Outcome {
 	name := ""
@@ -112,7 +112,7 @@ func rebuildFaulty(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Done()
 }
 
-// onePerPlace removes the instances that hold a place which a better one holds too.
+// removeDuplicates removes the instances that hold a place which a better one holds too.
 func removeDuplicates(ctx context.Context, w *work) outcome.Outcome {
 	for n := range w.f.Instances {
 		i := &w.f.Instances[n]

@@ -86,7 +86,7 @@ func (w *work) freePort(name, place string) int32 {
 	return 0
 }
 
-// raise brings an instance to life, one act a look: the place, its data, its
+// bringUp brings an instance to life, one act a look: the place, its data, its
 // parameters, its engine. from is the instance whose data it gets; an empty one
 // makes the writer. done: it answers.
 func (w *work) bringUp(ctx context.Context, want port.Instance, from string) (done bool, out outcome.Outcome) {
@@ -158,7 +158,7 @@ func (w *work) grant(ctx context.Context, name string) error {
 	return w.call(ctx, func(ctx context.Context) error { return w.ports().Storage.Grant(ctx, w.ref, name, max(epoch, 1)) })
 }
 
-// tagged adds the instance to a fault, for healers and guides.
+// withInstance adds the instance to a fault, for healers and guides.
 func withInstance(err error, instance string) error {
 	kind := fault.Of(err)
 	if kind == fault.Unknown || fault.Details(err)["instance"] != nil {
@@ -171,7 +171,7 @@ func withInstance(err error, instance string) error {
 	return tag
 }
 
-// coded is the fault an engine tells in its status.
+// engineFault is the fault an engine tells in its status.
 func engineFault(st port.Status, instance string) error {
 	kind, ok := fault.Lookup(st.Code)
 	if !ok {
@@ -183,7 +183,7 @@ func engineFault(st port.Status, instance string) error {
 // bracket is the name that every flow gives the bracket in which failover is off.
 const bracket = "HA"
 
-// kept is a step that stands within the bracket in some flows, outside of it in
+// withHAOff is a step that stands within the bracket in some flows, outside of it in
 // others. Each look within it keeps failover off, and each one while readers are
 // added keeps the lock on the topology.
 func withHAOff(do step) step {
@@ -202,7 +202,7 @@ func withHAOff(do step) step {
 	}
 }
 
-// safe is the look around that every step within HA takes: the writer must be
+// checkHA is the look around that every step within HA takes: the writer must be
 // healthy, and failover must stay off long enough. ok false: out says why not.
 func (w *work) checkHA(ctx context.Context) (ok bool, out outcome.Outcome) {
 	if ok, out := w.checkWriter(); !ok {
@@ -211,7 +211,7 @@ func (w *work) checkHA(ctx context.Context) (ok bool, out outcome.Outcome) {
 	return w.extendHAOff(ctx)
 }
 
-// alive asks for a healthy writer, with some patience, and for no other beside it.
+// checkWriter asks for a healthy writer, with some patience, and for no other beside it.
 func (w *work) checkWriter() (ok bool, out outcome.Outcome) {
 	if err := w.f.splitBrain(); err != nil {
 		return false, outcome.Fail(err)
@@ -325,7 +325,7 @@ func awaitCaughtUp(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Wait(pollSoon, "CatchingUp", "instance %s is less than 1 MiB behind", name)
 }
 
-// lost is the fault of a temporary reader that was made and is not there.
+// temporaryLost is the fault of a temporary reader that was made and is not there.
 func (w *work) temporaryLost(a allocation, name string) error {
 	kind := TempInsIDNotFound
 	if a.Writer {

@@ -44,7 +44,7 @@ func change(t *testing.T, what string, act func(l *harness), look func(l *harnes
 	})
 }
 
-// done checks that the newest request of a kind was carried out.
+// requestDone checks that the newest request of a kind was carried out.
 func (l *harness) requestDone(name, kind string) {
 	l.t.Helper()
 	for _, r := range l.observe(name).Status.Requests {

@@ -114,7 +114,7 @@ func (w *work) restoreManager(ctx context.Context) error {
 	return nil
 }
 
-// keepHA is the look of every step within the bracket: failover must be off, and
+// extendHAOff is the look of every step within the bracket: failover must be off, and
 // its end far enough away.
 func (w *work) extendHAOff(ctx context.Context) (ok bool, out outcome.Outcome) {
 	if err := w.f.Unknown[factManager]; err != nil {

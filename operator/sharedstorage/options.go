@@ -42,7 +42,7 @@ type Options struct {
 	ParallelCalls int           // questions to engines of one cluster at once; default 8
 	Moved         func(control.Ref, machine.Move)
 	Event         func(*Cluster, Event) // what people should hear, for Kubernetes Events; nil: the log only
-	// Place judges why no run could be started for a cluster that is being deleted.
+	// ClassifyRunError judges why no run could be started for a cluster that is being deleted.
 	// nil: Stays.
 	ClassifyRunError func(error) RunStoreState
 	Now              func() time.Time // default time.Now

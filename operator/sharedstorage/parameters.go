@@ -23,7 +23,7 @@ func validateParameters(_ context.Context, w *work) outcome.Outcome {
 	return outcome.Done()
 }
 
-// wantedHash is that of the parameters the spec wants.
+// desiredHash is that of the parameters the spec wants.
 func (c *Cluster) desiredHash() string {
 	class, _ := c.Facts.class(c.className())
 	return port.Hash(c.parameters(class))

@@ -171,7 +171,7 @@ func TestAParameterThatIsRefusedDuringARun(t *testing.T) {
 	})
 }
 
-// restless is a writer that always has something that waits for a restart, such
+// alwaysPendingRestart is a writer that always has something that waits for a restart, such
 // as what a newer version of its agent has set.
 type alwaysPendingRestart struct{ port.Engine }
 

@@ -16,11 +16,11 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// deeds are what may happen to a cluster.
+// randomActions are what may happen to a cluster.
 var randomActions = []string{"class", "version", "readers", "parameters", "durability", "storage", "restart", "switch", "migrate", "rebuild", "remove", "flush",
 	"kill engine", "kill place", "lose node", "return nodes", "break manager", "drop manager", "lag", "die", "pause", "resume", "undo", "drop", "wait", "lost answers", "no answers", "calm"}
 
-// play does one deed.
+// perform does one deed.
 func (l *harness) perform(deed string, n int) {
 	if l.observe("blue") == nil {
 		return
@@ -102,7 +102,7 @@ func (l *harness) nodes() {
 	}
 }
 
-// whole brings a cluster to rest as a person would: faults end, and what is
+// recoverAll brings a cluster to rest as a person would: faults end, and what is
 // paused is resumed; what cannot be is cancelled, and rebuilt at last.
 func (l *harness) recoverAll() {
 	l.t.Helper()
@@ -187,7 +187,7 @@ func TestRandomLives(t *testing.T) {
 	})
 }
 
-// lifeOf runs a life and gives what went wrong, so that rapid can look for a shorter script.
+// runRandom runs a life and gives what went wrong, so that rapid can look for a shorter script.
 func runRandom(t *testing.T, shared bool, life func(l *harness)) (wrong string) {
 	o := times()
 	o.Shared = shared

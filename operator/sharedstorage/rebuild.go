@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// quiet stops all engines of a cluster that is made anew, and removes the
+// stopEngines stops all engines of a cluster that is made anew, and removes the
 // instances that hold no data. The others stay until the survivor is chosen:
 // where data live in instances, they are all there is.
 func (w *work) stopEngines(ctx context.Context) outcome.Outcome {

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// lost reports a record of the volume that was there, and is gone or older than it
+// volumeRecordLost reports a record of the volume that was there, and is gone or older than it
 // was. No instance is made before it, and what a deletion has released is not lost.
 func (c *Cluster) volumeRecordLost() bool {
 	f, was := c.Facts, c.Status.Storage
@@ -51,7 +51,7 @@ func (o *Operator) restore(ctx context.Context, c *Cluster) {
 	c.Facts.Unknown[factVolume] = err
 }
 
-// lostGrant judges who had the newest grant. wrote: this one wrote under it.
+// newestGrant judges who had the newest grant. wrote: this one wrote under it.
 //
 //	an instance that writes now     it holds the newest lease: nobody else can
 //	all others are asked            the newest epoch of status, of what any of them

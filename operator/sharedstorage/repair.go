@@ -117,7 +117,7 @@ func (t *repairer) manager(p machine.Position) {
 
 var managerRestored = Event{Warning: true, Reason: "ManagerRestored", Message: "the cluster manager was gone, and is made anew"}
 
-// ignorance is how long a manager may be there and not know its cluster: its memory
+// unknownClusterAfter is how long a manager may be there and not know its cluster: its memory
 // is gone, as nobody else would tell it.
 const unknownClusterAfter = 10 * time.Second
 
@@ -128,11 +128,11 @@ func (t *repairer) ensure(what string) {
 	})
 }
 
-// partAgain is how long a manager that was sent away from the writer's node, and
+// managerMoveCooldown is how long a manager that was sent away from the writer's node, and
 // stands there still, is left alone: to send it away may be to start it anew.
 const managerMoveCooldown = 3 * time.Minute
 
-// beside reports a manager on the writer's node, as a failover leaves it, that
+// onWriterNode reports a manager on the writer's node, as a failover leaves it, that
 // could stand elsewhere and is to be sent there now.
 func (t *repairer) onWriterNode() bool {
 	writer, cluster := t.f.writer(), t.c.subject()
@@ -152,7 +152,7 @@ func (t *repairer) onWriterNode() bool {
 	return true
 }
 
-// room reports a node beside this one that takes instances.
+// otherNode reports a node beside this one that takes instances.
 func (t *repairer) otherNode(beside string) bool {
 	ctx, cancel := context.WithTimeout(t.ctx, t.o.options.CallTimeout)
 	defer cancel()
@@ -200,7 +200,7 @@ func (t *repairer) witnesses() {
 	}
 }
 
-// places removes what holds no place and serves nobody: what a run left that
+// removeUnplaced removes what holds no place and serves nobody: what a run left that
 // was dropped in the middle of a replacement.
 func (t *repairer) removeUnplaced() {
 	writer := t.f.writer()

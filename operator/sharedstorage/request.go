@@ -68,7 +68,7 @@ func (c *Cluster) oldestRebuild(ofCluster bool) *v1alpha1.RequestStatus {
 	return nil
 }
 
-// inTurn are the kinds of which the oldest goes first (row 3 of the table).
+// oldestFirst are the kinds of which the oldest goes first (row 3 of the table).
 var oldestFirst = []string{SwitchWriter, Restart, Migrate, RemoveReader}
 
 func (c *Cluster) request(id string) *v1alpha1.RequestStatus {
@@ -108,7 +108,7 @@ func (o *Operator) accept(ctx context.Context, c *Cluster) error {
 	return nil
 }
 
-// again judges those that wait once more: what they name may have changed.
+// recheckPending judges those that wait once more: what they name may have changed.
 func (o *Operator) recheckPending(c *Cluster) {
 	now := metav1.NewTime(o.now()).Rfc3339Copy()
 	for i := range c.Status.Requests {
@@ -157,7 +157,7 @@ func (o *Operator) count(kind, state string) {
 	}
 }
 
-// judge says why a request cannot be carried out; nil: it can, as far as can be seen now.
+// checkRequest says why a request cannot be carried out; nil: it can, as far as can be seen now.
 func (c *Cluster) checkRequest(kind, args string) error {
 	f := c.Facts
 	reader := func(id string) error {
@@ -203,7 +203,7 @@ func (c *Cluster) checkRequest(kind, args string) error {
 	return nil
 }
 
-// flag reads the values that mean the whole cluster where an instance could be
+// meansCluster reads the values that mean the whole cluster where an instance could be
 // named. 1 is not among them: it is the id of an instance.
 func meansCluster(args string) bool { return args == "T" || strings.EqualFold(args, "true") }
 
@@ -215,7 +215,7 @@ func (c *Cluster) forget() {
 	c.Status.Requests = request.Trim(c.Status.Requests, ended, func(r *v1alpha1.RequestStatus) bool { return c.isAnnotated(r.ID) })
 }
 
-// carried reports an id that an annotation still has.
+// isAnnotated reports an id that an annotation still has.
 func (c *Cluster) isAnnotated(id string) bool {
 	for _, kind := range Requests {
 		if _, at := request.Parse(c.Annotations[Prefix+kind]); at == id {
@@ -311,7 +311,7 @@ func requestOf(p machine.Position) string {
 	return in.Request
 }
 
-// asked holds for the oldest request if it is of this kind; what: which of the
+// requestPending holds for the oldest request if it is of this kind; what: which of the
 // two flows of a kind.
 func requestPending(kind, what string) func(c *Cluster) (bool, error) {
 	return func(c *Cluster) (bool, error) {

@@ -129,7 +129,7 @@ func (o *Operator) work(ctx context.Context, t *workflow.Task) (*work, error) {
 	return w, err
 }
 
-// gather asks the world. Without the instances no step can judge anything.
+// observe asks the world. Without the instances no step can judge anything.
 func (w *work) observe(ctx context.Context) error {
 	w.f = w.o.observe(ctx, w.c)
 	w.c.Facts = w.f
@@ -142,7 +142,7 @@ func (w *work) observe(ctx context.Context) error {
 	return nil
 }
 
-// ask makes one call to a port, within Options.Ask.
+// call makes one call to a port, within Options.Ask.
 func (w *work) call(ctx context.Context, call func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*w.o.options.CallTimeout)
 	defer cancel()
@@ -205,7 +205,7 @@ func (w *work) nameOf(place string) string {
 	return w.namePrefix(place)
 }
 
-// family is what the names of all instances begin with that this run makes for a place.
+// namePrefix is what the names of all instances begin with that this run makes for a place.
 func (w *work) namePrefix(place string) string {
 	name := w.ref.Name
 	if len(name) > 40 {
@@ -214,12 +214,12 @@ func (w *work) namePrefix(place string) string {
 	return name + "-" + place + "-" + hash(w.t.RunID(), place)[:5]
 }
 
-// mine reports an instance that this run has made for a place.
+// madeByRun reports an instance that this run has made for a place.
 func (w *work) madeByRun(i *port.Instance, place string) bool {
 	return strings.HasPrefix(i.Name, w.namePrefix(place))
 }
 
-// which is the place a step is about: its parameter id, or the run's.
+// placeID is the place a step is about: its parameter id, or the run's.
 func (w *work) placeID() string {
 	var p struct {
 		ID string `json:"id"`

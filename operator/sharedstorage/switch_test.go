@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// slow are engines that take a while to stop. Until then they run, and have no
+// slowEngines are engines that take a while to stop. Until then they run, and have no
 // role that anybody could tell.
 type slowEngines struct {
 	port.Engine
@@ -94,7 +94,7 @@ func TestAWriterThatStopsSlowly(t *testing.T) {
 	}
 }
 
-// trip is an engine at whose calls something happens, once.
+// hookedEngine is an engine at whose calls something happens, once.
 type hookedEngine struct {
 	port.Engine
 	moment string // before or after a call

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// tardy is a candidate that shows the end of the log some time after the writer has
+// laggingCandidate is a candidate that shows the end of the log some time after the writer has
 // stopped: the first time after first, later ones after then.
 type laggingCandidate struct {
 	port.Engine
@@ -90,7 +90,7 @@ func TestTheEndOfTheLogIsToldAgain(t *testing.T) {
 	}
 }
 
-// late is an agent that starts its engine some time after it was told to, as the
+// delayedAgent is an agent that starts its engine some time after it was told to, as the
 // real one does, and a candidate that replays its own log for a while after it
 // has come back.
 type delayedAgent struct {

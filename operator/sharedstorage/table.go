@@ -102,7 +102,7 @@ func deleted(c *Cluster) (bool, error) { return !c.DeletedAt.IsZero(), nil }
 
 func plain(*Cluster) (any, error) { return Input{Readers: []string{}}, nil }
 
-// sound asks only about specs that can be done, and only when that is known:
+// whenSpecValid asks only about specs that can be done, and only when that is known:
 // the whole, or these parts of it.
 func whenSpecValid(holds func(c *Cluster) bool, parts ...string) func(c *Cluster) (bool, error) {
 	return func(c *Cluster) (bool, error) {
@@ -110,7 +110,7 @@ func whenSpecValid(holds func(c *Cluster) bool, parts ...string) func(c *Cluster
 	}
 }
 
-// steady asks only while the writer is healthy and all instances are known.
+// whenStable asks only while the writer is healthy and all instances are known.
 func whenStable(holds func(c *Cluster) bool, parts ...string) func(c *Cluster) (bool, error) {
 	return whenSpecValid(func(c *Cluster) bool {
 		return c.Facts.known(factInstances) && c.Facts.writer() != nil && holds(c)
@@ -176,7 +176,7 @@ func (o *Operator) readerFailed(c *Cluster) (bool, error) {
 	return id != "" && c.Facts.writer() != nil && c.Refused == nil, nil
 }
 
-// sickReader is the reader to be made anew, and the request that asks for it.
+// faultyReader is the reader to be made anew, and the request that asks for it.
 func (o *Operator) faultyReader(c *Cluster) (id, request string) {
 	if !c.Facts.known(factInstances) {
 		return "", ""

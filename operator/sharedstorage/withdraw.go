@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// asksFor is the generation of the spec; 0: whether a run that was stopped is
+// desiredGeneration is the generation of the spec; 0: whether a run that was stopped is
 // wanted still cannot be told now, since too little of the cluster is known.
 func desiredGeneration(c *Cluster) int64 {
 	f := c.Facts

@@ -56,7 +56,7 @@ func checkCandidate(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Done()
 }
 
-// unseen waits a little for a candidate that does not stream from the writer: it
+// awaitStreaming waits a little for a candidate that does not stream from the writer: it
 // may have just come back.
 func (w *work) awaitStreaming(ctx context.Context, name string) outcome.Outcome {
 	if w.waited() < unhealthyAfter {
@@ -200,7 +200,7 @@ func (w *work) complete(ctx context.Context, name string) outcome.Outcome {
 	return w.checkWithoutLogEnd(name, old)
 }
 
-// again lets the old writer tell a candidate the end of its log, which it missed,
+// resendLog lets the old writer tell a candidate the end of its log, which it missed,
 // when it had some time to come to that end by itself.
 func (w *work) resendLog(ctx context.Context, name, old string) outcome.Outcome {
 	if last, _ := w.lastOrder(); last.starts < 2 && w.sinceOrder() >= candidateBehindAfter { // who else could tell it?
@@ -256,7 +256,7 @@ func (w *work) bringBack(ctx context.Context, name string) outcome.Outcome {
 	return w.await(pollSoon, refused, "CandidateNotReady", "instance %s does not answer", name)
 }
 
-// safest judges a candidate when the old writer cannot say where its log ends.
+// checkWithoutLogEnd judges a candidate when the old writer cannot say where its log ends.
 func (w *work) checkWithoutLogEnd(name, old string) outcome.Outcome {
 	mine := w.f.Engines[name]
 	for _, i := range w.f.Instances {
@@ -327,7 +327,7 @@ func promoteCandidate(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Done()
 }
 
-// calledOff makes sure that no start of the old writer is under way when its grant
+// awaitNoStart makes sure that no start of the old writer is under way when its grant
 // is taken: an agent notes what it is told, and does it a little later.
 func (w *work) awaitNoStart(ctx context.Context, name string) outcome.Outcome {
 	old := w.f.Volume.Writer

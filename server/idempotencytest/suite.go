@@ -105,7 +105,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// want claims a key and compares the result. If the claim succeeds, it compares nothing else.
+// wantClaim claims a key and compares the result. If the claim succeeds, it compares nothing else.
 func wantClaim(t *testing.T, k Keys, account, key, hash string, keep, stale time.Duration, taken bool, old, answer string) {
 	t.Helper()
 	gotTaken, gotOld, gotAnswer, err := k.Claim(t.Context(), account, key, hash, keep, stale)

@@ -53,7 +53,7 @@ var codes = map[*fault.Kind]int{
 	Stopping:             503, server.Busy: 503, server.NotReady: 503,
 }
 
-// detailed maps codes to their second numbers (cserrorcode); 405 has none.
+// detailCodes maps codes to their second numbers (cserrorcode); 405 has none.
 var detailCodes = map[int]int{
 	400: 4250, 401: 4250, 429: 4545, 430: 4350, 431: 4350, 432: 4555, 531: 4365,
 	532: 4370, 533: 4335, 534: 4380, 535: 4370, 536: 4375, 537: 4360, 530: 4250, 503: 4355,

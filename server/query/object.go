@@ -146,7 +146,7 @@ func (s *clusterView) job() string {
 	return s.Request.Job
 }
 
-// next returns when the policy or the collector tries again.
+// nextAttempt returns when the policy or the collector tries again.
 func (s *clusterView) nextAttempt() value {
 	switch {
 	case s.State == cluster.Alert && !s.RecoverNext.IsZero():

@@ -247,7 +247,7 @@ func (c *command) parameter(name string) *parameter {
 	return nil
 }
 
-// sameParameter maps a parameter's name in the service or in one family to its name in the other.
+// otherNames maps a parameter's name in the service or in one family to its name in the other.
 var otherNames = map[string]string{"versionid": "kubernetesversionid", "kubernetesversionid": "versionid", "node": "nodeids"}
 
 // faultParameter returns the parameter of this command that a fault of the service is

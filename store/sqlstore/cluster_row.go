@@ -62,7 +62,7 @@ var (
 	rowTable = newTable("container_cluster_resource", `cluster_id key revision kind name run_id step attempt call_id job_id provider_id identity
 		phase origin spec attempts last_code last_error intent_at present_at closing_at gone_at next_at`)
 	jobTable = newTable("job", `id cluster_id cluster command kind digest account_id domain_id actor status code text step password run_id created completed`)
-	// body holds all fields that no query filters by
+	// eventTable holds all fields that no query filters by
 	eventTable = newTable("cluster_event", `seq at cluster account_id domain_id type body data`)
 )
 

@@ -63,7 +63,7 @@ func TestFinding14AResourceQuotaIsAskedFirst(t *testing.T) {
 	}
 }
 
-// refusing is a client that may not list, or cannot.
+// refusingClient is a client that may not list, or cannot.
 type refusingClient struct {
 	client.Client
 	err error

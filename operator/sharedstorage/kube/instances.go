@@ -58,7 +58,7 @@ func (i *Instances) Ensure(ctx context.Context, c port.Ref, want port.Instance) 
 	return s.observe(ctx, h)
 }
 
-// hold reads one instance.
+// readInstance reads one instance.
 func (s *Placement) readInstance(ctx context.Context, c port.Ref, name string) (*held, error) {
 	all, err := s.listInstances(ctx, c, s.o.Live, client.MatchingLabels{ClusterLabel: c.Name, ComponentLabel: instanceComponent, InstanceLabel: name})
 	if err != nil {
@@ -307,7 +307,7 @@ func (i *Instances) Remove(ctx context.Context, c port.Ref, name string) error {
 	return s.deletePod(ctx, h.pod)
 }
 
-// giveUp deletes the claim of an instance; that of the writer stays without it.
+// releaseClaim deletes the claim of an instance; that of the writer stays without it.
 func (s *Placement) releaseClaim(ctx context.Context, c port.Ref, claim *corev1.PersistentVolumeClaim, name string) error {
 	grant, err := s.Storage().grants(c).Read(ctx)
 	if err != nil {
@@ -334,7 +334,7 @@ func (s *Placement) releaseClaim(ctx context.Context, c port.Ref, claim *corev1.
 	return nil
 }
 
-// end deletes a pod. On a node that does not answer nobody would end the
+// deletePod deletes a pod. On a node that does not answer nobody would end the
 // deletion; there it is forced, as a writer without its lease has stopped itself.
 func (s *Placement) deletePod(ctx context.Context, pod *corev1.Pod) error {
 	if pod.DeletionTimestamp == nil {
@@ -376,7 +376,7 @@ func (s *Placement) Revive(ctx context.Context, c port.Ref, report Restored) err
 	return s.protect(ctx, c, all, report) // last: a budget that is refused keeps no pod from being made
 }
 
-// bereft reports an instance that has its claim and lost its pod.
+// podLost reports an instance that has its claim and lost its pod.
 func (h *held) podLost() bool {
 	if h.claim == nil || h.claim.DeletionTimestamp != nil {
 		return false
@@ -414,7 +414,7 @@ func (i *Instances) List(ctx context.Context, c port.Ref) ([]port.Instance, erro
 	return found, nil
 }
 
-// Place implements postgres.Places.
+// Locate implements postgres.Places.
 func (i *Instances) Locate(ctx context.Context, id port.Ref) (postgres.Endpoint, error) {
 	var pod corev1.Pod
 	err := i.placement.o.Client.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: PodName(id)}, &pod)

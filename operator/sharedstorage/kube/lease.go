@@ -42,7 +42,7 @@ type granted struct {
 	Leased int64  `json:"leased,omitempty"` // epoch of the lease
 }
 
-// tries is how often a write is tried again that others came before.
+// maxTries is how often a write is tried again that others came before.
 const maxTries = 8
 
 // Read implements postgres.Grants. GRANT_LOST where there is no record: that is

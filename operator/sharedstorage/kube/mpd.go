@@ -298,7 +298,7 @@ func derive(c *sharedstorage.Cluster, to *mpd.MPDClusterStatus) {
 	}
 }
 
-// settleWishes copies a wish that is done to its plain field, with what it says
+// settleDesired copies a wish that is done to its plain field, with what it says
 // that is not known here, and removes it. A newer wish stays: the patch tests the
 // value.
 func settleDesired(ctx context.Context, to client.Client, obj *mpd.MPDCluster, s *v1alpha1.SharedStorageClusterStatus) error {

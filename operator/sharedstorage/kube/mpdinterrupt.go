@@ -57,7 +57,7 @@ func interrupted(c *sharedstorage.Cluster, was string, has map[string]string) ma
 	return all
 }
 
-// asked carries out interrupt.recover and cancelled, and removes them then.
+// applyInterruptRequests carries out interrupt.recover and cancelled, and removes them then.
 func (s *mpdServer) applyInterruptRequests(ctx context.Context, c *sharedstorage.Cluster, ref control.Ref) error {
 	by := workflow.Actor{Name: "annotation"}
 	run := ""

@@ -28,7 +28,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// stack serves one MPDCluster on a simulated world.
+// mpdFixture serves one MPDCluster on a simulated world.
 type mpdFixture struct {
 	t      *testing.T
 	client client.Client

@@ -91,7 +91,7 @@ func (s *mpdServer) reconcile(ctx context.Context, ref control.Ref) outcome.Outc
 	return out
 }
 
-// askedOfRun carries out what annotations ask of the run, such as pawl.dev/pause.
+// applyRunRequests carries out what annotations ask of the run, such as pawl.dev/pause.
 // The answer stands in our status, as that of all other requests.
 func (s *mpdServer) applyRunRequests(ctx context.Context, ref control.Ref) error {
 	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}

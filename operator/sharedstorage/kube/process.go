@@ -182,7 +182,7 @@ func (p Process) Manager(ctx context.Context) error {
 	return err
 }
 
-// Memory is a postgres.WatchMemory in a ConfigMap. Whoever has saved last is the
+// WatchStateStore is a postgres.WatchMemory in a ConfigMap. Whoever has saved last is the
 // manager: the saves of one before it are refused.
 type WatchStateStore struct {
 	Client  client.Client

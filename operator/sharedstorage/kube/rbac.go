@@ -37,7 +37,7 @@ func (s *Placement) rbacRules(ctx context.Context, c port.Ref) error {
 	return nil
 }
 
-// unbelong takes them away.
+// removeClusterObjects takes them away.
 func (s *Placement) removeClusterObjects(ctx context.Context, c port.Ref) error {
 	for _, obj := range append(s.clusterObjects(c), budget(c, 0), &corev1.Secret{ObjectMeta: meta(c, secretName(c), "")}) {
 		if err := s.remove(ctx, obj); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// reads tells what is asked of the API server past the cache.
+// countingReader tells what is asked of the API server past the cache.
 type countingReader struct {
 	client.Reader
 	asked []string

@@ -125,7 +125,7 @@ func (s *Placement) restoreObject(ctx context.Context, c port.Ref, want client.O
 	return done, nil
 }
 
-// fits reports that an object has all that is wanted of it. Where more than that
+// matches reports that an object has all that is wanted of it. Where more than that
 // would be a right, or another pod, it must have nothing else.
 func matches(want, is client.Object) bool {
 	for key, value := range want.GetLabels() {
@@ -184,7 +184,7 @@ func (s *Placement) restoreSecret(ctx context.Context, c port.Ref, report Restor
 	return s.publishSecrets(ctx, c, now)
 }
 
-// hand lets the pods of a cluster take secrets that are newer than they: a kubelet
+// publishSecrets lets the pods of a cluster take secrets that are newer than they: a kubelet
 // looks at a pod at once that was changed, and otherwise within a minute or two.
 func (s *Placement) publishSecrets(ctx context.Context, c port.Ref, now secrets) error {
 	var pods corev1.PodList
@@ -212,7 +212,7 @@ func (s *Placement) publishSecrets(ctx context.Context, c port.Ref, now secrets)
 	return nil
 }
 
-// restoreMemory gives a cluster manager its ConfigMap back, with what it held when
+// restoreWatchState gives a cluster manager its ConfigMap back, with what it held when
 // it was deleted, if this process saw that. Which readers have each answered commit
 // is left out: that may be older than what the manager saved last, and it finds out.
 func (s *Placement) restoreWatchState(ctx context.Context, c port.Ref, report Restored) error {
@@ -323,7 +323,7 @@ func (s *Placement) deleted(obj client.Object) {
 	}
 }
 
-// telling makes Events of a cluster, and lines of the log.
+// restoreReporter makes Events of a cluster, and lines of the log.
 func (s *Placement) restoreReporter(events controller.Events, about client.Object) Restored {
 	return func(reason, format string, args ...any) {
 		s.o.Log.Warn("put back", "cluster", client.ObjectKeyFromObject(about).String(), "what", fmt.Sprintf(format, args...))

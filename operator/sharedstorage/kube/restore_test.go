@@ -25,7 +25,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
 )
 
-// settled is a cluster with a writer, a reader and a manager, and what was told.
+// restoreFixture is a cluster with a writer, a reader and a manager, and what was told.
 type restoreFixture struct {
 	*fixture
 	reports []string

@@ -25,7 +25,7 @@ type roles struct {
 	appliedAt time.Time
 }
 
-// seat is what an instance is to be told as. One at another address may be a pod
+// podRole is what an instance is to be told as. One at another address may be a pod
 // that was made anew.
 type podRole struct{ role, address string }
 

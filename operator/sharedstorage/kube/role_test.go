@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// routing is an API server with pods, and a manager that tells their roles.
+// routingFixture is an API server with pods, and a manager that tells their roles.
 type routingFixture struct {
 	roles
 	t      *testing.T

@@ -34,7 +34,7 @@ func Scheme() (*runtime.Scheme, error) {
 	return s, errors.Join(corev1.AddToScheme(s), appsv1.AddToScheme(s), policyv1.AddToScheme(s), rbacv1.AddToScheme(s), coordinationv1.AddToScheme(s), v1alpha1.AddToScheme(s), mpd.AddToScheme(s))
 }
 
-// belongingTo selects what belongs to clusters.
+// clusterSelector selects what belongs to clusters.
 func clusterSelector() (labels.Selector, error) {
 	ours, err := labels.NewRequirement(ClusterLabel, selection.Exists, nil)
 	if err != nil {
@@ -114,7 +114,7 @@ func restoring[T client.Object](from client.Reader, placement *Placement, events
 	}
 }
 
-// Place is sharedstorage.Options.Place: what an API server says that keeps no run.
+// ClassifyRunError is sharedstorage.Options.Place: what an API server says that keeps no run.
 func ClassifyRunError(err error) sharedstorage.RunStoreState {
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
@@ -125,7 +125,7 @@ func ClassifyRunError(err error) sharedstorage.RunStoreState {
 	return sharedstorage.RunStoreAvailable
 }
 
-// Teller writes what people should hear of a cluster as Kubernetes Events.
+// EventWriter writes what people should hear of a cluster as Kubernetes Events.
 func EventWriter(events controller.Events) func(*sharedstorage.Cluster, sharedstorage.Event) {
 	return func(c *sharedstorage.Cluster, e sharedstorage.Event) {
 		var about runtime.Object

@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// look tells an instance as it is.
+// observe tells an instance as it is.
 func (s *Placement) observe(ctx context.Context, h *held) (port.Instance, error) {
 	found, err := h.wanted()
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *Placement) observe(ctx context.Context, h *held) (port.Instance, error)
 	return found, nil
 }
 
-// judge is the state of an instance by its claim, its pod and its node.
+// decideState is the state of an instance by its claim, its pod and its node.
 func decideState(h *held, node string, nodeReady bool, nodeSince time.Time) (port.InstanceState, time.Time, string) {
 	pod := h.pod
 	switch {
@@ -92,7 +92,7 @@ func condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodConditi
 	return nil
 }
 
-// sighted says since when a state is seen that nothing else dates.
+// stateSince says since when a state is seen that nothing else dates.
 func (s *Placement) stateSince(h *held, state port.InstanceState) time.Time {
 	namespace := ""
 	switch {
@@ -132,7 +132,7 @@ func (s *Placement) nodes(ctx context.Context) ([]port.Node, error) {
 	return nodes, nil
 }
 
-// barred reports a taint that no pod of ours tolerates.
+// untolerated reports a taint that no pod of ours tolerates.
 func untolerated(t corev1.Taint) bool {
 	return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
 }
@@ -160,7 +160,7 @@ func (s *Placement) nodeOf(ctx context.Context, pod *corev1.Pod) (name string, r
 	return pod.Spec.NodeName, ready, err
 }
 
-// placeable refuses an instance for which there is no node.
+// checkNode refuses an instance for which there is no node.
 func (s *Placement) checkNode(ctx context.Context, want port.Instance) error {
 	nodes, err := s.nodes(ctx)
 	if err != nil {

@@ -70,7 +70,7 @@ func (t *Storage) save(ctx context.Context, record *coordinationv1.Lease, v *vol
 	return t.placement.o.Client.Update(ctx, record)
 }
 
-// born gives the volume of a cluster, and makes it where there is none.
+// ensureRecord gives the volume of a cluster, and makes it where there is none.
 func (t *Storage) ensureRecord(ctx context.Context, c port.Ref, fresh volume) (*coordinationv1.Lease, *volume, error) {
 	record, v, err := t.load(ctx, c)
 	if err != nil || v != nil {

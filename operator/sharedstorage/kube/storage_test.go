@@ -22,7 +22,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// ground is an API server with a node, and a Site on it.
+// fixture is an API server with a node, and a Site on it.
 type fixture struct {
 	*Placement
 	t *testing.T

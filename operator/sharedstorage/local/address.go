@@ -19,14 +19,14 @@ const (
 	managerPort = 7297
 )
 
-// seat is where an instance listens.
+// endpoints is where an instance listens.
 type endpoints struct {
 	Address string
 	Engine  int32
 	Agent   int32
 }
 
-// freeSeat chooses an address in 127.32.0.0/11 that nobody has, or where there is
+// freeEndpoints chooses an address in 127.32.0.0/11 that nobody has, or where there is
 // one address only, ports of it. Taken are host:port of all that is not running now.
 func (s *Placement) freeEndpoints(engine, agent int32, taken map[string]bool) (endpoints, error) {
 	if engine == 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// bench is a cluster of real processes, moved as the operator would.
+// fixture is a cluster of real processes, moved as the operator would.
 type fixture struct {
 	*Placement
 	t      *testing.T

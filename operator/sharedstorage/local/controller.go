@@ -23,7 +23,7 @@ type Controller struct {
 	Log     *slog.Logger    // nil: slog.Default
 }
 
-// longestPause is between two tries of a pass that fails. A cluster is never given up.
+// maxRetryPause is between two tries of a pass that fails. A cluster is never given up.
 const maxRetryPause = time.Minute
 
 // Serve works until the context ends, then drains.
@@ -49,7 +49,7 @@ func (c Controller) Serve(ctx context.Context) error {
 	}})
 }
 
-// news holds if somebody asked something new of a cluster. Status is our own.
+// specChanged holds if somebody asked something new of a cluster. Status is our own.
 func specChanged(e control.Event[control.Object]) bool {
 	return control.DesiredChanged(e) || !maps.Equal(e.Old.Labels, e.New.Labels) || !maps.Equal(e.Old.Annotations, e.New.Annotations)
 }

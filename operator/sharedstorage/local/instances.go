@@ -28,7 +28,7 @@ var (
 	_ postgres.Locator = &Instances{}
 )
 
-// placed is what is written down of an instance.
+// instanceRecord is what is written down of an instance.
 type instanceRecord struct {
 	port.Instance
 	Agent    int32            `json:"agent"` // port of its agent
@@ -40,7 +40,7 @@ type instanceRecord struct {
 	folder  string
 }
 
-// sighting is the state that was seen last, and since when.
+// seenState is the state that was seen last, and since when.
 type seenState struct {
 	state port.InstanceState
 	since time.Time
@@ -141,7 +141,7 @@ func (i *Instances) List(ctx context.Context, c port.Ref) ([]port.Instance, erro
 	return seen, ctx.Err()
 }
 
-// Place implements postgres.Places.
+// Locate implements postgres.Places.
 func (i *Instances) Locate(_ context.Context, id port.Ref) (postgres.Endpoint, error) {
 	if err := check(id.Instance); err != nil {
 		return postgres.Endpoint{}, err
@@ -192,7 +192,7 @@ func (r *instanceRecord) save() error {
 	return storageFault(postgres.WriteJSON(filepath.Join(r.folder, instanceRecordName), r))
 }
 
-// of is all instances of a cluster, by name.
+// instancesOf is all instances of a cluster, by name.
 func (s *Placement) instancesOf(c port.Ref) ([]*instanceRecord, error) {
 	entries, err := os.ReadDir(s.folder(c, "instances"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -323,7 +323,7 @@ func (s *Placement) crash(folder string) {
 	postgres.EngineOf(folder).Kill()
 }
 
-// leave goes on with a removal. It says whether the instance is gone.
+// continueRemoval goes on with a removal. It says whether the instance is gone.
 func (s *Placement) continueRemoval(ctx context.Context, r *instanceRecord) (bool, error) {
 	late := time.Since(r.Leaving) > stopGrace
 	if p := s.agent(r); p.Running() {
@@ -361,7 +361,7 @@ func (s *Placement) continueRemoval(ctx context.Context, r *instanceRecord) (boo
 	return true, storageFault(os.RemoveAll(gone))
 }
 
-// look sees an instance as it is.
+// observe sees an instance as it is.
 func (s *Placement) observe(ctx context.Context, r *instanceRecord) port.Instance {
 	seen := r.Instance
 	since, down := s.down(r.Node)

@@ -154,7 +154,7 @@ func clear(t *testing.T, s *Placement) {
 	s.reap()
 }
 
-// patient asks again until it holds.
+// eventually asks again until it holds.
 func eventually(t *testing.T, limit time.Duration, what string, holds func() error) {
 	t.Helper()
 	var err error

@@ -134,7 +134,7 @@ func (a *Agent) observe(ctx context.Context, engine Process, running bool, s eng
 	})
 }
 
-// deaf is how long an engine may run and let nobody in, unless it recovers.
+// unresponsiveAfter is how long an engine may run and let nobody in, unless it recovers.
 const unresponsiveAfter = 30 * time.Second
 
 // recovering is what an engine says that has log to replay before it lets anybody in.

@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// forbidding is a record of the grant that may be read and not be written.
+// readOnlyGrants is a record of the grant that may be read and not be written.
 type readOnlyGrants struct {
 	Grant
 	renewals int

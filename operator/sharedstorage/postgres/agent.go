@@ -281,7 +281,7 @@ func (a *Agent) wake() {
 	}
 }
 
-// stumble notes a failure, and when to try again.
+// retryAfter notes a failure, and when to try again.
 func (a *Agent) retryAfter(err error, pause time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -340,7 +340,7 @@ func (a *Agent) disconnect() {
 	}
 }
 
-// look asks the engine.
+// queryState asks the engine.
 func (a *Agent) queryState(ctx context.Context) (s engineState, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -389,7 +389,7 @@ func WroteUnder(dir string) int64 {
 	return r.Epoch
 }
 
-// LastWords are the last lines of a log, for the one who wonders why a process ended.
+// LogTail are the last lines of a log, for the one who wonders why a process ended.
 func LogTail(file string) string {
 	text, err := os.ReadFile(file)
 	if err != nil || len(text) == 0 {

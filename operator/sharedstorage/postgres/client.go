@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// Place is where an instance is reached.
+// Endpoint is where an instance is reached.
 type Endpoint struct {
 	Agent  string // URL of its agent
 	Engine Upstream
@@ -23,9 +23,9 @@ type Endpoint struct {
 	Former string // the token before, while the agent may know only that one; empty: none
 }
 
-// Places tells where instances are. The adapters of port.Instances implement it.
+// Locator tells where instances are. The adapters of port.Instances implement it.
 type Locator interface {
-	// Place of the instance id.Instance. POD_LOST if there is none of the name.
+	// Locate of the instance id.Instance. POD_LOST if there is none of the name.
 	Locate(ctx context.Context, id port.Ref) (Endpoint, error)
 }
 
@@ -134,7 +134,7 @@ func keys(token, former string) []string {
 // errToken is the answer to a token that is not, or not yet, that of the cluster.
 var errToken = errors.New("it does not take the token of the cluster; after the token was replaced, that lasts until its pod has the new one")
 
-// ask is one call over HTTP, with the first of the tokens that is taken.
+// request is one call over HTTP, with the first of the tokens that is taken.
 func request[Out any](ctx context.Context, client *http.Client, url string, tokens []string, method string, in any) (out Out, err error) {
 	for _, token := range tokens {
 		if out, err = requestWith[Out](ctx, client, url, token, method, in); !errors.Is(err, errToken) {

@@ -226,7 +226,7 @@ func (w *Watcher) complete(ctx context.Context, s WatchState, best string, held 
 	return port.FailoverUnsafe.Errorf("%s has not caught up with %s, which has more and stands on the writer's node", best, most).With("readers", []string{most})
 }
 
-// appoint grants and promotes. What it does not come to, the next look does.
+// grantAndPromote grants and promotes. What it does not come to, the next look does.
 func (w *Watcher) grantAndPromote(ctx context.Context, name string, epoch int64) error {
 	if err := w.grant(ctx, name, epoch+1); err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 
 const (
 	rereadInterval = 500 * time.Millisecond // between looks at a file with a secret
-	// formerly is how long a secret that was replaced is good beside the new one. The
+	// formerValidFor is how long a secret that was replaced is good beside the new one. The
 	// files of all processes of a cluster are replaced within two minutes.
 	formerValidFor = 10 * time.Minute
 )

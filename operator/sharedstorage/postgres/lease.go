@@ -69,7 +69,7 @@ func (a *Agent) writing() (int64, bool) {
 	return a.tenure.epoch, a.tenure.on
 }
 
-// relinquish ends the lease of an engine that does not run.
+// releaseLease ends the lease of an engine that does not run.
 func (a *Agent) releaseLease(ctx context.Context) error {
 	epoch, on := a.writing()
 	if !on {
@@ -184,7 +184,7 @@ func (a *Agent) fence(why string) {
 	}
 }
 
-// finishOff ends a fence: the engine is gone, or it is killed.
+// awaitFenced ends a fence: the engine is gone, or it is killed.
 func (a *Agent) awaitFenced(fenced time.Duration) {
 	engine := a.engine()
 	if engine.Running() {
@@ -204,7 +204,7 @@ func (a *Agent) awaitFenced(fenced time.Duration) {
 	a.wake()
 }
 
-// posted sees to it that a guard watches.
+// ensureGuard sees to it that a guard watches.
 func (a *Agent) ensureGuard() {
 	if held(a.srv.path(guardLock)) {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// ManagerPlace is where the cluster manager of a cluster is.
+// ManagerEndpoint is where the cluster manager of a cluster is.
 type ManagerEndpoint struct {
 	URL     string
 	Token   string

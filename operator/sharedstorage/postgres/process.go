@@ -31,7 +31,7 @@ func ProcessOf(pid int) Process {
 	return Process{PID: pid, Start: start, Boot: boot()}
 }
 
-// Lives reports that this very process runs.
+// Running reports that this very process runs.
 func (p Process) Running() bool {
 	if p.PID <= 1 || p.Boot != boot() {
 		return false
@@ -100,11 +100,11 @@ func (p Process) killChildren() {
 	}
 }
 
-// stopping is how long a process may take to stand still: a thread that waits
+// freezeTimeout is how long a process may take to stand still: a thread that waits
 // for a child to execute its program cannot stop before.
 const freezeTimeout = 200 * time.Millisecond
 
-// stands reports that no thread of the process goes on.
+// frozen reports that no thread of the process goes on.
 func (p Process) frozen() bool {
 	if !p.Running() {
 		return true

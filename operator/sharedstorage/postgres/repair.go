@@ -61,7 +61,7 @@ func (a *Agent) repairWriter(ctx context.Context, r record) error {
 	return nil
 }
 
-// stillFor is how long a follower may not receive before its upstream is asked why.
+// notReceivingAfter is how long a follower may not receive before its upstream is asked why.
 const notReceivingAfter = time.Second
 
 // repairFollower notes that it receives, and looks into it if it does not.
@@ -103,7 +103,7 @@ func (a *Agent) repairFollower(ctx context.Context, r record, s engineState) err
 	return a.checkUpstream(ctx, r, s)
 }
 
-// inquire asks the upstream why nothing comes: it lacks the slot, it has thrown
+// checkUpstream asks the upstream why nothing comes: it lacks the slot, it has thrown
 // away the log that is needed, or it is on a timeline that these data do not fit.
 func (a *Agent) checkUpstream(ctx context.Context, r record, s engineState) error {
 	c, err := a.reach(ctx, *r.Upstream)
@@ -167,7 +167,7 @@ func (a *Agent) rewind(ctx context.Context, up Upstream) error {
 	return errors.Join(a.change(fits), a.clearDiverged())
 }
 
-// settled forgets that the data did not fit.
+// clearDiverged forgets that the data did not fit.
 func (a *Agent) clearDiverged() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -175,7 +175,7 @@ func (a *Agent) clearDiverged() error {
 	return nil
 }
 
-// askLineage asks an upstream that writes. Its checkpoint makes what pg_rewind
+// upstreamLineage asks an upstream that writes. Its checkpoint makes what pg_rewind
 // reads of it new.
 func (a *Agent) upstreamLineage(ctx context.Context, up Upstream) (lineage, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)

@@ -107,7 +107,7 @@ func (s *server) mkdir(path string) error {
 	return s.chown(path)
 }
 
-// give makes the engine's user the owner.
+// chown makes the engine's user the owner.
 func (s *server) chown(path string) error {
 	if s.as == nil {
 		return nil

@@ -108,7 +108,7 @@ SELECT r.recovery::text,
 	current_setting('synchronous_standby_names')
 FROM (SELECT pg_is_in_recovery() AS recovery) r LEFT JOIN pg_stat_wal_receiver w ON true`
 
-// look asks an engine all at once.
+// queryState asks an engine all at once.
 func queryState(ctx context.Context, c *pgx.Conn) (engineState, error) {
 	var s engineState
 	var recovery, position, received, timeline, restart, started, status, end, receiving string
@@ -141,7 +141,7 @@ type lineage struct {
 	Forks    []fork
 }
 
-// ancestry asks an engine that writes for its timelines.
+// queryLineage asks an engine that writes for its timelines.
 func queryLineage(ctx context.Context, c *pgx.Conn) (lineage, error) {
 	var l lineage
 	var recovery string

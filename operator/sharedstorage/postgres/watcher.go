@@ -31,7 +31,7 @@ type WatchConfig struct {
 	Misses    int      `json:"misses,omitempty"`   // looks without a writer before a failover: 5
 }
 
-// WatchMemory keeps a WatchState, durably.
+// WatchStateStore keeps a WatchState, durably.
 type WatchStateStore interface {
 	// Load gives what was saved last; the zero state if nothing was.
 	Load(ctx context.Context) (WatchState, error)
@@ -39,7 +39,7 @@ type WatchStateStore interface {
 	Save(ctx context.Context, s WatchState) error
 }
 
-// FileMemory is a WatchMemory in a file.
+// FileWatchStateStore is a WatchMemory in a file.
 type FileWatchStateStore struct{ Path string }
 
 // Load implements WatchMemory.
@@ -151,7 +151,7 @@ func (w *Watcher) watch(ctx context.Context) {
 	}
 }
 
-// look is one look at everything, and what follows from it.
+// watchOnce is one look at everything, and what follows from it.
 func (w *Watcher) watchOnce(ctx context.Context) {
 	w.mu.Lock()
 	s := w.state
@@ -198,7 +198,7 @@ func (w *Watcher) watchOnce(ctx context.Context) {
 	w.setView(v)
 }
 
-// outgrow makes the membership newer than what a manager before this one, whose
+// raiseVersion makes the membership newer than what a manager before this one, whose
 // memory was removed with it, has told the agents.
 func (w *Watcher) raiseVersion(ctx context.Context, s WatchState, t tick) (WatchState, error) {
 	newest := int64(0)
@@ -233,7 +233,7 @@ func (w *Watcher) gather(ctx context.Context, s WatchState) (tick, error) {
 	return t, err
 }
 
-// ask asks agents for their status, all at once.
+// requestStatuses asks agents for their status, all at once.
 func (w *Watcher) requestStatuses(ctx context.Context, s WatchState, names []string) map[string]AgentStatus {
 	seen := map[string]AgentStatus{}
 	var mu sync.Mutex
@@ -253,7 +253,7 @@ func (w *Watcher) requestStatuses(ctx context.Context, s WatchState, names []str
 	return seen
 }
 
-// tell calls an agent, for as long as a look may take.
+// callAgent calls an agent, for as long as a look may take.
 func callAgent[Out any](ctx context.Context, w *Watcher, m WatchMember, method, verb string, in any) (Out, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(time.Duration(w.cfg.Every), 500*time.Millisecond)*9/10)
 	defer cancel()
@@ -280,7 +280,7 @@ func (w *Watcher) changeLocked(ctx context.Context, do func(*WatchState)) error 
 	return nil
 }
 
-// weighs reports a difference that must not be forgotten: when readers streamed
+// significant reports a difference that must not be forgotten: when readers streamed
 // last may be.
 func significant(a, b WatchState) bool {
 	a.Sync.Last, b.Sync.Last = nil, nil

@@ -30,7 +30,7 @@ type WatchMember struct {
 
 func (m WatchMember) engine() Upstream { return Upstream{Name: m.Name, Host: m.Address, Port: m.Port} }
 
-// leaver is a former member that a writer may still count as one who has a commit.
+// formerMember is a former member that a writer may still count as one who has a commit.
 type formerMember struct {
 	Name    string `json:"name"`
 	Version int64  `json:"version"` // of the first membership without it

@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// pass lets happen what happens by itself until now.
+// advance lets happen what happens by itself until now.
 func (w *Simulation) advance(c *cluster) {
 	now := w.o.Now()
 	for _, i := range c.sorted() {
@@ -78,7 +78,7 @@ func (w *Simulation) state(i *instance, s port.InstanceState, message string, at
 	i.Message = message
 }
 
-// back is what an agent does when its node is back: the engine starts as what
+// restartEngine is what an agent does when its node is back: the engine starts as what
 // the grant says.
 func (w *Simulation) restartEngine(c *cluster, i *instance, now time.Time) {
 	if i.engine.installed && !i.engine.stopped && !i.engine.running {
@@ -139,7 +139,7 @@ func (w *Simulation) run(c *cluster, i *instance, now time.Time) {
 	}
 }
 
-// passLog lets the log grow where it is written, and reach who streams.
+// advanceLog lets the log grow where it is written, and reach who streams.
 func (w *Simulation) advanceLog(c *cluster) {
 	writer := w.writer(c)
 	if writer == nil {
@@ -158,7 +158,7 @@ func (w *Simulation) advanceLog(c *cluster) {
 	}
 }
 
-// passManager is the manager's look at its members.
+// advanceManager is the manager's look at its members.
 func (w *Simulation) advanceManager(c *cluster, now time.Time) {
 	m := &c.manager
 	if !m.present || m.broken || now.Before(m.readyAt) {

@@ -84,7 +84,7 @@ func (w *Simulation) Cordon(name string, cordoned bool) {
 	}
 }
 
-// Room changes how many instances a node takes; 0: no limit.
+// SetCapacity changes how many instances a node takes; 0: no limit.
 func (w *Simulation) SetCapacity(perNode int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// World is everything below the operator. All methods may be called from several goroutines.
+// Simulation is everything below the operator. All methods may be called from several goroutines.
 type Simulation struct {
 	o  Options
 	mu sync.Mutex

@@ -309,12 +309,12 @@ func (f *Fake) Details(ctx context.Context, _ cluster.Caller, uuid string) (*clu
 	return f.Records.Details(ctx, uuid)
 }
 
-// Standings returns Stands.
+// Explanations returns Stands.
 func (f *Fake) Explanations(context.Context, []cluster.Cluster) (map[string]service.Explanation, error) {
 	return f.Stands, f.record("Standings", "")
 }
 
-// Standing returns one of Stands.
+// Explanation returns one of Stands.
 func (f *Fake) Explanation(_ context.Context, uuid string) (service.Explanation, error) {
 	return f.Stands[uuid], f.record("Standing", "")
 }

@@ -223,7 +223,7 @@ func (e *suite) member(name string) port.Member {
 	return port.Member{Name: i.Name, ID: i.ID, Node: i.Node, Address: i.Address, Port: i.Port, Routed: true}
 }
 
-// tell lets the manager know where a member is now, as an operator does.
+// updateMember lets the manager know where a member is now, as an operator does.
 func (e *suite) updateMember(name string) {
 	e.t.Helper()
 	e.await("the manager knows where "+name+" is", func() error {
@@ -261,7 +261,7 @@ func (e *suite) topology() port.Topology {
 	return top
 }
 
-// members wants exactly these.
+// expectMembers wants exactly these.
 func (e *suite) expectMembers(names ...string) port.Topology {
 	e.t.Helper()
 	top := e.topology()

@@ -19,7 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// Rig is a fresh world with its ports, and the hands that reach into it.
+// Fixture is a fresh world with its ports, and the hands that reach into it.
 type Fixture struct {
 	Ports   port.Ports
 	Cluster port.Ref         // what the question is asked about; zero: exam/c
@@ -34,7 +34,7 @@ type Fixture struct {
 	// Break makes a node fail with all that stands on it; Mend brings it back.
 	Break, Mend func(t *testing.T, node string)
 
-	// Again gives the ports of an operator that was started anew on the same
+	// Reopen gives the ports of an operator that was started anew on the same
 	// world. nil: Ports.
 	Reopen func(t *testing.T) port.Ports
 	// Lose makes the next call be carried out and its answer be lost. nil: that

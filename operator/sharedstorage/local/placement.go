@@ -43,7 +43,7 @@ type Options struct {
 	Env        []string          // of all processes, beside PATH
 }
 
-// Site is everything of one folder.
+// Placement is everything of one folder.
 type Placement struct {
 	o        Options
 	mu       sync.Mutex // and the lock of the folder: one at a time changes it
@@ -123,7 +123,7 @@ func (s *Placement) locked(do func() error) error {
 	return do()
 }
 
-// home makes the folders of a cluster that all else stands in.
+// ensureDirs makes the folders of a cluster that all else stands in.
 func (s *Placement) ensureDirs(c port.Ref) error {
 	if err := check(c.Namespace, c.Name); err != nil {
 		return err

@@ -159,7 +159,7 @@ func statusOf(c *sharedstorage.Cluster) (json.RawMessage, error) {
 	return json.Marshal(status)
 }
 
-// bare removes what is null.
+// withoutNulls removes what is null.
 func withoutNulls(v any) {
 	switch v := v.(type) {
 	case map[string]any:

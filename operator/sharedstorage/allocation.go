@@ -138,7 +138,7 @@ func (w *work) temporaryID(place string, ofWriter bool) string {
 	return "t-" + hash(w.t.RunID(), place)
 }
 
-// turned reports that a failover has promoted the reader that was to be
+// promotedMeanwhile reports that a failover has promoted the reader that was to be
 // replaced: then nothing is, and its temporary reader goes. ReplaceWriter, or a
 // later run, finds it in its new role.
 func (w *work) promotedMeanwhile(ctx context.Context, a allocation) (bool, outcome.Outcome) {

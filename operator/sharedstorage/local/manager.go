@@ -29,7 +29,7 @@ func (s *Placement) Ports() port.Ports {
 	return port.Ports{Storage: s.Storage(), Instances: s.Instances(), Engine: s.Engine(), Manager: s.Manager()}
 }
 
-// hosted is what is written down of a manager.
+// managerRecord is what is written down of a manager.
 type managerRecord struct {
 	Node     string           `json:"node"`
 	Address  string           `json:"address"`
@@ -72,7 +72,7 @@ func (m *Managers) Ensure(ctx context.Context, c port.Ref, want port.ManagerSpec
 	return place, err
 }
 
-// bring makes the manager run on a node that is right, in the wanted version.
+// ensureRunning makes the manager run on a node that is right, in the wanted version.
 func (m *Managers) ensureRunning(c port.Ref, h *managerRecord, want port.ManagerSpec) error {
 	node, err := m.node(h, want.AwayFrom)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// sane looks at a cluster at rest: one writer, as many readers as are wanted
+// checkInvariants looks at a cluster at rest: one writer, as many readers as are wanted
 // that stream, no temporaries, no place twice, parameters and failover as wanted,
 // and the manager away from the writer.
 func (l *harness) checkInvariants(name string) {

@@ -19,7 +19,7 @@ var (
 	errMissing = errors.New("the server could not find the requested resource")
 )
 
-// closed is a store that takes no new runs from some moment on.
+// closedStore is a store that takes no new runs from some moment on.
 type closedStore struct {
 	*workflow.Memory
 	why atomic.Pointer[error]

@@ -34,7 +34,7 @@ var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 var errDead = errors.New("the process is dead")
 
-// lab is an operator on a simulated world. A process of it can die at any save
+// harness is an operator on a simulated world. A process of it can die at any save
 // and any call, and another one goes on.
 type harness struct {
 	t        tester
@@ -74,7 +74,7 @@ type tester interface {
 	Fatal(args ...any)
 }
 
-// teller is a test whose failures are told as a panic, for rapid.
+// panicTester is a test whose failures are told as a panic, for rapid.
 type panicTester struct{ *testing.T }
 
 func (panicTester) Errorf(format string, args ...any) {
@@ -94,7 +94,7 @@ func times() sim.Options {
 		Remove: 2 * time.Second, Install: 6 * time.Second, Start: 2 * time.Second, Promote: time.Second, CatchUp: 3 * time.Second, Manager: 2 * time.Second}}
 }
 
-// inLab runs a test with virtual time.
+// inHarness runs a test with virtual time.
 func inHarness(t *testing.T, s setup, test func(l *harness)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -164,7 +164,7 @@ func (l *harness) point() error {
 	return nil
 }
 
-// mortal is a store whose process can die at each write.
+// crashingStore is a store whose process can die at each write.
 type crashingStore struct {
 	*workflow.Memory
 	l *harness
@@ -405,7 +405,7 @@ func (l *harness) until(name, what string, most time.Duration, holds func(c *sha
 	}
 }
 
-// rests waits until a cluster is Running with nothing left to do.
+// awaitRunning waits until a cluster is Running with nothing left to do.
 func (l *harness) awaitRunning(name string, most time.Duration) *sharedstorage.Cluster {
 	l.t.Helper()
 	return l.until(name, "at rest", most, l.atRest)

@@ -63,7 +63,7 @@ type Options struct {
 	Log  *slog.Logger // nil: slog.Default
 }
 
-// Site is a world of pods and claims: the four ports.
+// Placement is a world of pods and claims: the four ports.
 type Placement struct {
 	o    Options
 	http *http.Client // to agents and cluster managers
@@ -77,13 +77,13 @@ type Placement struct {
 	applied applied
 }
 
-// sighting is the state that was seen last where nothing else says since when.
+// seenState is the state that was seen last where nothing else says since when.
 type seenState struct {
 	state port.InstanceState
 	since time.Time
 }
 
-// NewSite makes a Site. It asks the API server nothing yet.
+// NewPlacement makes a Site. It asks the API server nothing yet.
 func NewPlacement(o Options) (*Placement, error) {
 	if o.Client == nil || o.Image == "" {
 		return nil, errors.New("kube: Options.Client and Options.Image are required")
@@ -216,7 +216,7 @@ func (s *Placement) owner(ctx context.Context, c port.Ref) ([]metav1.OwnerRefere
 	return nil, nil
 }
 
-// make creates an object that belongs to a cluster, unless there is one of its
+// createObject creates an object that belongs to a cluster, unless there is one of its
 // name. It reports whether it was made.
 func (s *Placement) createObject(ctx context.Context, c port.Ref, obj client.Object) (bool, error) {
 	owners, err := s.owner(ctx, c)

@@ -18,7 +18,7 @@ const (
 	strict         = "strict" // durability
 )
 
-// wantedReaders is the wanted number of readers.
+// desiredReaders is the wanted number of readers.
 func (c *Cluster) desiredReaders() int {
 	if c.Spec.Readers == nil {
 		return defaultReaders
@@ -32,7 +32,7 @@ func (c *Cluster) durability() string { return cmp.Or(c.Spec.Durability, strict)
 
 func (c *Cluster) className() string { return cmp.Or(c.Spec.Class.Name, defaultClass) }
 
-// wantedSize is the wanted size of the volume in bytes.
+// desiredSize is the wanted size of the volume in bytes.
 func (c *Cluster) desiredSize() int64 {
 	if c.Spec.Storage.Size == nil || c.Spec.Storage.Size.IsZero() {
 		return defaultSize

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// Place is where runs of a cluster can be kept.
+// RunStoreState is where runs of a cluster can be kept.
 type RunStoreState int
 
 // What Options.Place can say.
@@ -29,7 +29,7 @@ const DataNotKept = "DataNotKept"
 // missingFor is how long a place of runs must be missing until a deletion does without.
 const missingFor = time.Minute
 
-// leave takes a cluster away whose deletion has no place for its run: step by step,
+// deleteWithoutRun takes a cluster away whose deletion has no place for its run: step by step,
 // one look after the other, as DeleteCluster does. In a namespace that is being
 // deleted nothing needs to be taken away: all of it goes with the namespace.
 func (o *Operator) deleteWithoutRun(ctx context.Context, ref control.Ref, why error) outcome.Outcome {
@@ -63,7 +63,7 @@ func (o *Operator) deleteWithoutRun(ctx context.Context, ref control.Ref, why er
 	return outcome.Done()
 }
 
-// clear does what DeleteCluster does before it lets go. Done: nothing is left that
+// cleanUp does what DeleteCluster does before it lets go. Done: nothing is left that
 // is not to stay.
 func (o *Operator) cleanUp(ctx context.Context, c *Cluster) outcome.Outcome {
 	o.restore(ctx, c) // it says which claim is that of the writer

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// home keeps clusters in memory, as JSON, so that nothing is shared.
+// memoryStore keeps clusters in memory, as JSON, so that nothing is shared.
 type memoryStore struct {
 	mu       sync.Mutex
 	clusters map[string]*storedCluster
