@@ -20,14 +20,13 @@ const (
 
 // Report is what one pass over an object has found and done.
 type Report[T any] struct {
-	Object   T        // as it was loaded
-	Found    bool     // false: there is no such object
-	Position Position // after the pass
-	Run      *RunFacts
-	Ending   *RunFacts
-	Decision Decision
-	Wrote    bool // a position was written in this pass
-	Outcome  outcome.Outcome
+	Snapshot[T]          // what was decided by
+	Found       bool     // false: there is no such object
+	Position    Position // after the pass
+	Ending      *RunFacts
+	Decision    Decision
+	Wrote       bool // a position was written in this pass
+	Outcome     outcome.Outcome
 }
 
 // Advance makes one pass over the object: at most one transition, one start or
@@ -40,7 +39,17 @@ func (m *Machine[T]) Advance(ctx context.Context, ref control.Ref) outcome.Outco
 
 // Pass is Advance with everything it has seen.
 func (m *Machine[T]) Pass(ctx context.Context, ref control.Ref) Report[T] {
-	report := m.pass(ctx, ref)
+	return m.passFrom(ctx, ref, nil)
+}
+
+// PassFrom is Pass for a caller that has just loaded or written the object: the pass decides
+// by this snapshot, and loads only if it turns out to be stale.
+func (m *Machine[T]) PassFrom(ctx context.Context, ref control.Ref, first Snapshot[T]) Report[T] {
+	return m.passFrom(ctx, ref, &first)
+}
+
+func (m *Machine[T]) passFrom(ctx context.Context, ref control.Ref, first *Snapshot[T]) Report[T] {
+	report := m.pass(ctx, ref, first)
 	if m.options.Inline && report.Outcome.IsWait() && report.Outcome.After() != soon {
 		m.inline(ctx, &report) // the key is free: the object can be looked at meanwhile
 	}
@@ -52,13 +61,14 @@ func (m *Machine[T]) Pass(ctx context.Context, ref control.Ref) Report[T] {
 func (m *Machine[T]) inline(ctx context.Context, report *Report[T]) {
 	run := report.Ending
 	if run.final() {
-		run = report.Run
+		run = FactsOf(report.Run)
 	}
 	if run.final() {
 		return
 	}
 	out := m.options.Flows.Advance(ctx, run.ID)
-	switch after, err := m.run(ctx, run.ID); {
+	read, err := m.run(ctx, run.ID)
+	switch after := FactsOf(read); {
 	case err != nil:
 		report.Outcome = outcome.Fail(err)
 	case after != nil && after.Revision == run.Revision && run.Phase == workflow.Paused: // as before
@@ -69,7 +79,7 @@ func (m *Machine[T]) inline(ctx context.Context, report *Report[T]) {
 	}
 }
 
-func (m *Machine[T]) pass(ctx context.Context, ref control.Ref) Report[T] {
+func (m *Machine[T]) pass(ctx context.Context, ref control.Ref, first *Snapshot[T]) Report[T] {
 	unlock, err := m.keys.lock(ctx, ref)
 	if err != nil {
 		return Report[T]{Outcome: outcome.Fail(err)}
@@ -77,9 +87,10 @@ func (m *Machine[T]) pass(ctx context.Context, ref control.Ref) Report[T] {
 	defer unlock()
 	var report Report[T]
 	for range tries { // a loser reloads and decides anew
-		if report, err = m.once(ctx, ref); !errors.Is(err, fault.WriteConflict) {
+		if report, err = m.once(ctx, ref, first); !stale(err) {
 			break
 		}
+		first = nil
 	}
 	if err != nil {
 		report.Outcome = outcome.Fail(err)
@@ -87,29 +98,30 @@ func (m *Machine[T]) pass(ctx context.Context, ref control.Ref) Report[T] {
 	return report
 }
 
-// once loads, decides and acts. An error means that the pass was not made.
-func (m *Machine[T]) once(ctx context.Context, ref control.Ref) (report Report[T], err error) {
-	obj, err := m.options.Objects.Load(ctx, ref)
-	if errors.Is(err, control.NotFound) {
-		return report, nil // whatever was wanted of it is moot
-	}
-	if err != nil {
+// once loads, unless it is given a snapshot, decides and acts. An error means that the pass
+// was not made.
+func (m *Machine[T]) once(ctx context.Context, ref control.Ref, first *Snapshot[T]) (report Report[T], err error) {
+	if first != nil {
+		report.Snapshot = *first
+	} else if report.Snapshot, err = m.options.Objects.Load(ctx, ref); errors.Is(err, control.NotFound) {
+		return report, nil // whatever was desired of it is moot
+	} else if err != nil {
 		return report, err
 	}
-	report = Report[T]{Object: obj, Found: true}
-	f, err := m.facts(ctx, obj)
-	report.Position, report.Run, report.Ending = f.Position, f.Run, f.Ending
+	report.Found = true
+	f, err := m.facts(ctx, &report.Snapshot)
+	report.Position, report.Ending = f.Position, f.Ending
 	if err != nil {
 		return report, err
 	}
 	if report.Position.State == "" {
 		report.Position.State = m.table.Initial
 	}
-	d := Decide(m.table, obj, f)
+	d := Decide(m.table, report.Object, f)
 	report.Decision, report.Outcome = d, d.Outcome
 	switch d.Act {
 	case Moves:
-		err = m.write(ctx, &report, obj, d.Move)
+		err = m.write(ctx, &report, report.Object, d.Move)
 	case Start:
 		err = m.start(ctx, &report, f)
 	case End:
@@ -155,7 +167,7 @@ func (m *Machine[T]) start(ctx context.Context, report *Report[T], f Facts) erro
 	if err != nil {
 		return m.refused(ctx, report, f, err)
 	}
-	report.Run, report.Ending = factsOf(run), nil
+	report.Run, report.Ending = run, nil
 	to := p
 	to.Run, to.Ending = run.ID, nil
 	if p.Run == run.ID && p.Ending == nil { // the store had lost it, and it began anew
@@ -221,7 +233,7 @@ func (m *Machine[T]) work(ctx context.Context, report *Report[T], ref control.Re
 		return err // trouble of the control plane is not the fault of the work
 	}
 	for range tries { // Do may have changed the object: its outcome goes to the newest version
-		obj, err := m.options.Objects.Load(ctx, ref)
+		s, err := m.options.Objects.Load(ctx, ref)
 		if errors.Is(err, control.NotFound) {
 			report.Found, report.Outcome = false, outcome.Done()
 			return nil
@@ -229,7 +241,7 @@ func (m *Machine[T]) work(ctx context.Context, report *Report[T], ref control.Re
 		if err != nil {
 			return err
 		}
-		f, err := m.facts(ctx, obj)
+		f, err := m.facts(ctx, &s)
 		if err != nil {
 			return err
 		}
@@ -251,8 +263,8 @@ func (m *Machine[T]) work(ctx context.Context, report *Report[T], ref control.Re
 		default:
 			d = j.otherwise(fault.Of(out.Err()).Code, out.Message())
 		}
-		report.Object = obj
-		if err := m.write(ctx, report, obj, d.Move); !errors.Is(err, fault.WriteConflict) {
+		report.Snapshot = s
+		if err := m.write(ctx, report, s.Object, d.Move); !stale(err) {
 			return err
 		}
 	}
@@ -280,11 +292,11 @@ func (m *Machine[T]) Resume(ctx context.Context, ref control.Ref) error {
 	}
 	defer unlock()
 	for range tries {
-		obj, err := m.options.Objects.Load(ctx, ref)
+		s, err := m.options.Objects.Load(ctx, ref)
 		if err != nil {
 			return err
 		}
-		f, err := m.facts(ctx, obj)
+		f, err := m.facts(ctx, &s)
 		if err != nil {
 			return err
 		}
@@ -292,7 +304,7 @@ func (m *Machine[T]) Resume(ctx context.Context, ref control.Ref) error {
 			return NotHeld.Errorf("%s is in state %s", ref, f.Position.State)
 		}
 		move := Move{From: f.Position, To: f.Position.recovered(f.Now), Cause: ByRecover}
-		if err = m.write(ctx, &Report[T]{}, obj, move); !errors.Is(err, fault.WriteConflict) {
+		if err = m.write(ctx, &Report[T]{}, s.Object, move); !stale(err) {
 			return err
 		}
 	}

@@ -78,9 +78,11 @@ func reference() machine.Table[*cluster] {
 // one keeps a single cluster, and its position in it.
 type one struct{ c *cluster }
 
-func (o one) Load(context.Context, control.Ref) (*cluster, error) { return o.c, nil }
-func (o one) Position(c *cluster) (machine.Position, error)       { return c.position, nil }
-func (o one) Subject(*cluster) string                             { return "database/default/c1" }
+func (o one) Load(context.Context, control.Ref) (machine.Snapshot[*cluster], error) {
+	return machine.Snapshot[*cluster]{Object: o.c}, nil
+}
+func (o one) Position(c *cluster) (machine.Position, error) { return c.position, nil }
+func (o one) Subject(*cluster) string                       { return "database/default/c1" }
 func (o one) Write(_ context.Context, c *cluster, move machine.Move) error {
 	c.position = move.To // a real one compares the object's version
 	return nil

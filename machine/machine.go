@@ -8,21 +8,43 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
+// Snapshot is what a pass decides by. It is read once and handed down.
+type Snapshot[T any] struct {
+	Object T             // in exactly this version
+	Run    *workflow.Run // of its position; nil: there is none, or Load has not read it
+}
+
 // Objects is where a machine finds its objects and keeps their positions.
 type Objects[T any] interface {
-	// Load gives the newest version of an object. An object that is gone is control.NotFound.
-	Load(ctx context.Context, ref control.Ref) (T, error)
+	// Load reads the newest version of an object, and its run if the object needs it to
+	// decide: else the machine reads the run. An object that is gone is control.NotFound.
+	Load(ctx context.Context, ref control.Ref) (Snapshot[T], error)
 	// Position reads what Write has kept; the zero Position if nothing was.
 	Position(obj T) (Position, error)
-	// Write keeps move.To in exactly the version of the object that was
-	// loaded. An object that was changed in between is fault.WriteConflict.
+	// Write keeps move.To in exactly the version of the object that was loaded. An object
+	// that was changed in between is fault.WriteConflict. A move that the object must not
+	// make is a Reconsider.
 	Write(ctx context.Context, obj T, move Move) error
 	// Subject names the object's runs: kind/namespace/name, and /uid where there is one.
 	Subject(obj T) string
+}
+
+// Reconsider is the error of a move that the rules of the object do not allow, although its
+// snapshot does: the pass loads a new snapshot and decides again.
+type Reconsider struct{ Why string }
+
+// Error implements error.
+func (r Reconsider) Error() string { return r.Why }
+
+// stale reports an error after which a pass begins again from a new snapshot.
+func stale(err error) bool {
+	var reconsider Reconsider
+	return errors.Is(err, fault.WriteConflict) || errors.As(err, &reconsider)
 }
 
 // Flows starts and follows the runs of places. A *workflow.Engine is one.
@@ -103,27 +125,33 @@ func New[T any](table Table[T], options Options[T]) (*Machine[T], error) {
 // Table gives the table of the machine.
 func (m *Machine[T]) Table() Table[T] { return m.table }
 
-// facts gathers what the decision about an object needs.
-func (m *Machine[T]) facts(ctx context.Context, obj T) (Facts, error) {
-	p, err := m.options.Objects.Position(obj)
+// facts gathers what the decision about an object needs. It completes the snapshot by the run.
+func (m *Machine[T]) facts(ctx context.Context, s *Snapshot[T]) (Facts, error) {
+	p, err := m.options.Objects.Position(s.Object)
 	if err != nil {
 		return Facts{}, PositionInvalid.Errorf("%w", err)
 	}
 	f := Facts{Position: p, Now: m.options.Now().UTC()}
 	if checker, ok := m.options.Flows.(Checker); ok {
-		subject := m.options.Objects.Subject(obj)
+		subject := m.options.Objects.Subject(s.Object)
 		f.Check = func(flow string, input json.RawMessage) error { return checker.CheckInput(flow, subject, input) }
 	}
-	if f.Run, err = m.run(ctx, p.Run); err != nil {
-		return f, err
+	if s.Run == nil || s.Run.ID != p.Run {
+		if s.Run, err = m.run(ctx, p.Run); err != nil {
+			return f, err
+		}
 	}
+	f.Run = FactsOf(s.Run)
 	if p.Ending != nil {
-		f.Ending, err = m.run(ctx, p.Ending.Run)
+		var ending *workflow.Run
+		ending, err = m.run(ctx, p.Ending.Run)
+		f.Ending = FactsOf(ending)
 	}
 	return f, err
 }
 
-func (m *Machine[T]) run(ctx context.Context, id string) (*RunFacts, error) {
+// run reads a run; nil: there is none.
+func (m *Machine[T]) run(ctx context.Context, id string) (*workflow.Run, error) {
 	if id == "" || m.options.Flows == nil {
 		return nil, nil
 	}
@@ -131,13 +159,14 @@ func (m *Machine[T]) run(ctx context.Context, id string) (*RunFacts, error) {
 	if errors.Is(err, workflow.RunNotFound) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return factsOf(run), nil
+	return run, err
 }
 
-func factsOf(run *workflow.Run) *RunFacts {
+// FactsOf returns what a decision needs of a run; nil for none.
+func FactsOf(run *workflow.Run) *RunFacts {
+	if run == nil {
+		return nil
+	}
 	f := &RunFacts{ID: run.ID, Phase: run.Phase, Revision: run.Revision, Fault: run.Fault, Stopped: run.StoppedByPerson()}
 	if step := run.Current(); step != nil {
 		f.Step = step.Name

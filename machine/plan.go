@@ -29,7 +29,7 @@ type Plan struct {
 
 // Plan says what Advance would do with the object, and why. It writes nothing.
 func (m *Machine[T]) Plan(ctx context.Context, obj T) (Plan, error) {
-	f, err := m.facts(ctx, obj)
+	f, err := m.facts(ctx, &Snapshot[T]{Object: obj})
 	if err != nil {
 		return Plan{}, err
 	}

@@ -43,17 +43,19 @@ type memory struct {
 	objects map[control.Ref]testObject
 	before  func(Move) error // the write is not made
 	after   func(Move) error // the write was made, its answer is lost
+	loads   int
 	moves   []Move
 }
 
-func (m *memory) Load(_ context.Context, r control.Ref) (*testObject, error) {
+func (m *memory) Load(_ context.Context, r control.Ref) (Snapshot[*testObject], error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.loads++
 	t, ok := m.objects[r]
 	if !ok {
-		return nil, control.NotFoundError(r)
+		return Snapshot[*testObject]{}, control.NotFoundError(r)
 	}
-	return &t, nil
+	return Snapshot[*testObject]{Object: &t}, nil
 }
 
 func (m *memory) Position(t *testObject) (Position, error) {
@@ -105,6 +107,7 @@ type runs struct {
 	runs    map[string]*workflow.Run
 	started []string // ids in order
 	refuse  error
+	gets    int
 	lost    bool // the next Start is carried out, and its answer is lost
 	cancels []string
 	// noReturn refuses to undo
@@ -151,6 +154,7 @@ func (r *runs) Start(_ context.Context, req workflow.Request) (*workflow.Run, er
 func (r *runs) Get(_ context.Context, id string) (*workflow.Run, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.gets++
 	run, ok := r.runs[id]
 	if !ok {
 		return nil, workflow.RunNotFound.Errorf("%s", id)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/control"
-	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
@@ -81,58 +81,24 @@ func input(v *view, event cluster.LifecycleEvent, to machine.State) cluster.RunI
 // objects implements machine.Objects with the records of clusters.
 type objects struct{ s *Service }
 
-func (o objects) Load(ctx context.Context, ref control.Ref) (*view, error) {
+func (o objects) Load(ctx context.Context, ref control.Ref) (s machine.Snapshot[*view], err error) {
 	found, _, err := o.s.options.Records.List(ctx, cluster.ClusterQuery{Scope: everything, UUID: ref.Name, WithDestroyed: true, Limit: 1})
 	if err != nil {
-		return nil, err
+		return s, err
 	}
 	if len(found) == 0 {
-		return nil, control.NotFoundError(ref)
+		return s, control.NotFoundError(ref)
 	}
 	v := &view{Cluster: found[0], now: o.s.options.Now()}
 	if id := v.Cluster.Position.Run; id != "" {
-		run, err := o.s.engine.Get(ctx, id)
-		switch {
-		case errors.Is(err, workflow.RunNotFound):
-		case err != nil:
-			return nil, err
-		default:
-			keepLastRun(ctx, run)
-			v.run = &machine.RunFacts{ID: run.ID, Phase: run.Phase, Revision: run.Revision, Fault: run.Fault}
-			if step := run.Current(); step != nil {
-				v.run.Step = step.Name
-			}
+		s.Run, err = o.s.engine.Get(ctx, id)
+		if err != nil && !errors.Is(err, workflow.RunNotFound) {
+			return s, err
 		}
+		v.run = machine.FactsOf(s.Run)
 	}
-	return v, nil
-}
-
-// lastRun is the run that Load has read with its cluster. The machine asks for
-// the same run next and receives this reading, so that both decide by the same
-// facts. It is used once; a later request reads the run again.
-type lastRun struct{ run *workflow.Run }
-
-type lastRunKey struct{}
-
-func keepLastRun(ctx context.Context, run *workflow.Run) {
-	if last, ok := ctx.Value(lastRunKey{}).(*lastRun); ok {
-		last.run = run
-	}
-}
-
-// lastRunFlows is the Engine for the machine of the controller. Get returns the
-// lastRun of the context first.
-type lastRunFlows struct{ Engine }
-
-// Get implements machine.Flows.
-func (f lastRunFlows) Get(ctx context.Context, id string) (*workflow.Run, error) {
-	if last, ok := ctx.Value(lastRunKey{}).(*lastRun); ok && last.run != nil {
-		run := last.run
-		if last.run = nil; run.ID == id {
-			return run, nil
-		}
-	}
-	return f.Engine.Get(ctx, id)
+	s.Object = v
+	return s, nil
 }
 
 func (o objects) Position(v *view) (machine.Position, error) {
@@ -147,7 +113,7 @@ func (o objects) Subject(v *view) string { return cluster.Subject(v.UUID) }
 // jobs that it ends.
 func (o objects) Write(ctx context.Context, v *view, move machine.Move) error {
 	if move.Cause == machine.ByAbort { // the run was cancelled after the lifecycle had read it: that is a failure edge
-		return fault.WriteConflict.Errorf("the run of cluster %s was cancelled in the meantime", v.Name)
+		return machine.Reconsider{Why: fmt.Sprintf("the run of cluster %s was cancelled: that is a failure of its state", v.Name)}
 	}
 	c := v.Cluster
 	c.Position, c.RunID = move.To, move.To.Run
@@ -241,7 +207,6 @@ func (s *Service) newController() control.Controller {
 		Name: "cluster", Log: s.options.Logger, Workers: 32,
 		Triggers: []control.Trigger{control.Signals(s.subscribe), control.Signals(s.pollUnsettled)},
 		Reconcile: func(ctx context.Context, uuid string) outcome.Outcome {
-			ctx = context.WithValue(ctx, lastRunKey{}, new(lastRun))
 			pass := s.controller.Pass(ctx, control.Ref{Kind: cluster.SubjectKind, Namespace: "default", Name: uuid})
 			if !pass.Found || pass.Wrote || pass.Outcome.IsFail() || pass.Outcome.After() > 0 {
 				return pass.Outcome

@@ -1,7 +1,6 @@
 package service
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -152,45 +151,4 @@ func TestPausesGrow(t *testing.T) {
 			t.Errorf("the pause behind failure %d is %s, want %s", n, got, want)
 		}
 	}
-}
-
-// The machine receives the run that Load has read, once. A later request, or one
-// with another context, reads the run again.
-func TestALoadedRunIsUsedOnce(t *testing.T) {
-	engine := &countedRuns{}
-	flows := lastRunFlows{engine}
-	ctx := context.WithValue(t.Context(), lastRunKey{}, new(lastRun))
-	seen := &workflow.Run{ID: "r"}
-	for _, c := range []struct {
-		name string
-		ctx  context.Context //nolint:containedctx // a table
-		id   string
-		keep bool
-		same bool
-	}{
-		{"the run of this context", ctx, "r", true, true},
-		{"again", ctx, "r", false, false},
-		{"another run", ctx, "other", true, false},
-		{"after another run", ctx, "r", false, false},
-		{"without a run in the context", t.Context(), "r", true, false},
-	} {
-		if c.keep {
-			keepLastRun(c.ctx, seen)
-		}
-		before := engine.reads
-		got, err := flows.Get(c.ctx, c.id)
-		if err != nil || got.ID != c.id || (got == seen) != c.same || (engine.reads == before) != c.same {
-			t.Errorf("%s: %+v, %d readings, %v", c.name, got, engine.reads-before, err)
-		}
-	}
-}
-
-type countedRuns struct {
-	Engine
-	reads int
-}
-
-func (c *countedRuns) Get(_ context.Context, id string) (*workflow.Run, error) {
-	c.reads++
-	return &workflow.Run{ID: id}, nil
 }

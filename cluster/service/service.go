@@ -94,7 +94,7 @@ func (s *Service) Flows() []workflow.Flow { return s.flows }
 // Bind sets the engine, which must have the flows of the service.
 // MACHINE_INVALID.
 func (s *Service) Bind(e Engine) error {
-	options := machine.Options[*view]{Objects: objects{s}, Flows: lastRunFlows{e}, Now: s.options.Now, Logger: s.options.Logger}
+	options := machine.Options[*view]{Objects: objects{s}, Flows: e, Now: s.options.Now, Logger: s.options.Logger}
 	if lister, ok := e.(interface{ Flows() []workflow.Flow }); ok {
 		options.Known = func(flow string) bool {
 			return slices.ContainsFunc(lister.Flows(), func(f workflow.Flow) bool { return f.Name == flow })

@@ -26,15 +26,16 @@ type Positions[T client.Object] struct {
 var _ machine.Objects[*Draft[client.Object]] = (*Positions[client.Object])(nil)
 
 // Load implements machine.Objects.
-func (p *Positions[T]) Load(ctx context.Context, ref control.Ref) (*Draft[T], error) {
+func (p *Positions[T]) Load(ctx context.Context, ref control.Ref) (s machine.Snapshot[*Draft[T]], err error) {
 	if ref.Kind != p.Kind {
-		return nil, control.NotFoundError(ref)
+		return s, control.NotFoundError(ref)
 	}
 	from := p.Reader
 	if from == nil {
 		from = p.Client
 	}
-	return Load(ctx, from, p.Client, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, p.New())
+	s.Object, err = Load(ctx, from, p.Client, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, p.New())
+	return s, err
 }
 
 // Position implements machine.Objects.

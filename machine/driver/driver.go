@@ -178,7 +178,7 @@ func (d *Driver) reconcile(ctx context.Context, k *kind, key string) outcome.Out
 func (k *kind) tell(ctx context.Context, pass machine.Report[*machine.Subject], given error) error {
 	rec, err := recordOf(pass.Object.Object)
 	rec.Position = pass.Position
-	return k.objects.save(ctx, pass.Object.Object, rec, view{damaged: err != nil, position: pass.Position, run: pass.Run, ending: pass.Ending, out: pass.Outcome, given: given,
+	return k.objects.save(ctx, pass.Object.Object, rec, view{damaged: err != nil, position: pass.Position, run: machine.FactsOf(pass.Run), ending: pass.Ending, out: pass.Outcome, given: given,
 		rejected: pass.Decision.Rejected, loops: pass.Decision.Loops})
 }
 
@@ -198,11 +198,11 @@ func (k *kind) report(ctx context.Context, key string, given error) error {
 	if err != nil {
 		return err
 	}
-	p, _ := k.objects.Position(s)
+	p, _ := k.objects.Position(s.Object)
 	if p.State == "" {
 		p.State = k.machine.Table.Initial
 	}
-	return k.tell(ctx, machine.Report[*machine.Subject]{Object: s, Position: p}, given)
+	return k.tell(ctx, machine.Report[*machine.Subject]{Snapshot: s, Position: p}, given)
 }
 
 // Plan says what the next pass over an object would do. It writes nothing.

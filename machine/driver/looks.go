@@ -107,8 +107,8 @@ func (l *looks) serve(ctx context.Context, queue *control.Queue, key string) {
 	k := l.d.kinds[ref.Kind]
 	i := slices.IndexFunc(k.machine.Observe, func(o machine.Observation) bool { return o.Name == observation })
 	o := k.machine.Observe[i]
-	s, err := k.objects.Load(ctx, ref)
-	switch {
+	loaded, err := k.objects.Load(ctx, ref)
+	switch s := loaded.Object; {
 	case isGone(err):
 		return
 	case err == nil:

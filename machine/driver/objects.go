@@ -23,12 +23,12 @@ type objects struct {
 }
 
 // Load implements machine.Objects.
-func (k *objects) Load(ctx context.Context, ref control.Ref) (*machine.Subject, error) {
+func (k *objects) Load(ctx context.Context, ref control.Ref) (s machine.Snapshot[*machine.Subject], err error) {
 	o, err := k.store.Get(ctx, ref)
 	if err != nil {
-		return nil, err
+		return s, err
 	}
-	return k.subject(o), nil
+	return machine.Snapshot[*machine.Subject]{Object: k.subject(o)}, nil
 }
 
 func (k *objects) subject(o control.Object) *machine.Subject {

@@ -80,26 +80,17 @@ func (s *snapshot) equal(c *Cluster) bool {
 	return errA == nil && errB == nil && reflect.DeepEqual(a, b)
 }
 
-// pass is what one Reconcile has found before the machine is asked.
-type pass struct{ facts *Facts }
-
-type passKey struct{}
-
 // objects keeps positions in status. It is the machine.Objects of clusters.
 type objects struct{ o *Operator }
 
 // Load implements machine.Objects.
-func (s objects) Load(ctx context.Context, ref control.Ref) (*Cluster, error) {
+func (s objects) Load(ctx context.Context, ref control.Ref) (machine.Snapshot[*Cluster], error) {
 	c, err := s.o.load(ctx, ref)
 	if err != nil {
-		return nil, err
+		return machine.Snapshot[*Cluster]{}, err
 	}
-	if p, ok := ctx.Value(passKey{}).(*pass); ok {
-		c.Facts = p.facts
-	} else {
-		c.Facts = s.o.observe(ctx, c)
-	}
-	return c, nil
+	c.Facts = s.o.observe(ctx, c)
+	return machine.Snapshot[*Cluster]{Object: c}, nil
 }
 
 // Position implements machine.Objects.

@@ -69,25 +69,22 @@ func (o *Operator) reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 	if err := o.release(ctx, c); err != nil {
 		return outcome.Fail(err)
 	}
-	out := o.move(context.WithValue(ctx, passKey{}, &pass{facts: c.Facts}), ref)
+	out := o.move(ctx, ref, c)
 	if out.IsFail() && !c.DeletedAt.IsZero() {
 		return o.deleteWithoutRun(ctx, ref, out.Err())
 	}
 	return out
 }
 
-// move lets the machine act once, and writes what has come of it.
-func (o *Operator) move(ctx context.Context, ref control.Ref) outcome.Outcome {
-	rep := o.machine.Pass(ctx, ref)
+// move lets the machine act once on the cluster as it was observed and written, and writes
+// what has come of it.
+func (o *Operator) move(ctx context.Context, ref control.Ref, observed *Cluster) outcome.Outcome {
+	rep := o.machine.PassFrom(ctx, ref, machine.Snapshot[*Cluster]{Object: observed})
 	if !rep.Found || rep.Wrote {
 		return rep.Outcome
 	}
-	c := rep.Object
+	c, run := rep.Object, rep.Run
 	before := snap(c)
-	run, err := o.runOf(ctx, rep.Position)
-	if err != nil {
-		return outcome.Fail(err)
-	}
 	mended := o.repair(ctx, c, rep.Position, run)
 	o.compute(c, view{position: rep.Position, run: run, out: rep.Outcome})
 	if err := o.save(ctx, c, before); err != nil {
