@@ -91,7 +91,7 @@ func mountedHandler(w http.ResponseWriter, r *http.Request) {
 
 // 300 bodies that never arrive do not block other requests, with or without a token,
 // even from the same address.
-func TestSlowBodiesTakeNoSlot(t *testing.T) {
+func TestFinding6SlowBodiesTakeNoSlot(t *testing.T) {
 	const many = 300
 	for _, c := range []struct{ what, path, token string }{
 		{"unknown callers of a mounted handler", mounted, ""},
@@ -135,7 +135,7 @@ func TestSlowBodiesTakeNoSlot(t *testing.T) {
 }
 
 // A sender of many slow bodies displaces only its own. Those of another address arrive.
-func TestAddressesDoNotDisplaceEachOther(t *testing.T) {
+func TestFinding6AddressesDoNotDisplaceEachOther(t *testing.T) {
 	h := newFixture(t, func(o *Options) {
 		o.Mount = map[string]http.Handler{mounted: http.HandlerFunc(mountedHandler)}
 	})
@@ -154,7 +154,7 @@ func TestAddressesDoNotDisplaceEachOther(t *testing.T) {
 }
 
 // MaxFlight limits only the requests of known callers.
-func TestAnonymousCallersHaveLimitsOfTheirOwn(t *testing.T) {
+func TestFinding6AnonymousCallersHaveLimitsOfTheirOwn(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	h := newFixture(t, func(o *Options) {
 		o.MaxFlight = 32

@@ -28,7 +28,7 @@ func (o *fixture) desiredSize(id string) (int, *cluster.Request) {
 }
 
 // A request with an expired signature is refused, in whatever form its parameters are sent.
-func TestExpiryIsNotFoldedIntoAName(t *testing.T) {
+func TestFinding7ExpiryIsNotFoldedIntoAName(t *testing.T) {
 	o := newFixture(t, nil)
 	id := o.create("uma", "blue")
 	expired := o.sign("uma", params("command", "scaleContainerCluster", "id", id, "size", "5", "expires", "2029-12-31T23:59:59Z", "signatureversion", "3"))
@@ -68,7 +68,7 @@ func TestExpiryIsNotFoldedIntoAName(t *testing.T) {
 }
 
 // The signature does not cover the order of parameters, so the order has no effect.
-func TestOrderMeansNothing(t *testing.T) {
+func TestFinding7OrderMeansNothing(t *testing.T) {
 	o := newFixture(t, nil)
 	o.create("uma", "blue")
 	v := o.sign("uma", params("command", "listContainerCluster", "NAME", "nothing", "name", "blue"))
@@ -80,7 +80,7 @@ func TestOrderMeansNothing(t *testing.T) {
 }
 
 // Commands read parameters by their names in the signed text.
-func TestNamesAreInLowerCase(t *testing.T) {
+func TestFinding7NamesAreInLowerCase(t *testing.T) {
 	o := newFixture(t, nil)
 	for _, api := range o.must("op", "listApis").items("api") {
 		for _, p := range api["params"].([]any) {
