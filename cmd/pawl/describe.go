@@ -210,7 +210,7 @@ func (a *app) history(ctx context.Context, b backend.Backend, id string, after i
 	return a.emit(all, nil, nil)
 }
 
-// next emits one of many documents, as it comes.
+// next prints one document of a stream.
 func (a *app) next(v any) error {
 	if a.flags.output == "yaml" {
 		fmt.Fprintln(a.out, "---")
@@ -218,7 +218,7 @@ func (a *app) next(v any) error {
 	return a.emit(v, nil, nil)
 }
 
-// objectHistory tells the histories of an object's runs, oldest run first.
+// objectHistory prints the histories of an object's runs, oldest run first.
 func (a *app) objectHistory(ctx context.Context, b backend.Backend, ref control.Ref) error {
 	objects, err := b.Objects()
 	if err != nil {

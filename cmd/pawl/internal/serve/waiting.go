@@ -24,8 +24,8 @@ type waiting struct {
 	done    bool // the server was made
 }
 
-// helps reports whether a later try may succeed where this one has failed. What
-// a server finds out once it serves is its own matter.
+// helps reports whether a later try may succeed. It does not cover errors of a
+// server that already serves.
 func (w *waiting) helps(err error) bool {
 	return !w.done && w.options.Store.Shared() && fault.Of(err) == workflow.StoreUnavailable
 }
