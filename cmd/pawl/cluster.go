@@ -49,7 +49,7 @@ func (a *app) remote(ctx context.Context) (*backend.Remote, error) {
 	return backend.OpenRemote(ctx, backend.RemoteOptions{URL: url, Token: os.Getenv("PAWL_TOKEN"), Actor: a.actor()})
 }
 
-// onServer wraps a verb that needs the server.
+// withServer wraps a verb that needs the server.
 func (a *app) asks(do func(ctx context.Context, r *backend.Remote, args []string) error) func(*cobra.Command, []string) error {
 	return a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		r, err := a.remote(ctx)

@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/store/kubestore"
 )
 
-// target says where the verbs of one call find runs and objects.
+// kubeTarget says where the verbs of one call find runs and objects.
 type place struct {
 	kubernetes bool   // a cluster, not a store or a server
 	namespace  string // of the cluster's context; empty: standalone

@@ -58,7 +58,7 @@ func (a *app) local(verb string) error {
 	return nil
 }
 
-// maintained opens the store for a maintenance verb.
+// withStore opens the store for a maintenance verb.
 func (a *app) kept(ctx context.Context, how access, do func(sqlstore.Admin) error) (err error) {
 	if err := a.local("store"); err != nil {
 		return err
