@@ -96,7 +96,7 @@ func (a *app) every(ctx context.Context, watch bool, read func() (any, []string,
 	}
 }
 
-// look is a verb that reads one thing of a cluster. -o name gives the cluster,
+// clusterReader returns a verb that reads one part of a cluster. -o name prints the cluster,
 // or the names of a list.
 func (a *app) look(use, short, example string, read func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error)) *cobra.Command {
 	return &cobra.Command{

@@ -126,7 +126,7 @@ func (h *fixture) must(err error) {
 	}
 }
 
-// processes are those of this house, beside the server.
+// processes are those of this fixture, beside the server.
 func (h *fixture) processes() map[int]string {
 	found := map[int]string{}
 	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
