@@ -162,7 +162,7 @@ func terminal(w io.Writer) (width, height int, ok bool) {
 	return width, height, true
 }
 
-// emit prints a result in the form that was asked for. name is what -o name prints.
+// emit prints a result in the form of --output. name is the output of -o name.
 func (a *app) emit(v any, names []string, text func() string) error {
 	switch a.flags.output {
 	case "json", "yaml":

@@ -261,7 +261,7 @@ func (a *app) clusterLeaks() *cobra.Command {
 // catalogKinds are what providers offer.
 var catalogKinds = []string{"zone", "offering", "template", "network", "networkoffering", "keypair", "version"}
 
-// sizeText is a number of cores or MB; what has none, such as a zone, shows none.
+// sizeText formats a number of cores or MB; 0, as of a zone, shows a dash.
 func sizeText(n int) string {
 	if n == 0 {
 		return "–"

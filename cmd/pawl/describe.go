@@ -103,7 +103,7 @@ func (a *app) describeObject(ctx context.Context, b backend.Backend, ref control
 	return a.emit(described{o, runs}, []string{o.Ref.String()}, func() string { return view.DescribeObject(o, runs, time.Now(), a.style(a.out)) })
 }
 
-// runsOf gives the newest runs whose subject is an object.
+// runsOf returns the newest runs whose subject is an object.
 func runsOf(ctx context.Context, b backend.Runs, o control.Object, most int) ([]view.Run, error) {
 	runs := []view.Run{}
 	for _, subject := range subjectNames(o) {

@@ -26,7 +26,7 @@ type place struct {
 	asked      string // the namespace that --namespace names
 }
 
-// How a flag was given, from the strongest. A call as kubectl pawl asks for
+// How a flag was given, from the strongest. A call as kubectl pawl selects
 // Kubernetes more strongly than the environment does.
 const (
 	onLine    = 4

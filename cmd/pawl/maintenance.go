@@ -260,7 +260,7 @@ func restoreFile(ctx context.Context, r io.Reader, from, to string) error {
 			return FileWrong.Errorf("%s is no whole backup: %s", from, d.What)
 		}
 	}
-	err = os.Link(file.Name(), to) // which fails when somebody made the store meanwhile
+	err = os.Link(file.Name(), to) // fails if another process created the store meanwhile
 	if errors.Is(err, os.ErrExist) {
 		return FileWrong.Errorf("%s exists: restore a backup into a new store, with --dsn", to)
 	}

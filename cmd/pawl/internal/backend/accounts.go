@@ -14,7 +14,7 @@ import (
 )
 
 // Accounts are accounts, domains and credentials: those of a store that this
-// process opens, where it asks as the operator, or those of a server.
+// process opens, where the caller is the operator, or those of a server.
 // Lists return at most limit entries; 0: all.
 type Accounts interface {
 	Accounts(ctx context.Context, domain string, limit int) ([]account.Account, error)
@@ -199,7 +199,7 @@ func listed[T any](ctx context.Context, r *Remote, limit int, query url.Values, 
 	}
 }
 
-// mostOf is the limit of a page of which so many are wanted; not positive: all.
+// pageLimit is the limit of the next page; most is the number still needed, not positive: all.
 func mostOf(wanted int) int {
 	const most = 500
 	if wanted <= 0 || wanted > most {

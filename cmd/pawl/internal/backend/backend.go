@@ -56,7 +56,7 @@ type Definitions interface {
 	Fault(ctx context.Context, code string) (view.Kind, error)
 	Machines(ctx context.Context) ([]machine.Standalone, error)
 	PlanFlow(ctx context.Context, flow string, input []byte) (view.Plan, error)
-	// Served are the kinds of objects that machines serve. None: nobody can tell here.
+	// Served returns the kinds of objects that machines serve. None: unknown here.
 	Served(ctx context.Context) ([]driver.ServedKind, error)
 	// PlanObject says what a machine would do with a stored object; with a manifest, were it applied.
 	PlanObject(ctx context.Context, ref control.Ref, manifest *control.Object) (machine.Plan, error)

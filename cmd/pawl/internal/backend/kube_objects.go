@@ -29,7 +29,7 @@ func (o kubeObjects) at(kind kubeKind, namespace string) dynamic.ResourceInterfa
 	return o.k.client.Resource(kind.resource).Namespace(namespace)
 }
 
-// kubeFault gives an error of the API server its kind, and of a missing object the words of a store.
+// kubeFault translates an error of the API server into a fault; a missing object reads as in a store.
 func kubeFault(err error, ref control.Ref) error {
 	switch err = controller.Fault(err); fault.Of(err) {
 	case control.NotFound:
@@ -103,7 +103,7 @@ func (o kubeObjects) List(ctx context.Context, q control.Query) (control.Page, e
 	return page, nil
 }
 
-// writeTries is how often a change is made anew that somebody else has overtaken.
+// writeTries is the number of attempts at a change that conflicts with others.
 const writeTries = 5
 
 // Apply implements control.Objects. Labels and annotations that are not named stay.
@@ -111,7 +111,7 @@ func (o kubeObjects) Apply(ctx context.Context, want control.Object) (control.Ob
 	return o.apply(ctx, want, nil)
 }
 
-// apply with dry asks the API server what would become of the object.
+// apply with dry is a dry run at the API server.
 func (o kubeObjects) apply(ctx context.Context, want control.Object, dry []string) (control.Object, error) {
 	for try := 1; ; try++ {
 		made, err := o.applyOnce(ctx, want, dry)
@@ -271,7 +271,7 @@ func (o kubeObjects) Delete(ctx context.Context, ref control.Ref, revision int64
 	return gone, nil
 }
 
-// Feed implements control.Objects for those who only wait for changes; see Changes.
+// Feed implements control.Objects for backends that only wait for changes; see Changes.
 func (kubeObjects) Feed(string) control.Source[control.Object] { return noFeed{} }
 
 // Metadata of an object that is neither content nor shown.

@@ -22,7 +22,7 @@ type watched struct {
 	namespace, name string
 }
 
-// touch watches what is being read, if somebody waits for its changes. The watch
+// touch watches the objects being read, if a caller waits for changes. The watch
 // begins before the read, so that nothing comes in between.
 func (w *watches) touch(k *Kube, kind kubeKind, namespace, name string) {
 	w.mu.Lock()

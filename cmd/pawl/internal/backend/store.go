@@ -76,7 +76,7 @@ func OpenStore(ctx context.Context, o StoreOptions, client bool) (Store, error) 
 	}
 	path := o.Path()
 	if !postgres {
-		if err := sqlstore.Identify(path); err != nil { // before a key is made beside it
+		if err := sqlstore.Identify(path); err != nil { // before a key is created beside it
 			return Store{}, err
 		}
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -242,7 +242,7 @@ func (s Store) Admin() (sqlstore.Admin, bool) {
 	return admin, ok
 }
 
-// DefaultPath is the SQLite store of a user who names none.
+// DefaultPath is the path of the SQLite store without --dsn.
 func DefaultPath() string { return filepath.Join(StateDir(), "pawl.db") }
 
 // StateDir is where pawl keeps what outlives a process:

@@ -101,7 +101,7 @@ func Open(store workflow.Store, o Options, counters func() Counters) (*Bench, er
 	return b, nil
 }
 
-// endedElsewhere tells clients of runs that another worker has finished: a run
+// endedElsewhere notifies clients of runs that another worker has finished: a run
 // that is started while all slots are taken goes to a free worker.
 func (b *Bench) endedElsewhere(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// ReadingResult is what it costs to read one run of many steps.
+// ReadingResult is the cost of reading one run of many steps.
 type ReadingResult struct {
 	Store     string  `json:"store"`
 	Steps     int     `json:"steps"`

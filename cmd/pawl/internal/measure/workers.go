@@ -39,7 +39,7 @@ type WorkersShare struct {
 	CPUMsPerStep   float64 `json:"cpuMsPerStep"` // of the workers, not of the server
 }
 
-// workerReport is what a worker's process tells its parent.
+// workerReport is the result that a worker's process sends to its parent.
 type workerReport struct {
 	P50, P99                    float64
 	CPU                         time.Duration
@@ -57,7 +57,7 @@ func WorkerChild(ctx context.Context, store, dsn string, o Options, in io.Reader
 	if err != nil {
 		return err
 	}
-	if _, err := b.clients(ctx, fmt.Sprintf("warm-%d", os.Getpid()), o.Concurrency, o.Concurrency); err != nil { // connections are made
+	if _, err := b.clients(ctx, fmt.Sprintf("warm-%d", os.Getpid()), o.Concurrency, o.Concurrency); err != nil { // opens the connections
 		return err
 	}
 	fmt.Fprintln(out, "ready")

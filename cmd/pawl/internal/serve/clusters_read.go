@@ -55,7 +55,7 @@ var (
 	wrongType  = regexp.MustCompile("cannot unmarshal !!(\\w+)(?: `(.*)`)? into (.*)")
 )
 
-// readable gives each error of the decoder the form file:line: message.
+// readable returns each error of the decoder as file:line: message.
 func readable(path string, err error) []string {
 	messages := []string{err.Error()}
 	if many := (*yaml.TypeError)(nil); errors.As(err, &many) {

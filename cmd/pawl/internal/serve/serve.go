@@ -41,7 +41,7 @@ import (
 type Options struct {
 	Store     backend.StoreOptions
 	Listen    string
-	Hosts     []string // further names it may be asked under on loopback
+	Hosts     []string // further host names accepted on loopback
 	TokenFile string
 	CertFile  string
 	KeyFile   string

@@ -21,7 +21,7 @@ type waiting struct {
 	face    *server.WaitingServer // nil: it does not listen now
 	pause   time.Duration
 	since   time.Time
-	done    bool // the server was made
+	done    bool // the server was created
 }
 
 // helps reports whether a later try may succeed. It does not cover errors of a
