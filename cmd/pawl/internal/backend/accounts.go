@@ -199,7 +199,7 @@ func listed[T any](ctx context.Context, r *Remote, limit int, query url.Values, 
 	}
 }
 
-// pageLimit is the limit of the next page; most is the number still needed, not positive: all.
+// pageLimit is the limit of the next page; a parameter that is not positive means all.
 func mostOf(wanted int) int {
 	const most = 500
 	if wanted <= 0 || wanted > most {
