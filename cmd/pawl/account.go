@@ -17,7 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/view"
 )
 
-// keeps is a verb that needs accounts. makes: it seals a secret.
+// keeps returns a verb that opens the accounts. makes: the verb encrypts a secret.
 func (a *app) keeps(makes bool, do func(ctx context.Context, b backend.Accounts, args []string) error) func(*cobra.Command, []string) error {
 	return a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		b, err := a.accounts(ctx, makes)
@@ -36,7 +36,7 @@ func (a *app) accounts(ctx context.Context, makes bool) (backend.Accounts, error
 	return backend.OpenAccounts(ctx, a.storeOptions(), !makes, a.actor())
 }
 
-// branch is a command that only has others.
+// branch is a command that only groups subcommands.
 func branch(use, short, long, example string, children ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: long, Example: example, Args: cobra.NoArgs,
@@ -131,7 +131,7 @@ func limitFlags(cmd *cobra.Command, l *account.Limits) {
 	f.IntVar(&l.Size, "max-size", 0, "workers of one cluster (default: no limit)")
 }
 
-// many is a number of things, which is never negative.
+// many is a flag value: a number that is not negative.
 type many int
 
 // String implements pflag.Value.
@@ -279,12 +279,12 @@ func (a *app) keyCommand() *cobra.Command {
 		"  pawl key create uma\n  pawl key revoke KEY", create, list, a.revoking("key"))
 }
 
-// tellOpenModeEnds says, before the first account, key or token is made, that
+// tellOpenModeEnds says, before the first account, key or token is created, that
 // requests need a token from then on, and how this command line gets one: by
-// own, if what is made is such a token.
+// own, if the command creates such a token.
 func (a *app) tellOpenModeEnds(ctx context.Context, b backend.Accounts, own string) {
 	if open, err := b.IsOpen(ctx); err != nil || !open {
-		return // whoever is refused is told by the request itself
+		return // the request itself reports a refusal
 	}
 	create := "env -u PAWL_SERVER pawl token create"
 	if a.flags.dsn != "" {

@@ -18,7 +18,7 @@ import (
 )
 
 // admit checks manifests before anything is stored: their kinds are served, and
-// their specs fit the schemas of their machines. Every finding names its place.
+// their specs fit the schemas of their machines. Every finding names file, line and column.
 func (a *app) admit(ctx context.Context, b backend.Backend, manifests []manifest) error {
 	kinds, err := b.Served(ctx)
 	if err != nil || len(kinds) == 0 {
@@ -79,7 +79,7 @@ func (m manifest) problem(at *yaml.Node, message string) flowfile.Problem {
 	return p
 }
 
-// each takes an error with several findings apart.
+// each splits an error into its findings.
 func each(err error) []error {
 	if err == nil {
 		return nil
@@ -90,8 +90,8 @@ func each(err error) []error {
 	return []error{err}
 }
 
-// nodeAt is the value at a path, or the last that is there on the way. A key
-// that should not be there is named itself.
+// nodeAt returns the value at a path, or its nearest existing ancestor. For an
+// unknown key it returns the key itself.
 func nodeAt(n *yaml.Node, path []string) *yaml.Node {
 	for i, step := range path {
 		if n == nil {

@@ -31,7 +31,7 @@ type app struct {
 	out, err io.Writer
 	plugin   bool // called as kubectl pawl
 	flags    globals
-	place    place // of the verb that runs
+	place    place // cluster and namespaces of this call
 }
 
 // globals are the flags of all verbs.
@@ -44,15 +44,15 @@ type globals struct {
 	timeout                                                      time.Duration
 }
 
-// ended is the exit code of a verb that has said all there is to say.
+// ended is the exit code of a verb that has printed everything itself.
 type ended int
 
 func (e ended) Error() string { return fmt.Sprintf("ended with %d", int(e)) }
 
-// ExitCode is what view.ExitOf asks for.
+// ExitCode returns the code; view.ExitOf reads it.
 func (e ended) ExitCode() int { return int(e) }
 
-// end gives nil for 0.
+// end returns nil for 0.
 func end(code int) error {
 	if code == view.ExitDone {
 		return nil
@@ -60,7 +60,7 @@ func end(code int) error {
 	return ended(code)
 }
 
-// run carries out one command line and gives its exit code.
+// run executes one command line and returns its exit code.
 func (a *app) run(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(joinWaits(args))
@@ -78,7 +78,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	return a.fail(ctx, usage(err))
 }
 
-// usage gives cobra's own errors a kind.
+// usage turns cobra's own errors into Usage faults.
 func usage(err error) error {
 	if fault.Of(err) != fault.Unknown {
 		return err
@@ -101,7 +101,7 @@ func didYouMean(text string) string {
 	return line + " (did you mean " + strings.Join(strings.Fields(rest), " or ") + "?)"
 }
 
-// fail tells an error and gives its exit code.
+// fail prints an error and returns its exit code.
 func (a *app) fail(ctx context.Context, err error) int {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		fmt.Fprintln(a.err, "pawl: ended before it was done")
@@ -125,7 +125,7 @@ func (a *app) fail(ctx context.Context, err error) int {
 	return code
 }
 
-// problemOf tells the findings in files one by one.
+// problemOf lists the findings in files one by one.
 func problemOf(err error) *view.Problem {
 	var found flowfile.Problems
 	if !errors.As(err, &found) {
@@ -149,7 +149,7 @@ func (a *app) style(w io.Writer) view.Style {
 	return s
 }
 
-// terminal gives the size of a terminal; height 0: not known.
+// terminal returns the size of a terminal; height 0: not known.
 func terminal(w io.Writer) (width, height int, ok bool) {
 	f, isFile := w.(*os.File)
 	if !isFile || !term.IsTerminal(int(f.Fd())) {
@@ -162,7 +162,7 @@ func terminal(w io.Writer) (width, height int, ok bool) {
 	return width, height, true
 }
 
-// emit prints a result in the form that was asked for. name is what -o name prints.
+// emit prints a result in the form of --output. name is the output of -o name.
 func (a *app) emit(v any, names []string, text func() string) error {
 	switch a.flags.output {
 	case "json", "yaml":
@@ -239,7 +239,7 @@ func (a *app) hint(format string, args ...any) {
 	}
 }
 
-// actor is who asks.
+// actor is the person on whose behalf requests are sent.
 func (a *app) actor() string {
 	if a.flags.as != "" {
 		return a.flags.as
@@ -270,7 +270,7 @@ const (
 	sends               // owns the store if nobody else does
 )
 
-// open gives the backend that the flags ask for. files are flow files to be executed.
+// open returns the backend that the flags name. files are flow files to execute.
 func (a *app) open(ctx context.Context, how access, files ...string) (backend.Backend, error) {
 	if a.place.kubernetes {
 		return a.openCluster(ctx, files)
@@ -309,7 +309,7 @@ func (a *app) bounded(ctx context.Context) (context.Context, context.CancelFunc)
 	return context.WithCancel(ctx)
 }
 
-// verb wraps what a command does: configuration first, then the time it has.
+// verb wraps the action of a command: it reads the configuration and applies --timeout.
 func (a *app) verb(do func(ctx context.Context, cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := a.configured(cmd); err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/pawl-dev/pawl/store/sqlstore"
 )
 
-// PassphraseWrong is the fault of a passphrase that does not fit.
+// PassphraseWrong is the fault of a passphrase that does not decrypt the key file.
 var PassphraseWrong = fault.Declare(fault.Kind{
 	Code: "PASSPHRASE_WRONG", Class: fault.Invalid,
 	Title:  "the passphrase cannot be used, or is not that of the file",
@@ -33,7 +33,7 @@ var PassphraseWrong = fault.Declare(fault.Kind{
 const (
 	keyBackup      = ".key.age" // beside a backup: its master keys, encrypted
 	minPassphrase  = 12
-	mostPassphrase = 4096 // bytes of a file that count
+	mostPassphrase = 4096 // bytes read of a passphrase file
 )
 
 // keyFlags are those of backup and restore for the master key.
@@ -77,7 +77,7 @@ FILE.key.age beside the new store.`,
 	return cmd
 }
 
-// backup writes a copy of the store, and of its master keys if that is asked for.
+// backup writes a copy of the store, and of its master keys on request.
 func (a *app) backup(ctx context.Context, file string, flags keyFlags) error {
 	o := a.storeOptions()
 	o.KeyFile = flags.file
@@ -114,7 +114,7 @@ func (a *app) backup(ctx context.Context, file string, flags keyFlags) error {
 	if err != nil {
 		return err
 	}
-	if flags.with && seals.Missing != nil { // the key at hand is not that of the store
+	if flags.with && seals.Missing != nil { // the available key is not that of the store
 		return errors.Join(sqlstore.MasterKeyUnknown.Errorf("the store is sealed with %s, and %s holds %s", strings.Join(seals.Keys, ", "), o.Keys(), strings.Join(seals.Given, ", ")),
 			os.Remove(file), os.Remove(wrote))
 	}
@@ -134,7 +134,7 @@ func (a *app) backup(ctx context.Context, file string, flags keyFlags) error {
 	})
 }
 
-// restore fills a store, and puts the master keys of the backup beside it if that is asked for.
+// restore fills a store, and puts the master keys of the backup beside it on request.
 func (a *app) restore(ctx context.Context, from string, flags keyFlags) error {
 	o := a.storeOptions()
 	o.KeyFile = flags.file
@@ -168,9 +168,9 @@ func (a *app) restore(ctx context.Context, from string, flags keyFlags) error {
 	return nil
 }
 
-// seals is what a store was sealed with, and what is at hand.
+// seals lists the master keys that a store was encrypted with, and those that are available.
 type seals struct {
-	Keys    []string // that sealed what is in it
+	Keys    []string // that encrypted the store's secrets
 	Given   []string
 	Missing []string // of Keys
 }
@@ -194,7 +194,7 @@ func (a *app) sealsOf(ids []string, o backend.StoreOptions) seals {
 	return s
 }
 
-// told says what a person must know of the keys of a store; "" if nothing is sealed.
+// told describes the keys of a store for people; "" if nothing is encrypted.
 func (s seals) told(where string) string {
 	switch {
 	case len(s.Keys) == 0:
@@ -206,7 +206,7 @@ func (s seals) told(where string) string {
 	}
 }
 
-// keysAtHand are the master keys of a store; none is made.
+// keysAtHand returns the master keys of a store; it creates none.
 func (a *app) keysAtHand(o backend.StoreOptions) ([][]byte, error) {
 	if o.KeyFile != "" {
 		if _, err := os.Stat(o.KeyFile); err != nil {
@@ -224,8 +224,8 @@ func (a *app) whereKeys(o backend.StoreOptions) string {
 	return o.Keys()
 }
 
-// passphrase reads the passphrase of a key backup from a file, or asks for it:
-// twice when it is a new one.
+// passphrase reads the passphrase of a key backup from a file, or prompts for it:
+// twice for a new one.
 func (a *app) passphrase(file string, anew bool) (string, error) {
 	var text string
 	if file != "" {

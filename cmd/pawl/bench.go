@@ -132,7 +132,7 @@ func benchText(r measure.Result) string {
 		{"a run, p99 ms", "%.2f", r.LatencyP99Ms},
 	} {
 		if line.value == 0 && (strings.Contains(line.name, "raw") || strings.HasPrefix(line.name, "WAL")) {
-			continue // the medium has none
+			continue // the backend has none
 		}
 		fmt.Fprintf(&b, "  %-28s %12s\n", line.name, fmt.Sprintf(line.format, line.value))
 	}

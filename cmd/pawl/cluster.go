@@ -17,8 +17,8 @@ import (
 	"github.com/pawl-dev/pawl/view"
 )
 
-// clusterCommand is the tree of verbs for container clusters. They ask a
-// server, for somebody has to do the work: the one on this machine by default.
+// clusterCommand is the tree of verbs for container clusters. They send
+// requests to a server, which does the work: the one on this machine by default.
 func (a *app) clusterCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "cluster", Short: "Create, change, look at and delete container clusters",
@@ -40,7 +40,7 @@ A change answers at once. --wait waits until it is decided: exit code 0 done,
 	return cmd
 }
 
-// remote opens the server that cluster verbs ask.
+// remote opens the server for cluster verbs.
 func (a *app) remote(ctx context.Context) (*backend.Remote, error) {
 	url := a.flags.server
 	if url == "" {
@@ -49,7 +49,7 @@ func (a *app) remote(ctx context.Context) (*backend.Remote, error) {
 	return backend.OpenRemote(ctx, backend.RemoteOptions{URL: url, Token: os.Getenv("PAWL_TOKEN"), Actor: a.actor()})
 }
 
-// asks is a verb that needs the server.
+// withServer wraps a verb that needs the server.
 func (a *app) asks(do func(ctx context.Context, r *backend.Remote, args []string) error) func(*cobra.Command, []string) error {
 	return a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		r, err := a.remote(ctx)
@@ -72,7 +72,7 @@ func (c *changing) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&c.dry, "dry-run", false, "print the plan; nothing is changed")
 }
 
-// carryOut asks for a change and waits for it, or prints its plan.
+// carryOut requests a change and waits for it, or prints its plan.
 func (a *app) carryOut(ctx context.Context, r *backend.Remote, c changing, plan any, ask func() (backend.Accepted, error)) error {
 	if c.dry {
 		return a.showPlan(ctx, r, plan)
@@ -144,7 +144,7 @@ pawl cluster catalog lists what there is to choose from.`,
 	return cmd
 }
 
-// body is what the server is asked for.
+// body is the body of the request.
 func (o *createFlags) body(ctx context.Context, r *backend.Remote, name string) (map[string]any, error) {
 	body := map[string]any{"name": name, "size": o.size, "controlNodes": o.control}
 	for key, value := range map[string]string{"description": o.description, "template": o.template, "network": o.network, "keyPair": o.keyPair,
@@ -180,7 +180,7 @@ func (o *createFlags) body(ctx context.Context, r *backend.Remote, name string) 
 	return body, nil
 }
 
-// only is what was named, or the one thing there is to choose.
+// only returns the given name, or the only choice.
 func only(ctx context.Context, r *backend.Remote, kind, named string) (string, error) {
 	if named != "" {
 		return named, nil
@@ -406,7 +406,7 @@ Destroyed, and what is left stays in the leak report. --confirm is its name.`,
 func (a *app) showPlan(ctx context.Context, r *backend.Remote, body any) error {
 	plan, err := r.PlanCluster(ctx, body)
 	switch {
-	case err != nil && view.ProblemOf(err).Code == cluster.StateRefused.Code: // the change cannot be asked for, as with bad input
+	case err != nil && view.ProblemOf(err).Code == cluster.StateRefused.Code: // the change is refused, as with bad input
 		a.fail(ctx, err)
 		return end(view.ExitUsage)
 	case err != nil:

@@ -9,10 +9,10 @@ import (
 	"github.com/pawl-dev/pawl/view"
 )
 
-const settleEvery = 200 * time.Millisecond // between looks of --wait
+const settleEvery = 200 * time.Millisecond // poll interval of --wait
 
-// settle prints what a change was answered with, and with --wait follows it
-// until it is decided.
+// settle prints the answer to a change, and with --wait follows the operation
+// until it ends.
 func (a *app) settle(ctx context.Context, r *backend.Remote, done backend.Accepted, wait time.Duration) error {
 	if wait == 0 || done.Operation == nil {
 		return a.emit(done, []string{done.Cluster.Name}, func() string { return view.AcceptedLine(done.Cluster, done.Operation) })
@@ -38,7 +38,7 @@ func (a *app) settle(ctx context.Context, r *backend.Remote, done backend.Accept
 			return waitEnded(ctx, err)
 		}
 		tell(c)
-		if op.Status != "open" && (op.Status == "done" || c.State != cluster.Expunging) { // what failed is taken away first
+		if op.Status != "open" && (op.Status == "done" || c.State != cluster.Expunging) { // cleanup of a failed operation comes first
 			done = backend.Accepted{Cluster: c, Operation: &op}
 			if err := a.emit(done, []string{c.Name}, func() string { return view.SettledLine(c, op) }); err != nil {
 				return err
@@ -53,7 +53,7 @@ func (a *app) settle(ctx context.Context, r *backend.Remote, done backend.Accept
 	}
 }
 
-// waitEnded is the end of a wait that came first.
+// waitEnded reports that the wait ended before the operation.
 func waitEnded(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ended(view.ExitActive)

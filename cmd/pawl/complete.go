@@ -19,7 +19,7 @@ import (
 // completeWithin is how long a completion may take.
 const completeWithin = 2 * time.Second
 
-// suggested opens what a completion asks; what does not answer suggests nothing.
+// suggested opens the backend of a completion; without an answer there are no suggestions.
 func suggested[B io.Closer](a *app, cmd *cobra.Command, open func(ctx context.Context) (B, error), read func(ctx context.Context, b B) []string) ([]string, cobra.ShellCompDirective) {
 	base := cmd.Context()
 	if base == nil {
@@ -38,7 +38,7 @@ func suggested[B io.Closer](a *app, cmd *cobra.Command, open func(ctx context.Co
 	return read(ctx, b), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completing asks the backend.
+// completing reads suggestions from the backend.
 func (a *app) completing(cmd *cobra.Command, do func(ctx context.Context, b backend.Backend) []string) ([]string, cobra.ShellCompDirective) {
 	return suggested(a, cmd, func(ctx context.Context) (backend.Backend, error) { return a.open(ctx, reads) }, do)
 }
@@ -58,7 +58,7 @@ func runIDs(ctx context.Context, b backend.Backend) []string {
 	return out
 }
 
-// kindNames are the kinds of objects there are.
+// kindNames returns the kinds of objects.
 func kindNames(ctx context.Context, b backend.Backend) []string {
 	if known, ok := b.(interface{ Kinds() []string }); ok {
 		return known.Kinds()
@@ -79,7 +79,7 @@ func kindNames(ctx context.Context, b backend.Backend) []string {
 	return slices.Compact(kinds)
 }
 
-// spacesOf are the namespaces that objects stand in.
+// spacesOf returns the namespaces of objects.
 func spacesOf(ctx context.Context, b backend.Backend) []string {
 	objects, err := b.Objects()
 	if err != nil {

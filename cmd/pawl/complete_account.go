@@ -10,18 +10,18 @@ import (
 	"github.com/pawl-dev/pawl/server"
 )
 
-// fromAccounts suggests what it reads of the accounts.
+// fromAccounts suggests names that it reads from the accounts.
 func (a *app) fromAccounts(read func(ctx context.Context, b backend.Accounts) ([]string, error)) completion {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return suggested(a, cmd, func(ctx context.Context) (backend.Accounts, error) { return a.accounts(ctx, false) },
 			func(ctx context.Context, b backend.Accounts) []string {
-				names, _ := read(ctx, b) // what cannot be read suggests nothing
+				names, _ := read(ctx, b) // on errors there are no suggestions
 				return names
 			})
 	}
 }
 
-// once is a completion of the first argument alone.
+// once completes only the first argument.
 func once(of completion) completion {
 	return func(cmd *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -38,7 +38,7 @@ func (a *app) completeDomains() completion {
 	})
 }
 
-// completeAccounts suggests accounts with their domains, for names repeat.
+// completeAccounts suggests accounts with their domains, because names repeat.
 func (a *app) completeAccounts() completion {
 	return a.fromAccounts(func(ctx context.Context, b backend.Accounts) ([]string, error) {
 		domains, err := b.Domains(ctx, 0)

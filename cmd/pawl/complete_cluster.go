@@ -14,13 +14,13 @@ import (
 // completion suggests words for an argument or a flag.
 type completion = func(cmd *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective)
 
-// words suggest the same ones always.
+// words suggests a fixed list.
 func words[S ~string](all ...S) completion {
 	texts := namesOf(all, func(s S) string { return string(s) })
 	return cobra.FixedCompletions(texts, cobra.ShellCompDirectiveNoFileComp)
 }
 
-// suggests gives flags of a command their completions.
+// suggests sets the completions of a command's flags.
 func suggests(cmd *cobra.Command, flags map[string]completion) {
 	for name, of := range flags {
 		if err := cmd.RegisterFlagCompletionFunc(name, of); err != nil {
@@ -35,7 +35,7 @@ var (
 	completeOnFailure = words(cluster.Rollback, cluster.Lazy, cluster.KeepPartial)
 )
 
-// completeCatalog suggests what the providers offer.
+// completeCatalog suggests entries of the providers' catalogs.
 func (a *app) completeCatalog(kind string) completion {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return a.suggestions(cmd, func(ctx context.Context, r *backend.Remote) []string {
@@ -91,7 +91,7 @@ func (a *app) completeNodes(cmd *cobra.Command, args []string, text string) ([]s
 	})
 }
 
-// suggestions asks the server.
+// suggestions reads from the server.
 func (a *app) suggestions(cmd *cobra.Command, read func(context.Context, *backend.Remote) []string) ([]string, cobra.ShellCompDirective) {
 	return suggested(a, cmd, a.remote, read)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// reserved are the variables of exec steps: they configure nothing.
+// reserved are the variables of exec steps; they are not configuration.
 var reserved = []string{"PAWL_RUN", "PAWL_STEP", "PAWL_KEY", "PAWL_ATTEMPT", "PAWL_EPOCH", "PAWL_TOKEN"}
 
 // unset are flags that neither environment nor file may give.
@@ -56,7 +56,7 @@ func configure(cmd *cobra.Command, env func(string) (string, bool)) error {
 	return configWrong(wrong)
 }
 
-// configWrong is one fault for all that is wrong.
+// configWrong reports all errors of a configuration as one fault.
 func configWrong(all []string) error {
 	if len(all) == 0 {
 		return nil
@@ -72,7 +72,7 @@ func setFlag(flags *pflag.FlagSet, f *pflag.Flag, values []string) error {
 	return flags.Set(f.Name, strings.Join(values, ","))
 }
 
-// flagNames are those of all commands: one file serves them all.
+// flagNames returns the flags of all commands: one file serves them all.
 func flagNames(root *cobra.Command) []string {
 	var names []string
 	var visit func(*cobra.Command)

@@ -58,7 +58,7 @@ func TestDockerfile(t *testing.T) {
 	}
 }
 
-// Nothing but the standard library asks for a C compiler, and all rooms that the
+// Nothing but the standard library asks for a C compiler, and all packages that the
 // program is made of are sent to the build of the image.
 func TestImageBuilds(t *testing.T) {
 	cmd := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}} {{len .CgoFiles}}{{end}}", ".")

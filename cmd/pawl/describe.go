@@ -103,7 +103,7 @@ func (a *app) describeObject(ctx context.Context, b backend.Backend, ref control
 	return a.emit(described{o, runs}, []string{o.Ref.String()}, func() string { return view.DescribeObject(o, runs, time.Now(), a.style(a.out)) })
 }
 
-// runsOf gives the newest runs whose subject is an object.
+// runsOf returns the newest runs whose subject is an object.
 func runsOf(ctx context.Context, b backend.Runs, o control.Object, most int) ([]view.Run, error) {
 	runs := []view.Run{}
 	for _, subject := range subjectNames(o) {
@@ -210,7 +210,7 @@ func (a *app) history(ctx context.Context, b backend.Backend, id string, after i
 	return a.emit(all, nil, nil)
 }
 
-// next emits one of many documents, as it comes.
+// next prints one document of a stream.
 func (a *app) next(v any) error {
 	if a.flags.output == "yaml" {
 		fmt.Fprintln(a.out, "---")
@@ -218,7 +218,7 @@ func (a *app) next(v any) error {
 	return a.emit(v, nil, nil)
 }
 
-// objectHistory tells the histories of an object's runs, oldest run first.
+// objectHistory prints the histories of an object's runs, oldest run first.
 func (a *app) objectHistory(ctx context.Context, b backend.Backend, ref control.Ref) error {
 	objects, err := b.Objects()
 	if err != nil {

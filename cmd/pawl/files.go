@@ -21,7 +21,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow/flowfile"
 )
 
-// loaded is what files hold, to be looked at and not executed.
+// loaded holds the definitions of files, for inspection and not for execution.
 type loaded struct{ library.Library }
 
 // loadFiles reads flows and machines whose actions need not be known here.
@@ -112,7 +112,7 @@ func lintLine(p flowfile.Problem) string {
 	return line
 }
 
-// lint gives every finding in flows and machines.
+// lint returns every finding in flows and machines.
 func lint(paths []string, anyAction bool) (flowfile.Problems, error) {
 	if err := exist(paths); err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func lint(paths []string, anyAction bool) (flowfile.Problems, error) {
 	return found, nil
 }
 
-// lintSets tells what is looked at together from what stands by itself: a folder
+// lintSets groups the paths that are checked together: a folder
 // without files of its own is one of folders, <dir>/<type>/*.yaml, where each
 // type of resource has flows of its own and the same names may come again.
 func lintSets(paths []string) (together, apart []string, err error) {
@@ -148,7 +148,7 @@ func lintSets(paths []string) (together, apart []string, err error) {
 		}
 		var below []string
 		if info.IsDir() {
-			files, _ := fs.Glob(os.DirFS(path), "*/*.y*ml") // the pattern is sound
+			files, _ := fs.Glob(os.DirFS(path), "*/*.y*ml") // the pattern is valid
 			for _, file := range files {
 				below = append(below, filepath.Join(path, filepath.Dir(file)))
 			}
@@ -165,8 +165,8 @@ func lintSets(paths []string) (together, apart []string, err error) {
 	return together, apart, nil
 }
 
-// unread are the folders below those named that hold YAML files and are too deep to
-// be looked at.
+// unread returns folders below the named ones that hold YAML files but are too deep
+// to be read.
 func unread(paths []string) []string {
 	together, apart, err := lintSets(paths)
 	if err != nil {
@@ -178,7 +178,7 @@ func unread(paths []string) []string {
 		_ = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
-				return nil //nolint:nilerr // what cannot be entered is not told
+				return nil //nolint:nilerr // unreadable folders are not reported
 			case entry.IsDir() && path != root && strings.HasPrefix(entry.Name(), "."):
 				return fs.SkipDir
 			case entry.IsDir():
@@ -195,7 +195,7 @@ func unread(paths []string) []string {
 	return folders
 }
 
-// lintTogether gives every finding in files that know each other.
+// lintTogether returns every finding in files that refer to each other.
 func lintTogether(paths []string, anyAction bool) (flowfile.Problems, error) {
 	var flowPaths, machinePaths []string
 	for _, path := range paths {
@@ -233,7 +233,7 @@ func lintTogether(paths []string, anyAction bool) (flowfile.Problems, error) {
 		}
 	}
 	if len(machinePaths) > 0 {
-		// A machine that is looked at by itself names flows that stand elsewhere.
+		// A machine that is checked alone names flows of other files.
 		_, err := machinefile.Load(machinePaths, machinefile.Options{Actions: options.Actions, AnyAction: anyAction, Flows: flows, AnyFlow: len(flows) == 0,
 			Warn: func(p flowfile.Problem) { found = append(found, p) }})
 		var wrong flowfile.Problems
@@ -419,7 +419,7 @@ func (c concern) consequence() string {
 	return text + "finish old"
 }
 
-// openForCount opens what may hold runs; nil if there is no store yet.
+// openForCount opens the backend that may hold runs; nil if there is no store yet.
 func (a *app) openForCount(ctx context.Context) (backend.Backend, error) {
 	if a.place.kubernetes {
 		return a.open(ctx, reads)

@@ -13,16 +13,16 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// reading says what is watched: a run, from a revision on, for some time.
+// reading describes a watch: a run, from a revision on, for some time.
 type reading struct {
 	id    string
-	after int64         // the revision when a request was sent: what stood then does not count as rest
+	after int64         // the revision when a request was sent: a rest at that revision does not count
 	wait  time.Duration // at most
-	since *view.Run     // what was told before; nil: nothing
+	since *view.Run     // the last printed state; nil: none
 }
 
 // follow shows a run until it rests, and works on it if nobody else does. Its
-// error is the exit code of the run.
+// error carries the exit code of the run.
 func (a *app) follow(ctx context.Context, b backend.Runs, what reading) error {
 	r, err := a.working(ctx, b, what, a.screen(what.since))
 	if err != nil {
@@ -43,8 +43,8 @@ func (a *app) follow(ctx context.Context, b backend.Runs, what reading) error {
 	return end(code)
 }
 
-// working watches a run while this process works on the store, and gives the
-// run as it is once that has ended.
+// working watches a run while this process works on the store, and returns the
+// run as it is after that.
 func (a *app) working(ctx context.Context, b backend.Runs, what reading, s screen) (view.Run, error) {
 	work, stop := context.WithCancel(ctx)
 	defer stop()
@@ -92,7 +92,7 @@ func (a *app) hintGoing(b backend.Runs, r view.Run, interrupted bool) {
 	}
 }
 
-// rests reports a run that does not go on by itself.
+// rests reports a run that does not continue by itself.
 func rests(r view.Run) bool {
 	if r.Phase == workflow.Paused {
 		return !slices.ContainsFunc(r.Healing, func(h view.Healing) bool {
@@ -102,7 +102,7 @@ func rests(r view.Run) bool {
 	return r.Phase.Final()
 }
 
-// screen shows the readings of a run.
+// screen shows the states of a run.
 type screen interface {
 	show(r view.Run)
 }
@@ -126,7 +126,7 @@ func (a *app) watch(ctx context.Context, b backend.Runs, what reading, s screen)
 	tick := time.NewTicker(time.Second) // for the times of open steps on a screen
 	defer tick.Stop()
 	var r view.Run
-	heard := changes // nil: a change is known and is read at again
+	heard := changes // nil: a change is known and read at the next turn
 	again := time.NewTimer(forever)
 	defer again.Stop()
 	var rested time.Time // when the run may be read again

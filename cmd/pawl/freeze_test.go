@@ -195,7 +195,7 @@ func (p prefixed) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// ask sends a changing request and tells how long its answer took.
+// ask sends a changing request and returns the time to its answer.
 func (s *pawlServer) ask(ctx context.Context, method, path, body string) (map[string]any, time.Duration, error) {
 	req, err := http.NewRequestWithContext(ctx, method, s.url+path, strings.NewReader(body))
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// inputOptions say what the input of a run is.
+// inputOptions are the flags for the input of a run.
 type inputOptions struct {
 	values []string
 	file   string
@@ -116,7 +116,7 @@ func setPath(object map[string]any, path []string, value any) bool {
 	return true
 }
 
-// schemaDoc is what is read of a JSON Schema.
+// schemaDoc holds the parts of a JSON Schema that input reads.
 type schemaDoc struct {
 	Type       any                        `json:"type"`
 	Properties map[string]json.RawMessage `json:"properties"`

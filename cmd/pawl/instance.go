@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
 )
 
-// instanceCommand is what runs beside each engine of a shared-storage cluster.
-// The operator starts it; a person has no use for it.
+// instanceCommand runs beside each engine of a shared-storage cluster.
+// The operator starts it, not a person.
 func (a *app) instanceCommand() *cobra.Command {
 	var c postgres.InstanceCommand
 	var inPod bool
@@ -57,7 +57,7 @@ program, for a container of another image.`,
 	return cmd
 }
 
-// daemon is a verb that others start. Its --config is a file of its own, so
+// daemon wraps a verb that other programs start. Its --config is a file of its own, so
 // flags come from the command line alone.
 func (a *app) daemon(do func(ctx context.Context, log *slog.Logger) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {

@@ -5,7 +5,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// FileWrong is the fault of every file that is given.
+// FileWrong is the fault of an invalid input file.
 var FileWrong = library.FileWrong
 
 // The faults of the command line.

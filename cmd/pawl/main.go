@@ -4,8 +4,8 @@
 //	                                                   ├─ --server URL ─▶ /v1
 //	kubectl pawl VERB ─────────────────────────────────┴─ --context NAME ─▶ Kubernetes
 //
-// All backends give the JSON forms of view, so every verb prints the same
-// whatever stands behind it. The exit codes are listed in docs/guide/operating.md.
+// All backends return the JSON forms of view, so every verb prints the same
+// for each of them. The exit codes are listed in docs/guide/operating.md.
 package main
 
 //go:generate go run . docs faults --out ../../docs/faults.md

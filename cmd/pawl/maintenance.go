@@ -50,7 +50,7 @@ func (a *app) storeCommand() *cobra.Command {
 	return cmd
 }
 
-// local refuses what only the machine of the store can do.
+// local refuses a verb that works only on the machine of the store.
 func (a *app) local(verb string) error {
 	if a.flags.server != "" {
 		return LocalOnly.Errorf("pawl %s works on the store itself", verb)
@@ -58,7 +58,7 @@ func (a *app) local(verb string) error {
 	return nil
 }
 
-// kept opens the store for a verb that looks after it.
+// withStore opens the store for a maintenance verb.
 func (a *app) kept(ctx context.Context, how access, do func(sqlstore.Admin) error) (err error) {
 	if err := a.local("store"); err != nil {
 		return err
@@ -77,12 +77,12 @@ func (a *app) kept(ctx context.Context, how access, do func(sqlstore.Admin) erro
 	return do(admin)
 }
 
-// onServer reports a store that is no file.
+// inDatabase reports a store that is no file.
 func (a *app) onServer() bool {
 	return a.flags.store == "postgres" || strings.HasPrefix(a.flags.dsn, "postgres") || strings.Contains(a.flags.dsn, "host=")
 }
 
-// checked reads the whole store: a damaged file is looked at without being opened as one.
+// checked reads the whole store; a damaged file is read without opening it as a store.
 func (a *app) checked(ctx context.Context) (where string, report sqlstore.Report, err error) {
 	if a.onServer() {
 		err = a.kept(ctx, reads, func(k sqlstore.Admin) (err error) {
@@ -129,7 +129,7 @@ func (a *app) checkStore(ctx context.Context) error {
 	seals := a.sealsOf(report.Keys, a.storeOptions())
 	answer := struct {
 		sqlstore.Report
-		Missing []string `json:"missingKeys,omitempty"` // of encryptedWith: they are not at hand
+		Missing []string `json:"missingKeys,omitempty"` // of encryptedWith: not available
 	}{report, seals.Missing}
 	if err := a.emit(answer, nil, func() string {
 		var b strings.Builder
@@ -164,7 +164,7 @@ func (a *app) exportStore(ctx context.Context, args []string) error {
 	if len(args) == 0 || args[0] == "-" {
 		return a.export(ctx, a.out)
 	}
-	// A file that is there already is somebody's; a broken one would look whole.
+	// Never overwrite a file; a broken copy must not look complete.
 	file, err := os.OpenFile(args[0], os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return FileWrong.Errorf("%w", err)
@@ -216,8 +216,8 @@ func (a *app) restoreStore(ctx context.Context, from string, o backend.StoreOpti
 	})
 }
 
-// restoreLines fills a store from an export. A file that is made for it and not
-// filled goes away again.
+// restoreLines fills a store from an export. A new file that could not be
+// filled is removed.
 func (a *app) restoreLines(ctx context.Context, r io.Reader, to string) error {
 	_, err := os.Stat(to)
 	made := errors.Is(err, os.ErrNotExist) && !a.onServer()
@@ -234,7 +234,7 @@ func (a *app) restoreLines(ctx context.Context, r io.Reader, to string) error {
 }
 
 // restoreFile copies a backup, and gives the copy its name once it has been read
-// and found whole.
+// and found complete.
 func restoreFile(ctx context.Context, r io.Reader, from, to string) error {
 	if _, err := os.Stat(to); err == nil {
 		return FileWrong.Errorf("%s exists: restore a backup into a new store, with --dsn", to)
@@ -260,7 +260,7 @@ func restoreFile(ctx context.Context, r io.Reader, from, to string) error {
 			return FileWrong.Errorf("%s is no whole backup: %s", from, d.What)
 		}
 	}
-	err = os.Link(file.Name(), to) // which fails when somebody made the store meanwhile
+	err = os.Link(file.Name(), to) // fails if another process created the store meanwhile
 	if errors.Is(err, os.ErrExist) {
 		return FileWrong.Errorf("%s exists: restore a backup into a new store, with --dsn", to)
 	}

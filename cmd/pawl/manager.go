@@ -11,7 +11,7 @@ import (
 )
 
 // managerCommand watches the engines of one shared-storage cluster. The operator
-// starts it; a person has no use for it.
+// starts it, not a person.
 func (a *app) managerCommand() *cobra.Command {
 	var c postgres.WatchCommand
 	var inPod bool

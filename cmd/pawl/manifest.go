@@ -19,7 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow/flowfile"
 )
 
-// manifest is an object as people write it, and where it stands.
+// manifest is an object as people write it, and its position.
 //
 //	kind: etcd
 //	metadata: {name: c1, namespace: default, labels: {tier: gold}}
@@ -32,7 +32,7 @@ type manifest struct {
 	line   int
 	free   bool // it names no namespace
 
-	kind, spec *yaml.Node // where these stand; nil: they do not
+	kind, spec *yaml.Node // their nodes; nil: absent
 }
 
 // The keys of manifests, and those that only the store sets.
@@ -141,7 +141,7 @@ func parseManifests(file string, data []byte) ([]manifest, flowfile.Problems) {
 	}
 }
 
-// itemsOf takes a list apart, as `pawl get KIND -o yaml` prints it.
+// itemsOf splits a list, as `pawl get KIND -o yaml` prints it.
 func itemsOf(root *yaml.Node) []*yaml.Node {
 	if root.Kind == yaml.MappingNode && len(root.Content) >= 2 && root.Content[0].Value == "items" && root.Content[1].Kind == yaml.SequenceNode {
 		return root.Content[1].Content
@@ -161,7 +161,7 @@ func syntaxProblem(file string, err error) flowfile.Problem {
 	return p
 }
 
-// manifestReader collects what is wrong with one object.
+// manifestReader collects the errors of one object.
 type manifestReader struct {
 	file     string
 	problems flowfile.Problems

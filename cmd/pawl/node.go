@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/provider/local/node"
 )
 
-// nodeCommand is what a VM of the local provider runs. The provider starts it;
-// a person has no use for it.
+// nodeCommand runs as a VM of the local provider. The provider starts it, not a
+// person.
 func (a *app) nodeCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{

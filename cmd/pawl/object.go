@@ -101,7 +101,7 @@ func (a *app) apply(ctx context.Context, b backend.Backend, manifests []manifest
 	return a.emit(page, names, nil)
 }
 
-// applyOne applies an object and says what has become of it.
+// applyOne applies an object and returns the result as a word.
 func applyOne(ctx context.Context, objects control.Objects, want control.Object) (word string, o control.Object, err error) {
 	before, err := objects.Get(ctx, want.Ref)
 	exists := err == nil
@@ -121,7 +121,7 @@ func applyOne(ctx context.Context, objects control.Objects, want control.Object)
 	return "changed", o, nil
 }
 
-// standing is what the driver's conditions say of an object.
+// standing summarizes the driver's conditions of an object.
 type standing struct {
 	ready   bool
 	blocked string // code and message of what needs a remedy
@@ -136,7 +136,7 @@ func standingOf(o control.Object) standing {
 		}
 		Fault *struct{ Code, Title, Message, Remedy string }
 	}
-	_ = json.Unmarshal(o.Status, &status) // a status that is no object says nothing
+	_ = json.Unmarshal(o.Status, &status) // other statuses are ignored
 	var s standing
 	s.text = view.StateOf(o).State
 	busy := false
@@ -158,8 +158,7 @@ func standingOf(o control.Object) standing {
 	return s
 }
 
-// waits reports an object that was asked for something by an annotation, which
-// nobody has accepted yet or whose turn has not come.
+// waits reports an object with a request by annotation that is pending or in work.
 func waits(o control.Object) bool {
 	var status struct {
 		Requests []struct{ State string }
@@ -170,8 +169,8 @@ func waits(o control.Object) bool {
 	})
 }
 
-// needsRemedy reports an object that does not go on by itself: its machine has
-// seen its newest spec, and what holds it up is neither tried again nor healed.
+// needsRemedy reports an object that does not continue by itself: its machine has
+// observed its newest spec, and its fault is neither retried nor healed.
 func needsRemedy(ctx context.Context, b backend.Runs, o control.Object) bool {
 	s := view.StateOf(o)
 	if s.Fault == nil || s.Fault.ObservedGeneration < o.Generation {
@@ -205,7 +204,7 @@ func (a *app) awaitReady(ctx context.Context, b backend.Backend, objects control
 			told = line
 		}
 		switch seen := o.Generation >= want.Generation; {
-		case seen && needsRemedy(ctx, b, o): // what serves already may be stuck with a change
+		case seen && needsRemedy(ctx, b, o): // a serving cluster may be stuck with a change
 			return o, end(view.ExitRemedy)
 		case seen && s.ready:
 			return o, nil
@@ -438,7 +437,7 @@ func (a *app) edit(ctx context.Context, b backend.Backend, ref control.Ref) erro
 	return os.Remove(file.Name())
 }
 
-// editable is what people may change of an object.
+// editable returns the fields of an object that people may change, as YAML.
 func editable(o control.Object) ([]byte, error) {
 	type metadata struct {
 		Namespace   string            `json:"namespace"`
@@ -458,7 +457,7 @@ func editable(o control.Object) ([]byte, error) {
 	return []byte(text), err
 }
 
-// inEditor lets a person change a file and gives what it holds then.
+// inEditor opens a file in the editor and returns its content afterwards.
 func (a *app) inEditor(ctx context.Context, path string) ([]byte, error) {
 	editor := os.Getenv("VISUAL")
 	if editor == "" {

@@ -148,7 +148,7 @@ func (a *app) planManifests(ctx context.Context, files []string, namespace strin
 	return a.emit(map[string]any{"items": plans}, nil, text.String)
 }
 
-// machinePlanText tells what a machine would do, and what it has considered.
+// machinePlanText describes the steps that a machine would take, and the rules it considered.
 func machinePlanText(p machine.Plan) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %s  %s", p.Object, p.State, p.Act)

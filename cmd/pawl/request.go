@@ -144,11 +144,11 @@ func (a *app) skipCommand() *cobra.Command {
 	return cmd
 }
 
-// way is what a verb does once its request is carried out.
+// followUp says what a verb does after its request is carried out.
 type way struct {
 	follow bool          // the run may go on: execute it here if nobody else does
 	watch  bool          // follow it even if someone else executes it
-	wait   time.Duration // at most so long
+	wait   time.Duration // at most
 }
 
 var stays = way{}
@@ -157,7 +157,7 @@ func goesOn(cmd *cobra.Command, wait time.Duration) way {
 	return way{follow: true, watch: cmd.Flags().Changed("wait"), wait: wait}
 }
 
-// request sends a request to a run, waits until it is carried out, and tells.
+// request sends a request to a run, waits until it is carried out, and prints the result.
 func (a *app) request(ctx context.Context, id string, verb workflow.Verb, ask workflow.RunRequest, w way) error {
 	b, err := a.open(ctx, sends)
 	if err != nil {
@@ -239,7 +239,7 @@ func (a *app) folded(ctx context.Context, b backend.Runs, before view.Run, reque
 	}
 }
 
-// isRequest tells a request by its id; a server puts the account before it.
+// isRequest recognizes a request by its id; a server puts the account before it.
 func isRequest(last *view.LastRequest, id string) bool {
 	return last != nil && (last.ID == id || strings.HasSuffix(last.ID, ":"+id))
 }
@@ -256,7 +256,7 @@ func refusal(last *view.LastRequest, id string) error {
 	return kind.Errorf("%s", last.Message)
 }
 
-// cancel ends a run and tells what was done on the way.
+// cancel ends a run and prints the steps it undid.
 func (a *app) cancel(ctx context.Context, id string, ask workflow.RunRequest, wait time.Duration) error {
 	b, err := a.open(ctx, sends)
 	if err != nil {
@@ -280,7 +280,7 @@ func (a *app) cancel(ctx context.Context, id string, ask workflow.RunRequest, wa
 	return a.toldCancel(ctx, b, before, r)
 }
 
-// toldCancel prints what a cancel has done: undone CreateTemporary; closed EnableHA; finally Clean; cancelled.
+// printCancel prints the steps of a cancel: undone CreateTemporary; closed EnableHA; finally Clean; cancelled.
 func (a *app) toldCancel(ctx context.Context, b backend.Backend, before, r view.Run) error {
 	ctx = context.WithoutCancel(ctx)
 	events, err := b.History(ctx, r.ID, 0, 1000)

@@ -65,7 +65,7 @@ Exit codes: 0 done, 1 failed, refused or not found, 2 usage or bad input,
 		{"clusters", "Container clusters:", []*cobra.Command{a.clusterCommand()}},
 		{"accounts", "Accounts:", a.accountVerbs()},
 		{"servers", "Servers:", []*cobra.Command{a.serverCommand(), a.devCommand(), a.operatorCommand()}},
-		{"care", "Care:", []*cobra.Command{a.storeCommand(), a.importCommand(), a.benchCommand(), a.versionCommand()}},
+		{"care", "Maintenance:", []*cobra.Command{a.storeCommand(), a.importCommand(), a.benchCommand(), a.versionCommand()}},
 	}
 	for _, g := range groups {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
@@ -152,7 +152,7 @@ func (s *span) Set(text string) error {
 // Type implements pflag.Value.
 func (s *span) Type() string { return "duration" }
 
-// counted is a number of things in words.
+// counted is a number with its noun.
 func counted(n int, one string) string {
 	if n == 1 {
 		return "1 " + one

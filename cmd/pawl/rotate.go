@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/store/sqlstore"
 )
 
-// rotateCommand seals the secrets of a store with a new master key.
+// rotateCommand encrypts the secrets of a store with a new master key.
 func (a *app) rotateCommand() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{

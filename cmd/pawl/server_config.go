@@ -12,10 +12,10 @@ import (
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/serve"
 )
 
-// ofClients are flags that say nothing of a server.
+// ofClients are flags that do not concern a server.
 var ofClients = []string{"as", "config", "help", "no-color", "output", "server", "timeout"}
 
-// effective is what a server would run with.
+// effective is the configuration that a server would run with.
 type effective struct {
 	Server   map[string]any  `json:"server"`
 	Clusters *serve.Clusters `json:"containerClusters,omitempty"`
@@ -64,7 +64,7 @@ Passwords and keys are stars. Nothing is started and no store is opened.`,
 	return cmd
 }
 
-// settingOf is the value of a flag: a number, a truth, a list or a text without secrets.
+// settingOf is the value of a flag: a number, a boolean, a list or a text without secrets.
 func settingOf(f *pflag.Flag) any {
 	if list, ok := f.Value.(pflag.SliceValue); ok {
 		return list.GetSlice()

@@ -14,8 +14,8 @@ import (
 )
 
 // Accounts are accounts, domains and credentials: those of a store that this
-// process opens, where it asks as the operator, or those of a server.
-// Lists give at most limit entries; 0: all.
+// process opens, where the caller is the operator, or those of a server.
+// Lists return at most limit entries; 0: all.
 type Accounts interface {
 	Accounts(ctx context.Context, domain string, limit int) ([]account.Account, error)
 	CreateAccount(ctx context.Context, w account.NewAccount) (account.Account, error)
@@ -46,7 +46,7 @@ type LocalAccounts struct {
 
 var _ Accounts = (*LocalAccounts)(nil)
 
-// OpenAccounts opens the accounts of a store. Client does not make a master key.
+// OpenAccounts opens the accounts of a store. A client does not create a master key.
 func OpenAccounts(ctx context.Context, o StoreOptions, client bool, actor string) (*LocalAccounts, error) {
 	store, err := OpenStore(ctx, o, client)
 	if err != nil {
@@ -73,7 +73,7 @@ func (r *Remote) IsOpen(ctx context.Context) (bool, error) {
 	return err == nil, nil
 }
 
-// note writes what was done into the audit trail, under the name of the one who did it.
+// note writes an entry into the audit trail under the actor's name.
 func (l *LocalAccounts) note(ctx context.Context, call, target string, err error) error {
 	e := account.Entry{
 		At: time.Now().UTC(), Who: l.actor, Account: account.SystemID, Domain: account.RootID, API: "cli", Call: call, Target: target, Outcome: account.OK,
@@ -176,7 +176,7 @@ func (l *LocalAccounts) Trail(ctx context.Context, q account.TrailQuery) ([]acco
 
 var _ Accounts = (*Remote)(nil)
 
-// listed follows the pages of a list until its end, or so many of it; 0: all.
+// listed follows the pages of a list until its end or a limit; 0: all.
 func listed[T any](ctx context.Context, r *Remote, limit int, query url.Values, path ...string) ([]T, error) {
 	all := []T{}
 	if query == nil {
@@ -199,7 +199,7 @@ func listed[T any](ctx context.Context, r *Remote, limit int, query url.Values, 
 	}
 }
 
-// mostOf is the limit of a page of which so many are wanted; not positive: all.
+// pageLimit is the limit of the next page; a parameter that is not positive means all.
 func mostOf(wanted int) int {
 	const most = 500
 	if wanted <= 0 || wanted > most {

@@ -1,4 +1,4 @@
-// Package backend is where the verbs of pawl find runs and objects: a store that this process opens, or a server.
+// Package backend gives the verbs of pawl access to runs and objects: a store that this process opens, or a server.
 //
 //	Backend ─┬─ Local   store ─▶ engine in this process; works on what is due if nobody else owns the store
 //	         └─ Remote  /v1 of a server
@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Backend is all that the verbs need.
+// Backend is the interface of the verbs to runs, objects and definitions.
 type Backend interface {
 	Runs
 	Definitions
@@ -28,20 +28,20 @@ type Backend interface {
 type Runs interface {
 	Start(ctx context.Context, req workflow.Request) (view.Run, error)
 	Run(ctx context.Context, id string) (view.Run, error)
-	// Steps gives a page of a run's steps, those behind the first so many; a Run holds only the newest.
+	// Steps returns a page of a run's steps after an offset; a Run holds only the newest.
 	Steps(ctx context.Context, id string, after int) (view.Steps, error)
 	List(ctx context.Context, q workflow.Query) (view.Runs, error)
-	// History gives events behind one, oldest first.
+	// History returns the events after one, oldest first.
 	History(ctx context.Context, id string, after int64, limit int) ([]view.Event, error)
-	// Ask sends a request: durable when it returns nil. What is refused at once is an error.
+	// Request sends a request: durable when it returns nil. A request that is refused at once is an error.
 	Ask(ctx context.Context, id string, verb workflow.Verb, ask workflow.RunRequest) error
 	Send(ctx context.Context, id string, s workflow.Signal) error
-	// Changes rings when something may have happened to a run ("" for any object), until ctx ends.
+	// Changes notifies when a run ("": any object) may have changed, until ctx ends.
 	Changes(ctx context.Context, id string) <-chan struct{}
 	// Work works on what is due until ctx ends, as long as this process is the
 	// one to do it. Without one to do it, it only waits.
 	Work(ctx context.Context) error
-	// Alone reports that runs go on only while this process works on them.
+	// Alone reports that runs continue only while this process works on them.
 	Alone() bool
 	// Advance works on one run until it rests, if nobody else does.
 	Advance(ctx context.Context, id string) error
@@ -56,7 +56,7 @@ type Definitions interface {
 	Fault(ctx context.Context, code string) (view.Kind, error)
 	Machines(ctx context.Context) ([]machine.Standalone, error)
 	PlanFlow(ctx context.Context, flow string, input []byte) (view.Plan, error)
-	// Served are the kinds of objects that machines serve. None: nobody can tell here.
+	// Served returns the kinds of objects that machines serve. None: unknown here.
 	Served(ctx context.Context) ([]driver.ServedKind, error)
 	// PlanObject says what a machine would do with a stored object; with a manifest, were it applied.
 	PlanObject(ctx context.Context, ref control.Ref, manifest *control.Object) (machine.Plan, error)

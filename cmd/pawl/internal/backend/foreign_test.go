@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/store/sqlstore"
 )
 
-// Another program's database is refused before anything is made beside it.
+// Another program's database is refused before any file is created beside it.
 func TestFinding10ForeignDatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bookmarks.db")
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate)

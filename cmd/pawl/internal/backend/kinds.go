@@ -13,7 +13,7 @@ import (
 )
 
 // kindsName is where a server keeps the kinds that it serves, beside the locks:
-// commands that open its store read there what is taken.
+// commands that open its store read there which kinds are served.
 const kindsName = "pawl/kinds"
 
 // KeepKinds writes down what this server serves. In a database that several

@@ -28,7 +28,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow/flowfile"
 )
 
-// KubeOptions say which cluster is asked.
+// KubeOptions name a cluster and its namespaces.
 type KubeOptions struct {
 	Config    *rest.Config
 	Namespace string         // of runs and objects that name none; empty: all
@@ -52,7 +52,7 @@ type Kube struct {
 	notifier  notifier
 	watches   watches
 
-	ctx  context.Context // of all that goes on beside the verb
+	ctx  context.Context // of background work
 	stop context.CancelFunc
 	all  sync.WaitGroup
 
@@ -68,7 +68,7 @@ type kubeRuns struct {
 	engine *workflow.Engine
 }
 
-// OpenKube names a cluster; it is not asked yet.
+// OpenKube returns the backend of a cluster without connecting to it.
 func OpenKube(_ context.Context, o KubeOptions) (*Kube, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -114,7 +114,7 @@ func (k *Kube) Close() error {
 	return errors.Join(errs...)
 }
 
-// openWithin is how long the first look at the runs of a namespace may take.
+// openWithin limits the first read of a namespace's runs.
 const openWithin = time.Minute
 
 // runs opens the runs of a namespace.
@@ -150,7 +150,7 @@ func (k *Kube) runs(ctx context.Context, namespace string) (*kubeRuns, error) {
 	return k.stores[namespace], nil
 }
 
-// unopened says of the cluster what the store says of itself.
+// unopened translates an error of the store into one of the cluster.
 func unopened(err error) error {
 	switch {
 	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
@@ -165,7 +165,7 @@ func (k *Kube) compile(source []byte) (workflow.Flow, error) {
 	return flowfile.FromSource(source, flowfile.Options{Actions: k.actions, AnyAction: true})
 }
 
-// home is where the runs of a subject are looked for.
+// runNamespace is the namespace of a subject's runs.
 func (k *Kube) home(subject string) string {
 	if parts := strings.Split(subject, "/"); len(parts) > 2 && k.options.Namespace != "" {
 		return parts[1]
@@ -185,7 +185,7 @@ func (k *Kube) Work(ctx context.Context) error {
 // Advance implements Runs.
 func (k *Kube) Advance(context.Context, string) error { return nil }
 
-// find looks for a run in the namespace, and in those that were looked at before.
+// find searches a run in the namespace, and in those that were read before.
 func (k *Kube) find(ctx context.Context, id string) (*kubeRuns, *workflow.Run, error) {
 	first, err := k.runs(ctx, k.options.Namespace)
 	if err != nil {
@@ -243,7 +243,7 @@ func (k *Kube) flowOf(ctx context.Context, from *kubeRuns, r *workflow.Run) *wor
 	}
 	d, err := from.store.Definition(ctx, r.Hash)
 	if err != nil {
-		return nil // its steps are shown as they stand in the run
+		return nil // its steps are shown as the run records them
 	}
 	f, err := k.compile(d.Source)
 	if err != nil {
@@ -301,7 +301,7 @@ func (k *Kube) Send(ctx context.Context, id string, s workflow.Signal) error {
 // Objects implements Backend.
 func (k *Kube) Objects() (control.Objects, error) { return kubeObjects{k}, nil }
 
-// askEngine makes a request of an engine.
+// engineRequest converts a request for an engine.
 func askEngine(ctx context.Context, engine *workflow.Engine, id string, verb workflow.Verb, ask workflow.RunRequest) error {
 	switch verb {
 	case workflow.VerbPause:
@@ -326,7 +326,7 @@ func askEngine(ctx context.Context, engine *workflow.Engine, id string, verb wor
 func behind(ctx context.Context, store workflow.Lister, subject string) string {
 	ahead, _, err := store.List(ctx, workflow.Query{Subject: subject, Active: true, OldestFirst: true})
 	if err != nil {
-		return "" // only a courtesy
+		return "" // only informative
 	}
 	found := ""
 	for _, other := range ahead {

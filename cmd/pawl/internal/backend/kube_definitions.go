@@ -21,14 +21,14 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// NotOnKubernetes is the refusal of what a cluster does not have.
+// NotOnKubernetes is the fault of a verb that Kubernetes does not support.
 var NotOnKubernetes = fault.Declare(fault.Kind{
 	Code: "NOT_ON_KUBERNETES", Class: fault.Invalid,
 	Title:  "the verb has no meaning on Kubernetes",
 	Remedy: "Use what the message names; or ask a server or a store: --server URL, --dsn FILE.",
 })
 
-// brought is what this program knows of flows without any file: those of its operators.
+// brought returns the flows that this program has without any file: those of its operators.
 type brought struct {
 	flows   []workflow.Flow
 	actions []workflow.Action
@@ -37,7 +37,7 @@ type brought struct {
 
 func bring() (b brought, err error) {
 	nowhere := port.Ports{Storage: struct{ port.Storage }{}, Instances: struct{ port.Instances }{}, Engine: struct{ port.Engine }{}, Manager: struct{ port.Manager }{}}
-	o, err := sharedstorage.New(sharedstorage.Options{Store: struct{ sharedstorage.ClusterStore }{}, Ports: nowhere}) // only asked what it brings
+	o, err := sharedstorage.New(sharedstorage.Options{Store: struct{ sharedstorage.ClusterStore }{}, Ports: nowhere}) // only its flows are read
 	if err != nil {
 		return b, err
 	}
@@ -142,8 +142,8 @@ func (k *Kube) PlanObject(ctx context.Context, ref control.Ref, manifest *contro
 	return operator.PlanFor(ctx, c)
 }
 
-// planner is an operator that only looks: at claims and pods, and at the engines
-// as far as they can be reached from here.
+// planner is an operator that only reads: claims and pods, and the engines
+// that can be reached from here.
 func (k *Kube) planner(ctx context.Context) (*sharedstorage.Operator, error) {
 	from, err := k.runs(ctx, k.options.Namespace)
 	if err != nil {

@@ -54,7 +54,7 @@ func (k *Kube) kind(word string) (kubeKind, error) {
 // served reports whether the API server knows what keeps runs.
 func (k *Kube) served(runs kubestore.Kind) bool {
 	_, err := k.mapper.RESTMapping(schema.GroupKind{Group: v1alpha1.GroupVersion.Group, Kind: string(runs)})
-	return !meta.IsNoMatchError(err) // what is trouble now is told by who opens them
+	return !meta.IsNoMatchError(err) // opening them reports other errors
 }
 
 // listed are the kinds that belong to Pawl and are no runs.

@@ -22,14 +22,14 @@ import (
 const manager = "pawl"
 
 // kubeObjects are the objects of a cluster. They look as they do standalone; what
-// other programs keep in them is neither shown nor taken away.
+// other programs keep in them is neither shown nor removed.
 type kubeObjects struct{ k *Kube }
 
 func (o kubeObjects) at(kind kubeKind, namespace string) dynamic.ResourceInterface {
 	return o.k.client.Resource(kind.resource).Namespace(namespace)
 }
 
-// kubeFault gives an error of the API server its kind, and of a missing object the words of a store.
+// kubeFault translates an error of the API server into a fault; a missing object reads as in a store.
 func kubeFault(err error, ref control.Ref) error {
 	switch err = controller.Fault(err); fault.Of(err) {
 	case control.NotFound:
@@ -103,7 +103,7 @@ func (o kubeObjects) List(ctx context.Context, q control.Query) (control.Page, e
 	return page, nil
 }
 
-// writeTries is how often a change is made anew that somebody else has overtaken.
+// writeTries is the number of attempts at a change that conflicts with others.
 const writeTries = 5
 
 // Apply implements control.Objects. Labels and annotations that are not named stay.
@@ -111,7 +111,7 @@ func (o kubeObjects) Apply(ctx context.Context, want control.Object) (control.Ob
 	return o.apply(ctx, want, nil)
 }
 
-// apply with dry asks the API server what would become of the object.
+// apply with dry is a dry run at the API server.
 func (o kubeObjects) apply(ctx context.Context, want control.Object, dry []string) (control.Object, error) {
 	for try := 1; ; try++ {
 		made, err := o.applyOnce(ctx, want, dry)
@@ -159,7 +159,7 @@ func (o kubeObjects) applyOnce(ctx context.Context, want control.Object, dry []s
 	return o.patch(ctx, kind, is, metadata, patch, dry)
 }
 
-// named is what a map sets anew.
+// named returns the entries that a map changes.
 func named(is, want map[string]string) map[string]any {
 	changed := map[string]any{}
 	for key, value := range want {
@@ -271,16 +271,16 @@ func (o kubeObjects) Delete(ctx context.Context, ref control.Ref, revision int64
 	return gone, nil
 }
 
-// Feed implements control.Objects for those who only wait for changes; see Changes.
+// Feed implements control.Objects for backends that only wait for changes; see Changes.
 func (kubeObjects) Feed(string) control.Source[control.Object] { return noFeed{} }
 
-// What of an object is neither its content nor shown.
+// Metadata of an object that is neither content nor shown.
 var envelope = []string{"apiVersion", "kind", "metadata", "status"}
 
 // foreign are annotations of other programs that say nothing to people.
 var foreign = []string{"kubectl.kubernetes.io/last-applied-configuration"}
 
-// contentOf is what is asked for: the spec, or of kinds without one all fields.
+// contentOf is the desired content: the spec, or of kinds without one all fields.
 func contentOf(u *unstructured.Unstructured) map[string]any {
 	content := maps.Clone(u.Object)
 	for _, key := range envelope {
@@ -292,7 +292,7 @@ func contentOf(u *unstructured.Unstructured) map[string]any {
 // bare are the kinds whose content does not stand in a spec. Standalone it does.
 var bare = map[string]bool{"ConfigMap": true, "Secret": true}
 
-// specOf is the content that an object asks for.
+// specOf is the desired content of an object.
 func specOf(o control.Object) (map[string]any, error) {
 	var spec map[string]any
 	if len(o.Spec) > 0 {

@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// watches ring when objects change that were read.
+// watches notify when objects change that were read.
 type watches struct {
 	mu  sync.Mutex
-	ctx context.Context // of who waits for changes; nil: nobody
+	ctx context.Context // of the waiting caller; nil: none
 	at  map[watched]bool
 }
 
@@ -22,7 +22,7 @@ type watched struct {
 	namespace, name string
 }
 
-// touch watches what is being read, if somebody waits for its changes. The watch
+// touch watches the objects being read, if a caller waits for changes. The watch
 // begins before the read, so that nothing comes in between.
 func (w *watches) touch(k *Kube, kind kubeKind, namespace, name string) {
 	w.mu.Lock()
@@ -46,7 +46,7 @@ func (w *watches) listen(ctx context.Context) {
 	w.ctx, w.at = ctx, map[watched]bool{}
 }
 
-// follow rings at each change of objects until ctx ends.
+// follow notifies at each change of objects until ctx ends.
 func (k *Kube) follow(ctx context.Context, what watched) {
 	options := metav1.ListOptions{}
 	if what.name != "" {
@@ -63,12 +63,12 @@ func (k *Kube) follow(ctx context.Context, what watched) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(againEvery): // a look is due every now and then anyway
+		case <-time.After(againEvery): // poll as a fallback
 		}
 	}
 }
 
-// Changes implements Runs by watches of what is read, and a look now and then.
+// Changes implements Runs by watches of what is read, and a poll as a fallback.
 func (k *Kube) Changes(ctx context.Context, _ string) <-chan struct{} {
 	c := make(chan struct{}, 1)
 	k.watches.listen(ctx)
@@ -96,7 +96,7 @@ func (k *Kube) Changes(ctx context.Context, _ string) <-chan struct{} {
 	return c
 }
 
-// hear rings when a run changes.
+// hear notifies when a run changes.
 func (k *Kube) hear(wake <-chan string) {
 	for {
 		select {

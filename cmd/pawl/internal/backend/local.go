@@ -20,7 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow/flowfile"
 )
 
-// LocalOptions say which store is opened and what is executed on it.
+// LocalOptions name the store and the definitions that run on it.
 type LocalOptions struct {
 	Store     StoreOptions
 	Client    bool     // only read and send, even if nobody owns the store
@@ -256,7 +256,7 @@ func (l *Local) Send(ctx context.Context, id string, s workflow.Signal) error {
 	return engine.Send(ctx, id, s)
 }
 
-// Intervals of looks at a store that another process works on.
+// Poll intervals of a store that another process works on.
 const (
 	lookEvery = 200 * time.Millisecond
 	ownEvery  = time.Second

@@ -21,7 +21,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// RemoteOptions say which server is asked.
+// RemoteOptions name a server and the caller.
 type RemoteOptions struct {
 	URL   string
 	Token string // empty: none
@@ -42,7 +42,7 @@ const (
 	tries        = 4                // of a request that may be repeated
 )
 
-// OpenRemote names a server; it is not asked yet.
+// OpenRemote returns the backend of a server without connecting to it.
 func OpenRemote(_ context.Context, o RemoteOptions) (*Remote, error) {
 	if !strings.Contains(o.URL, "://") {
 		o.URL = "http://" + o.URL
@@ -97,7 +97,7 @@ func (r *Remote) do(ctx context.Context, c call, out any) error {
 	}
 }
 
-// passing reports trouble that may be over the next time.
+// passing reports a temporary error.
 func passing(err error) bool {
 	var p *view.Problem
 	if errors.As(err, &p) {
@@ -127,7 +127,7 @@ func (r *Remote) once(ctx context.Context, c call, body []byte, out any) error {
 	return nil
 }
 
-// send gives an answer that is no error.
+// send returns the answer, or its problem document as an error.
 func (r *Remote) send(ctx context.Context, c call, body []byte) (*http.Response, error) {
 	u := r.base.JoinPath(append([]string{"v1"}, escaped(c.path)...)...)
 	u.RawQuery = c.query.Encode()
@@ -230,7 +230,7 @@ func (r *Remote) Steps(ctx context.Context, id string, after int) (view.Steps, e
 	return page, err
 }
 
-// largestPage is the most entries a server gives at once.
+// largestPage is the largest page that a server returns.
 const largestPage = 500
 
 // List implements Runs.
@@ -392,7 +392,7 @@ func (r *Remote) PlanObject(ctx context.Context, ref control.Ref, manifest *cont
 	return *answer.Machine, nil
 }
 
-// asked is what people may say of an object.
+// desired is the part of an object that people write.
 func asked(o control.Object) map[string]any {
 	m := map[string]any{"kind": o.Kind, "namespace": o.Namespace, "name": o.Name}
 	if o.Labels != nil {

@@ -37,14 +37,14 @@ func (r *Remote) Cluster(ctx context.Context, id string) (view.Cluster, error) {
 	return c, err
 }
 
-// CreateCluster asks for a cluster. body is that of POST /v1/clusters.
+// CreateCluster requests a cluster. body is that of POST /v1/clusters.
 func (r *Remote) CreateCluster(ctx context.Context, body any) (Accepted, error) {
 	var a Accepted
 	err := r.do(ctx, call{method: http.MethodPost, path: []string{"clusters"}, header: key(""), body: body}, &a)
 	return a, err
 }
 
-// ChangeCluster asks for a change: start, stop, scale, upgrade, recover, forget.
+// ChangeCluster requests a change: start, stop, scale, upgrade, recover, forget.
 func (r *Remote) ChangeCluster(ctx context.Context, id, kind string, body any) (Accepted, error) {
 	var a Accepted
 	err := r.do(ctx, call{method: http.MethodPost, path: []string{"clusters", id, kind}, header: key(""), body: body}, &a)
@@ -58,7 +58,7 @@ func (r *Remote) PatchCluster(ctx context.Context, id string, body any) (Accepte
 	return a, err
 }
 
-// DeleteCluster asks for the deletion of a cluster, of any revision.
+// DeleteCluster requests the deletion of a cluster, of any revision.
 func (r *Remote) DeleteCluster(ctx context.Context, id string, forced bool) (Accepted, error) {
 	query := url.Values{}
 	if forced {

@@ -11,7 +11,7 @@ import (
 
 const (
 	againEvery  = time.Second     // between connections of an event stream
-	safetyEvery = 5 * time.Second // a look nobody rang for
+	safetyEvery = 5 * time.Second // poll without a notification
 )
 
 // Changes implements Runs by the server's event stream.
@@ -56,7 +56,7 @@ func (r *Remote) Changes(ctx context.Context, id string) <-chan struct{} {
 	return c
 }
 
-// listen reads one connection to its end and gives the id to go on behind.
+// listen reads one connection to its end and returns the last event id.
 func (r *Remote) listen(ctx context.Context, id, last string, notify func()) string {
 	query := url.Values{}
 	if id != "" {

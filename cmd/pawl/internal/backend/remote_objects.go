@@ -95,7 +95,7 @@ func (o remoteObjects) Update(ctx context.Context, next control.Object) (control
 	return made, err
 }
 
-// replacing is the merge patch that leaves nothing of was but what is in next.
+// replacing is the merge patch that turns was into next.
 func replacing(was, next map[string]string) map[string]any {
 	patch := map[string]any{}
 	for key := range was {
@@ -118,7 +118,7 @@ func (o remoteObjects) Delete(ctx context.Context, ref control.Ref, revision int
 	return gone, err
 }
 
-// Feed implements control.Objects for those who only wait for changes; see Changes.
+// Feed implements control.Objects for backends that only wait for changes; see Changes.
 func (remoteObjects) Feed(string) control.Source[control.Object] { return noFeed{} }
 
 type noFeed struct{}

@@ -19,16 +19,16 @@ import (
 type StoreOptions struct {
 	Kind string // memory, sqlite, postgres; empty: what DSN says
 	DSN  string // a file or postgres://…; empty: pawl.db in the user's state folder
-	// KeyFile holds the master keys that seal secrets. Empty: PAWL_MASTER_KEY,
-	// else a file beside a SQLite store, which is made if it is not there.
+	// KeyFile holds the master keys that encrypt secrets. Empty: PAWL_MASTER_KEY,
+	// else a file beside a SQLite store, which is created if absent.
 	KeyFile string
-	Sealed  bool // secrets stay as they are: no key is asked for
+	Sealed  bool // secrets stay encrypted: no key is needed
 }
 
 // Store is an open store.
 type Store struct{ kept }
 
-// kept is what verbs and servers need of a store.
+// kept is the interface of verbs and servers to a store.
 type kept interface {
 	workflow.Store
 	workflow.Claimer
@@ -40,7 +40,7 @@ type kept interface {
 	Close() error
 }
 
-// memory is the memory store with what all others have.
+// memory is the memory store with the methods of the other stores.
 type memory struct {
 	*workflow.Memory
 	objects  *control.Memory
@@ -76,7 +76,7 @@ func OpenStore(ctx context.Context, o StoreOptions, client bool) (Store, error) 
 	}
 	path := o.Path()
 	if !postgres {
-		if err := sqlstore.Identify(path); err != nil { // before a key is made beside it
+		if err := sqlstore.Identify(path); err != nil { // before a key is created beside it
 			return Store{}, err
 		}
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -93,7 +93,7 @@ func OpenStore(ctx context.Context, o StoreOptions, client bool) (Store, error) 
 	return opened(sqlstore.Open(ctx, sqlstore.Options{Path: path, Client: client, MasterKeys: keys}))
 }
 
-// MasterKeys are those that a client of the store is given; none is made.
+// MasterKeys returns the keys for a client of the store; it creates none.
 func (o StoreOptions) MasterKeys() ([][]byte, error) { return o.masterKeys(o.Shared(), true) }
 
 // masterKeys are those of the file, of the environment, or of the file beside a
@@ -113,7 +113,7 @@ func (o StoreOptions) masterKeys(postgres, client bool) ([][]byte, error) {
 	}
 	beside := o.Keys()
 	if _, err := os.Stat(beside); err != nil && client {
-		return nil, nil // without keys a client reads what is not sealed
+		return nil, nil // without keys a client reads unencrypted data
 	}
 	return sqlstore.MasterKeyFile(beside)
 }
@@ -153,7 +153,7 @@ func (s Store) SessionKeys() ([][]byte, error) {
 	return nil, nil
 }
 
-// Clusters is the ledger of container clusters.
+// Clusters is the store of container clusters.
 func (s Store) Clusters() cluster.Store {
 	if m, ok := s.kept.(memory); ok {
 		return m.clusters
@@ -169,7 +169,7 @@ func (s Store) Accounts() account.Store {
 	return s.kept.(sqlstore.Store).Accounts()
 }
 
-// Rotator seals secrets anew; false: the store keeps none.
+// Rotator encrypts secrets with a new key; false: the store keeps none.
 func (s Store) Rotator() (rotator interface {
 	Rotate(ctx context.Context) (int, error)
 }, ok bool) {
@@ -189,7 +189,7 @@ func (s Store) CheckEncryption(ctx context.Context) error {
 	return nil
 }
 
-// Probe writes as requests do, and tells why that cannot be done.
+// Probe writes as requests do, and returns the error if it cannot.
 func (s Store) Probe(ctx context.Context) error {
 	if durable, ok := s.kept.(interface {
 		Probe(ctx context.Context) error
@@ -212,8 +212,8 @@ func (o StoreOptions) Keys() string {
 	return o.Path() + ".key"
 }
 
-// Installation is the id that tells what this store's server makes from what
-// others make. It is made once.
+// Installation is the id that marks the resources of this store's server. It is
+// created once.
 func (s Store) Installation(ctx context.Context) (string, error) {
 	id := control.NewUID()
 	if sql, ok := s.kept.(sqlstore.Store); ok {
@@ -236,13 +236,13 @@ func (s Store) IsOwner() bool {
 	return !ok || admin.IsOwner()
 }
 
-// Admin is the store's side for commands that look after it.
+// Admin is the store's interface for maintenance commands.
 func (s Store) Admin() (sqlstore.Admin, bool) {
 	admin, ok := s.kept.(sqlstore.Admin)
 	return admin, ok
 }
 
-// DefaultPath is the SQLite store of a user who names none.
+// DefaultPath is the path of the SQLite store without --dsn.
 func DefaultPath() string { return filepath.Join(StateDir(), "pawl.db") }
 
 // StateDir is where pawl keeps what outlives a process:

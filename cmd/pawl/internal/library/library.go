@@ -16,14 +16,14 @@ import (
 	"github.com/pawl-dev/pawl/workflow/flowfile"
 )
 
-// FileWrong is the fault of every file that is given.
+// FileWrong is the fault of an invalid definition file.
 var FileWrong = fault.Declare(fault.Kind{
 	Code: "FILE_WRONG", Class: fault.Invalid,
 	Title:  "the file cannot be read or does not fit",
 	Remedy: "Correct what the message names and run the command again.",
 })
 
-// Library is what files define.
+// Library holds the definitions of files.
 type Library struct {
 	Flows    []workflow.Flow // those of single actions of machines included
 	Machines []machine.Standalone
@@ -75,8 +75,8 @@ func Load(flows, machines []string, options flowfile.Options) (Library, error) {
 	return l, nil
 }
 
-// Files gives the files that Load would read, with what tells one version from
-// another: for noticing that they changed.
+// Files returns the files that Load would read, with size and time, so that a
+// caller notices changes.
 func Files(paths ...string) (map[string]string, error) {
 	files := map[string]string{}
 	for _, path := range paths {
@@ -113,7 +113,7 @@ func isYAML(name string) bool {
 	return ext == ".yaml" || ext == ".yml"
 }
 
-// sorted tells files of machines from those of flows; folders may hold both.
+// sorted separates files of machines from those of flows; folders may hold both.
 func sorted(flows, machines []string) (flowPaths, machinePaths []string, err error) {
 	for _, path := range slices.Concat(flows, machines) {
 		info, err := os.Stat(path)

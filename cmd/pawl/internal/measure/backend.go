@@ -21,7 +21,7 @@ type Backend struct {
 }
 
 // OpenBackend opens memory, sqlite or postgres. Without a DSN SQLite gets a new
-// file in dir, which goes again at Close.
+// file in dir, which Close removes.
 func OpenBackend(ctx context.Context, name, dsn, dir string) (*Backend, error) {
 	switch name {
 	case "memory":
@@ -91,7 +91,7 @@ func counters(s sqlstore.Store) func() Counters {
 	}
 }
 
-// One opens the medium, measures once, and closes it.
+// One opens the backend, measures once, and closes it.
 func One(ctx context.Context, name, dsn, dir string, raw bool, o Options) (r Result, err error) {
 	m, err := OpenBackend(ctx, name, dsn, dir)
 	if err != nil {

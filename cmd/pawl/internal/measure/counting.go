@@ -8,7 +8,7 @@ import (
 )
 
 // counting counts durable writes and hears of ended runs: the moment a Save
-// with a final phase returns is the moment its client is told.
+// with a final phase returns is the moment its client is notified.
 type counting struct {
 	workflow.Store
 	writes atomic.Int64

@@ -32,7 +32,7 @@ type KillResult struct {
 	Succeeded        int     `json:"succeeded"`
 }
 
-// KillChild is what the process to be killed executes: it starts all runs on a
+// KillChild is the process that is killed: it starts all runs on a
 // SQLite file and appends the key of each step to a file beside it.
 func KillChild(ctx context.Context, path string, runs, steps, concurrency int) error {
 	k, err := openKill(ctx, path, steps, concurrency)
@@ -79,7 +79,7 @@ func openKill(ctx context.Context, path string, steps, concurrency int) (*killRu
 }
 
 // Kill starts runs in a process of their own (command, with its file appended),
-// kills it in the middle, and goes on in this one.
+// kills it in the middle, and continues in this one.
 func Kill(ctx context.Context, dir string, command []string, o Options) (r KillResult, err error) {
 	r = KillResult{Store: "sqlite", Runs: o.Runs, Steps: o.Steps, Concurrency: o.Concurrency}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -153,7 +153,7 @@ func Kill(ctx context.Context, dir string, command []string, o Options) (r KillR
 	return r, err
 }
 
-// firstLife runs the command until so many steps were executed, and kills it.
+// firstLife runs the command until a number of steps were executed, and kills it.
 func firstLife(ctx context.Context, command []string, path string, steps int) error {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stderr = os.Stderr

@@ -1,8 +1,8 @@
-// Package measure drives the engine with no-op flows and says what a step costs.
+// Package measure drives the engine with no-op flows and measures the cost of a step.
 //
 //	100 clients, each: Start ─▶ wait for the end ─▶ next run
 //	     │
-//	     └─▶ engine ─▶ store        beside it: the raw loop on the same medium
+//	     └─▶ engine ─▶ store        beside it: the raw loop on the same backend
 //
 // It is what `pawl bench` runs, so that people can size their machine with it.
 package measure
@@ -23,7 +23,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Options say what is measured.
+// Options describe a measurement.
 type Options struct {
 	Runs        int
 	Steps       int
@@ -101,8 +101,8 @@ func Open(store workflow.Store, o Options, counters func() Counters) (*Bench, er
 	return b, nil
 }
 
-// endedElsewhere tells clients of runs that another worker has finished: a run
-// that is started while all slots are taken belongs to whoever is free.
+// endedElsewhere notifies clients of runs that another worker has finished: a run
+// that is started while all slots are taken goes to a free worker.
 func (b *Bench) endedElsewhere(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -179,7 +179,7 @@ func Quantile(sorted []time.Duration, q float64) float64 {
 	return float64(sorted[at]) / float64(time.Millisecond)
 }
 
-// clients executes runs, so many at a time, and gives the time of each.
+// clients executes runs with bounded concurrency and returns the time of each.
 func (b *Bench) clients(ctx context.Context, label string, runs, concurrency int) ([]time.Duration, error) {
 	latencies := make([]time.Duration, runs)
 	next := make(chan int)

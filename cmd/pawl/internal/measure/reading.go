@@ -10,19 +10,19 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// ReadingResult is what it costs to read one run of many steps.
+// ReadingResult is the cost of reading one run of many steps.
 type ReadingResult struct {
 	Store     string  `json:"store"`
 	Steps     int     `json:"steps"`
 	LoadMs    float64 `json:"loadMs"`    // of the whole run from the store
-	ViewMs    float64 `json:"viewMs"`    // all steps as faces show them
+	ViewMs    float64 `json:"viewMs"`    // all steps as view converts them
 	EncodeMs  float64 `json:"encodeMs"`  // all steps as JSON
 	ReadingMs float64 `json:"readingMs"` // the three together
 	Bytes     int     `json:"bytes"`     // of that JSON
 	AnswerMs  float64 `json:"answerMs"`  // the answer of /v1/runs/{id}, which holds the newest steps
 }
 
-// Reading executes one run of so many steps and reads it: medians of nine.
+// Reading executes one run with the given number of steps and reads it: medians of nine.
 func (b *Bench) Reading(ctx context.Context, name string, steps int) (ReadingResult, error) {
 	const subject = "bench/read/1"
 	r := ReadingResult{Store: name, Steps: steps}

@@ -39,7 +39,7 @@ type WorkersShare struct {
 	CPUMsPerStep   float64 `json:"cpuMsPerStep"` // of the workers, not of the server
 }
 
-// workerReport is what a worker's process tells its parent.
+// workerReport is the result that a worker's process sends to its parent.
 type workerReport struct {
 	P50, P99                    float64
 	CPU                         time.Duration
@@ -47,7 +47,7 @@ type workerReport struct {
 }
 
 // WorkerChild is one worker: it opens the store, executes a run for each client,
-// says so, waits for the word, executes its part and reports.
+// reports ready, waits for the start line, executes its part and reports.
 func WorkerChild(ctx context.Context, store, dsn string, o Options, in io.Reader, out io.Writer) error {
 	m, err := OpenBackend(ctx, store, dsn, "")
 	if err != nil {
@@ -57,7 +57,7 @@ func WorkerChild(ctx context.Context, store, dsn string, o Options, in io.Reader
 	if err != nil {
 		return err
 	}
-	if _, err := b.clients(ctx, fmt.Sprintf("warm-%d", os.Getpid()), o.Concurrency, o.Concurrency); err != nil { // connections are made
+	if _, err := b.clients(ctx, fmt.Sprintf("warm-%d", os.Getpid()), o.Concurrency, o.Concurrency); err != nil { // opens the connections
 		return err
 	}
 	fmt.Fprintln(out, "ready")
@@ -81,7 +81,7 @@ func WorkerChild(ctx context.Context, store, dsn string, o Options, in io.Reader
 	return m.Close()
 }
 
-// Workers measures one worker and each number of workers in turn, so often,
+// Workers measures one worker and each number of workers in turn, repeatedly,
 // each worker in a process of its own (command, with its part appended), all on one database.
 func Workers(ctx context.Context, store string, command []string, numbers []int, repeat int, o Options) (WorkersResult, error) {
 	r := WorkersResult{Store: store, Runs: o.Runs, Steps: o.Steps, Concurrency: o.Concurrency}
@@ -111,7 +111,7 @@ func Workers(ctx context.Context, store string, command []string, numbers []int,
 	return r, nil
 }
 
-// together runs n workers from one word to the end of the last one.
+// together runs n workers from one start line to the end of the last one.
 func together(ctx context.Context, command []string, n int, o Options) (s WorkersShare, err error) {
 	type process struct {
 		cmd *exec.Cmd

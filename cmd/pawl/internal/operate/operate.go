@@ -1,5 +1,5 @@
 // Package operate is what `pawl operator` runs: one manager with one election, one engine, and
-// the operators that are asked for, each with a cache of its own.
+// the requested operators, each with a cache of its own.
 package operate
 
 import (
@@ -25,7 +25,7 @@ import (
 // Options of the process.
 type Options struct {
 	Config         *rest.Config
-	Operators      []string // names that are served; empty: those whose kinds are installed, now or later
+	Operators      []string // names of operators to serve; empty: those whose kinds are installed, now or later
 	Namespaces     []string // that are served; empty: all
 	LeaseNamespace string   // of the leader's Lease and of flow definitions
 	Alone          bool     // no election
@@ -41,7 +41,7 @@ type Options struct {
 	SharedStorage SharedStorage
 }
 
-// Process is what runs: the controllers, and the engine of the leader.
+// Process holds the controllers, and the engine of the leader.
 type Process struct {
 	Manager *controller.Manager
 	store   *kubestore.Store

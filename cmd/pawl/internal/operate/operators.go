@@ -52,7 +52,7 @@ type part struct {
 	setup func() error
 }
 
-// serve sets up the parts that are asked for by name: at once, and KIND_MISSING if a kind is
+// serve sets up the parts that are named: at once, and KIND_MISSING if a kind is
 // not installed. Without names it sets up those whose kinds are installed, the others when
 // theirs are; KIND_MISSING if none is.
 func serve(m *controller.Manager, parts []part, names []string) error {

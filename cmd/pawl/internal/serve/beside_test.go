@@ -60,7 +60,7 @@ func TestClustersBesideFlowsOfTheirNames(t *testing.T) {
 	}
 }
 
-// deletion makes an object, deletes it in a state, and gives the steps of the run that does it.
+// deletion creates an object, deletes it in a state, and returns the steps of the run that does it.
 func deletion(t *testing.T, client *backend.Remote, ref control.Ref, spec, in string) (steps []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

@@ -34,7 +34,7 @@ type clusters struct {
 	metrics  *telemetry.Clusters
 }
 
-// makeClusters makes the desk of accounts and, if it is configured, the service.
+// makeClusters creates the account service and, if it is configured, the cluster service.
 func (p *parts) makeClusters(ctx context.Context) error {
 	p.clusters.accounts, p.clusters.sims = &account.Service{Store: account.NewCachedStore(p.store.Accounts())}, map[string]*sim.Cloud{}
 	config := p.options.Clusters
@@ -98,12 +98,12 @@ func (p *parts) makeClusters(ctx context.Context) error {
 
 const countsEvery = 15 * time.Second
 
-// hear is where simulated nodes call home.
+// hear receives the heartbeats of simulated nodes.
 func (p *parts) hear(ctx context.Context, token string, h cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
 	return p.clusters.service.Heartbeat(ctx, token, h)
 }
 
-// listening tells clusters the port that the system has chosen.
+// listening passes the port that the system has chosen to the clusters.
 func (p *parts) listening(addr net.Addr) {
 	host, port, err := net.SplitHostPort(p.options.Listen)
 	_, chosen, wrong := net.SplitHostPort(addr.String())
@@ -113,7 +113,7 @@ func (p *parts) listening(addr net.Addr) {
 	p.clusters.service.SetHomeURL(p.home(p.clusters.config, net.JoinHostPort(host, chosen)))
 }
 
-// home is where nodes call: what is configured, or where the server listens.
+// home is the URL for heartbeats of nodes: the configured one, or the server's own.
 func (p *parts) home(config *Clusters, listen string) string {
 	if config.Home != "" {
 		return strings.TrimSuffix(config.Home, "/")
@@ -185,7 +185,7 @@ func (p *parts) flows(loaded []workflow.Flow) []workflow.Flow {
 	return all
 }
 
-// queryFace is /client/api.
+// queryFace is the handler of /client/api.
 func (p *parts) queryFace() map[string]http.Handler {
 	if p.clusters.service == nil {
 		return nil

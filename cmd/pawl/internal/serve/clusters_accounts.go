@@ -20,10 +20,10 @@ var AccountInUse = fault.Declare(fault.Kind{
 	Guide:  "container-clusters.md",
 })
 
-// tenancy is to whose account of a provider's server things belong.
+// tenancy maps owners to the accounts of a provider's server.
 type tenancy struct {
 	Account  ProviderAccount            `json:"account,omitzero"`
-	Accounts map[string]ProviderAccount `json:"accounts,omitempty"` // by ids of accounts of ours
+	Accounts map[string]ProviderAccount `json:"accounts,omitempty"` // by ids of Pawl's accounts
 }
 
 func (t tenancy) of(account string) ProviderAccount {
@@ -33,13 +33,13 @@ func (t tenancy) of(account string) ProviderAccount {
 	return t.Account
 }
 
-// settings keep what must be remembered beside the books.
+// settings stores values beside the cluster records.
 type settings interface {
 	Setting(ctx context.Context, name string) (string, error)
 	PutSetting(ctx context.Context, name, value string) error
 }
 
-// mostHeld is how many clusters a refusal names.
+// mostHeld limits the clusters that a refusal names.
 const mostHeld = 5
 
 // keepTenancy compares the accounts of a provider with those of the start

@@ -19,11 +19,11 @@ var ClustersInvalid = fault.Declare(fault.Kind{
 })
 
 // Clusters is the configuration of container clusters: the file of --clusters.
-// Zero fields are the defaults of the specification.
+// Zero fields mean the defaults.
 type Clusters struct {
-	Installation  string     `yaml:"installation,omitempty" json:"installation,omitempty"`   // in the tags of all we make; default: made once and kept in the store
-	MasterKeyFile string     `yaml:"masterKeyFile,omitempty" json:"masterKeyFile,omitempty"` // seals secrets; default: a file beside the store, or PAWL_MASTER_KEY
-	Home          string     `yaml:"home,omitempty" json:"home,omitempty"`                   // URL where nodes call home; default: where the server listens
+	Installation  string     `yaml:"installation,omitempty" json:"installation,omitempty"`   // in the tags of all created resources; default: generated once and kept in the store
+	MasterKeyFile string     `yaml:"masterKeyFile,omitempty" json:"masterKeyFile,omitempty"` // encrypts secrets; default: a file beside the store, or PAWL_MASTER_KEY
+	Home          string     `yaml:"home,omitempty" json:"home,omitempty"`                   // URL for heartbeats of nodes; default: where the server listens
 	HomeCAFile    string     `yaml:"homeCAFile,omitempty" json:"homeCAFile,omitempty"`
 	Bootstrap     string     `yaml:"bootstrapFile,omitempty" json:"bootstrapFile,omitempty"` // template of user data
 	Providers     []Provider `yaml:"providers" json:"providers"`
@@ -94,8 +94,8 @@ type Provider struct {
 	Rate     int      `yaml:"rate,omitempty" json:"rate,omitempty"`         // calls a second in each zone; 0: 20
 	Parallel int      `yaml:"parallel,omitempty" json:"parallel,omitempty"` // calls at a time in each zone; 0: 10
 
-	// Account owns what is made at the provider; without it the account of the key
-	// does. Accounts name another one for accounts of ours, by their ids.
+	// Account owns the resources at the provider; default: the account of the key.
+	// Accounts names another one for accounts of Pawl, by their ids.
 	Account  ProviderAccount            `yaml:"account,omitempty" json:"account,omitzero"`
 	Accounts map[string]ProviderAccount `yaml:"accounts,omitempty" json:"accounts,omitempty"`
 }
@@ -176,9 +176,8 @@ func (c *Clusters) versions() []service.Version {
 }
 
 // LocalClusters is the configuration of `pawl dev`: VMs are processes of this
-// machine. It looks often, so that who tries things sees at once what they do;
-// and a call ends with the process that made it, so that a lookup which finds
-// nothing is believed soon.
+// machine. It polls often, so that changes show at once; and a call ends with its
+// process, so that an empty lookup is trusted soon.
 func LocalClusters(dir string) *Clusters {
 	c := &Clusters{
 		Providers: []Provider{{Name: "local", Type: "local", Dir: filepath.Join(dir, "vms")}},

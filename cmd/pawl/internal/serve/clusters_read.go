@@ -55,7 +55,7 @@ var (
 	wrongType  = regexp.MustCompile("cannot unmarshal !!(\\w+)(?: `(.*)`)? into (.*)")
 )
 
-// readable gives each error of the decoder the form file:line: message.
+// readable returns each error of the decoder as file:line: message.
 func readable(path string, err error) []string {
 	messages := []string{err.Error()}
 	if many := (*yaml.TypeError)(nil); errors.As(err, &many) {
@@ -101,7 +101,7 @@ func clusterKeys(t reflect.Type) (keys []string) {
 	return keys
 }
 
-// wrong is something that is wrong, and the keys and positions that lead there.
+// wrong is an error and the path of keys and positions to it.
 type wrong struct {
 	at   []any
 	says string
@@ -130,7 +130,7 @@ func lineOf(n *yaml.Node, at []any) int {
 	return max(1, n.Line)
 }
 
-// wrongs is what cannot work, although it can be read.
+// wrongs returns the errors of a configuration that parses but cannot work.
 func (c *Clusters) wrongs() (all []wrong) {
 	says := func(format string, args ...any) func(at ...any) {
 		return func(at ...any) { all = append(all, wrong{at, fmt.Sprintf(format, args...)}) }
@@ -202,7 +202,7 @@ func (c *Clusters) wrongProvider(p Provider, i int, names []string, says func(st
 	wrongCloudStack(p, i, says)
 }
 
-// wrongCloudStack is what is wrong with the keys that only cloudstack has.
+// wrongCloudStack returns the errors in keys that only cloudstack has.
 func wrongCloudStack(p Provider, i int, says func(string, ...any) func(...any)) {
 	for _, k := range []struct {
 		key string

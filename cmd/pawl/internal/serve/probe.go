@@ -31,7 +31,7 @@ func (p *parts) probe(ctx context.Context, c *cluster.Cluster, d *cluster.Detail
 
 // probeVersion asks endpoint/version. The certificate must be of the cluster's
 // own CA; without one, of a CA that this system trusts. Every answer below 500
-// counts: who refuses a stranger is there.
+// counts: a server that refuses access is up.
 func probeVersion(ctx context.Context, endpoint, caPEM string) error {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if caPEM != "" {
@@ -51,7 +51,7 @@ func probeVersion(ctx context.Context, endpoint, caPEM string) error {
 		return err
 	}
 	client := http.Client{
-		Transport:     &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}, // no proxy: the way of the nodes is asked
+		Transport:     &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}, // no proxy: nodes use none either
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	answer, err := client.Do(request)
@@ -59,7 +59,7 @@ func probeVersion(ctx context.Context, endpoint, caPEM string) error {
 		return err
 	}
 	defer answer.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 1<<16)) // what it says does not matter
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 1<<16)) // the body does not matter
 	if answer.StatusCode >= http.StatusInternalServerError {
 		return fmt.Errorf("%s answers %s", request.URL, answer.Status)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // queues are the metrics of the machines' queues. The depth is
-// read when it is asked for.
+// read at each scrape.
 type queues struct {
 	mu      sync.Mutex
 	depth   map[string]int
@@ -42,7 +42,7 @@ func newQueues(registry *prometheus.Registry) *queues {
 	return q
 }
 
-// depths gives the depth of each queue.
+// depths returns the depth of each queue.
 func (q *queues) depths() map[string]int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

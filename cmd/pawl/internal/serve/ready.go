@@ -14,8 +14,7 @@ const (
 	readyKept   = time.Second
 )
 
-// readiness writes once for all who want to know at the same time, and keeps
-// the answer for a moment.
+// readiness writes once for concurrent requests, and caches the answer briefly.
 type readiness struct {
 	write func(context.Context) error
 

@@ -12,14 +12,14 @@ import (
 	"github.com/pawl-dev/pawl/workflow/flowfile"
 )
 
-// lookEvery is how often the files are looked at.
+// pollEvery is the interval at which the files are checked.
 const lookEvery = time.Second
 
-// definitionStore is where definitions come from, and what was read from there last.
+// definitionStore holds the sources of definitions and the last version read.
 type definitionStore struct {
 	flows, machines []string
 	options         flowfile.Options
-	warn            func(flowfile.Problem) // hears what is worth a look in files that load; nil: nobody
+	warn            func(flowfile.Problem) // receives warnings about files that load; nil: dropped
 	files           map[string]string
 	last            library.Library
 }
@@ -77,7 +77,7 @@ func (p *parts) drive(ctx context.Context) error {
 			stop()
 			<-changed
 			if ctx.Err() != nil {
-				return nil //nolint:nilerr // the end was asked for
+				return nil //nolint:nilerr // ctx has ended
 			}
 			return err
 		case next := <-changed:

@@ -41,7 +41,7 @@ import (
 type Options struct {
 	Store     backend.StoreOptions
 	Listen    string
-	Hosts     []string // further names it may be asked under on loopback
+	Hosts     []string // further host names accepted on loopback
 	TokenFile string
 	CertFile  string
 	KeyFile   string
@@ -64,7 +64,7 @@ type Options struct {
 	Version string
 	Logger  *slog.Logger
 	Reload  <-chan os.Signal                         // SIGHUP
-	Ready   func(addr net.Addr, flows, machines int) // told once it answers
+	Ready   func(addr net.Addr, flows, machines int) // called once the server answers
 }
 
 // StoreInUse is the fault of a file that another process owns.
@@ -80,7 +80,7 @@ const (
 	countEvery = 5 * time.Second        // of runs by phase, for metrics
 )
 
-// parts are what a server is made of.
+// parts are the components of a server.
 type parts struct {
 	options     Options
 	log         *slog.Logger
@@ -126,7 +126,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 }
 
-// once makes a server and serves until ctx ends. It returns early where a part cannot be made.
+// once creates a server and serves until ctx ends. It returns early if a part cannot be created.
 func once(ctx context.Context, o Options, wait *waiting) (err error) {
 	p := &parts{options: o, log: o.Logger, runNotifier: &driver.Notifier{}, notifier: server.NewNotifier(), metrics: telemetry.NewMetrics()}
 	p.queues = newQueues(p.metrics.Registry())
@@ -148,7 +148,7 @@ func once(ctx context.Context, o Options, wait *waiting) (err error) {
 	return p.serve(ctx, s, ln)
 }
 
-// make opens the store and makes all that works on it.
+// make opens the store and creates the parts that work on it.
 func (p *parts) make(ctx context.Context) error {
 	var err error
 	if p.store, err = own(ctx, p.options.Store); err != nil {
@@ -223,7 +223,7 @@ func (p *parts) kinds() ([]driver.ServedKind, error) {
 	return kinds, err
 }
 
-// keepKinds writes down what is served, for commands that open the store.
+// keepKinds records the served kinds for commands that open the store.
 func (p *parts) keepKinds(ctx context.Context) error {
 	p.mu.Lock()
 	p.machines = p.definitions.last.Machines
@@ -245,7 +245,7 @@ func (p *parts) missing(err error) {
 	}
 }
 
-// own opens the store as the one who works on it.
+// own opens the store as its owner.
 func own(ctx context.Context, o backend.StoreOptions) (backend.Store, error) {
 	until := time.Now().Add(ownWithin)
 	for {
@@ -311,7 +311,7 @@ func (p *parts) keep(r *workflow.Run, events []workflow.Event) error {
 	return p.archive.Sync()
 }
 
-// server makes the HTTP face.
+// server creates the HTTP server.
 func (p *parts) server() (*server.Server, error) {
 	sessions, err := p.store.SessionKeys()
 	if err != nil {

@@ -32,7 +32,7 @@ steps:
 - {stepName: Gate, wait: {signal: go, deadline: 10m}}
 `
 
-// running serves the options until the test ends, and gives a client of it.
+// running serves the options until the test ends, and returns a client.
 func running(t *testing.T, o Options) (client *backend.Remote, url string, stop func() error) {
 	t.Helper()
 	ready := make(chan net.Addr, 1)
@@ -148,7 +148,7 @@ func TestReload(t *testing.T) {
 		return strings.Join(all, " ")
 	}
 	write("other.yaml", strings.Replace(gateFlow, "Gated", "Other", 1))
-	reload <- os.Interrupt // any signal asks
+	reload <- os.Interrupt // any signal reloads
 	reload <- os.Interrupt // taken when the first was carried out
 	if got := names(); got != "Gated Other" {
 		t.Errorf("after the change: %s", got)

@@ -11,7 +11,7 @@ import (
 
 const operatorToken = "a-token-of-the-operator-of-this-test"
 
-// ask sends a request and gives its status and the cookie it sets.
+// ask sends a request and returns its status and the cookie it sets.
 func ask(t *testing.T, method, url string, header ...string) (status int, cookie string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)

@@ -107,7 +107,7 @@ func (p *parts) serveShared(ctx context.Context) error {
 	return local.Controller{Operator: p.shared.operator, Objects: p.objects, Touch: p.engine.Touch, Metrics: p.queues, Log: p.log}.Serve(ctx)
 }
 
-// beside refuses files that define what is brought here.
+// refuseClash refuses files that define what the server brings itself.
 func (s shared) beside(lib library.Library) error {
 	if s.operator == nil {
 		return nil

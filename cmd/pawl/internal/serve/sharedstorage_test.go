@@ -126,7 +126,7 @@ func (h *fixture) must(err error) {
 	}
 }
 
-// processes are those of this house, beside the server.
+// processes are those of this fixture, beside the server.
 func (h *fixture) processes() map[int]string {
 	found := map[int]string{}
 	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -172,7 +172,7 @@ func (h *fixture) running(readers int) v1alpha1.SharedStorageClusterStatus {
 	})
 }
 
-// sql asks one instance.
+// sql queries one instance.
 func (h *fixture) sql(at v1alpha1.InstanceStatus, query string) string {
 	h.t.Helper()
 	site, err := local.Open(local.Options{Dir: filepath.Join(h.dir, "shared")})

@@ -21,11 +21,11 @@ type waiting struct {
 	face    *server.WaitingServer // nil: it does not listen now
 	pause   time.Duration
 	since   time.Time
-	done    bool // the server was made
+	done    bool // the server was created
 }
 
-// helps reports whether a later try may succeed where this one has failed. What
-// a server finds out once it serves is its own matter.
+// helps reports whether a later try may succeed. It does not cover errors of a
+// server that already serves.
 func (w *waiting) helps(err error) bool {
 	return !w.done && w.options.Store.Shared() && fault.Of(err) == workflow.StoreUnavailable
 }

@@ -96,7 +96,7 @@ func (a *app) every(ctx context.Context, watch bool, read func() (any, []string,
 	}
 }
 
-// look is a verb that reads one thing of a cluster. -o name gives the cluster,
+// clusterReader returns a verb that reads one part of a cluster. -o name prints the cluster,
 // or the names of a list.
 func (a *app) look(use, short, example string, read func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error)) *cobra.Command {
 	return &cobra.Command{
@@ -261,7 +261,7 @@ func (a *app) clusterLeaks() *cobra.Command {
 // catalogKinds are what providers offer.
 var catalogKinds = []string{"zone", "offering", "template", "network", "networkoffering", "keypair", "version"}
 
-// sizeText is a number of cores or MB; what has none, such as a zone, shows none.
+// sizeText formats a number of cores or MB; 0, as of a zone, shows a dash.
 func sizeText(n int) string {
 	if n == 0 {
 		return "–"

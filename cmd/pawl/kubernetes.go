@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/store/kubestore"
 )
 
-// place is what the verbs of one call speak to.
+// kubeTarget says where the verbs of one call find runs and objects.
 type place struct {
 	kubernetes bool   // a cluster, not a store or a server
 	namespace  string // of the cluster's context; empty: standalone
@@ -26,8 +26,8 @@ type place struct {
 	asked      string // the namespace that --namespace names
 }
 
-// How a flag was given, from the strongest. A call as kubectl pawl asks for
-// Kubernetes louder than the environment does.
+// How a flag was given, from the strongest. A call as kubectl pawl selects
+// Kubernetes more strongly than the environment does.
 const (
 	onLine    = 4
 	asPlugin  = 3
@@ -35,13 +35,13 @@ const (
 	inFile    = 1
 )
 
-// The flags that name one of the places.
+// The flags that name a target.
 var (
 	clusterFlags = []string{"kubernetes", "context", "kubeconfig"}
 	otherFlags   = []string{"server", "dsn", "store"}
 )
 
-// runsKept are the values of --store that say what a cluster keeps runs as.
+// runKinds maps values of --store to the kind that a cluster stores runs as.
 var runsKept = map[string]kubestore.Kind{
 	"run": kubestore.Run, "runs": kubestore.Run, "configmap": kubestore.ConfigMap, "configmaps": kubestore.ConfigMap,
 }
@@ -52,7 +52,7 @@ func plugin(program string) (calls, completes bool) {
 	return name == "kubectl-pawl", name == "kubectl_complete-pawl"
 }
 
-// configured fills in the flags that were not given, and finds the place.
+// configured fills in the flags that were not given, and determines the target.
 func (a *app) configured(cmd *cobra.Command) error {
 	line := map[string]bool{}
 	for _, name := range append(clusterFlags, otherFlags...) {
@@ -125,8 +125,8 @@ func ownFlag(cmd *cobra.Command, name string) bool {
 	return cmd.Flags().Lookup(name) != cmd.Root().PersistentFlags().Lookup(name)
 }
 
-// speaks reports a command that speaks to runs or objects, wherever they are; of
-// others it may say where else they belong.
+// targets reports a command that works on runs or objects of any backend; for
+// other commands, why says where they work.
 func speaks(cmd *cobra.Command) (looks bool, why string) {
 	top := cmd
 	for top.HasParent() && top.Parent().HasParent() {
@@ -151,7 +151,7 @@ func speaks(cmd *cobra.Command) (looks bool, why string) {
 	return false, ""
 }
 
-// locate reads where in the cluster to look.
+// locate determines the namespaces of the call.
 func (a *app) locate(cmd *cobra.Command) error {
 	home, _, err := wayTo(a.flags.kubeconfig, a.flags.context).Namespace()
 	if err != nil {
@@ -167,7 +167,7 @@ func (a *app) locate(cmd *cobra.Command) error {
 	return nil
 }
 
-// wayTo is the way to an API server: of a file, the pod's account, or the user's own file.
+// clientConfig returns the connection to an API server: from a file, the pod's account, or the user's own file.
 func wayTo(file, context string) clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = file
@@ -178,7 +178,7 @@ func noWay(err error) error {
 	return Usage.Errorf("there is no way to a Kubernetes cluster; name a file with --kubeconfig: %w", err)
 }
 
-// kubeConfig is that way, for a client.
+// kubeConfig returns that connection for a client.
 func kubeConfig(file, context string) (*rest.Config, error) {
 	config, err := wayTo(file, context).ClientConfig()
 	if err != nil {
@@ -187,7 +187,7 @@ func kubeConfig(file, context string) (*rest.Config, error) {
 	return config, nil
 }
 
-// openCluster gives the backend of a cluster.
+// openCluster returns the backend of a cluster.
 func (a *app) openCluster(ctx context.Context, files []string) (*backend.Kube, error) {
 	if len(files) > 0 {
 		return nil, backend.NotOnKubernetes.Errorf("a file is not executed on Kubernetes: an operator has the flow; start it by its name")
@@ -197,7 +197,7 @@ func (a *app) openCluster(ctx context.Context, files []string) (*backend.Kube, e
 		return nil, err
 	}
 	config.UserAgent, config.WarningHandler = "pawl/"+versionText(), rest.NoWarnings{}
-	klog.SetLogger(logr.Discard()) // what fails is told once, by the verb
+	klog.SetLogger(logr.Discard()) // the verb reports a failure once
 	o := backend.KubeOptions{Config: config, Namespace: cmp.Or(a.place.asked, a.place.namespace), Flows: a.flags.flows, Machines: a.flags.machines, Logger: a.logger()}
 	if a.place.everywhere {
 		o.Namespace = ""
@@ -206,7 +206,7 @@ func (a *app) openCluster(ctx context.Context, files []string) (*backend.Kube, e
 	return backend.OpenKube(ctx, o)
 }
 
-// named names an object: NAME, or NAMESPACE/NAME.
+// named returns the reference of an object: NAME, or NAMESPACE/NAME.
 func (a *app) named(kind, namespace, name string) control.Ref {
 	if before, after, ok := strings.Cut(name, "/"); ok {
 		namespace, name = before, after
@@ -222,7 +222,7 @@ func (a *app) within(namespace string) string {
 	return cmp.Or(namespace, a.place.namespace)
 }
 
-// spaceFlags gives the verbs that speak to a cluster its namespaces.
+// spaceFlags adds the namespace flags to verbs that work on Kubernetes.
 func (a *app) spaceFlags(group string, cmd *cobra.Command) {
 	f := cmd.Flags()
 	switch group {
