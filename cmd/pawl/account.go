@@ -17,10 +17,10 @@ import (
 	"github.com/pawl-dev/pawl/view"
 )
 
-// keeps returns a verb that opens the accounts. makes: the verb encrypts a secret.
-func (a *app) keeps(makes bool, do func(ctx context.Context, b backend.Accounts, args []string) error) func(*cobra.Command, []string) error {
+// withAccounts returns a verb that opens the accounts. makes: the verb encrypts a secret.
+func (a *app) withAccounts(creates bool, do func(ctx context.Context, b backend.Accounts, args []string) error) func(*cobra.Command, []string) error {
 	return a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
-		b, err := a.accounts(ctx, makes)
+		b, err := a.accounts(ctx, creates)
 		if err != nil {
 			return err
 		}
@@ -29,11 +29,11 @@ func (a *app) keeps(makes bool, do func(ctx context.Context, b backend.Accounts,
 	})
 }
 
-func (a *app) accounts(ctx context.Context, makes bool) (backend.Accounts, error) {
+func (a *app) accounts(ctx context.Context, creates bool) (backend.Accounts, error) {
 	if a.flags.server != "" {
 		return backend.OpenRemote(ctx, backend.RemoteOptions{URL: a.flags.server, Token: os.Getenv("PAWL_TOKEN"), Actor: a.actor()})
 	}
-	return backend.OpenAccounts(ctx, a.storeOptions(), !makes, a.actor())
+	return backend.OpenAccounts(ctx, a.storeOptions(), !creates, a.actor())
 }
 
 // branch is a command that only groups subcommands.
@@ -57,22 +57,22 @@ func (a *app) accountCommand() *cobra.Command {
 	create := &cobra.Command{
 		Use: "create NAME", Short: "Make an account; it has neither token nor key yet", Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
 		Example: "  pawl account create uma --domain ROOT/dev --max-nodes 20\n  pawl account create dan --domain ROOT/dev --role domain-admin",
-		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, args []string) error {
-			a.tellOpenModeEnds(ctx, b, "")
-			made, err := b.CreateAccount(ctx, account.NewAccount{Name: args[0], Domain: domain, Role: account.Role(role), Limits: limits})
-			return a.toldAccount(made, "created", err)
+		RunE: a.withAccounts(false, func(ctx context.Context, b backend.Accounts, args []string) error {
+			a.warnOpenModeEnds(ctx, b, "")
+			created, err := b.CreateAccount(ctx, account.NewAccount{Name: args[0], Domain: domain, Role: account.Role(role), Limits: limits})
+			return a.printAccount(created, "created", err)
 		}),
 	}
 	create.Flags().StringVar(&domain, "domain", "", "id or `path` (default: that of who asks)")
 	create.Flags().StringVar(&role, "role", "user", "user, domain-admin or operator")
 	limitFlags(create, &limits)
-	suggests(create, map[string]completion{"domain": a.completeDomains(), "role": words(account.User, account.DomainAdmin, account.Operator)})
+	setCompletions(create, map[string]completion{"domain": a.completeDomains(), "role": fixedCompletion(account.User, account.DomainAdmin, account.Operator)})
 
 	var within string
 	var most int
 	list := &cobra.Command{
 		Use: "list", Short: "List accounts", Args: cobra.NoArgs, Example: "  pawl account list --domain ROOT/dev -o json",
-		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, _ []string) error {
+		RunE: a.withAccounts(false, func(ctx context.Context, b backend.Accounts, _ []string) error {
 			all, err := b.Accounts(ctx, within, most)
 			if err != nil {
 				return err
@@ -83,7 +83,7 @@ func (a *app) accountCommand() *cobra.Command {
 			}
 			paths, rows, names := pathsOf(domains), [][]string{}, []string{}
 			for _, one := range all {
-				rows = append(rows, []string{one.Name, paths[one.DomainID], string(one.Role), standingWord(one.Disabled), limitsText(one.Limits), one.ID})
+				rows = append(rows, []string{one.Name, paths[one.DomainID], string(one.Role), enabledWord(one.Disabled), limitsText(one.Limits), one.ID})
 				names = append(names, one.ID)
 			}
 			return a.emitList(all, names, []string{"NAME", "DOMAIN", "ROLE", "STATE", "LIMITS", "ID"}, rows)
@@ -91,15 +91,15 @@ func (a *app) accountCommand() *cobra.Command {
 	}
 	limitFlag(list, &most, 0)
 	list.Flags().StringVar(&within, "domain", "", "only of this domain: id or `path`")
-	suggests(list, map[string]completion{"domain": a.completeDomains()})
+	setCompletions(list, map[string]completion{"domain": a.completeDomains()})
 
 	var next account.Limits
 	limit := &cobra.Command{
-		Use: "limit NAME", Short: "Set the limits of an account; those that are not given are none", Args: cobra.ExactArgs(1), ValidArgsFunction: once(a.completeAccounts()),
+		Use: "limit NAME", Short: "Set the limits of an account; those that are not given are none", Args: cobra.ExactArgs(1), ValidArgsFunction: firstArgument(a.completeAccounts()),
 		Example: "  pawl account limit uma --max-clusters 3 --max-nodes 20",
-		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, args []string) error {
+		RunE: a.withAccounts(false, func(ctx context.Context, b backend.Accounts, args []string) error {
 			changed, err := b.LimitAccount(ctx, args[0], next)
-			return a.toldAccount(changed, "limited", err)
+			return a.printAccount(changed, "limited", err)
 		}),
 	}
 	limitFlags(limit, &next)
@@ -119,7 +119,7 @@ func limitFlag(cmd *cobra.Command, most *int, usual int) {
 		text += " (default: all)"
 	}
 	*most = usual
-	cmd.Flags().Var((*many)(most), "limit", text)
+	cmd.Flags().Var((*count)(most), "limit", text)
 }
 
 func limitFlags(cmd *cobra.Command, l *account.Limits) {
@@ -131,24 +131,24 @@ func limitFlags(cmd *cobra.Command, l *account.Limits) {
 	f.IntVar(&l.Size, "max-size", 0, "workers of one cluster (default: no limit)")
 }
 
-// many is a flag value: a number that is not negative.
-type many int
+// count is a flag value: a number that is not negative.
+type count int
 
 // String implements pflag.Value.
-func (m *many) String() string { return strconv.Itoa(int(*m)) }
+func (m *count) String() string { return strconv.Itoa(int(*m)) }
 
 // Set implements pflag.Value.
-func (m *many) Set(text string) error {
+func (m *count) Set(text string) error {
 	n, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
 		return errors.New("it is a number from 0 on")
 	}
-	*m = many(n)
+	*m = count(n)
 	return nil
 }
 
 // Type implements pflag.Value.
-func (m *many) Type() string { return "int" }
+func (m *count) Type() string { return "int" }
 
 func limitsText(l account.Limits) string {
 	var parts []string
@@ -166,14 +166,14 @@ func limitsText(l account.Limits) string {
 	return strings.Join(parts, ",")
 }
 
-func standingWord(disabled bool) string {
+func enabledWord(disabled bool) string {
 	if disabled {
 		return "disabled"
 	}
 	return "enabled"
 }
 
-func (a *app) toldAccount(one account.Account, word string, err error) error {
+func (a *app) printAccount(one account.Account, word string, err error) error {
 	if err != nil {
 		return err
 	}
@@ -187,13 +187,13 @@ func (a *app) disabling(what, verb string, disabled bool) *cobra.Command {
 		names = a.completeDomains()
 	}
 	return &cobra.Command{
-		ValidArgsFunction: once(names),
+		ValidArgsFunction: firstArgument(names),
 		Use:               verb + " NAME", Short: strings.ToUpper(verb[:1]) + verb[1:] + " all calls of " + what + "s; clusters stay as they are", Args: cobra.ExactArgs(1),
 		Example: "  pawl " + what + " " + verb + map[string]string{"account": " uma", "domain": " ROOT/dev"}[what],
-		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, args []string) error {
+		RunE: a.withAccounts(false, func(ctx context.Context, b backend.Accounts, args []string) error {
 			if what == "account" {
 				one, err := b.DisableAccount(ctx, args[0], disabled)
-				return a.toldAccount(one, verb+"d", err)
+				return a.printAccount(one, verb+"d", err)
 			}
 			d, err := b.DisableDomain(ctx, args[0], disabled)
 			if err != nil {
@@ -209,7 +209,7 @@ func (a *app) domainCommand() *cobra.Command {
 	var most int
 	create := &cobra.Command{
 		Use: "create NAME", Short: "Make a domain", Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions, Example: "  pawl domain create dev\n  pawl domain create web --parent ROOT/dev",
-		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, args []string) error {
+		RunE: a.withAccounts(false, func(ctx context.Context, b backend.Accounts, args []string) error {
 			d, err := b.CreateDomain(ctx, args[0], parent)
 			if err != nil {
 				return err
@@ -218,10 +218,10 @@ func (a *app) domainCommand() *cobra.Command {
 		}),
 	}
 	create.Flags().StringVar(&parent, "parent", "", "id or `path` of the domain above (default: that of who asks)")
-	suggests(create, map[string]completion{"parent": a.completeDomains()})
+	setCompletions(create, map[string]completion{"parent": a.completeDomains()})
 	list := &cobra.Command{
 		Use: "list", Short: "List domains", Args: cobra.NoArgs, Example: "  pawl domain list -o json",
-		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, _ []string) error {
+		RunE: a.withAccounts(false, func(ctx context.Context, b backend.Accounts, _ []string) error {
 			all, err := b.Domains(ctx, most)
 			if err != nil {
 				return err
@@ -229,7 +229,7 @@ func (a *app) domainCommand() *cobra.Command {
 			var rows [][]string
 			var names []string
 			for _, d := range all {
-				rows, names = append(rows, []string{d.Path, standingWord(d.Disabled), d.ID}), append(names, d.ID)
+				rows, names = append(rows, []string{d.Path, enabledWord(d.Disabled), d.ID}), append(names, d.ID)
 			}
 			return a.emitList(all, names, []string{"PATH", "STATE", "ID"}, rows)
 		}),
@@ -248,11 +248,11 @@ func (a *app) keyCommand() *cobra.Command {
 	var n account.NewCredential
 	var most int
 	create := &cobra.Command{
-		Use: "create [ACCOUNT]", Short: "Make an API key; its secret is shown once", Args: cobra.MaximumNArgs(1), ValidArgsFunction: once(a.completeAccounts()),
+		Use: "create [ACCOUNT]", Short: "Make an API key; its secret is shown once", Args: cobra.MaximumNArgs(1), ValidArgsFunction: firstArgument(a.completeAccounts()),
 		Example: "  pawl key create uma --name terraform --for 720h\n  pawl key create uma -o json",
-		RunE: a.keeps(true, func(ctx context.Context, b backend.Accounts, args []string) error {
+		RunE: a.withAccounts(true, func(ctx context.Context, b backend.Accounts, args []string) error {
 			n.Account = first(args)
-			a.tellOpenModeEnds(ctx, b, "")
+			a.warnOpenModeEnds(ctx, b, "")
 			k, err := b.CreateKey(ctx, n)
 			if err != nil {
 				return err
@@ -264,8 +264,8 @@ func (a *app) keyCommand() *cobra.Command {
 	}
 	credentialFlags(create, &n)
 	list := &cobra.Command{
-		Use: "list [ACCOUNT]", Short: "List API keys, without secrets", Args: cobra.MaximumNArgs(1), ValidArgsFunction: once(a.completeAccounts()), Example: "  pawl key list uma",
-		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, args []string) error {
+		Use: "list [ACCOUNT]", Short: "List API keys, without secrets", Args: cobra.MaximumNArgs(1), ValidArgsFunction: firstArgument(a.completeAccounts()), Example: "  pawl key list uma",
+		RunE: a.withAccounts(false, func(ctx context.Context, b backend.Accounts, args []string) error {
 			all, err := b.Keys(ctx, first(args), most)
 			var bare []account.Credential
 			for _, k := range all {
@@ -279,10 +279,10 @@ func (a *app) keyCommand() *cobra.Command {
 		"  pawl key create uma\n  pawl key revoke KEY", create, list, a.revoking("key"))
 }
 
-// tellOpenModeEnds says, before the first account, key or token is created, that
+// warnOpenModeEnds says, before the first account, key or token is created, that
 // requests need a token from then on, and how this command line gets one: by
 // own, if the command creates such a token.
-func (a *app) tellOpenModeEnds(ctx context.Context, b backend.Accounts, own string) {
+func (a *app) warnOpenModeEnds(ctx context.Context, b backend.Accounts, own string) {
 	if open, err := b.IsOpen(ctx); err != nil || !open {
 		return // the request itself reports a refusal
 	}
@@ -302,15 +302,15 @@ func (a *app) tokenCommand() *cobra.Command {
 	var n account.NewCredential
 	var most int
 	create := &cobra.Command{
-		Use: "create [ACCOUNT]", Short: "Make a bearer token; it is shown once", Args: cobra.MaximumNArgs(1), ValidArgsFunction: once(a.completeAccounts()),
+		Use: "create [ACCOUNT]", Short: "Make a bearer token; it is shown once", Args: cobra.MaximumNArgs(1), ValidArgsFunction: firstArgument(a.completeAccounts()),
 		Example: "  pawl token create uma --name laptop --for 720h\n  PAWL_TOKEN=$(pawl token create uma -o json | jq -r .token)",
-		RunE: a.keeps(true, func(ctx context.Context, b backend.Accounts, args []string) error {
+		RunE: a.withAccounts(true, func(ctx context.Context, b backend.Accounts, args []string) error {
 			n.Account = first(args)
 			own := ""
 			if n.Account == "" {
 				own = "TOKEN, which is the token below"
 			}
-			a.tellOpenModeEnds(ctx, b, own)
+			a.warnOpenModeEnds(ctx, b, own)
 			t, err := b.CreateToken(ctx, n)
 			if err != nil {
 				return err
@@ -322,8 +322,8 @@ func (a *app) tokenCommand() *cobra.Command {
 	}
 	credentialFlags(create, &n)
 	list := &cobra.Command{
-		Use: "list [ACCOUNT]", Short: "List bearer tokens, without the tokens", Args: cobra.MaximumNArgs(1), ValidArgsFunction: once(a.completeAccounts()), Example: "  pawl token list uma",
-		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, args []string) error {
+		Use: "list [ACCOUNT]", Short: "List bearer tokens, without the tokens", Args: cobra.MaximumNArgs(1), ValidArgsFunction: firstArgument(a.completeAccounts()), Example: "  pawl token list uma",
+		RunE: a.withAccounts(false, func(ctx context.Context, b backend.Accounts, args []string) error {
 			all, err := b.Tokens(ctx, first(args), most)
 			var bare []account.Credential
 			for _, t := range all {
@@ -385,8 +385,8 @@ func timeText(t time.Time) string {
 
 func (a *app) revoking(what string) *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke ID", Short: "End a " + what + " for ever", Args: cobra.ExactArgs(1), ValidArgsFunction: once(a.completeCredentials(what)), Example: "  pawl " + what + " revoke ID",
-		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, args []string) error {
+		Use: "revoke ID", Short: "End a " + what + " for ever", Args: cobra.ExactArgs(1), ValidArgsFunction: firstArgument(a.completeCredentials(what)), Example: "  pawl " + what + " revoke ID",
+		RunE: a.withAccounts(false, func(ctx context.Context, b backend.Accounts, args []string) error {
 			if err := b.Revoke(ctx, what+"s", args[0]); err != nil {
 				return err
 			}
@@ -401,7 +401,7 @@ func (a *app) auditCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "audit", Short: "Read the audit trail: who asked for what, of what, and how it ended", Args: cobra.NoArgs,
 		Example: "  pawl audit\n  pawl audit --target ID -o json",
-		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, _ []string) error {
+		RunE: a.withAccounts(false, func(ctx context.Context, b backend.Accounts, _ []string) error {
 			all, err := b.Trail(ctx, account.TrailQuery{Target: target, Limit: most})
 			if err != nil {
 				return err

@@ -49,7 +49,7 @@ func (a *app) admit(ctx context.Context, b backend.Backend, manifests []manifest
 		if spec == nil {
 			spec = []byte("{}")
 		}
-		for _, found := range each(k.Schema.Check(spec)) {
+		for _, found := range splitErrors(k.Schema.Check(spec)) {
 			at, what := m.spec, found.Error()
 			var placed interface{ Path() []string }
 			if errors.As(found, &placed) {
@@ -79,8 +79,8 @@ func (m manifest) problem(at *yaml.Node, message string) flowfile.Problem {
 	return p
 }
 
-// each splits an error into its findings.
-func each(err error) []error {
+// splitErrors splits an error into its findings.
+func splitErrors(err error) []error {
 	if err == nil {
 		return nil
 	}

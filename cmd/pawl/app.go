@@ -31,7 +31,7 @@ type app struct {
 	out, err io.Writer
 	plugin   bool // called as kubectl pawl
 	flags    globals
-	place    place // cluster and namespaces of this call
+	target   kubeTarget // cluster and namespaces of this call
 }
 
 // globals are the flags of all verbs.
@@ -272,7 +272,7 @@ const (
 
 // open returns the backend that the flags name. files are flow files to execute.
 func (a *app) open(ctx context.Context, how access, files ...string) (backend.Backend, error) {
-	if a.place.kubernetes {
+	if a.target.kubernetes {
 		return a.openCluster(ctx, files)
 	}
 	if a.flags.server != "" {
@@ -328,9 +328,9 @@ func (a *app) checkFlags() error {
 	switch a.flags.output {
 	case "", "text", "json", "yaml", "name":
 	default:
-		wanted := a.flags.output
+		output := a.flags.output
 		a.flags.output = ""
-		return Usage.Errorf("-o %s: it is text, json, yaml or name", wanted)
+		return Usage.Errorf("-o %s: it is text, json, yaml or name", output)
 	}
 	if a.flags.timeout < 0 {
 		return Usage.Errorf("--timeout %s: it is a time such as 30s, or 0 for none", a.flags.timeout)

@@ -83,7 +83,7 @@ func (a *app) backup(ctx context.Context, file string, flags keyFlags) error {
 	o.KeyFile = flags.file
 	sealed, wrote := []byte(nil), ""
 	if flags.with {
-		keys, err := a.keysAtHand(o)
+		keys, err := a.availableKeys(o)
 		if err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func (a *app) backup(ctx context.Context, file string, flags keyFlags) error {
 			return err
 		}
 	}
-	if err := a.kept(ctx, reads, func(k sqlstore.Admin) error { return k.Backup(ctx, file) }); err != nil {
+	if err := a.withStore(ctx, reads, func(k sqlstore.Admin) error { return k.Backup(ctx, file) }); err != nil {
 		return err
 	}
 	if sealed != nil {
@@ -110,7 +110,7 @@ func (a *app) backup(ctx context.Context, file string, flags keyFlags) error {
 			return errors.Join(err, os.Remove(file))
 		}
 	}
-	seals, err := a.seals(ctx, file, o)
+	seals, err := a.keysOf(ctx, file, o)
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (a *app) backup(ctx context.Context, file string, flags keyFlags) error {
 		case wrote != "":
 			return text + "the master key is in " + wrote + ", encrypted with the passphrase\n"
 		case len(seals.Keys) > 0:
-			return text + "its secrets are sealed with master key " + strings.Join(seals.Keys, ", ") + ", which is not in it: keep a copy of " + a.whereKeys(o) + " too, or back up with --with-key\n"
+			return text + "its secrets are sealed with master key " + strings.Join(seals.Keys, ", ") + ", which is not in it: keep a copy of " + a.keySource(o) + " too, or back up with --with-key\n"
 		default:
 			return text
 		}
@@ -141,7 +141,7 @@ func (a *app) restore(ctx context.Context, from string, flags keyFlags) error {
 	if !flags.with {
 		return a.restoreStore(ctx, from, o)
 	}
-	if from == "-" || a.onServer() && flags.file == "" {
+	if from == "-" || a.inDatabase() && flags.file == "" {
 		return Usage.Errorf("--with-key reads FILE%s and writes a key file: name FILE, and --key-file if the store is PostgreSQL", keyBackup)
 	}
 	data, err := os.ReadFile(from + keyBackup)
@@ -168,22 +168,22 @@ func (a *app) restore(ctx context.Context, from string, flags keyFlags) error {
 	return nil
 }
 
-// seals lists the master keys that a store was encrypted with, and those that are available.
-type seals struct {
+// keyReport lists the master keys that a store was encrypted with, and those that are available.
+type keyReport struct {
 	Keys    []string // that encrypted the store's secrets
 	Given   []string
 	Missing []string // of Keys
 }
 
-// seals compares a file with the keys that belong to a store.
-func (a *app) seals(ctx context.Context, file string, o backend.StoreOptions) (seals, error) {
+// keysOf compares a file with the keys that belong to a store.
+func (a *app) keysOf(ctx context.Context, file string, o backend.StoreOptions) (keyReport, error) {
 	ids, err := sqlstore.EncryptedWith(ctx, file)
-	return a.sealsOf(ids, o), err
+	return a.reportKeys(ids, o), err
 }
 
-func (a *app) sealsOf(ids []string, o backend.StoreOptions) seals {
-	s := seals{Keys: ids}
-	if keys, err := a.keysAtHand(o); err == nil { // keys that cannot be read are none
+func (a *app) reportKeys(ids []string, o backend.StoreOptions) keyReport {
+	s := keyReport{Keys: ids}
+	if keys, err := a.availableKeys(o); err == nil { // keys that cannot be read are none
 		s.Given = sqlstore.KeyIDs(keys)
 	}
 	for _, id := range s.Keys {
@@ -194,8 +194,8 @@ func (a *app) sealsOf(ids []string, o backend.StoreOptions) seals {
 	return s
 }
 
-// told describes the keys of a store for people; "" if nothing is encrypted.
-func (s seals) told(where string) string {
+// text describes the keys of a store for people; "" if nothing is encrypted.
+func (s keyReport) text(where string) string {
 	switch {
 	case len(s.Keys) == 0:
 		return ""
@@ -206,8 +206,8 @@ func (s seals) told(where string) string {
 	}
 }
 
-// keysAtHand returns the master keys of a store; it creates none.
-func (a *app) keysAtHand(o backend.StoreOptions) ([][]byte, error) {
+// availableKeys returns the master keys of a store; it creates none.
+func (a *app) availableKeys(o backend.StoreOptions) ([][]byte, error) {
 	if o.KeyFile != "" {
 		if _, err := os.Stat(o.KeyFile); err != nil {
 			return nil, sqlstore.MasterKeyMissing.Errorf("%w", err)
@@ -216,8 +216,8 @@ func (a *app) keysAtHand(o backend.StoreOptions) ([][]byte, error) {
 	return o.MasterKeys()
 }
 
-// whereKeys says where the master keys of a store come from.
-func (a *app) whereKeys(o backend.StoreOptions) string {
+// keySource says where the master keys of a store come from.
+func (a *app) keySource(o backend.StoreOptions) string {
 	if o.KeyFile == "" && (os.Getenv("PAWL_MASTER_KEY") != "" || o.Shared()) {
 		return "PAWL_MASTER_KEY"
 	}
@@ -240,18 +240,18 @@ func (a *app) passphrase(file string, anew bool) (string, error) {
 		if !ok || !term.IsTerminal(int(tty.Fd())) { //nolint:gosec // a file descriptor
 			return "", Usage.Errorf("--with-key needs a passphrase: there is no terminal to ask at, so give --passphrase-file")
 		}
-		ask := func(what string) (string, error) {
+		req := func(what string) (string, error) {
 			fmt.Fprint(a.err, what)
 			secret, err := term.ReadPassword(int(tty.Fd())) //nolint:gosec // a file descriptor
 			fmt.Fprintln(a.err)
 			return string(secret), err
 		}
 		var err error
-		if text, err = ask("Passphrase of the key backup: "); err != nil {
+		if text, err = req("Passphrase of the key backup: "); err != nil {
 			return "", err
 		}
 		if anew {
-			again, err := ask("The same again: ")
+			again, err := req("The same again: ")
 			if err != nil {
 				return "", err
 			}

@@ -69,7 +69,7 @@ func (e *typist) text() string {
 // answers waits for a prompt and until nothing typed is shown, and types a line.
 func (e *typist) answers(prompt, line string) {
 	e.t.Helper()
-	limit := time.After(patience)
+	limit := time.After(waitTimeout)
 	tick := time.NewTicker(time.Millisecond) // a terminal does not tell of its modes
 	defer tick.Stop()
 	for {
@@ -99,7 +99,7 @@ func (e *typist) code() int {
 	e.t.Helper()
 	select {
 	case <-e.ended:
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		e.t.Fatalf("it does not end: %s", e.text())
 	}
 	err := e.cmd.Wait()
@@ -113,9 +113,9 @@ func (e *typist) code() int {
 // for a new one, once to take the key back; what is typed is not shown.
 func TestFinding8PassphraseAtTheTerminal(t *testing.T) {
 	dir := t.TempDir()
-	made := exec.Command("pawl", "key", "create", "--dsn", "pawl.db") // its secret is sealed, so there is a master key
-	made.Dir, made.Env = dir, append(os.Environ(), "PAWL_SERVER=", "PAWL_TOKEN=")
-	if out, err := made.CombinedOutput(); err != nil {
+	created := exec.Command("pawl", "key", "create", "--dsn", "pawl.db") // its secret is sealed, so there is a master key
+	created.Dir, created.Env = dir, append(os.Environ(), "PAWL_SERVER=", "PAWL_TOKEN=")
+	if out, err := created.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	const good = "correct horse battery staple"

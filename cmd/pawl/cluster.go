@@ -50,7 +50,7 @@ func (a *app) remote(ctx context.Context) (*backend.Remote, error) {
 }
 
 // withServer wraps a verb that needs the server.
-func (a *app) asks(do func(ctx context.Context, r *backend.Remote, args []string) error) func(*cobra.Command, []string) error {
+func (a *app) withServer(do func(ctx context.Context, r *backend.Remote, args []string) error) func(*cobra.Command, []string) error {
 	return a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		r, err := a.remote(ctx)
 		if err != nil {
@@ -73,11 +73,11 @@ func (c *changing) flags(cmd *cobra.Command) {
 }
 
 // carryOut requests a change and waits for it, or prints its plan.
-func (a *app) carryOut(ctx context.Context, r *backend.Remote, c changing, plan any, ask func() (backend.Accepted, error)) error {
+func (a *app) carryOut(ctx context.Context, r *backend.Remote, c changing, plan any, req func() (backend.Accepted, error)) error {
 	if c.dry {
 		return a.showPlan(ctx, r, plan)
 	}
-	done, err := ask()
+	done, err := req()
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ found: the only zone and offering, the default template, a network of its own.
 pawl cluster catalog lists what there is to choose from.`,
 		Example: "  pawl cluster create blue --size 2 --wait\n  pawl cluster create blue --zone z1 --offering small --size 5 --control-nodes 3 --recovery restart,replace --dry-run",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: a.asks(func(ctx context.Context, r *backend.Remote, args []string) error {
+		RunE: a.withServer(func(ctx context.Context, r *backend.Remote, args []string) error {
 			body, err := o.body(ctx, r, args[0])
 			if err != nil {
 				return err
@@ -136,7 +136,7 @@ pawl cluster catalog lists what there is to choose from.`,
 	f.StringVar(&o.registryURL, "registry-url", "", "of the image registry")
 	f.StringVar(&o.registryEmail, "registry-email", "", "of its account")
 	o.changing.flags(cmd)
-	suggests(cmd, map[string]completion{
+	setCompletions(cmd, map[string]completion{
 		"zone": a.completeCatalog("zone"), "offering": a.completeCatalog("offering"), "template": a.completeCatalog("template"),
 		"network": a.completeCatalog("network"), "key-pair": a.completeCatalog("keypair"), "version-id": a.completeCatalog("version"),
 		"recovery": completeRecovery, "on-failure": completeOnFailure, "domain": a.completeDomains(),
@@ -216,7 +216,7 @@ func (a *app) change(use, short, example string, kind cluster.RequestKind, flags
 	var o changing
 	body := func() (map[string]any, error) { return map[string]any{}, nil }
 	cmd := &cobra.Command{Use: use, Short: short, Example: example, Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeClusters}
-	cmd.RunE = a.asks(func(ctx context.Context, r *backend.Remote, args []string) error {
+	cmd.RunE = a.withServer(func(ctx context.Context, r *backend.Remote, args []string) error {
 		b, err := body()
 		if err != nil {
 			return err
@@ -250,7 +250,7 @@ func (a *app) clusterScale() *cobra.Command {
 			size := cmd.Flags().Int("size", 0, "workers")
 			nodes := cmd.Flags().StringSlice("node", nil, "names or ids of the `workers` to remove")
 			auto := cmd.Flags().String("autoscale", "", "what an autoscaler may do: `MIN..MAX`, or off")
-			suggests(cmd, map[string]completion{"node": a.completeWorkers, "autoscale": words("off")})
+			setCompletions(cmd, map[string]completion{"node": a.completeWorkers, "autoscale": fixedCompletion("off")})
 			cmd.MarkFlagsMutuallyExclusive("size", "node", "autoscale")
 			cmd.MarkFlagsOneRequired("size", "node", "autoscale")
 			return func() (map[string]any, error) { return scaleBody(*size, *nodes, *auto) }
@@ -287,7 +287,7 @@ func (a *app) clusterUpgrade() *cobra.Command {
 			surge := cmd.Flags().Int("surge", 1, "nodes added at a time")
 			downtime := cmd.Flags().Bool("allow-downtime", false, "the only control node may be upgraded in place, while the endpoint does not answer")
 			consent := cmd.Flags().Bool("consent", false, "the only control node may be replaced; what it holds is lost")
-			suggests(cmd, map[string]completion{"to": a.completeCatalog("version")})
+			setCompletions(cmd, map[string]completion{"to": a.completeCatalog("version")})
 			_ = cmd.MarkFlagRequired("to")
 			return func() (map[string]any, error) {
 				return map[string]any{"version": *version, "surge": *surge, "consent": *consent, "allowDowntime": *downtime}, nil
@@ -299,7 +299,7 @@ func (a *app) clusterRecover() *cobra.Command {
 	return a.change("recover NAME", "Repair a cluster that is in Alert", "  pawl cluster recover blue --recovery restart,replace --wait",
 		cluster.RequestRecover, func(cmd *cobra.Command) func() (map[string]any, error) {
 			text := cmd.Flags().String("recovery", "", "what may be done this time, of restart, replace, adopt (default restart,replace)")
-			suggests(cmd, map[string]completion{"recovery": completeRecovery})
+			setCompletions(cmd, map[string]completion{"recovery": completeRecovery})
 			consent := cmd.Flags().Bool("consent", false, "the last control node may be replaced; what it holds is lost")
 			return func() (map[string]any, error) {
 				b := map[string]any{"consent": *consent}
@@ -321,7 +321,7 @@ func (a *app) clusterDelete() *cobra.Command {
 		Long: `Stops the cluster and deletes all that was made for it; what was given stays.
 What cannot be deleted now is tried again by the collector until it is gone.`,
 		Example: "  pawl cluster delete blue --wait\n  pawl cluster delete blue --dry-run", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeClusters,
-		RunE: a.asks(func(ctx context.Context, r *backend.Remote, args []string) error {
+		RunE: a.withServer(func(ctx context.Context, r *backend.Remote, args []string) error {
 			plan := map[string]any{"change": map[string]any{"cluster": args[0], "kind": cluster.RequestDelete}}
 			return a.carryOut(ctx, r, o, plan, func() (backend.Accepted, error) { return r.DeleteCluster(ctx, args[0], forced) })
 		}),
@@ -346,9 +346,9 @@ func (a *app) clusterSet() *cobra.Command {
 	f.StringVar(&onFailure, "on-failure", "", "of a creation under way: rollback, lazy or keep")
 	f.StringSliceVar(&cidrs, "cidr", nil, "`networks` that may reach the endpoint")
 	f.StringVar(&gc, "gc", "", "on or off: whether the collector works on it (operators)")
-	suggests(cmd, map[string]completion{"recovery": words("default", "none", "restart", "restart,replace", "restart,replace,adopt"), "on-failure": completeOnFailure, "gc": words("on", "off")})
+	setCompletions(cmd, map[string]completion{"recovery": fixedCompletion("default", "none", "restart", "restart,replace", "restart,replace,adopt"), "on-failure": completeOnFailure, "gc": fixedCompletion("on", "off")})
 	cmd.MarkFlagsOneRequired("description", "recovery", "on-failure", "cidr", "gc")
-	cmd.RunE = a.asks(func(ctx context.Context, r *backend.Remote, args []string) error {
+	cmd.RunE = a.withServer(func(ctx context.Context, r *backend.Remote, args []string) error {
 		body := map[string]any{}
 		if f.Changed("description") {
 			body["description"] = description
@@ -390,7 +390,7 @@ func (a *app) clusterForget() *cobra.Command {
 		Long: `Of a cluster in Expunge: nothing is deleted any more, the cluster becomes
 Destroyed, and what is left stays in the leak report. --confirm is its name.`,
 		Example: "  pawl cluster forget blue --confirm blue\n  pawl cluster forget blue --confirm blue --dry-run", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeClusters,
-		RunE: a.asks(func(ctx context.Context, r *backend.Remote, args []string) error {
+		RunE: a.withServer(func(ctx context.Context, r *backend.Remote, args []string) error {
 			plan := map[string]any{"change": map[string]any{"cluster": args[0], "kind": "forget", "confirm": confirm}}
 			return a.carryOut(ctx, r, o, plan, func() (backend.Accepted, error) {
 				return r.ChangeCluster(ctx, args[0], "forget", map[string]any{"confirm": confirm})

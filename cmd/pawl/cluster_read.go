@@ -35,8 +35,8 @@ func (a *app) clusterList() *cobra.Command {
 	f.IntVar(&limit, "limit", 100, "at most this `number` of entries")
 	f.BoolVar(&all, "all", false, "all entries, however many")
 	f.BoolVarP(&watch, "watch", "w", false, "go on and print what changes")
-	suggests(cmd, map[string]completion{"state": words(cluster.States...)})
-	cmd.RunE = a.asks(func(ctx context.Context, r *backend.Remote, _ []string) error {
+	setCompletions(cmd, map[string]completion{"state": fixedCompletion(cluster.States...)})
+	cmd.RunE = a.withServer(func(ctx context.Context, r *backend.Remote, _ []string) error {
 		query := url.Values{"limit": {strconv.Itoa(limit)}}
 		for key, value := range map[string]string{"state": state, "name": name, "q": keyword, "account": account, "cursor": cursor} {
 			if value != "" {
@@ -82,11 +82,11 @@ func (a *app) every(ctx context.Context, watch bool, read func() (any, []string,
 			}
 			return err
 		}
-		if shown := withoutAge(text); !watch || shown != before {
+		if rendered := withoutAge(text); !watch || rendered != before {
 			if err := a.emit(v, names, func() string { return newLines(before, text) }); err != nil || !watch {
 				return err
 			}
-			before = shown
+			before = rendered
 		}
 		select {
 		case <-ctx.Done():
@@ -98,10 +98,10 @@ func (a *app) every(ctx context.Context, watch bool, read func() (any, []string,
 
 // clusterReader returns a verb that reads one part of a cluster. -o name prints the cluster,
 // or the names of a list.
-func (a *app) look(use, short, example string, read func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error)) *cobra.Command {
+func (a *app) clusterReader(use, short, example string, read func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error)) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Example: example, Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeClusters,
-		RunE: a.asks(func(ctx context.Context, r *backend.Remote, args []string) error {
+		RunE: a.withServer(func(ctx context.Context, r *backend.Remote, args []string) error {
 			v, text, err := read(ctx, r, args[0])
 			if err != nil {
 				return err
@@ -116,14 +116,14 @@ func (a *app) look(use, short, example string, read func(ctx context.Context, r 
 }
 
 func (a *app) clusterGet() *cobra.Command {
-	return a.look("get NAME", "Read a cluster", "  pawl cluster get blue -o yaml", func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error) {
+	return a.clusterReader("get NAME", "Read a cluster", "  pawl cluster get blue -o yaml", func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error) {
 		c, err := r.Cluster(ctx, id)
 		return c, func() string { return view.ClusterTable([]view.Cluster{c}, time.Now()).String() }, err
 	})
 }
 
 func (a *app) clusterDescribe() *cobra.Command {
-	return a.look("describe NAME", "Show all that is known of a cluster", "  pawl cluster describe blue", func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error) {
+	return a.clusterReader("describe NAME", "Show all that is known of a cluster", "  pawl cluster describe blue", func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error) {
 		c, err := r.Cluster(ctx, id)
 		if err != nil {
 			return nil, nil, err
@@ -150,7 +150,7 @@ func (a *app) clusterWatch() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "watch NAME", Short: "Print what happens to a cluster until you interrupt it", Example: "  pawl cluster watch blue",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeClusters,
-		RunE: a.asks(func(ctx context.Context, r *backend.Remote, args []string) error {
+		RunE: a.withServer(func(ctx context.Context, r *backend.Remote, args []string) error {
 			c, err := r.Cluster(ctx, args[0]) // a name may pass to another cluster; an id does not
 			if err != nil {
 				return err
@@ -165,7 +165,7 @@ func (a *app) clusterWatch() *cobra.Command {
 }
 
 func (a *app) clusterDrift() *cobra.Command {
-	return a.look("drift NAME", "Compare what is desired, recorded and observed", "  pawl cluster drift blue", func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error) {
+	return a.clusterReader("drift NAME", "Compare what is desired, recorded and observed", "  pawl cluster drift blue", func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error) {
 		report, err := r.ClusterDrift(ctx, id)
 		return report, func() string { return view.ClusterDrift(report, time.Now(), a.style(a.out)) }, err
 	})
@@ -186,28 +186,28 @@ func (l resourceList) names() []string {
 }
 
 func (a *app) clusterNodes() *cobra.Command {
-	return a.look("nodes NAME", "List the nodes of a cluster", "  pawl cluster nodes blue", func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error) {
+	return a.clusterReader("nodes NAME", "List the nodes of a cluster", "  pawl cluster nodes blue", func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error) {
 		nodes, err := r.ClusterNodes(ctx, id)
 		return nodeList{Items: nodes}, func() string { return view.ClusterNodeTable(nodes, time.Now()).String() }, err
 	})
 }
 
 func (a *app) clusterResources() *cobra.Command {
-	return a.look("resources NAME", "Read the journal of a cluster: all that was made for it", "  pawl cluster resources blue", func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error) {
+	return a.clusterReader("resources NAME", "Read the journal of a cluster: all that was made for it", "  pawl cluster resources blue", func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error) {
 		rows, err := r.ClusterResources(ctx, id)
 		return resourceList{Items: rows}, func() string { return view.ClusterResourceTable(rows).String() }, err
 	})
 }
 
 func (a *app) clusterHistory() *cobra.Command {
-	return a.look("history NAME", "Read what happened to a cluster", "  pawl cluster history blue", func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error) {
+	return a.clusterReader("history NAME", "Read what happened to a cluster", "  pawl cluster history blue", func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error) {
 		events, err := r.ClusterHistory(ctx, id)
 		return backend.Items[view.ClusterEvent]{Items: events}, func() string { return view.ClusterHistory(events, a.style(a.out)) }, err
 	})
 }
 
 func (a *app) clusterConfig() *cobra.Command {
-	return a.look("config NAME", "Print how a cluster is reached; history notes that it was read", "  pawl cluster config blue > blue.yaml", func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error) {
+	return a.clusterReader("config NAME", "Print how a cluster is reached; history notes that it was read", "  pawl cluster config blue > blue.yaml", func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error) {
 		config, err := r.ClusterConfig(ctx, id)
 		return config, func() string { return config.Config }, err
 	})
@@ -218,7 +218,7 @@ func (a *app) clusterLogs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "logs NAME NODE", Short: "Print what a node wrote last", Example: "  pawl cluster logs blue blue-1f0c2a-control1 --lines 20", Args: cobra.ExactArgs(2),
 		ValidArgsFunction: a.completeNodes,
-		RunE: a.asks(func(ctx context.Context, r *backend.Remote, args []string) error {
+		RunE: a.withServer(func(ctx context.Context, r *backend.Remote, args []string) error {
 			text, err := r.ClusterLogs(ctx, args[0], args[1], lines)
 			if err != nil {
 				return err
@@ -238,7 +238,7 @@ func (a *app) clusterLeaks() *cobra.Command {
 	var id, kind string
 	cmd := &cobra.Command{
 		Use: "leaks", Short: "List what could not be deleted (operators)", Example: "  pawl cluster leaks\n  pawl cluster leaks --kind vm -o json", Args: cobra.NoArgs,
-		RunE: a.asks(func(ctx context.Context, r *backend.Remote, _ []string) error {
+		RunE: a.withServer(func(ctx context.Context, r *backend.Remote, _ []string) error {
 			leaks, err := r.Leaks(ctx, id, kind)
 			if err != nil {
 				return err
@@ -254,7 +254,7 @@ func (a *app) clusterLeaks() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&id, "cluster", "", "only of this `cluster`, by id or name")
 	cmd.Flags().StringVar(&kind, "kind", "", "only this `kind` of resource")
-	suggests(cmd, map[string]completion{"kind": words(cluster.VM, cluster.Network, cluster.Address, cluster.Firewall, cluster.Forward, cluster.Balancer, cluster.KeyPair)})
+	setCompletions(cmd, map[string]completion{"kind": fixedCompletion(cluster.VM, cluster.Network, cluster.Address, cluster.Firewall, cluster.Forward, cluster.Balancer, cluster.KeyPair)})
 	return cmd
 }
 
@@ -273,7 +273,7 @@ func (a *app) clusterCatalog() *cobra.Command {
 	return &cobra.Command{
 		Use: "catalog KIND", Short: "List what the providers offer: zones, offerings, templates, networks, versions",
 		Example: "  pawl cluster catalog offering", Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.FixedCompletions(catalogKinds, cobra.ShellCompDirectiveNoFileComp),
-		RunE: a.asks(func(ctx context.Context, r *backend.Remote, args []string) error {
+		RunE: a.withServer(func(ctx context.Context, r *backend.Remote, args []string) error {
 			entries, err := r.Catalog(ctx, args[0])
 			if err != nil {
 				return err

@@ -19,15 +19,15 @@ func (a *app) settle(ctx context.Context, r *backend.Remote, done backend.Accept
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	told := ""
-	tell := func(c view.Cluster) {
-		if line := view.WaitingLine(c, time.Now()); line != told {
+	printed := ""
+	printState := func(c view.Cluster) {
+		if line := view.WaitingLine(c, time.Now()); line != printed {
 			a.hint("%s", line)
-			told = line
+			printed = line
 		}
 	}
-	look := time.NewTicker(settleEvery)
-	defer look.Stop()
+	ticker := time.NewTicker(settleEvery)
+	defer ticker.Stop()
 	for {
 		op, err := r.Operation(ctx, done.Operation.ID)
 		if err != nil {
@@ -37,7 +37,7 @@ func (a *app) settle(ctx context.Context, r *backend.Remote, done backend.Accept
 		if err != nil {
 			return waitEnded(ctx, err)
 		}
-		tell(c)
+		printState(c)
 		if op.Status != "open" && (op.Status == "done" || c.State != cluster.Expunging) { // cleanup of a failed operation comes first
 			done = backend.Accepted{Cluster: c, Operation: &op}
 			if err := a.emit(done, []string{c.Name}, func() string { return view.SettledLine(c, op) }); err != nil {
@@ -48,7 +48,7 @@ func (a *app) settle(ctx context.Context, r *backend.Remote, done backend.Accept
 		select {
 		case <-ctx.Done():
 			return waitEnded(ctx, ctx.Err())
-		case <-look.C:
+		case <-ticker.C:
 		}
 	}
 }

@@ -19,8 +19,8 @@ import (
 // completeWithin is how long a completion may take.
 const completeWithin = 2 * time.Second
 
-// suggested opens the backend of a completion; without an answer there are no suggestions.
-func suggested[B io.Closer](a *app, cmd *cobra.Command, open func(ctx context.Context) (B, error), read func(ctx context.Context, b B) []string) ([]string, cobra.ShellCompDirective) {
+// openForCompletion opens the backend of a completion; without an answer there are no suggestions.
+func openForCompletion[B io.Closer](a *app, cmd *cobra.Command, open func(ctx context.Context) (B, error), read func(ctx context.Context, b B) []string) ([]string, cobra.ShellCompDirective) {
 	base := cmd.Context()
 	if base == nil {
 		base = context.Background()
@@ -40,7 +40,7 @@ func suggested[B io.Closer](a *app, cmd *cobra.Command, open func(ctx context.Co
 
 // completing reads suggestions from the backend.
 func (a *app) completing(cmd *cobra.Command, do func(ctx context.Context, b backend.Backend) []string) ([]string, cobra.ShellCompDirective) {
-	return suggested(a, cmd, func(ctx context.Context) (backend.Backend, error) { return a.open(ctx, reads) }, do)
+	return openForCompletion(a, cmd, func(ctx context.Context) (backend.Backend, error) { return a.open(ctx, reads) }, do)
 }
 
 func runIDs(ctx context.Context, b backend.Backend) []string {
@@ -79,8 +79,8 @@ func kindNames(ctx context.Context, b backend.Backend) []string {
 	return slices.Compact(kinds)
 }
 
-// spacesOf returns the namespaces of objects.
-func spacesOf(ctx context.Context, b backend.Backend) []string {
+// namespacesOf returns the namespaces of objects.
+func namespacesOf(ctx context.Context, b backend.Backend) []string {
 	objects, err := b.Objects()
 	if err != nil {
 		return nil
@@ -106,7 +106,7 @@ func (a *app) objectNames(ctx context.Context, b backend.Backend, kind string) [
 	var names []string
 	for _, o := range page.Items {
 		name := o.Name
-		if home := a.named("", a.place.asked, "").Namespace; o.Namespace != home {
+		if home := a.refOf("", a.target.namespaceFlag, "").Namespace; o.Namespace != home {
 			name = o.Namespace + "/" + o.Name
 		}
 		names = append(names, name)

@@ -13,7 +13,7 @@ import (
 // fromAccounts suggests names that it reads from the accounts.
 func (a *app) fromAccounts(read func(ctx context.Context, b backend.Accounts) ([]string, error)) completion {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return suggested(a, cmd, func(ctx context.Context) (backend.Accounts, error) { return a.accounts(ctx, false) },
+		return openForCompletion(a, cmd, func(ctx context.Context) (backend.Accounts, error) { return a.accounts(ctx, false) },
 			func(ctx context.Context, b backend.Accounts) []string {
 				names, _ := read(ctx, b) // on errors there are no suggestions
 				return names
@@ -21,8 +21,8 @@ func (a *app) fromAccounts(read func(ctx context.Context, b backend.Accounts) ([
 	}
 }
 
-// once completes only the first argument.
-func once(of completion) completion {
+// firstArgument completes only the first argument.
+func firstArgument(of completion) completion {
 	return func(cmd *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp

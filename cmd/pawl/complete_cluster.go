@@ -14,14 +14,14 @@ import (
 // completion suggests words for an argument or a flag.
 type completion = func(cmd *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective)
 
-// words suggests a fixed list.
-func words[S ~string](all ...S) completion {
+// fixedCompletion suggests a fixed list.
+func fixedCompletion[S ~string](all ...S) completion {
 	texts := namesOf(all, func(s S) string { return string(s) })
 	return cobra.FixedCompletions(texts, cobra.ShellCompDirectiveNoFileComp)
 }
 
-// suggests sets the completions of a command's flags.
-func suggests(cmd *cobra.Command, flags map[string]completion) {
+// setCompletions sets the completions of a command's flags.
+func setCompletions(cmd *cobra.Command, flags map[string]completion) {
 	for name, of := range flags {
 		if err := cmd.RegisterFlagCompletionFunc(name, of); err != nil {
 			panic(err) // there is no such flag
@@ -31,8 +31,8 @@ func suggests(cmd *cobra.Command, flags map[string]completion) {
 
 // The values of flags that several verbs have.
 var (
-	completeRecovery  = words("none", "restart", "restart,replace", "restart,replace,adopt")
-	completeOnFailure = words(cluster.Rollback, cluster.Lazy, cluster.KeepPartial)
+	completeRecovery  = fixedCompletion("none", "restart", "restart,replace", "restart,replace,adopt")
+	completeOnFailure = fixedCompletion(cluster.Rollback, cluster.Lazy, cluster.KeepPartial)
 )
 
 // completeCatalog suggests entries of the providers' catalogs.
@@ -93,5 +93,5 @@ func (a *app) completeNodes(cmd *cobra.Command, args []string, text string) ([]s
 
 // suggestions reads from the server.
 func (a *app) suggestions(cmd *cobra.Command, read func(context.Context, *backend.Remote) []string) ([]string, cobra.ShellCompDirective) {
-	return suggested(a, cmd, a.remote, read)
+	return openForCompletion(a, cmd, a.remote, read)
 }

@@ -13,7 +13,7 @@ import (
 // completeContexts suggests those of the user's file.
 func completeContexts(a *app) completion {
 	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		config, err := wayTo(a.flags.kubeconfig, "").RawConfig()
+		config, err := clientConfig(a.flags.kubeconfig, "").RawConfig()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -33,6 +33,6 @@ func (a *app) completeNamespaces(cmd *cobra.Command, _ []string, _ string) ([]st
 			}
 			return all
 		}
-		return spacesOf(ctx, b)
+		return namespacesOf(ctx, b)
 	})
 }

@@ -77,10 +77,10 @@ func wholeRun(ctx context.Context, b backend.Runs, r view.Run) (view.Run, error)
 // objectOf reads KIND NAME, or KIND/NAMESPACE/NAME. One word is the id of a run.
 func (a *app) objectOf(args []string, namespace string) (control.Ref, bool) {
 	if len(args) == 2 {
-		return a.named(args[0], namespace, args[1]), true
+		return a.refOf(args[0], namespace, args[1]), true
 	}
 	kind, name, ok := strings.Cut(args[0], "/")
-	return a.named(kind, namespace, name), ok
+	return a.refOf(kind, namespace, name), ok
 }
 
 func (a *app) describeObject(ctx context.Context, b backend.Backend, ref control.Ref) error {

@@ -341,19 +341,19 @@ func (a *app) diffCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.told(ctx, diffs, after)
+			return a.countConcerned(ctx, diffs, after)
 		}),
 	}
 }
 
-// concern is a difference and the runs it concerns.
-type concern struct {
+// affectedRuns is a difference and the runs it concerns.
+type affectedRuns struct {
 	flowfile.FlowDiff
 	ActiveRuns []string        `json:"activeRuns"`
 	OnChange   workflow.Change `json:"onChange,omitempty"`
 }
 
-func (a *app) told(ctx context.Context, diffs []flowfile.FlowDiff, after *flowfile.Set) error {
+func (a *app) countConcerned(ctx context.Context, diffs []flowfile.FlowDiff, after *flowfile.Set) error {
 	b, err := a.openForCount(ctx)
 	if err != nil {
 		return err
@@ -361,10 +361,10 @@ func (a *app) told(ctx context.Context, diffs []flowfile.FlowDiff, after *flowfi
 	if b != nil {
 		defer b.Close()
 	}
-	concerns := []concern{}
+	concerns := []affectedRuns{}
 	var text strings.Builder
 	for _, d := range diffs {
-		c := concern{FlowDiff: d, ActiveRuns: []string{}}
+		c := affectedRuns{FlowDiff: d, ActiveRuns: []string{}}
 		if f, ok := after.Flow(d.Flow); ok {
 			c.OnChange = f.OnChange
 			if c.OnChange == "" {
@@ -397,7 +397,7 @@ func (a *app) told(ctx context.Context, diffs []flowfile.FlowDiff, after *flowfi
 	return a.emit(map[string]any{"items": concerns}, nil, text.String)
 }
 
-func (c concern) consequence() string {
+func (c affectedRuns) consequence() string {
 	if !c.HashDiffers() {
 		return "same hash: takes effect at the next attempt"
 	}
@@ -421,7 +421,7 @@ func (c concern) consequence() string {
 
 // openForCount opens the backend that may hold runs; nil if there is no store yet.
 func (a *app) openForCount(ctx context.Context) (backend.Backend, error) {
-	if a.place.kubernetes {
+	if a.target.kubernetes {
 		return a.open(ctx, reads)
 	}
 	if a.flags.server == "" && (a.flags.store == "" || a.flags.store == "sqlite") && !strings.HasPrefix(a.flags.dsn, "postgres") {

@@ -195,8 +195,8 @@ func (p prefixed) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// ask sends a changing request and returns the time to its answer.
-func (s *pawlServer) ask(ctx context.Context, method, path, body string) (map[string]any, time.Duration, error) {
+// request sends a changing request and returns the time to its answer.
+func (s *pawlServer) request(ctx context.Context, method, path, body string) (map[string]any, time.Duration, error) {
 	req, err := http.NewRequestWithContext(ctx, method, s.url+path, strings.NewReader(body))
 	if err != nil {
 		return nil, 0, err
@@ -234,24 +234,24 @@ var requests = map[string]func(ctx context.Context, s *pawlServer) (time.Duratio
 		if id == "" {
 			return 0, nil
 		}
-		_, took, err := s.ask(ctx, "POST", "/v1/runs/"+id+"/signal", `{"name":"go"}`)
+		_, took, err := s.request(ctx, "POST", "/v1/runs/"+id+"/signal", `{"name":"go"}`)
 		if err != nil && strings.Contains(err.Error(), "RUN_FINISHED") {
 			err = nil
 		}
 		return took, err
 	},
 	"apply an object": func(ctx context.Context, s *pawlServer) (time.Duration, error) {
-		_, took, err := s.ask(ctx, "PUT", "/v1/objects/note/default/"+s.name, fmt.Sprintf(`{"spec":{"n":%d}}`, s.asked.Add(1)))
+		_, took, err := s.request(ctx, "PUT", "/v1/objects/note/default/"+s.name, fmt.Sprintf(`{"spec":{"n":%d}}`, s.asked.Add(1)))
 		return took, err
 	},
 	"make a domain": func(ctx context.Context, s *pawlServer) (time.Duration, error) {
-		_, took, err := s.ask(ctx, "POST", "/v1/domains", fmt.Sprintf(`{"name":"%s%d"}`, s.name, s.asked.Add(1))) // two clients ask one server
+		_, took, err := s.request(ctx, "POST", "/v1/domains", fmt.Sprintf(`{"name":"%s%d"}`, s.name, s.asked.Add(1))) // two clients ask one server
 		return took, err
 	},
 }
 
 func (s *pawlServer) start(ctx context.Context, subject string) (time.Duration, error) {
-	run, took, err := s.ask(ctx, "POST", "/v1/runs", fmt.Sprintf(`{"flow":"Gated","subject":%q}`, subject))
+	run, took, err := s.request(ctx, "POST", "/v1/runs", fmt.Sprintf(`{"flow":"Gated","subject":%q}`, subject))
 	if id, ok := run["id"].(string); ok && err == nil {
 		s.last.Store(id)
 	}

@@ -81,7 +81,7 @@ func (a *app) get(ctx context.Context, b backend.Backend, args []string, o getOp
 	if name == "" && strings.Count(kind, "/") > 0 {
 		kind, name, _ = strings.Cut(kind, "/")
 	}
-	o.namespace = a.within(o.namespace)
+	o.namespace = a.listNamespace(o.namespace)
 	lower := strings.ToLower(kind)
 	if o.selector != "" && slices.Contains([]string{"flow", "flows", "machine", "machines", "fault", "faults"}, lower) {
 		return Usage.Errorf("%s have no labels: --selector is for runs and objects", strings.TrimSuffix(lower, "s")+"s")
@@ -124,11 +124,11 @@ func (a *app) repeat(ctx context.Context, b backend.Runs, watch bool, read func(
 		if err != nil {
 			return watchEnded(ctx, err)
 		}
-		if shown := withoutAge(text); shown != before {
+		if rendered := withoutAge(text); rendered != before {
 			if err := a.emit(v, names, func() string { return newLines(before, text) }); err != nil {
 				return err
 			}
-			before = shown
+			before = rendered
 		}
 		if over() {
 			return nil
@@ -175,10 +175,10 @@ func newLines(before, text string) string {
 		return text
 	}
 	known := strings.Split(before, "\n")
-	shown := strings.Split(withoutAge(text), "\n")
+	rendered := strings.Split(withoutAge(text), "\n")
 	var b strings.Builder
 	for i, line := range strings.Split(text, "\n") {
-		if line != "" && !slices.Contains(known, shown[i]) {
+		if line != "" && !slices.Contains(known, rendered[i]) {
 			b.WriteString(line + "\n")
 		}
 	}
@@ -277,7 +277,7 @@ func (a *app) subjectsOf(ctx context.Context, b backend.Backend, subject string)
 		return []string{subject}
 	}
 	kind, name, _ := strings.Cut(subject, "/")
-	o, err := objects.Get(ctx, a.named(kind, "", name))
+	o, err := objects.Get(ctx, a.refOf(kind, "", name))
 	if err != nil {
 		return []string{subject}
 	}
@@ -308,7 +308,7 @@ func (a *app) objectTable(ctx context.Context, b backend.Backend, kind, name str
 		return nil, nil, "", err
 	}
 	if name != "" {
-		object, err := objects.Get(ctx, a.named(kind, o.namespace, name))
+		object, err := objects.Get(ctx, a.refOf(kind, o.namespace, name))
 		if err != nil {
 			return nil, nil, "", err
 		}
@@ -368,7 +368,7 @@ func (a *app) getFlows(ctx context.Context, b backend.Backend, name string) erro
 }
 
 func (a *app) getMachines(ctx context.Context, b backend.Backend, name string) error {
-	if a.flags.server != "" && !a.place.kubernetes {
+	if a.flags.server != "" && !a.target.kubernetes {
 		return LocalOnly.Errorf("a server does not list its machines: name their files, as in pawl get machines --machines DIR")
 	}
 	machines, err := b.Machines(ctx)
@@ -425,7 +425,7 @@ func (a *app) explainCommand() *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeCodes,
 		RunE: a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
-			if (a.flags.server == "" || a.place.kubernetes) && len(a.flags.flows) == 0 {
+			if (a.flags.server == "" || a.target.kubernetes) && len(a.flags.flows) == 0 {
 				if k, ok := fault.Lookup(args[0]); ok { // no store is needed for what the binary knows
 					v := view.OfKind(k, nil)
 					return a.emit(v, []string{args[0]}, func() string { return view.Explain(v, a.style(a.out)) })

@@ -19,20 +19,20 @@ import (
 )
 
 // kubeTarget says where the verbs of one call find runs and objects.
-type place struct {
-	kubernetes bool   // a cluster, not a store or a server
-	namespace  string // of the cluster's context; empty: standalone
-	everywhere bool   // --all-namespaces
-	asked      string // the namespace that --namespace names
+type kubeTarget struct {
+	kubernetes    bool   // a cluster, not a store or a server
+	namespace     string // of the cluster's context; empty: standalone
+	allNamespaces bool   // --all-namespaces
+	namespaceFlag string // the namespace that --namespace names
 }
 
 // How a flag was given, from the strongest. A call as kubectl pawl selects
 // Kubernetes more strongly than the environment does.
 const (
-	onLine    = 4
-	asPlugin  = 3
-	inEnviron = 2
-	inFile    = 1
+	rankLine    = 4
+	rankPlugin  = 3
+	rankEnviron = 2
+	rankFile    = 1
 )
 
 // The flags that name a target.
@@ -61,49 +61,49 @@ func (a *app) configured(cmd *cobra.Command) error {
 	if err := configure(cmd, os.LookupEnv); err != nil {
 		return err
 	}
-	loud := func(names []string) (rank int, flag string) {
+	strongest := func(names []string) (rank int, flag string) {
 		for _, name := range names {
-			if by := given(cmd, name, line[name]); by > rank {
+			if by := rankOf(cmd, name, line[name]); by > rank {
 				rank, flag = by, name
 			}
 		}
 		return rank, flag
 	}
-	cluster, clusterFlag := loud(clusterFlags)
-	other, otherFlag := loud(otherFlags)
+	cluster, clusterFlag := strongest(clusterFlags)
+	other, otherFlag := strongest(otherFlags)
 	if cmd.Flags().Changed("kubernetes") && !a.flags.kubernetes {
 		cluster = 0
 	} else if a.plugin {
-		cluster = max(cluster, asPlugin)
+		cluster = max(cluster, rankPlugin)
 	}
-	a.place = place{}
-	looks, why := speaks(cmd)
+	a.target = kubeTarget{}
+	usesBackend, why := targets(cmd)
 	switch {
 	case ownFlag(cmd, "context"), ownFlag(cmd, "kubernetes"), cluster < other, cluster == 0:
 		return nil
-	case !looks && why != "" && cluster >= asPlugin && cluster > other:
+	case !usesBackend && why != "" && cluster >= rankPlugin && cluster > other:
 		return backend.NotOnKubernetes.Errorf("%s", why)
-	case !looks:
+	case !usesBackend:
 		return nil
 	case cluster == other:
-		return Usage.Errorf("%s and %s name two places: give one of them", said(clusterFlag, cluster), said(otherFlag, other))
+		return Usage.Errorf("%s and %s name two places: give one of them", flagText(clusterFlag, cluster), flagText(otherFlag, other))
 	}
-	return a.locate(cmd)
+	return a.setTarget(cmd)
 }
 
-// said names a flag as it was given.
-func said(flag string, rank int) string {
+// flagText names a flag as it was given.
+func flagText(flag string, rank int) string {
 	switch rank {
-	case inEnviron:
+	case rankEnviron:
 		return variable(flag)
-	case inFile:
+	case rankFile:
 		return flag + " of --config"
 	}
 	return "--" + flag
 }
 
-// given says how a flag was given: 0 if it was not, or is empty.
-func given(cmd *cobra.Command, name string, line bool) int {
+// rankOf says how a flag was given: 0 if it was not, or is empty.
+func rankOf(cmd *cobra.Command, name string, line bool) int {
 	f := cmd.Flags().Lookup(name)
 	if f == nil || !f.Changed || f.Value.String() == "" || f.Value.String() == "false" {
 		return 0
@@ -112,12 +112,12 @@ func given(cmd *cobra.Command, name string, line bool) int {
 		return 0
 	}
 	if line {
-		return onLine
+		return rankLine
 	}
 	if _, has := os.LookupEnv(variable(name)); has {
-		return inEnviron
+		return rankEnviron
 	}
-	return inFile
+	return rankFile
 }
 
 // ownFlag reports a command for which a flag of this name means something else.
@@ -127,7 +127,7 @@ func ownFlag(cmd *cobra.Command, name string) bool {
 
 // targets reports a command that works on runs or objects of any backend; for
 // other commands, why says where they work.
-func speaks(cmd *cobra.Command) (looks bool, why string) {
+func targets(cmd *cobra.Command) (usesBackend bool, why string) {
 	top := cmd
 	for top.HasParent() && top.Parent().HasParent() {
 		top = top.Parent()
@@ -151,38 +151,38 @@ func speaks(cmd *cobra.Command) (looks bool, why string) {
 	return false, ""
 }
 
-// locate determines the namespaces of the call.
-func (a *app) locate(cmd *cobra.Command) error {
-	home, _, err := wayTo(a.flags.kubeconfig, a.flags.context).Namespace()
+// setTarget determines the namespaces of the call.
+func (a *app) setTarget(cmd *cobra.Command) error {
+	home, _, err := clientConfig(a.flags.kubeconfig, a.flags.context).Namespace()
 	if err != nil {
-		return noWay(err)
+		return noConnection(err)
 	}
-	a.place = place{kubernetes: true, namespace: home}
+	a.target = kubeTarget{kubernetes: true, namespace: home}
 	if f := cmd.Flags().Lookup("namespace"); f != nil {
-		a.place.asked = f.Value.String()
+		a.target.namespaceFlag = f.Value.String()
 	}
 	if f := cmd.Flags().Lookup("all-namespaces"); f != nil {
-		a.place.everywhere = f.Value.String() == "true"
+		a.target.allNamespaces = f.Value.String() == "true"
 	}
 	return nil
 }
 
 // clientConfig returns the connection to an API server: from a file, the pod's account, or the user's own file.
-func wayTo(file, context string) clientcmd.ClientConfig {
+func clientConfig(file, context string) clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = file
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context})
 }
 
-func noWay(err error) error {
+func noConnection(err error) error {
 	return Usage.Errorf("there is no way to a Kubernetes cluster; name a file with --kubeconfig: %w", err)
 }
 
 // kubeConfig returns that connection for a client.
 func kubeConfig(file, context string) (*rest.Config, error) {
-	config, err := wayTo(file, context).ClientConfig()
+	config, err := clientConfig(file, context).ClientConfig()
 	if err != nil {
-		return nil, noWay(err)
+		return nil, noConnection(err)
 	}
 	return config, nil
 }
@@ -198,32 +198,32 @@ func (a *app) openCluster(ctx context.Context, files []string) (*backend.Kube, e
 	}
 	config.UserAgent, config.WarningHandler = "pawl/"+versionText(), rest.NoWarnings{}
 	klog.SetLogger(logr.Discard()) // the verb reports a failure once
-	o := backend.KubeOptions{Config: config, Namespace: cmp.Or(a.place.asked, a.place.namespace), Flows: a.flags.flows, Machines: a.flags.machines, Logger: a.logger()}
-	if a.place.everywhere {
+	o := backend.KubeOptions{Config: config, Namespace: cmp.Or(a.target.namespaceFlag, a.target.namespace), Flows: a.flags.flows, Machines: a.flags.machines, Logger: a.logger()}
+	if a.target.allNamespaces {
 		o.Namespace = ""
 	}
 	o.Runs = runsKept[strings.ToLower(a.flags.store)]
 	return backend.OpenKube(ctx, o)
 }
 
-// named returns the reference of an object: NAME, or NAMESPACE/NAME.
-func (a *app) named(kind, namespace, name string) control.Ref {
+// refOf returns the reference of an object: NAME, or NAMESPACE/NAME.
+func (a *app) refOf(kind, namespace, name string) control.Ref {
 	if before, after, ok := strings.Cut(name, "/"); ok {
 		namespace, name = before, after
 	}
-	return control.Ref{Kind: kind, Namespace: cmp.Or(namespace, a.place.namespace, "default"), Name: name}
+	return control.Ref{Kind: kind, Namespace: cmp.Or(namespace, a.target.namespace, "default"), Name: name}
 }
 
-// within is the namespace of a list; empty: all.
-func (a *app) within(namespace string) string {
-	if a.place.everywhere {
+// listNamespace is the namespace of a list; empty: all.
+func (a *app) listNamespace(namespace string) string {
+	if a.target.allNamespaces {
 		return ""
 	}
-	return cmp.Or(namespace, a.place.namespace)
+	return cmp.Or(namespace, a.target.namespace)
 }
 
-// spaceFlags adds the namespace flags to verbs that work on Kubernetes.
-func (a *app) spaceFlags(group string, cmd *cobra.Command) {
+// namespaceFlags adds the namespace flags to verbs that work on Kubernetes.
+func (a *app) namespaceFlags(group string, cmd *cobra.Command) {
 	f := cmd.Flags()
 	switch group {
 	case "runs":
@@ -233,16 +233,16 @@ func (a *app) spaceFlags(group string, cmd *cobra.Command) {
 			return
 		}
 	case "objects":
-		suggests(cmd, map[string]completion{"namespace": a.completeNamespaces})
+		setCompletions(cmd, map[string]completion{"namespace": a.completeNamespaces})
 		return
 	case "files":
 		if f.Lookup("namespace") != nil {
-			suggests(cmd, map[string]completion{"namespace": a.completeNamespaces})
+			setCompletions(cmd, map[string]completion{"namespace": a.completeNamespaces})
 		}
 		return
 	default:
 		return
 	}
 	f.BoolP("all-namespaces", "A", false, "look in all namespaces, on Kubernetes")
-	suggests(cmd, map[string]completion{"namespace": a.completeNamespaces})
+	setCompletions(cmd, map[string]completion{"namespace": a.completeNamespaces})
 }

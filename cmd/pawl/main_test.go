@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"pawl": main, "kubectl-pawl": main})
 }
 
-// patience is how long a script waits for what must happen.
-const patience = 30 * time.Second
+// waitTimeout is how long a script waits for what must happen.
+const waitTimeout = 30 * time.Second
 
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -102,7 +102,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	if text == "" {
 		return
 	}
-	deadline := time.After(patience)
+	deadline := time.After(waitTimeout)
 	for {
 		select {
 		case line, open := <-p.lines:
@@ -155,14 +155,14 @@ func halt(ts *testscript.TestScript, neg bool, args []string) {
 		if strconv.Itoa(code) != args[2] {
 			ts.Fatalf("%s ended with %d, not %s", args[0], code, args[2])
 		}
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		ts.Fatalf("%s did not end", args[0])
 	}
 }
 
 // waitfor FILE: until the file exists. waitfor TEXT -- pawl ARGS…: until the output holds the text.
 func waitFor(ts *testscript.TestScript, neg bool, args []string) {
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(waitTimeout)
 	for tries := 0; ; tries++ {
 		if len(args) == 1 {
 			if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {

@@ -59,7 +59,7 @@ func (a *app) local(verb string) error {
 }
 
 // withStore opens the store for a maintenance verb.
-func (a *app) kept(ctx context.Context, how access, do func(sqlstore.Admin) error) (err error) {
+func (a *app) withStore(ctx context.Context, how access, do func(sqlstore.Admin) error) (err error) {
 	if err := a.local("store"); err != nil {
 		return err
 	}
@@ -78,14 +78,14 @@ func (a *app) kept(ctx context.Context, how access, do func(sqlstore.Admin) erro
 }
 
 // inDatabase reports a store that is no file.
-func (a *app) onServer() bool {
+func (a *app) inDatabase() bool {
 	return a.flags.store == "postgres" || strings.HasPrefix(a.flags.dsn, "postgres") || strings.Contains(a.flags.dsn, "host=")
 }
 
-// checked reads the whole store; a damaged file is read without opening it as a store.
-func (a *app) checked(ctx context.Context) (where string, report sqlstore.Report, err error) {
-	if a.onServer() {
-		err = a.kept(ctx, reads, func(k sqlstore.Admin) (err error) {
+// readStore reads the whole store; a damaged file is read without opening it as a store.
+func (a *app) readStore(ctx context.Context) (where string, report sqlstore.Report, err error) {
+	if a.inDatabase() {
+		err = a.withStore(ctx, reads, func(k sqlstore.Admin) (err error) {
 			report, err = k.Check(ctx)
 			return err
 		})
@@ -99,8 +99,8 @@ func (a *app) checked(ctx context.Context) (where string, report sqlstore.Report
 
 // export writes the store as JSON lines.
 func (a *app) export(ctx context.Context, w io.Writer) error {
-	if a.onServer() {
-		return a.kept(ctx, reads, func(k sqlstore.Admin) error { return k.Export(ctx, w) })
+	if a.inDatabase() {
+		return a.withStore(ctx, reads, func(k sqlstore.Admin) error { return k.Export(ctx, w) })
 	}
 	path, err := a.sqliteFile()
 	if err != nil {
@@ -122,11 +122,11 @@ func (a *app) checkStore(ctx context.Context) error {
 	if err := a.local("store check"); err != nil {
 		return err
 	}
-	path, report, err := a.checked(ctx)
+	path, report, err := a.readStore(ctx)
 	if err != nil {
 		return err
 	}
-	seals := a.sealsOf(report.Keys, a.storeOptions())
+	seals := a.reportKeys(report.Keys, a.storeOptions())
 	answer := struct {
 		sqlstore.Report
 		Missing []string `json:"missingKeys,omitempty"` // of encryptedWith: not available
@@ -142,10 +142,10 @@ func (a *app) checkStore(ctx context.Context) error {
 		}
 		word := "healthy"
 		if !report.Healthy {
-			word = fmt.Sprintf("damaged in %s", counted(len(report.Damage), "place"))
+			word = fmt.Sprintf("damaged in %s", countText(len(report.Damage), "place"))
 		}
-		fmt.Fprintf(&b, "%s: %s, %s, %s\n", path, counted(report.Runs, "run"), counted(report.Events, "event"), word)
-		b.WriteString(seals.told(a.whereKeys(a.storeOptions())))
+		fmt.Fprintf(&b, "%s: %s, %s, %s\n", path, countText(report.Runs, "run"), countText(report.Events, "event"), word)
+		b.WriteString(seals.text(a.keySource(a.storeOptions())))
 		return b.String()
 	}); err != nil {
 		return err
@@ -198,21 +198,21 @@ func (a *app) restoreStore(ctx context.Context, from string, o backend.StoreOpti
 		if err := restoreFile(ctx, r, from, to); err != nil {
 			return err
 		}
-		if err := a.kept(ctx, sends, func(sqlstore.Admin) error { return nil }); err != nil { // its schema is brought up to date
+		if err := a.withStore(ctx, sends, func(sqlstore.Admin) error { return nil }); err != nil { // its schema is brought up to date
 			return err
 		}
 	} else if err := a.restoreLines(ctx, r, to); err != nil {
 		return err
 	}
-	if a.onServer() {
+	if a.inDatabase() {
 		return a.emit(map[string]string{"store": to}, []string{to}, func() string { return "restored " + to + "\n" })
 	}
-	seals, err := a.seals(ctx, to, o)
+	seals, err := a.keysOf(ctx, to, o)
 	if err != nil {
 		return err
 	}
 	return a.emit(map[string]any{"store": to, "encryptedWith": seals.Keys, "missingKeys": seals.Missing}, []string{to}, func() string {
-		return "restored " + to + "\n" + seals.told(a.whereKeys(o))
+		return "restored " + to + "\n" + seals.text(a.keySource(o))
 	})
 }
 
@@ -220,14 +220,14 @@ func (a *app) restoreStore(ctx context.Context, from string, o backend.StoreOpti
 // filled is removed.
 func (a *app) restoreLines(ctx context.Context, r io.Reader, to string) error {
 	_, err := os.Stat(to)
-	made := errors.Is(err, os.ErrNotExist) && !a.onServer()
-	err = a.kept(ctx, sends, func(k sqlstore.Admin) error {
+	created := errors.Is(err, os.ErrNotExist) && !a.inDatabase()
+	err = a.withStore(ctx, sends, func(k sqlstore.Admin) error {
 		if !k.IsOwner() {
 			return StoreBusy.Errorf("%s is owned by another process", to)
 		}
 		return k.Restore(ctx, r)
 	})
-	if err != nil && made {
+	if err != nil && created {
 		sqlstore.RemoveFile(to)
 	}
 	return err
@@ -362,5 +362,5 @@ func importText(i classic.Imported, w classic.Written) string {
 	for _, key := range i.Ignored {
 		text += "ignored " + key + ": it is no run record\n"
 	}
-	return text + fmt.Sprintf("%s imported, %d known already, %d damaged\n", counted(w.New, "run"), w.Known, len(i.Damaged()))
+	return text + fmt.Sprintf("%s imported, %d known already, %d damaged\n", countText(w.New, "run"), w.Known, len(i.Damaged()))
 }

@@ -84,8 +84,8 @@ func (a *app) inNamespace(manifests []manifest, namespace string) {
 		switch {
 		case namespace != "":
 			m.object.Namespace = namespace
-		case m.free && a.place.namespace != "":
-			m.object.Namespace = a.place.namespace
+		case m.free && a.target.namespace != "":
+			m.object.Namespace = a.target.namespace
 		}
 	}
 }

@@ -121,14 +121,14 @@ func applyOne(ctx context.Context, objects control.Objects, want control.Object)
 	return "changed", o, nil
 }
 
-// standing summarizes the driver's conditions of an object.
-type standing struct {
+// conditionSummary summarizes the driver's conditions of an object.
+type conditionSummary struct {
 	ready   bool
 	blocked string // code and message of what needs a remedy
 	text    string
 }
 
-func standingOf(o control.Object) standing {
+func summaryOf(o control.Object) conditionSummary {
 	var status struct {
 		Conditions []struct {
 			Type, Status, Reason, Message string
@@ -137,7 +137,7 @@ func standingOf(o control.Object) standing {
 		Fault *struct{ Code, Title, Message, Remedy string }
 	}
 	_ = json.Unmarshal(o.Status, &status) // other statuses are ignored
-	var s standing
+	var s conditionSummary
 	s.text = view.StateOf(o).State
 	busy := false
 	for _, c := range status.Conditions {
@@ -148,7 +148,7 @@ func standingOf(o control.Object) standing {
 			busy = c.Status != "False" || c.ObservedGeneration < o.Generation
 		}
 	}
-	s.ready = s.ready && !busy && !waits(o)
+	s.ready = s.ready && !busy && !hasOpenRequest(o)
 	if f := status.Fault; f != nil {
 		s.blocked = strings.TrimSpace(f.Code + "  " + f.Message)
 		if f.Remedy != "" {
@@ -158,8 +158,8 @@ func standingOf(o control.Object) standing {
 	return s
 }
 
-// waits reports an object with a request by annotation that is pending or in work.
-func waits(o control.Object) bool {
+// hasOpenRequest reports an object with a request by annotation that is pending or in work.
+func hasOpenRequest(o control.Object) bool {
 	var status struct {
 		Requests []struct{ State string }
 	}
@@ -192,16 +192,16 @@ func (a *app) awaitReady(ctx context.Context, b backend.Backend, objects control
 		defer cancel()
 	}
 	changes := b.Changes(waiting, "")
-	told := ""
+	printed := ""
 	for {
 		o, err := objects.Get(ctx, want.Ref)
 		if err != nil {
 			return o, err
 		}
-		s := standingOf(o)
-		if line := strings.TrimSpace(s.text + "  " + s.blocked); line != told && line != "" {
+		s := summaryOf(o)
+		if line := strings.TrimSpace(s.text + "  " + s.blocked); line != printed && line != "" {
 			a.say("%s %s", o.Ref, line)
-			told = line
+			printed = line
 		}
 		switch seen := o.Generation >= want.Generation; {
 		case seen && needsRemedy(ctx, b, o): // a serving cluster may be stuck with a change
@@ -341,7 +341,7 @@ func (a *app) awaitGone(ctx context.Context, b backend.Backend, objects control.
 		if err != nil {
 			return err
 		}
-		s := standingOf(o)
+		s := summaryOf(o)
 		if needsRemedy(ctx, b, o) {
 			a.say("%s is still there: %s  %s", gone.Ref, s.text, s.blocked)
 			return end(view.ExitRemedy)

@@ -60,11 +60,11 @@ func (a *app) planFile(_ context.Context, path string, in inputOptions) error {
 		return err
 	}
 	f, _ := lib.flow(name)
-	shown, err := view.OfFlow(f)
+	rendered, err := view.OfFlow(f)
 	if err != nil {
 		return err
 	}
-	input, err := in.input(shown.Input, a.in)
+	input, err := in.input(rendered.Input, a.in)
 	if err != nil {
 		return err
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// foldWithin is how long a verb waits for the run's worker to carry out its request.
-const foldWithin = 10 * time.Second
+// requestTimeout is how long a verb waits for the run's worker to carry out its request.
+const requestTimeout = 10 * time.Second
 
 // requestOptions are those of every request to a run.
 type requestOptions struct {
@@ -31,12 +31,12 @@ func (o *requestOptions) flags(cmd *cobra.Command) {
 	f.Int64Var(&o.revision, "revision", 0, "refuse the request if the run has another `revision`")
 }
 
-func (a *app) ask(o requestOptions) workflow.RunRequest {
-	ask := workflow.RunRequest{Actor: workflow.Actor{Name: a.actor(), Reason: o.reason, RequestID: o.requestID, Revision: o.revision}}
-	if ask.RequestID == "" {
-		ask.RequestID = newRequestID()
+func (a *app) newRequest(o requestOptions) workflow.RunRequest {
+	req := workflow.RunRequest{Actor: workflow.Actor{Name: a.actor(), Reason: o.reason, RequestID: o.requestID, Revision: o.revision}}
+	if req.RequestID == "" {
+		req.RequestID = newRequestID()
 	}
-	return ask
+	return req
 }
 
 func (a *app) pauseCommand() *cobra.Command {
@@ -47,7 +47,7 @@ func (a *app) pauseCommand() *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeRuns,
 		RunE: a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
-			return a.request(ctx, args[0], workflow.VerbPause, a.ask(o), stays)
+			return a.request(ctx, args[0], workflow.VerbPause, a.newRequest(o), stays)
 		}),
 	}
 	o.flags(cmd)
@@ -66,9 +66,9 @@ goes on whose process was killed.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeRuns,
 		RunE: a.verb(func(ctx context.Context, cmd *cobra.Command, args []string) error {
-			ask := a.ask(o)
-			ask.From, ask.Definition = workflow.From(from), definition
-			return a.request(ctx, args[0], workflow.VerbResume, ask, goesOn(cmd, o.wait))
+			req := a.newRequest(o)
+			req.From, req.Definition = workflow.From(from), definition
+			return a.request(ctx, args[0], workflow.VerbResume, req, followRun(cmd, o.wait))
 		}),
 	}
 	o.flags(cmd)
@@ -89,21 +89,21 @@ func (a *app) cancelCommand() *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeRuns,
 		RunE: a.verb(func(ctx context.Context, cmd *cobra.Command, args []string) error {
-			ask := a.ask(o)
-			ask.Mode, ask.GiveUp = workflow.Hold, giveUp
+			req := a.newRequest(o)
+			req.Mode, req.GiveUp = workflow.Hold, giveUp
 			switch {
 			case undo:
-				ask.Mode = workflow.Undo
+				req.Mode = workflow.Undo
 			case drop:
-				ask.Mode = workflow.Drop
+				req.Mode = workflow.Drop
 			}
 			if giveUp && (!undo || o.reason == "") {
 				return Usage.Errorf("--give-up leaves steps that could not be taken back: it goes with --undo and --reason")
 			}
-			if ask.Mode == workflow.Hold {
-				return a.request(ctx, args[0], workflow.VerbCancel, ask, stays)
+			if req.Mode == workflow.Hold {
+				return a.request(ctx, args[0], workflow.VerbCancel, req, stays)
 			}
-			return a.cancel(ctx, args[0], ask, o.wait)
+			return a.cancel(ctx, args[0], req, o.wait)
 		}),
 	}
 	o.flags(cmd)
@@ -126,15 +126,15 @@ func (a *app) skipCommand() *cobra.Command {
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: a.completeRunSteps,
 		RunE: a.verb(func(ctx context.Context, cmd *cobra.Command, args []string) error {
-			ask := a.ask(o)
-			ask.Step, ask.Force = args[1], force
+			req := a.newRequest(o)
+			req.Step, req.Force = args[1], force
 			if output != "" {
 				if !json.Valid([]byte(output)) {
 					return Usage.Errorf("--output-data %s is no JSON", output)
 				}
-				ask.Output = json.RawMessage(output)
+				req.Output = json.RawMessage(output)
 			}
-			return a.request(ctx, args[0], workflow.VerbSkip, ask, goesOn(cmd, o.wait))
+			return a.request(ctx, args[0], workflow.VerbSkip, req, followRun(cmd, o.wait))
 		}),
 	}
 	o.flags(cmd)
@@ -145,20 +145,20 @@ func (a *app) skipCommand() *cobra.Command {
 }
 
 // followUp says what a verb does after its request is carried out.
-type way struct {
+type followUp struct {
 	follow bool          // the run may go on: execute it here if nobody else does
 	watch  bool          // follow it even if someone else executes it
 	wait   time.Duration // at most
 }
 
-var stays = way{}
+var stays = followUp{}
 
-func goesOn(cmd *cobra.Command, wait time.Duration) way {
-	return way{follow: true, watch: cmd.Flags().Changed("wait"), wait: wait}
+func followRun(cmd *cobra.Command, wait time.Duration) followUp {
+	return followUp{follow: true, watch: cmd.Flags().Changed("wait"), wait: wait}
 }
 
 // request sends a request to a run, waits until it is carried out, and prints the result.
-func (a *app) request(ctx context.Context, id string, verb workflow.Verb, ask workflow.RunRequest, w way) error {
+func (a *app) request(ctx context.Context, id string, verb workflow.Verb, req workflow.RunRequest, w followUp) error {
 	b, err := a.open(ctx, sends)
 	if err != nil {
 		return err
@@ -168,15 +168,15 @@ func (a *app) request(ctx context.Context, id string, verb workflow.Verb, ask wo
 	if err != nil {
 		return err
 	}
-	if err := b.Ask(ctx, before.ID, verb, ask); err != nil {
+	if err := b.Request(ctx, before.ID, verb, req); err != nil {
 		return err
 	}
 	// A run that a person has paused stays so when one of its steps is skipped.
-	held := verb == workflow.VerbSkip && before.Phase == workflow.Paused && (before.Fault == nil || before.Fault.Step != ask.Step)
+	held := verb == workflow.VerbSkip && before.Phase == workflow.Paused && (before.Fault == nil || before.Fault.Step != req.Step)
 	if w.follow && !held && (w.watch || b.Alone()) {
 		return a.follow(ctx, b, reading{id: before.ID, after: before.Revision, wait: w.wait, since: &before})
 	}
-	r, done, err := a.folded(ctx, b, before, ask.RequestID)
+	r, done, err := a.awaitRequest(ctx, b, before, req.RequestID)
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (a *app) request(ctx context.Context, id string, verb workflow.Verb, ask wo
 		if !done {
 			return "accepted; the worker of the run has not carried it out yet\n"
 		}
-		return strings.Join(append([]string{told(verb, ask, r)}, view.Standing(r, time.Now(), a.style(a.out))...), "\n") + "\n"
+		return strings.Join(append([]string{requestText(verb, req, r)}, view.Standing(r, time.Now(), a.style(a.out))...), "\n") + "\n"
 	})
 	if err == nil && !done {
 		return end(view.ExitActive)
@@ -192,13 +192,13 @@ func (a *app) request(ctx context.Context, id string, verb workflow.Verb, ask wo
 	return err
 }
 
-func told(verb workflow.Verb, ask workflow.RunRequest, r view.Run) string {
+func requestText(verb workflow.Verb, req workflow.RunRequest, r view.Run) string {
 	id := view.Short(r.ID)
 	switch verb {
 	case workflow.VerbResume:
 		return "resumed " + id
 	case workflow.VerbSkip:
-		return "skipped " + ask.Step
+		return "skipped " + req.Step
 	case workflow.VerbPause:
 		if r.Phase != workflow.Paused {
 			return "pausing " + id + " when its running attempts have finished"
@@ -209,12 +209,12 @@ func told(verb workflow.Verb, ask workflow.RunRequest, r view.Run) string {
 	}
 }
 
-// folded waits until a request was carried out or refused.
-func (a *app) folded(ctx context.Context, b backend.Runs, before view.Run, request string) (view.Run, bool, error) {
+// awaitRequest waits until a request was carried out or refused.
+func (a *app) awaitRequest(ctx context.Context, b backend.Runs, before view.Run, request string) (view.Run, bool, error) {
 	if err := b.Advance(ctx, before.ID); err != nil {
 		return before, false, err
 	}
-	watching, cancel := context.WithTimeout(ctx, foldWithin)
+	watching, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	changes := b.Changes(watching, before.ID)
 	for {
@@ -257,7 +257,7 @@ func refusal(last *view.LastRequest, id string) error {
 }
 
 // cancel ends a run and prints the steps it undid.
-func (a *app) cancel(ctx context.Context, id string, ask workflow.RunRequest, wait time.Duration) error {
+func (a *app) cancel(ctx context.Context, id string, req workflow.RunRequest, wait time.Duration) error {
 	b, err := a.open(ctx, sends)
 	if err != nil {
 		return err
@@ -267,21 +267,21 @@ func (a *app) cancel(ctx context.Context, id string, ask workflow.RunRequest, wa
 	if err != nil {
 		return err
 	}
-	if err := b.Ask(ctx, before.ID, workflow.VerbCancel, ask); err != nil {
+	if err := b.Request(ctx, before.ID, workflow.VerbCancel, req); err != nil {
 		return err
 	}
 	r, err := a.working(ctx, b, reading{id: before.ID, after: before.Revision, wait: wait}, nothing{})
 	if err != nil {
 		return err
 	}
-	if err := refusal(r.Last, ask.RequestID); err != nil {
+	if err := refusal(r.Last, req.RequestID); err != nil {
 		return err
 	}
-	return a.toldCancel(ctx, b, before, r)
+	return a.printCancel(ctx, b, before, r)
 }
 
 // printCancel prints the steps of a cancel: undone CreateTemporary; closed EnableHA; finally Clean; cancelled.
-func (a *app) toldCancel(ctx context.Context, b backend.Backend, before, r view.Run) error {
+func (a *app) printCancel(ctx context.Context, b backend.Backend, before, r view.Run) error {
 	ctx = context.WithoutCancel(ctx)
 	events, err := b.History(ctx, r.ID, 0, 1000)
 	if err != nil {
@@ -398,9 +398,9 @@ func (a *app) progressCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ask := a.ask(o)
-			ask.Step = args[1]
-			ask.Progress = &workflow.Progress{Done: done, Total: total, Text: text, At: time.Now().UTC()}
+			req := a.newRequest(o)
+			req.Step = args[1]
+			req.Progress = &workflow.Progress{Done: done, Total: total, Text: text, At: time.Now().UTC()}
 			b, err := a.open(ctx, sends)
 			if err != nil {
 				return err
@@ -410,10 +410,10 @@ func (a *app) progressCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := b.Ask(ctx, r.ID, workflow.VerbProgress, ask); err != nil {
+			if err := b.Request(ctx, r.ID, workflow.VerbProgress, req); err != nil {
 				return err
 			}
-			return a.emit(map[string]any{"run": r.ID, "step": ask.Step, "done": done, "total": total}, []string{r.ID}, func() string { return "accepted\n" })
+			return a.emit(map[string]any{"run": r.ID, "step": req.Step, "done": done, "total": total}, []string{r.ID}, func() string { return "accepted\n" })
 		}),
 	}
 	o.flags(cmd)

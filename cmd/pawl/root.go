@@ -52,7 +52,7 @@ Exit codes: 0 done, 1 failed, refused or not found, 2 usage or bad input,
 	f.StringSliceVar(&a.flags.actions, "actions", nil, "ready-made `actions` that flows may use")
 	f.StringSliceVar(&a.flags.httpAllow, "http-allow", nil, "loopback and other local `addresses` that http actions may reach")
 	f.StringVar(&a.flags.secretsDir, "secrets-dir", "", "`folder` with a file for each secret; PAWL_SECRET_NAME_KEY does the same")
-	suggests(root, map[string]completion{"output": words("text", "json", "yaml", "name"), "store": words("memory", "sqlite", "postgres", "run", "configmap"), "context": completeContexts(a), "log-level": words("debug", "info", "warn", "error")})
+	setCompletions(root, map[string]completion{"output": fixedCompletion("text", "json", "yaml", "name"), "store": fixedCompletion("memory", "sqlite", "postgres", "run", "configmap"), "context": completeContexts(a), "log-level": fixedCompletion("debug", "info", "warn", "error")})
 
 	groups := []struct {
 		id, title string
@@ -72,7 +72,7 @@ Exit codes: 0 done, 1 failed, refused or not found, 2 usage or bad input,
 		for _, c := range g.commands {
 			c.GroupID = g.id
 			root.AddCommand(c)
-			a.spaceFlags(g.id, c)
+			a.namespaceFlags(g.id, c)
 		}
 	}
 	root.AddCommand(a.docsCommand(), a.nodeCommand(), a.instanceCommand(), a.managerCommand())
@@ -152,8 +152,8 @@ func (s *span) Set(text string) error {
 // Type implements pflag.Value.
 func (s *span) Type() string { return "duration" }
 
-// counted is a number with its noun.
-func counted(n int, one string) string {
+// countText is a number with its noun.
+func countText(n int, one string) string {
 	if n == 1 {
 		return "1 " + one
 	}

@@ -75,7 +75,7 @@ func (a *app) start(ctx context.Context, what string, o runOptions, waitGiven bo
 			return err
 		}
 		req.Flow, files = name, []string{what}
-		if a.flags.server == "" && !a.place.kubernetes {
+		if a.flags.server == "" && !a.target.kubernetes {
 			req.Labels = withLabel(req.Labels, backend.FileLabel, path)
 		}
 	}
@@ -83,7 +83,7 @@ func (a *app) start(ctx context.Context, what string, o runOptions, waitGiven bo
 		req.RequestID = newRequestID()
 	}
 	if req.Subject == "" {
-		req.Subject = a.named("run", a.place.asked, shortHash(req.RequestID)).String()
+		req.Subject = a.refOf("run", a.target.namespaceFlag, shortHash(req.RequestID)).String()
 	}
 	b, err := a.open(ctx, sends, files...)
 	if err != nil {

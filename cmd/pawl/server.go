@@ -129,7 +129,7 @@ func (a *app) serve(ctx context.Context, verb string, o serverOptions) error {
 			if o.cert != "" {
 				scheme = "https"
 			}
-			fmt.Fprintf(a.out, "pawl %s listens on %s://%s with %s and %s\n", verb, scheme, addr, counted(flows, "flow"), counted(machines, "machine"))
+			fmt.Fprintf(a.out, "pawl %s listens on %s://%s with %s and %s\n", verb, scheme, addr, countText(flows, "flow"), countText(machines, "machine"))
 		},
 	})
 }

@@ -43,11 +43,11 @@ Passwords and keys are stars. Nothing is started and no store is opened.`,
 			}
 		})
 		if a.flags.store != "memory" {
-			e.Server["dsn"] = bare(a.storeOptions().Path())
+			e.Server["dsn"] = withoutPassword(a.storeOptions().Path())
 		}
 		if clusters != nil {
-			shown := clusters.Effective()
-			e.Clusters = &shown
+			rendered := clusters.Effective()
+			e.Clusters = &rendered
 		}
 		return a.emit(e, nil, func() string {
 			data, err := json.Marshal(e)
@@ -73,7 +73,7 @@ func settingOf(f *pflag.Flag) any {
 	case "int", "bool":
 		return json.RawMessage(f.Value.String())
 	}
-	return bare(f.Value.String())
+	return withoutPassword(f.Value.String())
 }
 
 var (
@@ -81,7 +81,7 @@ var (
 	passwordOfKey = regexp.MustCompile(`(?i)(pass(?:word|file)\s*=\s*)('[^']*'|[^\s&]+)`)
 )
 
-// bare is a text without the password of a URL or of a list of key=value.
-func bare(text string) string {
+// withoutPassword is a text without the password of a URL or of a list of key=value.
+func withoutPassword(text string) string {
 	return passwordOfKey.ReplaceAllString(passwordOfURL.ReplaceAllString(text, "$1:***@"), "$1***")
 }

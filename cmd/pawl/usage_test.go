@@ -183,7 +183,7 @@ func TestHelp(t *testing.T) {
 
 func TestCounted(t *testing.T) {
 	for n, want := range map[int]string{0: "0 machines", 1: "1 machine", 2: "2 machines"} {
-		if got := counted(n, "machine"); got != want {
+		if got := countText(n, "machine"); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}

@@ -22,7 +22,7 @@ func TestFinding12WhatIsReady(t *testing.T) {
 		`{"requests":[{"state":"Running"}],"conditions":[{"type":"Ready","status":"True","observedGeneration":2},{"type":"Progressing","status":"False","observedGeneration":2}]}`:  false,
 		`{"requests":[{"state":"Rejected"}],"conditions":[{"type":"Ready","status":"True","observedGeneration":2},{"type":"Progressing","status":"False","observedGeneration":2}]}`: true,
 	} {
-		if got := standingOf(control.Object{Generation: 2, Status: json.RawMessage(status)}).ready; got != want {
+		if got := summaryOf(control.Object{Generation: 2, Status: json.RawMessage(status)}).ready; got != want {
 			t.Errorf("%s: ready %t", status, got)
 		}
 	}

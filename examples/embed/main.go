@@ -88,11 +88,11 @@ func (w toy) actions(objects control.Objects) []workflow.Action {
 	status := driver.Status{Objects: objects}
 	return []workflow.Action{
 		{Name: "note", Do: func(ctx context.Context, t *workflow.Task) outcome.Outcome {
-			var made struct{ Members int }
-			if err := t.Output("Members", &made); err != nil {
+			var created struct{ Members int }
+			if err := t.Output("Members", &created); err != nil {
 				return outcome.Fail(err)
 			}
-			patch := fmt.Sprintf(`{"members": %d, "observed": {"count": %[1]d}}`, made.Members)
+			patch := fmt.Sprintf(`{"members": %d, "observed": {"count": %[1]d}}`, created.Members)
 			return outcome.Fail(status.PatchStatus(ctx, t.Subject(), json.RawMessage(patch), t.Key()))
 		}},
 		{Name: "count", Do: func(_ context.Context, t *workflow.Task) outcome.Outcome {
@@ -108,19 +108,19 @@ type facts struct {
 	Observed struct{ Count int }
 }
 
-func read(o control.Object) (wanted, has facts, err error) {
-	if err = json.Unmarshal(o.Spec, &wanted); err == nil && o.Status != nil {
+func read(o control.Object) (desired, has facts, err error) {
+	if err = json.Unmarshal(o.Spec, &desired); err == nil && o.Status != nil {
 		err = json.Unmarshal(o.Status, &has)
 	}
-	return wanted, has, err
+	return desired, has, err
 }
 
 // lifecycle is the machine: a state for each operation on a cluster.
 func lifecycle() machine.Standalone {
-	when := func(holds func(wanted, has facts) bool) func(*machine.Subject) (bool, error) {
+	when := func(holds func(desired, has facts) bool) func(*machine.Subject) (bool, error) {
 		return func(s *machine.Subject) (bool, error) {
-			wanted, has, err := read(s.Object)
-			return err == nil && holds(wanted, has), err
+			desired, has, err := read(s.Object)
+			return err == nil && holds(desired, has), err
 		}
 	}
 	spec := func(s *machine.Subject) (any, error) { return s.Object.Spec, nil }
@@ -131,7 +131,7 @@ func lifecycle() machine.Standalone {
 				"New": {On: []machine.Transition[*machine.Subject]{{Event: "create", To: "Scaling", Why: "the cluster is new", Params: spec}}},
 				"Running": {On: []machine.Transition[*machine.Subject]{
 					{Event: "lost", To: "Scaling", Why: "members are gone", Params: spec, When: when(func(_, has facts) bool { return has.Observed.Count < has.Members })},
-					{Event: "scale", To: "Scaling", Why: "another size is wanted", Params: spec, When: when(func(wanted, has facts) bool { return wanted.Members != has.Members })},
+					{Event: "scale", To: "Scaling", Why: "another size is wanted", Params: spec, When: when(func(desired, has facts) bool { return desired.Members != has.Members })},
 				}},
 				"Scaling":     {Flow: "Scale", Then: "Running"},
 				"Interrupted": {Rests: true},

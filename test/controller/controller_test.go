@@ -595,10 +595,11 @@ func TestPositionsAreComparedAndSet(t *testing.T) {
 	if out := m.Advance(t.Context(), ref); out.IsFail() {
 		t.Fatal(out)
 	}
-	d, err := p.Load(t.Context(), ref)
+	loaded, err := p.Load(t.Context(), ref)
 	if err != nil {
 		t.Fatal(err)
 	}
+	d := loaded.Object
 	at, err := p.Position(d)
 	if err != nil || at.State != "Big" || at.Event != "grown" || d.Object.Status.N != int(at.Visit) || fmt.Sprint(moves) != "[Big]" {
 		t.Errorf("position %+v (%v), status %+v, moves %v", at, err, d.Object.Status, moves)

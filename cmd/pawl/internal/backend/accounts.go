@@ -187,7 +187,7 @@ func listed[T any](ctx context.Context, r *Remote, limit int, query url.Values, 
 			Items []T
 			Next  string
 		}
-		query.Set("limit", strconv.Itoa(mostOf(limit-len(all))))
+		query.Set("limit", strconv.Itoa(pageLimit(limit-len(all))))
 		if err := r.get(ctx, &page, query, path...); err != nil {
 			return nil, err
 		}
@@ -200,7 +200,7 @@ func listed[T any](ctx context.Context, r *Remote, limit int, query url.Values, 
 }
 
 // pageLimit is the limit of the next page; a parameter that is not positive means all.
-func mostOf(wanted int) int {
+func pageLimit(wanted int) int {
 	const most = 500
 	if wanted <= 0 || wanted > most {
 		return most
@@ -208,9 +208,9 @@ func mostOf(wanted int) int {
 	return wanted
 }
 
-func posted[T any](ctx context.Context, r *Remote, body any, path ...string) (made T, err error) {
-	err = r.do(ctx, call{method: http.MethodPost, path: path, header: key(""), body: body}, &made)
-	return made, err
+func posted[T any](ctx context.Context, r *Remote, body any, path ...string) (created T, err error) {
+	err = r.do(ctx, call{method: http.MethodPost, path: path, header: key(""), body: body}, &created)
+	return created, err
 }
 
 func only(name, value string) url.Values {

@@ -34,7 +34,7 @@ type Runs interface {
 	// History returns the events after one, oldest first.
 	History(ctx context.Context, id string, after int64, limit int) ([]view.Event, error)
 	// Request sends a request: durable when it returns nil. A request that is refused at once is an error.
-	Ask(ctx context.Context, id string, verb workflow.Verb, ask workflow.RunRequest) error
+	Request(ctx context.Context, id string, verb workflow.Verb, ask workflow.RunRequest) error
 	Send(ctx context.Context, id string, s workflow.Signal) error
 	// Changes notifies when a run ("": any object) may have changed, until ctx ends.
 	Changes(ctx context.Context, id string) <-chan struct{}

@@ -78,7 +78,7 @@ func OpenKube(_ context.Context, o KubeOptions) (*Kube, error) {
 	if k.actions, err = action.Standard(action.Options{StateDir: StateDir()}); err != nil {
 		return nil, err
 	}
-	if k.brought, err = bring(); err != nil {
+	if k.brought, err = load(); err != nil {
 		return nil, err
 	}
 	k.actions = append(k.actions, k.brought.actions...)
@@ -137,7 +137,7 @@ func (k *Kube) runs(ctx context.Context, namespace string) (*kubeRuns, error) {
 	}
 	store, err := kubestore.Open(opening, o)
 	if err != nil {
-		return nil, unopened(err)
+		return nil, openError(err)
 	}
 	engine, err := workflow.New(store, slices.Concat(k.library.Flows, k.brought.flows), workflow.Options{
 		Actions: library.WithStubs(k.library.Flows, k.actions), Healers: k.library.Healers, Logger: k.options.Logger, Compile: k.compile,
@@ -150,8 +150,8 @@ func (k *Kube) runs(ctx context.Context, namespace string) (*kubeRuns, error) {
 	return k.stores[namespace], nil
 }
 
-// unopened translates an error of the store into one of the cluster.
-func unopened(err error) error {
+// openError translates an error of the store into one of the cluster.
+func openError(err error) error {
 	switch {
 	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
 		return controller.Forbidden.Errorf("%s", fault.Message(err))
@@ -166,7 +166,7 @@ func (k *Kube) compile(source []byte) (workflow.Flow, error) {
 }
 
 // runNamespace is the namespace of a subject's runs.
-func (k *Kube) home(subject string) string {
+func (k *Kube) runNamespace(subject string) string {
 	if parts := strings.Split(subject, "/"); len(parts) > 2 && k.options.Namespace != "" {
 		return parts[1]
 	}
@@ -254,7 +254,7 @@ func (k *Kube) flowOf(ctx context.Context, from *kubeRuns, r *workflow.Run) *wor
 
 // List implements Runs.
 func (k *Kube) List(ctx context.Context, q workflow.Query) (view.Runs, error) {
-	from, err := k.runs(ctx, k.home(q.Subject))
+	from, err := k.runs(ctx, k.runNamespace(q.Subject))
 	if err != nil {
 		return view.Runs{}, err
 	}
@@ -277,8 +277,8 @@ func (k *Kube) History(ctx context.Context, id string, after int64, limit int) (
 	return view.OfEvents(events), err
 }
 
-// Ask implements Runs: the request is kept in the run's object, where its worker finds it.
-func (k *Kube) Ask(ctx context.Context, id string, verb workflow.Verb, ask workflow.RunRequest) error {
+// Request implements Runs: the request is kept in the run's object, where its worker finds it.
+func (k *Kube) Request(ctx context.Context, id string, verb workflow.Verb, ask workflow.RunRequest) error {
 	from, r, err := k.find(ctx, id)
 	if err != nil {
 		return err
@@ -286,7 +286,7 @@ func (k *Kube) Ask(ctx context.Context, id string, verb workflow.Verb, ask workf
 	if ask.Revision != 0 && ask.Revision != r.Revision {
 		return fault.WriteConflict.Errorf("the run has revision %d, the request expects %d", r.Revision, ask.Revision)
 	}
-	return askEngine(ctx, from.engine, r.ID, verb, ask)
+	return engineRequest(ctx, from.engine, r.ID, verb, ask)
 }
 
 // Send implements Runs.
@@ -302,7 +302,7 @@ func (k *Kube) Send(ctx context.Context, id string, s workflow.Signal) error {
 func (k *Kube) Objects() (control.Objects, error) { return kubeObjects{k}, nil }
 
 // engineRequest converts a request for an engine.
-func askEngine(ctx context.Context, engine *workflow.Engine, id string, verb workflow.Verb, ask workflow.RunRequest) error {
+func engineRequest(ctx context.Context, engine *workflow.Engine, id string, verb workflow.Verb, ask workflow.RunRequest) error {
 	switch verb {
 	case workflow.VerbPause:
 		return engine.Pause(ctx, id, ask.Actor)

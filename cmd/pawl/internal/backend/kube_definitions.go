@@ -35,7 +35,7 @@ type brought struct {
 	healers map[fault.Code]workflow.Healer
 }
 
-func bring() (b brought, err error) {
+func load() (b brought, err error) {
 	nowhere := port.Ports{Storage: struct{ port.Storage }{}, Instances: struct{ port.Instances }{}, Engine: struct{ port.Engine }{}, Manager: struct{ port.Manager }{}}
 	o, err := sharedstorage.New(sharedstorage.Options{Store: struct{ sharedstorage.ClusterStore }{}, Ports: nowhere}) // only its flows are read
 	if err != nil {
@@ -72,11 +72,11 @@ func (k *Kube) Flows(context.Context) ([]view.Flow, error) {
 
 // Flow implements Definitions.
 func (k *Kube) Flow(_ context.Context, name string) (view.Flow, error) {
-	kind, bare := flowName(name)
-	if f := workflow.FlowFor(k.flows(), bare, kind); f != nil {
+	kind, kindsWithoutSpec := flowName(name)
+	if f := workflow.FlowFor(k.flows(), kindsWithoutSpec, kind); f != nil {
 		return view.OfFlow(*f)
 	}
-	return view.Flow{}, workflow.FlowUnknown.Errorf("no flow %q is known here: an operator may have one; name its file with --flows", bare)
+	return view.Flow{}, workflow.FlowUnknown.Errorf("no flow %q is known here: an operator may have one; name its file with --flows", kindsWithoutSpec)
 }
 
 // Faults implements Definitions.
@@ -157,11 +157,11 @@ func (k *Kube) planner(ctx context.Context) (*sharedstorage.Operator, error) {
 	if err != nil {
 		return nil, controller.Fault(err)
 	}
-	site, err := kube.NewPlacement(kube.Options{Client: c, Image: "none", ForeignImages: true, Log: k.options.Logger})
+	placement, err := kube.NewPlacement(kube.Options{Client: c, Image: "none", ForeignImages: true, Log: k.options.Logger})
 	if err != nil {
 		return nil, err
 	}
-	operator, err := sharedstorage.New(sharedstorage.Options{Store: kube.NewClusterStore(c, c), Ports: site.Ports(), CallTimeout: 2 * time.Second, Logger: k.options.Logger})
+	operator, err := sharedstorage.New(sharedstorage.Options{Store: kube.NewClusterStore(c, c), Ports: placement.Ports(), CallTimeout: 2 * time.Second, Logger: k.options.Logger})
 	if err != nil {
 		return nil, err
 	}

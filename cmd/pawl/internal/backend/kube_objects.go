@@ -114,9 +114,9 @@ func (o kubeObjects) Apply(ctx context.Context, want control.Object) (control.Ob
 // apply with dry is a dry run at the API server.
 func (o kubeObjects) apply(ctx context.Context, want control.Object, dry []string) (control.Object, error) {
 	for try := 1; ; try++ {
-		made, err := o.applyOnce(ctx, want, dry)
+		created, err := o.applyOnce(ctx, want, dry)
 		if fault.Of(err) != fault.WriteConflict || want.Revision != 0 || try == writeTries {
-			return made, err
+			return created, err
 		}
 	}
 }
@@ -126,11 +126,11 @@ func (o kubeObjects) applyOnce(ctx context.Context, want control.Object, dry []s
 	ref := kind.ref(want.Ref)
 	switch {
 	case fault.Of(err) == control.NotFound && want.Revision <= 0 && want.UID == "":
-		made, err := o.create(ctx, kind, want, dry)
+		created, err := o.create(ctx, kind, want, dry)
 		if err != nil {
 			return control.Object{}, kubeFault(err, ref)
 		}
-		return objectOf(made)
+		return objectOf(created)
 	case err != nil:
 		return control.Object{}, err
 	case want.Revision == control.MustNotExist:
@@ -181,11 +181,11 @@ func (o kubeObjects) patch(ctx context.Context, kind kubeKind, is *unstructured.
 	if err != nil {
 		return control.Object{}, err
 	}
-	made, err := o.at(kind, is.GetNamespace()).Patch(ctx, is.GetName(), types.MergePatchType, data, metav1.PatchOptions{FieldManager: manager, DryRun: dry})
+	created, err := o.at(kind, is.GetNamespace()).Patch(ctx, is.GetName(), types.MergePatchType, data, metav1.PatchOptions{FieldManager: manager, DryRun: dry})
 	if err != nil {
 		return control.Object{}, kubeFault(err, control.Ref{Kind: is.GetKind(), Namespace: is.GetNamespace(), Name: is.GetName()})
 	}
-	return objectOf(made)
+	return objectOf(created)
 }
 
 func (o kubeObjects) create(ctx context.Context, kind kubeKind, want control.Object, dry []string) (*unstructured.Unstructured, error) {
@@ -193,14 +193,14 @@ func (o kubeObjects) create(ctx context.Context, kind kubeKind, want control.Obj
 	if err != nil {
 		return nil, err
 	}
-	made := &unstructured.Unstructured{Object: content}
-	made.SetGroupVersionKind(kind.kind)
-	made.SetNamespace(want.Namespace)
-	made.SetName(want.Name)
-	made.SetLabels(want.Labels)
-	made.SetAnnotations(want.Annotations)
-	made.SetFinalizers(want.Finalizers)
-	return o.at(kind, want.Namespace).Create(ctx, made, metav1.CreateOptions{FieldManager: manager, DryRun: dry})
+	created := &unstructured.Unstructured{Object: content}
+	created.SetGroupVersionKind(kind.kind)
+	created.SetNamespace(want.Namespace)
+	created.SetName(want.Name)
+	created.SetLabels(want.Labels)
+	created.SetAnnotations(want.Annotations)
+	created.SetFinalizers(want.Finalizers)
+	return o.at(kind, want.Namespace).Create(ctx, created, metav1.CreateOptions{FieldManager: manager, DryRun: dry})
 }
 
 // Update implements control.Objects for people: status is the operator's and stays.

@@ -29,7 +29,7 @@ const takenWithin = 10 * time.Second
 
 // Start implements Runs: a Run object is created, and an operator that has the flow starts it.
 func (k *Kube) Start(ctx context.Context, req workflow.Request) (view.Run, error) {
-	namespace := k.home(req.Subject)
+	namespace := k.runNamespace(req.Subject)
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
 	}

@@ -72,20 +72,20 @@ func (k *Kube) follow(ctx context.Context, what watched) {
 func (k *Kube) Changes(ctx context.Context, _ string) <-chan struct{} {
 	c := make(chan struct{}, 1)
 	k.watches.listen(ctx)
-	rung := k.notifier.wait()
+	notified := k.notifier.wait()
 	k.all.Go(func() {
 		defer close(c)
-		look := time.NewTicker(safetyEvery)
-		defer look.Stop()
+		ticker := time.NewTicker(safetyEvery)
+		defer ticker.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-k.ctx.Done():
 				return
-			case <-rung:
-				rung = k.notifier.wait() // before anybody reads, so that nothing comes in between
-			case <-look.C:
+			case <-notified:
+				notified = k.notifier.wait() // before anybody reads, so that nothing comes in between
+			case <-ticker.C:
 			}
 			select {
 			case c <- struct{}{}:

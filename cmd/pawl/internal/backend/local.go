@@ -195,9 +195,9 @@ func (l *Local) adopt(r *workflow.Run) {
 	l.engine, l.library = engine, lib
 }
 
-// learn registers the faults of the file that a run's flow was read from, if
+// loadFaults registers the faults of the file that a run's flow was read from, if
 // the run is stopped by one that nobody here has declared.
-func (l *Local) learn(r *workflow.Run) {
+func (l *Local) loadFaults(r *workflow.Run) {
 	path := r.Labels[FileLabel]
 	if path == "" || r.Fault == nil {
 		return
@@ -226,7 +226,7 @@ func (l *Local) List(ctx context.Context, q workflow.Query) (view.Runs, error) {
 		return view.Runs{}, err
 	}
 	for _, r := range runs {
-		l.learn(r)
+		l.loadFaults(r)
 	}
 	page := view.OfRuns(runs, next, engine.Flows())
 	view.Queue(page.Items)
@@ -244,10 +244,10 @@ func (l *Local) History(ctx context.Context, id string, after int64, limit int) 
 	return view.OfEvents(events), err
 }
 
-// Ask implements Runs.
-func (l *Local) Ask(ctx context.Context, id string, verb workflow.Verb, ask workflow.RunRequest) error {
+// Request implements Runs.
+func (l *Local) Request(ctx context.Context, id string, verb workflow.Verb, ask workflow.RunRequest) error {
 	_, engine := l.now()
-	return askEngine(ctx, engine, id, verb, ask)
+	return engineRequest(ctx, engine, id, verb, ask)
 }
 
 // Send implements Runs.
@@ -258,7 +258,7 @@ func (l *Local) Send(ctx context.Context, id string, s workflow.Signal) error {
 
 // Poll intervals of a store that another process works on.
 const (
-	lookEvery = 200 * time.Millisecond
+	pollEvery = 200 * time.Millisecond
 	ownEvery  = time.Second
 )
 
@@ -267,15 +267,15 @@ func (l *Local) Changes(ctx context.Context, _ string) <-chan struct{} {
 	c := make(chan struct{}, 1)
 	go func() {
 		defer close(c)
-		look := time.NewTicker(lookEvery)
-		defer look.Stop()
+		ticker := time.NewTicker(pollEvery)
+		defer ticker.Stop()
 		for {
-			rung := l.notifier.wait()
+			notified := l.notifier.wait()
 			select {
 			case <-ctx.Done():
 				return
-			case <-rung:
-			case <-look.C:
+			case <-notified:
+			case <-ticker.C:
 			}
 			select {
 			case c <- struct{}{}:
@@ -295,7 +295,7 @@ func (l *Local) Work(ctx context.Context) error {
 			return nil
 		case <-time.After(ownEvery):
 		}
-		if err := l.succeed(ctx); err != nil {
+		if err := l.becomeOwner(ctx); err != nil {
 			return err
 		}
 	}
@@ -303,8 +303,8 @@ func (l *Local) Work(ctx context.Context) error {
 	return engine.Serve(ctx)
 }
 
-// succeed becomes the owner of the store if there is none.
-func (l *Local) succeed(ctx context.Context) error {
+// becomeOwner becomes the owner of the store if there is none.
+func (l *Local) becomeOwner(ctx context.Context) error {
 	next, err := OpenStore(ctx, l.options.Store, false)
 	if err != nil {
 		return err

@@ -40,8 +40,8 @@ func flowName(name string) (kind, flow string) {
 // Flow implements Definitions.
 func (l *Local) Flow(_ context.Context, name string) (view.Flow, error) {
 	_, engine := l.now()
-	kind, bare := flowName(name)
-	if f := workflow.FlowFor(engine.Flows(), bare, kind); f != nil {
+	kind, kindsWithoutSpec := flowName(name)
+	if f := workflow.FlowFor(engine.Flows(), kindsWithoutSpec, kind); f != nil {
 		return view.OfFlow(*f)
 	}
 	return view.Flow{}, workflow.FlowUnknown.Errorf("no flow %q is loaded", name)

@@ -98,11 +98,11 @@ func TestLocal(t *testing.T) {
 		t.Errorf("the input is %s", r.Input)
 	}
 	ask := workflow.RunRequest{Actor: workflow.Actor{Name: "ann", RequestID: "p"}}
-	if err := l.Ask(t.Context(), r.ID, workflow.VerbPause, ask); err != nil {
+	if err := l.Request(t.Context(), r.ID, workflow.VerbPause, ask); err != nil {
 		t.Fatal(err)
 	}
 	until(t, l, r.ID, is(workflow.Paused))
-	if err := l.Ask(t.Context(), r.ID, workflow.VerbResume, workflow.RunRequest{}); err != nil {
+	if err := l.Request(t.Context(), r.ID, workflow.VerbResume, workflow.RunRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Send(t.Context(), r.ID, workflow.Signal{ID: "1", Name: "go"}); err != nil {
@@ -113,7 +113,7 @@ func TestLocal(t *testing.T) {
 	if err != nil || len(events) < 8 {
 		t.Errorf("%d events, %v", len(events), err)
 	}
-	if err := l.Ask(t.Context(), r.ID, workflow.VerbSkip, workflow.RunRequest{Step: "Gate"}); fault.Of(err) != workflow.RunFinished {
+	if err := l.Request(t.Context(), r.ID, workflow.VerbSkip, workflow.RunRequest{Step: "Gate"}); fault.Of(err) != workflow.RunFinished {
 		t.Errorf("a skip after the end: %v", err)
 	}
 	if _, err := l.Fault(t.Context(), "STORE_FUL"); fault.Of(err) != server.FaultNotFound {

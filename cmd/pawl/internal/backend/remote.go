@@ -85,7 +85,7 @@ func (r *Remote) do(ctx context.Context, c call, out any) error {
 	delay := 100 * time.Millisecond
 	for try := 1; ; try++ {
 		err := r.once(ctx, c, body, out)
-		if err == nil || try == tries || ctx.Err() != nil || !passing(err) {
+		if err == nil || try == tries || ctx.Err() != nil || !temporary(err) {
 			return err
 		}
 		select {
@@ -97,8 +97,8 @@ func (r *Remote) do(ctx context.Context, c call, out any) error {
 	}
 }
 
-// passing reports a temporary error.
-func passing(err error) bool {
+// temporary reports a temporary error.
+func temporary(err error) bool {
 	var p *view.Problem
 	if errors.As(err, &p) {
 		return p.Status == http.StatusServiceUnavailable || p.Code == "IDEMPOTENCY_KEY_BUSY"
@@ -282,8 +282,8 @@ func (r *Remote) History(ctx context.Context, id string, after int64, limit int)
 	return page.Items, err
 }
 
-// Ask implements Runs.
-func (r *Remote) Ask(ctx context.Context, id string, verb workflow.Verb, ask workflow.RunRequest) error {
+// Request implements Runs.
+func (r *Remote) Request(ctx context.Context, id string, verb workflow.Verb, ask workflow.RunRequest) error {
 	body := map[string]any{"actor": ask.Name, "reason": ask.Reason}
 	switch verb {
 	case workflow.VerbResume:
@@ -331,12 +331,12 @@ func (r *Remote) Flows(ctx context.Context) ([]view.Flow, error) {
 // Flow implements Definitions.
 func (r *Remote) Flow(ctx context.Context, name string) (view.Flow, error) {
 	var f view.Flow
-	kind, bare := flowName(name)
+	kind, kindsWithoutSpec := flowName(name)
 	var query url.Values
 	if kind != "" {
 		query = url.Values{"kind": {kind}}
 	}
-	err := r.get(ctx, &f, query, "flows", bare)
+	err := r.get(ctx, &f, query, "flows", kindsWithoutSpec)
 	return f, err
 }
 
@@ -382,7 +382,7 @@ func (r *Remote) PlanFlow(ctx context.Context, flow string, input []byte) (view.
 func (r *Remote) PlanObject(ctx context.Context, ref control.Ref, manifest *control.Object) (machine.Plan, error) {
 	body := map[string]any{"object": ref}
 	if manifest != nil {
-		body = map[string]any{"manifest": asked(*manifest)}
+		body = map[string]any{"manifest": desired(*manifest)}
 	}
 	var answer planAnswer
 	err := r.do(ctx, call{method: http.MethodPost, path: []string{"plans"}, header: key(""), body: body}, &answer)
@@ -393,7 +393,7 @@ func (r *Remote) PlanObject(ctx context.Context, ref control.Ref, manifest *cont
 }
 
 // desired is the part of an object that people write.
-func asked(o control.Object) map[string]any {
+func desired(o control.Object) map[string]any {
 	m := map[string]any{"kind": o.Kind, "namespace": o.Namespace, "name": o.Name}
 	if o.Labels != nil {
 		m["labels"] = o.Labels

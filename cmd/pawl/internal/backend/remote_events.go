@@ -23,13 +23,13 @@ func (r *Remote) Changes(ctx context.Context, id string) <-chan struct{} {
 		default:
 		}
 	}
-	heard := make(chan struct{}, 1)
+	notified := make(chan struct{}, 1)
 	go func() { // reads the stream; ends with ctx, which ends its request
 		last := ""
 		for ctx.Err() == nil {
 			last = r.listen(ctx, id, last, func() {
 				select {
-				case heard <- struct{}{}:
+				case notified <- struct{}{}:
 				default:
 				}
 			})
@@ -47,7 +47,7 @@ func (r *Remote) Changes(ctx context.Context, id string) <-chan struct{} {
 			select {
 			case <-ctx.Done():
 				return
-			case <-heard:
+			case <-notified:
 			case <-safety.C:
 			}
 			notify()

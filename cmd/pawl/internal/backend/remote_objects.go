@@ -70,16 +70,16 @@ func (o remoteObjects) Apply(ctx context.Context, want control.Object) (control.
 	default:
 		header["If-Match"] = etag(want.Revision)
 	}
-	body := asked(want)
+	body := desired(want)
 	if want.Finalizers != nil {
 		body["finalizers"] = want.Finalizers
 	}
 	if want.Owner != nil {
 		body["owner"] = want.Owner
 	}
-	var made control.Object
-	err := o.r.do(ctx, call{method: http.MethodPut, path: objectPath(want.Ref), header: header, body: body}, &made)
-	return made, err
+	var created control.Object
+	err := o.r.do(ctx, call{method: http.MethodPut, path: objectPath(want.Ref), header: header, body: body}, &created)
+	return created, err
 }
 
 // Update implements control.Objects.
@@ -89,10 +89,10 @@ func (o remoteObjects) Update(ctx context.Context, next control.Object) (control
 		return control.Object{}, err
 	}
 	body := map[string]any{"labels": replacing(was.Labels, next.Labels), "annotations": replacing(was.Annotations, next.Annotations), "spec": next.Spec, "status": next.Status, "finalizers": next.Finalizers, "owner": next.Owner}
-	var made control.Object
+	var created control.Object
 	err = o.r.do(ctx, call{method: http.MethodPatch, path: objectPath(next.Ref), header: map[string]string{"If-Match": etag(next.Revision)},
-		body: body, kind: "application/merge-patch+json"}, &made)
-	return made, err
+		body: body, kind: "application/merge-patch+json"}, &created)
+	return created, err
 }
 
 // replacing is the merge patch that turns was into next.

@@ -65,7 +65,7 @@ func TestProblems(t *testing.T) {
 		}
 		problem(w, view.Problem{Status: http.StatusConflict, Code: "SKIP_REFUSED", Detail: "no", Remedy: "mend it"})
 	})
-	err := r.Ask(t.Context(), "a/b", workflow.VerbSkip, workflow.RunRequest{Step: "A", Actor: workflow.Actor{Revision: 7}})
+	err := r.Request(t.Context(), "a/b", workflow.VerbSkip, workflow.RunRequest{Step: "A", Actor: workflow.Actor{Revision: 7}})
 	if fault.Of(err) != workflow.SkipRefused || view.ProblemOf(err).Remedy != "mend it" || calls != 1 {
 		t.Errorf("%v after %d calls", err, calls)
 	}

@@ -26,10 +26,10 @@ type StoreOptions struct {
 }
 
 // Store is an open store.
-type Store struct{ kept }
+type Store struct{ fullStore }
 
-// kept is the interface of verbs and servers to a store.
-type kept interface {
+// fullStore is the interface of verbs and servers to a store.
+type fullStore interface {
 	workflow.Store
 	workflow.Claimer
 	workflow.Lister
@@ -126,11 +126,11 @@ func opened(store sqlstore.Store, err error) (Store, error) {
 }
 
 // IsOpen reports a store that was opened.
-func (s Store) IsOpen() bool { return s.kept != nil }
+func (s Store) IsOpen() bool { return s.fullStore != nil }
 
 // Keys keeps the answers of requests to a server; nil: the store does not.
 func (s Store) Keys() server.Idempotency {
-	if admin, ok := s.kept.(interface{ Keys() sqlstore.Keys }); ok {
+	if admin, ok := s.fullStore.(interface{ Keys() sqlstore.Keys }); ok {
 		return admin.Keys()
 	}
 	return nil
@@ -138,7 +138,7 @@ func (s Store) Keys() server.Idempotency {
 
 // SignedOut remembers sessions that were signed out; nil: the store does not.
 func (s Store) SignedOut() server.SignedOut {
-	if admin, ok := s.kept.(interface{ Keys() sqlstore.Keys }); ok {
+	if admin, ok := s.fullStore.(interface{ Keys() sqlstore.Keys }); ok {
 		return admin.Keys()
 	}
 	return nil
@@ -147,7 +147,7 @@ func (s Store) SignedOut() server.SignedOut {
 // SessionKeys sign the sessions of the console: one of each master key, the
 // newest first. None: the store has no master key, and sessions end with the server.
 func (s Store) SessionKeys() ([][]byte, error) {
-	if sealed, ok := s.kept.(interface{ Encrypter() *sqlstore.Encrypter }); ok {
+	if sealed, ok := s.fullStore.(interface{ Encrypter() *sqlstore.Encrypter }); ok {
 		return sealed.Encrypter().Derive("pawl console sessions 1")
 	}
 	return nil, nil
@@ -155,25 +155,25 @@ func (s Store) SessionKeys() ([][]byte, error) {
 
 // Clusters is the store of container clusters.
 func (s Store) Clusters() cluster.Store {
-	if m, ok := s.kept.(memory); ok {
+	if m, ok := s.fullStore.(memory); ok {
 		return m.clusters
 	}
-	return s.kept.(sqlstore.Store).Clusters()
+	return s.fullStore.(sqlstore.Store).Clusters()
 }
 
 // Accounts are the accounts of the store.
 func (s Store) Accounts() account.Store {
-	if m, ok := s.kept.(memory); ok {
+	if m, ok := s.fullStore.(memory); ok {
 		return m.accounts
 	}
-	return s.kept.(sqlstore.Store).Accounts()
+	return s.fullStore.(sqlstore.Store).Accounts()
 }
 
 // Rotator encrypts secrets with a new key; false: the store keeps none.
 func (s Store) Rotator() (rotator interface {
 	Rotate(ctx context.Context) (int, error)
 }, ok bool) {
-	rotator, ok = s.kept.(interface {
+	rotator, ok = s.fullStore.(interface {
 		Rotate(ctx context.Context) (int, error)
 	})
 	return rotator, ok
@@ -181,7 +181,7 @@ func (s Store) Rotator() (rotator interface {
 
 // CheckEncryption refuses a store whose secrets the given master keys do not open.
 func (s Store) CheckEncryption(ctx context.Context) error {
-	if sealed, ok := s.kept.(interface {
+	if sealed, ok := s.fullStore.(interface {
 		CheckEncryption(ctx context.Context) error
 	}); ok {
 		return sealed.CheckEncryption(ctx)
@@ -191,7 +191,7 @@ func (s Store) CheckEncryption(ctx context.Context) error {
 
 // Probe writes as requests do, and returns the error if it cannot.
 func (s Store) Probe(ctx context.Context) error {
-	if durable, ok := s.kept.(interface {
+	if durable, ok := s.fullStore.(interface {
 		Probe(ctx context.Context) error
 	}); ok {
 		return durable.Probe(ctx)
@@ -216,7 +216,7 @@ func (o StoreOptions) Keys() string {
 // created once.
 func (s Store) Installation(ctx context.Context) (string, error) {
 	id := control.NewUID()
-	if sql, ok := s.kept.(sqlstore.Store); ok {
+	if sql, ok := s.fullStore.(sqlstore.Store); ok {
 		return sql.Clusters().SettingOr(ctx, "installation", id)
 	}
 	return id, nil
@@ -232,13 +232,13 @@ func (o StoreOptions) Path() string {
 
 // IsOwner reports whether this process may work on the store.
 func (s Store) IsOwner() bool {
-	admin, ok := s.kept.(sqlstore.Admin)
+	admin, ok := s.fullStore.(sqlstore.Admin)
 	return !ok || admin.IsOwner()
 }
 
 // Admin is the store's interface for maintenance commands.
 func (s Store) Admin() (sqlstore.Admin, bool) {
-	admin, ok := s.kept.(sqlstore.Admin)
+	admin, ok := s.fullStore.(sqlstore.Admin)
 	return admin, ok
 }
 

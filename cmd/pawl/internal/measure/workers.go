@@ -91,7 +91,7 @@ func Workers(ctx context.Context, store string, command []string, numbers []int,
 	taken := map[int][]WorkersShare{}
 	for range repeat {
 		for _, n := range numbers {
-			share, err := together(ctx, command, n, o)
+			share, err := runTogether(ctx, command, n, o)
 			if err != nil {
 				return r, fmt.Errorf("%d workers: %w", n, err)
 			}
@@ -111,8 +111,8 @@ func Workers(ctx context.Context, store string, command []string, numbers []int,
 	return r, nil
 }
 
-// together runs n workers from one start line to the end of the last one.
-func together(ctx context.Context, command []string, n int, o Options) (s WorkersShare, err error) {
+// runTogether runs n workers from one start line to the end of the last one.
+func runTogether(ctx context.Context, command []string, n int, o Options) (s WorkersShare, err error) {
 	type process struct {
 		cmd *exec.Cmd
 		in  io.WriteCloser

@@ -54,7 +54,7 @@ func (p *parts) makeClusters(ctx context.Context) error {
 	}
 	o := service.Options{
 		Records: store, Directory: server.Directory{Store: p.clusters.accounts.Store}, Worker: workerName(),
-		Installation: config.Installation, HomeURL: p.home(config, p.options.Listen), Versions: config.versions(), Settings: config.settings(), Probe: p.probe,
+		Installation: config.Installation, HomeURL: p.heartbeatURL(config, p.options.Listen), Versions: config.versions(), Settings: config.settings(), Probe: p.probe,
 		OnEvent: func(cluster.Event) { p.notifier.Notify() }, Logger: p.log,
 	}
 	if p.options.Store.Shared() { // else nobody is beside us, and a lock that our predecessor died with would hold us up
@@ -77,44 +77,44 @@ func (p *parts) makeClusters(ctx context.Context) error {
 	}
 	for _, one := range config.Providers {
 		if kept, ok := store.(settings); ok {
-			if err := keepTenancy(ctx, kept, store, one); err != nil {
+			if err := recordTenancy(ctx, kept, store, one); err != nil {
 				return err
 			}
 		}
-		made, err := p.provider(one, config.Installation)
+		created, err := p.provider(one, config.Installation)
 		if err != nil {
 			return ClustersInvalid.Errorf("provider %s: %w", one.Name, err)
 		}
-		o.Providers = append(o.Providers, service.NamedProvider{Name: one.Name, Provider: made})
+		o.Providers = append(o.Providers, service.NamedProvider{Name: one.Name, Provider: created})
 	}
-	made, err := service.New(o)
+	created, err := service.New(o)
 	if err != nil {
 		return err
 	}
-	p.clusters.config, p.clusters.service = config, made
-	p.clusters.metrics.Watch(p.metrics, made.Count, countsEvery)
+	p.clusters.config, p.clusters.service = config, created
+	p.clusters.metrics.Watch(p.metrics, created.Count, countsEvery)
 	return nil
 }
 
 const countsEvery = 15 * time.Second
 
-// hear receives the heartbeats of simulated nodes.
-func (p *parts) hear(ctx context.Context, token string, h cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
+// heartbeat receives the heartbeats of simulated nodes.
+func (p *parts) heartbeat(ctx context.Context, token string, h cluster.Heartbeat) (cluster.HeartbeatAnswer, error) {
 	return p.clusters.service.Heartbeat(ctx, token, h)
 }
 
-// listening passes the port that the system has chosen to the clusters.
-func (p *parts) listening(addr net.Addr) {
+// setPort passes the port that the system has chosen to the clusters.
+func (p *parts) setPort(addr net.Addr) {
 	host, port, err := net.SplitHostPort(p.options.Listen)
 	_, chosen, wrong := net.SplitHostPort(addr.String())
 	if p.clusters.service == nil || err != nil || wrong != nil || port != "0" {
 		return
 	}
-	p.clusters.service.SetHomeURL(p.home(p.clusters.config, net.JoinHostPort(host, chosen)))
+	p.clusters.service.SetHomeURL(p.heartbeatURL(p.clusters.config, net.JoinHostPort(host, chosen)))
 }
 
-// home is the URL for heartbeats of nodes: the configured one, or the server's own.
-func (p *parts) home(config *Clusters, listen string) string {
+// heartbeatURL is the URL for heartbeats of nodes: the configured one, or the server's own.
+func (p *parts) heartbeatURL(config *Clusters, listen string) string {
 	if config.Home != "" {
 		return strings.TrimSuffix(config.Home, "/")
 	}
@@ -147,7 +147,7 @@ func (p *parts) provider(c Provider, installation string) (cluster.Provider, err
 		}
 		return local.New(local.Options{Dir: dir, Installation: installation, MaxVMs: c.MaxVMs, Cores: c.Cores, MemoryMB: c.MemoryMB})
 	case "sim":
-		cloud, err := sim.New(sim.Options{Installation: installation, File: c.Dir, Templates: simTemplates, Times: sim.Times{Boot: 2 * time.Second}, Home: p.hear})
+		cloud, err := sim.New(sim.Options{Installation: installation, File: c.Dir, Templates: simTemplates, Times: sim.Times{Boot: 2 * time.Second}, Home: p.heartbeat})
 		if err == nil {
 			p.clusters.sims[c.Name] = cloud
 		}
@@ -185,8 +185,8 @@ func (p *parts) flows(loaded []workflow.Flow) []workflow.Flow {
 	return all
 }
 
-// queryFace is the handler of /client/api.
-func (p *parts) queryFace() map[string]http.Handler {
+// queryHandler is the handler of /client/api.
+func (p *parts) queryHandler() map[string]http.Handler {
 	if p.clusters.service == nil {
 		return nil
 	}

@@ -39,12 +39,12 @@ type settings interface {
 	PutSetting(ctx context.Context, name, value string) error
 }
 
-// mostHeld limits the clusters that a refusal names.
-const mostHeld = 5
+// maxNamed limits the clusters that a refusal names.
+const maxNamed = 5
 
-// keepTenancy compares the accounts of a provider with those of the start
+// recordTenancy compares the accounts of a provider with those of the start
 // before, and remembers them. PROVIDER_ACCOUNT_IN_USE.
-func keepTenancy(ctx context.Context, kept settings, records cluster.Store, p Provider) error {
+func recordTenancy(ctx context.Context, kept settings, records cluster.Store, p Provider) error {
 	if p.Type != "cloudstack" {
 		return nil
 	}
@@ -84,9 +84,9 @@ func unchanged(ctx context.Context, records cluster.Store, provider string, befo
 	var all []error
 	for owner, names := range held {
 		more := ""
-		if len(names) > mostHeld {
-			more = fmt.Sprintf(" and %d more", len(names)-mostHeld)
-			names = names[:mostHeld]
+		if len(names) > maxNamed {
+			more = fmt.Sprintf(" and %d more", len(names)-maxNamed)
+			names = names[:maxNamed]
 		}
 		all = append(all, fmt.Errorf("account %s had %s at provider %s and is to have %s, and has the clusters %s%s",
 			owner, before.of(owner), provider, now.of(owner), strings.Join(names, ", "), more))

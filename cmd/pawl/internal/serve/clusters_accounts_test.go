@@ -20,7 +20,7 @@ func TestFinding22AccountOfATenantWithClustersStays(t *testing.T) {
 	}
 	t.Cleanup(func() { store.Close() })
 	records := store.Clusters()
-	made := func(name, owner, provider string) *cluster.Cluster {
+	created := func(name, owner, provider string) *cluster.Cluster {
 		c := &cluster.Cluster{UUID: "uuid-" + name, Name: name, Owner: cluster.Owner{AccountID: owner, DomainID: "here"}, State: cluster.Running, Desired: cluster.WantRunning, NodeCount: 1, ControlCount: 1,
 			Zone: cluster.Entity{ID: "z"}, Offering: cluster.Entity{ID: "o"}, Provider: provider, Created: time.Now().UTC(), StateSince: time.Now().UTC()}
 		if err := records.Commit(t.Context(), &cluster.Change{Cluster: c}); err != nil {
@@ -30,10 +30,10 @@ func TestFinding22AccountOfATenantWithClustersStays(t *testing.T) {
 	}
 	one, two := ProviderAccount{"acme", "d1"}, ProviderAccount{"other", "d2"}
 	start := func(all ProviderAccount, tenants map[string]ProviderAccount) error {
-		return keepTenancy(t.Context(), records, records, Provider{Name: "dc1", Type: "cloudstack", Account: all, Accounts: tenants})
+		return recordTenancy(t.Context(), records, records, Provider{Name: "dc1", Type: "cloudstack", Account: all, Accounts: tenants})
 	}
-	blue := made("blue", "tenant-1", "dc1")
-	made("green", "tenant-2", "dc2")
+	blue := created("blue", "tenant-1", "dc1")
+	created("green", "tenant-2", "dc2")
 	for _, step := range []struct {
 		name    string
 		all     ProviderAccount

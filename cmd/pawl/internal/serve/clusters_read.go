@@ -40,7 +40,7 @@ func ReadClusters(path string) (*Clusters, error) {
 		return nil, ClustersInvalid.Errorf("%s: %w", path, err)
 	}
 	var all []string
-	for _, w := range c.wrongs() {
+	for _, w := range c.errors() {
 		all = append(all, fmt.Sprintf("%s:%d: %s", path, lineOf(&doc, w.at), w.says))
 	}
 	if all != nil {
@@ -130,8 +130,8 @@ func lineOf(n *yaml.Node, at []any) int {
 	return max(1, n.Line)
 }
 
-// wrongs returns the errors of a configuration that parses but cannot work.
-func (c *Clusters) wrongs() (all []wrong) {
+// errors returns the errors of a configuration that parses but cannot work.
+func (c *Clusters) errors() (all []wrong) {
 	says := func(format string, args ...any) func(at ...any) {
 		return func(at ...any) { all = append(all, wrong{at, fmt.Sprintf(format, args...)}) }
 	}
@@ -199,11 +199,11 @@ func (c *Clusters) wrongProvider(p Provider, i int, names []string, says func(st
 	if p.Type == "cloudstack" && (p.URL == "" || p.APIKey == "" || p.SecretFile == "") {
 		says("cloudstack needs url, apiKey and secretFile")("providers", i)
 	}
-	wrongCloudStack(p, i, says)
+	cloudStackErrors(p, i, says)
 }
 
-// wrongCloudStack returns the errors in keys that only cloudstack has.
-func wrongCloudStack(p Provider, i int, says func(string, ...any) func(...any)) {
+// cloudStackErrors returns the errors in keys that only cloudstack has.
+func cloudStackErrors(p Provider, i int, says func(string, ...any) func(...any)) {
 	for _, k := range []struct {
 		key string
 		set bool

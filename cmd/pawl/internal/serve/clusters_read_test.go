@@ -137,7 +137,7 @@ func TestHome(t *testing.T) {
 		{"127.0.0.1:4711", "https://pawl.example.com/", "https://pawl.example.com"},
 	} {
 		c.Home = test.configured
-		if home := p.home(c, test.listen); home != test.want {
+		if home := p.heartbeatURL(c, test.listen); home != test.want {
 			t.Errorf("home is %s, not %s", home, test.want)
 		}
 	}

@@ -23,7 +23,7 @@ type readiness struct {
 	err error
 }
 
-func (r *readiness) ask(ctx context.Context) error {
+func (r *readiness) check(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.at.IsZero() || time.Since(r.at) > readyKept {

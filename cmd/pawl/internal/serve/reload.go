@@ -13,7 +13,7 @@ import (
 )
 
 // pollEvery is the interval at which the files are checked.
-const lookEvery = time.Second
+const pollEvery = time.Second
 
 // definitionStore holds the sources of definitions and the last version read.
 type definitionStore struct {
@@ -99,8 +99,8 @@ func (p *parts) drive(ctx context.Context) error {
 // awaitChange waits until the files have changed and what they hold is loaded.
 // A load that finds errors keeps the old definitions.
 func (p *parts) awaitChange(ctx context.Context) *driver.Driver {
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
 	seen := p.definitions.files
 	for {
 		asked := false
@@ -109,7 +109,7 @@ func (p *parts) awaitChange(ctx context.Context) *driver.Driver {
 			return p.driver
 		case <-p.options.Reload:
 			asked = true
-		case <-look.C:
+		case <-ticker.C:
 		}
 		now, err := library.Files(p.definitions.paths()...)
 		if err != nil {
@@ -135,7 +135,7 @@ func (p *parts) reload() (*driver.Driver, error) {
 	lib, err := p.definitions.load()
 	var next *driver.Driver
 	if err == nil {
-		err = p.shared.beside(lib)
+		err = p.shared.refuseClash(lib)
 	}
 	if err == nil {
 		next, err = p.newDriver(lib)

@@ -115,12 +115,12 @@ func Run(ctx context.Context, o Options) error {
 	for {
 		err := once(ctx, wait.options, &wait)
 		switch {
-		case err != nil && wait.waits() && ctx.Err() != nil:
+		case err != nil && wait.pending() && ctx.Err() != nil:
 			return nil // it was stopped before there was anything to end
-		case err == nil || !wait.helps(err):
+		case err == nil || !wait.retryHelps(err):
 			return err
 		}
-		if err := wait.rest(ctx, err); err != nil {
+		if err := wait.pause(ctx, err); err != nil {
 			return err
 		}
 	}
@@ -144,7 +144,7 @@ func once(ctx context.Context, o Options, wait *waiting) (err error) {
 		return err
 	}
 	wait.done = true
-	p.listening(ln.Addr())
+	p.setPort(ln.Addr())
 	return p.serve(ctx, s, ln)
 }
 
@@ -189,7 +189,7 @@ func (p *parts) make(ctx context.Context) error {
 		if p.archive, err = os.OpenFile(p.options.Archive, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err != nil {
 			return fmt.Errorf("--archive: %w", err)
 		}
-		o.Archive = p.keep
+		o.Archive = p.archiveRun
 	}
 	if p.engine, err = workflow.New(p.store, p.flows(lib.Flows), o); err != nil {
 		return err
@@ -296,8 +296,8 @@ func (p *parts) stats() map[string]float64 {
 		"bytes": float64(s.Bytes), "wal_bytes": float64(s.WALBytes), "statements": float64(s.Statements)}
 }
 
-// keep writes a finished run before it is removed.
-func (p *parts) keep(r *workflow.Run, events []workflow.Event) error {
+// archiveRun writes a finished run before it is removed.
+func (p *parts) archiveRun(r *workflow.Run, events []workflow.Event) error {
 	line, err := json.Marshal(struct {
 		Run     view.Run     `json:"run"`
 		History []view.Event `json:"history"`
@@ -322,7 +322,7 @@ func (p *parts) server() (*server.Server, error) {
 		CertFile: p.options.CertFile, KeyFile: p.options.KeyFile, PlanObject: p.plan, Notifier: p.notifier,
 		Sessions: sessions, SignedOut: p.store.SignedOut(), Idempotency: p.store.Keys(), Metrics: p.metrics.Handler(), Logger: p.log,
 		Observe: func(o server.Observation) { p.metrics.Request(o.Method, o.Route, o.Status, o.Took, o.Bytes) },
-		Health:  p.store.Probe, Console: console.Handler(), Clusters: p.clusters.service, Accounts: p.clusters.accounts, Reviewer: server.AccountReviewer{Service: p.clusters.accounts}, Mount: p.queryFace(),
+		Health:  p.store.Probe, Console: console.Handler(), Clusters: p.clusters.service, Accounts: p.clusters.accounts, Reviewer: server.AccountReviewer{Service: p.clusters.accounts}, Mount: p.queryHandler(),
 	}
 	if p.options.TokenFile != "" {
 		tokens, err := server.ReadTokens(p.options.TokenFile)

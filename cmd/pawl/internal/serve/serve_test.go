@@ -243,7 +243,7 @@ func TestArchive(t *testing.T) {
 	}
 	p := &parts{archive: file}
 	run := &workflow.Run{ID: "gk3v", Flow: "F", Phase: workflow.Succeeded}
-	if err := p.keep(run, []workflow.Event{{Run: "gk3v", Seq: 1, Kind: workflow.RunCreated}}); err != nil {
+	if err := p.archiveRun(run, []workflow.Event{{Run: "gk3v", Seq: 1, Kind: workflow.RunCreated}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.close(); err != nil {

@@ -50,11 +50,11 @@ func TestSessionOutlivesTheServer(t *testing.T) {
 	var cookie string
 	signIn := func(url string) {
 		t.Helper()
-		status, made := ask(t, "POST", url+"/v1/session", "Authorization", "Bearer "+operatorToken)
-		if status != http.StatusOK || made == "" {
-			t.Fatalf("signing in: %d %q", status, made)
+		status, created := ask(t, "POST", url+"/v1/session", "Authorization", "Bearer "+operatorToken)
+		if status != http.StatusOK || created == "" {
+			t.Fatalf("signing in: %d %q", status, created)
 		}
-		cookie = made
+		cookie = created
 	}
 	check := func(step string, want int) func(string) {
 		return func(url string) {

@@ -68,7 +68,7 @@ var SharedStorageClash = fault.Declare(fault.Kind{
 type shared struct {
 	operator *sharedstorage.Operator // nil: this server has none
 	flows    []workflow.Flow
-	home     local.ClusterStore
+	store    local.ClusterStore
 }
 
 func (p *parts) makeShared(lib library.Library) error {
@@ -76,29 +76,29 @@ func (p *parts) makeShared(lib library.Library) error {
 	if config == nil {
 		return nil
 	}
-	site, err := local.Open(local.Options{Dir: config.Dir})
+	placement, err := local.Open(local.Options{Dir: config.Dir})
 	if err != nil {
 		return err
 	}
-	made := shared{home: local.ClusterStore{Objects: p.objects, Placement: site}}
-	made.operator, err = sharedstorage.New(sharedstorage.Options{Store: made.home, Ports: site.Ports(), Logger: p.log})
+	created := shared{store: local.ClusterStore{Objects: p.objects, Placement: placement}}
+	created.operator, err = sharedstorage.New(sharedstorage.Options{Store: created.store, Ports: placement.Ports(), Logger: p.log})
 	if err != nil {
 		return err
 	}
-	if made.flows, err = made.operator.Flows(); err != nil {
+	if created.flows, err = created.operator.Flows(); err != nil {
 		return err
 	}
-	for i := range made.flows { // files may define flows of these names for objects of their own
-		made.flows[i].Kind = sharedstorage.Kind
+	for i := range created.flows { // files may define flows of these names for objects of their own
+		created.flows[i].Kind = sharedstorage.Kind
 	}
-	switch err := made.beside(lib); {
+	switch err := created.refuseClash(lib); {
 	case err != nil && config.Optional:
 		p.log.Warn("clusters on shared storage are off: "+fault.Message(err), "remedy", SharedStorageClash.Remedy)
 		return nil
 	case err != nil:
 		return err
 	}
-	p.shared = made
+	p.shared = created
 	return nil
 }
 
@@ -108,7 +108,7 @@ func (p *parts) serveShared(ctx context.Context) error {
 }
 
 // refuseClash refuses files that define what the server brings itself.
-func (s shared) beside(lib library.Library) error {
+func (s shared) refuseClash(lib library.Library) error {
 	if s.operator == nil {
 		return nil
 	}
@@ -160,7 +160,7 @@ func (s shared) admit(objects control.Objects) control.Objects {
 }
 
 func (s shared) plan(ctx context.Context, o control.Object) (json.RawMessage, error) {
-	c, err := s.home.Of(o)
+	c, err := s.store.Of(o)
 	if err != nil {
 		return nil, machine.PositionInvalid.Errorf("%w", err)
 	}

@@ -175,9 +175,9 @@ func (h *fixture) running(readers int) v1alpha1.SharedStorageClusterStatus {
 // sql queries one instance.
 func (h *fixture) sql(at v1alpha1.InstanceStatus, query string) string {
 	h.t.Helper()
-	site, err := local.Open(local.Options{Dir: filepath.Join(h.dir, "shared")})
+	placement, err := local.Open(local.Options{Dir: filepath.Join(h.dir, "shared")})
 	h.must(err)
-	password, err := site.Password(port.Ref{Namespace: orders.Namespace, Name: orders.Name})
+	password, err := placement.Password(port.Ref{Namespace: orders.Namespace, Name: orders.Name})
 	h.must(err)
 	c, err := pgx.Connect(h.t.Context(), fmt.Sprintf("host=%s port=%d user=postgres password=%s dbname=postgres sslmode=disable", at.Address, at.Port, password))
 	h.must(err)
