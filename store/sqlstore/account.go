@@ -25,11 +25,8 @@ type Accounts struct {
 
 var _ account.Store = Accounts{}
 
-// Accounts returns the account store of this file.
-func (s *SQLite) Accounts() account.Store { return Accounts{sqBackend{s}, s.encrypter} }
-
-// Accounts returns the account store of this database.
-func (p *Postgres) Accounts() account.Store { return Accounts{pgBackend{p}, p.encrypter} }
+// newAccounts returns the accounts of a database.
+func newAccounts(m backend, e *Encrypter) Accounts { return Accounts{m, e} }
 
 // Domains implements account.Store.
 func (a Accounts) Domains(ctx context.Context) (all []account.Domain, err error) {

@@ -23,16 +23,13 @@ import (
 type Clusters struct {
 	m         backend
 	encrypter *Encrypter
-	lists     *lists
+	lists     lists
 }
 
 var _ cluster.Store = (*Clusters)(nil)
 
-// Clusters returns the cluster store of this file.
-func (s *SQLite) Clusters() *Clusters { return &Clusters{sqBackend{s}, s.encrypter, &s.lists} }
-
-// Clusters returns the cluster store of this database.
-func (p *Postgres) Clusters() *Clusters { return &Clusters{pgBackend{p}, p.encrypter, &p.lists} }
+// newClusters returns the clusters of a database.
+func newClusters(m backend, e *Encrypter) *Clusters { return &Clusters{m: m, encrypter: e} }
 
 // Commit implements cluster.Records. On SQLite it shares its transaction with other
 // pending writes, but succeeds or fails as a whole.
@@ -207,12 +204,6 @@ func (w *commit) cluster(ctx context.Context, m backend) error {
 	return nil
 }
 
-// firstInt returns the number in the first row of a result, 0 without rows.
-func firstInt(s session, sql string, args []any) (n int64, err error) {
-	err = s.query(sql, args, func(r row) error { n = r.int(0); return nil })
-	return n, err
-}
-
 var (
 	newClusterSQL = clusterTable.insert + " ON CONFLICT (uuid) DO NOTHING RETURNING id"
 	setClusterSQL = clusterTable.update + fmt.Sprintf(" WHERE id = $%d AND revision = $%d RETURNING id", len(clusterTable.columns)+1, len(clusterTable.columns)+2)
@@ -276,14 +267,6 @@ var putDetailsSQL = detailsTable.insert + ` ON CONFLICT (cluster_id) DO UPDATE S
 // putJobSQL does not change a job that is completed or that belongs to another request.
 var putJobSQL = jobTable.insert + ` ON CONFLICT (id) DO UPDATE SET ` + excluded(jobTable.columns[1:]) + `
 	WHERE job.status = 0 AND job.digest = excluded.digest AND job.cluster_id = excluded.cluster_id RETURNING number`
-
-func excluded(columns []string) string {
-	var set []string
-	for _, c := range columns {
-		set = append(set, c+" = excluded."+c)
-	}
-	return strings.Join(set, ", ")
-}
 
 func (w *commit) job(given *cluster.Job) error {
 	j := *given

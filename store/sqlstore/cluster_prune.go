@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -110,104 +109,4 @@ func (c *Clusters) Feed(ctx context.Context) (floor, newest int64, err error) {
 		return s.query(`SELECT floor, newest FROM cluster_feed`, nil, func(r row) error { floor, newest = r.int(0), r.int(1); return nil })
 	})
 	return floor, newest, err
-}
-
-// encryptedTable is a table with encrypted columns. The location of a secret is its
-// table, its column and the text in idColumn, which never changes.
-type encryptedTable struct {
-	name, idColumn string
-	columns        []string
-}
-
-// encryptedTables are the tables that Rotate encrypts again.
-var encryptedTables = []encryptedTable{
-	{"container_cluster_details", "cluster", []string{"password", "registry_password", "config_data", "ca_key"}},
-	{"job", "id", []string{"password"}},
-	{"api_key", "id", []string{"secret"}},
-}
-
-// Rotate encrypts all secrets with the newest master key, while the store is in use, and
-// returns the number of rows it changed. Afterwards only older backups and exports need
-// the older keys.
-func (s *SQLite) Rotate(ctx context.Context) (int, error) {
-	return rotate(ctx, sqBackend{s}, s.encrypter)
-}
-
-// Rotate encrypts all secrets with the newest master key. See SQLite.Rotate.
-func (p *Postgres) Rotate(ctx context.Context) (int, error) {
-	return rotate(ctx, pgBackend{p}, p.encrypter)
-}
-
-func rotate(ctx context.Context, m backend, encrypter *Encrypter) (rows int, err error) {
-	if len(encrypter.keys) == 0 {
-		return 0, MasterKeyMissing.Errorf("there is no key to rotate to")
-	}
-	for _, t := range encryptedTables {
-		n, err := rotateTable(ctx, m, encrypter, t)
-		rows += n
-		if err != nil {
-			return rows, err
-		}
-	}
-	return rows, nil
-}
-
-// rotateTable rotates one table in the order of idColumn. If another writer changes a
-// row in between, the row is skipped: that writer has encrypted it with the newest key.
-func rotateTable(ctx context.Context, m backend, encrypter *Encrypter, t encryptedTable) (rows int, err error) {
-	type encryptedRow struct {
-		owner string
-		old   [][]byte
-	}
-	sql := fmt.Sprintf("SELECT %s, %s FROM %s WHERE %s > $1 ORDER BY %s LIMIT 200", t.idColumn, strings.Join(t.columns, ", "), t.name, t.idColumn, t.idColumn)
-	for after := ""; ; {
-		var list []encryptedRow
-		err := m.read(ctx, func(s session) error {
-			list = nil
-			return s.query(sql, []any{after}, func(r row) error {
-				found := encryptedRow{owner: r.text(0)}
-				for i := range t.columns {
-					found.old = append(found.old, r.bytes(i+1))
-				}
-				list = append(list, found)
-				return nil
-			})
-		})
-		if err != nil || len(list) == 0 {
-			return rows, err
-		}
-		after = list[len(list)-1].owner
-		list = slices.DeleteFunc(list, func(r encryptedRow) bool {
-			return !slices.ContainsFunc(r.old, func(old []byte) bool { return !encrypter.IsCurrent(old) })
-		})
-		if len(list) == 0 {
-			continue
-		}
-		changed := map[string]bool{}
-		anew := change{lock: "rotate/" + t.name, begin: func() { clear(changed) }}
-		for _, r := range list {
-			for i, column := range t.columns {
-				if encrypter.IsCurrent(r.old[i]) {
-					continue
-				}
-				at := secretLocation(t.name, column, r.owner)
-				secret, err := encrypter.Decrypt(at, r.old[i])
-				if err != nil {
-					return rows, err
-				}
-				next, err := encrypter.Encrypt(at, secret)
-				if err != nil {
-					return rows, err
-				}
-				anew.list = append(anew.list, statement{
-					sql:  fmt.Sprintf("UPDATE %s SET %s = $1 WHERE %s = $2 AND %s = $3 RETURNING 1", t.name, column, t.idColumn, column),
-					args: []any{next, r.owner, bytes.Clone(r.old[i])}, each: func(row) error { changed[r.owner] = true; return nil },
-				})
-			}
-		}
-		if err := m.apply(ctx, anew); err != nil {
-			return rows, err
-		}
-		rows += len(changed)
-	}
 }

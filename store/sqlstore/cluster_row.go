@@ -40,15 +40,6 @@ func newTable(name, columns string) table {
 // width is the number of columns of a SELECT of the id and all columns.
 func (t table) width() int { return 1 + len(t.columns) }
 
-// parameters returns n parameters, joined with commas, numbered from from.
-func parameters(from, n int) string {
-	var list []string
-	for i := range n {
-		list = append(list, fmt.Sprintf("$%d", from+i))
-	}
-	return strings.Join(list, ", ")
-}
-
 var (
 	clusterTable = newTable("container_cluster", `uuid name description zone_id zone_name service_offering_id offering_name template_id template_name
 		network_id network_name node_count control_count account_id domain_id provider state state_since desired key_pair cores memory version
@@ -65,24 +56,6 @@ var (
 	// body holds all fields that no query filters by
 	eventTable = newTable("cluster_event", `seq at cluster account_id domain_id type body data`)
 )
-
-// plain makes a text valid for both databases: valid UTF-8 without NUL.
-func plain(s string) string { return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD") }
-
-func flag(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// orNull returns a time as a column value, NULL for the zero time.
-func orNull(t time.Time) any {
-	if t.IsZero() {
-		return nil
-	}
-	return t.UnixNano()
-}
 
 // documents encodes values as JSON, zero values as NULL. err is the first encoding
 // error.
@@ -276,10 +249,6 @@ func readRow(r *reader) (j cluster.JournalRow) {
 	j.IntentAt, j.PresentAt, j.ClosingAt, j.GoneAt, j.NextAt = r.time(), r.time(), r.time(), r.time(), r.time()
 	return j
 }
-
-// secretLocation names the column of a secret. A secret that was encrypted for one
-// location cannot be decrypted at another.
-func secretLocation(table, column, owner string) string { return table + "." + column + " of " + owner }
 
 func detailsValues(encrypter *Encrypter, d *cluster.Details, clusterID int64, uuid string) ([]any, error) {
 	var err error

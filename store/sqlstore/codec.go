@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl/workflow"
@@ -185,3 +186,13 @@ func (f *flags) set(bit int, on bool) bool {
 	return on
 }
 func (f flags) has(bit int) bool { return f&(1<<bit) != 0 }
+
+// phaseNumber is the number of a phase in its column: its index in runPhases.
+func phaseNumber(p workflow.Phase) int64 { return int64(slices.Index(runPhases, p)) }
+
+func phaseOf(n int64) workflow.Phase {
+	if n < 0 || int(n) >= len(runPhases) {
+		return ""
+	}
+	return runPhases[n]
+}

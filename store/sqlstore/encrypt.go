@@ -104,20 +104,6 @@ func (s *Encrypter) Derive(use string) ([][]byte, error) {
 	return keys, nil
 }
 
-func (o Options) encrypter() (*Encrypter, error) {
-	keys := o.MasterKeys
-	if o.MasterKey != nil {
-		keys = append([][]byte{o.MasterKey}, keys...)
-	}
-	return NewEncrypter(keys...)
-}
-
-// Encrypter returns the encrypter that holds the master keys of Options.
-func (s *SQLite) Encrypter() *Encrypter { return s.encrypter }
-
-// Encrypter returns the encrypter that holds the master keys of Options.
-func (p *Postgres) Encrypter() *Encrypter { return p.encrypter }
-
 // keyID identifies a key and reveals nothing about it.
 func keyID(key []byte) string {
 	sum := sha256.Sum256(append([]byte("pawl master key id\x00"), key...))
@@ -288,4 +274,33 @@ func writeKeys(path string, keys [][]byte, install func(temporary string) error)
 	}
 	defer dir.Close()
 	return dir.Sync()
+}
+
+// hasKey reports that there is a key to encrypt with.
+func (s *Encrypter) hasKey() bool { return len(s.keys) > 0 }
+
+// secretLocation names the column of a secret. A secret that was encrypted for one
+// location cannot be decrypted at another.
+func secretLocation(table, column, owner string) string { return table + "." + column + " of " + owner }
+
+// KeyIDs identify master keys and reveal nothing about them.
+func KeyIDs(keys [][]byte) []string {
+	ids := make([]string, 0, len(keys))
+	for _, key := range keys {
+		ids = append(ids, hex.EncodeToString([]byte(keyID(key))))
+	}
+	return ids
+}
+
+// keyOf returns the id of the key that encrypted a secret; "" if head does not begin an encrypted secret.
+func keyOf(head []byte) string {
+	if len(head) != 1+keyIDSize || head[0] != envelopeVersion {
+		return ""
+	}
+	return hex.EncodeToString(head[1:])
+}
+
+// isEncrypted reports that the bytes have the form of an encrypted secret.
+func isEncrypted(secret []byte) bool {
+	return len(secret) >= envelopeHeader && secret[0] == envelopeVersion
 }

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -53,15 +52,6 @@ func checkEncryption(ctx context.Context, m backend, encrypter *Encrypter) error
 	return nil
 }
 
-// KeyIDs identify master keys and reveal nothing about them.
-func KeyIDs(keys [][]byte) []string {
-	ids := make([]string, 0, len(keys))
-	for _, key := range keys {
-		ids = append(ids, hex.EncodeToString([]byte(keyID(key))))
-	}
-	return ids
-}
-
 // EncryptedWith returns the ids of the master keys that encrypted the secrets of a file.
 // It writes nothing.
 func EncryptedWith(ctx context.Context, path string) (ids []string, err error) {
@@ -98,8 +88,8 @@ func encryptedWith(s session, has func(table string) (bool, error)) ([]string, e
 		for i := 0; there && i < len(t.columns); i++ {
 			sql := fmt.Sprintf("SELECT DISTINCT substr(%s, 1, %d) FROM %s WHERE length(%[1]s) >= %[4]d", t.columns[i], 1+keyIDSize, t.name, envelopeHeader)
 			err := s.query(sql, nil, func(r row) error {
-				if head := r.bytes(0); len(head) == 1+keyIDSize && head[0] == envelopeVersion {
-					found[hex.EncodeToString(head[1:])] = true
+				if id := keyOf(r.bytes(0)); id != "" {
+					found[id] = true
 				}
 				return nil
 			})

@@ -10,6 +10,9 @@ import (
 // is its conformance suite.
 type Keys struct{ m backend }
 
+// newKeys returns the answers of a database.
+func newKeys(m backend) Keys { return Keys{m} }
+
 // Claim takes a key for the request with this hash. It succeeds if the key is free, if
 // its entry is older than keep, or if the same request claimed it longer than stale ago
 // and never answered. Otherwise it returns the stored hash and answer. It also removes
@@ -97,9 +100,3 @@ func (k Keys) SignedOut(ctx context.Context, id string) (found bool, err error) 
 	})
 	return found, err
 }
-
-// Keys returns the answers in this file.
-func (s *SQLite) Keys() Keys { return Keys{sqBackend{s}} }
-
-// Keys returns the answers in this database.
-func (p *Postgres) Keys() Keys { return Keys{pgBackend{p}} }

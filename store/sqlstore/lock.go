@@ -4,12 +4,17 @@ import (
 	"bytes"
 	"context"
 	"time"
+
+	"github.com/pawl-dev/pawl/lock"
 )
 
-// locks implements lock.Medium in either database.
+// locks implements lock.Backend in either database.
 type locks struct{ m backend }
 
-// Transact implements lock.Medium by compare-and-swap. It reads the clock after the
+// newLocks returns the locks of a database.
+func newLocks(m backend) lock.Backend { return locks{m} }
+
+// Transact implements lock.Backend by compare-and-swap. It reads the clock after the
 // value, so a decision is never earlier than the value that it depends on.
 func (l locks) Transact(ctx context.Context, name string, decide func(now time.Time, old []byte) (next []byte, write bool)) error {
 	return retryStale(func() error {
@@ -42,7 +47,7 @@ func (l locks) Transact(ctx context.Context, name string, decide func(now time.T
 	})
 }
 
-// Read implements lock.Medium.
+// Read implements lock.Backend.
 func (l locks) Read(ctx context.Context, name string) (value []byte, err error) {
 	err = l.m.read(ctx, func(s session) (err error) {
 		value, err = l.value(s, name)

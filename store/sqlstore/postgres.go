@@ -37,7 +37,7 @@ type Postgres struct {
 	wake      *waker
 	name      string   // random name of this process
 	changed   notifier // fires when a feed may have grown
-	lists     lists
+	clusters  *Clusters
 	encrypter *Encrypter
 
 	lockSlots    chan struct{} // limits the calls that may wait for a lock while they hold a connection

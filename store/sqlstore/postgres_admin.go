@@ -149,7 +149,7 @@ func eachObject(ctx context.Context, tx pgx.Tx, out *exporter) error {
 // the newest one, and readers of the feed must list again.
 func (line *dump) queueObject(b *pgx.Batch) error {
 	if line.Lock != "" {
-		b.Queue(`INSERT INTO lock (name, value) VALUES ($1, $2)`, line.Lock, notNull(line.Value))
+		b.Queue(`INSERT INTO lock (name, value) VALUES ($1, $2)`, line.Lock, nonNil(line.Value))
 		return nil
 	}
 	newest := line.Newest
@@ -266,7 +266,7 @@ func (p *Postgres) Restore(ctx context.Context, from io.Reader) error {
 			}
 			var b pgx.Batch
 			if d := line.Definition; d != nil {
-				b.Queue(putDefinitionSQL, d.Hash, d.Flow, d.Version, notNull(d.Data), notNull(d.Source))
+				b.Queue(putDefinitionSQL, d.Hash, d.Flow, d.Version, nonNil(d.Data), nonNil(d.Source))
 			}
 			if line.Run != nil {
 				line.queue(&b)

@@ -8,16 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"github.com/pawl-dev/pawl/control"
-	"github.com/pawl-dev/pawl/lock"
 )
-
-// Objects returns the standalone objects of this database.
-func (p *Postgres) Objects() control.Objects { return objects{m: pgBackend{p}, feedLimit: FeedLimit} }
-
-// Locks returns the locks of this database. Their clock is that of the server.
-func (p *Postgres) Locks() lock.Backend { return locks{pgBackend{p}} }
 
 type pgBackend struct{ p *Postgres }
 

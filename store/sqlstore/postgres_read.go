@@ -305,15 +305,8 @@ const putDefinitionSQL = `INSERT INTO definition (hash, flow, version, data, sou
 // PutDefinition implements workflow.Definitions.
 func (p *Postgres) PutDefinition(ctx context.Context, d workflow.Definition) error {
 	p.count(1, len(d.Hash)+len(d.Flow)+8+len(d.Data)+len(d.Source))
-	_, err := p.pool.Exec(ctx, putDefinitionSQL, d.Hash, d.Flow, d.Version, notNull(d.Data), notNull(d.Source))
+	_, err := p.pool.Exec(ctx, putDefinitionSQL, d.Hash, d.Flow, d.Version, nonNil(d.Data), nonNil(d.Source))
 	return pgError(err)
-}
-
-func notNull(data []byte) []byte {
-	if data == nil {
-		return []byte{}
-	}
-	return data
 }
 
 // Definition implements workflow.Definitions.

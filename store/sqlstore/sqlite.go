@@ -35,7 +35,7 @@ type SQLite struct {
 	readers   chan *sqReader
 	wake      *waker
 	changed   notifier // fires when a feed may have grown
-	lists     lists
+	clusters  *Clusters
 	encrypter *Encrypter
 	claims    claimTable
 	stats     sqStats
@@ -70,6 +70,7 @@ func OpenSQLite(ctx context.Context, o Options) (*SQLite, error) {
 		return nil, err
 	}
 	s := &SQLite{path: path, wake: newWaker(), encrypter: encrypter}
+	s.clusters = newClusters(sqBackend{s}, encrypter)
 	s.claims.init()
 	if !o.Client {
 		if s.lock, err = lockFile(path + ".lock"); err != nil {

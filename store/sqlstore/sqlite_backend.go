@@ -6,16 +6,7 @@ import (
 	"time"
 
 	"zombiezen.com/go/sqlite"
-
-	"github.com/pawl-dev/pawl/control"
-	"github.com/pawl-dev/pawl/lock"
 )
-
-// Objects returns the standalone objects of this file.
-func (s *SQLite) Objects() control.Objects { return objects{m: sqBackend{s}, feedLimit: FeedLimit} }
-
-// Locks returns the locks of this file. Their clock is that of this machine.
-func (s *SQLite) Locks() lock.Backend { return locks{sqBackend{s}} }
 
 type sqBackend struct{ s *SQLite }
 

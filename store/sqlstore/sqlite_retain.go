@@ -25,13 +25,6 @@ func (w *sqWriter) putDefinition(d workflow.Definition) error {
 		d.Hash, d.Flow, d.Version, nonNil(d.Data), nonNil(d.Source))
 }
 
-func nonNil(data []byte) []byte {
-	if data == nil {
-		return []byte{}
-	}
-	return data
-}
-
 // Definition returns a flow definition by its hash. ErrNotFound.
 func (s *SQLite) Definition(ctx context.Context, hash string) (d workflow.Definition, err error) {
 	err = s.read(ctx, func(conn *sqlite.Conn) error {

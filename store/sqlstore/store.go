@@ -130,7 +130,7 @@ func Open(ctx context.Context, o Options) (Store, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.encrypter = encrypter
+		p.encrypter, p.clusters = encrypter, newClusters(pgBackend{p}, encrypter)
 		return p, nil
 	case o.DSN != "":
 		o.Path = strings.TrimPrefix(strings.TrimPrefix(o.DSN, "sqlite:"), "//")

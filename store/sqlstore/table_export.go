@@ -229,7 +229,7 @@ func checkRecords(s session, report *Report) error {
 		sql := fmt.Sprintf("SELECT %s, %s FROM %s ORDER BY %s", t.idColumn, strings.Join(t.columns, ", "), t.name, t.idColumn)
 		if err := s.query(sql, nil, func(r row) error {
 			for i, column := range t.columns {
-				if encrypted := r.bytes(i + 1); len(encrypted) > 0 && (len(encrypted) < envelopeHeader || encrypted[0] != envelopeVersion) {
+				if encrypted := r.bytes(i + 1); len(encrypted) > 0 && !isEncrypted(encrypted) {
 					note(secretLocation(t.name, column, r.text(0)), workflow.StoreCorrupt.Errorf("this is not an encrypted secret"))
 				}
 			}
