@@ -170,7 +170,7 @@ func (w *where) part(s session, q cluster.ClusterQuery, limit int, condition str
 	if condition != "" {
 		one.and(condition, args...)
 	}
-	tail := one.page(orderOf(q), 0, limit)
+	tail := one.page(orderOf(q), 0, cmp.Or(limit, cluster.PageLimit))
 	var from reader
 	err = s.query(selectCluster+one.String()+tail, one.args, func(r row) error {
 		if page == nil { // clusters are large: allocate once, so that append copies them rarely

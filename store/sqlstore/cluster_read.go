@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math"
-	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -15,62 +12,6 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/machine"
 )
-
-// where collects conditions and their arguments.
-type where struct {
-	conditions []string
-	args       []any
-}
-
-// and adds a condition; each ? in it is the next argument.
-func (w *where) and(condition string, args ...any) {
-	for _, arg := range args {
-		condition = strings.Replace(condition, "?", w.arg(arg), 1)
-	}
-	w.conditions = append(w.conditions, condition)
-}
-
-func (w *where) arg(v any) string {
-	w.args = append(w.args, v)
-	return "$" + strconv.Itoa(len(w.args))
-}
-
-// String returns the WHERE clause.
-func (w *where) String() string {
-	if len(w.conditions) == 0 {
-		return ""
-	}
-	return " WHERE " + strings.Join(w.conditions, " AND ")
-}
-
-// in returns a condition that matches any of several values. It repeats the last value
-// up to the next power of two, so that there are few distinct statements.
-func in[T ~string | int64](w *where, column string, values []T) string {
-	size := 1
-	for size < len(values) {
-		size *= 2
-	}
-	var list strings.Builder
-	list.WriteString(column)
-	for i := range size {
-		sign := ", "
-		if i == 0 {
-			sign = " IN ("
-		}
-		list.WriteString(sign)
-		list.WriteString(w.arg(plainOf(values[min(i, len(values)-1)])))
-	}
-	list.WriteByte(')')
-	return list.String()
-}
-
-// plainOf converts a value into an argument of a type that both databases accept.
-func plainOf[T ~string | int64](v T) any {
-	if number, ok := any(v).(int64); ok {
-		return number
-	}
-	return reflect.ValueOf(v).String()
-}
 
 // scope restricts the query to what a caller may see. The zero Scope matches nothing.
 func (w *where) scope(s cluster.Scope) {
@@ -88,17 +29,6 @@ func (w *where) scope(s cluster.Scope) {
 		either = []string{"1 = 0"}
 	}
 	w.conditions = append(w.conditions, "("+strings.Join(either, " OR ")+")")
-}
-
-// page returns the ORDER BY and LIMIT clauses. Limit 0 is the default limit; a negative
-// limit means none.
-func (w *where) page(order string, offset, limit int) string {
-	n := int64(cmp.Or(limit, cluster.PageLimit))
-	if limit < 0 {
-		n = math.MaxInt64
-	}
-	// With a bare parameter, SQLite would read its value and prepare the statement again each time.
-	return " ORDER BY " + order + " LIMIT CAST(" + w.arg(n) + " AS bigint) OFFSET CAST(" + w.arg(int64(max(0, offset))) + " AS bigint)"
 }
 
 // containing returns the LIKE pattern of a text within another; both are in lower case.
@@ -354,7 +284,7 @@ func (c *Clusters) Nodes(ctx context.Context, clusters []int64) (map[int64][]clu
 func (c *Clusters) Unsettled(ctx context.Context, now time.Time, limit int) (uuids []string, err error) {
 	var w where
 	w.and("look_at <= ?", now.UnixNano())
-	sql := "SELECT uuid FROM container_cluster" + w.String() + w.page("id + 0", 0, limit) // with a bare id, the database would scan the primary key
+	sql := "SELECT uuid FROM container_cluster" + w.String() + w.page("id + 0", 0, cmp.Or(limit, cluster.PageLimit)) // with a bare id, the database would scan the primary key
 	err = c.m.read(ctx, func(s session) error {
 		uuids = nil
 		return s.query(sql, w.args, func(r row) error { uuids = append(uuids, r.text(0)); return nil })
@@ -402,7 +332,7 @@ func (c *Clusters) Jobs(ctx context.Context, q cluster.JobQuery) (page []cluster
 		}
 		page, total = nil, int(n)
 		rest := where{slices.Clone(w.conditions), slices.Clone(w.args)}
-		tail := rest.page("created DESC, number DESC", q.Offset, q.Limit)
+		tail := rest.page("created DESC, number DESC", q.Offset, cmp.Or(q.Limit, cluster.PageLimit))
 		return s.query("SELECT "+jobTable.all+" FROM job"+rest.String()+tail, rest.args, func(r row) error {
 			j, err := readJob(c.encrypter, r)
 			page = append(page, j)
@@ -426,7 +356,7 @@ func (c *Clusters) Events(ctx context.Context, q cluster.EventQuery) (page []clu
 	if len(q.Types) > 0 {
 		w.conditions = append(w.conditions, in(&w, "type", q.Types))
 	}
-	sql := "SELECT " + eventTable.all + " FROM cluster_event" + w.String() + w.page("seq", 0, q.Limit)
+	sql := "SELECT " + eventTable.all + " FROM cluster_event" + w.String() + w.page("seq", 0, cmp.Or(q.Limit, cluster.PageLimit))
 	err = c.m.read(ctx, func(s session) error {
 		page = nil
 		return s.query(sql, w.args, func(r row) error {
@@ -465,7 +395,7 @@ func (c *Clusters) Rows(ctx context.Context, q cluster.RowQuery) (page []cluster
 			return err
 		}
 		total = int(n)
-		tail := w.page("r.intent_at, r.id", q.Offset, q.Limit)
+		tail := w.page("r.intent_at, r.id", q.Offset, cmp.Or(q.Limit, cluster.PageLimit))
 		return s.query(selectOwnedRow+w.String()+tail, w.args, func(r row) error {
 			from := reader{row: r}
 			o := cluster.OwnedRow{JournalRow: readRow(&from)}

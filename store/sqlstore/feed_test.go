@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -16,19 +17,15 @@ import (
 
 // eachBackend runs a test on both databases. The second store acts as another process on
 // the same data.
-func eachBackend(t *testing.T, ask func(t *testing.T, one, two objects)) {
+func eachBackend(t *testing.T, ask func(t *testing.T, one, two control.Objects)) {
 	t.Run("SQLite", func(t *testing.T) {
-		one := file(t)
-		two, err := OpenSQLite(t.Context(), Options{Path: one.path})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { two.Close() })
-		ask(t, one.Objects().(objects), two.Objects().(objects))
+		path := filepath.Join(t.TempDir(), "pawl.db")
+		one := openFile(t, path)
+		ask(t, one.Objects(), openFile(t, path).Objects())
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
 		one, dsn := postgres(t, pgtest.Options{NoSync: true})
-		ask(t, one.Objects().(objects), reopen(t, dsn).Objects().(objects))
+		ask(t, one.Objects(), reopen(t, dsn).Objects())
 	})
 }
 
@@ -39,19 +36,19 @@ func demo(name string, n int) control.Object {
 // The feed keeps a limited number of changes. A reader that is further behind gets a
 // gap.
 func TestFeedIsTrimmed(t *testing.T) {
-	eachBackend(t, func(t *testing.T, one, _ objects) {
-		one.feedLimit = 10
-		const changes = trimEvery + 20
+	eachBackend(t, func(t *testing.T, one, _ control.Objects) {
+		one = Limited(one, 10)
+		const changes = TrimInterval + 20
 		for i := range changes {
 			if _, err := one.Apply(t.Context(), demo("c1", i)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		var rows int64
-		err := one.m.read(t.Context(), func(s session) error {
+		err := BackendOf(one).read(t.Context(), func(s session) error {
 			return s.query(`SELECT count(*) FROM change`, nil, func(r row) error { rows = r.int(0); return nil })
 		})
-		if err != nil || rows < 10 || rows > 10+trimEvery {
+		if err != nil || rows < 10 || rows > 10+TrimInterval {
 			t.Fatalf("%d changes are kept of %d, %v", rows, changes, err)
 		}
 		for c, err := range one.Feed("").Watch(t.Context(), "1") {
@@ -72,8 +69,8 @@ func TestFeedIsTrimmed(t *testing.T) {
 
 // A watch in the owner of the data gets changes of another process at once.
 func TestFeedIsWokenByOtherProcesses(t *testing.T) {
-	eachBackend(t, func(t *testing.T, one, two objects) {
-		ctx, cancel := context.WithTimeout(t.Context(), safetyPoll/2)
+	eachBackend(t, func(t *testing.T, one, two control.Objects) {
+		ctx, cancel := context.WithTimeout(t.Context(), PollInterval/2)
 		defer cancel()
 		_, version, err := one.Feed("demo").List(ctx)
 		if err != nil {
@@ -106,7 +103,7 @@ func TestFeedIsWokenByOtherProcesses(t *testing.T) {
 // other transaction gets a number meanwhile.
 func TestPostgresFeedIsNeverOvertaken(t *testing.T) {
 	p, dsn := postgres(t, pgtest.Options{NoSync: true})
-	one, two := p.Objects().(objects), reopen(t, dsn).Objects().(objects)
+	one, two := p.Objects(), reopen(t, dsn).Objects()
 	_, version, err := one.Feed("").List(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -122,10 +119,10 @@ func TestPostgresFeedIsNeverOvertaken(t *testing.T) {
 		defer c.Close(t.Context())
 		slow <- pgx.BeginFunc(t.Context(), c, func(tx pgx.Tx) error {
 			o := demo("slow", 1)
-			var floor int64
-			store, err := one.store(&o, control.Write, 0, &floor)
-			for _, st := range store.list {
-				err = errors.Join(err, pgSession{t.Context(), tx}.query(st.sql, st.args, st.each))
+			create, err := CreateChange(one, &o)
+			for _, st := range create.list {
+				_, failed := tx.Exec(t.Context(), st.sql, st.args...)
+				err = errors.Join(err, failed)
 			}
 			close(numbered)
 			<-finish
@@ -137,7 +134,16 @@ func TestPostgresFeedIsNeverOvertaken(t *testing.T) {
 		_, err := two.Apply(t.Context(), demo("quick", 1))
 		quick <- err
 	}()
-	for count(t, p, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 0 {
+	waiting := func() (n int64) {
+		err := BackendOf(one).read(t.Context(), func(s session) error {
+			return s.query(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`, nil, func(r row) error { n = r.int(0); return nil })
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for waiting() == 0 {
 		select {
 		case err := <-quick:
 			t.Fatalf("the quick writer overtook the slow one: %v", err)

@@ -201,28 +201,8 @@ func checkRecords(s session, report *Report) error {
 			report.Damage = append(report.Damage, Damage{What: what + ": " + fault.Message(err)})
 		}
 	}
-	err := s.query(selectCluster+" ORDER BY id", nil, func(r row) error {
-		c, err := readCluster(r)
-		report.Clusters++
-		note("cluster "+c.UUID, err)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if err := s.query("SELECT id, "+rowTable.all+" FROM container_cluster_resource ORDER BY id", nil, func(r row) error {
-		from := reader{row: r}
-		j := readRow(&from)
-		note(fmt.Sprintf("journal row %d, key %s", j.ID, j.Key), from.err)
-		return nil
-	}); err != nil {
-		return err
-	}
-	if err := s.query("SELECT "+eventTable.all+" FROM cluster_event ORDER BY seq", nil, func(r row) error {
-		e, err := readEvent(r)
-		note(fmt.Sprintf("event %d of clusters", e.Seq), err)
-		return nil
-	}); err != nil {
+	var err error
+	if report.Clusters, err = checkClusters(s, note); err != nil {
 		return err
 	}
 	for _, t := range encryptedTables {
