@@ -30,7 +30,7 @@ func (c *Clusters) List(ctx context.Context, q cluster.ClusterQuery) (page []clu
 	start, begun := of.start(key, q)
 	counted := false
 	err = c.m.snapshot(ctx, func(s session) error {
-		if page, err = w.clusters(s, q, start); err != nil {
+		if page, err = readPage(s, w, q, start); err != nil {
 			return err
 		}
 		if total = totalFromPage(q, len(page)); total >= 0 {
@@ -74,7 +74,7 @@ func totalFromPage(q cluster.ClusterQuery, page int) int {
 // listWhere returns the conditions of a query.
 func listWhere(q cluster.ClusterQuery) *where {
 	w := new(where)
-	w.scope(q.Scope)
+	limitTo(w, q.Scope)
 	if q.State != "" {
 		w.and("state = ?", string(q.State))
 	} else if !q.WithDestroyed {
@@ -101,8 +101,8 @@ func listWhere(q cluster.ClusterQuery) *where {
 	return w
 }
 
-// clusters reads a page. start is the last cluster before the page, if it is known.
-func (w *where) clusters(s session, q cluster.ClusterQuery, start listPosition) (page []cluster.Cluster, err error) {
+// readPage reads a page. start is the last cluster before the page, if it is known.
+func readPage(s session, w *where, q cluster.ClusterQuery, start listPosition) (page []cluster.Cluster, err error) {
 	switch {
 	case q.AfterID != 0:
 		known := false
@@ -113,13 +113,13 @@ func (w *where) clusters(s session, q cluster.ClusterQuery, start listPosition) 
 			return nil, err
 		}
 		if !known { // the cluster was removed: fall back to ids, which grow with time
-			return w.part(s, q, q.Limit, "id "+behindSign(q)+" ?", q.AfterID)
+			return readPart(s, w, q, q.Limit, "id "+behindSign(q)+" ?", q.AfterID)
 		}
 	case q.Offset <= 0:
-		return w.part(s, q, q.Limit, "")
+		return readPart(s, w, q, q.Limit, "")
 	case start.id == 0:
 		// An index covers this query: it reads none of the skipped clusters.
-		to := where{slices.Clone(w.conditions), slices.Clone(w.args)}
+		to := w.clone()
 		tail := to.page(orderOf(q), q.Offset-1, 1)
 		if err := s.query("SELECT created, id FROM container_cluster"+to.String()+tail, to.args, func(r row) error {
 			start = listPosition{r.int(0), r.int(1)}
@@ -128,14 +128,14 @@ func (w *where) clusters(s session, q cluster.ClusterQuery, start listPosition) 
 			return nil, err // the list ends before the offset
 		}
 	}
-	return w.behind(s, q, start)
+	return readBehind(s, w, q, start)
 }
 
-// behind reads the page after a cluster: first the clusters with the same creation time,
+// readBehind reads the page after a cluster: first the clusters with the same creation time,
 // then the later ones. Each part is one range of an index, however long the list is.
 // (With a pair comparison, SQLite would use only the time.)
-func (w *where) behind(s session, q cluster.ClusterQuery, start listPosition) ([]cluster.Cluster, error) {
-	page, err := w.part(s, q, q.Limit, "created = ? AND id "+behindSign(q)+" ?", start.created, start.id)
+func readBehind(s session, w *where, q cluster.ClusterQuery, start listPosition) ([]cluster.Cluster, error) {
+	page, err := readPart(s, w, q, q.Limit, "created = ? AND id "+behindSign(q)+" ?", start.created, start.id)
 	limit := cmp.Or(q.Limit, cluster.PageLimit)
 	if err != nil || limit > 0 && len(page) >= limit {
 		return page, err
@@ -143,7 +143,7 @@ func (w *where) behind(s session, q cluster.ClusterQuery, start listPosition) ([
 	if limit > 0 {
 		limit -= len(page)
 	}
-	later, err := w.part(s, q, limit, "created "+behindSign(q)+" ?", start.created)
+	later, err := readPart(s, w, q, limit, "created "+behindSign(q)+" ?", start.created)
 	if len(page) == 0 {
 		return later, err
 	}
@@ -164,9 +164,9 @@ func orderOf(q cluster.ClusterQuery) string {
 	return "created, id"
 }
 
-// part reads a page with one more condition; "" means no further condition.
-func (w *where) part(s session, q cluster.ClusterQuery, limit int, condition string, args ...any) (page []cluster.Cluster, err error) {
-	one := where{slices.Clone(w.conditions), slices.Clone(w.args)}
+// readPart reads a page with one more condition; "" means no further condition.
+func readPart(s session, w *where, q cluster.ClusterQuery, limit int, condition string, args ...any) (page []cluster.Cluster, err error) {
+	one := w.clone()
 	if condition != "" {
 		one.and(condition, args...)
 	}

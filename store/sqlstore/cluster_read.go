@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// scope restricts the query to what a caller may see. The zero Scope matches nothing.
-func (w *where) scope(s cluster.Scope) {
+// limitTo restricts the query to what a caller may see. The zero Scope matches nothing.
+func limitTo(w *where, s cluster.Scope) {
 	if s.All {
 		return
 	}
@@ -315,7 +315,7 @@ func (c *Clusters) Job(ctx context.Context, id string) (*cluster.Job, error) {
 // the list can be read all the same.
 func (c *Clusters) Jobs(ctx context.Context, q cluster.JobQuery) (page []cluster.Job, total int, err error) {
 	var w where
-	w.scope(q.Scope)
+	limitTo(&w, q.Scope)
 	if q.Cluster != "" {
 		w.and("cluster = ?", q.Cluster)
 	}
@@ -331,7 +331,7 @@ func (c *Clusters) Jobs(ctx context.Context, q cluster.JobQuery) (page []cluster
 			return err
 		}
 		page, total = nil, int(n)
-		rest := where{slices.Clone(w.conditions), slices.Clone(w.args)}
+		rest := w.clone()
 		tail := rest.page("created DESC, number DESC", q.Offset, cmp.Or(q.Limit, cluster.PageLimit))
 		return s.query("SELECT "+jobTable.all+" FROM job"+rest.String()+tail, rest.args, func(r row) error {
 			j, err := readJob(c.encrypter, r)
@@ -349,7 +349,7 @@ func (c *Clusters) Jobs(ctx context.Context, q cluster.JobQuery) (page []cluster
 func (c *Clusters) Events(ctx context.Context, q cluster.EventQuery) (page []cluster.Event, err error) {
 	var w where
 	w.and("seq > ?", q.After)
-	w.scope(q.Scope)
+	limitTo(&w, q.Scope)
 	if q.Cluster != "" {
 		w.and("cluster = ?", q.Cluster)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawl-dev/pawl/account"
+	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/store/sqlstore/pgtest"
 	"github.com/pawl-dev/pawl/workflow"
@@ -67,7 +68,7 @@ func TestFinding2SilentConnectionIsEnded(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
-			_, applied := p.Objects().Apply(ctx, demo("c1", 1))
+			_, applied := p.Objects().Apply(ctx, control.Object{Ref: control.Ref{Kind: "demo", Namespace: "default", Name: "c1"}, Spec: []byte(`{"n":1}`)})
 			_, created := p.Accounts().SaveAccount(ctx, account.Account{ID: what, Name: what, DomainID: account.RootID, Role: account.User})
 			err = errors.Join(applied, created,
 				p.Send(ctx, newRun(1).ID, workflow.Signal{ID: what, Name: "n"}),

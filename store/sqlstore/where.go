@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -12,6 +13,9 @@ type where struct {
 	conditions []string
 	args       []any
 }
+
+// clone returns a copy to which conditions can be added.
+func (w *where) clone() where { return where{slices.Clone(w.conditions), slices.Clone(w.args)} }
 
 // and adds a condition; each ? in it is the next argument.
 func (w *where) and(condition string, args ...any) {
