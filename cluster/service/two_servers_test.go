@@ -15,7 +15,7 @@ import (
 // TestTwoServers lets two servers work on the same clusters. One of them is
 // stopped at a point, far beyond its lease, and then goes on as if nothing had
 // happened: what it held back is refused or changes nothing. Their clocks are
-// apart. (Over a real PostgreSQL: store/sqlstore.)
+// apart. (Over a real PostgreSQL: store/sql.)
 func TestTwoServers(t *testing.T) {
 	for name, s := range tales() {
 		t.Run(name, func(t *testing.T) {

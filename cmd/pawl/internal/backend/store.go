@@ -11,7 +11,9 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/lock"
 	"github.com/pawl-dev/pawl/server"
-	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/store/sql"
+	"github.com/pawl-dev/pawl/store/sql/idempotency"
+	"github.com/pawl-dev/pawl/store/sql/secrets"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -76,7 +78,7 @@ func OpenStore(ctx context.Context, o StoreOptions, client bool) (Store, error) 
 	}
 	path := o.Path()
 	if !postgres {
-		if err := sqlstore.Identify(path); err != nil { // before a key is made beside it
+		if err := sql.Identify(path); err != nil { // before a key is made beside it
 			return Store{}, err
 		}
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -88,9 +90,9 @@ func OpenStore(ctx context.Context, o StoreOptions, client bool) (Store, error) 
 		return Store{}, err
 	}
 	if postgres {
-		return opened(sqlstore.Open(ctx, sqlstore.Options{DSN: o.DSN, MasterKeys: keys}))
+		return opened(sql.Open(ctx, sql.Options{DSN: o.DSN, MasterKeys: keys}))
 	}
-	return opened(sqlstore.Open(ctx, sqlstore.Options{Path: path, Client: client, MasterKeys: keys}))
+	return opened(sql.Open(ctx, sql.Options{Path: path, Client: client, MasterKeys: keys}))
 }
 
 // MasterKeys are those that a client of the store is given; none is made.
@@ -103,10 +105,10 @@ func (o StoreOptions) masterKeys(postgres, client bool) ([][]byte, error) {
 		return nil, nil
 	}
 	if o.KeyFile != "" {
-		return sqlstore.MasterKeyFile(o.KeyFile)
+		return secrets.MasterKeyFile(o.KeyFile)
 	}
 	if text := os.Getenv("PAWL_MASTER_KEY"); text != "" {
-		return sqlstore.ParseMasterKeys(text)
+		return secrets.ParseMasterKeys(text)
 	}
 	if postgres {
 		return nil, nil
@@ -115,10 +117,10 @@ func (o StoreOptions) masterKeys(postgres, client bool) ([][]byte, error) {
 	if _, err := os.Stat(beside); err != nil && client {
 		return nil, nil // without keys a client reads what is not sealed
 	}
-	return sqlstore.MasterKeyFile(beside)
+	return secrets.MasterKeyFile(beside)
 }
 
-func opened(store sqlstore.Store, err error) (Store, error) {
+func opened(store sql.Store, err error) (Store, error) {
 	if err != nil {
 		return Store{}, err
 	}
@@ -130,7 +132,7 @@ func (s Store) IsOpen() bool { return s.kept != nil }
 
 // Keys keeps the answers of requests to a server; nil: the store does not.
 func (s Store) Keys() server.Idempotency {
-	if admin, ok := s.kept.(interface{ Keys() sqlstore.Keys }); ok {
+	if admin, ok := s.kept.(interface{ Keys() idempotency.Keys }); ok {
 		return admin.Keys()
 	}
 	return nil
@@ -138,7 +140,7 @@ func (s Store) Keys() server.Idempotency {
 
 // SignedOut remembers sessions that were signed out; nil: the store does not.
 func (s Store) SignedOut() server.SignedOut {
-	if admin, ok := s.kept.(interface{ Keys() sqlstore.Keys }); ok {
+	if admin, ok := s.kept.(interface{ Keys() idempotency.Keys }); ok {
 		return admin.Keys()
 	}
 	return nil
@@ -147,7 +149,7 @@ func (s Store) SignedOut() server.SignedOut {
 // SessionKeys sign the sessions of the console: one of each master key, the
 // newest first. None: the store has no master key, and sessions end with the server.
 func (s Store) SessionKeys() ([][]byte, error) {
-	if sealed, ok := s.kept.(interface{ Encrypter() *sqlstore.Encrypter }); ok {
+	if sealed, ok := s.kept.(interface{ Encrypter() *secrets.Encrypter }); ok {
 		return sealed.Encrypter().Derive("pawl console sessions 1")
 	}
 	return nil, nil
@@ -158,7 +160,7 @@ func (s Store) Clusters() cluster.Store {
 	if m, ok := s.kept.(memory); ok {
 		return m.clusters
 	}
-	return s.kept.(sqlstore.Store).Clusters()
+	return s.kept.(sql.Store).Clusters()
 }
 
 // Accounts are the accounts of the store.
@@ -166,7 +168,7 @@ func (s Store) Accounts() account.Store {
 	if m, ok := s.kept.(memory); ok {
 		return m.accounts
 	}
-	return s.kept.(sqlstore.Store).Accounts()
+	return s.kept.(sql.Store).Accounts()
 }
 
 // Rotator seals secrets anew; false: the store keeps none.
@@ -216,7 +218,7 @@ func (o StoreOptions) Keys() string {
 // others make. It is made once.
 func (s Store) Installation(ctx context.Context) (string, error) {
 	id := control.NewUID()
-	if sql, ok := s.kept.(sqlstore.Store); ok {
+	if sql, ok := s.kept.(sql.Store); ok {
 		return sql.Clusters().SettingOr(ctx, "installation", id)
 	}
 	return id, nil
@@ -232,13 +234,13 @@ func (o StoreOptions) Path() string {
 
 // IsOwner reports whether this process may work on the store.
 func (s Store) IsOwner() bool {
-	admin, ok := s.kept.(sqlstore.Admin)
+	admin, ok := s.kept.(sql.Admin)
 	return !ok || admin.IsOwner()
 }
 
 // Admin is the store's side for commands that look after it.
-func (s Store) Admin() (sqlstore.Admin, bool) {
-	admin, ok := s.kept.(sqlstore.Admin)
+func (s Store) Admin() (sql.Admin, bool) {
+	admin, ok := s.kept.(sql.Admin)
 	return admin, ok
 }
 
