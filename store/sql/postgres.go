@@ -66,7 +66,7 @@ const (
 )
 
 // openPostgres connects, brings the schema up to date and starts the writers.
-func openPostgres(ctx context.Context, dsn string) (*Postgres, error) {
+func openPostgres(ctx context.Context, dsn string, encrypter *secrets.Encrypter) (*Postgres, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("dsn: %w", err)
@@ -88,7 +88,8 @@ func openPostgres(ctx context.Context, dsn string) (*Postgres, error) {
 		pool.Close()
 		return nil, pgError(err)
 	}
-	p := &Postgres{pool: pool, config: config.ConnConfig.Copy(), wake: db.NewWaker(), name: rand.Text(), encrypter: new(secrets.Encrypter), lockSlots: make(chan struct{}, (config.MaxConns+1)/2)}
+	p := &Postgres{pool: pool, config: config.ConnConfig.Copy(), wake: db.NewWaker(), name: rand.Text(), encrypter: encrypter, lockSlots: make(chan struct{}, (config.MaxConns+1)/2)}
+	p.clusters = clusters.New(pgBackend{p}, encrypter)
 	p.ctx, p.end = context.WithCancel(context.WithoutCancel(ctx))
 	p.writer = newPGWriter(p)
 	for range pgWriters {

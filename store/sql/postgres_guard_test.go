@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/store/sql/pgtest"
+	"github.com/pawl-dev/pawl/store/sql/secrets"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -219,7 +220,7 @@ func TestFinding2MigrationsAreOneMessage(t *testing.T) {
 	failed := make(chan error, at)
 	for range at {
 		go func() {
-			p, err := openPostgres(t.Context(), dsn)
+			p, err := openPostgres(t.Context(), dsn, new(secrets.Encrypter))
 			if err == nil {
 				err = p.Close()
 			}

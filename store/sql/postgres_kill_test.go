@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/store/sql/pgtest"
+	"github.com/pawl-dev/pawl/store/sql/secrets"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -25,7 +26,7 @@ func init() {
 		return
 	}
 	ctx := context.Background()
-	p, err := openPostgres(ctx, dsn)
+	p, err := openPostgres(ctx, dsn, new(secrets.Encrypter))
 	if err == nil {
 		err = killedEngine(p, func() { fmt.Println("working") }).Serve(ctx)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/store/sql/db"
 	"github.com/pawl-dev/pawl/store/sql/pgtest"
+	"github.com/pawl-dev/pawl/store/sql/secrets"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -28,7 +29,7 @@ func postgres(t testing.TB, o pgtest.Options) (*Postgres, string) {
 // reopen opens another store on the same database, which acts as another process.
 func reopen(t testing.TB, dsn string) *Postgres {
 	t.Helper()
-	p, err := openPostgres(t.Context(), dsn)
+	p, err := openPostgres(t.Context(), dsn, new(secrets.Encrypter))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -491,7 +492,7 @@ func TestPostgresMigratesOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 4 { // processes that start at once
 		wg.Go(func() {
-			p, err := openPostgres(t.Context(), dsn)
+			p, err := openPostgres(t.Context(), dsn, new(secrets.Encrypter))
 			if err != nil {
 				t.Error(err)
 				return
@@ -509,7 +510,7 @@ func TestPostgresMigratesOnce(t *testing.T) {
 	if _, err := p.pool.Exec(t.Context(), `INSERT INTO migration VALUES (9999, 'later', 'x', 0)`); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openPostgres(t.Context(), dsn); fault.Of(err) != db.SchemaNewer {
+	if _, err := openPostgres(t.Context(), dsn, new(secrets.Encrypter)); fault.Of(err) != db.SchemaNewer {
 		t.Fatalf("open of a newer schema: %v", err)
 	}
 }

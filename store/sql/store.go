@@ -131,11 +131,10 @@ func Open(ctx context.Context, o Options) (Store, error) {
 		if err != nil {
 			return nil, err
 		}
-		p, err := openPostgres(ctx, o.DSN)
+		p, err := openPostgres(ctx, o.DSN, encrypter)
 		if err != nil {
 			return nil, err
 		}
-		p.encrypter, p.clusters = encrypter, clusters.New(pgBackend{p}, encrypter)
 		return p, nil
 	case o.DSN != "":
 		o.Path = strings.TrimPrefix(strings.TrimPrefix(o.DSN, "sqlite:"), "//")
