@@ -12,10 +12,6 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// labelMigration creates the table run_label. The labels of earlier runs are in their
-// birth blob, which SQL cannot read.
-const labelMigration = "0008_label.sql"
-
 // firstLabel returns the term whose index a list reads: the first term that names a
 // value. nil: no term does, and the list reads every run.
 func firstLabel(terms []workflow.LabelTerm) (first *workflow.LabelTerm, others []workflow.LabelTerm) {

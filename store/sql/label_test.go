@@ -40,8 +40,8 @@ func withLabel(t *testing.T, s Store, key, value string) int {
 // of earlier runs.
 func isMigration(t *testing.T, dialect string) {
 	t.Helper()
-	if !slices.ContainsFunc(db.Migrations(dialect), func(m db.Migration) bool { return m.Name == labelMigration }) {
-		t.Errorf("%s has no migration %s", dialect, labelMigration)
+	if !slices.ContainsFunc(db.Migrations(dialect), func(m db.Migration) bool { return m.Name == db.LabelMigration }) {
+		t.Errorf("%s has no migration %s", dialect, db.LabelMigration)
 	}
 }
 

@@ -167,21 +167,6 @@ func (line *dump) queueObject(b *pgx.Batch) error {
 	return nil
 }
 
-// snapshot runs do in one snapshot.
-func (p *Postgres) snapshot(ctx context.Context, do func(pgx.Tx) error) error {
-	return p.snapshotFor(ctx, "10s", do)
-}
-
-// snapshotFor runs do in one snapshot. The session may be idle for pause between two
-// statements. It holds no lock that others wait for.
-func (p *Postgres) snapshotFor(ctx context.Context, pause string, do func(pgx.Tx) error) error {
-	begin := "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL idle_in_transaction_session_timeout = '" + pause + "'"
-	if pause == adminIdleTimeout {
-		begin += "; SET LOCAL statement_timeout = 0"
-	}
-	return pgError(pgx.BeginTxFunc(ctx, p.pool, pgx.TxOptions{BeginQuery: begin}, do))
-}
-
 // eachRun reads all runs in the order of creation. A damaged run does not end it.
 func eachRun(ctx context.Context, tx pgx.Tx, fn func(id string, line dump, damage error) error) error {
 	for last := int64(-1); ; {

@@ -12,7 +12,10 @@ import (
 	"github.com/pawl-dev/pawl/store/sql/db"
 )
 
-type pgBackend struct{ p *Postgres }
+// backend returns the database for the stores over both databases.
+func (p *pgDatabase) backend() db.Backend { return pgBackend{p} }
+
+type pgBackend struct{ p *pgDatabase }
 
 // pgSession is a session on PostgreSQL.
 type pgSession struct {

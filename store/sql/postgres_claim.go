@@ -3,7 +3,6 @@ package sql
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -177,7 +176,7 @@ func (p *Postgres) ReleaseRun(ctx context.Context, worker string, r *workflow.Ru
 		return nil
 	}
 	if err == nil && wakeNow {
-		p.wake.Notify(r.ID)
+		p.waker.Notify(r.ID)
 	}
 	return pgError(err)
 }
@@ -211,27 +210,6 @@ func (p *Postgres) Renew(ctx context.Context, worker string, lease time.Duration
 	return nil
 }
 
-// acquireWithin returns a connection for a call that must not wait for slow reads: from
-// the pool within patience, else a new connection, else, if the server accepts no more
-// connections, from the pool without a limit.
-func (p *Postgres) acquireWithin(ctx context.Context, patience time.Duration) (c *pgx.Conn, release func(), err error) {
-	short, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if pooled, err := p.pool.Acquire(short); err == nil {
-		return pooled.Conn(), sync.OnceFunc(pooled.Release), nil
-	} else if short.Err() == nil || ctx.Err() != nil {
-		return nil, nil, err
-	}
-	if c, err = pgx.ConnectConfig(ctx, p.config); err == nil {
-		return c, sync.OnceFunc(func() { closeConn(c) }), nil
-	}
-	pooled, err := p.pool.Acquire(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	return pooled.Conn(), sync.OnceFunc(pooled.Release), nil
-}
-
 // Release implements workflow.Claimer. A waiting run keeps its due time. A run that was
 // executing or has mail is due at once.
 func (p *Postgres) Release(ctx context.Context, worker string) error {
@@ -253,4 +231,4 @@ func (p *Postgres) Release(ctx context.Context, worker string) error {
 }
 
 // Wake implements workflow.Claimer.
-func (p *Postgres) Wake() <-chan string { return p.wake.C }
+func (p *Postgres) Wake() <-chan string { return p.waker.C }

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/pawl-dev/pawl/store/sql/db"
 )
 
 // Timeouts. The settings of prepareSession make PostgreSQL drop a connection whose
@@ -45,7 +43,7 @@ WHERE b.wait_event_type = 'Client' AND b.xact_start IS NOT NULL AND b.state_chan
 // guard requests a search for silent connections while calls of this process are under
 // way that may be waiting for a lock. The listener's connection makes the search,
 // because all connections of the pool may be waiting.
-func (p *Postgres) guard() {
+func (p *pgDatabase) guard(longWrite func(time.Duration) bool) {
 	tick := time.NewTicker(guardEvery)
 	defer tick.Stop()
 	for before := false; ; {
@@ -55,7 +53,7 @@ func (p *Postgres) guard() {
 		case <-tick.C:
 		}
 		busy := p.pool.Stat().AcquiredConns() > 0
-		if busy && before || p.writer.runsLongerThan(guardEvery) {
+		if busy && before || longWrite(guardEvery) {
 			p.silentSearch.request()
 		}
 		before = busy
@@ -102,26 +100,4 @@ func (a *interrupter) takeRequest() bool {
 	requested := a.requested
 	a.requested = false
 	return requested
-}
-
-// probeOwner is the account of the rows that Probe writes.
-const probeOwner = "probe"
-
-// probeSQL stores a row for each process. Rows of dead processes are removed with the
-// answers of the day before.
-const probeSQL = `INSERT INTO idempotency (account, key, hash, at, answer) VALUES ($1, $2, '', $3, NULL) ON CONFLICT (account, key) DO UPDATE SET at = excluded.at`
-
-// Probe writes a row, as a request does. Its error says why the store cannot write. It
-// tests both paths: the writer of runs and the pool.
-func (p *Postgres) Probe(ctx context.Context) error {
-	if err := (pgBackend{p}).Apply(ctx, db.Single(probeSQL, probeOwner, p.name, time.Now().UnixNano())); err != nil {
-		return err
-	}
-	_, err := p.writer.do(ctx, &pgWrite{k: -1})
-	return err
-}
-
-// Probe writes a row, as a request does. Its error says why the store cannot write.
-func (s *SQLite) Probe(ctx context.Context) error {
-	return sqBackend{s}.Apply(ctx, db.Single(probeSQL, probeOwner, "file", time.Now().UnixNano()))
 }

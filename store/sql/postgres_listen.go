@@ -17,10 +17,10 @@ const (
 
 // listen turns notifications into wake-ups until the store is closed. After a lost
 // connection it wakes everything, because notifications may be missing.
-func (p *Postgres) listen() {
+func (p *pgDatabase) listen() {
 	for p.ctx.Err() == nil {
 		p.listenOnce()
-		p.wake.Notify("")
+		p.waker.Notify("")
 		p.changed.Notify()
 		select {
 		case <-time.After(reconnectDelay):
@@ -29,7 +29,7 @@ func (p *Postgres) listen() {
 	}
 }
 
-func (p *Postgres) listenOnce() {
+func (p *pgDatabase) listenOnce() {
 	c, err := pgx.ConnectConfig(p.ctx, p.config)
 	if err != nil {
 		return
@@ -38,7 +38,7 @@ func (p *Postgres) listenOnce() {
 	if _, err := c.Exec(p.ctx, "LISTEN "+runChannel+"; LISTEN "+changeChannel, pgx.QueryExecModeSimpleProtocol); err != nil {
 		return
 	}
-	p.wake.Notify("")
+	p.waker.Notify("")
 	p.changed.Notify()
 	for {
 		n, err := p.notification(c)
@@ -51,7 +51,7 @@ func (p *Postgres) listenOnce() {
 		if strings.EqualFold(n.Channel, changeChannel) {
 			p.changed.Notify()
 		} else {
-			p.wake.Notify(n.Payload)
+			p.waker.Notify(n.Payload)
 		}
 	}
 }
@@ -62,7 +62,7 @@ const listenFor = 15 * time.Second
 
 // notification returns the next notification; nil after listenFor without one, or after
 // the guard has requested a search.
-func (p *Postgres) notification(c *pgx.Conn) (n *pgconn.Notification, err error) {
+func (p *pgDatabase) notification(c *pgx.Conn) (n *pgconn.Notification, err error) {
 	p.silentSearch.run(p.ctx, func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, listenFor)
 		defer cancel()

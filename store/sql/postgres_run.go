@@ -50,7 +50,7 @@ func (p *Postgres) Create(ctx context.Context, r *workflow.Run, events []workflo
 		p.leases.Delete(r.Owner)
 	}
 	if !result.owned {
-		p.wake.Notify(r.ID)
+		p.waker.Notify(r.ID)
 	}
 	return created(r, handle, result)
 }
@@ -204,7 +204,7 @@ func (p *Postgres) Save(ctx context.Context, s *workflow.Save) error {
 		return p.lost(ctx, r)
 	}
 	if op.owner == 0 && !r.Phase.Final() && result.mail > r.Mail {
-		p.wake.Notify(r.ID)
+		p.waker.Notify(r.ID)
 	}
 	r.Revision, r.Mail, r.Handle = r.Revision+1, result.mail, next
 	r.Clean()
@@ -251,7 +251,7 @@ func (p *Postgres) Send(ctx context.Context, id string, s workflow.Signal) error
 	}
 	switch code {
 	case 0:
-		p.wake.Notify(id)
+		p.waker.Notify(id)
 		return nil
 	case 1:
 		return nil

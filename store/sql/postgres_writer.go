@@ -368,14 +368,13 @@ func (w *pgWriter) commit(c *pgconn.PgConn, batch []*pgWrite) ([]pgResult, error
 	if err := reader.Close(); err != nil {
 		return nil, err
 	}
-	w.p.commits.Add(1)
-	w.p.writes.Add(int64(len(batch)))
-	w.p.statements.Add(int64(len(pipe.readers)))
+	var size int64
 	for _, op := range batch {
-		w.p.bytes.Add(op.size())
+		size += op.size()
 	}
+	w.p.countCommit(len(batch), len(pipe.readers), size)
 	for _, id := range promoted {
-		w.p.wake.Notify(id)
+		w.p.waker.Notify(id)
 	}
 	return results, nil
 }

@@ -232,7 +232,7 @@ func migrateSQLite(ctx context.Context, conn *sqlite.Conn) (err error) {
 		if err := script(conn, m.SQL); err != nil {
 			return fmt.Errorf("migration %s: %w", m.Name, err)
 		}
-		if m.Name == labelMigration {
+		if m.Name == db.LabelMigration {
 			if err := sqliteLabels(conn); err != nil {
 				return fmt.Errorf("migration %s: %w", m.Name, err)
 			}

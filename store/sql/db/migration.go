@@ -82,3 +82,7 @@ func Missing(known []Migration, done []Applied) ([]Migration, error) {
 	}
 	return known[len(done):], nil
 }
+
+// LabelMigration creates the table run_label. The labels of earlier runs are in their
+// birth blob, which SQL cannot read.
+const LabelMigration = "0008_label.sql"
