@@ -40,7 +40,7 @@ func openPostgres(ctx context.Context, dsn string, encrypter *secrets.Encrypter)
 	p := &Postgres{pgDatabase: d, encrypter: encrypter, clusters: clusters.New(d.backend(), encrypter)}
 	p.writer = newPGWriter(p)
 	for range pgWriters {
-		d.done.Go(p.writer.serve)
+		d.run(p.writer.serve)
 	}
 	d.start(p.writer.runsLongerThan)
 	return p, nil

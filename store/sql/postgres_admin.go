@@ -26,9 +26,8 @@ var BackupElsewhere = fault.Declare(fault.Kind{
 })
 
 const (
-	adminPage        = 100 // runs of one query
-	restoreBatch     = 500 // events of one restored row
-	adminIdleTimeout = "10min"
+	adminPage    = 100 // runs of one query
+	restoreBatch = 500 // events of one restored row
 )
 
 // IsOwner returns true: every process on the database may work on runs.
@@ -43,11 +42,11 @@ func (p *Postgres) Backup(context.Context, string) error {
 func (p *Postgres) Check(ctx context.Context) (Report, error) {
 	var report Report
 	err := p.snapshotFor(ctx, adminIdleTimeout, func(tx pgx.Tx) error {
-		if err := checkRecords(pgSession{ctx, tx}, &report); err != nil {
+		if err := checkRecords(newPGSession(ctx, tx), &report); err != nil {
 			return err
 		}
 		var err error
-		if report.Keys, err = encryptedWith(pgSession{ctx, tx}, func(string) (bool, error) { return true, nil }); err != nil {
+		if report.Keys, err = encryptedWith(newPGSession(ctx, tx), func(string) (bool, error) { return true, nil }); err != nil {
 			return err
 		}
 		return eachRun(ctx, tx, func(id string, line dump, damage error) error {
@@ -96,7 +95,7 @@ func (p *Postgres) Export(ctx context.Context, to io.Writer) error {
 			return err
 		}
 		if err := exportTables(out, func(t exportedTable, each func(map[string]cell) error) error {
-			return pgRows(pgSession{ctx, tx}, t, each)
+			return pgRows(newPGSession(ctx, tx), t, each)
 		}); err != nil {
 			return err
 		}
@@ -249,7 +248,7 @@ func (p *Postgres) Restore(ctx context.Context, from io.Reader) error {
 		err := readExport(from, func(line dump) error {
 			if line.Table != "" {
 				statements++
-				return restoreRow(pgSession{ctx, tx}, line)
+				return restoreRow(newPGSession(ctx, tx), line)
 			}
 			var b pgx.Batch
 			if d := line.Definition; d != nil {
@@ -269,7 +268,7 @@ func (p *Postgres) Restore(ctx context.Context, from io.Reader) error {
 		if err != nil {
 			return err
 		}
-		if err := advanceSequences(pgSession{ctx, tx}); err != nil {
+		if err := advanceSequences(newPGSession(ctx, tx)); err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, `SELECT pg_notify($1, '')`, runChannel)

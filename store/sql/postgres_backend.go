@@ -50,6 +50,33 @@ func eachRow(rows pgx.Rows, each func(db.Row) error) error {
 	return rows.Err()
 }
 
+// columns calls each for every row of a query, with the names of its columns.
+func (s pgSession) columns(sql string, each func(names []string, values []any) error) error {
+	rows, err := s.on.Query(s.ctx, sql)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var names []string
+	for rows.Next() {
+		values, err := rows.Values()
+		if err != nil {
+			return err
+		}
+		names = names[:0]
+		for _, field := range rows.FieldDescriptions() {
+			names = append(names, field.Name)
+		}
+		if err := each(names, values); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// newPGSession returns the session of a transaction.
+func newPGSession(ctx context.Context, tx pgx.Tx) pgSession { return pgSession{ctx, tx} }
+
 // pgValues is one decoded row.
 type pgValues []any
 
@@ -120,7 +147,7 @@ func (m pgBackend) once(ctx context.Context, c db.Change) error {
 		b.Queue(sql, st.Args...)
 	}
 	if c.FeedGrows {
-		b.Queue(`SELECT pg_notify($1, '')`, changeChannel)
+		b.Queue(`SELECT pg_notify($1, '')`, db.ChangeChannel)
 	}
 	sent := m.p.pool.SendBatch(ctx, &b)
 	defer sent.Close()

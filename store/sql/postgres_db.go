@@ -45,6 +45,9 @@ type pgDatabase struct {
 	done sync.WaitGroup // of the goroutines that close waits for
 }
 
+// adminIdleTimeout is how long the session of a maintenance command may be idle.
+const adminIdleTimeout = "10min"
+
 const (
 	pgPool         = 3           // connections of the pool; pool_max_conns in the DSN overrides it
 	reconnectDelay = time.Second // between connection attempts of the listener
@@ -92,6 +95,33 @@ func (p *pgDatabase) close() {
 	p.done.Wait()
 	p.pool.Close()
 }
+
+// run runs a goroutine that close waits for.
+func (p *pgDatabase) run(goroutine func()) { p.done.Go(goroutine) }
+
+// connect opens a connection beside the pool and prepares statements on it by name.
+func (p *pgDatabase) connect(statements map[string]string) (*pgconn.PgConn, error) {
+	ctx, cancel := context.WithTimeout(p.ctx, 10*time.Second)
+	defer cancel()
+	c, err := pgx.ConnectConfig(ctx, p.config)
+	if err != nil {
+		return nil, err
+	}
+	err = checkSession(ctx, c)
+	for name, sql := range statements {
+		if err == nil {
+			_, err = c.PgConn().Prepare(ctx, name, sql, nil)
+		}
+	}
+	if err != nil {
+		closeConn(c)
+		return nil, err
+	}
+	return c.PgConn(), nil
+}
+
+// context returns a context that ends when the database is closed.
+func (p *pgDatabase) context() context.Context { return p.ctx }
 
 // countCommit adds one transaction of several writes.
 func (p *pgDatabase) countCommit(writes, statements int, bytes int64) {

@@ -7,13 +7,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pawl-dev/pawl/store/sql/db"
 )
 
-// Channels of NOTIFY. They only shorten waits: a lost notification does no harm.
-const (
-	runChannel    = "pawl"        // payload: the id of a run, or "" for any run
-	changeChannel = "pawl_change" // an object has changed
-)
+// runChannel is the channel of NOTIFY for runs. Its payload is the id of a run, or "" for any
+// run. Notifications only shorten waits: a lost one does no harm.
+const runChannel = "pawl"
 
 // listen turns notifications into wake-ups until the store is closed. After a lost
 // connection it wakes everything, because notifications may be missing.
@@ -35,7 +35,7 @@ func (p *pgDatabase) listenOnce() {
 		return
 	}
 	defer closeConn(c)
-	if _, err := c.Exec(p.ctx, "LISTEN "+runChannel+"; LISTEN "+changeChannel, pgx.QueryExecModeSimpleProtocol); err != nil {
+	if _, err := c.Exec(p.ctx, "LISTEN "+runChannel+"; LISTEN "+db.ChangeChannel, pgx.QueryExecModeSimpleProtocol); err != nil {
 		return
 	}
 	p.waker.Notify("")
@@ -48,7 +48,7 @@ func (p *pgDatabase) listenOnce() {
 		if n == nil {
 			continue
 		}
-		if strings.EqualFold(n.Channel, changeChannel) {
+		if strings.EqualFold(n.Channel, db.ChangeChannel) {
 			p.changed.Notify()
 		} else {
 			p.waker.Notify(n.Payload)

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pawl-dev/pawl/store/sql/db"
@@ -293,23 +292,7 @@ func (w *pgWriter) closeConn(c *pgconn.PgConn) {
 }
 
 func (w *pgWriter) connect() (*pgconn.PgConn, error) {
-	ctx, cancel := context.WithTimeout(w.p.ctx, 10*time.Second)
-	defer cancel()
-	c, err := pgx.ConnectConfig(ctx, w.p.config)
-	if err != nil {
-		return nil, err
-	}
-	err = checkSession(ctx, c)
-	for name, sql := range pgStatements {
-		if err == nil {
-			_, err = c.PgConn().Prepare(ctx, name, sql, nil)
-		}
-	}
-	if err != nil {
-		closeConn(c)
-		return nil, err
-	}
-	return c.PgConn(), nil
+	return w.p.connect(pgStatements)
 }
 
 func answer(batch []*pgWrite, r pgResult) {
@@ -342,7 +325,7 @@ func (w *pgWriter) write(c *pgconn.PgConn, batch []*pgWrite, ended func()) {
 
 // commit executes the batch as one pipelined transaction.
 func (w *pgWriter) commit(c *pgconn.PgConn, batch []*pgWrite) ([]pgResult, error) {
-	ctx, cancel := context.WithTimeout(w.p.ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(w.p.context(), time.Minute)
 	defer cancel()
 	results := make([]pgResult, len(batch))
 	var pipe pgPipe

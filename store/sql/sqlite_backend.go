@@ -88,7 +88,7 @@ func (m sqBackend) Apply(ctx context.Context, c db.Change) error {
 	})
 	if err == nil && c.FeedGrows { // the change is visible now
 		m.s.changed.Notify()
-		m.s.wakeOwner([]string{changeChannel})
+		m.s.wakeOwner([]string{db.ChangeChannel})
 	}
 	return err
 }

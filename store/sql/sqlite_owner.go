@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"zombiezen.com/go/sqlite"
+
+	"github.com/pawl-dev/pawl/store/sql/db"
 )
 
 // loadOrphans lists the runs of a dead owner. They are due at once.
@@ -59,7 +61,7 @@ func (s *SQLite) serveClient(conn net.Conn) {
 	_ = conn.SetReadDeadline(time.Now().Add(time.Second))
 	lines := bufio.NewScanner(conn)
 	for lines.Scan() {
-		if lines.Text() == changeChannel {
+		if lines.Text() == db.ChangeChannel {
 			s.changed.Notify()
 			continue
 		}

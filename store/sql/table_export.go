@@ -138,25 +138,13 @@ func sqRows(conn *sqlite.Conn, t exportedTable, each func(map[string]cell) error
 
 // pgRows calls each for every row of a table.
 func pgRows(s pgSession, t exportedTable, each func(map[string]cell) error) error {
-	rows, err := s.on.Query(s.ctx, "SELECT * FROM "+t.name+" ORDER BY "+t.key)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		values, err := rows.Values()
-		if err != nil {
-			return err
-		}
+	return s.columns("SELECT * FROM "+t.name+" ORDER BY "+t.key, func(names []string, values []any) error {
 		columns := map[string]cell{}
-		for i, field := range rows.FieldDescriptions() {
-			columns[field.Name] = cell{values[i]}
+		for i, name := range names {
+			columns[name] = cell{values[i]}
 		}
-		if err := each(columns); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+		return each(columns)
+	})
 }
 
 var columnName = regexp.MustCompile(`^[a-z_]+$`)

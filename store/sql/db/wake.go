@@ -2,6 +2,9 @@ package db
 
 import "sync"
 
+// ChangeChannel is where a process tells others that an object has changed.
+const ChangeChannel = "pawl_change"
+
 // Waker passes the ids of runs to a listener and never blocks. If the channel overflows,
 // it sends "", which means any run, as soon as there is space.
 type Waker struct {
