@@ -20,6 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 
 	"github.com/pawl-dev/pawl/store/sql"
+	"github.com/pawl-dev/pawl/store/sql/db"
 	"github.com/pawl-dev/pawl/store/sql/pgtest"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -29,7 +30,7 @@ import (
 type pgBench struct {
 	engine *workflow.Engine
 	dsn    string
-	stats  func() sql.Stats
+	stats  func() db.Stats
 	ended  sync.Map // run id → chan struct{}
 }
 
@@ -39,7 +40,7 @@ func newPGBench(b *testing.B) *pgBench {
 	if err != nil {
 		b.Fatal(err)
 	}
-	x := &pgBench{dsn: dsn, stats: store.(interface{ Stats() sql.Stats }).Stats}
+	x := &pgBench{dsn: dsn, stats: store.(interface{ Stats() db.Stats }).Stats}
 	steps := make([]workflow.Step, 10)
 	for i := range steps {
 		steps[i] = workflow.Step{Name: fmt.Sprintf("step-%d", i), Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }}

@@ -135,9 +135,9 @@ func (p *pgDatabase) countCommit(writes, statements int, bytes int64) {
 // Save (Send, Claim that changes something, objects, locks) counts as one write and one
 // commit, even if it fails; objects and locks count no bytes. WALBytes is 0, because
 // other processes write to the server's log too.
-func (p *pgDatabase) Stats() Stats {
+func (p *pgDatabase) Stats() db.Stats {
 	n := p.commits.Load()
-	return Stats{Writes: p.writes.Load(), Commits: n, Syncs: n, Bytes: p.bytes.Load(), Statements: p.statements.Load()}
+	return db.Stats{Writes: p.writes.Load(), Commits: n, Syncs: n, Bytes: p.bytes.Load(), Statements: p.statements.Load()}
 }
 
 // count adds one write that does not go through the writers.

@@ -249,7 +249,7 @@ func migrateSQLite(ctx context.Context, conn *sqlite.Conn) (err error) {
 func (s *SQLite) IsOwner() bool { return s.owner }
 
 // Stats counts what was written since Open.
-func (s *SQLite) Stats() Stats { return s.stats.read() }
+func (s *SQLite) Stats() db.Stats { return s.stats.read() }
 
 // Wake carries the ids of runs that may be due. See workflow.Claimer.
 func (s *SQLite) Wake() <-chan string { return s.wake.C }
@@ -376,7 +376,7 @@ type sqStats struct {
 	writes, commits, syncs, bytes, wal, statements atomic.Int64
 }
 
-func (s *sqStats) read() Stats {
-	return Stats{Writes: s.writes.Load(), Commits: s.commits.Load(), Syncs: s.syncs.Load(),
+func (s *sqStats) read() db.Stats {
+	return db.Stats{Writes: s.writes.Load(), Commits: s.commits.Load(), Syncs: s.syncs.Load(),
 		Bytes: s.bytes.Load(), WALBytes: s.wal.Load(), Statements: s.statements.Load()}
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/lock"
 	"github.com/pawl-dev/pawl/store/sql/clusters"
+	"github.com/pawl-dev/pawl/store/sql/db"
 	"github.com/pawl-dev/pawl/store/sql/idempotency"
 	"github.com/pawl-dev/pawl/store/sql/secrets"
 	"github.com/pawl-dev/pawl/workflow"
@@ -82,7 +83,7 @@ type Admin interface {
 	// IsOwner reports whether this process may claim and save runs.
 	IsOwner() bool
 	// Stats counts what was written since Open.
-	Stats() Stats
+	Stats() db.Stats
 	// Check reads the whole store and reports damage.
 	Check(ctx context.Context) (Report, error)
 	// Backup writes a copy to a new file. The store stays in use.
@@ -91,16 +92,6 @@ type Admin interface {
 	Export(ctx context.Context, w io.Writer) error
 	// Restore reads an export into an empty store.
 	Restore(ctx context.Context, r io.Reader) error
-}
-
-// Stats counts what was written since Open.
-type Stats struct {
-	Writes     int64 `json:"writes"`     // durable calls: Create, Save, Send and others
-	Commits    int64 `json:"commits"`    // transactions; each is one sync
-	Syncs      int64 `json:"syncs"`      // of the log: one for each commit, two more for each checkpoint
-	Bytes      int64 `json:"bytes"`      // sent to the database as parameters; a number counts 8
-	WALBytes   int64 `json:"walBytes"`   // written to the log; 0 if the database does not report it
-	Statements int64 `json:"statements"` // executed for writing
 }
 
 // Report is the result of Check.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/pawl-dev/pawl/store/sql"
+	"github.com/pawl-dev/pawl/store/sql/db"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -81,7 +82,7 @@ func openSQLite(ctx context.Context, path, dir string) (*Backend, error) {
 }
 
 func counters(s sql.Store) func() Counters {
-	k, ok := s.(interface{ Stats() sql.Stats })
+	k, ok := s.(interface{ Stats() db.Stats })
 	if !ok {
 		return nil
 	}
