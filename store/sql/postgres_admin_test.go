@@ -55,7 +55,7 @@ func fillStore(t *testing.T, s Store) {
 
 // A store moves from one database to the other and back without any change.
 func TestPostgresStoresMoveBetweenDatabases(t *testing.T) {
-	p, _ := postgres(t, pgtest.Options{NoSync: true})
+	p, _ := newPostgres(t, pgtest.Options{NoSync: true})
 	fillStore(t, p)
 	site := control.Object{Ref: control.Ref{Kind: "Site", Namespace: "default", Name: "a"}, Spec: json.RawMessage(`{"text":"a<b"}`)}
 	if _, err := p.Objects().Apply(t.Context(), site); err != nil {
@@ -82,7 +82,7 @@ func TestPostgresStoresMoveBetweenDatabases(t *testing.T) {
 	if err := lite.Restore(t.Context(), strings.NewReader(first)); err != nil {
 		t.Fatal(err)
 	}
-	q, _ := postgres(t, pgtest.Options{NoSync: true})
+	q, _ := newPostgres(t, pgtest.Options{NoSync: true})
 	if err := q.Restore(t.Context(), strings.NewReader(export(lite))); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestPostgresStoresMoveBetweenDatabases(t *testing.T) {
 	if second := export(q); second != want || want == first {
 		t.Errorf("exported first:\n%s\nafter the way through SQLite:\n%s", want, second)
 	}
-	again, _ := postgres(t, pgtest.Options{NoSync: true})
+	again, _ := newPostgres(t, pgtest.Options{NoSync: true})
 	if err := again.Restore(t.Context(), strings.NewReader(first)); err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestPostgresStoresMoveBetweenDatabases(t *testing.T) {
 }
 
 func TestPostgresRestoresOnlyWhatFits(t *testing.T) {
-	p, _ := postgres(t, pgtest.Options{NoSync: true})
+	p, _ := newPostgres(t, pgtest.Options{NoSync: true})
 	for name, text := range map[string]string{
 		"another format": `{"pawl":2}`,
 		"no export":      `hello`,
@@ -161,7 +161,7 @@ func TestPostgresRestoresOnlyWhatFits(t *testing.T) {
 }
 
 func TestPostgresReportsDamage(t *testing.T) {
-	p, _ := postgres(t, pgtest.Options{NoSync: true})
+	p, _ := newPostgres(t, pgtest.Options{NoSync: true})
 	for i := range 4 {
 		if err := walk(t.Context(), p, newRun(i), 2); err != nil {
 			t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 // and runs wait. Every run ends, no completed step is repeated, and each attempt that
 // starts again was reported as lost before.
 func TestPostgresClockJumps(t *testing.T) {
-	p, dsn := postgres(t, pgtest.Options{NoSync: true})
+	p, dsn := newPostgres(t, pgtest.Options{NoSync: true})
 	q := reopen(t, dsn)
 	set := func(by time.Duration) {
 		t.Helper()

@@ -14,7 +14,7 @@ func TestPostgresSuite(t *testing.T) {
 	var dsns sync.Map                             // *Postgres → its DSN
 	storetest.Run(t, storetest.Harness{
 		Open: func(t testing.TB) workflow.Store {
-			p, dsn := postgres(t, pgtest.Options{NoSync: true})
+			p, dsn := newPostgres(t, pgtest.Options{NoSync: true})
 			dsns.Store(p, dsn)
 			return p
 		},

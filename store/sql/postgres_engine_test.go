@@ -17,7 +17,7 @@ import (
 // Two engines share the runs of one database. One loses its connections for ever. The
 // other takes over, repeats no saved step, and epochs only rise.
 func TestPostgresAnotherEngineTakesOver(t *testing.T) {
-	p, dsn := postgres(t, pgtest.Options{NoSync: true})
+	p, dsn := newPostgres(t, pgtest.Options{NoSync: true})
 	q := reopen(t, dsn)
 	const runs, steps = 30, 5
 	var mu sync.Mutex

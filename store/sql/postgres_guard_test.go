@@ -21,7 +21,7 @@ import (
 
 // Every connection has timeouts, on the server's side too.
 func TestFinding2SessionsDoNotWaitForEver(t *testing.T) {
-	p, _ := postgres(t, pgtest.Options{NoSync: true})
+	p, _ := newPostgres(t, pgtest.Options{NoSync: true})
 	for setting, want := range map[string]string{
 		"idle_in_transaction_session_timeout": "1s", "lock_timeout": "5s", "statement_timeout": "1min",
 	} {
@@ -44,7 +44,7 @@ func TestFinding2SessionsDoNotWaitForEver(t *testing.T) {
 // A process sends a part of a transaction and then nothing. The processes that wait for
 // its locks go on.
 func TestFinding2SilentConnectionIsEnded(t *testing.T) {
-	p, _ := postgres(t, pgtest.Options{NoSync: true})
+	p, _ := newPostgres(t, pgtest.Options{NoSync: true})
 	mustCreate(t, p, newRun(1))
 	for what, sql := range map[string]string{
 		"the feed of objects":  "UPDATE feed SET newest = newest + 1",
@@ -85,7 +85,7 @@ func TestFinding2SilentConnectionIsEnded(t *testing.T) {
 // runs waits for it while it holds locks of its own, and other calls wait for those. All
 // of them go on when the guard has ended the silent connection.
 func TestFinding2TheDeadAreGivenUpBesideASilentConnection(t *testing.T) {
-	p, dsn := postgres(t, pgtest.Options{NoSync: true})
+	p, dsn := newPostgres(t, pgtest.Options{NoSync: true})
 	other := reopen(t, dsn)
 	for i := range 20 {
 		r := newRun(i)
@@ -146,7 +146,7 @@ func TestFinding2TheDeadAreGivenUpBesideASilentConnection(t *testing.T) {
 // answered before the list was requested, newest first, without a lock between the
 // servers.
 func TestFinding2AuditNeedsNoLock(t *testing.T) {
-	p, dsn := postgres(t, pgtest.Options{NoSync: true})
+	p, dsn := newPostgres(t, pgtest.Options{NoSync: true})
 	other := reopen(t, dsn)
 	all := account.TrailQuery{Visibility: account.Visibility{All: true}, Limit: 1000}
 	c, err := pgx.Connect(t.Context(), dsn) // another program: the guard must not end it
@@ -237,7 +237,7 @@ func TestFinding2MigrationsAreOneMessage(t *testing.T) {
 // A busy process, with all its background work, leaves space for fifteen others in the
 // hundred connections of a PostgreSQL.
 func TestFinding15ProcessHasFewConnections(t *testing.T) {
-	p, _ := postgres(t, pgtest.Options{NoSync: true})
+	p, _ := newPostgres(t, pgtest.Options{NoSync: true})
 	var all sync.WaitGroup
 	for i := range 40 {
 		all.Go(func() {
@@ -270,7 +270,7 @@ func TestFinding15ProcessHasFewConnections(t *testing.T) {
 // that this process does not know. If the server accepts no more connections, the lease
 // is renewed when a pooled connection is free.
 func TestALeaseBesideSlowReads(t *testing.T) {
-	p, _ := postgres(t, pgtest.Options{NoSync: true})
+	p, _ := newPostgres(t, pgtest.Options{NoSync: true})
 	if err := p.Renew(t.Context(), "w", time.Second); err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,7 @@ func killedEngine(p *Postgres, working func()) *workflow.Engine {
 // TestFinding1RequestsOfAKilledWorker: the worker of a run is killed. A stop and a
 // resume that another server accepts while its lease holds do not end the run.
 func TestFinding1RequestsOfAKilledWorker(t *testing.T) {
-	p, dsn := postgres(t, pgtest.Options{NoSync: true})
+	p, dsn := newPostgres(t, pgtest.Options{NoSync: true})
 	engine := killedEngine(p, func() {})
 	run, err := engine.Start(t.Context(), workflow.Request{Flow: "Flow", Subject: "demo/default/c1", RequestID: "1"})
 	if err != nil {

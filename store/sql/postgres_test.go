@@ -19,8 +19,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// postgres opens a store on a new database.
-func postgres(t testing.TB, o pgtest.Options) (*Postgres, string) {
+// newPostgres opens a store on a new database.
+func newPostgres(t testing.TB, o pgtest.Options) (*Postgres, string) {
 	t.Helper()
 	dsn := pgtest.Start(t, o).Database(t)
 	return reopen(t, dsn), dsn
@@ -107,7 +107,7 @@ func count(t *testing.T, p *Postgres, sql string, args ...any) int {
 }
 
 func TestPostgresKeepsARun(t *testing.T) {
-	p, dsn := postgres(t, pgtest.Options{NoSync: true})
+	p, dsn := newPostgres(t, pgtest.Options{NoSync: true})
 	if err := walk(t.Context(), p, newRun(1), 10); err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestPostgresKeepsARun(t *testing.T) {
 
 // A step is one update in place and one append, and does not make any index grow.
 func TestPostgresStepsAreHeapOnly(t *testing.T) {
-	p, _ := postgres(t, pgtest.Options{NoSync: true})
+	p, _ := newPostgres(t, pgtest.Options{NoSync: true})
 	for i := range 20 {
 		if err := walk(t.Context(), p, newRun(i), 10); err != nil {
 			t.Fatal(err)
@@ -158,7 +158,7 @@ func TestPostgresStepsAreHeapOnly(t *testing.T) {
 
 // One conflicting save does not affect the others in its transaction.
 func TestPostgresBatchIsFair(t *testing.T) {
-	p, _ := postgres(t, pgtest.Options{NoSync: true})
+	p, _ := newPostgres(t, pgtest.Options{NoSync: true})
 	var batch []*pgWrite
 	for i := range 30 {
 		r := newRun(i)
@@ -196,7 +196,7 @@ func TestPostgresBatchIsFair(t *testing.T) {
 
 // If the server refuses a batch, each write is tried alone.
 func TestPostgresBatchSurvivesARefusedWrite(t *testing.T) {
-	p, _ := postgres(t, pgtest.Options{NoSync: true})
+	p, _ := newPostgres(t, pgtest.Options{NoSync: true})
 	good, bad := newRun(1), newRun(2)
 	bad.Flow = "no\x00text"
 	var wg sync.WaitGroup
@@ -211,7 +211,7 @@ func TestPostgresBatchSurvivesARefusedWrite(t *testing.T) {
 }
 
 func TestPostgresOneActiveRunOfASubject(t *testing.T) {
-	p, dsn := postgres(t, pgtest.Options{NoSync: true})
+	p, dsn := newPostgres(t, pgtest.Options{NoSync: true})
 	q := reopen(t, dsn)
 	const n = 20
 	var wg sync.WaitGroup
@@ -251,7 +251,7 @@ func TestPostgresOneActiveRunOfASubject(t *testing.T) {
 // Ends, cancels of queued runs and creates compete for a subject: in the end exactly one
 // run holds its slot, and no run waits in vain.
 func TestPostgresPromotionLosesNobody(t *testing.T) {
-	p, dsn := postgres(t, pgtest.Options{NoSync: true})
+	p, dsn := newPostgres(t, pgtest.Options{NoSync: true})
 	q := reopen(t, dsn)
 	const n = 40
 	var wg sync.WaitGroup
@@ -289,7 +289,7 @@ func TestPostgresPromotionLosesNobody(t *testing.T) {
 }
 
 func TestPostgresTwoWorkersShare(t *testing.T) {
-	p, dsn := postgres(t, pgtest.Options{NoSync: true})
+	p, dsn := newPostgres(t, pgtest.Options{NoSync: true})
 	q := reopen(t, dsn)
 	const n = 200
 	for i := range n {
@@ -335,7 +335,7 @@ func TestPostgresTwoWorkersShare(t *testing.T) {
 
 // A worker that pauses for longer than its lease is fenced, by the server's clock.
 func TestPostgresFencesTheDead(t *testing.T) {
-	p, dsn := postgres(t, pgtest.Options{NoSync: true})
+	p, dsn := newPostgres(t, pgtest.Options{NoSync: true})
 	q := reopen(t, dsn)
 	ctx := t.Context()
 	mustCreate(t, p, newRun(1))
@@ -375,7 +375,7 @@ func TestPostgresFencesTheDead(t *testing.T) {
 // Readers do not skip a transaction that got its position in the history early and
 // commits late.
 func TestPostgresHistoryIsNeverOvertaken(t *testing.T) {
-	p, dsn := postgres(t, pgtest.Options{NoSync: true})
+	p, dsn := newPostgres(t, pgtest.Options{NoSync: true})
 	r := mustCreate(t, p, newRun(1))
 	c, err := pgx.Connect(t.Context(), dsn)
 	if err != nil {
@@ -418,7 +418,7 @@ func TestPostgresHistoryIsNeverOvertaken(t *testing.T) {
 
 // One unreadable run gets its fault; the others go on.
 func TestPostgresSetsAnUnreadableRunAside(t *testing.T) {
-	p, _ := postgres(t, pgtest.Options{NoSync: true})
+	p, _ := newPostgres(t, pgtest.Options{NoSync: true})
 	for i := range 3 {
 		mustCreate(t, p, newRun(i))
 	}
@@ -442,7 +442,7 @@ func TestPostgresSetsAnUnreadableRunAside(t *testing.T) {
 }
 
 func TestPostgresWakesOtherProcesses(t *testing.T) {
-	p, dsn := postgres(t, pgtest.Options{NoSync: true})
+	p, dsn := newPostgres(t, pgtest.Options{NoSync: true})
 	q := reopen(t, dsn)
 	hear := func(what, id string) {
 		t.Helper()
