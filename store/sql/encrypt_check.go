@@ -26,7 +26,7 @@ func (s *SQLite) CheckEncryption(ctx context.Context) error {
 
 // CheckEncryption decrypts some secrets of each kind. See SQLite.CheckEncryption.
 func (p *Postgres) CheckEncryption(ctx context.Context) error {
-	return checkEncryption(ctx, p.backend(), p.encrypter)
+	return checkEncryption(ctx, p.Backend(), p.encrypter)
 }
 
 func checkEncryption(ctx context.Context, m db.Backend, encrypter *secrets.Encrypter) error {

@@ -118,7 +118,7 @@ func TestFinding12LabelsOfEarlierRunsAreIndexedPostgres(t *testing.T) {
 	p := s.(*Postgres)
 	defer s.Close()
 	isMigration(t, "postgres")
-	err = pgx.BeginFunc(t.Context(), p.pool, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(t.Context(), p.Pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(t.Context(), "DELETE FROM run_label"); err != nil {
 			return err
 		}
@@ -130,7 +130,7 @@ func TestFinding12LabelsOfEarlierRunsAreIndexedPostgres(t *testing.T) {
 	if a, b := withLabel(t, s, "team", "t1"), withLabel(t, s, "n", "4"); a != 3 || b != 1 {
 		t.Errorf("found %d and %d of the runs that were there before the index", a, b)
 	}
-	rows, err := s.(*Postgres).pool.Query(context.Background(), "EXPLAIN SELECT r.id FROM run_label c JOIN run r ON r.k = c.run WHERE c.key = $1 AND c.value = $2 ORDER BY c.run DESC LIMIT 2", "n", "4")
+	rows, err := s.(*Postgres).Pool.Query(context.Background(), "EXPLAIN SELECT r.id FROM run_label c JOIN run r ON r.k = c.run WHERE c.key = $1 AND c.value = $2 ORDER BY c.run DESC LIMIT 2", "n", "4")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/pawl-dev/pawl/store/sql/clusters"
+	"github.com/pawl-dev/pawl/store/sql/db/postgres"
 	"github.com/pawl-dev/pawl/store/sql/secrets"
 )
 
@@ -14,9 +15,9 @@ import (
 //	                      └──▶ writer 2 ─▶ while a transaction of writer 1 takes long
 //	Load, Claim, Send, … ────▶ pool
 //
-// It has at most pgWriters connections more than its pgDatabase.
+// It has at most pgWriters connections more than its DB.
 type Postgres struct {
-	*pgDatabase
+	*postgres.DB
 	writer    *pgWriter
 	clusters  *clusters.Store
 	encrypter *secrets.Encrypter
@@ -33,16 +34,16 @@ const (
 
 // openPostgres opens the database and starts the writers.
 func openPostgres(ctx context.Context, dsn string, encrypter *secrets.Encrypter) (*Postgres, error) {
-	d, err := openPGDatabase(ctx, dsn, postgresLabels)
+	d, err := postgres.Open(ctx, dsn, postgresLabels)
 	if err != nil {
 		return nil, err
 	}
-	p := &Postgres{pgDatabase: d, encrypter: encrypter, clusters: clusters.New(d.backend(), encrypter)}
+	p := &Postgres{DB: d, encrypter: encrypter, clusters: clusters.New(d.Backend(), encrypter)}
 	p.writer = newPGWriter(p)
 	for range pgWriters {
-		d.run(p.writer.serve)
+		d.Run(p.writer.serve)
 	}
-	d.start(p.writer.runsLongerThan)
+	d.Start(p.writer.runsLongerThan)
 	return p, nil
 }
 
@@ -50,6 +51,6 @@ func openPostgres(ctx context.Context, dsn string, encrypter *secrets.Encrypter)
 // STORE_UNAVAILABLE.
 func (p *Postgres) Close() error {
 	p.writer.close()
-	p.close()
+	p.Close()
 	return nil
 }

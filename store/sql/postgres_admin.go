@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/store/sql/db"
+	"github.com/pawl-dev/pawl/store/sql/db/postgres"
 	"github.com/pawl-dev/pawl/store/sql/objects"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -41,12 +42,12 @@ func (p *Postgres) Backup(context.Context, string) error {
 // Check reads one snapshot of the whole store and reports damage. It writes nothing.
 func (p *Postgres) Check(ctx context.Context) (Report, error) {
 	var report Report
-	err := p.snapshotFor(ctx, adminIdleTimeout, func(tx pgx.Tx) error {
-		if err := checkRecords(newPGSession(ctx, tx), &report); err != nil {
+	err := p.SnapshotFor(ctx, postgres.AdminIdleTimeout, func(tx pgx.Tx) error {
+		if err := checkRecords(postgres.NewPGSession(ctx, tx), &report); err != nil {
 			return err
 		}
 		var err error
-		if report.Keys, err = encryptedWith(newPGSession(ctx, tx), func(string) (bool, error) { return true, nil }); err != nil {
+		if report.Keys, err = encryptedWith(postgres.NewPGSession(ctx, tx), func(string) (bool, error) { return true, nil }); err != nil {
 			return err
 		}
 		return eachRun(ctx, tx, func(id string, line dump, damage error) error {
@@ -72,7 +73,7 @@ func (p *Postgres) Export(ctx context.Context, to io.Writer) error {
 	if err != nil {
 		return err
 	}
-	err = p.snapshotFor(ctx, adminIdleTimeout, func(tx pgx.Tx) error {
+	err = p.SnapshotFor(ctx, postgres.AdminIdleTimeout, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `SELECT hash, flow, version, data, source FROM definition ORDER BY flow, hash`)
 		if err != nil {
 			return err
@@ -95,7 +96,7 @@ func (p *Postgres) Export(ctx context.Context, to io.Writer) error {
 			return err
 		}
 		if err := exportTables(out, func(t exportedTable, each func(map[string]cell) error) error {
-			return pgRows(newPGSession(ctx, tx), t, each)
+			return pgRows(postgres.NewPGSession(ctx, tx), t, each)
 		}); err != nil {
 			return err
 		}
@@ -233,9 +234,9 @@ func (x *pgRow) dumpRun(ctx context.Context, tx pgx.Tx) (line dump, damage, err 
 // nothing. Runs with an owner become due at once. It skips the lines of damaged runs.
 func (p *Postgres) Restore(ctx context.Context, from io.Reader) error {
 	statements := 0
-	err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, p.Pool, func(tx pgx.Tx) error {
 		// The database is empty, so no worker is delayed. from may be slow.
-		if _, err := tx.Exec(ctx, `SET LOCAL idle_in_transaction_session_timeout = '`+adminIdleTimeout+`'; LOCK TABLE run IN EXCLUSIVE MODE`); err != nil {
+		if _, err := tx.Exec(ctx, `SET LOCAL idle_in_transaction_session_timeout = '`+postgres.AdminIdleTimeout+`'; LOCK TABLE run IN EXCLUSIVE MODE`); err != nil {
 			return err
 		}
 		var holds bool
@@ -248,7 +249,7 @@ func (p *Postgres) Restore(ctx context.Context, from io.Reader) error {
 		err := readExport(from, func(line dump) error {
 			if line.Table != "" {
 				statements++
-				return restoreRow(newPGSession(ctx, tx), line)
+				return restoreRow(postgres.NewPGSession(ctx, tx), line)
 			}
 			var b pgx.Batch
 			if d := line.Definition; d != nil {
@@ -268,14 +269,14 @@ func (p *Postgres) Restore(ctx context.Context, from io.Reader) error {
 		if err != nil {
 			return err
 		}
-		if err := advanceSequences(newPGSession(ctx, tx)); err != nil {
+		if err := advanceSequences(postgres.NewPGSession(ctx, tx)); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `SELECT pg_notify($1, '')`, runChannel)
+		_, err = tx.Exec(ctx, `SELECT pg_notify($1, '')`, postgres.RunChannel)
 		return err
 	})
-	p.count(statements, 0)
-	return pgError(err)
+	p.Count(statements, 0)
+	return postgres.Fault(err)
 }
 
 // queue adds the statements that write a run. Its other rows find it by its id.

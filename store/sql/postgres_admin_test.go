@@ -171,7 +171,7 @@ func TestPostgresReportsDamage(t *testing.T) {
 		`UPDATE run SET body = '\xffff' WHERE id = 'run00001'`,
 		`UPDATE event SET data = '\x01ff' WHERE run = (SELECT k FROM run WHERE id = 'run00002')`,
 	} {
-		if _, err := p.pool.Exec(t.Context(), sql); err != nil {
+		if _, err := p.Pool.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-dev/pawl/store/sql/db"
+	"github.com/pawl-dev/pawl/store/sql/db/postgres"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -56,13 +57,13 @@ func (p *Postgres) Claim(ctx context.Context, c workflow.Claim) (workflow.Claime
 	}
 	var k, next int64
 	var idle bool
-	err := p.pool.QueryRow(ctx, idleClaimSQL, c.Worker, lease, c.Limit, full).Scan(&k, &idle, &next)
+	err := p.Pool.QueryRow(ctx, idleClaimSQL, c.Worker, lease, c.Limit, full).Scan(&k, &idle, &next)
 	switch {
 	case err == nil && idle:
 		p.leases.Store(c.Worker, k)
 		return workflow.Claimed{Next: db.Instant(next)}, nil
 	case err != nil && !errors.Is(err, pgx.ErrNoRows):
-		return workflow.Claimed{}, pgError(err)
+		return workflow.Claimed{}, postgres.Fault(err)
 	}
 	var out workflow.Claimed
 	var unreadable []int64
@@ -88,16 +89,16 @@ func (p *Postgres) Claim(ctx context.Context, c workflow.Claim) (workflow.Claime
 		})
 	}
 	b.Queue(nextSQL, c.Worker).QueryRow(func(row pgx.Row) error { return row.Scan(&next) })
-	p.count(b.Len(), 0)
-	if err := p.pool.SendBatch(ctx, &b).Close(); err != nil {
-		return workflow.Claimed{}, pgError(err)
+	p.Count(b.Len(), 0)
+	if err := p.Pool.SendBatch(ctx, &b).Close(); err != nil {
+		return workflow.Claimed{}, postgres.Fault(err)
 	}
 	p.leases.Store(c.Worker, k)
 	out.Next = db.Instant(next)
 	if len(unreadable) > 0 {
-		_, err := p.pool.Exec(ctx, `UPDATE run SET owner = NULL, due_at = pawl_now() + $3 WHERE k = ANY($1) AND owner = $2`, unreadable, k, int64(unreadableFor))
+		_, err := p.Pool.Exec(ctx, `UPDATE run SET owner = NULL, due_at = pawl_now() + $3 WHERE k = ANY($1) AND owner = $2`, unreadable, k, int64(unreadableFor))
 		if err != nil && len(out.Runs) == 0 {
-			return out, pgError(err)
+			return out, postgres.Fault(err)
 		}
 	}
 	return out, nil
@@ -119,8 +120,8 @@ func (p *Postgres) lease(ctx context.Context, worker string, lease time.Duration
 		return k.(int64), nil
 	}
 	var k int64
-	if err := p.pool.QueryRow(ctx, workerSQL, worker, int64(lease)).Scan(&k); err != nil {
-		return 0, pgError(err)
+	if err := p.Pool.QueryRow(ctx, workerSQL, worker, int64(lease)).Scan(&k); err != nil {
+		return 0, postgres.Fault(err)
 	}
 	p.leases.Store(worker, k)
 	return k, nil
@@ -137,13 +138,13 @@ func (p *Postgres) ClaimRun(ctx context.Context, worker, id string, lease time.D
 	b.Queue(takenSQL, id).QueryRow(func(row pgx.Row) error { return row.Scan(&owner, &dead, &final) })
 	b.Queue(takeRunSQL, worker, id)
 	b.Queue(`SELECT `+fullColumns+` FROM run r WHERE r.id = $1`, id).QueryRow(func(row pgx.Row) error { return row.Scan(x.fullTargets()...) })
-	p.count(2, len(id)+len(worker)+8)
-	err := p.pool.SendBatch(ctx, &b).Close()
+	p.Count(2, len(id)+len(worker)+8)
+	err := p.Pool.SendBatch(ctx, &b).Close()
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return workflow.Loaded{}, workflow.ErrNotFound
 	case err != nil:
-		return workflow.Loaded{}, pgError(err)
+		return workflow.Loaded{}, postgres.Fault(err)
 	case !final && !dead && owner != worker:
 		return workflow.Loaded{}, workflow.ErrOwned
 	}
@@ -165,8 +166,8 @@ WHERE w.name = $1 AND NOT w.lost AND r.id = $2 AND r.phase < 6
 // ReleaseRun implements workflow.Claimer.
 func (p *Postgres) ReleaseRun(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
 	var wakeNow bool // there was mail or a promotion in between
-	p.count(1, len(r.ID)+len(worker)+24)
-	err := p.pool.QueryRow(ctx, `
+	p.Count(1, len(r.ID)+len(worker)+24)
+	err := p.Pool.QueryRow(ctx, `
 		UPDATE run SET owner = NULL,
 			next_at = CASE WHEN mail > $3 OR revision <> $5 THEN pawl_now() ELSE $4 END,
 			due_at = CASE WHEN mail > $3 OR revision <> $5 THEN pawl_now() WHEN $4 <> 0 THEN $4 END
@@ -176,18 +177,18 @@ func (p *Postgres) ReleaseRun(ctx context.Context, worker string, r *workflow.Ru
 		return nil
 	}
 	if err == nil && wakeNow {
-		p.waker.Notify(r.ID)
+		p.Waker.Notify(r.ID)
 	}
-	return pgError(err)
+	return postgres.Fault(err)
 }
 
 // Renew implements workflow.Claimer.
 func (p *Postgres) Renew(ctx context.Context, worker string, lease time.Duration) error {
 	var k int64
-	p.count(1, len(worker)+8)
-	c, release, err := p.acquireWithin(ctx, leaseOf(lease)/10)
+	p.Count(1, len(worker)+8)
+	c, release, err := p.AcquireWithin(ctx, leaseOf(lease)/10)
 	if err != nil {
-		return pgError(err)
+		return postgres.Fault(err)
 	}
 	defer release()
 	err = c.QueryRow(ctx, `UPDATE worker SET until = greatest(until, pawl_now() + $2), lease = $2 WHERE name = $1 AND NOT lost RETURNING k`,
@@ -195,7 +196,7 @@ func (p *Postgres) Renew(ctx context.Context, worker string, lease time.Duration
 	if errors.Is(err, pgx.ErrNoRows) {
 		var lost bool
 		if err := c.QueryRow(ctx, `SELECT EXISTS (SELECT FROM worker WHERE name = $1)`, worker).Scan(&lost); err != nil {
-			return pgError(err)
+			return postgres.Fault(err)
 		}
 		p.leases.Delete(worker)
 		if lost {
@@ -204,7 +205,7 @@ func (p *Postgres) Renew(ctx context.Context, worker string, lease time.Duration
 		err = c.QueryRow(ctx, workerSQL, worker, int64(leaseOf(lease))).Scan(&k)
 	}
 	if err != nil {
-		return pgError(err)
+		return postgres.Fault(err)
 	}
 	p.leases.Store(worker, k)
 	return nil
@@ -213,7 +214,7 @@ func (p *Postgres) Renew(ctx context.Context, worker string, lease time.Duration
 // Release implements workflow.Claimer. A waiting run keeps its due time. A run that was
 // executing or has mail is due at once.
 func (p *Postgres) Release(ctx context.Context, worker string) error {
-	p.count(3, len(worker))
+	p.Count(3, len(worker))
 	var b pgx.Batch // one pipeline, and so one transaction
 	b.Queue(`
 		UPDATE run r SET owner = NULL, next_at = v.next, due_at = nullif(v.next, 0)
@@ -224,11 +225,11 @@ func (p *Postgres) Release(ctx context.Context, worker string) error {
 		) v
 		WHERE r.k = v.k`, worker)
 	b.Queue(`DELETE FROM worker WHERE name = $1 AND NOT lost`, worker)
-	b.Queue(`SELECT pg_notify($1, '')`, runChannel)
-	err := p.pool.SendBatch(ctx, &b).Close()
+	b.Queue(`SELECT pg_notify($1, '')`, postgres.RunChannel)
+	err := p.Pool.SendBatch(ctx, &b).Close()
 	p.leases.Delete(worker)
-	return pgError(err)
+	return postgres.Fault(err)
 }
 
 // Wake implements workflow.Claimer.
-func (p *Postgres) Wake() <-chan string { return p.waker.C }
+func (p *Postgres) Wake() <-chan string { return p.Waker.C }

@@ -22,7 +22,7 @@ func TestPostgresClockJumps(t *testing.T) {
 	q := reopen(t, dsn)
 	set := func(by time.Duration) {
 		t.Helper()
-		if _, err := q.pool.Exec(t.Context(), fmt.Sprintf(`CREATE OR REPLACE FUNCTION pawl_now() RETURNS bigint LANGUAGE sql STABLE AS
+		if _, err := q.Pool.Exec(t.Context(), fmt.Sprintf(`CREATE OR REPLACE FUNCTION pawl_now() RETURNS bigint LANGUAGE sql STABLE AS
 			$$ SELECT (extract(epoch FROM now()) * 1000000000)::bigint + %d $$`, by)); err != nil {
 			t.Fatal(err)
 		}

@@ -31,8 +31,8 @@ func TestPostgresSuite(t *testing.T) {
 
 // cut ends a store as a crash would: it sends no goodbye to the server.
 func cut(p *Postgres) {
-	p.end()
-	p.pool.Close()
+	p.End()
+	p.Pool.Close()
 }
 
 // full makes the server refuse writes as if its disk were full.
@@ -40,7 +40,7 @@ func full(t testing.TB, p *Postgres) (heal func()) {
 	t.Helper()
 	exec := func(sql string) {
 		t.Helper()
-		if _, err := p.pool.Exec(t.Context(), sql); err != nil {
+		if _, err := p.Pool.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/account"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/store/sql/db/postgres"
 	"github.com/pawl-dev/pawl/store/sql/pgtest"
 	"github.com/pawl-dev/pawl/store/sql/secrets"
 	"github.com/pawl-dev/pawl/workflow"
@@ -26,17 +27,17 @@ func TestFinding2SessionsDoNotWaitForEver(t *testing.T) {
 		"idle_in_transaction_session_timeout": "1s", "lock_timeout": "5s", "statement_timeout": "1min",
 	} {
 		var got string
-		if err := p.pool.QueryRow(t.Context(), "SHOW "+setting).Scan(&got); err != nil || got != want {
+		if err := p.Pool.QueryRow(t.Context(), "SHOW "+setting).Scan(&got); err != nil || got != want {
 			t.Errorf("%s is %q, %v, want %q", setting, got, err, want)
 		}
 	}
 	// A Unix socket has no keepalive, so check the startup message.
 	for _, name := range []string{"tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count", "tcp_user_timeout"} {
-		if p.config.RuntimeParams[name] == "" {
+		if p.Config.RuntimeParams[name] == "" {
 			t.Errorf("%s is not set", name)
 		}
 	}
-	if p.config.ConnectTimeout == 0 {
+	if p.Config.ConnectTimeout == 0 {
 		t.Error("a connection may be tried for ever")
 	}
 }
@@ -53,11 +54,11 @@ func TestFinding2SilentConnectionIsEnded(t *testing.T) {
 		"a lock of all":        "SELECT pg_advisory_xact_lock(hashtextextended('audit', 7295))",
 	} {
 		t.Run(what, func(t *testing.T) {
-			c, err := pgx.ConnectConfig(t.Context(), p.config)
+			c, err := pgx.ConnectConfig(t.Context(), p.Config)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer closeConn(c)
+			defer postgres.CloseConn(c)
 			half := c.PgConn().StartPipeline(t.Context())
 			half.SendQueryParams(sql, nil, nil, nil, nil)
 			half.SendFlushRequest()
@@ -92,14 +93,14 @@ func TestFinding2TheDeadAreGivenUpBesideASilentConnection(t *testing.T) {
 		r.Owner, r.Epoch, r.NextAt = "dead", 1, time.Now().Add(time.Hour)
 		mustCreate(t, p, r)
 	}
-	if _, err := p.pool.Exec(t.Context(), "UPDATE worker SET until = 1 WHERE name = 'dead'"); err != nil {
+	if _, err := p.Pool.Exec(t.Context(), "UPDATE worker SET until = 1 WHERE name = 'dead'"); err != nil {
 		t.Fatal(err)
 	}
-	c, err := pgx.ConnectConfig(t.Context(), p.config)
+	c, err := pgx.ConnectConfig(t.Context(), p.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer closeConn(c)
+	defer postgres.CloseConn(c)
 	half := c.PgConn().StartPipeline(t.Context())
 	half.SendQueryParams("UPDATE run SET mail = mail WHERE id = $1", [][]byte{[]byte(newRun(19).ID)}, nil, nil, nil)
 	half.SendFlushRequest()
@@ -193,9 +194,9 @@ func TestFinding2ProbeWrites(t *testing.T) {
 	}
 	readOnly := func(value string) {
 		var name string
-		err := p.pool.QueryRow(t.Context(), "SELECT current_database()").Scan(&name)
+		err := p.Pool.QueryRow(t.Context(), "SELECT current_database()").Scan(&name)
 		if err == nil {
-			_, err = p.pool.Exec(t.Context(), "ALTER DATABASE "+name+" SET default_transaction_read_only = "+value)
+			_, err = p.Pool.Exec(t.Context(), "ALTER DATABASE "+name+" SET default_transaction_read_only = "+value)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -255,7 +256,7 @@ func TestFinding15ProcessHasFewConnections(t *testing.T) {
 	most := 0
 	for range 20 {
 		var n int
-		if err := p.pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'").Scan(&n); err != nil {
+		if err := p.Pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'").Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		most = max(most, n)
@@ -275,8 +276,8 @@ func TestALeaseBesideSlowReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	var busy []*pgxpool.Conn
-	for range p.pool.Config().MaxConns {
-		c, err := p.pool.Acquire(t.Context())
+	for range p.Pool.Config().MaxConns {
+		c, err := p.Pool.Acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -289,7 +290,7 @@ func TestALeaseBesideSlowReads(t *testing.T) {
 			t.Error(worker, err)
 		}
 	}
-	p.config.Host, p.config.Port, p.config.Fallbacks = "127.0.0.1", 1, nil
+	p.Config.Host, p.Config.Port, p.Config.Fallbacks = "127.0.0.1", 1, nil
 	for _, c := range busy {
 		time.AfterFunc(400*time.Millisecond, c.Release)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/pawl-dev/pawl/store/sql/db/postgres"
 )
 
 // rawPG creates the two tables of the raw loop.
@@ -34,20 +35,20 @@ func RawPostgres(ctx context.Context, dsn string, submitters, steps int) (RawRes
 	if err != nil {
 		return RawResult{}, fmt.Errorf("dsn: %w", err)
 	}
-	prepareSession(config)
+	postgres.PrepareSession(config)
 	c, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return RawResult{}, pgError(err)
+		return RawResult{}, postgres.Fault(err)
 	}
-	defer closeConn(c)
-	if _, err := pgScript(ctx, c.PgConn(), rawPG); err != nil {
-		return RawResult{}, pgError(err)
+	defer postgres.CloseConn(c)
+	if _, err := postgres.Script(ctx, c.PgConn(), rawPG); err != nil {
+		return RawResult{}, postgres.Fault(err)
 	}
 	defer func() {
-		_, _ = pgScript(context.WithoutCancel(ctx), c.PgConn(), `DROP TABLE pawl_raw_run, pawl_raw_event`)
+		_, _ = postgres.Script(context.WithoutCancel(ctx), c.PgConn(), `DROP TABLE pawl_raw_run, pawl_raw_event`)
 	}()
 	if _, err := c.Exec(ctx, `INSERT INTO pawl_raw_run SELECT i, 0, '' FROM generate_series(0, $1::bigint - 1) i`, submitters); err != nil {
-		return RawResult{}, pgError(err)
+		return RawResult{}, postgres.Fault(err)
 	}
 
 	type step struct {
@@ -66,9 +67,9 @@ func RawPostgres(ctx context.Context, dsn string, submitters, steps int) (RawRes
 			_, err = w.PgConn().Prepare(ctx, "raw", rawStep, nil)
 		}
 		if err != nil {
-			return RawResult{}, pgError(err)
+			return RawResult{}, postgres.Fault(err)
 		}
-		defer closeConn(w)
+		defer postgres.CloseConn(w)
 		conns = append(conns, w)
 	}
 	begun := time.Now()
@@ -116,7 +117,7 @@ func RawPostgres(ctx context.Context, dsn string, submitters, steps int) (RawRes
 	writers.Wait()
 	select {
 	case err := <-failed:
-		return RawResult{}, pgError(err)
+		return RawResult{}, postgres.Fault(err)
 	default:
 	}
 	return RawResult{Steps: steps, Took: took, StepsPerSec: float64(steps) / took.Seconds(),

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-dev/pawl/store/sql/db"
+	"github.com/pawl-dev/pawl/store/sql/db/postgres"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -93,12 +94,12 @@ func (x *pgRow) decode() (workflow.Loaded, error) {
 // Load implements workflow.Store.
 func (p *Postgres) Load(ctx context.Context, id string) (*workflow.Run, []workflow.Signal, error) {
 	var x pgRow
-	err := p.pool.QueryRow(ctx, `SELECT `+fullColumns+` FROM run r WHERE r.id = $1`, id).Scan(x.fullTargets()...)
+	err := p.Pool.QueryRow(ctx, `SELECT `+fullColumns+` FROM run r WHERE r.id = $1`, id).Scan(x.fullTargets()...)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, nil, workflow.ErrNotFound
 	case err != nil:
-		return nil, nil, pgError(err)
+		return nil, nil, postgres.Fault(err)
 	}
 	loaded, err := x.decode()
 	if err != nil {
@@ -157,9 +158,9 @@ func (p *Postgres) List(ctx context.Context, q workflow.Query) ([]*workflow.Run,
 		add(behind, k)
 	}
 	limit := q.PageSize()
-	rows, err := p.pool.Query(ctx, `SELECT `+runColumns+` FROM `+from+` WHERE `+strings.Join(where, " AND ")+` ORDER BY `+row+` `+order+` LIMIT `+strconv.Itoa(limit+1), args...)
+	rows, err := p.Pool.Query(ctx, `SELECT `+runColumns+` FROM `+from+` WHERE `+strings.Join(where, " AND ")+` ORDER BY `+row+` `+order+` LIMIT `+strconv.Itoa(limit+1), args...)
 	if err != nil {
-		return nil, "", pgError(err)
+		return nil, "", postgres.Fault(err)
 	}
 	defer rows.Close()
 	var runs []*workflow.Run
@@ -170,7 +171,7 @@ func (p *Postgres) List(ctx context.Context, q workflow.Query) ([]*workflow.Run,
 		}
 		var x pgRow
 		if err := rows.Scan(x.targets()...); err != nil {
-			return nil, "", pgError(err)
+			return nil, "", postgres.Fault(err)
 		}
 		loaded, damage := x.decode()
 		if damage != nil {
@@ -178,7 +179,7 @@ func (p *Postgres) List(ctx context.Context, q workflow.Query) ([]*workflow.Run,
 		}
 		runs, last = append(runs, withCurrentStep(loaded.Run)), x.k
 	}
-	return runs, "", pgError(rows.Err())
+	return runs, "", postgres.Fault(rows.Err())
 }
 
 // withCurrentStep returns a run with only the record of its current step.
@@ -198,23 +199,23 @@ func (p *Postgres) History(ctx context.Context, id string, after int64, limit in
 		limit = 1000
 	}
 	var k int64
-	err := p.pool.QueryRow(ctx, `SELECT k FROM run WHERE id = $1`, id).Scan(&k)
+	err := p.Pool.QueryRow(ctx, `SELECT k FROM run WHERE id = $1`, id).Scan(&k)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, workflow.ErrNotFound
 	}
 	if err != nil {
-		return nil, pgError(err)
+		return nil, postgres.Fault(err)
 	}
-	rows, err := p.pool.Query(ctx, `SELECT data FROM event WHERE run = $1 AND seq > $2 AND data IS NOT NULL ORDER BY seq, n LIMIT $3`, k, after, limit)
+	rows, err := p.Pool.Query(ctx, `SELECT data FROM event WHERE run = $1 AND seq > $2 AND data IS NOT NULL ORDER BY seq, n LIMIT $3`, k, after, limit)
 	if err != nil {
-		return nil, pgError(err)
+		return nil, postgres.Fault(err)
 	}
 	defer rows.Close()
 	var events []workflow.Event
 	for rows.Next() {
 		var data []byte
 		if err := rows.Scan(&data); err != nil {
-			return nil, pgError(err)
+			return nil, postgres.Fault(err)
 		}
 		block, err := readEvents(id, data)
 		if err != nil {
@@ -226,7 +227,7 @@ func (p *Postgres) History(ctx context.Context, id string, after int64, limit in
 			}
 		}
 	}
-	return events, pgError(rows.Err())
+	return events, postgres.Fault(rows.Err())
 }
 
 // eventCursor is a position in the history of all runs: the transaction, the row, and
@@ -259,9 +260,9 @@ func (p *Postgres) Events(ctx context.Context, cursor string, limit int) ([]work
 	}
 	if cursor == "now" {
 		var c eventCursor
-		err := p.pool.QueryRow(ctx, `SELECT (pg_snapshot_xmin(pg_current_snapshot())::text)::bigint`).Scan(&c.x)
+		err := p.Pool.QueryRow(ctx, `SELECT (pg_snapshot_xmin(pg_current_snapshot())::text)::bigint`).Scan(&c.x)
 		if err != nil {
-			return nil, "", pgError(err)
+			return nil, "", postgres.Fault(err)
 		}
 		return nil, c.String(), nil
 	}
@@ -269,12 +270,12 @@ func (p *Postgres) Events(ctx context.Context, cursor string, limit int) ([]work
 	if err != nil {
 		return nil, "", err
 	}
-	rows, err := p.pool.Query(ctx, `
+	rows, err := p.Pool.Query(ctx, `
 		SELECT e.x::text::bigint, e.n, r.id, e.data FROM event e JOIN run r ON r.k = e.run
 		WHERE (e.x, e.n) >= ($1::text::xid8, $2::bigint) AND e.x < pg_snapshot_xmin(pg_current_snapshot()) AND e.data IS NOT NULL
 		ORDER BY e.x, e.n LIMIT $3`, strconv.FormatInt(c.x, 10), c.n, limit+1)
 	if err != nil {
-		return nil, "", pgError(err)
+		return nil, "", postgres.Fault(err)
 	}
 	defer rows.Close()
 	var events []workflow.Event
@@ -283,7 +284,7 @@ func (p *Postgres) Events(ctx context.Context, cursor string, limit int) ([]work
 		var id string
 		var data []byte
 		if err := rows.Scan(&x, &n, &id, &data); err != nil {
-			return nil, "", pgError(err)
+			return nil, "", postgres.Fault(err)
 		}
 		block, err := readEvents(id, data)
 		if err != nil {
@@ -298,31 +299,31 @@ func (p *Postgres) Events(ctx context.Context, cursor string, limit int) ([]work
 		c = eventCursor{x: x, n: n, part: from + len(block)}
 	}
 	rows.Close()
-	return events, c.String(), pgError(rows.Err())
+	return events, c.String(), postgres.Fault(rows.Err())
 }
 
 const putDefinitionSQL = `INSERT INTO definition (hash, flow, version, data, source) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`
 
 // PutDefinition implements workflow.Definitions.
 func (p *Postgres) PutDefinition(ctx context.Context, d workflow.Definition) error {
-	p.count(1, len(d.Hash)+len(d.Flow)+8+len(d.Data)+len(d.Source))
-	_, err := p.pool.Exec(ctx, putDefinitionSQL, d.Hash, d.Flow, d.Version, db.NonNil(d.Data), db.NonNil(d.Source))
-	return pgError(err)
+	p.Count(1, len(d.Hash)+len(d.Flow)+8+len(d.Data)+len(d.Source))
+	_, err := p.Pool.Exec(ctx, putDefinitionSQL, d.Hash, d.Flow, d.Version, db.NonNil(d.Data), db.NonNil(d.Source))
+	return postgres.Fault(err)
 }
 
 // Definition implements workflow.Definitions.
 func (p *Postgres) Definition(ctx context.Context, hash string) (workflow.Definition, error) {
 	d := workflow.Definition{Hash: hash}
-	err := p.pool.QueryRow(ctx, `SELECT flow, version, data, source FROM definition WHERE hash = $1`, hash).Scan(&d.Flow, &d.Version, &d.Data, &d.Source)
+	err := p.Pool.QueryRow(ctx, `SELECT flow, version, data, source FROM definition WHERE hash = $1`, hash).Scan(&d.Flow, &d.Version, &d.Data, &d.Source)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return d, workflow.ErrNotFound
 	}
-	return d, pgError(err)
+	return d, postgres.Fault(err)
 }
 
 // Expired implements workflow.Retainer.
 func (p *Postgres) Expired(ctx context.Context, now time.Time, policy func(flow string) workflow.Retention, limit int) ([]string, error) {
-	rows, err := p.pool.Query(ctx, `
+	rows, err := p.Pool.Query(ctx, `
 		SELECT f.id, f.flow, f.ended, f.rank FROM (
 			SELECT r.k, r.id, r.flow, r.ended, r.parent, rank() OVER (PARTITION BY r.subject ORDER BY r.ended DESC, r.k DESC) - 1 AS rank
 			FROM run r WHERE r.phase > 5
@@ -330,7 +331,7 @@ func (p *Postgres) Expired(ctx context.Context, now time.Time, policy func(flow 
 		WHERE NOT EXISTS (SELECT FROM run o WHERE o.id = f.parent AND o.phase < 6)
 		ORDER BY f.ended, f.k`)
 	if err != nil {
-		return nil, pgError(err)
+		return nil, postgres.Fault(err)
 	}
 	defer rows.Close()
 	ids := []string{}
@@ -338,24 +339,24 @@ func (p *Postgres) Expired(ctx context.Context, now time.Time, policy func(flow 
 		var id, flow string
 		var ended, rank int64
 		if err := rows.Scan(&id, &flow, &ended, &rank); err != nil {
-			return nil, pgError(err)
+			return nil, postgres.Fault(err)
 		}
 		if !policy(flow).Keeps(now, db.Instant(ended), int(rank)) {
 			ids = append(ids, id)
 		}
 	}
 	rows.Close()
-	return ids, pgError(rows.Err())
+	return ids, postgres.Fault(rows.Err())
 }
 
 // Remove implements workflow.Retainer.
 func (p *Postgres) Remove(ctx context.Context, ids []string) error {
-	p.count(1, 0)
-	_, err := p.pool.Exec(ctx, `
+	p.Count(1, 0)
+	_, err := p.Pool.Exec(ctx, `
 		WITH gone AS (DELETE FROM run WHERE id = ANY($1) AND phase > 5 RETURNING k),
 			e AS (DELETE FROM event WHERE run IN (SELECT k FROM gone)),
 			i AS (DELETE FROM input WHERE run IN (SELECT k FROM gone)),
 			l AS (DELETE FROM run_label WHERE run IN (SELECT k FROM gone))
 		DELETE FROM signal WHERE run IN (SELECT k FROM gone)`, ids)
-	return pgError(err)
+	return postgres.Fault(err)
 }

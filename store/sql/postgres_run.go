@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-dev/pawl/store/sql/db"
+	"github.com/pawl-dev/pawl/store/sql/db/postgres"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -50,7 +51,7 @@ func (p *Postgres) Create(ctx context.Context, r *workflow.Run, events []workflo
 		p.leases.Delete(r.Owner)
 	}
 	if !result.owned {
-		p.waker.Notify(r.ID)
+		p.Waker.Notify(r.ID)
 	}
 	return created(r, handle, result)
 }
@@ -150,13 +151,13 @@ func (p *Postgres) createOrQueue(ctx context.Context, op *pgWrite, handle *pgHan
 		for _, l := range labelRows(r.ID, r.Labels) {
 			keys, values = append(keys, l.key), append(values, l.value)
 		}
-		p.count(1, int(op.size()))
-		err := p.pool.QueryRow(ctx, `SELECT pawl_queue($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
+		p.Count(1, int(op.size()))
+		err := p.Pool.QueryRow(ctx, `SELECT pawl_queue($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
 			r.ID, r.Flow, r.Version, r.Hash, r.Subject, r.Parent, r.Inline, op.create.birth, db.Nanos(r.CreatedAt),
 			op.body, workflow.MaxQueued, op.seq, op.events, op.steps, op.create.input, keys, values).Scan(&code)
 		switch {
 		case err != nil:
-			return nil, pgError(err)
+			return nil, postgres.Fault(err)
 		case code == 0:
 			stored, _, err := p.Load(ctx, r.ID)
 			return stored, err
@@ -204,7 +205,7 @@ func (p *Postgres) Save(ctx context.Context, s *workflow.Save) error {
 		return p.lost(ctx, r)
 	}
 	if op.owner == 0 && !r.Phase.Final() && result.mail > r.Mail {
-		p.waker.Notify(r.ID)
+		p.Waker.Notify(r.ID)
 	}
 	r.Revision, r.Mail, r.Handle = r.Revision+1, result.mail, next
 	r.Clean()
@@ -227,12 +228,12 @@ func (p *Postgres) handle(ctx context.Context, r *workflow.Run) (*pgHandle, erro
 // lost returns the reason why a save did not replace its revision.
 func (p *Postgres) lost(ctx context.Context, r *workflow.Run) error {
 	var epoch int64
-	err := p.pool.QueryRow(ctx, `SELECT epoch FROM run WHERE id = $1`, r.ID).Scan(&epoch)
+	err := p.Pool.QueryRow(ctx, `SELECT epoch FROM run WHERE id = $1`, r.ID).Scan(&epoch)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return workflow.ErrNotFound
 	case err != nil:
-		return pgError(err)
+		return postgres.Fault(err)
 	case epoch > r.Epoch:
 		return workflow.ErrFenced
 	default:
@@ -244,14 +245,14 @@ func (p *Postgres) lost(ctx context.Context, r *workflow.Run) error {
 func (p *Postgres) Send(ctx context.Context, id string, s workflow.Signal) error {
 	var code int
 	data := appendSignal(nil, &s)
-	p.count(1, len(id)+len(s.ID)+len(data)+16)
-	err := p.pool.QueryRow(ctx, `SELECT pawl_send($1, $2, $3, $4, $5)`, id, s.ID, data, workflow.MaxUnread, workflow.MaxSignalIDs).Scan(&code)
+	p.Count(1, len(id)+len(s.ID)+len(data)+16)
+	err := p.Pool.QueryRow(ctx, `SELECT pawl_send($1, $2, $3, $4, $5)`, id, s.ID, data, workflow.MaxUnread, workflow.MaxSignalIDs).Scan(&code)
 	if err != nil {
-		return pgError(err)
+		return postgres.Fault(err)
 	}
 	switch code {
 	case 0:
-		p.waker.Notify(id)
+		p.Waker.Notify(id)
 		return nil
 	case 1:
 		return nil

@@ -1,5 +1,9 @@
 package sql
 
+import (
+	"github.com/pawl-dev/pawl/store/sql/db/postgres"
+)
+
 // The statements of the writer. Each takes arrays, one element per save. All statements
 // of a batch go to the server in one pipeline, which is one transaction. Later
 // statements recognize the saves that were applied by the row version: this transaction
@@ -108,7 +112,7 @@ WITH s AS MATERIALIZED (
 )
 SELECT id, k, own, next_at FROM won`
 
-const notifySQL = `SELECT pg_notify('` + runChannel + `', $1)`
+const notifySQL = `SELECT pg_notify('` + postgres.RunChannel + `', $1)`
 
 // pgStatements are prepared on each writer's connection, under these names.
 var pgStatements = map[string]string{

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/store/sql/db"
+	"github.com/pawl-dev/pawl/store/sql/db/postgres"
 	"github.com/pawl-dev/pawl/store/sql/pgtest"
 	"github.com/pawl-dev/pawl/store/sql/secrets"
 	"github.com/pawl-dev/pawl/workflow"
@@ -100,7 +101,7 @@ func mustCreate(t *testing.T, p *Postgres, r *workflow.Run) *workflow.Run {
 func count(t *testing.T, p *Postgres, sql string, args ...any) int {
 	t.Helper()
 	var n int
-	if err := p.pool.QueryRow(t.Context(), sql, args...).Scan(&n); err != nil {
+	if err := p.Pool.QueryRow(t.Context(), sql, args...).Scan(&n); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -241,7 +242,7 @@ func TestPostgresOneActiveRunOfASubject(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, err := p.pool.Exec(t.Context(), `INSERT INTO run (id, flow, version, hash, subject, inline, birth, created, phase, queue_no, revision, epoch, mail, next_at, ended, body)
+	_, err := p.Pool.Exec(t.Context(), `INSERT INTO run (id, flow, version, hash, subject, inline, birth, created, phase, queue_no, revision, epoch, mail, next_at, ended, body)
 		SELECT v, '', 1, '', 'demo/default/two', false, '', 0, 2, 0, 1, 0, 0, 0, 0, '' FROM unnest('{a,b}'::text[]) v`)
 	if err == nil || !strings.Contains(err.Error(), "run_slot") {
 		t.Fatalf("two active runs of a subject: %v; want the unique index to refuse", err)
@@ -346,7 +347,7 @@ func TestPostgresFencesTheDead(t *testing.T) {
 	if _, err := q.ClaimRun(ctx, "new", "run00001", time.Minute); !errors.Is(err, workflow.ErrOwned) {
 		t.Fatalf("take while the owner lives: %v", err)
 	}
-	if _, err := p.pool.Exec(ctx, `UPDATE worker SET until = pawl_now() WHERE name = 'old'`); err != nil {
+	if _, err := p.Pool.Exec(ctx, `UPDATE worker SET until = pawl_now() WHERE name = 'old'`); err != nil {
 		t.Fatal(err) // its lease is over
 	}
 	var mine workflow.Claimed
@@ -422,7 +423,7 @@ func TestPostgresSetsAnUnreadableRunAside(t *testing.T) {
 	for i := range 3 {
 		mustCreate(t, p, newRun(i))
 	}
-	if _, err := p.pool.Exec(t.Context(), `UPDATE run SET body = '\xffff' WHERE id = 'run00001'`); err != nil {
+	if _, err := p.Pool.Exec(t.Context(), `UPDATE run SET body = '\xffff' WHERE id = 'run00001'`); err != nil {
 		t.Fatal(err)
 	}
 	c, err := p.Claim(t.Context(), workflow.Claim{Worker: "w", Limit: 10, Lease: time.Minute})
@@ -471,7 +472,7 @@ func TestPostgresDemandsDurableCommits(t *testing.T) {
 	s := pgtest.Start(t, pgtest.Options{NoSync: true})
 	p := reopen(t, s.Database(t)+" synchronous_commit=off") // the setting in the DSN is overridden
 	var value string
-	if err := p.pool.QueryRow(t.Context(), `SHOW synchronous_commit`).Scan(&value); err != nil || value != "on" {
+	if err := p.Pool.QueryRow(t.Context(), `SHOW synchronous_commit`).Scan(&value); err != nil || value != "on" {
 		t.Fatalf("synchronous_commit is %q, %v", value, err)
 	}
 	c, err := pgx.Connect(t.Context(), s.Database(t))
@@ -482,7 +483,7 @@ func TestPostgresDemandsDurableCommits(t *testing.T) {
 	if _, err := c.Exec(t.Context(), `SET synchronous_commit = off`); err != nil {
 		t.Fatal(err)
 	}
-	if err := checkSession(t.Context(), c); err == nil {
+	if err := postgres.CheckSession(t.Context(), c); err == nil {
 		t.Fatal("a session without durable commits was accepted")
 	}
 }
@@ -507,7 +508,7 @@ func TestPostgresMigratesOnce(t *testing.T) {
 	if n := count(t, p, `SELECT count(*) FROM migration`); n != len(db.Migrations("postgres")) {
 		t.Fatalf("%d migrations are noted", n)
 	}
-	if _, err := p.pool.Exec(t.Context(), `INSERT INTO migration VALUES (9999, 'later', 'x', 0)`); err != nil {
+	if _, err := p.Pool.Exec(t.Context(), `INSERT INTO migration VALUES (9999, 'later', 'x', 0)`); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := openPostgres(t.Context(), dsn, new(secrets.Encrypter)); fault.Of(err) != db.SchemaNewer {

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pawl-dev/pawl/store/sql/db"
+	"github.com/pawl-dev/pawl/store/sql/db/postgres"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -253,7 +254,7 @@ func (w *pgWriter) serve() {
 			var err error
 			if c, err = w.connect(); err != nil {
 				w.transactionEnded(nil, taken, 0)
-				answer(batch, pgResult{err: pgError(err)})
+				answer(batch, pgResult{err: postgres.Fault(err)})
 				continue
 			}
 		}
@@ -292,7 +293,7 @@ func (w *pgWriter) closeConn(c *pgconn.PgConn) {
 }
 
 func (w *pgWriter) connect() (*pgconn.PgConn, error) {
-	return w.p.connect(pgStatements)
+	return w.p.Connect(pgStatements)
 }
 
 func answer(batch []*pgWrite, r pgResult) {
@@ -312,20 +313,20 @@ func (w *pgWriter) write(c *pgconn.PgConn, batch []*pgWrite, ended func()) {
 		for i, op := range batch {
 			op.done <- results[i]
 		}
-	case refused(err) && len(batch) > 1 && !c.IsClosed():
+	case postgres.IsRefused(err) && len(batch) > 1 && !c.IsClosed():
 		for i := range batch {
 			w.write(c, batch[i:i+1], func() {})
 		}
 		ended()
 	default:
 		ended()
-		answer(batch, pgResult{err: pgError(err)})
+		answer(batch, pgResult{err: postgres.Fault(err)})
 	}
 }
 
 // commit executes the batch as one pipelined transaction.
 func (w *pgWriter) commit(c *pgconn.PgConn, batch []*pgWrite) ([]pgResult, error) {
-	ctx, cancel := context.WithTimeout(w.p.context(), time.Minute)
+	ctx, cancel := context.WithTimeout(w.p.Context(), time.Minute)
 	defer cancel()
 	results := make([]pgResult, len(batch))
 	var pipe pgPipe
@@ -355,9 +356,9 @@ func (w *pgWriter) commit(c *pgconn.PgConn, batch []*pgWrite) ([]pgResult, error
 	for _, op := range batch {
 		size += op.size()
 	}
-	w.p.countCommit(len(batch), len(pipe.readers), size)
+	w.p.CountCommit(len(batch), len(pipe.readers), size)
 	for _, id := range promoted {
-		w.p.waker.Notify(id)
+		w.p.Waker.Notify(id)
 	}
 	return results, nil
 }

@@ -10,7 +10,7 @@ import (
 // Probe writes a row, as a request does. Its error says why the store cannot write. It
 // tests both paths: the writer of runs and the pool.
 func (p *Postgres) Probe(ctx context.Context) error {
-	if err := p.backend().Apply(ctx, db.Single(probeSQL, probeOwner, p.name, time.Now().UnixNano())); err != nil {
+	if err := p.Backend().Apply(ctx, db.Single(probeSQL, probeOwner, p.Name, time.Now().UnixNano())); err != nil {
 		return err
 	}
 	_, err := p.writer.do(ctx, &pgWrite{k: -1})

@@ -34,7 +34,7 @@ func (s *SQLite) Rotate(ctx context.Context) (int, error) {
 
 // Rotate encrypts all secrets with the newest master key. See SQLite.Rotate.
 func (p *Postgres) Rotate(ctx context.Context) (int, error) {
-	return rotate(ctx, p.backend(), p.encrypter)
+	return rotate(ctx, p.Backend(), p.encrypter)
 }
 
 func rotate(ctx context.Context, m db.Backend, encrypter *secrets.Encrypter) (rows int, err error) {

@@ -16,7 +16,7 @@ import (
 func (s *SQLite) Accounts() account.Store { return accounts.New(sqBackend{s}, s.encrypter) }
 
 // Accounts returns the account store of this database.
-func (p *Postgres) Accounts() account.Store { return accounts.New(p.backend(), p.encrypter) }
+func (p *Postgres) Accounts() account.Store { return accounts.New(p.Backend(), p.encrypter) }
 
 // Clusters returns the cluster store of this file.
 func (s *SQLite) Clusters() *clusters.Store { return s.clusters }
@@ -28,7 +28,7 @@ func (p *Postgres) Clusters() *clusters.Store { return p.clusters }
 func (s *SQLite) Keys() idempotency.Keys { return idempotency.New(sqBackend{s}) }
 
 // Keys returns the answers in this database.
-func (p *Postgres) Keys() idempotency.Keys { return idempotency.New(p.backend()) }
+func (p *Postgres) Keys() idempotency.Keys { return idempotency.New(p.Backend()) }
 
 func (o Options) encrypter() (*secrets.Encrypter, error) {
 	keys := o.MasterKeys
@@ -51,7 +51,7 @@ func (s *SQLite) Objects() control.Objects { return objects.New(sqBackend{s}) }
 func (s *SQLite) Locks() lock.Backend { return locks.New(sqBackend{s}) }
 
 // Objects returns the standalone objects of this database.
-func (p *Postgres) Objects() control.Objects { return objects.New(p.backend()) }
+func (p *Postgres) Objects() control.Objects { return objects.New(p.Backend()) }
 
 // Locks returns the locks of this database. Their clock is that of the server.
-func (p *Postgres) Locks() lock.Backend { return locks.New(p.backend()) }
+func (p *Postgres) Locks() lock.Backend { return locks.New(p.Backend()) }

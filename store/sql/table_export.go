@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/store/sql/clusters"
 	"github.com/pawl-dev/pawl/store/sql/db"
+	"github.com/pawl-dev/pawl/store/sql/db/postgres"
 	"github.com/pawl-dev/pawl/store/sql/secrets"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -137,8 +138,8 @@ func sqRows(conn *sqlite.Conn, t exportedTable, each func(map[string]cell) error
 }
 
 // pgRows calls each for every row of a table.
-func pgRows(s pgSession, t exportedTable, each func(map[string]cell) error) error {
-	return s.columns("SELECT * FROM "+t.name+" ORDER BY "+t.key, func(names []string, values []any) error {
+func pgRows(s postgres.Session, t exportedTable, each func(map[string]cell) error) error {
+	return s.Columns("SELECT * FROM "+t.name+" ORDER BY "+t.key, func(names []string, values []any) error {
 		columns := map[string]cell{}
 		for i, name := range names {
 			columns[name] = cell{values[i]}
@@ -172,7 +173,7 @@ func restoreRow(s db.Session, line dump) error {
 
 // advanceSequences continues PostgreSQL's sequences after the restored numbers. SQLite
 // does so by itself.
-func advanceSequences(s pgSession) error {
+func advanceSequences(s postgres.Session) error {
 	for _, t := range exportedTables {
 		if t.number == "" {
 			continue

@@ -72,7 +72,7 @@ func TestNoForeignKeys(t *testing.T) {
 // A transaction that the server ends because of a deadlock is executed again.
 func TestPostgresWritesAgainAfterADeadlock(t *testing.T) {
 	p, _ := newPostgres(t, pgtest.Options{NoSync: true})
-	m := p.backend()
+	m := p.Backend()
 	put := func(name string) db.Statement {
 		return db.Statement{SQL: `INSERT INTO setting (name, value, at) VALUES ($1, '1', 0) ON CONFLICT (name) DO UPDATE SET value = setting.value || '1'`, Args: []any{name}}
 	}

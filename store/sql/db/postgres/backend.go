@@ -1,4 +1,4 @@
-package sql
+package postgres
 
 import (
 	"context"
@@ -12,20 +12,20 @@ import (
 	"github.com/pawl-dev/pawl/store/sql/db"
 )
 
-// backend returns the database for the stores over both databases.
-func (p *pgDatabase) backend() db.Backend { return pgBackend{p} }
+// Backend returns the database for the stores over both databases.
+func (p *DB) Backend() db.Backend { return backend{p} }
 
-type pgBackend struct{ p *pgDatabase }
+type backend struct{ p *DB }
 
-// pgSession is a session on PostgreSQL.
-type pgSession struct {
+// Session is a session on PostgreSQL.
+type Session struct {
 	ctx context.Context
 	on  interface {
 		Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	}
 }
 
-func (s pgSession) Query(sql string, args []any, each func(db.Row) error) error {
+func (s Session) Query(sql string, args []any, each func(db.Row) error) error {
 	rows, err := s.on.Query(s.ctx, sql, args...)
 	if err != nil {
 		return err
@@ -43,15 +43,15 @@ func eachRow(rows pgx.Rows, each func(db.Row) error) error {
 		if err != nil {
 			return err
 		}
-		if err := each(pgValues(values)); err != nil {
+		if err := each(rowValues(values)); err != nil {
 			return err
 		}
 	}
 	return rows.Err()
 }
 
-// columns calls each for every row of a query, with the names of its columns.
-func (s pgSession) columns(sql string, each func(names []string, values []any) error) error {
+// Columns calls each for every row of a query, with the names of its columns.
+func (s Session) Columns(sql string, each func(names []string, values []any) error) error {
 	rows, err := s.on.Query(s.ctx, sql)
 	if err != nil {
 		return err
@@ -74,13 +74,13 @@ func (s pgSession) columns(sql string, each func(names []string, values []any) e
 	return rows.Err()
 }
 
-// newPGSession returns the session of a transaction.
-func newPGSession(ctx context.Context, tx pgx.Tx) pgSession { return pgSession{ctx, tx} }
+// NewPGSession returns the session of a transaction.
+func NewPGSession(ctx context.Context, tx pgx.Tx) Session { return Session{ctx, tx} }
 
-// pgValues is one decoded row.
-type pgValues []any
+// rowValues is one decoded row.
+type rowValues []any
 
-func (v pgValues) Int(i int) int64 {
+func (v rowValues) Int(i int) int64 {
 	switch n := v[i].(type) {
 	case int64:
 		return n
@@ -92,46 +92,46 @@ func (v pgValues) Int(i int) int64 {
 	return 0
 }
 
-func (v pgValues) Text(i int) string {
+func (v rowValues) Text(i int) string {
 	s, _ := v[i].(string)
 	return s
 }
 
-func (v pgValues) AppendText(to []byte, i int) []byte { return append(to, v.Text(i)...) }
+func (v rowValues) AppendText(to []byte, i int) []byte { return append(to, v.Text(i)...) }
 
-func (v pgValues) Bytes(i int) []byte {
+func (v rowValues) Bytes(i int) []byte {
 	b, _ := v[i].([]byte)
 	return b
 }
 
-func (m pgBackend) Read(ctx context.Context, do func(db.Session) error) error {
-	return pgError(do(pgSession{ctx, m.p.pool}))
+func (m backend) Read(ctx context.Context, do func(db.Session) error) error {
+	return Fault(do(Session{ctx, m.p.Pool}))
 }
 
-func (m pgBackend) Snapshot(ctx context.Context, do func(db.Session) error) error {
-	return m.p.snapshot(ctx, func(tx pgx.Tx) error { return do(pgSession{ctx, tx}) })
+func (m backend) Snapshot(ctx context.Context, do func(db.Session) error) error {
+	return m.p.snapshot(ctx, func(tx pgx.Tx) error { return do(Session{ctx, tx}) })
 }
 
 // Apply sends a change in one message. Its advisory lock ends with the transaction. Two
 // names with the same hash wait for each other, which is harmless.
-func (m pgBackend) Apply(ctx context.Context, c db.Change) error {
+func (m backend) Apply(ctx context.Context, c db.Change) error {
 	select {
 	case m.p.lockSlots <- struct{}{}:
 		defer func() { <-m.p.lockSlots }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	m.p.count(len(c.List), 0)
+	m.p.Count(len(c.List), 0)
 	for try := 1; ; try++ {
 		err := m.once(ctx, c)
-		if !deadlocked(err) || try == pgTries {
-			return pgError(err)
+		if !deadlocked(err) || try == maxTries {
+			return Fault(err)
 		}
 	}
 }
 
 // once executes a change as one pipelined transaction.
-func (m pgBackend) once(ctx context.Context, c db.Change) error {
+func (m backend) once(ctx context.Context, c db.Change) error {
 	if c.Begin != nil {
 		c.Begin()
 	}
@@ -149,7 +149,7 @@ func (m pgBackend) once(ctx context.Context, c db.Change) error {
 	if c.FeedGrows {
 		b.Queue(`SELECT pg_notify($1, '')`, db.ChangeChannel)
 	}
-	sent := m.p.pool.SendBatch(ctx, &b)
+	sent := m.p.Pool.SendBatch(ctx, &b)
 	defer sent.Close()
 	if c.Lock != "" {
 		if _, err := sent.Exec(); err != nil {
@@ -176,7 +176,7 @@ func (m pgBackend) once(ctx context.Context, c db.Change) error {
 // missingRow is the SQLSTATE that pawl_must raises.
 const missingRow = "PW001"
 
-const pgTries = 3 // tries of a transaction that the server ended because of a deadlock
+const maxTries = 3 // tries of a transaction that the server ended because of a deadlock
 
 // deadlocked reports that the server ended the transaction because of a deadlock. It has
 // rolled back the whole transaction.
@@ -185,11 +185,11 @@ func deadlocked(err error) bool {
 	return errors.As(err, &pg) && pg.Code == "40P01"
 }
 
-func (m pgBackend) Clock(s db.Session) (now time.Time, err error) {
+func (m backend) Clock(s db.Session) (now time.Time, err error) {
 	err = s.Query(`SELECT clock_timestamp()`, nil, func(r db.Row) error {
-		t, ok := r.(pgValues)[0].(time.Time)
+		t, ok := r.(rowValues)[0].(time.Time)
 		if !ok {
-			return fmt.Errorf("clock_timestamp gave %T", r.(pgValues)[0])
+			return fmt.Errorf("clock_timestamp gave %T", r.(rowValues)[0])
 		}
 		now = t.UTC()
 		return nil
@@ -197,8 +197,8 @@ func (m pgBackend) Clock(s db.Session) (now time.Time, err error) {
 	return now, err
 }
 
-func (m pgBackend) Joined(before, number, after string) string {
+func (m backend) Joined(before, number, after string) string {
 	return "(CAST(" + before + " AS bytea) || convert_to(CAST(" + number + " AS text), 'UTF8') || CAST(" + after + " AS bytea))"
 }
 
-func (m pgBackend) Changes() *db.Notifier { return &m.p.changed }
+func (m backend) Changes() *db.Notifier { return &m.p.changed }

@@ -1,4 +1,4 @@
-package sql
+package postgres
 
 import (
 	"context"
@@ -11,16 +11,16 @@ import (
 	"github.com/pawl-dev/pawl/store/sql/db"
 )
 
-// runChannel is the channel of NOTIFY for runs. Its payload is the id of a run, or "" for any
+// RunChannel is the channel of NOTIFY for runs. Its payload is the id of a run, or "" for any
 // run. Notifications only shorten waits: a lost one does no harm.
-const runChannel = "pawl"
+const RunChannel = "pawl"
 
 // listen turns notifications into wake-ups until the store is closed. After a lost
 // connection it wakes everything, because notifications may be missing.
-func (p *pgDatabase) listen() {
+func (p *DB) listen() {
 	for p.ctx.Err() == nil {
 		p.listenOnce()
-		p.waker.Notify("")
+		p.Waker.Notify("")
 		p.changed.Notify()
 		select {
 		case <-time.After(reconnectDelay):
@@ -29,16 +29,16 @@ func (p *pgDatabase) listen() {
 	}
 }
 
-func (p *pgDatabase) listenOnce() {
-	c, err := pgx.ConnectConfig(p.ctx, p.config)
+func (p *DB) listenOnce() {
+	c, err := pgx.ConnectConfig(p.ctx, p.Config)
 	if err != nil {
 		return
 	}
-	defer closeConn(c)
-	if _, err := c.Exec(p.ctx, "LISTEN "+runChannel+"; LISTEN "+db.ChangeChannel, pgx.QueryExecModeSimpleProtocol); err != nil {
+	defer CloseConn(c)
+	if _, err := c.Exec(p.ctx, "LISTEN "+RunChannel+"; LISTEN "+db.ChangeChannel, pgx.QueryExecModeSimpleProtocol); err != nil {
 		return
 	}
-	p.waker.Notify("")
+	p.Waker.Notify("")
 	p.changed.Notify()
 	for {
 		n, err := p.notification(c)
@@ -51,7 +51,7 @@ func (p *pgDatabase) listenOnce() {
 		if strings.EqualFold(n.Channel, db.ChangeChannel) {
 			p.changed.Notify()
 		} else {
-			p.waker.Notify(n.Payload)
+			p.Waker.Notify(n.Payload)
 		}
 	}
 }
@@ -62,7 +62,7 @@ const listenFor = 15 * time.Second
 
 // notification returns the next notification; nil after listenFor without one, or after
 // the guard has requested a search.
-func (p *pgDatabase) notification(c *pgx.Conn) (n *pgconn.Notification, err error) {
+func (p *DB) notification(c *pgx.Conn) (n *pgconn.Notification, err error) {
 	p.silentSearch.run(p.ctx, func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, listenFor)
 		defer cancel()
@@ -83,8 +83,8 @@ func (p *pgDatabase) notification(c *pgx.Conn) (n *pgconn.Notification, err erro
 	return nil, err
 }
 
-// closeConn closes a connection and waits at most a second for the server.
-func closeConn(c *pgx.Conn) {
+// CloseConn closes a connection and waits at most a second for the server.
+func CloseConn(c *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = c.Close(ctx)

@@ -1,4 +1,4 @@
-package sql
+package postgres
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Timeouts. The settings of prepareSession make PostgreSQL drop a connection whose
+// Timeouts. The settings of PrepareSession make PostgreSQL drop a connection whose
 // client is gone. With these, the client drops a connection whose server is gone.
 const (
 	connectWithin = 5 * time.Second
@@ -43,7 +43,7 @@ WHERE b.wait_event_type = 'Client' AND b.xact_start IS NOT NULL AND b.state_chan
 // guard requests a search for silent connections while calls of this process are under
 // way that may be waiting for a lock. The listener's connection makes the search,
 // because all connections of the pool may be waiting.
-func (p *pgDatabase) guard(longWrite func(time.Duration) bool) {
+func (p *DB) guard(longWrite func(time.Duration) bool) {
 	tick := time.NewTicker(guardEvery)
 	defer tick.Stop()
 	for before := false; ; {
@@ -52,7 +52,7 @@ func (p *pgDatabase) guard(longWrite func(time.Duration) bool) {
 			return
 		case <-tick.C:
 		}
-		busy := p.pool.Stat().AcquiredConns() > 0
+		busy := p.Pool.Stat().AcquiredConns() > 0
 		if busy && before || longWrite(guardEvery) {
 			p.silentSearch.request()
 		}

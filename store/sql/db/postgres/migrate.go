@@ -1,4 +1,4 @@
-package sql
+package postgres
 
 import (
 	"context"
@@ -17,19 +17,19 @@ import (
 // migrationLock serializes processes that start at once. The number is arbitrary.
 const migrationLock = 7295_0001
 
-// migratePostgres brings the schema up to date, all or nothing. It finds the missing
+// migrate brings the schema up to date, all or nothing. It finds the missing
 // migrations without a lock and sends them as one message, so that a process that
 // freezes here delays no other process.
-func migratePostgres(ctx context.Context, config *pgx.ConnConfig, labels func(context.Context, pgx.Tx) error) error {
+func migrate(ctx context.Context, config *pgx.ConnConfig, labels func(context.Context, pgx.Tx) error) error {
 	config = config.Copy()
 	config.RuntimeParams["lock_timeout"] = "60s" // a migration may have to wait for the reads of a running server
 	config.RuntimeParams["statement_timeout"] = "0"
 	c, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return pgError(err)
+		return Fault(err)
 	}
-	defer closeConn(c)
-	return pgError(db.RetryStale(func() error {
+	defer CloseConn(c)
+	return Fault(db.RetryStale(func() error {
 		done, err := appliedMigrations(ctx, c)
 		if err != nil {
 			return err
@@ -41,7 +41,7 @@ func migratePostgres(ctx context.Context, config *pgx.ConnConfig, labels func(co
 		if len(done) > 0 && slices.ContainsFunc(todo, func(m db.Migration) bool { return m.Name == db.LabelMigration }) {
 			return migrateInSteps(ctx, c, len(done), todo, labels)
 		}
-		_, err = pgScript(ctx, c.PgConn(), migrationScript(len(done), todo))
+		_, err = Script(ctx, c.PgConn(), migrationScript(len(done), todo))
 		if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) && pg.Code == missingRow {
 			return db.ErrStale // another process migrated first
 		}
@@ -51,7 +51,7 @@ func migratePostgres(ctx context.Context, config *pgx.ConnConfig, labels func(co
 
 // migrateInSteps applies migrations of which one reads runs in this program. A process
 // that freezes in between delays others until the server ends its session: see
-// prepareSession.
+// PrepareSession.
 func migrateInSteps(ctx context.Context, c *pgx.Conn, done int, todo []db.Migration, labels func(context.Context, pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", migrationLock); err != nil {
@@ -65,7 +65,7 @@ func migrateInSteps(ctx context.Context, c *pgx.Conn, done int, todo []db.Migrat
 			return db.ErrStale // another process was quicker
 		}
 		for _, m := range todo {
-			if _, err := pgScript(ctx, tx.Conn().PgConn(), m.SQL); err != nil {
+			if _, err := Script(ctx, tx.Conn().PgConn(), m.SQL); err != nil {
 				return err
 			}
 			if m.Name == db.LabelMigration {
@@ -109,7 +109,7 @@ func migrationScript(done int, todo []db.Migration) string {
 	return sql.String()
 }
 
-// pgScript executes several statements as one transaction and one message.
-func pgScript(ctx context.Context, c *pgconn.PgConn, sql string) ([]*pgconn.Result, error) {
+// Script executes several statements as one transaction and one message.
+func Script(ctx context.Context, c *pgconn.PgConn, sql string) ([]*pgconn.Result, error) {
 	return c.Exec(ctx, sql).ReadAll()
 }

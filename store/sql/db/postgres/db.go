@@ -1,4 +1,6 @@
-package sql
+// Package postgres is a PostgreSQL database that several processes share: its connections, changes, migrations and
+// notifications, and the guard over its locks.
+package postgres
 
 import (
 	"context"
@@ -19,20 +21,20 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// pgDatabase is a PostgreSQL database that several processes share.
+// DB is a PostgreSQL database that several processes share.
 //
 //	reads, changes ──▶ pool
 //	NOTIFY ──────────▶ listener ─▶ waker, changed: hints only
 //	guard ───────────▶ listener ─▶ ends connections that hold a lock and are silent
 //
-// It has at most pgPool+1 connections, so that sixteen processes with their writers fit
+// It has at most poolSize+1 connections, so that sixteen processes with their writers fit
 // into the 100 connections that PostgreSQL has by default. To renew a lease beside
 // slow reads it opens one more for a moment, if the server accepts it.
-type pgDatabase struct {
-	pool    *pgxpool.Pool
-	config  *pgx.ConnConfig
-	waker   *db.Waker   // fires when a run may be due
-	name    string      // random name of this process
+type DB struct {
+	Pool    *pgxpool.Pool
+	Config  *pgx.ConnConfig
+	Waker   *db.Waker   // fires when a run may be due
+	Name    string      // random name of this process
 	changed db.Notifier // fires when a feed may have grown
 
 	lockSlots    chan struct{} // limits the calls that may wait for a lock while they hold a connection
@@ -41,90 +43,90 @@ type pgDatabase struct {
 	writes, commits, bytes, statements atomic.Int64
 
 	ctx  context.Context // ends when the database is closed
-	end  context.CancelFunc
+	End  context.CancelFunc
 	done sync.WaitGroup // of the goroutines that close waits for
 }
 
-// adminIdleTimeout is how long the session of a maintenance command may be idle.
-const adminIdleTimeout = "10min"
+// AdminIdleTimeout is how long the session of a maintenance command may be idle.
+const AdminIdleTimeout = "10min"
 
 const (
-	pgPool         = 3           // connections of the pool; pool_max_conns in the DSN overrides it
+	poolSize       = 3           // connections of the pool; pool_max_conns in the DSN overrides it
 	reconnectDelay = time.Second // between connection attempts of the listener
 )
 
-// openPGDatabase connects and brings the schema up to date. labels indexes the labels of
+// Open connects and brings the schema up to date. labels indexes the labels of
 // runs that are older than their index.
-func openPGDatabase(ctx context.Context, dsn string, labels func(context.Context, pgx.Tx) error) (*pgDatabase, error) {
+func Open(ctx context.Context, dsn string, labels func(context.Context, pgx.Tx) error) (*DB, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("dsn: %w", err)
 	}
 	if !strings.Contains(dsn, "pool_max_conns") {
-		config.MaxConns = pgPool
+		config.MaxConns = poolSize
 	}
-	prepareSession(config.ConnConfig)
+	PrepareSession(config.ConnConfig)
 	prepareConnection(config.ConnConfig)
-	config.AfterConnect = checkSession
-	if err := migratePostgres(ctx, config.ConnConfig, labels); err != nil {
+	config.AfterConnect = CheckSession
+	if err := migrate(ctx, config.ConnConfig, labels); err != nil {
 		return nil, err
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
-		return nil, pgError(err)
+		return nil, Fault(err)
 	}
 	if err := pool.Ping(ctx); err != nil {
 		pool.Close()
-		return nil, pgError(err)
+		return nil, Fault(err)
 	}
-	p := &pgDatabase{pool: pool, config: config.ConnConfig.Copy(), waker: db.NewWaker(), name: rand.Text(), lockSlots: make(chan struct{}, (config.MaxConns+1)/2)}
-	p.ctx, p.end = context.WithCancel(context.WithoutCancel(ctx))
+	p := &DB{Pool: pool, Config: config.ConnConfig.Copy(), Waker: db.NewWaker(), Name: rand.Text(), lockSlots: make(chan struct{}, (config.MaxConns+1)/2)}
+	p.ctx, p.End = context.WithCancel(context.WithoutCancel(ctx))
 	return p, nil
 }
 
-// start starts the listener and the guard. longWrite reports a write outside the pool
+// Start starts the listener and the guard. longWrite reports a write outside the pool
 // that has been under way for at least a time.
-func (p *pgDatabase) start(longWrite func(time.Duration) bool) {
+func (p *DB) Start(longWrite func(time.Duration) bool) {
 	p.done.Go(p.listen)
 	p.done.Go(func() { p.guard(longWrite) })
 }
 
-// close waits for the goroutines of the database and closes all connections.
-func (p *pgDatabase) close() {
-	p.end()
+// Close waits for the goroutines of the database and closes all connections.
+func (p *DB) Close() {
+	p.End()
 	p.done.Wait()
-	p.pool.Close()
+	p.Pool.Close()
 }
 
-// run runs a goroutine that close waits for.
-func (p *pgDatabase) run(goroutine func()) { p.done.Go(goroutine) }
+// Run runs a goroutine that close waits for.
+func (p *DB) Run(goroutine func()) { p.done.Go(goroutine) }
 
-// connect opens a connection beside the pool and prepares statements on it by name.
-func (p *pgDatabase) connect(statements map[string]string) (*pgconn.PgConn, error) {
+// Connect opens a connection beside the pool and prepares statements on it by name.
+func (p *DB) Connect(statements map[string]string) (*pgconn.PgConn, error) {
 	ctx, cancel := context.WithTimeout(p.ctx, 10*time.Second)
 	defer cancel()
-	c, err := pgx.ConnectConfig(ctx, p.config)
+	c, err := pgx.ConnectConfig(ctx, p.Config)
 	if err != nil {
 		return nil, err
 	}
-	err = checkSession(ctx, c)
+	err = CheckSession(ctx, c)
 	for name, sql := range statements {
 		if err == nil {
 			_, err = c.PgConn().Prepare(ctx, name, sql, nil)
 		}
 	}
 	if err != nil {
-		closeConn(c)
+		CloseConn(c)
 		return nil, err
 	}
 	return c.PgConn(), nil
 }
 
-// context returns a context that ends when the database is closed.
-func (p *pgDatabase) context() context.Context { return p.ctx }
+// Context returns a context that ends when the database is closed.
+func (p *DB) Context() context.Context { return p.ctx }
 
-// countCommit adds one transaction of several writes.
-func (p *pgDatabase) countCommit(writes, statements int, bytes int64) {
+// CountCommit adds one transaction of several writes.
+func (p *DB) CountCommit(writes, statements int, bytes int64) {
 	p.commits.Add(1)
 	p.writes.Add(int64(writes))
 	p.statements.Add(int64(statements))
@@ -135,22 +137,22 @@ func (p *pgDatabase) countCommit(writes, statements int, bytes int64) {
 // Save (Send, Claim that changes something, objects, locks) counts as one write and one
 // commit, even if it fails; objects and locks count no bytes. WALBytes is 0, because
 // other processes write to the server's log too.
-func (p *pgDatabase) Stats() db.Stats {
+func (p *DB) Stats() db.Stats {
 	n := p.commits.Load()
 	return db.Stats{Writes: p.writes.Load(), Commits: n, Syncs: n, Bytes: p.bytes.Load(), Statements: p.statements.Load()}
 }
 
-// count adds one write that does not go through the writers.
-func (p *pgDatabase) count(statements, bytes int) {
+// Count adds one write that does not go through the writers.
+func (p *DB) Count(statements, bytes int) {
 	p.writes.Add(1)
 	p.commits.Add(1)
 	p.statements.Add(int64(statements))
 	p.bytes.Add(int64(bytes))
 }
 
-// prepareSession sets the parameters of every session: durable commits, plans that do
+// PrepareSession sets the parameters of every session: durable commits, plans that do
 // not depend on the contents of the tables, and timeouts for every wait.
-func prepareSession(c *pgx.ConnConfig) {
+func PrepareSession(c *pgx.ConnConfig) {
 	if c.RuntimeParams == nil {
 		c.RuntimeParams = map[string]string{}
 	}
@@ -179,9 +181,9 @@ func prepareSession(c *pgx.ConnConfig) {
 	}
 }
 
-// checkSession refuses a session whose commits are not durable, for example because a
+// CheckSession refuses a session whose commits are not durable, for example because a
 // connection pooler drops settings.
-func checkSession(ctx context.Context, c *pgx.Conn) error {
+func CheckSession(ctx context.Context, c *pgx.Conn) error {
 	var value string
 	if err := c.QueryRow(ctx, "SELECT current_setting('synchronous_commit')").Scan(&value); err != nil {
 		return err
@@ -192,16 +194,16 @@ func checkSession(ctx context.Context, c *pgx.Conn) error {
 	return nil
 }
 
-// StoreRefused is the fault of a database that refuses this user. Waiting does not help.
-var StoreRefused = fault.Declare(fault.Kind{
+// Refused is the fault of a database that refuses this user. Waiting does not help.
+var Refused = fault.Declare(fault.Kind{
 	Code: "STORE_REFUSED", Class: fault.Blocked,
 	Title:  "the database refuses this user",
 	Remedy: "Correct user, password or name of the database in --dsn, or create them on the server, and start again.",
 })
 
-// pgError returns the fault of a failed statement. Errors of the caller's context stay
+// Fault returns the fault of a failed statement. Errors of the caller's context stay
 // as they are.
-func pgError(err error) error {
+func Fault(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
@@ -213,7 +215,7 @@ func pgError(err error) error {
 	if errors.As(err, &pg) {
 		switch {
 		case strings.HasPrefix(pg.Code, "28"), pg.Code == "3D000", pg.Code == "42501": // user or password, no such database, no permission
-			return StoreRefused.Errorf("PostgreSQL: %w", err)
+			return Refused.Errorf("PostgreSQL: %w", err)
 		case pg.Code == "53100", pg.Code == "25006", pg.Code == "58030": // disk full, read-only, I/O error
 			return workflow.StoreFull.Errorf("PostgreSQL: %w", err)
 		case strings.HasPrefix(pg.Code, "22"), strings.HasPrefix(pg.Code, "23"), strings.HasPrefix(pg.Code, "42"): // a defect in this program
@@ -225,43 +227,43 @@ func pgError(err error) error {
 	return workflow.StoreUnavailable.Errorf("PostgreSQL: %w", err)
 }
 
-// refused reports that the server refused the statement and rolled back its transaction,
+// IsRefused reports that the server refused the statement and rolled back its transaction,
 // so that it may be tried again.
-func refused(err error) bool {
+func IsRefused(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Severity == "ERROR"
 }
 
 // snapshot runs do in one snapshot.
-func (p *pgDatabase) snapshot(ctx context.Context, do func(pgx.Tx) error) error {
-	return p.snapshotFor(ctx, "10s", do)
+func (p *DB) snapshot(ctx context.Context, do func(pgx.Tx) error) error {
+	return p.SnapshotFor(ctx, "10s", do)
 }
 
-// snapshotFor runs do in one snapshot. The session may be idle for pause between two
+// SnapshotFor runs do in one snapshot. The session may be idle for pause between two
 // statements. It holds no lock that others wait for.
-func (p *pgDatabase) snapshotFor(ctx context.Context, pause string, do func(pgx.Tx) error) error {
+func (p *DB) SnapshotFor(ctx context.Context, pause string, do func(pgx.Tx) error) error {
 	begin := "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL idle_in_transaction_session_timeout = '" + pause + "'"
-	if pause == adminIdleTimeout {
+	if pause == AdminIdleTimeout {
 		begin += "; SET LOCAL statement_timeout = 0"
 	}
-	return pgError(pgx.BeginTxFunc(ctx, p.pool, pgx.TxOptions{BeginQuery: begin}, do))
+	return Fault(pgx.BeginTxFunc(ctx, p.Pool, pgx.TxOptions{BeginQuery: begin}, do))
 }
 
-// acquireWithin returns a connection for a call that must not wait for slow reads: from
+// AcquireWithin returns a connection for a call that must not wait for slow reads: from
 // the pool within patience, else a new connection, else, if the server accepts no more
 // connections, from the pool without a limit.
-func (p *pgDatabase) acquireWithin(ctx context.Context, patience time.Duration) (c *pgx.Conn, release func(), err error) {
+func (p *DB) AcquireWithin(ctx context.Context, patience time.Duration) (c *pgx.Conn, release func(), err error) {
 	short, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if pooled, err := p.pool.Acquire(short); err == nil {
+	if pooled, err := p.Pool.Acquire(short); err == nil {
 		return pooled.Conn(), sync.OnceFunc(pooled.Release), nil
 	} else if short.Err() == nil || ctx.Err() != nil {
 		return nil, nil, err
 	}
-	if c, err = pgx.ConnectConfig(ctx, p.config); err == nil {
-		return c, sync.OnceFunc(func() { closeConn(c) }), nil
+	if c, err = pgx.ConnectConfig(ctx, p.Config); err == nil {
+		return c, sync.OnceFunc(func() { CloseConn(c) }), nil
 	}
-	pooled, err := p.pool.Acquire(ctx)
+	pooled, err := p.Pool.Acquire(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
