@@ -79,7 +79,7 @@ func createOn(ctx context.Context, o options, rec *trace) (f figures, err error)
 		return nil, err
 	}
 	defer recorded()
-	admin := w.store.(sql.Admin)
+	admin := w.store
 	before, began, spent := admin.Stats(), time.Now(), cpuTime()
 	if err := createAll(ctx, w, o); err != nil {
 		return nil, err

@@ -91,7 +91,7 @@ func (t *trace) run(ctx context.Context, dir string) (replayResult, error) {
 		parts = append(parts, part)
 	}
 	errs := make(chan error, len(parts))
-	before, began, spent := store.(sql.Admin).Stats().Writes, time.Now(), cpuTime()
+	before, began, spent := store.Stats().Writes, time.Now(), cpuTime()
 	var all sync.WaitGroup
 	for _, part := range parts {
 		all.Go(func() {
@@ -108,7 +108,7 @@ func (t *trace) run(ctx context.Context, dir string) (replayResult, error) {
 		})
 	}
 	all.Wait()
-	p := replayResult{float64(store.(sql.Admin).Stats().Writes - before), time.Since(began), cpuTime() - spent}
+	p := replayResult{float64(store.Stats().Writes - before), time.Since(began), cpuTime() - spent}
 	close(errs)
 	return p, <-errs
 }

@@ -2,7 +2,6 @@ package sql_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -27,24 +26,16 @@ import (
 )
 
 // eachStore runs a test on both databases. open opens a new store.
-func eachStore(t *testing.T, test func(t *testing.T, open func(o sql.Options) adminStore)) {
+func eachStore(t *testing.T, test func(t *testing.T, open func(o sql.Options) sql.Store)) {
 	t.Run("sqlite", func(t *testing.T) {
-		test(t, func(o sql.Options) adminStore {
+		test(t, func(o sql.Options) sql.Store {
 			o.Path = filepath.Join(t.TempDir(), "pawl.db")
 			return openSQLite(t, o)
 		})
 	})
 	t.Run("postgres", func(t *testing.T) {
-		test(t, func(o sql.Options) adminStore { return sqltest.OpenPostgres(t, o).(adminStore) })
+		test(t, func(o sql.Options) sql.Store { return sqltest.OpenPostgres(t, o) })
 	})
-}
-
-type adminStore interface {
-	sql.Store
-	sql.Admin
-	Rotate(context.Context) (int, error)
-	CheckEncryption(context.Context) error
-	Accounts() account.Store
 }
 
 var revealed = cmpopts.AcyclicTransformer("Reveal", func(s cluster.Secret) string { return s.Reveal() })
@@ -85,7 +76,7 @@ func contents(t testing.TB, s sql.Store) []any {
 	add(rows, err)
 	events, err := l.Events(t.Context(), cluster.EventQuery{Scope: everyone})
 	add(events, err)
-	accounts := s.(adminStore).Accounts()
+	accounts := s.Accounts()
 	domains, err := accounts.Domains(t.Context())
 	add(domains, err)
 	people, err := accounts.Accounts(t.Context(), account.Query{})
@@ -108,7 +99,7 @@ func contents(t testing.TB, s sql.Store) []any {
 // An export holds clusters with all their rows. Restored into either database they are
 // the same, and numbers continue after them.
 func TestClustersMoveBetweenDatabases(t *testing.T) {
-	eachStore(t, func(t *testing.T, open func(sql.Options) adminStore) {
+	eachStore(t, func(t *testing.T, open func(sql.Options) sql.Store) {
 		options := sql.Options{MasterKey: sqltest.MasterKey}
 		from := open(options)
 		commit(t, from, sqltest.NewRecord(1), sqltest.NewRecord(2))
@@ -133,7 +124,7 @@ func TestClustersMoveBetweenDatabases(t *testing.T) {
 		}
 		want := contents(t, from)
 		lite := openSQLite(t, sql.Options{Path: filepath.Join(t.TempDir(), "other.db"), MasterKey: sqltest.MasterKey})
-		for name, to := range map[string]adminStore{"the same": open(options), "sqlite": lite, "postgres": sqltest.OpenPostgres(t, options).(adminStore)} {
+		for name, to := range map[string]sql.Store{"the same": open(options), "sqlite": lite, "postgres": sqltest.OpenPostgres(t, options)} {
 			if err := to.Restore(t.Context(), bytes.NewReader(lines.Bytes())); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
@@ -236,7 +227,7 @@ func TestKeysAreMissingOrUnknown(t *testing.T) {
 // Rotation encrypts all secrets again, and only those that need it. Then the old key is
 // not needed.
 func TestRotate(t *testing.T) {
-	eachStore(t, func(t *testing.T, open func(sql.Options) adminStore) {
+	eachStore(t, func(t *testing.T, open func(sql.Options) sql.Store) {
 		s := open(sql.Options{MasterKey: sqltest.MasterKey})
 		const clusters = 210 // more than one write
 		for i := range clusters {
@@ -296,7 +287,7 @@ func TestRotate(t *testing.T) {
 }
 
 func TestSettingsAgree(t *testing.T) {
-	eachStore(t, func(t *testing.T, open func(sql.Options) adminStore) {
+	eachStore(t, func(t *testing.T, open func(sql.Options) sql.Store) {
 		l := open(sql.Options{}).Clusters()
 		if v, err := l.Setting(t.Context(), "installation"); err != nil || v != "" {
 			t.Errorf("none: %q %v", v, err)
@@ -318,7 +309,7 @@ func TestSettingsAgree(t *testing.T) {
 // Both databases enforce the maximum sizes of columns. A value that does not fit is
 // reported as such.
 func TestSizesOfColumns(t *testing.T) {
-	eachStore(t, func(t *testing.T, open func(sql.Options) adminStore) {
+	eachStore(t, func(t *testing.T, open func(sql.Options) sql.Store) {
 		s := open(sql.Options{})
 		for column, set := range map[string]func(*cluster.Cluster, string){
 			"uuid 40":              func(c *cluster.Cluster, v string) { c.UUID = v },
@@ -350,7 +341,7 @@ func TestSizesOfColumns(t *testing.T) {
 
 // Texts of providers may contain any bytes: both databases store the valid part.
 func TestTextsOfProviders(t *testing.T) {
-	eachStore(t, func(t *testing.T, open func(sql.Options) adminStore) {
+	eachStore(t, func(t *testing.T, open func(sql.Options) sql.Store) {
 		s := open(sql.Options{})
 		commit(t, s, &cluster.Change{Cluster: &cluster.Cluster{UUID: "u", Reason: cluster.Reason{Text: "a\x00b\xffc"}, Findings: []cluster.Finding{{Evidence: "a\x00b\xff"}}},
 			Journal: []*cluster.JournalRow{{Key: "k", LastError: "x\x00y\xfe"}}})

@@ -51,6 +51,6 @@ func openPostgres(ctx context.Context, dsn string, encrypter *secrets.Encrypter)
 // STORE_UNAVAILABLE.
 func (p *Postgres) Close() error {
 	p.writer.close()
-	p.Close()
+	p.DB.Close()
 	return nil
 }

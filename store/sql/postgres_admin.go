@@ -17,8 +17,6 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-var _ Admin = (*Postgres)(nil)
-
 // BackupElsewhere is the fault of a backup that the database server must make.
 var BackupElsewhere = fault.Declare(fault.Kind{
 	Code: "BACKUP_ELSEWHERE", Class: fault.Invalid,

@@ -40,7 +40,7 @@ func newPGBench(b *testing.B) *pgBench {
 	if err != nil {
 		b.Fatal(err)
 	}
-	x := &pgBench{dsn: dsn, stats: store.(interface{ Stats() db.Stats }).Stats}
+	x := &pgBench{dsn: dsn, stats: store.Stats}
 	steps := make([]workflow.Step, 10)
 	for i := range steps {
 		steps[i] = workflow.Step{Name: fmt.Sprintf("step-%d", i), Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }}

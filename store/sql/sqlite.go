@@ -48,10 +48,7 @@ type SQLite struct {
 	done    sync.WaitGroup
 }
 
-var (
-	_ Store = (*SQLite)(nil)
-	_ Admin = (*SQLite)(nil)
-)
+var _ Store = (*SQLite)(nil)
 
 const (
 	busyTimeout = 10 * time.Second // of a writer that waits for another process

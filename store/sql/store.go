@@ -60,6 +60,7 @@ type Store interface {
 	workflow.Lister
 	workflow.Definitions
 	workflow.Retainer
+	Admin
 	// Objects returns the standalone objects of the database and their change feed.
 	Objects() control.Objects
 	// Locks returns the locks that all processes on the database share.
@@ -78,7 +79,7 @@ type Store interface {
 	Close() error
 }
 
-// Admin has the operations of the maintenance commands. Both databases implement it.
+// Admin has the operations of the maintenance commands.
 type Admin interface {
 	// IsOwner reports whether this process may claim and save runs.
 	IsOwner() bool
@@ -92,6 +93,10 @@ type Admin interface {
 	Export(ctx context.Context, w io.Writer) error
 	// Restore reads an export into an empty store.
 	Restore(ctx context.Context, r io.Reader) error
+	// Rotate encrypts all secrets with the newest master key and returns the number of rows it changed.
+	Rotate(ctx context.Context) (int, error)
+	// CheckEncryption decrypts some secrets of each kind. MASTER_KEY_UNKNOWN, MASTER_KEY_MISSING.
+	CheckEncryption(ctx context.Context) error
 }
 
 // Report is the result of Check.

@@ -207,14 +207,14 @@ func BenchmarkClustersRow(b *testing.B) {
 					records[&record.Journal[0]] = record.Cluster.ID
 					rows <- &record.Journal[0]
 				}
-				before := s.(sql.Admin).Stats()
+				before := s.Stats()
 				callConcurrently(b, callers, func(i int64) error {
 					row := <-rows
 					defer func() { rows <- row }()
 					row.Attempt = int(i)
 					return l.Commit(b.Context(), &cluster.Change{ClusterID: records[row], Journal: []*cluster.JournalRow{row}})
 				})
-				after := s.(sql.Admin).Stats()
+				after := s.Stats()
 				b.ReportMetric(float64(after.Statements-before.Statements)/float64(b.N), "statements/op")
 				b.ReportMetric(float64(after.Syncs-before.Syncs)/float64(b.N), "syncs/op")
 			})

@@ -12,7 +12,6 @@ import (
 	"github.com/pawl-dev/pawl/lock"
 	"github.com/pawl-dev/pawl/server"
 	"github.com/pawl-dev/pawl/store/sql"
-	"github.com/pawl-dev/pawl/store/sql/idempotency"
 	"github.com/pawl-dev/pawl/store/sql/secrets"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -132,7 +131,7 @@ func (s Store) IsOpen() bool { return s.kept != nil }
 
 // Keys keeps the answers of requests to a server; nil: the store does not.
 func (s Store) Keys() server.Idempotency {
-	if admin, ok := s.kept.(interface{ Keys() idempotency.Keys }); ok {
+	if admin, ok := s.kept.(sql.Store); ok {
 		return admin.Keys()
 	}
 	return nil
@@ -140,7 +139,7 @@ func (s Store) Keys() server.Idempotency {
 
 // SignedOut remembers sessions that were signed out; nil: the store does not.
 func (s Store) SignedOut() server.SignedOut {
-	if admin, ok := s.kept.(interface{ Keys() idempotency.Keys }); ok {
+	if admin, ok := s.kept.(sql.Store); ok {
 		return admin.Keys()
 	}
 	return nil
@@ -149,7 +148,7 @@ func (s Store) SignedOut() server.SignedOut {
 // SessionKeys sign the sessions of the console: one of each master key, the
 // newest first. None: the store has no master key, and sessions end with the server.
 func (s Store) SessionKeys() ([][]byte, error) {
-	if sealed, ok := s.kept.(interface{ Encrypter() *secrets.Encrypter }); ok {
+	if sealed, ok := s.kept.(sql.Store); ok {
 		return sealed.Encrypter().Derive("pawl console sessions 1")
 	}
 	return nil, nil
@@ -175,17 +174,13 @@ func (s Store) Accounts() account.Store {
 func (s Store) Rotator() (rotator interface {
 	Rotate(ctx context.Context) (int, error)
 }, ok bool) {
-	rotator, ok = s.kept.(interface {
-		Rotate(ctx context.Context) (int, error)
-	})
+	rotator, ok = s.kept.(sql.Store)
 	return rotator, ok
 }
 
 // CheckEncryption refuses a store whose secrets the given master keys do not open.
 func (s Store) CheckEncryption(ctx context.Context) error {
-	if sealed, ok := s.kept.(interface {
-		CheckEncryption(ctx context.Context) error
-	}); ok {
+	if sealed, ok := s.kept.(sql.Store); ok {
 		return sealed.CheckEncryption(ctx)
 	}
 	return nil
@@ -193,9 +188,7 @@ func (s Store) CheckEncryption(ctx context.Context) error {
 
 // Probe writes as requests do, and tells why that cannot be done.
 func (s Store) Probe(ctx context.Context) error {
-	if durable, ok := s.kept.(interface {
-		Probe(ctx context.Context) error
-	}); ok {
+	if durable, ok := s.kept.(sql.Store); ok {
 		return durable.Probe(ctx)
 	}
 	return nil
@@ -218,8 +211,8 @@ func (o StoreOptions) Keys() string {
 // others make. It is made once.
 func (s Store) Installation(ctx context.Context) (string, error) {
 	id := control.NewUID()
-	if sql, ok := s.kept.(sql.Store); ok {
-		return sql.Clusters().SettingOr(ctx, "installation", id)
+	if store, ok := s.kept.(sql.Store); ok {
+		return store.Clusters().SettingOr(ctx, "installation", id)
 	}
 	return id, nil
 }

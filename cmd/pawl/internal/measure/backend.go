@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 
 	"github.com/pawl-dev/pawl/store/sql"
-	"github.com/pawl-dev/pawl/store/sql/db"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -62,7 +61,7 @@ func openSQLite(ctx context.Context, path, dir string) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	if k, ok := s.(sql.Admin); ok && !k.IsOwner() {
+	if !s.IsOwner() {
 		s.Close()
 		return nil, workflow.InputInvalid.Errorf("%s is in use by another process: measure on a file of its own", path)
 	}
@@ -82,12 +81,8 @@ func openSQLite(ctx context.Context, path, dir string) (*Backend, error) {
 }
 
 func counters(s sql.Store) func() Counters {
-	k, ok := s.(interface{ Stats() db.Stats })
-	if !ok {
-		return nil
-	}
 	return func() Counters {
-		st := k.Stats()
+		st := s.Stats()
 		return Counters{Writes: st.Writes, Syncs: st.Syncs, Bytes: st.Bytes, WALBytes: st.WALBytes, Statements: st.Statements}
 	}
 }
