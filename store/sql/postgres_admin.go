@@ -41,11 +41,11 @@ func (p *Postgres) Backup(context.Context, string) error {
 func (p *Postgres) Check(ctx context.Context) (Report, error) {
 	var report Report
 	err := p.SnapshotFor(ctx, postgres.AdminIdleTimeout, func(tx pgx.Tx) error {
-		if err := checkRecords(postgres.NewPGSession(ctx, tx), &report); err != nil {
+		if err := checkRecords(postgres.NewSession(ctx, tx), &report); err != nil {
 			return err
 		}
 		var err error
-		if report.Keys, err = encryptedWith(postgres.NewPGSession(ctx, tx), func(string) (bool, error) { return true, nil }); err != nil {
+		if report.Keys, err = encryptedWith(postgres.NewSession(ctx, tx), func(string) (bool, error) { return true, nil }); err != nil {
 			return err
 		}
 		return eachRun(ctx, tx, func(id string, line dump, damage error) error {
@@ -94,7 +94,7 @@ func (p *Postgres) Export(ctx context.Context, to io.Writer) error {
 			return err
 		}
 		if err := exportTables(out, func(t exportedTable, each func(map[string]cell) error) error {
-			return pgRows(postgres.NewPGSession(ctx, tx), t, each)
+			return pgRows(postgres.NewSession(ctx, tx), t, each)
 		}); err != nil {
 			return err
 		}
@@ -247,7 +247,7 @@ func (p *Postgres) Restore(ctx context.Context, from io.Reader) error {
 		err := readExport(from, func(line dump) error {
 			if line.Table != "" {
 				statements++
-				return restoreRow(postgres.NewPGSession(ctx, tx), line)
+				return restoreRow(postgres.NewSession(ctx, tx), line)
 			}
 			var b pgx.Batch
 			if d := line.Definition; d != nil {
@@ -267,7 +267,7 @@ func (p *Postgres) Restore(ctx context.Context, from io.Reader) error {
 		if err != nil {
 			return err
 		}
-		if err := advanceSequences(postgres.NewPGSession(ctx, tx)); err != nil {
+		if err := advanceSequences(postgres.NewSession(ctx, tx)); err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, `SELECT pg_notify($1, '')`, postgres.RunChannel)

@@ -17,7 +17,7 @@
 //	       container clusters; domain, account, token, api_key, audit: users
 //
 // The functions in codec.go write the blobs, the same for both databases. The
-// schema is in schema/. Its files are numbered; there is no way back to an older one.
+// schema is in db/schema/. Its files are numbered; there is no way back to an older one.
 package sql
 
 import (

@@ -194,7 +194,7 @@ func checkRecords(s db.Session, report *Report) error {
 		}
 	}
 	var err error
-	if report.Clusters, err = clusters.CheckClusters(s, note); err != nil {
+	if report.Clusters, err = clusters.Check(s, note); err != nil {
 		return err
 	}
 	for _, t := range encryptedTables {

@@ -6,9 +6,9 @@ import (
 	"github.com/pawl-dev/pawl/store/sql/db"
 )
 
-// CheckClusters reads all clusters, journal rows and events, and returns the number of
+// Check reads all clusters, journal rows and events, and returns the number of
 // clusters. note gets the error of each row.
-func CheckClusters(s db.Session, note func(what string, err error)) (clusters int, err error) {
+func Check(s db.Session, note func(what string, err error)) (clusters int, err error) {
 	err = s.Query(selectCluster+" ORDER BY id", nil, func(r db.Row) error {
 		c, err := readCluster(r)
 		clusters++

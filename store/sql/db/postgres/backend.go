@@ -74,8 +74,8 @@ func (s Session) Columns(sql string, each func(names []string, values []any) err
 	return rows.Err()
 }
 
-// NewPGSession returns the session of a transaction.
-func NewPGSession(ctx context.Context, tx pgx.Tx) Session { return Session{ctx, tx} }
+// NewSession returns the session of a transaction.
+func NewSession(ctx context.Context, tx pgx.Tx) Session { return Session{ctx, tx} }
 
 // rowValues is one decoded row.
 type rowValues []any
