@@ -106,6 +106,7 @@ var table = map[string]layer{
 	"store/sql":             {kind: edge, rule: sqlRule, layers: slices.Concat(coreLayers, []string{"store/sql/"}), libs: anyLib},
 	"store/sql/db":          {kind: edge, rule: sqlRule, layers: coreLayers},
 	"store/sql/db/postgres": {kind: edge, rule: sqlRule, layers: slices.Concat(coreLayers, []string{"store/sql/db"}), libs: anyLib},
+	"store/sql/codec":       {kind: edge, rule: sqlRule, layers: coreLayers},
 	"store/sql/secrets":     {kind: edge, rule: sqlRule, layers: coreLayers},
 	"store/sql/objects":     {kind: edge, rule: sqlRule, layers: sqlLayers},
 	"store/sql/locks":       {kind: edge, rule: sqlRule, layers: sqlLayers},

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"zombiezen.com/go/sqlite"
 
+	"github.com/pawl-dev/pawl/store/sql/codec"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -65,7 +66,7 @@ func (w *sqWriter) addLabels(row int64, labels map[string]string) error {
 func sqliteLabels(conn *sqlite.Conn) error {
 	return query(conn, "SELECT run, data FROM birth", func(row *sqlite.Stmt) error {
 		var r workflow.Run
-		if err := readBirth(column(row, 1), &r); err != nil {
+		if err := codec.ReadBirth(column(row, 1), &r); err != nil {
 			return nil //nolint:nilerr // a damaged run must not stop the migration
 		}
 		for key, value := range r.Labels {
@@ -99,7 +100,7 @@ func postgresLabels(ctx context.Context, tx pgx.Tx) error {
 		if err := rows.Scan(&r.ID, &birth); err != nil {
 			return err
 		}
-		if readBirth(birth, &r) == nil {
+		if codec.ReadBirth(birth, &r) == nil {
 			found = append(found, labelRows(r.ID, r.Labels)...)
 		}
 	}

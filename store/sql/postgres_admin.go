@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/store/sql/codec"
 	"github.com/pawl-dev/pawl/store/sql/db"
 	"github.com/pawl-dev/pawl/store/sql/db/postgres"
 	"github.com/pawl-dev/pawl/store/sql/objects"
@@ -210,7 +211,7 @@ func (x *pgRow) dumpRun(ctx context.Context, tx pgx.Tx) (line dump, damage, err 
 		return line, damage, err
 	}
 	for _, data := range blocks {
-		events, bad := readEvents(id, data)
+		events, bad := codec.ReadEvents(id, data)
 		if bad != nil {
 			damage = errors.Join(damage, workflow.StoreCorrupt.Errorf("history of run %s: %w", id, bad))
 			continue
@@ -299,8 +300,8 @@ func (line *dump) queue(b *pgx.Batch) {
 	}
 	b.Queue(`INSERT INTO run (id, flow, version, hash, subject, parent, inline, birth, created, phase, queue_no, revision, epoch, mail, next_at, due_at, ended, body)
 		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
-		r.ID, r.Flow, r.Version, r.Hash, r.Subject, r.Parent, r.Inline, appendBirth(nil, r), db.Nanos(r.CreatedAt), phaseNumber(r.Phase), r.Queue,
-		r.Revision, r.Epoch, r.Mail, db.Nanos(r.NextAt), due, db.Nanos(r.EndedAt), appendBody(nil, r, open))
+		r.ID, r.Flow, r.Version, r.Hash, r.Subject, r.Parent, r.Inline, codec.AppendBirth(nil, r), db.Nanos(r.CreatedAt), codec.PhaseNumber(r.Phase), r.Queue,
+		r.Revision, r.Epoch, r.Mail, db.Nanos(r.NextAt), due, db.Nanos(r.EndedAt), codec.AppendBody(nil, r, open))
 	for _, l := range labelRows(r.ID, r.Labels) {
 		b.Queue(putLabelSQL, l.run, l.key, l.value)
 	}
@@ -314,13 +315,13 @@ func (line *dump) queue(b *pgx.Batch) {
 	}
 	for _, s := range line.Signals {
 		n++
-		b.Queue(`INSERT INTO signal (run, n, id, data) SELECT k, $2, $3, $4 FROM run WHERE id = $1`, r.ID, n, s.ID, appendSignal(nil, &s))
+		b.Queue(`INSERT INTO signal (run, n, id, data) SELECT k, $2, $3, $4 FROM run WHERE id = $1`, r.ID, n, s.ID, codec.AppendSignal(nil, &s))
 	}
 	const event = `INSERT INTO event (run, seq, data, steps) SELECT k, $2, $3, $4 FROM run WHERE id = $1`
 	if len(settled) > 0 {
-		b.Queue(event, r.ID, int64(0), []byte(nil), appendRecords(nil, settled))
+		b.Queue(event, r.ID, int64(0), []byte(nil), codec.AppendRecords(nil, settled))
 	}
 	for piece := range slices.Chunk(line.Events, restoreBatch) {
-		b.Queue(event, r.ID, piece[len(piece)-1].Seq, appendEvents(nil, piece), []byte(nil))
+		b.Queue(event, r.ID, piece[len(piece)-1].Seq, codec.AppendEvents(nil, piece), []byte(nil))
 	}
 }

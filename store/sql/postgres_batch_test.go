@@ -5,12 +5,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pawl-dev/pawl/store/sql/codec"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
 // step returns a write of a run that goes on.
 func step(k int64) *pgWrite {
-	return &pgWrite{k: k, owner: 1, phase: phaseNumber(workflow.Running)}
+	return &pgWrite{k: k, owner: 1, phase: codec.PhaseNumber(workflow.Running)}
 }
 
 // batches runs a writer whose transactions take a millisecond, and returns the size of

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pawl-dev/pawl/store/sql/codec"
 	"github.com/pawl-dev/pawl/store/sql/db"
 	"github.com/pawl-dev/pawl/store/sql/db/postgres"
 	"github.com/pawl-dev/pawl/workflow"
@@ -49,11 +50,11 @@ func (x *pgRow) fullTargets() []any { return append(x.targets(), &x.steps, &x.si
 // decode builds the run. A record in the body is newer than an appended one.
 func (x *pgRow) decode() (workflow.Loaded, error) {
 	r := &x.run
-	open, err := readBody(x.body, r)
+	open, err := codec.ReadBody(x.body, r)
 	if err == nil {
-		err = readBirth(x.birth, r)
+		err = codec.ReadBirth(x.birth, r)
 	}
-	r.Version, r.Phase, r.CreatedAt, r.NextAt, r.EndedAt = int(x.version), phaseOf(x.phase), db.Instant(x.created), db.Instant(x.next), db.Instant(x.ended)
+	r.Version, r.Phase, r.CreatedAt, r.NextAt, r.EndedAt = int(x.version), codec.PhaseOf(x.phase), db.Instant(x.created), db.Instant(x.next), db.Instant(x.ended)
 	r.Input = x.input
 	handle := &pgHandle{k: x.k, version: r.Version, hash: r.Hash}
 	records := make([]*workflow.StepRecord, 0, len(x.steps)+len(open))
@@ -67,7 +68,7 @@ func (x *pgRow) decode() (workflow.Loaded, error) {
 		records = append(records, s)
 	}
 	for _, data := range x.steps {
-		settled, bad := readRecords(data)
+		settled, bad := codec.ReadRecords(data)
 		err = errors.Join(err, bad)
 		for _, s := range settled {
 			put(s)
@@ -81,7 +82,7 @@ func (x *pgRow) decode() (workflow.Loaded, error) {
 	r.Handle = handle
 	loaded := workflow.Loaded{Run: r}
 	for i, id := range x.signalIDs {
-		s, bad := readSignal(id, x.signals[i])
+		s, bad := codec.ReadSignal(id, x.signals[i])
 		err = errors.Join(err, bad)
 		loaded.Signals = append(loaded.Signals, s)
 	}
@@ -118,7 +119,7 @@ func (p *Postgres) List(ctx context.Context, q workflow.Query) ([]*workflow.Run,
 	if len(q.Phases) > 0 {
 		var numbers []int64
 		for _, phase := range q.Phases {
-			numbers = append(numbers, phaseNumber(phase))
+			numbers = append(numbers, codec.PhaseNumber(phase))
 		}
 		add("r.phase = ANY($%d)", numbers)
 	}
@@ -217,7 +218,7 @@ func (p *Postgres) History(ctx context.Context, id string, after int64, limit in
 		if err := rows.Scan(&data); err != nil {
 			return nil, postgres.Fault(err)
 		}
-		block, err := readEvents(id, data)
+		block, err := codec.ReadEvents(id, data)
 		if err != nil {
 			return nil, workflow.StoreCorrupt.Errorf("history of run %s: %w", id, err)
 		}
@@ -286,7 +287,7 @@ func (p *Postgres) Events(ctx context.Context, cursor string, limit int) ([]work
 		if err := rows.Scan(&x, &n, &id, &data); err != nil {
 			return nil, "", postgres.Fault(err)
 		}
-		block, err := readEvents(id, data)
+		block, err := codec.ReadEvents(id, data)
 		if err != nil {
 			return nil, "", workflow.StoreCorrupt.Errorf("history of run %s: %w", id, err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pawl-dev/pawl/store/sql/codec"
 	"github.com/pawl-dev/pawl/store/sql/db"
 	"github.com/pawl-dev/pawl/store/sql/db/postgres"
 	"github.com/pawl-dev/pawl/workflow"
@@ -71,7 +72,7 @@ func created(r *workflow.Run, handle *pgHandle, result pgResult) (*workflow.Run,
 	var steps []*workflow.StepRecord
 	if r.Len() > 0 {
 		var err error
-		if steps, err = readRecords(appendRecords(nil, slices.Collect(r.Steps()))); err != nil {
+		if steps, err = codec.ReadRecords(codec.AppendRecords(nil, slices.Collect(r.Steps()))); err != nil {
 			return nil, err
 		}
 	}
@@ -80,7 +81,7 @@ func created(r *workflow.Run, handle *pgHandle, result pgResult) (*workflow.Run,
 }
 
 func encodeCreate(r *workflow.Run, events []workflow.Event) (*pgWrite, *pgHandle) {
-	op := &pgWrite{create: &pgCreate{run: r, birth: appendBirth(nil, r)}, epoch: r.Epoch, next: db.Nanos(r.NextAt)}
+	op := &pgWrite{create: &pgCreate{run: r, birth: codec.AppendBirth(nil, r)}, epoch: r.Epoch, next: db.Nanos(r.NextAt)}
 	if len(r.Input) > 0 {
 		op.create.input = r.Input
 	}
@@ -111,14 +112,14 @@ func (op *pgWrite) encode(r *workflow.Run, handle *pgHandle, events []workflow.E
 	for i, s := range open {
 		handle.open[i] = s.Name
 	}
-	op.body = appendBody(make([]byte, 0, 128), r, open)
+	op.body = codec.AppendBody(make([]byte, 0, 128), r, open)
 	if len(settled) > 0 {
-		op.steps = appendRecords(make([]byte, 0, 96), settled)
+		op.steps = codec.AppendRecords(make([]byte, 0, 96), settled)
 	}
 	op.seq = r.Seq
 	if len(events) > 0 {
 		op.seq = events[len(events)-1].Seq
-		op.events = appendEvents(make([]byte, 0, 96), events)
+		op.events = codec.AppendEvents(make([]byte, 0, 96), events)
 	}
 }
 
@@ -184,7 +185,7 @@ func (p *Postgres) Save(ctx context.Context, s *workflow.Save) error {
 		return err
 	}
 	op := &pgWrite{k: handle.k, rev: r.Revision, epoch: r.Epoch, next: db.Nanos(r.NextAt), ended: db.Nanos(r.EndedAt), mail: r.Mail,
-		phase: phaseNumber(r.Phase), consumed: s.Consumed, outgoing: s.Mail}
+		phase: codec.PhaseNumber(r.Phase), consumed: s.Consumed, outgoing: s.Mail}
 	if r.Phase.Final() {
 		op.freesSubject, op.subject, op.next = !r.Inline, r.Subject, 0
 	} else if r.Owner != "" {
@@ -244,7 +245,7 @@ func (p *Postgres) lost(ctx context.Context, r *workflow.Run) error {
 // Send implements workflow.Store.
 func (p *Postgres) Send(ctx context.Context, id string, s workflow.Signal) error {
 	var code int
-	data := appendSignal(nil, &s)
+	data := codec.AppendSignal(nil, &s)
 	p.Count(1, len(id)+len(s.ID)+len(data)+16)
 	err := p.Pool.QueryRow(ctx, `SELECT pawl_send($1, $2, $3, $4, $5)`, id, s.ID, data, workflow.MaxUnread, workflow.MaxSignalIDs).Scan(&code)
 	if err != nil {

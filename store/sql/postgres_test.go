@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/store/sql/codec"
 	"github.com/pawl-dev/pawl/store/sql/db"
 	"github.com/pawl-dev/pawl/store/sql/db/postgres"
 	"github.com/pawl-dev/pawl/store/sql/pgtest"
@@ -165,7 +166,7 @@ func TestPostgresBatchIsFair(t *testing.T) {
 		r := newRun(i)
 		r.Owner, r.Epoch = "w", 5
 		r = mustCreate(t, p, r)
-		op := &pgWrite{k: r.Handle.(*pgHandle).k, rev: 1, epoch: 5, owner: 1, phase: phaseNumber(workflow.Running)}
+		op := &pgWrite{k: r.Handle.(*pgHandle).k, rev: 1, epoch: 5, owner: 1, phase: codec.PhaseNumber(workflow.Running)}
 		switch i % 3 {
 		case 1:
 			op.rev = 7 // another process has saved it
@@ -387,7 +388,7 @@ func TestPostgresHistoryIsNeverOvertaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data := appendEvents(nil, []workflow.Event{{Seq: 1, Kind: workflow.RunCreated, Message: "slow"}})
+	data := codec.AppendEvents(nil, []workflow.Event{{Seq: 1, Kind: workflow.RunCreated, Message: "slow"}})
 	if _, err := slow.Exec(t.Context(), `INSERT INTO event (run, seq, data) VALUES ($1, 1, $2)`, r.Handle.(*pgHandle).k, data); err != nil {
 		t.Fatal(err)
 	}

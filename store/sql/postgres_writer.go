@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/pawl-dev/pawl/store/sql/codec"
 	"github.com/pawl-dev/pawl/store/sql/db"
 	"github.com/pawl-dev/pawl/store/sql/db/postgres"
 	"github.com/pawl-dev/pawl/workflow"
@@ -114,7 +115,7 @@ func (w *pgWriter) transactionEnded(batch []*pgWrite, began time.Time, took time
 	}
 }
 
-var runningNumber = phaseNumber(workflow.Running)
+var runningNumber = codec.PhaseNumber(workflow.Running)
 
 // pgWrite is one Create or Save, encoded by its caller.
 type pgWrite struct {
@@ -503,7 +504,7 @@ func (p *pgPipe) saves(batch []*pgWrite, results []pgResult) {
 			int8Array(posts, func(m outgoingMail) int64 { return m.op.rev }),
 			textArray(posts, func(m outgoingMail) string { return m.To }),
 			textArray(posts, func(m outgoingMail) string { return m.Signal.ID }),
-			byteaArray(posts, func(m outgoingMail) []byte { return appendSignal(nil, &m.Signal) }),
+			byteaArray(posts, func(m outgoingMail) []byte { return codec.AppendSignal(nil, &m.Signal) }),
 			int8Param(workflow.MaxSignalIDs))
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/store/sql/codec"
 	"github.com/pawl-dev/pawl/store/sql/db"
 	"github.com/pawl-dev/pawl/store/sql/objects"
 	"github.com/pawl-dev/pawl/workflow"
@@ -129,7 +130,7 @@ func (s *SQLite) dumpRun(conn *sqlite.Conn, row int64, id string) (line dump, er
 	}
 	var blocks [][]workflow.Event
 	err = chain(conn, "data", h.lastEvent, func(data []byte) (prev int64, err error) {
-		events, err := readEvents(id, data, &prev)
+		events, err := codec.ReadEvents(id, data, &prev)
 		blocks = append(blocks, events)
 		return prev, err
 	})
@@ -330,7 +331,7 @@ func (w *sqWriter) restore(line dump) error {
 	if len(settled) > 0 {
 		lastSteps = w.lastRow + 1
 	}
-	body := putRowPointers(appendBody(make([]byte, pointerSpace), r, open), lastEvent, lastSteps)
+	body := putRowPointers(codec.AppendBody(make([]byte, pointerSpace), r, open), lastEvent, lastSteps)
 	var due, slot, ended, parent any
 	switch {
 	case r.Phase.Final():
@@ -348,13 +349,13 @@ func (w *sqWriter) restore(line dump) error {
 	}
 	err := w.exec(`INSERT INTO run (row, id, flow, version, hash, subject, parent, inline, phase, slot, queue_no, revision, epoch, mail, due, created, ended, body)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		row, r.ID, r.Flow, r.Version, r.Hash, r.Subject, parent, r.Inline, phaseNumber(r.Phase), slot, r.Queue, r.Revision, r.Epoch,
+		row, r.ID, r.Flow, r.Version, r.Hash, r.Subject, parent, r.Inline, codec.PhaseNumber(r.Phase), slot, r.Queue, r.Revision, r.Epoch,
 		r.Mail, due, db.Nanos(r.CreatedAt), ended, body)
 	if err != nil {
 		return err
 	}
 	w.lastRun++
-	if err := w.exec("INSERT INTO birth (run, data, input) VALUES (?, ?, ?)", row, appendBirth(nil, r), []byte(r.Input)); err != nil {
+	if err := w.exec("INSERT INTO birth (run, data, input) VALUES (?, ?, ?)", row, codec.AppendBirth(nil, r), []byte(r.Input)); err != nil {
 		return err
 	}
 	if err := w.addLabels(row, r.Labels); err != nil {
@@ -366,7 +367,7 @@ func (w *sqWriter) restore(line dump) error {
 		}
 	}
 	for _, signal := range line.Signals {
-		if err := w.exec("INSERT INTO signal (run, id, data) VALUES (?, ?, ?)", row, signal.ID, appendSignal(nil, &signal)); err != nil {
+		if err := w.exec("INSERT INTO signal (run, id, data) VALUES (?, ?, ?)", row, signal.ID, codec.AppendSignal(nil, &signal)); err != nil {
 			return err
 		}
 	}
@@ -375,10 +376,10 @@ func (w *sqWriter) restore(line dump) error {
 	}
 	var events, steps []byte
 	if lastEvent > 0 {
-		events = appendEvents(nil, line.Events, 0)
+		events = codec.AppendEvents(nil, line.Events, 0)
 	}
 	if lastSteps > 0 {
-		steps = appendRecords(nil, settled, 0)
+		steps = codec.AppendRecords(nil, settled, 0)
 	}
 	return w.addEvent(row, events, steps)
 }

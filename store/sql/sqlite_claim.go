@@ -10,6 +10,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/store/sql/codec"
 	"github.com/pawl-dev/pawl/store/sql/db"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -289,7 +290,7 @@ func (w *sqWriter) releaseRun(one heldRun) error {
 	var body []byte
 	phase, at := workflow.Phase(""), int64(-1)
 	err := query(w.conn, "SELECT phase, due, body FROM run WHERE row = ? AND ended IS NULL", func(row *sqlite.Stmt) error {
-		phase, body = phaseOf(row.ColumnInt64(0)), column(row, 2)
+		phase, body = codec.PhaseOf(row.ColumnInt64(0)), column(row, 2)
 		if !row.ColumnIsNull(1) {
 			at = row.ColumnInt64(1)
 		}
@@ -301,7 +302,7 @@ func (w *sqWriter) releaseRun(one heldRun) error {
 	if at == 0 {
 		var r workflow.Run
 		if _, _, rest, err := readRowPointers(body); err == nil {
-			_, _ = readBody(rest, &r) // a damaged body is reported when the run is claimed
+			_, _ = codec.ReadBody(rest, &r) // a damaged body is reported when the run is claimed
 		}
 		at = -1
 		if !r.NextAt.IsZero() {

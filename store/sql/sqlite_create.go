@@ -10,6 +10,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/pawl-dev/pawl/store/sql/codec"
 	"github.com/pawl-dev/pawl/store/sql/db"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -35,16 +36,16 @@ func (s *SQLite) Create(ctx context.Context, r *workflow.Run, events []workflow.
 			settled = append(settled, record)
 		}
 	}
-	op := &sqCreate{r: out, created: db.Nanos(r.CreatedAt), birth: appendBirth(nil, r), body: appendBody(make([]byte, pointerSpace, pointerSpace+64), r, open)}
+	op := &sqCreate{r: out, created: db.Nanos(r.CreatedAt), birth: codec.AppendBirth(nil, r), body: codec.AppendBody(make([]byte, pointerSpace, pointerSpace+64), r, open)}
 	op.handle = &sqHandle{store: s, revision: 1, hash: r.Hash, version: r.Version}
 	for _, record := range open {
 		op.handle.open = append(op.handle.open, record.Name)
 	}
 	if len(events) > 0 {
-		op.events = appendEvents(nil, events, 0)
+		op.events = codec.AppendEvents(nil, events, 0)
 	}
 	if len(settled) > 0 {
-		op.steps = appendRecords(nil, settled, 0)
+		op.steps = codec.AppendRecords(nil, settled, 0)
 	}
 	err := s.writer.do(&sqWrite{noSavepoint: true, run: op.execute, after: op.durable})
 	if err != nil {
@@ -103,7 +104,7 @@ func (op *sqCreate) execute(w *sqWriter) error {
 	insert := func() (bool, error) {
 		err := w.exec(`INSERT INTO run (row, id, flow, version, hash, subject, parent, inline, phase, slot, queue_no, revision, epoch, owner, mail, due, created, body)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, 0, ?, ?, ?) ON CONFLICT DO NOTHING`,
-			h.row, r.ID, r.Flow, r.Version, r.Hash, r.Subject, parent, r.Inline, phaseNumber(r.Phase), slot, r.Queue, r.Epoch, owner, due, op.created, body)
+			h.row, r.ID, r.Flow, r.Version, r.Hash, r.Subject, parent, r.Inline, codec.PhaseNumber(r.Phase), slot, r.Queue, r.Epoch, owner, due, op.created, body)
 		return w.conn.Changes() == 1, err
 	}
 	done, err := insert()

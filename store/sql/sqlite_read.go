@@ -10,6 +10,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/pawl-dev/pawl/store/sql/codec"
 	"github.com/pawl-dev/pawl/store/sql/db"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -25,7 +26,7 @@ const (
 // decodeRun reads one row of sqlRun. It returns the records in the body.
 func (s *SQLite) decodeRun(row *sqlite.Stmt) (*workflow.Run, []*workflow.StepRecord, error) {
 	r := &workflow.Run{ID: row.ColumnText(1), Flow: row.ColumnText(2), Version: row.ColumnInt(3), Hash: row.ColumnText(4),
-		Subject: row.ColumnText(5), Parent: row.ColumnText(6), Inline: row.ColumnBool(7), Phase: phaseOf(row.ColumnInt64(8)),
+		Subject: row.ColumnText(5), Parent: row.ColumnText(6), Inline: row.ColumnBool(7), Phase: codec.PhaseOf(row.ColumnInt64(8)),
 		Queue: row.ColumnInt64(9), Revision: row.ColumnInt64(10), Epoch: row.ColumnInt64(11), Owner: row.ColumnText(12),
 		Mail: row.ColumnInt64(13), CreatedAt: db.Instant(row.ColumnInt64(15)), EndedAt: db.Instant(row.ColumnInt64(16))}
 	h := &sqHandle{store: s, row: row.ColumnInt64(0), revision: r.Revision, phase: r.Phase, owner: r.Owner, epoch: r.Epoch,
@@ -43,7 +44,7 @@ func (s *SQLite) decodeRun(row *sqlite.Stmt) (*workflow.Run, []*workflow.StepRec
 	if h.lastEvent, h.lastSteps, body, err = readRowPointers(column(row, 17)); err != nil {
 		return r, nil, err
 	}
-	open, err := readBody(body, r)
+	open, err := codec.ReadBody(body, r)
 	if err != nil {
 		return r, nil, err
 	}
@@ -59,7 +60,7 @@ func (s *SQLite) decodeRun(row *sqlite.Stmt) (*workflow.Run, []*workflow.StepRec
 	for _, s := range open {
 		h.open = append(h.open, s.Name)
 	}
-	return r, open, readBirth(birth, r)
+	return r, open, codec.ReadBirth(birth, r)
 }
 
 // loadBy reads a complete run with its signals. STORE_CORRUPT for a damaged run; other
@@ -104,7 +105,7 @@ func chained(conn *sqlite.Conn, last int64, open []*workflow.StepRecord) ([]*wor
 		seen[s.Name] = true
 	}
 	err := chain(conn, "steps", last, func(data []byte) (prev int64, err error) {
-		settled, err := readRecords(data, &prev)
+		settled, err := codec.ReadRecords(data, &prev)
 		for _, s := range slices.Backward(settled) {
 			if !seen[s.Name] {
 				seen[s.Name] = true
@@ -138,7 +139,7 @@ func chain(conn *sqlite.Conn, col string, last int64, fn func(data []byte) (int6
 
 func signals(conn *sqlite.Conn, run int64) (list []workflow.Signal, err error) {
 	err = query(conn, "SELECT id, data FROM signal WHERE run = ? AND data IS NOT NULL ORDER BY row", func(row *sqlite.Stmt) error {
-		signal, err := readSignal(row.ColumnText(0), column(row, 1))
+		signal, err := codec.ReadSignal(row.ColumnText(0), column(row, 1))
 		list = append(list, signal)
 		return err
 	}, run)
@@ -176,7 +177,7 @@ func (s *SQLite) List(ctx context.Context, q workflow.Query) ([]*workflow.Run, s
 		marks := strings.TrimSuffix(strings.Repeat("?,", len(q.Phases)), ",")
 		var numbers []any
 		for _, p := range q.Phases {
-			numbers = append(numbers, phaseNumber(p))
+			numbers = append(numbers, codec.PhaseNumber(p))
 		}
 		add("phase IN ("+marks+")", numbers...)
 	}
@@ -289,7 +290,7 @@ func (s *SQLite) History(ctx context.Context, id string, after int64, limit int)
 			return workflow.ErrNotFound
 		case damage == nil:
 			damage = chain(conn, "data", last, func(data []byte) (prev int64, err error) {
-				events, err := readEvents(id, data, &prev)
+				events, err := codec.ReadEvents(id, data, &prev)
 				if len(events) > 0 && events[len(events)-1].Seq <= after {
 					return 0, err
 				}
@@ -336,7 +337,7 @@ func (s *SQLite) Events(ctx context.Context, cursor string, limit int) (events [
 		err := query(conn, `SELECT event.row, run.id, event.data FROM event JOIN run ON run.row = event.run
 			WHERE event.row >= ? AND event.data IS NOT NULL ORDER BY event.row`, func(row *sqlite.Stmt) error {
 			var prev int64
-			block, damage := readEvents(row.ColumnText(1), column(row, 2), &prev)
+			block, damage := codec.ReadEvents(row.ColumnText(1), column(row, 2), &prev)
 			if damage != nil {
 				return nil //nolint:nilerr // its run is unreadable
 			}

@@ -9,6 +9,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/pawl-dev/pawl/store/sql/codec"
 	"github.com/pawl-dev/pawl/store/sql/db"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -135,10 +136,10 @@ func (w *sqWriter) remove(id string) error {
 			return last, err
 		})
 	}
-	if err := gather("data", lastEvent, func(data []byte) (prev int64, err error) { _, err = readEvents("", data, &prev); return }); err != nil {
+	if err := gather("data", lastEvent, func(data []byte) (prev int64, err error) { _, err = codec.ReadEvents("", data, &prev); return }); err != nil {
 		return keepDamaged(err)
 	}
-	if err := gather("steps", lastSteps, func(data []byte) (prev int64, err error) { _, err = readRecords(data, &prev); return }); err != nil {
+	if err := gather("steps", lastSteps, func(data []byte) (prev int64, err error) { _, err = codec.ReadRecords(data, &prev); return }); err != nil {
 		return keepDamaged(err)
 	}
 	for _, event := range rows {

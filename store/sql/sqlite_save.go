@@ -10,6 +10,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/pawl-dev/pawl/store/sql/codec"
 	"github.com/pawl-dev/pawl/store/sql/db"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -128,12 +129,12 @@ func (op *sqSave) encode() (open []*workflow.StepRecord) {
 			open = append(open, s)
 		}
 	}
-	op.body = appendBody(make([]byte, pointerSpace, pointerSpace+96), r, open)
+	op.body = codec.AppendBody(make([]byte, pointerSpace, pointerSpace+96), r, open)
 	if len(settled) > 0 {
-		op.steps = appendRecords(nil, settled, h.lastSteps)
+		op.steps = codec.AppendRecords(nil, settled, h.lastSteps)
 	}
 	if len(op.save.Events) > 0 {
-		op.events = appendEvents(make([]byte, 0, 96), op.save.Events, h.lastEvent)
+		op.events = codec.AppendEvents(make([]byte, 0, 96), op.save.Events, h.lastEvent)
 	}
 	op.plain = r.Owner != "" && r.Owner == h.owner && r.Phase == h.phase && r.Epoch == h.epoch && r.Hash == h.hash &&
 		r.Version == h.version && len(op.save.Consumed) == 0 && len(op.save.Mail) == 0
@@ -282,7 +283,7 @@ func (op *sqSave) saveSlowly(w *sqWriter, body []byte) error {
 	}
 	err = w.exec(`UPDATE run SET revision = revision + 1, epoch = ?, owner = ?, phase = ?, slot = ?, queue_no = ?,
 		version = ?, hash = ?, due = ?, ended = ?, body = ? WHERE row = ?`,
-		r.Epoch, owner, phaseNumber(r.Phase), slot, queue, r.Version, r.Hash, due, ended, body, old.row)
+		r.Epoch, owner, codec.PhaseNumber(r.Phase), slot, queue, r.Version, r.Hash, due, ended, body, old.row)
 	if err != nil {
 		return err
 	}
@@ -333,7 +334,7 @@ func (w *sqWriter) oneRow(sql string, key any) (sqRow, error) {
 	var found sqRow
 	err := query(w.conn, sql, func(row *sqlite.Stmt) error {
 		found = sqRow{row: row.ColumnInt64(0), revision: row.ColumnInt64(1), epoch: row.ColumnInt64(2), mail: row.ColumnInt64(3),
-			phase: phaseOf(row.ColumnInt64(4)), slot: row.ColumnBool(5), owned: row.ColumnBool(6)}
+			phase: codec.PhaseOf(row.ColumnInt64(4)), slot: row.ColumnBool(5), owned: row.ColumnBool(6)}
 		return nil
 	}, key)
 	if err == nil && found.row == 0 {
@@ -355,5 +356,5 @@ func (w *sqWriter) promote(subject string, now time.Time, toWake *[]string) erro
 	}
 	*toWake = append(*toWake, id)
 	return w.exec(`UPDATE run SET phase = ?, slot = 1, queue_no = 0, revision = revision + 1,
-		due = CASE WHEN owner IS NULL THEN ? ELSE due END WHERE row = ?`, phaseNumber(workflow.Running), now.UnixNano(), next)
+		due = CASE WHEN owner IS NULL THEN ? ELSE due END WHERE row = ?`, codec.PhaseNumber(workflow.Running), now.UnixNano(), next)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/pawl-dev/pawl/store/sql/codec"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -53,7 +54,7 @@ func (w *sqWriter) accept(to sqRow, id string, s workflow.Signal, now time.Time,
 			return workflow.QueueFull.Errorf("run %s has %d unread signals", id, workflow.MaxUnread)
 		}
 	}
-	if err := w.exec("INSERT INTO signal (run, id, data) VALUES (?, ?, ?)", to.row, s.ID, appendSignal(nil, &s)); err != nil {
+	if err := w.exec("INSERT INTO signal (run, id, data) VALUES (?, ?, ?)", to.row, s.ID, codec.AppendSignal(nil, &s)); err != nil {
 		return err
 	}
 	if to.owned {

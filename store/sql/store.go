@@ -16,8 +16,8 @@
 //	container_cluster and its detail tables, job, cluster_event, setting:
 //	       container clusters; domain, account, token, api_key, audit: users
 //
-// The functions in codec.go write the blobs, the same for both databases. The
-// schema is in db/schema/. Its files are numbered; there is no way back to an older one.
+// Package codec writes the blobs, the same for both databases. The schema is in
+// db/schema/. Its files are numbered; there is no way back to an older one.
 package sql
 
 import (

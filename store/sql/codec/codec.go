@@ -1,4 +1,5 @@
-package sql
+// Package codec writes what a run holds as blobs, the same for both databases.
+package codec
 
 import (
 	"encoding/binary"
@@ -187,10 +188,10 @@ func (f *flags) set(bit int, on bool) bool {
 }
 func (f flags) has(bit int) bool { return f&(1<<bit) != 0 }
 
-// phaseNumber is the number of a phase in its column: its index in runPhases.
-func phaseNumber(p workflow.Phase) int64 { return int64(slices.Index(runPhases, p)) }
+// PhaseNumber is the number of a phase in its column: its index in runPhases.
+func PhaseNumber(p workflow.Phase) int64 { return int64(slices.Index(runPhases, p)) }
 
-func phaseOf(n int64) workflow.Phase {
+func PhaseOf(n int64) workflow.Phase {
 	if n < 0 || int(n) >= len(runPhases) {
 		return ""
 	}

@@ -1,4 +1,4 @@
-package sql
+package codec
 
 import (
 	"reflect"
@@ -224,8 +224,8 @@ func (d *decoder) progress() *workflow.Progress {
 	return &workflow.Progress{Done: d.int(), Total: d.int(), Text: d.text(), At: d.time(), High: d.int()}
 }
 
-// appendBirth writes the fields of a run that never change and have no column.
-func appendBirth(b []byte, r *workflow.Run) []byte {
+// AppendBirth writes the fields of a run that never change and have no column.
+func AppendBirth(b []byte, r *workflow.Run) []byte {
 	e := newEncoder(b)
 	e.text(r.RequestID)
 	e.text(r.Actor)
@@ -238,7 +238,7 @@ func appendBirth(b []byte, r *workflow.Run) []byte {
 	return e.b
 }
 
-func readBirth(data []byte, r *workflow.Run) error {
+func ReadBirth(data []byte, r *workflow.Run) error {
 	d := newDecoder(data)
 	r.RequestID, r.Actor, r.Reason, r.ParentRef, r.Depth = d.text(), d.text(), d.text(), d.text(), int(d.int())
 	if d.uint() > 0 {
@@ -255,9 +255,9 @@ const (
 	bodyState
 )
 
-// appendBody writes the fields of a run that change and have no column, and its open
+// AppendBody writes the fields of a run that change and have no column, and its open
 // records. numbers are the store's own (numbers of its rows).
-func appendBody(b []byte, r *workflow.Run, open []*workflow.StepRecord, numbers ...int64) []byte {
+func AppendBody(b []byte, r *workflow.Run, open []*workflow.StepRecord, numbers ...int64) []byte {
 	rest := r.State
 	rest.Ord = 0
 	var f flags
@@ -292,7 +292,7 @@ func appendBody(b []byte, r *workflow.Run, open []*workflow.StepRecord, numbers 
 	return e.b
 }
 
-func readBody(data []byte, r *workflow.Run, numbers ...*int64) (open []*workflow.StepRecord, err error) {
+func ReadBody(data []byte, r *workflow.Run, numbers ...*int64) (open []*workflow.StepRecord, err error) {
 	d := newDecoder(data)
 	f := flags(d.uint())
 	for _, n := range numbers {
@@ -319,8 +319,8 @@ func readBody(data []byte, r *workflow.Run, numbers ...*int64) (open []*workflow
 	return open, d.err
 }
 
-// appendRecords writes the records that a save has settled.
-func appendRecords(b []byte, records []*workflow.StepRecord, numbers ...int64) []byte {
+// AppendRecords writes the records that a save has settled.
+func AppendRecords(b []byte, records []*workflow.StepRecord, numbers ...int64) []byte {
 	e := newEncoder(b)
 	for _, n := range numbers {
 		e.int(n)
@@ -332,7 +332,7 @@ func appendRecords(b []byte, records []*workflow.StepRecord, numbers ...int64) [
 	return e.b
 }
 
-func readRecords(data []byte, numbers ...*int64) (records []*workflow.StepRecord, err error) {
+func ReadRecords(data []byte, numbers ...*int64) (records []*workflow.StepRecord, err error) {
 	d := newDecoder(data)
 	for _, n := range numbers {
 		*n = d.int()
@@ -354,8 +354,8 @@ const (
 	eventData
 )
 
-// appendEvents writes the events of one save.
-func appendEvents(b []byte, events []workflow.Event, numbers ...int64) []byte {
+// AppendEvents writes the events of one save.
+func AppendEvents(b []byte, events []workflow.Event, numbers ...int64) []byte {
 	e := newEncoder(b)
 	for _, n := range numbers {
 		e.int(n)
@@ -402,7 +402,7 @@ func appendEvents(b []byte, events []workflow.Event, numbers ...int64) []byte {
 	return e.b
 }
 
-func readEvents(run string, data []byte, numbers ...*int64) (events []workflow.Event, err error) {
+func ReadEvents(run string, data []byte, numbers ...*int64) (events []workflow.Event, err error) {
 	d := newDecoder(data)
 	for _, n := range numbers {
 		*n = d.int()
@@ -445,8 +445,8 @@ func readEvents(run string, data []byte, numbers ...*int64) (events []workflow.E
 	return events, d.err
 }
 
-// appendSignal writes a signal without its id.
-func appendSignal(b []byte, s *workflow.Signal) []byte {
+// AppendSignal writes a signal without its id.
+func AppendSignal(b []byte, s *workflow.Signal) []byte {
 	e := newEncoder(b)
 	e.text(s.Name)
 	e.text(s.Actor)
@@ -457,7 +457,7 @@ func appendSignal(b []byte, s *workflow.Signal) []byte {
 	return e.b
 }
 
-func readSignal(id string, data []byte) (workflow.Signal, error) {
+func ReadSignal(id string, data []byte) (workflow.Signal, error) {
 	d := newDecoder(data)
 	s := workflow.Signal{ID: id, Name: d.text(), Actor: d.text(), At: d.time()}
 	if d.uint() > 0 {

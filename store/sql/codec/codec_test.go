@@ -1,4 +1,4 @@
-package sql
+package codec
 
 import (
 	"encoding/json"
@@ -98,7 +98,7 @@ func TestCodecGivesBackWhatItWasGiven(t *testing.T) {
 		}
 		var got workflow.Run
 		var first, second int64
-		open, err := readBody(appendBody(nil, r, records, 7, -9), &got, &first, &second)
+		open, err := ReadBody(AppendBody(nil, r, records, 7, -9), &got, &first, &second)
 		if err != nil || first != 7 || second != -9 {
 			t.Fatal(err, first, second)
 		}
@@ -121,7 +121,7 @@ func TestCodecGivesBackWhatItWasGiven(t *testing.T) {
 			}
 			events = append(events, e)
 		}
-		got, err := readEvents("r", appendEvents(nil, events))
+		got, err := ReadEvents("r", AppendEvents(nil, events))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,14 +134,14 @@ func TestCodecGivesBackWhatItWasGiven(t *testing.T) {
 func TestBirthAndSignalComeBack(t *testing.T) {
 	r := &workflow.Run{Labels: map[string]string{"a": "b"}, RequestID: "q", Actor: "ann", Reason: "why", ParentRef: "S/1", Depth: 2}
 	var got workflow.Run
-	if err := readBirth(appendBirth(nil, r), &got); err != nil {
+	if err := ReadBirth(AppendBirth(nil, r), &got); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(r, &got, cmpopts.IgnoreUnexported(workflow.Run{})); diff != "" {
 		t.Fatal(diff)
 	}
 	s := workflow.Signal{ID: "1", Name: "n", Payload: json.RawMessage(`{}`), Actor: "ann", At: time.Unix(1, 2).UTC()}
-	back, err := readSignal("1", appendSignal(nil, &s))
+	back, err := ReadSignal("1", AppendSignal(nil, &s))
 	if diff := cmp.Diff(s, back); err != nil || diff != "" {
 		t.Fatal(err, diff)
 	}
@@ -149,14 +149,14 @@ func TestBirthAndSignalComeBack(t *testing.T) {
 
 func FuzzDamagedBlobsDoNotPanic(f *testing.F) {
 	r := &workflow.Run{Seq: 4, Fault: &workflow.Fault{Code: "X", Details: map[string]any{"a": int64(1)}}}
-	f.Add(appendBody(nil, r, []*workflow.StepRecord{{Name: "A", Items: []workflow.LoopItem{{Key: "k"}}}}))
-	f.Add(appendEvents(nil, []workflow.Event{{Seq: 1, Kind: workflow.RunCreated}}))
+	f.Add(AppendBody(nil, r, []*workflow.StepRecord{{Name: "A", Items: []workflow.LoopItem{{Key: "k"}}}}))
+	f.Add(AppendEvents(nil, []workflow.Event{{Seq: 1, Kind: workflow.RunCreated}}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var run workflow.Run
-		_, _ = readBody(data, &run)
-		_, _ = readRecords(data)
-		_, _ = readEvents("r", data)
-		_ = readBirth(data, &run)
-		_, _ = readSignal("s", data)
+		_, _ = ReadBody(data, &run)
+		_, _ = ReadRecords(data)
+		_, _ = ReadEvents("r", data)
+		_ = ReadBirth(data, &run)
+		_, _ = ReadSignal("s", data)
 	})
 }
