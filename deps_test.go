@@ -42,6 +42,7 @@ var (
 	machineLayers = slices.Concat(engineLayers, []string{"machine"})
 	coreLayers    = slices.Concat(machineLayers, []string{"workflow/", "machine/", "account", "secretfile", "cluster", "cluster/", "fdb", "fdb/"})
 	kubeLayers    = slices.Concat(coreLayers, []string{"kube/"})
+	sqlLayers     = slices.Concat(coreLayers, []string{"store/sql/db", "store/sql/secrets"})
 )
 
 // The libraries for files that people write (YAML, JSON Schema and its messages, CEL), and
@@ -62,6 +63,7 @@ const (
 	fileRule      = "CEL, JSON Schema and YAML stay in celenv, flowfile, machinefile and action, which import the engines and each other in this order: celenv, flowfile, action, machinefile"
 	clusterRule   = "cluster and fdb import machine and lower layers, but not each other; cluster may compare versions by semver"
 	edgeRule      = "layers at the edge import core, and neither each other nor Kubernetes; cmd joins them"
+	sqlRule       = "below store/sql, a store imports core, db and secrets, and no other store; store/sql joins them"
 	kubeRule      = "kube imports core, kubestore imports core and kube/api, an operator imports core and kube; controllers pass requests to runs as kubestore reads them; sibling operators never import each other"
 	storageRule   = "the shared-storage operator imports core, the kinds and its ports; its adapters import the ports, and only kube/ a client of Kubernetes"
 	compatRule    = "compat keeps the packages of the library that it replaces: they import the engines, flowfile, kubestore, and each other in the library's order"
@@ -104,15 +106,24 @@ var table = map[string]layer{
 	"fdb":                       {rule: clusterRule, layers: machineLayers},
 	"fdb/sim":                   {rule: clusterRule, layers: slices.Concat(machineLayers, []string{"fdb"})},
 
-	"store/sqlstore":      {kind: edge, rule: edgeRule, layers: coreLayers, libs: anyLib},
-	"provider/sim":        {kind: edge, rule: edgeRule, layers: coreLayers, libs: anyLib},
-	"provider/sim/wire":   {kind: edge, rule: "sim/wire is the HTTP API of sim, and imports core and sim", layers: slices.Concat(coreLayers, []string{"provider/sim"}), libs: anyLib},
-	"provider/local":      {kind: edge, rule: edgeRule, layers: slices.Concat(coreLayers, []string{"provider/local/"}), libs: anyLib}, // and its node program
-	"provider/local/node": {kind: edge, rule: edgeRule, layers: slices.Concat(coreLayers, []string{"provider/local"}), libs: anyLib},
-	"provider/cloudstack": {kind: edge, rule: edgeRule, layers: coreLayers, libs: anyLib},
-	"telemetry":           {kind: edge, rule: edgeRule, layers: coreLayers, libs: anyLib},
-	"server":              {kind: edge, rule: edgeRule, layers: slices.Concat(coreLayers, []string{"view", "console"}), libs: anyLib},
-	"server/query":        {kind: edge, rule: edgeRule, layers: slices.Concat(coreLayers, []string{"server", "view"}), libs: anyLib},
+	"store/sql":             {kind: edge, rule: sqlRule, layers: slices.Concat(coreLayers, []string{"store/sql/"}), libs: anyLib},
+	"store/sql/db":          {kind: edge, rule: sqlRule, layers: coreLayers},
+	"store/sql/db/postgres": {kind: edge, rule: sqlRule, layers: slices.Concat(coreLayers, []string{"store/sql/db"}), libs: anyLib},
+	"store/sql/codec":       {kind: edge, rule: sqlRule, layers: coreLayers},
+	"store/sql/secrets":     {kind: edge, rule: sqlRule, layers: coreLayers},
+	"store/sql/objects":     {kind: edge, rule: sqlRule, layers: sqlLayers},
+	"store/sql/locks":       {kind: edge, rule: sqlRule, layers: sqlLayers},
+	"store/sql/idempotency": {kind: edge, rule: sqlRule, layers: sqlLayers},
+	"store/sql/accounts":    {kind: edge, rule: sqlRule, layers: sqlLayers, libs: anyLib},
+	"store/sql/clusters":    {kind: edge, rule: sqlRule, layers: sqlLayers, libs: anyLib},
+	"provider/sim":          {kind: edge, rule: edgeRule, layers: coreLayers, libs: anyLib},
+	"provider/sim/wire":     {kind: edge, rule: "sim/wire is the HTTP API of sim, and imports core and sim", layers: slices.Concat(coreLayers, []string{"provider/sim"}), libs: anyLib},
+	"provider/local":        {kind: edge, rule: edgeRule, layers: slices.Concat(coreLayers, []string{"provider/local/"}), libs: anyLib}, // and its node program
+	"provider/local/node":   {kind: edge, rule: edgeRule, layers: slices.Concat(coreLayers, []string{"provider/local"}), libs: anyLib},
+	"provider/cloudstack":   {kind: edge, rule: edgeRule, layers: coreLayers, libs: anyLib},
+	"telemetry":             {kind: edge, rule: edgeRule, layers: coreLayers, libs: anyLib},
+	"server":                {kind: edge, rule: edgeRule, layers: slices.Concat(coreLayers, []string{"view", "console"}), libs: anyLib},
+	"server/query":          {kind: edge, rule: edgeRule, layers: slices.Concat(coreLayers, []string{"server", "view"}), libs: anyLib},
 
 	"kube/api":        {kind: edge, rule: "kube/api imports only k8s.io/api and k8s.io/apimachinery", libs: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
 	"kube/condition":  {kind: edge, rule: "kube/condition imports core and the types of Kubernetes, no client", layers: libraryLayers, libs: apiLibs},
@@ -145,7 +156,7 @@ var table = map[string]layer{
 
 	"view":             {kind: frontend, rule: frontendRule, layers: coreLayers, libs: anyLib},
 	"console":          {kind: frontend, rule: frontendRule},
-	"examples":         {kind: frontend, rule: frontendRule, layers: slices.Concat(coreLayers, []string{"store/sqlstore", "view"}), libs: anyLib},
+	"examples":         {kind: frontend, rule: frontendRule, layers: slices.Concat(coreLayers, []string{"store/sql", "view"}), libs: anyLib},
 	"examples/classic": {kind: frontend, rule: "an operator of the classic style imports compat, and nothing else of Pawl", layers: []string{"compat/"}, libs: kubeLibs},
 	"docs/guide":       {kind: frontend, rule: "the guide holds no code but the tests that keep it true"},
 	"cmd/pawl":         {kind: frontend, rule: cmdRule, layers: []string{"*"}, libs: kubeLibs},
@@ -384,10 +395,10 @@ func TestImportRules(t *testing.T) {
 		"the queue elsewhere":                     {in("workflow", queue), "layer workflow imports " + queue},
 		"Kubernetes in the server":                {in("server", "k8s.io/api/core/v1"), "layer server imports k8s.io/api/core/v1"},
 		"other libraries in the server":           {in("server", "github.com/danielgtaylor/huma/v2"), ""},
-		"edges do not know each other":            {in("server", "~/store/sqlstore"), "layer server imports store/sqlstore (in server): layers at the edge import core"},
+		"edges do not know each other":            {in("server", "~/store/sql"), "layer server imports store/sql (in server): layers at the edge import core"},
 		"sibling operators":                       {in("operator/rollout", "~/operator/foundationdb"), "sibling operators never import each other"},
 		"kube for operators":                      {in("operator/rollout", "~/kube/workload", "~/rollout"), ""},
-		"cmd imports all":                         {in("cmd/pawl", "~/server", "~/store/sqlstore", "k8s.io/api/core/v1"), ""},
+		"cmd imports all":                         {in("cmd/pawl", "~/server", "~/store/sql", "k8s.io/api/core/v1"), ""},
 		"nothing imports cmd":                     {in("examples/demo", "~/cmd/pawl"), "nothing imports cmd"},
 		"nor do tests":                            {tests, "tests of layer server import cmd/pawl"},
 		"a classic operator":                      {in("examples/classic/shop", "~/compat/wfengine", "k8s.io/api/core/v1"), ""},
@@ -396,7 +407,7 @@ func TestImportRules(t *testing.T) {
 		"a folder named like a conformance suite": {in("workflow/deep/storetest"), "folder workflow/deep/storetest is no layer"},
 		"a conformance suite knows its layer":     {in("workflow/storetest", "~/workflow", "~/fault", "pgregory.net/rapid"), ""},
 		"a conformance suite knows no more":       {in("workflow/storetest", "~/machine"), "layer workflow/storetest imports machine"},
-		"suites are for tests":                    {in("store/sqlstore", "~/workflow/storetest"), "a conformance suite is for tests only"},
+		"suites are for tests":                    {in("store/sql", "~/workflow/storetest"), "a conformance suite is for tests only"},
 		"HTTP in the core":                        {in("workflow", "net/http"), "layer workflow imports net/http (in workflow): the core imports no HTTP"},
 		"HTTP in action":                          {in("workflow/action", "net/http"), ""},
 		"SQL in the core":                         {in("machine", "database/sql"), "layer machine reaches database/sql (" + module + "/machine imports database/sql)"},

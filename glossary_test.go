@@ -17,7 +17,7 @@ import (
 // A retired word is a row of the table "Retired words" in docs/glossary.md:
 //
 //	| ledger | store | everywhere |
-//	| medium | backend | lock, store/sqlstore |
+//	| medium | backend | lock, store/sql |
 type retiredWord struct {
 	word, use string
 	packages  []string // folders, with what is below them; none: everywhere
@@ -153,7 +153,7 @@ func declaredNames(file *ast.File) []*ast.Ident {
 
 func TestRetiredWordIsFound(t *testing.T) {
 	retired := retiredWords("# Words\n| ledger | book | everywhere |\n\n## Retired words\n\n| word | use | where |\n|---|---|---|\n" +
-		"| hello, hellos | heartbeat | everywhere |\n| medium | backend | store/sqlstore |\n")
+		"| hello, hellos | heartbeat | everywhere |\n| medium | backend | store/sql |\n")
 	for _, tt := range []struct {
 		dir, name string
 		want      []string
@@ -162,8 +162,8 @@ func TestRetiredWordIsFound(t *testing.T) {
 		{"cluster", "HelloAt", []string{"hello"}},
 		{"cluster", "othello", nil},
 		{"cluster", "openMedium", nil},
-		{"store/sqlstore", "pgMedium", []string{"medium"}},
-		{"store/sqlstore/pgtest", "medium_test", []string{"medium"}},
+		{"store/sql", "pgMedium", []string{"medium"}},
+		{"store/sql/pgtest", "medium_test", []string{"medium"}},
 		{"docs/guide", "Say hello to a node", []string{"hello"}},
 		{"cluster", "URLMedium2", nil},
 		{"cluster", "ledger", nil},

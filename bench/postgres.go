@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pawl-dev/pawl/store/sqlstore/pgtest"
+	"github.com/pawl-dev/pawl/store/sql/pgtest"
 )
 
 // postgres is a temporary server with full durability on a Unix socket.

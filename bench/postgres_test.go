@@ -6,7 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pawl-dev/pawl/store/sqlstore/pgtest"
+	"github.com/pawl-dev/pawl/store/sql/pgtest"
 )
 
 // The server flushes every commit: otherwise the figures would be worthless.

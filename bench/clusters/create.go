@@ -9,14 +9,14 @@ import (
 
 	"github.com/pawl-dev/pawl/cluster/service"
 	"github.com/pawl-dev/pawl/provider/sim"
-	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/store/sql"
 )
 
 // create creates clusters concurrently on a cloud without delays. It also measures
 // the store alone, before and after: it first records all writes of such a create
 // and then replays them on a new store.
 func create(ctx context.Context, o options) (figures, error) {
-	raw, err := sqlstore.RawSQLite(ctx, o.dir, 100, 20_000)
+	raw, err := sql.RawSQLite(ctx, o.dir, 100, 20_000)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func createOn(ctx context.Context, o options, rec *trace) (f figures, err error)
 		return nil, err
 	}
 	defer recorded()
-	admin := w.store.(sqlstore.Admin)
+	admin := w.store
 	before, began, spent := admin.Stats(), time.Now(), cpuTime()
 	if err := createAll(ctx, w, o); err != nil {
 		return nil, err

@@ -29,7 +29,9 @@ import (
 	"github.com/pawl-dev/pawl/cluster/service"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/provider/sim"
-	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/store/sql"
+	"github.com/pawl-dev/pawl/store/sql/clusters"
+	"github.com/pawl-dev/pawl/store/sql/secrets"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -97,13 +99,13 @@ var operator = cluster.Caller{
 }
 
 // open opens the store in a folder.
-func open(ctx context.Context, dir string) (sqlstore.Store, error) {
-	return sqlstore.Open(ctx, sqlstore.Options{Path: filepath.Join(dir, "pawl.db"), MasterKey: make([]byte, sqlstore.KeySize)})
+func open(ctx context.Context, dir string) (sql.Store, error) {
+	return sql.Open(ctx, sql.Options{Path: filepath.Join(dir, "pawl.db"), MasterKey: make([]byte, secrets.KeySize)})
 }
 
 // fixture is a running service on a simulated cloud.
 type fixture struct {
-	store         sqlstore.Store
+	store         sql.Store
 	cloud         *sim.Cloud
 	service       *service.Service
 	engine        *workflow.Engine
@@ -167,7 +169,7 @@ func (c *counter) countHeartbeat(ctx context.Context) {
 
 // countingStore counts reads, and the writes of heartbeats.
 type countingStore struct {
-	*sqlstore.Clusters
+	*clusters.Store
 	calls *counter
 	trace *trace // nil: off
 }
@@ -176,12 +178,12 @@ func (l *countingStore) Commit(ctx context.Context, c *cluster.Change) error {
 	l.calls.add(recordWrite)
 	l.calls.countHeartbeat(ctx)
 	if l.trace == nil {
-		return l.Clusters.Commit(ctx, c)
+		return l.Store.Commit(ctx, c)
 	}
 	given := copyChange(c)
 	l.trace.order.Lock()
 	defer l.trace.order.Unlock()
-	err := l.Clusters.Commit(ctx, c)
+	err := l.Store.Commit(ctx, c)
 	if err == nil {
 		l.trace.addCommit(given, c)
 	}
@@ -191,17 +193,17 @@ func (l *countingStore) Commit(ctx context.Context, c *cluster.Change) error {
 // Record counts the read, as the next methods do.
 func (l *countingStore) Record(ctx context.Context, uuid string) (*cluster.Record, error) {
 	l.calls.add(recordRead)
-	return l.Clusters.Record(ctx, uuid)
+	return l.Store.Record(ctx, uuid)
 }
 
 func (l *countingStore) Details(ctx context.Context, uuid string) (*cluster.Details, error) {
 	l.calls.add(detailsRead)
-	return l.Clusters.Details(ctx, uuid)
+	return l.Store.Details(ctx, uuid)
 }
 
 func (l *countingStore) List(ctx context.Context, q cluster.ClusterQuery) ([]cluster.Cluster, int, error) {
 	l.calls.add(listRead)
-	return l.Clusters.List(ctx, q)
+	return l.Store.List(ctx, q)
 }
 
 func (l *countingStore) Heartbeats(ctx context.Context, heartbeats []cluster.NodeHeartbeat) error {
@@ -210,7 +212,7 @@ func (l *countingStore) Heartbeats(ctx context.Context, heartbeats []cluster.Nod
 		l.trace.order.Lock()
 		defer l.trace.order.Unlock()
 	}
-	err := l.Clusters.Heartbeats(ctx, heartbeats)
+	err := l.Store.Heartbeats(ctx, heartbeats)
 	if err == nil && l.trace != nil && len(heartbeats) > 0 {
 		l.trace.addHeartbeats(heartbeats)
 	}

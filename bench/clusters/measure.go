@@ -20,7 +20,6 @@ import (
 	"github.com/pawl-dev/pawl/provider/sim"
 	"github.com/pawl-dev/pawl/server"
 	"github.com/pawl-dev/pawl/server/query"
-	"github.com/pawl-dev/pawl/store/sqlstore"
 )
 
 // counter counts calls by name.
@@ -198,7 +197,7 @@ func synchronise(ctx context.Context, o options) (figures, error) {
 		return nil, err
 	}
 	debug.FreeOSMemory()
-	before, cloud := w.store.(sqlstore.Admin).Stats().Writes, resident()
+	before, cloud := w.store.Stats().Writes, resident()
 	boot := watchResident()
 	recorded, err := o.startProfile()
 	if err != nil {
@@ -211,7 +210,7 @@ func synchronise(ctx context.Context, o options) (figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	middle := w.store.(sqlstore.Admin).Stats().Writes
+	middle := w.store.Stats().Writes
 	atBootWrites := float64(middle - before)
 	atBoot := boot()
 	debug.FreeOSMemory()

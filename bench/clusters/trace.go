@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
-	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/store/sql"
+	"github.com/pawl-dev/pawl/store/sql/clusters"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -45,8 +46,8 @@ func (t *trace) add(uuid string, p operation) {
 // replay is a store on which a trace is replayed; clusterReplay is the part of one
 // cluster.
 type replay struct {
-	store   sqlstore.Store
-	records *sqlstore.Clusters
+	store   sql.Store
+	records *clusters.Store
 
 	mu     sync.Mutex
 	known  *sync.Cond
@@ -90,7 +91,7 @@ func (t *trace) run(ctx context.Context, dir string) (replayResult, error) {
 		parts = append(parts, part)
 	}
 	errs := make(chan error, len(parts))
-	before, began, spent := store.(sqlstore.Admin).Stats().Writes, time.Now(), cpuTime()
+	before, began, spent := store.Stats().Writes, time.Now(), cpuTime()
 	var all sync.WaitGroup
 	for _, part := range parts {
 		all.Go(func() {
@@ -107,7 +108,7 @@ func (t *trace) run(ctx context.Context, dir string) (replayResult, error) {
 		})
 	}
 	all.Wait()
-	p := replayResult{float64(store.(sqlstore.Admin).Stats().Writes - before), time.Since(began), cpuTime() - spent}
+	p := replayResult{float64(store.Stats().Writes - before), time.Since(began), cpuTime() - spent}
 	close(errs)
 	return p, <-errs
 }
@@ -221,7 +222,7 @@ func (t *trace) addHeartbeats(said []cluster.NodeHeartbeat) {
 
 // recordedStore is a store of runs whose writes are recorded.
 type recordedStore struct {
-	sqlstore.Store
+	sql.Store
 	trace *trace
 }
 

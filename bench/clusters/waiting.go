@@ -14,7 +14,6 @@ import (
 
 	"github.com/pawl-dev/pawl/cluster/service"
 	"github.com/pawl-dev/pawl/provider/sim"
-	"github.com/pawl-dev/pawl/store/sqlstore"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -43,7 +42,7 @@ func wait(ctx context.Context, o options) (figures, error) {
 	}
 	time.Sleep(idle / 2) // the controller visits each new cluster once
 	runtime.GC()
-	admin := w.store.(sqlstore.Admin)
+	admin := w.store
 	writes, spent, began := admin.Stats().Writes, cpuTime(), time.Now()
 	recorded, err := o.startProfile()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 // TestTwoServers lets two servers with different clocks work on the same clusters.
 // One of them freezes at a point, far beyond its lease, and then continues: its
-// late writes and calls are refused or change nothing. store/sqlstore tests the
+// late writes and calls are refused or change nothing. store/sql tests the
 // same with PostgreSQL.
 func TestTwoServers(t *testing.T) {
 	for name, s := range scenarios() {

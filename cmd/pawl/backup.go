@@ -20,7 +20,8 @@ import (
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/secretfile"
-	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/store/sql"
+	"github.com/pawl-dev/pawl/store/sql/secrets"
 )
 
 // PassphraseWrong is the fault of a passphrase that does not decrypt the key file.
@@ -88,7 +89,7 @@ func (a *app) backup(ctx context.Context, file string, flags keyFlags) error {
 			return err
 		}
 		if len(keys) == 0 {
-			return sqlstore.MasterKeyMissing.Errorf("there is no master key in %s to back up", o.Keys())
+			return secrets.MasterKeyMissing.Errorf("there is no master key in %s to back up", o.Keys())
 		}
 		if _, err := os.Lstat(file + keyBackup); err == nil {
 			return FileWrong.Errorf("%s exists: name a new file", file+keyBackup)
@@ -101,7 +102,7 @@ func (a *app) backup(ctx context.Context, file string, flags keyFlags) error {
 			return err
 		}
 	}
-	if err := a.withStore(ctx, reads, func(k sqlstore.Admin) error { return k.Backup(ctx, file) }); err != nil {
+	if err := a.withStore(ctx, reads, func(k sql.Admin) error { return k.Backup(ctx, file) }); err != nil {
 		return err
 	}
 	if sealed != nil {
@@ -115,7 +116,7 @@ func (a *app) backup(ctx context.Context, file string, flags keyFlags) error {
 		return err
 	}
 	if flags.with && seals.Missing != nil { // the available key is not that of the store
-		return errors.Join(sqlstore.MasterKeyUnknown.Errorf("the store is sealed with %s, and %s holds %s", strings.Join(seals.Keys, ", "), o.Keys(), strings.Join(seals.Given, ", ")),
+		return errors.Join(secrets.MasterKeyUnknown.Errorf("the store is sealed with %s, and %s holds %s", strings.Join(seals.Keys, ", "), o.Keys(), strings.Join(seals.Given, ", ")),
 			os.Remove(file), os.Remove(wrote))
 	}
 	answer := map[string]any{"file": file, "encryptedWith": seals.Keys}
@@ -159,7 +160,7 @@ func (a *app) restore(ctx context.Context, from string, flags keyFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := sqlstore.WriteMasterKeys(o.Keys(), keys); err != nil {
+	if err := secrets.WriteMasterKeys(o.Keys(), keys); err != nil {
 		return FileWrong.Errorf("%w", err)
 	}
 	if err := a.restoreStore(ctx, from, o); err != nil {
@@ -177,14 +178,14 @@ type keyReport struct {
 
 // keysOf compares a file with the keys that belong to a store.
 func (a *app) keysOf(ctx context.Context, file string, o backend.StoreOptions) (keyReport, error) {
-	ids, err := sqlstore.EncryptedWith(ctx, file)
+	ids, err := sql.EncryptedWith(ctx, file)
 	return a.reportKeys(ids, o), err
 }
 
 func (a *app) reportKeys(ids []string, o backend.StoreOptions) keyReport {
 	s := keyReport{Keys: ids}
 	if keys, err := a.availableKeys(o); err == nil { // keys that cannot be read are none
-		s.Given = sqlstore.KeyIDs(keys)
+		s.Given = secrets.KeyIDs(keys)
 	}
 	for _, id := range s.Keys {
 		if !slices.Contains(s.Given, id) {
@@ -210,7 +211,7 @@ func (s keyReport) text(where string) string {
 func (a *app) availableKeys(o backend.StoreOptions) ([][]byte, error) {
 	if o.KeyFile != "" {
 		if _, err := os.Stat(o.KeyFile); err != nil {
-			return nil, sqlstore.MasterKeyMissing.Errorf("%w", err)
+			return nil, secrets.MasterKeyMissing.Errorf("%w", err)
 		}
 	}
 	return o.MasterKeys()
@@ -303,7 +304,7 @@ func decryptKeys(data []byte, passphrase string) ([][]byte, error) {
 	if err != nil {
 		return nil, FileWrong.Errorf("the key backup: %w", err)
 	}
-	return sqlstore.ParseMasterKeys(string(text))
+	return secrets.ParseMasterKeys(string(text))
 }
 
 // writeNew writes a file that was not there, for its owner only.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/fault"
-	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/store/sql"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/flowfile/classic"
@@ -59,7 +59,7 @@ func (a *app) local(verb string) error {
 }
 
 // withStore opens the store for a maintenance verb.
-func (a *app) withStore(ctx context.Context, how access, do func(sqlstore.Admin) error) (err error) {
+func (a *app) withStore(ctx context.Context, how access, do func(sql.Admin) error) (err error) {
 	if err := a.local("store"); err != nil {
 		return err
 	}
@@ -83,16 +83,16 @@ func (a *app) inDatabase() bool {
 }
 
 // readStore reads the whole store; a damaged file is read without opening it as a store.
-func (a *app) readStore(ctx context.Context) (where string, report sqlstore.Report, err error) {
+func (a *app) readStore(ctx context.Context) (where string, report sql.Report, err error) {
 	if a.inDatabase() {
-		err = a.withStore(ctx, reads, func(k sqlstore.Admin) (err error) {
+		err = a.withStore(ctx, reads, func(k sql.Admin) (err error) {
 			report, err = k.Check(ctx)
 			return err
 		})
 		return "the database", report, err
 	}
 	if where, err = a.sqliteFile(); err == nil {
-		report, err = sqlstore.CheckFile(ctx, where)
+		report, err = sql.CheckFile(ctx, where)
 	}
 	return where, report, err
 }
@@ -100,13 +100,13 @@ func (a *app) readStore(ctx context.Context) (where string, report sqlstore.Repo
 // export writes the store as JSON lines.
 func (a *app) export(ctx context.Context, w io.Writer) error {
 	if a.inDatabase() {
-		return a.withStore(ctx, reads, func(k sqlstore.Admin) error { return k.Export(ctx, w) })
+		return a.withStore(ctx, reads, func(k sql.Admin) error { return k.Export(ctx, w) })
 	}
 	path, err := a.sqliteFile()
 	if err != nil {
 		return err
 	}
-	return sqlstore.ExportFile(ctx, path, w)
+	return sql.ExportFile(ctx, path, w)
 }
 
 // sqliteFile is the file of the store, which must be there.
@@ -128,7 +128,7 @@ func (a *app) checkStore(ctx context.Context) error {
 	}
 	seals := a.reportKeys(report.Keys, a.storeOptions())
 	answer := struct {
-		sqlstore.Report
+		sql.Report
 		Missing []string `json:"missingKeys,omitempty"` // of encryptedWith: not available
 	}{report, seals.Missing}
 	if err := a.emit(answer, nil, func() string {
@@ -198,7 +198,7 @@ func (a *app) restoreStore(ctx context.Context, from string, o backend.StoreOpti
 		if err := restoreFile(ctx, r, from, to); err != nil {
 			return err
 		}
-		if err := a.withStore(ctx, sends, func(sqlstore.Admin) error { return nil }); err != nil { // its schema is brought up to date
+		if err := a.withStore(ctx, sends, func(sql.Admin) error { return nil }); err != nil { // its schema is brought up to date
 			return err
 		}
 	} else if err := a.restoreLines(ctx, r, to); err != nil {
@@ -221,14 +221,14 @@ func (a *app) restoreStore(ctx context.Context, from string, o backend.StoreOpti
 func (a *app) restoreLines(ctx context.Context, r io.Reader, to string) error {
 	_, err := os.Stat(to)
 	created := errors.Is(err, os.ErrNotExist) && !a.inDatabase()
-	err = a.withStore(ctx, sends, func(k sqlstore.Admin) error {
+	err = a.withStore(ctx, sends, func(k sql.Admin) error {
 		if !k.IsOwner() {
 			return StoreBusy.Errorf("%s is owned by another process", to)
 		}
 		return k.Restore(ctx, r)
 	})
 	if err != nil && created {
-		sqlstore.RemoveFile(to)
+		sql.RemoveFile(to)
 	}
 	return err
 }
@@ -246,12 +246,12 @@ func restoreFile(ctx context.Context, r io.Reader, from, to string) error {
 	if err != nil {
 		return FileWrong.Errorf("%w", err)
 	}
-	defer sqlstore.RemoveFile(file.Name())
+	defer sql.RemoveFile(file.Name())
 	_, err = io.Copy(file, r)
 	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return FileWrong.Errorf("%w", err)
 	}
-	report, err := sqlstore.CheckFile(ctx, file.Name())
+	report, err := sql.CheckFile(ctx, file.Name())
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/serve"
-	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/store/sql/secrets"
 )
 
 // rotateCommand encrypts the secrets of a store with a new master key.
@@ -44,7 +44,7 @@ func (a *app) rotate(ctx context.Context, file string) error {
 		if err := a.alone(ctx, o); err != nil {
 			return err
 		}
-		if err := sqlstore.AddMasterKey(path); err != nil {
+		if err := secrets.AddMasterKey(path); err != nil {
 			return err
 		}
 	}
@@ -62,7 +62,7 @@ func (a *app) rotate(ctx context.Context, file string) error {
 		return err
 	}
 	if ours {
-		if err := sqlstore.KeepNewestKey(o.Keys()); err != nil {
+		if err := secrets.KeepNewestKey(o.Keys()); err != nil {
 			return err
 		}
 	}

@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawl-dev/pawl/store/sqlstore"
-	"github.com/pawl-dev/pawl/store/sqlstore/pgtest"
+	"github.com/pawl-dev/pawl/store/sql"
+	"github.com/pawl-dev/pawl/store/sql/pgtest"
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/action"
 )
@@ -49,8 +49,8 @@ func init() {
 }
 
 // thawEngine has a flow of commands that write their key and the time since boot.
-func thawEngine(ctx context.Context, dsn, file, state string) (*workflow.Engine, sqlstore.Store, error) {
-	store, err := sqlstore.Open(ctx, sqlstore.Options{DSN: dsn})
+func thawEngine(ctx context.Context, dsn, file, state string) (*workflow.Engine, sql.Store, error) {
+	store, err := sql.Open(ctx, sql.Options{DSN: dsn})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -181,7 +181,7 @@ func thawWorker(t *testing.T, dsn, file string) *exec.Cmd {
 }
 
 // thawEnd waits until all runs have ended, and resumes those that two freezes made look like killers.
-func thawEnd(t *testing.T, e *workflow.Engine, store sqlstore.Store) (resumed int) {
+func thawEnd(t *testing.T, e *workflow.Engine, store sql.Store) (resumed int) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); ; {
 		left, _, err := store.List(t.Context(), workflow.Query{Active: true, Limit: 1000})

@@ -19,7 +19,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sys/unix"
 
-	"github.com/pawl-dev/pawl/store/sqlstore/pgtest"
+	"github.com/pawl-dev/pawl/store/sql/pgtest"
 )
 
 // inNetwork says that this test process has a network namespace of its own.

@@ -26,7 +26,7 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/machine/driver"
 	"github.com/pawl-dev/pawl/outcome"
-	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/store/sql"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -143,7 +143,7 @@ func lifecycle() machine.Standalone {
 
 // operate requests a cluster with a number of members and maintains it until ctx ends.
 func operate(ctx context.Context, w toy, members int) error {
-	store, err := sqlstore.Open(ctx, sqlstore.Options{Path: filepath.Join(w.dir, "toy.db")})
+	store, err := sql.Open(ctx, sql.Options{Path: filepath.Join(w.dir, "toy.db")})
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/local"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
 	"github.com/pawl-dev/pawl/store/kubestore"
-	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/store/sql"
 	"github.com/pawl-dev/pawl/test/controlplane"
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
 	"github.com/pawl-dev/pawl/workflow"
@@ -112,7 +112,7 @@ func runInBackground(t *testing.T, what string, run func(ctx context.Context) er
 func standalone(t *testing.T, namespace string) *fixture {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pawl.db")
-	store, err := sqlstore.Open(t.Context(), sqlstore.Options{Path: path})
+	store, err := sql.Open(t.Context(), sql.Options{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}

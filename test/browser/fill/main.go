@@ -22,7 +22,8 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/provider/sim"
-	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/store/sql"
+	"github.com/pawl-dev/pawl/store/sql/secrets"
 )
 
 const (
@@ -42,11 +43,11 @@ func main() {
 
 func run(ctx context.Context, dir string, clusters int) (err error) {
 	path := filepath.Join(dir, "pawl.db")
-	keys, err := sqlstore.MasterKeyFile(path + ".key")
+	keys, err := secrets.MasterKeyFile(path + ".key")
 	if err != nil {
 		return err
 	}
-	store, err := sqlstore.Open(ctx, sqlstore.Options{Path: path, MasterKeys: keys})
+	store, err := sql.Open(ctx, sql.Options{Path: path, MasterKeys: keys})
 	if err != nil {
 		return err
 	}

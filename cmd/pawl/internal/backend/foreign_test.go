@@ -9,7 +9,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/pawl-dev/pawl/fault"
-	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/store/sql"
 )
 
 // Another program's database is refused before any file is created beside it.
@@ -23,7 +23,7 @@ func TestFinding10ForeignDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, client := range []bool{true, false} {
-		if _, err := OpenStore(t.Context(), StoreOptions{DSN: path}, client); fault.Of(err) != sqlstore.StoreForeign {
+		if _, err := OpenStore(t.Context(), StoreOptions{DSN: path}, client); fault.Of(err) != sql.StoreForeign {
 			t.Errorf("client %v: %v", client, err)
 		}
 	}

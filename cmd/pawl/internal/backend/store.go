@@ -11,7 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/lock"
 	"github.com/pawl-dev/pawl/server"
-	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/store/sql"
+	"github.com/pawl-dev/pawl/store/sql/secrets"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -76,7 +77,7 @@ func OpenStore(ctx context.Context, o StoreOptions, client bool) (Store, error) 
 	}
 	path := o.Path()
 	if !postgres {
-		if err := sqlstore.Identify(path); err != nil { // before a key is created beside it
+		if err := sql.Identify(path); err != nil { // before a key is created beside it
 			return Store{}, err
 		}
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -88,9 +89,9 @@ func OpenStore(ctx context.Context, o StoreOptions, client bool) (Store, error) 
 		return Store{}, err
 	}
 	if postgres {
-		return opened(sqlstore.Open(ctx, sqlstore.Options{DSN: o.DSN, MasterKeys: keys}))
+		return opened(sql.Open(ctx, sql.Options{DSN: o.DSN, MasterKeys: keys}))
 	}
-	return opened(sqlstore.Open(ctx, sqlstore.Options{Path: path, Client: client, MasterKeys: keys}))
+	return opened(sql.Open(ctx, sql.Options{Path: path, Client: client, MasterKeys: keys}))
 }
 
 // MasterKeys returns the keys for a client of the store; it creates none.
@@ -103,10 +104,10 @@ func (o StoreOptions) masterKeys(postgres, client bool) ([][]byte, error) {
 		return nil, nil
 	}
 	if o.KeyFile != "" {
-		return sqlstore.MasterKeyFile(o.KeyFile)
+		return secrets.MasterKeyFile(o.KeyFile)
 	}
 	if text := os.Getenv("PAWL_MASTER_KEY"); text != "" {
-		return sqlstore.ParseMasterKeys(text)
+		return secrets.ParseMasterKeys(text)
 	}
 	if postgres {
 		return nil, nil
@@ -115,10 +116,10 @@ func (o StoreOptions) masterKeys(postgres, client bool) ([][]byte, error) {
 	if _, err := os.Stat(beside); err != nil && client {
 		return nil, nil // without keys a client reads unencrypted data
 	}
-	return sqlstore.MasterKeyFile(beside)
+	return secrets.MasterKeyFile(beside)
 }
 
-func opened(store sqlstore.Store, err error) (Store, error) {
+func opened(store sql.Store, err error) (Store, error) {
 	if err != nil {
 		return Store{}, err
 	}
@@ -130,7 +131,7 @@ func (s Store) IsOpen() bool { return s.fullStore != nil }
 
 // Keys keeps the answers of requests to a server; nil: the store does not.
 func (s Store) Keys() server.Idempotency {
-	if admin, ok := s.fullStore.(interface{ Keys() sqlstore.Keys }); ok {
+	if admin, ok := s.fullStore.(sql.Store); ok {
 		return admin.Keys()
 	}
 	return nil
@@ -138,7 +139,7 @@ func (s Store) Keys() server.Idempotency {
 
 // SignedOut remembers sessions that were signed out; nil: the store does not.
 func (s Store) SignedOut() server.SignedOut {
-	if admin, ok := s.fullStore.(interface{ Keys() sqlstore.Keys }); ok {
+	if admin, ok := s.fullStore.(sql.Store); ok {
 		return admin.Keys()
 	}
 	return nil
@@ -147,7 +148,7 @@ func (s Store) SignedOut() server.SignedOut {
 // SessionKeys sign the sessions of the console: one of each master key, the
 // newest first. None: the store has no master key, and sessions end with the server.
 func (s Store) SessionKeys() ([][]byte, error) {
-	if sealed, ok := s.fullStore.(interface{ Encrypter() *sqlstore.Encrypter }); ok {
+	if sealed, ok := s.fullStore.(sql.Store); ok {
 		return sealed.Encrypter().Derive("pawl console sessions 1")
 	}
 	return nil, nil
@@ -158,7 +159,7 @@ func (s Store) Clusters() cluster.Store {
 	if m, ok := s.fullStore.(memory); ok {
 		return m.clusters
 	}
-	return s.fullStore.(sqlstore.Store).Clusters()
+	return s.fullStore.(sql.Store).Clusters()
 }
 
 // Accounts are the accounts of the store.
@@ -166,24 +167,20 @@ func (s Store) Accounts() account.Store {
 	if m, ok := s.fullStore.(memory); ok {
 		return m.accounts
 	}
-	return s.fullStore.(sqlstore.Store).Accounts()
+	return s.fullStore.(sql.Store).Accounts()
 }
 
 // Rotator encrypts secrets with a new key; false: the store keeps none.
 func (s Store) Rotator() (rotator interface {
 	Rotate(ctx context.Context) (int, error)
 }, ok bool) {
-	rotator, ok = s.fullStore.(interface {
-		Rotate(ctx context.Context) (int, error)
-	})
+	rotator, ok = s.fullStore.(sql.Store)
 	return rotator, ok
 }
 
 // CheckEncryption refuses a store whose secrets the given master keys do not open.
 func (s Store) CheckEncryption(ctx context.Context) error {
-	if sealed, ok := s.fullStore.(interface {
-		CheckEncryption(ctx context.Context) error
-	}); ok {
+	if sealed, ok := s.fullStore.(sql.Store); ok {
 		return sealed.CheckEncryption(ctx)
 	}
 	return nil
@@ -191,9 +188,7 @@ func (s Store) CheckEncryption(ctx context.Context) error {
 
 // Probe writes as requests do, and returns the error if it cannot.
 func (s Store) Probe(ctx context.Context) error {
-	if durable, ok := s.fullStore.(interface {
-		Probe(ctx context.Context) error
-	}); ok {
+	if durable, ok := s.fullStore.(sql.Store); ok {
 		return durable.Probe(ctx)
 	}
 	return nil
@@ -216,8 +211,8 @@ func (o StoreOptions) Keys() string {
 // created once.
 func (s Store) Installation(ctx context.Context) (string, error) {
 	id := control.NewUID()
-	if sql, ok := s.fullStore.(sqlstore.Store); ok {
-		return sql.Clusters().SettingOr(ctx, "installation", id)
+	if store, ok := s.fullStore.(sql.Store); ok {
+		return store.Clusters().SettingOr(ctx, "installation", id)
 	}
 	return id, nil
 }
@@ -232,13 +227,13 @@ func (o StoreOptions) Path() string {
 
 // IsOwner reports whether this process may work on the store.
 func (s Store) IsOwner() bool {
-	admin, ok := s.fullStore.(sqlstore.Admin)
+	admin, ok := s.fullStore.(sql.Admin)
 	return !ok || admin.IsOwner()
 }
 
-// Admin is the store's interface for maintenance commands.
-func (s Store) Admin() (sqlstore.Admin, bool) {
-	admin, ok := s.fullStore.(sqlstore.Admin)
+// Admin is the store's side for commands that look after it.
+func (s Store) Admin() (sql.Admin, bool) {
+	admin, ok := s.fullStore.(sql.Admin)
 	return admin, ok
 }
 

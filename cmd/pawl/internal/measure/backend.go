@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/store/sql"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -32,12 +32,12 @@ func OpenBackend(ctx context.Context, name, dsn, dir string) (*Backend, error) {
 		if dsn == "" {
 			return nil, workflow.InputInvalid.Errorf("the postgres store needs --dsn postgres://…, an empty database")
 		}
-		s, err := sqlstore.Open(ctx, sqlstore.Options{DSN: dsn})
+		s, err := sql.Open(ctx, sql.Options{DSN: dsn})
 		if err != nil {
 			return nil, err
 		}
 		return &Backend{Name: name, Store: s, Counters: counters(s), Close: s.Close, Raw: func(ctx context.Context, submitters, steps int) (float64, error) {
-			r, err := sqlstore.RawPostgres(ctx, dsn, submitters, steps)
+			r, err := sql.RawPostgres(ctx, dsn, submitters, steps)
 			return r.StepsPerSec, err
 		}}, nil
 	}
@@ -57,11 +57,11 @@ func openSQLite(ctx context.Context, path, dir string) (*Backend, error) {
 		path = filepath.Join(folder, "bench.db")
 		clean = func() error { return os.RemoveAll(folder) }
 	}
-	s, err := sqlstore.Open(ctx, sqlstore.Options{Path: path})
+	s, err := sql.Open(ctx, sql.Options{Path: path})
 	if err != nil {
 		return nil, err
 	}
-	if k, ok := s.(sqlstore.Admin); ok && !k.IsOwner() {
+	if !s.IsOwner() {
 		s.Close()
 		return nil, workflow.InputInvalid.Errorf("%s is in use by another process: measure on a file of its own", path)
 	}
@@ -74,19 +74,15 @@ func openSQLite(ctx context.Context, path, dir string) (*Backend, error) {
 			return clean()
 		},
 		Raw: func(ctx context.Context, submitters, steps int) (float64, error) {
-			r, err := sqlstore.RawSQLite(ctx, filepath.Dir(path), submitters, steps)
+			r, err := sql.RawSQLite(ctx, filepath.Dir(path), submitters, steps)
 			return r.StepsPerSec, err
 		},
 	}, nil
 }
 
-func counters(s sqlstore.Store) func() Counters {
-	k, ok := s.(interface{ Stats() sqlstore.Stats })
-	if !ok {
-		return nil
-	}
+func counters(s sql.Store) func() Counters {
 	return func() Counters {
-		st := k.Stats()
+		st := s.Stats()
 		return Counters{Writes: st.Writes, Syncs: st.Syncs, Bytes: st.Bytes, WALBytes: st.WALBytes, Statements: st.Statements}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/outcome"
-	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/store/sql"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -50,14 +50,14 @@ func KillChild(ctx context.Context, path string, runs, steps, concurrency int) e
 
 type killRun struct {
 	engine *workflow.Engine
-	store  sqlstore.Store
+	store  sql.Store
 	keys   *os.File
 	first  atomic.Int64
 	steps  int
 }
 
 func openKill(ctx context.Context, path string, steps, concurrency int) (*killRun, error) {
-	store, err := sqlstore.Open(ctx, sqlstore.Options{Path: path})
+	store, err := sql.Open(ctx, sql.Options{Path: path})
 	if err != nil {
 		return nil, err
 	}

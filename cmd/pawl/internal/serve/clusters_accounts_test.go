@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
-	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/store/sql"
+	"github.com/pawl-dev/pawl/store/sql/secrets"
 )
 
 // A tenant's account at the provider stays what it is while the tenant has
 // clusters there; the accounts of others may change.
 func TestFinding22AccountOfATenantWithClustersStays(t *testing.T) {
-	store, err := sqlstore.Open(t.Context(), sqlstore.Options{Path: filepath.Join(t.TempDir(), "pawl.db"), MasterKey: make([]byte, sqlstore.KeySize)})
+	store, err := sql.Open(t.Context(), sql.Options{Path: filepath.Join(t.TempDir(), "pawl.db"), MasterKey: make([]byte, secrets.KeySize)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
-	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/store/sql/secrets"
 )
 
 const operatorToken = "a-token-of-the-operator-of-this-test"
@@ -66,11 +66,11 @@ func TestSessionOutlivesTheServer(t *testing.T) {
 	}
 	at("the first server", file, signIn)
 	at("a restart", file, check("a restart", http.StatusOK))
-	if err := sqlstore.AddMasterKey(key); err != nil {
+	if err := secrets.AddMasterKey(key); err != nil {
 		t.Fatal(err)
 	}
 	at("a second master key", file, check("a new master key before the old one", http.StatusOK))
-	if err := sqlstore.KeepNewestKey(key); err != nil {
+	if err := secrets.KeepNewestKey(key); err != nil {
 		t.Fatal(err)
 	}
 	at("a rotated master key", file, check("the old master key is gone", http.StatusUnauthorized))

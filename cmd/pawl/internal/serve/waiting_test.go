@@ -19,8 +19,8 @@ import (
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/fault"
-	"github.com/pawl-dev/pawl/store/sqlstore"
-	"github.com/pawl-dev/pawl/store/sqlstore/pgtest"
+	"github.com/pawl-dev/pawl/store/sql/db/postgres"
+	"github.com/pawl-dev/pawl/store/sql/pgtest"
 )
 
 // door stands before a database: it is away, refuses, or leads to the server.
@@ -200,7 +200,7 @@ func TestFinding4ServerEndsWhereWaitingDoesNotHelp(t *testing.T) {
 		Store:  backend.StoreOptions{DSN: fmt.Sprintf("host=127.0.0.1 port=%d user=pawl dbname=pawl sslmode=disable", d.ln.Addr().(*net.TCPAddr).Port)},
 		Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
 	}
-	for code, want := range map[string]*fault.Kind{"28P01": sqlstore.StoreRefused, "3D000": sqlstore.StoreRefused} {
+	for code, want := range map[string]*fault.Kind{"28P01": postgres.Refused, "3D000": postgres.Refused} {
 		d.is(&pgproto3.ErrorResponse{Severity: "FATAL", Code: code, Message: "no"}, "")
 		if err := Run(t.Context(), o); fault.Of(err) != want {
 			t.Errorf("%s: the server ended with %v, want %s", code, err, want.Code)

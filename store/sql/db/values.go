@@ -1,0 +1,71 @@
+package db
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Parameters returns n parameters, joined with commas, numbered from from.
+func Parameters(from, n int) string {
+	var list []string
+	for i := range n {
+		list = append(list, fmt.Sprintf("$%d", from+i))
+	}
+	return strings.Join(list, ", ")
+}
+
+// Plain makes a text valid for both databases: valid UTF-8 without NUL.
+func Plain(s string) string { return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD") }
+
+func Flag(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// OrNull returns a time as a column value, NULL for the zero time.
+func OrNull(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UnixNano()
+}
+
+func Excluded(columns []string) string {
+	var set []string
+	for _, c := range columns {
+		set = append(set, c+" = excluded."+c)
+	}
+	return strings.Join(set, ", ")
+}
+
+// FirstInt returns the number in the first row of a result, 0 without rows.
+func FirstInt(s Session, sql string, args []any) (n int64, err error) {
+	err = s.Query(sql, args, func(r Row) error { n = r.Int(0); return nil })
+	return n, err
+}
+
+// Nanos and instant convert times to and from columns: nanoseconds since 1970, 0 for the
+// zero time.
+func Nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+func Instant(n int64) time.Time {
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, n).UTC()
+}
+
+func NonNil(data []byte) []byte {
+	if data == nil {
+		return []byte{}
+	}
+	return data
+}

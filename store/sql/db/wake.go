@@ -1,0 +1,55 @@
+package db
+
+import "sync"
+
+// ChangeChannel is where a process tells others that an object has changed.
+const ChangeChannel = "pawl_change"
+
+// Waker passes the ids of runs to a listener and never blocks. If the channel overflows,
+// it sends "", which means any run, as soon as there is space.
+type Waker struct {
+	mu     sync.Mutex
+	C      chan string
+	missed bool
+}
+
+func NewWaker() *Waker { return &Waker{C: make(chan string, 1024)} }
+
+func (w *Waker) Notify(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.missed {
+		id = ""
+	}
+	select {
+	case w.C <- id:
+		w.missed = false
+	default:
+		w.missed = true
+	}
+}
+
+// Notifier wakes any number of waiters. A waiter takes the channel, reads the state,
+// then waits for the channel. The zero notifier is ready.
+type Notifier struct {
+	mu sync.Mutex
+	c  chan struct{}
+}
+
+func (b *Notifier) Next() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.c == nil {
+		b.c = make(chan struct{})
+	}
+	return b.c
+}
+
+func (b *Notifier) Notify() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.c != nil {
+		close(b.c)
+		b.c = nil
+	}
+}

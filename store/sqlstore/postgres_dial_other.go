@@ -1,8 +1,0 @@
-//go:build !linux
-
-package sqlstore
-
-import "syscall"
-
-// userTimeout does nothing: the limits of the system apply.
-func userTimeout(string, string, syscall.RawConn) error { return nil }
