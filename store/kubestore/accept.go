@@ -69,7 +69,7 @@ func (a Acceptor) Accept(ctx context.Context, run string, annotations map[string
 
 func (a Acceptor) accept(ctx context.Context, run string, asked Request, guard request.Guard, answered func(Answer) error) error {
 	annotation := request.Annotation{Key: asked.Key, Value: asked.Value, Stamped: asked.ID != "" || asked.Err != nil}
-	return request.Accept(ctx, annotation, guard, func(string) string { return asked.Stamp(a.newID()) }, func(ctx context.Context, value string) error {
+	return request.Accept(ctx, annotation, guard, func(value string) string { return readRequest(asked.Key, value).Stamp(a.newID()) }, func(ctx context.Context, value string) error {
 		asked = readRequest(asked.Key, value)
 		err := asked.Err
 		if err == nil {

@@ -191,6 +191,7 @@ func (f flags) has(bit int) bool { return f&(1<<bit) != 0 }
 // PhaseNumber is the number of a phase in its column: its index in runPhases.
 func PhaseNumber(p workflow.Phase) int64 { return int64(slices.Index(runPhases, p)) }
 
+// PhaseOf returns the phase with a number; "" if there is none.
 func PhaseOf(n int64) workflow.Phase {
 	if n < 0 || int(n) >= len(runPhases) {
 		return ""

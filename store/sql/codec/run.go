@@ -238,6 +238,7 @@ func AppendBirth(b []byte, r *workflow.Run) []byte {
 	return e.b
 }
 
+// ReadBirth reads what a run keeps from its creation into r.
 func ReadBirth(data []byte, r *workflow.Run) error {
 	d := newDecoder(data)
 	r.RequestID, r.Actor, r.Reason, r.ParentRef, r.Depth = d.text(), d.text(), d.text(), d.text(), int(d.int())
@@ -292,6 +293,8 @@ func AppendBody(b []byte, r *workflow.Run, open []*workflow.StepRecord, numbers 
 	return e.b
 }
 
+// ReadBody reads the body of a run into r, and returns the open records. numbers receive the
+// numbers before the body, in the order in which they were written.
 func ReadBody(data []byte, r *workflow.Run, numbers ...*int64) (open []*workflow.StepRecord, err error) {
 	d := newDecoder(data)
 	f := flags(d.uint())
@@ -332,6 +335,7 @@ func AppendRecords(b []byte, records []*workflow.StepRecord, numbers ...int64) [
 	return e.b
 }
 
+// ReadRecords reads records of steps. numbers receive the numbers before them.
 func ReadRecords(data []byte, numbers ...*int64) (records []*workflow.StepRecord, err error) {
 	d := newDecoder(data)
 	for _, n := range numbers {
@@ -402,6 +406,7 @@ func AppendEvents(b []byte, events []workflow.Event, numbers ...int64) []byte {
 	return e.b
 }
 
+// ReadEvents reads events of a run. numbers receive the numbers before them.
 func ReadEvents(run string, data []byte, numbers ...*int64) (events []workflow.Event, err error) {
 	d := newDecoder(data)
 	for _, n := range numbers {
@@ -457,6 +462,7 @@ func AppendSignal(b []byte, s *workflow.Signal) []byte {
 	return e.b
 }
 
+// ReadSignal reads a signal with this id.
 func ReadSignal(id string, data []byte) (workflow.Signal, error) {
 	d := newDecoder(data)
 	s := workflow.Signal{ID: id, Name: d.text(), Actor: d.text(), At: d.time()}

@@ -18,6 +18,7 @@ func Parameters(from, n int) string {
 // Plain makes a text valid for both databases: valid UTF-8 without NUL.
 func Plain(s string) string { return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD") }
 
+// Flag returns a bool as a column value: 1 or 0.
 func Flag(b bool) int64 {
 	if b {
 		return 1
@@ -33,6 +34,7 @@ func OrNull(t time.Time) any {
 	return t.UnixNano()
 }
 
+// Excluded returns the SET of an upsert that replaces these columns.
 func Excluded(columns []string) string {
 	var set []string
 	for _, c := range columns {
@@ -56,6 +58,7 @@ func Nanos(t time.Time) int64 {
 	return t.UnixNano()
 }
 
+// Instant returns the time of a column value in nanoseconds, in UTC; 0 is the zero time.
 func Instant(n int64) time.Time {
 	if n == 0 {
 		return time.Time{}
@@ -63,6 +66,7 @@ func Instant(n int64) time.Time {
 	return time.Unix(0, n).UTC()
 }
 
+// NonNil returns data as it is stored where a column must not be NULL.
 func NonNil(data []byte) []byte {
 	if data == nil {
 		return []byte{}

@@ -13,8 +13,10 @@ type Waker struct {
 	missed bool
 }
 
+// NewWaker creates a Waker whose channel holds 1,024 ids.
 func NewWaker() *Waker { return &Waker{C: make(chan string, 1024)} }
 
+// Notify passes the id of a run on.
 func (w *Waker) Notify(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -36,6 +38,7 @@ type Notifier struct {
 	c  chan struct{}
 }
 
+// Next returns a channel that the next Notify closes.
 func (b *Notifier) Next() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -45,6 +48,7 @@ func (b *Notifier) Next() <-chan struct{} {
 	return b.c
 }
 
+// Notify wakes all waiters.
 func (b *Notifier) Notify() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -25,6 +25,7 @@ func (w *Where) And(condition string, args ...any) {
 	w.Conditions = append(w.Conditions, condition)
 }
 
+// Arg adds an argument and returns its placeholder.
 func (w *Where) Arg(v any) string {
 	w.Args = append(w.Args, v)
 	return "$" + strconv.Itoa(len(w.Args))

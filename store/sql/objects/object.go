@@ -68,6 +68,7 @@ func encodeObject(o *control.Object) ([]byte, error) {
 	return bytes.TrimSpace(out.Bytes()), nil
 }
 
+// DecodeObject reads an object as it is stored. STORE_CORRUPT if it cannot be read.
 func DecodeObject(data []byte) (*control.Object, error) {
 	o := new(control.Object)
 	if err := json.Unmarshal(data, o); err != nil {

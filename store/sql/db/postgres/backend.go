@@ -25,6 +25,7 @@ type Session struct {
 	}
 }
 
+// Query implements db.Session.
 func (s Session) Query(sql string, args []any, each func(db.Row) error) error {
 	rows, err := s.on.Query(s.ctx, sql, args...)
 	if err != nil {
