@@ -36,9 +36,7 @@ func (a *app) operatorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "operator", Short: "Run the Kubernetes controllers",
 		Long: `Serves the kinds that are installed, now or later, or those of --operators:
-  sharedstorage  SharedStorageClusters: PostgreSQL of one writer and any number of readers
-  mpd            MPDClusters: the kind of PolarDB Stack
-
+` + operate.About() + `
 Runs are kept in the cluster, as Run objects or ConfigMaps. Of several processes one
 works, the leader; the others take over when its lease ends.
 /healthz, /readyz and /metrics are served at --listen. SIGTERM drains.
@@ -74,6 +72,9 @@ Outside of a pod it uses $KUBECONFIG or ~/.kube/config.`,
 	f.IntVar(&o.Workers, "workers", controller.DefaultWorkers, "objects worked on at once")
 	f.DurationVar(&o.Drain, "drain", 25*time.Second, "what open attempts get when the operator is stopped")
 	f.StringVar(&flags.logFormat, "log-format", "text", "text or json")
+	if err := cmd.RegisterFlagCompletionFunc("operators", cobra.FixedCompletions(operate.Names(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the flag stands above
+	}
 	return cmd
 }
 

@@ -282,3 +282,21 @@ func TestDraftEncodesOnlyAChangedStatus(t *testing.T) {
 		t.Errorf("a change cost %d encodings of the spec and %d of the status, want 0 and 2", spec, status)
 	}
 }
+
+// A patch names the object, or its spec, that it was made for.
+func TestGuardedPatches(t *testing.T) {
+	obj := &demo{ObjectMeta: metav1.ObjectMeta{UID: "u", Generation: 7, ResourceVersion: "9"}}
+	op := Operation{Op: "replace", Path: "/spec/n", Value: 2}
+	for want, made := range map[string]func(client.Object, ...Operation) (client.Patch, error){
+		`[{"op":"test","path":"/metadata/uid","value":"u"},{"op":"replace","path":"/spec/n","value":2}]`:                                                       SameObject,
+		`[{"op":"test","path":"/metadata/uid","value":"u"},{"op":"test","path":"/metadata/generation","value":7},{"op":"replace","path":"/spec/n","value":2}]`: SameSpec,
+	} {
+		patch, err := made(obj, op)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if raw, err := patch.Data(obj); err != nil || string(raw) != want {
+			t.Errorf("%s (%v), want %s", raw, err, want)
+		}
+	}
+}

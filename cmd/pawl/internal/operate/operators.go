@@ -1,7 +1,9 @@
 package operate
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -30,13 +32,13 @@ func Names() (all []string) {
 	return all
 }
 
-// About says what an operator serves, by name.
-func About() map[string]string {
-	all := map[string]string{}
+// About says what each operator serves, a line each, for the help.
+func About() string {
+	var b strings.Builder
 	for _, o := range operators {
-		all[o.name] = o.about
+		fmt.Fprintf(&b, "  %-14s %s\n", o.name, o.about)
 	}
-	return all
+	return b.String()
 }
 
 func kinds() (all []string) {
