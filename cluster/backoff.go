@@ -11,7 +11,7 @@ type Backoff struct{ Initial, Max time.Duration }
 // The default pauses of the collector and of the recovery.
 var (
 	GCBackoff      = Backoff{5 * time.Minute, 6 * time.Hour}
-	RecoverBackoff = Backoff{time.Minute, time.Hour}
+	recoverBackoff = Backoff{time.Minute, time.Hour}
 )
 
 // After returns the pause after the n-th try in a row, n from 1; 0 for n <= 0. It
@@ -29,12 +29,12 @@ func (b Backoff) After(n int, id string) time.Duration {
 			pause *= 2
 		}
 	}
-	return pause + time.Duration(float64(pause)/10*StableFraction(id))
+	return pause + time.Duration(float64(pause)/10*stableFraction(id))
 }
 
-// StableFraction returns a number in [0, 1) that is always the same for one id. It
+// stableFraction returns a number in [0, 1) that is always the same for one id. It
 // spreads work that would otherwise start at the same time.
-func StableFraction(id string) float64 {
+func stableFraction(id string) float64 {
 	h := fnv.New32a()
 	h.Write([]byte(id))
 	return float64(h.Sum32()) / (1 << 32)

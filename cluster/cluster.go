@@ -22,7 +22,6 @@ const (
 // Limits of a cluster.
 const (
 	MaxWorkers     = 100
-	MaxName        = 255
 	MaxDescription = 4096
 )
 

@@ -147,6 +147,9 @@ func (l *comparison) nodeDifferences(n *Node) []difference {
 		return give(Missing, alarmAtOnce, "another VM has its id")
 	}
 	word := cmp.Or(vm.State, string(vm.Power))
+	if network := l.network(); l.shouldRun && vm.Power != PowerGone && network != "" && vm.Spec.Network != "" && vm.Spec.Network != network {
+		return give(PowerState, alarmAtOnce, "broken: it is in network %s, not in that of the cluster", vm.Spec.Network)
+	}
 	switch vm.Power {
 	case PowerGone:
 		return give(Missing, alarmAtOnce, "the VM is destroyed: %s", word)
@@ -178,6 +181,16 @@ func (l *comparison) nodeDifferences(n *Node) []difference {
 		return give(NotReady, alarmAfterPasses, "it reports: %s", n.NotReady)
 	}
 	return nil
+}
+
+// network returns the id of the cluster's network; "" if it has none now.
+func (l *comparison) network() string {
+	for i := range l.record.Journal {
+		if row := &l.record.Journal[i]; row.Kind == Network && row.Phase == Present {
+			return row.ProviderID
+		}
+	}
+	return ""
 }
 
 // outdated reports a node whose version is not that of its cluster, because an
@@ -290,7 +303,7 @@ func (l *comparison) extraResources() []difference {
 			continue
 		}
 		d := l.newDifference(ExtraOwned, r.Name, r.ID, alarmAtOnce, "a %s with the tags of this cluster and no row", r.Kind)
-		if !NamedByUs(l.cluster, r.Name) {
+		if !namedByUs(l.cluster, r.Name) {
 			d.tolerance = alarmNever
 			d.Evidence += "; Pawl did not choose its name; it is left alone"
 		}

@@ -8,6 +8,7 @@
 // A cluster consists of control nodes, worker nodes, a network, an address and
 // rules, on an infrastructure without transactions. Every call may fail half-way,
 // and anybody may change a resource at any time. Nothing here calls anything:
-// Provider is the infrastructure, Records stores the records, and
-// cluster/service acts.
+// Provider is the infrastructure, Records stores the records, and the packages
+// below act: api, controller, flows, resources, heartbeat, sync and gc, which
+// cluster/service wires together.
 package cluster

@@ -66,7 +66,7 @@ type Tolerances struct {
 	Passes           int           // passes with unknown_state, not_ready or endpoint_unreachable; default 3
 	HeartbeatTimeout time.Duration // longest time without a heartbeat; default 90 s
 	Policy           Recovery      // policy of clusters without one; nil: restart
-	Retry            Backoff       // pauses between recoveries by policy; default RecoverBackoff
+	Retry            Backoff       // pauses between recoveries by policy; default recoverBackoff
 	// Versions are the configured versions: id -> x.y.z. A node reports x.y.z.
 	Versions map[string]string
 }
@@ -79,7 +79,7 @@ func (t Tolerances) OrDefault() Tolerances {
 	t.Transitional = cmp.Or(t.Transitional, 10*time.Minute)
 	t.Passes = cmp.Or(t.Passes, 3)
 	t.HeartbeatTimeout = cmp.Or(t.HeartbeatTimeout, DefaultHeartbeatTimeout)
-	t.Retry = cmp.Or(t.Retry, RecoverBackoff)
+	t.Retry = cmp.Or(t.Retry, recoverBackoff)
 	t.Policy = t.Policy.Or(nil)
 	return t
 }

@@ -70,4 +70,7 @@ var (
 		"It is tried again. Look what uses the resource if this lasts.")
 	RuleConflict = declare("RULE_CONFLICT", fault.Blocked, "a rule of another owner is in the way",
 		"Remove the rule that the message names, or use another network.")
+	// RunOvertaken is the fault of a job that a deletion of the cluster has ended.
+	RunOvertaken = declare("OPERATION_OVERTAKEN", fault.Blocked, "a deletion has overtaken the operation",
+		"Nothing is to be done: the cluster is being deleted.")
 )

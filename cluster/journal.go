@@ -145,7 +145,7 @@ func Ours(row *JournalRow, r Resource, installation string, known *Cluster) bool
 		}
 	}
 	return known != nil && installation != "" && r.Tags[TagInstallation] == installation &&
-		r.Tags[TagCluster] == known.UUID && known.UUID != "" && NamedByUs(known, r.Name)
+		r.Tags[TagCluster] == known.UUID && known.UUID != "" && namedByUs(known, r.Name)
 }
 
 // AddressOf returns the provider's id of the address of a cluster; empty if its

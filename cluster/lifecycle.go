@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // The states of a cluster.
@@ -253,9 +254,9 @@ func runFailed(run *machine.RunFacts) bool {
 		return false
 	}
 	switch run.Phase {
-	case workflow.Cancelled, workflow.Cancelling:
+	case runtype.Cancelled, runtype.Cancelling:
 		return true
-	case workflow.Paused:
+	case runtype.Paused:
 		return run.Fault != nil && run.Fault.Code != workflow.PausedByPerson.Code
 	default:
 		return false

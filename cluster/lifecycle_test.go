@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 	"pgregory.net/rapid"
 )
 
@@ -76,11 +77,11 @@ func TestTransientStatesHaveAFlowAndAWayOut(t *testing.T) {
 var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
 var (
-	working   = &machine.RunFacts{Phase: workflow.Running}
-	faulted   = &machine.RunFacts{Phase: workflow.Paused, Fault: &workflow.Fault{Code: CapacityExhausted.Code}}
-	byPerson  = &machine.RunFacts{Phase: workflow.Paused, Fault: &workflow.Fault{Code: workflow.PausedByPerson.Code}}
-	cancelled = &machine.RunFacts{Phase: workflow.Cancelled}
-	succeeded = &machine.RunFacts{Phase: workflow.Succeeded}
+	working   = &machine.RunFacts{Phase: runtype.Running}
+	faulted   = &machine.RunFacts{Phase: runtype.Paused, Fault: &runtype.Fault{Code: CapacityExhausted.Code}}
+	byPerson  = &machine.RunFacts{Phase: runtype.Paused, Fault: &runtype.Fault{Code: workflow.PausedByPerson.Code}}
+	cancelled = &machine.RunFacts{Phase: runtype.Cancelled}
+	succeeded = &machine.RunFacts{Phase: runtype.Succeeded}
 )
 
 // Desired state, delete, cancel, and the other causes of an event.

@@ -50,8 +50,8 @@ func ResourceName(c *Cluster, suffix string) string {
 	return name + tail
 }
 
-// NamedByUs reports a name that NodeName or ResourceName could have returned.
-func NamedByUs(c *Cluster, name string) bool {
+// namedByUs reports a name that NodeName or ResourceName could have returned.
+func namedByUs(c *Cluster, name string) bool {
 	suffix, ok := suffixOf(c, name)
 	return ok && suffix != "" && ResourceName(c, suffix) == name
 }

@@ -49,11 +49,11 @@ func TestNamesAreLegalUniqueAndKnownAgain(t *testing.T) {
 		if n != m && name == NodeName(c, role, m) {
 			r.Fatalf("%d and %d have the same name", n, m)
 		}
-		if of, ordinal, ok := RoleOf(c, name); !ok || of != role || ordinal != n || !NamedByUs(c, name) {
+		if of, ordinal, ok := RoleOf(c, name); !ok || of != role || ordinal != n || !namedByUs(c, name) {
 			r.Fatalf("%q is read as %s %d, %t", name, of, ordinal, ok)
 		}
 		other := &Cluster{UUID: "ffffff0" + c.UUID, Name: c.Name}
-		if shortID(c) != "ffffff" && NamedByUs(other, name) {
+		if shortID(c) != "ffffff" && namedByUs(other, name) {
 			r.Fatal("another cluster takes the name for its own")
 		}
 	})
@@ -62,7 +62,7 @@ func TestNamesAreLegalUniqueAndKnownAgain(t *testing.T) {
 func TestForeignNamesAreNotOurs(t *testing.T) {
 	c := &Cluster{UUID: "1f2e3d4c", Name: "blue"}
 	for _, name := range []string{"", "blue", "blue-1f2e3d-", "blue-1f2e3e-worker1", "green-1f2e3d-worker1", "BLUE-1f2e3d-worker1", "my-blue-1f2e3d-worker1"} {
-		if NamedByUs(c, name) {
+		if namedByUs(c, name) {
 			t.Errorf("%q is taken for a name of Pawl", name)
 		}
 	}
@@ -100,7 +100,7 @@ func TestBackoffDoublesToItsEnd(t *testing.T) {
 			t.Errorf("try %d: %s, want %s and up to a tenth", n, got, want)
 		}
 	}
-	if got := RecoverBackoff.After(7, "x"); got < time.Hour || got > 66*time.Minute {
+	if got := recoverBackoff.After(7, "x"); got < time.Hour || got > 66*time.Minute {
 		t.Errorf("recovery's longest: %s", got)
 	}
 }

@@ -19,11 +19,3 @@ func ValidateOnFailure(p OnFailure) error {
 	}
 	return nil
 }
-
-// ValidateDescription checks the length of a description. CLUSTER_INVALID.
-func ValidateDescription(text string) error {
-	if len(text) > MaxDescription {
-		return ClusterInvalid.Errorf("the description has %d bytes, at most %d are kept", len(text), MaxDescription).With("parameter", "description")
-	}
-	return nil
-}

@@ -11,16 +11,17 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 const (
-	soon  = time.Millisecond // the next look after a step of our own
-	tries = 5                // of a pass that loses its compare-and-set
+	soon  = time.Millisecond // delay of the next pass after an act
+	tries = 5                // of a pass whose compare-and-set fails
 )
 
-// Report is what one pass over an object has found and done.
+// Report is the result of one pass.
 type Report[T any] struct {
-	Snapshot[T]          // what was decided by
+	Snapshot[T]          // of the decision
 	Found       bool     // false: there is no such object
 	Position    Position // after the pass
 	Ending      *RunFacts
@@ -29,21 +30,20 @@ type Report[T any] struct {
 	Outcome     outcome.Outcome
 }
 
-// Advance makes one pass over the object: at most one transition, one start or
-// one end of a run, or one call of Do. Done says that the object rests, Wait
-// that something has to happen first, Later that an ignored event holds, Fail
-// that the pass could not be made. An object that is gone is Done.
+// Advance makes one pass over the object: at most one transition, one start or end of a
+// run, or one call of Do. Done: the object rests. Wait: something must happen first.
+// Later: an ignored event holds. Fail: the pass failed. An object that is gone is Done.
 func (m *Machine[T]) Advance(ctx context.Context, ref control.Ref) outcome.Outcome {
 	return m.Pass(ctx, ref).Outcome
 }
 
-// Pass is Advance with everything it has seen.
+// Pass is Advance with a full report.
 func (m *Machine[T]) Pass(ctx context.Context, ref control.Ref) Report[T] {
 	return m.passFrom(ctx, ref, nil)
 }
 
-// PassFrom is Pass for a caller that has just loaded or written the object: the pass decides
-// by this snapshot, and loads only if it turns out to be stale.
+// PassFrom is Pass for a caller that has just loaded or written the object. It decides
+// by this snapshot and loads again only if the snapshot is stale.
 func (m *Machine[T]) PassFrom(ctx context.Context, ref control.Ref, first Snapshot[T]) Report[T] {
 	return m.passFrom(ctx, ref, &first)
 }
@@ -51,13 +51,13 @@ func (m *Machine[T]) PassFrom(ctx context.Context, ref control.Ref, first Snapsh
 func (m *Machine[T]) passFrom(ctx context.Context, ref control.Ref, first *Snapshot[T]) Report[T] {
 	report := m.pass(ctx, ref, first)
 	if m.options.Inline && report.Outcome.IsWait() && report.Outcome.After() != soon {
-		m.inline(ctx, &report) // the key is free: the object can be looked at meanwhile
+		m.inline(ctx, &report) // the key is free meanwhile
 	}
 	return report
 }
 
-// inline works on the run that the object waits for. A paused one is told, too:
-// a request to resume it may have come.
+// inline advances the run that the object waits for, paused ones too: a request to
+// resume may have come.
 func (m *Machine[T]) inline(ctx context.Context, report *Report[T]) {
 	run := report.Ending
 	if run.final() {
@@ -71,7 +71,7 @@ func (m *Machine[T]) inline(ctx context.Context, report *Report[T]) {
 	switch after := FactsOf(read); {
 	case err != nil:
 		report.Outcome = outcome.Fail(err)
-	case after != nil && after.Revision == run.Revision && run.Phase == workflow.Paused: // as before
+	case after != nil && after.Revision == run.Revision && run.Phase == runtype.Paused: // as before
 	case out.IsWait(), out.IsLater(), after != nil && after.Revision == run.Revision && after.Phase == run.Phase:
 		report.Outcome = reported(out, report.Decision.Err)
 	case ctx.Err() == nil:
@@ -86,7 +86,7 @@ func (m *Machine[T]) pass(ctx context.Context, ref control.Ref, first *Snapshot[
 	}
 	defer unlock()
 	var report Report[T]
-	for range tries { // a loser reloads and decides anew
+	for range tries { // load and decide again after a conflict
 		if report, err = m.once(ctx, ref, first); !stale(err) {
 			break
 		}
@@ -98,13 +98,13 @@ func (m *Machine[T]) pass(ctx context.Context, ref control.Ref, first *Snapshot[
 	return report
 }
 
-// once loads, unless it is given a snapshot, decides and acts. An error means that the pass
-// was not made.
+// once loads (unless it has a snapshot), decides and acts. After an error nothing was
+// done.
 func (m *Machine[T]) once(ctx context.Context, ref control.Ref, first *Snapshot[T]) (report Report[T], err error) {
 	if first != nil {
 		report.Snapshot = *first
 	} else if report.Snapshot, err = m.options.Objects.Load(ctx, ref); errors.Is(err, control.NotFound) {
-		return report, nil // whatever was desired of it is moot
+		return report, nil // nothing is left to do
 	} else if err != nil {
 		return report, err
 	}
@@ -132,13 +132,13 @@ func (m *Machine[T]) once(ctx context.Context, ref control.Ref, first *Snapshot[
 	if d.Act != Rest {
 		return report, err
 	}
-	if report.Outcome.IsWait() && report.Outcome.After() == 0 && m.options.Look > 0 {
-		report.Outcome = outcome.Wait(m.options.Look, report.Outcome.Reason(), "%s", report.Outcome.Message())
+	if report.Outcome.IsWait() && report.Outcome.After() == 0 && m.options.PollInterval > 0 {
+		report.Outcome = outcome.Wait(m.options.PollInterval, report.Outcome.Reason(), "%s", report.Outcome.Message())
 	}
 	return report, nil
 }
 
-// write keeps a position and asks for the next look.
+// write saves a position and triggers the next pass.
 func (m *Machine[T]) write(ctx context.Context, report *Report[T], obj T, move Move) error {
 	if err := m.options.Objects.Write(ctx, obj, move); err != nil {
 		return fmt.Errorf("state %s of %s was not written: %w", move.To.State, m.options.Objects.Subject(obj), err)
@@ -152,7 +152,7 @@ func (m *Machine[T]) write(ctx context.Context, report *Report[T], obj T, move M
 	return nil
 }
 
-// start starts the run of the visit, and notes which one it is.
+// start starts the run of the visit and records its id.
 func (m *Machine[T]) start(ctx context.Context, report *Report[T], f Facts) error {
 	p, subject := report.Position, m.options.Objects.Subject(report.Object)
 	input := p.Params
@@ -170,32 +170,32 @@ func (m *Machine[T]) start(ctx context.Context, report *Report[T], f Facts) erro
 	report.Run, report.Ending = run, nil
 	to := p
 	to.Run, to.Ending = run.ID, nil
-	if p.Run == run.ID && p.Ending == nil { // the store had lost it, and it began anew
+	if p.Run == run.ID && p.Ending == nil { // the store had lost it: it starts again
 		report.Outcome = outcome.Wait(soon, "Started", "run %s began anew", run.ID)
 		return nil
 	}
 	return m.write(ctx, report, report.Object, Move{From: f.Position, To: to, Cause: ByStart})
 }
 
-// refused handles a run that cannot be started: what will not get better by
-// itself goes to the Else state.
+// refused handles a run that cannot be started: a fault that is not transient moves the
+// object to the Else state.
 func (m *Machine[T]) refused(ctx context.Context, report *Report[T], f Facts, err error) error {
 	kind := fault.Of(err)
 	place := m.table.States[report.Position.State]
-	if kind.Class == fault.Transient || place.otherwise(m.table) == report.Position.State {
+	if kind.Class == fault.Transient || place.elseState(m.table) == report.Position.State {
 		return err
 	}
 	f.Position = report.Position
-	j := judge[T]{table: m.table, f: f, p: f.Position, state: place}
-	return m.write(ctx, report, report.Object, j.otherwise(kind.Code, fault.Message(err)).Move)
+	j := decider[T]{table: m.table, f: f, p: f.Position, state: place}
+	return m.write(ctx, report, report.Object, j.moveToElse(kind.Code, fault.Message(err)).Move)
 }
 
 // end ends the run of an earlier visit.
 func (m *Machine[T]) end(ctx context.Context, report *Report[T]) error {
 	ending := *report.Position.Ending
-	mode := workflow.Drop
+	mode := runtype.Drop
 	if ending.Mode == Undo {
-		mode = workflow.Undo
+		mode = runtype.Undo
 	}
 	by := m.actor(fmt.Sprintf("the object moved to %s", report.Position.State))
 	by.RequestID = fmt.Sprintf("%s#%d/end/%d", m.table.Name, report.Position.Visit, report.Ending.Revision)
@@ -203,12 +203,12 @@ func (m *Machine[T]) end(ctx context.Context, report *Report[T]) error {
 	switch {
 	case errors.Is(err, workflow.RunFinished), errors.Is(err, workflow.RunNotFound):
 		report.Outcome = outcome.Wait(soon, "RunEnded", "run %s has ended", ending.Run)
-	case errors.Is(err, workflow.NoReturn) && mode == workflow.Undo:
+	case errors.Is(err, workflow.NoReturn) && mode == runtype.Undo:
 		return m.drop(ctx, report)
 	case err != nil:
 		return err
 	default:
-		report.Outcome = outcome.Wait(m.options.Look, "EndingRun", "run %s of an earlier visit is being ended", ending.Run)
+		report.Outcome = outcome.Wait(m.options.PollInterval, "EndingRun", "run %s of an earlier visit is being ended", ending.Run)
 	}
 	return nil
 }
@@ -221,7 +221,7 @@ func (m *Machine[T]) drop(ctx context.Context, report *Report[T]) error {
 	return m.write(ctx, report, report.Object, Move{From: from, To: to, Cause: ByRepair})
 }
 
-// work calls Do and folds in what it reports.
+// work calls Do and applies its outcome.
 func (m *Machine[T]) work(ctx context.Context, report *Report[T], ref control.Ref) error {
 	before := report.Position
 	out := do(ctx, m.table.States[before.State].Do, report.Object)
@@ -230,9 +230,9 @@ func (m *Machine[T]) work(ctx context.Context, report *Report[T], ref control.Re
 		return nil
 	}
 	if err := out.Err(); err != nil && (ctx.Err() != nil || fault.Of(err).Uncharged) {
-		return err // trouble of the control plane is not the fault of the work
+		return err // the control plane failed, not the work
 	}
-	for range tries { // Do may have changed the object: its outcome goes to the newest version
+	for range tries { // Do may have changed the object: apply the outcome to the newest version
 		s, err := m.options.Objects.Load(ctx, ref)
 		if errors.Is(err, control.NotFound) {
 			report.Found, report.Outcome = false, outcome.Done()
@@ -252,16 +252,16 @@ func (m *Machine[T]) work(ctx context.Context, report *Report[T], ref control.Re
 		if f.Position.State != before.State || f.Position.Visit != before.Visit {
 			return fault.WriteConflict.Errorf("the object moved to %s while %s worked", f.Position.State, before.State)
 		}
-		j := judge[T]{table: m.table, f: f, p: f.Position, state: m.table.States[before.State]}
+		j := decider[T]{table: m.table, f: f, p: f.Position, state: m.table.States[before.State]}
 		j.f.Position = raw
 		var d Decision
 		switch {
 		case out.IsDone():
 			d = j.then()
-		case j.state.otherwise(m.table) == before.State:
+		case j.state.elseState(m.table) == before.State:
 			return out.Err()
 		default:
-			d = j.otherwise(fault.Of(out.Err()).Code, out.Message())
+			d = j.moveToElse(fault.Of(out.Err()).Code, out.Message())
 		}
 		report.Snapshot = s
 		if err := m.write(ctx, report, s.Object, d.Move); !stale(err) {
@@ -278,13 +278,12 @@ func do[T any](ctx context.Context, work func(context.Context, T) outcome.Outcom
 			out = outcome.Fail(err)
 		}
 	}()
-	defer recovered(&err)
+	defer panicError(&err)
 	return work(ctx, obj)
 }
 
-// Resume sends an object back to the state before its Else state, when no run
-// is there to be resumed: its Do failed, or its run was refused or is lost.
-// NOT_HELD otherwise.
+// Resume moves an object from its Else state back to the state before, if there is no
+// run to resume: its Do failed, or its run was refused or is lost. NOT_HELD otherwise.
 func (m *Machine[T]) Resume(ctx context.Context, ref control.Ref) error {
 	unlock, err := m.keys.lock(ctx, ref)
 	if err != nil {

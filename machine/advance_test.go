@@ -12,6 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 func TestALifeFromEndToEnd(t *testing.T) {
@@ -29,17 +31,17 @@ func TestALifeFromEndToEnd(t *testing.T) {
 	w.objects.edit(func(o *testObject) { o.Size = 3 })
 	w.settle()
 	w.in("Sperren")
-	w.flows.set("Lock:resize#3", workflow.Succeeded, nil)
+	w.flows.set("Lock:resize#3", runtype.Succeeded, nil)
 	w.settle()
 	w.in("Wachsen")
 	same(t, "input of the second run", string(w.flows.runs["Grow:resize#4"].Input), `{"size":3}`)
 	w.objects.edit(func(o *testObject) { o.Has = 3 })
-	w.flows.set("Grow:resize#4", workflow.Succeeded, nil)
+	w.flows.set("Grow:resize#4", runtype.Succeeded, nil)
 	w.settle()
 	w.in("Ruhe")
 	w.objects.edit(func(o *testObject) { o.Deleted = true })
 	w.settle()
-	w.flows.set("Delete:delete#6", workflow.Succeeded, nil)
+	w.flows.set("Delete:delete#6", runtype.Succeeded, nil)
 	if out := w.settle(); !out.IsDone() {
 		t.Fatalf("in the final state: %v", out)
 	}
@@ -63,28 +65,28 @@ func TestAPausedRunHoldsAndIsRecovered(t *testing.T) {
 	w := newWorld(t, lifecycle(), false)
 	w.settle()
 	run := w.flows.newest()
-	w.flows.set(run, workflow.Paused, &workflow.Fault{Code: "DISK_FULL", Message: "no space", Step: "Prepare"})
+	w.flows.set(run, runtype.Paused, &runtype.Fault{Code: "DISK_FULL", Message: "no space", Step: "Prepare"})
 	out := w.settle()
 	p := w.in("Interrupted")
 	same(t, "held", []any{p.Previous, p.Visit, p.Run, p.Code, p.Reason, p.Message}, []any{"Anlegen", 1, run, "DISK_FULL", "DiskFull", "step Prepare: no space"})
 	same(t, "outcome", out.String(), "wait 0s DiskFull: step Prepare: no space")
 
 	t.Run("another fault is noted", func(t *testing.T) {
-		w.flows.set(run, workflow.Paused, &workflow.Fault{Code: "NET_DOWN", Message: "no link"})
+		w.flows.set(run, runtype.Paused, &runtype.Fault{Code: "NET_DOWN", Message: "no link"})
 		w.settle()
 		same(t, "code", w.in("Interrupted").Code, "NET_DOWN")
 	})
 	t.Run("resumed, it goes back", func(t *testing.T) {
-		w.flows.set(run, workflow.Running, nil)
+		w.flows.set(run, runtype.Running, nil)
 		w.settle()
 		p := w.in("Anlegen")
 		same(t, "same visit and run", []any{p.Visit, p.Run, p.Code, p.Rest}, []any{1, run, "", "Neu"})
 	})
 	t.Run("cancelled while held, it goes back and on to Abort", func(t *testing.T) {
-		w.flows.set(run, workflow.Paused, nil)
+		w.flows.set(run, runtype.Paused, nil)
 		w.settle()
 		same(t, "code without a fault", w.in("Interrupted").Code, "PAUSED")
-		w.flows.set(run, workflow.Cancelled, nil)
+		w.flows.set(run, runtype.Cancelled, nil)
 		before := len(w.objects.moves)
 		w.advance()
 		w.advance()
@@ -100,7 +102,7 @@ func TestEndsBeforeTheNewRunBegins(t *testing.T) {
 			w.settle()
 			first := w.flows.newest()
 			if paused {
-				w.flows.set(first, workflow.Paused, nil)
+				w.flows.set(first, runtype.Paused, nil)
 				w.settle()
 				w.in("Interrupted")
 				w.objects.edit(func(o *testObject) { o.Move = "b" })
@@ -121,10 +123,10 @@ func TestEndsBeforeTheNewRunBegins(t *testing.T) {
 				w.settle()
 			}
 			same(t, "runs while the first is ending", w.flows.started, []string{first})
-			w.flows.set(first, workflow.Cancelled, nil)
+			w.flows.set(first, runtype.Cancelled, nil)
 			w.settle()
 			same(t, "runs", w.flows.started, []string{first, next})
-			same(t, "phase", w.flows.runs[next].Phase, workflow.Running)
+			same(t, "phase", w.flows.runs[next].Phase, runtype.Running)
 			if p := w.position(); p.Ending != nil || p.Run != next {
 				t.Fatalf("after the end: %+v", p)
 			}
@@ -138,7 +140,7 @@ func TestAnUndoThatFailsIsAwaited(t *testing.T) {
 	first := w.flows.newest()
 	w.objects.edit(func(o *testObject) { o.Deleted = true })
 	w.settle()
-	w.flows.set(first, workflow.Paused, &workflow.Fault{Code: "UNDO_FAILED", Message: "the volume is busy"})
+	w.flows.set(first, runtype.Paused, &runtype.Fault{Code: "UNDO_FAILED", Message: "the volume is busy"})
 	out := w.settle()
 	same(t, "outcome", out.Reason(), "UndoFailed")
 	same(t, "cancels", len(w.flows.cancels), 1)
@@ -148,7 +150,7 @@ func TestAStateThatStaysWhilePaused(t *testing.T) {
 	w := newWorld(t, lifecycle(), false)
 	w.objects.edit(func(o *testObject) { o.Deleted = true })
 	w.settle()
-	w.flows.set(w.flows.newest(), workflow.Paused, &workflow.Fault{Code: "DISK_BUSY", Message: "busy"})
+	w.flows.set(w.flows.newest(), runtype.Paused, &runtype.Fault{Code: "DISK_BUSY", Message: "busy"})
 	out := w.settle()
 	w.in("Weg")
 	same(t, "outcome", out.String(), "wait 0s DiskBusy: busy")
@@ -156,7 +158,7 @@ func TestAStateThatStaysWhilePaused(t *testing.T) {
 
 func TestARefusedRunGoesToElse(t *testing.T) {
 	w := newWorld(t, lifecycle(), false)
-	w.flows.refuse = workflow.InputInvalid.Errorf("size is missing")
+	w.flows.refuse = runtype.InputInvalid.Errorf("size is missing")
 	w.settle()
 	p := w.in("Interrupted")
 	same(t, "held", []any{p.Held, p.Code, p.Run}, []any{true, "INPUT_INVALID", ""})
@@ -175,8 +177,8 @@ func TestARefusedRunGoesToElse(t *testing.T) {
 
 	t.Run("trouble of the store is no refusal", func(t *testing.T) {
 		w := newWorld(t, lifecycle(), false)
-		w.flows.refuse = workflow.StoreUnavailable.Errorf("gone")
-		if out := w.settle(); !errors.Is(out.Err(), workflow.StoreUnavailable) {
+		w.flows.refuse = runstore.StoreUnavailable.Errorf("gone")
+		if out := w.settle(); !errors.Is(out.Err(), runstore.StoreUnavailable) {
 			t.Fatalf("outcome %v", out)
 		}
 		w.in("Anlegen")
@@ -202,7 +204,7 @@ func TestARunWhoseStartWasNotNotedIsNotLeftBehind(t *testing.T) {
 	}
 	w.objects.edit(func(o *testObject) { o.Deleted = true })
 	w.settle()
-	w.flows.set("Create:create#1", workflow.Cancelled, nil)
+	w.flows.set("Create:create#1", runtype.Cancelled, nil)
 	w.settle()
 	same(t, "runs", w.flows.started, "[Create:create#1 Delete:delete#2]")
 	same(t, "cancels", len(w.flows.cancels), 1)
@@ -249,7 +251,7 @@ func TestPredicatesThatFailBlockLowerOnes(t *testing.T) {
 		if out := w.settle(); !out.IsWait() || out.Reason() != "EventFailed" || !strings.Contains(out.Message(), "cannot tell") {
 			t.Fatalf("outcome %v", out)
 		}
-		w.flows.set(w.flows.newest(), workflow.Succeeded, nil)
+		w.flows.set(w.flows.newest(), runtype.Succeeded, nil)
 		w.settle()
 		w.in("Ruhe")
 	})
@@ -364,7 +366,7 @@ func TestInlineWorksOnTheRun(t *testing.T) {
 		if len(w.m.keys.held) != 0 {
 			t.Error("the object is locked while its run works")
 		}
-		w.flows.set(id, workflow.Succeeded, nil)
+		w.flows.set(id, runtype.Succeeded, nil)
 		return outcome.Done()
 	}
 	if out := w.settle(); !out.IsDone() {
@@ -378,9 +380,9 @@ func TestInlineWorksOnTheRun(t *testing.T) {
 
 func TestLook(t *testing.T) {
 	w := newWorld(t, lifecycle(), false)
-	w.m.options.Look = time.Minute
+	w.m.options.PollInterval = time.Minute
 	same(t, "while the run is under way", w.settle().After(), time.Minute)
-	w.flows.set(w.flows.newest(), workflow.Paused, nil)
+	w.flows.set(w.flows.newest(), runtype.Paused, nil)
 	same(t, "while it is paused", w.settle().After(), time.Minute)
 }
 
@@ -396,10 +398,10 @@ func TestAnEventMayChooseTheFlow(t *testing.T) {
 	w.settle()
 	same(t, "started", strings.SplitN(w.flows.newest(), ":", 2)[0], "MoveFast")
 	w.objects.edit(func(o *testObject) { o.Move = "" })
-	w.flows.set(w.flows.newest(), workflow.Paused, &workflow.Fault{Code: workflow.Timeout.Code})
+	w.flows.set(w.flows.newest(), runtype.Paused, &runtype.Fault{Code: workflow.Timeout.Code})
 	w.settle()
 	same(t, "kept while it is held", w.in("Interrupted").Flow, "MoveFast")
-	w.flows.set(w.flows.newest(), workflow.Succeeded, nil)
+	w.flows.set(w.flows.newest(), runtype.Succeeded, nil)
 	w.settle()
 	same(t, "of one visit only", w.in("Ruhe").Flow, "")
 	if !strings.Contains(table.Mermaid(), "Ziehen : Move, MoveFast") {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Problem is one thing that is wrong with a table.
+// Problem is one mistake of a table.
 type Problem struct {
 	Path    []string // any, 0, to; states, Running, on, 2, event; states, Creating, then
 	Message string
@@ -22,7 +22,7 @@ func (p Problem) String() string {
 	return strings.Join(p.Path, ".") + ": " + p.Message
 }
 
-// Problems is all that is wrong with a table.
+// Problems are all mistakes of a table.
 type Problems []Problem
 
 func (p Problems) Error() string {
@@ -43,25 +43,25 @@ const (
 	stateHelp = "use a letter, then at most 62 letters, digits and underscores"
 )
 
-// ways are how a working state is left besides by Any.
+// ways are the fields by which a transient state is left, besides Any.
 var ways = []string{"then", "else", "abort"}
 
-// Check gives everything that is wrong with the table, in a fixed order; nil
-// if it is valid. known tells whether a flow exists; nil: flows are not checked.
+// Check returns every mistake of the table, in a fixed order; nil if it is valid. known
+// reports whether a flow exists; nil: flows are not checked.
 func (t Table[T]) Check(known func(flow string) bool) Problems {
 	c := checker[T]{table: t, states: slices.Sorted(maps.Keys(t.States)), known: known}
 	c.names()
 	c.transitions([]string{"any"}, "", t.Any)
 	for i, transition := range t.Any {
 		if transition.When == nil {
-			c.say(c.path("any", i, "when"), "it has no condition: it would leave every state at once; write one")
+			c.report(c.path("any", i, "when"), "it has no condition: it would leave every state at once; write one")
 		}
 	}
 	for _, s := range c.states {
 		c.place(s, t.States[s])
 	}
 	c.ignore()
-	if len(c.found) == 0 { // the graph can be trusted
+	if len(c.found) == 0 { // the graph is complete
 		c.reach()
 		c.cycles()
 		c.aborts()
@@ -76,7 +76,7 @@ type checker[T any] struct {
 	found  Problems
 }
 
-func (c *checker[T]) say(path []string, format string, args ...any) {
+func (c *checker[T]) report(path []string, format string, args ...any) {
 	c.found = append(c.found, Problem{Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
@@ -91,25 +91,25 @@ func (c *checker[T]) path(parts ...any) []string {
 func (c *checker[T]) names() {
 	t := c.table
 	if !nameForm.MatchString(t.Name) {
-		c.say(c.path("machine"), "the name %q: %s", t.Name, nameHelp)
+		c.report(c.path("machine"), "the name %q: %s", t.Name, nameHelp)
 	}
 	if len(t.States) == 0 {
-		c.say(c.path("states"), "the machine has no states")
+		c.report(c.path("states"), "the machine has no states")
 		return
 	}
 	if t.Initial == "" {
-		c.say(c.path("initial"), "name the state in which objects begin")
+		c.report(c.path("initial"), "name the state in which objects begin")
 	} else {
 		c.target(c.path("initial"), t.Initial)
 	}
 	folded := map[string]State{}
 	for _, s := range c.states {
 		if !stateForm.MatchString(string(s)) {
-			c.say(c.path("states", s), "the state %q: %s", s, stateHelp)
+			c.report(c.path("states", s), "the state %q: %s", s, stateHelp)
 		}
 		lower := strings.ToLower(string(s))
 		if first, twice := folded[lower]; twice {
-			c.say(c.path("states", s), "duplicate state: it differs from %s only in the case of letters", first)
+			c.report(c.path("states", s), "duplicate state: it differs from %s only in the case of letters", first)
 		}
 		folded[lower] = s
 	}
@@ -117,11 +117,11 @@ func (c *checker[T]) names() {
 
 func (c *checker[T]) target(path []string, to State) {
 	if _, ok := c.table.States[to]; !ok {
-		c.say(path, "unknown state %q%s", to, DidYouMean(string(to), names(c.states)))
+		c.report(path, "unknown state %q%s", to, DidYouMean(string(to), names(c.states)))
 	}
 }
 
-// transitions checks a row of them; the events of Any count in every place.
+// transitions checks a list of them; the events of Any count in every state.
 func (c *checker[T]) transitions(at []string, from State, on []Transition[T]) {
 	seen := map[string]bool{}
 	if from != "" {
@@ -134,34 +134,34 @@ func (c *checker[T]) transitions(at []string, from State, on []Transition[T]) {
 	for i, t := range on {
 		path := func(field string) []string { return append(slices.Clone(at), strconv.Itoa(i), field) }
 		if t.To == "" {
-			c.say(path("to"), "name the state it leads to")
+			c.report(path("to"), "name the state it leads to")
 		} else {
 			c.target(path("to"), t.To)
 			if t.To == from {
-				c.say(path("to"), "it leads to the state it leaves")
+				c.report(path("to"), "it leads to the state it leaves")
 			}
 		}
 		switch {
 		case t.Event == "":
-			c.say(path("event"), "name the event")
+			c.report(path("event"), "name the event")
 		case !nameForm.MatchString(t.Event):
-			c.say(path("event"), "the event %q: %s", t.Event, nameHelp)
+			c.report(path("event"), "the event %q: %s", t.Event, nameHelp)
 		case seen[t.Event]:
-			c.say(path("event"), "duplicate event %q: give each transition that is tried in a state its own", t.Event)
+			c.report(path("event"), "duplicate event %q: give each transition that is tried in a state its own", t.Event)
 		}
 		seen[t.Event] = true
 		if t.When == nil && i < len(on)-1 && from != "" {
-			c.say(path("when"), "it has no condition, so the transitions behind it can never win; put it last")
+			c.report(path("when"), "it has no condition, so the transitions behind it can never win; put it last")
 		}
 		switch {
 		case t.Flow == "":
 		case c.table.States[t.To].Flow == "":
-			c.say(path("flow"), "%s has no flow that another could stand for", t.To)
+			c.report(path("flow"), "%s has no flow that another could stand for", t.To)
 		case c.known != nil && !c.known(t.Flow):
-			c.say(path("flow"), "unknown flow %q: load the file that defines it", t.Flow)
+			c.report(path("flow"), "unknown flow %q: load the file that defines it", t.Flow)
 		}
 		if t.Cancel != "" && t.Cancel != Drop && t.Cancel != Undo {
-			c.say(path("ends"), "%q is neither drop nor undo", t.Cancel)
+			c.report(path("ends"), "%q is neither drop nor undo", t.Cancel)
 		}
 	}
 }
@@ -170,54 +170,54 @@ func (c *checker[T]) place(s State, p StateSpec[T]) {
 	at := func(field string) []string { return c.path("states", s, field) }
 	if !p.Transient() {
 		if p.Withdrawn != "" {
-			c.say(at("withdrawn"), "a state without flow or action does not work, so it has no withdrawn")
+			c.report(at("withdrawn"), "a state without flow or action does not work, so it has no withdrawn")
 		}
 		if p.Rests && len(p.On) > 0 {
-			c.say(at("rests"), "a state with transitions rests anyway: remove it")
+			c.report(at("rests"), "a state with transitions rests anyway: remove it")
 		}
 		c.transitions(at("on"), s, p.On)
 		for i, target := range []State{p.Then, p.Else, p.Abort} {
 			if target != "" {
-				c.say(at(ways[i]), "a state without flow or action does not work, so it has no %s", ways[i])
+				c.report(at(ways[i]), "a state without flow or action does not work, so it has no %s", ways[i])
 			}
 		}
 		return
 	}
 	if p.Do != nil && p.Flow != "" {
-		c.say(at("flow"), "a state has an action or a flow, not both")
+		c.report(at("flow"), "a state has an action or a flow, not both")
 	}
 	if p.Rests {
-		c.say(at("rests"), "a state that works does not rest")
+		c.report(at("rests"), "a state that works does not rest")
 	}
 	if len(p.On) > 0 {
-		c.say(at("on"), "transitions of a state that works are never looked at: put them into any, or into a stable state")
+		c.report(at("on"), "transitions of a state that works are never looked at: put them into any, or into a stable state")
 	}
 	if p.Flow != "" && c.known != nil && !c.known(p.Flow) {
-		c.say(at("flow"), "unknown flow %q: load the file that defines it", p.Flow)
+		c.report(at("flow"), "unknown flow %q: load the file that defines it", p.Flow)
 	}
 	switch {
 	case p.Then == "":
-		c.say(at("then"), "the state has no way out: name the state that follows when its work is done")
+		c.report(at("then"), "the state has no way out: name the state that follows when its work is done")
 	case p.Then == s:
-		c.say(at("then"), "the state has no way out: it follows itself")
+		c.report(at("then"), "the state has no way out: it follows itself")
 	default:
 		c.target(at("then"), p.Then)
 	}
-	switch other := p.otherwise(c.table); {
+	switch other := p.elseState(c.table); {
 	case other == "":
-		c.say(at("else"), "name the state that follows when its work fails: the table has no state %s", Interrupted)
+		c.report(at("else"), "name the state that follows when its work fails: the table has no state %s", Interrupted)
 	case other == s:
 	default:
 		c.target(at("else"), other)
 		if p.Flow != "" && c.table.States[other].Transient() {
-			c.say(at("else"), "%s works, but the paused run has to be waited for: name a stable state, or %s itself to stay", other, s)
+			c.report(at("else"), "%s works, but the paused run has to be waited for: name a stable state, or %s itself to stay", other, s)
 		}
 	}
 	if p.Withdrawn != "" && p.Withdrawn != Undo && p.Withdrawn != Drop && p.Withdrawn != Keep {
-		c.say(at("withdrawn"), "%q is none of undo, drop and keep", p.Withdrawn)
+		c.report(at("withdrawn"), "%q is none of undo, drop and keep", p.Withdrawn)
 	}
 	if p.Abort == s {
-		c.say(at("abort"), "the state has no way out: it follows itself")
+		c.report(at("abort"), "the state has no way out: it follows itself")
 	} else if p.Abort != "" {
 		c.target(at("abort"), p.Abort)
 	}
@@ -235,12 +235,12 @@ func (c *checker[T]) ignore() {
 	}
 	for i, name := range c.table.Ignore {
 		if !slices.Contains(events, name) {
-			c.say(c.path("ignore", i), "no transition has the event %q%s", name, DidYouMean(name, events))
+			c.report(c.path("ignore", i), "no transition has the event %q%s", name, DidYouMean(name, events))
 		}
 	}
 }
 
-// reach finds states that nothing leads to.
+// reach finds unreachable states.
 func (c *checker[T]) reach() {
 	seen := map[State]bool{}
 	todo := []State{c.table.Initial}
@@ -259,18 +259,18 @@ func (c *checker[T]) reach() {
 			todo = append(todo, t.To)
 		}
 		if p.Transient() {
-			todo = append(todo, p.Then, p.otherwise(c.table), p.Abort)
+			todo = append(todo, p.Then, p.elseState(c.table), p.Abort)
 		}
 	}
 	for _, s := range c.states {
 		if !seen[s] {
-			c.say(c.path("states", s), "unreachable: no way leads from %s to it", c.table.Initial)
+			c.report(c.path("states", s), "unreachable: no way leads from %s to it", c.table.Initial)
 		}
 	}
 }
 
-// cycles finds states that work and only lead to each other: an object in
-// there would never rest.
+// cycles finds transient states that lead only to each other: an object there would
+// never rest.
 func (c *checker[T]) cycles() {
 	reported := map[State]bool{}
 	for _, s := range c.states {
@@ -282,13 +282,13 @@ func (c *checker[T]) cycles() {
 				for _, member := range cycle {
 					reported[member] = true
 				}
-				c.say(c.path("states", s, way), "a cycle without a stable state: %s", strings.Join(names(append(cycle, s)), " → "))
+				c.report(c.path("states", s, way), "a cycle without a stable state: %s", strings.Join(names(append(cycle, s)), " → "))
 			}
 		}
 	}
 }
 
-// cycle follows the ways between working states from s back to s.
+// cycle follows the ways between transient states from s back to s.
 func (c *checker[T]) cycle(s State, way string) []State {
 	type step struct {
 		state State
@@ -318,22 +318,22 @@ func (c *checker[T]) cycle(s State, way string) []State {
 
 func (c *checker[T]) targets(s State) map[string]State {
 	p := c.table.States[s]
-	return map[string]State{"then": p.Then, "else": p.otherwise(c.table), "abort": p.Abort}
+	return map[string]State{"then": p.Then, "else": p.elseState(c.table), "abort": p.Abort}
 }
 
-// aborts finds states that have no stable state to go back to after a cancel.
+// aborts finds states without a stable state to return to after a cancel.
 func (c *checker[T]) aborts() {
 	seen := map[State]bool{}
 	for s := c.table.Initial; c.table.States[s].Transient() && !seen[s]; s = c.table.States[s].Then {
 		seen[s] = true
 		if p := c.table.States[s]; p.Flow != "" && p.Abort == "" {
-			c.say(c.path("states", s, "abort"), "objects begin here, so there is no stable state to go back to when the run is cancelled: name one")
+			c.report(c.path("states", s, "abort"), "objects begin here, so there is no stable state to go back to when the run is cancelled: name one")
 		}
 	}
 }
 
-// otherwise is Else with its default.
-func (p StateSpec[T]) otherwise(table Table[T]) State {
+// elseState returns Else with its default.
+func (p StateSpec[T]) elseState(table Table[T]) State {
 	if p.Else == "" {
 		if _, ok := table.States[Interrupted]; ok {
 			return Interrupted
@@ -350,22 +350,22 @@ func names(states []State) []string {
 	return out
 }
 
-// Loops finds transitions that are sure to run in a loop: their predicate is
-// missing, or reads nothing that work changes (Fixed), and the work that they
-// begin leads back to the state that they left, by itself or with such transitions
-// of other states. Two predicates that read the spec may exclude each other, as
-// those of stop and start do: one is allowed in a ring of several states.
+// Loops finds transitions that certainly run in a loop: they have no predicate, or one
+// that reads nothing that work changes (Fixed), and their work leads back to the state
+// they left, by itself or with such transitions of other states. Two predicates over the
+// spec may exclude each other, as those of stop and start do: a loop over several states
+// may hold one.
 func (t Table[T]) Loops() Problems {
 	c := checker[T]{table: t, states: slices.Sorted(maps.Keys(t.States))}
 	for _, s := range c.states {
-		c.rings(s, s, nil, nil, 0)
+		c.findLoops(s, s, nil, nil, 0)
 	}
 	return c.found
 }
 
-// rings follows sure transitions from a stable state until they lead back to the
-// first. A ring is told once, at its first state by name.
-func (c *checker[T]) rings(first, from State, at []string, cycle []string, fixed int) {
+// findLoops follows such transitions from a stable state until they lead back to the
+// first. A loop is reported once, at its first state by name.
+func (c *checker[T]) findLoops(first, from State, at []string, cycle []string, fixed int) {
 	t := c.table
 	place := t.States[from]
 	if place.Transient() || place.Final() {
@@ -393,11 +393,11 @@ func (c *checker[T]) rings(first, from State, at []string, cycle []string, fixed
 				if tr.When != nil {
 					why = "its condition reads the spec alone"
 				}
-				c.say(where, "event %s runs in a loop: %s, so it still holds in %s when the work of %s is done; compare the spec with a fact that the work writes into the status", tr.Event, why, from, tr.To)
+				c.report(where, "event %s runs in a loop: %s, so it still holds in %s when the work of %s is done; compare the spec with a fact that the work writes into the status", tr.Event, why, from, tr.To)
 			case next == first:
-				c.say(where, "events run in a loop: %s, and then the first again, and no condition of theirs reads what the work writes; compare the spec with a fact that the work writes into the status", strings.Join(append(slices.Clone(cycle), step), ", "))
+				c.report(where, "events run in a loop: %s, and then the first again, and no condition of theirs reads what the work writes; compare the spec with a fact that the work writes into the status", strings.Join(append(slices.Clone(cycle), step), ", "))
 			case len(cycle) < len(c.states) && next != from:
-				c.rings(first, next, where, append(slices.Clone(cycle), step), reads)
+				c.findLoops(first, next, where, append(slices.Clone(cycle), step), reads)
 			}
 		}
 	}
@@ -405,7 +405,7 @@ func (c *checker[T]) rings(first, from State, at []string, cycle []string, fixed
 	follow(c.path("states", from, "on"), place.On)
 }
 
-// after is the stable state to which work that succeeds leads; "": none.
+// after returns the stable state behind the work of s; "": none.
 func (t Table[T]) after(s State) State {
 	seen := map[State]bool{}
 	for t.States[s].Transient() {

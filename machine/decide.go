@@ -10,37 +10,38 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// Facts are what a decision stands on besides the object.
+// Facts are the input of a decision besides the object.
 type Facts struct {
 	Position Position
 	Run      *RunFacts // of Position.Run; nil: it has none, or the store no longer knows it
 	Ending   *RunFacts // of Position.Ending, in the same way
 	Now      time.Time
-	// Check says why a run of a flow with this input would be refused. nil: that cannot be asked.
+	// Check returns why a run of a flow with this input would be refused. nil: not known.
 	Check func(flow string, input json.RawMessage) error
 }
 
 // RunFacts are what a machine reads of a run.
 type RunFacts struct {
 	ID       string
-	Phase    workflow.Phase
+	Phase    runtype.Phase
 	Revision int64
-	Fault    *workflow.Fault
+	Fault    *runtype.Fault
 	Step     string
-	Stopped  bool          // by a person, whatever its fault says
-	Stop     workflow.Mode // with which it is being cancelled; "": it is not
+	Stopped  bool         // by a person, whatever its fault is
+	Stop     runtype.Mode // of the cancel under way; "": none
 }
 
 func (r *RunFacts) final() bool { return r == nil || r.Phase.Final() }
 
-// Act is the one thing that is to be done next.
+// Act is what a pass does.
 type Act string
 
 // The acts.
 const (
-	Rest  Act = "rest"  // nothing: the object stands where it should, or must wait
+	Rest  Act = "rest"  // nothing: the object is where it should be, or must wait
 	Moves Act = "move"  // write Decision.Move
 	Start Act = "start" // start the run of this visit
 	End   Act = "end"   // end the run of an earlier visit
@@ -51,14 +52,14 @@ const (
 type Decision struct {
 	Act        Act
 	Move       Move            // of Moves
-	Considered []Considered    // the transitions that were looked at, in order
-	Err        error           // EVENT_FAILED: a transition could not be judged; it blocks those behind it
-	Rejected   error           // of the first transition that holds and whose work would be refused; those behind it are tried
-	Loops      []Loop          // transitions that hold and are delayed, because they run in a loop
+	Considered []Considered    // the transitions, in the order in which they were tried
+	Err        error           // EVENT_FAILED: a transition could not be evaluated; it blocks those behind it
+	Rejected   error           // of the first transition whose predicate holds and whose work would be refused; those behind it are tried
+	Loops      []Loop          // transitions that are delayed because they run in a loop
 	Outcome    outcome.Outcome // of Rest
 }
 
-// Verdict is what was found of a transition.
+// Verdict is the result of trying a transition.
 type Verdict string
 
 // The verdicts.
@@ -67,12 +68,12 @@ const (
 	Refused    Verdict = "refused"     // its predicate does not hold
 	Ignored    Verdict = "ignored"     // it holds, and the table says not to act on it
 	Impossible Verdict = "impossible"  // it holds, and the run that would do its work would be refused
-	Delayed    Verdict = "delayed"     // it holds, as it did after its work was done before: it waits
+	Delayed    Verdict = "delayed"     // it still holds after its work was done: it waits
 	Failed     Verdict = "failed"      // its predicate or parameters could not be evaluated
 	NotReached Verdict = "not reached" // one before it won or failed
 )
 
-// Considered is a transition as a decision has seen it.
+// Considered is a transition and its verdict.
 type Considered struct {
 	Event   string  `json:"event"`
 	To      State   `json:"to"`
@@ -82,10 +83,10 @@ type Considered struct {
 	Message string  `json:"message,omitempty"`
 }
 
-// Decide says what the object needs next. It reads its arguments only; the
-// table must be valid (Check).
+// Decide returns the next act of an object. It is pure; the table must be valid
+// (Check).
 func Decide[T any](table Table[T], obj T, f Facts) Decision {
-	j := judge[T]{table: table, obj: obj, f: f, p: f.Position, d: Decision{Act: Rest}}
+	j := decider[T]{table: table, obj: obj, f: f, p: f.Position, d: Decision{Act: Rest}}
 	if j.p.State == "" {
 		j.p.State = table.Initial
 	}
@@ -97,13 +98,13 @@ func Decide[T any](table Table[T], obj T, f Facts) Decision {
 	case place.Transient() && j.p.Visit == 0:
 		return j.enter()
 	case place.Flow != "" && f.Run == nil && f.Ending.final():
-		// It may have been started already by a pass that died before it could
-		// note the run. Starting it again gives it, so nothing leaves it behind.
+		// A pass that died before it recorded the run may have started it. A second
+		// start returns the same run, so none is left behind.
 		j.d.Act = Start
 		return j.d
 	case !place.Final() && j.try(table.Any):
 		return j.d
-	case j.p.Held && f.Run != nil && f.Run.Phase != workflow.Paused:
+	case j.p.Held && f.Run != nil && f.Run.Phase != runtype.Paused:
 		return j.move(ByRecover, j.p.recovered(f.Now))
 	case !place.Transient() && j.d.Err == nil && j.f.Ending.final() && j.try(place.On):
 		return j.d
@@ -123,8 +124,8 @@ func Decide[T any](table Table[T], obj T, f Facts) Decision {
 	}
 }
 
-// judge holds one decision while it is made.
-type judge[T any] struct {
+// decider makes one decision.
+type decider[T any] struct {
 	table Table[T]
 	obj   T
 	f     Facts
@@ -134,18 +135,18 @@ type judge[T any] struct {
 	d     Decision
 }
 
-func (j *judge[T]) fail(err error) Decision {
+func (j *decider[T]) fail(err error) Decision {
 	j.d.Act, j.d.Err, j.d.Outcome = Rest, err, outcome.Fail(err)
 	return j.d
 }
 
-func (j *judge[T]) wait(reason, format string, args ...any) Decision {
+func (j *decider[T]) wait(reason, format string, args ...any) Decision {
 	j.d.Act, j.d.Outcome = Rest, reported(outcome.Wait(0, reason, format, args...), j.d.Err)
 	return j.d
 }
 
-// reported is a wait that says what could not be judged. It stays a wait: the
-// work of a state goes on although an event cannot interrupt it.
+// reported adds to a wait which event could not be evaluated. It stays a wait: the
+// work of the state goes on.
 func reported(out outcome.Outcome, err error) outcome.Outcome {
 	if err == nil || !out.IsWait() && !out.IsLater() {
 		return out
@@ -153,27 +154,27 @@ func reported(out outcome.Outcome, err error) outcome.Outcome {
 	return outcome.Wait(out.After(), fault.Of(err).Reason(), "%s; meanwhile: %s", fault.Message(err), out.Message())
 }
 
-func (j *judge[T]) move(cause Cause, to Position) Decision {
+func (j *decider[T]) move(cause Cause, to Position) Decision {
 	j.d.Act, j.d.Move = Moves, Move{From: j.f.Position, To: to, Cause: cause}
 	return j.d
 }
 
-// enter gives an object its first position when the initial state works.
-func (j *judge[T]) enter() Decision {
+// enter returns the first position of an object whose initial state is transient.
+func (j *decider[T]) enter() Decision {
 	params, err := params(j.table.Input, j.obj)
 	if err != nil {
 		return j.fail(EventFailed.Errorf("input of the initial state: %w", err))
 	}
-	wish, err := j.wishOf(nil)
+	purpose, err := j.purposeOf(nil)
 	if err != nil {
-		return j.fail(EventFailed.Errorf("the wish of the initial state: %w", err))
+		return j.fail(EventFailed.Errorf("the purpose of the initial state: %w", err))
 	}
-	return j.move(ByInitial, Position{State: j.p.State, Visit: 1, Since: j.f.Now, Params: params, Reason: "Initial", Generation: j.generation(), Wish: wish})
+	return j.move(ByInitial, Position{State: j.p.State, Visit: 1, Since: j.f.Now, Params: params, Reason: "Initial", Generation: j.generation(), Purpose: purpose})
 }
 
-// try looks at transitions in order and reports whether one won. One that
-// cannot be judged ends the look: it might have been the one.
-func (j *judge[T]) try(on []Transition[T]) bool {
+// try tries transitions in order and reports whether one won. A transition that cannot
+// be evaluated ends the search: it might have won.
+func (j *decider[T]) try(on []Transition[T]) bool {
 	ended := false
 	for _, t := range on {
 		if t.To == j.p.State {
@@ -181,15 +182,15 @@ func (j *judge[T]) try(on []Transition[T]) bool {
 		}
 		c := Considered{Event: t.Event, To: t.To, Why: t.Why, When: t.Text, Verdict: NotReached}
 		if !ended {
-			ended = j.look(t, &c)
+			ended = j.consider(t, &c)
 		}
 		j.d.Considered = append(j.d.Considered, c)
 	}
 	return j.d.Act == Moves
 }
 
-// look judges one transition and reports whether those behind it are out.
-func (j *judge[T]) look(t Transition[T], c *Considered) (ended bool) {
+// consider tries one transition and reports whether the search has ended.
+func (j *decider[T]) consider(t Transition[T], c *Considered) (ended bool) {
 	holds, err := when(t.When, j.obj)
 	ignored := slices.Contains(j.table.Ignore, t.Event)
 	var input json.RawMessage
@@ -200,13 +201,13 @@ func (j *judge[T]) look(t Transition[T], c *Considered) (ended bool) {
 		}
 		input, err = params(source, j.obj)
 	}
-	var wish string
-	var turns []Turn
-	var next Turn
+	var purpose string
+	var repeats []Repeat
+	var next Repeat
 	var wait time.Duration
 	if err == nil && holds && !ignored {
-		if wish, err = j.wishOf(&t); err == nil {
-			turns, next, wait, err = j.turn(t, input)
+		if purpose, err = j.purposeOf(&t); err == nil {
+			repeats, next, wait, err = j.repeat(t, input)
 		}
 	}
 	switch {
@@ -224,7 +225,7 @@ func (j *judge[T]) look(t Transition[T], c *Considered) (ended bool) {
 		c.Verdict = Ignored
 		return false
 	case wait > 0:
-		loop := Loop{Event: t.Event, State: j.p.State, Turns: next.Count - 1, Wait: wait}
+		loop := Loop{Event: t.Event, State: j.p.State, Repeats: next.Count - 1, Wait: wait}
 		c.Verdict, c.Message = Delayed, fmt.Sprintf("%s: the next begins in %s", loop.Why(), wait.Round(time.Second))
 		j.d.Loops = append(j.d.Loops, loop)
 		return false
@@ -239,7 +240,7 @@ func (j *judge[T]) look(t Transition[T], c *Considered) (ended bool) {
 		c.Verdict = Chosen
 		to := j.p.entered(t.To, !j.state.Transient(), j.f.Now)
 		to.Event, to.Params, to.Flow, to.Reason, to.Message = t.Event, input, t.Flow, camel(t.Event), t.Why
-		to.Generation, to.Wish, to.Turns = j.generation(), wish, turns
+		to.Generation, to.Purpose, to.Repeats = j.generation(), purpose, repeats
 		if !j.f.Run.final() {
 			to.Ending = &Ending{Run: j.f.Run.ID, Mode: t.Cancel}
 		} else if j.f.Ending.final() {
@@ -253,17 +254,17 @@ func (j *judge[T]) look(t Transition[T], c *Considered) (ended bool) {
 	}
 }
 
-// end ends the run of an earlier visit, or forgets it once it has ended.
-func (j *judge[T]) end() Decision {
-	drops := j.p.Ending.Mode == Drop && j.f.Ending != nil && j.f.Ending.Stop == workflow.Undo
+// end ends the run of an earlier visit, or forgets it when it has ended.
+func (j *decider[T]) end() Decision {
+	drops := j.p.Ending.Mode == Drop && j.f.Ending != nil && j.f.Ending.Stop == runtype.Undo
 	switch run := j.f.Ending; {
 	case run.final():
 		to := j.p
 		to.Ending = nil
 		return j.move(ByRepair, to)
-	case run.Phase == workflow.Cancelling && !drops:
+	case run.Phase == runtype.Cancelling && !drops:
 		return j.wait("EndingRun", "run %s of an earlier visit is being ended", run.ID)
-	case run.Phase == workflow.Paused && run.Fault != nil && run.Fault.Code == workflow.UndoFailed.Code && !drops:
+	case run.Phase == runtype.Paused && run.Fault != nil && run.Fault.Code == workflow.UndoFailed.Code && !drops:
 		return j.wait(workflow.UndoFailed.Reason(), "run %s of an earlier visit: %s", run.ID, run.Fault.Message)
 	default:
 		j.d.Act = End
@@ -271,12 +272,12 @@ func (j *judge[T]) end() Decision {
 	}
 }
 
-// follow goes where the run of the visit leads.
-func (j *judge[T]) follow() Decision {
+// follow moves the object by the outcome of the run.
+func (j *decider[T]) follow() Decision {
 	switch run := j.f.Run; run.Phase {
-	case workflow.Succeeded:
+	case runtype.Succeeded:
 		return j.then()
-	case workflow.Cancelled:
+	case runtype.Cancelled:
 		to := j.state.Abort
 		if to == "" {
 			to = j.p.Rest
@@ -284,16 +285,16 @@ func (j *judge[T]) follow() Decision {
 		next := j.p.finished(to, j.table.States[to].Transient(), j.f.Now)
 		next.Reason, next.Message = "Cancelled", fmt.Sprintf("the run of %s was cancelled", j.p.State)
 		return j.move(ByAbort, next)
-	case workflow.Paused:
+	case runtype.Paused:
 		code, message := run.why()
-		if j.state.otherwise(j.table) == j.p.State {
+		if j.state.elseState(j.table) == j.p.State {
 			if j.changed() {
 				return j.d
 			}
 			return j.wait(fault.Camel(code), "%s", j.noted(message))
 		}
-		return j.otherwise(code, message)
-	case workflow.Queued:
+		return j.moveToElse(code, message)
+	case runtype.Queued:
 		return j.wait("Queued", "run %s waits until another run of the object has ended", run.ID)
 	default:
 		j.outdated()
@@ -301,17 +302,17 @@ func (j *judge[T]) follow() Decision {
 	}
 }
 
-// then leaves a place whose work is done.
-func (j *judge[T]) then() Decision {
+// then leaves a state whose work is done.
+func (j *decider[T]) then() Decision {
 	to := j.state.Then
 	next := j.p.finished(to, j.table.States[to].Transient(), j.f.Now)
 	next.Reason, next.Message = "Succeeded", fmt.Sprintf("%s is done", j.p.State)
 	return j.move(ByThen, next)
 }
 
-// otherwise leaves a place whose work has stopped at a fault.
-func (j *judge[T]) otherwise(code fault.Code, message string) Decision {
-	to := j.state.otherwise(j.table)
+// moveToElse leaves a state whose work has stopped at a fault.
+func (j *decider[T]) moveToElse(code fault.Code, message string) Decision {
+	to := j.state.elseState(j.table)
 	var next Position
 	if j.table.States[to].Transient() {
 		next = j.p.finished(to, true, j.f.Now)
@@ -322,8 +323,8 @@ func (j *judge[T]) otherwise(code fault.Code, message string) Decision {
 	return j.move(ByElse, next)
 }
 
-// hold stays in the Else state, and keeps what is recorded of the fault true.
-func (j *judge[T]) hold() Decision {
+// hold stays in the Else state and updates the recorded fault.
+func (j *decider[T]) hold() Decision {
 	if j.d.Err != nil {
 		return j.fail(j.d.Err)
 	}
@@ -337,16 +338,16 @@ func (j *judge[T]) hold() Decision {
 	return j.wait(j.p.Reason, "%s", j.noted(j.p.Message))
 }
 
-// noted adds why a run stays although the spec was changed.
-func (j *judge[T]) noted(message string) string {
+// noted adds why a run continues although the spec was changed.
+func (j *decider[T]) noted(message string) string {
 	if j.note == "" {
 		return message
 	}
 	return message + "; " + j.note
 }
 
-// rest reports a stable place that nothing leaves now.
-func (j *judge[T]) rest() Decision {
+// rest reports a stable state that no transition leaves now.
+func (j *decider[T]) rest() Decision {
 	if j.d.Err != nil {
 		return j.fail(j.d.Err)
 	}

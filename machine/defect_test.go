@@ -10,7 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // The defects of the engine that Pawl learned from.
@@ -18,7 +18,7 @@ import (
 func TestDefect11AStepThatUpdatedTheObjectDoesNotLoseTheInterruption(t *testing.T) {
 	w := newWorld(t, lifecycle(), false)
 	w.settle()
-	w.flows.set(w.flows.newest(), workflow.Paused, &workflow.Fault{Code: "DISK_FULL", Message: "no space"})
+	w.flows.set(w.flows.newest(), runtype.Paused, &runtype.Fault{Code: "DISK_FULL", Message: "no space"})
 	once := true
 	w.objects.before = func(Move) error {
 		if once {
@@ -37,10 +37,10 @@ func TestDefect12AFailedStateWriteIsRepairedByTheNextPass(t *testing.T) {
 	w := newWorld(t, lifecycle(), false)
 	w.settle()
 	run := w.flows.newest()
-	w.flows.set(run, workflow.Paused, nil)
+	w.flows.set(run, runtype.Paused, nil)
 	w.settle()
 	w.objects.before = func(Move) error { return fault.APIUnavailable.Errorf("down") }
-	w.flows.set(run, workflow.Running, nil) // resumed; the state cannot be written
+	w.flows.set(run, runtype.Running, nil) // resumed; the state cannot be written
 	w.advance()
 	w.in("Interrupted")
 	w.objects.before = nil
@@ -55,7 +55,7 @@ func TestDefect18NoStateNameIsBuiltIn(t *testing.T) {
 	}}
 	w := newWorld(t, table, false)
 	w.settle()
-	w.flows.set(w.flows.newest(), workflow.Succeeded, nil)
+	w.flows.set(w.flows.newest(), runtype.Succeeded, nil)
 	w.settle()
 	same(t, "states", w.states(), "Noot Mies")
 }
@@ -110,7 +110,7 @@ func TestDefect22AnOldRunDoesNotFlipTheStateDuringTheNextOne(t *testing.T) {
 	old := w.flows.newest()
 	w.objects.edit(func(o *testObject) { o.Deleted = true })
 	w.settle()
-	w.flows.set(old, workflow.Succeeded, nil) // it ended by itself before the cancel reached it
+	w.flows.set(old, runtype.Succeeded, nil) // it ended by itself before the cancel reached it
 	w.settle()
 	p := w.in("Weg")
 	same(t, "run", p.Run, "Delete:delete#2")
@@ -137,7 +137,7 @@ func TestDefect30AnEventIsEvaluatedOnce(t *testing.T) {
 	table.States["Ruhe"].On[1].Params = func(o *testObject) (any, error) { taken++; return o.Move, nil }
 	w := newWorld(t, table, false)
 	w.settle()
-	w.flows.set(w.flows.newest(), workflow.Succeeded, nil)
+	w.flows.set(w.flows.newest(), runtype.Succeeded, nil)
 	w.advance()
 	w.in("Ruhe")
 	w.objects.edit(func(o *testObject) { o.Move = "b" })
@@ -156,10 +156,10 @@ func TestDefect31TheEndOfAFlowErasesNoRequest(t *testing.T) {
 	w.settle()
 	w.in("Sperren")
 	w.objects.edit(func(o *testObject) { o.Move = "b" }) // asked for while another flow is under way
-	w.flows.set(w.flows.newest(), workflow.Succeeded, nil)
+	w.flows.set(w.flows.newest(), runtype.Succeeded, nil)
 	w.settle()
 	w.objects.edit(func(o *testObject) { o.Has = 2 })
-	w.flows.set(w.flows.newest(), workflow.Succeeded, nil)
+	w.flows.set(w.flows.newest(), runtype.Succeeded, nil)
 	w.settle()
 	w.in("Ziehen")
 }
@@ -173,7 +173,7 @@ func TestDefect32ADeletedObjectIsNotRetried(t *testing.T) {
 	w = newWorld(t, lifecycle(), false)
 	w.settle()
 	w.objects.before = func(Move) error { delete(w.objects.objects, ref); return nil }
-	w.flows.set(w.flows.newest(), workflow.Succeeded, nil)
+	w.flows.set(w.flows.newest(), runtype.Succeeded, nil)
 	if out := w.advance(); !out.IsDone() {
 		t.Fatalf("gone while it was written: %v", out)
 	}
@@ -195,7 +195,7 @@ func TestAnUndoPastItsPointOfNoReturnBecomesADrop(t *testing.T) {
 	w := newWorld(t, lifecycle(), false)
 	w.settle()
 	first := w.flows.newest()
-	w.flows.set(first, workflow.Paused, nil)
+	w.flows.set(first, runtype.Paused, nil)
 	w.settle()
 	w.objects.edit(func(o *testObject) { o.Move = "b" })
 	w.flows.noReturn = true
@@ -204,7 +204,7 @@ func TestAnUndoPastItsPointOfNoReturnBecomesADrop(t *testing.T) {
 	if last := w.flows.cancels[len(w.flows.cancels)-1]; !strings.HasPrefix(last, first+" drop ") {
 		t.Fatalf("cancelled %s", last)
 	}
-	w.flows.set(first, workflow.Cancelled, nil)
+	w.flows.set(first, runtype.Cancelled, nil)
 	w.settle()
 	same(t, "run", w.in("Ziehen").Run, "Move:move#2")
 }

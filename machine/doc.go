@@ -3,7 +3,7 @@
 //	table := machine.Table[*Cluster]{
 //		Name: "cluster", Kind: "demo", Initial: "Init",
 //		Any: []machine.Transition[*Cluster]{{Event: "delete", To: "Deleting", When: deleted}},
-//		Places: map[machine.State]machine.Place[*Cluster]{
+//		States: map[machine.State]machine.StateSpec[*Cluster]{
 //			"Init":        {On: []machine.Transition[*Cluster]{{Event: "create", To: "Creating", Params: creation}}},
 //			"Creating":    {Flow: "CreateCluster", Then: "Running"},
 //			"Running":     {On: []machine.Transition[*Cluster]{{Event: "resize", To: "Resizing", When: sizeDiffers, Params: size}}},
@@ -14,7 +14,7 @@
 //		},
 //	}
 //
-// Advance is one pass over one object. It may be called at any time by anyone:
+// Advance is one pass over one object. Anyone may call it at any time:
 //
 //	lock ─▶ load object, position, run ─▶ Decide ─▶ one act ─▶ outcome
 //	                                                 ├ write a position, compare-and-set
@@ -24,6 +24,6 @@
 //
 // Each visit of a state has a number; the event and the number are the request
 // id of its run, so one visit starts one run however often Advance is repeated.
-// A run that pauses sends the object to its Else state and, when it goes on,
-// back again. The rules are those of the specification of the core, section 4.
+// A run that pauses moves the object to its Else state, and back again when it goes
+// on. docs/reference/machines.md has the rules.
 package machine

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // cluster is a database cluster: what is wanted of it, and what it is.
@@ -118,7 +119,7 @@ func Example() {
 		}
 	}
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	engine, err := workflow.New(workflow.NewMemory(), flows, workflow.Options{Logger: quiet})
+	engine, err := workflow.New(runstore.NewMemory(), flows, workflow.Options{Logger: quiet})
 	if err != nil {
 		fmt.Println(err)
 		return

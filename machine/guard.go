@@ -9,21 +9,21 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// when asks a predicate. No predicate holds always.
+// when evaluates a predicate. A nil predicate holds.
 func when[T any](predicate func(T) (bool, error), obj T) (holds bool, err error) {
 	if predicate == nil {
 		return true, nil
 	}
-	defer recovered(&err)
+	defer panicError(&err)
 	return predicate(obj)
 }
 
-// params evaluates parameters into JSON. No function gives none.
+// params evaluates parameters to JSON; nil without a function.
 func params[T any](source func(T) (any, error), obj T) (_ json.RawMessage, err error) {
 	if source == nil {
 		return nil, nil
 	}
-	defer recovered(&err)
+	defer panicError(&err)
 	value, err := source(obj)
 	if err != nil || value == nil {
 		return nil, err
@@ -31,15 +31,15 @@ func params[T any](source func(T) (any, error), obj T) (_ json.RawMessage, err e
 	return json.Marshal(value)
 }
 
-// recovered turns a panic into the fault PANIC.
-func recovered(err *error) {
+// panicError turns a panic into the fault PANIC.
+func panicError(err *error) {
 	if r := recover(); r != nil {
 		stack := debug.Stack()
 		*err = fault.Panic.Errorf("%v", r).With("stack", string(stack[:min(len(stack), 16<<10)]))
 	}
 }
 
-// camel writes an event's name as a reason: switch-writer is SwitchWriter.
+// camel turns the name of an event into a reason: switch-writer is SwitchWriter.
 func camel(event string) string {
 	var b strings.Builder
 	for word := range strings.FieldsFuncSeq(event, func(r rune) bool { return r == '-' || r == '_' || r == '.' }) {

@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/control"
 )
 
-// keys serialises work on objects. A key exists only while someone holds or awaits it.
+// keys serialises work per object. A key exists only while it is held or awaited.
 type keys struct {
 	mu   sync.Mutex
 	held map[control.Ref]*key
@@ -18,7 +18,7 @@ type key struct {
 	users int
 }
 
-// lock waits for the object's turn. The error is that of the context.
+// lock waits until the key is free. The error is that of the context.
 func (k *keys) lock(ctx context.Context, ref control.Ref) (unlock func(), err error) {
 	k.mu.Lock()
 	if k.held == nil {

@@ -27,12 +27,17 @@ var (
 	EventLoops = fault.Declare(fault.Kind{
 		Code: "EVENT_LOOPS", Class: fault.Blocked,
 		Title:  "an event still holds after its work is done, again and again",
-		Remedy: "Let the work change what the condition of the event reads (the action status writes facts), or correct the condition. Turns go on meanwhile, with a delay that grows.",
+		Remedy: "Let the work change what the condition of the event reads (the action status writes facts), or correct the condition. It is repeated meanwhile, with a delay that grows.",
 	})
 	Unserved = fault.Declare(fault.Kind{
 		Code: "MACHINE_NOT_FOUND", Class: fault.Invalid,
 		Title:  "no machine for objects of this kind is loaded",
 		Remedy: "Correct the kind, or load its machine's file: a server takes files with --machines.",
+	})
+	Unplanned = fault.Declare(fault.Kind{
+		Code: "KIND_UNPLANNED", Class: fault.Invalid,
+		Title:  "objects of this kind have no plan",
+		Remedy: "Look at the object with pawl describe: its status says what is done with it.",
 	})
 	SpecUnfit = fault.Declare(fault.Kind{
 		Code: "SPEC_UNFIT", Class: fault.Invalid,

@@ -11,18 +11,19 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// Snapshot is what a pass decides by. It is read once and handed down.
+// Snapshot is an object and its run, read once per pass and passed down.
 type Snapshot[T any] struct {
-	Object T             // in exactly this version
-	Run    *workflow.Run // of its position; nil: there is none, or Load has not read it
+	Object T            // in exactly this version
+	Run    *runtype.Run // of its position; nil: it has none, or Load did not read it
 }
 
 // Objects is where a machine finds its objects and keeps their positions.
 type Objects[T any] interface {
-	// Load reads the newest version of an object, and its run if the object needs it to
-	// decide: else the machine reads the run. An object that is gone is control.NotFound.
+	// Load reads the newest version of an object. It may read the run too; otherwise the
+	// machine does. An object that is gone is control.NotFound.
 	Load(ctx context.Context, ref control.Ref) (Snapshot[T], error)
 	// Position reads what Write has kept; the zero Position if nothing was.
 	Position(obj T) (Position, error)
@@ -47,41 +48,41 @@ func stale(err error) bool {
 	return errors.Is(err, fault.WriteConflict) || errors.As(err, &reconsider)
 }
 
-// Flows starts and follows the runs of places. A *workflow.Engine is one.
+// Flows starts and follows the runs of states. A *workflow.Engine is one.
 type Flows interface {
-	Start(ctx context.Context, req workflow.Request) (*workflow.Run, error)
-	Get(ctx context.Context, id string) (*workflow.Run, error)
-	Cancel(ctx context.Context, id string, mode workflow.Mode, giveUp bool, by workflow.Actor) error
+	Start(ctx context.Context, req workflow.Request) (*runtype.Run, error)
+	Get(ctx context.Context, id string) (*runtype.Run, error)
+	Cancel(ctx context.Context, id string, mode runtype.Mode, giveUp bool, by workflow.Actor) error
 	Advance(ctx context.Context, id string) outcome.Outcome
 }
 
-// Planner is what Flows may offer beside: the plan of a run.
+// Planner is an optional interface of Flows: the plan of a run.
 type Planner interface {
 	// Plan takes kind/flow: the flow that serves objects of this kind.
 	Plan(flow string, input json.RawMessage) (workflow.Plan, error)
 }
 
-// Checker is what Flows may offer beside: why a run would be refused. With it a
-// machine leaves no stable state for work that cannot be begun.
+// Checker is an optional interface of Flows: why a run would be refused. With it a
+// machine leaves no stable state for work that cannot begin.
 type Checker interface {
 	CheckInput(flow, subject string, input json.RawMessage) error
 }
 
-// Options of a machine. Objects is required, and Flows if a place names a flow.
+// Options of a machine. Objects is required, and Flows if a state names a flow.
 type Options[T any] struct {
 	Objects Objects[T]
 	Flows   Flows
 	// Known tells whether a flow exists. Default: the flows that Flows lists,
 	// if it has a method Flows() []workflow.Flow; else flows are not checked.
 	Known func(flow string) bool
-	// Inline works on the runs within Advance. Otherwise someone else does:
-	// Engine.Serve, and a hook of the engine that asks for the next Advance.
+	// Inline executes the runs within Advance. Otherwise Engine.Serve does, and a hook of
+	// the engine triggers the next Advance.
 	Inline bool
-	// Look is the delay of the next look while a run is under way or paused.
-	// Default 0: when something happens.
-	Look   time.Duration
-	Now    func() time.Time // default time.Now
-	Logger *slog.Logger     // default slog.Default()
+	// PollInterval is the delay of the next pass while a run is under way or paused.
+	// 0: the next pass happens when something changes.
+	PollInterval time.Duration
+	Now          func() time.Time // default time.Now
+	Logger       *slog.Logger     // default slog.Default()
 }
 
 // Machine moves the objects of a table. Its methods may be called at once from several goroutines.
@@ -91,7 +92,7 @@ type Machine[T any] struct {
 	keys    keys
 }
 
-// New makes a machine. MACHINE_INVALID names everything that is wrong with its table.
+// New returns a machine. MACHINE_INVALID lists every mistake of its table.
 func New[T any](table Table[T], options Options[T]) (*Machine[T], error) {
 	if options.Known == nil {
 		if lister, ok := options.Flows.(interface{ Flows() []workflow.Flow }); ok {
@@ -122,10 +123,10 @@ func New[T any](table Table[T], options Options[T]) (*Machine[T], error) {
 	return &Machine[T]{table: table, options: options}, nil
 }
 
-// Table gives the table of the machine.
+// Table returns the table of the machine.
 func (m *Machine[T]) Table() Table[T] { return m.table }
 
-// facts gathers what the decision about an object needs. It completes the snapshot by the run.
+// facts gathers the facts of a decision. It adds the run to the snapshot.
 func (m *Machine[T]) facts(ctx context.Context, s *Snapshot[T]) (Facts, error) {
 	p, err := m.options.Objects.Position(s.Object)
 	if err != nil {
@@ -143,7 +144,7 @@ func (m *Machine[T]) facts(ctx context.Context, s *Snapshot[T]) (Facts, error) {
 	}
 	f.Run = FactsOf(s.Run)
 	if p.Ending != nil {
-		var ending *workflow.Run
+		var ending *runtype.Run
 		ending, err = m.run(ctx, p.Ending.Run)
 		f.Ending = FactsOf(ending)
 	}
@@ -151,7 +152,7 @@ func (m *Machine[T]) facts(ctx context.Context, s *Snapshot[T]) (Facts, error) {
 }
 
 // run reads a run; nil: there is none.
-func (m *Machine[T]) run(ctx context.Context, id string) (*workflow.Run, error) {
+func (m *Machine[T]) run(ctx context.Context, id string) (*runtype.Run, error) {
 	if id == "" || m.options.Flows == nil {
 		return nil, nil
 	}
@@ -163,7 +164,7 @@ func (m *Machine[T]) run(ctx context.Context, id string) (*workflow.Run, error) 
 }
 
 // FactsOf returns what a decision needs of a run; nil for none.
-func FactsOf(run *workflow.Run) *RunFacts {
+func FactsOf(run *runtype.Run) *RunFacts {
 	if run == nil {
 		return nil
 	}
@@ -171,7 +172,7 @@ func FactsOf(run *workflow.Run) *RunFacts {
 	if step := run.Current(); step != nil {
 		f.Step = step.Name
 	}
-	if stop := run.State.Stop; stop != nil && stop.Verb == workflow.VerbCancel {
+	if stop := run.State.Stop; stop != nil && stop.Verb == runtype.VerbCancel {
 		f.Stop = stop.Mode
 	}
 	return f

@@ -32,7 +32,7 @@ func (t Table[T]) Mermaid() string {
 		}
 		if p.Transient() {
 			line("%s --> %s : done", s, p.Then)
-			if other := p.otherwise(t); other == s {
+			if other := p.elseState(t); other == s {
 				line("%s --> %s : paused, stays", s, s)
 			} else {
 				line("%s --> %s : paused", s, other)
@@ -52,7 +52,7 @@ func (t Table[T]) Mermaid() string {
 	return b.String()
 }
 
-// flows are those that do the work of a state, its own first.
+// flows returns the flows of a state, its own first.
 func (t Table[T]) flows(s State) []string {
 	flows := []string{t.States[s].Flow}
 	for _, from := range t.order() {
@@ -73,7 +73,7 @@ func (t Table[T]) flows(s State) []string {
 // Mermaid draws the machine.
 func (m *Machine[T]) Mermaid() string { return m.table.Mermaid() }
 
-// order is the order in which the states are found from the initial one.
+// order returns the states in the order in which they are reached from the initial one.
 func (t Table[T]) order() []State {
 	var out []State
 	todo := []State{t.Initial}
@@ -92,14 +92,14 @@ func (t Table[T]) order() []State {
 			next = append(next, tr.To)
 		}
 		if p.Transient() {
-			next = append(next, p.Then, p.otherwise(t), p.Abort)
+			next = append(next, p.Then, p.elseState(t), p.Abort)
 		}
 		todo = slices.Insert(todo, i+1, next...)
 	}
 	return out
 }
 
-// escape keeps characters away that Mermaid would read.
+// escape escapes the characters that Mermaid reads.
 func escape(text string) string {
 	return strings.NewReplacer("\n", " ", ":", " ", ";", ",", "#", "", `"`, "'").Replace(text)
 }

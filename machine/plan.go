@@ -9,11 +9,12 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Plan is what the next pass over an object would do.
+// Plan is a preview of the next pass over an object: of its machine, or of the chain that
+// serves its kind (PlanOfLinks).
 type Plan struct {
-	Machine    string          `json:"machine"`
+	Machine    string          `json:"machine,omitempty"` // of a machine
 	Object     string          `json:"object"`
-	State      State           `json:"state"`
+	State      State           `json:"state,omitempty"` // of a machine
 	Act        Act             `json:"act"`
 	To         State           `json:"to,omitempty"`    // of a move
 	Cause      Cause           `json:"cause,omitempty"` // of a move
@@ -22,12 +23,13 @@ type Plan struct {
 	Params     json.RawMessage `json:"params,omitempty"`
 	Cancel     *Ending         `json:"ends,omitempty"` // the run that would be ended first
 	Considered []Considered    `json:"considered,omitempty"`
-	Code       fault.Code      `json:"code,omitempty"` // of what holds the object up
+	Code       fault.Code      `json:"code,omitempty"` // of what holds the object
 	Remedy     string          `json:"remedy,omitempty"`
-	Flow       *workflow.Plan  `json:"flow,omitempty"` // of the run that would be started
+	Flow       *workflow.Plan  `json:"flow,omitempty"`  // of the run that would be started
+	Links      []PlannedLink   `json:"links,omitempty"` // of a chain
 }
 
-// Plan says what Advance would do with the object, and why. It writes nothing.
+// Plan returns what Advance would do with the object, and why. It writes nothing.
 func (m *Machine[T]) Plan(ctx context.Context, obj T) (Plan, error) {
 	f, err := m.facts(ctx, &Snapshot[T]{Object: obj})
 	if err != nil {
@@ -80,7 +82,7 @@ func (m *Machine[T]) Plan(ctx context.Context, obj T) (Plan, error) {
 	if input == nil {
 		input = json.RawMessage("{}")
 	}
-	fp, err := planner.Plan(kindly(m.table.Kind, flow), input)
+	fp, err := planner.Plan(flowOfKind(m.table.Kind, flow), input)
 	if err != nil {
 		return plan, err
 	}
@@ -88,8 +90,8 @@ func (m *Machine[T]) Plan(ctx context.Context, obj T) (Plan, error) {
 	return plan, nil
 }
 
-// kindly names the flow that serves a kind of objects, as a Planner takes it.
-func kindly(kind, flow string) string {
+// flowOfKind returns the flow name for a Planner: kind/flow, or flow without a kind.
+func flowOfKind(kind, flow string) string {
 	if kind == "" {
 		return flow
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 func (w *world) plan() Plan {
@@ -48,7 +49,7 @@ func TestPlan(t *testing.T) {
 	w.advance()
 	same(t, "to be started", []any{w.plan().Act, w.plan().Flow.Flow}, []any{"start", "Lock"})
 	w.settle()
-	w.flows.set(w.flows.newest(), workflow.Paused, &workflow.Fault{Code: workflow.Timeout.Code, Message: "too slow"})
+	w.flows.set(w.flows.newest(), runtype.Paused, &runtype.Fault{Code: workflow.Timeout.Code, Message: "too slow"})
 	same(t, "paused", []any{w.plan().Act, w.plan().To, w.plan().Cause}, []any{"move", "Interrupted", "else"})
 	w.objects.edit(func(o *testObject) { o.Move = "" })
 	w.settle()

@@ -8,12 +8,12 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// Position is where an object stands. It is kept in the object and written
-// compare-and-set. The zero Position is the table's Initial.
+// Position is the state of an object and of its work. It is stored in the object by
+// compare-and-set. The zero Position is Table.Initial.
 type Position struct {
 	State    State     `json:"state"`
 	Previous State     `json:"previous,omitempty"`
-	Rest     State     `json:"rest,omitempty"` // the stable state it set out from: the default of Abort
+	Rest     State     `json:"rest,omitempty"` // the stable state before: the default of Abort
 	Visit    int64     `json:"visit"`          // raised by each change of state but a pause and its end
 	Since    time.Time `json:"since,omitzero"`
 
@@ -23,11 +23,11 @@ type Position struct {
 	Run    string          `json:"run,omitempty"`    // of this visit
 	Ending *Ending         `json:"ending,omitempty"` // the run of an earlier visit, to be ended first
 
-	Generation int64  `json:"generation,omitempty"` // of the object when the event won
-	Wish       string `json:"wish,omitempty"`       // hash of what the event carries out
-	Turns      []Turn `json:"turns,omitempty"`      // events that have won, until they are seen not to hold
+	Generation int64    `json:"generation,omitempty"` // of the object when the event won
+	Purpose    string   `json:"purpose,omitempty"`    // hash of what the event carries out
+	Repeats    []Repeat `json:"repeats,omitempty"`    // of events that have won, until they no longer hold
 
-	Held    bool       `json:"held,omitempty"` // in the Else state: goes back to Previous when the run goes on
+	Held    bool       `json:"held,omitempty"` // in the Else state: returns to Previous when the run goes on
 	Code    fault.Code `json:"code,omitempty"` // of the fault that holds it
 	Reason  string     `json:"reason,omitempty"`
 	Message string     `json:"message,omitempty"`
@@ -48,34 +48,34 @@ func (p Position) RequestID() string {
 	return event + "#" + strconv.FormatInt(p.Visit, 10)
 }
 
-// entered is the position after a change of state that opens a new visit. The
-// work of the visit before is behind it.
+// entered returns the position of a new visit.
 func (p Position) entered(to State, fromStable bool, now time.Time) Position {
-	next := Position{State: to, Previous: p.State, Rest: p.Rest, Visit: p.Visit + 1, Since: now, Ending: p.Ending, Turns: p.Turns}
+	next := Position{State: to, Previous: p.State, Rest: p.Rest, Visit: p.Visit + 1, Since: now, Ending: p.Ending, Repeats: p.Repeats}
 	if fromStable {
 		next.Rest = p.State
 	}
 	return next
 }
 
-// finished is entered for a place whose work has come to its end. A further
-// place that works gets what the event has brought.
+// finished is entered after the work of a state. A further transient state gets the
+// parameters of the event.
 func (p Position) finished(to State, works bool, now time.Time) Position {
 	next := p.entered(to, false, now)
-	next.Event, next.Generation, next.Wish = p.Event, p.Generation, p.Wish
+	next.Event, next.Generation, next.Purpose = p.Event, p.Generation, p.Purpose
 	if works {
 		next.Params = p.Params
 	}
 	return next
 }
 
-// held is the Else state: visit, run and parameters stay, for the way back.
+// held returns the position in the Else state: visit, run and parameters stay for the
+// return.
 func (p Position) held(to State, now time.Time) Position {
 	p.Previous, p.State, p.Since, p.Held = p.State, to, now, true
 	return p
 }
 
-// recovered is the way back from the Else state.
+// recovered returns the position before the Else state.
 func (p Position) recovered(now time.Time) Position {
 	p.Previous, p.State, p.Since, p.Held = p.State, p.Previous, now, false
 	p.Code, p.Reason, p.Message = "", "Resumed", ""
@@ -95,7 +95,7 @@ const (
 	ByRecover Cause = "recover" // back from the Else state
 	ByChange  Cause = "change"  // the spec was changed while the object was interrupted: it is decided anew
 	ByStart   Cause = "start"   // same state: its run is known now
-	ByRepair  Cause = "repair"  // same state: what is recorded of a run was out of date
+	ByRepair  Cause = "repair"  // same state: the record of a run was out of date
 )
 
 // Changes reports a cause that changes the state.

@@ -10,34 +10,35 @@ import (
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 	"pgregory.net/rapid"
 )
 
-// A story is what people ask for and what becomes of the runs. The same story
+// A scenario is what people ask for and what becomes of the runs. The same scenario
 // is told twice: without trouble, and with a crash or a lost compare-and-set
 // around position writes and lost answers of starts. Both must end the same,
 // after the same states and runs.
-type story struct {
-	wishes []wish
+type scenario struct {
+	requests []request
 }
 
-type wish struct {
+type request struct {
 	kind string // what is asked for while the object rests or works
 	fate string // of the runs that follow
 }
 
 var errCrash = errors.New("the process died")
 
-type teller interface {
+type driver interface {
 	Fatal(...any)
 	Fatalf(string, ...any)
 	Context() context.Context
 }
 
-func (s story) tell(t teller, trouble func() string) (string, string) {
+func (s scenario) play(t driver, trouble func() string) (string, string) {
 	objects := &memory{objects: map[control.Ref]testObject{ref: {Revision: 1}}}
-	flows := &runs{runs: map[string]*workflow.Run{}}
+	flows := &runs{runs: map[string]*runtype.Run{}}
 	opened := func() *Machine[*testObject] {
 		m, err := New(lifecycle(), Options[*testObject]{Objects: objects, Flows: flows, Logger: quiet, Now: func() time.Time { return epoch }})
 		if err != nil {
@@ -73,7 +74,7 @@ func (s story) tell(t teller, trouble func() string) (string, string) {
 			switch {
 			case errors.Is(out.Err(), errCrash):
 				m = opened() // memory is gone; the object and the runs are not
-			case out.IsFail() && !errors.Is(out.Err(), fault.WriteConflict) && !errors.Is(out.Err(), workflow.StoreUnavailable):
+			case out.IsFail() && !errors.Is(out.Err(), fault.WriteConflict) && !errors.Is(out.Err(), runstore.StoreUnavailable):
 				t.Fatalf("outcome %v", out)
 			case !out.IsFail() && out.After() != soon:
 				return
@@ -83,14 +84,14 @@ func (s story) tell(t teller, trouble func() string) (string, string) {
 	}
 	active := func() string {
 		for _, id := range flows.started {
-			if !flows.runs[id].Phase.Final() && flows.runs[id].Phase != workflow.Queued {
+			if !flows.runs[id].Phase.Final() && flows.runs[id].Phase != runtype.Queued {
 				return id
 			}
 		}
 		return ""
 	}
 	settle()
-	for _, w := range s.wishes {
+	for _, w := range s.requests {
 		objects.edit(func(o *testObject) {
 			switch w.kind {
 			case "size":
@@ -108,17 +109,17 @@ func (s story) tell(t teller, trouble func() string) (string, string) {
 				break
 			}
 			switch phase := flows.runs[id].Phase; {
-			case phase == workflow.Cancelling, w.fate == "cancel":
-				flows.set(id, workflow.Cancelled, nil)
+			case phase == runtype.Cancelling, w.fate == "cancel":
+				flows.set(id, runtype.Cancelled, nil)
 				objects.edit(func(o *testObject) { o.Size, o.Move = o.Has, "" })
-			case w.fate == "pause" && phase == workflow.Running:
-				flows.set(id, workflow.Paused, &workflow.Fault{Code: "TIMEOUT", Message: "slow"})
-			case w.fate == "pause" && phase == workflow.Paused:
-				flows.set(id, workflow.Running, nil)
+			case w.fate == "pause" && phase == runtype.Running:
+				flows.set(id, runtype.Paused, &runtype.Fault{Code: "TIMEOUT", Message: "slow"})
+			case w.fate == "pause" && phase == runtype.Paused:
+				flows.set(id, runtype.Running, nil)
 				settle()
 				fallthrough
 			default:
-				flows.set(id, workflow.Succeeded, nil)
+				flows.set(id, runtype.Succeeded, nil)
 				objects.edit(func(o *testObject) {
 					switch flows.runs[id].Flow {
 					case "Grow":
@@ -160,16 +161,16 @@ func nonFinal(flows *runs) int {
 
 func TestTroubleChangesNothingInTheEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var s story
-		for range rapid.IntRange(1, 6).Draw(t, "wishes") {
-			s.wishes = append(s.wishes, wish{
+		var s scenario
+		for range rapid.IntRange(1, 6).Draw(t, "requests") {
+			s.requests = append(s.requests, request{
 				kind: rapid.SampledFrom([]string{"size", "move", "size", "none", "delete"}).Draw(t, "kind"),
 				fate: rapid.SampledFrom([]string{"succeed", "succeed", "pause", "cancel"}).Draw(t, "fate"),
 			})
 		}
-		end, way := s.tell(t, func() string { return "" })
+		end, way := s.play(t, func() string { return "" })
 		troubles := []string{"", "", "crash before", "crash after", "lost"}
-		troubledEnd, troubledWay := s.tell(t, func() string { return rapid.SampledFrom(troubles).Draw(t, "trouble") })
+		troubledEnd, troubledWay := s.play(t, func() string { return rapid.SampledFrom(troubles).Draw(t, "trouble") })
 		if end != troubledEnd {
 			t.Fatalf("the end differs:\nwithout trouble %s\n   with trouble %s", end, troubledEnd)
 		}
@@ -181,16 +182,16 @@ func TestTroubleChangesNothingInTheEnd(t *testing.T) {
 
 // A crash before and after each single position write of a full life.
 func TestACrashAroundEveryWrite(t *testing.T) {
-	s := story{wishes: []wish{{"size", "pause"}, {"size", "succeed"}, {"move", "cancel"}, {"size", "none"}, {"delete", "pause"}}}
+	s := scenario{requests: []request{{"size", "pause"}, {"size", "succeed"}, {"move", "cancel"}, {"size", "none"}, {"delete", "pause"}}}
 	calls := 0
-	end, way := s.tell(t, func() string { calls++; return "" })
+	end, way := s.play(t, func() string { calls++; return "" })
 	if calls < 60 {
 		t.Fatalf("only %d places for trouble", calls)
 	}
 	for _, kind := range []string{"crash before", "crash after", "lost"} {
 		for at := 1; at <= calls; at++ {
 			n := 0
-			e, w := s.tell(t, func() string {
+			e, w := s.play(t, func() string {
 				if n++; n == at {
 					return kind
 				}

@@ -9,29 +9,29 @@ import (
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// Standalone is a machine over objects of control.Objects, as machinefile
-// loads it and driver drives it.
+// Standalone is a machine over control.Objects: machinefile loads it, driver runs it.
 type Standalone struct {
 	Table   Table[*Subject] // Kind is set: it names the objects
-	Schema  workflow.Schema // of specs; nil: any spec is taken
+	Schema  workflow.Schema // of specs; nil: any spec is valid
 	Observe []Observation
-	Old     bool            // its predicates read Subject.Old, so it has to be kept
-	Clock   bool            // its predicates read Subject.Now, so objects at rest have to be looked at again
-	Flows   []workflow.Flow // one for each state whose work is a single action: load them beside the others
+	Old     bool            // its predicates read Subject.Old, so it is stored
+	Clock   bool            // its predicates read Subject.Now, so objects at rest are polled
+	Flows   []workflow.Flow // one for each state whose work is a single action; load them with the others
 	File    string          // where it was read from; may be empty
 }
 
-// Observation is a fact gathered from the world while an object rests.
+// Observation is a fact that is gathered while an object rests.
 type Observation struct {
-	Name    string        // its place: status.observed.<name>
-	Every   time.Duration // between two looks; default 30 s, at least 1 s
-	Timeout time.Duration // of one look; default 10 s
-	In      []State       // stable states in which it is made; empty: in all
-	Uses    string        // name of a registered action; what it sets as output is the fact
+	Name    string        // of the field status.observed.<name>
+	Every   time.Duration // interval; default 30 s, at least 1 s
+	Timeout time.Duration // of one observation; default 10 s
+	In      []State       // stable states in which it applies; empty: all
+	Uses    string        // name of a registered action; its output is the fact
 	With    json.RawMessage
-	Resolve func(workflow.View) (json.RawMessage, error) // makes With anew for each look; the view's input is Subject.Input
+	Resolve func(workflow.View) (json.RawMessage, error) // evaluates With for each observation; the view's input is Subject.Input
 	Secrets map[string]workflow.SecretRef
 }
 
@@ -42,8 +42,8 @@ const (
 	DefaultTimeout = 10 * time.Second
 )
 
-// Made reports whether the observation is made in a state of the table.
-func (o Observation) Made(table Table[*Subject], s State) bool {
+// AppliesIn reports whether the observation applies in a state of the table.
+func (o Observation) AppliesIn(table Table[*Subject], s State) bool {
 	place, ok := table.States[s]
 	return ok && !place.Transient() && !place.Final() && (len(o.In) == 0 || slices.Contains(o.In, s))
 }
@@ -55,9 +55,9 @@ var StatusKeys = []string{"machine", "state", "run", "conditions", "fault"}
 // Subject is a standalone object as predicates, parameters and observations see it.
 type Subject struct {
 	Object control.Object
-	// Old is the object's spec and generation as they were when the last event
-	// won: {"metadata": {"generation": 3}, "spec": {…}}. What changed since then
-	// has not been acted on. nil: no event has won yet; nothing is old.
+	// Old is the object's spec and generation when the last event won:
+	// {"metadata": {"generation": 3}, "spec": {…}}. Later changes have not been acted on.
+	// nil: no event has won yet.
 	Old json.RawMessage
 	Now time.Time
 
@@ -67,7 +67,7 @@ type Subject struct {
 	err    error
 }
 
-// Values gives the object and the old one as expressions read them:
+// Values returns the object and the old one as expressions read them:
 //
 //	{"kind", "metadata": {"namespace", "name", "uid", "generation", "labels", "annotations", "createdAt",
 //	 "deleting": false, "deletionMark" (if there is one)}, "spec": {…}, "status": {…}}
@@ -114,7 +114,7 @@ func (s *Subject) Input() (any, error) {
 	return map[string]any{"object": map[string]any{"kind": object["kind"], "metadata": object["metadata"], "spec": object["spec"], "status": status}}, nil
 }
 
-// Spec is what is asked of the object.
+// Spec returns the decoded spec.
 func (s *Subject) Spec() (any, error) {
 	object, _, err := s.Values()
 	if err != nil {
@@ -123,7 +123,7 @@ func (s *Subject) Spec() (any, error) {
 	return object["spec"], nil
 }
 
-// Remember is what Old becomes when an event has won.
+// Remember returns the next Old, stored when an event wins.
 func (s *Subject) Remember() json.RawMessage {
 	spec := s.Object.Spec
 	if spec == nil {
@@ -136,7 +136,7 @@ func decoded(name string, raw json.RawMessage) (map[string]any, error) {
 	if len(raw) == 0 {
 		return map[string]any{}, nil
 	}
-	value, err := workflow.Decode(raw)
+	value, err := runtype.Decode(raw)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

@@ -10,7 +10,9 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/server"
+	"github.com/pawl-dev/pawl/server/events"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // A server with an engine, on a free port.
@@ -18,8 +20,8 @@ func Example() {
 	heartbeat := workflow.Flow{Name: "Hello", Steps: []workflow.Step{
 		{Name: "Greet", Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }},
 	}}
-	notifier := server.NewNotifier() // wakes event streams when the engine has saved something
-	engine, err := workflow.New(workflow.NewMemory(), []workflow.Flow{heartbeat}, workflow.Options{Hooks: []workflow.Hook{notifier.Hook()}})
+	notifier := &control.Notifier{} // wakes event streams when the engine has saved something
+	engine, err := workflow.New(runstore.NewMemory(), []workflow.Flow{heartbeat}, workflow.Options{Hooks: []workflow.Hook{events.Hook(notifier)}})
 	if err != nil {
 		panic(err)
 	}
@@ -56,7 +58,7 @@ func Example() {
 
 // Without a token a server starts only on loopback.
 func ExampleNew_unsafe() {
-	engine, err := workflow.New(workflow.NewMemory(), nil, workflow.Options{})
+	engine, err := workflow.New(runstore.NewMemory(), nil, workflow.Options{})
 	if err != nil {
 		panic(err)
 	}

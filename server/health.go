@@ -3,12 +3,11 @@ package server
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-)
 
-func now() time.Time { return time.Now().UTC() }
+	"github.com/pawl-dev/pawl/server/route"
+)
 
 // Health is the answer of /healthz and /readyz.
 type Health struct {
@@ -16,32 +15,37 @@ type Health struct {
 	Version string `json:"version,omitempty"`
 }
 
-func (s *Server) healthRoutes() {
-	tags := []string{"server"}
-	health := func(id, path, summary string, check func(context.Context) error) {
-		huma.Register(s.api, huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Tags: tags,
-			Errors: []int{503}, Security: []map[string][]string{}},
-			func(ctx context.Context, _ *struct{}) (*struct{ Body Health }, error) {
-				callOf(ctx).route = path
-				if err := check(ctx); err != nil {
-					return nil, fail(ctx, NotReady.Errorf("%w", err))
-				}
-				return &struct{ Body Health }{Health{Status: "ok", Version: s.options.Version}}, nil
-			})
-	}
-	health("healthz", "/healthz", "The process lives", func(context.Context) error { return nil })
-	health("readyz", "/readyz", "The server can do its work", s.ready)
-	s.serveDocument()
+// healthRoutes are the routes of probes and of metrics, which are open on loopback only.
+func (s *Server) healthRoutes() route.Table {
+	t := route.Table{Tag: "server", Routes: []route.Route{
+		{Method: http.MethodGet, Path: "/healthz", ID: "healthz", Role: route.Anyone, Probe: true, Errors: []int{503}, Handle: route.Do(s.healthz),
+			Summary: "The process lives"},
+		{Method: http.MethodGet, Path: "/readyz", ID: "readyz", Role: route.Anyone, Probe: true, Errors: []int{503}, Handle: route.Do(s.readyz),
+			Summary: "The server can do its work"},
+	}}
 	if s.options.Metrics != nil {
-		s.mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-			callOf(r.Context()).route = "/metrics"
-			s.options.Metrics.ServeHTTP(w, r)
-		})
+		role := route.Anyone
+		if !s.loopback {
+			role = route.Operator
+		}
+		t.Routes = append(t.Routes, route.Route{Method: http.MethodGet, Path: "/metrics", Role: role, Handle: route.Raw(s.options.Metrics.ServeHTTP)})
 	}
-	s.api.OpenAPI().AddOperation(&huma.Operation{OperationID: "metrics", Method: http.MethodGet, Path: "/metrics", Summary: "Metrics in the format of Prometheus", Tags: tags,
+	s.api.OpenAPI().AddOperation(&huma.Operation{OperationID: "metrics", Method: http.MethodGet, Path: "/metrics", Summary: "Metrics in the format of Prometheus", Tags: []string{t.Tag},
 		Description: "Open on loopback; elsewhere it needs an operator's token.", Responses: map[string]*huma.Response{"200": {
 			Description: "OK", Content: map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}},
 		}}})
+	return t
+}
+
+func (s *Server) healthz(context.Context, *struct{}) (*route.One[Health], error) {
+	return route.OneOf(Health{Status: "ok", Version: s.options.Version}, nil)
+}
+
+func (s *Server) readyz(ctx context.Context, _ *struct{}) (*route.One[Health], error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, route.NotReady.Errorf("%w", err)
+	}
+	return s.healthz(ctx, nil)
 }
 
 // ready returns the error of the engine's or of the configured health check.

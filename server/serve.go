@@ -9,6 +9,9 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/pawl-dev/pawl/server/auth"
+	"github.com/pawl-dev/pawl/server/route"
 )
 
 // DefaultListen is the default address of `pawl server`.
@@ -19,18 +22,18 @@ func checkListen(o Options) error {
 	if err := checkOptions(o); err != nil {
 		return err
 	}
-	if some, _ := o.Tokens.Any(context.Background()); isLoopback(o.Listen) || some || o.Reviewer != nil {
+	if some, _ := o.Tokens.Any(context.Background()); auth.IsLoopback(o.Listen) || some || o.Reviewer != nil {
 		return nil
 	}
-	return ListenUnsafe.Errorf("it would listen on %s, which other machines reach, and has neither token nor account", o.Listen)
+	return route.ListenUnsafe.Errorf("it would listen on %s, which other machines reach, and has neither token nor account", o.Listen)
 }
 
 func checkOptions(o Options) error {
 	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
-		return Malformed.Errorf("listen address %q is not HOST:PORT: %w", o.Listen, err)
+		return route.Malformed.Errorf("listen address %q is not HOST:PORT: %w", o.Listen, err)
 	}
 	if (o.CertFile == "") != (o.KeyFile == "") {
-		return Malformed.Errorf("TLS needs both a certificate and a key")
+		return route.Malformed.Errorf("TLS needs both a certificate and a key")
 	}
 	return nil
 }
@@ -44,7 +47,7 @@ func (s *Server) Listen() (net.Listener, error) {
 			return nil, err
 		}
 		if own, _ := o.Tokens.Any(context.Background()); !some && !own {
-			return nil, ListenUnsafe.Errorf("it would listen on %s, which other machines reach, and has neither token nor account", o.Listen)
+			return nil, route.ListenUnsafe.Errorf("it would listen on %s, which other machines reach, and has neither token nor account", o.Listen)
 		}
 	}
 	ln, err := listen(o)
@@ -59,7 +62,7 @@ func listen(o Options) (net.Listener, error) {
 	if o.CertFile != "" {
 		pair, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
 		if err != nil {
-			return nil, Malformed.Errorf("TLS: %w", err)
+			return nil, route.Malformed.Errorf("TLS: %w", err)
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
@@ -102,4 +105,4 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 }
 
 // EndStreams ends all event streams, now and later. Their readers reconnect.
-func (s *Server) EndStreams() { s.endStreamsOnce.Do(func() { close(s.streamsEnd) }) }
+func (s *Server) EndStreams() { s.events.End() }

@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"bufio"
@@ -9,7 +9,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/json"
 	"encoding/pem"
 	"io"
 	"math/big"
@@ -23,12 +22,18 @@ import (
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/server"
+	"github.com/pawl-dev/pawl/server/auth"
+	"github.com/pawl-dev/pawl/server/route"
+	"github.com/pawl-dev/pawl/server/servertest"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 func newEngine(t *testing.T) *workflow.Engine {
 	t.Helper()
-	engine, err := workflow.New(workflow.NewMemory(), nil, workflow.Options{})
+	engine, err := workflow.New(runstore.NewMemory(), nil, workflow.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,33 +44,33 @@ func TestUnsafeOptionsAreRefused(t *testing.T) {
 	engine := newEngine(t)
 	for _, c := range []struct {
 		name   string
-		change func(*Options)
+		change func(*server.Options)
 		want   *fault.Kind
 	}{
-		{"default", func(*Options) {}, nil},
-		{"localhost", func(o *Options) { o.Listen = "localhost:0" }, nil},
-		{"IPv6 loopback", func(o *Options) { o.Listen = "[::1]:0" }, nil},
-		{"all addresses", func(o *Options) { o.Listen = ":7295" }, ListenUnsafe},
-		{"all IPv6 addresses", func(o *Options) { o.Listen = "[::]:7295" }, ListenUnsafe},
-		{"one address", func(o *Options) { o.Listen = "192.0.2.1:7295" }, ListenUnsafe},
-		{"a name", func(o *Options) { o.Listen = "pawl.example.com:7295" }, ListenUnsafe},
-		{"with an empty set of tokens", func(o *Options) { o.Listen, o.Tokens = ":7295", &Tokens{} }, ListenUnsafe},
-		{"with a token", func(o *Options) { o.Listen, o.Tokens = ":7295", tokens(t, secret) }, nil},
-		{"no port", func(o *Options) { o.Listen = "127.0.0.1" }, Malformed},
-		{"certificate without key", func(o *Options) { o.CertFile = "x" }, Malformed},
+		{"default", func(*server.Options) {}, nil},
+		{"localhost", func(o *server.Options) { o.Listen = "localhost:0" }, nil},
+		{"IPv6 loopback", func(o *server.Options) { o.Listen = "[::1]:0" }, nil},
+		{"all addresses", func(o *server.Options) { o.Listen = ":7295" }, route.ListenUnsafe},
+		{"all IPv6 addresses", func(o *server.Options) { o.Listen = "[::]:7295" }, route.ListenUnsafe},
+		{"one address", func(o *server.Options) { o.Listen = "192.0.2.1:7295" }, route.ListenUnsafe},
+		{"a name", func(o *server.Options) { o.Listen = "pawl.example.com:7295" }, route.ListenUnsafe},
+		{"with an empty set of tokens", func(o *server.Options) { o.Listen, o.Tokens = ":7295", &auth.Tokens{} }, route.ListenUnsafe},
+		{"with a token", func(o *server.Options) { o.Listen, o.Tokens = ":7295", servertest.Tokens(t, servertest.Secret) }, nil},
+		{"no port", func(o *server.Options) { o.Listen = "127.0.0.1" }, route.Malformed},
+		{"certificate without key", func(o *server.Options) { o.CertFile = "x" }, route.Malformed},
 	} {
-		o := Options{Engine: engine}
+		o := server.Options{Engine: engine}
 		c.change(&o)
-		_, err := New(o)
+		_, err := server.New(o)
 		if got := fault.Of(err); got != c.want {
 			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
 		}
 	}
-	s, err := New(Options{Engine: engine, Listen: "0.0.0.0:0", Reviewer: tokenTable{}})
+	s, err := server.New(server.Options{Engine: engine, Listen: "0.0.0.0:0", Reviewer: servertest.TokenTable{}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ln, err := s.Listen(); fault.Of(err) != ListenUnsafe {
+	if ln, err := s.Listen(); fault.Of(err) != route.ListenUnsafe {
 		t.Errorf("accounts without any account: %v %v", ln, err)
 	}
 }
@@ -73,12 +78,12 @@ func TestUnsafeOptionsAreRefused(t *testing.T) {
 func TestServeEndsGently(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	objects := control.NewMemory()
-	s, err := New(Options{Engine: newEngine(t), Objects: objects, Listen: "127.0.0.1:0",
-		PlanObject: func(context.Context, control.Object) (json.RawMessage, error) {
+	s, err := server.New(server.Options{Engine: newEngine(t), Objects: objects, Listen: "127.0.0.1:0",
+		Kinds: servertest.Planning(func(context.Context, control.Object) (machine.Plan, error) {
 			close(entered)
 			<-leave
-			return json.RawMessage("{}"), nil
-		}})
+			return machine.Plan{}, nil
+		})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,19 +97,19 @@ func TestServeEndsGently(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ctx, ln) }()
-	h := &fixture{t: t, url: "http://" + ln.Addr().String(), server: s}
-	stream := h.listen("/v1/events", "")
-	open := make(chan reply, 1)
+	h := &servertest.Fixture{T: t, URL: "http://" + ln.Addr().String()}
+	stream := h.Listen("/v1/events", "")
+	open := make(chan servertest.Reply, 1)
 	go func() {
-		open <- h.do("POST", "/v1/plans", `{"object":{"kind":"demo","namespace":"default","name":"c1"}}`)
+		open <- h.Do("POST", "/v1/plans", `{"object":{"kind":"demo","namespace":"default","name":"c1"}}`)
 	}()
 	<-entered
 	stop()
-	for stream.lines.Scan() { // the stream ends at once
+	for stream.Lines.Scan() { // the stream ends at once
 	}
 	close(leave)
-	if got := <-open; got.status != 200 {
-		t.Errorf("the open request: %d %s", got.status, got.body)
+	if got := <-open; got.Status != 200 {
+		t.Errorf("the open request: %d %s", got.Status, got.Body)
 	}
 	if err := <-served; err != nil {
 		t.Errorf("Serve: %v", err)
@@ -118,7 +123,7 @@ func TestServeEndsGently(t *testing.T) {
 
 func TestServeGivesUpOnStuckRequests(t *testing.T) {
 	entered := make(chan struct{})
-	s, err := New(Options{Engine: newEngine(t), Listen: "127.0.0.1:0", Drain: time.Millisecond,
+	s, err := server.New(server.Options{Engine: newEngine(t), Listen: "127.0.0.1:0", Drain: time.Millisecond,
 		Metrics: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { close(entered); <-r.Context().Done() })})
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +150,7 @@ func TestServeGivesUpOnStuckRequests(t *testing.T) {
 
 func TestTLS(t *testing.T) {
 	cert, key, pool := certificate(t)
-	s, err := New(Options{Engine: newEngine(t), Listen: "127.0.0.1:0", CertFile: cert, KeyFile: key, Tokens: tokens(t, secret),
+	s, err := server.New(server.Options{Engine: newEngine(t), Listen: "127.0.0.1:0", CertFile: cert, KeyFile: key, Tokens: servertest.Tokens(t, servertest.Secret),
 		SlowReader: 30 * time.Millisecond, Heartbeat: 100 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +164,7 @@ func TestTLS(t *testing.T) {
 	go func() { served <- s.Serve(ctx, ln) }()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}}
 	r, _ := http.NewRequest("GET", "https://"+ln.Addr().String()+"/v1/me", nil)
-	r.Header.Set("Authorization", "Bearer "+secret)
+	r.Header.Set("Authorization", "Bearer "+servertest.Secret)
 	response, err := client.Do(r)
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +176,7 @@ func TestTLS(t *testing.T) {
 	}
 	// An idle HTTP/2 stream lives longer than SlowReader.
 	r, _ = http.NewRequest("GET", "https://"+ln.Addr().String()+"/v1/events", nil)
-	r.Header.Set("Authorization", "Bearer "+secret)
+	r.Header.Set("Authorization", "Bearer "+servertest.Secret)
 	if response, err = client.Do(r); err != nil {
 		t.Fatal(err)
 	}
@@ -193,11 +198,11 @@ func TestTLS(t *testing.T) {
 	if err := <-served; err != nil {
 		t.Error(err)
 	}
-	bad, err := New(Options{Engine: newEngine(t), Listen: "127.0.0.1:0", CertFile: cert, KeyFile: cert})
+	bad, err := server.New(server.Options{Engine: newEngine(t), Listen: "127.0.0.1:0", CertFile: cert, KeyFile: cert})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := bad.Listen(); fault.Of(err) != Malformed {
+	if _, err := bad.Listen(); fault.Of(err) != route.Malformed {
 		t.Errorf("a certificate for a key: %v", err)
 	}
 }

@@ -1,8 +1,12 @@
 // Package server is the HTTP API of the engine, the objects and the clusters: `/v1`, health and metrics on one listener.
 //
-//	request ─▶ recover ─▶ host and origin ─▶ caller ─▶ body and slot ─▶ Idempotency-Key ─▶ route ─▶ engine, objects
-//	              │                                                                           │
-//	              └──────────────── problem details: code, class, remedy ◀────────────────────┘
+//	request ─▶ route ─▶ host and origin ─▶ caller and role ─▶ body and slot ─▶ Idempotency-Key ─▶ resource ─▶ engine, objects
+//	              │                                                                                  │
+//	              └──────────────────── problem details: code, class, remedy ◀───────────────────────┘
+//
+// The row of a route (package route) says what each stage does with its requests. The
+// stages are packages auth, admission and idempotency; the resources are packages runs,
+// objects, flows, clusters, accounts and events. Server puts them together.
 //
 // It listens on loopback by default. On other addresses it does not start without a
 // token or an account.
@@ -11,10 +15,11 @@ package server
 import (
 	"cmp"
 	"context"
-	"encoding/json"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
-	"sync"
+	"runtime/debug"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -24,6 +29,17 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/machine/driver"
+	"github.com/pawl-dev/pawl/server/accounts"
+	"github.com/pawl-dev/pawl/server/admission"
+	"github.com/pawl-dev/pawl/server/auth"
+	"github.com/pawl-dev/pawl/server/clusters"
+	"github.com/pawl-dev/pawl/server/docs"
+	"github.com/pawl-dev/pawl/server/events"
+	"github.com/pawl-dev/pawl/server/flows"
+	"github.com/pawl-dev/pawl/server/idempotency"
+	"github.com/pawl-dev/pawl/server/objects"
+	"github.com/pawl-dev/pawl/server/route"
+	"github.com/pawl-dev/pawl/server/runs"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -36,23 +52,23 @@ type Options struct {
 	Listen   string // default 127.0.0.1:7295; on a loopback host the server needs no token
 	CertFile string // with KeyFile: TLS
 	KeyFile  string
-	Hosts    []string      // further host names that requests may name on loopback, as behind a proxy
-	Tokens   *Tokens       // the operator's; nil: none
-	Reviewer TokenReviewer // of the accounts' tokens; nil: none
+	Hosts    []string           // further host names that requests may name on loopback, as behind a proxy
+	Tokens   *auth.Tokens       // the operator's; nil: none
+	Reviewer auth.TokenReviewer // of the accounts' tokens; nil: none
 	// Sessions are the keys of the console's sessions. Servers that share them share
 	// sessions. The first signs, all are valid. None: a random key, and a restart signs
 	// everyone out.
 	Sessions  [][]byte
-	SignedOut SignedOut // nil: in the memory of this process
+	SignedOut auth.SignedOut // nil: in the memory of this process
 
 	Clusters *service.Service // nil: container clusters are NOT_SERVED
 	Accounts *account.Service // accounts, domains, tokens and keys, and their routes; nil: none
 
-	PlanObject func(ctx context.Context, object control.Object) (json.RawMessage, error)
-	// Kinds returns the served kinds of objects, for commands that check before they apply. nil: NOT_SERVED.
+	// Kinds returns the served kinds of objects: for commands that check before they apply, and for
+	// plans, by the Plan of a kind. nil: NOT_SERVED.
 	Kinds       func() ([]driver.ServedKind, error)
-	Idempotency Idempotency // default: in memory
-	Notifier    *Notifier   // wakes event streams; nil: they only poll
+	Idempotency idempotency.Store // default: in memory
+	Notifier    *control.Notifier // wakes event streams; nil: they only poll
 	Health      func(ctx context.Context) error
 	Metrics     http.Handler            // nil: no /metrics
 	Console     http.Handler            // serves all other paths; nil: they are not found
@@ -80,17 +96,15 @@ type Observation struct {
 
 // Server answers HTTP requests. It is an http.Handler; Serve gives it a listener.
 type Server struct {
-	options        Options
-	log            *slog.Logger
-	mux            *http.ServeMux
-	api            huma.API
-	handler        http.Handler
-	loopback       bool // it listens on loopback
-	sessions       *sessions
-	streamsEnd     chan struct{} // closed when event streams must end
-	endStreamsOnce sync.Once
-
-	admission *admission
+	options   Options
+	log       *slog.Logger
+	mux       *http.ServeMux
+	routes    *route.Mux
+	api       huma.API
+	handler   http.Handler
+	loopback  bool // it listens on loopback
+	admission *admission.Admission
+	events    *events.Service
 }
 
 // New returns a server. It refuses unsafe options: LISTEN_UNSAFE.
@@ -107,50 +121,61 @@ func build(o Options) *Server {
 		o.Listen = DefaultListen
 	}
 	if o.Idempotency == nil {
-		o.Idempotency = NewMemoryIdempotency()
+		o.Idempotency = idempotency.NewMemory()
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
 	if o.Notifier == nil {
-		o.Notifier = NewNotifier()
+		o.Notifier = &control.Notifier{}
 	}
 	o.MaxBody, o.MaxFlight, o.MaxEvents = cmp.Or(o.MaxBody, 2<<20), cmp.Or(o.MaxFlight, 256), cmp.Or(o.MaxEvents, 128)
 	o.SlowReader = cmp.Or(o.SlowReader, 10*time.Second)
 	o.Drain, o.Heartbeat, o.PollInterval = cmp.Or(o.Drain, 10*time.Second), cmp.Or(o.Heartbeat, 15*time.Second), cmp.Or(o.PollInterval, time.Second)
 
-	s := &Server{
-		options: o, log: o.Logger, mux: http.NewServeMux(), loopback: isLoopback(o.Listen),
-		streamsEnd: make(chan struct{}), sessions: newSessions(o.Sessions, o.SignedOut),
-		admission: newAdmission(o.MaxFlight, o.MaxEvents),
-	}
-	s.route()
-	s.handler = s.guarded(s.authenticated(s.admitted(s.once(s.mux))))
+	s := &Server{options: o, log: o.Logger, mux: http.NewServeMux(), loopback: auth.IsLoopback(o.Listen), admission: admission.New(o.MaxBody, o.MaxFlight, o.MaxEvents)}
+	s.api = newAPI(s.mux)
+	s.routes = route.NewMux(s.mux, s.api, o.MaxBody)
+	callers := auth.New(auth.Options{Listen: o.Listen, TLS: o.CertFile != "", Hosts: o.Hosts, Tokens: o.Tokens, Reviewer: o.Reviewer,
+		Sessions: o.Sessions, SignedOut: o.SignedOut, Version: o.Version, Limit: s.admission.Identify})
+	s.addRoutes(callers)
+	s.handler = callers.Guard(callers.Authenticate(s.admission.Admit(idempotency.Keys{Store: o.Idempotency, Log: s.log}.Once(s.mux))))
 	return s
 }
 
-func (s *Server) route() {
-	s.api = newAPI(s.mux)
-	s.runRoutes()
-	s.objectRoutes()
-	s.flowRoutes()
-	s.clusterRoutes()
-	s.accountRoutes()
-	s.eventRoutes()
-	s.faultRoutes()
-	s.sessionRoutes()
-	s.lifecycleRoutes()
-	s.healthRoutes()
-	if s.options.Routes != nil {
-		s.options.Routes(s.api)
+// addRoutes adds the routes of all resources.
+func (s *Server) addRoutes(a *auth.Authenticator) {
+	o := &s.options
+	callers := auth.Callers{Accounts: o.Accounts}
+	runs := &runs.Service{Engine: o.Engine, Clusters: o.Clusters, Callers: callers}
+	clusters := &clusters.Service{Clusters: o.Clusters, Runs: runs, Callers: callers}
+	objects := &objects.Service{Store: o.Objects, Kinds: o.Kinds}
+	accounts := &accounts.Service{Accounts: o.Accounts}
+	flows := &flows.Service{Engine: o.Engine, Objects: o.Objects, Kinds: o.Kinds, Clusters: clusters}
+	s.events = events.New(events.Options{Runs: runs, Clusters: clusters, Objects: o.Objects, Callers: callers, Notifier: o.Notifier, Identify: a.Identify,
+		Log: s.log, Heartbeat: o.Heartbeat, SlowReader: o.SlowReader, PollInterval: o.PollInterval})
+	for _, table := range []route.Table{
+		runs.Routes(), objects.Routes(), flows.Routes(), flows.FaultRoutes(), clusters.Routes(), clusters.LifecycleRoutes(), accounts.Routes(),
+		s.events.Routes(s.api.OpenAPI().Components.Schemas), a.Routes(), s.healthRoutes(), s.documentRoutes(), docs.Routes(), s.mounted(),
+	} {
+		s.routes.Add(table)
 	}
-	for path, handler := range s.options.Mount {
-		s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
-			callOf(r.Context()).route = path
-			handler.ServeHTTP(w, r)
-		})
+	if o.Routes != nil {
+		o.Routes(s.api)
 	}
 	s.mux.HandleFunc("/", s.fallback)
+}
+
+// mounted are the routes of Options.Mount. Below /v1 they need a caller all the same.
+func (s *Server) mounted() (t route.Table) {
+	for path, handler := range s.options.Mount {
+		role := route.Anyone
+		if route.InAPI(path) {
+			role = route.User
+		}
+		t.Routes = append(t.Routes, route.Route{Path: path, Role: role, Late: true, OwnFormat: true, Handle: route.Raw(handler.ServeHTTP)})
+	}
+	return t
 }
 
 // ServeHTTP answers one request.
@@ -163,15 +188,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(context.WithoutCancel(r.Context()))
 		w.Header().Set("Connection", "close")
 	}
-	r = r.WithContext(context.WithValue(r.Context(), callKey{}, &call{path: r.URL.Path}))
+	r, c := route.Begin(r, s.routes.Find(r))
 	defer func() {
 		if p := recover(); p != nil {
-			s.panicked(a, r, p)
+			s.panicked(a, r, c, p)
 		}
 		a.finish()
-		s.writeAudit(a, r)
+		s.writeAudit(a, r, c)
 		if s.options.Observe != nil {
-			s.options.Observe(Observation{Method: r.Method, Route: callOf(r.Context()).route, Status: a.code(), Took: time.Since(began), Bytes: a.bytes})
+			s.options.Observe(Observation{Method: r.Method, Route: c.Route.Path, Status: a.code(), Took: time.Since(began), Bytes: a.bytes})
 		}
 	}()
 	h := a.Header()
@@ -180,26 +205,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.handler.ServeHTTP(a, r)
 }
 
-// call is the state of a request in progress.
-type call struct {
-	path    string
-	route   string // pattern
-	who     Principal
-	key     string       // Idempotency-Key
-	token   *TokenHash   // of the Authorization header; nil: none
-	session *session     // of the cookie; nil: none
-	admit   func() error // takes the slot when the caller is identified; nil: it has one
-
-	code   fault.Code // of the problem in the answer
-	target string     // changed object, for the audit trail; empty: the path
-	replay []byte     // answer to a repetition; nil: the same answer
-}
-
-type callKey struct{}
-
-func callOf(ctx context.Context) *call {
-	if c, ok := ctx.Value(callKey{}).(*call); ok {
-		return c
+// panicked answers a request whose route panicked. The stack goes to the log only.
+func (s *Server) panicked(a *responseWriter, r *http.Request, c *route.Call, p any) {
+	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		panic(p)
 	}
-	return &call{}
+	s.log.Error("a route panicked", "code", fault.Panic.Code, "method", r.Method, "route", c.Route.Path, "panic", p, "stack", string(debug.Stack()))
+	if a.wrote() {
+		panic(http.ErrAbortHandler) // the answer has begun: the caller must see that it is incomplete
+	}
+	route.WriteProblem(a, r, fault.Panic.Errorf("%v", fmt.Sprint(p)))
 }

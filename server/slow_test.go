@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"bufio"
@@ -12,13 +12,15 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/server"
+	"github.com/pawl-dev/pawl/server/servertest"
 )
 
 // A reader of an event stream that reads nothing is disconnected when the buffers of its
 // TCP connection are full, and its slot becomes free. Another reader gets all events.
 func TestSlowReaderIsCut(t *testing.T) {
 	objects := control.NewMemory()
-	s, err := New(Options{Engine: newEngine(t), Objects: objects, Listen: "127.0.0.1:0", SlowReader: 200 * time.Millisecond, MaxEvents: 2})
+	s, err := server.New(server.Options{Engine: newEngine(t), Objects: objects, Listen: "127.0.0.1:0", SlowReader: 200 * time.Millisecond, MaxEvents: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,16 +49,16 @@ func TestSlowReaderIsCut(t *testing.T) {
 	}
 	listen() // and reads nothing more
 	in := listen()
-	h := &fixture{t: t, url: "http://" + ln.Addr().String(), server: s}
-	if got := h.do("GET", "/v1/events", nil); got.status != http.StatusServiceUnavailable {
-		t.Fatalf("both slots are taken, and a third reader got %d", got.status)
+	h := &servertest.Fixture{T: t, URL: "http://" + ln.Addr().String()}
+	if got := h.Do("GET", "/v1/events", nil); got.Status != http.StatusServiceUnavailable {
+		t.Fatalf("both slots are taken, and a third reader got %d", got.Status)
 	}
 
 	// Each event is long, so that a few hundred fill what the kernel buffers.
 	long := strings.Repeat("x", 100_000)
 	const most = 2000
 	reported := 0
-	for ; len(s.admission.streams) == 2; reported++ {
+	for ; s.Streams() == 2; reported++ {
 		if reported == most {
 			t.Fatalf("a reader that took nothing of %d MB is still served", most*len(long)>>20)
 		}

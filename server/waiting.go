@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/server/route"
 )
 
 // WaitingServer answers while the server cannot start because its database is not
@@ -74,7 +75,7 @@ func (w *WaitingServer) Close() {
 }
 
 func (w *WaitingServer) answer(to http.ResponseWriter, r *http.Request) {
-	r = r.WithContext(context.WithValue(r.Context(), callKey{}, &call{path: r.URL.Path}))
+	r, _ = route.Begin(r, &route.Route{})
 	to.Header().Set("X-Content-Type-Options", "nosniff")
 	to.Header().Set("Cache-Control", "no-cache")
 	if r.URL.Path == "/healthz" {
@@ -88,5 +89,5 @@ func (w *WaitingServer) answer(to http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/readyz" {
 		cause = fault.Of(cause).Errorf("the server waits for its database")
 	}
-	writeProblem(to, r, NotReady.Errorf("%w", cause))
+	route.WriteProblem(to, r, route.NotReady.Errorf("%w", cause))
 }

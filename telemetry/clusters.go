@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pawl-dev/pawl/cluster/api"
 	"github.com/pawl-dev/pawl/cluster/service"
 )
 
@@ -69,7 +70,7 @@ func (c *Clusters) SyncPass(provider string, took time.Duration, _ int) {
 func (c *Clusters) Collected(outcome string) { c.collected.WithLabelValues(outcome).Inc() }
 
 // Watch adds metrics that are counted at a scrape, but not more often than once per interval.
-func (c *Clusters) Watch(m *Metrics, counts func(context.Context) (service.Counts, error), every time.Duration) {
+func (c *Clusters) Watch(m *Metrics, counts func(context.Context) (api.Counts, error), every time.Duration) {
 	m.registry.MustRegister(&countCache{clusters: c, counts: counts, every: every})
 }
 
@@ -86,12 +87,12 @@ var (
 // countCache counts the cluster records, at most once per interval.
 type countCache struct {
 	clusters *Clusters
-	counts   func(context.Context) (service.Counts, error)
+	counts   func(context.Context) (api.Counts, error)
 	every    time.Duration
 
 	mu   sync.Mutex
 	at   time.Time
-	last service.Counts
+	last api.Counts
 }
 
 // Describe sends nothing: the labels are known only at a scrape.
@@ -128,7 +129,7 @@ func (t *countCache) Collect(out chan<- prometheus.Metric) {
 	gauge(overdueDesc, float64(counted.Overdue))
 }
 
-func (t *countCache) count() (service.Counts, error) {
+func (t *countCache) count() (api.Counts, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.at.IsZero() && time.Since(t.at) < t.every {

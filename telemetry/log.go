@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Log writes a line for each event that changes the visible state: at most two per step; the line
@@ -13,7 +14,7 @@ func Log(logger *slog.Logger) workflow.Hook {
 	if logger == nil {
 		logger = slog.Default()
 	}
-	return workflow.Hook{Name: "log", OnEvent: func(info workflow.RunInfo, e workflow.Event) {
+	return workflow.Hook{Name: "log", OnEvent: func(info workflow.RunInfo, e runtype.Event) {
 		level, reported := levelOf(e.Kind)
 		if !reported || !logger.Enabled(context.Background(), level) {
 			return
@@ -36,13 +37,13 @@ func Log(logger *slog.Logger) workflow.Hook {
 	}}
 }
 
-func levelOf(kind workflow.EventKind) (level slog.Level, reported bool) {
+func levelOf(kind runtype.EventKind) (level slog.Level, reported bool) {
 	switch kind {
-	case workflow.StepStarted, workflow.RunStarted, workflow.RunWaiting, workflow.SignalReceived:
+	case runtype.StepStarted, runtype.RunStarted, runtype.RunWaiting, runtype.SignalReceived:
 		return slog.LevelDebug, true
-	case workflow.StepRetryingEvent, workflow.StepFailedEvent, workflow.StepLost, workflow.RunPaused, workflow.RequestRefused:
+	case runtype.StepRetryingEvent, runtype.StepFailedEvent, runtype.StepLost, runtype.RunPaused, runtype.RequestRefused:
 		return slog.LevelWarn, true
-	case workflow.StepWaitingEvent:
+	case runtype.StepWaitingEvent:
 		return 0, false // RunWaiting reports it, or there is nothing to report yet
 	default:
 		return slog.LevelInfo, true

@@ -16,6 +16,8 @@ import (
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Metrics counts the events of runs. Its registry also contains the metrics of Go and the process.
@@ -72,7 +74,7 @@ func (m *Metrics) Handler() http.Handler {
 // Hook counts saved events.
 func (m *Metrics) Hook() workflow.Hook { return workflow.Hook{Name: "metrics", OnEvent: m.onEvent} }
 
-func (m *Metrics) onEvent(info workflow.RunInfo, e workflow.Event) {
+func (m *Metrics) onEvent(info workflow.RunInfo, e runtype.Event) {
 	begun := m.watch.observe(e)
 	if phase, ok := phases[e.Kind]; ok {
 		m.runs.WithLabelValues(info.Flow, string(phase)).Inc()
@@ -88,25 +90,25 @@ func (m *Metrics) onEvent(info workflow.RunInfo, e workflow.Event) {
 		}
 	}
 	switch e.Kind {
-	case workflow.RunCreated:
+	case runtype.RunCreated:
 		m.created.WithLabelValues(info.Flow).Inc()
-	case workflow.RunPaused:
+	case runtype.RunPaused:
 		m.faults.WithLabelValues(info.Flow, codeLabel(e.Code)).Inc()
-	case workflow.StepRetryingEvent:
+	case runtype.StepRetryingEvent:
 		m.retries.WithLabelValues(info.Flow, codeLabel(e.Code)).Inc()
-	case workflow.StepLost:
+	case runtype.StepLost:
 		m.lost.WithLabelValues(info.Flow).Inc()
-	case workflow.SignalReceived:
+	case runtype.SignalReceived:
 		m.signals.WithLabelValues(info.Flow).Inc()
-	case workflow.HealingBegun:
+	case runtype.HealingBegun:
 		m.healings.WithLabelValues(info.Flow, codeLabel(e.Code)).Inc()
 	}
 }
 
 // phases are the phases that a run enters with an event.
-var phases = map[workflow.EventKind]workflow.Phase{
-	workflow.RunStarted: workflow.Running, workflow.RunResumed: workflow.Running, workflow.RunWaiting: workflow.Waiting, workflow.RunPaused: workflow.Paused,
-	workflow.RunCancelling: workflow.Cancelling, workflow.RunCancelled: workflow.Cancelled, workflow.RunSucceeded: workflow.Succeeded,
+var phases = map[runtype.EventKind]runtype.Phase{
+	runtype.RunStarted: runtype.Running, runtype.RunResumed: runtype.Running, runtype.RunWaiting: runtype.Waiting, runtype.RunPaused: runtype.Paused,
+	runtype.RunCancelling: runtype.Cancelling, runtype.RunCancelled: runtype.Cancelled, runtype.RunSucceeded: runtype.Succeeded,
 }
 
 // codeLabel limits the values of a label to declared codes.
@@ -137,9 +139,9 @@ func methodLabel(method string) string {
 // Sources are read at each scrape. All are optional.
 type Sources struct {
 	Engine Engine
-	Stats  func() map[string]float64                               // counters of the store since it was opened, such as commits, syncs, bytes
-	Runs   func(context.Context) (map[workflow.Phase]int64, error) // number of runs per phase; see CountActive
-	Queues func() map[string]int                                   // depth of work queues by name
+	Stats  func() map[string]float64                              // counters of the store since it was opened, such as commits, syncs, bytes
+	Runs   func(context.Context) (map[runtype.Phase]int64, error) // number of runs per phase; see CountActive
+	Queues func() map[string]int                                  // depth of work queues by name
 }
 
 // Engine is the part of an engine that a scrape reads.
@@ -205,20 +207,20 @@ func (s *sources) Collect(out chan<- prometheus.Metric) {
 
 // CountActive counts the runs that have not ended. It reads the list of a store, at most once per
 // interval. It stops counting at 10,000 runs.
-func CountActive(lister workflow.Lister, every time.Duration) func(context.Context) (map[workflow.Phase]int64, error) {
+func CountActive(lister runstore.Lister, every time.Duration) func(context.Context) (map[runtype.Phase]int64, error) {
 	var mu sync.Mutex
-	var last map[workflow.Phase]int64
+	var last map[runtype.Phase]int64
 	var at time.Time
-	return func(ctx context.Context) (map[workflow.Phase]int64, error) {
+	return func(ctx context.Context) (map[runtype.Phase]int64, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if last != nil && time.Since(at) < every {
 			return last, nil
 		}
-		counts := map[workflow.Phase]int64{workflow.Queued: 0, workflow.Running: 0, workflow.Waiting: 0, workflow.Paused: 0, workflow.Cancelling: 0}
+		counts := map[runtype.Phase]int64{runtype.Queued: 0, runtype.Running: 0, runtype.Waiting: 0, runtype.Paused: 0, runtype.Cancelling: 0}
 		cursor := ""
 		for range 10 {
-			runs, next, err := lister.List(ctx, workflow.Query{Active: true, Limit: 1000, Cursor: cursor})
+			runs, next, err := lister.List(ctx, runstore.Query{Active: true, Limit: 1000, Cursor: cursor})
 			if err != nil {
 				return nil, err
 			}

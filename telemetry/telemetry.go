@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // maxOpen limits the entries of a stopwatch, so that waiting runs need little memory.
@@ -32,19 +32,19 @@ func newStopwatch() *stopwatch {
 
 // observe handles an event. If the event ends a run or an attempt, observe returns its start; zero
 // if it started before this process.
-func (s *stopwatch) observe(e workflow.Event) (begun time.Time) {
+func (s *stopwatch) observe(e runtype.Event) (begun time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	step := [2]string{e.Run, e.Step}
 	switch {
-	case e.Kind == workflow.RunCreated:
+	case e.Kind == runtype.RunCreated:
 		if len(s.runs) < maxOpen {
 			s.runs[e.Run] = e.At
 		}
 	case endsRun(e.Kind):
 		begun = s.runs[e.Run]
 		delete(s.runs, e.Run)
-	case e.Kind == workflow.StepStarted:
+	case e.Kind == runtype.StepStarted:
 		if len(s.steps) < maxOpen {
 			s.steps[step] = e.At
 		}
@@ -55,21 +55,21 @@ func (s *stopwatch) observe(e workflow.Event) (begun time.Time) {
 	return begun
 }
 
-func endsRun(kind workflow.EventKind) bool {
-	return kind == workflow.RunSucceeded || kind == workflow.RunCancelled
+func endsRun(kind runtype.EventKind) bool {
+	return kind == runtype.RunSucceeded || kind == runtype.RunCancelled
 }
 
 // endsAttempt reports whether an event ends an attempt of a step.
-func endsAttempt(kind workflow.EventKind) bool {
+func endsAttempt(kind runtype.EventKind) bool {
 	switch kind {
-	case workflow.StepDoneEvent, workflow.StepFailedEvent, workflow.StepRetryingEvent, workflow.StepWaitingEvent, workflow.StepLost, workflow.StepUndoneEvent, workflow.StepSkippedEvent:
+	case runtype.StepDoneEvent, runtype.StepFailedEvent, runtype.StepRetryingEvent, runtype.StepWaitingEvent, runtype.StepLost, runtype.StepUndoneEvent, runtype.StepSkippedEvent:
 		return true
 	}
 	return false
 }
 
 // outcomeOf returns the end of an attempt as a label.
-func outcomeOf(kind workflow.EventKind) string {
+func outcomeOf(kind runtype.EventKind) string {
 	return strings.ToLower(strings.TrimPrefix(string(kind), "Step"))
 }
 

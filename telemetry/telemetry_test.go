@@ -24,6 +24,8 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -32,7 +34,7 @@ var noSpace = fault.Declare(fault.Kind{Code: "TEST_NO_ROOM", Class: fault.Blocke
 
 // play runs flows on a real engine, waits until all runs are idle, and returns the events that a
 // hook has received.
-func play(t *testing.T, hooks ...workflow.Hook) []workflow.Event {
+func play(t *testing.T, hooks ...workflow.Hook) []runtype.Event {
 	t.Helper()
 	done := func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }
 	flows := []workflow.Flow{
@@ -52,12 +54,12 @@ func play(t *testing.T, hooks ...workflow.Hook) []workflow.Event {
 	}
 	rest := make(chan struct{}, 10)
 	var mu sync.Mutex
-	var received []workflow.Event
-	all := append(hooks, workflow.Hook{Name: "test", OnEvent: func(_ workflow.RunInfo, e workflow.Event) {
+	var received []runtype.Event
+	all := append(hooks, workflow.Hook{Name: "test", OnEvent: func(_ workflow.RunInfo, e runtype.Event) {
 		mu.Lock()
 		received = append(received, e)
 		mu.Unlock()
-		if endsRun(e.Kind) || e.Kind == workflow.RunPaused {
+		if endsRun(e.Kind) || e.Kind == runtype.RunPaused {
 			rest <- struct{}{}
 		}
 	}})
@@ -66,9 +68,9 @@ func play(t *testing.T, hooks ...workflow.Hook) []workflow.Event {
 	left := make(chan string, 1000)
 	for i := range all {
 		inner := all[i].OnEvent
-		all[i].OnEvent = func(info workflow.RunInfo, e workflow.Event) { inner(info, e); left <- all[i].Name }
+		all[i].OnEvent = func(info workflow.RunInfo, e runtype.Event) { inner(info, e); left <- all[i].Name }
 	}
-	engine, err := workflow.New(workflow.NewMemory(), flows, workflow.Options{Hooks: all, Logger: slog.New(slog.DiscardHandler)})
+	engine, err := workflow.New(runstore.NewMemory(), flows, workflow.Options{Hooks: all, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,8 +180,8 @@ func TestNoIDsAsLabels(t *testing.T) {
 	hear := func(i int) {
 		run := fmt.Sprintf("run%d", i)
 		info := workflow.RunInfo{ID: run, Flow: "F", Subject: "demo/default/" + run, Labels: map[string]string{"tenant": run}}
-		for _, kind := range workflow.EventKinds {
-			m.onEvent(info, workflow.Event{Run: run, Seq: int64(i), At: time.Now(), Kind: kind, Step: "Replace[" + run + "]/Create", Actor: run, Reason: run, Message: run, Code: fault.Code(strings.ToUpper(run))})
+		for _, kind := range runtype.EventKinds {
+			m.onEvent(info, runtype.Event{Run: run, Seq: int64(i), At: time.Now(), Kind: kind, Step: "Replace[" + run + "]/Create", Actor: run, Reason: run, Message: run, Code: fault.Code(strings.ToUpper(run))})
 		}
 	}
 	hear(0)
@@ -198,16 +200,16 @@ func (e failingEngine) Health() error             { return e.err }
 func (e failingEngine) Dropped() map[string]int64 { return map[string]int64{"metrics": 3} }
 
 func TestSources(t *testing.T) {
-	store := workflow.NewMemory()
+	store := runstore.NewMemory()
 	m := NewMetrics()
 	lists := 0
 	m.Watch(Sources{
-		Engine: failingEngine{workflow.StoreFull.Errorf("no space")},
+		Engine: failingEngine{runstore.StoreFull.Errorf("no space")},
 		Stats:  func() map[string]float64 { return map[string]float64{"commits": 7, "syncs": 2} },
 		Runs:   CountActive(countingLister{store, &lists}, time.Hour),
 		Queues: func() map[string]int { return map[string]int{"demo": 4} },
 	})
-	if _, err := store.Create(t.Context(), &workflow.Run{ID: "a", Flow: "F", Subject: "demo/default/c1", Phase: workflow.Running, CreatedAt: time.Now()}, nil); err != nil {
+	if _, err := store.Create(t.Context(), &runtype.Run{ID: "a", Flow: "F", Subject: "demo/default/c1", Phase: runtype.Running, CreatedAt: time.Now()}, nil); err != nil {
 		t.Fatal(err)
 	}
 	want := `
@@ -247,11 +249,11 @@ pawl_workflow_runs{phase="Waiting"} 0
 }
 
 type countingLister struct {
-	workflow.Lister
+	runstore.Lister
 	n *int
 }
 
-func (c countingLister) List(ctx context.Context, q workflow.Query) ([]*workflow.Run, string, error) {
+func (c countingLister) List(ctx context.Context, q runstore.Query) ([]*runtype.Run, string, error) {
 	*c.n++
 	return c.Lister.List(ctx, q)
 }
@@ -299,11 +301,11 @@ func TestSpansOverARestart(t *testing.T) {
 	began := time.Now()
 	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
 	before, after := NewTraces(exporter, ""), NewTraces(exporter, "")
-	before.onEvent(info, workflow.Event{Run: "r", Seq: 1, At: at(0), Kind: workflow.RunCreated})
-	before.onEvent(info, workflow.Event{Run: "r", Seq: 2, At: at(1), Kind: workflow.StepStarted, Step: "A"})
-	before.onEvent(info, workflow.Event{Run: "r", Seq: 3, At: at(2), Kind: workflow.StepDoneEvent, Step: "A"})
-	after.onEvent(info, workflow.Event{Run: "r", Seq: 4, At: at(3), Kind: workflow.StepLost, Step: "B"})
-	after.onEvent(info, workflow.Event{Run: "r", Seq: 5, At: at(4), Kind: workflow.RunSucceeded})
+	before.onEvent(info, runtype.Event{Run: "r", Seq: 1, At: at(0), Kind: runtype.RunCreated})
+	before.onEvent(info, runtype.Event{Run: "r", Seq: 2, At: at(1), Kind: runtype.StepStarted, Step: "A"})
+	before.onEvent(info, runtype.Event{Run: "r", Seq: 3, At: at(2), Kind: runtype.StepDoneEvent, Step: "A"})
+	after.onEvent(info, runtype.Event{Run: "r", Seq: 4, At: at(3), Kind: runtype.StepLost, Step: "B"})
+	after.onEvent(info, runtype.Event{Run: "r", Seq: 5, At: at(4), Kind: runtype.RunSucceeded})
 	for _, traces := range []*Traces{before, after} {
 		if err := traces.Flush(t.Context()); err != nil {
 			t.Fatal(err)
@@ -347,7 +349,7 @@ func TestOTLP(t *testing.T) {
 		t.Fatal(err)
 	}
 	traces := NewTraces(exporter, "test")
-	traces.onEvent(workflow.RunInfo{Flow: "F"}, workflow.Event{Run: "r", Kind: workflow.RunSucceeded, At: time.Now()})
+	traces.onEvent(workflow.RunInfo{Flow: "F"}, runtype.Event{Run: "r", Kind: runtype.RunSucceeded, At: time.Now()})
 	if err := traces.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -408,8 +410,8 @@ func TestWithoutLoopKeys(t *testing.T) {
 func TestStopwatchIsBounded(t *testing.T) {
 	s := newStopwatch()
 	for i := range maxOpen + 100 {
-		s.observe(workflow.Event{Run: fmt.Sprint(i), Kind: workflow.RunCreated, At: time.Now()})
-		s.observe(workflow.Event{Run: fmt.Sprint(i), Step: "A", Kind: workflow.StepStarted, At: time.Now()})
+		s.observe(runtype.Event{Run: fmt.Sprint(i), Kind: runtype.RunCreated, At: time.Now()})
+		s.observe(runtype.Event{Run: fmt.Sprint(i), Step: "A", Kind: runtype.StepStarted, At: time.Now()})
 	}
 	if len(s.runs) != maxOpen || len(s.steps) != maxOpen {
 		t.Errorf("%d runs and %d attempts are remembered", len(s.runs), len(s.steps))

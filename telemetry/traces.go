@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Traces creates a span for each run and for each attempt of a step.
@@ -53,7 +54,7 @@ func (t *Traces) Flush(ctx context.Context) error { return t.provider.ForceFlush
 // Hook creates spans from saved events.
 func (t *Traces) Hook() workflow.Hook { return workflow.Hook{Name: "traces", OnEvent: t.onEvent} }
 
-func (t *Traces) onEvent(info workflow.RunInfo, e workflow.Event) {
+func (t *Traces) onEvent(info workflow.RunInfo, e runtype.Event) {
 	begun := t.watch.observe(e)
 	run := runSpan(e.Run)
 	common := []attribute.KeyValue{attribute.String("pawl.run", e.Run), attribute.String("pawl.flow", info.Flow), attribute.Int("pawl.flow.version", info.Version), attribute.String("pawl.subject", info.Subject)}
@@ -66,7 +67,7 @@ func (t *Traces) onEvent(info workflow.RunInfo, e workflow.Event) {
 		t.span(ctx, "run "+info.Flow, begun, e, common)
 	case endsAttempt(e.Kind):
 		if begun.IsZero() {
-			if e.Kind == workflow.StepSkippedEvent || e.Kind == workflow.StepWaitingEvent {
+			if e.Kind == runtype.StepSkippedEvent || e.Kind == runtype.StepWaitingEvent {
 				return // it was never open, or it still waits
 			}
 			begun = e.At
@@ -77,15 +78,15 @@ func (t *Traces) onEvent(info workflow.RunInfo, e workflow.Event) {
 	}
 }
 
-func (t *Traces) span(ctx context.Context, name string, begun time.Time, e workflow.Event, attributes []attribute.KeyValue) {
+func (t *Traces) span(ctx context.Context, name string, begun time.Time, e runtype.Event, attributes []attribute.KeyValue) {
 	_, span := t.tracer.Start(ctx, name, trace.WithTimestamp(begun), trace.WithAttributes(attributes...))
 	if e.Code != "" {
 		span.SetAttributes(attribute.String("pawl.code", string(e.Code)))
 	}
 	switch e.Kind {
-	case workflow.StepFailedEvent, workflow.StepRetryingEvent, workflow.StepLost, workflow.RunCancelled:
+	case runtype.StepFailedEvent, runtype.StepRetryingEvent, runtype.StepLost, runtype.RunCancelled:
 		span.SetStatus(codes.Error, cmp.Or(e.Message, string(e.Code)))
-	case workflow.StepDoneEvent, workflow.RunSucceeded:
+	case runtype.StepDoneEvent, runtype.RunSucceeded:
 		span.SetStatus(codes.Ok, "")
 	}
 	span.End(trace.WithTimestamp(e.At))

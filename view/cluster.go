@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
-	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/cluster/api"
 	"github.com/pawl-dev/pawl/machine"
 )
 
@@ -53,8 +53,8 @@ type Cluster struct {
 	Remedy    string            `json:"remedy,omitempty"`
 	ReasonAt  time.Time         `json:"reasonAt,omitzero" doc:"when the reason was found"`
 	Findings  []cluster.Finding `json:"findings,omitempty" doc:"differences between the desired and the observed state, at the last pass"`
-	Waiting   *service.Waiting  `json:"waiting,omitempty" doc:"what its run waits for"`
-	Unseen    *service.Unseen   `json:"unseen,omitempty" doc:"its provider cannot be read: the data may be as old as that"`
+	Waiting   *api.Waiting      `json:"waiting,omitempty" doc:"what its run waits for"`
+	Unseen    *api.Unseen       `json:"unseen,omitempty" doc:"its provider cannot be read: the data may be as old as that"`
 	NextTry   time.Time         `json:"nextTry,omitzero" doc:"when the recovery policy or the collector tries again"`
 	Created   time.Time         `json:"created"`
 	Removed   time.Time         `json:"removed,omitzero"`
@@ -96,7 +96,7 @@ func ClusterOf(c *cluster.Cluster, account, domain string) Cluster {
 }
 
 // With adds what a cluster waits for and whether its provider can be read.
-func (c Cluster) With(s service.Explanation) Cluster {
+func (c Cluster) With(s api.Explanation) Cluster {
 	c.Waiting, c.Unseen = s.Waiting, s.Unseen
 	return c
 }
@@ -188,8 +188,8 @@ type Operation struct {
 	Run     string `json:"run,omitempty"`
 	User    string `json:"user,omitempty"`
 
-	Waiting *service.Waiting `json:"waiting,omitempty" doc:"what the run of its cluster waits for; only while the operation is open"`
-	Unseen  *service.Unseen  `json:"unseen,omitempty" doc:"the provider cannot be read; only while the operation is open"`
+	Waiting *api.Waiting `json:"waiting,omitempty" doc:"what the run of its cluster waits for; only while the operation is open"`
+	Unseen  *api.Unseen  `json:"unseen,omitempty" doc:"the provider cannot be read; only while the operation is open"`
 
 	Created   time.Time `json:"created"`
 	Completed time.Time `json:"completed,omitzero"`
@@ -202,7 +202,7 @@ func OperationOf(j *cluster.Job) Operation {
 }
 
 // With adds what its cluster waits for, if the operation is open.
-func (o Operation) With(s service.Explanation) Operation {
+func (o Operation) With(s api.Explanation) Operation {
 	if o.Status == "open" {
 		o.Waiting, o.Unseen = s.Waiting, s.Unseen
 	}
@@ -217,7 +217,7 @@ type ClusterConfig struct {
 }
 
 // ClusterConfigOf reveals a configuration. Use it only for the caller who requested it.
-func ClusterConfigOf(c *service.Config) ClusterConfig {
+func ClusterConfigOf(c *api.Config) ClusterConfig {
 	return ClusterConfig{ID: c.ID, Name: c.Name, Config: c.Data.Reveal()}
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
-	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/cluster/api"
 	"github.com/pawl-dev/pawl/machine"
 )
 
@@ -73,7 +73,7 @@ func ClusterLine(c Cluster) string {
 }
 
 // waits returns what a run waits for, at which step, since when and until when.
-func waits(w *service.Waiting) string {
+func waits(w *api.Waiting) string {
 	text := "at " + w.Step + ": " + w.For
 	if w.Code != "" {
 		text += "; " + w.Code + ": " + w.Error
@@ -244,8 +244,8 @@ func findingTable(findings []cluster.Finding, now time.Time) Table {
 }
 
 // ClusterDrift returns the text of `pawl cluster drift`.
-func ClusterDrift(r service.DriftReport, now time.Time, style Style) string {
-	side := func(s service.DriftSide) string {
+func ClusterDrift(r api.DriftReport, now time.Time, style Style) string {
+	side := func(s api.DriftSide) string {
 		return fmt.Sprintf("%s, %d workers, %d control", s.State, s.Workers, s.Control)
 	}
 	var f facts
@@ -286,7 +286,7 @@ func ClusterHistory(events []ClusterEvent, style Style) string {
 }
 
 // LeakTable returns the table of `pawl cluster leaks`.
-func LeakTable(leaks []service.Leak, now time.Time) Table {
+func LeakTable(leaks []api.Leak, now time.Time) Table {
 	t := Table{Head: []string{"CLUSTER", "PROVIDER", "KIND", "RESOURCE", "ID", "PHASE", "SINCE", "ATTEMPTS", "FAULT", "REMEDY"}}
 	for _, l := range leaks {
 		since := none
@@ -300,7 +300,7 @@ func LeakTable(leaks []service.Leak, now time.Time) Table {
 }
 
 // ClusterPlan returns the text of --dry-run.
-func ClusterPlan(p service.DryRun, style Style) string {
+func ClusterPlan(p api.DryRun, style Style) string {
 	var b strings.Builder
 	if len(p.Steps) == 0 && len(p.Resources) == 0 {
 		b.WriteString("Nothing is to be done.\n")

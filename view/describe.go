@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // facts is a list of names and values, without empty values.
@@ -124,7 +125,7 @@ func tookOf(s Step, now time.Time) string {
 		return ""
 	case !s.EndedAt.IsZero():
 		return Took(s.EndedAt.Sub(s.StartedAt))
-	case s.Phase == workflow.StepPending, s.Phase == workflow.StepFailed:
+	case s.Phase == runtype.StepPending, s.Phase == runtype.StepFailed:
 		return ""
 	default:
 		return Took(now.Sub(s.StartedAt))
@@ -217,11 +218,13 @@ func PlanLines(p Plan) []string {
 }
 
 // MachinePlanLines returns the text of `pawl plan` for an object: the next act of the
-// machine, the reason, and the other transitions that it considered.
+// machine, the reason, and the other transitions that it considered; or the links of a chain.
 func MachinePlanLines(p machine.Plan) []string {
 	var f facts
 	f.add("Object", p.Object)
-	f.add("State", join("  ", string(p.State), "(machine "+p.Machine+")"))
+	if p.Machine != "" {
+		f.add("State", join("  ", string(p.State), "(machine "+p.Machine+")"))
+	}
 	next := string(p.Act)
 	if p.To != "" {
 		next += " to " + string(p.To)
@@ -245,6 +248,9 @@ func MachinePlanLines(p machine.Plan) []string {
 		}
 		lines = append(append(lines, ""), columns(rows)...)
 	}
+	if len(p.Links) > 0 {
+		lines = append(append(lines, ""), strings.Split(strings.TrimRight(LinkTable(p.Links).String(), "\n"), "\n")...)
+	}
 	if p.Flow != nil {
 		lines = append(lines, "", "Flow "+p.Flow.Flow)
 		for _, line := range PlanLines(OfPlan(*p.Flow)) {
@@ -252,6 +258,22 @@ func MachinePlanLines(p machine.Plan) []string {
 		}
 	}
 	return lines
+}
+
+// LinkTable returns the table of a chain's plan: what each link would do.
+func LinkTable(links []machine.PlannedLink) Table {
+	t := Table{Head: []string{"LINK", "VERDICT", "ACTS", "WHY"}}
+	for _, l := range links {
+		verdict, why := l.Verdict, join(": ", cmp.Or(l.Reason, string(l.Code)), oneLine(l.Message))
+		if l.Held {
+			verdict += ", held"
+		}
+		if l.Behind != "" {
+			why = join("; ", why, "behind "+l.Behind)
+		}
+		t.Rows = append(t.Rows, []string{l.Link, verdict, oneLine(strings.Join(l.Acts, "; ")), why})
+	}
+	return t
 }
 
 // Lines returns a problem for the terminal: the message, the locations and the remedy.

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/pawl-dev/pawl/control"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Exit codes of all verbs of pawl.
@@ -38,11 +38,11 @@ func ExitOf(err error) int {
 // ExitOfRun returns the exit code of a command that waited for a run.
 func ExitOfRun(r Run) int {
 	switch {
-	case r.Phase == workflow.Succeeded:
+	case r.Phase == runtype.Succeeded:
 		return ExitDone
-	case r.Phase == workflow.Cancelled:
+	case r.Phase == runtype.Cancelled:
 		return ExitFailed
-	case r.Phase == workflow.Paused, r.Warning != "":
+	case r.Phase == runtype.Paused, r.Warning != "":
 		return ExitRemedy
 	default:
 		return ExitActive

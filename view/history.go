@@ -8,22 +8,22 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/fault"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Event is the JSON form of an event of a run.
 type Event struct {
-	Run     string             `json:"run"`
-	Seq     int64              `json:"seq" doc:"without gaps within the run, from 1"`
-	At      time.Time          `json:"at"`
-	Kind    workflow.EventKind `json:"kind"`
-	Step    string             `json:"step,omitempty"`
-	Attempt int                `json:"attempt,omitempty"`
-	Actor   string             `json:"actor,omitempty"`
-	Reason  string             `json:"reason,omitempty"`
-	Message string             `json:"message,omitempty"`
-	Code    fault.Code         `json:"code,omitempty"`
-	Data    json.RawMessage    `json:"data,omitempty"`
+	Run     string            `json:"run"`
+	Seq     int64             `json:"seq" doc:"without gaps within the run, from 1"`
+	At      time.Time         `json:"at"`
+	Kind    runtype.EventKind `json:"kind"`
+	Step    string            `json:"step,omitempty"`
+	Attempt int               `json:"attempt,omitempty"`
+	Actor   string            `json:"actor,omitempty"`
+	Reason  string            `json:"reason,omitempty"`
+	Message string            `json:"message,omitempty"`
+	Code    fault.Code        `json:"code,omitempty"`
+	Data    json.RawMessage   `json:"data,omitempty"`
 }
 
 // History is one page of a run's events.
@@ -33,7 +33,7 @@ type History struct {
 }
 
 // OfEvents returns the JSON form of events.
-func OfEvents(events []workflow.Event) []Event {
+func OfEvents(events []runtype.Event) []Event {
 	out := make([]Event, len(events))
 	for i, e := range events {
 		out[i] = Event(e)
@@ -76,11 +76,11 @@ func eventText(e Event) string {
 	return join("  ", string(e.Code), oneLine(e.Message), join(": ", who, oneLine(e.Reason)))
 }
 
-func eventColor(kind workflow.EventKind) color {
+func eventColor(kind runtype.EventKind) color {
 	switch kind {
-	case workflow.StepFailedEvent, workflow.RunPaused, workflow.StepLost, workflow.RequestRefused:
+	case runtype.StepFailedEvent, runtype.RunPaused, runtype.StepLost, runtype.RequestRefused:
 		return red
-	case workflow.RunSucceeded, workflow.StepDoneEvent:
+	case runtype.RunSucceeded, runtype.StepDoneEvent:
 		return green
 	default:
 		return plain

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // Problem is the JSON form of every error of the API and of `-o json`: RFC 9457 with
@@ -91,13 +92,13 @@ func KindOf(err error) *fault.Kind {
 		return kind
 	}
 	switch {
-	case errors.Is(err, workflow.ErrNotFound):
+	case errors.Is(err, runstore.ErrNotFound):
 		return workflow.RunNotFound
-	case errors.Is(err, workflow.ErrFinal):
+	case errors.Is(err, runstore.ErrFinal):
 		return workflow.RunFinished
-	case errors.Is(err, workflow.ErrConflict), errors.Is(err, workflow.ErrOwned):
+	case errors.Is(err, runstore.ErrConflict), errors.Is(err, runstore.ErrOwned):
 		return fault.WriteConflict
-	case errors.Is(err, workflow.ErrFenced):
+	case errors.Is(err, runstore.ErrFenced):
 		return workflow.Fenced
 	}
 	return fault.Unknown

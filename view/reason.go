@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Reason returns in one line why a run is in its phase; "" if there is nothing to report.
@@ -16,22 +17,22 @@ func Reason(r Run, now time.Time) string {
 func reason(r Run, now time.Time) string {
 	current := r.Current()
 	switch r.Phase {
-	case workflow.Queued:
+	case runtype.Queued:
 		if r.Behind != "" {
 			return "behind " + Short(r.Behind)
 		}
 		return fmt.Sprintf("number %d in the queue", r.Queue)
-	case workflow.Paused:
+	case runtype.Paused:
 		return join(", ", pausedReason(r), healing(r, now))
-	case workflow.Cancelling:
+	case runtype.Cancelling:
 		if r.Stop != nil {
 			return join(" ", string(r.Stop.Verb), string(r.Stop.Mode), by(r.Stop.Actor, r.Stop.Reason))
 		}
-	case workflow.Cancelled:
+	case runtype.Cancelled:
 		if r.Stop != nil {
 			return join(" ", string(r.Stop.Mode), by(r.Stop.Actor, r.Stop.Reason))
 		}
-	case workflow.Waiting, workflow.Running:
+	case runtype.Waiting, runtype.Running:
 		if current != nil {
 			return StepReason(*current, now)
 		}
@@ -47,7 +48,7 @@ func pausedReason(r Run) string {
 		if r.Stop != nil {
 			return join(" ", string(r.Fault.Code), by(r.Stop.Actor, r.Stop.Reason))
 		}
-	case r.Stop != nil && (r.Stop.Verb == workflow.VerbPause || r.Stop.Mode == workflow.Hold):
+	case r.Stop != nil && (r.Stop.Verb == runtype.VerbPause || r.Stop.Mode == runtype.Hold):
 		return join(" ", string(r.Fault.Code), oneLine(r.Fault.Message)) + "; paused " + by(r.Stop.Actor, r.Stop.Reason)
 	}
 	return join(" ", string(r.Fault.Code), oneLine(r.Fault.Message))
@@ -80,19 +81,19 @@ func by(actor, reason string) string {
 // StepReason returns in one line the state of a step that is not done.
 func StepReason(s Step, now time.Time) string {
 	switch s.Phase {
-	case workflow.StepWaiting:
+	case runtype.StepWaiting:
 		return waitReason(s, now)
-	case workflow.StepRetrying:
+	case runtype.StepRetrying:
 		when := ""
 		if !s.NextAt.IsZero() {
 			when = "again " + until(s.NextAt, now)
 		}
 		return join(", ", join("  ", attempt(s), faultLine(s.Fault)), when)
-	case workflow.StepFailed:
+	case runtype.StepFailed:
 		return join("  ", attempt(s), faultLine(s.Fault))
-	case workflow.StepSkipped:
+	case runtype.StepSkipped:
 		return join(" ", oneLine(s.Note), by(s.Actor, ""))
-	case workflow.StepRunning:
+	case runtype.StepRunning:
 		var notes []string
 		if s.Undoing {
 			notes = append(notes, "undoing")

@@ -1,6 +1,6 @@
 // Package view converts runs, history, objects, clusters, plans and faults to JSON and text, for the CLI and the API.
 //
-//	*workflow.Run ──OfRun──▶ Run ──▶ JSON of the API and of -o json
+//	*runtype.Run ──OfRun──▶ Run ──▶ JSON of the API and of -o json
 //	                          ├────▶ Row, Table        pawl get
 //	                          ├────▶ Tree, Changes     pawl run, pawl watch
 //	                          ├────▶ Describe          pawl describe
@@ -17,9 +17,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/cluster/api"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Run is the stable JSON form of a run.
@@ -29,13 +30,13 @@ type Run struct {
 	Version      int               `json:"version"`
 	Hash         string            `json:"hash" doc:"content hash of the definition that the run uses"`
 	Subject      string            `json:"subject" doc:"kind/namespace/name of the object that the run works on"`
-	Phase        workflow.Phase    `json:"phase" enum:"Queued,Running,Waiting,Paused,Cancelling,Cancelled,Succeeded"`
+	Phase        runtype.Phase     `json:"phase" enum:"Queued,Running,Waiting,Paused,Cancelling,Cancelled,Succeeded"`
 	Revision     int64             `json:"revision" doc:"raised by each save; the ETag"`
 	Epoch        int64             `json:"epoch" doc:"raised each time a worker claims the run"`
 	Step         string            `json:"step,omitempty" doc:"current step: the failed one, else the open or waiting one"`
 	Attempt      int               `json:"attempt,omitempty" doc:"of that step"`
 	Fault        *Fault            `json:"fault,omitempty" doc:"what stopped the run"`
-	Waiting      *service.Waiting  `json:"waiting,omitempty" doc:"what it waits for"`
+	Waiting      *api.Waiting      `json:"waiting,omitempty" doc:"what it waits for"`
 	Steps        []Step            `json:"steps" doc:"in the order in which they were opened, at most the newest 1,000; a list of runs has only the current step of each"`
 	EarlierSteps int               `json:"earlierSteps,omitempty" doc:"number of older steps, which are omitted: /v1/runs/{id}/steps has all"`
 	Seq          int64             `json:"seq" doc:"number of the newest event in its history"`
@@ -61,23 +62,23 @@ type Run struct {
 
 // Step is one step instance that was reached.
 type Step struct {
-	Name      string             `json:"name" doc:"instance name, such as before/DisableHA or Replace[ro-2]/Create"`
-	Phase     workflow.StepPhase `json:"phase" enum:"Running,Retrying,Waiting,Failed,Done,Skipped,Pending,Undone"`
-	Round     int                `json:"round" doc:"raised when a resume or a loop executes it again"`
-	Attempts  int                `json:"attempts" doc:"opened in this round"`
-	Failures  int                `json:"failures,omitempty" doc:"charged failures in a row"`
-	Budget    int                `json:"budget,omitempty" doc:"failures in a row until the run pauses, if the flow is loaded"`
-	StartedAt time.Time          `json:"startedAt,omitzero"`
-	EndedAt   time.Time          `json:"endedAt,omitzero"`
-	NextAt    time.Time          `json:"nextAt,omitzero"`
-	Progress  *Progress          `json:"progress,omitempty"`
-	Output    json.RawMessage    `json:"output,omitempty"`
-	Fault     *Fault             `json:"fault,omitempty"`
-	Wait      *Wait              `json:"wait,omitempty"`
-	Undoing   bool               `json:"undoing,omitempty" doc:"the attempts are those of its undo"`
-	Isolated  bool               `json:"alone,omitempty" doc:"runs alone, after lost attempts"`
-	Note      string             `json:"note,omitempty" doc:"why it was skipped"`
-	Actor     string             `json:"actor,omitempty" doc:"who skipped it"`
+	Name      string            `json:"name" doc:"instance name, such as before/DisableHA or Replace[ro-2]/Create"`
+	Phase     runtype.StepPhase `json:"phase" enum:"Running,Retrying,Waiting,Failed,Done,Skipped,Pending,Undone"`
+	Round     int               `json:"round" doc:"raised when a resume or a loop executes it again"`
+	Attempts  int               `json:"attempts" doc:"opened in this round"`
+	Failures  int               `json:"failures,omitempty" doc:"charged failures in a row"`
+	Budget    int               `json:"budget,omitempty" doc:"failures in a row until the run pauses, if the flow is loaded"`
+	StartedAt time.Time         `json:"startedAt,omitzero"`
+	EndedAt   time.Time         `json:"endedAt,omitzero"`
+	NextAt    time.Time         `json:"nextAt,omitzero"`
+	Progress  *Progress         `json:"progress,omitempty"`
+	Output    json.RawMessage   `json:"output,omitempty"`
+	Fault     *Fault            `json:"fault,omitempty"`
+	Wait      *Wait             `json:"wait,omitempty"`
+	Undoing   bool              `json:"undoing,omitempty" doc:"the attempts are those of its undo"`
+	Isolated  bool              `json:"alone,omitempty" doc:"runs alone, after lost attempts"`
+	Note      string            `json:"note,omitempty" doc:"why it was skipped"`
+	Actor     string            `json:"actor,omitempty" doc:"who skipped it"`
 }
 
 // Fault is a failure with the declared texts of its code.
@@ -118,11 +119,11 @@ type Wait struct {
 
 // Stop is a pause or cancel that was accepted.
 type Stop struct {
-	Verb   workflow.Verb `json:"verb" enum:"pause,cancel"`
-	Mode   workflow.Mode `json:"mode,omitempty" enum:"hold,undo,drop"`
-	Actor  string        `json:"actor,omitempty"`
-	Reason string        `json:"reason,omitempty"`
-	At     time.Time     `json:"at,omitzero"`
+	Verb   runtype.Verb `json:"verb" enum:"pause,cancel"`
+	Mode   runtype.Mode `json:"mode,omitempty" enum:"hold,undo,drop"`
+	Actor  string       `json:"actor,omitempty"`
+	Reason string       `json:"reason,omitempty"`
+	At     time.Time    `json:"at,omitzero"`
 }
 
 // Healing is the state of an active healer.
@@ -138,12 +139,12 @@ type Healing struct {
 
 // LastRequest is the answer to a request from outside.
 type LastRequest struct {
-	ID      string        `json:"id"`
-	Verb    workflow.Verb `json:"verb"`
-	Code    fault.Code    `json:"code,omitempty" doc:"of the refusal; absent: accepted"`
-	Message string        `json:"message,omitempty"`
-	Remedy  string        `json:"remedy,omitempty"`
-	At      time.Time     `json:"at"`
+	ID      string       `json:"id"`
+	Verb    runtype.Verb `json:"verb"`
+	Code    fault.Code   `json:"code,omitempty" doc:"of the refusal; absent: accepted"`
+	Message string       `json:"message,omitempty"`
+	Remedy  string       `json:"remedy,omitempty"`
+	At      time.Time    `json:"at"`
 }
 
 // Runs is one page of a list.
@@ -153,9 +154,9 @@ type Runs struct {
 }
 
 // OfRun returns the JSON form of a run with all its steps. The flow adds the retry budgets; it may be nil.
-func OfRun(r *workflow.Run, flow *workflow.Flow) Run { return ofRun(r, definitionsOf(r, flow)) }
+func OfRun(r *runtype.Run, flow *workflow.Flow) Run { return ofRun(r, definitionsOf(r, flow)) }
 
-func ofRun(r *workflow.Run, defs *definitions) Run {
+func ofRun(r *runtype.Run, defs *definitions) Run {
 	v := Run{
 		ID: r.ID, Flow: r.Flow, Version: r.Version, Hash: r.Hash, Subject: r.Subject,
 		Phase: r.Phase, Seq: r.Seq, Revision: r.Revision, Epoch: r.Epoch, Fault: OfFault(r.Fault), Steps: make([]Step, 0, r.Len()),
@@ -163,10 +164,10 @@ func ofRun(r *workflow.Run, defs *definitions) Run {
 		Queue: r.Queue, Parent: r.Parent, Labels: r.Labels, Input: r.Input, Result: r.Result(),
 		RequestID: r.RequestID, Actor: r.Actor, Reason: r.Reason, Warning: r.State.Warning,
 	}
-	if r.Phase != workflow.Queued {
+	if r.Phase != runtype.Queued {
 		v.Queue = 0
 	}
-	if r.Phase == workflow.Paused {
+	if r.Phase == runtype.Paused {
 		v.PausedAt = r.State.PausedAt
 	}
 	for s := range r.Steps() {
@@ -193,7 +194,7 @@ func ofRun(r *workflow.Run, defs *definitions) Run {
 	return v
 }
 
-func ofStep(s *workflow.StepRecord, defs *definitions) Step {
+func ofStep(s *runtype.StepRecord, defs *definitions) Step {
 	v := Step{
 		Name: s.Name, Phase: s.Phase, Round: s.Round, Attempts: s.Attempt, Failures: s.Failures,
 		StartedAt: s.StartedAt, EndedAt: s.EndedAt, NextAt: s.NextAt, Output: s.Output, Fault: OfFault(s.Fault),
@@ -215,7 +216,7 @@ func ofStep(s *workflow.StepRecord, defs *definitions) Step {
 }
 
 // OfRuns returns the JSON form of a page of a list; flows may be nil.
-func OfRuns(runs []*workflow.Run, next string, flows []workflow.Flow) Runs {
+func OfRuns(runs []*runtype.Run, next string, flows []workflow.Flow) Runs {
 	page := Runs{Items: make([]Run, len(runs)), Next: next}
 	known := map[*workflow.Flow]*definitions{} // a flow's steps are visited once for the whole page
 	for i, r := range runs {
@@ -234,12 +235,12 @@ func OfRuns(runs []*workflow.Run, next string, flows []workflow.Flow) Runs {
 func Queue(runs []Run) {
 	active := map[string]string{}
 	for _, r := range runs {
-		if r.Phase != workflow.Queued && !r.Phase.Final() && r.Parent == "" {
+		if r.Phase != runtype.Queued && !r.Phase.Final() && r.Parent == "" {
 			active[r.Subject] = r.ID
 		}
 	}
 	for i := range runs {
-		if r := &runs[i]; r.Phase == workflow.Queued && r.Behind == "" {
+		if r := &runs[i]; r.Phase == runtype.Queued && r.Behind == "" {
 			r.Behind = active[r.Subject]
 		}
 	}
@@ -255,13 +256,13 @@ func (r Run) Current() *Step {
 }
 
 // OfFault returns the JSON form of a fault, with the declared texts of its code; nil for nil.
-func OfFault(f *workflow.Fault) *Fault {
+func OfFault(f *runtype.Fault) *Fault {
 	if f == nil {
 		return nil
 	}
 	kind, details := f.Kind(), maps.Clone(f.Details)
-	delete(details, workflow.DetailTitle)
-	delete(details, workflow.DetailRemedy)
+	delete(details, runtype.DetailTitle)
+	delete(details, runtype.DetailRemedy)
 	return &Fault{
 		Code: f.Code, Class: kind.Class, Title: kind.Title, Remedy: kind.Remedy, Message: f.Message, Details: details,
 		Step: f.Step, Attempt: f.Attempt, At: f.At, Exhausted: f.Exhausted, Healer: f.Healer, Guide: Guide(kind, f.Details),

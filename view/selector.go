@@ -4,19 +4,20 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl/control"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Labels parses a selector of runs: key=value, key!=value, key or !key, separated by
 // commas. Unlike labels of objects, a value may contain anything but a comma.
 // INPUT_INVALID.
-func Labels(text string) ([]workflow.LabelTerm, error) {
-	var terms []workflow.LabelTerm
+func Labels(text string) ([]runstore.LabelTerm, error) {
+	var terms []runstore.LabelTerm
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
 	}
 	for part := range strings.SplitSeq(text, ",") {
-		var t workflow.LabelTerm
+		var t runstore.LabelTerm
 		part = strings.TrimSpace(part)
 		if key, value, ok := strings.Cut(part, "="); ok {
 			key, t.Not = strings.CutSuffix(key, "!")
@@ -26,7 +27,7 @@ func Labels(text string) ([]workflow.LabelTerm, error) {
 			t.Key, t.Not = strings.CutPrefix(part, "!")
 		}
 		if t.Key, t.Value = strings.TrimSpace(t.Key), strings.TrimSpace(t.Value); t.Key == "" {
-			return nil, workflow.InputInvalid.Errorf("selector %q: term %q: use key=value, key!=value, key or !key", text, part)
+			return nil, runtype.InputInvalid.Errorf("selector %q: term %q: use key=value, key!=value, key or !key", text, part)
 		}
 		terms = append(terms, t)
 	}
@@ -34,7 +35,7 @@ func Labels(text string) ([]workflow.LabelTerm, error) {
 }
 
 // Selector returns the text of a selector, which Labels parses.
-func Selector(terms []workflow.LabelTerm) string {
+func Selector(terms []runstore.LabelTerm) string {
 	selector := make(control.Selector, len(terms))
 	for i, t := range terms {
 		selector[i] = control.Requirement(t)

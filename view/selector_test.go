@@ -4,7 +4,8 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/fault"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 func TestSelectorOfRuns(t *testing.T) {
@@ -20,12 +21,12 @@ func TestSelectorOfRuns(t *testing.T) {
 		if again, err := Labels(Selector(terms)); err != nil || Selector(again) != Selector(terms) {
 			t.Errorf("%q is written as %q, and read as %v, %v", text, Selector(terms), again, err)
 		}
-		if q := (workflow.Query{Labels: terms}); q.Matches(&workflow.Run{Labels: labels}) != want {
+		if q := (runstore.Query{Labels: terms}); q.Matches(&runtype.Run{Labels: labels}) != want {
 			t.Errorf("%q: want %v", text, want)
 		}
 	}
 	for _, text := range []string{"=b", "!", ",", "!=x"} {
-		if _, err := Labels(text); fault.Of(err) != workflow.InputInvalid {
+		if _, err := Labels(text); fault.Of(err) != runtype.InputInvalid {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

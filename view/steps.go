@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // StepPage is the maximum number of steps in an answer. A run has up to 10,000, and
@@ -18,7 +19,7 @@ type Steps struct {
 }
 
 // OfSteps returns a page of the steps of a run. It skips the first after steps; a limit of 0 or less is StepPage.
-func OfSteps(r *workflow.Run, flow *workflow.Flow, after, limit int) Steps {
+func OfSteps(r *runtype.Run, flow *workflow.Flow, after, limit int) Steps {
 	if limit <= 0 {
 		limit = StepPage
 	}
@@ -38,7 +39,7 @@ func OfSteps(r *workflow.Run, flow *workflow.Flow, after, limit int) Steps {
 	return page
 }
 
-func definitionsOf(r *workflow.Run, flow *workflow.Flow) *definitions {
+func definitionsOf(r *runtype.Run, flow *workflow.Flow) *definitions {
 	if flow == nil || flow.Name != r.Flow {
 		return nil
 	}

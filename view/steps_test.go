@@ -9,17 +9,18 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // longRun returns a run with n done steps, and its flow.
-func longRun(n int) (*workflow.Run, *workflow.Flow) {
+func longRun(n int) (*runtype.Run, *workflow.Flow) {
 	begun := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	flow := &workflow.Flow{Name: "Long"}
-	r := &workflow.Run{ID: sampleID, Flow: "Long", Phase: workflow.Running, Subject: "demo/default/long", CreatedAt: begun, StartedAt: begun}
+	r := &runtype.Run{ID: sampleID, Flow: "Long", Phase: runtype.Running, Subject: "demo/default/long", CreatedAt: begun, StartedAt: begun}
 	for i := range n {
 		name := fmt.Sprintf("s%05d", i)
 		flow.Steps = append(flow.Steps, workflow.Step{Name: name, Retry: workflow.Retry{Attempts: 3}})
-		r.Put(&workflow.StepRecord{Name: name, Phase: workflow.StepDone, Ord: int64(i + 1), Attempt: 1, StartedAt: begun, EndedAt: begun.Add(time.Duration(i))})
+		r.Put(&runtype.StepRecord{Name: name, Phase: runtype.StepDone, Ord: int64(i + 1), Attempt: 1, StartedAt: begun, EndedAt: begun.Add(time.Duration(i))})
 	}
 	return r, flow
 }
@@ -79,7 +80,7 @@ func TestStepsComeInPages(t *testing.T) {
 
 func TestAnAnswerHoldsTheNewestSteps(t *testing.T) {
 	r, flow := longRun(2500)
-	r.Step("s00007").Phase = workflow.StepFailed
+	r.Step("s00007").Phase = runtype.StepFailed
 	v := OfRun(r, flow).Newest(StepPage)
 	if len(v.Steps) != StepPage || v.EarlierSteps != 1500 || v.Step != "s00007" || v.Current() == nil || v.Steps[StepPage-1].Name != "s02499" {
 		t.Errorf("%d steps, %d earlier, stands at %s", len(v.Steps), v.EarlierSteps, v.Step)
@@ -97,7 +98,7 @@ func TestAnAnswerHoldsTheNewestSteps(t *testing.T) {
 	}
 	before := OfRun(r, flow).Newest(StepPage)
 	for i := range 1200 {
-		r.Put(&workflow.StepRecord{Name: fmt.Sprintf("more%d", i), Phase: workflow.StepDone, Ord: int64(3000 + i), Attempt: 1, StartedAt: r.CreatedAt, EndedAt: r.CreatedAt})
+		r.Put(&runtype.StepRecord{Name: fmt.Sprintf("more%d", i), Phase: runtype.StepDone, Ord: int64(3000 + i), Attempt: 1, StartedAt: r.CreatedAt, EndedAt: r.CreatedAt})
 	}
 	after := OfRun(r, flow).Newest(StepPage)
 	lines := Changes(&before, after, now, Style{})

@@ -9,25 +9,25 @@ import (
 	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl/fault"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // mark returns the sign and the color of a step's phase.
-func mark(phase workflow.StepPhase) (string, color) {
+func mark(phase runtype.StepPhase) (string, color) {
 	switch phase {
-	case workflow.StepDone:
+	case runtype.StepDone:
 		return "✔", green
-	case workflow.StepFailed:
+	case runtype.StepFailed:
 		return "✖", red
-	case workflow.StepRetrying:
+	case runtype.StepRetrying:
 		return "↻", yellow
-	case workflow.StepWaiting:
+	case runtype.StepWaiting:
 		return "◷", blue
-	case workflow.StepSkipped:
+	case runtype.StepSkipped:
 		return "»", dim
-	case workflow.StepUndone:
+	case runtype.StepUndone:
 		return "↩", dim
-	case workflow.StepPending:
+	case runtype.StepPending:
 		return "○", dim
 	default:
 		return "●", blue
@@ -101,15 +101,15 @@ func stepText(s Step, now time.Time) string {
 	switch {
 	case !s.EndedAt.IsZero() && !s.StartedAt.IsZero():
 		took = Took(s.EndedAt.Sub(s.StartedAt))
-	case !s.StartedAt.IsZero() && (s.Phase == workflow.StepRunning || s.Phase == workflow.StepWaiting):
+	case !s.StartedAt.IsZero() && (s.Phase == runtype.StepRunning || s.Phase == runtype.StepWaiting):
 		took = Took(now.Sub(s.StartedAt))
 	}
 	switch s.Phase {
-	case workflow.StepFailed, workflow.StepRetrying:
+	case runtype.StepFailed, runtype.StepRetrying:
 		took = ""
-	case workflow.StepSkipped:
+	case runtype.StepSkipped:
 		took = "skipped"
-	case workflow.StepUndone:
+	case runtype.StepUndone:
 		took = "undone"
 	}
 	return join("  ", took, StepReason(s, now))
@@ -121,15 +121,15 @@ func Standing(r Run, now time.Time, style Style) []string {
 	var lines []string
 	say := func(c color, text string) { lines = append(lines, style.paint(c, style.cut(text))) }
 	switch r.Phase {
-	case workflow.Succeeded:
+	case runtype.Succeeded:
 		say(green, "succeeded in "+Took(r.EndedAt.Sub(startOf(r))))
-	case workflow.Cancelled:
+	case runtype.Cancelled:
 		say(yellow, join("  ", "cancelled after "+Took(r.EndedAt.Sub(startOf(r))), reason(r, now)))
-	case workflow.Queued:
+	case runtype.Queued:
 		say(dim, "queued "+reason(r, now))
-	case workflow.Cancelling:
+	case runtype.Cancelling:
 		say(yellow, join("  ", "cancelling", reason(r, now)))
-	case workflow.Paused:
+	case runtype.Paused:
 		head := "॥ paused"
 		if !r.PausedAt.IsZero() {
 			head += " " + style.clock(r.PausedAt, time.TimeOnly)
@@ -193,7 +193,7 @@ func Changes(before *Run, after Run, now time.Time, style Style) []string {
 	}
 	for _, s := range byEnd(after.Steps) {
 		i, reported := known[s.Name]
-		if reported && unchanged(before.Steps[i], s) || s.Phase == workflow.StepRunning || s.Phase == workflow.StepPending {
+		if reported && unchanged(before.Steps[i], s) || s.Phase == runtype.StepRunning || s.Phase == runtype.StepPending {
 			continue
 		}
 		lines = append(lines, stepLine(s, "", pad(s.Name, width), now, style))

@@ -18,6 +18,8 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -52,44 +54,44 @@ var sampleFlow = workflow.Flow{Name: "CreateSharedStorageCluster", Steps: []work
 }}
 
 // paused returns a run whose third step has failed.
-func paused() *workflow.Run {
-	failed := &workflow.Fault{
+func paused() *runtype.Run {
+	failed := &runtype.Fault{
 		Code: unscheduled.Code, Message: "no node offers 8 CPU", Details: map[string]any{"node": "n1", "free": int64(3)},
 		Step: "CreateRwPod", Attempt: 1, At: at("2026-03-01T02:47:15.201Z"),
 	}
-	r := &workflow.Run{
+	r := &runtype.Run{
 		ID: sampleID, Flow: "CreateSharedStorageCluster", Version: 1, Hash: strings.Repeat("ab", 32), Subject: "demo/default/c1",
-		Phase: workflow.Paused, Revision: 5, Epoch: 1, Input: json.RawMessage(`{"readers": 2}`), Actor: "anna", Reason: "new customer",
+		Phase: runtype.Paused, Revision: 5, Epoch: 1, Input: json.RawMessage(`{"readers": 2}`), Actor: "anna", Reason: "new customer",
 		CreatedAt: at("2026-03-01T02:47:12Z"), StartedAt: at("2026-03-01T02:47:12Z"), Fault: failed,
-		State: workflow.State{PausedAt: at("2026-03-01T02:47:15.201Z"), Stop: &workflow.Stop{Verb: workflow.VerbPause, Failed: true}},
+		State: runtype.State{PausedAt: at("2026-03-01T02:47:15.201Z"), Stop: &runtype.Stop{Verb: runtype.VerbPause, Failed: true}},
 	}
-	r.Put(&workflow.StepRecord{Name: "InitMeta", Phase: workflow.StepDone, Attempt: 1, StartedAt: at("2026-03-01T02:47:12Z"), EndedAt: at("2026-03-01T02:47:12.1Z")})
-	r.Put(&workflow.StepRecord{Name: "PrepareStorage", Phase: workflow.StepDone, Attempt: 1, StartedAt: at("2026-03-01T02:47:12.1Z"), EndedAt: at("2026-03-01T02:47:14.5Z"),
+	r.Put(&runtype.StepRecord{Name: "InitMeta", Phase: runtype.StepDone, Attempt: 1, StartedAt: at("2026-03-01T02:47:12Z"), EndedAt: at("2026-03-01T02:47:12.1Z")})
+	r.Put(&runtype.StepRecord{Name: "PrepareStorage", Phase: runtype.StepDone, Attempt: 1, StartedAt: at("2026-03-01T02:47:12.1Z"), EndedAt: at("2026-03-01T02:47:14.5Z"),
 		Output: json.RawMessage(`{"volume":"v1"}`)})
-	r.Put(&workflow.StepRecord{Name: "CreateRwPod", Phase: workflow.StepFailed, Attempt: 1, Failures: 1, Fault: failed,
+	r.Put(&runtype.StepRecord{Name: "CreateRwPod", Phase: runtype.StepFailed, Attempt: 1, Failures: 1, Fault: failed,
 		StartedAt: at("2026-03-01T02:47:14.5Z"), EndedAt: at("2026-03-01T02:47:15.2Z")})
 	return r
 }
 
-func waiting() *workflow.Run {
-	r := &workflow.Run{
-		ID: waiterID, Flow: "ModifyClass", Hash: strings.Repeat("cd", 32), Subject: "demo/default/c1", Phase: workflow.Waiting, Revision: 9, Epoch: 2,
+func waiting() *runtype.Run {
+	r := &runtype.Run{
+		ID: waiterID, Flow: "ModifyClass", Hash: strings.Repeat("cd", 32), Subject: "demo/default/c1", Phase: runtype.Waiting, Revision: 9, Epoch: 2,
 		CreatedAt: now.Add(-3 * time.Minute), StartedAt: now.Add(-3 * time.Minute), NextAt: now.Add(7 * time.Minute),
 	}
-	r.Put(&workflow.StepRecord{Name: "Replace[ro-2]/Create", Phase: workflow.StepDone, Attempt: 2, Failures: 0, StartedAt: now.Add(-3 * time.Minute), EndedAt: now.Add(-2 * time.Minute)})
-	r.Put(&workflow.StepRecord{Name: "Replace[ro-2]/Notify", Phase: workflow.StepSkipped, Note: "pager is down", Actor: "anna", EndedAt: now.Add(-2 * time.Minute)})
-	r.Put(&workflow.StepRecord{Name: "Caught", Phase: workflow.StepWaiting, Attempt: 1, StartedAt: now.Add(-2 * time.Minute), NextAt: now.Add(7 * time.Minute),
-		Wait: &workflow.WaitRecord{Signal: "caught-up", Since: now.Add(-2 * time.Minute), Deadline: now.Add(7 * time.Minute), Every: 5 * time.Second}})
+	r.Put(&runtype.StepRecord{Name: "Replace[ro-2]/Create", Phase: runtype.StepDone, Attempt: 2, Failures: 0, StartedAt: now.Add(-3 * time.Minute), EndedAt: now.Add(-2 * time.Minute)})
+	r.Put(&runtype.StepRecord{Name: "Replace[ro-2]/Notify", Phase: runtype.StepSkipped, Note: "pager is down", Actor: "anna", EndedAt: now.Add(-2 * time.Minute)})
+	r.Put(&runtype.StepRecord{Name: "Caught", Phase: runtype.StepWaiting, Attempt: 1, StartedAt: now.Add(-2 * time.Minute), NextAt: now.Add(7 * time.Minute),
+		Wait: &runtype.WaitRecord{Signal: "caught-up", Since: now.Add(-2 * time.Minute), Deadline: now.Add(7 * time.Minute), Every: 5 * time.Second}})
 	return r
 }
 
-func queued() *workflow.Run {
-	return &workflow.Run{ID: queuedID, Flow: "SwitchWriter", Subject: "demo/default/c1", Phase: workflow.Queued, Queue: 1, Revision: 1, CreatedAt: now.Add(-time.Minute)}
+func queued() *runtype.Run {
+	return &runtype.Run{ID: queuedID, Flow: "SwitchWriter", Subject: "demo/default/c1", Phase: runtype.Queued, Queue: 1, Revision: 1, CreatedAt: now.Add(-time.Minute)}
 }
 
 var sampleEvents = []Event{
-	{Run: sampleID, Seq: 7, At: at("2026-03-01T02:47:15.201Z"), Kind: workflow.StepFailedEvent, Step: "CreateRwPod", Attempt: 1, Code: unscheduled.Code, Message: "no node offers 8 CPU"},
-	{Run: sampleID, Seq: 8, At: at("2026-03-01T02:47:15.201Z"), Kind: workflow.RunPaused, Actor: "engine"},
+	{Run: sampleID, Seq: 7, At: at("2026-03-01T02:47:15.201Z"), Kind: runtype.StepFailedEvent, Step: "CreateRwPod", Attempt: 1, Code: unscheduled.Code, Message: "no node offers 8 CPU"},
+	{Run: sampleID, Seq: 8, At: at("2026-03-01T02:47:15.201Z"), Kind: runtype.RunPaused, Actor: "engine"},
 }
 
 func golden(t *testing.T, name, got string) {
@@ -114,7 +116,7 @@ func text(lines []string) string { return strings.Join(lines, "\n") + "\n" }
 func TestScreens(t *testing.T) {
 	sample := OfRun(paused(), &sampleFlow)
 	succeeded := sample
-	succeeded.Phase, succeeded.Fault, succeeded.Stop, succeeded.PausedAt = workflow.Succeeded, nil, nil, time.Time{}
+	succeeded.Phase, succeeded.Fault, succeeded.Stop, succeeded.PausedAt = runtype.Succeeded, nil, nil, time.Time{}
 	succeeded.EndedAt = succeeded.StartedAt.Add(4*time.Minute + 12*time.Second)
 	object := control.Object{
 		Ref: control.Ref{Kind: "demo", Namespace: "default", Name: "c1"}, UID: "8c5f", Labels: map[string]string{"tier": "gold"}, Generation: 2, Revision: 42,
@@ -125,7 +127,7 @@ func TestScreens(t *testing.T) {
 	}
 	two := object
 	two.Ref, two.Status, two.DeletionMark, two.Finalizers = control.Ref{Kind: "demo", Namespace: "default", Name: "c2"}, nil, now.Add(-time.Hour), []string{"pawl.dev/guard"}
-	list := OfRuns([]*workflow.Run{paused(), waiting(), queued()}, "", nil)
+	list := OfRuns([]*runtype.Run{paused(), waiting(), queued()}, "", nil)
 	list.Items[0].Subject, list.Items[2].Behind = "demo/default/c0", ""
 	Queue(list.Items)
 	plan := Plan{Flow: "Create", Steps: []PlanStep{{Name: "InitMeta", Decision: "run"}, {Name: "CreateRoPods", Decision: "skip", Why: "input.readers > 0"}}}
@@ -157,6 +159,12 @@ func TestScreens(t *testing.T) {
 				{Event: "deleted", To: "Deleting", When: "object.metadata.deleting", Verdict: machine.Refused},
 				{Event: "more readers", To: "ScalingOut", Why: "3 readers are wanted, 2 exist", Verdict: machine.Chosen}},
 			Flow: &workflow.Plan{Flow: "ScaleOut", Steps: []workflow.PlanStep{{Name: "AddMember", Decision: "run"}}}})),
+		"plan-links.txt": text(MachinePlanLines(machine.Plan{Object: "demo/default/c1", Act: machine.Work, Why: "AddPods: create pod a-1 and 1 more", Links: []machine.PlannedLink{
+			{Link: "Network/Services", Verdict: machine.LinkDone},
+			{Link: "AddPods", Verdict: machine.LinkDone, Acts: []string{"create pod a-1", "create pod a-2"}},
+			{Link: "RemovePods", Verdict: machine.LinkLater, Acts: []string{"delete pod b-1"}, Held: true, Reason: "Held", Message: "its acts are held"},
+			{Link: "Settle", Verdict: machine.LinkFail, Code: "PANIC", Message: "it fell over"},
+			{Link: "Status", Verdict: machine.LinkUnknown, Message: "it says what it does only by doing it", Behind: "Settle"}}})),
 		"problem.txt": text((&Problem{Code: "OBJECT_INVALID", Title: "malformed", Detail: "demo/default/c1: two mistakes", Remedy: "Mend them.",
 			Errors: []ProblemError{{Location: "body.spec", Message: "is no object"}, {Message: "name is empty"}}}).Lines(Style{})),
 	} {
@@ -222,8 +230,8 @@ func TestChangesReportOnlyWhatIsNew(t *testing.T) {
 		t.Errorf("stopped again: %q", lines)
 	}
 	after := OfRun(paused(), &sampleFlow)
-	after.Phase, after.Fault = workflow.Running, nil
-	after.Steps[2].Phase, after.Steps[2].Fault, after.Steps[2].Attempts = workflow.StepDone, nil, 2
+	after.Phase, after.Fault = runtype.Running, nil
+	after.Steps[2].Phase, after.Steps[2].Fault, after.Steps[2].Attempts = runtype.StepDone, nil, 2
 	after.Steps[2].EndedAt = after.Steps[2].StartedAt.Add(31 * time.Second)
 	want := []string{"✔ CreateRwPod     31s"}
 	if diff := cmp.Diff(want, Changes(&before, after, now, Style{})); diff != "" {
@@ -231,7 +239,7 @@ func TestChangesReportOnlyWhatIsNew(t *testing.T) {
 	}
 	again := after
 	again.Steps = append([]Step{}, after.Steps...)
-	again.Steps[2].Phase, again.Steps[2].Round = workflow.StepRetrying, 1
+	again.Steps[2].Phase, again.Steps[2].Round = runtype.StepRetrying, 1
 	again.Steps[2].Fault, again.Steps[2].NextAt, again.Steps[2].Failures = before.Fault, now.Add(3*time.Second), 2
 	want = []string{"↻ CreateRwPod     attempt 2/10  POD_UNSCHEDULED  no node offers 8 CPU, again in 3s"}
 	if diff := cmp.Diff(want, Changes(&after, again, now, Style{})); diff != "" {
@@ -240,25 +248,25 @@ func TestChangesReportOnlyWhatIsNew(t *testing.T) {
 }
 
 func TestReason(t *testing.T) {
-	step := func(s Step) Run { return Run{Phase: workflow.Running, Step: "A", Steps: []Step{withName(s)}} }
+	step := func(s Step) Run { return Run{Phase: runtype.Running, Step: "A", Steps: []Step{withName(s)}} }
 	for name, c := range map[string]struct {
 		run  Run
 		want string
 	}{
-		"queued":            {Run{Phase: workflow.Queued, Queue: 3}, "number 3 in the queue"},
-		"behind":            {Run{Phase: workflow.Queued, Queue: 3, Behind: waiterID}, "behind b7qd"},
-		"paused by person":  {Run{Phase: workflow.Paused, Fault: &Fault{Code: "PAUSED"}, Stop: &Stop{Verb: "pause", Actor: "anna", Reason: "lunch"}}, "PAUSED by anna: lunch"},
-		"healing":           {Run{Phase: workflow.Paused, Fault: &Fault{Code: "X", Message: "y"}, Healing: []Healing{{NextAt: now.Add(10 * time.Second)}}}, "X y, healing in 10s"},
-		"healing ended":     {Run{Phase: workflow.Paused, Fault: &Fault{Code: "X", Message: "y"}, Healing: []Healing{{Ended: "exhausted"}}}, "X y"},
-		"undo":              {Run{Phase: workflow.Cancelling, Stop: &Stop{Verb: "cancel", Mode: "undo", Actor: "anna", Reason: "wrong class"}}, "cancel undo by anna: wrong class"},
-		"timer":             {step(Step{Phase: workflow.StepWaiting, Wait: &Wait{Until: now.Add(time.Hour)}}), "timer, ends in 1h"},
-		"child":             {step(Step{Phase: workflow.StepWaiting, Wait: &Wait{Child: queuedID}}), "run x2fa"},
-		"own wait":          {step(Step{Phase: workflow.StepWaiting, Wait: &Wait{Reason: "CatchingUp", Message: "12 bytes\nbehind"}}), "CatchingUp: 12 bytes behind"},
-		"deadline has come": {step(Step{Phase: workflow.StepWaiting, Wait: &Wait{Signal: "s", Deadline: now}}), "signal s, deadline now"},
-		"progress":          {step(Step{Phase: workflow.StepRunning, Attempts: 1, Progress: &Progress{Done: 3, Total: 10, Text: "files"}}), "3/10 files"},
-		"alone":             {step(Step{Phase: workflow.StepRunning, Attempts: 3, Isolated: true}), "alone, attempt 3"},
-		"stalled":           {Run{Phase: workflow.Running, Warning: "Stalled"}, "stalled"},
-		"nothing":           {Run{Phase: workflow.Succeeded}, ""},
+		"queued":            {Run{Phase: runtype.Queued, Queue: 3}, "number 3 in the queue"},
+		"behind":            {Run{Phase: runtype.Queued, Queue: 3, Behind: waiterID}, "behind b7qd"},
+		"paused by person":  {Run{Phase: runtype.Paused, Fault: &Fault{Code: "PAUSED"}, Stop: &Stop{Verb: "pause", Actor: "anna", Reason: "lunch"}}, "PAUSED by anna: lunch"},
+		"healing":           {Run{Phase: runtype.Paused, Fault: &Fault{Code: "X", Message: "y"}, Healing: []Healing{{NextAt: now.Add(10 * time.Second)}}}, "X y, healing in 10s"},
+		"healing ended":     {Run{Phase: runtype.Paused, Fault: &Fault{Code: "X", Message: "y"}, Healing: []Healing{{Ended: "exhausted"}}}, "X y"},
+		"undo":              {Run{Phase: runtype.Cancelling, Stop: &Stop{Verb: "cancel", Mode: "undo", Actor: "anna", Reason: "wrong class"}}, "cancel undo by anna: wrong class"},
+		"timer":             {step(Step{Phase: runtype.StepWaiting, Wait: &Wait{Until: now.Add(time.Hour)}}), "timer, ends in 1h"},
+		"child":             {step(Step{Phase: runtype.StepWaiting, Wait: &Wait{Child: queuedID}}), "run x2fa"},
+		"own wait":          {step(Step{Phase: runtype.StepWaiting, Wait: &Wait{Reason: "CatchingUp", Message: "12 bytes\nbehind"}}), "CatchingUp: 12 bytes behind"},
+		"deadline has come": {step(Step{Phase: runtype.StepWaiting, Wait: &Wait{Signal: "s", Deadline: now}}), "signal s, deadline now"},
+		"progress":          {step(Step{Phase: runtype.StepRunning, Attempts: 1, Progress: &Progress{Done: 3, Total: 10, Text: "files"}}), "3/10 files"},
+		"alone":             {step(Step{Phase: runtype.StepRunning, Attempts: 3, Isolated: true}), "alone, attempt 3"},
+		"stalled":           {Run{Phase: runtype.Running, Warning: "Stalled"}, "stalled"},
+		"nothing":           {Run{Phase: runtype.Succeeded}, ""},
 	} {
 		if got := Reason(c.run, now); got != c.want {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
@@ -326,13 +334,13 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{"nothing", nil, 0},
 		{"not found", workflow.RunNotFound.Errorf("x"), 1},
-		{"not found by a store", fmt.Errorf("load: %w", workflow.ErrNotFound), 1},
+		{"not found by a store", fmt.Errorf("load: %w", runstore.ErrNotFound), 1},
 		{"refused", workflow.NoReturn.Errorf("x"), 1},
 		{"unknown flow", workflow.FlowUnknown.Errorf("x"), 1},
-		{"bad input", workflow.InputInvalid.Errorf("x"), 2},
+		{"bad input", runtype.InputInvalid.Errorf("x"), 2},
 		{"bad flow", workflow.FlowInvalid.Errorf("x"), 2},
 		{"bad object", control.Invalid.Errorf("x"), 2},
-		{"store away", workflow.StoreUnavailable.Errorf("x"), 1},
+		{"store away", runstore.StoreUnavailable.Errorf("x"), 1},
 		{"undeclared", errors.New("x"), 1},
 		{"own", fmt.Errorf("flags: %w", exitCode(2)), 2},
 		{"over the wire", &Problem{Status: 422, Code: "INPUT_INVALID"}, 2},
@@ -341,14 +349,14 @@ func TestExitCodes(t *testing.T) {
 			t.Errorf("%s: exit %d, want %d", c.name, got, c.want)
 		}
 	}
-	for phase, want := range map[workflow.Phase]int{
-		workflow.Succeeded: 0, workflow.Cancelled: 1, workflow.Paused: 4, workflow.Running: 3, workflow.Waiting: 3, workflow.Queued: 3, workflow.Cancelling: 3,
+	for phase, want := range map[runtype.Phase]int{
+		runtype.Succeeded: 0, runtype.Cancelled: 1, runtype.Paused: 4, runtype.Running: 3, runtype.Waiting: 3, runtype.Queued: 3, runtype.Cancelling: 3,
 	} {
 		if got := ExitOfRun(Run{Phase: phase}); got != want {
 			t.Errorf("%s: exit %d, want %d", phase, got, want)
 		}
 	}
-	if got := ExitOfRun(Run{Phase: workflow.Running, Warning: "Stalled"}); got != 4 {
+	if got := ExitOfRun(Run{Phase: runtype.Running, Warning: "Stalled"}); got != 4 {
 		t.Errorf("stalled: exit %d, want 4", got)
 	}
 }
@@ -455,9 +463,9 @@ func TestNothingIsForgotten(t *testing.T) {
 		of    reflect.Type
 		known string
 	}{
-		{reflect.TypeFor[workflow.Event](), "Run Seq At Kind Step Attempt Actor Reason Message Code Data"},
-		{reflect.TypeFor[workflow.WaitRecord](), "Reason Message Since Deadline Every Signal Child Until"},
-		{reflect.TypeFor[workflow.Fault](), "Code Message Details Step Attempt At Exhausted Healer"},
+		{reflect.TypeFor[runtype.Event](), "Run Seq At Kind Step Attempt Actor Reason Message Code Data"},
+		{reflect.TypeFor[runtype.WaitRecord](), "Reason Message Since Deadline Every Signal Child Until"},
+		{reflect.TypeFor[runtype.Fault](), "Code Message Details Step Attempt At Exhausted Healer"},
 	} {
 		var fields []string
 		for i := range c.of.NumField() {
@@ -490,11 +498,11 @@ func ExampleChanges() {
 func TestChangesOrderAStructureAfterItsSteps(t *testing.T) {
 	at := func(s int) time.Time { return time.Date(2026, 1, 2, 3, 4, s, 0, time.UTC) }
 	done := func(name string, s int) Step {
-		return Step{Name: name, Phase: workflow.StepDone, StartedAt: at(s), EndedAt: at(s)}
+		return Step{Name: name, Phase: runtype.StepDone, StartedAt: at(s), EndedAt: at(s)}
 	}
-	before := Run{Phase: workflow.Running}
+	before := Run{Phase: runtype.Running}
 	after := before
-	after.Steps = []Step{done("Add", 3), done("Add[a]/Start", 1), done("Add[b]/Start", 3), done("Add[b]/Install", 2), {Name: "Open", Phase: workflow.StepWaiting}}
+	after.Steps = []Step{done("Add", 3), done("Add[a]/Start", 1), done("Add[b]/Start", 3), done("Add[b]/Install", 2), {Name: "Open", Phase: runtype.StepWaiting}}
 	var reported []string
 	for _, line := range Changes(&before, after, at(4), Style{}) {
 		reported = append(reported, strings.Fields(line)[1])

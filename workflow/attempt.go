@@ -1,23 +1,22 @@
 package workflow
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // attempt is one execution of a step, in its own goroutine.
 type attempt struct {
 	node       *node
-	rec        *StepRecord
+	rec        *runtype.StepRecord
 	round      int // round of the record when the attempt was opened
 	poll       bool
 	abandoned  bool
@@ -27,19 +26,24 @@ type attempt struct {
 	endForSkip bool // it must end, because a skip and a cancel wait for it
 	heal       *Healer
 	code       fault.Code
-	stop       *Stop // the stop that opened it, if it is part of the end of the run
+	stop       *runtype.Stop // the stop that opened it, if it is part of the end of the run
 	cancel     context.CancelCauseFunc
 
 	ends          time.Time // its timeout
 	cancelledAt   time.Time // time of the cancellation of its context; zero: not cancelled
 	lastHeartbeat atomic.Int64
-	progress      atomic.Pointer[Progress]
+	progress      atomic.Pointer[runtype.Progress]
 	stored        time.Time // time of the last stored progress
 	wake          func()
 }
 
+// attempts opens the attempts of a run and watches over them.
+type attempts struct{ *driver }
+
+func (d *driver) attempts() attempts { return attempts{d} }
+
 // report takes the progress of a task. Progress counts as a heartbeat and wakes the driver.
-func (a *attempt) report(p Progress) {
+func (a *attempt) report(p runtype.Progress) {
 	a.progress.Store(&p)
 	a.lastHeartbeat.Store(p.At.UnixNano())
 	a.wake()
@@ -49,7 +53,7 @@ func (a *attempt) report(p Progress) {
 func (o opening) slot() bool { return o.heal == nil && !o.node.closes }
 
 // launch starts the attempts that the last decision has opened and the last save has recorded.
-func (d *driver) launch() {
+func (d attempts) launch() {
 	if len(d.s.opens) == 0 {
 		return
 	}
@@ -61,7 +65,7 @@ func (d *driver) launch() {
 	d.s.opens = d.s.opens[:0]
 }
 
-func (d *driver) start(o opening) {
+func (d attempts) start(o opening) {
 	a := &attempt{node: o.node, rec: o.rec, round: o.rec.Round, poll: o.poll, isolated: o.rec.Isolated && !o.poll, heal: o.heal, code: o.code, stop: d.s.run.State.Stop}
 	a.slot = o.slot()
 	timeout, _, _ := o.node.timeout()
@@ -103,17 +107,17 @@ type deadline struct {
 func (d deadline) Deadline() (time.Time, bool) { return d.at, true }
 
 // work returns the function that an attempt calls.
-func (d *driver) work(o opening) Func {
+func (d attempts) work(o opening) Func {
 	switch {
 	case o.heal != nil:
 		if o.heal.Do != nil {
 			return o.heal.Do
 		}
-		return d.healByFlow(o)
+		return d.children().healByFlow(o)
 	case o.node.kind == childNode && o.rec.Undoing && o.node.undo == nil:
-		return d.endChild
+		return d.children().endChild
 	case o.node.kind == childNode && !o.rec.Undoing:
-		return d.runChild(o.node)
+		return d.children().runChild(o.node)
 	case o.rec.Undoing:
 		return o.node.undo
 	default:
@@ -121,7 +125,7 @@ func (d *driver) work(o opening) Func {
 	}
 }
 
-func (d *driver) task(ctx context.Context, o opening, a *attempt) *Task {
+func (d attempts) task(ctx context.Context, o opening, a *attempt) *Task {
 	s, r, step := d.s, d.s.run, o.node.step
 	t := &Task{
 		facts: TaskFacts{
@@ -129,7 +133,7 @@ func (d *driver) task(ctx context.Context, o opening, a *attempt) *Task {
 			Failures: o.rec.Failures, Epoch: r.Epoch, Undoing: o.rec.Undoing, Input: r.Input, With: step.With,
 			MaxOutput: step.MaxOutput, Secrets: step.Secrets, Retry: step.Retry,
 		},
-		ctx: ctx, secrets: d.e.options.Secrets, addSecret: d.redactor.add, capacity: s.capacity(o.rec, d.e.runLimit()), limit: d.e.runLimit(), baseLogger: d.log, redactor: &d.redactor,
+		ctx: ctx, secrets: d.e.options.Secrets, addSecret: d.redactor.Add, capacity: s.capacity(o.rec, d.e.runLimit()), limit: d.e.runLimit(), baseLogger: d.log, redactor: &d.redactor,
 	}
 	if len(s.mail) > 0 {
 		t.facts.Signals = slices.Clone(s.mail)
@@ -143,17 +147,17 @@ func (d *driver) task(ctx context.Context, o opening, a *attempt) *Task {
 	} else if o.rec.Fault != nil {
 		t.facts.Fault = o.rec.Fault
 	}
-	if _, shared := d.e.store.(Claimer); shared {
-		t.facts.Lease = func() time.Duration { return d.e.lease.remaining(int(d.term.Load())) }
+	if _, shared := d.e.store.(runstore.Claimer); shared {
+		t.facts.Lease = func() time.Duration { return d.e.lease.Remaining(int(d.term.Load())) }
 	}
 	t.reporter = a
 	a.wake = d.wake
-	t.view = View{source: driverSource{d}, scope: scopeOf(o.rec.Name)}
+	t.view = View{source: driverSource{d.driver}, scope: scopeOf(o.rec.Name)}
 	return t
 }
 
 // call runs the step with its resolved parameters. It turns a panic into a failure.
-func (d *driver) call(ctx context.Context, do Func, t *Task) (o outcome.Outcome) {
+func (d attempts) call(ctx context.Context, do Func, t *Task) (o outcome.Outcome) {
 	defer func() {
 		if r := recover(); r != nil {
 			o = outcome.Fail(fault.Panic.Errorf("%v", r).With("stack", stack()))
@@ -194,209 +198,111 @@ func causeOf(ctx context.Context) error {
 }
 
 // redactResult redacts the values of secrets in a result.
-func (d *driver) redactResult(r *result) {
-	if !d.redactor.any() {
+func (d attempts) redactResult(r *result) {
+	if !d.redactor.Any() {
 		return
 	}
 	if r.output != nil {
-		r.output = d.redactor.redactJSON(r.output)
+		r.output = d.redactor.JSON(r.output)
 	}
 	if r.progress != nil {
 		p := *r.progress
-		p.Text = d.redactor.redact(p.Text)
+		p.Text = d.redactor.Text(p.Text)
 		r.progress = &p
 	}
 	if err := r.outcome.Err(); err != nil {
-		clean := fault.Of(err).Errorf("%s", d.redactor.redact(fault.Message(err)))
+		clean := fault.Of(err).Errorf("%s", d.redactor.Text(fault.Message(err)))
 		for key, value := range fault.Details(err) {
-			clean = clean.With(key, d.redactor.redactValue(value))
+			clean = clean.With(key, d.redactor.Value(value))
 		}
 		r.outcome = outcome.Fail(clean)
 	} else if !r.outcome.IsDone() {
-		r.outcome = outcome.Wait(r.outcome.After(), r.outcome.Reason(), "%s", d.redactor.redact(r.outcome.Message()))
+		r.outcome = outcome.Wait(r.outcome.After(), r.outcome.Reason(), "%s", d.redactor.Text(r.outcome.Message()))
 	}
 }
 
-// driverSource answers a View for attempts, which run concurrently with the driver.
-type driverSource struct{ d *driver }
-
-func (w driverSource) info() RunInfo          { return infoOf(w.d.s.run) }
-func (w driverSource) input() json.RawMessage { return bytes.Clone(w.d.s.run.Input) }
-func (w driverSource) lookup(inst string) (StepView, bool) {
-	w.d.mu.RLock()
-	defer w.d.mu.RUnlock()
-	v, ok := stateSource{w.d.s}.lookup(inst)
-	v.Output = bytes.Clone(v.Output)
-	return v, ok
-}
-func (w driverSource) item(scope, as string) (json.RawMessage, bool) {
-	w.d.mu.RLock()
-	defer w.d.mu.RUnlock()
-	return stateSource{w.d.s}.item(scope, as)
-}
-func (w driverSource) params(scope string) (json.RawMessage, error) {
-	w.d.mu.RLock()
-	defer w.d.mu.RUnlock()
-	return stateSource{w.d.s}.params(scope)
-}
-func (w driverSource) object() (json.RawMessage, error) {
-	if w.d.s.object == nil {
-		return json.RawMessage("null"), nil
-	}
-	return w.d.s.object()
-}
-func (w driverSource) outputs() []namedOutput {
-	w.d.mu.RLock()
-	defer w.d.mu.RUnlock()
-	var all []namedOutput
-	for rec := range w.d.s.run.Steps() {
-		if rec.Output != nil {
-			all = append(all, namedOutput{rec.Name, bytes.Clone(rec.Output)})
+// nextAlarm returns the earliest time at which the driver must act without a wake-up.
+func (d attempts) nextAlarm() time.Time {
+	at := d.fetchMailAt
+	sooner := func(t time.Time) {
+		if !t.IsZero() && t.Before(at) {
+			at = t
 		}
 	}
-	return all
+	sooner(d.s.soonest)
+	for _, a := range d.s.open {
+		if a.abandoned {
+			continue
+		}
+		_, grace, heartbeat := a.node.timeout()
+		if !a.cancelledAt.IsZero() {
+			sooner(a.cancelledAt.Add(time.Duration(grace)))
+			continue
+		}
+		sooner(a.ends)
+		if heartbeat > 0 {
+			sooner(time.Unix(0, a.lastHeartbeat.Load()).Add(time.Duration(heartbeat)))
+		}
+		if p := a.progress.Load(); p != nil && p.At.After(a.stored) {
+			sooner(a.stored.Add(d.e.options.ProgressInterval))
+		}
+		if a.isolated && d.hasTurn {
+			sooner(a.rec.AttemptAt.Add(d.e.slots.Turn(d.e.options.IsolationTime, a.rec.Lost)))
+		}
+	}
+	return at
 }
 
-type namedOutput struct {
-	name   string
-	output json.RawMessage
-}
-
-// runChild starts the child run of a step, once, and waits for its end.
-func (d *driver) runChild(n *node) Func {
-	return func(ctx context.Context, t *Task) outcome.Outcome {
-		subject, inline := d.s.run.Subject, true
-		if n.step.FlowSubject != nil {
-			other, err := n.step.FlowSubject(t.view)
-			if err != nil {
-				return outcome.Fail(ExpressionFailed.Errorf("subject: %w", err))
-			}
-			if other != "" && other != subject {
-				subject, inline = other, false
-			}
+// checkAttempts checks the open attempts: heartbeats, timeouts, grace periods, progress, and
+// whether the turn of a suspected step is over.
+func (d attempts) checkAttempts() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t := now()
+	d.s.now = t
+	for _, a := range d.s.open {
+		_, grace, heartbeat := a.node.timeout()
+		if a.cancelledAt.IsZero() && !t.Before(a.ends) {
+			a.cancelledAt = t
+			a.cancel(errTimeout)
 		}
-		if d.s.run.Depth+1 > maxChildDepth {
-			return outcome.Fail(FlowInvalid.Errorf("sub-flows are nested deeper than %d", maxChildDepth))
+		if silent := time.Unix(0, a.lastHeartbeat.Load()).Add(time.Duration(heartbeat)); heartbeat > 0 && a.cancelledAt.IsZero() && !t.Before(silent) {
+			a.cancelledAt = t
+			a.cancel(errSilent)
 		}
-		for round := range t.facts.Round {
-			if out := d.endFormerChild(ctx, t, childID(d.s.run.ID, subject, n.step.Flow, t.Step(), round)); !out.IsDone() {
-				return out
+		if !a.cancelledAt.IsZero() && !a.abandoned && !t.Before(a.cancelledAt.Add(time.Duration(grace))) {
+			d.s.results().markAbandoned(a)
+			continue
+		}
+		if p := a.progress.Load(); p != nil && p.At.After(a.stored) && !t.Before(a.stored.Add(d.e.options.ProgressInterval)) {
+			a.stored = t
+			if rec := d.s.run.Step(a.rec.Name); rec != nil && a.heal == nil {
+				q := *p
+				q.Text = d.redactor.Text(q.Text)
+				d.s.progress(rec, q)
 			}
 		}
-		return d.child(ctx, t, Request{
-			Flow: n.step.Flow, Subject: subject, Input: t.facts.With, Labels: d.s.run.Labels, Actor: Actor{Name: d.s.run.Actor, Reason: "step " + t.Step() + " of " + d.s.run.ID},
-			RequestID: fmt.Sprintf("%s/%s/%d", d.s.run.ID, t.Step(), t.facts.Round),
-		}, inline)
+		if a.isolated && d.hasTurn && !t.Before(a.rec.AttemptAt.Add(d.e.slots.Turn(d.e.options.IsolationTime, a.rec.Lost))) {
+			d.hasTurn, a.isolated = false, false
+			a.rec.Isolated = false
+			d.s.put(a.rec)
+			d.e.slots.EndTurn(&d.holder)
+		}
 	}
 }
 
-// endFormerChild ends the child run of an earlier round before a new one starts, so that two of
-// them never run at the same time. The request to cancel it may have been sent before the child was
-// created.
-func (d *driver) endFormerChild(ctx context.Context, t *Task, id string) outcome.Outcome {
-	child, _, err := d.e.store.Load(ctx, id)
-	switch {
-	case errors.Is(err, ErrNotFound) || err == nil && child.Phase.Final():
-		return outcome.Done()
-	case err != nil:
-		return outcome.Fail(err)
-	case child.State.Stop == nil || child.State.Stop.Mode != Drop:
-		payload, _ := json.Marshal(RunRequest{Actor: Actor{Name: "parent " + t.RunID(), Reason: "it returns to an earlier step and starts another child run"}, Mode: Drop})
-		err = d.e.store.Send(ctx, id, Signal{ID: t.Key() + "/former/" + id, Name: reserved + string(VerbCancel), Payload: payload, At: time.Now().UTC()})
-		if err != nil && !errors.Is(err, ErrFinal) {
-			return outcome.Fail(err)
+// abort cancels the contexts of the attempts that must not finish because the run is being
+// cancelled.
+func (d attempts) abort() {
+	for _, a := range d.s.open {
+		end := d.s.abort && a.stop != d.s.run.State.Stop && !a.node.closes && !a.rec.Undoing && !a.node.finally || a.endForSkip
+		if a.heal != nil {
+			h := d.s.healings().healing(a.code)
+			end = h == nil || h.Ended != ""
 		}
-	case child.Phase == Paused && child.Fault != nil:
-		return outcome.Fail(ChildPaused.Errorf("the former child run %s cannot end: %s: %s", id, child.Fault.Code, child.Fault.Message).With("child", id))
-	}
-	return outcome.Wait(0, "Child", "former child run %s ends", id)
-}
-
-func (d *driver) child(ctx context.Context, t *Task, req Request, inline bool) outcome.Outcome {
-	id := RunID(req.Subject, req.Flow, req.RequestID)
-	child, _, err := d.e.store.Load(ctx, id)
-	if errors.Is(err, ErrNotFound) {
-		child, err = d.e.startChild(ctx, req, d.s.run, t.Step(), inline)
-	}
-	if err != nil {
-		return outcome.Fail(err)
-	}
-	switch child.Phase {
-	case Succeeded:
-		out := map[string]any{"run": id}
-		if result := child.Result(); result != nil {
-			out["output"] = result
-		} else if last := lastOutput(child); last != nil {
-			out["output"] = last
+		if end && a.cancelledAt.IsZero() {
+			a.cancelledAt = d.s.now
+			a.cancel(ErrCancelled)
 		}
-		if err := t.Set(out); err != nil {
-			return outcome.Fail(err)
-		}
-		return outcome.Done()
-	case Cancelled:
-		return outcome.Fail(CancelledByPerson.Errorf("the child run %s was cancelled", id).With("child", id))
-	case Paused:
-		e := ChildPaused.Errorf("the child run %s is paused", id).With("child", id)
-		if f := child.Fault; f != nil {
-			e = ChildPaused.Errorf("the child run %s is paused: %s: %s", id, f.Code, f.Message).With("child", id).With("code", string(f.Code))
-			if kind, ok := fault.Lookup(string(f.Code)); ok {
-				e = e.With("remedy", kind.Remedy)
-			}
-		}
-		return outcome.Fail(e)
-	}
-	return outcome.Wait(0, "Child", "child run %s", id)
-}
-
-func lastOutput(r *Run) json.RawMessage {
-	for _, rec := range slices.Backward(r.order) {
-		if rec.Output != nil {
-			return rec.Output
-		}
-	}
-	return nil
-}
-
-// endChild is the undo of a step whose child run has not ended: it cancels the child with the mode
-// of its parent. A child that has ended stays as it is.
-func (d *driver) endChild(ctx context.Context, t *Task) outcome.Outcome {
-	d.mu.RLock()
-	id := d.s.childID(d.s.run.Step(t.Step()))
-	mode := Undo
-	if stop := d.s.run.State.Stop; stop != nil && stop.Mode == Drop {
-		mode = Drop
-	}
-	d.mu.RUnlock()
-	child, _, err := d.e.store.Load(ctx, id)
-	switch {
-	case errors.Is(err, ErrNotFound):
-		return outcome.Done()
-	case err != nil:
-		return outcome.Fail(err)
-	case child.Phase.Final():
-		return outcome.Done()
-	case child.State.Stop == nil || child.State.Stop.Mode != mode:
-		payload, _ := json.Marshal(RunRequest{Actor: Actor{Name: "parent " + t.RunID()}, Mode: mode})
-		err = d.e.store.Send(ctx, id, Signal{ID: t.Key() + "/" + string(mode), Name: reserved + string(VerbCancel), Payload: payload, At: time.Now().UTC()})
-		if err != nil && !errors.Is(err, ErrFinal) {
-			return outcome.Fail(err)
-		}
-	case child.Phase == Paused && child.Fault != nil:
-		return outcome.Fail(ChildPaused.Errorf("the child run %s cannot end: %s: %s", id, child.Fault.Code, child.Fault.Message).With("child", id))
-	}
-	return outcome.Wait(0, "Child", "child run %s ends", id)
-}
-
-// healByFlow runs a healer that is a flow, as a child of the paused run.
-func (d *driver) healByFlow(o opening) Func {
-	return func(ctx context.Context, t *Task) outcome.Outcome {
-		input, err := json.Marshal(map[string]any{"fault": t.facts.Fault, "input": d.s.run.Input, "run": d.s.run.ID})
-		if err != nil {
-			return outcome.Fail(err)
-		}
-		return d.child(ctx, t, Request{
-			Flow: o.heal.Flow, Subject: d.s.run.Subject, Input: input, Actor: Actor{Name: "healer", Reason: string(o.code)},
-			RequestID: fmt.Sprintf("%s/%s%s/%d", d.s.run.ID, healingPrefix, o.code, o.rec.Attempt),
-		}, true)
 	}
 }

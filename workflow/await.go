@@ -3,27 +3,31 @@ package workflow
 import (
 	"context"
 	"encoding/json"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Await blocks until a run has ended, or is paused and no healer works on it, and returns the run.
 // A save of this engine wakes it. If another engine executes the run, Await polls its head: at
 // first after 50 ms, later every 2 s. It returns the error of ctx or of the store, or
 // RUN_NOT_FOUND.
-func (e *Engine) Await(ctx context.Context, id string) (*Run, error) {
+func (e *Engine) Await(ctx context.Context, id string) (*runtype.Run, error) {
 	r, err := e.Get(ctx, id)
-	if err != nil || r.isIdle() {
+	if err != nil || isIdle(r) {
 		return r, err
 	}
-	saved, stop := e.await(r.ID)
+	saved, stop := e.awaiting.add(r.ID)
 	defer stop()
 	began := time.Now()
 	timer := time.NewTimer(e.options.PollInterval)
 	defer timer.Stop()
 	for {
-		head, err := e.Head(ctx, r.ID) // check again: the run may have ended before await was called
-		if err != nil || head.isIdle() {
-			if r, err = e.Get(ctx, r.ID); err != nil || r.isIdle() {
+		head, err := e.Head(ctx, r.ID) // check again: the run may have ended before it was added
+		if err != nil || isIdle(head) {
+			if r, err = e.Get(ctx, r.ID); err != nil || isIdle(r) {
 				return r, err
 			}
 			head = r
@@ -40,7 +44,7 @@ func (e *Engine) Await(ctx context.Context, id string) (*Run, error) {
 
 // awaitFor returns the time until the next poll of a run that has been awaited for the given time.
 // If another process executes the run, that is an eighth of this time, within limits.
-func (e *Engine) awaitFor(r *Run, awaited time.Duration) time.Duration {
+func (e *Engine) awaitFor(r *runtype.Run, awaited time.Duration) time.Duration {
 	e.mu.Lock()
 	_, parked := e.parks[r.ID]
 	ours := parked || e.drivers[r.ID] != nil || e.serving && r.Owner == e.options.Worker
@@ -57,9 +61,9 @@ const (
 )
 
 // isIdle reports whether a run does nothing until somebody acts.
-func (r *Run) isIdle() bool {
-	if r.Phase != Paused || r.Fault == nil {
-		return r.Phase.Final() || r.Phase == Paused
+func isIdle(r *runtype.Run) bool {
+	if r.Phase != runtype.Paused || r.Fault == nil {
+		return r.Phase.Final() || r.Phase == runtype.Paused
 	}
 	for _, h := range r.State.Healing {
 		if h.Code == r.Fault.Code && h.Ended == "" && (h.Open || !h.NextAt.IsZero()) {
@@ -69,37 +73,44 @@ func (r *Run) isIdle() bool {
 	return true
 }
 
-// await returns a channel that receives when the run was saved and is idle.
-func (e *Engine) await(id string) (saved <-chan struct{}, stop func()) {
+// awaiting holds the callers of Await, by the id of the run.
+type awaiting struct {
+	count atomic.Int64 // calls that have not returned
+	mu    sync.Mutex
+	calls map[string]map[chan struct{}]struct{}
+}
+
+// add returns a channel that receives when the run was saved and is idle.
+func (w *awaiting) add(id string) (saved <-chan struct{}, stop func()) {
 	c := make(chan struct{}, 1)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.waiters == nil {
-		e.waiters = map[string]map[chan struct{}]struct{}{}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.calls == nil {
+		w.calls = map[string]map[chan struct{}]struct{}{}
 	}
-	if e.waiters[id] == nil {
-		e.waiters[id] = map[chan struct{}]struct{}{}
+	if w.calls[id] == nil {
+		w.calls[id] = map[chan struct{}]struct{}{}
 	}
-	e.waiters[id][c] = struct{}{}
-	e.awaited.Add(1)
+	w.calls[id][c] = struct{}{}
+	w.count.Add(1)
 	return c, func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.awaited.Add(-1)
-		if delete(e.waiters[id], c); len(e.waiters[id]) == 0 {
-			delete(e.waiters, id)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.count.Add(-1)
+		if delete(w.calls[id], c); len(w.calls[id]) == 0 {
+			delete(w.calls, id)
 		}
 	}
 }
 
-// notifyAwaiting wakes the callers of Await for a run that was just saved.
-func (e *Engine) notifyAwaiting(r *Run) {
-	if e.awaited.Load() == 0 || !r.isIdle() {
+// notify wakes the callers that await a run that was just saved.
+func (w *awaiting) notify(r *runtype.Run) {
+	if w.count.Load() == 0 || !isIdle(r) {
 		return
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for c := range e.waiters[r.ID] {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for c := range w.calls[r.ID] {
 		select {
 		case c <- struct{}{}:
 		default:
@@ -109,16 +120,16 @@ func (e *Engine) notifyAwaiting(r *Run) {
 
 // ResultOf decodes the result of a run. If the run has not succeeded, it returns the error of
 // OutcomeOf; if the run has no result, INPUT_INVALID.
-func ResultOf[T any](r *Run) (T, error) {
+func ResultOf[T any](r *runtype.Run) (T, error) {
 	var v T
-	if r.Phase != Succeeded {
+	if r.Phase != runtype.Succeeded {
 		if err := OutcomeOf(r).Err(); err != nil {
 			return v, err
 		}
 		return v, RequestInvalid.Errorf("run %s is %s: it has no result yet", r.ID, r.Phase)
 	}
 	if r.State.Result == nil {
-		return v, InputInvalid.Errorf("flow %s has no result", r.Flow)
+		return v, runtype.InputInvalid.Errorf("flow %s has no result", r.Flow)
 	}
 	err := decode(r.State.Result, &v, "result")
 	return v, err
@@ -144,21 +155,4 @@ func OutputOf[T any](v View, step string) (T, error) {
 	}
 	err := decode(s.Output, &value, "output of "+step)
 	return value, err
-}
-
-// result computes the result of a run whose steps are all done.
-func (s *state) result() (err error) {
-	if s.plan.flow.Result == nil {
-		return nil
-	}
-	defer recovered(&err)
-	data, err := s.plan.flow.Result(s.view(""))
-	if err != nil {
-		return err
-	}
-	if len(data) > MaxOutput {
-		return OutputTooLarge.Errorf("the result has %d bytes, the limit is %d", len(data), MaxOutput)
-	}
-	s.run.State.Result, s.changed = data, true
-	return nil
 }

@@ -13,20 +13,22 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // counted counts the loads of runs.
 type counted struct {
-	*workflow.Memory
+	*runstore.Memory
 	loads, lists atomic.Int64
 }
 
-func (c *counted) List(ctx context.Context, q workflow.Query) ([]*workflow.Run, string, error) {
+func (c *counted) List(ctx context.Context, q runstore.Query) ([]*runtype.Run, string, error) {
 	c.lists.Add(1)
 	return c.Memory.List(ctx, q)
 }
 
-func (c *counted) Load(ctx context.Context, id string) (*workflow.Run, []workflow.Signal, error) {
+func (c *counted) Load(ctx context.Context, id string) (*runtype.Run, []runtype.Signal, error) {
 	c.loads.Add(1)
 	return c.Memory.Load(ctx, id)
 }
@@ -56,14 +58,14 @@ func TestFinding13Await(t *testing.T) {
 				Retry: workflow.Retry{Attempts: 1}}}},
 		}
 		healer := workflow.Healer{Do: func(context.Context, *workflow.Task) outcome.Outcome { time.Sleep(time.Minute); return outcome.Done() }}
-		store := &counted{Memory: workflow.NewMemory()}
+		store := &counted{Memory: runstore.NewMemory()}
 		e, stop := worker(t, store, flows, workflow.Options{PollInterval: 24 * time.Hour, Healers: map[fault.Code]workflow.Healer{broken.Code: healer}})
 		defer stop()
 		for _, c := range []struct {
 			flow  string
-			phase workflow.Phase
+			phase runtype.Phase
 			took  time.Duration
-		}{{"Long", workflow.Succeeded, time.Hour}, {"Healed", workflow.Succeeded, time.Minute}, {"Broken", workflow.Paused, 0}} {
+		}{{"Long", runtype.Succeeded, time.Hour}, {"Healed", runtype.Succeeded, time.Minute}, {"Broken", runtype.Paused, 0}} {
 			run, err := e.Start(t.Context(), workflow.Request{Flow: c.flow, Subject: c.flow})
 			want(t, err, error(nil))
 			began, before := time.Now(), store.loads.Load()
@@ -87,7 +89,7 @@ func TestFinding13Await(t *testing.T) {
 		time.AfterFunc(time.Second, func() { cancel(enough) })
 		got, err := e.Await(ctx, run.ID)
 		want(t, errors.Is(err, enough), true)
-		want(t, got.Phase, workflow.Running)
+		want(t, got.Phase, runtype.Running)
 	})
 }
 
@@ -97,7 +99,7 @@ func TestFinding13Await(t *testing.T) {
 func TestFinding13AwaitElsewhere(t *testing.T) {
 	for _, took := range []time.Duration{time.Millisecond, time.Second, time.Minute, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
-			memory := workflow.NewMemory()
+			memory := runstore.NewMemory()
 			flows := []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "S", Timeout: 2 * time.Hour, Do: func(ctx context.Context, _ *workflow.Task) outcome.Outcome {
 				time.Sleep(took)
 				return outcome.Done()
@@ -112,8 +114,8 @@ func TestFinding13AwaitElsewhere(t *testing.T) {
 			began := time.Now()
 			got, err := other.Await(t.Context(), run.ID)
 			want(t, err, error(nil))
-			want(t, got.Phase, workflow.Succeeded)
-			want(t, got.Step("S").Phase, workflow.StepDone)
+			want(t, got.Phase, runtype.Succeeded)
+			want(t, got.Step("S").Phase, runtype.StepDone)
 			if late := time.Since(began) - took; late > max(min(took/8, 2*time.Second), 50*time.Millisecond) {
 				t.Errorf("Await returned the end of a run of %s %s later", took, late)
 			}
@@ -164,13 +166,13 @@ func TestFinding13Result(t *testing.T) {
 				return sub.Output.Bytes * 10, err
 			})},
 		}
-		e, stop := worker(t, workflow.NewMemory(), flows, workflow.Options{})
+		e, stop := worker(t, runstore.NewMemory(), flows, workflow.Options{})
 		defer stop()
 		run, err := e.Start(t.Context(), workflow.Request{Flow: "Child", Subject: subject})
 		want(t, err, error(nil))
 		paused, err := e.Await(t.Context(), run.ID)
 		want(t, err, error(nil))
-		want(t, paused.Phase, workflow.Paused)
+		want(t, paused.Phase, runtype.Paused)
 		want(t, paused.Fault.Message, "result: not yet")
 		_, err = workflow.ResultOf[size](paused)
 		want(t, code(err), string(broken.Code))

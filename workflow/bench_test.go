@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // BenchmarkSteps executes flows of ten no-op steps, 100 runs at the same time, on the memory store.
@@ -21,7 +22,7 @@ func BenchmarkSteps(b *testing.B) {
 	}
 	var ended sync.WaitGroup
 	steps[9].Do = func(context.Context, *workflow.Task) outcome.Outcome { ended.Done(); return outcome.Done() }
-	engine, err := workflow.New(workflow.NewMemory(), []workflow.Flow{{Name: "Bench", Steps: steps}}, workflow.Options{
+	engine, err := workflow.New(runstore.NewMemory(), []workflow.Flow{{Name: "Bench", Steps: steps}}, workflow.Options{
 		Attempts: 100, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	if err != nil {

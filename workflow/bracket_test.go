@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // A request during the close of a bracket waits for the close: open, body and undo never run at the
@@ -15,21 +16,21 @@ import (
 func TestNothingOverlapsWithTheCloseOfABracket(t *testing.T) {
 	for name, c := range map[string]struct {
 		ask  func(*harness, string) error
-		ends workflow.Phase
+		ends runtype.Phase
 		want []string
 	}{
 		"resume": {
 			ask: func(r *harness, id string) error {
 				return r.engine.Resume(t.Context(), id, "", "", workflow.Actor{Name: "eve"})
 			},
-			ends: workflow.Succeeded,
+			ends: runtype.Succeeded,
 			want: []string{"HA/Off", "HA/A", "HA/On", "closed", "HA/Off", "HA/B", "HA/On", "closed"},
 		},
 		"undo": {
 			ask: func(r *harness, id string) error {
-				return r.engine.Cancel(t.Context(), id, workflow.Undo, false, workflow.Actor{Name: "eve"})
+				return r.engine.Cancel(t.Context(), id, runtype.Undo, false, workflow.Actor{Name: "eve"})
 			},
-			ends: workflow.Cancelled,
+			ends: runtype.Cancelled,
 			want: []string{"HA/Off", "HA/A", "HA/On", "closed", "HA/Off", "undo HA/A", "HA/On", "closed"},
 		},
 	} {
@@ -57,7 +58,7 @@ func TestNothingOverlapsWithTheCloseOfABracket(t *testing.T) {
 				time.Sleep(time.Second / 2)
 				want(t, r.engine.Pause(t.Context(), run.ID, workflow.Actor{Name: "eve"}), error(nil))
 				time.Sleep(3 * time.Second) // A has ended, the bracket is being closed
-				r.rests(run.ID, workflow.Paused)
+				r.rests(run.ID, runtype.Paused)
 				want(t, c.ask(r, run.ID), error(nil))
 				time.Sleep(time.Minute)
 				r.rests(run.ID, c.ends)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // TestFinding1AFormerChildEnds: a run that returns to an earlier step ends the child run of the
@@ -58,18 +60,18 @@ func TestFinding1AFormerChildEnds(t *testing.T) {
 				}
 				time.Sleep(time.Hour)
 				synctest.Wait()
-				want(t, r.load(run.ID).Phase, workflow.Succeeded)
+				want(t, r.load(run.ID).Phase, runtype.Succeeded)
 				if most != 1 {
 					t.Errorf("%d children work at once", most)
 				}
-				all, _, err := r.store.List(t.Context(), workflow.Query{})
+				all, _, err := r.store.List(t.Context(), runstore.Query{})
 				want(t, err, error(nil))
 				done := 0
 				for _, other := range all {
 					if !other.Phase.Final() {
 						t.Errorf("run %s of %s is %s", other.ID, other.Flow, other.Phase)
 					}
-					if other.Flow == "Child" && other.Phase == workflow.Succeeded {
+					if other.Flow == "Child" && other.Phase == runtype.Succeeded {
 						done++
 					}
 				}

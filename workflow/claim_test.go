@@ -10,6 +10,8 @@ import (
 
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // claimCounter counts claims.
@@ -18,7 +20,7 @@ type claimCounter struct {
 	claims atomic.Int64
 }
 
-func (a *claimCounter) Claim(ctx context.Context, c workflow.Claim) (workflow.Claimed, error) {
+func (a *claimCounter) Claim(ctx context.Context, c runstore.Claim) (runstore.Claimed, error) {
 	a.claims.Add(1)
 	return a.flaky.Claim(ctx, c)
 }
@@ -43,7 +45,7 @@ func begin(t *testing.T, e *workflow.Engine, n int) string {
 // causes no claim.
 func TestFreeSlotAsksForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &claimCounter{flaky: &flaky{Memory: workflow.NewMemory()}}
+		store := &claimCounter{flaky: &flaky{Memory: runstore.NewMemory()}}
 		e, stop := worker(t, store, sleepFlow(0, 0), workflow.Options{})
 		defer stop()
 		synctest.Wait()
@@ -51,7 +53,7 @@ func TestFreeSlotAsksForNothing(t *testing.T) {
 		for n := range 100 {
 			id := begin(t, e, n)
 			synctest.Wait()
-			want(t, phase(t, store.Memory, id), workflow.Succeeded)
+			want(t, phase(t, store.Memory, id), runtype.Succeeded)
 		}
 		want(t, store.claims.Load()-before, int64(0))
 	})
@@ -63,7 +65,7 @@ func TestFreeSlotClaimsWhatWasLeft(t *testing.T) {
 	for name, limits := range map[string]struct{ attempts, flow int }{"of the worker": {1, 0}, "of the flow": {8, 1}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := &flaky{Memory: workflow.NewMemory()}
+				store := &flaky{Memory: runstore.NewMemory()}
 				flows := sleepFlow(10*time.Millisecond, limits.flow)
 				client, err := workflow.New(store, flows, workflow.Options{})
 				want(t, err, error(nil))
@@ -77,7 +79,7 @@ func TestFreeSlotClaimsWhatWasLeft(t *testing.T) {
 				time.Sleep(50 * time.Millisecond)
 				synctest.Wait()
 				for _, id := range ids {
-					want(t, phase(t, store.Memory, id), workflow.Succeeded)
+					want(t, phase(t, store.Memory, id), runtype.Succeeded)
 				}
 			})
 		})
@@ -88,7 +90,7 @@ func TestFreeSlotClaimsWhatWasLeft(t *testing.T) {
 // before the poll interval is over.
 func TestFreeSlotFindsRunsWithoutWake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &flaky{Memory: workflow.NewMemory(), deaf: true}
+		store := &flaky{Memory: runstore.NewMemory(), deaf: true}
 		flows := sleepFlow(2*time.Second, 0)
 		client, err := workflow.New(store, flows, workflow.Options{})
 		want(t, err, error(nil))
@@ -99,6 +101,6 @@ func TestFreeSlotFindsRunsWithoutWake(t *testing.T) {
 		untold := begin(t, client, 2)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		want(t, phase(t, store.Memory, untold), workflow.Succeeded)
+		want(t, phase(t, store.Memory, untold), runtype.Succeeded)
 	})
 }

@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"slices"
 	"time"
+
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Send stores a signal for a run. The signal is durable when Send returns.
-func (e *Engine) Send(ctx context.Context, id string, s Signal) error {
+func (e *Engine) Send(ctx context.Context, id string, s runtype.Signal) error {
 	if err := checkSignal(s); err != nil {
 		return err
 	}
@@ -20,31 +23,31 @@ func (e *Engine) Send(ctx context.Context, id string, s Signal) error {
 }
 
 // Post is Send for a run that the caller has already loaded.
-func (e *Engine) Post(ctx context.Context, to Loaded, s Signal) error {
+func (e *Engine) Post(ctx context.Context, to runstore.Loaded, s runtype.Signal) error {
 	if err := checkSignal(s); err != nil {
 		return err
 	}
 	return e.post(ctx, to.Run.ID, s)
 }
 
-func checkSignal(s Signal) error {
+func checkSignal(s runtype.Signal) error {
 	if err := reservedName(s.Name); err != nil || s.Name == "" {
-		return InputInvalid.Errorf("the signal has no name of its own: %v", err)
+		return runtype.InputInvalid.Errorf("the signal has no name of its own: %v", err)
 	}
 	if !validName(s.Name) || !validName(s.ID) {
-		return InputInvalid.Errorf("the signal's name or id is not valid: at most %d bytes of UTF-8 without control characters", maxName)
+		return runtype.InputInvalid.Errorf("the signal's name or id is not valid: at most %d bytes of UTF-8 without control characters", maxName)
 	}
-	if len(s.Payload) > MaxSignal {
-		return OutputTooLarge.Errorf("the payload has %d bytes, the limit is %d", len(s.Payload), MaxSignal)
+	if len(s.Payload) > runtype.MaxSignal {
+		return runtype.OutputTooLarge.Errorf("the payload has %d bytes, the limit is %d", len(s.Payload), runtype.MaxSignal)
 	}
 	if len(s.Payload) > 0 && !json.Valid(s.Payload) {
-		return InputInvalid.Errorf("the payload of signal %s is not valid JSON", s.Name)
+		return runtype.InputInvalid.Errorf("the payload of signal %s is not valid JSON", s.Name)
 	}
 	return nil
 }
 
 // post stores a signal for the run with exactly this id.
-func (e *Engine) post(ctx context.Context, id string, s Signal) error {
+func (e *Engine) post(ctx context.Context, id string, s runtype.Signal) error {
 	if s.ID == "" {
 		s.ID = newID()
 	}
@@ -54,49 +57,49 @@ func (e *Engine) post(ctx context.Context, id string, s Signal) error {
 	if err := e.store.Send(ctx, id, s); err != nil {
 		return runError(id, err)
 	}
-	e.notify(id, false)
+	e.server().notify(id, false)
 	return nil
 }
 
 // Touch reports a change of a subject: its active runs check their conditions.
 func (e *Engine) Touch(ctx context.Context, subject string) error {
-	lister, ok := e.store.(Lister)
+	lister, ok := e.store.(runstore.Lister)
 	if !ok {
 		return nil
 	}
-	runs, _, err := lister.List(ctx, Query{Subject: subject, Phases: []Phase{Waiting, Running}, Limit: 100})
+	runs, _, err := lister.List(ctx, runstore.Query{Subject: subject, Phases: []runtype.Phase{runtype.Waiting, runtype.Running}, Limit: 100})
 	for _, r := range runs {
-		if e.notify(r.ID, true) {
+		if e.server().notify(r.ID, true) {
 			continue
 		}
-		if r.Phase == Waiting {
-			e.claimAt(r.ID, time.Now())
+		if r.Phase == runtype.Waiting {
+			e.server().claimAt(r.ID, time.Now())
 		}
 	}
 	return err
 }
 
 // Report sets the progress of a step whose work happens outside of the engine.
-func (e *Engine) Report(ctx context.Context, id, step string, p Progress) error {
+func (e *Engine) Report(ctx context.Context, id, step string, p runtype.Progress) error {
 	if p.At.IsZero() {
 		p.At = now()
 	}
-	return e.sendRequest(ctx, id, VerbProgress, RunRequest{Step: step, Progress: &p})
+	return e.sendRequest(ctx, id, runtype.VerbProgress, RunRequest{Step: step, Progress: &p})
 }
 
 // Pause waits for the running attempts and then pauses the run.
 func (e *Engine) Pause(ctx context.Context, id string, by Actor) error {
-	return e.sendRequest(ctx, id, VerbPause, RunRequest{Actor: by})
+	return e.sendRequest(ctx, id, runtype.VerbPause, RunRequest{Actor: by})
 }
 
 // Resume continues a paused run. Definition is "", "old" or "new" (after FLOW_CHANGED).
 func (e *Engine) Resume(ctx context.Context, id string, from From, definition string, by Actor) error {
-	return e.sendRequest(ctx, id, VerbResume, RunRequest{Actor: by, From: from, Definition: definition})
+	return e.sendRequest(ctx, id, runtype.VerbResume, RunRequest{Actor: by, From: from, Definition: definition})
 }
 
 // Cancel stops a run with mode Hold, Undo or Drop. With giveUp, a failed undo is not retried.
-func (e *Engine) Cancel(ctx context.Context, id string, mode Mode, giveUp bool, by Actor) error {
-	return e.sendRequest(ctx, id, VerbCancel, RunRequest{Actor: by, Mode: mode, GiveUp: giveUp})
+func (e *Engine) Cancel(ctx context.Context, id string, mode runtype.Mode, giveUp bool, by Actor) error {
+	return e.sendRequest(ctx, id, runtype.VerbCancel, RunRequest{Actor: by, Mode: mode, GiveUp: giveUp})
 }
 
 // Skip marks a failed or waiting step as skipped. If output is nil, the step has no output.
@@ -105,15 +108,15 @@ func (e *Engine) Skip(ctx context.Context, id, step string, output any, force bo
 	if output != nil {
 		data, err := encode(output)
 		if err != nil {
-			return InputInvalid.Errorf("the output: %w", err)
+			return runtype.InputInvalid.Errorf("the output: %w", err)
 		}
 		request.Output = data
 	}
-	return e.sendRequest(ctx, id, VerbSkip, request)
+	return e.sendRequest(ctx, id, runtype.VerbSkip, request)
 }
 
 // sendRequest is SendRequest for a run id.
-func (e *Engine) sendRequest(ctx context.Context, id string, verb Verb, request RunRequest) error {
+func (e *Engine) sendRequest(ctx context.Context, id string, verb runtype.Verb, request RunRequest) error {
 	found, err := e.Find(ctx, id)
 	if err != nil {
 		return err
@@ -127,9 +130,9 @@ func (e *Engine) sendRequest(ctx context.Context, id string, verb Verb, request 
 // it, including those in the mailbox, have been carried out. SendRequest returns the refusal, or
 // stores the request for the worker of the run. It stores an accepted request even if it will
 // change nothing.
-func (e *Engine) SendRequest(ctx context.Context, found Loaded, verb Verb, request RunRequest) error {
+func (e *Engine) SendRequest(ctx context.Context, found runstore.Loaded, verb runtype.Verb, request RunRequest) error {
 	r, mail := found.Run, found.Signals
-	if request.RequestID != "" && slices.ContainsFunc(mail, func(m Signal) bool { return m.ID == request.RequestID }) {
+	if request.RequestID != "" && slices.ContainsFunc(mail, func(m runtype.Signal) bool { return m.ID == request.RequestID }) {
 		return nil // the request was delivered before and is not read yet
 	}
 	if last := r.State.Last; last != nil && request.RequestID != "" && last.ID == request.RequestID && last.Code == "" && !r.Phase.Final() {
@@ -137,7 +140,7 @@ func (e *Engine) SendRequest(ctx context.Context, found Loaded, verb Verb, reque
 	}
 	final := r.Phase.Final()
 	if err := e.admitRequest(ctx, r, mail, verb, request); err != nil || final {
-		if err != nil && final && request.RequestID != "" && e.store.Send(ctx, r.ID, Signal{ID: request.RequestID, Name: reserved + string(verb)}) == nil {
+		if err != nil && final && request.RequestID != "" && e.store.Send(ctx, r.ID, runtype.Signal{ID: request.RequestID, Name: reserved + string(verb)}) == nil {
 			return nil // the request was delivered before and was carried out before the run ended
 		}
 		return err
@@ -147,23 +150,23 @@ func (e *Engine) SendRequest(ctx context.Context, found Loaded, verb Verb, reque
 	if err != nil {
 		return err
 	}
-	return e.post(ctx, r.ID, Signal{ID: request.RequestID, Name: reserved + string(verb), Payload: payload, Actor: request.Name})
+	return e.post(ctx, r.ID, runtype.Signal{ID: request.RequestID, Name: reserved + string(verb), Payload: payload, Actor: request.Name})
 }
 
 // admitRequest decides a request for a run that was just loaded, with its unread mail. It changes
 // r.
-func (e *Engine) admitRequest(ctx context.Context, r *Run, mail []Signal, verb Verb, request RunRequest) error {
-	p, flowErr := e.planOf(ctx, r)
+func (e *Engine) admitRequest(ctx context.Context, r *runtype.Run, mail []runtype.Signal, verb runtype.Verb, request RunRequest) error {
+	p, flowErr := e.catalog.planOf(ctx, r)
 	if flowErr != nil && p == nil {
 		p = noPlan
 	}
 	s := newState(r, p, mail)
 	s.now = now()
-	if d := e.driver(r.ID); d != nil { // shows which attempts are abandoned
+	if d := e.server().driver(r.ID); d != nil { // shows which attempts are abandoned
 		d.mu.RLock()
 		defer d.mu.RUnlock()
 		s.open = d.s.open
 	}
-	s.simulateMail()
-	return s.admit(verb, request)
+	s.requests().simulateMail()
+	return s.admission().admit(verb, request)
 }

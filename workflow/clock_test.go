@@ -14,6 +14,8 @@ import (
 
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // clockJump sets the clock after a delay.
@@ -44,7 +46,7 @@ func playWithClockJumps(t *testing.T, s scenario, jumps []clockJump) (ending, []
 		return w.do(ctx, task)
 	}
 	flows := []workflow.Flow{{Name: "Story", Steps: bindFunc(s.steps, guarded), Finally: bindFunc([]workflow.Step{{Name: "Finally", Do: drawn}}, guarded)}}
-	memory := workflow.NewMemory()
+	memory := runstore.NewMemory()
 	engine, stop := worker(t, memory, flows, workflow.Options{})
 	defer stop()
 	run, err := engine.Start(t.Context(), workflow.Request{Flow: "Story", Subject: subject, RequestID: "one"})
@@ -63,7 +65,7 @@ func playWithClockJumps(t *testing.T, s scenario, jumps []clockJump) (ending, []
 		if run, _, err = memory.Load(t.Context(), run.ID); err != nil || run.Phase.Final() {
 			break
 		}
-		if run.Phase == workflow.Paused {
+		if run.Phase == runtype.Paused {
 			w.mu.Lock()
 			w.broken = map[string]bool{}
 			w.mu.Unlock()
@@ -151,7 +153,7 @@ func TestWaitsWhenTheClockIsSet(t *testing.T) {
 				{Name: "Mail", Steps: []workflow.Step{{Name: "W", Wait: &workflow.WaitFor{Signal: "go", Deadline: 10 * time.Hour}}}},
 				{Name: "Late", Steps: []workflow.Step{{Name: "W", Wait: &workflow.WaitFor{Signal: "go", Deadline: 30 * time.Minute}}}},
 			}
-			memory := workflow.NewMemory()
+			memory := runstore.NewMemory()
 			engine, stop := worker(t, memory, flows, workflow.Options{})
 			defer stop()
 			ids := map[string]string{}
@@ -169,19 +171,19 @@ func TestWaitsWhenTheClockIsSet(t *testing.T) {
 			}
 			time.Sleep(late) // not before its time by the clock
 			if by < 0 {
-				want(t, phase(t, memory, ids["Timer"]), workflow.Waiting)
-				want(t, phase(t, memory, ids["Late"]), workflow.Waiting)
+				want(t, phase(t, memory, ids["Timer"]), runtype.Waiting)
+				want(t, phase(t, memory, ids["Late"]), runtype.Waiting)
 			}
 			time.Sleep(2 * time.Minute)
-			want(t, phase(t, memory, ids["Timer"]), workflow.Succeeded)
-			want(t, phase(t, memory, ids["Late"]), workflow.Paused)
-			want(t, engine.Send(t.Context(), ids["Mail"], workflow.Signal{ID: "a", Name: "go"}), error(nil))
-			want(t, phase(t, memory, ids["Mail"]), workflow.Succeeded)
+			want(t, phase(t, memory, ids["Timer"]), runtype.Succeeded)
+			want(t, phase(t, memory, ids["Late"]), runtype.Paused)
+			want(t, engine.Send(t.Context(), ids["Mail"], runtype.Signal{ID: "a", Name: "go"}), error(nil))
+			want(t, phase(t, memory, ids["Mail"]), runtype.Succeeded)
 			events, err := memory.History(t.Context(), ids["Late"], 0, 0)
 			want(t, err, error(nil))
 			expired := 0
 			for _, e := range events {
-				if e.Kind == workflow.StepFailedEvent {
+				if e.Kind == runtype.StepFailedEvent {
 					expired++
 				}
 			}

@@ -3,23 +3,21 @@ package workflow
 import (
 	"reflect"
 	"time"
+
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Jump sets the clock of a process forward, or back by a negative time. It moves every stored point
 // in time, in the store and in drivers, into the past by this time. Timers, contexts and leases of
 // Memory use the monotonic clock, which cannot be set. The bubble must be idle.
-func Jump(e *Engine, m *Memory, by time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func Jump(e *Engine, m *runstore.Memory, by time.Duration) {
+	m.Edit(func(row *runtype.Run, records []*runtype.StepRecord) {
+		shift(reflect.ValueOf(row), by)
+		shift(reflect.ValueOf(records), by)
+	})
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, run := range m.order {
-		shift(reflect.ValueOf(&run.row), by)
-		shift(reflect.ValueOf(run.steps), by)
-		if run.heapAt > 0 {
-			m.schedule(run)
-		}
-	}
 	for _, d := range e.drivers {
 		d.mu.Lock()
 		shift(reflect.ValueOf(d.s.run), by)

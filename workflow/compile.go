@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Limits of a flow.
@@ -273,7 +274,7 @@ func (c *compiler) check(n *node) {
 		{s.Retry.Factor != 0 && s.Retry.Factor < 1, "retry.factor is below 1"},
 		{s.Retry.Jitter > 1, "retry.jitter is above 1"},
 		{s.Timeout < 0 || s.Heartbeat < 0 || s.Grace < 0, "a duration is negative"},
-		{s.MaxOutput < 0 || s.MaxOutput > MaxOutputRaised, "maxOutput is not between 0 and 262144"},
+		{s.MaxOutput < 0 || s.MaxOutput > runtype.MaxOutputRaised, "maxOutput is not between 0 and 262144"},
 		{s.Parallel < 0, "parallel is negative"},
 		{s.ForEach != nil && s.ForEach.Max < 0, "forEach.max is negative"},
 	} {

@@ -18,12 +18,14 @@ import (
 
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // crashingStore is the store of a process that dies at its n-th write, before or after the write
 // happens. After that, no call of the process reaches the store.
 type crashingStore struct {
-	*workflow.Memory
+	*runstore.Memory
 	mu     sync.Mutex
 	writes int
 	at     int // 0: never
@@ -32,7 +34,7 @@ type crashingStore struct {
 	died   chan struct{}
 }
 
-func newCrashingStore(m *workflow.Memory, at int, after bool) *crashingStore {
+func newCrashingStore(m *runstore.Memory, at int, after bool) *crashingStore {
 	return &crashingStore{Memory: m, at: at, after: after, died: make(chan struct{})}
 }
 
@@ -40,7 +42,7 @@ func (m *crashingStore) write(do func() error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.dead {
-		return workflow.ErrFenced
+		return runstore.ErrFenced
 	}
 	m.writes++
 	if m.at == 0 || m.writes != m.at {
@@ -51,39 +53,39 @@ func (m *crashingStore) write(do func() error) error {
 	}
 	m.dead = true
 	close(m.died)
-	return workflow.ErrFenced
+	return runstore.ErrFenced
 }
 
-func (m *crashingStore) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (out *workflow.Run, err error) {
+func (m *crashingStore) Create(ctx context.Context, r *runtype.Run, events []runtype.Event) (out *runtype.Run, err error) {
 	err = m.write(func() error { out, err = m.Memory.Create(ctx, r, events); return err })
 	return out, err
 }
 
-func (m *crashingStore) Save(ctx context.Context, s *workflow.Save) error {
+func (m *crashingStore) Save(ctx context.Context, s *runstore.Save) error {
 	return m.write(func() error { return m.Memory.Save(ctx, s) })
 }
 
-func (m *crashingStore) Send(ctx context.Context, id string, s workflow.Signal) error {
+func (m *crashingStore) Send(ctx context.Context, id string, s runtype.Signal) error {
 	return m.write(func() error { return m.Memory.Send(ctx, id, s) })
 }
 
-func (m *crashingStore) Claim(ctx context.Context, c workflow.Claim) (workflow.Claimed, error) {
+func (m *crashingStore) Claim(ctx context.Context, c runstore.Claim) (runstore.Claimed, error) {
 	if m.crashed() {
-		return workflow.Claimed{}, workflow.ErrFenced
+		return runstore.Claimed{}, runstore.ErrFenced
 	}
 	return m.Memory.Claim(ctx, c)
 }
 
-func (m *crashingStore) ClaimRun(ctx context.Context, worker, id string, lease time.Duration) (workflow.Loaded, error) {
+func (m *crashingStore) ClaimRun(ctx context.Context, worker, id string, lease time.Duration) (runstore.Loaded, error) {
 	if m.crashed() {
-		return workflow.Loaded{}, workflow.ErrFenced
+		return runstore.Loaded{}, runstore.ErrFenced
 	}
 	return m.Memory.ClaimRun(ctx, worker, id, lease)
 }
 
 func (m *crashingStore) Renew(ctx context.Context, worker string, lease time.Duration) error {
 	if m.crashed() {
-		return workflow.ErrFenced
+		return runstore.ErrFenced
 	}
 	return m.Memory.Renew(ctx, worker, lease)
 }
@@ -95,7 +97,7 @@ func (m *crashingStore) Release(ctx context.Context, worker string) error {
 	return m.Memory.Release(ctx, worker)
 }
 
-func (m *crashingStore) ReleaseRun(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
+func (m *crashingStore) ReleaseRun(ctx context.Context, worker string, r *runtype.Run, next time.Time) error {
 	if m.crashed() {
 		return nil
 	}
@@ -226,10 +228,10 @@ type scenario struct {
 }
 
 type ending struct {
-	phase   workflow.Phase
+	phase   runtype.Phase
 	writes  int
 	effects *effectLog
-	run     *workflow.Run
+	run     *runtype.Run
 }
 
 // playScenario executes a scenario. If at > 0, its process dies at that write and another process
@@ -237,11 +239,11 @@ type ending struct {
 func playScenario(t *testing.T, s scenario, at int, after bool) ending {
 	w := &effectLog{effects: map[string]int{}, fails: maps.Clone(s.fails), broken: map[string]bool{s.broken: s.broken != ""}}
 	flows := []workflow.Flow{{Name: "Story", Steps: bind(s.steps, w), Finally: bind([]workflow.Step{{Name: "Finally", Do: drawn}}, w)}}
-	memory := workflow.NewMemory()
+	memory := runstore.NewMemory()
 	var engine *workflow.Engine
 	var cancel context.CancelFunc
 	served := make(chan error, 1)
-	serve := func(store workflow.Store) {
+	serve := func(store runstore.Store) {
 		var err error
 		engine, err = workflow.New(store, flows, workflow.Options{Drain: time.Second, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 		if err != nil {
@@ -291,13 +293,13 @@ func playScenario(t *testing.T, s scenario, at int, after bool) ending {
 		if err != nil || run.Phase.Final() || refused != nil {
 			break
 		}
-		if run.Phase == workflow.Paused {
+		if run.Phase == runtype.Paused {
 			w.mu.Lock()
 			w.broken = map[string]bool{}
 			w.mu.Unlock()
 			request(func() error {
 				if s.undo {
-					return engine.Cancel(context.Background(), id, workflow.Undo, false, by)
+					return engine.Cancel(context.Background(), id, runtype.Undo, false, by)
 				}
 				return engine.Resume(context.Background(), id, workflow.FromFailed, "", by)
 			})
@@ -342,9 +344,9 @@ func TestCrashBeforeAndAfterEveryWrite(t *testing.T) {
 }
 
 func check(rt *rapid.T, s scenario, calm, got ending, what string) {
-	want := workflow.Succeeded
+	want := runtype.Succeeded
 	if s.undo {
-		want = workflow.Cancelled
+		want = runtype.Cancelled
 	}
 	if got.phase != want {
 		rt.Fatalf("%s: ended %s, want %s; fault %+v", what, got.phase, want, got.run.Fault)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // The tests of this file prove that the engine does not have the defects of its predecessor.
@@ -35,7 +37,7 @@ func TestDefect3BudgetBelongsToTheStep(t *testing.T) {
 		want(t, r.engine.Load([]workflow.Flow{flow}), error(nil))
 		run := r.start("F", ``)
 		time.Sleep(time.Minute)
-		r.rests(run.ID, workflow.Succeeded)
+		r.rests(run.ID, runtype.Succeeded)
 	})
 }
 
@@ -56,11 +58,11 @@ func TestDefect5ControlPlaneTroubleIsFree(t *testing.T) {
 		time.Sleep(90 * time.Minute)
 		synctest.Wait()
 		got := r.load(run.ID)
-		want(t, got.Phase, workflow.Running)
+		want(t, got.Phase, runtype.Running)
 		want(t, got.Step("S").Failures, 0)
 		want(t, got.State.Warning, "Stalled")
 		time.Sleep(time.Hour)
-		r.rests(run.ID, workflow.Succeeded)
+		r.rests(run.ID, runtype.Succeeded)
 		if n := len(r.done()); n > 200 {
 			t.Fatalf("%d attempts in two hours: the delay does not grow", n)
 		}
@@ -69,7 +71,7 @@ func TestDefect5ControlPlaneTroubleIsFree(t *testing.T) {
 
 func TestDefect6NamesAreUnique(t *testing.T) {
 	nop := func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }
-	_, err := workflow.New(workflow.NewMemory(), []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "A", Do: nop}, {Name: "A", Do: nop}, {Name: "9x", Do: nop}, {Name: "E"}}}}, workflow.Options{})
+	_, err := workflow.New(runstore.NewMemory(), []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "A", Do: nop}, {Name: "A", Do: nop}, {Name: "9x", Do: nop}, {Name: "E"}}}}, workflow.Options{})
 	for _, part := range []string{"F: A: two steps have this name", `"9x" does not match`, "exactly one of"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%v lacks %q", err, part)
@@ -83,17 +85,17 @@ func TestDefect7ARemovedFlowDoesNotEndItsRuns(t *testing.T) {
 		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{{Name: "W", Wait: &workflow.WaitFor{Signal: "go"}}, r.step("A", nil)}}
 		want(t, r.engine.Load([]workflow.Flow{flow}), error(nil))
 		run := r.start("F", ``)
-		r.rests(run.ID, workflow.Waiting)
+		r.rests(run.ID, runtype.Waiting)
 		want(t, r.engine.Load(nil), error(nil))
-		want(t, r.engine.Send(t.Context(), run.ID, workflow.Signal{Name: "go"}), error(nil))
-		got := r.rests(run.ID, workflow.Paused)
+		want(t, r.engine.Send(t.Context(), run.ID, runtype.Signal{Name: "go"}), error(nil))
+		got := r.rests(run.ID, runtype.Paused)
 		want(t, got.Fault.Code, workflow.FlowMissing.Code)
 
 		// An added step does not fail the run either: the run finishes with its stored definition.
 		more := workflow.Flow{Name: "F", Steps: append([]workflow.Step{r.step("New", nil)}, flow.Steps...)}
 		want(t, r.engine.Load([]workflow.Flow{more}), error(nil))
 		want(t, r.engine.Resume(t.Context(), run.ID, "", "", workflow.Actor{}), error(nil))
-		r.rests(run.ID, workflow.Succeeded)
+		r.rests(run.ID, runtype.Succeeded)
 		want(t, r.done(), []string{"A"})
 		r.stop()
 	})
@@ -107,12 +109,12 @@ func TestVersionsPauseAndMigrate(t *testing.T) {
 		v1 := workflow.Flow{Name: "F", Version: 1, Steps: []workflow.Step{r.step("A", nil), r.step("B", nil), wait, r.step("Z", nil)}}
 		want(t, r.engine.Load([]workflow.Flow{v1}), error(nil))
 		run := r.start("F", ``)
-		r.rests(run.ID, workflow.Waiting)
+		r.rests(run.ID, runtype.Waiting)
 
 		v2 := workflow.Flow{Name: "F", Version: 2, OnChange: workflow.ChangePause, Steps: []workflow.Step{r.step("A2", nil), r.step("N", nil), r.step("B", nil), wait, r.step("Y", nil)}}
 		want(t, r.engine.Load([]workflow.Flow{v2}), error(nil))
-		want(t, r.engine.Send(t.Context(), run.ID, workflow.Signal{Name: "go"}), error(nil))
-		got := r.rests(run.ID, workflow.Paused)
+		want(t, r.engine.Send(t.Context(), run.ID, runtype.Signal{Name: "go"}), error(nil))
+		got := r.rests(run.ID, runtype.Paused)
 		want(t, got.Fault.Code, workflow.FlowChanged.Code)
 
 		hash, err := workflow.Hash(v1)
@@ -121,13 +123,13 @@ func TestVersionsPauseAndMigrate(t *testing.T) {
 		v2.Migrations = []workflow.Migration{{From: hash, Rename: map[string]string{"A": "A2"}}}
 		want(t, r.engine.Load([]workflow.Flow{v2}), error(nil))
 		want(t, r.engine.Resume(t.Context(), run.ID, "", "", workflow.Actor{}), error(nil))
-		got = r.rests(run.ID, workflow.Paused) // N is new before the position, and no migration mentions it
+		got = r.rests(run.ID, runtype.Paused) // N is new before the position, and no migration mentions it
 		want(t, got.Fault.Code, workflow.FlowChanged.Code)
 
 		v2.Migrations[0].Insert = map[string]string{"N": "done"}
 		want(t, r.engine.Load([]workflow.Flow{v2}), error(nil))
 		want(t, r.engine.Resume(t.Context(), run.ID, "", "", workflow.Actor{}), error(nil))
-		got = r.rests(run.ID, workflow.Succeeded)
+		got = r.rests(run.ID, runtype.Succeeded)
 		want(t, r.done(), []string{"A", "B", "Y"})
 		want(t, got.Version, 2)
 	})
@@ -154,13 +156,13 @@ func TestDefect8CancelMarkDoesNotStay(t *testing.T) {
 		want(t, r.engine.Load([]workflow.Flow{flow}), error(nil))
 		run := r.start("F", ``)
 		synctest.Wait()
-		want(t, r.engine.Cancel(t.Context(), run.ID, workflow.Hold, false, workflow.Actor{Name: "eve"}), error(nil))
+		want(t, r.engine.Cancel(t.Context(), run.ID, runtype.Hold, false, workflow.Actor{Name: "eve"}), error(nil))
 		time.Sleep(2 * time.Second)
-		got := r.rests(run.ID, workflow.Paused)
+		got := r.rests(run.ID, runtype.Paused)
 		want(t, got.Fault.Code, workflow.CancelledByPerson.Code)
 		want(t, got.Step("S").Failures, 0)
 		want(t, r.engine.Resume(t.Context(), run.ID, "", "", workflow.Actor{}), error(nil))
-		got = r.rests(run.ID, workflow.Succeeded)
+		got = r.rests(run.ID, runtype.Succeeded)
 		want(t, most, 1)
 		want(t, got.State.Stop == nil, true)
 	})
@@ -180,16 +182,16 @@ func TestDefect14ProgressFromOutside(t *testing.T) {
 		run := r.start("F", ``)
 		for i := range int64(5) {
 			time.Sleep(50 * time.Second)
-			want(t, r.engine.Report(t.Context(), run.ID, "Ext", workflow.Progress{Done: i, Total: 5}), error(nil))
+			want(t, r.engine.Report(t.Context(), run.ID, "Ext", runtype.Progress{Done: i, Total: 5}), error(nil))
 		}
-		got := r.rests(run.ID, workflow.Waiting)
+		got := r.rests(run.ID, runtype.Waiting)
 		want(t, got.Step("Ext").Progress.Done, int64(4))
-		want(t, r.engine.Send(t.Context(), run.ID, workflow.Signal{Name: "done"}), error(nil))
-		r.rests(run.ID, workflow.Succeeded)
+		want(t, r.engine.Send(t.Context(), run.ID, runtype.Signal{Name: "done"}), error(nil))
+		r.rests(run.ID, runtype.Succeeded)
 
 		again := r.start("F", ``)
 		time.Sleep(61 * time.Second)
-		got = r.rests(again.ID, workflow.Paused)
+		got = r.rests(again.ID, runtype.Paused)
 		want(t, got.Fault.Code, workflow.HeartbeatLost.Code)
 	})
 }
@@ -198,13 +200,13 @@ func TestDefect16AHookChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		heard := make(chan string, 100)
 		r := newHarness(t, nil, workflow.Options{Hooks: []workflow.Hook{
-			{Name: "bad", OnEvent: func(workflow.RunInfo, workflow.Event) { panic("hook") }},
-			{Name: "good", OnEvent: func(_ workflow.RunInfo, e workflow.Event) { heard <- string(e.Kind) }},
+			{Name: "bad", OnEvent: func(workflow.RunInfo, runtype.Event) { panic("hook") }},
+			{Name: "good", OnEvent: func(_ workflow.RunInfo, e runtype.Event) { heard <- string(e.Kind) }},
 		}})
 		defer r.stop()
 		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{r.step("A", nil)}}}), error(nil))
 		run := r.start("F", ``)
-		r.rests(run.ID, workflow.Succeeded)
+		r.rests(run.ID, runtype.Succeeded)
 		want(t, r.done(), []string{"A"})
 		var kinds []string
 		for range 5 {
@@ -237,20 +239,20 @@ func TestDefect17OutputsReachAllLaterSteps(t *testing.T) {
 		big := r.step("Big", func(task *workflow.Task) outcome.Outcome { return outcome.Fail(task.Set(strings.Repeat("x", 70_000))) })
 		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{set, r.step("B", nil), read, big}}}), error(nil))
 		run := r.start("F", ``)
-		got := r.rests(run.ID, workflow.Paused)
-		want(t, got.Fault.Code, workflow.OutputTooLarge.Code)
+		got := r.rests(run.ID, runtype.Paused)
+		want(t, got.Fault.Code, runtype.OutputTooLarge.Code)
 	})
 }
 
 // failingStore is a store whose saves fail for a while, before or after they happen.
 type failingStore struct {
-	*workflow.Memory
+	*runstore.Memory
 	until time.Time
 	after bool
 	fails int
 }
 
-func (f *failingStore) Save(ctx context.Context, s *workflow.Save) error {
+func (f *failingStore) Save(ctx context.Context, s *runstore.Save) error {
 	if time.Now().Before(f.until) {
 		f.fails++
 		if f.after {
@@ -259,7 +261,7 @@ func (f *failingStore) Save(ctx context.Context, s *workflow.Save) error {
 			}
 			s.Run.Revision-- // the answer is lost
 		}
-		return workflow.StoreFull.Errorf("no space")
+		return runstore.StoreFull.Errorf("no space")
 	}
 	return f.Memory.Save(ctx, s)
 }
@@ -271,7 +273,7 @@ func (f *failingStore) Save(ctx context.Context, s *workflow.Save) error {
 func TestDefect21AFailedSaveIsNotCharged(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			store := &failingStore{Memory: workflow.NewMemory(), after: after}
+			store := &failingStore{Memory: runstore.NewMemory(), after: after}
 			var attempts []int
 			flow := workflow.Flow{Name: "F", Steps: []workflow.Step{{Name: "S", Retry: workflow.Retry{Attempts: 1}, Do: func(_ context.Context, task *workflow.Task) outcome.Outcome {
 				attempts = append(attempts, task.Attempt())
@@ -288,13 +290,13 @@ func TestDefect21AFailedSaveIsNotCharged(t *testing.T) {
 			time.Sleep(30 * time.Second)
 			synctest.Wait()
 			if !after {
-				want(t, errors.Is(e.Health(), workflow.StoreFull), true)
+				want(t, errors.Is(e.Health(), runstore.StoreFull), true)
 			}
 			time.Sleep(2 * time.Minute)
 			synctest.Wait()
 			got, _, err := store.Load(ctx, run.ID)
 			want(t, err, error(nil))
-			want(t, got.Phase, workflow.Succeeded)
+			want(t, got.Phase, runtype.Succeeded)
 			want(t, attempts, []int{1})
 			want(t, e.Health(), error(nil))
 			cancel()
@@ -339,11 +341,11 @@ func TestResumeFromANamedStep(t *testing.T) {
 		})
 		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{r.step("A", nil), b, c, r.step("D", nil)}}}), error(nil))
 		run := r.start("F", ``)
-		r.rests(run.ID, workflow.Paused)
+		r.rests(run.ID, runtype.Paused)
 		bad = false
 		want(t, code(r.engine.Resume(t.Context(), run.ID, "D", "", workflow.Actor{})), "REQUEST_REFUSED")
 		want(t, r.engine.Resume(t.Context(), run.ID, "B", "", workflow.Actor{}), error(nil))
-		r.rests(run.ID, workflow.Succeeded)
+		r.rests(run.ID, runtype.Succeeded)
 		want(t, r.done(), []string{"A", "B", "C", "B", "C", "D"})
 		want(t, keys, []string{"B/0", "B/1"})
 	})
@@ -358,14 +360,14 @@ func TestDeadlineCountsWithoutPauses(t *testing.T) {
 		run := r.start("F", ``)
 		time.Sleep(30 * time.Minute)
 		want(t, r.engine.Pause(t.Context(), run.ID, workflow.Actor{Name: "eve"}), error(nil))
-		got := r.rests(run.ID, workflow.Paused)
+		got := r.rests(run.ID, runtype.Paused)
 		want(t, got.Fault.Code, workflow.PausedByPerson.Code)
 		time.Sleep(24 * time.Hour)
 		want(t, r.engine.Resume(t.Context(), run.ID, "", "", workflow.Actor{}), error(nil))
 		time.Sleep(29 * time.Minute)
-		r.rests(run.ID, workflow.Waiting)
+		r.rests(run.ID, runtype.Waiting)
 		time.Sleep(2 * time.Minute)
-		r.rests(run.ID, workflow.Cancelled)
+		r.rests(run.ID, runtype.Cancelled)
 		want(t, r.done(), []string{"A", "undo A"})
 	})
 }
@@ -386,14 +388,14 @@ func TestAPollIsPatientAfterAPause(t *testing.T) {
 		run := r.start("F", ``)
 		time.Sleep(4 * time.Minute)
 		want(t, r.engine.Pause(t.Context(), run.ID, workflow.Actor{Name: "eve"}), error(nil))
-		r.rests(run.ID, workflow.Paused)
+		r.rests(run.ID, runtype.Paused)
 		time.Sleep(24 * time.Hour)
 		want(t, r.engine.Resume(t.Context(), run.ID, "", "", workflow.Actor{}), error(nil))
 		time.Sleep(5 * time.Minute)
-		r.rests(run.ID, workflow.Waiting)
+		r.rests(run.ID, runtype.Waiting)
 		want(t, time.Duration(since.Load()).Round(time.Minute), 9*time.Minute)
 		time.Sleep(2 * time.Minute)
-		want(t, r.rests(run.ID, workflow.Paused).Fault.Code, workflow.WaitExpired.Code)
+		want(t, r.rests(run.ID, runtype.Paused).Fault.Code, workflow.WaitExpired.Code)
 	})
 }
 
@@ -407,14 +409,14 @@ func TestUndoFailsAndIsGivenUp(t *testing.T) {
 		end.NoReturn = true
 		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{a, {Name: "W", Wait: &workflow.WaitFor{Signal: "go"}}, end, {Name: "W2", Wait: &workflow.WaitFor{Signal: "go"}}}, Finally: []workflow.Step{r.step("Clean", nil)}}}), error(nil))
 		run := r.start("F", ``)
-		r.rests(run.ID, workflow.Waiting)
-		want(t, r.engine.Cancel(t.Context(), run.ID, workflow.Undo, false, workflow.Actor{}), error(nil))
-		got := r.rests(run.ID, workflow.Paused)
+		r.rests(run.ID, runtype.Waiting)
+		want(t, r.engine.Cancel(t.Context(), run.ID, runtype.Undo, false, workflow.Actor{}), error(nil))
+		got := r.rests(run.ID, runtype.Paused)
 		want(t, got.Fault.Code, workflow.UndoFailed.Code)
 		want(t, r.engine.Resume(t.Context(), run.ID, "", "", workflow.Actor{}), error(nil))
-		r.rests(run.ID, workflow.Paused)
-		want(t, r.engine.Cancel(t.Context(), run.ID, workflow.Undo, true, workflow.Actor{Name: "eve", Reason: "leave it"}), error(nil))
-		r.rests(run.ID, workflow.Cancelled)
+		r.rests(run.ID, runtype.Paused)
+		want(t, r.engine.Cancel(t.Context(), run.ID, runtype.Undo, true, workflow.Actor{Name: "eve", Reason: "leave it"}), error(nil))
+		r.rests(run.ID, runtype.Cancelled)
 		want(t, r.done(), []string{"A", "Clean"})
 		events, err := r.store.History(t.Context(), run.ID, 0, 0)
 		want(t, err, error(nil))
@@ -422,10 +424,10 @@ func TestUndoFailsAndIsGivenUp(t *testing.T) {
 
 		again := r.start("F", ``)
 		synctest.Wait()
-		want(t, r.engine.Send(t.Context(), again.ID, workflow.Signal{Name: "go"}), error(nil))
-		r.rests(again.ID, workflow.Waiting)
-		want(t, code(r.engine.Cancel(t.Context(), again.ID, workflow.Undo, false, workflow.Actor{})), "NO_RETURN")
-		want(t, r.engine.Cancel(t.Context(), again.ID, workflow.Drop, false, workflow.Actor{}), error(nil))
-		r.rests(again.ID, workflow.Cancelled)
+		want(t, r.engine.Send(t.Context(), again.ID, runtype.Signal{Name: "go"}), error(nil))
+		r.rests(again.ID, runtype.Waiting)
+		want(t, code(r.engine.Cancel(t.Context(), again.ID, runtype.Undo, false, workflow.Actor{})), "NO_RETURN")
+		want(t, r.engine.Cancel(t.Context(), again.ID, runtype.Drop, false, workflow.Actor{}), error(nil))
+		r.rests(again.ID, runtype.Cancelled)
 	})
 }

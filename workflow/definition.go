@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // RunID returns the id of the run of a request: a hash of subject, flow and request id.
@@ -32,9 +34,9 @@ func Hash(flow Flow) (string, error) {
 }
 
 // DefinitionOf returns the definition of a flow as a store keeps it.
-func DefinitionOf(flow Flow) (Definition, error) {
+func DefinitionOf(flow Flow) (runstore.Definition, error) {
 	data, hash, err := canonical(&flow)
-	return Definition{Hash: hash, Flow: flow.Name, Version: flow.Version, Data: data, Source: flow.Source}, err
+	return runstore.Definition{Hash: hash, Flow: flow.Name, Version: flow.Version, Data: data, Source: flow.Source}, err
 }
 
 func canonical(flow *Flow) (data []byte, hash string, err error) {

@@ -8,6 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // TestFinding13ChosenDefinition: a resume with the new definition starts no step of the old one. If
@@ -27,12 +28,12 @@ func TestFinding13ChosenDefinition(t *testing.T) {
 	for name, c := range map[string]struct {
 		second []string // steps of the new definition
 		choice string
-		phase  workflow.Phase
+		phase  runtype.Phase
 		did    []string
 	}{
-		"new":             {[]string{"N", "A"}, "new", workflow.Succeeded, []string{"A", "N", "A"}},
-		"old":             {[]string{"N", "A"}, "old", workflow.Succeeded, []string{"A", "A"}},
-		"new, impossible": {[]string{"N"}, "new", workflow.Paused, []string{"A"}},
+		"new":             {[]string{"N", "A"}, "new", runtype.Succeeded, []string{"A", "N", "A"}},
+		"old":             {[]string{"N", "A"}, "old", runtype.Succeeded, []string{"A", "A"}},
+		"new, impossible": {[]string{"N"}, "new", runtype.Paused, []string{"A"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -48,14 +49,14 @@ func TestFinding13ChosenDefinition(t *testing.T) {
 				}
 				define([]string{"A"})
 				run := r.start("F", ``)
-				r.rests(run.ID, workflow.Paused)
+				r.rests(run.ID, runtype.Paused)
 				define(c.second)
 				fails = false
 				want(t, r.engine.Resume(t.Context(), run.ID, "", c.choice, workflow.Actor{Name: person}), error(nil))
 				synctest.Wait()
 				got := r.rests(run.ID, c.phase)
 				want(t, r.done(), c.did)
-				if c.phase == workflow.Paused {
+				if c.phase == runtype.Paused {
 					want(t, got.Fault.Code, workflow.FlowChanged.Code)
 				}
 			})

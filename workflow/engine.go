@@ -24,9 +24,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -35,6 +33,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow/internal/lease"
+	"github.com/pawl-dev/pawl/workflow/internal/slots"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Options of an engine. The zero value is usable.
@@ -48,8 +50,8 @@ type Options struct {
 	Secrets          Secrets                                                            // resolves secrets; nil: steps that read a secret fail
 	Healers          map[fault.Code]Healer                                              // by the code of the fault that they remove
 	Hooks            []Hook                                                             // receive saved events
-	Retention        Retention                                                          // of flows without a Retention of their own
-	Archive          func(*Run, []Event) error                                          // called before a finished run is removed
+	Retention        runtype.Retention                                                  // of flows without a Retention of their own
+	Archive          func(*runtype.Run, []runtype.Event) error                          // called before a finished run is removed
 	Logger           *slog.Logger                                                       // default slog.Default()
 	Object           func(ctx context.Context, subject string) (json.RawMessage, error) // reads a subject for conditions of waits; nil: null
 	Compile          func(source []byte) (Flow, error)                                  // compiles the Source of a stored definition
@@ -68,7 +70,7 @@ type LabelLimit struct {
 // Hook receives saved events. It cannot fail, delay or change a run.
 type Hook struct {
 	Name    string
-	OnEvent func(RunInfo, Event)
+	OnEvent func(RunInfo, runtype.Event)
 }
 
 // Healer tries to remove the cause of a fault and then resumes the run. It is a function (Do) or a
@@ -101,11 +103,11 @@ type Request struct {
 
 // Engine executes the runs of a store. It is safe for concurrent use.
 type Engine struct {
-	store   Store
+	store   runstore.Store
 	options Options
 	log     *slog.Logger
-	actions map[string]Action
-	slots   *slots
+	catalog *catalog
+	slots   *slots.Pool
 	hooks   []*hookQueue
 
 	attemptCtx     context.Context // parent of the contexts of all attempts; its cause is ErrDraining or ErrLeaseLost
@@ -114,31 +116,24 @@ type Engine struct {
 	cancelSaves    context.CancelFunc
 
 	mu        sync.Mutex
-	flows     map[flowKey]*plan
-	healers   map[fault.Code]Healer
-	stored    map[string]*plan // older definitions that runs still use, by hash
-	known     map[string]bool  // hashes of the definitions that the store has
 	drivers   map[string]*driver
-	waiters   map[string]map[chan struct{}]struct{} // callers of Await, by the id of the run
-	parks     map[string]time.Time                  // parked runs, which have an owner but no driver: time of their next poll
-	parkAt    time.Time                             // earliest time in parks
+	parks     map[string]time.Time // parked runs, which have an owner but no driver: time of their next poll
+	parkAt    time.Time            // earliest time in parks
 	serving   bool
 	advancing int    // calls of Advance that have not returned
 	stopLease func() // stops the lease renewal for them
 	active    sync.WaitGroup
 	claimWake chan struct{} // wakes the claim loop
-	health    error
 
-	lease    lease
-	renewing ctxMutex     // held while the lease is renewed
-	defining ctxMutex     // held while a definition is stored
-	awaited  atomic.Int64 // number of calls of Await that have not returned
+	health   storeHealth
+	awaiting awaiting
+	lease    lease.Lease
+	renewing lease.Mutex // held while the lease is renewed
 	draining atomic.Bool
-	stuck    atomic.Int64 // drivers that retry a save
 }
 
 // New creates an engine. It reports all errors of all flows at once.
-func New(store Store, flows []Flow, options Options) (*Engine, error) {
+func New(store runstore.Store, flows []Flow, options Options) (*Engine, error) {
 	o := options
 	if o.Worker == "" {
 		o.Worker = workerName()
@@ -165,18 +160,23 @@ func New(store Store, flows []Flow, options Options) (*Engine, error) {
 		o.Logger = slog.Default()
 	}
 	e := &Engine{
-		store: store, options: o, log: o.Logger, actions: map[string]Action{},
-		healers: options.Healers, stored: map[string]*plan{}, known: map[string]bool{}, drivers: map[string]*driver{}, parks: map[string]time.Time{},
-		claimWake: make(chan struct{}, 1), lease: lease{duration: o.Lease}, renewing: newCtxMutex(), defining: newCtxMutex(),
+		store: store, options: o, log: o.Logger,
+		catalog: &catalog{
+			store: store, actions: map[string]Action{}, compile: o.Compile, defining: lease.NewMutex(),
+			healers: options.Healers, stored: map[string]*plan{}, known: map[string]bool{},
+		},
+		drivers: map[string]*driver{}, parks: map[string]time.Time{},
+		claimWake: make(chan struct{}, 1), lease: lease.Lease{Duration: o.Lease}, renewing: lease.NewMutex(),
 	}
+	e.health.log, e.health.recovered = o.Logger, e.server().wakeClaimLoop
 	var errs []error
 	for _, a := range o.Actions {
-		if _, twice := e.actions[a.Name]; twice {
+		if _, twice := e.catalog.actions[a.Name]; twice {
 			errs = append(errs, fmt.Errorf("the action %q is registered twice", a.Name))
 		}
-		e.actions[a.Name] = a
+		e.catalog.actions[a.Name] = a
 	}
-	e.slots = newSlots(o.Attempts, o.PerLabel, e.limitOf)
+	e.slots = slots.New(o.Attempts, o.PerLabel.Max, e.catalog.limitOf)
 	e.begin()
 	for _, h := range o.Hooks {
 		e.hooks = append(e.hooks, newHookQueue(h))
@@ -197,122 +197,42 @@ func (e *Engine) Load(flows []Flow) error { return e.LoadAll(flows, e.Healers())
 
 // Healers returns the loaded healers by the code of their fault. The caller must not change the
 // map.
-func (e *Engine) Healers() map[fault.Code]Healer {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.healers
-}
+func (e *Engine) Healers() map[fault.Code]Healer { return e.catalog.loadedHealers() }
 
 // LoadAll replaces the flows and the healers, or changes nothing if one of them is invalid. A
 // healing that is under way ends with the healer that it began with.
 func (e *Engine) LoadAll(flows []Flow, healers map[fault.Code]Healer) error {
-	plans := make(map[flowKey]*plan, len(flows))
-	var errs []error
-	for i := range flows {
-		p, err := compile(&flows[i], e.actions, false)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		key := keyOf(flows[i])
-		if plans[key] != nil {
-			errs = append(errs, FlowInvalid.Errorf("two flows are named %s", key))
-		}
-		plans[key] = p
-	}
-	errs = append(errs, checkChildren(plans)...)
-	for code, h := range healers {
-		if h.Do == nil && plans[flowKey{name: h.Flow}] == nil {
-			errs = append(errs, FlowInvalid.Errorf("the healer of %s uses the flow %q, which is not loaded", code, h.Flow))
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.flows, e.healers = plans, healers
-	clear(e.stored) // they hold functions of the flows that were just replaced
-	return nil
-}
-
-// checkChildren reports sub-flows that are not loaded, nested too deeply, or cyclic.
-func checkChildren(plans map[flowKey]*plan) []error {
-	var errs []error
-	uses := func(p *plan) []string {
-		var names []string
-		for _, path := range slices.Sorted(maps.Keys(p.nodes)) {
-			if n := p.nodes[path]; n.step.Flow != "" {
-				names = append(names, n.step.Flow)
-			}
-		}
-		return names
-	}
-	for _, key := range sortedKeys(plans) {
-		name := key.String()
-		var visit func(flow string, path []string) bool
-		visit = func(flow string, path []string) bool {
-			p := planFor(plans, flow, key.kind)
-			if slices.Contains(path, flow) {
-				errs = append(errs, FlowInvalid.Errorf("%s: its sub-flows form a cycle: %s", name, strings.Join(append(path, flow), " > ")))
-				return false
-			}
-			if p == nil {
-				errs = append(errs, FlowInvalid.Errorf("%s: the sub-flow %q is not loaded", path[len(path)-1], flow))
-				return false
-			}
-			if len(path) > maxChildDepth {
-				errs = append(errs, FlowInvalid.Errorf("%s: sub-flows are nested deeper than %d", name, maxChildDepth))
-				return false
-			}
-			for _, child := range uses(p) {
-				if !visit(child, append(slices.Clone(path), flow)) {
-					return false
-				}
-			}
-			return true
-		}
-		visit(key.name, nil)
-	}
-	return errs
+	return e.catalog.load(flows, healers)
 }
 
 // Flows returns the loaded flows, ordered by name. Of the flows with one name, the flow for all
 // kinds of subjects comes first.
-func (e *Engine) Flows() []Flow {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	var flows []Flow
-	for _, key := range sortedKeys(e.flows) {
-		flows = append(flows, *e.flows[key].flow)
-	}
-	return flows
-}
+func (e *Engine) Flows() []Flow { return e.catalog.loadedFlows() }
 
 // Store returns the store of the engine.
-func (e *Engine) Store() Store { return e.store }
+func (e *Engine) Store() runstore.Store { return e.store }
 
 // Worker is the name under which this engine owns runs.
 func (e *Engine) Worker() string { return e.options.Worker }
 
 // Start stores a run and returns when it is durable. If a run with this id exists, Start returns
 // that run; if its input differs, Start fails with INPUT_INVALID.
-func (e *Engine) Start(ctx context.Context, req Request) (*Run, error) {
+func (e *Engine) Start(ctx context.Context, req Request) (*runtype.Run, error) {
 	if req.RequestID == "" {
 		req.RequestID = newID()
 	}
-	return e.create(ctx, req, func(*Run) {})
+	return e.create(ctx, req, func(*runtype.Run) {})
 }
 
 // startChild stores the run of a sub-flow or of a healer that is a flow.
-func (e *Engine) startChild(ctx context.Context, req Request, parent *Run, step string, inline bool) (*Run, error) {
-	return e.create(ctx, req, func(r *Run) {
+func (e *Engine) startChild(ctx context.Context, req Request, parent *runtype.Run, step string, inline bool) (*runtype.Run, error) {
+	return e.create(ctx, req, func(r *runtype.Run) {
 		r.Parent, r.ParentRef, r.Depth, r.Inline = parent.ID, step, parent.Depth+1, inline
 	})
 }
 
-func (e *Engine) create(ctx context.Context, req Request, edit func(*Run)) (*Run, error) {
-	p := e.loadedPlan(req.Flow, req.Subject)
+func (e *Engine) create(ctx context.Context, req Request, edit func(*runtype.Run)) (*runtype.Run, error) {
+	p := e.catalog.loadedPlan(req.Flow, req.Subject)
 	if p == nil {
 		return nil, FlowUnknown.Errorf("no flow %q is loaded", req.Flow)
 	}
@@ -323,37 +243,37 @@ func (e *Engine) create(ctx context.Context, req Request, edit func(*Run)) (*Run
 	if err := checkNames(req); err != nil {
 		return nil, err
 	}
-	if err := e.define(ctx, p); err != nil {
+	if err := e.catalog.define(ctx, p); err != nil {
 		return nil, err
 	}
 	at := now()
-	r := &Run{
+	r := &runtype.Run{
 		ID: RunID(req.Subject, req.Flow, req.RequestID), Flow: req.Flow, Version: p.flow.Version, Hash: p.hash, Subject: req.Subject,
 		Labels: req.Labels, RequestID: req.RequestID, Actor: req.Actor.Name, Reason: req.Actor.Reason, Input: input,
-		Phase: Running, CreatedAt: at, NextAt: at, Seq: 1,
+		Phase: runtype.Running, CreatedAt: at, NextAt: at, Seq: 1,
 	}
 	edit(r)
-	claimed := e.claimOnCreate(r)
-	if claimer, ok := e.store.(Claimer); ok && claimed {
-		_, _ = e.renewLease(ctx, claimer) // if this fails, the driver renews the lease before its first attempt
+	claimed := e.server().claimOnCreate(r)
+	if claimer, ok := e.store.(runstore.Claimer); ok && claimed {
+		_, _ = e.leases().renewLease(ctx, claimer) // if this fails, the driver renews the lease before its first attempt
 	}
-	sentAt := instantNow()
-	got, err := e.store.Create(ctx, r, []Event{{Run: r.ID, Seq: 1, At: at, Kind: RunCreated, Actor: req.Actor.Name, Message: req.Actor.Reason}})
+	sentAt := lease.Now()
+	got, err := e.store.Create(ctx, r, []runtype.Event{{Run: r.ID, Seq: 1, At: at, Kind: runtype.RunCreated, Actor: req.Actor.Name, Message: req.Actor.Reason}})
 	if err != nil {
 		if claimed { // the store may have created it, claimed by this worker
-			e.claimAt(r.ID, time.Now().Add(time.Second))
+			e.server().claimAt(r.ID, time.Now().Add(time.Second))
 		}
 		return nil, err
 	}
 	fresh := got.CreatedAt.Equal(at) && got.Revision <= 1
 	if !fresh && !sameJSON(got.Input, input) {
-		return nil, InputInvalid.Errorf("run %s of this request exists with another input", got.ID)
+		return nil, runtype.InputInvalid.Errorf("run %s of this request exists with another input", got.ID)
 	}
 	if fresh {
-		e.publish(got, []Event{{Run: r.ID, Seq: 1, At: at, Kind: RunCreated, Actor: req.Actor.Name, Message: req.Actor.Reason}})
-		if claimed && got.Owner == e.options.Worker && got.Phase == Running {
+		e.publish(got, []runtype.Event{{Run: r.ID, Seq: 1, At: at, Kind: runtype.RunCreated, Actor: req.Actor.Name, Message: req.Actor.Reason}})
+		if claimed && got.Owner == e.options.Worker && got.Phase == runtype.Running {
 			mine := *got
-			e.launch(Loaded{Run: &mine, leaseTerm: e.lease.termOf(sentAt)})
+			e.server().launch(runstore.Loaded{Run: &mine}, e.lease.TermOf(sentAt))
 		}
 	}
 	return got, nil
@@ -367,20 +287,20 @@ func checkInput(flow *Flow, input json.RawMessage) (json.RawMessage, error) {
 	if d, ok := flow.Input.(Defaulter); ok && json.Valid(input) {
 		filled, err := d.Default(input)
 		if err != nil {
-			return nil, InputInvalid.Errorf("the input of %s: %w", flow.Name, err)
+			return nil, runtype.InputInvalid.Errorf("the input of %s: %w", flow.Name, err)
 		}
 		input = filled
 	}
 	var b bytes.Buffer
 	if err := json.Compact(&b, input); err != nil {
-		return nil, InputInvalid.Errorf("the input is not valid JSON: %w", err)
+		return nil, runtype.InputInvalid.Errorf("the input is not valid JSON: %w", err)
 	}
-	if b.Len() > MaxInput {
-		return nil, InputInvalid.Errorf("the input has %d bytes, the limit is %d", b.Len(), MaxInput)
+	if b.Len() > runtype.MaxInput {
+		return nil, runtype.InputInvalid.Errorf("the input has %d bytes, the limit is %d", b.Len(), runtype.MaxInput)
 	}
 	if flow.Input != nil {
 		if err := flow.Input.Check(b.Bytes()); err != nil {
-			return nil, InputInvalid.Errorf("the input of %s: %w", flow.Name, err)
+			return nil, runtype.InputInvalid.Errorf("the input of %s: %w", flow.Name, err)
 		}
 	}
 	return b.Bytes(), nil
@@ -390,48 +310,48 @@ func sameJSON(a, b json.RawMessage) bool {
 	if bytes.Equal(a, b) {
 		return true
 	}
-	x, errX := Decode(a)
-	y, errY := Decode(b)
+	x, errX := runtype.Decode(a)
+	y, errY := runtype.Decode(b)
 	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
 }
 
 // Get loads a run by its id or by a unique prefix of the id. RUN_NOT_FOUND.
-func (e *Engine) Get(ctx context.Context, id string) (*Run, error) {
+func (e *Engine) Get(ctx context.Context, id string) (*runtype.Run, error) {
 	l, err := e.Find(ctx, id)
 	return l.Run, err
 }
 
 // Find is Get that also returns the unread signals of the run. SendRequest and Post take its
 // result.
-func (e *Engine) Find(ctx context.Context, id string) (Loaded, error) {
+func (e *Engine) Find(ctx context.Context, id string) (runstore.Loaded, error) {
 	r, mail, err := e.store.Load(ctx, id)
 	if err == nil {
-		return Loaded{Run: r, Signals: mail}, nil
+		return runstore.Loaded{Run: r, Signals: mail}, nil
 	}
-	lister, ok := e.store.(Lister)
-	if !errors.Is(err, ErrNotFound) || !ok || len(id) >= fullIDLen || id == "" {
-		return Loaded{}, runError(id, err)
+	lister, ok := e.store.(runstore.Lister)
+	if !errors.Is(err, runstore.ErrNotFound) || !ok || len(id) >= fullIDLen || id == "" {
+		return runstore.Loaded{}, runError(id, err)
 	}
 	head, err := oneRun(ctx, lister, id)
 	if err != nil {
-		return Loaded{}, err
+		return runstore.Loaded{}, err
 	}
 	if r, mail, err = e.store.Load(ctx, head.ID); err != nil {
-		return Loaded{}, runError(id, err)
+		return runstore.Loaded{}, runError(id, err)
 	}
-	return Loaded{Run: r, Signals: mail}, nil
+	return runstore.Loaded{Run: r, Signals: mail}, nil
 }
 
 // Head finds a run as Get does, but loads only the record of the current step.
-func (e *Engine) Head(ctx context.Context, id string) (*Run, error) {
-	lister, ok := e.store.(Lister)
+func (e *Engine) Head(ctx context.Context, id string) (*runtype.Run, error) {
+	lister, ok := e.store.(runstore.Lister)
 	if !ok || id == "" {
 		return e.Get(ctx, id)
 	}
 	if len(id) < fullIDLen {
 		return oneRun(ctx, lister, id)
 	}
-	runs, _, err := lister.List(ctx, Query{IDs: []string{id}, Limit: 1})
+	runs, _, err := lister.List(ctx, runstore.Query{IDs: []string{id}, Limit: 1})
 	if err == nil && len(runs) == 0 {
 		err = RunNotFound.Errorf("no run has the id %s", id)
 	}
@@ -445,8 +365,8 @@ func (e *Engine) Head(ctx context.Context, id string) (*Run, error) {
 const fullIDLen = 26
 
 // oneRun finds the only run whose id has this prefix.
-func oneRun(ctx context.Context, lister Lister, id string) (*Run, error) {
-	runs, _, err := lister.List(ctx, Query{Prefix: id, Limit: 2})
+func oneRun(ctx context.Context, lister runstore.Lister, id string) (*runtype.Run, error) {
+	runs, _, err := lister.List(ctx, runstore.Query{Prefix: id, Limit: 2})
 	switch {
 	case err != nil:
 		return nil, err
@@ -460,9 +380,9 @@ func oneRun(ctx context.Context, lister Lister, id string) (*Run, error) {
 
 func runError(id string, err error) error {
 	switch {
-	case errors.Is(err, ErrNotFound):
+	case errors.Is(err, runstore.ErrNotFound):
 		return RunNotFound.Errorf("no run has the id %s", id)
-	case errors.Is(err, ErrFinal):
+	case errors.Is(err, runstore.ErrFinal):
 		return RunFinished.Errorf("run %s has ended", id)
 	}
 	return err
@@ -473,18 +393,18 @@ const maxName = 1024 // bytes of a subject, a request id or a label
 // checkNames refuses names that a store cannot keep or that a person cannot read.
 func checkNames(req Request) error {
 	if req.Subject == "" {
-		return InputInvalid.Errorf("the request names no subject (kind/namespace/name)")
+		return runtype.InputInvalid.Errorf("the request names no subject (kind/namespace/name)")
 	}
 	names := []string{req.Subject, req.RequestID}
 	for key, value := range req.Labels {
 		if key == "" {
-			return InputInvalid.Errorf("a label has no name")
+			return runtype.InputInvalid.Errorf("a label has no name")
 		}
 		names = append(names, key, value)
 	}
 	for _, name := range names {
 		if !validName(name) {
-			return InputInvalid.Errorf("%.40q is not a valid name: at most %d bytes of UTF-8 without control characters", name, maxName)
+			return runtype.InputInvalid.Errorf("%.40q is not a valid name: at most %d bytes of UTF-8 without control characters", name, maxName)
 		}
 	}
 	return nil

@@ -19,6 +19,8 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -34,7 +36,7 @@ var (
 // harness is an engine that serves a memory store within a synctest bubble.
 type harness struct {
 	t      *testing.T
-	store  *workflow.Memory
+	store  *runstore.Memory
 	engine *workflow.Engine
 	stop   func()
 
@@ -44,7 +46,7 @@ type harness struct {
 
 func newHarness(t *testing.T, flows []workflow.Flow, options workflow.Options) *harness {
 	t.Helper()
-	r := &harness{t: t, store: workflow.NewMemory()}
+	r := &harness{t: t, store: runstore.NewMemory()}
 	r.serve(flows, options)
 	return r
 }
@@ -83,7 +85,7 @@ func (r *harness) done() []string {
 	return slices.Clone(r.log)
 }
 
-func (r *harness) start(flow string, input string) *workflow.Run {
+func (r *harness) start(flow string, input string) *runtype.Run {
 	r.t.Helper()
 	run, err := r.engine.Start(r.t.Context(), workflow.Request{Flow: flow, Subject: subject, Input: json.RawMessage(input)})
 	if err != nil {
@@ -92,7 +94,7 @@ func (r *harness) start(flow string, input string) *workflow.Run {
 	return run
 }
 
-func (r *harness) load(id string) *workflow.Run {
+func (r *harness) load(id string) *runtype.Run {
 	r.t.Helper()
 	run, _, err := r.store.Load(context.Background(), id)
 	if err != nil {
@@ -102,7 +104,7 @@ func (r *harness) load(id string) *workflow.Run {
 }
 
 // rests waits until nothing happens without a timer, and checks the phase.
-func (r *harness) rests(id string, phase workflow.Phase) *workflow.Run {
+func (r *harness) rests(id string, phase runtype.Phase) *runtype.Run {
 	r.t.Helper()
 	synctest.Wait()
 	run := r.load(id)
@@ -183,7 +185,7 @@ func TestRunOfThreeSteps(t *testing.T) {
 		})
 		want(t, r.engine.Load([]workflow.Flow{{Name: "Three", Steps: []workflow.Step{a, b, r.step("C", nil)}}}), error(nil))
 		run := r.start("Three", `{}`)
-		got := r.rests(run.ID, workflow.Succeeded)
+		got := r.rests(run.ID, runtype.Succeeded)
 		want(t, r.done(), []string{"A", "B", "C"})
 		want(t, got.Revision, int64(5)) // create, open, three closes: n + 2
 		want(t, r.history(run.ID), []string{
@@ -213,19 +215,19 @@ func TestRetryAndPause(t *testing.T) {
 		began := time.Now()
 		run := r.start("F", ``)
 		time.Sleep(time.Hour)
-		got := r.rests(run.ID, workflow.Paused)
+		got := r.rests(run.ID, runtype.Paused)
 		want(t, r.done(), []string{"A", "A", "A", "A", "B", "B"})
 		want(t, got.Fault.Exhausted, true)
 		want(t, got.Fault.Code, "TEST_SHAKY")
 		want(t, got.State.PausedAt.Sub(began), (1+2+4+1)*time.Second)
 		want(t, r.engine.Resume(t.Context(), run.ID, "", "", workflow.Actor{Name: "eve"}), error(nil))
 		time.Sleep(time.Hour)
-		r.rests(run.ID, workflow.Paused)
+		r.rests(run.ID, runtype.Paused)
 		want(t, len(r.done()), 8) // a resumed step has all its attempts
 		want(t, r.engine.Skip(t.Context(), run.ID, "B", nil, false, workflow.Actor{}) != nil, true)
 		want(t, r.engine.Skip(t.Context(), run.ID, "B", nil, true, workflow.Actor{Reason: "enough"}), error(nil))
-		got = r.rests(run.ID, workflow.Succeeded)
-		want(t, got.Step("B").Phase, workflow.StepSkipped)
+		got = r.rests(run.ID, runtype.Succeeded)
+		want(t, got.Step("B").Phase, runtype.StepSkipped)
 	})
 }
 
@@ -244,10 +246,10 @@ func TestCancelUndo(t *testing.T) {
 		}, Finally: []workflow.Step{r.step("Clean", nil)}}
 		want(t, r.engine.Load([]workflow.Flow{flow}), error(nil))
 		run := r.start("F", ``)
-		r.rests(run.ID, workflow.Running)
-		want(t, r.engine.Cancel(t.Context(), run.ID, workflow.Undo, false, workflow.Actor{Name: "eve"}), error(nil))
+		r.rests(run.ID, runtype.Running)
+		want(t, r.engine.Cancel(t.Context(), run.ID, runtype.Undo, false, workflow.Actor{Name: "eve"}), error(nil))
 		time.Sleep(time.Second)
-		r.rests(run.ID, workflow.Cancelled)
+		r.rests(run.ID, runtype.Cancelled)
 		want(t, r.done(), []string{"A", "HA/Off", "HA/B", "Hang", "undo Hang", "undo HA/B", "HA/On", "undo A", "Clean"})
 	})
 }
@@ -269,11 +271,11 @@ func TestPauseInsideBracketClosesAndReopens(t *testing.T) {
 		}}
 		want(t, r.engine.Load([]workflow.Flow{flow}), error(nil))
 		run := r.start("F", ``)
-		r.rests(run.ID, workflow.Paused)
+		r.rests(run.ID, runtype.Paused)
 		want(t, r.done(), []string{"HA/Off", "HA/B", "HA/On"})
 		bad = false
 		want(t, r.engine.Resume(t.Context(), run.ID, "", "", workflow.Actor{}), error(nil))
-		r.rests(run.ID, workflow.Succeeded)
+		r.rests(run.ID, runtype.Succeeded)
 		want(t, r.done(), []string{"HA/Off", "HA/B", "HA/On", "HA/Off", "HA/B", "HA/On"})
 	})
 }
@@ -305,7 +307,7 @@ func TestParallelAndLoop(t *testing.T) {
 		began := time.Now()
 		run := r.start("F", `{"L":[7,8]}`)
 		time.Sleep(time.Minute)
-		got := r.rests(run.ID, workflow.Succeeded)
+		got := r.rests(run.ID, runtype.Succeeded)
 		want(t, got.EndedAt.Sub(began), 3*time.Second)
 		did := r.done()
 		slices.Sort(did[:2]) // X and Y start together
@@ -335,9 +337,9 @@ func TestSignalsAndWaits(t *testing.T) {
 		}}
 		want(t, r.engine.Load([]workflow.Flow{flow}), error(nil))
 		run := r.start("F", ``)
-		r.rests(run.ID, workflow.Waiting)
+		r.rests(run.ID, runtype.Waiting)
 		for range 3 {
-			want(t, r.engine.Send(t.Context(), run.ID, workflow.Signal{ID: "s1", Name: "go", Payload: json.RawMessage(`{"x":1}`)}), error(nil))
+			want(t, r.engine.Send(t.Context(), run.ID, runtype.Signal{ID: "s1", Name: "go", Payload: json.RawMessage(`{"x":1}`)}), error(nil))
 		}
 		synctest.Wait()
 		want(t, string(r.load(run.ID).Step("Go").Output), `{"x":1}`)
@@ -352,7 +354,7 @@ func TestSignalsAndWaits(t *testing.T) {
 		synctest.Wait()
 		want(t, looks, 5)
 		time.Sleep(2*time.Hour + time.Minute)
-		got := r.rests(run.ID, workflow.Paused)
+		got := r.rests(run.ID, runtype.Paused)
 		want(t, string(got.Step("Late").Output), `{"timedOut":true}`)
 		want(t, got.Fault.Code, workflow.WaitExpired.Code)
 	})
@@ -372,12 +374,12 @@ func TestChildRun(t *testing.T) {
 		top := workflow.Flow{Name: "Top", Steps: []workflow.Step{{Name: "Sub", Flow: "Child"}, r.step("After", nil)}}
 		want(t, r.engine.Load([]workflow.Flow{child, top}), error(nil))
 		run := r.start("Top", ``)
-		got := r.rests(run.ID, workflow.Paused)
+		got := r.rests(run.ID, runtype.Paused)
 		want(t, got.Fault.Code, workflow.ChildPaused.Code)
 		want(t, got.Fault.Details["code"], any("TEST_BROKEN"))
 		bad = false
 		want(t, r.engine.Resume(t.Context(), run.ID, "", "", workflow.Actor{}), error(nil))
-		got = r.rests(run.ID, workflow.Succeeded)
+		got = r.rests(run.ID, runtype.Succeeded)
 		want(t, strings.Contains(string(got.Step("Sub").Output), `"output":5`), true)
 		want(t, r.done(), []string{"C", "C", "After"})
 	})
@@ -401,7 +403,7 @@ func TestPromise5PanicIsAFailure(t *testing.T) {
 		want(t, r.engine.Load([]workflow.Flow{flow}), error(nil))
 		run := r.start("F", ``)
 		time.Sleep(time.Minute)
-		r.rests(run.ID, workflow.Succeeded)
+		r.rests(run.ID, runtype.Succeeded)
 		want(t, r.history(run.ID)[3], "StepRetrying P PANIC")
 	})
 }
@@ -424,7 +426,7 @@ func TestHealer(t *testing.T) {
 		})}}
 		want(t, r.engine.Load([]workflow.Flow{flow}), error(nil))
 		run := r.start("F", ``)
-		r.rests(run.ID, workflow.Succeeded)
+		r.rests(run.ID, runtype.Succeeded)
 		want(t, r.history(run.ID), []string{"RunCreated", "RunStarted", "StepStarted P", "StepFailed P TEST_BROKEN", "RunPaused P TEST_BROKEN", "HealingBegun P TEST_BROKEN", "HealingEnded TEST_BROKEN", "RunResumed", "StepStarted P", "StepDone P", "RunSucceeded"})
 	})
 }
@@ -444,15 +446,15 @@ func TestHealersAreLoadedWithFlows(t *testing.T) {
 		cure := workflow.Flow{Name: "Cure", Steps: []workflow.Step{r.step("C", func(*workflow.Task) outcome.Outcome { healed = true; return outcome.Done() })}}
 		want(t, r.engine.Load([]workflow.Flow{work}), error(nil))
 		first := r.start("F", ``)
-		r.rests(first.ID, workflow.Paused)
-		want(t, r.engine.Cancel(t.Context(), first.ID, workflow.Drop, false, workflow.Actor{}), error(nil))
-		r.rests(first.ID, workflow.Cancelled)
+		r.rests(first.ID, runtype.Paused)
+		want(t, r.engine.Cancel(t.Context(), first.ID, runtype.Drop, false, workflow.Actor{}), error(nil))
+		r.rests(first.ID, runtype.Cancelled)
 		healers := map[fault.Code]workflow.Healer{broken.Code: {Flow: "Cure"}}
 		if err := r.engine.LoadAll([]workflow.Flow{work}, healers); err == nil || len(r.engine.Healers()) != 0 {
 			t.Errorf("a healer without its flow: %v, %v", err, r.engine.Healers())
 		}
 		want(t, r.engine.LoadAll([]workflow.Flow{work, cure}, healers), error(nil))
-		r.rests(r.start("F", ``).ID, workflow.Succeeded)
+		r.rests(r.start("F", ``).ID, runtype.Succeeded)
 		if err := r.engine.Load([]workflow.Flow{work}); err == nil {
 			t.Error("the flow of a healer was taken away")
 		}
@@ -466,14 +468,14 @@ func TestQueuePerSubject(t *testing.T) {
 		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{{Name: "W", Wait: &workflow.WaitFor{Signal: "go"}}}}
 		want(t, r.engine.Load([]workflow.Flow{flow}), error(nil))
 		a, b, c := r.start("F", ``), r.start("F", ``), r.start("F", ``)
-		r.rests(a.ID, workflow.Waiting)
-		r.rests(b.ID, workflow.Queued)
-		want(t, r.engine.Cancel(t.Context(), b.ID, workflow.Drop, false, workflow.Actor{}), error(nil))
-		r.rests(b.ID, workflow.Cancelled)
-		r.rests(c.ID, workflow.Queued)
-		want(t, r.engine.Send(t.Context(), a.ID, workflow.Signal{Name: "go"}), error(nil))
-		r.rests(a.ID, workflow.Succeeded)
-		r.rests(c.ID, workflow.Waiting)
+		r.rests(a.ID, runtype.Waiting)
+		r.rests(b.ID, runtype.Queued)
+		want(t, r.engine.Cancel(t.Context(), b.ID, runtype.Drop, false, workflow.Actor{}), error(nil))
+		r.rests(b.ID, runtype.Cancelled)
+		r.rests(c.ID, runtype.Queued)
+		want(t, r.engine.Send(t.Context(), a.ID, runtype.Signal{Name: "go"}), error(nil))
+		r.rests(a.ID, runtype.Succeeded)
+		r.rests(c.ID, runtype.Waiting)
 	})
 }
 
@@ -494,12 +496,12 @@ func TestDrainAndRestart(t *testing.T) {
 		synctest.Wait()
 		r.stop()
 		got := r.load(run.ID)
-		want(t, got.Step("S").Phase, workflow.StepRetrying)
+		want(t, got.Step("S").Phase, runtype.StepRetrying)
 		want(t, got.Step("S").Failures, 0)
 		block = false
 		r.serve([]workflow.Flow{flow}, workflow.Options{})
 		defer r.stop()
-		r.rests(run.ID, workflow.Succeeded)
+		r.rests(run.ID, runtype.Succeeded)
 		want(t, r.done(), []string{"S", "S", "B"})
 	})
 }

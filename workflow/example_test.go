@@ -10,6 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // says returns the function of a step that prints a text.
@@ -53,9 +55,9 @@ func ExampleEngine() {
 		}},
 	}}
 	ended := make(chan workflow.RunInfo, 1)
-	engine := must(workflow.New(workflow.NewMemory(), []workflow.Flow{create}, workflow.Options{
-		Hooks: []workflow.Hook{{Name: "ended", OnEvent: func(r workflow.RunInfo, e workflow.Event) {
-			if e.Kind == workflow.RunSucceeded {
+	engine := must(workflow.New(runstore.NewMemory(), []workflow.Flow{create}, workflow.Options{
+		Hooks: []workflow.Hook{{Name: "ended", OnEvent: func(r workflow.RunInfo, e runtype.Event) {
+			if e.Kind == runtype.RunSucceeded {
 				ended <- r
 			}
 		}}},
@@ -91,11 +93,11 @@ func ExampleTask_Signal() {
 			return outcome.Fail(t.Set(s.Payload))
 		}},
 	}}
-	engine := must(workflow.New(workflow.NewMemory(), []workflow.Flow{flow}, workflow.Options{}))
+	engine := must(workflow.New(runstore.NewMemory(), []workflow.Flow{flow}, workflow.Options{}))
 	run := must(engine.Start(ctx, workflow.Request{Flow: "Switch", Subject: "demo/default/c1"}))
 	fmt.Println(engine.Advance(ctx, run.ID).Reason())
 
-	signal := workflow.Signal{ID: "ev-91", Name: "caught-up", Payload: json.RawMessage(`{"lag":0}`), Actor: "replica"}
+	signal := runtype.Signal{ID: "ev-91", Name: "caught-up", Payload: json.RawMessage(`{"lag":0}`), Actor: "replica"}
 	if err := engine.Send(ctx, run.ID, signal); err != nil { // durable on return; a second signal with the same id is ignored
 		panic(err)
 	}
@@ -132,7 +134,7 @@ func ExampleHealer() {
 		nodes++
 		return outcome.Done()
 	}
-	engine := must(workflow.New(workflow.NewMemory(), []workflow.Flow{flow}, workflow.Options{
+	engine := must(workflow.New(runstore.NewMemory(), []workflow.Flow{flow}, workflow.Options{
 		Healers: map[fault.Code]workflow.Healer{nodeFull.Code: {Do: addNode, Limits: workflow.Limits{Attempts: 2}}},
 		Logger:  slog.New(slog.DiscardHandler),
 	}))
@@ -156,14 +158,14 @@ func ExampleEngine_Cancel() {
 		},
 		Finally: []workflow.Step{{Name: "Report", Do: says("report")}},
 	}
-	engine := must(workflow.New(workflow.NewMemory(), []workflow.Flow{flow}, workflow.Options{}))
+	engine := must(workflow.New(runstore.NewMemory(), []workflow.Flow{flow}, workflow.Options{}))
 	run := must(engine.Start(ctx, workflow.Request{Flow: "Create", Subject: "demo/default/c1"}))
 	engine.Advance(ctx, run.ID)
 	run = must(engine.Get(ctx, run.ID))
 	kind, _ := fault.Lookup(string(run.Fault.Code))
 	fmt.Println(run.Phase, kind.Code, "-", kind.Remedy)
 
-	err := engine.Cancel(ctx, run.ID, workflow.Undo, false, workflow.Actor{Name: "ann", Reason: "wrong class"})
+	err := engine.Cancel(ctx, run.ID, runtype.Undo, false, workflow.Actor{Name: "ann", Reason: "wrong class"})
 	if err != nil {
 		panic(err)
 	}
@@ -207,7 +209,7 @@ func ExampleEngine_Await() {
 			return outcome.Fail(t.Set(len(name)))
 		}},
 	}, Result: workflow.Result(func(v workflow.View) (int, error) { return workflow.OutputOf[int](v, "Letters") })}
-	engine := must(workflow.New(workflow.NewMemory(), []workflow.Flow{count}, workflow.Options{}))
+	engine := must(workflow.New(runstore.NewMemory(), []workflow.Flow{count}, workflow.Options{}))
 	go func() { _ = engine.Serve(ctx) }()
 
 	run := must(engine.Start(ctx, workflow.Request{Flow: "Count", Subject: "demo/default/c1", Input: json.RawMessage(`"ann"`)}))

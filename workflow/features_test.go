@@ -15,6 +15,8 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 type secretMap map[string]string
@@ -52,7 +54,7 @@ func TestSecretsAreNeverStored(t *testing.T) {
 		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{step, missing}}}), error(nil))
 		run := r.start("F", ``)
 		time.Sleep(time.Minute)
-		got := r.rests(run.ID, workflow.Paused)
+		got := r.rests(run.ID, runtype.Paused)
 		want(t, got.Fault.Code, workflow.SecretMissing.Code)
 		want(t, string(got.Step("S").Output), `"used ***"`)
 		events, _ := r.store.History(t.Context(), run.ID, 0, 0)
@@ -70,18 +72,18 @@ func TestLimitsOfARun(t *testing.T) {
 		flow := workflow.Flow{Name: "F"}
 		for i := range 6 {
 			s := r.step("S"+string(rune('a'+i)), func(task *workflow.Task) outcome.Outcome { return outcome.Fail(task.Set(strings.Repeat("x", 200<<10))) })
-			s.MaxOutput = workflow.MaxOutputRaised
+			s.MaxOutput = runtype.MaxOutputRaised
 			flow.Steps = append(flow.Steps, s)
 		}
 		want(t, r.engine.Load([]workflow.Flow{flow}), error(nil))
 		run := r.start("F", ``)
-		got := r.rests(run.ID, workflow.Paused)
-		want(t, got.Fault.Code, workflow.OutputTooLarge.Code)
+		got := r.rests(run.ID, runtype.Paused)
+		want(t, got.Fault.Code, runtype.OutputTooLarge.Code)
 		want(t, got.Fault.Step, "Sf")
-		_, err := r.engine.Start(t.Context(), workflow.Request{Flow: "F", Subject: subject, Input: json.RawMessage(`"` + strings.Repeat("x", workflow.MaxInput) + `"`)})
+		_, err := r.engine.Start(t.Context(), workflow.Request{Flow: "F", Subject: subject, Input: json.RawMessage(`"` + strings.Repeat("x", runtype.MaxInput) + `"`)})
 		want(t, code(err), "INPUT_INVALID")
-		want(t, code(r.engine.Send(t.Context(), run.ID, workflow.Signal{Name: "s", Payload: json.RawMessage(`"` + strings.Repeat("x", workflow.MaxSignal) + `"`)})), "OUTPUT_TOO_LARGE")
-		want(t, code(r.engine.Send(t.Context(), run.ID, workflow.Signal{Name: "pawl/pause"})), "INPUT_INVALID")
+		want(t, code(r.engine.Send(t.Context(), run.ID, runtype.Signal{Name: "s", Payload: json.RawMessage(`"` + strings.Repeat("x", runtype.MaxSignal) + `"`)})), "OUTPUT_TOO_LARGE")
+		want(t, code(r.engine.Send(t.Context(), run.ID, runtype.Signal{Name: "pawl/pause"})), "INPUT_INVALID")
 	})
 }
 
@@ -105,16 +107,16 @@ func TestParallelFailsTogether(t *testing.T) {
 		want(t, r.engine.Load([]workflow.Flow{flow}), error(nil))
 		run := r.start("F", ``)
 		time.Sleep(30 * time.Second)
-		r.rests(run.ID, workflow.Running)
+		r.rests(run.ID, runtype.Running)
 		time.Sleep(time.Minute)
-		got := r.rests(run.ID, workflow.Paused)
+		got := r.rests(run.ID, runtype.Paused)
 		want(t, got.Step("P/x/A").Fault.Code, "TEST_BROKEN")
 		want(t, got.Step("P/z/A").Fault.Code, "TEST_BROKEN")
-		want(t, got.Step("P/y/A").Phase, workflow.StepDone)
+		want(t, got.Step("P/y/A").Phase, runtype.StepDone)
 		want(t, got.Step("P/y/B") == nil, true) // no new step was opened
 		bad = false
 		want(t, r.engine.Resume(t.Context(), run.ID, "", "", workflow.Actor{}), error(nil))
-		r.rests(run.ID, workflow.Succeeded)
+		r.rests(run.ID, runtype.Succeeded)
 		if n := strings.Count(strings.Join(r.done(), " "), "P/y/A"); n != 1 {
 			t.Fatalf("the branch that did not fail was executed %d times", n)
 		}
@@ -129,18 +131,18 @@ func TestChildIsCancelledWithItsParent(t *testing.T) {
 		top := workflow.Flow{Name: "Top", Steps: []workflow.Step{r.undoable("A"), {Name: "Sub", Flow: "Child"}}}
 		want(t, r.engine.Load([]workflow.Flow{child, top}), error(nil))
 		run := r.start("Top", ``)
-		r.rests(run.ID, workflow.Waiting)
+		r.rests(run.ID, runtype.Waiting)
 		want(t, r.engine.Pause(t.Context(), run.ID, workflow.Actor{Name: "eve"}), error(nil))
-		r.rests(run.ID, workflow.Paused)
-		children, _, err := r.store.List(t.Context(), workflow.Query{Parent: run.ID})
+		r.rests(run.ID, runtype.Paused)
+		children, _, err := r.store.List(t.Context(), runstore.Query{Parent: run.ID})
 		want(t, err, error(nil))
 		want(t, len(children), 1)
-		r.rests(children[0].ID, workflow.Paused) // a pause also pauses the child
+		r.rests(children[0].ID, runtype.Paused) // a pause also pauses the child
 		want(t, r.engine.Resume(t.Context(), run.ID, "", "", workflow.Actor{}), error(nil))
-		r.rests(children[0].ID, workflow.Waiting)
-		want(t, r.engine.Cancel(t.Context(), run.ID, workflow.Undo, false, workflow.Actor{}), error(nil))
-		r.rests(run.ID, workflow.Cancelled)
-		r.rests(children[0].ID, workflow.Cancelled)
+		r.rests(children[0].ID, runtype.Waiting)
+		want(t, r.engine.Cancel(t.Context(), run.ID, runtype.Undo, false, workflow.Actor{}), error(nil))
+		r.rests(run.ID, runtype.Cancelled)
+		r.rests(children[0].ID, runtype.Cancelled)
 		want(t, r.done(), []string{"A", "C", "undo C", "undo A"})
 	})
 }
@@ -162,11 +164,11 @@ func TestSkipGuardsReaders(t *testing.T) {
 		b.Reads = []string{"A"}
 		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{a, b}}}), error(nil))
 		run := r.start("F", ``)
-		r.rests(run.ID, workflow.Paused)
+		r.rests(run.ID, runtype.Paused)
 		want(t, code(r.engine.Skip(t.Context(), run.ID, "A", nil, true, workflow.Actor{})), "SKIP_REFUSED")
 		want(t, code(r.engine.Skip(t.Context(), run.ID, "B", nil, true, workflow.Actor{})), "SKIP_REFUSED")
 		want(t, r.engine.Skip(t.Context(), run.ID, "A", 7, false, workflow.Actor{Name: "eve", Reason: "known"}), error(nil))
-		got := r.rests(run.ID, workflow.Succeeded)
+		got := r.rests(run.ID, runtype.Succeeded)
 		want(t, got.Step("A").Actor, "eve") // the person who skipped is recorded
 	})
 }
@@ -188,12 +190,12 @@ func TestHealerLimits(t *testing.T) {
 		synctest.Wait()
 		want(t, heals.Load(), int32(1))
 		time.Sleep(time.Hour)
-		got := r.rests(run.ID, workflow.Paused)
+		got := r.rests(run.ID, runtype.Paused)
 		want(t, heals.Load(), int32(3))
 		want(t, got.Fault.Healer, "HEALER_EXHAUSTED")
 		want(t, got.Fault.Code, "TEST_BROKEN") // the first fault stays
-		want(t, r.engine.Cancel(t.Context(), run.ID, workflow.Drop, false, workflow.Actor{}), error(nil))
-		r.rests(run.ID, workflow.Cancelled)
+		want(t, r.engine.Cancel(t.Context(), run.ID, runtype.Drop, false, workflow.Actor{}), error(nil))
+		r.rests(run.ID, runtype.Cancelled)
 	})
 }
 
@@ -212,7 +214,7 @@ func TestPlanWritesNothing(t *testing.T) {
 			return make([]json.RawMessage, n), err
 		}}, Do: nop},
 	}}
-	e, err := workflow.New(workflow.NewMemory(), []workflow.Flow{flow}, workflow.Options{})
+	e, err := workflow.New(runstore.NewMemory(), []workflow.Flow{flow}, workflow.Options{})
 	want(t, err, error(nil))
 	p, err := e.Plan("Create", json.RawMessage(`{"readers":0}`))
 	want(t, err, error(nil))
@@ -225,7 +227,7 @@ func TestPlanWritesNothing(t *testing.T) {
 func TestRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var archived []string
-		r := newHarness(t, nil, workflow.Options{Retention: workflow.Retention{Keep: 2}, Archive: func(run *workflow.Run, events []workflow.Event) error {
+		r := newHarness(t, nil, workflow.Options{Retention: runtype.Retention{Keep: 2}, Archive: func(run *runtype.Run, events []runtype.Event) error {
 			archived = append(archived, run.ID)
 			if len(events) == 0 {
 				return errors.New("no history")
@@ -241,7 +243,7 @@ func TestRetention(t *testing.T) {
 		}
 		time.Sleep(31 * 24 * time.Hour)
 		synctest.Wait()
-		runs, _, err := r.store.List(t.Context(), workflow.Query{})
+		runs, _, err := r.store.List(t.Context(), runstore.Query{})
 		want(t, err, error(nil))
 		want(t, len(runs), 2)
 		want(t, archived[0], first.ID)
@@ -265,9 +267,9 @@ func TestLoopOfSingleSteps(t *testing.T) {
 		}}
 		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{s, {Name: "W", Wait: &workflow.WaitFor{Signal: "go"}}}}}), error(nil))
 		run := r.start("F", ``)
-		r.rests(run.ID, workflow.Waiting)
-		want(t, r.engine.Cancel(t.Context(), run.ID, workflow.Undo, false, workflow.Actor{}), error(nil))
-		r.rests(run.ID, workflow.Cancelled)
+		r.rests(run.ID, runtype.Waiting)
+		want(t, r.engine.Cancel(t.Context(), run.ID, runtype.Undo, false, workflow.Actor{}), error(nil))
+		r.rests(run.ID, runtype.Cancelled)
 		want(t, r.done(), []string{"Each[a]", "Each[b]", "undo Each[b]", "undo Each[a]"})
 	})
 }
@@ -285,9 +287,9 @@ func TestWaitThatExpiresIntoUndo(t *testing.T) {
 		}), error(nil))
 		run := r.start("Block", ``)
 		time.Sleep(2 * time.Minute)
-		r.rests(run.ID, workflow.Cancelled)
+		r.rests(run.ID, runtype.Cancelled)
 		run = r.start("Action", ``)
-		r.rests(run.ID, workflow.Cancelled)
+		r.rests(run.ID, runtype.Cancelled)
 		want(t, r.done(), []string{"A", "undo A", "B", "Act", "undo B"})
 	})
 }
@@ -312,7 +314,7 @@ func TestSecretsAreHiddenAsTheyAreMeant(t *testing.T) {
 		}}
 		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{step}}}), error(nil))
 		run := r.start("F", ``)
-		got := r.rests(run.ID, workflow.Succeeded)
+		got := r.rests(run.ID, runtype.Succeeded)
 		want(t, string(got.Step("S").Output), `{"k ***":["***"],"n":9123456,"pin":"***","text":"x *** ***"}`)
 	})
 }
@@ -330,6 +332,6 @@ func TestNamesAreLegible(t *testing.T) {
 			want(t, code(err), "INPUT_INVALID")
 		}
 		run := r.start("F", ``)
-		want(t, code(r.engine.Send(t.Context(), run.ID, workflow.Signal{ID: "\x00\n", Name: "go"})), "INPUT_INVALID")
+		want(t, code(r.engine.Send(t.Context(), run.ID, runtype.Signal{ID: "\x00\n", Name: "go"})), "INPUT_INVALID")
 	})
 }

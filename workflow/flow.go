@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Func is the work of a step. The engine may call it again with the same Task.Key until its outcome
@@ -29,9 +30,9 @@ type Flow struct {
 	OnDeadline           Then                                // default ThenPause
 	OnChange             Change                              // what happens to runs of an older definition; default ChangeFinish
 	Migrations           []Migration
-	Limit                int        // concurrent attempts of this flow per worker; 0: only the limit of the worker
-	Retention            *Retention // nil: Options.Retention
-	Source               []byte     // the expanded definition that a loader compiled; empty for flows written in Go
+	Limit                int                // concurrent attempts of this flow per worker; 0: only the limit of the worker
+	Retention            *runtype.Retention // nil: Options.Retention
+	Source               []byte             // the expanded definition that a loader compiled; empty for flows written in Go
 }
 
 // Step is one part of a flow. Exactly one of these fields decides its kind: Do; Uses (a registered
@@ -175,14 +176,6 @@ type Migration struct {
 	Rename map[string]string // old instance name to new
 	Drop   []string          // instance names that the new definition does not have
 	Insert map[string]string // for each new step before the position: "done" or "run"
-}
-
-// Retention says which finished runs are kept. A run is removed if it is older than Age and not one
-// of the newest Keep runs of its subject, or if it is not one of the newest Max runs.
-type Retention struct {
-	Age  time.Duration // runs that ended longer ago are removed, except the newest Keep; default 30 days
-	Keep int           // newest runs of a subject that are kept whatever their age; default 20
-	Max  int           // most runs of a subject that are kept; default 1,000
 }
 
 // SecretRef names a secret. The engine never stores the value.

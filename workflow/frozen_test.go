@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // frozenStore is a store whose process is suspended after a save. The last save and all later calls
 // return after the process continues.
 type frozenStore struct {
-	*Memory
+	*runstore.Memory
 	frozen atomic.Bool
 	saves  atomic.Int32
 	at     int32 // number of the save after which the process is suspended
@@ -29,7 +31,7 @@ func (s *frozenStore) thawed() {
 	}
 }
 
-func (s *frozenStore) Save(ctx context.Context, save *Save) error {
+func (s *frozenStore) Save(ctx context.Context, save *runstore.Save) error {
 	err := s.Memory.Save(ctx, save)
 	if s.saves.Add(1) == s.at {
 		s.frozen.Store(true)
@@ -44,7 +46,7 @@ func (s *frozenStore) Renew(_ context.Context, worker string, lease time.Duratio
 	return s.Memory.Renew(context.Background(), worker, lease)
 }
 
-func (s *frozenStore) Claim(_ context.Context, c Claim) (Claimed, error) {
+func (s *frozenStore) Claim(_ context.Context, c runstore.Claim) (runstore.Claimed, error) {
 	s.thawed()
 	return s.Memory.Claim(context.Background(), c)
 }
@@ -58,10 +60,10 @@ func TestFinding3ThawedWorkerBeginsNothing(t *testing.T) {
 	for at := int32(1); at <= 4; at++ {
 		for _, long := range []time.Duration{16 * time.Second, 22 * time.Second, 5 * time.Minute} {
 			synctest.Test(t, func(t *testing.T) {
-				memory := NewMemory()
+				memory := runstore.NewMemory()
 				var mu sync.Mutex
 				begun := map[string][]string{}
-				serve := func(store Store, name string) (*Engine, func()) {
+				serve := func(store runstore.Store, name string) (*Engine, func()) {
 					step := func(_ context.Context, task *Task) outcome.Outcome {
 						mu.Lock()
 						defer mu.Unlock()
@@ -90,7 +92,7 @@ func TestFinding3ThawedWorkerBeginsNothing(t *testing.T) {
 				time.Sleep(2 * time.Hour)
 				synctest.Wait()
 				got, _, err := memory.Load(t.Context(), run.ID)
-				if err != nil || got.Phase != Succeeded {
+				if err != nil || got.Phase != runtype.Succeeded {
 					t.Fatal(err, got.Phase)
 				}
 				for name, by := range begun {
@@ -100,45 +102,5 @@ func TestFinding3ThawedWorkerBeginsNothing(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// TestFinding3LeaseByTwoClocks: the lease ends by the clock that shows more time. A gap ends the
-// term. A call that began before the gap belongs to no term.
-func TestFinding3LeaseByTwoClocks(t *testing.T) {
-	start := instantNow()
-	asleep := func(awake, whole time.Duration) instant { return instant{start.at.Add(awake), start.boot + whole} }
-	l := &lease{duration: 15 * time.Second}
-	if l.termOf(start) != 0 || l.remaining(0) != 0 {
-		t.Error("a worker without a lease has one")
-	}
-	first := l.extend(start, 0)
-	for _, c := range []struct {
-		awake, whole time.Duration
-		term         int
-	}{{time.Second, time.Second, first}, {time.Second, 16 * time.Second, 0}, {16 * time.Second, 16 * time.Second, 0}, {16 * time.Second, time.Second, 0}} {
-		if got := l.termOf(asleep(c.awake, c.whole)); got != c.term {
-			t.Errorf("after %s awake of %s: term %d, want %d", c.awake, c.whole, got, c.term)
-		}
-	}
-	if left := l.remaining(first); left <= 0 || left > l.duration {
-		t.Errorf("%s are left", left)
-	}
-	if l.extend(asleep(10*time.Second, 10*time.Second), 0) != first {
-		t.Error("a renewal in time starts a new term")
-	}
-	second := l.extend(asleep(11*time.Second, 26*time.Second), 0) // the machine slept
-	if second == first || l.remaining(first) != 0 {
-		t.Error("a renewal behind a gap goes on with the old term")
-	}
-	if l.extend(asleep(10*time.Second, 12*time.Second), 0) == second {
-		t.Error("a call from before the gap belongs to the new term")
-	}
-	l.lose()
-	if l.remaining(second) != 0 {
-		t.Error("a lost lease holds")
-	}
-	if third := l.extend(asleep(12*time.Second, 27*time.Second), 0); third == second || third == first {
-		t.Error("a lost term goes on")
 	}
 }

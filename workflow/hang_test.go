@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // The tests of this file send requests and failures at moments at which an engine could hang, spin,
@@ -58,14 +59,14 @@ func TestFinallyBranchFailsWhileCancelling(t *testing.T) {
 		want(t, r.engine.Load([]workflow.Flow{flow}), error(nil))
 		run := r.start("F", ``)
 		synctest.Wait()
-		want(t, r.engine.Cancel(t.Context(), run.ID, workflow.Drop, false, workflow.Actor{}), error(nil))
+		want(t, r.engine.Cancel(t.Context(), run.ID, runtype.Drop, false, workflow.Actor{}), error(nil))
 		time.Sleep(time.Minute)
-		got := r.rests(run.ID, workflow.Paused)
+		got := r.rests(run.ID, runtype.Paused)
 		want(t, got.Step("P/C") == nil, true) // no new step was opened
 		bad = false
 		want(t, r.engine.Resume(t.Context(), run.ID, "", "", workflow.Actor{}), error(nil))
 		time.Sleep(time.Minute)
-		r.rests(run.ID, workflow.Cancelled)
+		r.rests(run.ID, runtype.Cancelled)
 	})
 }
 
@@ -90,12 +91,12 @@ func TestDrainWhileHealing(t *testing.T) {
 		})}}}
 		want(t, r.engine.Load(flows), error(nil))
 		run := r.start("F", ``)
-		r.rests(run.ID, workflow.Paused)
+		r.rests(run.ID, runtype.Paused)
 		r.stop()
 		r.serve(flows, options)
 		defer r.stop()
 		time.Sleep(2 * time.Minute)
-		r.rests(run.ID, workflow.Succeeded)
+		r.rests(run.ID, runtype.Succeeded)
 	})
 }
 
@@ -117,8 +118,8 @@ func TestNoSpinWhileABranchEnds(t *testing.T) {
 		want(t, r.engine.Load([]workflow.Flow{flow}), error(nil))
 		run := r.start("F", ``)
 		time.Sleep(11 * time.Minute)
-		got := r.rests(run.ID, workflow.Paused)
-		want(t, got.Step("P/Works").Phase, workflow.StepDone)
+		got := r.rests(run.ID, runtype.Paused)
+		want(t, got.Step("P/Works").Phase, runtype.StepDone)
 		want(t, len(r.done()), 3)
 	})
 }
@@ -143,12 +144,12 @@ func TestNoSpinWhenAWaitDropsItsInterval(t *testing.T) {
 		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "P", Parallel: 2, Steps: []workflow.Step{poll, r.obedient("Works", 14*time.Minute)}}}}}), error(nil))
 		run := r.start("F", ``)
 		time.Sleep(10 * time.Minute)
-		r.rests(run.ID, workflow.Running)
+		r.rests(run.ID, runtype.Running)
 		want(t, looks, 3)
 		time.Sleep(10 * time.Minute)
-		r.rests(run.ID, workflow.Waiting)
-		want(t, r.engine.Send(t.Context(), run.ID, workflow.Signal{Name: "go"}), error(nil))
-		r.rests(run.ID, workflow.Succeeded)
+		r.rests(run.ID, runtype.Waiting)
+		want(t, r.engine.Send(t.Context(), run.ID, runtype.Signal{Name: "go"}), error(nil))
+		r.rests(run.ID, runtype.Succeeded)
 	})
 }
 
@@ -167,10 +168,10 @@ func TestUndoReopensABracketThatObeys(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		want(t, r.engine.Pause(t.Context(), run.ID, workflow.Actor{}), error(nil))
 		time.Sleep(10 * time.Second)
-		r.rests(run.ID, workflow.Paused)
-		want(t, r.engine.Cancel(t.Context(), run.ID, workflow.Undo, false, workflow.Actor{}), error(nil))
+		r.rests(run.ID, runtype.Paused)
+		want(t, r.engine.Cancel(t.Context(), run.ID, runtype.Undo, false, workflow.Actor{}), error(nil))
 		time.Sleep(time.Minute)
-		r.rests(run.ID, workflow.Cancelled)
+		r.rests(run.ID, runtype.Cancelled)
 		want(t, r.done(), []string{"HA/Off", "HA/B", "HA/On", "HA/Off", "undo HA/B", "HA/On"})
 	})
 }
@@ -185,9 +186,9 @@ func TestFinallyLoopThatObeys(t *testing.T) {
 		want(t, r.engine.Load([]workflow.Flow{flow}), error(nil))
 		run := r.start("F", ``)
 		synctest.Wait()
-		want(t, r.engine.Cancel(t.Context(), run.ID, workflow.Drop, false, workflow.Actor{}), error(nil))
+		want(t, r.engine.Cancel(t.Context(), run.ID, runtype.Drop, false, workflow.Actor{}), error(nil))
 		time.Sleep(time.Minute)
-		r.rests(run.ID, workflow.Cancelled)
+		r.rests(run.ID, runtype.Cancelled)
 		want(t, r.done(), []string{"Each[0]", "Each[1]"})
 	})
 }
@@ -220,11 +221,11 @@ func TestResumeFromAStepWithin(t *testing.T) {
 		} {
 			bad = true
 			run := r.start(c.flow, ``)
-			r.rests(run.ID, workflow.Paused)
+			r.rests(run.ID, runtype.Paused)
 			before := len(r.done())
 			bad = false
 			want(t, r.engine.Resume(t.Context(), run.ID, workflow.From(c.from), "", workflow.Actor{}), error(nil))
-			r.rests(run.ID, workflow.Succeeded)
+			r.rests(run.ID, runtype.Succeeded)
 			want(t, strings.Join(r.done()[before:], " "), c.did)
 		}
 	})
@@ -244,12 +245,12 @@ func TestWhenThatFailedIsEvaluatedAgain(t *testing.T) {
 		}
 		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{a}}}), error(nil))
 		run := r.start("F", ``)
-		got := r.rests(run.ID, workflow.Paused)
+		got := r.rests(run.ID, runtype.Paused)
 		want(t, got.Fault.Code, workflow.ExpressionFailed.Code)
 		bad = false
 		want(t, r.engine.Resume(t.Context(), run.ID, "", "", workflow.Actor{}), error(nil))
-		got = r.rests(run.ID, workflow.Succeeded)
-		want(t, got.Step("A").Phase, workflow.StepSkipped)
+		got = r.rests(run.ID, runtype.Succeeded)
+		want(t, got.Step("A").Phase, runtype.StepSkipped)
 		want(t, len(r.done()), 0)
 	})
 }
@@ -265,11 +266,11 @@ func TestHoldIsRefusedWhileUndoing(t *testing.T) {
 		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{a, b, {Name: "W", Wait: &workflow.WaitFor{Signal: "go"}}}}}), error(nil))
 		run := r.start("F", ``)
 		synctest.Wait()
-		want(t, r.engine.Cancel(t.Context(), run.ID, workflow.Undo, false, workflow.Actor{}), error(nil))
+		want(t, r.engine.Cancel(t.Context(), run.ID, runtype.Undo, false, workflow.Actor{}), error(nil))
 		time.Sleep(time.Second)
-		want(t, code(r.engine.Cancel(t.Context(), run.ID, workflow.Hold, false, workflow.Actor{})), "REQUEST_REFUSED")
+		want(t, code(r.engine.Cancel(t.Context(), run.ID, runtype.Hold, false, workflow.Actor{})), "REQUEST_REFUSED")
 		time.Sleep(2 * time.Minute)
-		r.rests(run.ID, workflow.Cancelled)
+		r.rests(run.ID, runtype.Cancelled)
 	})
 }
 
@@ -287,11 +288,11 @@ func TestDropWaitsForTheUndoUnderWay(t *testing.T) {
 		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{a, {Name: "W", Wait: &workflow.WaitFor{Signal: "go"}}}, Finally: []workflow.Step{r.step("Clean", nil)}}}), error(nil))
 		run := r.start("F", ``)
 		synctest.Wait()
-		want(t, r.engine.Cancel(t.Context(), run.ID, workflow.Undo, false, workflow.Actor{}), error(nil))
+		want(t, r.engine.Cancel(t.Context(), run.ID, runtype.Undo, false, workflow.Actor{}), error(nil))
 		time.Sleep(time.Second)
-		want(t, r.engine.Cancel(t.Context(), run.ID, workflow.Drop, false, workflow.Actor{}), error(nil))
+		want(t, r.engine.Cancel(t.Context(), run.ID, runtype.Drop, false, workflow.Actor{}), error(nil))
 		time.Sleep(2 * time.Minute)
-		r.rests(run.ID, workflow.Cancelled)
+		r.rests(run.ID, runtype.Cancelled)
 		want(t, r.done(), []string{"A", "undo A", "Clean"})
 		lines := r.history(run.ID)
 		want(t, lines[len(lines)-1], "RunCancelled")
@@ -306,15 +307,15 @@ func TestQueuedRunIsPausedAndResumed(t *testing.T) {
 		a, b := r.start("F", ``), r.start("F", ``)
 		synctest.Wait()
 		want(t, r.engine.Pause(t.Context(), b.ID, workflow.Actor{}), error(nil))
-		r.rests(b.ID, workflow.Queued)
+		r.rests(b.ID, runtype.Queued)
 		want(t, r.engine.Resume(t.Context(), b.ID, "", "", workflow.Actor{}), error(nil))
-		got := r.rests(b.ID, workflow.Queued)
+		got := r.rests(b.ID, runtype.Queued)
 		want(t, got.State.Stop == nil, true)
 		want(t, r.engine.Pause(t.Context(), b.ID, workflow.Actor{}), error(nil))
-		want(t, r.engine.Send(t.Context(), a.ID, workflow.Signal{Name: "go"}), error(nil))
-		r.rests(a.ID, workflow.Succeeded)
+		want(t, r.engine.Send(t.Context(), a.ID, runtype.Signal{Name: "go"}), error(nil))
+		r.rests(a.ID, runtype.Succeeded)
 		time.Sleep(time.Second) // the run may have left the queue while the request was handled
-		r.rests(b.ID, workflow.Paused)
+		r.rests(b.ID, runtype.Paused)
 	})
 }
 
@@ -333,7 +334,7 @@ func TestSkipDuringAPoll(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		want(t, r.engine.Skip(t.Context(), run.ID, "Poll", nil, false, workflow.Actor{Name: "eve"}), error(nil))
 		time.Sleep(time.Minute)
-		got := r.rests(run.ID, workflow.Succeeded)
+		got := r.rests(run.ID, runtype.Succeeded)
 		want(t, got.Step("Poll").Actor, "eve")
 	})
 }
@@ -347,11 +348,11 @@ func TestSkippedChildIsEnded(t *testing.T) {
 			{Name: "Top", Steps: []workflow.Step{{Name: "Sub", Flow: "Child", Skippable: true}}},
 		}), error(nil))
 		run := r.start("Top", ``)
-		got := r.rests(run.ID, workflow.Waiting)
+		got := r.rests(run.ID, runtype.Waiting)
 		child := got.Step("Sub").Wait.Child
 		want(t, r.engine.Skip(t.Context(), run.ID, "Sub", nil, false, workflow.Actor{Name: "eve"}), error(nil))
-		r.rests(run.ID, workflow.Succeeded)
-		r.rests(child, workflow.Cancelled)
+		r.rests(run.ID, runtype.Succeeded)
+		r.rests(child, runtype.Cancelled)
 		want(t, r.done(), []string{"Clean"})
 	})
 }
@@ -375,9 +376,9 @@ func TestAbandonedCloseIsRetried(t *testing.T) {
 		want(t, r.engine.Load([]workflow.Flow{flow}), error(nil))
 		run := r.start("F", ``)
 		time.Sleep(10 * time.Minute)
-		got := r.rests(run.ID, workflow.Paused)
+		got := r.rests(run.ID, runtype.Paused)
 		want(t, got.Fault.Code, "TEST_BROKEN")
-		want(t, got.Step("HA/On").Phase, workflow.StepDone)
+		want(t, got.Step("HA/On").Phase, runtype.StepDone)
 		want(t, closes, 2)
 	})
 }
@@ -404,22 +405,22 @@ func TestHealerThatHangsIsLimited(t *testing.T) {
 		}), error(nil))
 		hangs := r.start("Hangs", ``)
 		time.Sleep(3 * time.Hour)
-		got := r.rests(hangs.ID, workflow.Paused)
+		got := r.rests(hangs.ID, runtype.Paused)
 		want(t, heals.Load(), int32(3))
 		want(t, got.Fault.Healer, "HEALER_EXHAUSTED")
-		want(t, r.engine.Cancel(t.Context(), hangs.ID, workflow.Drop, false, workflow.Actor{}), error(nil))
+		want(t, r.engine.Cancel(t.Context(), hangs.ID, runtype.Drop, false, workflow.Actor{}), error(nil))
 		waits := r.start("Waits", ``)
 		time.Sleep(59 * time.Minute)
-		want(t, r.rests(waits.ID, workflow.Paused).Fault.Healer, "")
+		want(t, r.rests(waits.ID, runtype.Paused).Fault.Healer, "")
 		time.Sleep(2 * time.Minute)
-		want(t, r.rests(waits.ID, workflow.Paused).Fault.Healer, "HEALER_EXHAUSTED")
+		want(t, r.rests(waits.ID, runtype.Paused).Fault.Healer, "HEALER_EXHAUSTED")
 	})
 }
 
 // TestUndoOfAChildFails: the parent shows what blocks the end of a child, and a resume of the
 // parent resumes the child.
 func TestUndoOfAChildFails(t *testing.T) {
-	for _, mode := range []workflow.Mode{workflow.Undo, workflow.Drop} {
+	for _, mode := range []runtype.Mode{runtype.Undo, runtype.Drop} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newHarness(t, nil, workflow.Options{})
 			defer r.stop()
@@ -433,7 +434,7 @@ func TestUndoOfAChildFails(t *testing.T) {
 				r.did("ended %s", task.Step())
 				return outcome.Done()
 			}
-			if mode == workflow.Undo {
+			if mode == runtype.Undo {
 				c.Undo = fails
 			} else {
 				clean.Do = fails
@@ -443,14 +444,14 @@ func TestUndoOfAChildFails(t *testing.T) {
 				{Name: "Top", Steps: []workflow.Step{r.undoable("A"), {Name: "Sub", Flow: "Child"}}},
 			}), error(nil))
 			run := r.start("Top", ``)
-			r.rests(run.ID, workflow.Waiting)
+			r.rests(run.ID, runtype.Waiting)
 			want(t, r.engine.Cancel(t.Context(), run.ID, mode, false, workflow.Actor{}), error(nil))
 			time.Sleep(time.Minute)
-			r.rests(run.ID, workflow.Paused)
+			r.rests(run.ID, runtype.Paused)
 			bad = false
 			want(t, r.engine.Resume(t.Context(), run.ID, "", "", workflow.Actor{}), error(nil))
 			time.Sleep(time.Minute)
-			r.rests(run.ID, workflow.Cancelled)
+			r.rests(run.ID, runtype.Cancelled)
 		})
 	}
 }
@@ -465,11 +466,11 @@ func TestDeadlinePausesTheChildToo(t *testing.T) {
 		}), error(nil))
 		run := r.start("Top", ``)
 		time.Sleep(3 * time.Hour)
-		got := r.rests(run.ID, workflow.Paused)
+		got := r.rests(run.ID, runtype.Paused)
 		want(t, got.Fault.Code, workflow.DeadlineEnded.Code)
 		want(t, len(r.done()), 0)
 		want(t, r.engine.Resume(t.Context(), run.ID, "", "", workflow.Actor{}), error(nil))
-		r.rests(run.ID, workflow.Succeeded)
+		r.rests(run.ID, runtype.Succeeded)
 	})
 }
 
@@ -489,16 +490,16 @@ func TestOneChildGoesOn(t *testing.T) {
 		}
 		want(t, r.engine.Load([]workflow.Flow{child("X"), child("Y"), {Name: "Top", Steps: []workflow.Step{{Name: "P", Parallel: 2, Steps: []workflow.Step{{Name: "x", Flow: "X"}, {Name: "y", Flow: "Y"}}}}}}), error(nil))
 		run := r.start("Top", ``)
-		got := r.rests(run.ID, workflow.Paused)
+		got := r.rests(run.ID, runtype.Paused)
 		x := got.Fault.Details["child"].(string)
 		bad = false
 		want(t, r.engine.Resume(t.Context(), x, "", "", workflow.Actor{}), error(nil))
 		time.Sleep(time.Minute)
-		r.rests(x, workflow.Succeeded)
-		got = r.rests(run.ID, workflow.Paused)
+		r.rests(x, runtype.Succeeded)
+		got = r.rests(run.ID, runtype.Paused)
 		want(t, r.engine.Resume(t.Context(), got.Fault.Details["child"].(string), "", "", workflow.Actor{}), error(nil))
 		time.Sleep(time.Minute)
-		r.rests(run.ID, workflow.Succeeded)
+		r.rests(run.ID, runtype.Succeeded)
 		want(t, len(r.done()), 4)
 	})
 }
@@ -511,8 +512,8 @@ func TestUndoOfAWait(t *testing.T) {
 		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{w}}}), error(nil))
 		run := r.start("F", ``)
 		synctest.Wait()
-		want(t, r.engine.Cancel(t.Context(), run.ID, workflow.Undo, false, workflow.Actor{}), error(nil))
-		r.rests(run.ID, workflow.Cancelled)
+		want(t, r.engine.Cancel(t.Context(), run.ID, runtype.Undo, false, workflow.Actor{}), error(nil))
+		r.rests(run.ID, runtype.Cancelled)
 		want(t, r.done(), []string{"undo W"})
 	})
 }

@@ -8,15 +8,17 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // listed is a store that records the queries of its lists.
 type listed struct {
-	*workflow.Memory
-	queries []workflow.Query
+	*runstore.Memory
+	queries []runstore.Query
 }
 
-func (l *listed) List(ctx context.Context, q workflow.Query) ([]*workflow.Run, string, error) {
+func (l *listed) List(ctx context.Context, q runstore.Query) ([]*runtype.Run, string, error) {
 	l.queries = append(l.queries, q)
 	return l.Memory.List(ctx, q)
 }
@@ -25,7 +27,7 @@ func (l *listed) List(ctx context.Context, q workflow.Query) ([]*workflow.Run, s
 // with every run.
 func TestFinding13HeadReadsOneRow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &listed{Memory: workflow.NewMemory()}
+		store := &listed{Memory: runstore.NewMemory()}
 		e, stop := worker(t, store, []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "A", Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }}}}}, workflow.Options{})
 		defer stop()
 		run, err := e.Start(t.Context(), workflow.Request{Flow: "F", Subject: subject})

@@ -3,56 +3,58 @@ package workflow
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
 
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
-// Health returns the current error of the store; nil while the store answers.
-func (e *Engine) Health() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.health
+// storeHealth is the health of the store, as the calls of this engine have found it.
+type storeHealth struct {
+	log       *slog.Logger
+	recovered func()       // called when the store answers again
+	stuck     atomic.Int64 // drivers that retry a save
+
+	mu  sync.Mutex
+	err error
 }
 
-func (e *Engine) storeFailed(err error) {
+// Health returns the current error of the store; nil while the store answers.
+func (e *Engine) Health() error { return e.health.get() }
+
+func (h *storeHealth) get() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.err
+}
+
+func (h *storeHealth) failed(err error) {
 	if errors.Is(err, context.Canceled) {
 		return
 	}
 	kind := fault.Of(err)
-	e.mu.Lock()
-	first := e.health == nil
-	if kind == StoreFull || kind == StoreUnavailable || kind == StoreCorrupt {
-		e.health = err
+	h.mu.Lock()
+	first := h.err == nil
+	if kind == runstore.StoreFull || kind == runstore.StoreUnavailable || kind == runstore.StoreCorrupt {
+		h.err = err
 	} else {
-		e.health = StoreUnavailable.Errorf("%w", err)
+		h.err = runstore.StoreUnavailable.Errorf("%w", err)
 	}
-	e.mu.Unlock()
+	h.mu.Unlock()
 	if first {
-		e.log.Error("workflow: the store fails; nothing new is started until it answers again", "error", err)
+		h.log.Error("workflow: the store fails; nothing new is started until it answers again", "error", err)
 	}
 }
 
-func (e *Engine) storeRecovered() {
-	e.mu.Lock()
-	was := e.health
-	e.health = nil
-	e.mu.Unlock()
+func (h *storeHealth) answered() {
+	h.mu.Lock()
+	was := h.err
+	h.err = nil
+	h.mu.Unlock()
 	if was != nil {
-		e.log.Info("workflow: the store answers again")
-		e.wakeClaimLoop()
-	}
-}
-
-// probe checks whether the store has recovered. It writes, because only a write detects a full
-// disk.
-func (e *Engine) probe(ctx context.Context) {
-	if e.stuck.Load() > 0 {
-		return // the retries of their saves detect it
-	}
-	claimer := e.store.(Claimer)
-	bounded, cancel := context.WithTimeout(ctx, e.options.Lease/3)
-	defer cancel()
-	if err := claimer.Renew(bounded, e.options.Worker, e.options.Lease); err == nil || errors.Is(err, ErrFenced) {
-		e.storeRecovered()
+		h.log.Info("workflow: the store answers again")
+		h.recovered()
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 const hookQueueSize = 1024
@@ -20,12 +22,12 @@ type hookQueue struct {
 
 type hookEvent struct {
 	info  RunInfo
-	event Event
+	event runtype.Event
 }
 
 func newHookQueue(h Hook) *hookQueue { return &hookQueue{hook: h} }
 
-func (q *hookQueue) put(info RunInfo, events []Event) {
+func (q *hookQueue) put(info RunInfo, events []runtype.Event) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, e := range events {
@@ -68,8 +70,8 @@ func (q *hookQueue) deliver(h hookEvent) {
 }
 
 // publish passes saved events to the hooks.
-func (e *Engine) publish(r *Run, events []Event) {
-	e.notifyAwaiting(r)
+func (e *Engine) publish(r *runtype.Run, events []runtype.Event) {
+	e.awaiting.notify(r)
 	if len(e.hooks) == 0 || len(events) == 0 {
 		return
 	}

@@ -28,12 +28,8 @@ var (
 		"Load the flow again and resume, or cancel the run.")
 	ActionMissing = declare("ACTION_MISSING", fault.Blocked, false, "the action the step uses is not registered",
 		"Start the server with the action, or cancel the run.")
-	InputInvalid = declare("INPUT_INVALID", fault.Invalid, false, "the input does not fit",
-		"Correct the input as the message says and send the request again.")
 	OutputInvalid = declare("OUTPUT_INVALID", fault.Blocked, false, "the output of the step does not fit its schema",
 		"Fix the step or its schema, then resume.")
-	OutputTooLarge = declare("OUTPUT_TOO_LARGE", fault.Blocked, false, "the value is larger than its limit",
-		"Keep the data elsewhere and store a reference to it, or raise the step's limit.")
 	SecretMissing = declare("SECRET_MISSING", fault.Blocked, false, "a secret the step refers to cannot be read",
 		"Create the secret or allow the server to read it, then resume.")
 	ExpressionFailed = declare("EXPRESSION_FAILED", fault.Blocked, false, "an expression of the flow could not be evaluated",
@@ -52,14 +48,6 @@ var (
 		"Talk to the approver; resume to ask again, or cancel the run.")
 	HealerExhausted = declare("HEALER_EXHAUSTED", fault.Blocked, false, "the healer of the fault gave up",
 		"Apply the fault's remedy by hand, then resume.")
-	QueueFull = declare("QUEUE_FULL", fault.Transient, true, "the queue has reached its limit",
-		"Wait until earlier requests are carried out, or cancel some of them.")
-	StoreUnavailable = declare("STORE_UNAVAILABLE", fault.Transient, true, "the store does not answer",
-		"Check the database; a server continues by itself when the database answers again; repeat any other command.")
-	StoreFull = declare("STORE_FULL", fault.Transient, true, "the store has no space left or is read-only",
-		"Free space for the database; the work continues by itself.")
-	StoreCorrupt = declare("STORE_CORRUPT", fault.Blocked, false, "the store is damaged",
-		"Stop every writer. Check the store with pawl store check, save the readable data with pawl store export, and restore it with pawl store restore.")
 	Fenced = declare("FENCED", fault.Transient, true, "a newer worker owns the run",
 		"Nothing to do: the newer worker continues the run.")
 	RunNotFound = declare("RUN_NOT_FOUND", fault.Invalid, false, "there is no such run",

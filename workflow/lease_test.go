@@ -13,13 +13,15 @@ import (
 
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 var errAway = errors.New("the store is away")
 
 // flaky is a store whose calls fail by name, before or after they take effect.
 type flaky struct {
-	*workflow.Memory
+	*runstore.Memory
 	mu    sync.Mutex
 	fails map[string]int // number of calls that still fail, by name
 	after bool           // the calls take effect all the same
@@ -51,17 +53,17 @@ func (f *flaky) call(name string, do func() error) error {
 	return do()
 }
 
-func (f *flaky) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (out *workflow.Run, err error) {
+func (f *flaky) Create(ctx context.Context, r *runtype.Run, events []runtype.Event) (out *runtype.Run, err error) {
 	err = f.call("create", func() (err error) { out, err = f.Memory.Create(ctx, r, events); return err })
 	return out, err
 }
 
-func (f *flaky) Load(ctx context.Context, id string) (r *workflow.Run, signals []workflow.Signal, err error) {
+func (f *flaky) Load(ctx context.Context, id string) (r *runtype.Run, signals []runtype.Signal, err error) {
 	err = f.call("load", func() (err error) { r, signals, err = f.Memory.Load(ctx, id); return err })
 	return r, signals, err
 }
 
-func (f *flaky) Save(ctx context.Context, s *workflow.Save) error {
+func (f *flaky) Save(ctx context.Context, s *runstore.Save) error {
 	revision := s.Run.Revision
 	err := f.call("save", func() error { return f.Memory.Save(ctx, s) })
 	if errors.Is(err, errAway) {
@@ -70,17 +72,17 @@ func (f *flaky) Save(ctx context.Context, s *workflow.Save) error {
 	return err
 }
 
-func (f *flaky) Claim(ctx context.Context, c workflow.Claim) (out workflow.Claimed, err error) {
+func (f *flaky) Claim(ctx context.Context, c runstore.Claim) (out runstore.Claimed, err error) {
 	err = f.call("claim", func() (err error) { out, err = f.Memory.Claim(ctx, c); return err })
 	return out, err
 }
 
-func (f *flaky) ClaimRun(ctx context.Context, worker, id string, lease time.Duration) (l workflow.Loaded, err error) {
+func (f *flaky) ClaimRun(ctx context.Context, worker, id string, lease time.Duration) (l runstore.Loaded, err error) {
 	err = f.call("take", func() (err error) { l, err = f.Memory.ClaimRun(ctx, worker, id, lease); return err })
 	return l, err
 }
 
-func (f *flaky) ReleaseRun(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
+func (f *flaky) ReleaseRun(ctx context.Context, worker string, r *runtype.Run, next time.Time) error {
 	return f.call("rest", func() error { return f.Memory.ReleaseRun(ctx, worker, r, next) })
 }
 
@@ -88,7 +90,7 @@ func (f *flaky) Renew(ctx context.Context, worker string, lease time.Duration) e
 	return f.call("renew", func() error { return f.Memory.Renew(ctx, worker, lease) })
 }
 
-func (f *flaky) Definition(ctx context.Context, hash string) (d workflow.Definition, err error) {
+func (f *flaky) Definition(ctx context.Context, hash string) (d runstore.Definition, err error) {
 	err = f.call("definition", func() (err error) { d, err = f.Memory.Definition(ctx, hash); return err })
 	return d, err
 }
@@ -101,7 +103,7 @@ func (f *flaky) Wake() <-chan string {
 }
 
 // worker serves a store until stop is called.
-func worker(t *testing.T, store workflow.Store, flows []workflow.Flow, options workflow.Options) (*workflow.Engine, func()) {
+func worker(t *testing.T, store runstore.Store, flows []workflow.Flow, options workflow.Options) (*workflow.Engine, func()) {
 	t.Helper()
 	options.Logger = quiet()
 	e, err := workflow.New(store, flows, options)
@@ -113,7 +115,7 @@ func worker(t *testing.T, store workflow.Store, flows []workflow.Flow, options w
 	return e, sync.OnceFunc(func() { cancel(); <-done })
 }
 
-func phase(t *testing.T, store *workflow.Memory, id string) workflow.Phase {
+func phase(t *testing.T, store *runstore.Memory, id string) runtype.Phase {
 	t.Helper()
 	synctest.Wait()
 	r, _, err := store.Load(t.Context(), id)
@@ -128,7 +130,7 @@ func TestEveryCallOfTheStoreMayFail(t *testing.T) {
 		for _, after := range []bool{false, true} {
 			for _, times := range []int{1, 3} {
 				synctest.Test(t, func(t *testing.T) {
-					store := &flaky{Memory: workflow.NewMemory(), after: after}
+					store := &flaky{Memory: runstore.NewMemory(), after: after}
 					looks := 0
 					flow := workflow.Flow{Name: "F", Steps: []workflow.Step{
 						{Name: "A", Retry: workflow.Retry{Attempts: 1}, Do: func(context.Context, *workflow.Task) outcome.Outcome {
@@ -159,15 +161,15 @@ func TestEveryCallOfTheStoreMayFail(t *testing.T) {
 						time.Sleep(7 * time.Second)
 						if at == 10 {
 							store.set(name, 0)
-							want(t, e.Send(t.Context(), id, workflow.Signal{Name: "other"}), error(nil))
+							want(t, e.Send(t.Context(), id, runtype.Signal{Name: "other"}), error(nil))
 						}
 						if at == 20 {
 							store.set(name, 0)
-							want(t, e.Send(t.Context(), id, workflow.Signal{Name: "go"}), error(nil))
+							want(t, e.Send(t.Context(), id, runtype.Signal{Name: "go"}), error(nil))
 						}
 					}
 					time.Sleep(time.Minute)
-					if p := phase(t, store.Memory, id); p != workflow.Succeeded {
+					if p := phase(t, store.Memory, id); p != runtype.Succeeded {
 						t.Fatalf("%s fails %d times, after=%v: the run is %s", name, times, after, p)
 					}
 				})
@@ -181,7 +183,7 @@ func TestEveryCallOfTheStoreMayFail(t *testing.T) {
 func TestLeaseLostAndSameWorkerGoesOn(t *testing.T) {
 	for _, away := range []int{3, 10} {
 		synctest.Test(t, func(t *testing.T) {
-			store := &flaky{Memory: workflow.NewMemory()}
+			store := &flaky{Memory: runstore.NewMemory()}
 			var open, most atomic.Int32
 			looks := 0
 			flows := []workflow.Flow{
@@ -214,8 +216,8 @@ func TestLeaseLostAndSameWorkerGoesOn(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			store.set("renew", away)
 			time.Sleep(10 * time.Minute)
-			want(t, phase(t, store.Memory, ids[0]), workflow.Succeeded)
-			want(t, phase(t, store.Memory, ids[1]), workflow.Succeeded)
+			want(t, phase(t, store.Memory, ids[0]), runtype.Succeeded)
+			want(t, phase(t, store.Memory, ids[1]), runtype.Succeeded)
 			want(t, most.Load(), int32(1))
 		})
 	}
@@ -238,14 +240,14 @@ func TestFinding9SuspectsTakeTurns(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		want(t, attempts(), [3]int{2, 1, 1})
 		other := r.start("F", ``)
-		want(t, r.engine.Cancel(t.Context(), ids[1], workflow.Drop, false, workflow.Actor{}), error(nil))
-		r.rests(ids[1], workflow.Cancelled)
+		want(t, r.engine.Cancel(t.Context(), ids[1], runtype.Drop, false, workflow.Actor{}), error(nil))
+		r.rests(ids[1], runtype.Cancelled)
 		time.Sleep(10*time.Minute + time.Second)
-		r.rests(other.ID, workflow.Succeeded)
-		r.rests(ids[0], workflow.Succeeded)
+		r.rests(other.ID, runtype.Succeeded)
+		r.rests(ids[0], runtype.Succeeded)
 		want(t, r.load(ids[2]).Step("S").Attempt, 2)
 		time.Sleep(20 * time.Minute)
-		r.rests(ids[2], workflow.Succeeded)
+		r.rests(ids[2], runtype.Succeeded)
 	})
 }
 
@@ -255,11 +257,11 @@ func (r *harness) lost(flow, step string, n int, apart, first time.Duration) (id
 	r.t.Helper()
 	for i := range n {
 		subject := fmt.Sprint("s", i)
-		run, err := r.store.Create(r.t.Context(), &workflow.Run{ID: workflow.RunID(subject, flow, "1"), Flow: flow, Subject: subject, RequestID: "1", NextAt: time.Now().Add(time.Hour)}, nil)
+		run, err := r.store.Create(r.t.Context(), &runtype.Run{ID: workflow.RunID(subject, flow, "1"), Flow: flow, Subject: subject, RequestID: "1", NextAt: time.Now().Add(time.Hour)}, nil)
 		want(r.t, err, error(nil))
-		run.Put(&workflow.StepRecord{Name: step, Phase: workflow.StepRunning, Ord: 1, Attempt: 1, StartedAt: time.Now(), AttemptAt: time.Now()})
+		run.Put(&runtype.StepRecord{Name: step, Phase: runtype.StepRunning, Ord: 1, Attempt: 1, StartedAt: time.Now(), AttemptAt: time.Now()})
 		run.StartedAt, run.NextAt = time.Now(), time.Now().Add(first+time.Duration(i)*apart)
-		want(r.t, r.store.Save(r.t.Context(), &workflow.Save{Run: run}), error(nil))
+		want(r.t, r.store.Save(r.t.Context(), &runstore.Save{Run: run}), error(nil))
 		ids = append(ids, run.ID)
 	}
 	return ids
@@ -273,7 +275,7 @@ func TestRequestThroughAnotherWorker(t *testing.T) {
 		r.stop()
 		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{r.obedient("S", time.Hour)}}
 		flow.Steps[0].Timeout = 2 * time.Hour
-		memory := workflow.NewMemory()
+		memory := runstore.NewMemory()
 		e, stop := worker(t, &flaky{Memory: memory, deaf: true}, []workflow.Flow{flow}, workflow.Options{})
 		defer stop()
 		run, err := e.Start(t.Context(), workflow.Request{Flow: "F", Subject: subject})
@@ -281,9 +283,9 @@ func TestRequestThroughAnotherWorker(t *testing.T) {
 		synctest.Wait()
 		face, err := workflow.New(memory, []workflow.Flow{flow}, workflow.Options{Logger: quiet()})
 		want(t, err, error(nil))
-		want(t, face.Cancel(t.Context(), run.ID, workflow.Drop, false, workflow.Actor{}), error(nil))
+		want(t, face.Cancel(t.Context(), run.ID, runtype.Drop, false, workflow.Actor{}), error(nil))
 		time.Sleep(time.Minute)
-		want(t, phase(t, memory, run.ID), workflow.Cancelled)
+		want(t, phase(t, memory, run.ID), runtype.Cancelled)
 	})
 }
 
@@ -291,7 +293,7 @@ func TestRequestThroughAnotherWorker(t *testing.T) {
 // mail is read again before the outcome is saved.
 func TestSignalIsTakenOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		memory := workflow.NewMemory()
+		memory := runstore.NewMemory()
 		store := &mailingStore{flaky: flaky{Memory: memory, deaf: true}}
 		take := func(_ context.Context, task *workflow.Task) outcome.Outcome {
 			if _, ok := task.Signal("go"); ok {
@@ -307,9 +309,9 @@ func TestSignalIsTakenOnce(t *testing.T) {
 		want(t, err, error(nil))
 		synctest.Wait()
 		store.id.Store(run.ID)
-		want(t, memory.Send(t.Context(), run.ID, workflow.Signal{ID: "1", Name: "go"}), error(nil))
+		want(t, memory.Send(t.Context(), run.ID, runtype.Signal{ID: "1", Name: "go"}), error(nil))
 		time.Sleep(5 * time.Minute)
-		want(t, phase(t, memory, run.ID), workflow.Waiting)
+		want(t, phase(t, memory, run.ID), runtype.Waiting)
 	})
 }
 
@@ -320,10 +322,10 @@ type mailingStore struct {
 	n  int
 }
 
-func (m *mailingStore) Save(ctx context.Context, s *workflow.Save) error {
+func (m *mailingStore) Save(ctx context.Context, s *runstore.Save) error {
 	if id, ok := m.id.Load().(string); ok && m.n < 20 {
 		m.n++
-		_ = m.Memory.Send(ctx, id, workflow.Signal{ID: "other" + string(rune('a'+m.n)), Name: "other"})
+		_ = m.Memory.Send(ctx, id, runtype.Signal{ID: "other" + string(rune('a'+m.n)), Name: "other"})
 	}
 	return m.Memory.Save(ctx, s)
 }
@@ -333,7 +335,7 @@ func TestDefinitionCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, nil, workflow.Options{})
 		r.stop()
-		store := &flaky{Memory: workflow.NewMemory()}
+		store := &flaky{Memory: runstore.NewMemory()}
 		old := workflow.Flow{Name: "F", Steps: []workflow.Step{{Name: "W", Wait: &workflow.WaitFor{Signal: "go"}}, r.step("A", nil)}}
 		more := workflow.Flow{Name: "F", Steps: append(slices.Clone(old.Steps), r.step("B", nil))}
 		e, stop := worker(t, store, []workflow.Flow{old}, workflow.Options{})
@@ -343,9 +345,9 @@ func TestDefinitionCannotBeRead(t *testing.T) {
 		synctest.Wait()
 		want(t, e.Load([]workflow.Flow{more}), error(nil))
 		store.set("definition", 2)
-		want(t, store.Send(t.Context(), run.ID, workflow.Signal{Name: "go"}), error(nil))
+		want(t, store.Send(t.Context(), run.ID, runtype.Signal{Name: "go"}), error(nil))
 		time.Sleep(time.Minute)
-		want(t, phase(t, store.Memory, run.ID), workflow.Succeeded)
+		want(t, phase(t, store.Memory, run.ID), runtype.Succeeded)
 		want(t, r.done(), []string{"A"})
 	})
 }
@@ -357,7 +359,7 @@ func TestAdvanceKeepsItsLease(t *testing.T) {
 		r := newHarness(t, nil, workflow.Options{})
 		r.stop()
 		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{r.obedient("S", time.Minute)}}
-		memory := workflow.NewMemory()
+		memory := runstore.NewMemory()
 		a, err := workflow.New(memory, []workflow.Flow{flow}, workflow.Options{Logger: quiet()})
 		want(t, err, error(nil))
 		run, err := a.Start(t.Context(), workflow.Request{Flow: "F", Subject: subject})
@@ -378,7 +380,7 @@ func TestDrainWhileTheStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, nil, workflow.Options{})
 		r.stop()
-		store := &flaky{Memory: workflow.NewMemory()}
+		store := &flaky{Memory: runstore.NewMemory()}
 		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{r.obedient("S", time.Minute)}}
 		e, stop := worker(t, store, []workflow.Flow{flow}, workflow.Options{})
 		run, err := e.Start(t.Context(), workflow.Request{Flow: "F", Subject: subject})
@@ -391,7 +393,7 @@ func TestDrainWhileTheStoreIsDown(t *testing.T) {
 		_, stop = worker(t, store.Memory, []workflow.Flow{flow}, workflow.Options{})
 		defer stop()
 		time.Sleep(5 * time.Minute)
-		want(t, phase(t, store.Memory, run.ID), workflow.Succeeded)
+		want(t, phase(t, store.Memory, run.ID), runtype.Succeeded)
 	})
 }
 
@@ -415,8 +417,8 @@ func TestPollWaitsForASlot(t *testing.T) {
 		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "P", Parallel: 2, Steps: []workflow.Step{ext, works}}}}}), error(nil))
 		run := r.start("F", ``)
 		time.Sleep(time.Second)
-		want(t, r.engine.Send(t.Context(), run.ID, workflow.Signal{Name: "done"}), error(nil))
+		want(t, r.engine.Send(t.Context(), run.ID, runtype.Signal{Name: "done"}), error(nil))
 		time.Sleep(2 * time.Minute)
-		r.rests(run.ID, workflow.Succeeded)
+		r.rests(run.ID, runtype.Succeeded)
 	})
 }

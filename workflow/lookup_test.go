@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Of two flows with the same name, the one for a kind of subject serves that kind, and the other
@@ -30,8 +31,8 @@ func TestFlowsOfOneName(t *testing.T) {
 		a, b := start("Database/default/one"), start("Other/default/one")
 		want(t, r.engine.Load([]workflow.Flow{theirs, ours}), error(nil)) // the order does not matter
 		for id, step := range map[string]string{a: "Ours", b: "Theirs"} {
-			want(t, r.engine.Send(t.Context(), id, workflow.Signal{ID: "x", Name: "go"}), error(nil))
-			if run := r.rests(id, workflow.Succeeded); run.Step(step) == nil {
+			want(t, r.engine.Send(t.Context(), id, runtype.Signal{ID: "x", Name: "go"}), error(nil))
+			if run := r.rests(id, runtype.Succeeded); run.Step(step) == nil {
 				t.Errorf("run %s has no step %s", run.Subject, step)
 			}
 		}

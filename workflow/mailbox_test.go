@@ -14,6 +14,8 @@ import (
 
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // TestFinding1AcknowledgedResume: a resume that is accepted while the previous pause is unread
@@ -26,7 +28,7 @@ func TestFinding1AcknowledgedResume(t *testing.T) {
 			return e.Pause(context.Background(), id, workflow.Actor{Name: "eve"})
 		},
 		"cancel hold": func(e *workflow.Engine, id string) error {
-			return e.Cancel(context.Background(), id, workflow.Hold, false, workflow.Actor{Name: "eve"})
+			return e.Cancel(context.Background(), id, runtype.Hold, false, workflow.Actor{Name: "eve"})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -54,7 +56,7 @@ func TestFinding1AcknowledgedResume(t *testing.T) {
 				time.Sleep(time.Hour)
 				synctest.Wait()
 				for _, id := range ids {
-					want(t, r.load(id).Phase, workflow.Waiting)
+					want(t, r.load(id).Phase, runtype.Waiting)
 				}
 			})
 		})
@@ -65,12 +67,12 @@ func TestFinding1AcknowledgedResume(t *testing.T) {
 // worker of the run is dead and its lease is still valid.
 func TestFinding1RequestsOfADeadWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		memory := workflow.NewMemory()
+		memory := runstore.NewMemory()
 		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{{Name: "A", Do: func(context.Context, *workflow.Task) outcome.Outcome {
 			time.Sleep(time.Second)
 			return outcome.Done()
 		}}, {Name: "Go", Wait: &workflow.WaitFor{Signal: "go"}}}}
-		serve := func(store workflow.Store) (*workflow.Engine, func()) {
+		serve := func(store runstore.Store) (*workflow.Engine, func()) {
 			e, err := workflow.New(store, []workflow.Flow{flow}, workflow.Options{Logger: quiet()})
 			want(t, err, error(nil))
 			ctx, cancel := context.WithCancel(context.Background())
@@ -90,15 +92,15 @@ func TestFinding1RequestsOfADeadWorker(t *testing.T) {
 		by := workflow.Actor{Name: "eve"}
 		want(t, b.Pause(t.Context(), run.ID, by), error(nil))
 		want(t, b.Resume(t.Context(), run.ID, "", "", by), error(nil))
-		want(t, b.Cancel(t.Context(), run.ID, workflow.Hold, false, by), error(nil))
+		want(t, b.Cancel(t.Context(), run.ID, runtype.Hold, false, by), error(nil))
 		want(t, b.Resume(t.Context(), run.ID, workflow.FromFirst, "", by), error(nil))
-		want(t, b.Cancel(t.Context(), run.ID, workflow.Undo, false, by), error(nil))
+		want(t, b.Cancel(t.Context(), run.ID, runtype.Undo, false, by), error(nil))
 		want(t, code(b.Resume(t.Context(), run.ID, "", "", by)), "REQUEST_REFUSED") // refused at once, not later by an event
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		got, _, err := memory.Load(t.Context(), run.ID)
 		want(t, err, error(nil))
-		want(t, got.Phase, workflow.Cancelled)
+		want(t, got.Phase, runtype.Cancelled)
 	})
 }
 
@@ -121,13 +123,13 @@ func sendRequest(e *workflow.Engine, id, what, requestID string) error {
 	case "resume":
 		return e.Resume(ctx, id, workflow.From(arg), "", by)
 	case "cancel":
-		return e.Cancel(ctx, id, workflow.Mode(arg), false, by)
+		return e.Cancel(ctx, id, runtype.Mode(arg), false, by)
 	case "skip":
 		return e.Skip(ctx, id, arg, nil, false, by)
 	case "progress":
-		return e.Report(ctx, id, arg, workflow.Progress{Done: 1})
+		return e.Report(ctx, id, arg, runtype.Progress{Done: 1})
 	default:
-		return e.Send(ctx, id, workflow.Signal{ID: requestID, Name: arg})
+		return e.Send(ctx, id, runtype.Signal{ID: requestID, Name: arg})
 	}
 }
 
@@ -135,7 +137,7 @@ func sendRequest(e *workflow.Engine, id, what, requestID string) error {
 // is idle, and opens both gates. It returns the accepted requests, the end of the run, accepted
 // requests that were refused later, and the number of writes. If at > 0, the process dies at that
 // write.
-func playRequests(t *testing.T, sequence []request, at int, after bool) (accepted []request, run *workflow.Run, refused string, writes int) {
+func playRequests(t *testing.T, sequence []request, at int, after bool) (accepted []request, run *runtype.Run, refused string, writes int) {
 	slow := func(d time.Duration) workflow.Func {
 		return func(ctx context.Context, _ *workflow.Task) outcome.Outcome {
 			select {
@@ -154,11 +156,11 @@ func playRequests(t *testing.T, sequence []request, at int, after bool) (accepte
 		}},
 		{Name: "Last", Wait: &workflow.WaitFor{Signal: "end"}},
 	}}}
-	memory := workflow.NewMemory()
+	memory := runstore.NewMemory()
 	var engine *workflow.Engine
 	var cancel context.CancelFunc
 	served := make(chan error, 1)
-	serve := func(store workflow.Store) {
+	serve := func(store runstore.Store) {
 		var err error
 		if engine, err = workflow.New(store, flows, workflow.Options{Drain: time.Second, Logger: quiet()}); err != nil {
 			t.Fatal(err)
@@ -190,7 +192,7 @@ func playRequests(t *testing.T, sequence []request, at int, after bool) (accepte
 	request := func(what, id string) error { // repeats with the same id until there is an answer, as a careful client does
 		for {
 			err := sendRequest(engine, started.ID, what, id)
-			if !errors.Is(err, workflow.ErrFenced) {
+			if !errors.Is(err, runstore.ErrFenced) {
 				return err
 			}
 			reborn()
@@ -222,7 +224,7 @@ func playRequests(t *testing.T, sequence []request, at int, after bool) (accepte
 		t.Fatal(err)
 	}
 	for _, e := range history {
-		if e.Kind == workflow.RequestRefused && e.Reason != "progress" { // progress may come too late: the step may have ended meanwhile
+		if e.Kind == runtype.RequestRefused && e.Reason != "progress" { // progress may come too late: the step may have ended meanwhile
 			refused += e.Reason + " was accepted, and refused later: " + e.Message + "\n"
 		}
 	}
@@ -247,7 +249,7 @@ func TestFinding1EndOfASequence(t *testing.T) {
 		}
 		compare := func(at int, after bool) (writes int) {
 			var accepted []request
-			var got, calm *workflow.Run
+			var got, calm *runtype.Run
 			var refused string
 			synctest.Test(t, func(t *testing.T) { accepted, got, refused, writes = playRequests(t, sequence, at, after) })
 			slowly := make([]request, len(accepted))
@@ -292,9 +294,9 @@ func TestFinding1CancelBehindASkip(t *testing.T) {
 		want(t, looks, 2)
 		by := workflow.Actor{Name: "eve"}
 		want(t, r.engine.Skip(t.Context(), run.ID, "S", nil, false, by), error(nil))
-		want(t, r.engine.Cancel(t.Context(), run.ID, workflow.Drop, false, by), error(nil))
+		want(t, r.engine.Cancel(t.Context(), run.ID, runtype.Drop, false, by), error(nil))
 		time.Sleep(time.Minute)
-		got := r.rests(run.ID, workflow.Cancelled)
-		want(t, got.Step("S").Phase, workflow.StepSkipped)
+		got := r.rests(run.ID, runtype.Cancelled)
+		want(t, got.Step("S").Phase, runtype.StepSkipped)
 	})
 }

@@ -14,12 +14,14 @@ import (
 
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // partitionedStore is a store that one worker cannot reach for a while: its calls block until that
 // time is over or their context ends.
 type partitionedStore struct {
-	*workflow.Memory
+	*runstore.Memory
 	mu    sync.Mutex
 	until time.Time
 }
@@ -46,42 +48,42 @@ func (c *partitionedStore) reach(ctx context.Context) error {
 	}
 }
 
-func (c *partitionedStore) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (*workflow.Run, error) {
+func (c *partitionedStore) Create(ctx context.Context, r *runtype.Run, events []runtype.Event) (*runtype.Run, error) {
 	if err := c.reach(ctx); err != nil {
 		return nil, err
 	}
 	return c.Memory.Create(ctx, r, events)
 }
 
-func (c *partitionedStore) Load(ctx context.Context, id string) (*workflow.Run, []workflow.Signal, error) {
+func (c *partitionedStore) Load(ctx context.Context, id string) (*runtype.Run, []runtype.Signal, error) {
 	if err := c.reach(ctx); err != nil {
 		return nil, nil, err
 	}
 	return c.Memory.Load(ctx, id)
 }
 
-func (c *partitionedStore) Save(ctx context.Context, s *workflow.Save) error {
+func (c *partitionedStore) Save(ctx context.Context, s *runstore.Save) error {
 	if err := c.reach(ctx); err != nil {
 		return err
 	}
 	return c.Memory.Save(ctx, s)
 }
 
-func (c *partitionedStore) Claim(ctx context.Context, claim workflow.Claim) (workflow.Claimed, error) {
+func (c *partitionedStore) Claim(ctx context.Context, claim runstore.Claim) (runstore.Claimed, error) {
 	if err := c.reach(ctx); err != nil {
-		return workflow.Claimed{}, err
+		return runstore.Claimed{}, err
 	}
 	return c.Memory.Claim(ctx, claim)
 }
 
-func (c *partitionedStore) ClaimRun(ctx context.Context, worker, id string, lease time.Duration) (workflow.Loaded, error) {
+func (c *partitionedStore) ClaimRun(ctx context.Context, worker, id string, lease time.Duration) (runstore.Loaded, error) {
 	if err := c.reach(ctx); err != nil {
-		return workflow.Loaded{}, err
+		return runstore.Loaded{}, err
 	}
 	return c.Memory.ClaimRun(ctx, worker, id, lease)
 }
 
-func (c *partitionedStore) ReleaseRun(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
+func (c *partitionedStore) ReleaseRun(ctx context.Context, worker string, r *runtype.Run, next time.Time) error {
 	if err := c.reach(ctx); err != nil {
 		return err
 	}
@@ -190,7 +192,7 @@ func TestTwoWorkersFight(t *testing.T) {
 				}, Finally: bindTo([]workflow.Step{{Name: "Finally", Do: drawn}}, a)},
 				{Name: "Child", Steps: bindTo(child, a)},
 			}
-			memory := workflow.NewMemory()
+			memory := runstore.NewMemory()
 			stores := map[string]*partitionedStore{"a": {Memory: memory}, "b": {Memory: memory}}
 			_, stopA := worker(t, stores["a"], flows, workflow.Options{Attempts: 2})
 			_, stopB := worker(t, stores["b"], flows, workflow.Options{Attempts: 2})
@@ -214,7 +216,7 @@ func TestTwoWorkersFight(t *testing.T) {
 				case "resume":
 					_ = face.Resume(t.Context(), id, "", "", by)
 				case "signal":
-					_ = face.Send(t.Context(), id, workflow.Signal{ID: "early", Name: "go"})
+					_ = face.Send(t.Context(), id, runtype.Signal{ID: "early", Name: "go"})
 				case "touch":
 					_ = face.Touch(t.Context(), fmt.Sprint("s", i%2))
 				case "restart a":
@@ -225,10 +227,10 @@ func TestTwoWorkersFight(t *testing.T) {
 			for n := range 20 {
 				time.Sleep(5 * time.Minute)
 				for _, id := range ids {
-					_ = face.Send(t.Context(), id, workflow.Signal{ID: "early", Name: "go"})
+					_ = face.Send(t.Context(), id, runtype.Signal{ID: "early", Name: "go"})
 					run, err := face.Get(t.Context(), id)
 					want(t, err, error(nil))
-					if run.Phase == workflow.Paused {
+					if run.Phase == runtype.Paused {
 						_ = face.Resume(t.Context(), id, "", "", workflow.Actor{Name: "eve", RequestID: fmt.Sprint("on", n)})
 					}
 				}
@@ -238,7 +240,7 @@ func TestTwoWorkersFight(t *testing.T) {
 			for _, id := range ids {
 				run, err := face.Get(t.Context(), id)
 				want(t, err, error(nil))
-				if run.Phase != workflow.Succeeded {
+				if run.Phase != runtype.Succeeded {
 					a.wrong = append(a.wrong, fmt.Sprintf("run %s is %s: %+v %+v of %d steps, owner %q, next %v, stop %+v", id, run.Phase, run.Fault, run.Current(), run.Len(), run.Owner, run.NextAt, run.State.Stop))
 				}
 				for rec := range run.Steps() {

@@ -10,16 +10,18 @@ import (
 
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // refusingStore performs the save of the progress, loses its answer, and refuses all later saves.
 // It accepts releases of leases.
 type refusingStore struct {
-	*workflow.Memory
+	*runstore.Memory
 	broken atomic.Bool
 }
 
-func (f *refusingStore) Save(ctx context.Context, s *workflow.Save) error {
+func (f *refusingStore) Save(ctx context.Context, s *runstore.Save) error {
 	if f.broken.Load() {
 		return errors.New("no space")
 	}
@@ -34,7 +36,7 @@ func (f *refusingStore) Save(ctx context.Context, s *workflow.Save) error {
 // and has reported progress. The next worker polls again.
 func TestAWaitWhosePollWasOpenIsTakenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &refusingStore{Memory: workflow.NewMemory()}
+		store := &refusingStore{Memory: runstore.NewMemory()}
 		looks, looking := 0, make(chan struct{})
 		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{{Name: "S", Do: func(ctx context.Context, task *workflow.Task) outcome.Outcome {
 			switch looks++; looks {
@@ -48,7 +50,7 @@ func TestAWaitWhosePollWasOpenIsTakenAgain(t *testing.T) {
 			}
 			return outcome.Done()
 		}}}}
-		serve := func(store workflow.Store) (*workflow.Engine, func()) {
+		serve := func(store runstore.Store) (*workflow.Engine, func()) {
 			e, err := workflow.New(store, []workflow.Flow{flow}, workflow.Options{Logger: quiet()})
 			if err != nil {
 				t.Fatal(err)
@@ -64,14 +66,14 @@ func TestAWaitWhosePollWasOpenIsTakenAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-looking
-		if got, _ := e.Get(t.Context(), run.ID); got.Phase != workflow.Waiting || got.Step("S").Progress == nil {
+		if got, _ := e.Get(t.Context(), run.ID); got.Phase != runtype.Waiting || got.Step("S").Progress == nil {
 			t.Fatalf("no poll was open: %+v", got)
 		}
 		stop()
 		_, stop = serve(store.Memory)
 		defer stop()
 		time.Sleep(time.Minute)
-		if got, _ := e.Get(t.Context(), run.ID); got.Phase != workflow.Succeeded {
+		if got, _ := e.Get(t.Context(), run.ID); got.Phase != runtype.Succeeded {
 			t.Errorf("%s at %v, due %s, after %d looks", got.Phase, got.Current(), got.NextAt, looks)
 		}
 	})

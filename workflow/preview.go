@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Plan is the list of steps that a run would execute.
@@ -23,7 +25,7 @@ type PlanStep struct {
 // Plan returns what a run with this input would do. It writes nothing. Kind/Flow selects the flow
 // for subjects of that kind.
 func (e *Engine) Plan(flow string, input json.RawMessage) (Plan, error) {
-	p := e.planNamed(flow)
+	p := e.catalog.planNamed(flow)
 	if p == nil {
 		return Plan{}, FlowUnknown.Errorf("no flow %q is loaded", flow)
 	}
@@ -32,7 +34,7 @@ func (e *Engine) Plan(flow string, input json.RawMessage) (Plan, error) {
 		return Plan{}, err
 	}
 	flow = p.flow.Name
-	s := newState(&Run{Flow: flow, Input: input, Hash: p.hash}, p, nil)
+	s := newState(&runtype.Run{Flow: flow, Input: input, Hash: p.hash}, p, nil)
 	s.now = time.Now().UTC()
 	out := Plan{Flow: flow, Hash: p.hash}
 	preview(s, p.body.children, "", &out)
@@ -43,7 +45,7 @@ func (e *Engine) Plan(flow string, input json.RawMessage) (Plan, error) {
 // CheckInput returns why a run of the flow with this input would be refused: FLOW_UNKNOWN or
 // INPUT_INVALID. It writes nothing.
 func (e *Engine) CheckInput(flow, subject string, input json.RawMessage) error {
-	p := e.loadedPlan(flow, subject)
+	p := e.catalog.loadedPlan(flow, subject)
 	if p == nil {
 		return FlowUnknown.Errorf("no flow %q is loaded", flow)
 	}
@@ -83,7 +85,7 @@ func previewOne(s *state, n *node, inst string, out *Plan) {
 		if len(items) == 0 {
 			out.Steps = append(out.Steps, PlanStep{Name: inst, Decision: "skip", Why: fmt.Sprintf("the list is empty: %s", n.step.ForEach.ListText)})
 		}
-		s.run.Put(&StepRecord{Name: inst, Phase: StepEntered, Items: items})
+		s.run.Put(&runtype.StepRecord{Name: inst, Phase: runtype.StepEntered, Items: items})
 		for _, item := range items {
 			previewOne(s, n.body, inst+"["+item.Key+"]", out)
 		}

@@ -15,11 +15,13 @@ import (
 
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // allocsPerStep executes flows with the given number of steps one after another, and returns the
 // bytes allocated per step.
-func allocsPerStep(t *testing.T, store *workflow.Memory, steps, runs int, label string) float64 {
+func allocsPerStep(t *testing.T, store *runstore.Memory, steps, runs int, label string) float64 {
 	t.Helper()
 	var ended sync.WaitGroup
 	flow := workflow.Flow{Name: "Long"}
@@ -52,12 +54,12 @@ func allocsPerStep(t *testing.T, store *workflow.Memory, steps, runs int, label 
 //
 // It covers defect 10.
 func TestPromise9CostIsFlat(t *testing.T) {
-	short := allocsPerStep(t, workflow.NewMemory(), 20, 50, "short")
-	long := allocsPerStep(t, workflow.NewMemory(), 1000, 2, "long")
+	short := allocsPerStep(t, runstore.NewMemory(), 20, 50, "short")
+	long := allocsPerStep(t, runstore.NewMemory(), 1000, 2, "long")
 	if long > 2*short {
 		t.Errorf("a step of 1,000 allocates %.0f bytes, one of 20 %.0f", long, short)
 	}
-	store := workflow.NewMemory()
+	store := runstore.NewMemory()
 	allocsPerStep(t, store, 20, 2000, "former")
 	if later := allocsPerStep(t, store, 20, 50, "later"); later > 2*short {
 		t.Errorf("a step after 2,000 runs allocates %.0f bytes, before them %.0f", later, short)
@@ -142,7 +144,7 @@ func TestDefect25HistoryIsQueryable(t *testing.T) {
 		defer r.stop()
 		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{r.step("A", nil)}}}), error(nil))
 		a, b := r.start("F", ``), r.start("F", ``)
-		r.rests(b.ID, workflow.Succeeded)
+		r.rests(b.ID, runtype.Succeeded)
 		tail, err := r.store.History(t.Context(), a.ID, 3, 0)
 		want(t, err, error(nil))
 		want(t, len(tail), 2)
@@ -171,10 +173,10 @@ func TestDefect28ResumeTakesNoNonsense(t *testing.T) {
 		defer r.stop()
 		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{r.step("A", func(*workflow.Task) outcome.Outcome { return outcome.Fail(broken.Errorf("no")) })}}}), error(nil))
 		run := r.start("F", ``)
-		r.rests(run.ID, workflow.Paused)
+		r.rests(run.ID, runtype.Paused)
 		want(t, code(r.engine.Resume(t.Context(), run.ID, "false", "", workflow.Actor{})), "REQUEST_REFUSED")
 		want(t, code(r.engine.Resume(t.Context(), run.ID, "", "", workflow.Actor{Revision: 1})), "WRITE_CONFLICT")
-		r.rests(run.ID, workflow.Paused)
+		r.rests(run.ID, runtype.Paused)
 		want(t, r.done(), []string{"A"})
 	})
 }
@@ -203,6 +205,6 @@ func TestInputDefaultsReachEveryStart(t *testing.T) {
 			{Name: "Top", Steps: []workflow.Step{{Name: "check#2", Flow: "Child"}}},
 		}), error(nil))
 		run := r.start("Top", ``)
-		r.rests(run.ID, workflow.Succeeded)
+		r.rests(run.ID, runtype.Succeeded)
 	})
 }

@@ -3,41 +3,25 @@ package workflow
 import (
 	"context"
 	"time"
+
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// Defaults of Retention.
-const (
-	defaultAge  = 30 * 24 * time.Hour
-	defaultKeep = 20
-	defaultMax  = 1000
-	retainBatch = 100
-)
-
-func (r Retention) filled() Retention {
-	if r.Age == 0 {
-		r.Age = defaultAge
-	}
-	if r.Keep == 0 {
-		r.Keep = defaultKeep
-	}
-	if r.Max == 0 {
-		r.Max = defaultMax
-	}
-	return r
-}
+const retainBatch = 100
 
 // Retain archives and removes the finished runs that no policy keeps. It returns their number.
 // Serve calls it once an hour.
 func (e *Engine) Retain(ctx context.Context) (int, error) {
-	retainer, ok := e.store.(Retainer)
+	retainer, ok := e.store.(runstore.Retainer)
 	if !ok {
 		return 0, nil
 	}
-	policy := func(flow string) Retention {
-		if p := e.planNamed(flow); p != nil && p.flow.Retention != nil {
-			return p.flow.Retention.filled()
+	policy := func(flow string) runtype.Retention {
+		if p := e.catalog.planNamed(flow); p != nil && p.flow.Retention != nil {
+			return p.flow.Retention.Filled()
 		}
-		return e.options.Retention.filled()
+		return e.options.Retention.Filled()
 	}
 	removed := 0
 	for ctx.Err() == nil {
@@ -61,7 +45,7 @@ func (e *Engine) Retain(ctx context.Context) (int, error) {
 
 // archive passes runs to Options.Archive before they are removed.
 func (e *Engine) archive(ctx context.Context, ids []string) error {
-	lister, ok := e.store.(Lister)
+	lister, ok := e.store.(runstore.Lister)
 	if e.options.Archive == nil || !ok {
 		return nil
 	}
@@ -70,7 +54,7 @@ func (e *Engine) archive(ctx context.Context, ids []string) error {
 		if err != nil {
 			return err
 		}
-		var events []Event
+		var events []runtype.Event
 		for after := int64(0); ; {
 			part, err := lister.History(ctx, id, after, 0)
 			if err != nil {
@@ -91,7 +75,7 @@ func (e *Engine) archive(ctx context.Context, ids []string) error {
 
 // retainLoop calls Retain once an hour until ctx ends. It has its own goroutine, so that a long
 // removal does not delay claims.
-func (e *Engine) retainLoop(ctx context.Context) {
+func (e server) retainLoop(ctx context.Context) {
 	ticker := time.NewTicker(time.Hour)
 	defer ticker.Stop()
 	for {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // chainingStore starts the next run when the end of a run is durable, as clients do.
@@ -21,7 +23,7 @@ type chainingStore struct {
 	loads    atomic.Int64
 }
 
-func (c *chainingStore) Save(ctx context.Context, s *workflow.Save) error {
+func (c *chainingStore) Save(ctx context.Context, s *runstore.Save) error {
 	err := c.claimCounter.Save(ctx, s)
 	if err == nil && s.Run.Phase.Final() && c.next != nil {
 		c.next()
@@ -29,7 +31,7 @@ func (c *chainingStore) Save(ctx context.Context, s *workflow.Save) error {
 	return err
 }
 
-func (c *chainingStore) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (*workflow.Run, error) {
+func (c *chainingStore) Create(ctx context.Context, r *runtype.Run, events []runtype.Event) (*runtype.Run, error) {
 	if r.Owner == "" {
 		c.unowned.Add(1)
 	}
@@ -42,13 +44,13 @@ func (c *chainingStore) Renew(ctx context.Context, worker string, lease time.Dur
 	return c.claimCounter.Renew(ctx, worker, lease)
 }
 
-func (c *chainingStore) PutDefinition(ctx context.Context, d workflow.Definition) error {
+func (c *chainingStore) PutDefinition(ctx context.Context, d runstore.Definition) error {
 	c.defined.Add(1)
 	time.Sleep(time.Millisecond)
 	return c.claimCounter.PutDefinition(ctx, d)
 }
 
-func (c *chainingStore) Load(ctx context.Context, id string) (*workflow.Run, []workflow.Signal, error) {
+func (c *chainingStore) Load(ctx context.Context, id string) (*runtype.Run, []runtype.Signal, error) {
 	c.loads.Add(1)
 	return c.claimCounter.Load(ctx, id)
 }
@@ -57,7 +59,7 @@ func (c *chainingStore) Load(ctx context.Context, id string) (*workflow.Run, []w
 // finds its slot free. So the run is claimed on creation: no worker is notified and none claims.
 func TestFinding15AnEndFreesItsSlotFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &chainingStore{claimCounter: &claimCounter{flaky: &flaky{Memory: workflow.NewMemory()}}}
+		store := &chainingStore{claimCounter: &claimCounter{flaky: &flaky{Memory: runstore.NewMemory()}}}
 		e, stop := worker(t, store, sleepFlow(0, 0), workflow.Options{Attempts: 1})
 		defer stop()
 		synctest.Wait()
@@ -80,7 +82,7 @@ func TestFinding15AnEndFreesItsSlotFirst(t *testing.T) {
 // lease and store the definition once.
 func TestFinding15RunsAtOnceRenewOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &chainingStore{claimCounter: &claimCounter{flaky: &flaky{Memory: workflow.NewMemory()}}}
+		store := &chainingStore{claimCounter: &claimCounter{flaky: &flaky{Memory: runstore.NewMemory()}}}
 		e, stop := worker(t, store, sleepFlow(0, 0), workflow.Options{Attempts: 50})
 		defer stop()
 		synctest.Wait()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // BenchmarkMoreBranchesThanSlots: a worker has 256 slots and 256 runs with 20 branches each that
@@ -29,7 +30,7 @@ func BenchmarkMoreBranchesThanSlots(b *testing.B) {
 			return outcome.Done()
 		}})
 	}
-	engine, err := workflow.New(workflow.NewMemory(), []workflow.Flow{flow}, workflow.Options{
+	engine, err := workflow.New(runstore.NewMemory(), []workflow.Flow{flow}, workflow.Options{
 		Attempts: slots, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	if err != nil {

@@ -10,13 +10,15 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Two long steps of one run: the worker is killed from outside twice, the second time ten minutes
 // after all turns have ended. No run is paused.
 func TestFinding9TwoSuspectsOfOneRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		memory := workflow.NewMemory()
+		memory := runstore.NewMemory()
 		long := func(ctx context.Context, _ *workflow.Task) outcome.Outcome {
 			select {
 			case <-ctx.Done():
@@ -39,7 +41,7 @@ func TestFinding9TwoSuspectsOfOneRun(t *testing.T) {
 			time.Sleep(10 * time.Minute)
 			run, _, err := memory.Load(t.Context(), id)
 			want(t, err, error(nil))
-			if run.Phase == workflow.Paused {
+			if run.Phase == runtype.Paused {
 				t.Errorf("life %d: an innocent run is paused: %+v", life, run.Fault)
 			}
 			for rec := range run.Steps() {
@@ -59,7 +61,7 @@ func TestFinding9TwoSuspectsOfOneRun(t *testing.T) {
 // apart: no death counts.
 func TestFinding9ACloseIsNotCharged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		memory := workflow.NewMemory()
+		memory := runstore.NewMemory()
 		long := func(ctx context.Context, _ *workflow.Task) outcome.Outcome {
 			select {
 			case <-ctx.Done():
@@ -99,7 +101,7 @@ func TestFinding9ACloseIsNotCharged(t *testing.T) {
 // A step fails while its worker drains: the next worker heals it, with all attempts.
 func TestFinding9AHealingIsLeftToTheNextWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := workflow.NewMemory()
+		store := runstore.NewMemory()
 		heals := 0
 		options := workflow.Options{Logger: quiet(), Worker: "one", Healers: map[fault.Code]workflow.Healer{"TEST_BROKEN": {
 			Limits: workflow.Limits{Attempts: 1},
@@ -123,7 +125,7 @@ func TestFinding9AHealingIsLeftToTheNextWorker(t *testing.T) {
 		time.Sleep(time.Hour)
 		got, _, err := store.Load(t.Context(), run.ID)
 		want(t, err, error(nil))
-		want(t, got.Phase, workflow.Succeeded)
+		want(t, got.Phase, runtype.Succeeded)
 		want(t, heals, 1)
 	})
 }

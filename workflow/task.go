@@ -11,15 +11,9 @@ import (
 	"strconv"
 	"sync"
 	"time"
-)
 
-// Limits of values in bytes.
-const (
-	MaxInput        = 256 << 10
-	MaxOutput       = 64 << 10
-	MaxOutputRaised = 256 << 10
-	MaxSignal       = 64 << 10
-	MaxRun          = 1 << 20
+	"github.com/pawl-dev/pawl/workflow/internal/redact"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Task gives one attempt of a step access to its run. Its methods may be called from several
@@ -31,7 +25,7 @@ type Task struct {
 	mu         sync.Mutex
 	output     json.RawMessage
 	taken      []string
-	progress   *Progress
+	progress   *runtype.Progress
 	reporter   *attempt
 	secrets    Secrets
 	ctx        context.Context
@@ -39,7 +33,7 @@ type Task struct {
 	capacity   int          // bytes that the run may still store; 0: not known
 	limit      int          // largest total size of the run in bytes
 	baseLogger *slog.Logger
-	redactor   *redactor
+	redactor   *redact.Redactor
 }
 
 // TaskFacts is the data of a task. NewTask takes it, for tests of steps and actions without an
@@ -54,13 +48,13 @@ type TaskFacts struct {
 	Input                    json.RawMessage
 	With                     json.RawMessage            // parameters of the action; expressions are resolved
 	Outputs                  map[string]json.RawMessage // outputs of earlier steps, for NewTask only
-	Signals                  []Signal                   // unread, oldest first
+	Signals                  []runtype.Signal           // unread, oldest first
 	MaxOutput                int
 	Secrets                  map[string]SecretRef
 	Resolver                 Secrets
-	Wait                     *WaitRecord // the wait this attempt continues; nil on a fresh attempt
+	Wait                     *runtype.WaitRecord // the wait this attempt continues; nil on a fresh attempt
 	Retry                    Retry
-	Fault                    *Fault // fault of the previous attempt, or the fault that the healer must remove
+	Fault                    *runtype.Fault // fault of the previous attempt, or the fault that the healer must remove
 	Logger                   *slog.Logger
 	Lease                    func() time.Duration // remaining time of the worker's lease on the run; nil: no other worker can claim the run
 }
@@ -120,7 +114,7 @@ func (t *Task) Undoing() bool { return t.facts.Undoing }
 func (t *Task) Retry() Retry { return t.facts.Retry.filled() }
 
 // Fault is the failure of the previous attempt; in a healer, the fault to remove. nil: none.
-func (t *Task) Fault() *Fault { return t.facts.Fault }
+func (t *Task) Fault() *runtype.Fault { return t.facts.Fault }
 
 // Outputs returns the outputs of all steps in the order in which the steps were opened.
 func (t *Task) Outputs() iter.Seq2[string, json.RawMessage] {
@@ -146,7 +140,7 @@ func (t *Task) View() View { return t.view }
 
 // Waited is the wait that this attempt continues; nil in the first attempt. Its Since and Deadline
 // survive restarts.
-func (t *Task) Waited() *WaitRecord { return t.facts.Wait }
+func (t *Task) Waited() *runtype.WaitRecord { return t.facts.Wait }
 
 // Logger returns a logger with the attributes run and step. It redacts secrets.
 func (t *Task) Logger() *slog.Logger {
@@ -155,7 +149,7 @@ func (t *Task) Logger() *slog.Logger {
 		base = slog.Default()
 	}
 	if t.redactor != nil {
-		base = slog.New(redactHandler{base.Handler(), t.redactor})
+		base = slog.New(redact.Handler{Handler: base.Handler(), Redactor: t.redactor})
 	}
 	return base.With("run", t.facts.Run, "step", t.facts.Step)
 }
@@ -184,13 +178,13 @@ func (t *Task) Set(v any) error {
 	}
 	limit := t.facts.MaxOutput
 	if limit == 0 {
-		limit = MaxOutput
+		limit = runtype.MaxOutput
 	}
-	if limit = min(limit, MaxOutputRaised); len(data) > limit {
-		return OutputTooLarge.Errorf("the output has %d bytes, the limit is %d", len(data), limit)
+	if limit = min(limit, runtype.MaxOutputRaised); len(data) > limit {
+		return runtype.OutputTooLarge.Errorf("the output has %d bytes, the limit is %d", len(data), limit)
 	}
 	if t.capacity > 0 && len(data) > t.capacity {
-		return OutputTooLarge.Errorf("the output has %d bytes, and the run may hold %d more of %d", len(data), t.capacity, t.limit)
+		return runtype.OutputTooLarge.Errorf("the output has %d bytes, and the run may hold %d more of %d", len(data), t.capacity, t.limit)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -207,21 +201,21 @@ func (t *Task) Result() json.RawMessage {
 
 // Signal takes the oldest unread signal with this name. Each call takes the next one. The write
 // that saves the outcome of this attempt consumes the signals, unless the outcome is Fail.
-func (t *Task) Signal(name string) (Signal, bool) {
+func (t *Task) Signal(name string) (runtype.Signal, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, s := range t.facts.Signals {
-		if s.Name == name && !contains(t.taken, s.ID) {
+		if s.Name == name && !slices.Contains(t.taken, s.ID) {
 			t.taken = append(t.taken, s.ID)
 			return s, true
 		}
 	}
-	return Signal{}, false
+	return runtype.Signal{}, false
 }
 
 // Signals returns the unread signals with this name without taking them.
-func (t *Task) Signals(name string) []Signal {
-	var found []Signal
+func (t *Task) Signals(name string) []runtype.Signal {
+	var found []runtype.Signal
 	for _, s := range t.facts.Signals {
 		if s.Name == name {
 			found = append(found, s)
@@ -237,7 +231,7 @@ func (t *Task) Progress(done, total int64, format string, args ...any) {
 	if len(args) > 0 {
 		text = fmt.Sprintf(format, args...)
 	}
-	p := Progress{Done: done, Total: total, Text: text, At: time.Now().UTC()}
+	p := runtype.Progress{Done: done, Total: total, Text: text, At: time.Now().UTC()}
 	t.mu.Lock()
 	t.progress = &p
 	reporter := t.reporter
@@ -267,26 +261,22 @@ func (t *Task) Secret(ref string) (string, error) {
 	return value, nil
 }
 
-func contains(ids []string, id string) bool {
-	for _, known := range ids {
-		if known == id {
-			return true
-		}
-	}
-	return false
-}
-
 // taskSource answers a View from TaskFacts.
 type taskSource Task
 
 func (w *taskSource) info() RunInfo {
 	return RunInfo{ID: w.facts.Run, Flow: w.facts.Flow, Subject: w.facts.Subject}
 }
+
 func (w *taskSource) input() json.RawMessage { return w.facts.Input }
+
 func (w *taskSource) lookup(name string) (StepView, bool) {
 	out, ok := w.facts.Outputs[name]
-	return StepView{Phase: StepDone, Output: out}, ok
+	return StepView{Phase: runtype.StepDone, Output: out}, ok
 }
+
 func (w *taskSource) item(string, string) (json.RawMessage, bool) { return nil, false }
-func (w *taskSource) params(string) (json.RawMessage, error)      { return json.RawMessage("{}"), nil }
-func (w *taskSource) object() (json.RawMessage, error)            { return json.RawMessage("null"), nil }
+
+func (w *taskSource) params(string) (json.RawMessage, error) { return json.RawMessage("{}"), nil }
+
+func (w *taskSource) object() (json.RawMessage, error) { return json.RawMessage("null"), nil }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // encode encodes a value as JSON. Steps always read the decoded value, so types are the same before
@@ -28,7 +30,7 @@ func decode(data json.RawMessage, v any, what string) error {
 		data = json.RawMessage("null")
 	}
 	if target, ok := v.(*any); ok {
-		value, err := Decode(data)
+		value, err := runtype.Decode(data)
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
@@ -36,7 +38,7 @@ func decode(data json.RawMessage, v any, what string) error {
 		return nil
 	}
 	if target, ok := v.(*map[string]any); ok {
-		value, err := Decode(data)
+		value, err := runtype.Decode(data)
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
@@ -51,36 +53,4 @@ func decode(data json.RawMessage, v any, what string) error {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
-}
-
-// Decode decodes any JSON value: objects as map[string]any, whole numbers as int64, other numbers
-// as float64.
-func Decode(data json.RawMessage) (any, error) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
-		return nil, err
-	}
-	return normalizeNumbers(v), nil
-}
-
-func normalizeNumbers(v any) any {
-	switch v := v.(type) {
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return n
-		}
-		f, _ := v.Float64()
-		return f
-	case map[string]any:
-		for k, e := range v {
-			v[k] = normalizeNumbers(e)
-		}
-	case []any:
-		for i, e := range v {
-			v[i] = normalizeNumbers(e)
-		}
-	}
-	return v
 }

@@ -3,6 +3,8 @@ package workflow
 import (
 	"encoding/json"
 	"strings"
+
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // View gives expressions, predicates and steps read access to a run. It is bound to one step
@@ -32,7 +34,7 @@ type RunInfo struct {
 
 // StepView is the state of a step that the run has reached.
 type StepView struct {
-	Phase  StepPhase
+	Phase  runtype.StepPhase
 	Output json.RawMessage // nil: none was set
 }
 

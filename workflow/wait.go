@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // beginWait starts the wait of a step that is only a wait.
-func (s *state) beginWait(n *node, inst string, rec *StepRecord) visitResult {
+func (s walk) beginWait(n *node, inst string, rec *runtype.StepRecord) visitResult {
 	block := n.step.Wait
-	w := &WaitRecord{Since: s.now, Signal: block.Signal, Every: block.Every}
+	w := &runtype.WaitRecord{Since: s.now, Signal: block.Signal, Every: block.Every}
 	switch {
 	case block.Signal != "":
 		w.Reason, w.Message = "Signal", "signal "+block.Signal
@@ -36,23 +38,18 @@ func (s *state) beginWait(n *node, inst string, rec *StepRecord) visitResult {
 	if block.Deadline > 0 {
 		w.Deadline = s.now.Add(block.Deadline)
 	}
-	rec.Phase, rec.Wait, rec.NextAt = StepWaiting, w, earliest(w.Until, w.Deadline)
+	rec.Phase, rec.Wait, rec.NextAt = runtype.StepWaiting, w, earliest(w.Until, w.Deadline)
 	s.pollAll = true
 	v := s.waits(n, inst, rec)
-	if rec.Phase == StepWaiting {
-		s.event(StepWaitingEvent, rec, Event{Reason: w.Reason, Message: w.Message})
+	if rec.Phase == runtype.StepWaiting {
+		s.event(runtype.StepWaitingEvent, rec, runtype.Event{Reason: w.Reason, Message: w.Message})
 	}
 	return v
 }
 
-func (s *state) until(n *node, inst string) (at time.Time, err error) {
-	defer recovered(&err)
-	return n.step.Wait.Until(s.view(scopeOf(inst)))
-}
-
 // waits visits a waiting step: the event may have happened, a poll may be due, or the deadline may
 // have ended.
-func (s *state) waits(n *node, inst string, rec *StepRecord) visitResult {
+func (s walk) waits(n *node, inst string, rec *runtype.StepRecord) visitResult {
 	if s.open[inst] != nil {
 		s.waiting++
 		return busy
@@ -96,7 +93,7 @@ func (s *state) waits(n *node, inst string, rec *StepRecord) visitResult {
 }
 
 // overdue handles a wait that has reached its deadline or whose external worker sends no heartbeat.
-func (s *state) overdue(n *node, rec *StepRecord) visitResult {
+func (s walk) overdue(n *node, rec *runtype.StepRecord) visitResult {
 	w := rec.Wait
 	if beat := n.step.Heartbeat; beat > 0 && !s.halt {
 		last := w.Since
@@ -104,7 +101,7 @@ func (s *state) overdue(n *node, rec *StepRecord) visitResult {
 			last = rec.Progress.At
 		}
 		if s.now.Sub(last) >= beat {
-			return s.failure(rec, n, HeartbeatLost.Errorf("no sign of life for %s", s.now.Sub(last)), Event{})
+			return s.failure(rec, n, HeartbeatLost.Errorf("no sign of life for %s", s.now.Sub(last)), runtype.Event{})
 		}
 		s.wakeAt(last.Add(beat))
 	}
@@ -122,30 +119,30 @@ func (s *state) overdue(n *node, rec *StepRecord) visitResult {
 	switch then {
 	case TimeoutContinue:
 		rec.Output = json.RawMessage(`{"timedOut":true}`)
-		s.finish(rec, Event{Reason: "TimedOut"})
+		s.finish(rec, runtype.Event{Reason: "TimedOut"})
 		return settled
 	case TimeoutUndo:
-		s.fail(rec, &Fault{Code: WaitExpired.Code, Message: "waited for " + what + " until " + w.Deadline.Format(time.RFC3339), At: s.now})
+		s.fail(rec, &runtype.Fault{Code: WaitExpired.Code, Message: "waited for " + what + " until " + w.Deadline.Format(time.RFC3339), At: s.now})
 		s.undoExpired(rec)
 		s.wakeAt(s.now)
 	default:
-		s.fail(rec, &Fault{Code: WaitExpired.Code, Message: "waited for " + what + " until " + w.Deadline.Format(time.RFC3339), At: s.now})
+		s.fail(rec, &runtype.Fault{Code: WaitExpired.Code, Message: "waited for " + what + " until " + w.Deadline.Format(time.RFC3339), At: s.now})
 	}
 	return failed
 }
 
 // undoExpired cancels the run with undo because a wait has expired.
-func (s *state) undoExpired(rec *StepRecord) {
-	s.run.State.Stop = &Stop{Verb: VerbCancel, Mode: Undo, Actor: "engine", Reason: "the wait of " + rec.Name + " expired", Failed: true, At: s.now}
-	s.run.Phase = Cancelling
-	s.event(RunCancelling, rec, Event{Actor: "engine", Code: WaitExpired.Code, Reason: string(Undo)})
+func (s *state) undoExpired(rec *runtype.StepRecord) {
+	s.run.State.Stop = &runtype.Stop{Verb: runtype.VerbCancel, Mode: runtype.Undo, Actor: "engine", Reason: "the wait of " + rec.Name + " expired", Failed: true, At: s.now}
+	s.run.Phase = runtype.Cancelling
+	s.event(runtype.RunCancelling, rec, runtype.Event{Actor: "engine", Code: WaitExpired.Code, Reason: string(runtype.Undo)})
 }
 
 // checkWait checks whether the event of a wait block has happened. If so, it settles the step.
-func (s *state) checkWait(n *node, inst string, rec *StepRecord, look bool) visitResult {
+func (s walk) checkWait(n *node, inst string, rec *runtype.StepRecord, look bool) visitResult {
 	block, w := n.step.Wait, rec.Wait
 	if !w.Until.IsZero() && !s.now.Before(w.Until) {
-		s.finish(rec, Event{})
+		s.finish(rec, runtype.Event{})
 		return settled
 	}
 	if block.Signal != "" {
@@ -156,14 +153,14 @@ func (s *state) checkWait(n *node, inst string, rec *StepRecord, look bool) visi
 			if block.Schema != nil {
 				if err := block.Schema.Check(m.Payload); err != nil {
 					s.consume(m.ID)
-					s.event(RequestRefused, rec, Event{Actor: m.Actor, Reason: m.Name, Code: InputInvalid.Code, Message: err.Error()})
+					s.event(runtype.RequestRefused, rec, runtype.Event{Actor: m.Actor, Reason: m.Name, Code: runtype.InputInvalid.Code, Message: err.Error()})
 					return s.checkWait(n, inst, rec, look)
 				}
 			}
 			s.consume(m.ID)
-			s.event(SignalReceived, rec, Event{Actor: m.Actor, Reason: m.Name, Message: m.ID})
+			s.event(runtype.SignalReceived, rec, runtype.Event{Actor: m.Actor, Reason: m.Name, Message: m.ID})
 			rec.Output = m.Payload
-			s.finish(rec, Event{})
+			s.finish(rec, runtype.Event{})
 			return settled
 		}
 	}
@@ -176,18 +173,13 @@ func (s *state) checkWait(n *node, inst string, rec *StepRecord, look bool) visi
 		return failed
 	}
 	if ok {
-		s.finish(rec, Event{})
+		s.finish(rec, runtype.Event{})
 		return settled
 	}
 	if block.Every > 0 {
 		s.pollAfter(inst, block.Every)
 	}
 	return busy
-}
-
-func (s *state) condition(n *node, inst string) (ok bool, err error) {
-	defer recovered(&err)
-	return n.step.Wait.Condition(s.view(scopeOf(inst)))
 }
 
 // pollAfter remembers the next poll of a wait. Only the interval is stored, not the times of the

@@ -14,13 +14,15 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
 // slowRenewStore is a store whose Renew does not return while the process is stopped.
 type slowRenewStore struct {
-	*workflow.Memory
+	*runstore.Memory
 	stopped atomic.Bool
 }
 
@@ -41,7 +43,7 @@ func (f *slowRenewStore) Renew(ctx context.Context, worker string, lease time.Du
 // It covers defect 9.
 func TestPromise4TwoWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		memory := workflow.NewMemory()
+		memory := runstore.NewMemory()
 		store := &slowRenewStore{Memory: memory}
 		var running, most atomic.Int32
 		var mu sync.Mutex
@@ -61,7 +63,7 @@ func TestPromise4TwoWorkers(t *testing.T) {
 				return outcome.Done()
 			}
 		}}}}
-		serve := func(store workflow.Store, name string) (*workflow.Engine, func()) {
+		serve := func(store runstore.Store, name string) (*workflow.Engine, func()) {
 			e, err := workflow.New(store, []workflow.Flow{flow}, workflow.Options{Worker: name, Logger: quiet()})
 			if err != nil {
 				t.Fatal(err)
@@ -88,7 +90,7 @@ func TestPromise4TwoWorkers(t *testing.T) {
 		synctest.Wait()
 		got, _, err := memory.Load(t.Context(), run.ID)
 		want(t, err, error(nil))
-		want(t, got.Phase, workflow.Succeeded)
+		want(t, got.Phase, runtype.Succeeded)
 		want(t, most.Load(), int32(1))
 		want(t, len(epochs) == 2 && epochs[0] < epochs[1], true)
 		want(t, got.Step("S").Failures, 0)
@@ -117,19 +119,19 @@ func TestAbandonedStep(t *testing.T) {
 		want(t, r.engine.Load([]workflow.Flow{flow}), error(nil))
 		run := r.start("F", ``)
 		time.Sleep(64 * time.Second)
-		r.rests(run.ID, workflow.Running)
+		r.rests(run.ID, runtype.Running)
 		time.Sleep(2 * time.Second)
-		got := r.rests(run.ID, workflow.Paused)
+		got := r.rests(run.ID, runtype.Paused)
 		want(t, got.Fault.Code, workflow.StepStillRunning.Code)
 		want(t, got.Owner != "", true)
 		err := r.engine.Resume(t.Context(), run.ID, "", "", workflow.Actor{})
 		want(t, code(err), "STEP_STILL_RUNNING")
 		close(release)
-		got = r.rests(run.ID, workflow.Paused)
+		got = r.rests(run.ID, runtype.Paused)
 		want(t, got.Fault.Code, workflow.Timeout.Code)
 		want(t, got.Owner, "")
 		want(t, r.engine.Resume(t.Context(), run.ID, "", "", workflow.Actor{}), error(nil))
-		r.rests(run.ID, workflow.Succeeded)
+		r.rests(run.ID, runtype.Succeeded)
 		want(t, r.done(), []string{"S", "S"})
 	})
 }
@@ -163,11 +165,11 @@ func TestTimeoutAndHeartbeat(t *testing.T) {
 			t.Fatalf("progress %+v", p)
 		}
 		time.Sleep(80 * time.Second)
-		got := r.rests(run.ID, workflow.Paused)
+		got := r.rests(run.ID, runtype.Paused)
 		want(t, got.Fault.Code, workflow.Timeout.Code)
 		want(t, r.engine.Skip(t.Context(), run.ID, "Slow", nil, false, workflow.Actor{}), error(nil))
 		time.Sleep(6 * time.Second)
-		got = r.rests(run.ID, workflow.Paused)
+		got = r.rests(run.ID, runtype.Paused)
 		want(t, got.Fault.Code, workflow.HeartbeatLost.Code)
 	})
 }
@@ -177,7 +179,7 @@ func TestTimeoutAndHeartbeat(t *testing.T) {
 // after two deaths in total. Other runs continue all the time, and no death counts for them.
 func TestFinding9KillerIsIsolated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		memory := workflow.NewMemory()
+		memory := runstore.NewMemory()
 		var kill func()
 		var suspects atomic.Int32
 		var opened []time.Time // attempts of the killer
@@ -253,7 +255,7 @@ func TestFinding9KillerIsIsolated(t *testing.T) {
 		}
 		k, _, err := memory.Load(t.Context(), workflow.RunID("Killer", "Killer", "b"))
 		want(t, err, error(nil))
-		want(t, k.Phase, workflow.Paused)
+		want(t, k.Phase, runtype.Paused)
 		want(t, k.Fault.Code, workflow.Crashed.Code)
 		want(t, deaths, 2)
 		if gap := opened[1].Sub(opened[0]); gap < 250*time.Millisecond {
@@ -264,7 +266,7 @@ func TestFinding9KillerIsIsolated(t *testing.T) {
 		}
 		i, _, err := memory.Load(t.Context(), workflow.RunID("Innocent", "Innocent", "a"))
 		want(t, err, error(nil))
-		want(t, i.Phase, workflow.Succeeded)
+		want(t, i.Phase, runtype.Succeeded)
 		for rec := range i.Steps() {
 			want(t, rec.Failures, 0)
 		}
@@ -295,7 +297,7 @@ func TestFinding9TurnsAreShort(t *testing.T) {
 		synctest.Wait()
 		want(t, begun(), 50)
 		for _, id := range ids {
-			want(t, r.load(id).Phase, workflow.Running)
+			want(t, r.load(id).Phase, runtype.Running)
 		}
 	})
 }
@@ -304,7 +306,7 @@ func TestFinding9TurnsAreShort(t *testing.T) {
 // limits end it.
 func TestFinding9HealerThatKills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		memory := workflow.NewMemory()
+		memory := runstore.NewMemory()
 		heals := 0
 		var store *crashingStore
 		options := workflow.Options{Logger: quiet(), Healers: map[fault.Code]workflow.Healer{"TEST_BROKEN": {Do: func(ctx context.Context, _ *workflow.Task) outcome.Outcome {
@@ -335,7 +337,7 @@ func TestFinding9HealerThatKills(t *testing.T) {
 		}
 		run, _, err := memory.Load(t.Context(), id)
 		want(t, err, error(nil))
-		want(t, run.Phase, workflow.Paused)
+		want(t, run.Phase, runtype.Paused)
 		want(t, run.Fault.Healer, "HEALER_EXHAUSTED")
 		want(t, heals, 3)
 	})
@@ -377,7 +379,7 @@ func TestSlotsLimitAttempts(t *testing.T) {
 		}
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
-		left, _, err := r.store.List(t.Context(), workflow.Query{Active: true})
+		left, _, err := r.store.List(t.Context(), runstore.Query{Active: true})
 		want(t, err, error(nil))
 		want(t, len(left), 0)
 		want(t, most.Load(), int32(5))

@@ -7,16 +7,16 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/cluster/settings"
 	"github.com/pawl-dev/pawl/provider/sim"
-	"github.com/pawl-dev/pawl/store/sql"
+	"github.com/pawl-dev/pawl/store/sql/raw"
 )
 
 // create creates clusters concurrently on a cloud without delays. It also measures
 // the store alone, before and after: it first records all writes of such a create
 // and then replays them on a new store.
 func create(ctx context.Context, o options) (figures, error) {
-	raw, err := sql.RawSQLite(ctx, o.dir, 100, 20_000)
+	raw, err := raw.SQLite(ctx, o.dir, 100, 20_000)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func createOn(ctx context.Context, o options, rec *trace) (f figures, err error)
 	}
 	defer os.RemoveAll(o.dir)
 	o.trace = rec
-	w, err := build(ctx, o, sim.Times{}, service.Settings{SyncEvery: time.Hour, CollectEvery: time.Hour})
+	w, err := build(ctx, o, sim.Times{}, settings.Settings{SyncEvery: time.Hour, CollectEvery: time.Hour})
 	if err != nil {
 		return nil, err
 	}

@@ -26,13 +26,18 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/api"
+	"github.com/pawl-dev/pawl/cluster/providers"
 	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/cluster/settings"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/provider/sim"
 	"github.com/pawl-dev/pawl/store/sql"
 	"github.com/pawl-dev/pawl/store/sql/clusters"
 	"github.com/pawl-dev/pawl/store/sql/secrets"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // figures are the printed results, by name.
@@ -115,7 +120,7 @@ type fixture struct {
 	operations chan string // outcomes
 }
 
-func build(ctx context.Context, o options, t sim.Times, settings service.Settings) (*fixture, error) {
+func build(ctx context.Context, o options, t sim.Times, settings settings.Settings) (*fixture, error) {
 	store, err := open(ctx, o.dir)
 	if err != nil {
 		return nil, err
@@ -127,13 +132,13 @@ func build(ctx context.Context, o options, t sim.Times, settings service.Setting
 	}
 	w.service, err = service.New(service.Options{
 		Records: &countingStore{store.Clusters(), w.calls, o.trace}, Locks: store.Locks(), Worker: "bench", Installation: "bench", HomeURL: "http://127.0.0.1",
-		Providers: []service.NamedProvider{{Name: "sim", Provider: w.cloud}}, Settings: settings, Logger: quiet, Metrics: &meter{w},
+		Providers: []providers.Named{{Name: "sim", Provider: w.cloud}}, Settings: settings, Logger: quiet, Metrics: &meter{w},
 		Probe: func(context.Context, *cluster.Cluster, *cluster.Details) error { return nil },
 	})
 	if err != nil {
 		return nil, err
 	}
-	runs := workflow.Store(store)
+	runs := runstore.Store(store)
 	if o.trace != nil {
 		runs = &recordedStore{store, o.trace}
 	}
@@ -225,7 +230,7 @@ type sender struct {
 	calls *counter
 }
 
-func (s *sender) Send(ctx context.Context, id string, signal workflow.Signal) error {
+func (s *sender) Send(ctx context.Context, id string, signal runtype.Signal) error {
 	s.calls.countHeartbeat(ctx)
 	return s.Engine.Send(ctx, id, signal)
 }
@@ -251,8 +256,8 @@ func (w *fixture) serve(ctx context.Context) (stop func()) {
 }
 
 // request is the create request of each cluster.
-func request(o options, number int) service.CreateRequest {
-	return service.CreateRequest{Name: fmt.Sprintf("c%05d", number), Zone: "zone-1", Offering: "small", Size: o.vms - 1}
+func request(o options, number int) api.CreateRequest {
+	return api.CreateRequest{Name: fmt.Sprintf("c%05d", number), Zone: "zone-1", Offering: "small", Size: o.vms - 1}
 }
 
 // fillClusters stores running clusters with their nodes and journal, as a service

@@ -16,10 +16,11 @@ import (
 
 	"github.com/pawl-dev/pawl/account"
 	"github.com/pawl-dev/pawl/cluster"
-	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/cluster/cloudsign"
+	"github.com/pawl-dev/pawl/cluster/settings"
 	"github.com/pawl-dev/pawl/provider/sim"
 	"github.com/pawl-dev/pawl/server"
-	"github.com/pawl-dev/pawl/server/query"
+	"github.com/pawl-dev/pawl/server/cloudstack"
 )
 
 // counter counts calls by name.
@@ -67,7 +68,7 @@ const callers = 16
 func startAPIs(w *fixture) (base string, key account.Key, stop func(), err error) {
 	accounts := &account.Service{Store: account.NewCachedStore(w.store.Accounts())}
 	s, err := server.New(server.Options{Engine: w.engine, Clusters: w.service, Mount: map[string]http.Handler{
-		query.Path: query.New(query.Options{Clusters: w.service, Accounts: accounts, Rate: 1_000_000})}})
+		cloudstack.Path: cloudstack.New(cloudstack.Options{Clusters: w.service, Accounts: accounts, Rate: 1_000_000})}})
 	if err != nil {
 		return "", key, nil, err
 	}
@@ -86,13 +87,13 @@ func signed(key account.Key, params map[string]string) string {
 	for name, value := range params {
 		values.Set(name, value)
 	}
-	values.Set("signature", query.Sign(string(key.Secret), params))
-	return query.Path + "?" + values.Encode()
+	values.Set("signature", cloudsign.Sign(string(key.Secret), params))
+	return cloudstack.Path + "?" + values.Encode()
 }
 
 // list reads pages and single clusters through both APIs.
 func list(ctx context.Context, o options) (figures, error) {
-	w, err := build(ctx, o, sim.Times{}, service.Settings{})
+	w, err := build(ctx, o, sim.Times{}, settings.Settings{})
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +189,7 @@ func fetch(ctx context.Context, client *http.Client, url string) ([]byte, error)
 // the start, while the collector also runs, and a second one like those that follow
 // every 30 s.
 func synchronise(ctx context.Context, o options) (figures, error) {
-	w, err := build(ctx, o, sim.Times{}, service.Settings{SyncEvery: 5 * time.Second, CollectEvery: time.Hour})
+	w, err := build(ctx, o, sim.Times{}, settings.Settings{SyncEvery: 5 * time.Second, CollectEvery: time.Hour})
 	if err != nil {
 		return nil, err
 	}
@@ -254,12 +255,12 @@ func (w *fixture) awaitPass(ctx context.Context) (time.Duration, error) {
 func queryHandler(w *fixture) (http.Handler, account.Key, error) {
 	accounts := &account.Service{Store: account.NewCachedStore(w.store.Accounts())}
 	key, err := accounts.CreateKey(context.Background(), account.System(), account.NewCredential{Name: "bench"})
-	return query.New(query.Options{Clusters: w.service, Accounts: accounts, Rate: 1_000_000}), key, err
+	return cloudstack.New(cloudstack.Options{Clusters: w.service, Accounts: accounts, Rate: 1_000_000}), key, err
 }
 
 // requests sends requests to the query API, on one core.
 func requests(ctx context.Context, o options) (figures, error) {
-	w, err := build(ctx, o, sim.Times{}, service.Settings{})
+	w, err := build(ctx, o, sim.Times{}, settings.Settings{})
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/store/sql"
 	"github.com/pawl-dev/pawl/store/sql/clusters"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // trace records the writes to a store, in order and by cluster, so that they can be
@@ -59,7 +60,7 @@ type clusterReplay struct {
 	*replay
 	id, revision int64
 	rows         map[int64][2]int64 // new ids and revisions
-	runs         map[string]*workflow.Run
+	runs         map[string]*runtype.Run
 }
 
 // replayResult is the cost of a replay.
@@ -83,7 +84,7 @@ func (t *trace) run(ctx context.Context, dir string) (replayResult, error) {
 	s.known = sync.NewCond(&s.mu)
 	var parts [][]func(context.Context) error
 	for _, operations := range t.operations {
-		c := &clusterReplay{replay: s, rows: map[int64][2]int64{}, runs: map[string]*workflow.Run{}}
+		c := &clusterReplay{replay: s, rows: map[int64][2]int64{}, runs: map[string]*runtype.Run{}}
 		var part []func(context.Context) error
 		for _, p := range operations {
 			part = append(part, p.prepare(c))
@@ -228,9 +229,9 @@ type recordedStore struct {
 
 // copyRun copies a run with its records, and marks those that are still to be
 // written.
-func copyRun(r *workflow.Run) *workflow.Run {
+func copyRun(r *runtype.Run) *runtype.Run {
 	next := *r
-	var records []*workflow.StepRecord
+	var records []*runtype.StepRecord
 	for s := range r.Steps() {
 		records = append(records, copied(s))
 	}
@@ -243,7 +244,7 @@ func copyRun(r *workflow.Run) *workflow.Run {
 	return &next
 }
 
-func (f *recordedStore) record(r *workflow.Run, kind string, prepare func(*clusterReplay) func(context.Context) error) {
+func (f *recordedStore) record(r *runtype.Run, kind string, prepare func(*clusterReplay) func(context.Context) error) {
 	uuid, _ := cluster.FromSubject(r.Subject)
 	f.trace.mu.Lock()
 	defer f.trace.mu.Unlock()
@@ -251,8 +252,8 @@ func (f *recordedStore) record(r *workflow.Run, kind string, prepare func(*clust
 	f.trace.add(uuid, operation{kind, prepare})
 }
 
-// Create implements workflow.Store.
-func (f *recordedStore) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (*workflow.Run, error) {
+// Create implements runstore.Store.
+func (f *recordedStore) Create(ctx context.Context, r *runtype.Run, events []runtype.Event) (*runtype.Run, error) {
 	f.trace.order.Lock()
 	defer f.trace.order.Unlock()
 	given, givenEvents := copyRun(r), slices.Clone(events)
@@ -270,8 +271,8 @@ func (f *recordedStore) Create(ctx context.Context, r *workflow.Run, events []wo
 	return got, err
 }
 
-// Save implements workflow.Store.
-func (f *recordedStore) Save(ctx context.Context, save *workflow.Save) error {
+// Save implements runstore.Store.
+func (f *recordedStore) Save(ctx context.Context, save *runstore.Save) error {
 	f.trace.order.Lock()
 	defer f.trace.order.Unlock()
 	given := *save
@@ -292,8 +293,8 @@ func (f *recordedStore) Save(ctx context.Context, save *workflow.Save) error {
 	return err
 }
 
-// Send implements workflow.Store.
-func (f *recordedStore) Send(ctx context.Context, id string, signal workflow.Signal) error {
+// Send implements runstore.Store.
+func (f *recordedStore) Send(ctx context.Context, id string, signal runtype.Signal) error {
 	f.trace.order.Lock()
 	defer f.trace.order.Unlock()
 	err := f.Store.Send(ctx, id, signal)
@@ -302,7 +303,7 @@ func (f *recordedStore) Send(ctx context.Context, id string, signal workflow.Sig
 		defer f.trace.mu.Unlock()
 		f.trace.add(f.trace.runs[id], operation{"signal", func(s *clusterReplay) func(context.Context) error {
 			return func(ctx context.Context) error {
-				if err := s.store.Send(ctx, id, signal); !errors.Is(err, workflow.ErrFinal) { // the last save of the run may have been recorded first
+				if err := s.store.Send(ctx, id, signal); !errors.Is(err, runstore.ErrFinal) { // the last save of the run may have been recorded first
 					return err
 				}
 				return nil

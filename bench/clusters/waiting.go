@@ -12,9 +12,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/cluster/settings"
 	"github.com/pawl-dev/pawl/provider/sim"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // idle is the measured time in which nothing happens.
@@ -24,7 +25,7 @@ const idle = 30 * time.Second
 // waiting runs. The provider is not polled in that time: the cost of polls depends
 // on the configured pauses, not on the runs.
 func wait(ctx context.Context, o options) (figures, error) {
-	w, err := build(ctx, o, sim.Times{Create: 10 * time.Hour}, service.Settings{
+	w, err := build(ctx, o, sim.Times{Create: 10 * time.Hour}, settings.Settings{
 		SyncEvery: time.Hour, CollectEvery: time.Hour, PollFirst: time.Hour, PollLongest: time.Hour})
 	if err != nil {
 		return nil, err
@@ -37,7 +38,7 @@ func wait(ctx context.Context, o options) (figures, error) {
 	if err := createAll(ctx, w, o); err != nil {
 		return nil, err
 	}
-	if _, err := awaitRuns(ctx, o.clusters, func(r *workflow.Run) bool { return r.Phase == workflow.Waiting && r.Owner == "" }, w.store); err != nil {
+	if _, err := awaitRuns(ctx, o.clusters, func(r *runtype.Run) bool { return r.Phase == runtype.Waiting && r.Owner == "" }, w.store); err != nil {
 		return nil, err
 	}
 	time.Sleep(idle / 2) // the controller visits each new cluster once
@@ -60,7 +61,7 @@ func wait(ctx context.Context, o options) (figures, error) {
 // underway reads pages of clusters that all wait for their VMs: each row shows
 // which VMs, since when and until when.
 func underway(ctx context.Context, o options) (figures, error) {
-	w, err := build(ctx, o, sim.Times{Create: 10 * time.Hour}, service.Settings{
+	w, err := build(ctx, o, sim.Times{Create: 10 * time.Hour}, settings.Settings{
 		SyncEvery: time.Hour, CollectEvery: time.Hour, PollFirst: time.Hour, PollLongest: time.Hour})
 	if err != nil {
 		return nil, err
@@ -71,7 +72,7 @@ func underway(ctx context.Context, o options) (figures, error) {
 	if err := createAll(ctx, w, o); err != nil {
 		return nil, err
 	}
-	if _, err := awaitRuns(ctx, o.clusters, func(r *workflow.Run) bool { return r.Phase == workflow.Waiting && r.Owner == "" }, w.store); err != nil {
+	if _, err := awaitRuns(ctx, o.clusters, func(r *runtype.Run) bool { return r.Phase == runtype.Waiting && r.Owner == "" }, w.store); err != nil {
 		return nil, err
 	}
 	base, key, end, err := startAPIs(w)
@@ -121,7 +122,7 @@ func underway(ctx context.Context, o options) (figures, error) {
 // hour: so each run stays in the middle of a step, owned by its worker.
 func buildEndless(ctx context.Context, o options) (*fixture, error) {
 	o.script, o.attempts = []sim.Rule{{Call: sim.Check, Do: sim.Slow, Delay: time.Hour}}, 2*o.clusters
-	return build(ctx, o, sim.Times{}, service.Settings{SyncEvery: 2 * time.Hour, CollectEvery: 2 * time.Hour, PerProvider: 2 * o.clusters})
+	return build(ctx, o, sim.Times{}, settings.Settings{SyncEvery: 2 * time.Hour, CollectEvery: 2 * time.Hour, PerProvider: 2 * o.clusters})
 }
 
 // restart kills a process with open runs and waits until the next process has
@@ -155,7 +156,7 @@ func restart(ctx context.Context, o options) (figures, error) {
 	defer w.store.Close()
 	stop := w.serve(ctx)
 	defer stop()
-	owned, err := awaitRuns(ctx, o.clusters, func(r *workflow.Run) bool { return r.Owner == w.engine.Worker() }, w.store)
+	owned, err := awaitRuns(ctx, o.clusters, func(r *runtype.Run) bool { return r.Owner == w.engine.Worker() }, w.store)
 	return figures{"runs": float64(owned), "claimedSeconds": time.Since(began).Seconds()}, err
 }
 
@@ -170,7 +171,7 @@ func child(ctx context.Context, o options) error {
 	if err := createAll(ctx, w, o); err != nil {
 		return err
 	}
-	if _, err := awaitRuns(ctx, o.clusters, func(r *workflow.Run) bool { return r.Owner == w.engine.Worker() }, w.store); err != nil {
+	if _, err := awaitRuns(ctx, o.clusters, func(r *runtype.Run) bool { return r.Owner == w.engine.Worker() }, w.store); err != nil {
 		return err
 	}
 	fmt.Print("!")
@@ -178,11 +179,11 @@ func child(ctx context.Context, o options) error {
 }
 
 // awaitRuns waits until the given number of active runs satisfy the condition.
-func awaitRuns(ctx context.Context, runs int, as func(*workflow.Run) bool, lister workflow.Lister) (int, error) {
+func awaitRuns(ctx context.Context, runs int, as func(*runtype.Run) bool, lister runstore.Lister) (int, error) {
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		n, cursor := 0, ""
 		for {
-			page, next, err := lister.List(ctx, workflow.Query{Active: true, Limit: 1000, Cursor: cursor})
+			page, next, err := lister.List(ctx, runstore.Query{Active: true, Limit: 1000, Cursor: cursor})
 			if err != nil {
 				return n, err
 			}

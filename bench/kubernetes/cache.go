@@ -28,6 +28,7 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/store/kubestore"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // cache measures the memory of finished runs in the caches that may hold them, each in its
@@ -210,7 +211,7 @@ func openCache(ctx context.Context, o options, config *rest.Config) (any, error)
 		if err != nil {
 			return nil, err
 		}
-		runs, _, err := store.List(ctx, workflow.Query{Limit: 1})
+		runs, _, err := store.List(ctx, runstore.Query{Limit: 1})
 		if err == nil && len(runs) != 1 {
 			err = errors.New("the store knows no run")
 		}

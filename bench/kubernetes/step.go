@@ -19,6 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/store/kubestore"
 	"github.com/pawl-dev/pawl/store/kubestore/kubetest"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // parts is the number of parts of the runs, to compare the first with the last.
@@ -189,8 +190,8 @@ func (e *completions) done(id string) chan struct{} {
 	return e.closed[id]
 }
 
-func (e *completions) onEvent(_ workflow.RunInfo, event workflow.Event) {
-	if event.Kind == workflow.RunSucceeded {
+func (e *completions) onEvent(_ workflow.RunInfo, event runtype.Event) {
+	if event.Kind == runtype.RunSucceeded {
 		close(e.done(event.Run))
 	}
 }

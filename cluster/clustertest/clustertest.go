@@ -1,7 +1,7 @@
 // Package clustertest is the conformance suite of cluster.Store.
 //
 //	func TestMemory(t *testing.T) {
-//		clustertest.Run(t, func(testing.TB) cluster.Store { return cluster.NewMemory() })
+//		clustertest.Run(t, func(testing.TB) cluster.Store { return memory.New() })
 //	}
 package clustertest
 

@@ -9,17 +9,18 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/memory"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/machine"
 )
 
 // agreesWithMemory applies the same random operations to the store and to
-// cluster.Memory: each result must be the same. Only the numbers that a store
+// memory.Store: each result must be the same. Only the numbers that a store
 // assigns may differ.
 func agreesWithMemory(e suite) {
 	seed := uint64(time.Now().UnixNano())
 	e.Logf("seed %d", seed)
-	s := randomTest{suite: e, rand: rand.New(rand.NewPCG(seed, 1)), memory: cluster.NewMemory(), at: now}
+	s := randomTest{suite: e, rand: rand.New(rand.NewPCG(seed, 1)), memory: memory.New(), at: now}
 	for range 400 {
 		s.at = s.at.Add(time.Duration(s.rand.IntN(4)) * time.Second)
 		switch s.rand.IntN(12) {
@@ -44,7 +45,7 @@ func agreesWithMemory(e suite) {
 type randomTest struct {
 	suite
 	rand    *rand.Rand
-	memory  *cluster.Memory
+	memory  *memory.Store
 	at      time.Time
 	created int
 }

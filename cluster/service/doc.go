@@ -1,10 +1,9 @@
-// Package service runs container clusters: it accepts requests and brings
-// clusters to their desired state.
+// Package service wires the parts of the container cluster service together.
 //
-//	Create, Change ──one Commit──▶ Store ──▶ controller ──machine──▶ run of the state ──▶ steps ──▶ journal ──▶ Provider
-//	                                 ▲           ▲                                          ▲
-//	 sync: list, DecideHealth ───────┤           └── Unsettled, notify                      └── signals of heartbeats
-//	 collector: garbage ─────────────┘
+//	api ──one Commit──▶ Store ──▶ controller ──machine──▶ run of the state ──▶ flows ──▶ resources ──▶ Provider
+//	                      ▲           ▲                                          ▲
+//	 sync: DecideHealth ──┤           └── Unsettled, Notify                      └── signals of heartbeat
+//	 gc: garbage ─────────┘
 //
 // A caller changes Desired and stores a Request. The controller is a machine
 // over the lifecycle table: it fires due events, starts one run for each visit

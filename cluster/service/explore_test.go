@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
-	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/cluster/api"
+	"github.com/pawl-dev/pawl/cluster/service/servicetest"
+	"github.com/pawl-dev/pawl/cluster/settings"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/provider/sim"
 )
@@ -19,223 +21,203 @@ import (
 // scenario is an operation during which processes are killed. prepare creates the
 // cluster, act sends the request, and end checks the result.
 type scenario struct {
-	setup   setup
+	setup   servicetest.Setup
 	blind   bool          // the check of capacity finds no limits
 	skew    time.Duration // of the clock of every second process
-	prepare func(l *lab) string
-	act     func(l *lab, id string) string // returns the cluster's id
-	rests   []machine.State                // further states in which the cluster may settle
-	end     func(l *lab, id string)
+	prepare func(l *servicetest.Lab) string
+	act     func(l *servicetest.Lab, id string) string // returns the cluster's id
+	rests   []machine.State                            // further states in which the cluster may settle
+	end     func(l *servicetest.Lab, id string)
 }
 
 // labTimes is the setup of a slow cloud on which new resources become visible
 // late.
-func labTimes() setup {
-	return setup{
-		sim: sim.Options{
+func labTimes() servicetest.Setup {
+	return servicetest.Setup{
+		Sim: sim.Options{
 			Times:   sim.Times{Create: 8 * time.Second, Destroy: 4 * time.Second, Stop: 4 * time.Second, Start: 4 * time.Second, Network: 2 * time.Second, Rule: time.Second, Boot: 5 * time.Second},
 			Visible: 3 * time.Second, Latency: 100 * time.Millisecond,
 		},
-		settings: service.Settings{OrphanGrace: labGrace, CollectEvery: labCollect, GCFirst: time.Minute, GCLongest: 10 * time.Minute},
+		Settings: settings.Settings{OrphanGrace: servicetest.LabGrace, CollectEvery: servicetest.LabCollect, GCFirst: time.Minute, GCLongest: 10 * time.Minute},
 	}
 }
 
-func (s setup) with(edit func(s *setup)) setup {
-	edit(&s)
-	return s
-}
-
-func withCapacity(vms int) setup {
-	return labTimes().with(func(s *setup) { s.sim.Zones = []sim.Zone{{ID: "zone-1", VMs: vms}} })
+func withCapacity(vms int) servicetest.Setup {
+	return labTimes().With(func(s *servicetest.Setup) { s.Sim.Zones = []sim.Zone{{ID: "zone-1", VMs: vms}} })
 }
 
 // up creates a cluster of one control node and a number of workers, without
 // automatic recovery.
-func up(workers int) func(l *lab) string {
-	return func(l *lab) string {
-		id := l.create(service.CreateRequest{Name: "blue", Size: workers, Recovery: cluster.Recovery{}, Version: "v1"})
-		l.settle(2 * time.Hour)
+func up(workers int) func(l *servicetest.Lab) string {
+	return func(l *servicetest.Lab) string {
+		id := l.Create(api.CreateRequest{Name: "blue", Size: workers, Recovery: cluster.Recovery{}, Version: "v1"})
+		l.Settle(2 * time.Hour)
 		return id
 	}
 }
 
-func then(first func(l *lab) string, more func(l *lab, id string)) func(l *lab) string {
-	return func(l *lab) string {
+func then(first func(l *servicetest.Lab) string, more func(l *servicetest.Lab, id string)) func(l *servicetest.Lab) string {
+	return func(l *servicetest.Lab) string {
 		id := first(l)
 		more(l, id)
 		return id
 	}
 }
 
-func asks(r service.ChangeRequest) func(l *lab, id string) string {
-	return func(l *lab, id string) string {
-		l.must(id, r)
+func asks(r api.ChangeRequest) func(l *servicetest.Lab, id string) string {
+	return func(l *servicetest.Lab, id string) string {
+		l.Must(id, r)
 		return id
 	}
 }
 
-func creates(r service.CreateRequest) func(l *lab, id string) string {
-	return func(l *lab, _ string) string { return l.create(r) }
+func creates(r api.CreateRequest) func(l *servicetest.Lab, id string) string {
+	return func(l *servicetest.Lab, _ string) string { return l.Create(r) }
 }
 
 // is checks the state of a cluster, its number of VMs, and that no more than
 // created VMs were created.
-func is(state machine.State, vms, created int) func(l *lab, id string) {
-	return func(l *lab, id string) {
-		c := l.record(id).Cluster
-		if c.State != state || len(l.vms(id)) != vms {
-			l.violated("it is %s with %d VMs, want %s with %d\n%s", c.State, len(l.vms(id)), state, vms, l.story(id))
+func is(state machine.State, vms, created int) func(l *servicetest.Lab, id string) {
+	return func(l *servicetest.Lab, id string) {
+		c := l.Record(id).Cluster
+		if c.State != state || len(l.VMs(id)) != vms {
+			l.Violated("it is %s with %d VMs, want %s with %d\n%s", c.State, len(l.VMs(id)), state, vms, l.Story(id))
 		}
-		if n := l.createdVMs(id); n > created {
-			l.violated("%d VMs were made, at most %d were asked for\n%s", n, created, l.story(id))
+		if n := l.CreatedVMs(id); n > created {
+			l.Violated("%d VMs were made, at most %d were asked for\n%s", n, created, l.Story(id))
 		}
 		failed := state == cluster.Alert
-		if j := l.jobsOf(id)[0]; failed != (j.Status == cluster.JobFailed) {
-			l.violated("job %s ended with %d %s %s\n%s", j.ID, j.Status, j.Code, j.Text, l.story(id))
+		if j := l.JobsOf(id)[0]; failed != (j.Status == cluster.JobFailed) {
+			l.Violated("job %s ended with %d %s %s\n%s", j.ID, j.Status, j.Code, j.Text, l.Story(id))
 		}
 	}
 }
 
 // failed checks that the create job has failed with a code, and the cluster is
 // Destroyed.
-func failed(code string) func(l *lab, id string) {
-	return func(l *lab, id string) {
-		c := l.record(id).Cluster
-		j := l.jobOf("create-blue")
+func failed(code string) func(l *servicetest.Lab, id string) {
+	return func(l *servicetest.Lab, id string) {
+		c := l.Record(id).Cluster
+		j := l.JobOf("create-blue")
 		if c.State != cluster.Destroyed || j.Status != cluster.JobFailed || string(j.Code) != code || string(c.Reason.Code) != code {
-			l.violated("it is %s for %+v, its job ended with %d %s\n%s", c.State, c.Reason, j.Status, j.Code, l.story(id))
+			l.Violated("it is %s for %+v, its job ended with %d %s\n%s", c.State, c.Reason, j.Status, j.Code, l.Story(id))
 		}
 	}
 }
 
-func (l *lab) foreign(id string) {
-	if _, err := l.cloud.AddForeignVM("stranger", l.record(id).Cluster.Network.ID); err != nil {
-		l.t.Fatal(err)
-	}
-}
-
 func scenarios() map[string]scenario {
-	ten := service.CreateRequest{Name: "blue", Size: 4, Recovery: cluster.Recovery{}}
-	policy := func(p cluster.OnFailure) service.CreateRequest { r := ten; r.OnFailure = p; return r }
-	scale := func(n int) service.ChangeRequest { return service.ChangeRequest{Kind: cluster.RequestScale, Size: n} }
+	ten := api.CreateRequest{Name: "blue", Size: 4, Recovery: cluster.Recovery{}}
+	policy := func(p cluster.OnFailure) api.CreateRequest { r := ten; r.OnFailure = p; return r }
+	scale := func(n int) api.ChangeRequest { return api.ChangeRequest{Kind: cluster.RequestScale, Size: n} }
 	return map[string]scenario{
-		"create": {setup: labTimes(), act: creates(service.CreateRequest{Name: "blue", Size: 3, Recovery: cluster.Recovery{}}), end: is(cluster.Running, 4, 4)},
+		"create": {setup: labTimes(), act: creates(api.CreateRequest{Name: "blue", Size: 3, Recovery: cluster.Recovery{}}), end: is(cluster.Running, 4, 4)},
 		"create with three control nodes": {
-			setup: labTimes(), act: creates(service.CreateRequest{Name: "blue", Size: 1, ControlNodes: 3, Recovery: cluster.Recovery{}}), end: is(cluster.Running, 4, 4),
+			setup: labTimes(), act: creates(api.CreateRequest{Name: "blue", Size: 1, ControlNodes: 3, Recovery: cluster.Recovery{}}), end: is(cluster.Running, 4, 4),
 		},
 		"create in a given network": {
 			setup: labTimes(),
-			act: func(l *lab, _ string) string {
-				n, there := l.cloud.Lookup(cluster.Network, "theirs")
+			act: func(l *servicetest.Lab, _ string) string {
+				n, there := l.Cloud.Lookup(cluster.Network, "theirs")
 				if !there {
 					var err error
-					if n, err = l.cloud.AddNetwork("theirs", me); err != nil {
-						l.t.Fatal(err)
+					if n, err = l.Cloud.AddNetwork("theirs", servicetest.Me); err != nil {
+						l.T.Fatal(err)
 					}
-					if _, err = l.cloud.AddForeignVM("stranger", n.ID); err != nil {
-						l.t.Fatal(err)
+					if _, err = l.Cloud.AddForeignVM("stranger", n.ID); err != nil {
+						l.T.Fatal(err)
 					}
 				}
-				return l.create(service.CreateRequest{Name: "blue", Size: 2, Network: n.ID, Recovery: cluster.Recovery{}})
+				return l.Create(api.CreateRequest{Name: "blue", Size: 2, Network: n.ID, Recovery: cluster.Recovery{}})
 			},
 			end: is(cluster.Running, 3, 3),
 		},
-		"stop": {setup: labTimes(), prepare: up(2), act: asks(service.ChangeRequest{Kind: cluster.RequestStop}), end: is(cluster.Stopped, 3, 3)},
-		"start": {setup: labTimes(), prepare: then(up(2), func(l *lab, id string) {
-			l.must(id, service.ChangeRequest{Kind: cluster.RequestStop})
-			l.settle(time.Hour)
-		}), act: asks(service.ChangeRequest{Kind: cluster.RequestStart}), end: is(cluster.Running, 3, 3)},
+		"stop": {setup: labTimes(), prepare: up(2), act: asks(api.ChangeRequest{Kind: cluster.RequestStop}), end: is(cluster.Stopped, 3, 3)},
+		"start": {setup: labTimes(), prepare: then(up(2), func(l *servicetest.Lab, id string) {
+			l.Must(id, api.ChangeRequest{Kind: cluster.RequestStop})
+			l.Settle(time.Hour)
+		}), act: asks(api.ChangeRequest{Kind: cluster.RequestStart}), end: is(cluster.Running, 3, 3)},
 
 		"scale up":   {setup: labTimes(), prepare: up(1), act: asks(scale(4)), end: is(cluster.Running, 5, 5)},
 		"scale down": {setup: labTimes(), prepare: up(4), act: asks(scale(2)), end: is(cluster.Running, 3, 5)},
-		"scale by node": {setup: labTimes(), prepare: up(3), act: func(l *lab, id string) string {
-			victim := l.record(id).Nodes[1].Name
-			l.must(id, service.ChangeRequest{Kind: cluster.RequestScale, NodeIDs: []string{victim}})
+		"scale by node": {setup: labTimes(), prepare: up(3), act: func(l *servicetest.Lab, id string) string {
+			victim := l.Record(id).Nodes[1].Name
+			l.Must(id, api.ChangeRequest{Kind: cluster.RequestScale, NodeIDs: []string{victim}})
 			return id
 		}, end: is(cluster.Running, 3, 4)},
-		"upgrade": {setup: labTimes(), prepare: up(2), act: asks(service.ChangeRequest{Kind: cluster.RequestUpgrade, Version: "v2", Downtime: true}), end: is(cluster.Running, 3, 5)},
-		"upgrade of three control nodes": {setup: labTimes(), prepare: func(l *lab) string {
-			id := l.create(service.CreateRequest{Name: "blue", Size: 1, ControlNodes: 3, Recovery: cluster.Recovery{}, Version: "v1"})
-			l.settle(2 * time.Hour)
+		"upgrade": {setup: labTimes(), prepare: up(2), act: asks(api.ChangeRequest{Kind: cluster.RequestUpgrade, Version: "v2", Downtime: true}), end: is(cluster.Running, 3, 5)},
+		"upgrade of three control nodes": {setup: labTimes(), prepare: func(l *servicetest.Lab) string {
+			id := l.Create(api.CreateRequest{Name: "blue", Size: 1, ControlNodes: 3, Recovery: cluster.Recovery{}, Version: "v1"})
+			l.Settle(2 * time.Hour)
 			return id
-		}, act: asks(service.ChangeRequest{Kind: cluster.RequestUpgrade, Version: "v2"}), end: is(cluster.Running, 4, 8)},
+		}, act: asks(api.ChangeRequest{Kind: cluster.RequestUpgrade, Version: "v2"}), end: is(cluster.Running, 4, 8)},
 
-		"recover": {setup: labTimes(), rests: []machine.State{cluster.Alert}, prepare: then(up(3), func(l *lab, id string) {
-			if err := l.cloud.DestroyVM(l.worker(id)); err != nil {
-				l.t.Fatal(err)
+		"recover": {setup: labTimes(), rests: []machine.State{cluster.Alert}, prepare: then(up(3), func(l *servicetest.Lab, id string) {
+			if err := l.Cloud.DestroyVM(l.Worker(id)); err != nil {
+				l.T.Fatal(err)
 			}
-			l.settle(time.Hour, cluster.Alert)
-			l.wait(4 * time.Minute)
-		}), act: asks(service.ChangeRequest{Kind: cluster.RequestRecover}), end: is(cluster.Running, 4, 5)},
-		"recover by policy": {setup: labTimes(), prepare: func(l *lab) string {
-			id := l.create(service.CreateRequest{Name: "blue", Size: 2, Recovery: cluster.Recovery{cluster.Restart, cluster.Replace}})
-			l.settle(2 * time.Hour)
+			l.Settle(time.Hour, cluster.Alert)
+			l.Wait(4 * time.Minute)
+		}), act: asks(api.ChangeRequest{Kind: cluster.RequestRecover}), end: is(cluster.Running, 4, 5)},
+		"recover by policy": {setup: labTimes(), prepare: func(l *servicetest.Lab) string {
+			id := l.Create(api.CreateRequest{Name: "blue", Size: 2, Recovery: cluster.Recovery{cluster.Restart, cluster.Replace}})
+			l.Settle(2 * time.Hour)
 			return id
-		}, act: func(l *lab, id string) string {
-			if err := l.cloud.StopVM(l.worker(id)); err != nil {
-				l.violated("%v", err)
+		}, act: func(l *servicetest.Lab, id string) string {
+			if err := l.Cloud.StopVM(l.Worker(id)); err != nil {
+				l.Violated("%v", err)
 			}
-			l.wait(2 * time.Minute)
+			l.Wait(2 * time.Minute)
 			return id
 		}, end: is(cluster.Running, 3, 4)},
 
-		"delete": {setup: labTimes(), prepare: up(2), act: asks(service.ChangeRequest{Kind: cluster.RequestDelete}), end: is(cluster.Destroyed, 0, 3)},
-		"delete what starts": {setup: labTimes(), act: func(l *lab, _ string) string {
-			id := l.create(service.CreateRequest{Name: "blue", Size: 3, Recovery: cluster.Recovery{}})
+		"delete": {setup: labTimes(), prepare: up(2), act: asks(api.ChangeRequest{Kind: cluster.RequestDelete}), end: is(cluster.Destroyed, 0, 3)},
+		"delete what starts": {setup: labTimes(), act: func(l *servicetest.Lab, _ string) string {
+			id := l.Create(api.CreateRequest{Name: "blue", Size: 3, Recovery: cluster.Recovery{}})
 			for range 30 { // until workers are created
-				if l.wait(time.Second); len(l.vms(id)) > 1 {
+				if l.Wait(time.Second); len(l.VMs(id)) > 1 {
 					break
 				}
 			}
-			l.must(id, service.ChangeRequest{Kind: cluster.RequestDelete})
+			l.Must(id, api.ChangeRequest{Kind: cluster.RequestDelete})
 			return id
 		}, end: is(cluster.Destroyed, 0, 4)},
-		"delete beside a stranger": {setup: labTimes(), rests: []machine.State{cluster.Expunge}, prepare: then(up(1), (*lab).foreign),
-			act: asks(service.ChangeRequest{Kind: cluster.RequestDelete}), end: func(l *lab, id string) {
-				if c := l.record(id).Cluster; c.State != cluster.Expunge || c.Reason.Code != cluster.ForeignVM.Code || !strings.Contains(c.Reason.Text, "stranger") {
-					l.violated("it is %s for %+v\n%s", c.State, c.Reason, l.story(id))
+		"delete beside a stranger": {setup: labTimes(), rests: []machine.State{cluster.Expunge}, prepare: then(up(1), (*servicetest.Lab).Foreign),
+			act: asks(api.ChangeRequest{Kind: cluster.RequestDelete}), end: func(l *servicetest.Lab, id string) {
+				if c := l.Record(id).Cluster; c.State != cluster.Expunge || c.Reason.Code != cluster.ForeignVM.Code || !strings.Contains(c.Reason.Text, "stranger") {
+					l.Violated("it is %s for %+v\n%s", c.State, c.Reason, l.Story(id))
 				}
-				if err := l.cloud.DestroyVM("stranger"); err != nil {
-					l.violated("the stranger is gone: %v", err)
+				if err := l.Cloud.DestroyVM("stranger"); err != nil {
+					l.Violated("the stranger is gone: %v", err)
 				}
-				l.settle(time.Hour)
-				if c := l.record(id).Cluster; c.State != cluster.Destroyed {
-					l.violated("it is %s\n%s", c.State, l.story(id))
+				l.Settle(time.Hour)
+				if c := l.Record(id).Cluster; c.State != cluster.Destroyed {
+					l.Violated("it is %s\n%s", c.State, l.Story(id))
 				}
 			}},
 
 		"no room, rollback": {setup: withCapacity(3), blind: true, act: creates(policy(cluster.Rollback)), end: failed("CAPACITY_EXHAUSTED")},
 		"no room, lazy":     {setup: withCapacity(3), blind: true, act: creates(policy(cluster.Lazy)), end: failed("CAPACITY_EXHAUSTED")},
-		"no room, keep": {setup: withCapacity(3), blind: true, rests: []machine.State{cluster.Alert}, act: creates(policy(cluster.KeepPartial)), end: func(l *lab, id string) {
+		"no room, keep": {setup: withCapacity(3), blind: true, rests: []machine.State{cluster.Alert}, act: creates(policy(cluster.KeepPartial)), end: func(l *servicetest.Lab, id string) {
 			is(cluster.Alert, 3, 3)(l, id)
-			l.must(id, scale(2)) // the existing size is accepted
-			l.settle(2 * time.Hour)
+			l.Must(id, scale(2)) // the existing size is accepted
+			l.Settle(2 * time.Hour)
 			is(cluster.Running, 3, 5)(l, id)
 		}},
 		"no room for more, keep":     {setup: withCapacity(3), blind: true, rests: []machine.State{cluster.Alert}, prepare: up(1), act: asks(scale(4)), end: is(cluster.Alert, 3, 3)},
-		"no room for more, rollback": {setup: withCapacity(3).with(func(s *setup) { s.settings.RollbackScale = true }), blind: true, prepare: up(1), act: asks(scale(4)), end: wasRolledBack},
+		"no room for more, rollback": {setup: withCapacity(3).With(func(s *servicetest.Setup) { s.Settings.RollbackScale = true }), blind: true, prepare: up(1), act: asks(scale(4)), end: wasRolledBack},
 	}
 }
 
 // wasRolledBack checks that the cluster has its former size, and the job has
 // failed.
-func wasRolledBack(l *lab, id string) {
-	b := l.record(id)
-	if b.Cluster.State != cluster.Running || b.Cluster.NodeCount != 1 || len(l.vms(id)) != 2 {
-		l.violated("it is %s with %d VMs, %d workers are wanted\n%s", b.Cluster.State, len(l.vms(id)), b.Cluster.NodeCount, l.story(id))
+func wasRolledBack(l *servicetest.Lab, id string) {
+	b := l.Record(id)
+	if b.Cluster.State != cluster.Running || b.Cluster.NodeCount != 1 || len(l.VMs(id)) != 2 {
+		l.Violated("it is %s with %d VMs, %d workers are wanted\n%s", b.Cluster.State, len(l.VMs(id)), b.Cluster.NodeCount, l.Story(id))
 	}
-	if j := l.jobsOf(id)[0]; j.Status != cluster.JobFailed || j.Code != cluster.CapacityExhausted.Code {
-		l.violated("job %+v\n%s", j, l.story(id))
+	if j := l.JobsOf(id)[0]; j.Status != cluster.JobFailed || j.Code != cluster.CapacityExhausted.Code {
+		l.Violated("job %+v\n%s", j, l.Story(id))
 	}
-}
-
-// jobsOf returns the jobs of a cluster, newest first.
-func (l *lab) jobsOf(id string) []cluster.Job {
-	jobs, _, err := l.records.Jobs(l.t.Context(), cluster.JobQuery{Scope: all, Cluster: id})
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return jobs
 }
 
 // play runs a scenario in which processes die at these points, one after the
@@ -243,25 +225,25 @@ func (l *lab) jobsOf(id string) []cluster.Job {
 // number of deaths.
 func (s scenario) play(t *testing.T, at ...int) (wrong []string, points map[string]int, struck int) {
 	t.Helper()
-	wrong = inLab(t, s.setup, func(l *lab) {
-		l.blind, l.skew = s.blind, s.skew
+	wrong = servicetest.InLab(t, s.setup, func(l *servicetest.Lab) {
+		l.Blind, l.Skew = s.blind, s.skew
 		id := ""
 		if s.prepare != nil {
 			id = s.prepare(l)
 		}
-		l.arm(at...)
-		first := l.current()
+		l.Arm(at...)
+		first := l.Current()
 		id = s.act(l, id)
-		l.settle(6*time.Hour, s.rests...)
-		points, struck = first.firstPoints, l.deathCount()
-		l.disarm()
+		l.Settle(6*time.Hour, s.rests...)
+		points, struck = first.FirstPoints, l.DeathCount()
+		l.Disarm()
 		if id == "" {
 			return
 		}
-		l.collected(s.rests...)
-		l.check()
+		l.Collected(s.rests...)
+		l.Check()
 		s.end(l, id)
-		l.vanish(id)
+		l.Vanish(id)
 	})
 	return wrong, points, struck
 }
@@ -269,35 +251,8 @@ func (s scenario) play(t *testing.T, at ...int) (wrong []string, points map[stri
 // late returns the scenario on a cloud that makes the first address of a network
 // its source NAT.
 func (s scenario) late() scenario {
-	s.setup = s.setup.with(func(s *setup) { s.sim.LateSourceNAT = true })
+	s.setup = s.setup.With(func(s *servicetest.Setup) { s.Sim.LateSourceNAT = true })
 	return s
-}
-
-// vanish deletes a cluster and checks that no resource is left.
-func (l *lab) vanish(id string) {
-	if l.record(id).Cluster.State != cluster.Destroyed {
-		l.must(id, service.ChangeRequest{Kind: cluster.RequestDelete})
-		l.settle(2 * time.Hour)
-	}
-	l.check()
-	for _, r := range l.cloud.All() {
-		if r.Tags[cluster.TagInstallation] == installation && !theirs(l.cloud, r) {
-			l.violated("%s %s is left\n%s", r.Kind, r.Name, l.story(id))
-		}
-	}
-}
-
-// deathCount returns how many processes have died at an armed point.
-func (l *lab) deathCount() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := 0
-	for _, p := range l.processes {
-		if p.diedAt != "" {
-			n++
-		}
-	}
-	return n
 }
 
 // chosen returns the points at which processes die. want is PAWL_TEST_POINTS:

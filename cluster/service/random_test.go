@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-dev/pawl/cluster"
-	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/cluster/api"
+	"github.com/pawl-dev/pawl/cluster/service/servicetest"
 	"github.com/pawl-dev/pawl/provider/sim"
 )
 
@@ -41,12 +42,12 @@ var drawTurn = rapid.Custom(func(t *rapid.T) turn {
 
 // scripted is a lab that runs a script.
 type scripted struct {
-	*lab
+	*servicetest.Lab
 	names []string
 }
 
 func (s *scripted) id(n int) string {
-	found := s.clusters()
+	found := s.Clusters()
 	if len(found) == 0 {
 		return ""
 	}
@@ -55,7 +56,7 @@ func (s *scripted) id(n int) string {
 
 func (s *scripted) resource(kind cluster.Kind, a, b int) string {
 	var ids []string
-	for _, r := range s.cloud.All(kind) {
+	for _, r := range s.Cloud.All(kind) {
 		if r.Tags[cluster.TagCluster] == s.id(a) && !r.SourceNAT {
 			ids = append(ids, r.ID)
 		}
@@ -67,66 +68,66 @@ func (s *scripted) resource(kind cluster.Kind, a, b int) string {
 }
 
 func (s *scripted) play(x turn) {
-	s.wait(x.After)
+	s.Wait(x.After)
 	id, vm := s.id(x.A), s.resource(cluster.VM, x.A, x.B)
 	network := s.resource(cluster.Network, x.A, 0)
-	change := func(r service.ChangeRequest) {
+	change := func(r api.ChangeRequest) {
 		if id != "" {
-			_, _ = s.change(id, r) // the state may refuse it
+			_, _ = s.Change(id, r) // the state may refuse it
 		}
 	}
-	rule := func(r sim.Rule) { s.cloud.Inject(r) }
+	rule := func(r sim.Rule) { s.Cloud.Inject(r) }
 	switch x.What {
 	case "create":
 		if len(s.names) < 3 {
 			name := string(rune('a' + len(s.names)))
 			s.names = append(s.names, name)
 			policies := []cluster.Recovery{{}, nil, {cluster.Restart, cluster.Replace}, {cluster.Restart, cluster.Replace, cluster.Adopt}}
-			s.try(service.CreateRequest{
+			s.try(api.CreateRequest{
 				Name: name, Size: 1 + x.B%3, ControlNodes: 1 + 2*(x.B/5), Version: "v1", Recovery: policies[(x.A+x.B)%4],
 				OnFailure: []cluster.OnFailure{cluster.Rollback, cluster.Lazy, cluster.KeepPartial}[x.A],
 			})
 		}
 	case "scale":
-		change(service.ChangeRequest{Kind: cluster.RequestScale, Size: 1 + x.B})
+		change(api.ChangeRequest{Kind: cluster.RequestScale, Size: 1 + x.B})
 	case "stop", "start", "recover", "delete":
-		change(service.ChangeRequest{Kind: cluster.RequestKind(x.What), Forced: x.B == 0})
+		change(api.ChangeRequest{Kind: cluster.RequestKind(x.What), Forced: x.B == 0})
 	case "upgrade":
-		change(service.ChangeRequest{Kind: cluster.RequestUpgrade, Version: "v2", Consent: x.B == 0, Downtime: x.B > 1, Surge: 1 + x.B%2})
+		change(api.ChangeRequest{Kind: cluster.RequestUpgrade, Version: "v2", Consent: x.B == 0, Downtime: x.B > 1, Surge: 1 + x.B%2})
 	case "kill":
-		s.kill()
+		s.Kill()
 	case "kill at":
-		s.arm(1 + x.A*7 + x.B*31)
+		s.Arm(1 + x.A*7 + x.B*31)
 	case "stop vm":
-		_ = s.cloud.StopVM(vm)
+		_ = s.Cloud.StopVM(vm)
 	case "start vm":
-		_ = s.cloud.StartVM(vm)
+		_ = s.Cloud.StartVM(vm)
 	case "destroy vm":
-		_ = s.cloud.DestroyVM(vm)
+		_ = s.Cloud.DestroyVM(vm)
 	case "trash vm":
-		_ = s.cloud.TrashVM(vm)
+		_ = s.Cloud.TrashVM(vm)
 	case "break vm":
-		_ = s.cloud.BreakVM(vm)
+		_ = s.Cloud.BreakVM(vm)
 	case "strange state":
-		_ = s.cloud.SetState(vm, "Levitating")
+		_ = s.Cloud.SetState(vm, "Levitating")
 	case "migrate vm":
-		_ = s.cloud.Migrate(vm)
+		_ = s.Cloud.Migrate(vm)
 	case "strip tags":
-		_ = s.cloud.StripTags(cluster.VM, vm)
+		_ = s.Cloud.StripTags(cluster.VM, vm)
 	case "silence":
-		_ = s.cloud.Silence(vm, true)
+		_ = s.Cloud.Silence(vm, true)
 	case "not ready":
-		_ = s.cloud.NotReady(vm, "it has a headache")
+		_ = s.Cloud.NotReady(vm, "it has a headache")
 	case "stranger":
-		_, _ = s.cloud.AddForeignVM("", network)
+		_, _ = s.Cloud.AddForeignVM("", network)
 	case "delete network":
-		_ = s.cloud.DeleteNetwork(network)
+		_ = s.Cloud.DeleteNetwork(network)
 	case "delete rule":
-		_ = s.cloud.Delete(cluster.Firewall, s.resource(cluster.Firewall, x.A, x.B))
+		_ = s.Cloud.Delete(cluster.Firewall, s.resource(cluster.Firewall, x.A, x.B))
 	case "change rule":
-		_ = s.cloud.ChangeRule(cluster.Forward, s.resource(cluster.Forward, x.A, x.B), func(r *cluster.Spec) { r.PrivatePort = 22 })
+		_ = s.Cloud.ChangeRule(cluster.Forward, s.resource(cluster.Forward, x.A, x.B), func(r *cluster.Spec) { r.PrivatePort = 22 })
 	case "delete address":
-		_ = s.cloud.Delete(cluster.Address, s.resource(cluster.Address, x.A, x.B))
+		_ = s.Cloud.Delete(cluster.Address, s.resource(cluster.Address, x.A, x.B))
 	case "lost answers":
 		rule(sim.Rule{Do: sim.Lost, P: 0.1 + 0.1*float64(x.B)})
 	case "timeouts":
@@ -144,42 +145,27 @@ func (s *scripted) play(x turn) {
 	case "slow":
 		rule(sim.Rule{Do: sim.Slow, P: 0.2, Delay: 80 * time.Second})
 	case "room":
-		s.cloud.SetZone(sim.Zone{ID: "zone-1", VMs: 1 + x.A + x.B})
+		s.Cloud.SetZone(sim.Zone{ID: "zone-1", VMs: 1 + x.A + x.B})
 	case "down":
-		s.cloud.Unreachable(true)
+		s.Cloud.Unreachable(true)
 	case "down for an hour":
-		s.cloud.Unreachable(true)
-		s.wait(time.Hour)
-		s.cloud.Unreachable(false)
+		s.Cloud.Unreachable(true)
+		s.Wait(time.Hour)
+		s.Cloud.Unreachable(false)
 	case "credentials":
-		s.cloud.RefuseCredentials(true)
+		s.Cloud.RefuseCredentials(true)
 	case "heal":
-		s.heal()
+		s.Heal()
 	}
 }
 
 // try is create; a refusal is allowed.
-func (s *scripted) try(r service.CreateRequest) {
+func (s *scripted) try(r api.CreateRequest) {
 	r.Zone, r.Offering, r.JobID = "zone-1", "small", "create-"+r.Name
 	for range 20 {
-		s.revive()
-		if _, _, err := s.current().service.Create(s.t.Context(), root, r); err == nil || !s.mayRepeat(err) {
+		s.Revive()
+		if _, _, err := s.Current().Service.Create(s.T.Context(), servicetest.Root, r); err == nil || !s.MayRepeat(err) {
 			return
-		}
-	}
-}
-
-func (l *lab) heal() {
-	l.cloud.ClearRules()
-	l.cloud.Unstick()
-	l.cloud.Unreachable(false)
-	l.cloud.RefuseCredentials(false)
-	l.cloud.SetZone(sim.Zone{ID: "zone-1"})
-	for _, r := range l.cloud.All(cluster.VM) {
-		_ = l.cloud.Silence(r.ID, false)
-		_ = l.cloud.NotReady(r.ID, "")
-		if r.State == "Levitating" {
-			_ = l.cloud.StartVM(r.ID)
 		}
 	}
 }
@@ -188,42 +174,34 @@ func (l *lab) heal() {
 // returns the violations.
 func playScript(t *testing.T, seed uint64, late bool, script []turn) []string {
 	s := labTimes()
-	s.sim.Seed, s.sim.LateSourceNAT = seed, late
-	return inLab(t, s, func(l *lab) {
-		x := &scripted{lab: l}
+	s.Sim.Seed, s.Sim.LateSourceNAT = seed, late
+	return servicetest.InLab(t, s, func(l *servicetest.Lab) {
+		x := &scripted{Lab: l}
 		for _, step := range script {
 			x.play(step)
 		}
-		l.disarm()
-		l.heal()
-		l.settle(48*time.Hour, cluster.Alert, cluster.Expunge)
-		l.collected(cluster.Alert, cluster.Expunge)
-		l.check()
-		for _, r := range l.cloud.All(cluster.VM) {
-			if r.Tags[cluster.TagInstallation] != installation && l.recordOf(r.Ref()) == nil {
-				_ = l.cloud.DestroyVM(r.ID) // remove foreign VMs
+		l.Disarm()
+		l.Heal()
+		l.Settle(48*time.Hour, cluster.Alert, cluster.Expunge)
+		l.Collected(cluster.Alert, cluster.Expunge)
+		l.Check()
+		for _, r := range l.Cloud.All(cluster.VM) {
+			if r.Tags[cluster.TagInstallation] != servicetest.Installation && l.RecordOf(r.Ref()) == nil {
+				_ = l.Cloud.DestroyVM(r.ID) // remove foreign VMs
 			}
 		}
-		for _, c := range l.clusters() {
+		for _, c := range l.Clusters() {
 			if c.State != cluster.Destroyed && c.Desired != cluster.WantDestroyed {
-				l.must(c.UUID, service.ChangeRequest{Kind: cluster.RequestDelete})
+				l.Must(c.UUID, api.ChangeRequest{Kind: cluster.RequestDelete})
 			}
 		}
-		l.settle(48 * time.Hour)
-		l.collected()
-		l.check()
-		for _, r := range l.cloud.All() {
-			l.violated("%s %s is left, tags %v\n%s", r.Kind, r.Name, r.Tags, l.stories())
+		l.Settle(48 * time.Hour)
+		l.Collected()
+		l.Check()
+		for _, r := range l.Cloud.All() {
+			l.Violated("%s %s is left, tags %v\n%s", r.Kind, r.Name, r.Tags, l.Stories())
 		}
 	})
-}
-
-func (l *lab) stories() string {
-	var b strings.Builder
-	for _, c := range l.clusters() {
-		b.WriteString(l.story(c.UUID))
-	}
-	return b.String()
 }
 
 // TestRandomScripts runs operations, faults of the provider, changes by others

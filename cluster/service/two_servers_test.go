@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/service/servicetest"
 	"github.com/pawl-dev/pawl/machine"
 )
 
@@ -25,32 +26,32 @@ func TestTwoServers(t *testing.T) {
 			for i, at := range chosen(points, os.Getenv("PAWL_TEST_POINTS"), 4) {
 				skew := []time.Duration{0, 20 * time.Second, -20 * time.Second}[i%3]
 				t.Run(fmt.Sprintf("%d, clocks %s apart", at, skew), func(t *testing.T) {
-					wrong := inLab(t, s.setup, func(l *lab) {
-						l.blind, l.skew, l.frozen = s.blind, skew, make(chan struct{})
+					wrong := servicetest.InLab(t, s.setup, func(l *servicetest.Lab) {
+						l.Blind, l.Skew, l.Frozen = s.blind, skew, make(chan struct{})
 						id := ""
 						if s.prepare != nil {
 							id = s.prepare(l)
 						}
-						first := l.current()
-						l.arm()
-						first.mu.Lock()
-						first.freezeAt = at
-						first.mu.Unlock()
-						l.begin() // the other server
+						first := l.Current()
+						l.Arm()
+						first.Mu.Lock()
+						first.FreezeAt = at
+						first.Mu.Unlock()
+						l.Begin() // the other server
 						id = s.act(l, id)
 						select {
-						case <-l.frozen:
+						case <-l.Frozen:
 							frozen++
-							l.wait(5 * time.Minute)
+							l.Wait(5 * time.Minute)
 						case <-time.After(10 * time.Minute):
 						}
-						first.thaw()
-						l.settle(6*time.Hour, s.rests...)
-						l.collected(s.rests...)
-						l.check()
+						first.Thaw()
+						l.Settle(6*time.Hour, s.rests...)
+						l.Collected(s.rests...)
+						l.Check()
 						if id != "" {
 							s.end(l, id)
-							l.vanish(id)
+							l.Vanish(id)
 						}
 					})
 					if len(wrong) > 0 {
@@ -84,7 +85,7 @@ func TestClocksApart(t *testing.T) {
 					t.Run(fmt.Sprintf("%s, %s", label, skew), func(t *testing.T) {
 						s := s
 						s.skew, s.rests = skew, append([]machine.State{cluster.Alert}, s.rests...)
-						s.end = func(*lab, string) {} // a step may exceed its time limit by the other clock
+						s.end = func(*servicetest.Lab, string) {} // a step may exceed its time limit by the other clock
 						if wrong, _, struck := s.play(t, at); len(wrong) > 0 || struck != 1 {
 							t.Errorf("%d died\n%s", struck, strings.Join(wrong, "\n"))
 						}
@@ -101,53 +102,53 @@ func TestClocksApart(t *testing.T) {
 // Each server reports what the passes of any server found about a provider. The
 // second one still does after the first has died and it makes the passes itself.
 func TestEveryServerReportsWhatThePassesFound(t *testing.T) {
-	wrong := inLab(t, setup{}, func(l *lab) {
-		first := l.current()
-		l.wait(time.Minute) // it holds the leases
-		l.begin()
-		second := l.current()
-		if _, err := l.cloud.Add(cluster.DesiredResource{Kind: cluster.VM, Name: "unknown", Owner: me, Spec: cluster.Spec{Zone: "zone-1", Offering: "small", Template: "node-image"},
-			Tags: map[string]string{cluster.TagInstallation: installation, cluster.TagCluster: "of-another-database"}}); err != nil {
-			l.t.Fatal(err)
+	wrong := servicetest.InLab(t, servicetest.Setup{}, func(l *servicetest.Lab) {
+		first := l.Current()
+		l.Wait(time.Minute) // it holds the leases
+		l.Begin()
+		second := l.Current()
+		if _, err := l.Cloud.Add(cluster.DesiredResource{Kind: cluster.VM, Name: "unknown", Owner: servicetest.Me, Spec: cluster.Spec{Zone: "zone-1", Offering: "small", Template: "node-image"},
+			Tags: map[string]string{cluster.TagInstallation: servicetest.Installation, cluster.TagCluster: "of-another-database"}}); err != nil {
+			l.T.Fatal(err)
 		}
 		same := func(when, alert string, phases ...string) {
-			l.t.Helper()
-			for _, p := range []*testProcess{first, second} {
-				if p.isDead() {
+			l.T.Helper()
+			for _, p := range []*servicetest.Process{first, second} {
+				if p.IsDead() {
 					continue
 				}
-				alerts, err := p.service.ProviderAlerts(l.t.Context())
+				alerts, err := p.Service.ProviderAlerts(l.T.Context())
 				if err != nil || !strings.HasPrefix(alerts["sim"], alert) || alert == "" && len(alerts) > 0 {
-					l.violated("%s: alerts %v, %v", when, alerts, err)
+					l.Violated("%s: alerts %v, %v", when, alerts, err)
 				}
-				leaks, total, err := p.service.Leaks(l.t.Context(), root, "", "", 0, 0)
+				leaks, total, err := p.Service.Leaks(l.T.Context(), servicetest.Root, "", "", 0, 0)
 				var are []string
 				for _, leak := range leaks {
 					are = append(are, leak.Phase)
 				}
 				if err != nil || total != len(phases) || !slices.Equal(are, phases) {
-					l.violated("%s: leaks %+v, %v, want %v", when, leaks, err, phases)
+					l.Violated("%s: leaks %+v, %v, want %v", when, leaks, err, phases)
 				}
 			}
 		}
-		l.wait(6 * time.Minute)
+		l.Wait(6 * time.Minute)
 		same("an orphan", "", "orphan")
-		l.cloud.RefuseCredentials(true)
+		l.Cloud.RefuseCredentials(true)
 		began := time.Now()
-		l.wait(6 * time.Minute)
+		l.Wait(6 * time.Minute)
 		same("refused", "CREDENTIALS_REFUSED since ", "orphan", "unseen")
-		first.die()
-		l.wait(20 * time.Minute)
+		first.Die()
+		l.Wait(20 * time.Minute)
 		same("the first has died", "CREDENTIALS_REFUSED since ", "orphan", "unseen")
-		leaks, _, _ := second.service.Leaks(l.t.Context(), root, "", "", 0, 0)
+		leaks, _, _ := second.Service.Leaks(l.T.Context(), servicetest.Root, "", "", 0, 0)
 		if since := leaks[len(leaks)-1].Since; since.Sub(began).Abs() > 6*time.Minute {
-			l.violated("since %s, it began at %s", since, began)
+			l.Violated("since %s, it began at %s", since, began)
 		}
-		l.cloud.RefuseCredentials(false)
-		if err := l.cloud.DestroyVM("unknown"); err != nil {
-			l.t.Fatal(err)
+		l.Cloud.RefuseCredentials(false)
+		if err := l.Cloud.DestroyVM("unknown"); err != nil {
+			l.T.Fatal(err)
 		}
-		l.wait(6 * time.Minute)
+		l.Wait(6 * time.Minute)
 		same("all is well", "")
 	})
 	if len(wrong) > 0 {

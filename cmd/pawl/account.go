@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/pawl-dev/pawl/account"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
-	"github.com/pawl-dev/pawl/server"
 	"github.com/pawl-dev/pawl/view"
 )
 
@@ -31,7 +29,7 @@ func (a *app) withAccounts(creates bool, do func(ctx context.Context, b backend.
 
 func (a *app) accounts(ctx context.Context, creates bool) (backend.Accounts, error) {
 	if a.flags.server != "" {
-		return backend.OpenRemote(ctx, backend.RemoteOptions{URL: a.flags.server, Token: os.Getenv("PAWL_TOKEN"), Actor: a.actor()})
+		return a.server()
 	}
 	return backend.OpenAccounts(ctx, a.storeOptions(), !creates, a.actor())
 }
@@ -86,7 +84,7 @@ func (a *app) accountCommand() *cobra.Command {
 				rows = append(rows, []string{one.Name, paths[one.DomainID], string(one.Role), enabledWord(one.Disabled), limitsText(one.Limits), one.ID})
 				names = append(names, one.ID)
 			}
-			return a.emitList(all, names, []string{"NAME", "DOMAIN", "ROLE", "STATE", "LIMITS", "ID"}, rows)
+			return emitList(a, all, names, []string{"NAME", "DOMAIN", "ROLE", "STATE", "LIMITS", "ID"}, rows)
 		}),
 	}
 	limitFlag(list, &most, 0)
@@ -231,7 +229,7 @@ func (a *app) domainCommand() *cobra.Command {
 			for _, d := range all {
 				rows, names = append(rows, []string{d.Path, enabledWord(d.Disabled), d.ID}), append(names, d.ID)
 			}
-			return a.emitList(all, names, []string{"PATH", "STATE", "ID"}, rows)
+			return emitList(a, all, names, []string{"PATH", "STATE", "ID"}, rows)
 		}),
 	}
 	limitFlag(list, &most, 0)
@@ -240,8 +238,8 @@ func (a *app) domainCommand() *cobra.Command {
 }
 
 // emitList prints a list as a table for people.
-func (a *app) emitList(all any, names, head []string, rows [][]string) error {
-	return a.emit(map[string]any{"items": all}, names, func() string { return view.Table{Head: head, Rows: rows}.String() })
+func emitList[T any](a *app, all []T, names, head []string, rows [][]string) error {
+	return a.emit(listOf(all), names, func() string { return view.Table{Head: head, Rows: rows}.String() })
 }
 
 func (a *app) keyCommand() *cobra.Command {
@@ -271,12 +269,12 @@ func (a *app) keyCommand() *cobra.Command {
 			for _, k := range all {
 				bare = append(bare, k.Credential)
 			}
-			return a.credentials(all, bare, err)
+			return emitCredentials(a, all, bare, err)
 		}),
 	}
 	limitFlag(list, &most, 0)
 	return branch("key", "Make, list and revoke API keys, which sign requests to /client/api", "API keys sign requests to the query API at /client/api. ACCOUNT is a name, DOMAIN/NAME or an id.",
-		"  pawl key create uma\n  pawl key revoke KEY", create, list, a.revoking("key"))
+		"  pawl key create uma\n  pawl key revoke KEY", create, list, a.revoking("key", backend.Accounts.RevokeKey))
 }
 
 // warnOpenModeEnds says, before the first account, key or token is created, that
@@ -329,12 +327,12 @@ func (a *app) tokenCommand() *cobra.Command {
 			for _, t := range all {
 				bare = append(bare, t.Credential)
 			}
-			return a.credentials(all, bare, err)
+			return emitCredentials(a, all, bare, err)
 		}),
 	}
 	limitFlag(list, &most, 0)
 	return branch("token", "Make, list and revoke bearer tokens, which open /v1 and the console", "Bearer tokens open /v1, the console and the verbs of pawl (PAWL_TOKEN). ACCOUNT is a name, DOMAIN/NAME or an id.",
-		"  pawl token create uma\n  pawl token revoke ID", create, list, a.revoking("token"))
+		"  pawl token create uma\n  pawl token revoke ID", create, list, a.revoking("token", backend.Accounts.RevokeToken))
 }
 
 func first(args []string) string {
@@ -349,8 +347,8 @@ func credentialFlags(cmd *cobra.Command, n *account.NewCredential) {
 	cmd.Flags().DurationVar(&n.ValidFor, "for", 0, "how long it works (default: until it is revoked)")
 }
 
-// credentials prints a list of keys or tokens.
-func (a *app) credentials(all any, bare []account.Credential, err error) error {
+// emitCredentials prints a list of keys or tokens.
+func emitCredentials[T any](a *app, all []T, bare []account.Credential, err error) error {
 	if err != nil {
 		return err
 	}
@@ -367,13 +365,7 @@ func (a *app) credentials(all any, bare []account.Credential, err error) error {
 		}
 		rows, names = append(rows, []string{c.ID, c.Name, state, timeText(c.Created), timeText(c.Expires), timeText(c.LastUse)}), append(names, c.ID)
 	}
-	if keys, ok := all.([]server.Key); ok && keys == nil {
-		all = []server.Key{}
-	}
-	if tokens, ok := all.([]server.Token); ok && tokens == nil {
-		all = []server.Token{}
-	}
-	return a.emitList(all, names, []string{"ID", "NAME", "STATE", "CREATED", "EXPIRES", "LAST USE"}, rows)
+	return emitList(a, all, names, []string{"ID", "NAME", "STATE", "CREATED", "EXPIRES", "LAST USE"}, rows)
 }
 
 func timeText(t time.Time) string {
@@ -383,11 +375,11 @@ func timeText(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-func (a *app) revoking(what string) *cobra.Command {
+func (a *app) revoking(what string, revoke func(backend.Accounts, context.Context, string) error) *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke ID", Short: "End a " + what + " for ever", Args: cobra.ExactArgs(1), ValidArgsFunction: firstArgument(a.completeCredentials(what)), Example: "  pawl " + what + " revoke ID",
 		RunE: a.withAccounts(false, func(ctx context.Context, b backend.Accounts, args []string) error {
-			if err := b.Revoke(ctx, what+"s", args[0]); err != nil {
+			if err := revoke(b, ctx, args[0]); err != nil {
 				return err
 			}
 			return a.emit(map[string]string{"id": args[0], "state": "revoked"}, args, func() string { return what + " " + args[0] + " revoked\n" })
@@ -410,7 +402,7 @@ func (a *app) auditCommand() *cobra.Command {
 			for _, e := range all {
 				rows = append(rows, []string{timeText(e.At), e.Who, e.API, e.Call, e.Target, e.Outcome})
 			}
-			return a.emitList(all, nil, []string{"AT", "WHO", "FACE", "CALL", "TARGET", "OUTCOME"}, rows)
+			return emitList(a, all, nil, []string{"AT", "WHO", "FACE", "CALL", "TARGET", "OUTCOME"}, rows)
 		}),
 	}
 	limitFlag(cmd, &most, 100)

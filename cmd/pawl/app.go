@@ -276,7 +276,7 @@ func (a *app) open(ctx context.Context, how access, files ...string) (backend.Ba
 		return a.openCluster(ctx, files)
 	}
 	if a.flags.server != "" {
-		return backend.OpenRemote(ctx, backend.RemoteOptions{URL: a.flags.server, Token: os.Getenv("PAWL_TOKEN"), Actor: a.actor()})
+		return a.server()
 	}
 	return a.openLocal(ctx, how, files...)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/secretfile"
 	"github.com/pawl-dev/pawl/store/sql"
+	"github.com/pawl-dev/pawl/store/sql/admin"
 	"github.com/pawl-dev/pawl/store/sql/secrets"
 )
 
@@ -119,11 +120,7 @@ func (a *app) backup(ctx context.Context, file string, flags keyFlags) error {
 		return errors.Join(secrets.MasterKeyUnknown.Errorf("the store is sealed with %s, and %s holds %s", strings.Join(seals.Keys, ", "), o.Keys(), strings.Join(seals.Given, ", ")),
 			os.Remove(file), os.Remove(wrote))
 	}
-	answer := map[string]any{"file": file, "encryptedWith": seals.Keys}
-	if wrote != "" {
-		answer["keyFile"] = wrote
-	}
-	return a.emit(answer, []string{file}, func() string {
+	return a.emit(backupView{File: file, EncryptedWith: seals.Keys, KeyFile: wrote}, []string{file}, func() string {
 		switch text := "backed up to " + file + "\n"; {
 		case wrote != "":
 			return text + "the master key is in " + wrote + ", encrypted with the passphrase\n"
@@ -133,6 +130,13 @@ func (a *app) backup(ctx context.Context, file string, flags keyFlags) error {
 			return text
 		}
 	})
+}
+
+// backupView is a backup that was written.
+type backupView struct {
+	File          string   `json:"file"`
+	EncryptedWith []string `json:"encryptedWith"` // names of master keys
+	KeyFile       string   `json:"keyFile,omitempty"`
 }
 
 // restore fills a store, and puts the master keys of the backup beside it on request.
@@ -178,7 +182,7 @@ type keyReport struct {
 
 // keysOf compares a file with the keys that belong to a store.
 func (a *app) keysOf(ctx context.Context, file string, o backend.StoreOptions) (keyReport, error) {
-	ids, err := sql.EncryptedWith(ctx, file)
+	ids, err := admin.EncryptedWith(ctx, file)
 	return a.reportKeys(ids, o), err
 }
 

@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"maps"
+	"encoding/json"
 	"os"
 	"strconv"
 	"strings"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/secretfile"
@@ -40,24 +41,29 @@ A change answers at once. --wait waits until it is decided: exit code 0 done,
 	return cmd
 }
 
-// remote opens the server for cluster verbs.
-func (a *app) remote(ctx context.Context) (*backend.Remote, error) {
+// remote returns the client of the server for cluster verbs.
+func (a *app) remote() (*client.Client, error) {
 	url := a.flags.server
 	if url == "" {
 		url = "http://" + server.DefaultListen
 	}
-	return backend.OpenRemote(ctx, backend.RemoteOptions{URL: url, Token: os.Getenv("PAWL_TOKEN"), Actor: a.actor()})
+	return client.New(client.Options{URL: url, Token: os.Getenv("PAWL_TOKEN")})
+}
+
+// server returns the backend of --server.
+func (a *app) server() (*backend.Remote, error) {
+	return backend.OpenRemote(client.Options{URL: a.flags.server, Token: os.Getenv("PAWL_TOKEN")})
 }
 
 // withServer wraps a verb that needs the server.
-func (a *app) withServer(do func(ctx context.Context, r *backend.Remote, args []string) error) func(*cobra.Command, []string) error {
+func (a *app) withServer(do func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
 	return a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
-		r, err := a.remote(ctx)
+		c, err := a.remote()
 		if err != nil {
 			return err
 		}
-		defer r.Close()
-		return do(ctx, r, args)
+		defer c.Close()
+		return do(ctx, c, args)
 	})
 }
 
@@ -73,15 +79,46 @@ func (c *changing) flags(cmd *cobra.Command) {
 }
 
 // carryOut requests a change and waits for it, or prints its plan.
-func (a *app) carryOut(ctx context.Context, r *backend.Remote, c changing, plan any, req func() (backend.Accepted, error)) error {
-	if c.dry {
-		return a.showPlan(ctx, r, plan)
+func (a *app) carryOut(ctx context.Context, c *client.Client, o changing, plan client.PlanRequest) error {
+	if o.dry {
+		return a.showPlan(ctx, c, plan)
 	}
-	done, err := req()
+	var done client.Accepted
+	var err error
+	if plan.Create != nil {
+		done, err = c.CreateCluster(ctx, *plan.Create, client.CreateClusterParams{})
+	} else {
+		done, err = changeCluster(ctx, c, *plan.Change)
+	}
 	if err != nil {
 		return err
 	}
-	return a.settle(ctx, r, done, c.wait)
+	return a.settle(ctx, c, done, o.wait)
+}
+
+// changeCluster requests what a plan describes, of any revision.
+func changeCluster(ctx context.Context, c *client.Client, p client.ChangePlan) (client.Accepted, error) {
+	body := client.ChangeClusterRequest{
+		AllowDowntime: p.AllowDowntime, Consent: p.Consent, Forced: p.Forced, Recovery: p.Recovery, Surge: p.Surge, Version: p.Version,
+	}
+	switch cluster.RequestKind(p.Kind) {
+	case cluster.RequestStart:
+		return c.StartCluster(ctx, p.Cluster, body, client.StartClusterParams{})
+	case cluster.RequestStop:
+		return c.StopCluster(ctx, p.Cluster, body, client.StopClusterParams{})
+	case cluster.RequestUpgrade:
+		return c.UpgradeCluster(ctx, p.Cluster, body, client.UpgradeClusterParams{})
+	case cluster.RequestRecover:
+		return c.RecoverCluster(ctx, p.Cluster, body, client.RecoverClusterParams{})
+	case cluster.RequestScale:
+		return c.ScaleCluster(ctx, p.Cluster, client.ScaleClusterRequest{Size: p.Size, Nodes: p.Nodes, Autoscale: p.Autoscale}, client.ScaleClusterParams{})
+	case cluster.RequestDelete:
+		return c.DeleteCluster(ctx, p.Cluster, client.DeleteClusterParams{IfMatch: "*", Forced: p.Forced})
+	case "forget":
+		return c.ForgetCluster(ctx, p.Cluster, client.ForgetClusterRequest{Confirm: p.Confirm}, client.ForgetClusterParams{})
+	default:
+		return c.PatchCluster(ctx, p.Cluster, p.Settings, client.PatchClusterParams{IfMatch: "*"})
+	}
 }
 
 type createFlags struct {
@@ -103,15 +140,15 @@ found: the only zone and offering, the default template, a network of its own.
 pawl cluster catalog lists what there is to choose from.`,
 		Example: "  pawl cluster create blue --size 2 --wait\n  pawl cluster create blue --zone z1 --offering small --size 5 --control-nodes 3 --recovery restart,replace --dry-run",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: a.withServer(func(ctx context.Context, r *backend.Remote, args []string) error {
-			body, err := o.body(ctx, r, args[0])
+		RunE: a.withServer(func(ctx context.Context, c *client.Client, args []string) error {
+			body, err := o.body(ctx, c, args[0])
 			if err != nil {
 				return err
 			}
 			if cmd.Flags().Changed("disk") {
-				body["diskGB"] = o.disk
+				body.DiskGB = &o.disk
 			}
-			return a.carryOut(ctx, r, o.changing, map[string]any{"create": body}, func() (backend.Accepted, error) { return r.CreateCluster(ctx, body) })
+			return a.carryOut(ctx, c, o.changing, client.PlanRequest{Create: &body})
 		}),
 	}
 	f := cmd.Flags()
@@ -145,50 +182,44 @@ pawl cluster catalog lists what there is to choose from.`,
 }
 
 // body is the body of the request.
-func (o *createFlags) body(ctx context.Context, r *backend.Remote, name string) (map[string]any, error) {
-	body := map[string]any{"name": name, "size": o.size, "controlNodes": o.control}
-	for key, value := range map[string]string{"description": o.description, "template": o.template, "network": o.network, "keyPair": o.keyPair,
-		"version": o.version, "provider": o.provider, "account": o.account, "domainId": o.domain, "onFailure": o.onFailure} {
-		if value != "" {
-			body[key] = value
-		}
+func (o *createFlags) body(ctx context.Context, c *client.Client, name string) (body client.CreateClusterRequest, err error) {
+	body = client.CreateClusterRequest{
+		Name: name, Size: o.size, ControlNodes: &o.control, Description: o.description, Template: o.template, Network: o.network, KeyPair: o.keyPair,
+		Version: o.version, Provider: o.provider, Account: o.account, DomainID: o.domain, OnFailure: o.onFailure, Cidrs: o.cidrs,
 	}
-	var err error
-	if body["zone"], err = only(ctx, r, "zone", o.zone); err != nil {
-		return nil, err
+	if body.Zone, err = only(ctx, c, "zone", o.zone); err != nil {
+		return body, err
 	}
-	if body["offering"], err = only(ctx, r, "offering", o.offering); err != nil {
-		return nil, err
-	}
-	if len(o.cidrs) > 0 {
-		body["cidrs"] = o.cidrs
+	if body.Offering, err = only(ctx, c, "offering", o.offering); err != nil {
+		return body, err
 	}
 	if o.recovery != "" {
-		if body["recovery"], err = policy(o.recovery); err != nil {
-			return nil, err
+		if body.Recovery, err = policy(o.recovery); err != nil {
+			return body, err
 		}
 	}
 	if o.registryUser+o.registryURL+o.registryEmail+o.registryPasswordFile != "" {
 		password := ""
 		if o.registryPasswordFile != "" {
 			if password, err = secretfile.Secret(o.registryPasswordFile); err != nil {
-				return nil, err
+				return body, err
 			}
 		}
-		body["registry"] = map[string]string{"username": o.registryUser, "password": password, "url": o.registryURL, "email": o.registryEmail}
+		body.Registry = &client.Registry{Username: o.registryUser, Password: password, URL: o.registryURL, Email: o.registryEmail}
 	}
 	return body, nil
 }
 
 // only returns the given name, or the only choice.
-func only(ctx context.Context, r *backend.Remote, kind, named string) (string, error) {
+func only(ctx context.Context, c *client.Client, kind, named string) (string, error) {
 	if named != "" {
 		return named, nil
 	}
-	entries, err := r.Catalog(ctx, kind)
+	catalog, err := c.Catalog(ctx, kind)
 	if err != nil {
 		return "", err
 	}
+	entries := catalog.Items
 	var names []string
 	for _, e := range entries {
 		if e.Default {
@@ -203,132 +234,135 @@ func only(ctx context.Context, r *backend.Remote, kind, named string) (string, e
 }
 
 // policy reads a recovery policy.
-func policy(text string) (cluster.Recovery, error) {
+func policy(text string) ([]string, error) {
 	r, err := cluster.ParseRecovery(text)
-	if r == nil && err == nil {
-		r = cluster.Recovery{}
+	words := []string{}
+	for _, word := range r {
+		words = append(words, string(word))
 	}
-	return r, err
+	return words, err
 }
 
-// change is a verb without flags of its own.
-func (a *app) change(use, short, example string, kind cluster.RequestKind, flags func(*cobra.Command) func() (map[string]any, error)) *cobra.Command {
+// change is a verb that requests a change. flags adds its flags and returns what fills
+// the change from them.
+func (a *app) change(use, short, example string, kind cluster.RequestKind, flags func(*cobra.Command) func(*client.ChangePlan) error) *cobra.Command {
 	var o changing
-	body := func() (map[string]any, error) { return map[string]any{}, nil }
 	cmd := &cobra.Command{Use: use, Short: short, Example: example, Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeClusters}
-	cmd.RunE = a.withServer(func(ctx context.Context, r *backend.Remote, args []string) error {
-		b, err := body()
-		if err != nil {
+	fill := flags(cmd)
+	cmd.RunE = a.withServer(func(ctx context.Context, c *client.Client, args []string) error {
+		p := client.ChangePlan{Cluster: args[0], Kind: string(kind)}
+		if err := fill(&p); err != nil {
 			return err
 		}
-		plan := maps.Clone(b)
-		plan["cluster"], plan["kind"] = args[0], kind
-		return a.carryOut(ctx, r, o, map[string]any{"change": plan}, func() (backend.Accepted, error) { return r.ChangeCluster(ctx, args[0], string(kind), b) })
+		return a.carryOut(ctx, c, o, client.PlanRequest{Change: &p})
 	})
-	if flags != nil {
-		body = flags(cmd)
-	}
 	o.flags(cmd)
 	return cmd
 }
 
 func (a *app) clusterStart() *cobra.Command {
-	return a.change("start NAME", "Start a cluster that is stopped, or try again", "  pawl cluster start blue --wait", cluster.RequestStart, nil)
+	return a.change("start NAME", "Start a cluster that is stopped, or try again", "  pawl cluster start blue --wait", cluster.RequestStart, func(*cobra.Command) func(*client.ChangePlan) error {
+		return func(*client.ChangePlan) error { return nil }
+	})
 }
 
 func (a *app) clusterStop() *cobra.Command {
-	return a.change("stop NAME", "Stop the VMs of a cluster", "  pawl cluster stop blue --wait", cluster.RequestStop, func(cmd *cobra.Command) func() (map[string]any, error) {
-		forced := cmd.Flags().Bool("forced", false, "do not wait for the nodes to drain")
-		return func() (map[string]any, error) { return map[string]any{"forced": *forced}, nil }
-	})
+	return a.change("stop NAME", "Stop the VMs of a cluster", "  pawl cluster stop blue --wait", cluster.RequestStop, forced)
+}
+
+// forced is the flag of a stop and of a deletion.
+func forced(cmd *cobra.Command) func(*client.ChangePlan) error {
+	forced := cmd.Flags().Bool("forced", false, "do not wait for the nodes to drain")
+	return func(p *client.ChangePlan) error {
+		p.Forced = *forced
+		return nil
+	}
 }
 
 func (a *app) clusterScale() *cobra.Command {
 	return a.change("scale NAME", "Change the number of workers, or remove some by name",
 		"  pawl cluster scale blue --size 5 --wait\n  pawl cluster scale blue --node blue-1f0c2a-worker3\n  pawl cluster scale blue --autoscale 2..8", cluster.RequestScale,
-		func(cmd *cobra.Command) func() (map[string]any, error) {
+		func(cmd *cobra.Command) func(*client.ChangePlan) error {
 			size := cmd.Flags().Int("size", 0, "workers")
 			nodes := cmd.Flags().StringSlice("node", nil, "names or ids of the `workers` to remove")
 			auto := cmd.Flags().String("autoscale", "", "what an autoscaler may do: `MIN..MAX`, or off")
 			setCompletions(cmd, map[string]completion{"node": a.completeWorkers, "autoscale": fixedCompletion("off")})
 			cmd.MarkFlagsMutuallyExclusive("size", "node", "autoscale")
 			cmd.MarkFlagsOneRequired("size", "node", "autoscale")
-			return func() (map[string]any, error) { return scaleBody(*size, *nodes, *auto) }
+			return func(p *client.ChangePlan) (err error) {
+				if *size != 0 {
+					p.Size = size
+				}
+				p.Nodes = *nodes
+				p.Autoscale, err = autoscale(*auto)
+				return err
+			}
 		})
 }
 
-func scaleBody(size int, nodes []string, auto string) (map[string]any, error) {
-	b := map[string]any{}
-	if size != 0 {
-		b["size"] = size
+// autoscale reads MIN..MAX or off; nil for "".
+func autoscale(text string) (*client.Autoscale, error) {
+	switch text {
+	case "":
+		return nil, nil
+	case "off":
+		return &client.Autoscale{}, nil
 	}
-	if len(nodes) > 0 {
-		b["nodes"] = nodes
+	least, most, both := strings.Cut(text, "..")
+	from, bad := strconv.Atoi(least)
+	to, worse := strconv.Atoi(most)
+	if !both || bad != nil || worse != nil {
+		return nil, Usage.Errorf("--autoscale %s: it is MIN..MAX, such as 2..8, or off", text)
 	}
-	switch {
-	case auto == "off":
-		b["autoscale"] = cluster.Autoscale{}
-	case auto != "":
-		least, most, both := strings.Cut(auto, "..")
-		from, bad := strconv.Atoi(least)
-		to, worse := strconv.Atoi(most)
-		if !both || bad != nil || worse != nil {
-			return nil, Usage.Errorf("--autoscale %s: it is MIN..MAX, such as 2..8, or off", auto)
-		}
-		b["autoscale"] = cluster.Autoscale{Enabled: true, Min: from, Max: to}
-	}
-	return b, nil
+	return &client.Autoscale{Enabled: true, Min: from, Max: to}, nil
 }
 
 func (a *app) clusterUpgrade() *cobra.Command {
 	return a.change("upgrade NAME", "Bring the nodes to another version one by one, control nodes first",
-		"  pawl cluster upgrade blue --to v1.31 --dry-run\n  pawl cluster upgrade blue --to v1.31 --allow-downtime --wait", cluster.RequestUpgrade, func(cmd *cobra.Command) func() (map[string]any, error) {
+		"  pawl cluster upgrade blue --to v1.31 --dry-run\n  pawl cluster upgrade blue --to v1.31 --allow-downtime --wait", cluster.RequestUpgrade, func(cmd *cobra.Command) func(*client.ChangePlan) error {
 			version := cmd.Flags().String("to", "", "id of the configured `version`")
 			surge := cmd.Flags().Int("surge", 1, "nodes added at a time")
 			downtime := cmd.Flags().Bool("allow-downtime", false, "the only control node may be upgraded in place, while the endpoint does not answer")
 			consent := cmd.Flags().Bool("consent", false, "the only control node may be replaced; what it holds is lost")
 			setCompletions(cmd, map[string]completion{"to": a.completeCatalog("version")})
 			_ = cmd.MarkFlagRequired("to")
-			return func() (map[string]any, error) {
-				return map[string]any{"version": *version, "surge": *surge, "consent": *consent, "allowDowntime": *downtime}, nil
+			return func(p *client.ChangePlan) error {
+				p.Version, p.Surge, p.Consent, p.AllowDowntime = *version, surge, *consent, *downtime
+				return nil
 			}
 		})
 }
 
 func (a *app) clusterRecover() *cobra.Command {
 	return a.change("recover NAME", "Repair a cluster that is in Alert", "  pawl cluster recover blue --recovery restart,replace --wait",
-		cluster.RequestRecover, func(cmd *cobra.Command) func() (map[string]any, error) {
+		cluster.RequestRecover, func(cmd *cobra.Command) func(*client.ChangePlan) error {
 			text := cmd.Flags().String("recovery", "", "what may be done this time, of restart, replace, adopt (default restart,replace)")
 			setCompletions(cmd, map[string]completion{"recovery": completeRecovery})
 			consent := cmd.Flags().Bool("consent", false, "the last control node may be replaced; what it holds is lost")
-			return func() (map[string]any, error) {
-				b := map[string]any{"consent": *consent}
-				if *text == "" {
-					return b, nil
+			return func(p *client.ChangePlan) (err error) {
+				if p.Consent = *consent; *text != "" {
+					p.Recovery, err = policy(*text)
 				}
-				var err error
-				b["recovery"], err = policy(*text)
-				return b, err
+				return err
 			}
 		})
 }
 
 func (a *app) clusterDelete() *cobra.Command {
-	var o changing
-	var forced bool
-	cmd := &cobra.Command{
-		Use: "delete NAME", Short: "Delete a cluster and all that was made for it",
-		Long: `Stops the cluster and deletes all that was made for it; what was given stays.
-What cannot be deleted now is tried again by the collector until it is gone.`,
-		Example: "  pawl cluster delete blue --wait\n  pawl cluster delete blue --dry-run", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeClusters,
-		RunE: a.withServer(func(ctx context.Context, r *backend.Remote, args []string) error {
-			plan := map[string]any{"change": map[string]any{"cluster": args[0], "kind": cluster.RequestDelete}}
-			return a.carryOut(ctx, r, o, plan, func() (backend.Accepted, error) { return r.DeleteCluster(ctx, args[0], forced) })
-		}),
-	}
-	cmd.Flags().BoolVar(&forced, "forced", false, "do not wait for the nodes to drain")
-	o.flags(cmd)
+	cmd := a.change("delete NAME", "Delete a cluster and all that was made for it", "  pawl cluster delete blue --wait\n  pawl cluster delete blue --dry-run", cluster.RequestDelete, forced)
+	cmd.Long = `Stops the cluster and deletes all that was made for it; what was given stays.
+What cannot be deleted now is tried again by the collector until it is gone.`
 	return cmd
+}
+
+// settings is the merge patch of a cluster. What is absent stays; a recovery that is null
+// is that of the server.
+type settings struct {
+	Description *string         `json:"description,omitzero"`
+	Recovery    json.RawMessage `json:"recovery,omitzero"`
+	OnFailure   string          `json:"onFailure,omitzero"`
+	CIDRs       []string        `json:"cidrs,omitzero"`
+	GC          *bool           `json:"gc,omitzero"`
 }
 
 func (a *app) clusterSet() *cobra.Command {
@@ -348,63 +382,60 @@ func (a *app) clusterSet() *cobra.Command {
 	f.StringVar(&gc, "gc", "", "on or off: whether the collector works on it (operators)")
 	setCompletions(cmd, map[string]completion{"recovery": fixedCompletion("default", "none", "restart", "restart,replace", "restart,replace,adopt"), "on-failure": completeOnFailure, "gc": fixedCompletion("on", "off")})
 	cmd.MarkFlagsOneRequired("description", "recovery", "on-failure", "cidr", "gc")
-	cmd.RunE = a.withServer(func(ctx context.Context, r *backend.Remote, args []string) error {
-		body := map[string]any{}
+	cmd.RunE = a.withServer(func(ctx context.Context, c *client.Client, args []string) error {
+		var body settings
 		if f.Changed("description") {
-			body["description"] = description
+			body.Description = &description
 		}
 		if recovery == "default" {
-			body["recovery"] = nil
+			body.Recovery = json.RawMessage("null")
 		} else if recovery != "" {
 			p, err := policy(recovery)
 			if err != nil {
 				return err
 			}
-			body["recovery"] = p
+			if body.Recovery, err = json.Marshal(p); err != nil {
+				return err
+			}
 		}
-		if onFailure != "" {
-			body["onFailure"] = onFailure
-		}
+		body.OnFailure = onFailure
 		if f.Changed("cidr") {
-			body["cidrs"] = cidrs
+			body.CIDRs = cidrs
 		}
 		switch gc {
 		case "":
 		case "on", "off":
-			body["gc"] = gc == "on"
+			body.GC = new(gc == "on")
 		default:
 			return Usage.Errorf("--gc %s: it is on or off", gc)
 		}
-		plan := map[string]any{"change": map[string]any{"cluster": args[0], "kind": "set", "settings": body}}
-		return a.carryOut(ctx, r, o, plan, func() (backend.Accepted, error) { return r.PatchCluster(ctx, args[0], body) })
+		patch, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		return a.carryOut(ctx, c, o, client.PlanRequest{Change: &client.ChangePlan{Cluster: args[0], Kind: "set", Settings: patch}})
 	})
 	o.flags(cmd)
 	return cmd
 }
 
 func (a *app) clusterForget() *cobra.Command {
-	var o changing
-	var confirm string
-	cmd := &cobra.Command{
-		Use: "forget NAME", Short: "Give up what could not be deleted (operators)",
-		Long: `Of a cluster in Expunge: nothing is deleted any more, the cluster becomes
-Destroyed, and what is left stays in the leak report. --confirm is its name.`,
-		Example: "  pawl cluster forget blue --confirm blue\n  pawl cluster forget blue --confirm blue --dry-run", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeClusters,
-		RunE: a.withServer(func(ctx context.Context, r *backend.Remote, args []string) error {
-			plan := map[string]any{"change": map[string]any{"cluster": args[0], "kind": "forget", "confirm": confirm}}
-			return a.carryOut(ctx, r, o, plan, func() (backend.Accepted, error) {
-				return r.ChangeCluster(ctx, args[0], "forget", map[string]any{"confirm": confirm})
-			})
-		}),
-	}
-	cmd.Flags().StringVar(&confirm, "confirm", "", "`name` of the cluster, as a sign that you mean it")
-	_ = cmd.MarkFlagRequired("confirm")
-	o.flags(cmd)
+	cmd := a.change("forget NAME", "Give up what could not be deleted (operators)",
+		"  pawl cluster forget blue --confirm blue\n  pawl cluster forget blue --confirm blue --dry-run", "forget", func(cmd *cobra.Command) func(*client.ChangePlan) error {
+			confirm := cmd.Flags().String("confirm", "", "`name` of the cluster, as a sign that you mean it")
+			_ = cmd.MarkFlagRequired("confirm")
+			return func(p *client.ChangePlan) error {
+				p.Confirm = *confirm
+				return nil
+			}
+		})
+	cmd.Long = `Of a cluster in Expunge: nothing is deleted any more, the cluster becomes
+Destroyed, and what is left stays in the leak report. --confirm is its name.`
 	return cmd
 }
 
-func (a *app) showPlan(ctx context.Context, r *backend.Remote, body any) error {
-	plan, err := r.PlanCluster(ctx, body)
+func (a *app) showPlan(ctx context.Context, c *client.Client, body client.PlanRequest) error {
+	answer, err := c.Plan(ctx, body, client.PlanParams{})
 	switch {
 	case err != nil && view.ProblemOf(err).Code == cluster.StateRefused.Code: // the change is refused, as with bad input
 		a.fail(ctx, err)
@@ -412,7 +443,8 @@ func (a *app) showPlan(ctx context.Context, r *backend.Remote, body any) error {
 	case err != nil:
 		return err
 	}
-	if err := a.emit(plan, nil, func() string { return view.ClusterPlan(plan, a.style(a.out)) }); err != nil {
+	plan := answer.Cluster
+	if err := a.emit(plan, nil, func() string { return view.ClusterPlan(*plan, a.style(a.out)) }); err != nil {
 		return err
 	}
 	if plan.Err() != nil {

@@ -4,16 +4,14 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"maps"
-	"net/url"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/cluster"
-	"github.com/pawl-dev/pawl/cluster/service"
-	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
+	"github.com/pawl-dev/pawl/cluster/api"
 	"github.com/pawl-dev/pawl/view"
 )
 
@@ -36,15 +34,10 @@ func (a *app) clusterList() *cobra.Command {
 	f.BoolVar(&all, "all", false, "all entries, however many")
 	f.BoolVarP(&watch, "watch", "w", false, "go on and print what changes")
 	setCompletions(cmd, map[string]completion{"state": fixedCompletion(cluster.States...)})
-	cmd.RunE = a.withServer(func(ctx context.Context, r *backend.Remote, _ []string) error {
-		query := url.Values{"limit": {strconv.Itoa(limit)}}
-		for key, value := range map[string]string{"state": state, "name": name, "q": keyword, "account": account, "cursor": cursor} {
-			if value != "" {
-				query.Set(key, value)
-			}
-		}
+	cmd.RunE = a.withServer(func(ctx context.Context, remote *client.Client, _ []string) error {
+		params := client.ListClustersParams{State: state, Name: name, Q: keyword, Account: account, Cursor: cursor, Limit: limit}
 		return a.every(ctx, watch, func() (any, []string, string, error) {
-			page, err := clusterPages(ctx, r, query, all)
+			page, err := clusterPages(ctx, remote, params, all)
 			names := namesOf(page.Items, func(c view.Cluster) string { return c.Name })
 			text := "no clusters\n"
 			if len(page.Items) > 0 {
@@ -56,13 +49,10 @@ func (a *app) clusterList() *cobra.Command {
 	return cmd
 }
 
-func clusterPages(ctx context.Context, r *backend.Remote, query url.Values, all bool) (page backend.Items[view.Cluster], err error) {
-	query = maps.Clone(query)
-	page.Items, page.Next, err = pages(query.Get("cursor"), all, func(cursor string) ([]view.Cluster, string, error) {
-		if query.Del("cursor"); cursor != "" {
-			query.Set("cursor", cursor)
-		}
-		next, err := r.Clusters(ctx, query)
+func clusterPages(ctx context.Context, remote *client.Client, params client.ListClustersParams, all bool) (page client.Items[view.Cluster], err error) {
+	page.Items, page.Next, err = pages(params.Cursor, all, func(cursor string) ([]view.Cluster, string, error) {
+		params.Cursor = cursor
+		next, err := remote.ListClusters(ctx, params)
 		page.Total = next.Total
 		return next.Items, next.Next, err
 	})
@@ -98,11 +88,11 @@ func (a *app) every(ctx context.Context, watch bool, read func() (any, []string,
 
 // clusterReader returns a verb that reads one part of a cluster. -o name prints the cluster,
 // or the names of a list.
-func (a *app) clusterReader(use, short, example string, read func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error)) *cobra.Command {
+func (a *app) clusterReader(use, short, example string, read func(ctx context.Context, remote *client.Client, id string) (any, func() string, error)) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Example: example, Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeClusters,
-		RunE: a.withServer(func(ctx context.Context, r *backend.Remote, args []string) error {
-			v, text, err := read(ctx, r, args[0])
+		RunE: a.withServer(func(ctx context.Context, remote *client.Client, args []string) error {
+			v, text, err := read(ctx, remote, args[0])
 			if err != nil {
 				return err
 			}
@@ -116,23 +106,23 @@ func (a *app) clusterReader(use, short, example string, read func(ctx context.Co
 }
 
 func (a *app) clusterGet() *cobra.Command {
-	return a.clusterReader("get NAME", "Read a cluster", "  pawl cluster get blue -o yaml", func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error) {
-		c, err := r.Cluster(ctx, id)
+	return a.clusterReader("get NAME", "Read a cluster", "  pawl cluster get blue -o yaml", func(ctx context.Context, remote *client.Client, id string) (any, func() string, error) {
+		c, err := remote.GetCluster(ctx, id)
 		return c, func() string { return view.ClusterTable([]view.Cluster{c}, time.Now()).String() }, err
 	})
 }
 
 func (a *app) clusterDescribe() *cobra.Command {
-	return a.clusterReader("describe NAME", "Show all that is known of a cluster", "  pawl cluster describe blue", func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error) {
-		c, err := r.Cluster(ctx, id)
+	return a.clusterReader("describe NAME", "Show all that is known of a cluster", "  pawl cluster describe blue", func(ctx context.Context, remote *client.Client, id string) (any, func() string, error) {
+		c, err := remote.GetCluster(ctx, id)
 		if err != nil {
 			return nil, nil, err
 		}
-		nodes, err := r.ClusterNodes(ctx, c.ID)
+		nodes, err := remote.ClusterNodes(ctx, c.ID)
 		if err != nil {
 			return nil, nil, err
 		}
-		events, err := r.ClusterHistory(ctx, c.ID)
+		events, err := clusterHistory(ctx, remote, c.ID)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -140,9 +130,9 @@ func (a *app) clusterDescribe() *cobra.Command {
 			view.Cluster
 			Nodes   []view.ClusterNode  `json:"nodes"`
 			History []view.ClusterEvent `json:"history"`
-		}{c, nodes, events}
+		}{c, nodes.Items, events}
 		newest := events[max(0, len(events)-20):]
-		return v, func() string { return view.DescribeCluster(c, nodes, newest, time.Now(), a.style(a.out)) }, nil
+		return v, func() string { return view.DescribeCluster(c, nodes.Items, newest, time.Now(), a.style(a.out)) }, nil
 	})
 }
 
@@ -150,13 +140,13 @@ func (a *app) clusterWatch() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "watch NAME", Short: "Print what happens to a cluster until you interrupt it", Example: "  pawl cluster watch blue",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeClusters,
-		RunE: a.withServer(func(ctx context.Context, r *backend.Remote, args []string) error {
-			c, err := r.Cluster(ctx, args[0]) // a name may pass to another cluster; an id does not
+		RunE: a.withServer(func(ctx context.Context, remote *client.Client, args []string) error {
+			c, err := remote.GetCluster(ctx, args[0]) // a name may pass to another cluster; an id does not
 			if err != nil {
 				return err
 			}
 			return a.every(ctx, true, func() (any, []string, string, error) {
-				c, err := r.Cluster(ctx, c.ID)
+				c, err := remote.GetCluster(ctx, c.ID)
 				return c, []string{c.Name}, view.ClusterLine(c) + "\n", err
 			})
 		}),
@@ -164,17 +154,24 @@ func (a *app) clusterWatch() *cobra.Command {
 	return cmd
 }
 
+// clusterHistory reads all events of a cluster.
+func clusterHistory(ctx context.Context, remote *client.Client, id string) ([]view.ClusterEvent, error) {
+	return client.All(func(cursor string) (client.Items[view.ClusterEvent], error) {
+		return remote.ClusterHistory(ctx, id, client.ClusterHistoryParams{Cursor: cursor})
+	})
+}
+
 func (a *app) clusterDrift() *cobra.Command {
-	return a.clusterReader("drift NAME", "Compare what is desired, recorded and observed", "  pawl cluster drift blue", func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error) {
-		report, err := r.ClusterDrift(ctx, id)
+	return a.clusterReader("drift NAME", "Compare what is desired, recorded and observed", "  pawl cluster drift blue", func(ctx context.Context, remote *client.Client, id string) (any, func() string, error) {
+		report, err := remote.ClusterDrift(ctx, id)
 		return report, func() string { return view.ClusterDrift(report, time.Now(), a.style(a.out)) }, err
 	})
 }
 
 // nodeList and resourceList are lists whose entries have names.
 type (
-	nodeList     backend.Items[view.ClusterNode]
-	resourceList backend.Items[view.ClusterResource]
+	nodeList     client.Items[view.ClusterNode]
+	resourceList client.Items[view.ClusterResource]
 )
 
 func (l nodeList) names() []string {
@@ -186,29 +183,29 @@ func (l resourceList) names() []string {
 }
 
 func (a *app) clusterNodes() *cobra.Command {
-	return a.clusterReader("nodes NAME", "List the nodes of a cluster", "  pawl cluster nodes blue", func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error) {
-		nodes, err := r.ClusterNodes(ctx, id)
-		return nodeList{Items: nodes}, func() string { return view.ClusterNodeTable(nodes, time.Now()).String() }, err
+	return a.clusterReader("nodes NAME", "List the nodes of a cluster", "  pawl cluster nodes blue", func(ctx context.Context, remote *client.Client, id string) (any, func() string, error) {
+		nodes, err := remote.ClusterNodes(ctx, id)
+		return nodeList(nodes), func() string { return view.ClusterNodeTable(nodes.Items, time.Now()).String() }, err
 	})
 }
 
 func (a *app) clusterResources() *cobra.Command {
-	return a.clusterReader("resources NAME", "Read the journal of a cluster: all that was made for it", "  pawl cluster resources blue", func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error) {
-		rows, err := r.ClusterResources(ctx, id)
-		return resourceList{Items: rows}, func() string { return view.ClusterResourceTable(rows).String() }, err
+	return a.clusterReader("resources NAME", "Read the journal of a cluster: all that was made for it", "  pawl cluster resources blue", func(ctx context.Context, remote *client.Client, id string) (any, func() string, error) {
+		rows, err := remote.ClusterResources(ctx, id)
+		return resourceList(rows), func() string { return view.ClusterResourceTable(rows.Items).String() }, err
 	})
 }
 
 func (a *app) clusterHistory() *cobra.Command {
-	return a.clusterReader("history NAME", "Read what happened to a cluster", "  pawl cluster history blue", func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error) {
-		events, err := r.ClusterHistory(ctx, id)
-		return backend.Items[view.ClusterEvent]{Items: events}, func() string { return view.ClusterHistory(events, a.style(a.out)) }, err
+	return a.clusterReader("history NAME", "Read what happened to a cluster", "  pawl cluster history blue", func(ctx context.Context, remote *client.Client, id string) (any, func() string, error) {
+		events, err := clusterHistory(ctx, remote, id)
+		return client.Items[view.ClusterEvent]{Items: events}, func() string { return view.ClusterHistory(events, a.style(a.out)) }, err
 	})
 }
 
 func (a *app) clusterConfig() *cobra.Command {
-	return a.clusterReader("config NAME", "Print how a cluster is reached; history notes that it was read", "  pawl cluster config blue > blue.yaml", func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error) {
-		config, err := r.ClusterConfig(ctx, id)
+	return a.clusterReader("config NAME", "Print how a cluster is reached; history notes that it was read", "  pawl cluster config blue > blue.yaml", func(ctx context.Context, remote *client.Client, id string) (any, func() string, error) {
+		config, err := remote.ClusterConfig(ctx, id)
 		return config, func() string { return config.Config }, err
 	})
 }
@@ -218,15 +215,15 @@ func (a *app) clusterLogs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "logs NAME NODE", Short: "Print what a node wrote last", Example: "  pawl cluster logs blue blue-1f0c2a-control1 --lines 20", Args: cobra.ExactArgs(2),
 		ValidArgsFunction: a.completeNodes,
-		RunE: a.withServer(func(ctx context.Context, r *backend.Remote, args []string) error {
-			text, err := r.ClusterLogs(ctx, args[0], args[1], lines)
+		RunE: a.withServer(func(ctx context.Context, remote *client.Client, args []string) error {
+			logs, err := remote.ClusterLogs(ctx, args[0], client.ClusterLogsParams{Node: args[1], Lines: lines})
 			if err != nil {
 				return err
 			}
 			if !a.isText() {
-				return a.emit(map[string]string{"node": args[1], "text": text}, []string{args[1]}, nil)
+				return a.emit(map[string]string{"node": args[1], "text": logs.Text}, []string{args[1]}, nil)
 			}
-			_, err = io.WriteString(a.out, text)
+			_, err = io.WriteString(a.out, logs.Text)
 			return err
 		}),
 	}
@@ -238,13 +235,15 @@ func (a *app) clusterLeaks() *cobra.Command {
 	var id, kind string
 	cmd := &cobra.Command{
 		Use: "leaks", Short: "List what could not be deleted (operators)", Example: "  pawl cluster leaks\n  pawl cluster leaks --kind vm -o json", Args: cobra.NoArgs,
-		RunE: a.withServer(func(ctx context.Context, r *backend.Remote, _ []string) error {
-			leaks, err := r.Leaks(ctx, id, kind)
+		RunE: a.withServer(func(ctx context.Context, remote *client.Client, _ []string) error {
+			leaks, err := client.All(func(cursor string) (client.Items[api.Leak], error) {
+				return remote.ListLeaks(ctx, client.ListLeaksParams{Cluster: id, Kind: kind, Cursor: cursor})
+			})
 			if err != nil {
 				return err
 			}
-			names := namesOf(leaks, func(l service.Leak) string { return l.Resource })
-			return a.emit(map[string]any{"items": leaks}, names, func() string {
+			names := namesOf(leaks, func(l api.Leak) string { return l.Resource })
+			return a.emit(listOf(leaks), names, func() string {
 				if len(leaks) == 0 {
 					return "Nothing has leaked.\n"
 				}
@@ -273,18 +272,18 @@ func (a *app) clusterCatalog() *cobra.Command {
 	return &cobra.Command{
 		Use: "catalog KIND", Short: "List what the providers offer: zones, offerings, templates, networks, versions",
 		Example: "  pawl cluster catalog offering", Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.FixedCompletions(catalogKinds, cobra.ShellCompDirectiveNoFileComp),
-		RunE: a.withServer(func(ctx context.Context, r *backend.Remote, args []string) error {
-			entries, err := r.Catalog(ctx, args[0])
+		RunE: a.withServer(func(ctx context.Context, remote *client.Client, args []string) error {
+			catalog, err := remote.Catalog(ctx, args[0])
 			if err != nil {
 				return err
 			}
 			t := view.Table{Head: []string{"ID", "NAME", "ZONE", "CORES", "MEMORY", "DEFAULT"}}
 			var names []string
-			for _, e := range entries {
+			for _, e := range catalog.Items {
 				names = append(names, e.ID)
 				t.Rows = append(t.Rows, []string{e.ID, e.Name, cmp.Or(e.Zone, "–"), sizeText(e.Cores), sizeText(e.MemoryMB), strconv.FormatBool(e.Default)})
 			}
-			return a.emit(map[string]any{"items": entries}, names, t.String)
+			return a.emit(listOf(catalog.Items), names, t.String)
 		}),
 	}
 }

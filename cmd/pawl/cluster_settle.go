@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/cluster"
-	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/view"
 )
 
@@ -13,7 +13,7 @@ const settleEvery = 200 * time.Millisecond // poll interval of --wait
 
 // settle prints the answer to a change, and with --wait follows the operation
 // until it ends.
-func (a *app) settle(ctx context.Context, r *backend.Remote, done backend.Accepted, wait time.Duration) error {
+func (a *app) settle(ctx context.Context, api *client.Client, done client.Accepted, wait time.Duration) error {
 	if wait == 0 || done.Operation == nil {
 		return a.emit(done, []string{done.Cluster.Name}, func() string { return view.AcceptedLine(done.Cluster, done.Operation) })
 	}
@@ -29,17 +29,17 @@ func (a *app) settle(ctx context.Context, r *backend.Remote, done backend.Accept
 	ticker := time.NewTicker(settleEvery)
 	defer ticker.Stop()
 	for {
-		op, err := r.Operation(ctx, done.Operation.ID)
+		op, err := api.GetOperation(ctx, done.Operation.ID)
 		if err != nil {
 			return waitEnded(ctx, err)
 		}
-		c, err := r.Cluster(ctx, done.Cluster.ID)
+		c, err := api.GetCluster(ctx, done.Cluster.ID)
 		if err != nil {
 			return waitEnded(ctx, err)
 		}
 		printState(c)
 		if op.Status != "open" && (op.Status == "done" || c.State != cluster.Expunging) { // cleanup of a failed operation comes first
-			done = backend.Accepted{Cluster: c, Operation: &op}
+			done = client.Accepted{Cluster: c, Operation: &op}
 			if err := a.emit(done, []string{c.Name}, func() string { return view.SettledLine(c, op) }); err != nil {
 				return err
 			}

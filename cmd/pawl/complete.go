@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/view"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // completeWithin is how long a completion may take.
@@ -44,7 +44,7 @@ func (a *app) completing(cmd *cobra.Command, do func(ctx context.Context, b back
 }
 
 func runIDs(ctx context.Context, b backend.Backend) []string {
-	page, err := b.List(ctx, workflow.Query{Limit: 50})
+	page, err := b.List(ctx, runstore.Query{Limit: 50})
 	if err != nil {
 		return nil
 	}

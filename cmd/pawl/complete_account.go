@@ -7,7 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl/account"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
-	"github.com/pawl-dev/pawl/server"
+	"github.com/pawl-dev/pawl/view"
 )
 
 // fromAccounts suggests names that it reads from the accounts.
@@ -56,10 +56,10 @@ func (a *app) completeCredentials(what string) completion {
 	return a.fromAccounts(func(ctx context.Context, b backend.Accounts) ([]string, error) {
 		if what == "key" {
 			keys, err := b.Keys(ctx, "", 0)
-			return namesOf(keys, func(k server.Key) string { return k.ID + "\t" + k.Name }), err
+			return namesOf(keys, func(k view.Key) string { return k.ID + "\t" + k.Name }), err
 		}
 		tokens, err := b.Tokens(ctx, "", 0)
-		return namesOf(tokens, func(t server.Token) string { return t.ID + "\t" + t.Name }), err
+		return namesOf(tokens, func(t view.Token) string { return t.ID + "\t" + t.Name }), err
 	})
 }
 

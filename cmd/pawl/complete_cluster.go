@@ -2,12 +2,11 @@ package main
 
 import (
 	"context"
-	"net/url"
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/cluster"
-	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/view"
 )
 
@@ -38,12 +37,12 @@ var (
 // completeCatalog suggests entries of the providers' catalogs.
 func (a *app) completeCatalog(kind string) completion {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return a.suggestions(cmd, func(ctx context.Context, r *backend.Remote) []string {
-			entries, err := r.Catalog(ctx, kind)
+		return a.suggestions(cmd, func(ctx context.Context, api *client.Client) []string {
+			catalog, err := api.Catalog(ctx, kind)
 			if err != nil {
 				return nil
 			}
-			return namesOf(entries, func(e view.CatalogEntry) string { return e.ID })
+			return namesOf(catalog.Items, func(e view.CatalogEntry) string { return e.ID })
 		})
 	}
 }
@@ -53,10 +52,10 @@ func (a *app) completeWorkers(cmd *cobra.Command, args []string, _ string) ([]st
 	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return a.suggestions(cmd, func(ctx context.Context, r *backend.Remote) []string {
-		nodes, err := r.ClusterNodes(ctx, args[0])
+	return a.suggestions(cmd, func(ctx context.Context, api *client.Client) []string {
+		nodes, err := api.ClusterNodes(ctx, args[0])
 		var workers nodeList
-		for _, n := range nodes {
+		for _, n := range nodes.Items {
 			if err == nil && n.Role == cluster.Worker {
 				workers.Items = append(workers.Items, n)
 			}
@@ -69,8 +68,8 @@ func (a *app) completeClusters(cmd *cobra.Command, args []string, _ string) ([]s
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return a.suggestions(cmd, func(ctx context.Context, r *backend.Remote) []string {
-		page, err := r.Clusters(ctx, url.Values{"limit": {"500"}})
+	return a.suggestions(cmd, func(ctx context.Context, api *client.Client) []string {
+		page, err := api.ListClusters(ctx, client.ListClustersParams{Limit: 500})
 		if err != nil {
 			return nil
 		}
@@ -82,16 +81,16 @@ func (a *app) completeNodes(cmd *cobra.Command, args []string, text string) ([]s
 	if len(args) != 1 {
 		return a.completeClusters(cmd, args, text)
 	}
-	return a.suggestions(cmd, func(ctx context.Context, r *backend.Remote) []string {
-		nodes, err := r.ClusterNodes(ctx, args[0])
+	return a.suggestions(cmd, func(ctx context.Context, api *client.Client) []string {
+		nodes, err := api.ClusterNodes(ctx, args[0])
 		if err != nil {
 			return nil
 		}
-		return nodeList{Items: nodes}.names()
+		return nodeList(nodes).names()
 	})
 }
 
 // suggestions reads from the server.
-func (a *app) suggestions(cmd *cobra.Command, read func(context.Context, *backend.Remote) []string) ([]string, cobra.ShellCompDirective) {
-	return openForCompletion(a, cmd, a.remote, read)
+func (a *app) suggestions(cmd *cobra.Command, read func(context.Context, *client.Client) []string) ([]string, cobra.ShellCompDirective) {
+	return openForCompletion(a, cmd, func(context.Context) (*client.Client, error) { return a.remote() }, read)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/view"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // describeEvents is the number of newest events that describe shows.
@@ -107,7 +107,7 @@ func (a *app) describeObject(ctx context.Context, b backend.Backend, ref control
 func runsOf(ctx context.Context, b backend.Runs, o control.Object, most int) ([]view.Run, error) {
 	runs := []view.Run{}
 	for _, subject := range subjectNames(o) {
-		page, err := b.List(ctx, workflow.Query{Subject: subject, Limit: most})
+		page, err := b.List(ctx, runstore.Query{Subject: subject, Limit: most})
 		if err != nil {
 			return nil, err
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/action"
 	"github.com/pawl-dev/pawl/workflow/flowfile"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // loaded holds the definitions of files, for inspection and not for execution.
@@ -83,7 +84,7 @@ DIR/TYPE/*.yaml: each folder below it by itself. Exit code 1 if there is an erro
 			for _, folder := range unread(args) {
 				a.hint("not looked at: %s, whose files are deeper; name it as well if they are flows", folder)
 			}
-			if err := a.emit(map[string]any{"items": found}, nil, func() string {
+			if err := a.emit(listOf(found), nil, func() string {
 				var b strings.Builder
 				for _, p := range found {
 					b.WriteString(lintLine(p) + "\n")
@@ -372,7 +373,7 @@ func (a *app) countConcerned(ctx context.Context, diffs []flowfile.FlowDiff, aft
 			}
 		}
 		if b != nil && d.HashDiffers() && d.OldHash != "" {
-			page, err := b.List(ctx, workflow.Query{Hash: d.OldHash, Active: true, Limit: 500})
+			page, err := b.List(ctx, runstore.Query{Hash: d.OldHash, Active: true, Limit: 500})
 			if err != nil {
 				return err
 			}
@@ -394,7 +395,7 @@ func (a *app) countConcerned(ctx context.Context, diffs []flowfile.FlowDiff, aft
 	if text.Len() == 0 {
 		text.WriteString("no difference\n")
 	}
-	return a.emit(map[string]any{"items": concerns}, nil, text.String)
+	return a.emit(listOf(concerns), nil, text.String)
 }
 
 func (c affectedRuns) consequence() string {

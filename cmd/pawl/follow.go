@@ -10,7 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/view"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // reading describes a watch: a run, from a revision on, for some time.
@@ -37,7 +37,7 @@ func (a *app) follow(ctx context.Context, b backend.Runs, what reading) error {
 		}
 	}
 	code := view.ExitOfRun(r)
-	if code == view.ExitActive || code == view.ExitRemedy && r.Phase != workflow.Paused {
+	if code == view.ExitActive || code == view.ExitRemedy && r.Phase != runtype.Paused {
 		a.hintGoing(b, r, ctx.Err() != nil)
 	}
 	return end(code)
@@ -94,7 +94,7 @@ func (a *app) hintGoing(b backend.Runs, r view.Run, interrupted bool) {
 
 // rests reports a run that does not continue by itself.
 func rests(r view.Run) bool {
-	if r.Phase == workflow.Paused {
+	if r.Phase == runtype.Paused {
 		return !slices.ContainsFunc(r.Healing, func(h view.Healing) bool {
 			return r.Fault != nil && h.Code == r.Fault.Code && h.Ended == "" && (h.Open || !h.NextAt.IsZero())
 		})

@@ -8,7 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/view"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // slowRuns has one run that changes all the time and takes a while to read.
@@ -22,9 +22,9 @@ type slowRuns struct {
 func (s *slowRuns) Run(context.Context, string) (view.Run, error) {
 	s.reads++
 	time.Sleep(s.takes)
-	r := view.Run{ID: "r0", Phase: workflow.Running, Revision: int64(s.reads)}
+	r := view.Run{ID: "r0", Phase: runtype.Running, Revision: int64(s.reads)}
 	if time.Since(s.begun) >= 10*time.Second {
-		r.Phase = workflow.Succeeded
+		r.Phase = runtype.Succeeded
 	}
 	return r, nil
 }
@@ -47,7 +47,7 @@ func TestFinding5AWatcherReadsATenthOfTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slowRuns{begun: time.Now(), takes: 50 * time.Millisecond}
 		r, err := (&app{}).watch(t.Context(), s, reading{id: "r0", wait: forever}, nothing{})
-		if err != nil || r.Phase != workflow.Succeeded {
+		if err != nil || r.Phase != runtype.Succeeded {
 			t.Fatal(r.Phase, err)
 		}
 		if took := time.Since(s.begun); s.reads < 15 || s.reads > 21 || took > 11*time.Second {

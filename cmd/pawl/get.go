@@ -15,7 +15,8 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/view"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 func parseCount(text string) (int64, error) {
@@ -194,7 +195,7 @@ func (a *app) getRun(ctx context.Context, b backend.Backend, id string) error {
 }
 
 func (a *app) runTable(ctx context.Context, b backend.Backend, o getOptions) (any, []string, string, error) {
-	q := workflow.Query{Active: o.active, Flow: o.flow, Parent: o.parent, Limit: o.limit, Cursor: o.cursor}
+	q := runstore.Query{Active: o.active, Flow: o.flow, Parent: o.parent, Limit: o.limit, Cursor: o.cursor}
 	var err error
 	if q.Labels, err = view.Labels(o.selector); err != nil {
 		return nil, nil, "", err
@@ -233,7 +234,7 @@ func (a *app) runTable(ctx context.Context, b backend.Backend, o getOptions) (an
 	return all, namesOf(all.Items, func(r view.Run) string { return r.ID }), text + more, nil
 }
 
-func listRuns(ctx context.Context, b backend.Runs, q workflow.Query, whole bool) (all view.Runs, err error) {
+func listRuns(ctx context.Context, b backend.Runs, q runstore.Query, whole bool) (all view.Runs, err error) {
 	all.Items, all.Next, err = pages(q.Cursor, whole, func(cursor string) ([]view.Run, string, error) {
 		q.Cursor = cursor
 		page, err := b.List(ctx, q)
@@ -255,6 +256,19 @@ func pages[T any](cursor string, whole bool, read func(cursor string) ([]T, stri
 			return all, next, nil
 		}
 	}
+}
+
+// list is a list in the answer of a verb.
+type list[T any] struct {
+	Items []T `json:"items"`
+}
+
+// listOf returns a list that is [] if it is empty.
+func listOf[T any](items []T) list[T] {
+	if items == nil {
+		items = []T{}
+	}
+	return list[T]{items}
 }
 
 // namesOf are what -o name prints.
@@ -290,8 +304,8 @@ func subjectNames(o control.Object) []string {
 	return []string{o.Ref.String() + "/" + o.UID, o.Ref.String()}
 }
 
-func parsePhase(text string) (workflow.Phase, error) {
-	phases := []workflow.Phase{workflow.Queued, workflow.Running, workflow.Waiting, workflow.Paused, workflow.Cancelling, workflow.Cancelled, workflow.Succeeded}
+func parsePhase(text string) (runtype.Phase, error) {
+	phases := []runtype.Phase{runtype.Queued, runtype.Running, runtype.Waiting, runtype.Paused, runtype.Cancelling, runtype.Cancelled, runtype.Succeeded}
 	var names []string
 	for _, p := range phases {
 		if strings.EqualFold(string(p), text) {
@@ -395,7 +409,7 @@ func (a *app) getMachines(ctx context.Context, b backend.Backend, name string) e
 	if name != "" && len(items) == 0 {
 		return backend.MachineUnknown.Errorf("no machine %s is loaded", name)
 	}
-	return a.emit(map[string]any{"items": items}, names, func() string {
+	return a.emit(listOf(items), names, func() string {
 		if len(items) == 0 {
 			return "no machines are loaded; name files with --machines\n"
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // inputOptions are the flags for the input of a run.
@@ -41,7 +41,7 @@ func (o inputOptions) input(schema json.RawMessage, in io.Reader) (json.RawMessa
 		if len(o.values) == 0 {
 			return whole, nil
 		}
-		value, err := workflow.Decode(whole)
+		value, err := runtype.Decode(whole)
 		object, ok := value.(map[string]any)
 		if err != nil || !ok {
 			return nil, FileWrong.Errorf("%s holds no object, so --input cannot set a key of it", o.file)
@@ -153,7 +153,7 @@ func parseValue(schema json.RawMessage, text string) (any, error) {
 		}
 		return text, nil
 	}
-	value, err := workflow.Decode(json.RawMessage(text))
+	value, err := runtype.Decode(json.RawMessage(text))
 	if err != nil {
 		return nil, err
 	}

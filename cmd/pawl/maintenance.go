@@ -16,9 +16,12 @@ import (
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/store/sql"
+	"github.com/pawl-dev/pawl/store/sql/admin"
+	"github.com/pawl-dev/pawl/store/sql/db/sqlite"
 	"github.com/pawl-dev/pawl/view"
-	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/flowfile/classic"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 func (a *app) storeCommand() *cobra.Command {
@@ -83,7 +86,7 @@ func (a *app) inDatabase() bool {
 }
 
 // readStore reads the whole store; a damaged file is read without opening it as a store.
-func (a *app) readStore(ctx context.Context) (where string, report sql.Report, err error) {
+func (a *app) readStore(ctx context.Context) (where string, report admin.Report, err error) {
 	if a.inDatabase() {
 		err = a.withStore(ctx, reads, func(k sql.Admin) (err error) {
 			report, err = k.Check(ctx)
@@ -92,7 +95,7 @@ func (a *app) readStore(ctx context.Context) (where string, report sql.Report, e
 		return "the database", report, err
 	}
 	if where, err = a.sqliteFile(); err == nil {
-		report, err = sql.CheckFile(ctx, where)
+		report, err = admin.CheckFile(ctx, where)
 	}
 	return where, report, err
 }
@@ -106,7 +109,7 @@ func (a *app) export(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return sql.ExportFile(ctx, path, w)
+	return admin.ExportFile(ctx, path, w)
 }
 
 // sqliteFile is the file of the store, which must be there.
@@ -128,7 +131,7 @@ func (a *app) checkStore(ctx context.Context) error {
 	}
 	seals := a.reportKeys(report.Keys, a.storeOptions())
 	answer := struct {
-		sql.Report
+		admin.Report
 		Missing []string `json:"missingKeys,omitempty"` // of encryptedWith: not available
 	}{report, seals.Missing}
 	if err := a.emit(answer, nil, func() string {
@@ -151,7 +154,7 @@ func (a *app) checkStore(ctx context.Context) error {
 		return err
 	}
 	if !report.Healthy {
-		a.hint("  remedy: %s", workflow.StoreCorrupt.Remedy)
+		a.hint("  remedy: %s", runstore.StoreCorrupt.Remedy)
 		return end(view.ExitFailed)
 	}
 	return nil
@@ -211,7 +214,7 @@ func (a *app) restoreStore(ctx context.Context, from string, o backend.StoreOpti
 	if err != nil {
 		return err
 	}
-	return a.emit(map[string]any{"store": to, "encryptedWith": seals.Keys, "missingKeys": seals.Missing}, []string{to}, func() string {
+	return a.emit(restoredView{to, seals.Keys, seals.Missing}, []string{to}, func() string {
 		return "restored " + to + "\n" + seals.text(a.keySource(o))
 	})
 }
@@ -228,7 +231,7 @@ func (a *app) restoreLines(ctx context.Context, r io.Reader, to string) error {
 		return k.Restore(ctx, r)
 	})
 	if err != nil && created {
-		sql.RemoveFile(to)
+		sqlite.RemoveFile(to)
 	}
 	return err
 }
@@ -246,12 +249,12 @@ func restoreFile(ctx context.Context, r io.Reader, from, to string) error {
 	if err != nil {
 		return FileWrong.Errorf("%w", err)
 	}
-	defer sql.RemoveFile(file.Name())
+	defer sqlite.RemoveFile(file.Name())
 	_, err = io.Copy(file, r)
 	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return FileWrong.Errorf("%w", err)
 	}
-	report, err := sql.CheckFile(ctx, file.Name())
+	report, err := admin.CheckFile(ctx, file.Name())
 	if err != nil {
 		return err
 	}
@@ -333,20 +336,35 @@ func (a *app) importRuns(ctx context.Context, from, subject string) (err error) 
 }
 
 type importedView struct {
-	Key    string         `json:"key"`
-	Run    string         `json:"run"`
-	Flow   string         `json:"flow"`
-	Phase  workflow.Phase `json:"phase"`
-	Damage string         `json:"damage,omitempty"`
-	Notes  []string       `json:"notes,omitempty"`
+	Key    string        `json:"key"`
+	Run    string        `json:"run"`
+	Flow   string        `json:"flow"`
+	Phase  runtype.Phase `json:"phase"`
+	Damage string        `json:"damage,omitempty"`
+	Notes  []string      `json:"notes,omitempty"`
 }
 
-func importReport(i classic.Imported, w classic.Written) map[string]any {
+// restoredView is a store that was restored.
+type restoredView struct {
+	Store         string   `json:"store"`
+	EncryptedWith []string `json:"encryptedWith"` // names of master keys
+	MissingKeys   []string `json:"missingKeys"`
+}
+
+// importView is the result of an import.
+type importView struct {
+	Runs    []importedView `json:"runs"`
+	New     int            `json:"new"`
+	Known   int            `json:"known"`
+	Ignored []string       `json:"ignored"`
+}
+
+func importReport(i classic.Imported, w classic.Written) importView {
 	runs := []importedView{}
 	for _, r := range i.Runs {
 		runs = append(runs, importedView{Key: r.Key, Run: r.Run.ID, Flow: r.Run.Flow, Phase: r.Run.Phase, Damage: r.Damage, Notes: r.Notes})
 	}
-	return map[string]any{"runs": runs, "new": w.New, "known": w.Known, "ignored": i.Ignored}
+	return importView{runs, w.New, w.Known, i.Ignored}
 }
 
 func importText(i classic.Imported, w classic.Written) string {

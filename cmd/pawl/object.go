@@ -19,7 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/view"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 func (a *app) applyCommand() *cobra.Command {
@@ -176,9 +176,9 @@ func needsRemedy(ctx context.Context, b backend.Runs, o control.Object) bool {
 	if s.Fault == nil || s.Fault.ObservedGeneration < o.Generation {
 		return false
 	}
-	if s.RunPhase == string(workflow.Paused) { // unless somebody has resumed it meanwhile
+	if s.RunPhase == string(runtype.Paused) { // unless somebody has resumed it meanwhile
 		r, err := b.Run(ctx, s.Run)
-		return err != nil || r.Phase == workflow.Paused && rests(r)
+		return err != nil || r.Phase == runtype.Paused && rests(r)
 	}
 	return s.Fault.Class != fault.Transient
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 func (a *app) planCommand() *cobra.Command {
@@ -20,8 +21,8 @@ func (a *app) planCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "plan FILE | FLOW | KIND NAME | -f MANIFEST", Short: "Say what would happen; nothing is written",
 		Long: `Of a flow: which steps a run with this input would execute or skip. Of an object:
-which transition its machine would choose, why, and what was refused; with -f as
-if the manifest had been applied.`,
+which transition its machine would choose, why, and what was refused, or what each
+link of its operator's chain would do; with -f as if the manifest had been applied.`,
 		Example: "  pawl plan create.yaml --input readers=0\n  pawl plan etcd c1\n  pawl plan -f cluster.yaml --machines machines/ --flows flows/",
 		Args:    cobra.MaximumNArgs(2),
 		RunE: a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
@@ -68,7 +69,7 @@ func (a *app) planFile(_ context.Context, path string, in inputOptions) error {
 	if err != nil {
 		return err
 	}
-	engine, err := workflow.New(workflow.NewMemory(), lib.Flows, workflow.Options{Actions: library.WithStubs(lib.Flows, knownActions()), Logger: a.logger()})
+	engine, err := workflow.New(runstore.NewMemory(), lib.Flows, workflow.Options{Actions: library.WithStubs(lib.Flows, knownActions()), Logger: a.logger()})
 	if err != nil {
 		return err
 	}
@@ -145,13 +146,18 @@ func (a *app) planManifests(ctx context.Context, files []string, namespace strin
 	if len(plans) == 1 {
 		return a.emit(plans[0], []string{plans[0].Object}, text.String)
 	}
-	return a.emit(map[string]any{"items": plans}, nil, text.String)
+	return a.emit(listOf(plans), nil, text.String)
 }
 
-// machinePlanText describes the steps that a machine would take, and the rules it considered.
+// machinePlanText describes the steps that a machine would take and the rules it considered, or
+// the links of a chain.
 func machinePlanText(p machine.Plan) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %s  %s", p.Object, p.State, p.Act)
+	b.WriteString(p.Object)
+	if p.State != "" {
+		fmt.Fprintf(&b, "  %s", p.State)
+	}
+	fmt.Fprintf(&b, "  %s", p.Act)
 	if p.To != "" {
 		fmt.Fprintf(&b, " to %s", p.To)
 	}
@@ -177,6 +183,11 @@ func machinePlanText(p machine.Plan) string {
 			t.Rows = append(t.Rows, []string{c.Event, string(c.To), strings.TrimSpace(string(c.Verdict) + " " + c.Message), c.When})
 		}
 		for line := range strings.Lines(t.String()) {
+			b.WriteString("  " + line)
+		}
+	}
+	if len(p.Links) > 0 {
+		for line := range strings.Lines(view.LinkTable(p.Links).String()) {
 			b.WriteString("  " + line)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // requestTimeout is how long a verb waits for the run's worker to carry out its request.
@@ -47,7 +48,7 @@ func (a *app) pauseCommand() *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeRuns,
 		RunE: a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
-			return a.request(ctx, args[0], workflow.VerbPause, a.newRequest(o), stays)
+			return a.request(ctx, args[0], runtype.VerbPause, a.newRequest(o), stays)
 		}),
 	}
 	o.flags(cmd)
@@ -68,7 +69,7 @@ goes on whose process was killed.`,
 		RunE: a.verb(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			req := a.newRequest(o)
 			req.From, req.Definition = workflow.From(from), definition
-			return a.request(ctx, args[0], workflow.VerbResume, req, followRun(cmd, o.wait))
+			return a.request(ctx, args[0], runtype.VerbResume, req, followRun(cmd, o.wait))
 		}),
 	}
 	o.flags(cmd)
@@ -90,18 +91,18 @@ func (a *app) cancelCommand() *cobra.Command {
 		ValidArgsFunction: a.completeRuns,
 		RunE: a.verb(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			req := a.newRequest(o)
-			req.Mode, req.GiveUp = workflow.Hold, giveUp
+			req.Mode, req.GiveUp = runtype.Hold, giveUp
 			switch {
 			case undo:
-				req.Mode = workflow.Undo
+				req.Mode = runtype.Undo
 			case drop:
-				req.Mode = workflow.Drop
+				req.Mode = runtype.Drop
 			}
 			if giveUp && (!undo || o.reason == "") {
 				return Usage.Errorf("--give-up leaves steps that could not be taken back: it goes with --undo and --reason")
 			}
-			if req.Mode == workflow.Hold {
-				return a.request(ctx, args[0], workflow.VerbCancel, req, stays)
+			if req.Mode == runtype.Hold {
+				return a.request(ctx, args[0], runtype.VerbCancel, req, stays)
 			}
 			return a.cancel(ctx, args[0], req, o.wait)
 		}),
@@ -134,7 +135,7 @@ func (a *app) skipCommand() *cobra.Command {
 				}
 				req.Output = json.RawMessage(output)
 			}
-			return a.request(ctx, args[0], workflow.VerbSkip, req, followRun(cmd, o.wait))
+			return a.request(ctx, args[0], runtype.VerbSkip, req, followRun(cmd, o.wait))
 		}),
 	}
 	o.flags(cmd)
@@ -158,7 +159,7 @@ func followRun(cmd *cobra.Command, wait time.Duration) followUp {
 }
 
 // request sends a request to a run, waits until it is carried out, and prints the result.
-func (a *app) request(ctx context.Context, id string, verb workflow.Verb, req workflow.RunRequest, w followUp) error {
+func (a *app) request(ctx context.Context, id string, verb runtype.Verb, req workflow.RunRequest, w followUp) error {
 	b, err := a.open(ctx, sends)
 	if err != nil {
 		return err
@@ -172,7 +173,7 @@ func (a *app) request(ctx context.Context, id string, verb workflow.Verb, req wo
 		return err
 	}
 	// A run that a person has paused stays so when one of its steps is skipped.
-	held := verb == workflow.VerbSkip && before.Phase == workflow.Paused && (before.Fault == nil || before.Fault.Step != req.Step)
+	held := verb == runtype.VerbSkip && before.Phase == runtype.Paused && (before.Fault == nil || before.Fault.Step != req.Step)
 	if w.follow && !held && (w.watch || b.Alone()) {
 		return a.follow(ctx, b, reading{id: before.ID, after: before.Revision, wait: w.wait, since: &before})
 	}
@@ -192,15 +193,15 @@ func (a *app) request(ctx context.Context, id string, verb workflow.Verb, req wo
 	return err
 }
 
-func requestText(verb workflow.Verb, req workflow.RunRequest, r view.Run) string {
+func requestText(verb runtype.Verb, req workflow.RunRequest, r view.Run) string {
 	id := view.Short(r.ID)
 	switch verb {
-	case workflow.VerbResume:
+	case runtype.VerbResume:
 		return "resumed " + id
-	case workflow.VerbSkip:
+	case runtype.VerbSkip:
 		return "skipped " + req.Step
-	case workflow.VerbPause:
-		if r.Phase != workflow.Paused {
+	case runtype.VerbPause:
+		if r.Phase != runtype.Paused {
 			return "pausing " + id + " when its running attempts have finished"
 		}
 		return "paused " + id
@@ -228,7 +229,7 @@ func (a *app) awaitRequest(ctx context.Context, b backend.Runs, before view.Run,
 			return r, true, refusal(last, request)
 		case r.Phase.Final():
 			return r, true, nil
-		case before.Phase != workflow.Paused && before.Stop == nil && r.Revision == before.Revision && b.Alone():
+		case before.Phase != runtype.Paused && before.Stop == nil && r.Revision == before.Revision && b.Alone():
 			return r, true, nil // there was nothing to do
 		}
 		select {
@@ -267,7 +268,7 @@ func (a *app) cancel(ctx context.Context, id string, req workflow.RunRequest, wa
 	if err != nil {
 		return err
 	}
-	if err := b.Request(ctx, before.ID, workflow.VerbCancel, req); err != nil {
+	if err := b.Request(ctx, before.ID, runtype.VerbCancel, req); err != nil {
 		return err
 	}
 	r, err := a.working(ctx, b, reading{id: before.ID, after: before.Revision, wait: wait}, nothing{})
@@ -294,20 +295,20 @@ func (a *app) printCancel(ctx context.Context, b backend.Backend, before, r view
 	var parts []string
 	begun := false
 	for _, e := range events {
-		begun = begun || e.Kind == workflow.RunCancelling
+		begun = begun || e.Kind == runtype.RunCancelling
 		if !begun {
 			continue
 		}
 		switch e.Kind {
-		case workflow.StepUndoneEvent:
+		case runtype.StepUndoneEvent:
 			parts = append(parts, "undone "+e.Step)
-		case workflow.StepDoneEvent:
+		case runtype.StepDoneEvent:
 			parts = append(parts, stepWord(finally, e.Step)+e.Step)
 		}
 	}
 	if err := a.emit(r, []string{r.ID}, func() string {
 		switch r.Phase {
-		case workflow.Cancelled:
+		case runtype.Cancelled:
 			return strings.Join(append(parts, "cancelled"), "; ") + "\n"
 		default:
 			lines := view.Standing(r, time.Now(), a.style(a.out))
@@ -319,7 +320,7 @@ func (a *app) printCancel(ctx context.Context, b backend.Backend, before, r view
 	}); err != nil {
 		return err
 	}
-	if r.Phase == workflow.Cancelled {
+	if r.Phase == runtype.Cancelled {
 		return nil
 	}
 	return end(view.ExitOfRun(r))
@@ -345,7 +346,7 @@ func (a *app) signalCommand() *cobra.Command {
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: a.completeRuns,
 		RunE: a.verb(func(ctx context.Context, cmd *cobra.Command, args []string) error {
-			s := workflow.Signal{ID: id, Name: args[1], Actor: a.actor(), At: time.Now().UTC()}
+			s := runtype.Signal{ID: id, Name: args[1], Actor: a.actor(), At: time.Now().UTC()}
 			if s.ID == "" {
 				s.ID = newRequestID()
 			}
@@ -400,7 +401,7 @@ func (a *app) progressCommand() *cobra.Command {
 			}
 			req := a.newRequest(o)
 			req.Step = args[1]
-			req.Progress = &workflow.Progress{Done: done, Total: total, Text: text, At: time.Now().UTC()}
+			req.Progress = &runtype.Progress{Done: done, Total: total, Text: text, At: time.Now().UTC()}
 			b, err := a.open(ctx, sends)
 			if err != nil {
 				return err
@@ -410,10 +411,10 @@ func (a *app) progressCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := b.Request(ctx, r.ID, workflow.VerbProgress, req); err != nil {
+			if err := b.Request(ctx, r.ID, runtype.VerbProgress, req); err != nil {
 				return err
 			}
-			return a.emit(map[string]any{"run": r.ID, "step": req.Step, "done": done, "total": total}, []string{r.ID}, func() string { return "accepted\n" })
+			return a.emit(progressView{r.ID, req.Step, done, total}, []string{r.ID}, func() string { return "accepted\n" })
 		}),
 	}
 	o.flags(cmd)
@@ -431,4 +432,12 @@ func parseProgress(text string) (done, total int64, err error) {
 		return 0, 0, Usage.Errorf("progress %q: it is DONE or DONE/TOTAL, such as 40/100", text)
 	}
 	return done, total, nil
+}
+
+// progressView is a progress that was accepted.
+type progressView struct {
+	Run   string `json:"run"`
+	Step  string `json:"step"`
+	Done  int64  `json:"done"`
+	Total int64  `json:"total"`
 }

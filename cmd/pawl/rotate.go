@@ -66,7 +66,12 @@ func (a *app) rotate(ctx context.Context, file string) error {
 			return err
 		}
 	}
-	return a.emit(map[string]any{"rows": rows}, nil, func() string { return fmt.Sprintf("%d rows are sealed with the new key\n", rows) })
+	return a.emit(rotatedView{rows}, nil, func() string { return fmt.Sprintf("%d rows are sealed with the new key\n", rows) })
+}
+
+// rotatedView is a rotation that has ended.
+type rotatedView struct {
+	Rows int `json:"rows"` // encrypted with the new key
 }
 
 // alone refuses a store that a server works on.

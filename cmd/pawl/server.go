@@ -19,7 +19,7 @@ import (
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/serve"
 	"github.com/pawl-dev/pawl/server"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 type serverOptions struct {
@@ -27,7 +27,7 @@ type serverOptions struct {
 	hosts                                                                           []string
 	attempts                                                                        int
 	drain                                                                           time.Duration
-	retention                                                                       workflow.Retention
+	retention                                                                       runtype.Retention
 }
 
 func (o *serverOptions) flags(cmd *cobra.Command) {
@@ -44,7 +44,7 @@ func (o *serverOptions) flags(cmd *cobra.Command) {
 	f.StringVar(&o.archive, "archive", "", "`file` that gets finished runs as JSON lines before they are removed")
 	f.IntVar(&o.attempts, "attempts", 64, "attempts of steps at once")
 	f.DurationVar(&o.drain, "drain", 25*time.Second, "what open attempts get when the server is stopped")
-	r := workflow.Retention{}.Filled()
+	r := runtype.Retention{}.Filled()
 	f.DurationVar(&o.retention.Age, "retention-age", r.Age, "how long finished runs are kept at least, if they are among the newest")
 	f.IntVar(&o.retention.Keep, "retention-keep", r.Keep, "finished runs of a subject that are kept however old they are")
 	f.IntVar(&o.retention.Max, "retention-most", r.Max, "finished runs of a subject that are kept at most")

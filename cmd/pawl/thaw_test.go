@@ -22,6 +22,8 @@ import (
 	"github.com/pawl-dev/pawl/store/sql/pgtest"
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/action"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // A test binary that is started with these is a worker on that database, whose commands write into that file.
@@ -99,7 +101,7 @@ func TestFinding3FrozenServer(t *testing.T) {
 	var ids []string
 	active := func() (n int) {
 		t.Helper()
-		left, _, err := store.List(t.Context(), workflow.Query{Phases: []workflow.Phase{workflow.Queued, workflow.Running, workflow.Waiting}, Limit: 1000})
+		left, _, err := store.List(t.Context(), runstore.Query{Phases: []runtype.Phase{runtype.Queued, runtype.Running, runtype.Waiting}, Limit: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,9 +139,9 @@ func TestFinding3FrozenServer(t *testing.T) {
 		}
 		for _, e := range events {
 			switch e.Kind {
-			case workflow.StepLost:
+			case runtype.StepLost:
 				lost++
-			case workflow.StepDoneEvent:
+			case runtype.StepDoneEvent:
 				key := id + "/" + e.Step + "/0"
 				if len(begun[key]) == 0 {
 					t.Errorf("%s is done and was never begun", key)
@@ -184,7 +186,7 @@ func thawWorker(t *testing.T, dsn, file string) *exec.Cmd {
 func thawEnd(t *testing.T, e *workflow.Engine, store sql.Store) (resumed int) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); ; {
-		left, _, err := store.List(t.Context(), workflow.Query{Active: true, Limit: 1000})
+		left, _, err := store.List(t.Context(), runstore.Query{Active: true, Limit: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +194,7 @@ func thawEnd(t *testing.T, e *workflow.Engine, store sql.Store) (resumed int) {
 			return resumed
 		}
 		for _, r := range left {
-			if r.Phase != workflow.Paused {
+			if r.Phase != runtype.Paused {
 				continue
 			}
 			if r.Fault == nil || r.Fault.Code != workflow.Crashed.Code {

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/view"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // called carries out one command line in this process.
@@ -210,8 +210,8 @@ func TestWaitStandsAlone(t *testing.T) {
 func TestLiveTree(t *testing.T) {
 	var out bytes.Buffer
 	tree := &liveTree{a: &app{out: &out, err: &out}}
-	r := view.Run{ID: "gk3vaaaaaaaaaaaaaaaaaaaaaa", Flow: "Create", Subject: "demo/default/c1", Phase: workflow.Running,
-		Steps: []view.Step{{Name: "A", Phase: workflow.StepRunning}}}
+	r := view.Run{ID: "gk3vaaaaaaaaaaaaaaaaaaaaaa", Flow: "Create", Subject: "demo/default/c1", Phase: runtype.Running,
+		Steps: []view.Step{{Name: "A", Phase: runtype.StepRunning}}}
 	tree.show(r)
 	first := out.String()
 	if strings.Contains(first, "\x1b[1A") || !strings.Contains(first, "● A") {
@@ -219,8 +219,8 @@ func TestLiveTree(t *testing.T) {
 	}
 	out.Reset()
 	now := time.Now()
-	r.Phase, r.StartedAt, r.EndedAt = workflow.Succeeded, now, now
-	r.Steps[0].Phase, r.Steps[0].StartedAt, r.Steps[0].EndedAt = workflow.StepDone, now, now
+	r.Phase, r.StartedAt, r.EndedAt = runtype.Succeeded, now, now
+	r.Steps[0].Phase, r.Steps[0].StartedAt, r.Steps[0].EndedAt = runtype.StepDone, now, now
 	tree.show(r)
 	second := out.String()
 	if !strings.HasPrefix(second, "\x1b[2A\x1b[2K") || !strings.Contains(second, "✔ A") || !strings.HasSuffix(second, "\x1b[J") {

@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // The faults of this room.
@@ -84,15 +85,15 @@ func stopped(stop *define.InterruptError) *fault.Error {
 	switch {
 	case known && kind.Class != fault.Transient:
 	case !codeForm.MatchString(stop.Reason):
-		return words(Interrupted.Errorf("%s", stop.ErrorMsg)).With(detailReason, stop.Reason)
+		return withTexts(Interrupted.Errorf("%s", stop.ErrorMsg)).With(detailReason, stop.Reason)
 	default:
 		kind = &fault.Kind{Code: fault.Code(stop.Reason), Class: fault.Blocked, Title: Interrupted.Title, Remedy: Interrupted.Remedy}
 	}
-	return words(kind.Errorf("%s", stop.ErrorMsg))
+	return withTexts(kind.Errorf("%s", stop.ErrorMsg))
 }
 
-func words(err *fault.Error) *fault.Error {
-	return err.With(workflow.DetailTitle, err.Kind.Title).With(workflow.DetailRemedy, err.Kind.Remedy)
+func withTexts(err *fault.Error) *fault.Error {
+	return err.With(runtype.DetailTitle, err.Kind.Title).With(runtype.DetailRemedy, err.Kind.Remedy)
 }
 
 // troubleLasts is how long an answer of the own API server explains the error of
@@ -164,7 +165,7 @@ func hostPort(u *url.URL) string {
 }
 
 // interruption is a paused run in the words of this room.
-func interruption(run *workflow.Run) *define.InterruptError {
+func interruption(run *runtype.Run) *define.InterruptError {
 	f := run.Fault
 	if f == nil {
 		return &define.InterruptError{Reason: string(workflow.PausedByPerson.Code), ErrorMsg: "flow " + run.Flow + " is paused"}

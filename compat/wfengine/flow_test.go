@@ -30,6 +30,7 @@ import (
 	"github.com/pawl-dev/pawl/compat/wfengine"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // The steps of a flow and its groups run in order; each is given what the flow
@@ -443,7 +444,7 @@ func oneCode(t *testing.T, reason string, second func() error) {
 			t.Fatal(err)
 		}
 		elsewhere := bytes.ReplaceAll(data, []byte(reason), []byte("OTHER_PROGRAM")) // which has not declared the code
-		var f workflow.Fault
+		var f runtype.Fault
 		if err := json.Unmarshal(elsewhere, &f); err != nil {
 			t.Fatal(err)
 		}

@@ -15,37 +15,39 @@ import (
 	"github.com/pawl-dev/pawl/compat/statemachine"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Signals that carry what this room has to remember of a run.
 const (
-	toldSignal   = "classic.told"                        // the resource shows the interruption of that time
-	resumeSignal = "pawl/" + string(workflow.VerbResume) // the engine's own
-	skipSignal   = "pawl/" + string(workflow.VerbSkip)
-	marked       = "/marked"  // end of a resume's id: the cancel mark was there already
-	ownRequest   = "classic/" // begin of the ids of requests that the operator itself makes
+	shownSignal      = "classic.told"                       // the resource shows the interruption of that time
+	resumeSignal     = "pawl/" + string(runtype.VerbResume) // the engine's own
+	skipSignal       = "pawl/" + string(runtype.VerbSkip)
+	markedSuffix     = "/marked"  // end of a resume's id: the cancel mark was there already
+	ownRequestPrefix = "classic/" // begin of the ids of requests that the operator itself makes
 )
 
 // unfinished is the run of a resource that has not ended.
 type unfinished struct {
-	run  *workflow.Run
-	mail []workflow.Signal
+	run  *runtype.Run
+	mail []runtype.Signal
 }
 
 // unfinished finds the run that holds the place of the resource; nil: none.
 func (m *ResourceWorkflow) unfinished(ctx context.Context) (*unfinished, error) {
 	store := m.engine.Store()
-	lister, ok := store.(workflow.Lister)
+	lister, ok := store.(runstore.Lister)
 	if !ok {
 		return nil, fmt.Errorf("the store %T cannot be asked for the runs of a resource", store)
 	}
-	runs, _, err := lister.List(ctx, workflow.Query{Subject: m.subject, Active: true, OldestFirst: true, Limit: 1000})
+	runs, _, err := lister.List(ctx, runstore.Query{Subject: m.subject, Active: true, OldestFirst: true, Limit: 1000})
 	if err != nil {
 		return nil, err
 	}
-	var first *workflow.Run
+	var first *runtype.Run
 	for _, run := range runs {
-		if run.Parent == "" && (first == nil || first.Phase == workflow.Queued && run.Phase != workflow.Queued) {
+		if run.Parent == "" && (first == nil || first.Phase == runtype.Queued && run.Phase != runtype.Queued) {
 			first = run
 		}
 	}
@@ -54,7 +56,7 @@ func (m *ResourceWorkflow) unfinished(ctx context.Context) (*unfinished, error) 
 	}
 	run, mail, err := store.Load(ctx, first.ID)
 	switch {
-	case errors.Is(err, workflow.ErrNotFound):
+	case errors.Is(err, runstore.ErrNotFound):
 		return nil, nil
 	case err != nil:
 		return nil, err
@@ -65,21 +67,21 @@ func (m *ResourceWorkflow) unfinished(ctx context.Context) (*unfinished, error) 
 }
 
 // idle reports an interrupted run that nobody has asked to go on.
-func (u *unfinished) idle() bool { return u.run.Phase == workflow.Paused && !u.resumed() }
+func (u *unfinished) interrupted() bool { return u.run.Phase == runtype.Paused && !u.resumed() }
 
 // resumed reports a request to go on, at the step that failed or behind it, that
 // is not carried out yet.
 func (u *unfinished) resumed() bool {
-	return slices.ContainsFunc(u.mail, func(s workflow.Signal) bool { return s.Name == resumeSignal || s.Name == skipSignal })
+	return slices.ContainsFunc(u.mail, func(s runtype.Signal) bool { return s.Name == resumeSignal || s.Name == skipSignal })
 }
 
 // toldID names an interruption of a run.
-func toldID(run *workflow.Run) string { return fmt.Sprintf("told/%d", run.State.PausedAt.UnixNano()) }
+func shownID(run *runtype.Run) string { return fmt.Sprintf("told/%d", run.State.PausedAt.UnixNano()) }
 
 // told reports that the resource was marked as interrupted.
-func (u *unfinished) told() bool {
+func (u *unfinished) shown() bool {
 	for _, s := range u.mail {
-		if s.Name == toldSignal && s.ID == toldID(u.run) {
+		if s.Name == shownSignal && s.ID == shownID(u.run) {
 			return true
 		}
 	}
@@ -88,27 +90,27 @@ func (u *unfinished) told() bool {
 
 // mostTold bounds what is noted of a run that is interrupted again and again
 // without a step in between that is done: its mail is limited.
-const mostTold = 100
+const maxShown = 100
 
 // tolds is how many interruptions are noted.
-func (u *unfinished) tolds() (n int) {
+func (u *unfinished) shownCount() (n int) {
 	for _, s := range u.mail {
-		if s.Name == toldSignal {
+		if s.Name == shownSignal {
 			n++
 		}
 	}
 	return n
 }
 
-type toldPayload struct {
+type shownPayload struct {
 	Previous statemachine.State `json:"previous"`
 }
 
 // previous is the state the resource was in at the newest interruption.
 func (u *unfinished) previous() (previous statemachine.State) {
 	for _, s := range u.mail {
-		var told toldPayload
-		if s.Name == toldSignal && json.Unmarshal(s.Payload, &told) == nil && told.Previous != "" {
+		var told shownPayload
+		if s.Name == shownSignal && json.Unmarshal(s.Payload, &told) == nil && told.Previous != "" {
 			previous = told.Previous
 		}
 	}
@@ -117,12 +119,12 @@ func (u *unfinished) previous() (previous statemachine.State) {
 
 // spent reports that the run was resumed although its resource was marked as
 // cancelled: that mark has had its effect.
-func (u *unfinished) spent() bool {
-	if last := u.run.State.Last; last != nil && last.Verb == workflow.VerbResume && strings.HasSuffix(last.ID, marked) {
+func (u *unfinished) markUsed() bool {
+	if last := u.run.State.Last; last != nil && last.Verb == runtype.VerbResume && strings.HasSuffix(last.ID, markedSuffix) {
 		return true
 	}
 	for _, s := range u.mail {
-		if s.Name == resumeSignal && strings.HasSuffix(s.ID, marked) {
+		if s.Name == resumeSignal && strings.HasSuffix(s.ID, markedSuffix) {
 			return true
 		}
 	}
@@ -162,9 +164,9 @@ func (m *ResourceWorkflow) follow(ctx context.Context, found *unfinished) (waiti
 
 // awaitRetry waits for the next attempt if that comes soon; else the call fails
 // with the failure of the one before.
-func (m *ResourceWorkflow) awaitRetry(ctx context.Context, run *workflow.Run) error {
+func (m *ResourceWorkflow) awaitRetry(ctx context.Context, run *runtype.Run) error {
 	cur := run.Current()
-	if run.Phase != workflow.Running || cur == nil || cur.Phase != workflow.StepRetrying {
+	if run.Phase != runtype.Running || cur == nil || cur.Phase != runtype.StepRetrying {
 		return nil
 	}
 	delay := time.Until(run.NextAt)
@@ -215,26 +217,26 @@ func (m *ResourceWorkflow) work(ctx context.Context, s *session, found *unfinish
 		return false, err
 	}
 	s.settle(found.run.Seq)
-	return m.verdict(ctx, s, found)
+	return m.conclude(ctx, s, found)
 }
 
 // verdict is what a call answers.
-func (m *ResourceWorkflow) verdict(ctx context.Context, s *session, found *unfinished) (waiting bool, err error) {
+func (m *ResourceWorkflow) conclude(ctx context.Context, s *session, found *unfinished) (waiting bool, err error) {
 	switch run := found.run; run.Phase {
-	case workflow.Succeeded:
+	case runtype.Succeeded:
 		m.forget(ctx, run)
 		return false, nil
-	case workflow.Cancelled:
+	case runtype.Cancelled:
 		m.forget(ctx, run)
 		return false, workflow.CancelledByPerson.Errorf("flow %s was cancelled", run.Flow)
-	case workflow.Waiting:
+	case runtype.Waiting:
 		return true, nil
-	case workflow.Paused:
-		if !found.idle() {
+	case runtype.Paused:
+		if !found.interrupted() {
 			return false, Unfinished.Errorf("flow %s is about to go on", run.Flow)
 		}
 		return false, m.interrupt(ctx, found)
-	case workflow.Queued:
+	case runtype.Queued:
 		return false, Unfinished.Errorf("flow %s waits until an earlier one has ended", run.Flow)
 	default:
 		if ctx.Err() != nil {
@@ -245,7 +247,7 @@ func (m *ResourceWorkflow) verdict(ctx context.Context, s *session, found *unfin
 }
 
 // failureOf is the error of the step that is tried again later.
-func failureOf(run *workflow.Run, s *session) error {
+func failureOf(run *runtype.Run, s *session) error {
 	cur := run.Current()
 	if cur == nil || cur.Fault == nil {
 		return Unfinished.Errorf("flow %s is %s", run.Flow, strings.ToLower(string(run.Phase)))
@@ -263,15 +265,15 @@ func failureOf(run *workflow.Run, s *session) error {
 // its cancelled context: the engine keeps the run until that returns, so that no
 // second copy of the step begins.
 func (m *ResourceWorkflow) advance(ctx context.Context, s *session, found *unfinished) (out outcome.Outcome, returned bool) {
-	id, spent, stopped := found.run.ID, found.spent() && !m.WfManager.isArmed(found.run.ID), false
+	id, spent, stopped := found.run.ID, found.markUsed() && !m.WfManager.seenWithoutMark(found.run.ID), false
 	obey := func() {
 		switch {
 		case stopped:
 		case !m.cancelled(m.Resource):
 			spent = false
-			m.WfManager.arm(id)
+			m.WfManager.noteWithoutMark(id)
 		case !spent:
-			err := m.engine.Cancel(context.WithoutCancel(ctx), id, workflow.Hold, false, workflow.Actor{Name: actor, Reason: "the resource is marked as cancelled", RequestID: ownRequest + rand.Text()})
+			err := m.engine.Cancel(context.WithoutCancel(ctx), id, runtype.Hold, false, workflow.Actor{Name: actor, Reason: "the resource is marked as cancelled", RequestID: ownRequestPrefix + rand.Text()})
 			stopped = err == nil
 			if err != nil && !errors.Is(err, workflow.RunFinished) {
 				m.Logger.Error(err, "the flow could not be cancelled")
@@ -298,7 +300,7 @@ func (m *ResourceWorkflow) advance(ctx context.Context, s *session, found *unfin
 			continue
 		}
 		run, _, err := m.engine.Store().Load(context.WithoutCancel(ctx), id)
-		if err != nil || run.Phase != workflow.Paused {
+		if err != nil || run.Phase != runtype.Paused {
 			continue
 		}
 		if paused { // it was at the tick before: it is not about to return
@@ -312,29 +314,29 @@ func (m *ResourceWorkflow) advance(ctx context.Context, s *session, found *unfin
 	}
 }
 
-func (m *WfManager) isArmed(run string) bool {
+func (m *WfManager) seenWithoutMark(run string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.armed[run]
+	return m.withoutMark[run]
 }
 
 // arm notes that a cancel mark that comes from now on is a new one.
-func (m *WfManager) arm(run string) {
+func (m *WfManager) noteWithoutMark(run string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.armed == nil {
-		m.armed = map[string]bool{}
+	if m.withoutMark == nil {
+		m.withoutMark = map[string]bool{}
 	}
-	m.armed[run] = true
+	m.withoutMark[run] = true
 }
 
 // forget drops what was known of a run that has ended, and removes old ones now and then.
-func (m *ResourceWorkflow) forget(ctx context.Context, run *workflow.Run) {
+func (m *ResourceWorkflow) forget(ctx context.Context, run *runtype.Run) {
 	m.WfManager.mu.Lock()
-	delete(m.WfManager.armed, run.ID)
+	delete(m.WfManager.withoutMark, run.ID)
 	m.WfManager.mu.Unlock()
-	store, ok := m.engine.Store().(workflow.Retainer)
-	if !ok || !m.WfManager.due() {
+	store, ok := m.engine.Store().(runstore.Retainer)
+	if !ok || !m.WfManager.retentionDue() {
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
@@ -348,15 +350,15 @@ func (m *ResourceWorkflow) forget(ctx context.Context, run *workflow.Run) {
 }
 
 // drop ends an unfinished run for another one to take its place.
-func (m *ResourceWorkflow) drop(ctx context.Context, run *workflow.Run, next string) error {
-	err := m.engine.Cancel(ctx, run.ID, workflow.Drop, false, workflow.Actor{Name: actor, Reason: "flow " + next + " takes its place", RequestID: ownRequest + rand.Text()})
+func (m *ResourceWorkflow) drop(ctx context.Context, run *runtype.Run, next string) error {
+	err := m.engine.Cancel(ctx, run.ID, runtype.Drop, false, workflow.Actor{Name: actor, Reason: "flow " + next + " takes its place", RequestID: ownRequestPrefix + rand.Text()})
 	if err != nil && !errors.Is(err, workflow.RunFinished) {
 		return fmt.Errorf("flow %s could not be ended for %s: %w", run.Flow, next, err)
 	}
 	m.engine.Advance(ctx, run.ID)
 	after, _, err := m.engine.Store().Load(ctx, run.ID)
 	switch {
-	case errors.Is(err, workflow.ErrNotFound):
+	case errors.Is(err, runstore.ErrNotFound):
 		return nil
 	case err != nil:
 		return err
@@ -370,21 +372,21 @@ func (m *ResourceWorkflow) drop(ctx context.Context, run *workflow.Run, next str
 // interrupt marks the resource of a paused run, and gives the error that says so.
 func (m *ResourceWorkflow) interrupt(ctx context.Context, found *unfinished) error {
 	stop := interruption(found.run)
-	if err := m.tell(context.WithoutCancel(ctx), found, stop); err != nil {
+	if err := m.showInterruption(context.WithoutCancel(ctx), found, stop); err != nil {
 		return fmt.Errorf("%w; the resource was not marked, the next call does it: %w", stop, err)
 	}
 	return stop
 }
 
-func (m *ResourceWorkflow) tell(ctx context.Context, found *unfinished, stop *define.InterruptError) error {
+func (m *ResourceWorkflow) showInterruption(ctx context.Context, found *unfinished, stop *define.InterruptError) error {
 	m.WfManager.mu.Lock()
 	recover := m.WfManager.recover
 	m.WfManager.mu.Unlock()
-	if found.told() && m.Resource.GetState() == statemachine.StateInterrupt {
+	if found.shown() && m.Resource.GetState() == statemachine.StateInterrupt {
 		return nil
 	}
 	conf := m.WfManager.conf()
-	var told toldPayload
+	var told shownPayload
 	err := rewrite(m.Resource, func(newest statemachine.StateResource) error {
 		if newest.GetState() == statemachine.StateInterrupt {
 			return nil
@@ -408,12 +410,12 @@ func (m *ResourceWorkflow) tell(ctx context.Context, found *unfinished, stop *de
 	if err != nil {
 		return err
 	}
-	if found.tolds() >= mostTold {
+	if found.shownCount() >= maxShown {
 		return nil
 	}
 	payload, err := json.Marshal(told)
 	if err != nil {
 		return err
 	}
-	return m.engine.Send(ctx, found.run.ID, workflow.Signal{ID: toldID(found.run), Name: toldSignal, Payload: payload, Actor: actor})
+	return m.engine.Send(ctx, found.run.ID, runtype.Signal{ID: shownID(found.run), Name: shownSignal, Payload: payload, Actor: actor})
 }

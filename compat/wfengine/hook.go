@@ -43,7 +43,7 @@ func CreateDefaultWorkflowHook(wfRuntime *WfRuntime) (WfHook, error) {
 	return &DefaultWorkflowHook{wfRuntime, logger}, nil
 }
 
-func (h *DefaultWorkflowHook) tell(what string, step *StepRuntime) error {
+func (h *DefaultWorkflowHook) announce(what string, step *StepRuntime) error {
 	logger := h.logger.WithValues("status", h.flow.FlowStatus)
 	if step != nil {
 		logger = logger.WithValues("step", step.StepName, "stepStatus", step.StepStatus, "retryTimes", step.RetryTimes)
@@ -60,32 +60,34 @@ func (h *DefaultWorkflowHook) OnWfInit() error {
 	if h.flow.FlowStatus == FlowStatusWaiting {
 		return nil
 	}
-	return h.tell("WorkFlowStart", nil)
+	return h.announce("WorkFlowStart", nil)
 }
 
 // OnWfCompleted tells that a flow has ended.
-func (h *DefaultWorkflowHook) OnWfCompleted() error { return h.tell("WorkFlowCompleted", nil) }
+func (h *DefaultWorkflowHook) OnWfCompleted() error { return h.announce("WorkFlowCompleted", nil) }
 
 // OnWfInterrupt tells that a flow was interrupted.
 func (h *DefaultWorkflowHook) OnWfInterrupt(err *define.InterruptError) error {
 	h.logger = h.logger.WithValues("reason", err.Reason)
-	return h.tell("WorkFlowInterrupt", nil)
+	return h.announce("WorkFlowInterrupt", nil)
 }
 
 // OnStepInit tells that an attempt begins.
-func (h *DefaultWorkflowHook) OnStepInit(step *StepRuntime) error { return h.tell("StepInited", step) }
+func (h *DefaultWorkflowHook) OnStepInit(step *StepRuntime) error {
+	return h.announce("StepInited", step)
+}
 
 // OnStepWaiting tells that a step waits.
 func (h *DefaultWorkflowHook) OnStepWaiting(step *StepRuntime) error {
-	return h.tell("StepWaiting", step)
+	return h.announce("StepWaiting", step)
 }
 
 // OnStepCompleted tells that an attempt has ended.
 func (h *DefaultWorkflowHook) OnStepCompleted(step *StepRuntime) error {
 	if step.StepStatus == StepStatusFailed {
-		return h.tell("StepError", step)
+		return h.announce("StepError", step)
 	}
-	return h.tell("StepCompleted", step)
+	return h.announce("StepCompleted", step)
 }
 
 // announcer tells the cluster of a flow, beside the hook.

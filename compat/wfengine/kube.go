@@ -21,6 +21,7 @@ import (
 	"github.com/pawl-dev/pawl/compat/utils/k8sutil"
 	"github.com/pawl-dev/pawl/store/kubestore"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // EventsReasonFormat is the form of the reasons of Kubernetes Events.
@@ -151,7 +152,7 @@ func ownerOf(subject string) *metav1.OwnerReference {
 }
 
 // store gives the store of the process, when it knows the resource.
-func (s *DefaultMementoStorage) store(m *WfManager, resource statemachine.StateResource) (workflow.Store, error) {
+func (s *DefaultMementoStorage) store(m *WfManager, resource statemachine.StateResource) (runstore.Store, error) {
 	store, err := sharedStore(m.ResourceType)
 	if err != nil {
 		return nil, err
@@ -163,7 +164,7 @@ func (s *DefaultMementoStorage) store(m *WfManager, resource statemachine.StateR
 		return nil, err
 	}
 	if s.events && owner != nil {
-		return announced{store, &announcements{owner, s.resource.GetNamespace()}}, nil
+		return announcedStore{store, &announcements{owner, s.resource.GetNamespace()}}, nil
 	}
 	return store, nil
 }
@@ -184,7 +185,7 @@ func (s *DefaultMementoStorage) owner() *metav1.OwnerReference {
 }
 
 // takeOver makes a run of what the PolarDB Stack engine has left, once.
-func (s *DefaultMementoStorage) takeOver(m *WfManager, store workflow.Store, subject string) error {
+func (s *DefaultMementoStorage) takeOver(m *WfManager, store runstore.Store, subject string) error {
 	if s.known(subject) {
 		return nil
 	}

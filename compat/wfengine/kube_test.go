@@ -16,6 +16,8 @@ import (
 	"github.com/pawl-dev/pawl/store/kubestore"
 	"github.com/pawl-dev/pawl/store/kubestore/kubetest"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // The default storage sees the runs of its own type of resource, and neither those of
@@ -36,7 +38,7 @@ func TestDefaultStorageIsOfOneType(t *testing.T) {
 	}
 	defer others.Close()
 	now := time.Now().UTC()
-	if _, err := others.Create(t.Context(), &workflow.Run{ID: "stranger", Flow: "F", Subject: "stranger/default/x", CreatedAt: now, NextAt: now}, nil); err != nil {
+	if _, err := others.Create(t.Context(), &runtype.Run{ID: "stranger", Flow: "F", Subject: "stranger/default/x", CreatedAt: now, NextAt: now}, nil); err != nil {
 		t.Fatal(err)
 	}
 	l := newLab(t, func(l *lab) { l.storage = wfengine.GetDefaultMementoStorageFactory("demo", false) })
@@ -58,8 +60,8 @@ func TestDefaultStorageIsOfOneType(t *testing.T) {
 			t.Fatal(err)
 		}
 		subject := manager.ResourceType + "/default/" + l.name() + "/u-1"
-		runs, _, err := wfengine.Engine(flow).Store().(workflow.Lister).List(t.Context(), workflow.Query{})
-		if err != nil || len(runs) != 1 || runs[0].Subject != subject || runs[0].Phase != workflow.Succeeded {
+		runs, _, err := wfengine.Engine(flow).Store().(runstore.Lister).List(t.Context(), runstore.Query{})
+		if err != nil || len(runs) != 1 || runs[0].Subject != subject || runs[0].Phase != runtype.Succeeded {
 			t.Errorf("%s: %d runs are seen, %v: %+v", manager.ResourceType, len(runs), err, runs)
 		}
 	}

@@ -19,6 +19,8 @@ import (
 	"github.com/pawl-dev/pawl/compat/statemachine"
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/flowfile"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // WfManager holds the flows and steps of one type of resource. It is safe for
@@ -35,16 +37,16 @@ type WfManager struct {
 	createStorage CreateMementoStorageFunc
 	flows         []workflow.Flow
 
-	mu       sync.Mutex
-	config   map[define.WFConfKey]string
-	recover  Recover
-	engines  map[workflow.Store]*workflow.Engine
-	memory   workflow.Store // of resources without a storage
-	shelves  *mementos      // of resources with a storage of their own kind
-	sessions map[string]*session
-	armed    map[string]bool // runs whose resource was seen without a cancel mark
-	tidied   time.Time
-	turns    turn.Turns
+	mu          sync.Mutex
+	config      map[define.WFConfKey]string
+	recover     Recover
+	engines     map[runstore.Store]*workflow.Engine
+	memory      runstore.Store // of resources without a storage
+	mementos    *mementos      // of resources with a storage of their own kind
+	sessions    map[string]*session
+	withoutMark map[string]bool // runs whose resource was seen without a cancel mark
+	tidied      time.Time
+	turns       turn.Turns
 }
 
 // CreateWfManager reads the flows of a type of resource. createHookFunc and
@@ -198,7 +200,7 @@ func (m *WfManager) flow(name string) *workflow.Flow {
 }
 
 // engine gives the engine that works on a store.
-func (m *WfManager) engine(store workflow.Store) (*workflow.Engine, error) {
+func (m *WfManager) engine(store runstore.Store) (*workflow.Engine, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if engine := m.engines[store]; engine != nil {
@@ -228,7 +230,7 @@ func (m *WfManager) engine(store workflow.Store) (*workflow.Engine, error) {
 		return nil, err
 	}
 	if m.engines == nil {
-		m.engines = map[workflow.Store]*workflow.Engine{}
+		m.engines = map[runstore.Store]*workflow.Engine{}
 	}
 	m.engines[store] = engine
 	return engine, nil
@@ -250,7 +252,7 @@ func (m *WfManager) actions() []workflow.Action {
 			if s.UndoCall != nil {
 				classes[s.UndoCall.Uses] = true
 			}
-			for _, part := range [][]workflow.Step{alone(s.Open), s.Steps, alone(s.Close)} {
+			for _, part := range [][]workflow.Step{oneStep(s.Open), s.Steps, oneStep(s.Close)} {
 				visit(part)
 			}
 		}
@@ -270,10 +272,10 @@ func (m *WfManager) actions() []workflow.Action {
 const tidyEvery = 10 * time.Minute
 
 // retention of a finished run where its flow says nothing.
-var retention = workflow.Retention{}
+var retention = runtype.Retention{}
 
 // retained is how long the runs of a flow are kept.
-func (m *WfManager) retained(name string) workflow.Retention {
+func (m *WfManager) retained(name string) runtype.Retention {
 	if flow := m.flow(name); flow != nil && flow.Retention != nil {
 		return *flow.Retention
 	}
@@ -281,7 +283,7 @@ func (m *WfManager) retained(name string) workflow.Retention {
 }
 
 // due says that it is time to tidy, once.
-func (m *WfManager) due() bool {
+func (m *WfManager) retentionDue() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if time.Since(m.tidied) < tidyEvery {
@@ -303,11 +305,11 @@ func (m *WfManager) subject(resource statemachine.StateResource) string {
 }
 
 // storeOf gives the store that keeps the runs of a resource.
-func (m *WfManager) storeOf(resource statemachine.StateResource) (workflow.Store, error) {
+func (m *WfManager) storeOf(resource statemachine.StateResource) (runstore.Store, error) {
 	if m.createStorage == nil {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.memory = cmp.Or[workflow.Store](m.memory, workflow.NewMemory())
+		m.memory = cmp.Or[runstore.Store](m.memory, runstore.NewMemory())
 		return m.memory, nil
 	}
 	storage, err := m.createStorage(resource)
@@ -318,10 +320,10 @@ func (m *WfManager) storeOf(resource statemachine.StateResource) (workflow.Store
 		return maintainer.store(m, resource)
 	}
 	m.mu.Lock()
-	if m.shelves == nil {
-		m.shelves = newMementos(m)
+	if m.mementos == nil {
+		m.mementos = newMementos(m)
 	}
-	shelves := m.shelves
+	shelves := m.mementos
 	m.mu.Unlock()
 	if err := shelves.add(resource, storage); err != nil {
 		return nil, err

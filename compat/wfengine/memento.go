@@ -9,7 +9,8 @@ import (
 
 	"github.com/pawl-dev/pawl/compat/internal/turn"
 	"github.com/pawl-dev/pawl/compat/statemachine"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // mementos is a store over storages of the users' own kind: the memory store
@@ -19,17 +20,17 @@ import (
 // Pawl's checkpoint beside it: what reads such records goes on reading them. The
 // seam cannot delete, so a flow that begins takes the key of an ended one.
 type mementos struct {
-	*workflow.Memory
+	*runstore.Memory
 	manager *WfManager
 
-	mu      sync.Mutex
-	shelves map[string]*mementoCache // by subject
+	mu     sync.Mutex
+	caches map[string]*mementoCache // by subject
 }
 
 var (
-	_ workflow.Store   = (*mementos)(nil)
-	_ workflow.Claimer = (*mementos)(nil)
-	_ workflow.Lister  = (*mementos)(nil)
+	_ runstore.Store   = (*mementos)(nil)
+	_ runstore.Claimer = (*mementos)(nil)
+	_ runstore.Lister  = (*mementos)(nil)
 )
 
 // mementoCache is the storage of one resource.
@@ -50,22 +51,22 @@ const keepEnded = 20
 
 // checkpoint is what Pawl keeps of a run, beside the record.
 type checkpoint struct {
-	Run     *workflow.Run          `json:"run"`
-	Steps   []*workflow.StepRecord `json:"steps,omitempty"`
-	Signals []workflow.Signal      `json:"signals,omitempty"`
+	Run     *runtype.Run          `json:"run"`
+	Steps   []*runtype.StepRecord `json:"steps,omitempty"`
+	Signals []runtype.Signal      `json:"signals,omitempty"`
 }
 
 func newMementos(m *WfManager) *mementos {
-	return &mementos{Memory: workflow.NewMemory(), manager: m, shelves: map[string]*mementoCache{}}
+	return &mementos{Memory: runstore.NewMemory(), manager: m, caches: map[string]*mementoCache{}}
 }
 
 func (m *mementos) cache(subject string) *mementoCache {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.shelves[subject] == nil {
-		m.shelves[subject] = &mementoCache{keys: map[string]string{}, free: map[string][]string{}, next: 1}
+	if m.caches[subject] == nil {
+		m.caches[subject] = &mementoCache{keys: map[string]string{}, free: map[string][]string{}, next: 1}
 	}
-	return m.shelves[subject]
+	return m.caches[subject]
 }
 
 // add brings the storage of a resource, and the first time what is in it.
@@ -125,7 +126,7 @@ func (m *mementos) read(ctx context.Context, subject string, s *mementoCache, al
 		}
 		var c checkpoint
 		if err := json.Unmarshal(r.pawl, &c); err != nil || c.Run == nil {
-			return workflow.StoreCorrupt.Errorf("%s: the checkpoint in %s cannot be read: %v", subject, r.key, err)
+			return runstore.StoreCorrupt.Errorf("%s: the checkpoint in %s cannot be read: %v", subject, r.key, err)
 		}
 		s.keys[c.Run.ID] = r.key
 		if err := m.restore(ctx, c); err != nil {
@@ -148,7 +149,7 @@ func (m *mementos) restore(ctx context.Context, c checkpoint) error {
 		return err
 	}
 	got.Phase, got.Fault, got.State, got.NextAt, got.EndedAt, got.Seq = c.Run.Phase, c.Run.Fault, c.Run.State, c.Run.NextAt, c.Run.EndedAt, c.Run.Seq
-	if err := m.Memory.Save(ctx, &workflow.Save{Run: got}); err != nil {
+	if err := m.Memory.Save(ctx, &runstore.Save{Run: got}); err != nil {
 		return err
 	}
 	for _, signal := range c.Signals {
@@ -159,8 +160,8 @@ func (m *mementos) restore(ctx context.Context, c checkpoint) error {
 	return nil
 }
 
-// Create stores a new run. See workflow.Store.
-func (m *mementos) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (*workflow.Run, error) {
+// Create stores a new run. See runstore.Store.
+func (m *mementos) Create(ctx context.Context, r *runtype.Run, events []runtype.Event) (*runtype.Run, error) {
 	s := m.cache(r.Subject)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,15 +169,15 @@ func (m *mementos) Create(ctx context.Context, r *workflow.Run, events []workflo
 		return known, nil
 	}
 	first := *r
-	first.Phase = workflow.Running
+	first.Phase = runtype.Running
 	if err := m.keep(s, &first, nil); err != nil {
 		return nil, err
 	}
 	return m.Memory.Create(ctx, r, events)
 }
 
-// Save replaces a run. See workflow.Store.
-func (m *mementos) Save(ctx context.Context, save *workflow.Save) error {
+// Save replaces a run. See runstore.Store.
+func (m *mementos) Save(ctx context.Context, save *runstore.Save) error {
 	s := m.cache(save.Run.Subject)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,11 +186,11 @@ func (m *mementos) Save(ctx context.Context, save *workflow.Save) error {
 	case err != nil:
 		return err
 	case stored.Epoch > save.Run.Epoch:
-		return workflow.ErrFenced
+		return runstore.ErrFenced
 	case stored.Revision != save.Run.Revision:
-		return workflow.ErrConflict
+		return runstore.ErrConflict
 	}
-	mail = slices.DeleteFunc(mail, func(signal workflow.Signal) bool { return slices.Contains(save.Consumed, signal.ID) })
+	mail = slices.DeleteFunc(mail, func(signal runtype.Signal) bool { return slices.Contains(save.Consumed, signal.ID) })
 	if err := m.keep(s, save.Run, mail); err != nil {
 		return err
 	}
@@ -202,8 +203,8 @@ func (m *mementos) Save(ctx context.Context, save *workflow.Save) error {
 	return nil
 }
 
-// Send keeps a signal. See workflow.Store.
-func (m *mementos) Send(ctx context.Context, id string, signal workflow.Signal) error {
+// Send keeps a signal. See runstore.Store.
+func (m *mementos) Send(ctx context.Context, id string, signal runtype.Signal) error {
 	run, _, err := m.Memory.Load(ctx, id)
 	if err != nil {
 		return err
@@ -222,7 +223,7 @@ func (m *mementos) Send(ctx context.Context, id string, signal workflow.Signal) 
 }
 
 // end lets another run have the key of one that has ended. s.mu is held.
-func (m *mementos) end(ctx context.Context, s *mementoCache, run *workflow.Run) {
+func (m *mementos) end(ctx context.Context, s *mementoCache, run *runtype.Run) {
 	if key, known := s.keys[run.ID]; known {
 		delete(s.keys, run.ID)
 		s.free[run.Flow] = append(s.free[run.Flow], key)
@@ -236,10 +237,10 @@ func (m *mementos) end(ctx context.Context, s *mementoCache, run *workflow.Run) 
 }
 
 // keep writes a run into the storage. s.mu is held.
-func (m *mementos) keep(s *mementoCache, run *workflow.Run, mail []workflow.Signal) (err error) {
+func (m *mementos) keep(s *mementoCache, run *runtype.Run, mail []runtype.Signal) (err error) {
 	defer turn.Guard(&err)
 	if s.storage == nil {
-		return workflow.StoreUnavailable.Errorf("%s has no storage yet", run.Subject)
+		return runstore.StoreUnavailable.Errorf("%s has no storage yet", run.Subject)
 	}
 	key := s.keys[run.ID]
 	if key == "" {
@@ -262,7 +263,7 @@ func (m *mementos) keep(s *mementoCache, run *workflow.Run, mail []workflow.Sign
 		return err
 	}
 	if err := s.storage.Save(key, string(text)); err != nil {
-		return workflow.StoreUnavailable.Errorf("saving %s of %s: %w", key, run.Subject, err)
+		return runstore.StoreUnavailable.Errorf("saving %s of %s: %w", key, run.Subject, err)
 	}
 	return nil
 }

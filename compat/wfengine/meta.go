@@ -187,7 +187,7 @@ func leavesOf(flow *workflow.Flow) []leaf {
 			case s.Steps == nil:
 				leaves = append(leaves, leaf{instance, s.Name, s.Uses})
 			default:
-				for _, part := range [][]workflow.Step{alone(s.Open), s.Steps, alone(s.Close)} {
+				for _, part := range [][]workflow.Step{oneStep(s.Open), s.Steps, oneStep(s.Close)} {
 					visit(part, instance+"/")
 				}
 			}
@@ -206,7 +206,7 @@ func leavesOf(flow *workflow.Flow) []leaf {
 	return leaves
 }
 
-func alone(s *workflow.Step) []workflow.Step {
+func oneStep(s *workflow.Step) []workflow.Step {
 	if s == nil {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/compat/define"
 	"github.com/pawl-dev/pawl/compat/internal/turn"
 	"github.com/pawl-dev/pawl/compat/statemachine"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Recover is how a resource shows that its flow is interrupted, and how it is
@@ -195,8 +195,8 @@ func (m *WfManager) resumed(resource statemachine.StateResource) (previous state
 		m.Logger.Error(err, "the runs of the resource could not be read")
 		return "", false
 	}
-	found, err := flow.unfinished(flow.base())
-	if err != nil || found == nil || found.run.Phase == workflow.Paused && !found.resumed() {
+	found, err := flow.unfinished(flow.background())
+	if err != nil || found == nil || found.run.Phase == runtype.Paused && !found.resumed() {
 		return "", false
 	}
 	previous = found.previous()

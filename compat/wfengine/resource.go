@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/compat/statemachine"
 	"github.com/pawl-dev/pawl/compat/utils"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // ResourceWorkflow runs the flows of one resource. Calls for one resource take
@@ -46,7 +47,7 @@ func CreateResourceWorkflow(resource statemachine.StateResource, wfManager *WfMa
 		Logger:   wfManager.Logger.WithValues("namespace", resource.GetNamespace(), "name", resource.GetName()),
 		Resource: resource, WfManager: wfManager, subject: wfManager.subject(resource),
 	}
-	if told, ok := store.(announced); ok {
+	if told, ok := store.(announcedStore); ok {
 		store, m.tells = told.Store, told.announcer
 	}
 	m.engine, err = wfManager.engine(store)
@@ -54,16 +55,16 @@ func CreateResourceWorkflow(resource statemachine.StateResource, wfManager *WfMa
 }
 
 // announced is a store, and whom to tell of its flows.
-type announced struct {
-	workflow.Store
+type announcedStore struct {
+	runstore.Store
 	announcer
 }
 
 // base is the context of reads and writes that no caller bounds.
-func (m *ResourceWorkflow) base() context.Context { return context.Background() }
+func (m *ResourceWorkflow) background() context.Context { return context.Background() }
 
 // turn waits until no other call works on the resource.
-func (m *ResourceWorkflow) turn(ctx context.Context) (leave func(), err error) {
+func (m *ResourceWorkflow) lock(ctx context.Context) (leave func(), err error) {
 	return m.WfManager.turns.Take(ctx, m.subject)
 }
 
@@ -72,7 +73,7 @@ func (m *ResourceWorkflow) turn(ctx context.Context) (leave func(), err error) {
 // end the new one is not begun (FLOW_UNFINISHED). One that is interrupted is
 // dropped.
 func (m *ResourceWorkflow) Run(ctx context.Context, flowName string, initContext map[string]interface{}) (err error) {
-	leave, err := m.turn(ctx)
+	leave, err := m.lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -84,7 +85,7 @@ func (m *ResourceWorkflow) Run(ctx context.Context, flowName string, initContext
 		if err != nil {
 			return err
 		}
-		if found.idle() {
+		if found.interrupted() {
 			if err := m.drop(ctx, found.run, flowName); err != nil {
 				return err
 			}
@@ -136,24 +137,24 @@ const actor = "operator"
 // interrupted is none. With ignoreOtherUnCompleted a flow of another name than
 // flowName is left alone: the next Run ends it.
 func (m *ResourceWorkflow) RunLastUnCompletedRuntime(ctx context.Context, flowName string, ignoreOtherUnCompleted bool) (oldWfName string, isWaiting bool, err error) {
-	leave, err := m.turn(ctx)
+	leave, err := m.lock(ctx)
 	if err != nil {
 		return "", false, err
 	}
 	defer leave()
-	return m.goOn(ctx, flowName, ignoreOtherUnCompleted)
+	return m.continueLast(ctx, flowName, ignoreOtherUnCompleted)
 }
 
-func (m *ResourceWorkflow) goOn(ctx context.Context, flowName string, ignoreOther bool) (name string, waiting bool, err error) {
+func (m *ResourceWorkflow) continueLast(ctx context.Context, flowName string, ignoreOther bool) (name string, waiting bool, err error) {
 	found, err := m.unfinished(ctx)
 	if err != nil || found == nil {
 		return "", false, err
 	}
 	name = found.run.Flow
-	if found.idle() {
+	if found.interrupted() {
 		// A process that died before it could mark the resource leaves it in the
 		// state whose flow was interrupted.
-		if name == flowName && !found.told() && m.Resource.GetState() != statemachine.StateInterrupt {
+		if name == flowName && !found.shown() && m.Resource.GetState() != statemachine.StateInterrupt {
 			return name, false, m.interrupt(ctx, found)
 		}
 		return "", false, nil
@@ -168,8 +169,8 @@ func (m *ResourceWorkflow) goOn(ctx context.Context, flowName string, ignoreOthe
 // GetLastUnCompletedRuntime gives the unfinished flow of the resource; nil if
 // there is none, or if it is interrupted.
 func (m *ResourceWorkflow) GetLastUnCompletedRuntime() (*WfRuntime, error) {
-	found, err := m.unfinished(m.base())
-	if err != nil || found == nil || found.idle() {
+	found, err := m.unfinished(m.background())
+	if err != nil || found == nil || found.interrupted() {
 		return nil, err
 	}
 	view := viewOf(found.run, m.WfManager.flow(found.run.Flow))
@@ -181,20 +182,20 @@ func (m *ResourceWorkflow) GetLastUnCompletedRuntime() (*WfRuntime, error) {
 // stopped, or at its first step if its file says recoverFromFirstStep, with full
 // budgets. The next call works on it. Without such a flow nothing happens.
 func (m *ResourceWorkflow) RetryInterruptedStep() error {
-	ctx := m.base()
-	leave, err := m.turn(ctx)
+	ctx := m.background()
+	leave, err := m.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
 	found, err := m.unfinished(ctx)
-	if err != nil || found == nil || !found.idle() {
+	if err != nil || found == nil || !found.interrupted() {
 		return err
 	}
 	// A cancel mark that was obeyed must not cancel the flow that goes on.
-	id := fmt.Sprintf(ownRequest+"resume/%d", found.run.State.PausedAt.UnixNano())
+	id := fmt.Sprintf(ownRequestPrefix+"resume/%d", found.run.State.PausedAt.UnixNano())
 	if m.cancelled(m.Resource) {
-		id += marked
+		id += markedSuffix
 	}
 	return m.engine.Resume(ctx, found.run.ID, "", "", workflow.Actor{Name: actor, Reason: "the resource asks for it", RequestID: id})
 }
@@ -207,7 +208,7 @@ func (m *ResourceWorkflow) RetryInterruptedStep() error {
 // ignoreUnCompleted lets the flow take the place of an unfinished one of another
 // name, which is dropped then.
 func (m *ResourceWorkflow) CommonWorkFlowMainEnter(ctx context.Context, resource statemachine.StateResource, flowName string, ignoreUnCompleted bool, eventChecker statemachine.EventChecker) (err error) {
-	leave, err := m.turn(ctx)
+	leave, err := m.lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -217,7 +218,7 @@ func (m *ResourceWorkflow) CommonWorkFlowMainEnter(ctx context.Context, resource
 		m.Resource = resource
 	}
 	log := m.Logger.WithName(flowName)
-	_, waiting, err := m.goOn(ctx, flowName, ignoreUnCompleted)
+	_, waiting, err := m.continueLast(ctx, flowName, ignoreUnCompleted)
 	if err != nil || waiting {
 		return err
 	}

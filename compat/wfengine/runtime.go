@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // FlowStatusType is where a flow stands.
@@ -72,18 +73,18 @@ type StepRuntime struct {
 }
 
 // statusOf says where a run stands in the words of this room.
-func statusOf(run *workflow.Run) FlowStatusType {
+func statusOf(run *runtype.Run) FlowStatusType {
 	switch run.Phase {
-	case workflow.Succeeded, workflow.Cancelled:
+	case runtype.Succeeded, runtype.Cancelled:
 		return FlowStatusCompleted
-	case workflow.Paused:
+	case runtype.Paused:
 		return FlowStatusFailedCompleted
-	case workflow.Waiting:
+	case runtype.Waiting:
 		return FlowStatusWaiting
-	case workflow.Queued:
+	case runtype.Queued:
 		return FlowStatusPrepared
 	}
-	if cur := run.Current(); cur != nil && cur.Phase == workflow.StepRetrying {
+	if cur := run.Current(); cur != nil && cur.Phase == runtype.StepRetrying {
 		return FlowStatusFailed
 	}
 	if run.Len() == 0 {
@@ -93,7 +94,7 @@ func statusOf(run *workflow.Run) FlowStatusType {
 }
 
 // viewOf makes the view of a run. flow is nil when it is no longer loaded.
-func viewOf(run *workflow.Run, flow *workflow.Flow) *WfRuntime {
+func viewOf(run *runtype.Run, flow *workflow.Flow) *WfRuntime {
 	view := &WfRuntime{FlowStatus: statusOf(run), FlowName: run.Flow, StartTime: run.CreatedAt.Local().Format(startTimeForm), RunID: run.ID}
 	_ = json.Unmarshal(run.Input, &view.InitContext) // an input that is no object has no names
 	if !run.EndedAt.IsZero() {
@@ -103,7 +104,7 @@ func viewOf(run *workflow.Run, flow *workflow.Flow) *WfRuntime {
 		view.RunningSteps = stepsOf(flow)
 	}
 	for rec := range run.Steps() {
-		if rec.Phase == workflow.StepEntered || len(rec.Items) > 0 {
+		if rec.Phase == runtype.StepEntered || len(rec.Items) > 0 {
 			continue
 		}
 		step := view.step(rec.Name)
@@ -113,13 +114,13 @@ func viewOf(run *workflow.Run, flow *workflow.Flow) *WfRuntime {
 		step.LastStepCompleteTime = formatted(rec.EndedAt)
 		_ = json.Unmarshal(rec.Output, &step.ContextOutput)
 		switch rec.Phase {
-		case workflow.StepDone, workflow.StepSkipped:
+		case runtype.StepDone, runtype.StepSkipped:
 			step.StepStatus = StepStatusCompleted
-		case workflow.StepWaiting:
+		case runtype.StepWaiting:
 			step.StepStatus = StepStatusWaiting
-		case workflow.StepFailed, workflow.StepRetrying:
+		case runtype.StepFailed, runtype.StepRetrying:
 			step.StepStatus = StepStatusFailed
-		case workflow.StepRunning:
+		case runtype.StepRunning:
 			step.StepStatus = StepStatusInited
 		}
 		if rec.Fault != nil && step.StepStatus == StepStatusFailed {

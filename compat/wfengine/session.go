@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // session is what this process knows of a run while a call works on it.
@@ -47,7 +48,7 @@ func (m *ResourceWorkflow) begin(ctx context.Context, view *WfRuntime) (*session
 }
 
 // open lets the session hear of its run.
-func (m *WfManager) open(s *session, run *workflow.Run) {
+func (m *WfManager) open(s *session, run *runtype.Run) {
 	s.view.RunID = run.ID
 	s.heard, s.from = run.Seq, run.Seq
 	s.call(WfHook.OnWfInit)
@@ -77,7 +78,7 @@ func (m *WfManager) session(run string) *session {
 func (s *session) note(t *workflow.Task, out outcome.Outcome) {
 	var output map[string]interface{}
 	if raw := t.Result(); raw != nil {
-		if value, err := workflow.Decode(raw); err == nil {
+		if value, err := runtype.Decode(raw); err == nil {
 			output, _ = value.(map[string]interface{})
 		}
 	}
@@ -112,49 +113,49 @@ func (s *session) call(what func(WfHook) error) {
 }
 
 // hear passes a saved event on to the session of its run.
-func (m *WfManager) hear(info workflow.RunInfo, e workflow.Event) {
+func (m *WfManager) hear(info workflow.RunInfo, e runtype.Event) {
 	if s := m.session(info.ID); s != nil {
 		s.hear(e)
 	}
 }
 
-func (s *session) hear(e workflow.Event) {
+func (s *session) hear(e runtype.Event) {
 	if e.Seq <= s.from { // of an earlier call, whose hook was too slow
 		return
 	}
 	defer s.notify(e.Seq)
 	view := s.view
 	switch e.Kind {
-	case workflow.StepStarted, workflow.StepWaitingEvent, workflow.StepRetryingEvent, workflow.StepFailedEvent, workflow.StepDoneEvent, workflow.StepSkippedEvent:
+	case runtype.StepStarted, runtype.StepWaitingEvent, runtype.StepRetryingEvent, runtype.StepFailedEvent, runtype.StepDoneEvent, runtype.StepSkippedEvent:
 		s.hearStep(e)
-	case workflow.RunPaused:
+	case runtype.RunPaused:
 		view.FlowStatus, view.ErrorMessage = FlowStatusFailedCompleted, e.Message
 		stop := s.interruption(e)
 		s.call(func(h WfHook) error { return h.OnWfInterrupt(stop) })
 		s.announce(true, "Interrupted", fmt.Sprintf("flow %s: %s: %s", view.FlowName, stop.Reason, stop.ErrorMsg))
-	case workflow.RunSucceeded:
+	case runtype.RunSucceeded:
 		view.FlowStatus, view.ErrorMessage, view.CompleteTime = FlowStatusCompleted, "", e.At.Local().Format(timeForm)
 		s.call(WfHook.OnWfCompleted)
 		s.announce(false, "Completed", "flow "+view.FlowName+" has ended")
 	}
 }
 
-func (s *session) hearStep(e workflow.Event) {
+func (s *session) hearStep(e runtype.Event) {
 	view, step, at := s.view, s.view.step(e.Step), e.At.Local().Format(timeForm)
 	tell := func(what func(WfHook, *StepRuntime) error) { s.call(func(h WfHook) error { return what(h, step) }) }
 	switch e.Kind {
-	case workflow.StepStarted:
+	case runtype.StepStarted:
 		step.StepStatus, step.StepStartTime, step.RetryTimes = StepStatusInited, at, max(e.Attempt-1, 0)
 		view.FlowStatus, view.ErrorMessage = FlowStatusRunning, ""
 		tell(WfHook.OnStepInit)
-	case workflow.StepWaitingEvent:
+	case runtype.StepWaitingEvent:
 		step.StepStatus = StepStatusWaiting
 		view.FlowStatus, view.ErrorMessage = FlowStatusWaiting, ""
 		tell(WfHook.OnStepWaiting)
-	case workflow.StepRetryingEvent, workflow.StepFailedEvent:
+	case runtype.StepRetryingEvent, runtype.StepFailedEvent:
 		step.StepStatus, step.LastStepCompleteTime = StepStatusFailed, at
 		view.FlowStatus, view.ErrorMessage = FlowStatusFailed, e.Message
-		if e.Kind == workflow.StepRetryingEvent {
+		if e.Kind == runtype.StepRetryingEvent {
 			view.RetryTimes++
 		}
 		tell(WfHook.OnStepCompleted)
@@ -169,16 +170,16 @@ func (s *session) hearStep(e workflow.Event) {
 }
 
 // interruption is what a hook hears of a pause: what the step said, if it was one.
-func (s *session) interruption(e workflow.Event) *define.InterruptError {
+func (s *session) interruption(e runtype.Event) *define.InterruptError {
 	s.mu.Lock()
 	err := s.err
 	s.mu.Unlock()
-	f := &workflow.Fault{Code: e.Code, Message: e.Message, Step: e.Step}
+	f := &runtype.Fault{Code: e.Code, Message: e.Message, Step: e.Step}
 	var failed *fault.Error
 	if errors.As(err, &failed) && failed.Kind.Code == e.Code {
 		f.Details = failed.Details
 	}
-	run := &workflow.Run{Flow: s.view.FlowName, Fault: f}
+	run := &runtype.Run{Flow: s.view.FlowName, Fault: f}
 	return interruption(run)
 }
 

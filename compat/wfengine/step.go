@@ -93,7 +93,7 @@ func (m *WfManager) action(class string) workflow.Action {
 	do := adapted.Do
 	adapted.Do = func(ctx context.Context, t *workflow.Task) outcome.Outcome {
 		for more := true; more; { // the run goes on: nobody asks any more whether its resource was marked
-			_, more = t.Signal(toldSignal)
+			_, more = t.Signal(shownSignal)
 		}
 		s := m.session(t.RunID())
 		if s == nil {

@@ -10,8 +10,8 @@ import (
 	"strconv"
 
 	"github.com/pawl-dev/pawl/compat/statemachine"
-	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/flowfile/classic"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // WfRuntimeMementoStorage keeps texts by key for one resource: a place of yours
@@ -29,7 +29,7 @@ type CreateMementoStorageFunc func(resource statemachine.StateResource) (WfRunti
 
 // maintainer is a storage that has a store of Pawl behind it.
 type maintainer interface {
-	store(m *WfManager, resource statemachine.StateResource) (workflow.Store, error)
+	store(m *WfManager, resource statemachine.StateResource) (runstore.Store, error)
 }
 
 // maintenanceLock is the name under which the flows of a resource are kept.
@@ -92,7 +92,7 @@ func open(all []record) (record, bool) {
 
 // takeOver writes a record of the PolarDB Stack engine into a store, as a run
 // that goes on. Doing it again changes nothing.
-func (m *WfManager) takeOver(ctx context.Context, store workflow.Store, subject string, r record) error {
+func (m *WfManager) takeOver(ctx context.Context, store runstore.Store, subject string, r record) error {
 	imported, err := m.read(subject, r)
 	if err != nil {
 		return err

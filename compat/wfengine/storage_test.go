@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/compat/define"
 	"github.com/pawl-dev/pawl/compat/statemachine"
 	"github.com/pawl-dev/pawl/compat/wfengine"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // A process that dies between any two writes leaves a record that the next one
@@ -221,14 +221,14 @@ func TestTextsCompare(t *testing.T) {
 			t.Fatal(err)
 		}
 		stale := *old
-		if err := store.Save(t.Context(), &workflow.Save{Run: old}); err != nil {
+		if err := store.Save(t.Context(), &runstore.Save{Run: old}); err != nil {
 			t.Fatal(err)
 		}
-		if err := store.Save(t.Context(), &workflow.Save{Run: &stale}); !errors.Is(err, workflow.ErrConflict) {
+		if err := store.Save(t.Context(), &runstore.Save{Run: &stale}); !errors.Is(err, runstore.ErrConflict) {
 			t.Errorf("an old revision is saved: %v", err)
 		}
 		stale.Revision, stale.Epoch = old.Revision, old.Epoch-1
-		if err := store.Save(t.Context(), &workflow.Save{Run: &stale}); !errors.Is(err, workflow.ErrFenced) {
+		if err := store.Save(t.Context(), &runstore.Save{Run: &stale}); !errors.Is(err, runstore.ErrFenced) {
 			t.Errorf("an old epoch is saved: %v", err)
 		}
 	})

@@ -11,7 +11,8 @@ import (
 
 	"github.com/pawl-dev/pawl/compat/statemachine"
 	"github.com/pawl-dev/pawl/store/kubestore"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // requestedAnnotation is written to a resource when a person or another program
@@ -62,7 +63,7 @@ func (w *waker) look(ctx context.Context, id string) {
 	delete(w.again, id)
 	ids := []string{id}
 	if id == "" {
-		runs, _, err := w.store.List(ctx, workflow.Query{Active: true})
+		runs, _, err := w.store.List(ctx, runstore.Query{Active: true})
 		if err != nil {
 			w.failed(ctx, id, err)
 			return
@@ -89,7 +90,7 @@ func (w *waker) failed(ctx context.Context, id string, err error) {
 // wake writes the newest unread request for a run to its resource, once.
 func (w *waker) wake(ctx context.Context, id string) error {
 	run, mail, err := w.store.Load(ctx, id)
-	if errors.Is(err, workflow.ErrNotFound) || err == nil && run.Phase.Final() {
+	if errors.Is(err, runstore.ErrNotFound) || err == nil && run.Phase.Final() {
 		delete(w.seen, id)
 		return nil
 	}
@@ -128,9 +129,9 @@ func (w *waker) wake(ctx context.Context, id string) error {
 
 // newestRequest is the id of the last message that somebody else sent to a run:
 // the operator's own need no waking, it is at work when it sends them.
-func newestRequest(mail []workflow.Signal) (id string) {
+func newestRequest(mail []runtype.Signal) (id string) {
 	for _, m := range mail {
-		if m.Name != toldSignal && !strings.HasPrefix(m.ID, ownRequest) {
+		if m.Name != shownSignal && !strings.HasPrefix(m.ID, ownRequestPrefix) {
 			id = m.ID
 		}
 	}

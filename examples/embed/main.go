@@ -28,6 +28,7 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/store/sql"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // FolderLocked is a fault with its remedy, which the user sees.
@@ -152,7 +153,7 @@ func operate(ctx context.Context, w toy, members int) error {
 	quiet := slog.New(slog.DiscardHandler)
 	engine, err := workflow.New(store, []workflow.Flow{w.flow()}, workflow.Options{
 		Actions: w.actions(objects), Object: driver.Object(objects), Logger: quiet,
-		Hooks: []workflow.Hook{wake.Hook(), {Name: "tell", OnEvent: func(_ workflow.RunInfo, e workflow.Event) {
+		Hooks: []workflow.Hook{wake.Hook(), {Name: "tell", OnEvent: func(_ workflow.RunInfo, e runtype.Event) {
 			fmt.Fprintln(w.tell, "  ", e.Kind, e.Step, e.Message)
 		}}},
 	})

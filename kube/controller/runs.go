@@ -12,18 +12,20 @@ import (
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/store/kubestore"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Runs are the runs that annotations of their subject control: pawl.dev/pause, resume,
 // cancel, skip, signal.NAME and progress.STEP of an object are requests to its active run.
 type Runs struct {
 	Engine kubestore.Verbs
-	List   func(ctx context.Context, q workflow.Query) ([]*workflow.Run, string, error)
+	List   func(ctx context.Context, q runstore.Query) ([]*runtype.Run, string, error)
 }
 
-// RunsOf returns the runs of an engine. Its store must be a workflow.Lister.
+// RunsOf returns the runs of an engine. Its store must be a runstore.Lister.
 func RunsOf(engine *workflow.Engine) (*Runs, error) {
-	lister, ok := engine.Store().(workflow.Lister)
+	lister, ok := engine.Store().(runstore.Lister)
 	if !ok {
 		return nil, fmt.Errorf("controller: the store of the engine does not list runs: %T", engine.Store())
 	}
@@ -39,7 +41,7 @@ const recentEnded = 3
 // started the run.
 func (r *Runs) find(ctx context.Context, ref control.Ref, uid string) (active string, ended []string, err error) {
 	for _, subject := range []string{ref.String() + "/" + uid, ref.String()} {
-		runs, _, err := r.List(ctx, workflow.Query{Subject: subject, Limit: 100})
+		runs, _, err := r.List(ctx, runstore.Query{Subject: subject, Limit: 100})
 		if err != nil {
 			return "", nil, err
 		}
@@ -47,7 +49,7 @@ func (r *Runs) find(ctx context.Context, ref control.Ref, uid string) (active st
 			switch {
 			case run.Phase.Final() && len(ended) < recentEnded:
 				ended = append(ended, run.ID)
-			case active == "" && run.Parent == "" && !run.Phase.Final() && run.Phase != workflow.Queued:
+			case active == "" && run.Parent == "" && !run.Phase.Final() && run.Phase != runtype.Queued:
 				active = run.ID
 			}
 		}
@@ -87,7 +89,7 @@ func (r *Runs) Accept(ctx context.Context, c client.Client, kind string, obj cli
 // answers reports whether last is the answer to a request. Progress has no id: it is
 // always new.
 func answers(last *v1alpha1.RunRequest, asked kubestore.Request) bool {
-	return last != nil && asked.Verb != workflow.VerbProgress && asked.ID == last.ID && string(asked.Verb) == last.Verb
+	return last != nil && asked.Verb != runtype.VerbProgress && asked.ID == last.ID && string(asked.Verb) == last.Verb
 }
 
 // WarnRefusal writes an Event about a request that was refused, with its message and remedy.

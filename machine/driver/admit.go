@@ -10,13 +10,18 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// ServedKind is a kind of objects that a machine serves.
+// PlanFunc says what the next pass over an object would do. The object need not be stored. It
+// writes nothing.
+type PlanFunc func(ctx context.Context, o control.Object) (machine.Plan, error)
+
+// ServedKind is a kind of objects that a machine or an operator serves.
 type ServedKind struct {
 	Kind    string          `json:"kind"`
 	Machine string          `json:"machine,omitempty"`
 	Spec    json.RawMessage `json:"spec,omitempty" doc:"JSON Schema of specs; absent: any spec is taken"`
 
 	Schema workflow.Schema `json:"-"` // compiled; nil: specs are not checked
+	Plan   PlanFunc        `json:"-"` // nil: objects of the kind have no plan
 }
 
 // KindsOf are the kinds that machines serve.
@@ -33,6 +38,28 @@ func KindsOf(machines []machine.Standalone) ([]ServedKind, error) {
 		kinds = append(kinds, k)
 	}
 	return kinds, nil
+}
+
+// Kinds are the kinds of the driver's machines, with their plans.
+func (d *Driver) Kinds() ([]ServedKind, error) {
+	kinds, err := KindsOf(d.options.Machines)
+	for i := range kinds {
+		kinds[i].Plan = d.PlanFor
+	}
+	return kinds, err
+}
+
+// Plan plans an object by the plan of its kind: MACHINE_NOT_FOUND if nothing serves the kind,
+// KIND_UNPLANNED if it has no plan.
+func Plan(ctx context.Context, kinds []ServedKind, o control.Object) (machine.Plan, error) {
+	kind, err := Serves(kinds, o.Kind)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if kind.Plan == nil {
+		return machine.Plan{}, machine.Unplanned.Errorf("objects of kind %s have no plan", o.Kind).With("kind", o.Kind)
+	}
+	return kind.Plan(ctx, o)
 }
 
 // Plain are kinds that no machine has to serve: machines and steps read them.

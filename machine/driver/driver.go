@@ -16,8 +16,8 @@ import (
 
 // Defaults of a driver.
 const (
-	DefaultLook  = time.Minute // between looks that nothing asked for
-	DefaultLooks = 8           // observations at once
+	DefaultPollInterval    = time.Minute // between looks that nothing asked for
+	DefaultMaxObservations = 8           // observations at once
 )
 
 // Engine is what a driver needs of the engine. A *workflow.Engine is one.
@@ -35,10 +35,10 @@ type Options struct {
 	Actions  []workflow.Action    // that observations use
 	Secrets  workflow.Secrets     // of observations
 
-	Workers int           // objects of a kind at once; default control.DefaultWorkers
-	Looks   int           // observations at once; default 8
-	Look    time.Duration // safety look at objects whose run is under way or paused, or whose machine reads now; default 1 m
-	Drain   time.Duration // of passes, when Serve's context ended; default control.DefaultDrain
+	Workers         int           // objects of a kind at once; default control.DefaultWorkers
+	MaxObservations int           // observations at once; default 8
+	PollInterval    time.Duration // safety look at objects whose run is under way or paused, or whose machine reads now; default 1 m
+	Drain           time.Duration // of passes, when Serve's context ended; default control.DefaultDrain
 
 	Moved   func(control.Ref, machine.Move) // told of each change of state, after it was written
 	Logger  *slog.Logger                    // default slog.Default()
@@ -50,7 +50,7 @@ type Options struct {
 type Driver struct {
 	options Options
 	kinds   map[string]*kind
-	looks   *looks
+	looks   *observer
 }
 
 // kind is a machine at work.
@@ -62,8 +62,8 @@ type kind struct {
 
 // New makes a driver. MACHINE_INVALID and ACTION_MISSING name what is wrong.
 func New(o Options) (*Driver, error) {
-	o.Look = cmp.Or(o.Look, DefaultLook)
-	o.Looks = cmp.Or(o.Looks, DefaultLooks)
+	o.PollInterval = cmp.Or(o.PollInterval, DefaultPollInterval)
+	o.MaxObservations = cmp.Or(o.MaxObservations, DefaultMaxObservations)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -71,7 +71,7 @@ func New(o Options) (*Driver, error) {
 		o.Logger = slog.Default()
 	}
 	d := &Driver{options: o, kinds: map[string]*kind{}}
-	d.looks = newLooks(d)
+	d.looks = newObserver(d)
 	for _, m := range o.Machines {
 		name := m.Table.Kind
 		if _, twice := d.kinds[name]; twice || name == "" {
@@ -85,13 +85,13 @@ func New(o Options) (*Driver, error) {
 		if m.Table.Generation == nil {
 			m.Table.Generation = func(s *machine.Subject) int64 { return s.Object.Generation }
 		}
-		if m.Table.Wish == nil {
-			m.Table.Wish = (*machine.Subject).Spec
+		if m.Table.Purpose == nil {
+			m.Table.Purpose = (*machine.Subject).Spec
 		}
 		k := &kind{machine: m, objects: &objects{store: o.Objects, machine: m, now: o.Now, moved: o.Moved}}
 		var err error
 		k.moves, err = machine.New(m.Table, machine.Options[*machine.Subject]{
-			Objects: k.objects, Flows: o.Engine, Look: o.Look, Now: o.Now, Logger: o.Logger})
+			Objects: k.objects, Flows: o.Engine, PollInterval: o.PollInterval, Now: o.Now, Logger: o.Logger})
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +118,7 @@ func (d *Driver) Serve(ctx context.Context) error {
 		shared.Handle(d.touch)
 		triggers := []control.Trigger{control.For(shared, news)}
 		if d.options.Notifier != nil {
-			triggers = append(triggers, control.Signals(func(ctx context.Context, add func(string)) { d.options.Notifier.listen(ctx, name, add) }))
+			triggers = append(triggers, control.Signals(func(ctx context.Context, add func(string)) { d.options.Notifier.subscribe(ctx, name, add) }))
 		}
 		sources = append(sources, shared)
 		controllers = append(controllers, control.Controller{
@@ -152,7 +152,7 @@ func (d *Driver) reconcile(ctx context.Context, k *kind, key string) outcome.Out
 	}
 	out := pass.Outcome
 	if !pass.Wrote {
-		switch err := k.tell(ctx, pass, nil); {
+		switch err := k.writeStatus(ctx, pass, nil); {
 		case isGone(err):
 			return outcome.Done()
 		case err != nil && !out.IsFail():
@@ -162,10 +162,10 @@ func (d *Driver) reconcile(ctx context.Context, k *kind, key string) outcome.Out
 	d.looks.plan(k, ref, pass)
 	for _, loop := range pass.Decision.Loops {
 		d.options.Logger.WarnContext(ctx, "a machine runs in a loop", "machine", k.machine.Table.Name, "object", key,
-			"event", loop.Event, "state", loop.State, "turns", loop.Turns, "next", loop.Wait)
+			"event", loop.Event, "state", loop.State, "repeats", loop.Repeats, "next", loop.Wait)
 	}
 	if place := k.machine.Table.States[pass.Position.State]; k.machine.Clock && (out.IsDone() || out.IsLater()) && !place.Final() {
-		look := d.options.Look
+		look := d.options.PollInterval
 		if out.IsLater() && out.After() > 0 {
 			look = min(look, out.After())
 		}
@@ -175,10 +175,10 @@ func (d *Driver) reconcile(ctx context.Context, k *kind, key string) outcome.Out
 }
 
 // tell writes the status after a pass that wrote no position.
-func (k *kind) tell(ctx context.Context, pass machine.Report[*machine.Subject], given error) error {
+func (k *kind) writeStatus(ctx context.Context, pass machine.Report[*machine.Subject], given error) error {
 	rec, err := recordOf(pass.Object.Object)
 	rec.Position = pass.Position
-	return k.objects.save(ctx, pass.Object.Object, rec, view{damaged: err != nil, position: pass.Position, run: machine.FactsOf(pass.Run), ending: pass.Ending, out: pass.Outcome, given: given,
+	return k.objects.save(ctx, pass.Object.Object, rec, view{damaged: err != nil, position: pass.Position, run: machine.FactsOf(pass.Run), ending: pass.Ending, out: pass.Outcome, gaveUp: given,
 		rejected: pass.Decision.Rejected, loops: pass.Decision.Loops})
 }
 
@@ -202,7 +202,7 @@ func (k *kind) report(ctx context.Context, key string, given error) error {
 	if p.State == "" {
 		p.State = k.machine.Table.Initial
 	}
-	return k.tell(ctx, machine.Report[*machine.Subject]{Snapshot: s, Position: p}, given)
+	return k.writeStatus(ctx, machine.Report[*machine.Subject]{Snapshot: s, Position: p}, given)
 }
 
 // Plan says what the next pass over an object would do. It writes nothing.

@@ -20,6 +20,8 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -45,7 +47,7 @@ func status(s *machine.Subject, key string) any {
 type world struct {
 	t       *testing.T
 	objects *control.Memory
-	runs    workflow.Store
+	runs    runstore.Store
 	engine  *workflow.Engine
 	driver  *Driver
 	stop    func()
@@ -128,7 +130,7 @@ func demo() machine.Standalone {
 
 func start(t *testing.T, m machine.Standalone) *world {
 	t.Helper()
-	w := &world{t: t, objects: control.NewMemory(), runs: workflow.NewMemory()}
+	w := &world{t: t, objects: control.NewMemory(), runs: runstore.NewMemory()}
 	w.serve(m)
 	return w
 }
@@ -242,7 +244,7 @@ func TestALife(t *testing.T) {
 		w.apply(`{"size": 1}`)
 		soon()
 		s := w.expect("Creating Ready=Unknown/Creating Progressing=True/Creating")
-		if s.Run == nil || s.Run.Phase != workflow.Running || s.Run.Step != "Work" || s.Machine.Visit != 1 {
+		if s.Run == nil || s.Run.Phase != runtype.Running || s.Run.Step != "Work" || s.Machine.Visit != 1 {
 			t.Fatalf("run %+v", s.Run)
 		}
 		o, _ := w.objects.Get(t.Context(), ref)
@@ -273,7 +275,7 @@ func TestALife(t *testing.T) {
 		if _, err := w.objects.Get(t.Context(), ref); !isGone(err) {
 			t.Fatalf("it is not gone: %v\n%s", err, w.status())
 		}
-		runs, _, err := w.runs.(workflow.Lister).List(t.Context(), workflow.Query{Subject: Subject(o)})
+		runs, _, err := w.runs.(runstore.Lister).List(t.Context(), runstore.Query{Subject: Subject(o)})
 		if err != nil || len(runs) != 3 {
 			t.Fatalf("%d runs, %v", len(runs), err)
 		}
@@ -419,11 +421,26 @@ func TestPlan(t *testing.T) {
 		if err := w.driver.Resume(t.Context(), ref); !errors.Is(err, machine.NotHeld) {
 			t.Fatal(err)
 		}
+		kinds, err := w.driver.Kinds()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if plan, err = Plan(t.Context(), kinds, o); err != nil || plan.To != "Resizing" {
+			t.Errorf("by its kind the plan is %+v, %v", plan, err)
+		}
+		o.Kind = "ConfigMap"
+		if _, err := Plan(t.Context(), kinds, o); !errors.Is(err, machine.Unplanned) {
+			t.Errorf("a kind without a plan: %v", err)
+		}
+		o.Kind = "nobody"
+		if _, err := Plan(t.Context(), kinds, o); !errors.Is(err, machine.Unserved) {
+			t.Errorf("a kind that nothing serves: %v", err)
+		}
 	})
 }
 
 func TestNewRefuses(t *testing.T) {
-	engine, err := workflow.New(workflow.NewMemory(), nil, workflow.Options{Logger: quiet})
+	engine, err := workflow.New(runstore.NewMemory(), nil, workflow.Options{Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -457,7 +474,7 @@ func TestTwoDriversAgree(t *testing.T) {
 			}
 		}
 		o, _ := w.objects.Get(t.Context(), ref)
-		runs, _, err := w.runs.(workflow.Lister).List(t.Context(), workflow.Query{Subject: Subject(o)})
+		runs, _, err := w.runs.(runstore.Lister).List(t.Context(), runstore.Query{Subject: Subject(o)})
 		if err != nil || len(runs) != 5 {
 			t.Fatalf("%d runs, %v", len(runs), err)
 		}
@@ -471,7 +488,7 @@ func TestTwoDriversAgree(t *testing.T) {
 func TestAChangedObjectTouchesItsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := demo()
-		w := &world{t: t, objects: control.NewMemory(), runs: workflow.NewMemory()}
+		w := &world{t: t, objects: control.NewMemory(), runs: runstore.NewMemory()}
 		w.serve(m)
 		defer w.stop()
 		w.apply(`{"size": 1}`)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Subject names the runs of an object: kind/namespace/name/uid.
@@ -43,11 +44,11 @@ type subscriber struct {
 }
 
 // Hook is what the engine's Options.Hooks takes.
-func (b *Notifier) Hook() workflow.Hook { return workflow.Hook{Name: "machine", OnEvent: b.hear} }
+func (b *Notifier) Hook() workflow.Hook { return workflow.Hook{Name: "machine", OnEvent: b.onEvent} }
 
-var ringing = []workflow.EventKind{workflow.RunStarted, workflow.RunPaused, workflow.RunResumed, workflow.RunCancelling, workflow.RunCancelled, workflow.RunSucceeded}
+var ringing = []runtype.EventKind{runtype.RunStarted, runtype.RunPaused, runtype.RunResumed, runtype.RunCancelling, runtype.RunCancelled, runtype.RunSucceeded}
 
-func (b *Notifier) hear(run workflow.RunInfo, e workflow.Event) {
+func (b *Notifier) onEvent(run workflow.RunInfo, e runtype.Event) {
 	if !slices.Contains(ringing, e.Kind) {
 		return
 	}
@@ -59,7 +60,7 @@ func (b *Notifier) hear(run workflow.RunInfo, e workflow.Event) {
 }
 
 // listen hands the keys of a kind to ring until the context ends.
-func (b *Notifier) listen(ctx context.Context, kind string, notify func(key string)) {
+func (b *Notifier) subscribe(ctx context.Context, kind string, notify func(key string)) {
 	b.mu.Lock()
 	b.next++
 	id := b.next

@@ -8,14 +8,14 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/machine"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // TestFinding13StatusOf: what the driver writes into a status is what its type reads, and a
 // status of one's own embeds it.
 func TestFinding13StatusOf(t *testing.T) {
 	position := machine.Position{State: "Broken", Run: "r1"}
-	v := view{position: position, given: fault.Unknown.Errorf("no"), run: &machine.RunFacts{ID: "r1", Phase: workflow.Paused, Step: "S"}, gen: 3, now: time.Unix(1, 0).UTC()}
+	v := view{position: position, gaveUp: fault.Unknown.Errorf("no"), run: &machine.RunFacts{ID: "r1", Phase: runtype.Paused, Step: "S"}, gen: 3, now: time.Unix(1, 0).UTC()}
 	raw, err := compose(json.RawMessage(`{"volume": "v1"}`), record{Position: position}, v)
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +27,7 @@ func TestFinding13StatusOf(t *testing.T) {
 	}
 	ready := s.Condition("Ready")
 	if s.State != "Broken" || ready == nil || ready.ObservedGeneration != 3 || s.Condition("Nobody") != nil ||
-		s.Run == nil || *s.Run != (Run{ID: "r1", Phase: workflow.Paused, Step: "S"}) || s.Fault == nil || s.Fault.Message != "no" {
+		s.Run == nil || *s.Run != (Run{ID: "r1", Phase: runtype.Paused, Step: "S"}) || s.Fault == nil || s.Fault.Message != "no" {
 		t.Errorf("%+v of %s", s, raw)
 	}
 	var own struct {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/machine"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // objects keeps positions in the status of standalone objects. It is the
@@ -64,7 +64,7 @@ func (k *objects) Write(ctx context.Context, s *machine.Subject, move machine.Mo
 	}
 	v := view{position: move.To, moved: move.Cause.Changes()}
 	if move.To.Held {
-		v.run = &machine.RunFacts{ID: move.To.Run, Phase: workflow.Paused}
+		v.run = &machine.RunFacts{ID: move.To.Run, Phase: runtype.Paused}
 	}
 	if err := k.save(ctx, s.Object, rec, v); err != nil {
 		return err
@@ -120,8 +120,8 @@ func same(a, b json.RawMessage) bool {
 	if bytes.Equal(a, b) {
 		return true
 	}
-	x, errX := workflow.Decode(a)
-	y, errY := workflow.Decode(b)
+	x, errX := runtype.Decode(a)
+	y, errY := runtype.Decode(b)
 	if errX != nil || errY != nil {
 		return false
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Finalizer holds a deleted object until its machine has come to a final state.
@@ -29,9 +30,9 @@ type Condition struct {
 
 // Run is what the status tells of the run of a visit.
 type Run struct {
-	ID    string         `json:"id"`
-	Phase workflow.Phase `json:"phase,omitempty"`
-	Step  string         `json:"step,omitempty"`
+	ID    string        `json:"id"`
+	Phase runtype.Phase `json:"phase,omitempty"`
+	Step  string        `json:"step,omitempty"`
 }
 
 // record is the status key machine.
@@ -47,7 +48,7 @@ type view struct {
 	run      *machine.RunFacts // of the position's run, as far as it is known
 	ending   *machine.RunFacts
 	out      outcome.Outcome // of the pass; Done after a position was written
-	given    error           // RETRIES_EXHAUSTED
+	gaveUp   error           // RETRIES_EXHAUSTED
 	rejected error           // why an event that holds cannot be carried out
 	loops    []machine.Loop  // events that hold again and again
 	moved    bool            // it has come here just now: what is left to do is decided next
@@ -72,16 +73,16 @@ func (v view) stalled() *control.FaultRecord {
 		return of(kind, message)
 	}
 	switch {
-	case v.given != nil:
-		if cause, ok := fault.Details(v.given)["cause"].(string); ok {
+	case v.gaveUp != nil:
+		if cause, ok := fault.Details(v.gaveUp)["cause"].(string); ok {
 			record.Cause = fault.Code(cause)
 		}
-		return of(fault.Of(v.given), fault.Message(v.given))
+		return of(fault.Of(v.gaveUp), fault.Message(v.gaveUp))
 	case v.position.Held:
 		return named(v.position.Code, v.position.Message)
-	case v.run != nil && v.run.Phase == workflow.Paused && v.run.Fault != nil:
+	case v.run != nil && v.run.Phase == runtype.Paused && v.run.Fault != nil:
 		return named(v.run.Fault.Code, v.run.Fault.Message)
-	case v.ending != nil && v.ending.Phase == workflow.Paused && v.ending.Fault != nil && v.ending.Fault.Code == workflow.UndoFailed.Code:
+	case v.ending != nil && v.ending.Phase == runtype.Paused && v.ending.Fault != nil && v.ending.Fault.Code == workflow.UndoFailed.Code:
 		return named(v.ending.Fault.Code, v.ending.Fault.Message)
 	case v.rejected != nil:
 		return of(fault.Of(v.rejected), fault.Message(v.rejected))
@@ -145,7 +146,7 @@ func loopsOf(loops []machine.Loop) string {
 
 // looping reports a position with an event that has run in a loop, and was not seen to end.
 func looping(p machine.Position) bool {
-	return slices.ContainsFunc(p.Turns, func(t machine.Turn) bool { return t.Count >= machine.FreeTurns })
+	return slices.ContainsFunc(p.Repeats, func(t machine.Repeat) bool { return t.Count >= machine.FreeRepeats })
 }
 
 // compose makes the status of an object: what the driver keeps is replaced,

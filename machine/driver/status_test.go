@@ -11,13 +11,14 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/outcome"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 func TestConditionsAndFaults(t *testing.T) {
 	at := func(s machine.State) machine.Position { return machine.Position{State: s, Visit: 3} }
-	paused := &machine.RunFacts{ID: "r", Phase: workflow.Paused, Fault: &workflow.Fault{Code: "TIMEOUT", Message: "too slow"}}
-	undo := &machine.RunFacts{ID: "q", Phase: workflow.Paused, Fault: &workflow.Fault{Code: "UNDO_FAILED", Message: "busy"}}
+	paused := &machine.RunFacts{ID: "r", Phase: runtype.Paused, Fault: &runtype.Fault{Code: "TIMEOUT", Message: "too slow"}}
+	undo := &machine.RunFacts{ID: "q", Phase: runtype.Paused, Fault: &runtype.Fault{Code: "UNDO_FAILED", Message: "busy"}}
 	heldBy := func(code fault.Code) machine.Position {
 		p := at("Interrupted")
 		p.Held, p.Code, p.Message = true, code, "no space"
@@ -37,11 +38,11 @@ func TestConditionsAndFaults(t *testing.T) {
 		"paused, stays":       {view{position: at("Deleting"), run: paused, out: outcome.Wait(0, "Timeout", "too slow")}, "Ready=Unknown/Timeout Progressing=False/Timeout fault=TIMEOUT"},
 		"an undo that failed": {view{position: at("Creating"), ending: undo, out: outcome.Wait(0, "UndoFailed", "busy")}, "Ready=Unknown/UndoFailed Progressing=False/UndoFailed fault=UNDO_FAILED"},
 		"failed":              {view{position: at("Running"), out: outcome.Fail(machine.EventFailed.Errorf("no"))}, "Ready=False/EventFailed Progressing=False/EventFailed fault=EVENT_FAILED"},
-		"trouble of the store": {view{position: at("Running"), out: outcome.Fail(workflow.StoreUnavailable.Errorf("gone"))},
+		"trouble of the store": {view{position: at("Running"), out: outcome.Fail(runstore.StoreUnavailable.Errorf("gone"))},
 			"Ready=Unknown/StoreUnavailable Progressing=Unknown/StoreUnavailable"},
 		"ignored":                       {view{position: at("Running"), out: outcome.Later(0, "Ignored", "resize")}, "Ready=True/Rests Progressing=False/Ignored"},
 		"nothing listens to a deletion": {view{position: at("Running"), deleting: true}, "Ready=True/Rests Progressing=False/DeletionIgnored"},
-		"given up": {view{position: at("Running"), given: control.RetriesExhausted.Errorf("15 times").With("cause", "UNKNOWN")},
+		"given up": {view{position: at("Running"), gaveUp: control.RetriesExhausted.Errorf("15 times").With("cause", "UNKNOWN")},
 			"Ready=False/RetriesExhausted Progressing=False/RetriesExhausted fault=RETRIES_EXHAUSTED"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -34,11 +34,11 @@ func compile(d *document, options Options) machine.Standalone {
 	table := machine.Table[*machine.Subject]{
 		Name: d.name, Kind: d.kind, Initial: machine.State(d.initial), Ignore: d.ignore,
 		Any: c.transitions(d.any), States: map[machine.State]machine.StateSpec[*machine.Subject]{},
-		Input: (*machine.Subject).Input, Wish: (*machine.Subject).Spec,
+		Input: (*machine.Subject).Input, Purpose: (*machine.Subject).Spec,
 		Generation: func(s *machine.Subject) int64 { return s.Object.Generation },
 	}
 	for _, s := range d.states {
-		table.States[machine.State(s.name)] = c.place(s)
+		table.States[machine.State(s.name)] = c.state(s)
 	}
 	c.out.Table = table
 	if d.spec != nil {
@@ -100,7 +100,7 @@ func (c *compiler) transitions(on []transition) []machine.Transition[*machine.Su
 		made.Reads, made.Fixed = seen.values, seen.fixed()
 		if t.params != nil {
 			made.Params = c.params(t.params)
-			made.Wish = tidyPaths(c.reading).within("object", "spec").values
+			made.Purpose = tidyPaths(c.reading).within("object", "spec").values
 		}
 		c.reading = nil
 		out = append(out, made)
@@ -153,7 +153,7 @@ func (c *compiler) params(n *yaml.Node) func(*machine.Subject) (any, error) {
 	}
 }
 
-func (c *compiler) place(s state) machine.StateSpec[*machine.Subject] {
+func (c *compiler) state(s state) machine.StateSpec[*machine.Subject] {
 	p := machine.StateSpec[*machine.Subject]{Description: s.description, On: c.transitions(s.on), Rests: s.rests,
 		Flow: s.flow, Then: machine.State(s.then), Else: machine.State(s.other), Abort: machine.State(s.abort), Withdrawn: machine.CancelMode(s.withdrawn)}
 	if s.work.uses == "" || s.flow != "" {

@@ -20,6 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/action"
 	"github.com/pawl-dev/pawl/workflow/flowfile"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -38,7 +39,7 @@ func TestADatabaseLives(t *testing.T) {
 			t.Fatal(err)
 		}
 		notifier, m := &driver.Notifier{}, database(t)
-		engine, err := workflow.New(workflow.NewMemory(), append(flows.Flows(), m.Flows...),
+		engine, err := workflow.New(runstore.NewMemory(), append(flows.Flows(), m.Flows...),
 			workflow.Options{Actions: offered, Hooks: []workflow.Hook{notifier.Hook()}, Object: driver.Object(objects), Logger: quiet})
 		if err != nil {
 			t.Fatal(err)

@@ -212,14 +212,14 @@ states:
 		t.Fatal(err)
 	}
 	o := m.Observe[0]
-	if o.Every != 5*time.Second || o.Timeout != 2*time.Second || o.Uses != "look" || !o.Made(m.Table, "A") || o.Made(m.Table, "B") {
+	if o.Every != 5*time.Second || o.Timeout != 2*time.Second || o.Uses != "look" || !o.AppliesIn(m.Table, "A") || o.AppliesIn(m.Table, "B") {
 		t.Errorf("observation %+v", o)
 	}
 	with, err := o.Resolve(workflow.NewTask(context.Background(), workflow.TaskFacts{Input: json.RawMessage(`{"object": {"spec": {"host": "h1"}}}`)}).View())
 	if err != nil || string(with) != `{"url":"http://h1/health"}` {
 		t.Errorf("with %s %v", with, err)
 	}
-	if all := m.Observe[1]; all.Every != machine.DefaultEvery || !all.Made(m.Table, "B") {
+	if all := m.Observe[1]; all.Every != machine.DefaultEvery || !all.AppliesIn(m.Table, "B") {
 		t.Errorf("observation %+v", all)
 	}
 }

@@ -153,11 +153,11 @@ func (p paths) values(s *machine.Subject) (any, error) {
 				break
 			}
 			if at = fields[key]; i == 0 && key == "status" && len(path) == 2 {
-				at = free(at)
+				at = withoutDriverKeys(at)
 			}
 		}
 		if len(path) == 1 && path[0] == "object" {
-			all := map[string]any{"kind": object["kind"], "metadata": object["metadata"], "spec": object["spec"], "status": free(object["status"])}
+			all := map[string]any{"kind": object["kind"], "metadata": object["metadata"], "spec": object["spec"], "status": withoutDriverKeys(object["status"])}
 			at = all
 		}
 		out[strings.Join(path, ".")] = at
@@ -166,7 +166,7 @@ func (p paths) values(s *machine.Subject) (any, error) {
 }
 
 // free is a status without what the driver keeps in it.
-func free(status any) any {
+func withoutDriverKeys(status any) any {
 	fields, ok := status.(map[string]any)
 	if !ok {
 		return status

@@ -79,7 +79,7 @@ func read(file flowfile.File, found *report) *document {
 		"observe": func(n *yaml.Node) {
 			d.each(n, "observe", func(item *yaml.Node, path string) { d.observe = append(d.observe, d.observation(item, path)) })
 		},
-		"states": d.places,
+		"states": d.parseStates,
 	})
 	for _, key := range []string{"machine", "kind", "states"} {
 		if _, ok := d.marks[key]; !ok {
@@ -89,7 +89,7 @@ func read(file flowfile.File, found *report) *document {
 	return d
 }
 
-func (d *document) places(n *yaml.Node) {
+func (d *document) parseStates(n *yaml.Node) {
 	d.entries(n, "states", func(key, value *yaml.Node) {
 		s := state{path: "states/" + key.Value, name: key.Value}
 		if plain.IsNull(value) {

@@ -57,7 +57,7 @@ func TestFinding11LintFindsObviousLoops(t *testing.T) {
 	}
 }
 
-// What an event looks at is what its condition reads, and its wish what condition and parameters read of the spec.
+// What an event reads is what its condition reads, and its purpose what condition and parameters read of the spec.
 func TestFinding14WhatAnEventReads(t *testing.T) {
 	m, _, err := warned(t, `machine: m
 kind: K
@@ -93,15 +93,15 @@ states:
 		if err != nil || string(raw) != want[0] {
 			t.Errorf("%s reads %s, %v", tr.Event, raw, err)
 		}
-		if tr.Wish == nil {
+		if tr.Purpose == nil {
 			if want[1] != "" {
-				t.Errorf("%s has no wish of its own", tr.Event)
+				t.Errorf("%s has no purpose of its own", tr.Event)
 			}
 			continue
 		}
-		wish, err := tr.Wish(subject)
+		wish, err := tr.Purpose(subject)
 		if raw, _ = json.Marshal(wish); err != nil || string(raw) != want[1] {
-			t.Errorf("%s wishes %s, %v", tr.Event, raw, err)
+			t.Errorf("%s has the purpose %s, %v", tr.Event, raw, err)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // The conditions of a cluster, all present from the first visit.
@@ -107,7 +108,7 @@ func progressing(c *Cluster, v view) metav1.Condition {
 		return condition.New(kind, metav1.ConditionFalse, cmp.Or(p.Reason, "Interrupted"), "%s is interrupted: %s", p.Previous, p.Message)
 	case p.State == Deleted:
 		return condition.New(kind, metav1.ConditionFalse, string(Deleted), "the cluster is gone")
-	case p.State == Deleting && v.run != nil && v.run.Phase == workflow.Paused:
+	case p.State == Deleting && v.run != nil && v.run.Phase == runtype.Paused:
 		return condition.New(kind, metav1.ConditionFalse, v.out.Reason(), "Deleting is held up: %s", v.out.Message())
 	case p.Visit > 0 && p.State != Running && p.State != Init:
 		return condition.New(kind, metav1.ConditionTrue, string(p.State), "%s", cmp.Or(c.step(), p.Message))
@@ -199,7 +200,7 @@ func interrupted(c *Cluster, v view) metav1.Condition {
 	p, kind := v.position, InterruptedCondition
 	code, message := p.Code, p.Message
 	if !p.Held {
-		if p.State != Deleting || v.run == nil || v.run.Phase != workflow.Paused || v.run.Fault == nil {
+		if p.State != Deleting || v.run == nil || v.run.Phase != runtype.Paused || v.run.Fault == nil {
 			return condition.New(kind, metav1.ConditionFalse, "NotInterrupted", "no run is paused")
 		}
 		code, message = v.run.Fault.Code, v.run.Fault.Message

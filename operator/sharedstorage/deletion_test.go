@@ -11,7 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 var (
@@ -21,13 +22,13 @@ var (
 
 // closedStore is a store that takes no new runs from some moment on.
 type closedStore struct {
-	*workflow.Memory
+	*runstore.Memory
 	why atomic.Pointer[error]
 }
 
-func (c *closedStore) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (*workflow.Run, error) {
+func (c *closedStore) Create(ctx context.Context, r *runtype.Run, events []runtype.Event) (*runtype.Run, error) {
 	if why := c.why.Load(); why != nil {
-		return nil, workflow.StoreUnavailable.Errorf("creating run %s: %w", r.ID, *why)
+		return nil, runstore.StoreUnavailable.Errorf("creating run %s: %w", r.ID, *why)
 	}
 	return c.Memory.Create(ctx, r, events)
 }
@@ -48,7 +49,7 @@ func inClosing(t *testing.T, test func(l *harness, shut func(error))) {
 	options := func(o *sharedstorage.Options) { o.ClassifyRunError = classifyRunError }
 	inHarness(t, setup{sim: times(), options: options}, func(l *harness) {
 		l.halt()
-		store := &closedStore{Memory: workflow.NewMemory()}
+		store := &closedStore{Memory: runstore.NewMemory()}
 		l.store = store
 		l.start()
 		test(l, func(err error) { store.why.Store(&err) })

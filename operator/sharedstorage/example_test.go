@@ -7,12 +7,13 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // Example makes one pass over one cluster: what a controller does whenever the
 // cluster, one of its runs or the world has changed.
 func Example() {
-	pass := func(ctx context.Context, store sharedstorage.ClusterStore, ports port.Ports, runs workflow.Store) (outcome.Outcome, error) {
+	pass := func(ctx context.Context, store sharedstorage.ClusterStore, ports port.Ports, runs runstore.Store) (outcome.Outcome, error) {
 		o, err := sharedstorage.New(sharedstorage.Options{Store: store, Ports: ports})
 		if err != nil {
 			return outcome.Done(), err

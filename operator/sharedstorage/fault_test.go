@@ -15,6 +15,8 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 func conditionOf(c *sharedstorage.Cluster, kind string) metav1.Condition {
@@ -266,7 +268,7 @@ func TestAWaitIsReported(t *testing.T) {
 // healed reports a run that a healer of this code has worked on: it may have
 // been faster than any pass.
 func (l *harness) healed(code fault.Code) bool {
-	runs, _, err := l.store.(*workflow.Memory).List(l.t.Context(), workflow.Query{Limit: 100})
+	runs, _, err := l.store.(*runstore.Memory).List(l.t.Context(), runstore.Query{Limit: 100})
 	l.must(err)
 	for _, run := range runs {
 		for _, h := range run.State.Healing {
@@ -354,7 +356,7 @@ func TestHealersStopAtTheirLimits(t *testing.T) {
 // exhausted reports a run whose healer has reached its limit.
 func (l *harness) exhausted(id string) bool {
 	run, err := l.engine.Get(l.t.Context(), id)
-	return err == nil && run.Phase == workflow.Paused && run.Fault != nil && run.Fault.Healer == string(workflow.HealerExhausted.Code)
+	return err == nil && run.Phase == runtype.Paused && run.Fault != nil && run.Fault.Healer == string(workflow.HealerExhausted.Code)
 }
 
 type refusal struct {

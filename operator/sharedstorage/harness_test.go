@@ -26,6 +26,8 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,7 +42,7 @@ type harness struct {
 	t        tester
 	clusters *memoryStore
 	world    *sim.Simulation
-	store    workflow.Store
+	store    runstore.Store
 	events   []string
 	eventM   sync.Mutex
 
@@ -109,7 +111,7 @@ func inHarness(t *testing.T, s setup, test func(l *harness)) {
 }
 
 func newHarness(t tester, s setup) *harness {
-	l := &harness{t: t, clusters: newMemoryStore(), store: workflow.NewMemory(), workers: s.workers, options: s.options}
+	l := &harness{t: t, clusters: newMemoryStore(), store: runstore.NewMemory(), workers: s.workers, options: s.options}
 	around := s.sim.Around
 	s.sim.Around = func(call sim.Call, when sim.When) error {
 		if err := l.alive(); err != nil {
@@ -166,11 +168,11 @@ func (l *harness) point() error {
 
 // crashingStore is a store whose process can die at each write.
 type crashingStore struct {
-	*workflow.Memory
+	*runstore.Memory
 	l *harness
 }
 
-func (m crashingStore) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (*workflow.Run, error) {
+func (m crashingStore) Create(ctx context.Context, r *runtype.Run, events []runtype.Event) (*runtype.Run, error) {
 	if err := m.l.point(); err != nil {
 		return nil, err
 	}
@@ -181,7 +183,7 @@ func (m crashingStore) Create(ctx context.Context, r *workflow.Run, events []wor
 	return got, err
 }
 
-func (m crashingStore) Save(ctx context.Context, save *workflow.Save) error {
+func (m crashingStore) Save(ctx context.Context, save *runstore.Save) error {
 	if err := m.l.point(); err != nil {
 		return err
 	}
@@ -212,7 +214,7 @@ func (l *harness) start() {
 		l.t.Fatal(err)
 	}
 	store := l.store
-	if memory, ok := l.store.(*workflow.Memory); ok {
+	if memory, ok := l.store.(*runstore.Memory); ok {
 		store = crashingStore{memory, l}
 	}
 	engine, err := op.Engine(store, workflow.Options{Logger: quiet, Lease: 15 * time.Second})

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Subject names the runs of a cluster: kind/namespace/name/uid.
@@ -75,8 +75,8 @@ func (s *snapshot) equal(c *Cluster) bool {
 	if bytes.Equal(s.status, now.status) {
 		return true
 	}
-	a, errA := workflow.Decode(s.status)
-	b, errB := workflow.Decode(now.status)
+	a, errA := runtype.Decode(s.status)
+	b, errB := runtype.Decode(now.status)
 	return errA == nil && errB == nil && reflect.DeepEqual(a, b)
 }
 
@@ -117,7 +117,7 @@ func (s objects) Write(ctx context.Context, c *Cluster, move machine.Move) error
 		return err
 	}
 	c.Status.Position = raw
-	var run *workflow.Run
+	var run *runtype.Run
 	if move.Cause == machine.ByAbort {
 		if run, err = s.o.runOf(ctx, move.From); err != nil {
 			return err

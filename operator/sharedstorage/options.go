@@ -14,6 +14,8 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Kind is that of Options.Home, as runs name it in their subject.
@@ -115,7 +117,7 @@ func (o *Operator) Key(namespace, name string) control.Ref {
 
 // Engine makes an engine with everything the operator brings, beside what the
 // options name, and binds the operator to it.
-func (o *Operator) Engine(store workflow.Store, options workflow.Options) (*workflow.Engine, error) {
+func (o *Operator) Engine(store runstore.Store, options workflow.Options) (*workflow.Engine, error) {
 	flows, err := o.Flows()
 	if err != nil {
 		return nil, err
@@ -158,8 +160,8 @@ func (o *Operator) Bind(engine Flows) error {
 // Hook asks for a pass over a cluster when one of its runs begins, pauses, goes
 // on or ends. It belongs into the hooks of the engine.
 func (o *Operator) Hook() workflow.Hook {
-	relevant := []workflow.EventKind{workflow.RunStarted, workflow.RunPaused, workflow.RunResumed, workflow.RunCancelling, workflow.RunCancelled, workflow.RunSucceeded}
-	return workflow.Hook{Name: "sharedstorage", OnEvent: func(run workflow.RunInfo, e workflow.Event) {
+	relevant := []runtype.EventKind{runtype.RunStarted, runtype.RunPaused, runtype.RunResumed, runtype.RunCancelling, runtype.RunCancelled, runtype.RunSucceeded}
+	return workflow.Hook{Name: "sharedstorage", OnEvent: func(run workflow.RunInfo, e runtype.Event) {
 		if !slices.Contains(relevant, e.Kind) {
 			return
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 func parameters(pairs ...string) func(s *v1alpha1.SharedStorageClusterSpec) {
@@ -219,7 +220,7 @@ func TestAReaderWithoutDataThatNobodyWants(t *testing.T) {
 		run := l.atStep("Readers[4]/CreateReader")
 		time.Sleep(8 * time.Minute)
 		l.edit("blue", readers(2))
-		_ = l.engine.Cancel(t.Context(), run.ID, workflow.Drop, false, workflow.Actor{Name: "uma"}) // it may have been given up by itself
+		_ = l.engine.Cancel(t.Context(), run.ID, runtype.Drop, false, workflow.Actor{Name: "uma"}) // it may have been given up by itself
 		l.awaitRunning("blue", 30*time.Minute)
 		l.checkInvariants("blue")
 		l.visited("RebuildingReader", 0)
@@ -243,7 +244,7 @@ func TestAReaderWithoutData(t *testing.T) {
 				for l.count() < 4 {
 					time.Sleep(100 * time.Millisecond)
 				}
-				l.must(l.engine.Cancel(t.Context(), run.ID, workflow.Drop, false, workflow.Actor{Name: "uma"}))
+				l.must(l.engine.Cancel(t.Context(), run.ID, runtype.Drop, false, workflow.Actor{Name: "uma"}))
 				l.edit("blue", edit)
 				time.Sleep(10 * time.Minute)
 				l.awaitRunning("blue", time.Minute)

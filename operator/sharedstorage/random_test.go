@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // randomActions are what may happen to a cluster.
@@ -82,9 +83,9 @@ func (l *harness) perform(deed string, n int) {
 	case "resume":
 		run(func(id string) error { return l.engine.Resume(l.t.Context(), id, workflow.FromFailed, "", by) })
 	case "undo":
-		run(func(id string) error { return l.engine.Cancel(l.t.Context(), id, workflow.Undo, false, by) })
+		run(func(id string) error { return l.engine.Cancel(l.t.Context(), id, runtype.Undo, false, by) })
 	case "drop":
-		run(func(id string) error { return l.engine.Cancel(l.t.Context(), id, workflow.Drop, false, by) })
+		run(func(id string) error { return l.engine.Cancel(l.t.Context(), id, runtype.Drop, false, by) })
 	case "wait":
 		time.Sleep(time.Duration(n%300) * time.Second)
 	case "lost answers":
@@ -129,7 +130,7 @@ func (l *harness) recoverAll() {
 			continue
 		}
 		run, err := l.engine.Get(l.t.Context(), c.Status.Run.ID)
-		if err != nil || run.Phase != workflow.Paused {
+		if err != nil || run.Phase != runtype.Paused {
 			continue
 		}
 		// What is at rest has failover as the spec asks for it.
@@ -140,7 +141,7 @@ func (l *harness) recoverAll() {
 		case round%8 == 7:
 			l.request("blue", "rebuild", "cluster")
 		case round%4 == 3:
-			_ = l.engine.Cancel(l.t.Context(), run.ID, workflow.Drop, false, by)
+			_ = l.engine.Cancel(l.t.Context(), run.ID, runtype.Drop, false, by)
 		default:
 			_ = l.engine.Resume(l.t.Context(), run.ID, workflow.FromFailed, "", by)
 		}

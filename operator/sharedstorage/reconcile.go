@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Reconcile makes one pass over a cluster: it accepts requests, asks the ports
@@ -93,7 +94,7 @@ func (o *Operator) move(ctx context.Context, ref control.Ref, observed *Cluster)
 	return o.next(c, rep, mended)
 }
 
-func (o *Operator) runOf(ctx context.Context, p machine.Position) (*workflow.Run, error) {
+func (o *Operator) runOf(ctx context.Context, p machine.Position) (*runtype.Run, error) {
 	if p.Run == "" {
 		return nil, nil
 	}

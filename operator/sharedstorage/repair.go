@@ -10,17 +10,17 @@ import (
 
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // repair does what needs no run: each act is one idempotent call that brings the
 // world to what the spec asks, and is repeated by the next pass until it is
 // there. Only the fencing of a second writer is done while a run is at work.
 // It reports whether it called anything.
-func (o *Operator) repair(ctx context.Context, c *Cluster, p machine.Position, run *workflow.Run) bool {
+func (o *Operator) repair(ctx context.Context, c *Cluster, p machine.Position, run *runtype.Run) bool {
 	t := &repairer{o: o, c: c, f: c.Facts, ctx: ctx}
 	t.fence()
-	rests := p.State == Running || p.Held && (run == nil || run.Phase == workflow.Paused)
+	rests := p.State == Running || p.Held && (run == nil || run.Phase == runtype.Paused)
 	if !rests || p.Ending != nil || !c.DeletedAt.IsZero() {
 		return t.acted
 	}

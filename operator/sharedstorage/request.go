@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // The kinds of requests, as their annotations are named behind Prefix.
@@ -246,7 +246,7 @@ func (o *Operator) release(ctx context.Context, c *Cluster) error {
 
 // closeRequests gives the request of a visit its state, in the write that moves the cluster.
 // run is that of the visit; it tells why it was cancelled.
-func (o *Operator) closeRequests(c *Cluster, move machine.Move, run *workflow.Run) {
+func (o *Operator) closeRequests(c *Cluster, move machine.Move, run *runtype.Run) {
 	now := metav1.NewTime(o.now()).Rfc3339Copy()
 	end := func(id, state, code, message string) {
 		if r := c.request(id); r != nil && !ended(r) {
@@ -288,7 +288,7 @@ func (o *Operator) closeRequests(c *Cluster, move machine.Move, run *workflow.Ru
 }
 
 // cause is the fault behind which a run was cancelled, if there was one.
-func cause(run *workflow.Run) (code faultCode, message string) {
+func cause(run *runtype.Run) (code faultCode, message string) {
 	switch {
 	case run == nil:
 	case run.Fault != nil:

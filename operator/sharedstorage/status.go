@@ -14,13 +14,13 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/outcome"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // view is what a status is made from, beside facts and spec.
 type view struct {
 	position machine.Position
-	run      *workflow.Run // of the visit; nil: none, or not asked
+	run      *runtype.Run // of the visit; nil: none, or not asked
 	out      outcome.Outcome
 	moved    bool // the status is written with a move: the run is as it was
 }
@@ -79,7 +79,7 @@ func (o *Operator) computeRun(c *Cluster, v view) {
 		r.Flow, r.Phase = v.run.Flow, string(v.run.Phase)
 		done, all := 0, 0
 		for rec := range v.run.Steps() {
-			if rec.Phase != workflow.StepEntered {
+			if rec.Phase != runtype.StepEntered {
 				all++
 			}
 			if rec.Phase.Settled() {
@@ -102,11 +102,11 @@ func (o *Operator) computeRun(c *Cluster, v view) {
 
 // pending says why a step goes no further now: what it waits for, or what its
 // last attempt has met.
-func pending(step *workflow.StepRecord) string {
+func pending(step *runtype.StepRecord) string {
 	switch {
-	case step.Phase == workflow.StepWaiting && step.Wait != nil:
+	case step.Phase == runtype.StepWaiting && step.Wait != nil:
 		return step.Wait.Message
-	case step.Phase == workflow.StepRetrying && step.Fault != nil:
+	case step.Phase == runtype.StepRetrying && step.Fault != nil:
 		return fmt.Sprintf("attempt %d met %s (%s), and it is tried again", step.Attempt, step.Fault.Code, step.Fault.Message)
 	}
 	return ""

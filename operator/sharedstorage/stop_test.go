@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // modifying are the steps of ModifyClass on a cluster of one writer and two
@@ -31,7 +32,7 @@ func modifying() []string {
 }
 
 // atStep waits until a run has begun a step.
-func (l *harness) atStep(step string) *workflow.Run {
+func (l *harness) atStep(step string) *runtype.Run {
 	l.t.Helper()
 	for range 100_000 {
 		if c := l.observe("blue"); c.Status.Run != nil {
@@ -50,7 +51,7 @@ func (l *harness) atStep(step string) *workflow.Run {
 }
 
 // phase waits until a run has come to rest in one of these phases.
-func (l *harness) phase(id string, phases ...workflow.Phase) *workflow.Run {
+func (l *harness) phase(id string, phases ...runtype.Phase) *runtype.Run {
 	l.t.Helper()
 	for range 10_000 {
 		run, err := l.engine.Get(l.t.Context(), id)
@@ -67,9 +68,9 @@ func (l *harness) phase(id string, phases ...workflow.Phase) *workflow.Run {
 }
 
 // open reports a bracket that is not closed yet.
-func open(run *workflow.Run) bool {
+func open(run *runtype.Run) bool {
 	disabled, enabled := run.Step("HA/DisableHA"), run.Step("HA/EnableHA")
-	return run.Phase == workflow.Paused && disabled != nil && disabled.Phase == workflow.StepDone && (enabled == nil || !enabled.Phase.Settled())
+	return run.Phase == runtype.Paused && disabled != nil && disabled.Phase == runtype.StepDone && (enabled == nil || !enabled.Phase.Settled())
 }
 
 // haOn checks that failover is on, and has no end to come.
@@ -112,10 +113,10 @@ func TestStopsOfModifyClass(t *testing.T) {
 					case "pause":
 						l.must(l.engine.Pause(l.t.Context(), run.ID, by))
 					case "hold":
-						l.must(l.engine.Cancel(l.t.Context(), run.ID, workflow.Hold, false, by))
+						l.must(l.engine.Cancel(l.t.Context(), run.ID, runtype.Hold, false, by))
 					case "undo":
 						l.edit("blue", small)
-						err := l.engine.Cancel(l.t.Context(), run.ID, workflow.Undo, false, by)
+						err := l.engine.Cancel(l.t.Context(), run.ID, runtype.Undo, false, by)
 						if refused := errors.Is(err, workflow.NoReturn); refused != (at >= noReturn) {
 							t.Errorf("no return: %t, the undo was answered %v\n%s", at >= noReturn, err, l.story())
 						}
@@ -129,8 +130,8 @@ func TestStopsOfModifyClass(t *testing.T) {
 							return
 						}
 						l.must(err)
-						run = l.phase(run.ID, workflow.Cancelled, workflow.Succeeded, workflow.Paused)
-						if run.Phase == workflow.Paused {
+						run = l.phase(run.ID, runtype.Cancelled, runtype.Succeeded, runtype.Paused)
+						if run.Phase == runtype.Paused {
 							t.Fatalf("the undo is paused: %+v\n%s", run.Fault, l.story())
 						}
 						l.haOn()
@@ -144,8 +145,8 @@ func TestStopsOfModifyClass(t *testing.T) {
 						l.all("blue", func(i port.Instance) bool { return i.Class.Name == "small" })
 						return
 					}
-					run = l.phase(run.ID, workflow.Paused, workflow.Succeeded)
-					if run.Phase == workflow.Paused {
+					run = l.phase(run.ID, runtype.Paused, runtype.Succeeded)
+					if run.Phase == runtype.Paused {
 						l.haOn()
 						c := l.state("blue", "Interrupted", time.Minute)
 						if c.Status.Reason != map[string]string{"pause": "Paused", "hold": "Cancelled"}[verb] {

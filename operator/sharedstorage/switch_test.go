@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // slowEngines are engines that take a while to stop. Until then they run, and have no
@@ -147,13 +148,13 @@ func TestACandidateThatFalls(t *testing.T) {
 					var fell time.Time
 					e.do = func() { fell = time.Now(); f.fall(l.world, candidate.Name) }
 					l.request("blue", "switch-writer", id)
-					run := l.phase(l.atStep("HA/DisableHA").ID, workflow.Succeeded, workflow.Paused)
+					run := l.phase(l.atStep("HA/DisableHA").ID, runtype.Succeeded, runtype.Paused)
 					granted := strings.HasSuffix(moment, "promote")
 					switch {
 					case fell.IsZero():
 						t.Fatal("nothing has fallen")
 					case f.back:
-						if run.Phase != workflow.Succeeded {
+						if run.Phase != runtype.Succeeded {
 							t.Fatalf("the run is %s: %v", run.Phase, run.Fault)
 						}
 					case !granted:
@@ -161,7 +162,7 @@ func TestACandidateThatFalls(t *testing.T) {
 							t.Errorf("the run is %s: %v", run.Phase, run.Fault)
 						}
 						l.until("blue", "written by the old writer", 10*time.Second, func(*sharedstorage.Cluster) bool { return l.world.Writer(ref("blue")) == old })
-						l.must(l.engine.Cancel(l.t.Context(), run.ID, workflow.Undo, false, workflow.Actor{Name: "uma"}))
+						l.must(l.engine.Cancel(l.t.Context(), run.ID, runtype.Undo, false, workflow.Actor{Name: "uma"}))
 					default:
 						if run.Fault == nil || run.Fault.Code != port.WriterUnhealthy.Code {
 							t.Errorf("the run is %s: %v", run.Phase, run.Fault)

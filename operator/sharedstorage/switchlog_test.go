@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // laggingCandidate is a candidate that shows the end of the log some time after the writer has
@@ -76,8 +76,8 @@ func TestTheEndOfTheLogIsToldAgain(t *testing.T) {
 				e.old, e.candidate = old, candidate.Name
 				e.mu.Unlock()
 				l.request("blue", "switch-writer", id)
-				run := l.phase(l.atStep("HA/DisableHA").ID, workflow.Succeeded, workflow.Paused)
-				if came := then < time.Hour; came != (run.Phase == workflow.Succeeded) {
+				run := l.phase(l.atStep("HA/DisableHA").ID, runtype.Succeeded, runtype.Paused)
+				if came := then < time.Hour; came != (run.Phase == runtype.Succeeded) {
 					t.Errorf("the run is %s: %v", run.Phase, run.Fault)
 				}
 				e.mu.Lock()
@@ -199,7 +199,7 @@ func TestASwitchWhileNobodyHasTheGrant(t *testing.T) {
 			l.must(l.world.Ports().Engine.Start(t.Context(), ref("blue").Of(candidate.Name)))
 			time.Sleep(4 * time.Second)
 			l.request("blue", "switch-writer", id)
-			run := l.phase(l.atStep("CheckCandidate").ID, workflow.Succeeded, workflow.Paused)
+			run := l.phase(l.atStep("CheckCandidate").ID, runtype.Succeeded, runtype.Paused)
 			if run.Fault == nil || run.Fault.Code != port.SwitchRefused.Code {
 				t.Errorf("revoked %t: the run is %s, %v", revoked, run.Phase, run.Fault)
 			}

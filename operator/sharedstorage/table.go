@@ -46,8 +46,8 @@ func (o *Operator) Table() machine.Table[*Cluster] {
 		Any: []transition{{Event: "delete", To: Deleting, Why: "deletion was asked for", When: deleted, Params: plain, Cancel: machine.Drop}},
 		States: map[machine.State]place{
 			Init: {On: []transition{
-				{Event: "clone", To: Cloning, Why: "a cluster to copy is named", When: whenSpecValid(func(c *Cluster) bool { return c.Spec.CloneFrom != "" }), Params: o.creation, Wish: desiredCreation},
-				{Event: "create", To: Creating, Why: "the cluster is to be made", When: whenSpecValid(func(c *Cluster) bool { return c.Spec.CloneFrom == "" }), Params: o.creation, Wish: desiredCreation},
+				{Event: "clone", To: Cloning, Why: "a cluster to copy is named", When: whenSpecValid(func(c *Cluster) bool { return c.Spec.CloneFrom != "" }), Params: o.creation, Purpose: desiredCreation},
+				{Event: "create", To: Creating, Why: "the cluster is to be made", When: whenSpecValid(func(c *Cluster) bool { return c.Spec.CloneFrom == "" }), Params: o.creation, Purpose: desiredCreation},
 			}},
 			Cloning:  works("CloneSharedStorageCluster", Running),
 			Creating: works("CreateSharedStorageCluster", Running),
@@ -89,12 +89,12 @@ func (o *Operator) fromRunning(rebuild transition) []transition {
 		{Event: "migrate-writer", To: Migrating, Flow: "MigrateWriter", Why: "a move was asked for", When: requestPending(Migrate, "writer"), Params: forRequest},
 		{Event: "remove-reader", To: ScalingIn, Why: "the removal of a reader was asked for", When: requestPending(RemoveReader, ""), Params: forRequest},
 		// 4 to 9: what the spec wants
-		{Event: "class", To: ChangingSpecification, Why: "another class is wanted", When: whenStable(classDiffers, ofClass, ofQuota), Params: o.resize, Wish: desiredClass},
-		{Event: "version", To: Upgrading, Why: "another version is wanted", When: whenStable(versionDiffers, ofVersion, ofQuota), Params: o.upgrade, Wish: desiredVersion},
-		{Event: "parameters", To: ModifyingParameters, Why: "other parameters are wanted", When: parametersDiffer, Params: o.flush, Wish: desiredParameters},
-		{Event: "storage", To: ExtendingStorage, Why: "a larger volume is wanted", When: storageSmall, Params: o.extend, Wish: desiredVolume},
-		{Event: "scale-out", To: Locking, Why: "more readers are wanted", When: whenStable(func(c *Cluster) bool { return len(c.Facts.readers()) < c.desiredReaders() }, ofReaders, ofQuota), Params: o.scaleOut, Wish: desiredReaderSpec},
-		{Event: "scale-in", To: ScalingIn, Why: "fewer readers are wanted", When: whenStable(func(c *Cluster) bool { return len(c.Facts.readers()) > c.desiredReaders() }, ofReaders), Params: scaleIn, Wish: desiredReaderSpec},
+		{Event: "class", To: ChangingSpecification, Why: "another class is wanted", When: whenStable(classDiffers, ofClass, ofQuota), Params: o.resize, Purpose: desiredClass},
+		{Event: "version", To: Upgrading, Why: "another version is wanted", When: whenStable(versionDiffers, ofVersion, ofQuota), Params: o.upgrade, Purpose: desiredVersion},
+		{Event: "parameters", To: ModifyingParameters, Why: "other parameters are wanted", When: parametersDiffer, Params: o.flush, Purpose: desiredParameters},
+		{Event: "storage", To: ExtendingStorage, Why: "a larger volume is wanted", When: storageSmall, Params: o.extend, Purpose: desiredVolume},
+		{Event: "scale-out", To: Locking, Why: "more readers are wanted", When: whenStable(func(c *Cluster) bool { return len(c.Facts.readers()) < c.desiredReaders() }, ofReaders, ofQuota), Params: o.scaleOut, Purpose: desiredReaderSpec},
+		{Event: "scale-in", To: ScalingIn, Why: "fewer readers are wanted", When: whenStable(func(c *Cluster) bool { return len(c.Facts.readers()) > c.desiredReaders() }, ofReaders), Params: scaleIn, Purpose: desiredReaderSpec},
 	}
 }
 

@@ -18,7 +18,8 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/outcome"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 var at = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -120,7 +121,7 @@ func decide(t *testing.T, c *Cluster, state machine.State) machine.Decision {
 	o := &Operator{options: Options{FailedAfter: time.Minute, Now: func() time.Time { return at }}}
 	f := machine.Facts{Position: machine.Position{State: state, Visit: 2}, Now: at}
 	if o.Table().States[state].Transient() {
-		f.Position.Run, f.Run = "r", &machine.RunFacts{ID: "r", Phase: workflow.Running}
+		f.Position.Run, f.Run = "r", &machine.RunFacts{ID: "r", Phase: runtype.Running}
 	}
 	return machine.Decide(o.Table(), c, f)
 }
@@ -254,11 +255,11 @@ func TestConditions(t *testing.T) {
 		{"the volume is broken", func(c *Cluster) { c.Facts.Volume.Message = "the disk is gone" }, view{position: running}},
 		{"interrupted", func(c *Cluster) { c.Facts = &Facts{At: at, Classes: c.Facts.Classes} }, view{position: held}},
 		{"deletion is held up", func(*Cluster) {}, view{position: machine.Position{State: Deleting, Visit: 5}, out: outcome.Wait(0, "PodLost", "instances are going away"),
-			run: &workflow.Run{Phase: workflow.Paused, Fault: &workflow.Fault{Code: "POD_LOST", Message: "instances are going away"}}}},
+			run: &runtype.Run{Phase: runtype.Paused, Fault: &runtype.Fault{Code: "POD_LOST", Message: "instances are going away"}}}},
 		{"deleted", func(*Cluster) {}, view{position: machine.Position{State: Deleted, Visit: 6}}},
 		{"the class is not there", func(c *Cluster) { c.Spec.Class.Name = "huge" }, view{position: running}},
 		{"another kind of cluster", func(c *Cluster) { c.Refused = ClusterTypeUnsupported.Errorf("dbClusterType: local") }, view{position: machine.Position{State: Init}}},
-		{"the pass failed", func(*Cluster) {}, view{position: running, out: outcome.Fail(workflow.StoreUnavailable.Errorf("gone"))}},
+		{"the pass failed", func(*Cluster) {}, view{position: running, out: outcome.Fail(runstore.StoreUnavailable.Errorf("gone"))}},
 	} {
 		c := fixture()
 		r.edit(c)

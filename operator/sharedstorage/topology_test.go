@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // topologyLock is the lock on the topology of blue; nil: nobody has taken it.
@@ -53,7 +54,7 @@ func (l *harness) lagging(place string, bytes int64) {
 func (l *harness) count() int { return len(l.world.Instances(ref("blue"))) }
 
 // adds begins to add a reader, which has place 4, and holds it behind.
-func (l *harness) adds() *workflow.Run {
+func (l *harness) adds() *runtype.Run {
 	l.t.Helper()
 	up(l, "blue")
 	l.edit("blue", readers(3))
@@ -174,16 +175,16 @@ func TestTheTopologyLockIsTakenAway(t *testing.T) {
 // undo or drop gives it back at once, one with hold lets it end.
 func TestTheTopologyLockAfterACancel(t *testing.T) {
 	by := workflow.Actor{Name: "uma", Reason: "test"}
-	for _, mode := range []workflow.Mode{workflow.Hold, workflow.Undo, workflow.Drop} {
+	for _, mode := range []runtype.Mode{runtype.Hold, runtype.Undo, runtype.Drop} {
 		t.Run(string(mode), func(t *testing.T) {
 			inHarness(t, setup{sim: times()}, func(l *harness) {
 				run := l.adds()
-				if mode != workflow.Hold {
+				if mode != runtype.Hold {
 					l.edit("blue", readers(2))
 				}
 				l.must(l.engine.Cancel(t.Context(), run.ID, mode, false, by))
-				if mode != workflow.Hold {
-					l.phase(run.ID, workflow.Cancelled)
+				if mode != runtype.Hold {
+					l.phase(run.ID, runtype.Cancelled)
 					if r := l.topologyLock(); r != nil {
 						t.Errorf("after the cancel the lock is %+v\n%s", r, l.story())
 					}
@@ -191,7 +192,7 @@ func TestTheTopologyLockAfterACancel(t *testing.T) {
 					l.checkInvariants("blue")
 					return
 				}
-				l.phase(run.ID, workflow.Paused)
+				l.phase(run.ID, runtype.Paused)
 				c := l.state("blue", "Interrupted", time.Minute)
 				time.Sleep(lock.DefaultDuration)
 				if r := l.topologyLock(); r == nil || r.Valid(time.Now()) {
@@ -223,8 +224,8 @@ func TestTheTopologyLockIsUndone(t *testing.T) {
 			t.Fatalf("it is not locked\n%s", l.story())
 		}
 		l.edit("blue", readers(2))
-		l.must(l.engine.Cancel(t.Context(), run.ID, workflow.Undo, false, by))
-		l.phase(run.ID, workflow.Cancelled)
+		l.must(l.engine.Cancel(t.Context(), run.ID, runtype.Undo, false, by))
+		l.phase(run.ID, runtype.Cancelled)
 		if r := l.topologyLock(); r != nil {
 			t.Errorf("after the undo the lock is %+v\n%s", r, l.story())
 		}
@@ -243,7 +244,7 @@ func TestTheTopologyLockThatIsLeftBehind(t *testing.T) {
 		l.edit("blue", readers(3))
 		run := l.atStep("AwaitQuietTopology")
 		l.edit("blue", readers(2))
-		if err := l.engine.Cancel(t.Context(), run.ID, workflow.Drop, false, workflow.Actor{Name: "uma"}); err != nil {
+		if err := l.engine.Cancel(t.Context(), run.ID, runtype.Drop, false, workflow.Actor{Name: "uma"}); err != nil {
 			t.Fatal(err)
 		}
 		if l.topologyLock() == nil {

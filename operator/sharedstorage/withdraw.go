@@ -20,7 +20,7 @@ func desiredGeneration(c *Cluster) int64 {
 	return c.Generation
 }
 
-// The wishes of events: the parts of the spec that their runs carry out.
+// The purposes of events: the parts of the spec that their runs carry out.
 
 func desiredCreation(c *Cluster) (any, error) {
 	s := c.Spec

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/cloudsign"
 	"github.com/pawl-dev/pawl/fault"
 )
 
@@ -93,7 +94,7 @@ func (p *Provider) signed(r request) (map[string]string, error) {
 
 func (p *Provider) sign(all map[string]string) {
 	all["expires"] = p.o.Now().Add(signatureLifetime).UTC().Format(dateForm)
-	all["signature"] = sign(all, p.o.Secret.Reveal())
+	all["signature"] = cloudsign.Sign(p.o.Secret.Reveal(), all)
 }
 
 func (p *Provider) exchange(ctx context.Context, r request, signed map[string]string) (status int, header http.Header, body []byte, err error) {

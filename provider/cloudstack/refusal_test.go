@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/cloudsign"
 	"github.com/pawl-dev/pawl/fault"
 )
 
@@ -243,7 +244,7 @@ func TestRequests(t *testing.T) {
 		for name := range r.Form {
 			all[name] = r.Form.Get(name)
 		}
-		if sign(all, "SECRET") != r.Form.Get("signature") {
+		if cloudsign.Sign("SECRET", all) != r.Form.Get("signature") {
 			t.Errorf("%s: the signature does not fit", command)
 		}
 		if r.Method == http.MethodPost {

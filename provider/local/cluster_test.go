@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/bootstrap"
 	"github.com/pawl-dev/pawl/provider/local/node"
 )
 
@@ -94,7 +95,7 @@ func (h *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, c := range h.heartbeats {
 		if c.Role == cluster.Control && c.Ready {
-			a.Control, a.CAHash = c.Endpoint, cluster.CAHash(c.CACert)
+			a.Control, a.CAHash = c.Endpoint, bootstrap.CAHash(c.CACert)
 		}
 	}
 	_ = json.NewEncoder(w).Encode(a)
@@ -140,7 +141,7 @@ func (h *fakeServer) wantVM(name string, role cluster.Role) cluster.DesiredResou
 	h.t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	b := cluster.Bootstrap{Home: "http://" + h.address, Cluster: "blue", Node: name, Role: role, Token: cluster.Secret(h.token)}
+	b := bootstrap.Data{Home: "http://" + h.address, Cluster: "blue", Node: name, Role: role, Token: cluster.Secret(h.token)}
 	text, err := b.Encode()
 	if err != nil {
 		h.t.Fatal(err)
@@ -306,7 +307,7 @@ func TestFinding18ThreeControlNodesAreOneCluster(t *testing.T) {
 	for name, oneAddress := range map[string]bool{"an address of its own": false, "a port of its own": true} {
 		t.Run(name, func(t *testing.T) {
 			p := open(t, Options{OneAddress: oneAddress})
-			ca, key, err := cluster.NewAuthority("blue", time.Now())
+			ca, key, err := bootstrap.NewAuthority("blue", time.Now())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/bootstrap"
 )
 
 const (
@@ -368,10 +369,10 @@ func (c *Cloud) makeConfig(uuid, endpoint string, now time.Time) (ca, config str
 	if err != nil {
 		panic(err)
 	}
-	client, clientKey, err := cluster.ClientCredential(cert, key)
+	client, clientKey, err := bootstrap.ClientCredential(cert, key)
 	if err != nil {
 		panic(err)
 	}
 	ca = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-	return ca, cluster.ClientConfig{Cluster: uuid, Endpoint: endpoint, CA: ca, Certificate: client, Key: clientKey}.Encode().Reveal()
+	return ca, bootstrap.ClientConfig{Cluster: uuid, Endpoint: endpoint, CA: ca, Certificate: client, Key: clientKey}.Encode().Reveal()
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/bootstrap"
 	"github.com/pawl-dev/pawl/provider/sim"
 )
 
@@ -50,7 +51,7 @@ func node(t *testing.T, name string, role cluster.Role, network string) cluster.
 	t.Helper()
 	w := vm(name)
 	w.Spec.Network, w.Spec.Role = network, role
-	data, err := cluster.Bootstrap{Home: "http://home", Cluster: "c1", Node: name, Role: role, Token: cluster.Secret("token of " + name)}.Encode()
+	data, err := bootstrap.Data{Home: "http://home", Cluster: "c1", Node: name, Role: role, Token: cluster.Secret("token of " + name)}.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +99,7 @@ func TestHeartbeats(t *testing.T) {
 		if s := said[0]; s.Cluster != "c1" || s.Identity != one.Identity || s.Role != cluster.Control || !s.Ready || s.Address != one.Address || !slices.Equal(s.Joined, []string{"one"}) {
 			t.Errorf("it said %+v", s)
 		}
-		if said[0].Config == "" || cluster.CAHash(said[0].CACert) == "" || said[0].Endpoint == "" {
+		if said[0].Config == "" || bootstrap.CAHash(said[0].CACert) == "" || said[0].Endpoint == "" {
 			t.Errorf("the first heartbeat lacks config, CA or endpoint: %+v", said[0])
 		}
 		if said[1].Config != said[0].Config || said[1].Endpoint != said[0].Endpoint {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/bootstrap"
 	"github.com/pawl-dev/pawl/provider/sim"
 )
 
@@ -28,7 +29,7 @@ func populate(tb testing.TB, cloud *sim.Cloud, clusters, vms int) {
 		net := make1(cluster.Network, fmt.Sprintf("c-%d-net", i), cluster.Spec{Zone: "zone-1", Offering: "isolated"})
 		for j := range vms {
 			name := fmt.Sprintf("cluster-%06d-worker%d", i, j)
-			data, err := cluster.Bootstrap{Home: "http://home", Cluster: uuid, Node: name, Role: cluster.Worker, Token: "t"}.Encode()
+			data, err := bootstrap.Data{Home: "http://home", Cluster: uuid, Node: name, Role: cluster.Worker, Token: "t"}.Encode()
 			if err != nil {
 				tb.Fatal(err)
 			}

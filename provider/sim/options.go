@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/bootstrap"
 )
 
 // Options of a cloud. The zero Options are one zone without limits, three offerings, one
@@ -49,7 +50,7 @@ type Options struct {
 	// answer says, else 30 s). It needs Serve or Tick. nil: no heartbeats.
 	Home              func(ctx context.Context, token string, h cluster.Heartbeat) (cluster.HeartbeatAnswer, error)
 	HeartbeatInterval time.Duration
-	Parse             func(userData []byte) (cluster.Bootstrap, error) // nil: cluster.ParseBootstrap
+	Parse             func(userData []byte) (bootstrap.Data, error) // nil: bootstrap.Parse
 
 	File string // where the state is stored; empty: nowhere. Only one process may use it
 }
@@ -115,7 +116,7 @@ func (o *Options) fill() {
 		o.Log = 100_000
 	}
 	if o.Parse == nil {
-		o.Parse = cluster.ParseBootstrap
+		o.Parse = bootstrap.Parse
 	}
 }
 

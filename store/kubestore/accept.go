@@ -9,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 
 	"github.com/pawl-dev/pawl/control/request"
 	"github.com/pawl-dev/pawl/fault"
@@ -19,10 +21,10 @@ import (
 type Verbs interface {
 	Pause(ctx context.Context, id string, by workflow.Actor) error
 	Resume(ctx context.Context, id string, from workflow.From, definition string, by workflow.Actor) error
-	Cancel(ctx context.Context, id string, mode workflow.Mode, giveUp bool, by workflow.Actor) error
+	Cancel(ctx context.Context, id string, mode runtype.Mode, giveUp bool, by workflow.Actor) error
 	Skip(ctx context.Context, id, step string, output any, force bool, by workflow.Actor) error
-	Send(ctx context.Context, id string, s workflow.Signal) error
-	Report(ctx context.Context, id, step string, p workflow.Progress) error
+	Send(ctx context.Context, id string, s runtype.Signal) error
+	Report(ctx context.Context, id, step string, p runtype.Progress) error
 }
 
 // Acceptor accepts what annotations of an object ask for, in three steps: a value without an
@@ -95,18 +97,18 @@ func refusal(err error) bool {
 		return false
 	}
 	kind := fault.Of(err)
-	return kind == workflow.QueueFull || kind.Class != fault.Transient && !errors.Is(err, workflow.ErrConflict)
+	return kind == runstore.QueueFull || kind.Class != fault.Transient && !errors.Is(err, runstore.ErrConflict)
 }
 
 // deliver asks the run, unless an earlier one has accepted the same request: who
 // asked it died before the annotation was removed.
 func (a Acceptor) deliver(ctx context.Context, run string, asked Request) error {
 	for _, ended := range a.Ended {
-		if asked.Verb == workflow.VerbProgress {
+		if asked.Verb == runtype.VerbProgress {
 			break // it has no id
 		}
 		// A run that has ended takes nothing but what it knows already.
-		err := a.Engine.Send(ctx, ended, workflow.Signal{ID: asked.requestID(), Name: "known"})
+		err := a.Engine.Send(ctx, ended, runtype.Signal{ID: asked.requestID(), Name: "known"})
 		if err == nil {
 			return nil
 		}
@@ -135,20 +137,20 @@ func (a Acceptor) carryOut(ctx context.Context, run string, asked Request) error
 	}
 	by := workflow.Actor{Name: name, RequestID: asked.requestID()}
 	switch asked.Verb {
-	case workflow.VerbPause:
+	case runtype.VerbPause:
 		return a.Engine.Pause(ctx, run, by)
-	case workflow.VerbResume:
+	case runtype.VerbResume:
 		return a.Engine.Resume(ctx, run, asked.From, "", by)
-	case workflow.VerbCancel:
+	case runtype.VerbCancel:
 		return a.Engine.Cancel(ctx, run, asked.Mode, false, by)
-	case workflow.VerbSkip:
+	case runtype.VerbSkip:
 		return a.Engine.Skip(ctx, run, asked.Step, nil, false, by)
-	case workflow.VerbProgress:
+	case runtype.VerbProgress:
 		p := asked.Progress
 		p.At = a.now()
 		return a.Engine.Report(ctx, run, asked.Step, p)
 	default:
-		return a.Engine.Send(ctx, run, workflow.Signal{ID: asked.ID, Name: asked.Step, Payload: asked.Payload, Actor: name, At: a.now()})
+		return a.Engine.Send(ctx, run, runtype.Signal{ID: asked.ID, Name: asked.Step, Payload: asked.Payload, Actor: name, At: a.now()})
 	}
 }
 

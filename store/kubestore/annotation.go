@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/control/request"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // RequestMalformed is the refusal of an annotation that cannot be read.
@@ -30,18 +31,18 @@ var RequestMalformed = fault.Declare(fault.Kind{
 // A value without an id (true, 1, T, or nothing before the comma) is stamped with one first.
 type Request struct {
 	Key, Value string
-	Verb       workflow.Verb // Signal for signals
-	ID         string        // "": to be stamped
+	Verb       runtype.Verb // Signal for signals
+	ID         string       // "": to be stamped
 	From       workflow.From
-	Mode       workflow.Mode
+	Mode       runtype.Mode
 	Step       string // of skip and progress; the name of a signal
 	Payload    json.RawMessage
-	Progress   workflow.Progress
+	Progress   runtype.Progress
 	Err        error // why no run can accept it
 }
 
 // Signal is the verb of signals, in addition to the verbs of package workflow.
-const Signal workflow.Verb = "signal"
+const Signal runtype.Verb = "signal"
 
 const (
 	signalPrefix   = domain + "signal."
@@ -88,7 +89,7 @@ func readRequest(key, value string) Request {
 	a := Request{Key: key, Value: value}
 	rest := strings.TrimPrefix(key, domain)
 	if step, ours := strings.CutPrefix(key, progressPrefix); ours {
-		a.Verb, a.Step = workflow.VerbProgress, step
+		a.Verb, a.Step = runtype.VerbProgress, step
 		a.ID = "-" // it needs none: the newest counts
 		a.Progress, a.Err = readProgress(value)
 		return a
@@ -105,28 +106,28 @@ func readRequest(key, value string) Request {
 		}
 		return a
 	}
-	a.Verb = workflow.Verb(rest)
+	a.Verb = runtype.Verb(rest)
 	args = strings.TrimSpace(args)
 	switch a.Verb {
-	case workflow.VerbPause:
+	case runtype.VerbPause:
 		if args != "" {
 			a.Err = RequestMalformed.Errorf("%s takes nothing after the id, not %.40q", key, args)
 		}
-	case workflow.VerbResume:
+	case runtype.VerbResume:
 		if from, ok := strings.CutPrefix(args, "from="); ok && from != "" {
 			a.From = workflow.From(from)
 		} else if args != "" {
 			a.Err = RequestMalformed.Errorf("%s takes from=first, from=failed or from=<step>, not %.40q", key, args)
 		}
-	case workflow.VerbCancel:
-		switch a.Mode = workflow.Mode(args); a.Mode {
+	case runtype.VerbCancel:
+		switch a.Mode = runtype.Mode(args); a.Mode {
 		case "":
-			a.Mode = workflow.Hold
-		case workflow.Undo, workflow.Drop:
+			a.Mode = runtype.Hold
+		case runtype.Undo, runtype.Drop:
 		default:
 			a.Err = RequestMalformed.Errorf("%s takes undo or drop, not %.40q", key, args)
 		}
-	case workflow.VerbSkip:
+	case runtype.VerbSkip:
 		if a.Step = args; a.Step == "" {
 			a.Err = RequestMalformed.Errorf("%s needs the step after the id", key)
 		}
@@ -156,13 +157,13 @@ func (a Request) Stamp(id string) string {
 	return head
 }
 
-func readProgress(value string) (workflow.Progress, error) {
+func readProgress(value string) (runtype.Progress, error) {
 	numbers, text, _ := strings.Cut(value, ",")
 	done, total, ok := strings.Cut(numbers, "/")
 	d, err := strconv.ParseInt(strings.TrimSpace(done), 10, 64)
 	t, err2 := strconv.ParseInt(strings.TrimSpace(total), 10, 64)
 	if !ok || err != nil || err2 != nil || d < 0 || t < 0 {
-		return workflow.Progress{}, RequestMalformed.Errorf("%.40q is not a progress: use <done>/<total>[,text]", value)
+		return runtype.Progress{}, RequestMalformed.Errorf("%.40q is not a progress: use <done>/<total>[,text]", value)
 	}
-	return workflow.Progress{Done: d, Total: t, Text: strings.TrimSpace(text)}, nil
+	return runtype.Progress{Done: d, Total: t, Text: strings.TrimSpace(text)}, nil
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // ReadRequests decodes all annotations that are requests.
@@ -28,16 +30,16 @@ func TestReadRequests(t *testing.T) {
 		{"resume", "1,from=first", Request{Verb: "resume", From: "first"}, false},
 		{"resume", "r1,from=Loop[a]/Create", Request{Verb: "resume", ID: "r1", From: "Loop[a]/Create"}, false},
 		{"resume", "r1,first", Request{Verb: "resume", ID: "r1"}, true},
-		{"cancel", "c1", Request{Verb: "cancel", ID: "c1", Mode: workflow.Hold}, false},
-		{"cancel", "c1,undo", Request{Verb: "cancel", ID: "c1", Mode: workflow.Undo}, false},
-		{"cancel", "c1, drop", Request{Verb: "cancel", ID: "c1", Mode: workflow.Drop}, false},
+		{"cancel", "c1", Request{Verb: "cancel", ID: "c1", Mode: runtype.Hold}, false},
+		{"cancel", "c1,undo", Request{Verb: "cancel", ID: "c1", Mode: runtype.Undo}, false},
+		{"cancel", "c1, drop", Request{Verb: "cancel", ID: "c1", Mode: runtype.Drop}, false},
 		{"cancel", "c1,burn", Request{Verb: "cancel", ID: "c1", Mode: "burn"}, true},
 		{"skip", "s1,Notify", Request{Verb: "skip", ID: "s1", Step: "Notify"}, false},
 		{"skip", "s1", Request{Verb: "skip", ID: "s1"}, true},
 		{"signal.caught-up", `ev,{"lag":[0,1]}`, Request{Verb: Signal, ID: "ev", Step: "caught-up", Payload: []byte(`{"lag":[0,1]}`)}, false},
 		{"signal.go", "1", Request{Verb: Signal, Step: "go"}, false},
 		{"signal.go", "ev,{", Request{Verb: Signal, ID: "ev", Step: "go", Payload: []byte("{")}, true},
-		{"progress.Copy", "3/10,three", Request{Verb: "progress", ID: "-", Step: "Copy", Progress: workflow.Progress{Done: 3, Total: 10, Text: "three"}}, false},
+		{"progress.Copy", "3/10,three", Request{Verb: "progress", ID: "-", Step: "Copy", Progress: runtype.Progress{Done: 3, Total: 10, Text: "three"}}, false},
 		{"progress.Copy", "3 of 10", Request{Verb: "progress", ID: "-", Step: "Copy"}, true},
 	} {
 		t.Run(c.key+"="+c.value, func(t *testing.T) {
@@ -163,7 +165,7 @@ func TestAcceptanceGuardsTheValue(t *testing.T) {
 	if err := a.Accept(t.Context(), "run", old, n, func(Answer) error { return nil }); err != nil || n.values[domain+"pause"] != "p2" {
 		t.Errorf("the newer request is gone: %v, %v", n.values, err)
 	}
-	v.error = workflow.StoreUnavailable.Errorf("down")
+	v.error = runstore.StoreUnavailable.Errorf("down")
 	answers := 0
 	if err := a.Accept(t.Context(), "run", n.values, n, func(Answer) error { answers++; return nil }); err == nil || answers > 0 || len(n.values) != 1 {
 		t.Errorf("trouble was taken for an answer: %v", err)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // cache holds the newest known version of each object, from the watch and from our own
@@ -100,7 +100,7 @@ func (s *Store) upsert(o *object) *entry {
 		e = &entry{key: key, write: write}
 	}
 	s.cache.objects[key] = e
-	wake := e.object != nil && (o.spec.Mail > e.spec.Mail || e.phase() == workflow.Queued && o.phase() == workflow.Running)
+	wake := e.object != nil && (o.spec.Mail > e.spec.Mail || e.phase() == runtype.Queued && o.phase() == runtype.Running)
 	trimmed := e.trimmed
 	e.object, e.trimmed = o, false
 	s.reindex(e)
@@ -169,7 +169,7 @@ func (s *Store) indexSubject(e *entry) {
 	now := slotNone
 	switch {
 	case e.removed || !e.accepted() || e.spec.Inline || e.phase().Final():
-	case e.phase() == workflow.Queued:
+	case e.phase() == runtype.Queued:
 		now = slotQueued
 	default:
 		now = slotActive
@@ -223,7 +223,7 @@ func (e *entry) dueTime() (int64, bool) {
 		return 0, false
 	case e.spec.Mail > e.status.Seen:
 		return 1, true // new signals: at once, before runs that wait for a time
-	case e.phase() == workflow.Queued:
+	case e.phase() == runtype.Queued:
 		return 0, false
 	case e.status.NextAt == "":
 		return 0, false
@@ -295,8 +295,8 @@ func (s *Store) unindex(e *entry) {
 // are read on demand.
 func (e *entry) trim() {
 	for name, step := range e.status.Steps {
-		switch workflow.StepPhase(step.Phase) {
-		case workflow.StepFailed, workflow.StepRunning, workflow.StepRetrying, workflow.StepWaiting:
+		switch runtype.StepPhase(step.Phase) {
+		case runtype.StepFailed, runtype.StepRunning, runtype.StepRetrying, runtype.StepWaiting:
 		default:
 			delete(e.status.Steps, name)
 		}

@@ -10,23 +10,24 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // claimsAtOnce is how many claims run concurrently.
 const claimsAtOnce = 8
 
 // Claim takes due runs, soonest first, with one write each. If nothing is due it writes
-// nothing. See workflow.Claimer.
-func (s *Store) Claim(ctx context.Context, c workflow.Claim) (workflow.Claimed, error) {
+// nothing. See runstore.Claimer.
+func (s *Store) Claim(ctx context.Context, c runstore.Claim) (runstore.Claimed, error) {
 	if err := ctx.Err(); err != nil {
-		return workflow.Claimed{}, err
+		return runstore.Claimed{}, err
 	}
 	if err := s.giveUpExpired(ctx, c.Worker); err != nil {
-		return workflow.Claimed{}, err
+		return runstore.Claimed{}, err
 	}
 	picked := s.pick(c)
-	var out workflow.Claimed
+	var out runstore.Claimed
 	var errs error
 	if len(picked) > 0 {
 		if err := s.ensureAlive(ctx, c.Worker, c.Lease); err != nil {
@@ -49,7 +50,7 @@ func (s *Store) Claim(ctx context.Context, c workflow.Claim) (workflow.Claimed, 
 
 // pick reserves due runs: runs of dead workers, runs of this worker that it does not
 // know of, and runs without an owner.
-func (s *Store) pick(c workflow.Claim) []*entry {
+func (s *Store) pick(c runstore.Claim) []*entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hasClaimed = true
@@ -100,8 +101,8 @@ func (s *Store) putBack(picked []*entry) {
 	}
 }
 
-func (s *Store) claimAll(ctx context.Context, worker string, picked []*entry) ([]workflow.Loaded, error) {
-	got := make([]workflow.Loaded, len(picked))
+func (s *Store) claimAll(ctx context.Context, worker string, picked []*entry) ([]runstore.Loaded, error) {
+	got := make([]runstore.Loaded, len(picked))
 	errs := make([]error, len(picked))
 	gate := make(chan struct{}, claimsAtOnce)
 	var all sync.WaitGroup
@@ -114,18 +115,18 @@ func (s *Store) claimAll(ctx context.Context, worker string, picked []*entry) ([
 	}
 	all.Wait()
 	s.putBack(picked)
-	got = slices.DeleteFunc(got, func(l workflow.Loaded) bool { return l.Run == nil })
+	got = slices.DeleteFunc(got, func(l runstore.Loaded) bool { return l.Run == nil })
 	return got, errors.Join(errs...)
 }
 
 // claimOne makes a worker the owner of a run. It returns the zero Loaded if the run
 // cannot be claimed any more. anyTime: also a run that is not due.
-func (s *Store) claimOne(ctx context.Context, worker string, e *entry, anyTime bool) (workflow.Loaded, error) {
+func (s *Store) claimOne(ctx context.Context, worker string, e *entry, anyTime bool) (runstore.Loaded, error) {
 	if err := s.assignSlot(ctx, e); err != nil {
-		if errors.Is(err, workflow.ErrNotFound) {
+		if errors.Is(err, runstore.ErrNotFound) {
 			err = nil
 		}
-		return workflow.Loaded{}, err
+		return runstore.Loaded{}, err
 	}
 	mine := false
 	err := s.write(ctx, e, "claiming run "+e.key.name, func(e *entry) (*edit, error) {
@@ -152,11 +153,11 @@ func (s *Store) claimOne(ctx context.Context, worker string, e *entry, anyTime b
 		h.Epoch++
 		return &edit{head: h}, nil
 	})
-	if errors.Is(err, workflow.ErrNotFound) {
-		return workflow.Loaded{}, nil
+	if errors.Is(err, runstore.ErrNotFound) {
+		return runstore.Loaded{}, nil
 	}
 	if err != nil || !mine {
-		return workflow.Loaded{}, err
+		return runstore.Loaded{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,13 +165,13 @@ func (s *Store) claimOne(ctx context.Context, worker string, e *entry, anyTime b
 }
 
 // loadFor returns a run to its owner and notes that the owner knows of it. s.mu is held.
-func (s *Store) loadFor(worker string, e *entry) (workflow.Loaded, error) {
+func (s *Store) loadFor(worker string, e *entry) (runstore.Loaded, error) {
 	if e.status.Owner != worker { // taken away again already
-		return workflow.Loaded{}, nil
+		return runstore.Loaded{}, nil
 	}
 	l, err := load(e.object)
 	if err != nil {
-		return workflow.Loaded{}, err
+		return runstore.Loaded{}, err
 	}
 	e.claimer, e.epoch = worker, l.Run.Epoch
 	return l, nil
@@ -192,14 +193,14 @@ func (s *Store) next(alive string) time.Time {
 	return time.Unix(0, soonest).UTC()
 }
 
-// ClaimRun claims one run, due or not. See workflow.Claimer.
-func (s *Store) ClaimRun(ctx context.Context, worker, id string, lease time.Duration) (workflow.Loaded, error) {
+// ClaimRun claims one run, due or not. See runstore.Claimer.
+func (s *Store) ClaimRun(ctx context.Context, worker, id string, lease time.Duration) (runstore.Loaded, error) {
 	e, err := s.find(ctx, id)
 	if err != nil {
-		return workflow.Loaded{}, err
+		return runstore.Loaded{}, err
 	}
 	if e.foreign {
-		return workflow.Loaded{}, workflow.ErrOwned // a worker of another store owns it or will
+		return runstore.Loaded{}, runstore.ErrOwned // a worker of another store owns it or will
 	}
 	for try := range 3 {
 		s.mu.Lock()
@@ -209,14 +210,14 @@ func (s *Store) ClaimRun(ctx context.Context, worker, id string, lease time.Dura
 		switch {
 		case final && trimmed:
 			r, signals, err := s.Load(ctx, id)
-			return workflow.Loaded{Run: r, Signals: signals}, err
+			return runstore.Loaded{Run: r, Signals: signals}, err
 		case final:
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			return load(e.object)
 		case owner == worker:
 			if err := s.ensureAlive(ctx, worker, lease); err != nil {
-				return workflow.Loaded{}, err
+				return runstore.Loaded{}, err
 			}
 			s.mu.Lock()
 			l, err := s.loadFor(worker, e)
@@ -227,21 +228,21 @@ func (s *Store) ClaimRun(ctx context.Context, worker, id string, lease time.Dura
 		case owner != "":
 			dead, err := s.confirmDead(ctx, owner)
 			if err != nil {
-				return workflow.Loaded{}, err
+				return runstore.Loaded{}, err
 			}
 			if !dead && try == 0 { // confirm a refusal by a read
 				if err := s.refresh(ctx, e); err != nil {
-					return workflow.Loaded{}, err
+					return runstore.Loaded{}, err
 				}
 				continue
 			}
 			if !dead {
-				return workflow.Loaded{}, workflow.ErrOwned
+				return runstore.Loaded{}, runstore.ErrOwned
 			}
 			fallthrough
 		default:
 			if err := s.ensureAlive(ctx, worker, lease); err != nil {
-				return workflow.Loaded{}, err
+				return runstore.Loaded{}, err
 			}
 			l, err := s.claimOne(ctx, worker, e, true)
 			if err != nil || l.Run != nil {
@@ -252,14 +253,14 @@ func (s *Store) ClaimRun(ctx context.Context, worker, id string, lease time.Dura
 		gone := e.removed
 		s.mu.Unlock()
 		if gone {
-			return workflow.Loaded{}, workflow.ErrNotFound
+			return runstore.Loaded{}, runstore.ErrNotFound
 		}
 	}
-	return workflow.Loaded{}, workflow.ErrOwned
+	return runstore.Loaded{}, runstore.ErrOwned
 }
 
-// ReleaseRun gives back one run that its worker has found unchanged. See workflow.Claimer.
-func (s *Store) ReleaseRun(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
+// ReleaseRun gives back one run that its worker has found unchanged. See runstore.Claimer.
+func (s *Store) ReleaseRun(ctx context.Context, worker string, r *runtype.Run, next time.Time) error {
 	e, err := s.find(ctx, r.ID)
 	if err == nil {
 		err = s.write(ctx, e, "resting run "+r.ID, func(e *entry) (*edit, error) {
@@ -274,13 +275,13 @@ func (s *Store) ReleaseRun(ctx context.Context, worker string, r *workflow.Run, 
 			return &edit{head: h}, nil
 		})
 	}
-	if errors.Is(err, workflow.ErrNotFound) {
+	if errors.Is(err, runstore.ErrNotFound) {
 		return nil
 	}
 	return err
 }
 
-// Release gives back a worker and its runs. See workflow.Claimer.
+// Release gives back a worker and its runs. See runstore.Claimer.
 func (s *Store) Release(ctx context.Context, worker string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -302,13 +303,13 @@ func (s *Store) Release(ctx context.Context, worker string) error {
 			h.Owner = ""
 			// A waiting run keeps its due time. A run that is Running or Cancelling, or
 			// has unread signals, is due at once: it may have an open attempt.
-			under := e.phase() == workflow.Running || e.phase() == workflow.Cancelling
+			under := e.phase() == runtype.Running || e.phase() == runtype.Cancelling
 			if len(e.unread()) > 0 || under {
 				h.NextAt = timeText(time.Now())
 			}
 			return &edit{head: h}, nil
 		})
-		if err != nil && !errors.Is(err, workflow.ErrNotFound) {
+		if err != nil && !errors.Is(err, runstore.ErrNotFound) {
 			return err
 		}
 	}

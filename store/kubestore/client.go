@@ -22,8 +22,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
-
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // scheme holds the kinds this store reads.
@@ -190,13 +190,13 @@ func storeError(ctx context.Context, what string, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case strings.Contains(message, "database space exceeded"), apierrors.ReasonForError(err) == "InsufficientStorage":
-		return workflow.StoreFull.Errorf("%s: %w", what, err)
+		return runstore.StoreFull.Errorf("%s: %w", what, err)
 	case apierrors.IsRequestEntityTooLargeError(err), strings.Contains(message, "request is too large"), strings.Contains(message, "Too long: must have at most"):
-		return workflow.OutputTooLarge.Errorf("%s: the object would be larger than the API server keeps: %w", what, err)
+		return runtype.OutputTooLarge.Errorf("%s: the object would be larger than the API server keeps: %w", what, err)
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
-		return workflow.StoreUnavailable.Errorf("%s: the API server refuses it; check the role of this program: %w", what, err)
+		return runstore.StoreUnavailable.Errorf("%s: the API server refuses it; check the role of this program: %w", what, err)
 	default:
-		return workflow.StoreUnavailable.Errorf("%s: %w", what, err)
+		return runstore.StoreUnavailable.Errorf("%s: %w", what, err)
 	}
 }
 

@@ -8,9 +8,10 @@ import (
 	"time"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 
 	"github.com/pawl-dev/pawl/fault"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
 // timeText formats a time as RFC 3339 in UTC with nanoseconds; "" for the zero time.
@@ -72,7 +73,7 @@ func (d *decoder) number(key string) int64 {
 	return n
 }
 
-func faultOf(f *workflow.Fault) *api.RunFault {
+func faultOf(f *runtype.Fault) *api.RunFault {
 	if f == nil {
 		return nil
 	}
@@ -86,7 +87,7 @@ func faultOf(f *workflow.Fault) *api.RunFault {
 
 // faultWithRemedy is the fault of a run with the title and remedy of its code, for
 // people who use only kubectl. Nothing reads it to execute.
-func faultWithRemedy(f *workflow.Fault) *api.RunFault {
+func faultWithRemedy(f *runtype.Fault) *api.RunFault {
 	out := faultOf(f)
 	if out != nil {
 		kind := f.Kind()
@@ -103,13 +104,13 @@ func kindOf(code fault.Code) *fault.Kind {
 	return fault.Unknown
 }
 
-func (d *decoder) fault(f *api.RunFault) *workflow.Fault {
+func (d *decoder) fault(f *api.RunFault) *runtype.Fault {
 	if f == nil {
 		return nil
 	}
-	out := &workflow.Fault{Code: fault.Code(f.Code), Message: f.Message, Step: f.Step, Attempt: f.Attempt, At: d.time(f.At), Exhausted: f.Exhausted, Healer: f.Healer}
+	out := &runtype.Fault{Code: fault.Code(f.Code), Message: f.Message, Step: f.Step, Attempt: f.Attempt, At: d.time(f.At), Exhausted: f.Exhausted, Healer: f.Healer}
 	if f.Details != "" {
-		value, err := workflow.Decode([]byte(f.Details))
+		value, err := runtype.Decode([]byte(f.Details))
 		details, ok := value.(map[string]any)
 		if err == nil && !ok {
 			err = fmt.Errorf("%.40q is not an object", f.Details)
@@ -146,7 +147,7 @@ func defaultAttempt(step string) int {
 	return 1
 }
 
-func stepOf(s *workflow.StepRecord) api.RunStep {
+func stepOf(s *runtype.StepRecord) api.RunStep {
 	out := api.RunStep{
 		Phase: string(s.Phase), Ord: s.Ord, Round: s.Round, Attempt: attemptOf(s.Attempt, 1), Failures: s.Failures, Free: s.Uncharged, FreeSince: timeText(s.UnchargedSince),
 		Lost: s.Lost, Alone: s.Isolated, Undoing: s.Undoing, StartedAt: timeText(s.StartedAt), EndedAt: timeText(s.EndedAt), NextAt: timeText(s.NextAt),
@@ -173,9 +174,9 @@ func stepOf(s *workflow.StepRecord) api.RunStep {
 	return out
 }
 
-func (d *decoder) step(name string, s *api.RunStep) *workflow.StepRecord {
-	out := &workflow.StepRecord{
-		Name: name, Phase: workflow.StepPhase(s.Phase), Ord: s.Ord, Round: s.Round, Attempt: attempt(s.Attempt, 1), Failures: s.Failures, Uncharged: s.Free, UnchargedSince: d.time(s.FreeSince),
+func (d *decoder) step(name string, s *api.RunStep) *runtype.StepRecord {
+	out := &runtype.StepRecord{
+		Name: name, Phase: runtype.StepPhase(s.Phase), Ord: s.Ord, Round: s.Round, Attempt: attempt(s.Attempt, 1), Failures: s.Failures, Uncharged: s.Free, UnchargedSince: d.time(s.FreeSince),
 		Lost: s.Lost, Isolated: s.Alone, Undoing: s.Undoing, StartedAt: d.time(s.StartedAt), EndedAt: d.time(s.EndedAt), NextAt: d.time(s.NextAt),
 		Output: raw(s.Output), Fault: d.fault(s.Fault), Note: s.Note, Actor: s.Actor,
 	}
@@ -184,37 +185,37 @@ func (d *decoder) step(name string, s *api.RunStep) *workflow.StepRecord {
 		out.AttemptAt = d.time(s.AttemptAt)
 	}
 	if w := s.Wait; w != nil {
-		out.Wait = &workflow.WaitRecord{Reason: w.Reason, Message: w.Message, Since: d.time(w.Since), Deadline: d.time(w.Deadline), Every: d.span(w.Every), Signal: w.Signal, Child: w.Child, Until: d.time(w.Until)}
+		out.Wait = &runtype.WaitRecord{Reason: w.Reason, Message: w.Message, Since: d.time(w.Since), Deadline: d.time(w.Deadline), Every: d.span(w.Every), Signal: w.Signal, Child: w.Child, Until: d.time(w.Until)}
 	}
 	if p := s.Progress; p != nil {
-		out.Progress = &workflow.Progress{Done: p.Done, Total: p.Total, Text: p.Text, At: d.time(p.At), High: p.High}
+		out.Progress = &runtype.Progress{Done: p.Done, Total: p.Total, Text: p.Text, At: d.time(p.At), High: p.High}
 	}
 	for _, item := range s.Items {
-		out.Items = append(out.Items, workflow.LoopItem{Key: item.Key, Value: raw(item.Value)})
+		out.Items = append(out.Items, runtype.LoopItem{Key: item.Key, Value: raw(item.Value)})
 	}
 	return out
 }
 
-func eventOf(e *workflow.Event, after string) api.RunEvent {
+func eventOf(e *runtype.Event, after string) api.RunEvent {
 	return api.RunEvent{At: timeText(e.At), Kind: string(e.Kind), Step: e.Step, Attempt: attemptOf(e.Attempt, defaultAttempt(e.Step)), Actor: e.Actor, Reason: e.Reason, Message: e.Message,
 		Code: string(e.Code), Data: string(e.Data), After: after}
 }
 
-func (d *decoder) event(run string, seq int64, e *api.RunEvent) workflow.Event {
-	return workflow.Event{Run: run, Seq: seq, At: d.time(e.At), Kind: workflow.EventKind(e.Kind), Step: e.Step, Attempt: attempt(e.Attempt, defaultAttempt(e.Step)), Actor: e.Actor, Reason: e.Reason,
+func (d *decoder) event(run string, seq int64, e *api.RunEvent) runtype.Event {
+	return runtype.Event{Run: run, Seq: seq, At: d.time(e.At), Kind: runtype.EventKind(e.Kind), Step: e.Step, Attempt: attempt(e.Attempt, defaultAttempt(e.Step)), Actor: e.Actor, Reason: e.Reason,
 		Message: e.Message, Code: fault.Code(e.Code), Data: raw(e.Data)}
 }
 
-func signalOf(s *workflow.Signal) api.RunSignal {
+func signalOf(s *runtype.Signal) api.RunSignal {
 	return api.RunSignal{ID: s.ID, Name: s.Name, Payload: string(s.Payload), Actor: s.Actor, At: timeText(s.At)}
 }
 
-func (d *decoder) signal(s *api.RunSignal) workflow.Signal {
-	return workflow.Signal{ID: s.ID, Name: s.Name, Payload: raw(s.Payload), Actor: s.Actor, At: d.time(s.At)}
+func (d *decoder) signal(s *api.RunSignal) runtype.Signal {
+	return runtype.Signal{ID: s.ID, Name: s.Name, Payload: raw(s.Payload), Actor: s.Actor, At: d.time(s.At)}
 }
 
 // headOf returns the part of the status that every save replaces: all but the maps.
-func headOf(r *workflow.Run) api.RunStatus {
+func headOf(r *runtype.Run) api.RunStatus {
 	head := api.RunStatus{
 		Phase: string(r.Phase), Version: r.Version, Hash: r.Hash, Revision: r.Revision, Epoch: r.Epoch, Owner: r.Owner, Queue: r.Queue,
 		NextAt: timeText(r.NextAt), StartedAt: timeText(r.StartedAt), EndedAt: timeText(r.EndedAt), Seq: r.Seq, Ord: r.State.Ord, Seen: r.Mail,
@@ -232,7 +233,7 @@ func headOf(r *workflow.Run) api.RunStatus {
 }
 
 // specOf returns the part of a run that is written once.
-func specOf(r *workflow.Run) api.RunSpec {
+func specOf(r *runtype.Run) api.RunSpec {
 	return api.RunSpec{
 		Flow: r.Flow, Subject: r.Subject, InputText: string(r.Input), Labels: r.Labels, RequestID: r.RequestID, Actor: r.Actor, Reason: r.Reason,
 		Parent: r.Parent, ParentRef: r.ParentRef, Inline: r.Inline, Depth: r.Depth, CreatedAt: timeText(r.CreatedAt),
@@ -240,12 +241,12 @@ func specOf(r *workflow.Run) api.RunSpec {
 }
 
 // run decodes a run without its step records.
-func (d *decoder) run(o *object) *workflow.Run {
+func (d *decoder) run(o *object) *runtype.Run {
 	spec, st := &o.spec, &o.status
-	r := &workflow.Run{
+	r := &runtype.Run{
 		ID: o.id(), Flow: spec.Flow, Version: st.Version, Hash: st.Hash, Subject: o.subject(), RequestID: spec.RequestID, Actor: spec.Actor, Reason: spec.Reason,
 		Parent: spec.Parent, ParentRef: spec.ParentRef, Inline: spec.Inline, Depth: spec.Depth, Input: raw(spec.InputText),
-		Phase: workflow.Phase(st.Phase), Revision: st.Revision, Epoch: st.Epoch, Owner: st.Owner, Queue: st.Queue, NextAt: d.time(st.NextAt),
+		Phase: runtype.Phase(st.Phase), Revision: st.Revision, Epoch: st.Epoch, Owner: st.Owner, Queue: st.Queue, NextAt: d.time(st.NextAt),
 		CreatedAt: d.time(spec.CreatedAt), StartedAt: d.time(st.StartedAt), EndedAt: d.time(st.EndedAt), Seq: st.Seq, Mail: spec.Mail, Fault: d.fault(st.Fault),
 	}
 	if len(spec.Labels) > 0 {
@@ -268,24 +269,24 @@ func (d *decoder) run(o *object) *workflow.Run {
 
 // load decodes a run with its step records and unread signals. STORE_CORRUPT if the
 // object cannot be decoded.
-func load(o *object) (workflow.Loaded, error) {
+func load(o *object) (runstore.Loaded, error) {
 	d := &decoder{}
 	r := d.run(o)
-	records := make([]*workflow.StepRecord, 0, len(o.status.Steps)+4)
+	records := make([]*runtype.StepRecord, 0, len(o.status.Steps)+4)
 	for name, s := range o.status.Steps {
 		records = append(records, d.step(name, &s))
 	}
 	r.Restore(records)
 	signals := d.unread(o)
 	if d.err != nil {
-		return workflow.Loaded{}, workflow.StoreCorrupt.Errorf("run %s (object %s/%s): %w", r.ID, o.namespace, o.name, d.err)
+		return runstore.Loaded{}, runstore.StoreCorrupt.Errorf("run %s (object %s/%s): %w", r.ID, o.namespace, o.name, d.err)
 	}
-	return workflow.Loaded{Run: r, Signals: signals}, nil
+	return runstore.Loaded{Run: r, Signals: signals}, nil
 }
 
 // unread decodes the signals that are not consumed, in order of arrival.
-func (d *decoder) unread(o *object) []workflow.Signal {
-	var signals []workflow.Signal
+func (d *decoder) unread(o *object) []runtype.Signal {
+	var signals []runtype.Signal
 	for _, key := range o.unread() {
 		s := o.spec.Signals[key]
 		signals = append(signals, d.signal(&s))

@@ -7,13 +7,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 
 	"github.com/pawl-dev/pawl/fault"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Create stores a new run. See workflow.Store.
-func (s *Store) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (*workflow.Run, error) {
+// Create stores a new run. See runstore.Store.
+func (s *Store) Create(ctx context.Context, r *runtype.Run, events []runtype.Event) (*runtype.Run, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -28,7 +29,7 @@ func (s *Store) Create(ctx context.Context, r *workflow.Run, events []workflow.E
 		}
 	}
 	if err := s.assignSlot(ctx, e); err != nil {
-		if created && fault.Of(err) == workflow.QueueFull {
+		if created && fault.Of(err) == runstore.QueueFull {
 			s.undoCreate(ctx, e)
 		}
 		return nil, err
@@ -49,14 +50,14 @@ func (s *Store) Create(ctx context.Context, r *workflow.Run, events []workflow.E
 	if l.Run.Owner != "" && created {
 		e.claimer, e.epoch = l.Run.Owner, l.Run.Epoch
 	}
-	if l.Run.Owner == "" && created && l.Run.Phase == workflow.Running {
+	if l.Run.Owner == "" && created && l.Run.Phase == runtype.Running {
 		s.notify(l.Run.ID)
 	}
 	return l.Run, nil
 }
 
 // createObject creates the object of a run, with the initial status in its spec.
-func (s *Store) createObject(ctx context.Context, r *workflow.Run, events []workflow.Event) (*entry, error) {
+func (s *Store) createObject(ctx context.Context, r *runtype.Run, events []runtype.Event) (*entry, error) {
 	if r.Owner != "" {
 		if err := s.ensureAlive(ctx, r.Owner, 0); err != nil {
 			return nil, err
@@ -72,11 +73,11 @@ func (s *Store) createObject(ctx context.Context, r *workflow.Run, events []work
 	}
 	o := &object{name: s.format.name(r.ID), namespace: s.namespaceOf(r.Subject), runID: r.ID, operator: s.o.Operator, spec: specOf(r)}
 	if !s.serves(o.namespace, r.Subject, o.operator) {
-		return nil, workflow.InputInvalid.Errorf("kubestore: a run of %s would remain undone: this store does not serve it (Options.Namespaces, Options.Serves)", r.Subject)
+		return nil, runtype.InputInvalid.Errorf("kubestore: a run of %s would remain undone: this store does not serve it (Options.Namespaces, Options.Serves)", r.Subject)
 	}
 	o.spec.Birth = initialStatus(r, events)
 	if !validName(o.name) {
-		return nil, workflow.InputInvalid.Errorf("%q is not the id of a run", r.ID)
+		return nil, runtype.InputInvalid.Errorf("%q is not the id of a run", r.ID)
 	}
 	if s.o.Owner != nil {
 		if owner := s.o.Owner(r.Subject); owner != nil {
@@ -124,9 +125,9 @@ func (s *Store) untrack(ctx context.Context, o *object) {
 }
 
 // initialStatus returns the status that a run begins with.
-func initialStatus(r *workflow.Run, events []workflow.Event) *api.RunStatus {
+func initialStatus(r *runtype.Run, events []runtype.Event) *api.RunStatus {
 	first := *r
-	first.Phase, first.Revision, first.Queue, first.Mail = workflow.Running, 1, 0, 0
+	first.Phase, first.Revision, first.Queue, first.Mail = runtype.Running, 1, 0, 0
 	if first.Owner == "" && first.NextAt.IsZero() {
 		first.NextAt = time.Now().UTC()
 	}
@@ -158,8 +159,8 @@ func (s *Store) undoCreate(ctx context.Context, e *entry) {
 func (s *Store) checkQueue(subject string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if sub := s.cache.subjects[subject]; sub != nil && sub.active > 0 && sub.queued >= workflow.MaxQueued {
-		return workflow.QueueFull.Errorf("%d runs of %s wait already", workflow.MaxQueued, subject)
+	if sub := s.cache.subjects[subject]; sub != nil && sub.active > 0 && sub.queued >= runstore.MaxQueued {
+		return runstore.QueueFull.Errorf("%d runs of %s wait already", runstore.MaxQueued, subject)
 	}
 	return nil
 }

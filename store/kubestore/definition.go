@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // definitionKey is the key of a definition in its ConfigMap: JSON, compressed. There is
@@ -24,8 +24,8 @@ func (s *Store) definitionRef(hash string) ref {
 	return ref{"", "configmaps", s.o.Namespace, "pawl-flow-" + digest(hash)}
 }
 
-// PutDefinition stores a flow. See workflow.Definitions.
-func (s *Store) PutDefinition(ctx context.Context, d workflow.Definition) error {
+// PutDefinition stores a flow. See runstore.Definitions.
+func (s *Store) PutDefinition(ctx context.Context, d runstore.Definition) error {
 	data, err := json.Marshal(d)
 	if err != nil {
 		return err
@@ -51,15 +51,15 @@ func (s *Store) PutDefinition(ctx context.Context, d workflow.Definition) error 
 }
 
 // Definition returns a flow by its hash. ErrNotFound.
-func (s *Store) Definition(ctx context.Context, hash string) (workflow.Definition, error) {
+func (s *Store) Definition(ctx context.Context, hash string) (runstore.Definition, error) {
 	m, err := s.definition(ctx, hash)
 	if err != nil {
 		if isNotFound(err) {
-			return workflow.Definition{}, workflow.ErrNotFound
+			return runstore.Definition{}, runstore.ErrNotFound
 		}
-		return workflow.Definition{}, storeError(ctx, "reading the definition "+hash, err)
+		return runstore.Definition{}, storeError(ctx, "reading the definition "+hash, err)
 	}
-	var d workflow.Definition
+	var d runstore.Definition
 	z, err := gzip.NewReader(bytes.NewReader(m.BinaryData[definitionKey]))
 	if err == nil {
 		var data []byte
@@ -68,7 +68,7 @@ func (s *Store) Definition(ctx context.Context, hash string) (workflow.Definitio
 		}
 	}
 	if err != nil {
-		return d, workflow.StoreCorrupt.Errorf("definition %s (ConfigMap %s/%s): %w", hash, m.Namespace, m.Name, err)
+		return d, runstore.StoreCorrupt.Errorf("definition %s (ConfigMap %s/%s): %w", hash, m.Namespace, m.Name, err)
 	}
 	return d, nil
 }

@@ -1,6 +1,6 @@
 // Package kubestore keeps runs in the API server of Kubernetes: as objects of the
 // kind Run, or as ConfigMaps where no CRD may be installed. It passes the
-// conformance suite of workflow.Store, with Claimer, Lister, Definitions and Retainer.
+// conformance suite of runstore.Store, with Claimer, Lister, Definitions and Retainer.
 //
 //	Create     POST of the object (with its initial status in spec.birth), PATCH of the subject's slot
 //	Save       one PATCH of what changed

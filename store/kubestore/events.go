@@ -11,7 +11,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // eventLog orders the events of all runs by the versions of the API server. The events
@@ -87,15 +88,15 @@ func parsePosition(cursor string) (position, error) {
 	v, err := strconv.ParseUint(version, 10, 64)
 	n, err2 := strconv.ParseInt(seq, 10, 64)
 	if !ok || err != nil || err2 != nil {
-		return position{}, workflow.InputInvalid.Errorf("cursor %q is not from an earlier answer", cursor)
+		return position{}, runtype.InputInvalid.Errorf("cursor %q is not from an earlier answer", cursor)
 	}
 	return position{v, n}, nil
 }
 
 // Events returns the events of all runs. After a restart of this process the newest
 // events of runs that were written meanwhile may be returned a second time; consumers
-// recognize them by run and number. See workflow.Lister.
-func (s *Store) Events(ctx context.Context, cursor string, limit int) ([]workflow.Event, string, error) {
+// recognize them by run and number. See runstore.Lister.
+func (s *Store) Events(ctx context.Context, cursor string, limit int) ([]runtype.Event, string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
 	}
@@ -149,10 +150,10 @@ func (s *Store) Events(ctx context.Context, cursor string, limit int) ([]workflo
 	}
 	s.mu.Unlock()
 
-	events := make([]workflow.Event, 0, count)
+	events := make([]runtype.Event, 0, count)
 	for _, w := range wanted {
 		part, err := s.fetch(ctx, w)
-		if errors.Is(err, workflow.ErrNotFound) {
+		if errors.Is(err, runstore.ErrNotFound) {
 			continue
 		}
 		if err != nil {
@@ -169,7 +170,7 @@ type eventRange struct {
 	o        *object
 	id       string
 	from, to int64
-	events   []workflow.Event
+	events   []runtype.Event
 	missing  bool
 }
 
@@ -190,7 +191,7 @@ func (s *Store) cachedEvents(e *entry, from, to int64) eventRange {
 
 // fetch returns the events of a range. If they are missing it reads the object, and its
 // history objects if necessary.
-func (s *Store) fetch(ctx context.Context, w eventRange) ([]workflow.Event, error) {
+func (s *Store) fetch(ctx context.Context, w eventRange) ([]runtype.Event, error) {
 	if !w.missing {
 		return w.events, nil
 	}
@@ -198,7 +199,7 @@ func (s *Store) fetch(ctx context.Context, w eventRange) ([]workflow.Event, erro
 	if err != nil {
 		return nil, err
 	}
-	var events []workflow.Event
+	var events []runtype.Event
 	d := &decoder{}
 	first := o.status.Seq + 1
 	for key, event := range o.status.Events {
@@ -219,14 +220,14 @@ func (s *Store) fetch(ctx context.Context, w eventRange) ([]workflow.Event, erro
 		}
 	}
 	if d.err != nil {
-		return nil, workflow.StoreCorrupt.Errorf("run %s: %w", w.id, d.err)
+		return nil, runstore.StoreCorrupt.Errorf("run %s: %w", w.id, d.err)
 	}
-	events = slices.DeleteFunc(events, func(e workflow.Event) bool { return e.Seq < w.from || e.Seq > w.to })
-	slices.SortFunc(events, func(a, b workflow.Event) int { return int(a.Seq - b.Seq) })
-	return slices.CompactFunc(events, func(a, b workflow.Event) bool { return a.Seq == b.Seq }), nil
+	events = slices.DeleteFunc(events, func(e runtype.Event) bool { return e.Seq < w.from || e.Seq > w.to })
+	slices.SortFunc(events, func(a, b runtype.Event) int { return int(a.Seq - b.Seq) })
+	return slices.CompactFunc(events, func(a, b runtype.Event) bool { return a.Seq == b.Seq }), nil
 }
 
-func (s *Store) readHistory(ctx context.Context, o *object) ([]workflow.Event, error) {
+func (s *Store) readHistory(ctx context.Context, o *object) ([]runtype.Event, error) {
 	group, resource := s.format.historyResource()
 	list := s.format.newHistoryList()
 	err := s.client.list(ctx, ref{group, resource, o.namespace, ""}, metav1.ListOptions{LabelSelector: labelRun + "=" + labelValue(o.name)}, list)
@@ -236,8 +237,8 @@ func (s *Store) readHistory(ctx context.Context, o *object) ([]workflow.Event, e
 	return s.format.decodeHistory(list)
 }
 
-// History returns the events of one run. See workflow.Lister.
-func (s *Store) History(ctx context.Context, id string, after int64, limit int) ([]workflow.Event, error) {
+// History returns the events of one run. See runstore.Lister.
+func (s *Store) History(ctx context.Context, id string, after int64, limit int) ([]runtype.Event, error) {
 	if limit <= 0 {
 		limit = 1000
 	}
@@ -248,7 +249,7 @@ func (s *Store) History(ctx context.Context, id string, after int64, limit int) 
 	s.mu.Lock()
 	if e.removed {
 		s.mu.Unlock()
-		return nil, workflow.ErrNotFound
+		return nil, runstore.ErrNotFound
 	}
 	to := min(e.status.Seq, after+int64(limit))
 	w := s.cachedEvents(e, after+1, to)

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // format encodes a run as an object: a Run, or a ConfigMap.
@@ -34,11 +34,11 @@ type format interface {
 	// patchSignals returns the merge patch of a signalEdit.
 	patchSignals(o *object, p *signalEdit) ([]byte, error)
 	// newHistory returns the object that keeps older events of a run.
-	newHistory(o *object, events []workflow.Event) (any, error)
+	newHistory(o *object, events []runtype.Event) (any, error)
 	historyResource() (group, resource string)
 	newHistoryList() runtime.Object
 	// decodeHistory reads the events of such objects.
-	decodeHistory(list runtime.Object) ([]workflow.Event, error)
+	decodeHistory(list runtime.Object) ([]runtype.Event, error)
 }
 
 // Names of labels and annotations.

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
-
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // configMaps keeps each run as a ConfigMap, with one key for each part that changes
@@ -160,7 +160,7 @@ func (configMaps) decode(from runtime.Object) (*object, error) {
 		err = readFields(fields, st)
 	}
 	if err != nil {
-		return nil, workflow.StoreCorrupt.Errorf("ConfigMap %s/%s: %w", m.Namespace, m.Name, err)
+		return nil, runstore.StoreCorrupt.Errorf("ConfigMap %s/%s: %w", m.Namespace, m.Name, err)
 	}
 	o.resolveStatus()
 	if id, ours := strings.CutPrefix(o.name, configMapPrefix); ours && o.accepted() {
@@ -279,7 +279,7 @@ func (configMaps) patchSignals(o *object, p *signalEdit) ([]byte, error) {
 	return encode(tree{"metadata": tree{"resourceVersion": versionText(o.version)}, "data": data})
 }
 
-func (configMaps) newHistory(o *object, events []workflow.Event) (any, error) {
+func (configMaps) newHistory(o *object, events []runtype.Event) (any, error) {
 	data, err := encode(events)
 	if err != nil {
 		return nil, err
@@ -289,12 +289,12 @@ func (configMaps) newHistory(o *object, events []workflow.Event) (any, error) {
 	return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": true, "data": map[string]string{"run": o.id(), "events": string(data)}}, nil
 }
 
-func (configMaps) decodeHistory(list runtime.Object) ([]workflow.Event, error) {
-	var events []workflow.Event
+func (configMaps) decodeHistory(list runtime.Object) ([]runtype.Event, error) {
+	var events []runtype.Event
 	for _, item := range list.(*corev1.ConfigMapList).Items {
-		var part []workflow.Event
+		var part []runtype.Event
 		if err := json.Unmarshal([]byte(item.Data["events"]), &part); err != nil {
-			return nil, workflow.StoreCorrupt.Errorf("ConfigMap %s/%s: %w", item.Namespace, item.Name, err)
+			return nil, runstore.StoreCorrupt.Errorf("ConfigMap %s/%s: %w", item.Namespace, item.Name, err)
 		}
 		events = append(events, part...)
 	}

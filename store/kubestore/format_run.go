@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
-
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // runs keeps runs as objects of the kind Run.
@@ -137,7 +137,7 @@ func historyOwner(o *object, apiVersion, kind string) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: o.name, UID: types.UID(o.uid)}}
 }
 
-func (runs) newHistory(o *object, events []workflow.Event) (any, error) {
+func (runs) newHistory(o *object, events []runtype.Event) (any, error) {
 	data, err := encode(events)
 	if err != nil {
 		return nil, err
@@ -149,12 +149,12 @@ func (runs) newHistory(o *object, events []workflow.Event) (any, error) {
 		"run": o.id(), "first": first, "last": last, "events": string(data)}, nil
 }
 
-func (runs) decodeHistory(list runtime.Object) ([]workflow.Event, error) {
-	var events []workflow.Event
+func (runs) decodeHistory(list runtime.Object) ([]runtype.Event, error) {
+	var events []runtype.Event
 	for _, item := range list.(*api.RunHistoryList).Items {
-		var part []workflow.Event
+		var part []runtype.Event
 		if err := json.Unmarshal([]byte(item.Events), &part); err != nil {
-			return nil, workflow.StoreCorrupt.Errorf("RunHistory %s/%s: %w", item.Namespace, item.Name, err)
+			return nil, runstore.StoreCorrupt.Errorf("RunHistory %s/%s: %w", item.Namespace, item.Name, err)
 		}
 		events = append(events, part...)
 	}

@@ -8,8 +8,7 @@ import (
 	"unicode/utf8"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
-
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // notice is an Event of Kubernetes, as `kubectl describe` shows it.
@@ -30,21 +29,21 @@ const (
 
 // noticesOf returns the Events for new history of a run: that it is paused and with which
 // remedy, that it was resumed or is being cancelled. Other history costs no request.
-func noticesOf(r *workflow.Run, events []workflow.Event) []notice {
+func noticesOf(r *runtype.Run, events []runtype.Event) []notice {
 	var all []notice
 	for _, e := range events {
 		t := notice{id: fmt.Sprintf("%s/%d", r.ID, e.Seq), at: e.At}
 		switch e.Kind {
-		case workflow.RunPaused:
+		case runtype.RunPaused:
 			kind := kindOf(e.Code)
 			if r.Fault != nil && r.Fault.Code == e.Code {
 				kind = r.Fault.Kind()
 			}
 			t.warning, t.reason = true, kind.Reason()
 			t.message = truncate("the run is paused"+atStep(e.Step)+": "+e.Message, ". Remedy: "+kind.Remedy)
-		case workflow.RunResumed:
+		case runtype.RunResumed:
 			t.reason, t.message = "Resumed", withActor("the run goes on", e)
-		case workflow.RunCancelling:
+		case runtype.RunCancelling:
 			t.reason, t.message = "Cancelling", withActor("the run is being cancelled", e)
 		default:
 			continue
@@ -62,7 +61,7 @@ func atStep(step string) string {
 }
 
 // withActor appends to a text who has requested it, and why.
-func withActor(what string, e workflow.Event) string {
+func withActor(what string, e runtype.Event) string {
 	if e.Actor != "" {
 		what += ", requested by " + e.Actor
 	}
@@ -86,7 +85,7 @@ func truncate(text, behind string) string {
 }
 
 // announce posts the Events of a saved run in the background.
-func (s *Store) announce(e *entry, r *workflow.Run, events []workflow.Event) {
+func (s *Store) announce(e *entry, r *runtype.Run, events []runtype.Event) {
 	all := noticesOf(r, events)
 	if len(all) == 0 {
 		return

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/store/kubestore"
 	"github.com/pawl-dev/pawl/store/kubestore/kubetest"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 var diskLost = fault.Declare(fault.Kind{Code: "DISK_LOST", Class: fault.Blocked, Title: "a disk is gone", Remedy: "Put another disk in, then resume the run."})
@@ -78,9 +79,9 @@ func TestAPausedRunReportsItsRemedy(t *testing.T) {
 		}
 	}
 
-	await(t, e, start("Fine"), workflow.Succeeded)
+	await(t, e, start("Fine"), runtype.Succeeded)
 	id := start("Breaks")
-	await(t, e, id, workflow.Paused)
+	await(t, e, id, runtype.Paused)
 	event := told(1)[0]
 	message, _ := event["message"].(string)
 	if event["type"] != "Warning" || event["reason"] != "DiskLost" || len(message) > 1024 ||
@@ -101,7 +102,7 @@ func TestAPausedRunReportsItsRemedy(t *testing.T) {
 	if err := e.Resume(t.Context(), id, "", "", workflow.Actor{Name: "ann", Reason: "a new disk"}); err != nil {
 		t.Fatal(err)
 	}
-	await(t, e, id, workflow.Succeeded)
+	await(t, e, id, runtype.Succeeded)
 	var said []string
 	for _, event := range told(2) {
 		said = append(said, event["type"].(string)+" "+event["reason"].(string))
@@ -140,7 +141,7 @@ func TestEventsOfARunThatIsCreatedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		await(t, e, r.ID, workflow.Paused)
+		await(t, e, r.ID, runtype.Paused)
 		uid := items(t, server, runs)[0]["metadata"].(map[string]any)["uid"]
 		within("an Event of this run", func() bool {
 			return slices.ContainsFunc(items(t, server, "/api/v1/namespaces/space/events"), func(event map[string]any) bool {

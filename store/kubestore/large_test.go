@@ -16,6 +16,8 @@ import (
 	"github.com/pawl-dev/pawl/store/kubestore"
 	"github.com/pawl-dev/pawl/store/kubestore/kubetest"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // serving returns an engine that runs on a store with the test API server.
@@ -49,7 +51,7 @@ func serve(t *testing.T, s *kubestore.Store, flows []workflow.Flow) *workflow.En
 	return e
 }
 
-func await(t *testing.T, e *workflow.Engine, id string, phase workflow.Phase) *workflow.Run {
+func await(t *testing.T, e *workflow.Engine, id string, phase runtype.Phase) *runtype.Run {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		r, err := e.Get(t.Context(), id)
@@ -88,8 +90,8 @@ func TestARunThatIsTooLargeIsPaused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			paused := await(t, e, r.ID, workflow.Paused)
-			if f := paused.Fault; f == nil || f.Code != workflow.OutputTooLarge.Code || f.Step != "Second" {
+			paused := await(t, e, r.ID, runtype.Paused)
+			if f := paused.Fault; f == nil || f.Code != runtype.OutputTooLarge.Code || f.Step != "Second" {
 				t.Errorf("paused with %+v", paused.Fault)
 			}
 			if err := e.Health(); err != nil {
@@ -99,7 +101,7 @@ func TestARunThatIsTooLargeIsPaused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			await(t, e, other.ID, workflow.Succeeded)
+			await(t, e, other.ID, runtype.Succeeded)
 			if n := calls.Load(); n != 1 {
 				t.Errorf("the step was called %d times before anybody resumed it", n)
 			}
@@ -107,7 +109,7 @@ func TestARunThatIsTooLargeIsPaused(t *testing.T) {
 			if err := e.Resume(t.Context(), r.ID, workflow.FromFailed, "", workflow.Actor{Name: "ann"}); err != nil {
 				t.Fatal(err)
 			}
-			if ended := await(t, e, r.ID, workflow.Succeeded); len(ended.Step("Second").Output) != 12 || calls.Load() != 2 {
+			if ended := await(t, e, r.ID, runtype.Succeeded); len(ended.Step("Second").Output) != 12 || calls.Load() != 2 {
 				t.Errorf("after %d calls: %+v", calls.Load(), ended.Step("Second"))
 			}
 		})
@@ -128,8 +130,8 @@ func TestOutputsOfARunAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	paused := await(t, e, r.ID, workflow.Paused)
-	if f := paused.Fault; f == nil || f.Code != workflow.OutputTooLarge.Code || f.Step != "S8" {
+	paused := await(t, e, r.ID, runtype.Paused)
+	if f := paused.Fault; f == nil || f.Code != runtype.OutputTooLarge.Code || f.Step != "S8" {
 		t.Errorf("paused with %+v", paused.Fault)
 	}
 }
@@ -141,16 +143,16 @@ func TestUnreadSignalsAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	await(t, e, r.ID, workflow.Waiting)
+	await(t, e, r.ID, runtype.Waiting)
 	send := func(i int) error {
-		return e.Send(t.Context(), r.ID, workflow.Signal{ID: fmt.Sprint(i), Name: "other", Payload: []byte(`"` + strings.Repeat("x", 60<<10) + `"`)})
+		return e.Send(t.Context(), r.ID, runtype.Signal{ID: fmt.Sprint(i), Name: "other", Payload: []byte(`"` + strings.Repeat("x", 60<<10) + `"`)})
 	}
 	for i := range 4 {
 		if err := send(i); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := send(4); fault.Of(err) != workflow.QueueFull {
+	if err := send(4); fault.Of(err) != runstore.QueueFull {
 		t.Errorf("the fifth signal of 60 KiB: %v", err)
 	}
 	if err := send(2); err != nil {

@@ -10,8 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
-
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // object is a run as the API server keeps it, independent of its kind.
@@ -32,8 +31,8 @@ type object struct {
 
 func (o *object) id() string     { return o.runID }
 func (o *object) accepted() bool { return o.status.Revision > 0 }
-func (o *object) phase() workflow.Phase {
-	return workflow.Phase(o.status.Phase)
+func (o *object) phase() runtype.Phase {
+	return runtype.Phase(o.status.Phase)
 }
 
 func (o *object) subject() string {

@@ -9,7 +9,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // read reads the newest version of an object from the API server. ErrNotFound.
@@ -17,7 +18,7 @@ func (s *Store) read(ctx context.Context, namespace, name string) (*object, erro
 	into := s.format.newObject()
 	if err := s.client.get(ctx, s.runRef(namespace, name), into); err != nil {
 		if isNotFound(err) {
-			return nil, workflow.ErrNotFound
+			return nil, runstore.ErrNotFound
 		}
 		return nil, storeError(ctx, "reading run "+namespace+"/"+name, err)
 	}
@@ -29,7 +30,7 @@ func (s *Store) refresh(ctx context.Context, e *entry) error {
 	o, err := s.read(ctx, e.key.namespace, e.key.name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if errors.Is(err, workflow.ErrNotFound) {
+	if errors.Is(err, runstore.ErrNotFound) {
 		s.forget(e.key.namespace, e.key.name, 0)
 		return err
 	}
@@ -41,7 +42,7 @@ func (s *Store) refresh(ctx context.Context, e *entry) error {
 		return nil
 	}
 	if now := s.upsert(o); now != e {
-		return workflow.ErrNotFound // another run of the same name
+		return runstore.ErrNotFound // another run of the same name
 	}
 	return nil
 }
@@ -59,7 +60,7 @@ func (s *Store) find(ctx context.Context, id string) (*entry, error) {
 		return e, nil
 	}
 	if !validName(s.format.name(id)) {
-		return nil, workflow.ErrNotFound
+		return nil, runstore.ErrNotFound
 	}
 	list := s.format.newList()
 	_, _, selector, _ := s.format.resource()
@@ -78,7 +79,7 @@ func (s *Store) find(ctx context.Context, id string) (*entry, error) {
 			return s.upsert(o), nil
 		}
 	}
-	return nil, workflow.ErrNotFound
+	return nil, runstore.ErrNotFound
 }
 
 // validName reports whether a text is a valid name of an object.
@@ -88,14 +89,14 @@ func validName(name string) bool {
 	})
 }
 
-// Load reads a run and its unread signals from the API server. See workflow.Store.
-func (s *Store) Load(ctx context.Context, id string) (*workflow.Run, []workflow.Signal, error) {
+// Load reads a run and its unread signals from the API server. See runstore.Store.
+func (s *Store) Load(ctx context.Context, id string) (*runtype.Run, []runtype.Signal, error) {
 	e, err := s.find(ctx, id)
 	if err != nil {
 		return nil, nil, err
 	}
 	o, err := s.read(ctx, e.key.namespace, e.key.name)
-	if errors.Is(err, workflow.ErrNotFound) {
+	if errors.Is(err, runstore.ErrNotFound) {
 		s.mu.Lock()
 		s.forget(e.key.namespace, e.key.name, 0)
 		s.mu.Unlock()
@@ -104,7 +105,7 @@ func (s *Store) Load(ctx context.Context, id string) (*workflow.Run, []workflow.
 		return nil, nil, err
 	}
 	if o.id() != id {
-		return nil, nil, workflow.ErrNotFound
+		return nil, nil, runstore.ErrNotFound
 	}
 	l, err := load(o) // before upsert, which may trim o
 	s.mu.Lock()
@@ -115,8 +116,8 @@ func (s *Store) Load(ctx context.Context, id string) (*workflow.Run, []workflow.
 	return l.Run, l.Signals, err
 }
 
-// List returns runs without their step records. See workflow.Lister.
-func (s *Store) List(ctx context.Context, q workflow.Query) ([]*workflow.Run, string, error) {
+// List returns runs without their step records. See runstore.Lister.
+func (s *Store) List(ctx context.Context, q runstore.Query) ([]*runtype.Run, string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
 	}
@@ -140,7 +141,7 @@ func (s *Store) List(ctx context.Context, q workflow.Query) ([]*workflow.Run, st
 			from = sort.Search(len(pool), func(i int) bool { return !mark.after(pool[i]) }) - 1
 		}
 	}
-	var found []*workflow.Run
+	var found []*runtype.Run
 	var last *entry
 	for i := from; i >= 0 && i < len(pool); i += step {
 		e := pool[i]
@@ -161,28 +162,28 @@ func (s *Store) List(ctx context.Context, q workflow.Query) ([]*workflow.Run, st
 }
 
 // matches applies a query to an object before it is decoded.
-func matches(q *workflow.Query, e *entry) bool {
-	head := workflow.Run{ID: e.id(), Phase: e.phase(), Flow: e.spec.Flow, Subject: e.subject(), Hash: e.status.Hash, Parent: e.spec.Parent, Labels: e.spec.Labels}
+func matches(q *runstore.Query, e *entry) bool {
+	head := runtype.Run{ID: e.id(), Phase: e.phase(), Flow: e.spec.Flow, Subject: e.subject(), Hash: e.status.Hash, Parent: e.spec.Parent, Labels: e.spec.Labels}
 	return q.Matches(&head)
 }
 
 // listed decodes a run with only the record of its current step.
-func listed(o *object) (*workflow.Run, error) {
+func listed(o *object) (*runtype.Run, error) {
 	d := &decoder{}
 	r := d.run(o)
-	var records []*workflow.StepRecord
+	var records []*runtype.StepRecord
 	for name, s := range o.status.Steps {
-		switch workflow.StepPhase(s.Phase) {
-		case workflow.StepFailed, workflow.StepRunning, workflow.StepRetrying, workflow.StepWaiting:
+		switch runtype.StepPhase(s.Phase) {
+		case runtype.StepFailed, runtype.StepRunning, runtype.StepRetrying, runtype.StepWaiting:
 			records = append(records, d.step(name, &s))
 		}
 	}
 	r.Restore(records)
 	if current := r.Current(); current != nil {
-		r.Restore([]*workflow.StepRecord{current})
+		r.Restore([]*runtype.StepRecord{current})
 	}
 	if d.err != nil {
-		return nil, workflow.StoreCorrupt.Errorf("run %s: %w", r.ID, d.err)
+		return nil, runstore.StoreCorrupt.Errorf("run %s: %w", r.ID, d.err)
 	}
 	return r, nil
 }
@@ -191,7 +192,7 @@ func parseCursor(cursor string) (int64, string, error) {
 	created, id, ok := strings.Cut(cursor, ".")
 	n, err := strconv.ParseInt(created, 10, 64)
 	if !ok || err != nil {
-		return 0, "", workflow.InputInvalid.Errorf("cursor %q is not from an earlier answer", cursor)
+		return 0, "", runtype.InputInvalid.Errorf("cursor %q is not from an earlier answer", cursor)
 	}
 	return n, id, nil
 }

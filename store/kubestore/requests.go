@@ -8,6 +8,8 @@ import (
 	"time"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/workflow"
@@ -16,11 +18,11 @@ import (
 // Starter is an engine that starts runs too; *workflow.Engine is one.
 type Starter interface {
 	Verbs
-	Start(ctx context.Context, req workflow.Request) (*workflow.Run, error)
+	Start(ctx context.Context, req workflow.Request) (*runtype.Run, error)
 }
 
 // VerbStart is the verb of a run that was created as an object.
-const VerbStart workflow.Verb = "start"
+const VerbStart runtype.Verb = "start"
 
 // retryRefused is the delay before a refused start is tried again if the reason may end
 // by itself: the flow gets loaded, the queue gets shorter.
@@ -103,7 +105,7 @@ func (s *Store) serveOnce(ctx context.Context, engine Starter, acceptor Acceptor
 		if err == nil {
 			err = s.refresh(ctx, e) // the watch may be slower than the next pass
 		}
-		if errors.Is(err, workflow.ErrNotFound) {
+		if errors.Is(err, runstore.ErrNotFound) {
 			err = nil
 		}
 		errs = append(errs, err)
@@ -131,7 +133,7 @@ func (s *Store) answer(ctx context.Context, e *entry, record api.RunRequest) err
 		}
 		return ed, nil
 	})
-	if errors.Is(err, workflow.ErrNotFound) {
+	if errors.Is(err, runstore.ErrNotFound) {
 		return nil
 	}
 	return err
@@ -149,7 +151,7 @@ func (s *Store) startObject(ctx context.Context, engine Starter, e *entry) (wait
 	last := o.status.LastRequest
 	if last != nil && last.ID == id && last.State == "Refused" {
 		at := (&decoder{}).time(last.At)
-		mayEnd := last.Code == string(workflow.FlowUnknown.Code) || last.Code == string(workflow.QueueFull.Code)
+		mayEnd := last.Code == string(workflow.FlowUnknown.Code) || last.Code == string(runstore.QueueFull.Code)
 		if !mayEnd {
 			return 0, nil
 		}
@@ -171,14 +173,14 @@ func (s *Store) startObject(ctx context.Context, engine Starter, e *entry) (wait
 	switch {
 	case err == nil:
 		return 0, nil
-	case errors.Is(err, workflow.ErrNotFound):
+	case errors.Is(err, runstore.ErrNotFound):
 		return 0, nil // it was deleted meanwhile
 	case !refusal(err):
 		return 0, err
 	}
 	answer := Answer{Request: Request{ID: id, Verb: VerbStart}, Err: err}
 	wait = retryRefused
-	if kind := fault.Of(err); kind != workflow.FlowUnknown && kind != workflow.QueueFull {
+	if kind := fault.Of(err); kind != workflow.FlowUnknown && kind != runstore.QueueFull {
 		wait = 0
 	}
 	return wait, s.answer(ctx, e, answer.Record(time.Now()))
@@ -202,7 +204,7 @@ func (s *Store) requestedObject(requestID string) *entry {
 
 // adopt makes a run of an object that a person has created. It takes the slot first, then
 // writes the whole status at once. After a crash in between, the next try repairs it.
-func (s *Store) adopt(ctx context.Context, e *entry, r *workflow.Run, events []workflow.Event) error {
+func (s *Store) adopt(ctx context.Context, e *entry, r *runtype.Run, events []runtype.Event) error {
 	n, err := s.takeSlot(ctx, e.key.namespace, e.key.name, r.Subject)
 	if err != nil {
 		return err

@@ -7,11 +7,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// Expired returns finished runs that the policy does not keep. See workflow.Retainer.
-func (s *Store) Expired(ctx context.Context, now time.Time, policy func(flow string) workflow.Retention, limit int) ([]string, error) {
+// Expired returns finished runs that the policy does not keep. See runstore.Retainer.
+func (s *Store) Expired(ctx context.Context, now time.Time, policy func(flow string) runtype.Retention, limit int) ([]string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -56,7 +57,7 @@ func (s *Store) Expired(ctx context.Context, now time.Time, policy func(flow str
 	return ids, nil
 }
 
-// Remove deletes finished runs. See workflow.Retainer.
+// Remove deletes finished runs. See runstore.Retainer.
 func (s *Store) Remove(ctx context.Context, ids []string) error {
 	for _, id := range ids {
 		s.mu.Lock()
@@ -99,7 +100,7 @@ func (s *Store) remove(ctx context.Context, e *entry) error {
 			s.mu.Unlock()
 			return nil
 		case isConflict(err) && try < tries:
-			if err := s.refresh(ctx, e); errors.Is(err, workflow.ErrNotFound) {
+			if err := s.refresh(ctx, e); errors.Is(err, runstore.ErrNotFound) {
 				return nil
 			} else if err != nil {
 				return err

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/store/kubestore/kubetest"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // The Lease of a dead worker is deleted when it owns no run and expired long ago. The
@@ -22,7 +22,7 @@ func TestLeasesOfDeadWorkersGo(t *testing.T) {
 		}
 	}
 	now := time.Now().UTC()
-	if _, err := s.Create(t.Context(), &workflow.Run{ID: "r", Flow: "F", Subject: "k/n/x", CreatedAt: now, NextAt: now, Owner: "busy", Epoch: 1}, nil); err != nil {
+	if _, err := s.Create(t.Context(), &runtype.Run{ID: "r", Flow: "F", Subject: "k/n/x", CreatedAt: now, NextAt: now, Owner: "busy", Epoch: 1}, nil); err != nil {
 		t.Fatal(err)
 	}
 	s.mu.Lock()
@@ -30,7 +30,7 @@ func TestLeasesOfDeadWorkersGo(t *testing.T) {
 		s.workers[name].seen = now.Add(-2 * sweepAfter)
 	}
 	s.mu.Unlock()
-	if _, err := s.Expired(t.Context(), now, func(string) workflow.Retention { return workflow.Retention{} }, 10); err != nil {
+	if _, err := s.Expired(t.Context(), now, func(string) runtype.Retention { return runtype.Retention{} }, 10); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{"dead": false, "busy": true, "young": true} {

@@ -9,8 +9,8 @@ import (
 	"strconv"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
-
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Limits of the history in a run's object. When it has more than
@@ -85,7 +85,7 @@ func (s *Store) writeLocked(ctx context.Context, e *entry, what string, decide f
 			s.mu.Lock()
 			s.forget(e.key.namespace, e.key.name, 0)
 			s.mu.Unlock()
-			return workflow.ErrNotFound
+			return runstore.ErrNotFound
 		case isConflict(err) && try < tries:
 			if err := s.refresh(ctx, e); err != nil {
 				return err
@@ -109,15 +109,15 @@ func (s *Store) refreshWhole(ctx context.Context, e *entry) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e.removed {
-		return workflow.ErrNotFound
+		return runstore.ErrNotFound
 	}
 	e.object, e.trimmed = o, false
 	s.reindex(e)
 	return nil
 }
 
-// Save writes what changed of a run: one merge patch. See workflow.Store.
-func (s *Store) Save(ctx context.Context, w *workflow.Save) error {
+// Save writes what changed of a run: one merge patch. See runstore.Store.
+func (s *Store) Save(ctx context.Context, w *runstore.Save) error {
 	r := w.Run
 	e, err := s.find(ctx, r.ID)
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *Store) Save(ctx context.Context, w *workflow.Save) error {
 	if err := s.moveHistory(ctx, e); err != nil {
 		return err
 	}
-	var before workflow.Phase
+	var before runtype.Phase
 	var mail int64
 	refreshed := false
 	err = s.write(ctx, e, "saving run "+r.ID, func(e *entry) (*edit, error) {
@@ -149,7 +149,7 @@ func (s *Store) Save(ctx context.Context, w *workflow.Save) error {
 	if len(w.Mail) > 0 {
 		s.deliver(ctx, e)
 	}
-	if r.Phase.Final() && !before.Final() && before != workflow.Queued && !r.Inline {
+	if r.Phase.Final() && !before.Final() && before != runtype.Queued && !r.Inline {
 		s.passOn(ctx, e)
 	}
 	s.mu.Lock()
@@ -162,22 +162,22 @@ func (s *Store) Save(ctx context.Context, w *workflow.Save) error {
 
 // checkCurrent returns an error unless a save replaces exactly the version that its
 // caller has seen.
-func checkCurrent(o *object, r *workflow.Run) error {
+func checkCurrent(o *object, r *runtype.Run) error {
 	switch {
 	case !o.accepted() || o.id() != r.ID:
-		return workflow.ErrNotFound
+		return runstore.ErrNotFound
 	case o.status.Epoch > r.Epoch:
-		return workflow.ErrFenced
+		return runstore.ErrFenced
 	case o.status.Revision != r.Revision:
-		return workflow.ErrConflict
-	case o.phase() == workflow.Queued && r.Phase != workflow.Queued && !r.Phase.Final():
-		return fmt.Errorf("%w: %s is queued behind another run of %s and may only end", workflow.ErrConflict, r.ID, r.Subject)
+		return runstore.ErrConflict
+	case o.phase() == runtype.Queued && r.Phase != runtype.Queued && !r.Phase.Final():
+		return fmt.Errorf("%w: %s is queued behind another run of %s and may only end", runstore.ErrConflict, r.ID, r.Subject)
 	}
 	return nil
 }
 
 // editOf returns the edit for a save.
-func editOf(e *entry, w *workflow.Save) *edit {
+func editOf(e *entry, w *runstore.Save) *edit {
 	r, o := w.Run, e.object
 	next := headOf(r)
 	next.Revision = r.Revision + 1
@@ -235,7 +235,7 @@ func (ed *edit) consume(o *object, consumed []string) {
 			ed.consumed[key] = sig.ID
 		}
 	}
-	over := len(o.status.Consumed) + len(ed.consumed) - workflow.MaxSignalIDs
+	over := len(o.status.Consumed) + len(ed.consumed) - runstore.MaxSignalIDs
 	if over <= 0 {
 		return
 	}
@@ -290,7 +290,7 @@ func (s *Store) moveHistory(ctx context.Context, e *entry) error {
 		keys = keys[:len(keys)/2]
 	}
 	d := &decoder{}
-	var events []workflow.Event
+	var events []runtype.Event
 	size := 0
 	for _, key := range keys {
 		event := st.Events[key]
@@ -302,7 +302,7 @@ func (s *Store) moveHistory(ctx context.Context, e *entry) error {
 	o := *e.object
 	s.mu.Unlock()
 	if d.err != nil {
-		return workflow.StoreCorrupt.Errorf("run %s: %w", o.id(), d.err)
+		return runstore.StoreCorrupt.Errorf("run %s: %w", o.id(), d.err)
 	}
 	body, err := s.format.newHistory(&o, events)
 	if err != nil {

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
-
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// Send adds a signal to a run with one guarded patch of its spec. See workflow.Store.
-func (s *Store) Send(ctx context.Context, id string, sig workflow.Signal) error {
+// Send adds a signal to a run with one guarded patch of its spec. See runstore.Store.
+func (s *Store) Send(ctx context.Context, id string, sig runtype.Signal) error {
 	e, err := s.find(ctx, id)
 	if err != nil {
 		return err
@@ -31,7 +31,7 @@ func (s *Store) Send(ctx context.Context, id string, sig workflow.Signal) error 
 		}
 		s.mu.Lock()
 		unread := e.unread()
-		known, full := e.knows(sig.ID), len(unread) >= workflow.MaxUnread || len(unread) > 0 && mailSize(e.object)+len(sig.Payload) > mailBytes
+		known, full := e.knows(sig.ID), len(unread) >= runstore.MaxUnread || len(unread) > 0 && mailSize(e.object)+len(sig.Payload) > mailBytes
 		final := e.phase().Final()
 		p := newSignalEdit(e.object, sig)
 		body, err := s.format.patchSignals(e.object, p)
@@ -49,9 +49,9 @@ func (s *Store) Send(ctx context.Context, id string, sig workflow.Signal) error 
 			}
 			continue
 		case final:
-			return workflow.ErrFinal
+			return runstore.ErrFinal
 		case full:
-			return workflow.QueueFull.Errorf("run %s has %d unread signals and no space for %d more bytes: the limits are %d signals and %d bytes", id, len(unread), len(sig.Payload), workflow.MaxUnread, mailBytes)
+			return runstore.QueueFull.Errorf("run %s has %d unread signals and no space for %d more bytes: the limits are %d signals and %d bytes", id, len(unread), len(sig.Payload), runstore.MaxUnread, mailBytes)
 		}
 		meta, err := s.client.patch(ctx, s.runRef(o.namespace, o.name), "", body)
 		switch wait, throttled := retryAfter(err); {
@@ -68,7 +68,7 @@ func (s *Store) Send(ctx context.Context, id string, sig workflow.Signal) error 
 			s.mu.Lock()
 			s.forget(e.key.namespace, e.key.name, 0)
 			s.mu.Unlock()
-			return workflow.ErrNotFound
+			return runstore.ErrNotFound
 		case isConflict(err) && try < tries:
 			if err := s.refresh(ctx, e); err != nil {
 				return err
@@ -98,7 +98,7 @@ func mailSize(o *object) int {
 }
 
 // sendEnded answers for a run that has ended: the cache does not have its signals.
-func (s *Store) sendEnded(ctx context.Context, e *entry, sig workflow.Signal) error {
+func (s *Store) sendEnded(ctx context.Context, e *entry, sig runtype.Signal) error {
 	o, err := s.read(ctx, e.key.namespace, e.key.name)
 	switch {
 	case err != nil:
@@ -106,11 +106,11 @@ func (s *Store) sendEnded(ctx context.Context, e *entry, sig workflow.Signal) er
 	case o.knows(sig.ID):
 		return nil
 	}
-	return workflow.ErrFinal
+	return runstore.ErrFinal
 }
 
 // newSignalEdit adds a signal, and removes the consumed signals from the spec.
-func newSignalEdit(o *object, sig workflow.Signal) *signalEdit {
+func newSignalEdit(o *object, sig runtype.Signal) *signalEdit {
 	p := &signalEdit{mail: o.spec.Mail + 1}
 	p.add = map[string]api.RunSignal{number(p.mail): signalOf(&sig)}
 	for key := range o.spec.Signals {
@@ -145,7 +145,7 @@ func (s *Store) emptyOutbox(ctx context.Context, e *entry) error {
 	for key, m := range mail {
 		d := &decoder{}
 		err := s.Send(ctx, m.To, d.signal(&m.Signal))
-		if err != nil && !errors.Is(err, workflow.ErrFinal) && !errors.Is(err, workflow.ErrNotFound) {
+		if err != nil && !errors.Is(err, runstore.ErrFinal) && !errors.Is(err, runstore.ErrNotFound) {
 			return err
 		}
 		s.mu.Lock()
@@ -170,7 +170,7 @@ func (s *Store) emptyOutbox(ctx context.Context, e *entry) error {
 		}
 		return ed, nil
 	})
-	if errors.Is(err, workflow.ErrNotFound) {
+	if errors.Is(err, runstore.ErrNotFound) {
 		return nil
 	}
 	return err

@@ -13,6 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/store/kubestore"
 	"github.com/pawl-dev/pawl/store/kubestore/kubetest"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Two stores with different Namespaces leave each other's runs alone, although each
@@ -34,9 +36,9 @@ func TestRunsOfOtherNamespaces(t *testing.T) {
 				})
 				return s
 			}
-			claim := func(s *kubestore.Store, worker string) []workflow.Loaded {
+			claim := func(s *kubestore.Store, worker string) []runstore.Loaded {
 				t.Helper()
-				got, err := s.Claim(t.Context(), workflow.Claim{Worker: worker, Limit: 10, Lease: time.Minute})
+				got, err := s.Claim(t.Context(), runstore.Claim{Worker: worker, Limit: 10, Lease: time.Minute})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -105,7 +107,7 @@ func TestRunsOfOtherOperators(t *testing.T) {
 			}
 			defer lateStore.Close()
 			seen := func(s *kubestore.Store) (ids []string) {
-				all, _, err := s.List(t.Context(), workflow.Query{})
+				all, _, err := s.List(t.Context(), runstore.Query{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -133,7 +135,7 @@ func TestRunsOfOtherOperators(t *testing.T) {
 					}
 				}
 			}
-			claimed, err := lateStore.Claim(t.Context(), workflow.Claim{Worker: "w", Limit: 10, Lease: time.Minute})
+			claimed, err := lateStore.Claim(t.Context(), runstore.Claim{Worker: "w", Limit: 10, Lease: time.Minute})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -169,7 +171,7 @@ func TestRunsOfOtherKinds(t *testing.T) {
 				}
 				return s, e
 			}
-			start := func(e *workflow.Engine, flow, subject string) *workflow.Run {
+			start := func(e *workflow.Engine, flow, subject string) *runtype.Run {
 				t.Helper()
 				r, err := e.Start(t.Context(), workflow.Request{Flow: flow, Subject: subject})
 				if err != nil {
@@ -179,7 +181,7 @@ func TestRunsOfOtherKinds(t *testing.T) {
 			}
 			known := func(s *kubestore.Store, id string) bool {
 				t.Helper()
-				runs, _, err := s.List(t.Context(), workflow.Query{Prefix: id})
+				runs, _, err := s.List(t.Context(), runstore.Query{Prefix: id})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -209,13 +211,13 @@ func TestRunsOfOtherKinds(t *testing.T) {
 				ended = append(ended, run.ID)
 			}
 			last := start(other, "Theirs", "Theirs/n/b")
-			everything := func(string) workflow.Retention { return workflow.Retention{Age: 1, Keep: 1, Max: 1} }
+			everything := func(string) runtype.Retention { return runtype.Retention{Age: 1, Keep: 1, Max: 1} }
 			for _, s := range []*kubestore.Store{theirs, lateStore} {
 				await("a store has read as far as its newest run", func() bool { return known(s, last.ID) })
 				if known(s, r.ID) || known(s, ended[0]) {
 					t.Error("a store lists the runs of other kinds")
 				}
-				got, err := s.Claim(t.Context(), workflow.Claim{Worker: "w-of-others", Limit: 10, Lease: time.Minute})
+				got, err := s.Claim(t.Context(), runstore.Claim{Worker: "w-of-others", Limit: 10, Lease: time.Minute})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -224,7 +226,7 @@ func TestRunsOfOtherKinds(t *testing.T) {
 						t.Errorf("a store of other kinds claimed %s", l.Run.Subject)
 					}
 				}
-				if _, err := s.ClaimRun(t.Context(), "w-of-others", r.ID, time.Minute); !errors.Is(err, workflow.ErrOwned) {
+				if _, err := s.ClaimRun(t.Context(), "w-of-others", r.ID, time.Minute); !errors.Is(err, runstore.ErrOwned) {
 					t.Errorf("a run of another kind is taken: %v", err)
 				}
 				if ids, err := s.Expired(t.Context(), time.Now().Add(time.Hour), everything, 100); err != nil || len(ids) > 0 {
@@ -233,21 +235,21 @@ func TestRunsOfOtherKinds(t *testing.T) {
 				if got, _, err := s.Load(t.Context(), r.ID); err != nil || got.Subject != r.Subject || known(s, r.ID) {
 					t.Errorf("looked at by its id: %+v, %v; taken in: %v", got, err, known(s, r.ID))
 				}
-				if err := s.Send(t.Context(), r.ID, workflow.Signal{ID: fmt.Sprintf("%p", s), Name: "hello"}); err != nil {
+				if err := s.Send(t.Context(), r.ID, runtype.Signal{ID: fmt.Sprintf("%p", s), Name: "hello"}); err != nil {
 					t.Errorf("a signal to a run of another kind: %v", err)
 				}
 			}
-			if _, err := other.Start(t.Context(), workflow.Request{Flow: "Theirs", Subject: "Ours/n/a"}); fault.Of(err) != workflow.InputInvalid {
+			if _, err := other.Start(t.Context(), workflow.Request{Flow: "Theirs", Subject: "Ours/n/a"}); fault.Of(err) != runtype.InputInvalid {
 				t.Errorf("a run that nobody would work on: %v", err)
 			}
 			if ids, err := ours.Expired(t.Context(), time.Now().Add(time.Hour), everything, 100); err != nil || !slices.Equal(ids, ended[:1]) {
 				t.Errorf("its own store is to remove %v, %v, want %v", ids, err, ended[:1])
 			}
 			got, mail, err := ours.Load(t.Context(), r.ID)
-			if err != nil || got.Owner != "" || got.Phase != workflow.Running || len(mail) != 2 {
+			if err != nil || got.Owner != "" || got.Phase != runtype.Running || len(mail) != 2 {
 				t.Errorf("the run is %s, of %q, with %d signals, %v", got.Phase, got.Owner, len(mail), err)
 			}
-			if claimed, err := ours.Claim(t.Context(), workflow.Claim{Worker: "w", Limit: 10, Lease: time.Minute}); err != nil || len(claimed.Runs) != 1 || claimed.Runs[0].Run.ID != r.ID {
+			if claimed, err := ours.Claim(t.Context(), runstore.Claim{Worker: "w", Limit: 10, Lease: time.Minute}); err != nil || len(claimed.Runs) != 1 || claimed.Runs[0].Run.ID != r.ID {
 				t.Errorf("its own store claimed %+v, %v", claimed, err)
 			}
 		})

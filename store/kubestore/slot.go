@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
-
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 const (
@@ -67,9 +67,9 @@ func (sl slot) admit(name string, finished func(name string) bool) (slotDecision
 		}
 		v.promote = v.next.holder
 	}
-	if len(v.next.queue) >= workflow.MaxQueued {
-		if v.next.queue = unfinished(v.next.queue, finished); len(v.next.queue) >= workflow.MaxQueued {
-			return slotDecision{}, workflow.QueueFull.Errorf("%d runs wait already", workflow.MaxQueued)
+	if len(v.next.queue) >= runstore.MaxQueued {
+		if v.next.queue = unfinished(v.next.queue, finished); len(v.next.queue) >= runstore.MaxQueued {
+			return slotDecision{}, runstore.QueueFull.Errorf("%d runs wait already", runstore.MaxQueued)
 		}
 	}
 	v.next.last++
@@ -124,7 +124,7 @@ func readSlot(l *coordinationv1.Lease) (slot, error) {
 	var err error
 	if text := l.Annotations[annotationLast]; text != "" {
 		if sl.last, err = strconv.ParseInt(text, 10, 64); err != nil {
-			return sl, workflow.StoreCorrupt.Errorf("Lease %s/%s: %s: %w", l.Namespace, l.Name, annotationLast, err)
+			return sl, runstore.StoreCorrupt.Errorf("Lease %s/%s: %s: %w", l.Namespace, l.Name, annotationLast, err)
 		}
 	}
 	for _, part := range strings.Split(l.Annotations[annotationQueue], ",") {
@@ -134,7 +134,7 @@ func readSlot(l *coordinationv1.Lease) (slot, error) {
 		name, n, _ := strings.Cut(part, "=")
 		number, err := strconv.ParseInt(n, 10, 64)
 		if err != nil {
-			return sl, workflow.StoreCorrupt.Errorf("Lease %s/%s: %s: %w", l.Namespace, l.Name, annotationQueue, err)
+			return sl, runstore.StoreCorrupt.Errorf("Lease %s/%s: %s: %w", l.Namespace, l.Name, annotationQueue, err)
 		}
 		sl.queue = append(sl.queue, queued{name, number})
 	}
@@ -244,7 +244,7 @@ func (s *Store) finished(ctx context.Context, namespace string, err *error) func
 			return final
 		}
 		o, e2 := s.read(ctx, namespace, name)
-		if errors.Is(e2, workflow.ErrNotFound) {
+		if errors.Is(e2, runstore.ErrNotFound) {
 			return true
 		}
 		if e2 != nil {
@@ -290,7 +290,7 @@ func (s *Store) assignSlot(ctx context.Context, e *entry) error {
 
 // queue sets a status to that of a queued run.
 func queue(h *api.RunStatus, n int64) {
-	h.Phase, h.Queue, h.Owner, h.Epoch, h.NextAt = string(workflow.Queued), n, "", 0, ""
+	h.Phase, h.Queue, h.Owner, h.Epoch, h.NextAt = string(runtype.Queued), n, "", 0, ""
 }
 
 // takeSlot takes the slot of a subject for a run, or a number in its queue; 0: the run
@@ -320,7 +320,7 @@ func (s *Store) takeSlot(ctx context.Context, namespace, name, subject string) (
 			}
 			if !ok {
 				if try >= tries || !sleep(ctx, time.Duration(rand.Int64N(int64(try+1)*int64(5*time.Millisecond)))) {
-					return 0, workflow.StoreUnavailable.Errorf("the slot of %s changes faster than it can be written", subject)
+					return 0, runstore.StoreUnavailable.Errorf("the slot of %s changes faster than it can be written", subject)
 				}
 				continue
 			}
@@ -398,7 +398,7 @@ func (s *Store) promote(ctx context.Context, namespace, name string) (ended bool
 	s.mu.Unlock()
 	if e == nil {
 		o, err := s.read(ctx, namespace, name)
-		if errors.Is(err, workflow.ErrNotFound) {
+		if errors.Is(err, runstore.ErrNotFound) {
 			return true, nil
 		}
 		if err != nil {
@@ -410,7 +410,7 @@ func (s *Store) promote(ctx context.Context, namespace, name string) (ended bool
 	}
 	err = s.write(ctx, e, "promoting run "+name, func(e *entry) (*edit, error) {
 		ended = e.phase().Final()
-		if !e.accepted() || e.phase() != workflow.Queued && !e.slotPending || e.slotTaken {
+		if !e.accepted() || e.phase() != runtype.Queued && !e.slotPending || e.slotTaken {
 			return nil, nil
 		}
 		h := head(&e.status)
@@ -419,10 +419,10 @@ func (s *Store) promote(ctx context.Context, namespace, name string) (ended bool
 		} else {
 			h.Revision++
 		}
-		h.Phase, h.Queue, h.NextAt = string(workflow.Running), 0, timeText(time.Now())
+		h.Phase, h.Queue, h.NextAt = string(runtype.Running), 0, timeText(time.Now())
 		return &edit{head: h}, nil
 	})
-	if errors.Is(err, workflow.ErrNotFound) {
+	if errors.Is(err, runstore.ErrNotFound) {
 		return true, nil
 	}
 	return ended, err

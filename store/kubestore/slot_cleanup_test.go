@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pawl-dev/pawl/store/kubestore/kubetest"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 func openOn(t *testing.T, server *kubetest.Server, o Options) *Store {
@@ -30,10 +30,10 @@ func openOn(t *testing.T, server *kubetest.Server, o Options) *Store {
 }
 
 // createRun creates a run that takes its slot.
-func createRun(t *testing.T, s *Store, id, subject string) *workflow.Run {
+func createRun(t *testing.T, s *Store, id, subject string) *runtype.Run {
 	t.Helper()
 	now := time.Now().UTC()
-	r, err := s.Create(t.Context(), &workflow.Run{ID: id, Flow: "F", Subject: subject, CreatedAt: now, NextAt: now}, nil)
+	r, err := s.Create(t.Context(), &runtype.Run{ID: id, Flow: "F", Subject: subject, CreatedAt: now, NextAt: now}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,13 +163,13 @@ func TestASlotThatIsNeededAgainStays(t *testing.T) {
 	createRun(t, s, "a", "K/n/x")
 	deleteRun(t, s, "a", "n")
 	eventually(t, "the run is forgotten", func() bool { return !knows(s, "a") && !knows(other, "a") })
-	if r := createRun(t, other, "b", "K/n/x"); r.Phase != workflow.Running {
+	if r := createRun(t, other, "b", "K/n/x"); r.Phase != runtype.Running {
 		t.Fatalf("b is %s", r.Phase)
 	}
 	if err := s.deleteUnusedSlot(t.Context(), unusedSlot{"n", "K/n/x"}); err != nil {
 		t.Fatal(err)
 	}
-	if r := createRun(t, s, "c", "K/n/x"); r.Phase != workflow.Queued {
+	if r := createRun(t, s, "c", "K/n/x"); r.Phase != runtype.Queued {
 		t.Errorf("c is %s beside b", r.Phase)
 	}
 	upgraded := openOn(t, server, Options{Owner: func(string) *metav1.OwnerReference {
@@ -206,7 +206,7 @@ func TestSlotsThatStayedAreSwept(t *testing.T) {
 	put("K/n/configmap", configMapPrefix+"gone", false)
 	put("Other/n/x", "gone", false)
 	s := openOn(t, server, Options{Serves: Kinds("K")})
-	if _, err := s.Expired(context.Background(), time.Now(), func(string) workflow.Retention { return workflow.Retention{} }, 10); err != nil {
+	if _, err := s.Expired(context.Background(), time.Now(), func(string) runtype.Retention { return runtype.Retention{} }, 10); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the slot that nobody has is gone", func() bool { return slotsIn(t, s)["K/n/old"].Name == "" })

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-dev/pawl/fault"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 func line(names ...string) []queued {
@@ -57,14 +57,14 @@ func TestAdmit(t *testing.T) {
 			}
 		})
 	}
-	full := slot{holder: "a", last: workflow.MaxQueued}
-	for i := range workflow.MaxQueued {
+	full := slot{holder: "a", last: runstore.MaxQueued}
+	for i := range runstore.MaxQueued {
 		full.queue = append(full.queue, queued{fmt.Sprint("q", i), int64(i + 1)})
 	}
-	if _, err := full.admit("new", func(string) bool { return false }); fault.Of(err) != workflow.QueueFull {
+	if _, err := full.admit("new", func(string) bool { return false }); fault.Of(err) != runstore.QueueFull {
 		t.Errorf("a full queue: %v", err)
 	}
-	if v, err := full.admit("new", func(n string) bool { return n == "q50" }); err != nil || len(v.next.queue) != workflow.MaxQueued {
+	if v, err := full.admit("new", func(n string) bool { return n == "q50" }); err != nil || len(v.next.queue) != runstore.MaxQueued {
 		t.Errorf("a full queue with one that has ended: %v, %v", v, err)
 	}
 }

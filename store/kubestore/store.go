@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Kind is the kind of object that keeps a run.
@@ -94,12 +95,12 @@ type Store struct {
 }
 
 var (
-	_ workflow.Store       = (*Store)(nil)
-	_ workflow.Claimer     = (*Store)(nil)
-	_ workflow.Lister      = (*Store)(nil)
-	_ workflow.Definitions = (*Store)(nil)
-	_ workflow.Retainer    = (*Store)(nil)
-	_ workflow.Bounded     = (*Store)(nil)
+	_ runstore.Store       = (*Store)(nil)
+	_ runstore.Claimer     = (*Store)(nil)
+	_ runstore.Lister      = (*Store)(nil)
+	_ runstore.Definitions = (*Store)(nil)
+	_ runstore.Retainer    = (*Store)(nil)
+	_ runstore.Bounded     = (*Store)(nil)
 )
 
 // Open starts the watches and returns when they have read all existing objects. ctx
@@ -112,14 +113,14 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		o.Logger = slog.Default()
 	}
 	if o.Operator != labelValue(o.Operator) || len(validation.IsValidLabelValue(o.Operator)) > 0 {
-		return nil, workflow.InputInvalid.Errorf("kubestore: Options.Operator %q is not the value of a label: letters, digits, '-', '_' and '.', at most 63", o.Operator)
+		return nil, runtype.InputInvalid.Errorf("kubestore: Options.Operator %q is not the value of a label: letters, digits, '-', '_' and '.', at most 63", o.Operator)
 	}
 	if o.Config == nil {
-		return nil, workflow.InputInvalid.Errorf("kubestore: Options.Config is missing")
+		return nil, runtype.InputInvalid.Errorf("kubestore: Options.Config is missing")
 	}
 	c, err := newClient(o.Config, o.Timeout)
 	if err != nil {
-		return nil, workflow.InputInvalid.Errorf("kubestore: the configuration of the client: %w", err)
+		return nil, runtype.InputInvalid.Errorf("kubestore: the configuration of the client: %w", err)
 	}
 	s := &Store{
 		o: o, client: c, log: o.Logger, cache: newCache(), workers: map[string]*worker{}, slots: map[string]*slot{},
@@ -134,7 +135,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	case ConfigMap:
 		s.format = configMaps{}
 	default:
-		return nil, workflow.InputInvalid.Errorf("kubestore: runs are kept as Run or ConfigMap, not as %q", o.Kind)
+		return nil, runtype.InputInvalid.Errorf("kubestore: runs are kept as Run or ConfigMap, not as %q", o.Kind)
 	}
 	if err := s.reachable(ctx); err != nil {
 		c.close()
@@ -158,7 +159,7 @@ func (s *Store) reachable(ctx context.Context) error {
 		return nil
 	}
 	if isNotFound(err) {
-		return workflow.StoreUnavailable.Errorf("kubestore: the API server knows no %s; install deploy/crds, or keep runs as ConfigMaps: %w", s.o.Kind, err)
+		return runstore.StoreUnavailable.Errorf("kubestore: the API server knows no %s; install deploy/crds, or keep runs as ConfigMaps: %w", s.o.Kind, err)
 	}
 	return storeError(ctx, "kubestore: listing runs", err)
 }
@@ -173,8 +174,8 @@ func (s *Store) Close() error {
 }
 
 // RunLimit is half of the limit of other stores: an object of the API server also
-// holds signals and history, and its quotes are escaped. See workflow.Bounded.
-func (s *Store) RunLimit() int { return workflow.MaxRun / 2 }
+// holds signals and history, and its quotes are escaped. See runstore.Bounded.
+func (s *Store) RunLimit() int { return runtype.MaxRun / 2 }
 
 // Requests returns how many requests this store has sent, without watches.
 func (s *Store) Requests() int64 { return s.client.sent.Load() }
@@ -221,7 +222,7 @@ func (s *Store) notify(id string) {
 	}
 }
 
-// Wake carries the ids of runs that may be due. See workflow.Claimer.
+// Wake carries the ids of runs that may be due. See runstore.Claimer.
 func (s *Store) Wake() <-chan string { return s.wake }
 
 // background runs work in a goroutine and repeats it with growing delay until it

@@ -8,7 +8,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // firstLease is the lease of a worker that owns a run before its first claim.
@@ -111,7 +111,7 @@ func (s *Store) writeWorker(ctx context.Context, name string, lease time.Duratio
 		fenced := w.lost && !revive
 		s.mu.Unlock()
 		if fenced {
-			return workflow.ErrFenced
+			return runstore.ErrFenced
 		}
 		meta, err := s.putWorker(ctx, name, holder, version, length)
 		wait, throttled := retryAfter(err)
@@ -136,10 +136,10 @@ func (s *Store) writeWorker(ctx context.Context, name string, lease time.Duratio
 				return errRenewed
 			}
 			if lost && !revive {
-				return workflow.ErrFenced
+				return runstore.ErrFenced
 			}
 			if try >= tries {
-				return workflow.StoreUnavailable.Errorf("the lease of worker %s cannot be written: %w", name, err)
+				return runstore.StoreUnavailable.Errorf("the lease of worker %s cannot be written: %w", name, err)
 			}
 		case throttled && try < tries:
 			if !sleep(ctx, wait) {
@@ -151,7 +151,7 @@ func (s *Store) writeWorker(ctx context.Context, name string, lease time.Duratio
 	}
 }
 
-var errRenewed = workflow.ErrOwned
+var errRenewed = runstore.ErrOwned
 
 func (s *Store) putWorker(ctx context.Context, name, holder string, version uint64, lease time.Duration) (metav1.ObjectMeta, error) {
 	r := s.workerRef(name)
@@ -206,7 +206,7 @@ func (s *Store) ensureAlive(ctx context.Context, name string, lease time.Duratio
 	return s.writeWorker(ctx, name, lease, name, true)
 }
 
-// Renew renews the lease of a worker. See workflow.Claimer.
+// Renew renews the lease of a worker. See runstore.Claimer.
 func (s *Store) Renew(ctx context.Context, worker string, lease time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err

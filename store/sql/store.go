@@ -28,11 +28,13 @@ import (
 	"github.com/pawl-dev/pawl/account"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/lock"
+	"github.com/pawl-dev/pawl/store/sql/admin"
 	"github.com/pawl-dev/pawl/store/sql/clusters"
 	"github.com/pawl-dev/pawl/store/sql/db"
 	"github.com/pawl-dev/pawl/store/sql/idempotency"
 	"github.com/pawl-dev/pawl/store/sql/secrets"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Options name the database to open and say how to open it.
@@ -55,11 +57,11 @@ type Options struct {
 
 // Store is the interface of both databases.
 type Store interface {
-	workflow.Store
-	workflow.Claimer
-	workflow.Lister
-	workflow.Definitions
-	workflow.Retainer
+	runstore.Store
+	runstore.Claimer
+	runstore.Lister
+	runstore.Definitions
+	runstore.Retainer
 	Admin
 	// Objects returns the standalone objects of the database and their change feed.
 	Objects() control.Objects
@@ -86,7 +88,7 @@ type Admin interface {
 	// Stats counts what was written since Open.
 	Stats() db.Stats
 	// Check reads the whole store and reports damage.
-	Check(ctx context.Context) (Report, error)
+	Check(ctx context.Context) (admin.Report, error)
 	// Backup writes a copy to a new file. The store stays in use.
 	Backup(ctx context.Context, path string) error
 	// Export writes every run with its records, signals and history as JSON lines.
@@ -99,35 +101,15 @@ type Admin interface {
 	CheckEncryption(ctx context.Context) error
 }
 
-// Report is the result of Check.
-type Report struct {
-	Runs     int      `json:"runs"`
-	Events   int      `json:"events"`
-	Clusters int      `json:"clusters"`
-	Damage   []Damage `json:"damage,omitempty"`
-	Healthy  bool     `json:"healthy"`
-	Keys     []string `json:"encryptedWith,omitempty"` // ids of the master keys that encrypted its secrets
-}
-
-// Damage is one damaged record.
-type Damage struct {
-	Run  string `json:"run,omitempty"` // empty: the file itself
-	What string `json:"what"`
-}
-
 // Open opens a database and brings its schema up to date. It refuses a newer schema
 // (SCHEMA_NEWER) and a schema whose migrations were edited (SCHEMA_CHANGED), and it does
 // not touch a damaged file (STORE_CORRUPT).
 func Open(ctx context.Context, o Options) (Store, error) {
 	switch {
 	case o.DSN != "" && o.Path != "":
-		return nil, workflow.InputInvalid.Errorf("Options.Path and Options.DSN are both set: give one")
+		return nil, runtype.InputInvalid.Errorf("Options.Path and Options.DSN are both set: give one")
 	case strings.HasPrefix(o.DSN, "postgres://"), strings.HasPrefix(o.DSN, "postgresql://"), strings.Contains(o.DSN, "="):
-		encrypter, err := o.encrypter()
-		if err != nil {
-			return nil, err
-		}
-		p, err := openPostgres(ctx, o.DSN, encrypter)
+		p, err := OpenPostgres(ctx, o)
 		if err != nil {
 			return nil, err
 		}
@@ -136,7 +118,7 @@ func Open(ctx context.Context, o Options) (Store, error) {
 		o.Path = strings.TrimPrefix(strings.TrimPrefix(o.DSN, "sqlite:"), "//")
 	}
 	if o.Path == "" {
-		return nil, workflow.InputInvalid.Errorf("no database: set Options.Path to a file or Options.DSN to postgres://…")
+		return nil, runtype.InputInvalid.Errorf("no database: set Options.Path to a file or Options.DSN to postgres://…")
 	}
 	s, err := OpenSQLite(ctx, o)
 	if err != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
 	"github.com/pawl-dev/pawl/store/kubestore"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // kubectl runs the plugin, which uses Kubernetes: in the namespace of the context, in a
@@ -192,7 +193,7 @@ func TestAnnotationsOfAClusterAskItsRun(t *testing.T) {
 				})
 				return last
 			}
-			phase := func(want workflow.Phase) {
+			phase := func(want runtype.Phase) {
 				t.Helper()
 				await(t, "the run is "+string(want), func(ctx context.Context) error {
 					now, err := w.engine.Get(ctx, r.ID)
@@ -206,7 +207,7 @@ func TestAnnotationsOfAClusterAskItsRun(t *testing.T) {
 			if last := answered("pause", "pause"); last["state"] != "Accepted" || last["id"] == "" {
 				t.Errorf("the answer is %v", last)
 			}
-			phase(workflow.Paused)
+			phase(runtype.Paused)
 			annotate("resume", "r1,from=Nowhere")
 			if last := answered("resume", "resume"); last["state"] != "Refused" || last["code"] != "REQUEST_REFUSED" || last["remedy"] == "" {
 				t.Errorf("the answer is %v", last)
@@ -222,7 +223,7 @@ func TestAnnotationsOfAClusterAskItsRun(t *testing.T) {
 			answered("resume", "resume")
 			annotate("cancel", "c1,drop")
 			answered("cancel", "cancel")
-			phase(workflow.Cancelled)
+			phase(runtype.Cancelled)
 		})
 	}
 }

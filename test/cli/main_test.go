@@ -33,6 +33,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/action"
 	"github.com/pawl-dev/pawl/workflow/flowfile"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // No nodes: instances are simulated, by the same simulation on both backends.
@@ -81,7 +82,7 @@ func operator(t *testing.T, o sharedstorage.Options) (*sharedstorage.Operator, *
 }
 
 // engineOf returns an engine with the flows of the operator and of the tests.
-func engineOf(t *testing.T, op *sharedstorage.Operator, store workflow.Store) *workflow.Engine {
+func engineOf(t *testing.T, op *sharedstorage.Operator, store runstore.Store) *workflow.Engine {
 	t.Helper()
 	own, actions := flows(t)
 	engine, err := op.Engine(store, workflow.Options{Actions: actions, Object: op.Object, Logger: quiet})

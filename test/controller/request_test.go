@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/kube/controller"
 	"github.com/pawl-dev/pawl/store/kubestore"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // requestFixture is an object whose annotations send requests to its run.
@@ -83,11 +84,11 @@ func (w *requestFixture) run(name, request string) string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.phase(r.ID, workflow.Waiting)
+	w.phase(r.ID, runtype.Waiting)
 	return r.ID
 }
 
-func (w *requestFixture) phase(id string, want workflow.Phase) (r *workflow.Run) {
+func (w *requestFixture) phase(id string, want runtype.Phase) (r *runtype.Run) {
 	w.t.Helper()
 	w.until("the run is "+string(want), func() (err error) {
 		if r, err = w.engine.Get(w.t.Context(), id); err == nil && r.Phase != want {
@@ -141,11 +142,11 @@ func TestAnnotationsOfTheSubjectAskItsRun(t *testing.T) {
 	if want := fmt.Sprintf("pause/%s true#%s", last.ID, last.ID); <-stamps != want {
 		t.Errorf("not stamped as %s when it was accepted", want)
 	}
-	w.phase(id, workflow.Paused)
+	w.phase(id, runtype.Paused)
 
 	w.annotate("a", "resume", "r1,from=failed")
 	w.answered("a", "resume", "r1")
-	w.phase(id, workflow.Waiting)
+	w.phase(id, runtype.Waiting)
 
 	w.annotate("a", "progress.One", "3/10,three of ten")
 	w.answered("a", "progress", "-")
@@ -164,7 +165,7 @@ func TestAnnotationsOfTheSubjectAskItsRun(t *testing.T) {
 	w.answered("a", "skip", "s1")
 	w.annotate("a", "signal.go", `g1,{"lag":0}`)
 	w.answered("a", "signal", "g1")
-	if r := w.phase(id, workflow.Succeeded); string(r.Step("Two").Output) != `{"lag":0}` || r.Step("One").Phase != workflow.StepSkipped {
+	if r := w.phase(id, runtype.Succeeded); string(r.Step("Two").Output) != `{"lag":0}` || r.Step("One").Phase != runtype.StepSkipped {
 		t.Errorf("the steps are %+v and %+v", r.Step("One"), r.Step("Two"))
 	}
 }
@@ -179,7 +180,7 @@ func TestARequestIsNotHandedToTheNextRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.phase(first, workflow.Cancelled)
+	w.phase(first, runtype.Cancelled)
 	second := w.run("a", "second")
 	w.annotate("a", "cancel", "c1,drop")
 	w.begin()
@@ -188,7 +189,7 @@ func TestARequestIsNotHandedToTheNextRun(t *testing.T) {
 	}
 	w.annotate("a", "pause", "p1") // a later request, to wait for
 	w.answered("a", "pause", "p1")
-	if r := w.phase(second, workflow.Paused); r.State.Last == nil || !strings.HasSuffix(r.State.Last.ID, "pause/p1") {
+	if r := w.phase(second, runtype.Paused); r.State.Last == nil || !strings.HasSuffix(r.State.Last.ID, "pause/p1") {
 		t.Errorf("the next run was asked, too: %+v", r.State)
 	}
 }
@@ -214,7 +215,7 @@ func TestANewerRequestSurvives(t *testing.T) {
 	w.begin()
 	w.annotate("a", "pause", "p1")
 	w.answered("a", "pause", "p2")
-	w.phase(id, workflow.Paused)
+	w.phase(id, runtype.Paused)
 	seen := map[string]bool{}
 	for len(asked) > 0 {
 		seen[<-asked] = true
@@ -252,5 +253,5 @@ func TestARefusedRequestIsReported(t *testing.T) {
 			return nil
 		})
 	}
-	w.phase(id, workflow.Waiting)
+	w.phase(id, runtype.Waiting)
 }

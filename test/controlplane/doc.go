@@ -34,8 +34,9 @@
 //
 // There is no kube-proxy, DNS or CNI: a Service has no route, and as the API
 // server takes no loopback address in an EndpointSlice, a Service of pods with
-// such addresses has no endpoints. Pods are reached at status.podIP. The fake
-// kubelet serves no requests: kubectl logs, exec and port-forward do not work.
-// Logs are files (kubelet.Kubelet.LogFile; <Plane.Dir>/by-name for a person),
-// and Kubelet.Exec runs a command in a container.
+// such addresses has no endpoints. Pods are reached at status.podIP. With
+// Options.Endpoints kubectl logs and exec work for pods with processes; port-forward
+// and attach do not. Logs are files too (kubelet.Kubelet.LogFile;
+// <Plane.Dir>/by-name for a person), and Kubelet.Exec runs a command in a
+// container. Package kubelet lists what its pods do and what they do not.
 package controlplane

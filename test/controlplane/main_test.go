@@ -13,8 +13,11 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/pawl-dev/pawl/test/controlplane"
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
@@ -25,6 +28,7 @@ var suite = controlplane.NewSuite(controlplane.Options{
 	CRDs:       []string{"testdata/crd.yaml"},
 	NodeGrace:  4 * time.Second,
 	EvictAfter: 2 * time.Second,
+	Endpoints:  true,
 	Kubelet:    kubelet.Options{Name: "paper", Lease: time.Second},
 })
 
@@ -55,6 +59,23 @@ func serve() {
 	mux.HandleFunc("GET /self", func(w http.ResponseWriter, _ *http.Request) {
 		cwd, _ := os.Getwd()
 		_ = json.NewEncoder(w).Encode(self{PID: os.Getpid(), UID: os.Getuid(), Args: os.Args[1:], Env: os.Environ(), Dir: cwd})
+	})
+	mux.HandleFunc("GET /whoami", func(w http.ResponseWriter, r *http.Request) {
+		config, err := rest.InClusterConfig()
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		review, err := kubernetes.NewForConfigOrDie(config).AuthenticationV1().SelfSubjectReviews().Create(r.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		namespace, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+		fmt.Fprintf(w, "%s in %s", review.Status.UserInfo.Username, namespace)
+		if err != nil {
+			fmt.Fprint(w, err)
+		}
 	})
 	mux.HandleFunc("GET /file", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, r.FormValue("path")) })
 	mux.HandleFunc("POST /file", func(w http.ResponseWriter, r *http.Request) {

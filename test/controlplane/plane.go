@@ -28,6 +28,8 @@ type Options struct {
 	// Kubelet are the nodes; Config, Dir, Addresses and Record are filled in.
 	// Nodes: -1 means none, for a test that starts its own (Plane.StartKubelet).
 	Kubelet kubelet.Options
+	// Endpoints makes all nodes serve kubectl logs and exec of pods with processes.
+	Endpoints bool
 	// NodeGrace is how long a node may be silent until it is NotReady (Kubernetes and default:
 	// 50 s). EvictAfter is how long its pods stay then (5 min).
 	NodeGrace, EvictAfter time.Duration
@@ -56,6 +58,7 @@ type Plane struct {
 	kubeconfig string
 	client     kubernetes.Interface
 	addresses  *kubelet.Addresses
+	authority  *kubelet.Authority // nil: nodes serve nothing
 	log        *os.File
 
 	ctx      context.Context // ends when the plane stops
@@ -129,7 +132,7 @@ func (p *Plane) start(ctx context.Context) (err error) {
 // StartKubelet starts another set of nodes, which must have a Name of its own.
 // It stops with the plane.
 func (p *Plane) StartKubelet(o kubelet.Options) (*kubelet.Kubelet, error) {
-	o.Config, o.Addresses, o.Record = p.Config(), p.addresses, p.slot.record
+	o.Config, o.Addresses, o.Record, o.Authority = p.Config(), p.addresses, p.slot.record, p.authority
 	if o.Dir == "" {
 		o.Dir = p.slot.dir // short, because of the limit for socket paths
 		if o.Name != "" {
@@ -187,6 +190,18 @@ func (p *Plane) startServers() error {
 	// nothing uses the endpoints of kubernetes.default.
 	flags.Set("advertise-address", "192.0.2.10")
 	flags.Set("endpoint-reconciler-type", "none")
+	if p.o.Endpoints {
+		if p.authority, err = kubelet.NewAuthority(); err != nil {
+			return err
+		}
+		toNodes, err := p.authority.Flags(api.CertDir)
+		if err != nil {
+			return err
+		}
+		for name, value := range toNodes {
+			flags.Set(name, value)
+		}
+	}
 	if p.o.EvictAfter > 0 {
 		seconds := fmt.Sprint(max(1, int(p.o.EvictAfter/time.Second)))
 		flags.Set("default-not-ready-toleration-seconds", seconds)

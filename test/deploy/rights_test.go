@@ -19,6 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/test/controlplane"
 	"github.com/pawl-dev/pawl/test/deploy"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // unusedRights are the rights that no request of the test below needs, with the reason for
@@ -228,7 +229,7 @@ func (h *fixture) archive(kind kubestore.Kind) {
 		h.t.Fatal(err)
 	}
 	defer store.Close()
-	flow := workflow.Flow{Name: "Long", Retention: &workflow.Retention{Age: 1, Keep: 1, Max: 1}}
+	flow := workflow.Flow{Name: "Long", Retention: &runtype.Retention{Age: 1, Keep: 1, Max: 1}}
 	for n := range 90 {
 		flow.Steps = append(flow.Steps, workflow.Step{Name: fmt.Sprint("Step", n), Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }})
 	}
@@ -245,7 +246,7 @@ func (h *fixture) archive(kind kubestore.Kind) {
 			h.t.Errorf("the engine: %v", err)
 		}
 	}()
-	var last *workflow.Run
+	var last *runtype.Run
 	for range 2 { // one stays
 		if last, err = engine.Start(ctx, workflow.Request{Flow: "Long", Subject: "test/" + h.namespace + "/archive"}); err != nil {
 			h.t.Fatal(err)
@@ -253,7 +254,7 @@ func (h *fixture) archive(kind kubestore.Kind) {
 	}
 	h.await(time.Minute, "both runs have ended", func(ctx context.Context) error {
 		run, _, err := store.Load(ctx, last.ID)
-		if err == nil && run.Phase != workflow.Succeeded {
+		if err == nil && run.Phase != runtype.Succeeded {
 			err = errors.New(string(run.Phase))
 		}
 		return err

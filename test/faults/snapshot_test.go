@@ -19,7 +19,7 @@ import (
 
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/store/kubestore"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // snapshot describes the objects of the namespace, without the parts that differ between
@@ -150,7 +150,7 @@ func (w *fixture) snapshotRuns(ctx context.Context, say func(string, ...any)) er
 		steps := 0
 		for name, step := range r.Status.Steps {
 			steps++
-			if step.Phase != string(workflow.StepDone) {
+			if step.Phase != string(runtype.StepDone) {
 				say("run of %s: step %s is %s", r.Spec.Flow, name, step.Phase)
 			}
 		}
@@ -225,13 +225,13 @@ func (w *fixture) checkRunStepsOnce(store *kubestore.Store, r v1alpha1.Run) {
 	}
 	done, pauses := map[string]int{}, 0
 	for i, e := range events {
-		if e.Kind == workflow.RunPaused {
+		if e.Kind == runtype.RunPaused {
 			pauses++
 		}
 		if e.Seq != int64(i)+1 {
 			w.t.Errorf("run of %s: event %d has number %d", r.Spec.Flow, i, e.Seq)
 		}
-		if e.Kind == workflow.StepDoneEvent {
+		if e.Kind == runtype.StepDoneEvent {
 			done[e.Step]++
 		}
 	}

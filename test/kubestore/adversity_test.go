@@ -12,6 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/store/kubestore"
 	"github.com/pawl-dev/pawl/store/kubestore/kubetest"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // stepEffects records the effects of the steps of a test, by key.
@@ -75,18 +77,18 @@ func TestOneCallInTenBreaks(t *testing.T) {
 			var ids []string
 			for i := range 24 {
 				request := workflow.Request{Flow: "Main", Subject: fmt.Sprint("kind/space/", i%8), RequestID: fmt.Sprint(i)}
-				var r *workflow.Run
+				var r *runtype.Run
 				if err := kubetest.Retry(ctx, func() (err error) { r, err = engines[i%2].Start(ctx, request); return err }); err != nil {
 					t.Fatal(err)
 				}
 				ids = append(ids, r.ID)
-				signal := workflow.Signal{ID: "s", Name: "go"}
+				signal := runtype.Signal{ID: "s", Name: "go"}
 				if err := kubetest.Retry(ctx, func() error { return engines[(i+1)%2].Send(ctx, r.ID, signal) }); err != nil {
 					t.Fatal(err)
 				}
 			}
 			for _, id := range ids {
-				until(t, stores[0], id, workflow.Succeeded)
+				until(t, stores[0], id, runtype.Succeeded)
 			}
 			broken := int64(0)
 			for _, wire := range wires {
@@ -129,19 +131,19 @@ func TestAFrozenWorkerIsFenced(t *testing.T) {
 	a, _ := open(t, plane.Config(), kubestore.Run, space)
 	b, _ := open(t, plane.Config(), kubestore.Run, space)
 	now := time.Now().UTC()
-	r, err := a.Create(t.Context(), &workflow.Run{ID: "r1", Flow: "F", Subject: "kind/space/x", CreatedAt: now, NextAt: now, Seq: 1},
-		[]workflow.Event{{Seq: 1, At: now, Kind: workflow.RunCreated}})
+	r, err := a.Create(t.Context(), &runtype.Run{ID: "r1", Flow: "F", Subject: "kind/space/x", CreatedAt: now, NextAt: now, Seq: 1},
+		[]runtype.Event{{Seq: 1, At: now, Kind: runtype.RunCreated}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	mine, err := a.Claim(t.Context(), workflow.Claim{Worker: "a", Limit: 1, Lease: time.Second})
+	mine, err := a.Claim(t.Context(), runstore.Claim{Worker: "a", Limit: 1, Lease: time.Second})
 	if err != nil || len(mine.Runs) != 1 {
 		t.Fatal(mine, err)
 	}
 	old := mine.Runs[0].Run
-	var taken workflow.Claimed
+	var taken runstore.Claimed
 	for deadline := time.Now().Add(20 * time.Second); len(taken.Runs) == 0; {
-		if taken, err = b.Claim(t.Context(), workflow.Claim{Worker: "b", Limit: 1, Lease: time.Minute}); err != nil || time.Now().After(deadline) {
+		if taken, err = b.Claim(t.Context(), runstore.Claim{Worker: "b", Limit: 1, Lease: time.Minute}); err != nil || time.Now().After(deadline) {
 			t.Fatalf("b does not get the run of a silent worker: %v", err)
 		}
 		time.Sleep(20 * time.Millisecond)
@@ -149,14 +151,14 @@ func TestAFrozenWorkerIsFenced(t *testing.T) {
 	if got := taken.Runs[0].Run; got.ID != r.ID || got.Epoch <= old.Epoch {
 		t.Fatalf("b has %s with epoch %d after %d", got.ID, got.Epoch, old.Epoch)
 	}
-	if err := a.Renew(t.Context(), "a", time.Second); err != workflow.ErrFenced {
+	if err := a.Renew(t.Context(), "a", time.Second); err != runstore.ErrFenced {
 		t.Errorf("renewal of the one given up: %v", err)
 	}
-	old.Phase = workflow.Succeeded
-	if err := a.Save(t.Context(), &workflow.Save{Run: old}); err != workflow.ErrFenced && err != workflow.ErrConflict {
+	old.Phase = runtype.Succeeded
+	if err := a.Save(t.Context(), &runstore.Save{Run: old}); err != runstore.ErrFenced && err != runstore.ErrConflict {
 		t.Errorf("save of the one given up: %v", err)
 	}
-	if got, _, _ := b.Load(t.Context(), r.ID); got.Phase != workflow.Running || got.Owner != "b" {
+	if got, _, _ := b.Load(t.Context(), r.ID); got.Phase != runtype.Running || got.Owner != "b" {
 		t.Errorf("the run is %s and owned by %q", got.Phase, got.Owner)
 	}
 }
@@ -169,19 +171,19 @@ func TestASlotIsPassedOnByWhoeverSeesIt(t *testing.T) {
 	a, wire := open(t, plane.Config(), kubestore.Run, space)
 	b, _ := open(t, plane.Config(), kubestore.Run, space)
 	now := time.Now().UTC()
-	var runs []*workflow.Run
+	var runs []*runtype.Run
 	for i := range 2 {
-		r, err := a.Create(t.Context(), &workflow.Run{ID: fmt.Sprint("r", i), Flow: "F", Subject: "kind/space/x", CreatedAt: now, NextAt: now, Seq: 1, Owner: "w", Epoch: 1}, nil)
+		r, err := a.Create(t.Context(), &runtype.Run{ID: fmt.Sprint("r", i), Flow: "F", Subject: "kind/space/x", CreatedAt: now, NextAt: now, Seq: 1, Owner: "w", Epoch: 1}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		runs = append(runs, r)
 	}
-	if runs[1].Phase != workflow.Queued {
+	if runs[1].Phase != runtype.Queued {
 		t.Fatal(runs[1].Phase)
 	}
 	ended := *runs[0]
-	ended.Phase, ended.EndedAt, ended.Owner = workflow.Succeeded, now, ""
+	ended.Phase, ended.EndedAt, ended.Owner = runtype.Succeeded, now, ""
 	saved := false
 	wire.Next(func(*http.Request) *kubetest.Failure {
 		if saved { // the process is gone after the save
@@ -191,8 +193,8 @@ func TestASlotIsPassedOnByWhoeverSeesIt(t *testing.T) {
 		saved = true
 		return nil
 	})
-	if err := a.Save(t.Context(), &workflow.Save{Run: &ended}); err != nil {
+	if err := a.Save(t.Context(), &runstore.Save{Run: &ended}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, b, "r1", workflow.Running)
+	until(t, b, "r1", runtype.Running)
 }

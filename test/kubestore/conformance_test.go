@@ -7,8 +7,8 @@ import (
 
 	"github.com/pawl-dev/pawl/store/kubestore"
 	"github.com/pawl-dev/pawl/store/kubestore/kubetest"
-	"github.com/pawl-dev/pawl/workflow"
-	"github.com/pawl-dev/pawl/workflow/storetest"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runstore/storetest"
 )
 
 // The conformance suite of stores, on Run objects and on ConfigMaps.
@@ -18,20 +18,20 @@ func TestConformance(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			client := plane.Client()
 			var spaces, wires sync.Map // by store
-			openIn := func(t testing.TB, space string) workflow.Store {
+			openIn := func(t testing.TB, space string) runstore.Store {
 				s, wire := open(t, plane.Config(), kind, space)
 				spaces.Store(s, space)
 				wires.Store(s, wire)
 				return s
 			}
 			storetest.Run(t, storetest.Harness{
-				Open: func(t testing.TB) workflow.Store { return openIn(t, namespace(t, client)) },
-				Reopen: func(t testing.TB, s workflow.Store) workflow.Store {
+				Open: func(t testing.TB) runstore.Store { return openIn(t, namespace(t, client)) },
+				Reopen: func(t testing.TB, s runstore.Store) runstore.Store {
 					s.(*kubestore.Store).Close() // no graceful shutdown
 					space, _ := spaces.Load(s)
 					return openIn(t, space.(string))
 				},
-				DiskFull: func(_ testing.TB, s workflow.Store) func() {
+				DiskFull: func(_ testing.TB, s runstore.Store) func() {
 					wire, _ := wires.Load(s)
 					wire.(*kubetest.FaultyTransport).Fill(true)
 					return func() { wire.(*kubetest.FaultyTransport).Fill(false) }

@@ -16,6 +16,8 @@ import (
 	"github.com/pawl-dev/pawl/store/kubestore"
 	"github.com/pawl-dev/pawl/store/kubestore/kubetest"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // tenSteps is the flow of the benchmarks: no-op steps, empty outputs.
@@ -28,7 +30,7 @@ func tenSteps() workflow.Flow {
 }
 
 // serve runs an engine on a store until the test ends.
-func serve(t testing.TB, s workflow.Store, flows []workflow.Flow, o workflow.Options) *workflow.Engine {
+func serve(t testing.TB, s runstore.Store, flows []workflow.Flow, o workflow.Options) *workflow.Engine {
 	t.Helper()
 	e, err := workflow.New(s, flows, o)
 	if err != nil {
@@ -47,11 +49,11 @@ func serve(t testing.TB, s workflow.Store, flows []workflow.Flow, o workflow.Opt
 }
 
 // until waits for a run to reach a phase.
-func until(t testing.TB, s workflow.Store, id string, phase workflow.Phase) *workflow.Run {
+func until(t testing.TB, s runstore.Store, id string, phase runtype.Phase) *runtype.Run {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
 	for {
-		runs, _, err := s.(workflow.Lister).List(t.Context(), workflow.Query{Prefix: id})
+		runs, _, err := s.(runstore.Lister).List(t.Context(), runstore.Query{Prefix: id})
 		if err == nil && len(runs) == 1 && runs[0].Phase == phase {
 			return runs[0]
 		}
@@ -80,7 +82,7 @@ func TestAStepCostsOneRequest(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				until(t, s, r.ID, workflow.Succeeded)
+				until(t, s, r.ID, runtype.Succeeded)
 				if (i+1)%(runs/5) == 0 {
 					parts = append(parts, wire.Take())
 				}
@@ -132,7 +134,7 @@ func TestIdleCostsNothing(t *testing.T) {
 		ids = append(ids, r.ID)
 	}
 	for _, id := range ids {
-		until(t, s, id, workflow.Waiting)
+		until(t, s, id, runtype.Waiting)
 	}
 	time.Sleep(300 * time.Millisecond) // wait until the last lease is released
 	wire.Take()
@@ -140,8 +142,8 @@ func TestIdleCostsNothing(t *testing.T) {
 	if c := wire.Take(); c.Requests > 0 {
 		t.Errorf("%d requests while 20 runs wait for a signal: %v", c.Requests, c.By)
 	}
-	if err := e.Send(t.Context(), ids[7], workflow.Signal{Name: "go"}); err != nil {
+	if err := e.Send(t.Context(), ids[7], runtype.Signal{Name: "go"}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, s, ids[7], workflow.Succeeded)
+	until(t, s, ids[7], runtype.Succeeded)
 }

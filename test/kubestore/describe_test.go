@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 var diskFull = fault.Declare(fault.Kind{Code: "DISK_FULL", Class: fault.Blocked, Title: "the disk of the archive is full", Remedy: "Remove old archives, then resume the run."})
@@ -54,17 +55,17 @@ func TestDescribeSaysWhatToDo(t *testing.T) {
 		}
 	}
 	d.create("archive", map[string]any{"flow": "Archive", "subject": "Report/default/sales"})
-	d.await("archive", "waiting", phaseIs(workflow.Waiting))
+	d.await("archive", "waiting", phaseIs(runtype.Waiting))
 	describe("Phase: Waiting", "Step: Wait", "Reason: ReaderLags", "Message: reader 2 is 3 MB behind", "Events: <none>")
 	d.annotate("archive", "pawl.dev/skip", "s1,Wait")
-	d.await("archive", "paused", phaseIs(workflow.Paused))
+	d.await("archive", "paused", phaseIs(runtype.Paused))
 	describe("Phase: Paused", "Step: Write", "Code: DISK_FULL", "Title: the disk of the archive is full", "Message: 12 of 12 GB are used", "Remedy: Remove old archives, then resume the run.",
 		" Warning DiskFull ", " pawl the run is paused at step Write: 12 of 12 GB are used. Remedy: Remove old archives, then resume the run.")
 	full.Store(false)
 	d.annotate("archive", "pawl.dev/resume", "r1")
-	d.await("archive", "the end", phaseIs(workflow.Succeeded))
+	d.await("archive", "the end", phaseIs(runtype.Succeeded))
 	describe("Phase: Succeeded", " Warning DiskFull ", " Normal Resumed ", "the run goes on, requested by annotation")
-	if o := d.await("archive", "the end", phaseIs(workflow.Succeeded)); field(o, "status", "fault") != "" {
+	if o := d.await("archive", "the end", phaseIs(runtype.Succeeded)); field(o, "status", "fault") != "" {
 		t.Errorf("a run that has ended shows the fault %v", field(o, "status", "fault"))
 	}
 }

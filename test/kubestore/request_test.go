@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/store/kubestore"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 var runKind = schema.GroupVersionResource{Group: "pawl.dev", Version: "v1alpha1", Resource: "runs"}
@@ -81,7 +82,7 @@ func field(o *unstructured.Unstructured, path ...string) string {
 	return fmt.Sprint(v)
 }
 
-func phaseIs(phase workflow.Phase) func(*unstructured.Unstructured) bool {
+func phaseIs(phase runtype.Phase) func(*unstructured.Unstructured) bool {
 	return func(o *unstructured.Unstructured) bool {
 		return field(o, "status", "phase") == string(phase) && len(o.GetAnnotations()) == 0
 	}
@@ -94,7 +95,7 @@ func TestAnObjectStartsARun(t *testing.T) {
 		workflow.Flow{Name: "Read", Steps: []workflow.Step{{Name: "Input", Do: func(_ context.Context, t *workflow.Task) outcome.Outcome { return outcome.Fail(t.Input(&got)) }}}},
 		workflow.Flow{Name: "Wait", Steps: []workflow.Step{{Name: "Go", Wait: &workflow.WaitFor{Signal: "go"}}}})
 	d.create("mine", map[string]any{"flow": "Read", "subject": "kind/space/a", "input": map[string]any{"readers": int64(2)}, "actor": "ann"})
-	o := d.await("mine", "the end of the run", phaseIs(workflow.Succeeded))
+	o := d.await("mine", "the end of the run", phaseIs(runtype.Succeeded))
 	if got.Readers != 2 {
 		t.Errorf("the step saw %+v", got)
 	}
@@ -111,11 +112,11 @@ func TestAnObjectStartsARun(t *testing.T) {
 		t.Errorf("refused with %s: %v", code, o.Object["status"])
 	}
 	d.create("first", map[string]any{"flow": "Wait", "subject": "kind/space/b"})
-	d.await("first", "waiting", phaseIs(workflow.Waiting))
+	d.await("first", "waiting", phaseIs(runtype.Waiting))
 	d.create("second", map[string]any{"flow": "Wait", "subject": "kind/space/b"})
-	d.await("second", "its place in the queue", phaseIs(workflow.Queued))
+	d.await("second", "its place in the queue", phaseIs(runtype.Queued))
 	d.annotate("first", "pawl.dev/signal.go", "s1")
-	d.await("second", "its turn", phaseIs(workflow.Waiting))
+	d.await("second", "its turn", phaseIs(runtype.Waiting))
 	_, err = d.runs.Patch(t.Context(), "first", types.MergePatchType, []byte(`{"spec":{"flow":"Read"}}`), metav1.PatchOptions{})
 	if err == nil || !strings.Contains(err.Error(), "flow cannot be changed") {
 		t.Errorf("the flow of a run was changed: %v", err)
@@ -130,9 +131,9 @@ func TestAnnotationsOnARun(t *testing.T) {
 		{Name: "Two", Wait: &workflow.WaitFor{Signal: "go"}},
 	}})
 	d.create("r", map[string]any{"flow": "Wait", "subject": "kind/space/a"})
-	d.await("r", "waiting", phaseIs(workflow.Waiting))
+	d.await("r", "waiting", phaseIs(runtype.Waiting))
 	d.annotate("r", "pawl.dev/pause", "true") // without an id
-	o := d.await("r", "paused", phaseIs(workflow.Paused))
+	o := d.await("r", "paused", phaseIs(runtype.Paused))
 	if verb := field(o, "status", "lastRequest", "verb"); verb != "pause" || field(o, "status", "lastRequest", "id") == "" {
 		t.Errorf("last request %v", o.Object["status"])
 	}
@@ -148,7 +149,7 @@ func TestAnnotationsOnARun(t *testing.T) {
 		t.Errorf("events %+v, %v", events, err)
 	}
 	d.annotate("r", "pawl.dev/resume", "a2")
-	d.await("r", "waiting again", phaseIs(workflow.Waiting))
+	d.await("r", "waiting again", phaseIs(runtype.Waiting))
 	d.annotate("r", "pawl.dev/skip", "a3,One")
 	d.await("r", "the second step", func(o *unstructured.Unstructured) bool { return field(o, "status", "step") == "Two" })
 	d.annotate("r", "pawl.dev/progress.Two", "3/10,three of ten")
@@ -166,23 +167,23 @@ func TestAnnotationsOnARun(t *testing.T) {
 		t.Errorf("last request %v", o.Object["status"])
 	}
 	d.annotate("r", "pawl.dev/signal.go", `a4,{"lag":0}`)
-	o = d.await("r", "the end", phaseIs(workflow.Succeeded))
+	o = d.await("r", "the end", phaseIs(runtype.Succeeded))
 	if out := field(o, "status", "steps", "Two", "output"); out != `{"lag":0}` {
 		t.Errorf("output %s", out)
 	}
 	for name, mode := range map[string]string{"dropped": ",drop", "undone": ",undo"} {
 		d.create(name, map[string]any{"flow": "Wait", "subject": "kind/space/" + name})
-		d.await(name, "waiting", phaseIs(workflow.Waiting))
+		d.await(name, "waiting", phaseIs(runtype.Waiting))
 		d.annotate(name, "pawl.dev/cancel", "c1"+mode)
-		o = d.await(name, "its end", phaseIs(workflow.Cancelled))
+		o = d.await(name, "its end", phaseIs(runtype.Cancelled))
 		if field(o, "status", "lastRequest", "verb") != "cancel" || field(o, "status", "lastRequest", "id") != "c1" || field(o, "status", "lastRequest", "state") != "Accepted" {
 			t.Errorf("%s: last request %v", name, o.Object["status"])
 		}
 	}
 	d.create("held", map[string]any{"flow": "Wait", "subject": "kind/space/held"})
-	d.await("held", "waiting", phaseIs(workflow.Waiting))
+	d.await("held", "waiting", phaseIs(runtype.Waiting))
 	d.annotate("held", "pawl.dev/cancel", "true") // stops, and keeps what is done
-	o = d.await("held", "paused", phaseIs(workflow.Paused))
+	o = d.await("held", "paused", phaseIs(runtype.Paused))
 	if field(o, "status", "fault", "code") != "CANCELLED" || field(o, "status", "fault", "remedy") == "" {
 		t.Errorf("held: %v", o.Object["status"])
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/store/kubestore"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Nothing of a deleted subject remains: its runs and its slot are deleted with the object
@@ -32,7 +34,7 @@ func TestNothingIsLeftOfASubject(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					until(t, s, r.ID, workflow.Succeeded)
+					until(t, s, r.ID, runtype.Succeeded)
 				}
 			}
 			left := func() []string {
@@ -66,7 +68,7 @@ func TestNothingIsLeftOfASubject(t *testing.T) {
 			if got := left(); len(got) != 6 {
 				t.Fatalf("two subjects of two runs have %v", got)
 			}
-			ids, _, err := plain.List(t.Context(), workflow.Query{Subject: subjects[plain]})
+			ids, _, err := plain.List(t.Context(), runstore.Query{Subject: subjects[plain]})
 			if err != nil || len(ids) != 2 {
 				t.Fatal(ids, err)
 			}

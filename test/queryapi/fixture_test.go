@@ -11,9 +11,11 @@ import (
 
 	"github.com/pawl-dev/pawl/account"
 	"github.com/pawl-dev/pawl/server"
-	"github.com/pawl-dev/pawl/server/query"
-	"github.com/pawl-dev/pawl/server/query/querytest"
+	"github.com/pawl-dev/pawl/server/auth"
+	queryapi "github.com/pawl-dev/pawl/server/cloudstack"
+	"github.com/pawl-dev/pawl/server/cloudstack/cloudstacktest"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // fixture is a server with the query API, and the key of a user.
@@ -21,7 +23,7 @@ type fixture struct {
 	url      string
 	key      account.Key
 	accounts *account.Service
-	fake     *querytest.Fake
+	fake     *cloudstacktest.Fake
 }
 
 func newFixture(t *testing.T, enforce bool) *fixture {
@@ -36,20 +38,20 @@ func newFixture(t *testing.T, enforce bool) *fixture {
 	if h.key, err = h.accounts.CreateKey(t.Context(), account.System(), account.NewCredential{Account: uma.ID}); err != nil {
 		t.Fatal(err)
 	}
-	h.fake = querytest.New(h.accounts.Store, now)
+	h.fake = cloudstacktest.New(h.accounts.Store, now)
 	h.fake.Polls = 2
-	engine, err := workflow.New(workflow.NewMemory(), nil, workflow.Options{Logger: quiet})
+	engine, err := workflow.New(runstore.NewMemory(), nil, workflow.Options{Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
-	face := query.New(query.Options{Clusters: h.fake, Accounts: h.accounts, EnforcePostAndExpiry: enforce, Logger: quiet})
-	s, err := server.New(server.Options{Engine: engine, Reviewer: server.AccountReviewer{Service: h.accounts}, Logger: quiet,
-		Mount: map[string]http.Handler{query.Path: face}})
+	face := queryapi.New(queryapi.Options{Clusters: h.fake, Accounts: h.accounts, EnforcePostAndExpiry: enforce, Logger: quiet})
+	s, err := server.New(server.Options{Engine: engine, Reviewer: auth.AccountReviewer{Service: h.accounts}, Logger: quiet,
+		Mount: map[string]http.Handler{queryapi.Path: face}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	listener := httptest.NewServer(s)
 	t.Cleanup(listener.Close)
-	h.url = listener.URL + query.Path
+	h.url = listener.URL + queryapi.Path
 	return h
 }

@@ -16,11 +16,16 @@ import (
 
 	"github.com/pawl-dev/pawl/account"
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/cloudsign"
+	"github.com/pawl-dev/pawl/cluster/memory"
+	"github.com/pawl-dev/pawl/cluster/providers"
 	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/cluster/settings"
 	"github.com/pawl-dev/pawl/provider/sim"
-	"github.com/pawl-dev/pawl/server"
-	"github.com/pawl-dev/pawl/server/query"
+	"github.com/pawl-dev/pawl/server/auth"
+	queryapi "github.com/pawl-dev/pawl/server/cloudstack"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // The same SDK on the real service, its flows and a simulated cloud: jobs end when the
@@ -81,15 +86,15 @@ func realService(t *testing.T) (url string, key account.Key) {
 	}})
 	must(t, err)
 	clusters, err = service.New(service.Options{
-		Records: cluster.NewMemory(), Directory: server.Directory{Store: accounts.Store}, Installation: "test", HomeURL: "http://127.0.0.1",
-		Providers: []service.NamedProvider{{Name: "sim", Provider: cloud}}, Logger: quiet,
-		Versions: []service.Version{{ID: "v1", Name: "1.30.1", Semantic: "1.30.1", Template: cluster.Entity{ID: "node-image", Name: "node-image"}}},
+		Records: memory.New(), Directory: auth.Directory{Store: accounts.Store}, Installation: "test", HomeURL: "http://127.0.0.1",
+		Providers: []providers.Named{{Name: "sim", Provider: cloud}}, Logger: quiet,
+		Versions: []settings.Version{{ID: "v1", Name: "1.30.1", Semantic: "1.30.1", Template: cluster.Entity{ID: "node-image", Name: "node-image"}}},
 		Probe: func(ctx context.Context, c *cluster.Cluster, _ *cluster.Details) error {
 			return cloud.Probe(ctx, c.Endpoint)
 		},
 	})
 	must(t, err)
-	engine, err := workflow.New(workflow.NewMemory(), clusters.Flows(), workflow.Options{Hooks: []workflow.Hook{clusters.Hook()}, Logger: quiet})
+	engine, err := workflow.New(runstore.NewMemory(), clusters.Flows(), workflow.Options{Hooks: []workflow.Hook{clusters.Hook()}, Logger: quiet})
 	must(t, err)
 	must(t, clusters.Bind(engine))
 	key, err = accounts.CreateKey(t.Context(), account.System(), account.NewCredential{Name: "sdk"})
@@ -100,7 +105,7 @@ func realService(t *testing.T) (url string, key account.Key) {
 	for _, part := range []func(context.Context) error{engine.Serve, clusters.Serve, cloud.Serve} {
 		go func() { ended <- part(ctx) }()
 	}
-	listener := httptest.NewServer(query.New(query.Options{Clusters: clusters, Accounts: accounts, Logger: quiet}))
+	listener := httptest.NewServer(queryapi.New(queryapi.Options{Clusters: clusters, Accounts: accounts, Logger: quiet}))
 	t.Cleanup(func() {
 		listener.Close()
 		cancel()
@@ -108,7 +113,7 @@ func realService(t *testing.T) (url string, key account.Key) {
 			<-ended
 		}
 	})
-	return listener.URL + query.Path, key
+	return listener.URL + queryapi.Path, key
 }
 
 func must(t *testing.T, err error) {
@@ -126,7 +131,7 @@ func TestFinding19ErrorsNameTheParameter(t *testing.T) {
 		for i := 0; i < len(pairs); i += 2 {
 			m[pairs[i]] = pairs[i+1]
 		}
-		form := url.Values{"signature": {query.Sign(key.Secret.Reveal(), m)}}
+		form := url.Values{"signature": {cloudsign.Sign(key.Secret.Reveal(), m)}}
 		for name, value := range m {
 			form.Set(name, value)
 		}

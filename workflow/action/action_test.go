@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -263,7 +264,7 @@ func ExampleStandard() {
 
 	task = workflow.NewTask(context.Background(), workflow.TaskFacts{
 		Run: "r1", Step: "Rest", With: json.RawMessage(`{"for": "90s"}`),
-		Wait: &workflow.WaitRecord{Since: time.Now().Add(-2 * time.Minute)},
+		Wait: &runtype.WaitRecord{Since: time.Now().Add(-2 * time.Minute)},
 	})
 	fmt.Println(actions[0].Do(context.Background(), task))
 	// Output:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // reject is the choice for which one vote is enough.
@@ -148,7 +149,7 @@ func (w approvalWith) mayVote(actor string, groups func(string) []string) bool {
 	return groups != nil && slices.ContainsFunc(groups(actor), func(g string) bool { return slices.Contains(w.By, "group:"+g) })
 }
 
-func (p *ballot) addVote(s workflow.Signal) {
+func (p *ballot) addVote(s runtype.Signal) {
 	p.signalsRead++
 	v, ok := readVote(s.Payload)
 	if !ok || !slices.Contains(p.choices, v.Choice) || !p.allowed(s.Actor) {

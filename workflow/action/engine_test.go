@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // testServer is an engine that serves a memory store within a synctest bubble.
 type testServer struct {
 	t      *testing.T
-	store  *workflow.Memory
+	store  *runstore.Memory
 	engine *workflow.Engine
 	stop   func()
 }
@@ -56,7 +58,7 @@ func (s *testServer) start() string {
 
 func (s *testServer) send(run, id, name, actor, payload string) {
 	s.t.Helper()
-	if err := s.engine.Send(s.t.Context(), run, workflow.Signal{ID: id, Name: name, Actor: actor, Payload: json.RawMessage(payload)}); err != nil {
+	if err := s.engine.Send(s.t.Context(), run, runtype.Signal{ID: id, Name: name, Actor: actor, Payload: json.RawMessage(payload)}); err != nil {
 		s.t.Fatal(err)
 	}
 	time.Sleep(time.Millisecond) // for waits of a nanosecond
@@ -64,7 +66,7 @@ func (s *testServer) send(run, id, name, actor, payload string) {
 }
 
 // waitForPhase checks the phase, the fault and the current wait of a run, and returns the run.
-func (s *testServer) waitForPhase(run string, phase workflow.Phase, code, message string) *workflow.Run {
+func (s *testServer) waitForPhase(run string, phase runtype.Phase, code, message string) *runtype.Run {
 	s.t.Helper()
 	synctest.Wait()
 	r, err := s.engine.Get(s.t.Context(), run)
@@ -89,7 +91,7 @@ func step(name, uses, with string) workflow.Step {
 
 func TestWaitsAreDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &testServer{t: t, store: workflow.NewMemory()}
+		s := &testServer{t: t, store: runstore.NewMemory()}
 		flow := []workflow.Step{
 			step("Rest", "sleep", `{"for": "1h"}`),
 			step("Caught", "signal", `{"name": "caught-up", "schema": {"type": "object"}, "deadline": "10m"}`),
@@ -101,22 +103,22 @@ func TestWaitsAreDurable(t *testing.T) {
 		}
 		s.serve(flow...)
 		run := s.start()
-		s.waitForPhase(run, workflow.Waiting, "Sleeping", "for 1h")
+		s.waitForPhase(run, runtype.Waiting, "Sleeping", "for 1h")
 		time.Sleep(59 * time.Minute)
 		restart()
-		s.waitForPhase(run, workflow.Waiting, "Sleeping", "for 1h")
+		s.waitForPhase(run, runtype.Waiting, "Sleeping", "for 1h")
 		time.Sleep(time.Minute)
-		s.waitForPhase(run, workflow.Waiting, "AwaitingSignal", "signal caught-up")
+		s.waitForPhase(run, runtype.Waiting, "AwaitingSignal", "signal caught-up")
 		s.send(run, "1", "caught-up", "probe", `"no object"`)
-		s.waitForPhase(run, workflow.Waiting, "SignalRefused", "must be object, not string")
+		s.waitForPhase(run, runtype.Waiting, "SignalRefused", "must be object, not string")
 		s.send(run, "2", "caught-up", "probe", `{"lag": 0}`)
-		s.waitForPhase(run, workflow.Waiting, "AwaitingApproval", "Switch?")
+		s.waitForPhase(run, runtype.Waiting, "AwaitingApproval", "Switch?")
 		s.send(run, "3", "approval", "ann", `"approve"`)
 		s.send(run, "4", "approval", "ann", `"approve"`)
-		s.waitForPhase(run, workflow.Waiting, "AwaitingApproval", "1 of 2 approve: ann")
+		s.waitForPhase(run, runtype.Waiting, "AwaitingApproval", "1 of 2 approve: ann")
 		restart()
 		s.send(run, "5", "approval", "bob", `{"choice": "approve", "comment": "fine"}`)
-		r := s.waitForPhase(run, workflow.Succeeded, "", "")
+		r := s.waitForPhase(run, runtype.Succeeded, "", "")
 		if got := string(r.Step("Go").Output); got != `{"choice":"approve","actors":["ann","bob"],"comments":{"bob":"fine"}}` {
 			t.Errorf("output %s", got)
 		}
@@ -126,7 +128,7 @@ func TestWaitsAreDurable(t *testing.T) {
 
 func TestDeadlineOfASignalCountsFromItsBeginning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &testServer{t: t, store: workflow.NewMemory()}
+		s := &testServer{t: t, store: runstore.NewMemory()}
 		flow := []workflow.Step{step("Caught", "signal", `{"name": "x", "deadline": "10m"}`)}
 		s.serve(flow...)
 		run := s.start()
@@ -135,33 +137,33 @@ func TestDeadlineOfASignalCountsFromItsBeginning(t *testing.T) {
 		s.serve(flow...)
 		s.send(run, "1", "another", "probe", `1`) // a poll in between changes nothing
 		time.Sleep(3 * time.Minute)
-		s.waitForPhase(run, workflow.Waiting, "AwaitingSignal", "signal x")
+		s.waitForPhase(run, runtype.Waiting, "AwaitingSignal", "signal x")
 		time.Sleep(time.Minute)
-		s.waitForPhase(run, workflow.Paused, "WAIT_EXPIRED", "signal x did not come within 10m")
+		s.waitForPhase(run, runtype.Paused, "WAIT_EXPIRED", "signal x did not come within 10m")
 		if err := s.engine.Resume(t.Context(), run, "", "", workflow.Actor{Name: "ann"}); err != nil {
 			t.Fatal(err)
 		}
-		s.waitForPhase(run, workflow.Waiting, "AwaitingSignal", "signal x") // with its full time again
+		s.waitForPhase(run, runtype.Waiting, "AwaitingSignal", "signal x") // with its full time again
 		time.Sleep(9 * time.Minute)
 		s.send(run, "2", "x", "probe", `1`)
-		s.waitForPhase(run, workflow.Succeeded, "", "")
+		s.waitForPhase(run, runtype.Succeeded, "", "")
 		s.stop()
 	})
 }
 
 func TestResumeAfterARejectionAsksAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &testServer{t: t, store: workflow.NewMemory()}
+		s := &testServer{t: t, store: runstore.NewMemory()}
 		s.serve(step("Go", "approval", `{}`))
 		run := s.start()
 		s.send(run, "1", "approval", "bob", `{"choice": "reject", "comment": "not today"}`)
-		s.waitForPhase(run, workflow.Paused, "REJECTED", "rejected by bob: not today")
+		s.waitForPhase(run, runtype.Paused, "REJECTED", "rejected by bob: not today")
 		if err := s.engine.Resume(t.Context(), run, "", "", workflow.Actor{Name: "ann"}); err != nil {
 			t.Fatal(err)
 		}
-		s.waitForPhase(run, workflow.Waiting, "AwaitingApproval", "signal approval with one of approve, reject")
+		s.waitForPhase(run, runtype.Waiting, "AwaitingApproval", "signal approval with one of approve, reject")
 		s.send(run, "2", "approval", "bob", `"approve"`)
-		s.waitForPhase(run, workflow.Succeeded, "", "")
+		s.waitForPhase(run, runtype.Succeeded, "", "")
 		s.stop()
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // The faults of exec.
@@ -51,7 +52,7 @@ var (
 const (
 	execPath          = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	execDefaultOutput = 64 << 10
-	execOutputLimit   = workflow.MaxOutputRaised
+	execOutputLimit   = runtype.MaxOutputRaised
 	execStderr        = 16 << 10
 	execKillGrace     = 5 * time.Second
 	execMaxScript     = 100_000
@@ -276,7 +277,7 @@ func (w execWith) report(t *workflow.Task, stdout *capture, hidden *secrets) err
 	// kept.
 	for limit := stdout.limit; ; limit = limit * 3 / 4 {
 		err := t.Set(form(stdout.shrink(limit)))
-		if err == nil || !errors.Is(err, workflow.OutputTooLarge) || limit < 64 {
+		if err == nil || !errors.Is(err, runtype.OutputTooLarge) || limit < 64 {
 			return err
 		}
 	}
@@ -284,7 +285,7 @@ func (w execWith) report(t *workflow.Task, stdout *capture, hidden *secrets) err
 
 func setJSON(t *workflow.Task, stdout *capture, hidden *secrets) error {
 	if !stdout.whole() {
-		return workflow.OutputTooLarge.Errorf("the command printed %d bytes of JSON, maxOutput is %d", stdout.total, stdout.limit)
+		return runtype.OutputTooLarge.Errorf("the command printed %d bytes of JSON, maxOutput is %d", stdout.total, stdout.limit)
 	}
 	text := strings.TrimSpace(stdout.text(hidden))
 	if text == "" {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // serve starts a server that the harness allows.
@@ -264,7 +265,7 @@ func TestHTTPPollWaitsForTheAnswer(t *testing.T) {
 func TestHTTPPollWithoutDeadlineChargesTrouble(t *testing.T) {
 	b := newHarness(t)
 	base := serve(t, b, answerWith(503, "text/plain", ""))
-	b.facts.Wait = &workflow.WaitRecord{Reason: "Polling", Since: time.Now()}
+	b.facts.Wait = &runtype.WaitRecord{Reason: "Polling", Since: time.Now()}
 	o, _ := b.run(t.Context(), t, "http", `{"url": "`+base+`", "poll": {"every": "30s", "until": "true"}}`)
 	wantCode(t, o, "HTTP_UNAVAILABLE")
 }

@@ -10,8 +10,8 @@ import (
 
 	"cel.dev/cel-go/cel"
 
-	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/celenv"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // values is one scalar or a list of them.
@@ -104,7 +104,7 @@ func evaluateUntil(ctx context.Context, expression string, got answer) (bool, er
 	}
 	response := map[string]any{"status": int64(got.status), "headers": headers, "json": nil, "body": readable(got.raw)}
 	if got.json != nil {
-		if response["json"], err = workflow.Decode(got.json); err != nil {
+		if response["json"], err = runtype.Decode(got.json); err != nil {
 			return false, err
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/outcome"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // continued sets the wait record that an engine would keep for an outcome.
@@ -18,7 +18,7 @@ func (b *harness) continued(o outcome.Outcome) {
 	if b.facts.Wait != nil {
 		since = b.facts.Wait.Since
 	}
-	b.facts.Wait = &workflow.WaitRecord{Reason: o.Reason(), Message: o.Message(), Since: since}
+	b.facts.Wait = &runtype.WaitRecord{Reason: o.Reason(), Message: o.Message(), Since: since}
 }
 
 func TestSleepIsKeptOverRestarts(t *testing.T) {
@@ -61,7 +61,7 @@ func TestSignalBecomesTheOutput(t *testing.T) {
 	if !o.IsWait() || o.After() != 0 || o.Message() != "signal caught-up" || task.Result() != nil {
 		t.Fatalf("without the signal: %v", o)
 	}
-	b.facts.Signals = []workflow.Signal{
+	b.facts.Signals = []runtype.Signal{
 		{ID: "1", Name: "other", Payload: json.RawMessage(`0`)},
 		{ID: "2", Name: "caught-up", Payload: json.RawMessage(`{"lag":0}`)},
 		{ID: "3", Name: "caught-up", Payload: json.RawMessage(`{"lag":9}`)},
@@ -77,7 +77,7 @@ func TestSignalBecomesTheOutput(t *testing.T) {
 func TestSignalThatDoesNotFitIsDropped(t *testing.T) {
 	b := newHarness(t)
 	with := `{"name": "s", "schema": {"type": "object", "required": ["lag"], "properties": {"lag": {"type": "integer"}}}}`
-	b.facts.Signals = []workflow.Signal{{ID: "1", Name: "s", Payload: json.RawMessage(`{"lag":"x"}`)}}
+	b.facts.Signals = []runtype.Signal{{ID: "1", Name: "s", Payload: json.RawMessage(`{"lag":"x"}`)}}
 	o, task := b.run(t.Context(), t, "signal", with)
 	wantCode(t, o, "SignalRefused")
 	if !strings.Contains(o.Message(), "the payload of 1 does not fit: lag must be integer, not string") {
@@ -92,7 +92,7 @@ func TestSignalThatDoesNotFitIsDropped(t *testing.T) {
 	if same != o {
 		t.Errorf("the next poll differs: %v", same)
 	}
-	b.facts.Signals = []workflow.Signal{{ID: "2", Name: "s"}, {ID: "3", Name: "s", Payload: json.RawMessage(`{"lag":1}`)}}
+	b.facts.Signals = []runtype.Signal{{ID: "2", Name: "s"}, {ID: "3", Name: "s", Payload: json.RawMessage(`{"lag":1}`)}}
 	o, task = b.run(t.Context(), t, "signal", with)
 	wantCode(t, o, "Done")
 	wantOutput(t, task, `{"lag":1}`)
@@ -125,11 +125,11 @@ func TestDeadlineOfSignalAndApproval(t *testing.T) {
 	}
 }
 
-func votes(list ...string) []workflow.Signal {
-	var signals []workflow.Signal
+func votes(list ...string) []runtype.Signal {
+	var signals []runtype.Signal
 	for i, v := range list {
 		actor, payload, _ := strings.Cut(v, " ")
-		signals = append(signals, workflow.Signal{ID: fmt.Sprint(i), Name: "approval", Actor: strings.TrimPrefix(actor, "-"), Payload: json.RawMessage(payload)})
+		signals = append(signals, runtype.Signal{ID: fmt.Sprint(i), Name: "approval", Actor: strings.TrimPrefix(actor, "-"), Payload: json.RawMessage(payload)})
 	}
 	return signals
 }
@@ -140,7 +140,7 @@ func TestApprovalCountsVotes(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		with  string
-		votes []workflow.Signal
+		votes []runtype.Signal
 		want  string // reason or code
 		out   string // output, or part of the message
 		left  int    // unread signals after it

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/flowfile/plain"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // flowDoc is a decoded flow file.
@@ -27,7 +28,7 @@ type flowDoc struct {
 	migrationAt []position
 	attempts    int // limits.attempts
 	maxOutput   int // limits.output
-	retention   *workflow.Retention
+	retention   *runtype.Retention
 	defaults    policy
 	steps       []*stepDoc
 	finally     []*stepDoc
@@ -147,7 +148,7 @@ func (r *reader) flow(root *yaml.Node) *flowDoc {
 		"limits": func(n *yaml.Node) {
 			r.object(n, "limits", map[string]read{
 				"attempts": r.whole("attempts", 1, &f.attempts),
-				"output":   r.size("output", workflow.MaxOutputRaised, &f.maxOutput),
+				"output":   r.size("output", runtype.MaxOutputRaised, &f.maxOutput),
 			})
 		},
 		"retention": func(n *yaml.Node) { f.retention = r.retention(n) },
@@ -208,8 +209,8 @@ func (r *reader) migration(n *yaml.Node) workflow.Migration {
 	return m
 }
 
-func (r *reader) retention(n *yaml.Node) *workflow.Retention {
-	var v workflow.Retention
+func (r *reader) retention(n *yaml.Node) *runtype.Retention {
+	var v runtype.Retention
 	r.object(n, "retention", map[string]read{
 		"age":  r.duration("age", &v.Age),
 		"keep": r.whole("keep", 1, &v.Keep),
@@ -268,7 +269,7 @@ func (r *reader) param(n *yaml.Node) *paramDoc {
 		if p.required {
 			r.problem(found["required"], "a required parameter needs no default")
 		}
-		if value, _ := workflow.Decode(p.defaultValue); !fits(p.kind, value) {
+		if value, _ := runtype.Decode(p.defaultValue); !fits(p.kind, value) {
 			r.problem(found["default"], "default %s is no %s", p.defaultValue, p.kind)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // ChangeKind is the kind of a difference between two definitions.
@@ -314,7 +315,7 @@ func retryText(r workflow.Retry) string {
 	return strings.Join(parts, ", ")
 }
 
-func retentionText(r *workflow.Retention) string {
+func retentionText(r *runtype.Retention) string {
 	if r == nil {
 		return ""
 	}

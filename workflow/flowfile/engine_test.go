@@ -12,6 +12,8 @@ import (
 
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // callLog records the parameters of the calls of the action Do.
@@ -110,9 +112,9 @@ var exampleWant = []string{
 }
 
 // run executes a flow to its end on the memory store.
-func run(t *testing.T, flow workflow.Flow, options workflow.Options) *workflow.Run {
+func run(t *testing.T, flow workflow.Flow, options workflow.Options) *runtype.Run {
 	t.Helper()
-	engine, err := workflow.New(workflow.NewMemory(), []workflow.Flow{flow}, options)
+	engine, err := workflow.New(runstore.NewMemory(), []workflow.Flow{flow}, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +151,7 @@ func TestEngineRunsWhatIsLoaded(t *testing.T) {
 			calls.lines = nil
 		}
 		done := run(t, flow, workflow.Options{Actions: []workflow.Action{calls.action()}})
-		if done.Phase != workflow.Succeeded {
+		if done.Phase != runtype.Succeeded {
 			t.Errorf("phase %s", done.Phase)
 		}
 		if diff := cmp.Diff(exampleWant, calls.lines); diff != "" {
@@ -204,7 +206,7 @@ steps:
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := workflow.NewMemory()
+	store := runstore.NewMemory()
 	engine, err := workflow.New(store, set.Flows(), workflow.Options{Actions: []workflow.Action{calls.action()},
 		Object: func(context.Context, string) (json.RawMessage, error) { return json.RawMessage(`{"ready": true}`), nil }})
 	if err != nil {
@@ -221,18 +223,18 @@ steps:
 		}
 	}
 	advance()
-	children, _, err := store.List(t.Context(), workflow.Query{Parent: run.ID})
+	children, _, err := store.List(t.Context(), runstore.Query{Parent: run.ID})
 	if err != nil || len(children) != 1 || children[0].Subject != "demo/default/c2" {
 		t.Fatalf("children %+v, %v", children, err)
 	}
 	if out := engine.Advance(t.Context(), children[0].ID); !out.IsDone() {
 		t.Fatalf("child: %v", out)
 	}
-	if err := engine.Send(t.Context(), run.ID, workflow.Signal{ID: "1", Name: "word", Payload: json.RawMessage(`{"text": "hi"}`)}); err != nil {
+	if err := engine.Send(t.Context(), run.ID, runtype.Signal{ID: "1", Name: "word", Payload: json.RawMessage(`{"text": "hi"}`)}); err != nil {
 		t.Fatal(err)
 	}
 	advance()
-	if err := engine.Cancel(t.Context(), run.ID, workflow.Undo, false, workflow.Actor{Name: "eve"}); err != nil {
+	if err := engine.Cancel(t.Context(), run.ID, runtype.Undo, false, workflow.Actor{Name: "eve"}); err != nil {
 		t.Fatal(err)
 	}
 	engine.Advance(t.Context(), run.ID)
@@ -240,7 +242,7 @@ steps:
 	if diff := cmp.Diff(want, calls.lines); diff != "" {
 		t.Error(diff)
 	}
-	if run, err = engine.Get(t.Context(), run.ID); err != nil || run.Phase != workflow.Cancelled {
+	if run, err = engine.Get(t.Context(), run.ID); err != nil || run.Phase != runtype.Cancelled {
 		t.Errorf("%v, %v", run.Phase, err)
 	}
 }

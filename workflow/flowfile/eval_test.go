@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // view returns a run as a step sees it.
@@ -188,7 +189,7 @@ func TestDefaultsOfTheInput(t *testing.T) {
 	if again, err := Defaults(flow, json.RawMessage(`{"name":"b"}`)); err != nil || !strings.Contains(string(again), `"x":[1]`) {
 		t.Errorf("the defaults of one input reached another: %s, %v", again, err)
 	}
-	if _, err := Defaults(flow, json.RawMessage(`{`)); fault.Of(err) != workflow.InputInvalid {
+	if _, err := Defaults(flow, json.RawMessage(`{`)); fault.Of(err) != runtype.InputInvalid {
 		t.Errorf("bad JSON: %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/flowfile"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 const greetings = `
@@ -38,7 +39,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	engine, err := workflow.New(workflow.NewMemory(), set.Flows(), workflow.Options{
+	engine, err := workflow.New(runstore.NewMemory(), set.Flows(), workflow.Options{
 		Actions: actions, Healers: set.Healers(),
 		Compile: func(source []byte) (workflow.Flow, error) {
 			return flowfile.FromSource(source, flowfile.Options{Actions: actions})

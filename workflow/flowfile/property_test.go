@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // writer draws valid flow files.
@@ -95,7 +96,7 @@ func TestSoundFilesLoad(t *testing.T) {
 			t.Fatalf("%v %v", d, err)
 		}
 		do := workflow.Action{Name: "Do", Do: (&callLog{}).action().Do}
-		if _, err := workflow.New(workflow.NewMemory(), []workflow.Flow{made}, workflow.Options{Actions: []workflow.Action{do}}); err != nil {
+		if _, err := workflow.New(runstore.NewMemory(), []workflow.Flow{made}, workflow.Options{Actions: []workflow.Action{do}}); err != nil {
 			t.Fatalf("the engine refuses it: %v\n%s", err, flow)
 		}
 		if !strings.HasPrefix(Graph(made), "flowchart TD\n") {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // TestFinding13ResultOfAFile: the result of a flow file, the list of the outputs of the iterations
@@ -37,7 +39,7 @@ func TestFinding13ResultOfAFile(t *testing.T) {
 		}
 		l := &callLog{}
 		got := run(t, flow, workflow.Options{Actions: []workflow.Action{l.action()}})
-		if got.Phase != workflow.Succeeded || string(got.Result()) != want {
+		if got.Phase != runtype.Succeeded || string(got.Result()) != want {
 			t.Errorf("%s: %s %s %+v, want %s", expression, got.Phase, got.Result(), got.Fault, want)
 		}
 		again, err := FromSource(flow.Source, Options{Actions: actions("Do")})
@@ -51,7 +53,7 @@ func TestFinding13ResultOfAFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := &callLog{}
-		engine, err := workflow.New(workflow.NewMemory(), []workflow.Flow{flow}, workflow.Options{Actions: []workflow.Action{l.action()}})
+		engine, err := workflow.New(runstore.NewMemory(), []workflow.Flow{flow}, workflow.Options{Actions: []workflow.Action{l.action()}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/text/message"
 
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // schema is a JSON Schema (2020-12 unless it says otherwise) as workflow.Schema.
@@ -45,7 +46,7 @@ func newSchema(raw json.RawMessage) (*schema, error) {
 	if err != nil {
 		return nil, schemaError(err)
 	}
-	tree, err := workflow.Decode(raw)
+	tree, err := runtype.Decode(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -198,9 +199,9 @@ func (s *schema) Default(value json.RawMessage) (json.RawMessage, error) {
 	if !s.hasDefaults || len(value) == 0 {
 		return value, nil
 	}
-	plain, err := workflow.Decode(value)
+	plain, err := runtype.Decode(value)
 	if err != nil {
-		return nil, workflow.InputInvalid.Errorf("the input is not valid JSON: %w", err)
+		return nil, runtype.InputInvalid.Errorf("the input is not valid JSON: %w", err)
 	}
 	return canonical(fill(plain, node)), nil
 }

@@ -10,6 +10,7 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // variables provides only the values that a program reads. So an expression that reads one step
@@ -81,7 +82,7 @@ func (v *variables) decoded(data json.RawMessage, what string) ref.Val {
 		}
 		return types.NullValue
 	}
-	value, err := workflow.Decode(data)
+	value, err := runtype.Decode(data)
 	if err != nil {
 		v.fail(fmt.Errorf("%s: %w", what, err))
 		return types.NullValue
@@ -110,7 +111,7 @@ func (m stepsMap) Find(key ref.Val) (ref.Val, bool) {
 		return types.NewErr("the name of a step is a string"), false
 	}
 	step, ok := m.vars.view.Step(name)
-	entry := map[string]any{"phase": string(workflow.StepPending)}
+	entry := map[string]any{"phase": string(runtype.StepPending)}
 	if ok {
 		entry["phase"] = string(step.Phase)
 		if step.Output != nil {

@@ -13,6 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/kube/controller"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // A run that an API server refuses goes on by itself once the role is there; one
@@ -20,8 +22,8 @@ import (
 func TestRefusedForAWhile(t *testing.T) {
 	for name, c := range map[string]struct {
 		refusals int
-		want     workflow.Phase
-	}{"an API server that has just begun": {2, workflow.Succeeded}, "a role that is too small": {1000, workflow.Paused}} {
+		want     runtype.Phase
+	}{"an API server that has just begun": {2, runtype.Succeeded}, "a role that is too small": {1000, runtype.Paused}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				refused := 0
@@ -32,7 +34,7 @@ func TestRefusedForAWhile(t *testing.T) {
 					return outcome.Fail(controller.Fault(apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a", errors.New("no role"))))
 				}
 				flow := workflow.Flow{Name: "Ask", Steps: []workflow.Step{{Name: "Ask", Do: step}}}
-				engine, err := workflow.New(workflow.NewMemory(), []workflow.Flow{flow}, workflow.Options{Healers: Healers()})
+				engine, err := workflow.New(runstore.NewMemory(), []workflow.Flow{flow}, workflow.Options{Healers: Healers()})
 				if err != nil {
 					t.Fatal(err)
 				}

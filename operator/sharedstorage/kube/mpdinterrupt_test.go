@@ -26,6 +26,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // mpdFixture serves one MPDCluster on a simulated world.
@@ -115,7 +116,7 @@ func onStack(t *testing.T, test func(s *mpdFixture), objects ...client.Object) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		engine, err := op.Engine(workflow.NewMemory(), workflow.Options{Logger: quiet})
+		engine, err := op.Engine(runstore.NewMemory(), workflow.Options{Logger: quiet})
 		if err != nil {
 			t.Fatal(err)
 		}

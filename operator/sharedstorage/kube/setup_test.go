@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/outcome"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // A pod that is missing is made anew by the operator of its cluster only: another
@@ -65,7 +65,7 @@ func TestFinding29WhyThereIsNoRun(t *testing.T) {
 		"an API server that is away":        {apierrors.NewServiceUnavailable("away"), sharedstorage.RunStoreAvailable},
 		"another one was first":             {apierrors.NewConflict(runs, "r", errors.New("modified")), sharedstorage.RunStoreAvailable},
 	} {
-		wrapped := workflow.StoreUnavailable.Errorf("creating run r: %w", q.err)
+		wrapped := runstore.StoreUnavailable.Errorf("creating run r: %w", q.err)
 		if got := ClassifyRunError(fmt.Errorf("starting: %w", wrapped)); got != q.want {
 			t.Errorf("%s: %d, want %d", name, got, q.want)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // passes counts the looks of an operator.
@@ -43,7 +44,7 @@ func TestParametersOfACluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := op.Engine(workflow.NewMemory(), workflow.Options{})
+	engine, err := op.Engine(runstore.NewMemory(), workflow.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/bootstrap"
 	"github.com/pawl-dev/pawl/provider/local/internal/disk"
 )
 
@@ -38,7 +39,7 @@ type authority struct {
 // newAuthority returns a CA with the client certificate of its administrator.
 func newAuthority(cert *x509.Certificate, key *ecdsa.PrivateKey, text string) (a *authority, err error) {
 	a = &authority{cert: cert, key: key, pem: text}
-	a.client, a.clientKey, err = cluster.ClientCredential(cert, key)
+	a.client, a.clientKey, err = bootstrap.ClientCredential(cert, key)
 	return a, err
 }
 

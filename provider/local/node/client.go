@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/bootstrap"
 )
 
 // errRefused is the answer to an invalid token.
@@ -35,7 +36,7 @@ func newCaller(base string, config *tls.Config) *caller {
 }
 
 // homeCaller returns the client of the server. It pins the CA if there is one.
-func homeCaller(b cluster.Bootstrap) (*caller, error) {
+func homeCaller(b bootstrap.Data) (*caller, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if b.HomeCA != "" {
 		config.RootCAs = x509.NewCertPool()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/bootstrap"
 )
 
 // control serves the cluster's endpoint.
@@ -39,7 +40,7 @@ const minWakeInterval = time.Second
 
 // newControl opens the files of a control node. The join token of its user data is valid
 // until the server sends another one.
-func newControl(dir string, c Config, b cluster.Bootstrap, now func() time.Time) (*control, error) {
+func newControl(dir string, c Config, b bootstrap.Data, now func() time.Time) (*control, error) {
 	ca, err := openAuthority(dir, c.Name, now())
 	if err != nil {
 		return nil, err
@@ -164,7 +165,7 @@ func (h *control) leave(w http.ResponseWriter, r *http.Request) {
 
 // config returns the kubeconfig of the cluster.
 func (h *control) config(endpoint string) string {
-	return cluster.ClientConfig{Cluster: h.cluster, Endpoint: endpoint, CA: h.ca.pem, Certificate: h.ca.client, Key: h.ca.clientKey}.Encode().Reveal()
+	return bootstrap.ClientConfig{Cluster: h.cluster, Endpoint: endpoint, CA: h.ca.pem, Certificate: h.ca.client, Key: h.ca.clientKey}.Encode().Reveal()
 }
 
 // memberOf reads the member from a join or leave request.

@@ -19,11 +19,12 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/bootstrap"
 )
 
 func testControl(t *testing.T, dir string) *control {
 	t.Helper()
-	h, err := newControl(dir, Config{Name: "c1", Times: Times{}.filled()}, cluster.Bootstrap{Cluster: "blue", Token: "token"}, time.Now)
+	h, err := newControl(dir, Config{Name: "c1", Times: Times{}.filled()}, bootstrap.Data{Cluster: "blue", Token: "token"}, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +112,7 @@ func TestEndpoint(t *testing.T) {
 	changes := 0
 	h.wake = func() { changes++ }
 	s := endpoint(t, h)
-	to, err := controlCaller(s.URL, cluster.CAHash(h.ca.pem))
+	to, err := controlCaller(s.URL, bootstrap.CAHash(h.ca.pem))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +222,7 @@ func call(ctx context.Context, to *caller, token string, m Member) error {
 // certificate is for its address.
 func TestPinning(t *testing.T) {
 	h, other := testControl(t, t.TempDir()), testControl(t, t.TempDir())
-	pin := cluster.CAHash(h.ca.pem)
+	pin := bootstrap.CAHash(h.ca.pem)
 	leaf := func(h *control, address string) *tls.Config {
 		c, err := h.ca.serve(time.Now(), address)
 		if err != nil {
@@ -247,7 +248,7 @@ func TestPinning(t *testing.T) {
 	}{
 		"the pinned CA":                    {right, pin, true},
 		"another CA":                       {leaf(other, "127.0.0.1"), pin, false},
-		"another pin":                      {right, cluster.CAHash(other.ca.pem), false},
+		"another pin":                      {right, bootstrap.CAHash(other.ca.pem), false},
 		"no pin":                           {right, "", false},
 		"a certificate of another address": {leaf(h, "127.0.0.2"), pin, false},
 		"no CA is shown":                   {onlyLeaf, pin, false},

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/bootstrap"
 	"github.com/pawl-dev/pawl/provider/local/internal/disk"
 	"github.com/pawl-dev/pawl/provider/local/internal/host"
 )
@@ -80,7 +81,7 @@ func takeLock(ctx context.Context, path string) (*os.File, error) {
 type node struct {
 	dir              string
 	config           Config
-	boot             cluster.Bootstrap
+	boot             bootstrap.Data
 	log              *slog.Logger
 	started          time.Time
 	controlNode      *control      // of a control node with a CA
@@ -128,7 +129,7 @@ func (n *node) serve(ctx context.Context) error {
 func (n *node) readUserData() bool {
 	text, err := os.ReadFile(filepath.Join(n.dir, UserDataFile))
 	if err == nil {
-		n.boot, err = cluster.ParseBootstrap(text)
+		n.boot, err = bootstrap.Parse(text)
 	}
 	if err != nil {
 		n.setReady(false, "NoBootstrap: "+err.Error())
@@ -198,7 +199,7 @@ func (n *node) startControl(ctx context.Context, group *errgroup.Group, address 
 	}
 	n.setReady(false, notJoined)
 	n.mu.Lock()
-	n.target = joinTarget{control: "https://" + n.config.Endpoint, caHash: cluster.CAHash(head.ca.pem)}
+	n.target = joinTarget{control: "https://" + n.config.Endpoint, caHash: bootstrap.CAHash(head.ca.pem)}
 	n.mu.Unlock()
 	self := n.member()
 	j := &joiner{

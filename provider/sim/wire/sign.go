@@ -3,12 +3,11 @@ package wire
 import (
 	"cmp"
 	"crypto/hmac"
-	"crypto/sha1" //nolint:gosec // the API is signed so
-	"encoding/base64"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/pawl-dev/pawl/cluster/cloudsign"
 )
 
 var unauthorized = &failure{401, 4250, "unable to verify user credentials and/or request signature"}
@@ -16,7 +15,7 @@ var unauthorized = &failure{401, 4250, "unable to verify user credentials and/or
 // authenticate finds the user of a signed request.
 func (s *Server) authenticate(params url.Values) (User, *failure) {
 	user, known := s.o.Users[params.Get("apikey")]
-	if !known || user.Disabled || !equal(params.Get("signature"), sign(params, user.Secret)) {
+	if !known || user.Disabled || !hmac.Equal([]byte(params.Get("signature")), []byte(signedParams(params).Sign(user.Secret))) {
 		return User{}, unauthorized
 	}
 	if params.Get("signatureversion") != "3" {
@@ -36,41 +35,13 @@ func (s *Server) authenticate(params url.Values) (User, *failure) {
 	return user, nil
 }
 
-func equal(a, b string) bool { return hmac.Equal([]byte(a), []byte(b)) }
-
-// sign is the signature of merged parameters: sorted by the names as they were
-// sent, values encoded as Java's URLEncoder does but for spaces, all in lower case.
-func sign(params url.Values, secret string) string {
-	type pair struct{ name, value string }
-	var pairs []pair
+// signedParams are merged parameters with their names as they were sent.
+func signedParams(params url.Values) cloudsign.Params {
+	var sent []cloudsign.Param
 	for name := range params {
-		if name != "signature" && !strings.HasPrefix(name, rawPrefix) {
-			pairs = append(pairs, pair{cmp.Or(params.Get(rawPrefix+name), name), params.Get(name)})
+		if !strings.HasPrefix(name, rawPrefix) {
+			sent = append(sent, cloudsign.Param{Name: cmp.Or(params.Get(rawPrefix+name), name), Value: params.Get(name)})
 		}
 	}
-	slices.SortFunc(pairs, func(a, b pair) int { return strings.Compare(a.name, b.name) })
-	parts := make([]string, len(pairs))
-	for i, p := range pairs {
-		parts[i] = p.name + "=" + encode(p.value)
-	}
-	mac := hmac.New(sha1.New, []byte(secret))
-	mac.Write([]byte(strings.ToLower(strings.Join(parts, "&"))))
-	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
-}
-
-func encode(value string) string {
-	const hex = "0123456789ABCDEF"
-	var b strings.Builder
-	for i := range len(value) {
-		c := value[i]
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("-.*_", c) >= 0:
-			b.WriteByte(c)
-		default:
-			b.WriteByte('%')
-			b.WriteByte(hex[c>>4])
-			b.WriteByte(hex[c&15])
-		}
-	}
-	return b.String()
+	return cloudsign.Order(sent)
 }

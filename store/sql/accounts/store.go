@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/store/sql/db"
 	"github.com/pawl-dev/pawl/store/sql/secrets"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // Store implements account.Store: domains, accounts, credentials and the audit trail.
@@ -73,7 +73,7 @@ func accountOf(r db.Row) (account.Account, error) {
 		ID: r.Text(0), Name: r.Text(1), DomainID: r.Text(2), Role: account.Role(r.Text(3)), Disabled: r.Int(4) != 0, Created: db.Instant(r.Int(6)), Revision: r.Int(7),
 	}
 	if err := json.Unmarshal([]byte(r.Text(5)), &a.Limits); err != nil {
-		return a, workflow.StoreCorrupt.Errorf("the limits of account %s: %w", a.ID, err)
+		return a, runstore.StoreCorrupt.Errorf("the limits of account %s: %w", a.ID, err)
 	}
 	return a, nil
 }

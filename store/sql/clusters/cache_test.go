@@ -13,6 +13,7 @@ func (r textRow) Text(int) string { return string(r) }
 
 func (r textRow) AppendText(to []byte, _ int) []byte { return append(to, r...) }
 func (r textRow) Bytes(int) []byte                   { return nil }
+func (r textRow) List(int) [][]byte                  { return nil }
 
 // A document decodes to the same value each time, even if a caller has changed the value
 // it got before. Invalid JSON is damage, not the zero value.

@@ -12,10 +12,13 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/providers"
 	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/cluster/settings"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/lock"
 	"github.com/pawl-dev/pawl/provider/sim"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 
 	"github.com/pawl-dev/pawl/store/sql"
 	"github.com/pawl-dev/pawl/workflow"
@@ -45,7 +48,7 @@ func cloudOptions() sim.Options {
 type fixtureOptions struct {
 	name     string
 	records  cluster.Store
-	runs     workflow.Store
+	runs     runstore.Store
 	locks    lock.Backend
 	provider cluster.Provider
 	now      func() time.Time
@@ -54,9 +57,9 @@ type fixtureOptions struct {
 func newFixture(o fixtureOptions) (*fixture, error) {
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	s, err := service.New(service.Options{
-		Records: o.records, Providers: []service.NamedProvider{{Name: "sim", Provider: o.provider}}, Locks: o.locks, Worker: o.name, Installation: testInstallation,
+		Records: o.records, Providers: []providers.Named{{Name: "sim", Provider: o.provider}}, Locks: o.locks, Worker: o.name, Installation: testInstallation,
 		HomeURL: "https://home.example", Logger: quiet, Now: o.now,
-		Settings: service.Settings{
+		Settings: settings.Settings{
 			SyncEvery: 500 * time.Millisecond, CollectEvery: time.Second, GCFirst: time.Second, GCLongest: 2 * time.Second, OrphanGrace: 5 * time.Second,
 			Settle: 3 * time.Second, CallTimeout: time.Second, PollFirst: 20 * time.Millisecond, PollLongest: 200 * time.Millisecond, ResyncEvery: 100 * time.Millisecond,
 		},

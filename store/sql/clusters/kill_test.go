@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
-	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/cluster/api"
 	"github.com/pawl-dev/pawl/provider/sim"
 
 	"github.com/pawl-dev/pawl/store/sql"
@@ -68,10 +68,10 @@ func runClusterChild(dir string) error {
 		id := fmt.Sprintf("order-%d", i)
 		job, err := waitForJob(ctx, records, id, func() error {
 			if i == 0 {
-				_, _, err := s.service.Create(ctx, testCaller, service.CreateRequest{Name: "blue", Zone: "zone-1", Offering: "small", Size: size, JobID: id})
+				_, _, err := s.service.Create(ctx, testCaller, api.CreateRequest{Name: "blue", Zone: "zone-1", Offering: "small", Size: size, JobID: id})
 				return err
 			}
-			_, _, err := s.service.Change(ctx, testCaller, uuid, service.ChangeRequest{Kind: cluster.RequestScale, Size: size, JobID: id})
+			_, _, err := s.service.Change(ctx, testCaller, uuid, api.ChangeRequest{Kind: cluster.RequestScale, Size: size, JobID: id})
 			return err
 		})
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/store/sql/db"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // noticePrefix is the prefix of notices among the settings.
@@ -40,7 +40,7 @@ func (c *Store) Notices(ctx context.Context) (all []cluster.Notice, err error) {
 		return s.Query(`SELECT value FROM setting WHERE name LIKE 'notice/%'`, nil, func(r db.Row) error {
 			var n cluster.Notice
 			if err := json.Unmarshal([]byte(r.Text(0)), &n); err != nil {
-				return workflow.StoreCorrupt.Errorf("a notice cannot be read: %w", err)
+				return runstore.StoreCorrupt.Errorf("a notice cannot be read: %w", err)
 			}
 			all = append(all, n)
 			return nil

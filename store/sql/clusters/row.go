@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/store/sql/db"
 	"github.com/pawl-dev/pawl/store/sql/secrets"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // table is the table of one kind of record: its columns and the statements built from
@@ -121,7 +121,7 @@ func (r *reader) document(v any) {
 
 func (r *reader) decode(text string, v any) {
 	if err := json.Unmarshal([]byte(text), v); err != nil {
-		r.err = workflow.StoreCorrupt.Errorf("a stored %T: %w", v, err)
+		r.err = runstore.StoreCorrupt.Errorf("a stored %T: %w", v, err)
 	}
 }
 

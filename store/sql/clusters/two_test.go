@@ -9,14 +9,15 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
-	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/cluster/api"
 	"github.com/pawl-dev/pawl/lock"
 	"github.com/pawl-dev/pawl/provider/sim"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 
 	"github.com/pawl-dev/pawl/store/sql"
 	"github.com/pawl-dev/pawl/store/sql/clusters"
 	"github.com/pawl-dev/pawl/store/sql/pgtest"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
 // gate blocks all calls of one server, as if its process were stopped.
@@ -84,24 +85,24 @@ type gatedRuns struct {
 	g *gate
 }
 
-func (r gatedRuns) Create(ctx context.Context, run *workflow.Run, events []workflow.Event) (*workflow.Run, error) {
+func (r gatedRuns) Create(ctx context.Context, run *runtype.Run, events []runtype.Event) (*runtype.Run, error) {
 	r.g.pass()
 	return r.Postgres.Create(ctx, run, events)
 }
 
-func (r gatedRuns) Save(ctx context.Context, s *workflow.Save) error {
+func (r gatedRuns) Save(ctx context.Context, s *runstore.Save) error {
 	r.g.pass()
 	err := r.Postgres.Save(ctx, s)
 	r.g.pass()
 	return err
 }
 
-func (r gatedRuns) Send(ctx context.Context, id string, s workflow.Signal) error {
+func (r gatedRuns) Send(ctx context.Context, id string, s runtype.Signal) error {
 	r.g.pass()
 	return r.Postgres.Send(ctx, id, s)
 }
 
-func (r gatedRuns) Claim(ctx context.Context, c workflow.Claim) (workflow.Claimed, error) {
+func (r gatedRuns) Claim(ctx context.Context, c runstore.Claim) (runstore.Claimed, error) {
 	r.g.pass()
 	return r.Postgres.Claim(ctx, c)
 }
@@ -111,7 +112,7 @@ func (r gatedRuns) Renew(ctx context.Context, worker string, lease time.Duration
 	return r.Postgres.Renew(ctx, worker, lease)
 }
 
-func (r gatedRuns) ReleaseRun(ctx context.Context, worker string, run *workflow.Run, next time.Time) error {
+func (r gatedRuns) ReleaseRun(ctx context.Context, worker string, run *runtype.Run, next time.Time) error {
 	r.g.pass()
 	return r.Postgres.ReleaseRun(ctx, worker, run, next)
 }
@@ -224,9 +225,9 @@ func TestTwoServersOnPostgreSQL(t *testing.T) {
 				id := fmt.Sprintf("order-%d", i)
 				job, err := waitForJob(ctx, records, id, func() (err error) {
 					if i == 0 {
-						_, _, err = fixtures[1].service.Create(ctx, testCaller, service.CreateRequest{Name: "blue", Zone: "zone-1", Offering: "small", Size: size, JobID: id})
+						_, _, err = fixtures[1].service.Create(ctx, testCaller, api.CreateRequest{Name: "blue", Zone: "zone-1", Offering: "small", Size: size, JobID: id})
 					} else {
-						_, _, err = fixtures[1].service.Change(ctx, testCaller, uuid, service.ChangeRequest{Kind: cluster.RequestScale, Size: size, JobID: id})
+						_, _, err = fixtures[1].service.Change(ctx, testCaller, uuid, api.ChangeRequest{Kind: cluster.RequestScale, Size: size, JobID: id})
 					}
 					return err
 				})
@@ -248,7 +249,7 @@ func TestTwoServersOnPostgreSQL(t *testing.T) {
 				}
 			}
 			_, err = waitForJob(ctx, records, "delete", func() error {
-				_, _, err := fixtures[1].service.Change(ctx, testCaller, uuid, service.ChangeRequest{Kind: cluster.RequestDelete, JobID: "delete"})
+				_, _, err := fixtures[1].service.Change(ctx, testCaller, uuid, api.ChangeRequest{Kind: cluster.RequestDelete, JobID: "delete"})
 				return err
 			})
 			if err != nil {

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // format is the first byte of every blob.
@@ -171,10 +171,10 @@ func named[T ~string](d *decoder, list []T) T {
 
 // The order of these lists is part of the format: append only.
 var (
-	runPhases = []workflow.Phase{"", workflow.Queued, workflow.Running, workflow.Waiting, workflow.Paused,
-		workflow.Cancelling, workflow.Cancelled, workflow.Succeeded}
-	recordPhases = []workflow.StepPhase{"", workflow.StepRunning, workflow.StepRetrying, workflow.StepWaiting, workflow.StepFailed,
-		workflow.StepDone, workflow.StepSkipped, workflow.StepPending, workflow.StepUndone, workflow.StepEntered}
+	runPhases = []runtype.Phase{"", runtype.Queued, runtype.Running, runtype.Waiting, runtype.Paused,
+		runtype.Cancelling, runtype.Cancelled, runtype.Succeeded}
+	recordPhases = []runtype.StepPhase{"", runtype.StepRunning, runtype.StepRetrying, runtype.StepWaiting, runtype.StepFailed,
+		runtype.StepDone, runtype.StepSkipped, runtype.StepPending, runtype.StepUndone, runtype.StepEntered}
 )
 
 // flags holds one bit for each optional field that is present.
@@ -189,10 +189,10 @@ func (f *flags) set(bit int, on bool) bool {
 func (f flags) has(bit int) bool { return f&(1<<bit) != 0 }
 
 // PhaseNumber is the number of a phase in its column: its index in runPhases.
-func PhaseNumber(p workflow.Phase) int64 { return int64(slices.Index(runPhases, p)) }
+func PhaseNumber(p runtype.Phase) int64 { return int64(slices.Index(runPhases, p)) }
 
 // PhaseOf returns the phase with a number; "" if there is none.
-func PhaseOf(n int64) workflow.Phase {
+func PhaseOf(n int64) runtype.Phase {
 	if n < 0 || int(n) >= len(runPhases) {
 		return ""
 	}

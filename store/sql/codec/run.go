@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/fault"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Bits of a step record's optional fields. They are part of the format: append only.
@@ -29,7 +29,7 @@ const (
 	bitActor
 )
 
-func (e *encoder) record(s *workflow.StepRecord) {
+func (e *encoder) record(s *runtype.StepRecord) {
 	var f flags
 	f.set(bitRound, s.Round != 0)
 	f.set(bitAttempts, s.Attempt != 1)
@@ -106,8 +106,8 @@ func (e *encoder) record(s *workflow.StepRecord) {
 	}
 }
 
-func (d *decoder) record() *workflow.StepRecord {
-	s := &workflow.StepRecord{Name: d.text(), Phase: named(d, recordPhases), Attempt: 1}
+func (d *decoder) record() *runtype.StepRecord {
+	s := &runtype.StepRecord{Name: d.text(), Phase: named(d, recordPhases), Attempt: 1}
 	f := flags(d.uint())
 	s.Ord = d.int()
 	s.StartedAt = d.time()
@@ -151,9 +151,9 @@ func (d *decoder) record() *workflow.StepRecord {
 		s.Progress = d.progress()
 	}
 	if f.has(bitItems) {
-		s.Items = []workflow.LoopItem{}
+		s.Items = []runtype.LoopItem{}
 		for n := d.uint(); n > 0 && d.err == nil; n-- {
-			s.Items = append(s.Items, workflow.LoopItem{Key: d.text(), Value: d.bytes()})
+			s.Items = append(s.Items, runtype.LoopItem{Key: d.text(), Value: d.bytes()})
 		}
 	}
 	if f.has(bitNote) {
@@ -165,7 +165,7 @@ func (d *decoder) record() *workflow.StepRecord {
 	return s
 }
 
-func (e *encoder) fault(f *workflow.Fault) {
+func (e *encoder) fault(f *runtype.Fault) {
 	var has flags
 	has.set(0, f.Details != nil)
 	has.set(1, f.Exhausted)
@@ -181,12 +181,12 @@ func (e *encoder) fault(f *workflow.Fault) {
 	}
 }
 
-func (d *decoder) fault() *workflow.Fault {
+func (d *decoder) fault() *runtype.Fault {
 	has := flags(d.uint())
-	f := &workflow.Fault{Code: fault.Code(d.text()), Message: d.text(), Step: d.text(), Attempt: int(d.int()), At: d.time(), Healer: d.text()}
+	f := &runtype.Fault{Code: fault.Code(d.text()), Message: d.text(), Step: d.text(), Attempt: int(d.int()), At: d.time(), Healer: d.text()}
 	f.Exhausted = has.has(1)
 	if has.has(0) {
-		value, err := workflow.Decode(d.part())
+		value, err := runtype.Decode(d.part())
 		details, ok := value.(map[string]any)
 		if d.err == nil && (err != nil || !ok) {
 			d.fail("details of a fault")
@@ -196,7 +196,7 @@ func (d *decoder) fault() *workflow.Fault {
 	return f
 }
 
-func (e *encoder) wait(w *workflow.WaitRecord) {
+func (e *encoder) wait(w *runtype.WaitRecord) {
 	e.text(w.Reason)
 	e.text(w.Message)
 	e.time(w.Since)
@@ -207,12 +207,12 @@ func (e *encoder) wait(w *workflow.WaitRecord) {
 	e.time(w.Until)
 }
 
-func (d *decoder) wait() *workflow.WaitRecord {
-	return &workflow.WaitRecord{Reason: d.text(), Message: d.text(), Since: d.time(), Deadline: d.time(),
+func (d *decoder) wait() *runtype.WaitRecord {
+	return &runtype.WaitRecord{Reason: d.text(), Message: d.text(), Since: d.time(), Deadline: d.time(),
 		Every: time.Duration(d.int()), Signal: d.text(), Child: d.text(), Until: d.time()}
 }
 
-func (e *encoder) progress(p *workflow.Progress) {
+func (e *encoder) progress(p *runtype.Progress) {
 	e.int(p.Done)
 	e.int(p.Total)
 	e.text(p.Text)
@@ -220,12 +220,12 @@ func (e *encoder) progress(p *workflow.Progress) {
 	e.int(p.High)
 }
 
-func (d *decoder) progress() *workflow.Progress {
-	return &workflow.Progress{Done: d.int(), Total: d.int(), Text: d.text(), At: d.time(), High: d.int()}
+func (d *decoder) progress() *runtype.Progress {
+	return &runtype.Progress{Done: d.int(), Total: d.int(), Text: d.text(), At: d.time(), High: d.int()}
 }
 
 // AppendBirth writes the fields of a run that never change and have no column.
-func AppendBirth(b []byte, r *workflow.Run) []byte {
+func AppendBirth(b []byte, r *runtype.Run) []byte {
 	e := newEncoder(b)
 	e.text(r.RequestID)
 	e.text(r.Actor)
@@ -239,7 +239,7 @@ func AppendBirth(b []byte, r *workflow.Run) []byte {
 }
 
 // ReadBirth reads what a run keeps from its creation into r.
-func ReadBirth(data []byte, r *workflow.Run) error {
+func ReadBirth(data []byte, r *runtype.Run) error {
 	d := newDecoder(data)
 	r.RequestID, r.Actor, r.Reason, r.ParentRef, r.Depth = d.text(), d.text(), d.text(), d.text(), int(d.int())
 	if d.uint() > 0 {
@@ -258,7 +258,7 @@ const (
 
 // AppendBody writes the fields of a run that change and have no column, and its open
 // records. numbers are the store's own (numbers of its rows).
-func AppendBody(b []byte, r *workflow.Run, open []*workflow.StepRecord, numbers ...int64) []byte {
+func AppendBody(b []byte, r *runtype.Run, open []*runtype.StepRecord, numbers ...int64) []byte {
 	rest := r.State
 	rest.Ord = 0
 	var f flags
@@ -295,7 +295,7 @@ func AppendBody(b []byte, r *workflow.Run, open []*workflow.StepRecord, numbers 
 
 // ReadBody reads the body of a run into r, and returns the open records. numbers receive the
 // numbers before the body, in the order in which they were written.
-func ReadBody(data []byte, r *workflow.Run, numbers ...*int64) (open []*workflow.StepRecord, err error) {
+func ReadBody(data []byte, r *runtype.Run, numbers ...*int64) (open []*runtype.StepRecord, err error) {
 	d := newDecoder(data)
 	f := flags(d.uint())
 	for _, n := range numbers {
@@ -323,7 +323,7 @@ func ReadBody(data []byte, r *workflow.Run, numbers ...*int64) (open []*workflow
 }
 
 // AppendRecords writes the records that a save has settled.
-func AppendRecords(b []byte, records []*workflow.StepRecord, numbers ...int64) []byte {
+func AppendRecords(b []byte, records []*runtype.StepRecord, numbers ...int64) []byte {
 	e := newEncoder(b)
 	for _, n := range numbers {
 		e.int(n)
@@ -336,7 +336,7 @@ func AppendRecords(b []byte, records []*workflow.StepRecord, numbers ...int64) [
 }
 
 // ReadRecords reads records of steps. numbers receive the numbers before them.
-func ReadRecords(data []byte, numbers ...*int64) (records []*workflow.StepRecord, err error) {
+func ReadRecords(data []byte, numbers ...*int64) (records []*runtype.StepRecord, err error) {
 	d := newDecoder(data)
 	for _, n := range numbers {
 		*n = d.int()
@@ -359,7 +359,7 @@ const (
 )
 
 // AppendEvents writes the events of one save.
-func AppendEvents(b []byte, events []workflow.Event, numbers ...int64) []byte {
+func AppendEvents(b []byte, events []runtype.Event, numbers ...int64) []byte {
 	e := newEncoder(b)
 	for _, n := range numbers {
 		e.int(n)
@@ -377,7 +377,7 @@ func AppendEvents(b []byte, events []workflow.Event, numbers ...int64) []byte {
 		f.set(eventCode, v.Code != "")
 		f.set(eventData, v.Data != nil)
 		e.b = append(e.b, byte(f))
-		name(&e, workflow.EventKinds, v.Kind)
+		name(&e, runtype.EventKinds, v.Kind)
 		e.int(v.Seq - seq)
 		seq = v.Seq
 		e.time(v.At)
@@ -407,7 +407,7 @@ func AppendEvents(b []byte, events []workflow.Event, numbers ...int64) []byte {
 }
 
 // ReadEvents reads events of a run. numbers receive the numbers before them.
-func ReadEvents(run string, data []byte, numbers ...*int64) (events []workflow.Event, err error) {
+func ReadEvents(run string, data []byte, numbers ...*int64) (events []runtype.Event, err error) {
 	d := newDecoder(data)
 	for _, n := range numbers {
 		*n = d.int()
@@ -420,7 +420,7 @@ func ReadEvents(run string, data []byte, numbers ...*int64) (events []workflow.E
 		}
 		f := flags(d.b[0])
 		d.b = d.b[1:]
-		v := workflow.Event{Run: run, Kind: named(d, workflow.EventKinds)}
+		v := runtype.Event{Run: run, Kind: named(d, runtype.EventKinds)}
 		seq += d.int()
 		v.Seq = seq
 		v.At = d.time()
@@ -451,7 +451,7 @@ func ReadEvents(run string, data []byte, numbers ...*int64) (events []workflow.E
 }
 
 // AppendSignal writes a signal without its id.
-func AppendSignal(b []byte, s *workflow.Signal) []byte {
+func AppendSignal(b []byte, s *runtype.Signal) []byte {
 	e := newEncoder(b)
 	e.text(s.Name)
 	e.text(s.Actor)
@@ -463,9 +463,9 @@ func AppendSignal(b []byte, s *workflow.Signal) []byte {
 }
 
 // ReadSignal reads a signal with this id.
-func ReadSignal(id string, data []byte) (workflow.Signal, error) {
+func ReadSignal(id string, data []byte) (runtype.Signal, error) {
 	d := newDecoder(data)
-	s := workflow.Signal{ID: id, Name: d.text(), Actor: d.text(), At: d.time()}
+	s := runtype.Signal{ID: id, Name: d.text(), Actor: d.text(), At: d.time()}
 	if d.uint() > 0 {
 		s.Payload = d.bytes()
 	}

@@ -30,30 +30,3 @@ func (w *Waker) Notify(id string) {
 		w.missed = true
 	}
 }
-
-// Notifier wakes any number of waiters. A waiter takes the channel, reads the state,
-// then waits for the channel. The zero notifier is ready.
-type Notifier struct {
-	mu sync.Mutex
-	c  chan struct{}
-}
-
-// Next returns a channel that the next Notify closes.
-func (b *Notifier) Next() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.c == nil {
-		b.c = make(chan struct{})
-	}
-	return b.c
-}
-
-// Notify wakes all waiters.
-func (b *Notifier) Notify() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.c != nil {
-		close(b.c)
-		b.c = nil
-	}
-}

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawl-dev/pawl/server/idempotencytest"
+	"github.com/pawl-dev/pawl/server/idempotency/idempotencytest"
 	"github.com/pawl-dev/pawl/store/sql/idempotency"
 	"github.com/pawl-dev/pawl/store/sql/pgtest"
 	"github.com/pawl-dev/pawl/store/sql/sqltest"

@@ -12,7 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/store/sql/db"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // FeedLimit is how many changes the feed keeps. A reader that is further behind gets
@@ -72,7 +72,7 @@ func encodeObject(o *control.Object) ([]byte, error) {
 func DecodeObject(data []byte) (*control.Object, error) {
 	o := new(control.Object)
 	if err := json.Unmarshal(data, o); err != nil {
-		return nil, workflow.StoreCorrupt.Errorf("a stored object: %w", err)
+		return nil, runstore.StoreCorrupt.Errorf("a stored object: %w", err)
 	}
 	return o, nil
 }

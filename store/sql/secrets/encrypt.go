@@ -19,7 +19,7 @@ import (
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/secretfile"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // Faults of encrypted columns.
@@ -136,7 +136,7 @@ func (s *Encrypter) Decrypt(location string, encrypted []byte) (string, error) {
 		return "", nil
 	}
 	if len(encrypted) < EnvelopeHeader || encrypted[0] != envelopeVersion {
-		return "", workflow.StoreCorrupt.Errorf("%s is not an encrypted secret", location)
+		return "", runstore.StoreCorrupt.Errorf("%s is not an encrypted secret", location)
 	}
 	id := string(encrypted[1 : 1+KeyIDSize])
 	aead := s.keys[id]
@@ -148,7 +148,7 @@ func (s *Encrypter) Decrypt(location string, encrypted []byte) (string, error) {
 	}
 	secret, err := aead.Open(nil, encrypted[1+KeyIDSize:EnvelopeHeader], encrypted[EnvelopeHeader:], []byte(location))
 	if err != nil {
-		return "", workflow.StoreCorrupt.Errorf("%s was changed after it was encrypted", location)
+		return "", runstore.StoreCorrupt.Errorf("%s was changed after it was encrypted", location)
 	}
 	return string(secret), nil
 }

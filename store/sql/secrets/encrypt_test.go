@@ -14,7 +14,7 @@ import (
 
 	"github.com/pawl-dev/pawl/store/sql/secrets"
 	"github.com/pawl-dev/pawl/store/sql/sqltest"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // A secret can be decrypted with its key at its location, but nowhere else and not after
@@ -41,7 +41,7 @@ func TestEncrypter(t *testing.T) {
 				t.Fatalf("decrypted as %q, %v", got, err)
 			}
 		}
-		if _, err := mine.Decrypt(place+"x", encrypted); !errors.Is(err, workflow.StoreCorrupt) {
+		if _, err := mine.Decrypt(place+"x", encrypted); !errors.Is(err, runstore.StoreCorrupt) {
 			t.Fatalf("it can be decrypted at another location: %v", err)
 		}
 		if _, err := theirs.Decrypt(place, encrypted); !errors.Is(err, secrets.MasterKeyUnknown) {

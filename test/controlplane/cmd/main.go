@@ -31,6 +31,7 @@ func main() {
 	flags.StringVar(&mode, "mode", "status-only", "`status-only`: pods have a status but no processes; process: containers are processes of this machine")
 	flags.StringVar(&crds, "crds", "", "comma-separated `folders` of CustomResourceDefinitions")
 	flags.IntVar(&o.Kubelet.Nodes, "nodes", 3, "`number` of nodes")
+	flags.BoolVar(&o.Endpoints, "endpoints", false, "serve kubectl logs and exec of pods that are processes")
 	flags.BoolVar(&o.Keep, "keep", false, "leave logs and pods behind")
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		os.Exit(2)

@@ -260,7 +260,7 @@ func (c *container) prepare(ctx context.Context, pod *corev1.Pod, image Image) (
 	vars = maps.Clone(base)
 	vars["POD_IP"] = pod.Status.PodIP // for Image.Command
 	maps.Copy(vars, own)
-	if s.mapping, err = c.mounts(pod, s, own, image, base); err != nil {
+	if s.mapping, err = c.mounts(pod, &s, own, image, base); err != nil {
 		return s, nil, err
 	}
 	for name, value := range own {
@@ -282,7 +282,7 @@ func (c *container) prepare(ctx context.Context, pod *corev1.Pod, image Image) (
 }
 
 // mounts links the volumes into the root, and returns the rewrite rule for their paths.
-func (c *container) mounts(pod *corev1.Pod, s setup, vars map[string]string, image Image, base map[string]string) (mapping, error) {
+func (c *container) mounts(pod *corev1.Pod, s *setup, vars map[string]string, image Image, base map[string]string) (mapping, error) {
 	var m mapping
 	for from, to := range image.Files {
 		m = m.with(from, to)
@@ -315,7 +315,11 @@ func (c *container) mounts(pod *corev1.Pod, s setup, vars map[string]string, ima
 			return nil, err
 		}
 		m = m.with(mount.MountPath, filepath.Join(s.root, mount.MountPath))
-		if filepath.Clean(mount.MountPath) == accountPath && base["KUBECONFIG"] == "" {
+		switch {
+		case filepath.Clean(mount.MountPath) != accountPath:
+		case c.w.k.o.InCluster:
+			s.account = folder
+		case base["KUBECONFIG"] == "":
 			base["KUBECONFIG"] = filepath.Join(s.root, accountPath, kubeconfigFile)
 		}
 	}

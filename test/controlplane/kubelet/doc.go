@@ -38,7 +38,9 @@
 // the variables of Image.Env and of the container, and none of the test's own. Where
 // a service account's token is mounted, KUBECONFIG names a file with it, as
 // client-go's in-cluster configuration looks at a fixed path; controller-runtime
-// and clientcmd take KUBECONFIG. Variables of Services are not set.
+// and clientcmd take KUBECONFIG. With Options.InCluster, as root, the files are at
+// that path instead, and rest.InClusterConfig works. Variables of Services are not
+// set.
 //
 // The first word of the command is looked up in the folders of PATH when it
 // holds no slash. Without command, Image.Command is used. The working folder is
@@ -63,8 +65,43 @@
 // these are ignored. Without runAsUser a container runs as Image.User. Options.Users
 // maps users with another id on this machine.
 //
+// # What it does, by mode
+//
+// Always:
+//
+//   - Nodes with status and lease; zones, labels and taints (Options.Node, LabelNode,
+//     TaintNode); a node without power or network (StopNode, CutNode, StartNode).
+//
+// In the mode StatusOnly:
+//
+//   - Pods that are Ready as a function says (Options.Ready, Decide), each with an
+//     address; a Job's pod succeeds once it is Ready.
+//   - Containers that crash after they were Ready (Options.Crash, or the annotations
+//     CrashAfterAnnotation and CrashTimesAnnotation): Ready false, restartCount, and
+//     from the second crash on CrashLoopBackOff with a back-off that doubles.
+//   - Deleted pods that take their time to go (Options.Termination), at most the
+//     grace period.
+//
+// In the mode Process:
+//
+//   - Processes with the environment, volumes, users, probes, hooks, init containers,
+//     sidecars, restarts and grace periods of the pod's spec, as above.
+//   - Files of ConfigMaps and Secrets that change late (Options.FileDelay,
+//     SetFileDelay), and tokens of service accounts from the API server, which are replaced
+//     at Options.TokenAge.
+//   - kubectl logs (-f, --previous, --tail, --limit-bytes, -c) and kubectl exec (-i, -t,
+//     -c), through the API server, with Options.Authority (controlplane's
+//     Options.Endpoints). LogFile and Exec do the same without them.
+//   - Crashes: KillPod and Signal.
+//
 // # Left out
 //
 // Resource limits, seccomp and capabilities, host ports, ephemeral containers,
 // gRPC probes (they fail with a message), image pull policies, pod overhead.
+// kubectl attach, port-forward, cp of folders without tar, top; logs with
+// --timestamps or --since, as lines have no times; logs and exec of pods on
+// paper. An exec survives its client until its container ends, as on a kubelet. A
+// node checks the certificate of an endpoint's client, not its rights. Environment
+// variables from ConfigMaps are read when a container starts, without delay. Pods
+// on paper run no probes and keep their crashes when their node stops.
 package kubelet

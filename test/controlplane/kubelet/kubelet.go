@@ -38,9 +38,20 @@ type Options struct {
 	Name  string
 	// Labels are added to all nodes.
 	Labels map[string]string
+	// Node changes node number n (from 1) before it is created: its labels, such as its zone,
+	// and the taints in its spec. LabelNode and TaintNode change them later.
+	Node func(n int, node *corev1.Node)
 	// Ready decides in the mode StatusOnly which pod is Ready; all are by default. It is
 	// called five times a second for each pod and must not block.
 	Ready func(*corev1.Pod) bool
+	// Termination returns in the mode StatusOnly how long a deleted pod takes to go, at most its
+	// grace period. All go at once by default.
+	Termination func(*corev1.Pod) time.Duration
+	// Crash returns in the mode StatusOnly the next crash of a container that has restarted so
+	// often, nil for none. The pod's annotations CrashAfterAnnotation and CrashTimesAnnotation
+	// say the same without a function. Only containers with restartPolicy Always crash. It is called
+	// as often as Ready and must not block.
+	Crash func(pod *corev1.Pod, container string, restarts int32) *Crash
 	// Images maps images to this machine in the mode Process. A name without a tag applies to
 	// all tags without their own entry.
 	Images map[string]Image
@@ -50,8 +61,22 @@ type Options struct {
 	// Dir is the folder of pods and claims in the mode Process. Keep its path
 	// short: sockets in it have at most 107 bytes.
 	Dir string
+	// InCluster puts in the mode Process the service account where in-cluster clients look
+	// (/var/run/secrets/kubernetes.io/serviceaccount), in a mount namespace for each container,
+	// instead of KUBECONFIG. It needs root: see CanMount.
+	InCluster bool
+	// FileDelay is in the mode Process how long after a change of a ConfigMap or Secret a running
+	// pod sees it in its files (kubelets: up to a minute); at once by default. A pod that starts
+	// sees the current ones. SetFileDelay changes it.
+	FileDelay time.Duration
+	// TokenAge is the age at which tokens of service accounts are replaced; half their validity
+	// by default.
+	TokenAge time.Duration
 	// Addresses assigns the addresses of nodes and pods; 127.255.0.0/16 by default.
 	Addresses *Addresses
+	// Authority makes the nodes serve kubectl logs and exec over HTTPS, to clients with
+	// certificates of it; without it they serve nothing.
+	Authority *Authority
 	// Lease is how often nodes renew their leases; 10 s by default.
 	Lease time.Duration
 	// Backoff is the wait before the second restart of a container in a row; it
@@ -74,12 +99,15 @@ type Kubelet struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
+	requests sync.WaitGroup // to the nodes' endpoints
+
 	mu             sync.Mutex
 	nodes          map[string]*node
 	workers        map[types.UID]*worker
 	rules          map[string]func(*corev1.Pod) bool // by namespace
-	statusOnlyPods map[types.UID]string              // addresses of status-only pods
-	count          int                               // number of pods, for the names of their folders
+	statusOnlyPods map[types.UID]*paperPod
+	delay          time.Duration // of files
+	count          int           // number of pods, for the names of their folders
 }
 
 // Start creates the nodes and begins to serve their pods. Stop it before the
@@ -90,6 +118,11 @@ func Start(ctx context.Context, o Options) (*Kubelet, error) {
 	}
 	if o.Mode == Process && o.Dir == "" {
 		return nil, errors.New("kubelet: the mode Process needs a Dir")
+	}
+	if o.InCluster && o.Mode == Process {
+		if err := CanMount(); err != nil {
+			return nil, fmt.Errorf("kubelet: InCluster: %w", err)
+		}
 	}
 	o = o.withDefaults()
 	client, err := kubernetes.NewForConfig(o.Config)
@@ -102,7 +135,8 @@ func Start(ctx context.Context, o Options) (*Kubelet, error) {
 		nodes:          map[string]*node{},
 		workers:        map[types.UID]*worker{},
 		rules:          map[string]func(*corev1.Pod) bool{},
-		statusOnlyPods: map[types.UID]string{},
+		statusOnlyPods: map[types.UID]*paperPod{},
+		delay:          o.FileDelay,
 	}
 	k.ctx, k.cancel = context.WithCancel(context.Background())
 	for n := 1; n <= o.Nodes; n++ {
@@ -209,6 +243,7 @@ func (k *Kubelet) Stop() {
 		w.killAll()
 	}
 	k.wg.Wait()
+	k.requests.Wait()
 }
 
 func (k *Kubelet) refresh(namespace, name string) {
@@ -219,6 +254,19 @@ func (k *Kubelet) refresh(namespace, name string) {
 			w.refresh()
 		}
 	}
+}
+
+// SetFileDelay changes Options.FileDelay for changes from now on.
+func (k *Kubelet) SetFileDelay(delay time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.delay = delay
+}
+
+func (k *Kubelet) fileDelay() time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.delay
 }
 
 // Decide sets the function that decides which pods of a namespace are Ready in the mode

@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"runtime"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 )
 
 const leaseNamespace = "kube-node-lease"
@@ -28,6 +30,10 @@ type node struct {
 // the node controllers.
 func (k *Kubelet) addNode(ctx context.Context, name string, number int) error {
 	n := &node{name: name, address: k.o.Addresses.node()}
+	port, err := k.listen(n)
+	if err != nil {
+		return err
+	}
 	now := metav1.Now()
 	capacity := corev1.ResourceList{
 		corev1.ResourceCPU:              resource.MustParse("64"),
@@ -54,6 +60,7 @@ func (k *Kubelet) addNode(ctx context.Context, name string, number int) error {
 				{Type: corev1.NodeInternalIP, Address: n.address},
 				{Type: corev1.NodeHostName, Address: name},
 			},
+			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: port}},
 			Conditions: []corev1.NodeCondition{
 				condition(corev1.NodeReady, corev1.ConditionTrue, "KubeletReady"),
 				condition(corev1.NodeMemoryPressure, corev1.ConditionFalse, "KubeletHasSufficientMemory"),
@@ -67,6 +74,13 @@ func (k *Kubelet) addNode(ctx context.Context, name string, number int) error {
 		},
 	}
 	maps.Copy(object.Labels, k.o.Labels)
+	if k.o.Node != nil {
+		k.o.Node(number, object)
+	}
+	taints, err := json.Marshal(map[string]any{"spec": map[string]any{"taints": object.Spec.Taints}}) // null without any
+	if err != nil {
+		return err
+	}
 	if _, err := k.client.CoreV1().Nodes().Create(ctx, object, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating node %s: %w", name, err)
 	}
@@ -75,7 +89,7 @@ func (k *Kubelet) addNode(ctx context.Context, name string, number int) error {
 	}
 	// Admission taints each new node as not ready; the controller would remove the taint only
 	// seconds later.
-	if _, err := k.client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, []byte(`{"spec":{"taints":null}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := k.client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, taints, metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("lifting the taint of node %s: %w", name, err)
 	}
 	k.mu.Lock()
@@ -144,6 +158,48 @@ func (k *Kubelet) renew(ctx context.Context, name string) error {
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &name, LeaseDurationSeconds: &seconds, RenewTime: &now},
 	}, metav1.CreateOptions{})
 	return err
+}
+
+// LabelNode sets labels of a node, and removes those whose value is nil.
+func (k *Kubelet) LabelNode(ctx context.Context, name string, labels map[string]*string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
+	if err != nil {
+		return err
+	}
+	_, err = k.client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
+}
+
+// TaintNode sets taints of a node, in place of those with the same key and effect.
+func (k *Kubelet) TaintNode(ctx context.Context, name string, taints ...corev1.Taint) error {
+	return k.changeTaints(ctx, name, func(all []corev1.Taint) []corev1.Taint {
+		for _, taint := range taints {
+			all = slices.DeleteFunc(all, func(t corev1.Taint) bool { return t.MatchTaint(&taint) })
+			all = append(all, taint)
+		}
+		return all
+	})
+}
+
+// UntaintNode removes the taints of a node with these keys.
+func (k *Kubelet) UntaintNode(ctx context.Context, name string, keys ...string) error {
+	return k.changeTaints(ctx, name, func(all []corev1.Taint) []corev1.Taint {
+		return slices.DeleteFunc(all, func(t corev1.Taint) bool { return slices.Contains(keys, t.Key) })
+	})
+}
+
+// changeTaints changes the taints of a node and leaves those that the node controllers set
+// meanwhile.
+func (k *Kubelet) changeTaints(ctx context.Context, name string, change func([]corev1.Taint) []corev1.Taint) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		node, err := k.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		node.Spec.Taints = change(node.Spec.Taints)
+		_, err = k.client.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{})
+		return err
+	})
 }
 
 // Names returns the names of the nodes.

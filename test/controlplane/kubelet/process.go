@@ -19,12 +19,14 @@ type setup struct {
 	path      string
 	mapping   mapping
 	cred      *syscall.Credential
+	account   string // the service account's folder, for accountPath; "": no such mount
 }
 
 // process is the first process of a running container.
 type process struct {
 	setup
 	cmd    *exec.Cmd
+	log    string // the file of its output
 	exited chan struct{}
 	once   sync.Once // of the end
 }
@@ -41,7 +43,7 @@ func (s setup) launch(argv []string, log string) (*process, error) {
 		return nil, err
 	}
 	cmd.Stdout, cmd.Stderr = out, out
-	p := &process{setup: s, cmd: cmd, exited: make(chan struct{})}
+	p := &process{setup: s, cmd: cmd, log: log, exited: make(chan struct{})}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -64,6 +66,9 @@ func (s setup) command(ctx context.Context, argv []string) (*exec.Cmd, error) {
 	cmd.Args = argv
 	cmd.Dir, cmd.Env = s.dir, s.env
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: s.cred}
+	if s.account != "" {
+		return cmd, withAccount(cmd, s.account)
+	}
 	return cmd, nil
 }
 

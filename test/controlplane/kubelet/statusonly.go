@@ -26,23 +26,27 @@ func (k *Kubelet) stale(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil || over(pod) {
 		return false
 	}
+	if scheduled := k.advance(pod); len(scheduled) > 0 && pod.Status.Phase == corev1.PodRunning {
+		return crashed(pod, scheduled)
+	}
 	return pod.Status.Phase != corev1.PodRunning || k.wantsReady(pod) != isReady(pod)
 }
 
 // syncStatusOnly updates the status of a pod to wantsReady, or ends the pod.
 func (k *Kubelet) syncStatusOnly(pod *corev1.Pod) error {
 	if pod.DeletionTimestamp != nil {
+		if left := k.remaining(pod); left > 0 {
+			k.queue.AddAfter(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, left)
+			return nil
+		}
 		return k.endStatusOnly(pod)
 	}
 	if over(pod) || !k.stale(pod) {
 		return nil
 	}
+	scheduled := k.advance(pod)
 	k.mu.Lock()
-	address := k.statusOnlyPods[pod.UID]
-	if address == "" {
-		address = k.o.Addresses.pod()
-		k.statusOnlyPods[pod.UID] = address
-	}
+	address := k.paperPod(pod).address
 	host := k.nodes[pod.Spec.NodeName].address
 	k.mu.Unlock()
 	ready := k.wantsReady(pod)
@@ -52,7 +56,11 @@ func (k *Kubelet) syncStatusOnly(pod *corev1.Pod) error {
 	}
 	done := ready && pod.Spec.RestartPolicy != corev1.RestartPolicyAlways // a Job's pod
 	for _, c := range pod.Spec.Containers {
-		facts.main = append(facts.main, statusOnlyContainer(c, ready, done))
+		s, ok := scheduled[c.Name]
+		if !ok {
+			s = statusOnlyContainer(c, ready, done)
+		}
+		facts.main = append(facts.main, s)
 	}
 	return k.patchStatus(pod, facts.status(pod))
 }

@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,11 +24,11 @@ type file struct {
 
 // volumes creates the folders of a pod's volumes, and returns them by name. A repeated
 // call updates the volumes with values.
-func (k *Kubelet) volumes(ctx context.Context, pod *corev1.Pod, dir string) (map[string]string, error) {
-	folders := map[string]string{}
+func (w *worker) volumes(ctx context.Context) (map[string]string, error) {
+	pod, folders := w.self(), map[string]string{}
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
-		folder, err := k.volume(ctx, pod, v, filepath.Join(dir, v.Name))
+		folder, err := w.volume(ctx, pod, v, filepath.Join(w.dir, volumesDir, v.Name))
 		if err != nil {
 			return nil, fmt.Errorf("volume %s: %w", v.Name, err)
 		}
@@ -36,7 +37,7 @@ func (k *Kubelet) volumes(ctx context.Context, pod *corev1.Pod, dir string) (map
 	return folders, nil
 }
 
-func (k *Kubelet) volume(ctx context.Context, pod *corev1.Pod, v *corev1.Volume, folder string) (string, error) {
+func (w *worker) volume(ctx context.Context, pod *corev1.Pod, v *corev1.Volume, folder string) (string, error) {
 	var claim string
 	switch {
 	case v.EmptyDir != nil:
@@ -55,26 +56,26 @@ func (k *Kubelet) volume(ctx context.Context, pod *corev1.Pod, v *corev1.Volume,
 	case v.Ephemeral != nil:
 		claim = pod.Name + "-" + v.Name
 	default:
-		files, err := k.values(ctx, pod, v, folder)
+		files, err := w.values(ctx, pod, v, folder)
 		if err != nil {
 			return "", err
 		}
 		return folder, replace(folder, files, fsGroup(pod))
 	}
-	c, err := k.client.CoreV1().PersistentVolumeClaims(pod.Namespace).Get(ctx, claim, metav1.GetOptions{})
+	c, err := w.k.client.CoreV1().PersistentVolumeClaims(pod.Namespace).Get(ctx, claim, metav1.GetOptions{})
 	if err != nil {
 		return "", err
 	}
-	return claimFolder(ctx, k.client, c)
+	return claimFolder(ctx, w.k.client, c)
 }
 
 // values returns the files of a volume with values.
-func (k *Kubelet) values(ctx context.Context, pod *corev1.Pod, v *corev1.Volume, folder string) (map[string]file, error) {
+func (w *worker) values(ctx context.Context, pod *corev1.Pod, v *corev1.Volume, folder string) (map[string]file, error) {
 	switch {
 	case v.ConfigMap != nil:
-		return k.configMap(ctx, pod.Namespace, v.ConfigMap.Name, v.ConfigMap.Items, v.ConfigMap.DefaultMode, v.ConfigMap.Optional)
+		return w.configMap(ctx, pod.Namespace, v.ConfigMap.Name, v.ConfigMap.Items, v.ConfigMap.DefaultMode, v.ConfigMap.Optional)
 	case v.Secret != nil:
-		return k.secret(ctx, pod.Namespace, v.Secret.SecretName, v.Secret.Items, v.Secret.DefaultMode, v.Secret.Optional)
+		return w.secret(ctx, pod.Namespace, v.Secret.SecretName, v.Secret.Items, v.Secret.DefaultMode, v.Secret.Optional)
 	case v.DownwardAPI != nil:
 		return downward(pod, v.DownwardAPI.Items, v.DownwardAPI.DefaultMode)
 	case v.Projected == nil:
@@ -86,13 +87,13 @@ func (k *Kubelet) values(ctx context.Context, pod *corev1.Pod, v *corev1.Volume,
 		var err error
 		switch mode := v.Projected.DefaultMode; {
 		case s.ConfigMap != nil:
-			files, err = k.configMap(ctx, pod.Namespace, s.ConfigMap.Name, s.ConfigMap.Items, mode, s.ConfigMap.Optional)
+			files, err = w.configMap(ctx, pod.Namespace, s.ConfigMap.Name, s.ConfigMap.Items, mode, s.ConfigMap.Optional)
 		case s.Secret != nil:
-			files, err = k.secret(ctx, pod.Namespace, s.Secret.Name, s.Secret.Items, mode, s.Secret.Optional)
+			files, err = w.secret(ctx, pod.Namespace, s.Secret.Name, s.Secret.Items, mode, s.Secret.Optional)
 		case s.DownwardAPI != nil:
 			files, err = downward(pod, s.DownwardAPI.Items, mode)
 		case s.ServiceAccountToken != nil:
-			files, err = k.token(ctx, pod, s.ServiceAccountToken, folder)
+			files, err = w.accountToken(ctx, pod, s.ServiceAccountToken, folder)
 		default:
 			err = errors.New("a projected source that the fake kubelet does not know")
 		}
@@ -106,10 +107,10 @@ func (k *Kubelet) values(ctx context.Context, pod *corev1.Pod, v *corev1.Volume,
 	return all, nil
 }
 
-func (k *Kubelet) configMap(ctx context.Context, namespace, name string, items []corev1.KeyToPath, mode *int32, opt *bool) (map[string]file, error) {
-	m, err := k.client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+func (w *worker) configMap(ctx context.Context, namespace, name string, items []corev1.KeyToPath, mode *int32, opt *bool) (map[string]file, error) {
+	m, err := w.k.client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
 	if missing(err, opt) {
-		return nil, nil
+		m, err = &corev1.ConfigMap{}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -121,18 +122,39 @@ func (k *Kubelet) configMap(ctx context.Context, namespace, name string, items [
 	for key, value := range m.BinaryData {
 		data[key] = value
 	}
+	data = w.see("ConfigMap "+name, m.ResourceVersion, data)
 	return selectItems("ConfigMap "+name, data, items, mode, opt)
 }
 
-func (k *Kubelet) secret(ctx context.Context, namespace, name string, items []corev1.KeyToPath, mode *int32, opt *bool) (map[string]file, error) {
-	s, err := k.client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+func (w *worker) secret(ctx context.Context, namespace, name string, items []corev1.KeyToPath, mode *int32, opt *bool) (map[string]file, error) {
+	s, err := w.k.client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 	if missing(err, opt) {
-		return nil, nil
+		s, err = &corev1.Secret{}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return selectItems("Secret "+name, s.Data, items, mode, opt)
+	return selectItems("Secret "+name, w.see("Secret "+name, s.ResourceVersion, s.Data), items, mode, opt)
+}
+
+// see returns the data of a source as the pod sees it (Options.FileDelay).
+func (w *worker) see(source, version string, data map[string][]byte) map[string][]byte {
+	w.mu.Lock()
+	begun := w.folders != nil
+	w.mu.Unlock()
+	var delay time.Duration
+	if begun {
+		delay = w.k.fileDelay()
+	}
+	shown, next := w.late.see(time.Now(), source, version, data, delay)
+	if !next.IsZero() {
+		w.k.wg.Go(func() {
+			if sleep(w.ctx, time.Until(next)) {
+				w.refresh()
+			}
+		})
+	}
+	return shown
 }
 
 // selectItems returns the files that items name, or all.
@@ -191,16 +213,24 @@ func fileMode(mode *int32) os.FileMode {
 	return os.FileMode(*mode).Perm()
 }
 
-// token returns a token of the pod's service account and a kubeconfig that uses it. It
+// token is one of a service account, and when it is replaced.
+type token struct {
+	text  string
+	until time.Time
+}
+
+// accountToken returns a token of the pod's service account and a kubeconfig that uses it. It
 // reuses a token that is young enough.
-func (k *Kubelet) token(ctx context.Context, pod *corev1.Pod, want *corev1.ServiceAccountTokenProjection, folder string) (map[string]file, error) {
+func (w *worker) accountToken(ctx context.Context, pod *corev1.Pod, want *corev1.ServiceAccountTokenProjection, folder string) (map[string]file, error) {
 	path := filepath.Join(folder, want.Path)
 	seconds := int64(3600)
 	if want.ExpirationSeconds != nil {
 		seconds = *want.ExpirationSeconds
 	}
-	token, err := os.ReadFile(path)
-	if info, statErr := os.Stat(path); err != nil || statErr != nil || time.Since(info.ModTime()) > time.Duration(seconds)*time.Second/2 {
+	w.mu.Lock()
+	kept := w.tokens[path]
+	w.mu.Unlock()
+	if kept.text == "" || !time.Now().Before(kept.until) {
 		request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 			ExpirationSeconds: &seconds,
 			BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
@@ -208,11 +238,14 @@ func (k *Kubelet) token(ctx context.Context, pod *corev1.Pod, want *corev1.Servi
 		if want.Audience != "" {
 			request.Spec.Audiences = []string{want.Audience}
 		}
-		got, err := k.client.CoreV1().ServiceAccounts(pod.Namespace).CreateToken(ctx, pod.Spec.ServiceAccountName, request, metav1.CreateOptions{})
+		got, err := w.k.client.CoreV1().ServiceAccounts(pod.Namespace).CreateToken(ctx, pod.Spec.ServiceAccountName, request, metav1.CreateOptions{})
 		if err != nil {
 			return nil, err
 		}
-		token = []byte(got.Status.Token)
+		kept = token{got.Status.Token, time.Now().Add(cmp.Or(w.k.o.TokenAge, time.Duration(seconds)*time.Second/2))}
+		w.mu.Lock()
+		w.tokens[path] = kept
+		w.mu.Unlock()
 	}
 	config := fmt.Sprintf(`apiVersion: v1
 kind: Config
@@ -220,8 +253,8 @@ current-context: pod
 clusters: [{name: pod, cluster: {server: %q, certificate-authority: %q}}]
 users: [{name: pod, user: {tokenFile: %q}}]
 contexts: [{name: pod, context: {cluster: pod, user: pod, namespace: %q}}]
-`, k.o.Config.Host, filepath.Join(folder, "ca.crt"), path, pod.Namespace)
-	return map[string]file{want.Path: {token, 0o644}, kubeconfigFile: {[]byte(config), 0o644}}, nil
+`, w.k.o.Config.Host, filepath.Join(folder, "ca.crt"), path, pod.Namespace)
+	return map[string]file{want.Path: {[]byte(kept.text), 0o644}, kubeconfigFile: {[]byte(config), 0o644}}, nil
 }
 
 // The mount path of a service account's token, and the file beside it.

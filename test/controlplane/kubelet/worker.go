@@ -38,7 +38,10 @@ type worker struct {
 	stale  chan struct{} // the sources of volumes may have changed
 	over   chan struct{} // closed when the worker has ended
 
+	late late // how the pod sees ConfigMaps and Secrets
+
 	mu          sync.Mutex
+	tokens      map[string]token // by file
 	pod         *corev1.Pod
 	folders     map[string]string // by volume
 	initialized bool
@@ -91,7 +94,7 @@ func (k *Kubelet) startWorker(pod *corev1.Pod, before *worker) {
 	w := &worker{
 		k: k, name: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, uid: pod.UID, node: pod.Spec.NodeName,
 		hurry: make(chan struct{}), dirty: make(chan struct{}, 1), over: make(chan struct{}),
-		stale: make(chan struct{}, 1), started: metav1.Now(), pod: pod,
+		stale: make(chan struct{}, 1), started: metav1.Now(), pod: pod, tokens: map[string]token{},
 	}
 	w.ctx, w.cancel = context.WithCancel(k.ctx)
 	w.run, w.end = context.WithCancel(w.ctx)
@@ -195,7 +198,7 @@ func (w *worker) prepare() bool {
 	}
 	for w.run.Err() == nil {
 		w.publish()
-		folders, err := w.k.volumes(w.run, w.self(), filepath.Join(w.dir, volumesDir))
+		folders, err := w.volumes(w.run)
 		if err == nil {
 			w.mu.Lock()
 			w.folders = folders
@@ -271,7 +274,11 @@ func (w *worker) refresh() {
 
 // follow updates the volumes when their sources change, and tokens before they expire.
 func (w *worker) follow(ctx context.Context) {
-	tick := time.NewTicker(time.Minute)
+	every := time.Minute
+	if age := w.k.o.TokenAge; age > 0 {
+		every = min(every, age)
+	}
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		select {
@@ -286,7 +293,7 @@ func (w *worker) follow(ctx context.Context) {
 		if !begun || !w.k.reachable(w.node) {
 			continue
 		}
-		if _, err := w.k.volumes(ctx, w.self(), filepath.Join(w.dir, volumesDir)); err != nil && ctx.Err() == nil {
+		if _, err := w.volumes(ctx); err != nil && ctx.Err() == nil {
 			w.k.o.Log("kubelet: volumes of %s: %v", w.name, err)
 		}
 	}
@@ -478,8 +485,13 @@ func writable(pod *corev1.Pod, volume string) bool {
 // log returns the path of a container's newest log; newLog that of the next.
 func (w *worker) log(container string) string { return filepath.Join(w.dir, container+".log") }
 
+// logFile returns the path of a container's log since a restart.
+func (w *worker) logFile(container string, restart int32) string {
+	return filepath.Join(w.dir, fmt.Sprintf("%s.%d.log", container, restart))
+}
+
 func (w *worker) newLog(container string, restart int32) string {
-	path := filepath.Join(w.dir, fmt.Sprintf("%s.%d.log", container, restart))
+	path := w.logFile(container, restart)
 	os.Remove(w.log(container))
 	_ = os.Symlink(path, w.log(container)) // for people: ignore errors
 	return path

@@ -16,6 +16,8 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/flowfile"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // probe is a step in the form of that engine.
@@ -96,7 +98,7 @@ func TestAdapter(t *testing.T) {
 	})
 	all := flows(t, actions)
 	all[0].Steps[1].Steps[0].Retry = workflow.Retry{First: time.Nanosecond, Jitter: -1}
-	engine, err := workflow.New(workflow.NewMemory(), all, workflow.Options{Actions: actions})
+	engine, err := workflow.New(runstore.NewMemory(), all, workflow.Options{Actions: actions})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +144,7 @@ func TestAdapterReadsErrors(t *testing.T) {
 		t.Errorf("%v", out)
 	}
 	task = workflow.NewTask(t.Context(), workflow.TaskFacts{Run: "r", Step: "A", Subject: "demo/default/c1", Input: json.RawMessage(`[1]`)})
-	if out := action.Do(t.Context(), task); !errors.Is(out.Err(), workflow.InputInvalid) {
+	if out := action.Do(t.Context(), task); !errors.Is(out.Err(), runtype.InputInvalid) {
 		t.Errorf("%v", out)
 	}
 }
@@ -214,7 +216,7 @@ func TestImportedRunsGoOn(t *testing.T) {
 		return nil
 	})
 	all := flows(t, actions)
-	store := workflow.NewMemory()
+	store := runstore.NewMemory()
 	i := imported(t, all)
 	w, err := i.Write(t.Context(), store)
 	if err != nil || w != (Written{New: 10}) {
@@ -263,16 +265,16 @@ func TestPausedAloneIsPausedAtOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		store := workflow.NewMemory()
+		store := runstore.NewMemory()
 		if _, err := i.Write(t.Context(), store); err != nil {
 			t.Fatal(err)
 		}
 		run, _, err := store.Load(t.Context(), i.Runs[0].Run.ID)
-		if err != nil || run.Phase != workflow.Paused || run.Fault == nil || string(run.Fault.Code) != code {
+		if err != nil || run.Phase != runtype.Paused || run.Fault == nil || string(run.Fault.Code) != code {
 			t.Errorf("%s: %+v, %v", key, run, err)
 		}
 		events, err := store.History(t.Context(), run.ID, 0, 0)
-		if err != nil || len(events) != 2 || events[1].Seq != 2 || events[1].Kind != workflow.RunPaused {
+		if err != nil || len(events) != 2 || events[1].Seq != 2 || events[1].Kind != runtype.RunPaused {
 			t.Errorf("history %+v, %v", events, err)
 		}
 	}
@@ -282,24 +284,24 @@ func TestWriteFinishesWhatWasBrokenOff(t *testing.T) {
 	all := flows(t, probes(nothing))
 	i := imported(t, all)
 	i.Runs = i.Runs[:1]
-	memory := workflow.NewMemory()
+	memory := runstore.NewMemory()
 	if _, err := i.Write(t.Context(), brokenStore{memory}); err == nil {
 		t.Fatal("the store does not break")
 	}
 	if _, err := i.Write(t.Context(), memory); err != nil {
 		t.Fatal(err)
 	}
-	if run, _, err := memory.Load(t.Context(), i.Runs[0].Run.ID); err != nil || run.Phase != workflow.Succeeded || run.Len() != 3 {
+	if run, _, err := memory.Load(t.Context(), i.Runs[0].Run.ID); err != nil || run.Phase != runtype.Succeeded || run.Len() != 3 {
 		t.Errorf("%+v, %v", run, err)
 	}
 }
 
-type brokenStore struct{ *workflow.Memory }
+type brokenStore struct{ *runstore.Memory }
 
-func (brokenStore) Save(context.Context, *workflow.Save) error { return errors.New("broken") }
+func (brokenStore) Save(context.Context, *runstore.Save) error { return errors.New("broken") }
 
 // dump returns everything that a store holds of the imported runs.
-func dump(t *testing.T, store *workflow.Memory, i Imported) []string {
+func dump(t *testing.T, store *runstore.Memory, i Imported) []string {
 	var lines []string
 	for _, one := range i.Runs {
 		run, _, err := store.Load(t.Context(), one.Run.ID)
@@ -326,11 +328,11 @@ func TestFilesThatAreNone(t *testing.T) {
 		"data is text":  "kind: ConfigMap\ndata: x",
 		"empty":         "",
 	} {
-		if _, err := Import([]byte(data), ImportOptions{Subject: "a/b/c"}); !errors.Is(err, workflow.InputInvalid) {
+		if _, err := Import([]byte(data), ImportOptions{Subject: "a/b/c"}); !errors.Is(err, runtype.InputInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := Import([]byte("a: 1"), ImportOptions{Subject: "c1"}); !errors.Is(err, workflow.InputInvalid) {
+	if _, err := Import([]byte("a: 1"), ImportOptions{Subject: "c1"}); !errors.Is(err, runtype.InputInvalid) {
 		t.Errorf("a bare subject: %v", err)
 	}
 }
@@ -353,7 +355,7 @@ func FuzzImport(f *testing.F) {
 		if len(i.Runs) > 20 {
 			i.Runs = i.Runs[:20]
 		}
-		store := workflow.NewMemory()
+		store := runstore.NewMemory()
 		first, err := i.Write(t.Context(), store)
 		if err != nil {
 			t.Fatalf("the imported runs cannot be written: %v", err)
@@ -371,7 +373,7 @@ func TestFinding26CompletedIsImportedAsCompleted(t *testing.T) {
 		"sound":               {`{"flowStatus":"completed","runningSteps":[{"StepName":"InitMeta","stepStatus":"completed"}]}`, ""},
 		"input no JSON":       {`{"flowStatus":"completed","initContext":"{bad"}`, "initContext: it is not valid JSON"},
 		"input no object":     {`{"flowStatus":"completed","initContext":[1]}`, "initContext: it is no object"},
-		"input too large":     {`{"flowStatus":"completed","initContext":{"x":"` + strings.Repeat("y", workflow.MaxInput) + `"}}`, "the limit is"},
+		"input too large":     {`{"flowStatus":"completed","initContext":{"x":"` + strings.Repeat("y", runtype.MaxInput) + `"}}`, "the limit is"},
 		"name of another":     {`{"flowStatus":"completed","flowName":"Other"}`, "the record is of flow Other"},
 		"output no JSON":      {`{"flowStatus":"completed","runningSteps":[{"StepName":"InitMeta","stepStatus":"completed","contextOutput":"{"}]}`, "contextOutput of InitMeta"},
 		"a step that is gone": {`{"flowStatus":"completed","runningSteps":[{"StepName":"Gone","stepStatus":"completed"}]}`, `no step "Gone"`},
@@ -386,7 +388,7 @@ func TestFinding26CompletedIsImportedAsCompleted(t *testing.T) {
 				t.Fatalf("%d runs, %v", len(i.Runs), err)
 			}
 			run := i.Runs[0]
-			if run.Run.Phase != workflow.Succeeded || run.Damage != "" || run.Run.EndedAt.IsZero() {
+			if run.Run.Phase != runtype.Succeeded || run.Damage != "" || run.Run.EndedAt.IsZero() {
 				t.Errorf("%s, damage %q", run.Run.Phase, run.Damage)
 			}
 			if notes := strings.Join(run.Notes, "\n"); !strings.Contains(notes, c.note) {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // ImportOptions of Import. Subject is required.
@@ -24,13 +26,13 @@ type Imported struct {
 	Runs    []ImportedRun // in the order in which they must be written
 	Ignored []string      // keys that are not run records
 
-	definitions []workflow.Definition // definitions of the flows of the runs
+	definitions []runstore.Definition // definitions of the flows of the runs
 }
 
 // ImportedRun is one run record.
 type ImportedRun struct {
 	Key    string // key in the ConfigMap
-	Run    *workflow.Run
+	Run    *runtype.Run
 	Damage string   // why the record could not be imported; then the run is Paused with INPUT_INVALID
 	Notes  []string // doubtful details of the record
 }
@@ -55,7 +57,7 @@ func (i Imported) Damaged() []ImportedRun {
 // It returns an error only for the file as a whole.
 func Import(data []byte, o ImportOptions) (Imported, error) {
 	if strings.Count(o.Subject, "/") < 2 {
-		return Imported{}, workflow.InputInvalid.Errorf("subject %q is not kind/namespace/name", o.Subject)
+		return Imported{}, runtype.InputInvalid.Errorf("subject %q is not kind/namespace/name", o.Subject)
 	}
 	if o.Now.IsZero() {
 		o.Now = time.Now()
@@ -63,7 +65,7 @@ func Import(data []byte, o ImportOptions) (Imported, error) {
 	o.Now = o.Now.UTC()
 	all, err := entries(data)
 	if err != nil {
-		return Imported{}, workflow.InputInvalid.Errorf("%w", err)
+		return Imported{}, runtype.InputInvalid.Errorf("%w", err)
 	}
 	var imported Imported
 	for _, e := range all {
@@ -91,7 +93,7 @@ func (i *Imported) order() {
 			return 0
 		case r.Damage != "":
 			return 3
-		case r.Run.Phase == workflow.Paused:
+		case r.Run.Phase == runtype.Paused:
 			return 2
 		}
 		return 1
@@ -125,17 +127,17 @@ func (o ImportOptions) read(e entry) ImportedRun {
 func (o ImportOptions) damaged(e entry, format string, args ...any) ImportedRun {
 	run := o.run(e)
 	why := fmt.Sprintf(format, args...)
-	run.Phase, run.State.PausedAt = workflow.Paused, o.Now
-	run.State.Stop = &workflow.Stop{Verb: workflow.VerbPause, Actor: o.Actor, Reason: "the imported record is damaged: " + why, At: o.Now}
-	run.Fault = &workflow.Fault{Code: workflow.InputInvalid.Code, Message: e.key + ": " + why, At: o.Now}
+	run.Phase, run.State.PausedAt = runtype.Paused, o.Now
+	run.State.Stop = &runtype.Stop{Verb: runtype.VerbPause, Actor: o.Actor, Reason: "the imported record is damaged: " + why, At: o.Now}
+	run.Fault = &runtype.Fault{Code: runtype.InputInvalid.Code, Message: e.key + ": " + why, At: o.Now}
 	return ImportedRun{Key: e.key, Run: run, Damage: why}
 }
 
 // run creates the run of a record without its state.
-func (o ImportOptions) run(e entry) *workflow.Run {
-	run := &workflow.Run{
+func (o ImportOptions) run(e entry) *runtype.Run {
+	run := &runtype.Run{
 		ID: workflow.RunID(o.Subject, e.flow, e.key), Flow: e.flow, Subject: o.Subject, RequestID: e.key, Actor: o.Actor,
-		Reason: "imported", Input: json.RawMessage("{}"), Phase: workflow.Running, CreatedAt: o.Now,
+		Reason: "imported", Input: json.RawMessage("{}"), Phase: runtype.Running, CreatedAt: o.Now,
 	}
 	if flow := o.flow(e.flow); flow != nil {
 		run.Version = flow.Version
@@ -166,8 +168,8 @@ func (o ImportOptions) convert(e entry, r record) ImportedRun {
 	switch {
 	case err != nil:
 		err = fmt.Errorf("initContext: %w", err)
-	case len(input) > workflow.MaxInput:
-		err = fmt.Errorf("initContext has %d bytes, the limit is %d", len(input), workflow.MaxInput)
+	case len(input) > runtype.MaxInput:
+		err = fmt.Errorf("initContext has %d bytes, the limit is %d", len(input), runtype.MaxInput)
 	}
 	switch {
 	case err != nil && over: // it has ended: its input is not needed
@@ -197,7 +199,7 @@ func (o ImportOptions) convert(e entry, r record) ImportedRun {
 	}
 	switch {
 	case over:
-		run.Phase, run.EndedAt = workflow.Succeeded, o.Now
+		run.Phase, run.EndedAt = runtype.Succeeded, o.Now
 		if at := timeOf(r.CompleteTime); !at.IsZero() {
 			run.EndedAt = at
 		}
@@ -218,10 +220,10 @@ func (o ImportOptions) pause(made *ImportedRun, r record, open string) {
 	if message == "" {
 		message = "the run was interrupted"
 	}
-	run.Phase, run.State.PausedAt = workflow.Paused, at
-	run.Fault = &workflow.Fault{Code: fault.Unknown.Code, Message: message, Step: open, At: at}
+	run.Phase, run.State.PausedAt = runtype.Paused, at
+	run.Fault = &runtype.Fault{Code: fault.Unknown.Code, Message: message, Step: open, At: at}
 	if open == "" {
-		run.State.Stop = &workflow.Stop{Verb: workflow.VerbPause, Actor: o.Actor, Reason: message, At: at}
+		run.State.Stop = &runtype.Stop{Verb: runtype.VerbPause, Actor: o.Actor, Reason: message, At: at}
 		return
 	}
 	attempts := 1
@@ -233,7 +235,7 @@ func (o ImportOptions) pause(made *ImportedRun, r record, open string) {
 	run.Fault.Attempt = attempts
 	run.State.Ord++
 	failure := *run.Fault
-	run.Put(&workflow.StepRecord{Name: open, Phase: workflow.StepFailed, Ord: run.State.Ord, Attempt: attempts,
+	run.Put(&runtype.StepRecord{Name: open, Phase: runtype.StepFailed, Ord: run.State.Ord, Attempt: attempts,
 		StartedAt: at, AttemptAt: at, EndedAt: at, Fault: &failure})
 }
 
@@ -271,8 +273,8 @@ func (o ImportOptions) steps(made *ImportedRun, r record, flow *workflow.Flow, o
 			made.Notes = append(made.Notes, fmt.Sprintf("%s is completed although %s before it is not: it is not executed again", leaf, open))
 		}
 		output, err := contextOf(s.ContextOutput)
-		if err == nil && len(output) > workflow.MaxOutputRaised {
-			err = fmt.Errorf("it has %d bytes, the limit is %d", len(output), workflow.MaxOutputRaised)
+		if err == nil && len(output) > runtype.MaxOutputRaised {
+			err = fmt.Errorf("it has %d bytes, the limit is %d", len(output), runtype.MaxOutputRaised)
 		}
 		if err != nil {
 			if !over {
@@ -288,7 +290,7 @@ func (o ImportOptions) steps(made *ImportedRun, r record, flow *workflow.Flow, o
 			ended = started
 		}
 		run.State.Ord++
-		run.Put(&workflow.StepRecord{Name: leaf, Phase: workflow.StepDone, Ord: run.State.Ord, Attempt: s.attempts(),
+		run.Put(&runtype.StepRecord{Name: leaf, Phase: runtype.StepDone, Ord: run.State.Ord, Attempt: s.attempts(),
 			StartedAt: started, AttemptAt: started, EndedAt: ended, Output: output})
 	}
 	return open, nil

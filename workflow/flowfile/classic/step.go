@@ -21,6 +21,7 @@ import (
 
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Step is a step of that engine. The calls are Init with the context of the run, DoStep, and Output
@@ -87,10 +88,10 @@ func gather(t *workflow.Task) (map[string]interface{}, error) {
 	case map[string]any:
 		maps.Copy(values, input)
 	default:
-		return nil, workflow.InputInvalid.Errorf("the input is no object, but the step reads its values by name")
+		return nil, runtype.InputInvalid.Errorf("the input is no object, but the step reads its values by name")
 	}
 	for name, raw := range t.Outputs() {
-		output, err := workflow.Decode(raw)
+		output, err := runtype.Decode(raw)
 		if err != nil {
 			return nil, fmt.Errorf("output of %s: %w", name, err)
 		}

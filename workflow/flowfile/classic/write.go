@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Written is the result of Write.
@@ -21,9 +22,9 @@ type Written struct {
 // A subject has one active run. If several runs of the ConfigMap have not ended, the first one that
 // can continue is active and the others are queued behind it. A queued run that was interrupted
 // pauses at its step when it leaves the queue.
-func (i Imported) Write(ctx context.Context, store workflow.Store) (Written, error) {
+func (i Imported) Write(ctx context.Context, store runstore.Store) (Written, error) {
 	var w Written
-	if keeps, ok := store.(workflow.Definitions); ok {
+	if keeps, ok := store.(runstore.Definitions); ok {
 		for _, d := range i.definitions {
 			if err := keeps.PutDefinition(ctx, d); err != nil {
 				return w, err
@@ -44,33 +45,33 @@ func (i Imported) Write(ctx context.Context, store workflow.Store) (Written, err
 	return w, nil
 }
 
-func write(ctx context.Context, store workflow.Store, one ImportedRun) (fresh bool, err error) {
+func write(ctx context.Context, store runstore.Store, one ImportedRun) (fresh bool, err error) {
 	want := *one.Run
 	run := want // the store reads the changed records from it
-	run.Phase, run.Fault, run.Seq = workflow.Running, nil, 1
+	run.Phase, run.Fault, run.Seq = runtype.Running, nil, 1
 	run.State.PausedAt = time.Time{}
 	run.EndedAt = time.Time{}
 	_, _, err = store.Load(ctx, run.ID)
-	if fresh = errors.Is(err, workflow.ErrNotFound); err != nil && !fresh {
+	if fresh = errors.Is(err, runstore.ErrNotFound); err != nil && !fresh {
 		return false, err
 	}
-	event := workflow.Event{Run: run.ID, Seq: 1, At: run.CreatedAt, Kind: workflow.RunCreated, Actor: run.Actor, Message: "imported from " + one.Key}
-	got, err := store.Create(ctx, &run, []workflow.Event{event})
+	event := runtype.Event{Run: run.ID, Seq: 1, At: run.CreatedAt, Kind: runtype.RunCreated, Actor: run.Actor, Message: "imported from " + one.Key}
+	got, err := store.Create(ctx, &run, []runtype.Event{event})
 	if err != nil {
 		return false, err
 	}
 	// At its first revision no worker has changed a run. A run that continues is complete now; one
 	// that has ended or stopped needs a second write.
 	untouched := got.Revision <= 1 && got.Epoch == 0
-	if !untouched || want.Phase == workflow.Running || got.Phase == workflow.Queued && !want.Phase.Final() {
+	if !untouched || want.Phase == runtype.Running || got.Phase == runtype.Queued && !want.Phase.Final() {
 		return fresh, nil
 	}
 	got.Phase, got.Fault, got.EndedAt, got.NextAt = want.Phase, want.Fault, want.EndedAt, time.Time{}
 	got.State = want.State
 	got.Seq++
-	last := workflow.Event{Run: got.ID, Seq: got.Seq, At: want.EndedAt, Kind: workflow.RunSucceeded, Actor: want.Actor}
-	if want.Phase == workflow.Paused {
-		last.Kind, last.At, last.Step, last.Code, last.Message = workflow.RunPaused, want.State.PausedAt, want.Fault.Step, want.Fault.Code, want.Fault.Message
+	last := runtype.Event{Run: got.ID, Seq: got.Seq, At: want.EndedAt, Kind: runtype.RunSucceeded, Actor: want.Actor}
+	if want.Phase == runtype.Paused {
+		last.Kind, last.At, last.Step, last.Code, last.Message = runtype.RunPaused, want.State.PausedAt, want.Fault.Step, want.Fault.Code, want.Fault.Message
 	}
-	return fresh, store.Save(ctx, &workflow.Save{Run: got, Events: []workflow.Event{last}})
+	return fresh, store.Save(ctx, &runstore.Save{Run: got, Events: []runtype.Event{last}})
 }

@@ -3,14 +3,11 @@ package backend
 import (
 	"cmp"
 	"context"
-	"net/http"
-	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/pawl-dev/pawl/account"
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/fault"
-	"github.com/pawl-dev/pawl/server"
 )
 
 // Accounts are accounts, domains and credentials: those of a store that this
@@ -24,12 +21,12 @@ type Accounts interface {
 	Domains(ctx context.Context, limit int) ([]account.Domain, error)
 	CreateDomain(ctx context.Context, name, parent string) (account.Domain, error)
 	DisableDomain(ctx context.Context, ref string, disabled bool) (account.Domain, error)
-	Keys(ctx context.Context, of string, limit int) ([]server.Key, error)
-	CreateKey(ctx context.Context, n account.NewCredential) (server.Key, error)
-	Tokens(ctx context.Context, of string, limit int) ([]server.Token, error)
-	CreateToken(ctx context.Context, n account.NewCredential) (server.Token, error)
-	// Revoke ends a key or token: kind is keys or tokens.
-	Revoke(ctx context.Context, kind, id string) error
+	Keys(ctx context.Context, of string, limit int) ([]client.Key, error)
+	CreateKey(ctx context.Context, n account.NewCredential) (client.Key, error)
+	Tokens(ctx context.Context, of string, limit int) ([]client.Token, error)
+	CreateToken(ctx context.Context, n account.NewCredential) (client.Token, error)
+	RevokeKey(ctx context.Context, id string) error
+	RevokeToken(ctx context.Context, id string) error
 	Trail(ctx context.Context, q account.TrailQuery) ([]account.Entry, error)
 	// IsOpen reports that there is neither account nor token nor key: on
 	// loopback everybody is the operator.
@@ -66,7 +63,7 @@ func (l *LocalAccounts) IsOpen(ctx context.Context) (bool, error) {
 
 // IsOpen implements Accounts: a server that answers without a token is open.
 func (r *Remote) IsOpen(ctx context.Context) (bool, error) {
-	if r.options.Token != "" {
+	if r.token {
 		return false, nil
 	}
 	_, err := r.Domains(ctx, 1)
@@ -135,38 +132,43 @@ func (l *LocalAccounts) DisableDomain(ctx context.Context, ref string, disabled 
 }
 
 // Keys implements Accounts.
-func (l *LocalAccounts) Keys(ctx context.Context, of string, limit int) (shown []server.Key, err error) {
+func (l *LocalAccounts) Keys(ctx context.Context, of string, limit int) (shown []client.Key, err error) {
 	all, err := l.accounts.Keys(ctx, account.System(), of, account.Page{Limit: limit})
 	for _, k := range all {
-		shown = append(shown, server.Key{Credential: k.Credential})
+		shown = append(shown, client.Key{Credential: k.Credential})
 	}
 	return shown, err
 }
 
 // CreateKey implements Accounts.
-func (l *LocalAccounts) CreateKey(ctx context.Context, n account.NewCredential) (server.Key, error) {
+func (l *LocalAccounts) CreateKey(ctx context.Context, n account.NewCredential) (client.Key, error) {
 	k, err := l.accounts.CreateKey(ctx, account.System(), n)
-	return server.Key{Credential: k.Credential, Secret: k.Secret.Reveal()}, l.note(ctx, "key create", cmp.Or(k.ID, n.Account), err)
+	return client.Key{Credential: k.Credential, Secret: k.Secret.Reveal()}, l.note(ctx, "key create", cmp.Or(k.ID, n.Account), err)
 }
 
 // Tokens implements Accounts.
-func (l *LocalAccounts) Tokens(ctx context.Context, of string, limit int) (shown []server.Token, err error) {
+func (l *LocalAccounts) Tokens(ctx context.Context, of string, limit int) (shown []client.Token, err error) {
 	all, err := l.accounts.Tokens(ctx, account.System(), of, account.Page{Limit: limit})
 	for _, t := range all {
-		shown = append(shown, server.Token{Credential: t.Credential})
+		shown = append(shown, client.Token{Credential: t.Credential})
 	}
 	return shown, err
 }
 
 // CreateToken implements Accounts.
-func (l *LocalAccounts) CreateToken(ctx context.Context, n account.NewCredential) (server.Token, error) {
+func (l *LocalAccounts) CreateToken(ctx context.Context, n account.NewCredential) (client.Token, error) {
 	t, secret, err := l.accounts.CreateToken(ctx, account.System(), n)
-	return server.Token{Credential: t.Credential, Token: secret.Reveal()}, l.note(ctx, "token create", cmp.Or(t.ID, n.Account), err)
+	return client.Token{Credential: t.Credential, Token: secret.Reveal()}, l.note(ctx, "token create", cmp.Or(t.ID, n.Account), err)
 }
 
-// Revoke implements Accounts.
-func (l *LocalAccounts) Revoke(ctx context.Context, kind, id string) error {
-	return l.note(ctx, kind+" revoke", id, l.accounts.Revoke(ctx, account.System(), id))
+// RevokeKey implements Accounts.
+func (l *LocalAccounts) RevokeKey(ctx context.Context, id string) error {
+	return l.note(ctx, "keys revoke", id, l.accounts.Revoke(ctx, account.System(), id))
+}
+
+// RevokeToken implements Accounts.
+func (l *LocalAccounts) RevokeToken(ctx context.Context, id string) error {
+	return l.note(ctx, "tokens revoke", id, l.accounts.Revoke(ctx, account.System(), id))
 }
 
 // Trail implements Accounts.
@@ -177,125 +179,122 @@ func (l *LocalAccounts) Trail(ctx context.Context, q account.TrailQuery) ([]acco
 var _ Accounts = (*Remote)(nil)
 
 // listed follows the pages of a list until its end or a limit; 0: all.
-func listed[T any](ctx context.Context, r *Remote, limit int, query url.Values, path ...string) ([]T, error) {
-	all := []T{}
-	if query == nil {
-		query = url.Values{}
-	}
+func listed[T any](limit int, page func(size int, cursor string) (client.Items[T], error)) ([]T, error) {
+	all, cursor := []T{}, ""
 	for {
-		var page struct {
-			Items []T
-			Next  string
-		}
-		query.Set("limit", strconv.Itoa(pageLimit(limit-len(all))))
-		if err := r.get(ctx, &page, query, path...); err != nil {
+		p, err := page(pageLimit(limit-len(all)), cursor)
+		if err != nil {
 			return nil, err
 		}
-		all = append(all, page.Items...)
-		if page.Next == "" || len(page.Items) == 0 || limit > 0 && len(all) >= limit {
+		all, cursor = append(all, p.Items...), p.Next
+		if cursor == "" || len(p.Items) == 0 || limit > 0 && len(all) >= limit {
 			return all, nil
 		}
-		query.Set("cursor", page.Next)
 	}
 }
 
 // pageLimit is the limit of the next page; a parameter that is not positive means all.
 func pageLimit(wanted int) int {
-	const most = 500
-	if wanted <= 0 || wanted > most {
-		return most
+	if wanted <= 0 {
+		return largestPage
 	}
-	return wanted
-}
-
-func posted[T any](ctx context.Context, r *Remote, body any, path ...string) (created T, err error) {
-	err = r.do(ctx, call{method: http.MethodPost, path: path, header: key(""), body: body}, &created)
-	return created, err
-}
-
-func only(name, value string) url.Values {
-	if value == "" {
-		return nil
-	}
-	return url.Values{name: {value}}
+	return min(wanted, largestPage)
 }
 
 // Accounts implements Accounts.
 func (r *Remote) Accounts(ctx context.Context, domain string, limit int) ([]account.Account, error) {
-	return listed[account.Account](ctx, r, limit, only("domain", domain), "accounts")
+	return listed(limit, func(size int, cursor string) (client.Items[account.Account], error) {
+		return r.API.ListAccounts(ctx, client.ListAccountsParams{Domain: domain, Limit: size, Cursor: cursor})
+	})
 }
 
 // CreateAccount implements Accounts.
 func (r *Remote) CreateAccount(ctx context.Context, w account.NewAccount) (account.Account, error) {
-	body := map[string]any{"name": w.Name, "domain": w.Domain, "role": w.Role}
-	if w.Role == "" {
-		delete(body, "role")
-	}
+	req := client.CreateAccountRequest{Name: w.Name, Domain: w.Domain, Role: string(w.Role)}
 	if w.Limits != (account.Limits{}) {
-		body["limits"] = w.Limits
+		req.Limits = &w.Limits
 	}
-	return posted[account.Account](ctx, r, body, "accounts")
+	return r.API.CreateAccount(ctx, req, client.CreateAccountParams{})
 }
 
 // DisableAccount implements Accounts.
 func (r *Remote) DisableAccount(ctx context.Context, ref string, disabled bool) (account.Account, error) {
-	return posted[account.Account](ctx, r, nil, "accounts", ref, disabling(disabled))
+	if disabled {
+		return r.API.DisableAccount(ctx, ref, client.DisableAccountParams{})
+	}
+	return r.API.EnableAccount(ctx, ref, client.EnableAccountParams{})
 }
 
 // LimitAccount implements Accounts.
 func (r *Remote) LimitAccount(ctx context.Context, ref string, l account.Limits) (account.Account, error) {
-	return posted[account.Account](ctx, r, l, "accounts", ref, "limits")
+	return r.API.LimitAccount(ctx, ref, l, client.LimitAccountParams{})
 }
 
 // Domains implements Accounts.
 func (r *Remote) Domains(ctx context.Context, limit int) ([]account.Domain, error) {
-	return listed[account.Domain](ctx, r, limit, nil, "domains")
+	return listed(limit, func(size int, cursor string) (client.Items[account.Domain], error) {
+		return r.API.ListDomains(ctx, client.ListDomainsParams{Limit: size, Cursor: cursor})
+	})
 }
 
 // CreateDomain implements Accounts.
 func (r *Remote) CreateDomain(ctx context.Context, name, parent string) (account.Domain, error) {
-	return posted[account.Domain](ctx, r, map[string]any{"name": name, "parent": parent}, "domains")
+	return r.API.CreateDomain(ctx, client.CreateDomainRequest{Name: name, Parent: parent}, client.CreateDomainParams{})
 }
 
 // DisableDomain implements Accounts.
 func (r *Remote) DisableDomain(ctx context.Context, ref string, disabled bool) (account.Domain, error) {
-	return posted[account.Domain](ctx, r, nil, "domains", ref, disabling(disabled))
+	if disabled {
+		return r.API.DisableDomain(ctx, ref, client.DisableDomainParams{})
+	}
+	return r.API.EnableDomain(ctx, ref, client.EnableDomainParams{})
 }
 
 // Keys implements Accounts.
-func (r *Remote) Keys(ctx context.Context, of string, limit int) ([]server.Key, error) {
-	return listed[server.Key](ctx, r, limit, only("account", of), "keys")
+func (r *Remote) Keys(ctx context.Context, of string, limit int) ([]client.Key, error) {
+	return listed(limit, func(size int, cursor string) (client.Items[client.Key], error) {
+		return r.API.ListKeys(ctx, client.ListKeysParams{Account: of, Limit: size, Cursor: cursor})
+	})
 }
 
 // CreateKey implements Accounts.
-func (r *Remote) CreateKey(ctx context.Context, n account.NewCredential) (server.Key, error) {
-	return posted[server.Key](ctx, r, credential(n), "keys")
+func (r *Remote) CreateKey(ctx context.Context, n account.NewCredential) (client.Key, error) {
+	return r.API.CreateKey(ctx, credential(n), client.CreateKeyParams{})
 }
 
 // Tokens implements Accounts.
-func (r *Remote) Tokens(ctx context.Context, of string, limit int) ([]server.Token, error) {
-	return listed[server.Token](ctx, r, limit, only("account", of), "tokens")
+func (r *Remote) Tokens(ctx context.Context, of string, limit int) ([]client.Token, error) {
+	return listed(limit, func(size int, cursor string) (client.Items[client.Token], error) {
+		return r.API.ListTokens(ctx, client.ListTokensParams{Account: of, Limit: size, Cursor: cursor})
+	})
 }
 
 // CreateToken implements Accounts.
-func (r *Remote) CreateToken(ctx context.Context, n account.NewCredential) (server.Token, error) {
-	return posted[server.Token](ctx, r, credential(n), "tokens")
+func (r *Remote) CreateToken(ctx context.Context, n account.NewCredential) (client.Token, error) {
+	return r.API.CreateToken(ctx, credential(n), client.CreateTokenParams{})
 }
 
-func credential(n account.NewCredential) map[string]any {
-	body := map[string]any{"account": n.Account, "name": n.Name}
+func credential(n account.NewCredential) client.CreateCredentialRequest {
+	body := client.CreateCredentialRequest{Account: n.Account, Name: n.Name}
 	if n.ValidFor != 0 {
-		body["for"] = n.ValidFor.String()
+		body.For = n.ValidFor.String()
 	}
 	return body
 }
 
-// Revoke implements Accounts.
-func (r *Remote) Revoke(ctx context.Context, kind, id string) error {
-	return r.do(ctx, call{method: http.MethodPost, path: []string{kind, id, "revoke"}, header: key("")}, nil)
+// RevokeKey implements Accounts.
+func (r *Remote) RevokeKey(ctx context.Context, id string) error {
+	return r.API.RevokeKey(ctx, id, client.RevokeKeyParams{})
+}
+
+// RevokeToken implements Accounts.
+func (r *Remote) RevokeToken(ctx context.Context, id string) error {
+	return r.API.RevokeToken(ctx, id, client.RevokeTokenParams{})
 }
 
 // Trail implements Accounts.
 func (r *Remote) Trail(ctx context.Context, q account.TrailQuery) ([]account.Entry, error) {
-	return listed[account.Entry](ctx, r, q.Size(), only("target", q.Target), "audit")
+	return listed(q.Size(), func(size int, cursor string) (client.Items[account.Entry], error) {
+		return r.API.ListAudit(ctx, client.ListAuditParams{Target: q.Target, Limit: size, Cursor: cursor})
+	})
 }

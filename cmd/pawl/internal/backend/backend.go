@@ -8,11 +8,12 @@ import (
 	"context"
 
 	"github.com/pawl-dev/pawl/control"
-	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/machine/driver"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Backend is the interface of the verbs to runs, objects and definitions.
@@ -30,12 +31,12 @@ type Runs interface {
 	Run(ctx context.Context, id string) (view.Run, error)
 	// Steps returns a page of a run's steps after an offset; a Run holds only the newest.
 	Steps(ctx context.Context, id string, after int) (view.Steps, error)
-	List(ctx context.Context, q workflow.Query) (view.Runs, error)
+	List(ctx context.Context, q runstore.Query) (view.Runs, error)
 	// History returns the events after one, oldest first.
 	History(ctx context.Context, id string, after int64, limit int) ([]view.Event, error)
 	// Request sends a request: durable when it returns nil. A request that is refused at once is an error.
-	Request(ctx context.Context, id string, verb workflow.Verb, ask workflow.RunRequest) error
-	Send(ctx context.Context, id string, s workflow.Signal) error
+	Request(ctx context.Context, id string, verb runtype.Verb, ask workflow.RunRequest) error
+	Send(ctx context.Context, id string, s runtype.Signal) error
 	// Changes notifies when a run ("": any object) may have changed, until ctx ends.
 	Changes(ctx context.Context, id string) <-chan struct{}
 	// Work works on what is due until ctx ends, as long as this process is the
@@ -66,12 +67,5 @@ type Definitions interface {
 // so that a later process finds faults, healers and new definitions there.
 const FileLabel = "pawl.dev/file"
 
-// The faults of backends.
-var (
-	Unreachable = fault.Declare(fault.Kind{
-		Code: "SERVER_UNREACHABLE", Class: fault.Transient, Uncharged: true,
-		Title:  "the server does not answer",
-		Remedy: "Check that the server runs and that --server names it. Without --server the verb works on the local store.",
-	})
-	MachineUnknown = machine.Unserved
-)
+// MachineUnknown is the fault of a kind that no machine serves.
+var MachineUnknown = machine.Unserved

@@ -9,7 +9,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/pawl-dev/pawl/fault"
-	"github.com/pawl-dev/pawl/store/sql"
+	sqlitedb "github.com/pawl-dev/pawl/store/sql/db/sqlite"
 )
 
 // Another program's database is refused before any file is created beside it.
@@ -23,7 +23,7 @@ func TestFinding10ForeignDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, client := range []bool{true, false} {
-		if _, err := OpenStore(t.Context(), StoreOptions{DSN: path}, client); fault.Of(err) != sql.StoreForeign {
+		if _, err := OpenStore(t.Context(), StoreOptions{DSN: path}, client); fault.Of(err) != sqlitedb.StoreForeign {
 			t.Errorf("client %v: %v", client, err)
 		}
 	}

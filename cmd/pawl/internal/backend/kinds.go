@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"net/http"
 	"time"
 
-	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/machine/driver"
 	"github.com/pawl-dev/pawl/workflow/flowfile"
 )
@@ -65,6 +63,7 @@ func (l *Local) Served(ctx context.Context) ([]driver.ServedKind, error) {
 	if err != nil {
 		return nil, err
 	}
+	kinds = append(kinds, l.options.Kinds...)
 	store, _ := l.now()
 	kept, err := store.Kinds(ctx)
 	for _, k := range kept {
@@ -73,18 +72,6 @@ func (l *Local) Served(ctx context.Context) ([]driver.ServedKind, error) {
 		}
 	}
 	return kinds, err
-}
-
-// Served implements Definitions. A server of an older version has no list of them.
-func (r *Remote) Served(ctx context.Context) ([]driver.ServedKind, error) {
-	var list struct {
-		Items []driver.ServedKind `json:"items"`
-	}
-	err := r.do(ctx, call{method: http.MethodGet, path: []string{"kinds"}}, &list)
-	if err != nil && fault.Of(err).Code == "NOT_FOUND" {
-		return nil, nil
-	}
-	return compiled(list.Items), err
 }
 
 // Served implements Definitions. The API server knows them, and checks by the schemas of their CRDs.

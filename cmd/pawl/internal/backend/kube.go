@@ -21,11 +21,15 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/kube/controller"
+	"github.com/pawl-dev/pawl/machine/driver"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/store/kubestore"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/action"
 	"github.com/pawl-dev/pawl/workflow/flowfile"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // KubeOptions name a cluster and its namespaces.
@@ -35,6 +39,7 @@ type KubeOptions struct {
 	Runs      kubestore.Kind // what runs are kept as; empty: Run objects where the cluster knows them, else ConfigMaps
 	Flows     []string       // files and folders, beside what this program brings
 	Machines  []string
+	Kinds     []driver.ServedKind // of operators beside those that this program brings, with their plans
 	Logger    *slog.Logger
 }
 
@@ -45,11 +50,12 @@ type Kube struct {
 	options   KubeOptions
 	library   library.Library
 	brought   brought
+	kinds     []driver.ServedKind // whose objects have plans
 	actions   []workflow.Action
 	client    dynamic.Interface
 	discovery discovery.CachedDiscoveryInterface
 	mapper    *restmapper.DeferredDiscoveryRESTMapper
-	notifier  notifier
+	notifier  control.Notifier
 	watches   watches
 
 	ctx  context.Context // of background work
@@ -74,6 +80,7 @@ func OpenKube(_ context.Context, o KubeOptions) (*Kube, error) {
 		o.Logger = slog.Default()
 	}
 	k := &Kube{options: o, stores: map[string]*kubeRuns{}}
+	k.kinds = append([]driver.ServedKind{{Kind: sharedstorage.Kind, Plan: k.planShared}}, o.Kinds...)
 	var err error
 	if k.actions, err = action.Standard(action.Options{StateDir: StateDir()}); err != nil {
 		return nil, err
@@ -88,11 +95,11 @@ func OpenKube(_ context.Context, o KubeOptions) (*Kube, error) {
 	config := rest.CopyConfig(o.Config)
 	config.QPS, config.Burst = -1, 0 // priority and fairness are the server's
 	if k.client, err = dynamic.NewForConfig(config); err != nil {
-		return nil, workflow.InputInvalid.Errorf("the way to the Kubernetes cluster: %w", err)
+		return nil, runtype.InputInvalid.Errorf("the way to the Kubernetes cluster: %w", err)
 	}
 	asked, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return nil, workflow.InputInvalid.Errorf("the way to the Kubernetes cluster: %w", err)
+		return nil, runtype.InputInvalid.Errorf("the way to the Kubernetes cluster: %w", err)
 	}
 	k.ctx, k.stop = context.WithCancel(context.Background())
 	k.discovery = discoverycache.NewMemCacheClient(asked)
@@ -155,7 +162,7 @@ func openError(err error) error {
 	switch {
 	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
 		return controller.Forbidden.Errorf("%s", fault.Message(err))
-	case fault.Of(err) == workflow.StoreUnavailable:
+	case fault.Of(err) == runstore.StoreUnavailable:
 		return fault.APIUnavailable.Errorf("%s", fault.Message(err))
 	}
 	return err
@@ -186,7 +193,7 @@ func (k *Kube) Work(ctx context.Context) error {
 func (k *Kube) Advance(context.Context, string) error { return nil }
 
 // find searches a run in the namespace, and in those that were read before.
-func (k *Kube) find(ctx context.Context, id string) (*kubeRuns, *workflow.Run, error) {
+func (k *Kube) find(ctx context.Context, id string) (*kubeRuns, *runtype.Run, error) {
 	first, err := k.runs(ctx, k.options.Namespace)
 	if err != nil {
 		return nil, nil, err
@@ -221,7 +228,7 @@ func (k *Kube) Run(ctx context.Context, id string) (view.Run, error) {
 		return view.Run{}, err
 	}
 	v := view.OfRun(r, k.flowOf(ctx, from, r)).Newest(view.StepPage)
-	if v.Phase == workflow.Queued {
+	if v.Phase == runtype.Queued {
 		v.Behind = behind(ctx, from.store, r.Subject)
 	}
 	return v, nil
@@ -237,7 +244,7 @@ func (k *Kube) Steps(ctx context.Context, id string, after int) (view.Steps, err
 }
 
 // flowOf is the flow of a run: one that is known here, or the one it is pinned to.
-func (k *Kube) flowOf(ctx context.Context, from *kubeRuns, r *workflow.Run) *workflow.Flow {
+func (k *Kube) flowOf(ctx context.Context, from *kubeRuns, r *runtype.Run) *workflow.Flow {
 	if known := workflow.FlowFor(from.engine.Flows(), r.Flow, r.Subject); known != nil {
 		return known
 	}
@@ -253,7 +260,7 @@ func (k *Kube) flowOf(ctx context.Context, from *kubeRuns, r *workflow.Run) *wor
 }
 
 // List implements Runs.
-func (k *Kube) List(ctx context.Context, q workflow.Query) (view.Runs, error) {
+func (k *Kube) List(ctx context.Context, q runstore.Query) (view.Runs, error) {
 	from, err := k.runs(ctx, k.runNamespace(q.Subject))
 	if err != nil {
 		return view.Runs{}, err
@@ -278,7 +285,7 @@ func (k *Kube) History(ctx context.Context, id string, after int64, limit int) (
 }
 
 // Request implements Runs: the request is kept in the run's object, where its worker finds it.
-func (k *Kube) Request(ctx context.Context, id string, verb workflow.Verb, ask workflow.RunRequest) error {
+func (k *Kube) Request(ctx context.Context, id string, verb runtype.Verb, ask workflow.RunRequest) error {
 	from, r, err := k.find(ctx, id)
 	if err != nil {
 		return err
@@ -290,7 +297,7 @@ func (k *Kube) Request(ctx context.Context, id string, verb workflow.Verb, ask w
 }
 
 // Send implements Runs.
-func (k *Kube) Send(ctx context.Context, id string, s workflow.Signal) error {
+func (k *Kube) Send(ctx context.Context, id string, s runtype.Signal) error {
 	from, r, err := k.find(ctx, id)
 	if err != nil {
 		return err
@@ -302,35 +309,35 @@ func (k *Kube) Send(ctx context.Context, id string, s workflow.Signal) error {
 func (k *Kube) Objects() (control.Objects, error) { return kubeObjects{k}, nil }
 
 // engineRequest converts a request for an engine.
-func engineRequest(ctx context.Context, engine *workflow.Engine, id string, verb workflow.Verb, ask workflow.RunRequest) error {
+func engineRequest(ctx context.Context, engine *workflow.Engine, id string, verb runtype.Verb, ask workflow.RunRequest) error {
 	switch verb {
-	case workflow.VerbPause:
+	case runtype.VerbPause:
 		return engine.Pause(ctx, id, ask.Actor)
-	case workflow.VerbResume:
+	case runtype.VerbResume:
 		return engine.Resume(ctx, id, ask.From, ask.Definition, ask.Actor)
-	case workflow.VerbCancel:
+	case runtype.VerbCancel:
 		return engine.Cancel(ctx, id, ask.Mode, ask.GiveUp, ask.Actor)
-	case workflow.VerbSkip:
+	case runtype.VerbSkip:
 		var output any
 		if ask.Output != nil {
 			output = ask.Output
 		}
 		return engine.Skip(ctx, id, ask.Step, output, ask.Force, ask.Actor)
-	case workflow.VerbProgress:
+	case runtype.VerbProgress:
 		return engine.Report(ctx, id, ask.Step, *ask.Progress)
 	}
 	return fmt.Errorf("there is no request %q", verb)
 }
 
 // behind is the run that a queued one waits for.
-func behind(ctx context.Context, store workflow.Lister, subject string) string {
-	ahead, _, err := store.List(ctx, workflow.Query{Subject: subject, Active: true, OldestFirst: true})
+func behind(ctx context.Context, store runstore.Lister, subject string) string {
+	ahead, _, err := store.List(ctx, runstore.Query{Subject: subject, Active: true, OldestFirst: true})
 	if err != nil {
 		return "" // only informative
 	}
 	found := ""
 	for _, other := range ahead {
-		if other.Parent == "" && other.Phase != workflow.Queued {
+		if other.Parent == "" && other.Phase != runtype.Queued {
 			found = other.ID
 		}
 	}

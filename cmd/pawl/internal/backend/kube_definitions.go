@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/kube/controller"
 	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/machine/driver"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
@@ -102,14 +103,14 @@ func (k *Kube) PlanFlow(ctx context.Context, flow string, input []byte) (view.Pl
 	return view.OfPlan(p), err
 }
 
-// PlanObject implements Definitions for clusters on shared storage, whose machine
-// this program knows; the API server says what a manifest would become.
+// PlanObject implements Definitions for the kinds that this program brings; the API server says
+// what a manifest would become.
 func (k *Kube) PlanObject(ctx context.Context, ref control.Ref, manifest *control.Object) (machine.Plan, error) {
 	kind, err := k.kind(ref.Kind)
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	if kind.kind.Kind != sharedstorage.Kind {
+	if !slices.ContainsFunc(k.kinds, func(s driver.ServedKind) bool { return s.Kind == kind.kind.Kind }) {
 		return machine.Plan{}, MachineUnknown.Errorf("only its operator knows the machine of kind %s: pawl describe %s %s tells what it does", kind.kind.Kind, kind.kind.Kind, ref.Name)
 	}
 	ref = kind.ref(ref)
@@ -122,10 +123,16 @@ func (k *Kube) PlanObject(ctx context.Context, ref control.Ref, manifest *contro
 	if err != nil {
 		return machine.Plan{}, err
 	}
+	return driver.Plan(ctx, k.kinds, o)
+}
+
+// planShared plans clusters on shared storage.
+func (k *Kube) planShared(ctx context.Context, o control.Object) (machine.Plan, error) {
 	c := &sharedstorage.Cluster{
 		Kind: o.Kind, Ref: port.Ref{Namespace: o.Namespace, Name: o.Name, UID: o.UID}, Generation: o.Generation,
 		CreatedAt: o.CreatedAt, DeletedAt: o.DeletionMark, Annotations: o.Annotations, Finalized: len(o.Finalizers) > 0,
 	}
+	var err error
 	if len(o.Spec) > 0 {
 		err = json.Unmarshal(o.Spec, &c.Spec)
 	}
@@ -133,7 +140,7 @@ func (k *Kube) PlanObject(ctx context.Context, ref control.Ref, manifest *contro
 		err = json.Unmarshal(o.Status, &c.Status)
 	}
 	if err != nil {
-		return machine.Plan{}, machine.PositionInvalid.Errorf("%s: %w", ref, err)
+		return machine.Plan{}, machine.PositionInvalid.Errorf("%s: %w", o.Ref, err)
 	}
 	operator, err := k.planner(ctx)
 	if err != nil {

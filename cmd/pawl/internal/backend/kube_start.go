@@ -15,6 +15,8 @@ import (
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // NotTaken is the fault of a run that nobody has started.
@@ -80,11 +82,11 @@ func begun(o control.Object, want v1alpha1.RunSpec) (status v1alpha1.RunStatus, 
 		err = json.Unmarshal(o.Status, &status)
 	}
 	if err != nil {
-		return status, workflow.StoreCorrupt.Errorf("%s: %w", o.Ref, err)
+		return status, runstore.StoreCorrupt.Errorf("%s: %w", o.Ref, err)
 	}
 	same, err := equalJSON(is.Input, want.Input)
 	if err != nil || !same {
-		return status, workflow.InputInvalid.Errorf("%s was asked for with another input", o.Ref)
+		return status, runtype.InputInvalid.Errorf("%s was asked for with another input", o.Ref)
 	}
 	if last := status.LastRequest; last != nil && last.State == "Refused" && last.Code != string(workflow.FlowUnknown.Code) {
 		kind, ok := fault.Lookup(last.Code)

@@ -55,15 +55,15 @@ func (k *Kube) follow(ctx context.Context, what watched) {
 	for ctx.Err() == nil {
 		changes, err := k.client.Resource(what.kind.resource).Namespace(what.namespace).Watch(ctx, options)
 		if err == nil {
-			k.notifier.notify()
+			k.notifier.Notify()
 			for range changes.ResultChan() {
-				k.notifier.notify()
+				k.notifier.Notify()
 			}
 			changes.Stop()
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(againEvery): // poll as a fallback
+		case <-time.After(reconnectPause): // poll as a fallback
 		}
 	}
 }
@@ -72,10 +72,10 @@ func (k *Kube) follow(ctx context.Context, what watched) {
 func (k *Kube) Changes(ctx context.Context, _ string) <-chan struct{} {
 	c := make(chan struct{}, 1)
 	k.watches.listen(ctx)
-	notified := k.notifier.wait()
+	notified := k.notifier.Next()
 	k.all.Go(func() {
 		defer close(c)
-		ticker := time.NewTicker(safetyEvery)
+		ticker := time.NewTicker(safetyInterval)
 		defer ticker.Stop()
 		for {
 			select {
@@ -84,7 +84,7 @@ func (k *Kube) Changes(ctx context.Context, _ string) <-chan struct{} {
 			case <-k.ctx.Done():
 				return
 			case <-notified:
-				notified = k.notifier.wait() // before anybody reads, so that nothing comes in between
+				notified = k.notifier.Next() // before anybody reads, so that nothing comes in between
 			case <-ticker.C:
 			}
 			select {
@@ -103,7 +103,7 @@ func (k *Kube) hear(wake <-chan string) {
 		case <-k.ctx.Done():
 			return
 		case <-wake:
-			k.notifier.notify()
+			k.notifier.Notify()
 		}
 	}
 }

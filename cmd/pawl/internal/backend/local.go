@@ -18,6 +18,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/action"
 	"github.com/pawl-dev/pawl/workflow/flowfile"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // LocalOptions name the store and the definitions that run on it.
@@ -26,7 +28,8 @@ type LocalOptions struct {
 	Client    bool     // only read and send, even if nobody owns the store
 	Flows     []string // files and folders
 	Machines  []string
-	Actions   []string // nil: all
+	Kinds     []driver.ServedKind // of operators beside the machines, with their plans
+	Actions   []string            // nil: all
 	HTTPAllow []string
 	Secrets   workflow.Secrets
 	Logger    *slog.Logger
@@ -37,7 +40,7 @@ type Local struct {
 	options  LocalOptions
 	actions  []workflow.Action
 	library  library.Library
-	notifier notifier
+	notifier control.Notifier
 
 	mu     sync.Mutex
 	store  Store
@@ -60,7 +63,7 @@ func OpenLocal(ctx context.Context, o LocalOptions) (*Local, error) {
 	var err error
 	l.actions, err = action.Standard(action.Options{Only: o.Actions, HTTPAllow: o.HTTPAllow, StateDir: StateDir(), Status: statusOf{l}})
 	if err != nil {
-		return nil, workflow.InputInvalid.Errorf("--actions: %w", err)
+		return nil, runtype.InputInvalid.Errorf("--actions: %w", err)
 	}
 	if l.library, err = library.Load(o.Flows, o.Machines, flowfile.Options{Actions: l.actions}); err != nil {
 		return nil, err
@@ -99,7 +102,7 @@ func (l *Local) open(ctx context.Context, client bool) error {
 func (l *Local) newEngine(store Store, lib library.Library) (*workflow.Engine, error) {
 	return workflow.New(store, lib.Flows, workflow.Options{
 		Actions: l.actions, Secrets: l.options.Secrets, Healers: lib.Healers, Logger: l.options.Logger,
-		Hooks: []workflow.Hook{{Name: "watch", OnEvent: func(workflow.RunInfo, workflow.Event) { l.notifier.notify() }}},
+		Hooks: []workflow.Hook{{Name: "watch", OnEvent: func(workflow.RunInfo, runtype.Event) { l.notifier.Notify() }}},
 		Compile: func(source []byte) (workflow.Flow, error) {
 			return flowfile.FromSource(source, flowfile.Options{Actions: l.actions, AnyAction: true})
 		},
@@ -149,11 +152,11 @@ func (l *Local) Run(ctx context.Context, id string) (view.Run, error) {
 	return l.view(ctx, r), nil
 }
 
-func (l *Local) view(ctx context.Context, r *workflow.Run) view.Run {
+func (l *Local) view(ctx context.Context, r *runtype.Run) view.Run {
 	l.adopt(r)
 	store, engine := l.now()
 	v := view.OfRun(r, workflow.FlowFor(engine.Flows(), r.Flow, r.Subject)).Newest(view.StepPage)
-	if v.Phase == workflow.Queued {
+	if v.Phase == runtype.Queued {
 		v.Behind = behind(ctx, store, r.Subject)
 	}
 	return v
@@ -171,7 +174,7 @@ func (l *Local) Steps(ctx context.Context, id string, after int) (view.Steps, er
 
 // adopt loads the file that a run's flow was read from, if it is still there:
 // its faults, its healers, and what its new definition says of older runs.
-func (l *Local) adopt(r *workflow.Run) {
+func (l *Local) adopt(r *runtype.Run) {
 	path := r.Labels[FileLabel]
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -197,7 +200,7 @@ func (l *Local) adopt(r *workflow.Run) {
 
 // loadFaults registers the faults of the file that a run's flow was read from, if
 // the run is stopped by one that nobody here has declared.
-func (l *Local) loadFaults(r *workflow.Run) {
+func (l *Local) loadFaults(r *runtype.Run) {
 	path := r.Labels[FileLabel]
 	if path == "" || r.Fault == nil {
 		return
@@ -219,7 +222,7 @@ func (l *Local) loads(path string) bool {
 }
 
 // List implements Runs.
-func (l *Local) List(ctx context.Context, q workflow.Query) (view.Runs, error) {
+func (l *Local) List(ctx context.Context, q runstore.Query) (view.Runs, error) {
 	store, engine := l.now()
 	runs, next, err := store.List(ctx, q)
 	if err != nil {
@@ -245,13 +248,13 @@ func (l *Local) History(ctx context.Context, id string, after int64, limit int) 
 }
 
 // Request implements Runs.
-func (l *Local) Request(ctx context.Context, id string, verb workflow.Verb, ask workflow.RunRequest) error {
+func (l *Local) Request(ctx context.Context, id string, verb runtype.Verb, ask workflow.RunRequest) error {
 	_, engine := l.now()
 	return engineRequest(ctx, engine, id, verb, ask)
 }
 
 // Send implements Runs.
-func (l *Local) Send(ctx context.Context, id string, s workflow.Signal) error {
+func (l *Local) Send(ctx context.Context, id string, s runtype.Signal) error {
 	_, engine := l.now()
 	return engine.Send(ctx, id, s)
 }
@@ -270,7 +273,7 @@ func (l *Local) Changes(ctx context.Context, _ string) <-chan struct{} {
 		ticker := time.NewTicker(pollEvery)
 		defer ticker.Stop()
 		for {
-			notified := l.notifier.wait()
+			notified := l.notifier.Next()
 			select {
 			case <-ctx.Done():
 				return

@@ -2,7 +2,6 @@ package backend
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -10,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/machine/driver"
-	"github.com/pawl-dev/pawl/server"
+	"github.com/pawl-dev/pawl/server/route"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -70,7 +69,7 @@ func unknownFault(code string) error {
 	if near := view.Similar(code); len(near) > 0 {
 		hint = ": did you mean " + strings.Join(near, ", ") + "?"
 	}
-	return server.FaultNotFound.Errorf("no fault %s%s", code, hint)
+	return route.FaultNotFound.Errorf("no fault %s%s", code, hint)
 }
 
 func (l *Local) kind(k *fault.Kind) view.Kind {
@@ -98,20 +97,26 @@ func (l *Local) PlanObject(ctx context.Context, ref control.Ref, manifest *contr
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	if !slices.ContainsFunc(l.library.Machines, func(m machine.Standalone) bool { return m.Table.Kind == ref.Kind }) {
-		return machine.Plan{}, MachineUnknown.Errorf("no machine for objects of kind %s is loaded", ref.Kind)
-	}
 	_, engine := l.now()
 	d, err := driver.New(driver.Options{Objects: objects, Engine: engine, Machines: l.library.Machines, Actions: l.actions, Logger: l.options.Logger})
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	if manifest == nil {
-		return d.Plan(ctx, ref)
+	kinds, err := d.Kinds()
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	kinds = append(kinds, l.options.Kinds...)
+	if _, err := driver.Serves(kinds, ref.Kind); err != nil {
+		return machine.Plan{}, err
 	}
 	var before *control.Object
 	old, err := objects.Get(ctx, ref)
 	switch {
+	case manifest == nil && err != nil:
+		return machine.Plan{}, err
+	case manifest == nil:
+		return driver.Plan(ctx, kinds, old)
 	case err == nil:
 		before = &old
 	case fault.Of(err) != control.NotFound:
@@ -121,5 +126,5 @@ func (l *Local) PlanObject(ctx context.Context, ref control.Ref, manifest *contr
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	return d.PlanFor(ctx, next)
+	return driver.Plan(ctx, kinds, next)
 }

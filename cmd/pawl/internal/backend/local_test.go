@@ -12,9 +12,10 @@ import (
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
-	"github.com/pawl-dev/pawl/server"
+	"github.com/pawl-dev/pawl/server/route"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -81,7 +82,7 @@ func until(t *testing.T, b Runs, id string, wanted func(view.Run) bool) view.Run
 	}
 }
 
-func is(phase workflow.Phase) func(view.Run) bool {
+func is(phase runtype.Phase) func(view.Run) bool {
 	return func(r view.Run) bool { return r.Phase == phase }
 }
 
@@ -93,30 +94,30 @@ func TestLocal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r = until(t, l, r.ID, is(workflow.Waiting))
+	r = until(t, l, r.ID, is(runtype.Waiting))
 	if string(r.Input) != `{"n":7}` {
 		t.Errorf("the input is %s", r.Input)
 	}
 	ask := workflow.RunRequest{Actor: workflow.Actor{Name: "ann", RequestID: "p"}}
-	if err := l.Request(t.Context(), r.ID, workflow.VerbPause, ask); err != nil {
+	if err := l.Request(t.Context(), r.ID, runtype.VerbPause, ask); err != nil {
 		t.Fatal(err)
 	}
-	until(t, l, r.ID, is(workflow.Paused))
-	if err := l.Request(t.Context(), r.ID, workflow.VerbResume, workflow.RunRequest{}); err != nil {
+	until(t, l, r.ID, is(runtype.Paused))
+	if err := l.Request(t.Context(), r.ID, runtype.VerbResume, workflow.RunRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Send(t.Context(), r.ID, workflow.Signal{ID: "1", Name: "go"}); err != nil {
+	if err := l.Send(t.Context(), r.ID, runtype.Signal{ID: "1", Name: "go"}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, l, r.ID, is(workflow.Succeeded))
+	until(t, l, r.ID, is(runtype.Succeeded))
 	events, err := l.History(t.Context(), r.ID, 0, 0)
 	if err != nil || len(events) < 8 {
 		t.Errorf("%d events, %v", len(events), err)
 	}
-	if err := l.Request(t.Context(), r.ID, workflow.VerbSkip, workflow.RunRequest{Step: "Gate"}); fault.Of(err) != workflow.RunFinished {
+	if err := l.Request(t.Context(), r.ID, runtype.VerbSkip, workflow.RunRequest{Step: "Gate"}); fault.Of(err) != workflow.RunFinished {
 		t.Errorf("a skip after the end: %v", err)
 	}
-	if _, err := l.Fault(t.Context(), "STORE_FUL"); fault.Of(err) != server.FaultNotFound {
+	if _, err := l.Fault(t.Context(), "STORE_FUL"); fault.Of(err) != route.FaultNotFound {
 		t.Errorf("a mistyped code: %v", err)
 	}
 }
@@ -138,13 +139,13 @@ func TestSuccession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := client.Send(t.Context(), r.ID, workflow.Signal{ID: "1", Name: "go"}); err != nil {
+	if err := client.Send(t.Context(), r.ID, runtype.Signal{ID: "1", Name: "go"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := owner.Close(); err != nil {
 		t.Fatal(err)
 	}
-	until(t, client, r.ID, is(workflow.Succeeded))
+	until(t, client, r.ID, is(runtype.Succeeded))
 }
 
 // A reader never owns a file.

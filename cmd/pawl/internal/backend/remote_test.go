@@ -8,17 +8,19 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // answering is a server of scripted answers and a client of it.
 func answering(t *testing.T, handle http.HandlerFunc) *Remote {
 	t.Helper()
 	s := httptest.NewServer(handle)
-	r, err := OpenRemote(t.Context(), RemoteOptions{URL: s.URL, Token: "secret", Actor: "ann"})
+	r, err := OpenRemote(client.Options{URL: s.URL, Token: "secret"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +67,7 @@ func TestProblems(t *testing.T) {
 		}
 		problem(w, view.Problem{Status: http.StatusConflict, Code: "SKIP_REFUSED", Detail: "no", Remedy: "mend it"})
 	})
-	err := r.Request(t.Context(), "a/b", workflow.VerbSkip, workflow.RunRequest{Step: "A", Actor: workflow.Actor{Revision: 7}})
+	err := r.Request(t.Context(), "a/b", runtype.VerbSkip, workflow.RunRequest{Step: "A", Actor: workflow.Actor{Revision: 7}})
 	if fault.Of(err) != workflow.SkipRefused || view.ProblemOf(err).Remedy != "mend it" || calls != 1 {
 		t.Errorf("%v after %d calls", err, calls)
 	}
@@ -78,11 +80,11 @@ func TestStrangers(t *testing.T) {
 			w.Header().Set("Location", "http://127.0.0.1:1/")
 			w.WriteHeader(status)
 		})
-		if _, err := r.Run(t.Context(), "gk3v"); fault.Of(err) != Unreachable {
+		if _, err := r.Run(t.Context(), "gk3v"); fault.Of(err) != client.Unreachable {
 			t.Errorf("%d: %v", status, err)
 		}
 	}
-	if _, err := OpenRemote(t.Context(), RemoteOptions{URL: "ftp://x"}); fault.Of(err) != workflow.InputInvalid {
+	if _, err := OpenRemote(client.Options{URL: "ftp://x"}); fault.Of(err) != runtype.InputInvalid {
 		t.Errorf("ftp: %v", err)
 	}
 }

@@ -8,12 +8,16 @@ import (
 
 	"github.com/pawl-dev/pawl/account"
 	"github.com/pawl-dev/pawl/cluster"
+	clustermemory "github.com/pawl-dev/pawl/cluster/memory"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/lock"
-	"github.com/pawl-dev/pawl/server"
+	"github.com/pawl-dev/pawl/server/auth"
+	"github.com/pawl-dev/pawl/server/idempotency"
 	"github.com/pawl-dev/pawl/store/sql"
+	"github.com/pawl-dev/pawl/store/sql/db/sqlite"
 	"github.com/pawl-dev/pawl/store/sql/secrets"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // StoreOptions say which store is meant (--store and --dsn).
@@ -31,11 +35,11 @@ type Store struct{ fullStore }
 
 // fullStore is the interface of verbs and servers to a store.
 type fullStore interface {
-	workflow.Store
-	workflow.Claimer
-	workflow.Lister
-	workflow.Definitions
-	workflow.Retainer
+	runstore.Store
+	runstore.Claimer
+	runstore.Lister
+	runstore.Definitions
+	runstore.Retainer
 	Objects() control.Objects
 	Locks() lock.Backend
 	Close() error
@@ -43,10 +47,10 @@ type fullStore interface {
 
 // memory is the memory store with the methods of the other stores.
 type memory struct {
-	*workflow.Memory
+	*runstore.Memory
 	objects  *control.Memory
 	locks    *lock.Memory
-	clusters *cluster.Memory
+	clusters *clustermemory.Store
 	accounts *account.Memory
 }
 
@@ -60,28 +64,28 @@ func OpenStore(ctx context.Context, o StoreOptions, client bool) (Store, error) 
 	switch o.Kind {
 	case "memory":
 		if o.DSN != "" {
-			return Store{}, workflow.InputInvalid.Errorf("--store memory has no --dsn")
+			return Store{}, runtype.InputInvalid.Errorf("--store memory has no --dsn")
 		}
-		return Store{memory{workflow.NewMemory(), control.NewMemory(), &lock.Memory{}, cluster.NewMemory(), account.NewMemory()}}, nil
+		return Store{memory{runstore.NewMemory(), control.NewMemory(), &lock.Memory{}, clustermemory.New(), account.NewMemory()}}, nil
 	case "postgres":
 		if !postgres {
-			return Store{}, workflow.InputInvalid.Errorf("--store postgres needs --dsn postgres://USER@HOST/DATABASE")
+			return Store{}, runtype.InputInvalid.Errorf("--store postgres needs --dsn postgres://USER@HOST/DATABASE")
 		}
 	case "sqlite":
 		if postgres {
-			return Store{}, workflow.InputInvalid.Errorf("--store sqlite takes the path of a file as --dsn")
+			return Store{}, runtype.InputInvalid.Errorf("--store sqlite takes the path of a file as --dsn")
 		}
 	case "":
 	default:
-		return Store{}, workflow.InputInvalid.Errorf("--store %q: it is memory, sqlite or postgres", o.Kind)
+		return Store{}, runtype.InputInvalid.Errorf("--store %q: it is memory, sqlite or postgres", o.Kind)
 	}
 	path := o.Path()
 	if !postgres {
-		if err := sql.Identify(path); err != nil { // before a key is created beside it
+		if err := sqlite.Identify(path); err != nil { // before a key is created beside it
 			return Store{}, err
 		}
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return Store{}, workflow.StoreUnavailable.Errorf("%w", err)
+			return Store{}, runstore.StoreUnavailable.Errorf("%w", err)
 		}
 	}
 	keys, err := o.masterKeys(postgres, client)
@@ -130,7 +134,7 @@ func opened(store sql.Store, err error) (Store, error) {
 func (s Store) IsOpen() bool { return s.fullStore != nil }
 
 // Keys keeps the answers of requests to a server; nil: the store does not.
-func (s Store) Keys() server.Idempotency {
+func (s Store) Keys() idempotency.Store {
 	if admin, ok := s.fullStore.(sql.Store); ok {
 		return admin.Keys()
 	}
@@ -138,7 +142,7 @@ func (s Store) Keys() server.Idempotency {
 }
 
 // SignedOut remembers sessions that were signed out; nil: the store does not.
-func (s Store) SignedOut() server.SignedOut {
+func (s Store) SignedOut() auth.SignedOut {
 	if admin, ok := s.fullStore.(sql.Store); ok {
 		return admin.Keys()
 	}

@@ -7,13 +7,15 @@ import (
 	"path/filepath"
 
 	"github.com/pawl-dev/pawl/store/sql"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/store/sql/raw"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Backend is a store to measure, with what belongs to it.
 type Backend struct {
 	Name     string
-	Store    workflow.Store
+	Store    runstore.Store
 	Counters func() Counters
 	Raw      func(ctx context.Context, submitters, steps int) (float64, error) // steps a second; nil: none
 	Close    func() error
@@ -25,23 +27,23 @@ type Backend struct {
 func OpenBackend(ctx context.Context, name, dsn, dir string) (*Backend, error) {
 	switch name {
 	case "memory":
-		return &Backend{Name: name, Store: workflow.NewMemory(), Close: func() error { return nil }}, nil
+		return &Backend{Name: name, Store: runstore.NewMemory(), Close: func() error { return nil }}, nil
 	case "sqlite":
 		return openSQLite(ctx, dsn, dir)
 	case "postgres":
 		if dsn == "" {
-			return nil, workflow.InputInvalid.Errorf("the postgres store needs --dsn postgres://…, an empty database")
+			return nil, runtype.InputInvalid.Errorf("the postgres store needs --dsn postgres://…, an empty database")
 		}
 		s, err := sql.Open(ctx, sql.Options{DSN: dsn})
 		if err != nil {
 			return nil, err
 		}
 		return &Backend{Name: name, Store: s, Counters: counters(s), Close: s.Close, Raw: func(ctx context.Context, submitters, steps int) (float64, error) {
-			r, err := sql.RawPostgres(ctx, dsn, submitters, steps)
+			r, err := raw.Postgres(ctx, dsn, submitters, steps)
 			return r.StepsPerSec, err
 		}}, nil
 	}
-	return nil, workflow.InputInvalid.Errorf("--store %q is none of memory, sqlite, postgres", name)
+	return nil, runtype.InputInvalid.Errorf("--store %q is none of memory, sqlite, postgres", name)
 }
 
 func openSQLite(ctx context.Context, path, dir string) (*Backend, error) {
@@ -63,7 +65,7 @@ func openSQLite(ctx context.Context, path, dir string) (*Backend, error) {
 	}
 	if !s.IsOwner() {
 		s.Close()
-		return nil, workflow.InputInvalid.Errorf("%s is in use by another process: measure on a file of its own", path)
+		return nil, runtype.InputInvalid.Errorf("%s is in use by another process: measure on a file of its own", path)
 	}
 	return &Backend{
 		Name: "sqlite", Store: s, Path: path, Counters: counters(s),
@@ -74,7 +76,7 @@ func openSQLite(ctx context.Context, path, dir string) (*Backend, error) {
 			return clean()
 		},
 		Raw: func(ctx context.Context, submitters, steps int) (float64, error) {
-			r, err := sql.RawSQLite(ctx, filepath.Dir(path), submitters, steps)
+			r, err := raw.SQLite(ctx, filepath.Dir(path), submitters, steps)
 			return r.StepsPerSec, err
 		},
 	}, nil

@@ -5,19 +5,20 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // TestFinding15ARunThatEndsElsewhereIsHeardOf: a run that another worker has
 // taken and finished; its client waited for ever.
 func TestFinding15ARunThatEndsElsewhereIsHeardOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := workflow.NewMemory()
+		store := runstore.NewMemory()
 		b, err := Open(store, Options{Steps: 1, Concurrency: 1}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := store.Create(t.Context(), &workflow.Run{ID: "r", Flow: "Other", Subject: "s", Phase: workflow.Running, Owner: "another", Epoch: 1, CreatedAt: time.Now()}, nil)
+		r, err := store.Create(t.Context(), &runtype.Run{ID: "r", Flow: "Other", Subject: "s", Phase: runtype.Running, Owner: "another", Epoch: 1, CreatedAt: time.Now()}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -25,8 +26,8 @@ func TestFinding15ARunThatEndsElsewhereIsHeardOf(t *testing.T) {
 		b.mu.Lock()
 		b.ended[r.ID] = ended
 		b.mu.Unlock()
-		r.Phase, r.EndedAt = workflow.Succeeded, time.Now()
-		if err := store.Save(t.Context(), &workflow.Save{Run: r}); err != nil {
+		r.Phase, r.EndedAt = runtype.Succeeded, time.Now()
+		if err := store.Save(t.Context(), &runstore.Save{Run: r}); err != nil {
 			t.Fatal(err)
 		}
 		select {

@@ -16,6 +16,8 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/store/sql"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // KillResult is what a kill -9 in the middle of many runs costs.
@@ -105,7 +107,7 @@ func Kill(ctx context.Context, dir string, command []string, o Options) (r KillR
 	}
 	opened := time.Since(began)
 	defer k.store.Close()
-	open, _, err := k.store.List(ctx, workflow.Query{Active: true, Limit: 1000})
+	open, _, err := k.store.List(ctx, runstore.Query{Active: true, Limit: 1000})
 	if err != nil {
 		return r, err
 	}
@@ -119,7 +121,7 @@ func Kill(ctx context.Context, dir string, command []string, o Options) (r KillR
 	served := make(chan error, 1)
 	go func() { served <- k.engine.Serve(serving) }()
 	for {
-		left, _, err := k.store.List(ctx, workflow.Query{Active: true, Limit: 1})
+		left, _, err := k.store.List(ctx, runstore.Query{Active: true, Limit: 1})
 		if err != nil || len(left) == 0 {
 			break
 		}
@@ -148,7 +150,7 @@ func Kill(ctx context.Context, dir string, command []string, o Options) (r KillR
 		}
 	}
 	r.RepeatedPerRun = float64(r.Repeated) / float64(max(r.OpenAtKill, 1))
-	ended, _, err := k.store.List(ctx, workflow.Query{Phases: []workflow.Phase{workflow.Succeeded}, Limit: 1000})
+	ended, _, err := k.store.List(ctx, runstore.Query{Phases: []runtype.Phase{runtype.Succeeded}, Limit: 1000})
 	r.Succeeded = len(ended)
 	return r, err
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // Options describe a measurement.
@@ -62,7 +63,7 @@ type Result struct {
 // Bench is an engine with the flow of no-op steps on a store.
 type Bench struct {
 	Engine *workflow.Engine
-	store  workflow.Store
+	store  runstore.Store
 	count  *counting
 	read   func() Counters
 
@@ -77,7 +78,7 @@ type Bench struct {
 const benchFlow, waitFlow = "Bench", "BenchWait"
 
 // Open makes an engine on the store. counters may be nil.
-func Open(store workflow.Store, o Options, counters func() Counters) (*Bench, error) {
+func Open(store runstore.Store, o Options, counters func() Counters) (*Bench, error) {
 	b := &Bench{store: store, read: counters, ended: map[string]chan struct{}{}}
 	b.count = &counting{Store: store}
 	flow := workflow.Flow{Name: benchFlow}

@@ -5,12 +5,12 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/measure"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 func TestMeasures(t *testing.T) {
 	o := measure.Options{Runs: 50, Steps: 10, Concurrency: 10}
-	b, err := measure.Open(workflow.NewMemory(), o, nil)
+	b, err := measure.Open(runstore.NewMemory(), o, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

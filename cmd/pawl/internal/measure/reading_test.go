@@ -4,12 +4,12 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/measure"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 func TestMeasuresAReading(t *testing.T) {
 	o := measure.Options{Runs: 1, Steps: 1500, Concurrency: 1}
-	b, err := measure.Open(workflow.NewMemory(), o, nil)
+	b, err := measure.Open(runstore.NewMemory(), o, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // WaitingResult is what waiting runs cost.
@@ -88,7 +89,7 @@ func (b *Bench) Waiting(ctx context.Context, name string, n, signals int, idle t
 	for _, i := range rand.Perm(n)[:min(signals, n)] {
 		began := time.Now()
 		if err := b.until(ctx, ids[i], func() error {
-			return b.Engine.Send(ctx, ids[i], workflow.Signal{ID: "go-" + strconv.Itoa(i), Name: "go"})
+			return b.Engine.Send(ctx, ids[i], runtype.Signal{ID: "go-" + strconv.Itoa(i), Name: "go"})
 		}); err != nil {
 			return r, err
 		}

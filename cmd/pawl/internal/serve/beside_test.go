@@ -14,7 +14,8 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/local"
 	"github.com/pawl-dev/pawl/view"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // The examples and clusters on shared storage are served side by side, although
@@ -92,13 +93,13 @@ func deletion(t *testing.T, client *backend.Remote, ref control.Ref, spec, in st
 	}
 	var run view.Run
 	until("deleted by a run", func() bool {
-		runs, err := client.List(ctx, workflow.Query{Flow: "DeleteCluster", Limit: 10})
+		runs, err := client.List(ctx, runstore.Query{Flow: "DeleteCluster", Limit: 10})
 		for _, r := range runs.Items {
 			if err == nil && strings.HasPrefix(r.Subject, ref.String()) {
 				run = r
 			}
 		}
-		return run.Phase == workflow.Succeeded
+		return run.Phase == runtype.Succeeded
 	})
 	until("gone", func() bool {
 		_, err := objects.Get(ctx, ref)

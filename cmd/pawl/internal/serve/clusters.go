@@ -13,14 +13,15 @@ import (
 
 	"github.com/pawl-dev/pawl/account"
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/providers"
 	"github.com/pawl-dev/pawl/cluster/service"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/provider/cloudstack"
 	"github.com/pawl-dev/pawl/provider/local"
 	"github.com/pawl-dev/pawl/provider/sim"
 	"github.com/pawl-dev/pawl/secretfile"
-	"github.com/pawl-dev/pawl/server"
-	"github.com/pawl-dev/pawl/server/query"
+	"github.com/pawl-dev/pawl/server/auth"
+	queryapi "github.com/pawl-dev/pawl/server/cloudstack"
 	"github.com/pawl-dev/pawl/telemetry"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -53,7 +54,7 @@ func (p *parts) makeClusters(ctx context.Context) error {
 		config.Installation = id
 	}
 	o := service.Options{
-		Records: store, Directory: server.Directory{Store: p.clusters.accounts.Store}, Worker: workerName(),
+		Records: store, Directory: auth.Directory{Store: p.clusters.accounts.Store}, Worker: workerName(),
 		Installation: config.Installation, HomeURL: p.heartbeatURL(config, p.options.Listen), Versions: config.versions(), Settings: config.settings(), Probe: p.probe,
 		OnEvent: func(cluster.Event) { p.notifier.Notify() }, Logger: p.log,
 	}
@@ -85,7 +86,7 @@ func (p *parts) makeClusters(ctx context.Context) error {
 		if err != nil {
 			return ClustersInvalid.Errorf("provider %s: %w", one.Name, err)
 		}
-		o.Providers = append(o.Providers, service.NamedProvider{Name: one.Name, Provider: created})
+		o.Providers = append(o.Providers, providers.Named{Name: one.Name, Provider: created})
 	}
 	created, err := service.New(o)
 	if err != nil {
@@ -191,7 +192,7 @@ func (p *parts) queryHandler() map[string]http.Handler {
 		return nil
 	}
 	q := p.clusters.config.Query
-	return map[string]http.Handler{query.Path: query.New(query.Options{
+	return map[string]http.Handler{queryapi.Path: queryapi.New(queryapi.Options{
 		Clusters: p.clusters.service, Accounts: p.clusters.accounts, EnforcePostAndExpiry: q.EnforcePostAndExpiry, PageMax: q.PageMaximum,
 		Rate: q.RatePerSecond, Burst: q.Burst, Logger: p.log,
 		Observe: func(command string, code int, took time.Duration) {

@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pawl-dev/pawl/cluster"
-	"github.com/pawl-dev/pawl/cluster/service"
+	clustersettings "github.com/pawl-dev/pawl/cluster/settings"
 	"github.com/pawl-dev/pawl/fault"
 )
 
@@ -148,9 +148,9 @@ func (s *Span) UnmarshalYAML(n *yaml.Node) error {
 func (s Span) MarshalText() ([]byte, error) { return []byte(time.Duration(s).String()), nil }
 
 // settings are those of the service.
-func (c *Clusters) settings() service.Settings {
+func (c *Clusters) settings() clustersettings.Settings {
 	recovery, _ := cluster.ParseRecovery(c.Recovery) // checked when it was read
-	return service.Settings{
+	return clustersettings.Settings{
 		SyncEvery: time.Duration(c.Sync.Interval), CollectEvery: time.Duration(c.GC.Interval),
 		GCFirst: time.Duration(c.GC.First), GCLongest: time.Duration(c.GC.Longest), OrphanGrace: time.Duration(c.GC.Grace), ReportAfter: c.GC.ReportAfter,
 		Settle: time.Duration(c.Timeouts.Settle), MaxWorkers: c.Limits.Workers, PerCluster: c.Limits.PerCluster, PerProvider: c.Limits.PerProvider,
@@ -162,14 +162,14 @@ func (c *Clusters) settings() service.Settings {
 	}
 }
 
-func (c *Clusters) versions() []service.Version {
-	var all []service.Version
+func (c *Clusters) versions() clustersettings.Versions {
+	var all clustersettings.Versions
 	for _, v := range c.Versions {
 		name := v.Name
 		if name == "" {
 			name = v.ID
 		}
-		all = append(all, service.Version{ID: v.ID, Name: name, Semantic: v.Semantic, Template: cluster.Entity{ID: v.Template, Name: v.Template},
+		all = append(all, clustersettings.Version{ID: v.ID, Name: name, Semantic: v.Semantic, Template: cluster.Entity{ID: v.Template, Name: v.Template},
 			MinCores: v.Cores, MinMemory: v.MemoryMB, Disabled: v.Disabled})
 	}
 	return all

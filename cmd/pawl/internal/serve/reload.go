@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/library"
+	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/machine/driver"
 	"github.com/pawl-dev/pawl/workflow/flowfile"
 )
@@ -47,6 +48,11 @@ func (s *definitionStore) load() (library.Library, error) {
 func (p *parts) newDriver(lib library.Library) (*driver.Driver, error) {
 	if len(lib.Machines) == 0 {
 		return nil, nil
+	}
+	for _, m := range lib.Machines {
+		if slices.ContainsFunc(p.options.Kinds, func(k driver.ServedKind) bool { return k.Kind == m.Table.Kind }) {
+			return nil, machine.Invalid.Errorf("machine %s: an operator of this program serves the kind %s", m.Table.Name, m.Table.Kind)
+		}
 	}
 	return driver.New(driver.Options{
 		Objects: p.objects, Engine: p.engine, Machines: lib.Machines, Notifier: p.runNotifier, Actions: p.actions,

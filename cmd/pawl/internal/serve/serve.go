@@ -26,15 +26,17 @@ import (
 	"github.com/pawl-dev/pawl/console"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
-	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/machine/driver"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/server"
+	"github.com/pawl-dev/pawl/server/auth"
+	"github.com/pawl-dev/pawl/server/events"
 	"github.com/pawl-dev/pawl/telemetry"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/action"
 	"github.com/pawl-dev/pawl/workflow/flowfile"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Options of a server.
@@ -53,10 +55,12 @@ type Options struct {
 	Secrets   workflow.Secrets
 	Attempts  int // at once; 0: the engine's default
 	Drain     time.Duration
-	Retention workflow.Retention
+	Retention runtype.Retention
 	Archive   string // file that gets finished runs as JSON lines before they are removed
 
 	Clusters *Clusters // configuration of container clusters; nil: none
+
+	Kinds []driver.ServedKind // of operators beside the machines, with their plans
 
 	SharedStorage *SharedStorage // clusters on shared storage as processes of this machine; nil: none
 
@@ -92,14 +96,13 @@ type parts struct {
 	queues      *queues
 	traces      *telemetry.Traces // nil: none
 	runNotifier *driver.Notifier
-	notifier    *server.Notifier
+	notifier    *control.Notifier
 	archive     *os.File // nil: none
 	clusters    clusters
 	shared      shared
 
 	mu          sync.Mutex
-	driver      *driver.Driver       // nil: no machines
-	machines    []machine.Standalone // that are loaded
+	driver      *driver.Driver // nil: no machines
 	definitions definitionStore
 }
 
@@ -128,7 +131,7 @@ func Run(ctx context.Context, o Options) error {
 
 // once creates a server and serves until ctx ends. It returns early if a part cannot be created.
 func once(ctx context.Context, o Options, wait *waiting) (err error) {
-	p := &parts{options: o, log: o.Logger, runNotifier: &driver.Notifier{}, notifier: server.NewNotifier(), metrics: telemetry.NewMetrics()}
+	p := &parts{options: o, log: o.Logger, runNotifier: &driver.Notifier{}, notifier: &control.Notifier{}, metrics: telemetry.NewMetrics()}
 	p.queues = newQueues(p.metrics.Registry())
 	defer func() { err = errors.Join(err, p.close()) }()
 	if err := p.make(ctx); err != nil {
@@ -158,7 +161,7 @@ func (p *parts) make(ctx context.Context) error {
 	p.actions, err = action.Standard(action.Options{Only: p.options.Actions, HTTPAllow: p.options.HTTPAllow, StateDir: backend.StateDir(),
 		Status: driver.Status{Objects: p.objects}})
 	if err != nil {
-		return workflow.InputInvalid.Errorf("--actions: %w", err)
+		return runtype.InputInvalid.Errorf("--actions: %w", err)
 	}
 	p.definitions = definitionStore{flows: p.options.Flows, machines: p.options.Machines, options: flowfile.Options{Actions: p.actions},
 		warn: func(w flowfile.Problem) { p.log.Warn(w.String()) }}
@@ -214,20 +217,21 @@ func (p *parts) make(ctx context.Context) error {
 // kinds are those of the machines that are loaded, and of what the server brings.
 func (p *parts) kinds() ([]driver.ServedKind, error) {
 	p.mu.Lock()
-	machines := p.machines
+	d := p.driver
 	p.mu.Unlock()
-	kinds, err := driver.KindsOf(machines)
-	if p.shared.operator != nil {
-		kinds = append(kinds, driver.ServedKind{Kind: sharedstorage.Kind, Machine: "sharedstorage"})
+	var kinds []driver.ServedKind
+	var err error
+	if d != nil {
+		kinds, err = d.Kinds()
 	}
-	return kinds, err
+	if p.shared.operator != nil {
+		kinds = append(kinds, driver.ServedKind{Kind: sharedstorage.Kind, Machine: "sharedstorage", Plan: p.shared.plan})
+	}
+	return append(kinds, p.options.Kinds...), err
 }
 
 // keepKinds records the served kinds for commands that open the store.
 func (p *parts) keepKinds(ctx context.Context) error {
-	p.mu.Lock()
-	p.machines = p.definitions.last.Machines
-	p.mu.Unlock()
 	kinds, err := p.kinds()
 	if err != nil {
 		return err
@@ -268,7 +272,7 @@ func own(ctx context.Context, o backend.StoreOptions) (backend.Store, error) {
 }
 
 func (p *parts) hooks(ctx context.Context) ([]workflow.Hook, error) {
-	hooks := []workflow.Hook{p.notifier.Hook(), p.runNotifier.Hook(), p.metrics.Hook(), telemetry.Log(p.log)}
+	hooks := []workflow.Hook{events.Hook(p.notifier), p.runNotifier.Hook(), p.metrics.Hook(), telemetry.Log(p.log)}
 	if p.clusters.service != nil {
 		hooks = append(hooks, p.clusters.service.Hook())
 	}
@@ -297,7 +301,7 @@ func (p *parts) stats() map[string]float64 {
 }
 
 // archiveRun writes a finished run before it is removed.
-func (p *parts) archiveRun(r *workflow.Run, events []workflow.Event) error {
+func (p *parts) archiveRun(r *runtype.Run, events []runtype.Event) error {
 	line, err := json.Marshal(struct {
 		Run     view.Run     `json:"run"`
 		History []view.Event `json:"history"`
@@ -319,36 +323,19 @@ func (p *parts) server() (*server.Server, error) {
 	}
 	o := server.Options{
 		Engine: p.engine, Objects: driver.Admit(p.shared.admit(p.objects), p.kinds), Kinds: p.kinds, Version: p.options.Version, Listen: p.options.Listen, Hosts: p.options.Hosts,
-		CertFile: p.options.CertFile, KeyFile: p.options.KeyFile, PlanObject: p.plan, Notifier: p.notifier,
+		CertFile: p.options.CertFile, KeyFile: p.options.KeyFile, Notifier: p.notifier,
 		Sessions: sessions, SignedOut: p.store.SignedOut(), Idempotency: p.store.Keys(), Metrics: p.metrics.Handler(), Logger: p.log,
 		Observe: func(o server.Observation) { p.metrics.Request(o.Method, o.Route, o.Status, o.Took, o.Bytes) },
-		Health:  p.store.Probe, Console: console.Handler(), Clusters: p.clusters.service, Accounts: p.clusters.accounts, Reviewer: server.AccountReviewer{Service: p.clusters.accounts}, Mount: p.queryHandler(),
+		Health:  p.store.Probe, Console: console.Handler(), Clusters: p.clusters.service, Accounts: p.clusters.accounts, Reviewer: auth.AccountReviewer{Service: p.clusters.accounts}, Mount: p.queryHandler(),
 	}
 	if p.options.TokenFile != "" {
-		tokens, err := server.ReadTokens(p.options.TokenFile)
+		tokens, err := auth.ReadTokens(p.options.TokenFile)
 		if err != nil {
 			return nil, err
 		}
 		o.Tokens = tokens
 	}
 	return server.New(o)
-}
-
-func (p *parts) plan(ctx context.Context, o control.Object) (json.RawMessage, error) {
-	if p.shared.serves(o.Kind) {
-		return p.shared.plan(ctx, o)
-	}
-	p.mu.Lock()
-	d := p.driver
-	p.mu.Unlock()
-	if d == nil {
-		return nil, backend.MachineUnknown.Errorf("no machine for objects of kind %s is loaded", o.Kind)
-	}
-	plan, err := d.PlanFor(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(plan)
 }
 
 // serve runs all parts until ctx ends or one of them fails.

@@ -14,11 +14,15 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/machine/driver"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 func TestMain(m *testing.M) {
@@ -32,8 +36,8 @@ steps:
 - {stepName: Gate, wait: {signal: go, deadline: 10m}}
 `
 
-// running serves the options until the test ends, and returns a client.
-func running(t *testing.T, o Options) (client *backend.Remote, url string, stop func() error) {
+// running serves the options until the test ends, and returns a remote.
+func running(t *testing.T, o Options) (remote *backend.Remote, url string, stop func() error) {
 	t.Helper()
 	ready := make(chan net.Addr, 1)
 	o.Listen = "127.0.0.1:0"
@@ -50,7 +54,7 @@ func running(t *testing.T, o Options) (client *backend.Remote, url string, stop 
 		t.Fatal(err)
 	}
 	url = "http://" + addr.String()
-	client, err := backend.OpenRemote(ctx, backend.RemoteOptions{URL: url, Actor: "ann"})
+	remote, err := backend.OpenRemote(client.Options{URL: url})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +64,7 @@ func running(t *testing.T, o Options) (client *backend.Remote, url string, stop 
 			return nil
 		}
 		stopped = true
-		_ = client.Close()
+		_ = remote.Close()
 		cancel()
 		return <-ended
 	}
@@ -69,7 +73,7 @@ func running(t *testing.T, o Options) (client *backend.Remote, url string, stop 
 			t.Error(err)
 		}
 	})
-	return client, url, stop
+	return remote, url, stop
 }
 
 func folder(t *testing.T, files map[string]string) string {
@@ -100,19 +104,19 @@ func get(t *testing.T, url string) (int, string) {
 // A server answers health, readiness and metrics, works on runs, and drains.
 func TestServe(t *testing.T) {
 	defs := folder(t, map[string]string{"gate.yaml": gateFlow})
-	client, url, stop := running(t, Options{Store: backend.StoreOptions{Kind: "memory"}, Flows: []string{defs}, Version: "test"})
+	remote, url, stop := running(t, Options{Store: backend.StoreOptions{Kind: "memory"}, Flows: []string{defs}, Version: "test"})
 	ctx := t.Context()
-	r, err := client.Start(ctx, workflow.Request{Flow: "Gated", Subject: "demo/default/a", RequestID: "a"})
+	r, err := remote.Start(ctx, workflow.Request{Flow: "Gated", Subject: "demo/default/a", RequestID: "a"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	changes := client.Changes(ctx, r.ID)
-	if err := client.Send(ctx, r.ID, workflow.Signal{ID: "1", Name: "go"}); err != nil {
+	changes := remote.Changes(ctx, r.ID)
+	if err := remote.Send(ctx, r.ID, runtype.Signal{ID: "1", Name: "go"}); err != nil {
 		t.Fatal(err)
 	}
 	for !r.Phase.Final() {
 		<-changes
-		if r, err = client.Run(ctx, r.ID); err != nil {
+		if r, err = remote.Run(ctx, r.ID); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -130,14 +134,14 @@ func TestServe(t *testing.T) {
 func TestReload(t *testing.T) {
 	defs := folder(t, map[string]string{"gate.yaml": gateFlow})
 	reload := make(chan os.Signal)
-	client, _, _ := running(t, Options{Store: backend.StoreOptions{Kind: "memory"}, Flows: []string{defs}, Reload: reload})
+	remote, _, _ := running(t, Options{Store: backend.StoreOptions{Kind: "memory"}, Flows: []string{defs}, Reload: reload})
 	write := func(name, text string) {
 		if err := os.WriteFile(filepath.Join(defs, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	names := func() string {
-		flows, err := client.Flows(t.Context())
+		flows, err := remote.Flows(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,9 +170,9 @@ func TestReloadBringsHealers(t *testing.T) {
 	const faults = "faults:\n- {code: RELOAD_LACKS, class: blocked, title: it lacks, remedy: Bring it.HEALER}\n"
 	defs := folder(t, map[string]string{"gate.yaml": gateFlow, "lack_faults.yaml": strings.Replace(faults, "HEALER", "", 1)})
 	reload := make(chan os.Signal)
-	client, _, _ := running(t, Options{Store: backend.StoreOptions{Kind: "memory"}, Flows: []string{defs}, Reload: reload})
+	remote, _, _ := running(t, Options{Store: backend.StoreOptions{Kind: "memory"}, Flows: []string{defs}, Reload: reload})
 	healer := func() *view.Healer {
-		kind, err := client.Fault(t.Context(), "RELOAD_LACKS")
+		kind, err := remote.Fault(t.Context(), "RELOAD_LACKS")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -242,8 +246,8 @@ func TestArchive(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &parts{archive: file}
-	run := &workflow.Run{ID: "gk3v", Flow: "F", Phase: workflow.Succeeded}
-	if err := p.archiveRun(run, []workflow.Event{{Run: "gk3v", Seq: 1, Kind: workflow.RunCreated}}); err != nil {
+	run := &runtype.Run{ID: "gk3v", Flow: "F", Phase: runtype.Succeeded}
+	if err := p.archiveRun(run, []runtype.Event{{Run: "gk3v", Seq: 1, Kind: runtype.RunCreated}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.close(); err != nil {
@@ -265,19 +269,19 @@ states:
   Creating: {flow: Create, then: Running, else: Running}
   Running: {rests: true}
 `, "create.yaml": "flowName: Create\nsteps:\n- {stepName: A, wait: {for: 20ms}}\n"})
-	client, url, _ := running(t, Options{Store: backend.StoreOptions{Kind: "memory"}, Flows: []string{defs}})
-	objects, err := client.Objects()
+	remote, url, _ := running(t, Options{Store: backend.StoreOptions{Kind: "memory"}, Flows: []string{defs}})
+	objects, err := remote.Objects()
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := control.Object{Ref: control.Ref{Kind: "thing", Namespace: "default", Name: "a"}, Spec: []byte(`{"size":1}`)}
-	plan, err := client.PlanObject(t.Context(), want.Ref, &want)
+	plan, err := remote.PlanObject(t.Context(), want.Ref, &want)
 	if err != nil || plan.Event != "create" || plan.Flow == nil {
 		t.Errorf("the plan is %+v, %v", plan, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // well below the engine's safety look
 	defer cancel()
-	changes := client.Changes(ctx, "")
+	changes := remote.Changes(ctx, "")
 	o, err := objects.Apply(ctx, want)
 	for err == nil && view.StateOf(o).State != "Running" {
 		<-changes
@@ -291,7 +295,17 @@ states:
 	}
 	other := want
 	other.Kind = "other"
-	if _, err := client.PlanObject(t.Context(), other.Ref, &other); err == nil {
+	if _, err := remote.PlanObject(t.Context(), other.Ref, &other); err == nil {
 		t.Error("an object without a machine was planned")
+	}
+}
+
+// Files cannot define a machine for a kind that an operator of the program serves.
+func TestAKindIsServedOnce(t *testing.T) {
+	defs := folder(t, map[string]string{"thing.yaml": "machine: thing\nkind: thing\ninitial: A\nstates:\n  A: {rests: true}\n"})
+	err := Run(t.Context(), Options{Store: backend.StoreOptions{Kind: "memory"}, Flows: []string{defs}, Listen: "127.0.0.1:0",
+		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Kinds: []driver.ServedKind{{Kind: "thing"}}})
+	if fault.Of(err) != machine.Invalid {
+		t.Errorf("the server says %v", err)
 	}
 }

@@ -159,14 +159,11 @@ func (s shared) admit(objects control.Objects) control.Objects {
 	return local.Admit(objects)
 }
 
-func (s shared) plan(ctx context.Context, o control.Object) (json.RawMessage, error) {
+// plan is that of the kind.
+func (s shared) plan(ctx context.Context, o control.Object) (machine.Plan, error) {
 	c, err := s.store.Of(o)
 	if err != nil {
-		return nil, machine.PositionInvalid.Errorf("%w", err)
+		return machine.Plan{}, machine.PositionInvalid.Errorf("%w", err)
 	}
-	plan, err := s.operator.PlanFor(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(plan)
+	return s.operator.PlanFor(ctx, c)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
@@ -111,10 +112,10 @@ func (h *fixture) start() {
 	h.must(h.server.Start())
 	url, err := bufio.NewReader(out).ReadString('\n')
 	h.must(err)
-	client, err := backend.OpenRemote(h.t.Context(), backend.RemoteOptions{URL: strings.TrimSpace(url), Actor: "ann"})
+	remote, err := backend.OpenRemote(client.Options{URL: strings.TrimSpace(url)})
 	h.must(err)
-	h.t.Cleanup(func() { _ = client.Close() })
-	h.objects, err = client.Objects()
+	h.t.Cleanup(func() { _ = remote.Close() })
+	h.objects, err = remote.Objects()
 	h.must(err)
 }
 

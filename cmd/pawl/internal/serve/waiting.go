@@ -7,7 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/server"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 const (
@@ -27,7 +27,7 @@ type waiting struct {
 // retryHelps reports whether a later try may succeed. It does not cover errors of a
 // server that already serves.
 func (w *waiting) retryHelps(err error) bool {
-	return !w.done && w.options.Store.Shared() && fault.Of(err) == workflow.StoreUnavailable
+	return !w.done && w.options.Store.Shared() && fault.Of(err) == runstore.StoreUnavailable
 }
 
 // pending reports that there was no server yet.

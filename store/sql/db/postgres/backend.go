@@ -2,57 +2,60 @@ package postgres
 
 import (
 	"context"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
-	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/store/sql/db"
 )
 
-// Backend returns the database for the stores over both databases.
-func (p *DB) Backend() db.Backend { return backend{p} }
+var _ db.Maintained = (*DB)(nil)
 
-type backend struct{ p *DB }
-
-// Session is a session on PostgreSQL.
-type Session struct {
+// session is a session on PostgreSQL.
+type session struct {
 	ctx context.Context
 	on  interface {
 		Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	}
 }
 
-// Query implements db.Session.
-func (s Session) Query(sql string, args []any, each func(db.Row) error) error {
+// NewSession returns the session of a transaction.
+func NewSession(ctx context.Context, tx pgx.Tx) db.Session { return session{ctx, tx} }
+
+func (s session) Query(sql string, args []any, each func(db.Row) error) error {
 	rows, err := s.on.Query(s.ctx, sql, args...)
 	if err != nil {
 		return err
 	}
-	return eachRow(rows, each)
+	return Each(rows, each)
 }
 
-func eachRow(rows pgx.Rows, each func(db.Row) error) error {
+// Each calls each for every row of an answer, and closes it. Without each it only waits
+// for the end.
+func Each(rows pgx.Rows, each func(db.Row) error) error {
 	defer rows.Close()
+	r := &row{}
 	for rows.Next() {
 		if each == nil {
 			continue
 		}
-		values, err := rows.Values()
-		if err != nil {
-			return err
-		}
-		if err := each(rowValues(values)); err != nil {
+		r.values, r.fields = rows.RawValues(), rows.FieldDescriptions()
+		if err := each(r); err != nil {
 			return err
 		}
 	}
 	return rows.Err()
 }
 
-// Columns calls each for every row of a query, with the names of its columns.
-func (s Session) Columns(sql string, each func(names []string, values []any) error) error {
+func (s session) Columns(sql string, each func(names []string, values []any) error) error {
 	rows, err := s.on.Query(s.ctx, sql)
 	if err != nil {
 		return err
@@ -75,56 +78,102 @@ func (s Session) Columns(sql string, each func(names []string, values []any) err
 	return rows.Err()
 }
 
-// NewSession returns the session of a transaction.
-func NewSession(ctx context.Context, tx pgx.Tx) Session { return Session{ctx, tx} }
+// HasTable returns true: the schema of an open database is up to date.
+func (s session) HasTable(string) (bool, error) { return true, nil }
 
-// rowValues is one decoded row.
-type rowValues []any
+// row is one row as the server sent it: numbers in binary format, texts as they are.
+type row struct {
+	values [][]byte
+	fields []pgconn.FieldDescription
+}
 
-func (v rowValues) Int(i int) int64 {
-	switch n := v[i].(type) {
-	case int64:
+func (r *row) Int(i int) int64 {
+	v := r.values[i]
+	if r.fields[i].Format == pgx.TextFormatCode {
+		if string(v) == "t" {
+			return 1
+		}
+		n, _ := strconv.ParseInt(string(v), 10, 64)
 		return n
-	case int32:
-		return int64(n)
-	case int16:
-		return int64(n)
+	}
+	switch len(v) {
+	case 8:
+		return int64(binary.BigEndian.Uint64(v))
+	case 4:
+		return int64(int32(binary.BigEndian.Uint32(v)))
+	case 2:
+		return int64(int16(binary.BigEndian.Uint16(v)))
+	case 1:
+		return int64(v[0])
 	}
 	return 0
 }
 
-func (v rowValues) Text(i int) string {
-	s, _ := v[i].(string)
-	return s
+func (r *row) Text(i int) string { return string(r.values[i]) }
+
+func (r *row) AppendText(to []byte, i int) []byte { return append(to, r.values[i]...) }
+
+func (r *row) Bytes(i int) []byte {
+	v := r.values[i]
+	if v == nil {
+		return nil
+	}
+	if f := r.fields[i]; f.Format == pgx.TextFormatCode && f.DataTypeOID == pgtype.ByteaOID {
+		b, _ := hex.DecodeString(strings.TrimPrefix(string(v), `\x`))
+		return b
+	}
+	return append([]byte{}, v...)
 }
 
-func (v rowValues) AppendText(to []byte, i int) []byte { return append(to, v.Text(i)...) }
-
-func (v rowValues) Bytes(i int) []byte {
-	b, _ := v[i].([]byte)
-	return b
+// List returns the values of an array of texts or bytes. In the text format, which only
+// a DSN can demand, it is decoded by the driver.
+func (r *row) List(i int) (list [][]byte) {
+	v := r.values[i]
+	if v == nil {
+		return nil
+	}
+	if f := r.fields[i]; f.Format == pgx.TextFormatCode {
+		_ = pgtype.NewMap().Scan(f.DataTypeOID, f.Format, v, &list)
+		return list
+	}
+	if len(v) < 20 { // no elements
+		return nil
+	}
+	for v = v[20:]; len(v) >= 4; {
+		n := int32(binary.BigEndian.Uint32(v))
+		v = v[4:]
+		if n < 0 {
+			list = append(list, nil)
+			continue
+		}
+		list = append(list, append([]byte{}, v[:n]...))
+		v = v[n:]
+	}
+	return list
 }
 
-func (m backend) Read(ctx context.Context, do func(db.Session) error) error {
-	return Fault(do(Session{ctx, m.p.Pool}))
+// Read implements db.Backend.
+func (p *DB) Read(ctx context.Context, do func(db.Session) error) error {
+	return Fault(do(session{ctx, p.Pool}))
 }
 
-func (m backend) Snapshot(ctx context.Context, do func(db.Session) error) error {
-	return m.p.snapshot(ctx, func(tx pgx.Tx) error { return do(Session{ctx, tx}) })
+// Snapshot implements db.Backend.
+func (p *DB) Snapshot(ctx context.Context, do func(db.Session) error) error {
+	return p.snapshot(ctx, "10s", do)
 }
 
 // Apply sends a change in one message. Its advisory lock ends with the transaction. Two
 // names with the same hash wait for each other, which is harmless.
-func (m backend) Apply(ctx context.Context, c db.Change) error {
+func (p *DB) Apply(ctx context.Context, c db.Change) error {
 	select {
-	case m.p.lockSlots <- struct{}{}:
-		defer func() { <-m.p.lockSlots }()
+	case p.lockSlots <- struct{}{}:
+		defer func() { <-p.lockSlots }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	m.p.Count(len(c.List), 0)
+	p.Count(len(c.List), 0)
 	for try := 1; ; try++ {
-		err := m.once(ctx, c)
+		err := p.once(ctx, c)
 		if !deadlocked(err) || try == maxTries {
 			return Fault(err)
 		}
@@ -132,7 +181,7 @@ func (m backend) Apply(ctx context.Context, c db.Change) error {
 }
 
 // once executes a change as one pipelined transaction.
-func (m backend) once(ctx context.Context, c db.Change) error {
+func (p *DB) once(ctx context.Context, c db.Change) error {
 	if c.Begin != nil {
 		c.Begin()
 	}
@@ -150,7 +199,7 @@ func (m backend) once(ctx context.Context, c db.Change) error {
 	if c.FeedGrows {
 		b.Queue(`SELECT pg_notify($1, '')`, db.ChangeChannel)
 	}
-	sent := m.p.Pool.SendBatch(ctx, &b)
+	sent := p.Pool.SendBatch(ctx, &b)
 	defer sent.Close()
 	if c.Lock != "" {
 		if _, err := sent.Exec(); err != nil {
@@ -160,7 +209,7 @@ func (m backend) once(ctx context.Context, c db.Change) error {
 	for _, st := range c.List {
 		rows, err := sent.Query()
 		if err == nil {
-			err = eachRow(rows, st.Each)
+			err = Each(rows, st.Each)
 		}
 		var pg *pgconn.PgError
 		switch {
@@ -186,20 +235,16 @@ func deadlocked(err error) bool {
 	return errors.As(err, &pg) && pg.Code == "40P01"
 }
 
-func (m backend) Clock(s db.Session) (now time.Time, err error) {
-	err = s.Query(`SELECT clock_timestamp()`, nil, func(r db.Row) error {
-		t, ok := r.(rowValues)[0].(time.Time)
-		if !ok {
-			return fmt.Errorf("clock_timestamp gave %T", r.(rowValues)[0])
-		}
-		now = t.UTC()
-		return nil
-	})
-	return now, err
+// Clock implements db.Backend: the clock is that of the server.
+func (p *DB) Clock(s db.Session) (time.Time, error) {
+	micros, err := db.FirstInt(s, `SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint`, nil)
+	return time.UnixMicro(micros).UTC(), err
 }
 
-func (m backend) Joined(before, number, after string) string {
+// Joined implements db.Backend.
+func (p *DB) Joined(before, number, after string) string {
 	return "(CAST(" + before + " AS bytea) || convert_to(CAST(" + number + " AS text), 'UTF8') || CAST(" + after + " AS bytea))"
 }
 
-func (m backend) Changes() *db.Notifier { return &m.p.changed }
+// Changes implements db.Backend.
+func (p *DB) Changes() *control.Notifier { return &p.changed }

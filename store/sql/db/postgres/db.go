@@ -16,9 +16,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/store/sql/db"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // DB is a PostgreSQL database that several processes share.
@@ -33,9 +34,9 @@ import (
 type DB struct {
 	Pool    *pgxpool.Pool
 	Config  *pgx.ConnConfig
-	Waker   *db.Waker   // fires when a run may be due
-	Name    string      // random name of this process
-	changed db.Notifier // fires when a feed may have grown
+	Waker   *db.Waker        // fires when a run may be due
+	name    string           // random name of this process
+	changed control.Notifier // fires when a feed may have grown
 
 	lockSlots    chan struct{} // limits the calls that may wait for a lock while they hold a connection
 	silentSearch interrupter   // with it the guard asks the listener to search for silent connections
@@ -47,9 +48,6 @@ type DB struct {
 	done sync.WaitGroup // of the goroutines that close waits for
 }
 
-// AdminIdleTimeout is how long the session of a maintenance command may be idle.
-const AdminIdleTimeout = "10min"
-
 const (
 	poolSize       = 3           // connections of the pool; pool_max_conns in the DSN overrides it
 	reconnectDelay = time.Second // between connection attempts of the listener
@@ -57,7 +55,7 @@ const (
 
 // Open connects and brings the schema up to date. labels indexes the labels of
 // runs that are older than their index.
-func Open(ctx context.Context, dsn string, labels func(context.Context, pgx.Tx) error) (*DB, error) {
+func Open(ctx context.Context, dsn string, labels func(db.Session) error) (*DB, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("dsn: %w", err)
@@ -79,7 +77,7 @@ func Open(ctx context.Context, dsn string, labels func(context.Context, pgx.Tx) 
 		pool.Close()
 		return nil, Fault(err)
 	}
-	p := &DB{Pool: pool, Config: config.ConnConfig.Copy(), Waker: db.NewWaker(), Name: rand.Text(), lockSlots: make(chan struct{}, (config.MaxConns+1)/2)}
+	p := &DB{Pool: pool, Config: config.ConnConfig.Copy(), Waker: db.NewWaker(), name: rand.Text(), lockSlots: make(chan struct{}, (config.MaxConns+1)/2)}
 	p.ctx, p.End = context.WithCancel(context.WithoutCancel(ctx))
 	return p, nil
 }
@@ -217,14 +215,14 @@ func Fault(err error) error {
 		case strings.HasPrefix(pg.Code, "28"), pg.Code == "3D000", pg.Code == "42501": // user or password, no such database, no permission
 			return Refused.Errorf("PostgreSQL: %w", err)
 		case pg.Code == "53100", pg.Code == "25006", pg.Code == "58030": // disk full, read-only, I/O error
-			return workflow.StoreFull.Errorf("PostgreSQL: %w", err)
+			return runstore.StoreFull.Errorf("PostgreSQL: %w", err)
 		case strings.HasPrefix(pg.Code, "22"), strings.HasPrefix(pg.Code, "23"), strings.HasPrefix(pg.Code, "42"): // a defect in this program
 			return fmt.Errorf("PostgreSQL: %w", err)
 		case strings.HasPrefix(pg.Code, "XX"): // internal error, data or index corrupted
-			return workflow.StoreCorrupt.Errorf("PostgreSQL: %w", err)
+			return runstore.StoreCorrupt.Errorf("PostgreSQL: %w", err)
 		}
 	}
-	return workflow.StoreUnavailable.Errorf("PostgreSQL: %w", err)
+	return runstore.StoreUnavailable.Errorf("PostgreSQL: %w", err)
 }
 
 // IsRefused reports that the server refused the statement and rolled back its transaction,
@@ -232,21 +230,6 @@ func Fault(err error) error {
 func IsRefused(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Severity == "ERROR"
-}
-
-// snapshot runs do in one snapshot.
-func (p *DB) snapshot(ctx context.Context, do func(pgx.Tx) error) error {
-	return p.SnapshotFor(ctx, "10s", do)
-}
-
-// SnapshotFor runs do in one snapshot. The session may be idle for pause between two
-// statements. It holds no lock that others wait for.
-func (p *DB) SnapshotFor(ctx context.Context, pause string, do func(pgx.Tx) error) error {
-	begin := "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL idle_in_transaction_session_timeout = '" + pause + "'"
-	if pause == AdminIdleTimeout {
-		begin += "; SET LOCAL statement_timeout = 0"
-	}
-	return Fault(pgx.BeginTxFunc(ctx, p.Pool, pgx.TxOptions{BeginQuery: begin}, do))
 }
 
 // AcquireWithin returns a connection for a call that must not wait for slow reads: from

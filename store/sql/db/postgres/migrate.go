@@ -20,7 +20,7 @@ const migrationLock = 7295_0001
 // migrate brings the schema up to date, all or nothing. It finds the missing
 // migrations without a lock and sends them as one message, so that a process that
 // freezes here delays no other process.
-func migrate(ctx context.Context, config *pgx.ConnConfig, labels func(context.Context, pgx.Tx) error) error {
+func migrate(ctx context.Context, config *pgx.ConnConfig, labels func(db.Session) error) error {
 	config = config.Copy()
 	config.RuntimeParams["lock_timeout"] = "60s" // a migration may have to wait for the reads of a running server
 	config.RuntimeParams["statement_timeout"] = "0"
@@ -52,7 +52,7 @@ func migrate(ctx context.Context, config *pgx.ConnConfig, labels func(context.Co
 // migrateInSteps applies migrations of which one reads runs in this program. A process
 // that freezes in between delays others until the server ends its session: see
 // PrepareSession.
-func migrateInSteps(ctx context.Context, c *pgx.Conn, done int, todo []db.Migration, labels func(context.Context, pgx.Tx) error) error {
+func migrateInSteps(ctx context.Context, c *pgx.Conn, done int, todo []db.Migration, labels func(db.Session) error) error {
 	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", migrationLock); err != nil {
 			return err
@@ -69,7 +69,7 @@ func migrateInSteps(ctx context.Context, c *pgx.Conn, done int, todo []db.Migrat
 				return err
 			}
 			if m.Name == db.LabelMigration {
-				if err := labels(ctx, tx); err != nil {
+				if err := labels(session{ctx, tx}); err != nil {
 					return err
 				}
 			}

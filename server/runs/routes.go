@@ -1,0 +1,52 @@
+// Package runs serves runs under /v1/runs: their state, their history and the requests to
+// them. Other resources find the runs that a caller may see through its Service.
+package runs
+
+import (
+	"net/http"
+
+	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/server/auth"
+	"github.com/pawl-dev/pawl/server/route"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Service serves the runs of an engine.
+type Service struct {
+	Engine   *workflow.Engine
+	Clusters *service.Service // nil: no run is that of a cluster
+	Callers  auth.Callers
+}
+
+// Routes are the routes of runs. Verbs that depend on the internals of steps are for
+// operators.
+func (s *Service) Routes() route.Table {
+	const all, one = "/v1/runs", "/v1/runs/{id}"
+	const seen = "Callers may use the runs of clusters that they may see; other runs are for operators."
+	verb := []int{404, 409, 412, 429}
+	revision := &route.Condition{For: "ETag the request is for; absent: any"}
+	return route.Table{Tag: "runs", Routes: []route.Route{
+		{Method: http.MethodGet, Path: all, ID: "listRuns", Role: route.Operator, Errors: []int{400, 422}, Handle: route.Do(s.list),
+			Summary: "List runs"},
+		{Method: http.MethodPost, Path: all, ID: "startRun", Role: route.Operator, Idempotent: true, Status: 202, Errors: []int{404, 429}, Handle: route.Do(s.start),
+			Summary: "Start a run", More: "The run is durable before the answer. A repeated request returns the existing run."},
+		{Method: http.MethodGet, Path: one, ID: "getRun", Role: route.User, Errors: []int{404}, Handle: route.Do(s.get),
+			Summary: "Read a run", More: seen},
+		{Method: http.MethodGet, Path: one + "/steps", ID: "runSteps", Role: route.User, Errors: []int{400, 404}, Handle: route.Do(s.steps),
+			Summary: "Read the steps of a run", More: "All steps that were reached, page by page, in the order in which they were opened. " + seen},
+		{Method: http.MethodGet, Path: one + "/history", ID: "runHistory", Role: route.User, Errors: []int{400, 404}, Handle: route.Do(s.history),
+			Summary: "Read the events of a run", More: seen},
+		{Method: http.MethodPost, Path: one + "/pause", ID: "pauseRun", Role: route.User, Idempotent: true, IfMatch: revision, Status: 202, Errors: verb, Handle: verbOf(s, s.pause),
+			Summary: "Pause a run: running attempts finish", More: seen},
+		{Method: http.MethodPost, Path: one + "/resume", ID: "resumeRun", Role: route.User, Idempotent: true, IfMatch: revision, Status: 202, Errors: verb, Handle: verbOf(s, s.resume),
+			Summary: "Resume a paused run", More: seen},
+		{Method: http.MethodPost, Path: one + "/cancel", ID: "cancelRun", Role: route.User, Idempotent: true, IfMatch: revision, Status: 202, Errors: verb, Handle: verbOf(s, s.cancel),
+			Summary: "Stop a run: hold, undo or drop", More: seen},
+		{Method: http.MethodPost, Path: one + "/skip", ID: "skipRun", Role: route.Operator, Idempotent: true, IfMatch: revision, NeedsBody: true, Status: 202, Errors: verb, Handle: verbOf(s, s.skip),
+			Summary: "Skip a failed or waiting step"},
+		{Method: http.MethodPost, Path: one + "/progress", ID: "progressRun", Role: route.Operator, Idempotent: true, IfMatch: revision, NeedsBody: true, Status: 202, Errors: verb, Handle: verbOf(s, s.progress),
+			Summary: "Report the progress of a step that works outside"},
+		{Method: http.MethodPost, Path: one + "/signal", ID: "signalRun", Role: route.Operator, Idempotent: true, IfMatch: revision, NeedsBody: true, Status: 202, Errors: verb, Handle: verbOf(s, s.signal),
+			Summary: "Send a signal to a run: durable before the answer, delivered once per id"},
+	}}
+}

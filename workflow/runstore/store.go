@@ -1,0 +1,187 @@
+// Package runstore is what a store of runs implements, and the store in memory. Package storetest holds its
+// tests.
+package runstore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pawl-dev/pawl/workflow/runtype"
+)
+
+// Store keeps runs. Every store passes the tests of package storetest.
+//
+// When a call returns nil, the change is durable. ErrConflict, ErrFenced, ErrNotFound and faults of
+// class Invalid or Blocked mean that nothing was written. After any other error the caller does not
+// know whether the write happened.
+type Store interface {
+	// Create stores a new run with its first events and decides its phase: Running, or Queued with
+	// an increasing number if another run of the subject is active. Inline runs are never queued.
+	// If 100 runs wait already, it fails with QUEUE_FULL. If the id is known, Create changes
+	// nothing and returns the stored run. It keeps Owner and Epoch if the run is Running (the
+	// worker that creates it owns it) and clears them if it is Queued.
+	Create(ctx context.Context, r *runtype.Run, events []runtype.Event) (*runtype.Run, error)
+
+	// Load returns a run and its unread signals in order of arrival. ErrNotFound.
+	Load(ctx context.Context, id string) (*runtype.Run, []runtype.Signal, error)
+
+	// Save writes the row of a run, the records in r.Changed(), the events, the removal of consumed
+	// signals and the mail, all or nothing. It succeeds only if the stored revision is r.Revision
+	// (else ErrConflict) and the stored epoch is not newer than r.Epoch (else ErrFenced). On
+	// success it increments r.Revision, sets r.Mail to the count of the store, and clears Changed.
+	// A final phase starts the next queued run of the subject, unless this run is Inline or was
+	// Queued itself. A save without Owner makes the run due at once, whatever r.NextAt says, if
+	// r.Mail is lower than the count of the store: so no signal is overlooked.
+	Save(ctx context.Context, s *Save) error
+
+	// Send stores a signal for a run and makes the run due. A signal with a known id is ignored,
+	// even if it was consumed; the store remembers the newest 1,000 ids. More than 1,000 unread
+	// signals: QUEUE_FULL. A final run: ErrFinal.
+	Send(ctx context.Context, id string, s runtype.Signal) error
+}
+
+// Save is one write of a run.
+type Save struct {
+	Run      *runtype.Run
+	Consumed []string // ids of signals
+	Events   []runtype.Event
+	Mail     []Mail
+}
+
+// Mail is a signal to another run. The write that causes it delivers it. A final or unknown
+// receiver is not an error.
+type Mail struct {
+	To     string
+	Signal runtype.Signal
+}
+
+// Errors of stores that are not faults of a step.
+var (
+	ErrConflict = errors.New("workflow: another worker has saved the run")
+	ErrFenced   = errors.New("workflow: a newer worker owns the run")
+	ErrNotFound = errors.New("workflow: no such run")
+	ErrFinal    = errors.New("workflow: the run has ended")
+)
+
+// Claimer is a store that several workers can share. Leases with fencing decide which worker owns a
+// run.
+type Claimer interface {
+	// Claim claims up to Limit due runs, the earliest first. It sets Owner and raises Epoch; a
+	// store that only one process can own may leave that to the first Save. A run is due if its
+	// owner's lease has expired, or if it has no owner, is not final, and NextAt is set and has
+	// passed (a Queued run has NextAt once it received mail).
+	Claim(ctx context.Context, c Claim) (Claimed, error)
+	// ClaimRun claims one run, due or not. It fails with ErrOwned if another worker with a valid
+	// lease owns it. If the caller already owns the run, it returns the run without raising the
+	// epoch.
+	ClaimRun(ctx context.Context, worker, id string, lease time.Duration) (Loaded, error)
+	// ReleaseRun releases one run that a worker has claimed and not changed. The run has no owner
+	// then and is due at next (zero: when something happens). It is due at once if r.Mail is lower
+	// than the count of the store, or if r.Revision is not the stored one (the run left the queue).
+	// It need not be durable: after a crash the run may be due at once.
+	ReleaseRun(ctx context.Context, worker string, r *runtype.Run, next time.Time) error
+	// Renew extends the lease of a worker. It fails with ErrFenced if the store has already given
+	// up the worker.
+	Renew(ctx context.Context, worker string, lease time.Duration) error
+	// Release removes the worker and releases all runs that it still owns. It keeps their due
+	// times.
+	Release(ctx context.Context, worker string) error
+	// Wake delivers the id of a run that may have become due or has received mail, or "" for any
+	// run. It may drop messages: correctness does not depend on it.
+	Wake() <-chan string
+}
+
+// ErrOwned is the error of ClaimRun while a worker with a valid lease owns the run.
+var ErrOwned = errors.New("workflow: another worker owns the run")
+
+// Claim is the input of Claimer.Claim.
+type Claim struct {
+	Worker    string
+	Limit     int
+	Lease     time.Duration
+	FullFlows []string // flows that have reached their limit: their runs are not claimed
+}
+
+// Claimed is the result of Claimer.Claim.
+type Claimed struct {
+	Runs []Loaded
+	Next time.Time // earliest time at which a run becomes due; zero: none
+}
+
+// Loaded is a run with its unread signals.
+type Loaded struct {
+	Run     *runtype.Run
+	Signals []runtype.Signal
+}
+
+// Query selects runs for APIs, the command line and the console.
+type Query struct {
+	Phases      []runtype.Phase // empty: all
+	Active      bool            // only those not final
+	Flow        string
+	Subject     string
+	Prefix      string   // prefix of the id
+	IDs         []string // complete ids; unknown ids are ignored
+	Hash        string
+	Parent      string
+	Labels      []LabelTerm // all of them hold
+	Limit       int         // default 100, at most 1,000
+	Cursor      string      // from an earlier answer
+	OldestFirst bool        // oldest first; default newest first
+}
+
+// LabelTerm is one term of a selection by labels: key=value, key!=value, key or !key.
+// As in Kubernetes, key!=value also holds where the key is missing.
+type LabelTerm struct {
+	Key   string
+	Value string
+	Any   bool // only the presence of the key matters, not its value
+	Not   bool
+}
+
+// Holds reports whether the labels of a run match the term.
+func (t LabelTerm) Holds(labels map[string]string) bool {
+	value, there := labels[t.Key]
+	return (there && (t.Any || value == t.Value)) != t.Not
+}
+
+// Lister is a store that can list runs and their history.
+type Lister interface {
+	// List returns runs without their step records, except the record that Current returns.
+	List(ctx context.Context, q Query) (runs []*runtype.Run, cursor string, err error)
+	// History returns the events of a run with Seq > after, oldest first. limit 0: 1,000.
+	History(ctx context.Context, id string, after int64, limit int) ([]runtype.Event, error)
+	// Events returns the events of all runs behind a cursor, in the order of writing. An empty
+	// cursor is the beginning, "now" is the end. The returned cursor is never empty.
+	Events(ctx context.Context, cursor string, limit int) (events []runtype.Event, next string, err error)
+}
+
+// Definitions stores flow definitions by content hash.
+type Definitions interface {
+	PutDefinition(ctx context.Context, d Definition) error // the same hash again changes nothing
+	Definition(ctx context.Context, hash string) (Definition, error)
+}
+
+// Definition is a stored flow.
+type Definition struct {
+	Hash    string
+	Flow    string
+	Version int
+	Data    []byte // canonical JSON
+	Source  []byte // source that a loader can compile; empty for flows written in Go
+}
+
+// Bounded is a Store whose limit for a run is below MaxRun.
+type Bounded interface {
+	// RunLimit returns the largest total size in bytes of the input and the outputs of a run.
+	RunLimit() int
+}
+
+// Retainer removes finished runs.
+type Retainer interface {
+	// Expired returns finished runs that the policy does not keep any more, oldest first.
+	Expired(ctx context.Context, now time.Time, policy func(flow string) runtype.Retention, limit int) ([]string, error)
+	// Remove deletes finished runs with their records, signals and history. It ignores other runs.
+	Remove(ctx context.Context, ids []string) error
+}

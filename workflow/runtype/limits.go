@@ -1,0 +1,10 @@
+package runtype
+
+// Limits of values in bytes.
+const (
+	MaxInput        = 256 << 10
+	MaxOutput       = 64 << 10
+	MaxOutputRaised = 256 << 10
+	MaxSignal       = 64 << 10
+	MaxRun          = 1 << 20
+)
