@@ -3,6 +3,7 @@ package sharedstorage_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"testing"
@@ -52,6 +53,13 @@ func TestConformance(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				// The kubelet hears of the deletion later, and the agent answers until then.
+				await(t, time.Minute, "the end of the pod's processes", func() error {
+					if running := nodes.PIDs(id.Namespace, kube.PodName(id)); len(running) > 0 {
+						return fmt.Errorf("%v run", running)
+					}
+					return nil
+				})
 			},
 			Break: func(t *testing.T, node string) {
 				t.Helper()
