@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/http"
@@ -100,6 +101,28 @@ func kill(t *testing.T, process host.Process, s syscall.Signal) {
 	if err := syscall.Kill(process.PID, s); err != nil {
 		t.Fatal(err)
 	}
+	for deadline := time.Now().Add(10 * time.Second); s == syscall.SIGSTOP && !isStopped(t, process.PID); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d does not stop", process.PID)
+		}
+	}
+}
+
+// isStopped reports whether every thread of a process has stopped: a signal reaches a
+// thread that runs only some time after it was sent.
+func isStopped(t *testing.T, pid int) bool {
+	t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/[0-9]*/stat", pid))
+	if err != nil || len(threads) == 0 {
+		t.Fatalf("threads of %d: %v, %v", pid, threads, err)
+	}
+	for _, thread := range threads {
+		text, err := os.ReadFile(thread)
+		if _, rest, ok := strings.Cut(string(text), ") "); err == nil && (!ok || !strings.HasPrefix(rest, "T")) {
+			return false
+		}
+	}
+	return true
 }
 
 // The process is detached: it has its own session, and a killed server leaves it for the
