@@ -1,7 +1,8 @@
 // Package backend gives the verbs of pawl access to runs and objects: a store that this process opens, or a server.
 //
-//	Backend ─┬─ Local   store ─▶ engine in this process; works on what is due if nobody else owns the store
-//	         └─ Remote  /v1 of a server
+//	Backend ─┬─ Remote  client ─▶ /v1 of a server
+//	         ├─ Local   client ─▶ handler of a server in this process ─▶ engine ─▶ store; works on what is due if nobody else owns the store
+//	         └─ Kube    runs and objects of a Kubernetes cluster
 package backend
 
 import (

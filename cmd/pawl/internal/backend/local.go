@@ -5,15 +5,19 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/library"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/machine/driver"
+	"github.com/pawl-dev/pawl/server"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/action"
@@ -35,8 +39,10 @@ type LocalOptions struct {
 	Logger    *slog.Logger
 }
 
-// Local is a store that this process opens.
+// Local is a store that this process opens. Its requests go to the handler of a server in
+// this process, and are answered as those to a server elsewhere.
 type Local struct {
+	Remote
 	options  LocalOptions
 	actions  []workflow.Action
 	library  library.Library
@@ -45,6 +51,7 @@ type Local struct {
 	mu     sync.Mutex
 	store  Store
 	engine *workflow.Engine
+	server *server.Server
 	files  map[string]bool // label files that were loaded
 	old    []Store         // what was open before this process became the owner
 }
@@ -60,7 +67,11 @@ func OpenLocal(ctx context.Context, o LocalOptions) (*Local, error) {
 		o.Logger = slog.Default()
 	}
 	l := &Local{options: o, files: map[string]bool{}}
-	var err error
+	api, err := client.New(client.Options{URL: "http://127.0.0.1", Timeout: localTimeout, HTTP: &http.Client{Transport: client.HandlerTransport(l)}})
+	if err != nil {
+		return nil, err
+	}
+	l.API = api
 	l.actions, err = action.Standard(action.Options{Only: o.Actions, HTTPAllow: o.HTTPAllow, StateDir: StateDir(), Status: statusOf{l}})
 	if err != nil {
 		return nil, runtype.InputInvalid.Errorf("--actions: %w", err)
@@ -89,14 +100,47 @@ func (l *Local) open(ctx context.Context, client bool) error {
 	if err != nil {
 		return err
 	}
-	engine, err := l.newEngine(store, l.library)
-	if err != nil {
-		return errors.Join(err, store.Close())
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.store, l.engine = store, engine
+	if err := l.use(store, l.library); err != nil {
+		return errors.Join(err, store.Close())
+	}
 	return nil
+}
+
+// use makes an engine and a server of a store and a library. The caller holds the lock.
+func (l *Local) use(store Store, lib library.Library) error {
+	engine, err := l.newEngine(store, lib)
+	if err != nil {
+		return err
+	}
+	srv, err := server.New(server.Options{
+		Engine: engine, Objects: store.Objects(), Notifier: &l.notifier, Logger: slog.New(slog.DiscardHandler), MaxBody: localMaxBody,
+		Kinds: func() ([]driver.ServedKind, error) { return l.kinds(store, engine, lib) },
+	})
+	if err != nil {
+		return err
+	}
+	l.store, l.engine, l.server, l.library = store, engine, srv, lib
+	return nil
+}
+
+// kinds are those of the machines and of the operators, with their plans.
+func (l *Local) kinds(store Store, engine *workflow.Engine, lib library.Library) ([]driver.ServedKind, error) {
+	d, err := driver.New(driver.Options{Objects: store.Objects(), Engine: engine, Machines: lib.Machines, Actions: l.actions, Logger: l.options.Logger})
+	if err != nil {
+		return nil, err
+	}
+	kinds, err := d.Kinds()
+	return append(kinds, l.options.Kinds...), err
+}
+
+// ServeHTTP implements http.Handler by the server of the store that is open.
+func (l *Local) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	l.mu.Lock()
+	srv := l.server
+	l.mu.Unlock()
+	srv.ServeHTTP(w, r)
 }
 
 func (l *Local) newEngine(store Store, lib library.Library) (*workflow.Engine, error) {
@@ -134,81 +178,61 @@ func (l *Local) Alone() bool {
 
 // Start implements Runs.
 func (l *Local) Start(ctx context.Context, req workflow.Request) (view.Run, error) {
-	_, engine := l.now()
-	r, err := engine.Start(ctx, req)
-	if err != nil {
-		return view.Run{}, err
-	}
-	return l.view(ctx, r), nil
+	r, err := l.Remote.Start(ctx, req)
+	return l.adopted(ctx, r, err)
 }
 
 // Run implements Runs.
 func (l *Local) Run(ctx context.Context, id string) (view.Run, error) {
-	_, engine := l.now()
-	r, err := engine.Get(ctx, id)
-	if err != nil {
-		return view.Run{}, err
-	}
-	return l.view(ctx, r), nil
+	r, err := l.Remote.Run(ctx, id)
+	return l.adopted(ctx, r, err)
 }
 
-func (l *Local) view(ctx context.Context, r *runtype.Run) view.Run {
-	l.adopt(r)
-	store, engine := l.now()
-	v := view.OfRun(r, workflow.FlowFor(engine.Flows(), r.Flow, r.Subject)).Newest(view.StepPage)
-	if v.Phase == runtype.Queued {
-		v.Behind = behind(ctx, store, r.Subject)
+// adopted returns a run as the file of its flow shows it.
+func (l *Local) adopted(ctx context.Context, r view.Run, err error) (view.Run, error) {
+	if err != nil || !l.adopt(r.Labels[FileLabel]) {
+		return r, err
 	}
-	return v
-}
-
-// Steps implements Runs.
-func (l *Local) Steps(ctx context.Context, id string, after int) (view.Steps, error) {
-	_, engine := l.now()
-	r, err := engine.Get(ctx, id)
-	if err != nil {
-		return view.Steps{}, err
-	}
-	return view.OfSteps(r, workflow.FlowFor(engine.Flows(), r.Flow, r.Subject), after, r.Len()), nil
+	return l.Remote.Run(ctx, r.ID)
 }
 
 // adopt loads the file that a run's flow was read from, if it is still there:
-// its faults, its healers, and what its new definition says of older runs.
-func (l *Local) adopt(r *runtype.Run) {
-	path := r.Labels[FileLabel]
+// its faults, its healers, and what its new definition says of older runs. It reports
+// whether it has loaded anything.
+func (l *Local) adopt(path string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if path == "" || l.files[path] {
-		return
+		return false
 	}
 	l.files[path] = true
 	if _, err := os.Stat(path); err != nil || l.loads(path) {
-		return
+		return false
 	}
 	lib, err := library.Load(append([]string{path}, l.options.Flows...), l.options.Machines, flowfile.Options{Actions: l.actions})
 	if err != nil {
 		l.options.Logger.Warn("the file of the flow does not load any more: the run goes on with its stored definition", "file", path, "error", err)
-		return
+		return false
 	}
-	engine, err := l.newEngine(l.store, lib)
-	if err != nil {
+	if err := l.use(l.store, lib); err != nil {
 		l.options.Logger.Warn("the file of the flow cannot be used: the run goes on with its stored definition", "file", path, "error", err)
-		return
+		return false
 	}
-	l.engine, l.library = engine, lib
+	return true
 }
 
 // loadFaults registers the faults of the file that a run's flow was read from, if
 // the run is stopped by one that nobody here has declared.
-func (l *Local) loadFaults(r *runtype.Run) {
+func (l *Local) loadFaults(r view.Run) bool {
 	path := r.Labels[FileLabel]
 	if path == "" || r.Fault == nil {
-		return
+		return false
 	}
 	if _, known := fault.Lookup(string(r.Fault.Code)); known {
-		return
+		return false
 	}
-	_, _ = library.Load([]string{path}, nil, flowfile.Options{Actions: l.actions}) // without it the run shows the words of UNKNOWN
+	_, err := library.Load([]string{path}, nil, flowfile.Options{Actions: l.actions}) // without it the run shows the words of UNKNOWN
+	return err == nil
 }
 
 // loads reports a file that the options name, by itself or by its folder.
@@ -223,41 +247,23 @@ func (l *Local) loads(path string) bool {
 
 // List implements Runs.
 func (l *Local) List(ctx context.Context, q runstore.Query) (view.Runs, error) {
-	store, engine := l.now()
-	runs, next, err := store.List(ctx, q)
-	if err != nil {
-		return view.Runs{}, err
+	page, err := l.Remote.List(ctx, q)
+	loaded := false
+	for _, r := range page.Items {
+		loaded = l.loadFaults(r) || loaded
 	}
-	for _, r := range runs {
-		l.loadFaults(r)
+	if loaded {
+		return l.Remote.List(ctx, q)
 	}
-	page := view.OfRuns(runs, next, engine.Flows())
-	view.Queue(page.Items)
-	return page, nil
+	return page, err
 }
 
-// History implements Runs.
-func (l *Local) History(ctx context.Context, id string, after int64, limit int) ([]view.Event, error) {
-	store, engine := l.now()
-	r, err := engine.Head(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	events, err := store.History(ctx, r.ID, after, limit)
-	return view.OfEvents(events), err
-}
-
-// Request implements Runs.
-func (l *Local) Request(ctx context.Context, id string, verb runtype.Verb, ask workflow.RunRequest) error {
-	_, engine := l.now()
-	return engineRequest(ctx, engine, id, verb, ask)
-}
-
-// Send implements Runs.
-func (l *Local) Send(ctx context.Context, id string, s runtype.Signal) error {
-	_, engine := l.now()
-	return engine.Send(ctx, id, s)
-}
+// The server of a local store: it waits as long as the store does, and limits nothing that
+// the engine does not limit.
+const (
+	localTimeout = time.Hour
+	localMaxBody = 1 << 30
+)
 
 // Poll intervals of a store that another process works on.
 const (
@@ -315,14 +321,12 @@ func (l *Local) becomeOwner(ctx context.Context) error {
 	if !next.IsOwner() {
 		return next.Close()
 	}
-	engine, err := l.newEngine(next, l.library)
-	if err != nil {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := l.store
+	if err := l.use(next, l.library); err != nil {
 		return errors.Join(err, next.Close())
 	}
-	l.mu.Lock()
-	before := l.store
-	l.store, l.engine = next, engine
-	l.mu.Unlock()
 	l.old = append(l.old, before) // others may be reading from it
 	return nil
 }
@@ -345,4 +349,9 @@ func (l *Local) Advance(ctx context.Context, id string) error {
 func (l *Local) Objects() (control.Objects, error) {
 	store, _ := l.now()
 	return store.Objects(), nil
+}
+
+// Machines implements Definitions.
+func (l *Local) Machines(context.Context) ([]machine.Standalone, error) {
+	return l.library.Machines, nil
 }

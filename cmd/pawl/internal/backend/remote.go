@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/client"
@@ -183,6 +184,14 @@ func (r *Remote) Changes(ctx context.Context, id string) <-chan struct{} {
 func (r *Remote) Flows(ctx context.Context) ([]view.Flow, error) {
 	list, err := r.API.ListFlows(ctx)
 	return list.Items, err
+}
+
+// flowName splits KIND/FLOW, the flow that serves subjects of that kind.
+func flowName(name string) (kind, flow string) {
+	if kind, flow, ok := strings.Cut(name, "/"); ok {
+		return kind, flow
+	}
+	return "", name
 }
 
 // Flow implements Definitions.
