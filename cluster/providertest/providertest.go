@@ -62,7 +62,7 @@ func Run(t *testing.T, open func(t *testing.T) Setup) {
 		name string
 		test func(t *testing.T, r *fixture)
 	}{
-		{"create, find, get and list agree", agree},
+		{"create, find, get and list agree", readsAgree},
 		{"the same key twice creates one resource", sameKey},
 		{"an answer lost after accept is found again", lostAnswer},
 		{"start and stop twice are no errors", startAndStopTwice},

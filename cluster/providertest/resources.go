@@ -21,7 +21,7 @@ func (r *fixture) eachKind(t *testing.T, test func(t *testing.T, r *fixture, k c
 	}
 }
 
-func agree(t *testing.T, r *fixture) {
+func readsAgree(t *testing.T, r *fixture) {
 	r.eachKind(t, func(t *testing.T, r *fixture, k cluster.Kind) {
 		w := r.desired(k)
 		if _, err := r.p.Find(r.ctx(), w); !errors.Is(err, cluster.ErrGone) {

@@ -1,5 +1,3 @@
-// Package clusters stores container clusters in either database: their records, nodes, journal, jobs and
-// events.
 package clusters
 
 import (
@@ -11,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"zombiezen.com/go/sqlite"
@@ -21,19 +18,6 @@ import (
 	"github.com/pawl-dev/pawl/store/sql/db"
 	"github.com/pawl-dev/pawl/store/sql/secrets"
 )
-
-// Store stores container clusters in either database. cluster/clustertest is its
-// conformance suite. The master keys of Options encrypt its secrets.
-type Store struct {
-	m         db.Backend
-	encrypter *secrets.Encrypter
-	lists     lists
-}
-
-var _ cluster.Store = (*Store)(nil)
-
-// New returns the clusters of a database.
-func New(m db.Backend, e *secrets.Encrypter) *Store { return &Store{m: m, encrypter: e} }
 
 // Commit implements cluster.Records. On SQLite it shares its transaction with other
 // pending writes, but succeeds or fails as a whole.
@@ -344,36 +328,4 @@ func (w *commit) fillIn() {
 	for i, e := range c.Events {
 		e.Seq, e.Cluster, e.Owner, e.Revision = w.events[i].Seq, w.events[i].Cluster, w.events[i].Owner, w.events[i].Revision
 	}
-}
-
-// Setting returns the value of a setting, "" if there is none.
-func (c *Store) Setting(ctx context.Context, name string) (value string, err error) {
-	err = c.m.Read(ctx, func(s db.Session) error {
-		value, err = setting(s, name)
-		return err
-	})
-	return value, err
-}
-
-func setting(s db.Session, name string) (value string, err error) {
-	err = s.Query(`SELECT value FROM setting WHERE name = $1`, []any{name}, func(r db.Row) error { value = r.Text(0); return nil })
-	return value, err
-}
-
-// PutSetting stores a setting.
-func (c *Store) PutSetting(ctx context.Context, name, value string) error {
-	return c.m.Apply(ctx, db.Single(putSettingSQL, name, db.Plain(value), time.Now().UnixNano()))
-}
-
-const putSettingSQL = `INSERT INTO setting (name, value, at) VALUES ($1, $2, $3) ON CONFLICT (name) DO UPDATE SET value = excluded.value, at = excluded.at`
-
-// SettingOr returns the value of a setting; if there is none, it stores the given value
-// and returns it. So several servers agree on one value, such as the id of the
-// installation.
-func (c *Store) SettingOr(ctx context.Context, name, value string) (kept string, err error) {
-	err = c.m.Apply(ctx, db.Single(`INSERT INTO setting (name, value, at) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING`, name, db.Plain(value), time.Now().UnixNano()))
-	if err != nil {
-		return "", err
-	}
-	return c.Setting(ctx, name)
 }
