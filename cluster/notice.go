@@ -21,11 +21,11 @@ type Notices interface {
 // identify it.
 type Notice struct {
 	Provider string     `json:"provider"`
-	Task     string     `json:"duty"`
+	Task     string     `json:"task"`
 	Since    time.Time  `json:"since,omitzero"` // since when the provider cannot be read; zero: it can
 	Code     fault.Code `json:"code,omitempty"`
 	Text     string     `json:"text,omitempty"`
-	Orphans  []Orphan   `json:"strays,omitempty"`
+	Orphans  []Orphan   `json:"orphans,omitempty"`
 	More     int        `json:"more,omitempty"` // number of further orphans
 }
 

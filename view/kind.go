@@ -19,7 +19,7 @@ type Kind struct {
 	Title     string      `json:"title"`
 	Remedy    string      `json:"remedy"`
 	Guide     string      `json:"guide,omitempty" doc:"Markdown; a template over the details of the fault"`
-	Uncharged bool        `json:"free,omitempty" doc:"failures of this kind are not charged to the step"`
+	Uncharged bool        `json:"uncharged,omitempty" doc:"failures of this kind are not charged to the step"`
 	Source    string      `json:"source,omitempty" doc:"file that declares it"`
 	Healer    *Healer     `json:"healer,omitempty"`
 }

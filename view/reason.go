@@ -99,7 +99,7 @@ func StepReason(s Step, now time.Time) string {
 			notes = append(notes, "undoing")
 		}
 		if s.Isolated {
-			notes = append(notes, "alone")
+			notes = append(notes, "isolated")
 		}
 		if s.Attempts > 1 {
 			notes = append(notes, attempt(s))

@@ -76,7 +76,7 @@ type Step struct {
 	Fault     *Fault            `json:"fault,omitempty"`
 	Wait      *Wait             `json:"wait,omitempty"`
 	Undoing   bool              `json:"undoing,omitempty" doc:"the attempts are those of its undo"`
-	Isolated  bool              `json:"alone,omitempty" doc:"runs alone, after lost attempts"`
+	Isolated  bool              `json:"isolated,omitempty" doc:"no other step that may have killed its process runs meanwhile; after lost attempts"`
 	Note      string            `json:"note,omitempty" doc:"why it was skipped"`
 	Actor     string            `json:"actor,omitempty" doc:"who skipped it"`
 }

@@ -264,7 +264,7 @@ func TestReason(t *testing.T) {
 		"own wait":          {step(Step{Phase: runtype.StepWaiting, Wait: &Wait{Reason: "CatchingUp", Message: "12 bytes\nbehind"}}), "CatchingUp: 12 bytes behind"},
 		"deadline has come": {step(Step{Phase: runtype.StepWaiting, Wait: &Wait{Signal: "s", Deadline: now}}), "signal s, deadline now"},
 		"progress":          {step(Step{Phase: runtype.StepRunning, Attempts: 1, Progress: &Progress{Done: 3, Total: 10, Text: "files"}}), "3/10 files"},
-		"alone":             {step(Step{Phase: runtype.StepRunning, Attempts: 3, Isolated: true}), "alone, attempt 3"},
+		"isolated":          {step(Step{Phase: runtype.StepRunning, Attempts: 3, Isolated: true}), "isolated, attempt 3"},
 		"stalled":           {Run{Phase: runtype.Running, Warning: "Stalled"}, "stalled"},
 		"nothing":           {Run{Phase: runtype.Succeeded}, ""},
 	} {

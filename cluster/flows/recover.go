@@ -23,7 +23,7 @@ func (s *flows) recoverFlow() workflow.Flow {
 		Name: cluster.FlowRecover, Version: 1, Description: "repairs a cluster", Deadline: cluster.RunDeadline,
 		Steps: []workflow.Step{
 			s.step("plan", "observe the cluster, decide by the policy", checkBounds, planRepair),
-			s.step("mend", "remove changed resources: network, address, rules", resources.ResourceBounds, closeChanged),
+			s.step("changed", "remove changed resources: network, address, rules", resources.ResourceBounds, closeChanged),
 			s.step("network", "create the network again if it is gone", resources.ResourceBounds, network),
 			s.step("address", "find or acquire the address again if it is gone", resources.ResourceBounds, address),
 			{
@@ -41,7 +41,7 @@ func (s *flows) recoverFlow() workflow.Flow {
 			s.step("drain", "surplus workers drain", resources.Bounds{Timeout: drainWait, Tries: 0}, drainSurplus),
 			s.step("surplus", "destroy surplus workers, and VMs of this cluster without a row", removal, removeSurplus),
 			s.step("rules", "correct the rules", resources.ResourceBounds, repairRules),
-			s.step("verdict", "fail if the policy forbids a repair", checkBounds, failForbidden),
+			s.step("policy", "fail if the policy forbids a repair", checkBounds, failForbidden),
 			s.step("endpoint", "the endpoint answers", resources.Bounds{Timeout: s.options.Settings.EndpointWait, Tries: 0}, endpoint),
 			s.step("join", "every node is ready", resources.Bounds{Timeout: s.options.Settings.JoinWait, Tries: 0}, join),
 			s.step("publish", "save totals and endpoint, revoke the join token", publishBounds, publish),
@@ -54,11 +54,11 @@ func (s *flows) recoverFlow() workflow.Flow {
 type repairPlan struct {
 	Batches []repairBatch `json:"batches,omitempty"`
 	Fill    bool          `json:"fill,omitempty"`
-	Keep    bool          `json:"keep,omitempty"`   // no control node is created: the last one is replaced only with consent
-	Adopt   []string      `json:"adopt,omitempty"`  // provider ids
-	Remove  []string      `json:"remove,omitempty"` // provider ids of VMs
-	Drop    []string      `json:"drop,omitempty"`   // names
-	Mend    []string      `json:"mend,omitempty"`   // journal keys
+	Keep    bool          `json:"keep,omitempty"`    // no control node is created: the last one is replaced only with consent
+	Adopt   []string      `json:"adopt,omitempty"`   // provider ids
+	Remove  []string      `json:"remove,omitempty"`  // provider ids of VMs
+	Drop    []string      `json:"drop,omitempty"`    // names
+	Changed []string      `json:"changed,omitempty"` // journal keys
 	failedStep
 }
 
@@ -100,7 +100,7 @@ func planRepair(ctx context.Context, w *work) outcome.Outcome {
 		}
 	}
 	for _, row := range plan.Repair {
-		doc.Mend = append(doc.Mend, row.Key)
+		doc.Changed = append(doc.Changed, row.Key)
 	}
 	if w.Input.Request != nil && len(w.Input.Request.Victims) > 0 { // the caller chose the nodes to remove
 		doc.choose(w.Input.Request.Victims)
@@ -176,7 +176,7 @@ func closeChanged(ctx context.Context, w *work) outcome.Outcome {
 	}
 	var rows []*cluster.JournalRow
 	var given cluster.Change
-	for _, key := range plan.Mend {
+	for _, key := range plan.Changed {
 		switch row := w.Row(key); {
 		case row == nil || !row.Phase.Open():
 		case row.Origin != cluster.OriginGiven:

@@ -32,7 +32,7 @@ func (s *flows) startFlow() workflow.Flow {
 		Name: cluster.FlowStart, Version: 1, Description: "creates a cluster, or starts its VMs again", Deadline: cluster.RunDeadline,
 		Steps: []workflow.Step{
 			onFirstStart(s.step("check", "quota, capacity and entities for all nodes", checkBounds, checkAll)),
-			when(s.step("books", "the record is complete, the entities exist", checkBounds, checkRecords), "it is a later start", again),
+			when(s.step("record", "the record is complete, the entities exist", checkBounds, checkRecords), "it is a later start", again),
 			onFirstStart(s.step("network", "create the network if none was given", resources.ResourceBounds, network)),
 			onFirstStart(s.step("address", "find the source NAT, or acquire an address", resources.ResourceBounds, address)),
 			s.step("control", "create and start the control nodes", vmBounds, controlNodes),

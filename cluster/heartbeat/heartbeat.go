@@ -35,7 +35,7 @@ const (
 
 // Signal is the name of the signal that wakes a run when the readiness of a node
 // has changed.
-const Signal = "hello"
+const Signal = "heartbeat"
 
 // Store is the part of cluster.Store that a Receiver uses.
 type Store interface {

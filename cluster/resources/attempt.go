@@ -80,7 +80,7 @@ type Bounds struct {
 
 // Reasons of waits that the nodes and the journal of a cluster explain.
 const (
-	WaitsForNodes    = "Hello"
+	WaitsForNodes    = "NodesNotReady"
 	WaitsForProvider = "Provider"
 )
 

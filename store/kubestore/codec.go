@@ -149,8 +149,8 @@ func defaultAttempt(step string) int {
 
 func stepOf(s *runtype.StepRecord) api.RunStep {
 	out := api.RunStep{
-		Phase: string(s.Phase), Ord: s.Ord, Round: s.Round, Attempt: attemptOf(s.Attempt, 1), Failures: s.Failures, Free: s.Uncharged, FreeSince: timeText(s.UnchargedSince),
-		Lost: s.Lost, Alone: s.Isolated, Undoing: s.Undoing, StartedAt: timeText(s.StartedAt), EndedAt: timeText(s.EndedAt), NextAt: timeText(s.NextAt),
+		Phase: string(s.Phase), Ord: s.Ord, Round: s.Round, Attempt: attemptOf(s.Attempt, 1), Failures: s.Failures, Uncharged: s.Uncharged, UnchargedSince: timeText(s.UnchargedSince),
+		Lost: s.Lost, Isolated: s.Isolated, Undoing: s.Undoing, StartedAt: timeText(s.StartedAt), EndedAt: timeText(s.EndedAt), NextAt: timeText(s.NextAt),
 		Output: string(s.Output), Fault: faultOf(s.Fault), Note: s.Note, Actor: s.Actor,
 	}
 	if !s.AttemptAt.Equal(s.StartedAt) {
@@ -176,8 +176,8 @@ func stepOf(s *runtype.StepRecord) api.RunStep {
 
 func (d *decoder) step(name string, s *api.RunStep) *runtype.StepRecord {
 	out := &runtype.StepRecord{
-		Name: name, Phase: runtype.StepPhase(s.Phase), Ord: s.Ord, Round: s.Round, Attempt: attempt(s.Attempt, 1), Failures: s.Failures, Uncharged: s.Free, UnchargedSince: d.time(s.FreeSince),
-		Lost: s.Lost, Isolated: s.Alone, Undoing: s.Undoing, StartedAt: d.time(s.StartedAt), EndedAt: d.time(s.EndedAt), NextAt: d.time(s.NextAt),
+		Name: name, Phase: runtype.StepPhase(s.Phase), Ord: s.Ord, Round: s.Round, Attempt: attempt(s.Attempt, 1), Failures: s.Failures, Uncharged: s.Uncharged, UnchargedSince: d.time(s.UnchargedSince),
+		Lost: s.Lost, Isolated: s.Isolated, Undoing: s.Undoing, StartedAt: d.time(s.StartedAt), EndedAt: d.time(s.EndedAt), NextAt: d.time(s.NextAt),
 		Output: raw(s.Output), Fault: d.fault(s.Fault), Note: s.Note, Actor: s.Actor,
 	}
 	out.AttemptAt = out.StartedAt

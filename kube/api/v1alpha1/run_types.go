@@ -193,14 +193,14 @@ type RunStep struct {
 	Ord   int64  `json:"ord,omitempty"`
 	Round int    `json:"round,omitempty"`
 	// Attempt is how many attempts were started in this round. None: one.
-	Attempt   *int   `json:"attempt,omitempty"`
-	Failures  int    `json:"failures,omitempty"`
-	Free      int    `json:"free,omitempty"`
-	FreeSince string `json:"freeSince,omitempty"`
-	Lost      int    `json:"lost,omitempty"`
-	Alone     bool   `json:"alone,omitempty"`
-	Undoing   bool   `json:"undoing,omitempty"`
-	StartedAt string `json:"startedAt,omitempty"`
+	Attempt        *int   `json:"attempt,omitempty"`
+	Failures       int    `json:"failures,omitempty"`
+	Uncharged      int    `json:"uncharged,omitempty"`
+	UnchargedSince string `json:"unchargedSince,omitempty"`
+	Lost           int    `json:"lost,omitempty"`
+	Isolated       bool   `json:"isolated,omitempty"`
+	Undoing        bool   `json:"undoing,omitempty"`
+	StartedAt      string `json:"startedAt,omitempty"`
 	// AttemptAt is when the newest attempt was started, if that is not startedAt.
 	AttemptAt string `json:"attemptAt,omitempty"`
 	EndedAt   string `json:"endedAt,omitempty"`

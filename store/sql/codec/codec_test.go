@@ -57,8 +57,8 @@ func drawRecord(t *rapid.T) *runtype.StepRecord {
 	s := &runtype.StepRecord{Name: rapid.String().Draw(t, "name"),
 		Phase: rapid.SampledFrom(append([]runtype.StepPhase{"New"}, recordPhases...)).Draw(t, "phase"),
 		Ord:   rapid.Int64().Draw(t, "ord"), Round: number.Draw(t, "round"), Attempt: number.Draw(t, "attempt"),
-		Failures: number.Draw(t, "failures"), Uncharged: number.Draw(t, "free"), UnchargedSince: times(t, "freeSince"),
-		Lost: number.Draw(t, "lost"), Isolated: rapid.Bool().Draw(t, "alone"), Undoing: rapid.Bool().Draw(t, "undoing"),
+		Failures: number.Draw(t, "failures"), Uncharged: number.Draw(t, "uncharged"), UnchargedSince: times(t, "unchargedSince"),
+		Lost: number.Draw(t, "lost"), Isolated: rapid.Bool().Draw(t, "isolated"), Undoing: rapid.Bool().Draw(t, "undoing"),
 		StartedAt: times(t, "started"), AttemptAt: times(t, "attemptAt"), EndedAt: times(t, "ended"), NextAt: times(t, "next"),
 		Note: rapid.String().Draw(t, "note"), Actor: rapid.String().Draw(t, "actor")}
 	if rapid.Bool().Draw(t, "output") {

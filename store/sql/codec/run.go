@@ -13,7 +13,7 @@ const (
 	bitRound    = iota
 	bitAttempts // not 1
 	bitFailures
-	bitFree
+	bitUncharged
 	bitLost
 	bitAlone
 	bitUndoing
@@ -34,7 +34,7 @@ func (e *encoder) record(s *runtype.StepRecord) {
 	f.set(bitRound, s.Round != 0)
 	f.set(bitAttempts, s.Attempt != 1)
 	f.set(bitFailures, s.Failures != 0)
-	f.set(bitFree, s.Uncharged != 0 || !s.UnchargedSince.IsZero())
+	f.set(bitUncharged, s.Uncharged != 0 || !s.UnchargedSince.IsZero())
 	f.set(bitLost, s.Lost != 0)
 	f.set(bitAlone, s.Isolated)
 	f.set(bitUndoing, s.Undoing)
@@ -63,7 +63,7 @@ func (e *encoder) record(s *runtype.StepRecord) {
 	if f.has(bitFailures) {
 		e.int(int64(s.Failures))
 	}
-	if f.has(bitFree) {
+	if f.has(bitUncharged) {
 		e.int(int64(s.Uncharged))
 		e.time(s.UnchargedSince)
 	}
@@ -121,7 +121,7 @@ func (d *decoder) record() *runtype.StepRecord {
 	if f.has(bitFailures) {
 		s.Failures = int(d.int())
 	}
-	if f.has(bitFree) {
+	if f.has(bitUncharged) {
 		s.Uncharged = int(d.int())
 		s.UnchargedSince = d.time()
 	}

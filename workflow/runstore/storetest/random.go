@@ -45,7 +45,7 @@ func drawRecord(t *rapid.T, r *runtype.Run) *runtype.StepRecord {
 	s.Phase = rapid.SampledFrom([]runtype.StepPhase{runtype.StepRunning, runtype.StepRetrying, runtype.StepWaiting, runtype.StepFailed,
 		runtype.StepDone, runtype.StepSkipped, runtype.StepPending, runtype.StepUndone, runtype.StepEntered}).Draw(t, "step phase")
 	s.Round, s.Attempt, s.Failures, s.Uncharged, s.Lost = number("round"), number("attempt"), number("failures"), number("free"), number("lost")
-	s.Isolated, s.Undoing = rapid.Bool().Draw(t, "alone"), rapid.Bool().Draw(t, "undoing")
+	s.Isolated, s.Undoing = rapid.Bool().Draw(t, "isolated"), rapid.Bool().Draw(t, "undoing")
 	s.StartedAt, s.AttemptAt, s.EndedAt, s.NextAt, s.UnchargedSince = drawTime(t), drawTime(t), drawTime(t), drawTime(t), drawTime(t)
 	s.Note, s.Actor = drawText(t), drawText(t)
 	s.Output, s.Fault, s.Wait, s.Progress, s.Items = nil, nil, nil, nil, nil
