@@ -125,11 +125,14 @@ func (a *app) fail(ctx context.Context, err error) int {
 	return code
 }
 
-// problemOf lists the findings in files one by one.
+// problemOf lists the findings in files one by one. It names no path of the HTTP API: a
+// store, a server and a Kubernetes cluster report the same.
 func problemOf(err error) *view.Problem {
 	var found flowfile.Problems
 	if !errors.As(err, &found) {
-		return view.ProblemOf(err)
+		p := *view.ProblemOf(err)
+		p.Instance = ""
+		return &p
 	}
 	p := *view.ProblemOf(workflow.FlowInvalid.Errorf("%d problems in files", len(found.Errors())))
 	for _, f := range found {
