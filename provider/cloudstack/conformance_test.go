@@ -10,11 +10,11 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/cluster/providertest"
 	"github.com/pawl-dev/pawl/provider/cloudstack"
+	"github.com/pawl-dev/pawl/provider/cloudstack/cloudstacktest"
 	"github.com/pawl-dev/pawl/provider/sim"
-	"github.com/pawl-dev/pawl/provider/sim/wire"
 )
 
-// The conformance suite of providers against sim/wire: with immediate jobs, with slow
+// The conformance suite of providers against cloudstacktest: with immediate jobs, with slow
 // jobs, as an older server, and with a key that is not an admin's.
 func TestProvider(t *testing.T) {
 	slow := sim.Times{
@@ -23,16 +23,16 @@ func TestProvider(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		o   sim.Options
-		w   wire.Options
+		w   cloudstacktest.Options
 		key string
 	}{
-		"at once":              {sim.Options{}, wire.Options{Enforce: true}, "ADMIN"},
-		"jobs":                 {sim.Options{Times: slow}, wire.Options{Enforce: true}, "ADMIN"},
-		"no customjobid":       {sim.Options{Times: slow}, wire.Options{NoCustomJobID: true}, "ADMIN"},
-		"refused in jobs":      {sim.Options{RefuseInJob: true, LateSourceNAT: true, Times: slow}, wire.Options{}, "ADMIN"},
-		"refused, no job ids":  {sim.Options{RefuseInJob: true, Times: slow}, wire.Options{NoCustomJobID: true}, "ADMIN"},
-		"the key of a user":    {sim.Options{Times: slow}, wire.Options{}, "KEY"},
-		"seen late, by job id": {sim.Options{Times: slow, Visible: 5 * time.Millisecond}, wire.Options{}, "ADMIN"},
+		"at once":              {sim.Options{}, cloudstacktest.Options{Enforce: true}, "ADMIN"},
+		"jobs":                 {sim.Options{Times: slow}, cloudstacktest.Options{Enforce: true}, "ADMIN"},
+		"no customjobid":       {sim.Options{Times: slow}, cloudstacktest.Options{NoCustomJobID: true}, "ADMIN"},
+		"refused in jobs":      {sim.Options{RefuseInJob: true, LateSourceNAT: true, Times: slow}, cloudstacktest.Options{}, "ADMIN"},
+		"refused, no job ids":  {sim.Options{RefuseInJob: true, Times: slow}, cloudstacktest.Options{NoCustomJobID: true}, "ADMIN"},
+		"the key of a user":    {sim.Options{Times: slow}, cloudstacktest.Options{}, "KEY"},
+		"seen late, by job id": {sim.Options{Times: slow, Visible: 5 * time.Millisecond}, cloudstacktest.Options{}, "ADMIN"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -41,7 +41,7 @@ func TestProvider(t *testing.T) {
 	}
 }
 
-func setup(t *testing.T, o sim.Options, w wire.Options, key string) providertest.Setup {
+func setup(t *testing.T, o sim.Options, w cloudstacktest.Options, key string) providertest.Setup {
 	r := newFixture(t, o, w)
 	client := func() *cloudstack.Provider { return r.client(func(o *cloudstack.Options) { o.APIKey = key }) }
 	var aliens atomic.Int64

@@ -13,8 +13,8 @@ import (
 
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/provider/cloudstack/cloudstacktest"
 	"github.com/pawl-dev/pawl/provider/sim"
-	"github.com/pawl-dev/pawl/provider/sim/wire"
 )
 
 // retryingClient works as the service does: it repeats a failed request under the same
@@ -171,12 +171,12 @@ func TestEachRequestMayFail(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		o    sim.Options
-		w    wire.Options
+		w    cloudstacktest.Options
 		step int
 	}{
-		{"at once", sim.Options{}, wire.Options{Enforce: true}, 1},
-		{"jobs", sim.Options{Times: sim.Times{Create: time.Millisecond, Start: time.Millisecond, Stop: time.Millisecond, Destroy: time.Millisecond, Network: time.Millisecond, Rule: time.Millisecond}}, wire.Options{}, 4},
-		{"no customjobid", sim.Options{}, wire.Options{NoCustomJobID: true}, 3},
+		{"at once", sim.Options{}, cloudstacktest.Options{Enforce: true}, 1},
+		{"jobs", sim.Options{Times: sim.Times{Create: time.Millisecond, Start: time.Millisecond, Stop: time.Millisecond, Destroy: time.Millisecond, Network: time.Millisecond, Rule: time.Millisecond}}, cloudstacktest.Options{}, 4},
+		{"no customjobid", sim.Options{}, cloudstacktest.Options{NoCustomJobID: true}, 3},
 	} {
 		for _, series := range []string{"lost before", "lost after", "others in turn"} {
 			t.Run(c.name+"/"+series, func(t *testing.T) {
@@ -296,7 +296,7 @@ func TestScriptedFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newFixture(t, sim.Options{Script: script, Times: sim.Times{Create: time.Millisecond, Rule: time.Millisecond}}, wire.Options{})
+			r := newFixture(t, sim.Options{Script: script, Times: sim.Times{Create: time.Millisecond, Rule: time.Millisecond}}, cloudstacktest.Options{})
 			hit := name
 			runLifecycle(t, r, "script", &hit)
 			if r.cloud.Fired("") == 0 {

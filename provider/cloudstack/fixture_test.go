@@ -11,8 +11,8 @@ import (
 
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/provider/cloudstack"
+	"github.com/pawl-dev/pawl/provider/cloudstack/cloudstacktest"
 	"github.com/pawl-dev/pawl/provider/sim"
-	"github.com/pawl-dev/pawl/provider/sim/wire"
 )
 
 const installation = "exam"
@@ -47,7 +47,7 @@ type answer struct {
 	header http.Header
 }
 
-func newFixture(t testing.TB, o sim.Options, w wire.Options) *fixture {
+func newFixture(t testing.TB, o sim.Options, w cloudstacktest.Options) *fixture {
 	t.Helper()
 	o.Installation = installation
 	cloud, err := sim.New(o)
@@ -56,11 +56,11 @@ func newFixture(t testing.TB, o sim.Options, w wire.Options) *fixture {
 	}
 	r := &fixture{t: t, cloud: cloud}
 	w.Cloud = cloud
-	w.Users = map[string]wire.User{
+	w.Users = map[string]cloudstacktest.User{
 		"KEY":   {Secret: "SECRET", Account: "acme", DomainID: "d1"},
 		"ADMIN": {Secret: "SECRET", Account: "acme", DomainID: "d1", Admin: true},
 	}
-	api := wire.New(w)
+	api := cloudstacktest.New(w)
 	r.url = "https://cloud.example.org/client/api"
 	r.http = &http.Client{Transport: directTransport(func(rw http.ResponseWriter, req *http.Request) { r.serve(api, rw, req) })}
 	t.Cleanup(func() { cloud.Close() })

@@ -10,15 +10,15 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/provider/cloudstack"
+	"github.com/pawl-dev/pawl/provider/cloudstack/cloudstacktest"
 	"github.com/pawl-dev/pawl/provider/sim"
-	"github.com/pawl-dev/pawl/provider/sim/wire"
 )
 
 // If the server allows only smaller pages, the client uses the size from the server's
 // text, or half each time; it exceeds the limit only once.
 func TestFinding22PageSizeIsAdapted(t *testing.T) {
 	for _, text := range []string{"Page size can't exceed max allowed page size value: 3", "the pagesize is too large"} {
-		r := newFixture(t, sim.Options{}, wire.Options{})
+		r := newFixture(t, sim.Options{}, cloudstacktest.Options{})
 		p := r.client()
 		for i := range 8 {
 			if _, err := r.cloud.Add(cluster.DesiredResource{Kind: cluster.VM, Name: fmt.Sprint("vm-", i), Tags: map[string]string{cluster.TagInstallation: installation},
@@ -66,7 +66,7 @@ func TestFinding22PageSizeIsAdapted(t *testing.T) {
 // A list with very small pages ends: no page of size 2 or 3 contains both the sixth and
 // the seventh resource.
 func TestFinding22SmallPagesHaveAnEnd(t *testing.T) {
-	r := newFixture(t, sim.Options{}, wire.Options{})
+	r := newFixture(t, sim.Options{}, cloudstacktest.Options{})
 	const vms = 26
 	for i := range vms {
 		if _, err := r.cloud.Add(cluster.DesiredResource{Kind: cluster.VM, Name: fmt.Sprint("vm-", i), Tags: map[string]string{cluster.TagInstallation: installation},
@@ -103,7 +103,7 @@ func TestFinding22SmallPagesHaveAnEnd(t *testing.T) {
 
 // If two pages do not overlap, a list that changes between them is an error.
 func TestFinding22ChangeBetweenSmallPagesIsNotMissed(t *testing.T) {
-	r := newFixture(t, sim.Options{}, wire.Options{})
+	r := newFixture(t, sim.Options{}, cloudstacktest.Options{})
 	p := r.client(func(o *cloudstack.Options) { o.PageSize = 2 })
 	for i := range 6 {
 		if _, err := r.cloud.Add(cluster.DesiredResource{Kind: cluster.VM, Name: fmt.Sprint("vm-", i), Tags: map[string]string{cluster.TagInstallation: installation},

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/provider/cloudstack"
+	"github.com/pawl-dev/pawl/provider/cloudstack/cloudstacktest"
 	"github.com/pawl-dev/pawl/provider/sim"
-	"github.com/pawl-dev/pawl/provider/sim/wire"
 )
 
 func has(entries []cluster.Entry, id string) bool {
@@ -31,7 +31,7 @@ func TestNetworksOfOthersAreNotOffered(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newFixture(t, sim.Options{}, wire.Options{})
+			r := newFixture(t, sim.Options{}, cloudstacktest.Options{})
 			client := p(r)
 			u := &retryingClient{t: t, p: client}
 			net, err := u.make(want(cluster.Network, "net", cluster.Spec{Offering: "isolated"}))
@@ -61,7 +61,7 @@ func TestNetworksOfOthersAreNotOffered(t *testing.T) {
 }
 
 func TestARuleOnTheEndpointIsSeen(t *testing.T) {
-	r := newFixture(t, sim.Options{}, wire.Options{})
+	r := newFixture(t, sim.Options{}, cloudstacktest.Options{})
 	p := r.client()
 	u := &retryingClient{t: t, p: p}
 	created, err := u.createCluster()
@@ -101,7 +101,7 @@ func TestOwnerOfAResource(t *testing.T) {
 		"another account":      {cluster.Owner{AccountID: "mallory", DomainID: "d1"}, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newFixture(t, sim.Options{}, wire.Options{})
+			r := newFixture(t, sim.Options{}, cloudstacktest.Options{})
 			created, err := r.cloud.Add(cluster.DesiredResource{Kind: cluster.VM, Name: "vm", Owner: c.owner, Tags: c.tags, Spec: w.Spec})
 			if err != nil {
 				t.Fatal(err)
@@ -121,7 +121,7 @@ func TestOwnerOfAResource(t *testing.T) {
 // The VM of a failed deployment is removed before the next try, and nothing else.
 func TestFailedDeploymentIsRemoved(t *testing.T) {
 	r := newFixture(t, sim.Options{Script: []sim.Rule{{Call: sim.Create, Kind: cluster.VM, Nth: 1, Do: sim.FailJob, Err: cluster.CapacityExhausted.Errorf("full")}},
-		Times: sim.Times{Create: time.Millisecond, Destroy: time.Millisecond}}, wire.Options{})
+		Times: sim.Times{Create: time.Millisecond, Destroy: time.Millisecond}}, cloudstacktest.Options{})
 	u := &retryingClient{t: t, p: r.client()}
 	w := want(cluster.VM, "vm", cluster.Spec{Offering: "small", Template: "node-image"})
 	call, err := u.p.Create(t.Context(), w)
@@ -154,7 +154,7 @@ func TestFailedDeploymentIsRemoved(t *testing.T) {
 }
 
 func TestAJobNobodyKnows(t *testing.T) {
-	r := newFixture(t, sim.Options{}, wire.Options{})
+	r := newFixture(t, sim.Options{}, cloudstacktest.Options{})
 	p := r.client()
 	call := cluster.Call{Job: "00000000-0000-4000-8000-000000000000"}
 	if _, err := p.Poll(t.Context(), call); !errors.Is(err, cluster.ErrGone) {
@@ -167,7 +167,7 @@ func TestAJobNobodyKnows(t *testing.T) {
 }
 
 func TestWhatIsRefusedIsNotSent(t *testing.T) {
-	r := newFixture(t, sim.Options{}, wire.Options{})
+	r := newFixture(t, sim.Options{}, cloudstacktest.Options{})
 	p := r.client(func(o *cloudstack.Options) { o.Zones = []string{"zone-1"} })
 	good := func() cluster.DesiredResource {
 		return want(cluster.VM, "vm", cluster.Spec{Offering: "small", Template: "node-image"})
@@ -195,7 +195,7 @@ func TestWhatIsRefusedIsNotSent(t *testing.T) {
 }
 
 func TestKeyPairsAndDefaults(t *testing.T) {
-	r := newFixture(t, sim.Options{Templates: []cluster.Entry{{ID: "old", Name: "old"}, {ID: "node-image", Name: "node-image"}}}, wire.Options{})
+	r := newFixture(t, sim.Options{Templates: []cluster.Entry{{ID: "old", Name: "old"}, {ID: "node-image", Name: "node-image"}}}, cloudstacktest.Options{})
 	p := r.client()
 	if _, err := r.cloud.As("").Create(t.Context(), cluster.DesiredResource{Kind: cluster.KeyPair, Name: "mine", Owner: owner}); err != nil {
 		t.Fatal(err)
@@ -224,7 +224,7 @@ func TestKeyPairsAndDefaults(t *testing.T) {
 // The root disk size is sent if the API accepts it; otherwise Check reports it before the
 // create.
 func TestSizeOfRootDisks(t *testing.T) {
-	r := newFixture(t, sim.Options{}, wire.Options{})
+	r := newFixture(t, sim.Options{}, cloudstacktest.Options{})
 	p := r.client()
 	w := want(cluster.VM, "vm", cluster.Spec{Offering: "small", Template: "node-image", DiskGB: 40})
 	got, err := (&retryingClient{t: t, p: p}).make(w)
@@ -247,7 +247,7 @@ func TestSizeOfRootDisks(t *testing.T) {
 	if found, err := p.Check(t.Context(), need); err != nil || len(found) > 0 || !p.Capabilities().DiskSize {
 		t.Errorf("%+v, %v, %+v", found, err, p.Capabilities())
 	}
-	old := newFixture(t, sim.Options{}, wire.Options{NoRootDiskSize: true})
+	old := newFixture(t, sim.Options{}, cloudstacktest.Options{NoRootDiskSize: true})
 	p = old.client()
 	found, err := p.Check(t.Context(), need)
 	if err != nil || len(found) != 1 || found[0].Code != cluster.EntityRefused.Code || p.Capabilities().DiskSize {
@@ -273,7 +273,7 @@ func TestCheckKnowsTheLimits(t *testing.T) {
 		"memory of a zone": {sim.Options{Zones: []sim.Zone{{ID: "zone-1", Name: "z", MemoryMB: 3071}}}, cluster.CapacityExhausted.Code},
 		"a disabled zone":  {sim.Options{Zones: []sim.Zone{{ID: "zone-1", Name: "z", Disabled: true}}}, cluster.EntityRefused.Code},
 	} {
-		found, err := newFixture(t, c.o, wire.Options{}).client().Check(t.Context(), need)
+		found, err := newFixture(t, c.o, cloudstacktest.Options{}).client().Check(t.Context(), need)
 		if err != nil || (len(found) == 0) != (c.want == "") || len(found) > 0 && !slices.ContainsFunc(found, func(f cluster.Finding) bool { return f.Code == c.want }) {
 			t.Errorf("%s: %+v, %v; want %q", name, found, err, c.want)
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // The methods below extend cluster.Provider for other APIs of the cloud, such as
-// sim/wire. Their calls are logged, and rules apply to them.
+// provider/cloudstack/cloudstacktest. Their calls are logged, and rules apply to them.
 
 // Query selects resources. Zero fields do not restrict.
 type Query struct {

@@ -1,4 +1,4 @@
-package wire_test
+package cloudstacktest_test
 
 import (
 	"encoding/base64"
@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/provider/cloudstack/cloudstacktest"
 	"github.com/pawl-dev/pawl/provider/sim"
-	"github.com/pawl-dev/pawl/provider/sim/wire"
 )
 
 // The lifecycle of a cluster's resources.
 func TestLife(t *testing.T) {
-	r := newFixture(t, sim.Options{LateSourceNAT: true, Times: sim.Times{Create: 5 * time.Millisecond, Rule: time.Millisecond, Destroy: time.Millisecond}}, wire.Options{})
+	r := newFixture(t, sim.Options{LateSourceNAT: true, Times: sim.Times{Create: 5 * time.Millisecond, Rule: time.Millisecond, Destroy: time.Millisecond}}, cloudstacktest.Options{})
 	net, _ := r.ok("createNetwork", "name", "net", "zoneid", "zone-1", "networkofferingid", "isolated")["network"].(map[string]any)
 	network := net["id"].(string)
 	ip, result := r.job("associateIpAddress", "networkid", network)
@@ -69,7 +69,7 @@ func TestLife(t *testing.T) {
 }
 
 func TestPower(t *testing.T) {
-	r := newFixture(t, sim.Options{}, wire.Options{})
+	r := newFixture(t, sim.Options{}, cloudstacktest.Options{})
 	vm := r.deploy("one")
 	state := func() string {
 		all := r.as("ADMIN").list("virtualmachine", "listVirtualMachines", "id", vm)
@@ -106,7 +106,7 @@ func TestPower(t *testing.T) {
 
 // An unknown id is an error or an empty list, depending on the id.
 func TestUnknownID(t *testing.T) {
-	r := newFixture(t, sim.Options{}, wire.Options{})
+	r := newFixture(t, sim.Options{}, cloudstacktest.Options{})
 	if got := r.list("virtualmachine", "listVirtualMachines", "id", "00000000-0000-4000-8000-000000000001"); got != nil {
 		t.Errorf("%v", got)
 	}
@@ -116,7 +116,7 @@ func TestUnknownID(t *testing.T) {
 }
 
 func TestTags(t *testing.T) {
-	r := newFixture(t, sim.Options{}, wire.Options{})
+	r := newFixture(t, sim.Options{}, cloudstacktest.Options{})
 	one, two := r.deploy("one"), r.deploy("two")
 	byTag := []string{"tags[0].key", cluster.TagInstallation, "tags[0].value", "inst", "tags[1].key", "note", "tags[1].value", "ü & = ~"}
 	if got := r.list("virtualmachine", "listVirtualMachines", byTag...); got != nil {
@@ -145,7 +145,7 @@ func TestTags(t *testing.T) {
 }
 
 func TestPaging(t *testing.T) {
-	r := newFixture(t, sim.Options{}, wire.Options{})
+	r := newFixture(t, sim.Options{}, cloudstacktest.Options{})
 	for i := range 7 {
 		r.deploy(fmt.Sprintf("vm-%d", i))
 	}
@@ -196,7 +196,7 @@ func TestFaults(t *testing.T) {
 		"duplicate": {sim.Rule{Do: sim.Duplicate}, 200, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newFixture(t, sim.Options{}, wire.Options{})
+			r := newFixture(t, sim.Options{}, cloudstacktest.Options{})
 			c.rule.Call = sim.Create
 			r.cloud.Inject(c.rule)
 			// A new connection: otherwise the transport would send the request again.
@@ -212,7 +212,7 @@ func TestFaults(t *testing.T) {
 }
 
 func TestOutage(t *testing.T) {
-	r := newFixture(t, sim.Options{}, wire.Options{})
+	r := newFixture(t, sim.Options{}, cloudstacktest.Options{})
 	r.cloud.Unreachable(true)
 	if status, body, err := r.do(http.MethodGet, "listZones"); err == nil {
 		t.Errorf("unreachable: %d %v", status, body)
@@ -227,7 +227,7 @@ func TestOutage(t *testing.T) {
 // Exhausted capacity fails the job and leaves a VM in state Error; an exceeded quota fails
 // the call.
 func TestCapacityExhausted(t *testing.T) {
-	r := newFixture(t, sim.Options{RefuseInJob: true, Zones: []sim.Zone{{ID: "zone-1", Name: "z", VMs: 1}}, Quota: sim.Quota{VMs: 2}}, wire.Options{})
+	r := newFixture(t, sim.Options{RefuseInJob: true, Zones: []sim.Zone{{ID: "zone-1", Name: "z", VMs: 1}}, Quota: sim.Quota{VMs: 2}}, cloudstacktest.Options{})
 	r.deploy("one")
 	deploy := []string{"zoneid", "zone-1", "serviceofferingid", "small", "templateid", "node-image", "name"}
 	id, result := r.job("deployVirtualMachine", append(deploy, "two")...)
@@ -254,7 +254,7 @@ func TestCapacityExhausted(t *testing.T) {
 func TestCustomJobID(t *testing.T) {
 	const job = "11111111-2222-4333-8444-555555555555"
 	deploy := []string{"zoneid", "zone-1", "serviceofferingid", "small", "templateid", "node-image", "customjobid", job, "name"}
-	r := newFixture(t, sim.Options{}, wire.Options{})
+	r := newFixture(t, sim.Options{}, cloudstacktest.Options{})
 	if got := r.ok("deployVirtualMachine", append(deploy, "one")...); got["jobid"] != job {
 		t.Errorf("%v", got)
 	}
@@ -272,7 +272,7 @@ func TestCustomJobID(t *testing.T) {
 		api := r.list("api", "listApis", "name", "deployVirtualMachine")
 		return slices.ContainsFunc(api[0]["params"].([]any), func(p any) bool { return p.(map[string]any)["name"] == "customjobid" })
 	}
-	old := newFixture(t, sim.Options{}, wire.Options{NoCustomJobID: true})
+	old := newFixture(t, sim.Options{}, cloudstacktest.Options{NoCustomJobID: true})
 	if !takes(r) || takes(old) {
 		t.Error("listApis does not list it")
 	}
@@ -282,7 +282,7 @@ func TestCustomJobID(t *testing.T) {
 }
 
 func TestOwnersOfResources(t *testing.T) {
-	r := newFixture(t, sim.Options{}, wire.Options{})
+	r := newFixture(t, sim.Options{}, cloudstacktest.Options{})
 	vm := r.deploy("one")
 	job := r.ok("stopVirtualMachine", "id", vm)["jobid"].(string)
 	other, admin := r.as("OTHER"), r.as("ADMIN")
@@ -307,9 +307,9 @@ func TestOwnersOfResources(t *testing.T) {
 // The vector of the specification, and invalid signatures.
 func TestSignatures(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	r := newFixture(t, sim.Options{}, wire.Options{Now: func() time.Time { return now }})
-	vector := newFixture(t, sim.Options{}, wire.Options{})
-	vector.srv.Config.Handler = wire.New(wire.Options{Cloud: vector.cloud, Users: map[string]wire.User{"EXAMPLE-KEY": {Secret: "EXAMPLE-SECRET"}}})
+	r := newFixture(t, sim.Options{}, cloudstacktest.Options{Now: func() time.Time { return now }})
+	vector := newFixture(t, sim.Options{}, cloudstacktest.Options{})
+	vector.srv.Config.Handler = cloudstacktest.New(cloudstacktest.Options{Cloud: vector.cloud, Users: map[string]cloudstacktest.User{"EXAMPLE-KEY": {Secret: "EXAMPLE-SECRET"}}})
 	const query = "Size=3&apikey=EXAMPLE-KEY&command=createContainerCluster&name=blue%20team%20~1&response=json&signature="
 	for signature, status := range map[string]int{"F0GgXw4MZ1vQ6mYGho04z9UlzXw=": 432, "f6IrQcYXcgIoQ030lxnWtP3GvjI=": 401} {
 		res, err := vector.srv.Client().Get(vector.srv.URL + "/?" + query + url.QueryEscape(signature))
@@ -343,7 +343,7 @@ func TestSignatures(t *testing.T) {
 			t.Errorf("%s: %d %v, %v; want %d", name, status, body, err, c.want)
 		}
 	}
-	strict := newFixture(t, sim.Options{}, wire.Options{Now: func() time.Time { return now }, Enforce: true})
+	strict := newFixture(t, sim.Options{}, cloudstacktest.Options{Now: func() time.Time { return now }, Enforce: true})
 	v3 := []string{"signatureversion", "3", "expires", "2030-01-01T00:10:00+0000"}
 	for _, c := range []struct {
 		method, command string
@@ -362,7 +362,7 @@ func TestSignatures(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	r := newFixture(t, sim.Options{}, wire.Options{})
+	r := newFixture(t, sim.Options{}, cloudstacktest.Options{})
 	r.fails(432, "launchRocket")
 	r.fails(431, "deployVirtualMachine", "zoneid", "zone-1")
 	r.fails(431, "listZones", "response", "xml")
@@ -370,17 +370,17 @@ func TestRefusals(t *testing.T) {
 	r.fails(431, "deployVirtualMachine", "zoneid", "zone-1", "serviceofferingid", "small", "templateid", "node-image", "userdata", "not base64!")
 	r.fails(431, "deployVirtualMachine", "zoneid", "zone-2", "serviceofferingid", "small", "templateid", "node-image")
 	r.fails(431, "registerSSHKeyPair", "name", "pair")
-	slow := newFixture(t, sim.Options{}, wire.Options{PerSecond: 2, Now: func() time.Time { return time.Unix(0, 0) }})
+	slow := newFixture(t, sim.Options{}, cloudstacktest.Options{PerSecond: 2, Now: func() time.Time { return time.Unix(0, 0) }})
 	slow.ok("listZones")
 	slow.ok("listZones")
 	slow.fails(429, "listZones")
-	vague := newFixture(t, sim.Options{}, wire.Options{VagueErrors: true})
+	vague := newFixture(t, sim.Options{}, cloudstacktest.Options{VagueErrors: true})
 	vague.cloud.Inject(sim.Rule{Call: sim.Create, Do: sim.Fail, Err: cluster.CapacityExhausted.Errorf("no host")})
 	vague.fails(530, "deployVirtualMachine", "zoneid", "zone-1", "serviceofferingid", "small", "templateid", "node-image")
 }
 
 func TestCatalogue(t *testing.T) {
-	r := newFixture(t, sim.Options{}, wire.Options{})
+	r := newFixture(t, sim.Options{}, cloudstacktest.Options{})
 	for _, c := range []struct {
 		command, key, id string
 		more             []string

@@ -1,7 +1,7 @@
-// Package wire serves a sim.Cloud over the CloudStack API, to test its clients.
+// Package cloudstacktest serves a sim.Cloud over the CloudStack API, to test its clients.
 //
 //	cloud, err := sim.New(sim.Options{RefuseInJob: true, LateSourceNAT: true})
-//	api := wire.New(wire.Options{Cloud: cloud, Users: map[string]wire.User{"KEY": {Secret: "SECRET", Account: "acme", DomainID: "d1"}}})
+//	api := cloudstacktest.New(cloudstacktest.Options{Cloud: cloud, Users: map[string]cloudstacktest.User{"KEY": {Secret: "SECRET", Account: "acme", DomainID: "d1"}}})
 //	srv := httptest.NewServer(api)
 //
 // It is as strict as the real API: a wrong signature returns 401, an unknown
@@ -11,7 +11,7 @@
 // error in a job. sim logs the calls by its verbs: deployVirtualMachine as Create
 // of a VM, a list by id as Get, other lists as List or Catalog, createTags and
 // assignToLoadBalancerRule as Edit, queryAsyncJobResult as Poll.
-package wire
+package cloudstacktest
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package wire_test
+package cloudstacktest_test
 
 import (
 	"crypto/hmac"
@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/provider/cloudstack/cloudstacktest"
 	"github.com/pawl-dev/pawl/provider/sim"
-	"github.com/pawl-dev/pawl/provider/sim/wire"
 )
 
 const key, secret = "KEY", "SECRET"
@@ -30,20 +30,20 @@ type fixture struct {
 	key   string
 }
 
-func newFixture(t *testing.T, o sim.Options, w wire.Options) *fixture {
+func newFixture(t *testing.T, o sim.Options, w cloudstacktest.Options) *fixture {
 	t.Helper()
 	cloud, err := sim.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.Cloud = cloud
-	w.Users = map[string]wire.User{
+	w.Users = map[string]cloudstacktest.User{
 		key:     {Secret: secret, Account: "acme", DomainID: "d1"},
 		"OTHER": {Secret: secret, Account: "other", DomainID: "d1"},
 		"ADMIN": {Secret: secret, Account: "admin", DomainID: "root", Admin: true},
 		"OFF":   {Secret: secret, Account: "acme", DomainID: "d1", Disabled: true},
 	}
-	srv := httptest.NewServer(wire.New(w))
+	srv := httptest.NewServer(cloudstacktest.New(w))
 	t.Cleanup(srv.Close)
 	return &fixture{t, cloud, srv, key}
 }

@@ -1,4 +1,4 @@
-package wire_test
+package cloudstacktest_test
 
 import (
 	"testing"
