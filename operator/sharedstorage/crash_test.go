@@ -14,20 +14,20 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
 )
 
-// crashScenario is a flow through which processes die.
+// crashScenario is a flow during which processes crash.
 type crashScenario struct {
 	shared  bool
 	prepare func(l *harness)
 	act     func(l *harness)
 	end     func(l *harness)
-	most    int // instances that may be made for it
+	most    int // limit for the instances that the flow creates
 }
 
 func editSpec(edit func(s *v1alpha1.SharedStorageClusterSpec)) func(l *harness) {
 	return func(l *harness) { l.edit("blue", edit) }
 }
 
-// requested asks for something of a place: rw is the writer's, ro a reader's.
+// requested sends a request about an instance: rw means the writer, ro a reader.
 func requested(kind, args string) func(l *harness) {
 	return func(l *harness) {
 		switch args {
@@ -45,7 +45,7 @@ func requested(kind, args string) func(l *harness) {
 
 func isDone(kind string) func(l *harness) { return func(l *harness) { l.requestDone("blue", kind) } }
 
-// crashScenarios are all flows.
+// crashScenarios returns one scenario for each flow.
 func crashScenarios() map[string]crashScenario {
 	prepared := func(l *harness) { up(l, "blue") }
 	deleted := func(l *harness) {
@@ -104,7 +104,7 @@ func (s crashScenario) world() sim.Options {
 	return o
 }
 
-// crashStep is how many points lie between two crashes; PAWL_CRASH_STEP=1: none.
+// crashStep returns how many points lie between two crashes; PAWL_CRASH_STEP=1 crashes at each.
 func crashStep(t *testing.T, sampled int) int {
 	t.Helper()
 	if n, err := strconv.Atoi(os.Getenv("PAWL_CRASH_STEP")); err == nil && n > 0 {
@@ -116,9 +116,9 @@ func crashStep(t *testing.T, sampled int) int {
 	return sampled
 }
 
-// A process dies before and after each of its saves and calls, in every flow;
-// the next one comes to the same end, nothing is made twice or left behind, and
-// failover is as wanted.
+// A process crashes before and after each of its saves and calls, in every flow. The next one
+// reaches the same end: nothing is created twice or left behind, and failover is as the spec
+// wants.
 func TestCrashes(t *testing.T) {
 	step := crashStep(t, 9)
 	for name, s := range crashScenarios() {
@@ -144,7 +144,7 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-// ended looks at what has come of a tale.
+// ended checks the result of a scenario.
 func (s crashScenario) ended(l *harness) {
 	l.t.Helper()
 	if l.observe("blue") != nil && l.observe("blue").DeletedAt.IsZero() {
@@ -159,7 +159,7 @@ func (s crashScenario) ended(l *harness) {
 	}
 }
 
-// createdInstances is how many instances were made in all.
+// createdInstances returns how many instances were created in all.
 func (l *harness) createdInstances() int {
 	names := map[string]bool{}
 	for _, c := range l.world.Calls() {
@@ -170,15 +170,15 @@ func (l *harness) createdInstances() int {
 	return len(names)
 }
 
-// arm lets the process die at its nth point from now.
+// arm makes the process crash at its nth point from now.
 func (l *harness) arm(at int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.at, l.points = at, 0
 }
 
-// survive waits until the process dies or blue rests; one that died is followed
-// by another. It reports whether it died.
+// survive waits until the process crashes or blue is at rest. It starts another process after a
+// crash. It reports whether there was one.
 func (l *harness) survive(most time.Duration) bool {
 	l.t.Helper()
 	for end := time.Now().Add(most); ; time.Sleep(time.Second) {

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
 )
 
-// Of several operators each serves the clusters that name it; one without a name
-// serves all (spec 1).
+// Each of several operators serves the clusters that name it; one without a name serves all (spec
+// 1).
 func TestOperatorName(t *testing.T) {
 	for name, served := range map[string]bool{"ours": true, "theirs": false, "": false} {
 		t.Run(name, func(t *testing.T) {
@@ -28,8 +28,8 @@ func TestOperatorName(t *testing.T) {
 	}
 }
 
-// Failover that is not wanted is off from the beginning, through every change,
-// and has no end; once it is wanted it is on (spec 1 and 5).
+// Failover that the spec does not want is off from the beginning, through every change, without an
+// end. Once the spec wants it, it is on (spec 1 and 5).
 func TestFailoverThatIsNotWanted(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		wanted := false
@@ -52,7 +52,7 @@ func TestFailoverThatIsNotWanted(t *testing.T) {
 	})
 }
 
-// Instances stand where the spec lets them, at ports of its range (spec 1).
+// Instances run on the nodes that the spec allows, with ports of its range (spec 1).
 func TestPlacesOfInstances(t *testing.T) {
 	o := times()
 	for _, name := range []string{"fast-1", "fast-2", "slow-1", "slow-2"} {
@@ -79,7 +79,7 @@ func TestPlacesOfInstances(t *testing.T) {
 	})
 }
 
-// The first readers are made side by side, two at most (spec 4).
+// The first readers are created in parallel, two at most (spec 4).
 func TestReadersAreMadeTwoAtATime(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		l.create("blue", readers(5))
@@ -104,8 +104,8 @@ func TestReadersAreMadeTwoAtATime(t *testing.T) {
 	})
 }
 
-// If the writer fails while the first readers are made, the run pauses, and goes
-// on when the writer is back (spec 4).
+// If the writer fails while the first readers are created, the run pauses, and continues when the
+// writer is back (spec 4).
 func TestTheWriterFailsWhileReadersAreMade(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		l.create("blue", nil)
@@ -120,8 +120,8 @@ func TestTheWriterFailsWhileReadersAreMade(t *testing.T) {
 	})
 }
 
-// Failover is off with an end, and stays off as long as a step waits: each look
-// moves the end. It returns by itself when the operator never does (spec 5).
+// Failover is off until a time, and stays off as long as a step waits, because each poll extends
+// that time. It comes back even if the operator never does (spec 5).
 func TestFailoverIsOffWithAnEnd(t *testing.T) {
 	const off = 10 * time.Minute
 	inHarness(t, setup{sim: times(), options: func(o *sharedstorage.Options) { o.HAOffFor = off }}, func(l *harness) {
@@ -159,8 +159,8 @@ func TestFailoverIsOffWithAnEnd(t *testing.T) {
 	})
 }
 
-// Every flow has one name for the bracket in which failover is off: by it the
-// steps know that they stand in one (spec 4).
+// Every flow uses one name for the bracket in which failover is off. By this name a step knows
+// that it is in the bracket (spec 4).
 func TestTheBracketOfFailover(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		flows, err := l.op.Flows()
@@ -184,7 +184,7 @@ func TestTheBracketOfFailover(t *testing.T) {
 	})
 }
 
-// A deletion that pauses stays Deleting, says so, and ends when the cause does (spec 3).
+// A deletion that pauses stays Deleting, reports why, and ends when the cause is gone (spec 3).
 func TestADeletionThatPauses(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")

@@ -20,7 +20,7 @@ var (
 	errMissing = errors.New("the server could not find the requested resource")
 )
 
-// closedStore is a store that takes no new runs from some moment on.
+// closedStore is a run store that can be made to reject new runs.
 type closedStore struct {
 	*runstore.Memory
 	why atomic.Pointer[error]
@@ -43,7 +43,7 @@ func classifyRunError(err error) sharedstorage.RunStoreState {
 	return sharedstorage.RunStoreAvailable
 }
 
-// inClosing runs a test in a lab whose store can be closed.
+// inClosing runs a test in a harness whose store can be closed.
 func inClosing(t *testing.T, test func(l *harness, shut func(error))) {
 	t.Helper()
 	options := func(o *sharedstorage.Options) { o.ClassifyRunError = classifyRunError }
@@ -56,8 +56,8 @@ func inClosing(t *testing.T, test func(l *harness, shut func(error))) {
 	})
 }
 
-// A namespace that is being deleted forbids the run of a deletion. Wherever a
-// cluster stands, it is let go at once, and data that were to stay are spoken of.
+// A namespace that is being deleted forbids the run of a deletion. The cluster loses its finalizer
+// at once, in whatever state it is, and an Event names data that were to be kept.
 func TestFinding29NamespaceIsDeleted(t *testing.T) {
 	for name, stand := range map[string]func(l *harness){
 		"at rest": func(l *harness) { up(l, "blue") },
@@ -110,8 +110,8 @@ func TestFinding29NamespaceIsDeleted(t *testing.T) {
 	}
 }
 
-// Where no run can be kept and the namespace stays, the operator takes the cluster
-// away by itself after a minute: nothing is left but the data that are to stay.
+// Where no run can be stored and the namespace stays, the operator deletes the cluster without a
+// run after a minute. Only data that shall be kept are left.
 func TestFinding29WithoutAPlaceForRuns(t *testing.T) {
 	for _, retain := range []bool{true, false} {
 		inClosing(t, func(l *harness, shut func(error)) {

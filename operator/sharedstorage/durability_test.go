@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 )
 
-// Durability is a level: an edit reaches the cluster manager at rest, and without
-// a run (spec 1).
+// A change of durability reaches the cluster manager while the cluster is at rest, without a run
+// (spec 1).
 func TestDurability(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
@@ -29,8 +29,8 @@ func TestDurability(t *testing.T) {
 	})
 }
 
-// What is edited while a run is paused is told, too: it is the manager of a
-// cluster that serves.
+// The cluster manager also gets a change of durability while a run is paused, because the cluster
+// still serves clients.
 func TestDurabilityWhileARunIsPaused(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")

@@ -28,7 +28,7 @@ func conditionOf(c *sharedstorage.Cluster, kind string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// interrupted waits until a cluster shows a fault with its remedy.
+// interrupted waits until a cluster reports a fault with its remedy.
 func (l *harness) interrupted(code fault.Code, most time.Duration) *sharedstorage.Cluster {
 	l.t.Helper()
 	kind, ok := fault.Lookup(string(code))
@@ -51,15 +51,15 @@ func (l *harness) interrupted(code fault.Code, most time.Duration) *sharedstorag
 	return c
 }
 
-// faultScenario is how a run meets a fault, and what ends it.
+// faultScenario is how a run meets a fault, and what ends the fault.
 type faultScenario struct {
 	world  func(o *sim.Options)
 	act    func(l *harness)
-	cure   func(l *harness) // nil: it heals by itself
-	visits bool             // it may be healed before anybody sees it
+	cure   func(l *harness) // nil: a healer ends it
+	visits bool             // the healer may end it before a pass observes it
 }
 
-// faultScenarios are those of runs, by code.
+// faultScenarios returns the faults of runs, by code.
 func faultScenarios() map[fault.Code]faultScenario {
 	readersTo := func(n int32) func(l *harness) { return func(l *harness) { l.edit("blue", readers(n)) } }
 	return map[fault.Code]faultScenario{
@@ -71,7 +71,7 @@ func faultScenarios() map[fault.Code]faultScenario {
 				}
 				l.edit("blue", readers(3))
 			}, cure: func(l *harness) { l.world.Cordon("node-2", false) }},
-		port.StartFailed.Code: { // a new reader that does not start is made anew, once
+		port.StartFailed.Code: { // a new reader that does not start is rebuilt, once
 			act: func(l *harness) {
 				l.world.Inject(sim.Rule{Label: "no start", Method: "Start", Instance: "blue-4-*", Times: 1, Do: sim.Fail, Err: port.StartFailed.Errorf("no shared memory")})
 				l.edit("blue", readers(3))
@@ -82,7 +82,7 @@ func faultScenarios() map[fault.Code]faultScenario {
 				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "large" })
 				l.atStep("HA/Readers[2]/Replace/CreateTemporary")
 				l.world.KillEngine(ref("blue"), i.Name)
-			}, visits: true}, // the bracket gives failover back, and that gives a writer
+			}, visits: true}, // closing the bracket switches failover on, and that elects a writer
 		port.ReplicaLag.Code: {
 			act: func(l *harness) {
 				l.edit("blue", readers(3))
@@ -128,7 +128,7 @@ func faultScenarios() map[fault.Code]faultScenario {
 				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Parameters = map[string]string{"work_mem": "1MB"} })
 			}},
 		port.VersionUnsupported.Code: {
-			world: func(o *sim.Options) { // nobody knows before it is tried
+			world: func(o *sim.Options) { // only the attempt shows it
 				o.Around = func(call sim.Call, _ sim.When) error {
 					if call.Port == "Instances" && call.Method == "Ensure" && strings.HasSuffix(call.Detail, " 15.9") {
 						return port.VersionUnsupported.Errorf("there is no image")
@@ -154,7 +154,7 @@ func faultScenarios() map[fault.Code]faultScenario {
 					}
 				}
 			}, visits: true},
-		port.TargetNodeUnavailable.Code: { // it cancels the run and takes it back: nothing was destroyed yet
+		port.TargetNodeUnavailable.Code: { // the run is cancelled with undo, because nothing was destroyed yet
 			act: func(l *harness) { id, _ := l.reader("blue"); l.request("blue", "migrate", id+"|node-9") }, visits: true},
 		port.TwoWriters.Code: {
 			world: func(o *sim.Options) { o.Latency = 50 * time.Millisecond },
@@ -209,7 +209,8 @@ func faultScenarios() map[fault.Code]faultScenario {
 	}
 }
 
-// Each code: raised by the simulator, shown with its remedy, healed or waiting.
+// Each fault code: the simulation causes it, the cluster reports it with its remedy, and it is
+// healed or waits for a person.
 func TestFaults(t *testing.T) {
 	for code, c := range faultScenarios() {
 		t.Run(string(code), func(t *testing.T) {
@@ -237,7 +238,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// While a step waits, the cluster says for what (spec 8).
+// While a step waits, the status says for what (spec 8).
 func TestAWaitIsReported(t *testing.T) {
 	o := times()
 	o.PerNode = 1
@@ -265,8 +266,8 @@ func TestAWaitIsReported(t *testing.T) {
 	})
 }
 
-// healed reports a run that a healer of this code has worked on: it may have
-// been faster than any pass.
+// healed reports whether a healer of this code worked on the run. It may have been faster than any
+// pass.
 func (l *harness) healed(code fault.Code) bool {
 	runs, _, err := l.store.(*runstore.Memory).List(l.t.Context(), runstore.Query{Limit: 100})
 	l.must(err)
@@ -286,7 +287,7 @@ func (l *harness) heard() string {
 	return strings.Join(l.events, "\n")
 }
 
-// A healer that fails stops at its limit, and says so.
+// A healer that fails stops at its limit and reports it.
 func TestAHealerStopsAtItsLimit(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
@@ -310,8 +311,8 @@ func TestAHealerStopsAtItsLimit(t *testing.T) {
 	})
 }
 
-// No healer goes on for ever: whatever it does, once its limit is reached the
-// run waits for a person, and a resume by hand makes it whole.
+// No healer retries forever. When its limit is reached, the run waits for a person, and a resume
+// by hand completes it.
 func TestHealersStopAtTheirLimits(t *testing.T) {
 	op, err := sharedstorage.New(sharedstorage.Options{Store: newMemoryStore(), Ports: sim.New(sim.Options{}).Ports()})
 	if err != nil {
@@ -330,7 +331,7 @@ func TestHealersStopAtTheirLimits(t *testing.T) {
 				c := l.until("blue", "stopped by the limit", 24*time.Hour, func(c *sharedstorage.Cluster) bool {
 					return healer.Undo || c.Status.Run != nil && l.exhausted(c.Status.Run.ID)
 				})
-				if healer.Undo { // it ends the run, and the wish begins another one
+				if healer.Undo { // it ends the run, and the spec starts another one
 					l.until("blue", "undone", time.Hour, func(*sharedstorage.Cluster) bool { return l.healed(code) })
 				} else {
 					run, err := l.engine.Get(l.t.Context(), c.Status.Run.ID)
@@ -353,7 +354,7 @@ func TestHealersStopAtTheirLimits(t *testing.T) {
 	}
 }
 
-// exhausted reports a run whose healer has reached its limit.
+// exhausted reports whether the healer of a run has reached its limit.
 func (l *harness) exhausted(id string) bool {
 	run, err := l.engine.Get(l.t.Context(), id)
 	return err == nil && run.Phase == runtype.Paused && run.Fault != nil && run.Fault.Healer == string(workflow.HealerExhausted.Code)
@@ -364,7 +365,7 @@ type refusal struct {
 	edit func(s *v1alpha1.SharedStorageClusterSpec)
 }
 
-// refusals are specs that cannot be.
+// refusals returns specs that cannot be carried out.
 func refusals() map[string]refusal {
 	return map[string]refusal{
 		"class":   {sharedstorage.ClassUnknown.Code, func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "huge" }},
@@ -382,7 +383,7 @@ func TestEveryCodeHasATest(t *testing.T) {
 		port.DataLost.Code:           true,                                                  // TestLosses
 		port.GrantLost.Code:          true,                                                  // TestFinding28GrantThatIsNotCertain
 		port.FailoverUnsafe.Code:     true,                                                  // TestLosses
-		port.CloneSourceMissing.Code: true, sharedstorage.ClusterTypeUnsupported.Code: true, // TestCloneSourceMissing, TestRefusedSpecs by the home
+		port.CloneSourceMissing.Code: true, sharedstorage.ClusterTypeUnsupported.Code: true, // TestCloneSourceMissing, TestRefusedSpecs by the store
 	}
 	for code := range faultScenarios() {
 		has[code] = true
@@ -399,8 +400,8 @@ func TestEveryCodeHasATest(t *testing.T) {
 	}
 }
 
-// What the spec asks for and cannot be done is refused without a run, and all
-// else goes on (sections 1 and 7).
+// A part of the spec that cannot be carried out is refused without a run, and everything else goes
+// on (sections 1 and 7).
 func TestRefusedSpecs(t *testing.T) {
 	for name, c := range refusals() {
 		t.Run(name, func(t *testing.T) {
@@ -414,7 +415,7 @@ func TestRefusedSpecs(t *testing.T) {
 				if now.Status.State != "Running" || cond.Reason != kind.Reason() || !strings.Contains(cond.Message, kind.Remedy) || cond.ObservedGeneration != 2 {
 					t.Errorf("%s %+v", now.Status.State, cond)
 				}
-				l.request("blue", "restart", "2") // a request is no matter of the spec
+				l.request("blue", "restart", "2") // a request does not depend on the spec
 				time.Sleep(time.Second)
 				l.awaitRunning("blue", time.Hour)
 				l.requestDone("blue", "restart")
@@ -456,7 +457,7 @@ func TestCloneSourceMissing(t *testing.T) {
 	})
 }
 
-// The spelling of older clusters is read.
+// Code accepts the spelling of older clusters.
 func TestOldSpelling(t *testing.T) {
 	for text, want := range map[string]fault.Code{"TEMP_RO_FOR_RW_MEAT_LOST": "TEMP_RO_FOR_RW_META_LOST", "POD_LOST": "POD_LOST"} {
 		if got := sharedstorage.Code(text); got != want {

@@ -13,9 +13,9 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// checkInvariants looks at a cluster at rest: one writer, as many readers as are wanted
-// that stream, no temporaries, no place twice, parameters and failover as wanted,
-// and the manager away from the writer.
+// checkInvariants checks a cluster at rest: one writer, the desired number of streaming readers,
+// no temporaries, no place held twice, parameters and failover as the spec wants, and the manager
+// on another node than the writer.
 func (l *harness) checkInvariants(name string) {
 	l.t.Helper()
 	var wrong []string
@@ -104,7 +104,7 @@ func (l *harness) violations(name string) (wrong []string) {
 	return wrong
 }
 
-// resume sends the run of a cluster on, as a person does.
+// resume resumes the run of a cluster as a person does.
 func (l *harness) resume(c *sharedstorage.Cluster) {
 	l.t.Helper()
 	l.must(l.engine.Resume(l.t.Context(), c.Status.Run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))

@@ -28,7 +28,7 @@ func TestCreate(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) { up(l, "blue") })
 }
 
-// change brings a fresh cluster to a change and looks at what has come of it.
+// change creates a cluster, makes a change and checks the result.
 func change(t *testing.T, what string, act func(l *harness), look func(l *harness)) {
 	t.Run(what, func(t *testing.T) {
 		inHarness(t, setup{sim: times()}, func(l *harness) {
@@ -74,7 +74,7 @@ func (l *harness) visited(state string, times int) {
 	}
 }
 
-// reader is a place that does not write.
+// reader returns an instance that is not the writer.
 func (l *harness) reader(name string) (id string, i port.Instance) {
 	for _, i := range l.world.Instances(ref(name)) {
 		if i.Name != l.world.Writer(ref(name)) && i.State == port.Up {

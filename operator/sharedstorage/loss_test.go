@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// Losses: of a reader, of all readers, of all instances, of the manager, of a
-// node, of the volume's space.
+// Losses: of a reader, of all readers, of all instances, of the manager, of a node, of the free
+// space of the volume.
 func TestLosses(t *testing.T) {
 	kill := func(how func(l *harness, name string), which func(l *harness, i port.Instance) bool) func(l *harness) {
 		return func(l *harness) {
@@ -102,7 +102,7 @@ func TestLosses(t *testing.T) {
 			up(l, "blue")
 			_, r := l.reader("blue")
 			_, wr := l.writer("blue")
-			l.world.KillInstance(ref("blue"), r.Name) // it gets another address when it is made anew
+			l.world.KillInstance(ref("blue"), r.Name) // it gets another address when it starts again
 			l.world.LoseNode(wr.Node)
 			l.until("blue", "unsafe", 10*time.Minute, func(c *sharedstorage.Cluster) bool {
 				return conditionOf(c, "HighAvailability").Reason == "FailoverUnsafe"
@@ -119,7 +119,7 @@ func TestLosses(t *testing.T) {
 		inHarness(t, setup{sim: times()}, func(l *harness) {
 			up(l, "blue")
 			_, wr := l.writer("blue")
-			l.world.DropManager(ref("blue")) // what it knew of the readers is gone with it
+			l.world.DropManager(ref("blue")) // its knowledge of the readers is lost with it
 			l.world.KillEngine(ref("blue"), wr.Name)
 			l.until("blue", "unsafe", 10*time.Minute, func(c *sharedstorage.Cluster) bool {
 				return conditionOf(c, "HighAvailability").Reason == "FailoverUnsafe"

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
 )
 
-// besideManager lets the reader on the manager's node become the writer.
+// besideManager makes the reader on the manager's node the writer.
 func (l *harness) besideManager(name string) {
 	l.t.Helper()
 	_, writer := l.writer(name)
@@ -26,12 +26,12 @@ func (l *harness) besideManager(name string) {
 	if successor == "" {
 		l.t.Fatalf("no reader stands on %s\n%s", node, l.story())
 	}
-	time.Sleep(5 * time.Second) // nobody counts on the other one any more
+	time.Sleep(5 * time.Second) // then the manager does not count on the other reader any more
 	l.world.KillEngine(ref(name), writer.Name)
 	l.until(name, "written to by "+successor, 5*time.Minute, func(*sharedstorage.Cluster) bool { return l.world.Writer(ref(name)) == successor })
 }
 
-// sent counts the calls that sent the manager away, or made it anew.
+// sent counts the calls that moved the manager or created it again.
 func (l *harness) sent() int {
 	n := 0
 	for _, c := range l.world.Calls() {
@@ -42,7 +42,7 @@ func (l *harness) sent() int {
 	return n
 }
 
-// After a failover to its own node the cluster manager goes to another one (spec 6).
+// After a failover to its own node the cluster manager moves to another one (spec 6).
 func TestTheManagerLeavesTheNodeOfANewWriter(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
@@ -63,8 +63,8 @@ func TestTheManagerLeavesTheNodeOfANewWriter(t *testing.T) {
 	})
 }
 
-// A manager that cannot leave is not sent again and again; where there is no other
-// node it is not sent at all.
+// A manager that cannot move is not asked again and again; where there is no other node it is not
+// asked at all.
 func TestTheManagerThatCannotLeave(t *testing.T) {
 	for _, cordoned := range []bool{false, true} {
 		inHarness(t, setup{sim: times()}, func(l *harness) {
@@ -78,7 +78,7 @@ func TestTheManagerThatCannotLeave(t *testing.T) {
 				l.world.Inject(sim.Rule{Port: "Manager", Method: "Ensure", Do: sim.Fail, Err: port.ManagerUnreachable.Errorf("the scheduler has no room for it")})
 			}
 			l.besideManager("blue")
-			time.Sleep(10 * time.Minute) // the readers are made anew
+			time.Sleep(10 * time.Minute) // the readers are rebuilt
 			l.awaitRunning("blue", time.Hour)
 			l.world.ClearLog()
 			time.Sleep(30 * time.Minute)

@@ -17,11 +17,11 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// randomActions are what may happen to a cluster.
+// randomActions lists what may happen to a cluster.
 var randomActions = []string{"class", "version", "readers", "parameters", "durability", "storage", "restart", "switch", "migrate", "rebuild", "remove", "flush",
 	"kill engine", "kill place", "lose node", "return nodes", "break manager", "drop manager", "lag", "die", "pause", "resume", "undo", "drop", "wait", "lost answers", "no answers", "calm"}
 
-// perform does one deed.
+// perform does one action.
 func (l *harness) perform(deed string, n int) {
 	if l.observe("blue") == nil {
 		return
@@ -103,8 +103,8 @@ func (l *harness) nodes() {
 	}
 }
 
-// recoverAll brings a cluster to rest as a person would: faults end, and what is
-// paused is resumed; what cannot be is cancelled, and rebuilt at last.
+// recoverAll brings a cluster to rest as a person would: it ends all faults and resumes paused
+// runs; it cancels what cannot be resumed, and finally rebuilds.
 func (l *harness) recoverAll() {
 	l.t.Helper()
 	l.world.Heal()
@@ -133,7 +133,7 @@ func (l *harness) recoverAll() {
 		if err != nil || run.Phase != runtype.Paused {
 			continue
 		}
-		// What is at rest has failover as the spec asks for it.
+		// A cluster at rest has failover as the spec wants it.
 		if t := l.world.Topology(ref("blue")); t.Ready && !open(run) && round > 0 && (!t.HA || !t.Until.IsZero()) && c.Status.PreviousState != "Recreating" {
 			l.t.Fatalf("failover is off at rest: %+v\n%s", t, l.story())
 		}
@@ -151,11 +151,11 @@ func (l *harness) recoverAll() {
 	l.t.Fatalf("it does not come to rest: %v; rests=%t plan=%+v %v annotations=%v\n%s", l.violations("blue"), l.atRest(c), plan.Act, err, c.Annotations, l.story())
 }
 
-// Random scripts of wishes, faults, deaths and people: never do two accept
-// writes, nothing is made twice, and when the faults have ended the cluster is
-// whole, without temporaries, with failover as wanted.
+// Random scripts of edits, faults, crashes and user actions: there are never two writers, nothing
+// is created twice, and when the faults have ended the cluster is whole, without temporaries, with
+// failover as the spec wants.
 func TestRandomLives(t *testing.T) {
-	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue { // a life is long: more of them on demand
+	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue { // a script takes long: more of them on demand
 		if err := f.Value.Set("25"); err != nil {
 			t.Fatal(err)
 		}
@@ -188,7 +188,8 @@ func TestRandomLives(t *testing.T) {
 	})
 }
 
-// runRandom runs a life and gives what went wrong, so that rapid can look for a shorter script.
+// runRandom runs a script and returns what went wrong, so that rapid can look for a shorter
+// script.
 func runRandom(t *testing.T, shared bool, life func(l *harness)) (wrong string) {
 	o := times()
 	o.Shared = shared

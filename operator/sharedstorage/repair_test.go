@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// deletions are what somebody may delete of the world beside data.
+// deletions lists what somebody may delete of a cluster besides its data.
 func deletions() map[string]func(l *harness) {
 	grant := func(l *harness) { l.world.LoseGrant(ref("blue")) }
 	manager := func(l *harness) { l.world.DropManager(ref("blue")) }
@@ -34,14 +34,14 @@ func deletions() map[string]func(l *harness) {
 	}
 }
 
-// Whatever is deleted of the world in whatever flow, and wherever in it: the flow
-// comes to its end, and nothing that was answered is lost.
+// Whatever is deleted at whatever moment of whatever flow: the flow reaches its end, and no
+// answered row is lost.
 func TestFinding28DeletionsInEveryFlow(t *testing.T) {
 	step := crashStep(t, 47)
 	for what, lose := range deletions() {
 		for name, s := range crashScenarios() {
 			if strings.HasSuffix(what, "pod") && name != "SwitchWriter" && name != "ModifyClass" {
-				continue // a pod that is lost in a flow has its own tests
+				continue // the loss of a pod within a flow has its own tests
 			}
 			t.Run(what+" in "+name, func(t *testing.T) {
 				for at := 1 + (len(name)+len(what))%step; ; at += step {
@@ -56,7 +56,7 @@ func TestFinding28DeletionsInEveryFlow(t *testing.T) {
 							l.arm(at)
 							s.act(l)
 							l.survive(2 * time.Hour)
-							synctest.Wait() // it may strike while the flow ends
+							synctest.Wait() // the deletion may happen while the flow ends
 							over = !struck.Load()
 							crashScenario{end: s.end}.ended(l)
 						})
@@ -70,8 +70,8 @@ func TestFinding28DeletionsInEveryFlow(t *testing.T) {
 	}
 }
 
-// At rest the record of the grant is back before the writer has to renew its lease:
-// it goes on writing, nobody else gets the grant, and an Event tells of it.
+// At rest the record of the grant is restored before the writer has to renew its lease: the writer
+// continues, nobody else gets the grant, and an Event reports it.
 func TestFinding28GrantIsRestoredAtRest(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
@@ -89,8 +89,8 @@ func TestFinding28GrantIsRestoredAtRest(t *testing.T) {
 	})
 }
 
-// A manager that is deleted while failover is off is back within seconds, and failover
-// stays off: the flow goes on with it, before anybody has to heal it.
+// A manager that is deleted while failover is off is back within seconds, and failover stays off:
+// the flow goes on without a healer.
 func TestFinding28ManagerIsRestoredInAFlow(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
@@ -120,7 +120,7 @@ func TestFinding28ManagerIsRestoredInAFlow(t *testing.T) {
 	})
 }
 
-// A flow that tells the manager of a new reader makes it anew too.
+// A flow that adds a new reader to the manager restores a deleted one, too.
 func TestFinding28ManagerIsRestoredForANewReader(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
@@ -137,8 +137,8 @@ func TestFinding28ManagerIsRestoredForANewReader(t *testing.T) {
 	})
 }
 
-// The operator did not hear of a failover before the record was deleted: the grant
-// is that of the newest writer, not of the one in status.
+// The record is deleted before the operator has observed a failover: the grant goes to the newest
+// writer, not to the one in status.
 func TestFinding28GrantOfTheNewestWriter(t *testing.T) {
 	for _, writes := range []bool{true, false} {
 		inHarness(t, setup{sim: times()}, func(l *harness) {
@@ -172,15 +172,15 @@ func TestFinding28GrantOfTheNewestWriter(t *testing.T) {
 	}
 }
 
-// Where an instance that may have written last cannot be asked, the grant is not
-// guessed: the fault says so and names it, no remedy asks for a loss, and when the
-// instance is back the cluster goes on.
+// If an instance that may have written last does not answer, the operator does not guess the
+// grant. The fault names the instance, no remedy asks to accept a loss, and when the instance is
+// back the cluster goes on.
 func TestFinding28GrantThatIsNotCertain(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
 		c := l.observe("blue")
 		old := c.Status.Storage.Writer
-		var node, reader string // where a reader stands, which may have been promoted for all that is known
+		var node, reader string // the node of a reader that a failover may have promoted
 		for _, i := range l.world.Instances(ref("blue")) {
 			if i.Name == old {
 				l.world.KillEngine(ref("blue"), old)
@@ -204,7 +204,7 @@ func TestFinding28GrantThatIsNotCertain(t *testing.T) {
 	})
 }
 
-// No remedy asks for a loss, but that of a loss that is proven.
+// Only the remedy of a proven loss asks to accept a loss.
 func TestFinding28OnlyAProvenLossIsAccepted(t *testing.T) {
 	for _, kind := range fault.All() {
 		loses := strings.Contains(kind.Remedy, "accept the loss") || strings.Contains(kind.Remedy, "rebuild") && strings.Contains(kind.Remedy, "lost")
@@ -214,8 +214,8 @@ func TestFinding28OnlyAProvenLossIsAccepted(t *testing.T) {
 	}
 }
 
-// A writer whose place is made anew has another address under its old name. Those who
-// are to follow it are told of it, whatever waits for them.
+// A writer that is created again has another address under its old name. Its followers are told
+// the new address, whatever step waits for them.
 func TestFinding28TheWriterComesBackElsewhere(t *testing.T) {
 	for _, s := range []struct {
 		flow, step string
@@ -227,7 +227,7 @@ func TestFinding28TheWriterComesBackElsewhere(t *testing.T) {
 	} {
 		t.Run(s.flow+" at "+s.step, func(t *testing.T) {
 			inHarness(t, setup{sim: times()}, func(l *harness) {
-				wanted := false // or another would take over
+				wanted := false // otherwise another one would take over
 				l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.HA.Enabled = &wanted })
 				l.awaitRunning("blue", time.Hour)
 				s.act(l)
