@@ -95,7 +95,7 @@ func (o *Operator) available(c *Cluster, v view) metav1.Condition {
 	if len(sick) > 0 {
 		message += "; " + strings.Join(sick, "; ")
 		if v.position.State == Running && f.writer() != nil {
-			message += fmt.Sprintf(". A reader that has failed for %s is made anew by itself.", o.options.FailedAfter)
+			message += fmt.Sprintf(". A reader that has failed for %s is rebuilt by itself.", o.options.FailedAfter)
 		}
 	}
 	return condition.New(kind, metav1.ConditionFalse, "ReadersMissing", "%s", message)

@@ -50,7 +50,7 @@ func crashScenarios() map[string]crashScenario {
 	prepared := func(l *harness) { up(l, "blue") }
 	deleted := func(l *harness) {
 		l.gone("blue", time.Hour)
-		if left := l.world.Instances(ref("blue")); len(left) > 0 {
+		if left := l.sim.Instances(ref("blue")); len(left) > 0 {
 			l.t.Errorf("%+v\n%s", left, l.story())
 		}
 	}
@@ -65,7 +65,7 @@ func crashScenarios() map[string]crashScenario {
 		"RemoveReader":        {prepare: prepared, act: editSpec(readers(1)), most: 3},
 		"ExtendStorage": {prepare: prepared, most: 3, act: editSpec(func(s *v1alpha1.SharedStorageClusterSpec) { size := resource.MustParse("20Gi"); s.Storage.Size = &size }),
 			end: func(l *harness) {
-				if v := l.world.Volume(ref("blue")); v.Size != 20<<30 || v.State != port.VolumeReady {
+				if v := l.sim.Volume(ref("blue")); v.Size != 20<<30 || v.State != port.VolumeReady {
 					l.t.Errorf("%+v", v)
 				}
 			}},
@@ -85,8 +85,8 @@ func crashScenarios() map[string]crashScenario {
 		"FlushParameters": {prepare: prepared, most: 3, act: editSpec(func(s *v1alpha1.SharedStorageClusterSpec) {
 			s.Parameters = map[string]string{"max_connections": "200"}
 		}), end: func(l *harness) {
-			for _, i := range l.world.Instances(ref("blue")) {
-				if p := l.world.Parameters(ref("blue"), i.Name); p["max_connections"] != "200" {
+			for _, i := range l.sim.Instances(ref("blue")) {
+				if p := l.sim.Parameters(ref("blue"), i.Name); p["max_connections"] != "200" {
 					l.t.Errorf("%s runs with %v\n%s", i.Name, p, l.story())
 				}
 			}
@@ -95,7 +95,7 @@ func crashScenarios() map[string]crashScenario {
 	}
 }
 
-func (s crashScenario) world() sim.Options {
+func (s crashScenario) simulation() sim.Options {
 	o := times()
 	for i := range 4 {
 		o.Nodes = append(o.Nodes, port.Node{Name: fmt.Sprintf("node-%d", i+1), Ready: true, Schedulable: true})
@@ -126,7 +126,7 @@ func TestCrashes(t *testing.T) {
 			for at := 1 + len(name)%step; ; at += step {
 				over := false
 				t.Run(fmt.Sprint(at), func(t *testing.T) {
-					inHarness(t, setup{sim: s.world()}, func(l *harness) {
+					inHarness(t, setup{sim: s.simulation()}, func(l *harness) {
 						if s.prepare != nil {
 							s.prepare(l)
 						}
@@ -162,7 +162,7 @@ func (s crashScenario) ended(l *harness) {
 // createdInstances returns how many instances were created in all.
 func (l *harness) createdInstances() int {
 	names := map[string]bool{}
-	for _, c := range l.world.Calls() {
+	for _, c := range l.sim.Calls() {
 		if c.Method == "Ensure" && c.Port == "Instances" && c.Err == "" {
 			names[c.Ref.Instance] = true
 		}

@@ -20,7 +20,7 @@ func TestOperatorName(t *testing.T) {
 				l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.OperatorName = name })
 				time.Sleep(10 * time.Minute)
 				c := l.observe("blue")
-				if got := c.Status.State == "Running"; got != served || !served && (len(c.Status.Conditions) > 0 || len(l.world.Calls()) > 0) {
+				if got := c.Status.State == "Running"; got != served || !served && (len(c.Status.Conditions) > 0 || len(l.sim.Calls()) > 0) {
 					t.Errorf("served %t: %+v", got, c.Status)
 				}
 			})
@@ -40,7 +40,7 @@ func TestFailoverThatIsNotWanted(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		l.awaitRunning("blue", time.Hour)
 		l.checkInvariants("blue")
-		for _, call := range l.world.Calls() {
+		for _, call := range l.sim.Calls() {
 			if call.Method == "SetHA" && call.Detail == "true" {
 				t.Errorf("failover was switched on: %s", call)
 			}
@@ -66,7 +66,7 @@ func TestPlacesOfInstances(t *testing.T) {
 		l.awaitRunning("blue", time.Hour)
 		l.checkInvariants("blue")
 		var ports []int32
-		for _, i := range l.world.Instances(ref("blue")) {
+		for _, i := range l.sim.Instances(ref("blue")) {
 			ports = append(ports, i.Port)
 			if i.Node != "fast-1" && i.Node != "fast-2" {
 				t.Errorf("%s stands on %s", i.Name, i.Node)
@@ -86,7 +86,7 @@ func TestReadersAreMadeTwoAtATime(t *testing.T) {
 		most := 0
 		for range 3000 {
 			n := 0
-			for _, i := range l.world.Instances(ref("blue")) {
+			for _, i := range l.sim.Instances(ref("blue")) {
 				if i.Type == port.Reader && i.State == port.Pending {
 					n++
 				}
@@ -111,10 +111,10 @@ func TestTheWriterFailsWhileReadersAreMade(t *testing.T) {
 		l.create("blue", nil)
 		l.atStep("CreateRoPods[2]/CreateReader")
 		_, writer := l.writer("blue")
-		l.world.BreakEngine(ref("blue"), writer.Name, "no shared memory")
+		l.sim.BreakEngine(ref("blue"), writer.Name, "no shared memory")
 		l.interrupted(port.WriterUnhealthy.Code, 10*time.Minute)
-		l.world.BreakEngine(ref("blue"), writer.Name, "")
-		l.must(l.world.Ports().Engine.Start(l.t.Context(), ref("blue").Of(writer.Name)))
+		l.sim.BreakEngine(ref("blue"), writer.Name, "")
+		l.must(l.sim.Ports().Engine.Start(l.t.Context(), ref("blue").Of(writer.Name)))
 		l.awaitRunning("blue", time.Hour)
 		l.checkInvariants("blue")
 	})
@@ -129,9 +129,9 @@ func TestFailoverIsOffWithAnEnd(t *testing.T) {
 		l.edit("blue", large)
 		l.atStep("HA/Readers[2]/Replace/CreateTemporary")
 		lagging := func() {
-			for _, i := range l.world.Instances(ref("blue")) {
+			for _, i := range l.sim.Instances(ref("blue")) {
 				if i.Type == port.Temporary {
-					l.world.Lag(ref("blue"), i.Name, 64<<20)
+					l.sim.Lag(ref("blue"), i.Name, 64<<20)
 				}
 			}
 		}
@@ -141,18 +141,18 @@ func TestFailoverIsOffWithAnEnd(t *testing.T) {
 			if state := l.observe("blue").Status.State; state != "ChangingSpecification" {
 				t.Fatalf("it is %s\n%s", state, l.story())
 			}
-			if at := l.world.Topology(ref("blue")); at.HA || time.Until(at.Until) > off || time.Until(at.Until) < off/2-5*time.Second {
+			if at := l.sim.Topology(ref("blue")); at.HA || time.Until(at.Until) > off || time.Until(at.Until) < off/2-5*time.Second {
 				t.Fatalf("failover is %+v at %s\n%s", at, time.Now(), l.story())
 			}
 		}
 		l.halt()
 		time.Sleep(off + time.Minute)
-		if at := l.world.Topology(ref("blue")); !at.HA {
+		if at := l.sim.Topology(ref("blue")); !at.HA {
 			t.Errorf("without an operator it is %+v", at)
 		}
 		l.start()
-		for _, i := range l.world.Instances(ref("blue")) {
-			l.world.Lag(ref("blue"), i.Name, 0)
+		for _, i := range l.sim.Instances(ref("blue")) {
+			l.sim.Lag(ref("blue"), i.Name, 0)
 		}
 		l.awaitRunning("blue", 2*time.Hour)
 		l.checkInvariants("blue")
@@ -188,13 +188,13 @@ func TestTheBracketOfFailover(t *testing.T) {
 func TestADeletionThatPauses(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
-		l.world.Inject(sim.Rule{Port: "Storage", Method: "Release", Do: sim.Fail, Err: port.StorageFailed.Errorf("the disk is busy")})
+		l.sim.Inject(sim.Rule{Port: "Storage", Method: "Release", Do: sim.Fail, Err: port.StorageFailed.Errorf("the disk is busy")})
 		l.remove("blue")
 		c := l.until("blue", "held up", time.Hour, func(c *sharedstorage.Cluster) bool { return conditionOf(c, "Interrupted").Status == "True" })
 		if cond := conditionOf(c, "Progressing"); c.Status.State != "Deleting" || cond.Reason != "StorageFailed" {
 			t.Errorf("%s %+v", c.Status.State, cond)
 		}
-		l.world.Heal()
+		l.sim.Heal()
 		l.resume(c)
 		l.gone("blue", time.Hour)
 	})

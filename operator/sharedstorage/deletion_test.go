@@ -71,8 +71,8 @@ func TestFinding29NamespaceIsDeleted(t *testing.T) {
 		},
 		"recreating": func(l *harness) { // its pods were deleted first
 			up(l, "blue")
-			for _, i := range l.world.Instances(ref("blue")) {
-				l.world.DropInstance(ref("blue"), i.Name)
+			for _, i := range l.sim.Instances(ref("blue")) {
+				l.sim.DropInstance(ref("blue"), i.Name)
 			}
 			l.clusters.notify("blue")
 			l.until("blue", "recreating", time.Hour, func(c *sharedstorage.Cluster) bool {
@@ -81,7 +81,7 @@ func TestFinding29NamespaceIsDeleted(t *testing.T) {
 		},
 		"without its grant": func(l *harness) {
 			up(l, "blue")
-			l.world.LoseGrant(ref("blue"))
+			l.sim.LoseGrant(ref("blue"))
 		},
 		"while its class changes": func(l *harness) {
 			up(l, "blue")
@@ -101,7 +101,7 @@ func TestFinding29NamespaceIsDeleted(t *testing.T) {
 					l.remove("blue")
 					l.gone("blue", 2*time.Minute)
 					told := strings.Contains(l.heard(), "blue "+sharedstorage.DataNotKept+": ")
-					if data := len(l.world.Instances(ref("blue"))) > 0; told != (retain && data) && name == "at rest" {
+					if data := len(l.sim.Instances(ref("blue"))) > 0; told != (retain && data) && name == "at rest" {
 						l.t.Errorf("retain %t: told %t\n%s", retain, told, l.story())
 					}
 				})
@@ -127,10 +127,10 @@ func TestFinding29WithoutAPlaceForRuns(t *testing.T) {
 				t.Error("it was let go at once: the store may have been away for a moment")
 			}
 			l.gone("blue", time.Hour)
-			if left := l.world.Instances(ref("blue")); len(left) > 0 || l.world.Topology(ref("blue")).Present {
+			if left := l.sim.Instances(ref("blue")); len(left) > 0 || l.sim.Topology(ref("blue")).Present {
 				t.Errorf("left are %+v", left)
 			}
-			if v := l.world.Volume(ref("blue")); retain != (v.State == port.VolumeReady) {
+			if v := l.sim.Volume(ref("blue")); retain != (v.State == port.VolumeReady) {
 				t.Errorf("retain %t: the volume is %+v", retain, v)
 			}
 		})

@@ -19,7 +19,7 @@ func TestDurability(t *testing.T) {
 			if want == "" {
 				want = "strict"
 			}
-			l.until("blue", want, 10*time.Second, func(*sharedstorage.Cluster) bool { return l.world.Topology(ref("blue")).Durability == want })
+			l.until("blue", want, 10*time.Second, func(*sharedstorage.Cluster) bool { return l.sim.Topology(ref("blue")).Durability == want })
 			l.awaitRunning("blue", time.Minute)
 			l.checkInvariants("blue")
 		}
@@ -38,7 +38,7 @@ func TestDurabilityWhileARunIsPaused(t *testing.T) {
 		l.interrupted("PARAMETER_INVALID", time.Hour)
 		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Durability = "available" })
 		l.until("blue", "available", time.Minute, func(*sharedstorage.Cluster) bool {
-			return l.world.Topology(ref("blue")).Durability == "available"
+			return l.sim.Topology(ref("blue")).Durability == "available"
 		})
 	})
 }

@@ -13,9 +13,9 @@ func declare(code fault.Code, class fault.Class, title, remedy string) *fault.Ki
 // The faults of the operator. The faults of the adapters are in port.
 var (
 	TempInsIDNotFound = declare("TEMP_INS_ID_NOT_FOUND", fault.Blocked, "the temporary reader of a replacement is not there",
-		"Nothing is lost: it is made anew once by itself. If that fails too, resume the run from its first step.")
+		"Nothing is lost: it is created again once by itself. If that fails too, resume the run from its first step.")
 	TempRoForRwMetaLost = declare("TEMP_RO_FOR_RW_META_LOST", fault.Blocked, "the temporary reader that is to become the writer is not there",
-		"The writer is untouched; the temporary reader is made anew once by itself. If that fails too, resume the run from its first step.")
+		"The writer is untouched; the temporary reader is created again once by itself. If that fails too, resume the run from its first step.")
 	RoMetaInvalid = declare("RO_META_INVALID", fault.Blocked, "two instances hold one place of the cluster",
 		"The one that does not serve is removed once by itself. If that fails too, remove it by hand and resume.")
 	ClassUnknown = declare("CLASS_UNKNOWN", fault.Invalid, "there is no class of this name",

@@ -41,7 +41,7 @@ var errDead = errors.New("the process is dead")
 type harness struct {
 	t        tester
 	clusters *memoryStore
-	world    *sim.Simulation
+	sim      *sim.Simulation
 	store    runstore.Store
 	events   []string
 	eventM   sync.Mutex
@@ -104,7 +104,7 @@ func inHarness(t *testing.T, s setup, test func(l *harness)) {
 		l.start()
 		defer func() { l.halt() }()
 		test(l)
-		if wrong := l.world.Violations(); len(wrong) > 0 {
+		if wrong := l.sim.Violations(); len(wrong) > 0 {
 			t.Errorf("never: %s\n%s", strings.Join(wrong, "\n"), l.story())
 		}
 	})
@@ -136,7 +136,7 @@ func newHarness(t tester, s setup) *harness {
 			notify(name)
 		}
 	}
-	l.world = sim.New(s.sim)
+	l.sim = sim.New(s.sim)
 	return l
 }
 
@@ -195,7 +195,7 @@ func (m crashingStore) Save(ctx context.Context, save *runstore.Save) error {
 
 // start starts a process: an operator, its engine, and a controller.
 func (l *harness) start() {
-	options := sharedstorage.Options{Store: l.clusters, Ports: l.world.Ports(), Logger: quiet,
+	options := sharedstorage.Options{Store: l.clusters, Ports: l.sim.Ports(), Logger: quiet,
 		Moved: func(ref control.Ref, m machine.Move) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
@@ -456,7 +456,7 @@ func (l *harness) story() string {
 		}
 		raw, _ := json.MarshalIndent(c.Status, "", " ")
 		fmt.Fprintf(&b, "%s %s\n", name, raw)
-		fmt.Fprintf(&b, "instances %+v\nwriter %s streaming %v volume %+v\ntopology %+v\n", l.world.Instances(ref(name)), l.world.Writer(ref(name)), l.world.Streaming(ref(name)), l.world.Volume(ref(name)), l.world.Topology(ref(name)))
+		fmt.Fprintf(&b, "instances %+v\nwriter %s streaming %v volume %+v\ntopology %+v\n", l.sim.Instances(ref(name)), l.sim.Writer(ref(name)), l.sim.Streaming(ref(name)), l.sim.Volume(ref(name)), l.sim.Topology(ref(name)))
 		if c.Status.Run != nil {
 			if run, err := l.engine.Get(context.Background(), c.Status.Run.ID); err == nil {
 				fmt.Fprintf(&b, "run %s %s %+v owner %q epoch %d next %s revision %d worker %q\n", run.Flow, run.Phase, run.Fault, run.Owner, run.Epoch, run.NextAt, run.Revision, l.engine.Worker())
@@ -473,7 +473,7 @@ func (l *harness) story() string {
 			}
 		}
 	}
-	calls := l.world.Calls()
+	calls := l.sim.Calls()
 	n := 0
 	for i := len(calls) - 1; i >= 0 && n < 25; i-- {
 		if calls[i].Changes() {

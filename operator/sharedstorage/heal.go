@@ -98,7 +98,7 @@ func rebuildFaulty(ctx context.Context, w *work) outcome.Outcome {
 	i := w.f.named(name)
 	switch {
 	case name == "" || name == w.f.Volume.Writer || i != nil && i.Type == port.Writer:
-		return outcome.Fail(port.StartFailed.Errorf("%s is no reader that could be made anew", cmp.Or(name, "it")))
+		return outcome.Fail(port.StartFailed.Errorf("%s is not a reader that could be rebuilt", cmp.Or(name, "it")))
 	case i != nil:
 		if out := w.remove(ctx, name); !out.IsDone() {
 			return out

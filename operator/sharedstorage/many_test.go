@@ -22,7 +22,7 @@ func TestAThousandClusters(t *testing.T) {
 		name := func(i int) string { return fmt.Sprintf("c%d", i) }
 		for i := range n {
 			if i%10 == 0 {
-				l.world.Hang(ref(name(i)), true)
+				l.sim.Hang(ref(name(i)), true)
 			}
 			l.create(name(i), nil)
 		}
@@ -44,7 +44,7 @@ func TestAThousandClusters(t *testing.T) {
 			}
 		}
 		for i := 0; i < n; i += 10 {
-			l.world.Hang(ref(name(i)), false)
+			l.sim.Hang(ref(name(i)), false)
 		}
 		for i := 0; i < n; i += 10 {
 			c := l.until(name(i), "out of Init", time.Hour, func(c *sharedstorage.Cluster) bool { return c.Status.State != "Init" })

@@ -108,14 +108,14 @@ func TestParametersOfAReaderThatDoesNotAnswer(t *testing.T) {
 				_, i := l.reader("blue")
 				silent := sim.Rule{Port: "Engine", Instance: i.Name, Do: sim.Timeout}
 				if !told {
-					l.world.Inject(silent)
+					l.sim.Inject(silent)
 				}
-				l.world.ClearLog()
+				l.sim.ClearLog()
 				l.edit("blue", parameters("work_mem", "16MB", "max_connections", "300"))
-				for told && !slices.ContainsFunc(l.world.Calls(), func(c sim.Call) bool { return c.Method == "Apply" && c.Ref.Instance == i.Name }) {
+				for told && !slices.ContainsFunc(l.sim.Calls(), func(c sim.Call) bool { return c.Method == "Apply" && c.Ref.Instance == i.Name }) {
 					time.Sleep(20 * time.Millisecond)
 				}
-				l.world.Inject(silent)
+				l.sim.Inject(silent)
 				time.Sleep(20 * time.Minute)
 				if got := l.observe("blue").Status.ParametersHash; got != was {
 					t.Errorf("the hash %s is recorded, and a reader was not asked\n%s", got, l.story())
@@ -123,7 +123,7 @@ func TestParametersOfAReaderThatDoesNotAnswer(t *testing.T) {
 				if n := l.flushes(); n != 1 {
 					t.Errorf("%d runs\n%s", n, l.story())
 				}
-				l.world.Heal()
+				l.sim.Heal()
 				time.Sleep(2 * time.Minute)
 				l.awaitRunning("blue", time.Hour)
 				l.checkInvariants("blue")
@@ -140,7 +140,7 @@ func TestParametersOfAReaderThatFailed(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
 		_, i := l.reader("blue")
-		l.world.BreakEngine(ref("blue"), i.Name, "no shared memory")
+		l.sim.BreakEngine(ref("blue"), i.Name, "no shared memory")
 		l.edit("blue", parameters("max_connections", "300"))
 		time.Sleep(5 * time.Minute)
 		l.awaitRunning("blue", time.Hour)
@@ -249,7 +249,7 @@ func TestAReaderWithoutData(t *testing.T) {
 				time.Sleep(10 * time.Minute)
 				l.awaitRunning("blue", time.Minute)
 				l.checkInvariants("blue")
-				for _, call := range l.world.Calls() {
+				for _, call := range l.sim.Calls() {
 					if strings.Contains(call.String(), "has no data") {
 						t.Error(call)
 					}

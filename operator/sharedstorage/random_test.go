@@ -22,11 +22,11 @@ var randomActions = []string{"class", "version", "readers", "parameters", "durab
 	"kill engine", "kill place", "lose node", "return nodes", "break manager", "drop manager", "lag", "die", "pause", "resume", "undo", "drop", "wait", "lost answers", "no answers", "calm"}
 
 // perform does one action.
-func (l *harness) perform(deed string, n int) {
+func (l *harness) perform(action string, n int) {
 	if l.observe("blue") == nil {
 		return
 	}
-	instances := l.world.Instances(ref("blue"))
+	instances := l.sim.Instances(ref("blue"))
 	var i port.Instance
 	if len(instances) > 0 {
 		i = instances[n%len(instances)]
@@ -37,7 +37,7 @@ func (l *harness) perform(deed string, n int) {
 		}
 	}
 	by := workflow.Actor{Name: "uma"}
-	switch deed {
+	switch action {
 	case "class":
 		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = []string{"small", "large"}[n%2] })
 	case "version":
@@ -63,19 +63,19 @@ func (l *harness) perform(deed string, n int) {
 	case "flush":
 		l.request("blue", "flush-parameters", "T")
 	case "kill engine":
-		l.world.KillEngine(ref("blue"), i.Name)
+		l.sim.KillEngine(ref("blue"), i.Name)
 	case "kill place":
-		l.world.KillInstance(ref("blue"), i.Name)
+		l.sim.KillInstance(ref("blue"), i.Name)
 	case "lose node":
-		l.world.LoseNode(fmt.Sprintf("node-%d", 1+n%4))
+		l.sim.LoseNode(fmt.Sprintf("node-%d", 1+n%4))
 	case "return nodes":
 		l.nodes()
 	case "break manager":
-		l.world.BreakManager(ref("blue"))
+		l.sim.BreakManager(ref("blue"))
 	case "drop manager":
-		l.world.DropManager(ref("blue"))
+		l.sim.DropManager(ref("blue"))
 	case "lag":
-		l.world.Lag(ref("blue"), i.Name, int64(n%3)<<20)
+		l.sim.Lag(ref("blue"), i.Name, int64(n%3)<<20)
 	case "die":
 		l.kill()
 	case "pause":
@@ -89,17 +89,17 @@ func (l *harness) perform(deed string, n int) {
 	case "wait":
 		time.Sleep(time.Duration(n%300) * time.Second)
 	case "lost answers":
-		l.world.Inject(sim.Rule{P: 0.1, Do: sim.Lost, Times: 20})
+		l.sim.Inject(sim.Rule{P: 0.1, Do: sim.Lost, Times: 20})
 	case "no answers":
-		l.world.Inject(sim.Rule{P: 0.1, Do: sim.Timeout, Times: 20})
+		l.sim.Inject(sim.Rule{P: 0.1, Do: sim.Timeout, Times: 20})
 	case "calm":
-		l.world.Heal()
+		l.sim.Heal()
 	}
 }
 
 func (l *harness) nodes() {
 	for i := range 4 {
-		l.world.ReturnNode(fmt.Sprintf("node-%d", i+1))
+		l.sim.ReturnNode(fmt.Sprintf("node-%d", i+1))
 	}
 }
 
@@ -107,15 +107,15 @@ func (l *harness) nodes() {
 // runs; it cancels what cannot be resumed, and finally rebuilds.
 func (l *harness) recoverAll() {
 	l.t.Helper()
-	l.world.Heal()
+	l.sim.Heal()
 	l.nodes()
 	by := workflow.Actor{Name: "uma", Reason: "all is well again"}
 	for round := range 60 {
 		for range 12 {
 			time.Sleep(10 * time.Second)
 			c := l.observe("blue")
-			for _, i := range l.world.Instances(ref("blue")) {
-				l.world.Lag(ref("blue"), i.Name, 0)
+			for _, i := range l.sim.Instances(ref("blue")) {
+				l.sim.Lag(ref("blue"), i.Name, 0)
 			}
 			if c != nil && l.atRest(c) && len(l.violations("blue")) == 0 {
 				return
@@ -134,7 +134,7 @@ func (l *harness) recoverAll() {
 			continue
 		}
 		// A cluster at rest has failover as the spec wants it.
-		if t := l.world.Topology(ref("blue")); t.Ready && !open(run) && round > 0 && (!t.HA || !t.Until.IsZero()) && c.Status.PreviousState != "Recreating" {
+		if t := l.sim.Topology(ref("blue")); t.Ready && !open(run) && round > 0 && (!t.HA || !t.Until.IsZero()) && c.Status.PreviousState != "Recreating" {
 			l.t.Fatalf("failover is off at rest: %+v\n%s", t, l.story())
 		}
 		switch {
@@ -162,12 +162,12 @@ func TestRandomLives(t *testing.T) {
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		type act struct {
-			deed string
-			n    int
+			action string
+			n      int
 		}
 		var script []act
 		for range rapid.IntRange(1, 12).Draw(rt, "acts") {
-			script = append(script, act{rapid.SampledFrom(randomActions).Draw(rt, "deed"), rapid.IntRange(0, 59).Draw(rt, "n")})
+			script = append(script, act{rapid.SampledFrom(randomActions).Draw(rt, "action"), rapid.IntRange(0, 59).Draw(rt, "n")})
 		}
 		shared := rapid.Bool().Draw(rt, "shared")
 		words := ""
@@ -175,7 +175,7 @@ func TestRandomLives(t *testing.T) {
 			words = runRandom(t, shared, func(l *harness) {
 				up(l, "blue")
 				for _, a := range script {
-					l.perform(a.deed, a.n)
+					l.perform(a.action, a.n)
 					time.Sleep(time.Duration(a.n) * time.Second)
 				}
 				l.recoverAll()
@@ -209,7 +209,7 @@ func runRandom(t *testing.T, shared bool, life func(l *harness)) (wrong string) 
 	}()
 	l.start()
 	life(l)
-	if never := l.world.Violations(); len(never) > 0 {
+	if never := l.sim.Violations(); len(never) > 0 {
 		return "never: " + strings.Join(never, "\n") + "\n" + l.story()
 	}
 	return ""

@@ -85,12 +85,12 @@ func (o *Operator) move(ctx context.Context, ref control.Ref, observed *Cluster)
 	}
 	c, run := rep.Object, rep.Run
 	before := snap(c)
-	mended := o.repair(ctx, c, rep.Position, run)
+	repaired := o.repair(ctx, c, rep.Position, run)
 	o.compute(c, view{position: rep.Position, run: run, out: rep.Outcome})
 	if err := o.save(ctx, c, before); err != nil {
 		return outcome.Fail(err)
 	}
-	return o.next(c, rep, mended)
+	return o.next(c, rep, repaired)
 }
 
 func (o *Operator) runOf(ctx context.Context, p machine.Position) (*runtype.Run, error) {
@@ -105,14 +105,14 @@ func (o *Operator) runOf(ctx context.Context, p machine.Position) (*runtype.Run,
 }
 
 // next returns when the next pass is due.
-func (o *Operator) next(c *Cluster, rep machine.Report[*Cluster], mended bool) outcome.Outcome {
+func (o *Operator) next(c *Cluster, rep machine.Report[*Cluster], repaired bool) outcome.Outcome {
 	out, look := rep.Outcome, o.options.IdleInterval
 	if place := o.machine.Table().States[rep.Position.State]; place.Final() {
 		return outcome.Done()
 	} else if place.Transient() {
 		look = o.options.RunInterval
 	}
-	if mended {
+	if repaired {
 		look = 2 * time.Second
 	}
 	for i := range c.Facts.Instances { // the next pass is due when an instance has failed for FailedAfter

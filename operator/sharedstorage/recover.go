@@ -40,12 +40,12 @@ func (o *Operator) restore(ctx context.Context, c *Cluster) {
 		})
 		if err == nil {
 			c.Facts.Volume = got
-			o.emit(c, Event{Warning: true, Reason: "GrantRestored", Message: fmt.Sprintf("the record of who may write was gone, and is made anew: %s, epoch %d", cmp.Or(was.Writer, "nobody"), was.Epoch)})
+			o.emit(c, Event{Warning: true, Reason: "GrantRestored", Message: fmt.Sprintf("the record of who may write was gone, and is created again: %s, epoch %d", cmp.Or(was.Writer, "nobody"), was.Epoch)})
 			return
 		}
 	}
 	if fault.Of(err) != port.GrantLost {
-		err = port.GrantLost.Errorf("the record of who may write is gone, and is not made anew: %w", err)
+		err = port.GrantLost.Errorf("the record of who may write is gone, and is not restored: %w", err)
 	}
 	c.Facts.Unknown[factVolume] = err
 }

@@ -57,7 +57,7 @@ func (t *repairer) do(what string, call func(ctx context.Context) error) {
 	defer cancel()
 	t.acted = true
 	if err := guarded(func() error { return call(ctx) }); err != nil && t.ctx.Err() == nil {
-		t.o.options.Logger.Warn("a cluster could not be mended", "cluster", t.c.Ref.String(), "what", what, "error", err)
+		t.o.options.Logger.Warn("a cluster could not be repaired", "cluster", t.c.Ref.String(), "what", what, "error", err)
 	}
 }
 
@@ -114,7 +114,7 @@ func (t *repairer) manager(p machine.Position) {
 	}
 }
 
-var managerRestored = Event{Warning: true, Reason: "ManagerRestored", Message: "the cluster manager was gone, and is made anew"}
+var managerRestored = Event{Warning: true, Reason: "ManagerRestored", Message: "the cluster manager was gone, and is created again"}
 
 // unknownClusterAfter is how long a manager may run without knowing its cluster. After that it has
 // lost its state, and the operator must configure it again because nobody else does.

@@ -18,12 +18,12 @@ import (
 
 // deletions lists what somebody may delete of a cluster besides its data.
 func deletions() map[string]func(l *harness) {
-	grant := func(l *harness) { l.world.LoseGrant(ref("blue")) }
-	manager := func(l *harness) { l.world.DropManager(ref("blue")) }
+	grant := func(l *harness) { l.sim.LoseGrant(ref("blue")) }
+	manager := func(l *harness) { l.sim.DropManager(ref("blue")) }
 	pod := func(l *harness) {
-		for _, i := range l.world.Instances(ref("blue")) {
+		for _, i := range l.sim.Instances(ref("blue")) {
 			if i.State == port.Up {
-				l.world.KillInstance(ref("blue"), i.Name)
+				l.sim.KillInstance(ref("blue"), i.Name)
 				return
 			}
 		}
@@ -47,7 +47,7 @@ func TestFinding28DeletionsInEveryFlow(t *testing.T) {
 				for at := 1 + (len(name)+len(what))%step; ; at += step {
 					over := false
 					t.Run(fmt.Sprint(at), func(t *testing.T) {
-						inHarness(t, setup{sim: s.world()}, func(l *harness) {
+						inHarness(t, setup{sim: s.simulation()}, func(l *harness) {
 							if s.prepare != nil {
 								s.prepare(l)
 							}
@@ -75,12 +75,12 @@ func TestFinding28DeletionsInEveryFlow(t *testing.T) {
 func TestFinding28GrantIsRestoredAtRest(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
-		before := l.world.Volume(ref("blue"))
-		l.world.LoseGrant(ref("blue"))
+		before := l.sim.Volume(ref("blue"))
+		l.sim.LoseGrant(ref("blue"))
 		l.clusters.notify("blue") // as the watch does
 		time.Sleep(2 * time.Second)
-		if after := l.world.Volume(ref("blue")); after != before || l.world.Writer(ref("blue")) != before.Writer {
-			l.t.Errorf("the volume is %+v, want %+v, and the writer %q", after, before, l.world.Writer(ref("blue")))
+		if after := l.sim.Volume(ref("blue")); after != before || l.sim.Writer(ref("blue")) != before.Writer {
+			l.t.Errorf("the volume is %+v, want %+v, and the writer %q", after, before, l.sim.Writer(ref("blue")))
 		}
 		if told := l.heard(); !strings.Contains(told, "blue GrantRestored: ") {
 			l.t.Errorf("nobody is told: %s", told)
@@ -96,13 +96,13 @@ func TestFinding28ManagerIsRestoredInAFlow(t *testing.T) {
 		up(l, "blue")
 		l.request("blue", "restart", "cluster")
 		l.until("blue", "without failover", time.Minute, func(*sharedstorage.Cluster) bool {
-			top := l.world.Topology(ref("blue"))
+			top := l.sim.Topology(ref("blue"))
 			return top.Ready && !top.HA
 		})
-		l.world.DropManager(ref("blue"))
-		l.until("blue", "with its manager", 15*time.Second, func(*sharedstorage.Cluster) bool { return l.world.Topology(ref("blue")).Present })
+		l.sim.DropManager(ref("blue"))
+		l.until("blue", "with its manager", 15*time.Second, func(*sharedstorage.Cluster) bool { return l.sim.Topology(ref("blue")).Present })
 		l.until("blue", "without failover again", 15*time.Second, func(c *sharedstorage.Cluster) bool {
-			top := l.world.Topology(ref("blue"))
+			top := l.sim.Topology(ref("blue"))
 			return top.Ready && !top.HA && c.Status.State == "Restarting"
 		})
 		l.awaitRunning("blue", 2*time.Minute)
@@ -126,7 +126,7 @@ func TestFinding28ManagerIsRestoredForANewReader(t *testing.T) {
 		up(l, "blue")
 		l.edit("blue", readers(3))
 		l.state("blue", "ScalingOut", time.Minute)
-		l.world.DropManager(ref("blue"))
+		l.sim.DropManager(ref("blue"))
 		l.awaitRunning("blue", 3*time.Minute)
 		l.checkInvariants("blue")
 		l.mu.Lock()
@@ -146,19 +146,19 @@ func TestFinding28GrantOfTheNewestWriter(t *testing.T) {
 			c := l.observe("blue")
 			old := c.Status.Storage.Writer
 			l.halt()
-			l.world.KillInstance(ref("blue"), old)
+			l.sim.KillInstance(ref("blue"), old)
 			newer := ""
 			for range 60 { // the manager fails over
 				time.Sleep(time.Second)
-				newer = l.world.Writer(ref("blue"))
+				newer = l.sim.Writer(ref("blue"))
 			}
 			if newer == "" || newer == old {
 				l.t.Fatalf("the writer is %q\n%s", newer, l.story())
 			}
-			l.world.LoseGrant(ref("blue"))
+			l.sim.LoseGrant(ref("blue"))
 			if !writes {
 				time.Sleep(10 * time.Minute)
-				if writer := l.world.Writer(ref("blue")); writer != "" {
+				if writer := l.sim.Writer(ref("blue")); writer != "" {
 					l.t.Errorf("%s writes without its lease", writer)
 				}
 			}
@@ -181,15 +181,15 @@ func TestFinding28GrantThatIsNotCertain(t *testing.T) {
 		c := l.observe("blue")
 		old := c.Status.Storage.Writer
 		var node, reader string // the node of a reader that a failover may have promoted
-		for _, i := range l.world.Instances(ref("blue")) {
+		for _, i := range l.sim.Instances(ref("blue")) {
 			if i.Name == old {
-				l.world.KillEngine(ref("blue"), old)
+				l.sim.KillEngine(ref("blue"), old)
 			} else {
 				node, reader = i.Node, i.Name
 			}
 		}
-		l.world.LoseGrant(ref("blue"))
-		l.world.LoseNode(node)
+		l.sim.LoseGrant(ref("blue"))
+		l.sim.LoseNode(node)
 		l.clusters.notify("blue")
 		c = l.until("blue", "told", time.Hour, func(c *sharedstorage.Cluster) bool {
 			return conditionOf(c, sharedstorage.ReadyCondition).Reason == port.GrantLost.Reason()
@@ -198,8 +198,8 @@ func TestFinding28GrantThatIsNotCertain(t *testing.T) {
 		if ready.Status != metav1.ConditionFalse || !strings.Contains(ready.Message, reader) || strings.Contains(ready.Message, "rebuild") {
 			l.t.Errorf("Ready is %s: %s", ready.Status, ready.Message)
 		}
-		l.world.ReturnNode(node)
-		l.until("blue", "written to", time.Hour, func(*sharedstorage.Cluster) bool { return l.world.Writer(ref("blue")) != "" })
+		l.sim.ReturnNode(node)
+		l.until("blue", "written to", time.Hour, func(*sharedstorage.Cluster) bool { return l.sim.Writer(ref("blue")) != "" })
 		l.awaitRunning("blue", time.Hour)
 	})
 }
@@ -233,13 +233,13 @@ func TestFinding28TheWriterComesBackElsewhere(t *testing.T) {
 				s.act(l)
 				l.atStep(s.step)
 				_, writer := l.writer("blue")
-				l.world.KillInstance(ref("blue"), writer.Name)
+				l.sim.KillInstance(ref("blue"), writer.Name)
 				l.clusters.notify("blue") // as the watch does
 				l.awaitRunning("blue", 10*time.Minute)
 				if _, now := l.writer("blue"); now.Name != writer.Name || now.Address == writer.Address {
 					t.Errorf("the writer was %s at %s, and is %s at %s", writer.Name, writer.Address, now.Name, now.Address)
 				}
-				if streaming := l.world.Streaming(ref("blue")); len(streaming) < 2 {
+				if streaming := l.sim.Streaming(ref("blue")); len(streaming) < 2 {
 					t.Errorf("only %v follow it", streaming)
 				}
 				l.visited("Interrupted", 0)

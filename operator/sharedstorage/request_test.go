@@ -155,7 +155,7 @@ func TestRequestsOfEndedRuns(t *testing.T) {
 			t.Errorf("%+v\n%s", r, l.story())
 		}
 		l.checkInvariants("blue")
-		l.world.Inject(sim.Rule{Method: "Stop", Do: sim.Timeout})
+		l.sim.Inject(sim.Rule{Method: "Stop", Do: sim.Timeout})
 		l.request("blue", "restart", "2")
 		l.state("blue", "Restarting", time.Minute)
 		l.remove("blue")

@@ -75,13 +75,13 @@ func open(run *runtype.Run) bool {
 // haOn checks that failover is on without a pending change.
 func (l *harness) haOn() {
 	l.t.Helper()
-	t := l.world.Topology(ref("blue"))
+	t := l.sim.Topology(ref("blue"))
 	for range 10 {
 		if t.Ready { // it may be moving to another node
 			break
 		}
 		time.Sleep(time.Second)
-		t = l.world.Topology(ref("blue"))
+		t = l.sim.Topology(ref("blue"))
 	}
 	if !t.HA || !t.Until.IsZero() {
 		l.t.Errorf("failover at rest: %+v\n%s", t, l.story())
@@ -134,7 +134,7 @@ func TestStopsOfModifyClass(t *testing.T) {
 							t.Fatalf("the undo is paused: %+v\n%s", run.Fault, l.story())
 						}
 						l.haOn()
-						for _, i := range l.world.Instances(ref("blue")) {
+						for _, i := range l.sim.Instances(ref("blue")) {
 							if i.Type == port.Temporary && i.State != port.Leaving {
 								t.Errorf("after the undo there is %s\n%s", i.Name, l.story())
 							}
@@ -153,7 +153,7 @@ func TestStopsOfModifyClass(t *testing.T) {
 						}
 						time.Sleep(time.Minute)
 						l.haOn()
-						if l.world.Writer(ref("blue")) == "" {
+						if l.sim.Writer(ref("blue")) == "" {
 							t.Errorf("nobody writes while it is interrupted\n%s", l.story())
 						}
 						l.must(l.engine.Resume(l.t.Context(), run.ID, workflow.FromFailed, "", by))

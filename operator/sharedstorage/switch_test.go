@@ -142,10 +142,10 @@ func TestACandidateThatFalls(t *testing.T) {
 				wrap := func(o *sharedstorage.Options) { e.Engine, o.Ports.Engine = o.Ports.Engine, e }
 				inHarness(t, setup{sim: times(), options: wrap}, func(l *harness) {
 					up(l, "blue")
-					old := l.world.Writer(ref("blue"))
+					old := l.sim.Writer(ref("blue"))
 					id, candidate := l.reader("blue")
 					var fell time.Time
-					e.do = func() { fell = time.Now(); f.fall(l.world, candidate.Name) }
+					e.do = func() { fell = time.Now(); f.fall(l.sim, candidate.Name) }
 					l.request("blue", "switch-writer", id)
 					run := l.phase(l.atStep("HA/DisableHA").ID, runtype.Succeeded, runtype.Paused)
 					granted := strings.HasSuffix(moment, "promote")
@@ -160,7 +160,7 @@ func TestACandidateThatFalls(t *testing.T) {
 						if run.Fault == nil || run.Fault.Code != port.SwitchRefused.Code {
 							t.Errorf("the run is %s: %v", run.Phase, run.Fault)
 						}
-						l.until("blue", "written by the old writer", 10*time.Second, func(*sharedstorage.Cluster) bool { return l.world.Writer(ref("blue")) == old })
+						l.until("blue", "written by the old writer", 10*time.Second, func(*sharedstorage.Cluster) bool { return l.sim.Writer(ref("blue")) == old })
 						l.must(l.engine.Cancel(l.t.Context(), run.ID, runtype.Undo, false, workflow.Actor{Name: "uma"}))
 					default:
 						if run.Fault == nil || run.Fault.Code != port.WriterUnhealthy.Code {
@@ -171,7 +171,7 @@ func TestACandidateThatFalls(t *testing.T) {
 					if took := time.Since(fell); took > 30*time.Second {
 						t.Errorf("it took %s", took)
 					}
-					l.world.BreakEngine(ref("blue"), candidate.Name, "")
+					l.sim.BreakEngine(ref("blue"), candidate.Name, "")
 					l.awaitRunning("blue", time.Hour)
 					l.checkInvariants("blue")
 				})

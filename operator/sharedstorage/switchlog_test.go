@@ -71,7 +71,7 @@ func TestTheEndOfTheLogIsToldAgain(t *testing.T) {
 				up(l, "blue")
 				time.Sleep(time.Minute)
 				id, candidate := l.reader("blue")
-				old := l.world.Writer(ref("blue"))
+				old := l.sim.Writer(ref("blue"))
 				e.mu.Lock()
 				e.old, e.candidate = old, candidate.Name
 				e.mu.Unlock()
@@ -165,7 +165,7 @@ func TestAStartThatIsUnderWay(t *testing.T) {
 					up(l, "blue")
 					time.Sleep(time.Minute)
 					id, candidate := l.reader("blue")
-					old := l.world.Writer(ref("blue"))
+					old := l.sim.Writer(ref("blue"))
 					e.mu.Lock()
 					e.old, e.candidate = old, candidate.Name
 					e.mu.Unlock()
@@ -187,15 +187,15 @@ func TestASwitchWhileNobodyHasTheGrant(t *testing.T) {
 			l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.HA.Enabled = &off })
 			l.awaitRunning("blue", 10*time.Minute)
 			time.Sleep(time.Minute)
-			old := l.world.Writer(ref("blue"))
+			old := l.sim.Writer(ref("blue"))
 			id, candidate := l.reader("blue")
-			l.world.KillEngine(ref("blue"), candidate.Name)
+			l.sim.KillEngine(ref("blue"), candidate.Name)
 			time.Sleep(10 * time.Second) // clients get answers for rows that only the other reader has
-			l.world.KillEngine(ref("blue"), old)
+			l.sim.KillEngine(ref("blue"), old)
 			if revoked {
-				l.must(l.world.Ports().Storage.Grant(t.Context(), ref("blue"), "", l.world.Volume(ref("blue")).Epoch))
+				l.must(l.sim.Ports().Storage.Grant(t.Context(), ref("blue"), "", l.sim.Volume(ref("blue")).Epoch))
 			}
-			l.must(l.world.Ports().Engine.Start(t.Context(), ref("blue").Of(candidate.Name)))
+			l.must(l.sim.Ports().Engine.Start(t.Context(), ref("blue").Of(candidate.Name)))
 			time.Sleep(4 * time.Second)
 			l.request("blue", "switch-writer", id)
 			run := l.phase(l.atStep("CheckCandidate").ID, runtype.Succeeded, runtype.Paused)

@@ -44,14 +44,14 @@ func (l *harness) backs() bool {
 
 // lagging makes the newest reader lag.
 func (l *harness) lagging(place string, bytes int64) {
-	for _, i := range l.world.Instances(ref("blue")) {
+	for _, i := range l.sim.Instances(ref("blue")) {
 		if i.ID == place {
-			l.world.Lag(ref("blue"), i.Name, bytes)
+			l.sim.Lag(ref("blue"), i.Name, bytes)
 		}
 	}
 }
 
-func (l *harness) count() int { return len(l.world.Instances(ref("blue"))) }
+func (l *harness) count() int { return len(l.sim.Instances(ref("blue"))) }
 
 // adds begins to add a reader in place 4, and keeps it lagging.
 func (l *harness) adds() *runtype.Run {
@@ -137,7 +137,7 @@ func TestTheTopologyLockIsLost(t *testing.T) {
 		l.start()
 		l.lagging("4", 0)
 		member := func() bool {
-			return slices.ContainsFunc(l.world.Topology(ref("blue")).Members, func(m port.Member) bool { return m.ID == "4" })
+			return slices.ContainsFunc(l.sim.Topology(ref("blue")).Members, func(m port.Member) bool { return m.ID == "4" })
 		}
 		for range 4 {
 			time.Sleep(time.Minute)

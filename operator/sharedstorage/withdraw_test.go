@@ -49,9 +49,9 @@ func TestFinding14AVersionThatIsNotThereIsNotBegun(t *testing.T) {
 			t.Errorf("the plan: %+v %v", plan, err)
 		}
 		_, sick := l.reader("blue")
-		l.world.DropInstance(ref("blue"), sick.Name)
+		l.sim.DropInstance(ref("blue"), sick.Name)
 		time.Sleep(10 * time.Minute)
-		if got := len(l.world.Streaming(ref("blue"))); got != 2 {
+		if got := len(l.sim.Streaming(ref("blue"))); got != 2 {
 			t.Errorf("%d readers stream: healing stands still\n%s", got, l.story())
 		}
 		l.visited("Upgrading", 0)
@@ -152,7 +152,7 @@ func TestFinding14ACreationThatCannotBeMet(t *testing.T) {
 func TestFinding14AQuotaIsAskedFirst(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
-		l.world.Quota(1)
+		l.sim.Quota(1)
 		l.edit("blue", readers(5))
 		c := l.until("blue", "refused", time.Minute, func(c *sharedstorage.Cluster) bool {
 			return conditionOf(c, "Progressing").Reason == port.QuotaExceeded.Reason()
@@ -162,7 +162,7 @@ func TestFinding14AQuotaIsAskedFirst(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		l.visited("Locking", 0)
-		l.world.Quota(0)
+		l.sim.Quota(0)
 		time.Sleep(2 * time.Minute)
 		l.awaitRunning("blue", time.Hour)
 		l.checkInvariants("blue")

@@ -21,7 +21,7 @@ func budget(c port.Ref, healthy int) *policyv1.PodDisruptionBudget {
 }
 
 // protect lets a drain of nodes take one instance of those that there are.
-func (s *Placement) protect(ctx context.Context, c port.Ref, all []*held, report Restored) error {
+func (s *Placement) protect(ctx context.Context, c port.Ref, all []*instanceObjects, report Restored) error {
 	healthy := -1
 	for _, h := range all {
 		if !h.leaving() {
@@ -37,7 +37,7 @@ func (s *Placement) protect(ctx context.Context, c port.Ref, all []*held, report
 	s.applied.mu.Unlock()
 	done, err := s.restoreObject(ctx, c, want)
 	if done == wasGone && before && report != nil {
-		report("Restored", "PodDisruptionBudget %s was gone, and is made anew", want.Name)
+		report("Restored", "PodDisruptionBudget %s was gone, and is created again", want.Name)
 	}
 	return err
 }

@@ -26,7 +26,7 @@ var (
 )
 
 // held is an instance as it stands in the API server; either may be nil.
-type held struct {
+type instanceObjects struct {
 	name  string
 	claim *corev1.PersistentVolumeClaim
 	pod   *corev1.Pod
@@ -59,20 +59,20 @@ func (i *Instances) Ensure(ctx context.Context, c port.Ref, want port.Instance) 
 }
 
 // readInstance reads one instance.
-func (s *Placement) readInstance(ctx context.Context, c port.Ref, name string) (*held, error) {
+func (s *Placement) readInstance(ctx context.Context, c port.Ref, name string) (*instanceObjects, error) {
 	all, err := s.listInstances(ctx, c, s.o.Live, client.MatchingLabels{ClusterLabel: c.Name, ComponentLabel: instanceComponent, InstanceLabel: name})
 	if err != nil {
 		return nil, err
 	}
 	if len(all) == 0 {
-		return &held{name: name}, nil
+		return &instanceObjects{name: name}, nil
 	}
 	return all[0], nil
 }
 
 // all reads instances, by name. Pods come first: whose claim is missing after
 // that has none, unless the two caches differ.
-func (s *Placement) listInstances(ctx context.Context, c port.Ref, from client.Reader, labels client.MatchingLabels) ([]*held, error) {
+func (s *Placement) listInstances(ctx context.Context, c port.Ref, from client.Reader, labels client.MatchingLabels) ([]*instanceObjects, error) {
 	var claims corev1.PersistentVolumeClaimList
 	var pods corev1.PodList
 	if err := from.List(ctx, &pods, client.InNamespace(c.Namespace), labels); err != nil {
@@ -81,12 +81,12 @@ func (s *Placement) listInstances(ctx context.Context, c port.Ref, from client.R
 	if err := from.List(ctx, &claims, client.InNamespace(c.Namespace), labels); err != nil {
 		return nil, err
 	}
-	var all []*held
-	find := func(name string) *held {
-		if n := slices.IndexFunc(all, func(h *held) bool { return h.name == name }); n >= 0 {
+	var all []*instanceObjects
+	find := func(name string) *instanceObjects {
+		if n := slices.IndexFunc(all, func(h *instanceObjects) bool { return h.name == name }); n >= 0 {
 			return all[n]
 		}
-		all = append(all, &held{name: name})
+		all = append(all, &instanceObjects{name: name})
 		return all[len(all)-1]
 	}
 	for n := range claims.Items {
@@ -95,13 +95,13 @@ func (s *Placement) listInstances(ctx context.Context, c port.Ref, from client.R
 	for n := range pods.Items {
 		find(pods.Items[n].Labels[InstanceLabel]).pod = &pods.Items[n]
 	}
-	slices.SortFunc(all, func(a, b *held) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(all, func(a, b *instanceObjects) int { return strings.Compare(a.name, b.name) })
 	return all, nil
 }
 
 // leaving reports an instance that was removed. One whose claim alone was
 // deleted, by somebody else, works on until its pod ends.
-func (h *held) leaving() bool {
+func (h *instanceObjects) leaving() bool {
 	switch {
 	case h.claim == nil:
 		return h.pod != nil
@@ -112,7 +112,7 @@ func (h *held) leaving() bool {
 }
 
 // wanted is the instance as it was asked for first, under its present id and type.
-func (h *held) wanted() (port.Instance, error) {
+func (h *instanceObjects) wanted() (port.Instance, error) {
 	w := port.Instance{Name: h.name}
 	labels := map[string]string{}
 	switch {
@@ -227,7 +227,7 @@ func (s *Placement) inherit(ctx context.Context, c port.Ref, take func(*corev1.P
 
 // retype gives an instance the wanted id and type. The claim is the record, and
 // comes last: until it says so, the next call does what this one has left undone.
-func (s *Placement) retype(ctx context.Context, h *held, want port.Instance) error {
+func (s *Placement) retype(ctx context.Context, h *instanceObjects, want port.Instance) error {
 	add := map[string]string{}
 	if want.ID != "" {
 		add[IDLabel] = want.ID
@@ -259,7 +259,7 @@ func (s *Placement) retype(ctx context.Context, h *held, want port.Instance) err
 
 // run has the pod there. One that has ended, whose node is ready, is removed, so
 // that the next call makes it anew.
-func (s *Placement) run(ctx context.Context, c port.Ref, h *held) error {
+func (s *Placement) run(ctx context.Context, c port.Ref, h *instanceObjects) error {
 	if h.pod != nil {
 		ended := h.pod.Status.Phase == corev1.PodFailed || h.pod.Status.Phase == corev1.PodSucceeded
 		if ended && h.pod.DeletionTimestamp == nil {
@@ -358,14 +358,14 @@ func (s *Placement) Revive(ctx context.Context, c port.Ref, report Restored) err
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(all, (*held).podLost) {
+	if slices.ContainsFunc(all, (*instanceObjects).podLost) {
 		if all, err = s.listInstances(ctx, c, s.o.Live, labels); err != nil {
 			return err
 		}
 		for _, h := range all {
 			if h.podLost() {
 				if h.pod == nil && report != nil && time.Since(h.claim.CreationTimestamp.Time) > time.Minute { // a younger one is being made
-					report("PodRestored", "the pod of instance %s was gone, and is made anew", h.name)
+					report("PodRestored", "the pod of instance %s was gone, and is created again", h.name)
 				}
 				if err := s.run(ctx, c, h); err != nil {
 					return err
@@ -377,7 +377,7 @@ func (s *Placement) Revive(ctx context.Context, c port.Ref, report Restored) err
 }
 
 // podLost reports an instance that has its claim and lost its pod.
-func (h *held) podLost() bool {
+func (h *instanceObjects) podLost() bool {
 	if h.claim == nil || h.claim.DeletionTimestamp != nil {
 		return false
 	}

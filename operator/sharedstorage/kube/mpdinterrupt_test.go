@@ -33,7 +33,7 @@ import (
 type mpdFixture struct {
 	t      *testing.T
 	client client.Client
-	world  *sim.Simulation
+	sim    *sim.Simulation
 	server *mpdServer
 
 	mu     sync.Mutex
@@ -110,9 +110,9 @@ func onStack(t *testing.T, test func(s *mpdFixture), objects ...client.Object) {
 	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&mpd.MPDCluster{}).WithObjects(objects...).WithInterceptorFuncs(s.watching()).Build()
 	synctest.Test(t, func(t *testing.T) {
 		quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-		s.t, s.client, s.world = t, c, sim.New(sim.Options{Latency: 50 * time.Millisecond, Times: sim.Times{Create: time.Second, Start: time.Second}})
-		home := NewMPDClusterStore(c, c, "")
-		op, err := sharedstorage.New(sharedstorage.Options{Stores: map[string]sharedstorage.ClusterStore{MPDKind: home}, Ports: s.world.Ports(), Logger: quiet})
+		s.t, s.client, s.sim = t, c, sim.New(sim.Options{Latency: 50 * time.Millisecond, Times: sim.Times{Create: time.Second, Start: time.Second}})
+		store := NewMPDClusterStore(c, c, "")
+		op, err := sharedstorage.New(sharedstorage.Options{Stores: map[string]sharedstorage.ClusterStore{MPDKind: store}, Ports: s.sim.Ports(), Logger: quiet})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,13 +120,13 @@ func onStack(t *testing.T, test func(s *mpdFixture), objects ...client.Object) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.server = &mpdServer{operator: op, store: home, engine: engine, now: time.Now}
+		s.server = &mpdServer{operator: op, store: store, engine: engine, now: time.Now}
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		all.Go(func() { _ = engine.Serve(ctx) })
 		defer func() { cancel(); all.Wait() }()
 		test(s)
-		if wrong := s.world.Violations(); len(wrong) > 0 {
+		if wrong := s.sim.Violations(); len(wrong) > 0 {
 			t.Errorf("never: %s", strings.Join(wrong, "\n"))
 		}
 	})
@@ -227,7 +227,7 @@ func TestAnInterruptedClusterIsTakenOver(t *testing.T) {
 				for _, no := range []string{"F", "false", "0", "yes", "t", "TRUE", ""} {
 					s.annotate(interruptRecover, no)
 					c := s.passes(5*time.Second, nil)
-					if c.Status.ClusterStatus != "Interrupt" || len(s.world.Instances(port.Ref{Namespace: polar.Namespace, Name: polar.Name})) > 0 {
+					if c.Status.ClusterStatus != "Interrupt" || len(s.sim.Instances(port.Ref{Namespace: polar.Namespace, Name: polar.Name})) > 0 {
 						t.Fatalf("%q resumes: it is %s", no, c.Status.ClusterStatus)
 					}
 				}
@@ -288,7 +288,7 @@ func TestCancelledAndRecover(t *testing.T) {
 			return c.Status.ClusterStatus == "Running" && c.Spec.ClassInfo.ClassName == "medium"
 		})
 		if c.Spec.ClassInfoModifyTo.ClassName != "" || c.Annotations[interruptRecover] != "" {
-			t.Errorf("the wish %+v and the annotations %v are left", c.Spec.ClassInfoModifyTo, c.Annotations)
+			t.Errorf("the desired class %+v and the annotations %v are left", c.Spec.ClassInfoModifyTo, c.Annotations)
 		}
 		s.patchesOnly("classInfo", "classInfoModifyTo")
 	}, polarObject(func(*mpd.MPDCluster) {}))
@@ -299,17 +299,17 @@ func TestSettleDesired(t *testing.T) {
 	for name, q := range map[string]struct {
 		status          v1alpha1.SharedStorageClusterStatus
 		newer           string
-		class, wish     string
+		class, modify   string
 		version, wanted string
 	}{
 		"both are done":          {status: v1alpha1.SharedStorageClusterStatus{State: "Running", Class: "large", Version: "15.5"}, class: "large", version: "15.5"},
 		"only the class is done": {status: v1alpha1.SharedStorageClusterStatus{State: "Running", Class: "large", Version: "15.4"}, class: "large", version: "15.4", wanted: "15.5"},
-		"none is done":           {status: v1alpha1.SharedStorageClusterStatus{State: "Running", Class: "small", Version: "15.4"}, class: "small", wish: "large", version: "15.4", wanted: "15.5"},
-		"the flow has not ended": {status: v1alpha1.SharedStorageClusterStatus{State: "ChangingSpecification", Class: "large", Version: "15.4"}, class: "small", wish: "large", version: "15.4", wanted: "15.5"},
+		"none is done":           {status: v1alpha1.SharedStorageClusterStatus{State: "Running", Class: "small", Version: "15.4"}, class: "small", modify: "large", version: "15.4", wanted: "15.5"},
+		"the flow has not ended": {status: v1alpha1.SharedStorageClusterStatus{State: "ChangingSpecification", Class: "large", Version: "15.4"}, class: "small", modify: "large", version: "15.4", wanted: "15.5"},
 		"a newer class is asked for": {status: v1alpha1.SharedStorageClusterStatus{State: "Running", Class: "large", Version: "15.4"}, newer: `{"spec":{"classInfoModifyTo":{"className":"huge"}}}`,
-			class: "small", wish: "huge", version: "15.4", wanted: "15.5"},
+			class: "small", modify: "huge", version: "15.4", wanted: "15.5"},
 		"a newer version is asked for": {status: v1alpha1.SharedStorageClusterStatus{State: "Running", Class: "small", Version: "15.5"}, newer: `{"spec":{"versionCfgModifyTo":{"versionName":"15.6"}}}`,
-			class: "small", wish: "large", version: "15.4", wanted: "15.6"},
+			class: "small", modify: "large", version: "15.4", wanted: "15.6"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onStack(t, func(s *mpdFixture) {
@@ -322,11 +322,11 @@ func TestSettleDesired(t *testing.T) {
 					t.Fatal(err)
 				}
 				c := s.observe()
-				if c.Spec.ClassInfo.ClassName != q.class || c.Spec.ClassInfoModifyTo.ClassName != q.wish || c.Spec.VersionCfg.VersionName != q.version || c.Spec.VersionCfgModifyTo.VersionName != q.wanted {
+				if c.Spec.ClassInfo.ClassName != q.class || c.Spec.ClassInfoModifyTo.ClassName != q.modify || c.Spec.VersionCfg.VersionName != q.version || c.Spec.VersionCfgModifyTo.VersionName != q.wanted {
 					t.Errorf("the spec is %+v", c.Spec)
 				}
 				if q.version == "15.5" && c.Spec.VersionCfg.EngineImage != "new" {
-					t.Errorf("the image of the wish did not come along: %+v", c.Spec.VersionCfg)
+					t.Errorf("the image of the desired version did not come along: %+v", c.Spec.VersionCfg)
 				}
 			}, polarObject(func(c *mpd.MPDCluster) {
 				c.Spec.ClassInfoModifyTo, c.Spec.VersionCfgModifyTo = mpd.ClassInfo{ClassName: "large"}, mpd.VersionInfo{VersionName: "15.5", EngineImage: "new"}

@@ -19,9 +19,9 @@ func wantedParameters(size string) *corev1.ConfigMap {
 func (s *mpdFixture) have(size string) func(*mpd.MPDCluster) bool {
 	ref := port.Ref{Namespace: polar.Namespace, Name: polar.Name}
 	return func(c *mpd.MPDCluster) bool {
-		all := s.world.Instances(ref)
+		all := s.sim.Instances(ref)
 		for _, i := range all {
-			if s.world.Parameters(ref, i.Name)["work_mem"] != size {
+			if s.sim.Parameters(ref, i.Name)["work_mem"] != size {
 				return false
 			}
 		}

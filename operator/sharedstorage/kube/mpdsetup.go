@@ -33,7 +33,7 @@ func (c Controllers) SetupMPD(store *MPDClusterStore) error {
 	if err != nil {
 		return err
 	}
-	watches, err := c.Site.watches(c.Manager, MPDKind)
+	watches, err := c.Placement.watches(c.Manager, MPDKind)
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (c Controllers) SetupMPD(store *MPDClusterStore) error {
 	s := &mpdServer{operator: c.Operator, store: store, engine: c.Engine, runs: runs, events: events, now: time.Now}
 	return controller.Setup(c.Manager, controller.Controller[*mpd.MPDCluster]{
 		Name: "mpdcluster", For: &mpd.MPDCluster{}, Cache: c.Cache,
-		Reconcile: restoring(c.Cache, c.Site, events, func() *mpd.MPDCluster { return &mpd.MPDCluster{} }, store.mine, s.reconcile),
+		Reconcile: restoring(c.Cache, c.Placement, events, func() *mpd.MPDCluster { return &mpd.MPDCluster{} }, store.mine, s.reconcile),
 		Requests:  requests, Signals: c.Operator.Listen, Workers: c.Workers,
 		Owns: []client.Object{&corev1.Pod{}, &appsv1.Deployment{}}, Watches: watches,
 	})

@@ -64,15 +64,15 @@ func (p Process) Instance(ctx context.Context) error {
 	if config.Seed, err = settle(dir, config.Cluster.Instance); err != nil {
 		return port.StorageFailed.Errorf("the volume: %w", err)
 	}
-	home := filepath.Join(dir, config.Cluster.Instance)
-	if err := postgres.WriteJSON(filepath.Join(home, "config.json"), config); err != nil {
+	folder := filepath.Join(dir, config.Cluster.Instance)
+	if err := postgres.WriteJSON(filepath.Join(folder, "config.json"), config); err != nil {
 		return port.StorageFailed.Errorf("the volume: %w", err)
 	}
 	c, err := p.client()
 	if err != nil {
 		return err
 	}
-	return postgres.InstanceCommand{Dir: home, Grants: AgentGrants(c, config.Cluster.Cluster()), Log: p.Log}.Run(ctx)
+	return postgres.InstanceCommand{Dir: folder, Grants: AgentGrants(c, config.Cluster.Cluster()), Log: p.Log}.Run(ctx)
 }
 
 // settle makes the folder of an instance on its volume. The data of one that had
@@ -227,7 +227,7 @@ func (m *WatchStateStore) await(ctx context.Context, log *slog.Logger) error {
 			return err
 		}
 		if log != nil {
-			log.Warn("the memory of the cluster manager cannot be read yet", "err", err)
+			log.Warn("the state of the cluster manager cannot be read yet", "err", err)
 		}
 		select {
 		case <-ctx.Done():

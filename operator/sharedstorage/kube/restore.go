@@ -30,7 +30,7 @@ type Restored func(reason, format string, args ...any)
 type applied struct {
 	mu      sync.Mutex
 	version map[string]string            // by kind/namespace/name: what was wanted, and the version that came of it
-	memory  map[string]*corev1.ConfigMap // of cluster managers, as they were deleted
+	state   map[string]*corev1.ConfigMap // of cluster managers, as they were deleted
 }
 
 // Restore puts back what a cluster has and somebody has deleted or changed. It
@@ -41,7 +41,7 @@ func (s *Placement) Restore(ctx context.Context, c port.Ref, report Restored) er
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(instances, func(h *held) bool { return h.claim != nil && !h.leaving() }) {
+	if !slices.ContainsFunc(instances, func(h *instanceObjects) bool { return h.claim != nil && !h.leaving() }) {
 		return nil // it is being made, and has not come to this
 	}
 	if err := s.restoreSecret(ctx, c, report); err != nil {
@@ -76,7 +76,7 @@ func (s *Placement) watched() client.Reader {
 // What restoreObject has found.
 const (
 	wasThere   = ""
-	wasGone    = "was gone, and is made anew"
+	wasGone    = "was gone, and is created again"
 	wasChanged = "was changed, and is what it was again"
 )
 
@@ -224,27 +224,27 @@ func (s *Placement) restoreWatchState(ctx context.Context, c port.Ref, report Re
 	if err != nil {
 		return err
 	}
-	memory := &corev1.ConfigMap{ObjectMeta: meta(c, managerName(c), managerComponent)}
+	state := &corev1.ConfigMap{ObjectMeta: meta(c, managerName(c), managerComponent)}
 	for _, from := range []client.Reader{s.watched(), s.o.Live} {
-		if err := from.Get(ctx, client.ObjectKeyFromObject(memory), memory); !apierrors.IsNotFound(err) {
+		if err := from.Get(ctx, client.ObjectKeyFromObject(state), state); !apierrors.IsNotFound(err) {
 			return err
 		}
 	}
-	memory = &corev1.ConfigMap{ObjectMeta: meta(c, managerName(c), managerComponent)}
-	key := client.ObjectKeyFromObject(memory).String()
+	state = &corev1.ConfigMap{ObjectMeta: meta(c, managerName(c), managerComponent)}
+	key := client.ObjectKeyFromObject(state).String()
 	s.applied.mu.Lock()
-	was := s.applied.memory[key]
-	delete(s.applied.memory, key)
+	was := s.applied.state[key]
+	delete(s.applied.state, key)
 	s.applied.mu.Unlock()
 	if was != nil {
-		memory.Data = withoutSync(was.Data)
+		state.Data = withoutSync(was.Data)
 		if by := was.Annotations[savedBy]; by != "" {
-			metav1.SetMetaDataAnnotation(&memory.ObjectMeta, savedBy, by)
+			metav1.SetMetaDataAnnotation(&state.ObjectMeta, savedBy, by)
 		}
 	}
-	made, err := s.createObject(ctx, c, memory)
+	made, err := s.createObject(ctx, c, state)
 	if made && report != nil {
-		report("Restored", "ConfigMap %s was gone, and is made anew", memory.Name)
+		report("Restored", "ConfigMap %s was gone, and is created again", state.Name)
 	}
 	return err
 }
@@ -253,7 +253,7 @@ func (s *Placement) restoreWatchState(ctx context.Context, c port.Ref, report Re
 // tokens are those of an account that is gone, and no kubelet replaces them in time.
 // Who writes comes first, as it cannot renew its lease, then who does not serve, as
 // it cannot read who may write; the others go one at a time.
-func (s *Placement) renewAccounts(ctx context.Context, c port.Ref, instances []*held, report Restored) error {
+func (s *Placement) renewAccounts(ctx context.Context, c port.Ref, instances []*instanceObjects, report Restored) error {
 	born := func(name string) (metav1.Time, error) {
 		account := &corev1.ServiceAccount{ObjectMeta: meta(c, name, "")}
 		err := s.watched().Get(ctx, client.ObjectKeyFromObject(account), account)
@@ -263,7 +263,7 @@ func (s *Placement) renewAccounts(ctx context.Context, c port.Ref, instances []*
 	if err != nil {
 		return err
 	}
-	var stale []*held
+	var stale []*instanceObjects
 	whole := true
 	for _, h := range instances {
 		if h.leaving() {
@@ -280,16 +280,16 @@ func (s *Placement) renewAccounts(ctx context.Context, c port.Ref, instances []*
 		if err != nil {
 			return err
 		}
-		n := slices.IndexFunc(stale, func(h *held) bool { return h.name == grant.Writer })
+		n := slices.IndexFunc(stale, func(h *instanceObjects) bool { return h.name == grant.Writer })
 		if n < 0 {
-			n = slices.IndexFunc(stale, func(h *held) bool { return !isReady(h.pod) })
+			n = slices.IndexFunc(stale, func(h *instanceObjects) bool { return !isReady(h.pod) })
 		}
 		if n < 0 && whole {
 			n = 0
 		}
 		if n >= 0 {
 			if report != nil {
-				report("PodRenewed", "pod %s has the token of a ServiceAccount that is gone, and is made anew", stale[n].pod.Name)
+				report("PodRenewed", "pod %s has the token of a ServiceAccount that is gone, and is created again", stale[n].pod.Name)
 			}
 			if err := s.remove(ctx, stale[n].pod); err != nil {
 				return err
@@ -304,7 +304,7 @@ func (s *Placement) renewAccounts(ctx context.Context, c port.Ref, instances []*
 		return err
 	}
 	if report != nil {
-		report("PodRenewed", "pod %s has the token of a ServiceAccount that is gone, and is made anew", pod.Name)
+		report("PodRenewed", "pod %s has the token of a ServiceAccount that is gone, and is created again", pod.Name)
 	}
 	return s.remove(ctx, pod)
 }
@@ -316,10 +316,10 @@ func isReady(pod *corev1.Pod) bool {
 
 // deleted notes what the memory of a cluster manager held.
 func (s *Placement) deleted(obj client.Object) {
-	if memory, ok := obj.(*corev1.ConfigMap); ok {
+	if state, ok := obj.(*corev1.ConfigMap); ok {
 		s.applied.mu.Lock()
 		defer s.applied.mu.Unlock()
-		s.applied.memory[client.ObjectKeyFromObject(obj).String()] = memory.DeepCopy()
+		s.applied.state[client.ObjectKeyFromObject(obj).String()] = state.DeepCopy()
 	}
 }
 

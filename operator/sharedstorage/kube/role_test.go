@@ -128,7 +128,7 @@ func TestRolesAreToldWhenTheyChange(t *testing.T) {
 	r.made(blue, "a", "")
 	top.Members[1].Address = "10.0.0.2"
 	r.sync(ctx, top)
-	r.is("with a's pod made anew", map[string]string{"w": "rw", "a": "ro"})
+	r.is("with a's pod created again", map[string]string{"w": "rw", "a": "ro"})
 	if err := r.client.Patch(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: blue.Namespace, Name: "a"}}, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"pawl.dev/role":"rw"}}}`))); err != nil {
 		t.Fatal(err)
 	}

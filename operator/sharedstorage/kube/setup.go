@@ -60,13 +60,13 @@ func NewCache(m *controller.Manager) (*controller.Cache, error) {
 
 // Controllers are those of this operator in a manager.
 type Controllers struct {
-	Manager  *controller.Manager
-	Cache    *controller.Cache       // of NewCache
-	Operator *sharedstorage.Operator // with the stores and ports of this package, bound to the engine
-	Name     string                  // of the operator, as in sharedstorage.Options
-	Site     *Placement
-	Engine   *workflow.Engine
-	Workers  int // objects of a kind worked on at once; 0: controller.DefaultWorkers
+	Manager   *controller.Manager
+	Cache     *controller.Cache       // of NewCache
+	Operator  *sharedstorage.Operator // with the stores and ports of this package, bound to the engine
+	Name      string                  // of the operator, as in sharedstorage.Options
+	Placement *Placement
+	Engine    *workflow.Engine
+	Workers   int // objects of a kind worked on at once; 0: controller.DefaultWorkers
 }
 
 // Setup adds the controller of SharedStorageClusters to the manager.
@@ -79,14 +79,14 @@ func (c Controllers) Setup() error {
 	for _, kind := range sharedstorage.Requests {
 		requests = append(requests, sharedstorage.Prefix+kind)
 	}
-	watches, err := c.Site.watches(c.Manager, sharedstorage.Kind)
+	watches, err := c.Placement.watches(c.Manager, sharedstorage.Kind)
 	if err != nil {
 		return err
 	}
 	mine := func(o *v1alpha1.SharedStorageCluster) bool { return c.Name == "" || o.Spec.OperatorName == c.Name }
 	return controller.Setup(c.Manager, controller.Controller[*v1alpha1.SharedStorageCluster]{
 		Name: "sharedstorage", For: &v1alpha1.SharedStorageCluster{}, AcceptsRequests: mine, Cache: c.Cache,
-		Reconcile:  restoring(c.Cache, c.Site, c.Manager.Events("sharedstorage"), func() *v1alpha1.SharedStorageCluster { return &v1alpha1.SharedStorageCluster{} }, mine, c.Operator.Reconcile),
+		Reconcile:  restoring(c.Cache, c.Placement, c.Manager.Events("sharedstorage"), func() *v1alpha1.SharedStorageCluster { return &v1alpha1.SharedStorageCluster{} }, mine, c.Operator.Reconcile),
 		Conditions: func(o *v1alpha1.SharedStorageCluster) *[]metav1.Condition { return &o.Status.Conditions },
 		Runs:       runs, LastRequest: func(o *v1alpha1.SharedStorageCluster) **v1alpha1.RunRequest { return &o.Status.LastRequest },
 		Requests: requests, Signals: c.Operator.Listen, Workers: c.Workers,
@@ -107,7 +107,7 @@ func restoring[T client.Object](from client.Reader, placement *Placement, events
 				placement.o.Log.Warn("what a cluster has could not be put back", "cluster", c.String(), "error", err)
 			}
 			if err := placement.Revive(ctx, c, report); err != nil {
-				placement.o.Log.Warn("the pods of a cluster could not be made anew", "cluster", c.String(), "error", err)
+				placement.o.Log.Warn("the pods of a cluster could not be created again", "cluster", c.String(), "error", err)
 			}
 		}
 		return pass(ctx, ref)

@@ -36,16 +36,16 @@ func TestPodsOfAnotherOperatorsClustersAreLeftAlone(t *testing.T) {
 		g.ensure(port.Volume{Size: gi})
 		g.instance("blue-1-a", port.Writer)
 		g.must(g.o.Client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(blue.Namespace)))
-		home := NewMPDClusterStore(g.o.Client, g.o.Client, q.name)
+		store := NewMPDClusterStore(g.o.Client, g.o.Client, q.name)
 		passes := 0
-		pass := restoring(g.o.Client, g.Placement, controller.Events{}, func() *mpd.MPDCluster { return &mpd.MPDCluster{} }, home.mine, func(context.Context, control.Ref) outcome.Outcome {
+		pass := restoring(g.o.Client, g.Placement, controller.Events{}, func() *mpd.MPDCluster { return &mpd.MPDCluster{} }, store.mine, func(context.Context, control.Ref) outcome.Outcome {
 			passes++
 			return outcome.Done()
 		})
 		pass(t.Context(), control.Ref{Kind: MPDKind, Namespace: blue.Namespace, Name: blue.Name})
 		err := g.o.Client.Get(t.Context(), client.ObjectKey{Namespace: blue.Namespace, Name: "blue-1-a"}, &corev1.Pod{})
 		if client.IgnoreNotFound(err) != nil || apierrors.IsNotFound(err) == q.revived || passes != 1 {
-			t.Errorf("a cluster of operator %q, looked at by %q: the pod: %v, want it made anew: %t; passes: %d", q.wants, q.name, err, q.revived, passes)
+			t.Errorf("a cluster of operator %q, looked at by %q: the pod: %v, want it created again: %t; passes: %d", q.wants, q.name, err, q.revived, passes)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // observe tells an instance as it is.
-func (s *Placement) observe(ctx context.Context, h *held) (port.Instance, error) {
+func (s *Placement) observe(ctx context.Context, h *instanceObjects) (port.Instance, error) {
 	found, err := h.wanted()
 	if err != nil {
 		return found, err
@@ -46,7 +46,7 @@ func (s *Placement) observe(ctx context.Context, h *held) (port.Instance, error)
 }
 
 // decideState is the state of an instance by its claim, its pod and its node.
-func decideState(h *held, node string, nodeReady bool, nodeSince time.Time) (port.InstanceState, time.Time, string) {
+func decideState(h *instanceObjects, node string, nodeReady bool, nodeSince time.Time) (port.InstanceState, time.Time, string) {
 	pod := h.pod
 	switch {
 	case h.leaving() && pod != nil && pod.DeletionTimestamp != nil:
@@ -93,7 +93,7 @@ func condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodConditi
 }
 
 // stateSince says since when a state is seen that nothing else dates.
-func (s *Placement) stateSince(h *held, state port.InstanceState) time.Time {
+func (s *Placement) stateSince(h *instanceObjects, state port.InstanceState) time.Time {
 	namespace := ""
 	switch {
 	case h.claim != nil:

@@ -51,7 +51,7 @@ func TestState(t *testing.T) {
 		"its container is refused by a kubelet": {claim: claim, pod: running(func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State = waiting("CreateContainerConfigError") }), want: port.Down},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, _, message := decideState(&held{name: "a", claim: q.claim, pod: q.pod}, "node-1", !q.dead, time.Time{})
+			got, _, message := decideState(&instanceObjects{name: "a", claim: q.claim, pod: q.pod}, "node-1", !q.dead, time.Time{})
 			if got != q.want {
 				t.Errorf("it is %s (%s), want %s", got, message, q.want)
 			}

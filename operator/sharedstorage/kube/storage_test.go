@@ -274,9 +274,9 @@ func TestVersionsThatASpecMeans(t *testing.T) {
 	obj := &v1alpha1.SharedStorageCluster{ObjectMeta: metav1.ObjectMeta{Namespace: blue.Namespace, Name: blue.Name}}
 	obj.Spec.Engine.Version, obj.Spec.Storage.Size = "15", &size
 	g = newFixture(t, obj)
-	home := NewClusterStore(g.o.Client, g.o.Client)
-	home.Placement = g.Placement
-	c, err := home.Load(t.Context(), blue)
+	store := NewClusterStore(g.o.Client, g.o.Client)
+	store.Placement = g.Placement
+	c, err := store.Load(t.Context(), blue)
 	g.must(err)
 	g.ensure(port.Volume{Size: size.Value()})
 	i, err := g.Instances().Ensure(t.Context(), blue, port.Instance{Name: "blue-1-a", ID: "1", Type: port.Writer, Version: c.Spec.Engine.Version})
@@ -284,7 +284,7 @@ func TestVersionsThatASpecMeans(t *testing.T) {
 	if i.Version != "15.18" || i.Image != "postgres:15.18" {
 		t.Errorf("the instance has %s of %s", i.Version, i.Image)
 	}
-	if c, err = home.Load(t.Context(), blue); err != nil || c.Spec.Engine.Version != i.Version {
+	if c, err = store.Load(t.Context(), blue); err != nil || c.Spec.Engine.Version != i.Version {
 		t.Errorf("the spec means %s, the instance has %s: %v", c.Spec.Engine.Version, i.Version, err)
 	}
 }

@@ -42,7 +42,7 @@ func (s *Placement) down(node string) (time.Time, bool) {
 }
 
 // BreakNode makes a pretended node fail like a machine without power: all its
-// processes are gone at once, and nothing starts there until MendNode.
+// processes are gone at once, and nothing starts there until RepairNode.
 func (s *Placement) BreakNode(node string) error {
 	return s.locked(func() error {
 		if err := os.WriteFile(s.downFile(node), nil, 0o600); err != nil {
@@ -63,8 +63,8 @@ func (s *Placement) BreakNode(node string) error {
 	})
 }
 
-// MendNode gives a node its power back. What stood there is Down until Ensure starts it.
-func (s *Placement) MendNode(node string) error {
+// RepairNode gives a node its power back. What stood there is Down until Ensure starts it.
+func (s *Placement) RepairNode(node string) error {
 	return s.locked(func() error {
 		if err := os.Remove(s.downFile(node)); err != nil && !os.IsNotExist(err) {
 			return storageFault(err)

@@ -114,7 +114,7 @@ func (s *Placement) locked(do func() error) error {
 	if err := os.MkdirAll(filepath.Join(s.o.Dir, "nodes"), 0o711); err != nil {
 		return storageFault(err)
 	}
-	lock, err := postgres.Lock(filepath.Join(s.o.Dir, "site.lock"))
+	lock, err := postgres.Lock(filepath.Join(s.o.Dir, "placement.lock"))
 	if err != nil {
 		return storageFault(err)
 	}

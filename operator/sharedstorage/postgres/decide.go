@@ -20,8 +20,8 @@ const (
 	startPromote     move = "start promote" // as a follower of nobody that becomes the writer
 	startReader      move = "start"
 	promote          move = "promote"
-	promoted         move = "promoted" // it has become the writer: note it
-	abandonPromotion move = "forsake"  // the promotion is not its own any more
+	promoted         move = "promoted"          // it has become the writer: note it
+	abandonPromotion move = "abandon promotion" // the promotion is not its own any more
 	reload           move = "reload"
 	reclaim          move = "reclaim" // the lease of an engine that was found writing without one
 	release          move = "release" // of the lease of an engine that has stopped

@@ -9,8 +9,8 @@ import (
 
 // WatchState is what a cluster manager must not forget.
 type WatchState struct {
-	Created    bool           `json:"made"`           // Ensure was called once
-	HADesired  bool           `json:"wish"`           // failover is asked for
+	Created    bool           `json:"created"`        // Ensure was called once
+	HADesired  bool           `json:"haDesired"`      // failover is asked for
 	Off        bool           `json:"off,omitempty"`  // and turned off
 	Until      time.Time      `json:"until,omitzero"` // until then; zero: without an end
 	Durability string         `json:"durability,omitempty"`
