@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port/porttest"
 )
 
-// Real processes sit the exam of the ports.
+// The conformance suite of the ports, with real processes.
 func TestConformance(t *testing.T) {
 	porttest.Run(t, func(t *testing.T) porttest.Fixture {
 		s := open(t, Options{Lease: 3 * time.Second})
@@ -77,7 +77,7 @@ func TestConformance(t *testing.T) {
 
 func quote(text string) string { return "'" + text + "'" }
 
-// session is one in an engine, as a client of the database has it.
+// session opens a session in an engine, as a client of the database does.
 func session(ctx context.Context, s *Placement, id port.Ref, do func(context.Context, *pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
