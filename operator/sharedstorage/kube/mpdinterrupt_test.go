@@ -29,7 +29,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
-// mpdFixture serves one MPDCluster on a simulated world.
+// mpdFixture serves one MPDCluster with simulated ports.
 type mpdFixture struct {
 	t      *testing.T
 	client client.Client
@@ -37,7 +37,7 @@ type mpdFixture struct {
 	server *mpdServer
 
 	mu     sync.Mutex
-	writes []string // what was patched of objects
+	writes []string // patches of objects
 	asked  int      // reads of <name>-user-params
 }
 
@@ -51,8 +51,8 @@ func polarObject(edit func(c *mpd.MPDCluster)) *mpd.MPDCluster {
 	return c
 }
 
-// watching sees what is asked of the API server. No object is written as a whole:
-// what stands in it and is not known here would be lost.
+// watching records the calls of the API server. No object is written as a whole, since that would
+// lose fields that are unknown here.
 func (s *mpdFixture) watching() interceptor.Funcs {
 	wrote := func(obj client.Object, p client.Patch) {
 		if _, ours := obj.(*mpd.MPDCluster); !ours {
@@ -132,8 +132,8 @@ func onStack(t *testing.T, test func(s *mpdFixture), objects ...client.Object) {
 	})
 }
 
-// patchesOnly checks that of the spec nothing else was written, such as
-// resourceAdditional and dbProxyInfo: they are kept.
+// patchesOnly checks that nothing else of the spec was written. Fields such as resourceAdditional
+// and dbProxyInfo must stay.
 func (s *mpdFixture) patchesOnly(fields ...string) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -186,7 +186,7 @@ func (s *mpdFixture) annotate(key, value string) {
 	s.patch(`{"metadata":{"annotations":{"` + key + `":"` + value + `"}}}`)
 }
 
-// passes makes passes for a while.
+// passes makes passes for up to most.
 func (s *mpdFixture) passes(most time.Duration, until func(c *mpd.MPDCluster) bool) *mpd.MPDCluster {
 	s.t.Helper()
 	for end := time.Now().Add(most); ; time.Sleep(500 * time.Millisecond) {
@@ -209,9 +209,8 @@ func (s *mpdFixture) until(state string) *mpd.MPDCluster {
 	return s.passes(10*time.Minute, func(c *mpd.MPDCluster) bool { return c.Status.ClusterStatus == state })
 }
 
-// An object that the operator before this one has left interrupted, with the run
-// records of its engine, is taken over: nothing is done to it until somebody asks
-// by T, true or 1, and then it goes on to Running.
+// An object that an earlier operator has left interrupted, with the run records of its engine, is
+// taken over: nothing is done to it until somebody sets T, true or 1, and then it reaches Running.
 func TestAnInterruptedClusterIsTakenOver(t *testing.T) {
 	record := `{"flowName":"ModifyClass","flowStatus":"failedAndCompleted","errorMessage":"pod is pending","runningSteps":[{"StepName":"Init","stepStatus":"completed"},{"StepName":"CreateTempRo","stepStatus":"failed"}]}`
 	left := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: polar.Namespace, Name: "polar-workflow"}, Data: map[string]string{
@@ -259,8 +258,8 @@ func TestAnInterruptedClusterIsTakenOver(t *testing.T) {
 	}
 }
 
-// cancelled holds the run and is removed once that was done; interrupt.recover
-// sends it on; the wish that is done becomes the spec.
+// cancelled holds the run and is removed once that was done; interrupt.recover continues it; the
+// completed change becomes the spec.
 func TestCancelledAndRecover(t *testing.T) {
 	onStack(t, func(s *mpdFixture) {
 		s.until("Running")
@@ -294,7 +293,7 @@ func TestCancelledAndRecover(t *testing.T) {
 	}, polarObject(func(*mpd.MPDCluster) {}))
 }
 
-// A wish that is done becomes the plain field; a newer one in its place stays.
+// A completed change moves to the plain field; a newer one in its place stays.
 func TestSettleDesired(t *testing.T) {
 	for name, q := range map[string]struct {
 		status          v1alpha1.SharedStorageClusterStatus
@@ -318,7 +317,7 @@ func TestSettleDesired(t *testing.T) {
 					s.patch(q.newer)
 				}
 				err := settleDesired(t.Context(), s.client, read, &q.status)
-				if err != nil && q.newer == "" { // this client has no word of its own for a test that does not hold
+				if err != nil && q.newer == "" { // the fake client returns a general error for a failed test
 					t.Fatal(err)
 				}
 				c := s.observe()
@@ -335,7 +334,7 @@ func TestSettleDesired(t *testing.T) {
 	}
 }
 
-// What is told of an interruption, by the state and by what stands there.
+// The annotations of an interruption, by the state and the annotations before.
 func TestAnnotationsOfAnInterruption(t *testing.T) {
 	held := v1alpha1.SharedStorageClusterStatus{State: "Interrupted", PreviousState: "Upgrading", Reason: "PodLost", Message: "gone"}
 	for name, q := range map[string]struct {

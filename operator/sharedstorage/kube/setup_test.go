@@ -21,11 +21,11 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
-// A pod that is missing is made anew by the operator of its cluster only: another
-// one has images and tools of its own.
+// Only the operator of a cluster creates a missing pod again, because another one has other
+// images.
 func TestPodsOfAnotherOperatorsClustersAreLeftAlone(t *testing.T) {
 	for _, q := range []struct {
-		wants, name string // of the object, of the operator
+		wants, name string // operator names of the object and of the operator
 		revived     bool
 	}{
 		{"", "", true}, {"", MPDOperator, true}, {MPDOperator, "", true}, {"green", "green", true},
@@ -50,7 +50,7 @@ func TestPodsOfAnotherOperatorsClustersAreLeftAlone(t *testing.T) {
 	}
 }
 
-// What the API server says when no run can be created is read through all that wraps it.
+// The error of an API server that cannot create a run is recognized through all wrapping.
 func TestFinding29WhyThereIsNoRun(t *testing.T) {
 	runs := schema.GroupResource{Group: "pawl.dev", Resource: "runs"}
 	ending := apierrors.NewForbidden(runs, "r", errors.New("unable to create new content in namespace default because it is being terminated"))

@@ -67,10 +67,10 @@ func condition(t tick) string {
 // failOver gives the grant to the most advanced reader. It never loses an answered row, wherever
 // it is interrupted and however often it is repeated:
 //
-// 1. every reader that may be the only one with a commit answers;
-// 2. the grant is revoked from the writer;
-// 3. the readers receive from nobody: each answered commit is on one of them by now;
-// 4. the one with the most log gets the grant, under a new epoch, and is promoted.
+//  1. every reader that may be the only one with a commit answers;
+//  2. the grant is revoked from the writer;
+//  3. the readers receive from nobody: each answered commit is on one of them by now;
+//  4. the one with the most log gets the grant, under a new epoch, and is promoted.
 //     Its agent waits until the lease of the old writer has ended.
 func (w *Watcher) failOver(ctx context.Context, s WatchState, t tick) error {
 	old := s.Writer
