@@ -17,7 +17,7 @@ import (
 var RetriesExhausted = fault.Declare(fault.Kind{
 	Code: "RETRIES_EXHAUSTED", Class: fault.Blocked,
 	Title:  "reconciling failed too often in a row",
-	Remedy: "Mend what the message names. The next change of the object, or the next resync, tries again.",
+	Remedy: "Fix what the message names. The next change of the object, or the next resync, tries again.",
 })
 
 // ErrStopped is the cause of the contexts of passes that take longer than Drain.

@@ -20,7 +20,7 @@ var (
 	Invalid = fault.Declare(fault.Kind{
 		Code: "OBJECT_INVALID", Class: fault.Invalid,
 		Title:  "the object or the query is malformed",
-		Remedy: "Mend what the message names and send the request again.",
+		Remedy: "Fix what the message names and send the request again.",
 	})
 	Exists = fault.Declare(fault.Kind{
 		Code: "OBJECT_EXISTS", Class: fault.Invalid,

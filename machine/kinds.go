@@ -7,7 +7,7 @@ var (
 	Invalid = fault.Declare(fault.Kind{
 		Code: "MACHINE_INVALID", Class: fault.Invalid,
 		Title:  "the table of the machine is not valid",
-		Remedy: "Mend what the message names, then load the machine again.",
+		Remedy: "Fix what the message names, then load the machine again.",
 	})
 	StateUnknown = fault.Declare(fault.Kind{
 		Code: "STATE_UNKNOWN", Class: fault.Blocked,

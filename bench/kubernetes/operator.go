@@ -52,7 +52,7 @@ func operate(ctx context.Context, config *rest.Config, ports port.Ports) (stop f
 	}
 	engine, err := served.Engine(store, workflow.Options{Object: served.Object, Lease: 2 * time.Minute, Logger: slog.New(slog.DiscardHandler)})
 	if err == nil {
-		err = errors.Join(kube.Controllers{Manager: m, Cache: cache, Operator: served, Site: site, Engine: engine}.Setup(), m.Add(leaderRunnable{engine.Serve}))
+		err = errors.Join(kube.Controllers{Manager: m, Cache: cache, Operator: served, Placement: site, Engine: engine}.Setup(), m.Add(leaderRunnable{engine.Serve}))
 	}
 	if err != nil {
 		return nil, errors.Join(err, store.Close())

@@ -9,11 +9,11 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// allocation is the output of AllocateId: what the other steps of a
-// replacement, or of a new reader, are about.
+// allocation is the output of AllocateId. The later steps of a replacement, or of the creation of
+// a reader, read it.
 type allocation struct {
 	Place  string `json:"place"`
-	ID     string `json:"id"`            // until the place is taken over
+	ID     string `json:"id"`            // id of the new instance until it takes over the place
 	Name   string `json:"name"`          // of the new instance
 	Old    string `json:"old,omitempty"` // name of the instance it replaces
 	Skip   bool   `json:"skip,omitempty"`
@@ -25,8 +25,9 @@ func (w *work) allocated() (a allocation, err error) {
 	return a, err
 }
 
-// allocateID names the instance of a place that is made anew. The same run
-// gives the same names on every attempt; what it has made already it finds again.
+// allocateID chooses the name of the instance that replaces the one of a place or that fills a new
+// place. The name depends on the run only, so a repeated attempt finds the instance that an
+// earlier attempt created.
 //
 //	with: {id: "3"}                  a new reader in this place
 //	with: {id: "3", replace: true}   a temporary reader for the one in this place
@@ -36,7 +37,7 @@ func allocateID(_ context.Context, w *work) outcome.Outcome {
 		ID      string `json:"id"`
 		Replace bool   `json:"replace"`
 		Writer  bool   `json:"writer"`
-		Fresh   bool   `json:"fresh"` // even if it is of the wanted size
+		Fresh   bool   `json:"fresh"` // replace the instance even if it has the desired class and version
 	}
 	if err := w.t.With(&p); err != nil {
 		return outcome.Fail(err)
@@ -60,13 +61,14 @@ func (w *work) newPlace(place string) allocation {
 		if w.madeByRun(i, place) {
 			a.Name = i.Name
 		} else {
-			a.Skip = true // somebody holds it: there is nothing to make
+			a.Skip = true // another instance holds the place: the run creates nothing
 		}
 	}
 	return a
 }
 
-// replacement looks for what is to be replaced, and what this run has made for it.
+// replacement finds the instance to replace, and the instance that this run has already created
+// for it.
 func (w *work) replacement(place string, ofWriter, fresh bool) (a allocation, out outcome.Outcome) {
 	writer := w.f.writer()
 	if ofWriter {
@@ -74,12 +76,12 @@ func (w *work) replacement(place string, ofWriter, fresh bool) (a allocation, ou
 			_, out := w.checkWriter()
 			return a, out
 		}
-		if place = writer.ID; writer.Type == port.Temporary { // promoted before it had its place
+		if place = writer.ID; writer.Type == port.Temporary { // a failover promoted it before it took over its place
 			place = w.placeOfTemporary(writer)
 		}
 	}
 	a = allocation{Place: place, ID: w.temporaryID(place, ofWriter), Name: w.nameOf(place), Writer: ofWriter}
-	if ofWriter { // the place may have had one as a reader's, before a failover
+	if ofWriter { // the same run may have replaced a reader of this place before a failover
 		a.Name += "w"
 	}
 	var adopted, old *port.Instance
@@ -100,9 +102,9 @@ func (w *work) replacement(place string, ofWriter, fresh bool) (a allocation, ou
 	case adopted != nil:
 		a.Name, a.Skip = adopted.Name, old == nil
 	case old == nil && len(w.f.holders(a.ID)) == 0:
-		a.Skip = true // nobody is there to be replaced: the readers are counted later
+		a.Skip = true // there is no instance to replace; the scale-out transition adds the missing reader later
 	case old != nil && !ofWriter && writer != nil && writer.Name == old.Name:
-		a.Skip = true // it was promoted meanwhile: ReplaceWriter finds it
+		a.Skip = true // a failover promoted it meanwhile: ReplaceWriter replaces it
 	case old != nil && len(w.f.holders(a.ID)) == 0 && !fresh && w.fits(old):
 		a.Skip = true
 	case old != nil && w.in.Node != "" && old.Node == w.in.Node:
@@ -114,7 +116,7 @@ func (w *work) replacement(place string, ofWriter, fresh bool) (a allocation, ou
 	return a, outcome.Done()
 }
 
-// placeOfTemporary is the place a temporary reader of this run was made for.
+// placeOfTemporary returns the place for which this run created a temporary reader.
 func (w *work) placeOfTemporary(t *port.Instance) string {
 	for _, i := range w.f.Instances {
 		if t.ID == w.temporaryID(i.ID, false) || t.ID == w.temporaryID(i.ID, true) {
@@ -130,7 +132,7 @@ func (w *work) placeOfTemporary(t *port.Instance) string {
 	return t.ID
 }
 
-// temporaryID is the id of the temporary reader for a place: the same on every attempt.
+// temporaryID returns the id of the temporary reader for a place. It is the same on every attempt.
 func (w *work) temporaryID(place string, ofWriter bool) string {
 	if ofWriter {
 		return "t-" + hash(w.t.RunID(), place, "writer")
@@ -138,9 +140,9 @@ func (w *work) temporaryID(place string, ofWriter bool) string {
 	return "t-" + hash(w.t.RunID(), place)
 }
 
-// promotedMeanwhile reports that a failover has promoted the reader that was to be
-// replaced: then nothing is, and its temporary reader goes. ReplaceWriter, or a
-// later run, finds it in its new role.
+// promotedMeanwhile reports whether a failover has promoted the reader that the run wanted to
+// replace. In that case it removes the temporary reader and replaces nothing: ReplaceWriter, or a
+// later run, finds the instance in its new role.
 func (w *work) promotedMeanwhile(ctx context.Context, a allocation) (bool, outcome.Outcome) {
 	if a.Writer || a.Old == "" || w.f.Volume.Writer != a.Old {
 		return false, outcome.Done()
@@ -151,7 +153,7 @@ func (w *work) promotedMeanwhile(ctx context.Context, a allocation) (bool, outco
 	return true, outcome.Done()
 }
 
-// fits reports an instance of the wanted class and version.
+// fits reports whether an instance has the class and version of the run.
 func (w *work) fits(i *port.Instance) bool {
 	return (w.in.Class.Name == "" || i.Class.Name == w.in.Class.Name) && (w.in.Version == "" || i.Version == w.in.Version)
 }

@@ -11,12 +11,11 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// ClassesName is the ConfigMap of a namespace that lists the sizes of its
-// clusters: a key per class, with cpu, memory and parameters as YAML. Without it
-// there are the DefaultClasses.
+// ClassesName is the ConfigMap that lists the classes of a namespace: one key per class, with cpu,
+// memory and parameters as YAML. A namespace without it has the DefaultClasses.
 const ClassesName = "pawl-classes"
 
-// DefaultClasses are those of a namespace without a list: small, medium and large.
+// DefaultClasses returns the classes of a namespace that lists none: small, medium and large.
 func DefaultClasses() map[string]port.Class {
 	made := map[string]port.Class{}
 	for _, c := range []struct {
@@ -35,8 +34,8 @@ func DefaultClasses() map[string]port.Class {
 	return made
 }
 
-// ParseClasses reads the data of a ConfigMap that lists classes. SPEC_INVALID
-// names the one that cannot be read.
+// ParseClasses reads the data of a ConfigMap that lists classes. Its error is SPEC_INVALID and
+// names the class that cannot be read.
 func ParseClasses(data map[string]string) (map[string]port.Class, error) {
 	found := map[string]port.Class{}
 	for name, text := range data {
@@ -60,7 +59,7 @@ func ParseClasses(data map[string]string) (map[string]port.Class, error) {
 	return found, nil
 }
 
-// strictly reads YAML by the JSON names of a type, and refuses other names.
+// strictly decodes YAML by the JSON names of a type and rejects unknown names.
 func strictly(text string, into any) error {
 	var value map[string]any
 	if err := yaml.Unmarshal([]byte(text), &value); err != nil {

@@ -8,54 +8,56 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// Finalizer holds a deleted cluster until DeleteCluster has ended.
+// Finalizer keeps a deleted cluster until DeleteCluster has ended.
 const Finalizer = "pawl.dev/sharedstorage"
 
-// Cluster is one SharedStorageCluster as it was read, wherever it is kept.
+// Cluster is one SharedStorageCluster as a ClusterStore loaded it.
 type Cluster struct {
-	Kind        string   // of its object; filled in by the operator
-	Ref         port.Ref // Instance is empty
+	Kind        string   // kind of the object; the operator sets it
+	Ref         port.Ref // without Instance
 	Generation  int64
 	CreatedAt   time.Time
-	DeletedAt   time.Time // the deletion mark; zero: none
+	DeletedAt   time.Time // zero: the cluster is not being deleted
 	Annotations map[string]string
-	Finalized   bool // it carries Finalizer
+	Finalized   bool // the object has the Finalizer
 
 	Spec   v1alpha1.SharedStorageClusterSpec // with all defaults filled in
 	Status v1alpha1.SharedStorageClusterStatus
 
-	// Refused says why the home cannot have it served, such as
-	// CLUSTER_TYPE_UNSUPPORTED. nil: it can be.
+	// Refused is why the store does not let the operator serve this cluster, such as
+	// CLUSTER_TYPE_UNSUPPORTED; nil when it does.
 	Refused error
 
-	// Version is the home's own, for compare-and-set.
+	// Version belongs to the store, which uses it for compare-and-set.
 	Version any
-	// Facts are what the world was like when this pass began.
+	// Facts are what the operator observed at the start of this pass.
 	Facts *Facts
 }
 
-// ClusterStore is where clusters live: Kubernetes objects, or objects in SQLite.
+// ClusterStore loads and saves clusters: Kubernetes objects, or objects in SQLite.
 type ClusterStore interface {
-	// Load gives the newest version of a cluster, control.NotFound for one that is gone.
+	// Load returns the newest version of a cluster, or control.NotFound.
 	Load(ctx context.Context, ref port.Ref) (*Cluster, error)
-	// Save writes status and finalizer of exactly the version that was loaded:
-	// fault.WriteConflict if it was changed in between. It sets c.Version.
+	// Save writes status and finalizer if the cluster still has the version that was loaded,
+	// otherwise it returns fault.WriteConflict. It sets c.Version.
 	Save(ctx context.Context, c *Cluster) error
-	// Annotate changes one annotation from one value to another ("" is absent),
-	// and does nothing with fault.WriteConflict if it has a third. It sets c.Version.
+	// Annotate changes one annotation from one value to another ("" means absent). If the
+	// annotation has a third value, it changes nothing and returns fault.WriteConflict. It sets
+	// c.Version.
 	Annotate(ctx context.Context, c *Cluster, key, from, to string) error
-	// Classes gives the sizes there are in a namespace.
+	// Classes returns the instance classes of a namespace.
 	Classes(ctx context.Context, namespace string) (map[string]port.Class, error)
 }
 
-// Facts are what is, gathered once per pass. What could not be asked is in Unknown.
+// Facts are what the operator observed of a cluster in one pass. Unknown has what it could not
+// observe.
 type Facts struct {
 	At        time.Time
 	Instances []port.Instance
-	Engines   map[string]port.Status // by instance name; absent: it could not be asked
+	Engines   map[string]port.Status // by instance name; absent: the engine did not answer
 	Topology  port.Topology
 	Volume    port.Volume
 	Classes   map[string]port.Class
-	Unfit     map[string]error // by part of the spec: why the adapter could not make what is asked for
-	Unknown   map[string]error // by what was asked: "instances", "manager", "volume", "classes", "engine/<name>"
+	Unfit     map[string]error // by part of the spec: why the adapter cannot provide it
+	Unknown   map[string]error // by subject: "instances", "manager", "volume", "classes", "engine/<name>"
 }

@@ -16,17 +16,17 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// The conditions of a cluster, all present from the first visit.
+// The conditions of a cluster. All of them are present from the first pass.
 const (
-	ReadyCondition            = condition.TypeReady       // the writer takes writes
-	AvailableCondition        = "Available"               // there are enough readers
-	ProgressingCondition      = condition.TypeProgressing // what is under way, or what holds it up
+	ReadyCondition            = condition.TypeReady       // the writer accepts writes
+	AvailableCondition        = "Available"               // enough readers are healthy
+	ProgressingCondition      = condition.TypeProgressing // a run is working; otherwise the reason why not
 	HighAvailabilityCondition = "HighAvailability"        // failover is on
 	StorageReadyCondition     = "StorageReady"
-	InterruptedCondition      = "Interrupted" // code and remedy
+	InterruptedCondition      = "Interrupted" // a run is paused; the message has code and remedy
 )
 
-// conditions judges facts and position. It reads its arguments only.
+// conditions derives all conditions from facts and position. It changes nothing.
 func (o *Operator) conditions(c *Cluster, v view) []metav1.Condition {
 	return []metav1.Condition{o.ready(c), o.available(c, v), progressing(c, v), highAvailability(c), storageReady(c), interrupted(c, v)}
 }
@@ -95,7 +95,7 @@ func (o *Operator) available(c *Cluster, v view) metav1.Condition {
 	if len(sick) > 0 {
 		message += "; " + strings.Join(sick, "; ")
 		if v.position.State == Running && f.writer() != nil {
-			message += fmt.Sprintf(". A reader that has failed for %s is made anew by itself.", o.options.FailedAfter)
+			message += fmt.Sprintf(". A reader that has failed for %s is rebuilt by itself.", o.options.FailedAfter)
 		}
 	}
 	return condition.New(kind, metav1.ConditionFalse, "ReadersMissing", "%s", message)
@@ -132,7 +132,7 @@ func progressing(c *Cluster, v view) metav1.Condition {
 	return condition.New(kind, metav1.ConditionUnknown, "NotAsked", "nothing was begun yet")
 }
 
-// step is where the run stands, in words.
+// step returns a sentence about the current step of the run.
 func (c *Cluster) step() string {
 	if r := c.Status.Run; r != nil && r.Step != "" {
 		if r.Message != "" && r.Code == "" {
@@ -147,7 +147,7 @@ func highAvailability(c *Cluster) metav1.Condition {
 	f, kind := c.Facts, HighAvailabilityCondition
 	if err := f.Unknown[factManager]; err != nil {
 		at := condition.New(kind, metav1.ConditionUnknown, port.ManagerUnreachable.Reason(), "the cluster manager does not answer since %s. %s", c.Status.Manager.Since.UTC().Format("15:04:05 MST"), port.ManagerUnreachable.Remedy)
-		if was := c.Status.Manager.HA; was == nil || !*was { // it was off when it was heard of last
+		if was := c.Status.Manager.HA; was == nil || !*was { // it was off when the manager last answered
 			at.Status = metav1.ConditionFalse
 		}
 		return at

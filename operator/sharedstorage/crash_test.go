@@ -14,20 +14,20 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
 )
 
-// crashScenario is a flow through which processes die.
+// crashScenario is a flow during which processes crash.
 type crashScenario struct {
 	shared  bool
 	prepare func(l *harness)
 	act     func(l *harness)
 	end     func(l *harness)
-	most    int // instances that may be made for it
+	most    int // limit for the instances that the flow creates
 }
 
 func editSpec(edit func(s *v1alpha1.SharedStorageClusterSpec)) func(l *harness) {
 	return func(l *harness) { l.edit("blue", edit) }
 }
 
-// requested asks for something of a place: rw is the writer's, ro a reader's.
+// requested sends a request about an instance: rw means the writer, ro a reader.
 func requested(kind, args string) func(l *harness) {
 	return func(l *harness) {
 		switch args {
@@ -45,12 +45,12 @@ func requested(kind, args string) func(l *harness) {
 
 func isDone(kind string) func(l *harness) { return func(l *harness) { l.requestDone("blue", kind) } }
 
-// crashScenarios are all flows.
+// crashScenarios returns one scenario for each flow.
 func crashScenarios() map[string]crashScenario {
 	prepared := func(l *harness) { up(l, "blue") }
 	deleted := func(l *harness) {
 		l.gone("blue", time.Hour)
-		if left := l.world.Instances(ref("blue")); len(left) > 0 {
+		if left := l.sim.Instances(ref("blue")); len(left) > 0 {
 			l.t.Errorf("%+v\n%s", left, l.story())
 		}
 	}
@@ -65,7 +65,7 @@ func crashScenarios() map[string]crashScenario {
 		"RemoveReader":        {prepare: prepared, act: editSpec(readers(1)), most: 3},
 		"ExtendStorage": {prepare: prepared, most: 3, act: editSpec(func(s *v1alpha1.SharedStorageClusterSpec) { size := resource.MustParse("20Gi"); s.Storage.Size = &size }),
 			end: func(l *harness) {
-				if v := l.world.Volume(ref("blue")); v.Size != 20<<30 || v.State != port.VolumeReady {
+				if v := l.sim.Volume(ref("blue")); v.Size != 20<<30 || v.State != port.VolumeReady {
 					l.t.Errorf("%+v", v)
 				}
 			}},
@@ -85,8 +85,8 @@ func crashScenarios() map[string]crashScenario {
 		"FlushParameters": {prepare: prepared, most: 3, act: editSpec(func(s *v1alpha1.SharedStorageClusterSpec) {
 			s.Parameters = map[string]string{"max_connections": "200"}
 		}), end: func(l *harness) {
-			for _, i := range l.world.Instances(ref("blue")) {
-				if p := l.world.Parameters(ref("blue"), i.Name); p["max_connections"] != "200" {
+			for _, i := range l.sim.Instances(ref("blue")) {
+				if p := l.sim.Parameters(ref("blue"), i.Name); p["max_connections"] != "200" {
 					l.t.Errorf("%s runs with %v\n%s", i.Name, p, l.story())
 				}
 			}
@@ -95,7 +95,7 @@ func crashScenarios() map[string]crashScenario {
 	}
 }
 
-func (s crashScenario) world() sim.Options {
+func (s crashScenario) simulation() sim.Options {
 	o := times()
 	for i := range 4 {
 		o.Nodes = append(o.Nodes, port.Node{Name: fmt.Sprintf("node-%d", i+1), Ready: true, Schedulable: true})
@@ -104,7 +104,7 @@ func (s crashScenario) world() sim.Options {
 	return o
 }
 
-// crashStep is how many points lie between two crashes; PAWL_CRASH_STEP=1: none.
+// crashStep returns how many points lie between two crashes; PAWL_CRASH_STEP=1 crashes at each.
 func crashStep(t *testing.T, sampled int) int {
 	t.Helper()
 	if n, err := strconv.Atoi(os.Getenv("PAWL_CRASH_STEP")); err == nil && n > 0 {
@@ -116,9 +116,9 @@ func crashStep(t *testing.T, sampled int) int {
 	return sampled
 }
 
-// A process dies before and after each of its saves and calls, in every flow;
-// the next one comes to the same end, nothing is made twice or left behind, and
-// failover is as wanted.
+// A process crashes before and after each of its saves and calls, in every flow. The next one
+// reaches the same end: nothing is created twice or left behind, and failover is as the spec
+// wants.
 func TestCrashes(t *testing.T) {
 	step := crashStep(t, 9)
 	for name, s := range crashScenarios() {
@@ -126,7 +126,7 @@ func TestCrashes(t *testing.T) {
 			for at := 1 + len(name)%step; ; at += step {
 				over := false
 				t.Run(fmt.Sprint(at), func(t *testing.T) {
-					inHarness(t, setup{sim: s.world()}, func(l *harness) {
+					inHarness(t, setup{sim: s.simulation()}, func(l *harness) {
 						if s.prepare != nil {
 							s.prepare(l)
 						}
@@ -144,7 +144,7 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-// ended looks at what has come of a tale.
+// ended checks the result of a scenario.
 func (s crashScenario) ended(l *harness) {
 	l.t.Helper()
 	if l.observe("blue") != nil && l.observe("blue").DeletedAt.IsZero() {
@@ -159,10 +159,10 @@ func (s crashScenario) ended(l *harness) {
 	}
 }
 
-// createdInstances is how many instances were made in all.
+// createdInstances returns how many instances were created in all.
 func (l *harness) createdInstances() int {
 	names := map[string]bool{}
-	for _, c := range l.world.Calls() {
+	for _, c := range l.sim.Calls() {
 		if c.Method == "Ensure" && c.Port == "Instances" && c.Err == "" {
 			names[c.Ref.Instance] = true
 		}
@@ -170,15 +170,15 @@ func (l *harness) createdInstances() int {
 	return len(names)
 }
 
-// arm lets the process die at its nth point from now.
+// arm makes the process crash at its nth point from now.
 func (l *harness) arm(at int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.at, l.points = at, 0
 }
 
-// survive waits until the process dies or blue rests; one that died is followed
-// by another. It reports whether it died.
+// survive waits until the process crashes or blue is at rest. It starts another process after a
+// crash. It reports whether there was one.
 func (l *harness) survive(most time.Duration) bool {
 	l.t.Helper()
 	for end := time.Now().Add(most); ; time.Sleep(time.Second) {

@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// initMeta holds the cluster until DeleteCluster has ended, before anything is made.
+// initMeta adds the finalizer before the run creates anything, so that a deletion finds it all.
 func initMeta(ctx context.Context, w *work) outcome.Outcome {
 	if err := w.c.refusal(); err != nil {
 		return outcome.Fail(err)
@@ -18,14 +18,14 @@ func initMeta(ctx context.Context, w *work) outcome.Outcome {
 	}))
 }
 
-// createRwPod makes the writer: of a new cluster, or of one that is made anew
-// from the instance that ChooseSurvivor has chosen.
+// createRwPod creates the writer of a new cluster, or makes the instance that ChooseSurvivor has
+// chosen the writer of a rebuilt one.
 func createRwPod(ctx context.Context, w *work) outcome.Outcome {
 	var s survivor
 	if err := w.t.Output("ChooseSurvivor", &s); err == nil && s.Name != "" {
 		return w.revive(ctx, s)
 	}
-	if w.f.Volume.State == "" { // its record was deleted since it was prepared
+	if w.f.Volume.State == "" { // somebody deleted the volume after PrepareStorage
 		prepare := prepareStorage
 		if w.in.Source != "" {
 			prepare = cloneStorage
@@ -43,8 +43,8 @@ func createRwPod(ctx context.Context, w *work) outcome.Outcome {
 	return out
 }
 
-// removeUnwritten takes a first writer back that was never let write: it holds
-// no data. Any other stays, and the next creation takes it over.
+// removeUnwritten removes a first writer that never got the grant: it holds no data. An instance
+// that had the grant stays, and the next creation adopts it.
 func removeUnwritten(ctx context.Context, w *work) outcome.Outcome {
 	if w.f.Volume.Writer != "" {
 		return outcome.Done()
@@ -60,7 +60,7 @@ func removeUnwritten(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Done()
 }
 
-// removeFinalizer lets the object go.
+// removeFinalizer removes the finalizer, so that the object disappears.
 func removeFinalizer(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Fail(w.save(ctx, func(c *Cluster) { c.Finalized = false }))
 }

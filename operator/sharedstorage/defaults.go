@@ -10,15 +10,15 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// Defaults where a spec says nothing.
+// Defaults for what a spec leaves out.
 const (
 	defaultReaders = 2
 	defaultClass   = "small"
 	defaultSize    = 10 << 30
-	strict         = "strict" // durability
+	strict         = "strict" // the default of durability
 )
 
-// desiredReaders is the wanted number of readers.
+// desiredReaders returns the number of readers in the spec, or the default.
 func (c *Cluster) desiredReaders() int {
 	if c.Spec.Readers == nil {
 		return defaultReaders
@@ -32,7 +32,7 @@ func (c *Cluster) durability() string { return cmp.Or(c.Spec.Durability, strict)
 
 func (c *Cluster) className() string { return cmp.Or(c.Spec.Class.Name, defaultClass) }
 
-// desiredSize is the wanted size of the volume in bytes.
+// desiredSize returns the size of the volume in the spec in bytes, or the default.
 func (c *Cluster) desiredSize() int64 {
 	if c.Spec.Storage.Size == nil || c.Spec.Storage.Size.IsZero() {
 		return defaultSize
@@ -40,7 +40,7 @@ func (c *Cluster) desiredSize() int64 {
 	return c.Spec.Storage.Size.Value()
 }
 
-// parameters are those of a class, and over them those of the spec.
+// parameters returns the parameters of a class, overridden by those of the spec.
 func (c *Cluster) parameters(class port.Class) map[string]string {
 	all := maps.Clone(class.Parameters)
 	if all == nil {
@@ -59,8 +59,8 @@ func (f *Facts) class(name string) (port.Class, bool) {
 	return class, ok
 }
 
-// What of a spec can be refused. One part that cannot be does not hold up what
-// needs only others.
+// Parts of a spec that can be refused. A refused part holds back only the transitions that need
+// it.
 const (
 	ofVersion = "version"
 	ofClass   = "class"
@@ -69,8 +69,8 @@ const (
 	ofQuota   = "quota"
 )
 
-// refusal says what of the spec cannot be done: all that CEL in the CRD refuses
-// is refused here again. nil: all can be; with parts: these can.
+// refusal returns why the spec, or these parts of it, cannot be carried out; nil if they can. It
+// repeats the CEL rules of the CRD, because not every store applies them.
 func (c *Cluster) refusal(parts ...string) error {
 	f, s := c.Facts, c.Spec
 	asked := func(part string) bool { return len(parts) == 0 || slices.Contains(parts, part) }
@@ -110,17 +110,17 @@ func major(version string) string {
 	return first
 }
 
-// Input is what a run is told: the wish as it was when its event won.
+// Input is the input of a run: what the spec or the request asked for when its event won.
 type Input struct {
-	Request string               `json:"request,omitempty"` // id of the request it carries out
+	Request string               `json:"request,omitempty"` // id of the request that the run carries out
 	Class   port.Class           `json:"class,omitzero"`
 	Version string               `json:"version,omitempty"`
-	Readers []string             `json:"readers"`           // places the flow goes through
-	ID      string               `json:"id,omitempty"`      // the place it is about
-	Node    string               `json:"node,omitempty"`    // where to
-	Source  string               `json:"source,omitempty"`  // cluster to copy
-	Started map[string]time.Time `json:"started,omitempty"` // by name: when each engine was started last
+	Readers []string             `json:"readers"`           // places that the flow works on, in order
+	ID      string               `json:"id,omitempty"`      // the place that the flow works on
+	Node    string               `json:"node,omitempty"`    // target node
+	Source  string               `json:"source,omitempty"`  // cluster to copy from
+	Started map[string]time.Time `json:"started,omitempty"` // by instance name: the last start of each engine
 	Size    int64                `json:"size,omitempty"`
 	Forced  bool                 `json:"forced,omitempty"`
-	Next    int64                `json:"next,omitempty"` // what NextID becomes
+	Next    int64                `json:"next,omitempty"` // new value of status.nextID
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
 )
 
-// Of several operators each serves the clusters that name it; one without a name
-// serves all (spec 1).
+// Each of several operators serves the clusters that name it; one without a name serves all (spec
+// 1).
 func TestOperatorName(t *testing.T) {
 	for name, served := range map[string]bool{"ours": true, "theirs": false, "": false} {
 		t.Run(name, func(t *testing.T) {
@@ -20,7 +20,7 @@ func TestOperatorName(t *testing.T) {
 				l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.OperatorName = name })
 				time.Sleep(10 * time.Minute)
 				c := l.observe("blue")
-				if got := c.Status.State == "Running"; got != served || !served && (len(c.Status.Conditions) > 0 || len(l.world.Calls()) > 0) {
+				if got := c.Status.State == "Running"; got != served || !served && (len(c.Status.Conditions) > 0 || len(l.sim.Calls()) > 0) {
 					t.Errorf("served %t: %+v", got, c.Status)
 				}
 			})
@@ -28,8 +28,8 @@ func TestOperatorName(t *testing.T) {
 	}
 }
 
-// Failover that is not wanted is off from the beginning, through every change,
-// and has no end; once it is wanted it is on (spec 1 and 5).
+// Failover that the spec does not want is off from the beginning, through every change, without an
+// end. Once the spec wants it, it is on (spec 1 and 5).
 func TestFailoverThatIsNotWanted(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		wanted := false
@@ -40,7 +40,7 @@ func TestFailoverThatIsNotWanted(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		l.awaitRunning("blue", time.Hour)
 		l.checkInvariants("blue")
-		for _, call := range l.world.Calls() {
+		for _, call := range l.sim.Calls() {
 			if call.Method == "SetHA" && call.Detail == "true" {
 				t.Errorf("failover was switched on: %s", call)
 			}
@@ -52,7 +52,7 @@ func TestFailoverThatIsNotWanted(t *testing.T) {
 	})
 }
 
-// Instances stand where the spec lets them, at ports of its range (spec 1).
+// Instances run on the nodes that the spec allows, with ports of its range (spec 1).
 func TestPlacesOfInstances(t *testing.T) {
 	o := times()
 	for _, name := range []string{"fast-1", "fast-2", "slow-1", "slow-2"} {
@@ -66,7 +66,7 @@ func TestPlacesOfInstances(t *testing.T) {
 		l.awaitRunning("blue", time.Hour)
 		l.checkInvariants("blue")
 		var ports []int32
-		for _, i := range l.world.Instances(ref("blue")) {
+		for _, i := range l.sim.Instances(ref("blue")) {
 			ports = append(ports, i.Port)
 			if i.Node != "fast-1" && i.Node != "fast-2" {
 				t.Errorf("%s stands on %s", i.Name, i.Node)
@@ -79,14 +79,14 @@ func TestPlacesOfInstances(t *testing.T) {
 	})
 }
 
-// The first readers are made side by side, two at most (spec 4).
+// The first readers are created in parallel, two at most (spec 4).
 func TestReadersAreMadeTwoAtATime(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		l.create("blue", readers(5))
 		most := 0
 		for range 3000 {
 			n := 0
-			for _, i := range l.world.Instances(ref("blue")) {
+			for _, i := range l.sim.Instances(ref("blue")) {
 				if i.Type == port.Reader && i.State == port.Pending {
 					n++
 				}
@@ -104,24 +104,24 @@ func TestReadersAreMadeTwoAtATime(t *testing.T) {
 	})
 }
 
-// If the writer fails while the first readers are made, the run pauses, and goes
-// on when the writer is back (spec 4).
+// If the writer fails while the first readers are created, the run pauses, and continues when the
+// writer is back (spec 4).
 func TestTheWriterFailsWhileReadersAreMade(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		l.create("blue", nil)
 		l.atStep("CreateRoPods[2]/CreateReader")
 		_, writer := l.writer("blue")
-		l.world.BreakEngine(ref("blue"), writer.Name, "no shared memory")
+		l.sim.BreakEngine(ref("blue"), writer.Name, "no shared memory")
 		l.interrupted(port.WriterUnhealthy.Code, 10*time.Minute)
-		l.world.BreakEngine(ref("blue"), writer.Name, "")
-		l.must(l.world.Ports().Engine.Start(l.t.Context(), ref("blue").Of(writer.Name)))
+		l.sim.BreakEngine(ref("blue"), writer.Name, "")
+		l.must(l.sim.Ports().Engine.Start(l.t.Context(), ref("blue").Of(writer.Name)))
 		l.awaitRunning("blue", time.Hour)
 		l.checkInvariants("blue")
 	})
 }
 
-// Failover is off with an end, and stays off as long as a step waits: each look
-// moves the end. It returns by itself when the operator never does (spec 5).
+// Failover is off until a time, and stays off as long as a step waits, because each poll extends
+// that time. It comes back even if the operator never does (spec 5).
 func TestFailoverIsOffWithAnEnd(t *testing.T) {
 	const off = 10 * time.Minute
 	inHarness(t, setup{sim: times(), options: func(o *sharedstorage.Options) { o.HAOffFor = off }}, func(l *harness) {
@@ -129,9 +129,9 @@ func TestFailoverIsOffWithAnEnd(t *testing.T) {
 		l.edit("blue", large)
 		l.atStep("HA/Readers[2]/Replace/CreateTemporary")
 		lagging := func() {
-			for _, i := range l.world.Instances(ref("blue")) {
+			for _, i := range l.sim.Instances(ref("blue")) {
 				if i.Type == port.Temporary {
-					l.world.Lag(ref("blue"), i.Name, 64<<20)
+					l.sim.Lag(ref("blue"), i.Name, 64<<20)
 				}
 			}
 		}
@@ -141,26 +141,26 @@ func TestFailoverIsOffWithAnEnd(t *testing.T) {
 			if state := l.observe("blue").Status.State; state != "ChangingSpecification" {
 				t.Fatalf("it is %s\n%s", state, l.story())
 			}
-			if at := l.world.Topology(ref("blue")); at.HA || time.Until(at.Until) > off || time.Until(at.Until) < off/2-5*time.Second {
+			if at := l.sim.Topology(ref("blue")); at.HA || time.Until(at.Until) > off || time.Until(at.Until) < off/2-5*time.Second {
 				t.Fatalf("failover is %+v at %s\n%s", at, time.Now(), l.story())
 			}
 		}
 		l.halt()
 		time.Sleep(off + time.Minute)
-		if at := l.world.Topology(ref("blue")); !at.HA {
+		if at := l.sim.Topology(ref("blue")); !at.HA {
 			t.Errorf("without an operator it is %+v", at)
 		}
 		l.start()
-		for _, i := range l.world.Instances(ref("blue")) {
-			l.world.Lag(ref("blue"), i.Name, 0)
+		for _, i := range l.sim.Instances(ref("blue")) {
+			l.sim.Lag(ref("blue"), i.Name, 0)
 		}
 		l.awaitRunning("blue", 2*time.Hour)
 		l.checkInvariants("blue")
 	})
 }
 
-// Every flow has one name for the bracket in which failover is off: by it the
-// steps know that they stand in one (spec 4).
+// Every flow uses one name for the bracket in which failover is off. By this name a step knows
+// that it is in the bracket (spec 4).
 func TestTheBracketOfFailover(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		flows, err := l.op.Flows()
@@ -184,17 +184,17 @@ func TestTheBracketOfFailover(t *testing.T) {
 	})
 }
 
-// A deletion that pauses stays Deleting, says so, and ends when the cause does (spec 3).
+// A deletion that pauses stays Deleting, reports why, and ends when the cause is gone (spec 3).
 func TestADeletionThatPauses(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
-		l.world.Inject(sim.Rule{Port: "Storage", Method: "Release", Do: sim.Fail, Err: port.StorageFailed.Errorf("the disk is busy")})
+		l.sim.Inject(sim.Rule{Port: "Storage", Method: "Release", Do: sim.Fail, Err: port.StorageFailed.Errorf("the disk is busy")})
 		l.remove("blue")
 		c := l.until("blue", "held up", time.Hour, func(c *sharedstorage.Cluster) bool { return conditionOf(c, "Interrupted").Status == "True" })
 		if cond := conditionOf(c, "Progressing"); c.Status.State != "Deleting" || cond.Reason != "StorageFailed" {
 			t.Errorf("%s %+v", c.Status.State, cond)
 		}
-		l.world.Heal()
+		l.sim.Heal()
 		l.resume(c)
 		l.gone("blue", time.Hour)
 	})

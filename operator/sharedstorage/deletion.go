@@ -12,26 +12,27 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// RunStoreState is where runs of a cluster can be kept.
+// RunStoreState tells whether runs of a cluster can be stored.
 type RunStoreState int
 
-// What Options.Place can say.
+// The results of Options.ClassifyRunError.
 const (
-	RunStoreAvailable   RunStoreState = iota // there is one; what failed is tried again
-	RunStoreMissing                          // there is none: no kind of runs, no quota, no right
-	RunStoreTerminating                      // it goes, with everything of the cluster: a namespace that is being deleted
+	RunStoreAvailable   RunStoreState = iota // runs can be stored; the failed call is repeated
+	RunStoreMissing                          // runs cannot be stored: no CRD, no quota or no permission
+	RunStoreTerminating                      // the namespace is being deleted, and with it everything of the cluster
 )
 
-// DataNotKept is the reason of the Event about data that were to be kept, and
-// cannot be.
+// DataNotKept is the reason of the Event that the data are lost although spec.storage.onDelete
+// keeps them.
 const DataNotKept = "DataNotKept"
 
-// missingFor is how long a place of runs must be missing until a deletion does without.
+// missingFor is how long runs cannot be stored before the operator deletes a cluster without a
+// run.
 const missingFor = time.Minute
 
-// deleteWithoutRun takes a cluster away whose deletion has no place for its run: step by step,
-// one look after the other, as DeleteCluster does. In a namespace that is being
-// deleted nothing needs to be taken away: all of it goes with the namespace.
+// deleteWithoutRun deletes a cluster whose DeleteCluster run cannot be stored. It does the same
+// steps, one per pass. In a namespace that is being deleted it only removes the finalizer, because
+// Kubernetes removes the rest.
 func (o *Operator) deleteWithoutRun(ctx context.Context, ref control.Ref, why error) outcome.Outcome {
 	place := RunStoreAvailable
 	if o.options.ClassifyRunError != nil {
@@ -63,10 +64,10 @@ func (o *Operator) deleteWithoutRun(ctx context.Context, ref control.Ref, why er
 	return outcome.Done()
 }
 
-// cleanUp does what DeleteCluster does before it lets go. Done: nothing is left that
-// is not to stay.
+// cleanUp does the steps of DeleteCluster up to the finalizer. It is Done when only the data that
+// shall stay are left.
 func (o *Operator) cleanUp(ctx context.Context, c *Cluster) outcome.Outcome {
-	o.restore(ctx, c) // it says which claim is that of the writer
+	o.restore(ctx, c) // the restored record names the claim of the writer
 	ports, ref := o.options.Ports, c.Ref
 	ask := func(call func(ctx context.Context) error) error {
 		limited, cancel := context.WithTimeout(ctx, 2*o.options.CallTimeout)
@@ -92,8 +93,8 @@ func (o *Operator) cleanUp(ctx context.Context, c *Cluster) outcome.Outcome {
 	if len(c.Facts.Instances) > 0 {
 		return outcome.Wait(2*time.Second, "InstancesLeaving", "%d instances are going away", len(c.Facts.Instances))
 	}
-	return outcome.Fail(ask(func(ctx context.Context) error { return ports.Storage.Release(ctx, ref, c.keeps()) })) // nil: Done
+	return outcome.Fail(ask(func(ctx context.Context) error { return ports.Storage.Release(ctx, ref, c.keeps()) })) // a nil error is Done
 }
 
-// keeps reports data that are to stay when the cluster is deleted.
+// keeps reports whether the data stay when the cluster is deleted.
 func (c *Cluster) keeps() bool { return c.Spec.Storage.OnDelete != "Delete" }

@@ -20,7 +20,7 @@ var (
 	errMissing = errors.New("the server could not find the requested resource")
 )
 
-// closedStore is a store that takes no new runs from some moment on.
+// closedStore is a run store that can be made to reject new runs.
 type closedStore struct {
 	*runstore.Memory
 	why atomic.Pointer[error]
@@ -43,7 +43,7 @@ func classifyRunError(err error) sharedstorage.RunStoreState {
 	return sharedstorage.RunStoreAvailable
 }
 
-// inClosing runs a test in a lab whose store can be closed.
+// inClosing runs a test in a harness whose store can be closed.
 func inClosing(t *testing.T, test func(l *harness, shut func(error))) {
 	t.Helper()
 	options := func(o *sharedstorage.Options) { o.ClassifyRunError = classifyRunError }
@@ -56,8 +56,8 @@ func inClosing(t *testing.T, test func(l *harness, shut func(error))) {
 	})
 }
 
-// A namespace that is being deleted forbids the run of a deletion. Wherever a
-// cluster stands, it is let go at once, and data that were to stay are spoken of.
+// A namespace that is being deleted forbids the run of a deletion. The cluster loses its finalizer
+// at once, in whatever state it is, and an Event names data that were to be kept.
 func TestFinding29NamespaceIsDeleted(t *testing.T) {
 	for name, stand := range map[string]func(l *harness){
 		"at rest": func(l *harness) { up(l, "blue") },
@@ -71,8 +71,8 @@ func TestFinding29NamespaceIsDeleted(t *testing.T) {
 		},
 		"recreating": func(l *harness) { // its pods were deleted first
 			up(l, "blue")
-			for _, i := range l.world.Instances(ref("blue")) {
-				l.world.DropInstance(ref("blue"), i.Name)
+			for _, i := range l.sim.Instances(ref("blue")) {
+				l.sim.DropInstance(ref("blue"), i.Name)
 			}
 			l.clusters.notify("blue")
 			l.until("blue", "recreating", time.Hour, func(c *sharedstorage.Cluster) bool {
@@ -81,7 +81,7 @@ func TestFinding29NamespaceIsDeleted(t *testing.T) {
 		},
 		"without its grant": func(l *harness) {
 			up(l, "blue")
-			l.world.LoseGrant(ref("blue"))
+			l.sim.LoseGrant(ref("blue"))
 		},
 		"while its class changes": func(l *harness) {
 			up(l, "blue")
@@ -101,7 +101,7 @@ func TestFinding29NamespaceIsDeleted(t *testing.T) {
 					l.remove("blue")
 					l.gone("blue", 2*time.Minute)
 					told := strings.Contains(l.heard(), "blue "+sharedstorage.DataNotKept+": ")
-					if data := len(l.world.Instances(ref("blue"))) > 0; told != (retain && data) && name == "at rest" {
+					if data := len(l.sim.Instances(ref("blue"))) > 0; told != (retain && data) && name == "at rest" {
 						l.t.Errorf("retain %t: told %t\n%s", retain, told, l.story())
 					}
 				})
@@ -110,8 +110,8 @@ func TestFinding29NamespaceIsDeleted(t *testing.T) {
 	}
 }
 
-// Where no run can be kept and the namespace stays, the operator takes the cluster
-// away by itself after a minute: nothing is left but the data that are to stay.
+// Where no run can be stored and the namespace stays, the operator deletes the cluster without a
+// run after a minute. Only data that shall be kept are left.
 func TestFinding29WithoutAPlaceForRuns(t *testing.T) {
 	for _, retain := range []bool{true, false} {
 		inClosing(t, func(l *harness, shut func(error)) {
@@ -127,10 +127,10 @@ func TestFinding29WithoutAPlaceForRuns(t *testing.T) {
 				t.Error("it was let go at once: the store may have been away for a moment")
 			}
 			l.gone("blue", time.Hour)
-			if left := l.world.Instances(ref("blue")); len(left) > 0 || l.world.Topology(ref("blue")).Present {
+			if left := l.sim.Instances(ref("blue")); len(left) > 0 || l.sim.Topology(ref("blue")).Present {
 				t.Errorf("left are %+v", left)
 			}
-			if v := l.world.Volume(ref("blue")); retain != (v.State == port.VolumeReady) {
+			if v := l.sim.Volume(ref("blue")); retain != (v.State == port.VolumeReady) {
 				t.Errorf("retain %t: the volume is %+v", retain, v)
 			}
 		})

@@ -1,16 +1,15 @@
-// Package sharedstorage is the operator of clusters of one writer and many
-// readers over shared storage.
+// Package sharedstorage is the operator of database clusters with one writer and many readers over
+// shared storage.
 //
-//	o, err := sharedstorage.New(sharedstorage.Options{Home: home, Ports: ports})
+//	o, err := sharedstorage.New(sharedstorage.Options{Store: clusters, Ports: ports})
 //	engine, err := o.Engine(store, workflow.Options{})   // its flows, steps, healers and hook
 //	out := o.Reconcile(ctx, o.Key("default", "blue"))    // one pass; engine.Serve works on the runs
 //
-// A pass is gather, decide, act:
+// A pass has three parts: observe, decide, act.
 //
-//	load ─▶ accept requests ─▶ ask the ports once ─▶ machine ─▶ tend ─▶ status, one write
+//	load ─▶ accept requests ─▶ observe through the ports ─▶ machine ─▶ repair ─▶ write status once
 //
-// What is written once stands here: the machine (table.go), the flows
-// (flows/*.yaml), their steps (named after what they touch), requests,
-// conditions, healers. Where clusters are kept and where engines run is asked
-// of a Home and of the ports.
+// This package has all that does not depend on where a cluster runs: the machine (table.go), the
+// flows (flows/*.yaml), their steps, requests, conditions and healers. A ClusterStore keeps the
+// cluster objects, and the ports reach volumes, instances, engines and the cluster manager.
 package sharedstorage

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 )
 
-// Durability is a level: an edit reaches the cluster manager at rest, and without
-// a run (spec 1).
+// A change of durability reaches the cluster manager while the cluster is at rest, without a run
+// (spec 1).
 func TestDurability(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
@@ -19,7 +19,7 @@ func TestDurability(t *testing.T) {
 			if want == "" {
 				want = "strict"
 			}
-			l.until("blue", want, 10*time.Second, func(*sharedstorage.Cluster) bool { return l.world.Topology(ref("blue")).Durability == want })
+			l.until("blue", want, 10*time.Second, func(*sharedstorage.Cluster) bool { return l.sim.Topology(ref("blue")).Durability == want })
 			l.awaitRunning("blue", time.Minute)
 			l.checkInvariants("blue")
 		}
@@ -29,8 +29,8 @@ func TestDurability(t *testing.T) {
 	})
 }
 
-// What is edited while a run is paused is told, too: it is the manager of a
-// cluster that serves.
+// The cluster manager also gets a change of durability while a run is paused, because the cluster
+// still serves clients.
 func TestDurabilityWhileARunIsPaused(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
@@ -38,7 +38,7 @@ func TestDurabilityWhileARunIsPaused(t *testing.T) {
 		l.interrupted("PARAMETER_INVALID", time.Hour)
 		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Durability = "available" })
 		l.until("blue", "available", time.Minute, func(*sharedstorage.Cluster) bool {
-			return l.world.Topology(ref("blue")).Durability == "available"
+			return l.sim.Topology(ref("blue")).Durability == "available"
 		})
 	})
 }

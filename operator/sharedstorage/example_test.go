@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
-// Example makes one pass over one cluster: what a controller does whenever the
-// cluster, one of its runs or the world has changed.
+// Example makes one pass over one cluster. A controller does this whenever the cluster, one of its
+// runs or something it observes has changed.
 func Example() {
 	pass := func(ctx context.Context, store sharedstorage.ClusterStore, ports port.Ports, runs runstore.Store) (outcome.Outcome, error) {
 		o, err := sharedstorage.New(sharedstorage.Options{Store: store, Ports: ports})

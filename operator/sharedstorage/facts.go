@@ -14,7 +14,7 @@ import (
 
 type faultCode = fault.Code
 
-// What Facts.Unknown names.
+// Keys of Facts.Unknown.
 const (
 	factInstances = "instances"
 	factManager   = "manager"
@@ -23,8 +23,8 @@ const (
 	factEngine    = "engine/"
 )
 
-// observe asks all ports once. Each answer has Options.Ask; what does not come
-// is Unknown.
+// observe asks all ports once. Each call has Options.CallTimeout; what does not answer is in
+// Unknown.
 func (o *Operator) observe(ctx context.Context, c *Cluster) *Facts {
 	f := &Facts{At: o.now(), Engines: map[string]port.Status{}, Unknown: map[string]error{}}
 	var mu sync.Mutex
@@ -87,10 +87,10 @@ func guarded(do func() error) (err error) {
 	return do()
 }
 
-// known reports that what was asked was answered.
+// known reports whether the port answered.
 func (f *Facts) known(what string) bool { return f != nil && f.Unknown[what] == nil }
 
-// named finds an instance by its own name.
+// named returns the instance of this name, or nil.
 func (f *Facts) named(name string) *port.Instance {
 	for i := range f.Instances {
 		if f.Instances[i].Name == name && f.Instances[i].State != port.Leaving {
@@ -100,7 +100,7 @@ func (f *Facts) named(name string) *port.Instance {
 	return nil
 }
 
-// holders are the instances that hold a place, without those that are leaving.
+// holders returns the instances that hold a place, without those that are leaving.
 func (f *Facts) holders(id string) []*port.Instance {
 	var found []*port.Instance
 	for i := range f.Instances {
@@ -111,7 +111,7 @@ func (f *Facts) holders(id string) []*port.Instance {
 	return found
 }
 
-// primaries are the instances whose engine runs as a writer, the newest epoch first.
+// primaries returns the instances whose engine runs as a writer, the newest epoch first.
 func (f *Facts) primaries() []*port.Instance {
 	var found []*port.Instance
 	for i := range f.Instances {
@@ -125,7 +125,7 @@ func (f *Facts) primaries() []*port.Instance {
 	return found
 }
 
-// splitBrain is the fault of two engines that accept writes; nil: there are no two.
+// splitBrain returns the fault TWO_WRITERS if two engines accept writes, otherwise nil.
 func (f *Facts) splitBrain() error {
 	many := f.primaries()
 	if len(many) < 2 {
@@ -134,7 +134,7 @@ func (f *Facts) splitBrain() error {
 	return port.TwoWriters.Errorf("%s accepts writes under epoch %d, and %s under epoch %d", many[0].Name, f.Engines[many[0].Name].Epoch, many[1].Name, f.Engines[many[1].Name].Epoch)
 }
 
-// writer is the instance that takes writes and answers; nil if there is none.
+// writer returns the instance that accepts writes and answers, or nil.
 func (f *Facts) writer() *port.Instance {
 	for _, i := range f.primaries() {
 		if f.Engines[i.Name].Ready {
@@ -144,7 +144,7 @@ func (f *Facts) writer() *port.Instance {
 	return nil
 }
 
-// leader is the instance that should write: the writer, or who had the grant last.
+// leader returns the writer, or without one the instance that had the grant last.
 func (f *Facts) leader() *port.Instance {
 	if i := f.writer(); i != nil {
 		return i
@@ -160,8 +160,8 @@ func (f *Facts) leader() *port.Instance {
 	return nil
 }
 
-// readers are the instances in the places of readers, one for each place, in
-// the order of their ids.
+// readers returns the instances in the places of readers, one for each place, in the order of
+// their ids.
 func (f *Facts) readers() []*port.Instance {
 	leader := f.leader()
 	places := map[string]*port.Instance{}
@@ -179,8 +179,8 @@ func (f *Facts) readers() []*port.Instance {
 	return found
 }
 
-// preferred says which of two instances in one place stands for it: the one that
-// clients are sent to, then the one that is healthy.
+// preferred reports whether a, rather than b, represents the place that both hold: first the one
+// that clients are sent to, then the healthy one.
 func (f *Facts) preferred(a, b *port.Instance) bool {
 	if x, y := f.member(a.Name) != nil, f.member(b.Name) != nil; x != y {
 		return x
@@ -200,7 +200,7 @@ func (f *Facts) member(name string) *port.Member {
 	return nil
 }
 
-// temporaries are the instances that hold no place.
+// temporaries returns the instances that hold no place.
 func (f *Facts) temporaries() []*port.Instance {
 	var found []*port.Instance
 	for i := range f.Instances {
@@ -211,8 +211,8 @@ func (f *Facts) temporaries() []*port.Instance {
 	return found
 }
 
-// managerFault is why the cluster manager does not fail over. Rows are lost, and not only
-// in danger, when neither the writer nor any reader that had them is there any more.
+// managerFault returns why the cluster manager does not fail over. It is DATA_LOST rather than
+// FAILOVER_UNSAFE when neither the writer nor any reader with the newest rows exists any more.
 func (f *Facts) managerFault() (code, message string) {
 	t := f.Topology
 	if faultCode(t.Code) != port.FailoverUnsafe.Code || len(t.Sync) == 0 || !f.known(factInstances) || !f.known(factVolume) || f.Volume.Writer == "" {
@@ -226,7 +226,7 @@ func (f *Facts) managerFault() (code, message string) {
 	return string(port.DataLost.Code), t.Message
 }
 
-// epoch is the newest that anybody knows of.
+// epoch returns the newest epoch that any port has reported.
 func (f *Facts) epoch() int64 {
 	newest := max(f.Volume.Epoch, f.Topology.Epoch)
 	for _, st := range f.Engines {
@@ -235,10 +235,10 @@ func (f *Facts) epoch() int64 {
 	return newest
 }
 
-// Health is how an instance is.
+// Health is the state of health of an instance.
 type Health string
 
-// The healths of an instance.
+// The values of Health.
 const (
 	Healthy  Health = "Healthy"
 	Starting Health = "Starting"
@@ -251,7 +251,7 @@ func (f *Facts) healthy(i *port.Instance) bool {
 	return health == Healthy
 }
 
-// health judges an instance, and says why.
+// health judges an instance and says why.
 func (f *Facts) health(i *port.Instance) (Health, string) {
 	switch i.State {
 	case port.Pending:
@@ -283,7 +283,7 @@ func (f *Facts) health(i *port.Instance) (Health, string) {
 	return Healthy, ""
 }
 
-// compareIDs orders places: numbers by value, all else behind them.
+// compareIDs orders places: numbers by value, then everything else.
 func compareIDs(a, b string) int {
 	x, errX := strconv.Atoi(a)
 	y, errY := strconv.Atoi(b)

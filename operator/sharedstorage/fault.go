@@ -10,13 +10,12 @@ func declare(code fault.Code, class fault.Class, title, remedy string) *fault.Ki
 	return fault.Declare(fault.Kind{Code: code, Class: class, Title: title, Remedy: remedy, Guide: "shared-storage.md"})
 }
 
-// The operator's own faults; those of the world
-// below are in port.
+// The faults of the operator. The faults of the adapters are in port.
 var (
 	TempInsIDNotFound = declare("TEMP_INS_ID_NOT_FOUND", fault.Blocked, "the temporary reader of a replacement is not there",
-		"Nothing is lost: it is made anew once by itself. If that fails too, resume the run from its first step.")
+		"Nothing is lost: it is created again once by itself. If that fails too, resume the run from its first step.")
 	TempRoForRwMetaLost = declare("TEMP_RO_FOR_RW_META_LOST", fault.Blocked, "the temporary reader that is to become the writer is not there",
-		"The writer is untouched; the temporary reader is made anew once by itself. If that fails too, resume the run from its first step.")
+		"The writer is untouched; the temporary reader is created again once by itself. If that fails too, resume the run from its first step.")
 	RoMetaInvalid = declare("RO_META_INVALID", fault.Blocked, "two instances hold one place of the cluster",
 		"The one that does not serve is removed once by itself. If that fails too, remove it by hand and resume.")
 	ClassUnknown = declare("CLASS_UNKNOWN", fault.Invalid, "there is no class of this name",
@@ -35,7 +34,7 @@ var (
 		"Wait until its end, or remove the annotation pawl.dev/topology-lock when its owner is gone; then resume.")
 )
 
-// Code reads the code of a fault as older clusters wrote it: …_MEAT_LOST is …_META_LOST.
+// Code reads a fault code as older clusters wrote it: …_MEAT_LOST is …_META_LOST.
 func Code(text string) fault.Code {
 	return fault.Code(strings.ReplaceAll(text, "_MEAT_LOST", "_META_LOST"))
 }

@@ -28,7 +28,7 @@ func conditionOf(c *sharedstorage.Cluster, kind string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// interrupted waits until a cluster shows a fault with its remedy.
+// interrupted waits until a cluster reports a fault with its remedy.
 func (l *harness) interrupted(code fault.Code, most time.Duration) *sharedstorage.Cluster {
 	l.t.Helper()
 	kind, ok := fault.Lookup(string(code))
@@ -51,29 +51,29 @@ func (l *harness) interrupted(code fault.Code, most time.Duration) *sharedstorag
 	return c
 }
 
-// faultScenario is how a run meets a fault, and what ends it.
+// faultScenario is how a run meets a fault, and what ends the fault.
 type faultScenario struct {
-	world  func(o *sim.Options)
-	act    func(l *harness)
-	cure   func(l *harness) // nil: it heals by itself
-	visits bool             // it may be healed before anybody sees it
+	simulation func(o *sim.Options)
+	act        func(l *harness)
+	cure       func(l *harness) // nil: a healer ends it
+	visits     bool             // the healer may end it before a pass observes it
 }
 
-// faultScenarios are those of runs, by code.
+// faultScenarios returns the faults of runs, by code.
 func faultScenarios() map[fault.Code]faultScenario {
 	readersTo := func(n int32) func(l *harness) { return func(l *harness) { l.edit("blue", readers(n)) } }
 	return map[fault.Code]faultScenario{
-		port.PodUnscheduled.Code: {world: func(o *sim.Options) { o.PerNode = 1 }, act: readersTo(3), cure: func(l *harness) { l.world.SetCapacity(2) }},
+		port.PodUnscheduled.Code: {simulation: func(o *sim.Options) { o.PerNode = 1 }, act: readersTo(3), cure: func(l *harness) { l.sim.SetCapacity(2) }},
 		port.NoAvailableNode.Code: {
 			act: func(l *harness) {
 				for i := range 3 {
-					l.world.Cordon(fmt.Sprintf("node-%d", i+1), true)
+					l.sim.Cordon(fmt.Sprintf("node-%d", i+1), true)
 				}
 				l.edit("blue", readers(3))
-			}, cure: func(l *harness) { l.world.Cordon("node-2", false) }},
-		port.StartFailed.Code: { // a new reader that does not start is made anew, once
+			}, cure: func(l *harness) { l.sim.Cordon("node-2", false) }},
+		port.StartFailed.Code: { // a new reader that does not start is rebuilt, once
 			act: func(l *harness) {
-				l.world.Inject(sim.Rule{Label: "no start", Method: "Start", Instance: "blue-4-*", Times: 1, Do: sim.Fail, Err: port.StartFailed.Errorf("no shared memory")})
+				l.sim.Inject(sim.Rule{Label: "no start", Method: "Start", Instance: "blue-4-*", Times: 1, Do: sim.Fail, Err: port.StartFailed.Errorf("no shared memory")})
 				l.edit("blue", readers(3))
 			}, visits: true},
 		port.WriterUnhealthy.Code: {
@@ -81,44 +81,44 @@ func faultScenarios() map[fault.Code]faultScenario {
 				_, i := l.writer("blue")
 				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "large" })
 				l.atStep("HA/Readers[2]/Replace/CreateTemporary")
-				l.world.KillEngine(ref("blue"), i.Name)
-			}, visits: true}, // the bracket gives failover back, and that gives a writer
+				l.sim.KillEngine(ref("blue"), i.Name)
+			}, visits: true}, // closing the bracket switches failover on, and that elects a writer
 		port.ReplicaLag.Code: {
 			act: func(l *harness) {
 				l.edit("blue", readers(3))
 				l.atStep("Readers[4]/AwaitCaughtUp")
-				for _, i := range l.world.Instances(ref("blue")) {
+				for _, i := range l.sim.Instances(ref("blue")) {
 					if i.ID == "4" {
-						l.world.Lag(ref("blue"), i.Name, 64<<20)
+						l.sim.Lag(ref("blue"), i.Name, 64<<20)
 					}
 				}
 			}, cure: func(l *harness) {
-				for _, i := range l.world.Instances(ref("blue")) {
-					l.world.Lag(ref("blue"), i.Name, 0)
+				for _, i := range l.sim.Instances(ref("blue")) {
+					l.sim.Lag(ref("blue"), i.Name, 0)
 				}
 			}},
 		port.SwitchRefused.Code: {
 			act: func(l *harness) {
 				_, i := l.reader("blue")
-				l.world.Lag(ref("blue"), i.Name, 64<<20)
+				l.sim.Lag(ref("blue"), i.Name, 64<<20)
 				l.request("blue", "switch-writer", i.ID)
 			}, cure: func(l *harness) {
-				for _, i := range l.world.Instances(ref("blue")) {
-					l.world.Lag(ref("blue"), i.Name, 0)
+				for _, i := range l.sim.Instances(ref("blue")) {
+					l.sim.Lag(ref("blue"), i.Name, 0)
 				}
 				l.must(l.engine.Resume(l.t.Context(), l.observe("blue").Status.Run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))
 			}},
 		port.ManagerUnreachable.Code: {
 			act: func(l *harness) {
-				l.world.BreakManager(ref("blue"))
+				l.sim.BreakManager(ref("blue"))
 				l.request("blue", "restart", "2")
 			}, visits: true},
 		port.StorageFailed.Code: {
 			act: func(l *harness) {
-				l.world.BreakVolume(ref("blue"), "the disk is gone")
+				l.sim.BreakVolume(ref("blue"), "the disk is gone")
 				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { size := resource.MustParse("20Gi"); s.Storage.Size = &size })
 			}, cure: func(l *harness) {
-				l.world.BreakVolume(ref("blue"), "")
+				l.sim.BreakVolume(ref("blue"), "")
 				l.must(l.engine.Resume(l.t.Context(), l.observe("blue").Status.Run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))
 			}},
 		port.ParameterInvalid.Code: {
@@ -128,7 +128,7 @@ func faultScenarios() map[fault.Code]faultScenario {
 				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Parameters = map[string]string{"work_mem": "1MB"} })
 			}},
 		port.VersionUnsupported.Code: {
-			world: func(o *sim.Options) { // nobody knows before it is tried
+			simulation: func(o *sim.Options) { // only the attempt shows it
 				o.Around = func(call sim.Call, _ sim.When) error {
 					if call.Port == "Instances" && call.Method == "Ensure" && strings.HasSuffix(call.Detail, " 15.9") {
 						return port.VersionUnsupported.Errorf("there is no image")
@@ -147,42 +147,42 @@ func faultScenarios() map[fault.Code]faultScenario {
 				l.edit("blue", readers(3))
 				l.atStep("Readers[4]/CreateReader")
 				time.Sleep(5 * time.Second)
-				for _, i := range l.world.Instances(ref("blue")) {
+				for _, i := range l.sim.Instances(ref("blue")) {
 					if i.ID == "4" {
-						l.world.KillInstance(ref("blue"), i.Name)
-						l.world.Inject(sim.Rule{Method: "Ensure", Port: "Instances", Instance: i.Name, Times: 12, Do: sim.Fail, Err: port.PodLost.Errorf("its node does not answer").With("instance", i.Name)})
+						l.sim.KillInstance(ref("blue"), i.Name)
+						l.sim.Inject(sim.Rule{Method: "Ensure", Port: "Instances", Instance: i.Name, Times: 12, Do: sim.Fail, Err: port.PodLost.Errorf("its node does not answer").With("instance", i.Name)})
 					}
 				}
 			}, visits: true},
-		port.TargetNodeUnavailable.Code: { // it cancels the run and takes it back: nothing was destroyed yet
+		port.TargetNodeUnavailable.Code: { // the run is cancelled with undo, because nothing was destroyed yet
 			act: func(l *harness) { id, _ := l.reader("blue"); l.request("blue", "migrate", id+"|node-9") }, visits: true},
 		port.TwoWriters.Code: {
-			world: func(o *sim.Options) { o.Latency = 50 * time.Millisecond },
+			simulation: func(o *sim.Options) { o.Latency = 50 * time.Millisecond },
 			act: func(l *harness) {
 				l.edit("blue", large)
 				l.atStep("HA/Readers[3]/Replace/AllocateId")
-				for _, i := range l.world.Instances(ref("blue")) {
+				for _, i := range l.sim.Instances(ref("blue")) {
 					if i.ID == "2" && i.State == port.Up {
-						l.world.SplitBrain(ref("blue"), i.Name)
+						l.sim.SplitBrain(ref("blue"), i.Name)
 					}
 				}
 			}, visits: true},
 		port.StorageFull.Code: {
 			act: func(l *harness) {
-				l.world.Fill(ref("blue"))
+				l.sim.Fill(ref("blue"))
 				l.request("blue", "restart", "1")
 			}, cure: func(l *harness) {
-				l.world.Free(ref("blue"))
+				l.sim.Free(ref("blue"))
 				l.must(l.engine.Resume(l.t.Context(), l.observe("blue").Status.Run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))
 			}},
 		sharedstorage.RoMetaInvalid.Code: {
-			world: func(o *sim.Options) { o.Latency = 50 * time.Millisecond },
+			simulation: func(o *sim.Options) { o.Latency = 50 * time.Millisecond },
 			act: func(l *harness) {
 				l.edit("blue", large)
 				l.atStep("HA/Readers[2]/Replace/RemoveInstance")
-				for _, i := range l.world.Instances(ref("blue")) {
+				for _, i := range l.sim.Instances(ref("blue")) {
 					if i.ID == "2" && i.Class.Name == "large" {
-						l.world.Misplace(ref("blue"), i.Name, "3")
+						l.sim.Misplace(ref("blue"), i.Name, "3")
 					}
 				}
 			}, visits: true},
@@ -190,9 +190,9 @@ func faultScenarios() map[fault.Code]faultScenario {
 			act: func(l *harness) {
 				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "large" })
 				l.atStep("HA/Readers[2]/Replace/AwaitCaughtUp")
-				for _, i := range l.world.Instances(ref("blue")) {
+				for _, i := range l.sim.Instances(ref("blue")) {
 					if i.Type == port.Temporary {
-						l.world.DropInstance(ref("blue"), i.Name)
+						l.sim.DropInstance(ref("blue"), i.Name)
 					}
 				}
 			}, visits: true},
@@ -200,22 +200,23 @@ func faultScenarios() map[fault.Code]faultScenario {
 			act: func(l *harness) {
 				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "large" })
 				l.atStep("HA/ReplaceWriter/AwaitCaughtUp")
-				for _, i := range l.world.Instances(ref("blue")) {
+				for _, i := range l.sim.Instances(ref("blue")) {
 					if i.Type == port.Temporary {
-						l.world.DropInstance(ref("blue"), i.Name)
+						l.sim.DropInstance(ref("blue"), i.Name)
 					}
 				}
 			}, visits: true},
 	}
 }
 
-// Each code: raised by the simulator, shown with its remedy, healed or waiting.
+// Each fault code: the simulation causes it, the cluster reports it with its remedy, and it is
+// healed or waits for a person.
 func TestFaults(t *testing.T) {
 	for code, c := range faultScenarios() {
 		t.Run(string(code), func(t *testing.T) {
 			o := times()
-			if c.world != nil {
-				c.world(&o)
+			if c.simulation != nil {
+				c.simulation(&o)
 			}
 			inHarness(t, setup{sim: o}, func(l *harness) {
 				up(l, "blue")
@@ -237,7 +238,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// While a step waits, the cluster says for what (spec 8).
+// While a step waits, the status says for what (spec 8).
 func TestAWaitIsReported(t *testing.T) {
 	o := times()
 	o.PerNode = 1
@@ -250,9 +251,9 @@ func TestAWaitIsReported(t *testing.T) {
 		if cond := conditionOf(c, "Progressing"); cond.Status != metav1.ConditionTrue || !strings.Contains(cond.Message, "Readers[4]/CreateReader: instance blue-4-") || !strings.HasSuffix(cond.Message, "waits for a node") {
 			t.Errorf("%+v", cond)
 		}
-		l.world.SetCapacity(2)
+		l.sim.SetCapacity(2)
 		l.awaitRunning("blue", time.Hour)
-		l.world.Inject(sim.Rule{Port: "Manager", Method: "Add", Times: 3, Do: sim.Fail, Err: port.ManagerUnreachable.Errorf("no answer")})
+		l.sim.Inject(sim.Rule{Port: "Manager", Method: "Add", Times: 3, Do: sim.Fail, Err: port.ManagerUnreachable.Errorf("no answer")})
 		l.edit("blue", readers(4))
 		c = l.until("blue", "tried again", time.Minute, func(c *sharedstorage.Cluster) bool {
 			return c.Status.Run != nil && strings.Contains(c.Status.Run.Message, "tried again")
@@ -265,8 +266,8 @@ func TestAWaitIsReported(t *testing.T) {
 	})
 }
 
-// healed reports a run that a healer of this code has worked on: it may have
-// been faster than any pass.
+// healed reports whether a healer of this code worked on the run. It may have been faster than any
+// pass.
 func (l *harness) healed(code fault.Code) bool {
 	runs, _, err := l.store.(*runstore.Memory).List(l.t.Context(), runstore.Query{Limit: 100})
 	l.must(err)
@@ -286,11 +287,11 @@ func (l *harness) heard() string {
 	return strings.Join(l.events, "\n")
 }
 
-// A healer that fails stops at its limit, and says so.
+// A healer that fails stops at its limit and reports it.
 func TestAHealerStopsAtItsLimit(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
-		l.world.Inject(sim.Rule{Label: "never", Method: "Start", Instance: "blue-4-*", Do: sim.Fail, Err: port.StartFailed.Errorf("no shared memory")})
+		l.sim.Inject(sim.Rule{Label: "never", Method: "Start", Instance: "blue-4-*", Do: sim.Fail, Err: port.StartFailed.Errorf("no shared memory")})
 		l.edit("blue", readers(3))
 		l.interrupted(port.StartFailed.Code, time.Hour)
 		time.Sleep(48 * time.Hour)
@@ -300,18 +301,18 @@ func TestAHealerStopsAtItsLimit(t *testing.T) {
 		if run.Fault.Healer != string(workflow.HealerExhausted.Code) {
 			t.Errorf("%+v", run.Fault)
 		}
-		if n := l.world.Fired("never"); n != 2 {
+		if n := l.sim.Fired("never"); n != 2 {
 			t.Errorf("it was tried %d times, want 2", n)
 		}
-		l.world.Heal()
+		l.sim.Heal()
 		l.must(l.engine.Resume(l.t.Context(), run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))
 		l.awaitRunning("blue", time.Hour)
 		l.checkInvariants("blue")
 	})
 }
 
-// No healer goes on for ever: whatever it does, once its limit is reached the
-// run waits for a person, and a resume by hand makes it whole.
+// No healer retries forever. When its limit is reached, the run waits for a person, and a resume
+// by hand completes it.
 func TestHealersStopAtTheirLimits(t *testing.T) {
 	op, err := sharedstorage.New(sharedstorage.Options{Store: newMemoryStore(), Ports: sim.New(sim.Options{}).Ports()})
 	if err != nil {
@@ -325,12 +326,12 @@ func TestHealersStopAtTheirLimits(t *testing.T) {
 			}
 			inHarness(t, setup{sim: times()}, func(l *harness) {
 				up(l, "blue")
-				l.world.Inject(sim.Rule{Port: "Manager", Method: "Add", Do: sim.Fail, Err: kind.Errorf("again and again")})
+				l.sim.Inject(sim.Rule{Port: "Manager", Method: "Add", Do: sim.Fail, Err: kind.Errorf("again and again")})
 				l.edit("blue", readers(3))
 				c := l.until("blue", "stopped by the limit", 24*time.Hour, func(c *sharedstorage.Cluster) bool {
 					return healer.Undo || c.Status.Run != nil && l.exhausted(c.Status.Run.ID)
 				})
-				if healer.Undo { // it ends the run, and the wish begins another one
+				if healer.Undo { // it ends the run, and the spec starts another one
 					l.until("blue", "undone", time.Hour, func(*sharedstorage.Cluster) bool { return l.healed(code) })
 				} else {
 					run, err := l.engine.Get(l.t.Context(), c.Status.Run.ID)
@@ -341,10 +342,10 @@ func TestHealersStopAtTheirLimits(t *testing.T) {
 						}
 					}
 					l.interrupted(code, time.Minute)
-					l.world.Heal()
+					l.sim.Heal()
 					l.must(l.engine.Resume(l.t.Context(), run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))
 				}
-				l.world.Heal()
+				l.sim.Heal()
 				time.Sleep(3 * time.Second)
 				l.awaitRunning("blue", time.Hour)
 				l.checkInvariants("blue")
@@ -353,7 +354,7 @@ func TestHealersStopAtTheirLimits(t *testing.T) {
 	}
 }
 
-// exhausted reports a run whose healer has reached its limit.
+// exhausted reports whether the healer of a run has reached its limit.
 func (l *harness) exhausted(id string) bool {
 	run, err := l.engine.Get(l.t.Context(), id)
 	return err == nil && run.Phase == runtype.Paused && run.Fault != nil && run.Fault.Healer == string(workflow.HealerExhausted.Code)
@@ -364,7 +365,7 @@ type refusal struct {
 	edit func(s *v1alpha1.SharedStorageClusterSpec)
 }
 
-// refusals are specs that cannot be.
+// refusals returns specs that cannot be carried out.
 func refusals() map[string]refusal {
 	return map[string]refusal{
 		"class":   {sharedstorage.ClassUnknown.Code, func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "huge" }},
@@ -382,7 +383,7 @@ func TestEveryCodeHasATest(t *testing.T) {
 		port.DataLost.Code:           true,                                                  // TestLosses
 		port.GrantLost.Code:          true,                                                  // TestFinding28GrantThatIsNotCertain
 		port.FailoverUnsafe.Code:     true,                                                  // TestLosses
-		port.CloneSourceMissing.Code: true, sharedstorage.ClusterTypeUnsupported.Code: true, // TestCloneSourceMissing, TestRefusedSpecs by the home
+		port.CloneSourceMissing.Code: true, sharedstorage.ClusterTypeUnsupported.Code: true, // TestCloneSourceMissing, TestRefusedSpecs by the store
 	}
 	for code := range faultScenarios() {
 		has[code] = true
@@ -399,8 +400,8 @@ func TestEveryCodeHasATest(t *testing.T) {
 	}
 }
 
-// What the spec asks for and cannot be done is refused without a run, and all
-// else goes on (sections 1 and 7).
+// A part of the spec that cannot be carried out is refused without a run, and everything else goes
+// on (sections 1 and 7).
 func TestRefusedSpecs(t *testing.T) {
 	for name, c := range refusals() {
 		t.Run(name, func(t *testing.T) {
@@ -414,7 +415,7 @@ func TestRefusedSpecs(t *testing.T) {
 				if now.Status.State != "Running" || cond.Reason != kind.Reason() || !strings.Contains(cond.Message, kind.Remedy) || cond.ObservedGeneration != 2 {
 					t.Errorf("%s %+v", now.Status.State, cond)
 				}
-				l.request("blue", "restart", "2") // a request is no matter of the spec
+				l.request("blue", "restart", "2") // a request does not depend on the spec
 				time.Sleep(time.Second)
 				l.awaitRunning("blue", time.Hour)
 				l.requestDone("blue", "restart")
@@ -434,7 +435,7 @@ func TestRefusedSpecs(t *testing.T) {
 			l.checkInvariants("blue")
 		})
 	})
-	t.Run("by the home", func(t *testing.T) {
+	t.Run("by the store", func(t *testing.T) {
 		inHarness(t, setup{sim: times()}, func(l *harness) {
 			l.clusters.refused = sharedstorage.ClusterTypeUnsupported.Errorf("dbClusterType: local")
 			l.create("blue", nil)
@@ -456,7 +457,7 @@ func TestCloneSourceMissing(t *testing.T) {
 	})
 }
 
-// The spelling of older clusters is read.
+// Code accepts the spelling of older clusters.
 func TestOldSpelling(t *testing.T) {
 	for text, want := range map[string]fault.Code{"TEMP_RO_FOR_RW_MEAT_LOST": "TEMP_RO_FOR_RW_META_LOST", "POD_LOST": "POD_LOST"} {
 		if got := sharedstorage.Code(text); got != want {

@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// golden compares with a file of testdata.
+// golden compares got with a file of testdata.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
@@ -42,7 +42,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// The machine, drawn.
+// The state machine as a Mermaid diagram.
 func TestMermaid(t *testing.T) {
 	op, err := sharedstorage.New(sharedstorage.Options{Store: newMemoryStore(), Ports: sim.New(sim.Options{}).Ports()})
 	if err != nil {
@@ -51,7 +51,7 @@ func TestMermaid(t *testing.T) {
 	golden(t, "machine.mmd", op.Table().Mermaid())
 }
 
-// drawn is a plan in a few lines.
+// drawn formats a plan in a few lines.
 func drawn(p machine.Plan) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s %s %s: %s\n", p.State, p.Act, p.To, p.Event, p.Why)
@@ -73,7 +73,7 @@ func drawn(p machine.Plan) string {
 	return b.String()
 }
 
-// `pawl plan` for each request and each wish.
+// `pawl plan` for each request and each change of the spec.
 func TestPlans(t *testing.T) {
 	var b bytes.Buffer
 	inHarness(t, setup{sim: sim.Options{}}, func(l *harness) {
@@ -110,7 +110,7 @@ func TestPlans(t *testing.T) {
 	golden(t, "plans.txt", b.String())
 }
 
-// Every fault of section 7 is declared with a remedy, and those with a healer have one.
+// Every fault of section 7 is declared with a remedy, and has a healer if the section names one.
 func TestHealers(t *testing.T) {
 	op, err := sharedstorage.New(sharedstorage.Options{Store: newMemoryStore(), Ports: sim.New(sim.Options{}).Ports()})
 	if err != nil {

@@ -36,12 +36,12 @@ var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 var errDead = errors.New("the process is dead")
 
-// harness is an operator on a simulated world. A process of it can die at any save
-// and any call, and another one goes on.
+// harness is an operator with simulated ports. Its process can crash at any save and any call, and
+// another one goes on.
 type harness struct {
 	t        tester
 	clusters *memoryStore
-	world    *sim.Simulation
+	sim      *sim.Simulation
 	store    runstore.Store
 	events   []string
 	eventM   sync.Mutex
@@ -52,10 +52,10 @@ type harness struct {
 	stop    func()
 	notify  func(string)
 	moves   []string
-	at      int // the point at which the process dies; 0: never
+	at      int // the point at which the process crashes; 0: never
 	points  int
 	dead    bool
-	instead func() // what happens at that point, if it is not a death
+	instead func() // what happens at that point instead of a crash
 	workers int
 	options func(o *sharedstorage.Options)
 }
@@ -66,7 +66,7 @@ type setup struct {
 	options func(o *sharedstorage.Options)
 }
 
-// tester is what a lab needs of a test.
+// tester is the part of testing.TB that a harness needs.
 type tester interface {
 	Helper()
 	Context() context.Context
@@ -76,7 +76,7 @@ type tester interface {
 	Fatal(args ...any)
 }
 
-// panicTester is a test whose failures are told as a panic, for rapid.
+// panicTester reports a failure as a panic, for rapid.
 type panicTester struct{ *testing.T }
 
 func (panicTester) Errorf(format string, args ...any) {
@@ -90,7 +90,7 @@ func (panicTester) Fatal(args ...any) { panic(testFailure(fmt.Sprint(args...))) 
 
 type testFailure string
 
-// times are those of a world that takes its time.
+// times returns a simulation whose operations take realistic time.
 func times() sim.Options {
 	return sim.Options{Times: sim.Times{Volume: 2 * time.Second, Grow: 5 * time.Second, Clone: 10 * time.Second, Create: 4 * time.Second,
 		Remove: 2 * time.Second, Install: 6 * time.Second, Start: 2 * time.Second, Promote: time.Second, CatchUp: 3 * time.Second, Manager: 2 * time.Second}}
@@ -104,7 +104,7 @@ func inHarness(t *testing.T, s setup, test func(l *harness)) {
 		l.start()
 		defer func() { l.halt() }()
 		test(l)
-		if wrong := l.world.Violations(); len(wrong) > 0 {
+		if wrong := l.sim.Violations(); len(wrong) > 0 {
 			t.Errorf("never: %s\n%s", strings.Join(wrong, "\n"), l.story())
 		}
 	})
@@ -136,7 +136,7 @@ func newHarness(t tester, s setup) *harness {
 			notify(name)
 		}
 	}
-	l.world = sim.New(s.sim)
+	l.sim = sim.New(s.sim)
 	return l
 }
 
@@ -149,7 +149,7 @@ func (l *harness) alive() error {
 	return nil
 }
 
-// point is a place where the process can die.
+// point is called wherever the process can crash.
 func (l *harness) point() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -158,7 +158,7 @@ func (l *harness) point() error {
 	}
 	l.points++
 	if l.at > 0 && l.points == l.at && l.instead != nil {
-		go l.instead() // the world may be locked
+		go l.instead() // the simulation may hold its lock here
 	} else if l.at > 0 && l.points == l.at {
 		l.dead = true
 		return errDead
@@ -166,7 +166,7 @@ func (l *harness) point() error {
 	return nil
 }
 
-// crashingStore is a store whose process can die at each write.
+// crashingStore is a run store whose process can crash at each write.
 type crashingStore struct {
 	*runstore.Memory
 	l *harness
@@ -193,9 +193,9 @@ func (m crashingStore) Save(ctx context.Context, save *runstore.Save) error {
 	return m.l.point()
 }
 
-// start begins a process: an operator, its engine, and a controller.
+// start starts a process: an operator, its engine, and a controller.
 func (l *harness) start() {
-	options := sharedstorage.Options{Store: l.clusters, Ports: l.world.Ports(), Logger: quiet,
+	options := sharedstorage.Options{Store: l.clusters, Ports: l.sim.Ports(), Logger: quiet,
 		Moved: func(ref control.Ref, m machine.Move) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
@@ -254,7 +254,7 @@ func (l *harness) halt() {
 	}
 }
 
-// kill ends the process as it stands; another one begins.
+// kill crashes the process and starts another one.
 func (l *harness) kill() {
 	l.mu.Lock()
 	l.dead = true
@@ -266,7 +266,8 @@ func (l *harness) kill() {
 	l.start()
 }
 
-// newTurns is a queue that works on a name once at a time, and again when asked meanwhile.
+// newTurns returns a work queue that runs a name at most once at a time, and again if it was
+// queued meanwhile.
 func newTurns(ctx context.Context, work *sync.WaitGroup, workers int, do func(name string) outcome.Outcome) func(name string, after time.Duration) {
 	var mu sync.Mutex
 	busy, again := map[string]bool{}, map[string]bool{}
@@ -344,7 +345,7 @@ func newTurns(ctx context.Context, work *sync.WaitGroup, workers int, do func(na
 
 func ref(name string) port.Ref { return port.Ref{Namespace: "default", Name: name} }
 
-// create makes a cluster object.
+// create creates a cluster object.
 func (l *harness) create(name string, edit func(s *v1alpha1.SharedStorageClusterSpec)) {
 	readers, size := int32(2), resource.MustParse("10Gi")
 	spec := v1alpha1.SharedStorageClusterSpec{Readers: &readers}
@@ -380,7 +381,7 @@ func (l *harness) remove(name string) {
 	l.clusters.user(name, func(k *storedCluster) { k.deleted = time.Now() })
 }
 
-// observe reads a cluster; nil: it is gone.
+// observe reads a cluster; nil if it is gone.
 func (l *harness) observe(name string) *sharedstorage.Cluster {
 	c, err := l.clusters.Load(l.t.Context(), ref(name))
 	if errors.Is(err, control.NotFound) {
@@ -392,7 +393,7 @@ func (l *harness) observe(name string) *sharedstorage.Cluster {
 	return c
 }
 
-// until waits until something holds of a cluster, looking each second.
+// until polls each second until a condition of a cluster holds.
 func (l *harness) until(name, what string, most time.Duration, holds func(c *sharedstorage.Cluster) bool) *sharedstorage.Cluster {
 	l.t.Helper()
 	for end := time.Now().Add(most); ; {
@@ -436,7 +437,7 @@ func (l *harness) gone(name string, most time.Duration) {
 	l.until(name, "gone", most, func(c *sharedstorage.Cluster) bool { return c == nil })
 }
 
-// story is what a person needs to see what went wrong.
+// story describes what happened, for the message of a failed test.
 func (l *harness) story() string {
 	var b strings.Builder
 	l.mu.Lock()
@@ -455,7 +456,7 @@ func (l *harness) story() string {
 		}
 		raw, _ := json.MarshalIndent(c.Status, "", " ")
 		fmt.Fprintf(&b, "%s %s\n", name, raw)
-		fmt.Fprintf(&b, "instances %+v\nwriter %s streaming %v volume %+v\ntopology %+v\n", l.world.Instances(ref(name)), l.world.Writer(ref(name)), l.world.Streaming(ref(name)), l.world.Volume(ref(name)), l.world.Topology(ref(name)))
+		fmt.Fprintf(&b, "instances %+v\nwriter %s streaming %v volume %+v\ntopology %+v\n", l.sim.Instances(ref(name)), l.sim.Writer(ref(name)), l.sim.Streaming(ref(name)), l.sim.Volume(ref(name)), l.sim.Topology(ref(name)))
 		if c.Status.Run != nil {
 			if run, err := l.engine.Get(context.Background(), c.Status.Run.ID); err == nil {
 				fmt.Fprintf(&b, "run %s %s %+v owner %q epoch %d next %s revision %d worker %q\n", run.Flow, run.Phase, run.Fault, run.Owner, run.Epoch, run.NextAt, run.Revision, l.engine.Worker())
@@ -472,7 +473,7 @@ func (l *harness) story() string {
 			}
 		}
 	}
-	calls := l.world.Calls()
+	calls := l.sim.Calls()
 	n := 0
 	for i := len(calls) - 1; i >= 0 && n < 25; i-- {
 		if calls[i].Changes() {

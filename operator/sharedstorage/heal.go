@@ -10,10 +10,10 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// healPoll is how often a healer looks whether the cause is gone.
+// healPoll is how often a healer checks whether the cause is gone.
 const healPoll = 10 * time.Second
 
-// Healers returns the code that ends faults, by code, with its limits per run.
+// Healers returns the healers by fault code, with their limits per run.
 func (o *Operator) Healers() map[faultCode]workflow.Healer {
 	heal := func(s step, attempts int) workflow.Healer {
 		return workflow.Healer{Do: o.do(s), Limits: workflow.Limits{Attempts: attempts}}
@@ -34,13 +34,14 @@ func (o *Operator) Healers() map[faultCode]workflow.Healer {
 		port.ReplicaLag.Code:            heal(lagIsSmall, 10),
 		port.ManagerUnreachable.Code:    heal(remakeManager, 2),
 		port.TwoWriters.Code:            heal(fenceLower, 3),
-		port.GrantLost.Code:             heal(nothing, 20), // the look before it makes the record anew, or fails with this again
+		port.GrantLost.Code:             heal(nothing, 20), // the retried step restores the record, or fails again with this code
 	}
 }
 
 func nothing(context.Context, *work) outcome.Outcome { return outcome.Done() }
 
-// faultyInstance is the instance a fault is about; nil: none, or it is gone.
+// faultyInstance returns the instance that the fault names; nil if it names none or the instance
+// is gone.
 func (w *work) faultyInstance() *port.Instance {
 	if f := w.t.Fault(); f != nil {
 		if name, ok := f.Details["instance"].(string); ok {
@@ -50,8 +51,8 @@ func (w *work) faultyInstance() *port.Instance {
 	return nil
 }
 
-// nodeIsBack waits until the node answers. An instance that is merely down is
-// started again by the step.
+// nodeIsBack waits until the node answers. An instance that is only down is started again by the
+// step.
 func nodeIsBack(_ context.Context, w *work) outcome.Outcome {
 	if i := w.faultyInstance(); i != nil && i.State == port.Lost {
 		return outcome.Wait(healPoll, port.PodLost.Reason(), "instance %s cannot be asked", i.Name)
@@ -87,8 +88,8 @@ func nodeIsReady(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Wait(healPoll, port.NoAvailableNode.Reason(), "none of %d nodes is ready", len(nodes))
 }
 
-// rebuildFaulty removes a reader whose engine does not start, so that the run
-// makes it anew. A writer is not touched: its data may be the only ones.
+// rebuildFaulty removes a reader whose engine does not start, so that the run creates it again. It
+// does not touch a writer, whose data may be the only copy.
 func rebuildFaulty(ctx context.Context, w *work) outcome.Outcome {
 	name := ""
 	if f := w.t.Fault(); f != nil {
@@ -97,7 +98,7 @@ func rebuildFaulty(ctx context.Context, w *work) outcome.Outcome {
 	i := w.f.named(name)
 	switch {
 	case name == "" || name == w.f.Volume.Writer || i != nil && i.Type == port.Writer:
-		return outcome.Fail(port.StartFailed.Errorf("%s is no reader that could be made anew", cmp.Or(name, "it")))
+		return outcome.Fail(port.StartFailed.Errorf("%s is not a reader that could be rebuilt", cmp.Or(name, "it")))
 	case i != nil:
 		if out := w.remove(ctx, name); !out.IsDone() {
 			return out
@@ -112,7 +113,7 @@ func rebuildFaulty(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Done()
 }
 
-// removeDuplicates removes the instances that hold a place which a better one holds too.
+// removeDuplicates removes the instances that share a place with a better one.
 func removeDuplicates(ctx context.Context, w *work) outcome.Outcome {
 	for n := range w.f.Instances {
 		i := &w.f.Instances[n]
@@ -150,7 +151,7 @@ func lagIsSmall(_ context.Context, w *work) outcome.Outcome {
 	return outcome.Done()
 }
 
-// remakeManager makes the manager anew.
+// remakeManager creates the cluster manager again.
 func remakeManager(ctx context.Context, w *work) outcome.Outcome {
 	if w.f.known(factManager) && w.f.Topology.Ready {
 		return outcome.Done()
@@ -164,7 +165,7 @@ func remakeManager(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Wait(pollSoon, "ManagerStarting", "the cluster manager starts")
 }
 
-// fenceLower stops the writers of lower epochs.
+// fenceLower stops all writers but the one with the newest epoch.
 func fenceLower(ctx context.Context, w *work) outcome.Outcome {
 	many := w.f.primaries()
 	if len(many) < 2 {

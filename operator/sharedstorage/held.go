@@ -8,8 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/kube/condition"
 )
 
-// HeldBy returns the fault that keeps a cluster from going on, read from its conditions;
-// nil if there is none.
+// HeldBy returns the fault that blocks a cluster, read from its conditions, or nil.
 func HeldBy(conditions []metav1.Condition) *control.FaultRecord {
 	why := meta.FindStatusCondition(conditions, InterruptedCondition)
 	if why == nil || why.Status != metav1.ConditionTrue {

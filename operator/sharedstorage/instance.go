@@ -12,19 +12,19 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// How often a step looks, and how long it is patient where no deadline is set.
+// How often a step polls, and how long it waits where the flow sets no deadline.
 const (
 	pollSoon             = time.Second
 	pollSlow             = 5 * time.Second
-	unscheduledAfter     = 30 * time.Second // until an instance that no node takes is a fault
-	unhealthyAfter       = 20 * time.Second // until a writer that does not answer is one
-	candidateDownAfter   = time.Minute      // until a switch is given up for a candidate that fell
-	candidateBehindAfter = 5 * time.Second  // until a candidate that lacks the end of the log will not get it
-	caughtUpBytes        = 1 << 20          // bytes of lag that count as caught up
+	unscheduledAfter     = 30 * time.Second // then an instance without a node is a fault
+	unhealthyAfter       = 20 * time.Second // then a writer that does not answer is a fault
+	candidateDownAfter   = time.Minute      // then a switch gives up a candidate that went down
+	candidateBehindAfter = 5 * time.Second  // then a candidate without the end of the log will not get it
+	caughtUpBytes        = 1 << 20          // a follower with less lag counts as caught up
 )
 
-// want is the instance of a place: of the run's class and version if it has
-// them, else of those the place has now.
+// want returns the instance to create in a place. Class and version come from the run, or else
+// from like, or else from the leader.
 func (w *work) want(name, id string, kind port.Type, like *port.Instance) port.Instance {
 	s := w.c.Spec
 	i := port.Instance{Name: name, ID: id, Type: kind, Node: w.in.Node, NodeSelector: s.Scheduling.NodeSelector, Spread: s.Scheduling.Spread}
@@ -52,9 +52,9 @@ func (w *work) want(name, id string, kind port.Type, like *port.Instance) port.I
 	return i
 }
 
-// freePort is one of the range that no instance has; 0: the adapter chooses.
-// Readers that are made side by side do not see each other yet: each leaves the
-// lower ports to the places before its own.
+// freePort returns a free port of spec.ports; 0 lets the adapter choose. Two readers that are
+// created at the same time do not see each other yet, so each leaves the lower ports to the places
+// before its own.
 func (w *work) freePort(name, place string) int32 {
 	r := w.c.Spec.Ports
 	if r == nil {
@@ -86,9 +86,9 @@ func (w *work) freePort(name, place string) int32 {
 	return 0
 }
 
-// bringUp brings an instance to life, one act a look: the place, its data, its
-// parameters, its engine. from is the instance whose data it gets; an empty one
-// makes the writer. done: it answers.
+// bringUp creates and starts an instance, with one action per poll: the instance, its data, its
+// parameters, its engine. from is the instance whose data it copies; empty creates the writer.
+// done means that the engine answers in its role.
 func (w *work) bringUp(ctx context.Context, want port.Instance, from string) (done bool, out outcome.Outcome) {
 	ports := w.ports()
 	var got port.Instance
@@ -116,7 +116,7 @@ func (w *work) bringUp(ctx context.Context, want port.Instance, from string) (do
 	switch {
 	case !st.Installed && st.Code != "" && st.Code != string(port.WriterUnhealthy.Code):
 		return false, outcome.Fail(engineFault(st, want.Name))
-	case !st.Installed: // also told again where the writer is, if it did not answer there
+	case !st.Installed: // repeated on every poll: the source may have got another address
 		if err := w.call(ctx, func(ctx context.Context) error {
 			return ports.Engine.Install(ctx, id, port.Source{From: from}, w.ref.String()+"/"+want.Name)
 		}); err != nil {
@@ -149,7 +149,8 @@ func (w *work) bringUp(ctx context.Context, want port.Instance, from string) (do
 	return false, w.await(pollSoon, port.StartFailed, "EngineStarting", "the engine of instance %s starts", want.Name)
 }
 
-// grant lets an instance write: under its grant if it has it, else under a new one.
+// grant gives an instance the right to write: it renews its own grant, or issues a new one with a
+// higher epoch.
 func (w *work) grant(ctx context.Context, name string) error {
 	epoch := w.f.Volume.Epoch
 	if w.f.Volume.Writer != name {
@@ -158,7 +159,7 @@ func (w *work) grant(ctx context.Context, name string) error {
 	return w.call(ctx, func(ctx context.Context) error { return w.ports().Storage.Grant(ctx, w.ref, name, max(epoch, 1)) })
 }
 
-// withInstance adds the instance to a fault, for healers and guides.
+// withInstance adds the instance to a fault, for healers and for readers of the message.
 func withInstance(err error, instance string) error {
 	kind := fault.Of(err)
 	if kind == fault.Unknown || fault.Details(err)["instance"] != nil {
@@ -171,7 +172,7 @@ func withInstance(err error, instance string) error {
 	return tag
 }
 
-// engineFault is the fault an engine tells in its status.
+// engineFault returns the fault that an engine reports in its status.
 func engineFault(st port.Status, instance string) error {
 	kind, ok := fault.Lookup(st.Code)
 	if !ok {
@@ -180,12 +181,12 @@ func engineFault(st port.Status, instance string) error {
 	return kind.Errorf("instance %s: %s", instance, st.Message).With("instance", instance)
 }
 
-// bracket is the name that every flow gives the bracket in which failover is off.
+// bracket is the name of the bracket in which failover is off. All flows use the same.
 const bracket = "HA"
 
-// withHAOff is a step that stands within the bracket in some flows, outside of it in
-// others. Each look within it keeps failover off, and each one while readers are
-// added keeps the lock on the topology.
+// withHAOff wraps a step that some flows use within the bracket and others outside of it. Within
+// the bracket each poll extends the time for which failover is off. While readers are added each
+// poll also renews the lock on the topology.
 func withHAOff(do step) step {
 	return func(ctx context.Context, w *work) outcome.Outcome {
 		if strings.HasPrefix(w.t.Step(), bracket+"/") {
@@ -202,8 +203,8 @@ func withHAOff(do step) step {
 	}
 }
 
-// checkHA is the look around that every step within HA takes: the writer must be
-// healthy, and failover must stay off long enough. ok false: out says why not.
+// checkHA is the check of every step within the bracket: the writer must be healthy, and failover
+// must stay off long enough. If ok is false, out says why.
 func (w *work) checkHA(ctx context.Context) (ok bool, out outcome.Outcome) {
 	if ok, out := w.checkWriter(); !ok {
 		return false, out
@@ -211,7 +212,8 @@ func (w *work) checkHA(ctx context.Context) (ok bool, out outcome.Outcome) {
 	return w.extendHAOff(ctx)
 }
 
-// checkWriter asks for a healthy writer, with some patience, and for no other beside it.
+// checkWriter checks that there is exactly one writer and that it is healthy. It waits for
+// unhealthyAfter before it fails.
 func (w *work) checkWriter() (ok bool, out outcome.Outcome) {
 	if err := w.f.splitBrain(); err != nil {
 		return false, outcome.Fail(err)
@@ -237,7 +239,7 @@ func (w *work) noWriterFault() string {
 	return "instance " + leader.ID + ": " + cmp.Or(why, "it is not the writer")
 }
 
-// createReader makes the instance of a new place and lets it follow the writer.
+// createReader creates the instance of a new place as a follower of the writer.
 func createReader(ctx context.Context, w *work) outcome.Outcome {
 	a, err := w.allocated()
 	if err != nil || a.Skip {
@@ -250,11 +252,11 @@ func createReader(ctx context.Context, w *work) outcome.Outcome {
 	return out
 }
 
-// removeCreated takes a new reader back.
+// removeCreated undoes createReader.
 func removeCreated(ctx context.Context, w *work) outcome.Outcome {
 	a, err := w.allocated()
 	if err != nil || a.Skip {
-		return outcome.Done() // nothing was allocated, so nothing was made
+		return outcome.Done() // nothing was allocated, so nothing was created
 	}
 	if writer := w.f.writer(); writer != nil && writer.Name == a.Name {
 		return outcome.Done() // a failover has made it the writer
@@ -262,8 +264,8 @@ func removeCreated(ctx context.Context, w *work) outcome.Outcome {
 	return w.remove(ctx, a.Name)
 }
 
-// remove takes an instance out of the manager, then away. Done: it is gone, or
-// will be without us.
+// remove removes an instance from the cluster manager, then deletes it. It is Done when the
+// instance is gone or is being deleted.
 func (w *work) remove(ctx context.Context, name string) outcome.Outcome {
 	if w.f.known(factManager) && w.f.Topology.Present {
 		if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Manager.Remove(ctx, w.ref, name) }); err != nil {
@@ -280,7 +282,7 @@ func (w *work) remove(ctx context.Context, name string) outcome.Outcome {
 func awaitCaughtUp(ctx context.Context, w *work) outcome.Outcome {
 	a, err := w.allocated()
 	name := a.Name
-	if err != nil { // outside of a replacement it is about a place
+	if err != nil { // no allocation: the step is not part of a replacement and works on a place
 		holders := w.f.holders(w.placeID())
 		if len(holders) == 0 {
 			return outcome.Done()
@@ -308,12 +310,12 @@ func awaitCaughtUp(ctx context.Context, w *work) outcome.Outcome {
 	switch {
 	case st.Code != "":
 		return outcome.Fail(engineFault(st, name))
-	case !st.Ready: // it was up, and fell
+	case !st.Ready: // it was up and went down
 		_, out := w.bringUp(ctx, *i, writer.Name)
 		return out
 	case st.Streaming && st.Lag >= 0 && st.Lag < caughtUpBytes:
 		return outcome.Done()
-	case st.Ready && (st.Upstream != writer.Name || !st.Streaming): // also told again: the writer may have another address since
+	case st.Ready && (st.Upstream != writer.Name || !st.Streaming): // repeated on every poll: the writer may have got another address
 		if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Engine.Follow(ctx, w.ref.Of(name), writer.Name) }); err != nil {
 			return outcome.Fail(withInstance(err, name))
 		}
@@ -325,7 +327,7 @@ func awaitCaughtUp(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Wait(pollSoon, "CatchingUp", "instance %s is less than 1 MiB behind", name)
 }
 
-// temporaryLost is the fault of a temporary reader that was made and is not there.
+// temporaryLost returns the fault that a temporary reader was created and has disappeared.
 func (w *work) temporaryLost(a allocation, name string) error {
 	kind := TempInsIDNotFound
 	if a.Writer {
@@ -334,7 +336,7 @@ func (w *work) temporaryLost(a allocation, name string) error {
 	return kind.Errorf("instance %s, made for place %s, is not there", name, a.Place).With("id", a.Place)
 }
 
-// removeInstance removes the instance that was replaced, or the one of a place.
+// removeInstance removes the replaced instance, or the one in the place of the run.
 func removeInstance(ctx context.Context, w *work) outcome.Outcome {
 	a, err := w.allocated()
 	if err == nil {
@@ -366,8 +368,8 @@ func (w *work) onlyReader(i *port.Instance) outcome.Outcome {
 	return outcome.Done()
 }
 
-// removeInstances takes away what is there: all of a cluster that is deleted;
-// of one that is made anew, what certainly holds no data that others lack.
+// removeInstances deletes all instances of a deleted cluster. Of a cluster that is being rebuilt
+// it deletes only those that certainly hold no data that the others lack.
 func removeInstances(ctx context.Context, w *work) outcome.Outcome {
 	if w.c.DeletedAt.IsZero() {
 		return w.stopEngines(ctx)
@@ -388,7 +390,7 @@ func removeInstances(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Done()
 }
 
-// awaitReady waits for the instance the run is about.
+// awaitReady waits until the instance of the run is ready.
 func awaitReady(_ context.Context, w *work) outcome.Outcome {
 	holders := w.f.holders(w.placeID())
 	if len(holders) == 0 {

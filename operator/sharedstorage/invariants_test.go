@@ -13,9 +13,9 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// checkInvariants looks at a cluster at rest: one writer, as many readers as are wanted
-// that stream, no temporaries, no place twice, parameters and failover as wanted,
-// and the manager away from the writer.
+// checkInvariants checks a cluster at rest: one writer, the desired number of streaming readers,
+// no temporaries, no place held twice, parameters and failover as the spec wants, and the manager
+// on another node than the writer.
 func (l *harness) checkInvariants(name string) {
 	l.t.Helper()
 	var wrong []string
@@ -32,15 +32,15 @@ func (l *harness) violations(name string) (wrong []string) {
 	c := l.observe(name)
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	want := int(*c.Spec.Readers)
-	writer := l.world.Writer(ref(name))
+	writer := l.sim.Writer(ref(name))
 	if writer == "" {
 		say("there is no writer")
 	}
-	if n := len(l.world.Streaming(ref(name))); n != want {
+	if n := len(l.sim.Streaming(ref(name))); n != want {
 		say("%d readers stream, %d are wanted", n, want)
 	}
 	places := map[string]string{}
-	for _, i := range l.world.Instances(ref(name)) {
+	for _, i := range l.sim.Instances(ref(name)) {
 		if i.State == port.Leaving {
 			continue
 		}
@@ -66,12 +66,12 @@ func (l *harness) violations(name string) (wrong []string) {
 	if c.Status.ParametersHash != port.Hash(params) {
 		say("the hash %s is recorded, want that of %v", c.Status.ParametersHash, params)
 	}
-	for _, i := range l.world.Instances(ref(name)) {
-		if got := l.world.Parameters(ref(name), i.Name); i.State == port.Up && !maps.Equal(got, params) {
+	for _, i := range l.sim.Instances(ref(name)) {
+		if got := l.sim.Parameters(ref(name), i.Name); i.State == port.Up && !maps.Equal(got, params) {
 			say("%s runs with %v, want %v", i.Name, got, params)
 		}
 	}
-	t := l.world.Topology(ref(name))
+	t := l.sim.Topology(ref(name))
 	wanted := c.Spec.HA.Enabled == nil || *c.Spec.HA.Enabled
 	if !t.Present || t.HA != wanted || !t.Until.IsZero() {
 		say("failover is %+v, wanted %t", t, wanted)
@@ -79,8 +79,8 @@ func (l *harness) violations(name string) (wrong []string) {
 	if wanted := cmp.Or(c.Spec.Durability, "strict"); t.Durability != wanted {
 		say("the durability is %q, wanted %s", t.Durability, wanted)
 	}
-	nodes, err := l.world.Ports().Instances.Nodes(l.t.Context(), ref(name))
-	for _, i := range l.world.Instances(ref(name)) {
+	nodes, err := l.sim.Ports().Instances.Nodes(l.t.Context(), ref(name))
+	for _, i := range l.sim.Instances(ref(name)) {
 		if err == nil && i.Name == writer && i.Node == t.Node && slices.ContainsFunc(nodes, func(n port.Node) bool { return n.Ready && n.Schedulable && n.Name != i.Node }) {
 			say("the cluster manager stands on %s, as the writer does", t.Node)
 		}
@@ -104,7 +104,7 @@ func (l *harness) violations(name string) (wrong []string) {
 	return wrong
 }
 
-// resume sends the run of a cluster on, as a person does.
+// resume resumes the run of a cluster as a person does.
 func (l *harness) resume(c *sharedstorage.Cluster) {
 	l.t.Helper()
 	l.must(l.engine.Resume(l.t.Context(), c.Status.Run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))

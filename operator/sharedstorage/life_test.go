@@ -28,7 +28,7 @@ func TestCreate(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) { up(l, "blue") })
 }
 
-// change brings a fresh cluster to a change and looks at what has come of it.
+// change creates a cluster, makes a change and checks the result.
 func change(t *testing.T, what string, act func(l *harness), look func(l *harness)) {
 	t.Run(what, func(t *testing.T) {
 		inHarness(t, setup{sim: times()}, func(l *harness) {
@@ -74,10 +74,10 @@ func (l *harness) visited(state string, times int) {
 	}
 }
 
-// reader is a place that does not write.
+// reader returns an instance that is not the writer.
 func (l *harness) reader(name string) (id string, i port.Instance) {
-	for _, i := range l.world.Instances(ref(name)) {
-		if i.Name != l.world.Writer(ref(name)) && i.State == port.Up {
+	for _, i := range l.sim.Instances(ref(name)) {
+		if i.Name != l.sim.Writer(ref(name)) && i.State == port.Up {
 			return i.ID, i
 		}
 	}
@@ -86,8 +86,8 @@ func (l *harness) reader(name string) (id string, i port.Instance) {
 }
 
 func (l *harness) writer(name string) (id string, i port.Instance) {
-	for _, i := range l.world.Instances(ref(name)) {
-		if i.Name == l.world.Writer(ref(name)) {
+	for _, i := range l.sim.Instances(ref(name)) {
+		if i.Name == l.sim.Writer(ref(name)) {
 			return i.ID, i
 		}
 	}
@@ -97,7 +97,7 @@ func (l *harness) writer(name string) (id string, i port.Instance) {
 
 func (l *harness) all(name string, holds func(i port.Instance) bool) {
 	l.t.Helper()
-	for _, i := range l.world.Instances(ref(name)) {
+	for _, i := range l.sim.Instances(ref(name)) {
 		if i.State != port.Leaving && !holds(i) {
 			l.t.Errorf("%+v\n%s", i, l.story())
 		}
@@ -129,8 +129,8 @@ func TestLives(t *testing.T) {
 		if c := l.observe("blue"); c.Status.Class != "large" {
 			l.t.Error(c.Status.Class)
 		}
-		for _, i := range l.world.Instances(ref("blue")) {
-			if p := l.world.Parameters(ref("blue"), i.Name); i.State != port.Leaving && p["shared_buffers"] != "1GB" {
+		for _, i := range l.sim.Instances(ref("blue")) {
+			if p := l.sim.Parameters(ref("blue"), i.Name); i.State != port.Leaving && p["shared_buffers"] != "1GB" {
 				l.t.Errorf("%s runs with %v", i.Name, p)
 			}
 		}
@@ -144,7 +144,7 @@ func TestLives(t *testing.T) {
 	var node string
 	free := func(l *harness) string {
 		used := map[string]bool{}
-		for _, i := range l.world.Instances(ref("blue")) {
+		for _, i := range l.sim.Instances(ref("blue")) {
 			used[i.Node] = true
 		}
 		for _, n := range []string{"node-1", "node-2", "node-3", "node-4"} {
@@ -182,8 +182,8 @@ func TestLives(t *testing.T) {
 		var before map[string]time.Time
 		started := func(l *harness) map[string]time.Time {
 			found := map[string]time.Time{}
-			for _, i := range l.world.Instances(ref("blue")) {
-				st, err := l.world.Ports().Engine.Status(l.t.Context(), ref("blue").Of(i.Name))
+			for _, i := range l.sim.Instances(ref("blue")) {
+				st, err := l.sim.Ports().Engine.Status(l.t.Context(), ref("blue").Of(i.Name))
 				if err != nil {
 					l.t.Fatal(err)
 				}
@@ -218,7 +218,7 @@ func TestLives(t *testing.T) {
 	change(t, "extend storage", func(l *harness) {
 		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { size := resource.MustParse("20Gi"); s.Storage.Size = &size })
 	}, func(l *harness) {
-		if v := l.world.Volume(ref("blue")); v.Size != 20<<30 || v.State != port.VolumeReady {
+		if v := l.sim.Volume(ref("blue")); v.Size != 20<<30 || v.State != port.VolumeReady {
 			l.t.Errorf("%+v", v)
 		}
 		l.visited("ExtendingStorage", 1)
@@ -229,8 +229,8 @@ func TestLives(t *testing.T) {
 		})
 	}, func(l *harness) {
 		l.visited("ModifyingParameters", 1)
-		for _, i := range l.world.Instances(ref("blue")) {
-			if p := l.world.Parameters(ref("blue"), i.Name); p["max_connections"] != "200" || p["work_mem"] != "8MB" || p["shared_buffers"] != "128MB" {
+		for _, i := range l.sim.Instances(ref("blue")) {
+			if p := l.sim.Parameters(ref("blue"), i.Name); p["max_connections"] != "200" || p["work_mem"] != "8MB" || p["shared_buffers"] != "128MB" {
 				l.t.Errorf("%s runs with %v", i.Name, p)
 			}
 		}
@@ -243,10 +243,10 @@ func TestLives(t *testing.T) {
 				l.awaitRunning("blue", 10*time.Minute)
 				l.remove("blue")
 				l.gone("blue", 10*time.Minute)
-				if left := l.world.Instances(ref("blue")); len(left) > 0 || l.world.Topology(ref("blue")).Present {
+				if left := l.sim.Instances(ref("blue")); len(left) > 0 || l.sim.Topology(ref("blue")).Present {
 					t.Errorf("%+v\n%s", left, l.story())
 				}
-				if kept := l.world.Volume(ref("blue")).State != ""; kept != (keep == "Retain") {
+				if kept := l.sim.Volume(ref("blue")).State != ""; kept != (keep == "Retain") {
 					t.Errorf("the volume was kept: %t", kept)
 				}
 			})

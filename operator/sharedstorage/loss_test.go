@@ -14,21 +14,21 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// Losses: of a reader, of all readers, of all instances, of the manager, of a
-// node, of the volume's space.
+// Losses: of a reader, of all readers, of all instances, of the manager, of a node, of the free
+// space of the volume.
 func TestLosses(t *testing.T) {
 	kill := func(how func(l *harness, name string), which func(l *harness, i port.Instance) bool) func(l *harness) {
 		return func(l *harness) {
-			for _, i := range l.world.Instances(ref("blue")) {
+			for _, i := range l.sim.Instances(ref("blue")) {
 				if which(l, i) {
 					how(l, i.Name)
 				}
 			}
 		}
 	}
-	engine := func(l *harness, name string) { l.world.KillEngine(ref("blue"), name) }
-	place := func(l *harness, name string) { l.world.KillInstance(ref("blue"), name) }
-	drop := func(l *harness, name string) { l.world.DropInstance(ref("blue"), name) }
+	engine := func(l *harness, name string) { l.sim.KillEngine(ref("blue"), name) }
+	place := func(l *harness, name string) { l.sim.KillInstance(ref("blue"), name) }
+	drop := func(l *harness, name string) { l.sim.DropInstance(ref("blue"), name) }
 	all := func(*harness, port.Instance) bool { return true }
 	isReader := func(_ *harness, i port.Instance) bool { return i.Type == port.Reader }
 	isWriter := func(_ *harness, i port.Instance) bool { return i.Type == port.Writer }
@@ -48,12 +48,12 @@ func TestLosses(t *testing.T) {
 		"all engines":              {lose: kill(engine, all), state: "Recreating"},
 		"all places":               {lose: kill(place, all), state: "Recreating"},
 		"all, data on the volume":  {lose: kill(drop, all), shared: true, state: "Recreating"},
-		"the manager":              {lose: func(l *harness) { l.world.DropManager(ref("blue")) }},
-		"the manager's answers":    {lose: func(l *harness) { l.world.BreakManager(ref("blue")) }},
-		"a reader's node":          {lose: func(l *harness) { _, i := l.reader("blue"); l.world.LoseNode(i.Node) }, state: "RebuildingReader"},
-		"the writer's node":        {lose: func(l *harness) { _, i := l.writer("blue"); l.world.LoseNode(i.Node) }, state: "RebuildingReader"},
-		"the volume's space":       {lose: func(l *harness) { l.world.Fill(ref("blue")) }, state: "ExtendingStorage"},
-		"the order: a second head": {lose: func(l *harness) { _, i := l.reader("blue"); l.world.SplitBrain(ref("blue"), i.Name) }, state: "RebuildingReader"},
+		"the manager":              {lose: func(l *harness) { l.sim.DropManager(ref("blue")) }},
+		"the manager's answers":    {lose: func(l *harness) { l.sim.BreakManager(ref("blue")) }},
+		"a reader's node":          {lose: func(l *harness) { _, i := l.reader("blue"); l.sim.LoseNode(i.Node) }, state: "RebuildingReader"},
+		"the writer's node":        {lose: func(l *harness) { _, i := l.writer("blue"); l.sim.LoseNode(i.Node) }, state: "RebuildingReader"},
+		"the volume's space":       {lose: func(l *harness) { l.sim.Fill(ref("blue")) }, state: "ExtendingStorage"},
+		"the order: a second head": {lose: func(l *harness) { _, i := l.reader("blue"); l.sim.SplitBrain(ref("blue"), i.Name) }, state: "RebuildingReader"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := times()
@@ -73,7 +73,7 @@ func TestLosses(t *testing.T) {
 				l.awaitRunning("blue", 2*time.Hour)
 				if strings.HasSuffix(name, "node") {
 					for i := range 3 {
-						l.world.ReturnNode(fmt.Sprintf("node-%d", i+1))
+						l.sim.ReturnNode(fmt.Sprintf("node-%d", i+1))
 					}
 					time.Sleep(5 * time.Minute)
 					l.awaitRunning("blue", time.Hour)
@@ -102,13 +102,13 @@ func TestLosses(t *testing.T) {
 			up(l, "blue")
 			_, r := l.reader("blue")
 			_, wr := l.writer("blue")
-			l.world.KillInstance(ref("blue"), r.Name) // it gets another address when it is made anew
-			l.world.LoseNode(wr.Node)
+			l.sim.KillInstance(ref("blue"), r.Name) // it gets another address when it starts again
+			l.sim.LoseNode(wr.Node)
 			l.until("blue", "unsafe", 10*time.Minute, func(c *sharedstorage.Cluster) bool {
 				return conditionOf(c, "HighAvailability").Reason == "FailoverUnsafe"
 			})
 			l.until("blue", "written to by another", time.Hour, func(c *sharedstorage.Cluster) bool {
-				writer := l.world.Writer(ref("blue"))
+				writer := l.sim.Writer(ref("blue"))
 				return writer != "" && writer != wr.Name
 			})
 			l.awaitRunning("blue", time.Hour)
@@ -119,8 +119,8 @@ func TestLosses(t *testing.T) {
 		inHarness(t, setup{sim: times()}, func(l *harness) {
 			up(l, "blue")
 			_, wr := l.writer("blue")
-			l.world.DropManager(ref("blue")) // what it knew of the readers is gone with it
-			l.world.KillEngine(ref("blue"), wr.Name)
+			l.sim.DropManager(ref("blue")) // its knowledge of the readers is lost with it
+			l.sim.KillEngine(ref("blue"), wr.Name)
 			l.until("blue", "unsafe", 10*time.Minute, func(c *sharedstorage.Cluster) bool {
 				return conditionOf(c, "HighAvailability").Reason == "FailoverUnsafe"
 			})
@@ -136,15 +136,15 @@ func TestLosses(t *testing.T) {
 			up(l, "blue")
 			_, r := l.reader("blue")
 			_, wr := l.writer("blue")
-			l.world.LoseNode(r.Node) // a reader that may have a row, and the writer
-			l.world.KillEngine(ref("blue"), wr.Name)
+			l.sim.LoseNode(r.Node) // a reader that may have a row, and the writer
+			l.sim.KillEngine(ref("blue"), wr.Name)
 			c := l.until("blue", "unsafe", 10*time.Minute, func(c *sharedstorage.Cluster) bool {
 				return conditionOf(c, "HighAvailability").Reason == "FailoverUnsafe"
 			})
 			if cond := conditionOf(c, "Ready"); cond.Status != metav1.ConditionFalse || cond.Reason != "FailoverUnsafe" {
 				t.Errorf("%+v", cond)
 			}
-			l.world.ReturnNode(r.Node)
+			l.sim.ReturnNode(r.Node)
 			time.Sleep(time.Minute)
 			l.awaitRunning("blue", time.Hour)
 			l.checkInvariants("blue")

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// createManager has the manager there: of the wanted version, knowing all that
-// is in a place, away from the writer's node.
+// createManager creates the cluster manager in the desired version, with all placed instances as
+// members and on another node than the writer.
 func createManager(ctx context.Context, w *work) outcome.Outcome {
 	var t port.Topology
 	err := w.call(ctx, func(ctx context.Context) (err error) {
@@ -25,7 +25,8 @@ func createManager(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Done()
 }
 
-// addToManager makes the instance of a place a member, or all that are in one.
+// addToManager adds the allocated instance to the cluster manager, or all placed instances if the
+// run allocated none.
 func addToManager(ctx context.Context, w *work) outcome.Outcome {
 	var members []port.Member
 	if a, err := w.allocated(); err == nil {
@@ -54,7 +55,7 @@ func addToManager(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Done()
 }
 
-// stopManager takes the manager away: nobody fails over from here on.
+// stopManager removes the cluster manager, so that nothing fails over from here on.
 func stopManager(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Fail(w.call(ctx, func(ctx context.Context) error {
 		_, err := w.ports().Manager.Ensure(ctx, w.ref, port.ManagerSpec{})
@@ -62,10 +63,10 @@ func stopManager(ctx context.Context, w *work) outcome.Outcome {
 	}))
 }
 
-// disableHA asks the manager to stop failing over, until an end.
+// disableHA switches failover off until a time.
 func disableHA(ctx context.Context, w *work) outcome.Outcome {
 	if ok, out := w.checkWriter(); !ok {
-		if !w.switches() { // a switch is also the way out when the writer is gone
+		if !w.switches() { // a switch may go on: it is also the way out when the writer is gone
 			return out
 		}
 	}
@@ -73,7 +74,7 @@ func disableHA(ctx context.Context, w *work) outcome.Outcome {
 	return out
 }
 
-// switches reports the flow of a switch that a person has asked for.
+// switches reports whether the run is a switch that a person requested.
 func (w *work) switches() bool { return w.c.Status.State == string(Switching) }
 
 func (w *work) setHAOff(ctx context.Context) (ok bool, out outcome.Outcome) {
@@ -81,7 +82,7 @@ func (w *work) setHAOff(ctx context.Context) (ok bool, out outcome.Outcome) {
 		return false, outcome.Fail(err)
 	}
 	if !w.c.haEnabled() {
-		return true, outcome.Done() // it is off, and has no end
+		return true, outcome.Done() // failover is off for good
 	}
 	until := w.o.now().Add(w.o.options.HAOffFor)
 	if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Manager.SetHA(ctx, w.ref, false, until) }); err != nil {
@@ -90,8 +91,8 @@ func (w *work) setHAOff(ctx context.Context) (ok bool, out outcome.Outcome) {
 	return true, outcome.Done()
 }
 
-// restoreManager makes a manager anew that somebody has deleted, or that has lost its
-// memory, while a flow needs it. What it was told before stays as long as its memory does.
+// restoreManager creates the cluster manager again if somebody deleted it or if it lost its state
+// while a flow needs it. Its settings survive as long as its state does.
 func (w *work) restoreManager(ctx context.Context) error {
 	if !w.f.known(factManager) || w.f.Topology.Ready {
 		return nil
@@ -114,8 +115,8 @@ func (w *work) restoreManager(ctx context.Context) error {
 	return nil
 }
 
-// extendHAOff is the look of every step within the bracket: failover must be off, and
-// its end far enough away.
+// extendHAOff is called by every step within the bracket on each poll: it checks that failover is
+// off, and extends the time before it ends.
 func (w *work) extendHAOff(ctx context.Context) (ok bool, out outcome.Outcome) {
 	if err := w.f.Unknown[factManager]; err != nil {
 		return false, outcome.Fail(err)
@@ -127,9 +128,9 @@ func (w *work) extendHAOff(ctx context.Context) (ok bool, out outcome.Outcome) {
 	return w.setHAOff(ctx)
 }
 
-// enableHA gives failover back, as the spec asks. A manager that is gone is made
-// anew; it is tried without end. A writer that was stopped for a switch which
-// did not come to its promotion writes again.
+// enableHA switches failover on again if the spec wants it, and retries without limit. It
+// recreates a missing cluster manager. It also starts the writer again that a switch stopped
+// without promoting another one.
 func enableHA(ctx context.Context, w *work) outcome.Outcome {
 	w.forgetOrders()
 	if out := unfenceOldWriter(ctx, w); out.IsFail() {
@@ -148,9 +149,9 @@ func enableHA(ctx context.Context, w *work) outcome.Outcome {
 	}))
 }
 
-// updateRunningStatus verifies what the flow has left: a writer that takes
-// writes, records that fit the roles, failover as the spec asks. The request is
-// closed in the write that ends the state.
+// updateRunningStatus verifies the result of the flow: the writer accepts writes, the recorded
+// types fit the roles, and failover is as the spec wants. The request is closed in the write that
+// ends the state.
 func updateRunningStatus(ctx context.Context, w *work) outcome.Outcome {
 	if err := w.f.splitBrain(); err != nil {
 		return outcome.Fail(err)

@@ -11,9 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
 )
 
-// A thousand clusters, a tenth of them hung: the others are made in their time,
-// and at rest nothing is written. The engine has as many attempts at
-// once as pawl operator has by default.
+// A thousand clusters, a tenth of them hanging: the others are created in time, and at rest
+// nothing is written. The engine has the default number of attempts of pawl operator.
 func TestAThousandClusters(t *testing.T) {
 	n := 1000
 	if testing.Short() {
@@ -23,7 +22,7 @@ func TestAThousandClusters(t *testing.T) {
 		name := func(i int) string { return fmt.Sprintf("c%d", i) }
 		for i := range n {
 			if i%10 == 0 {
-				l.world.Hang(ref(name(i)), true)
+				l.sim.Hang(ref(name(i)), true)
 			}
 			l.create(name(i), nil)
 		}
@@ -45,7 +44,7 @@ func TestAThousandClusters(t *testing.T) {
 			}
 		}
 		for i := 0; i < n; i += 10 {
-			l.world.Hang(ref(name(i)), false)
+			l.sim.Hang(ref(name(i)), false)
 		}
 		for i := 0; i < n; i += 10 {
 			c := l.until(name(i), "out of Init", time.Hour, func(c *sharedstorage.Cluster) bool { return c.Status.State != "Init" })
@@ -69,7 +68,7 @@ func TestAThousandClusters(t *testing.T) {
 	})
 }
 
-// The chart ships what the thousand clusters are tested with.
+// The chart sets the number of attempts with which the thousand clusters are tested.
 func TestAttemptsOfTheChart(t *testing.T) {
 	values, err := os.ReadFile("../../deploy/chart/values.yaml")
 	if err != nil {

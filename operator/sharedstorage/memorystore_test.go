@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// memoryStore keeps clusters in memory, as JSON, so that nothing is shared.
+// memoryStore keeps clusters in memory as JSON, so that callers share nothing.
 type memoryStore struct {
 	mu       sync.Mutex
 	clusters map[string]*storedCluster
@@ -21,8 +21,8 @@ type memoryStore struct {
 	classes  map[string]port.Class
 	writes   int
 	refused  error
-	notify   func(name string) // spec or annotations were changed
-	point    func() error      // before and after each write
+	notify   func(name string) // called after a change of spec or annotations
+	point    func() error      // called before and after each write
 }
 
 type storedCluster struct {

@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// Subject names the runs of a cluster: kind/namespace/name/uid.
+// subject returns the subject of the runs of a cluster: kind/namespace/name/uid.
 func (c *Cluster) subject() string {
 	s := c.Kind + "/" + c.Ref.Namespace + "/" + c.Ref.Name
 	if c.Ref.UID != "" {
@@ -24,7 +24,7 @@ func (c *Cluster) subject() string {
 	return s
 }
 
-// refOf finds the cluster of a subject.
+// refOf parses a subject.
 func refOf(subject string) (ref control.Ref, uid string, err error) {
 	if strings.Count(subject, "/") == 3 {
 		cut := strings.LastIndexByte(subject, '/')
@@ -34,7 +34,7 @@ func refOf(subject string) (ref control.Ref, uid string, err error) {
 	return ref, uid, err
 }
 
-// load reads a cluster from its home.
+// load reads a cluster from its store.
 func (o *Operator) load(ctx context.Context, ref control.Ref) (*Cluster, error) {
 	store := o.stores[ref.Kind]
 	if store == nil {
@@ -48,7 +48,7 @@ func (o *Operator) load(ctx context.Context, ref control.Ref) (*Cluster, error) 
 	return c, nil
 }
 
-// save writes status and finalizer, unless nothing has changed since the load.
+// save writes status and finalizer if they have changed since the load.
 func (o *Operator) save(ctx context.Context, c *Cluster, before *snapshot) error {
 	if before != nil && before.equal(c) {
 		return nil
@@ -56,7 +56,7 @@ func (o *Operator) save(ctx context.Context, c *Cluster, before *snapshot) error
 	return o.stores[c.Kind].Save(ctx, c)
 }
 
-// snapshot is what a save would write, as it was.
+// snapshot is a copy of what save writes.
 type snapshot struct {
 	status    []byte
 	finalized bool
@@ -80,7 +80,7 @@ func (s *snapshot) equal(c *Cluster) bool {
 	return errA == nil && errB == nil && reflect.DeepEqual(a, b)
 }
 
-// objects keeps positions in status. It is the machine.Objects of clusters.
+// objects implements machine.Objects: it keeps the position of a cluster in its status.
 type objects struct{ o *Operator }
 
 // Load implements machine.Objects.
@@ -109,8 +109,7 @@ func positionOf(c *Cluster) (p machine.Position, err error) {
 // Subject implements machine.Objects.
 func (objects) Subject(c *Cluster) string { return c.subject() }
 
-// Write implements machine.Objects: position, requests and all of the status
-// are one write.
+// Write implements machine.Objects. One write carries position, requests and the whole status.
 func (s objects) Write(ctx context.Context, c *Cluster, move machine.Move) error {
 	raw, err := json.Marshal(move.To)
 	if err != nil {
@@ -142,7 +141,8 @@ func (s objects) Write(ctx context.Context, c *Cluster, move machine.Move) error
 	return nil
 }
 
-// takeIDs raises NextID above the places an event gives out, in the write that gives them.
+// takeIDs raises NextID above the places that an event uses, in the same write, so that no place
+// is used twice.
 func takeIDs(c *Cluster, to machine.Position) error {
 	var in Input
 	if len(to.Params) > 0 {

@@ -18,53 +18,54 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// Kind is that of Options.Home, as runs name it in their subject.
+// Kind is the kind of the objects in Options.Store. Runs name it in their subject.
 const Kind = "SharedStorageCluster"
 
-// Attempts is the default of workflow.Options.Attempts, and that of pawl operator.
-// Steps that hang hold one each, until Options.Ask ends: a thousand clusters of
-// which a tenth hangs meet their deadlines with it.
+// Attempts is the default of workflow.Options.Attempts, also in pawl operator. A hanging step
+// holds one attempt until Options.CallTimeout; with this number a thousand clusters keep their
+// deadlines while a tenth of them hangs.
 const Attempts = 64
 
-// Options of an operator. Home and Ports are required.
+// Options of an operator. Ports and one of Store and Stores are required.
 type Options struct {
-	Store  ClusterStore            // of clusters of Kind
-	Stores map[string]ClusterStore // of other kinds that are served in the same way, such as MPDCluster
+	Store  ClusterStore            // clusters of Kind
+	Stores map[string]ClusterStore // clusters of other kinds, by kind, such as MPDCluster
 	Ports  port.Ports
 
-	Name string // serves clusters whose spec.operatorName is this; empty: all clusters, named or not
-	// Version of engines whose spec names none; empty: the adapter's.
+	Name string // serve the clusters with this spec.operatorName; empty: all clusters
+	// Version is the engine version of a cluster whose spec names none; empty: the adapter's
+	// default.
 	Version string
 
-	IdleInterval  time.Duration // between looks at a cluster at rest; default 1 m
-	RunInterval   time.Duration // between looks at one whose run is under way; default 10 s
-	CallTimeout   time.Duration // longest wait for one answer of a port; default 5 s
-	HAOffFor      time.Duration // for which failover is switched off, at most, without being extended; default 30 m
-	FailedAfter   time.Duration // how long an instance must have failed before it is made anew; default 1 m
-	ParallelCalls int           // questions to engines of one cluster at once; default 8
+	IdleInterval  time.Duration // between passes over a cluster at rest; default 1 m
+	RunInterval   time.Duration // between passes over a cluster with a run; default 10 s
+	CallTimeout   time.Duration // limit for one call of a port; default 5 s
+	HAOffFor      time.Duration // failover comes back after this time unless the run extends it; default 30 m
+	FailedAfter   time.Duration // how long an instance must have failed before it is rebuilt; default 1 m
+	ParallelCalls int           // concurrent status calls to the engines of one cluster; default 8
 	Moved         func(control.Ref, machine.Move)
-	Event         func(*Cluster, Event) // what people should hear, for Kubernetes Events; nil: the log only
-	// ClassifyRunError judges why no run could be started for a cluster that is being deleted.
-	// nil: Stays.
+	Event         func(*Cluster, Event) // receives what becomes a Kubernetes Event; nil: the operator only logs it
+	// ClassifyRunError judges why the run of a deletion could not be started. nil:
+	// RunStoreAvailable, so the start is retried.
 	ClassifyRunError func(error) RunStoreState
 	Now              func() time.Time // default time.Now
 	Logger           *slog.Logger     // default slog.Default()
 	Metrics          Metrics          // nil: none
 }
 
-// Event is one thing that people should hear of a cluster.
+// Event is a message about a cluster for people.
 type Event struct {
 	Warning         bool
 	Reason, Message string // Reason is CamelCase
 }
 
-// Metrics hears what the operator does.
+// Metrics receives the counts of the operator.
 type Metrics interface {
 	Request(kind, state string)
 	Pass(took time.Duration)
 }
 
-// Operator moves clusters. Its methods may be called from several goroutines.
+// Operator reconciles clusters. Its methods are safe for concurrent use.
 type Operator struct {
 	options Options
 	stores  map[string]ClusterStore
@@ -74,20 +75,20 @@ type Operator struct {
 	mu             sync.Mutex
 	last           int
 	subscribers    map[int]func(control.Ref)
-	orders         map[string]order     // by run
-	managerMovedAt map[string]time.Time // by cluster: when its manager was sent away from the writer's node last
+	orders         map[string]order     // by run id
+	managerMovedAt map[string]time.Time // by cluster: when the operator last moved its manager off the writer's node
 }
 
-// Flows is what the operator asks of the engine. A *workflow.Engine is one.
+// Flows is the part of *workflow.Engine that the operator uses.
 type Flows interface {
 	machine.Flows
 	Flows() []workflow.Flow
 }
 
-// New makes an operator. It works once Engine or Bind has given it an engine.
+// New returns an operator. It works once Engine or Bind has given it an engine.
 func New(o Options) (*Operator, error) {
 	if o.Store == nil && len(o.Stores) == 0 {
-		return nil, errors.New("sharedstorage: Options.Home is not set")
+		return nil, errors.New("sharedstorage: Options.Store is not set")
 	}
 	if o.Ports.Storage == nil || o.Ports.Instances == nil || o.Ports.Engine == nil || o.Ports.Manager == nil {
 		return nil, errors.New("sharedstorage: a port of Options.Ports is not set")
@@ -110,13 +111,13 @@ func New(o Options) (*Operator, error) {
 	return &Operator{options: o, stores: stores, subscribers: map[int]func(control.Ref){}, managerMovedAt: map[string]time.Time{}, orders: map[string]order{}}, nil
 }
 
-// Key names a cluster of Kind.
+// Key returns the reference of a cluster of Kind.
 func (o *Operator) Key(namespace, name string) control.Ref {
 	return control.Ref{Kind: Kind, Namespace: namespace, Name: name}
 }
 
-// Engine makes an engine with everything the operator brings, beside what the
-// options name, and binds the operator to it.
+// Engine returns an engine with the operator's flows, actions, healers and hook besides those in
+// options, and binds the operator to it.
 func (o *Operator) Engine(store runstore.Store, options workflow.Options) (*workflow.Engine, error) {
 	flows, err := o.Flows()
 	if err != nil {
@@ -146,8 +147,8 @@ func (o *Operator) Engine(store runstore.Store, options workflow.Options) (*work
 	return engine, o.Bind(engine)
 }
 
-// Bind lets the operator use an engine that was made with its Flows, Actions,
-// Healers and Hook. MACHINE_INVALID if a flow is missing.
+// Bind makes the operator use an engine that has its Flows, Actions, Healers and Hook.
+// MACHINE_INVALID if a flow is missing.
 func (o *Operator) Bind(engine Flows) error {
 	m, err := machine.New(o.Table(), machine.Options[*Cluster]{Objects: objects{o}, Flows: engine, Now: o.options.Now, Logger: o.options.Logger})
 	if err != nil {
@@ -157,8 +158,8 @@ func (o *Operator) Bind(engine Flows) error {
 	return nil
 }
 
-// Hook asks for a pass over a cluster when one of its runs begins, pauses, goes
-// on or ends. It belongs into the hooks of the engine.
+// Hook requests a pass over a cluster when one of its runs starts, pauses, resumes or ends. Engine
+// adds it to the engine; a caller of Bind adds it himself.
 func (o *Operator) Hook() workflow.Hook {
 	relevant := []runtype.EventKind{runtype.RunStarted, runtype.RunPaused, runtype.RunResumed, runtype.RunCancelling, runtype.RunCancelled, runtype.RunSucceeded}
 	return workflow.Hook{Name: "sharedstorage", OnEvent: func(run workflow.RunInfo, e runtype.Event) {
@@ -171,7 +172,7 @@ func (o *Operator) Hook() workflow.Hook {
 	}}
 }
 
-// Listen hands the clusters that need a pass to ring, until the context ends.
+// Listen calls notify with each cluster that needs a pass, until the context ends.
 func (o *Operator) Listen(ctx context.Context, notify func(control.Ref)) {
 	o.mu.Lock()
 	o.last++

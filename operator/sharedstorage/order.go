@@ -2,14 +2,14 @@ package sharedstorage
 
 import "time"
 
-// order is what a run has told the writer before the switch, in this process. A
-// process that begins knows of none: it is then as patient as at first.
+// order is the last stop or start of the writer that a run ordered before a switch. It lives in
+// this process only; after a restart the run waits as long as at first.
 type order struct {
-	at     time.Time // of the last one
-	starts int       // how often it was started again
+	at     time.Time // time of the last order
+	starts int       // number of starts so far
 }
 
-// ordered notes an order that is given now.
+// ordered records an order that is given now.
 func (w *work) ordered(start bool) {
 	w.o.mu.Lock()
 	defer w.o.mu.Unlock()
@@ -27,7 +27,8 @@ func (w *work) lastOrder() (last order, known bool) {
 	return last, known
 }
 
-// sinceOrder is how long ago the last one was given; unknown: how long the step waits.
+// sinceOrder returns the time since the last order; if none is known, the time the step has
+// waited.
 func (w *work) sinceOrder() time.Duration {
 	if last, known := w.lastOrder(); known {
 		return w.o.now().Sub(last.at)
@@ -35,7 +36,7 @@ func (w *work) sinceOrder() time.Duration {
 	return w.waited()
 }
 
-// forgetOrders is for a switch that has ended, or gives up.
+// forgetOrders drops the orders of a switch that has ended or gives up.
 func (w *work) forgetOrders() {
 	w.o.mu.Lock()
 	defer w.o.mu.Unlock()

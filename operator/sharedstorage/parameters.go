@@ -13,7 +13,8 @@ import (
 
 var parameterForm = regexp.MustCompile(`^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?$`)
 
-// validateParameters refuses what no engine takes, before anything is touched.
+// validateParameters rejects parameters that cannot be written into a configuration, before the
+// run changes anything.
 func validateParameters(_ context.Context, w *work) outcome.Outcome {
 	for _, name := range slices.Sorted(maps.Keys(w.c.Spec.Parameters)) {
 		if !parameterForm.MatchString(name) || strings.ContainsAny(w.c.Spec.Parameters[name], "\n\r\x00") {
@@ -23,16 +24,16 @@ func validateParameters(_ context.Context, w *work) outcome.Outcome {
 	return outcome.Done()
 }
 
-// desiredHash is that of the parameters the spec wants.
+// desiredHash returns the hash of the parameters that the spec wants.
 func (c *Cluster) desiredHash() string {
 	class, _ := c.Facts.class(c.className())
 	return port.Hash(c.parameters(class))
 }
 
-// parametersDiffer asks the engines themselves: a record alone would not show
-// one that was not told, or that went back to what it had. Who cannot be asked
-// is told when it can be. A restart is for parameters that are not recorded yet,
-// never for what an engine waits with beside them.
+// parametersDiffer compares with the engines themselves: the record in status would not show an
+// engine that missed a change or went back to old values. An engine that does not answer gets them
+// when it does. It asks for a restart only for parameters that are not recorded yet, not for other
+// changes that an engine has pending.
 func parametersDiffer(c *Cluster) (bool, error) {
 	if c.oldest(FlushParameters) != nil {
 		return true, nil
@@ -46,8 +47,8 @@ func parametersDiffer(c *Cluster) (bool, error) {
 	}, ofClass)(c)
 }
 
-// applied is the hash of the parameters that every engine in a place has. ok
-// false: they differ, one waits for a restart, or one cannot be asked.
+// applied returns the hash of the parameters that every placed engine has. ok is false if they
+// differ, if one waits for a restart, or if one does not answer.
 func (f *Facts) applied() (hash string, ok bool) {
 	leader := f.leader()
 	if !f.known(factInstances) || leader == nil {
@@ -60,7 +61,7 @@ func (f *Facts) applied() (hash string, ok bool) {
 	})
 }
 
-// parametersNow are those that the spec wants of engines of the writer's class.
+// parametersNow returns the parameters of the spec for the class that the writer has now.
 func (w *work) parametersNow() map[string]string {
 	name := w.c.className()
 	leader := w.f.leader()
@@ -74,7 +75,7 @@ func (w *work) parametersNow() map[string]string {
 	return w.c.parameters(class)
 }
 
-// serving are the instances in a place, the writer first.
+// serving returns the placed instances, the writer first.
 func (w *work) serving() []*port.Instance {
 	var all []*port.Instance
 	if writer := w.f.writer(); writer != nil {
@@ -83,9 +84,8 @@ func (w *work) serving() []*port.Instance {
 	return append(all, w.f.readers()...)
 }
 
-// apply sets parameters on every engine that answers, on the writer first. One
-// that does not is made anew with them, or told when it answers: nothing is
-// recorded as applied before that.
+// apply sets parameters on every engine that answers, on the writer first. An engine that does not
+// answer is rebuilt with them or gets them later; until then recordParameters records nothing.
 func (w *work) apply(ctx context.Context, params map[string]string) outcome.Outcome {
 	for _, i := range w.serving() {
 		if _, asked := w.f.Engines[i.Name]; !asked {
@@ -116,15 +116,14 @@ func applyParameters(ctx context.Context, w *work) outcome.Outcome {
 	return w.apply(ctx, w.parametersNow())
 }
 
-// applyClassParameters sets those of the run's class on all engines: the spec may
-// have changed since they were started. What needs a restart has it later, by a
-// run of FlushParameters.
+// applyClassParameters sets the parameters of the run's class on all engines, because the spec may
+// have changed since they started. A later run of FlushParameters does the restart that some need.
 func applyClassParameters(ctx context.Context, w *work) outcome.Outcome {
 	return w.apply(ctx, w.c.parameters(w.in.Class))
 }
 
-// restartIfNeeded restarts the engines whose parameters wait for it: readers
-// first, one at a time, the writer last. One that was not told yet is told now.
+// restartIfNeeded restarts the engines that need it to use their parameters: readers first, one at
+// a time, the writer last. It also sets the parameters of an engine that missed them.
 func restartIfNeeded(ctx context.Context, w *work) outcome.Outcome {
 	if ok, out := w.extendHAOff(ctx); !ok {
 		return out
@@ -137,7 +136,7 @@ func restartIfNeeded(ctx context.Context, w *work) outcome.Outcome {
 	for _, i := range all {
 		st, asked := w.f.Engines[i.Name]
 		switch {
-		case asked && !st.Installed: // it is filled, or made anew, and starts with them
+		case asked && !st.Installed: // it will start with them, once it has data or is rebuilt
 		case asked && st.Parameters != port.Hash(params) && (st.Ready || !st.Running):
 			if err := w.applyTo(ctx, i, params); err != nil {
 				return outcome.Fail(err)
@@ -167,8 +166,8 @@ func restartIfNeeded(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Done()
 }
 
-// recordParameters notes what was applied. With an engine that could not be asked
-// the record stays as it is, until a pass finds that it has them too.
+// recordParameters records the hash of the parameters that all engines have. If an engine did not
+// answer, a later pass records it.
 func recordParameters(ctx context.Context, w *work) outcome.Outcome {
 	hash, ok := w.f.applied()
 	if !ok {
@@ -177,8 +176,8 @@ func recordParameters(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Fail(w.save(ctx, func(c *Cluster) { c.Status.ParametersHash = hash }))
 }
 
-// restartInstance restarts the engine of a place, or of the writer. It is done
-// when the engine was started later than when the run was asked for.
+// restartInstance restarts the engine of a place, or of the writer. It is done when the engine
+// started after the run was requested.
 func restartInstance(ctx context.Context, w *work) outcome.Outcome {
 	var p struct {
 		Writer bool `json:"writer"`

@@ -25,14 +25,14 @@ func parameters(pairs ...string) func(s *v1alpha1.SharedStorageClusterSpec) {
 	}
 }
 
-// Parameters that are edited while a run is at work are not lost: they are set
-// by the run or after it, and recorded only when every engine has them.
+// Parameters that are edited while a run works are not lost: the run sets them, or a later one
+// does. They are recorded only when every engine has them.
 func TestParametersEditedDuringARun(t *testing.T) {
 	wide := parameters("work_mem", "16MB", "max_connections", "300")
 	for _, c := range []struct {
 		what, step string
 		begin      func(l *harness)
-		first      bool // the cluster is being made
+		first      bool // the cluster is being created
 	}{
 		{"create, at its readers", "CreateRoPods[2]/CreateReader", func(l *harness) { l.create("blue", nil) }, true},
 		{"create, at its manager", "CreateClusterManager", func(l *harness) { l.create("blue", nil) }, true},
@@ -53,7 +53,7 @@ func TestParametersEditedDuringARun(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			o := times()
-			o.Latency = 50 * time.Millisecond // no step is over before it is seen
+			o.Latency = 50 * time.Millisecond // no step ends before the test sees it
 			inHarness(t, setup{sim: o}, func(l *harness) {
 				if !c.first {
 					up(l, "blue")
@@ -68,7 +68,7 @@ func TestParametersEditedDuringARun(t *testing.T) {
 	}
 }
 
-// What is edited and taken back while a reader is made leaves nothing behind.
+// An edit that is reverted while a reader is created leaves nothing behind.
 func TestParametersTakenBackWhileAReaderIsMade(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
@@ -95,8 +95,8 @@ func (l *harness) flushes() int {
 	return n
 }
 
-// A reader that does not answer is told when it does. Until then the parameters
-// are not recorded, and no run is made for it again and again.
+// A reader that does not answer gets the parameters later. Until then they are not recorded, and
+// no run is repeated for it.
 func TestParametersOfAReaderThatDoesNotAnswer(t *testing.T) {
 	for what, told := range map[string]bool{"at all": false, "since it was told, and has not restarted": true} {
 		t.Run(what, func(t *testing.T) {
@@ -108,14 +108,14 @@ func TestParametersOfAReaderThatDoesNotAnswer(t *testing.T) {
 				_, i := l.reader("blue")
 				silent := sim.Rule{Port: "Engine", Instance: i.Name, Do: sim.Timeout}
 				if !told {
-					l.world.Inject(silent)
+					l.sim.Inject(silent)
 				}
-				l.world.ClearLog()
+				l.sim.ClearLog()
 				l.edit("blue", parameters("work_mem", "16MB", "max_connections", "300"))
-				for told && !slices.ContainsFunc(l.world.Calls(), func(c sim.Call) bool { return c.Method == "Apply" && c.Ref.Instance == i.Name }) {
+				for told && !slices.ContainsFunc(l.sim.Calls(), func(c sim.Call) bool { return c.Method == "Apply" && c.Ref.Instance == i.Name }) {
 					time.Sleep(20 * time.Millisecond)
 				}
-				l.world.Inject(silent)
+				l.sim.Inject(silent)
 				time.Sleep(20 * time.Minute)
 				if got := l.observe("blue").Status.ParametersHash; got != was {
 					t.Errorf("the hash %s is recorded, and a reader was not asked\n%s", got, l.story())
@@ -123,7 +123,7 @@ func TestParametersOfAReaderThatDoesNotAnswer(t *testing.T) {
 				if n := l.flushes(); n != 1 {
 					t.Errorf("%d runs\n%s", n, l.story())
 				}
-				l.world.Heal()
+				l.sim.Heal()
 				time.Sleep(2 * time.Minute)
 				l.awaitRunning("blue", time.Hour)
 				l.checkInvariants("blue")
@@ -135,12 +135,12 @@ func TestParametersOfAReaderThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// A reader that fails for good is made anew with the newest parameters.
+// A reader that fails for good is rebuilt with the newest parameters.
 func TestParametersOfAReaderThatFailed(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
 		_, i := l.reader("blue")
-		l.world.BreakEngine(ref("blue"), i.Name, "no shared memory")
+		l.sim.BreakEngine(ref("blue"), i.Name, "no shared memory")
 		l.edit("blue", parameters("max_connections", "300"))
 		time.Sleep(5 * time.Minute)
 		l.awaitRunning("blue", time.Hour)
@@ -151,8 +151,8 @@ func TestParametersOfAReaderThatFailed(t *testing.T) {
 	})
 }
 
-// A parameter that engines refuse interrupts the run, also one that comes while
-// the class changes; it is neither recorded nor tried again and again.
+// A parameter that engines reject interrupts the run, also one that is edited while the class
+// changes. It is neither recorded nor tried again and again.
 func TestAParameterThatIsRefusedDuringARun(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
@@ -172,8 +172,8 @@ func TestAParameterThatIsRefusedDuringARun(t *testing.T) {
 	})
 }
 
-// alwaysPendingRestart is a writer that always has something that waits for a restart, such
-// as what a newer version of its agent has set.
+// alwaysPendingRestart is a writer with a setting that always waits for a restart, such as one
+// that a newer version of its agent has set.
 type alwaysPendingRestart struct{ port.Engine }
 
 func (r alwaysPendingRestart) Status(ctx context.Context, id port.Ref) (port.Status, error) {
@@ -182,7 +182,7 @@ func (r alwaysPendingRestart) Status(ctx context.Context, id port.Ref) (port.Sta
 	return st, err
 }
 
-// An engine that waits for a restart with the parameters of the spec is left alone.
+// An engine that waits for a restart although it has the parameters of the spec is left alone.
 func TestNoRestartThatNobodyAskedFor(t *testing.T) {
 	odd := false
 	inHarness(t, setup{sim: times(), options: func(o *sharedstorage.Options) {
@@ -202,7 +202,7 @@ func TestNoRestartThatNobodyAskedFor(t *testing.T) {
 	})
 }
 
-// A reader that cannot be filled is taken back: it is removed, not made anew.
+// A surplus reader without data is removed instead of rebuilt.
 func TestAReaderWithoutDataThatNobodyWants(t *testing.T) {
 	var away atomic.Bool
 	o := times()
@@ -220,15 +220,15 @@ func TestAReaderWithoutDataThatNobodyWants(t *testing.T) {
 		run := l.atStep("Readers[4]/CreateReader")
 		time.Sleep(8 * time.Minute)
 		l.edit("blue", readers(2))
-		_ = l.engine.Cancel(t.Context(), run.ID, runtype.Drop, false, workflow.Actor{Name: "uma"}) // it may have been given up by itself
+		_ = l.engine.Cancel(t.Context(), run.ID, runtype.Drop, false, workflow.Actor{Name: "uma"}) // the run may have been given up by itself
 		l.awaitRunning("blue", 30*time.Minute)
 		l.checkInvariants("blue")
 		l.visited("RebuildingReader", 0)
 	})
 }
 
-// A run that adds a reader is dropped before the reader has data: it is made
-// anew, and other parameters meanwhile do not try to start it.
+// A run that adds a reader is dropped before the reader has data. The reader is rebuilt, and a
+// change of parameters meanwhile does not try to start it.
 func TestAReaderWithoutData(t *testing.T) {
 	for name, edit := range map[string]func(s *v1alpha1.SharedStorageClusterSpec){
 		"left alone":       func(*v1alpha1.SharedStorageClusterSpec) {},
@@ -249,7 +249,7 @@ func TestAReaderWithoutData(t *testing.T) {
 				time.Sleep(10 * time.Minute)
 				l.awaitRunning("blue", time.Minute)
 				l.checkInvariants("blue")
-				for _, call := range l.world.Calls() {
+				for _, call := range l.sim.Calls() {
 					if strings.Contains(call.String(), "has no data") {
 						t.Error(call)
 					}

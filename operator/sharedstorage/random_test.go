@@ -17,16 +17,16 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// randomActions are what may happen to a cluster.
+// randomActions lists what may happen to a cluster.
 var randomActions = []string{"class", "version", "readers", "parameters", "durability", "storage", "restart", "switch", "migrate", "rebuild", "remove", "flush",
 	"kill engine", "kill place", "lose node", "return nodes", "break manager", "drop manager", "lag", "die", "pause", "resume", "undo", "drop", "wait", "lost answers", "no answers", "calm"}
 
-// perform does one deed.
-func (l *harness) perform(deed string, n int) {
+// perform does one action.
+func (l *harness) perform(action string, n int) {
 	if l.observe("blue") == nil {
 		return
 	}
-	instances := l.world.Instances(ref("blue"))
+	instances := l.sim.Instances(ref("blue"))
 	var i port.Instance
 	if len(instances) > 0 {
 		i = instances[n%len(instances)]
@@ -37,7 +37,7 @@ func (l *harness) perform(deed string, n int) {
 		}
 	}
 	by := workflow.Actor{Name: "uma"}
-	switch deed {
+	switch action {
 	case "class":
 		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = []string{"small", "large"}[n%2] })
 	case "version":
@@ -63,19 +63,19 @@ func (l *harness) perform(deed string, n int) {
 	case "flush":
 		l.request("blue", "flush-parameters", "T")
 	case "kill engine":
-		l.world.KillEngine(ref("blue"), i.Name)
+		l.sim.KillEngine(ref("blue"), i.Name)
 	case "kill place":
-		l.world.KillInstance(ref("blue"), i.Name)
+		l.sim.KillInstance(ref("blue"), i.Name)
 	case "lose node":
-		l.world.LoseNode(fmt.Sprintf("node-%d", 1+n%4))
+		l.sim.LoseNode(fmt.Sprintf("node-%d", 1+n%4))
 	case "return nodes":
 		l.nodes()
 	case "break manager":
-		l.world.BreakManager(ref("blue"))
+		l.sim.BreakManager(ref("blue"))
 	case "drop manager":
-		l.world.DropManager(ref("blue"))
+		l.sim.DropManager(ref("blue"))
 	case "lag":
-		l.world.Lag(ref("blue"), i.Name, int64(n%3)<<20)
+		l.sim.Lag(ref("blue"), i.Name, int64(n%3)<<20)
 	case "die":
 		l.kill()
 	case "pause":
@@ -89,33 +89,33 @@ func (l *harness) perform(deed string, n int) {
 	case "wait":
 		time.Sleep(time.Duration(n%300) * time.Second)
 	case "lost answers":
-		l.world.Inject(sim.Rule{P: 0.1, Do: sim.Lost, Times: 20})
+		l.sim.Inject(sim.Rule{P: 0.1, Do: sim.Lost, Times: 20})
 	case "no answers":
-		l.world.Inject(sim.Rule{P: 0.1, Do: sim.Timeout, Times: 20})
+		l.sim.Inject(sim.Rule{P: 0.1, Do: sim.Timeout, Times: 20})
 	case "calm":
-		l.world.Heal()
+		l.sim.Heal()
 	}
 }
 
 func (l *harness) nodes() {
 	for i := range 4 {
-		l.world.ReturnNode(fmt.Sprintf("node-%d", i+1))
+		l.sim.ReturnNode(fmt.Sprintf("node-%d", i+1))
 	}
 }
 
-// recoverAll brings a cluster to rest as a person would: faults end, and what is
-// paused is resumed; what cannot be is cancelled, and rebuilt at last.
+// recoverAll brings a cluster to rest as a person would: it ends all faults and resumes paused
+// runs; it cancels what cannot be resumed, and finally rebuilds.
 func (l *harness) recoverAll() {
 	l.t.Helper()
-	l.world.Heal()
+	l.sim.Heal()
 	l.nodes()
 	by := workflow.Actor{Name: "uma", Reason: "all is well again"}
 	for round := range 60 {
 		for range 12 {
 			time.Sleep(10 * time.Second)
 			c := l.observe("blue")
-			for _, i := range l.world.Instances(ref("blue")) {
-				l.world.Lag(ref("blue"), i.Name, 0)
+			for _, i := range l.sim.Instances(ref("blue")) {
+				l.sim.Lag(ref("blue"), i.Name, 0)
 			}
 			if c != nil && l.atRest(c) && len(l.violations("blue")) == 0 {
 				return
@@ -133,8 +133,8 @@ func (l *harness) recoverAll() {
 		if err != nil || run.Phase != runtype.Paused {
 			continue
 		}
-		// What is at rest has failover as the spec asks for it.
-		if t := l.world.Topology(ref("blue")); t.Ready && !open(run) && round > 0 && (!t.HA || !t.Until.IsZero()) && c.Status.PreviousState != "Recreating" {
+		// A cluster at rest has failover as the spec wants it.
+		if t := l.sim.Topology(ref("blue")); t.Ready && !open(run) && round > 0 && (!t.HA || !t.Until.IsZero()) && c.Status.PreviousState != "Recreating" {
 			l.t.Fatalf("failover is off at rest: %+v\n%s", t, l.story())
 		}
 		switch {
@@ -151,23 +151,23 @@ func (l *harness) recoverAll() {
 	l.t.Fatalf("it does not come to rest: %v; rests=%t plan=%+v %v annotations=%v\n%s", l.violations("blue"), l.atRest(c), plan.Act, err, c.Annotations, l.story())
 }
 
-// Random scripts of wishes, faults, deaths and people: never do two accept
-// writes, nothing is made twice, and when the faults have ended the cluster is
-// whole, without temporaries, with failover as wanted.
+// Random scripts of edits, faults, crashes and user actions: there are never two writers, nothing
+// is created twice, and when the faults have ended the cluster is whole, without temporaries, with
+// failover as the spec wants.
 func TestRandomLives(t *testing.T) {
-	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue { // a life is long: more of them on demand
+	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue { // a script takes long: more of them on demand
 		if err := f.Value.Set("25"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		type act struct {
-			deed string
-			n    int
+			action string
+			n      int
 		}
 		var script []act
 		for range rapid.IntRange(1, 12).Draw(rt, "acts") {
-			script = append(script, act{rapid.SampledFrom(randomActions).Draw(rt, "deed"), rapid.IntRange(0, 59).Draw(rt, "n")})
+			script = append(script, act{rapid.SampledFrom(randomActions).Draw(rt, "action"), rapid.IntRange(0, 59).Draw(rt, "n")})
 		}
 		shared := rapid.Bool().Draw(rt, "shared")
 		words := ""
@@ -175,7 +175,7 @@ func TestRandomLives(t *testing.T) {
 			words = runRandom(t, shared, func(l *harness) {
 				up(l, "blue")
 				for _, a := range script {
-					l.perform(a.deed, a.n)
+					l.perform(a.action, a.n)
 					time.Sleep(time.Duration(a.n) * time.Second)
 				}
 				l.recoverAll()
@@ -188,7 +188,8 @@ func TestRandomLives(t *testing.T) {
 	})
 }
 
-// runRandom runs a life and gives what went wrong, so that rapid can look for a shorter script.
+// runRandom runs a script and returns what went wrong, so that rapid can look for a shorter
+// script.
 func runRandom(t *testing.T, shared bool, life func(l *harness)) (wrong string) {
 	o := times()
 	o.Shared = shared
@@ -208,7 +209,7 @@ func runRandom(t *testing.T, shared bool, life func(l *harness)) (wrong string) 
 	}()
 	l.start()
 	life(l)
-	if never := l.world.Violations(); len(never) > 0 {
+	if never := l.sim.Violations(); len(never) > 0 {
 		return "never: " + strings.Join(never, "\n") + "\n" + l.story()
 	}
 	return ""

@@ -7,9 +7,9 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// stopEngines stops all engines of a cluster that is made anew, and removes the
-// instances that hold no data. The others stay until the survivor is chosen:
-// where data live in instances, they are all there is.
+// stopEngines stops all engines of a cluster that is being rebuilt, and removes the instances
+// without data. The others stay until ChooseSurvivor has chosen: where instances hold the data,
+// they are the only copies.
 func (w *work) stopEngines(ctx context.Context) outcome.Outcome {
 	for n := range w.f.Instances {
 		i := &w.f.Instances[n]
@@ -29,7 +29,7 @@ func (w *work) stopEngines(ctx context.Context) outcome.Outcome {
 	return outcome.Done()
 }
 
-// releaseTemporaries removes what holds no place, unless it has the grant.
+// releaseTemporaries removes the instances that hold no place, except the one with the grant.
 func releaseTemporaries(ctx context.Context, w *work) outcome.Outcome {
 	for _, i := range w.f.temporaries() {
 		if i.Name == w.f.Volume.Writer {
@@ -42,16 +42,15 @@ func releaseTemporaries(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Done()
 }
 
-// survivor is the output of ChooseSurvivor: the instance whose data the cluster
-// goes on with; none where they are on the volume.
+// survivor is the output of ChooseSurvivor: the instance whose data the rebuilt cluster uses;
+// empty where the volume has the data.
 type survivor struct {
 	Name string `json:"name,omitempty"`
 	ID   string `json:"id,omitempty"`
 }
 
-// chooseSurvivor takes the instance that has most of the log. Where the answer
-// of an instance is missing that may have more, it waits, unless a person has
-// asked for the rebuild and accepts the loss.
+// chooseSurvivor chooses the instance that has the most of the log. If an instance that may have
+// more does not answer, it waits, unless a person requested the rebuild and so accepts the loss.
 func chooseSurvivor(ctx context.Context, w *work) outcome.Outcome {
 	var best *port.Instance
 	missing := ""
@@ -85,8 +84,7 @@ func chooseSurvivor(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Fail(w.t.Set(survivor{Name: best.Name, ID: best.ID}))
 }
 
-// ahead reports that a has more of the log than b; of two with as much it is
-// the one that has the grant.
+// ahead reports whether a has more of the log than b; with equal logs, whether a has the grant.
 func (w *work) ahead(a, b *port.Instance) bool {
 	x, y := w.f.Engines[a.Name], w.f.Engines[b.Name]
 	if x.Timeline != y.Timeline {
@@ -98,7 +96,7 @@ func (w *work) ahead(a, b *port.Instance) bool {
 	return a.Name == w.f.Volume.Writer
 }
 
-// revive makes the survivor the writer and removes the others.
+// revive makes the survivor the writer and removes the other instances.
 func (w *work) revive(ctx context.Context, s survivor) outcome.Outcome {
 	i := w.f.named(s.Name)
 	if i == nil {
@@ -137,7 +135,7 @@ func (w *work) revive(ctx context.Context, s survivor) outcome.Outcome {
 	if !done {
 		return out
 	}
-	for n := range w.f.Instances { // their data are behind, or as good as the writer's
+	for n := range w.f.Instances { // the others hold no data that the writer lacks
 		other := &w.f.Instances[n]
 		if other.Name == s.Name || other.State == port.Leaving || w.madeByRun(other, other.ID) {
 			continue

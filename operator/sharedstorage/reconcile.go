@@ -17,11 +17,11 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// Reconcile makes one pass over a cluster: it accepts requests, asks the ports
-// once, lets the machine act once, mends what needs no run, and writes status
-// in one write. It may be called at any time by anyone. Wait says that a run is
-// at work or something has to happen, Later that the cluster rests until the
-// next look. A cluster that is gone, or another operator's, is Done.
+// Reconcile makes one pass over a cluster: it accepts requests, observes through the ports once,
+// lets the machine act once, repairs what needs no run, and writes the status once. Any caller may
+// call it at any time. Wait means that a run is working or that something must happen first; Later
+// means that the cluster rests until the next pass; Done means that the cluster is gone or belongs
+// to another operator.
 func (o *Operator) Reconcile(ctx context.Context, ref control.Ref) outcome.Outcome {
 	began := time.Now()
 	out := o.reconcile(ctx, ref)
@@ -48,7 +48,7 @@ func (o *Operator) reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 	c.Facts = o.observe(ctx, c)
 	o.restore(ctx, c)
 	before := snap(c)
-	// What is accepted is written before anything is decided by it.
+	// The requests are written before the machine decides by them.
 	if err := o.accept(ctx, c); err != nil {
 		return outcome.Fail(err)
 	}
@@ -60,7 +60,7 @@ func (o *Operator) reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 		}
 		former, seen := c.Status.Conditions, c.Status.ObservedGeneration
 		o.compute(c, view{position: p})
-		if len(former) > 0 { // nothing is decided yet: what they say is of the spec before
+		if len(former) > 0 { // nothing is decided about the new spec yet: keep the conditions of the old one
 			c.Status.Conditions, c.Status.ObservedGeneration = former, seen
 		}
 		if err := o.save(ctx, c, before); err != nil {
@@ -77,8 +77,7 @@ func (o *Operator) reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 	return out
 }
 
-// move lets the machine act once on the cluster as it was observed and written, and writes
-// what has come of it.
+// move lets the machine act once on the observed cluster, then writes the result.
 func (o *Operator) move(ctx context.Context, ref control.Ref, observed *Cluster) outcome.Outcome {
 	rep := o.machine.PassFrom(ctx, ref, machine.Snapshot[*Cluster]{Object: observed})
 	if !rep.Found || rep.Wrote {
@@ -86,12 +85,12 @@ func (o *Operator) move(ctx context.Context, ref control.Ref, observed *Cluster)
 	}
 	c, run := rep.Object, rep.Run
 	before := snap(c)
-	mended := o.repair(ctx, c, rep.Position, run)
+	repaired := o.repair(ctx, c, rep.Position, run)
 	o.compute(c, view{position: rep.Position, run: run, out: rep.Outcome})
 	if err := o.save(ctx, c, before); err != nil {
 		return outcome.Fail(err)
 	}
-	return o.next(c, rep, mended)
+	return o.next(c, rep, repaired)
 }
 
 func (o *Operator) runOf(ctx context.Context, p machine.Position) (*runtype.Run, error) {
@@ -105,18 +104,18 @@ func (o *Operator) runOf(ctx context.Context, p machine.Position) (*runtype.Run,
 	return run, err
 }
 
-// next says when to look again.
-func (o *Operator) next(c *Cluster, rep machine.Report[*Cluster], mended bool) outcome.Outcome {
+// next returns when the next pass is due.
+func (o *Operator) next(c *Cluster, rep machine.Report[*Cluster], repaired bool) outcome.Outcome {
 	out, look := rep.Outcome, o.options.IdleInterval
 	if place := o.machine.Table().States[rep.Position.State]; place.Final() {
 		return outcome.Done()
 	} else if place.Transient() {
 		look = o.options.RunInterval
 	}
-	if mended {
+	if repaired {
 		look = 2 * time.Second
 	}
-	for i := range c.Facts.Instances { // one that has failed for less than it takes
+	for i := range c.Facts.Instances { // the next pass is due when an instance has failed for FailedAfter
 		in := &c.Facts.Instances[i]
 		health, _ := c.Facts.health(in)
 		if since, before := c.failedSince(in, health); health == Failed && before {
@@ -152,8 +151,8 @@ func laterReason(out outcome.Outcome) string {
 	return ""
 }
 
-// Plan says what the next pass over a cluster would do, its requests accepted.
-// It writes nothing.
+// Plan returns what the next pass over a cluster would do if its requests are accepted. It writes
+// nothing.
 func (o *Operator) Plan(ctx context.Context, ref control.Ref) (machine.Plan, error) {
 	if o.machine == nil {
 		return machine.Plan{}, errors.New("sharedstorage: the operator has no engine: call Engine or Bind first")
@@ -165,7 +164,7 @@ func (o *Operator) Plan(ctx context.Context, ref control.Ref) (machine.Plan, err
 	return o.PlanFor(ctx, c)
 }
 
-// PlanFor is Plan for a cluster that may not be stored: what would become of it if it were.
+// PlanFor is Plan for a cluster that need not be stored.
 func (o *Operator) PlanFor(ctx context.Context, c *Cluster) (machine.Plan, error) {
 	c.Kind = cmp.Or(c.Kind, Kind)
 	c.Facts = o.observe(ctx, c)
@@ -184,21 +183,21 @@ func (o *Operator) PlanFor(ctx context.Context, c *Cluster) (machine.Plan, error
 		c.Status.Requests = append(c.Status.Requests, v1alpha1.RequestStatus{ID: cmp.Or(id, "new"), Kind: kind, Args: args, State: Pending})
 	}
 	p, err := o.machine.Plan(ctx, c)
-	if err == nil && p.Act == machine.Rest && p.Code == "" && refused != nil { // what would be refused
+	if err == nil && p.Act == machine.Rest && p.Code == "" && refused != nil { // nothing would happen because the spec or a request would be refused
 		kind := fault.Of(refused)
 		p.Why, p.Code, p.Remedy = fault.Message(refused), kind.Code, kind.Remedy
 	}
 	return p, err
 }
 
-// Resume sends a cluster on that is Interrupted without a run that could be
-// resumed. NOT_HELD otherwise.
+// Resume continues a cluster that is Interrupted without a run to resume. Otherwise it returns
+// NOT_HELD.
 func (o *Operator) Resume(ctx context.Context, ref control.Ref) error {
 	return o.machine.Resume(ctx, ref)
 }
 
-// Object is what workflow.Options.Object takes: conditions of waits read the
-// cluster as {metadata, spec, status}. One that is gone is null.
+// Object is for workflow.Options.Object: the conditions of waits read the cluster as {metadata,
+// spec, status}. A missing cluster is null.
 func (o *Operator) Object(ctx context.Context, subject string) (json.RawMessage, error) {
 	ref, _, err := refOf(subject)
 	if err != nil || o.stores[ref.Kind] == nil {

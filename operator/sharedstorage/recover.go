@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// volumeRecordLost reports a record of the volume that was there, and is gone or older than it
-// was. No instance is made before it, and what a deletion has released is not lost.
+// volumeRecordLost reports whether the record of the volume is gone or older than the status knows
+// it. Until it is restored no instance is created. A record that a deletion released is not lost.
 func (c *Cluster) volumeRecordLost() bool {
 	f, was := c.Facts, c.Status.Storage
 	switch {
@@ -23,9 +23,8 @@ func (c *Cluster) volumeRecordLost() bool {
 	return f.Volume.State == "" || f.Volume.Epoch < was.Epoch
 }
 
-// restore makes the record of the volume anew if it was lost: from status, and from
-// what the instances say that may know of a newer grant. Where that is not certain
-// the volume is Unknown, with GRANT_LOST.
+// restore rebuilds a lost volume record from the status and from the instances that may know a
+// newer grant. If the newest grant is not certain, the volume is Unknown with GRANT_LOST.
 func (o *Operator) restore(ctx context.Context, c *Cluster) {
 	if !c.volumeRecordLost() {
 		return
@@ -41,22 +40,22 @@ func (o *Operator) restore(ctx context.Context, c *Cluster) {
 		})
 		if err == nil {
 			c.Facts.Volume = got
-			o.emit(c, Event{Warning: true, Reason: "GrantRestored", Message: fmt.Sprintf("the record of who may write was gone, and is made anew: %s, epoch %d", cmp.Or(was.Writer, "nobody"), was.Epoch)})
+			o.emit(c, Event{Warning: true, Reason: "GrantRestored", Message: fmt.Sprintf("the record of who may write was gone, and is created again: %s, epoch %d", cmp.Or(was.Writer, "nobody"), was.Epoch)})
 			return
 		}
 	}
 	if fault.Of(err) != port.GrantLost {
-		err = port.GrantLost.Errorf("the record of who may write is gone, and is not made anew: %w", err)
+		err = port.GrantLost.Errorf("the record of who may write is gone, and is not restored: %w", err)
 	}
 	c.Facts.Unknown[factVolume] = err
 }
 
-// newestGrant judges who had the newest grant. wrote: this one wrote under it.
+// newestGrant determines who had the newest grant. wrote is true if that instance wrote under it.
 //
-//	an instance that writes now     it holds the newest lease: nobody else can
-//	all others are asked            the newest epoch of status, of what any of them
+//	an instance writes now          it holds the newest lease: nobody else can
+//	all others answered             the newest epoch of status, of what any of them
 //	                                wrote under, and of what the cluster manager saw
-//	else                            the one that is not asked may have a newer one
+//	otherwise                       an instance that did not answer may have a newer one
 func (c *Cluster) newestGrant() (was port.Volume, wrote bool, err error) {
 	f, s := c.Facts, c.Status.Storage
 	was = port.Volume{Claim: cmp.Or(s.Claim, c.Spec.Storage.Claim), Size: c.desiredSize(), Writer: s.Writer, Epoch: s.Epoch}
@@ -88,7 +87,7 @@ func (c *Cluster) newestGrant() (was port.Volume, wrote bool, err error) {
 	}
 	if was.Epoch > 0 && !writes() && !c.forced() && (c.DeletedAt.IsZero() || c.keeps()) {
 		for _, i := range unasked {
-			if i.Name != was.Writer { // whose newer epoch would be its own too
+			if i.Name != was.Writer { // a newer epoch of the same instance would be its own, too
 				return was, wrote, port.GrantLost.Errorf("the record of who may write is gone, and instance %s, which may have written last, cannot be asked: %s", i.Name, cmp.Or(i.Message, "its agent does not answer")).With("instance", i.Name)
 			}
 		}
@@ -99,8 +98,7 @@ func (c *Cluster) newestGrant() (was port.Volume, wrote bool, err error) {
 	return was, wrote, nil
 }
 
-// forced reports that a person has asked for a rebuild of the cluster from what is
-// left, and accepts what is lost by it.
+// forced reports whether a person requested a rebuild from what is left, and so accepts the loss.
 func (c *Cluster) forced() bool {
 	for i := range c.Status.Requests {
 		if r := &c.Status.Requests[i]; r.Kind == Rebuild && rebuildsCluster(r.Args) && !ended(r) {

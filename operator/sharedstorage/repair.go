@@ -13,10 +13,9 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// repair does what needs no run: each act is one idempotent call that brings the
-// world to what the spec asks, and is repeated by the next pass until it is
-// there. Only the fencing of a second writer is done while a run is at work.
-// It reports whether it called anything.
+// repair does what needs no run. Each action is one idempotent call that brings the cluster closer
+// to its spec; the next pass repeats it until it has succeeded. While a run works, repair only
+// fences a second writer. It reports whether it made a call.
 func (o *Operator) repair(ctx context.Context, c *Cluster, p machine.Position, run *runtype.Run) bool {
 	t := &repairer{o: o, c: c, f: c.Facts, ctx: ctx}
 	t.fence()
@@ -52,17 +51,17 @@ type repairer struct {
 	acted bool
 }
 
-// do makes one call; what fails is repeated by the next pass.
+// do makes one call. The next pass repeats a call that failed.
 func (t *repairer) do(what string, call func(ctx context.Context) error) {
 	ctx, cancel := context.WithTimeout(t.ctx, t.o.options.CallTimeout)
 	defer cancel()
 	t.acted = true
 	if err := guarded(func() error { return call(ctx) }); err != nil && t.ctx.Err() == nil {
-		t.o.options.Logger.Warn("a cluster could not be mended", "cluster", t.c.Ref.String(), "what", what, "error", err)
+		t.o.options.Logger.Warn("a cluster could not be repaired", "cluster", t.c.Ref.String(), "what", what, "error", err)
 	}
 }
 
-// fence stops all writers but the one of the newest epoch.
+// fence stops all writers but the one with the newest epoch.
 func (t *repairer) fence() {
 	many := t.f.primaries()
 	if len(many) < 2 {
@@ -76,9 +75,9 @@ func (t *repairer) fence() {
 	}
 }
 
-// lock gives back the lock on the topology that a run took and no run gives back:
-// it was dropped, or a rebuild came instead of it. At rest none is at work. One that
-// is younger than this rest is that of a run which this pass does not know of yet.
+// lock releases the topology lock that a run took and no run will release, because the run was
+// dropped or a rebuild took its place. The cluster is at rest, so no run needs it. A lock that is
+// younger than this rest may belong to a run which this pass does not know yet, and stays.
 func (t *repairer) lock(p machine.Position) {
 	text, stored := t.c.storedLock()
 	if r := stored.Record; r == nil || r.Owner != t.c.lockOwner() || renewed(r).After(p.Since) {
@@ -89,11 +88,11 @@ func (t *repairer) lock(p machine.Position) {
 	})
 }
 
-// manager has it there, with failover and durability as the spec asks, and away
-// from the writer.
+// manager keeps the cluster manager running with the failover and durability of the spec, away
+// from the writer's node.
 func (t *repairer) manager(p machine.Position) {
 	running := p.State == Running
-	wanted := running || p.Previous != Creating && p.Previous != Cloning && p.Previous != Recreating // whose runs make it, and one of them takes it away first
+	wanted := running || p.Previous != Creating && p.Previous != Cloning && p.Previous != Recreating // in these states the run creates the manager, and one run removes it first
 	was, topology := t.c.Status.Manager, t.f.Topology
 	ignorant := t.f.known(factManager) && topology.Present && !topology.Ready && was.Health == string(Starting) && t.f.At.Sub(was.Since.Time) >= unknownClusterAfter
 	lost := !t.f.known(factManager) && was.Health == string(Unknown) && t.f.At.Sub(was.Since.Time) >= t.o.options.FailedAfter
@@ -115,10 +114,10 @@ func (t *repairer) manager(p machine.Position) {
 	}
 }
 
-var managerRestored = Event{Warning: true, Reason: "ManagerRestored", Message: "the cluster manager was gone, and is made anew"}
+var managerRestored = Event{Warning: true, Reason: "ManagerRestored", Message: "the cluster manager was gone, and is created again"}
 
-// unknownClusterAfter is how long a manager may be there and not know its cluster: its memory
-// is gone, as nobody else would tell it.
+// unknownClusterAfter is how long a manager may run without knowing its cluster. After that it has
+// lost its state, and the operator must configure it again because nobody else does.
 const unknownClusterAfter = 10 * time.Second
 
 func (t *repairer) ensure(what string) {
@@ -128,12 +127,12 @@ func (t *repairer) ensure(what string) {
 	})
 }
 
-// managerMoveCooldown is how long a manager that was sent away from the writer's node, and
-// stands there still, is left alone: to send it away may be to start it anew.
+// managerMoveCooldown is how long the operator waits before it moves a manager off the writer's
+// node again. A move may restart the manager, so frequent moves would harm.
 const managerMoveCooldown = 3 * time.Minute
 
-// onWriterNode reports a manager on the writer's node, as a failover leaves it, that
-// could stand elsewhere and is to be sent there now.
+// onWriterNode reports whether to move the manager now: it stands on the writer's node, as after a
+// failover, and could stand elsewhere.
 func (t *repairer) onWriterNode() bool {
 	writer, cluster := t.f.writer(), t.c.subject()
 	together := writer != nil && writer.Node != "" && writer.Node == t.f.Topology.Node
@@ -152,7 +151,7 @@ func (t *repairer) onWriterNode() bool {
 	return true
 }
 
-// otherNode reports a node beside this one that takes instances.
+// otherNode reports whether another node than this one accepts instances.
 func (t *repairer) otherNode(beside string) bool {
 	ctx, cancel := context.WithTimeout(t.ctx, t.o.options.CallTimeout)
 	defer cancel()
@@ -161,9 +160,9 @@ func (t *repairer) otherNode(beside string) bool {
 	return err == nil && slices.ContainsFunc(nodes, func(n port.Node) bool { return n.Ready && n.Schedulable && n.Name != beside })
 }
 
-// writer brings back what is down while nobody writes: failover is off, or would
-// not be safe, and not every instance has failed, so no rebuild comes. An engine
-// without the grant starts as a follower.
+// writer starts instances that are down while there is no writer: failover is off or would not be
+// safe, and some instance has not failed, so no rebuild will happen. An engine without the grant
+// starts as a follower.
 func (t *repairer) writer() {
 	if !t.f.known(factInstances) || len(t.f.primaries()) > 0 {
 		return
@@ -187,8 +186,7 @@ func (t *repairer) writer() {
 	}
 }
 
-// witnesses brings back the instances that must be asked before the record of the
-// grant can be made anew.
+// witnesses starts the instances whose answers are needed to restore the record of the grant.
 func (t *repairer) witnesses() {
 	for n := range t.f.Instances {
 		if i := &t.f.Instances[n]; i.State == port.Down {
@@ -200,12 +198,12 @@ func (t *repairer) witnesses() {
 	}
 }
 
-// removeUnplaced removes what holds no place and serves nobody: what a run left that
-// was dropped in the middle of a replacement.
+// removeUnplaced removes instances without a place, which a run left behind when it was dropped in
+// the middle of a replacement.
 func (t *repairer) removeUnplaced() {
 	writer := t.f.writer()
 	for _, i := range t.f.temporaries() {
-		if i.Name == writer.Name { // it was promoted by a failover: it gets a place of its own
+		if i.Name == writer.Name { // a failover promoted it: it takes over a place instead
 			want := *i
 			want.ID, want.Type = strconv.FormatInt(t.c.nextPlace(), 10), port.Writer
 			t.c.Status.NextID = t.c.nextPlace() + 1
@@ -240,7 +238,7 @@ func (t *repairer) removeInstance(i *port.Instance) {
 	})
 }
 
-// types lets the recorded types follow the roles, after a failover.
+// types sets the recorded types by the actual roles, after a failover.
 func (t *repairer) types() {
 	writer := t.f.writer()
 	for _, i := range append(t.f.readers(), writer) {
@@ -260,8 +258,8 @@ func (t *repairer) types() {
 	}
 }
 
-// addresses lets the manager know where its members are now. That is told while
-// nobody writes too: a failover may wait for just the one that has come back.
+// addresses tells the manager the current addresses of its members. It does so without a writer,
+// too: a failover may wait for the one member that has come back.
 func (t *repairer) addresses() {
 	if !t.f.known(factInstances) || !t.f.known(factManager) || !t.f.Topology.Ready {
 		return
@@ -276,7 +274,7 @@ func (t *repairer) addresses() {
 	}
 }
 
-// members lets the manager know who is in a place, and nobody else.
+// members makes the members of the manager equal to the placed instances.
 func (t *repairer) members() {
 	if !t.f.known(factManager) || !t.f.Topology.Ready {
 		return
@@ -303,7 +301,7 @@ func memberOf(i *port.Instance) port.Member {
 	return port.Member{Name: i.Name, ID: i.ID, Node: i.Node, Address: i.Address, Port: i.Port, Routed: true}
 }
 
-// managerSpec is the wanted manager, with all that is in a place.
+// managerSpec returns the desired cluster manager, with all placed instances as members.
 func (c *Cluster) managerSpec() port.ManagerSpec {
 	spec := port.ManagerSpec{Present: true, HA: c.haEnabled(), Durability: c.durability(), Version: c.Spec.Engine.Version}
 	leader := c.Facts.leader()

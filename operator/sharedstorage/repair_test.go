@@ -16,14 +16,14 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// deletions are what somebody may delete of the world beside data.
+// deletions lists what somebody may delete of a cluster besides its data.
 func deletions() map[string]func(l *harness) {
-	grant := func(l *harness) { l.world.LoseGrant(ref("blue")) }
-	manager := func(l *harness) { l.world.DropManager(ref("blue")) }
+	grant := func(l *harness) { l.sim.LoseGrant(ref("blue")) }
+	manager := func(l *harness) { l.sim.DropManager(ref("blue")) }
 	pod := func(l *harness) {
-		for _, i := range l.world.Instances(ref("blue")) {
+		for _, i := range l.sim.Instances(ref("blue")) {
 			if i.State == port.Up {
-				l.world.KillInstance(ref("blue"), i.Name)
+				l.sim.KillInstance(ref("blue"), i.Name)
 				return
 			}
 		}
@@ -34,20 +34,20 @@ func deletions() map[string]func(l *harness) {
 	}
 }
 
-// Whatever is deleted of the world in whatever flow, and wherever in it: the flow
-// comes to its end, and nothing that was answered is lost.
+// Whatever is deleted at whatever moment of whatever flow: the flow reaches its end, and no
+// answered row is lost.
 func TestFinding28DeletionsInEveryFlow(t *testing.T) {
 	step := crashStep(t, 47)
 	for what, lose := range deletions() {
 		for name, s := range crashScenarios() {
 			if strings.HasSuffix(what, "pod") && name != "SwitchWriter" && name != "ModifyClass" {
-				continue // a pod that is lost in a flow has its own tests
+				continue // the loss of a pod within a flow has its own tests
 			}
 			t.Run(what+" in "+name, func(t *testing.T) {
 				for at := 1 + (len(name)+len(what))%step; ; at += step {
 					over := false
 					t.Run(fmt.Sprint(at), func(t *testing.T) {
-						inHarness(t, setup{sim: s.world()}, func(l *harness) {
+						inHarness(t, setup{sim: s.simulation()}, func(l *harness) {
 							if s.prepare != nil {
 								s.prepare(l)
 							}
@@ -56,7 +56,7 @@ func TestFinding28DeletionsInEveryFlow(t *testing.T) {
 							l.arm(at)
 							s.act(l)
 							l.survive(2 * time.Hour)
-							synctest.Wait() // it may strike while the flow ends
+							synctest.Wait() // the deletion may happen while the flow ends
 							over = !struck.Load()
 							crashScenario{end: s.end}.ended(l)
 						})
@@ -70,17 +70,17 @@ func TestFinding28DeletionsInEveryFlow(t *testing.T) {
 	}
 }
 
-// At rest the record of the grant is back before the writer has to renew its lease:
-// it goes on writing, nobody else gets the grant, and an Event tells of it.
+// At rest the record of the grant is restored before the writer has to renew its lease: the writer
+// continues, nobody else gets the grant, and an Event reports it.
 func TestFinding28GrantIsRestoredAtRest(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
-		before := l.world.Volume(ref("blue"))
-		l.world.LoseGrant(ref("blue"))
+		before := l.sim.Volume(ref("blue"))
+		l.sim.LoseGrant(ref("blue"))
 		l.clusters.notify("blue") // as the watch does
 		time.Sleep(2 * time.Second)
-		if after := l.world.Volume(ref("blue")); after != before || l.world.Writer(ref("blue")) != before.Writer {
-			l.t.Errorf("the volume is %+v, want %+v, and the writer %q", after, before, l.world.Writer(ref("blue")))
+		if after := l.sim.Volume(ref("blue")); after != before || l.sim.Writer(ref("blue")) != before.Writer {
+			l.t.Errorf("the volume is %+v, want %+v, and the writer %q", after, before, l.sim.Writer(ref("blue")))
 		}
 		if told := l.heard(); !strings.Contains(told, "blue GrantRestored: ") {
 			l.t.Errorf("nobody is told: %s", told)
@@ -89,20 +89,20 @@ func TestFinding28GrantIsRestoredAtRest(t *testing.T) {
 	})
 }
 
-// A manager that is deleted while failover is off is back within seconds, and failover
-// stays off: the flow goes on with it, before anybody has to heal it.
+// A manager that is deleted while failover is off is back within seconds, and failover stays off:
+// the flow goes on without a healer.
 func TestFinding28ManagerIsRestoredInAFlow(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
 		l.request("blue", "restart", "cluster")
 		l.until("blue", "without failover", time.Minute, func(*sharedstorage.Cluster) bool {
-			top := l.world.Topology(ref("blue"))
+			top := l.sim.Topology(ref("blue"))
 			return top.Ready && !top.HA
 		})
-		l.world.DropManager(ref("blue"))
-		l.until("blue", "with its manager", 15*time.Second, func(*sharedstorage.Cluster) bool { return l.world.Topology(ref("blue")).Present })
+		l.sim.DropManager(ref("blue"))
+		l.until("blue", "with its manager", 15*time.Second, func(*sharedstorage.Cluster) bool { return l.sim.Topology(ref("blue")).Present })
 		l.until("blue", "without failover again", 15*time.Second, func(c *sharedstorage.Cluster) bool {
-			top := l.world.Topology(ref("blue"))
+			top := l.sim.Topology(ref("blue"))
 			return top.Ready && !top.HA && c.Status.State == "Restarting"
 		})
 		l.awaitRunning("blue", 2*time.Minute)
@@ -120,13 +120,13 @@ func TestFinding28ManagerIsRestoredInAFlow(t *testing.T) {
 	})
 }
 
-// A flow that tells the manager of a new reader makes it anew too.
+// A flow that adds a new reader to the manager restores a deleted one, too.
 func TestFinding28ManagerIsRestoredForANewReader(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
 		l.edit("blue", readers(3))
 		l.state("blue", "ScalingOut", time.Minute)
-		l.world.DropManager(ref("blue"))
+		l.sim.DropManager(ref("blue"))
 		l.awaitRunning("blue", 3*time.Minute)
 		l.checkInvariants("blue")
 		l.mu.Lock()
@@ -137,8 +137,8 @@ func TestFinding28ManagerIsRestoredForANewReader(t *testing.T) {
 	})
 }
 
-// The operator did not hear of a failover before the record was deleted: the grant
-// is that of the newest writer, not of the one in status.
+// The record is deleted before the operator has observed a failover: the grant goes to the newest
+// writer, not to the one in status.
 func TestFinding28GrantOfTheNewestWriter(t *testing.T) {
 	for _, writes := range []bool{true, false} {
 		inHarness(t, setup{sim: times()}, func(l *harness) {
@@ -146,19 +146,19 @@ func TestFinding28GrantOfTheNewestWriter(t *testing.T) {
 			c := l.observe("blue")
 			old := c.Status.Storage.Writer
 			l.halt()
-			l.world.KillInstance(ref("blue"), old)
+			l.sim.KillInstance(ref("blue"), old)
 			newer := ""
 			for range 60 { // the manager fails over
 				time.Sleep(time.Second)
-				newer = l.world.Writer(ref("blue"))
+				newer = l.sim.Writer(ref("blue"))
 			}
 			if newer == "" || newer == old {
 				l.t.Fatalf("the writer is %q\n%s", newer, l.story())
 			}
-			l.world.LoseGrant(ref("blue"))
+			l.sim.LoseGrant(ref("blue"))
 			if !writes {
 				time.Sleep(10 * time.Minute)
-				if writer := l.world.Writer(ref("blue")); writer != "" {
+				if writer := l.sim.Writer(ref("blue")); writer != "" {
 					l.t.Errorf("%s writes without its lease", writer)
 				}
 			}
@@ -172,24 +172,24 @@ func TestFinding28GrantOfTheNewestWriter(t *testing.T) {
 	}
 }
 
-// Where an instance that may have written last cannot be asked, the grant is not
-// guessed: the fault says so and names it, no remedy asks for a loss, and when the
-// instance is back the cluster goes on.
+// If an instance that may have written last does not answer, the operator does not guess the
+// grant. The fault names the instance, no remedy asks to accept a loss, and when the instance is
+// back the cluster goes on.
 func TestFinding28GrantThatIsNotCertain(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
 		c := l.observe("blue")
 		old := c.Status.Storage.Writer
-		var node, reader string // where a reader stands, which may have been promoted for all that is known
-		for _, i := range l.world.Instances(ref("blue")) {
+		var node, reader string // the node of a reader that a failover may have promoted
+		for _, i := range l.sim.Instances(ref("blue")) {
 			if i.Name == old {
-				l.world.KillEngine(ref("blue"), old)
+				l.sim.KillEngine(ref("blue"), old)
 			} else {
 				node, reader = i.Node, i.Name
 			}
 		}
-		l.world.LoseGrant(ref("blue"))
-		l.world.LoseNode(node)
+		l.sim.LoseGrant(ref("blue"))
+		l.sim.LoseNode(node)
 		l.clusters.notify("blue")
 		c = l.until("blue", "told", time.Hour, func(c *sharedstorage.Cluster) bool {
 			return conditionOf(c, sharedstorage.ReadyCondition).Reason == port.GrantLost.Reason()
@@ -198,13 +198,13 @@ func TestFinding28GrantThatIsNotCertain(t *testing.T) {
 		if ready.Status != metav1.ConditionFalse || !strings.Contains(ready.Message, reader) || strings.Contains(ready.Message, "rebuild") {
 			l.t.Errorf("Ready is %s: %s", ready.Status, ready.Message)
 		}
-		l.world.ReturnNode(node)
-		l.until("blue", "written to", time.Hour, func(*sharedstorage.Cluster) bool { return l.world.Writer(ref("blue")) != "" })
+		l.sim.ReturnNode(node)
+		l.until("blue", "written to", time.Hour, func(*sharedstorage.Cluster) bool { return l.sim.Writer(ref("blue")) != "" })
 		l.awaitRunning("blue", time.Hour)
 	})
 }
 
-// No remedy asks for a loss, but that of a loss that is proven.
+// Only the remedy of a proven loss asks to accept a loss.
 func TestFinding28OnlyAProvenLossIsAccepted(t *testing.T) {
 	for _, kind := range fault.All() {
 		loses := strings.Contains(kind.Remedy, "accept the loss") || strings.Contains(kind.Remedy, "rebuild") && strings.Contains(kind.Remedy, "lost")
@@ -214,8 +214,8 @@ func TestFinding28OnlyAProvenLossIsAccepted(t *testing.T) {
 	}
 }
 
-// A writer whose place is made anew has another address under its old name. Those who
-// are to follow it are told of it, whatever waits for them.
+// A writer that is created again has another address under its old name. Its followers are told
+// the new address, whatever step waits for them.
 func TestFinding28TheWriterComesBackElsewhere(t *testing.T) {
 	for _, s := range []struct {
 		flow, step string
@@ -227,19 +227,19 @@ func TestFinding28TheWriterComesBackElsewhere(t *testing.T) {
 	} {
 		t.Run(s.flow+" at "+s.step, func(t *testing.T) {
 			inHarness(t, setup{sim: times()}, func(l *harness) {
-				wanted := false // or another would take over
+				wanted := false // otherwise another one would take over
 				l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.HA.Enabled = &wanted })
 				l.awaitRunning("blue", time.Hour)
 				s.act(l)
 				l.atStep(s.step)
 				_, writer := l.writer("blue")
-				l.world.KillInstance(ref("blue"), writer.Name)
+				l.sim.KillInstance(ref("blue"), writer.Name)
 				l.clusters.notify("blue") // as the watch does
 				l.awaitRunning("blue", 10*time.Minute)
 				if _, now := l.writer("blue"); now.Name != writer.Name || now.Address == writer.Address {
 					t.Errorf("the writer was %s at %s, and is %s at %s", writer.Name, writer.Address, now.Name, now.Address)
 				}
-				if streaming := l.world.Streaming(ref("blue")); len(streaming) < 2 {
+				if streaming := l.sim.Streaming(ref("blue")); len(streaming) < 2 {
 					t.Errorf("only %v follow it", streaming)
 				}
 				l.visited("Interrupted", 0)

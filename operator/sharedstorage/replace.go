@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// createTemporary makes the temporary reader of a replacement. What was adopted
-// already keeps its place.
+// createTemporary creates the temporary reader of a replacement. An instance that has already
+// taken over the place keeps it.
 func createTemporary(ctx context.Context, w *work) outcome.Outcome {
 	a, err := w.allocated()
 	if err != nil || a.Skip {
@@ -33,12 +33,12 @@ func createTemporary(ctx context.Context, w *work) outcome.Outcome {
 	return out
 }
 
-// removeTemporary takes a temporary reader back, only while it is one. One that
-// a failover has promoted is the writer: it takes over the place instead.
+// removeTemporary removes a temporary reader. One that a failover has promoted is the writer: it
+// takes over the place instead.
 func removeTemporary(ctx context.Context, w *work) outcome.Outcome {
 	a, err := w.allocated()
 	if err != nil || a.Skip {
-		return outcome.Done() // nothing was allocated, so nothing was made
+		return outcome.Done() // nothing was allocated, so nothing was created
 	}
 	made := w.f.named(a.Name)
 	if made == nil || made.Type != port.Temporary {
@@ -53,7 +53,7 @@ func removeTemporary(ctx context.Context, w *work) outcome.Outcome {
 	return w.remove(ctx, a.Name)
 }
 
-// detachReader takes a reader out of the cluster manager and away from clients.
+// detachReader removes a reader from the cluster manager and stops sending clients to it.
 func detachReader(ctx context.Context, w *work) outcome.Outcome {
 	if ok, out := w.checkHA(ctx); !ok {
 		return out
@@ -80,7 +80,7 @@ func detachReader(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Fail(w.call(ctx, func(ctx context.Context) error { return w.ports().Manager.Remove(ctx, w.ref, name) }))
 }
 
-// attachReader puts a detached reader back, unless its place was taken over.
+// attachReader adds a detached reader again, unless another instance took over its place.
 func attachReader(ctx context.Context, w *work) outcome.Outcome {
 	var i *port.Instance
 	if a, err := w.allocated(); err == nil {
@@ -97,7 +97,7 @@ func attachReader(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Fail(w.call(ctx, func(ctx context.Context) error { return w.ports().Manager.Add(ctx, w.ref, memberOf(i)) }))
 }
 
-// adoptID lets the temporary reader take over the place. From here on no undo removes it.
+// adoptID gives the place to the temporary reader. From here on no undo removes that reader.
 func adoptID(ctx context.Context, w *work) outcome.Outcome {
 	a, err := w.allocated()
 	if err != nil || a.Skip {
@@ -124,8 +124,8 @@ func adoptID(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Fail(w.call(ctx, func(ctx context.Context) error { return w.ports().Manager.Add(ctx, w.ref, memberOf(&want)) }))
 }
 
-// finishReplace is what undoes an adoption: nothing does, so the instance that
-// has lost its place goes.
+// finishReplace is the undo of AdoptId. An adoption is not undone: it removes the instance that
+// lost its place.
 func finishReplace(ctx context.Context, w *work) outcome.Outcome {
 	a, err := w.allocated()
 	if err != nil || a.Skip || a.Old == "" {
@@ -141,7 +141,7 @@ func finishReplace(ctx context.Context, w *work) outcome.Outcome {
 	return w.remove(ctx, a.Old)
 }
 
-// stopReader stops the engine of a reader that is made anew.
+// stopReader stops the engine of a reader that is being rebuilt.
 func stopReader(ctx context.Context, w *work) outcome.Outcome {
 	if ok, out := w.checkHA(ctx); !ok {
 		return out
@@ -151,7 +151,7 @@ func stopReader(ctx context.Context, w *work) outcome.Outcome {
 			continue
 		}
 		if _, asked := w.f.Engines[i.Name]; !asked {
-			continue // it does not answer: the replacement does not need it
+			continue // it does not answer, and the replacement does not need it
 		}
 		if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Engine.Stop(ctx, w.ref.Of(i.Name), port.Fast) }); err != nil {
 			return outcome.Fail(err)
@@ -160,7 +160,7 @@ func stopReader(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Done()
 }
 
-// checkTargetNode refuses a node that cannot take the instance.
+// checkTargetNode rejects a node that cannot take the instance.
 func checkTargetNode(ctx context.Context, w *work) outcome.Outcome {
 	var nodes []port.Node
 	err := w.call(ctx, func(ctx context.Context) (err error) { nodes, err = w.ports().Instances.Nodes(ctx, w.ref); return })
@@ -170,7 +170,7 @@ func checkTargetNode(ctx context.Context, w *work) outcome.Outcome {
 	holders := w.f.holders(w.in.ID)
 	for _, i := range holders {
 		if w.madeByRun(i, i.ID) {
-			return outcome.Done() // it has moved already
+			return outcome.Done() // the instance has moved already
 		}
 	}
 	if len(holders) > 0 && holders[0].Node == w.in.Node {
@@ -184,7 +184,7 @@ func checkTargetNode(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Fail(port.TargetNodeUnavailable.Errorf("node %s is not there, not ready or not schedulable", w.in.Node).With("node", w.in.Node))
 }
 
-// checkImages refuses a version that cannot be had, or not reached.
+// checkImages rejects a version without an image, or one that the engine cannot upgrade to.
 func checkImages(_ context.Context, w *work) outcome.Outcome {
 	want, leader := w.in.Version, w.f.leader()
 	if leader != nil && leader.Version != "" && major(leader.Version) != major(want) {

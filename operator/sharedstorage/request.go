@@ -19,7 +19,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// The kinds of requests, as their annotations are named behind Prefix.
+// The kinds of requests. Each is the name of an annotation after Prefix; the comment gives its
+// value.
 const (
 	Prefix          = "pawl.dev/"
 	Restart         = "restart"          // cluster, or an instance id
@@ -31,7 +32,7 @@ const (
 	ExtendStorage   = "extend-storage"   // -
 )
 
-// Requests are all kinds, in the order in which those that come at once are accepted.
+// Requests lists all kinds, in the order in which concurrent requests are accepted.
 var Requests = []string{Restart, SwitchWriter, Migrate, RemoveReader, Rebuild, FlushParameters, ExtendStorage}
 
 // The states of a request.
@@ -43,12 +44,12 @@ const (
 	Cancelled = "Cancelled"
 )
 
-// ended reports a request that nothing more becomes of.
+// ended reports whether a request is in a final state.
 func ended(r *v1alpha1.RequestStatus) bool {
 	return r.State == Done || r.State == Rejected || r.State == Cancelled
 }
 
-// oldest is the first Pending request of these kinds.
+// oldest returns the first pending request of these kinds, or nil.
 func (c *Cluster) oldest(kinds ...string) *v1alpha1.RequestStatus {
 	for i := range c.Status.Requests {
 		if r := &c.Status.Requests[i]; r.State == Pending && slices.Contains(kinds, r.Kind) {
@@ -58,7 +59,7 @@ func (c *Cluster) oldest(kinds ...string) *v1alpha1.RequestStatus {
 	return nil
 }
 
-// oldestRebuild is the first Pending one of the cluster, or of a reader.
+// oldestRebuild returns the first pending rebuild of the cluster, or of a reader.
 func (c *Cluster) oldestRebuild(ofCluster bool) *v1alpha1.RequestStatus {
 	for i := range c.Status.Requests {
 		if r := &c.Status.Requests[i]; r.State == Pending && r.Kind == Rebuild && rebuildsCluster(r.Args) == ofCluster {
@@ -68,7 +69,8 @@ func (c *Cluster) oldestRebuild(ofCluster bool) *v1alpha1.RequestStatus {
 	return nil
 }
 
-// oldestFirst are the kinds of which the oldest goes first (row 3 of the table).
+// oldestFirst lists the kinds that are carried out in the order of their arrival (row 3 of the
+// table).
 var oldestFirst = []string{SwitchWriter, Restart, Migrate, RemoveReader}
 
 func (c *Cluster) request(id string) *v1alpha1.RequestStatus {
@@ -82,10 +84,10 @@ func (c *Cluster) request(id string) *v1alpha1.RequestStatus {
 
 func (c *Cluster) accepted(id string) bool { return c.request(id) != nil }
 
-// accept takes the requests of annotations, by three steps that may end after
-// each: the value is stamped with an id, the request is accepted under it (in
-// the status that this pass writes), and the annotation goes once that is
-// written. It reports whether the cluster was changed.
+// accept takes requests from annotations in three steps, and may stop after each: it stamps the
+// value with an id, accepts the request under that id in the status that this pass writes, and
+// removes the annotation once the status is written. A crash between two steps neither loses nor
+// repeats a request.
 func (o *Operator) accept(ctx context.Context, c *Cluster) error {
 	store := o.stores[c.Kind]
 	for _, kind := range Requests {
@@ -108,7 +110,7 @@ func (o *Operator) accept(ctx context.Context, c *Cluster) error {
 	return nil
 }
 
-// recheckPending judges those that wait once more: what they name may have changed.
+// recheckPending judges pending requests again, because what they name may have changed.
 func (o *Operator) recheckPending(c *Cluster) {
 	now := metav1.NewTime(o.now()).Rfc3339Copy()
 	for i := range c.Status.Requests {
@@ -157,7 +159,8 @@ func (o *Operator) count(kind, state string) {
 	}
 }
 
-// checkRequest says why a request cannot be carried out; nil: it can, as far as can be seen now.
+// checkRequest returns why a request cannot be carried out; nil if it can, as far as the facts
+// show.
 func (c *Cluster) checkRequest(kind, args string) error {
 	f := c.Facts
 	reader := func(id string) error {
@@ -203,19 +206,18 @@ func (c *Cluster) checkRequest(kind, args string) error {
 	return nil
 }
 
-// meansCluster reads the values that mean the whole cluster where an instance could be
-// named. 1 is not among them: it is the id of an instance.
+// meansCluster reports whether a value means the whole cluster where an instance may be named. "1"
+// does not: it is the id of an instance.
 func meansCluster(args string) bool { return args == "T" || strings.EqualFold(args, "true") }
 
 func rebuildsCluster(args string) bool { return args == "cluster" || meansCluster(args) }
 
-// forget drops all requests that have ended but the newest; those that an annotation still
-// names stay.
+// forget drops the oldest ended requests. It keeps those that an annotation still names.
 func (c *Cluster) forget() {
 	c.Status.Requests = request.Trim(c.Status.Requests, ended, func(r *v1alpha1.RequestStatus) bool { return c.isAnnotated(r.ID) })
 }
 
-// isAnnotated reports an id that an annotation still has.
+// isAnnotated reports whether an annotation still carries this id.
 func (c *Cluster) isAnnotated(id string) bool {
 	for _, kind := range Requests {
 		if _, at := request.Parse(c.Annotations[Prefix+kind]); at == id {
@@ -225,8 +227,8 @@ func (c *Cluster) isAnnotated(id string) bool {
 	return false
 }
 
-// release removes the annotations whose requests are in the status that was
-// read or written; a newer request in their place stays.
+// release removes the annotations whose requests are in the stored status. A newer request in the
+// same annotation stays.
 func (o *Operator) release(ctx context.Context, c *Cluster) error {
 	for _, kind := range Requests {
 		value := c.Annotations[Prefix+kind]
@@ -244,8 +246,8 @@ func (o *Operator) release(ctx context.Context, c *Cluster) error {
 	return nil
 }
 
-// closeRequests gives the request of a visit its state, in the write that moves the cluster.
-// run is that of the visit; it tells why it was cancelled.
+// closeRequests sets the state of the request of a visit, in the write that moves the cluster. run
+// is the run of the visit; it says why it was cancelled.
 func (o *Operator) closeRequests(c *Cluster, move machine.Move, run *runtype.Run) {
 	now := metav1.NewTime(o.now()).Rfc3339Copy()
 	end := func(id, state, code, message string) {
@@ -273,10 +275,10 @@ func (o *Operator) closeRequests(c *Cluster, move machine.Move, run *runtype.Run
 			r.RunID = move.To.Run
 		}
 	case machine.ByThen:
-		if from != "" && to == "" { // a further place that works goes on with it
+		if from != "" && to == "" { // the visit goes on in another working state
 			end(from, Done, "", "")
 		}
-	case machine.ByChange: // its run is ended, and it waits for its turn again
+	case machine.ByChange: // its run was cancelled, and the request is pending again
 		if r := c.request(from); r != nil && r.State == InWork {
 			r.State, r.RunID = Pending, ""
 		}
@@ -287,7 +289,7 @@ func (o *Operator) closeRequests(c *Cluster, move machine.Move, run *runtype.Run
 	c.forget()
 }
 
-// cause is the fault behind which a run was cancelled, if there was one.
+// cause returns the fault at which a run was cancelled, if any.
 func cause(run *runtype.Run) (code faultCode, message string) {
 	switch {
 	case run == nil:
@@ -302,7 +304,7 @@ func cause(run *runtype.Run) (code faultCode, message string) {
 	return code, message
 }
 
-// requestOf is the request a visit carries out.
+// requestOf returns the id of the request that a visit carries out.
 func requestOf(p machine.Position) string {
 	var in Input
 	if len(p.Params) == 0 || json.Unmarshal(p.Params, &in) != nil {
@@ -311,8 +313,8 @@ func requestOf(p machine.Position) string {
 	return in.Request
 }
 
-// requestPending holds for the oldest request if it is of this kind; what: which of the
-// two flows of a kind.
+// requestPending holds if the oldest request is of this kind. what selects one of the two flows of
+// a kind.
 func requestPending(kind, what string) func(c *Cluster) (bool, error) {
 	return func(c *Cluster) (bool, error) {
 		r := c.oldest(oldestFirst...)
@@ -337,14 +339,14 @@ func requestPending(kind, what string) func(c *Cluster) (bool, error) {
 	}
 }
 
-// forRequest tells the run what was asked for.
+// forRequest puts the arguments of the request into the input of the run.
 func forRequest(c *Cluster) (any, error) {
 	r := c.oldest(oldestFirst...)
 	id, node, _ := strings.Cut(r.Args, "|")
 	return Input{Request: r.ID, ID: strings.TrimSpace(id), Node: strings.TrimSpace(node), Readers: []string{}}, nil
 }
 
-// key is where an instance stands in status.instances.
+// key returns the key of an instance in status.instances.
 func (f *Facts) key(i *port.Instance) string {
 	for _, other := range f.holders(i.ID) {
 		if other.Name != i.Name && (f.preferred(other, i)) {

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
 )
 
-// Five different requests set at once are all carried out, one after the other.
+// Five different requests that arrive at once are all carried out, one after the other.
 func TestFiveRequestsAtOnce(t *testing.T) {
 	o := times()
 	for i := range 6 {
@@ -47,8 +47,8 @@ func TestFiveRequestsAtOnce(t *testing.T) {
 	})
 }
 
-// The same request twice under one id runs once, also when it comes again after
-// it was done; a newer one in its place is not lost.
+// The same request with one id runs once, also when it arrives again after it was done. A newer
+// one in its place is not lost.
 func TestTheSameRequestTwiceRunsOnce(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
@@ -69,8 +69,8 @@ func TestTheSameRequestTwiceRunsOnce(t *testing.T) {
 	})
 }
 
-// A process that dies between any two of the three steps of an acceptance loses
-// no request and carries none out twice.
+// A process that crashes between any two of the three steps of an acceptance neither loses nor
+// repeats a request.
 func TestAcceptanceSurvivesADeath(t *testing.T) {
 	for at := 1; at <= 8; at++ {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestRequestsAreRejectedAtOnce(t *testing.T) {
 		if c := l.observe("blue"); c.Status.State != "Running" || c.Status.Visit != 2 {
 			t.Errorf("it moved: %s %d", c.Status.State, c.Status.Visit)
 		}
-		for i := range 30 { // the last 20 that ended stay
+		for i := range 30 { // the last 20 ended requests are kept
 			l.request("blue", "restart", fmt.Sprintf("9#r%d", i))
 			time.Sleep(time.Second)
 		}
@@ -144,7 +144,7 @@ func TestARequestIsJudgedAgain(t *testing.T) {
 	})
 }
 
-// A request that runs when the cluster is deleted, or is cancelled, ends as Cancelled.
+// A running request ends as Cancelled when the cluster is deleted or the run is cancelled.
 func TestRequestsOfEndedRuns(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
@@ -155,7 +155,7 @@ func TestRequestsOfEndedRuns(t *testing.T) {
 			t.Errorf("%+v\n%s", r, l.story())
 		}
 		l.checkInvariants("blue")
-		l.world.Inject(sim.Rule{Method: "Stop", Do: sim.Timeout})
+		l.sim.Inject(sim.Rule{Method: "Stop", Do: sim.Timeout})
 		l.request("blue", "restart", "2")
 		l.state("blue", "Restarting", time.Minute)
 		l.remove("blue")

@@ -17,17 +17,17 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// view is what a status is made from, beside facts and spec.
+// view is what a status is computed from, besides facts and spec.
 type view struct {
 	position machine.Position
-	run      *runtype.Run // of the visit; nil: none, or not asked
+	run      *runtype.Run // run of the visit; nil: there is none, or it was not read
 	out      outcome.Outcome
-	moved    bool // the status is written with a move: the run is as it was
+	moved    bool // the status is written together with a move
 }
 
-// compute makes the status from position and facts. Of the former status it
-// reads what is remembered (NextID, requests, ParametersHash while the engines
-// do not agree), and times of what has not changed.
+// compute sets the status from position and facts. From the former status it keeps what cannot be
+// observed (NextID, requests, ParametersHash while the engines do not agree), and the times of
+// what has not changed.
 func (o *Operator) compute(c *Cluster, v view) {
 	s, f, p := &c.Status, c.Facts, v.position
 	s.State, s.PreviousState, s.Visit = string(p.State), string(p.Previous), p.Visit
@@ -54,7 +54,7 @@ func (o *Operator) compute(c *Cluster, v view) {
 		}
 	}
 	o.computeManager(c)
-	s.Conditions = slices.Clone(s.Conditions) // the former status may be compared with
+	s.Conditions = slices.Clone(s.Conditions) // the caller compares with the former status
 	condition.Set(&s.Conditions, c.Generation, f.At, o.conditions(c, v)...)
 }
 
@@ -100,8 +100,8 @@ func (o *Operator) computeRun(c *Cluster, v view) {
 	c.Status.Run = r
 }
 
-// pending says why a step goes no further now: what it waits for, or what its
-// last attempt has met.
+// pending returns why a step does not go on now: what it waits for, or the fault of its last
+// attempt.
 func pending(step *runtype.StepRecord) string {
 	switch {
 	case step.Phase == runtype.StepWaiting && step.Wait != nil:
@@ -112,7 +112,7 @@ func pending(step *runtype.StepRecord) string {
 	return ""
 }
 
-// lagStep keeps small changes of the lag out of the status.
+// lagStep rounds the lag, so that small changes do not cause a status write.
 const lagStep = 1 << 20
 
 func (o *Operator) computeInstances(c *Cluster) {

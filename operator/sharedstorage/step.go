@@ -24,7 +24,7 @@ import (
 //go:embed flows/*.yaml
 var files embed.FS
 
-// Flows are those of all states, from flows/*.yaml.
+// Flows returns the flows of all states, from flows/*.yaml.
 func (o *Operator) Flows() ([]workflow.Flow, error) {
 	names, err := fs.Glob(files, "flows/*.yaml")
 	if err != nil {
@@ -45,16 +45,16 @@ func (o *Operator) Flows() ([]workflow.Flow, error) {
 	return set.Flows(), nil
 }
 
-// Compile makes a flow from its stored definition, for workflow.Options.
+// Compile returns the flow of a stored definition, for workflow.Options.
 func (o *Operator) Compile(source []byte) (workflow.Flow, error) {
 	return flowfile.FromSource(source, flowfile.Options{Actions: o.Actions()})
 }
 
-// step is the work of one attempt. It reads the facts anew and acts on the
-// difference, so it may run twice.
+// step does the work of one attempt. It observes anew and acts on the difference, so it may run
+// twice.
 type step func(ctx context.Context, w *work) outcome.Outcome
 
-// steps are all that flows name, and what takes them back.
+// steps returns all actions that the flows name, undo actions included.
 func steps() map[string]step {
 	return map[string]step{
 		"InitMeta": initMeta, "CheckSource": checkSource, "UpdateRunningStatus": updateRunningStatus,
@@ -78,7 +78,7 @@ func steps() map[string]step {
 	}
 }
 
-// Actions are the steps, as flows name them.
+// Actions returns the steps under the names that the flows use.
 func (o *Operator) Actions() []workflow.Action {
 	var all []workflow.Action
 	for name, do := range steps() {
@@ -88,7 +88,7 @@ func (o *Operator) Actions() []workflow.Action {
 	return all
 }
 
-// work is what one attempt works with.
+// work is the context of one attempt.
 type work struct {
 	o   *Operator
 	t   *workflow.Task
@@ -98,7 +98,7 @@ type work struct {
 	ref port.Ref
 }
 
-// do gathers what a step needs, and runs it.
+// do prepares the work of a step and runs it.
 func (o *Operator) do(s step) workflow.Func {
 	return func(ctx context.Context, t *workflow.Task) outcome.Outcome {
 		w, err := o.work(ctx, t)
@@ -129,7 +129,7 @@ func (o *Operator) work(ctx context.Context, t *workflow.Task) (*work, error) {
 	return w, err
 }
 
-// observe asks the world. Without the instances no step can judge anything.
+// observe reads the facts. It fails without the list of instances, because every step needs it.
 func (w *work) observe(ctx context.Context) error {
 	w.f = w.o.observe(ctx, w.c)
 	w.c.Facts = w.f
@@ -142,7 +142,7 @@ func (w *work) observe(ctx context.Context) error {
 	return nil
 }
 
-// call makes one call to a port, within Options.Ask.
+// call makes one call of a port, limited by Options.CallTimeout.
 func (w *work) call(ctx context.Context, call func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*w.o.options.CallTimeout)
 	defer cancel()
@@ -151,8 +151,9 @@ func (w *work) call(ctx context.Context, call func(ctx context.Context) error) e
 
 func (w *work) ports() port.Ports { return w.o.options.Ports }
 
-// await waits for something that comes by itself. A look before the deadline
-// of the step's wait finds the fault instead; nil: WAIT_EXPIRED comes from the engine.
+// await waits for something that happens by itself. When the next poll would come after the
+// deadline of the step's wait, it fails with late instead; with late nil the engine ends the wait
+// with WAIT_EXPIRED.
 func (w *work) await(every time.Duration, late *fault.Kind, reason, format string, args ...any) outcome.Outcome {
 	if waited := w.t.Waited(); waited != nil && late != nil && !waited.Deadline.IsZero() && !w.o.now().Add(every).Before(waited.Deadline) {
 		return outcome.Fail(late.Errorf(format, args...).With("step", w.t.Step()))
@@ -160,7 +161,7 @@ func (w *work) await(every time.Duration, late *fault.Kind, reason, format strin
 	return outcome.Wait(every, reason, format, args...)
 }
 
-// waited is how long this step waits already.
+// waited returns how long this step has waited.
 func (w *work) waited() time.Duration {
 	if waited := w.t.Waited(); waited != nil {
 		return w.o.now().Sub(waited.Since)
@@ -168,7 +169,7 @@ func (w *work) waited() time.Duration {
 	return 0
 }
 
-// save changes the status of the newest version, compare-and-set.
+// save changes the status of the newest version with compare-and-set.
 func (w *work) save(ctx context.Context, change func(c *Cluster)) error {
 	for range 5 {
 		c, err := w.o.load(ctx, control.Ref{Kind: w.c.Kind, Namespace: w.ref.Namespace, Name: w.ref.Name})
@@ -184,20 +185,20 @@ func (w *work) save(ctx context.Context, change func(c *Cluster)) error {
 	return fault.WriteConflict.Errorf("the cluster was changed five times meanwhile")
 }
 
-// round is that of the step: raised when it is executed again on purpose.
+// round returns the round of the step: it rises when a person executes the step again.
 func (w *work) round() string {
 	key := strings.TrimSuffix(w.t.Key(), "/undo")
 	return key[strings.LastIndexByte(key, '/')+1:]
 }
 
-// hash makes a short word of words.
+// hash returns a short hash of words.
 func hash(words ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:6])
 }
 
-// nameOf is the name of an instance that this run makes for a place. Another
-// run, and another round of this one, never make the same.
+// nameOf returns the name of an instance that this run creates for a place. Another run, or
+// another round of this one, uses another name.
 func (w *work) nameOf(place string) string {
 	if round := w.round(); round != "0" {
 		return w.namePrefix(place) + "-r" + round
@@ -205,7 +206,7 @@ func (w *work) nameOf(place string) string {
 	return w.namePrefix(place)
 }
 
-// namePrefix is what the names of all instances begin with that this run makes for a place.
+// namePrefix returns the common prefix of all names that this run creates for a place.
 func (w *work) namePrefix(place string) string {
 	name := w.ref.Name
 	if len(name) > 40 {
@@ -214,16 +215,16 @@ func (w *work) namePrefix(place string) string {
 	return name + "-" + place + "-" + hash(w.t.RunID(), place)[:5]
 }
 
-// madeByRun reports an instance that this run has made for a place.
+// madeByRun reports whether this run created the instance for the place.
 func (w *work) madeByRun(i *port.Instance, place string) bool {
 	return strings.HasPrefix(i.Name, w.namePrefix(place))
 }
 
-// placeID is the place a step is about: its parameter id, or the run's.
+// placeID returns the place of a step: its parameter id, or the one of the run.
 func (w *work) placeID() string {
 	var p struct {
 		ID string `json:"id"`
 	}
-	_ = w.t.With(&p) // without parameters it is the run's
+	_ = w.t.With(&p) // without parameters the run's place is used
 	return cmp.Or(p.ID, w.in.ID)
 }

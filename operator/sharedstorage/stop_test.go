@@ -14,8 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// modifying are the steps of ModifyClass on a cluster of one writer and two
-// readers, in order.
+// modifying returns the steps of ModifyClass on a cluster of one writer and two readers, in order.
 func modifying() []string {
 	replace := []string{"AllocateId", "CreateTemporary", "AwaitCaughtUp", "AddToClusterManager", "DetachReader", "AdoptId", "RemoveInstance"}
 	steps := []string{"HA/DisableHA"}
@@ -50,7 +49,7 @@ func (l *harness) atStep(step string) *runtype.Run {
 	return nil
 }
 
-// phase waits until a run has come to rest in one of these phases.
+// phase waits until a run is in one of these phases.
 func (l *harness) phase(id string, phases ...runtype.Phase) *runtype.Run {
 	l.t.Helper()
 	for range 10_000 {
@@ -67,22 +66,22 @@ func (l *harness) phase(id string, phases ...runtype.Phase) *runtype.Run {
 	return nil
 }
 
-// open reports a bracket that is not closed yet.
+// open reports whether a bracket is still open.
 func open(run *runtype.Run) bool {
 	disabled, enabled := run.Step("HA/DisableHA"), run.Step("HA/EnableHA")
 	return run.Phase == runtype.Paused && disabled != nil && disabled.Phase == runtype.StepDone && (enabled == nil || !enabled.Phase.Settled())
 }
 
-// haOn checks that failover is on, and has no end to come.
+// haOn checks that failover is on without a pending change.
 func (l *harness) haOn() {
 	l.t.Helper()
-	t := l.world.Topology(ref("blue"))
+	t := l.sim.Topology(ref("blue"))
 	for range 10 {
-		if t.Ready { // it may be on its way to another node
+		if t.Ready { // it may be moving to another node
 			break
 		}
 		time.Sleep(time.Second)
-		t = l.world.Topology(ref("blue"))
+		t = l.sim.Topology(ref("blue"))
 	}
 	if !t.HA || !t.Until.IsZero() {
 		l.t.Errorf("failover at rest: %+v\n%s", t, l.story())
@@ -92,8 +91,8 @@ func (l *harness) haOn() {
 func small(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "small" }
 func large(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "large" }
 
-// Cancel, cancel with undo, pause and resume, at each step of ModifyClass: at
-// rest failover is on, and after an undo there are no temporaries.
+// Cancel, cancel with undo, pause and resume, at each step of ModifyClass: at rest failover is on,
+// and after an undo there are no temporaries.
 func TestStopsOfModifyClass(t *testing.T) {
 	by := workflow.Actor{Name: "uma", Reason: "test"}
 	noReturn := slices.Index(modifying(), "HA/ReplaceWriter/Switch/FollowNewWriter")
@@ -135,12 +134,12 @@ func TestStopsOfModifyClass(t *testing.T) {
 							t.Fatalf("the undo is paused: %+v\n%s", run.Fault, l.story())
 						}
 						l.haOn()
-						for _, i := range l.world.Instances(ref("blue")) {
+						for _, i := range l.sim.Instances(ref("blue")) {
 							if i.Type == port.Temporary && i.State != port.Leaving {
 								t.Errorf("after the undo there is %s\n%s", i.Name, l.story())
 							}
 						}
-						l.awaitRunning("blue", time.Hour) // what was adopted before stays large, and is changed back
+						l.awaitRunning("blue", time.Hour) // instances that were already replaced stay large, and are changed back
 						l.checkInvariants("blue")
 						l.all("blue", func(i port.Instance) bool { return i.Class.Name == "small" })
 						return
@@ -154,7 +153,7 @@ func TestStopsOfModifyClass(t *testing.T) {
 						}
 						time.Sleep(time.Minute)
 						l.haOn()
-						if l.world.Writer(ref("blue")) == "" {
+						if l.sim.Writer(ref("blue")) == "" {
 							t.Errorf("nobody writes while it is interrupted\n%s", l.story())
 						}
 						l.must(l.engine.Resume(l.t.Context(), run.ID, workflow.FromFailed, "", by))

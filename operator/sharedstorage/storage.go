@@ -24,11 +24,11 @@ func prepareStorage(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Done()
 }
 
-// checkSource refuses a cluster that cannot be copied.
+// checkSource rejects a source cluster that cannot be copied.
 func checkSource(ctx context.Context, w *work) outcome.Outcome {
 	from := port.Ref{Namespace: w.ref.Namespace, Name: w.in.Source}
 	if w.f.Volume.State != "" {
-		return outcome.Done() // it was begun already
+		return outcome.Done() // the copy has begun already
 	}
 	if from.Name == w.ref.Name {
 		return outcome.Fail(port.CloneSourceMissing.Errorf("a cluster cannot be copied from itself"))
@@ -69,7 +69,7 @@ func cloneStorage(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Done()
 }
 
-// uncloneStorage takes a copy back, while nobody has written to it.
+// uncloneStorage deletes the copy if nobody has written to it.
 func uncloneStorage(ctx context.Context, w *work) outcome.Outcome {
 	if len(w.f.Instances) > 0 || w.f.Volume.Writer != "" {
 		return outcome.Done()
@@ -92,8 +92,8 @@ func awaitSize(_ context.Context, w *work) outcome.Outcome {
 	return w.await(pollSlow, port.StorageFailed, "VolumeGrowing", "the volume is to have %d bytes", w.in.Size)
 }
 
-// growFileSystem lets the engines use what the volume has, and starts those
-// that had stopped for want of space.
+// growFileSystem extends the file system to the size of the volume, and starts the engines that
+// had stopped because the volume was full.
 func growFileSystem(ctx context.Context, w *work) outcome.Outcome {
 	var v port.Volume
 	err := w.call(ctx, func(ctx context.Context) (err error) {
@@ -116,7 +116,7 @@ func growFileSystem(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Done()
 }
 
-// releaseStorage gives the volume up; the data stay unless they are to go.
+// releaseStorage releases the volume. The data stay unless spec.storage.onDelete deletes them.
 func releaseStorage(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Fail(w.call(ctx, func(ctx context.Context) error { return w.ports().Storage.Release(ctx, w.ref, w.c.keeps()) }))
 }

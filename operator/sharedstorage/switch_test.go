@@ -14,15 +14,14 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// slowEngines are engines that take a while to stop. Until then they run, and have no
-// role that anybody could tell.
+// slowEngines take a while to stop. Until then they run without a role.
 type slowEngines struct {
 	port.Engine
 	takes time.Duration
 
 	mu       sync.Mutex
 	stopping map[string]time.Time // when each has ended
-	early    []string             // promoted while another one stopped
+	early    []string             // promoted while another one was stopping
 	forced   bool
 }
 
@@ -65,8 +64,8 @@ func (s *slowEngines) Promote(ctx context.Context, id port.Ref, epoch int64) err
 	return s.Engine.Promote(ctx, id, epoch)
 }
 
-// A writer that takes its time to stop is waited for: until it has ended its log
-// has no end. One that hangs is made to end.
+// A switch waits for a writer that stops slowly, because its log has no end before. A writer that
+// hangs is killed.
 func TestAWriterThatStopsSlowly(t *testing.T) {
 	for _, takes := range []time.Duration{0, 1500 * time.Millisecond, 8 * time.Second, time.Hour} {
 		t.Run(takes.String(), func(t *testing.T) {
@@ -95,7 +94,7 @@ func TestAWriterThatStopsSlowly(t *testing.T) {
 	}
 }
 
-// hookedEngine is an engine at whose calls something happens, once.
+// hookedEngine calls a function before or after one call of an engine, once.
 type hookedEngine struct {
 	port.Engine
 	moment string // before or after a call
@@ -122,9 +121,9 @@ func (e *hookedEngine) Promote(ctx context.Context, id port.Ref, epoch int64) er
 	return e.Engine.Promote(ctx, id, epoch)
 }
 
-// A candidate that falls during a switch comes back and takes over. Where it
-// does not, the old writer writes again; unless the candidate has the grant, and
-// may have written: then a person decides.
+// A candidate that goes down during a switch comes back and takes over. If it does not, the old
+// writer is started again. But if the candidate has the grant it may have written, and a person
+// decides.
 func TestACandidateThatFalls(t *testing.T) {
 	falls := []struct {
 		what string
@@ -143,10 +142,10 @@ func TestACandidateThatFalls(t *testing.T) {
 				wrap := func(o *sharedstorage.Options) { e.Engine, o.Ports.Engine = o.Ports.Engine, e }
 				inHarness(t, setup{sim: times(), options: wrap}, func(l *harness) {
 					up(l, "blue")
-					old := l.world.Writer(ref("blue"))
+					old := l.sim.Writer(ref("blue"))
 					id, candidate := l.reader("blue")
 					var fell time.Time
-					e.do = func() { fell = time.Now(); f.fall(l.world, candidate.Name) }
+					e.do = func() { fell = time.Now(); f.fall(l.sim, candidate.Name) }
 					l.request("blue", "switch-writer", id)
 					run := l.phase(l.atStep("HA/DisableHA").ID, runtype.Succeeded, runtype.Paused)
 					granted := strings.HasSuffix(moment, "promote")
@@ -161,7 +160,7 @@ func TestACandidateThatFalls(t *testing.T) {
 						if run.Fault == nil || run.Fault.Code != port.SwitchRefused.Code {
 							t.Errorf("the run is %s: %v", run.Phase, run.Fault)
 						}
-						l.until("blue", "written by the old writer", 10*time.Second, func(*sharedstorage.Cluster) bool { return l.world.Writer(ref("blue")) == old })
+						l.until("blue", "written by the old writer", 10*time.Second, func(*sharedstorage.Cluster) bool { return l.sim.Writer(ref("blue")) == old })
 						l.must(l.engine.Cancel(l.t.Context(), run.ID, runtype.Undo, false, workflow.Actor{Name: "uma"}))
 					default:
 						if run.Fault == nil || run.Fault.Code != port.WriterUnhealthy.Code {
@@ -172,7 +171,7 @@ func TestACandidateThatFalls(t *testing.T) {
 					if took := time.Since(fell); took > 30*time.Second {
 						t.Errorf("it took %s", took)
 					}
-					l.world.BreakEngine(ref("blue"), candidate.Name, "")
+					l.sim.BreakEngine(ref("blue"), candidate.Name, "")
 					l.awaitRunning("blue", time.Hour)
 					l.checkInvariants("blue")
 				})

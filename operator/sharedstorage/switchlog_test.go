@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// laggingCandidate is a candidate that shows the end of the log some time after the writer has
+// laggingCandidate is a candidate that reports the end of the log some time after the writer has
 // stopped: the first time after first, later ones after then.
 type laggingCandidate struct {
 	port.Engine
@@ -60,8 +60,8 @@ func (e *laggingCandidate) Status(ctx context.Context, id port.Ref) (port.Status
 	return st, err
 }
 
-// A candidate that missed the end of the log is told it by the writer, which
-// starts again for that: a few times, not without end.
+// A candidate that missed the end of the log receives it from the old writer, which is started
+// again for that a few times, but not without limit.
 func TestTheEndOfTheLogIsToldAgain(t *testing.T) {
 	for _, then := range []time.Duration{0, 1500 * time.Millisecond, time.Hour} {
 		t.Run(then.String(), func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestTheEndOfTheLogIsToldAgain(t *testing.T) {
 				up(l, "blue")
 				time.Sleep(time.Minute)
 				id, candidate := l.reader("blue")
-				old := l.world.Writer(ref("blue"))
+				old := l.sim.Writer(ref("blue"))
 				e.mu.Lock()
 				e.old, e.candidate = old, candidate.Name
 				e.mu.Unlock()
@@ -90,9 +90,8 @@ func TestTheEndOfTheLogIsToldAgain(t *testing.T) {
 	}
 }
 
-// delayedAgent is an agent that starts its engine some time after it was told to, as the
-// real one does, and a candidate that replays its own log for a while after it
-// has come back.
+// delayedAgent is an agent that starts its engine some time after the call, as the real one does,
+// and a candidate that replays its own log for a while after it has come back.
 type delayedAgent struct {
 	port.Engine
 	old, candidate string
@@ -108,7 +107,7 @@ func (e *delayedAgent) Stop(ctx context.Context, id port.Ref, mode port.StopMode
 		e.stopped = time.Now()
 	}
 	if id.Instance == e.old {
-		e.gen++ // as callStop: what was wanted is not wanted any more
+		e.gen++ // as callStop does: it withdraws an earlier start
 	}
 	e.mu.Unlock()
 	return e.Engine.Stop(ctx, id, mode)
@@ -152,8 +151,8 @@ func (e *delayedAgent) Status(ctx context.Context, id port.Ref) (port.Status, er
 	return st, err
 }
 
-// The grant is not taken from a writer that is about to start: it would write
-// under its old lease, beside the new one.
+// The grant is not taken from a writer that is about to start: it would write under its old lease
+// while the new writer writes, too.
 func TestAStartThatIsUnderWay(t *testing.T) {
 	for replays := 7500; replays <= 9000; replays += 500 {
 		for takes := 1560; takes <= 1760; takes += 20 {
@@ -162,11 +161,11 @@ func TestAStartThatIsUnderWay(t *testing.T) {
 				o.Latency, o.Times.Start = 200*time.Millisecond, 100*time.Millisecond
 				e := &delayedAgent{takes: time.Duration(takes) * time.Millisecond, replays: time.Duration(replays) * time.Millisecond}
 				wrap := func(o *sharedstorage.Options) { e.Engine, o.Ports.Engine = o.Ports.Engine, e }
-				inHarness(t, setup{sim: o, options: wrap}, func(l *harness) { // which asks for violations
+				inHarness(t, setup{sim: o, options: wrap}, func(l *harness) { // inHarness checks for violations
 					up(l, "blue")
 					time.Sleep(time.Minute)
 					id, candidate := l.reader("blue")
-					old := l.world.Writer(ref("blue"))
+					old := l.sim.Writer(ref("blue"))
 					e.mu.Lock()
 					e.old, e.candidate = old, candidate.Name
 					e.mu.Unlock()
@@ -179,8 +178,8 @@ func TestAStartThatIsUnderWay(t *testing.T) {
 	}
 }
 
-// A failover that has ended between its revocation and its grant leaves the grant
-// with nobody. A switch to a reader that lacks rows is refused then, too.
+// A failover that ended between its revocation and its grant leaves nobody with the grant. A
+// switch to a reader that lacks rows is refused in that case, too.
 func TestASwitchWhileNobodyHasTheGrant(t *testing.T) {
 	for _, revoked := range []bool{false, true} {
 		inHarness(t, setup{sim: times()}, func(l *harness) {
@@ -188,15 +187,15 @@ func TestASwitchWhileNobodyHasTheGrant(t *testing.T) {
 			l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.HA.Enabled = &off })
 			l.awaitRunning("blue", 10*time.Minute)
 			time.Sleep(time.Minute)
-			old := l.world.Writer(ref("blue"))
+			old := l.sim.Writer(ref("blue"))
 			id, candidate := l.reader("blue")
-			l.world.KillEngine(ref("blue"), candidate.Name)
-			time.Sleep(10 * time.Second) // rows are answered that the other reader has
-			l.world.KillEngine(ref("blue"), old)
+			l.sim.KillEngine(ref("blue"), candidate.Name)
+			time.Sleep(10 * time.Second) // clients get answers for rows that only the other reader has
+			l.sim.KillEngine(ref("blue"), old)
 			if revoked {
-				l.must(l.world.Ports().Storage.Grant(t.Context(), ref("blue"), "", l.world.Volume(ref("blue")).Epoch))
+				l.must(l.sim.Ports().Storage.Grant(t.Context(), ref("blue"), "", l.sim.Volume(ref("blue")).Epoch))
 			}
-			l.must(l.world.Ports().Engine.Start(t.Context(), ref("blue").Of(candidate.Name)))
+			l.must(l.sim.Ports().Engine.Start(t.Context(), ref("blue").Of(candidate.Name)))
 			time.Sleep(4 * time.Second)
 			l.request("blue", "switch-writer", id)
 			run := l.phase(l.atStep("CheckCandidate").ID, runtype.Succeeded, runtype.Paused)

@@ -36,7 +36,7 @@ type (
 	place      = machine.StateSpec[*Cluster]
 )
 
-// Table is the machine: the reference lifecycle of a database cluster, with
+// Table returns the state machine: the reference lifecycle of a database cluster, plus
 // RebuildingReader, ScalingIn and ExtendingStorage.
 func (o *Operator) Table() machine.Table[*Cluster] {
 	works := func(flow string, then machine.State) place { return place{Flow: flow, Then: then} }
@@ -73,11 +73,11 @@ func (o *Operator) Table() machine.Table[*Cluster] {
 	}
 }
 
-// fromRunning is the order of section 3 of the specification: the first that
-// holds wins.
+// fromRunning lists the transitions from Running in the order of section 3 of the specification:
+// the first that holds wins.
 func (o *Operator) fromRunning(rebuild transition) []transition {
 	return []transition{
-		// 1: the cluster as a whole
+		// 1: the whole cluster
 		rebuild,
 		// 2: a reader that has failed
 		{Event: "rebuild-reader", To: RebuildingReader, Why: "a reader has failed, or its rebuild was asked for", When: o.readerFailed, Params: o.rebuildReader},
@@ -88,7 +88,7 @@ func (o *Operator) fromRunning(rebuild transition) []transition {
 		{Event: "migrate-reader", To: Migrating, Why: "a move was asked for", When: requestPending(Migrate, "reader"), Params: forRequest},
 		{Event: "migrate-writer", To: Migrating, Flow: "MigrateWriter", Why: "a move was asked for", When: requestPending(Migrate, "writer"), Params: forRequest},
 		{Event: "remove-reader", To: ScalingIn, Why: "the removal of a reader was asked for", When: requestPending(RemoveReader, ""), Params: forRequest},
-		// 4 to 9: what the spec wants
+		// 4 to 9: changes of the spec
 		{Event: "class", To: ChangingSpecification, Why: "another class is wanted", When: whenStable(classDiffers, ofClass, ofQuota), Params: o.resize, Purpose: desiredClass},
 		{Event: "version", To: Upgrading, Why: "another version is wanted", When: whenStable(versionDiffers, ofVersion, ofQuota), Params: o.upgrade, Purpose: desiredVersion},
 		{Event: "parameters", To: ModifyingParameters, Why: "other parameters are wanted", When: parametersDiffer, Params: o.flush, Purpose: desiredParameters},
@@ -102,29 +102,30 @@ func deleted(c *Cluster) (bool, error) { return !c.DeletedAt.IsZero(), nil }
 
 func plain(*Cluster) (any, error) { return Input{Readers: []string{}}, nil }
 
-// whenSpecValid asks only about specs that can be done, and only when that is known:
-// the whole, or these parts of it.
+// whenSpecValid limits a condition to specs that can be carried out, as a whole or in these parts.
+// It does not hold while the classes are unknown, because then nobody can tell.
 func whenSpecValid(holds func(c *Cluster) bool, parts ...string) func(c *Cluster) (bool, error) {
 	return func(c *Cluster) (bool, error) {
 		return c.Facts.known(factClasses) && c.refusal(parts...) == nil && holds(c), nil
 	}
 }
 
-// whenStable asks only while the writer is healthy and all instances are known.
+// whenStable limits a condition to times when the writer is healthy and all instances are known.
 func whenStable(holds func(c *Cluster) bool, parts ...string) func(c *Cluster) (bool, error) {
 	return whenSpecValid(func(c *Cluster) bool {
 		return c.Facts.known(factInstances) && c.Facts.writer() != nil && holds(c)
 	}, parts...)
 }
 
-// failedFor reports an instance that has failed for Options.Failed.
+// failedFor reports whether an instance has failed for Options.FailedAfter.
 func (o *Operator) failedFor(c *Cluster, i *port.Instance) bool {
 	health, _ := c.Facts.health(i)
 	since, _ := c.failedSince(i, health)
 	return health == Failed && c.Facts.At.Sub(since) >= o.options.FailedAfter
 }
 
-// failedSince is since when an instance has its health, by the status of former passes.
+// failedSince returns the time since when an instance has its health, from the status of former
+// passes.
 func (c *Cluster) failedSince(i *port.Instance, health Health) (since time.Time, before bool) {
 	if was, ok := c.Status.Instances[c.Facts.key(i)]; ok && was.Name == i.Name && was.Health == string(health) {
 		return was.Since.Time, true
@@ -137,10 +138,10 @@ func (o *Operator) allFailed(c *Cluster) (bool, error) {
 		return c.Facts.known(factInstances), nil
 	}
 	if !c.Facts.known(factInstances) || c.Facts.writer() != nil || c.Facts.Volume.Writer == "" {
-		return false, nil // nothing was ever written, or nobody knows
+		return false, nil // nothing was ever written, or the facts do not tell
 	}
 	if pos, err := positionOf(c); err != nil || pos.Held && (pos.Previous == Recreating || pos.Previous == Creating || pos.Previous == Cloning) {
-		return false, err // it waits for a remedy
+		return false, err // the failed run waits for a remedy
 	}
 	n := 0
 	for i := range c.Facts.Instances {
@@ -157,11 +158,11 @@ func (o *Operator) allFailed(c *Cluster) (bool, error) {
 		pos, _ := positionOf(c)
 		return pos.State == Running, nil
 	}
-	// Without space none can start, and a new one could not either.
+	// On a full volume no engine can start, a new one included.
 	return c.Facts.known(factVolume) && !c.Facts.full(), nil
 }
 
-// full reports a volume without space.
+// full reports whether the volume is full.
 func (f *Facts) full() bool {
 	for _, st := range f.Engines {
 		if st.Code == string(port.StorageFull.Code) {
@@ -176,7 +177,7 @@ func (o *Operator) readerFailed(c *Cluster) (bool, error) {
 	return id != "" && c.Facts.writer() != nil && c.Refused == nil, nil
 }
 
-// faultyReader is the reader to be made anew, and the request that asks for it.
+// faultyReader returns the reader to rebuild, and the request for it if there is one.
 func (o *Operator) faultyReader(c *Cluster) (id, request string) {
 	if !c.Facts.known(factInstances) {
 		return "", ""
@@ -192,9 +193,8 @@ func (o *Operator) faultyReader(c *Cluster) (id, request string) {
 	return "", ""
 }
 
-// emptyFor reports an instance that has been without data for Options.Failed. At
-// rest nobody fills it any more: its run was dropped. One too many is removed, not
-// made anew.
+// emptyFor reports whether an instance has been without data for Options.FailedAfter. At rest no
+// run will fill it: its run was dropped. A surplus one is removed instead of rebuilt.
 func (o *Operator) emptyFor(c *Cluster, i *port.Instance) bool {
 	if len(c.Facts.readers()) > c.desiredReaders() || c.oldest(RemoveReader) != nil {
 		return false
@@ -214,7 +214,7 @@ func versionDiffers(c *Cluster) bool {
 	return want != "" && c.Facts.any(func(i *port.Instance) bool { return i.Version != want })
 }
 
-// any reports whether something holds of the writer or of a reader.
+// any reports whether the predicate holds for the writer or a reader.
 func (f *Facts) any(holds func(i *port.Instance) bool) bool {
 	if leader := f.leader(); leader != nil && holds(leader) {
 		return true
@@ -236,12 +236,12 @@ func storageSmall(c *Cluster) (bool, error) {
 	}, ofSize)(c)
 }
 
-// creation gives places to the writer and the readers.
+// creation assigns places to the writer and the readers.
 func (o *Operator) creation(c *Cluster) (any, error) {
 	class, _ := c.Facts.class(c.className())
 	next := max(c.Status.NextID, 1)
 	in := Input{Class: class, Version: c.Spec.Engine.Version, Source: c.Spec.CloneFrom, Size: c.desiredSize(), ID: strconv.FormatInt(next, 10), Readers: []string{}}
-	if c.Facts.Volume.Writer != "" { // an earlier creation was given up: what it made is taken over
+	if c.Facts.Volume.Writer != "" { // an earlier creation was given up: the new one adopts its instances
 		next = c.nextPlace() - 1
 		if leader := c.Facts.leader(); leader != nil {
 			in.ID = leader.ID
@@ -257,7 +257,7 @@ func (o *Operator) creation(c *Cluster) (any, error) {
 	return in, nil
 }
 
-// resize goes through the readers that have another class, then the writer.
+// resize lists the readers that have another class; the flow changes the writer last.
 func (o *Operator) resize(c *Cluster) (any, error) {
 	class, _ := c.Facts.class(c.className())
 	in := Input{Class: class, Readers: c.Facts.places(func(i *port.Instance) bool { return i.Class.Name != class.Name })}
@@ -295,7 +295,7 @@ func (o *Operator) extend(c *Cluster) (any, error) {
 	return in, nil
 }
 
-// scaleOut gives places to new readers, above all that were ever given.
+// scaleOut assigns places to new readers, above all that were ever used.
 func (o *Operator) scaleOut(c *Cluster) (any, error) {
 	in := Input{Readers: []string{}, Next: c.nextPlace()}
 	for range c.desiredReaders() - len(c.Facts.readers()) {
@@ -305,7 +305,7 @@ func (o *Operator) scaleOut(c *Cluster) (any, error) {
 	return in, nil
 }
 
-// nextPlace is the lowest number that was never given to a place.
+// nextPlace returns the lowest number that was never used for a place.
 func (c *Cluster) nextPlace() int64 {
 	next := max(c.Status.NextID, 1)
 	for _, i := range c.Facts.Instances {
@@ -316,7 +316,7 @@ func (c *Cluster) nextPlace() int64 {
 	return next
 }
 
-// scaleIn takes the newest reader.
+// scaleIn removes the newest reader.
 func scaleIn(c *Cluster) (any, error) {
 	readers := c.Facts.readers()
 	return Input{ID: readers[len(readers)-1].ID, Readers: []string{}}, nil
@@ -327,7 +327,7 @@ func (o *Operator) rebuildReader(c *Cluster) (any, error) {
 	return Input{ID: id, Request: request, Readers: []string{}}, nil
 }
 
-// rebuildCluster gives the readers their places anew.
+// rebuildCluster assigns the readers their places again.
 func (o *Operator) rebuildCluster(c *Cluster) (any, error) {
 	class, ok := c.Facts.class(c.className())
 	if leader := c.Facts.leader(); !ok && leader != nil {
@@ -341,7 +341,7 @@ func (o *Operator) rebuildCluster(c *Cluster) (any, error) {
 		in.Readers = append(in.Readers, strconv.FormatInt(in.Next, 10))
 		in.Next++
 	}
-	in.ID = strconv.FormatInt(in.Next, 10) // of a writer, if none of the old ones survives
+	in.ID = strconv.FormatInt(in.Next, 10) // place of the writer, if no old instance survives
 	in.Next++
 	return in, nil
 }

@@ -24,7 +24,7 @@ import (
 
 var at = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// fixture is a cluster at rest: writer 1, readers 2 and 3.
+// fixture returns a cluster at rest: writer 1, readers 2 and 3.
 func fixture() *Cluster {
 	readers, size := int32(2), resource.MustParse("10Gi")
 	c := &Cluster{Kind: Kind, Ref: port.Ref{Namespace: "default", Name: "blue", UID: "u"}, Generation: 4}
@@ -48,7 +48,7 @@ func fixture() *Cluster {
 	return c
 }
 
-// all is everything at once: what a cluster could want, in the order of section 3.
+// wants makes a cluster want something. The cases are in the order of section 3.
 func wants(c *Cluster, what string) {
 	request := func(kind, args string) {
 		c.Status.Requests = append(c.Status.Requests, v1alpha1.RequestStatus{ID: kind + args, Kind: kind, Args: args, State: Pending})
@@ -126,7 +126,7 @@ func decide(t *testing.T, c *Cluster, state machine.State) machine.Decision {
 	return machine.Decide(o.Table(), c, f)
 }
 
-// The order of section 3 of the specification: each wish wins over all behind it.
+// The order of section 3 of the specification: each event wins over all later ones.
 func TestOrderOfTransitions(t *testing.T) {
 	order := []struct {
 		what string
@@ -151,7 +151,7 @@ func TestTransitions(t *testing.T) {
 	for _, r := range []struct {
 		from  machine.State
 		wants []string
-		to    machine.State // empty: it stays
+		to    machine.State // empty: the state does not change
 		flow  string
 	}{
 		{Running, nil, "", ""},
@@ -194,7 +194,7 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// Conditions of what can be seen of a cluster; the messages are golden.
+// Conditions for different observations of a cluster; the messages are golden.
 func TestConditions(t *testing.T) {
 	o := &Operator{options: Options{FailedAfter: time.Minute, Now: func() time.Time { return at }}}
 	running := machine.Position{State: Running, Visit: 2}

@@ -14,12 +14,11 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// TopologyLock is the annotation that holds the lock on the topology: a
-// lock.Record as JSON. Whoever else must not see instances come and go (a
-// backup, a person) may take it.
+// TopologyLock is the annotation with the lock on the topology: a lock.Record as JSON. A backup,
+// or a person, takes it to keep instances from being added or removed.
 const TopologyLock = Prefix + "topology-lock"
 
-// lockOwner is the operator, for all runs of this cluster.
+// lockOwner is the same for all runs of a cluster.
 func (c *Cluster) lockOwner() string { return "sharedstorage/" + cmp.Or(c.Ref.UID, c.Ref.String()) }
 
 func (c *Cluster) storedLock() (text string, stored lock.Stored) {
@@ -34,15 +33,15 @@ func (c *Cluster) storedLock() (text string, stored lock.Stored) {
 	return text, lock.Stored{Record: &r}
 }
 
-// adding is the flow that adds readers, under the lock that LockTopology took.
+// adding is the flow that adds readers under the lock that LockTopology took.
 const adding = "AddReaders"
 
-// renewed is when an own lock was written last.
+// renewed returns when an own lock was last written.
 func renewed(r *lock.Record) time.Time { return r.End.Add(-lock.DefaultDuration) }
 
-// takeTopologyLock takes the lock, or waits until somebody else's has ended. An
-// own one that has half of its time left is left alone, unless it is older than this
-// state: a run before may have left it, and then it is given back at any time.
+// takeTopologyLock takes the lock, or waits until another owner's lock has ended. It does not
+// renew an own lock before half of its time is over, except one that is older than this state: an
+// earlier run took that one and may release it at any time.
 func takeTopologyLock(ctx context.Context, w *work) outcome.Outcome {
 	p, err := positionOf(w.c)
 	if err != nil {
@@ -81,7 +80,7 @@ func (w *work) writeLock(ctx context.Context, text string, r *lock.Record) error
 	return w.o.stores[w.c.Kind].Annotate(ctx, w.c, TopologyLock, text, next)
 }
 
-// releaseTopologyLock gives an own lock back.
+// releaseTopologyLock releases an own lock.
 func releaseTopologyLock(ctx context.Context, w *work) outcome.Outcome {
 	text, stored := w.c.storedLock()
 	if stored.Record == nil || stored.Record.Owner != w.c.lockOwner() {
@@ -94,8 +93,8 @@ func releaseTopologyLock(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Fail(err)
 }
 
-// awaitQuietTopology waits until the manager and the facts agree who writes: no
-// failover is under way. The lock is kept meanwhile.
+// awaitQuietTopology waits until the cluster manager and the facts agree about the writer, so no
+// failover is under way. It keeps the lock meanwhile.
 func awaitQuietTopology(ctx context.Context, w *work) outcome.Outcome {
 	if out := takeTopologyLock(ctx, w); !out.IsDone() {
 		return out

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// topologyLock is the lock on the topology of blue; nil: nobody has taken it.
+// topologyLock returns the lock on the topology of blue; nil if nobody has it.
 func (l *harness) topologyLock() *lock.Record {
 	l.t.Helper()
 	text := l.observe("blue").Annotations[sharedstorage.TopologyLock]
@@ -27,7 +27,7 @@ func (l *harness) topologyLock() *lock.Record {
 	return &r
 }
 
-// backup takes the lock on the topology for somebody else, whoever has it.
+// backup takes the lock on the topology for another owner.
 func (l *harness) backup(most time.Duration) {
 	raw, _ := json.Marshal(lock.Record{Owner: "backup", Start: time.Now(), End: time.Now().Add(most)})
 	l.clusters.user("blue", func(k *storedCluster) { k.annotations[sharedstorage.TopologyLock] = string(raw) })
@@ -42,18 +42,18 @@ func (l *harness) backs() bool {
 	return r != nil && r.Owner == "backup"
 }
 
-// lagging lets the newest reader be behind.
+// lagging makes the newest reader lag.
 func (l *harness) lagging(place string, bytes int64) {
-	for _, i := range l.world.Instances(ref("blue")) {
+	for _, i := range l.sim.Instances(ref("blue")) {
 		if i.ID == place {
-			l.world.Lag(ref("blue"), i.Name, bytes)
+			l.sim.Lag(ref("blue"), i.Name, bytes)
 		}
 	}
 }
 
-func (l *harness) count() int { return len(l.world.Instances(ref("blue"))) }
+func (l *harness) count() int { return len(l.sim.Instances(ref("blue"))) }
 
-// adds begins to add a reader, which has place 4, and holds it behind.
+// adds begins to add a reader in place 4, and keeps it lagging.
 func (l *harness) adds() *runtype.Run {
 	l.t.Helper()
 	up(l, "blue")
@@ -63,8 +63,8 @@ func (l *harness) adds() *runtype.Run {
 	return run
 }
 
-// Nobody is made while somebody else holds the lock; when it has ended, the
-// readers are (spec 4).
+// No instance is created while another owner has the lock. When the lock has ended, the readers
+// are created (spec 4).
 func TestTheTopologyIsLockedByAnother(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
@@ -84,7 +84,7 @@ func TestTheTopologyIsLockedByAnother(t *testing.T) {
 	})
 }
 
-// A lock that does not end interrupts, with the remedy; it is taken when it is gone.
+// A lock that does not end interrupts the run, with the remedy; the run takes it when it is free.
 func TestTheTopologyStaysLocked(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
@@ -101,7 +101,7 @@ func TestTheTopologyStaysLocked(t *testing.T) {
 	})
 }
 
-// The lock is renewed as long as readers are added, however long that takes.
+// The lock is renewed as long as readers are being added, however long that takes.
 func TestTheTopologyLockIsRenewed(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		l.adds()
@@ -123,8 +123,8 @@ func TestTheTopologyLockIsRenewed(t *testing.T) {
 	})
 }
 
-// A lock that ended while no operator was there, and was taken by somebody else:
-// the run waits for it, and takes it again before it goes on.
+// A lock that ended while no operator ran, and that another owner took: the run waits for it, and
+// takes it again before it goes on.
 func TestTheTopologyLockIsLost(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		l.adds()
@@ -137,7 +137,7 @@ func TestTheTopologyLockIsLost(t *testing.T) {
 		l.start()
 		l.lagging("4", 0)
 		member := func() bool {
-			return slices.ContainsFunc(l.world.Topology(ref("blue")).Members, func(m port.Member) bool { return m.ID == "4" })
+			return slices.ContainsFunc(l.sim.Topology(ref("blue")).Members, func(m port.Member) bool { return m.ID == "4" })
 		}
 		for range 4 {
 			time.Sleep(time.Minute)
@@ -154,7 +154,7 @@ func TestTheTopologyLockIsLost(t *testing.T) {
 	})
 }
 
-// One that somebody else takes for longer than the step waits interrupts the run.
+// A lock that another owner keeps longer than the step waits interrupts the run.
 func TestTheTopologyLockIsTakenAway(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		l.adds()
@@ -171,8 +171,8 @@ func TestTheTopologyLockIsTakenAway(t *testing.T) {
 	})
 }
 
-// One that has ended while the run was stopped is taken again; a cancel with
-// undo or drop gives it back at once, one with hold lets it end.
+// A lock that ended while the run was stopped is taken again. A cancel with undo or drop releases
+// it at once, one with hold lets it expire.
 func TestTheTopologyLockAfterACancel(t *testing.T) {
 	by := workflow.Actor{Name: "uma", Reason: "test"}
 	for _, mode := range []runtype.Mode{runtype.Hold, runtype.Undo, runtype.Drop} {
@@ -211,7 +211,7 @@ func TestTheTopologyLockAfterACancel(t *testing.T) {
 	}
 }
 
-// A cancel with undo of LockTopology gives the lock back.
+// A cancel with undo of LockTopology releases the lock.
 func TestTheTopologyLockIsUndone(t *testing.T) {
 	by := workflow.Actor{Name: "uma", Reason: "test"}
 	o := times()
@@ -234,8 +234,8 @@ func TestTheTopologyLockIsUndone(t *testing.T) {
 	})
 }
 
-// A run took the lock and is gone, and what it was for is not wanted any more:
-// the lock does not stay.
+// A run took the lock and is gone, and the spec does not want its change any more: the lock is
+// released.
 func TestTheTopologyLockThatIsLeftBehind(t *testing.T) {
 	o := times()
 	o.Latency = 500 * time.Millisecond
@@ -257,8 +257,8 @@ func TestTheTopologyLockThatIsLeftBehind(t *testing.T) {
 	})
 }
 
-// A lock that is younger than the rest is that of a run which this pass does not
-// know of yet: it is left alone.
+// A lock that is younger than the state of rest belongs to a run which this pass does not know
+// yet: it is left alone.
 func TestTheTopologyLockOfAnUnknownRun(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
@@ -272,7 +272,7 @@ func TestTheTopologyLockOfAnUnknownRun(t *testing.T) {
 	})
 }
 
-// Each of the two states writes the lock once, not at each look.
+// Each of the two states writes the lock once, not at each poll.
 func TestTheTopologyLockIsWrittenOnce(t *testing.T) {
 	o := times()
 	o.Latency = 500 * time.Millisecond

@@ -7,20 +7,21 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// desiredGeneration is the generation of the spec; 0: whether a run that was stopped is
-// wanted still cannot be told now, since too little of the cluster is known.
+// desiredGeneration returns the generation of the spec, or 0 while too little of the cluster is
+// known to decide whether a stopped run is still wanted.
 func desiredGeneration(c *Cluster) int64 {
 	f := c.Facts
 	if c.Refused != nil || !f.known(factInstances) || !f.known(factVolume) || !f.known(factClasses) {
 		return 0
 	}
 	if f.Volume.Writer != "" && f.writer() == nil {
-		return 0 // nothing is taken back while nobody writes
+		return 0 // no run is withdrawn while there is no writer
 	}
 	return c.Generation
 }
 
-// The purposes of events: the parts of the spec that their runs carry out.
+// The purposes of events: the parts of the spec that their runs carry out. A run is withdrawn when
+// its purpose changes.
 
 func desiredCreation(c *Cluster) (any, error) {
 	s := c.Spec
@@ -47,8 +48,7 @@ func desiredReaderSpec(c *Cluster) (any, error) {
 	return map[string]any{"readers": c.desiredReaders(), "class": c.className(), "scheduling": c.Spec.Scheduling}, nil
 }
 
-// fit asks the adapter whether it could make what the spec asks for and is not
-// there yet, before a run is begun for it.
+// fit asks the adapter whether it can provide what the spec asks for, before a run begins.
 func (o *Operator) fit(ctx context.Context, c *Cluster) {
 	checker, able := o.options.Ports.Instances.(port.Checker)
 	p, err := positionOf(c)
@@ -56,7 +56,7 @@ func (o *Operator) fit(ctx context.Context, c *Cluster) {
 		return
 	}
 	if resting := p.State == "" || p.State == Init || p.State == Running || p.Held; !resting {
-		return // a run is at work, and finds out by itself
+		return // the run finds out by itself
 	}
 	missing := c.desiredReaders() - len(c.Facts.readers())
 	if c.Facts.leader() == nil {
@@ -71,7 +71,7 @@ func (o *Operator) fit(ctx context.Context, c *Cluster) {
 	}
 	want := port.Instance{Class: class, Version: c.Spec.Engine.Version, NodeSelector: c.Spec.Scheduling.NodeSelector, Spread: c.Spec.Scheduling.Spread}
 	size := c.desiredSize()
-	if c.Facts.known(factVolume) && c.Facts.Volume.Size > 0 { // as it is: that is what claims are made with
+	if c.Facts.known(factVolume) && c.Facts.Volume.Size > 0 { // the current size, since new claims are created with it
 		size = c.Facts.Volume.Size
 	}
 	check := func(version string) error {

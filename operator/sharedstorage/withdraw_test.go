@@ -16,8 +16,8 @@ func version(v string) func(s *v1alpha1.SharedStorageClusterSpec) {
 	return func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version = v }
 }
 
-// missing is a world in which instances cannot be made while the switch is on,
-// and nobody can know that before: an image that a registry does not have.
+// missing returns a simulation in which no instance can be created while the switch is on, and
+// nobody can know that before: a registry lacks the image.
 func missing() (setup, *atomic.Bool) {
 	var on atomic.Bool
 	o := times()
@@ -30,8 +30,8 @@ func missing() (setup, *atomic.Bool) {
 	return setup{sim: o}, &on
 }
 
-// A version that cannot be had is refused before anything is begun. Healing goes
-// on, and the mended spec is carried out.
+// A version that does not exist is refused before a run begins. Healing goes on, and the corrected
+// spec is carried out.
 func TestFinding14AVersionThatIsNotThereIsNotBegun(t *testing.T) {
 	o := times()
 	o.Versions = []string{"15.4", "15.5"}
@@ -49,9 +49,9 @@ func TestFinding14AVersionThatIsNotThereIsNotBegun(t *testing.T) {
 			t.Errorf("the plan: %+v %v", plan, err)
 		}
 		_, sick := l.reader("blue")
-		l.world.DropInstance(ref("blue"), sick.Name)
+		l.sim.DropInstance(ref("blue"), sick.Name)
 		time.Sleep(10 * time.Minute)
-		if got := len(l.world.Streaming(ref("blue"))); got != 2 {
+		if got := len(l.sim.Streaming(ref("blue"))); got != 2 {
 			t.Errorf("%d readers stream: healing stands still\n%s", got, l.story())
 		}
 		l.visited("Upgrading", 0)
@@ -63,8 +63,8 @@ func TestFinding14AVersionThatIsNotThereIsNotBegun(t *testing.T) {
 	})
 }
 
-// A version that turns out not to be there once the run is within its bracket:
-// the spec is mended as the remedy asks, and no command is needed.
+// A version turns out to be missing when the run is within its bracket: correcting the spec as the
+// remedy says is enough, no command is needed.
 func TestFinding14AMendedVersionNeedsNoCommand(t *testing.T) {
 	s, on := missing()
 	inHarness(t, s, func(l *harness) {
@@ -89,7 +89,7 @@ func TestFinding14AMendedVersionNeedsNoCommand(t *testing.T) {
 	})
 }
 
-// The plan of an interrupted cluster tells what becomes of the run.
+// The plan of an interrupted cluster says what happens to the run.
 func TestFinding14ThePlanTellsTheRule(t *testing.T) {
 	s, on := missing()
 	inHarness(t, s, func(l *harness) {
@@ -110,8 +110,8 @@ func TestFinding14ThePlanTellsTheRule(t *testing.T) {
 	})
 }
 
-// A cluster that could not be made is made as the mended spec asks; one whose
-// writer was let write already keeps it, with its data.
+// A cluster that could not be created is created as the corrected spec says. One whose writer had
+// the grant already keeps the writer with its data.
 func TestFinding14ACreationThatCannotBeMet(t *testing.T) {
 	t.Run("nothing written", func(t *testing.T) {
 		s, on := missing()
@@ -147,12 +147,12 @@ func TestFinding14ACreationThatCannotBeMet(t *testing.T) {
 	})
 }
 
-// More readers than the quota has room for are refused before any is made, and
-// made once there is room.
+// More readers than the quota allows are refused before any is created, and are created once there
+// is room.
 func TestFinding14AQuotaIsAskedFirst(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
-		l.world.Quota(1)
+		l.sim.Quota(1)
 		l.edit("blue", readers(5))
 		c := l.until("blue", "refused", time.Minute, func(c *sharedstorage.Cluster) bool {
 			return conditionOf(c, "Progressing").Reason == port.QuotaExceeded.Reason()
@@ -162,7 +162,7 @@ func TestFinding14AQuotaIsAskedFirst(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		l.visited("Locking", 0)
-		l.world.Quota(0)
+		l.sim.Quota(0)
 		time.Sleep(2 * time.Minute)
 		l.awaitRunning("blue", time.Hour)
 		l.checkInvariants("blue")
@@ -170,8 +170,8 @@ func TestFinding14AQuotaIsAskedFirst(t *testing.T) {
 	})
 }
 
-// A cluster never says that it rests as the newest spec asks before it does:
-// that is what apply --wait waits for.
+// A cluster does not report that it is at rest with the newest spec before it is: apply --wait
+// waits for that.
 func TestFinding12AClusterSaysWhenAChangeHasEnded(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// candidate is the name of the instance that is to become the writer: the
-// temporary reader of a replacement, or who holds the place that was asked for.
+// candidate returns the name of the instance that becomes the writer: the temporary reader of a
+// replacement, or the instance in the requested place.
 func (w *work) candidate() (name string, skip bool, err error) {
 	if a, err := w.allocated(); err == nil {
 		if !a.Skip && w.f.named(a.Name) == nil {
@@ -24,8 +24,8 @@ func (w *work) candidate() (name string, skip bool, err error) {
 	return holders[0].Name, false, nil
 }
 
-// refusal is the fault of a switch that cannot go on for its candidate. One that
-// has the grant is the writer: no other one may write before a person says so.
+// refusal returns the fault of a switch whose candidate cannot take over. A candidate with the
+// grant counts as the writer: no other instance may write before a person decides.
 func (w *work) refusal(candidate string) *fault.Kind {
 	if granted := w.f.Volume.Writer; granted != "" && (granted == candidate || w.f.named(granted) == nil) {
 		return port.WriterUnhealthy
@@ -33,15 +33,15 @@ func (w *work) refusal(candidate string) *fault.Kind {
 	return port.SwitchRefused
 }
 
-// checkCandidate refuses a reader that could not take over now. One that has
-// just fallen is brought back: so far nobody waits for it.
+// checkCandidate rejects a reader that cannot take over now. It restarts one that has just gone
+// down, since the writer still works.
 func checkCandidate(ctx context.Context, w *work) outcome.Outcome {
 	name, skip, err := w.candidate()
 	if err != nil || skip {
 		return outcome.Fail(err)
 	}
 	if writer := w.f.writer(); writer != nil && writer.Name == name {
-		return outcome.Done() // it has taken over already
+		return outcome.Done() // it is the writer already
 	}
 	switch st := w.f.Engines[name]; {
 	case !st.Ready:
@@ -56,11 +56,11 @@ func checkCandidate(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Done()
 }
 
-// awaitStreaming waits a little for a candidate that does not stream from the writer: it
-// may have just come back.
+// awaitStreaming waits a short time for a candidate that does not stream from the writer: it may
+// have just started.
 func (w *work) awaitStreaming(ctx context.Context, name string) outcome.Outcome {
 	if w.waited() < unhealthyAfter {
-		writer := w.f.writer().Name // it may have another address since
+		writer := w.f.writer().Name // the writer may have got another address
 		if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Engine.Follow(ctx, w.ref.Of(name), writer) }); err != nil {
 			return outcome.Fail(withInstance(err, name))
 		}
@@ -75,7 +75,7 @@ type fenced struct {
 	End uint64 `json:"end,omitempty"`
 }
 
-// fenceOldWriter stops the writer, so that its log has an end.
+// fenceOldWriter stops the writer, so that its log ends.
 func fenceOldWriter(ctx context.Context, w *work) outcome.Outcome {
 	name, skip, err := w.candidate()
 	if err != nil || skip {
@@ -87,7 +87,7 @@ func fenceOldWriter(ctx context.Context, w *work) outcome.Outcome {
 	if w.promoted(name) {
 		return outcome.Done()
 	}
-	// The candidate must be able to take over before the writer goes.
+	// The writer stops only if the candidate can take over.
 	switch st := w.f.Engines[name]; {
 	case !st.Ready:
 		return w.bringBack(ctx, name)
@@ -103,14 +103,14 @@ func fenceOldWriter(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Fail(w.t.Set(fenced{Old: old, End: w.f.Engines[old].Position}))
 }
 
-// promoted reports that the instance writes already.
+// promoted reports whether the instance writes already.
 func (w *work) promoted(name string) bool {
 	st := w.f.Engines[name]
 	return st.Running && st.Role == port.Primary && w.f.Volume.Writer == name
 }
 
-// stopWriter stops every engine that writes, but the candidate's. stopped: none
-// does, and old is the one that had the grant.
+// stopWriter stops every engine that writes, except the candidate's. stopped means that none
+// writes any more; old is the instance that had the grant.
 func (w *work) stopWriter(ctx context.Context, candidate string) (old string, stopped bool, out outcome.Outcome) {
 	for _, i := range w.f.primaries() {
 		if i.Name == candidate {
@@ -128,7 +128,7 @@ func (w *work) stopWriter(ctx context.Context, candidate string) (old string, st
 		if !asked {
 			return old, false, w.await(pollSoon, port.SwitchRefused, "WriterNotAsked", "instance %s cannot be asked whether it has stopped", old)
 		}
-		if old != candidate && st.Running && st.Role == port.NoRole { // on its way down, or up: its log has no end yet
+		if old != candidate && st.Running && st.Role == port.NoRole { // it is stopping or starting: its log has no end yet
 			if w.sinceOrder() >= unhealthyAfter {
 				if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Engine.Stop(ctx, w.ref.Of(old), port.Immediate) }); err != nil {
 					return "", false, outcome.Fail(err)
@@ -140,7 +140,7 @@ func (w *work) stopWriter(ctx context.Context, candidate string) (old string, st
 	return old, true, outcome.Done()
 }
 
-// unfenceOldWriter lets the writer write again, if nobody took its place.
+// unfenceOldWriter starts the old writer again, if no other instance became the writer.
 func unfenceOldWriter(ctx context.Context, w *work) outcome.Outcome {
 	old := w.f.Volume.Writer
 	if len(w.f.primaries()) > 0 || old == "" || w.f.named(old) == nil {
@@ -155,9 +155,8 @@ func unfenceOldWriter(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Done()
 }
 
-// awaitCandidateComplete waits until the candidate has all that was written.
-// A failover may have come while the run was paused: then it is the newer
-// writer that is stopped first.
+// awaitCandidateComplete waits until the candidate has the whole log. A failover may have happened
+// while the run was paused; then it stops the newer writer first.
 func awaitCandidateComplete(ctx context.Context, w *work) outcome.Outcome {
 	name, skip, err := w.candidate()
 	if err != nil || skip || w.promoted(name) {
@@ -169,13 +168,13 @@ func awaitCandidateComplete(ctx context.Context, w *work) outcome.Outcome {
 	return w.complete(ctx, name)
 }
 
-// complete is Done when nobody writes and the candidate has all that was written.
+// complete is Done when nobody writes and the candidate has the whole log.
 func (w *work) complete(ctx context.Context, name string) outcome.Outcome {
 	st, asked := w.f.Engines[name]
 	ready := asked && st.Ready
 	writer := w.f.Volume.Writer
 	if is := w.f.Engines[writer]; writer != name && is.Running && !(ready && st.Streaming && st.Upstream == writer && st.Lag < caughtUpBytes) &&
-		(is.Role != port.NoRole || w.sinceOrder() < unhealthyAfter) { // else it hangs
+		(is.Role != port.NoRole || w.sinceOrder() < unhealthyAfter) { // otherwise it hangs
 		return w.catchUp(ctx, name, writer)
 	}
 	old, stopped, out := w.stopWriter(ctx, name)
@@ -200,10 +199,10 @@ func (w *work) complete(ctx context.Context, name string) outcome.Outcome {
 	return w.checkWithoutLogEnd(name, old)
 }
 
-// resendLog lets the old writer tell a candidate the end of its log, which it missed,
-// when it had some time to come to that end by itself.
+// resendLog starts the old writer again, so that the candidate receives the end of the log that it
+// missed. Before that the candidate has some time to reach the end by itself.
 func (w *work) resendLog(ctx context.Context, name, old string) outcome.Outcome {
-	if last, _ := w.lastOrder(); last.starts < 2 && w.sinceOrder() >= candidateBehindAfter { // who else could tell it?
+	if last, _ := w.lastOrder(); last.starts < 2 && w.sinceOrder() >= candidateBehindAfter { // no other instance can send it
 		w.ordered(true)
 		if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Engine.Start(ctx, w.ref.Of(old)) }); err != nil {
 			return outcome.Fail(withInstance(err, old))
@@ -212,14 +211,14 @@ func (w *work) resendLog(ctx context.Context, name, old string) outcome.Outcome 
 	return w.await(pollSoon, port.SwitchRefused, "CandidateBehind", "instance %s has not all that %s has written", name, old)
 }
 
-// catchUp lets the writer be where it writes again, or begins to: a failover
-// came, or the candidate missed the end of its log.
+// catchUp makes the candidate follow a writer that writes or starts again: a failover happened, or
+// the candidate missed the end of the log.
 func (w *work) catchUp(ctx context.Context, name, writer string) outcome.Outcome {
 	st := w.f.Engines[name]
 	switch {
 	case !st.Ready:
 		return w.bringBack(ctx, name)
-	case st.Upstream != writer || !st.Streaming: // also told again: it may have another address since
+	case st.Upstream != writer || !st.Streaming: // repeated on every poll: the writer may have got another address
 		if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Engine.Follow(ctx, w.ref.Of(name), writer) }); err != nil {
 			return outcome.Fail(withInstance(err, name))
 		}
@@ -227,9 +226,8 @@ func (w *work) catchUp(ctx context.Context, name, writer string) outcome.Outcome
 	return w.await(pollSoon, port.SwitchRefused, "CandidateBehind", "instance %s catches up with %s", name, writer)
 }
 
-// bringBack lets a candidate that has fallen come back as what it was. Nobody
-// may write meanwhile, so the patience is short: a run that gives up closes its
-// bracket, and with it the old writer writes again.
+// bringBack starts a candidate that went down as a follower again. Nobody may write meanwhile, so
+// it waits only briefly: a run that gives up closes its bracket, and that starts the old writer.
 func (w *work) bringBack(ctx context.Context, name string) outcome.Outcome {
 	st, asked := w.f.Engines[name]
 	i, refused := w.f.named(name), w.refusal(name)
@@ -281,8 +279,8 @@ func contains(all []string, one string) bool {
 	return false
 }
 
-// promoteCandidate gives the grant to the candidate and makes it the writer.
-// After this there is no way back but another switch.
+// promoteCandidate gives the grant to the candidate and promotes it. After this only another
+// switch leads back.
 func promoteCandidate(ctx context.Context, w *work) outcome.Outcome {
 	name, skip, err := w.candidate()
 	if err != nil || skip {
@@ -293,7 +291,7 @@ func promoteCandidate(ctx context.Context, w *work) outcome.Outcome {
 	}
 	made := w.f.named(name)
 	if !w.promoted(name) {
-		// The run may have been paused behind AwaitCandidateComplete, and somebody writes again.
+		// The run may have been paused after AwaitCandidateComplete, and somebody may write again.
 		if out := w.complete(ctx, name); !out.IsDone() {
 			return out
 		}
@@ -308,7 +306,7 @@ func promoteCandidate(ctx context.Context, w *work) outcome.Outcome {
 		}
 		if err := w.call(ctx, func(ctx context.Context) error {
 			return w.ports().Engine.Promote(ctx, w.ref.Of(name), w.f.Volume.Epoch)
-		}); fault.Of(err) == port.SwitchRefused { // it has fallen since it was asked
+		}); fault.Of(err) == port.SwitchRefused { // it went down after the check
 			return w.await(pollSoon, w.refusal(name), "CandidateNotReady", "%s", fault.Message(err))
 		} else if err != nil {
 			return outcome.Fail(err)
@@ -327,8 +325,8 @@ func promoteCandidate(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Done()
 }
 
-// awaitNoStart makes sure that no start of the old writer is under way when its grant
-// is taken: an agent notes what it is told, and does it a little later.
+// awaitNoStart makes sure that no start of the old writer is under way when its grant is taken,
+// because an agent records an order and carries it out a little later.
 func (w *work) awaitNoStart(ctx context.Context, name string) outcome.Outcome {
 	old := w.f.Volume.Writer
 	_, asked := w.f.Engines[old]
@@ -344,7 +342,7 @@ func (w *work) awaitNoStart(ctx context.Context, name string) outcome.Outcome {
 	return w.complete(ctx, name)
 }
 
-// followNewWriter points all other readers to the new writer.
+// followNewWriter makes all other readers follow the new writer.
 func followNewWriter(ctx context.Context, w *work) outcome.Outcome {
 	name, skip, err := w.candidate()
 	if err != nil || skip {
@@ -362,14 +360,14 @@ func followNewWriter(ctx context.Context, w *work) outcome.Outcome {
 		if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Engine.Follow(ctx, w.ref.Of(i.Name), writer) }); err != nil {
 			return outcome.Fail(withInstance(err, i.Name))
 		}
-		if w.waited() < unhealthyAfter { // one that does not come is made anew later
+		if w.waited() < unhealthyAfter { // a reader that does not come back is rebuilt later
 			return outcome.Wait(pollSoon, "Following", "instance %s turns to the new writer", i.Name)
 		}
 	}
 	return outcome.Done()
 }
 
-// rejoinOldWriter lets the old writer follow the new one.
+// rejoinOldWriter makes the old writer follow the new one.
 func rejoinOldWriter(ctx context.Context, w *work) outcome.Outcome {
 	if ok, out := w.checkHA(ctx); !ok {
 		return out
@@ -391,7 +389,7 @@ func rejoinOldWriter(ctx context.Context, w *work) outcome.Outcome {
 		if !asked || st.Running && st.Streaming {
 			continue
 		}
-		// Told at each look: the writer may have another address since.
+		// Repeated on every poll: the writer may have got another address.
 		if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Engine.Follow(ctx, w.ref.Of(i.Name), writer.Name) }); err != nil {
 			return outcome.Fail(withInstance(err, i.Name))
 		}

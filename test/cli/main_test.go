@@ -159,7 +159,7 @@ func onKubernetes(t *testing.T, kind kubestore.Kind) *fixture {
 	}
 	t.Cleanup(func() { store.Close() })
 	engine := engineOf(t, op, store)
-	controllers := kube.Controllers{Manager: m, Cache: cache, Operator: op, Site: site, Engine: engine, Workers: 4}
+	controllers := kube.Controllers{Manager: m, Cache: cache, Operator: op, Placement: site, Engine: engine, Workers: 4}
 	if err := errors.Join(controllers.Setup(), controllers.SetupMPD(mpds)); err != nil {
 		t.Fatal(err)
 	}

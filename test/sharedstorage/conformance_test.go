@@ -67,7 +67,7 @@ func TestConformance(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			Mend: func(t *testing.T, node string) {
+			Repair: func(t *testing.T, node string) {
 				t.Helper()
 				if err := nodes.StartNode(t.Context(), node); err != nil {
 					t.Fatal(err)
@@ -221,10 +221,10 @@ func (o labelledInstances) Nodes(ctx context.Context, c port.Ref) ([]port.Node, 
 func (d *suiteFixture) insert(id port.Ref, row string) (err error) {
 	for range 100 {
 		err = d.session(id, func(ctx context.Context, c *pgx.Conn) error {
-			if _, err := c.Exec(ctx, "CREATE TABLE IF NOT EXISTS exam (row text PRIMARY KEY)"); err != nil {
+			if _, err := c.Exec(ctx, "CREATE TABLE IF NOT EXISTS rows_of_suite (row text PRIMARY KEY)"); err != nil {
 				return err
 			}
-			_, err := c.Exec(ctx, "INSERT INTO exam VALUES ($1) ON CONFLICT DO NOTHING", row)
+			_, err := c.Exec(ctx, "INSERT INTO rows_of_suite VALUES ($1) ON CONFLICT DO NOTHING", row)
 			return err
 		})
 		if refused := new(pgconn.PgError); err == nil || errors.As(err, &refused) && refused.Code == "25006" { // read only
@@ -237,7 +237,7 @@ func (d *suiteFixture) insert(id port.Ref, row string) (err error) {
 
 func (d *suiteFixture) rows(id port.Ref) (rows []string, err error) {
 	err = d.session(id, func(ctx context.Context, c *pgx.Conn) error {
-		found, err := c.Query(ctx, "SELECT row FROM exam ORDER BY row")
+		found, err := c.Query(ctx, "SELECT row FROM rows_of_suite ORDER BY row")
 		if err != nil {
 			return err
 		}

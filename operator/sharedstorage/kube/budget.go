@@ -10,9 +10,9 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// budget demands so many healthy instances of a cluster. It is a number, as the
-// disruption controller resolves maxUnavailable for pods of its own kinds and of
-// what can be scaled only, and refuses every eviction otherwise.
+// budget requires this many healthy instances of a cluster. It is a number, because the disruption
+// controller resolves maxUnavailable only for pods of its own kinds and of scalable owners, and
+// refuses every eviction otherwise.
 func budget(c port.Ref, healthy int) *policyv1.PodDisruptionBudget {
 	return &policyv1.PodDisruptionBudget{ObjectMeta: meta(c, c.Name, ""), Spec: policyv1.PodDisruptionBudgetSpec{
 		MinAvailable: ptr(intstr.FromInt(healthy)),
@@ -20,8 +20,8 @@ func budget(c port.Ref, healthy int) *policyv1.PodDisruptionBudget {
 	}}
 }
 
-// protect lets a drain of nodes take one instance of those that there are.
-func (s *Placement) protect(ctx context.Context, c port.Ref, all []*held, report Restored) error {
+// protect updates the budget, so that a drain may evict one of the present instances.
+func (s *Placement) protect(ctx context.Context, c port.Ref, all []*instanceObjects, report Restored) error {
 	healthy := -1
 	for _, h := range all {
 		if !h.leaving() {
@@ -37,7 +37,7 @@ func (s *Placement) protect(ctx context.Context, c port.Ref, all []*held, report
 	s.applied.mu.Unlock()
 	done, err := s.restoreObject(ctx, c, want)
 	if done == wasGone && before && report != nil {
-		report("Restored", "PodDisruptionBudget %s was gone, and is made anew", want.Name)
+		report("Restored", "PodDisruptionBudget %s was gone, and is created again", want.Name)
 	}
 	return err
 }

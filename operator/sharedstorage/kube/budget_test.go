@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// A drain may take one instance of those that there are, however many these
-// become; a deleted cluster leaves no budget.
+// A drain may evict one of the present instances, however many there are. A deleted cluster leaves
+// no budget.
 func TestBudgetFollowsTheInstances(t *testing.T) {
 	g := newFixture(t)
 	demands := func() int {

@@ -13,8 +13,8 @@ import (
 
 var _ port.Checker = &Instances{}
 
-// Check implements port.Checker: is there an image for the version, and do the
-// quotas of the namespace leave room.
+// Check implements port.Checker: it checks that there is an image for the version, and that the
+// quotas of the namespace have room.
 func (i *Instances) Check(ctx context.Context, c port.Ref, want port.Instance, count int, size int64) error {
 	if want.Image == "" && !i.placement.o.ForeignImages {
 		if _, err := i.placement.image(want.Version); err != nil {
@@ -24,7 +24,7 @@ func (i *Instances) Check(ctx context.Context, c port.Ref, want port.Instance, c
 	var quotas corev1.ResourceQuotaList
 	err := i.placement.o.Live.List(ctx, &quotas, client.InNamespace(c.Namespace))
 	if apierrors.IsForbidden(err) {
-		return nil // the API server will say it of the pod
+		return nil // the API server will reject the pod
 	}
 	if err != nil {
 		return err
@@ -33,7 +33,7 @@ func (i *Instances) Check(ctx context.Context, c port.Ref, want port.Instance, c
 	for n := range quotas.Items {
 		q := &quotas.Items[n]
 		if len(q.Spec.Scopes) > 0 || q.Spec.ScopeSelector != nil {
-			continue // it counts some pods only
+			continue // the quota counts only some pods
 		}
 		for name, hard := range q.Status.Hard {
 			need, counts := needs[name]
@@ -52,7 +52,7 @@ func (i *Instances) Check(ctx context.Context, c port.Ref, want port.Instance, c
 	return nil
 }
 
-// needsOf is what instances take of quotas, under each name that quotas have for it.
+// needsOf returns what instances use of quotas, under each name that a quota may have for it.
 func needsOf(want port.Instance, count, size int64) corev1.ResourceList {
 	needs := corev1.ResourceList{}
 	put := func(amount *resource.Quantity, names ...corev1.ResourceName) {

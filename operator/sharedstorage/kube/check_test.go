@@ -17,13 +17,13 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// The quotas of the namespace are asked before a change is begun: what two more
-// instances need must fit under each name that a quota can have for it. A quota that
-// counts some pods only, and one of another namespace, are left to the API server.
+// The quotas of the namespace are checked before a change begins: what two more instances need
+// must fit under each name that a quota may have for it. A quota for some pods only, and one of
+// another namespace, are left to the API server.
 func TestFinding14AResourceQuotaIsAskedFirst(t *testing.T) {
 	instance := port.Instance{Version: "15.18", Class: port.Class{Name: "small", CPU: 1000, Memory: 1 << 30}}
 	for name, q := range map[string]struct {
-		hard, used string // of the resource
+		hard, used string // values of the quota
 		what       corev1.ResourceName
 		namespace  string
 		scopes     []corev1.ResourceQuotaScope
@@ -63,7 +63,7 @@ func TestFinding14AResourceQuotaIsAskedFirst(t *testing.T) {
 	}
 }
 
-// refusingClient is a client that may not list, or cannot.
+// refusingClient is a client without the permission to list, or with an API server that fails.
 type refusingClient struct {
 	client.Client
 	err error
@@ -73,8 +73,8 @@ func (r refusingClient) List(context.Context, client.ObjectList, ...client.ListO
 	return r.err
 }
 
-// A version without an image is refused before quotas are read. An operator that may
-// not read quotas leaves them to the API server; one that cannot does not guess.
+// A version without an image is rejected before quotas are read. An operator without the
+// permission to read quotas leaves them to the API server; a failed read is an error.
 func TestFinding14WhatCannotBeAsked(t *testing.T) {
 	g := newFixture(t)
 	small := port.Class{CPU: 1000, Memory: 1 << 30}

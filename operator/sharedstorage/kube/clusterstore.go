@@ -21,21 +21,21 @@ import (
 // ClusterKind is the kind of the objects of this operator.
 var ClusterKind = v1alpha1.GroupVersion.WithKind(sharedstorage.Kind)
 
-// unserved holds for a kind without a CRD.
+// unserved reports the error of a kind without a CRD.
 func unserved(err error) bool {
 	return apimeta.IsNoMatchError(err) || fault.Of(err) == controller.KindMissing || apierrors.IsNotFound(err)
 }
 
-// ClusterStore keeps clusters as SharedStorageCluster objects.
+// ClusterStore stores clusters as SharedStorageCluster objects.
 type ClusterStore struct {
 	objects   *controller.Store[*v1alpha1.SharedStorageCluster]
-	Placement *Placement // whose images are meant by a version; nil: a version is what the spec says
+	Placement *Placement // its images resolve spec.engine.version; nil: the spec's version is used as it is
 }
 
 var _ sharedstorage.ClusterStore = &ClusterStore{}
 
-// NewClusterStore makes a ClusterStore that reads from a cache, and from the API server what
-// this process has written and the cache does not have yet.
+// NewClusterStore returns a ClusterStore that reads from a cache. What this process has written
+// and the cache does not have yet, it reads from the API server.
 func NewClusterStore(cached client.Client, live client.Reader) *ClusterStore {
 	return &ClusterStore{objects: newObjects(cached, live, func() *v1alpha1.SharedStorageCluster { return &v1alpha1.SharedStorageCluster{} })}
 }
@@ -44,7 +44,7 @@ func newObjects[T client.Object](cached client.Client, live client.Reader, fresh
 	return &controller.Store[T]{Client: cached, Live: live, New: fresh, Finalizer: sharedstorage.Finalizer, Matters: ours}
 }
 
-// draftOf is the draft that a cluster was loaded with.
+// draftOf returns the draft with which a cluster was loaded.
 func draftOf[T client.Object](c *sharedstorage.Cluster) (*controller.Draft[T], error) {
 	draft, ok := c.Version.(*controller.Draft[T])
 	if !ok {
@@ -68,7 +68,7 @@ func (h *ClusterStore) Load(ctx context.Context, ref port.Ref) (*sharedstorage.C
 	return c, nil
 }
 
-// clusterOf is what all kinds of clusters say in their metadata.
+// clusterOf returns a cluster with the metadata of an object of any kind.
 func clusterOf(obj client.Object) *sharedstorage.Cluster {
 	c := &sharedstorage.Cluster{
 		Ref:        port.Ref{Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: string(obj.GetUID())},
@@ -94,8 +94,8 @@ func (h *ClusterStore) Save(ctx context.Context, c *sharedstorage.Cluster) error
 	return h.objects.Save(ctx, draft, c.Finalized)
 }
 
-// ours reports an annotation that may ask something of us: those of PolarDB Stack
-// have no domain.
+// ours reports whether an annotation may be a request to this operator. The annotations of PolarDB
+// Stack have no domain.
 func ours(annotation string) bool {
 	domain, _, qualified := strings.Cut(annotation, "/")
 	return !qualified || domain == "pawl.dev" || strings.HasSuffix(domain, ".pawl.dev")

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// copies is how often a copy that ends with an error is tried again.
+// copies is the number of attempts of a copy that ends with an error.
 const copies = 3
 
 const copyScript = `set -e
@@ -21,8 +21,8 @@ rm -rf part
 pg_basebackup -D part -X stream -c fast --no-password -U postgres
 mv part seed`
 
-// copied has the data of a source in a claim of the cluster, and reports whether
-// they are there. With again it makes what is missing.
+// copied copies the data of a source into a claim of the cluster, and reports whether they are
+// complete. It starts a copy only with again.
 func (s *Placement) copied(ctx context.Context, from, to port.Ref, v *volume, again bool) (done bool, message string, err error) {
 	pod := &corev1.Pod{}
 	err = s.o.Live.Get(ctx, client.ObjectKey{Namespace: to.Namespace, Name: copyName(to)}, pod)
@@ -49,7 +49,7 @@ func (s *Placement) copied(ctx context.Context, from, to port.Ref, v *volume, ag
 	return false, "copying the data of " + from.String(), nil
 }
 
-// finish takes the pod of a copy away.
+// finish removes the pod of a copy.
 func (s *Placement) finish(ctx context.Context, again bool, pod *corev1.Pod) error {
 	if !again {
 		return nil

@@ -9,10 +9,10 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Healers are those of what only an API server does, for the engine of an
-// operator. One that has just begun knows no roles yet and refuses everybody; and
-// a person may be giving the right that was missing. So a run that was refused is
-// tried again, later each time, for about an hour.
+// Healers returns healers for faults that only an API server causes, for the engine of an
+// operator. An API server that has just started knows no roles yet and forbids everything, and a
+// person may be about to grant a missing permission. So a run that got Forbidden is retried, with
+// growing pauses, for about an hour.
 func Healers() map[fault.Code]workflow.Healer {
 	again := func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }
 	return map[fault.Code]workflow.Healer{

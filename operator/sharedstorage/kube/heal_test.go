@@ -17,8 +17,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// A run that an API server refuses goes on by itself once the role is there; one
-// that is refused for ever is left to a person.
+// A run that an API server forbids continues by itself once the role exists. One that is forbidden
+// for good is left to a person.
 func TestRefusedForAWhile(t *testing.T) {
 	for name, c := range map[string]struct {
 		refusals int

@@ -16,8 +16,8 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
 )
 
-// Instances is port.Instances as claims and pods. The claim is the record of an
-// instance, and its pod can be made anew.
+// Instances implements port.Instances with claims and pods. The claim is the record of an
+// instance; the pod can be created again.
 type Instances struct{ placement *Placement }
 
 var (
@@ -25,14 +25,14 @@ var (
 	_ postgres.Locator = &Instances{}
 )
 
-// held is an instance as it stands in the API server; either may be nil.
-type held struct {
+// instanceObjects are the claim and the pod of an instance; either may be nil.
+type instanceObjects struct {
 	name  string
 	claim *corev1.PersistentVolumeClaim
 	pod   *corev1.Pod
 }
 
-// Ensure implements port.Instances. An instance whose pod is gone gets a new one.
+// Ensure implements port.Instances. It creates a new pod for an instance whose pod is gone.
 func (i *Instances) Ensure(ctx context.Context, c port.Ref, want port.Instance) (port.Instance, error) {
 	s := i.placement
 	h, err := s.readInstance(ctx, c, want.Name)
@@ -59,20 +59,20 @@ func (i *Instances) Ensure(ctx context.Context, c port.Ref, want port.Instance) 
 }
 
 // readInstance reads one instance.
-func (s *Placement) readInstance(ctx context.Context, c port.Ref, name string) (*held, error) {
+func (s *Placement) readInstance(ctx context.Context, c port.Ref, name string) (*instanceObjects, error) {
 	all, err := s.listInstances(ctx, c, s.o.Live, client.MatchingLabels{ClusterLabel: c.Name, ComponentLabel: instanceComponent, InstanceLabel: name})
 	if err != nil {
 		return nil, err
 	}
 	if len(all) == 0 {
-		return &held{name: name}, nil
+		return &instanceObjects{name: name}, nil
 	}
 	return all[0], nil
 }
 
-// all reads instances, by name. Pods come first: whose claim is missing after
+// listInstances reads instances, by name. It lists pods first: a pod whose claim is missing after
 // that has none, unless the two caches differ.
-func (s *Placement) listInstances(ctx context.Context, c port.Ref, from client.Reader, labels client.MatchingLabels) ([]*held, error) {
+func (s *Placement) listInstances(ctx context.Context, c port.Ref, from client.Reader, labels client.MatchingLabels) ([]*instanceObjects, error) {
 	var claims corev1.PersistentVolumeClaimList
 	var pods corev1.PodList
 	if err := from.List(ctx, &pods, client.InNamespace(c.Namespace), labels); err != nil {
@@ -81,12 +81,12 @@ func (s *Placement) listInstances(ctx context.Context, c port.Ref, from client.R
 	if err := from.List(ctx, &claims, client.InNamespace(c.Namespace), labels); err != nil {
 		return nil, err
 	}
-	var all []*held
-	find := func(name string) *held {
-		if n := slices.IndexFunc(all, func(h *held) bool { return h.name == name }); n >= 0 {
+	var all []*instanceObjects
+	find := func(name string) *instanceObjects {
+		if n := slices.IndexFunc(all, func(h *instanceObjects) bool { return h.name == name }); n >= 0 {
 			return all[n]
 		}
-		all = append(all, &held{name: name})
+		all = append(all, &instanceObjects{name: name})
 		return all[len(all)-1]
 	}
 	for n := range claims.Items {
@@ -95,13 +95,13 @@ func (s *Placement) listInstances(ctx context.Context, c port.Ref, from client.R
 	for n := range pods.Items {
 		find(pods.Items[n].Labels[InstanceLabel]).pod = &pods.Items[n]
 	}
-	slices.SortFunc(all, func(a, b *held) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(all, func(a, b *instanceObjects) int { return strings.Compare(a.name, b.name) })
 	return all, nil
 }
 
-// leaving reports an instance that was removed. One whose claim alone was
-// deleted, by somebody else, works on until its pod ends.
-func (h *held) leaving() bool {
+// leaving reports whether an instance was removed. One of which somebody else deleted only the
+// claim works on until its pod ends.
+func (h *instanceObjects) leaving() bool {
 	switch {
 	case h.claim == nil:
 		return h.pod != nil
@@ -111,8 +111,8 @@ func (h *held) leaving() bool {
 	return false
 }
 
-// wanted is the instance as it was asked for first, under its present id and type.
-func (h *held) wanted() (port.Instance, error) {
+// wanted returns the instance as it was first requested, with its present id and type.
+func (h *instanceObjects) wanted() (port.Instance, error) {
 	w := port.Instance{Name: h.name}
 	labels := map[string]string{}
 	switch {
@@ -128,7 +128,7 @@ func (h *held) wanted() (port.Instance, error) {
 	return w, nil
 }
 
-// create makes the claim of an instance, or gives it that of the writer before.
+// create creates the claim of an instance, or gives it that of an earlier writer.
 func (s *Placement) create(ctx context.Context, c port.Ref, want port.Instance) (*corev1.PersistentVolumeClaim, error) {
 	if err := s.checkNode(ctx, want); err != nil {
 		return nil, err
@@ -176,7 +176,7 @@ func (s *Placement) create(ctx context.Context, c port.Ref, want port.Instance) 
 	return claim, nil
 }
 
-// record is what is written down of an instance.
+// record is what is stored about an instance.
 type record struct {
 	claim func(*corev1.PersistentVolumeClaim)
 }
@@ -196,7 +196,7 @@ func (s *Placement) recorded(want port.Instance) (record, error) {
 	}}, err
 }
 
-// inherit gives an instance the claim that a writer before it has left. nil: there is none.
+// inherit gives an instance the claim that an earlier writer has left. nil: there is none.
 func (s *Placement) inherit(ctx context.Context, c port.Ref, take func(*corev1.PersistentVolumeClaim)) (*corev1.PersistentVolumeClaim, error) {
 	var list corev1.PersistentVolumeClaimList
 	if err := s.o.Live.List(ctx, &list, of(c, volumeComponent)...); err != nil {
@@ -206,7 +206,7 @@ func (s *Placement) inherit(ctx context.Context, c port.Ref, take func(*corev1.P
 	if len(list.Items) == 0 {
 		return nil, nil
 	}
-	slices.SortFunc(list.Items, func(a, b corev1.PersistentVolumeClaim) int { // the newest
+	slices.SortFunc(list.Items, func(a, b corev1.PersistentVolumeClaim) int { // the newest first
 		return strings.Compare(b.Annotations[usedAnnotation], a.Annotations[usedAnnotation])
 	})
 	claim := &list.Items[0]
@@ -225,9 +225,9 @@ func (s *Placement) inherit(ctx context.Context, c port.Ref, take func(*corev1.P
 	return claim, s.o.Client.Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// retype gives an instance the wanted id and type. The claim is the record, and
-// comes last: until it says so, the next call does what this one has left undone.
-func (s *Placement) retype(ctx context.Context, h *held, want port.Instance) error {
+// retype sets id and type of an instance. The claim is the record and is written last, so that a
+// repeated call completes an interrupted one.
+func (s *Placement) retype(ctx context.Context, h *instanceObjects, want port.Instance) error {
 	add := map[string]string{}
 	if want.ID != "" {
 		add[IDLabel] = want.ID
@@ -248,8 +248,8 @@ func (s *Placement) retype(ctx context.Context, h *held, want port.Instance) err
 		}
 		before := obj.DeepCopyObject().(client.Object)
 		label(obj, add)
-		// Of the version that was read: one that arrives late, from an operator that
-		// is no longer the leader, must not say what was true then.
+		// With the version that was read: a late patch of an operator that is no longer the leader
+		// must fail.
 		if err := s.o.Client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 			return err
 		}
@@ -257,9 +257,9 @@ func (s *Placement) retype(ctx context.Context, h *held, want port.Instance) err
 	return nil
 }
 
-// run has the pod there. One that has ended, whose node is ready, is removed, so
-// that the next call makes it anew.
-func (s *Placement) run(ctx context.Context, c port.Ref, h *held) error {
+// run ensures that the pod exists. It removes a pod that has ended on a ready node, so that the
+// next call creates it again.
+func (s *Placement) run(ctx context.Context, c port.Ref, h *instanceObjects) error {
 	if h.pod != nil {
 		ended := h.pod.Status.Phase == corev1.PodFailed || h.pod.Status.Phase == corev1.PodSucceeded
 		if ended && h.pod.DeletionTimestamp == nil {
@@ -295,7 +295,7 @@ func (i *Instances) Remove(ctx context.Context, c port.Ref, name string) error {
 	if err != nil {
 		return err
 	}
-	// The claim first: until its pod is gone it says that this is wanted.
+	// The claim first: until its pod is gone, the deleted claim shows that the removal is wanted.
 	if h.claim != nil && h.claim.DeletionTimestamp == nil {
 		if err := s.releaseClaim(ctx, c, h.claim, name); err != nil {
 			return err
@@ -307,7 +307,8 @@ func (i *Instances) Remove(ctx context.Context, c port.Ref, name string) error {
 	return s.deletePod(ctx, h.pod)
 }
 
-// releaseClaim deletes the claim of an instance; that of the writer stays without it.
+// releaseClaim deletes the claim of an instance. The claim of the writer stays without the
+// instance.
 func (s *Placement) releaseClaim(ctx context.Context, c port.Ref, claim *corev1.PersistentVolumeClaim, name string) error {
 	grant, err := s.Storage().grants(c).Read(ctx)
 	if err != nil {
@@ -326,7 +327,7 @@ func (s *Placement) releaseClaim(ctx context.Context, c port.Ref, claim *corev1.
 	if err := s.o.Client.Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return err
 	}
-	for n := range old.Items { // of an older epoch
+	for n := range old.Items { // claims of older epochs
 		if err := s.remove(ctx, &old.Items[n]); err != nil {
 			return err
 		}
@@ -334,8 +335,8 @@ func (s *Placement) releaseClaim(ctx context.Context, c port.Ref, claim *corev1.
 	return nil
 }
 
-// deletePod deletes a pod. On a node that does not answer nobody would end the
-// deletion; there it is forced, as a writer without its lease has stopped itself.
+// deletePod deletes a pod. On a node that does not answer nothing would complete the deletion, so
+// it is forced there; a writer without its lease has stopped itself.
 func (s *Placement) deletePod(ctx context.Context, pod *corev1.Pod) error {
 	if pod.DeletionTimestamp == nil {
 		return s.remove(ctx, pod)
@@ -350,22 +351,22 @@ func (s *Placement) deletePod(ctx context.Context, pod *corev1.Pod) error {
 	return client.IgnoreNotFound(s.o.Client.Delete(ctx, pod, client.GracePeriodSeconds(0)))
 }
 
-// Revive makes the pods anew that somebody, or the end of their node, has
-// removed: their claims are there still.
+// Revive creates the pods again that somebody, or the end of their node, has removed, and whose
+// claims still exist.
 func (s *Placement) Revive(ctx context.Context, c port.Ref, report Restored) error {
 	labels := client.MatchingLabels{ClusterLabel: c.Name, ComponentLabel: instanceComponent}
 	all, err := s.listInstances(ctx, c, s.o.Client, labels)
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(all, (*held).podLost) {
+	if slices.ContainsFunc(all, (*instanceObjects).podLost) {
 		if all, err = s.listInstances(ctx, c, s.o.Live, labels); err != nil {
 			return err
 		}
 		for _, h := range all {
 			if h.podLost() {
-				if h.pod == nil && report != nil && time.Since(h.claim.CreationTimestamp.Time) > time.Minute { // a younger one is being made
-					report("PodRestored", "the pod of instance %s was gone, and is made anew", h.name)
+				if h.pod == nil && report != nil && time.Since(h.claim.CreationTimestamp.Time) > time.Minute { // a younger instance is still being created
+					report("PodRestored", "the pod of instance %s was gone, and is created again", h.name)
 				}
 				if err := s.run(ctx, c, h); err != nil {
 					return err
@@ -373,11 +374,11 @@ func (s *Placement) Revive(ctx context.Context, c port.Ref, report Restored) err
 			}
 		}
 	}
-	return s.protect(ctx, c, all, report) // last: a budget that is refused keeps no pod from being made
+	return s.protect(ctx, c, all, report) // last: a rejected budget prevents no pod
 }
 
-// podLost reports an instance that has its claim and lost its pod.
-func (h *held) podLost() bool {
+// podLost reports whether an instance has its claim and lost its pod.
+func (h *instanceObjects) podLost() bool {
 	if h.claim == nil || h.claim.DeletionTimestamp != nil {
 		return false
 	}
@@ -414,12 +415,12 @@ func (i *Instances) List(ctx context.Context, c port.Ref) ([]port.Instance, erro
 	return found, nil
 }
 
-// Locate implements postgres.Places.
+// Locate implements postgres.Locator.
 func (i *Instances) Locate(ctx context.Context, id port.Ref) (postgres.Endpoint, error) {
 	var pod corev1.Pod
 	err := i.placement.o.Client.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: PodName(id)}, &pod)
 	if apierrors.IsNotFound(err) && i.placement.o.Live != client.Reader(i.placement.o.Client) {
-		err = i.placement.o.Live.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: PodName(id)}, &pod) // it may be new
+		err = i.placement.o.Live.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: PodName(id)}, &pod) // the cache may not have it yet
 	}
 	switch {
 	case apierrors.IsNotFound(err):

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// Each kind has a cache of its own: a pod is seen before its claim. It is not
-// one that was removed.
+// Each kind has a cache of its own, so a pod may appear before its claim. That does not mean that
+// the instance was removed.
 func TestAPodThatIsSeenBeforeItsClaim(t *testing.T) {
 	g := newFixture(t)
 	g.ensure(port.Volume{Size: gi})

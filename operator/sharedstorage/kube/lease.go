@@ -16,37 +16,36 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
 )
 
-// Grants is the record of who may write, in a Lease: the grant is an
-// annotation, the lease of the writer the rest. Every write is of the version
-// that was read.
+// Grants is the grant record in a Lease: an annotation has the grant, and the Lease itself the
+// lease of the writer. Every write names the version that was read.
 //
-// Clocks of nodes differ, so nobody reads the time in a lease: it runs for its
-// whole length from when this Grants saw it first, which may be longer than its
-// holder counts and is never less.
+// Clocks of nodes differ, so nobody uses the time in a Lease: a lease runs for its whole length
+// from when this Grants first saw it. That may be longer than its holder counts, and is never
+// less.
 type Grants struct {
 	Client  client.Client
 	Live    client.Reader // nil: Client
 	Cluster port.Ref
 
 	mu   sync.Mutex
-	last string // version of the lease that was seen last
+	last string // version of the Lease that was last seen
 	from time.Time
 }
 
 var _ postgres.Granter = &Grants{}
 
-// granted is the annotation.
+// granted is the value of the annotation.
 type granted struct {
 	Writer string `json:"writer"`
 	Epoch  int64  `json:"epoch"`
 	Leased int64  `json:"leased,omitempty"` // epoch of the lease
 }
 
-// maxTries is how often a write is tried again that others came before.
+// maxTries is the number of attempts of a write that conflicts with others.
 const maxTries = 8
 
-// Read implements postgres.Grants. GRANT_LOST where there is no record: that is
-// not the same as a grant to nobody.
+// Read implements postgres.Grants. It returns GRANT_LOST if there is no record, which is not the
+// same as a grant to nobody.
 func (g *Grants) Read(ctx context.Context) (postgres.Grant, error) {
 	record, err := g.load(ctx)
 	if err == nil && record == nil {
@@ -144,7 +143,7 @@ func (g *Grants) grant(record *coordinationv1.Lease) (postgres.Grant, error) {
 	return grant, nil
 }
 
-// write puts a grant into its record.
+// write writes a grant into its record.
 func write(record *coordinationv1.Lease, grant postgres.Grant, renewed bool) error {
 	text, err := json.Marshal(granted{grant.Writer, grant.Epoch, grant.Lease.Epoch})
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 
 var blue = port.Ref{Namespace: "default", Name: "blue", UID: "1"}
 
-// records is an API server with the record of a cluster.
+// records returns an API server with the grant record of a cluster.
 func records(t *testing.T) client.Client {
 	t.Helper()
 	scheme, err := Scheme()
@@ -29,8 +29,8 @@ func records(t *testing.T) client.Client {
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: blue.Namespace, Name: grantName(blue)}}).Build()
 }
 
-// Only a newer epoch takes the grant, and the next writer waits until the lease
-// of the one before has ended, counted from when it was seen.
+// Only a newer epoch takes the grant, and the next writer waits until the lease of the earlier one
+// has ended, counted from when it was first seen.
 func TestGrantInALease(t *testing.T) {
 	c := records(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -56,14 +56,14 @@ func TestGrantInALease(t *testing.T) {
 		_, err = old.Renew(ctx, "a", 1, 10*time.Second)
 		refused(err)
 		_, err = next.Renew(ctx, "b", 2, 10*time.Second)
-		refused(err) // a's lease runs, from now for all that b knows
+		refused(err) // b counts a's lease from now
 		time.Sleep(9 * time.Second)
 		_, err = next.Renew(ctx, "b", 2, 10*time.Second)
 		refused(err)
 		time.Sleep(2 * time.Second)
 		_, err = next.Renew(ctx, "b", 2, 10*time.Second)
 		must(err)
-		_, err = old.Renew(ctx, "a", 1, 0) // what a gives back is not b's
+		_, err = old.Renew(ctx, "a", 1, 0) // a cannot release b's lease
 		must(err)
 		g, err := operator.Read(ctx)
 		must(err)
@@ -78,7 +78,7 @@ func TestGrantInALease(t *testing.T) {
 	})
 }
 
-// Of many grants of one epoch at once exactly one wins.
+// Of many concurrent grants of one epoch exactly one succeeds.
 func TestGrantIsGuarded(t *testing.T) {
 	c := records(t)
 	var all sync.WaitGroup

@@ -25,7 +25,7 @@ const (
 	managerReplicas = 1
 )
 
-// Managers makes cluster managers as Deployments.
+// Managers runs cluster managers as Deployments.
 type Managers struct{ placement *Placement }
 
 var _ postgres.ManagerHosts = &Managers{}
@@ -53,8 +53,8 @@ func (m *Managers) Ensure(ctx context.Context, c port.Ref, want port.ManagerSpec
 	return m.endpoint(ctx, c, deployment)
 }
 
-// away is the node that the manager is to avoid: that of the writer when it
-// stands there, else what it avoids already, so that it moves for a reason only.
+// away returns the node that the manager should avoid: the node of the writer if the manager runs
+// there, otherwise the one that it avoids already, so that it moves only for a reason.
 func (m *Managers) away(ctx context.Context, c port.Ref, wanted string) (string, error) {
 	old := &appsv1.Deployment{}
 	err := m.placement.o.Live.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: managerName(c)}, old)
@@ -100,7 +100,7 @@ func (m *Managers) deployment(c port.Ref, want port.ManagerSpec, away string) (*
 			LivenessProbe:  &corev1.Probe{ProbeHandler: get("/healthz", managerPort), PeriodSeconds: 10, FailureThreshold: 6, TimeoutSeconds: 10},
 		}},
 		Volumes: []corev1.Volume{secretVolume(c)},
-		// A node that is gone must not keep the one who fails over.
+		// The manager must not stay on a node that is gone, because it does the failover.
 		Tolerations: []corev1.Toleration{
 			{Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr(int64(10))},
 			{Key: "node.kubernetes.io/unreachable", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr(int64(10))},
@@ -119,7 +119,7 @@ func (m *Managers) deployment(c port.Ref, want port.ManagerSpec, away string) (*
 	return d, nil
 }
 
-// pod is the one of the manager that runs; nil: none does.
+// pod returns the running pod of the manager, or nil.
 func (m *Managers) pod(ctx context.Context, c port.Ref) (*corev1.Pod, error) {
 	var list corev1.PodList
 	if err := m.placement.o.Client.List(ctx, &list, of(c, managerComponent)...); err != nil {
@@ -175,7 +175,7 @@ func (m *Managers) Remove(ctx context.Context, c port.Ref) error {
 	if err != nil {
 		return err
 	}
-	// Without its pod nobody fails over from here on.
+	// From here on nothing fails over, because the pod is deleted, too.
 	err = m.placement.o.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(c.Namespace),
 		client.MatchingLabels{ClusterLabel: c.Name, ComponentLabel: managerComponent}, client.GracePeriodSeconds(0))
 	if err := client.IgnoreNotFound(err); err != nil {

@@ -15,9 +15,8 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
 )
 
-// A manager whose save was carried out, and whose answer was lost, goes on saving,
-// whatever it has to say next; and what others change of the object is nothing to
-// it. One that is not the newest manager any more saves nothing.
+// A manager whose save took effect although its answer was lost continues to save, and ignores
+// changes that others make to the object. A manager that is not the newest any more saves nothing.
 func TestMemoryOfTheNewestManager(t *testing.T) {
 	lost := false
 	c := fake.NewClientBuilder().WithObjects(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: blue.Namespace, Name: managerName(blue)}}).
@@ -74,7 +73,7 @@ func TestMemoryOfTheNewestManager(t *testing.T) {
 	saved(true)
 
 	next := manager()
-	if err := save(next, true); err != nil { // the same words, and yet another one's
+	if err := save(next, true); err != nil { // the same state, saved by another manager
 		t.Fatal(err)
 	}
 	for range 2 {

@@ -23,13 +23,13 @@ import (
 )
 
 const (
-	// MPDOperator is whose MPDClusters are served where the operator has no name.
+	// MPDOperator is the operator name of the MPDClusters that an operator without a name serves.
 	MPDOperator = "polar-mpd"
-	// MPDStatus is the annotation of an MPDCluster that holds our status: its CRD
-	// keeps no fields but its own. What its status says is derived from this.
+	// MPDStatus is the annotation of an MPDCluster with our status, because its CRD keeps only its
+	// own fields. Those are derived from this.
 	MPDStatus = "pawl.dev/status"
 
-	// MPDKind is that of the objects.
+	// MPDKind is the kind of the objects.
 	MPDKind = "MPDCluster"
 
 	quotaStep = 10 << 10 // MB
@@ -38,7 +38,7 @@ const (
 // MPDClusterKind is the kind of the objects.
 var MPDClusterKind = mpd.GroupVersion.WithKind(MPDKind)
 
-// MPDClusterStore keeps clusters as MPDCluster objects.
+// MPDClusterStore stores clusters as MPDCluster objects.
 type MPDClusterStore struct {
 	objects   *controller.Store[*mpd.MPDCluster]
 	Placement *Placement // as in ClusterStore
@@ -49,14 +49,14 @@ type MPDClusterStore struct {
 
 var _ sharedstorage.ClusterStore = &MPDClusterStore{}
 
-// NewMPDClusterStore makes an MPDClusterStore as NewClusterStore does. name is that of the operator, as in
-// sharedstorage.Options.
+// NewMPDClusterStore returns an MPDClusterStore that reads as NewClusterStore does. name is the
+// name of the operator, as in sharedstorage.Options.
 func NewMPDClusterStore(cached client.Client, live client.Reader, name string) *MPDClusterStore {
 	return &MPDClusterStore{objects: newObjects(cached, live, func() *mpd.MPDCluster { return &mpd.MPDCluster{} }), name: name}
 }
 
-// mine reports an object of this operator. A name that is not there is MPDOperator,
-// on either side.
+// mine reports whether an object belongs to this operator. A missing name means MPDOperator, on
+// either side.
 func (h *MPDClusterStore) mine(obj *mpd.MPDCluster) bool {
 	return cmp.Or(obj.Spec.OperatorName, MPDOperator) == cmp.Or(h.name, MPDOperator)
 }
@@ -92,8 +92,8 @@ func (h *MPDClusterStore) Load(ctx context.Context, ref port.Ref) (*sharedstorag
 	return c, nil
 }
 
-// status is what an object says of itself: in our annotation, or as an operator
-// before this one has left it.
+// status reads the status of an object: from our annotation, or as an earlier operator has left
+// it.
 func (h *MPDClusterStore) status(ctx context.Context, c *sharedstorage.Cluster, obj *mpd.MPDCluster) (err error) {
 	text := obj.Annotations[MPDStatus]
 	if text == "" {
@@ -106,7 +106,7 @@ func (h *MPDClusterStore) status(ctx context.Context, c *sharedstorage.Cluster, 
 	return nil
 }
 
-// specOf is the spec of an MPDCluster as ours says it, and why it cannot be served.
+// specOf translates the spec of an MPDCluster into ours. refused is why it cannot be served.
 func specOf(obj *mpd.MPDCluster) (spec v1alpha1.SharedStorageClusterSpec, refused error) {
 	s := obj.Spec
 	spec.Engine.Type, spec.OperatorName = "postgres", s.OperatorName
@@ -134,7 +134,7 @@ func specOf(obj *mpd.MPDCluster) (spec v1alpha1.SharedStorageClusterSpec, refuse
 	if store := s.ShareStore; store != nil {
 		spec.Storage.Claim, spec.Storage.Volume = store.SharePvcName, store.VolumeID
 		if spec.Storage.Claim != "" {
-			spec.Storage.Volume = "" // the claim's
+			spec.Storage.Volume = "" // the claim determines it
 		}
 		if store.SharePvcNamespace != "" && store.SharePvcNamespace != obj.Namespace {
 			refused = errors.Join(refused, sharedstorage.SpecInvalid.Errorf("shareStore.sharePvcNamespace: the claim must be in namespace %s", obj.Namespace))
@@ -154,13 +154,13 @@ func specOf(obj *mpd.MPDCluster) (spec v1alpha1.SharedStorageClusterSpec, refuse
 	return spec, refused
 }
 
-// The annotations of requests there and here.
+// The request annotations of MPDCluster, and the requests that they stand for.
 var mpdRequests = map[string]string{
 	"restartCluster": sharedstorage.Restart, "restartIns": sharedstorage.Restart, "switchRw": sharedstorage.SwitchWriter, "migrate": sharedstorage.Migrate,
 	"removeIns": sharedstorage.RemoveReader, "forceRebuild": sharedstorage.Rebuild, "flushParams": sharedstorage.FlushParameters, "extendStorage": sharedstorage.ExtendStorage,
 }
 
-// requestOf translates an annotation of a request.
+// requestOf translates a request annotation.
 func requestOf(theirs, value string) (ours, translated string, ok bool) {
 	kind, ok := mpdRequests[theirs]
 	if !ok || value == "" || value == "F" || value == "false" || value == "0" {
@@ -176,7 +176,7 @@ func requestOf(theirs, value string) (ours, translated string, ok bool) {
 	return sharedstorage.Prefix + kind, value, true
 }
 
-// truthy is what counts as yes, and nothing else.
+// truthy reports whether a value means yes.
 func truthy(value string) bool { return value == "T" || value == "true" || value == "1" }
 
 // Annotate implements sharedstorage.ClusterStore.
@@ -200,8 +200,8 @@ func (h *MPDClusterStore) Annotate(ctx context.Context, c *sharedstorage.Cluster
 	return annotate(ctx, h.objects, draft, c, key, from, to)
 }
 
-// Save implements sharedstorage.ClusterStore: first what is derived, then our status, of
-// exactly the version that was loaded.
+// Save implements sharedstorage.ClusterStore: it writes the derived fields first, then our status,
+// on exactly the version that was loaded.
 func (h *MPDClusterStore) Save(ctx context.Context, c *sharedstorage.Cluster) error {
 	draft, err := draftOf[*mpd.MPDCluster](c)
 	if err != nil {
@@ -213,7 +213,7 @@ func (h *MPDClusterStore) Save(ctx context.Context, c *sharedstorage.Cluster) er
 	}
 	before := draft.Object.Status.ClusterStatus
 	derive(c, &draft.Object.Status)
-	stays := c.Finalized || slices.Contains(draft.Object.Finalizers, sharedstorage.Finalizer) // it goes last
+	stays := c.Finalized || slices.Contains(draft.Object.Finalizers, sharedstorage.Finalizer) // the finalizer goes last
 	if err := h.objects.Save(ctx, draft, stays); err != nil {
 		return err
 	}
@@ -233,13 +233,13 @@ func (h *MPDClusterStore) Classes(ctx context.Context, namespace string) (map[st
 	return classes(ctx, h.objects.Client, namespace)
 }
 
-// The names of states there, where they differ.
+// The names of states in MPDCluster, where they differ.
 var mpdStates = map[string]string{
 	"Interrupted": "Interrupt", "Recreating": "Rebuild", "ChangingSpecification": "ModifyClass", "ModifyingParameters": "FlushParams", "Switching": "SwitchRw",
 	"Upgrading": "UpgradeMinorVersion", "RebuildingReader": "RebuildRo", "Locking": "AddRo", "ScalingOut": "AddRo", "ScalingIn": "RemoveRo", "ExtendingStorage": "ExtendStorage",
 }
 
-// flowOf is the flow of the state a cluster is in; empty: that of the state itself.
+// flowOf returns the flow of the state a cluster is in; empty: the default flow of that state.
 func flowOf(s *v1alpha1.SharedStorageClusterStatus) string {
 	var p machine.Position
 	if len(s.Position) > 0 && json.Unmarshal(s.Position, &p) == nil && p.Flow != "" {
@@ -251,7 +251,7 @@ func flowOf(s *v1alpha1.SharedStorageClusterStatus) string {
 	return ""
 }
 
-// stateOf is the name of the state a cluster is in.
+// stateOf returns the name of the state a cluster is in.
 func stateOf(s *v1alpha1.SharedStorageClusterStatus, state string) string {
 	var args, kind string
 	for i := range s.Requests {
@@ -266,7 +266,7 @@ func stateOf(s *v1alpha1.SharedStorageClusterStatus, state string) string {
 		}
 		return "RestartCluster"
 	case "Migrating":
-		if flowOf(s) == "MigrateWriter" { // who writes changes on the way
+		if flowOf(s) == "MigrateWriter" { // the flow itself changes the writer
 			return "MigrateRw"
 		}
 		return "MigrateRo"
@@ -274,7 +274,7 @@ func stateOf(s *v1alpha1.SharedStorageClusterStatus, state string) string {
 	return cmp.Or(mpdStates[state], state)
 }
 
-// derive writes the status of an MPDCluster from ours.
+// derive sets the status of an MPDCluster from ours.
 func derive(c *sharedstorage.Cluster, to *mpd.MPDClusterStatus) {
 	s := &c.Status
 	to.ClusterStatus, to.FollowerNum, to.LeaderInstanceID, to.LeaderInstanceHost = stateOf(s, s.State), s.Readers, s.Writer, ""
@@ -298,9 +298,9 @@ func derive(c *sharedstorage.Cluster, to *mpd.MPDClusterStatus) {
 	}
 }
 
-// settleDesired copies a wish that is done to its plain field, with what it says
-// that is not known here, and removes it. A newer wish stays: the patch tests the
-// value.
+// settleDesired copies a completed change from its …ModifyTo field to the plain field, with the
+// parts that are unknown here, and removes the former. A newer value stays, because the patch
+// tests the value.
 func settleDesired(ctx context.Context, to client.Client, obj *mpd.MPDCluster, s *v1alpha1.SharedStorageClusterStatus) error {
 	var ops []controller.Operation
 	if want := obj.Spec.ClassInfoModifyTo; want.ClassName != "" && s.Class == want.ClassName {
@@ -320,7 +320,7 @@ func settleDesired(ctx context.Context, to client.Client, obj *mpd.MPDCluster, s
 	}
 	err = controller.Fault(to.Patch(ctx, obj.DeepCopy(), patch))
 	if fault.Of(err) == controller.Refused {
-		return nil // the value it tests is not there any more: the next pass sees the newer wish
+		return nil // the tested value has changed: the next pass reads the newer one
 	}
 	return err
 }

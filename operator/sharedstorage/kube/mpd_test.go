@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 )
 
-// The fields of an MPDCluster mean what section 1 of the specification says.
+// The fields of an MPDCluster have the meaning of section 1 of the specification.
 func TestSpecOfMPDCluster(t *testing.T) {
 	obj := &mpd.MPDCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}, Spec: mpd.MPDClusterSpec{
 		DBClusterType: "share", FollowerNum: 3, ClassInfo: mpd.ClassInfo{ClassName: "small"}, ClassInfoModifyTo: mpd.ClassInfo{ClassName: "large"},
@@ -44,7 +44,7 @@ func TestSpecOfMPDCluster(t *testing.T) {
 	}
 }
 
-// Requests are read under their names there; what means no is none.
+// Requests are read under their MPDCluster names; a value that means no is not a request.
 func TestRequestsOfMPDCluster(t *testing.T) {
 	for _, q := range []struct{ key, value, ours, translated string }{
 		{"restartCluster", "T", "pawl.dev/restart", "cluster"}, {"restartCluster", "1", "pawl.dev/restart", "cluster"}, {"restartCluster", "T#x", "pawl.dev/restart", "cluster#x"},
@@ -81,9 +81,9 @@ func TestStatesOfMPDCluster(t *testing.T) {
 		{none, "Upgrading", "UpgradeMinorVersion"}, {none, "Locking", "AddRo"}, {none, "ScalingOut", "AddRo"}, {none, "ScalingIn", "RemoveRo"}, {none, "ExtendingStorage", "ExtendStorage"},
 		{working("restart", "cluster"), "Restarting", "RestartCluster"}, {working("restart", "2"), "Restarting", "RestartIns"},
 		{none, "Switching", "SwitchRw"}, {none, "ModifyingParameters", "FlushParams"}, {none, "RebuildingReader", "RebuildRo"},
-		{moving("1", `{"state":"Migrating","flow":"MigrateWriter"}`, ""), "Migrating", "MigrateRw"}, // its run is not there yet
+		{moving("1", `{"state":"Migrating","flow":"MigrateWriter"}`, ""), "Migrating", "MigrateRw"}, // its run does not exist yet
 		{moving("1", `{"state":"Migrating","flow":"MigrateWriter"}`, "MigrateWriter"), "Migrating", "MigrateRw"},
-		{moving("t-7", `{"state":"Migrating","flow":"MigrateWriter"}`, "MigrateWriter"), "Migrating", "MigrateRw"}, // promoted, not yet in the place
+		{moving("t-7", `{"state":"Migrating","flow":"MigrateWriter"}`, "MigrateWriter"), "Migrating", "MigrateRw"}, // promoted, but not in its place yet
 		{moving("", `{"state":"Migrating","flow":"MigrateWriter"}`, "MigrateWriter"), "Migrating", "MigrateRw"},
 		{moving("", "", "MigrateWriter"), "Migrating", "MigrateRw"},
 		{moving("2", `{"state":"Migrating"}`, "MigrateReader"), "Migrating", "MigrateRo"}, {moving("2", `{"state":"Migrating"}`, ""), "Migrating", "MigrateRo"},

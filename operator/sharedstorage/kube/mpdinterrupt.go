@@ -23,7 +23,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// The annotations that tell of an interruption and end it.
+// The annotations that report an interruption and end it.
 const (
 	interruptRecover  = "interrupt.recover"
 	interruptReason   = "interrupt.reason"
@@ -32,12 +32,12 @@ const (
 	cancelledKey      = "cancelled"
 )
 
-// mpdInterrupt is the state Interrupted there.
+// mpdInterrupt is the name of the state Interrupted in MPDCluster.
 const mpdInterrupt = "Interrupt"
 
-// interrupted are the annotations of a cluster in its state, after the one that
-// is shown now; empty ones go. interrupt.recover is F until somebody asks; what
-// was asked before an interruption is no answer to it.
+// interrupted returns the changes of a cluster's annotations for its state; an empty value removes
+// one. has are the present annotations. interrupt.recover is F until somebody sets it; a value
+// from before the interruption does not count.
 func interrupted(c *sharedstorage.Cluster, was string, has map[string]string) map[string]string {
 	s := &c.Status
 	if s.State != string(sharedstorage.Interrupted) {
@@ -49,7 +49,7 @@ func interrupted(c *sharedstorage.Cluster, was string, has map[string]string) ma
 	}
 	all := map[string]string{interruptReason: cmp.Or(s.Reason, "Interrupted"), interruptMessage: cmp.Or(s.Message, "-")}
 	if previous := stateOf(s, s.PreviousState); s.PreviousState != string(sharedstorage.Init) || has[interruptPrevious] == "" {
-		all[interruptPrevious] = previous // else it was taken over, and says more than we know
+		all[interruptPrevious] = previous // otherwise an earlier operator wrote it, and it says more than we know
 	}
 	if was != mpdInterrupt || has[interruptRecover] == "" {
 		all[interruptRecover] = "F"
@@ -57,7 +57,7 @@ func interrupted(c *sharedstorage.Cluster, was string, has map[string]string) ma
 	return all
 }
 
-// applyInterruptRequests carries out interrupt.recover and cancelled, and removes them then.
+// applyInterruptRequests carries out interrupt.recover and cancelled, and then removes them.
 func (s *mpdServer) applyInterruptRequests(ctx context.Context, c *sharedstorage.Cluster, ref control.Ref) error {
 	by := workflow.Actor{Name: "annotation"}
 	run := ""
@@ -74,7 +74,7 @@ func (s *mpdServer) applyInterruptRequests(ctx context.Context, c *sharedstorage
 		if err != nil && fault.Of(err).Class != fault.Invalid {
 			return err
 		}
-		if run == "" { // that has written the object
+		if run == "" { // the run that has written the object
 			if c, err = s.store.Load(ctx, c.Ref); err != nil {
 				return err
 			}
@@ -97,9 +97,9 @@ func (s *mpdServer) applyInterruptRequests(ctx context.Context, c *sharedstorage
 	return s.store.Annotate(ctx, c, cancelledKey, value, "")
 }
 
-// takeOver reads what an operator before this one says of a cluster that it has
-// left interrupted: the cluster stays so until somebody asks to go on, and then
-// what its spec asks for is done anew from what is there. All others are new here.
+// takeOver reads the status that an earlier operator has left on an interrupted cluster. The
+// cluster stays interrupted until somebody asks to continue; then the operator carries out the
+// spec from the present state. All other clusters are new to this operator.
 func (h *MPDClusterStore) takeOver(ctx context.Context, obj *mpd.MPDCluster) (s v1alpha1.SharedStorageClusterStatus, err error) {
 	if obj.Status.ClusterStatus != mpdInterrupt {
 		return s, nil
@@ -127,8 +127,8 @@ func (h *MPDClusterStore) takeOver(ctx context.Context, obj *mpd.MPDCluster) (s 
 	return s, err
 }
 
-// openRun says where the newest run stands that the PolarDB Stack engine has not
-// brought to its end; empty if there is none, or none that can be read.
+// openRun returns the state of the newest run that the PolarDB Stack engine has not completed;
+// empty if there is none, or none that can be read.
 func openRun(records map[string]string) string {
 	number := func(key string) int {
 		n, err := strconv.Atoi(key[:max(strings.IndexByte(key, '-'), 0)])

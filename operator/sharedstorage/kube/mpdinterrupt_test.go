@@ -29,15 +29,15 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
-// mpdFixture serves one MPDCluster on a simulated world.
+// mpdFixture serves one MPDCluster with simulated ports.
 type mpdFixture struct {
 	t      *testing.T
 	client client.Client
-	world  *sim.Simulation
+	sim    *sim.Simulation
 	server *mpdServer
 
 	mu     sync.Mutex
-	writes []string // what was patched of objects
+	writes []string // patches of objects
 	asked  int      // reads of <name>-user-params
 }
 
@@ -51,8 +51,8 @@ func polarObject(edit func(c *mpd.MPDCluster)) *mpd.MPDCluster {
 	return c
 }
 
-// watching sees what is asked of the API server. No object is written as a whole:
-// what stands in it and is not known here would be lost.
+// watching records the calls of the API server. No object is written as a whole, since that would
+// lose fields that are unknown here.
 func (s *mpdFixture) watching() interceptor.Funcs {
 	wrote := func(obj client.Object, p client.Patch) {
 		if _, ours := obj.(*mpd.MPDCluster); !ours {
@@ -110,9 +110,9 @@ func onStack(t *testing.T, test func(s *mpdFixture), objects ...client.Object) {
 	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&mpd.MPDCluster{}).WithObjects(objects...).WithInterceptorFuncs(s.watching()).Build()
 	synctest.Test(t, func(t *testing.T) {
 		quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-		s.t, s.client, s.world = t, c, sim.New(sim.Options{Latency: 50 * time.Millisecond, Times: sim.Times{Create: time.Second, Start: time.Second}})
-		home := NewMPDClusterStore(c, c, "")
-		op, err := sharedstorage.New(sharedstorage.Options{Stores: map[string]sharedstorage.ClusterStore{MPDKind: home}, Ports: s.world.Ports(), Logger: quiet})
+		s.t, s.client, s.sim = t, c, sim.New(sim.Options{Latency: 50 * time.Millisecond, Times: sim.Times{Create: time.Second, Start: time.Second}})
+		store := NewMPDClusterStore(c, c, "")
+		op, err := sharedstorage.New(sharedstorage.Options{Stores: map[string]sharedstorage.ClusterStore{MPDKind: store}, Ports: s.sim.Ports(), Logger: quiet})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,20 +120,20 @@ func onStack(t *testing.T, test func(s *mpdFixture), objects ...client.Object) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.server = &mpdServer{operator: op, store: home, engine: engine, now: time.Now}
+		s.server = &mpdServer{operator: op, store: store, engine: engine, now: time.Now}
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		all.Go(func() { _ = engine.Serve(ctx) })
 		defer func() { cancel(); all.Wait() }()
 		test(s)
-		if wrong := s.world.Violations(); len(wrong) > 0 {
+		if wrong := s.sim.Violations(); len(wrong) > 0 {
 			t.Errorf("never: %s", strings.Join(wrong, "\n"))
 		}
 	})
 }
 
-// patchesOnly checks that of the spec nothing else was written, such as
-// resourceAdditional and dbProxyInfo: they are kept.
+// patchesOnly checks that nothing else of the spec was written. Fields such as resourceAdditional
+// and dbProxyInfo must stay.
 func (s *mpdFixture) patchesOnly(fields ...string) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -186,7 +186,7 @@ func (s *mpdFixture) annotate(key, value string) {
 	s.patch(`{"metadata":{"annotations":{"` + key + `":"` + value + `"}}}`)
 }
 
-// passes makes passes for a while.
+// passes makes passes for up to most.
 func (s *mpdFixture) passes(most time.Duration, until func(c *mpd.MPDCluster) bool) *mpd.MPDCluster {
 	s.t.Helper()
 	for end := time.Now().Add(most); ; time.Sleep(500 * time.Millisecond) {
@@ -209,9 +209,8 @@ func (s *mpdFixture) until(state string) *mpd.MPDCluster {
 	return s.passes(10*time.Minute, func(c *mpd.MPDCluster) bool { return c.Status.ClusterStatus == state })
 }
 
-// An object that the operator before this one has left interrupted, with the run
-// records of its engine, is taken over: nothing is done to it until somebody asks
-// by T, true or 1, and then it goes on to Running.
+// An object that an earlier operator has left interrupted, with the run records of its engine, is
+// taken over: nothing is done to it until somebody sets T, true or 1, and then it reaches Running.
 func TestAnInterruptedClusterIsTakenOver(t *testing.T) {
 	record := `{"flowName":"ModifyClass","flowStatus":"failedAndCompleted","errorMessage":"pod is pending","runningSteps":[{"StepName":"Init","stepStatus":"completed"},{"StepName":"CreateTempRo","stepStatus":"failed"}]}`
 	left := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: polar.Namespace, Name: "polar-workflow"}, Data: map[string]string{
@@ -227,7 +226,7 @@ func TestAnInterruptedClusterIsTakenOver(t *testing.T) {
 				for _, no := range []string{"F", "false", "0", "yes", "t", "TRUE", ""} {
 					s.annotate(interruptRecover, no)
 					c := s.passes(5*time.Second, nil)
-					if c.Status.ClusterStatus != "Interrupt" || len(s.world.Instances(port.Ref{Namespace: polar.Namespace, Name: polar.Name})) > 0 {
+					if c.Status.ClusterStatus != "Interrupt" || len(s.sim.Instances(port.Ref{Namespace: polar.Namespace, Name: polar.Name})) > 0 {
 						t.Fatalf("%q resumes: it is %s", no, c.Status.ClusterStatus)
 					}
 				}
@@ -259,8 +258,8 @@ func TestAnInterruptedClusterIsTakenOver(t *testing.T) {
 	}
 }
 
-// cancelled holds the run and is removed once that was done; interrupt.recover
-// sends it on; the wish that is done becomes the spec.
+// cancelled holds the run and is removed once that was done; interrupt.recover continues it; the
+// completed change becomes the spec.
 func TestCancelledAndRecover(t *testing.T) {
 	onStack(t, func(s *mpdFixture) {
 		s.until("Running")
@@ -288,28 +287,28 @@ func TestCancelledAndRecover(t *testing.T) {
 			return c.Status.ClusterStatus == "Running" && c.Spec.ClassInfo.ClassName == "medium"
 		})
 		if c.Spec.ClassInfoModifyTo.ClassName != "" || c.Annotations[interruptRecover] != "" {
-			t.Errorf("the wish %+v and the annotations %v are left", c.Spec.ClassInfoModifyTo, c.Annotations)
+			t.Errorf("the desired class %+v and the annotations %v are left", c.Spec.ClassInfoModifyTo, c.Annotations)
 		}
 		s.patchesOnly("classInfo", "classInfoModifyTo")
 	}, polarObject(func(*mpd.MPDCluster) {}))
 }
 
-// A wish that is done becomes the plain field; a newer one in its place stays.
+// A completed change moves to the plain field; a newer one in its place stays.
 func TestSettleDesired(t *testing.T) {
 	for name, q := range map[string]struct {
 		status          v1alpha1.SharedStorageClusterStatus
 		newer           string
-		class, wish     string
+		class, modify   string
 		version, wanted string
 	}{
 		"both are done":          {status: v1alpha1.SharedStorageClusterStatus{State: "Running", Class: "large", Version: "15.5"}, class: "large", version: "15.5"},
 		"only the class is done": {status: v1alpha1.SharedStorageClusterStatus{State: "Running", Class: "large", Version: "15.4"}, class: "large", version: "15.4", wanted: "15.5"},
-		"none is done":           {status: v1alpha1.SharedStorageClusterStatus{State: "Running", Class: "small", Version: "15.4"}, class: "small", wish: "large", version: "15.4", wanted: "15.5"},
-		"the flow has not ended": {status: v1alpha1.SharedStorageClusterStatus{State: "ChangingSpecification", Class: "large", Version: "15.4"}, class: "small", wish: "large", version: "15.4", wanted: "15.5"},
+		"none is done":           {status: v1alpha1.SharedStorageClusterStatus{State: "Running", Class: "small", Version: "15.4"}, class: "small", modify: "large", version: "15.4", wanted: "15.5"},
+		"the flow has not ended": {status: v1alpha1.SharedStorageClusterStatus{State: "ChangingSpecification", Class: "large", Version: "15.4"}, class: "small", modify: "large", version: "15.4", wanted: "15.5"},
 		"a newer class is asked for": {status: v1alpha1.SharedStorageClusterStatus{State: "Running", Class: "large", Version: "15.4"}, newer: `{"spec":{"classInfoModifyTo":{"className":"huge"}}}`,
-			class: "small", wish: "huge", version: "15.4", wanted: "15.5"},
+			class: "small", modify: "huge", version: "15.4", wanted: "15.5"},
 		"a newer version is asked for": {status: v1alpha1.SharedStorageClusterStatus{State: "Running", Class: "small", Version: "15.5"}, newer: `{"spec":{"versionCfgModifyTo":{"versionName":"15.6"}}}`,
-			class: "small", wish: "large", version: "15.4", wanted: "15.6"},
+			class: "small", modify: "large", version: "15.4", wanted: "15.6"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onStack(t, func(s *mpdFixture) {
@@ -318,15 +317,15 @@ func TestSettleDesired(t *testing.T) {
 					s.patch(q.newer)
 				}
 				err := settleDesired(t.Context(), s.client, read, &q.status)
-				if err != nil && q.newer == "" { // this client has no word of its own for a test that does not hold
+				if err != nil && q.newer == "" { // the fake client returns a general error for a failed test
 					t.Fatal(err)
 				}
 				c := s.observe()
-				if c.Spec.ClassInfo.ClassName != q.class || c.Spec.ClassInfoModifyTo.ClassName != q.wish || c.Spec.VersionCfg.VersionName != q.version || c.Spec.VersionCfgModifyTo.VersionName != q.wanted {
+				if c.Spec.ClassInfo.ClassName != q.class || c.Spec.ClassInfoModifyTo.ClassName != q.modify || c.Spec.VersionCfg.VersionName != q.version || c.Spec.VersionCfgModifyTo.VersionName != q.wanted {
 					t.Errorf("the spec is %+v", c.Spec)
 				}
 				if q.version == "15.5" && c.Spec.VersionCfg.EngineImage != "new" {
-					t.Errorf("the image of the wish did not come along: %+v", c.Spec.VersionCfg)
+					t.Errorf("the image of the desired version did not come along: %+v", c.Spec.VersionCfg)
 				}
 			}, polarObject(func(c *mpd.MPDCluster) {
 				c.Spec.ClassInfoModifyTo, c.Spec.VersionCfgModifyTo = mpd.ClassInfo{ClassName: "large"}, mpd.VersionInfo{VersionName: "15.5", EngineImage: "new"}
@@ -335,7 +334,7 @@ func TestSettleDesired(t *testing.T) {
 	}
 }
 
-// What is told of an interruption, by the state and by what stands there.
+// The annotations of an interruption, by the state and the annotations before.
 func TestAnnotationsOfAnInterruption(t *testing.T) {
 	held := v1alpha1.SharedStorageClusterStatus{State: "Interrupted", PreviousState: "Upgrading", Reason: "PodLost", Message: "gone"}
 	for name, q := range map[string]struct {

@@ -14,15 +14,14 @@ import (
 	mpd "github.com/pawl-dev/pawl/kube/api/mpd/v1"
 )
 
-// userParameters remembers what stands in the ConfigMaps <name>-user-params. They
-// are read, not watched: a watch of names that nobody knows beforehand needs the
-// right to see all ConfigMaps there are (ADR 0076).
+// userParameters caches the ConfigMaps <name>-user-params. They are read, not watched: a watch of
+// names that are not known beforehand needs the permission to see all ConfigMaps (ADR 0076).
 type userParameters struct {
 	mu    sync.Mutex
 	known map[client.ObjectKey]parametersOf
 }
 
-// parametersOf a version of an object, as they were at a time.
+// parametersOf are the parameters for a version of an object, as read at a time.
 type parametersOf struct {
 	uid     types.UID
 	version string
@@ -30,8 +29,8 @@ type parametersOf struct {
 	data    map[string]string
 }
 
-// parametersAge is how long they are believed of an object that stays as it is.
-// Any change of the object, such as the annotation flushParams, has them read anew.
+// parametersAge is how long cached parameters are used for an object that does not change. Any
+// change of the object, such as the annotation flushParams, causes a new read.
 const parametersAge = 5 * time.Minute
 
 func (p *userParameters) of(ctx context.Context, from client.Reader, obj *mpd.MPDCluster) (map[string]string, error) {

@@ -19,9 +19,9 @@ func wantedParameters(size string) *corev1.ConfigMap {
 func (s *mpdFixture) have(size string) func(*mpd.MPDCluster) bool {
 	ref := port.Ref{Namespace: polar.Namespace, Name: polar.Name}
 	return func(c *mpd.MPDCluster) bool {
-		all := s.world.Instances(ref)
+		all := s.sim.Instances(ref)
 		for _, i := range all {
-			if s.world.Parameters(ref, i.Name)["work_mem"] != size {
+			if s.sim.Parameters(ref, i.Name)["work_mem"] != size {
 				return false
 			}
 		}
@@ -29,8 +29,8 @@ func (s *mpdFixture) have(size string) func(*mpd.MPDCluster) bool {
 	}
 }
 
-// The ConfigMap beside an MPDCluster is its parameters: those of a new cluster,
-// those that flushParams asks for at once, and in the end all.
+// The ConfigMap of an MPDCluster has its parameters: they apply to a new cluster, at once with
+// flushParams, and otherwise later.
 func TestUserParameters(t *testing.T) {
 	onStack(t, func(s *mpdFixture) {
 		s.passes(10*time.Minute, s.have("1MB"))
@@ -42,7 +42,7 @@ func TestUserParameters(t *testing.T) {
 	}, polarObject(func(*mpd.MPDCluster) {}), wantedParameters("1MB"))
 }
 
-// They are not asked for at each look of a cluster that rests.
+// They are not read in each pass of a cluster at rest.
 func TestUserParametersAreNotAskedForAtRest(t *testing.T) {
 	onStack(t, func(s *mpdFixture) {
 		ref := port.Ref{Namespace: polar.Namespace, Name: polar.Name}
@@ -52,7 +52,7 @@ func TestUserParametersAreNotAskedForAtRest(t *testing.T) {
 			return c.Spec.Parameters
 		}
 		for end := time.Now().Add(time.Hour); time.Now().Before(end); time.Sleep(15 * time.Second) {
-			load()["work_mem"] = "mine" // it is a copy
+			load()["work_mem"] = "mine" // load returns a copy
 		}
 		if most := int(time.Hour / parametersAge); s.asked == 0 || s.asked > most {
 			t.Errorf("they were asked for %d times in an hour, want at most %d", s.asked, most)

@@ -33,7 +33,7 @@ func (c Controllers) SetupMPD(store *MPDClusterStore) error {
 	if err != nil {
 		return err
 	}
-	watches, err := c.Site.watches(c.Manager, MPDKind)
+	watches, err := c.Placement.watches(c.Manager, MPDKind)
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (c Controllers) SetupMPD(store *MPDClusterStore) error {
 	s := &mpdServer{operator: c.Operator, store: store, engine: c.Engine, runs: runs, events: events, now: time.Now}
 	return controller.Setup(c.Manager, controller.Controller[*mpd.MPDCluster]{
 		Name: "mpdcluster", For: &mpd.MPDCluster{}, Cache: c.Cache,
-		Reconcile: restoring(c.Cache, c.Site, events, func() *mpd.MPDCluster { return &mpd.MPDCluster{} }, store.mine, s.reconcile),
+		Reconcile: restoring(c.Cache, c.Placement, events, func() *mpd.MPDCluster { return &mpd.MPDCluster{} }, store.mine, s.reconcile),
 		Requests:  requests, Signals: c.Operator.Listen, Workers: c.Workers,
 		Owns: []client.Object{&corev1.Pod{}, &appsv1.Deployment{}}, Watches: watches,
 	})
@@ -56,8 +56,8 @@ type mpdServer struct {
 	now      func() time.Time
 }
 
-// reconcile makes a pass as the operator does, and carries out what only these
-// objects ask for: recover, cancelled, wishes that are done.
+// reconcile makes a pass of the operator, and carries out what only MPDClusters have: recover,
+// cancelled, completed changes.
 func (s *mpdServer) reconcile(ctx context.Context, ref control.Ref) outcome.Outcome {
 	c, err := s.store.Load(ctx, port.Ref{Namespace: ref.Namespace, Name: ref.Name})
 	if errors.Is(err, control.NotFound) {
@@ -91,15 +91,15 @@ func (s *mpdServer) reconcile(ctx context.Context, ref control.Ref) outcome.Outc
 	return out
 }
 
-// applyRunRequests carries out what annotations ask of the run, such as pawl.dev/pause.
-// The answer stands in our status, as that of all other requests.
+// applyRunRequests carries out the run requests in annotations, such as pawl.dev/pause. The answer
+// is in our status, as for all other requests.
 func (s *mpdServer) applyRunRequests(ctx context.Context, ref control.Ref) error {
 	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
 	obj := &mpd.MPDCluster{}
 	if err := s.store.objects.Client.Get(ctx, key, obj); err != nil || !kubestore.HasRequests(obj.Annotations) {
 		return client.IgnoreNotFound(err)
 	}
-	obj = &mpd.MPDCluster{} // a cache may be behind
+	obj = &mpd.MPDCluster{} // the cache may be behind
 	if err := s.store.objects.Live.Get(ctx, key, obj); err != nil {
 		return client.IgnoreNotFound(err)
 	}

@@ -11,27 +11,27 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// The labels of what belongs to a cluster.
+// The labels of the objects of a cluster.
 const (
 	ClusterLabel   = "pawl.dev/cluster"
 	ComponentLabel = "pawl.dev/component" // instance, manager, volume
-	InstanceLabel  = "pawl.dev/instance"  // own name of an instance
-	IDLabel        = "pawl.dev/id"        // the place it holds
-	TypeLabel      = "pawl.dev/type"      // rw, ro, tempro: as recorded
-	RoleLabel      = "pawl.dev/role"      // rw, ro: to whom clients are sent; the Services select by it
+	InstanceLabel  = "pawl.dev/instance"  // name of an instance
+	IDLabel        = "pawl.dev/id"        // the place that it holds
+	TypeLabel      = "pawl.dev/type"      // rw, ro, tempro, as recorded
+	RoleLabel      = "pawl.dev/role"      // rw or ro if clients are sent to it; the Services select by it
 
-	wantAnnotation   = "pawl.dev/instance" // of a claim: the instance as it was wanted first
-	grantAnnotation  = "pawl.dev/grant"    // of the Lease: writer and epoch
-	volumeAnnotation = "pawl.dev/volume"   // of the Lease: the volume
-	secretAnnotation = "pawl.dev/secret"   // of a pod: the version of the Secret that it is to take
-	usedAnnotation   = "pawl.dev/used-by"  // of a claim without an instance: who had it
+	wantAnnotation   = "pawl.dev/instance" // on a claim: the instance as it was first requested
+	grantAnnotation  = "pawl.dev/grant"    // on the Lease: writer and epoch
+	volumeAnnotation = "pawl.dev/volume"   // on the Lease: the volume
+	secretAnnotation = "pawl.dev/secret"   // on a pod: the version of the Secret that it should use
+	usedAnnotation   = "pawl.dev/used-by"  // on a claim without an instance: who had it
 )
 
 const (
 	instanceComponent = "instance"
 	managerComponent  = "manager"
-	volumeComponent   = "volume" // data without an instance: the next writer begins with them
-	copyComponent     = "copy"   // fills a volume with the data of another cluster
+	volumeComponent   = "volume" // data without an instance: the next writer uses them
+	copyComponent     = "copy"   // copies the data of another cluster into a volume
 
 	enginePort  = 5432
 	managerPort = 7297
@@ -40,7 +40,7 @@ const (
 	dataPath    = "/data"
 	secretPath  = "/etc/pawl/secret"
 	toolPath    = "/opt/pawl"
-	scratchPath = "/scratch" // the only place besides the volume that can be written
+	scratchPath = "/scratch" // the only writable place besides the volume
 
 	tokenKey, passwordKey = "token", "password"
 )
@@ -50,7 +50,8 @@ func secretName(c port.Ref) string      { return c.Name + "-auth" }
 func managerName(c port.Ref) string     { return c.Name + "-manager" }
 func instanceAccount(c port.Ref) string { return c.Name + "-instance" }
 
-// PodName is that of the pod of an instance: its own, behind that of its cluster.
+// PodName returns the name of the pod of an instance: the names of its cluster and of the
+// instance.
 func PodName(id port.Ref) string {
 	if strings.HasPrefix(id.Instance, id.Name+"-") {
 		return id.Instance
@@ -61,7 +62,7 @@ func PodName(id port.Ref) string {
 func copyName(c port.Ref) string            { return c.Name + "-copy" }
 func join(host string, number int32) string { return net.JoinHostPort(host, strconv.Itoa(int(number))) }
 
-// meta is what all objects of a cluster have.
+// meta returns the metadata that all objects of a cluster have.
 func meta(c port.Ref, name, component string) metav1.ObjectMeta {
 	labels := map[string]string{
 		"app.kubernetes.io/name": "pawl-sharedstorage", "app.kubernetes.io/instance": c.Name, "app.kubernetes.io/managed-by": "pawl", ClusterLabel: c.Name,

@@ -28,42 +28,41 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
 )
 
-// Options of a Site. Client and Image are required.
+// Options of a Placement. Client and Image are required.
 type Options struct {
-	// Client writes, and reads what may be a moment old.
+	// Client writes, and reads what may be slightly out of date.
 	Client client.Client
 	// Live reads from the API server. nil: Client.
 	Live client.Reader
-	// Image has pawl as its entry point; cluster managers and the first container
-	// of each instance run it.
+	// Image has pawl as its entry point. Cluster managers and the init container of each instance
+	// use it.
 	Image string
 	// Tool is the path of pawl in Image. Default: /usr/local/bin/pawl.
 	Tool string
-	// Images by version of the engine, for clusters that name none. Default:
-	// postgres:15.
+	// Images by version of the engine, for clusters that name no image. Default: postgres:15.
 	Images map[string]string
-	// ForeignImages says that Images are not those of the operator that makes the
-	// instances: Check says nothing of versions.
+	// ForeignImages says that another operator with other Images creates the instances, so Check
+	// does not check versions.
 	ForeignImages bool
-	// User runs engines: a number that the images know by a name. Default: 999, postgres in
-	// the images of that name.
+	// User is the uid of the engines, which the images must know by a name. Default: 999, which is
+	// postgres in the images of that name.
 	User int64
 	// StorageClass of new claims; empty: the default one.
 	StorageClass string
-	// Lease of a writer. Default: 10 s.
+	// Lease is the duration of a writer's lease. Default: 10 s.
 	Lease time.Duration
-	// Every is the time between looks of a cluster manager. Default: 1 s.
+	// Every is the time between two rounds of a cluster manager. Default: 1 s.
 	Every time.Duration
-	// FailoverAfter is how long a writer must be silent until a cluster manager
-	// fails over. Default: 5 s.
+	// FailoverAfter is how long a writer must be missing before a cluster manager fails over.
+	// Default: 5 s.
 	FailoverAfter time.Duration
-	// Wrap sees what is asked of agents and cluster managers, as
-	// controller.Manager.Fence does. nil: nobody does.
+	// Wrap wraps the transport to agents and cluster managers, as controller.Manager.Fence does.
+	// nil: it is not wrapped.
 	Wrap func(http.RoundTripper) http.RoundTripper
 	Log  *slog.Logger // nil: slog.Default
 }
 
-// Placement is a world of pods and claims: the four ports.
+// Placement implements the four ports with pods and claims.
 type Placement struct {
 	o    Options
 	http *http.Client // to agents and cluster managers
@@ -72,18 +71,18 @@ type Placement struct {
 	secrets map[string]secrets               // by namespace/name
 	owners  map[string]metav1.OwnerReference // by UID of the cluster
 	seen    map[string]seenState             // by namespace/instance
-	cache   cache.Cache                      // of what is watched; nil: nothing is
+	cache   cache.Cache                      // of the watched kinds; nil: there are no watches
 
 	applied applied
 }
 
-// seenState is the state that was seen last where nothing else says since when.
+// seenState is the last observed state, for states whose begin no object records.
 type seenState struct {
 	state port.InstanceState
 	since time.Time
 }
 
-// NewPlacement makes a Site. It asks the API server nothing yet.
+// NewPlacement returns a Placement. It does not call the API server yet.
 func NewPlacement(o Options) (*Placement, error) {
 	if o.Client == nil || o.Image == "" {
 		return nil, errors.New("kube: Options.Client and Options.Image are required")
@@ -99,32 +98,32 @@ func NewPlacement(o Options) (*Placement, error) {
 	}
 	o.Tool, o.User = cmp.Or(o.Tool, "/usr/local/bin/pawl"), cmp.Or(o.User, 999)
 	o.Lease, o.Every, o.FailoverAfter = cmp.Or(o.Lease, 10*time.Second), cmp.Or(o.Every, time.Second), cmp.Or(o.FailoverAfter, 5*time.Second)
-	return &Placement{o: o, http: postgres.NewClient(o.Wrap), secrets: map[string]secrets{}, owners: map[string]metav1.OwnerReference{}, seen: map[string]seenState{}, applied: applied{version: map[string]string{}, memory: map[string]*corev1.ConfigMap{}}}, nil
+	return &Placement{o: o, http: postgres.NewClient(o.Wrap), secrets: map[string]secrets{}, owners: map[string]metav1.OwnerReference{}, seen: map[string]seenState{}, applied: applied{version: map[string]string{}, state: map[string]*corev1.ConfigMap{}}}, nil
 }
 
-// Storage is the port of that name.
+// Storage returns the port of this name.
 func (s *Placement) Storage() *Storage { return &Storage{s} }
 
-// Instances is the port of that name; it also tells where instances are.
+// Instances returns the port of this name, which is also a postgres.Locator.
 func (s *Placement) Instances() *Instances { return &Instances{s} }
 
-// Engine is the port of that name: engines are asked through their agents.
+// Engine returns the port of this name. It calls engines through their agents.
 func (s *Placement) Engine() postgres.Engine {
 	return postgres.Engine{Locator: s.Instances(), HTTP: s.http}
 }
 
-// Manager is the port of that name.
+// Manager returns the port of this name.
 func (s *Placement) Manager() postgres.Manager {
 	return postgres.Manager{Hosts: &Managers{s}, Locator: s.Instances(), HTTP: s.http}
 }
 
-// Ports are the four together.
+// Ports returns the four ports.
 func (s *Placement) Ports() port.Ports {
 	return port.Ports{Storage: s.Storage(), Instances: s.Instances(), Engine: s.Engine(), Manager: s.Manager()}
 }
 
-// image is that of a version: the version itself, or the newest that begins
-// with it; empty: the newest.
+// image returns the image of a version: this version, or the newest that begins with it; empty:
+// the newest.
 func (s *Placement) image(version string) (string, error) {
 	if image := s.o.Images[version]; image != "" {
 		return image, nil
@@ -136,7 +135,7 @@ func (s *Placement) image(version string) (string, error) {
 	return "", port.VersionUnsupported.Errorf("there is no image for version %s; there are images for %s", version, strings.Join(known, ", ")).With("version", version)
 }
 
-// newest is the newest version that begins with one; of an empty one: of all.
+// newest returns the newest version that begins with version.
 func newest(images map[string]string, version string) (found string) {
 	for v := range images {
 		if (version == "" || v == version || strings.HasPrefix(v, version+".")) && (found == "" || CompareVersions(v, found) > 0) {
@@ -146,10 +145,9 @@ func newest(images map[string]string, version string) (found string) {
 	return found
 }
 
-// version is the one that a spec means, as instances are recorded with it: 15 is
-// the newest 15.x there is an image for. Where the spec says nothing, a cluster
-// stays with its major version. What there is no image for stays as it is said:
-// the flow tells of it.
+// version returns the version that a spec means, as it is recorded with instances: 15 is the
+// newest 15.x with an image. A spec without a version keeps the major version of the cluster. A
+// version without an image is returned as it is, and the flow reports it.
 func (s *Placement) version(spec *v1alpha1.SharedStorageClusterSpec, is string) string {
 	want := spec.Engine.Version
 	if s == nil || want == "" && is == "" {
@@ -184,7 +182,7 @@ func CompareVersions(a, b string) int {
 	return 0
 }
 
-// owner is the object of a cluster, as owner of what it has. nil: there is none.
+// owner returns the owner reference to the cluster object, or nil.
 func (s *Placement) owner(ctx context.Context, c port.Ref) ([]metav1.OwnerReference, error) {
 	if c.UID == "" {
 		return nil, nil
@@ -216,8 +214,8 @@ func (s *Placement) owner(ctx context.Context, c port.Ref) ([]metav1.OwnerRefere
 	return nil, nil
 }
 
-// createObject creates an object that belongs to a cluster, unless there is one of its
-// name. It reports whether it was made.
+// createObject creates an object of a cluster unless one of its name exists. It reports whether it
+// did.
 func (s *Placement) createObject(ctx context.Context, c port.Ref, obj client.Object) (bool, error) {
 	owners, err := s.owner(ctx, c)
 	if err != nil {
@@ -231,27 +229,27 @@ func (s *Placement) createObject(ctx context.Context, c port.Ref, obj client.Obj
 	return err == nil, err
 }
 
-// of selects what a cluster has of a component.
+// of selects the objects of a component of a cluster.
 func of(c port.Ref, component string) []client.ListOption {
 	return []client.ListOption{client.InNamespace(c.Namespace), client.MatchingLabels{ClusterLabel: c.Name, ComponentLabel: component}}
 }
 
-// remove deletes an object. Gone is no error.
+// remove deletes an object. A missing one is not an error.
 func (s *Placement) remove(ctx context.Context, obj client.Object) error {
 	return client.IgnoreNotFound(s.o.Client.Delete(ctx, obj))
 }
 
-// secrets are those of a cluster, as they were read last.
+// secrets are the last read secrets of a cluster.
 type secrets struct {
 	token, password string
-	former          string // the token before: who has not got the new one takes this
+	former          string // the token before; agents without the new one accept it
 	version         string
 	created         metav1.Time
-	replaced        bool // while this process looked
-	reported        bool // the pods were let know
+	replaced        bool // somebody replaced them while this process ran
+	reported        bool // the pods were notified
 }
 
-// versionOfSecret is another one for each Secret of a name, and each change of it.
+// versionOfSecret is different for each Secret of a name, and each change of it.
 func versionOfSecret(obj client.Object) string {
 	return string(obj.GetUID()) + "." + obj.GetResourceVersion()
 }
@@ -265,8 +263,8 @@ func (s *Placement) known(c port.Ref) (secrets, bool) {
 	return known, ok
 }
 
-// secretsOf gives the secrets of a cluster as they were read last; with fresh they
-// are read, and made if there are none.
+// secretsOf returns the last read secrets of a cluster. With fresh it reads them, and creates them
+// if there are none.
 func (s *Placement) secretsOf(ctx context.Context, c port.Ref, fresh bool) (secrets, error) {
 	if known, ok := s.known(c); ok && !fresh {
 		return known, nil
@@ -275,9 +273,8 @@ func (s *Placement) secretsOf(ctx context.Context, c port.Ref, fresh bool) (secr
 	return now, err
 }
 
-// readSecrets reads the secrets of a cluster, and with create makes them if there
-// are none. Those that were there before are never made again: whoever deleted them
-// may have had a reason.
+// readSecrets reads the secrets of a cluster, and with create creates missing ones. It never
+// creates those again that existed before, because whoever deleted them may have had a reason.
 func (s *Placement) readSecrets(ctx context.Context, c port.Ref, create bool) (now secrets, made bool, err error) {
 	obj := &corev1.Secret{ObjectMeta: meta(c, secretName(c), "")}
 	err = s.o.Live.Get(ctx, client.ObjectKeyFromObject(obj), obj)
@@ -308,13 +305,13 @@ func (s *Placement) readSecrets(ctx context.Context, c port.Ref, create bool) (n
 	return now, made, nil
 }
 
-// Password is that of the superuser postgres in the engines of a cluster.
+// Password returns the password of the superuser postgres in the engines of a cluster.
 func (s *Placement) Password(ctx context.Context, c port.Ref) (string, error) {
 	known, err := s.secretsOf(ctx, c, false)
 	return known.password, err
 }
 
-// forget drops what is remembered of a cluster.
+// forget drops what is cached of a cluster.
 func (s *Placement) forget(c port.Ref) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -332,7 +329,7 @@ func random() string {
 	return hex.EncodeToString(b[:])
 }
 
-// apply makes an object of a cluster what it is to be.
+// apply applies an object of a cluster.
 func (s *Placement) apply(ctx context.Context, c port.Ref, obj client.Object) error {
 	owners, err := s.owner(ctx, c)
 	if err != nil {

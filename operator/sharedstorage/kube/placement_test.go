@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// What is asked of agents goes through Options.Wrap, which keeps a former leader
-// from giving orders; and each order has a body, at which a late one is stopped.
+// Calls of agents go through Options.Wrap, which keeps a former leader from giving orders. Each
+// order has a body, at which a late one is stopped.
 func TestOrdersCanBeRefused(t *testing.T) {
 	g := newFixture(t)
 	g.ensure(port.Volume{Size: gi})

@@ -23,7 +23,7 @@ const (
 	ManagerVariable  = "PAWL_MANAGER_CONFIG"
 )
 
-// claim is a new claim of a cluster. No object owns it: see the package.
+// claim returns a new claim of a cluster. No object owns it: see the package documentation.
 func (s *Placement) claim(c port.Ref, name, component string, size int64) *corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: meta(c, name, component), Spec: corev1.PersistentVolumeClaimSpec{
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
@@ -66,8 +66,7 @@ func secretVolume(c port.Ref) corev1.Volume {
 	return corev1.Volume{Name: "secret", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secretName(c), DefaultMode: ptr(int32(0o440))}}}
 }
 
-// pod is that of an instance. Its first container brings pawl into the image of
-// the engine.
+// pod returns the pod of an instance. Its init container copies pawl into the image of the engine.
 func (s *Placement) pod(c port.Ref, want port.Instance, claim string) (*corev1.Pod, error) {
 	config, err := json.Marshal(postgres.Config{
 		Cluster: c.Of(want.Name), Listen: "$(POD_IP):" + itoa(agentPort), Host: "$(POD_IP)", Port: want.Port, Version: want.Version,
@@ -125,8 +124,8 @@ func (s *Placement) pod(c port.Ref, want port.Instance, claim string) (*corev1.P
 	return pod, nil
 }
 
-// resources asks for what a class has: memory is a limit too, as the engine is
-// made for it; CPU is not, so that it may use what is free.
+// resources returns the resources of a class. Memory is also a limit, because the engine is
+// configured for it; CPU is not, so that the engine may use free cores.
 func resources(class port.Class) corev1.ResourceRequirements {
 	r := corev1.ResourceRequirements{Requests: corev1.ResourceList{}, Limits: corev1.ResourceList{}}
 	if class.CPU > 0 {

@@ -26,14 +26,14 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
 )
 
-// Process is what runs in a pod of a cluster: Instance or Manager.
+// Process runs in a pod of a cluster, as Instance or Manager.
 type Process struct {
-	Config *rest.Config // of the pod's account
+	Config *rest.Config // for the account of the pod
 	Dir    string       // of an instance: where the claim is mounted
 	Log    *slog.Logger // nil: none
 }
 
-// client is one that reads and writes what the role of the pod allows.
+// client returns a client with the permissions of the pod.
 func (p Process) client() (client.Client, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(coordinationv1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
@@ -44,7 +44,7 @@ func (p Process) client() (client.Client, error) {
 	return client.New(config, client.Options{Scheme: scheme})
 }
 
-// Instance runs the agent beside an engine until the context ends.
+// Instance runs the agent besides an engine until the context ends.
 func (p Process) Instance(ctx context.Context) error {
 	var config postgres.Config
 	if err := variable(InstanceVariable, &config); err != nil {
@@ -64,19 +64,19 @@ func (p Process) Instance(ctx context.Context) error {
 	if config.Seed, err = settle(dir, config.Cluster.Instance); err != nil {
 		return port.StorageFailed.Errorf("the volume: %w", err)
 	}
-	home := filepath.Join(dir, config.Cluster.Instance)
-	if err := postgres.WriteJSON(filepath.Join(home, "config.json"), config); err != nil {
+	folder := filepath.Join(dir, config.Cluster.Instance)
+	if err := postgres.WriteJSON(filepath.Join(folder, "config.json"), config); err != nil {
 		return port.StorageFailed.Errorf("the volume: %w", err)
 	}
 	c, err := p.client()
 	if err != nil {
 		return err
 	}
-	return postgres.InstanceCommand{Dir: home, Grants: AgentGrants(c, config.Cluster.Cluster()), Log: p.Log}.Run(ctx)
+	return postgres.InstanceCommand{Dir: folder, Grants: AgentGrants(c, config.Cluster.Cluster()), Log: p.Log}.Run(ctx)
 }
 
-// settle makes the folder of an instance on its volume. The data of one that had
-// the volume before become the seed of this one.
+// settle creates the folder of an instance on its volume. The data of an instance that had the
+// volume before become the seed of this one.
 func settle(dir, name string) (seed string, err error) {
 	seed = filepath.Join(dir, "seed")
 	entries, err := os.ReadDir(dir)
@@ -141,8 +141,8 @@ func CopyTo(file string) error {
 	return os.Rename(file+".part", file)
 }
 
-// Manager runs a cluster manager until the context ends, and keeps the role
-// labels of the instances as they are.
+// Manager runs a cluster manager until the context ends, and maintains the role labels of the
+// instances.
 func (p Process) Manager(ctx context.Context) error {
 	var config postgres.WatchConfig
 	if err := variable(ManagerVariable, &config); err != nil {
@@ -182,14 +182,14 @@ func (p Process) Manager(ctx context.Context) error {
 	return err
 }
 
-// WatchStateStore is a postgres.WatchMemory in a ConfigMap. Whoever has saved last is the
-// manager: the saves of one before it are refused.
+// WatchStateStore is a postgres.WatchStateStore in a ConfigMap. The process that saved last is the
+// manager: saves of an earlier one fail.
 type WatchStateStore struct {
 	Client  client.Client
 	Cluster port.Ref
 
 	mu   sync.Mutex
-	id   string // of this process, as savedBy tells it
+	id   string // of this process, the value of savedBy
 	kept *corev1.ConfigMap
 }
 
@@ -200,7 +200,7 @@ const (
 	savedBy  = "pawl.dev/saved-by"
 )
 
-// Load implements postgres.WatchMemory.
+// Load implements postgres.WatchStateStore.
 func (m *WatchStateStore) Load(ctx context.Context) (state postgres.WatchState, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -215,9 +215,9 @@ func (m *WatchStateStore) Load(ctx context.Context) (state postgres.WatchState, 
 	return state, err
 }
 
-// await waits until the memory can be read: its object, or the right to read it, may
-// have been deleted, and the operator puts both back. A process that ended for it
-// would be started again later each time.
+// await waits until the state can be read. Somebody may have deleted its object, or the permission
+// to read it, and the operator restores both. If the process ended instead, the kubelet would
+// restart it with growing pauses.
 func (m *WatchStateStore) await(ctx context.Context, log *slog.Logger) error {
 	every := time.NewTicker(time.Second)
 	defer every.Stop()
@@ -227,7 +227,7 @@ func (m *WatchStateStore) await(ctx context.Context, log *slog.Logger) error {
 			return err
 		}
 		if log != nil {
-			log.Warn("the memory of the cluster manager cannot be read yet", "err", err)
+			log.Warn("the state of the cluster manager cannot be read yet", "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -237,7 +237,7 @@ func (m *WatchStateStore) await(ctx context.Context, log *slog.Logger) error {
 	}
 }
 
-// withoutSync is a state that says nothing of who has each answered commit.
+// withoutSync returns the state without the list of readers that have each answered commit.
 func withoutSync(data map[string]string) map[string]string {
 	var state postgres.WatchState
 	if json.Unmarshal([]byte(data[stateKey]), &state) != nil {
@@ -251,7 +251,7 @@ func withoutSync(data map[string]string) map[string]string {
 	return map[string]string{stateKey: string(text)}
 }
 
-// Save implements postgres.WatchMemory.
+// Save implements postgres.WatchStateStore.
 func (m *WatchStateStore) Save(ctx context.Context, state postgres.WatchState) error {
 	text, err := json.Marshal(state)
 	if err != nil {
@@ -264,7 +264,7 @@ func (m *WatchStateStore) Save(ctx context.Context, state postgres.WatchState) e
 	}
 	next := m.with(m.kept, string(text))
 	err = m.Client.Update(ctx, next)
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) { // it may have been made anew
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) { // somebody may have deleted it and the operator created it again
 		now := &corev1.ConfigMap{}
 		if again := m.Client.Get(ctx, client.ObjectKeyFromObject(next), now); again == nil && m.mine(now) {
 			next = m.with(now, string(text))
@@ -284,9 +284,9 @@ func (m *WatchStateStore) with(kept *corev1.ConfigMap, state string) *corev1.Con
 	return next
 }
 
-// mine reports that no other manager has saved since: the answer to an own save
-// was lost, or somebody has changed something else of the object, or has deleted it
-// and the operator has made it anew.
+// mine reports whether no other manager has saved since. A conflict has other causes then: the
+// answer to an own save was lost, somebody has changed another part of the object, or the operator
+// has created a deleted object again.
 func (m *WatchStateStore) mine(now *corev1.ConfigMap) bool {
 	by := now.Annotations[savedBy]
 	if now.UID != m.kept.UID {

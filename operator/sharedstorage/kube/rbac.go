@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// What the agents and the manager of a cluster may do, and nothing else.
+// The permissions of the agents and the manager of a cluster.
 func agentRules(c port.Ref) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{grantName(c)}, Verbs: []string{"get", "update"}}}
 }
@@ -19,12 +19,12 @@ func agentRules(c port.Ref) []rbacv1.PolicyRule {
 func managerRules(c port.Ref) []rbacv1.PolicyRule {
 	return append(agentRules(c),
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{managerName(c)}, Verbs: []string{"get", "update"}},
-		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "patch"}}, // the role label; one of an older image gets
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "patch"}}, // for the role label; older images use get
 	)
 }
 
-// rbacRules has everything of a cluster there but for volumes, instances and
-// the manager. Restore puts back what somebody changes later.
+// rbacRules creates all objects of a cluster except volumes, instances and the manager. Restore
+// corrects later changes.
 func (s *Placement) rbacRules(ctx context.Context, c port.Ref) error {
 	if _, err := s.secretsOf(ctx, c, true); err != nil {
 		return err
@@ -37,7 +37,7 @@ func (s *Placement) rbacRules(ctx context.Context, c port.Ref) error {
 	return nil
 }
 
-// removeClusterObjects takes them away.
+// removeClusterObjects deletes them.
 func (s *Placement) removeClusterObjects(ctx context.Context, c port.Ref) error {
 	for _, obj := range append(s.clusterObjects(c), budget(c, 0), &corev1.Secret{ObjectMeta: meta(c, secretName(c), "")}) {
 		if err := s.remove(ctx, obj); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// countingReader tells what is asked of the API server past the cache.
+// countingReader records the reads of the API server that bypass the cache.
 type countingReader struct {
 	client.Reader
 	asked []string
@@ -33,9 +33,8 @@ func (r *countingReader) List(ctx context.Context, list client.ObjectList, o ...
 	return r.Reader.List(ctx, list, o...)
 }
 
-// A look at volume and instances of a cluster at rest asks the API server for one
-// thing past the cache, each time: the Lease that says who may write. Whoever acts
-// by it acts by what is true then.
+// Observing volume and instances of a cluster at rest reads one object past the cache each time:
+// the Lease with the grant. Whoever acts on the grant acts on its present state.
 func TestObserveReadsTheGrantOnly(t *testing.T) {
 	g := newFixture(t, &v1alpha1.SharedStorageCluster{ObjectMeta: metav1.ObjectMeta{Namespace: blue.Namespace, Name: blue.Name, UID: types.UID(blue.UID)}})
 	g.ensure(port.Volume{Size: gi})
@@ -45,7 +44,7 @@ func TestObserveReadsTheGrantOnly(t *testing.T) {
 		g.start(blue, name, corev1.PodRunning)
 	}
 	g.must(g.Storage().Grant(t.Context(), blue, "blue-1-a", 1))
-	g.must(g.Revive(t.Context(), blue, nil)) // its budget is there
+	g.must(g.Revive(t.Context(), blue, nil)) // this creates its budget
 	live := &countingReader{Reader: g.o.Client}
 	g.o.Live = live
 	for epoch := int64(2); epoch < 4; epoch++ {

@@ -23,26 +23,25 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// Restored is told of what was put back: an Event of the cluster.
+// Restored receives a message about a restored object, for an Event of the cluster.
 type Restored func(reason, format string, args ...any)
 
-// applied is what this process knows of the objects it has written.
+// applied is what this process knows of the objects that it has written.
 type applied struct {
 	mu      sync.Mutex
-	version map[string]string            // by kind/namespace/name: what was wanted, and the version that came of it
-	memory  map[string]*corev1.ConfigMap // of cluster managers, as they were deleted
+	version map[string]string            // by kind/namespace/name: the desired object, and the version that it got
+	state   map[string]*corev1.ConfigMap // ConfigMaps of cluster managers, as they were when they were deleted
 }
 
-// Restore puts back what a cluster has and somebody has deleted or changed. It
-// reads caches; only what they lack is asked of the API server. Data, and the
-// record of the grant, are not its matter.
+// Restore restores the objects of a cluster that somebody has deleted or changed. It reads caches,
+// and asks the API server only for what they lack. It does not handle data and the grant record.
 func (s *Placement) Restore(ctx context.Context, c port.Ref, report Restored) error {
 	instances, err := s.listInstances(ctx, c, s.o.Client, client.MatchingLabels{ClusterLabel: c.Name, ComponentLabel: instanceComponent})
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(instances, func(h *held) bool { return h.claim != nil && !h.leaving() }) {
-		return nil // it is being made, and has not come to this
+	if !slices.ContainsFunc(instances, func(h *instanceObjects) bool { return h.claim != nil && !h.leaving() }) {
+		return nil // the cluster is being created and has not come to this
 	}
 	if err := s.restoreSecret(ctx, c, report); err != nil {
 		return err
@@ -63,7 +62,7 @@ func (s *Placement) Restore(ctx context.Context, c port.Ref, report Restored) er
 	return s.renewAccounts(ctx, c, instances, report)
 }
 
-// watched reads the objects that are watched; without a watch with the client.
+// watched returns a reader for the watched objects; without watches it is the client.
 func (s *Placement) watched() client.Reader {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,21 +72,21 @@ func (s *Placement) watched() client.Reader {
 	return s.o.Client
 }
 
-// What restoreObject has found.
+// What restoreObject did.
 const (
 	wasThere   = ""
-	wasGone    = "was gone, and is made anew"
+	wasGone    = "was gone, and is created again"
 	wasChanged = "was changed, and is what it was again"
 )
 
-// keyOf names an object by its kind too.
+// keyOf returns a key of an object that includes its kind.
 func (s *Placement) keyOf(obj client.Object) string {
-	gvk, _ := apiutil.GVKForObject(obj, s.o.Client.Scheme()) // of own types only
+	gvk, _ := apiutil.GVKForObject(obj, s.o.Client.Scheme()) // only types of our scheme
 	return gvk.Kind + "/" + client.ObjectKeyFromObject(obj).String()
 }
 
-// restoreObject makes an object what it is to be, if it is not. What is changed as
-// soon as it is applied, as an admission does, stays so.
+// restoreObject makes an object equal to want. It accepts a change that happens as soon as the
+// object is applied, such as one of an admission webhook.
 func (s *Placement) restoreObject(ctx context.Context, c port.Ref, want client.Object) (done string, err error) {
 	owners, err := s.owner(ctx, c)
 	if err != nil {
@@ -102,7 +101,7 @@ func (s *Placement) restoreObject(ctx context.Context, c port.Ref, want client.O
 		return "", err
 	}
 	done = wasGone
-	for _, from := range []client.Reader{s.watched(), s.o.Live} { // a cache may be behind what was written from here
+	for _, from := range []client.Reader{s.watched(), s.o.Live} { // the cache may be behind the writes of this process
 		is := want.DeepCopyObject().(client.Object)
 		err := from.Get(ctx, client.ObjectKeyFromObject(want), is)
 		switch {
@@ -125,8 +124,8 @@ func (s *Placement) restoreObject(ctx context.Context, c port.Ref, want client.O
 	return done, nil
 }
 
-// matches reports that an object has all that is wanted of it. Where more than that
-// would be a right, or another pod, it must have nothing else.
+// matches reports whether an object has everything that want has. Where more would be a permission
+// or another pod, it must have nothing else.
 func matches(want, is client.Object) bool {
 	for key, value := range want.GetLabels() {
 		if is.GetLabels()[key] != value {
@@ -154,15 +153,15 @@ func matches(want, is client.Object) bool {
 	return true
 }
 
-// metadata reads what is watched by its metadata only.
+// metadata returns an object for kinds of which only the metadata are watched.
 func metadata(kind string, c port.Ref, name string) *metav1.PartialObjectMetadata {
 	obj := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: name}}
 	obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
 	return obj
 }
 
-// restoreSecret makes the secrets of a cluster anew if they are gone: all who use
-// them take the new ones. It notices those that somebody has replaced, too.
+// restoreSecret creates the secrets of a cluster again if they are gone; all processes take the
+// new ones. It also notices secrets that somebody has replaced.
 func (s *Placement) restoreSecret(ctx context.Context, c port.Ref, report Restored) error {
 	seen := metadata("Secret", c, secretName(c))
 	err := s.watched().Get(ctx, client.ObjectKeyFromObject(seen), seen)
@@ -184,8 +183,8 @@ func (s *Placement) restoreSecret(ctx context.Context, c port.Ref, report Restor
 	return s.publishSecrets(ctx, c, now)
 }
 
-// publishSecrets lets the pods of a cluster take secrets that are newer than they: a kubelet
-// looks at a pod at once that was changed, and otherwise within a minute or two.
+// publishSecrets makes the pods of a cluster take secrets that are newer than they. A kubelet
+// updates the files of a pod at once when the pod changes, and otherwise within a minute or two.
 func (s *Placement) publishSecrets(ctx context.Context, c port.Ref, now secrets) error {
 	var pods corev1.PodList
 	if err := s.o.Client.List(ctx, &pods, client.InNamespace(c.Namespace), client.MatchingLabels{ClusterLabel: c.Name}); err != nil {
@@ -212,9 +211,9 @@ func (s *Placement) publishSecrets(ctx context.Context, c port.Ref, now secrets)
 	return nil
 }
 
-// restoreWatchState gives a cluster manager its ConfigMap back, with what it held when
-// it was deleted, if this process saw that. Which readers have each answered commit
-// is left out: that may be older than what the manager saved last, and it finds out.
+// restoreWatchState creates the ConfigMap of a cluster manager again, with its content at the
+// deletion, if this process saw that. It leaves out the list of readers that have each answered
+// commit, because that may be older than the last save; the manager finds it out again.
 func (s *Placement) restoreWatchState(ctx context.Context, c port.Ref, report Restored) error {
 	deployment := &appsv1.Deployment{}
 	err := s.o.Client.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: managerName(c)}, deployment)
@@ -224,36 +223,36 @@ func (s *Placement) restoreWatchState(ctx context.Context, c port.Ref, report Re
 	if err != nil {
 		return err
 	}
-	memory := &corev1.ConfigMap{ObjectMeta: meta(c, managerName(c), managerComponent)}
+	state := &corev1.ConfigMap{ObjectMeta: meta(c, managerName(c), managerComponent)}
 	for _, from := range []client.Reader{s.watched(), s.o.Live} {
-		if err := from.Get(ctx, client.ObjectKeyFromObject(memory), memory); !apierrors.IsNotFound(err) {
+		if err := from.Get(ctx, client.ObjectKeyFromObject(state), state); !apierrors.IsNotFound(err) {
 			return err
 		}
 	}
-	memory = &corev1.ConfigMap{ObjectMeta: meta(c, managerName(c), managerComponent)}
-	key := client.ObjectKeyFromObject(memory).String()
+	state = &corev1.ConfigMap{ObjectMeta: meta(c, managerName(c), managerComponent)}
+	key := client.ObjectKeyFromObject(state).String()
 	s.applied.mu.Lock()
-	was := s.applied.memory[key]
-	delete(s.applied.memory, key)
+	was := s.applied.state[key]
+	delete(s.applied.state, key)
 	s.applied.mu.Unlock()
 	if was != nil {
-		memory.Data = withoutSync(was.Data)
+		state.Data = withoutSync(was.Data)
 		if by := was.Annotations[savedBy]; by != "" {
-			metav1.SetMetaDataAnnotation(&memory.ObjectMeta, savedBy, by)
+			metav1.SetMetaDataAnnotation(&state.ObjectMeta, savedBy, by)
 		}
 	}
-	made, err := s.createObject(ctx, c, memory)
+	made, err := s.createObject(ctx, c, state)
 	if made && report != nil {
-		report("Restored", "ConfigMap %s was gone, and is made anew", memory.Name)
+		report("Restored", "ConfigMap %s was gone, and is created again", state.Name)
 	}
 	return err
 }
 
-// renewAccounts makes pods anew whose ServiceAccount is younger than they: their
-// tokens are those of an account that is gone, and no kubelet replaces them in time.
-// Who writes comes first, as it cannot renew its lease, then who does not serve, as
-// it cannot read who may write; the others go one at a time.
-func (s *Placement) renewAccounts(ctx context.Context, c port.Ref, instances []*held, report Restored) error {
+// renewAccounts deletes pods that are older than their ServiceAccount, so that they are created
+// again: their tokens belong to a deleted account, and no kubelet replaces them in time. The
+// writer comes first, as it cannot renew its lease; then pods that are not ready, as they cannot
+// read the grant; the others one at a time.
+func (s *Placement) renewAccounts(ctx context.Context, c port.Ref, instances []*instanceObjects, report Restored) error {
 	born := func(name string) (metav1.Time, error) {
 		account := &corev1.ServiceAccount{ObjectMeta: meta(c, name, "")}
 		err := s.watched().Get(ctx, client.ObjectKeyFromObject(account), account)
@@ -263,7 +262,7 @@ func (s *Placement) renewAccounts(ctx context.Context, c port.Ref, instances []*
 	if err != nil {
 		return err
 	}
-	var stale []*held
+	var stale []*instanceObjects
 	whole := true
 	for _, h := range instances {
 		if h.leaving() {
@@ -280,16 +279,16 @@ func (s *Placement) renewAccounts(ctx context.Context, c port.Ref, instances []*
 		if err != nil {
 			return err
 		}
-		n := slices.IndexFunc(stale, func(h *held) bool { return h.name == grant.Writer })
+		n := slices.IndexFunc(stale, func(h *instanceObjects) bool { return h.name == grant.Writer })
 		if n < 0 {
-			n = slices.IndexFunc(stale, func(h *held) bool { return !isReady(h.pod) })
+			n = slices.IndexFunc(stale, func(h *instanceObjects) bool { return !isReady(h.pod) })
 		}
 		if n < 0 && whole {
 			n = 0
 		}
 		if n >= 0 {
 			if report != nil {
-				report("PodRenewed", "pod %s has the token of a ServiceAccount that is gone, and is made anew", stale[n].pod.Name)
+				report("PodRenewed", "pod %s has the token of a ServiceAccount that is gone, and is created again", stale[n].pod.Name)
 			}
 			if err := s.remove(ctx, stale[n].pod); err != nil {
 				return err
@@ -304,7 +303,7 @@ func (s *Placement) renewAccounts(ctx context.Context, c port.Ref, instances []*
 		return err
 	}
 	if report != nil {
-		report("PodRenewed", "pod %s has the token of a ServiceAccount that is gone, and is made anew", pod.Name)
+		report("PodRenewed", "pod %s has the token of a ServiceAccount that is gone, and is created again", pod.Name)
 	}
 	return s.remove(ctx, pod)
 }
@@ -314,16 +313,16 @@ func isReady(pod *corev1.Pod) bool {
 	return at != nil && at.Status == corev1.ConditionTrue
 }
 
-// deleted notes what the memory of a cluster manager held.
+// deleted keeps the content of a cluster manager's ConfigMap that is deleted.
 func (s *Placement) deleted(obj client.Object) {
-	if memory, ok := obj.(*corev1.ConfigMap); ok {
+	if state, ok := obj.(*corev1.ConfigMap); ok {
 		s.applied.mu.Lock()
 		defer s.applied.mu.Unlock()
-		s.applied.memory[client.ObjectKeyFromObject(obj).String()] = memory.DeepCopy()
+		s.applied.state[client.ObjectKeyFromObject(obj).String()] = state.DeepCopy()
 	}
 }
 
-// restoreReporter makes Events of a cluster, and lines of the log.
+// restoreReporter returns a function that writes Events of a cluster, and log lines.
 func (s *Placement) restoreReporter(events controller.Events, about client.Object) Restored {
 	return func(reason, format string, args ...any) {
 		s.o.Log.Warn("put back", "cluster", client.ObjectKeyFromObject(about).String(), "what", fmt.Sprintf(format, args...))

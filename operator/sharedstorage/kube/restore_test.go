@@ -25,7 +25,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
 )
 
-// restoreFixture is a cluster with a writer, a reader and a manager, and what was told.
+// restoreFixture is a cluster with a writer, a reader and a manager, and records the reports.
 type restoreFixture struct {
 	*fixture
 	reports []string
@@ -56,14 +56,13 @@ func (g *restoreFixture) put() {
 	g.must(g.Revive(g.t.Context(), blue, report))
 }
 
-// objects are all that the operator makes of a cluster beside data, pods and the record of the grant.
+// objects returns all objects of a cluster besides data, pods and the grant record.
 func (g *restoreFixture) objects() []client.Object {
 	return append(g.clusterObjects(blue), budget(blue, 1), &corev1.Secret{ObjectMeta: meta(blue, secretName(blue), "")},
 		&corev1.ConfigMap{ObjectMeta: meta(blue, managerName(blue), "")})
 }
 
-// Each object of a cluster that is deleted is put back by the next pass, which
-// tells of it once; two of them at once too.
+// The next pass restores each deleted object of a cluster and reports it once; also two at once.
 func TestFinding28EachObjectIsPutBack(t *testing.T) {
 	g := newRestoreFixture(t)
 	all := g.objects()
@@ -96,7 +95,7 @@ func TestFinding28EachObjectIsPutBack(t *testing.T) {
 	}
 }
 
-// What somebody has changed of an object is taken back, a role that was widened too.
+// A change that somebody made to an object is reverted, also a widened role.
 func TestFinding28AChangeIsTakenBack(t *testing.T) {
 	for name, change := range map[string]func(g *restoreFixture) client.Object{
 		"the selector of a Service": func(g *restoreFixture) client.Object {
@@ -134,8 +133,8 @@ func TestFinding28AChangeIsTakenBack(t *testing.T) {
 	}
 }
 
-// The loss of the Secret is a rotation: new values, and whoever knows the old token
-// only is asked with it. A Secret that somebody has replaced is noticed.
+// The loss of the Secret is a rotation: there are new values, and agents that only know the old
+// token are called with it. A Secret that somebody has replaced is noticed.
 func TestFinding28SecretIsRotated(t *testing.T) {
 	g := newRestoreFixture(t)
 	old, err := g.secretsOf(t.Context(), blue, false)
@@ -169,8 +168,8 @@ func TestFinding28SecretIsRotated(t *testing.T) {
 	}
 }
 
-// A cluster manager whose memory is deleted gets it back: with what it held, as its
-// own, but without what may have changed since. It goes on saving.
+// A cluster manager whose ConfigMap is deleted gets it back with its content, as its own, but
+// without what may have changed since. It continues to save.
 func TestFinding28MemoryIsGivenBack(t *testing.T) {
 	for _, seen := range []bool{true, false} {
 		g := newRestoreFixture(t)
@@ -206,7 +205,7 @@ func TestFinding28MemoryIsGivenBack(t *testing.T) {
 	}
 }
 
-// Without its ConfigMap there is no manager, and nothing is put back.
+// Without a manager its ConfigMap is not restored.
 func TestFinding28NoMemoryWithoutAManager(t *testing.T) {
 	g := newRestoreFixture(t)
 	g.must((&Managers{g.Placement}).Remove(t.Context(), blue))
@@ -220,8 +219,8 @@ func TestFinding28NoMemoryWithoutAManager(t *testing.T) {
 	}
 }
 
-// The record of the grant is made anew of what is known. Its writer goes on at once;
-// one that never wrote under it waits for as long as another one's lease may run.
+// The grant record is restored from what is known. Its writer continues at once; one that never
+// wrote under it waits for as long as another lease may run.
 func TestFinding28GrantIsMadeAnew(t *testing.T) {
 	for _, wrote := range []bool{true, false} {
 		g := newRestoreFixture(t)
@@ -243,7 +242,7 @@ func TestFinding28GrantIsMadeAnew(t *testing.T) {
 		}
 		_, err = agent.Renew(t.Context(), "blue-2-b", 3, 10*time.Second)
 		refused(t, "another one", err, port.SwitchRefused)
-		// A second one of an older epoch changes nothing.
+		// A repeated restore with an older epoch changes nothing.
 		v, err = g.Storage().Restore(t.Context(), blue, port.Volume{Size: 2 * gi, Writer: "blue-2-b", Epoch: 2}, true)
 		if err != nil || v.Writer != "blue-1-a" || v.Epoch != 3 || v.Size != gi {
 			t.Errorf("it became %+v, %v", v, err)
@@ -251,8 +250,8 @@ func TestFinding28GrantIsMadeAnew(t *testing.T) {
 	}
 }
 
-// Pods that have the token of a ServiceAccount that is gone are made anew: that of
-// the writer first, then those that do not serve, then one at a time.
+// Pods with the token of a deleted ServiceAccount are created again: the writer first, then those
+// that are not ready, then one at a time.
 func TestFinding28PodsOfAnAccountThatIsGone(t *testing.T) {
 	g := newRestoreFixture(t)
 	serves := func(name string, status corev1.ConditionStatus) {

@@ -14,9 +14,9 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// roles lets the Services know who writes and who is read from. Who is no member
-// is neither: one that is detached takes no new clients while it goes, and one
-// that is new takes some when it has become a member.
+// roles labels the pods of writer and readers for the Services. An instance that is not a member
+// has no role: a detached one gets no new clients while it leaves, and a new one gets clients once
+// it is a member.
 type roles struct {
 	client    client.Client
 	cluster   port.Ref
@@ -25,12 +25,11 @@ type roles struct {
 	appliedAt time.Time
 }
 
-// podRole is what an instance is to be told as. One at another address may be a pod
-// that was made anew.
+// podRole is the role of an instance. Another address may mean that the pod was created again.
 type podRole struct{ role, address string }
 
 func (r *roles) sync(ctx context.Context, top port.Topology) {
-	if top.Writer == "" || len(top.Members) == 0 { // it has been told of nobody yet
+	if top.Writer == "" || len(top.Members) == 0 { // the manager knows nobody yet
 		return
 	}
 	want := map[string]podRole{top.Writer: {role: string(port.Writer)}}
@@ -44,7 +43,7 @@ func (r *roles) sync(ctx context.Context, top port.Topology) {
 		}
 		want[m.Name] = s
 	}
-	if maps.Equal(r.applied, want) && time.Since(r.appliedAt) < time.Minute { // later somebody may have changed a pod
+	if maps.Equal(r.applied, want) && time.Since(r.appliedAt) < time.Minute { // after that time somebody may have changed a pod
 		return
 	}
 	if err := r.label(ctx, want); err != nil {
@@ -56,8 +55,8 @@ func (r *roles) sync(ctx context.Context, top port.Topology) {
 	r.applied, r.appliedAt = want, time.Now()
 }
 
-// label gives all pods of instances their roles, the writer's last: the one before
-// has lost it by then.
+// label labels all pods of instances. The writer is last, so that the former writer has lost its
+// label by then.
 func (r *roles) label(ctx context.Context, want map[string]podRole) error {
 	var pods corev1.PodList
 	if err := r.client.List(ctx, &pods, of(r.cluster, instanceComponent)...); err != nil {

@@ -16,12 +16,12 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// routingFixture is an API server with pods, and a manager that tells their roles.
+// routingFixture is an API server with pods, and a manager that labels them.
 type routingFixture struct {
 	roles
 	t      *testing.T
 	asked  int   // lists of pods
-	failed error // what lists end with; nil: they work
+	failed error // error of lists; nil: they succeed
 }
 
 func newRoutingFixture(t *testing.T, pods map[string]string) *routingFixture {
@@ -49,7 +49,7 @@ func (r *routingFixture) made(c port.Ref, name, role string) {
 	}
 }
 
-// is checks the roles as the Services see them.
+// is checks the roles that the Services select by.
 func (r *routingFixture) is(when string, want map[string]string) {
 	r.t.Helper()
 	asked := r.asked
@@ -75,9 +75,9 @@ func seen(writer string, members ...string) port.Topology {
 	return top
 }
 
-// Clients are sent to members only: a reader that is detached is behind no Service
-// from then on, before its pod goes, whoever is the manager by then; one that is
-// new comes behind it as it is attached.
+// Clients are sent to members only. A detached reader is behind no Service from then on, before
+// its pod ends, whichever process is the manager; a new one is behind a Service once it is
+// attached.
 func TestWhoIsNoMemberIsNotRouted(t *testing.T) {
 	ctx := t.Context()
 	r := newRoutingFixture(t, map[string]string{"w": "rw", "a": "ro", "b": "ro"})
@@ -92,7 +92,7 @@ func TestWhoIsNoMemberIsNotRouted(t *testing.T) {
 	r.sync(ctx, seen("w", "w", "a", "c"))
 	r.is("with c attached", map[string]string{"w": "rw", "a": "ro", "b": "", "c": "ro", "g": "ro"})
 
-	again := &roles{client: r.client, cluster: blue} // a manager that knows of nothing before
+	again := &roles{client: r.client, cluster: blue} // a new manager without a former state
 	again.sync(ctx, port.Topology{Writer: "w"})
 	r.is("by a manager that was told of nobody yet", map[string]string{"w": "rw", "a": "ro", "b": "", "c": "ro", "g": "ro"})
 	again.sync(ctx, seen("w", "w", "c"))
@@ -105,8 +105,8 @@ func TestWhoIsNoMemberIsNotRouted(t *testing.T) {
 	r.is("with w as a member that is not routed", map[string]string{"w": "", "a": "", "b": "", "c": "rw", "g": "ro"})
 }
 
-// The pods are asked for when somebody comes, goes or moves, and each minute; and
-// what has failed is tried again.
+// The pods are listed when a member is added, removed or moved, and each minute; a failed
+// labelling is tried again.
 func TestRolesAreToldWhenTheyChange(t *testing.T) {
 	ctx, top := t.Context(), seen("w", "w", "a")
 	r := newRoutingFixture(t, map[string]string{"w": "", "a": ""})
@@ -128,7 +128,7 @@ func TestRolesAreToldWhenTheyChange(t *testing.T) {
 	r.made(blue, "a", "")
 	top.Members[1].Address = "10.0.0.2"
 	r.sync(ctx, top)
-	r.is("with a's pod made anew", map[string]string{"w": "rw", "a": "ro"})
+	r.is("with a's pod created again", map[string]string{"w": "rw", "a": "ro"})
 	if err := r.client.Patch(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: blue.Namespace, Name: "a"}}, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"pawl.dev/role":"rw"}}}`))); err != nil {
 		t.Fatal(err)
 	}

@@ -28,13 +28,13 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Scheme knows all kinds that the operator reads and writes.
+// Scheme returns a scheme with all kinds that the operator reads and writes.
 func Scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	return s, errors.Join(corev1.AddToScheme(s), appsv1.AddToScheme(s), policyv1.AddToScheme(s), rbacv1.AddToScheme(s), coordinationv1.AddToScheme(s), v1alpha1.AddToScheme(s), mpd.AddToScheme(s))
 }
 
-// clusterSelector selects what belongs to clusters.
+// clusterSelector selects the objects of clusters.
 func clusterSelector() (labels.Selector, error) {
 	ours, err := labels.NewRequirement(ClusterLabel, selection.Exists, nil)
 	if err != nil {
@@ -43,8 +43,8 @@ func clusterSelector() (labels.Selector, error) {
 	return labels.NewSelector().Add(*ours), nil
 }
 
-// NewCache adds the cache of this operator to a manager. Of other kinds it holds only what
-// belongs to clusters.
+// NewCache adds the cache of this operator to a manager. It holds the cluster objects, and of
+// other kinds only objects of clusters.
 func NewCache(m *controller.Manager) (*controller.Cache, error) {
 	selected, err := clusterSelector()
 	if err != nil {
@@ -58,15 +58,15 @@ func NewCache(m *controller.Manager) (*controller.Cache, error) {
 	}})
 }
 
-// Controllers are those of this operator in a manager.
+// Controllers adds the controllers of this operator to a manager.
 type Controllers struct {
-	Manager  *controller.Manager
-	Cache    *controller.Cache       // of NewCache
-	Operator *sharedstorage.Operator // with the stores and ports of this package, bound to the engine
-	Name     string                  // of the operator, as in sharedstorage.Options
-	Site     *Placement
-	Engine   *workflow.Engine
-	Workers  int // objects of a kind worked on at once; 0: controller.DefaultWorkers
+	Manager   *controller.Manager
+	Cache     *controller.Cache       // of NewCache
+	Operator  *sharedstorage.Operator // with the stores and ports of this package, bound to the engine
+	Name      string                  // of the operator, as in sharedstorage.Options
+	Placement *Placement
+	Engine    *workflow.Engine
+	Workers   int // objects of a kind in work at once; 0: controller.DefaultWorkers
 }
 
 // Setup adds the controller of SharedStorageClusters to the manager.
@@ -79,14 +79,14 @@ func (c Controllers) Setup() error {
 	for _, kind := range sharedstorage.Requests {
 		requests = append(requests, sharedstorage.Prefix+kind)
 	}
-	watches, err := c.Site.watches(c.Manager, sharedstorage.Kind)
+	watches, err := c.Placement.watches(c.Manager, sharedstorage.Kind)
 	if err != nil {
 		return err
 	}
 	mine := func(o *v1alpha1.SharedStorageCluster) bool { return c.Name == "" || o.Spec.OperatorName == c.Name }
 	return controller.Setup(c.Manager, controller.Controller[*v1alpha1.SharedStorageCluster]{
 		Name: "sharedstorage", For: &v1alpha1.SharedStorageCluster{}, AcceptsRequests: mine, Cache: c.Cache,
-		Reconcile:  restoring(c.Cache, c.Site, c.Manager.Events("sharedstorage"), func() *v1alpha1.SharedStorageCluster { return &v1alpha1.SharedStorageCluster{} }, mine, c.Operator.Reconcile),
+		Reconcile:  restoring(c.Cache, c.Placement, c.Manager.Events("sharedstorage"), func() *v1alpha1.SharedStorageCluster { return &v1alpha1.SharedStorageCluster{} }, mine, c.Operator.Reconcile),
 		Conditions: func(o *v1alpha1.SharedStorageCluster) *[]metav1.Condition { return &o.Status.Conditions },
 		Runs:       runs, LastRequest: func(o *v1alpha1.SharedStorageCluster) **v1alpha1.RunRequest { return &o.Status.LastRequest },
 		Requests: requests, Signals: c.Operator.Listen, Workers: c.Workers,
@@ -94,8 +94,8 @@ func (c Controllers) Setup() error {
 	})
 }
 
-// restoring makes a pass over a cluster, and before it puts back what is missing of
-// it, its pods too. A cluster that is being deleted, or another operator's, gets nothing.
+// restoring makes a pass over a cluster after restoring its missing objects and pods. It restores
+// nothing of a cluster that is being deleted or belongs to another operator.
 func restoring[T client.Object](from client.Reader, placement *Placement, events controller.Events, fresh func() T, mine func(T) bool, pass func(context.Context, control.Ref) outcome.Outcome) func(context.Context, control.Ref) outcome.Outcome {
 	return func(ctx context.Context, ref control.Ref) outcome.Outcome {
 		obj := fresh()
@@ -107,25 +107,26 @@ func restoring[T client.Object](from client.Reader, placement *Placement, events
 				placement.o.Log.Warn("what a cluster has could not be put back", "cluster", c.String(), "error", err)
 			}
 			if err := placement.Revive(ctx, c, report); err != nil {
-				placement.o.Log.Warn("the pods of a cluster could not be made anew", "cluster", c.String(), "error", err)
+				placement.o.Log.Warn("the pods of a cluster could not be created again", "cluster", c.String(), "error", err)
 			}
 		}
 		return pass(ctx, ref)
 	}
 }
 
-// ClassifyRunError is sharedstorage.Options.Place: what an API server says that keeps no run.
+// ClassifyRunError is for sharedstorage.Options.ClassifyRunError: it recognizes the errors of an
+// API server that cannot store runs.
 func ClassifyRunError(err error) sharedstorage.RunStoreState {
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return sharedstorage.RunStoreTerminating
-	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), unserved(err): // no such kind, or no right or quota for it
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), unserved(err): // no CRD, permission or quota
 		return sharedstorage.RunStoreMissing
 	}
 	return sharedstorage.RunStoreAvailable
 }
 
-// EventWriter writes what people should hear of a cluster as Kubernetes Events.
+// EventWriter returns a function that writes Kubernetes Events of a cluster.
 func EventWriter(events controller.Events) func(*sharedstorage.Cluster, sharedstorage.Event) {
 	return func(c *sharedstorage.Cluster, e sharedstorage.Event) {
 		var about runtime.Object
@@ -137,7 +138,7 @@ func EventWriter(events controller.Events) func(*sharedstorage.Cluster, sharedst
 		default:
 			return
 		}
-		if e.Reason == sharedstorage.DataNotKept { // a namespace that goes takes no Events
+		if e.Reason == sharedstorage.DataNotKept { // a namespace that is being deleted rejects Events
 			about = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.Ref.Namespace}}
 		}
 		if e.Warning {

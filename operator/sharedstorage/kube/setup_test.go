@@ -21,11 +21,11 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
-// A pod that is missing is made anew by the operator of its cluster only: another
-// one has images and tools of its own.
+// Only the operator of a cluster creates a missing pod again, because another one has other
+// images.
 func TestPodsOfAnotherOperatorsClustersAreLeftAlone(t *testing.T) {
 	for _, q := range []struct {
-		wants, name string // of the object, of the operator
+		wants, name string // operator names of the object and of the operator
 		revived     bool
 	}{
 		{"", "", true}, {"", MPDOperator, true}, {MPDOperator, "", true}, {"green", "green", true},
@@ -36,21 +36,21 @@ func TestPodsOfAnotherOperatorsClustersAreLeftAlone(t *testing.T) {
 		g.ensure(port.Volume{Size: gi})
 		g.instance("blue-1-a", port.Writer)
 		g.must(g.o.Client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(blue.Namespace)))
-		home := NewMPDClusterStore(g.o.Client, g.o.Client, q.name)
+		store := NewMPDClusterStore(g.o.Client, g.o.Client, q.name)
 		passes := 0
-		pass := restoring(g.o.Client, g.Placement, controller.Events{}, func() *mpd.MPDCluster { return &mpd.MPDCluster{} }, home.mine, func(context.Context, control.Ref) outcome.Outcome {
+		pass := restoring(g.o.Client, g.Placement, controller.Events{}, func() *mpd.MPDCluster { return &mpd.MPDCluster{} }, store.mine, func(context.Context, control.Ref) outcome.Outcome {
 			passes++
 			return outcome.Done()
 		})
 		pass(t.Context(), control.Ref{Kind: MPDKind, Namespace: blue.Namespace, Name: blue.Name})
 		err := g.o.Client.Get(t.Context(), client.ObjectKey{Namespace: blue.Namespace, Name: "blue-1-a"}, &corev1.Pod{})
 		if client.IgnoreNotFound(err) != nil || apierrors.IsNotFound(err) == q.revived || passes != 1 {
-			t.Errorf("a cluster of operator %q, looked at by %q: the pod: %v, want it made anew: %t; passes: %d", q.wants, q.name, err, q.revived, passes)
+			t.Errorf("a cluster of operator %q, looked at by %q: the pod: %v, want it created again: %t; passes: %d", q.wants, q.name, err, q.revived, passes)
 		}
 	}
 }
 
-// What the API server says when no run can be created is read through all that wraps it.
+// The error of an API server that cannot create a run is recognized through all wrapping.
 func TestFinding29WhyThereIsNoRun(t *testing.T) {
 	runs := schema.GroupResource{Group: "pawl.dev", Resource: "runs"}
 	ending := apierrors.NewForbidden(runs, "r", errors.New("unable to create new content in namespace default because it is being terminated"))

@@ -15,8 +15,8 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// observe tells an instance as it is.
-func (s *Placement) observe(ctx context.Context, h *held) (port.Instance, error) {
+// observe returns the current state of an instance.
+func (s *Placement) observe(ctx context.Context, h *instanceObjects) (port.Instance, error) {
 	found, err := h.wanted()
 	if err != nil {
 		return found, err
@@ -45,8 +45,8 @@ func (s *Placement) observe(ctx context.Context, h *held) (port.Instance, error)
 	return found, nil
 }
 
-// decideState is the state of an instance by its claim, its pod and its node.
-func decideState(h *held, node string, nodeReady bool, nodeSince time.Time) (port.InstanceState, time.Time, string) {
+// decideState derives the state of an instance from its claim, its pod and its node.
+func decideState(h *instanceObjects, node string, nodeReady bool, nodeSince time.Time) (port.InstanceState, time.Time, string) {
 	pod := h.pod
 	switch {
 	case h.leaving() && pod != nil && pod.DeletionTimestamp != nil:
@@ -92,8 +92,8 @@ func condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodConditi
 	return nil
 }
 
-// stateSince says since when a state is seen that nothing else dates.
-func (s *Placement) stateSince(h *held, state port.InstanceState) time.Time {
+// stateSince returns the begin of a state that no object records.
+func (s *Placement) stateSince(h *instanceObjects, state port.InstanceState) time.Time {
 	namespace := ""
 	switch {
 	case h.claim != nil:
@@ -132,7 +132,7 @@ func (s *Placement) nodes(ctx context.Context) ([]port.Node, error) {
 	return nodes, nil
 }
 
-// untolerated reports a taint that no pod of ours tolerates.
+// untolerated reports whether our pods do not tolerate a taint.
 func untolerated(t corev1.Taint) bool {
 	return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
 }
@@ -146,7 +146,7 @@ func nodeReady(n *corev1.Node) (ready bool, since time.Time) {
 	return false, n.CreationTimestamp.Time
 }
 
-// nodeOf says whether the node of a pod answers; a pod without a node is no matter.
+// nodeOf reports whether the node of a pod answers. A pod without a node counts as ready.
 func (s *Placement) nodeOf(ctx context.Context, pod *corev1.Pod) (name string, ready bool, err error) {
 	if pod.Spec.NodeName == "" {
 		return "", true, nil
@@ -160,7 +160,7 @@ func (s *Placement) nodeOf(ctx context.Context, pod *corev1.Pod) (name string, r
 	return pod.Spec.NodeName, ready, err
 }
 
-// checkNode refuses an instance for which there is no node.
+// checkNode rejects an instance if no node can take it.
 func (s *Placement) checkNode(ctx context.Context, want port.Instance) error {
 	nodes, err := s.nodes(ctx)
 	if err != nil {

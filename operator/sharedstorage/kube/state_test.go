@@ -51,7 +51,7 @@ func TestState(t *testing.T) {
 		"its container is refused by a kubelet": {claim: claim, pod: running(func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State = waiting("CreateContainerConfigError") }), want: port.Down},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, _, message := decideState(&held{name: "a", claim: q.claim, pod: q.pod}, "node-1", !q.dead, time.Time{})
+			got, _, message := decideState(&instanceObjects{name: "a", claim: q.claim, pod: q.pod}, "node-1", !q.dead, time.Time{})
 			if got != q.want {
 				t.Errorf("it is %s (%s), want %s", got, message, q.want)
 			}
@@ -70,8 +70,8 @@ func waiting(reason string) corev1.ContainerState {
 	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: "so it is"}}
 }
 
-// The data that a writer has left on a volume become the seed of the instance
-// that takes the volume over, whatever was cut off before.
+// The data that a writer has left on a volume become the seed of the instance that takes the
+// volume over, even after an interrupted start.
 func TestVolumeTakenOver(t *testing.T) {
 	dir := t.TempDir()
 	put := func(path string) {
@@ -87,7 +87,7 @@ func TestVolumeTakenOver(t *testing.T) {
 	put("c-1-old/data/PG_VERSION")
 	put("c-1-old/record.json")
 	put("lost+found/file")
-	for range 2 { // it may be cut off and begun again
+	for range 2 { // it may be interrupted and repeated
 		seed, err := settle(dir, "c-2-new")
 		if err != nil || seed != filepath.Join(dir, "seed") {
 			t.Fatalf("the seed is %q: %v", seed, err)

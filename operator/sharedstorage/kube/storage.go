@@ -18,19 +18,19 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
 )
 
-// Storage is port.Storage as a Lease and claims. Readers that stream stand in
-// for shared storage, so each instance has a claim; that of a writer which is
-// removed stays, and the next writer begins with it.
+// Storage implements port.Storage with a Lease and claims. Streaming readers stand in for shared
+// storage, so each instance has a claim. The claim of a removed writer stays, and the next writer
+// uses it.
 type Storage struct{ placement *Placement }
 
 var _ port.Storage = &Storage{}
 
-// volume is what is written down of a volume, in the Lease.
+// volume is what the Lease stores about a volume.
 type volume struct {
 	Size   int64     `json:"size"`
 	Claim  string    `json:"claim,omitempty"`
-	Key    string    `json:"key,omitempty"`  // of the call that made it
-	From   *port.Ref `json:"from,omitempty"` // it is, or was, filled with the data of this cluster
+	Key    string    `json:"key,omitempty"`  // of the call that created it
+	From   *port.Ref `json:"from,omitempty"` // the cluster from which the data are or were copied
 	Cloned bool      `json:"cloned,omitempty"`
 }
 
@@ -45,7 +45,7 @@ func (t *Storage) load(ctx context.Context, c port.Ref) (*coordinationv1.Lease, 
 		return nil, nil, err
 	}
 	if record.Annotations[volumeAnnotation] == "" {
-		return record, nil, nil // somebody took it away
+		return record, nil, nil // somebody removed the annotation
 	}
 	var v volume
 	if err := json.Unmarshal([]byte(record.Annotations[volumeAnnotation]), &v); err != nil {
@@ -54,7 +54,7 @@ func (t *Storage) load(ctx context.Context, c port.Ref) (*coordinationv1.Lease, 
 	return record, &v, nil
 }
 
-// save writes a volume of the version that was read.
+// save writes a volume if the Lease has the version that was read.
 func (t *Storage) save(ctx context.Context, record *coordinationv1.Lease, v *volume) error {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -70,7 +70,7 @@ func (t *Storage) save(ctx context.Context, record *coordinationv1.Lease, v *vol
 	return t.placement.o.Client.Update(ctx, record)
 }
 
-// ensureRecord gives the volume of a cluster, and makes it where there is none.
+// ensureRecord returns the volume of a cluster, and creates it if there is none.
 func (t *Storage) ensureRecord(ctx context.Context, c port.Ref, fresh volume) (*coordinationv1.Lease, *volume, error) {
 	record, v, err := t.load(ctx, c)
 	if err != nil || v != nil {
@@ -118,7 +118,7 @@ func (t *Storage) Ensure(ctx context.Context, c port.Ref, want port.Volume, key 
 	return t.settle(ctx, c, record, v, true)
 }
 
-// adopt makes an existing claim, or one of an existing volume, the claim of the first writer.
+// adopt makes an existing claim, or a claim for an existing volume, the claim of the first writer.
 func (t *Storage) adopt(ctx context.Context, c port.Ref, want port.Volume) error {
 	if want.Claim == "" && want.ID == "" {
 		return nil
@@ -169,14 +169,14 @@ func label(obj client.Object, add map[string]string) {
 	obj.SetLabels(labels)
 }
 
-// claims are all of a cluster, those without an instance too.
+// claims returns all claims of a cluster, including those without an instance.
 func (s *Placement) claims(ctx context.Context, c port.Ref, from client.Reader) ([]corev1.PersistentVolumeClaim, error) {
 	var list corev1.PersistentVolumeClaimList
 	err := from.List(ctx, &list, client.InNamespace(c.Namespace), client.MatchingLabels{ClusterLabel: c.Name})
 	return list.Items, err
 }
 
-// grow lets all claims ask for a size. They never ask for less.
+// grow makes all claims request a size. It never lowers a request.
 func (t *Storage) grow(ctx context.Context, c port.Ref, size int64) error {
 	claims, err := t.placement.claims(ctx, c, t.placement.o.Live)
 	if err != nil {
@@ -201,8 +201,8 @@ func (t *Storage) grow(ctx context.Context, c port.Ref, size int64) error {
 	return nil
 }
 
-// Observe implements port.Storage. The Lease is read, not watched: its writer renews
-// it every few seconds, and each time the operator would hear of it.
+// Observe implements port.Storage. It reads the Lease instead of watching it, because the writer
+// renews it every few seconds and each renewal would wake the operator.
 func (t *Storage) Observe(ctx context.Context, c port.Ref) (port.Volume, error) {
 	record, v, err := t.load(ctx, c)
 	if err != nil || v == nil {
@@ -211,14 +211,14 @@ func (t *Storage) Observe(ctx context.Context, c port.Ref) (port.Volume, error) 
 	return t.settle(ctx, c, record, v, false)
 }
 
-// settle tells what the volume is. With again a copy that is to be made is made.
+// settle returns the current volume. With again it starts a copy that is missing.
 func (t *Storage) settle(ctx context.Context, c port.Ref, record *coordinationv1.Lease, v *volume, again bool) (port.Volume, error) {
 	grant, err := t.grants(c).grant(record)
 	if err != nil {
 		return port.Volume{}, err
 	}
 	found := port.Volume{ID: string(record.UID), Claim: v.Claim, Size: v.Size, State: port.VolumeReady, Writer: grant.Writer, Epoch: grant.Epoch}
-	if v.From != nil && !v.Cloned && grant.Writer == "" { // a writer has taken the data
+	if v.From != nil && !v.Cloned && grant.Writer == "" { // a later writer has used the data
 		found.State = port.VolumeCloning
 		done, message, err := t.placement.copied(ctx, *v.From, c, v, again)
 		if err != nil {
@@ -256,7 +256,7 @@ func (t *Storage) settle(ctx context.Context, c port.Ref, record *coordinationv1
 	return found, nil
 }
 
-// Clone implements port.Storage: a base backup of the writer, by a pod.
+// Clone implements port.Storage with a base backup of the writer, in a pod.
 func (t *Storage) Clone(ctx context.Context, from, to port.Ref, key string) (port.Volume, error) {
 	_, source, err := t.load(ctx, from)
 	if err != nil {
@@ -323,8 +323,8 @@ func (t *Storage) Restore(ctx context.Context, c port.Ref, was port.Volume, wrot
 	return t.Observe(ctx, c)
 }
 
-// restored writes a grant into its record. The lease is that of the writer, or
-// one that keeps everybody from writing for as long as another one's may run.
+// restored writes a restored grant into its record. The lease is that of the writer, or one that
+// keeps everybody from writing for as long as an unknown lease may run.
 func (t *Storage) restored(record *coordinationv1.Lease, was port.Volume, wrote bool) error {
 	holder := was.Writer
 	if !wrote || holder == "" {
@@ -364,7 +364,7 @@ func (t *Storage) Release(ctx context.Context, c port.Ref, keep bool) error {
 	return t.placement.remove(ctx, &coordinationv1.Lease{ObjectMeta: meta(c, grantName(c), "")})
 }
 
-// AgentGrants is the record of a cluster as an agent or a manager in a pod has it.
+// AgentGrants returns the grant record of a cluster for an agent or a manager in a pod.
 func AgentGrants(c client.Client, cluster port.Ref) postgres.Granter {
 	return &Grants{Client: c, Cluster: cluster}
 }

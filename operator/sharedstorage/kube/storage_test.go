@@ -22,7 +22,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// fixture is an API server with a node, and a Site on it.
+// fixture is an API server with a node, and a Placement.
 type fixture struct {
 	*Placement
 	t *testing.T
@@ -64,7 +64,7 @@ func (g *fixture) claimOf(name string) *corev1.PersistentVolumeClaim {
 	return claim
 }
 
-// bind gives a claim its volume.
+// bind binds a claim to a volume.
 func (g *fixture) bind(name, size string) {
 	g.t.Helper()
 	claim := g.claimOf(name)
@@ -72,7 +72,7 @@ func (g *fixture) bind(name, size string) {
 	g.must(g.o.Client.Status().Update(g.t.Context(), claim))
 }
 
-// start lets the pod of an instance run.
+// start makes the pod of an instance run.
 func (g *fixture) start(c port.Ref, name string, phase corev1.PodPhase) {
 	g.t.Helper()
 	pod := &corev1.Pod{}
@@ -108,7 +108,7 @@ func refused(t *testing.T, what string, err error, want error) {
 
 const gi = 1 << 30
 
-// A volume grows when all its claims have, and never shrinks.
+// A volume has grown when all its claims have, and never shrinks.
 func TestAVolumeGrows(t *testing.T) {
 	g := newFixture(t)
 	if v := g.ensure(port.Volume{Size: 10 * gi}); v.State != port.VolumeReady || v.Size != 10*gi {
@@ -137,21 +137,21 @@ func TestAVolumeGrows(t *testing.T) {
 	}
 	_, err := g.Storage().Ensure(t.Context(), blue, port.Volume{Size: 5 * gi}, "key")
 	refused(t, "less than there is", err, port.StorageShrink)
-	g.instance("blue-3-c", port.Reader) // made after the growth
+	g.instance("blue-3-c", port.Reader) // created after the growth
 	if asked := g.claimOf("blue-3-c").Spec.Resources.Requests[corev1.ResourceStorage]; asked.Value() != 20*gi {
 		t.Errorf("a new claim asks for %s", asked.String())
 	}
 }
 
-// An existing claim, or a claim for an existing volume, becomes that of the first
-// writer; what is another cluster's, or not there, is refused.
+// An existing claim, or a claim for an existing volume, becomes that of the first writer. A claim
+// of another cluster, or a missing one, is rejected.
 func TestAClaimIsAdopted(t *testing.T) {
 	claim := func(name string, labels map[string]string) *corev1.PersistentVolumeClaim {
 		return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: blue.Namespace, Name: name, Labels: labels}}
 	}
 	t.Run("a claim", func(t *testing.T) {
 		g := newFixture(t, claim("orders-data", map[string]string{"team": "shop"}))
-		for range 2 { // it may be asked for again
+		for range 2 { // the call may be repeated
 			g.ensure(port.Volume{Claim: "orders-data", Size: 10 * gi})
 		}
 		got := g.claimOf("orders-data")
@@ -168,7 +168,7 @@ func TestAClaimIsAdopted(t *testing.T) {
 		if !apierrors.IsNotFound(err) {
 			t.Errorf("the writer has another claim too: %v", err)
 		}
-		g.ensure(port.Volume{Claim: "orders-data", Size: 10 * gi}) // a step that runs again takes nothing back
+		g.ensure(port.Volume{Claim: "orders-data", Size: 10 * gi}) // a repeated step reverts nothing
 		if got := g.claimOf("orders-data"); got.Labels[InstanceLabel] != "blue-1-a" {
 			t.Errorf("the writer lost it: %v", got.Labels)
 		}
@@ -190,8 +190,7 @@ func TestAClaimIsAdopted(t *testing.T) {
 	}
 }
 
-// A clone is filled from the writer of its source by a pod, once, and the first
-// writer begins with it.
+// A pod copies the data of the source's writer into a clone, once, and the first writer uses them.
 func TestAVolumeIsCloned(t *testing.T) {
 	green := port.Ref{Namespace: blue.Namespace, Name: "green", UID: "2"}
 	copying := func(t *testing.T) *fixture {
@@ -251,8 +250,8 @@ func TestAVolumeIsCloned(t *testing.T) {
 	})
 }
 
-// Instances are recorded with the version that a spec means, so that a spec of
-// 15 does not differ from an instance of 15.18 for ever.
+// Instances are recorded with the version that a spec means, so that a spec of 15 does not differ
+// from an instance of 15.18 for ever.
 func TestVersionsThatASpecMeans(t *testing.T) {
 	g := newFixture(t)
 	for _, q := range []struct {
@@ -274,9 +273,9 @@ func TestVersionsThatASpecMeans(t *testing.T) {
 	obj := &v1alpha1.SharedStorageCluster{ObjectMeta: metav1.ObjectMeta{Namespace: blue.Namespace, Name: blue.Name}}
 	obj.Spec.Engine.Version, obj.Spec.Storage.Size = "15", &size
 	g = newFixture(t, obj)
-	home := NewClusterStore(g.o.Client, g.o.Client)
-	home.Placement = g.Placement
-	c, err := home.Load(t.Context(), blue)
+	store := NewClusterStore(g.o.Client, g.o.Client)
+	store.Placement = g.Placement
+	c, err := store.Load(t.Context(), blue)
 	g.must(err)
 	g.ensure(port.Volume{Size: size.Value()})
 	i, err := g.Instances().Ensure(t.Context(), blue, port.Instance{Name: "blue-1-a", ID: "1", Type: port.Writer, Version: c.Spec.Engine.Version})
@@ -284,7 +283,7 @@ func TestVersionsThatASpecMeans(t *testing.T) {
 	if i.Version != "15.18" || i.Image != "postgres:15.18" {
 		t.Errorf("the instance has %s of %s", i.Version, i.Image)
 	}
-	if c, err = home.Load(t.Context(), blue); err != nil || c.Spec.Engine.Version != i.Version {
+	if c, err = store.Load(t.Context(), blue); err != nil || c.Spec.Engine.Version != i.Version {
 		t.Errorf("the spec means %s, the instance has %s: %v", c.Spec.Engine.Version, i.Version, err)
 	}
 }

@@ -17,10 +17,9 @@ import (
 	"github.com/pawl-dev/pawl/kube/controller"
 )
 
-// watchedKinds are those of what Restore puts back, beside the Deployment, and of
-// the record of the grant, which the operator's pass puts back. Of Secrets and
-// Leases the metadata are enough: a token is in no cache, and the rest of a Lease
-// changes every few seconds.
+// watchedKinds returns the kinds of the objects that Restore restores, besides the Deployment, and
+// of the grant record, which a pass of the operator restores. Of Secrets and Leases it watches the
+// metadata only: so no token is in a cache, and the rest of a Lease changes every few seconds.
 func watchedKinds() map[client.Object]predicate.Predicate {
 	only := func(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 		obj := &metav1.PartialObjectMetadata{}
@@ -41,7 +40,7 @@ func watchedKinds() map[client.Object]predicate.Predicate {
 	}
 }
 
-// watches wake the clusters of a kind whose objects are changed or deleted.
+// watches wakes the clusters of a kind whose objects are changed or deleted.
 func (s *Placement) watches(m *controller.Manager, kind string) ([]controller.Watch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

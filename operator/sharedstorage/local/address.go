@@ -12,22 +12,22 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// Ports on an address of its own.
+// Ports of an instance that has an address of its own.
 const (
 	enginePort  = 5432
 	agentPort   = 7298
 	managerPort = 7297
 )
 
-// endpoints is where an instance listens.
+// endpoints is where the engine and the agent of an instance listen.
 type endpoints struct {
 	Address string
 	Engine  int32
 	Agent   int32
 }
 
-// freeEndpoints chooses an address in 127.32.0.0/11 that nobody has, or where there is
-// one address only, ports of it. Taken are host:port of all that is not running now.
+// freeEndpoints chooses a free address in 127.32.0.0/11. On a system with one address only it
+// chooses free ports of it. taken has the host:port of everything that is not running now.
 func (s *Placement) freeEndpoints(engine, agent int32, taken map[string]bool) (endpoints, error) {
 	if engine == 0 {
 		engine = enginePort
@@ -42,7 +42,7 @@ func (s *Placement) freeEndpoints(engine, agent int32, taken map[string]bool) (e
 			if err == nil {
 				return at, nil
 			}
-			if errors.Is(err, syscall.EADDRNOTAVAIL) { // this system has 127.0.0.1 only
+			if errors.Is(err, syscall.EADDRNOTAVAIL) { // the system has 127.0.0.1 only
 				break
 			}
 		}
@@ -59,8 +59,8 @@ func (s *Placement) freeEndpoints(engine, agent int32, taken map[string]bool) (e
 	return at, err
 }
 
-// freePort chooses below the ports that the kernel gives to connections, so that
-// a process that is stopped for a while finds its own free again.
+// freePort chooses a port below the range that the kernel gives to connections, so that a process
+// that is stopped for a while finds its own port free again.
 func freePort(taken map[string]bool) (int32, error) {
 	for range 200 {
 		p := int32(20_000 + rand.IntN(12_000))

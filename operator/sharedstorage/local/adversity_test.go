@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// A writer whose agent is frozen is stopped by its guard before another writes.
-// When the agent thaws it does not write again, and comes back as a follower.
+// The guard stops a writer whose agent is frozen before another one writes. When the agent thaws,
+// the engine does not write again, and comes back as a follower.
 func TestAFrozenAgent(t *testing.T) {
 	b := newFixture(t, Options{Lease: 3 * time.Second})
 	b.create("a", "b", "c")
@@ -32,8 +32,8 @@ func TestAFrozenAgent(t *testing.T) {
 	w.check(1, "a", "b", "c")
 }
 
-// A writer that is frozen whole, with its guard, cannot answer a commit when it
-// thaws: its readers have left it.
+// A writer that is frozen together with its guard cannot answer a commit when it thaws, because
+// its readers have left it.
 func TestAFrozenWriter(t *testing.T) {
 	b := newFixture(t, Options{Lease: 3 * time.Second})
 	b.create("a", "b", "c")
@@ -62,8 +62,8 @@ func TestAFrozenWriter(t *testing.T) {
 	w.check(1, "a", "b", "c")
 }
 
-// The data of the writer stay with the volume when its instance goes, and the
-// next writer begins with them; a volume that is kept outlives its cluster.
+// When the instance of the writer is removed its data stay with the volume, and the next writer
+// begins with them. A volume that is kept outlives its cluster.
 func TestTheWritersDataStay(t *testing.T) {
 	b := newFixture(t, Options{Lease: 2 * time.Second})
 	b.create("a")
@@ -94,9 +94,9 @@ func TestTheWritersDataStay(t *testing.T) {
 	}
 }
 
-// An install that was cut off goes on when the agent comes back.
+// An install that was interrupted continues when the agent comes back.
 func TestAnInstallThatWasCutOff(t *testing.T) {
-	b := newFixture(t, Options{OneAddress: true}) // on the way: ports instead of addresses
+	b := newFixture(t, Options{OneAddress: true}) // this fixture also covers ports instead of addresses
 	b.create("a")
 	b.exec("a", "CREATE TABLE big AS SELECT n, repeat('x', 500) FROM generate_series(1, 100000) n")
 	b.instance("b", port.Reader)
@@ -118,7 +118,7 @@ func TestAnInstallThatWasCutOff(t *testing.T) {
 	}
 }
 
-// A follower whose log is not kept any more by the writer is copied anew.
+// A follower is copied again when the writer does not keep its log any more.
 func TestAFollowerLeftBehind(t *testing.T) {
 	b := newFixture(t, Options{})
 	b.create("a", "b")
@@ -141,7 +141,7 @@ func TestAFollowerLeftBehind(t *testing.T) {
 	}
 }
 
-// Versions are labels of folders: the newest that begins with the wanted one.
+// A version selects a folder: the newest version that begins with it.
 func TestVersions(t *testing.T) {
 	s := &Placement{o: Options{Versions: map[string]string{"15.9": "/a", "15.18": "/b", "16.1": "/c"}}}
 	for want, dir := range map[string]string{"": "/c", "15": "/b", "15.9": "/a", "16.1": "/c"} {
@@ -156,8 +156,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// An instance stands on a node with the labels that are asked for, and on the
-// one with the fewest.
+// An instance gets a node with the labels of its selector, and among those the one with the fewest
+// instances.
 func TestChooseNode(t *testing.T) {
 	nodes := []port.Node{
 		{Name: "a", Ready: true, Schedulable: true, Labels: map[string]string{"disk": "ssd"}},
@@ -188,7 +188,7 @@ func TestChooseNode(t *testing.T) {
 	}
 }
 
-// An engine that does not start says why, and is tried again.
+// An engine that does not start reports why, and is tried again.
 func TestAnEngineThatDoesNotStart(t *testing.T) {
 	b := newFixture(t, Options{})
 	b.create("a")
@@ -205,7 +205,7 @@ func TestAnEngineThatDoesNotStart(t *testing.T) {
 	b.until("a", "writes", func(s port.Status) bool { return s.Ready && s.Role == port.Primary && s.Code == "" })
 }
 
-// A manager that was removed and made anew is heard by agents that knew the old one.
+// Agents that knew the old manager obey a manager that was removed and created again.
 func TestAManagerMadeAnew(t *testing.T) {
 	b := newFixture(t, Options{Lease: 3 * time.Second})
 	b.create("a", "b", "c")

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// fixture is a cluster of real processes, moved as the operator would.
+// fixture is a cluster of real processes; the test acts as its operator.
 type fixture struct {
 	*Placement
 	t      *testing.T
@@ -72,7 +72,7 @@ func (b *fixture) until(name, what string, holds func(port.Status) bool) port.St
 	return s
 }
 
-// create makes a writer and readers.
+// create creates a writer and readers.
 func (b *fixture) create(writer string, readers ...string) {
 	b.t.Helper()
 	_, err := b.ports.Storage.Ensure(b.ctx(), c1, port.Volume{Size: 1 << 30}, "volume")
@@ -97,7 +97,7 @@ func (b *fixture) create(writer string, readers ...string) {
 	}
 }
 
-// connect gives a session in an instance.
+// connect opens a session in an instance.
 func (b *fixture) connect(name string) (*pgx.Conn, error) {
 	p, err := b.Instances().Locate(b.t.Context(), c1.Of(name))
 	if err != nil {

@@ -15,17 +15,17 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// ClusterStore keeps clusters as standalone objects of kind SharedStorageCluster. Their
-// spec and status have the form they have on Kubernetes; status.fault is added:
-// what holds the cluster up, with its remedy, where the verbs of pawl look for it.
+// ClusterStore keeps clusters as standalone objects of kind SharedStorageCluster. Their spec and
+// status have the form that they have on Kubernetes. status.fault is added: the fault that blocks
+// the cluster, with its remedy, where the commands of pawl look for it.
 type ClusterStore struct {
 	Objects   control.Objects
-	Placement *Placement // whose versions are meant; nil: a version is what the spec says
+	Placement *Placement // its installed versions resolve spec.engine.version; nil: the spec's version is used as it is
 }
 
 var _ sharedstorage.ClusterStore = ClusterStore{}
 
-// Load implements sharedstorage.Home.
+// Load implements sharedstorage.ClusterStore.
 func (h ClusterStore) Load(ctx context.Context, ref port.Ref) (*sharedstorage.Cluster, error) {
 	o, err := h.Objects.Get(ctx, control.Ref{Kind: sharedstorage.Kind, Namespace: ref.Namespace, Name: ref.Name})
 	if err != nil {
@@ -34,8 +34,8 @@ func (h ClusterStore) Load(ctx context.Context, ref port.Ref) (*sharedstorage.Cl
 	return h.Of(o)
 }
 
-// Of is the cluster that an object asks for. A spec that cannot be is in Refused;
-// a status that cannot be read is an error.
+// Of returns the cluster that an object describes. An invalid spec is in Refused; an unreadable
+// status is an error.
 func (h ClusterStore) Of(o control.Object) (*sharedstorage.Cluster, error) {
 	c := &sharedstorage.Cluster{
 		Kind: o.Kind, Ref: port.Ref{Namespace: o.Namespace, Name: o.Name, UID: o.UID},
@@ -55,8 +55,8 @@ func (h ClusterStore) Of(o control.Object) (*sharedstorage.Cluster, error) {
 	return c, nil
 }
 
-// version is the installed one that a spec means: 15 is the newest 15.x. Where
-// the spec says nothing, a cluster stays with its major version.
+// version returns the installed version that a spec means: 15 is the newest 15.x. A spec without a
+// version keeps the major version of the cluster.
 func (h ClusterStore) version(want, is string) string {
 	if h.Placement == nil {
 		return want
@@ -68,10 +68,10 @@ func (h ClusterStore) version(want, is string) string {
 	if found, _, err := h.Placement.binaries(prefix); err == nil {
 		return found
 	}
-	return want // the flow says that it is not there
+	return want // the flow reports that it is not installed
 }
 
-// Save implements sharedstorage.Home.
+// Save implements sharedstorage.ClusterStore.
 func (h ClusterStore) Save(ctx context.Context, c *sharedstorage.Cluster) error {
 	return h.write(ctx, c, func(o *control.Object) (err error) {
 		o.Finalizers = slices.DeleteFunc(o.Finalizers, func(f string) bool { return f == sharedstorage.Finalizer })
@@ -83,7 +83,7 @@ func (h ClusterStore) Save(ctx context.Context, c *sharedstorage.Cluster) error 
 	})
 }
 
-// Annotate implements sharedstorage.Home.
+// Annotate implements sharedstorage.ClusterStore.
 func (h ClusterStore) Annotate(ctx context.Context, c *sharedstorage.Cluster, key, from, to string) error {
 	return h.write(ctx, c, func(o *control.Object) error {
 		if o.Annotations[key] != from {
@@ -99,7 +99,7 @@ func (h ClusterStore) Annotate(ctx context.Context, c *sharedstorage.Cluster, ke
 	})
 }
 
-// write changes exactly the version that was loaded.
+// write changes the object if it still has the version that was loaded.
 func (h ClusterStore) write(ctx context.Context, c *sharedstorage.Cluster, change func(o *control.Object) error) error {
 	o, ok := c.Version.(control.Object)
 	if !ok {
@@ -117,8 +117,8 @@ func (h ClusterStore) write(ctx context.Context, c *sharedstorage.Cluster, chang
 	return nil
 }
 
-// Classes implements sharedstorage.Home. A namespace lists its own in an object
-// of kind ConfigMap that is named as on Kubernetes.
+// Classes implements sharedstorage.ClusterStore. The classes of a namespace are in an object of
+// kind ConfigMap with the same name as on Kubernetes.
 func (h ClusterStore) Classes(ctx context.Context, namespace string) (map[string]port.Class, error) {
 	o, err := h.Objects.Get(ctx, control.Ref{Kind: "ConfigMap", Namespace: namespace, Name: sharedstorage.ClassesName})
 	if errors.Is(err, control.NotFound) {
@@ -136,7 +136,7 @@ func (h ClusterStore) Classes(ctx context.Context, namespace string) (map[string
 	return sharedstorage.ParseClasses(list.Data)
 }
 
-// statusOf is the status as it is stored: what is not known is left out.
+// statusOf returns the status as it is stored, without null fields.
 func statusOf(c *sharedstorage.Cluster) (json.RawMessage, error) {
 	raw, err := json.Marshal(c.Status)
 	if err != nil {
@@ -159,7 +159,7 @@ func statusOf(c *sharedstorage.Cluster) (json.RawMessage, error) {
 	return json.Marshal(status)
 }
 
-// withoutNulls removes what is null.
+// withoutNulls removes null fields.
 func withoutNulls(v any) {
 	switch v := v.(type) {
 	case map[string]any:

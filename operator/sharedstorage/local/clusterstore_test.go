@@ -14,7 +14,7 @@ import (
 
 var blue = control.Ref{Kind: sharedstorage.Kind, Namespace: "default", Name: "blue"}
 
-// What the CRD refuses is refused standalone, when it is stored and when it is read.
+// What the CRD rejects is rejected standalone, too: when it is stored and when it is read.
 func TestASpecThatCannotBeIsRefused(t *testing.T) {
 	const had = `{"engine": {"version": "15.2"}, "storage": {"size": "2Gi"}, "cloneFrom": "a"}`
 	for _, c := range []struct {
@@ -56,7 +56,7 @@ func codeOf(err error) fault.Code {
 	return fault.Of(err).Code
 }
 
-// A spec that says nothing has the defaults of the CRD.
+// An empty spec has the defaults of the CRD.
 func TestDefaults(t *testing.T) {
 	c, err := ClusterStore{}.Of(control.Object{Ref: blue})
 	if err != nil || c.Refused != nil {
@@ -68,8 +68,8 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// A spec that names a major version means the newest that is installed; one that
-// names none stays with the major version that the cluster has.
+// A spec with a major version means its newest installed version; one without a version keeps the
+// major version of the cluster.
 func TestVersionsOfASpec(t *testing.T) {
 	h := ClusterStore{Placement: &Placement{o: Options{Versions: map[string]string{"15.2": "a", "15.10": "b", "16.1": "c"}}}}
 	for _, c := range [][3]string{{"15", "", "15.10"}, {"15.2", "15.2", "15.2"}, {"", "", "16.1"}, {"", "15.2", "15.10"}, {"17", "", "17"}} {
@@ -79,8 +79,8 @@ func TestVersionsOfASpec(t *testing.T) {
 	}
 }
 
-// A write changes exactly the version that was read; the finalizer is there and
-// goes as it is asked for, and what others put beside it stays.
+// A write succeeds only on the version that was read. It sets and removes the finalizer as asked,
+// and keeps what others have added to the object.
 func TestWritesAreGuarded(t *testing.T) {
 	objects := control.NewMemory()
 	h := ClusterStore{Objects: objects}
@@ -115,7 +115,7 @@ func TestWritesAreGuarded(t *testing.T) {
 	}
 }
 
-// A namespace has the classes of its ConfigMap, or the ready-made ones.
+// A namespace has the classes of its ConfigMap, or the default ones.
 func TestClasses(t *testing.T) {
 	objects := control.NewMemory()
 	h := ClusterStore{Objects: objects}

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port/porttest"
 )
 
-// Real processes sit the exam of the ports.
+// The conformance suite of the ports, with real processes.
 func TestConformance(t *testing.T) {
 	porttest.Run(t, func(t *testing.T) porttest.Fixture {
 		s := open(t, Options{Lease: 3 * time.Second})
@@ -34,9 +34,9 @@ func TestConformance(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			Mend: func(t *testing.T, node string) {
+			Repair: func(t *testing.T, node string) {
 				t.Helper()
-				if err := s.MendNode(node); err != nil {
+				if err := s.RepairNode(node); err != nil {
 					t.Fatal(err)
 				}
 			},
@@ -51,17 +51,17 @@ func TestConformance(t *testing.T) {
 			},
 			Insert: func(id port.Ref, row string) error {
 				return session(t.Context(), s, id, func(ctx context.Context, c *pgx.Conn) error {
-					_, err := c.Exec(ctx, "INSERT INTO exam VALUES ($1)", row)
+					_, err := c.Exec(ctx, "INSERT INTO rows_of_suite VALUES ($1)", row)
 					if err == nil {
 						return nil
 					}
-					_, err = c.Exec(ctx, "CREATE TABLE exam (row text); INSERT INTO exam VALUES ("+quote(row)+")", pgx.QueryExecModeSimpleProtocol)
+					_, err = c.Exec(ctx, "CREATE TABLE rows_of_suite (row text); INSERT INTO rows_of_suite VALUES ("+quote(row)+")", pgx.QueryExecModeSimpleProtocol)
 					return err
 				})
 			},
 			Rows: func(id port.Ref) (rows []string, err error) {
 				err = session(t.Context(), s, id, func(ctx context.Context, c *pgx.Conn) error {
-					found, err := c.Query(ctx, "SELECT row FROM exam ORDER BY row")
+					found, err := c.Query(ctx, "SELECT row FROM rows_of_suite ORDER BY row")
 					if err != nil {
 						return err
 					}
@@ -77,7 +77,7 @@ func TestConformance(t *testing.T) {
 
 func quote(text string) string { return "'" + text + "'" }
 
-// session is one in an engine, as a client of the database has it.
+// session opens a session in an engine, as a client of the database does.
 func session(ctx context.Context, s *Placement, id port.Ref, do func(context.Context, *pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

@@ -12,18 +12,19 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// Controller lets an operator work on the clusters of a Home.
+// Controller runs an operator on the clusters of a ClusterStore.
 type Controller struct {
 	Operator *sharedstorage.Operator
 	Objects  control.Objects
-	// Touch tells the engine of a changed cluster, for the conditions of its
-	// runs, by its subject. nil: nobody is told.
+	// Touch tells the engine that a cluster has changed, by the subject of its runs, so that it
+	// checks the conditions of waiting steps. nil: it is not told.
 	Touch   func(ctx context.Context, subject string) error
 	Metrics control.Metrics // nil: none
 	Log     *slog.Logger    // nil: slog.Default
 }
 
-// maxRetryPause is between two tries of a pass that fails. A cluster is never given up.
+// maxRetryPause limits the pause between two tries of a pass that fails. The controller never
+// gives up a cluster.
 const maxRetryPause = time.Minute
 
 // Serve works until the context ends, then drains.
@@ -49,7 +50,8 @@ func (c Controller) Serve(ctx context.Context) error {
 	}})
 }
 
-// specChanged holds if somebody asked something new of a cluster. Status is our own.
+// specChanged reports whether somebody asked something new of a cluster. The operator itself
+// changes the status.
 func specChanged(e control.Event[control.Object]) bool {
 	return control.DesiredChanged(e) || !maps.Equal(e.Old.Labels, e.New.Labels) || !maps.Equal(e.Old.Annotations, e.New.Annotations)
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// manage starts the cluster manager with these members and waits until a
-// failover would be safe.
+// manage starts the cluster manager with these members and waits until a failover would be safe.
 func (b *fixture) manage(durability string, names ...string) {
 	b.t.Helper()
 	want := port.ManagerSpec{Present: true, HA: true, Durability: durability}
@@ -36,7 +35,7 @@ func (b *fixture) manage(durability string, names ...string) {
 	b.safe()
 }
 
-// safe waits until the readers that the manager counts on have everything.
+// safe waits until the readers that the manager counts on have the whole log.
 func (b *fixture) safe() {
 	b.t.Helper()
 	eventually(b.t, 30*time.Second, "the list of readers is safe", func() error {
@@ -65,14 +64,14 @@ func (b *fixture) newWriter(old string) {
 	b.until(b.writer, "writes", func(s port.Status) bool { return s.Role == port.Primary && s.Epoch == b.epoch })
 }
 
-// power cuts the power of an instance: its agent, its engine, all at once.
+// power cuts the power of an instance: its agent and its engine are gone at once.
 func (b *fixture) power(name string) {
 	b.t.Helper()
 	b.must(b.locked(func() error { b.crash(b.folder(c1, "instances", name)); return nil }))
 }
 
-// SIGKILL of the writer with failover on and strict durability: failover, and no
-// answered row is lost; the old writer comes back and is rewound.
+// SIGKILL of the writer with failover on and strict durability: there is a failover, no answered
+// row is lost, and the old writer comes back rewound.
 func TestFailoverLosesNothing(t *testing.T) {
 	b := newFixture(t, Options{})
 	b.create("a", "b", "c")
@@ -94,8 +93,8 @@ func TestFailoverLosesNothing(t *testing.T) {
 	t.Logf("%d rows", w.count())
 }
 
-// In strict durability a reader that may be the only one with a commit has to be
-// asked: without it there is no failover, and the message names it.
+// With strict durability, a reader that may be the only one with a commit must answer: without it
+// there is no failover, and the message names it.
 func TestFailoverThatCouldLoseIsRefused(t *testing.T) {
 	b := newFixture(t, Options{})
 	b.create("a", "b", "c")
@@ -113,7 +112,7 @@ func TestFailoverThatCouldLoseIsRefused(t *testing.T) {
 	b.newWriter("a")
 }
 
-// Failover that is turned off comes back by itself at its end, and not before.
+// Failover that is off comes back by itself at its time, and not before.
 func TestFailoverIsOffUntil(t *testing.T) {
 	b := newFixture(t, Options{Lease: 2 * time.Second})
 	b.create("a", "b")
@@ -127,8 +126,8 @@ func TestFailoverIsOffUntil(t *testing.T) {
 	}
 }
 
-// A switch while the manager keeps the list of readers: no answered row is lost,
-// and the list is safe again afterwards. The manager is killed on the way.
+// A switch while the manager maintains the list of readers: no answered row is lost, and the list
+// is safe again afterwards. The manager is killed during the switch.
 func TestSwitchWithAManager(t *testing.T) {
 	b := newFixture(t, Options{})
 	b.create("a", "b", "c")
@@ -153,7 +152,8 @@ func TestSwitchWithAManager(t *testing.T) {
 	w.check(n, "a", "b", "c")
 }
 
-// While no reader is healthy, available durability answers and strict does not.
+// While no reader is healthy, a writer with available durability answers commits and one with
+// strict durability does not.
 func TestDurabilityWithoutReaders(t *testing.T) {
 	for _, durability := range []string{"strict", "available"} {
 		t.Run(durability, func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestDurabilityWithoutReaders(t *testing.T) {
 	}
 }
 
-// Two engines that write are seen, and the one of the lower epoch is stopped.
+// The manager notices two engines that write, and stops the one with the lower epoch.
 func TestTwoWriters(t *testing.T) {
 	b := newFixture(t, Options{})
 	b.create("a", "b", "c")

@@ -20,7 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
 )
 
-// Instances is port.Instances as folders and processes.
+// Instances implements port.Instances with folders and processes.
 type Instances struct{ placement *Placement }
 
 var (
@@ -28,19 +28,19 @@ var (
 	_ postgres.Locator = &Instances{}
 )
 
-// instanceRecord is what is written down of an instance.
+// instanceRecord is what is stored about an instance.
 type instanceRecord struct {
 	port.Instance
 	Agent    int32            `json:"agent"` // port of its agent
 	Launched time.Time        `json:"launched,omitzero"`
-	Process  postgres.Process `json:"process,omitzero"` // of the agent, as it was started last
+	Process  postgres.Process `json:"process,omitzero"` // of the agent, as it was last started
 	Leaving  time.Time        `json:"leaving,omitzero"`
 
 	cluster port.Ref
 	folder  string
 }
 
-// seenState is the state that was seen last, and since when.
+// seenState is the last observed state, and since when.
 type seenState struct {
 	state port.InstanceState
 	since time.Time
@@ -49,11 +49,11 @@ type seenState struct {
 const (
 	instanceRecordName = "instance.json"
 	configName         = "config.json"
-	agentTimeout       = 15 * time.Second // for an agent to answer
+	agentTimeout       = 15 * time.Second // then an agent that does not answer counts as down
 	stopGrace          = 30 * time.Second // for an agent to stop its engine and end
 )
 
-// Ensure implements port.Instances. An instance whose process is gone is started again.
+// Ensure implements port.Instances. It starts an instance again whose process is gone.
 func (i *Instances) Ensure(ctx context.Context, c port.Ref, want port.Instance) (port.Instance, error) {
 	if err := check(want.Name); err != nil {
 		return port.Instance{}, err
@@ -141,7 +141,7 @@ func (i *Instances) List(ctx context.Context, c port.Ref) ([]port.Instance, erro
 	return seen, ctx.Err()
 }
 
-// Locate implements postgres.Places.
+// Locate implements postgres.Locator.
 func (i *Instances) Locate(_ context.Context, id port.Ref) (postgres.Endpoint, error) {
 	if err := check(id.Instance); err != nil {
 		return postgres.Endpoint{}, err
@@ -158,7 +158,7 @@ func (i *Instances) Locate(_ context.Context, id port.Ref) (postgres.Endpoint, e
 
 func (s *Placement) endpoint(r *instanceRecord) (postgres.Endpoint, error) {
 	token, err := os.ReadFile(s.folder(r.cluster, "secret", "token"))
-	if errors.Is(err, fs.ErrNotExist) { // somebody has removed it: all take the new one
+	if errors.Is(err, fs.ErrNotExist) { // somebody has removed it: all processes take the new one
 		if err := s.ensureDirs(r.cluster); err != nil {
 			return postgres.Endpoint{}, err
 		}
@@ -173,7 +173,7 @@ func (s *Placement) endpoint(r *instanceRecord) (postgres.Endpoint, error) {
 	}, nil
 }
 
-// Password is that of the superuser postgres in the engines of a cluster.
+// Password returns the password of the superuser postgres in the engines of a cluster.
 func (s *Placement) Password(c port.Ref) (string, error) {
 	text, err := os.ReadFile(s.folder(c, "secret", "password"))
 	return strings.TrimSpace(string(text)), storageFault(err)
@@ -192,7 +192,7 @@ func (r *instanceRecord) save() error {
 	return storageFault(postgres.WriteJSON(filepath.Join(r.folder, instanceRecordName), r))
 }
 
-// instancesOf is all instances of a cluster, by name.
+// instancesOf returns all instances of a cluster, by name.
 func (s *Placement) instancesOf(c port.Ref) ([]*instanceRecord, error) {
 	entries, err := os.ReadDir(s.folder(c, "instances"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -214,7 +214,7 @@ func (s *Placement) instancesOf(c port.Ref) ([]*instanceRecord, error) {
 	return all, nil
 }
 
-// all is the instances of all clusters.
+// all returns the instances of all clusters.
 func (s *Placement) all() ([]*instanceRecord, error) {
 	folders, err := filepath.Glob(filepath.Join(s.o.Dir, "*", "*", "instances"))
 	if err != nil {
@@ -232,7 +232,7 @@ func (s *Placement) all() ([]*instanceRecord, error) {
 	return all, nil
 }
 
-// create makes the folder of an instance, whole or not at all.
+// create creates the folder of an instance, complete or not at all.
 func (s *Placement) create(c port.Ref, want port.Instance) (*instanceRecord, error) {
 	if err := s.ensureDirs(c); err != nil {
 		return nil, err
@@ -302,7 +302,7 @@ func (s *Placement) launch(r *instanceRecord) error {
 	return r.save()
 }
 
-// agent is the process of an instance: as it was started, or as it wrote itself.
+// agent returns the process of an instance, as the record has it or as the agent recorded itself.
 func (s *Placement) agent(r *instanceRecord) postgres.Process { return agentIn(r.folder, r.Process) }
 
 func agentIn(folder string, started postgres.Process) postgres.Process {
@@ -315,22 +315,22 @@ func agentIn(folder string, started postgres.Process) postgres.Process {
 	return postgres.Process{}
 }
 
-// crash ends the processes in a folder as the end of a machine would.
+// crash kills the processes in a folder, as a power cut would.
 func (s *Placement) crash(folder string) {
 	var r instanceRecord
-	_ = postgres.ReadJSON(filepath.Join(folder, instanceRecordName), &r) // without it, what wrote itself is found
+	_ = postgres.ReadJSON(filepath.Join(folder, instanceRecordName), &r) // without it, the file of the agent is used
 	agentIn(folder, r.Process).Kill()
 	postgres.EngineOf(folder).Kill()
 }
 
-// continueRemoval goes on with a removal. It says whether the instance is gone.
+// continueRemoval continues a removal and reports whether the instance is gone.
 func (s *Placement) continueRemoval(ctx context.Context, r *instanceRecord) (bool, error) {
 	late := time.Since(r.Leaving) > stopGrace
 	if p := s.agent(r); p.Running() {
 		if late {
 			s.crash(r.folder)
 		}
-		return false, p.Signal(syscall.SIGTERM) // once more does no harm
+		return false, p.Signal(syscall.SIGTERM) // repeating it does no harm
 	}
 	if p := postgres.EngineOf(r.folder); p.Running() {
 		if late {
@@ -361,7 +361,7 @@ func (s *Placement) continueRemoval(ctx context.Context, r *instanceRecord) (boo
 	return true, storageFault(os.RemoveAll(gone))
 }
 
-// observe sees an instance as it is.
+// observe returns the current state of an instance.
 func (s *Placement) observe(ctx context.Context, r *instanceRecord) port.Instance {
 	seen := r.Instance
 	since, down := s.down(r.Node)
@@ -396,7 +396,7 @@ func (s *Placement) observe(ctx context.Context, r *instanceRecord) port.Instanc
 	return seen
 }
 
-// probe asks an agent who it is.
+// probe reports whether the agent answers for this instance.
 func probe(ctx context.Context, r *instanceRecord) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -22,8 +22,8 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
 )
 
-// The test binary is its own agent and its own cluster manager, as pawl is: its
-// clusters are real processes.
+// The test binary also serves as agent and cluster manager, as pawl does: the clusters of these
+// tests are real processes.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 3 && os.Args[1] == "instance" {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -48,8 +48,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// folder is one that the user of PostgreSQL can enter. At the end of the test no
-// process may be left that has it in its command line.
+// folder returns a folder that the user of PostgreSQL can enter. At the end of the test no process
+// may be left that has it in its command line.
 func folder(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(memory(), "pawl-ss-")
@@ -62,11 +62,11 @@ func folder(t *testing.T) string {
 	t.Cleanup(func() {
 		left := processesIn(dir)
 		for deadline := time.Now().Add(15 * time.Second); len(left) > 0 && time.Now().Before(deadline); left = processesIn(dir) {
-			time.Sleep(20 * time.Millisecond) // processes of the operating system, not of this one
+			time.Sleep(20 * time.Millisecond) // the processes are not children, so the test polls for their end
 		}
 		for pid, line := range left {
 			t.Errorf("process %d is left: %s", pid, line)
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it is the test's own
+			_ = syscall.Kill(pid, syscall.SIGKILL) // the process belongs to this test
 		}
 		races(t, dir)
 		if t.Failed() {
@@ -78,9 +78,9 @@ func folder(t *testing.T) string {
 	return dir
 }
 
-// races looks for what the race detector told in the logs of other processes.
+// races looks for reports of the race detector in the logs of other processes.
 func races(t *testing.T, dir string) {
-	_ = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, _ error) error { // what is gone has no log
+	_ = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, _ error) error { // a folder that is gone has no log
 		if filepath.Ext(path) != ".log" {
 			return nil
 		}
@@ -91,8 +91,8 @@ func races(t *testing.T, dir string) {
 	})
 }
 
-// memory is a folder in memory where there is room: what is tested is processes
-// that end, not machines. PAWL_SHAREDSTORAGE_DISK=1 tests on the disk.
+// memory returns a folder in memory if there is room, because the tests end processes, not
+// machines. PAWL_SHAREDSTORAGE_DISK=1 tests on the disk.
 func memory() string {
 	const shared = "/dev/shm"
 	var stat unix.Statfs_t
@@ -118,18 +118,18 @@ func processesIn(dir string) map[int]string {
 	return found
 }
 
-// open gives a site whose clusters are removed at the end of the test, or skips
-// the test where PostgreSQL is missing.
+// open returns a Placement whose clusters are removed at the end of the test. It skips the test if
+// PostgreSQL is missing.
 func open(t *testing.T, o Options) *Placement {
 	t.Helper()
 	if versions, err := installedVersions(); err != nil || len(versions) == 0 {
 		t.Skip("PostgreSQL's server programs are missing: apt-get install postgresql")
 	}
-	t.Parallel() // most of it is waiting; run one alone for its figures
+	t.Parallel() // the tests mostly wait; run one alone to measure it
 	o.Dir = folder(t)
-	o.Env = append(o.Env, "GORACE=atexit_sleep_ms=0") // under -race a process dallies for a second at its end
+	o.Env = append(o.Env, "GORACE=atexit_sleep_ms=0") // under -race a process waits for a second at its end
 	if program := os.Getenv("PAWL_SHAREDSTORAGE_PROGRAM"); program != "" {
-		o.Program = []string{program} // pawl itself, instead of this test binary
+		o.Program = []string{program} // use pawl itself instead of this test binary
 	}
 	s, err := Open(o)
 	if err != nil {
@@ -139,7 +139,7 @@ func open(t *testing.T, o Options) *Placement {
 	return s
 }
 
-// clear ends everything at once.
+// clear kills all processes.
 func clear(t *testing.T, s *Placement) {
 	t.Helper()
 	if err := s.locked(func() error {
@@ -154,7 +154,7 @@ func clear(t *testing.T, s *Placement) {
 	s.reap()
 }
 
-// eventually asks again until it holds.
+// eventually polls until holds returns nil.
 func eventually(t *testing.T, limit time.Duration, what string, holds func() error) {
 	t.Helper()
 	var err error
@@ -197,7 +197,7 @@ func (b *fixture) watchState() postgres.WatchState {
 	return s
 }
 
-// promoteBehindTheAgent makes an engine write that nobody allowed to.
+// promoteBehindTheAgent promotes an engine without a grant.
 func (b *fixture) promoteBehindTheAgent(name string) {
 	b.t.Helper()
 	b.exec(name, "SELECT pg_promote(false)")

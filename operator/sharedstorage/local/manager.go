@@ -14,22 +14,22 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
 )
 
-// Managers makes cluster managers as processes.
+// Managers runs cluster managers as processes.
 type Managers struct{ placement *Placement }
 
 var _ postgres.ManagerHosts = &Managers{}
 
-// Manager is the port of that name.
+// Manager returns the port of this name.
 func (s *Placement) Manager() postgres.Manager {
 	return postgres.Manager{Hosts: &Managers{s}, Locator: s.Instances()}
 }
 
-// Ports are the four together.
+// Ports returns the four ports.
 func (s *Placement) Ports() port.Ports {
 	return port.Ports{Storage: s.Storage(), Instances: s.Instances(), Engine: s.Engine(), Manager: s.Manager()}
 }
 
-// managerRecord is what is written down of a manager.
+// managerRecord is what is stored about a cluster manager.
 type managerRecord struct {
 	Node     string           `json:"node"`
 	Address  string           `json:"address"`
@@ -72,7 +72,7 @@ func (m *Managers) Ensure(ctx context.Context, c port.Ref, want port.ManagerSpec
 	return place, err
 }
 
-// ensureRunning makes the manager run on a node that is right, in the wanted version.
+// ensureRunning starts the manager on a suitable node in the desired version.
 func (m *Managers) ensureRunning(c port.Ref, h *managerRecord, want port.ManagerSpec) error {
 	node, err := m.node(h, want.AwayFrom)
 	if err != nil {
@@ -82,7 +82,7 @@ func (m *Managers) ensureRunning(c port.Ref, h *managerRecord, want port.Manager
 	if running && h.Node == node && h.Version == want.Version {
 		return nil
 	}
-	if running { // what it must not forget is on disk
+	if running { // its state is on disk, so it can be killed
 		h.Process.Kill()
 		for began := time.Now(); h.Process.Running() && time.Since(began) < time.Second; m.placement.reap() {
 			time.Sleep(time.Millisecond)
@@ -120,8 +120,8 @@ func (m *Managers) ensureRunning(c port.Ref, h *managerRecord, want port.Manager
 	return storageFault(postgres.WriteJSON(filepath.Join(h.folder, managerRecordName), h))
 }
 
-// node is where the manager stands: where it is, unless that is the writer's
-// node or broken and there is another.
+// node returns the node of the manager. It moves only if its node is broken or is that of the
+// writer, and only if there is another node.
 func (m *Managers) node(h *managerRecord, away string) (string, error) {
 	var ready []string
 	for _, n := range m.placement.nodes() {
@@ -163,7 +163,7 @@ func (m *Managers) Remove(_ context.Context, c port.Ref) error {
 			return err
 		}
 		if h.Process.Runs(h.folder) {
-			if err := h.Process.Signal(syscall.SIGKILL); err != nil { // what it must not forget goes, too
+			if err := h.Process.Signal(syscall.SIGKILL); err != nil { // its state is deleted, too
 				return err
 			}
 		}
@@ -193,7 +193,7 @@ func (m *Managers) endpoint(c port.Ref, h *managerRecord) (postgres.ManagerEndpo
 	}, nil
 }
 
-// managersOn ends the managers on a node that breaks.
+// managersOn kills the managers on a node that breaks.
 func (s *Placement) managersOn(node string) error {
 	files, err := filepath.Glob(filepath.Join(s.o.Dir, "*", "*", "manager", managerRecordName))
 	if err != nil {

@@ -32,7 +32,7 @@ func (s *Placement) downFile(node string) string {
 	return filepath.Join(s.o.Dir, "nodes", node+".down")
 }
 
-// down says since when a node is broken.
+// down returns since when a node is broken.
 func (s *Placement) down(node string) (time.Time, bool) {
 	info, err := os.Stat(s.downFile(node))
 	if err != nil {
@@ -41,8 +41,8 @@ func (s *Placement) down(node string) (time.Time, bool) {
 	return info.ModTime(), true
 }
 
-// BreakNode makes a pretended node fail like a machine without power: all its
-// processes are gone at once, and nothing starts there until MendNode.
+// BreakNode makes a simulated node fail like a machine without power: all its processes are gone
+// at once, and nothing starts there until RepairNode.
 func (s *Placement) BreakNode(node string) error {
 	return s.locked(func() error {
 		if err := os.WriteFile(s.downFile(node), nil, 0o600); err != nil {
@@ -63,8 +63,8 @@ func (s *Placement) BreakNode(node string) error {
 	})
 }
 
-// MendNode gives a node its power back. What stood there is Down until Ensure starts it.
-func (s *Placement) MendNode(node string) error {
+// RepairNode brings a broken node back. Its instances are Down until Ensure starts them.
+func (s *Placement) RepairNode(node string) error {
 	return s.locked(func() error {
 		if err := os.Remove(s.downFile(node)); err != nil && !os.IsNotExist(err) {
 			return storageFault(err)
@@ -73,8 +73,8 @@ func (s *Placement) MendNode(node string) error {
 	})
 }
 
-// choose finds the node for an instance: the wanted one, or the ready one with
-// the fewest instances of the cluster.
+// choose returns the node for an instance: the one it asks for, or the ready one with the fewest
+// instances of the cluster.
 func choose(want port.Instance, nodes []port.Node, load map[string]int) (string, error) {
 	usable := slices.DeleteFunc(slices.Clone(nodes), func(n port.Node) bool { return !n.Ready || !n.Schedulable })
 	if want.Node != "" {

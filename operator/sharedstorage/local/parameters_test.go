@@ -21,14 +21,14 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
-// passes counts the looks of an operator.
+// passes counts the passes of an operator.
 type passes struct{ n atomic.Int64 }
 
 func (p *passes) Request(string, string) {}
 func (p *passes) Pass(time.Duration)     { p.n.Add(1) }
 
-// Edits of parameters and of durability come to real engines, those that need a
-// restart too, raised and lowered. Each is one run, and then there is rest.
+// Edits of parameters and of durability reach real engines, also those that need a restart, raised
+// and lowered. Each edit is one run, and then the cluster is at rest.
 func TestParametersOfACluster(t *testing.T) {
 	s := open(t, Options{})
 	objects := Admit(control.NewMemory())
@@ -88,7 +88,7 @@ func TestParametersOfACluster(t *testing.T) {
 			return err
 		})
 	}
-	// runs checks how many there were, and that no further one comes at rest.
+	// runs checks their number, and that there is no further one at rest.
 	runs := func(n int64) {
 		t.Helper()
 		from := looks.n.Load()

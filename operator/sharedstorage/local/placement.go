@@ -1,14 +1,14 @@
-// Package local runs the shared-storage operator's world on one machine: volumes
-// are folders, instances are processes.
+// Package local implements the ports of the shared-storage operator on one machine: volumes are
+// folders, instances are processes.
 //
-//	Dir/nodes/<node>.down                       a pretended node that is broken
+//	Dir/nodes/<node>.down                       a simulated node that is broken
 //	Dir/<namespace>/<cluster>/volume/           size, grant, lease, data without an instance (seed)
 //	                         /secret/           token of the agents, password of the engines
 //	                         /instances/<name>/ configuration, agent, data, engine
 //	                         /manager/          the cluster manager
 //
-// Processes stand in sessions of their own and outlive the one that started
-// them. They are found again by their folder and a file with their id and start time.
+// Each process has a session of its own and outlives the process that started it. It is found
+// again by its folder and a file with its id and start time.
 package local
 
 import (
@@ -30,28 +30,28 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
 )
 
-// Options of Open. Only Dir is needed.
+// Options of Open. Only Dir is required.
 type Options struct {
-	Dir        string            // all is below; the user who runs PostgreSQL must be able to enter it
-	Nodes      []port.Node       // pretended nodes: three, node-1 to node-3
-	Versions   map[string]string // folder of the server programs by version; nil: what is installed
-	Program    []string          // this program: os.Executable; "instance" and "cluster-manager" are added
-	OneAddress bool              // all listen on 127.0.0.1, each on ports of its own
-	User       string            // who runs PostgreSQL when this is root: postgres, else nobody
-	Lease      time.Duration     // of a writer: 6 s
-	Every      time.Duration     // between the looks of a cluster manager: 1 s
-	Env        []string          // of all processes, beside PATH
+	Dir        string            // folder for everything below; the user who runs PostgreSQL must be able to enter it
+	Nodes      []port.Node       // simulated nodes; default node-1 to node-3
+	Versions   map[string]string // folders of the server programs by version; nil: the installed ones
+	Program    []string          // the program of agents and managers, to which "instance" and "cluster-manager" are added; default os.Executable
+	OneAddress bool              // all processes listen on 127.0.0.1, each on ports of its own
+	User       string            // user who runs PostgreSQL when this process is root; default postgres, or nobody
+	Lease      time.Duration     // duration of a writer's lease; default 6 s
+	Every      time.Duration     // between two rounds of a cluster manager; default 1 s
+	Env        []string          // of all processes, besides PATH
 }
 
-// Placement is everything of one folder.
+// Placement is everything in one folder.
 type Placement struct {
 	o        Options
-	mu       sync.Mutex // and the lock of the folder: one at a time changes it
+	mu       sync.Mutex // with the lock of the folder: one process at a time changes it
 	children map[int]struct{}
 	seen     map[string]seenState
 }
 
-// Open opens a folder. It is made when it is needed.
+// Open returns the Placement of a folder. The folder is created when it is first needed.
 func Open(o Options) (*Placement, error) {
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil || o.Dir == "" {
@@ -81,23 +81,23 @@ func Open(o Options) (*Placement, error) {
 	return &Placement{o: o, children: map[int]struct{}{}, seen: map[string]seenState{}}, nil
 }
 
-// Storage is the port of that name.
+// Storage returns the port of this name.
 func (s *Placement) Storage() *Storage { return &Storage{s} }
 
-// Instances is the port of that name; it also tells where instances are.
+// Instances returns the port of this name, which is also a postgres.Locator.
 func (s *Placement) Instances() *Instances { return &Instances{s} }
 
-// Engine is the port of that name: engines are asked through their agents.
+// Engine returns the port of this name. It calls engines through their agents.
 func (s *Placement) Engine() postgres.Engine { return postgres.Engine{Locator: s.Instances()} }
 
 var plainName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
 
-// folder is that of a cluster.
+// folder returns the folder of a cluster.
 func (s *Placement) folder(c port.Ref, names ...string) string {
 	return filepath.Join(append([]string{s.o.Dir, c.Namespace, c.Name}, names...)...)
 }
 
-// check refuses names that are no names of files.
+// check rejects names that cannot be file names.
 func check(names ...string) error {
 	for _, name := range names {
 		if !plainName.MatchString(name) || name == "nodes" {
@@ -107,14 +107,14 @@ func check(names ...string) error {
 	return nil
 }
 
-// locked does something while nobody else changes the folder.
+// locked runs do while no other process changes the folder.
 func (s *Placement) locked(do func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := os.MkdirAll(filepath.Join(s.o.Dir, "nodes"), 0o711); err != nil {
 		return storageFault(err)
 	}
-	lock, err := postgres.Lock(filepath.Join(s.o.Dir, "site.lock"))
+	lock, err := postgres.Lock(filepath.Join(s.o.Dir, "placement.lock"))
 	if err != nil {
 		return storageFault(err)
 	}
@@ -123,7 +123,7 @@ func (s *Placement) locked(do func() error) error {
 	return do()
 }
 
-// ensureDirs makes the folders of a cluster that all else stands in.
+// ensureDirs creates the folders of a cluster.
 func (s *Placement) ensureDirs(c port.Ref) error {
 	if err := check(c.Namespace, c.Name); err != nil {
 		return err
@@ -150,7 +150,7 @@ func random() string {
 	return hex.EncodeToString(b[:])
 }
 
-// start starts a program that outlives this one.
+// start starts a program that outlives this process.
 func (s *Placement) start(dir, log string, args ...string) (postgres.Process, error) {
 	f, err := os.OpenFile(filepath.Join(dir, log), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -167,11 +167,11 @@ func (s *Placement) start(dir, log string, args ...string) (postgres.Process, er
 	}
 	p := postgres.ProcessOf(cmd.Process.Pid)
 	s.children[p.PID] = struct{}{}
-	_ = cmd.Process.Release() // it is reaped by its id
+	_ = cmd.Process.Release() // reap waits for it by its id
 	return p, nil
 }
 
-// reap takes leave of children that have ended, or they would stay as zombies.
+// reap waits for children that have ended, which would otherwise stay as zombies.
 func (s *Placement) reap() {
 	for pid := range s.children {
 		switch got, err := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); {

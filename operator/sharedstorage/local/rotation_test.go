@@ -14,10 +14,9 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
 )
 
-// Token and password of a cluster at work are replaced: by other ones, and by being
-// deleted. Agents and manager are never without an answer for long, nobody fails
-// over, the new password is good and the old one is not, and a reader that connects
-// anew streams.
+// Token and password of a running cluster are replaced: by other values, and by deletion. Agents
+// and manager stay reachable, there is no failover, the new password works and the old one does
+// not, and a reader that reconnects streams.
 func TestFinding28SecretsAreRotated(t *testing.T) {
 	b := newFixture(t, Options{})
 	b.create("a", "b")

@@ -19,14 +19,14 @@ import (
 
 var versionForm = regexp.MustCompile(`^[0-9]+(\.[0-9]+)*$`)
 
-// specOf reads the spec of an object, fills in the defaults that the CRD has,
-// and refuses what the CRD refuses: SPEC_INVALID.
+// specOf reads the spec of an object, fills in the defaults of the CRD, and rejects what the CRD
+// rejects: SPEC_INVALID.
 func specOf(o control.Object) (v1alpha1.SharedStorageClusterSpec, error) {
 	var spec v1alpha1.SharedStorageClusterSpec
 	dec := json.NewDecoder(bytes.NewReader(orEmpty(o.Spec)))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&spec); err != nil {
-		_ = json.Unmarshal(orEmpty(o.Spec), &spec) // what can be read counts, all else has its default
+		_ = json.Unmarshal(orEmpty(o.Spec), &spec) // fields that can be read are used, all others get their defaults
 		fill(&spec)
 		return spec, sharedstorage.SpecInvalid.Errorf("spec: %s", strings.TrimPrefix(err.Error(), "json: "))
 	}
@@ -95,9 +95,9 @@ func wrong(s *v1alpha1.SharedStorageClusterSpec) error {
 	)
 }
 
-// Admit refuses to store clusters that the CRD would refuse, too: a spec that
-// cannot be, a volume that shrinks, another engine, another major version,
-// another cloneFrom. Objects of other kinds pass.
+// Admit rejects clusters that the CRD would reject, when they are stored: an invalid spec, a
+// volume that shrinks, another engine, another major version, another cloneFrom. It accepts
+// objects of other kinds.
 func Admit(objects control.Objects) control.Objects { return control.Admit(objects, admit) }
 
 func admit(_ context.Context, want control.Object, stored func() (*control.Object, error)) error {

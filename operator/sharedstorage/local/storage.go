@@ -15,23 +15,23 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
 )
 
-// Storage is port.Storage as a folder for each cluster. Readers that stream
-// stand in for shared storage, so the data are with the instances; when the
-// writer is removed its data stay in the folder, and the next writer begins with them.
+// Storage implements port.Storage with a folder for each cluster. Streaming readers stand in for
+// shared storage, so each instance has its data. When the writer is removed its data stay in this
+// folder, and the next writer begins with them.
 type Storage struct{ placement *Placement }
 
 var _ port.Storage = &Storage{}
 
-// volume is what is written down of a volume.
+// volume is what is stored about a volume.
 type volume struct {
 	ID    string    `json:"id"`
 	UID   string    `json:"uid,omitempty"` // of the cluster object
 	Size  int64     `json:"size"`
 	Claim string    `json:"claim,omitempty"`
-	Key   string    `json:"key,omitempty"` // of the call that made it
-	Kept  time.Time `json:"kept,omitzero"` // when its cluster gave it up
+	Key   string    `json:"key,omitempty"` // of the call that created it
+	Kept  time.Time `json:"kept,omitzero"` // when its cluster released it
 
-	From     *port.Ref        `json:"from,omitempty"` // it is, or was, filled with the data of this cluster
+	From     *port.Ref        `json:"from,omitempty"` // the cluster from which the data are or were copied
 	Cloned   bool             `json:"cloned,omitempty"`
 	Copier   postgres.Process `json:"copier,omitzero"`
 	Attempts int              `json:"attempts,omitempty"`
@@ -39,7 +39,7 @@ type volume struct {
 
 const (
 	volumeName = "volume.json"
-	copies     = 3 // attempts of a clone
+	copies     = 3 // attempts of a copy
 )
 
 // Ensure implements port.Storage.
@@ -103,7 +103,7 @@ func (t *Storage) adopt(c port.Ref, want port.Volume) error {
 
 func (t *Storage) seed(c port.Ref) string { return t.placement.folder(c, "volume", "seed") }
 
-// Clone implements port.Storage: a base backup, by a process that outlives this one.
+// Clone implements port.Storage with a base backup, in a process that outlives this one.
 func (t *Storage) Clone(ctx context.Context, from, to port.Ref, key string) (port.Volume, error) {
 	var found port.Volume
 	err := t.placement.locked(func() error {
@@ -153,8 +153,8 @@ func (t *Storage) Observe(ctx context.Context, c port.Ref) (port.Volume, error) 
 	return found, err
 }
 
-// settle tells what the volume is. A copy that is done is put in its place, and
-// with again one that failed is tried again.
+// settle returns the current volume. It moves a completed copy to its place; with again it retries
+// a failed copy.
 func (t *Storage) settle(ctx context.Context, c port.Ref, v *volume, again bool) (port.Volume, error) {
 	g, err := t.grants(c).Read(ctx)
 	if err != nil {
@@ -174,7 +174,7 @@ func (t *Storage) settle(ctx context.Context, c port.Ref, v *volume, again bool)
 		found.State = port.VolumeReady
 		return found, errors.Join(t.save(c, v), storageFault(os.RemoveAll(folder)))
 	}
-	if exists(t.seed(c)) { // moved, and the note of it was lost
+	if exists(t.seed(c)) { // it was moved, and the record of that was lost
 		v.Cloned = true
 		found.State = port.VolumeReady
 		return found, t.save(c, v)
@@ -250,7 +250,7 @@ func (t *Storage) copy(ctx context.Context, folder string, v *volume) error {
 	v.Copier = postgres.ProcessOf(cmd.Process.Pid)
 	v.Attempts++
 	t.placement.children[v.Copier.PID] = struct{}{}
-	_ = cmd.Process.Release() // it is reaped by its id
+	_ = cmd.Process.Release() // reap waits for it by its id
 	return nil
 }
 
@@ -341,7 +341,7 @@ func (t *Storage) Release(ctx context.Context, c port.Ref, keep bool) error {
 	})
 }
 
-// stop ends a copy and its children, which are in its group.
+// stop kills a copy and its children, which are in its process group.
 func stop(p postgres.Process) {
 	if p.Running() {
 		_ = syscall.Kill(-p.PID, syscall.SIGKILL) // it leads its session

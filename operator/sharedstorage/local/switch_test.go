@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// rounds of the heavy tests: PAWL_SHAREDSTORAGE_ROUNDS, or few.
+// rounds returns the number of rounds of the long tests: PAWL_SHAREDSTORAGE_ROUNDS, or otherwise.
 func rounds(otherwise int) int {
 	if n, err := strconv.Atoi(os.Getenv("PAWL_SHAREDSTORAGE_ROUNDS")); err == nil && n > 0 {
 		return n
@@ -20,7 +20,7 @@ func rounds(otherwise int) int {
 	return otherwise
 }
 
-// switchTo is a planned switch, as the flow does it. It gives the times of its parts.
+// switchTo does a planned switch with the steps of the flow. It returns how long each part took.
 func (b *fixture) switchTo(name string, others ...string) string {
 	b.t.Helper()
 	old, began := b.writer, time.Now()
@@ -47,8 +47,8 @@ func (b *fixture) switchTo(name string, others ...string) string {
 	return fmt.Sprintf("stopped after %s, promoted after %s, all follow after %s", stopped.Round(time.Millisecond), promoted.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
 }
 
-// Planned switches under a client that writes without pause: no answered row is
-// lost, never do two accept writes, the old one follows.
+// Planned switches under a client that writes without pause: no answered row is lost, there are
+// never two writers, and the old one follows.
 func TestSwitchLosesNothing(t *testing.T) {
 	b := newFixture(t, Options{})
 	b.create("a", "b", "c")
@@ -72,7 +72,7 @@ func TestSwitchLosesNothing(t *testing.T) {
 	t.Logf("%d rows, longest pause %s", w.count(), longest.Round(time.Millisecond))
 }
 
-// A stale promotion is refused, and so is a grant that is not newer.
+// A stale promotion is rejected, and so is a grant that is not newer.
 func TestStaleEpochsAreRefused(t *testing.T) {
 	b := newFixture(t, Options{})
 	b.create("a", "b")
@@ -86,11 +86,11 @@ func TestStaleEpochsAreRefused(t *testing.T) {
 	if err := e.Follow(b.ctx(), c1.Of("a"), "b"); !errors.Is(err, port.SwitchRefused) {
 		t.Errorf("a writer with the grant follows: %v", err)
 	}
-	b.must(e.Promote(b.ctx(), c1.Of("a"), 1)) // a writer of this epoch
+	b.must(e.Promote(b.ctx(), c1.Of("a"), 1)) // it is the writer of this epoch already
 }
 
-// A writer that loses the grant stops before another writes, though nobody told
-// it; then it comes back as a follower, rewound.
+// A writer that loses the grant stops before another one writes, although nobody told it. Then it
+// comes back as a follower, rewound.
 func TestAWriterWithoutGrantIsStopped(t *testing.T) {
 	b := newFixture(t, Options{Lease: 2 * time.Second})
 	b.create("a", "b")
@@ -110,8 +110,8 @@ func TestAWriterWithoutGrantIsStopped(t *testing.T) {
 	b.until("a", "follows", func(s port.Status) bool { return s.Streaming && s.Upstream == "b" })
 }
 
-// A killed agent finds its engine again; a writer whose agent does not come back
-// is stopped by the guard before its lease ends.
+// An agent that was killed finds its engine again. The guard stops a writer whose agent does not
+// come back before its lease ends.
 func TestAKilledAgent(t *testing.T) {
 	b := newFixture(t, Options{Lease: 3 * time.Second})
 	b.create("a", "b")
@@ -138,7 +138,7 @@ func TestAKilledAgent(t *testing.T) {
 	}
 }
 
-// A follower whose engine is killed is started again by its agent.
+// An agent restarts a follower whose engine was killed.
 func TestAKilledEngineComesBack(t *testing.T) {
 	b := newFixture(t, Options{})
 	b.create("a", "b")

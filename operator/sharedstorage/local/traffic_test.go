@@ -13,12 +13,12 @@ import (
 
 // answered is one row whose commit was answered.
 type answered struct {
-	by         string // the instance that took it
+	by         string // the instance that committed it
 	n          int64
 	began, end time.Time
 }
 
-// traffic is a client of every instance that writes without pause wherever it may.
+// traffic is a client that writes without pause to every instance that accepts writes.
 type traffic struct {
 	b      *fixture
 	cancel context.CancelFunc
@@ -85,7 +85,7 @@ func (w *traffic) count() int {
 	return len(w.rows)
 }
 
-// more waits until that many more rows were answered.
+// more waits until n more rows were answered.
 func (w *traffic) more(n int) {
 	w.b.t.Helper()
 	from := w.count()
@@ -97,7 +97,7 @@ func (w *traffic) more(n int) {
 	})
 }
 
-// pause is the longest time without an answer in which a time lies, or that began after it.
+// pause returns the longest time without an answer that includes or follows since.
 func (w *traffic) pause(since time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -115,8 +115,8 @@ func (w *traffic) pause(since time.Time) time.Duration {
 	return longest
 }
 
-// check says that each answered row is in all these instances, and that never
-// two took writes: then they would have taken turns more often than was switched.
+// check verifies that each answered row is in all these instances, and that there were never two
+// writers: then the writers would have alternated more often than there were switches.
 func (w *traffic) check(switches int, names ...string) {
 	t := w.b.t
 	t.Helper()
@@ -127,7 +127,7 @@ func (w *traffic) check(switches int, names ...string) {
 	for _, name := range names {
 		w.lost(name)
 	}
-	// By their begin: an answer may be late, if the writer was frozen after the commit.
+	// Sorted by begin: an answer may be late, if the writer was frozen after the commit.
 	rows := slices.SortedFunc(slices.Values(w.rows), func(a, b answered) int { return a.began.Compare(b.began) })
 	var turns []string
 	for i, r := range rows {

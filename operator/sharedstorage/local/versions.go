@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// Installed are the folders of PostgreSQL's server programs on this machine, by version.
+// Installed returns the folders of PostgreSQL's server programs on this machine, by version.
 func Installed() (map[string]string, error) { return installedVersions() }
 
 // installedVersions finds the server programs of this machine.
@@ -34,8 +34,8 @@ func installedVersions() (map[string]string, error) {
 	return found, nil
 }
 
-// binaries finds the programs for a wanted version: the version itself, or the
-// newest that begins with it; empty: the newest.
+// binaries returns the programs of a version: this version, or the newest that begins with it;
+// empty: the newest.
 func (s *Placement) binaries(want string) (version, dir string, err error) {
 	known := slices.SortedFunc(maps.Keys(s.o.Versions), func(a, b string) int { return compareVersions(b, a) })
 	for _, v := range known {

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Hash names a set of parameters: equal sets have equal hashes, an empty set
-// has none.
+// Hash returns the hash of a set of parameters: equal sets have equal hashes, an empty set has the
+// hash "".
 func Hash(params map[string]string) string {
 	if len(params) == 0 {
 		return ""

@@ -5,47 +5,47 @@ import (
 	"time"
 )
 
-// Manager is the cluster manager: it watches the writer and fails over.
+// Manager controls the cluster manager, which watches the writer and fails over.
 type Manager interface {
-	// Ensure makes the manager be there with this membership and wish for HA, and
-	// gives what it sees. One that is there takes over durability and version, and
-	// leaves the node it is to stand away from if there is another; what it was
-	// told by Add, Remove and SetHA stays. MANAGER_UNREACHABLE.
+	// Ensure creates the cluster manager with these members and this HA setting, and returns what
+	// it observes. An existing manager only changes durability and version, and moves off the node
+	// AwayFrom if there is another; what Add, Remove and SetHA have set stays. Its fault is
+	// MANAGER_UNREACHABLE.
 	Ensure(ctx context.Context, c Ref, want ManagerSpec) (Topology, error)
-	// Add makes an instance a member, or changes its entry. The manager finds a
-	// member at the address of its entry only, so one that has moved is told anew.
+	// Add makes an instance a member, or changes its entry. The manager reaches a member only at
+	// the address of its entry, so a member that has moved must be added again.
 	Add(ctx context.Context, c Ref, m Member) error
-	// Remove takes an instance out. One that is no member is no error.
+	// Remove removes a member. It is not an error if the instance is no member.
 	Remove(ctx context.Context, c Ref, name string) error
-	// SetHA turns failover on, or off until a time at which the manager turns it
-	// on again by itself; off with a zero time: until it is turned on.
+	// SetHA switches failover on, or off until a time at which the manager switches it on again.
+	// Off with a zero time lasts until the next SetHA.
 	SetHA(ctx context.Context, c Ref, on bool, until time.Time) error
-	// Topology gives what the manager sees.
+	// Topology returns what the manager observes.
 	Topology(ctx context.Context, c Ref) (Topology, error)
 }
 
-// ManagerSpec is the wanted manager. Present false: it is to be stopped and removed.
+// ManagerSpec is the desired cluster manager. Present false: stop and remove it.
 type ManagerSpec struct {
 	Present    bool     `json:"present"`
-	HA         bool     `json:"ha"`                   // what the spec asks for
-	Durability string   `json:"durability,omitempty"` // strict, available
+	HA         bool     `json:"ha"`                   // failover as the spec of the cluster wants it
+	Durability string   `json:"durability,omitempty"` // strict or available
 	Version    string   `json:"version,omitempty"`
 	Image      string   `json:"image,omitempty"`
-	Members    []Member `json:"members,omitempty"`  // when it is made; later Add and Remove
-	AwayFrom   string   `json:"awayFrom,omitempty"` // node of the writer: the manager is to stand elsewhere
+	Members    []Member `json:"members,omitempty"`  // used at creation; later Add and Remove change them
+	AwayFrom   string   `json:"awayFrom,omitempty"` // node of the writer: the manager should run on another one
 }
 
-// Member is an instance the manager knows.
+// Member is an instance that the cluster manager knows.
 type Member struct {
 	Name    string `json:"name"`
 	ID      string `json:"id"`
 	Node    string `json:"node,omitempty"`
 	Address string `json:"address,omitempty"`
 	Port    int32  `json:"port,omitempty"`
-	Routed  bool   `json:"routed"` // clients are sent there
+	Routed  bool   `json:"routed"` // clients are sent to it
 }
 
-// Topology is what the manager sees.
+// Topology is what the cluster manager observes.
 type Topology struct {
 	Present bool      `json:"present"` // false: there is no manager
 	Ready   bool      `json:"ready"`
@@ -53,14 +53,14 @@ type Topology struct {
 	Address string    `json:"address,omitempty"`
 	Version string    `json:"version,omitempty"`
 	HA      bool      `json:"ha"`
-	Until   time.Time `json:"until,omitzero"` // when failover that is off comes back
+	Until   time.Time `json:"until,omitzero"` // end of the time for which failover is off
 	Writer  string    `json:"writer,omitempty"`
 	Epoch   int64     `json:"epoch,omitempty"`
-	Sync    []string  `json:"sync,omitempty"` // instances of which one has each answered commit
+	Sync    []string  `json:"sync,omitempty"` // each answered commit is on at least one of these instances
 	Members []Member  `json:"members,omitempty"`
-	At      time.Time `json:"at,omitzero"` // when it looked
+	At      time.Time `json:"at,omitzero"` // time of the observation
 
-	Durability string `json:"durability,omitempty"` // it works with: strict, available
+	Durability string `json:"durability,omitempty"` // strict or available, as in effect
 
 	Code    string `json:"code,omitempty"` // why it does not fail over: FAILOVER_UNSAFE
 	Message string `json:"message,omitempty"`

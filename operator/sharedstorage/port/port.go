@@ -1,19 +1,19 @@
-// Package port is what the shared-storage operator asks of the world below it.
+// Package port has the interfaces through which the shared-storage operator reaches volumes,
+// instances and engines.
 //
 //	Storage    the one volume, and who may write it      volume, claim, grant (writer, epoch)
 //	Instances  where engines run                         pods or processes
 //	Engine     the database engine inside one instance   PostgreSQL
 //	Manager    what watches the engines and fails over   pawl cluster-manager
 //
-// Every method is idempotent, returns what is, and does not wait: what is not
-// there yet is told by the state that comes back, and the caller looks again. A
-// key makes repeated calls of one intent one effect. An error that is no fault
-// of this package leaves open whether the change happened. Exam: porttest.
+// Every method is idempotent, returns the current state, and does not wait: if something is still
+// under way, the returned state says so, and the caller polls. A key makes repeated calls for one
+// purpose have one effect. After an error that is not a fault of this package the caller does not
+// know whether the change happened. The conformance suite is in porttest.
 //
-// An instance has two names. Name is its own, given once and never used again: the
-// pod or the folder. ID is the place it holds in the cluster, "1" or "t-6f2c…": a
-// temporary reader takes over the ID of the instance it replaces. All methods
-// name instances by Name.
+// An instance has two names. Name is its own and is never used again: the name of the pod or the
+// folder. ID is the place it holds in the cluster, such as "1" or "t-6f2c…": a temporary reader
+// takes over the ID of the instance that it replaces. All methods identify instances by Name.
 package port
 
 import (
@@ -21,15 +21,15 @@ import (
 	"time"
 )
 
-// Ref names a cluster, and one of its instances where a method is about one.
+// Ref identifies a cluster, or one instance of it.
 type Ref struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	UID       string `json:"uid,omitempty"`      // of the cluster object
+	UID       string `json:"uid,omitempty"`      // UID of the cluster object
 	Instance  string `json:"instance,omitempty"` // Instance.Name
 }
 
-// String is namespace/name, and /instance where there is one.
+// String returns namespace/name, followed by /instance if there is one.
 func (r Ref) String() string {
 	s := r.Namespace + "/" + r.Name
 	if r.Instance != "" {
@@ -38,16 +38,16 @@ func (r Ref) String() string {
 	return s
 }
 
-// Of names an instance of the cluster.
+// Of returns the reference of an instance of the cluster.
 func (r Ref) Of(instance string) Ref {
 	r.Instance = instance
 	return r
 }
 
-// Cluster is the reference without the instance.
+// Cluster returns the reference without the instance.
 func (r Ref) Cluster() Ref { return r.Of("") }
 
-// Ports are the four together.
+// Ports are the four ports of an operator.
 type Ports struct {
 	Storage   Storage
 	Instances Instances
@@ -55,101 +55,98 @@ type Ports struct {
 	Manager   Manager
 }
 
-// Storage keeps the volume of a cluster and says who may write it.
+// Storage manages the volume of a cluster and the grant, which says who may write.
 type Storage interface {
-	// Ensure creates or adopts the volume, formats it and lets it grow to
-	// want.Size. STORAGE_SHRINK for less than there is, STORAGE_FAILED.
+	// Ensure creates or adopts the volume, formats it, and grows it to want.Size. It returns
+	// STORAGE_SHRINK if want.Size is less than the present size, or STORAGE_FAILED.
 	Ensure(ctx context.Context, c Ref, want Volume, key string) (Volume, error)
-	// Observe gives the volume as it is, and changes nothing. Its State is empty if
-	// there is none.
+	// Observe returns the volume and changes nothing. State is empty if there is no volume.
 	Observe(ctx context.Context, c Ref) (Volume, error)
-	// Clone fills a new volume with the data of another cluster. Its State is
-	// Cloning until the data are there. CLONE_SOURCE_MISSING.
+	// Clone fills a new volume with the data of another cluster. Its State is Cloning until the
+	// copy is complete. Its fault is CLONE_SOURCE_MISSING.
 	Clone(ctx context.Context, from, to Ref, key string) (Volume, error)
-	// Grant lets this instance write, and no other. The same writer and epoch
-	// again change nothing; an epoch that is not newer than that of another
-	// writer is refused: SWITCH_REFUSED. An empty writer takes the grant away.
+	// Grant gives the right to write to this instance, and to no other. Repeating it with the same
+	// writer and epoch changes nothing. An epoch that is not newer than that of another writer
+	// returns SWITCH_REFUSED. An empty writer revokes the grant.
 	Grant(ctx context.Context, c Ref, writer string, epoch int64) error
-	// Restore makes the record of a volume anew that was deleted: its size, who may
-	// write and under which epoch. wrote says that this writer did so under this
-	// epoch; otherwise a lease of another one may still run, and the writer waits for
-	// the end of it. What is there and not older stays as it is.
+	// Restore creates the deleted record of a volume again: its size, who may write and under
+	// which epoch. wrote means that this writer has written under this epoch. Otherwise the lease
+	// of another writer may still run, and the new one waits until it has ended. A record that
+	// exists and is not older stays.
 	Restore(ctx context.Context, c Ref, was Volume, wrote bool) (Volume, error)
-	// Release gives the volume up, with its data unless they are to be kept. A
-	// volume that is gone is no error.
+	// Release gives the volume up, and deletes its data unless keep is set. A missing volume is
+	// not an error.
 	Release(ctx context.Context, c Ref, keep bool) error
 }
 
-// Volume is the shared volume: wanted or found.
+// Volume is the shared volume, desired or observed.
 type Volume struct {
-	ID     string      `json:"id,omitempty"`    // the adapter's
-	Claim  string      `json:"claim,omitempty"` // wanted: an existing claim to adopt
+	ID     string      `json:"id,omitempty"`    // chosen by the adapter
+	Claim  string      `json:"claim,omitempty"` // desired: an existing claim to adopt
 	Size   int64       `json:"size,omitempty"`  // bytes
-	State  VolumeState `json:"state,omitempty"` // found
+	State  VolumeState `json:"state,omitempty"` // observed
 	Writer string      `json:"writer,omitempty"`
 	Epoch  int64       `json:"epoch,omitempty"`
-	From   string      `json:"from,omitempty"`   // asked of Restore: the cluster whose data it is being filled with
-	Shared bool        `json:"shared,omitempty"` // found: the data live on the volume, and a new instance finds them there
+	From   string      `json:"from,omitempty"`   // input of Restore: the cluster from which the data are being copied
+	Shared bool        `json:"shared,omitempty"` // observed: the volume has the data, so a new instance finds them there
 
 	Message string `json:"message,omitempty"`
 }
 
-// VolumeState is where a volume stands.
+// VolumeState is the state of a volume.
 type VolumeState string
 
 // The states of a volume.
 const (
 	VolumePending VolumeState = "Pending"
 	VolumeCloning VolumeState = "Cloning"
-	VolumeGrowing VolumeState = "Growing" // larger already, its file system is not
+	VolumeGrowing VolumeState = "Growing" // the volume is larger already, its file system is not
 	VolumeReady   VolumeState = "Ready"
 )
 
-// Instances makes and removes the places where engines run.
+// Instances creates and removes the instances in which engines run.
 type Instances interface {
-	// Ensure makes the instance want.Name, or gives the one of this name its ID
-	// and Type; nothing else of an instance is ever changed in place.
-	// TARGET_NODE_UNAVAILABLE, NO_AVAILABLE_NODE.
+	// Ensure creates the instance want.Name, or sets ID and Type of the existing one; it changes
+	// nothing else of an instance. Its faults are TARGET_NODE_UNAVAILABLE and NO_AVAILABLE_NODE.
 	Ensure(ctx context.Context, c Ref, want Instance) (Instance, error)
-	// Remove takes the instance away, with its own data. Gone is no error; what
-	// is still going away is in List as Leaving.
+	// Remove deletes the instance with its own data. A missing instance is not an error; List
+	// shows one that is still being deleted as Leaving.
 	Remove(ctx context.Context, c Ref, name string) error
-	// List gives all instances of a cluster, by Name.
+	// List returns all instances of a cluster, sorted by Name.
 	List(ctx context.Context, c Ref) ([]Instance, error)
-	// Nodes gives where instances can stand, by name.
+	// Nodes returns the nodes on which instances can run, sorted by name.
 	Nodes(ctx context.Context, c Ref) ([]Node, error)
 }
 
-// Checker is what Instances may offer beside: whether instances like this one
-// could be made: count of them, with size bytes of storage each. It changes
-// nothing. VERSION_UNSUPPORTED, NAMESPACE_QUOTA_EXCEEDED; what cannot be told is
-// no error.
+// Checker is an optional interface of Instances. Check reports whether count instances like this
+// one could be created, with size bytes of storage each. It changes nothing. Its faults are
+// VERSION_UNSUPPORTED and NAMESPACE_QUOTA_EXCEEDED; if it cannot tell, it returns nil.
 type Checker interface {
 	Check(ctx context.Context, c Ref, want Instance, count int, size int64) error
 }
 
-// Instance is one place where an engine runs: wanted or found.
+// Instance is one instance, desired or observed.
 type Instance struct {
 	Name string `json:"name"`
-	ID   string `json:"id"`   // the place it holds in the cluster
-	Type Type   `json:"type"` // as recorded with the instance; the role is the engine's
+	ID   string `json:"id"`   // the place that it holds in the cluster
+	Type Type   `json:"type"` // as recorded with the instance; the role is that of the engine
 
 	Class   Class  `json:"class,omitzero"`
 	Version string `json:"version,omitempty"`
 	Image   string `json:"image,omitempty"`
 
-	Node         string            `json:"node,omitempty"`         // wanted: there and nowhere else; found: where it is
-	NodeSelector map[string]string `json:"nodeSelector,omitempty"` // wanted
-	Spread       string            `json:"spread,omitempty"`       // wanted: the topology key to spread over
+	Node         string            `json:"node,omitempty"`         // desired: this node and no other; observed: its node
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"` // desired
+	Spread       string            `json:"spread,omitempty"`       // desired: the topology key to spread over
 
-	Port    int32         `json:"port,omitempty"` // wanted: 0 lets the adapter choose
+	Port    int32         `json:"port,omitempty"` // desired: 0 lets the adapter choose
 	Address string        `json:"address,omitempty"`
 	State   InstanceState `json:"state,omitempty"`
-	Since   time.Time     `json:"since,omitzero"` // of the state
+	Since   time.Time     `json:"since,omitzero"` // begin of the state
 	Message string        `json:"message,omitempty"`
 }
 
-// Type is what an instance is meant to be.
+// Type is the intended use of an instance.
 type Type string
 
 // The types of instances.
@@ -159,15 +156,15 @@ const (
 	Temporary Type = "tempro"
 )
 
-// InstanceState is where an instance stands. It says nothing about its engine.
+// InstanceState is the state of an instance. It says nothing about its engine.
 type InstanceState string
 
 // The states of an instance.
 const (
 	Pending     InstanceState = "Pending"
-	Unscheduled InstanceState = "Unscheduled" // no node takes it
-	Up          InstanceState = "Up"          // its agent answers, or can be asked
-	Down        InstanceState = "Down"        // it is there and does not run
+	Unscheduled InstanceState = "Unscheduled" // no node accepts it
+	Up          InstanceState = "Up"          // its agent answers, or can be called
+	Down        InstanceState = "Down"        // it exists and does not run
 	Lost        InstanceState = "Lost"        // its node does not answer
 	Leaving     InstanceState = "Leaving"
 )
@@ -180,7 +177,7 @@ type Class struct {
 	Parameters map[string]string `json:"parameters,omitempty"`
 }
 
-// Node is where instances can stand.
+// Node is a node on which instances can run.
 type Node struct {
 	Name        string            `json:"name"`
 	Ready       bool              `json:"ready"`

@@ -17,7 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// pass gathers, decides and acts once. It says whether to look again at once.
+// pass observes, decides and acts once. It reports whether to make another pass at once.
 func (a *Agent) pass(ctx context.Context) bool {
 	a.mu.Lock()
 	busy := a.live.job != ""
@@ -48,7 +48,7 @@ func (a *Agent) pass(ctx context.Context) bool {
 	a.log.Info("engine", "move", string(m), "epoch", f.grant.Epoch)
 	switch err := a.act(ctx, m, f, s); {
 	case err == nil:
-	case m == release: // no failure of the engine; the lease ends by itself, and it is tried again
+	case m == release: // not a failure of the engine: the lease expires by itself, and the agent tries again
 		a.log.Warn("the lease is not given back", "err", err)
 		return false
 	default:
@@ -94,7 +94,7 @@ func (a *Agent) gather(ctx context.Context) (facts, engineState, error) {
 	return f, s, nil
 }
 
-// observe takes over what was seen.
+// observe stores what was observed.
 func (a *Agent) observe(ctx context.Context, engine Process, running bool, s engineState, queryErr error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -105,7 +105,7 @@ func (a *Agent) observe(ctx context.Context, engine Process, running bool, s eng
 		a.mu.Unlock()
 		a.fail(port.StartFailed.Errorf("postgres ended while it started: %s", lastLines(said, 6)))
 		if st.writer && !running {
-			_ = a.releaseLease(ctx) // it ends by itself later
+			_ = a.releaseLease(ctx) // the lease expires by itself
 		}
 		a.mu.Lock()
 	}
@@ -134,16 +134,17 @@ func (a *Agent) observe(ctx context.Context, engine Process, running bool, s eng
 	})
 }
 
-// unresponsiveAfter is how long an engine may run and let nobody in, unless it recovers.
+// unresponsiveAfter is how long an engine may run without accepting a connection, unless it does
+// recovery.
 const unresponsiveAfter = 30 * time.Second
 
-// recovering is what an engine says that has log to replay before it lets anybody in.
+// recovering reports the error of an engine that does recovery before it accepts connections.
 func recovering(err error) bool {
 	var said *pgconn.PgError
 	return errors.As(err, &said) && said.Code == "57P03"
 }
 
-// configuration is what the engine is to have read.
+// configuration returns the configuration that the engine should have read.
 func (a *Agent) configuration(r record, recovery bool) string {
 	s := setup{Bind: a.cfg.Bind, Port: a.cfg.Port, Name: a.name, Params: a.parameters(r), PassFile: a.srv.path(confName, "pgpass")}
 	s.Sync = r.sync(a.name, a.cfg.Durability, a.live.receiving)
@@ -206,7 +207,7 @@ func (a *Agent) act(ctx context.Context, m move, f facts, s engineState) error {
 	return nil
 }
 
-// job does something long beside the loop, which rests meanwhile.
+// job runs something long in the background. The loop does nothing else meanwhile.
 func (a *Agent) job(ctx context.Context, name string, do func(context.Context) error) {
 	ctx, cancel := context.WithCancel(ctx)
 	a.mu.Lock()
@@ -228,8 +229,8 @@ func (a *Agent) job(ctx context.Context, name string, do func(context.Context) e
 	})
 }
 
-// absent tells an engine that is not there at the moment, or is elsewhere since, from
-// one that refuses.
+// absent tells whether an engine is gone for the moment or has moved, in contrast to one that
+// rejects the request.
 func absent(in Upstream, err error) error {
 	var unconnected *pgconn.ConnectError
 	var said *pgconn.PgError
@@ -257,7 +258,7 @@ func (a *Agent) install(ctx context.Context) error {
 			}
 		})
 	}
-	// Noted first: data that are found were put there by this.
+	// Recorded first: a later start knows that it must clean up the data it finds.
 	if err := a.change(func(r *record) { r.Fresh = true }); err != nil {
 		return err
 	}
@@ -271,10 +272,10 @@ func (a *Agent) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.change(func(r *record) { r.Installed = want.Key }) // whose password they have is seen to when it writes
+	return a.change(func(r *record) { r.Installed = want.Key }) // their password is set when the engine writes
 }
 
-// reserve makes this instance's slot in another engine.
+// reserve creates the replication slot of this instance in another engine.
 func (a *Agent) reserve(ctx context.Context, in Upstream) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -286,8 +287,8 @@ func (a *Agent) reserve(ctx context.Context, in Upstream) error {
 	return reserve(ctx, c, slotName(a.name))
 }
 
-// stop stops the engine. A writer that is stopped fast writes a checkpoint
-// before, while it still serves: the stop itself is short then.
+// stop stops the engine. Before a fast stop a writer writes a checkpoint while it still serves, so
+// that the stop itself is short.
 func (a *Agent) stop(ctx context.Context, how port.StopMode, checkpoint bool) {
 	engine := a.engine()
 	a.mu.Lock()
@@ -313,7 +314,7 @@ func (a *Agent) stop(ctx context.Context, how port.StopMode, checkpoint bool) {
 	})
 }
 
-// reclaim takes the lease for an engine that writes without one, or stops it.
+// reclaim takes the lease for an engine that writes without one, or stops the engine.
 func (a *Agent) reclaim(ctx context.Context, r record) error {
 	err := a.acquire(ctx, r.Epoch)
 	if err == nil {
@@ -331,7 +332,7 @@ func (a *Agent) reclaim(ctx context.Context, r record) error {
 	return nil
 }
 
-// openWriter starts an engine that goes on writing where it wrote.
+// openWriter starts an engine that continues to write on its timeline.
 func (a *Agent) openWriter(ctx context.Context, f facts) error {
 	if err := a.acquire(ctx, f.grant.Epoch); err != nil {
 		return a.notYet(err)
@@ -350,9 +351,9 @@ func (a *Agent) openWriter(ctx context.Context, f facts) error {
 	return a.launch(f.rec, false, true)
 }
 
-// notYet is for a lease that cannot be had at the moment: it is asked for again soon.
+// notYet is for a lease that cannot be had at the moment: the agent asks again soon.
 func (a *Agent) notYet(err error) error {
-	if fault.Of(err) == fault.Unknown { // such as a right that was taken away for a moment
+	if fault.Of(err) == fault.Unknown { // such as a permission that is missing for a moment
 		err = port.WriterUnhealthy.Errorf("the engine waits for its right to write: %w", err)
 	}
 	a.retryAfter(err, 200*time.Millisecond)
@@ -388,7 +389,7 @@ func (a *Agent) launch(r record, recovery, writer bool) error {
 	if err := a.srv.write(a.srv.path(confName, "postgresql.conf"), text); err != nil {
 		return trouble(err)
 	}
-	a.mu.Lock() // until it is known that the engine runs: nobody takes it for gone
+	a.mu.Lock() // so that nobody takes the engine for gone before it is known to run
 	defer a.mu.Unlock()
 	if a.fenced() && writer {
 		return port.SwitchRefused.Errorf("the lease ended before the engine was started")
@@ -404,7 +405,7 @@ func (a *Agent) launch(r record, recovery, writer bool) error {
 
 // promote makes the follower the writer, once it has the lease.
 func (a *Agent) promote(ctx context.Context, f facts) error {
-	if f.stale { // the list of those that must have its commits, and nobody to receive from
+	if f.stale { // it needs the list of readers that must have its commits, and no upstream
 		if err := a.reload(ctx, f.rec, true); err != nil {
 			return err
 		}
@@ -447,7 +448,7 @@ func (a *Agent) wanted() bool {
 	return a.rec.Run
 }
 
-// opened notes that the promotion is done.
+// opened records that the promotion is done.
 func (a *Agent) opened(_ context.Context, epoch int64) error {
 	return a.change(func(r *record) {
 		if r.Promote == epoch {
@@ -457,7 +458,7 @@ func (a *Agent) opened(_ context.Context, epoch int64) error {
 	})
 }
 
-// reload lets the engine read its configuration, and waits until it has.
+// reload makes the engine read its configuration, and waits until it has done so.
 func (a *Agent) reload(ctx context.Context, r record, recovery bool) error {
 	a.reloading.Lock()
 	defer a.reloading.Unlock()

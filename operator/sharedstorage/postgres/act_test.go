@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// readOnlyGrants is a record of the grant that may be read and not be written.
+// readOnlyGrants is a grant record that can be read but not written.
 type readOnlyGrants struct {
 	Grant
 	renewals int
@@ -28,9 +28,8 @@ func (f *readOnlyGrants) Renew(context.Context, string, int64, time.Duration) (G
 	return Grant{}, errors.New("leases.coordination.k8s.io is forbidden")
 }
 
-// # finding 28: an agent whose RoleBinding is deleted at the wrong moment cannot write
-// the record of who may write. That is no failure of its engine, for which a person
-// would be asked: it tries again.
+// # finding 28: an agent whose RoleBinding is deleted at the wrong moment cannot write the grant
+// record. That is not a failure of its engine, for which a person would be needed: it tries again.
 func TestFinding28ARightThatIsAwayForAMoment(t *testing.T) {
 	dir := t.TempDir()
 	for _, folder := range []string{filepath.Dir(dir), dir} { // the user who runs PostgreSQL for root must enter it
@@ -51,7 +50,7 @@ func TestFinding28ARightThatIsAwayForAMoment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.tenure.on, a.tenure.epoch = true, 3 // it was stopped, and its lease runs
+	a.tenure.on, a.tenure.epoch = true, 3 // the engine was stopped, and its lease still runs
 	for range 2 {
 		if a.pass(t.Context()) {
 			t.Error("it goes on at once")
@@ -65,11 +64,11 @@ func TestFinding28ARightThatIsAwayForAMoment(t *testing.T) {
 	}
 }
 
-// # finding 28: the data of a reader are copied from a writer that may be away for a
-// moment, or elsewhere since. Only what an engine itself refuses is a failed start.
+// # finding 28: the data of a reader are copied from a writer that may be gone for a moment, or
+// may have moved. Only a rejection by the engine itself is a failed start.
 func TestFinding28AWriterThatIsAwayForAMoment(t *testing.T) {
 	for _, c := range []struct {
-		says string // empty: nobody listens
+		says string // empty: no engine listens
 		want *fault.Kind
 	}{{"", port.WriterUnhealthy}, {"57P03", port.WriterUnhealthy}, {wrongPassword, fault.Unknown}} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -93,7 +92,7 @@ func TestFinding28AWriterThatIsAwayForAMoment(t *testing.T) {
 	}
 }
 
-// refuse is an engine that lets nobody in.
+// refuse is an engine that rejects every connection.
 func refuse(listener net.Listener, code string) {
 	for {
 		conn, err := listener.Accept()

@@ -22,7 +22,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// AgentOptions of NewAgent.
+// AgentOptions are the options of NewAgent.
 type AgentOptions struct {
 	Config Config
 	Grants Grants       // nil: the GrantFile of Config.GrantDir
@@ -52,9 +52,9 @@ type Agent struct {
 	live live
 }
 
-// live is what need not be remembered.
+// live is the state that need not survive the process.
 type live struct {
-	job       string // under way beside the loop
+	job       string // the job in the background
 	cancelJob context.CancelFunc
 
 	fault    error // of the last start or install
@@ -62,25 +62,25 @@ type live struct {
 	retry    time.Time
 	starting *starting
 
-	stopping  Process // that was told to stop, and how
+	stopping  Process // the process that was told to stop, and how
 	how       port.StopMode
-	receiving []string  // from this writer
+	receiving []string  // followers that receive from this writer
 	still     time.Time // since when a follower has not received
 	diverged  bool
-	quiet     int      // looks in a row that found nothing to do
-	drop      []string // slots of instances that left
+	quiet     int      // passes in a row that found nothing to do
+	drop      []string // replication slots of instances that left
 	config    string   // as the engine has read it
 }
 
 // starting is an engine that has not answered yet.
 type starting struct {
 	engine Process
-	log    int64 // size of the log before it
+	log    int64 // size of the log file before the start
 	writer bool
 	at     time.Time
 }
 
-// NewAgent opens the folder of an instance.
+// NewAgent returns the agent of an instance's folder.
 func NewAgent(dir string, o AgentOptions) (*Agent, error) {
 	cfg, err := o.Config.filled()
 	if err != nil {
@@ -112,8 +112,8 @@ func NewAgent(dir string, o AgentOptions) (*Agent, error) {
 	return a, nil
 }
 
-// Run serves until the context ends. Then the engine is stopped, in the time of
-// Config.Grace; it is to run again when the agent does.
+// Run serves until the context ends. Then it stops the engine within Config.Grace; the next agent
+// starts it again.
 func (a *Agent) Run(ctx context.Context) error {
 	lock, err := TryLock(a.srv.path(agentLock))
 	if err != nil {
@@ -161,8 +161,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	return err
 }
 
-// recover ends an install that the end of an agent cut off between the data and
-// the note of them.
+// recover completes an install that ended between the data and their record.
 func (a *Agent) recover() error {
 	if err := a.srv.replaced(); err != nil {
 		return trouble(err)
@@ -184,8 +183,8 @@ func (a *Agent) recover() error {
 	})
 }
 
-// engine is the engine that runs: by its pid file, or the one that was started
-// a moment ago and has not written it.
+// engine returns the running engine: the one of the pid file, or the one that was started a moment
+// ago and has not written that file yet.
 func (a *Agent) engine() Process {
 	if p := a.srv.find(); p.Running() {
 		return p
@@ -198,7 +197,7 @@ func (a *Agent) engine() Process {
 	return Process{}
 }
 
-// loop brings the engine to what the record says, one move at a time.
+// loop brings the engine to the state in the record, one move at a time.
 func (a *Agent) loop(ctx context.Context) {
 	for ctx.Err() == nil {
 		if a.pass(ctx) {
@@ -214,14 +213,14 @@ func (a *Agent) loop(ctx context.Context) {
 	}
 }
 
-// pause is how long nothing is looked at: less while the engine comes or goes.
+// pause returns the time between two passes: less while the engine starts or stops.
 func (a *Agent) pause() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.live.starting != nil || a.live.stopping.Running() {
 		return 30 * time.Millisecond
 	}
-	if a.live.quiet > 20 { // commands wake it
+	if a.live.quiet > 20 { // commands wake the loop
 		return time.Second
 	}
 	return 250 * time.Millisecond
@@ -235,7 +234,7 @@ func (a *Agent) finish(ctx context.Context) {
 	}
 	a.mu.Unlock()
 	engine := a.engine()
-	_ = engine.Signal(syscall.SIGINT) // it is killed if that does not work
+	_ = engine.Signal(syscall.SIGINT) // if that fails, it is killed below
 	began := sinceBoot()
 	for every := time.NewTicker(20 * time.Millisecond); engine.Running(); <-every.C {
 		switch waited := sinceBoot() - began; {
@@ -273,7 +272,7 @@ func (a *Agent) changeLocked(do func(*record)) error {
 	return nil
 }
 
-// wake makes the loop look at once.
+// wake starts a pass at once.
 func (a *Agent) wake() {
 	select {
 	case a.kick <- struct{}{}:
@@ -281,14 +280,14 @@ func (a *Agent) wake() {
 	}
 }
 
-// retryAfter notes a failure, and when to try again.
+// retryAfter records a failure, and when to try again.
 func (a *Agent) retryAfter(err error, pause time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.live.fault, a.live.retry = err, time.Now().Add(pause)
 }
 
-// fail notes a failure of a start or an install; each in a row waits longer.
+// fail records a failure of a start or an install. The pause grows with each failure in a row.
 func (a *Agent) fail(err error) {
 	if isFull(err) && !errors.Is(err, port.StorageFull) {
 		err = port.StorageFull.Errorf("%w", err)
@@ -304,7 +303,7 @@ func (a *Agent) fail(err error) {
 	a.log.Warn("the engine does not come up", "try", a.live.failures, "again in", pause, "err", err)
 }
 
-// sql does something on the connection to the engine, one at a time.
+// sql uses the connection to the engine, one caller at a time.
 func (a *Agent) sql(ctx context.Context, do func(context.Context, *pgx.Conn) error) error {
 	select {
 	case a.asking <- struct{}{}:
@@ -323,7 +322,7 @@ func (a *Agent) sql(ctx context.Context, do func(context.Context, *pgx.Conn) err
 	if err != nil {
 		closing, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		_ = a.conn.Close(closing) // the next one is new
+		_ = a.conn.Close(closing) // the next call opens a new one
 		a.conn = nil
 	}
 	return err
@@ -340,7 +339,7 @@ func (a *Agent) disconnect() {
 	}
 }
 
-// queryState asks the engine.
+// queryState asks the engine for its state.
 func (a *Agent) queryState(ctx context.Context) (s engineState, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -350,7 +349,7 @@ func (a *Agent) queryState(ctx context.Context) (s engineState, err error) {
 
 func serve(ctx context.Context, listen, cert, key string, h http.Handler) error {
 	s := &http.Server{Addr: listen, Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
-	stopped := context.AfterFunc(ctx, func() { _ = s.Close() }) // callers ask again
+	stopped := context.AfterFunc(ctx, func() { _ = s.Close() }) // callers repeat their requests
 	defer stopped()
 	var err error
 	if cert != "" || key != "" {
@@ -367,29 +366,29 @@ func serve(ctx context.Context, listen, cert, key string, h http.Handler) error 
 func mustJSON(value any) []byte {
 	data, err := json.Marshal(value)
 	if err != nil {
-		panic("postgres: " + err.Error()) // own types only
+		panic("postgres: " + err.Error()) // the values are types of this package
 	}
 	return data
 }
 
-// AgentOf is the process of the agent of a folder, as it wrote itself.
+// AgentOf returns the process of the agent of a folder, as the agent recorded it.
 func AgentOf(dir string) Process {
 	var p Process
-	_ = ReadJSON(filepath.Join(dir, agentName), &p) // not there yet: no process
+	_ = ReadJSON(filepath.Join(dir, agentName), &p) // no file yet: no process
 	return p
 }
 
-// EngineOf is the engine that runs in a folder.
+// EngineOf returns the engine that runs in a folder.
 func EngineOf(dir string) Process { return (&server{dir: dir}).find() }
 
-// WroteUnder is the epoch under which the engine of a folder wrote last.
+// WroteUnder returns the epoch under which the engine of a folder last wrote.
 func WroteUnder(dir string) int64 {
 	var r record
-	_ = ReadJSON(filepath.Join(dir, recordName), &r) // not there yet: it never wrote
+	_ = ReadJSON(filepath.Join(dir, recordName), &r) // no file yet: it never wrote
 	return r.Epoch
 }
 
-// LogTail are the last lines of a log, for the one who wonders why a process ended.
+// LogTail returns the last lines of a log, to explain why a process ended.
 func LogTail(file string) string {
 	text, err := os.ReadFile(file)
 	if err != nil || len(text) == 0 {

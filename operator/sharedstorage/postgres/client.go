@@ -19,26 +19,26 @@ import (
 type Endpoint struct {
 	Agent  string // URL of its agent
 	Engine Upstream
-	Token  string // of the cluster
-	Former string // the token before, while the agent may know only that one; empty: none
+	Token  string // token of the cluster
+	Former string // the token before, which the agent may still use after a rotation; empty: none
 }
 
-// Locator tells where instances are. The adapters of port.Instances implement it.
+// Locator finds instances. The adapters of port.Instances implement it.
 type Locator interface {
-	// Locate of the instance id.Instance. POD_LOST if there is none of the name.
+	// Locate finds the instance id.Instance. POD_LOST if there is none of this name.
 	Locate(ctx context.Context, id port.Ref) (Endpoint, error)
 }
 
-// Engine is port.Engine over the agents of the instances.
+// Engine implements port.Engine with the agents of the instances.
 type Engine struct {
 	Locator Locator
-	HTTP    *http.Client // nil: one with a time limit of 10 s
+	HTTP    *http.Client // nil: a client with a time limit of 10 s
 }
 
 var plainClient = NewClient(nil)
 
-// NewClient makes a client for agents and cluster managers with a time limit of
-// 10 s. wrap sees each request; nil: nobody does.
+// NewClient returns a client for agents and cluster managers with a time limit of 10 s. wrap wraps
+// its transport; nil: it does not.
 func NewClient(wrap func(http.RoundTripper) http.RoundTripper) *http.Client {
 	var transport http.RoundTripper = &http.Transport{
 		MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second, ResponseHeaderTimeout: 10 * time.Second,
@@ -123,7 +123,7 @@ func call[Out any](ctx context.Context, e Engine, id port.Ref, method, verb stri
 	return out, fmt.Errorf("%s of %s: %w", verb, id, err)
 }
 
-// keys are the token of a cluster and the one before it, if that is known.
+// keys returns the token of a cluster and the one before it, if that is known.
 func keys(token, former string) []string {
 	if former == "" || former == token {
 		return []string{token}
@@ -131,10 +131,10 @@ func keys(token, former string) []string {
 	return []string{token, former}
 }
 
-// errToken is the answer to a token that is not, or not yet, that of the cluster.
+// errToken is the error of a token that the agent does not accept, or not yet.
 var errToken = errors.New("it does not take the token of the cluster; after the token was replaced, that lasts until its pod has the new one")
 
-// request is one call over HTTP, with the first of the tokens that is taken.
+// request makes one HTTP call with the first of the tokens that is accepted.
 func request[Out any](ctx context.Context, client *http.Client, url string, tokens []string, method string, in any) (out Out, err error) {
 	for _, token := range tokens {
 		if out, err = requestWith[Out](ctx, client, url, token, method, in); !errors.Is(err, errToken) {
@@ -178,7 +178,7 @@ func requestWith[Out any](ctx context.Context, client *http.Client, url, token, 
 	return out, err
 }
 
-// parallel runs do for all names at once and waits.
+// parallel runs do for all names concurrently and waits.
 func parallel(names []string, do func(name string)) {
 	var all sync.WaitGroup
 	for _, name := range names {

@@ -11,7 +11,7 @@ import (
 type InstanceCommand struct {
 	Dir    string       // folder of the instance
 	Config string       // file with a Config; empty: config.json in Dir
-	Guard  bool         // be the guard of the agent
+	Guard  bool         // run as the guard of the agent
 	Grants Grants       // nil: as the configuration says
 	Log    *slog.Logger // nil: none
 }

@@ -16,36 +16,36 @@ import (
 	"github.com/pawl-dev/pawl/secretfile"
 )
 
-// Config is what an agent is given once: its instance, where it and its engine
-// listen, and where it finds what belongs to the cluster.
+// Config is the configuration of an agent: its instance, the addresses of agent and engine, and
+// the files of the cluster. It does not change while the agent runs.
 type Config struct {
 	Cluster port.Ref `json:"cluster"`        // with Instance
 	Listen  string   `json:"listen"`         // host:port of the agent's HTTP
-	Host    string   `json:"host"`           // where others reach the engine
-	Bind    string   `json:"bind,omitempty"` // where the engine listens: Host
+	Host    string   `json:"host"`           // host of the engine for other processes
+	Bind    string   `json:"bind,omitempty"` // address on which the engine listens; default Host
 	Port    int32    `json:"port"`
 
 	Binaries string `json:"binaries"`          // folder of postgres, initdb, pg_basebackup, pg_rewind, pg_controldata
-	Version  string `json:"version,omitempty"` // as the adapter calls them: what postgres says of itself
-	User     string `json:"user,omitempty"`    // who runs the engine when the agent is root: postgres, else nobody
+	Version  string `json:"version,omitempty"` // name of the version at the adapter; default: what postgres reports
+	User     string `json:"user,omitempty"`    // user who runs the engine when the agent is root; default postgres, or nobody
 
-	TokenFile    string `json:"tokenFile"`    // what callers of the agent show
-	PasswordFile string `json:"passwordFile"` // of the superuser in all engines of the cluster
+	TokenFile    string `json:"tokenFile"`    // token of the callers of the agent
+	PasswordFile string `json:"passwordFile"` // password of the superuser in all engines of the cluster
 	CertFile     string `json:"certFile,omitempty"`
 	KeyFile      string `json:"keyFile,omitempty"`
 
 	GrantDir string `json:"grantDir,omitempty"` // folder of a GrantFile; empty: the caller of NewAgent gives Grants
-	Seed     string `json:"seed,omitempty"`     // folder whose data a new writer begins with, if it is there
+	Seed     string `json:"seed,omitempty"`     // folder whose data a new writer uses, if it exists
 
-	Lease Duration `json:"lease,omitzero"` // of a writer: 6 s
-	Grace Duration `json:"grace,omitzero"` // for the engine to stop when the agent is told to end: 25 s
+	Lease Duration `json:"lease,omitzero"` // duration of a writer's lease; default 6 s
+	Grace Duration `json:"grace,omitzero"` // time for the engine to stop when the agent is told to end; default 25 s
 
-	Durability string            `json:"durability,omitempty"` // until the cluster manager says: strict
-	Parameters map[string]string `json:"parameters,omitempty"` // until Apply says; those of the class
-	Command    []string          `json:"command,omitempty"`    // of an agent, without --dir: this program and "instance"
+	Durability string            `json:"durability,omitempty"` // until the cluster manager sets it; default strict
+	Parameters map[string]string `json:"parameters,omitempty"` // until Apply sets them: the parameters of the class
+	Command    []string          `json:"command,omitempty"`    // command of an agent, without --dir; default this program and "instance"
 }
 
-// Duration is a time.Duration that files write as text, such as "6s".
+// Duration is a time.Duration with a text form in files, such as "6s".
 type Duration time.Duration
 
 // MarshalText implements encoding.TextMarshaler.
@@ -58,7 +58,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// The durabilities.
+// The values of durability.
 const (
 	Strict    = "strict"
 	Available = "available"
@@ -108,8 +108,8 @@ func (c Config) filled() (Config, error) {
 	return c, errors.Join(problems...)
 }
 
-// secret reads a file that holds one secret. Its mode is not judged: whoever
-// wrote the configuration mounts it, in a pod with the mode of the volume.
+// secret reads a file that holds one secret. It does not check the mode of the file: in a pod,
+// that is the mode of the mounted volume.
 func secret(file string) (string, error) {
 	text, err := secretfile.ReadAnyMode(file)
 	if err != nil {
@@ -122,8 +122,8 @@ func secret(file string) (string, error) {
 	return value, nil
 }
 
-// Runner is whom engines run as: nil for this user, another where this is root,
-// whom PostgreSQL refuses. An empty name is postgres, or nobody.
+// Runner returns the user who runs engines: nil for the present user; another one if this process
+// is root, because PostgreSQL does not run as root. The default name is postgres, or nobody.
 func Runner(name string) (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -147,7 +147,7 @@ func Runner(name string) (*syscall.Credential, error) {
 	return nil, port.StorageFailed.Errorf("PostgreSQL refuses root, and there is no user %s to run it as", strings.Join(names, " or "))
 }
 
-// Reachable tells of a folder that the user of the engine cannot enter.
+// Reachable returns an error if the user of the engine cannot enter a folder.
 func Reachable(dir string, as *syscall.Credential) error {
 	if as == nil || as.Uid == 0 {
 		return nil

@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// controlData is what a stopped engine says of itself.
+// controlData is the control data of a stopped engine.
 type controlData struct {
 	State    string // "shut down", "shut down in recovery", "in production", …
-	Position uint64 // past the begin of the last record that is known
+	Position uint64 // past the begin of the last known record
 	Timeline int64
-	Floors   map[string]string // what a follower's settings may not be below
+	Floors   map[string]string // lower limits for the settings of a follower
 }
 
-// Clean says that everything was flushed, and Position is past the begin of the last record.
+// Clean reports whether everything was flushed, and Position is past the begin of the last record.
 func (c controlData) Clean() bool {
 	return c.State == "shut down" || c.State == "shut down in recovery"
 }
 
-// The settings that a follower needs at least as large as its writer has them.
+// The settings that must be at least as large on a follower as on its writer.
 var floors = map[string]string{
 	"max_connections setting":      "max_connections",
 	"max_worker_processes setting": "max_worker_processes",
@@ -31,9 +31,9 @@ var floors = map[string]string{
 
 // parseControl reads the output of pg_controldata in the locale C.
 //
-// A writer's log ends with the record of its shutdown checkpoint, whose begin is
-// all that is written down. A follower has that record exactly if the end of
-// what it replayed is beyond the begin, so Position is the begin and one byte.
+// A writer's log ends with the record of its shutdown checkpoint. The control data have only the
+// begin of that record. A follower has the record exactly if it has replayed beyond that begin, so
+// Position is the begin plus one byte.
 func parseControl(text string) (controlData, error) {
 	c := controlData{Floors: map[string]string{}}
 	var checkpoint, recovery uint64
@@ -86,12 +86,12 @@ func parseLSN(text string) (uint64, error) {
 	return h<<32 | l, nil
 }
 
-// LSN writes a position as PostgreSQL does.
+// LSN formats a position as PostgreSQL does.
 func LSN(position uint64) string { return fmt.Sprintf("%X/%X", position>>32, uint32(position)) }
 
-// fork is where a timeline left the one before it.
+// fork is the point at which a timeline left the one before it.
 type fork struct {
-	Timeline int64 // the one that was left
+	Timeline int64 // the timeline that was left
 	At       uint64
 }
 
@@ -112,8 +112,8 @@ func parseHistory(text string) []fork {
 	return forks
 }
 
-// diverged reports that data which end at this position of this timeline hold
-// log that an engine on another timeline with this history does not have.
+// diverged reports whether data that end at this position of this timeline hold log that an engine
+// on another timeline with this history does not have.
 func diverged(timeline int64, end uint64, theirs int64, history []fork) bool {
 	if timeline == theirs {
 		return false

@@ -104,7 +104,7 @@ func TestParametersOfOthersAreRefused(t *testing.T) {
 	}
 }
 
-// Names of slots are what PostgreSQL takes, and no two instances share one.
+// Slot names are valid for PostgreSQL, and no two instances share one.
 func TestSlotNames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-zA-Z0-9.-]{1,63}`), 2, 2, rapid.ID).Draw(t, "names")

@@ -6,44 +6,44 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// move is the one thing an agent does next for its engine.
+// move is the next action of an agent.
 type move string
 
 const (
 	idle             move = ""
 	install          move = "install"
-	halt             move = "stop"          // as it was told
+	halt             move = "stop"          // stop in the requested mode
 	demote           move = "demote"        // stop, to start as a follower
-	recopy           move = "copy"          // the data cannot be mended
-	rewindData       move = "rewind"        // see how far the data went, and rewind them
-	openWriter       move = "start writer"  // on the timeline it wrote before
-	startPromote     move = "start promote" // as a follower of nobody that becomes the writer
+	recopy           move = "copy"          // the data cannot be repaired: copy them again
+	rewindData       move = "rewind"        // find where the data diverged, and rewind them
+	openWriter       move = "start writer"  // start on the timeline on which it wrote before
+	startPromote     move = "start promote" // start as a follower without upstream that becomes the writer
 	startReader      move = "start"
 	promote          move = "promote"
-	promoted         move = "promoted" // it has become the writer: note it
-	abandonPromotion move = "forsake"  // the promotion is not its own any more
+	promoted         move = "promoted"          // it has become the writer: record that
+	abandonPromotion move = "abandon promotion" // another instance was granted meanwhile
 	reload           move = "reload"
-	reclaim          move = "reclaim" // the lease of an engine that was found writing without one
-	release          move = "release" // of the lease of an engine that has stopped
+	reclaim          move = "reclaim" // take the lease for an engine that was found writing without one
+	release          move = "release" // end the lease of an engine that has stopped
 )
 
-// facts is what the decision stands on.
+// facts is the input of decide.
 type facts struct {
 	rec       record
 	name      string
 	now       time.Time
-	retry     time.Time // no start and no install before
+	retry     time.Time // no start and no install before this time
 	installed bool
 	running   bool
-	stopping  port.StopMode // a stop of this mode is under way
+	stopping  port.StopMode // the mode of a stop that is under way
 	ready     bool
 	recovery  bool
 	standby   bool  // the data are those of a follower
-	writing   bool  // under a lease
-	grant     Grant // read when it matters
-	known     bool  // and it could be read
-	diverged  bool  // it was seen not to fit its upstream
-	stale     bool  // the configuration is not what it should be
+	writing   bool  // it writes under a lease
+	grant     Grant // read only when it matters
+	known     bool  // the grant could be read
+	diverged  bool  // the data were found not to fit the upstream
+	stale     bool  // the engine has not read the desired configuration
 }
 
 func (f facts) granted() bool { return f.known && f.grant.Writer == f.name && f.grant.Epoch > 0 }
@@ -64,14 +64,14 @@ func decide(f facts) move {
 	case !f.running:
 		return start(f)
 	case !f.ready:
-		return idle // it starts, or recovers
+		return idle // it is starting or does recovery
 	case f.recovery:
 		return asFollower(f)
 	}
 	return asWriter(f)
 }
 
-// start chooses how an engine that does not run begins.
+// start chooses how to start an engine that does not run.
 func start(f facts) move {
 	r := f.rec
 	switch {
@@ -80,7 +80,7 @@ func start(f facts) move {
 	case r.Broken && r.Upstream != nil:
 		return recopy
 	case r.Broken:
-		return idle // it needs to be told whom to follow
+		return idle // it needs an upstream first
 	case f.granted() && !f.standby && (r.Epoch == f.grant.Epoch || r.Fresh):
 		return openWriter
 	case f.granted():
@@ -123,7 +123,7 @@ func asWriter(f facts) move {
 	return idle
 }
 
-// stopBy stops in a mode unless that is under way.
+// stopBy stops in a mode, unless a stop in that mode is under way.
 func stopBy(f facts, how move, wanted port.StopMode) move {
 	if f.stopping == wanted || f.stopping == port.Immediate {
 		return idle

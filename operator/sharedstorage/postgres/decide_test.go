@@ -53,8 +53,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// In no situation is an engine made a writer that does not hold the grant, or
-// started on the line of a writer under an epoch that is not its own.
+// In no situation is an engine without the grant made a writer, or started on the timeline of a
+// writer under an epoch that is not its own.
 func TestNoWriterWithoutGrant(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := func(name string) bool { return rapid.Bool().Draw(t, name) }

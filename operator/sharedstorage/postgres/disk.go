@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WriteFile replaces a file so that a crash leaves the old or the new one. It is
-// readable for its owner only. The folder must be there.
+// WriteFile replaces a file so that after a crash there is the old or the new one. Only the owner
+// can read it. The folder must exist.
 func WriteFile(path string, data []byte) error {
 	if err := replaceFile(path, data, true); err != nil {
 		return err
@@ -20,7 +20,7 @@ func WriteFile(path string, data []byte) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// WriteJSON is WriteFile of a value.
+// WriteJSON is WriteFile for a value as JSON.
 func WriteJSON(path string, value any) error {
 	data, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
@@ -29,7 +29,7 @@ func WriteJSON(path string, value any) error {
 	return WriteFile(path, append(data, '\n'))
 }
 
-// ReadJSON reads what WriteJSON has written.
+// ReadJSON reads a file of WriteJSON.
 func ReadJSON(path string, value any) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -41,8 +41,8 @@ func ReadJSON(path string, value any) error {
 	return nil
 }
 
-// replaceFile replaces a file for readers of this boot, and with sync for those
-// after a crash of the machine.
+// replaceFile replaces a file atomically; with sync the new content also survives a crash of the
+// machine.
 func replaceFile(path string, data []byte, sync bool) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*") // 0600
 	if err != nil {
@@ -71,11 +71,11 @@ func syncDir(dir string) error {
 	return d.Sync()
 }
 
-// Lock takes the lock of a file and waits for it. Closing the file, and the end
-// of the process, give it back.
+// Lock takes the lock of a file and waits for it. Closing the file, or the end of the process,
+// releases it.
 func Lock(path string) (*os.File, error) { return flock(path, unix.LOCK_EX) }
 
-// TryLock is Lock that does not wait: nil if another has it.
+// TryLock is Lock without waiting: nil if another process has it.
 func TryLock(path string) (*os.File, error) {
 	f, err := flock(path, unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -101,7 +101,7 @@ func flock(path string, how int) (*os.File, error) {
 	}
 }
 
-// held reports that somebody has the lock of a file. It does not make the file.
+// held reports whether a process has the lock of a file. It does not create the file.
 func held(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// unhealthy is a look without a writer.
+// unhealthy handles a round without a healthy writer.
 func (w *Watcher) unhealthy(ctx context.Context, t tick) error {
 	if err := w.change(ctx, func(s *WatchState) {
 		*s = s.settled(t)
@@ -29,7 +29,8 @@ func (w *Watcher) unhealthy(ctx context.Context, t tick) error {
 		return down
 	}
 	if seen, ok := t.seen[t.grant.Writer]; ok && seen.Installed && (seen.Role == port.Follower || w.misses > 1) && seen.Wanted {
-		// It has the grant and does not write: somebody ended between the two.
+		// It has the grant and does not write: a failover or switch ended between grant and
+		// promotion.
 		if m, ok := s.member(t.grant.Writer); ok {
 			if _, err := callAgent[nothing](ctx, w, m, http.MethodPost, "promote", promoteCall{t.grant.Epoch}); err != nil {
 				w.log.Warn("promoting", "name", m.Name, "err", err)
@@ -63,19 +64,19 @@ func condition(t tick) string {
 	return fmt.Sprintf("it writes under epoch %d", seen.Epoch)
 }
 
-// failOver gives the grant to the most advanced reader. Nothing it does loses a
-// row that was answered, however far it comes and however often it is repeated:
+// failOver gives the grant to the most advanced reader. It never loses an answered row, wherever
+// it is interrupted and however often it is repeated:
 //
-//  1. every reader that may be the only one with a commit can be asked;
-//  2. the grant is taken from the writer;
-//  3. the readers receive from nobody: what is answered is at one of them by now;
-//  4. the one who has most gets the grant, under a new epoch, and is promoted. Its
-//     agent waits until the lease of the old writer has ended.
+//  1. every reader that may be the only one with a commit answers;
+//  2. the grant is revoked from the writer;
+//  3. the readers receive from nobody: each answered commit is on one of them by now;
+//  4. the one with the most log gets the grant, under a new epoch, and is promoted.
+//     Its agent waits until the lease of the old writer has ended.
 func (w *Watcher) failOver(ctx context.Context, s WatchState, t tick) error {
 	old := s.Writer
 	usable := func(r AgentStatus) bool { return r.Ready && r.Role == port.Follower && !r.Ahead }
 	if missing, why := s.unsafe(t, usable); why != "" {
-		if t.grant.Writer == "" && t.seen[old].Installed { // taken from it before: it may go on, it has everything
+		if t.grant.Writer == "" && t.seen[old].Installed { // its grant was revoked before: it may go on, since it has everything
 			return w.grantAndPromote(ctx, old, t.grant.Epoch)
 		}
 		return port.FailoverUnsafe.Errorf("no failover from %s: %s cannot be asked or trusted, and %s", named(old), strings.Join(missing, ", "), why).With("readers", missing)
@@ -116,7 +117,7 @@ func (w *Watcher) failOver(ctx context.Context, s WatchState, t tick) error {
 	return w.grantAndPromote(ctx, best, t.grant.Epoch)
 }
 
-// elect chooses the reader that has most, of those on other nodes than the writer's.
+// elect chooses the reader with the most log, if possible on another node than the writer's.
 func (w *Watcher) elect(s WatchState, old string, readers []string, seen map[string]AgentStatus) (string, error) {
 	from, _ := s.member(old)
 	best := ""
@@ -136,7 +137,7 @@ func (w *Watcher) elect(s WatchState, old string, readers []string, seen map[str
 	return best, nil
 }
 
-// revoke takes the grant away, unless failover was turned off meanwhile.
+// revoke revokes the grant, unless failover was switched off meanwhile.
 func (w *Watcher) revoke(ctx context.Context, g Grant) error {
 	if g.Writer == "" {
 		return nil
@@ -144,8 +145,8 @@ func (w *Watcher) revoke(ctx context.Context, g Grant) error {
 	return w.grant(ctx, "", g.Epoch)
 }
 
-// grant changes the grant while nobody can turn failover off: once that is
-// answered, nothing more is granted.
+// grant changes the grant under the lock that SetHA needs. So once the call that switches failover
+// off has returned, no failover grants anything.
 func (w *Watcher) grant(ctx context.Context, writer string, epoch int64) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
@@ -163,7 +164,7 @@ func (w *Watcher) grant(ctx context.Context, writer string, epoch int64) error {
 	})
 }
 
-// hold makes readers receive from nobody, and gives how far they are.
+// hold makes readers receive from nobody, and returns how far they are.
 func (w *Watcher) hold(ctx context.Context, s WatchState, readers []string) (map[string]AgentStatus, error) {
 	parallel(readers, func(name string) {
 		m, _ := s.member(name)
@@ -193,8 +194,8 @@ func (w *Watcher) hold(ctx context.Context, s WatchState, readers []string) (map
 	return held, nil
 }
 
-// complete lets the chosen one catch up with a reader that has more and may not
-// be chosen itself.
+// complete lets the chosen reader catch up with a reader that has more log and must not be chosen
+// itself.
 func (w *Watcher) complete(ctx context.Context, s WatchState, best string, held map[string]AgentStatus) error {
 	most := best
 	for name, r := range held {
@@ -226,7 +227,7 @@ func (w *Watcher) complete(ctx context.Context, s WatchState, best string, held 
 	return port.FailoverUnsafe.Errorf("%s has not caught up with %s, which has more and stands on the writer's node", best, most).With("readers", []string{most})
 }
 
-// grantAndPromote grants and promotes. What it does not come to, the next look does.
+// grantAndPromote grants and promotes. The next round completes what this one does not reach.
 func (w *Watcher) grantAndPromote(ctx context.Context, name string, epoch int64) error {
 	if err := w.grant(ctx, name, epoch+1); err != nil {
 		return err

@@ -11,45 +11,44 @@ import (
 type Grant struct {
 	Writer string `json:"writer"` // instance; empty: nobody
 	Epoch  int64  `json:"epoch"`
-	Lease  Lease  `json:"lease,omitzero"` // the newest; it may be that of a writer before
+	Lease  Lease  `json:"lease,omitzero"` // the newest lease; it may be that of an earlier writer
 }
 
-// Lease is a promise: until its end the holder may be writing, and before its
-// end it stops unless it has renewed.
+// Lease is a promise: until its end the holder may write, and before its end the holder stops
+// unless it has renewed the lease.
 type Lease struct {
 	Holder string    `json:"holder,omitempty"`
 	Epoch  int64     `json:"epoch,omitempty"`
 	Until  time.Time `json:"until,omitzero"`
 }
 
-// Unknown is the holder of a lease that may run since the record of it was deleted.
-// No instance has this name.
+// Unknown is the holder of a lease that may still run although its record was deleted. No instance
+// has this name.
 const Unknown = "-"
 
-// Runs reports that somebody may be writing under the lease.
+// Runs reports whether somebody may write under the lease.
 func (l Lease) Runs(now time.Time) bool { return l.Holder != "" && now.Before(l.Until) }
 
-// Grants is the record as an agent needs it. An implementation is guarded:
-// of two calls at once one sees what the other has written.
+// Grants is the grant record as an agent needs it. An implementation serializes writes: of two
+// concurrent calls, one sees what the other has written.
 type Grants interface {
-	// Read gives the record as it is.
+	// Read returns the record.
 	Read(ctx context.Context) (Grant, error)
-	// Renew gives the writer a lease of this length from now, or with a ttl of
-	// zero ends its lease. It refuses with SWITCH_REFUSED if the record names
-	// another writer or epoch, and while the lease of another runs.
+	// Renew gives the writer a lease of this length from now; a ttl of zero ends its lease. It
+	// returns SWITCH_REFUSED if the record names another writer or epoch, and while the lease of
+	// another writer runs.
 	Renew(ctx context.Context, writer string, epoch int64, ttl time.Duration) (Grant, error)
 }
 
-// Granter is the record as the cluster manager and the adapters of
-// port.Storage need it.
+// Granter is the grant record as the cluster manager and the adapters of port.Storage need it.
 type Granter interface {
 	Grants
 	// Grant is port.Storage.Grant for the cluster of this record.
 	Grant(ctx context.Context, writer string, epoch int64) error
 }
 
-// Granted is the record after a grant: the rule of port.Storage.Grant. The lease
-// of the writer before stays, so that the new one waits for its end.
+// Granted returns the record after a grant, by the rule of port.Storage.Grant. It keeps the lease
+// of the earlier writer, so that the new one waits for its end.
 func (g Grant) Granted(writer string, epoch int64) (Grant, error) {
 	switch {
 	case writer == g.Writer && epoch == g.Epoch:
@@ -61,11 +60,11 @@ func (g Grant) Granted(writer string, epoch int64) (Grant, error) {
 	return g, nil
 }
 
-// Renewed is the record after a renewal: the rule of Grants.Renew.
+// Renewed returns the record after a renewal, by the rule of Grants.Renew.
 func (g Grant) Renewed(writer string, epoch int64, ttl time.Duration, now time.Time) (Grant, error) {
 	own := g.Lease.Holder == writer
 	switch {
-	case ttl <= 0 && own && g.Lease.Epoch <= epoch: // it may end its own lease whoever is the writer by now
+	case ttl <= 0 && own && g.Lease.Epoch <= epoch: // it may end its own lease, whoever has the grant
 		g.Lease = Lease{}
 		return g, nil
 	case ttl <= 0:

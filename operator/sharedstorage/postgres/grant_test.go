@@ -13,14 +13,13 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// Whatever is granted and renewed in whatever order: no two leases of different
-// writers run at once, the epoch never falls, and a lease is given to the holder of
-// the grant only.
+// For every order of grants and renewals: no two leases of different writers run at once, the
+// epoch never falls, and only the holder of the grant gets a lease.
 func TestNeverTwoLeases(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.Unix(1_000_000, 0)
 		var g Grant
-		until := map[string]time.Time{} // the longest promise to each writer, unless it gave it back
+		until := map[string]time.Time{} // by writer: the latest end of its leases, unless it released them
 		names := rapid.SampledFrom([]string{"a", "b", "c"})
 		t.Repeat(map[string]func(*rapid.T){
 			"grant": func(t *rapid.T) {
@@ -69,7 +68,7 @@ func TestNeverTwoLeases(t *testing.T) {
 	})
 }
 
-// The record in a folder is guarded: of many at once that want a new epoch, one gets it.
+// The record in a folder is guarded: of many concurrent grants of a new epoch, one succeeds.
 func TestOneOfManyGetsTheGrant(t *testing.T) {
 	f := GrantFile{Dir: t.TempDir()}
 	var got sync.Map
@@ -124,7 +123,7 @@ func TestGrantFile(t *testing.T) {
 	}
 }
 
-// Who holds the lock may be frozen: the one who waits does not wait for ever.
+// The holder of the lock may be frozen: a waiting call returns with its context.
 func TestAHeldLockDoesNotHoldOthers(t *testing.T) {
 	f := GrantFile{Dir: t.TempDir()}
 	lock, err := Lock(f.Dir + "/" + grantLock)

@@ -12,10 +12,9 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// GrantFile is the record in a folder that all instances of a cluster reach:
-// grant.json says who, lease.json until when, and grant.lock guards both. The
-// grant is durable; the lease need not be: no writer outlives a crash of the
-// machine.
+// GrantFile is the record in a folder that all instances of a cluster reach: grant.json has the
+// writer and epoch, lease.json the lease, and grant.lock guards both. The grant is durable. The
+// lease need not be: no writer outlives a crash of the machine.
 type GrantFile struct{ Dir string }
 
 const (
@@ -24,7 +23,7 @@ const (
 	grantLock = "grant.lock"
 )
 
-// bootLease is a lease by the clock of this boot, which nobody sets.
+// bootLease is a lease by the clock since boot, which nobody can set.
 type bootLease struct {
 	Holder string        `json:"holder"`
 	Epoch  int64         `json:"epoch"`
@@ -79,8 +78,8 @@ func (f GrantFile) Grant(ctx context.Context, writer string, epoch int64) error 
 	})
 }
 
-// Restore makes a grant anew that was deleted. For as long as block nobody gets a
-// lease of it: one that nobody knows of may run. A grant that is not older stays.
+// Restore creates a deleted grant again. For the duration block nobody gets a lease of it, because
+// an unknown one may still run. An existing grant stays unless it is older.
 func (f GrantFile) Restore(ctx context.Context, writer string, epoch int64, block time.Duration) error {
 	return f.guarded(ctx, func() error {
 		old, err := f.load()
@@ -100,8 +99,8 @@ func (f GrantFile) Restore(ctx context.Context, writer string, epoch int64, bloc
 	})
 }
 
-// guarded holds the lock while do runs. It does not wait longer than the
-// context: the holder of the lock may be a process that is frozen.
+// guarded runs do under the lock. It does not wait longer than the context: the holder of the lock
+// may be a frozen process.
 func (f GrantFile) guarded(ctx context.Context, do func() error) error {
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
 		if err := ctx.Err(); err != nil {
@@ -133,13 +132,13 @@ func (f GrantFile) load() (Grant, error) {
 		return g, trouble(err)
 	}
 	var l bootLease
-	if json.Unmarshal(data, &l) == nil && l.Boot == boot() && l.Holder != "" { // half a file is from before a crash of the machine
+	if json.Unmarshal(data, &l) == nil && l.Boot == boot() && l.Holder != "" { // a partly written file is from before a crash of the machine
 		g.Lease = Lease{Holder: l.Holder, Epoch: l.Epoch, Until: time.Now().Add(l.Until - sinceBoot()).Round(0)}
 	}
 	return g, nil
 }
 
-// trouble tells of a folder that cannot be used.
+// trouble returns the fault of a folder that cannot be used.
 func trouble(err error) error {
 	switch {
 	case err == nil:

@@ -18,10 +18,10 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// maxBody is what a call may say, in bytes.
+// maxBody is the limit for the body of a call, in bytes.
 const maxBody = 1 << 20
 
-// handler is the agent's HTTP. Only /healthz is open.
+// handler is the HTTP handler of the agent. Only /healthz needs no token.
 func (a *Agent) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, map[string]string{"name": a.name}) })
@@ -39,7 +39,7 @@ func (a *Agent) handler() http.Handler {
 	return mux
 }
 
-// readyz is for probes: the engine answers, and ?role= tells which one is meant.
+// readyz is for probes: the engine answers, and has the role of ?role=.
 func (a *Agent) readyz(w http.ResponseWriter, r *http.Request) {
 	s, err := a.Status(r.Context())
 	role := port.Role(r.URL.Query().Get("role"))
@@ -50,8 +50,8 @@ func (a *Agent) readyz(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, map[string]any{"ready": s.Ready, "role": s.Role})
 }
 
-// guarded lets in who shows one of the tokens. The hashes have one length, so the
-// time of the comparison tells nothing.
+// guarded requires one of the tokens. The compared hashes have one length, so the time of the
+// comparison reveals nothing.
 func guarded(tokens func() []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		shown, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -71,7 +71,7 @@ func guarded(tokens func() []string, next http.Handler) http.Handler {
 	})
 }
 
-// answer makes a handler of a call.
+// answer returns the handler of a call.
 func answer[In, Out any](do func(context.Context, In) (Out, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var in In
@@ -95,7 +95,7 @@ func answer[In, Out any](do func(context.Context, In) (Out, error)) http.Handler
 
 type nothing struct{}
 
-// Status asks the engine, or if it does not run its control data.
+// Status returns the state of the engine, or the control data if it does not run.
 func (a *Agent) Status(ctx context.Context) (AgentStatus, error) {
 	engine := a.engine()
 	running := engine.Running()
@@ -140,7 +140,7 @@ func (a *Agent) Status(ctx context.Context) (AgentStatus, error) {
 			st.Held = a.rec.Hold && !s.Receiver && a.live.config == a.configuration(a.rec, true)
 		} else {
 			st.Lag, st.Upstream = 0, ""
-			st.Ready = slices.ContainsFunc(a.secret.keys(), func(key string) bool { return a.rec.Password == short(key) }) // until then nobody gets in
+			st.Ready = slices.ContainsFunc(a.secret.keys(), func(key string) bool { return a.rec.Password == short(key) }) // before that nobody can log in
 			st.Sync = parseStandbyNames(s.SyncNames)
 			if writing {
 				st.Epoch = epoch
@@ -183,7 +183,7 @@ func (a *Agent) callStart(context.Context, nothing) (nothing, error) {
 	return nothing{}, a.command(func(r *record) { r.Run, r.Mode = true, "" })
 }
 
-// command changes what is wanted, and forgets the failures of what was.
+// command changes the desired state, and forgets earlier failures.
 func (a *Agent) command(do func(*record)) error {
 	if err := a.change(do); err != nil {
 		return err
@@ -224,7 +224,7 @@ func (a *Agent) callPromote(ctx context.Context, in promoteCall) (nothing, error
 	engine := a.engine()
 	if engine.Running() {
 		if s, err := a.queryState(ctx); err == nil && !s.Recovery {
-			return nothing{}, a.change(func(r *record) { r.Run = true }) // it writes, and its lease takes the new epoch
+			return nothing{}, a.change(func(r *record) { r.Run = true }) // it writes already, and its lease takes the new epoch
 		}
 	}
 	return nothing{}, a.command(func(r *record) { r.Run, r.Promote, r.Hold = true, in.Epoch, false })
@@ -255,8 +255,8 @@ func (a *Agent) callFollow(ctx context.Context, in followCall) (nothing, error) 
 	})
 }
 
-// callHold makes a follower receive from nobody, so that nothing more is
-// answered because of it. AgentStatus.Held says when that is so.
+// callHold makes a follower receive from nobody, so that it confirms no further commits.
+// AgentStatus.Held reports when that is so.
 func (a *Agent) callHold(context.Context, nothing) (nothing, error) {
 	err := a.change(func(r *record) { r.Hold = true })
 	a.wake()
@@ -332,7 +332,7 @@ func (a *Agent) callMembers(_ context.Context, in Membership) (nothing, error) {
 	return nothing{}, nil
 }
 
-// parseStandbyNames reads what standbyNames has written.
+// parseStandbyNames parses the result of standbyNames.
 func parseStandbyNames(text string) []string {
 	list, ok := strings.CutPrefix(text, "ANY 1 (")
 	if !ok {

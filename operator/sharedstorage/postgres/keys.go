@@ -6,14 +6,14 @@ import (
 )
 
 const (
-	rereadInterval = 500 * time.Millisecond // between looks at a file with a secret
-	// formerValidFor is how long a secret that was replaced is good beside the new one. The
-	// files of all processes of a cluster are replaced within two minutes.
+	rereadInterval = 500 * time.Millisecond // between two checks of a file with a secret
+	// formerValidFor is how long a replaced secret stays valid besides the new one. The files of
+	// all processes of a cluster are replaced within two minutes.
 	formerValidFor = 10 * time.Minute
 )
 
-// keyFile is a file that holds one secret, which may be replaced at any time. The
-// one before is good for a while: not all processes get the new one at once.
+// keyFile is a file with one secret, which may be replaced at any time. The former secret stays
+// valid for a while, because not all processes get the new one at once.
 type keyFile struct {
 	file string
 
@@ -21,7 +21,7 @@ type keyFile struct {
 	readAt time.Time
 	key    string
 	former string
-	until  time.Time // of former
+	until  time.Time // end of the time for which former is valid
 }
 
 func openKey(file string) (*keyFile, error) {
@@ -29,8 +29,8 @@ func openKey(file string) (*keyFile, error) {
 	return &keyFile{file: file, key: key, readAt: time.Now()}, err
 }
 
-// keys are the present secret, and the one before it while that is good. A file
-// that cannot be read keeps what was read last.
+// keys returns the present secret, and the former one while that is valid. If the file cannot be
+// read, it returns what was last read.
 func (k *keyFile) keys() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -46,5 +46,5 @@ func (k *keyFile) keys() []string {
 	return []string{k.key}
 }
 
-// present is the newest.
+// present returns the newest secret.
 func (k *keyFile) present() string { return k.keys()[0] }

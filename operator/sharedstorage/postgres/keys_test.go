@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A pipe that nobody writes to is refused: it is not waited for.
+// A pipe without a writer is rejected; the read does not block.
 func TestFinding10KeyFileIsAPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

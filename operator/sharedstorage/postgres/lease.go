@@ -14,17 +14,17 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// tenure is the right of an engine to write, and what ends it in time.
+// tenure is the right of an engine to write, and its end.
 type tenure struct {
 	mu       sync.Mutex
 	on       bool // the engine writes, or is about to
 	epoch    int64
-	deadline time.Duration // since boot; the engine stops before
+	deadline time.Duration // since boot; the engine stops before it
 	fenced   time.Duration // since boot: when it was told to stop; 0: it was not
-	refused  error         // why the lease was not renewed last; nil: it was
+	refused  error         // why the last renewal failed; nil: it succeeded
 }
 
-// guardNote is what the guard reads.
+// guardNote is the file that the guard reads.
 type guardNote struct {
 	Boot     string        `json:"boot"`
 	Deadline time.Duration `json:"deadline"` // since boot
@@ -62,7 +62,7 @@ func (a *Agent) note(deadline time.Duration) error {
 	return trouble(replaceFile(a.srv.path(guardName), data, false))
 }
 
-// writing reports that the engine may write, and under which epoch.
+// writing reports whether the engine may write, and under which epoch.
 func (a *Agent) writing() (int64, bool) {
 	a.tenure.mu.Lock()
 	defer a.tenure.mu.Unlock()
@@ -76,7 +76,7 @@ func (a *Agent) releaseLease(ctx context.Context) error {
 		return nil
 	}
 	if _, err := a.grants.Renew(ctx, a.name, epoch, 0); err != nil {
-		return err // it ends by itself later
+		return err // the lease expires by itself
 	}
 	a.tenure.mu.Lock()
 	defer a.tenure.mu.Unlock()
@@ -84,11 +84,11 @@ func (a *Agent) releaseLease(ctx context.Context) error {
 	return os.RemoveAll(a.srv.path(guardName))
 }
 
-// resume takes over the tenure of an engine that an agent before this one left running.
+// resume continues the tenure of an engine that an earlier agent left running.
 func (a *Agent) resume(epoch int64) {
 	var n guardNote
 	if ReadJSON(a.srv.path(guardName), &n) != nil || n.Boot != boot() {
-		n.Deadline = sinceBoot() + a.margin() // it was never promised any time
+		n.Deadline = sinceBoot() + a.margin() // no deadline was ever recorded
 	}
 	a.tenure.mu.Lock()
 	a.tenure.on, a.tenure.epoch, a.tenure.deadline = true, epoch, n.Deadline-a.margin()/2
@@ -96,7 +96,7 @@ func (a *Agent) resume(epoch int64) {
 	a.ensureGuard()
 }
 
-// keepLease renews in time, until the context ends.
+// keepLease renews the lease in time, until the context ends.
 func (a *Agent) keepLease(ctx context.Context) {
 	every := time.NewTicker(time.Duration(a.cfg.Lease) / 5)
 	defer every.Stop()
@@ -123,14 +123,14 @@ func (a *Agent) keepLease(ctx context.Context) {
 	}
 }
 
-// newer adopts a newer grant of this writer. Another's grant ends its tenure.
+// newer adopts a newer grant of this writer. A grant of another writer ends its tenure.
 func (a *Agent) newer(ctx context.Context, epoch int64, refused error) error {
 	g, err := a.grants.Read(ctx)
 	switch {
 	case err != nil:
 		return err
 	case g.Writer == a.name && g.Epoch == epoch:
-		return refused // the lease before it runs
+		return refused // the earlier lease still runs
 	case g.Writer == a.name && g.Epoch > epoch:
 		if err := a.change(func(r *record) { r.Epoch = g.Epoch }); err != nil {
 			return err
@@ -141,7 +141,7 @@ func (a *Agent) newer(ctx context.Context, epoch int64, refused error) error {
 	return nil
 }
 
-// watchLease stops a writer before its lease ends, whatever hangs.
+// watchLease stops a writer before its lease ends, even if other parts of the agent hang.
 func (a *Agent) watchLease(ctx context.Context) {
 	every := time.NewTicker(50 * time.Millisecond)
 	defer every.Stop()
@@ -167,7 +167,7 @@ func (a *Agent) watchLease(ctx context.Context) {
 	}
 }
 
-// fence stops the engine at once and for certain.
+// fence stops the engine immediately.
 func (a *Agent) fence(why string) {
 	t := &a.tenure
 	t.mu.Lock()
@@ -184,7 +184,7 @@ func (a *Agent) fence(why string) {
 	}
 }
 
-// awaitFenced ends a fence: the engine is gone, or it is killed.
+// awaitFenced waits for the end of a fenced engine, and kills it if it does not end.
 func (a *Agent) awaitFenced(fenced time.Duration) {
 	engine := a.engine()
 	if engine.Running() {
@@ -195,7 +195,7 @@ func (a *Agent) awaitFenced(fenced time.Duration) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if err := a.releaseLease(ctx); err != nil { // it ends by itself; that is later, no more
+	if err := a.releaseLease(ctx); err != nil { // the lease expires by itself, only later
 		a.tenure.mu.Lock()
 		a.tenure.on, a.tenure.fenced = false, 0
 		a.tenure.mu.Unlock()
@@ -204,7 +204,7 @@ func (a *Agent) awaitFenced(fenced time.Duration) {
 	a.wake()
 }
 
-// ensureGuard sees to it that a guard watches.
+// ensureGuard starts the guard if it does not run.
 func (a *Agent) ensureGuard() {
 	if held(a.srv.path(guardLock)) {
 		return
@@ -218,12 +218,11 @@ func (a *Agent) ensureGuard() {
 		a.log.Error("no guard: a writer would outlive its lease if this agent were killed", "err", err)
 		return
 	}
-	a.srv.children.Go(func() { _ = cmd.Wait() }) // whether it watches is told by its lock
+	a.srv.children.Go(func() { _ = cmd.Wait() }) // the guard's lock tells whether it runs
 }
 
-// Guard stops the writer of an instance when its lease is about to end: the
-// agent that should have done it was killed or is frozen. It returns when there
-// is no engine to watch any more.
+// Guard stops the writer of an instance when its lease is about to end, because the agent that
+// should have done it was killed or is frozen. It returns when there is no engine to watch.
 func Guard(ctx context.Context, dir string) error {
 	lock, err := TryLock(dir + "/" + guardLock)
 	if err != nil || lock == nil {
@@ -233,7 +232,7 @@ func Guard(ctx context.Context, dir string) error {
 	srv := &server{dir: dir}
 	every := time.NewTicker(100 * time.Millisecond)
 	defer every.Stop()
-	for absent := 0; absent < 50; { // it may be begun before the engine
+	for absent := 0; absent < 50; { // the guard may start before the engine
 		select {
 		case <-ctx.Done():
 			return nil
@@ -252,7 +251,7 @@ func Guard(ctx context.Context, dir string) error {
 		switch late := sinceBoot() - n.Deadline; {
 		case n.Boot != boot() || late < 0:
 		case late < time.Second:
-			_ = engine.Signal(syscall.SIGQUIT) // it is killed if that does not work
+			_ = engine.Signal(syscall.SIGQUIT) // if that fails, it is killed below
 		default:
 			engine.Kill()
 		}

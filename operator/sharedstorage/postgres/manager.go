@@ -10,37 +10,37 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// ManagerEndpoint is where the cluster manager of a cluster is.
+// ManagerEndpoint is where the cluster manager of a cluster is reached.
 type ManagerEndpoint struct {
 	URL     string
 	Token   string
-	Former  string // the token before, while the manager may know only that one; empty: none
+	Former  string // the token before, which the manager may still use after a rotation; empty: none
 	Node    string
 	Address string
 	Version string
 }
 
-// ManagerHosts makes the places where cluster managers run: a process or a Deployment.
+// ManagerHosts runs cluster managers: as processes or Deployments.
 type ManagerHosts interface {
-	// Ensure makes the place, or changes it to the wanted version and away from
-	// the node that is named, and gives it as it is. It does not wait.
+	// Ensure creates the manager, or changes it to the desired version and moves it off the given
+	// node. It returns its endpoint and does not wait.
 	Ensure(ctx context.Context, c port.Ref, want port.ManagerSpec) (ManagerEndpoint, error)
-	// Find gives the place, or none.
+	// Find returns the endpoint, if there is a manager.
 	Find(ctx context.Context, c port.Ref) (ManagerEndpoint, bool, error)
-	// Remove takes the place and what the manager remembers away. Gone is no error.
+	// Remove deletes the manager and its state. A missing manager is not an error.
 	Remove(ctx context.Context, c port.Ref) error
 }
 
-// Manager is port.Manager over HTTP.
+// Manager implements port.Manager over HTTP.
 type Manager struct {
 	Hosts   ManagerHosts
 	Locator Locator
-	HTTP    *http.Client // nil: one with a time limit of 10 s
+	HTTP    *http.Client // nil: a client with a time limit of 10 s
 }
 
 var _ port.Manager = Manager{}
 
-// Ensure implements port.Manager. A manager that is just made is Present and not Ready.
+// Ensure implements port.Manager. A new manager is Present and not Ready.
 func (m Manager) Ensure(ctx context.Context, c port.Ref, want port.ManagerSpec) (port.Topology, error) {
 	if !want.Present {
 		return port.Topology{}, m.Hosts.Remove(ctx, c)

@@ -14,15 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process is one process of one boot: an id alone says nothing, ids are given
-// anew. The zero Process is none.
+// Process identifies a process of one boot: a pid alone is not enough, because pids are reused.
+// The zero Process is none.
 type Process struct {
 	PID   int    `json:"pid"`
 	Start string `json:"start"` // ticks between boot and its start
 	Boot  string `json:"boot"`
 }
 
-// ProcessOf is the process that has the id now; the zero Process if none has.
+// ProcessOf returns the process that has the pid now; the zero Process if there is none.
 func ProcessOf(pid int) Process {
 	start, _, alive := procStat(pid)
 	if !alive {
@@ -31,7 +31,7 @@ func ProcessOf(pid int) Process {
 	return Process{PID: pid, Start: start, Boot: boot()}
 }
 
-// Running reports that this very process runs.
+// Running reports whether exactly this process runs.
 func (p Process) Running() bool {
 	if p.PID <= 1 || p.Boot != boot() {
 		return false
@@ -40,8 +40,8 @@ func (p Process) Running() bool {
 	return alive && start == p.Start
 }
 
-// Runs reports that the process was started with this argument, or is ending: it
-// gives up its arguments before it is gone.
+// Runs reports whether the process was started with this argument. It is also true for a process
+// that is ending, which loses its arguments first.
 func (p Process) Runs(argument string) bool {
 	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.PID), "cmdline"))
 	if err != nil {
@@ -59,17 +59,17 @@ func (p Process) Runs(argument string) bool {
 	return slices.ContainsFunc(bytes.Split(line, []byte{0}), func(word []byte) bool { return string(word) == argument })
 }
 
-// Signal signals this very process, and no other that has its id by now. One
-// that has ended is no error.
+// Signal signals exactly this process, not a later one with the same pid. It is not an error if
+// the process has ended.
 func (p Process) Signal(s syscall.Signal) error {
 	if p.PID <= 1 {
 		return nil
 	}
-	handle, err := os.FindProcess(p.PID) // pins the process, where the kernel can
+	handle, err := os.FindProcess(p.PID) // pins the process if the kernel supports it
 	if err != nil {
 		return err
 	}
-	defer func() { _ = handle.Release() }() // it holds a descriptor at most
+	defer func() { _ = handle.Release() }() // at worst it leaks a descriptor
 	if !p.Running() {
 		return nil
 	}
@@ -79,11 +79,10 @@ func (p Process) Signal(s syscall.Signal) error {
 	return nil
 }
 
-// Kill ends the process and its children without a chance to do anything more.
-// The backends of PostgreSQL are children in sessions of their own: a signal to
-// the group would not reach them. It is stopped before its children are counted
-// for the last time: one that was born between the count and the end would be
-// nobody's child.
+// Kill ends the process and its children immediately. The backends of PostgreSQL are children in
+// sessions of their own, so a signal to the group would not reach them. The process is stopped
+// before its children are listed for the last time, so that it cannot start another one in
+// between.
 func (p Process) Kill() {
 	_ = p.Signal(syscall.SIGSTOP)
 	p.killChildren() // they may answer commits meanwhile
@@ -100,11 +99,11 @@ func (p Process) killChildren() {
 	}
 }
 
-// freezeTimeout is how long a process may take to stand still: a thread that waits
-// for a child to execute its program cannot stop before.
+// freezeTimeout is how long a process may take to stop: a thread that waits for a child to execute
+// its program cannot stop before.
 const freezeTimeout = 200 * time.Millisecond
 
-// frozen reports that no thread of the process goes on.
+// frozen reports whether all threads of the process are stopped.
 func (p Process) frozen() bool {
 	if !p.Running() {
 		return true
@@ -144,7 +143,7 @@ func boot() string {
 	return strings.TrimSpace(string(id))
 }
 
-// procStat reads /proc/<pid>/stat. A zombie has ended.
+// procStat reads /proc/<pid>/stat. A zombie counts as ended.
 func procStat(pid int) (start string, parent int, alive bool) {
 	fields := statFields(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if len(fields) < 20 {
@@ -155,8 +154,8 @@ func procStat(pid int) (start string, parent int, alive bool) {
 	return string(fields[19]), parent, state != 'Z' && state != 'X'
 }
 
-// statFields are those behind the name, which may hold spaces and brackets: the
-// first is the state (proc(5)). None of a process that has ended.
+// statFields returns the fields after the name, which may contain spaces and brackets. The first
+// is the state (proc(5)). A process that has ended has none.
 func statFields(file string) [][]byte {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -165,8 +164,8 @@ func statFields(file string) [][]byte {
 	return bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
 }
 
-// sinceBoot is a clock that all processes of a machine share, that nobody sets,
-// and that goes on while the machine sleeps.
+// sinceBoot is a clock that all processes of a machine share, that nobody can set, and that goes
+// on while the machine sleeps.
 func sinceBoot() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {

@@ -8,29 +8,29 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// record is what an agent was told and what it must not forget. It is on disk
-// before a call is answered and before an engine is changed by it.
+// record is the durable state of an agent: its orders, and what it must not forget. It is written
+// to disk before a call is answered and before the engine is changed.
 type record struct {
 	Install   *installation `json:"install,omitempty"`
-	Installed string        `json:"installed,omitempty"` // key of the install that put the data there
+	Installed string        `json:"installed,omitempty"` // key of the install that created the data
 
-	Run      bool              `json:"run"` // the engine is to run
+	Run      bool              `json:"run"` // the engine should run
 	Mode     port.StopMode     `json:"mode,omitempty"`
-	Upstream *Upstream         `json:"upstream,omitempty"` // whom it follows
-	Rejoin   bool              `json:"rejoin,omitempty"`   // it may rewind or copy to follow
+	Upstream *Upstream         `json:"upstream,omitempty"` // the instance that it follows
+	Rejoin   bool              `json:"rejoin,omitempty"`   // it may rewind or copy in order to follow
 	Hold     bool              `json:"hold,omitempty"`     // it receives from nobody, until Follow or Promote
-	Promote  int64             `json:"promote,omitempty"`  // epoch under which it is to become the writer
+	Promote  int64             `json:"promote,omitempty"`  // epoch under which it should become the writer
 	Params   map[string]string `json:"params,omitempty"`
 	Applied  bool              `json:"applied,omitempty"` // Params are from Apply, not from the configuration
 	Members  Membership        `json:"members,omitzero"`
 
-	Epoch    int64             `json:"epoch,omitempty"`    // under which it wrote last
-	Fresh    bool              `json:"fresh,omitempty"`    // the data are nobody's copy, and were not opened here yet
-	Ahead    bool              `json:"ahead,omitempty"`    // it was a writer since it last received: its log may be its own
-	Broken   bool              `json:"broken,omitempty"`   // a rewind began and has not ended: the data are to be copied anew
-	Timeline int64             `json:"timeline,omitempty"` // newest that it received or wrote
-	Floors   map[string]string `json:"floors,omitempty"`   // of the settings of a follower
-	Password string            `json:"password,omitempty"` // hash of the one that was set
+	Epoch    int64             `json:"epoch,omitempty"`    // under which it last wrote
+	Fresh    bool              `json:"fresh,omitempty"`    // the data are not a copy, and the engine has not opened them here yet
+	Ahead    bool              `json:"ahead,omitempty"`    // it was a writer since it last received: its log may have diverged
+	Broken   bool              `json:"broken,omitempty"`   // a rewind has begun and not ended: the data must be copied again
+	Timeline int64             `json:"timeline,omitempty"` // the newest that it received or wrote
+	Floors   map[string]string `json:"floors,omitempty"`   // lower limits for the settings of a follower
+	Password string            `json:"password,omitempty"` // hash of the password that was set
 }
 
 type installation struct {
@@ -38,22 +38,21 @@ type installation struct {
 	From *Upstream `json:"from,omitempty"`
 }
 
-// Membership is what the cluster manager tells every agent.
+// Membership is what the cluster manager sends to every agent.
 type Membership struct {
 	Version    int64    `json:"version"`
 	Durability string   `json:"durability,omitempty"`
 	Names      []string `json:"names,omitempty"` // all members
-	Epoch      int64    `json:"epoch,omitempty"` // of the writer that Sync is for
+	Epoch      int64    `json:"epoch,omitempty"` // epoch of the writer that Sync is for
 	Sync       []string `json:"sync,omitempty"`  // strict: readers of which one has each answered commit
 }
 
-// newer reports that a membership is to replace this one.
+// newer reports whether a membership replaces the other.
 func (m Membership) newer(than Membership) bool { return m.Version > than.Version }
 
-// sync is the list of instances of which one must have a commit before it is
-// answered; nil: none.
+// sync returns the instances of which one must have a commit before it is answered; nil: none.
 //
-//	strict      what the manager said for this epoch, else all others: a writer that
+//	strict      the manager's list for this epoch, otherwise all others: a writer that
 //	            was promoted a moment ago never answers a commit that it has alone
 //	available   those that receive now
 func (r record) sync(self, durability string, receiving []string) []string {
@@ -70,7 +69,7 @@ func (r record) sync(self, durability string, receiving []string) []string {
 	return others
 }
 
-// clone is a record that shares nothing that is changed in place.
+// clone returns a deep copy of what is changed in place.
 func (r record) clone() record {
 	if r.Upstream != nil {
 		u := *r.Upstream

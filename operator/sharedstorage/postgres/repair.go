@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// repair does the small things for an engine that runs as it should.
+// repair corrects small deviations of a running engine.
 func (a *Agent) repair(ctx context.Context, r record, s engineState) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -25,9 +25,8 @@ func (a *Agent) repair(ctx context.Context, r record, s engineState) {
 	}
 }
 
-// repairWriter gives data that came from elsewhere, and those of a cluster whose
-// password was replaced, the password of this cluster, and drops the slots of
-// instances that left.
+// repairWriter sets the password of this cluster if the data came from elsewhere or if the
+// password was replaced, and drops the slots of instances that left.
 func (a *Agent) repairWriter(ctx context.Context, r record) error {
 	if password := a.secret.present(); r.Password != short(password) {
 		if err := a.sql(ctx, func(ctx context.Context, c *pgx.Conn) error {
@@ -61,17 +60,17 @@ func (a *Agent) repairWriter(ctx context.Context, r record) error {
 	return nil
 }
 
-// notReceivingAfter is how long a follower may not receive before its upstream is asked why.
+// notReceivingAfter is how long a follower may not receive before the agent asks the upstream why.
 const notReceivingAfter = time.Second
 
-// repairFollower notes that it receives, and looks into it if it does not.
+// repairFollower records that a follower receives, and finds out why if it does not.
 func (a *Agent) repairFollower(ctx context.Context, r record, s engineState) error {
 	if r.Upstream == nil || r.Hold || r.Promote > 0 {
 		return nil
 	}
-	if a.srv.password() != a.secret.present() { // its next connection to the upstream may need the new one
+	if a.srv.password() != a.secret.present() { // the next connection to the upstream may need the new password
 		if c, err := a.reach(ctx, *r.Upstream); err == nil {
-			_ = c.Close(ctx) // it was opened to see which password is good
+			_ = c.Close(ctx) // it was opened to see which password is valid
 		}
 	}
 	if s.Streaming && s.Source == r.Upstream.address() {
@@ -81,7 +80,8 @@ func (a *Agent) repairFollower(ctx context.Context, r record, s engineState) err
 		if !r.Ahead {
 			return nil
 		}
-		// Its upstream goes on where it ends. The slots of the time when it wrote would keep log for ever.
+		// Its upstream continues where it ended. The slots from the time when it wrote would keep
+		// log forever.
 		if err := a.sql(ctx, func(ctx context.Context, c *pgx.Conn) error { return forget(ctx, c) }); err != nil {
 			return err
 		}
@@ -103,8 +103,8 @@ func (a *Agent) repairFollower(ctx context.Context, r record, s engineState) err
 	return a.checkUpstream(ctx, r, s)
 }
 
-// checkUpstream asks the upstream why nothing comes: it lacks the slot, it has thrown
-// away the log that is needed, or it is on a timeline that these data do not fit.
+// checkUpstream asks the upstream why the follower receives nothing: the slot is missing, the
+// needed log is gone, or the upstream is on a timeline that these data do not fit.
 func (a *Agent) checkUpstream(ctx context.Context, r record, s engineState) error {
 	c, err := a.reach(ctx, *r.Upstream)
 	if err != nil {
@@ -134,7 +134,7 @@ func (a *Agent) checkUpstream(ctx context.Context, r record, s engineState) erro
 
 var errNotYet = errors.New("it does not write yet")
 
-// rewind makes data that may have gone their own way fit the upstream.
+// rewind makes data that may have diverged fit the upstream.
 func (a *Agent) rewind(ctx context.Context, up Upstream) error {
 	data, err := a.srv.control(ctx)
 	if err != nil {
@@ -167,7 +167,7 @@ func (a *Agent) rewind(ctx context.Context, up Upstream) error {
 	return errors.Join(a.change(fits), a.clearDiverged())
 }
 
-// clearDiverged forgets that the data did not fit.
+// clearDiverged records that the data fit again.
 func (a *Agent) clearDiverged() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -175,8 +175,8 @@ func (a *Agent) clearDiverged() error {
 	return nil
 }
 
-// upstreamLineage asks an upstream that writes. Its checkpoint makes what pg_rewind
-// reads of it new.
+// upstreamLineage reads the timelines of a writing upstream. A checkpoint there makes sure that
+// pg_rewind reads current control data.
 func (a *Agent) upstreamLineage(ctx context.Context, up Upstream) (lineage, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

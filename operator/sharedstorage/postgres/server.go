@@ -25,7 +25,7 @@ type server struct {
 	as  *syscall.Credential
 
 	using sync.Mutex
-	shown string // the password that is shown to other engines
+	shown string // the password for connections to other engines
 
 	children sync.WaitGroup
 }
@@ -33,9 +33,9 @@ type server struct {
 // Folders and files of an instance.
 const (
 	dataName   = "data"
-	newName    = "data.new" // while it is made
+	newName    = "data.new" // while it is created
 	oldName    = "data.old" // while it is replaced
-	confName   = "conf"     // what the engine reads: its user can
+	confName   = "conf"     // files that the engine's user can read
 	runName    = "run"      // the socket
 	engineLog  = "engine.log"
 	recordName = "record.json"
@@ -69,8 +69,8 @@ func newServer(dir string, cfg Config) (*server, error) {
 	return s, trouble(s.write(s.path(confName, "pg_hba.conf"), hba))
 }
 
-// usePassword lets the programs of PostgreSQL, and an engine that follows, show
-// this password to other engines.
+// usePassword sets the password that the programs of PostgreSQL, and an engine that follows, use
+// for other engines.
 func (s *server) usePassword(password string) error {
 	s.using.Lock()
 	defer s.using.Unlock()
@@ -87,7 +87,7 @@ func (s *server) usePassword(password string) error {
 	return nil
 }
 
-// password is the one that is shown to other engines.
+// password returns the password for other engines.
 func (s *server) password() string {
 	s.using.Lock()
 	defer s.using.Unlock()
@@ -123,7 +123,7 @@ func (s *server) write(path, text string) error {
 	return s.chown(path)
 }
 
-// command is a program of PostgreSQL that ends with the context.
+// command returns a program of PostgreSQL that ends with the context.
 func (s *server) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(s.cfg.Binaries, name), args...)
 	cmd.Dir = s.path(runName)
@@ -134,7 +134,7 @@ func (s *server) command(ctx context.Context, name string, args ...string) *exec
 	return cmd
 }
 
-// output runs a program to its end. Its last words are in the error.
+// output runs a program to its end. An error has the last lines of its output.
 func (s *server) output(ctx context.Context, name string, args ...string) (string, error) {
 	var out, words bytes.Buffer
 	cmd := s.command(ctx, name, args...)
@@ -152,13 +152,13 @@ func (s *server) output(ctx context.Context, name string, args ...string) (strin
 	return out.String(), nil
 }
 
-// installed reports that there are whole data.
+// installed reports whether there are complete data.
 func (s *server) installed() bool {
 	_, err := os.Stat(filepath.Join(s.data(), "PG_VERSION"))
 	return err == nil
 }
 
-// control asks the control data. The engine must not run, or they are old.
+// control reads the control data. They are current only if the engine does not run.
 func (s *server) control(ctx context.Context) (controlData, error) {
 	out, err := s.output(ctx, "pg_controldata", "-D", s.data())
 	if err != nil {
@@ -167,7 +167,7 @@ func (s *server) control(ctx context.Context) (controlData, error) {
 	return parseControl(out)
 }
 
-// initialize makes an empty database.
+// initialize creates an empty database.
 func (s *server) initialize(ctx context.Context) error {
 	if err := os.RemoveAll(s.path(newName)); err != nil {
 		return err
@@ -182,7 +182,7 @@ func (s *server) initialize(ctx context.Context) error {
 	return s.place()
 }
 
-// place puts finished data where the engine finds them.
+// place moves complete data to where the engine expects them.
 func (s *server) place() error {
 	if s.installed() {
 		if err := os.RemoveAll(s.path(oldName)); err != nil {
@@ -201,7 +201,7 @@ func (s *server) place() error {
 	return os.RemoveAll(s.path(oldName))
 }
 
-// replaced ends a place that was cut off between its renames.
+// replaced completes a place that was interrupted between its renames.
 func (s *server) replaced() error {
 	if _, err := os.Stat(s.path(oldName)); err != nil || s.installed() {
 		return nil //nolint:nilerr // nothing was being replaced
@@ -209,7 +209,7 @@ func (s *server) replaced() error {
 	return s.place()
 }
 
-// take moves the data of a volume here. Where a rename cannot, it copies.
+// take moves the data of a volume here. It copies if a rename is not possible.
 func (s *server) take(ctx context.Context, seed string) error {
 	if err := os.RemoveAll(s.path(newName)); err != nil {
 		return err
@@ -236,8 +236,8 @@ func (s *server) take(ctx context.Context, seed string) error {
 	return s.place()
 }
 
-// backup copies the data of a running engine; its log from the begin of the
-// copy on is kept there by the slot.
+// backup copies the data of a running engine. The slot keeps the log since the begin of the copy
+// there.
 func (s *server) backup(ctx context.Context, from Upstream) error {
 	if err := os.RemoveAll(s.path(newName)); err != nil {
 		return err
@@ -255,13 +255,13 @@ func (s *server) backup(ctx context.Context, from Upstream) error {
 	return s.place()
 }
 
-// rewind takes back what the source does not have. The engine must not run.
+// rewind removes what the source does not have. The engine must not run.
 func (s *server) rewind(ctx context.Context, source Upstream) error {
 	_, err := s.output(ctx, "pg_rewind", "-D", s.data(), "--source-server", source.conninfo(s.cfg.Cluster.Instance+".rewind", s.path(confName, "pgpass"))+" dbname=postgres")
 	return err
 }
 
-// checkValues lets PostgreSQL read a configuration.
+// checkValues lets PostgreSQL check a configuration.
 func (s *server) checkValues(ctx context.Context, text string) error {
 	file := s.path(confName, "check.conf")
 	if err := s.write(file, text); err != nil {
@@ -272,7 +272,7 @@ func (s *server) checkValues(ctx context.Context, text string) error {
 	return err
 }
 
-// standby says whether the next start begins as a follower.
+// standby reports whether the next start is as a follower.
 func (s *server) standby() bool {
 	_, err := os.Stat(s.path(dataName, "standby.signal"))
 	return err == nil
@@ -289,13 +289,13 @@ func (s *server) setStandby(on bool) error {
 	return syncDir(s.data())
 }
 
-// start starts postgres in a session of its own: it outlives the agent.
+// start starts postgres in a session of its own, so that it outlives the agent.
 func (s *server) start() (Process, error) {
 	if err := s.write(s.path(dataName, "postgresql.auto.conf"), "# Parameters are set in the spec of the cluster.\n"); err != nil {
 		return Process{}, trouble(err)
 	}
 	if info, err := os.Stat(s.path(engineLog)); err == nil && info.Size() > logLimit {
-		_ = os.Rename(s.path(engineLog), s.path(engineLog+".1")) // the old log is a convenience
+		_ = os.Rename(s.path(engineLog), s.path(engineLog+".1")) // the old log is only a convenience
 	}
 	log, err := os.OpenFile(s.path(engineLog), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -311,12 +311,12 @@ func (s *server) start() (Process, error) {
 		return Process{}, err
 	}
 	p := ProcessOf(cmd.Process.Pid)
-	s.children.Go(func() { _ = cmd.Wait() }) // its end is seen by its absence; an agent that is begun anew has no child
+	s.children.Go(func() { _ = cmd.Wait() }) // callers notice its end by other means: a restarted agent has no child
 	return p, nil
 }
 
-// find finds the engine by its pid file: the process that has this data
-// directory in its command line, with its start time.
+// find finds the engine by its pid file: the process with this start time that has this data
+// directory in its command line.
 func (s *server) find() Process {
 	text, err := os.ReadFile(s.path(dataName, "postmaster.pid"))
 	if err != nil {
@@ -333,7 +333,7 @@ func (s *server) find() Process {
 	return Process{}
 }
 
-// tail is the end of the engine's log from an offset on.
+// tail returns the end of the engine's log from an offset on.
 func (s *server) tail(from int64) string {
 	f, err := os.Open(s.path(engineLog))
 	if err != nil {
@@ -361,7 +361,7 @@ func (s *server) logSize() int64 {
 	return info.Size()
 }
 
-// isFull tells a full disk from other trouble, in an error or in what a program said.
+// isFull recognizes a full disk in an error or in the output of a program.
 func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || strings.Contains(err.Error(), "No space left on device")
 }

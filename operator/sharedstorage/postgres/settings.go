@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// defaults that parameters may change.
+// defaults are settings that parameters may override.
 var defaults = map[string]string{
 	"max_connections":             "100",
 	"max_wal_senders":             "32",
@@ -28,7 +28,7 @@ var defaults = map[string]string{
 	"log_timezone":                "UTC",
 }
 
-// fixed are settings that what is promised stands on.
+// fixed are settings on which the promises of this package depend.
 var fixed = map[string]string{
 	"wal_level":                      "replica",
 	"hot_standby":                    "on",
@@ -40,13 +40,13 @@ var fixed = map[string]string{
 	"superuser_reserved_connections": "5",
 	"recovery_target_timeline":       "latest",
 	"password_encryption":            "scram-sha-256",
-	"unix_socket_directories":        "../run", // a path of any length: the engine stands in its data
+	"unix_socket_directories":        "../run", // the path may have any length, because the engine runs in its data directory
 	"restart_after_crash":            "on",
 	"logging_collector":              "off",
 	"log_destination":                "stderr",
 }
 
-// owned are the other settings that are not the user's.
+// owned are the other settings that users must not set.
 var owned = []string{
 	"listen_addresses", "port", "data_directory", "config_file", "hba_file", "ident_file", "external_pid_file", "unix_socket_permissions", "unix_socket_group",
 	"primary_conninfo", "primary_slot_name", "synchronous_standby_names", "cluster_name", "promote_trigger_file",
@@ -56,7 +56,7 @@ var owned = []string{
 
 var parameterName = regexp.MustCompile(`^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)*$`)
 
-// checkParameters refuses what is not the user's to set, and what would not be one line.
+// checkParameters rejects settings that users must not set, and values of more than one line.
 func checkParameters(params map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(params)) {
 		_, isFixed := fixed[strings.ToLower(name)]
@@ -72,20 +72,21 @@ func checkParameters(params map[string]string) error {
 	return nil
 }
 
-// setup is all that the configuration of an engine depends on.
+// setup is everything that the configuration of an engine depends on.
 type setup struct {
 	Bind   string
 	Port   int32
 	Name   string            // of the instance
-	Params map[string]string // wanted
-	Floors map[string]string // of a follower
-	Sync   []string          // instances of which one must have each commit; nil: none is waited for
+	Params map[string]string // desired
+	Floors map[string]string // lower limits of a follower
+	Sync   []string          // instances of which one must have each commit; nil: the engine waits for none
 
-	Upstream *Upstream // whom a follower receives from; nil: from nobody
+	Upstream *Upstream // the engine from which a follower receives; nil: none
 	PassFile string
 }
 
-// configuration writes postgresql.conf. In the file the last of equal names counts.
+// configuration returns the text of postgresql.conf. Of equal names in the file the last one
+// counts.
 func configuration(s setup) string {
 	values := maps.Clone(defaults)
 	for name, value := range s.Params {
@@ -115,8 +116,8 @@ func configuration(s setup) string {
 
 var confQuoter = strings.NewReplacer(`'`, `''`, `\`, `\\`)
 
-// below compares whole numbers. What is none is left to the engine; a value
-// that is not given is its default, for which nobody knows a number.
+// below compares whole numbers. It leaves other values to the engine, and an unset value, too,
+// because the engine's default is unknown here.
 func below(value, floor string) bool {
 	f, err := strconv.ParseInt(floor, 10, 64)
 	if err != nil {
@@ -129,7 +130,7 @@ func below(value, floor string) bool {
 	return err == nil && v < f
 }
 
-// standbyNames is the value of synchronous_standby_names.
+// standbyNames returns the value of synchronous_standby_names.
 func standbyNames(names []string) string {
 	if len(names) == 0 {
 		return ""
@@ -141,8 +142,8 @@ func standbyNames(names []string) string {
 	return "ANY 1 (" + strings.Join(quoted, ",") + ")"
 }
 
-// slotName is the replication slot of an instance: lower case, at most 63 bytes,
-// and never that of another.
+// slotName returns the replication slot of an instance: lower case, at most 63 bytes, and unique
+// per instance.
 func slotName(instance string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(instance) {
@@ -158,7 +159,7 @@ func slotName(instance string) string {
 
 const slotPrefix = "pawl_"
 
-// Upstream is an engine that a follower receives from.
+// Upstream is an engine from which a follower receives.
 type Upstream struct {
 	Name string `json:"name"`
 	Host string `json:"host"`
@@ -176,8 +177,8 @@ func connQuote(value string) string {
 
 const superuser = "postgres"
 
-// hba lets the superuser of the data directory in by the socket, which stands
-// in a folder of its own, and all others with their password.
+// hba lets the superuser of the data directory log in through the socket, which is in a folder of
+// its own, and everybody else with a password.
 const hba = `# Written by pawl instance.
 local all all trust
 host all all all scram-sha-256

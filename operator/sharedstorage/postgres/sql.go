@@ -15,8 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// socket connects to the engine in this folder, by its socket. The path of a
-// socket has at most 107 bytes; that of a folder that is open is short.
+// socket connects to the engine in this folder, through its socket. The path of a socket is
+// limited to 107 bytes; the path of an open folder under /proc is short.
 func socket(ctx context.Context, folder string, p int32) (*pgx.Conn, error) {
 	cfg, err := pgx.ParseConfig("host=/run user=" + superuser + " dbname=postgres sslmode=disable application_name=pawl connect_timeout=3")
 	if err != nil {
@@ -24,7 +24,7 @@ func socket(ctx context.Context, folder string, p int32) (*pgx.Conn, error) {
 	}
 	cfg.Port = uint16(p)
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
-	cfg.RuntimeParams["synchronous_commit"] = "local" // what the agent itself writes waits for nobody
+	cfg.RuntimeParams["synchronous_commit"] = "local" // writes of the agent itself wait for no reader
 	name := ".s.PGSQL." + strconv.Itoa(int(p))
 	cfg.DialFunc = func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
@@ -42,8 +42,8 @@ func socket(ctx context.Context, folder string, p int32) (*pgx.Conn, error) {
 	return pgx.ConnectConfig(ctx, cfg)
 }
 
-// reach connects to another engine, with the password that it knows: it may not
-// have taken the newest yet. The one that is good is used from then on.
+// reach connects to another engine with a password that it accepts: it may not have the newest one
+// yet. The accepted one is used from then on.
 func (a *Agent) reach(ctx context.Context, u Upstream) (c *pgx.Conn, err error) {
 	for _, password := range a.secret.keys() {
 		c, err = reach(ctx, u, password)
@@ -61,7 +61,7 @@ func (a *Agent) reach(ctx context.Context, u Upstream) (c *pgx.Conn, err error) 
 	return c, err
 }
 
-const wrongPassword = "28P01" // as PostgreSQL says it
+const wrongPassword = "28P01" // the SQLSTATE of PostgreSQL
 
 // reach connects to another engine.
 func reach(ctx context.Context, u Upstream, password string) (*pgx.Conn, error) {
@@ -78,7 +78,7 @@ func reach(ctx context.Context, u Upstream, password string) (*pgx.Conn, error) 
 	return pgx.ConnectConfig(ctx, cfg)
 }
 
-// sight is what a running engine says of itself.
+// engineState is the state that a running engine reports.
 type engineState struct {
 	Recovery  bool
 	Position  uint64 // flushed (primary) or replayed
@@ -108,7 +108,7 @@ SELECT r.recovery::text,
 	current_setting('synchronous_standby_names')
 FROM (SELECT pg_is_in_recovery() AS recovery) r LEFT JOIN pg_stat_wal_receiver w ON true`
 
-// queryState asks an engine all at once.
+// queryState reads the whole state of an engine in one query.
 func queryState(ctx context.Context, c *pgx.Conn) (engineState, error) {
 	var s engineState
 	var recovery, position, received, timeline, restart, started, status, end, receiving string
@@ -134,14 +134,14 @@ func queryState(ctx context.Context, c *pgx.Conn) (engineState, error) {
 	return s, errors.Join(errs[:]...)
 }
 
-// lineage is the timeline of an engine and where those before it were left.
+// lineage is the timeline of an engine and the points at which it left earlier ones.
 type lineage struct {
 	Recovery bool
 	Timeline int64
 	Forks    []fork
 }
 
-// queryLineage asks an engine that writes for its timelines.
+// queryLineage reads the timelines of an engine that writes.
 func queryLineage(ctx context.Context, c *pgx.Conn) (lineage, error) {
 	var l lineage
 	var recovery string
@@ -162,8 +162,8 @@ func queryLineage(ctx context.Context, c *pgx.Conn) (lineage, error) {
 	return l, err
 }
 
-// reserve makes the slot of a follower, so that the log it needs is kept. One
-// that has lost its log is good for nothing any more.
+// reserve creates the slot of a follower, so that the log it needs is kept. It replaces a slot
+// that has lost its log.
 func reserve(ctx context.Context, c *pgx.Conn, slot string) error {
 	_, err := c.Exec(ctx, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = "+literal(slot)+" AND NOT active AND wal_status = 'lost'")
 	if err != nil {
@@ -173,7 +173,7 @@ func reserve(ctx context.Context, c *pgx.Conn, slot string) error {
 	return err
 }
 
-// forget drops slots that nobody uses: those named, or all of ours.
+// forget drops inactive slots: those named, or all of ours.
 func forget(ctx context.Context, c *pgx.Conn, slots ...string) error {
 	which := "slot_name LIKE 'pawl\\_%'"
 	if len(slots) > 0 {

@@ -17,7 +17,8 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// WatchConfig is what a cluster manager is given once.
+// WatchConfig is the configuration of a cluster manager. It does not change while the manager
+// runs.
 type WatchConfig struct {
 	Cluster   port.Ref `json:"cluster"`
 	Listen    string   `json:"listen"` // host:port of its HTTP
@@ -27,22 +28,22 @@ type WatchConfig struct {
 	CertFile  string   `json:"certFile,omitempty"`
 	KeyFile   string   `json:"keyFile,omitempty"`
 	GrantDir  string   `json:"grantDir,omitempty"` // folder of a GrantFile; empty: the caller of NewWatcher gives a Granter
-	Every     Duration `json:"every,omitzero"`     // between looks: 1 s
-	Misses    int      `json:"misses,omitempty"`   // looks without a writer before a failover: 5
+	Every     Duration `json:"every,omitzero"`     // between two rounds; default 1 s
+	Misses    int      `json:"misses,omitempty"`   // rounds without a writer before a failover; default 5
 }
 
-// WatchStateStore keeps a WatchState, durably.
+// WatchStateStore stores a WatchState durably.
 type WatchStateStore interface {
-	// Load gives what was saved last; the zero state if nothing was.
+	// Load returns the last saved state, or the zero state.
 	Load(ctx context.Context) (WatchState, error)
-	// Save replaces it. The new or the old state is there after a crash.
+	// Save replaces the state. After a crash there is the new or the old one.
 	Save(ctx context.Context, s WatchState) error
 }
 
-// FileWatchStateStore is a WatchMemory in a file.
+// FileWatchStateStore is a WatchStateStore in a file.
 type FileWatchStateStore struct{ Path string }
 
-// Load implements WatchMemory.
+// Load implements WatchStateStore.
 func (f FileWatchStateStore) Load(context.Context) (WatchState, error) {
 	var s WatchState
 	err := ReadJSON(f.Path, &s)
@@ -52,18 +53,18 @@ func (f FileWatchStateStore) Load(context.Context) (WatchState, error) {
 	return s, trouble(err)
 }
 
-// Save implements WatchMemory.
+// Save implements WatchStateStore.
 func (f FileWatchStateStore) Save(_ context.Context, s WatchState) error {
 	return trouble(WriteJSON(f.Path, s))
 }
 
-// WatcherOptions of NewWatcher.
+// WatcherOptions are the options of NewWatcher.
 type WatcherOptions struct {
 	Config WatchConfig
 	Grants Granter         // nil: the GrantFile of Config.GrantDir
-	Store  WatchStateStore // where it keeps its state
+	Store  WatchStateStore // where it stores its state
 	Log    *slog.Logger    // nil: none
-	HTTP   *http.Client    // to agents; nil: one with short limits
+	HTTP   *http.Client    // for calls of agents; nil: a client with short limits
 }
 
 // Watcher is the cluster manager.
@@ -76,15 +77,15 @@ type Watcher struct {
 	token  *keyFile
 	kick   chan struct{}
 
-	misses int       // of the loop alone, as is
-	missed time.Time // when the last was counted
+	misses int       // used by the loop only, like missed
+	missed time.Time // when the last miss was counted
 
 	mu    sync.Mutex
 	state WatchState
 	view  view
 }
 
-// view is what the last look saw.
+// view is the result of the last round.
 type view struct {
 	at      time.Time
 	grant   Grant
@@ -92,7 +93,7 @@ type view struct {
 	message string
 }
 
-// NewWatcher reads the state that the one before has left.
+// NewWatcher reads the state that an earlier manager has saved.
 func NewWatcher(ctx context.Context, o WatcherOptions) (*Watcher, error) {
 	w := &Watcher{cfg: o.Config, grants: o.Grants, store: o.Store, log: o.Log, http: o.HTTP, kick: make(chan struct{}, 1)}
 	if w.cfg.Every <= 0 {
@@ -151,7 +152,7 @@ func (w *Watcher) watch(ctx context.Context) {
 	}
 }
 
-// watchOnce is one look at everything, and what follows from it.
+// watchOnce makes one round: it observes everything, and acts on it.
 func (w *Watcher) watchOnce(ctx context.Context) {
 	w.mu.Lock()
 	s := w.state
@@ -168,7 +169,7 @@ func (w *Watcher) watchOnce(ctx context.Context) {
 			code = port.GrantLost.Code
 		}
 		w.mu.Lock()
-		last := w.view.grant // it may be all that is known of it
+		last := w.view.grant // the last known grant may be all there is
 		w.mu.Unlock()
 		w.setView(view{at: time.Now(), grant: last, code: code, message: fault.Message(err)})
 		return
@@ -181,13 +182,13 @@ func (w *Watcher) watchOnce(ctx context.Context) {
 	if writers := t.tooMany(); len(writers) > 0 {
 		v.code, v.message = port.TwoWriters.Code, fmt.Sprintf("%v wrote beside the writer of epoch %d and are fenced", writers, t.grant.Epoch)
 		w.log.Error("two writers", "fenced", writers)
-		w.stop(ctx, s, writers) // and it stays so: somebody has to compare the rows
+		w.stop(ctx, s, writers) // it stays that way until somebody has compared the rows
 	}
 	if _, ok := t.writer(); ok {
 		w.misses = 0
 		err = w.healthy(ctx, t)
 	} else {
-		if since := t.now.Sub(w.missed); since >= time.Duration(w.cfg.Every)*3/4 { // a look out of turn is no miss
+		if since := t.now.Sub(w.missed); since >= time.Duration(w.cfg.Every)*3/4 { // a round out of turn does not count as a miss
 			w.misses, w.missed = w.misses+1, t.now
 		}
 		err = w.unhealthy(ctx, t)
@@ -198,8 +199,8 @@ func (w *Watcher) watchOnce(ctx context.Context) {
 	w.setView(v)
 }
 
-// raiseVersion makes the membership newer than what a manager before this one, whose
-// memory was removed with it, has told the agents.
+// raiseVersion makes the membership newer than the one that an earlier manager has sent to the
+// agents, if the state of that manager was deleted.
 func (w *Watcher) raiseVersion(ctx context.Context, s WatchState, t tick) (WatchState, error) {
 	newest := int64(0)
 	for _, seen := range t.seen {
@@ -233,7 +234,7 @@ func (w *Watcher) gather(ctx context.Context, s WatchState) (tick, error) {
 	return t, err
 }
 
-// requestStatuses asks agents for their status, all at once.
+// requestStatuses asks all agents for their status concurrently.
 func (w *Watcher) requestStatuses(ctx context.Context, s WatchState, names []string) map[string]AgentStatus {
 	seen := map[string]AgentStatus{}
 	var mu sync.Mutex
@@ -244,7 +245,7 @@ func (w *Watcher) requestStatuses(ctx context.Context, s WatchState, names []str
 		}
 		st, err := callAgent[AgentStatus](ctx, w, m, http.MethodGet, "status", nil)
 		if err != nil {
-			return // who does not answer is not seen
+			return // an agent that does not answer is missing in the result
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -253,14 +254,14 @@ func (w *Watcher) requestStatuses(ctx context.Context, s WatchState, names []str
 	return seen
 }
 
-// callAgent calls an agent, for as long as a look may take.
+// callAgent calls an agent within the time limit of a round.
 func callAgent[Out any](ctx context.Context, w *Watcher, m WatchMember, method, verb string, in any) (Out, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(time.Duration(w.cfg.Every), 500*time.Millisecond)*9/10)
 	defer cancel()
 	return request[Out](ctx, w.http, m.Agent+"/v1/"+verb, w.token.keys(), method, in)
 }
 
-// change changes the state, in its memory first.
+// change changes the state, in its store first.
 func (w *Watcher) change(ctx context.Context, do func(*WatchState)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -280,15 +281,15 @@ func (w *Watcher) changeLocked(ctx context.Context, do func(*WatchState)) error 
 	return nil
 }
 
-// significant reports a difference that must not be forgotten: when readers streamed
-// last may be.
+// significant reports whether two states differ in more than the times at which readers last
+// streamed, which may be lost.
 func significant(a, b WatchState) bool {
 	a.Sync.Last, b.Sync.Last = nil, nil
 	return !bytes.Equal(mustJSON(a), mustJSON(b))
 }
 
-// healthy keeps the list of readers, tells members who they are, and with
-// failover on points them to the writer.
+// healthy maintains the list of readers, sends the membership to the members, and with failover on
+// points them to the writer.
 func (w *Watcher) healthy(ctx context.Context, t tick) error {
 	if err := w.change(ctx, func(s *WatchState) { *s = s.synced(t).settled(t) }); err != nil {
 		return err
@@ -309,8 +310,8 @@ func (w *Watcher) healthy(ctx context.Context, t tick) error {
 		switch {
 		case !ok, !seen.Installed, !seen.Wanted && !fenced:
 			return
-		case seen.Held: // by a failover that came to no end
-		case !s.HA(t.now), seen.Wanted && !fenced && seen.Upstream == writer.Name && (seen.Streaming || !seen.Ready): // one that does not stream may know an old address
+		case seen.Held: // held by a failover that did not complete
+		case !s.HA(t.now), seen.Wanted && !fenced && seen.Upstream == writer.Name && (seen.Streaming || !seen.Ready): // one that does not stream may have an old address
 			return
 		}
 		if _, err := callAgent[nothing](ctx, w, m, http.MethodPost, "follow", followCall{writer.engine()}); err != nil {
@@ -332,7 +333,7 @@ func (w *Watcher) healthy(ctx context.Context, t tick) error {
 	})
 }
 
-// push tells the membership to those who do not know it.
+// push sends the membership to the agents that do not have it.
 func (w *Watcher) push(ctx context.Context, s WatchState, t tick) {
 	parallel(s.names(), func(name string) {
 		if seen, ok := t.seen[name]; !ok || seen.Members >= s.Version {
@@ -345,7 +346,7 @@ func (w *Watcher) push(ctx context.Context, s WatchState, t tick) {
 	})
 }
 
-// stop stops writers at once.
+// stop stops writers immediately.
 func (w *Watcher) stop(ctx context.Context, s WatchState, names []string) {
 	parallel(names, func(name string) {
 		if m, ok := s.member(name); ok {
@@ -358,7 +359,7 @@ func (w *Watcher) stop(ctx context.Context, s WatchState, names []string) {
 
 // WatchCommand is what `pawl cluster-manager` runs.
 type WatchCommand struct {
-	Dir    string          // where it keeps its state, in state.json
+	Dir    string          // folder of its state, in state.json
 	Config string          // file with a WatchConfig; empty: config.json in Dir
 	Grants Granter         // nil: as the configuration says
 	Store  WatchStateStore // nil: state.json in Dir

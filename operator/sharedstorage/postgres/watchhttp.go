@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// What a cluster manager is asked.
+// The calls of a cluster manager.
 type (
 	ensureCall struct {
 		HA         bool          `json:"ha"`
@@ -40,7 +40,7 @@ func (w *Watcher) handler() http.Handler {
 	return mux
 }
 
-// Topology is what the last look saw.
+// Topology returns the result of the last round.
 func (w *Watcher) Topology() port.Topology {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -51,7 +51,7 @@ func (w *Watcher) Topology() port.Topology {
 		Writer: v.grant.Writer, Epoch: v.grant.Epoch, Sync: slices.Clone(s.Sync.Names), At: v.at.UTC(), Code: string(v.code), Message: v.message,
 	}
 	if s.Durability == Available || !s.Sync.Safe {
-		top.Sync = nil // nobody promises anything
+		top.Sync = nil // no reader is known to have every commit
 	}
 	if s.Off && s.HADesired && !top.HA {
 		top.Until = s.Until

@@ -9,16 +9,16 @@ import (
 
 // WatchState is what a cluster manager must not forget.
 type WatchState struct {
-	Created    bool           `json:"made"`           // Ensure was called once
-	HADesired  bool           `json:"wish"`           // failover is asked for
-	Off        bool           `json:"off,omitempty"`  // and turned off
-	Until      time.Time      `json:"until,omitzero"` // until then; zero: without an end
+	Created    bool           `json:"created"`        // Ensure was called
+	HADesired  bool           `json:"haDesired"`      // failover is wanted
+	Off        bool           `json:"off,omitempty"`  // but switched off
+	Until      time.Time      `json:"until,omitzero"` // end of Off; zero: without an end
 	Durability string         `json:"durability,omitempty"`
-	Version    int64          `json:"version"` // of the membership
+	Version    int64          `json:"version"` // version of the membership
 	Members    []WatchMember  `json:"members,omitempty"`
 	Leaving    []formerMember `json:"leaving,omitempty"`
-	Writer     string         `json:"writer,omitempty"` // the newest that was granted
-	Fenced     []string       `json:"fenced,omitempty"` // stopped by this manager, to be taken back as followers
+	Writer     string         `json:"writer,omitempty"` // the newest writer that was granted
+	Fenced     []string       `json:"fenced,omitempty"` // stopped by this manager, to become followers again
 	Sync       SyncState      `json:"sync,omitzero"`
 }
 
@@ -30,36 +30,35 @@ type WatchMember struct {
 
 func (m WatchMember) engine() Upstream { return Upstream{Name: m.Name, Host: m.Address, Port: m.Port} }
 
-// formerMember is a former member that a writer may still count as one who has a commit.
+// formerMember is a former member that a writer may still count as having a commit.
 type formerMember struct {
 	Name    string `json:"name"`
-	Version int64  `json:"version"` // of the first membership without it
+	Version int64  `json:"version"` // version of the first membership without it
 }
 
 // SyncState is the list of readers of which one has each answered commit.
 //
-// The writer works with Want. Names is what a failover has to ask: it is longer
-// while the writer may still use an older list, and until one of the new list
-// has caught up with what only others had.
+// The writer works with Want. A failover must ask Names: it is longer while the writer may still
+// use an older list, and until one reader of the new list has caught up with what only others had.
 type SyncState struct {
 	Epoch     int64                `json:"epoch,omitempty"`
 	Names     []string             `json:"names,omitempty"`
 	Want      []string             `json:"want,omitempty"`
 	Confirmed time.Time            `json:"confirmed,omitzero"` // since when the writer uses Want
-	Mark      uint64               `json:"mark,omitempty"`     // where it wrote after that
-	Safe      bool                 `json:"safe,omitempty"`     // each answered commit is at one of Names
-	Last      map[string]time.Time `json:"last,omitempty"`     // when each reader streamed last
+	Mark      uint64               `json:"mark,omitempty"`     // position of the writer after Confirmed
+	Safe      bool                 `json:"safe,omitempty"`     // each answered commit is on one of Names
+	Last      map[string]time.Time `json:"last,omitempty"`     // when each reader last streamed
 }
 
-// HA says whether the manager fails over now.
+// HA reports whether the manager fails over now.
 func (s WatchState) HA(now time.Time) bool {
 	return s.HADesired && (!s.Off || !s.Until.IsZero() && !now.Before(s.Until))
 }
 
-// dropAfter is how long a reader may not stream before the list does without it.
+// dropAfter is how long a reader may not stream before the list drops it.
 const dropAfter = 5 * time.Second
 
-// settleIn is how long all processes of an engine may take to read its configuration.
+// settleIn is how long the processes of an engine may take to read its configuration.
 const settleIn = 500 * time.Millisecond
 
 func (s WatchState) member(name string) (WatchMember, bool) {
@@ -79,8 +78,8 @@ func (s WatchState) names() []string {
 	return names
 }
 
-// all is everyone whom a writer of an unknown list may have counted: members
-// and those who left lately, without the writer.
+// all returns everyone whom a writer with an unknown list may count: members and former members,
+// without the writer.
 func (s WatchState) all(writer string) []string {
 	names := s.names()
 	for _, l := range s.Leaving {
@@ -93,20 +92,20 @@ func (s WatchState) membership() Membership {
 	return Membership{Version: s.Version, Durability: s.Durability, Names: s.names(), Epoch: s.Sync.Epoch, Sync: s.Sync.Want}
 }
 
-// sight of one tick.
+// tick is the observation of one round.
 type tick struct {
 	now   time.Time
 	grant Grant
-	seen  map[string]AgentStatus // of those that answered
+	seen  map[string]AgentStatus // statuses of those that answered
 }
 
-// writer says whether the one who holds the grant writes.
+// writer reports whether the holder of the grant writes.
 func (t tick) writer() (AgentStatus, bool) {
 	s, ok := t.seen[t.grant.Writer]
 	return s, ok && s.Ready && s.Role == port.Primary && s.Epoch == t.grant.Epoch
 }
 
-// tooMany are writers beside the one of the newest epoch.
+// tooMany returns the writers besides the one with the newest epoch.
 func (t tick) tooMany() []string {
 	var writers []string
 	for name, s := range t.seen {
@@ -131,9 +130,8 @@ func (t tick) tooMany() []string {
 	return writers[1:]
 }
 
-// synced is the state after a tick in which the writer was healthy: the list
-// grows before the writer uses it, and shrinks after one of those who stay has
-// everything.
+// synced returns the state after a round with a healthy writer. The list grows before the writer
+// uses it, and shrinks after one of the remaining readers has everything.
 func (s WatchState) synced(t tick) WatchState {
 	writer := t.grant.Writer
 	readers := without(s.names(), writer)
@@ -168,7 +166,7 @@ func (s WatchState) synced(t tick) WatchState {
 	want = uniq(want)
 	if !slices.Equal(want, sync.Want) {
 		if len(sync.Want) == 0 || len(want) == 0 {
-			sync.Safe = false // what was answered until now, or is from now on, nobody needs to have
+			sync.Safe = false // from now on a commit may be on no reader
 		}
 		sync.Want, sync.Confirmed, sync.Mark = want, time.Time{}, 0
 		sync.Names = uniq(append(slices.Clone(sync.Names), want...))
@@ -181,7 +179,7 @@ func (s WatchState) synced(t tick) WatchState {
 	case !inUse:
 	case sync.Confirmed.IsZero():
 		sync.Confirmed = t.now
-	case t.now.Sub(sync.Confirmed) < settleIn: // its processes read it one by one
+	case t.now.Sub(sync.Confirmed) < settleIn: // its processes read the new list one by one
 	case len(sync.Want) == 0:
 		sync.Names, sync.Safe = nil, true
 	case sync.Mark == 0:
@@ -198,7 +196,7 @@ func (s WatchState) synced(t tick) WatchState {
 	return s
 }
 
-// settled forgets leavers that no member counts any more.
+// settled drops former members that no writer counts any more.
 func (s WatchState) settled(t tick) WatchState {
 	s.Leaving = slices.DeleteFunc(slices.Clone(s.Leaving), func(l formerMember) bool {
 		return !slices.ContainsFunc(s.Members, func(m WatchMember) bool {
@@ -209,7 +207,7 @@ func (s WatchState) settled(t tick) WatchState {
 	return s
 }
 
-// unsafe says why a failover now could lose rows that were answered; empty: it cannot.
+// unsafe returns why a failover now could lose answered rows; empty: it cannot.
 func (s WatchState) unsafe(t tick, usable func(AgentStatus) bool) (missing []string, why string) {
 	if s.Durability == Available {
 		return nil, ""

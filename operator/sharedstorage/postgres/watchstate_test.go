@@ -51,9 +51,8 @@ func TestTooManyWriters(t *testing.T) {
 	}
 }
 
-// A model of a strict cluster: the writer answers a commit when one of the list
-// that it uses has it. Whatever happens, when a failover is called safe, one of
-// those it asks has every answered commit.
+// A model of a strict cluster: the writer answers a commit when one reader of its list has it.
+// Whenever a failover is called safe, one of the readers that it asks has every answered commit.
 func TestASafeFailoverHasEveryAnsweredCommit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		readers := []string{"b", "c", "d"}
@@ -75,7 +74,7 @@ func TestASafeFailoverHasEveryAnsweredCommit(t *testing.T) {
 				return
 			}
 			for _, name := range list {
-				acked = max(acked, has[name]) // what one of them has, is answered
+				acked = max(acked, has[name]) // a commit that one of them has is answered
 			}
 		}
 		seen := func() map[string]AgentStatus {
@@ -148,8 +147,8 @@ func TestASafeFailoverHasEveryAnsweredCommit(t *testing.T) {
 	})
 }
 
-// When the last readers leave, the writer answers alone as soon as it has heard
-// of it: no failover is safe from before that moment on.
+// When the last readers leave, the writer answers alone as soon as it knows that. No failover is
+// called safe from before that moment on.
 func TestNoFailoverIsSafeWhenAllReadersLeave(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	s := WatchState{Durability: Strict, Sync: SyncState{Epoch: 1, Names: []string{"b"}, Want: []string{"b"}, Confirmed: now, Mark: 1, Safe: true}}
@@ -167,7 +166,7 @@ func TestNoFailoverIsSafeWhenAllReadersLeave(t *testing.T) {
 	}
 }
 
-// A writer of an epoch that the manager knows nothing of waits for all others.
+// A writer of an epoch that is unknown to the manager waits for all others.
 func TestSyncListOfAnAgent(t *testing.T) {
 	m := Membership{Version: 4, Durability: Strict, Names: []string{"a", "b", "c"}, Epoch: 2, Sync: []string{"b"}}
 	for name, c := range map[string]struct {

@@ -10,20 +10,20 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// AgentStatus is what an agent answers: the engine, and what the cluster manager
-// needs beyond it.
+// AgentStatus is the status that an agent returns: the engine, and what the cluster manager needs
+// besides.
 type AgentStatus struct {
 	port.Status
 	Name    string   `json:"name"`
-	Wanted  bool     `json:"wanted"`            // it is to run
-	Held    bool     `json:"held,omitempty"`    // it receives from nobody, as it was told
-	Ahead   bool     `json:"ahead,omitempty"`   // its log may be its own
-	Members int64    `json:"members,omitempty"` // version of the membership it knows
+	Wanted  bool     `json:"wanted"`            // the engine should run
+	Held    bool     `json:"held,omitempty"`    // it receives from nobody, as ordered
+	Ahead   bool     `json:"ahead,omitempty"`   // its log may have diverged
+	Members int64    `json:"members,omitempty"` // version of the membership that it has
 	Sync    []string `json:"sync,omitempty"`    // instances of which one must have a commit, as in effect
-	Job     string   `json:"job,omitempty"`     // what is under way
+	Job     string   `json:"job,omitempty"`     // the job in the background
 }
 
-// What agents are asked.
+// The calls of agents.
 type (
 	installCall struct {
 		Key  string    `json:"key"`
@@ -46,7 +46,7 @@ type (
 	}
 )
 
-// problem is an error on the wire.
+// problem is the wire form of an error.
 type problem struct {
 	Code    fault.Code     `json:"code,omitempty"`
 	Message string         `json:"message"`
@@ -77,7 +77,7 @@ func writeProblem(w http.ResponseWriter, err error) {
 	_, _ = w.Write(mustJSON(p)) // the caller went away
 }
 
-// readProblem is the error of an answer.
+// readProblem returns the error of a response.
 func readProblem(status int, body []byte) error {
 	var p problem
 	if json.Unmarshal(body, &p) != nil || p.Message == "" {

@@ -23,7 +23,7 @@ func (s instances) Check(_ context.Context, _ port.Ref, want port.Instance, coun
 	return nil
 }
 
-// Quota leaves room for this many more instances; 0: there is no quota.
+// Quota sets room for this many more instances; 0: there is no quota.
 func (w *Simulation) Quota(room int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

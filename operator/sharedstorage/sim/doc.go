@@ -1,5 +1,5 @@
-// Package sim is the world below the shared-storage operator, in memory: nodes,
-// instances, engines, volumes and cluster managers, behind the four ports.
+// Package sim simulates the ports of the shared-storage operator in memory: nodes, instances,
+// engines, volumes and cluster managers.
 //
 //	w := sim.New(sim.Options{Times: sim.Times{Create: 4 * time.Second, Start: 2 * time.Second}})
 //	ports := w.Ports()
@@ -7,11 +7,10 @@
 //	w.LoseNode("node-2")
 //	w.KillEngine(ref, "blue-1")
 //
-// Its clock is Options.Now: under testing/synctest a day passes at once. What
-// happens by itself (an instance comes up, a manager fails over) is worked out
-// when somebody looks, in the order of its time.
+// Its clock is Options.Now: under testing/synctest a day passes at once. What happens without a
+// call (an instance starts, a manager fails over) is computed at the next call, in the order of
+// its time.
 //
-// Calls is the log of what was asked. Violations is what must never be: two
-// engines that accept writes, an instance made twice, a promotion that loses
-// what was answered, a grant that falls.
+// Calls is the log of all calls. Violations lists what must never happen: two engines that accept
+// writes, an instance created twice, a promotion that loses answered commits, an epoch that falls.
 package sim

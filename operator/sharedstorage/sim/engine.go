@@ -153,7 +153,7 @@ func (s engines) Follow(ctx context.Context, id port.Ref, writer string) error {
 		if c.volume.Writer == i.Name {
 			return port.SwitchRefused.Errorf("%s holds the grant", i.Name)
 		}
-		if e.role == port.Primary { // rewound
+		if e.role == port.Primary { // the data are rewound
 			e.running, e.role = false, port.NoRole
 		}
 		c.point(i, writer, w.o.Now())

@@ -12,8 +12,8 @@ import (
 
 type instances struct{ w *Simulation }
 
-// choose gives the node for an instance: where the fewest of its cluster stand,
-// then where the fewest stand at all. "" if all are full.
+// choose returns the node for an instance: the one with the fewest instances of its cluster, then
+// the one with the fewest of all. "" if all are full.
 func (w *Simulation) choose(c *cluster, want port.Instance) string {
 	type room struct {
 		name      string
@@ -96,7 +96,7 @@ func (s instances) Ensure(ctx context.Context, ref port.Ref, want port.Instance)
 			if i.killed {
 				i.killed, i.upAt = false, now.Add(w.o.Times.Create)
 				i.lives++
-				i.Address = fmt.Sprintf("10.0.%d.1", i.lives%256) // like a pod that was made anew
+				i.Address = fmt.Sprintf("10.0.%d.1", i.lives%256) // like a pod that was created again
 				w.state(i, port.Pending, "", now)
 			}
 		}
@@ -105,7 +105,7 @@ func (s instances) Ensure(ctx context.Context, ref port.Ref, want port.Instance)
 	})
 }
 
-// place chooses where a new instance stands, or says why nowhere.
+// place chooses the node of a new instance, or returns why there is none.
 func (w *Simulation) place(c *cluster, want *port.Instance) error {
 	if len(w.o.Versions) > 0 && !slices.Contains(w.o.Versions, want.Version) {
 		return port.VersionUnsupported.Errorf("there is no version %q: %v", want.Version, w.o.Versions)

@@ -55,7 +55,7 @@ func (s managers) Ensure(ctx context.Context, ref port.Ref, want port.ManagerSpe
 		lost := n != nil && !n.lostAt.IsZero()
 		if apart := m.present && want.AwayFrom != "" && m.node == want.AwayFrom && w.elsewhere(want.AwayFrom) != ""; !m.present || m.broken || lost || apart {
 			made, members, ha, until := !m.present, m.members, want.HA, time.Time{}
-			if !made { // what it was told last is kept for it
+			if !made { // an existing manager keeps its settings
 				ha, until = m.ha, m.until
 			}
 			*m = manager{present: true, readyAt: w.o.Now().Add(w.o.Times.Manager), members: members, ha: ha, until: until, sync: m.sync, ask: m.ask, safe: m.safe, of: m.of, seen: m.seen}
@@ -74,7 +74,7 @@ func (s managers) Ensure(ctx context.Context, ref port.Ref, want port.ManagerSpe
 	})
 }
 
-// elsewhere is a node that takes the manager and is not this one.
+// elsewhere returns another node that takes the manager.
 func (w *Simulation) elsewhere(away string) string {
 	for _, name := range slices.Sorted(maps.Keys(w.nodes)) {
 		if n := w.nodes[name]; name != away && n.Ready && n.Schedulable && n.lostAt.IsZero() {

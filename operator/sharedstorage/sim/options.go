@@ -8,48 +8,48 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// Options of a world. The zero Options are three nodes, in which everything
-// happens at once.
+// Options of a simulation. The zero Options are three nodes on which everything happens at once.
 type Options struct {
 	Seed uint64
 	Now  func() time.Time // nil: time.Now
-	// Sleep lets a call take its time. nil: a timer, and the end of the context.
+	// Sleep lets the time of a call pass. nil: it waits for a timer, or the end of the context.
 	Sleep func(ctx context.Context, d time.Duration) error
 
 	Nodes    []port.Node // empty: node-1, node-2, node-3
-	PerNode  int         // most instances on a node; 0: no limit
-	Versions []string    // of engines; empty: any
-	// Shared says that data live on the volume, so that new instances find them.
-	// Otherwise they go with their instance.
+	PerNode  int         // limit of instances on a node; 0: none
+	Versions []string    // versions of the engine; empty: any
+	// Shared says that the volume has the data, so that new instances find them. Otherwise each
+	// instance has its own data.
 	Shared bool
-	// RestartFor names parameters that need a restart. empty: max_connections, shared_buffers.
+	// RestartFor lists the parameters that need a restart. Default: max_connections,
+	// shared_buffers.
 	RestartFor []string
 
-	Latency time.Duration // of each call: half before its effect, half behind
+	Latency time.Duration // of each call: half of it before its effect, half after
 	Times   Times
-	Grant   time.Duration // how long an instance that is cut off goes on writing; 0: 10 s
-	Misses  time.Duration // how long a writer is missed before failover; 0: 5 s
+	Grant   time.Duration // how long an instance that is cut off continues to write; default 10 s
+	Misses  time.Duration // how long a writer must be missing before a failover; default 5 s
 
 	Script []Rule
-	// Around is called before and after every call, on the caller's goroutine.
-	// Its error is the call's answer: before, there is no effect; after, there was one.
+	// Around is called before and after every call, on the caller's goroutine. Its error becomes
+	// the answer of the call; the call has its effect only if the error comes after it.
 	Around func(call Call, when When) error
-	Log    int // most calls kept, the newest; 0: 20000, negative: none
+	Log    int // number of calls that the log keeps; default 20000, negative: none
 }
 
-// Times say how long things take. Zero: the answer of the call is the end.
+// Times are how long things take. Zero: they are done when the call returns.
 type Times struct {
-	Volume  time.Duration // to be made
+	Volume  time.Duration // creation of the volume
 	Grow    time.Duration
 	Clone   time.Duration
-	Create  time.Duration // of an instance, until its agent answers
+	Create  time.Duration // creation of an instance, until its agent answers
 	Remove  time.Duration
 	Install time.Duration
 	Start   time.Duration
 	Stop    time.Duration
 	Promote time.Duration
-	CatchUp time.Duration // of a follower after it began to stream
-	Manager time.Duration // to be made
+	CatchUp time.Duration // of a follower, after it has begun to stream
+	Manager time.Duration // creation of the manager
 }
 
 func (o *Options) fill() {

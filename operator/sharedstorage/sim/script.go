@@ -18,28 +18,27 @@ type Effect string
 
 // The effects.
 const (
-	Fail    Effect = "fail"    // refused with Rule.Err, without effect
+	Fail    Effect = "fail"    // the call returns Rule.Err without effect
 	Timeout Effect = "timeout" // no answer and no effect
 	Lost    Effect = "lost"    // applied, and the answer is lost
-	Slow    Effect = "slow"    // it takes Rule.Delay more
+	Slow    Effect = "slow"    // the call takes Rule.Delay longer
 	Hang    Effect = "hang"    // until the caller's context ends, without effect
 )
 
-// Rule is a fault on demand. Empty fields match everything; of several rules
-// that match the first is applied.
+// Rule injects a fault. Empty fields match everything; the first rule that matches is applied.
 type Rule struct {
-	Label    string // for Fired and the log; empty: made of the rest
+	Label    string // for Fired and the log; empty: derived from the other fields
 	Port     string // Storage, Instances, Engine, Manager
 	Method   string
-	Cluster  string // pattern of path.Match over the cluster's name
-	Instance string // pattern over the instance's name
+	Cluster  string // path.Match pattern for the name of the cluster
+	Instance string // path.Match pattern for the name of the instance
 
-	Nth   int     // only the nth call that matches, from 1; 0: each
-	Times int     // at most so often; 0: no end
-	P     float64 // probability of each; 0: always. It hangs on the seed and the call, not on the order of calls
+	Nth   int     // only the nth matching call, from 1; 0: each
+	Times int     // limit of how often it is applied; 0: none
+	P     float64 // probability; 0: always. It depends on the seed and the call, not on the order of calls
 
 	Do    Effect
-	Err   error // of Fail; nil: an error that says nothing
+	Err   error // error of Fail; nil: an error that is no fault
 	Delay time.Duration
 }
 
@@ -71,7 +70,7 @@ func (w *Simulation) Heal() {
 	w.rules = nil
 }
 
-// Fired says how often the rules of a label were applied; an empty label: all.
+// Fired returns how often the rules of a label were applied; an empty label counts all rules.
 func (w *Simulation) Fired(label string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -115,15 +114,15 @@ type Call struct {
 	At     time.Time
 	Port   string
 	Method string
-	Ref    port.Ref // Instance is set where the call is about one
-	Detail string   // what was asked, in a few words
+	Ref    port.Ref // Instance is set in calls about an instance
+	Detail string   // the arguments in a few words
 	Key    string
-	Fault  string     // the rule that was applied
-	Code   fault.Code // of its failure
+	Fault  string     // label of the rule that was applied
+	Code   fault.Code // code of its failure
 	Err    string
 }
 
-// String is one line.
+// String returns the call as one line.
 func (c Call) String() string {
 	text := fmt.Sprintf("%s.%s %s %s", c.Port, c.Method, c.Ref, c.Detail)
 	if c.Err != "" {
@@ -132,7 +131,7 @@ func (c Call) String() string {
 	return text
 }
 
-// Changes reports a call that may change something.
+// Changes reports whether a call may change something.
 func (c Call) Changes() bool {
 	switch c.Method {
 	case "Look", "List", "Nodes", "Status", "Topology":
@@ -141,7 +140,7 @@ func (c Call) Changes() bool {
 	return true
 }
 
-// When is before or after the effect of a call.
+// When is the moment before or after the effect of a call.
 type When int
 
 // The two moments.
@@ -150,7 +149,7 @@ const (
 	After
 )
 
-// do makes a call: rules, latency, hooks and the log around its effect.
+// do makes a call: it applies rules, latency, hooks and the log around the effect.
 func do[T any](ctx context.Context, w *Simulation, call Call, effect func(c *cluster) (T, error)) (T, error) {
 	var none T
 	w.mu.Lock()

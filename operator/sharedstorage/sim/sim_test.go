@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// clock is a virtual one that stands until it is moved.
+// clock is a virtual clock that stands still until it is moved.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -37,8 +37,8 @@ func slow(c *clock) Options {
 		Install: 2 * time.Second, Start: time.Second, Promote: time.Second, CatchUp: 2 * time.Second, Manager: time.Second}}
 }
 
-// The simulated world sits the exam of the ports: one that does everything at
-// once, and one that takes its time.
+// The simulation passes the conformance suite: once with everything at once, and once with
+// realistic times.
 func TestConformance(t *testing.T) {
 	for name, options := range map[string]func(c *clock) Options{"at once": func(c *clock) Options { return Options{Now: c.Now} }, "slow": slow} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestConformance(t *testing.T) {
 				w := New(options(c))
 				t.Cleanup(func() {
 					if wrong := w.Violations(); len(wrong) > 0 {
-						t.Log(wrong) // the exam does what an operator must not
+						t.Log(wrong) // the suite does what an operator must not do
 					}
 				})
 				return porttest.Fixture{
@@ -64,7 +64,7 @@ func TestConformance(t *testing.T) {
 					},
 					Kill:   func(_ *testing.T, id port.Ref) { w.KillInstance(id.Cluster(), id.Instance) },
 					Break:  func(_ *testing.T, node string) { w.LoseNode(node) },
-					Mend:   func(_ *testing.T, node string) { w.ReturnNode(node) },
+					Repair: func(_ *testing.T, node string) { w.ReturnNode(node) },
 					Lose:   func(*testing.T) { w.Inject(Rule{Label: fmt.Sprint("lose ", w.seq), Times: 1, Do: Lost}) },
 					Reload: map[string]string{"work_mem": "8MB"}, Restart: map[string]string{"max_connections": "50"}, Wrong: map[string]string{"bad": "much"},
 				}

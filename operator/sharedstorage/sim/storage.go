@@ -28,7 +28,7 @@ func (s storage) Ensure(ctx context.Context, ref port.Ref, want port.Volume, key
 	return do(ctx, w, Call{Port: "Storage", Method: "Ensure", Ref: ref.Cluster(), Key: key, Detail: fmt.Sprint(want.Size)}, func(c *cluster) (port.Volume, error) {
 		v, now := &c.volume, w.o.Now()
 		if !v.lostAt.IsZero() && v.Epoch == 0 {
-			v.lostAt = time.Time{} // nobody wrote yet: it is made anew
+			v.lostAt = time.Time{} // nobody has written yet, so a new record is safe
 		}
 		switch {
 		case !v.lostAt.IsZero():
@@ -69,7 +69,7 @@ func (s storage) Clone(ctx context.Context, from, to port.Ref, key string) (port
 		if !c.volume.lostAt.IsZero() && c.volume.Epoch > 0 {
 			return port.Volume{}, errLost
 		}
-		c.volume.lostAt = time.Time{} // nobody wrote yet: it is made anew
+		c.volume.lostAt = time.Time{} // nobody has written yet, so a new record is safe
 		if c.volume.State != "" {
 			return c.volume.seen(), nil
 		}
@@ -115,8 +115,8 @@ func (s storage) Grant(ctx context.Context, ref port.Ref, writer string, epoch i
 
 var errLost = port.GrantLost.Errorf("the record of the grant is not there")
 
-// Restore implements port.Storage. A record that is older than the one that was
-// lost lets two write, or loses what one has written: it must never be.
+// Restore implements port.Storage. A restored record that is older than the lost one would allow
+// two writers, or lose what one has written; that is a violation.
 func (s storage) Restore(ctx context.Context, ref port.Ref, was port.Volume, wrote bool) (port.Volume, error) {
 	w := s.w
 	return do(ctx, w, Call{Port: "Storage", Method: "Restore", Ref: ref.Cluster(), Detail: fmt.Sprintf("%s %d %t", was.Writer, was.Epoch, wrote)}, func(c *cluster) (port.Volume, error) {

@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// advance lets happen what happens by itself until now.
+// advance computes what happens without a call until now.
 func (w *Simulation) advance(c *cluster) {
 	now := w.o.Now()
 	for _, i := range c.sorted() {
@@ -59,7 +59,7 @@ func (w *Simulation) advanceInstance(c *cluster, i *instance, now time.Time) {
 		w.installed(c, i)
 	}
 	if e.running && e.role == port.Primary && !w.cut(i) && !c.split && (c.volume.Writer != i.Name || c.volume.Epoch != e.epoch) {
-		e.running, e.role, e.clean = false, port.NoRole, false // its agent stops an engine without the grant
+		e.running, e.role, e.clean = false, port.NoRole, false // the agent stops an engine without the grant
 		e.message = "stopped: the grant is another's"
 	}
 	if lost := c.volume.lostAt; !lost.IsZero() && e.running && e.role == port.Primary && !now.Before(lost.Add(w.o.Grant)) {
@@ -67,7 +67,7 @@ func (w *Simulation) advanceInstance(c *cluster, i *instance, now time.Time) {
 		e.message = "stopped: its lease could not be renewed"
 	}
 	if w.cut(i) && e.role == port.Primary && !now.Before(w.nodes[i.Node].lostAt.Add(w.o.Grant)) {
-		e.running, e.role, e.clean = false, port.NoRole, true // and stops it when the grant cannot be renewed
+		e.running, e.role, e.clean = false, port.NoRole, true // the agent stops it when the lease cannot be renewed
 	}
 }
 
@@ -78,15 +78,15 @@ func (w *Simulation) state(i *instance, s port.InstanceState, message string, at
 	i.Message = message
 }
 
-// restartEngine is what an agent does when its node is back: the engine starts as what
-// the grant says.
+// restartEngine does what an agent does when its node is back: it starts the engine in the role
+// that the grant gives.
 func (w *Simulation) restartEngine(c *cluster, i *instance, now time.Time) {
 	if i.engine.installed && !i.engine.stopped && !i.engine.running {
 		w.run(c, i, now)
 	}
 }
 
-// installed ends an installation: the data of its source, or of the volume, are there.
+// installed ends an installation: the instance has the data of its source, or of the volume.
 func (w *Simulation) installed(c *cluster, i *instance) {
 	e := &i.engine
 	e.installed = true
@@ -94,7 +94,7 @@ func (w *Simulation) installed(c *cluster, i *instance) {
 	case e.source == "":
 		e.position = max(e.position, 1<<24)
 		e.timeline = max(e.timeline, 1)
-		if c.volume.data { // a database that was there before: on the volume, or cloned
+		if c.volume.data { // a database that existed before: on the volume, or cloned
 			e.position = max(e.position, c.acked)
 		}
 		c.volume.data = true
@@ -107,7 +107,7 @@ func (w *Simulation) installed(c *cluster, i *instance) {
 	}
 }
 
-// run starts an engine as what the grant says.
+// run starts an engine in the role that the grant gives.
 func (w *Simulation) run(c *cluster, i *instance, now time.Time) {
 	e := &i.engine
 	e.stopped = false
@@ -139,7 +139,7 @@ func (w *Simulation) run(c *cluster, i *instance, now time.Time) {
 	}
 }
 
-// advanceLog lets the log grow where it is written, and reach who streams.
+// advanceLog makes the log of the writer grow and reach the followers that stream.
 func (w *Simulation) advanceLog(c *cluster) {
 	writer := w.writer(c)
 	if writer == nil {
@@ -158,7 +158,7 @@ func (w *Simulation) advanceLog(c *cluster) {
 	}
 }
 
-// advanceManager is the manager's look at its members.
+// advanceManager is one round of the manager over its members.
 func (w *Simulation) advanceManager(c *cluster, now time.Time) {
 	m := &c.manager
 	if !m.present || m.broken || now.Before(m.readyAt) {
@@ -181,18 +181,18 @@ func (w *Simulation) advanceManager(c *cluster, now time.Time) {
 		m.sync = nil
 		for _, i := range c.sorted() {
 			if w.ready(i) && c.known(i) && i.engine.role == port.Follower && i.engine.upstream == writer.Name {
-				c.point(i, writer.Name, now) // it may have another address since
+				c.point(i, writer.Name, now) // the writer may have got another address
 			}
 			if w.streams(c, i) && c.known(i) {
 				m.seen[i.Name] = now
 				streaming = streaming || slices.Contains(readers, i.Name)
 			}
-			// One that has gone is counted on until the writer was told otherwise.
+			// The manager counts on a member that is gone until the writer knows the new list.
 			if slices.Contains(readers, i.Name) && !m.seen[i.Name].IsZero() && now.Sub(m.seen[i.Name]) < time.Second {
 				m.sync = append(m.sync, i.Name)
 			}
 		}
-		if len(m.sync) == 0 { // commits wait for one of those who were counted on
+		if len(m.sync) == 0 { // commits wait for one of the former list
 			m.sync = slices.DeleteFunc(slices.Clone(before), func(name string) bool { return !slices.Contains(readers, name) })
 		}
 		if len(m.sync) == 0 {
@@ -217,11 +217,11 @@ func (w *Simulation) advanceManager(c *cluster, now time.Time) {
 	}
 }
 
-// failover promotes the most advanced reader, if nothing that was answered can be lost.
+// failover promotes the most advanced reader, if no answered commit can be lost.
 func (w *Simulation) failover(c *cluster, now time.Time) {
 	m := &c.manager
 	if old := c.instances[c.volume.Writer]; old != nil && w.cut(old) && now.Before(w.nodes[old.Node].lostAt.Add(w.o.Grant)) {
-		return // it may still write
+		return // the old writer may still write
 	}
 	var best *instance
 	for _, i := range c.sorted() {
@@ -268,5 +268,5 @@ func (w *Simulation) promote(c *cluster, i *instance, epoch int64, now time.Time
 	}
 	e.role, e.epoch, e.upstream, e.lag, e.promoteAt = port.Primary, epoch, "", 0, now.Add(w.o.Times.Promote)
 	e.timeline++
-	c.waits = slices.DeleteFunc(slices.Clone(c.members), func(name string) bool { return name == i.Name }) // until the manager has seen it
+	c.waits = slices.DeleteFunc(slices.Clone(c.members), func(name string) bool { return name == i.Name }) // until the manager has observed it
 }

@@ -62,7 +62,7 @@ func newStorageOperator(m *controller.Manager, o Options) (*storageOperator, err
 
 // parts are the controllers of both kinds.
 func (s *storageOperator) parts(engine *workflow.Engine, workers int) []part {
-	c := kube.Controllers{Manager: s.manager, Cache: s.cache, Operator: s.operator, Name: s.name, Site: s.site, Engine: engine, Workers: workers}
+	c := kube.Controllers{Manager: s.manager, Cache: s.cache, Operator: s.operator, Name: s.name, Placement: s.site, Engine: engine, Workers: workers}
 	return []part{
 		{"sharedstorage", c.Setup},
 		{"mpd", func() error { return c.SetupMPD(s.mpds) }},

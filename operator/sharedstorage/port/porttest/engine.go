@@ -118,7 +118,7 @@ var engineCases = []testCase{
 				e.t.Errorf("timeline %d follows %d", s.Timeline, before.Timeline)
 			}
 			e.must("promote the writer", engine.Promote(e.ctx, e.Cluster.Of(turn.to), e.epoch))
-			for _, name := range []string{"c", turn.from} { // the old one is stopped: to follow is to run
+			for _, name := range []string{"c", turn.from} { // the old writer is stopped: Follow also starts it
 				for range 2 {
 					e.must("follow", engine.Follow(e.ctx, e.Cluster.Of(name), turn.to))
 				}
@@ -159,7 +159,7 @@ var engineCases = []testCase{
 	}},
 	{"Engine/parameters", func(e *suite) {
 		if e.Reload == nil {
-			e.t.Skip("this rig has no parameters")
+			e.t.Skip("this fixture has no parameters")
 		}
 		e.writer("w")
 		w, engine := e.Cluster.Of("w"), e.Ports.Engine
@@ -192,6 +192,6 @@ var engineCases = []testCase{
 		e.must("start", engine.Start(e.ctx, w))
 		e.writes("w", 1)
 		apply(both, false)
-		apply(nil, true) // back to the default of both
+		apply(nil, true) // both back to their defaults
 	}},
 }

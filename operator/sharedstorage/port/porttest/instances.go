@@ -34,7 +34,7 @@ var instanceCases = []testCase{
 	}},
 	{"Instances/a lost answer", func(e *suite) {
 		if e.Lose == nil {
-			e.t.Skip("this rig loses no answers")
+			e.t.Skip("this fixture loses no answers")
 		}
 		e.volume()
 		e.Lose(e.t)
@@ -133,14 +133,14 @@ var instanceCases = []testCase{
 		if _, err := e.Ports.Engine.Status(e.ctx, e.Cluster.Of("a")); err == nil {
 			e.t.Error("an engine on a lost node was asked")
 		}
-		e.Mend(e.t, got.Node)
+		e.Repair(e.t, got.Node)
 		if again := e.up(e.instance("a", port.Reader)); again.Node != got.Node {
 			e.t.Errorf("it was on %s and is on %s", got.Node, again.Node)
 		}
 	}},
 }
 
-// nodes are at least three, by name.
+// nodes returns the nodes, at least three, sorted by name.
 func (e *suite) nodes() []port.Node {
 	e.t.Helper()
 	nodes, err := e.Ports.Instances.Nodes(e.ctx, e.Cluster)
@@ -151,7 +151,7 @@ func (e *suite) nodes() []port.Node {
 		}
 		return 1
 	}) {
-		e.t.Fatalf("the exam needs three nodes by name, and has %v", nodes)
+		e.t.Fatalf("the suite needs three nodes by name, and has %v", nodes)
 	}
 	return nodes
 }

@@ -39,7 +39,7 @@ var managerCases = []testCase{
 		if top := e.expectMembers("r", "w"); top.Members[0].Routed || top.Members[0].ID != "7" {
 			e.t.Errorf("the entry was not changed: %+v", top.Members[0])
 		}
-		_, err := e.Reopen(e.t).Manager.Ensure(e.ctx, e.Cluster, spec) // members count when it is made
+		_, err := e.Reopen(e.t).Manager.Ensure(e.ctx, e.Cluster, spec) // members count at creation
 		e.must("ensure again", err)
 		e.expectMembers("r", "w")
 		for range 2 {
@@ -67,7 +67,7 @@ var managerCases = []testCase{
 		_, err := m.Ensure(e.ctx, e.Cluster, spec)
 		e.must("ensure", err)
 		if e.Now().Before(until) {
-			e.expectHA(false) // ensuring it does not turn it on
+			e.expectHA(false) // Ensure does not switch it on
 		}
 		longer := e.Now().Add(20 * time.Second)
 		e.must("longer", m.SetHA(e.ctx, e.Cluster, false, longer))
@@ -223,7 +223,7 @@ func (e *suite) member(name string) port.Member {
 	return port.Member{Name: i.Name, ID: i.ID, Node: i.Node, Address: i.Address, Port: i.Port, Routed: true}
 }
 
-// updateMember lets the manager know where a member is now, as an operator does.
+// updateMember tells the manager the present address of a member, as an operator does.
 func (e *suite) updateMember(name string) {
 	e.t.Helper()
 	e.await("the manager knows where "+name+" is", func() error {
@@ -235,7 +235,7 @@ func (e *suite) updateMember(name string) {
 	})
 }
 
-// manage makes the manager, and waits until it sees the writer and counts on all readers.
+// manage creates the manager, and waits until it sees the writer and counts on all readers.
 func (e *suite) manage(durability string, names ...string) port.ManagerSpec {
 	e.t.Helper()
 	spec := port.ManagerSpec{Present: true, HA: true, Durability: durability}
@@ -261,7 +261,7 @@ func (e *suite) topology() port.Topology {
 	return top
 }
 
-// expectMembers wants exactly these.
+// expectMembers checks that the members are exactly these.
 func (e *suite) expectMembers(names ...string) port.Topology {
 	e.t.Helper()
 	top := e.topology()
@@ -284,7 +284,7 @@ func (e *suite) expectHA(want bool) port.Topology {
 	return top
 }
 
-// failover waits for a writer that is not this one.
+// failover waits for another writer than this one.
 func (e *suite) failover(old string) port.Topology {
 	e.t.Helper()
 	var top port.Topology

@@ -1,11 +1,11 @@
-// Package porttest is the exam of the ports: what every implementation promises
-// to the operator, whatever stands behind it.
+// Package porttest is the conformance suite of the ports: what every implementation promises to
+// the operator.
 //
-//	func TestPorts(t *testing.T) { porttest.Run(t, func(t *testing.T) porttest.Rig { … }) }
+//	func TestPorts(t *testing.T) { porttest.Run(t, func(t *testing.T) porttest.Fixture { … }) }
 //
-// Each question gets a world of its own, with nodes of its own, and fresh may
-// call t.Parallel. Time passes in Rig.Await only, so a simulator with a virtual
-// clock and real processes sit the same exam.
+// Each test case gets a fixture of its own, with nodes of its own, and fresh may call t.Parallel.
+// Time passes only in Fixture.Await, so a simulation with a virtual clock and real processes pass
+// the same tests.
 package porttest
 
 import (
@@ -19,41 +19,39 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// Fixture is a fresh world with its ports, and the hands that reach into it.
+// Fixture is a fresh set of ports, with functions that cause failures behind them.
 type Fixture struct {
 	Ports   port.Ports
-	Cluster port.Ref         // what the question is asked about; zero: exam/c
-	Now     func() time.Time // of the world
+	Cluster port.Ref         // the cluster under test; zero: porttest/c
+	Now     func() time.Time // the clock behind the ports
 
-	// Await lets time pass until holds gives nil, and fails the test after limit,
-	// which is time of the world.
+	// Await lets time pass until holds returns nil, and fails the test after limit, which is time
+	// of the clock behind the ports.
 	Await func(t *testing.T, limit time.Duration, what string, holds func() error)
-	// Kill ends an instance like a power cut: its engine and its agent are gone at
-	// once, and stay so until Instances.Ensure and Engine.Start.
+	// Kill ends an instance like a power cut: its engine and its agent are gone at once, and stay
+	// so until Instances.Ensure and Engine.Start.
 	Kill func(t *testing.T, id port.Ref)
-	// Break makes a node fail with all that stands on it; Mend brings it back.
-	Break, Mend func(t *testing.T, node string)
+	// Break makes a node fail with everything that runs on it; Repair brings the node back.
+	Break, Repair func(t *testing.T, node string)
 
-	// Reopen gives the ports of an operator that was started anew on the same
-	// world. nil: Ports.
+	// Reopen returns the ports of a restarted operator. nil: Ports.
 	Reopen func(t *testing.T) port.Ports
-	// Lose makes the next call be carried out and its answer be lost. nil: that
-	// question is not asked.
+	// Lose makes the next call take effect and lose its answer. nil: those test cases are skipped.
 	Lose func(t *testing.T)
-	// Insert commits a row in an instance and Rows reads all of them, sorted. nil:
-	// rows are not asked for.
+	// Insert commits a row in an instance, and Rows returns all of them, sorted. nil: those checks
+	// are skipped.
 	Insert func(id port.Ref, row string) error
 	Rows   func(id port.Ref) ([]string, error)
 
-	// Limit is how long any one thing may take, in time of the world: 2 minutes.
+	// Limit is how long any one step may take on the clock behind the ports. Default: 2 minutes.
 	Limit time.Duration
-	// Reload is a parameter that needs no restart, Restart one that does, each with
-	// a value that is not its default. Wrong is one that the engine does not take.
-	// Reload nil: parameters are not asked for.
+	// Reload is a parameter that needs no restart, Restart one that does, each with a value that
+	// is not its default. Wrong is one that the engine rejects. Reload nil: parameters are not
+	// tested.
 	Reload, Restart, Wrong map[string]string
 }
 
-// Run sits the exam.
+// Run runs the conformance suite.
 func Run(t *testing.T, fresh func(t *testing.T) Fixture) {
 	for _, q := range slices.Concat(storageCases, instanceCases, engineCases, managerCases) {
 		t.Run(q.name, func(t *testing.T) {
@@ -62,7 +60,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Fixture) {
 				r.Limit = 2 * time.Minute
 			}
 			if r.Cluster == (port.Ref{}) {
-				r.Cluster = port.Ref{Namespace: "exam", Name: "c", UID: "1"}
+				r.Cluster = port.Ref{Namespace: "porttest", Name: "c", UID: "1"}
 			}
 			if r.Reopen == nil {
 				r.Reopen = func(*testing.T) port.Ports { return r.Ports }
@@ -77,7 +75,7 @@ type testCase struct {
 	run  func(e *suite)
 }
 
-// suite is one question's world.
+// suite is the state of one test case.
 type suite struct {
 	Fixture
 	t     *testing.T
@@ -92,7 +90,7 @@ func (e *suite) must(what string, err error) {
 	}
 }
 
-// refused wants an error of this kind.
+// refused checks that err is of this kind.
 func (e *suite) refused(what string, err, kind error) {
 	e.t.Helper()
 	if !errors.Is(err, kind) {
@@ -105,12 +103,12 @@ func (e *suite) await(what string, holds func() error) {
 	e.Await(e.t, e.Limit, what, holds)
 }
 
-// instance is one as the operator asks for it: spread over nodes.
+// instance returns an instance as the operator requests it: spread over nodes.
 func (e *suite) instance(name string, kind port.Type) port.Instance {
 	return port.Instance{Name: name, ID: name, Type: kind, Spread: "kubernetes.io/hostname"}
 }
 
-// up makes an instance and waits until it can be asked.
+// up creates an instance and waits until its agent answers.
 func (e *suite) up(want port.Instance) port.Instance {
 	e.t.Helper()
 	var got port.Instance
@@ -173,7 +171,7 @@ func (e *suite) grant(writer string) {
 	e.must("grant", e.Ports.Storage.Grant(e.ctx, e.Cluster, writer, e.epoch))
 }
 
-// volume makes the volume.
+// volume creates the volume.
 func (e *suite) volume() {
 	e.t.Helper()
 	e.await("the volume is ready", func() error {
@@ -185,7 +183,7 @@ func (e *suite) volume() {
 	})
 }
 
-// writer makes the volume and the first writer.
+// writer creates the volume and the first writer.
 func (e *suite) writer(name string) {
 	e.t.Helper()
 	e.volume()
@@ -197,10 +195,10 @@ func (e *suite) writer(name string) {
 	e.writes(name, e.epoch)
 }
 
-// readers makes readers of a writer.
+// readers creates readers of a writer.
 func (e *suite) readers(writer string, names ...string) {
 	e.t.Helper()
-	for _, name := range names { // side by side
+	for _, name := range names { // in parallel
 		_, err := e.Ports.Instances.Ensure(e.ctx, e.Cluster, e.instance(name, port.Reader))
 		e.must("make "+name, err)
 	}
@@ -217,11 +215,11 @@ func (e *suite) readers(writer string, names ...string) {
 	}
 }
 
-// revive brings back what Kill has ended.
+// revive restarts what Kill has ended.
 func (e *suite) revive(name string, kind port.Type) {
 	e.t.Helper()
 	e.up(e.instance(name, kind))
-	e.updateMember(name) // it may stand at another address
+	e.updateMember(name) // it may have got another address
 	e.await("start of "+name, func() error { return e.Ports.Engine.Start(e.ctx, e.Cluster.Of(name)) })
 }
 

@@ -55,16 +55,16 @@ var storageCases = []testCase{
 			holds  int64
 		}{
 			{"a", 1, true, "a", 1},
-			{"a", 1, true, "a", 1},  // the same changes nothing
+			{"a", 1, true, "a", 1},  // repeating it changes nothing
 			{"b", 1, false, "a", 1}, // not newer
 			{"b", 3, true, "b", 3},
 			{"a", 2, false, "b", 3}, // lower
 			{"b", 2, false, "b", 3}, // lower, for the holder too
 			{"", 2, false, "b", 3},  // lower, for nobody too
-			{"b", 4, true, "b", 4},  // the holder may have a newer one
-			{"", 4, true, "", 4},    // taken away
+			{"b", 4, true, "b", 4},  // the holder may get a newer one
+			{"", 4, true, "", 4},    // revoked
 			{"", 4, true, "", 4},
-			{"b", 4, false, "", 4}, // and what was taken away is not given back by an old call
+			{"b", 4, false, "", 4}, // an old call does not give a revoked grant back
 			{"a", 5, true, "a", 5},
 		} {
 			what := fmt.Sprintf("grant of epoch %d to %q", step.epoch, step.writer)

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// Simulation is everything below the operator. All methods may be called from several goroutines.
+// Simulation simulates all ports. Its methods are safe for concurrent use.
 type Simulation struct {
 	o  Options
 	mu sync.Mutex
@@ -22,7 +22,7 @@ type Simulation struct {
 	seq      int64
 	calls    []Call
 	wrong    []string
-	quota    int // instances for which there is room; 0: any number
+	quota    int // number of instances for which there is room; 0: no limit
 }
 
 type node struct {
@@ -30,42 +30,42 @@ type node struct {
 	lostAt time.Time // zero: it answers
 }
 
-// cluster is what there is of one cluster.
+// cluster is the state of one cluster.
 type cluster struct {
 	ref       port.Ref
 	volume    volume
 	instances map[string]*instance
-	names     map[string]bool // all that were ever given
+	names     map[string]bool // all names that were ever used
 	manager   manager
 	strict    bool
-	members   []string // as the agents were told last
-	waits     []string // of them: one must have a commit before it is answered
-	acked     uint64   // bytes of log that clients were told are safe
-	split     bool     // two writers by order of the test
+	members   []string // the list that the agents know
+	waits     []string // the part of members of which one must have a commit before it is answered
+	acked     uint64   // bytes of log whose commits clients know as safe
+	split     bool     // the test ordered two writers
 }
 
 type volume struct {
 	port.Volume
-	at     time.Time // when the state comes to its end
+	at     time.Time // when the state ends
 	file   int64     // size of the file system
-	data   bool      // there is a database on it
+	data   bool      // it has a database
 	cloned bool
 	full   bool
 	broken string
-	lostAt time.Time // when the record of it was deleted; zero: it is there
+	lostAt time.Time // when its record was deleted; zero: the record exists
 }
 
 type instance struct {
 	port.Instance
-	upAt   time.Time // of Pending
-	goneAt time.Time // of Leaving
-	killed bool      // the place does not run until Ensure
-	lives  int       // how often it was made anew
+	upAt   time.Time // end of Pending
+	goneAt time.Time // end of Leaving
+	killed bool      // the instance does not run until Ensure
+	lives  int       // how often it was created
 	engine engine
 }
 
-// engine is the database inside an instance. Its position is that of its log
-// at `at`; a writer's log grows by a byte a microsecond of being written to.
+// engine is the database inside an instance. Its position is that of its log at the time `at`; the
+// log of a writer grows by a byte per microsecond.
 type engine struct {
 	installed   bool
 	installAt   time.Time
@@ -76,18 +76,18 @@ type engine struct {
 	started     time.Time
 	role        port.Role
 	promoteAt   time.Time
-	stopped     bool // it was told to stop, and stays so
+	stopped     bool // it was ordered to stop, and stays stopped
 	clean       bool
 	position    uint64
 	streamSince time.Time
-	lag         int64 // held behind by order of the test
+	lag         int64 // lag that the test ordered
 	upstream    string
-	upstreamAt  string // its address, as it was told
+	upstreamAt  string // address of the upstream, as it was told
 	timeline    int64
 	epoch       int64
 	params      map[string]string
-	pending     map[string]string // values that wait for a restart
-	wanted      map[string]string // as they were applied last
+	pending     map[string]string // values that need a restart
+	wanted      map[string]string // as they were last applied
 	unwilling   string            // why it does not start
 	code        string
 	message     string
@@ -102,19 +102,19 @@ type manager struct {
 	ha      bool
 	until   time.Time
 	members map[string]port.Member
-	missed  time.Time // since when there is no writer
-	sync    []string  // those the writer waits for
-	ask     []string  // those of whom one has each answered commit, if safe: longer than sync until one of that has caught up
+	missed  time.Time // since when the writer is missing
+	sync    []string  // the readers for which the writer waits
+	ask     []string  // the readers of which one has each answered commit, if safe; longer than sync until one of sync has caught up
 	safe    bool
-	of      int64                // the epoch whose writer was seen with them; 0: none was
-	seen    map[string]time.Time // when each reader streamed last
+	of      int64                // the epoch whose writer used this list; 0: none yet
+	seen    map[string]time.Time // when each reader last streamed
 	code    string
 	message string
 	writer  string
 	epoch   int64
 }
 
-// New makes a world.
+// New returns a simulation.
 func New(o Options) *Simulation {
 	o.fill()
 	w := &Simulation{o: o, nodes: map[string]*node{}, clusters: map[string]*cluster{}, hung: map[string]bool{}}
@@ -125,7 +125,7 @@ func New(o Options) *Simulation {
 	return w
 }
 
-// Ports are the four ports of the world.
+// Ports returns the four ports of the simulation.
 func (w *Simulation) Ports() port.Ports {
 	return port.Ports{Storage: storage{w}, Instances: instances{w}, Engine: engines{w}, Manager: managers{w}}
 }
@@ -140,21 +140,21 @@ func (w *Simulation) cluster(ref port.Ref) *cluster {
 	return c
 }
 
-// Calls are the calls so far, oldest first, as far as Options.Log keeps them.
+// Calls returns the calls so far, oldest first, as many as Options.Log keeps.
 func (w *Simulation) Calls() []Call {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.calls)
 }
 
-// ClearLog forgets the calls.
+// ClearLog clears the log of calls.
 func (w *Simulation) ClearLog() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls = nil
 }
 
-// Violations is what must never be, and was.
+// Violations returns what happened and must never happen.
 func (w *Simulation) Violations() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -168,7 +168,7 @@ func (w *Simulation) violation(c *cluster, format string, args ...any) {
 	}
 }
 
-// check looks for what must never be, after a call.
+// check looks for violations after a call.
 func (w *Simulation) check(c *cluster, call Call) {
 	if c.split {
 		return
@@ -193,19 +193,19 @@ func (c *cluster) sorted() []*instance {
 	return all
 }
 
-// cut reports an instance whose node does not answer.
+// cut reports whether the node of an instance does not answer.
 func (w *Simulation) cut(i *instance) bool {
 	n := w.nodes[i.Node]
 	return n != nil && !n.lostAt.IsZero()
 }
 
-// up reports an instance whose agent answers.
+// up reports whether the agent of an instance answers.
 func (w *Simulation) up(i *instance) bool {
 	return i != nil && i.State == port.Up && !w.cut(i)
 }
 
-// accepts reports an engine that takes writes: a primary under the grant, or
-// one that is cut off and believes so for a while.
+// accepts reports whether an engine accepts writes: it is a primary under the grant, or it is cut
+// off and does not know for a while that it lost the grant.
 func (w *Simulation) accepts(c *cluster, i *instance) bool {
 	e := &i.engine
 	now := w.o.Now()
@@ -221,13 +221,13 @@ func (w *Simulation) accepts(c *cluster, i *instance) bool {
 	return c.volume.Writer == i.Name && c.volume.Epoch == e.epoch && (c.volume.lostAt.IsZero() || now.Before(c.volume.lostAt.Add(w.o.Grant)))
 }
 
-// ready reports an engine that answers SQL, wherever it stands.
+// ready reports whether an engine answers SQL, on whatever node.
 func (w *Simulation) ready(i *instance) bool {
 	now := w.o.Now()
 	return w.up(i) && i.engine.running && !now.Before(i.engine.startAt) && !now.Before(i.engine.promoteAt)
 }
 
-// writer is the instance that takes writes and can be asked.
+// writer returns the instance that accepts writes and can be called.
 func (w *Simulation) writer(c *cluster) *instance {
 	for _, i := range c.sorted() {
 		if w.ready(i) && w.accepts(c, i) {
@@ -237,13 +237,13 @@ func (w *Simulation) writer(c *cluster) *instance {
 	return nil
 }
 
-// known reports an instance that the manager finds at the address it was told.
+// known reports whether an instance is at the address that the manager was told.
 func (c *cluster) known(i *instance) bool {
 	m, member := c.manager.members[i.Name]
 	return member && (m.Address == "" || m.Address == i.Address)
 }
 
-// point tells a follower of its source, and where that is.
+// point tells a follower its source and the source's address.
 func (c *cluster) point(i *instance, to string, since time.Time) {
 	e, address := &i.engine, ""
 	if up := c.instances[to]; up != nil {
@@ -254,13 +254,13 @@ func (c *cluster) point(i *instance, to string, since time.Time) {
 	}
 }
 
-// streams reports a follower whose source is a writer at work.
+// streams reports whether the source of a follower is a running writer.
 func (w *Simulation) streams(c *cluster, i *instance) bool {
 	up := c.instances[i.engine.upstream]
 	return w.ready(i) && i.engine.role == port.Follower && up != nil && i.engine.upstreamAt == up.Address && w.ready(up) && up.engine.role == port.Primary && w.accepts(c, up)
 }
 
-// lagOf is how far a follower is behind what it has received, -1 if that is not known.
+// lagOf returns how far a follower is behind what it has received; -1 if unknown.
 func (w *Simulation) lagOf(c *cluster, i *instance) int64 {
 	if !w.streams(c, i) {
 		return -1

@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// touch changes a cluster behind the operator's back.
+// touch changes a cluster without a call of the operator.
 func (w *Simulation) touch(ref port.Ref, change func(c *cluster)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -24,14 +24,14 @@ func (w *Simulation) changeInstance(ref port.Ref, name string, change func(c *cl
 	})
 }
 
-// KillEngine ends an engine's process. Nobody starts it again by himself.
+// KillEngine ends the process of an engine. Nothing restarts it without a call.
 func (w *Simulation) KillEngine(ref port.Ref, name string) {
 	w.changeInstance(ref, name, func(_ *cluster, i *instance) {
 		i.engine.running, i.engine.role, i.engine.clean, i.engine.stopped = false, port.NoRole, false, true
 	})
 }
 
-// BreakEngine kills an engine and keeps it from starting; an empty reason mends it.
+// BreakEngine kills an engine and keeps it from starting; an empty reason ends that.
 func (w *Simulation) BreakEngine(ref port.Ref, name, reason string) {
 	w.changeInstance(ref, name, func(_ *cluster, i *instance) {
 		if i.engine.unwilling = reason; reason != "" {
@@ -41,17 +41,17 @@ func (w *Simulation) BreakEngine(ref port.Ref, name, reason string) {
 	})
 }
 
-// KillInstance stops the place an engine runs in, until it is ensured again. Its data stay.
+// KillInstance stops an instance until it is ensured again. Its data stay.
 func (w *Simulation) KillInstance(ref port.Ref, name string) {
 	w.changeInstance(ref, name, func(_ *cluster, i *instance) { i.killed, i.engine.clean = true, false })
 }
 
-// DropInstance takes an instance away with its data.
+// DropInstance deletes an instance with its data.
 func (w *Simulation) DropInstance(ref port.Ref, name string) {
 	w.touch(ref, func(c *cluster) { delete(c.instances, name) })
 }
 
-// LoseNode cuts a node off: what runs there goes on for a while, unseen.
+// LoseNode cuts a node off: what runs there goes on for a while, unobserved.
 func (w *Simulation) LoseNode(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,7 +75,7 @@ func (w *Simulation) ReturnNode(name string) {
 	}
 }
 
-// Cordon says whether a node takes new instances.
+// Cordon sets whether a node accepts new instances.
 func (w *Simulation) Cordon(name string, cordoned bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -84,36 +84,36 @@ func (w *Simulation) Cordon(name string, cordoned bool) {
 	}
 }
 
-// SetCapacity changes how many instances a node takes; 0: no limit.
+// SetCapacity sets how many instances a node accepts; 0: no limit.
 func (w *Simulation) SetCapacity(perNode int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.o.PerNode = perNode
 }
 
-// Lag holds a follower so many bytes behind; 0 lets it catch up.
+// Lag keeps a follower this many bytes behind; 0 lets it catch up.
 func (w *Simulation) Lag(ref port.Ref, name string, bytes int64) {
 	w.changeInstance(ref, name, func(_ *cluster, i *instance) { i.engine.lag = bytes })
 }
 
-// Fill leaves the volume without space, until it is made larger.
+// Fill fills the volume until it is grown.
 func (w *Simulation) Fill(ref port.Ref) { w.touch(ref, func(c *cluster) { c.volume.full = true }) }
 
-// Free gives the volume space again, as when somebody has removed data.
+// Free gives the volume space again, as if somebody had removed data.
 func (w *Simulation) Free(ref port.Ref) { w.touch(ref, func(c *cluster) { c.volume.full = false }) }
 
-// Misplace lets the record of an instance name another place.
+// Misplace makes the record of an instance name another place.
 func (w *Simulation) Misplace(ref port.Ref, name, id string) {
 	w.changeInstance(ref, name, func(_ *cluster, i *instance) { i.ID = id })
 }
 
-// BreakVolume makes the volume unusable; an empty reason mends it.
+// BreakVolume makes the volume unusable; an empty reason ends that.
 func (w *Simulation) BreakVolume(ref port.Ref, reason string) {
 	w.touch(ref, func(c *cluster) { c.volume.broken = reason })
 }
 
-// LoseGrant deletes the record of who may write. A writer goes on until it would
-// have to renew.
+// LoseGrant deletes the record of who may write. A writer continues until it would have to renew
+// its lease.
 func (w *Simulation) LoseGrant(ref port.Ref) {
 	w.touch(ref, func(c *cluster) {
 		if c.volume.State != "" && c.volume.lostAt.IsZero() {
@@ -122,12 +122,12 @@ func (w *Simulation) LoseGrant(ref port.Ref) {
 	})
 }
 
-// BreakManager keeps the manager from answering, until it is made anew.
+// BreakManager keeps the manager from answering until it is created again.
 func (w *Simulation) BreakManager(ref port.Ref) {
 	w.touch(ref, func(c *cluster) { c.manager.broken = true })
 }
 
-// DropManager takes the manager away.
+// DropManager deletes the manager.
 func (w *Simulation) DropManager(ref port.Ref) {
 	w.touch(ref, func(c *cluster) { c.manager = manager{members: map[string]port.Member{}} })
 }
@@ -140,14 +140,14 @@ func (w *Simulation) SplitBrain(ref port.Ref, name string) {
 	})
 }
 
-// Hang lets all calls about a cluster hang, or no longer.
+// Hang makes all calls about a cluster hang, or ends that.
 func (w *Simulation) Hang(ref port.Ref, hung bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.hung[ref.Namespace+"/"+ref.Name] = hung
 }
 
-// Instances are the instances of a cluster, without a call.
+// Instances returns the instances of a cluster, without a call.
 func (w *Simulation) Instances(ref port.Ref) []port.Instance {
 	var all []port.Instance
 	w.touch(ref, func(c *cluster) {
@@ -158,7 +158,7 @@ func (w *Simulation) Instances(ref port.Ref) []port.Instance {
 	return all
 }
 
-// Writer is the name of the instance that accepts writes, "" if none does.
+// Writer returns the name of the instance that accepts writes, "" if there is none.
 func (w *Simulation) Writer(ref port.Ref) (name string) {
 	w.touch(ref, func(c *cluster) {
 		if i := w.writer(c); i != nil {
@@ -168,7 +168,7 @@ func (w *Simulation) Writer(ref port.Ref) (name string) {
 	return name
 }
 
-// Streaming are the names of the followers that stream from the writer.
+// Streaming returns the names of the followers that stream from the writer.
 func (w *Simulation) Streaming(ref port.Ref) (names []string) {
 	w.touch(ref, func(c *cluster) {
 		for _, i := range c.sorted() {
@@ -180,19 +180,19 @@ func (w *Simulation) Streaming(ref port.Ref) (names []string) {
 	return names
 }
 
-// Topology is the manager's, without a call.
+// Topology returns the topology of the manager, without a call.
 func (w *Simulation) Topology(ref port.Ref) (t port.Topology) {
 	w.touch(ref, func(c *cluster) { t = w.topology(c) })
 	return t
 }
 
-// Volume is the volume, without a call.
+// Volume returns the volume, without a call.
 func (w *Simulation) Volume(ref port.Ref) (v port.Volume) {
 	w.touch(ref, func(c *cluster) { v = c.volume.seen() })
 	return v
 }
 
-// Parameters are those an engine runs with.
+// Parameters returns the parameters with which an engine runs.
 func (w *Simulation) Parameters(ref port.Ref, name string) (params map[string]string) {
 	w.changeInstance(ref, name, func(_ *cluster, i *instance) { params = i.engine.params })
 	return params
