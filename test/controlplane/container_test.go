@@ -33,7 +33,8 @@ func emptyDir(s *corev1.PodSpec, mounts ...*corev1.Container) {
 func TestInitContainersRunInOrder(t *testing.T) {
 	p, k := processes(t)
 	ns := p.Namespace(t)
-	create(t, p, ns, shell("s", "echo main >> /data/order; test -e /data/side && cat /data/order", func(s *corev1.PodSpec, c *corev1.Container) {
+	// A sidecar without a probe has started with its process: its first command may be later than main's.
+	create(t, p, ns, shell("s", "echo main >> /data/order; until test -e /data/side; do sleep 0.1; done; cat /data/order", func(s *corev1.PodSpec, c *corev1.Container) {
 		init := func(name, script string, policy *corev1.ContainerRestartPolicy) corev1.Container {
 			i := corev1.Container{Name: name, Image: "shell:test", Command: []string{"sh", "-c", script}, RestartPolicy: policy}
 			i.VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
