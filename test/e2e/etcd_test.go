@@ -72,7 +72,9 @@ func TestEtcdClusterFromYAML(t *testing.T) {
 	})
 	t.Run("TheRunGoesOnAfterKill9", func(t *testing.T) {
 		history := facts.Histories["ScaleOut after the crash"]
-		inOrder(t, history, "StepDone Add[demo-6]/Join/Add", "StepLost", "StepDone Add[demo-6]/Join/Promote", "StepDone Add[demo-7]/Verify/Healthy", "RunSucceeded")
+		// On a busy machine the kill may come after the first new member was promoted.
+		inOrder(t, history, "StepDone Add[demo-6]/Join/Add", "StepLost", "StepDone Add[demo-7]/Verify/Healthy", "RunSucceeded")
+		inOrder(t, history, "StepDone Add[demo-6]/Join/Add", "StepDone Add[demo-6]/Join/Promote", "StepDone Add[demo-7]/Verify/Healthy")
 		for i, e := range history {
 			if e.Seq != i+1 {
 				t.Fatalf("event %d has number %d", i+1, e.Seq)
