@@ -19,16 +19,16 @@ import (
 // listener records the calls of the hook, and fails as configured.
 type listener struct {
 	flow *wfengine.WfRuntime
-	to   *heard
+	to   *recorder
 }
 
-type heard struct {
+type recorder struct {
 	mu    sync.Mutex
 	lines []string
 	fail  func(line string) error
 }
 
-func (h *heard) factory(flow *wfengine.WfRuntime) (wfengine.WfHook, error) {
+func (h *recorder) factory(flow *wfengine.WfRuntime) (wfengine.WfHook, error) {
 	return &listener{flow, h}, nil
 }
 
@@ -57,7 +57,7 @@ func (l *listener) OnStepCompleted(s *wfengine.StepRuntime) error {
 	return l.tell("%s %s", s.StepStatus, s.StepName)
 }
 
-func (h *heard) want(t *testing.T, lines ...string) {
+func (h *recorder) want(t *testing.T, lines ...string) {
 	t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -70,7 +70,7 @@ func (h *heard) want(t *testing.T, lines ...string) {
 // The order of hook calls; they are complete when a call returns.
 func TestHooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &heard{}
+		h := &recorder{}
 		l := newHarness(t, func(l *harness) { l.hook = h.factory })
 		l.on("First", times(1, errors.New("not ready")))
 		l.on("Second", times(1, wfengine.NewWaitingError()))
@@ -97,7 +97,7 @@ func TestHooksCannotHarm(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := newHarness(t, func(l *harness) { l.hook = (&heard{fail: fail}).factory })
+				l := newHarness(t, func(l *harness) { l.hook = (&recorder{fail: fail}).factory })
 				l.on("Second", times(1, wfengine.NewInterruptError("R", "m")))
 				if is, _ := define.IsInterruptError(l.pass()); !is {
 					t.Error("it was not interrupted")

@@ -48,18 +48,18 @@ func wakeResources(ctx context.Context, store *kubestore.Store) {
 		case <-ctx.Done():
 			return
 		case id := <-store.Wake():
-			w.look(ctx, id)
+			w.checkRun(ctx, id)
 		case <-retry:
 			for id := range w.again {
-				w.look(ctx, id)
+				w.checkRun(ctx, id)
 			}
 		}
 	}
 }
 
-// look wakes the resource of a run; an empty id means all runs, because the notification did not
+// checkRun wakes the resource of a run; an empty id means all runs, because the notification did not
 // name one.
-func (w *waker) look(ctx context.Context, id string) {
+func (w *waker) checkRun(ctx context.Context, id string) {
 	delete(w.again, id)
 	ids := []string{id}
 	if id == "" {
@@ -83,7 +83,7 @@ func (w *waker) look(ctx context.Context, id string) {
 func (w *waker) failed(ctx context.Context, id string, err error) {
 	if ctx.Err() == nil {
 		w.again[id] = true
-		slog.Warn("a resource could not be told of a request for its flow; it is tried again", "run", id, "error", err)
+		slog.Warn("a request for a flow could not be written to its resource; it is retried", "run", id, "error", err)
 	}
 }
 
