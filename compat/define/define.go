@@ -1,6 +1,5 @@
-// Package define holds the words that steps, flows and resources share:
-// configuration keys, and the two errors with which a step stops its flow or
-// lets it wait.
+// Package define has the definitions that steps, flows and resources share: configuration keys,
+// and the two errors with which a step interrupts its flow or makes it wait.
 package define
 
 import (
@@ -8,27 +7,27 @@ import (
 	"fmt"
 )
 
-// WFConfKey names an item of a manager's configuration.
+// WFConfKey is the key of an item in a manager's configuration.
 type WFConfKey string
 
-// The keys. The first six have defaults in [DefaultWfConf]; the others are read
-// as Go durations or numbers, and an empty one has the default that stands here.
+// The keys. The first six have defaults in [DefaultWfConf]. The others are Go durations or
+// numbers; an empty one has the default given here.
 const (
-	WorkFlowResourceName      WFConfKey = "WorkFlowResourceName"      // key of the resource's name in the context of steps
-	WorkFlowResourceNameSpace WFConfKey = "WorkFlowResourceNameSpace" // and of its namespace
+	WorkFlowResourceName      WFConfKey = "WorkFlowResourceName"      // context key of the resource's name
+	WorkFlowResourceNameSpace WFConfKey = "WorkFlowResourceNameSpace" // context key of the resource's namespace
 	WFInterruptReason         WFConfKey = "WFInterruptReason"         // annotation: why a flow was interrupted
-	WFInterruptMessage        WFConfKey = "WFInterruptMessage"        // annotation: the message of it
-	WFInterruptPrevious       WFConfKey = "WFInterruptPrevious"       // annotation: the state to go back to
-	WFInterruptToRecover      WFConfKey = "WFInterruptToRecover"      // annotation: true lets the flow go on
+	WFInterruptMessage        WFConfKey = "WFInterruptMessage"        // annotation: the message of the interruption
+	WFInterruptPrevious       WFConfKey = "WFInterruptPrevious"       // annotation: the state before the interruption
+	WFInterruptToRecover      WFConfKey = "WFInterruptToRecover"      // annotation: true lets the flow continue
 
-	WFStepTimeout   WFConfKey = "WFStepTimeout"   // of one attempt; default 24h
-	WFRetryAttempts WFConfKey = "WFRetryAttempts" // failures in a row of one step until its flow is interrupted; default 10
-	WFRetryFirst    WFConfKey = "WFRetryFirst"    // delay before the second attempt, doubled each time; default 1s
-	WFRetryLongest  WFConfKey = "WFRetryLongest"  // longest such delay; default 1m
-	WFCancelEvery   WFConfKey = "WFCancelEvery"   // how often a resource is asked IsCancelled; default 5s
+	WFStepTimeout   WFConfKey = "WFStepTimeout"   // limit for one attempt; default 24h
+	WFRetryAttempts WFConfKey = "WFRetryAttempts" // failures of one step in a row before its flow is interrupted; default 10
+	WFRetryFirst    WFConfKey = "WFRetryFirst"    // delay before the second attempt, doubled for each further one; default 1s
+	WFRetryLongest  WFConfKey = "WFRetryLongest"  // limit for this delay; default 1m
+	WFCancelEvery   WFConfKey = "WFCancelEvery"   // how often IsCancelled of a resource is called; default 5s
 )
 
-// DefaultWfConf is what a manager begins with. Each manager has a copy.
+// DefaultWfConf is the initial configuration of a manager. Each manager has its own copy.
 var DefaultWfConf = map[WFConfKey]string{
 	WorkFlowResourceName:      "_resourceName",
 	WorkFlowResourceNameSpace: "_resourceNameSpace",
@@ -38,39 +37,39 @@ var DefaultWfConf = map[WFConfKey]string{
 	WFInterruptToRecover:      "interrupt.recover",
 }
 
-// InterruptError stops a flow until someone lets it go on.
+// InterruptError interrupts a flow until somebody resumes it.
 type InterruptError struct {
-	Reason   string // a code; that of a declared fault brings its remedy along
+	Reason   string // a code; the remedy of a declared fault with this code is reported with it
 	ErrorMsg string
 }
 
-// Error tells reason and message.
+// Error returns reason and message.
 func (e *InterruptError) Error() string {
 	return fmt.Sprintf("reason: %s, message: %s", e.Reason, e.ErrorMsg)
 }
 
-// NewInterruptError makes one.
+// NewInterruptError returns an InterruptError.
 func NewInterruptError(reason, msg string) error {
 	return &InterruptError{Reason: reason, ErrorMsg: msg}
 }
 
-// IsInterruptError finds an InterruptError in what err wraps.
+// IsInterruptError finds an InterruptError in the chain of err.
 func IsInterruptError(err error) (bool, *InterruptError) {
 	var found *InterruptError
 	is := errors.As(err, &found)
 	return is, found
 }
 
-// WaitingError lets a flow wait at its step, without a failure.
+// WaitingError makes a flow wait at its step. It does not count as a failure.
 type WaitingError struct{}
 
-// Error says that it is no failure.
+// Error implements error.
 func (e *WaitingError) Error() string { return "the step waits for something to be ready" }
 
-// NewWaitingError makes one.
+// NewWaitingError returns a WaitingError.
 func NewWaitingError() error { return &WaitingError{} }
 
-// IsWaitingError finds a WaitingError in what err wraps.
+// IsWaitingError finds a WaitingError in the chain of err.
 func IsWaitingError(err error) bool {
 	var found *WaitingError
 	return errors.As(err, &found)

@@ -1,4 +1,4 @@
-// Package implement is the base of resources that are objects of Kubernetes.
+// Package implement has the base type of resources that are Kubernetes objects.
 package implement
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/compat/statemachine"
 )
 
-// IKubeResource is a resource that is an object of Kubernetes.
+// IKubeResource is a resource that is a Kubernetes object.
 type IKubeResource interface {
 	statemachine.StateResource
 	GetScheme() *runtime.Scheme
@@ -18,42 +18,40 @@ type IKubeResource interface {
 	Update() error
 }
 
-// NotImplementError is what the methods of KubeResource answer that its users
-// have to write.
+// NotImplementError is the error of the methods of KubeResource that its users have to implement.
 var NotImplementError = errors.New("the resource has to implement this method") //nolint:errname,revive,staticcheck // the name is part of the interface that is kept
 
-// KubeResource is embedded by resources. Fetch, GetState, UpdateState, Update,
-// GetScheme and IsCancelled are theirs to write.
+// KubeResource is embedded in resources, which implement Fetch, GetState, UpdateState, Update,
+// GetScheme and IsCancelled themselves.
 type KubeResource struct {
 	Resource metav1.Object
 }
 
-// GetName is the object's name.
+// GetName returns the object's name.
 func (r *KubeResource) GetName() string { return r.Resource.GetName() }
 
-// GetNamespace is the object's namespace.
+// GetNamespace returns the object's namespace.
 func (r *KubeResource) GetNamespace() string { return r.Resource.GetNamespace() }
 
-// GetResource is the object.
+// GetResource returns the object.
 func (r *KubeResource) GetResource() metav1.Object { return r.Resource }
 
-// GetState answers StateNil.
+// GetState returns StateNil.
 func (r *KubeResource) GetState() statemachine.State { return statemachine.StateNil }
 
-// UpdateState answers NotImplementError.
+// UpdateState returns NotImplementError.
 func (r *KubeResource) UpdateState(statemachine.State) (statemachine.StateResource, error) {
 	return nil, NotImplementError
 }
 
-// Update answers NotImplementError.
+// Update returns NotImplementError.
 func (r *KubeResource) Update() error { return NotImplementError }
 
-// Fetch answers NotImplementError.
+// Fetch returns NotImplementError.
 func (r *KubeResource) Fetch() (statemachine.StateResource, error) { return nil, NotImplementError }
 
-// GetScheme answers nil.
+// GetScheme returns nil.
 func (r *KubeResource) GetScheme() *runtime.Scheme { return nil }
 
-// IsCancelled answers true: a resource that does not say otherwise has no flow
-// carried out.
+// IsCancelled returns true, so that a resource that does not implement it runs no flow.
 func (r *KubeResource) IsCancelled() bool { return true }

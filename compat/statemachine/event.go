@@ -1,18 +1,18 @@
 package statemachine
 
-// EventName names what can happen to a resource.
+// EventName is the name of an event.
 type EventName string
 
-// Event is what a checker has found, with the parameters for the flow.
+// Event is the result of an EventChecker, with the parameters of the flow.
 type Event struct {
 	Name   EventName
 	Params map[string]interface{}
 }
 
-// CreateEvent makes an event.
+// CreateEvent returns an event.
 func CreateEvent(name EventName, params map[string]interface{}) *Event {
 	return &Event{Name: name, Params: params}
 }
 
-// EventChecker looks whether an event is due; nil: it is not.
+// EventChecker returns an event if it is due, otherwise nil.
 type EventChecker func(resource StateResource) (*Event, error)

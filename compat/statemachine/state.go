@@ -1,9 +1,9 @@
 package statemachine
 
-// State is where a resource stands.
+// State is the state of a resource.
 type State string
 
-// The states that the library itself speaks of.
+// The states that the library itself uses.
 const (
 	StateRunning   State = "Running"
 	StateCreating  State = "Creating"
@@ -13,8 +13,8 @@ const (
 	StateNil       State = ""
 )
 
-// StateResource is what a machine works on. Fetch must read the newest version,
-// not a cache: a machine that sees an old state does old work.
+// StateResource is a resource with a state. Fetch must read the newest version, not a cache: a
+// machine that reads an old state repeats old work.
 type StateResource interface {
 	GetName() string
 	GetNamespace() string
@@ -24,13 +24,13 @@ type StateResource interface {
 	IsCancelled() bool
 }
 
-// StateMainEnter is what is done in a state.
+// StateMainEnter is the work of a state.
 type StateMainEnter interface {
 	MainEnter(obj StateResource) error
 	GetName() string
 }
 
-// work is the main enter of a state that works.
+// work is the main enter of an unstable state.
 type work struct {
 	name  string
 	enter func(StateResource) error
@@ -39,7 +39,7 @@ type work struct {
 func (w *work) MainEnter(obj StateResource) error { return w.enter(obj) }
 func (w *work) GetName() string                   { return w.name }
 
-// rest is the main enter of a stable state: it looks for events.
+// rest is the main enter of a stable state: it checks for events.
 type rest struct {
 	machine *StateMachine
 	state   State
@@ -47,8 +47,8 @@ type rest struct {
 
 func (r *rest) GetName() string { return "stable " + string(r.state) }
 
-// MainEnter goes to the next state when an event is due. What is to be done
-// there is left to the pass that the change of state brings about.
+// MainEnter moves to the next state if an event is due. The change of state causes another pass,
+// which does the work of that state.
 func (r *rest) MainEnter(obj StateResource) error {
 	_, err := r.machine.CheckSetStateTranslate(r.state, obj)
 	return err

@@ -1,5 +1,5 @@
-// Package statemachine is the state machine of the PolarDB Stack workflow
-// library, on Pawl's: stable states look for events, the others work.
+// Package statemachine is the state machine of the PolarDB Stack workflow library, implemented
+// with Pawl's: stable states check for events, the others do work.
 //
 //	sm := statemachine.CreateStateMachineInstance("dbcluster")
 //	sm.RegisterStableState(statemachine.StateRunning, statemachine.StateInterrupt, statemachine.StateInit)
@@ -30,8 +30,8 @@ type transition struct {
 	to    State
 }
 
-// StateMachine holds the states of one type of resource. It is safe for
-// concurrent use; resources of one name in one namespace take turns.
+// StateMachine has the states of one type of resource. It is safe for concurrent use. Calls for
+// resources with the same name and namespace run one after the other.
 type StateMachine struct {
 	ResourceType string
 	Logger       logr.Logger
@@ -42,10 +42,10 @@ type StateMachine struct {
 	transitions map[State][]transition
 }
 
-// turns are shared by all machines, as two may be made for one type.
+// turns are shared by all machines, because there may be two for one type.
 var turns turn.Turns
 
-// CreateStateMachineInstance makes the machine of a type of resource.
+// CreateStateMachineInstance returns the machine of a type of resource.
 func CreateStateMachineInstance(resourceType string) *StateMachine {
 	return &StateMachine{
 		ResourceType: resourceType,
@@ -54,8 +54,7 @@ func CreateStateMachineInstance(resourceType string) *StateMachine {
 	}
 }
 
-// RegisterIgnoreEvents names the events that are not acted on, in place of
-// those that were named before.
+// RegisterIgnoreEvents sets the events that the machine ignores. It replaces earlier ones.
 func (sm *StateMachine) RegisterIgnoreEvents(ignoreEvents []string) *StateMachine {
 	sm.mu.Lock()
 	defer sm.mu.Unlock()
@@ -63,7 +62,7 @@ func (sm *StateMachine) RegisterIgnoreEvents(ignoreEvents []string) *StateMachin
 	return sm
 }
 
-// RegisterLogger sets where the machine logs to.
+// RegisterLogger sets the logger of the machine.
 func (sm *StateMachine) RegisterLogger(logger logr.Logger) *StateMachine {
 	sm.mu.Lock()
 	defer sm.mu.Unlock()
@@ -71,14 +70,14 @@ func (sm *StateMachine) RegisterLogger(logger logr.Logger) *StateMachine {
 	return sm
 }
 
-// RegisterStableState adds states that rest until an event is due.
+// RegisterStableState adds stable states.
 func (sm *StateMachine) RegisterStableState(states ...State) {
 	for _, state := range states {
 		sm.register(state, &rest{machine: sm, state: state})
 	}
 }
 
-// RegisterStateMainEnter says what is done in a state that works.
+// RegisterStateMainEnter sets the work of an unstable state.
 func (sm *StateMachine) RegisterStateMainEnter(state State, action func(obj StateResource) error) {
 	sm.register(state, &work{name: string(state), enter: action})
 }
@@ -92,8 +91,8 @@ func (sm *StateMachine) register(state State, enter StateMainEnter) {
 	sm.enters[state] = enter
 }
 
-// RegisterStateTranslate adds a way out of a stable state. The ways are tried in
-// the order in which they were added.
+// RegisterStateTranslate adds a transition from a stable state. Transitions are checked in the
+// order in which they were added.
 func (sm *StateMachine) RegisterStateTranslate(beforeState State, eventChecker EventChecker, afterState State) {
 	sm.mu.Lock()
 	defer sm.mu.Unlock()
@@ -103,16 +102,15 @@ func (sm *StateMachine) RegisterStateTranslate(beforeState State, eventChecker E
 	sm.transitions[beforeState] = append(sm.transitions[beforeState], transition{eventChecker, afterState})
 }
 
-// RegisterStateTranslateMainEnter adds a way out of a stable state, and what is
-// done where it leads.
+// RegisterStateTranslateMainEnter adds a transition from a stable state, and the work of the state
+// to which it leads.
 func (sm *StateMachine) RegisterStateTranslateMainEnter(beforeState State, eventChecker EventChecker, afterState State, action func(obj StateResource) error) {
 	sm.RegisterStateTranslate(beforeState, eventChecker, afterState)
 	sm.RegisterStateMainEnter(afterState, action)
 }
 
-// DoStateMainEnter does what the resource's state asks for: one pass, on the
-// newest version of it. A resource that is gone is no error. Passes over one
-// resource do not overlap.
+// DoStateMainEnter makes one pass for the state of the resource, on its newest version. A missing
+// resource is not an error. Passes over one resource do not overlap.
 func (sm *StateMachine) DoStateMainEnter(obj StateResource) (err error) {
 	leave, err := turns.Take(context.Background(), sm.ResourceType+"/"+obj.GetNamespace()+"/"+obj.GetName())
 	if err != nil {
@@ -122,7 +120,7 @@ func (sm *StateMachine) DoStateMainEnter(obj StateResource) (err error) {
 	defer turn.Guard(&err)
 	newest, err := obj.Fetch()
 	if apierrors.IsNotFound(err) {
-		return nil // whatever was wanted of it is moot
+		return nil // the resource is gone
 	}
 	if err != nil {
 		return err
@@ -144,11 +142,11 @@ func (sm *StateMachine) DoStateMainEnter(obj StateResource) (err error) {
 	return enter.MainEnter(newest)
 }
 
-// CheckSetStateTranslate looks for a due event of a stable state and writes the
-// state it leads to. StateNil: none is due, or the first one is ignored.
+// CheckSetStateTranslate checks for a due event of a stable state and writes the state to which it
+// leads. It returns StateNil if no event is due, or if the first one is ignored.
 //
-// A checker that fails, or panics, does not keep those behind it from being
-// asked. Its error is the answer if no event is found.
+// If a checker fails or panics, the later ones are still called. Its error is returned if no event
+// is found.
 func (sm *StateMachine) CheckSetStateTranslate(nowState State, obj StateResource) (State, error) {
 	sm.mu.RLock()
 	ways := slices.Clone(sm.transitions[nowState])
@@ -182,9 +180,9 @@ type finding struct {
 	to    State
 }
 
-// choose lets Pawl's machine take the first way whose event is due. A way leads
-// to a place of its own there, for two of them may lead to one state, and one
-// back to where it began.
+// choose makes Pawl's machine take the first transition whose event is due. In that machine each
+// transition leads to a state of its own, because two of them may lead to one state, and one may
+// lead back to where it began.
 func choose(from State, ways []transition, obj StateResource) (found *finding, failures []error) {
 	const here = machine.State("here")
 	table := machine.Table[StateResource]{Name: "classic", Initial: here, States: map[machine.State]machine.StateSpec[StateResource]{}}

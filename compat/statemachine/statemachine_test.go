@@ -114,8 +114,8 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// A change of state ends the pass: what is done in the new state waits for the
-// next one. Both registrations in one call are those one by one.
+// A change of state ends the pass: the work of the new state is left to the next one. Both
+// registrations in one call are the same as one by one.
 func TestTranslateMainEnter(t *testing.T) {
 	entered := 0
 	sm := statemachine.CreateStateMachineInstance("thing")
@@ -132,8 +132,8 @@ func TestTranslateMainEnter(t *testing.T) {
 	}
 }
 
-// Passes over one resource take turns; other resources, and the same name of
-// another type, do not wait. (Defect 20: the lock knew the name only.)
+// Passes over one resource do not overlap; other resources, and the same name of another type, do
+// not wait. (Defect 20: the lock used the name only.)
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var at, most atomic.Int32
@@ -180,7 +180,7 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// Defect 32: a resource that is gone is not tried for ever.
+// Defect 32: a missing resource is not retried forever.
 func TestGone(t *testing.T) {
 	sm := statemachine.CreateStateMachineInstance("thing")
 	sm.RegisterStableState(statemachine.StateRunning)
@@ -189,7 +189,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// A panic is the fault PANIC and keeps its stack.
+// A panic becomes the fault PANIC with its stack.
 func TestPanicIsAFault(t *testing.T) {
 	sm := statemachine.CreateStateMachineInstance("thing")
 	sm.RegisterStateMainEnter(statemachine.StateCreating, func(statemachine.StateResource) error { panic("work") })
@@ -197,7 +197,7 @@ func TestPanicIsAFault(t *testing.T) {
 	if fault.Of(err) != fault.Panic || fault.Details(err)["stack"] == nil {
 		t.Errorf("%v with %v", err, fault.Details(err))
 	}
-	// The turn was given back.
+	// The lock was released.
 	if err := sm.DoStateMainEnter(&object{name: "a", state: statemachine.StateCreating}); fault.Of(err) != fault.Panic {
 		t.Error(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// MapMerge gives a new map of both; what both have is taken from the second.
+// MapMerge returns a new map with the items of both; for common keys it uses the second.
 func MapMerge(m1, m2 map[string]interface{}) map[string]interface{} {
 	merged := map[string]interface{}{}
 	maps.Copy(merged, m1)
@@ -14,7 +14,7 @@ func MapMerge(m1, m2 map[string]interface{}) map[string]interface{} {
 	return merged
 }
 
-// MaxIntSlice gives the largest number, 0 of none.
+// MaxIntSlice returns the largest number, 0 of none.
 func MaxIntSlice(v []int) int {
 	if len(v) == 0 {
 		return 0

@@ -1,6 +1,6 @@
-// Package wfengine is the workflow engine of the PolarDB Stack workflow library,
-// on Pawl's: flow files of that library, steps of that form, and the calls its
-// operators make in Reconcile.
+// Package wfengine is the workflow engine of the PolarDB Stack workflow library, implemented with
+// Pawl's: it runs flow files and steps of that library, and has the calls that its operators make
+// in Reconcile.
 //
 //	manager, err := wfengine.CreateWfManager("dbcluster", "./workflow", wfengine.CreateDefaultWfMetaLoader,
 //		wfengine.CreateDefaultWorkflowHook, wfengine.GetDefaultMementoStorageFactory("dbcluster", false))
@@ -10,11 +10,11 @@
 //	flow, err := manager.CreateResourceWorkflow(resource)
 //	err = flow.CommonWorkFlowMainEnter(ctx, resource, "CreateCluster", false, checkInstall)
 //
-// A call works on the flow until it rests, and says how: nil when it has ended
-// or waits, the error of a step that is tried again later, or an InterruptError.
-// Nothing works between two calls, so Reconcile has to come again after an error.
+// A call works on the flow as far as possible. It returns nil when the flow has ended or waits,
+// the error of a step that will be retried later, or an InterruptError. Nothing runs between two
+// calls, so Reconcile must be called again after an error.
 //
-// What stands behind the calls:
+// The implementation of the calls:
 //
 //	ResourceWorkflow ─▶ workflow.Engine.Advance ─▶ Store: ConfigMaps (kubestore), a storage of yours, or memory
 //	      │                     └▶ StepAction, through flowfile/classic.Adapt

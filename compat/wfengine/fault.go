@@ -20,7 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// The faults of this room.
+// The faults of this package.
 var (
 	Interrupted = fault.Declare(fault.Kind{
 		Code: "STEP_INTERRUPTED", Class: fault.Blocked,
@@ -49,17 +49,16 @@ var (
 	})
 )
 
-const recoverRemedy = "Read the reason and the message, mend the cause, then set the resource's annotation interrupt.recover to true."
+const recoverRemedy = "Read the reason and the message, fix the cause, then set the resource's annotation interrupt.recover to true."
 
 // detailReason keeps the reason of an InterruptError that cannot be a code.
 const detailReason = "reason"
 
-// codeForm is what a reason has to look like to be the code of its interruption.
+// codeForm is the form of a reason that can be the code of its interruption.
 var codeForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,99}$`)
 
-// outcomeOf reads the error of a step. The reason of an interruption may be the
-// code of a declared fault: its remedy is shown then. Trouble of the API server
-// is charged to no step.
+// outcomeOf translates the error of a step. If the reason of an interruption is the code of a
+// declared fault, its remedy is reported. A problem of the API server is not charged to the step.
 func outcomeOf(err error) outcome.Outcome {
 	if define.IsWaitingError(err) {
 		return outcome.Wait(0, "Waiting", "%s", err.Error())
@@ -77,9 +76,8 @@ func outcomeOf(err error) outcome.Outcome {
 	return outcome.Fail(err)
 }
 
-// stopped is an interruption as a fault. Its reason is the code, so that the
-// annotation and pawl show the same one, and its words go with it: who shows the
-// run may be another program.
+// stopped returns the fault of an interruption. Its reason is the code, so that the annotation and
+// pawl report the same one. It carries title and remedy, because another program may show the run.
 func stopped(stop *define.InterruptError) *fault.Error {
 	kind, known := fault.Lookup(stop.Reason)
 	switch {
@@ -96,12 +94,12 @@ func withTexts(err *fault.Error) *fault.Error {
 	return err.With(runtype.DetailTitle, err.Kind.Title).With(runtype.DetailRemedy, err.Kind.Remedy)
 }
 
-// troubleLasts is how long an answer of the own API server explains the error of
-// a step: a client repeats what was answered with 429 or 503 before it gives up.
+// troubleLasts is how long an answer of the own API server explains the error of a step: a client
+// repeats requests that got 429 or 503 before it gives up.
 const troubleLasts = time.Minute
 
-// troubleOf tells whether an error is one of the operator's own API server, and
-// not of the step.
+// troubleOf returns the fault if an error is a problem of the operator's own API server and not of
+// the step.
 func troubleOf(err error) *fault.Kind {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
@@ -115,7 +113,7 @@ func troubleOf(err error) *fault.Kind {
 			return nil
 		}
 		if own, known := k8sutil.Answered(code, troubleLasts); known && !own {
-			return nil // another API server said it, on which the step depends
+			return nil // another API server answered, on which the step depends
 		}
 		return fault.APIUnavailable
 	}
@@ -125,8 +123,8 @@ func troubleOf(err error) *fault.Kind {
 	return nil
 }
 
-// brokenConnection reports a request without an answer: the connection was
-// refused or lost, or the time was over.
+// brokenConnection reports a request without an answer: the connection was refused or lost, or it
+// timed out.
 func brokenConnection(err error) bool {
 	var network *net.OpError
 	var request *url.Error
@@ -134,9 +132,9 @@ func brokenConnection(err error) bool {
 		errors.As(err, &request) && (request.Timeout() || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF))
 }
 
-// toAPIServer reports whether a request was sent to the API server that k8sutil
-// names. A step's other dependencies (databases, agents, clouds) fail in the
-// same words, and their failures are the step's.
+// toAPIServer reports whether a request went to the API server of k8sutil. Other dependencies of a
+// step (databases, agents, clouds) fail with the same texts, and their failures are charged to the
+// step.
 func toAPIServer(err error) bool {
 	_, config, unknown := k8sutil.GetKubeClient()
 	if unknown != nil {
@@ -155,7 +153,7 @@ func toAPIServer(err error) bool {
 	return errors.As(err, &network) && network.Addr != nil && network.Addr.String() == hostPort(server)
 }
 
-// hostPort is where a URL's requests go: host:port, with the port of its scheme.
+// hostPort returns the host:port of a URL, with the default port of its scheme.
 func hostPort(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -164,7 +162,7 @@ func hostPort(u *url.URL) string {
 	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
-// interruption is a paused run in the words of this room.
+// interruption returns the InterruptError of a paused run.
 func interruption(run *runtype.Run) *define.InterruptError {
 	f := run.Fault
 	if f == nil {

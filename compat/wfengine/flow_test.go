@@ -33,12 +33,12 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// The steps of a flow and its groups run in order; each is given what the flow
-// was begun with and what all steps before have put out, with the same types
-// before and after a restart. The last step writes the state.
+// The steps of a flow and its groups run in order. Each step gets the input of the flow and the
+// outputs of all earlier steps, with the same types before and after a restart. The last step
+// writes the state.
 func TestFlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t)
+		l := newHarness(t)
 		l.onValues("First", func(context.Context, map[string]interface{}) (map[string]interface{}, error) {
 			return map[string]interface{}{"id": 7, "name": "a"}, nil
 		})
@@ -59,11 +59,11 @@ func TestFlow(t *testing.T) {
 	})
 }
 
-// A step can see that its attempt was saved before it began.
+// A step can observe that its attempt was saved before it started.
 func TestCheckpointBeforeStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept := &texts{}
-		l := newLab(t, func(l *lab) { l.storage = kept.factory })
+		l := newHarness(t, func(l *harness) { l.storage = kept.factory })
 		for _, name := range []string{"First", "Second", "Third", "Last"} {
 			l.on(name, func() error {
 				if text := kept.data["1-Create"]; !strings.Contains(text, `"StepName":"`+name+`","stepStatus":"inited"`) {
@@ -76,12 +76,12 @@ func TestCheckpointBeforeStep(t *testing.T) {
 	})
 }
 
-// A step that waits is no failure: it is looked at by each call, and neither
-// costs a retry nor writes anything of its own (defect 13).
+// A waiting step has not failed: each call polls it, and that neither costs a retry nor writes
+// anything (defect 13).
 func TestWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept := &texts{}
-		l := newLab(t, func(l *lab) { l.storage = kept.factory })
+		l := newHarness(t, func(l *harness) { l.storage = kept.factory })
 		ready := false
 		l.on("Second", func() error {
 			if !ready {
@@ -111,12 +111,11 @@ func TestWaiting(t *testing.T) {
 	})
 }
 
-// An InterruptError stops the flow: the resource goes to Interrupt and shows
-// reason, message and the state it came from; the annotation lets it go on at
-// the step that failed, with a full budget.
+// An InterruptError interrupts the flow: the resource goes to Interrupt and has reason, message
+// and former state. The annotation resumes the flow at the failed step, with a full budget.
 func TestInterruptAndResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t)
+		l := newHarness(t)
 		l.on("Second", times(1, wfengine.NewInterruptError("NO_SPACE", "the pool is full")))
 		err := l.pass()
 		is, stop := define.IsInterruptError(err)
@@ -150,11 +149,11 @@ func TestInterruptAndResume(t *testing.T) {
 	})
 }
 
-// A flow that is interrupted again and again can be resumed each time, although
-// the mail of a run is limited.
+// A flow that is interrupted again and again can be resumed each time, although the number of a
+// run's signals is limited.
 func TestManyInterruptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t)
+		l := newHarness(t)
 		l.on("Second", times(1200, wfengine.NewInterruptError("R", "m")))
 		l.on("Third", times(1, wfengine.NewInterruptError("R", "m")))
 		for i := range 1201 {
@@ -174,7 +173,7 @@ func TestManyInterruptions(t *testing.T) {
 func TestRecoverValues(t *testing.T) {
 	for value, want := range map[string]bool{"T": true, "true": true, "1": true, "F": false, "false": false, "0": false, "": false, "no": false} {
 		synctest.Test(t, func(t *testing.T) {
-			l := newLab(t)
+			l := newHarness(t)
 			l.on("First", times(1, wfengine.NewInterruptError("R", "m")))
 			_ = l.pass()
 			l.cluster.edit(t, l.name(), func(o *corev1.ConfigMap) { o.Annotations["interrupt.recover"] = value })
@@ -185,11 +184,11 @@ func TestRecoverValues(t *testing.T) {
 	}
 }
 
-// A flow that says so goes on at its first step. Rebuild is not resumed: its
-// flow begins anew.
+// A flow with recoverFromFirstStep resumes at its first step. Rebuild is not resumed: its flow
+// starts again.
 func TestRecoverFromFirstStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t)
+		l := newHarness(t)
 		flow := l.flow()
 		l.on("Last", times(1, wfengine.NewInterruptError("R", "m")))
 		if is, _ := define.IsInterruptError(flow.Run(t.Context(), "Rebuild", nil)); !is {
@@ -202,17 +201,17 @@ func TestRecoverFromFirstStep(t *testing.T) {
 			t.Fatal(name, waiting, err)
 		}
 		l.want("First", "Last", "First", "Last")
-		if err := flow.RetryInterruptedStep(); err != nil { // there is none any more
+		if err := flow.RetryInterruptedStep(); err != nil { // there is no interrupted flow any more
 			t.Error(err)
 		}
 	})
 }
 
-// Defects 3 and 4: each step has a budget of its own. Thirty failures of one
-// flow do not stop it; ten in a row of one step do.
+// Defects 3 and 4: each step has a budget of its own. Thirty failures of one flow do not interrupt
+// it; ten in a row of one step do.
 func TestBudgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t)
+		l := newHarness(t)
 		for _, step := range []string{"First", "Second", "Third"} {
 			l.on(step, times(9, errors.New(step+" is not ready")))
 		}
@@ -234,7 +233,7 @@ func TestBudgets(t *testing.T) {
 
 func TestTooManyFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t)
+		l := newHarness(t)
 		l.on("Second", times(10, errors.New("not ready")))
 		var err error
 		for l.state() == statemachine.StateCreating {
@@ -251,10 +250,10 @@ func TestTooManyFailures(t *testing.T) {
 	})
 }
 
-// A configuration of one manager sets retries, and changes no other manager's.
+// The configuration of one manager sets its retries, and not those of another manager.
 func TestConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t)
+		l := newHarness(t)
 		l.manager.RegisterConf(map[define.WFConfKey]string{
 			define.WFRetryAttempts: "2", define.WFRetryFirst: "10ms", define.WorkFlowResourceName: "_resourceName", define.WFInterruptReason: "why",
 		})
@@ -269,7 +268,7 @@ func TestConfiguration(t *testing.T) {
 			t.Errorf("%v after %s", err, time.Since(begin))
 		}
 		l.manager.RegisterConf(map[define.WFConfKey]string{define.WFStepTimeout: "soon"})
-		other := newLab(t)
+		other := newHarness(t)
 		other.manager.RegisterConf(map[define.WFConfKey]string{define.WFStepTimeout: "soon"})
 		if _, err := other.manager.CreateResourceWorkflow(other.resource()); err == nil || !strings.Contains(err.Error(), "WFStepTimeout") {
 			t.Errorf("a time-out of %q: %v", "soon", err)
@@ -277,7 +276,7 @@ func TestConfiguration(t *testing.T) {
 	})
 }
 
-// Promise 12: trouble of the API server is charged to no step (defect 5).
+// Promise 12: problems of the API server are not charged to the step (defect 5).
 func TestControlPlaneIsFree(t *testing.T) {
 	for name, trouble := range map[string]error{
 		"conflict": apierrors.NewConflict(objects, "a", errors.New("changed")), "429": apierrors.NewTooManyRequests("later", 1),
@@ -285,7 +284,7 @@ func TestControlPlaneIsFree(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := newLab(t)
+				l := newHarness(t)
 				l.on("Second", times(25, fmt.Errorf("reading pods: %w", trouble)))
 				var said error
 				for l.state() == statemachine.StateCreating {
@@ -304,8 +303,8 @@ func TestControlPlaneIsFree(t *testing.T) {
 			})
 		})
 	}
-	synctest.Test(t, func(t *testing.T) { // what the server says of the request itself is the step's
-		l := newLab(t)
+	synctest.Test(t, func(t *testing.T) { // an error about the request itself is charged to the step
+		l := newHarness(t)
 		l.on("First", times(10, apierrors.NewBadRequest("no such field")))
 		for l.state() == statemachine.StateCreating {
 			_ = l.pass()
@@ -317,9 +316,8 @@ func TestControlPlaneIsFree(t *testing.T) {
 	})
 }
 
-// A dependency of a step that refuses connections, or answers too late, is
-// charged to the step: after its budget the flow is interrupted and a person is
-// told. Only the operator's own API server is free.
+// If a dependency of a step refuses connections or answers too late, that is charged to the step:
+// after its budget the flow is interrupted. Only the operator's own API server is not charged.
 func TestFinding24DependencyIsCharged(t *testing.T) {
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -337,7 +335,7 @@ func TestFinding24DependencyIsCharged(t *testing.T) {
 				k8sutil.SetConfig(&rest.Config{Host: server})
 				t.Cleanup(func() { k8sutil.SetConfig(nil) })
 				synctest.Test(t, func(t *testing.T) {
-					l := newLab(t)
+					l := newHarness(t)
 					l.on("Second", times(30, fmt.Errorf("asking the database: %w", failure)))
 					for pass := 0; pass < 60 && l.state() == statemachine.StateCreating; pass++ {
 						_ = l.pass()
@@ -357,8 +355,8 @@ func TestFinding24DependencyIsCharged(t *testing.T) {
 	}
 }
 
-// A 503 of another Kubernetes API, which a step asks, is charged to the step
-// where the operator's own API server is observed; one of the own is free.
+// If the operator's own API server is observed, a 503 of another Kubernetes API that a step calls
+// is charged to the step; one of the own API server is not.
 func TestFinding24AnotherAPIServerIsCharged(t *testing.T) {
 	server := func() *rest.Config {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -392,7 +390,7 @@ func TestFinding24AnotherAPIServerIsCharged(t *testing.T) {
 				failure = ask(own)
 			}
 			synctest.Test(t, func(t *testing.T) {
-				l := newLab(t)
+				l := newHarness(t)
 				l.on("Second", times(30, fmt.Errorf("asking: %w", failure)))
 				for pass := 0; pass < 60 && l.state() == statemachine.StateCreating; pass++ {
 					_ = l.pass()
@@ -410,8 +408,8 @@ func TestFinding24AnotherAPIServerIsCharged(t *testing.T) {
 	}
 }
 
-// An interruption has one code: the resource's annotation and whoever shows the
-// run, another program too, name the same, with a title and a remedy.
+// An interruption has one code: the resource's annotation and every program that shows the run
+// report the same one, with a title and a remedy.
 func TestFinding26OneCodeOfAnInterruption(t *testing.T) {
 	for reason, second := range map[string]func() error{
 		"NO_SPACE":   times(1, wfengine.NewInterruptError("NO_SPACE", "the pool is full")),
@@ -425,7 +423,7 @@ func TestFinding26OneCodeOfAnInterruption(t *testing.T) {
 
 func oneCode(t *testing.T, reason string, second func() error) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t)
+		l := newHarness(t)
 		l.on("Second", second)
 		for l.state() == statemachine.StateCreating {
 			_ = l.pass()
@@ -443,7 +441,7 @@ func oneCode(t *testing.T, reason string, second func() error) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		elsewhere := bytes.ReplaceAll(data, []byte(reason), []byte("OTHER_PROGRAM")) // which has not declared the code
+		elsewhere := bytes.ReplaceAll(data, []byte(reason), []byte("OTHER_PROGRAM")) // a program that does not declare the code
 		var f runtype.Fault
 		if err := json.Unmarshal(elsewhere, &f); err != nil {
 			t.Fatal(err)
@@ -454,10 +452,10 @@ func oneCode(t *testing.T, reason string, second func() error) {
 	})
 }
 
-// Promise 5, defect 2: a panic is the failure of its step.
+// Promise 5, defect 2: a panic is a failure of its step.
 func TestPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t)
+		l := newHarness(t)
 		n := 0
 		l.on("Second", func() error {
 			if n++; n < 3 {
@@ -479,10 +477,10 @@ func TestPanics(t *testing.T) {
 	})
 }
 
-// A type that nobody has registered, and a flow that nobody has written.
+// A type that is not registered, and a flow that does not exist.
 func TestUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t)
+		l := newHarness(t)
 		flow := l.flow()
 		if err := flow.Run(t.Context(), "Elsewhere", nil); err == nil || !strings.Contains(err.Error(), "not found") {
 			t.Errorf("a flow that is not there: %v", err)
@@ -494,12 +492,12 @@ func TestUnknown(t *testing.T) {
 	})
 }
 
-// Defect 8: a cancel ends the step before the call returns, and the mark, left
-// in place, does not cancel the flow that was resumed. Set anew, it does.
+// Defect 8: a cancel ends the step before the call returns. The same mark does not cancel the flow
+// after it was resumed, but a new mark does.
 func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept := &texts{}
-		l := newLab(t, func(l *lab) { l.storage = kept.factory })
+		l := newHarness(t, func(l *harness) { l.storage = kept.factory })
 		mark := func(value string) {
 			l.cluster.edit(t, l.name(), func(o *corev1.ConfigMap) {
 				if o.Annotations == nil {
@@ -547,11 +545,11 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// A step that ignores its cancelled context holds up nobody, and no second copy
-// of it begins while it runs.
+// A step that ignores its cancelled context blocks nobody, and no second copy of it starts while
+// it runs.
 func TestCancelOfADeafStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t)
+		l := newHarness(t)
 		l.on("First", func() error {
 			if len(l.done()) == 1 {
 				l.cluster.edit(t, l.name(), func(o *corev1.ConfigMap) { o.Annotations = map[string]string{"cancelled": "true"} })
@@ -572,14 +570,14 @@ func TestCancelOfADeafStep(t *testing.T) {
 		time.Sleep(time.Hour)
 		l.resume()
 		l.until(statemachine.StateRunning, 3)
-		l.want("First", "Second", "Third", "Last") // it was done after all
+		l.want("First", "Second", "Third", "Last") // the step completed after all
 	})
 }
 
-// The end of the caller's context is no cancel: the flow goes on with the next call.
+// The end of the caller's context is not a cancel: the next call continues the flow.
 func TestShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t)
+		l := newHarness(t)
 		type key struct{}
 		ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), key{}, "caller"))
 		l.onValues("Second", func(ctx context.Context, _ map[string]interface{}) (map[string]interface{}, error) {
@@ -602,11 +600,11 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// Defect 11: a step that has changed the object does not make the interruption
-// fail. Defect 26: what could not be written is said, and written by the next call.
+// Defect 11: the interruption succeeds although the step has changed the object. Defect 26: a
+// failed write is reported, and repeated by the next call.
 func TestInterruptionIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t)
+		l := newHarness(t)
 		l.on("First", func() error {
 			l.cluster.edit(t, l.name(), func(o *corev1.ConfigMap) { o.Data["changed"] = "by the step" })
 			return wfengine.NewInterruptError("R", "m")
@@ -617,7 +615,7 @@ func TestInterruptionIsWritten(t *testing.T) {
 	})
 	for _, refused := range []string{"update", "state"} {
 		synctest.Test(t, func(t *testing.T) {
-			l := newLab(t)
+			l := newHarness(t)
 			l.on("First", times(1, wfengine.NewInterruptError("R", "m")))
 			l.cluster.refuse = func(what string) error {
 				if what == refused {
@@ -641,11 +639,11 @@ func TestInterruptionIsWritten(t *testing.T) {
 	}
 }
 
-// Defect 12: a resume that breaks off anywhere is repaired by the next pass.
+// Defect 12: a resume that stops anywhere is completed by the next pass.
 func TestResumeBreaksOff(t *testing.T) {
 	for _, refused := range []string{"update", "state"} {
 		synctest.Test(t, func(t *testing.T) {
-			l := newLab(t)
+			l := newHarness(t)
 			l.on("Second", times(1, wfengine.NewInterruptError("R", "m")))
 			_ = l.pass()
 			l.resume()
@@ -665,11 +663,11 @@ func TestResumeBreaksOff(t *testing.T) {
 	}
 }
 
-// pawl resume, on the run itself, is a recovery too.
+// pawl resume, which resumes the run itself, is a recovery, too.
 func TestResumedElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept := &texts{}
-		l := newLab(t, func(l *lab) { l.storage = kept.factory })
+		l := newHarness(t, func(l *harness) { l.storage = kept.factory })
 		l.on("Second", times(1, wfengine.NewInterruptError("R", "m")))
 		_ = l.pass()
 		if err := wfengine.Engine(l.flow()).Resume(t.Context(), wfengine.RunOf(l.flow()), "", "", workflow.Actor{Name: "a person"}); err != nil {
@@ -680,11 +678,11 @@ func TestResumedElsewhere(t *testing.T) {
 	})
 }
 
-// An unfinished flow is ended before another one begins. Only a flow that says
-// ignoreUnCompleted, or one that follows an interrupted one, takes its place.
+// An unfinished flow is completed before another one starts. Only with ignoreUnCompleted, or after
+// an interrupted flow, the new one replaces it.
 func TestOneFlowAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t)
+		l := newHarness(t)
 		flow := l.flow()
 		wait := true
 		l.on("Second", func() error {
@@ -709,7 +707,7 @@ func TestOneFlowAtATime(t *testing.T) {
 		l.want("First", "Second", "Second", "Second", "Third", "Last", "First", "Last")
 	})
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t)
+		l := newHarness(t)
 		l.on("Second", func() error { return wfengine.NewWaitingError() })
 		if err := l.pass(); err != nil {
 			t.Fatal(err)
@@ -722,7 +720,7 @@ func TestOneFlowAtATime(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t)
+		l := newHarness(t)
 		l.on("Second", times(1, wfengine.NewInterruptError("R", "m")))
 		_ = l.pass()
 		l.cluster.edit(t, l.name(), func(o *corev1.ConfigMap) { o.Data["state"] = "Rebuild" })
@@ -731,10 +729,10 @@ func TestOneFlowAtATime(t *testing.T) {
 	})
 }
 
-// Defect 27: two calls for one resource take turns, through however many handles.
+// Defect 27: calls for one resource run one after the other, even through several handles.
 func TestCallsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t)
+		l := newHarness(t)
 		at, most := 0, 0
 		var mu sync.Mutex
 		for _, step := range []string{"First", "Last"} {
@@ -767,10 +765,10 @@ func TestCallsTakeTurns(t *testing.T) {
 	})
 }
 
-// When the event is no longer due the resource goes to Running.
+// When the event is no longer due, the resource goes to Running.
 func TestEventIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t)
+		l := newHarness(t)
 		err := l.flow().CommonWorkFlowMainEnter(t.Context(), l.resource(), "Create", false, func(statemachine.StateResource) (*statemachine.Event, error) { return nil, nil })
 		if err != nil || l.state() != statemachine.StateRunning {
 			t.Errorf("%v, state %s", err, l.state())

@@ -19,22 +19,22 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// Signals that carry what this room has to remember of a run.
+// Signals with which this package records facts about a run.
 const (
-	shownSignal      = "classic.told"                       // the resource shows the interruption of that time
-	resumeSignal     = "pawl/" + string(runtype.VerbResume) // the engine's own
+	shownSignal      = "classic.told"                       // the resource was marked as interrupted
+	resumeSignal     = "pawl/" + string(runtype.VerbResume) // the engine's own signal
 	skipSignal       = "pawl/" + string(runtype.VerbSkip)
-	markedSuffix     = "/marked"  // end of a resume's id: the cancel mark was there already
-	ownRequestPrefix = "classic/" // begin of the ids of requests that the operator itself makes
+	markedSuffix     = "/marked"  // end of a resume's id: the cancel mark was present already
+	ownRequestPrefix = "classic/" // begin of the ids of requests that the operator itself sends
 )
 
-// unfinished is the run of a resource that has not ended.
+// unfinished is the unfinished run of a resource.
 type unfinished struct {
 	run  *runtype.Run
 	mail []runtype.Signal
 }
 
-// unfinished finds the run that holds the place of the resource; nil: none.
+// unfinished finds the unfinished run of the resource; nil: there is none.
 func (m *ResourceWorkflow) unfinished(ctx context.Context) (*unfinished, error) {
 	store := m.engine.Store()
 	lister, ok := store.(runstore.Lister)
@@ -60,25 +60,25 @@ func (m *ResourceWorkflow) unfinished(ctx context.Context) (*unfinished, error) 
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case run.Phase.Final(): // the list was older
+	case run.Phase.Final(): // the list was out of date
 		return nil, nil
 	}
 	return &unfinished{run, mail}, nil
 }
 
-// idle reports an interrupted run that nobody has asked to go on.
+// interrupted reports whether the run is interrupted and nobody has resumed it.
 func (u *unfinished) interrupted() bool { return u.run.Phase == runtype.Paused && !u.resumed() }
 
-// resumed reports a request to go on, at the step that failed or behind it, that
-// is not carried out yet.
+// resumed reports whether somebody has resumed the run, at the failed step or after it, and that
+// has not taken effect yet.
 func (u *unfinished) resumed() bool {
 	return slices.ContainsFunc(u.mail, func(s runtype.Signal) bool { return s.Name == resumeSignal || s.Name == skipSignal })
 }
 
-// toldID names an interruption of a run.
+// shownID returns the id of an interruption of a run.
 func shownID(run *runtype.Run) string { return fmt.Sprintf("told/%d", run.State.PausedAt.UnixNano()) }
 
-// told reports that the resource was marked as interrupted.
+// shown reports whether the resource was marked as interrupted.
 func (u *unfinished) shown() bool {
 	for _, s := range u.mail {
 		if s.Name == shownSignal && s.ID == shownID(u.run) {
@@ -88,11 +88,11 @@ func (u *unfinished) shown() bool {
 	return false
 }
 
-// mostTold bounds what is noted of a run that is interrupted again and again
-// without a step in between that is done: its mail is limited.
+// maxShown limits the records of a run that is interrupted again and again without a completed
+// step in between, because the number of its signals is limited.
 const maxShown = 100
 
-// tolds is how many interruptions are noted.
+// shownCount returns how many interruptions are recorded.
 func (u *unfinished) shownCount() (n int) {
 	for _, s := range u.mail {
 		if s.Name == shownSignal {
@@ -106,7 +106,7 @@ type shownPayload struct {
 	Previous statemachine.State `json:"previous"`
 }
 
-// previous is the state the resource was in at the newest interruption.
+// previous returns the state of the resource at the newest interruption.
 func (u *unfinished) previous() (previous statemachine.State) {
 	for _, s := range u.mail {
 		var told shownPayload
@@ -117,8 +117,8 @@ func (u *unfinished) previous() (previous statemachine.State) {
 	return previous
 }
 
-// spent reports that the run was resumed although its resource was marked as
-// cancelled: that mark has had its effect.
+// markUsed reports whether the run was resumed although its resource had a cancel mark: that mark
+// has had its effect.
 func (u *unfinished) markUsed() bool {
 	if last := u.run.State.Last; last != nil && last.Verb == runtype.VerbResume && strings.HasSuffix(last.ID, markedSuffix) {
 		return true
@@ -131,7 +131,7 @@ func (u *unfinished) markUsed() bool {
 	return false
 }
 
-// cancelled asks a resource for its cancel mark.
+// cancelled reports whether a resource has a cancel mark.
 func (m *ResourceWorkflow) cancelled(resource statemachine.StateResource) (is bool) {
 	err := func() (err error) {
 		defer turn.Guard(&err)
@@ -145,8 +145,8 @@ func (m *ResourceWorkflow) cancelled(resource statemachine.StateResource) (is bo
 	return is
 }
 
-// patience is how long a call waits for what is about to come: the next attempt,
-// or the end of another worker's lease.
+// patience is how long a call waits for what happens soon: the next attempt, or the end of another
+// worker's lease.
 const patience = 5 * time.Second
 
 // follow works on an unfinished run.
@@ -162,8 +162,8 @@ func (m *ResourceWorkflow) follow(ctx context.Context, found *unfinished) (waiti
 	return m.work(ctx, s, found)
 }
 
-// awaitRetry waits for the next attempt if that comes soon; else the call fails
-// with the failure of the one before.
+// awaitRetry waits for the next attempt if it is soon. Otherwise the call returns the failure of
+// the last one.
 func (m *ResourceWorkflow) awaitRetry(ctx context.Context, run *runtype.Run) error {
 	cur := run.Current()
 	if run.Phase != runtype.Running || cur == nil || cur.Phase != runtype.StepRetrying {
@@ -190,7 +190,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// work drives a run until it rests, and tells how it stands then.
+// work advances a run as far as possible, and returns its state.
 func (m *ResourceWorkflow) work(ctx context.Context, s *session, found *unfinished) (waiting bool, err error) {
 	id, until := found.run.ID, time.Now().Add(patience)
 	m.WfManager.open(s, found.run)
@@ -203,11 +203,11 @@ func (m *ResourceWorkflow) work(ctx context.Context, s *session, found *unfinish
 			break
 		}
 	}
-	if returned { // else its goroutine closes the session
+	if returned { // otherwise its goroutine closes the session
 		defer m.WfManager.close(s)
 	}
 	switch {
-	case given && ctx.Err() != nil: // the step was told to end, is not charged for it, and begins again
+	case given && ctx.Err() != nil: // the step was cancelled by the caller: it is not charged, and starts again
 		return false, context.Cause(ctx)
 	case given:
 		return false, Busy.Errorf("flow %s: another worker has it", found.run.Flow)
@@ -220,7 +220,7 @@ func (m *ResourceWorkflow) work(ctx context.Context, s *session, found *unfinish
 	return m.conclude(ctx, s, found)
 }
 
-// verdict is what a call answers.
+// conclude returns the result of a call.
 func (m *ResourceWorkflow) conclude(ctx context.Context, s *session, found *unfinished) (waiting bool, err error) {
 	switch run := found.run; run.Phase {
 	case runtype.Succeeded:
@@ -246,7 +246,7 @@ func (m *ResourceWorkflow) conclude(ctx context.Context, s *session, found *unfi
 	}
 }
 
-// failureOf is the error of the step that is tried again later.
+// failureOf returns the error of a step that will be retried later.
 func failureOf(run *runtype.Run, s *session) error {
 	cur := run.Current()
 	if cur == nil || cur.Fault == nil {
@@ -260,10 +260,9 @@ func failureOf(run *runtype.Run, s *session) error {
 	return fmt.Errorf("flow %s: step %s: %s: %s", run.Flow, cur.Name, cur.Fault.Code, cur.Fault.Message)
 }
 
-// advance lets the engine work on the run, and looks for the cancel mark
-// meanwhile. returned is false when the run is paused while an attempt ignores
-// its cancelled context: the engine keeps the run until that returns, so that no
-// second copy of the step begins.
+// advance lets the engine work on the run, and polls for the cancel mark meanwhile. returned is
+// false if the run is paused while an attempt ignores its cancelled context: the engine keeps the
+// run until the attempt returns, so that no second copy of the step starts.
 func (m *ResourceWorkflow) advance(ctx context.Context, s *session, found *unfinished) (out outcome.Outcome, returned bool) {
 	id, spent, stopped := found.run.ID, found.markUsed() && !m.WfManager.seenWithoutMark(found.run.ID), false
 	obey := func() {
@@ -303,7 +302,7 @@ func (m *ResourceWorkflow) advance(ctx context.Context, s *session, found *unfin
 		if err != nil || run.Phase != runtype.Paused {
 			continue
 		}
-		if paused { // it was at the tick before: it is not about to return
+		if paused { // it was paused at the last tick, too, so it is not about to return
 			go func() {
 				<-done
 				m.WfManager.close(s)
@@ -320,7 +319,7 @@ func (m *WfManager) seenWithoutMark(run string) bool {
 	return m.withoutMark[run]
 }
 
-// arm notes that a cancel mark that comes from now on is a new one.
+// noteWithoutMark records that the resource had no cancel mark, so that a later one is new.
 func (m *WfManager) noteWithoutMark(run string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -330,7 +329,7 @@ func (m *WfManager) noteWithoutMark(run string) {
 	m.withoutMark[run] = true
 }
 
-// forget drops what was known of a run that has ended, and removes old ones now and then.
+// forget drops the state of a run that has ended, and removes old runs from time to time.
 func (m *ResourceWorkflow) forget(ctx context.Context, run *runtype.Run) {
 	m.WfManager.mu.Lock()
 	delete(m.WfManager.withoutMark, run.ID)
@@ -349,7 +348,7 @@ func (m *ResourceWorkflow) forget(ctx context.Context, run *runtype.Run) {
 	}
 }
 
-// drop ends an unfinished run for another one to take its place.
+// drop ends an unfinished run, so that another one can take its place.
 func (m *ResourceWorkflow) drop(ctx context.Context, run *runtype.Run, next string) error {
 	err := m.engine.Cancel(ctx, run.ID, runtype.Drop, false, workflow.Actor{Name: actor, Reason: "flow " + next + " takes its place", RequestID: ownRequestPrefix + rand.Text()})
 	if err != nil && !errors.Is(err, workflow.RunFinished) {
@@ -369,7 +368,7 @@ func (m *ResourceWorkflow) drop(ctx context.Context, run *runtype.Run, next stri
 	return nil
 }
 
-// interrupt marks the resource of a paused run, and gives the error that says so.
+// interrupt marks the resource of a paused run, and returns the InterruptError.
 func (m *ResourceWorkflow) interrupt(ctx context.Context, found *unfinished) error {
 	stop := interruption(found.run)
 	if err := m.showInterruption(context.WithoutCancel(ctx), found, stop); err != nil {

@@ -8,15 +8,15 @@ import (
 	"github.com/pawl-dev/pawl/compat/define"
 )
 
-// WfHook hears of a flow, in the order in which it happens:
+// WfHook gets the events of a flow in their order:
 //
 //	OnWfInit, then for each attempt of a step OnStepInit and OnStepWaiting or
 //	OnStepCompleted (also of one that failed), then OnWfCompleted or OnWfInterrupt
 //
-// OnWfInit is called by each call that begins, or goes on with, the flow. The
-// others hear what has been saved. A hook cannot fail, delay or change a flow:
-// its errors and panics are logged. The call that works on the flow returns when
-// the hook has heard all, or has been silent for five seconds.
+// Each call that starts or continues the flow calls OnWfInit. The others report what has been
+// saved. A hook cannot fail, delay or change a flow: its errors and panics are logged. The call
+// that works on the flow returns when the hook has got all events, or has made no progress for
+// five seconds.
 type WfHook interface {
 	OnWfInit() error
 	OnWfCompleted() error
@@ -26,18 +26,18 @@ type WfHook interface {
 	OnStepCompleted(step *StepRuntime) error
 }
 
-// CreateHookFunc makes the hook of a flow, before it is stored. Its error is
-// that of the call.
+// CreateHookFunc returns the hook of a flow, before the flow is stored. Its error is returned by
+// the call.
 type CreateHookFunc func(wfRuntime *WfRuntime) (WfHook, error)
 
-// DefaultWorkflowHook writes a line of log for each thing it hears. The history
-// that can be asked is in the store: see pawl history.
+// DefaultWorkflowHook writes a log line for each event. The history is in the store: see pawl
+// history.
 type DefaultWorkflowHook struct {
 	flow   *WfRuntime
 	logger logr.Logger
 }
 
-// CreateDefaultWorkflowHook makes the default hook.
+// CreateDefaultWorkflowHook returns the default hook.
 func CreateDefaultWorkflowHook(wfRuntime *WfRuntime) (WfHook, error) {
 	logger := wfRuntime.Logger.WithName("history").WithValues("flow", wfRuntime.FlowName)
 	return &DefaultWorkflowHook{wfRuntime, logger}, nil
@@ -55,7 +55,7 @@ func (h *DefaultWorkflowHook) announce(what string, step *StepRuntime) error {
 	return nil
 }
 
-// OnWfInit tells that a flow begins or goes on; one that waits is not told of.
+// OnWfInit logs that a flow starts or continues, unless it waits.
 func (h *DefaultWorkflowHook) OnWfInit() error {
 	if h.flow.FlowStatus == FlowStatusWaiting {
 		return nil
@@ -63,26 +63,26 @@ func (h *DefaultWorkflowHook) OnWfInit() error {
 	return h.announce("WorkFlowStart", nil)
 }
 
-// OnWfCompleted tells that a flow has ended.
+// OnWfCompleted logs that a flow has ended.
 func (h *DefaultWorkflowHook) OnWfCompleted() error { return h.announce("WorkFlowCompleted", nil) }
 
-// OnWfInterrupt tells that a flow was interrupted.
+// OnWfInterrupt logs that a flow was interrupted.
 func (h *DefaultWorkflowHook) OnWfInterrupt(err *define.InterruptError) error {
 	h.logger = h.logger.WithValues("reason", err.Reason)
 	return h.announce("WorkFlowInterrupt", nil)
 }
 
-// OnStepInit tells that an attempt begins.
+// OnStepInit logs that an attempt starts.
 func (h *DefaultWorkflowHook) OnStepInit(step *StepRuntime) error {
 	return h.announce("StepInited", step)
 }
 
-// OnStepWaiting tells that a step waits.
+// OnStepWaiting logs that a step waits.
 func (h *DefaultWorkflowHook) OnStepWaiting(step *StepRuntime) error {
 	return h.announce("StepWaiting", step)
 }
 
-// OnStepCompleted tells that an attempt has ended.
+// OnStepCompleted logs that an attempt has ended.
 func (h *DefaultWorkflowHook) OnStepCompleted(step *StepRuntime) error {
 	if step.StepStatus == StepStatusFailed {
 		return h.announce("StepError", step)
@@ -90,7 +90,7 @@ func (h *DefaultWorkflowHook) OnStepCompleted(step *StepRuntime) error {
 	return h.announce("StepCompleted", step)
 }
 
-// announcer tells the cluster of a flow, beside the hook.
+// announcer reports a flow to the cluster, besides the hook.
 type announcer interface {
 	announce(ctx context.Context, warning bool, reason, message string)
 }

@@ -16,19 +16,19 @@ import (
 	"github.com/pawl-dev/pawl/compat/wfengine"
 )
 
-// listener writes down what it hears, and fails as it is told.
+// listener records the calls of the hook, and fails as configured.
 type listener struct {
 	flow *wfengine.WfRuntime
-	to   *heard
+	to   *recorder
 }
 
-type heard struct {
+type recorder struct {
 	mu    sync.Mutex
 	lines []string
 	fail  func(line string) error
 }
 
-func (h *heard) factory(flow *wfengine.WfRuntime) (wfengine.WfHook, error) {
+func (h *recorder) factory(flow *wfengine.WfRuntime) (wfengine.WfHook, error) {
 	return &listener{flow, h}, nil
 }
 
@@ -57,7 +57,7 @@ func (l *listener) OnStepCompleted(s *wfengine.StepRuntime) error {
 	return l.tell("%s %s", s.StepStatus, s.StepName)
 }
 
-func (h *heard) want(t *testing.T, lines ...string) {
+func (h *recorder) want(t *testing.T, lines ...string) {
 	t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -67,11 +67,11 @@ func (h *heard) want(t *testing.T, lines ...string) {
 	h.lines = nil
 }
 
-// The order of hooks; when a call returns they have heard all of it.
+// The order of hook calls; they are complete when a call returns.
 func TestHooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &heard{}
-		l := newLab(t, func(l *lab) { l.hook = h.factory })
+		h := &recorder{}
+		l := newHarness(t, func(l *harness) { l.hook = h.factory })
 		l.on("First", times(1, errors.New("not ready")))
 		l.on("Second", times(1, wfengine.NewWaitingError()))
 		l.on("Third", times(1, wfengine.NewInterruptError("R", "m")))
@@ -87,8 +87,8 @@ func TestHooks(t *testing.T) {
 	})
 }
 
-// Defect 16: a hook that fails, panics or hangs fails no flow and repeats no
-// step, and a manager without hooks works like one with.
+// Defect 16: a hook that fails, panics or hangs fails no flow and repeats no step, and a manager
+// works without hooks, too.
 func TestHooksCannotHarm(t *testing.T) {
 	for name, fail := range map[string]func(string) error{
 		"error": func(string) error { return errors.New("hook") },
@@ -97,7 +97,7 @@ func TestHooksCannotHarm(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := newLab(t, func(l *lab) { l.hook = (&heard{fail: fail}).factory })
+				l := newHarness(t, func(l *harness) { l.hook = (&recorder{fail: fail}).factory })
 				l.on("Second", times(1, wfengine.NewInterruptError("R", "m")))
 				if is, _ := define.IsInterruptError(l.pass()); !is {
 					t.Error("it was not interrupted")
@@ -111,11 +111,11 @@ func TestHooksCannotHarm(t *testing.T) {
 	}
 }
 
-// A hook that cannot be made is said before anything is stored.
+// An error of the hook factory is returned before anything is stored.
 func TestHookFactoryFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept := &texts{}
-		l := newLab(t, func(l *lab) {
+		l := newHarness(t, func(l *harness) {
 			l.storage = kept.factory
 			l.hook = func(*wfengine.WfRuntime) (wfengine.WfHook, error) { return nil, errors.New("no hook") }
 		})
@@ -125,12 +125,12 @@ func TestHookFactoryFails(t *testing.T) {
 	})
 }
 
-// The default hook tells the log; the logger of the manager is that of the steps.
+// The default hook writes to the log; steps use the logger of the manager.
 func TestDefaultHook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var lines []string
-		l := newLab(t, func(l *lab) { l.hook = wfengine.CreateDefaultWorkflowHook })
+		l := newHarness(t, func(l *harness) { l.hook = wfengine.CreateDefaultWorkflowHook })
 		l.manager.RegisterLogger(funcr.New(func(prefix, args string) {
 			mu.Lock()
 			defer mu.Unlock()

@@ -24,31 +24,31 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
-// EventsReasonFormat is the form of the reasons of Kubernetes Events.
+// EventsReasonFormat is the format of the reasons of Kubernetes Events.
 const EventsReasonFormat = "WF_%s"
 
 // WorkFlowJobConfigMapTag labels the ConfigMaps of the PolarDB Stack engine.
 const WorkFlowJobConfigMapTag = "flowJobsDomain"
 
-// takenOver marks such a ConfigMap when its flows are Pawl's.
+// takenOver marks such a ConfigMap once Pawl has taken over its flows.
 const takenOver = "pawl.dev/taken-over"
 
-// DefaultMementoStorage keeps the runs of a resource in ConfigMaps, one a run,
-// owned by the resource, through Pawl's store: with leases, fencing and
-// compare-and-swap. What the PolarDB Stack engine has left in the ConfigMap
-// <resource>-workflow is taken over once, and stays there as it is.
+// DefaultMementoStorage stores the runs of a resource in ConfigMaps, one for each run, owned by
+// the resource, through Pawl's store: with leases, fencing and compare-and-swap. It takes over the
+// records of the PolarDB Stack engine in the ConfigMap <resource>-workflow once, and leaves that
+// ConfigMap unchanged except for a mark.
 type DefaultMementoStorage struct {
 	resource IKubeResource
 	events   bool
 }
 
-// GetDefaultMementoStorageFactory gives the default storage. With enableEvent
-// the end and the interruption of a flow become Events of its resource, which
-// must be an [IKubeResource].
+// GetDefaultMementoStorageFactory returns the factory of the default storage. With enableEvent,
+// the end and the interruption of a flow become Events of its resource, which must be an
+// [IKubeResource].
 //
-// The store is one for the process and type of resource, and leaves the runs of
-// other types alone; it reads the API server that k8sutil finds, and keeps what
-// belongs to no namespace in the one of the pod, or in default.
+// There is one store for each type of resource in the process, and it ignores the runs of other
+// types. It uses the API server of k8sutil. Runs of resources without a namespace are in the
+// namespace of the pod, or in default.
 func GetDefaultMementoStorageFactory(_ string, enableEvent bool) CreateMementoStorageFunc {
 	return func(resource statemachine.StateResource) (WfRuntimeMementoStorage, error) {
 		kube, err := kubeOf(resource)
@@ -59,7 +59,7 @@ func GetDefaultMementoStorageFactory(_ string, enableEvent bool) CreateMementoSt
 	}
 }
 
-// LoadMementoMap reads what the PolarDB Stack engine has left; nil if nothing.
+// LoadMementoMap reads the records of the PolarDB Stack engine; nil if there are none.
 func (s *DefaultMementoStorage) LoadMementoMap(maintenanceTakerName string) (map[string]string, error) {
 	m, err := k8sutil.ConfigMapFactoryByName(maintenanceTakerName, s.resource.GetNamespace())
 	if apierrors.IsNotFound(err) {
@@ -71,21 +71,21 @@ func (s *DefaultMementoStorage) LoadMementoMap(maintenanceTakerName string) (map
 	return m.Data, nil
 }
 
-// Save refuses: the runs are written by Pawl's store, not as texts.
+// Save returns an error: Pawl's store writes the runs, not texts.
 func (s *DefaultMementoStorage) Save(mementoKey, _ string) error {
 	return workflow.RequestInvalid.Errorf("%s: the default storage keeps runs, not texts", mementoKey)
 }
 
-// shared are the stores of the process.
+// shared has the stores of the process.
 var shared struct {
 	sync.Mutex
 	stores    map[string]*kubestore.Store // by type of resource
 	resources sync.Map                    // subject: served
-	taken     map[string]bool             // subjects whose old records were looked at
-	stop      []func()                    // end what wakes resources, one a store
+	taken     map[string]bool             // subjects whose old records were checked
+	stop      []func()                    // stops wakeResources of each store
 }
 
-// openTime bounds the first look at the API server.
+// openTime limits the first read of the API server.
 const openTime = time.Minute
 
 func sharedStore(resourceType string) (*kubestore.Store, error) {
@@ -118,9 +118,8 @@ func sharedStore(resourceType string) (*kubestore.Store, error) {
 	return store, nil
 }
 
-// Close ends what the default storage keeps open: its watches, and what they
-// wake. The next flow
-// opens it again.
+// Close closes the stores of the default storage with their watches, and stops waking resources.
+// The next flow opens them again.
 func Close() error {
 	shared.Lock()
 	defer shared.Unlock()
@@ -135,7 +134,7 @@ func Close() error {
 	return errors.Join(errs...)
 }
 
-// ownNamespace is the one of this pod; empty outside a cluster.
+// ownNamespace returns the namespace of this pod; empty outside a cluster.
 func ownNamespace() string {
 	data, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 	if err != nil {
@@ -151,7 +150,7 @@ func ownerOf(subject string) *metav1.OwnerReference {
 	return nil
 }
 
-// store gives the store of the process, when it knows the resource.
+// store returns the store of the process for the resource.
 func (s *DefaultMementoStorage) store(m *WfManager, resource statemachine.StateResource) (runstore.Store, error) {
 	store, err := sharedStore(m.ResourceType)
 	if err != nil {
@@ -169,7 +168,7 @@ func (s *DefaultMementoStorage) store(m *WfManager, resource statemachine.StateR
 	return store, nil
 }
 
-// owner is the resource as the owner of its runs; nil where that cannot be told.
+// owner returns the owner reference to the resource for its runs; nil if unknown.
 func (s *DefaultMementoStorage) owner() *metav1.OwnerReference {
 	object, isObject := s.resource.GetResource().(runtime.Object)
 	scheme := s.resource.GetScheme()
@@ -184,7 +183,7 @@ func (s *DefaultMementoStorage) owner() *metav1.OwnerReference {
 	return &metav1.OwnerReference{APIVersion: version, Kind: kind, Name: s.resource.GetName(), UID: s.resource.GetResource().GetUID()}
 }
 
-// takeOver makes a run of what the PolarDB Stack engine has left, once.
+// takeOver imports the unfinished flow of the PolarDB Stack engine as a run, once.
 func (s *DefaultMementoStorage) takeOver(m *WfManager, store runstore.Store, subject string) error {
 	if s.known(subject) {
 		return nil
@@ -241,13 +240,13 @@ func mark(ctx context.Context, name, namespace string) error {
 	return err
 }
 
-// announcements are Kubernetes Events of a resource.
+// announcements writes Kubernetes Events of a resource.
 type announcements struct {
 	of        *metav1.OwnerReference
 	namespace string
 }
 
-// announce writes an Event; one that is not written is missed by nobody.
+// announce writes an Event. It ignores a failure, because Events are only informative.
 func (a *announcements) announce(ctx context.Context, warning bool, reason, message string) {
 	c, err := k8sutil.GetCorev1Client()
 	if err != nil {

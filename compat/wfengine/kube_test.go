@@ -20,9 +20,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// The default storage sees the runs of its own type of resource, and neither those of
-// another type in this process nor those of another operator. The slot of a
-// resource goes with it, as its runs do.
+// The default storage sees the runs of its own type of resource, but not those of another type in
+// this process or of another operator. The slot of a resource is deleted with it, as its runs are.
 func TestDefaultStorageIsOfOneType(t *testing.T) {
 	server := kubetest.NewServer(t)
 	k8sutil.SetConfig(server.Config())
@@ -41,7 +40,7 @@ func TestDefaultStorageIsOfOneType(t *testing.T) {
 	if _, err := others.Create(t.Context(), &runtype.Run{ID: "stranger", Flow: "F", Subject: "stranger/default/x", CreatedAt: now, NextAt: now}, nil); err != nil {
 		t.Fatal(err)
 	}
-	l := newLab(t, func(l *lab) { l.storage = wfengine.GetDefaultMementoStorageFactory("demo", false) })
+	l := newHarness(t, func(l *harness) { l.storage = wfengine.GetDefaultMementoStorageFactory("demo", false) })
 	folder := t.TempDir()
 	if err := os.CopyFS(filepath.Join(folder, "beside"), os.DirFS("testdata/flows/demo")); err != nil {
 		t.Fatal(err)
@@ -84,8 +83,8 @@ func TestDefaultStorageIsOfOneType(t *testing.T) {
 	}
 }
 
-// Whoever resumes or skips at the run itself wakes its resource: Reconcile comes
-// although nobody has changed the object.
+// A resume or skip of the run itself wakes its resource: Reconcile is called although nobody has
+// changed the object.
 func TestFinding25RequestWakesTheResource(t *testing.T) {
 	by := workflow.Actor{Name: "a person"}
 	for name, c := range map[string]struct {
@@ -116,7 +115,7 @@ func TestFinding25RequestWakesTheResource(t *testing.T) {
 				}
 				k8sutil.SetConfig(nil)
 			})
-			l := newLab(t, func(l *lab) { l.storage = wfengine.GetDefaultMementoStorageFactory("demo", false) })
+			l := newHarness(t, func(l *harness) { l.storage = wfengine.GetDefaultMementoStorageFactory("demo", false) })
 			l.on("Second", times(1, wfengine.NewInterruptError("R", "m")))
 			if is, _ := define.IsInterruptError(l.pass()); !is || l.state() != statemachine.StateInterrupt {
 				t.Fatalf("state %s", l.state())

@@ -23,10 +23,10 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// WfManager holds the flows and steps of one type of resource. It is safe for
-// concurrent use; logger, hooks, steps and configuration are registered before
-// the first flow. On a nil manager the Register calls do nothing: the error of
-// CreateWfManager is what its caller has to show.
+// WfManager has the flows and steps of one type of resource. It is safe for concurrent use, but
+// logger, hooks, steps and configuration must be registered before the first flow. On a nil
+// manager the Register calls do nothing, so that the caller can still report the error of
+// CreateWfManager.
 type WfManager struct {
 	ResourceType string
 	FlowMetaMap  map[string]*FlowMeta // groups are replaced by their steps
@@ -41,8 +41,8 @@ type WfManager struct {
 	config      map[define.WFConfKey]string
 	recover     Recover
 	engines     map[runstore.Store]*workflow.Engine
-	memory      runstore.Store // of resources without a storage
-	mementos    *mementos      // of resources with a storage of their own kind
+	memory      runstore.Store // for resources without a storage
+	mementos    *mementos      // for resources with a storage of the user's own kind
 	sessions    map[string]*session
 	withoutMark map[string]bool // runs whose resource was seen without a cancel mark
 	tidied      time.Time
@@ -50,8 +50,7 @@ type WfManager struct {
 }
 
 // CreateWfManager reads the flows of a type of resource. createHookFunc and
-// createMementoStorageFunc may be nil: then nobody hears of flows, and they end
-// with the process.
+// createMementoStorageFunc may be nil: then there are no hooks, and flows are kept in memory only.
 func CreateWfManager(
 	resourceType string,
 	workFlowMetaDir string,
@@ -86,7 +85,7 @@ func CreateWfManager(
 	}, nil
 }
 
-// RegisterLogger sets where flows, steps and hooks log to.
+// RegisterLogger sets the logger of flows, steps and hooks.
 func (m *WfManager) RegisterLogger(logger logr.Logger) *WfManager {
 	if m == nil {
 		return nil
@@ -97,7 +96,7 @@ func (m *WfManager) RegisterLogger(logger logr.Logger) *WfManager {
 	return m
 }
 
-// RegisterRecover sets how a resource shows that its flow is interrupted.
+// RegisterRecover sets how a resource is marked when its flow is interrupted.
 func (m *WfManager) RegisterRecover(recover Recover) *WfManager {
 	if m == nil {
 		return nil
@@ -108,8 +107,8 @@ func (m *WfManager) RegisterRecover(recover Recover) *WfManager {
 	return m
 }
 
-// RegisterConf sets items of this manager's configuration. One that cannot be
-// read is reported by CreateResourceWorkflow.
+// RegisterConf sets items of this manager's configuration. CreateResourceWorkflow reports an
+// invalid one.
 func (m *WfManager) RegisterConf(conf map[define.WFConfKey]string) {
 	if m == nil {
 		return
@@ -132,26 +131,26 @@ func (m *WfManager) RegisterConf(conf map[define.WFConfKey]string) {
 	}
 }
 
-// GetConfItem reads an item of the configuration.
+// GetConfItem returns an item of the configuration.
 func (m *WfManager) GetConfItem(confKey define.WFConfKey) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.config[confKey]
 }
 
-// conf is a copy of the configuration.
+// conf returns a copy of the configuration.
 func (m *WfManager) conf() map[define.WFConfKey]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.config)
 }
 
-// CreateResourceWorkflow gives the flows of one resource.
+// CreateResourceWorkflow returns the flows of one resource.
 func (m *WfManager) CreateResourceWorkflow(resource statemachine.StateResource) (*ResourceWorkflow, error) {
 	return CreateResourceWorkflow(resource, m)
 }
 
-// policy is what the configuration says of steps.
+// policy is the part of the configuration about steps.
 type policy struct {
 	timeout, first, longest, cancelEvery time.Duration
 	attempts                             int
@@ -190,7 +189,7 @@ func (m *WfManager) tuned(p policy) []workflow.Flow {
 	return flows
 }
 
-// flow finds a flow by its name.
+// flow returns the flow of this name, or nil.
 func (m *WfManager) flow(name string) *workflow.Flow {
 	i := slices.IndexFunc(m.flows, func(f workflow.Flow) bool { return f.Name == name })
 	if i < 0 {
@@ -199,7 +198,7 @@ func (m *WfManager) flow(name string) *workflow.Flow {
 	return &m.flows[i]
 }
 
-// engine gives the engine that works on a store.
+// engine returns the engine for a store.
 func (m *WfManager) engine(store runstore.Store) (*workflow.Engine, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -212,7 +211,7 @@ func (m *WfManager) engine(store runstore.Store) (*workflow.Engine, error) {
 	}
 	actions := m.actions()
 	engine, err := workflow.New(store, m.tuned(p), workflow.Options{
-		Attempts:  1 << 16, // how much is done at once is up to who calls
+		Attempts:  1 << 16, // the callers decide how many run concurrently
 		Exhausted: ManyRetry,
 		Actions:   actions,
 		Hooks:     []workflow.Hook{{Name: "classic", OnEvent: m.hear}},
@@ -236,8 +235,8 @@ func (m *WfManager) engine(store runstore.Store) (*workflow.Engine, error) {
 	return engine, nil
 }
 
-// actions makes one of each type that is registered or that a flow names; one
-// that is not registered says so when it is reached. m.mu is held.
+// actions returns an action for each type that is registered or that a flow names. The action of
+// an unregistered type fails when it runs. m.mu is held.
 func (m *WfManager) actions() []workflow.Action {
 	classes := map[string]bool{}
 	for class := range m.TypeRegistry {
@@ -268,13 +267,13 @@ func (m *WfManager) actions() []workflow.Action {
 	return actions
 }
 
-// tidyEvery is how often finished runs are looked at for removal.
+// tidyEvery is how often old finished runs are removed.
 const tidyEvery = 10 * time.Minute
 
-// retention of a finished run where its flow says nothing.
+// retention of a finished run whose flow sets none.
 var retention = runtype.Retention{}
 
-// retained is how long the runs of a flow are kept.
+// retained returns how long the runs of a flow are kept.
 func (m *WfManager) retained(name string) runtype.Retention {
 	if flow := m.flow(name); flow != nil && flow.Retention != nil {
 		return *flow.Retention
@@ -282,7 +281,7 @@ func (m *WfManager) retained(name string) runtype.Retention {
 	return retention
 }
 
-// due says that it is time to tidy, once.
+// retentionDue reports whether it is time to remove old runs, and starts the next interval.
 func (m *WfManager) retentionDue() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -293,7 +292,7 @@ func (m *WfManager) retentionDue() bool {
 	return true
 }
 
-// subject names a resource: type/namespace/name, and its uid where it has one.
+// subject returns the subject of a resource: type/namespace/name, and its uid if it has one.
 func (m *WfManager) subject(resource statemachine.StateResource) string {
 	subject := m.ResourceType + "/" + resource.GetNamespace() + "/" + resource.GetName()
 	if kube, ok := resource.(IKubeResource); ok && kube.GetResource() != nil {
@@ -304,7 +303,7 @@ func (m *WfManager) subject(resource statemachine.StateResource) string {
 	return subject
 }
 
-// storeOf gives the store that keeps the runs of a resource.
+// storeOf returns the store of the runs of a resource.
 func (m *WfManager) storeOf(resource statemachine.StateResource) (runstore.Store, error) {
 	if m.createStorage == nil {
 		m.mu.Lock()

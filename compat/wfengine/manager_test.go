@@ -22,7 +22,7 @@ import (
 	"github.com/pawl-dev/pawl/compat/wfengine"
 )
 
-// Every name of the interface, with its type: what is missing does not compile.
+// Every name of the interface with its type: a missing one does not compile.
 var (
 	_ func(string, string, wfengine.CreateMetaLoaderFunc, wfengine.CreateHookFunc, wfengine.CreateMementoStorageFunc) (*wfengine.WfManager, error) = wfengine.CreateWfManager
 	_ func(*wfengine.WfManager, wfengine.StepAction)                                                                                               = (*wfengine.WfManager).RegisterStep
@@ -83,7 +83,7 @@ func TestCreateWfManager(t *testing.T) {
 	}
 }
 
-// Defect 23: what a file says wrongly is an error with its line.
+// Defect 23: a mistake in a file is an error with its line.
 func TestUnknownKey(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "demo"), 0o755); err != nil {
@@ -99,7 +99,7 @@ func TestUnknownKey(t *testing.T) {
 	}
 }
 
-// metas is a loader of the users' own kind.
+// metas is a loader of the user's own kind.
 type metas struct {
 	flows  map[string]*wfengine.FlowMeta
 	groups map[string]*wfengine.StepGroupMeta
@@ -109,10 +109,10 @@ func (m metas) GetAllFlowMeta(string) (map[string]*wfengine.FlowMeta, map[string
 	return m.flows, m.groups, nil
 }
 
-// Flows may come from elsewhere than files.
+// Flows need not come from files.
 func TestOwnLoader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t)
+		l := newHarness(t)
 		own := metas{
 			flows: map[string]*wfengine.FlowMeta{"Own": {FlowName: "Own", Steps: []*wfengine.StepMeta{
 				{ClassName: "Twice", StepName: "A"}, {ClassName: "Twice", StepName: "B"}, {ClassName: "wfengine_test.Last", StepName: "Last"}}}},
@@ -131,10 +131,10 @@ func TestOwnLoader(t *testing.T) {
 	})
 }
 
-// Defect 29: two types of one name do not stand in for each other.
+// Defect 29: two types of one name do not replace each other.
 func TestStepTypesCollide(t *testing.T) {
-	l := newLab(t)
-	l.manager.RegisterStep(&First{}) // the same again is no matter
+	l := newHarness(t)
+	l.manager.RegisterStep(&First{}) // registering the same type again is allowed
 	defer func() {
 		if recover() == nil {
 			t.Error("another type of the same name was registered")
@@ -152,7 +152,7 @@ func (base2) Init(map[string]interface{}, logr.Logger) error { return nil }
 func (base2) DoStep(context.Context, logr.Logger) error      { return nil }
 func (base2) Output(logr.Logger) map[string]interface{}      { return nil }
 
-// A file may use what Pawl's flow files can: here a budget of its own.
+// A file may use all keys of Pawl's flow files: here a budget of its own.
 func TestNewKeysInAFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -163,7 +163,7 @@ func TestNewKeysInAFile(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "demo", "rebuild.yaml"), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		l := newLab(t)
+		l := newHarness(t)
 		manager, err := wfengine.CreateWfManager("demo", dir, wfengine.CreateDefaultWfMetaLoader, nil, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -179,7 +179,7 @@ func TestNewKeysInAFile(t *testing.T) {
 	})
 }
 
-// The base of resources says what is still to be written.
+// The base of resources reports which methods are not implemented.
 func TestKubeResource(t *testing.T) {
 	r := &implement.KubeResource{}
 	if _, err := r.Fetch(); !errors.Is(err, implement.NotImplementError) {
@@ -204,8 +204,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Operators register before they look at the error of CreateWfManager: what a
-// person sees is the flow file's error, and no nil dereference.
+// Operators register before they check the error of CreateWfManager: they must report the error of
+// the flow file, not panic with a nil dereference.
 func TestFinding26RegisterOnANilManager(t *testing.T) {
 	manager, err := wfengine.CreateWfManager("demo", "testdata/twice", wfengine.CreateDefaultWfMetaLoader, nil, nil)
 	if manager != nil || err == nil {

@@ -13,12 +13,12 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// mementos is a store over storages of the users' own kind: the memory store
-// decides, and each write of it reaches the storage of its resource first.
+// mementos is a store over storages of the user's own kind: the memory store decides, and each of
+// its writes goes to the storage of the resource first.
 //
-// A text is the record that the PolarDB Stack engine would have written, with
-// Pawl's checkpoint beside it: what reads such records goes on reading them. The
-// seam cannot delete, so a flow that begins takes the key of an ended one.
+// A text is the record that the PolarDB Stack engine would have written, with Pawl's checkpoint
+// added, so that programs which read such records still can. The storage interface cannot delete,
+// so a new flow takes the key of an ended one.
 type mementos struct {
 	*runstore.Memory
 	manager *WfManager
@@ -33,15 +33,15 @@ var (
 	_ runstore.Lister  = (*mementos)(nil)
 )
 
-// mementoCache is the storage of one resource.
+// mementoCache is the state of one resource's storage.
 type mementoCache struct {
-	load  sync.Mutex // held while what is there is read
+	load  sync.Mutex // held while the storage is read
 	ready bool
 
-	mu      sync.Mutex // held while something is written
+	mu      sync.Mutex // held while the storage is written
 	storage WfRuntimeMementoStorage
-	keys    map[string]string   // of runs
-	free    map[string][]string // keys of ended flows, by name
+	keys    map[string]string   // by run
+	free    map[string][]string // keys of ended flows, by flow name
 	next    int
 	ended   []string // runs, oldest first
 }
@@ -49,7 +49,7 @@ type mementoCache struct {
 // keepEnded is how many ended runs of a resource stay in memory.
 const keepEnded = 20
 
-// checkpoint is what Pawl keeps of a run, beside the record.
+// checkpoint is the part of a text that Pawl adds to the record.
 type checkpoint struct {
 	Run     *runtype.Run          `json:"run"`
 	Steps   []*runtype.StepRecord `json:"steps,omitempty"`
@@ -69,7 +69,7 @@ func (m *mementos) cache(subject string) *mementoCache {
 	return m.caches[subject]
 }
 
-// add brings the storage of a resource, and the first time what is in it.
+// add registers the storage of a resource, and reads it the first time.
 func (m *mementos) add(resource statemachine.StateResource, storage WfRuntimeMementoStorage) (err error) {
 	defer turn.Guard(&err)
 	texts, err := storage.LoadMementoMap(maintenanceLock(resource))
@@ -93,7 +93,7 @@ func (m *mementos) add(resource statemachine.StateResource, storage WfRuntimeMem
 	return nil
 }
 
-// read brings the unfinished flows of a resource into memory.
+// read loads the unfinished flows of a resource into memory.
 func (m *mementos) read(ctx context.Context, subject string, s *mementoCache, all []record) error {
 	ours := false
 	for _, r := range all {
@@ -136,7 +136,7 @@ func (m *mementos) read(ctx context.Context, subject string, s *mementoCache, al
 	return nil
 }
 
-// restore puts a checkpoint into memory as it was.
+// restore puts a checkpoint into the memory store.
 func (m *mementos) restore(ctx context.Context, c checkpoint) error {
 	run := *c.Run
 	run.Owner = ""
@@ -203,7 +203,7 @@ func (m *mementos) Save(ctx context.Context, save *runstore.Save) error {
 	return nil
 }
 
-// Send keeps a signal. See runstore.Store.
+// Send stores a signal. See runstore.Store.
 func (m *mementos) Send(ctx context.Context, id string, signal runtype.Signal) error {
 	run, _, err := m.Memory.Load(ctx, id)
 	if err != nil {
@@ -222,7 +222,7 @@ func (m *mementos) Send(ctx context.Context, id string, signal runtype.Signal) e
 	return m.keep(s, run, mail)
 }
 
-// end lets another run have the key of one that has ended. s.mu is held.
+// end frees the key of an ended run for another one. s.mu is held.
 func (m *mementos) end(ctx context.Context, s *mementoCache, run *runtype.Run) {
 	if key, known := s.keys[run.ID]; known {
 		delete(s.keys, run.ID)
@@ -236,7 +236,7 @@ func (m *mementos) end(ctx context.Context, s *mementoCache, run *runtype.Run) {
 	}
 }
 
-// keep writes a run into the storage. s.mu is held.
+// keep writes a run to the storage. s.mu is held.
 func (m *mementos) keep(s *mementoCache, run *runtype.Run, mail []runtype.Signal) (err error) {
 	defer turn.Guard(&err)
 	if s.storage == nil {

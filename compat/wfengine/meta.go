@@ -15,17 +15,17 @@ import (
 	"github.com/pawl-dev/pawl/workflow/flowfile"
 )
 
-// FlowMeta is a flow as its file tells it.
+// FlowMeta is a flow as its file defines it.
 type FlowMeta struct {
 	FlowName             string      `yaml:"flowName,omitempty"`
 	RecoverFromFirstStep bool        `yaml:"recoverFromFirstStep,omitempty"`
 	Steps                []*StepMeta `yaml:"steps,omitempty"`
 
-	file   string // whose text may say more than fits in here
+	file   string // its text may have more than these fields
 	source []byte
 }
 
-// StepGroupMeta is a step group as its file tells it.
+// StepGroupMeta is a step group as its file defines it.
 type StepGroupMeta struct {
 	GroupName string      `yaml:"groupName,omitempty"`
 	Steps     []*StepMeta `yaml:"steps,omitempty"`
@@ -34,33 +34,32 @@ type StepGroupMeta struct {
 	source []byte
 }
 
-// StepMeta names the step, and the type or group that does it.
+// StepMeta is a step, with its type or group.
 type StepMeta struct {
 	ClassName string `yaml:"className,omitempty"`
 	StepName  string `yaml:"stepName,omitempty"`
 }
 
-// WfMetaLoader reads the flows and the step groups of a folder, by their names.
+// WfMetaLoader reads the flows and the step groups of a folder, by name.
 type WfMetaLoader interface {
 	GetAllFlowMeta(workFlowMetaDir string) (map[string]*FlowMeta, map[string]*StepGroupMeta, error)
 }
 
-// CreateMetaLoaderFunc makes the loader of a type of resource.
+// CreateMetaLoaderFunc returns the loader of a type of resource.
 type CreateMetaLoaderFunc func(resourceType string) (WfMetaLoader, error)
 
-// DefaultWfMetaLoader reads <folder>/<resource type>/*.yaml. A file may use all
-// keys of Pawl's flow files.
+// DefaultWfMetaLoader reads <folder>/<resource type>/*.yaml. A file may use all keys of Pawl's
+// flow files.
 type DefaultWfMetaLoader struct{ resourceType string }
 
-// CreateDefaultWfMetaLoader makes the default loader.
+// CreateDefaultWfMetaLoader returns the default loader.
 func CreateDefaultWfMetaLoader(resourceType string) (WfMetaLoader, error) {
 	return &DefaultWfMetaLoader{resourceType}, nil
 }
 
 const groupSuffix = "_step_group.yaml"
 
-// GetAllFlowMeta reads the files. What is wrong with them is told with its line
-// by CreateWfManager.
+// GetAllFlowMeta reads the files. CreateWfManager reports mistakes in them with the line.
 func (l *DefaultWfMetaLoader) GetAllFlowMeta(workFlowMetaDir string) (map[string]*FlowMeta, map[string]*StepGroupMeta, error) {
 	flows, groups := map[string]*FlowMeta{}, map[string]*StepGroupMeta{}
 	folder := filepath.Join(workFlowMetaDir, l.resourceType)
@@ -107,8 +106,8 @@ func decodeMeta(path string, data []byte, into any) error {
 	return nil
 }
 
-// flowsOf makes Pawl's flows of what a loader gave: by way of its flow files,
-// so that a cycle, a repeated name or an unknown key is an error with a line.
+// flowsOf translates the result of a loader into Pawl's flows, through its flow file format, so
+// that a cycle, a repeated name or an unknown key is an error with a line.
 func flowsOf(metas map[string]*FlowMeta, groups map[string]*StepGroupMeta) ([]workflow.Flow, error) {
 	var files []flowfile.File
 	add := func(name, file string, source []byte, meta any) error {
@@ -139,8 +138,8 @@ func flowsOf(metas map[string]*FlowMeta, groups map[string]*StepGroupMeta) ([]wo
 	return set.Flows(), nil
 }
 
-// flatten gives flows whose groups are replaced by their steps. flowsOf has
-// seen to it that this ends.
+// flatten returns flows whose groups are replaced by their steps. It terminates because flowsOf
+// has rejected cycles.
 func flatten(metas map[string]*FlowMeta, groups map[string]*StepGroupMeta) map[string]*FlowMeta {
 	var inside func(steps []*StepMeta) []*StepMeta
 	inside = func(steps []*StepMeta) (flat []*StepMeta) {
@@ -166,15 +165,15 @@ func flatten(metas map[string]*FlowMeta, groups map[string]*StepGroupMeta) map[s
 	return all
 }
 
-// leaf is a step that does something.
+// leaf is a step that is not a group.
 type leaf struct {
 	instance string // before/DisableHA
-	name     string // DisableHA, where that is the only one of its name
+	name     string // DisableHA, if it is the only one of its name
 	class    string
 }
 
-// leavesOf gives the steps of a flow in order. What stands in a loop has no
-// name before the loop is reached.
+// leavesOf returns the steps of a flow in order. A step within a loop has no name before the loop
+// is reached.
 func leavesOf(flow *workflow.Flow) []leaf {
 	var leaves []leaf
 	var visit func(steps []workflow.Step, path string)
@@ -213,7 +212,7 @@ func oneStep(s *workflow.Step) []workflow.Step {
 	return []workflow.Step{*s}
 }
 
-// tune sets the policy of a manager where a flow file says nothing.
+// tune applies the policy of a manager where a flow file sets none.
 func tune(flow workflow.Flow, p policy) workflow.Flow {
 	var visit func(steps []workflow.Step) []workflow.Step
 	one := func(s *workflow.Step) *workflow.Step {

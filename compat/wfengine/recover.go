@@ -13,26 +13,25 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// Recover is how a resource shows that its flow is interrupted, and how it is
-// asked to go on.
+// Recover marks a resource whose flow is interrupted, and reads from it whether the flow should
+// continue.
 type Recover interface {
 	GetResourceRecoverInfo(resource statemachine.StateResource, conf map[define.WFConfKey]string) (recover bool, preStatus statemachine.State)
 	CancelResourceRecover(resource statemachine.StateResource, conf map[define.WFConfKey]string) error
 	SaveResourceInterruptInfo(resource statemachine.StateResource, conf map[define.WFConfKey]string, reason, message, prevState string) error
 }
 
-// DefaultRecover keeps reason, message and previous state in annotations of an
-// [IKubeResource], and goes on when the annotation interrupt.recover is true (or
-// T, t, 1).
+// DefaultRecover stores reason, message and previous state in annotations of an [IKubeResource].
+// The flow continues when the annotation interrupt.recover is true (or T, t, 1).
 type DefaultRecover struct{}
 
-// CreateDefaultRecover makes it.
+// CreateDefaultRecover returns a DefaultRecover.
 func CreateDefaultRecover() *DefaultRecover { return &DefaultRecover{} }
 
-// longestNote bounds a message in an annotation, in bytes.
+// longestNote limits a message in an annotation, in bytes.
 const longestNote = 4 << 10
 
-// GetResourceRecoverInfo reads whether the flow is to go on, and in which state.
+// GetResourceRecoverInfo reads whether the flow should continue, and in which state.
 func (*DefaultRecover) GetResourceRecoverInfo(resource statemachine.StateResource, conf map[define.WFConfKey]string) (recover bool, preStatus statemachine.State) {
 	kube, ok := resource.(IKubeResource)
 	if !ok || kube.GetState() != statemachine.StateInterrupt {
@@ -93,14 +92,14 @@ func kubeOf(resource statemachine.StateResource) (IKubeResource, error) {
 	return kube, nil
 }
 
-// Conflicts with others who write the resource are tried again so often, so soon.
+// The number of retries after a conflict with another writer, and the pause between them.
 const (
 	writeTries = 5
 	writeDelay = 50 * time.Millisecond
 )
 
-// rewrite does something with the newest version of a resource, again when
-// someone else was faster. A resource that is gone is no error.
+// rewrite changes the newest version of a resource, again after a conflict. A missing resource is
+// not an error.
 func rewrite(resource statemachine.StateResource, do func(newest statemachine.StateResource) error) error {
 	for try := 1; ; try++ {
 		err := func() (err error) {
@@ -121,10 +120,9 @@ func rewrite(resource statemachine.StateResource, do func(newest statemachine.St
 	}
 }
 
-// CheckRecovery lets an interrupted flow go on if that is asked for, by the
-// resource or by whoever resumed the run itself, and puts the resource back into
-// the state it was in. It reports whether it was asked for; what fails is logged
-// and done again by the next call.
+// CheckRecovery resumes an interrupted flow if the resource asks for it or somebody resumed the
+// run itself, and sets the resource back to its former state. It reports whether somebody asked
+// for it. A failure is logged, and the next call repeats it.
 func (m *WfManager) CheckRecovery(resource statemachine.StateResource) bool {
 	if resource.GetState() != statemachine.StateInterrupt {
 		return false
@@ -165,7 +163,7 @@ func (m *WfManager) CheckRecovery(resource statemachine.StateResource) bool {
 			return true
 		}
 	}
-	// The state first: with the annotations gone nothing would bring it back.
+	// The state first: without the annotations, no later call would set it.
 	err = rewrite(resource, func(newest statemachine.StateResource) error {
 		if newest.GetState() != statemachine.StateInterrupt {
 			return nil
@@ -187,8 +185,8 @@ func (m *WfManager) CheckRecovery(resource statemachine.StateResource) bool {
 	return true
 }
 
-// resumed finds out whether the run itself was resumed, as pawl resume does, and
-// the state its resource was in.
+// resumed reports whether the run itself was resumed, as pawl resume does, and returns the former
+// state of its resource.
 func (m *WfManager) resumed(resource statemachine.StateResource) (previous statemachine.State, resumed bool) {
 	flow, err := m.CreateResourceWorkflow(resource)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
-// ResourceWorkflow runs the flows of one resource. Calls for one resource take
-// turns, through however many of these they come.
+// ResourceWorkflow runs the flows of one resource. Calls for one resource run one after the other,
+// even through several ResourceWorkflows.
 type ResourceWorkflow struct {
 	Logger    logr.Logger
 	Resource  statemachine.StateResource
@@ -30,8 +30,8 @@ type ResourceWorkflow struct {
 	tells   announcer
 }
 
-// CreateResourceWorkflow gives the flows of one resource. The first call for a
-// resource takes over what the PolarDB Stack engine has left of its flows.
+// CreateResourceWorkflow returns the flows of one resource. The first call for a resource takes
+// over its unfinished flow of the PolarDB Stack engine.
 func CreateResourceWorkflow(resource statemachine.StateResource, wfManager *WfManager) (*ResourceWorkflow, error) {
 	switch {
 	case resource == nil:
@@ -54,24 +54,23 @@ func CreateResourceWorkflow(resource statemachine.StateResource, wfManager *WfMa
 	return m, err
 }
 
-// announced is a store, and whom to tell of its flows.
+// announcedStore is a store, and the announcer of its flows.
 type announcedStore struct {
 	runstore.Store
 	announcer
 }
 
-// base is the context of reads and writes that no caller bounds.
+// background is the context of reads and writes without a caller's context.
 func (m *ResourceWorkflow) background() context.Context { return context.Background() }
 
-// turn waits until no other call works on the resource.
+// lock waits until no other call works on the resource.
 func (m *ResourceWorkflow) lock(ctx context.Context) (leave func(), err error) {
 	return m.WfManager.turns.Take(ctx, m.subject)
 }
 
-// Run begins a flow and works on it until it rests: nil when it has ended or
-// waits. An earlier flow that has not ended is worked on first; if it does not
-// end the new one is not begun (FLOW_UNFINISHED). One that is interrupted is
-// dropped.
+// Run starts a flow and works on it as far as possible. It returns nil when the flow has ended or
+// waits. It first works on an earlier unfinished flow; if that does not end, the new one is not
+// started (FLOW_UNFINISHED). An interrupted flow is dropped.
 func (m *ResourceWorkflow) Run(ctx context.Context, flowName string, initContext map[string]interface{}) (err error) {
 	leave, err := m.lock(ctx)
 	if err != nil {
@@ -103,7 +102,7 @@ func (m *ResourceWorkflow) Run(ctx context.Context, flowName string, initContext
 	return err
 }
 
-// start stores a run and works on it. The resource has no unfinished one.
+// start stores a run and works on it. The resource must not have an unfinished one.
 func (m *ResourceWorkflow) start(ctx context.Context, flowName string, initContext map[string]interface{}) (waiting bool, err error) {
 	flow := m.WfManager.flow(flowName)
 	if flow == nil {
@@ -129,13 +128,13 @@ func (m *ResourceWorkflow) start(ctx context.Context, flowName string, initConte
 	return m.work(ctx, s, &unfinished{run: run})
 }
 
-// actor is who asks, for history.
+// actor is the actor in the history.
 const actor = "operator"
 
-// RunLastUnCompletedRuntime goes on with the unfinished flow of the resource, if
-// there is one, and gives its name and whether it waits now. One that is
-// interrupted is none. With ignoreOtherUnCompleted a flow of another name than
-// flowName is left alone: the next Run ends it.
+// RunLastUnCompletedRuntime continues the unfinished flow of the resource, if there is one, and
+// returns its name and whether it waits now. An interrupted flow does not count. With
+// ignoreOtherUnCompleted it leaves a flow with another name than flowName alone: the next Run ends
+// it.
 func (m *ResourceWorkflow) RunLastUnCompletedRuntime(ctx context.Context, flowName string, ignoreOtherUnCompleted bool) (oldWfName string, isWaiting bool, err error) {
 	leave, err := m.lock(ctx)
 	if err != nil {
@@ -152,8 +151,8 @@ func (m *ResourceWorkflow) continueLast(ctx context.Context, flowName string, ig
 	}
 	name = found.run.Flow
 	if found.interrupted() {
-		// A process that died before it could mark the resource leaves it in the
-		// state whose flow was interrupted.
+		// If a process dies before it has marked the resource, the resource stays in the state
+		// whose flow was interrupted.
 		if name == flowName && !found.shown() && m.Resource.GetState() != statemachine.StateInterrupt {
 			return name, false, m.interrupt(ctx, found)
 		}
@@ -166,8 +165,8 @@ func (m *ResourceWorkflow) continueLast(ctx context.Context, flowName string, ig
 	return name, waiting, err
 }
 
-// GetLastUnCompletedRuntime gives the unfinished flow of the resource; nil if
-// there is none, or if it is interrupted.
+// GetLastUnCompletedRuntime returns the unfinished flow of the resource; nil if there is none, or
+// if it is interrupted.
 func (m *ResourceWorkflow) GetLastUnCompletedRuntime() (*WfRuntime, error) {
 	found, err := m.unfinished(m.background())
 	if err != nil || found == nil || found.interrupted() {
@@ -178,9 +177,9 @@ func (m *ResourceWorkflow) GetLastUnCompletedRuntime() (*WfRuntime, error) {
 	return view, nil
 }
 
-// RetryInterruptedStep lets the interrupted flow of the resource go on where it
-// stopped, or at its first step if its file says recoverFromFirstStep, with full
-// budgets. The next call works on it. Without such a flow nothing happens.
+// RetryInterruptedStep resumes the interrupted flow of the resource at its failed step, or at its
+// first step if its file says recoverFromFirstStep, with full retry budgets. The next call works
+// on it. Without an interrupted flow it does nothing.
 func (m *ResourceWorkflow) RetryInterruptedStep() error {
 	ctx := m.background()
 	leave, err := m.lock(ctx)
@@ -192,7 +191,7 @@ func (m *ResourceWorkflow) RetryInterruptedStep() error {
 	if err != nil || found == nil || !found.interrupted() {
 		return err
 	}
-	// A cancel mark that was obeyed must not cancel the flow that goes on.
+	// A cancel mark that took effect already must not cancel the resumed flow.
 	id := fmt.Sprintf(ownRequestPrefix+"resume/%d", found.run.State.PausedAt.UnixNano())
 	if m.cancelled(m.Resource) {
 		id += markedSuffix
@@ -200,13 +199,12 @@ func (m *ResourceWorkflow) RetryInterruptedStep() error {
 	return m.engine.Resume(ctx, found.run.ID, "", "", workflow.Actor{Name: actor, Reason: "the resource asks for it", RequestID: id})
 }
 
-// CommonWorkFlowMainEnter is the main enter of a state whose work is a flow. It
-// goes on with an unfinished flow first; then the event is looked at once more:
-// if it is no longer due the resource goes to Running, else the flow is run with
-// its parameters. The last step of the flow writes the state that follows.
+// CommonWorkFlowMainEnter is the main enter of a state whose work is a flow. It continues an
+// unfinished flow first. Then it checks the event once more: if it is no longer due, the resource
+// goes to Running; otherwise the flow runs with its parameters. The last step of the flow writes
+// the next state.
 //
-// ignoreUnCompleted lets the flow take the place of an unfinished one of another
-// name, which is dropped then.
+// With ignoreUnCompleted, the flow replaces an unfinished one of another name, which is dropped.
 func (m *ResourceWorkflow) CommonWorkFlowMainEnter(ctx context.Context, resource statemachine.StateResource, flowName string, ignoreUnCompleted bool, eventChecker statemachine.EventChecker) (err error) {
 	leave, err := m.lock(ctx)
 	if err != nil {

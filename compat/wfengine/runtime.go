@@ -11,20 +11,20 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// FlowStatusType is where a flow stands.
+// FlowStatusType is the status of a flow.
 type FlowStatusType string
 
 // The values of WfRuntime.FlowStatus.
 const (
 	FlowStatusPrepared        FlowStatusType = "prepared"
 	FlowStatusRunning         FlowStatusType = "running"
-	FlowStatusFailed          FlowStatusType = "failed" // a step is tried again later
+	FlowStatusFailed          FlowStatusType = "failed" // a step will be retried later
 	FlowStatusWaiting         FlowStatusType = "waiting"
 	FlowStatusFailedCompleted FlowStatusType = "failedAndCompleted" // interrupted
 	FlowStatusCompleted       FlowStatusType = "completed"
 )
 
-// StepStatusType is where a step stands.
+// StepStatusType is the status of a step.
 type StepStatusType string
 
 // The values of StepRuntime.StepStatus.
@@ -36,14 +36,14 @@ const (
 	StepStatusWaiting   StepStatusType = "waiting"
 )
 
-// Forms of times in the records.
+// Formats of times in the records.
 const (
 	timeForm      = "2006-01-02 15:04:05"
 	startTimeForm = "2006-01-02 15:04:05.000"
 )
 
-// WfRuntime is a flow under way as hooks see it. It is a view: changing it
-// changes nothing. Only the hook's own calls may read it without care.
+// WfRuntime is the view of a flow for hooks. Changing it has no effect. Only the calls of the hook
+// may read it without a lock.
 type WfRuntime struct {
 	FlowStatus       FlowStatusType         `json:"flowStatus,omitempty"`
 	RetryTimes       int                    `json:"retryTimes,omitempty"` // failures of all steps that were followed by another attempt
@@ -57,10 +57,10 @@ type WfRuntime struct {
 	FlowHookIns      WfHook                 `json:"-"`
 	ResourceWorkflow *ResourceWorkflow      `json:"-"`
 	Logger           logr.Logger            `json:"-"`
-	RunID            string                 `json:"-"` // of Pawl's run, for pawl describe; empty before it is stored
+	RunID            string                 `json:"-"` // id of the run for pawl describe; empty before it is stored
 }
 
-// StepRuntime is a step of a flow under way.
+// StepRuntime is a step of a running flow.
 type StepRuntime struct {
 	StepName             string                 `json:"StepName,omitempty"`
 	StepStatus           StepStatusType         `json:"stepStatus,omitempty"`
@@ -72,7 +72,7 @@ type StepRuntime struct {
 	instance string
 }
 
-// statusOf says where a run stands in the words of this room.
+// statusOf translates the phase of a run.
 func statusOf(run *runtype.Run) FlowStatusType {
 	switch run.Phase {
 	case runtype.Succeeded, runtype.Cancelled:
@@ -93,10 +93,10 @@ func statusOf(run *runtype.Run) FlowStatusType {
 	return FlowStatusRunning
 }
 
-// viewOf makes the view of a run. flow is nil when it is no longer loaded.
+// viewOf returns the view of a run. flow is nil if the flow is no longer loaded.
 func viewOf(run *runtype.Run, flow *workflow.Flow) *WfRuntime {
 	view := &WfRuntime{FlowStatus: statusOf(run), FlowName: run.Flow, StartTime: run.CreatedAt.Local().Format(startTimeForm), RunID: run.ID}
-	_ = json.Unmarshal(run.Input, &view.InitContext) // an input that is no object has no names
+	_ = json.Unmarshal(run.Input, &view.InitContext) // an input that is not an object has no items
 	if !run.EndedAt.IsZero() {
 		view.CompleteTime = run.EndedAt.Local().Format(timeForm)
 	}
@@ -141,7 +141,7 @@ func stepsOf(flow *workflow.Flow) []*StepRuntime {
 	return steps
 }
 
-// step finds the view of a step instance, or adds it.
+// step returns the view of a step instance, and adds it if it is missing.
 func (r *WfRuntime) step(instance string) *StepRuntime {
 	if i := slices.IndexFunc(r.RunningSteps, func(s *StepRuntime) bool { return s.instance == instance }); i >= 0 {
 		return r.RunningSteps[i]

@@ -15,24 +15,24 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// session is what this process knows of a run while a call works on it.
+// session is the state of a run in this process while a call works on it.
 type session struct {
 	manager  *WfManager
 	ctx      context.Context // the caller's, for its values
-	view     *WfRuntime      // of the hook; only the queue of events writes it once the work begins
+	view     *WfRuntime      // for the hook; once work has begun only the event queue writes it
 	hook     WfHook
 	tells    announcer
 	notifier chan struct{}
-	from     int64 // number of the newest event that was saved before
+	from     int64 // sequence number of the last event before this session
 
 	mu      sync.Mutex
-	heard   int64 // number of the newest event the hook has heard
+	heard   int64 // sequence number of the last event that the hook got
 	err     error // of the newest attempt that failed
 	errStep string
 	outputs map[string]map[string]interface{}
 }
 
-// begin opens the session of a run that is to be worked on.
+// begin opens the session of a run before work on it.
 func (m *ResourceWorkflow) begin(ctx context.Context, view *WfRuntime) (*session, error) {
 	view.ResourceWorkflow = m
 	view.Logger = m.Logger.WithName(view.FlowName)
@@ -47,7 +47,7 @@ func (m *ResourceWorkflow) begin(ctx context.Context, view *WfRuntime) (*session
 	return s, nil
 }
 
-// open lets the session hear of its run.
+// open registers the session for events of its run.
 func (m *WfManager) open(s *session, run *runtype.Run) {
 	s.view.RunID = run.ID
 	s.heard, s.from = run.Seq, run.Seq
@@ -74,7 +74,7 @@ func (m *WfManager) session(run string) *session {
 	return m.sessions[run]
 }
 
-// note keeps how an attempt ended, for the caller and the hook.
+// note stores the result of an attempt, for the caller and the hook.
 func (s *session) note(t *workflow.Task, out outcome.Outcome) {
 	var output map[string]interface{}
 	if raw := t.Result(); raw != nil {
@@ -88,7 +88,7 @@ func (s *session) note(t *workflow.Task, out outcome.Outcome) {
 	s.outputs[t.Step()] = output
 }
 
-// failure is the error of the newest attempt that failed, as its step gave it.
+// failure returns the error of the newest failed attempt, as its step returned it.
 func (s *session) failure(step string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +98,7 @@ func (s *session) failure(step string) error {
 	return s.err
 }
 
-// call calls the hook; its failure is logged and nothing else.
+// call calls the hook. It only logs a failure.
 func (s *session) call(what func(WfHook) error) {
 	if s.hook == nil {
 		return
@@ -112,7 +112,7 @@ func (s *session) call(what func(WfHook) error) {
 	}
 }
 
-// hear passes a saved event on to the session of its run.
+// hear passes a saved event to the session of its run.
 func (m *WfManager) hear(info workflow.RunInfo, e runtype.Event) {
 	if s := m.session(info.ID); s != nil {
 		s.hear(e)
@@ -120,7 +120,7 @@ func (m *WfManager) hear(info workflow.RunInfo, e runtype.Event) {
 }
 
 func (s *session) hear(e runtype.Event) {
-	if e.Seq <= s.from { // of an earlier call, whose hook was too slow
+	if e.Seq <= s.from { // of an earlier call, for which the hook was too slow
 		return
 	}
 	defer s.notify(e.Seq)
@@ -169,7 +169,8 @@ func (s *session) hearStep(e runtype.Event) {
 	}
 }
 
-// interruption is what a hook hears of a pause: what the step said, if it was one.
+// interruption returns the error that a hook gets for a pause: that of the step if it returned
+// one.
 func (s *session) interruption(e runtype.Event) *define.InterruptError {
 	s.mu.Lock()
 	err := s.err
@@ -201,10 +202,10 @@ func (s *session) notify(seq int64) {
 	}
 }
 
-// hookPatience is how long a call waits for a hook that says nothing.
+// hookPatience is how long a call waits for a hook without progress.
 const hookPatience = 5 * time.Second
 
-// settle waits until the hook has heard of everything up to an event.
+// settle waits until the hook has got all events up to seq.
 func (s *session) settle(seq int64) {
 	if s.hook == nil && s.tells == nil {
 		return

@@ -14,20 +14,19 @@ import (
 	"github.com/pawl-dev/pawl/workflow/flowfile/classic"
 )
 
-// StepAction is what a step does: Init with the context of the flow, DoStep,
-// then Output for the steps behind it. Each attempt works on a new value of the
-// type that was registered.
+// StepAction is a step. The engine calls Init with the context of the flow, DoStep, and then
+// Output for the later steps. Each attempt uses a new value of the registered type.
 //
-// The context holds what Run was given, and what the steps before have put out;
-// the later one wins. Numbers in it are int64 or float64, and what went in as a
-// struct is a map: values look the same before and after a restart.
+// The context has what Run got and the outputs of the earlier steps; a later value wins. Numbers
+// in it are int64 or float64, and structs have become maps, so that values look the same before
+// and after a restart.
 type StepAction interface {
 	Init(map[string]interface{}, logr.Logger) error
 	DoStep(context.Context, logr.Logger) error
 	Output(logr.Logger) map[string]interface{}
 }
 
-// className is the name by which flow files refer to a type: its package and its own.
+// className returns the name by which flow files refer to a type: its package and its own name.
 func className(of reflect.Type) string { return strings.ReplaceAll(of.String(), "*", "") }
 
 // RegisterSteps registers several steps.
@@ -37,9 +36,8 @@ func (m *WfManager) RegisterSteps(steps ...StepAction) {
 	}
 }
 
-// RegisterStep makes the type of a step known to flow files, as package.Type.
-// It panics when two types share that name: one would be executed in place of
-// the other.
+// RegisterStep makes the type of a step known to flow files, as package.Type. It panics when two
+// types share that name, because one would run in place of the other.
 func (m *WfManager) RegisterStep(step StepAction) {
 	if m == nil {
 		return
@@ -64,7 +62,7 @@ func path(of reflect.Type) string {
 	return of.PkgPath() + "." + of.Name()
 }
 
-// fresh makes a new value of a registered type.
+// fresh returns a new value of a registered type.
 func (m *WfManager) fresh(class string) classic.Step {
 	m.mu.Lock()
 	of, known := m.TypeRegistry[class]
@@ -78,7 +76,7 @@ func (m *WfManager) fresh(class string) classic.Step {
 	return reflect.New(of.Elem()).Interface().(StepAction)
 }
 
-// unknown stands in for a type that nobody has registered.
+// unknown stands for a type that is not registered.
 type unknown string
 
 func (u unknown) Init(map[string]interface{}, logr.Logger) error {
@@ -87,12 +85,12 @@ func (u unknown) Init(map[string]interface{}, logr.Logger) error {
 func (u unknown) DoStep(context.Context, logr.Logger) error { return nil }
 func (u unknown) Output(logr.Logger) map[string]interface{} { return nil }
 
-// action is the type of a step as Pawl's engine calls it.
+// action returns the action of a step type for Pawl's engine.
 func (m *WfManager) action(class string) workflow.Action {
 	adapted := classic.Adapt(class, func() classic.Step { return m.fresh(class) }, classic.Options{Outcome: outcomeOf})
 	do := adapted.Do
 	adapted.Do = func(ctx context.Context, t *workflow.Task) outcome.Outcome {
-		for more := true; more; { // the run goes on: nobody asks any more whether its resource was marked
+		for more := true; more; { // the run is at work again, so the mark of its resource does not matter any more
 			_, more = t.Signal(shownSignal)
 		}
 		s := m.session(t.RunID())
@@ -106,8 +104,7 @@ func (m *WfManager) action(class string) workflow.Action {
 	return adapted
 }
 
-// within is the context of an attempt, which also gives the values of the
-// context its caller came with.
+// within is the context of an attempt with the values of the caller's context.
 type within struct {
 	context.Context
 	caller context.Context

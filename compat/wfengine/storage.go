@@ -14,9 +14,9 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
-// WfRuntimeMementoStorage keeps texts by key for one resource: a place of yours
-// for its flows. It can neither fence nor compare, so only one process may use it
-// at a time; the default, [GetDefaultMementoStorageFactory], can.
+// WfRuntimeMementoStorage stores texts by key for one resource: your own storage for its flows. It
+// has neither fencing nor compare-and-swap, so only one process may use it at a time. The default,
+// [GetDefaultMementoStorageFactory], has both.
 //
 // LoadMementoMap is called before Save. A Save that returns nil must survive a crash.
 type WfRuntimeMementoStorage interface {
@@ -24,20 +24,20 @@ type WfRuntimeMementoStorage interface {
 	LoadMementoMap(maintenanceTakerName string) (map[string]string, error)
 }
 
-// CreateMementoStorageFunc makes the storage of a resource.
+// CreateMementoStorageFunc returns the storage of a resource.
 type CreateMementoStorageFunc func(resource statemachine.StateResource) (WfRuntimeMementoStorage, error)
 
-// maintainer is a storage that has a store of Pawl behind it.
+// maintainer is a storage that uses a store of Pawl.
 type maintainer interface {
 	store(m *WfManager, resource statemachine.StateResource) (runstore.Store, error)
 }
 
-// maintenanceLock is the name under which the flows of a resource are kept.
+// maintenanceLock is the name under which the flows of a resource are stored.
 func maintenanceLock(resource statemachine.StateResource) string {
 	return resource.GetName() + "-workflow"
 }
 
-// record is a text as far as one must read it to know what it is.
+// record is the header of a text.
 type record struct {
 	key    string
 	number int
@@ -51,7 +51,7 @@ func (r record) ended() bool { return r.status == FlowStatusCompleted }
 
 var keyForm = regexp.MustCompile(`^([0-9]{1,9})-(.+)$`)
 
-// recordsOf reads the texts of a resource, the newest first.
+// recordsOf parses the texts of a resource, the newest first.
 func recordsOf(texts map[string]string) []record {
 	var all []record
 	for key, text := range texts {
@@ -74,9 +74,9 @@ func recordsOf(texts map[string]string) []record {
 	return all
 }
 
-// open finds the one record of the PolarDB Stack engine that its engine would go
-// on with: the newest that has not ended. One that was interrupted or damaged,
-// and was followed by another, it never looks at again.
+// open finds the one record with which the PolarDB Stack engine would continue: the newest that
+// has not ended. That engine ignores an interrupted or damaged record that is followed by another
+// one.
 func open(all []record) (record, bool) {
 	for i, r := range all {
 		newest := i == 0 || r.number == all[0].number
@@ -90,8 +90,8 @@ func open(all []record) (record, bool) {
 	return record{}, false
 }
 
-// takeOver writes a record of the PolarDB Stack engine into a store, as a run
-// that goes on. Doing it again changes nothing.
+// takeOver imports a record of the PolarDB Stack engine into a store, as a run that continues.
+// Repeating it changes nothing.
 func (m *WfManager) takeOver(ctx context.Context, store runstore.Store, subject string, r record) error {
 	imported, err := m.read(subject, r)
 	if err != nil {

@@ -16,14 +16,14 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
-// A process that dies between any two writes leaves a record that the next one
-// goes on with: no step that was saved as done is repeated, and none is missed
-// (defect 1: the first checkpoint blocked the resource for ever).
+// A process that dies between any two writes leaves a record with which the next one continues: no
+// step that was saved as done is repeated, and none is skipped (defect 1: the first checkpoint
+// blocked the resource forever).
 func TestCrashAtEveryWrite(t *testing.T) {
 	var writes int
 	synctest.Test(t, func(t *testing.T) {
 		kept := &texts{}
-		l := newLab(t, func(l *lab) { l.storage = kept.factory })
+		l := newHarness(t, func(l *harness) { l.storage = kept.factory })
 		l.until(statemachine.StateRunning, 1)
 		writes = kept.saves
 	})
@@ -35,7 +35,7 @@ func TestCrashAtEveryWrite(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				died := errors.New("the process has died")
 				kept, n := &texts{}, 0
-				l := newLab(t, func(l *lab) { l.storage = kept.factory })
+				l := newHarness(t, func(l *harness) { l.storage = kept.factory })
 				kept.refuse = func(string) error {
 					switch n++; {
 					case n <= at:
@@ -45,9 +45,9 @@ func TestCrashAtEveryWrite(t *testing.T) {
 					}
 					return died
 				}
-				go func() { _ = l.pass() }() // hangs at the store until the bubble's clock lets it
+				go func() { _ = l.pass() }() // it hangs at the store until the virtual clock continues
 				time.Sleep(time.Second)
-				left, _ := kept.LoadMementoMap("") // what a storage outside would hold now
+				left, _ := kept.LoadMementoMap("") // what an external storage would have now
 				frozen := &texts{data: left}
 				before := l.done()
 				l.storage = frozen.factory
@@ -66,18 +66,17 @@ func TestCrashAtEveryWrite(t *testing.T) {
 				kept.mu.Lock()
 				kept.refuse = nil
 				kept.mu.Unlock()
-				time.Sleep(time.Hour) // the old process comes to its end, on its own storage
+				time.Sleep(time.Hour) // the old process ends, with its own storage
 			})
 		}
 	}
 }
 
-// Failures, interruptions and waits are kept: a restart refills no budget and
-// loses no reason.
+// Failures, interruptions and waits are stored: a restart refills no budget and loses no reason.
 func TestRestartKeepsAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept := &texts{}
-		l := newLab(t, func(l *lab) { l.storage = kept.factory })
+		l := newHarness(t, func(l *harness) { l.storage = kept.factory })
 		l.on("Second", times(10, errors.New("not ready")))
 		var err error
 		for l.state() == statemachine.StateCreating {
@@ -93,12 +92,12 @@ func TestRestartKeepsAll(t *testing.T) {
 	})
 }
 
-// A storage of the users' own kind is written in the form they know, and does
-// not grow: an ended flow's key is taken by the next one (defect 10).
+// A storage of the user's own kind gets texts in the known format, and does not grow: a new flow
+// takes the key of an ended one (defect 10).
 func TestTexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept := &texts{}
-		l := newLab(t, func(l *lab) { l.storage = kept.factory })
+		l := newHarness(t, func(l *harness) { l.storage = kept.factory })
 		for range 60 {
 			l.cluster.edit(t, l.name(), func(o *corev1.ConfigMap) { o.Data["state"] = "Creating" })
 			l.until(statemachine.StateRunning, 1)
@@ -124,7 +123,7 @@ func TestTexts(t *testing.T) {
 	})
 }
 
-// What the PolarDB Stack engine has left goes on where it stopped.
+// An unfinished flow of the PolarDB Stack engine continues where it stopped.
 func TestTakeOver(t *testing.T) {
 	steps := func(first, second string) string {
 		return `"runningSteps":[{"StepName":"First","stepStatus":"` + first + `","contextOutput":{"id":7}},{"StepName":"Second","stepStatus":"` + second + `"},{"StepName":"Third","stepStatus":"prepared"},{"StepName":"Last","stepStatus":"prepared"}]`
@@ -152,7 +151,7 @@ func TestTakeOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				kept := &texts{data: map[string]string{}}
-				l := newLab(t, func(l *lab) { l.storage = kept.factory })
+				l := newHarness(t, func(l *harness) { l.storage = kept.factory })
 				for key, text := range c.left {
 					kept.data[key] = strings.ReplaceAll(text, "NAME", l.name())
 				}
@@ -171,7 +170,7 @@ func TestTakeOver(t *testing.T) {
 				}
 				l.until(statemachine.StateRunning, 2)
 				l.want(strings.Fields(c.did)...)
-				l.restart() // what was taken over is not taken over again
+				l.restart() // it is not taken over a second time
 				if name, _, err := l.flow().RunLastUnCompletedRuntime(t.Context(), "", false); name != "" || err != nil {
 					t.Errorf("after a restart there is %q left: %v", name, err)
 				}
@@ -180,7 +179,7 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
-// A storage that fails at first is written later; one that panics is contained.
+// A storage that fails at first is written later; a panic of one does not spread.
 func TestStorageFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept, n := &texts{}, 0
@@ -193,11 +192,11 @@ func TestStorageFails(t *testing.T) {
 			}
 			return nil
 		}
-		l := newLab(t, func(l *lab) { l.storage = kept.factory })
+		l := newHarness(t, func(l *harness) { l.storage = kept.factory })
 		l.until(statemachine.StateRunning, 20)
 		l.want("First", "Second", "Third", "Last")
 	})
-	l := newLab(t, func(l *lab) {
+	l := newHarness(t, func(l *harness) {
 		l.storage = func(statemachine.StateResource) (wfengine.WfRuntimeMementoStorage, error) {
 			return nil, errors.New("no storage")
 		}
@@ -207,11 +206,11 @@ func TestStorageFails(t *testing.T) {
 	}
 }
 
-// A run that is kept as a text is fenced within its process.
+// Runs in texts are fenced within the process.
 func TestTextsCompare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept := &texts{}
-		l := newLab(t, func(l *lab) { l.storage = kept.factory })
+		l := newHarness(t, func(l *harness) { l.storage = kept.factory })
 		l.on("First", func() error { return wfengine.NewWaitingError() })
 		_ = l.pass()
 		flow := l.flow()

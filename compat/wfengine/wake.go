@@ -15,25 +15,25 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// requestedAnnotation is written to a resource when a person or another program
-// asks something of its run (pawl resume, skip, cancel, signal): nothing works
-// on a flow between two calls, so the object has to change for Reconcile to come.
+// requestedAnnotation is written to a resource when a person or another program sends a request to
+// its run (pawl resume, skip, cancel, signal). Nothing works on a flow between two calls, so the
+// object must change for Reconcile to be called.
 const requestedAnnotation = "pawl.dev/requested"
 
-// wakeRetry is when a resource that could not be written is written again.
+// wakeRetry is the pause before a failed write is repeated.
 const wakeRetry = 5 * time.Second
 
-// served is a resource whose runs the default storage keeps.
+// served is a resource whose runs are in the default storage.
 type served struct {
 	resource statemachine.StateResource
-	owner    *metav1.OwnerReference // nil where that cannot be told
+	owner    *metav1.OwnerReference // nil if unknown
 }
 
-// waker writes to resources whose runs were asked for something.
+// waker writes to the resources of runs that got a request.
 type waker struct {
 	store *kubestore.Store
-	seen  map[string]string // run: the newest request that its resource was told of
-	again map[string]bool   // runs to look at once more; "" is all of them
+	seen  map[string]string // by run: the newest request that was written to its resource
+	again map[string]bool   // runs to check once more; "" means all of them
 }
 
 // wakeResources passes requests for runs on to their resources until ctx ends.
@@ -48,18 +48,18 @@ func wakeResources(ctx context.Context, store *kubestore.Store) {
 		case <-ctx.Done():
 			return
 		case id := <-store.Wake():
-			w.look(ctx, id)
+			w.checkRun(ctx, id)
 		case <-retry:
 			for id := range w.again {
-				w.look(ctx, id)
+				w.checkRun(ctx, id)
 			}
 		}
 	}
 }
 
-// look wakes the resource of a run, or those of all runs for "", the hint that
-// stands for more than could be told.
-func (w *waker) look(ctx context.Context, id string) {
+// checkRun wakes the resource of a run; an empty id means all runs, because the notification did not
+// name one.
+func (w *waker) checkRun(ctx context.Context, id string) {
 	delete(w.again, id)
 	ids := []string{id}
 	if id == "" {
@@ -83,11 +83,11 @@ func (w *waker) look(ctx context.Context, id string) {
 func (w *waker) failed(ctx context.Context, id string, err error) {
 	if ctx.Err() == nil {
 		w.again[id] = true
-		slog.Warn("a resource could not be told of a request for its flow; it is tried again", "run", id, "error", err)
+		slog.Warn("a request for a flow could not be written to its resource; it is retried", "run", id, "error", err)
 	}
 }
 
-// wake writes the newest unread request for a run to its resource, once.
+// wake writes the newest unread request of a run to its resource, once.
 func (w *waker) wake(ctx context.Context, id string) error {
 	run, mail, err := w.store.Load(ctx, id)
 	if errors.Is(err, runstore.ErrNotFound) || err == nil && run.Phase.Final() {
@@ -102,7 +102,7 @@ func (w *waker) wake(ctx context.Context, id string) error {
 		return nil
 	}
 	known, ok := shared.resources.Load(run.Subject)
-	if !ok { // this process has not served it yet: its first Reconcile finds the request
+	if !ok { // this process has not served the resource yet: its first Reconcile finds the request
 		return nil
 	}
 	err = rewrite(known.(served).resource, func(newest statemachine.StateResource) error {
@@ -127,8 +127,8 @@ func (w *waker) wake(ctx context.Context, id string) error {
 	return err
 }
 
-// newestRequest is the id of the last message that somebody else sent to a run:
-// the operator's own need no waking, it is at work when it sends them.
+// newestRequest returns the id of the last signal from somebody else. The operator's own signals
+// need no waking, because it is working when it sends them.
 func newestRequest(mail []runtype.Signal) (id string) {
 	for _, m := range mail {
 		if m.Name != shownSignal && !strings.HasPrefix(m.ID, ownRequestPrefix) {

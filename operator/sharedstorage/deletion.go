@@ -55,7 +55,7 @@ func (o *Operator) deleteWithoutRun(ctx context.Context, ref control.Ref, why er
 		o.emit(c, Event{Warning: true, Reason: DataNotKept, Message: fmt.Sprintf("cluster %s: storage.onDelete is Retain, but its namespace is being deleted, and its claims go with it. "+
 			"Its data stay only on volumes whose reclaim policy is Retain", c.Ref)})
 	}
-	o.options.Logger.Info("a cluster is let go without a run", "cluster", c.Ref.String(), "because", fault.Message(why))
+	o.options.Logger.Info("a cluster is deleted without a run", "cluster", c.Ref.String(), "because", fault.Message(why))
 	before := snap(c)
 	c.Finalized = false
 	if err := o.save(ctx, c, before); err != nil && !errors.Is(err, control.NotFound) {

@@ -100,7 +100,7 @@ func TestFinding29NamespaceIsDeleted(t *testing.T) {
 					shut(errEnding)
 					l.remove("blue")
 					l.gone("blue", 2*time.Minute)
-					told := strings.Contains(l.heard(), "blue "+sharedstorage.DataNotKept+": ")
+					told := strings.Contains(l.eventsText(), "blue "+sharedstorage.DataNotKept+": ")
 					if data := len(l.sim.Instances(ref("blue"))) > 0; told != (retain && data) && name == "at rest" {
 						l.t.Errorf("retain %t: told %t\n%s", retain, told, l.story())
 					}

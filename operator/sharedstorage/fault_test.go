@@ -230,7 +230,7 @@ func TestFaults(t *testing.T) {
 				time.Sleep(3 * time.Second)
 				l.awaitRunning("blue", 3*time.Hour)
 				l.checkInvariants("blue")
-				if !strings.Contains(l.heard(), fault.Camel(code)+":") && !l.healed(code) {
+				if !strings.Contains(l.eventsText(), fault.Camel(code)+":") && !l.healed(code) {
 					t.Errorf("nobody heard of %s\n%s", code, l.story())
 				}
 			})
@@ -281,7 +281,7 @@ func (l *harness) healed(code fault.Code) bool {
 	return false
 }
 
-func (l *harness) heard() string {
+func (l *harness) eventsText() string {
 	l.eventM.Lock()
 	defer l.eventM.Unlock()
 	return strings.Join(l.events, "\n")

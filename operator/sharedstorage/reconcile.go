@@ -106,42 +106,42 @@ func (o *Operator) runOf(ctx context.Context, p machine.Position) (*runtype.Run,
 
 // next returns when the next pass is due.
 func (o *Operator) next(c *Cluster, rep machine.Report[*Cluster], repaired bool) outcome.Outcome {
-	out, look := rep.Outcome, o.options.IdleInterval
+	out, interval := rep.Outcome, o.options.IdleInterval
 	if place := o.machine.Table().States[rep.Position.State]; place.Final() {
 		return outcome.Done()
 	} else if place.Transient() {
-		look = o.options.RunInterval
+		interval = o.options.RunInterval
 	}
 	if repaired {
-		look = 2 * time.Second
+		interval = 2 * time.Second
 	}
 	for i := range c.Facts.Instances { // the next pass is due when an instance has failed for FailedAfter
 		in := &c.Facts.Instances[i]
 		health, _ := c.Facts.health(in)
 		if since, before := c.failedSince(in, health); health == Failed && before {
 			if left := o.options.FailedAfter - c.Facts.At.Sub(since); left > 0 {
-				look = min(look, left)
+				interval = min(interval, left)
 			}
 		} else if health == Starting || health == Failed {
-			look = min(look, o.options.RunInterval)
+			interval = min(interval, o.options.RunInterval)
 		}
 	}
 	if len(c.Facts.Unknown) > 0 {
-		look = min(look, o.options.RunInterval)
+		interval = min(interval, o.options.RunInterval)
 	}
 	switch {
 	case out.IsFail():
 		return out
 	case out.IsWait():
-		if out.After() > 0 && out.After() < look {
-			look = out.After()
+		if out.After() > 0 && out.After() < interval {
+			interval = out.After()
 		}
-		return outcome.Wait(look, out.Reason(), "%s", out.Message())
+		return outcome.Wait(interval, out.Reason(), "%s", out.Message())
 	}
 	if out.IsLater() && out.After() > 0 {
-		look = min(look, out.After())
+		interval = min(interval, out.After())
 	}
-	return outcome.Later(look, cmp.Or(laterReason(out), "Rests"), "%s", cmp.Or(out.Message(), "all that was asked for is done"))
+	return outcome.Later(interval, cmp.Or(laterReason(out), "Rests"), "%s", cmp.Or(out.Message(), "all that was asked for is done"))
 }
 
 func laterReason(out outcome.Outcome) string {

@@ -28,7 +28,7 @@ func (o *Operator) repair(ctx context.Context, c *Cluster, p machine.Position, r
 	}
 	t.addresses()
 	if errors.Is(t.f.Unknown[factVolume], port.GrantLost) {
-		t.witnesses()
+		t.startNeeded()
 	}
 	if c.Refused != nil || !t.f.known(factVolume) || t.f.Volume.Writer == "" {
 		return t.acted
@@ -186,8 +186,8 @@ func (t *repairer) writer() {
 	}
 }
 
-// witnesses starts the instances whose answers are needed to restore the record of the grant.
-func (t *repairer) witnesses() {
+// startNeeded starts the instances whose answers are needed to restore the record of the grant.
+func (t *repairer) startNeeded() {
 	for n := range t.f.Instances {
 		if i := &t.f.Instances[n]; i.State == port.Down {
 			t.do("bring back "+i.Name, func(ctx context.Context) error {

@@ -82,7 +82,7 @@ func TestFinding28GrantIsRestoredAtRest(t *testing.T) {
 		if after := l.sim.Volume(ref("blue")); after != before || l.sim.Writer(ref("blue")) != before.Writer {
 			l.t.Errorf("the volume is %+v, want %+v, and the writer %q", after, before, l.sim.Writer(ref("blue")))
 		}
-		if told := l.heard(); !strings.Contains(told, "blue GrantRestored: ") {
+		if told := l.eventsText(); !strings.Contains(told, "blue GrantRestored: ") {
 			l.t.Errorf("nobody is told: %s", told)
 		}
 		l.awaitRunning("blue", time.Minute)
@@ -114,7 +114,7 @@ func TestFinding28ManagerIsRestoredInAFlow(t *testing.T) {
 		if strings.Contains(moves, ">Interrupted") {
 			l.t.Errorf("it was interrupted: %s", moves)
 		}
-		if told := l.heard(); !strings.Contains(told, "blue ManagerRestored: ") {
+		if told := l.eventsText(); !strings.Contains(told, "blue ManagerRestored: ") {
 			l.t.Errorf("nobody is told: %s", told)
 		}
 	})

@@ -50,7 +50,7 @@ func (o *Operator) Compile(source []byte) (workflow.Flow, error) {
 	return flowfile.FromSource(source, flowfile.Options{Actions: o.Actions()})
 }
 
-// step does the work of one attempt. It observes anew and acts on the difference, so it may run
+// step does the work of one attempt. It observes the cluster and acts on the difference, so it may run
 // twice.
 type step func(ctx context.Context, w *work) outcome.Outcome
 

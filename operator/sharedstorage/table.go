@@ -33,18 +33,18 @@ const (
 
 type (
 	transition = machine.Transition[*Cluster]
-	place      = machine.StateSpec[*Cluster]
+	stateSpec  = machine.StateSpec[*Cluster]
 )
 
 // Table returns the state machine: the reference lifecycle of a database cluster, plus
 // RebuildingReader, ScalingIn and ExtendingStorage.
 func (o *Operator) Table() machine.Table[*Cluster] {
-	works := func(flow string, then machine.State) place { return place{Flow: flow, Then: then} }
+	works := func(flow string, then machine.State) stateSpec { return stateSpec{Flow: flow, Then: then} }
 	rebuild := transition{Event: "rebuild-cluster", To: Recreating, Why: "a rebuild was asked for, or every instance has failed", When: o.allFailed, Params: o.rebuildCluster}
 	return machine.Table[*Cluster]{
 		Name: "sharedstorage", Kind: Kind, Initial: Init, Generation: desiredGeneration,
 		Any: []transition{{Event: "delete", To: Deleting, Why: "deletion was asked for", When: deleted, Params: plain, Cancel: machine.Drop}},
-		States: map[machine.State]place{
+		States: map[machine.State]stateSpec{
 			Init: {On: []transition{
 				{Event: "clone", To: Cloning, Why: "a cluster to copy is named", When: whenSpecValid(func(c *Cluster) bool { return c.Spec.CloneFrom != "" }), Params: o.creation, Purpose: desiredCreation},
 				{Event: "create", To: Creating, Why: "the cluster is to be made", When: whenSpecValid(func(c *Cluster) bool { return c.Spec.CloneFrom == "" }), Params: o.creation, Purpose: desiredCreation},

@@ -51,14 +51,14 @@ func takeTopologyLock(ctx context.Context, w *work) outcome.Outcome {
 	if r := stored.Record; r != nil && r.Owner == w.c.lockOwner() && r.End.Sub(w.o.now()) > lock.DefaultDuration/2 && !renewed(r).Before(p.Since) {
 		return outcome.Done()
 	}
-	verdict := lock.Decide(w.o.now(), stored, w.c.lockOwner(), nil, lock.DefaultDuration)
+	decision := lock.Decide(w.o.now(), stored, w.c.lockOwner(), nil, lock.DefaultDuration)
 	switch {
-	case verdict.Err != nil:
-		return outcome.Fail(verdict.Err)
-	case !verdict.Granted:
+	case decision.Err != nil:
+		return outcome.Fail(decision.Err)
+	case !decision.Granted:
 		return w.await(pollSlow, TopologyLocked, TopologyLocked.Reason(), "%s holds the lock", stored.Record.Owner)
 	}
-	err = w.writeLock(ctx, text, verdict.Record)
+	err = w.writeLock(ctx, text, decision.Record)
 	if errors.Is(err, fault.WriteConflict) {
 		return outcome.Wait(pollSoon, "Locking", "the cluster was changed meanwhile")
 	}

@@ -37,7 +37,7 @@ func (l *harness) unlock() {
 	l.clusters.user("blue", func(k *storedCluster) { delete(k.annotations, sharedstorage.TopologyLock) })
 }
 
-func (l *harness) backs() bool {
+func (l *harness) backupHasLock() bool {
 	r := l.topologyLock()
 	return r != nil && r.Owner == "backup"
 }
@@ -53,8 +53,8 @@ func (l *harness) lagging(place string, bytes int64) {
 
 func (l *harness) count() int { return len(l.sim.Instances(ref("blue"))) }
 
-// adds begins to add a reader in place 4, and keeps it lagging.
-func (l *harness) adds() *runtype.Run {
+// addReader begins to add a reader in place 4, and keeps it lagging.
+func (l *harness) addReader() *runtype.Run {
 	l.t.Helper()
 	up(l, "blue")
 	l.edit("blue", readers(3))
@@ -72,7 +72,7 @@ func TestTheTopologyIsLockedByAnother(t *testing.T) {
 		l.edit("blue", readers(3))
 		for range 19 {
 			time.Sleep(time.Minute)
-			if !l.backs() || l.count() != 3 {
+			if !l.backupHasLock() || l.count() != 3 {
 				t.Fatalf("the lock is %+v, there are %d instances\n%s", l.topologyLock(), l.count(), l.story())
 			}
 		}
@@ -91,7 +91,7 @@ func TestTheTopologyStaysLocked(t *testing.T) {
 		l.backup(24 * time.Hour)
 		l.edit("blue", readers(3))
 		c := l.interrupted(sharedstorage.TopologyLocked.Code, time.Hour)
-		if !l.backs() || l.count() != 3 {
+		if !l.backupHasLock() || l.count() != 3 {
 			t.Errorf("the lock is %+v, there are %d instances\n%s", l.topologyLock(), l.count(), l.story())
 		}
 		l.unlock()
@@ -104,7 +104,7 @@ func TestTheTopologyStaysLocked(t *testing.T) {
 // The lock is renewed as long as readers are being added, however long that takes.
 func TestTheTopologyLockIsRenewed(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
-		l.adds()
+		l.addReader()
 		began := l.topologyLock().Start
 		for range 25 {
 			l.lagging("4", 64<<20)
@@ -127,7 +127,7 @@ func TestTheTopologyLockIsRenewed(t *testing.T) {
 // takes it again before it goes on.
 func TestTheTopologyLockIsLost(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
-		l.adds()
+		l.addReader()
 		l.halt()
 		time.Sleep(lock.DefaultDuration + time.Minute)
 		if r := l.topologyLock(); r == nil || r.Valid(time.Now()) {
@@ -141,7 +141,7 @@ func TestTheTopologyLockIsLost(t *testing.T) {
 		}
 		for range 4 {
 			time.Sleep(time.Minute)
-			if !l.backs() || member() {
+			if !l.backupHasLock() || member() {
 				t.Fatalf("the lock is %+v, member %t\n%s", l.topologyLock(), member(), l.story())
 			}
 		}
@@ -157,10 +157,10 @@ func TestTheTopologyLockIsLost(t *testing.T) {
 // A lock that another owner keeps longer than the step waits interrupts the run.
 func TestTheTopologyLockIsTakenAway(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
-		l.adds()
+		l.addReader()
 		l.backup(24 * time.Hour)
 		c := l.interrupted(sharedstorage.TopologyLocked.Code, time.Hour)
-		if !l.backs() {
+		if !l.backupHasLock() {
 			t.Errorf("the lock is %+v", l.topologyLock())
 		}
 		l.unlock()
@@ -178,7 +178,7 @@ func TestTheTopologyLockAfterACancel(t *testing.T) {
 	for _, mode := range []runtype.Mode{runtype.Hold, runtype.Undo, runtype.Drop} {
 		t.Run(string(mode), func(t *testing.T) {
 			inHarness(t, setup{sim: times()}, func(l *harness) {
-				run := l.adds()
+				run := l.addReader()
 				if mode != runtype.Hold {
 					l.edit("blue", readers(2))
 				}

@@ -20,7 +20,7 @@ func desiredGeneration(c *Cluster) int64 {
 	return c.Generation
 }
 
-// The purposes of events: the parts of the spec that their runs carry out. A run is withdrawn when
+// The purposes of events: the parts of the spec that their runs carry out. A stopped run is withdrawn when
 // its purpose changes.
 
 func desiredCreation(c *Cluster) (any, error) {

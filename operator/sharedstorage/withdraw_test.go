@@ -84,7 +84,7 @@ func TestFinding14AMendedVersionNeedsNoCommand(t *testing.T) {
 		l.haOn()
 		old, err := l.engine.Get(l.t.Context(), run)
 		if err != nil || old.Phase != "Cancelled" {
-			t.Errorf("the run of the withdrawn wish is %+v, %v", old, err)
+			t.Errorf("the run of the withdrawn change is %+v, %v", old, err)
 		}
 	})
 }

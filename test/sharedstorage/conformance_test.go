@@ -192,11 +192,11 @@ type suiteFixture struct {
 // pause of the machine for seconds.
 func (d *suiteFixture) openStore() *kube.Placement {
 	d.t.Helper()
-	site, err := kube.NewPlacement(kube.Options{Client: readYourWrites(d.cached), Live: d.live, Image: "pawl:dev", User: engineUser(d.t), Lease: 6 * time.Second})
+	placement, err := kube.NewPlacement(kube.Options{Client: readYourWrites(d.cached), Live: d.live, Image: "pawl:dev", User: engineUser(d.t), Lease: 6 * time.Second})
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	return site
+	return placement
 }
 
 func (d *suiteFixture) ports() port.Ports {

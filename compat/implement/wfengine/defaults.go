@@ -1,40 +1,39 @@
-// Package implement_wfengine gives the defaults of wfengine under the path they
-// have always had.
+// Package implement_wfengine has the defaults of wfengine under their classic import path.
 package implement_wfengine
 
 import "github.com/pawl-dev/pawl/compat/wfengine"
 
 type (
-	// DefaultRecover is that of wfengine.
+	// DefaultRecover is wfengine.DefaultRecover.
 	DefaultRecover = wfengine.DefaultRecover
-	// DefaultWfMetaLoader is that of wfengine.
+	// DefaultWfMetaLoader is wfengine.DefaultWfMetaLoader.
 	DefaultWfMetaLoader = wfengine.DefaultWfMetaLoader
-	// DefaultWorkflowHook is that of wfengine.
+	// DefaultWorkflowHook is wfengine.DefaultWorkflowHook.
 	DefaultWorkflowHook = wfengine.DefaultWorkflowHook
-	// DefaultMementoStorage is that of wfengine.
+	// DefaultMementoStorage is wfengine.DefaultMementoStorage.
 	DefaultMementoStorage = wfengine.DefaultMementoStorage
 )
 
-// Names of what is written.
+// Names in Kubernetes objects.
 const (
 	WorkFlowJobConfigMapTag = wfengine.WorkFlowJobConfigMapTag
 	EventsReasonFormat      = wfengine.EventsReasonFormat
 )
 
-// CreateDefaultRecover makes the default Recover.
+// CreateDefaultRecover returns the default Recover.
 func CreateDefaultRecover() *DefaultRecover { return wfengine.CreateDefaultRecover() }
 
-// CreateDefaultWfMetaLoader makes the default loader.
+// CreateDefaultWfMetaLoader returns the default loader.
 func CreateDefaultWfMetaLoader(resourceType string) (wfengine.WfMetaLoader, error) {
 	return wfengine.CreateDefaultWfMetaLoader(resourceType)
 }
 
-// CreateDefaultWorkflowHook makes the default hook.
+// CreateDefaultWorkflowHook returns the default hook.
 func CreateDefaultWorkflowHook(wfRuntime *wfengine.WfRuntime) (wfengine.WfHook, error) {
 	return wfengine.CreateDefaultWorkflowHook(wfRuntime)
 }
 
-// GetDefaultMementoStorageFactory gives the default storage.
+// GetDefaultMementoStorageFactory returns the factory of the default storage.
 func GetDefaultMementoStorageFactory(resourceType string, enableEvent bool) wfengine.CreateMementoStorageFunc {
 	return wfengine.GetDefaultMementoStorageFactory(resourceType, enableEvent)
 }

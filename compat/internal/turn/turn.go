@@ -1,5 +1,5 @@
-// Package turn holds what the rooms of compat share: one turn at a time for
-// each object, and panics that stay where they happen.
+// Package turn has what the packages of compat share: a lock for each object, and a guard that
+// turns panics into errors.
 package turn
 
 import (
@@ -10,19 +10,19 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// Turns gives each name to one holder at a time. A name is kept only while
-// someone holds or awaits it. The zero Turns is ready.
+// Turns is a set of locks by name. A name is kept only while somebody holds or awaits its lock.
+// The zero Turns is ready for use.
 type Turns struct {
 	mu   sync.Mutex
 	held map[string]*turn
 }
 
 type turn struct {
-	free  chan struct{} // holds one token while nobody has the turn
+	free  chan struct{} // has one token while the lock is free
 	users int
 }
 
-// Take waits for the turn. The error is that of the context.
+// Take takes a lock. Its error is that of the context.
 func (t *Turns) Take(ctx context.Context, name string) (leave func(), err error) {
 	t.mu.Lock()
 	if t.held == nil {
@@ -52,18 +52,17 @@ func (t *Turns) Take(ctx context.Context, name string) (leave func(), err error)
 	}
 }
 
-// Len is how many names are held or awaited.
+// Len returns how many names are held or awaited.
 func (t *Turns) Len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.held)
 }
 
-// stackLimit is how much of a stack is kept.
+// stackLimit is how much of a stack is kept, in bytes.
 const stackLimit = 16 << 10
 
-// Guard is deferred: it turns a panic into the fault PANIC, with the stack in
-// its details.
+// Guard is used with defer: it turns a panic into the fault PANIC, with the stack in its details.
 func Guard(err *error) {
 	if r := recover(); r != nil {
 		stack := debug.Stack()

@@ -1,5 +1,5 @@
-// Package k8sutil reaches the API server the way a controller does: by the flag
-// --kubeconfig, KUBECONFIG, the account of the pod, or ~/.kube/config.
+// Package k8sutil connects to the API server as a controller does: with the flag --kubeconfig,
+// KUBECONFIG, the account of the pod, or ~/.kube/config.
 package k8sutil
 
 import (
@@ -16,11 +16,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 )
 
-// requestTime bounds one request of the functions here, which take no context.
+// requestTime limits one request of the functions here, which take no context.
 const requestTime = 10 * time.Second
 
-// One client serves the whole operator: client-go's five requests a second are
-// too few for it, and fairness is the API server's own matter.
+// One client serves the whole operator, so client-go's default of five requests a second is too
+// low. The API server has its own fairness.
 const (
 	qps   = 200
 	burst = 400
@@ -28,13 +28,13 @@ const (
 
 var known struct {
 	sync.Mutex
-	set    *rest.Config // by SetConfig
+	set    *rest.Config // set by SetConfig
 	client *kubernetes.Clientset
 	config *rest.Config
 }
 
-// SetConfig names the API server in place of what would be found; nil: find it
-// again. Answers are not observed any more: see Observed.
+// SetConfig sets the API server instead of the default search; nil: search again. It ends the
+// observation of answers: see Observed.
 func SetConfig(c *rest.Config) {
 	known.Lock()
 	defer known.Unlock()
@@ -44,7 +44,7 @@ func SetConfig(c *rest.Config) {
 	observed.on, observed.at = false, nil
 }
 
-// GetKubeClient gives the client, made once, and its configuration.
+// GetKubeClient returns the client, which is created once, and its configuration.
 func GetKubeClient() (*kubernetes.Clientset, *rest.Config, error) {
 	known.Lock()
 	defer known.Unlock()
@@ -70,7 +70,7 @@ func GetKubeClient() (*kubernetes.Clientset, *rest.Config, error) {
 	return c, rest.CopyConfig(found), nil
 }
 
-// GetCorev1Client gives the client of pods, ConfigMaps and their kin.
+// GetCorev1Client returns the client of pods, ConfigMaps and other core kinds.
 func GetCorev1Client() (corev1client.CoreV1Interface, error) {
 	c, _, err := GetKubeClient()
 	if err != nil {
@@ -94,7 +94,7 @@ func ConfigMapCreateFactory(configMap *corev1.ConfigMap) error {
 	return err
 }
 
-// ConfigMapUpdate writes a ConfigMap in the version that was read.
+// ConfigMapUpdate updates a ConfigMap if it has the version that was read.
 func ConfigMapUpdate(configMap *corev1.ConfigMap) error {
 	_, err := withClient(func(ctx context.Context, c corev1client.CoreV1Interface) (*corev1.ConfigMap, error) {
 		return c.ConfigMaps(configMap.Namespace).Update(ctx, configMap, metav1.UpdateOptions{})

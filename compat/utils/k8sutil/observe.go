@@ -11,18 +11,17 @@ import (
 var observed struct {
 	sync.Mutex
 	on bool
-	at map[int]time.Time // when a status of trouble was answered last
+	at map[int]time.Time // time of the newest answer with such a status
 }
 
-// Observed gives a configuration whose clients note the trouble that the
-// operator's own API server answers with: 408, 429 and 5xx. It becomes that of
-// GetKubeClient. An operator that makes its manager and all its clients of the
-// own API server from it,
+// Observed returns a configuration whose clients record when the operator's own API server answers
+// with 408, 429 or 5xx. GetKubeClient uses it from then on. An operator should create its manager
+// and all its clients of the own API server from it:
 //
 //	config := k8sutil.Observed(ctrl.GetConfigOrDie())
 //	mgr, err := ctrl.NewManager(config, options)
 //
-// is charged for such answers of other API servers, which look the same.
+// Then such answers of other API servers, which look the same, count as failures of the step.
 func Observed(c *rest.Config) *rest.Config {
 	c = rest.CopyConfig(c)
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return observer{next} })
@@ -33,8 +32,8 @@ func Observed(c *rest.Config) *rest.Config {
 	return c
 }
 
-// Answered reports whether the own API server has answered with a status within
-// the time before now. known is false where nobody observes it: see Observed.
+// Answered reports whether the own API server has answered with a status within the given time.
+// known is false without an observed configuration: see Observed.
 func Answered(status int, within time.Duration) (answered, known bool) {
 	observed.Lock()
 	defer observed.Unlock()
@@ -42,12 +41,12 @@ func Answered(status int, within time.Duration) (answered, known bool) {
 	return ok && time.Since(at) <= within, observed.on
 }
 
-// IsTrouble reports a status that tells of the server and not of the request.
+// IsTrouble reports whether a status is a problem of the server and not of the request.
 func IsTrouble(status int) bool {
 	return status == http.StatusRequestTimeout || status == http.StatusTooManyRequests || status >= http.StatusInternalServerError
 }
 
-// observer notes the answers of the own API server.
+// observer records the answers of the own API server.
 type observer struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -63,5 +62,5 @@ func (o observer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// WrappedRoundTripper lets client-go find the transport below.
+// WrappedRoundTripper gives client-go access to the wrapped transport.
 func (o observer) WrappedRoundTripper() http.RoundTripper { return o.next }

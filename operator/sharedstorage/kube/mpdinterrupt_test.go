@@ -99,8 +99,8 @@ func (s *mpdFixture) watching() interceptor.Funcs {
 	}
 }
 
-// onStack runs a test in virtual time.
-func onStack(t *testing.T, test func(s *mpdFixture), objects ...client.Object) {
+// withMPD runs a test in virtual time.
+func withMPD(t *testing.T, test func(s *mpdFixture), objects ...client.Object) {
 	t.Helper()
 	scheme, err := Scheme()
 	if err != nil {
@@ -222,7 +222,7 @@ func TestAnInterruptedClusterIsTakenOver(t *testing.T) {
 				c.Status.ClusterStatus = "Interrupt"
 				c.Annotations = map[string]string{interruptRecover: "F", interruptReason: "TEMP_RO_FOR_RW_MEAT_LOST", interruptMessage: "no record of the pod", interruptPrevious: "ModifyClass"}
 			})
-			onStack(t, func(s *mpdFixture) {
+			withMPD(t, func(s *mpdFixture) {
 				for _, no := range []string{"F", "false", "0", "yes", "t", "TRUE", ""} {
 					s.annotate(interruptRecover, no)
 					c := s.passes(5*time.Second, nil)
@@ -261,7 +261,7 @@ func TestAnInterruptedClusterIsTakenOver(t *testing.T) {
 // cancelled holds the run and is removed once that was done; interrupt.recover continues it; the
 // completed change becomes the spec.
 func TestCancelledAndRecover(t *testing.T) {
-	onStack(t, func(s *mpdFixture) {
+	withMPD(t, func(s *mpdFixture) {
 		s.until("Running")
 		s.patch(`{"spec":{"classInfoModifyTo":{"className":"medium"}}}`)
 		s.until("ModifyClass")
@@ -311,7 +311,7 @@ func TestSettleDesired(t *testing.T) {
 			class: "small", modify: "large", version: "15.4", wanted: "15.6"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onStack(t, func(s *mpdFixture) {
+			withMPD(t, func(s *mpdFixture) {
 				read := s.observe()
 				if q.newer != "" {
 					s.patch(q.newer)

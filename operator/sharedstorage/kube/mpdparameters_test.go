@@ -32,7 +32,7 @@ func (s *mpdFixture) have(size string) func(*mpd.MPDCluster) bool {
 // The ConfigMap of an MPDCluster has its parameters: they apply to a new cluster, at once with
 // flushParams, and otherwise later.
 func TestUserParameters(t *testing.T) {
-	onStack(t, func(s *mpdFixture) {
+	withMPD(t, func(s *mpdFixture) {
 		s.passes(10*time.Minute, s.have("1MB"))
 		s.must(s.client.Update(t.Context(), wantedParameters("2MB")))
 		s.annotate("flushParams", "T")
@@ -44,7 +44,7 @@ func TestUserParameters(t *testing.T) {
 
 // They are not read in each pass of a cluster at rest.
 func TestUserParametersAreNotAskedForAtRest(t *testing.T) {
-	onStack(t, func(s *mpdFixture) {
+	withMPD(t, func(s *mpdFixture) {
 		ref := port.Ref{Namespace: polar.Namespace, Name: polar.Name}
 		load := func() map[string]string {
 			c, err := s.server.store.Load(t.Context(), ref)

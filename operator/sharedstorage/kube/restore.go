@@ -325,7 +325,7 @@ func (s *Placement) deleted(obj client.Object) {
 // restoreReporter returns a function that writes Events of a cluster, and log lines.
 func (s *Placement) restoreReporter(events controller.Events, about client.Object) Restored {
 	return func(reason, format string, args ...any) {
-		s.o.Log.Warn("put back", "cluster", client.ObjectKeyFromObject(about).String(), "what", fmt.Sprintf(format, args...))
+		s.o.Log.Warn("restored an object", "cluster", client.ObjectKeyFromObject(about).String(), "what", fmt.Sprintf(format, args...))
 		events.Warn(about, reason, format, args...)
 	}
 }

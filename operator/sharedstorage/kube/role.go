@@ -48,7 +48,7 @@ func (r *roles) sync(ctx context.Context, top port.Topology) {
 	}
 	if err := r.label(ctx, want); err != nil {
 		if r.log != nil && ctx.Err() == nil {
-			r.log.Warn("the roles of pods are not told", "err", err)
+			r.log.Warn("the roles of pods could not be set", "err", err)
 		}
 		return
 	}

@@ -104,7 +104,7 @@ func restoring[T client.Object](from client.Reader, placement *Placement, events
 			c := port.Ref{Namespace: ref.Namespace, Name: ref.Name, UID: string(obj.GetUID())}
 			report := placement.restoreReporter(events, obj)
 			if err := placement.Restore(ctx, c, report); err != nil {
-				placement.o.Log.Warn("what a cluster has could not be put back", "cluster", c.String(), "error", err)
+				placement.o.Log.Warn("the objects of a cluster could not be restored", "cluster", c.String(), "error", err)
 			}
 			if err := placement.Revive(ctx, c, report); err != nil {
 				placement.o.Log.Warn("the pods of a cluster could not be created again", "cluster", c.String(), "error", err)

@@ -136,8 +136,8 @@ func TestAFollowerLeftBehind(t *testing.T) {
 		return err
 	})
 	b.until("b", "streams", func(s port.Status) bool { return s.Streaming })
-	if log, err := os.ReadFile(b.folder(c1, "instances", "b", "agent.log")); err != nil || !strings.Contains(string(log), "copied anew") {
-		t.Errorf("it was not copied anew, or does not say so: %v", err)
+	if log, err := os.ReadFile(b.folder(c1, "instances", "b", "agent.log")); err != nil || !strings.Contains(string(log), "copied again") {
+		t.Errorf("it was not copied again, or does not say so: %v", err)
 	}
 }
 

@@ -28,7 +28,7 @@ func (a *Agent) pass(ctx context.Context) bool {
 	f, s, err := a.gather(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			a.log.Warn("looking at the engine", "err", err)
+			a.log.Warn("observing the engine", "err", err)
 		}
 		return false
 	}
@@ -49,7 +49,7 @@ func (a *Agent) pass(ctx context.Context) bool {
 	switch err := a.act(ctx, m, f, s); {
 	case err == nil:
 	case m == release: // not a failure of the engine: the lease expires by itself, and the agent tries again
-		a.log.Warn("the lease is not given back", "err", err)
+		a.log.Warn("the lease is not released", "err", err)
 		return false
 	default:
 		if ctx.Err() == nil {
@@ -112,7 +112,7 @@ func (a *Agent) observe(ctx context.Context, engine Process, running bool, s eng
 	if !running || queryErr != nil {
 		l.still = time.Time{}
 		if st := l.starting; st != nil && running && time.Since(st.at) > unresponsiveAfter && !recovering(queryErr) {
-			l.fault = port.StartFailed.Errorf("postgres runs and lets nobody in: %w; it says: %s", queryErr, lastLines(a.srv.tail(st.log), 6))
+			l.fault = port.StartFailed.Errorf("postgres runs and accepts no connection: %w; it says: %s", queryErr, lastLines(a.srv.tail(st.log), 6))
 		}
 		return nil
 	}

@@ -300,7 +300,7 @@ func (a *Agent) fail(err error) {
 	a.live.failures++
 	pause := min(10*time.Second, time.Second/2<<min(a.live.failures, 6))
 	a.live.fault, a.live.retry = err, time.Now().Add(pause)
-	a.log.Warn("the engine does not come up", "try", a.live.failures, "again in", pause, "err", err)
+	a.log.Warn("the engine does not start", "try", a.live.failures, "again in", pause, "err", err)
 }
 
 // sql uses the connection to the engine, one caller at a time.

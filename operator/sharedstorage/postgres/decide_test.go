@@ -26,7 +26,7 @@ func TestDecide(t *testing.T) {
 		"a follower with the grant is promoted":    {facts{installed: true, standby: true, rec: record{Run: true, Epoch: 3}, grant: mine, known: true}, startPromote},
 		"without the grant a writer is a follower": {facts{installed: true, rec: record{Run: true, Epoch: 2, Ahead: true}, grant: Grant{Writer: "w", Epoch: 3}, known: true}, startReader},
 		"told to follow, it is rewound":            {facts{installed: true, rec: record{Run: true, Epoch: 2, Ahead: true, Rejoin: true, Upstream: up}, grant: Grant{Writer: "w", Epoch: 3}, known: true}, rewindData},
-		"half a rewind is copied anew":             {facts{installed: true, rec: record{Run: true, Broken: true, Upstream: up}, known: true}, recopy},
+		"half a rewind is copied again":            {facts{installed: true, rec: record{Run: true, Broken: true, Upstream: up}, known: true}, recopy},
 		"half a rewind never writes":               {facts{installed: true, rec: record{Run: true, Broken: true, Epoch: 3}, grant: mine, known: true}, idle},
 		"no start while the grant is unknown":      {facts{installed: true, rec: record{Run: true, Epoch: 3}}, idle},
 		"stopped is stopped":                       {facts{installed: true, rec: record{Epoch: 3}, grant: mine, known: true}, idle},

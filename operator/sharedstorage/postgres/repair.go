@@ -21,7 +21,7 @@ func (a *Agent) repair(ctx context.Context, r record, s engineState) {
 		err = a.repairWriter(ctx, r)
 	}
 	if err != nil && ctx.Err() == nil {
-		a.log.Warn("tending the engine", "err", err)
+		a.log.Warn("correcting the engine", "err", err)
 	}
 }
 
@@ -115,7 +115,7 @@ func (a *Agent) checkUpstream(ctx context.Context, r record, s engineState) erro
 		return err
 	}
 	if said := a.srv.tail(a.srv.logSize() - 600); strings.Contains(said, "requested WAL segment") && strings.Contains(said, "has already been removed") {
-		a.log.Warn("the log that is needed is gone: the data are copied anew", "upstream", r.Upstream.Name)
+		a.log.Warn("the log that is needed is gone: the data are copied again", "upstream", r.Upstream.Name)
 		return a.change(func(r *record) { r.Broken = true })
 	}
 	their, err := queryLineage(ctx, c)
@@ -146,7 +146,7 @@ func (a *Agent) rewind(ctx context.Context, up Upstream) error {
 	}
 	fits := func(r *record) { r.Ahead, r.Broken = false, false }
 	if data.Clean() && !diverged(data.Timeline, data.Position, their.Timeline, their.Forks) {
-		a.log.Info("the data fit", "upstream", up.Name)
+		a.log.Info("the data fit the upstream", "upstream", up.Name)
 		return errors.Join(a.change(fits), a.clearDiverged())
 	}
 	if err := a.change(func(r *record) { r.Broken = true }); err != nil {
@@ -157,7 +157,7 @@ func (a *Agent) rewind(ctx context.Context, up Upstream) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		a.log.Warn("the data cannot be rewound: they are copied anew", "err", err)
+		a.log.Warn("the data cannot be rewound: they are copied again", "err", err)
 		return a.copyFrom(ctx, up)
 	}
 	a.log.Info("the data were rewound", "upstream", up.Name, "took", time.Since(began).Round(time.Millisecond))

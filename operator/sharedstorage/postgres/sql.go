@@ -53,7 +53,7 @@ func (a *Agent) reach(ctx context.Context, u Upstream) (c *pgx.Conn, err error) 
 		}
 		if err == nil {
 			if err := a.srv.usePassword(password); err != nil {
-				a.log.Warn("noting the password of the cluster", "err", err)
+				a.log.Warn("storing the password of the cluster", "err", err)
 			}
 		}
 		break

@@ -175,7 +175,7 @@ func (w *Watcher) watchOnce(ctx context.Context) {
 		return
 	}
 	if s, err = w.raiseVersion(ctx, s, t); err != nil {
-		w.log.Error("keeping the state", "err", err)
+		w.log.Error("saving the state", "err", err)
 		return
 	}
 	v := view{at: t.now, grant: t.grant}
@@ -219,7 +219,7 @@ func (w *Watcher) setView(v view) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if v.code != "" && (v.code != w.view.code || v.message != w.view.message) {
-		w.log.Warn("the cluster needs care", "code", v.code, "why", v.message)
+		w.log.Warn("the cluster has a fault", "code", v.code, "why", v.message)
 	}
 	w.view = v
 }
@@ -341,7 +341,7 @@ func (w *Watcher) push(ctx context.Context, s WatchState, t tick) {
 		}
 		m, _ := s.member(name)
 		if _, err := callAgent[nothing](ctx, w, m, http.MethodPost, "members", s.membership()); err != nil {
-			w.log.Warn("telling the members", "to", name, "err", err)
+			w.log.Warn("sending the membership", "to", name, "err", err)
 		}
 	})
 }

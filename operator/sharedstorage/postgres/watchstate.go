@@ -196,7 +196,7 @@ func (s WatchState) synced(t tick) WatchState {
 	return s
 }
 
-// settled drops former members that no writer counts any more.
+// settled drops former members that no member counts any more.
 func (s WatchState) settled(t tick) WatchState {
 	s.Leaving = slices.DeleteFunc(slices.Clone(s.Leaving), func(l formerMember) bool {
 		return !slices.ContainsFunc(s.Members, func(m WatchMember) bool {

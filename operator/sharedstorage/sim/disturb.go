@@ -34,7 +34,7 @@ func (w *Simulation) KillEngine(ref port.Ref, name string) {
 // BreakEngine kills an engine and keeps it from starting; an empty reason ends that.
 func (w *Simulation) BreakEngine(ref port.Ref, name, reason string) {
 	w.changeInstance(ref, name, func(_ *cluster, i *instance) {
-		if i.engine.unwilling = reason; reason != "" {
+		if i.engine.startFailure = reason; reason != "" {
 			i.engine.running, i.engine.role, i.engine.clean, i.engine.stopped = false, port.NoRole, false, true
 			i.engine.code, i.engine.message = string(port.StartFailed.Code), reason
 		}

@@ -95,8 +95,8 @@ func (s instances) Ensure(ctx context.Context, ref port.Ref, want port.Instance)
 			}
 			if i.killed {
 				i.killed, i.upAt = false, now.Add(w.o.Times.Create)
-				i.lives++
-				i.Address = fmt.Sprintf("10.0.%d.1", i.lives%256) // like a pod that was created again
+				i.created++
+				i.Address = fmt.Sprintf("10.0.%d.1", i.created%256) // like a pod that was created again
 				w.state(i, port.Pending, "", now)
 			}
 		}

@@ -57,40 +57,40 @@ type volume struct {
 
 type instance struct {
 	port.Instance
-	upAt   time.Time // end of Pending
-	goneAt time.Time // end of Leaving
-	killed bool      // the instance does not run until Ensure
-	lives  int       // how often it was created
-	engine engine
+	upAt    time.Time // end of Pending
+	goneAt  time.Time // end of Leaving
+	killed  bool      // the instance does not run until Ensure
+	created int       // how often it was created
+	engine  engine
 }
 
 // engine is the database inside an instance. Its position is that of its log at the time `at`; the
 // log of a writer grows by a byte per microsecond.
 type engine struct {
-	installed   bool
-	installAt   time.Time
-	installKey  string
-	source      string
-	running     bool
-	startAt     time.Time // when it is ready
-	started     time.Time
-	role        port.Role
-	promoteAt   time.Time
-	stopped     bool // it was ordered to stop, and stays stopped
-	clean       bool
-	position    uint64
-	streamSince time.Time
-	lag         int64 // lag that the test ordered
-	upstream    string
-	upstreamAt  string // address of the upstream, as it was told
-	timeline    int64
-	epoch       int64
-	params      map[string]string
-	pending     map[string]string // values that need a restart
-	wanted      map[string]string // as they were last applied
-	unwilling   string            // why it does not start
-	code        string
-	message     string
+	installed    bool
+	installAt    time.Time
+	installKey   string
+	source       string
+	running      bool
+	startAt      time.Time // when it is ready
+	started      time.Time
+	role         port.Role
+	promoteAt    time.Time
+	stopped      bool // it was ordered to stop, and stays stopped
+	clean        bool
+	position     uint64
+	streamSince  time.Time
+	lag          int64 // lag that the test ordered
+	upstream     string
+	upstreamAt   string // address of the upstream, as it was told
+	timeline     int64
+	epoch        int64
+	params       map[string]string
+	pending      map[string]string // values that need a restart
+	wanted       map[string]string // as they were last applied
+	startFailure string            // why it does not start
+	code         string
+	message      string
 }
 
 type manager struct {

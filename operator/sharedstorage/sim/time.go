@@ -111,8 +111,8 @@ func (w *Simulation) installed(c *cluster, i *instance) {
 func (w *Simulation) run(c *cluster, i *instance, now time.Time) {
 	e := &i.engine
 	e.stopped = false
-	if e.unwilling != "" {
-		e.running, e.role, e.code, e.message = false, port.NoRole, string(port.StartFailed.Code), e.unwilling
+	if e.startFailure != "" {
+		e.running, e.role, e.code, e.message = false, port.NoRole, string(port.StartFailed.Code), e.startFailure
 		return
 	}
 	if c.volume.full && c.volume.Writer == i.Name {

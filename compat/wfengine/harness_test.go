@@ -35,11 +35,11 @@ func TestMain(m *testing.M) {
 
 var objects = schema.GroupResource{Resource: "things"}
 
-// cluster keeps objects the way an API server does: compare-and-swap by version.
+// cluster stores objects as an API server does: with compare-and-swap by version.
 type cluster struct {
 	mu      sync.Mutex
 	objects map[string]*corev1.ConfigMap
-	refuse  func(what string) error // asked before each write: state, update
+	refuse  func(what string) error // called before each write with state or update
 }
 
 func (c *cluster) get(name string) (*corev1.ConfigMap, error) {
@@ -113,8 +113,8 @@ func (r *object) IsCancelled() bool {
 	return err == nil && newest.(*object).object().Annotations["cancelled"] == "true"
 }
 
-// lab is one operator with one resource, whose steps do as they are told.
-type lab struct {
+// harness is one operator with one resource, whose steps are scripted.
+type harness struct {
 	t       *testing.T
 	cluster *cluster
 	manager *wfengine.WfManager
@@ -126,19 +126,19 @@ type lab struct {
 	did   []string
 }
 
-var labs sync.Map // by name of their resource
+var harnesses sync.Map // by name of their resource
 
-func newLab(t *testing.T, change ...func(*lab)) *lab {
+func newHarness(t *testing.T, change ...func(*harness)) *harness {
 	t.Helper()
-	l := &lab{t: t, steps: map[string]func(context.Context, map[string]interface{}) (map[string]interface{}, error){}}
+	l := &harness{t: t, steps: map[string]func(context.Context, map[string]interface{}) (map[string]interface{}, error){}}
 	name := "thing-" + fmt.Sprintf("%p", l)
 	l.cluster = &cluster{objects: map[string]*corev1.ConfigMap{}}
 	o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: "u-1"}, Data: map[string]string{"state": "Creating"}}
 	if err := l.cluster.put("create", o); err != nil {
 		t.Fatal(err)
 	}
-	labs.Store(name, l)
-	t.Cleanup(func() { labs.Delete(name) })
+	harnesses.Store(name, l)
+	t.Cleanup(func() { harnesses.Delete(name) })
 	for _, c := range change {
 		c(l)
 	}
@@ -146,8 +146,8 @@ func newLab(t *testing.T, change ...func(*lab)) *lab {
 	return l
 }
 
-// restart begins a new process: all but the storage and the cluster is new.
-func (l *lab) restart() {
+// restart starts a new process: everything but the storage and the cluster is new.
+func (l *harness) restart() {
 	l.t.Helper()
 	manager, err := wfengine.CreateWfManager("demo", "testdata/flows", wfengine.CreateDefaultWfMetaLoader, l.hook, l.storage)
 	if err != nil {
@@ -158,7 +158,7 @@ func (l *lab) restart() {
 	l.manager = manager
 }
 
-func (l *lab) name() string {
+func (l *harness) name() string {
 	l.cluster.mu.Lock()
 	defer l.cluster.mu.Unlock()
 	for name := range l.cluster.objects {
@@ -167,7 +167,7 @@ func (l *lab) name() string {
 	return ""
 }
 
-func (l *lab) resource() *object {
+func (l *harness) resource() *object {
 	l.t.Helper()
 	o, err := l.cluster.get(l.name())
 	if err != nil {
@@ -176,7 +176,7 @@ func (l *lab) resource() *object {
 	return &object{implement.KubeResource{Resource: o}, l.cluster}
 }
 
-func (l *lab) flow() *wfengine.ResourceWorkflow {
+func (l *harness) flow() *wfengine.ResourceWorkflow {
 	l.t.Helper()
 	flow, err := l.manager.CreateResourceWorkflow(l.resource())
 	if err != nil {
@@ -185,7 +185,7 @@ func (l *lab) flow() *wfengine.ResourceWorkflow {
 	return flow
 }
 
-func (l *lab) state() statemachine.State { return l.resource().GetState() }
+func (l *harness) state() statemachine.State { return l.resource().GetState() }
 
 // creating is the checker of the state Creating.
 func creating(obj statemachine.StateResource) (*statemachine.Event, error) {
@@ -196,7 +196,7 @@ func creating(obj statemachine.StateResource) (*statemachine.Event, error) {
 }
 
 // pass is one Reconcile.
-func (l *lab) pass() error {
+func (l *harness) pass() error {
 	l.t.Helper()
 	if l.manager.CheckRecovery(l.resource()) {
 		return nil
@@ -215,8 +215,8 @@ func (l *lab) pass() error {
 	return nil
 }
 
-// until makes passes until one ends well and the state is reached.
-func (l *lab) until(want statemachine.State, most int) {
+// until makes passes until one succeeds and the state is reached.
+func (l *harness) until(want statemachine.State, most int) {
 	l.t.Helper()
 	var err error
 	for range most {
@@ -228,55 +228,55 @@ func (l *lab) until(want statemachine.State, most int) {
 	l.t.Fatalf("after %d passes the state is %s, not %s: %v; did %v", most, l.state(), want, err, l.done())
 }
 
-func (l *lab) note(what string) {
+func (l *harness) note(what string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.did = append(l.did, what)
 }
 
-func (l *lab) done() []string {
+func (l *harness) done() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.did)
 }
 
-func (l *lab) want(what ...string) {
+func (l *harness) want(what ...string) {
 	l.t.Helper()
 	if did := l.done(); !slices.Equal(did, what) {
 		l.t.Errorf("did\n  %q, want\n  %q", did, what)
 	}
 }
 
-// resume asks for a recovery by the annotation.
-func (l *lab) resume() {
+// resume requests a recovery with the annotation.
+func (l *harness) resume() {
 	l.t.Helper()
 	l.cluster.edit(l.t, l.name(), func(o *corev1.ConfigMap) { o.Annotations["interrupt.recover"] = "T" })
 }
 
 // base is the step base type of this operator.
 type base struct {
-	lab    *lab
-	values map[string]interface{}
-	output map[string]interface{}
+	harness *harness
+	values  map[string]interface{}
+	output  map[string]interface{}
 }
 
 func (s *base) Init(values map[string]interface{}, _ logr.Logger) error {
 	name, _ := values[define.DefaultWfConf[define.WorkFlowResourceName]].(string)
-	found, ok := labs.Load(name)
+	found, ok := harnesses.Load(name)
 	if !ok {
 		return fmt.Errorf("no resource %q", name)
 	}
-	s.lab, s.values = found.(*lab), maps.Clone(values)
+	s.harness, s.values = found.(*harness), maps.Clone(values)
 	return nil
 }
 
 func (s *base) Output(logr.Logger) map[string]interface{} { return s.output }
 
 func (s *base) do(ctx context.Context, name string) (err error) {
-	s.lab.note(name)
-	s.lab.mu.Lock()
-	do := s.lab.steps[name]
-	s.lab.mu.Unlock()
+	s.harness.note(name)
+	s.harness.mu.Lock()
+	do := s.harness.steps[name]
+	s.harness.mu.Unlock()
 	if do != nil {
 		s.output, err = do(ctx, s.values)
 	}
@@ -287,7 +287,7 @@ type First struct{ base }
 type Second struct{ base }
 type Third struct{ base }
 
-// Last writes the state that follows, as the last steps of such flows do.
+// Last writes the next state, as the last steps of such flows do.
 type Last struct{ base }
 
 func (s *First) DoStep(ctx context.Context, _ logr.Logger) error  { return s.do(ctx, "First") }
@@ -297,22 +297,22 @@ func (s *Last) DoStep(ctx context.Context, _ logr.Logger) error {
 	if err := s.do(ctx, "Last"); err != nil {
 		return err
 	}
-	_, err := s.lab.resource().UpdateState(statemachine.StateRunning)
+	_, err := s.harness.resource().UpdateState(statemachine.StateRunning)
 	return err
 }
 
-// on says what a step does; one that is not told of is done.
-func (l *lab) on(step string, do func() error) {
+// on sets what a step does. Other steps succeed.
+func (l *harness) on(step string, do func() error) {
 	l.onValues(step, func(context.Context, map[string]interface{}) (map[string]interface{}, error) { return nil, do() })
 }
 
-func (l *lab) onValues(step string, do func(context.Context, map[string]interface{}) (map[string]interface{}, error)) {
+func (l *harness) onValues(step string, do func(context.Context, map[string]interface{}) (map[string]interface{}, error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.steps[step] = do
 }
 
-// times fails so often, then is done.
+// times returns a function that fails n times, then succeeds.
 func times(n int, err error) func() error {
 	return func() error {
 		if n--; n >= 0 {
@@ -322,7 +322,7 @@ func times(n int, err error) func() error {
 	}
 }
 
-// texts is a storage of the users' own kind.
+// texts is a storage of the user's own kind.
 type texts struct {
 	mu     sync.Mutex
 	data   map[string]string
@@ -330,7 +330,7 @@ type texts struct {
 	saves  int
 }
 
-// errStored is the error of a write that was made all the same.
+// errStored is the error of a write that took effect.
 var errStored = errors.New("no answer came")
 
 func (s *texts) factory(statemachine.StateResource) (wfengine.WfRuntimeMementoStorage, error) {
