@@ -68,9 +68,9 @@ const (
 	edgeRule      = "layers at the edge import core, and neither each other nor Kubernetes; cmd joins them"
 	serverRule    = "below server, route imports core and view; a stage or a resource imports route, and what it stands on: runs, then clusters, then events and flows; server joins them"
 	sqlRule       = "below store/sql, a store imports core, db, codec and secrets, and no other store; store/sql joins them"
-	kubeRule      = "kube imports core, kubestore imports core and kube/api, an operator imports core and kube; controllers pass requests to runs as kubestore reads them; sibling operators never import each other"
+	kubeRule      = "kube imports core, kube/runstore imports core and kube/api, an operator imports core and kube; controllers pass requests to runs as kube/runstore reads them; sibling operators never import each other"
 	storageRule   = "the shared-storage operator imports core, the kinds and its ports; its adapters import the ports, and only kube/ a client of Kubernetes"
-	compatRule    = "compat keeps the packages of the library that it replaces: they import the engines, flowfile, kubestore, and each other in the library's order"
+	compatRule    = "compat keeps the packages of the library that it replaces: they import the engines, flowfile, kube/runstore, and each other in the library's order"
 	frontendRule  = "view imports core, client core and view, the console nothing, and examples import core, view and a store"
 	suiteRule     = "a conformance suite imports the layer that it tests, and what that layer may import"
 	newLayerRule  = "put its code into a layer, or add the layer and its rule to deps_test.go"
@@ -173,9 +173,9 @@ var table = map[string]layer{
 	"kube/api":        {kind: edge, rule: "kube/api imports only k8s.io/api and k8s.io/apimachinery", libs: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
 	"kube/condition":  {kind: edge, rule: "kube/condition imports core and the types of Kubernetes, no client", layers: libraryLayers, libs: apiLibs},
 	"kube/lease":      {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
-	"kube/controller": {kind: edge, rule: kubeRule, layers: slices.Concat(kubeLayers, []string{"store/kubestore"}), libs: kubeLibs},
+	"kube/controller": {kind: edge, rule: kubeRule, layers: slices.Concat(kubeLayers, []string{"kube/runstore"}), libs: kubeLibs},
 	"kube/workload":   {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
-	"store/kubestore": {kind: edge, rule: kubeRule, layers: slices.Concat(coreLayers, []string{"kube/api"}), libs: kubeLibs},
+	"kube/runstore":   {kind: edge, rule: kubeRule, layers: slices.Concat(coreLayers, []string{"kube/api"}), libs: kubeLibs},
 
 	// The operator itself uses the types of Kubernetes but no client: it also runs without a
 	// cluster.
@@ -184,7 +184,7 @@ var table = map[string]layer{
 	"operator/sharedstorage/sim":      {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"operator/sharedstorage/port"})},
 	"operator/sharedstorage/postgres": {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"operator/sharedstorage/port"}), libs: anyLib},
 	"operator/sharedstorage/local":    {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"kube/api", "operator/sharedstorage", "operator/sharedstorage/port", "operator/sharedstorage/postgres"}), libs: apiLibs},
-	"operator/sharedstorage/kube":     {kind: edge, rule: storageRule, layers: slices.Concat(kubeLayers, []string{"store/kubestore", "operator/sharedstorage", "operator/sharedstorage/port", "operator/sharedstorage/postgres"}), libs: kubeLibs},
+	"operator/sharedstorage/kube":     {kind: edge, rule: storageRule, layers: slices.Concat(kubeLayers, []string{"kube/runstore", "operator/sharedstorage", "operator/sharedstorage/port", "operator/sharedstorage/postgres"}), libs: kubeLibs},
 
 	"operator/rollout":      {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
 	"operator/foundationdb": {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
@@ -197,7 +197,7 @@ var table = map[string]layer{
 	"compat/implement/wfengine": {kind: edge, rule: compatRule, layers: []string{"compat/wfengine"}},
 	"compat/utils":              {kind: edge, rule: compatRule},
 	"compat/utils/k8sutil":      {kind: edge, rule: compatRule, libs: kubeLibs},
-	"compat/wfengine":           {kind: edge, rule: compatRule, layers: slices.Concat(machineLayers, []string{"workflow/flowfile", "workflow/flowfile/classic", "store/kubestore", "compat", "compat/"}), libs: kubeLibs},
+	"compat/wfengine":           {kind: edge, rule: compatRule, layers: slices.Concat(machineLayers, []string{"workflow/flowfile", "workflow/flowfile/classic", "kube/runstore", "compat", "compat/"}), libs: kubeLibs},
 
 	"client":           {kind: frontend, rule: frontendRule, layers: slices.Concat(coreLayers, []string{"view"}), libs: anyLib},
 	"view":             {kind: frontend, rule: frontendRule, layers: coreLayers, libs: anyLib},

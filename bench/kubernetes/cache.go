@@ -24,9 +24,9 @@ import (
 
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/kube/controller"
+	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
 	"github.com/pawl-dev/pawl/outcome"
-	"github.com/pawl-dev/pawl/store/kubestore"
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 )
@@ -108,7 +108,7 @@ func (o options) fill(ctx context.Context, p *plane) error {
 
 // executed returns the object of a run that the engine has executed.
 func (o options) executed(ctx context.Context, p *plane) (*v1alpha1.Run, error) {
-	store, err := kubestore.Open(ctx, kubestore.Options{Config: p.config, Owner: owner})
+	store, err := kuberuns.Open(ctx, kuberuns.Options{Config: p.config, Owner: owner})
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +207,7 @@ func measureCache(ctx context.Context, o options) (figures, error) {
 
 func openCache(ctx context.Context, o options, config *rest.Config) (any, error) {
 	if o.cache == "store" {
-		store, err := kubestore.Open(ctx, kubestore.Options{Config: config})
+		store, err := kuberuns.Open(ctx, kuberuns.Options{Config: config})
 		if err != nil {
 			return nil, err
 		}

@@ -19,9 +19,9 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/kube/runstore/kubetest"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
-	"github.com/pawl-dev/pawl/store/kubestore/kubetest"
 )
 
 var clustersResource = v1alpha1.GroupVersion.WithResource("sharedstorageclusters")

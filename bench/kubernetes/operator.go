@@ -10,10 +10,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/pawl-dev/pawl/kube/controller"
+	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
-	"github.com/pawl-dev/pawl/store/kubestore"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -46,7 +46,7 @@ func operate(ctx context.Context, config *rest.Config, ports port.Ports) (stop f
 	}
 	opening, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	store, err := kubestore.Open(opening, kubestore.Options{Config: config, Owner: owner})
+	store, err := kuberuns.Open(opening, kuberuns.Options{Config: config, Owner: owner})
 	if err != nil {
 		return nil, err
 	}

@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
+	"github.com/pawl-dev/pawl/kube/runstore/kubetest"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/outcome"
-	"github.com/pawl-dev/pawl/store/kubestore"
-	"github.com/pawl-dev/pawl/store/kubestore/kubetest"
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
@@ -115,12 +115,12 @@ func (o options) perStep(counts []kubetest.Count, spent []usage, took time.Durat
 }
 
 // open opens a store on a namespace.
-func (o options) open(ctx context.Context, config *rest.Config, space string) (*kubestore.Store, error) {
-	keep := kubestore.Options{Config: config, Kind: kubestore.Kind(o.kind), Namespace: space, SingleNamespace: true}
+func (o options) open(ctx context.Context, config *rest.Config, space string) (*kuberuns.Store, error) {
+	keep := kuberuns.Options{Config: config, Kind: kuberuns.Kind(o.kind), Namespace: space, SingleNamespace: true}
 	if o.owned {
 		keep.Owner = owner
 	}
-	return kubestore.Open(ctx, keep)
+	return kuberuns.Open(ctx, keep)
 }
 
 // owner returns the owner reference of a subject, as the operator sets it. There is no

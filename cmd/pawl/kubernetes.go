@@ -15,7 +15,7 @@ import (
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/control"
-	"github.com/pawl-dev/pawl/store/kubestore"
+	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
 )
 
 // kubeTarget says where the verbs of one call find runs and objects.
@@ -42,8 +42,8 @@ var (
 )
 
 // runKinds maps values of --store to the kind that a cluster stores runs as.
-var runsKept = map[string]kubestore.Kind{
-	"run": kubestore.Run, "runs": kubestore.Run, "configmap": kubestore.ConfigMap, "configmaps": kubestore.ConfigMap,
+var runsKept = map[string]kuberuns.Kind{
+	"run": kuberuns.Run, "runs": kuberuns.Run, "configmap": kuberuns.ConfigMap, "configmaps": kuberuns.ConfigMap,
 }
 
 // plugin reports a call as kubectl pawl, and one by which kubectl completes it.

@@ -14,9 +14,9 @@ import (
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/kube/controller"
+	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/secretfile"
-	"github.com/pawl-dev/pawl/store/kubestore"
 )
 
 // operatorFlags are the flags of pawl operator beside the options of the process.
@@ -58,7 +58,7 @@ Outside of a pod it uses $KUBECONFIG or ~/.kube/config.`,
 	f.StringVar(&o.LeaseNamespace, "operator-namespace", "", "`namespace` of the leader's lease and of flow definitions (default: that of the pod, else default)")
 	f.BoolVar(&o.Alone, "no-leader-election", false, "work without a lease: only where no other operator can be")
 	f.DurationVar(&o.Lease, "lease", 15*time.Second, "how long a silent operator is waited for before others take over, as leader and of its runs")
-	f.StringVar(&flags.runs, "runs", string(kubestore.Run), "what runs are kept as: Run or ConfigMap")
+	f.StringVar(&flags.runs, "runs", string(kuberuns.Run), "what runs are kept as: Run or ConfigMap")
 	f.StringVar(&o.SharedStorage.Name, "operator-name", "", "serve the clusters whose spec.operatorName is this (default: all)")
 	f.StringVar(&o.SharedStorage.Image, "image", defaultImage(), "`image` of pawl, for cluster managers and beside engines")
 	f.StringVar(&o.SharedStorage.Tool, "image-entrypoint", "/usr/local/bin/pawl", "`path` of pawl in that image")
@@ -102,7 +102,7 @@ func (a *app) operate(ctx context.Context, flags operatorFlags, o operate.Option
 		return Usage.Errorf("--failover-after %s: it is 1s at least", o.SharedStorage.FailoverAfter)
 	}
 	o.LeaseNamespace = cmp.Or(o.LeaseNamespace, controller.PodNamespace(), metav1.NamespaceDefault)
-	o.Runs, o.Log = kubestore.Kind(flags.runs), logger
+	o.Runs, o.Log = kuberuns.Kind(flags.runs), logger
 	p, err := operate.New(ctx, o)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@
 //
 // The implementation of the calls:
 //
-//	ResourceWorkflow ─▶ workflow.Engine.Advance ─▶ Store: ConfigMaps (kubestore), a storage of yours, or memory
+//	ResourceWorkflow ─▶ workflow.Engine.Advance ─▶ Store: ConfigMaps (kube/runstore), a storage of yours, or memory
 //	      │                     └▶ StepAction, through flowfile/classic.Adapt
 //	      └▶ Recover: what the resource shows of an interruption
 package wfengine

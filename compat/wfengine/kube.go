@@ -19,7 +19,7 @@ import (
 
 	"github.com/pawl-dev/pawl/compat/statemachine"
 	"github.com/pawl-dev/pawl/compat/utils/k8sutil"
-	"github.com/pawl-dev/pawl/store/kubestore"
+	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 )
@@ -79,16 +79,16 @@ func (s *DefaultMementoStorage) Save(mementoKey, _ string) error {
 // shared has the stores of the process.
 var shared struct {
 	sync.Mutex
-	stores    map[string]*kubestore.Store // by type of resource
-	resources sync.Map                    // subject: served
-	taken     map[string]bool             // subjects whose old records were checked
-	stop      []func()                    // stops wakeResources of each store
+	stores    map[string]*kuberuns.Store // by type of resource
+	resources sync.Map                   // subject: served
+	taken     map[string]bool            // subjects whose old records were checked
+	stop      []func()                   // stops wakeResources of each store
 }
 
 // openTime limits the first read of the API server.
 const openTime = time.Minute
 
-func sharedStore(resourceType string) (*kubestore.Store, error) {
+func sharedStore(resourceType string) (*kuberuns.Store, error) {
 	shared.Lock()
 	defer shared.Unlock()
 	if store := shared.stores[resourceType]; store != nil {
@@ -100,15 +100,15 @@ func sharedStore(resourceType string) (*kubestore.Store, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), openTime)
 	defer cancel()
-	store, err := kubestore.Open(ctx, kubestore.Options{
-		Config: config, Kind: kubestore.ConfigMap, Namespace: ownNamespace(), Owner: ownerOf,
+	store, err := kuberuns.Open(ctx, kuberuns.Options{
+		Config: config, Kind: kuberuns.ConfigMap, Namespace: ownNamespace(), Owner: ownerOf,
 		Serves: func(subject string) bool { return strings.HasPrefix(subject, resourceType+"/") },
 	})
 	if err != nil {
 		return nil, err
 	}
 	if shared.stores == nil {
-		shared.stores, shared.taken = map[string]*kubestore.Store{}, map[string]bool{}
+		shared.stores, shared.taken = map[string]*kuberuns.Store{}, map[string]bool{}
 	}
 	shared.stores[resourceType] = store
 	wake, stop := context.WithCancel(context.Background())

@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/compat/statemachine"
 	"github.com/pawl-dev/pawl/compat/utils/k8sutil"
 	"github.com/pawl-dev/pawl/compat/wfengine"
-	"github.com/pawl-dev/pawl/store/kubestore"
-	"github.com/pawl-dev/pawl/store/kubestore/kubetest"
+	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
+	"github.com/pawl-dev/pawl/kube/runstore/kubetest"
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
@@ -31,7 +31,7 @@ func TestDefaultStorageIsOfOneType(t *testing.T) {
 		}
 		k8sutil.SetConfig(nil)
 	})
-	others, err := kubestore.Open(t.Context(), kubestore.Options{Config: server.Config(), Kind: kubestore.ConfigMap})
+	others, err := kuberuns.Open(t.Context(), kuberuns.Options{Config: server.Config(), Kind: kuberuns.ConfigMap})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestFinding25RequestWakesTheResource(t *testing.T) {
 				return nil
 			}
 			l.cluster.mu.Unlock()
-			elsewhere, err := kubestore.Open(t.Context(), kubestore.Options{Config: server.Config(), Kind: kubestore.ConfigMap})
+			elsewhere, err := kuberuns.Open(t.Context(), kuberuns.Options{Config: server.Config(), Kind: kuberuns.ConfigMap})
 			if err != nil {
 				t.Fatal(err)
 			}

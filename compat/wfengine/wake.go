@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pawl-dev/pawl/compat/statemachine"
-	"github.com/pawl-dev/pawl/store/kubestore"
+	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
@@ -31,13 +31,13 @@ type served struct {
 
 // waker writes to the resources of runs that got a request.
 type waker struct {
-	store *kubestore.Store
+	store *kuberuns.Store
 	seen  map[string]string // by run: the newest request that was written to its resource
 	again map[string]bool   // runs to check once more; "" means all of them
 }
 
 // wakeResources passes requests for runs on to their resources until ctx ends.
-func wakeResources(ctx context.Context, store *kubestore.Store) {
+func wakeResources(ctx context.Context, store *kuberuns.Store) {
 	w := &waker{store: store, seen: map[string]string{}, again: map[string]bool{}}
 	for {
 		var retry <-chan time.Time

@@ -7,15 +7,15 @@ import (
 	"strings"
 	"testing"
 
+	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
-	"github.com/pawl-dev/pawl/store/kubestore"
 )
 
 // `kubectl describe` of a cluster and of its run says, without pawl, what its state is,
 // why it waits, and what to do when it has stopped.
 func TestKubectlDescribeSaysWhatToDo(t *testing.T) {
-	w := onKubernetes(t, kubestore.Run)
+	w := onKubernetes(t, kuberuns.Run)
 	kubectl := func(args ...string) result {
 		return w.call(suite.Plane(t).Binaries.Kubectl, append([]string{"-n", w.namespace}, args...)...)
 	}

@@ -19,9 +19,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
-	"github.com/pawl-dev/pawl/store/kubestore"
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
@@ -29,7 +29,7 @@ import (
 // kubectl runs the plugin, which uses Kubernetes: in the namespace of the context, in a
 // given one, or in all.
 func TestKubectlFindsThePlugin(t *testing.T) {
-	w := onKubernetes(t, kubestore.ConfigMap)
+	w := onKubernetes(t, kuberuns.ConfigMap)
 	w.dir = t.TempDir()
 	for _, name := range []string{"kubectl-pawl", "kubectl_complete-pawl"} {
 		if err := os.Symlink(program(t), filepath.Join(w.dir, name)); err != nil {
@@ -88,7 +88,7 @@ func TestKubectlFindsThePlugin(t *testing.T) {
 // A given context is used with its namespace, not the current context, which points
 // nowhere here.
 func TestAnotherContext(t *testing.T) {
-	w := onKubernetes(t, kubestore.Run)
+	w := onKubernetes(t, kuberuns.Run)
 	config, err := clientcmd.LoadFromFile(suite.Plane(t).Kubeconfig())
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func TestAnotherContext(t *testing.T) {
 // Annotations of a cluster are requests to its run: for both kinds, with the answer in
 // status.
 func TestAnnotationsOfAClusterAskItsRun(t *testing.T) {
-	w := onKubernetes(t, kubestore.Run)
+	w := onKubernetes(t, kuberuns.Run)
 	client := dynamic.NewForConfigOrDie(suite.Plane(t).Config())
 	for _, c := range []struct {
 		kind     string
@@ -249,7 +249,7 @@ func await(t *testing.T, what string, look func(ctx context.Context) error) {
 // An impossible spec stops its run on a real API server: waiting commands report it, and a
 // corrected file is enough to continue.
 func TestFinding14AMendedFileNeedsNoCommand(t *testing.T) {
-	w := onKubernetes(t, kubestore.Run)
+	w := onKubernetes(t, kuberuns.Run)
 	text, err := os.ReadFile("testdata/cluster.yaml")
 	if err != nil {
 		t.Fatal(err)

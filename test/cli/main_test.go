@@ -22,11 +22,11 @@ import (
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/kube/controller"
+	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/local"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
-	"github.com/pawl-dev/pawl/store/kubestore"
 	"github.com/pawl-dev/pawl/store/sql"
 	"github.com/pawl-dev/pawl/test/controlplane"
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
@@ -126,7 +126,7 @@ func standalone(t *testing.T, namespace string) *fixture {
 }
 
 // onKubernetes returns a fixture with a namespace of a real control plane.
-func onKubernetes(t *testing.T, kind kubestore.Kind) *fixture {
+func onKubernetes(t *testing.T, kind kuberuns.Kind) *fixture {
 	t.Helper()
 	plane := suite.Plane(t)
 	namespace := plane.Namespace(t)
@@ -153,7 +153,7 @@ func onKubernetes(t *testing.T, kind kubestore.Kind) *fixture {
 	})
 	opening, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	store, err := kubestore.Open(opening, kubestore.Options{Config: plane.Config(), Kind: kind, Namespace: namespace, SingleNamespace: true, Logger: quiet})
+	store, err := kuberuns.Open(opening, kuberuns.Options{Config: plane.Config(), Kind: kind, Namespace: namespace, SingleNamespace: true, Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func onKubernetes(t *testing.T, kind kubestore.Kind) *fixture {
 	runInBackground(t, "requests", func(ctx context.Context) error { return store.ServeRequests(ctx, engine) })
 	runInBackground(t, "the manager", m.Start)
 	w := &fixture{t: t, home: t.TempDir(), program: program(t), name: "kubernetes", namespace: namespace, engine: engine, sim: clusters, env: []string{"KUBECONFIG=" + plane.Kubeconfig()}, flags: []string{"--kubernetes", "--flows", "testdata/flows"}}
-	if kind == kubestore.ConfigMap {
+	if kind == kuberuns.ConfigMap {
 		w.flags = append(w.flags, "--store", "configmap")
 	}
 	return w

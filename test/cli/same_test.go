@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pawl-dev/pawl/store/kubestore"
+	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
 )
 
 // changing are the parts of the output that differ between two runs of a script.
@@ -121,7 +121,7 @@ func compareOutputs(t *testing.T, subject string, script []line, fixtures ...*fi
 // The lifecycle of a run: the same commands with the same output, refusals and exit
 // codes on both backends.
 func TestRunsLookTheSame(t *testing.T) {
-	kube := onKubernetes(t, kubestore.Run)
+	kube := onKubernetes(t, kuberuns.Run)
 	fixtures := []*fixture{standalone(t, kube.namespace), kube}
 	compareOutputs(t, "demo/NS/a", []line{
 		{args: "get -n NS"},
@@ -165,7 +165,7 @@ func TestRunsLookTheSame(t *testing.T) {
 
 // A cluster on shared storage: applied, read, changed, annotated, deleted.
 func TestObjectsLookTheSame(t *testing.T) {
-	kube := onKubernetes(t, kubestore.Run)
+	kube := onKubernetes(t, kuberuns.Run)
 	fixtures := []*fixture{standalone(t, kube.namespace), kube}
 	compareOutputs(t, "SharedStorageCluster/NS/orders", []line{
 		{args: "get SharedStorageCluster -n NS"},

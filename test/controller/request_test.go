@@ -10,7 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/kube/controller"
-	"github.com/pawl-dev/pawl/store/kubestore"
+	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
@@ -40,7 +40,7 @@ func newRequestFixture(t *testing.T) *requestFixture {
 	w := newFixture(t)
 	opening, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	store, err := kubestore.Open(opening, kubestore.Options{Config: w.plane.Config(), Namespace: w.namespace, SingleNamespace: true})
+	store, err := kuberuns.Open(opening, kuberuns.Options{Config: w.plane.Config(), Namespace: w.namespace, SingleNamespace: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestARequestIsNotHandedToTheNextRun(t *testing.T) {
 	w := newRequestFixture(t)
 	w.create("a", 1)
 	first := w.run("a", "first")
-	err := kubestore.Acceptor{Engine: w.engine}.Accept(t.Context(), first, map[string]string{"pawl.dev/cancel": "c1,drop"}, forgetfulGuard{}, func(kubestore.Answer) error { return nil })
+	err := kuberuns.Acceptor{Engine: w.engine}.Accept(t.Context(), first, map[string]string{"pawl.dev/cancel": "c1,drop"}, forgetfulGuard{}, func(kuberuns.Answer) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}

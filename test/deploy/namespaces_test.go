@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
-	"github.com/pawl-dev/pawl/store/kubestore"
+	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
 	"github.com/pawl-dev/pawl/test/controlplane"
 	"github.com/pawl-dev/pawl/test/deploy"
 )
@@ -177,7 +177,7 @@ func servesItsOwn(t *testing.T) {
 	h.runLifecycle(2)
 	h.checkConfined(alone.account(), []string{alone.system}, other)
 	h.stopOperators()
-	h.archive(kubestore.ConfigMap)
+	h.archive(kuberuns.ConfigMap)
 
 	granted, err := deploy.Given(objects, "Role", alone.system, alone.fullname())
 	if err != nil {

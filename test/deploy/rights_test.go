@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
 	"github.com/pawl-dev/pawl/outcome"
-	"github.com/pawl-dev/pawl/store/kubestore"
 	"github.com/pawl-dev/pawl/test/controlplane"
 	"github.com/pawl-dev/pawl/test/deploy"
 	"github.com/pawl-dev/pawl/workflow"
@@ -55,7 +55,7 @@ func TestRights(t *testing.T) {
 	h.checkLeader()
 	h.exerciseOperator()
 	h.stopOperators() // these operators do not know the flow Long, and would pause its runs
-	h.archive(kubestore.Run)
+	h.archive(kuberuns.Run)
 
 	requests := h.operatorRequests()
 	granted, err := deploy.Granted()
@@ -212,7 +212,7 @@ func (h *fixture) step(what string, do func()) {
 // archive creates a run with enough events to archive the oldest, reads them back, and
 // lets retention delete the run. It uses the operator's token: the operator itself would
 // do this only after a month.
-func (h *fixture) archive(kind kubestore.Kind) {
+func (h *fixture) archive(kind kuberuns.Kind) {
 	h.t.Helper()
 	path, err := deploy.KubeconfigOf(h.t.Context(), h.plane, h.system, h.name)
 	if err != nil {
@@ -224,7 +224,7 @@ func (h *fixture) archive(kind kubestore.Kind) {
 	}
 	ctx, cancel := context.WithTimeout(h.t.Context(), 2*time.Minute)
 	defer cancel()
-	store, err := kubestore.Open(ctx, kubestore.Options{Config: config, Kind: kind, Namespace: h.namespace, SingleNamespace: true})
+	store, err := kuberuns.Open(ctx, kuberuns.Options{Config: config, Kind: kind, Namespace: h.namespace, SingleNamespace: true})
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
-	"github.com/pawl-dev/pawl/store/kubestore"
+	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
@@ -201,7 +201,7 @@ func (w *fixture) epoch() int64 {
 // checkStepsOnce checks in the history of all runs that no step was done twice.
 func (w *fixture) checkStepsOnce() {
 	w.t.Helper()
-	store, err := kubestore.Open(w.t.Context(), kubestore.Options{Config: w.plane.Config(), Namespace: w.namespace, SingleNamespace: true})
+	store, err := kuberuns.Open(w.t.Context(), kuberuns.Options{Config: w.plane.Config(), Namespace: w.namespace, SingleNamespace: true})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func (w *fixture) checkStepsOnce() {
 	}
 }
 
-func (w *fixture) checkRunStepsOnce(store *kubestore.Store, r v1alpha1.Run) {
+func (w *fixture) checkRunStepsOnce(store *kuberuns.Store, r v1alpha1.Run) {
 	w.t.Helper()
 	events, err := store.History(w.t.Context(), cmp.Or(r.Status.ID, r.Name), 0, 0)
 	if err != nil {

@@ -21,9 +21,9 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/kube/controller"
+	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
 	"github.com/pawl-dev/pawl/machine/driver"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
-	"github.com/pawl-dev/pawl/store/kubestore"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/action"
@@ -35,9 +35,9 @@ import (
 // KubeOptions name a cluster and its namespaces.
 type KubeOptions struct {
 	Config    *rest.Config
-	Namespace string         // of runs and objects that name none; empty: all
-	Runs      kubestore.Kind // what runs are kept as; empty: Run objects where the cluster knows them, else ConfigMaps
-	Flows     []string       // files and folders, beside what this program brings
+	Namespace string        // of runs and objects that name none; empty: all
+	Runs      kuberuns.Kind // what runs are kept as; empty: Run objects where the cluster knows them, else ConfigMaps
+	Flows     []string      // files and folders, beside what this program brings
 	Machines  []string
 	Kinds     []driver.ServedKind // of operators beside those that this program brings, with their plans
 	Logger    *slog.Logger
@@ -70,7 +70,7 @@ var _ Backend = (*Kube)(nil)
 
 // kubeRuns are the runs of a namespace, or of all.
 type kubeRuns struct {
-	store  *kubestore.Store
+	store  *kuberuns.Store
 	engine *workflow.Engine
 }
 
@@ -136,13 +136,13 @@ func (k *Kube) runs(ctx context.Context, namespace string) (*kubeRuns, error) {
 	}
 	opening, cancel := context.WithTimeout(ctx, openWithin)
 	defer cancel()
-	o := kubestore.Options{Config: k.options.Config, Kind: k.options.Runs, Namespace: namespace, SingleNamespace: namespace != "", Client: true, Logger: k.options.Logger}
+	o := kuberuns.Options{Config: k.options.Config, Kind: k.options.Runs, Namespace: namespace, SingleNamespace: namespace != "", Client: true, Logger: k.options.Logger}
 	if o.Kind == "" {
-		if o.Kind = kubestore.Run; !k.served(kubestore.Run) {
-			o.Kind = kubestore.ConfigMap
+		if o.Kind = kuberuns.Run; !k.served(kuberuns.Run) {
+			o.Kind = kuberuns.ConfigMap
 		}
 	}
-	store, err := kubestore.Open(opening, o)
+	store, err := kuberuns.Open(opening, o)
 	if err != nil {
 		return nil, openError(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/kube/controller"
-	"github.com/pawl-dev/pawl/store/kubestore"
+	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
 )
 
 // kubeKind is a kind of objects as the API server has it.
@@ -52,7 +52,7 @@ func (k *Kube) kind(word string) (kubeKind, error) {
 }
 
 // served reports whether the API server knows what keeps runs.
-func (k *Kube) served(runs kubestore.Kind) bool {
+func (k *Kube) served(runs kuberuns.Kind) bool {
 	_, err := k.mapper.RESTMapping(schema.GroupKind{Group: v1alpha1.GroupVersion.Group, Kind: string(runs)})
 	return !meta.IsNoMatchError(err) // opening them reports other errors
 }

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pawl-dev/pawl/kube/controller"
+	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
-	"github.com/pawl-dev/pawl/store/kubestore"
 	"github.com/pawl-dev/pawl/telemetry"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -32,7 +32,7 @@ type Options struct {
 	Lease          time.Duration
 	Listen         string
 	MetricsToken   string
-	Runs           kubestore.Kind
+	Runs           kuberuns.Kind
 	Attempts       int // of steps at once
 	Workers        int // objects worked on at once, of one kind
 	Drain          time.Duration
@@ -44,7 +44,7 @@ type Options struct {
 // Process holds the controllers, and the engine of the leader.
 type Process struct {
 	Manager *controller.Manager
-	store   *kubestore.Store
+	store   *kuberuns.Store
 	engine  *workflow.Engine
 }
 
@@ -101,17 +101,17 @@ func (p *Process) Run(ctx context.Context) error {
 	return errors.Join(p.Manager.Start(ctx), p.store.Close())
 }
 
-func openStore(ctx context.Context, m *controller.Manager, o Options) (*kubestore.Store, error) {
+func openStore(ctx context.Context, m *controller.Manager, o Options) (*kuberuns.Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, opening)
 	defer cancel()
-	options := kubestore.Options{
+	options := kuberuns.Options{
 		Config: m.GetConfig(), Kind: o.Runs, Namespace: o.LeaseNamespace, Namespaces: o.Namespaces,
-		Serves: kubestore.Kinds(kinds()...), Operator: o.SharedStorage.Name, Owner: runOwner, Logger: o.Log,
+		Serves: kuberuns.Kinds(kinds()...), Operator: o.SharedStorage.Name, Owner: runOwner, Logger: o.Log,
 	}
 	if len(o.Namespaces) == 1 { // a role for that namespace is enough
 		options.Namespace, options.SingleNamespace = o.Namespaces[0], true
 	}
-	return kubestore.Open(ctx, options)
+	return kuberuns.Open(ctx, options)
 }
 
 // runOwner lets the runs of an object go with it. A subject is kind/namespace/name/uid.

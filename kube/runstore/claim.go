@@ -1,0 +1,326 @@
+package runstore
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
+)
+
+// claimsAtOnce is how many claims run concurrently.
+const claimsAtOnce = 8
+
+// Claim takes due runs, soonest first, with one write each. If nothing is due it writes
+// nothing. See runstore.Claimer.
+func (s *Store) Claim(ctx context.Context, c runstore.Claim) (runstore.Claimed, error) {
+	if err := ctx.Err(); err != nil {
+		return runstore.Claimed{}, err
+	}
+	if err := s.giveUpExpired(ctx, c.Worker); err != nil {
+		return runstore.Claimed{}, err
+	}
+	picked := s.pick(c)
+	var out runstore.Claimed
+	var errs error
+	if len(picked) > 0 {
+		if err := s.ensureAlive(ctx, c.Worker, c.Lease); err != nil {
+			s.putBack(picked)
+			return out, err
+		}
+		out.Runs, errs = s.claimAll(ctx, c.Worker, picked)
+	}
+	s.mu.Lock()
+	out.Next = s.next(c.Worker)
+	s.mu.Unlock()
+	if errs != nil && len(out.Runs) > 0 { // claim the failed ones again soon
+		if soon := time.Now().Add(100 * time.Millisecond); out.Next.IsZero() || soon.Before(out.Next) {
+			out.Next = soon.UTC()
+		}
+		errs = nil
+	}
+	return out, errs
+}
+
+// pick reserves due runs: runs of dead workers, runs of this worker that it does not
+// know of, and runs without an owner.
+func (s *Store) pick(c runstore.Claim) []*entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hasClaimed = true
+	now := time.Now()
+	var picked []*entry
+	take := func(e *entry) {
+		e.claimed = true
+		s.scheduleQuietly(e)
+		picked = append(picked, e)
+	}
+	for owner, runs := range s.cache.owned {
+		dead, _ := s.isDead(owner, now)
+		if !dead && owner != c.Worker {
+			continue
+		}
+		for e := range runs {
+			if len(picked) < c.Limit && !e.claimed && !slices.Contains(c.FullFlows, e.spec.Flow) && (owner != c.Worker || !e.ownerKnows()) {
+				take(e)
+			}
+		}
+	}
+	var full []*entry
+	for h := &s.cache.due; len(picked) < c.Limit && h.Len() > 0 && h.entries[0].dueAt <= now.UnixNano(); {
+		e := h.entries[0]
+		if slices.Contains(c.FullFlows, e.spec.Flow) {
+			heap.Pop(h)
+			full = append(full, e)
+			continue
+		}
+		take(e)
+	}
+	for _, e := range full {
+		heap.Push(&s.cache.due, e)
+	}
+	return picked
+}
+
+// ownerKnows reports whether the owner in this process knows that it owns the run. It
+// does not if the answer to its claim was lost.
+func (e *entry) ownerKnows() bool { return e.claimer == e.status.Owner && e.epoch == e.status.Epoch }
+
+func (s *Store) putBack(picked []*entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range picked {
+		e.claimed = false
+		s.scheduleQuietly(e)
+	}
+}
+
+func (s *Store) claimAll(ctx context.Context, worker string, picked []*entry) ([]runstore.Loaded, error) {
+	got := make([]runstore.Loaded, len(picked))
+	errs := make([]error, len(picked))
+	gate := make(chan struct{}, claimsAtOnce)
+	var all sync.WaitGroup
+	for i, e := range picked {
+		gate <- struct{}{}
+		all.Go(func() {
+			defer func() { <-gate }()
+			got[i], errs[i] = s.claimOne(ctx, worker, e, false)
+		})
+	}
+	all.Wait()
+	s.putBack(picked)
+	got = slices.DeleteFunc(got, func(l runstore.Loaded) bool { return l.Run == nil })
+	return got, errors.Join(errs...)
+}
+
+// claimOne makes a worker the owner of a run. It returns the zero Loaded if the run
+// cannot be claimed any more. anyTime: also a run that is not due.
+func (s *Store) claimOne(ctx context.Context, worker string, e *entry, anyTime bool) (runstore.Loaded, error) {
+	if err := s.assignSlot(ctx, e); err != nil {
+		if errors.Is(err, runstore.ErrNotFound) {
+			err = nil
+		}
+		return runstore.Loaded{}, err
+	}
+	mine := false
+	err := s.write(ctx, e, "claiming run "+e.key.name, func(e *entry) (*edit, error) {
+		mine = false
+		if !e.accepted() || e.phase().Final() {
+			return nil, nil
+		}
+		switch owner := e.status.Owner; {
+		case owner == worker && !anyTime && e.ownerKnows():
+			return nil, nil
+		case owner == worker:
+		case owner != "":
+			if dead, _ := s.isDead(owner, time.Now()); !dead {
+				return nil, nil
+			}
+		case !anyTime:
+			if at, due := e.dueTime(); !due || at > time.Now().UnixNano() {
+				return nil, nil
+			}
+		}
+		mine = true
+		h := head(&e.status)
+		h.Owner = worker
+		h.Epoch++
+		return &edit{head: h}, nil
+	})
+	if errors.Is(err, runstore.ErrNotFound) {
+		return runstore.Loaded{}, nil
+	}
+	if err != nil || !mine {
+		return runstore.Loaded{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.loadFor(worker, e)
+}
+
+// loadFor returns a run to its owner and notes that the owner knows of it. s.mu is held.
+func (s *Store) loadFor(worker string, e *entry) (runstore.Loaded, error) {
+	if e.status.Owner != worker { // taken away again already
+		return runstore.Loaded{}, nil
+	}
+	l, err := load(e.object)
+	if err != nil {
+		return runstore.Loaded{}, err
+	}
+	e.claimer, e.epoch = worker, l.Run.Epoch
+	return l, nil
+}
+
+// next returns when to claim again: when a run becomes due, or when the lease of another
+// worker that owns runs ends. s.mu is held.
+func (s *Store) next(alive string) time.Time {
+	now := time.Now()
+	soonest := s.cache.due.soonest(now)
+	for owner := range s.cache.owned {
+		if w := s.workers[owner]; owner != alive && w != nil && !w.lost {
+			soonest = min(soonest, w.expiresAt().UnixNano())
+		}
+	}
+	if soonest == math.MaxInt64 {
+		return time.Time{}
+	}
+	return time.Unix(0, soonest).UTC()
+}
+
+// ClaimRun claims one run, due or not. See runstore.Claimer.
+func (s *Store) ClaimRun(ctx context.Context, worker, id string, lease time.Duration) (runstore.Loaded, error) {
+	e, err := s.find(ctx, id)
+	if err != nil {
+		return runstore.Loaded{}, err
+	}
+	if e.foreign {
+		return runstore.Loaded{}, runstore.ErrOwned // a worker of another store owns it or will
+	}
+	for try := range 3 {
+		s.mu.Lock()
+		s.hasClaimed = true
+		owner, final, trimmed := e.status.Owner, e.phase().Final(), e.trimmed
+		s.mu.Unlock()
+		switch {
+		case final && trimmed:
+			r, signals, err := s.Load(ctx, id)
+			return runstore.Loaded{Run: r, Signals: signals}, err
+		case final:
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return load(e.object)
+		case owner == worker:
+			if err := s.ensureAlive(ctx, worker, lease); err != nil {
+				return runstore.Loaded{}, err
+			}
+			s.mu.Lock()
+			l, err := s.loadFor(worker, e)
+			s.mu.Unlock()
+			if err != nil || l.Run != nil {
+				return l, err
+			}
+		case owner != "":
+			dead, err := s.confirmDead(ctx, owner)
+			if err != nil {
+				return runstore.Loaded{}, err
+			}
+			if !dead && try == 0 { // confirm a refusal by a read
+				if err := s.refresh(ctx, e); err != nil {
+					return runstore.Loaded{}, err
+				}
+				continue
+			}
+			if !dead {
+				return runstore.Loaded{}, runstore.ErrOwned
+			}
+			fallthrough
+		default:
+			if err := s.ensureAlive(ctx, worker, lease); err != nil {
+				return runstore.Loaded{}, err
+			}
+			l, err := s.claimOne(ctx, worker, e, true)
+			if err != nil || l.Run != nil {
+				return l, err
+			}
+		}
+		s.mu.Lock()
+		gone := e.removed
+		s.mu.Unlock()
+		if gone {
+			return runstore.Loaded{}, runstore.ErrNotFound
+		}
+	}
+	return runstore.Loaded{}, runstore.ErrOwned
+}
+
+// ReleaseRun gives back one run that its worker has found unchanged. See runstore.Claimer.
+func (s *Store) ReleaseRun(ctx context.Context, worker string, r *runtype.Run, next time.Time) error {
+	e, err := s.find(ctx, r.ID)
+	if err == nil {
+		err = s.write(ctx, e, "resting run "+r.ID, func(e *entry) (*edit, error) {
+			if e.status.Owner != worker || e.phase().Final() {
+				return nil, nil
+			}
+			h := head(&e.status)
+			h.Owner, h.NextAt, h.Seen = "", timeText(next), r.Mail
+			if r.Mail < e.spec.Mail || r.Revision != e.status.Revision { // it was promoted meanwhile
+				h.NextAt = timeText(time.Now())
+			}
+			return &edit{head: h}, nil
+		})
+	}
+	if errors.Is(err, runstore.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// Release gives back a worker and its runs. See runstore.Claimer.
+func (s *Store) Release(ctx context.Context, worker string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	var mine []*entry
+	for e := range s.cache.owned[worker] {
+		mine = append(mine, e)
+	}
+	w := s.workers[worker]
+	s.mu.Unlock()
+	slices.SortFunc(mine, func(a, b *entry) int { return cmp.Compare(a.created, b.created) })
+	for _, e := range mine {
+		err := s.write(ctx, e, "releasing run "+e.key.name, func(e *entry) (*edit, error) {
+			if e.status.Owner != worker || e.phase().Final() {
+				return nil, nil
+			}
+			h := head(&e.status)
+			h.Owner = ""
+			// A waiting run keeps its due time. A run that is Running or Cancelling, or
+			// has unread signals, is due at once: it may have an open attempt.
+			under := e.phase() == runtype.Running || e.phase() == runtype.Cancelling
+			if len(e.unread()) > 0 || under {
+				h.NextAt = timeText(time.Now())
+			}
+			return &edit{head: h}, nil
+		})
+		if err != nil && !errors.Is(err, runstore.ErrNotFound) {
+			return err
+		}
+	}
+	if w == nil {
+		return nil
+	}
+	if err := s.client.delete(ctx, s.workerRef(worker), "", ""); err != nil && !isNotFound(err) {
+		return storeError(ctx, "deleting the lease of worker "+worker, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.workers, worker)
+	return nil
+}

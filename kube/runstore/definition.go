@@ -1,0 +1,94 @@
+package runstore
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pawl-dev/pawl/workflow/runstore"
+)
+
+// definitionKey is the key of a definition in its ConfigMap: JSON, compressed. There is
+// one ConfigMap per hash, shared by all runs.
+const definitionKey = "definition.json.gz"
+
+func (s *Store) definitionRef(hash string) ref {
+	return ref{"", "configmaps", s.o.Namespace, "pawl-flow-" + digest(hash)}
+}
+
+// PutDefinition stores a flow. See runstore.Definitions.
+func (s *Store) PutDefinition(ctx context.Context, d runstore.Definition) error {
+	data, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write(data); err != nil {
+		return err
+	}
+	if err := z.Close(); err != nil {
+		return err
+	}
+	r := s.definitionRef(d.Hash)
+	_, err = s.client.post(ctx, r, tree{
+		"apiVersion": "v1", "kind": "ConfigMap", "immutable": true, "metadata": newMeta(r.name, r.namespace, map[string]string{labelKind: "flow"}),
+		"data":       map[string]string{"flow": d.Flow, "hash": d.Hash},
+		"binaryData": map[string]string{definitionKey: base64.StdEncoding.EncodeToString(packed.Bytes())},
+	})
+	if isExisting(err) {
+		return nil
+	}
+	return storeError(ctx, "keeping the definition of flow "+d.Flow, err)
+}
+
+// Definition returns a flow by its hash. ErrNotFound.
+func (s *Store) Definition(ctx context.Context, hash string) (runstore.Definition, error) {
+	m, err := s.definition(ctx, hash)
+	if err != nil {
+		if isNotFound(err) {
+			return runstore.Definition{}, runstore.ErrNotFound
+		}
+		return runstore.Definition{}, storeError(ctx, "reading the definition "+hash, err)
+	}
+	var d runstore.Definition
+	z, err := gzip.NewReader(bytes.NewReader(m.BinaryData[definitionKey]))
+	if err == nil {
+		var data []byte
+		if data, err = io.ReadAll(z); err == nil {
+			err = json.Unmarshal(data, &d)
+		}
+	}
+	if err != nil {
+		return d, runstore.StoreCorrupt.Errorf("definition %s (ConfigMap %s/%s): %w", hash, m.Namespace, m.Name, err)
+	}
+	return d, nil
+}
+
+// definition reads the object of a definition. A client does not know in which namespace
+// the workers keep it, and may lack the right to list all namespaces.
+func (s *Store) definition(ctx context.Context, hash string) (m corev1.ConfigMap, err error) {
+	r := s.definitionRef(hash)
+	err = s.client.get(ctx, r, &m)
+	if !s.o.Client || err == nil || !isNotFound(err) && !apierrors.IsForbidden(err) {
+		return m, err
+	}
+	missing := apierrors.NewNotFound(schema.GroupResource{Resource: r.resource}, r.name)
+	var all corev1.ConfigMapList
+	err = s.client.list(ctx, ref{r.group, r.resource, "", ""}, metav1.ListOptions{FieldSelector: "metadata.name=" + r.name, LabelSelector: labelKind + "=flow"}, &all)
+	switch {
+	case apierrors.IsForbidden(err) || err == nil && len(all.Items) == 0:
+		return m, missing
+	case err != nil:
+		return m, err
+	}
+	return all.Items[0], nil
+}

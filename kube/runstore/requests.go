@@ -1,0 +1,229 @@
+package runstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Starter is an engine that starts runs too; *workflow.Engine is one.
+type Starter interface {
+	Verbs
+	Start(ctx context.Context, req workflow.Request) (*runtype.Run, error)
+}
+
+// VerbStart is the verb of a run that was created as an object.
+const VerbStart runtype.Verb = "start"
+
+// retryRefused is the delay before a refused start is tried again if the reason may end
+// by itself: the flow gets loaded, the queue gets shorter.
+const retryRefused = time.Minute
+
+// ServeRequests serves the requests in objects of the kind Run until ctx ends: it starts
+// a Run that a person has created, and accepts annotations (see Request). It sends
+// nothing while there are no requests. One process of those that share the store is
+// enough; several do no harm.
+func (s *Store) ServeRequests(ctx context.Context, engine Starter) error {
+	acceptor := Acceptor{Engine: engine}
+	wait := time.Duration(0)
+	for {
+		next, err := s.serveOnce(ctx, engine, acceptor)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // the caller has ended ctx
+		}
+		switch {
+		case err != nil:
+			s.log.Warn("kubestore: requests could not be accepted yet", "error", err)
+			wait = min(max(2*wait, 100*time.Millisecond), 10*time.Second)
+			next = wait
+		default:
+			wait = 0
+		}
+		if !s.awaitRequests(ctx, next) {
+			return nil
+		}
+	}
+}
+
+// awaitRequests blocks until an object has a request or d has passed; 0: no limit. It
+// returns false when ctx ends or the store is closed.
+func (s *Store) awaitRequests(ctx context.Context, d time.Duration) bool {
+	var due <-chan time.Time
+	if d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		due = timer.C
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-s.requests:
+	case <-due:
+	case <-s.ctx.Done():
+		return false
+	}
+	return true
+}
+
+// serveOnce serves all present requests. It returns when to try again; 0: when the next
+// request comes.
+func (s *Store) serveOnce(ctx context.Context, engine Starter, acceptor Acceptor) (next time.Duration, err error) {
+	s.mu.Lock()
+	var requesting []*entry
+	for _, e := range s.cache.objects {
+		if len(e.annotations) > 0 || !e.accepted() {
+			requesting = append(requesting, e)
+		}
+	}
+	s.mu.Unlock()
+	var errs []error
+	for _, e := range requesting {
+		s.mu.Lock()
+		started, run := e.accepted(), e.id()
+		annotations := e.annotations
+		s.mu.Unlock()
+		if !started {
+			wait, err := s.startObject(ctx, engine, e)
+			errs = append(errs, err)
+			if wait > 0 && (next == 0 || wait < next) {
+				next = wait
+			}
+			continue
+		}
+		r := s.runRef(e.key.namespace, e.key.name)
+		guard := PatchGuard(func(ctx context.Context, patch []byte) error { return s.client.patchTested(ctx, r, patch) })
+		err := acceptor.Accept(ctx, run, annotations, guard, func(a Answer) error { return s.answer(ctx, e, a.Record(time.Now())) })
+		if err == nil {
+			err = s.refresh(ctx, e) // the watch may be slower than the next pass
+		}
+		if errors.Is(err, runstore.ErrNotFound) {
+			err = nil
+		}
+		errs = append(errs, err)
+	}
+	return next, errors.Join(errs...)
+}
+
+// answer writes the result of a request into the status of its run, and posts an Event
+// about a refusal.
+func (s *Store) answer(ctx context.Context, e *entry, record api.RunRequest) error {
+	if record.State == "Refused" {
+		s.postEvent(ctx, e, notice{
+			id: record.ID + record.Verb + record.Code, warning: true, reason: fault.Camel(fault.Code(record.Code)),
+			message: fmt.Sprintf("%s %s was refused: %s %s", record.Verb, record.ID, record.Message, record.Remedy), at: time.Now(),
+		})
+	}
+	err := s.write(ctx, e, "answering request "+record.ID, func(e *entry) (*edit, error) {
+		if last := e.status.LastRequest; last != nil && last.ID == record.ID && last.Verb == record.Verb && last.State == record.State && last.Code == record.Code {
+			return nil, nil
+		}
+		ed := &edit{head: head(&e.status)}
+		ed.head.LastRequest = &record
+		if !e.accepted() {
+			ed.head.Message = record.Message
+		}
+		return ed, nil
+	})
+	if errors.Is(err, runstore.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+const objectRequestPrefix = "object/"
+
+// startObject starts the run that an object requests, or writes the refusal into its
+// status. It returns when to try again; 0: never.
+func (s *Store) startObject(ctx context.Context, engine Starter, e *entry) (wait time.Duration, err error) {
+	s.mu.Lock()
+	o := *e.object
+	s.mu.Unlock()
+	id := fmt.Sprintf("start-%d", o.generation)
+	last := o.status.LastRequest
+	if last != nil && last.ID == id && last.State == "Refused" {
+		at := (&decoder{}).time(last.At)
+		mayEnd := last.Code == string(workflow.FlowUnknown.Code) || last.Code == string(runstore.QueueFull.Code)
+		if !mayEnd {
+			return 0, nil
+		}
+		if left := time.Until(at.Add(retryRefused)); left > 0 && time.Since(e.startRequestedAt) < retryRefused {
+			return left, nil
+		}
+	}
+	input := []byte(o.spec.InputText)
+	if len(input) == 0 {
+		input = o.spec.Input
+	}
+	s.mu.Lock()
+	e.startRequestedAt = time.Now()
+	s.mu.Unlock()
+	_, err = engine.Start(ctx, workflow.Request{
+		Flow: o.spec.Flow, Subject: o.subject(), RequestID: objectRequestPrefix + o.namespace + "/" + o.name + "/" + o.uid, Input: input, Labels: o.spec.Labels,
+		Actor: workflow.Actor{Name: o.spec.Actor, Reason: o.spec.Reason},
+	})
+	switch {
+	case err == nil:
+		return 0, nil
+	case errors.Is(err, runstore.ErrNotFound):
+		return 0, nil // it was deleted meanwhile
+	case !refusal(err):
+		return 0, err
+	}
+	answer := Answer{Request: Request{ID: id, Verb: VerbStart}, Err: err}
+	wait = retryRefused
+	if kind := fault.Of(err); kind != workflow.FlowUnknown && kind != runstore.QueueFull {
+		wait = 0
+	}
+	return wait, s.answer(ctx, e, answer.Record(time.Now()))
+}
+
+// requestedObject returns the object that has requested a start under a request id; nil:
+// the run needs a new object.
+func (s *Store) requestedObject(requestID string) *entry {
+	rest, ours := strings.CutPrefix(requestID, objectRequestPrefix)
+	parts := strings.Split(rest, "/")
+	if !ours || len(parts) != 3 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.cache.objects[objectKey{parts[0], parts[1]}]; e != nil && e.uid == parts[2] && !e.accepted() {
+		return e
+	}
+	return nil
+}
+
+// adopt makes a run of an object that a person has created. It takes the slot first, then
+// writes the whole status at once. After a crash in between, the next try repairs it.
+func (s *Store) adopt(ctx context.Context, e *entry, r *runtype.Run, events []runtype.Event) error {
+	n, err := s.takeSlot(ctx, e.key.namespace, e.key.name, r.Subject)
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, e, "starting run "+e.key.name, func(e *entry) (*edit, error) {
+		if e.accepted() {
+			return nil, nil
+		}
+		initial := initialStatus(r, events)
+		h := head(initial)
+		h.ID, h.InputText, h.RequestID, h.CreatedAt = r.ID, string(r.Input), r.RequestID, timeText(r.CreatedAt)
+		h.LastRequest = nil
+		if n > 0 {
+			queue(&h, n)
+		}
+		ed := &edit{head: h, steps: initial.Steps, events: map[string]*api.RunEvent{}}
+		for key, event := range initial.Events {
+			ed.events[key] = &event
+		}
+		return ed, nil
+	})
+}

@@ -1,0 +1,138 @@
+package runstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
+)
+
+// Expired returns finished runs that the policy does not keep. See runstore.Retainer.
+func (s *Store) Expired(ctx context.Context, now time.Time, policy func(flow string) runtype.Retention, limit int) ([]string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.sweep(ctx)
+	s.sweepSlots(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	type candidate struct {
+		e     *entry
+		ended time.Time
+	}
+	order := func(a, b candidate) int {
+		return cmp.Or(a.ended.Compare(b.ended), cmp.Compare(a.e.created, b.e.created), cmp.Compare(a.e.id(), b.e.id()))
+	}
+	var old []candidate
+	for _, sub := range s.cache.subjects {
+		var ended []candidate
+		for e := range sub.runs {
+			if e.accepted() && e.phase().Final() {
+				d := &decoder{}
+				ended = append(ended, candidate{e, d.time(e.status.EndedAt)})
+			}
+		}
+		slices.SortFunc(ended, func(a, b candidate) int { return order(b, a) })
+		for rank, c := range ended {
+			if parent := s.cache.ids[c.e.spec.Parent]; parent != nil && !parent.phase().Final() {
+				continue // its parent is still active
+			}
+			if !policy(c.e.spec.Flow).Keeps(now, c.ended, rank) {
+				old = append(old, c)
+			}
+		}
+	}
+	slices.SortFunc(old, order)
+	if limit > 0 && len(old) > limit {
+		old = old[:limit]
+	}
+	ids := make([]string, len(old))
+	for i, c := range old {
+		ids[i] = c.e.id()
+	}
+	return ids, nil
+}
+
+// Remove deletes finished runs. See runstore.Retainer.
+func (s *Store) Remove(ctx context.Context, ids []string) error {
+	for _, id := range ids {
+		s.mu.Lock()
+		e := s.cache.ids[id]
+		s.mu.Unlock()
+		if e == nil {
+			continue
+		}
+		if err := s.remove(ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) remove(ctx context.Context, e *entry) error {
+	if !e.lock(ctx.Done()) {
+		return ctx.Err()
+	}
+	defer e.unlock()
+	for try := 0; ; try++ {
+		s.mu.Lock()
+		o, final, gone := *e.object, e.phase().Final(), e.removed
+		s.mu.Unlock()
+		if gone || !final {
+			return nil
+		}
+		if o.status.Seq > keepEvents+historyEvents {
+			group, resource := s.format.historyResource()
+			err := s.client.deleteAll(ctx, ref{group, resource, o.namespace, ""}, labelRun+"="+labelValue(o.name))
+			if err != nil && !isNotFound(err) {
+				return storeError(ctx, "removing the history of run "+o.id(), err)
+			}
+		}
+		err := s.client.delete(ctx, s.runRef(o.namespace, o.name), o.uid, versionText(o.version))
+		switch wait, throttled := retryAfter(err); {
+		case err == nil, isNotFound(err):
+			s.mu.Lock()
+			s.forget(o.namespace, o.name, 0)
+			s.mu.Unlock()
+			return nil
+		case isConflict(err) && try < tries:
+			if err := s.refresh(ctx, e); errors.Is(err, runstore.ErrNotFound) {
+				return nil
+			} else if err != nil {
+				return err
+			}
+		case throttled && try < tries:
+			if !sleep(ctx, wait) {
+				return ctx.Err()
+			}
+		default:
+			return storeError(ctx, "removing run "+o.id(), err)
+		}
+	}
+}
+
+// sweepAfter is how long an expired Lease of a worker without runs is kept, and the
+// interval of sweepSlots.
+const sweepAfter = time.Hour
+
+// sweep deletes the Leases of dead workers: each start of a process creates one.
+func (s *Store) sweep(ctx context.Context) {
+	s.mu.Lock()
+	versions := map[string]uint64{}
+	for name, w := range s.workers {
+		if w.version > 0 && len(s.cache.owned[name]) == 0 && time.Since(w.expiresAt()) > sweepAfter {
+			versions[name] = w.version
+		}
+	}
+	s.mu.Unlock()
+	for name, version := range versions {
+		err := s.client.delete(ctx, s.workerRef(name), "", versionText(version))
+		if err != nil && !isNotFound(err) && !isConflict(err) {
+			s.log.Debug("kubestore: the lease of a dead worker stays", "worker", name, "error", err)
+		}
+	}
+}

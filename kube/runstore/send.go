@@ -1,0 +1,195 @@
+package runstore
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
+)
+
+// Send adds a signal to a run with one guarded patch of its spec. See runstore.Store.
+func (s *Store) Send(ctx context.Context, id string, sig runtype.Signal) error {
+	e, err := s.find(ctx, id)
+	if err != nil {
+		return err
+	}
+	if !e.lock(ctx.Done()) {
+		return ctx.Err()
+	}
+	defer e.unlock()
+	refreshed := false // a refusal is confirmed by a read
+	for try := 0; ; try++ {
+		s.mu.Lock()
+		trimmed := e.removed || e.trimmed
+		s.mu.Unlock()
+		if trimmed {
+			return s.sendEnded(ctx, e, sig)
+		}
+		s.mu.Lock()
+		unread := e.unread()
+		known, full := e.knows(sig.ID), len(unread) >= runstore.MaxUnread || len(unread) > 0 && mailSize(e.object)+len(sig.Payload) > mailBytes
+		final := e.phase().Final()
+		p := newSignalEdit(e.object, sig)
+		body, err := s.format.patchSignals(e.object, p)
+		o := *e.object
+		s.mu.Unlock()
+		switch {
+		case err != nil:
+			return err
+		case known:
+			return nil
+		case (final || full) && !refreshed:
+			refreshed = true
+			if err := s.refresh(ctx, e); err != nil {
+				return err
+			}
+			continue
+		case final:
+			return runstore.ErrFinal
+		case full:
+			return runstore.QueueFull.Errorf("run %s has %d unread signals and no space for %d more bytes: the limits are %d signals and %d bytes", id, len(unread), len(sig.Payload), runstore.MaxUnread, mailBytes)
+		}
+		meta, err := s.client.patch(ctx, s.runRef(o.namespace, o.name), "", body)
+		switch wait, throttled := retryAfter(err); {
+		case err == nil:
+			s.mu.Lock()
+			if e.version == o.version {
+				e.applySignals(p, parseVersion(meta.ResourceVersion))
+				s.reindex(e)
+				s.notify(id)
+			}
+			s.mu.Unlock()
+			return nil
+		case isNotFound(err):
+			s.mu.Lock()
+			s.forget(e.key.namespace, e.key.name, 0)
+			s.mu.Unlock()
+			return runstore.ErrNotFound
+		case isConflict(err) && try < tries:
+			if err := s.refresh(ctx, e); err != nil {
+				return err
+			}
+		case throttled && try < tries:
+			if !sleep(ctx, wait) {
+				return ctx.Err()
+			}
+		default:
+			return storeError(ctx, "sending signal "+sig.ID+" to run "+id, err)
+		}
+	}
+}
+
+// mailBytes is the maximum size of the payloads of a run's unread signals. The rest of
+// the object needs space too.
+const mailBytes = 256 << 10
+
+func mailSize(o *object) int {
+	size := 0
+	for key, s := range o.spec.Signals {
+		if _, read := o.status.Consumed[key]; !read { // the next signal removes the others
+			size += len(s.Payload)
+		}
+	}
+	return size
+}
+
+// sendEnded answers for a run that has ended: the cache does not have its signals.
+func (s *Store) sendEnded(ctx context.Context, e *entry, sig runtype.Signal) error {
+	o, err := s.read(ctx, e.key.namespace, e.key.name)
+	switch {
+	case err != nil:
+		return err
+	case o.knows(sig.ID):
+		return nil
+	}
+	return runstore.ErrFinal
+}
+
+// newSignalEdit adds a signal, and removes the consumed signals from the spec.
+func newSignalEdit(o *object, sig runtype.Signal) *signalEdit {
+	p := &signalEdit{mail: o.spec.Mail + 1}
+	p.add = map[string]api.RunSignal{number(p.mail): signalOf(&sig)}
+	for key := range o.spec.Signals {
+		if _, read := o.status.Consumed[key]; read {
+			p.remove = append(p.remove, key)
+		}
+	}
+	return p
+}
+
+// deliver sends the signals in the outbox of a run. A receiver that has ended or is
+// unknown is no error. Failed deliveries are repeated in the background.
+func (s *Store) deliver(ctx context.Context, e *entry) {
+	if err := s.emptyOutbox(ctx, e); err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.retryOutbox(e)
+	}
+}
+
+// emptyOutbox delivers the signals in the outbox. It removes them if the run has no
+// owner; else the next save of the owner does.
+func (s *Store) emptyOutbox(ctx context.Context, e *entry) error {
+	s.mu.Lock()
+	mail := map[string]api.RunMail{}
+	for key, m := range e.status.Outbox {
+		if !e.delivered[key] {
+			mail[key] = m
+		}
+	}
+	s.mu.Unlock()
+	for key, m := range mail {
+		d := &decoder{}
+		err := s.Send(ctx, m.To, d.signal(&m.Signal))
+		if err != nil && !errors.Is(err, runstore.ErrFinal) && !errors.Is(err, runstore.ErrNotFound) {
+			return err
+		}
+		s.mu.Lock()
+		if e.delivered == nil {
+			e.delivered = map[string]bool{}
+		}
+		e.delivered[key] = true
+		s.mu.Unlock()
+	}
+	err := s.write(ctx, e, "emptying the outbox of run "+e.key.name, func(e *entry) (*edit, error) {
+		if e.status.Owner != "" || len(e.status.Outbox) == 0 {
+			return nil, nil
+		}
+		ed := &edit{head: head(&e.status), outbox: map[string]*api.RunMail{}}
+		for key := range e.status.Outbox {
+			if e.delivered[key] {
+				ed.outbox[key] = nil
+			}
+		}
+		if len(ed.outbox) == 0 {
+			return nil, nil
+		}
+		return ed, nil
+	})
+	if errors.Is(err, runstore.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// retryOutbox delivers the signals of a run in the background if its worker could not.
+// s.mu is held.
+func (s *Store) retryOutbox(e *entry) {
+	s.background("outbox of "+e.key.namespace+"/"+e.key.name, time.Second+rand.N(2*time.Second), func(ctx context.Context) error {
+		s.mu.Lock()
+		owner, waits := e.status.Owner, false
+		for key := range e.status.Outbox {
+			waits = waits || !e.delivered[key]
+		}
+		waits = waits || len(e.status.Outbox) > 0 && owner == ""
+		s.mu.Unlock()
+		if !waits || e.removed {
+			return nil
+		}
+		return s.emptyOutbox(ctx, e)
+	})
+}
