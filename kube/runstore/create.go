@@ -73,7 +73,7 @@ func (s *Store) createObject(ctx context.Context, r *runtype.Run, events []runty
 	}
 	o := &object{name: s.format.name(r.ID), namespace: s.namespaceOf(r.Subject), runID: r.ID, operator: s.o.Operator, spec: specOf(r)}
 	if !s.serves(o.namespace, r.Subject, o.operator) {
-		return nil, runtype.InputInvalid.Errorf("kubestore: a run of %s would remain undone: this store does not serve it (Options.Namespaces, Options.Serves)", r.Subject)
+		return nil, runtype.InputInvalid.Errorf("kube/runstore: a run of %s would remain undone: this store does not serve it (Options.Namespaces, Options.Serves)", r.Subject)
 	}
 	o.spec.Birth = initialStatus(r, events)
 	if !validName(o.name) {
@@ -146,7 +146,7 @@ func initialStatus(r *runtype.Run, events []runtype.Event) *api.RunStatus {
 // undoCreate deletes a new run that found the queue of its subject full.
 func (s *Store) undoCreate(ctx context.Context, e *entry) {
 	if err := s.client.delete(context.WithoutCancel(ctx), s.runRef(e.namespace, e.name), e.uid, versionText(e.version)); err != nil && !isNotFound(err) {
-		s.log.Warn("kubestore: a refused run could not be deleted", "run", e.id(), "error", err)
+		s.log.Warn("kube/runstore: a refused run could not be deleted", "run", e.id(), "error", err)
 		return
 	}
 	s.mu.Lock()

@@ -125,6 +125,6 @@ func (s *Store) postEvent(ctx context.Context, e *entry, t notice) {
 		"source": tree{"component": fieldManager}, "firstTimestamp": at, "lastTimestamp": at, "count": 1,
 	})
 	if err != nil && !isExisting(err) {
-		s.log.Debug("kubestore: an Event about a run was not written", "run", e.key.name, "reason", t.reason, "error", err)
+		s.log.Debug("kube/runstore: an Event about a run was not written", "run", e.key.name, "reason", t.reason, "error", err)
 	}
 }

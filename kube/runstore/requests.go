@@ -42,7 +42,7 @@ func (s *Store) ServeRequests(ctx context.Context, engine Starter) error {
 		}
 		switch {
 		case err != nil:
-			s.log.Warn("kubestore: requests could not be accepted yet", "error", err)
+			s.log.Warn("kube/runstore: requests could not be accepted yet", "error", err)
 			wait = min(max(2*wait, 100*time.Millisecond), 10*time.Second)
 			next = wait
 		default:

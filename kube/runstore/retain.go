@@ -132,7 +132,7 @@ func (s *Store) sweep(ctx context.Context) {
 	for name, version := range versions {
 		err := s.client.delete(ctx, s.workerRef(name), "", versionText(version))
 		if err != nil && !isNotFound(err) && !isConflict(err) {
-			s.log.Debug("kubestore: the lease of a dead worker stays", "worker", name, "error", err)
+			s.log.Debug("kube/runstore: the lease of a dead worker stays", "worker", name, "error", err)
 		}
 	}
 }

@@ -74,7 +74,7 @@ func (s *Store) deleteSlotLater(v unusedSlot) {
 			s.unusedSlots = s.unusedSlots[1:]
 			s.mu.Unlock()
 			if err := s.deleteUnusedSlot(s.ctx, next); err != nil && s.ctx.Err() == nil {
-				s.log.Debug("kubestore: the slot of a subject without runs stays until the next sweep", "subject", next.subject, "error", err)
+				s.log.Debug("kube/runstore: the slot of a subject without runs stays until the next sweep", "subject", next.subject, "error", err)
 			}
 		}
 	})
@@ -135,7 +135,7 @@ func (s *Store) sweepSlots(ctx context.Context) {
 		for {
 			var page coordinationv1.LeaseList
 			if err := s.client.list(ctx, ref{leaseGroup, leaseResource, namespace, ""}, o, &page); err != nil {
-				s.log.Debug("kubestore: the slots could not be listed", "namespace", namespace, "error", err)
+				s.log.Debug("kube/runstore: the slots could not be listed", "namespace", namespace, "error", err)
 				break
 			}
 			for i := range page.Items {

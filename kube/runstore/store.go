@@ -113,14 +113,14 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		o.Logger = slog.Default()
 	}
 	if o.Operator != labelValue(o.Operator) || len(validation.IsValidLabelValue(o.Operator)) > 0 {
-		return nil, runtype.InputInvalid.Errorf("kubestore: Options.Operator %q is not the value of a label: letters, digits, '-', '_' and '.', at most 63", o.Operator)
+		return nil, runtype.InputInvalid.Errorf("kube/runstore: Options.Operator %q is not the value of a label: letters, digits, '-', '_' and '.', at most 63", o.Operator)
 	}
 	if o.Config == nil {
-		return nil, runtype.InputInvalid.Errorf("kubestore: Options.Config is missing")
+		return nil, runtype.InputInvalid.Errorf("kube/runstore: Options.Config is missing")
 	}
 	c, err := newClient(o.Config, o.Timeout)
 	if err != nil {
-		return nil, runtype.InputInvalid.Errorf("kubestore: the configuration of the client: %w", err)
+		return nil, runtype.InputInvalid.Errorf("kube/runstore: the configuration of the client: %w", err)
 	}
 	s := &Store{
 		o: o, client: c, log: o.Logger, cache: newCache(), workers: map[string]*worker{}, slots: map[string]*slot{},
@@ -135,7 +135,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	case ConfigMap:
 		s.format = configMaps{}
 	default:
-		return nil, runtype.InputInvalid.Errorf("kubestore: runs are kept as Run or ConfigMap, not as %q", o.Kind)
+		return nil, runtype.InputInvalid.Errorf("kube/runstore: runs are kept as Run or ConfigMap, not as %q", o.Kind)
 	}
 	if err := s.reachable(ctx); err != nil {
 		c.close()
@@ -148,7 +148,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return s, nil
 	case <-ctx.Done():
 		s.Close()
-		return nil, fmt.Errorf("kubestore: reading the existing runs: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("kube/runstore: reading the existing runs: %w", context.Cause(ctx))
 	}
 }
 
@@ -159,9 +159,9 @@ func (s *Store) reachable(ctx context.Context) error {
 		return nil
 	}
 	if isNotFound(err) {
-		return runstore.StoreUnavailable.Errorf("kubestore: the API server knows no %s; install deploy/crds, or keep runs as ConfigMaps: %w", s.o.Kind, err)
+		return runstore.StoreUnavailable.Errorf("kube/runstore: the API server knows no %s; install deploy/crds, or keep runs as ConfigMaps: %w", s.o.Kind, err)
 	}
-	return storeError(ctx, "kubestore: listing runs", err)
+	return storeError(ctx, "kube/runstore: listing runs", err)
 }
 
 // Close ends the watches and repairs. Runs that this process owns stay owned until
@@ -246,7 +246,7 @@ func (s *Store) background(key string, after time.Duration, work func(context.Co
 			if err == nil || s.ctx.Err() != nil {
 				return
 			}
-			s.log.Warn("kubestore: a repair failed and is repeated", "repair", key, "error", err)
+			s.log.Warn("kube/runstore: a repair failed and is repeated", "repair", key, "error", err)
 		}
 	})
 }

@@ -161,7 +161,7 @@ func (s *Store) skipUnreadable(obj any, err error) {
 	if m, e := meta.Accessor(obj); e == nil {
 		s.forget(m.GetNamespace(), m.GetName(), parseVersion(m.GetResourceVersion()))
 	}
-	s.log.Error("kubestore: a run cannot be read and is skipped", "error", err)
+	s.log.Error("kube/runstore: a run cannot be read and is skipped", "error", err)
 }
 
 // workerSink receives the watch of the leases of workers.

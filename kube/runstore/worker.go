@@ -266,7 +266,7 @@ func (s *Store) giveUp(ctx context.Context, owner string) error {
 		return nil
 	}
 	if err == nil {
-		s.log.Warn("kubestore: a worker has not renewed its lease and is given up", "worker", owner)
+		s.log.Warn("kube/runstore: a worker has not renewed its lease and is given up", "worker", owner)
 	}
 	return err
 }

@@ -147,7 +147,7 @@ func TestCrashes(t *testing.T) {
 // ended checks the result of a scenario.
 func (s crashScenario) ended(l *harness) {
 	l.t.Helper()
-	if l.observe("blue") != nil && l.observe("blue").DeletedAt.IsZero() {
+	if c := l.observe("blue"); c != nil && c.DeletedAt.IsZero() {
 		l.awaitRunning("blue", 2*time.Hour)
 		l.checkInvariants("blue")
 	}
