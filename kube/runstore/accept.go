@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 
@@ -178,7 +179,7 @@ func (g PatchGuard) Remove(ctx context.Context, key, old string) (bool, error) {
 func (g PatchGuard) send(ctx context.Context, key, old string, act tree) (bool, error) {
 	path := "/metadata/annotations/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
 	act["path"] = path
-	data, err := encode([]tree{{"op": "test", "path": path, "value": old}, act})
+	data, err := client.Encode([]tree{{"op": "test", "path": path, "value": old}, act})
 	if err != nil {
 		return false, err
 	}
@@ -188,6 +189,6 @@ func (g PatchGuard) send(ctx context.Context, key, old string, act tree) (bool, 
 	case apierrors.IsInvalid(err), apierrors.IsNotFound(err), apierrors.IsBadRequest(err):
 		return false, nil // it has another value by now, or is gone
 	default:
-		return false, storeError(ctx, "changing the annotation "+key, err)
+		return false, client.StoreError(ctx, "changing the annotation "+key, err)
 	}
 }

@@ -51,7 +51,6 @@ const (
 	annotationQueue   = domain + "queue"
 	annotationLast    = domain + "last"
 	annotationLease   = domain + "lease"
-	fieldManager      = "pawl"
 )
 
 // setMeta copies the metadata of an object, and of its annotations the requests.

@@ -100,7 +100,7 @@ func (s *Store) serveOnce(ctx context.Context, engine Starter, acceptor Acceptor
 			continue
 		}
 		r := s.runRef(e.key.namespace, e.key.name)
-		guard := PatchGuard(func(ctx context.Context, patch []byte) error { return s.client.patchTested(ctx, r, patch) })
+		guard := PatchGuard(func(ctx context.Context, patch []byte) error { return s.client.PatchTested(ctx, r, patch) })
 		err := acceptor.Accept(ctx, run, annotations, guard, func(a Answer) error { return s.answer(ctx, e, a.Record(time.Now())) })
 		if err == nil {
 			err = s.refresh(ctx, e) // the watch may be slower than the next pass
