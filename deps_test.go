@@ -41,7 +41,7 @@ var (
 	engineLayers  = slices.Concat(libraryLayers, []string{"workflow", "workflow/runtype", "workflow/runstore"})
 	machineLayers = slices.Concat(engineLayers, []string{"machine"})
 	coreLayers    = slices.Concat(machineLayers, []string{"workflow/", "machine/", "account", "secretfile", "cluster", "cluster/", "fdb", "fdb/"})
-	kubeLayers    = slices.Concat(coreLayers, []string{"kube/"})
+	kubeLayers    = slices.Concat(coreLayers, []string{"kube/api", "kube/condition", "kube/lease", "kube/controller", "kube/workload"})
 	stageLayers   = slices.Concat(coreLayers, []string{"view", "server/route"})
 	sqlLayers     = slices.Concat(coreLayers, []string{"store/sql/db", "store/sql/secrets"})
 	runLayers     = slices.Concat(coreLayers, []string{"store/sql/db", "store/sql/codec"})
@@ -69,6 +69,7 @@ const (
 	serverRule    = "below server, route imports core and view; a stage or a resource imports route, and what it stands on: runs, then clusters, then events and flows; server joins them"
 	sqlRule       = "below store/sql, a store imports core, db, codec and secrets, and no other store; store/sql joins them"
 	kubeRule      = "kube imports core, kube/runstore imports core and kube/api, an operator imports core and kube; controllers pass requests to runs as kube/runstore reads them; sibling operators never import each other"
+	runsRule      = "below kube/runstore, client imports core and kube/api, and requests imports these and client; runstore joins them"
 	storageRule   = "the shared-storage operator imports core, the kinds and its ports; its adapters import the ports, and only kube/ a client of Kubernetes"
 	compatRule    = "compat keeps the packages of the library that it replaces: they import the engines, flowfile, kube/runstore, and each other in the library's order"
 	frontendRule  = "view imports core, client core and view, the console nothing, and examples import core, view and a store"
@@ -170,12 +171,14 @@ var table = map[string]layer{
 	"server/flows":                       {kind: edge, rule: serverRule, layers: slices.Concat(stageLayers, []string{"server/clusters"}), libs: anyLib},
 	"server/cloudstack":                  {kind: edge, rule: serverRule, layers: slices.Concat(stageLayers, []string{"server/auth", "server/admission"}), libs: anyLib},
 
-	"kube/api":        {kind: edge, rule: "kube/api imports only k8s.io/api and k8s.io/apimachinery", libs: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
-	"kube/condition":  {kind: edge, rule: "kube/condition imports core and the types of Kubernetes, no client", layers: libraryLayers, libs: apiLibs},
-	"kube/lease":      {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
-	"kube/controller": {kind: edge, rule: kubeRule, layers: slices.Concat(kubeLayers, []string{"kube/runstore"}), libs: kubeLibs},
-	"kube/workload":   {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
-	"kube/runstore":   {kind: edge, rule: kubeRule, layers: slices.Concat(coreLayers, []string{"kube/api"}), libs: kubeLibs},
+	"kube/api":               {kind: edge, rule: "kube/api imports only k8s.io/api and k8s.io/apimachinery", libs: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
+	"kube/condition":         {kind: edge, rule: "kube/condition imports core and the types of Kubernetes, no client", layers: libraryLayers, libs: apiLibs},
+	"kube/lease":             {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
+	"kube/controller":        {kind: edge, rule: kubeRule, layers: slices.Concat(kubeLayers, []string{"kube/runstore", "kube/runstore/requests"}), libs: kubeLibs},
+	"kube/workload":          {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
+	"kube/runstore":          {kind: edge, rule: kubeRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/runstore/"}), libs: kubeLibs},
+	"kube/runstore/client":   {kind: edge, rule: runsRule, layers: slices.Concat(coreLayers, []string{"kube/api"}), libs: kubeLibs},
+	"kube/runstore/requests": {kind: edge, rule: runsRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/runstore/client"}), libs: kubeLibs},
 
 	// The operator itself uses the types of Kubernetes but no client: it also runs without a
 	// cluster.
@@ -184,7 +187,7 @@ var table = map[string]layer{
 	"operator/sharedstorage/sim":      {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"operator/sharedstorage/port"})},
 	"operator/sharedstorage/postgres": {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"operator/sharedstorage/port"}), libs: anyLib},
 	"operator/sharedstorage/local":    {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"kube/api", "operator/sharedstorage", "operator/sharedstorage/port", "operator/sharedstorage/postgres"}), libs: apiLibs},
-	"operator/sharedstorage/kube":     {kind: edge, rule: storageRule, layers: slices.Concat(kubeLayers, []string{"kube/runstore", "operator/sharedstorage", "operator/sharedstorage/port", "operator/sharedstorage/postgres"}), libs: kubeLibs},
+	"operator/sharedstorage/kube":     {kind: edge, rule: storageRule, layers: slices.Concat(kubeLayers, []string{"kube/runstore", "kube/runstore/requests", "operator/sharedstorage", "operator/sharedstorage/port", "operator/sharedstorage/postgres"}), libs: kubeLibs},
 
 	"operator/rollout":      {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
 	"operator/foundationdb": {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
-	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
+	"github.com/pawl-dev/pawl/kube/runstore/requests"
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
@@ -19,7 +19,7 @@ import (
 // Runs are the runs that annotations of their subject control: pawl.dev/pause, resume,
 // cancel, skip, signal.NAME and progress.STEP of an object are requests to its active run.
 type Runs struct {
-	Engine kuberuns.Verbs
+	Engine requests.Verbs
 	List   func(ctx context.Context, q runstore.Query) ([]*runtype.Run, string, error)
 }
 
@@ -61,12 +61,12 @@ func (r *Runs) find(ctx context.Context, ref control.Ref, uid string) (active st
 // with each result before it removes the annotation; it may call it again for the same id.
 // last is the newest answer, nil if there is none. obj must have been read from the API
 // server, not from a cache. After an error repeat the call: no request was refused for it.
-func (r *Runs) Accept(ctx context.Context, c client.Client, kind string, obj client.Object, last *v1alpha1.RunRequest, answered func(kuberuns.Answer) error) error {
+func (r *Runs) Accept(ctx context.Context, c client.Client, kind string, obj client.Object, last *v1alpha1.RunRequest, answered func(requests.Answer) error) error {
 	annotations := maps.Clone(obj.GetAnnotations())
-	guard := kuberuns.PatchGuard(func(ctx context.Context, patch []byte) error {
+	guard := requests.PatchGuard(func(ctx context.Context, patch []byte) error {
 		return c.Patch(ctx, obj.DeepCopyObject().(client.Object), client.RawPatch("application/json-patch+json", patch))
 	})
-	for _, asked := range kuberuns.ReadRequests(annotations) {
+	for _, asked := range requests.ReadRequests(annotations) {
 		if !answers(last, asked) {
 			continue
 		}
@@ -75,7 +75,7 @@ func (r *Runs) Accept(ctx context.Context, c client.Client, kind string, obj cli
 			return err
 		}
 	}
-	if !kuberuns.HasRequests(annotations) {
+	if !requests.HasRequests(annotations) {
 		return nil
 	}
 	ref := control.Ref{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}
@@ -83,17 +83,17 @@ func (r *Runs) Accept(ctx context.Context, c client.Client, kind string, obj cli
 	if err != nil {
 		return err
 	}
-	return kuberuns.Acceptor{Engine: r.Engine, Ended: ended}.Accept(ctx, active, annotations, guard, answered)
+	return requests.Acceptor{Engine: r.Engine, Ended: ended}.Accept(ctx, active, annotations, guard, answered)
 }
 
 // answers reports whether last is the answer to a request. Progress has no id: it is
 // always new.
-func answers(last *v1alpha1.RunRequest, asked kuberuns.Request) bool {
+func answers(last *v1alpha1.RunRequest, asked requests.Request) bool {
 	return last != nil && asked.Verb != runtype.VerbProgress && asked.ID == last.ID && string(asked.Verb) == last.Verb
 }
 
 // WarnRefusal writes an Event about a request that was refused, with its message and remedy.
-func (e Events) WarnRefusal(about client.Object, a kuberuns.Answer) {
+func (e Events) WarnRefusal(about client.Object, a requests.Answer) {
 	if a.Err == nil {
 		return
 	}
@@ -108,7 +108,7 @@ func (w *worker[T]) acceptRequests(ctx context.Context, ref control.Ref) error {
 	}
 	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
 	obj := w.newObject()
-	if err := w.cached.Get(ctx, key, obj); err != nil || !kuberuns.HasRequests(obj.GetAnnotations()) || w.acceptsRequests != nil && !w.acceptsRequests(obj) {
+	if err := w.cached.Get(ctx, key, obj); err != nil || !requests.HasRequests(obj.GetAnnotations()) || w.acceptsRequests != nil && !w.acceptsRequests(obj) {
 		return nil //nolint:nilerr // the pass handles that
 	}
 	obj = w.newObject() // a stale cache must not lead to the refusal of an accepted request
@@ -118,7 +118,7 @@ func (w *worker[T]) acceptRequests(ctx context.Context, ref control.Ref) error {
 		}
 		return err
 	}
-	return w.runs.Accept(ctx, w.client, w.kind, obj, w.lastOf(obj), func(a kuberuns.Answer) error { return w.answered(ctx, obj, a) })
+	return w.runs.Accept(ctx, w.client, w.kind, obj, w.lastOf(obj), func(a requests.Answer) error { return w.answered(ctx, obj, a) })
 }
 
 func (w *worker[T]) lastOf(obj T) *v1alpha1.RunRequest {
@@ -130,7 +130,7 @@ func (w *worker[T]) lastOf(obj T) *v1alpha1.RunRequest {
 
 // answered reports the result of a request: a refusal as an Event, and every answer in
 // the status.
-func (w *worker[T]) answered(ctx context.Context, obj T, a kuberuns.Answer) error {
+func (w *worker[T]) answered(ctx context.Context, obj T, a requests.Answer) error {
 	w.events.WarnRefusal(obj, a)
 	if w.last == nil {
 		return nil

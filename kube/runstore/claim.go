@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
@@ -316,8 +317,8 @@ func (s *Store) Release(ctx context.Context, worker string) error {
 	if w == nil {
 		return nil
 	}
-	if err := s.client.delete(ctx, s.workerRef(worker), "", ""); err != nil && !isNotFound(err) {
-		return storeError(ctx, "deleting the lease of worker "+worker, err)
+	if err := s.client.Delete(ctx, s.workerRef(worker), "", ""); err != nil && !client.IsNotFound(err) {
+		return client.StoreError(ctx, "deleting the lease of worker "+worker, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

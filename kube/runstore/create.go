@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 
@@ -88,8 +89,8 @@ func (s *Store) createObject(ctx context.Context, r *runtype.Run, events []runty
 	if err != nil {
 		return nil, err
 	}
-	meta, err := s.client.post(ctx, s.runRef(o.namespace, ""), body)
-	if isExisting(err) {
+	meta, err := s.client.Post(ctx, s.runRef(o.namespace, ""), body)
+	if client.IsExisting(err) {
 		e, err := s.find(ctx, r.ID)
 		if err == nil {
 			err = s.refresh(ctx, e)
@@ -97,13 +98,13 @@ func (s *Store) createObject(ctx context.Context, r *runtype.Run, events []runty
 		return e, err
 	}
 	if err != nil {
-		return nil, storeError(ctx, "creating run "+r.ID, err)
+		return nil, client.StoreError(ctx, "creating run "+r.ID, err)
 	}
 	o.uid, o.version = string(meta.UID), parseVersion(meta.ResourceVersion)
 	o.resolveStatus()
 	if s.o.Kind == ConfigMap { // it begins with its status
 		o.fresh = false
-	} else if tracked(meta.ManagedFields) {
+	} else if client.Tracked(meta.ManagedFields) {
 		s.untrack(ctx, o)
 	}
 	s.mu.Lock()
@@ -115,11 +116,11 @@ func (s *Store) createObject(ctx context.Context, r *runtype.Run, events []runty
 // the answer to each save is twice as large. If the request fails, the list stays or the
 // next write is a conflict.
 func (s *Store) untrack(ctx context.Context, o *object) {
-	body, err := encode(tree{"metadata": tree{"resourceVersion": versionText(o.version), "managedFields": untracked}})
+	body, err := client.Encode(tree{"metadata": tree{"resourceVersion": versionText(o.version), "managedFields": client.Untracked}})
 	if err != nil {
 		return
 	}
-	if meta, err := s.client.patch(ctx, s.runRef(o.namespace, o.name), "", body); err == nil {
+	if meta, err := s.client.Patch(ctx, s.runRef(o.namespace, o.name), "", body); err == nil {
 		o.version = parseVersion(meta.ResourceVersion)
 	}
 }
@@ -145,7 +146,7 @@ func initialStatus(r *runtype.Run, events []runtype.Event) *api.RunStatus {
 
 // undoCreate deletes a new run that found the queue of its subject full.
 func (s *Store) undoCreate(ctx context.Context, e *entry) {
-	if err := s.client.delete(context.WithoutCancel(ctx), s.runRef(e.namespace, e.name), e.uid, versionText(e.version)); err != nil && !isNotFound(err) {
+	if err := s.client.Delete(context.WithoutCancel(ctx), s.runRef(e.namespace, e.name), e.uid, versionText(e.version)); err != nil && !client.IsNotFound(err) {
 		s.log.Warn("kube/runstore: a refused run could not be deleted", "run", e.id(), "error", err)
 		return
 	}

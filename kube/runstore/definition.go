@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
@@ -20,8 +21,8 @@ import (
 // one ConfigMap per hash, shared by all runs.
 const definitionKey = "definition.json.gz"
 
-func (s *Store) definitionRef(hash string) ref {
-	return ref{"", "configmaps", s.o.Namespace, "pawl-flow-" + digest(hash)}
+func (s *Store) definitionRef(hash string) client.Ref {
+	return client.Ref{Resource: "configmaps", Namespace: s.o.Namespace, Name: "pawl-flow-" + digest(hash)}
 }
 
 // PutDefinition stores a flow. See runstore.Definitions.
@@ -39,25 +40,25 @@ func (s *Store) PutDefinition(ctx context.Context, d runstore.Definition) error 
 		return err
 	}
 	r := s.definitionRef(d.Hash)
-	_, err = s.client.post(ctx, r, tree{
-		"apiVersion": "v1", "kind": "ConfigMap", "immutable": true, "metadata": newMeta(r.name, r.namespace, map[string]string{labelKind: "flow"}),
+	_, err = s.client.Post(ctx, r, tree{
+		"apiVersion": "v1", "kind": "ConfigMap", "immutable": true, "metadata": newMeta(r.Name, r.Namespace, map[string]string{labelKind: "flow"}),
 		"data":       map[string]string{"flow": d.Flow, "hash": d.Hash},
 		"binaryData": map[string]string{definitionKey: base64.StdEncoding.EncodeToString(packed.Bytes())},
 	})
-	if isExisting(err) {
+	if client.IsExisting(err) {
 		return nil
 	}
-	return storeError(ctx, "keeping the definition of flow "+d.Flow, err)
+	return client.StoreError(ctx, "keeping the definition of flow "+d.Flow, err)
 }
 
 // Definition returns a flow by its hash. ErrNotFound.
 func (s *Store) Definition(ctx context.Context, hash string) (runstore.Definition, error) {
 	m, err := s.definition(ctx, hash)
 	if err != nil {
-		if isNotFound(err) {
+		if client.IsNotFound(err) {
 			return runstore.Definition{}, runstore.ErrNotFound
 		}
-		return runstore.Definition{}, storeError(ctx, "reading the definition "+hash, err)
+		return runstore.Definition{}, client.StoreError(ctx, "reading the definition "+hash, err)
 	}
 	var d runstore.Definition
 	z, err := gzip.NewReader(bytes.NewReader(m.BinaryData[definitionKey]))
@@ -77,13 +78,13 @@ func (s *Store) Definition(ctx context.Context, hash string) (runstore.Definitio
 // the workers keep it, and may lack the right to list all namespaces.
 func (s *Store) definition(ctx context.Context, hash string) (m corev1.ConfigMap, err error) {
 	r := s.definitionRef(hash)
-	err = s.client.get(ctx, r, &m)
-	if !s.o.Client || err == nil || !isNotFound(err) && !apierrors.IsForbidden(err) {
+	err = s.client.Get(ctx, r, &m)
+	if !s.o.Client || err == nil || !client.IsNotFound(err) && !apierrors.IsForbidden(err) {
 		return m, err
 	}
-	missing := apierrors.NewNotFound(schema.GroupResource{Resource: r.resource}, r.name)
+	missing := apierrors.NewNotFound(schema.GroupResource{Resource: r.Resource}, r.Name)
 	var all corev1.ConfigMapList
-	err = s.client.list(ctx, ref{r.group, r.resource, "", ""}, metav1.ListOptions{FieldSelector: "metadata.name=" + r.name, LabelSelector: labelKind + "=flow"}, &all)
+	err = s.client.List(ctx, client.Ref{Group: r.Group, Resource: r.Resource}, metav1.ListOptions{FieldSelector: "metadata.name=" + r.Name, LabelSelector: labelKind + "=flow"}, &all)
 	switch {
 	case apierrors.IsForbidden(err) || err == nil && len(all.Items) == 0:
 		return m, missing

@@ -7,6 +7,8 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"pgregory.net/rapid"
+
+	"github.com/pawl-dev/pawl/kube/runstore/client"
 )
 
 // drawTree draws an object without nulls.
@@ -33,8 +35,8 @@ func TestDiffIsAMergePatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		from, to := drawTree(t, 3), drawTree(t, 3)
 		patch := diff(from, to)
-		a, _ := encode(from)
-		p, _ := encode(patch)
+		a, _ := client.Encode(from)
+		p, _ := client.Encode(patch)
 		merged, err := jsonpatch.MergePatch(a, p)
 		if err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
@@ -230,9 +231,9 @@ func (s *Store) fetch(ctx context.Context, w eventRange) ([]runtype.Event, error
 func (s *Store) readHistory(ctx context.Context, o *object) ([]runtype.Event, error) {
 	group, resource := s.format.historyResource()
 	list := s.format.newHistoryList()
-	err := s.client.list(ctx, ref{group, resource, o.namespace, ""}, metav1.ListOptions{LabelSelector: labelRun + "=" + labelValue(o.name)}, list)
+	err := s.client.List(ctx, client.Ref{Group: group, Resource: resource, Namespace: o.namespace}, metav1.ListOptions{LabelSelector: labelRun + "=" + labelValue(o.name)}, list)
 	if err != nil {
-		return nil, storeError(ctx, "reading the history of run "+o.id(), err)
+		return nil, client.StoreError(ctx, "reading the history of run "+o.id(), err)
 	}
 	return s.format.decodeHistory(list)
 }

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/pawl-dev/pawl/kube/runstore/requests"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
@@ -51,7 +52,6 @@ const (
 	annotationQueue   = domain + "queue"
 	annotationLast    = domain + "last"
 	annotationLease   = domain + "lease"
-	fieldManager      = "pawl"
 )
 
 // setMeta copies the metadata of an object, and of its annotations the requests.
@@ -60,7 +60,7 @@ func (o *object) setMeta(m *metav1.ObjectMeta) {
 	o.owners, o.generation, o.operator = m.OwnerReferences, m.Generation, m.Labels[labelOwner]
 	o.annotations = nil
 	for key, value := range m.Annotations {
-		if isRequest(key) {
+		if requests.IsRequest(key) {
 			if o.annotations == nil {
 				o.annotations = map[string]string{}
 			}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
@@ -78,7 +79,7 @@ func (configMaps) create(o *object) (any, error) {
 
 // text encodes one of our own values as JSON; that never fails.
 func text(v any) string {
-	data, err := encode(v)
+	data, err := client.Encode(v)
 	if err != nil {
 		return "null"
 	}
@@ -176,9 +177,9 @@ func (configMaps) save(o *object, e *edit) ([]byte, error) {
 	}
 	meta := tree{"resourceVersion": versionText(o.version)}
 	if o.slotPending { // managedFields would grow with every key
-		data["unplaced"], meta["managedFields"] = nil, untracked
+		data["unplaced"], meta["managedFields"] = nil, client.Untracked
 	}
-	return encode(tree{"metadata": meta, "data": data})
+	return client.Encode(tree{"metadata": meta, "data": data})
 }
 
 // entries returns the keys that an edit changes.
@@ -276,11 +277,11 @@ func (configMaps) patchSignals(o *object, p *signalEdit) ([]byte, error) {
 	for _, key := range p.remove {
 		data["signal."+key] = nil
 	}
-	return encode(tree{"metadata": tree{"resourceVersion": versionText(o.version)}, "data": data})
+	return client.Encode(tree{"metadata": tree{"resourceVersion": versionText(o.version)}, "data": data})
 }
 
 func (configMaps) newHistory(o *object, events []runtype.Event) (any, error) {
-	data, err := encode(events)
+	data, err := client.Encode(events)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
@@ -107,7 +108,7 @@ func (runs) save(o *object, e *edit) ([]byte, error) {
 		}
 		status["consumed"] = part
 	}
-	return encode(tree{"metadata": tree{"resourceVersion": versionText(o.version)}, "status": status})
+	return client.Encode(tree{"metadata": tree{"resourceVersion": versionText(o.version)}, "status": status})
 }
 
 // putPart sets a map in a patch unless it is empty. nil values are removals.
@@ -129,7 +130,7 @@ func (runs) patchSignals(o *object, p *signalEdit) ([]byte, error) {
 	if p.mail != o.spec.Mail {
 		spec["mail"] = p.mail
 	}
-	return encode(tree{"metadata": tree{"resourceVersion": versionText(o.version)}, "spec": spec})
+	return client.Encode(tree{"metadata": tree{"resourceVersion": versionText(o.version)}, "spec": spec})
 }
 
 // historyOwner makes a run the owner of its history, which is deleted with it.
@@ -138,7 +139,7 @@ func historyOwner(o *object, apiVersion, kind string) []metav1.OwnerReference {
 }
 
 func (runs) newHistory(o *object, events []runtype.Event) (any, error) {
-	data, err := encode(events)
+	data, err := client.Encode(events)
 	if err != nil {
 		return nil, err
 	}

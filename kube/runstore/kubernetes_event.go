@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
@@ -118,13 +119,13 @@ func (s *Store) postEvent(ctx context.Context, e *entry, t notice) {
 	}
 	about := strings.TrimRight(e.key.name[:min(len(e.key.name), maxPrefix)], "-.")
 	at := t.at.UTC().Format(time.RFC3339)
-	_, err := s.client.post(ctx, ref{"", "events", e.key.namespace, ""}, tree{
+	_, err := s.client.Post(ctx, client.Ref{Resource: "events", Namespace: e.key.namespace}, tree{
 		"apiVersion": "v1", "kind": "Event", "metadata": newMeta(about+"."+digest(uid + "/" + t.id)[:10], e.key.namespace, nil),
 		"involvedObject": tree{"apiVersion": version, "kind": kind, "namespace": e.key.namespace, "name": e.key.name, "uid": uid},
 		"type":           weight, "reason": t.reason, "message": t.message,
-		"source": tree{"component": fieldManager}, "firstTimestamp": at, "lastTimestamp": at, "count": 1,
+		"source": tree{"component": client.FieldManager}, "firstTimestamp": at, "lastTimestamp": at, "count": 1,
 	})
-	if err != nil && !isExisting(err) {
+	if err != nil && !client.IsExisting(err) {
 		s.log.Debug("kube/runstore: an Event about a run was not written", "run", e.key.name, "reason", t.reason, "error", err)
 	}
 }

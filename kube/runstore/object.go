@@ -2,7 +2,6 @@ package runstore
 
 import (
 	"bytes"
-	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
@@ -188,16 +187,6 @@ func (o *object) applySignals(p *signalEdit, version uint64) {
 		delete(o.spec.Signals, key)
 	}
 	o.version = version
-}
-
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
 func versionText(v uint64) string { return strconv.FormatUint(v, 10) }

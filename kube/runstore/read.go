@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
@@ -16,11 +17,11 @@ import (
 // read reads the newest version of an object from the API server. ErrNotFound.
 func (s *Store) read(ctx context.Context, namespace, name string) (*object, error) {
 	into := s.format.newObject()
-	if err := s.client.get(ctx, s.runRef(namespace, name), into); err != nil {
-		if isNotFound(err) {
+	if err := s.client.Get(ctx, s.runRef(namespace, name), into); err != nil {
+		if client.IsNotFound(err) {
 			return nil, runstore.ErrNotFound
 		}
-		return nil, storeError(ctx, "reading run "+namespace+"/"+name, err)
+		return nil, client.StoreError(ctx, "reading run "+namespace+"/"+name, err)
 	}
 	return s.format.decode(into)
 }
@@ -64,9 +65,9 @@ func (s *Store) find(ctx context.Context, id string) (*entry, error) {
 	}
 	list := s.format.newList()
 	_, _, selector, _ := s.format.resource()
-	err := s.client.list(ctx, s.runRef(s.watchNamespace(), ""), metav1.ListOptions{FieldSelector: "metadata.name=" + s.format.name(id), LabelSelector: selector}, list)
+	err := s.client.List(ctx, s.runRef(s.watchNamespace(), ""), metav1.ListOptions{FieldSelector: "metadata.name=" + s.format.name(id), LabelSelector: selector}, list)
 	if err != nil {
-		return nil, storeError(ctx, "looking for run "+id, err)
+		return nil, client.StoreError(ctx, "looking for run "+id, err)
 	}
 	for _, item := range s.format.items(list) {
 		o, err := s.format.decode(item)

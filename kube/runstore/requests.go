@@ -8,6 +8,7 @@ import (
 	"time"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/kube/runstore/requests"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 
@@ -17,23 +18,20 @@ import (
 
 // Starter is an engine that starts runs too; *workflow.Engine is one.
 type Starter interface {
-	Verbs
+	requests.Verbs
 	Start(ctx context.Context, req workflow.Request) (*runtype.Run, error)
 }
-
-// VerbStart is the verb of a run that was created as an object.
-const VerbStart runtype.Verb = "start"
 
 // retryRefused is the delay before a refused start is tried again if the reason may end
 // by itself: the flow gets loaded, the queue gets shorter.
 const retryRefused = time.Minute
 
 // ServeRequests serves the requests in objects of the kind Run until ctx ends: it starts
-// a Run that a person has created, and accepts annotations (see Request). It sends
+// a Run that a person has created, and accepts annotations (see requests.Request). It sends
 // nothing while there are no requests. One process of those that share the store is
 // enough; several do no harm.
 func (s *Store) ServeRequests(ctx context.Context, engine Starter) error {
-	acceptor := Acceptor{Engine: engine}
+	acceptor := requests.Acceptor{Engine: engine}
 	wait := time.Duration(0)
 	for {
 		next, err := s.serveOnce(ctx, engine, acceptor)
@@ -76,7 +74,7 @@ func (s *Store) awaitRequests(ctx context.Context, d time.Duration) bool {
 
 // serveOnce serves all present requests. It returns when to try again; 0: when the next
 // request comes.
-func (s *Store) serveOnce(ctx context.Context, engine Starter, acceptor Acceptor) (next time.Duration, err error) {
+func (s *Store) serveOnce(ctx context.Context, engine Starter, acceptor requests.Acceptor) (next time.Duration, err error) {
 	s.mu.Lock()
 	var requesting []*entry
 	for _, e := range s.cache.objects {
@@ -100,8 +98,8 @@ func (s *Store) serveOnce(ctx context.Context, engine Starter, acceptor Acceptor
 			continue
 		}
 		r := s.runRef(e.key.namespace, e.key.name)
-		guard := PatchGuard(func(ctx context.Context, patch []byte) error { return s.client.patchTested(ctx, r, patch) })
-		err := acceptor.Accept(ctx, run, annotations, guard, func(a Answer) error { return s.answer(ctx, e, a.Record(time.Now())) })
+		guard := requests.PatchGuard(func(ctx context.Context, patch []byte) error { return s.client.PatchTested(ctx, r, patch) })
+		err := acceptor.Accept(ctx, run, annotations, guard, func(a requests.Answer) error { return s.answer(ctx, e, a.Record(time.Now())) })
 		if err == nil {
 			err = s.refresh(ctx, e) // the watch may be slower than the next pass
 		}
@@ -175,10 +173,10 @@ func (s *Store) startObject(ctx context.Context, engine Starter, e *entry) (wait
 		return 0, nil
 	case errors.Is(err, runstore.ErrNotFound):
 		return 0, nil // it was deleted meanwhile
-	case !refusal(err):
+	case !requests.IsRefusal(err):
 		return 0, err
 	}
-	answer := Answer{Request: Request{ID: id, Verb: VerbStart}, Err: err}
+	answer := requests.Answer{Request: requests.Request{ID: id, Verb: requests.VerbStart}, Err: err}
 	wait = retryRefused
 	if kind := fault.Of(err); kind != workflow.FlowUnknown && kind != runstore.QueueFull {
 		wait = 0

@@ -32,7 +32,7 @@ func TestObjectsOfOtherKindsAreNotAnswered(t *testing.T) {
 		t.Helper()
 		meta := newMeta(name, "n", nil)
 		meta["annotations"] = tree{"pawl.dev/pause": "true"}
-		created, err := s.client.post(t.Context(), s.runRef("n", ""), tree{"apiVersion": api.GroupVersion.String(), "kind": "Run", "metadata": meta, "spec": tree{"flow": "Nothing", "subject": subject}})
+		created, err := s.client.Post(t.Context(), s.runRef("n", ""), tree{"apiVersion": api.GroupVersion.String(), "kind": "Run", "metadata": meta, "spec": tree{"flow": "Nothing", "subject": subject}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,12 +42,12 @@ func TestObjectsOfOtherKindsAreNotAnswered(t *testing.T) {
 	post("mine", "K/n/x")
 	eventually(t, "the answer to its own", func() bool {
 		var r api.Run
-		err := s.client.get(t.Context(), s.runRef("n", "mine"), &r)
+		err := s.client.Get(t.Context(), s.runRef("n", "mine"), &r)
 		return err == nil && r.Status.LastRequest != nil && r.Status.LastRequest.Code == string(workflow.FlowUnknown.Code)
 	})
 	for name, version := range versions {
 		var r api.Run
-		if err := s.client.get(t.Context(), s.runRef("n", name), &r); err != nil || r.ResourceVersion != version {
+		if err := s.client.Get(t.Context(), s.runRef("n", name), &r); err != nil || r.ResourceVersion != version {
 			t.Errorf("%s was written: %v, %+v", name, err, r.Status)
 		}
 	}

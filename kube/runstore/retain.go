@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
@@ -87,19 +88,19 @@ func (s *Store) remove(ctx context.Context, e *entry) error {
 		}
 		if o.status.Seq > keepEvents+historyEvents {
 			group, resource := s.format.historyResource()
-			err := s.client.deleteAll(ctx, ref{group, resource, o.namespace, ""}, labelRun+"="+labelValue(o.name))
-			if err != nil && !isNotFound(err) {
-				return storeError(ctx, "removing the history of run "+o.id(), err)
+			err := s.client.DeleteAll(ctx, client.Ref{Group: group, Resource: resource, Namespace: o.namespace}, labelRun+"="+labelValue(o.name))
+			if err != nil && !client.IsNotFound(err) {
+				return client.StoreError(ctx, "removing the history of run "+o.id(), err)
 			}
 		}
-		err := s.client.delete(ctx, s.runRef(o.namespace, o.name), o.uid, versionText(o.version))
-		switch wait, throttled := retryAfter(err); {
-		case err == nil, isNotFound(err):
+		err := s.client.Delete(ctx, s.runRef(o.namespace, o.name), o.uid, versionText(o.version))
+		switch wait, throttled := client.RetryAfter(err); {
+		case err == nil, client.IsNotFound(err):
 			s.mu.Lock()
 			s.forget(o.namespace, o.name, 0)
 			s.mu.Unlock()
 			return nil
-		case isConflict(err) && try < tries:
+		case client.IsConflict(err) && try < tries:
 			if err := s.refresh(ctx, e); errors.Is(err, runstore.ErrNotFound) {
 				return nil
 			} else if err != nil {
@@ -110,7 +111,7 @@ func (s *Store) remove(ctx context.Context, e *entry) error {
 				return ctx.Err()
 			}
 		default:
-			return storeError(ctx, "removing run "+o.id(), err)
+			return client.StoreError(ctx, "removing run "+o.id(), err)
 		}
 	}
 }
@@ -130,8 +131,8 @@ func (s *Store) sweep(ctx context.Context) {
 	}
 	s.mu.Unlock()
 	for name, version := range versions {
-		err := s.client.delete(ctx, s.workerRef(name), "", versionText(version))
-		if err != nil && !isNotFound(err) && !isConflict(err) {
+		err := s.client.Delete(ctx, s.workerRef(name), "", versionText(version))
+		if err != nil && !client.IsNotFound(err) && !client.IsConflict(err) {
 			s.log.Debug("kube/runstore: the lease of a dead worker stays", "worker", name, "error", err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
@@ -72,7 +73,7 @@ func (s *Store) writeLocked(ctx context.Context, e *entry, what string, decide f
 			return err
 		}
 		version, err := s.saveRun(ctx, &o, body)
-		switch wait, throttled := retryAfter(err); {
+		switch wait, throttled := client.RetryAfter(err); {
 		case err == nil:
 			s.mu.Lock()
 			if e.version == o.version { // or the watch was faster
@@ -81,12 +82,12 @@ func (s *Store) writeLocked(ctx context.Context, e *entry, what string, decide f
 			}
 			s.mu.Unlock()
 			return nil
-		case isNotFound(err):
+		case client.IsNotFound(err):
 			s.mu.Lock()
 			s.forget(e.key.namespace, e.key.name, 0)
 			s.mu.Unlock()
 			return runstore.ErrNotFound
-		case isConflict(err) && try < tries:
+		case client.IsConflict(err) && try < tries:
 			if err := s.refresh(ctx, e); err != nil {
 				return err
 			}
@@ -95,7 +96,7 @@ func (s *Store) writeLocked(ctx context.Context, e *entry, what string, decide f
 				return ctx.Err()
 			}
 		default:
-			return storeError(ctx, what, err)
+			return client.StoreError(ctx, what, err)
 		}
 	}
 }
@@ -309,8 +310,8 @@ func (s *Store) moveHistory(ctx context.Context, e *entry) error {
 		return err
 	}
 	group, resource := s.format.historyResource()
-	if _, err := s.client.post(ctx, ref{group, resource, o.namespace, ""}, body); err != nil && !isExisting(err) {
-		return storeError(ctx, "moving the history of run "+o.id(), err)
+	if _, err := s.client.Post(ctx, client.Ref{Group: group, Resource: resource, Namespace: o.namespace}, body); err != nil && !client.IsExisting(err) {
+		return client.StoreError(ctx, "moving the history of run "+o.id(), err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
@@ -53,8 +54,8 @@ func (s *Store) Send(ctx context.Context, id string, sig runtype.Signal) error {
 		case full:
 			return runstore.QueueFull.Errorf("run %s has %d unread signals and no space for %d more bytes: the limits are %d signals and %d bytes", id, len(unread), len(sig.Payload), runstore.MaxUnread, mailBytes)
 		}
-		meta, err := s.client.patch(ctx, s.runRef(o.namespace, o.name), "", body)
-		switch wait, throttled := retryAfter(err); {
+		meta, err := s.client.Patch(ctx, s.runRef(o.namespace, o.name), "", body)
+		switch wait, throttled := client.RetryAfter(err); {
 		case err == nil:
 			s.mu.Lock()
 			if e.version == o.version {
@@ -64,12 +65,12 @@ func (s *Store) Send(ctx context.Context, id string, sig runtype.Signal) error {
 			}
 			s.mu.Unlock()
 			return nil
-		case isNotFound(err):
+		case client.IsNotFound(err):
 			s.mu.Lock()
 			s.forget(e.key.namespace, e.key.name, 0)
 			s.mu.Unlock()
 			return runstore.ErrNotFound
-		case isConflict(err) && try < tries:
+		case client.IsConflict(err) && try < tries:
 			if err := s.refresh(ctx, e); err != nil {
 				return err
 			}
@@ -78,7 +79,7 @@ func (s *Store) Send(ctx context.Context, id string, sig runtype.Signal) error {
 				return ctx.Err()
 			}
 		default:
-			return storeError(ctx, "sending signal "+sig.ID+" to run "+id, err)
+			return client.StoreError(ctx, "sending signal "+sig.ID+" to run "+id, err)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
@@ -117,7 +118,7 @@ func (sl slot) text() string {
 }
 
 func readSlot(l *coordinationv1.Lease) (slot, error) {
-	sl := slot{version: parseVersion(l.ResourceVersion), tracked: tracked(l.ManagedFields), owned: len(l.OwnerReferences) > 0}
+	sl := slot{version: parseVersion(l.ResourceVersion), tracked: client.Tracked(l.ManagedFields), owned: len(l.OwnerReferences) > 0}
 	if l.Spec.HolderIdentity != nil {
 		sl.holder = *l.Spec.HolderIdentity
 	}
@@ -154,12 +155,12 @@ func (s *Store) slot(ctx context.Context, namespace, subject string) (slot, erro
 		return *known, nil
 	}
 	var l coordinationv1.Lease
-	err := s.client.get(ctx, ref{leaseGroup, leaseResource, namespace, slotName(subject)}, &l)
-	if isNotFound(err) {
+	err := s.client.Get(ctx, client.Ref{Group: leaseGroup, Resource: leaseResource, Namespace: namespace, Name: slotName(subject)}, &l)
+	if client.IsNotFound(err) {
 		return slot{}, nil
 	}
 	if err != nil {
-		return slot{}, storeError(ctx, "reading the slot of "+subject, err)
+		return slot{}, client.StoreError(ctx, "reading the slot of "+subject, err)
 	}
 	sl, err := readSlot(&l)
 	if err == nil {
@@ -182,7 +183,7 @@ func (s *Store) cacheSlot(namespace, subject string, sl *slot) {
 // writeSlot writes a decision over exactly the version that it was made for. It
 // returns false if another process has written the slot meanwhile.
 func (s *Store) writeSlot(ctx context.Context, namespace, subject string, v slotDecision) (bool, error) {
-	r := ref{leaseGroup, leaseResource, namespace, slotName(subject)}
+	r := client.Ref{Group: leaseGroup, Resource: leaseResource, Namespace: namespace, Name: slotName(subject)}
 	notes := tree{}
 	if v.next.last > 0 {
 		notes[annotationLast], notes[annotationQueue] = strconv.FormatInt(v.next.last, 10), v.next.text()
@@ -195,39 +196,39 @@ func (s *Store) writeSlot(ctx context.Context, namespace, subject string, v slot
 	var written metav1.ObjectMeta
 	var err error
 	if v.next.version == 0 {
-		meta := newMeta(r.name, namespace, marked(map[string]string{labelKind: "slot"}, s.o.Operator))
+		meta := newMeta(r.Name, namespace, marked(map[string]string{labelKind: "slot"}, s.o.Operator))
 		notes[annotationSubject] = subject
 		meta["annotations"] = notes
 		if owner != nil {
 			meta["ownerReferences"] = []metav1.OwnerReference{*owner}
 		}
-		written, err = s.client.post(ctx, r, tree{"apiVersion": leaseGroup + "/v1", "kind": "Lease", "metadata": meta, "spec": spec})
+		written, err = s.client.Post(ctx, r, tree{"apiVersion": leaseGroup + "/v1", "kind": "Lease", "metadata": meta, "spec": spec})
 	} else {
 		meta := tree{"resourceVersion": versionText(v.next.version)}
 		if len(notes) > 0 {
 			meta["annotations"] = notes
 		}
 		if v.next.tracked {
-			meta["managedFields"] = untracked
+			meta["managedFields"] = client.Untracked
 		}
 		if owner != nil {
 			meta["ownerReferences"] = []metav1.OwnerReference{*owner}
 		}
-		body, e := encode(tree{"metadata": meta, "spec": spec})
+		body, e := client.Encode(tree{"metadata": meta, "spec": spec})
 		if e != nil {
 			return false, e
 		}
-		written, err = s.client.patch(ctx, r, "", body)
+		written, err = s.client.Patch(ctx, r, "", body)
 	}
 	if err != nil {
 		s.cacheSlot(namespace, subject, nil) // the result is unknown: read it again
-		if isConflict(err) || isExisting(err) || isNotFound(err) && v.next.version != 0 {
+		if client.IsConflict(err) || client.IsExisting(err) || client.IsNotFound(err) && v.next.version != 0 {
 			return false, nil
 		}
-		return false, storeError(ctx, "writing the slot of "+subject, err)
+		return false, client.StoreError(ctx, "writing the slot of "+subject, err)
 	}
 	next := v.next
-	next.version, next.tracked, next.owned = parseVersion(written.ResourceVersion), tracked(written.ManagedFields), len(written.OwnerReferences) > 0
+	next.version, next.tracked, next.owned = parseVersion(written.ResourceVersion), client.Tracked(written.ManagedFields), len(written.OwnerReferences) > 0
 	s.cacheSlot(namespace, subject, &next)
 	return true, nil
 }

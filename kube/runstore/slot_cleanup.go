@@ -9,6 +9,8 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pawl-dev/pawl/kube/runstore/client"
 )
 
 // unusedSlot names the slot of a subject that has no runs any more.
@@ -90,9 +92,9 @@ func (s *Store) deleteUnusedSlot(ctx context.Context, v unusedSlot) error {
 	if taken {
 		return nil
 	}
-	r := ref{leaseGroup, leaseResource, v.namespace, slotName(v.subject)}
+	r := client.Ref{Group: leaseGroup, Resource: leaseResource, Namespace: v.namespace, Name: slotName(v.subject)}
 	var l coordinationv1.Lease
-	if err := s.client.get(ctx, r, &l); err != nil {
+	if err := s.client.Get(ctx, r, &l); err != nil {
 		return ignoreGone(err)
 	}
 	sl, err := readSlot(&l)
@@ -104,12 +106,12 @@ func (s *Store) deleteUnusedSlot(ctx context.Context, v unusedSlot) error {
 	if sl.holder != "" && !finished(sl.holder) || len(unfinished(sl.queue, finished)) > 0 || asked != nil {
 		return asked
 	}
-	return ignoreGone(s.client.delete(ctx, r, "", versionText(sl.version)))
+	return ignoreGone(s.client.Delete(ctx, r, "", versionText(sl.version)))
 }
 
 // ignoreGone returns nil if another process has deleted or written the object.
 func ignoreGone(err error) error {
-	if isNotFound(err) || isConflict(err) {
+	if client.IsNotFound(err) || client.IsConflict(err) {
 		return nil
 	}
 	return err
@@ -134,7 +136,7 @@ func (s *Store) sweepSlots(ctx context.Context) {
 		o := metav1.ListOptions{LabelSelector: labelKind + "=slot", Limit: sweepPage}
 		for {
 			var page coordinationv1.LeaseList
-			if err := s.client.list(ctx, ref{leaseGroup, leaseResource, namespace, ""}, o, &page); err != nil {
+			if err := s.client.List(ctx, client.Ref{Group: leaseGroup, Resource: leaseResource, Namespace: namespace}, o, &page); err != nil {
 				s.log.Debug("kube/runstore: the slots could not be listed", "namespace", namespace, "error", err)
 				break
 			}

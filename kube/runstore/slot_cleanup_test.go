@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/kube/runstore/kubetest"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
@@ -43,7 +44,7 @@ func createRun(t *testing.T, s *Store, id, subject string) *runtype.Run {
 // deleteRun deletes the object of a run, as kubectl and the garbage collector do.
 func deleteRun(t *testing.T, s *Store, id, namespace string) {
 	t.Helper()
-	if err := s.client.delete(t.Context(), s.runRef(namespace, s.format.name(id)), "", ""); err != nil {
+	if err := s.client.Delete(t.Context(), s.runRef(namespace, s.format.name(id)), "", ""); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -52,7 +53,7 @@ func deleteRun(t *testing.T, s *Store, id, namespace string) {
 func slotsIn(t *testing.T, s *Store) map[string]coordinationv1.Lease {
 	t.Helper()
 	var list coordinationv1.LeaseList
-	if err := s.client.list(t.Context(), ref{leaseGroup, leaseResource, "", ""}, metav1.ListOptions{LabelSelector: labelKind + "=slot"}, &list); err != nil {
+	if err := s.client.List(t.Context(), client.Ref{Group: leaseGroup, Resource: leaseResource}, metav1.ListOptions{LabelSelector: labelKind + "=slot"}, &list); err != nil {
 		t.Fatal(err)
 	}
 	slots := map[string]coordinationv1.Lease{}
@@ -190,13 +191,13 @@ func TestSlotsThatStayedAreSwept(t *testing.T) {
 	maker := openOn(t, server, Options{})
 	put := func(subject, holder string, owned bool) {
 		t.Helper()
-		r := ref{leaseGroup, leaseResource, "n", slotName(subject)}
-		meta := newMeta(r.name, r.namespace, map[string]string{labelKind: "slot"})
+		r := client.Ref{Group: leaseGroup, Resource: leaseResource, Namespace: "n", Name: slotName(subject)}
+		meta := newMeta(r.Name, r.Namespace, map[string]string{labelKind: "slot"})
 		meta["annotations"] = tree{annotationSubject: subject}
 		if owned {
 			meta["ownerReferences"] = []metav1.OwnerReference{{APIVersion: "v1", Kind: "K", Name: "x", UID: "u"}}
 		}
-		if _, err := maker.client.post(t.Context(), r, tree{"apiVersion": leaseGroup + "/v1", "kind": "Lease", "metadata": meta, "spec": tree{"holderIdentity": holder}}); err != nil {
+		if _, err := maker.client.Post(t.Context(), r, tree{"apiVersion": leaseGroup + "/v1", "kind": "Lease", "metadata": meta, "spec": tree{"holderIdentity": holder}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 
+	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
@@ -70,7 +71,7 @@ type Options struct {
 // Definitions and Retainer. Any number of processes may share the runs.
 type Store struct {
 	o      Options
-	client *client
+	client *client.Client
 	format format
 	log    *slog.Logger
 
@@ -118,7 +119,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Config == nil {
 		return nil, runtype.InputInvalid.Errorf("kube/runstore: Options.Config is missing")
 	}
-	c, err := newClient(o.Config, o.Timeout)
+	c, err := client.New(o.Config, o.Timeout)
 	if err != nil {
 		return nil, runtype.InputInvalid.Errorf("kube/runstore: the configuration of the client: %w", err)
 	}
@@ -138,7 +139,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, runtype.InputInvalid.Errorf("kube/runstore: runs are kept as Run or ConfigMap, not as %q", o.Kind)
 	}
 	if err := s.reachable(ctx); err != nil {
-		c.close()
+		c.Close()
 		return nil, err
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
@@ -154,14 +155,14 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 
 // reachable checks that the API server knows the kind of the runs and answers.
 func (s *Store) reachable(ctx context.Context) error {
-	err := s.client.list(ctx, s.runRef(s.watchNamespace(), ""), metav1.ListOptions{Limit: 1}, s.format.newList())
+	err := s.client.List(ctx, s.runRef(s.watchNamespace(), ""), metav1.ListOptions{Limit: 1}, s.format.newList())
 	if err == nil {
 		return nil
 	}
-	if isNotFound(err) {
+	if client.IsNotFound(err) {
 		return runstore.StoreUnavailable.Errorf("kube/runstore: the API server knows no %s; install deploy/crds, or keep runs as ConfigMaps: %w", s.o.Kind, err)
 	}
-	return storeError(ctx, "kube/runstore: listing runs", err)
+	return client.StoreError(ctx, "kube/runstore: listing runs", err)
 }
 
 // Close ends the watches and repairs. Runs that this process owns stay owned until
@@ -169,7 +170,7 @@ func (s *Store) reachable(ctx context.Context) error {
 func (s *Store) Close() error {
 	s.stop()
 	s.all.Wait()
-	s.client.close()
+	s.client.Close()
 	return nil
 }
 
@@ -178,7 +179,7 @@ func (s *Store) Close() error {
 func (s *Store) RunLimit() int { return runtype.MaxRun / 2 }
 
 // Requests returns how many requests this store has sent, without watches.
-func (s *Store) Requests() int64 { return s.client.sent.Load() }
+func (s *Store) Requests() int64 { return s.client.Sent() }
 
 // watchNamespace is the namespace of the watches; "": all.
 func (s *Store) watchNamespace() string {
@@ -197,14 +198,14 @@ func (s *Store) namespaceOf(subject string) string {
 	return parts[1]
 }
 
-func (s *Store) runRef(namespace, name string) ref {
+func (s *Store) runRef(namespace, name string) client.Ref {
 	group, resource, _, _ := s.format.resource()
-	return ref{group, resource, namespace, name}
+	return client.Ref{Group: group, Resource: resource, Namespace: namespace, Name: name}
 }
 
 func (s *Store) saveRun(ctx context.Context, o *object, body []byte) (uint64, error) {
 	_, _, _, part := s.format.resource()
-	meta, err := s.client.patch(ctx, s.runRef(o.namespace, o.name), part, body)
+	meta, err := s.client.Patch(ctx, s.runRef(o.namespace, o.name), part, body)
 	return parseVersion(meta.ResourceVersion), err
 }
 

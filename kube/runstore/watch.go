@@ -6,18 +6,15 @@ import (
 
 	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-)
 
-func isNotFound(err error) bool { return apierrors.IsNotFound(err) }
-func isConflict(err error) bool { return apierrors.IsConflict(err) }
-func isExisting(err error) bool { return apierrors.IsAlreadyExists(err) }
+	"github.com/pawl-dev/pawl/kube/runstore/client"
+)
 
 // watch starts the watch of runs and, unless Options.Client is set, the watch of the
 // leases of workers.
@@ -27,24 +24,24 @@ func (s *Store) watch() {
 	if s.o.Client {
 		return
 	}
-	s.reflect(ref{leaseGroup, leaseResource, s.o.Namespace, ""}, labelKind+"=worker",
+	s.reflect(client.Ref{Group: leaseGroup, Resource: leaseResource, Namespace: s.o.Namespace}, labelKind+"=worker",
 		func() runtime.Object { return &coordinationv1.LeaseList{} }, &coordinationv1.Lease{}, &workerSink{s: s})
 }
 
-func (s *Store) reflect(r ref, selector string, list func() runtime.Object, empty runtime.Object, sink toolscache.ReflectorStore) {
+func (s *Store) reflect(r client.Ref, selector string, list func() runtime.Object, empty runtime.Object, sink toolscache.ReflectorStore) {
 	lw := &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector = selector
 			into := list()
-			return into, s.client.list(ctx, r, o, into)
+			return into, s.client.List(ctx, r, o, into)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.LabelSelector = selector
-			return s.client.watch(ctx, r, o)
+			return s.client.Watch(ctx, r, o)
 		},
 	}
 	quiet := logr.Discard() // the reflector retries; the store logs what matters
-	reflector := toolscache.NewReflectorWithOptions(lw, empty, sink, toolscache.ReflectorOptions{Name: "pawl/" + r.resource, Logger: &quiet})
+	reflector := toolscache.NewReflectorWithOptions(lw, empty, sink, toolscache.ReflectorOptions{Name: "pawl/" + r.Resource, Logger: &quiet})
 	s.all.Go(func() { reflector.RunWithContext(klog.NewContext(s.ctx, quiet)) })
 }
 

@@ -8,6 +8,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
@@ -33,8 +34,8 @@ func (w *worker) expiresAt() time.Time { return w.seen.Add(w.lease) }
 
 func workerLease(name string) string { return "pawl-worker-" + digest(name) }
 
-func (s *Store) workerRef(name string) ref {
-	return ref{leaseGroup, leaseResource, s.o.Namespace, workerLease(name)}
+func (s *Store) workerRef(name string) client.Ref {
+	return client.Ref{Group: leaseGroup, Resource: leaseResource, Namespace: s.o.Namespace, Name: workerLease(name)}
 }
 
 // worker returns the entry of a worker and creates it if it is missing. s.mu is held.
@@ -114,7 +115,7 @@ func (s *Store) writeWorker(ctx context.Context, name string, lease time.Duratio
 			return runstore.ErrFenced
 		}
 		meta, err := s.putWorker(ctx, name, holder, version, length)
-		wait, throttled := retryAfter(err)
+		wait, throttled := client.RetryAfter(err)
 		switch {
 		case err == nil:
 			s.mu.Lock()
@@ -124,7 +125,7 @@ func (s *Store) writeWorker(ctx context.Context, name string, lease time.Duratio
 			}
 			s.workers[name] = w
 			return nil
-		case isConflict(err), isExisting(err), isNotFound(err):
+		case client.IsConflict(err), client.IsExisting(err), client.IsNotFound(err):
 			before := version
 			if err := s.readWorker(ctx, name); err != nil {
 				return err
@@ -146,7 +147,7 @@ func (s *Store) writeWorker(ctx context.Context, name string, lease time.Duratio
 				return ctx.Err()
 			}
 		default:
-			return storeError(ctx, "writing the lease of worker "+name, err)
+			return client.StoreError(ctx, "writing the lease of worker "+name, err)
 		}
 	}
 }
@@ -159,28 +160,28 @@ func (s *Store) putWorker(ctx context.Context, name, holder string, version uint
 	notes := tree{annotationWorker: name, annotationLease: lease.String()}
 	if version == 0 {
 		spec["leaseDurationSeconds"] = int64((lease + time.Second - 1) / time.Second)
-		meta := newMeta(r.name, r.namespace, map[string]string{labelKind: "worker"})
+		meta := newMeta(r.Name, r.Namespace, map[string]string{labelKind: "worker"})
 		meta["annotations"] = notes
-		return s.client.post(ctx, r, tree{"apiVersion": leaseGroup + "/v1", "kind": "Lease", "metadata": meta, "spec": spec})
+		return s.client.Post(ctx, r, tree{"apiVersion": leaseGroup + "/v1", "kind": "Lease", "metadata": meta, "spec": spec})
 	}
 	meta := tree{"resourceVersion": versionText(version)}
 	if holder == name {
 		spec["leaseDurationSeconds"] = int64((lease + time.Second - 1) / time.Second)
 		meta["annotations"] = notes
 	}
-	body, err := encode(tree{"metadata": meta, "spec": spec})
+	body, err := client.Encode(tree{"metadata": meta, "spec": spec})
 	if err != nil {
 		return metav1.ObjectMeta{}, err
 	}
-	return s.client.patch(ctx, r, "", body)
+	return s.client.Patch(ctx, r, "", body)
 }
 
 // readWorker reads the Lease of a worker.
 func (s *Store) readWorker(ctx context.Context, name string) error {
 	var l coordinationv1.Lease
-	err := s.client.get(ctx, s.workerRef(name), &l)
-	if err != nil && !isNotFound(err) {
-		return storeError(ctx, "reading the lease of worker "+name, err)
+	err := s.client.Get(ctx, s.workerRef(name), &l)
+	if err != nil && !client.IsNotFound(err) {
+		return client.StoreError(ctx, "reading the lease of worker "+name, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/kube/controller"
 	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
+	"github.com/pawl-dev/pawl/kube/runstore/requests"
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
@@ -176,7 +177,7 @@ func TestARequestIsNotHandedToTheNextRun(t *testing.T) {
 	w := newRequestFixture(t)
 	w.create("a", 1)
 	first := w.run("a", "first")
-	err := kuberuns.Acceptor{Engine: w.engine}.Accept(t.Context(), first, map[string]string{"pawl.dev/cancel": "c1,drop"}, forgetfulGuard{}, func(kuberuns.Answer) error { return nil })
+	err := requests.Acceptor{Engine: w.engine}.Accept(t.Context(), first, map[string]string{"pawl.dev/cancel": "c1,drop"}, forgetfulGuard{}, func(requests.Answer) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}

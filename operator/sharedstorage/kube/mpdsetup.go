@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	mpd "github.com/pawl-dev/pawl/kube/api/mpd/v1"
 	"github.com/pawl-dev/pawl/kube/controller"
-	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
+	"github.com/pawl-dev/pawl/kube/runstore/requests"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/outcome"
@@ -96,7 +96,7 @@ func (s *mpdServer) reconcile(ctx context.Context, ref control.Ref) outcome.Outc
 func (s *mpdServer) applyRunRequests(ctx context.Context, ref control.Ref) error {
 	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
 	obj := &mpd.MPDCluster{}
-	if err := s.store.objects.Client.Get(ctx, key, obj); err != nil || !kuberuns.HasRequests(obj.Annotations) {
+	if err := s.store.objects.Client.Get(ctx, key, obj); err != nil || !requests.HasRequests(obj.Annotations) {
 		return client.IgnoreNotFound(err)
 	}
 	obj = &mpd.MPDCluster{} // the cache may be behind
@@ -107,7 +107,7 @@ func (s *mpdServer) applyRunRequests(ctx context.Context, ref control.Ref) error
 	if err != nil {
 		return err
 	}
-	return s.runs.Accept(ctx, s.store.objects.Client, MPDKind, obj, c.Status.LastRequest, func(a kuberuns.Answer) error {
+	return s.runs.Accept(ctx, s.store.objects.Client, MPDKind, obj, c.Status.LastRequest, func(a requests.Answer) error {
 		s.events.WarnRefusal(obj, a)
 		c, err := s.store.Load(ctx, port.Ref{Namespace: ref.Namespace, Name: ref.Name})
 		if errors.Is(err, control.NotFound) {

@@ -1,4 +1,4 @@
-package runstore
+package requests
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 
@@ -47,7 +48,10 @@ type Answer struct {
 
 // Record is the answer as it stands in status.lastRequest.
 func (a Answer) Record(now time.Time) api.RunRequest {
-	r := api.RunRequest{ID: a.ID, Verb: string(a.Verb), State: "Accepted", At: timeText(now)}
+	r := api.RunRequest{ID: a.ID, Verb: string(a.Verb), State: "Accepted"}
+	if !now.IsZero() {
+		r.At = now.UTC().Format(time.RFC3339Nano)
+	}
 	if a.Err != nil {
 		kind := fault.Of(a.Err)
 		r.State, r.Code, r.Message, r.Remedy = "Refused", string(kind.Code), fault.Message(a.Err), kind.Remedy
@@ -77,7 +81,7 @@ func (a Acceptor) accept(ctx context.Context, run string, asked Request, guard r
 		if err == nil {
 			err = a.deliver(ctx, run, asked)
 		}
-		if err != nil && !refusal(err) {
+		if err != nil && !IsRefusal(err) {
 			return err
 		}
 		return answered(Answer{Request: asked, Err: err})
@@ -91,8 +95,8 @@ func (a Acceptor) newID() string {
 	return request.NewID()
 }
 
-// refusal tells an answer from trouble: trouble is tried again.
-func refusal(err error) bool {
+// IsRefusal tells an answer from trouble: trouble is tried again.
+func IsRefusal(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
@@ -112,7 +116,7 @@ func (a Acceptor) deliver(ctx context.Context, run string, asked Request) error 
 		if err == nil {
 			return nil
 		}
-		if !refusal(err) {
+		if !IsRefusal(err) {
 			return err
 		}
 	}
@@ -167,18 +171,18 @@ type PatchGuard func(ctx context.Context, patch []byte) error
 
 // Set implements request.Guard.
 func (g PatchGuard) Set(ctx context.Context, key, old, value string) (bool, error) {
-	return g.send(ctx, key, old, tree{"op": "replace", "value": value})
+	return g.send(ctx, key, old, map[string]any{"op": "replace", "value": value})
 }
 
 // Remove implements request.Guard.
 func (g PatchGuard) Remove(ctx context.Context, key, old string) (bool, error) {
-	return g.send(ctx, key, old, tree{"op": "remove"})
+	return g.send(ctx, key, old, map[string]any{"op": "remove"})
 }
 
-func (g PatchGuard) send(ctx context.Context, key, old string, act tree) (bool, error) {
+func (g PatchGuard) send(ctx context.Context, key, old string, act map[string]any) (bool, error) {
 	path := "/metadata/annotations/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
 	act["path"] = path
-	data, err := encode([]tree{{"op": "test", "path": path, "value": old}, act})
+	data, err := client.Encode([]map[string]any{{"op": "test", "path": path, "value": old}, act})
 	if err != nil {
 		return false, err
 	}
@@ -188,6 +192,6 @@ func (g PatchGuard) send(ctx context.Context, key, old string, act tree) (bool, 
 	case apierrors.IsInvalid(err), apierrors.IsNotFound(err), apierrors.IsBadRequest(err):
 		return false, nil // it has another value by now, or is gone
 	default:
-		return false, storeError(ctx, "changing the annotation "+key, err)
+		return false, client.StoreError(ctx, "changing the annotation "+key, err)
 	}
 }

@@ -1,4 +1,4 @@
-package runstore
+package requests
 
 import (
 	"context"

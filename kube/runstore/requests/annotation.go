@@ -1,4 +1,6 @@
-package runstore
+// Package requests reads what annotations of an object ask of a run, and has an engine
+// carry it out.
+package requests
 
 import (
 	"encoding/json"
@@ -41,16 +43,20 @@ type Request struct {
 	Err        error // why no run can accept it
 }
 
+// VerbStart is the verb of a run that was created as an object.
+const VerbStart runtype.Verb = "start"
+
 // Signal is the verb of signals, in addition to the verbs of package workflow.
 const Signal runtype.Verb = "signal"
 
 const (
+	domain         = "pawl.dev/"
 	signalPrefix   = domain + "signal."
 	progressPrefix = domain + "progress."
 )
 
-// isRequest reports whether an annotation is a request of a person or a program.
-func isRequest(key string) bool {
+// IsRequest reports whether an annotation is a request of a person or a program.
+func IsRequest(key string) bool {
 	switch rest, ours := strings.CutPrefix(key, domain); {
 	case !ours:
 		return false
@@ -64,7 +70,7 @@ func isRequest(key string) bool {
 // HasRequests reports whether ReadRequests would return a request. It is for predicates.
 func HasRequests(annotations map[string]string) bool {
 	for key := range annotations {
-		if isRequest(key) {
+		if IsRequest(key) {
 			return true
 		}
 	}
@@ -77,7 +83,7 @@ func HasRequests(annotations map[string]string) bool {
 func ReadRequests(annotations map[string]string) []Request {
 	var all []Request
 	for key, value := range annotations {
-		if isRequest(key) {
+		if IsRequest(key) {
 			all = append(all, readRequest(key, value))
 		}
 	}

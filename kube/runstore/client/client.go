@@ -1,7 +1,11 @@
-package runstore
+// Package client sends requests to the API server: one per call, without retries. It
+// converts errors to faults.
+package client
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -37,15 +41,16 @@ var scheme = sync.OnceValue(func() *runtime.Scheme {
 	return s
 })
 
-// client sends requests to the API server: one per call, without retries.
-type client struct {
+// Client sends requests to the API server: one per call, without retries.
+type Client struct {
 	groups  map[string]*rest.RESTClient
 	http    *http.Client
 	timeout time.Duration
 	sent    atomic.Int64 // requests, without watches
 }
 
-func newClient(config *rest.Config, timeout time.Duration) (*client, error) {
+// New returns a client. A request may take the timeout.
+func New(config *rest.Config, timeout time.Duration) (*Client, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.RateLimiter = -1, nil // the server limits by priority and fairness
 	config.Timeout = 0                       // for watches; every other request has a timeout of its own
@@ -57,7 +62,7 @@ func newClient(config *rest.Config, timeout time.Duration) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &client{groups: map[string]*rest.RESTClient{}, http: shared, timeout: timeout}
+	c := &Client{groups: map[string]*rest.RESTClient{}, http: shared, timeout: timeout}
 	for _, gv := range []struct{ group, version, path string }{
 		{"", "v1", "/api"}, {api.GroupVersion.Group, api.GroupVersion.Version, "/apis"}, {"coordination.k8s.io", "v1", "/apis"},
 	} {
@@ -73,17 +78,19 @@ func newClient(config *rest.Config, timeout time.Duration) (*client, error) {
 	return c, nil
 }
 
-func (c *client) close() { c.http.CloseIdleConnections() }
+// Close ends idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// ref names an object.
-type ref struct{ group, resource, namespace, name string }
+// Ref names an object.
+type Ref struct{ Group, Resource, Namespace, Name string }
 
-func (r ref) String() string { return r.resource + " " + r.namespace + "/" + r.name }
+// String names the object in messages.
+func (r Ref) String() string { return r.Resource + " " + r.Namespace + "/" + r.Name }
 
 // metadataOnly is the Accept header of writes: only the new version is needed.
 const metadataOnly = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
-func (c *client) do(ctx context.Context, r *rest.Request) rest.Result {
+func (c *Client) do(ctx context.Context, r *rest.Request) rest.Result {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, errTimeout)
 	defer cancel()
 	c.sent.Add(1)
@@ -92,36 +99,37 @@ func (c *client) do(ctx context.Context, r *rest.Request) rest.Result {
 
 var errTimeout = errors.New("the API server did not answer in time")
 
-// get reads one object.
-func (c *client) get(ctx context.Context, r ref, into runtime.Object) error {
-	return c.do(ctx, c.groups[r.group].Get().Namespace(r.namespace).Resource(r.resource).Name(r.name)).Into(into)
+// Get reads one object.
+func (c *Client) Get(ctx context.Context, r Ref, into runtime.Object) error {
+	return c.do(ctx, c.groups[r.Group].Get().Namespace(r.Namespace).Resource(r.Resource).Name(r.Name)).Into(into)
 }
 
-// list reads objects; limit 0: all.
-func (c *client) list(ctx context.Context, r ref, o metav1.ListOptions, into runtime.Object) error {
-	return c.do(ctx, c.groups[r.group].Get().NamespaceIfScoped(r.namespace, r.namespace != "").Resource(r.resource).
+// List reads objects; limit 0: all.
+func (c *Client) List(ctx context.Context, r Ref, o metav1.ListOptions, into runtime.Object) error {
+	return c.do(ctx, c.groups[r.Group].Get().NamespaceIfScoped(r.Namespace, r.Namespace != "").Resource(r.Resource).
 		VersionedParams(&o, runtime.NewParameterCodec(scheme()))).Into(into)
 }
 
-func (c *client) watch(ctx context.Context, r ref, o metav1.ListOptions) (watch.Interface, error) {
+// Watch watches objects; the caller ends it by ctx.
+func (c *Client) Watch(ctx context.Context, r Ref, o metav1.ListOptions) (watch.Interface, error) {
 	o.Watch = true
-	return c.groups[r.group].Get().NamespaceIfScoped(r.namespace, r.namespace != "").Resource(r.resource).
+	return c.groups[r.Group].Get().NamespaceIfScoped(r.Namespace, r.Namespace != "").Resource(r.Resource).
 		VersionedParams(&o, runtime.NewParameterCodec(scheme())).Watch(ctx)
 }
 
-// post creates an object and returns its metadata.
-func (c *client) post(ctx context.Context, r ref, body any) (metav1.ObjectMeta, error) {
-	data, err := encode(body)
+// Post creates an object and returns its metadata.
+func (c *Client) Post(ctx context.Context, r Ref, body any) (metav1.ObjectMeta, error) {
+	data, err := Encode(body)
 	if err != nil {
 		return metav1.ObjectMeta{}, err
 	}
-	return metaOf(c.do(ctx, c.groups[r.group].Post().Namespace(r.namespace).Resource(r.resource).Param("fieldManager", fieldManager).
+	return metaOf(c.do(ctx, c.groups[r.Group].Post().Namespace(r.Namespace).Resource(r.Resource).Param("fieldManager", FieldManager).
 		SetHeader("Content-Type", runtime.ContentTypeJSON).SetHeader("Accept", metadataOnly).Body(data)))
 }
 
-// patch sends a merge patch and returns the metadata of the result.
-func (c *client) patch(ctx context.Context, r ref, part string, body []byte) (metav1.ObjectMeta, error) {
-	req := c.groups[r.group].Patch(types.MergePatchType).Namespace(r.namespace).Resource(r.resource).Name(r.name).Param("fieldManager", fieldManager).
+// Patch sends a merge patch and returns the metadata of the result.
+func (c *Client) Patch(ctx context.Context, r Ref, part string, body []byte) (metav1.ObjectMeta, error) {
+	req := c.groups[r.Group].Patch(types.MergePatchType).Namespace(r.Namespace).Resource(r.Resource).Name(r.Name).Param("fieldManager", FieldManager).
 		SetHeader("Accept", metadataOnly).Body(body)
 	if part != "" {
 		req = req.SubResource(part)
@@ -129,26 +137,26 @@ func (c *client) patch(ctx context.Context, r ref, part string, body []byte) (me
 	return metaOf(c.do(ctx, req))
 }
 
-// untracked, in a merge patch of an object (not of its status), clears managedFields.
+// Untracked, in a merge patch of an object (not of its status), clears managedFields.
 // The API server sends that list with every answer and every watch event, and this
 // package does not use it.
-var untracked = []tree{{}}
+var Untracked = []map[string]any{{}}
 
-// tracked reports whether an object has managedFields.
-func tracked(list []metav1.ManagedFieldsEntry) bool {
+// Tracked reports whether an object has managedFields.
+func Tracked(list []metav1.ManagedFieldsEntry) bool {
 	return slices.ContainsFunc(list, func(e metav1.ManagedFieldsEntry) bool { return e.Manager != "" })
 }
 
-// patchTested sends a JSON patch that tests the value it replaces.
-func (c *client) patchTested(ctx context.Context, r ref, body []byte) error {
-	return c.do(ctx, c.groups[r.group].Patch(types.JSONPatchType).Namespace(r.namespace).Resource(r.resource).Name(r.name).Param("fieldManager", fieldManager).
+// PatchTested sends a JSON patch that tests the value it replaces.
+func (c *Client) PatchTested(ctx context.Context, r Ref, body []byte) error {
+	return c.do(ctx, c.groups[r.Group].Patch(types.JSONPatchType).Namespace(r.Namespace).Resource(r.Resource).Name(r.Name).Param("fieldManager", FieldManager).
 		SetHeader("Accept", metadataOnly).Body(body)).Error()
 }
 
-// delete removes exactly one version of an object; "" for any.
-func (c *client) delete(ctx context.Context, r ref, uid, version string) error {
-	o := tree{"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
-	pre := tree{}
+// Delete removes exactly one version of an object; "" for any.
+func (c *Client) Delete(ctx context.Context, r Ref, uid, version string) error {
+	o := map[string]any{"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
+	pre := map[string]any{}
 	if uid != "" {
 		pre["uid"] = uid
 	}
@@ -156,17 +164,17 @@ func (c *client) delete(ctx context.Context, r ref, uid, version string) error {
 		pre["resourceVersion"] = version
 	}
 	o["preconditions"] = pre
-	data, err := encode(o)
+	data, err := Encode(o)
 	if err != nil {
 		return err
 	}
-	return c.do(ctx, c.groups[r.group].Delete().Namespace(r.namespace).Resource(r.resource).Name(r.name).
+	return c.do(ctx, c.groups[r.Group].Delete().Namespace(r.Namespace).Resource(r.Resource).Name(r.Name).
 		SetHeader("Content-Type", runtime.ContentTypeJSON).SetHeader("Accept", metadataOnly).Body(data)).Error()
 }
 
-// deleteAll removes the objects that a selector matches.
-func (c *client) deleteAll(ctx context.Context, r ref, selector string) error {
-	return c.do(ctx, c.groups[r.group].Delete().Namespace(r.namespace).Resource(r.resource).
+// DeleteAll removes the objects that a selector matches.
+func (c *Client) DeleteAll(ctx context.Context, r Ref, selector string) error {
+	return c.do(ctx, c.groups[r.Group].Delete().Namespace(r.Namespace).Resource(r.Resource).
 		VersionedParams(&metav1.ListOptions{LabelSelector: selector}, runtime.NewParameterCodec(scheme()))).Error()
 }
 
@@ -182,8 +190,8 @@ func metaOf(result rest.Result) (metav1.ObjectMeta, error) {
 	return partial.ObjectMeta, nil
 }
 
-// storeError converts an error of the API server to a fault of package workflow.
-func storeError(ctx context.Context, what string, err error) error {
+// StoreError converts an error of the API server to a fault of package workflow.
+func StoreError(ctx context.Context, what string, err error) error {
 	switch message := errorText(err); {
 	case err == nil:
 		return nil
@@ -207,12 +215,38 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// retryAfter returns the delay that the API server demands with status 429; false: the
+// RetryAfter returns the delay that the API server demands with status 429; false: the
 // error is another one. A request that is answered so was not executed.
-func retryAfter(err error) (time.Duration, bool) {
+func RetryAfter(err error) (time.Duration, bool) {
 	if !apierrors.IsTooManyRequests(err) {
 		return 0, false
 	}
 	seconds, _ := apierrors.SuggestsClientDelay(err)
 	return min(max(time.Duration(seconds)*time.Second, 100*time.Millisecond), 2*time.Second), true
 }
+
+// Sent returns how many requests were sent, without watches.
+func (c *Client) Sent() int64 { return c.sent.Load() }
+
+// Encode returns v as JSON without escapes of HTML.
+func Encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
+
+// FieldManager names this program in the API server.
+const FieldManager = "pawl"
+
+// IsNotFound reports whether the API server has no such object.
+func IsNotFound(err error) bool { return apierrors.IsNotFound(err) }
+
+// IsConflict reports whether the object has another version by now.
+func IsConflict(err error) bool { return apierrors.IsConflict(err) }
+
+// IsExisting reports whether an object of the name exists already.
+func IsExisting(err error) bool { return apierrors.IsAlreadyExists(err) }
