@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/stores"
 	"golang.org/x/sys/unix"
 )
 
@@ -140,7 +141,7 @@ func TestFinding8PassphraseAtTheTerminal(t *testing.T) {
 		if strings.Contains(e.text(), c.first) {
 			t.Errorf("%s: the passphrase was shown: %s", c.name, e.text())
 		}
-		absent(c.name+".db", c.name+".db"+keyBackup)
+		absent(c.name+".db", c.name+".db"+stores.KeyBackup)
 	}
 
 	e := atTerminal(t, dir, "store", "backup", "copy.db", "--dsn", "pawl.db", "--with-key")

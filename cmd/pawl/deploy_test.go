@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -45,7 +46,11 @@ func TestDockerfile(t *testing.T) {
 	if err := json.Unmarshal([]byte(said("ENTRYPOINT")), &entry); err != nil || len(entry) != 1 {
 		t.Fatalf("ENTRYPOINT is not one program: %v", err)
 	}
-	if want := (&app{}).operatorCommand().Flag("image-entrypoint").DefValue; entry[0] != want {
+	operator, _, err := root(&cli.App{}).Find([]string{"operator"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := operator.Flag("image-entrypoint").DefValue; entry[0] != want {
 		t.Errorf("ENTRYPOINT %s, --image-entrypoint %s", entry[0], want)
 	}
 	for _, want := range []string{"CGO_ENABLED=0", "-o /out" + entry[0] + " ./cmd/pawl", "ca-certificates.crt", "/out/tmp", "main.version=$VERSION"} {
@@ -105,8 +110,7 @@ func TestInstallArguments(t *testing.T) {
 			continue
 		}
 		args := o.Spec.Template.Spec.Containers[0].Args
-		root := (&app{out: os.Stdout, err: os.Stderr}).root()
-		cmd, rest, err := root.Find(args)
+		cmd, rest, err := root(&cli.App{Out: os.Stdout, Err: os.Stderr}).Find(args)
 		if err != nil || cmd.Name() != "operator" {
 			t.Fatalf("%v is %v: %v", args, cmd, err)
 		}

@@ -8,18 +8,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/server"
 )
 
 // docsCommand writes the generated documents.
-func (a *app) docsCommand() *cobra.Command {
+func docsCommand(a *cli.App) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use: "docs faults|openapi", Short: "Write generated documents", Hidden: true,
 		Example: "  pawl docs faults --out docs/faults.md",
 		Args:    cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs), ValidArgs: []string{"faults", "openapi"},
-		RunE: a.verb(func(_ context.Context, _ *cobra.Command, args []string) error {
+		RunE: a.Verb(func(_ context.Context, _ *cobra.Command, args []string) error {
 			data := []byte(faultsDocument())
 			if args[0] == "openapi" {
 				var err error
@@ -28,7 +29,7 @@ func (a *app) docsCommand() *cobra.Command {
 				}
 			}
 			if out == "" {
-				_, err := a.out.Write(data)
+				_, err := a.Out.Write(data)
 				return err
 			}
 			return os.WriteFile(out, data, 0o644)

@@ -268,12 +268,12 @@ func fleet(t *testing.T) []*pawlServer {
 	_, socket := pgconn.NetworkAddress(config.Host, config.Port)
 	g := newGate(t, socket)
 	through := fmt.Sprintf("host=127.0.0.1 port=%d user=%s dbname=%s sslmode=disable", g.ln.Addr().(*net.TCPAddr).Port, config.User, config.Database)
-	dir := files(t)
+	dir := flowFiles(t)
 	return []*pawlServer{startServer(t, "a", through, dir, g), startServer(t, "b", dsn, dir, nil), startServer(t, "c", dsn, dir, nil)}
 }
 
 // files are the flow and the machine of the requests.
-func files(t *testing.T) (dir string) {
+func flowFiles(t *testing.T) (dir string) {
 	dir = t.TempDir()
 	for name, text := range map[string]string{
 		"gated.yaml": "flowName: Gated\nsteps:\n- {stepName: Gate, wait: {signal: go, deadline: 10m}}\n",

@@ -12,10 +12,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/view"
 	"github.com/spf13/cobra"
 )
 
@@ -30,10 +35,51 @@ func realMain() int {
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	args := os.Args[1:]
-	calls, completes := plugin(os.Args[0])
+	calls, completes := cli.Plugin(os.Args[0])
 	if completes {
 		args = append([]string{cobra.ShellCompRequestCmd}, args...)
 	}
-	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, plugin: calls || completes}
-	return a.run(ctx, args)
+	a := &cli.App{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Plugin: calls || completes, Version: version}
+	return run(ctx, a, args)
+}
+
+// run executes one command line and returns its exit code.
+func run(ctx context.Context, a *cli.App, args []string) int {
+	root := root(a)
+	root.SetArgs(cli.JoinWaits(args))
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	err := root.ExecuteContext(ctx)
+	var own cli.Ended
+	switch {
+	case err == nil:
+		return view.ExitDone
+	case errors.As(err, &own):
+		return int(own)
+	}
+	return a.Fail(ctx, usage(err))
+}
+
+// usage turns cobra's own errors into Usage faults.
+func usage(err error) error {
+	if fault.Of(err) != fault.Unknown {
+		return err
+	}
+	text := err.Error()
+	for _, start := range []string{"unknown command", "unknown flag", "unknown shorthand", "accepts ", "requires at least", "required flag", "invalid argument", "flag needs an argument", "if any flags in the group", "at least one of the flags", "bad flag syntax"} {
+		if strings.HasPrefix(text, start) {
+			return cli.Usage.Errorf("%s", didYouMean(text))
+		}
+	}
+	return err
+}
+
+// didYouMean puts cobra's suggestions into the line of the error.
+func didYouMean(text string) string {
+	line, rest, found := strings.Cut(text, "\n\nDid you mean this?\n")
+	if !found {
+		return strings.TrimSpace(text)
+	}
+	return line + " (did you mean " + strings.Join(strings.Fields(rest), " or ") + "?)"
 }

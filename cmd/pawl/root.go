@@ -1,18 +1,27 @@
 package main
 
 import (
-	"fmt"
+	"context"
+	"runtime"
+	"slices"
 	"strings"
-	"time"
 
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/accounts"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/benchmark"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/clusters"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/files"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/look"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/objects"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/runs"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/servers"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/stores"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/pawl-dev/pawl/machine"
 )
 
 // root is the tree of verbs.
-func (a *app) root() *cobra.Command {
+func root(a *cli.App) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "pawl",
 		Short: "Durable workflows and state machines for stateful clusters",
@@ -35,47 +44,48 @@ Exit codes: 0 done, 1 failed, refused or not found, 2 usage or bad input,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	f := root.PersistentFlags()
-	f.StringVar(&a.flags.config, "config", "", "YAML `file` with values for flags")
-	f.StringVar(&a.flags.server, "server", "", "`URL` of a server to ask instead of a store; its token is PAWL_TOKEN")
-	f.StringVar(&a.flags.store, "store", "", "memory, sqlite or postgres (default: what --dsn says); on Kubernetes run or configmap")
-	f.StringVar(&a.flags.dsn, "dsn", "", "SQLite `file` or postgres://… (default pawl.db in the user's state folder)")
-	f.BoolVar(&a.flags.kubernetes, "kubernetes", false, "ask the Kubernetes cluster of the current context instead of a store")
-	f.StringVar(&a.flags.context, "context", "", "ask the Kubernetes cluster of this `context`")
-	f.StringVar(&a.flags.kubeconfig, "kubeconfig", "", "ask the Kubernetes cluster of this `file` (default $KUBECONFIG, ~/.kube/config)")
-	f.StringVarP(&a.flags.output, "output", "o", "", "text, json, yaml or name")
-	f.BoolVar(&a.flags.noColor, "no-color", false, "no colors; NO_COLOR does the same")
-	f.StringVar(&a.flags.as, "as", "", "`name` of the one who asks, for history (default $USER)")
-	f.DurationVar(&a.flags.timeout, "timeout", 0, "end the command after this time with exit code 3 if it is not done")
-	f.StringVar(&a.flags.logLevel, "log-level", "", "debug, info, warn or error")
-	f.StringSliceVar(&a.flags.flows, "flows", nil, "`files` and folders of flows, groups, faults and machines to load")
-	f.StringSliceVar(&a.flags.machines, "machines", nil, "`files` and folders of machines to load")
-	f.StringSliceVar(&a.flags.actions, "actions", nil, "ready-made `actions` that flows may use")
-	f.StringSliceVar(&a.flags.httpAllow, "http-allow", nil, "loopback and other local `addresses` that http actions may reach")
-	f.StringVar(&a.flags.secretsDir, "secrets-dir", "", "`folder` with a file for each secret; PAWL_SECRET_NAME_KEY does the same")
-	setCompletions(root, map[string]completion{"output": fixedCompletion("text", "json", "yaml", "name"), "store": fixedCompletion("memory", "sqlite", "postgres", "run", "configmap"), "context": completeContexts(a), "log-level": fixedCompletion("debug", "info", "warn", "error")})
+	f.StringVar(&a.Flags.Config, "config", "", "YAML `file` with values for flags")
+	f.StringVar(&a.Flags.Server, "server", "", "`URL` of a server to ask instead of a store; its token is PAWL_TOKEN")
+	f.StringVar(&a.Flags.Store, "store", "", "memory, sqlite or postgres (default: what --dsn says); on Kubernetes run or configmap")
+	f.StringVar(&a.Flags.DSN, "dsn", "", "SQLite `file` or postgres://… (default pawl.db in the user's state folder)")
+	f.BoolVar(&a.Flags.Kubernetes, "kubernetes", false, "ask the Kubernetes cluster of the current context instead of a store")
+	f.StringVar(&a.Flags.Context, "context", "", "ask the Kubernetes cluster of this `context`")
+	f.StringVar(&a.Flags.Kubeconfig, "kubeconfig", "", "ask the Kubernetes cluster of this `file` (default $KUBECONFIG, ~/.kube/config)")
+	f.StringVarP(&a.Flags.Output, "output", "o", "", "text, json, yaml or name")
+	f.BoolVar(&a.Flags.NoColor, "no-color", false, "no colors; NO_COLOR does the same")
+	f.StringVar(&a.Flags.As, "as", "", "`name` of the one who asks, for history (default $USER)")
+	f.DurationVar(&a.Flags.Timeout, "timeout", 0, "end the command after this time with exit code 3 if it is not done")
+	f.StringVar(&a.Flags.LogLevel, "log-level", "", "debug, info, warn or error")
+	f.StringSliceVar(&a.Flags.Flows, "flows", nil, "`files` and folders of flows, groups, faults and machines to load")
+	f.StringSliceVar(&a.Flags.Machines, "machines", nil, "`files` and folders of machines to load")
+	f.StringSliceVar(&a.Flags.Actions, "actions", nil, "ready-made `actions` that flows may use")
+	f.StringSliceVar(&a.Flags.HTTPAllow, "http-allow", nil, "loopback and other local `addresses` that http actions may reach")
+	f.StringVar(&a.Flags.SecretsDir, "secrets-dir", "", "`folder` with a file for each secret; PAWL_SECRET_NAME_KEY does the same")
+	cli.SetCompletions(root, map[string]cli.Completion{"output": cli.FixedCompletion("text", "json", "yaml", "name"), "store": cli.FixedCompletion("memory", "sqlite", "postgres", "run", "configmap"), "context": cli.CompleteContexts(a), "log-level": cli.FixedCompletion("debug", "info", "warn", "error")})
 
 	groups := []struct {
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"runs", "Runs:", []*cobra.Command{a.runCommand(), a.pauseCommand(), a.resumeCommand(), a.cancelCommand(), a.skipCommand(), a.signalCommand(), a.progressCommand()}},
-		{"look", "Look:", []*cobra.Command{a.getCommand(), a.describeCommand(), a.watchCommand(), a.historyCommand(), a.explainCommand()}},
-		{"objects", "Objects:", []*cobra.Command{a.applyCommand(), a.editCommand(), a.annotateCommand(), a.deleteCommand()}},
-		{"files", "Files:", []*cobra.Command{a.lintCommand(), a.planCommand(), a.graphCommand(), a.diffCommand(), a.schemaCommand()}},
-		{"clusters", "Container clusters:", []*cobra.Command{a.clusterCommand()}},
-		{"accounts", "Accounts:", a.accountVerbs()},
-		{"servers", "Servers:", []*cobra.Command{a.serverCommand(), a.devCommand(), a.operatorCommand()}},
-		{"care", "Maintenance:", []*cobra.Command{a.storeCommand(), a.importCommand(), a.benchCommand(), a.versionCommand()}},
+		{"runs", "Runs:", runs.Commands(a)},
+		{"look", "Look:", look.Commands(a)},
+		{"objects", "Objects:", objects.Commands(a)},
+		{"files", "Files:", files.Commands(a)},
+		{"clusters", "Container clusters:", clusters.Commands(a)},
+		{"accounts", "Accounts:", accounts.Commands(a)},
+		{"servers", "Servers:", servers.Commands(a)},
+		{"care", "Maintenance:", slices.Concat(stores.Commands(a), benchmark.Commands(a), []*cobra.Command{versionCommand(a)})},
 	}
 	for _, g := range groups {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
 		for _, c := range g.commands {
 			c.GroupID = g.id
 			root.AddCommand(c)
-			a.namespaceFlags(g.id, c)
+			a.NamespaceFlags(g.id, c)
 		}
 	}
-	root.AddCommand(a.docsCommand(), a.nodeCommand(), a.instanceCommand(), a.managerCommand())
+	root.AddCommand(docsCommand(a))
+	root.AddCommand(servers.Processes(a)...)
 	root.SetHelpCommandGroupID("care")
 	root.SetCompletionCommandGroupID("care")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -83,7 +93,7 @@ Exit codes: 0 done, 1 failed, refused or not found, 2 usage or bad input,
 		if name, ok := strings.CutPrefix(text, "unknown flag: --"); ok {
 			text += didYouMeanFlag(cmd, name)
 		}
-		return Usage.Errorf("%s: %s", cmd.CommandPath(), text)
+		return cli.Usage.Errorf("%s: %s", cmd.CommandPath(), text)
 	})
 	return root
 }
@@ -92,73 +102,17 @@ func didYouMeanFlag(cmd *cobra.Command, name string) string {
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	return suggest(name, names)
+	return cli.Suggest(name, names)
 }
 
-// joinWaits lets --wait stand alone or with a time behind it: --wait 10m is --wait=10m.
-func joinWaits(args []string) []string {
-	var out []string
-	for i := 0; i < len(args); i++ {
-		if args[i] == "--" {
-			return append(out, args[i:]...)
-		}
-		if args[i] == "--wait" && i+1 < len(args) {
-			if new(span).Set(args[i+1]) == nil {
-				out = append(out, "--wait="+args[i+1])
-				i++
-				continue
-			}
-		}
-		out = append(out, args[i])
+func versionCommand(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Example: "  pawl version -o json", Args: cobra.NoArgs,
+		RunE: a.Verb(func(context.Context, *cobra.Command, []string) error {
+			v := map[string]string{"version": a.VersionText(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
+			return a.Emit(v, []string{v["version"]}, func() string {
+				return strings.Join([]string{"pawl", v["version"], v["go"], v["platform"]}, " ") + "\n"
+			})
+		}),
 	}
-	return out
 }
-
-// forever is the time of --wait without one.
-const forever = time.Duration(1<<63 - 1)
-
-// waitFlag adds --wait.
-func waitFlag(cmd *cobra.Command, wait *time.Duration, otherwise time.Duration, text string) {
-	*wait = otherwise
-	f := cmd.Flags().VarPF((*span)(wait), "wait", "", text)
-	f.NoOptDefVal = foreverWord
-	f.DefValue = ""
-}
-
-const foreverWord = "forever"
-
-// span is a duration of a flag; it may be forever.
-type span time.Duration
-
-// String implements pflag.Value.
-func (s *span) String() string {
-	if time.Duration(*s) == forever {
-		return foreverWord
-	}
-	return time.Duration(*s).String()
-}
-
-// Set implements pflag.Value.
-func (s *span) Set(text string) error {
-	if text == foreverWord {
-		*s = span(forever)
-		return nil
-	}
-	d, err := time.ParseDuration(text)
-	*s = span(d)
-	return err
-}
-
-// Type implements pflag.Value.
-func (s *span) Type() string { return "duration" }
-
-// countText is a number with its noun.
-func countText(n int, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %ss", n, one)
-}
-
-// suggest ends a message about an unknown word with the nearest known one.
-func suggest(word string, known []string) string { return machine.DidYouMean(word, known) }

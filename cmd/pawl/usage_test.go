@@ -7,20 +7,17 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"github.com/spf13/cobra"
-
-	"github.com/pawl-dev/pawl/view"
-	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // called carries out one command line in this process.
 func called(t *testing.T, in string, args ...string) (code int, out, errOut string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	a := &app{in: strings.NewReader(in), out: &stdout, err: &stderr}
-	code = a.run(t.Context(), args)
+	a := &cli.App{In: strings.NewReader(in), Out: &stdout, Err: &stderr}
+	code = run(t.Context(), a, args)
 	return code, stdout.String(), stderr.String()
 }
 
@@ -151,7 +148,7 @@ func TestBadInput(t *testing.T) {
 
 // Every verb has a text and an example, and its flags have one.
 func TestHelp(t *testing.T) {
-	a := &app{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}}
+	a := &cli.App{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}
 	var visit func(*cobra.Command)
 	visit = func(c *cobra.Command) {
 		if c.Short == "" || c.Example == "" {
@@ -168,7 +165,7 @@ func TestHelp(t *testing.T) {
 			}
 		}
 	}
-	visit(a.root())
+	visit(root(a))
 	for _, verb := range []string{"run", "apply", "get", "describe", "edit", "annotate", "delete", "watch", "pause", "resume", "cancel", "skip", "signal", "progress", "history",
 		"explain", "lint", "schema", "graph", "diff", "plan", "import", "store", "bench", "server", "dev", "version", "completion"} {
 		code, out, said := called(t, "", verb, "--help")
@@ -178,69 +175,6 @@ func TestHelp(t *testing.T) {
 		if wait := strings.Contains(out, "--wait "); wait != strings.Contains(out, "--wait duration[=forever]") {
 			t.Errorf("%s --help tells of --wait in nanoseconds:\n%s", verb, out)
 		}
-	}
-}
-
-func TestCounted(t *testing.T) {
-	for n, want := range map[int]string{0: "0 machines", 1: "1 machine", 2: "2 machines"} {
-		if got := countText(n, "machine"); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
-	}
-}
-
-// --wait takes its time from the next word only if that is a time.
-func TestWaitStandsAlone(t *testing.T) {
-	for line, want := range map[string]string{
-		"resume gk3v --wait 10m":  "resume gk3v --wait=10m",
-		"resume --wait gk3v":      "resume --wait gk3v",
-		"resume gk3v --wait":      "resume gk3v --wait",
-		"resume gk3v --wait=1s":   "resume gk3v --wait=1s",
-		"resume a --wait forever": "resume a --wait=forever",
-		"run -- --wait 1s":        "run -- --wait 1s",
-		"apply --wait 1h -f x":    "apply --wait=1h -f x",
-	} {
-		if got := strings.Join(joinWaits(strings.Fields(line)), " "); got != want {
-			t.Errorf("%s became %s, want %s", line, got, want)
-		}
-	}
-}
-
-// On a terminal the tree is drawn over itself; a shorter one leaves nothing behind.
-func TestLiveTree(t *testing.T) {
-	var out bytes.Buffer
-	tree := &liveTree{a: &app{out: &out, err: &out}}
-	r := view.Run{ID: "gk3vaaaaaaaaaaaaaaaaaaaaaa", Flow: "Create", Subject: "demo/default/c1", Phase: runtype.Running,
-		Steps: []view.Step{{Name: "A", Phase: runtype.StepRunning}}}
-	tree.show(r)
-	first := out.String()
-	if strings.Contains(first, "\x1b[1A") || !strings.Contains(first, "● A") {
-		t.Errorf("the first drawing is %q", first)
-	}
-	out.Reset()
-	now := time.Now()
-	r.Phase, r.StartedAt, r.EndedAt = runtype.Succeeded, now, now
-	r.Steps[0].Phase, r.Steps[0].StartedAt, r.Steps[0].EndedAt = runtype.StepDone, now, now
-	tree.show(r)
-	second := out.String()
-	if !strings.HasPrefix(second, "\x1b[2A\x1b[2K") || !strings.Contains(second, "✔ A") || !strings.HasSuffix(second, "\x1b[J") {
-		t.Errorf("the second drawing is %q", second)
-	}
-}
-
-// YAML keeps what JSON says: order, types, texts that look like something else.
-func TestYAML(t *testing.T) {
-	text, err := toYAML([]byte(`{"z":1,"a":"1","b":true,"c":"true","d":null,"e":"x: y","f":[],"g":{},"h":"two\nlines","i":9007199254740993,"j":"2020-01-01"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := "z: 1\na: \"1\"\nb: true\nc: \"true\"\nd: null\ne: 'x: y'\nf: []\ng: {}\nh: |-\n  two\n  lines\ni: 9007199254740993\nj: \"2020-01-01\"\n"
-	if text != want {
-		t.Errorf("got\n%s\nwant\n%s", text, want)
-	}
-	back, err := toJSON("x", []byte(text))
-	if err != nil || !strings.Contains(string(back), `"j":"2020-01-01"`) {
-		t.Errorf("read back: %s %v", back, err)
 	}
 }
 

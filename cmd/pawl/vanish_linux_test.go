@@ -193,7 +193,7 @@ func vanish(t *testing.T) {
 		t.Fatal(err)
 	}
 	through := fmt.Sprintf("host=%s port=%d user=%s dbname=%s sslmode=disable", databaseAddress, pgtest.Port, config.User, config.Database)
-	dir := files(t)
+	dir := flowFiles(t)
 	b, c := startServer(t, "b", dsn, dir, nil), startServer(t, "c", dsn, dir, nil)
 	a := startServer(t, "a", through, dir, nil, host.enter()...)
 	a.client = &http.Client{Transport: &http.Transport{DialContext: host.dial}}

@@ -1,0 +1,367 @@
+package look
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/view"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
+	"github.com/spf13/cobra"
+)
+
+type getOptions struct {
+	namespace, selector, flow, subject, parent, cursor string
+	phases                                             []string
+	active, watch, all                                 bool
+	limit                                              int
+}
+
+func (a verbs) getCommand() *cobra.Command {
+	var o getOptions
+	cmd := &cobra.Command{
+		Use: "get [KIND [NAME]]", Short: "List runs, objects of a kind, flows, machines or faults",
+		Long: `Without arguments lists runs, newest first. With a kind lists its objects; runs,
+flows, machines and faults are kinds of their own.`,
+		Example:           "  pawl get --active\n  pawl get etcd -l tier=gold -w\n  pawl get etcd c1 -n prod -o yaml\n  pawl get flows",
+		Args:              cobra.MaximumNArgs(2),
+		ValidArgsFunction: a.CompleteKinds,
+		RunE: a.Verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
+			b, err := a.Open(ctx, cli.Reads)
+			if err != nil {
+				return err
+			}
+			defer b.Close()
+			return a.get(ctx, b, args, o)
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.namespace, "namespace", "n", "", "only objects of this `namespace` (a name without it means default)")
+	f.StringVarP(&o.selector, "selector", "l", "", "only runs or objects with these `labels`: key=value, key!=value, key, !key")
+	f.BoolVarP(&o.watch, "watch", "w", false, "go on and print what changes")
+	f.StringVar(&o.flow, "flow", "", "only runs of this `flow`")
+	f.StringVar(&o.subject, "subject", "", "only runs of this `subject`; the uid of an object may be left out")
+	f.StringVar(&o.parent, "parent", "", "only runs that this `run` started")
+	f.StringSliceVar(&o.phases, "phase", nil, "only runs in these `phases`")
+	f.BoolVar(&o.active, "active", false, "only runs that have not ended")
+	f.IntVar(&o.limit, "limit", 100, "at most this `number` of entries")
+	f.BoolVar(&o.all, "all", false, "all entries, however many")
+	f.StringVar(&o.cursor, "cursor", "", "go on behind an earlier page, with its `next`")
+	return cmd
+}
+
+func (a verbs) get(ctx context.Context, b backend.Backend, args []string, o getOptions) error {
+	kind := "runs"
+	if len(args) > 0 {
+		kind = args[0]
+	}
+	name := ""
+	if len(args) == 2 {
+		name = args[1]
+	}
+	if name == "" && strings.Count(kind, "/") > 0 {
+		kind, name, _ = strings.Cut(kind, "/")
+	}
+	o.namespace = a.ListNamespace(o.namespace)
+	lower := strings.ToLower(kind)
+	if o.selector != "" && slices.Contains([]string{"flow", "flows", "machine", "machines", "fault", "faults"}, lower) {
+		return cli.Usage.Errorf("%s have no labels: --selector is for runs and objects", strings.TrimSuffix(lower, "s")+"s")
+	}
+	switch lower {
+	case "run", "runs":
+		if name != "" {
+			return a.getRun(ctx, b, name)
+		}
+		return a.repeat(ctx, b, o.watch, func() (any, []string, string, error) { return a.runTable(ctx, b, o) }, endless)
+	case "flow", "flows":
+		return a.getFlows(ctx, b, name)
+	case "machine", "machines":
+		return a.getMachines(ctx, b, name)
+	case "fault", "faults":
+		return a.getFaults(ctx, b, name)
+	}
+	return a.repeat(ctx, b, o.watch, func() (any, []string, string, error) { return a.objectTable(ctx, b, kind, name, o) }, endless)
+}
+
+// endless is the watch of a list.
+func endless() bool { return false }
+
+// repeat prints a list, and with --watch again whenever it has changed, until
+// it is over.
+func (a verbs) repeat(ctx context.Context, b backend.Runs, watch bool, read func() (any, []string, string, error), over func() bool) error {
+	if !watch {
+		v, names, text, err := read()
+		if err != nil {
+			return err
+		}
+		return a.Emit(v, names, func() string { return text })
+	}
+	before := ""
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	changes := b.Changes(watching, "")
+	for {
+		v, names, text, err := read()
+		if err != nil {
+			return cli.WatchEnded(ctx, err)
+		}
+		if rendered := cli.WithoutAge(text); rendered != before {
+			if err := a.Emit(v, names, func() string { return cli.NewLines(before, text) }); err != nil {
+				return err
+			}
+			before = rendered
+		}
+		if over() {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return cli.WatchEnded(ctx, nil)
+		case <-changes:
+		}
+	}
+}
+
+func (a verbs) getRun(ctx context.Context, b backend.Backend, id string) error {
+	r, err := b.Run(ctx, id)
+	if err != nil {
+		return err
+	}
+	return a.Emit(r, []string{r.ID}, func() string { return view.RunTable([]view.Run{r}, time.Now()).String() })
+}
+
+func (a verbs) runTable(ctx context.Context, b backend.Backend, o getOptions) (any, []string, string, error) {
+	q := runstore.Query{Active: o.active, Flow: o.flow, Parent: o.parent, Limit: o.limit, Cursor: o.cursor}
+	var err error
+	if q.Labels, err = view.Labels(o.selector); err != nil {
+		return nil, nil, "", err
+	}
+	for _, p := range o.phases {
+		phase, err := parsePhase(p)
+		if err != nil {
+			return nil, nil, "", err
+		}
+		q.Phases = append(q.Phases, phase)
+	}
+	if o.all || q.Limit <= 0 {
+		q.Limit = 500
+	}
+	all := view.Runs{Items: []view.Run{}}
+	subjects := a.subjectsOf(ctx, b, o.subject)
+	for _, q.Subject = range subjects {
+		found, err := listRuns(ctx, b, q, o.all || len(subjects) > 1) // no cursor stands in two lists
+		if err != nil {
+			return nil, nil, "", err
+		}
+		all.Items, all.Next = append(all.Items, found.Items...), found.Next
+	}
+	slices.SortStableFunc(all.Items, func(x, y view.Run) int { return y.CreatedAt.Compare(x.CreatedAt) })
+	more := ""
+	if all.Next != "" {
+		more = fmt.Sprintf("more: pawl get --cursor %s, or --all\n", all.Next)
+	}
+	if len(subjects) > 1 && !o.all && len(all.Items) > q.Limit {
+		all.Items, more = all.Items[:q.Limit], fmt.Sprintf("more: pawl get --subject %s --all\n", o.subject)
+	}
+	text := view.RunTable(all.Items, time.Now()).String()
+	if len(all.Items) == 0 {
+		text = "no runs\n"
+	}
+	return all, cli.NamesOf(all.Items, func(r view.Run) string { return r.ID }), text + more, nil
+}
+
+func listRuns(ctx context.Context, b backend.Runs, q runstore.Query, whole bool) (all view.Runs, err error) {
+	all.Items, all.Next, err = cli.Pages(q.Cursor, whole, func(cursor string) ([]view.Run, string, error) {
+		q.Cursor = cursor
+		page, err := b.List(ctx, q)
+		return page.Items, page.Next, err
+	})
+	return all, err
+}
+
+// subjectsOf are the names that runs may have for a subject: an object's runs
+// carry its uid, and people leave it out.
+func (a verbs) subjectsOf(ctx context.Context, b backend.Backend, subject string) []string {
+	if strings.Count(subject, "/") != 2 {
+		return []string{subject}
+	}
+	objects, err := b.Objects()
+	if err != nil {
+		return []string{subject}
+	}
+	kind, name, _ := strings.Cut(subject, "/")
+	o, err := objects.Get(ctx, a.RefOf(kind, "", name))
+	if err != nil {
+		return []string{subject}
+	}
+	return subjectNames(o)
+}
+
+// subjectNames are the subjects of an object's runs: those that its machine
+// started, and those that people did.
+func subjectNames(o control.Object) []string {
+	return []string{o.Ref.String() + "/" + o.UID, o.Ref.String()}
+}
+
+func parsePhase(text string) (runtype.Phase, error) {
+	phases := []runtype.Phase{runtype.Queued, runtype.Running, runtype.Waiting, runtype.Paused, runtype.Cancelling, runtype.Cancelled, runtype.Succeeded}
+	var names []string
+	for _, p := range phases {
+		if strings.EqualFold(string(p), text) {
+			return p, nil
+		}
+		names = append(names, string(p))
+	}
+	return "", cli.Usage.Errorf("--phase %s: it is one of %s", text, strings.Join(names, ", "))
+}
+
+func (a verbs) objectTable(ctx context.Context, b backend.Backend, kind, name string, o getOptions) (any, []string, string, error) {
+	objects, err := b.Objects()
+	if err != nil {
+		return nil, nil, "", err
+	}
+	if name != "" {
+		object, err := objects.Get(ctx, a.RefOf(kind, o.namespace, name))
+		if err != nil {
+			return nil, nil, "", err
+		}
+		return object, []string{object.Ref.String()}, view.ObjectTable([]control.Object{object}, time.Now()).String(), nil
+	}
+	selector, err := control.ParseSelector(o.selector)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	q := control.Query{Kind: kind, Namespace: o.namespace, Selector: selector, Limit: o.limit, Cursor: o.cursor}
+	if kind == "all" || kind == "objects" {
+		q.Kind = ""
+	}
+	if o.all {
+		q.Limit = control.MaxPage
+	}
+	var all control.Page
+	all.Items, all.Next, err = cli.Pages(q.Cursor, o.all, func(cursor string) ([]control.Object, string, error) {
+		q.Cursor = cursor
+		page, err := objects.List(ctx, q)
+		return page.Items, page.Next, err
+	})
+	if err != nil {
+		return nil, nil, "", err
+	}
+	text := view.ObjectTable(all.Items, time.Now()).String()
+	if len(all.Items) == 0 {
+		text = "no objects of kind " + kind + cli.Suggest(kind, cli.Listed) + "\n"
+	}
+	if all.Next != "" {
+		text += fmt.Sprintf("more: pawl get %s --cursor %s, or --all\n", kind, all.Next)
+	}
+	return all, cli.NamesOf(all.Items, func(o control.Object) string { return o.Ref.String() }), text, nil
+}
+
+func (a verbs) getFlows(ctx context.Context, b backend.Backend, name string) error {
+	if name != "" {
+		f, err := b.Flow(ctx, name)
+		if err != nil {
+			return err
+		}
+		return a.Emit(f, []string{f.Name}, func() string { return view.FlowTable([]view.Flow{f}).String() })
+	}
+	flows, err := b.Flows(ctx)
+	if err != nil {
+		return err
+	}
+	for i, f := range flows {
+		flows[i] = f.Brief()
+	}
+	return a.Emit(view.Flows{Items: flows}, cli.NamesOf(flows, func(f view.Flow) string { return f.Name }), func() string {
+		if len(flows) == 0 {
+			return "no flows are loaded; name files with --flows\n"
+		}
+		return view.FlowTable(flows).String()
+	})
+}
+
+func (a verbs) getMachines(ctx context.Context, b backend.Backend, name string) error {
+	if a.Flags.Server != "" && !a.Target.Kubernetes {
+		return cli.LocalOnly.Errorf("a server does not list its machines: name their files, as in pawl get machines --machines DIR")
+	}
+	machines, err := b.Machines(ctx)
+	if err != nil {
+		return err
+	}
+	type machineView struct {
+		Name    string `json:"name"`
+		Kind    string `json:"kind"`
+		Initial string `json:"initial"`
+		States  int    `json:"states"`
+		File    string `json:"file,omitempty"`
+	}
+	items, names := []machineView{}, []string{}
+	t := view.Table{Head: []string{"NAME", "KIND", "INITIAL", "STATES", "FILE"}}
+	for _, m := range machines {
+		if name != "" && m.Table.Name != name {
+			continue
+		}
+		v := machineView{Name: m.Table.Name, Kind: m.Table.Kind, Initial: string(m.Table.Initial), States: len(m.Table.States), File: m.File}
+		items, names = append(items, v), append(names, v.Name)
+		t.Rows = append(t.Rows, []string{v.Name, v.Kind, v.Initial, strconv.Itoa(v.States), v.File})
+	}
+	if name != "" && len(items) == 0 {
+		return backend.MachineUnknown.Errorf("no machine %s is loaded", name)
+	}
+	return a.Emit(cli.ListOf(items), names, func() string {
+		if len(items) == 0 {
+			return "no machines are loaded; name files with --machines\n"
+		}
+		return t.String()
+	})
+}
+
+func (a verbs) getFaults(ctx context.Context, b backend.Backend, code string) error {
+	if code != "" {
+		k, err := b.Fault(ctx, code)
+		if err != nil {
+			return err
+		}
+		return a.Emit(k, []string{string(k.Code)}, func() string { return view.KindTable([]view.Kind{k}).String() })
+	}
+	kinds, err := b.Faults(ctx)
+	if err != nil {
+		return err
+	}
+	return a.Emit(view.Kinds{Items: kinds}, cli.NamesOf(kinds, func(k view.Kind) string { return string(k.Code) }), func() string { return view.KindTable(kinds).String() })
+}
+
+func (a verbs) explainCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "explain CODE", Short: "Explain a fault: title, class, remedy, guide, healer",
+		Example:           "  pawl explain RETRIES_EXHAUSTED\n  pawl explain PodLost\n  pawl explain DISK_FULL --flows flows/",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: cli.CompleteCodes,
+		RunE: a.Verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
+			if (a.Flags.Server == "" || a.Target.Kubernetes) && len(a.Flags.Flows) == 0 {
+				if k, ok := fault.Lookup(args[0]); ok { // no store is needed for what the binary knows
+					v := view.OfKind(k, nil)
+					return a.Emit(v, []string{args[0]}, func() string { return view.Explain(v, a.Style(a.Out)) })
+				}
+			}
+			b, err := a.Open(ctx, cli.Reads)
+			if err != nil {
+				return err
+			}
+			defer b.Close()
+			k, err := b.Fault(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return a.Emit(k, []string{string(k.Code)}, func() string { return view.Explain(k, a.Style(a.Out)) })
+		}),
+	}
+}
