@@ -137,7 +137,7 @@ func (c *Client) Patch(ctx context.Context, r Ref, part string, body []byte) (me
 	return metaOf(c.do(ctx, req))
 }
 
-// Untracked, in a merge patch of an object (not of its status), clears managedFields.
+// Untracked clears managedFields in a merge patch of an object (not of its status).
 // The API server sends that list with every answer and every watch event, and this
 // package does not use it.
 var Untracked = []map[string]any{{}}

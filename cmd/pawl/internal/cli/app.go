@@ -29,7 +29,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow/flowfile"
 )
 
-// app is one call of pawl.
+// App is one call of pawl.
 type App struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -49,7 +49,7 @@ type Flags struct {
 	Timeout                                                      time.Duration
 }
 
-// ended is the exit code of a verb that has printed everything itself.
+// Ended is the exit code of a verb that has printed everything itself.
 type Ended int
 
 func (e Ended) Error() string { return fmt.Sprintf("ended with %d", int(e)) }
@@ -57,7 +57,7 @@ func (e Ended) Error() string { return fmt.Sprintf("ended with %d", int(e)) }
 // ExitCode returns the code; view.ExitOf reads it.
 func (e Ended) ExitCode() int { return int(e) }
 
-// end returns nil for 0.
+// End returns nil for 0.
 func End(code int) error {
 	if code == view.ExitDone {
 		return nil
@@ -65,7 +65,7 @@ func End(code int) error {
 	return Ended(code)
 }
 
-// fail prints an error and returns its exit code.
+// Fail prints an error and returns its exit code.
 func (a *App) Fail(ctx context.Context, err error) int {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		fmt.Fprintln(a.Err, "pawl: ended before it was done")
@@ -105,7 +105,7 @@ func problemOf(err error) *view.Problem {
 	return &p
 }
 
-// style is how text is drawn on a writer.
+// Style is how text is drawn on a writer.
 func (a *App) Style(w io.Writer) view.Style {
 	s := view.Style{}
 	if width, height, ok := Terminal(w); ok {
@@ -116,7 +116,7 @@ func (a *App) Style(w io.Writer) view.Style {
 	return s
 }
 
-// terminal returns the size of a terminal; height 0: not known.
+// Terminal returns the size of a terminal; height 0: not known.
 func Terminal(w io.Writer) (width, height int, ok bool) {
 	f, isFile := w.(*os.File)
 	if !isFile || !term.IsTerminal(int(f.Fd())) {
@@ -129,7 +129,7 @@ func Terminal(w io.Writer) (width, height int, ok bool) {
 	return width, height, true
 }
 
-// emit prints a result in the form of --output. name is the output of -o name.
+// Emit prints a result in the form of --output. name is the output of -o name.
 func (a *App) Emit(v any, names []string, text func() string) error {
 	switch a.Flags.Output {
 	case "json", "yaml":
@@ -149,7 +149,7 @@ func (a *App) Emit(v any, names []string, text func() string) error {
 	return err
 }
 
-// isText reports that people read the output.
+// IsText reports that people read the output.
 func (a *App) IsText() bool { return a.Flags.Output == "" || a.Flags.Output == "text" }
 
 func (a *App) encode(v any) (string, error) {
@@ -166,7 +166,7 @@ func (a *App) encode(v any) (string, error) {
 	return ToYAML(b.Bytes())
 }
 
-// toYAML keeps the order of keys and the types of JSON.
+// ToYAML keeps the order of keys and the types of JSON.
 func ToYAML(data []byte) (string, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
@@ -192,21 +192,21 @@ func ToYAML(data []byte) (string, error) {
 	return b.String(), e.Close()
 }
 
-// say prints a line for people.
+// Say prints a line for people.
 func (a *App) Say(format string, args ...any) {
 	if a.IsText() {
 		fmt.Fprintf(a.Out, format+"\n", args...)
 	}
 }
 
-// hint prints a line beside the result.
+// Hint prints a line beside the result.
 func (a *App) Hint(format string, args ...any) {
 	if a.IsText() {
 		fmt.Fprintf(a.Err, format+"\n", args...)
 	}
 }
 
-// actor is the person on whose behalf requests are sent.
+// Actor is the person on whose behalf requests are sent.
 func (a *App) Actor() string {
 	if a.Flags.As != "" {
 		return a.Flags.As
@@ -220,7 +220,7 @@ func (a *App) Actor() string {
 	return "unknown"
 }
 
-// logger writes to standard error.
+// Logger writes to standard error.
 func (a *App) Logger() *slog.Logger {
 	level := slog.LevelWarn
 	if a.Flags.LogLevel != "" {
@@ -229,7 +229,7 @@ func (a *App) Logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: level}))
 }
 
-// access says what a verb does with a store.
+// Access says what a verb does with a store.
 type Access int
 
 const (
@@ -237,7 +237,7 @@ const (
 	Sends               // owns the store if nobody else does
 )
 
-// open returns the backend that the flags name. files are flow files to execute.
+// Open returns the backend that the flags name. files are flow files to execute.
 func (a *App) Open(ctx context.Context, how Access, files ...string) (backend.Backend, error) {
 	if a.Target.Kubernetes {
 		return a.openCluster(ctx, files)
@@ -255,11 +255,12 @@ func (a *App) openLocal(ctx context.Context, how Access, files ...string) (*back
 	})
 }
 
+// StoreOptions name the store of --store and --dsn.
 func (a *App) StoreOptions() backend.StoreOptions {
 	return backend.StoreOptions{Kind: a.Flags.Store, DSN: a.Flags.DSN}
 }
 
-// secrets come from PAWL_SECRET_… and from the files of --secrets-dir.
+// Secrets come from PAWL_SECRET_… and from the files of --secrets-dir.
 func (a *App) Secrets() workflow.Secrets {
 	sources := action.AnySecrets{action.EnvSecrets{Prefix: "PAWL_SECRET_"}}
 	if a.Flags.SecretsDir != "" {
@@ -276,7 +277,7 @@ func (a *App) bounded(ctx context.Context) (context.Context, context.CancelFunc)
 	return context.WithCancel(ctx)
 }
 
-// verb wraps the action of a command: it reads the configuration and applies --timeout.
+// Verb wraps the action of a command: it reads the configuration and applies --timeout.
 func (a *App) Verb(do func(ctx context.Context, cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := a.configured(cmd); err != nil {
@@ -291,6 +292,7 @@ func (a *App) Verb(do func(ctx context.Context, cmd *cobra.Command, args []strin
 	}
 }
 
+// CheckFlags refuses values of global flags: USAGE_WRONG.
 func (a *App) CheckFlags() error {
 	switch a.Flags.Output {
 	case "", "text", "json", "yaml", "name":

@@ -19,7 +19,7 @@ import (
 // completeWithin is how long a completion may take.
 const completeWithin = 2 * time.Second
 
-// openForCompletion opens the backend of a completion; without an answer there are no suggestions.
+// OpenForCompletion opens the backend of a completion; without an answer there are no suggestions.
 func OpenForCompletion[B io.Closer](a *App, cmd *cobra.Command, open func(ctx context.Context) (B, error), read func(ctx context.Context, b B) []string) ([]string, cobra.ShellCompDirective) {
 	base := cmd.Context()
 	if base == nil {
@@ -114,6 +114,7 @@ func (a *App) objectNames(ctx context.Context, b backend.Backend, kind string) [
 	return names
 }
 
+// CompleteRuns suggests ids of runs.
 func (a *App) CompleteRuns(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -121,6 +122,7 @@ func (a *App) CompleteRuns(cmd *cobra.Command, args []string, _ string) ([]strin
 	return a.completing(cmd, runIDs)
 }
 
+// CompleteRunSteps suggests a run, then those of its steps that are not settled.
 func (a *App) CompleteRunSteps(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	switch len(args) {
 	case 0:
@@ -143,6 +145,7 @@ func (a *App) CompleteRunSteps(cmd *cobra.Command, args []string, _ string) ([]s
 	return nil, cobra.ShellCompDirectiveNoFileComp
 }
 
+// CompleteKinds suggests a kind, then the names of its objects.
 func (a *App) CompleteKinds(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	switch len(args) {
 	case 0:
@@ -153,6 +156,7 @@ func (a *App) CompleteKinds(cmd *cobra.Command, args []string, _ string) ([]stri
 	return nil, cobra.ShellCompDirectiveNoFileComp
 }
 
+// CompleteRunsOrKinds suggests a run or a kind, then names of objects.
 func (a *App) CompleteRunsOrKinds(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return a.completing(cmd, func(ctx context.Context, b backend.Backend) []string {
@@ -162,6 +166,7 @@ func (a *App) CompleteRunsOrKinds(cmd *cobra.Command, args []string, _ string) (
 	return a.CompleteKinds(cmd, args, "")
 }
 
+// CompleteFlows suggests flows and files.
 func (a *App) CompleteFlows(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -180,6 +185,7 @@ func (a *App) CompleteFlows(cmd *cobra.Command, args []string, _ string) ([]stri
 	return names, cobra.ShellCompDirectiveDefault // files too
 }
 
+// CompleteCodes suggests codes of faults.
 func CompleteCodes(_ *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
 	var codes []string
 	if len(args) == 0 {
@@ -192,16 +198,16 @@ func CompleteCodes(_ *cobra.Command, args []string, start string) ([]string, cob
 	return codes, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completion suggests words for an argument or a flag.
+// Completion suggests words for an argument or a flag.
 type Completion = func(cmd *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective)
 
-// fixedCompletion suggests a fixed list.
+// FixedCompletion suggests a fixed list.
 func FixedCompletion[S ~string](all ...S) Completion {
 	texts := NamesOf(all, func(s S) string { return string(s) })
 	return cobra.FixedCompletions(texts, cobra.ShellCompDirectiveNoFileComp)
 }
 
-// setCompletions sets the completions of a command's flags.
+// SetCompletions sets the completions of a command's flags.
 func SetCompletions(cmd *cobra.Command, flags map[string]Completion) {
 	for name, of := range flags {
 		if err := cmd.RegisterFlagCompletionFunc(name, of); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 )
 
-// completeContexts suggests those of the user's file.
+// CompleteContexts suggests those of the user's file.
 func CompleteContexts(a *App) Completion {
 	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		config, err := clientConfig(a.Flags.Kubeconfig, "").RawConfig()

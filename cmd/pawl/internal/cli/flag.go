@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// joinWaits lets --wait stand alone or with a time behind it: --wait 10m is --wait=10m.
+// JoinWaits lets --wait stand alone or with a time behind it: --wait 10m is --wait=10m.
 func JoinWaits(args []string) []string {
 	var out []string
 	for i := 0; i < len(args); i++ {
@@ -28,7 +28,7 @@ func JoinWaits(args []string) []string {
 // forever is the time of --wait without one.
 const Forever = time.Duration(1<<63 - 1)
 
-// waitFlag adds --wait.
+// WaitFlag adds --wait.
 func WaitFlag(cmd *cobra.Command, wait *time.Duration, otherwise time.Duration, text string) {
 	*wait = otherwise
 	f := cmd.Flags().VarPF((*span)(wait), "wait", "", text)

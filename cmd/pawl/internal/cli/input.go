@@ -15,18 +15,19 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// inputOptions are the flags for the input of a run.
+// InputOptions are the flags for the input of a run.
 type InputOptions struct {
 	values []string
 	file   string
 }
 
+// Flags adds the flags.
 func (o *InputOptions) Flags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.values, "input", nil, "`key=value`; the schema says how the value is read, else it is JSON or text; a.b=value reaches inward")
 	f.StringVar(&o.file, "input-file", "", "JSON or YAML `file` with the input, - for standard input")
 }
 
-// input is the run's input: the file's, with single values over it.
+// Input is the run's input: the file's, with single values over it.
 func (o InputOptions) Input(schema json.RawMessage, in io.Reader) (json.RawMessage, error) {
 	input := map[string]any{}
 	if o.file != "" {
@@ -72,6 +73,7 @@ func (o InputOptions) Input(schema json.RawMessage, in io.Reader) (json.RawMessa
 	return data, nil
 }
 
+// ReadInput reads a file; - is standard input.
 func ReadInput(path string, in io.Reader) ([]byte, error) {
 	if path == "-" {
 		return io.ReadAll(in)
@@ -83,7 +85,7 @@ func ReadInput(path string, in io.Reader) ([]byte, error) {
 	return data, nil
 }
 
-// toJSON reads one JSON or YAML document.
+// ToJSON reads one JSON or YAML document.
 func ToJSON(name string, data []byte) (json.RawMessage, error) {
 	if json.Valid(data) {
 		return data, nil

@@ -45,7 +45,7 @@ var runsKept = map[string]kuberuns.Kind{
 	"run": kuberuns.Run, "runs": kuberuns.Run, "configmap": kuberuns.ConfigMap, "configmaps": kuberuns.ConfigMap,
 }
 
-// plugin reports a call as kubectl pawl, and one by which kubectl completes it.
+// Plugin reports a call as kubectl pawl, and one by which kubectl completes it.
 func Plugin(program string) (calls, completes bool) {
 	name, _, _ := strings.Cut(filepath.Base(program), ".") // .exe
 	return name == "kubectl-pawl", name == "kubectl_complete-pawl"
@@ -177,7 +177,7 @@ func noConnection(err error) error {
 	return Usage.Errorf("there is no way to a Kubernetes cluster; name a file with --kubeconfig: %w", err)
 }
 
-// kubeConfig returns that connection for a client.
+// KubeConfig returns that connection for a client.
 func KubeConfig(file, context string) (*rest.Config, error) {
 	config, err := clientConfig(file, context).ClientConfig()
 	if err != nil {
@@ -205,7 +205,7 @@ func (a *App) openCluster(ctx context.Context, files []string) (*backend.Kube, e
 	return backend.OpenKube(ctx, o)
 }
 
-// namespaceFlags adds the namespace flags to verbs that work on Kubernetes.
+// NamespaceFlags adds the namespace flags to verbs that work on Kubernetes.
 func (a *App) NamespaceFlags(group string, cmd *cobra.Command) {
 	f := cmd.Flags()
 	switch group {

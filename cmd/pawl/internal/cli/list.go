@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
+// ParseCount reads a number that is not negative.
 func ParseCount(text string) (int64, error) {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 	if err == nil && n < 0 {
@@ -19,10 +20,10 @@ func ParseCount(text string) (int64, error) {
 	return n, err
 }
 
-// The kinds of `pawl get` that are no objects.
+// Listed are the kinds of `pawl get` that are no objects.
 var Listed = []string{"runs", "flows", "machines", "faults"}
 
-// watchEnded is the end of a watch: --timeout is an end as good as any.
+// WatchEnded is the end of a watch: --timeout is an end as good as any.
 func WatchEnded(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // see above
@@ -30,7 +31,7 @@ func WatchEnded(ctx context.Context, err error) error {
 	return err
 }
 
-// withoutAge is a table without its times, which change by themselves.
+// WithoutAge is a table without its times, which change by themselves.
 func WithoutAge(text string) string {
 	lines := strings.Split(text, "\n")
 	at := strings.Index(lines[0], "AGE")
@@ -50,7 +51,7 @@ func WithoutAge(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// newLines leaves out the rows that were printed before.
+// NewLines leaves out the rows that were printed before.
 func NewLines(before, text string) string {
 	if before == "" {
 		return text
@@ -66,7 +67,7 @@ func NewLines(before, text string) string {
 	return b.String()
 }
 
-// pages reads one page of a list, or the whole of it.
+// Pages reads one page of a list, or the whole of it.
 func Pages[T any](cursor string, whole bool, read func(cursor string) ([]T, string, error)) (all []T, next string, err error) {
 	all = []T{}
 	for next = cursor; ; {
@@ -86,7 +87,7 @@ type list[T any] struct {
 	Items []T `json:"items"`
 }
 
-// listOf returns a list that is [] if it is empty.
+// ListOf returns a list that is [] if it is empty.
 func ListOf[T any](items []T) list[T] {
 	if items == nil {
 		items = []T{}
@@ -94,7 +95,7 @@ func ListOf[T any](items []T) list[T] {
 	return list[T]{items}
 }
 
-// namesOf are what -o name prints.
+// NamesOf are what -o name prints.
 func NamesOf[T any](all []T, name func(T) string) []string {
 	names := make([]string, len(all))
 	for i, one := range all {
@@ -103,7 +104,7 @@ func NamesOf[T any](all []T, name func(T) string) []string {
 	return names
 }
 
-// countText is a number with its noun.
+// CountText is a number with its noun.
 func CountText(n int, one string) string {
 	if n == 1 {
 		return "1 " + one
@@ -111,5 +112,5 @@ func CountText(n int, one string) string {
 	return fmt.Sprintf("%d %ss", n, one)
 }
 
-// suggest ends a message about an unknown word with the nearest known one.
+// Suggest ends a message about an unknown word with the nearest known one.
 func Suggest(word string, known []string) string { return machine.DidYouMean(word, known) }

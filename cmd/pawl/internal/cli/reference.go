@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/control"
 )
 
-// objectOf reads KIND NAME, or KIND/NAMESPACE/NAME. One word is the id of a run.
+// ObjectOf reads KIND NAME, or KIND/NAMESPACE/NAME. One word is the id of a run.
 func (a *App) ObjectOf(args []string, namespace string) (control.Ref, bool) {
 	if len(args) == 2 {
 		return a.RefOf(args[0], namespace, args[1]), true
@@ -16,7 +16,7 @@ func (a *App) ObjectOf(args []string, namespace string) (control.Ref, bool) {
 	return a.RefOf(kind, namespace, name), ok
 }
 
-// refOf returns the reference of an object: NAME, or NAMESPACE/NAME.
+// RefOf returns the reference of an object: NAME, or NAMESPACE/NAME.
 func (a *App) RefOf(kind, namespace, name string) control.Ref {
 	if before, after, ok := strings.Cut(name, "/"); ok {
 		namespace, name = before, after
@@ -24,7 +24,7 @@ func (a *App) RefOf(kind, namespace, name string) control.Ref {
 	return control.Ref{Kind: kind, Namespace: cmp.Or(namespace, a.Target.Namespace, "default"), Name: name}
 }
 
-// listNamespace is the namespace of a list; empty: all.
+// ListNamespace is the namespace of a list; empty: all.
 func (a *App) ListNamespace(namespace string) string {
 	if a.Target.allNamespaces {
 		return ""

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// remote returns the client of the server for cluster verbs.
+// Remote returns the client of the server for cluster verbs.
 func (a *App) Remote() (*client.Client, error) {
 	url := a.Flags.Server
 	if url == "" {
@@ -19,12 +19,12 @@ func (a *App) Remote() (*client.Client, error) {
 	return client.New(client.Options{URL: url, Token: os.Getenv("PAWL_TOKEN")})
 }
 
-// server returns the backend of --server.
+// Server returns the backend of --server.
 func (a *App) Server() (*backend.Remote, error) {
 	return backend.OpenRemote(client.Options{URL: a.Flags.Server, Token: os.Getenv("PAWL_TOKEN")})
 }
 
-// withServer wraps a verb that needs the server.
+// WithServer wraps a verb that needs the server.
 func (a *App) WithServer(do func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
 	return a.Verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
 		c, err := a.Remote()

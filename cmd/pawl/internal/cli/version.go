@@ -2,7 +2,7 @@ package cli
 
 import "runtime/debug"
 
-// versionText is the version the linker set, else that of the module or the commit.
+// VersionText is the version the linker set, else that of the module or the commit.
 func (a *App) VersionText() string {
 	if a.Version != "" {
 		return a.Version

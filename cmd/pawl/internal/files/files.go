@@ -26,7 +26,7 @@ import (
 // loaded holds the definitions of files, for inspection and not for execution.
 type loaded struct{ library.Library }
 
-// loadFiles reads flows and machines whose actions need not be known here.
+// LoadFiles reads flows and machines whose actions need not be known here.
 func LoadFiles(paths []string) (loaded, error) {
 	if err := exist(paths); err != nil {
 		return loaded{}, err
@@ -437,6 +437,7 @@ func (a verbs) openForCount(ctx context.Context) (backend.Backend, error) {
 	return a.Open(ctx, cli.Reads)
 }
 
+// IsFile reports whether a name is that of a file: by its extension, or because it exists.
 func IsFile(name string) bool {
 	ext := filepath.Ext(name)
 	if ext == ".yaml" || ext == ".yml" {
@@ -446,7 +447,7 @@ func IsFile(name string) bool {
 	return err == nil && !info.IsDir()
 }
 
-// flowName reads the name of a file's flow; the load finds what else is wrong with it.
+// FlowName reads the name of a file's flow; the load finds what else is wrong with it.
 func FlowName(path string) (string, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

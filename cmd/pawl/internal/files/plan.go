@@ -150,7 +150,7 @@ func (a verbs) planManifests(ctx context.Context, files []string, namespace stri
 	return a.Emit(cli.ListOf(plans), nil, text.String)
 }
 
-// machinePlanText describes the steps that a machine would take and the rules it considered, or
+// MachinePlanText describes the steps that a machine would take and the rules it considered, or
 // the links of a chain.
 func MachinePlanText(p machine.Plan) string {
 	var b strings.Builder

@@ -20,7 +20,7 @@ import (
 // Follower reads and draws runs for a verb.
 type Follower struct{ *cli.App }
 
-// reading describes a watch: a run, from a revision on, for some time.
+// Reading describes a watch: a run, from a revision on, for some time.
 type Reading struct {
 	ID    string
 	After int64         // the revision when a request was sent: a rest at that revision does not count
@@ -28,7 +28,7 @@ type Reading struct {
 	Since *view.Run     // the last printed state; nil: none
 }
 
-// follow shows a run until it rests, and works on it if nobody else does. Its
+// Follow shows a run until it rests, and works on it if nobody else does. Its
 // error carries the exit code of the run.
 func (a Follower) Follow(ctx context.Context, b backend.Runs, what Reading) error {
 	r, err := a.Working(ctx, b, what, a.Screen(what.Since))
@@ -50,7 +50,7 @@ func (a Follower) Follow(ctx context.Context, b backend.Runs, what Reading) erro
 	return cli.End(code)
 }
 
-// working watches a run while this process works on the store, and returns the
+// Working watches a run while this process works on the store, and returns the
 // run as it is after that.
 func (a Follower) Working(ctx context.Context, b backend.Runs, what Reading, s screen) (view.Run, error) {
 	work, stop := context.WithCancel(ctx)
@@ -81,7 +81,7 @@ func (a Follower) Working(ctx context.Context, b backend.Runs, what Reading, s s
 	return r, err
 }
 
-// isEnd reports the error of a context.
+// IsEnd reports the error of a context.
 func IsEnd(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
@@ -118,7 +118,7 @@ type screen interface {
 // least before the next one: a run of many steps is executed, not read.
 const readingShare = 9
 
-// watch reads a run whenever it may have changed, until it rests, the wait is
+// Watch reads a run whenever it may have changed, until it rests, the wait is
 // over or the context ends.
 func (a Follower) Watch(ctx context.Context, b backend.Runs, what Reading, s screen) (view.Run, error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -169,7 +169,7 @@ func (a Follower) Watch(ctx context.Context, b backend.Runs, what Reading, s scr
 	}
 }
 
-// screen is a live tree on a terminal, lines in a pipe, and nothing for programs.
+// Screen is a live tree on a terminal, lines in a pipe, and nothing for programs.
 func (a Follower) Screen(since *view.Run) screen {
 	switch {
 	case !a.IsText():
@@ -182,6 +182,7 @@ func (a Follower) Screen(since *view.Run) screen {
 	}
 }
 
+// Nothing is a screen that shows nothing.
 type Nothing struct{}
 
 func (Nothing) show(view.Run) {}
@@ -197,6 +198,7 @@ func (p *plainLines) show(r view.Run) {
 	p.before = &r
 }
 
+// Print writes lines.
 func (a Follower) Print(lines []string) {
 	for _, line := range lines {
 		fmt.Fprintln(a.Out, line)
@@ -223,7 +225,7 @@ func (t *liveTree) show(r view.Run) {
 	t.lines = len(lines)
 }
 
-// needsRemedy reports an object that does not continue by itself: its machine has
+// NeedsRemedy reports an object that does not continue by itself: its machine has
 // observed its newest spec, and its fault is neither retried nor healed.
 func NeedsRemedy(ctx context.Context, b backend.Runs, o control.Object) bool {
 	s := view.StateOf(o)
@@ -237,12 +239,12 @@ func NeedsRemedy(ctx context.Context, b backend.Runs, o control.Object) bool {
 	return s.Fault.Class != fault.Transient
 }
 
-// isRequest recognizes a request by its id; a server puts the account before it.
+// IsRequest recognizes a request by its id; a server puts the account before it.
 func IsRequest(last *view.LastRequest, id string) bool {
 	return last != nil && (last.ID == id || strings.HasSuffix(last.ID, ":"+id))
 }
 
-// refusal is the fault with which a request was refused; an empty id takes any.
+// Refusal is the fault with which a request was refused; an empty id takes any.
 func Refusal(last *view.LastRequest, id string) error {
 	if last == nil || last.Code == "" || id != "" && !IsRequest(last, id) {
 		return nil

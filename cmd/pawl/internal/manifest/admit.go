@@ -17,7 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow/flowfile"
 )
 
-// admit checks manifests before anything is stored: their kinds are served, and
+// Admit checks manifests before anything is stored: their kinds are served, and
 // their specs fit the schemas of their machines. Every finding names file, line and column.
 func Admit(ctx context.Context, b backend.Backend, manifests []Manifest) error {
 	kinds, err := b.Served(ctx)

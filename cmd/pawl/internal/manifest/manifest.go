@@ -20,7 +20,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// manifest is an object as people write it, and its position.
+// Manifest is an object as people write it, and its position.
 //
 //	kind: etcd
 //	metadata: {name: c1, namespace: default, labels: {tier: gold}}
@@ -43,7 +43,7 @@ var (
 	storeKeys    = []string{"status", "uid", "generation", "revision", "createdAt", "deletionMark"}
 )
 
-// readManifests reads files, folders and - for standard input. All findings are reported.
+// ReadManifests reads files, folders and - for standard input. All findings are reported.
 func ReadManifests(paths []string, in io.Reader) ([]Manifest, error) {
 	var all []Manifest
 	var problems flowfile.Problems
@@ -77,7 +77,7 @@ func ReadManifests(paths []string, in io.Reader) ([]Manifest, error) {
 	return all, nil
 }
 
-// inNamespace puts objects into a namespace, whatever they say; without one those
+// InNamespace puts objects into a namespace, whatever they say; without one those
 // that name none into that of the cluster's context.
 func InNamespace(home string, manifests []Manifest, namespace string) {
 	for i := range manifests {
@@ -115,7 +115,7 @@ func manifestFiles(path string) ([]string, error) {
 	return files, nil
 }
 
-// parseManifests reads the documents of a file.
+// ParseManifests reads the documents of a file.
 func ParseManifests(file string, data []byte) ([]Manifest, flowfile.Problems) {
 	var all []Manifest
 	var problems flowfile.Problems
