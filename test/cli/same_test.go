@@ -21,7 +21,7 @@ var changing = []struct{ what, as string }{
 	{`[a-z2-7]{26}`, "RUNID"},
 	{`orders-\d-[a-z0-9]{5}`, "INSTANCE"},
 	{`(?m)^( *)[a-z2-7]{4} ( *)([A-Z]\w+ +\w+/)`, "$1 RUN $2$3"},
-	{`cli-[a-z2-7]{16}`, "REQUEST"},
+	{`(key:operator:)?cli-[a-z2-7]{16}`, "REQUEST"}, // a server puts the account before the id
 	{`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`, "UID"},
 	{`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?`, "TIME"},
 	{`\d\d:\d\d:\d\d(\.\d+)?Z?`, "TIME"},
