@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/kube/runstore/client"
+	"github.com/pawl-dev/pawl/kube/runstore/format"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
@@ -68,7 +69,7 @@ func (s *Store) pick(c runstore.Claim) []*entry {
 			continue
 		}
 		for e := range runs {
-			if len(picked) < c.Limit && !e.claimed && !slices.Contains(c.FullFlows, e.spec.Flow) && (owner != c.Worker || !e.ownerKnows()) {
+			if len(picked) < c.Limit && !e.claimed && !slices.Contains(c.FullFlows, e.Spec.Flow) && (owner != c.Worker || !e.ownerKnows()) {
 				take(e)
 			}
 		}
@@ -76,7 +77,7 @@ func (s *Store) pick(c runstore.Claim) []*entry {
 	var full []*entry
 	for h := &s.cache.due; len(picked) < c.Limit && h.Len() > 0 && h.entries[0].dueAt <= now.UnixNano(); {
 		e := h.entries[0]
-		if slices.Contains(c.FullFlows, e.spec.Flow) {
+		if slices.Contains(c.FullFlows, e.Spec.Flow) {
 			heap.Pop(h)
 			full = append(full, e)
 			continue
@@ -91,7 +92,7 @@ func (s *Store) pick(c runstore.Claim) []*entry {
 
 // ownerKnows reports whether the owner in this process knows that it owns the run. It
 // does not if the answer to its claim was lost.
-func (e *entry) ownerKnows() bool { return e.claimer == e.status.Owner && e.epoch == e.status.Epoch }
+func (e *entry) ownerKnows() bool { return e.claimer == e.Status.Owner && e.epoch == e.Status.Epoch }
 
 func (s *Store) putBack(picked []*entry) {
 	s.mu.Lock()
@@ -130,12 +131,12 @@ func (s *Store) claimOne(ctx context.Context, worker string, e *entry, anyTime b
 		return runstore.Loaded{}, err
 	}
 	mine := false
-	err := s.write(ctx, e, "claiming run "+e.key.name, func(e *entry) (*edit, error) {
+	err := s.write(ctx, e, "claiming run "+e.key.name, func(e *entry) (*format.Edit, error) {
 		mine = false
-		if !e.accepted() || e.phase().Final() {
+		if !e.Accepted() || e.Phase().Final() {
 			return nil, nil
 		}
-		switch owner := e.status.Owner; {
+		switch owner := e.Status.Owner; {
 		case owner == worker && !anyTime && e.ownerKnows():
 			return nil, nil
 		case owner == worker:
@@ -149,10 +150,10 @@ func (s *Store) claimOne(ctx context.Context, worker string, e *entry, anyTime b
 			}
 		}
 		mine = true
-		h := head(&e.status)
+		h := format.Head(&e.Status)
 		h.Owner = worker
 		h.Epoch++
-		return &edit{head: h}, nil
+		return &format.Edit{Head: h}, nil
 	})
 	if errors.Is(err, runstore.ErrNotFound) {
 		return runstore.Loaded{}, nil
@@ -167,10 +168,10 @@ func (s *Store) claimOne(ctx context.Context, worker string, e *entry, anyTime b
 
 // loadFor returns a run to its owner and notes that the owner knows of it. s.mu is held.
 func (s *Store) loadFor(worker string, e *entry) (runstore.Loaded, error) {
-	if e.status.Owner != worker { // taken away again already
+	if e.Status.Owner != worker { // taken away again already
 		return runstore.Loaded{}, nil
 	}
-	l, err := load(e.object)
+	l, err := format.Load(e.Object)
 	if err != nil {
 		return runstore.Loaded{}, err
 	}
@@ -206,7 +207,7 @@ func (s *Store) ClaimRun(ctx context.Context, worker, id string, lease time.Dura
 	for try := range 3 {
 		s.mu.Lock()
 		s.hasClaimed = true
-		owner, final, trimmed := e.status.Owner, e.phase().Final(), e.trimmed
+		owner, final, trimmed := e.Status.Owner, e.Phase().Final(), e.trimmed
 		s.mu.Unlock()
 		switch {
 		case final && trimmed:
@@ -215,7 +216,7 @@ func (s *Store) ClaimRun(ctx context.Context, worker, id string, lease time.Dura
 		case final:
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			return load(e.object)
+			return format.Load(e.Object)
 		case owner == worker:
 			if err := s.ensureAlive(ctx, worker, lease); err != nil {
 				return runstore.Loaded{}, err
@@ -264,16 +265,16 @@ func (s *Store) ClaimRun(ctx context.Context, worker, id string, lease time.Dura
 func (s *Store) ReleaseRun(ctx context.Context, worker string, r *runtype.Run, next time.Time) error {
 	e, err := s.find(ctx, r.ID)
 	if err == nil {
-		err = s.write(ctx, e, "resting run "+r.ID, func(e *entry) (*edit, error) {
-			if e.status.Owner != worker || e.phase().Final() {
+		err = s.write(ctx, e, "resting run "+r.ID, func(e *entry) (*format.Edit, error) {
+			if e.Status.Owner != worker || e.Phase().Final() {
 				return nil, nil
 			}
-			h := head(&e.status)
-			h.Owner, h.NextAt, h.Seen = "", timeText(next), r.Mail
-			if r.Mail < e.spec.Mail || r.Revision != e.status.Revision { // it was promoted meanwhile
-				h.NextAt = timeText(time.Now())
+			h := format.Head(&e.Status)
+			h.Owner, h.NextAt, h.Seen = "", format.TimeText(next), r.Mail
+			if r.Mail < e.Spec.Mail || r.Revision != e.Status.Revision { // it was promoted meanwhile
+				h.NextAt = format.TimeText(time.Now())
 			}
-			return &edit{head: h}, nil
+			return &format.Edit{Head: h}, nil
 		})
 	}
 	if errors.Is(err, runstore.ErrNotFound) {
@@ -296,19 +297,19 @@ func (s *Store) Release(ctx context.Context, worker string) error {
 	s.mu.Unlock()
 	slices.SortFunc(mine, func(a, b *entry) int { return cmp.Compare(a.created, b.created) })
 	for _, e := range mine {
-		err := s.write(ctx, e, "releasing run "+e.key.name, func(e *entry) (*edit, error) {
-			if e.status.Owner != worker || e.phase().Final() {
+		err := s.write(ctx, e, "releasing run "+e.key.name, func(e *entry) (*format.Edit, error) {
+			if e.Status.Owner != worker || e.Phase().Final() {
 				return nil, nil
 			}
-			h := head(&e.status)
+			h := format.Head(&e.Status)
 			h.Owner = ""
 			// A waiting run keeps its due time. A run that is Running or Cancelling, or
 			// has unread signals, is due at once: it may have an open attempt.
-			under := e.phase() == runtype.Running || e.phase() == runtype.Cancelling
-			if len(e.unread()) > 0 || under {
-				h.NextAt = timeText(time.Now())
+			under := e.Phase() == runtype.Running || e.Phase() == runtype.Cancelling
+			if len(e.Unread()) > 0 || under {
+				h.NextAt = format.TimeText(time.Now())
 			}
-			return &edit{head: h}, nil
+			return &format.Edit{Head: h}, nil
 		})
 		if err != nil && !errors.Is(err, runstore.ErrNotFound) {
 			return err

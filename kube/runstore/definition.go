@@ -8,13 +8,14 @@ import (
 	"encoding/json"
 	"io"
 
+	"github.com/pawl-dev/pawl/kube/runstore/format"
+
+	"github.com/pawl-dev/pawl/kube/runstore/client"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/pawl-dev/pawl/kube/runstore/client"
-	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // definitionKey is the key of a definition in its ConfigMap: JSON, compressed. There is
@@ -22,7 +23,7 @@ import (
 const definitionKey = "definition.json.gz"
 
 func (s *Store) definitionRef(hash string) client.Ref {
-	return client.Ref{Resource: "configmaps", Namespace: s.o.Namespace, Name: "pawl-flow-" + digest(hash)}
+	return client.Ref{Resource: "configmaps", Namespace: s.o.Namespace, Name: "pawl-flow-" + format.Digest(hash)}
 }
 
 // PutDefinition stores a flow. See runstore.Definitions.
@@ -40,8 +41,8 @@ func (s *Store) PutDefinition(ctx context.Context, d runstore.Definition) error 
 		return err
 	}
 	r := s.definitionRef(d.Hash)
-	_, err = s.client.Post(ctx, r, tree{
-		"apiVersion": "v1", "kind": "ConfigMap", "immutable": true, "metadata": newMeta(r.Name, r.Namespace, map[string]string{labelKind: "flow"}),
+	_, err = s.client.Post(ctx, r, format.Tree{
+		"apiVersion": "v1", "kind": "ConfigMap", "immutable": true, "metadata": format.NewMeta(r.Name, r.Namespace, map[string]string{format.LabelKind: "flow"}),
 		"data":       map[string]string{"flow": d.Flow, "hash": d.Hash},
 		"binaryData": map[string]string{definitionKey: base64.StdEncoding.EncodeToString(packed.Bytes())},
 	})
@@ -84,7 +85,7 @@ func (s *Store) definition(ctx context.Context, hash string) (m corev1.ConfigMap
 	}
 	missing := apierrors.NewNotFound(schema.GroupResource{Resource: r.Resource}, r.Name)
 	var all corev1.ConfigMapList
-	err = s.client.List(ctx, client.Ref{Group: r.Group, Resource: r.Resource}, metav1.ListOptions{FieldSelector: "metadata.name=" + r.Name, LabelSelector: labelKind + "=flow"}, &all)
+	err = s.client.List(ctx, client.Ref{Group: r.Group, Resource: r.Resource}, metav1.ListOptions{FieldSelector: "metadata.name=" + r.Name, LabelSelector: format.LabelKind + "=flow"}, &all)
 	switch {
 	case apierrors.IsForbidden(err) || err == nil && len(all.Items) == 0:
 		return m, missing

@@ -7,13 +7,14 @@ import (
 	"strings"
 	"time"
 
-	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
-	"github.com/pawl-dev/pawl/kube/runstore/requests"
-	"github.com/pawl-dev/pawl/workflow/runstore"
-	"github.com/pawl-dev/pawl/workflow/runtype"
+	"github.com/pawl-dev/pawl/kube/runstore/format"
 
 	"github.com/pawl-dev/pawl/fault"
+	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/kube/runstore/requests"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Starter is an engine that starts runs too; *workflow.Engine is one.
@@ -78,7 +79,7 @@ func (s *Store) serveOnce(ctx context.Context, engine Starter, acceptor requests
 	s.mu.Lock()
 	var requesting []*entry
 	for _, e := range s.cache.objects {
-		if len(e.annotations) > 0 || !e.accepted() {
+		if len(e.Annotations) > 0 || !e.Accepted() {
 			requesting = append(requesting, e)
 		}
 	}
@@ -86,8 +87,8 @@ func (s *Store) serveOnce(ctx context.Context, engine Starter, acceptor requests
 	var errs []error
 	for _, e := range requesting {
 		s.mu.Lock()
-		started, run := e.accepted(), e.id()
-		annotations := e.annotations
+		started, run := e.Accepted(), e.ID()
+		annotations := e.Annotations
 		s.mu.Unlock()
 		if !started {
 			wait, err := s.startObject(ctx, engine, e)
@@ -120,14 +121,14 @@ func (s *Store) answer(ctx context.Context, e *entry, record api.RunRequest) err
 			message: fmt.Sprintf("%s %s was refused: %s %s", record.Verb, record.ID, record.Message, record.Remedy), at: time.Now(),
 		})
 	}
-	err := s.write(ctx, e, "answering request "+record.ID, func(e *entry) (*edit, error) {
-		if last := e.status.LastRequest; last != nil && last.ID == record.ID && last.Verb == record.Verb && last.State == record.State && last.Code == record.Code {
+	err := s.write(ctx, e, "answering request "+record.ID, func(e *entry) (*format.Edit, error) {
+		if last := e.Status.LastRequest; last != nil && last.ID == record.ID && last.Verb == record.Verb && last.State == record.State && last.Code == record.Code {
 			return nil, nil
 		}
-		ed := &edit{head: head(&e.status)}
-		ed.head.LastRequest = &record
-		if !e.accepted() {
-			ed.head.Message = record.Message
+		ed := &format.Edit{Head: format.Head(&e.Status)}
+		ed.Head.LastRequest = &record
+		if !e.Accepted() {
+			ed.Head.Message = record.Message
 		}
 		return ed, nil
 	})
@@ -143,12 +144,12 @@ const objectRequestPrefix = "object/"
 // status. It returns when to try again; 0: never.
 func (s *Store) startObject(ctx context.Context, engine Starter, e *entry) (wait time.Duration, err error) {
 	s.mu.Lock()
-	o := *e.object
+	o := *e.Object
 	s.mu.Unlock()
-	id := fmt.Sprintf("start-%d", o.generation)
-	last := o.status.LastRequest
+	id := fmt.Sprintf("start-%d", o.Generation)
+	last := o.Status.LastRequest
 	if last != nil && last.ID == id && last.State == "Refused" {
-		at := (&decoder{}).time(last.At)
+		at := (&format.Decoder{}).Time(last.At)
 		mayEnd := last.Code == string(workflow.FlowUnknown.Code) || last.Code == string(runstore.QueueFull.Code)
 		if !mayEnd {
 			return 0, nil
@@ -157,16 +158,16 @@ func (s *Store) startObject(ctx context.Context, engine Starter, e *entry) (wait
 			return left, nil
 		}
 	}
-	input := []byte(o.spec.InputText)
+	input := []byte(o.Spec.InputText)
 	if len(input) == 0 {
-		input = o.spec.Input
+		input = o.Spec.Input
 	}
 	s.mu.Lock()
 	e.startRequestedAt = time.Now()
 	s.mu.Unlock()
 	_, err = engine.Start(ctx, workflow.Request{
-		Flow: o.spec.Flow, Subject: o.subject(), RequestID: objectRequestPrefix + o.namespace + "/" + o.name + "/" + o.uid, Input: input, Labels: o.spec.Labels,
-		Actor: workflow.Actor{Name: o.spec.Actor, Reason: o.spec.Reason},
+		Flow: o.Spec.Flow, Subject: o.Subject(), RequestID: objectRequestPrefix + o.Namespace + "/" + o.Name + "/" + o.UID, Input: input, Labels: o.Spec.Labels,
+		Actor: workflow.Actor{Name: o.Spec.Actor, Reason: o.Spec.Reason},
 	})
 	switch {
 	case err == nil:
@@ -194,7 +195,7 @@ func (s *Store) requestedObject(requestID string) *entry {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.cache.objects[objectKey{parts[0], parts[1]}]; e != nil && e.uid == parts[2] && !e.accepted() {
+	if e := s.cache.objects[objectKey{parts[0], parts[1]}]; e != nil && e.UID == parts[2] && !e.Accepted() {
 		return e
 	}
 	return nil
@@ -207,20 +208,20 @@ func (s *Store) adopt(ctx context.Context, e *entry, r *runtype.Run, events []ru
 	if err != nil {
 		return err
 	}
-	return s.write(ctx, e, "starting run "+e.key.name, func(e *entry) (*edit, error) {
-		if e.accepted() {
+	return s.write(ctx, e, "starting run "+e.key.name, func(e *entry) (*format.Edit, error) {
+		if e.Accepted() {
 			return nil, nil
 		}
 		initial := initialStatus(r, events)
-		h := head(initial)
-		h.ID, h.InputText, h.RequestID, h.CreatedAt = r.ID, string(r.Input), r.RequestID, timeText(r.CreatedAt)
+		h := format.Head(initial)
+		h.ID, h.InputText, h.RequestID, h.CreatedAt = r.ID, string(r.Input), r.RequestID, format.TimeText(r.CreatedAt)
 		h.LastRequest = nil
 		if n > 0 {
 			queue(&h, n)
 		}
-		ed := &edit{head: h, steps: initial.Steps, events: map[string]*api.RunEvent{}}
+		ed := &format.Edit{Head: h, Steps: initial.Steps, Events: map[string]*api.RunEvent{}}
 		for key, event := range initial.Events {
-			ed.events[key] = &event
+			ed.Events[key] = &event
 		}
 		return ed, nil
 	})

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pawl-dev/pawl/kube/runstore/format"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -44,5 +45,5 @@ func (s *Store) foreign(obj any) bool {
 	if err != nil {
 		return false
 	}
-	return !s.serves(m.GetNamespace(), s.format.subject(obj.(runtime.Object)), m.GetLabels()[labelOwner])
+	return !s.serves(m.GetNamespace(), s.format.Subject(obj.(runtime.Object)), m.GetLabels()[format.LabelOwner])
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-dev/pawl/kube/runstore/format"
+
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -118,31 +120,31 @@ func (sl slot) text() string {
 }
 
 func readSlot(l *coordinationv1.Lease) (slot, error) {
-	sl := slot{version: parseVersion(l.ResourceVersion), tracked: client.Tracked(l.ManagedFields), owned: len(l.OwnerReferences) > 0}
+	sl := slot{version: format.ParseVersion(l.ResourceVersion), tracked: client.Tracked(l.ManagedFields), owned: len(l.OwnerReferences) > 0}
 	if l.Spec.HolderIdentity != nil {
 		sl.holder = *l.Spec.HolderIdentity
 	}
 	var err error
-	if text := l.Annotations[annotationLast]; text != "" {
+	if text := l.Annotations[format.AnnotationLast]; text != "" {
 		if sl.last, err = strconv.ParseInt(text, 10, 64); err != nil {
-			return sl, runstore.StoreCorrupt.Errorf("Lease %s/%s: %s: %w", l.Namespace, l.Name, annotationLast, err)
+			return sl, runstore.StoreCorrupt.Errorf("Lease %s/%s: %s: %w", l.Namespace, l.Name, format.AnnotationLast, err)
 		}
 	}
-	for _, part := range strings.Split(l.Annotations[annotationQueue], ",") {
+	for _, part := range strings.Split(l.Annotations[format.AnnotationQueue], ",") {
 		if part == "" {
 			continue
 		}
 		name, n, _ := strings.Cut(part, "=")
 		number, err := strconv.ParseInt(n, 10, 64)
 		if err != nil {
-			return sl, runstore.StoreCorrupt.Errorf("Lease %s/%s: %s: %w", l.Namespace, l.Name, annotationQueue, err)
+			return sl, runstore.StoreCorrupt.Errorf("Lease %s/%s: %s: %w", l.Namespace, l.Name, format.AnnotationQueue, err)
 		}
 		sl.queue = append(sl.queue, queued{name, number})
 	}
 	return sl, nil
 }
 
-func slotName(subject string) string { return "pawl-slot-" + digest(subject) }
+func slotName(subject string) string { return "pawl-slot-" + format.Digest(subject) }
 
 func slotKey(namespace, subject string) string { return namespace + "\x00" + subject }
 
@@ -184,11 +186,11 @@ func (s *Store) cacheSlot(namespace, subject string, sl *slot) {
 // returns false if another process has written the slot meanwhile.
 func (s *Store) writeSlot(ctx context.Context, namespace, subject string, v slotDecision) (bool, error) {
 	r := client.Ref{Group: leaseGroup, Resource: leaseResource, Namespace: namespace, Name: slotName(subject)}
-	notes := tree{}
+	notes := format.Tree{}
 	if v.next.last > 0 {
-		notes[annotationLast], notes[annotationQueue] = strconv.FormatInt(v.next.last, 10), v.next.text()
+		notes[format.AnnotationLast], notes[format.AnnotationQueue] = strconv.FormatInt(v.next.last, 10), v.next.text()
 	}
-	spec := tree{"holderIdentity": v.next.holder}
+	spec := format.Tree{"holderIdentity": v.next.holder}
 	var owner *metav1.OwnerReference
 	if !v.next.owned {
 		owner = s.slotOwner(namespace, subject)
@@ -196,15 +198,15 @@ func (s *Store) writeSlot(ctx context.Context, namespace, subject string, v slot
 	var written metav1.ObjectMeta
 	var err error
 	if v.next.version == 0 {
-		meta := newMeta(r.Name, namespace, marked(map[string]string{labelKind: "slot"}, s.o.Operator))
-		notes[annotationSubject] = subject
+		meta := format.NewMeta(r.Name, namespace, format.Marked(map[string]string{format.LabelKind: "slot"}, s.o.Operator))
+		notes[format.AnnotationSubject] = subject
 		meta["annotations"] = notes
 		if owner != nil {
 			meta["ownerReferences"] = []metav1.OwnerReference{*owner}
 		}
-		written, err = s.client.Post(ctx, r, tree{"apiVersion": leaseGroup + "/v1", "kind": "Lease", "metadata": meta, "spec": spec})
+		written, err = s.client.Post(ctx, r, format.Tree{"apiVersion": leaseGroup + "/v1", "kind": "Lease", "metadata": meta, "spec": spec})
 	} else {
-		meta := tree{"resourceVersion": versionText(v.next.version)}
+		meta := format.Tree{"resourceVersion": format.VersionText(v.next.version)}
 		if len(notes) > 0 {
 			meta["annotations"] = notes
 		}
@@ -214,7 +216,7 @@ func (s *Store) writeSlot(ctx context.Context, namespace, subject string, v slot
 		if owner != nil {
 			meta["ownerReferences"] = []metav1.OwnerReference{*owner}
 		}
-		body, e := client.Encode(tree{"metadata": meta, "spec": spec})
+		body, e := client.Encode(format.Tree{"metadata": meta, "spec": spec})
 		if e != nil {
 			return false, e
 		}
@@ -228,7 +230,7 @@ func (s *Store) writeSlot(ctx context.Context, namespace, subject string, v slot
 		return false, client.StoreError(ctx, "writing the slot of "+subject, err)
 	}
 	next := v.next
-	next.version, next.tracked, next.owned = parseVersion(written.ResourceVersion), client.Tracked(written.ManagedFields), len(written.OwnerReferences) > 0
+	next.version, next.tracked, next.owned = format.ParseVersion(written.ResourceVersion), client.Tracked(written.ManagedFields), len(written.OwnerReferences) > 0
 	s.cacheSlot(namespace, subject, &next)
 	return true, nil
 }
@@ -239,7 +241,7 @@ func (s *Store) finished(ctx context.Context, namespace string, err *error) func
 	return func(name string) bool {
 		s.mu.Lock()
 		e := s.cache.objects[objectKey{namespace, name}]
-		final := e != nil && e.phase().Final()
+		final := e != nil && e.Phase().Final()
 		s.mu.Unlock()
 		if e != nil || *err != nil {
 			return final
@@ -254,7 +256,7 @@ func (s *Store) finished(ctx context.Context, namespace string, err *error) func
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.upsert(o).phase().Final()
+		return s.upsert(o).Phase().Final()
 	}
 }
 
@@ -263,8 +265,8 @@ func (s *Store) finished(ctx context.Context, namespace string, err *error) func
 // the run does it.
 func (s *Store) assignSlot(ctx context.Context, e *entry) error {
 	s.mu.Lock()
-	done := e.removed || e.slotTaken || !e.slotPending || e.spec.Inline
-	namespace, name, subject := e.key.namespace, e.key.name, e.subject()
+	done := e.removed || e.slotTaken || !e.SlotPending || e.Spec.Inline
+	namespace, name, subject := e.key.namespace, e.key.name, e.Subject()
 	s.mu.Unlock()
 	if done {
 		return nil
@@ -279,13 +281,13 @@ func (s *Store) assignSlot(ctx context.Context, e *entry) error {
 		s.mu.Unlock()
 		return nil
 	}
-	return s.write(ctx, e, "queueing run "+name, func(e *entry) (*edit, error) {
-		if !e.slotPending {
+	return s.write(ctx, e, "queueing run "+name, func(e *entry) (*format.Edit, error) {
+		if !e.SlotPending {
 			return nil, nil // it was promoted meanwhile
 		}
-		h := head(&e.status)
+		h := format.Head(&e.Status)
 		queue(&h, n)
-		return &edit{head: h}, nil
+		return &format.Edit{Head: h}, nil
 	})
 }
 
@@ -339,7 +341,7 @@ func (s *Store) takeSlot(ctx context.Context, namespace, name, subject string) (
 // one. If that fails, it is repeated in the background.
 func (s *Store) passOn(ctx context.Context, e *entry) {
 	s.mu.Lock()
-	subject := e.subject()
+	subject := e.Subject()
 	sub := s.cache.subjects[subject]
 	waits := sub != nil && sub.queued > 0
 	s.mu.Unlock()
@@ -409,19 +411,19 @@ func (s *Store) promote(ctx context.Context, namespace, name string) (ended bool
 		e = s.upsert(o)
 		s.mu.Unlock()
 	}
-	err = s.write(ctx, e, "promoting run "+name, func(e *entry) (*edit, error) {
-		ended = e.phase().Final()
-		if !e.accepted() || e.phase() != runtype.Queued && !e.slotPending || e.slotTaken {
+	err = s.write(ctx, e, "promoting run "+name, func(e *entry) (*format.Edit, error) {
+		ended = e.Phase().Final()
+		if !e.Accepted() || e.Phase() != runtype.Queued && !e.SlotPending || e.slotTaken {
 			return nil, nil
 		}
-		h := head(&e.status)
-		if e.slotPending {
+		h := format.Head(&e.Status)
+		if e.SlotPending {
 			h.Owner, h.Epoch = "", 0
 		} else {
 			h.Revision++
 		}
-		h.Phase, h.Queue, h.NextAt = string(runtype.Running), 0, timeText(time.Now())
-		return &edit{head: h}, nil
+		h.Phase, h.Queue, h.NextAt = string(runtype.Running), 0, format.TimeText(time.Now())
+		return &format.Edit{Head: h}, nil
 	})
 	if errors.Is(err, runstore.ErrNotFound) {
 		return true, nil

@@ -7,10 +7,11 @@ import (
 	"strings"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/pawl-dev/pawl/kube/runstore/format"
 
 	"github.com/pawl-dev/pawl/kube/runstore/client"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // unusedSlot names the slot of a subject that has no runs any more.
@@ -98,7 +99,7 @@ func (s *Store) deleteUnusedSlot(ctx context.Context, v unusedSlot) error {
 		return ignoreGone(err)
 	}
 	sl, err := readSlot(&l)
-	if err != nil || sl.owned || sl.holder != "" && !s.format.matchesName(sl.holder) {
+	if err != nil || sl.owned || sl.holder != "" && !s.format.MatchesName(sl.holder) {
 		return err
 	}
 	var asked error
@@ -106,7 +107,7 @@ func (s *Store) deleteUnusedSlot(ctx context.Context, v unusedSlot) error {
 	if sl.holder != "" && !finished(sl.holder) || len(unfinished(sl.queue, finished)) > 0 || asked != nil {
 		return asked
 	}
-	return ignoreGone(s.client.Delete(ctx, r, "", versionText(sl.version)))
+	return ignoreGone(s.client.Delete(ctx, r, "", format.VersionText(sl.version)))
 }
 
 // ignoreGone returns nil if another process has deleted or written the object.
@@ -133,7 +134,7 @@ func (s *Store) sweepSlots(ctx context.Context) {
 		return
 	}
 	for _, namespace := range s.namespaces() {
-		o := metav1.ListOptions{LabelSelector: labelKind + "=slot", Limit: sweepPage}
+		o := metav1.ListOptions{LabelSelector: format.LabelKind + "=slot", Limit: sweepPage}
 		for {
 			var page coordinationv1.LeaseList
 			if err := s.client.List(ctx, client.Ref{Group: leaseGroup, Resource: leaseResource, Namespace: namespace}, o, &page); err != nil {
@@ -151,8 +152,8 @@ func (s *Store) sweepSlots(ctx context.Context) {
 }
 
 func (s *Store) sweepSlot(l *coordinationv1.Lease) {
-	subject := l.Annotations[annotationSubject]
-	if subject == "" || l.Name != slotName(subject) || len(l.OwnerReferences) > 0 || !s.serves(l.Namespace, subject, l.Labels[labelOwner]) {
+	subject := l.Annotations[format.AnnotationSubject]
+	if subject == "" || l.Name != slotName(subject) || len(l.OwnerReferences) > 0 || !s.serves(l.Namespace, subject, l.Labels[format.LabelOwner]) {
 		return
 	}
 	s.mu.Lock()

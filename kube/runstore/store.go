@@ -9,13 +9,14 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/client-go/rest"
+	"github.com/pawl-dev/pawl/kube/runstore/format"
 
 	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
 )
 
 // Kind is the kind of object that keeps a run.
@@ -72,7 +73,7 @@ type Options struct {
 type Store struct {
 	o      Options
 	client *client.Client
-	format format
+	format format.Format
 	log    *slog.Logger
 
 	ctx  context.Context // for watches and repairs
@@ -113,7 +114,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	if o.Operator != labelValue(o.Operator) || len(validation.IsValidLabelValue(o.Operator)) > 0 {
+	if o.Operator != format.LabelValue(o.Operator) || len(validation.IsValidLabelValue(o.Operator)) > 0 {
 		return nil, runtype.InputInvalid.Errorf("kube/runstore: Options.Operator %q is not the value of a label: letters, digits, '-', '_' and '.', at most 63", o.Operator)
 	}
 	if o.Config == nil {
@@ -132,9 +133,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	switch o.Kind {
 	case Run:
-		s.format = runs{}
+		s.format = format.Runs{}
 	case ConfigMap:
-		s.format = configMaps{}
+		s.format = format.ConfigMaps{}
 	default:
 		return nil, runtype.InputInvalid.Errorf("kube/runstore: runs are kept as Run or ConfigMap, not as %q", o.Kind)
 	}
@@ -155,7 +156,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 
 // reachable checks that the API server knows the kind of the runs and answers.
 func (s *Store) reachable(ctx context.Context) error {
-	err := s.client.List(ctx, s.runRef(s.watchNamespace(), ""), metav1.ListOptions{Limit: 1}, s.format.newList())
+	err := s.client.List(ctx, s.runRef(s.watchNamespace(), ""), metav1.ListOptions{Limit: 1}, s.format.NewList())
 	if err == nil {
 		return nil
 	}
@@ -199,14 +200,14 @@ func (s *Store) namespaceOf(subject string) string {
 }
 
 func (s *Store) runRef(namespace, name string) client.Ref {
-	group, resource, _, _ := s.format.resource()
+	group, resource, _, _ := s.format.Resource()
 	return client.Ref{Group: group, Resource: resource, Namespace: namespace, Name: name}
 }
 
-func (s *Store) saveRun(ctx context.Context, o *object, body []byte) (uint64, error) {
-	_, _, _, part := s.format.resource()
-	meta, err := s.client.Patch(ctx, s.runRef(o.namespace, o.name), part, body)
-	return parseVersion(meta.ResourceVersion), err
+func (s *Store) saveRun(ctx context.Context, o *format.Object, body []byte) (uint64, error) {
+	_, _, _, part := s.format.Resource()
+	meta, err := s.client.Patch(ctx, s.runRef(o.Namespace, o.Name), part, body)
+	return format.ParseVersion(meta.ResourceVersion), err
 }
 
 // notify sends the id of a run to Wake; s.mu is held. If the channel is full, the next

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/pawl-dev/pawl/kube/runstore/client"
+	"github.com/pawl-dev/pawl/kube/runstore/format"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,19 +14,17 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-
-	"github.com/pawl-dev/pawl/kube/runstore/client"
 )
 
 // watch starts the watch of runs and, unless Options.Client is set, the watch of the
 // leases of workers.
 func (s *Store) watch() {
-	_, _, selector, _ := s.format.resource()
-	s.reflect(s.runRef(s.watchNamespace(), ""), selector, s.format.newList, s.format.newObject(), &runSink{s: s})
+	_, _, selector, _ := s.format.Resource()
+	s.reflect(s.runRef(s.watchNamespace(), ""), selector, s.format.NewList, s.format.NewObject(), &runSink{s: s})
 	if s.o.Client {
 		return
 	}
-	s.reflect(client.Ref{Group: leaseGroup, Resource: leaseResource, Namespace: s.o.Namespace}, labelKind+"=worker",
+	s.reflect(client.Ref{Group: leaseGroup, Resource: leaseResource, Namespace: s.o.Namespace}, format.LabelKind+"=worker",
 		func() runtime.Object { return &coordinationv1.LeaseList{} }, &coordinationv1.Lease{}, &workerSink{s: s})
 }
 
@@ -73,11 +73,11 @@ func (k *runSink) take(obj any) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if err == nil {
-			s.advanceWatermark(parseVersion(m.GetResourceVersion()))
+			s.advanceWatermark(format.ParseVersion(m.GetResourceVersion()))
 		}
 		return nil
 	}
-	o, err := s.format.decode(obj.(runtime.Object))
+	o, err := s.format.Decode(obj.(runtime.Object))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
@@ -85,7 +85,7 @@ func (k *runSink) take(obj any) error {
 		return nil
 	}
 	s.upsert(o)
-	s.advanceWatermark(o.version)
+	s.advanceWatermark(o.Version)
 	return nil
 }
 
@@ -97,9 +97,9 @@ func (k *runSink) Delete(obj any) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.forget(m.GetNamespace(), m.GetName(), parseVersion(m.GetResourceVersion()))
+	s.forget(m.GetNamespace(), m.GetName(), format.ParseVersion(m.GetResourceVersion()))
 	delete(s.cache.deleted, objectKey{m.GetNamespace(), m.GetName()})
-	s.advanceWatermark(parseVersion(m.GetResourceVersion()))
+	s.advanceWatermark(format.ParseVersion(m.GetResourceVersion()))
 	return nil
 }
 
@@ -107,13 +107,13 @@ func (k *runSink) Delete(obj any) error {
 func (k *runSink) Bookmark(version string) error {
 	k.s.mu.Lock()
 	defer k.s.mu.Unlock()
-	k.s.advanceWatermark(parseVersion(version))
+	k.s.advanceWatermark(format.ParseVersion(version))
 	return nil
 }
 
 func (k *runSink) Replace(list []any, version string) error {
 	s := k.s
-	objects := make([]*object, 0, len(list))
+	objects := make([]*format.Object, 0, len(list))
 	present := map[objectKey]bool{}
 	var unreadable []any
 	var reasons []error
@@ -121,7 +121,7 @@ func (k *runSink) Replace(list []any, version string) error {
 		if s.foreign(item) {
 			continue
 		}
-		o, err := s.format.decode(item.(runtime.Object))
+		o, err := s.format.Decode(item.(runtime.Object))
 		if err != nil {
 			unreadable, reasons = append(unreadable, item), append(reasons, err)
 			if m, err := meta.Accessor(item); err == nil {
@@ -130,11 +130,11 @@ func (k *runSink) Replace(list []any, version string) error {
 			continue
 		}
 		objects = append(objects, o)
-		present[objectKey{o.namespace, o.name}] = true
+		present[objectKey{o.Namespace, o.Name}] = true
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := parseVersion(version)
+	at := format.ParseVersion(version)
 	for key := range s.cache.objects {
 		if !present[key] {
 			s.forget(key.namespace, key.name, at)
@@ -156,7 +156,7 @@ func (k *runSink) Replace(list []any, version string) error {
 // s.mu is held.
 func (s *Store) skipUnreadable(obj any, err error) {
 	if m, e := meta.Accessor(obj); e == nil {
-		s.forget(m.GetNamespace(), m.GetName(), parseVersion(m.GetResourceVersion()))
+		s.forget(m.GetNamespace(), m.GetName(), format.ParseVersion(m.GetResourceVersion()))
 	}
 	s.log.Error("kube/runstore: a run cannot be read and is skipped", "error", err)
 }
@@ -186,7 +186,7 @@ func (k *workerSink) Delete(obj any) error {
 	if l, ok := obj.(*coordinationv1.Lease); ok {
 		k.s.mu.Lock()
 		defer k.s.mu.Unlock()
-		k.s.workerDeleted(l.Annotations[annotationWorker], parseVersion(l.ResourceVersion))
+		k.s.workerDeleted(l.Annotations[annotationWorker], format.ParseVersion(l.ResourceVersion))
 	}
 	return nil
 }
@@ -205,7 +205,7 @@ func (k *workerSink) Replace(list []any, version string) error {
 	}
 	for name := range s.workers {
 		if !present[name] {
-			s.workerDeleted(name, parseVersion(version))
+			s.workerDeleted(name, format.ParseVersion(version))
 		}
 	}
 	s.markSynced(&k.synced)

@@ -5,17 +5,18 @@ import (
 	"errors"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/pawl-dev/pawl/kube/runstore/format"
 
 	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/workflow/runstore"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // firstLease is the lease of a worker that owns a run before its first claim.
 const firstLease = 15 * time.Second
 
-const annotationWorker = domain + "worker"
+const annotationWorker = format.Domain + "worker"
 
 // worker is the Lease of a worker. The clocks of two machines are never compared: a
 // process gives a worker up when it has seen no change of the Lease for the whole
@@ -32,7 +33,7 @@ type worker struct {
 
 func (w *worker) expiresAt() time.Time { return w.seen.Add(w.lease) }
 
-func workerLease(name string) string { return "pawl-worker-" + digest(name) }
+func workerLease(name string) string { return "pawl-worker-" + format.Digest(name) }
 
 func (s *Store) workerRef(name string) client.Ref {
 	return client.Ref{Group: leaseGroup, Resource: leaseResource, Namespace: s.o.Namespace, Name: workerLease(name)}
@@ -55,13 +56,13 @@ func (s *Store) updateWorker(l *coordinationv1.Lease, now time.Time) {
 		return
 	}
 	w := s.worker(name)
-	version := parseVersion(l.ResourceVersion)
+	version := format.ParseVersion(l.ResourceVersion)
 	if version <= w.version {
 		return
 	}
 	w.version, w.seen = version, now
 	w.lost = l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity != name
-	if lease, err := time.ParseDuration(l.Annotations[annotationLease]); err == nil && lease > 0 {
+	if lease, err := time.ParseDuration(l.Annotations[format.AnnotationLease]); err == nil && lease > 0 {
 		w.lease = lease
 	} else if l.Spec.LeaseDurationSeconds != nil {
 		w.lease = time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second
@@ -120,7 +121,7 @@ func (s *Store) writeWorker(ctx context.Context, name string, lease time.Duratio
 		case err == nil:
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if v := parseVersion(meta.ResourceVersion); v >= w.version {
+			if v := format.ParseVersion(meta.ResourceVersion); v >= w.version {
 				w.version, w.seen, w.lost = v, time.Now(), holder != name
 			}
 			s.workers[name] = w
@@ -156,20 +157,20 @@ var errRenewed = runstore.ErrOwned
 
 func (s *Store) putWorker(ctx context.Context, name, holder string, version uint64, lease time.Duration) (metav1.ObjectMeta, error) {
 	r := s.workerRef(name)
-	spec := tree{"holderIdentity": holder, "renewTime": time.Now().UTC().Format(metav1.RFC3339Micro)}
-	notes := tree{annotationWorker: name, annotationLease: lease.String()}
+	spec := format.Tree{"holderIdentity": holder, "renewTime": time.Now().UTC().Format(metav1.RFC3339Micro)}
+	notes := format.Tree{annotationWorker: name, format.AnnotationLease: lease.String()}
 	if version == 0 {
 		spec["leaseDurationSeconds"] = int64((lease + time.Second - 1) / time.Second)
-		meta := newMeta(r.Name, r.Namespace, map[string]string{labelKind: "worker"})
+		meta := format.NewMeta(r.Name, r.Namespace, map[string]string{format.LabelKind: "worker"})
 		meta["annotations"] = notes
-		return s.client.Post(ctx, r, tree{"apiVersion": leaseGroup + "/v1", "kind": "Lease", "metadata": meta, "spec": spec})
+		return s.client.Post(ctx, r, format.Tree{"apiVersion": leaseGroup + "/v1", "kind": "Lease", "metadata": meta, "spec": spec})
 	}
-	meta := tree{"resourceVersion": versionText(version)}
+	meta := format.Tree{"resourceVersion": format.VersionText(version)}
 	if holder == name {
 		spec["leaseDurationSeconds"] = int64((lease + time.Second - 1) / time.Second)
 		meta["annotations"] = notes
 	}
-	body, err := client.Encode(tree{"metadata": meta, "spec": spec})
+	body, err := client.Encode(format.Tree{"metadata": meta, "spec": spec})
 	if err != nil {
 		return metav1.ObjectMeta{}, err
 	}
