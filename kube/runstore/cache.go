@@ -82,7 +82,7 @@ func newCache() cache {
 
 // upsert stores an object in the cache if it is newer than the known version, and
 // returns its entry. s.mu is held.
-func (s *Store) upsert(o *format.Object) *entry {
+func (s *shared) upsert(o *format.Object) *entry {
 	key := objectKey{o.Namespace, o.Name}
 	if !s.serves(o.Namespace, o.Subject(), o.Operator) {
 		return &entry{Object: o, key: key, write: make(chan struct{}, 1), foreign: true}
@@ -116,7 +116,7 @@ func (s *Store) upsert(o *format.Object) *entry {
 
 // reindex updates every index for an entry whose object is new or was edited. s.mu is
 // held.
-func (s *Store) reindex(e *entry) {
+func (s *shared) reindex(e *entry) {
 	if e.foreign {
 		return
 	}
@@ -148,16 +148,16 @@ func (s *Store) reindex(e *entry) {
 		}
 	}
 	if len(e.Annotations) > 0 || !e.Accepted() {
-		s.notifyRequests()
+		s.starter.notifyRequests()
 	}
 	if len(e.Status.Outbox) > 0 {
-		s.retryOutbox(e)
+		s.outbox.retryOutbox(e)
 	}
-	s.repairSlot(e.Subject())
+	s.slots.repairSlot(e.Subject())
 }
 
 // indexSubject counts the entry for its subject.
-func (s *Store) indexSubject(e *entry) {
+func (s *shared) indexSubject(e *entry) {
 	name := e.Subject()
 	sub := s.cache.subjects[name]
 	if sub == nil {
@@ -193,7 +193,7 @@ func (s *subject) count(state slotState, by int) {
 }
 
 // indexOwner files the entry under the worker that owns it.
-func (s *Store) indexOwner(e *entry) {
+func (s *shared) indexOwner(e *entry) {
 	owner := e.Status.Owner
 	if e.removed || e.Phase().Final() {
 		owner = ""
@@ -232,7 +232,7 @@ func (e *entry) dueTime() (int64, bool) {
 }
 
 // schedule files a run without an owner under its due time, for Claim.
-func (s *Store) schedule(e *entry) {
+func (s *shared) schedule(e *entry) {
 	if s.scheduleQuietly(e) {
 		s.notify(e.ID()) // the soonest due time has changed
 	}
@@ -240,7 +240,7 @@ func (s *Store) schedule(e *entry) {
 
 // scheduleQuietly is schedule without the notification. It reports whether the entry
 // has become the soonest.
-func (s *Store) scheduleQuietly(e *entry) bool {
+func (s *shared) scheduleQuietly(e *entry) bool {
 	at, due := e.dueTime()
 	due = due && !e.claimed
 	switch {
@@ -259,18 +259,18 @@ func (s *Store) scheduleQuietly(e *entry) bool {
 }
 
 // forget removes an object that was deleted at a version; 0: any. s.mu is held.
-func (s *Store) forget(namespace, name string, version uint64) {
+func (s *shared) forget(namespace, name string, version uint64) {
 	e := s.cache.objects[objectKey{namespace, name}]
 	if e == nil || e.Version > version && version > 0 {
 		return
 	}
 	s.cache.deleted[e.key] = e.UID
 	s.unindex(e)
-	s.repairSlot(e.Subject())
-	s.forgetSlot(namespace, e.Subject())
+	s.slots.repairSlot(e.Subject())
+	s.slots.forgetSlot(namespace, e.Subject())
 }
 
-func (s *Store) unindex(e *entry) {
+func (s *shared) unindex(e *entry) {
 	c := &s.cache
 	e.removed = true
 	delete(c.objects, e.key)

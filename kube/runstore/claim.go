@@ -16,6 +16,12 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
+// claims picks the runs that are due.
+type claims struct {
+	*shared
+	hasClaimed bool // this process has claimed runs
+}
+
 // claimsAtOnce is how many claims run concurrently.
 const claimsAtOnce = 8
 
@@ -25,21 +31,21 @@ func (s *Store) Claim(ctx context.Context, c runstore.Claim) (runstore.Claimed, 
 	if err := ctx.Err(); err != nil {
 		return runstore.Claimed{}, err
 	}
-	if err := s.giveUpExpired(ctx, c.Worker); err != nil {
+	if err := s.workers.giveUpExpired(ctx, c.Worker); err != nil {
 		return runstore.Claimed{}, err
 	}
-	picked := s.pick(c)
+	picked := s.claims.pick(c)
 	var out runstore.Claimed
 	var errs error
 	if len(picked) > 0 {
-		if err := s.ensureAlive(ctx, c.Worker, c.Lease); err != nil {
-			s.putBack(picked)
+		if err := s.workers.ensureAlive(ctx, c.Worker, c.Lease); err != nil {
+			s.claims.putBack(picked)
 			return out, err
 		}
-		out.Runs, errs = s.claimAll(ctx, c.Worker, picked)
+		out.Runs, errs = s.claims.claimAll(ctx, c.Worker, picked)
 	}
 	s.mu.Lock()
-	out.Next = s.next(c.Worker)
+	out.Next = s.claims.next(c.Worker)
 	s.mu.Unlock()
 	if errs != nil && len(out.Runs) > 0 { // claim the failed ones again soon
 		if soon := time.Now().Add(100 * time.Millisecond); out.Next.IsZero() || soon.Before(out.Next) {
@@ -52,7 +58,7 @@ func (s *Store) Claim(ctx context.Context, c runstore.Claim) (runstore.Claimed, 
 
 // pick reserves due runs: runs of dead workers, runs of this worker that it does not
 // know of, and runs without an owner.
-func (s *Store) pick(c runstore.Claim) []*entry {
+func (s *claims) pick(c runstore.Claim) []*entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hasClaimed = true
@@ -64,7 +70,7 @@ func (s *Store) pick(c runstore.Claim) []*entry {
 		picked = append(picked, e)
 	}
 	for owner, runs := range s.cache.owned {
-		dead, _ := s.isDead(owner, now)
+		dead, _ := s.workers.isDead(owner, now)
 		if !dead && owner != c.Worker {
 			continue
 		}
@@ -94,7 +100,7 @@ func (s *Store) pick(c runstore.Claim) []*entry {
 // does not if the answer to its claim was lost.
 func (e *entry) ownerKnows() bool { return e.claimer == e.Status.Owner && e.epoch == e.Status.Epoch }
 
-func (s *Store) putBack(picked []*entry) {
+func (s *claims) putBack(picked []*entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range picked {
@@ -103,7 +109,7 @@ func (s *Store) putBack(picked []*entry) {
 	}
 }
 
-func (s *Store) claimAll(ctx context.Context, worker string, picked []*entry) ([]runstore.Loaded, error) {
+func (s *claims) claimAll(ctx context.Context, worker string, picked []*entry) ([]runstore.Loaded, error) {
 	got := make([]runstore.Loaded, len(picked))
 	errs := make([]error, len(picked))
 	gate := make(chan struct{}, claimsAtOnce)
@@ -123,8 +129,8 @@ func (s *Store) claimAll(ctx context.Context, worker string, picked []*entry) ([
 
 // claimOne makes a worker the owner of a run. It returns the zero Loaded if the run
 // cannot be claimed any more. anyTime: also a run that is not due.
-func (s *Store) claimOne(ctx context.Context, worker string, e *entry, anyTime bool) (runstore.Loaded, error) {
-	if err := s.assignSlot(ctx, e); err != nil {
+func (s *claims) claimOne(ctx context.Context, worker string, e *entry, anyTime bool) (runstore.Loaded, error) {
+	if err := s.slots.assignSlot(ctx, e); err != nil {
 		if errors.Is(err, runstore.ErrNotFound) {
 			err = nil
 		}
@@ -141,7 +147,7 @@ func (s *Store) claimOne(ctx context.Context, worker string, e *entry, anyTime b
 			return nil, nil
 		case owner == worker:
 		case owner != "":
-			if dead, _ := s.isDead(owner, time.Now()); !dead {
+			if dead, _ := s.workers.isDead(owner, time.Now()); !dead {
 				return nil, nil
 			}
 		case !anyTime:
@@ -167,7 +173,7 @@ func (s *Store) claimOne(ctx context.Context, worker string, e *entry, anyTime b
 }
 
 // loadFor returns a run to its owner and notes that the owner knows of it. s.mu is held.
-func (s *Store) loadFor(worker string, e *entry) (runstore.Loaded, error) {
+func (s *claims) loadFor(worker string, e *entry) (runstore.Loaded, error) {
 	if e.Status.Owner != worker { // taken away again already
 		return runstore.Loaded{}, nil
 	}
@@ -181,11 +187,11 @@ func (s *Store) loadFor(worker string, e *entry) (runstore.Loaded, error) {
 
 // next returns when to claim again: when a run becomes due, or when the lease of another
 // worker that owns runs ends. s.mu is held.
-func (s *Store) next(alive string) time.Time {
+func (s *claims) next(alive string) time.Time {
 	now := time.Now()
 	soonest := s.cache.due.soonest(now)
 	for owner := range s.cache.owned {
-		if w := s.workers[owner]; owner != alive && w != nil && !w.lost {
+		if w := s.workers.workers[owner]; owner != alive && w != nil && !w.lost {
 			soonest = min(soonest, w.expiresAt().UnixNano())
 		}
 	}
@@ -206,7 +212,7 @@ func (s *Store) ClaimRun(ctx context.Context, worker, id string, lease time.Dura
 	}
 	for try := range 3 {
 		s.mu.Lock()
-		s.hasClaimed = true
+		s.claims.hasClaimed = true
 		owner, final, trimmed := e.Status.Owner, e.Phase().Final(), e.trimmed
 		s.mu.Unlock()
 		switch {
@@ -218,17 +224,17 @@ func (s *Store) ClaimRun(ctx context.Context, worker, id string, lease time.Dura
 			defer s.mu.Unlock()
 			return format.Load(e.Object)
 		case owner == worker:
-			if err := s.ensureAlive(ctx, worker, lease); err != nil {
+			if err := s.workers.ensureAlive(ctx, worker, lease); err != nil {
 				return runstore.Loaded{}, err
 			}
 			s.mu.Lock()
-			l, err := s.loadFor(worker, e)
+			l, err := s.claims.loadFor(worker, e)
 			s.mu.Unlock()
 			if err != nil || l.Run != nil {
 				return l, err
 			}
 		case owner != "":
-			dead, err := s.confirmDead(ctx, owner)
+			dead, err := s.workers.confirmDead(ctx, owner)
 			if err != nil {
 				return runstore.Loaded{}, err
 			}
@@ -243,10 +249,10 @@ func (s *Store) ClaimRun(ctx context.Context, worker, id string, lease time.Dura
 			}
 			fallthrough
 		default:
-			if err := s.ensureAlive(ctx, worker, lease); err != nil {
+			if err := s.workers.ensureAlive(ctx, worker, lease); err != nil {
 				return runstore.Loaded{}, err
 			}
-			l, err := s.claimOne(ctx, worker, e, true)
+			l, err := s.claims.claimOne(ctx, worker, e, true)
 			if err != nil || l.Run != nil {
 				return l, err
 			}
@@ -293,7 +299,7 @@ func (s *Store) Release(ctx context.Context, worker string) error {
 	for e := range s.cache.owned[worker] {
 		mine = append(mine, e)
 	}
-	w := s.workers[worker]
+	w := s.workers.workers[worker]
 	s.mu.Unlock()
 	slices.SortFunc(mine, func(a, b *entry) int { return cmp.Compare(a.created, b.created) })
 	for _, e := range mine {
@@ -318,11 +324,11 @@ func (s *Store) Release(ctx context.Context, worker string) error {
 	if w == nil {
 		return nil
 	}
-	if err := s.client.Delete(ctx, s.workerRef(worker), "", ""); err != nil && !client.IsNotFound(err) {
+	if err := s.client.Delete(ctx, s.workers.workerRef(worker), "", ""); err != nil && !client.IsNotFound(err) {
 		return client.StoreError(ctx, "deleting the lease of worker "+worker, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.workers, worker)
+	delete(s.workers.workers, worker)
 	return nil
 }

@@ -30,7 +30,7 @@ func (s *Store) Create(ctx context.Context, r *runtype.Run, events []runtype.Eve
 			return nil, err
 		}
 	}
-	if err := s.assignSlot(ctx, e); err != nil {
+	if err := s.slots.assignSlot(ctx, e); err != nil {
 		if created && fault.Of(err) == runstore.QueueFull {
 			s.undoCreate(ctx, e)
 		}
@@ -61,7 +61,7 @@ func (s *Store) Create(ctx context.Context, r *runtype.Run, events []runtype.Eve
 // createObject creates the object of a run, with the initial status in its spec.
 func (s *Store) createObject(ctx context.Context, r *runtype.Run, events []runtype.Event) (*entry, error) {
 	if r.Owner != "" {
-		if err := s.ensureAlive(ctx, r.Owner, 0); err != nil {
+		if err := s.workers.ensureAlive(ctx, r.Owner, 0); err != nil {
 			return nil, err
 		}
 	}
@@ -70,8 +70,8 @@ func (s *Store) createObject(ctx context.Context, r *runtype.Run, events []runty
 			return nil, err
 		}
 	}
-	if e := s.requestedObject(r.RequestID); e != nil {
-		return e, s.adopt(ctx, e, r, events)
+	if e := s.starter.requestedObject(r.RequestID); e != nil {
+		return e, s.starter.adopt(ctx, e, r, events)
 	}
 	o := &format.Object{Name: s.format.Name(r.ID), Namespace: s.namespaceOf(r.Subject), RunID: r.ID, Operator: s.o.Operator, Spec: format.SpecOf(r)}
 	if !s.serves(o.Namespace, r.Subject, o.Operator) {

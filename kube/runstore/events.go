@@ -17,6 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// history reads and keeps the events of runs.
+type history struct{ *shared }
+
 // eventLog orders the events of all runs by the versions of the API server. The events
 // themselves are in their runs.
 type eventLog struct {
@@ -73,7 +76,7 @@ func (l *eventLog) dropped(e *entry) {
 
 // advanceWatermark notes that the watch has reported everything up to a version. s.mu is
 // held.
-func (s *Store) advanceWatermark(version uint64) {
+func (s *history) advanceWatermark(version uint64) {
 	s.cache.log.watermark = max(s.cache.log.watermark, version)
 }
 
@@ -139,7 +142,7 @@ func (s *Store) Events(ctx context.Context, cursor string, limit int) ([]runtype
 			continue
 		}
 		to := min(g.to, from+int64(limit-count)-1)
-		wanted = append(wanted, s.cachedEvents(g.e, from, to))
+		wanted = append(wanted, s.history.cachedEvents(g.e, from, to))
 		count += int(to - from + 1)
 		next = position{g.version, to}
 		if count >= limit {
@@ -154,7 +157,7 @@ func (s *Store) Events(ctx context.Context, cursor string, limit int) ([]runtype
 
 	events := make([]runtype.Event, 0, count)
 	for _, w := range wanted {
-		part, err := s.fetch(ctx, w)
+		part, err := s.history.fetch(ctx, w)
 		if errors.Is(err, runstore.ErrNotFound) {
 			continue
 		}
@@ -177,7 +180,7 @@ type eventRange struct {
 }
 
 // cachedEvents copies a range of events from the cache. s.mu is held.
-func (s *Store) cachedEvents(e *entry, from, to int64) eventRange {
+func (s *history) cachedEvents(e *entry, from, to int64) eventRange {
 	w := eventRange{o: &format.Object{Name: e.Name, Namespace: e.Namespace, RunID: e.RunID}, id: e.ID(), from: from, to: to}
 	d := &format.Decoder{}
 	for seq := from; seq <= to; seq++ {
@@ -193,7 +196,7 @@ func (s *Store) cachedEvents(e *entry, from, to int64) eventRange {
 
 // fetch returns the events of a range. If they are missing it reads the object, and its
 // history objects if necessary.
-func (s *Store) fetch(ctx context.Context, w eventRange) ([]runtype.Event, error) {
+func (s *history) fetch(ctx context.Context, w eventRange) ([]runtype.Event, error) {
 	if !w.missing {
 		return w.events, nil
 	}
@@ -229,7 +232,7 @@ func (s *Store) fetch(ctx context.Context, w eventRange) ([]runtype.Event, error
 	return slices.CompactFunc(events, func(a, b runtype.Event) bool { return a.Seq == b.Seq }), nil
 }
 
-func (s *Store) readHistory(ctx context.Context, o *format.Object) ([]runtype.Event, error) {
+func (s *history) readHistory(ctx context.Context, o *format.Object) ([]runtype.Event, error) {
 	group, resource := s.format.HistoryResource()
 	list := s.format.NewHistoryList()
 	err := s.client.List(ctx, client.Ref{Group: group, Resource: resource, Namespace: o.Namespace}, metav1.ListOptions{LabelSelector: format.LabelRun + "=" + format.LabelValue(o.Name)}, list)
@@ -254,7 +257,7 @@ func (s *Store) History(ctx context.Context, id string, after int64, limit int) 
 		return nil, runstore.ErrNotFound
 	}
 	to := min(e.Status.Seq, after+int64(limit))
-	w := s.cachedEvents(e, after+1, to)
+	w := s.history.cachedEvents(e, after+1, to)
 	s.mu.Unlock()
-	return s.fetch(ctx, w)
+	return s.history.fetch(ctx, w)
 }

@@ -88,7 +88,7 @@ func truncate(text, behind string) string {
 }
 
 // announce posts the Events of a saved run in the background.
-func (s *Store) announce(e *entry, r *runtype.Run, events []runtype.Event) {
+func (s *history) announce(e *entry, r *runtype.Run, events []runtype.Event) {
 	all := noticesOf(r, events)
 	if len(all) == 0 {
 		return
@@ -107,7 +107,7 @@ func (s *Store) announce(e *entry, r *runtype.Run, events []runtype.Event) {
 
 // postEvent posts an Event about a run. An error is only logged: the status of the run
 // says the same.
-func (s *Store) postEvent(ctx context.Context, e *entry, t notice) {
+func (s *history) postEvent(ctx context.Context, e *entry, t notice) {
 	s.mu.Lock()
 	uid := e.UID
 	s.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 )
 
 // read reads the newest version of an object from the API server. ErrNotFound.
-func (s *Store) read(ctx context.Context, namespace, name string) (*format.Object, error) {
+func (s *shared) read(ctx context.Context, namespace, name string) (*format.Object, error) {
 	into := s.format.NewObject()
 	if err := s.client.Get(ctx, s.runRef(namespace, name), into); err != nil {
 		if client.IsNotFound(err) {
@@ -28,7 +28,7 @@ func (s *Store) read(ctx context.Context, namespace, name string) (*format.Objec
 }
 
 // refresh reads the object of an entry. It removes the entry if the object was deleted.
-func (s *Store) refresh(ctx context.Context, e *entry) error {
+func (s *shared) refresh(ctx context.Context, e *entry) error {
 	o, err := s.read(ctx, e.key.namespace, e.key.name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,7 +51,7 @@ func (s *Store) refresh(ctx context.Context, e *entry) error {
 
 // find returns the entry of a run: from the cache, or from the API server if the watch
 // has not reported it yet. ErrNotFound.
-func (s *Store) find(ctx context.Context, id string) (*entry, error) {
+func (s *shared) find(ctx context.Context, id string) (*entry, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

@@ -17,6 +17,12 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
+// starter starts the runs that new objects ask for, and answers requests in annotations.
+type starter struct {
+	*shared
+	requests chan struct{} // receives when an object has a request
+}
+
 // Starter is an engine that starts runs too; *workflow.Engine is one.
 type Starter interface {
 	requests.Verbs
@@ -35,7 +41,7 @@ func (s *Store) ServeRequests(ctx context.Context, engine Starter) error {
 	acceptor := requests.Acceptor{Engine: engine}
 	wait := time.Duration(0)
 	for {
-		next, err := s.serveOnce(ctx, engine, acceptor)
+		next, err := s.starter.serveOnce(ctx, engine, acceptor)
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the caller has ended ctx
 		}
@@ -47,7 +53,7 @@ func (s *Store) ServeRequests(ctx context.Context, engine Starter) error {
 		default:
 			wait = 0
 		}
-		if !s.awaitRequests(ctx, next) {
+		if !s.starter.awaitRequests(ctx, next) {
 			return nil
 		}
 	}
@@ -55,7 +61,7 @@ func (s *Store) ServeRequests(ctx context.Context, engine Starter) error {
 
 // awaitRequests blocks until an object has a request or d has passed; 0: no limit. It
 // returns false when ctx ends or the store is closed.
-func (s *Store) awaitRequests(ctx context.Context, d time.Duration) bool {
+func (s *starter) awaitRequests(ctx context.Context, d time.Duration) bool {
 	var due <-chan time.Time
 	if d > 0 {
 		timer := time.NewTimer(d)
@@ -75,7 +81,7 @@ func (s *Store) awaitRequests(ctx context.Context, d time.Duration) bool {
 
 // serveOnce serves all present requests. It returns when to try again; 0: when the next
 // request comes.
-func (s *Store) serveOnce(ctx context.Context, engine Starter, acceptor requests.Acceptor) (next time.Duration, err error) {
+func (s *starter) serveOnce(ctx context.Context, engine Starter, acceptor requests.Acceptor) (next time.Duration, err error) {
 	s.mu.Lock()
 	var requesting []*entry
 	for _, e := range s.cache.objects {
@@ -114,9 +120,9 @@ func (s *Store) serveOnce(ctx context.Context, engine Starter, acceptor requests
 
 // answer writes the result of a request into the status of its run, and posts an Event
 // about a refusal.
-func (s *Store) answer(ctx context.Context, e *entry, record api.RunRequest) error {
+func (s *starter) answer(ctx context.Context, e *entry, record api.RunRequest) error {
 	if record.State == "Refused" {
-		s.postEvent(ctx, e, notice{
+		s.history.postEvent(ctx, e, notice{
 			id: record.ID + record.Verb + record.Code, warning: true, reason: fault.Camel(fault.Code(record.Code)),
 			message: fmt.Sprintf("%s %s was refused: %s %s", record.Verb, record.ID, record.Message, record.Remedy), at: time.Now(),
 		})
@@ -142,7 +148,7 @@ const objectRequestPrefix = "object/"
 
 // startObject starts the run that an object requests, or writes the refusal into its
 // status. It returns when to try again; 0: never.
-func (s *Store) startObject(ctx context.Context, engine Starter, e *entry) (wait time.Duration, err error) {
+func (s *starter) startObject(ctx context.Context, engine Starter, e *entry) (wait time.Duration, err error) {
 	s.mu.Lock()
 	o := *e.Object
 	s.mu.Unlock()
@@ -187,7 +193,7 @@ func (s *Store) startObject(ctx context.Context, engine Starter, e *entry) (wait
 
 // requestedObject returns the object that has requested a start under a request id; nil:
 // the run needs a new object.
-func (s *Store) requestedObject(requestID string) *entry {
+func (s *starter) requestedObject(requestID string) *entry {
 	rest, ours := strings.CutPrefix(requestID, objectRequestPrefix)
 	parts := strings.Split(rest, "/")
 	if !ours || len(parts) != 3 {
@@ -203,8 +209,8 @@ func (s *Store) requestedObject(requestID string) *entry {
 
 // adopt makes a run of an object that a person has created. It takes the slot first, then
 // writes the whole status at once. After a crash in between, the next try repairs it.
-func (s *Store) adopt(ctx context.Context, e *entry, r *runtype.Run, events []runtype.Event) error {
-	n, err := s.takeSlot(ctx, e.key.namespace, e.key.name, r.Subject)
+func (s *starter) adopt(ctx context.Context, e *entry, r *runtype.Run, events []runtype.Event) error {
+	n, err := s.slots.takeSlot(ctx, e.key.namespace, e.key.name, r.Subject)
 	if err != nil {
 		return err
 	}

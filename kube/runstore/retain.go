@@ -13,13 +13,16 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
+// retention removes ended runs and what is left of them.
+type retention struct{ *shared }
+
 // Expired returns finished runs that the policy does not keep. See runstore.Retainer.
 func (s *Store) Expired(ctx context.Context, now time.Time, policy func(flow string) runtype.Retention, limit int) ([]string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	s.sweep(ctx)
-	s.sweepSlots(ctx)
+	s.retention.sweep(ctx)
+	s.slots.sweepSlots(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	type candidate struct {
@@ -68,14 +71,14 @@ func (s *Store) Remove(ctx context.Context, ids []string) error {
 		if e == nil {
 			continue
 		}
-		if err := s.remove(ctx, e); err != nil {
+		if err := s.retention.remove(ctx, e); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Store) remove(ctx context.Context, e *entry) error {
+func (s *retention) remove(ctx context.Context, e *entry) error {
 	if !e.lock(ctx.Done()) {
 		return ctx.Err()
 	}
@@ -122,17 +125,17 @@ func (s *Store) remove(ctx context.Context, e *entry) error {
 const sweepAfter = time.Hour
 
 // sweep deletes the Leases of dead workers: each start of a process creates one.
-func (s *Store) sweep(ctx context.Context) {
+func (s *retention) sweep(ctx context.Context) {
 	s.mu.Lock()
 	versions := map[string]uint64{}
-	for name, w := range s.workers {
+	for name, w := range s.workers.workers {
 		if w.version > 0 && len(s.cache.owned[name]) == 0 && time.Since(w.expiresAt()) > sweepAfter {
 			versions[name] = w.version
 		}
 	}
 	s.mu.Unlock()
 	for name, version := range versions {
-		err := s.client.Delete(ctx, s.workerRef(name), "", format.VersionText(version))
+		err := s.client.Delete(ctx, s.workers.workerRef(name), "", format.VersionText(version))
 		if err != nil && !client.IsNotFound(err) && !client.IsConflict(err) {
 			s.log.Debug("kube/runstore: the lease of a dead worker stays", "worker", name, "error", err)
 		}

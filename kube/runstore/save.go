@@ -29,7 +29,7 @@ const (
 // write changes the status of a run. decide gets the newest known object and returns
 // the edit; nil: no write. If the object has changed meanwhile, write reads it and calls
 // decide again: it writes only over the version that decide has seen.
-func (s *Store) write(ctx context.Context, e *entry, what string, decide func(e *entry) (*format.Edit, error)) error {
+func (s *shared) write(ctx context.Context, e *entry, what string, decide func(e *entry) (*format.Edit, error)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ var errStale = errors.New("the cache is behind")
 // tries is how often a write is repeated after conflicts.
 const tries = 20
 
-func (s *Store) writeLocked(ctx context.Context, e *entry, what string, decide func(e *entry) (*format.Edit, error)) error {
+func (s *shared) writeLocked(ctx context.Context, e *entry, what string, decide func(e *entry) (*format.Edit, error)) error {
 	for try := 0; ; try++ {
 		s.mu.Lock()
 		if e.removed || e.trimmed {
@@ -104,7 +104,7 @@ func (s *Store) writeLocked(ctx context.Context, e *entry, what string, decide f
 }
 
 // refreshWhole reads the object of an entry that is removed or trimmed.
-func (s *Store) refreshWhole(ctx context.Context, e *entry) error {
+func (s *shared) refreshWhole(ctx context.Context, e *entry) error {
 	o, err := s.read(ctx, e.key.namespace, e.key.name)
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func (s *Store) Save(ctx context.Context, w *runstore.Save) error {
 	if err != nil {
 		return err
 	}
-	if err := s.moveHistory(ctx, e); err != nil {
+	if err := s.history.moveHistory(ctx, e); err != nil {
 		return err
 	}
 	var before runtype.Phase
@@ -148,12 +148,12 @@ func (s *Store) Save(ctx context.Context, w *runstore.Save) error {
 	}
 	r.Revision, r.Mail = r.Revision+1, mail
 	r.Clean()
-	s.announce(e, r, w.Events)
+	s.history.announce(e, r, w.Events)
 	if len(w.Mail) > 0 {
-		s.deliver(ctx, e)
+		s.outbox.deliver(ctx, e)
 	}
 	if r.Phase.Final() && !before.Final() && before != runtype.Queued && !r.Inline {
-		s.passOn(ctx, e)
+		s.slots.passOn(ctx, e)
 	}
 	s.mu.Lock()
 	if r.Owner == "" && !r.Phase.Final() && e.Spec.Mail > e.Status.Seen {
@@ -255,7 +255,7 @@ func movedEvents(e *entry) []int64 {
 
 // moveHistory copies the oldest events of a run that has too many to an object of their
 // own. The next save removes them from the run.
-func (s *Store) moveHistory(ctx context.Context, e *entry) error {
+func (s *history) moveHistory(ctx context.Context, e *entry) error {
 	s.mu.Lock()
 	st := &e.Status
 	many, large := len(st.Events) >= keepEvents+historyEvents, len(st.Events) > 1 && sizeOf(st.Events) > eventBytes

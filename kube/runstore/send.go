@@ -14,8 +14,15 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
+// outbox delivers signals: those that are sent, and those that runs send to others.
+type outbox struct{ *shared }
+
 // Send adds a signal to a run with one guarded patch of its spec. See runstore.Store.
 func (s *Store) Send(ctx context.Context, id string, sig runtype.Signal) error {
+	return s.outbox.send(ctx, id, sig)
+}
+
+func (s *outbox) send(ctx context.Context, id string, sig runtype.Signal) error {
 	e, err := s.find(ctx, id)
 	if err != nil {
 		return err
@@ -101,7 +108,7 @@ func mailSize(o *format.Object) int {
 }
 
 // sendEnded answers for a run that has ended: the cache does not have its signals.
-func (s *Store) sendEnded(ctx context.Context, e *entry, sig runtype.Signal) error {
+func (s *outbox) sendEnded(ctx context.Context, e *entry, sig runtype.Signal) error {
 	o, err := s.read(ctx, e.key.namespace, e.key.name)
 	switch {
 	case err != nil:
@@ -126,7 +133,7 @@ func newSignalEdit(o *format.Object, sig runtype.Signal) *format.SignalEdit {
 
 // deliver sends the signals in the outbox of a run. A receiver that has ended or is
 // unknown is no error. Failed deliveries are repeated in the background.
-func (s *Store) deliver(ctx context.Context, e *entry) {
+func (s *outbox) deliver(ctx context.Context, e *entry) {
 	if err := s.emptyOutbox(ctx, e); err != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -136,7 +143,7 @@ func (s *Store) deliver(ctx context.Context, e *entry) {
 
 // emptyOutbox delivers the signals in the outbox. It removes them if the run has no
 // owner; else the next save of the owner does.
-func (s *Store) emptyOutbox(ctx context.Context, e *entry) error {
+func (s *outbox) emptyOutbox(ctx context.Context, e *entry) error {
 	s.mu.Lock()
 	mail := map[string]api.RunMail{}
 	for key, m := range e.Status.Outbox {
@@ -147,7 +154,7 @@ func (s *Store) emptyOutbox(ctx context.Context, e *entry) error {
 	s.mu.Unlock()
 	for key, m := range mail {
 		d := &format.Decoder{}
-		err := s.Send(ctx, m.To, d.Signal(&m.Signal))
+		err := s.send(ctx, m.To, d.Signal(&m.Signal))
 		if err != nil && !errors.Is(err, runstore.ErrFinal) && !errors.Is(err, runstore.ErrNotFound) {
 			return err
 		}
@@ -181,7 +188,7 @@ func (s *Store) emptyOutbox(ctx context.Context, e *entry) error {
 
 // retryOutbox delivers the signals of a run in the background if its worker could not.
 // s.mu is held.
-func (s *Store) retryOutbox(e *entry) {
+func (s *outbox) retryOutbox(e *entry) {
 	s.background("outbox of "+e.key.namespace+"/"+e.key.name, time.Second+rand.N(2*time.Second), func(ctx context.Context) error {
 		s.mu.Lock()
 		owner, waits := e.Status.Owner, false

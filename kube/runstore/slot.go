@@ -20,6 +20,15 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
+// slots lets one run of a subject be active at a time.
+type slots struct {
+	*shared
+	slots    map[string]*slot // by slotKey: the version read or written last
+	unused   []unusedSlot     // Leases to delete
+	deleting bool             // a goroutine deletes them
+	sweptAt  time.Time        // last sweep of all slots
+}
+
 const (
 	leaseGroup    = "coordination.k8s.io"
 	leaseResource = "leases"
@@ -149,7 +158,7 @@ func slotName(subject string) string { return "pawl-slot-" + format.Digest(subje
 func slotKey(namespace, subject string) string { return namespace + "\x00" + subject }
 
 // slot returns the slot of a subject from the cache, or reads it.
-func (s *Store) slot(ctx context.Context, namespace, subject string) (slot, error) {
+func (s *slots) slot(ctx context.Context, namespace, subject string) (slot, error) {
 	s.mu.Lock()
 	known := s.slots[slotKey(namespace, subject)]
 	s.mu.Unlock()
@@ -171,7 +180,7 @@ func (s *Store) slot(ctx context.Context, namespace, subject string) (slot, erro
 	return sl, err
 }
 
-func (s *Store) cacheSlot(namespace, subject string, sl *slot) {
+func (s *slots) cacheSlot(namespace, subject string, sl *slot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if sl == nil {
@@ -184,7 +193,7 @@ func (s *Store) cacheSlot(namespace, subject string, sl *slot) {
 
 // writeSlot writes a decision over exactly the version that it was made for. It
 // returns false if another process has written the slot meanwhile.
-func (s *Store) writeSlot(ctx context.Context, namespace, subject string, v slotDecision) (bool, error) {
+func (s *slots) writeSlot(ctx context.Context, namespace, subject string, v slotDecision) (bool, error) {
 	r := client.Ref{Group: leaseGroup, Resource: leaseResource, Namespace: namespace, Name: slotName(subject)}
 	notes := format.Tree{}
 	if v.next.last > 0 {
@@ -237,7 +246,7 @@ func (s *Store) writeSlot(ctx context.Context, namespace, subject string, v slot
 
 // finished returns a function that reports whether a run of the namespace has ended.
 // It reads runs that are not in the cache and stores an error in err.
-func (s *Store) finished(ctx context.Context, namespace string, err *error) func(name string) bool {
+func (s *slots) finished(ctx context.Context, namespace string, err *error) func(name string) bool {
 	return func(name string) bool {
 		s.mu.Lock()
 		e := s.cache.objects[objectKey{namespace, name}]
@@ -263,7 +272,7 @@ func (s *Store) finished(ctx context.Context, namespace string, err *error) func
 // assignSlot decides whether a new run holds the slot of its subject or is queued. Any
 // process may repeat it: if the creator of a run dies before, the process that claims
 // the run does it.
-func (s *Store) assignSlot(ctx context.Context, e *entry) error {
+func (s *slots) assignSlot(ctx context.Context, e *entry) error {
 	s.mu.Lock()
 	done := e.removed || e.slotTaken || !e.SlotPending || e.Spec.Inline
 	namespace, name, subject := e.key.namespace, e.key.name, e.Subject()
@@ -298,7 +307,7 @@ func queue(h *api.RunStatus, n int64) {
 
 // takeSlot takes the slot of a subject for a run, or a number in its queue; 0: the run
 // holds the slot.
-func (s *Store) takeSlot(ctx context.Context, namespace, name, subject string) (int64, error) {
+func (s *slots) takeSlot(ctx context.Context, namespace, name, subject string) (int64, error) {
 	for try := 0; ; try++ {
 		sl, err := s.slot(ctx, namespace, subject)
 		if err != nil {
@@ -339,7 +348,7 @@ func (s *Store) takeSlot(ctx context.Context, namespace, name, subject string) (
 
 // passOn passes the slot of a run that has ended to the next queued run, if there is
 // one. If that fails, it is repeated in the background.
-func (s *Store) passOn(ctx context.Context, e *entry) {
+func (s *slots) passOn(ctx context.Context, e *entry) {
 	s.mu.Lock()
 	subject := e.Subject()
 	sub := s.cache.subjects[subject]
@@ -355,7 +364,7 @@ func (s *Store) passOn(ctx context.Context, e *entry) {
 	}
 }
 
-func (s *Store) pass(ctx context.Context, namespace, subject string) error {
+func (s *slots) pass(ctx context.Context, namespace, subject string) error {
 	for try := 0; ; try++ {
 		sl, err := s.slot(ctx, namespace, subject)
 		if err != nil {
@@ -395,7 +404,7 @@ func (s *Store) pass(ctx context.Context, namespace, subject string) error {
 
 // promote makes a queued run Running. It returns true if the run has ended in the queue
 // or was deleted.
-func (s *Store) promote(ctx context.Context, namespace, name string) (ended bool, err error) {
+func (s *slots) promote(ctx context.Context, namespace, name string) (ended bool, err error) {
 	s.mu.Lock()
 	e := s.cache.objects[objectKey{namespace, name}]
 	s.mu.Unlock()
@@ -434,7 +443,7 @@ func (s *Store) promote(ctx context.Context, namespace, name string) (ended bool
 // repairSlot passes on a slot that has queued runs and no active one. The process that
 // ended the run does this at once; repairSlot is for the case that it could not. s.mu
 // is held.
-func (s *Store) repairSlot(name string) {
+func (s *slots) repairSlot(name string) {
 	sub := s.cache.subjects[name]
 	if sub == nil || sub.queued == 0 || sub.active > 0 {
 		return

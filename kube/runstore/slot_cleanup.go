@@ -20,7 +20,7 @@ type unusedSlot struct{ namespace, subject string }
 // slotOwner returns the object that the subject names as the owner of its slot; nil:
 // none. The subject must contain the uid. Otherwise a slot that Kubernetes deletes late
 // could already belong to the next object of the same name.
-func (s *Store) slotOwner(namespace, subject string) *metav1.OwnerReference {
+func (s *slots) slotOwner(namespace, subject string) *metav1.OwnerReference {
 	parts := strings.Split(subject, "/")
 	if s.o.Owner == nil || len(parts) < 4 || parts[1] != "" && parts[1] != namespace {
 		return nil
@@ -35,14 +35,14 @@ func (s *Store) slotOwner(namespace, subject string) *metav1.OwnerReference {
 // forgetSlot removes the slot of a subject without runs from the cache. It deletes the
 // Lease soon after, unless the Lease has an owner or this process works on no runs. s.mu
 // is held.
-func (s *Store) forgetSlot(namespace, subject string) {
+func (s *slots) forgetSlot(namespace, subject string) {
 	if s.cache.subjects[subject] != nil {
 		return
 	}
 	key := slotKey(namespace, subject)
 	known := s.slots[key]
 	delete(s.slots, key)
-	ours, owned := s.hasClaimed, false
+	ours, owned := s.claims.hasClaimed, false
 	if known != nil {
 		ours, owned = true, known.owned
 	} else if ours {
@@ -55,26 +55,26 @@ func (s *Store) forgetSlot(namespace, subject string) {
 
 // deleteSlotLater queues the Lease of an unused slot for deletion. One goroutine deletes
 // them one after the other. s.mu is held.
-func (s *Store) deleteSlotLater(v unusedSlot) {
+func (s *slots) deleteSlotLater(v unusedSlot) {
 	if s.o.Client || s.ctx.Err() != nil {
 		return
 	}
-	s.unusedSlots = append(s.unusedSlots, v)
-	if s.deletingSlots {
+	s.unused = append(s.unused, v)
+	if s.deleting {
 		return
 	}
-	s.deletingSlots = true
+	s.deleting = true
 	s.all.Go(func() {
 		sleep(s.ctx, 500*time.Millisecond+rand.N(time.Second)) // another run may come, or another process may delete it
 		for {
 			s.mu.Lock()
-			if len(s.unusedSlots) == 0 || s.ctx.Err() != nil {
-				s.unusedSlots, s.deletingSlots = nil, false
+			if len(s.unused) == 0 || s.ctx.Err() != nil {
+				s.unused, s.deleting = nil, false
 				s.mu.Unlock()
 				return
 			}
-			next := s.unusedSlots[0]
-			s.unusedSlots = s.unusedSlots[1:]
+			next := s.unused[0]
+			s.unused = s.unused[1:]
 			s.mu.Unlock()
 			if err := s.deleteUnusedSlot(s.ctx, next); err != nil && s.ctx.Err() == nil {
 				s.log.Debug("kube/runstore: the slot of a subject without runs stays until the next sweep", "subject", next.subject, "error", err)
@@ -86,7 +86,7 @@ func (s *Store) deleteSlotLater(v unusedSlot) {
 // deleteUnusedSlot deletes the Lease of an unused slot in exactly the version that was
 // found unused. A process that needs the slot meanwhile has written a newer version, or
 // finds the Lease deleted and creates another.
-func (s *Store) deleteUnusedSlot(ctx context.Context, v unusedSlot) error {
+func (s *slots) deleteUnusedSlot(ctx context.Context, v unusedSlot) error {
 	s.mu.Lock()
 	taken := s.cache.subjects[v.subject] != nil
 	s.mu.Unlock()
@@ -123,7 +123,7 @@ const sweepPage = 500
 
 // sweepSlots deletes, every sweepAfter, the slots of subjects whose last run was deleted
 // while no process watched.
-func (s *Store) sweepSlots(ctx context.Context) {
+func (s *slots) sweepSlots(ctx context.Context) {
 	s.mu.Lock()
 	early := !s.sweptAt.IsZero() && time.Since(s.sweptAt) < sweepAfter
 	if !early {
@@ -151,7 +151,7 @@ func (s *Store) sweepSlots(ctx context.Context) {
 	}
 }
 
-func (s *Store) sweepSlot(l *coordinationv1.Lease) {
+func (s *slots) sweepSlot(l *coordinationv1.Lease) {
 	subject := l.Annotations[format.AnnotationSubject]
 	if subject == "" || l.Name != slotName(subject) || len(l.OwnerReferences) > 0 || !s.serves(l.Namespace, subject, l.Labels[format.LabelOwner]) {
 		return
@@ -164,7 +164,7 @@ func (s *Store) sweepSlot(l *coordinationv1.Lease) {
 }
 
 // namespaces returns the namespaces that keep runs of this store; "": all.
-func (s *Store) namespaces() []string {
+func (s *slots) namespaces() []string {
 	if s.o.SingleNamespace || len(s.o.Namespaces) == 0 {
 		return []string{s.watchNamespace()}
 	}

@@ -76,7 +76,7 @@ func eventually(t *testing.T, what string, good func() bool) {
 func knownSlots(s *Store) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.slots)
+	return len(s.slots.slots)
 }
 
 func knows(s *Store, id string) bool {
@@ -168,7 +168,7 @@ func TestASlotThatIsNeededAgainStays(t *testing.T) {
 	if r := createRun(t, other, "b", "K/n/x"); r.Phase != runtype.Running {
 		t.Fatalf("b is %s", r.Phase)
 	}
-	if err := s.deleteUnusedSlot(t.Context(), unusedSlot{"n", "K/n/x"}); err != nil {
+	if err := s.slots.deleteUnusedSlot(t.Context(), unusedSlot{"n", "K/n/x"}); err != nil {
 		t.Fatal(err)
 	}
 	if r := createRun(t, s, "c", "K/n/x"); r.Phase != runtype.Queued {
@@ -215,7 +215,7 @@ func TestSlotsThatStayedAreSwept(t *testing.T) {
 	eventually(t, "the sweep has ended", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return !s.deletingSlots
+		return !s.slots.deleting
 	})
 	left := slotsIn(t, s)
 	for _, subject := range []string{"K/n/lives", "K/n/owned", "K/n/configmap", "Other/n/x"} {

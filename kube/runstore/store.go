@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/pawl-dev/pawl/kube/runstore/format"
@@ -70,31 +69,7 @@ type Options struct {
 
 // Store keeps runs in the API server. It implements Claimer, Lister,
 // Definitions and Retainer. Any number of processes may share the runs.
-type Store struct {
-	o      Options
-	client *client.Client
-	format format.Format
-	log    *slog.Logger
-
-	ctx  context.Context // for watches and repairs
-	stop context.CancelFunc
-	all  sync.WaitGroup
-
-	mu            sync.Mutex
-	cache         cache
-	workers       map[string]*worker // by name
-	slots         map[string]*slot   // by slotKey: the version read or written last
-	unusedSlots   []unusedSlot       // Leases to delete
-	deletingSlots bool               // a goroutine deletes them
-	hasClaimed    bool               // this process has claimed runs
-	sweptAt       time.Time          // last sweep of all slots
-	wake          chan string
-	overflowed    bool
-	repairs       map[string]bool // running, by key
-	requests      chan struct{}   // receives when an object has a request
-	synced        chan struct{}   // closed when all watches have read their lists
-	unsynced      int
-}
+type Store struct{ *shared }
 
 var (
 	_ runstore.Store       = (*Store)(nil)
@@ -124,13 +99,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, runtype.InputInvalid.Errorf("kube/runstore: the configuration of the client: %w", err)
 	}
-	s := &Store{
-		o: o, client: c, log: o.Logger, cache: newCache(), workers: map[string]*worker{}, slots: map[string]*slot{},
-		wake: make(chan string, 1024), repairs: map[string]bool{}, requests: make(chan struct{}, 1), synced: make(chan struct{}), unsynced: 2,
-	}
-	if o.Client {
-		s.unsynced = 1
-	}
+	s := &Store{newShared(o, c)}
 	switch o.Kind {
 	case Run:
 		s.format = format.Runs{}
@@ -144,9 +113,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
-	s.watch()
+	s.watches.watch()
 	select {
-	case <-s.synced:
+	case <-s.watches.synced:
 		return s, nil
 	case <-ctx.Done():
 		s.Close()
@@ -183,7 +152,7 @@ func (s *Store) RunLimit() int { return runtype.MaxRun / 2 }
 func (s *Store) Requests() int64 { return s.client.Sent() }
 
 // watchNamespace is the namespace of the watches; "": all.
-func (s *Store) watchNamespace() string {
+func (s *shared) watchNamespace() string {
 	if s.o.SingleNamespace {
 		return s.o.Namespace
 	}
@@ -191,7 +160,7 @@ func (s *Store) watchNamespace() string {
 }
 
 // namespaceOf returns the namespace that keeps the runs of a subject.
-func (s *Store) namespaceOf(subject string) string {
+func (s *shared) namespaceOf(subject string) string {
 	parts := strings.Split(subject, "/")
 	if s.o.SingleNamespace || len(parts) < 3 || parts[1] == "" {
 		return s.o.Namespace
@@ -199,12 +168,12 @@ func (s *Store) namespaceOf(subject string) string {
 	return parts[1]
 }
 
-func (s *Store) runRef(namespace, name string) client.Ref {
+func (s *shared) runRef(namespace, name string) client.Ref {
 	group, resource, _, _ := s.format.Resource()
 	return client.Ref{Group: group, Resource: resource, Namespace: namespace, Name: name}
 }
 
-func (s *Store) saveRun(ctx context.Context, o *format.Object, body []byte) (uint64, error) {
+func (s *shared) saveRun(ctx context.Context, o *format.Object, body []byte) (uint64, error) {
 	_, _, _, part := s.format.Resource()
 	meta, err := s.client.Patch(ctx, s.runRef(o.Namespace, o.Name), part, body)
 	return format.ParseVersion(meta.ResourceVersion), err
@@ -212,7 +181,7 @@ func (s *Store) saveRun(ctx context.Context, o *format.Object, body []byte) (uin
 
 // notify sends the id of a run to Wake; s.mu is held. If the channel is full, the next
 // notification carries "" (any run).
-func (s *Store) notify(id string) {
+func (s *shared) notify(id string) {
 	if s.overflowed {
 		id = ""
 	}
@@ -229,7 +198,7 @@ func (s *Store) Wake() <-chan string { return s.wake }
 
 // background runs work in a goroutine and repeats it with growing delay until it
 // succeeds. It does nothing while work with the same key runs. s.mu is held.
-func (s *Store) background(key string, after time.Duration, work func(context.Context) error) {
+func (s *shared) background(key string, after time.Duration, work func(context.Context) error) {
 	if s.repairs[key] || s.ctx.Err() != nil || s.o.Client {
 		return
 	}
@@ -266,7 +235,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // notifyRequests wakes ServeRequests. s.mu is held.
-func (s *Store) notifyRequests() {
+func (s *starter) notifyRequests() {
 	select {
 	case s.requests <- struct{}{}:
 	default:

@@ -16,19 +16,26 @@ import (
 	"k8s.io/klog/v2"
 )
 
+// watches feed the cache.
+type watches struct {
+	*shared
+	synced   chan struct{} // closed when all watches have read their lists
+	unsynced int
+}
+
 // watch starts the watch of runs and, unless Options.Client is set, the watch of the
 // leases of workers.
-func (s *Store) watch() {
+func (s *watches) watch() {
 	_, _, selector, _ := s.format.Resource()
-	s.reflect(s.runRef(s.watchNamespace(), ""), selector, s.format.NewList, s.format.NewObject(), &runSink{s: s})
+	s.reflect(s.runRef(s.watchNamespace(), ""), selector, s.format.NewList, s.format.NewObject(), &runSink{s: s.shared})
 	if s.o.Client {
 		return
 	}
 	s.reflect(client.Ref{Group: leaseGroup, Resource: leaseResource, Namespace: s.o.Namespace}, format.LabelKind+"=worker",
-		func() runtime.Object { return &coordinationv1.LeaseList{} }, &coordinationv1.Lease{}, &workerSink{s: s})
+		func() runtime.Object { return &coordinationv1.LeaseList{} }, &coordinationv1.Lease{}, &workerSink{s: s.shared})
 }
 
-func (s *Store) reflect(r client.Ref, selector string, list func() runtime.Object, empty runtime.Object, sink toolscache.ReflectorStore) {
+func (s *watches) reflect(r client.Ref, selector string, list func() runtime.Object, empty runtime.Object, sink toolscache.ReflectorStore) {
 	lw := &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector = selector
@@ -46,7 +53,7 @@ func (s *Store) reflect(r client.Ref, selector string, list func() runtime.Objec
 }
 
 // markSynced notes that a watch has read its list; s.mu is held.
-func (s *Store) markSynced(once *bool) {
+func (s *watches) markSynced(once *bool) {
 	if *once {
 		return
 	}
@@ -58,7 +65,7 @@ func (s *Store) markSynced(once *bool) {
 
 // runSink receives the watch of runs.
 type runSink struct {
-	s      *Store
+	s      *shared
 	synced bool
 }
 
@@ -73,7 +80,7 @@ func (k *runSink) take(obj any) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if err == nil {
-			s.advanceWatermark(format.ParseVersion(m.GetResourceVersion()))
+			s.history.advanceWatermark(format.ParseVersion(m.GetResourceVersion()))
 		}
 		return nil
 	}
@@ -81,11 +88,11 @@ func (k *runSink) take(obj any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
-		s.skipUnreadable(obj, err)
+		s.watches.skipUnreadable(obj, err)
 		return nil
 	}
 	s.upsert(o)
-	s.advanceWatermark(o.Version)
+	s.history.advanceWatermark(o.Version)
 	return nil
 }
 
@@ -99,7 +106,7 @@ func (k *runSink) Delete(obj any) error {
 	defer s.mu.Unlock()
 	s.forget(m.GetNamespace(), m.GetName(), format.ParseVersion(m.GetResourceVersion()))
 	delete(s.cache.deleted, objectKey{m.GetNamespace(), m.GetName()})
-	s.advanceWatermark(format.ParseVersion(m.GetResourceVersion()))
+	s.history.advanceWatermark(format.ParseVersion(m.GetResourceVersion()))
 	return nil
 }
 
@@ -107,7 +114,7 @@ func (k *runSink) Delete(obj any) error {
 func (k *runSink) Bookmark(version string) error {
 	k.s.mu.Lock()
 	defer k.s.mu.Unlock()
-	k.s.advanceWatermark(format.ParseVersion(version))
+	k.s.history.advanceWatermark(format.ParseVersion(version))
 	return nil
 }
 
@@ -145,16 +152,16 @@ func (k *runSink) Replace(list []any, version string) error {
 		s.upsert(o)
 	}
 	for i := range unreadable {
-		s.skipUnreadable(unreadable[i], reasons[i])
+		s.watches.skipUnreadable(unreadable[i], reasons[i])
 	}
-	s.advanceWatermark(at)
-	s.markSynced(&k.synced)
+	s.history.advanceWatermark(at)
+	s.watches.markSynced(&k.synced)
 	return nil
 }
 
 // skipUnreadable removes an object that cannot be decoded from the cache and logs it.
 // s.mu is held.
-func (s *Store) skipUnreadable(obj any, err error) {
+func (s *watches) skipUnreadable(obj any, err error) {
 	if m, e := meta.Accessor(obj); e == nil {
 		s.forget(m.GetNamespace(), m.GetName(), format.ParseVersion(m.GetResourceVersion()))
 	}
@@ -163,7 +170,7 @@ func (s *Store) skipUnreadable(obj any, err error) {
 
 // workerSink receives the watch of the leases of workers.
 type workerSink struct {
-	s      *Store
+	s      *shared
 	synced bool
 }
 
@@ -178,7 +185,7 @@ func (k *workerSink) take(obj any) error {
 	}
 	k.s.mu.Lock()
 	defer k.s.mu.Unlock()
-	k.s.updateWorker(l, time.Now())
+	k.s.workers.updateWorker(l, time.Now())
 	return nil
 }
 
@@ -186,7 +193,7 @@ func (k *workerSink) Delete(obj any) error {
 	if l, ok := obj.(*coordinationv1.Lease); ok {
 		k.s.mu.Lock()
 		defer k.s.mu.Unlock()
-		k.s.workerDeleted(l.Annotations[annotationWorker], format.ParseVersion(l.ResourceVersion))
+		k.s.workers.workerDeleted(l.Annotations[annotationWorker], format.ParseVersion(l.ResourceVersion))
 	}
 	return nil
 }
@@ -200,14 +207,14 @@ func (k *workerSink) Replace(list []any, version string) error {
 	for _, item := range list {
 		if l, ok := item.(*coordinationv1.Lease); ok {
 			present[l.Annotations[annotationWorker]] = true
-			s.updateWorker(l, now)
+			s.workers.updateWorker(l, now)
 		}
 	}
-	for name := range s.workers {
+	for name := range s.workers.workers {
 		if !present[name] {
-			s.workerDeleted(name, format.ParseVersion(version))
+			s.workers.workerDeleted(name, format.ParseVersion(version))
 		}
 	}
-	s.markSynced(&k.synced)
+	s.watches.markSynced(&k.synced)
 	return nil
 }

@@ -13,6 +13,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// workers are the leases of the processes that work on runs.
+type workers struct {
+	*shared
+	workers map[string]*worker // by name
+}
+
 // firstLease is the lease of a worker that owns a run before its first claim.
 const firstLease = 15 * time.Second
 
@@ -35,12 +41,12 @@ func (w *worker) expiresAt() time.Time { return w.seen.Add(w.lease) }
 
 func workerLease(name string) string { return "pawl-worker-" + format.Digest(name) }
 
-func (s *Store) workerRef(name string) client.Ref {
+func (s *workers) workerRef(name string) client.Ref {
 	return client.Ref{Group: leaseGroup, Resource: leaseResource, Namespace: s.o.Namespace, Name: workerLease(name)}
 }
 
 // worker returns the entry of a worker and creates it if it is missing. s.mu is held.
-func (s *Store) worker(name string) *worker {
+func (s *workers) worker(name string) *worker {
 	w := s.workers[name]
 	if w == nil {
 		w = &worker{name: name, write: make(chan struct{}, 1)}
@@ -50,7 +56,7 @@ func (s *Store) worker(name string) *worker {
 }
 
 // updateWorker stores a Lease that was read or watched. s.mu is held.
-func (s *Store) updateWorker(l *coordinationv1.Lease, now time.Time) {
+func (s *workers) updateWorker(l *coordinationv1.Lease, now time.Time) {
 	name := l.Annotations[annotationWorker]
 	if name == "" || l.Name != workerLease(name) {
 		return
@@ -73,7 +79,7 @@ func (s *Store) updateWorker(l *coordinationv1.Lease, now time.Time) {
 }
 
 // workerDeleted notes that a Lease was deleted: the runs of the worker are free. s.mu is held.
-func (s *Store) workerDeleted(name string, version uint64) {
+func (s *workers) workerDeleted(name string, version uint64) {
 	w := s.workers[name]
 	if w == nil || w.version > version {
 		return
@@ -91,7 +97,7 @@ func (s *Store) workerDeleted(name string, version uint64) {
 // writeWorker writes the Lease of a worker. holder is the worker's name to renew it, or
 // "" to give it up. It returns ErrFenced if revive is false and the worker was given up,
 // and errRenewed if the worker has renewed before it could be given up.
-func (s *Store) writeWorker(ctx context.Context, name string, lease time.Duration, holder string, revive bool) error {
+func (s *workers) writeWorker(ctx context.Context, name string, lease time.Duration, holder string, revive bool) error {
 	s.mu.Lock()
 	w := s.worker(name)
 	s.mu.Unlock()
@@ -155,7 +161,7 @@ func (s *Store) writeWorker(ctx context.Context, name string, lease time.Duratio
 
 var errRenewed = runstore.ErrOwned
 
-func (s *Store) putWorker(ctx context.Context, name, holder string, version uint64, lease time.Duration) (metav1.ObjectMeta, error) {
+func (s *workers) putWorker(ctx context.Context, name, holder string, version uint64, lease time.Duration) (metav1.ObjectMeta, error) {
 	r := s.workerRef(name)
 	spec := format.Tree{"holderIdentity": holder, "renewTime": time.Now().UTC().Format(metav1.RFC3339Micro)}
 	notes := format.Tree{annotationWorker: name, format.AnnotationLease: lease.String()}
@@ -178,7 +184,7 @@ func (s *Store) putWorker(ctx context.Context, name, holder string, version uint
 }
 
 // readWorker reads the Lease of a worker.
-func (s *Store) readWorker(ctx context.Context, name string) error {
+func (s *workers) readWorker(ctx context.Context, name string) error {
 	var l coordinationv1.Lease
 	err := s.client.Get(ctx, s.workerRef(name), &l)
 	if err != nil && !client.IsNotFound(err) {
@@ -197,7 +203,7 @@ func (s *Store) readWorker(ctx context.Context, name string) error {
 
 // ensureAlive renews the Lease of a worker before it takes runs. In the first third of a
 // lease it sends no request.
-func (s *Store) ensureAlive(ctx context.Context, name string, lease time.Duration) error {
+func (s *workers) ensureAlive(ctx context.Context, name string, lease time.Duration) error {
 	s.mu.Lock()
 	w := s.workers[name]
 	fresh := w != nil && !w.lost && w.version > 0 && (lease == 0 || lease == w.lease) && time.Since(w.seen) < w.lease/3
@@ -213,12 +219,12 @@ func (s *Store) Renew(ctx context.Context, worker string, lease time.Duration) e
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return s.writeWorker(ctx, worker, lease, worker, false)
+	return s.workers.writeWorker(ctx, worker, lease, worker, false)
 }
 
 // isDead reports whether the owner of a run was given up. unsure: its Lease is unknown or
 // has expired and must be checked. s.mu is held.
-func (s *Store) isDead(owner string, now time.Time) (dead, unsure bool) {
+func (s *workers) isDead(owner string, now time.Time) (dead, unsure bool) {
 	w := s.workers[owner]
 	switch {
 	case w == nil:
@@ -230,7 +236,7 @@ func (s *Store) isDead(owner string, now time.Time) (dead, unsure bool) {
 }
 
 // giveUpExpired gives up the workers whose lease has expired.
-func (s *Store) giveUpExpired(ctx context.Context, alive string) error {
+func (s *workers) giveUpExpired(ctx context.Context, alive string) error {
 	s.mu.Lock()
 	now := time.Now()
 	var unknown, silent []string
@@ -262,7 +268,7 @@ func (s *Store) giveUpExpired(ctx context.Context, alive string) error {
 }
 
 // giveUp marks a silent worker as lost, unless it has renewed.
-func (s *Store) giveUp(ctx context.Context, owner string) error {
+func (s *workers) giveUp(ctx context.Context, owner string) error {
 	err := s.writeWorker(ctx, owner, 0, "", true)
 	if errors.Is(err, errRenewed) {
 		return nil
@@ -275,7 +281,7 @@ func (s *Store) giveUp(ctx context.Context, owner string) error {
 
 // confirmDead reports whether an owner is dead. It reads or gives up its Lease if that is
 // not known.
-func (s *Store) confirmDead(ctx context.Context, owner string) (bool, error) {
+func (s *workers) confirmDead(ctx context.Context, owner string) (bool, error) {
 	for range 3 {
 		s.mu.Lock()
 		dead, unsure := s.isDead(owner, time.Now())
