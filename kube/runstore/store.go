@@ -102,9 +102,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{newShared(o, c)}
 	switch o.Kind {
 	case Run:
-		s.format = format.Runs{}
+		s.format = format.Runs()
 	case ConfigMap:
-		s.format = format.ConfigMaps{}
+		s.format = format.ConfigMaps()
 	default:
 		return nil, runtype.InputInvalid.Errorf("kube/runstore: runs are kept as Run or ConfigMap, not as %q", o.Kind)
 	}

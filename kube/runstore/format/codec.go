@@ -25,6 +25,7 @@ func TimeText(t time.Time) string {
 // zeroTime is the text of the zero time where "" means something else.
 const zeroTime = "0001-01-01T00:00:00Z"
 
+// Decoder reads the fields of objects, and keeps the first error in Err.
 type Decoder struct{ Err error }
 
 func (d *Decoder) fail(what string, err error) {
@@ -33,6 +34,7 @@ func (d *Decoder) fail(what string, err error) {
 	}
 }
 
+// Time reads a time; "" is the zero time.
 func (d *Decoder) Time(text string) time.Time {
 	if text == "" || text == zeroTime {
 		return time.Time{}
@@ -65,6 +67,7 @@ func raw(text string) json.RawMessage {
 // Number formats a number as a map key that sorts as text.
 func Number(n int64) string { return fmt.Sprintf("%06d", n) }
 
+// Number reads the number that is a key.
 func (d *Decoder) Number(key string) int64 {
 	n, err := strconv.ParseInt(key, 10, 64)
 	if err != nil {
@@ -147,6 +150,7 @@ func defaultAttempt(step string) int {
 	return 1
 }
 
+// StepOf returns a step as an object has it.
 func StepOf(s *runtype.StepRecord) api.RunStep {
 	out := api.RunStep{
 		Phase: string(s.Phase), Ord: s.Ord, Round: s.Round, Attempt: attemptOf(s.Attempt, 1), Failures: s.Failures, Uncharged: s.Uncharged, UnchargedSince: TimeText(s.UnchargedSince),
@@ -174,6 +178,7 @@ func StepOf(s *runtype.StepRecord) api.RunStep {
 	return out
 }
 
+// Step reads a step.
 func (d *Decoder) Step(name string, s *api.RunStep) *runtype.StepRecord {
 	out := &runtype.StepRecord{
 		Name: name, Phase: runtype.StepPhase(s.Phase), Ord: s.Ord, Round: s.Round, Attempt: attempt(s.Attempt, 1), Failures: s.Failures, Uncharged: s.Uncharged, UnchargedSince: d.Time(s.UnchargedSince),
@@ -196,20 +201,24 @@ func (d *Decoder) Step(name string, s *api.RunStep) *runtype.StepRecord {
 	return out
 }
 
+// EventOf returns an event as an object has it; after is the time of the event before.
 func EventOf(e *runtype.Event, after string) api.RunEvent {
 	return api.RunEvent{At: TimeText(e.At), Kind: string(e.Kind), Step: e.Step, Attempt: attemptOf(e.Attempt, defaultAttempt(e.Step)), Actor: e.Actor, Reason: e.Reason, Message: e.Message,
 		Code: string(e.Code), Data: string(e.Data), After: after}
 }
 
+// Event reads an event.
 func (d *Decoder) Event(run string, seq int64, e *api.RunEvent) runtype.Event {
 	return runtype.Event{Run: run, Seq: seq, At: d.Time(e.At), Kind: runtype.EventKind(e.Kind), Step: e.Step, Attempt: attempt(e.Attempt, defaultAttempt(e.Step)), Actor: e.Actor, Reason: e.Reason,
 		Message: e.Message, Code: fault.Code(e.Code), Data: raw(e.Data)}
 }
 
+// SignalOf returns a signal as an object has it.
 func SignalOf(s *runtype.Signal) api.RunSignal {
 	return api.RunSignal{ID: s.ID, Name: s.Name, Payload: string(s.Payload), Actor: s.Actor, At: TimeText(s.At)}
 }
 
+// Signal reads a signal.
 func (d *Decoder) Signal(s *api.RunSignal) runtype.Signal {
 	return runtype.Signal{ID: s.ID, Name: s.Name, Payload: raw(s.Payload), Actor: s.Actor, At: d.Time(s.At)}
 }

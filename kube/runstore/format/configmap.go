@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// ConfigMaps keeps each run as a ConfigMap, with one key for each part that changes
+// configMaps keeps each run as a ConfigMap, with one key for each part that changes
 // on its own:
 //
 //	spec          the request, written once
@@ -27,7 +27,7 @@ import (
 //	mail          how many signals were ever sent
 //	consumed.N    the id of a signal that was read
 //	outbox.N      a signal to another run that is not delivered yet
-type ConfigMaps struct{}
+type configMaps struct{}
 
 const ConfigMapPrefix = "pawl-run-"
 
@@ -40,16 +40,16 @@ type namedStep struct {
 	api.RunStep
 }
 
-func (ConfigMaps) Resource() (group, resource, selector, status string) {
+func (configMaps) Resource() (group, resource, selector, status string) {
 	return "", "configmaps", LabelKind + "=run", ""
 }
-func (ConfigMaps) HistoryResource() (group, resource string) { return "", "configmaps" }
-func (ConfigMaps) NewObject() runtime.Object                 { return &corev1.ConfigMap{} }
-func (ConfigMaps) NewList() runtime.Object                   { return &corev1.ConfigMapList{} }
-func (ConfigMaps) NewHistoryList() runtime.Object            { return &corev1.ConfigMapList{} }
-func (ConfigMaps) Name(id string) string                     { return ConfigMapPrefix + id }
+func (configMaps) HistoryResource() (group, resource string) { return "", "configmaps" }
+func (configMaps) NewObject() runtime.Object                 { return &corev1.ConfigMap{} }
+func (configMaps) NewList() runtime.Object                   { return &corev1.ConfigMapList{} }
+func (configMaps) NewHistoryList() runtime.Object            { return &corev1.ConfigMapList{} }
+func (configMaps) Name(id string) string                     { return ConfigMapPrefix + id }
 
-func (ConfigMaps) Items(list runtime.Object) []runtime.Object {
+func (configMaps) Items(list runtime.Object) []runtime.Object {
 	all := list.(*corev1.ConfigMapList).Items
 	items := make([]runtime.Object, len(all))
 	for i := range all {
@@ -58,7 +58,7 @@ func (ConfigMaps) Items(list runtime.Object) []runtime.Object {
 	return items
 }
 
-func (ConfigMaps) Create(o *Object) (any, error) {
+func (configMaps) Create(o *Object) (any, error) {
 	meta := NewMeta(o.Name, o.Namespace, Marked(map[string]string{LabelKind: "run"}, o.Operator))
 	if len(o.Owners) > 0 {
 		meta["ownerReferences"] = o.Owners
@@ -86,7 +86,7 @@ func text(v any) string {
 	return string(data)
 }
 
-func (ConfigMaps) Subject(from runtime.Object) string {
+func (configMaps) Subject(from runtime.Object) string {
 	m, ok := from.(*corev1.ConfigMap)
 	if !ok {
 		return ""
@@ -98,9 +98,9 @@ func (ConfigMaps) Subject(from runtime.Object) string {
 	return (&Object{Name: m.Name, Namespace: m.Namespace, Spec: api.RunSpec{Subject: spec.Subject}}).Subject()
 }
 
-func (ConfigMaps) MatchesName(name string) bool { return strings.HasPrefix(name, ConfigMapPrefix) }
+func (configMaps) MatchesName(name string) bool { return strings.HasPrefix(name, ConfigMapPrefix) }
 
-func (ConfigMaps) Decode(from runtime.Object) (*Object, error) {
+func (configMaps) Decode(from runtime.Object) (*Object, error) {
 	m, ok := from.(*corev1.ConfigMap)
 	if !ok {
 		return nil, fmt.Errorf("a %T is not a ConfigMap", from)
@@ -170,7 +170,7 @@ func (ConfigMaps) Decode(from runtime.Object) (*Object, error) {
 	return o, nil
 }
 
-func (ConfigMaps) Save(o *Object, e *Edit) ([]byte, error) {
+func (configMaps) Save(o *Object, e *Edit) ([]byte, error) {
 	data, err := entries(Head(&o.Status), e)
 	if err != nil {
 		return nil, err
@@ -266,7 +266,7 @@ func readFields(fields map[string]json.RawMessage, into *api.RunStatus) error {
 	return json.Unmarshal(data, into)
 }
 
-func (ConfigMaps) PatchSignals(o *Object, p *SignalEdit) ([]byte, error) {
+func (configMaps) PatchSignals(o *Object, p *SignalEdit) ([]byte, error) {
 	data := Tree{}
 	if p.Mail != o.Spec.Mail {
 		data["mail"] = strconv.FormatInt(p.Mail, 10)
@@ -280,7 +280,7 @@ func (ConfigMaps) PatchSignals(o *Object, p *SignalEdit) ([]byte, error) {
 	return client.Encode(Tree{"metadata": Tree{"resourceVersion": VersionText(o.Version)}, "data": data})
 }
 
-func (ConfigMaps) NewHistory(o *Object, events []runtype.Event) (any, error) {
+func (configMaps) NewHistory(o *Object, events []runtype.Event) (any, error) {
 	data, err := client.Encode(events)
 	if err != nil {
 		return nil, err
@@ -290,7 +290,7 @@ func (ConfigMaps) NewHistory(o *Object, events []runtype.Event) (any, error) {
 	return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": true, "data": map[string]string{"run": o.ID(), "events": string(data)}}, nil
 }
 
-func (ConfigMaps) DecodeHistory(list runtime.Object) ([]runtype.Event, error) {
+func (configMaps) DecodeHistory(list runtime.Object) ([]runtype.Event, error) {
 	var events []runtype.Event
 	for _, item := range list.(*corev1.ConfigMapList).Items {
 		var part []runtype.Event

@@ -48,6 +48,12 @@ type Format interface {
 	DecodeHistory(list runtime.Object) ([]runtype.Event, error)
 }
 
+// Runs returns the format that keeps a run as an object of the kind Run.
+func Runs() Format { return runs{} }
+
+// ConfigMaps returns the format that keeps a run as a ConfigMap, where no CRD may be installed.
+func ConfigMaps() Format { return configMaps{} }
+
 // Names of labels and annotations.
 const (
 	Domain            = "pawl.dev/"

@@ -30,12 +30,18 @@ type Object struct {
 	SlotPending     bool // not yet written whether the run holds the slot of its subject
 }
 
-func (o *Object) ID() string     { return o.RunID }
+// ID returns the id of the run; "" before it was accepted.
+func (o *Object) ID() string { return o.RunID }
+
+// Accepted reports whether the object has the state of a run.
 func (o *Object) Accepted() bool { return o.Status.Revision > 0 }
+
+// Phase returns the phase of the run.
 func (o *Object) Phase() runtype.Phase {
 	return runtype.Phase(o.Status.Phase)
 }
 
+// Subject returns the subject of the run.
 func (o *Object) Subject() string {
 	if o.Spec.Subject == "" {
 		return "Run/" + o.Namespace + "/" + o.Name
@@ -182,6 +188,7 @@ type SignalEdit struct {
 	Remove []string
 }
 
+// ApplySignals makes the change that a patch has made; version is the new one.
 func (o *Object) ApplySignals(p *SignalEdit, version uint64) {
 	o.Spec.Mail = p.Mail
 	mergeInto(&o.Spec.Signals, p.Add)
@@ -191,34 +198,37 @@ func (o *Object) ApplySignals(p *SignalEdit, version uint64) {
 	o.Version = version
 }
 
+// VersionText returns a version as the API server writes it.
 func VersionText(v uint64) string { return strconv.FormatUint(v, 10) }
 
+// ParseVersion reads the version of an object.
 func ParseVersion(text string) uint64 {
 	v, _ := strconv.ParseUint(text, 10, 64) // since Kubernetes 1.35 a version is a growing number
 	return v
 }
 
+// CreatedText returns when the run was created.
 func (o *Object) CreatedText() string { return cmp.Or(o.Status.CreatedAt, o.Spec.CreatedAt) }
 
 // Consume adds the ids of the signals that were read, and removes the oldest ids beyond
 // MaxSignalIDs.
-func (ed *Edit) Consume(o *Object, consumed []string) {
+func (e *Edit) Consume(o *Object, consumed []string) {
 	if len(consumed) == 0 {
 		return
 	}
-	ed.consumed = map[string]string{}
+	e.consumed = map[string]string{}
 	for key, sig := range o.Spec.Signals {
 		if _, read := o.Status.Consumed[key]; !read && slices.Contains(consumed, sig.ID) {
-			ed.consumed[key] = sig.ID
+			e.consumed[key] = sig.ID
 		}
 	}
-	over := len(o.Status.Consumed) + len(ed.consumed) - runstore.MaxSignalIDs
+	over := len(o.Status.Consumed) + len(e.consumed) - runstore.MaxSignalIDs
 	if over <= 0 {
 		return
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(o.Status.Consumed), ByNumber)[:min(over, len(o.Status.Consumed))] {
 		if _, still := o.Spec.Signals[key]; !still { // without its id, a signal in spec would count as unread
-			ed.consumed[key] = ""
+			e.consumed[key] = ""
 		}
 	}
 }

@@ -15,19 +15,19 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// Runs keeps runs as objects of the kind Run.
-type Runs struct{}
+// runs keeps runs as objects of the kind Run.
+type runs struct{}
 
-func (Runs) Resource() (group, resource, selector, status string) {
+func (runs) Resource() (group, resource, selector, status string) {
 	return api.GroupVersion.Group, "runs", "", "status"
 }
-func (Runs) HistoryResource() (group, resource string) { return api.GroupVersion.Group, "runhistories" }
-func (Runs) NewObject() runtime.Object                 { return &api.Run{} }
-func (Runs) NewList() runtime.Object                   { return &api.RunList{} }
-func (Runs) NewHistoryList() runtime.Object            { return &api.RunHistoryList{} }
-func (Runs) Name(id string) string                     { return id }
+func (runs) HistoryResource() (group, resource string) { return api.GroupVersion.Group, "runhistories" }
+func (runs) NewObject() runtime.Object                 { return &api.Run{} }
+func (runs) NewList() runtime.Object                   { return &api.RunList{} }
+func (runs) NewHistoryList() runtime.Object            { return &api.RunHistoryList{} }
+func (runs) Name(id string) string                     { return id }
 
-func (Runs) Items(list runtime.Object) []runtime.Object {
+func (runs) Items(list runtime.Object) []runtime.Object {
 	all := list.(*api.RunList).Items
 	items := make([]runtime.Object, len(all))
 	for i := range all {
@@ -36,7 +36,7 @@ func (Runs) Items(list runtime.Object) []runtime.Object {
 	return items
 }
 
-func (Runs) Create(o *Object) (any, error) {
+func (runs) Create(o *Object) (any, error) {
 	meta := NewMeta(o.Name, o.Namespace, Marked(map[string]string{}, o.Operator))
 	if len(o.Owners) > 0 {
 		meta["ownerReferences"] = o.Owners
@@ -44,7 +44,7 @@ func (Runs) Create(o *Object) (any, error) {
 	return map[string]any{"apiVersion": api.GroupVersion.String(), "kind": "Run", "metadata": meta, "spec": o.Spec}, nil
 }
 
-func (Runs) Decode(from runtime.Object) (*Object, error) {
+func (runs) Decode(from runtime.Object) (*Object, error) {
 	r, ok := from.(*api.Run)
 	if !ok {
 		return nil, fmt.Errorf("a %T is not a Run", from)
@@ -61,7 +61,7 @@ func (Runs) Decode(from runtime.Object) (*Object, error) {
 	return o, nil
 }
 
-func (Runs) Subject(from runtime.Object) string {
+func (runs) Subject(from runtime.Object) string {
 	r, ok := from.(*api.Run)
 	if !ok {
 		return ""
@@ -69,9 +69,9 @@ func (Runs) Subject(from runtime.Object) string {
 	return (&Object{Name: r.Name, Namespace: r.Namespace, Spec: api.RunSpec{Subject: r.Spec.Subject}}).Subject()
 }
 
-func (Runs) MatchesName(name string) bool { return !strings.HasPrefix(name, ConfigMapPrefix) }
+func (runs) MatchesName(name string) bool { return !strings.HasPrefix(name, ConfigMapPrefix) }
 
-func (Runs) Save(o *Object, e *Edit) ([]byte, error) {
+func (runs) Save(o *Object, e *Edit) ([]byte, error) {
 	from := api.RunStatus{}
 	if !o.Fresh {
 		from = Head(&o.Status)
@@ -118,7 +118,7 @@ func putPart[T any](into Tree, name string, part map[string]*T) {
 	}
 }
 
-func (Runs) PatchSignals(o *Object, p *SignalEdit) ([]byte, error) {
+func (runs) PatchSignals(o *Object, p *SignalEdit) ([]byte, error) {
 	signals := Tree{}
 	for key, s := range p.Add {
 		signals[key] = s
@@ -138,7 +138,7 @@ func historyOwner(o *Object, apiVersion, kind string) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: o.Name, UID: types.UID(o.UID)}}
 }
 
-func (Runs) NewHistory(o *Object, events []runtype.Event) (any, error) {
+func (runs) NewHistory(o *Object, events []runtype.Event) (any, error) {
 	data, err := client.Encode(events)
 	if err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (Runs) NewHistory(o *Object, events []runtype.Event) (any, error) {
 		"run": o.ID(), "first": first, "last": last, "events": string(data)}, nil
 }
 
-func (Runs) DecodeHistory(list runtime.Object) ([]runtype.Event, error) {
+func (runs) DecodeHistory(list runtime.Object) ([]runtype.Event, error) {
 	var events []runtype.Event
 	for _, item := range list.(*api.RunHistoryList).Items {
 		var part []runtype.Event
