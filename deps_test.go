@@ -69,7 +69,7 @@ const (
 	serverRule    = "below server, route imports core and view; a stage or a resource imports route, and what it stands on: runs, then clusters, then events and flows; server joins them"
 	sqlRule       = "below store/sql, a store imports core, db, codec and secrets, and no other store; store/sql joins them"
 	kubeRule      = "kube imports core, kube/runstore imports core and kube/api, an operator imports core and kube; controllers pass requests to runs as kube/runstore reads them; sibling operators never import each other"
-	runsRule      = "below kube/runstore, client imports core and kube/api, and requests imports these and client; runstore joins them"
+	runsRule      = "below kube/runstore, client imports core and kube/api, requests imports these and client, and format both; runstore joins them"
 	storageRule   = "the shared-storage operator imports core, the kinds and its ports; its adapters import the ports, and only kube/ a client of Kubernetes"
 	compatRule    = "compat keeps the packages of the library that it replaces: they import the engines, flowfile, kube/runstore, and each other in the library's order"
 	frontendRule  = "view imports core, client core and view, the console nothing, and examples import core, view and a store"
@@ -177,6 +177,7 @@ var table = map[string]layer{
 	"kube/controller":        {kind: edge, rule: kubeRule, layers: slices.Concat(kubeLayers, []string{"kube/runstore", "kube/runstore/requests"}), libs: kubeLibs},
 	"kube/workload":          {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
 	"kube/runstore":          {kind: edge, rule: kubeRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/runstore/"}), libs: kubeLibs},
+	"kube/runstore/format":   {kind: edge, rule: runsRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/runstore/client", "kube/runstore/requests"}), libs: kubeLibs},
 	"kube/runstore/client":   {kind: edge, rule: runsRule, layers: slices.Concat(coreLayers, []string{"kube/api"}), libs: kubeLibs},
 	"kube/runstore/requests": {kind: edge, rule: runsRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/runstore/client"}), libs: kubeLibs},
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawl-dev/pawl/kube/runstore/format"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
@@ -35,7 +36,7 @@ type objectKey struct{ namespace, name string }
 
 // entry is one object with its place in the indexes.
 type entry struct {
-	*object
+	*format.Object
 	key              objectKey
 	created          int64         // sort key of lists, together with the id
 	write            chan struct{} // held by the one writer of this process
@@ -81,53 +82,53 @@ func newCache() cache {
 
 // upsert stores an object in the cache if it is newer than the known version, and
 // returns its entry. s.mu is held.
-func (s *Store) upsert(o *object) *entry {
-	key := objectKey{o.namespace, o.name}
-	if !s.serves(o.namespace, o.subject(), o.operator) {
-		return &entry{object: o, key: key, write: make(chan struct{}, 1), foreign: true}
+func (s *shared) upsert(o *format.Object) *entry {
+	key := objectKey{o.Namespace, o.Name}
+	if !s.serves(o.Namespace, o.Subject(), o.Operator) {
+		return &entry{Object: o, key: key, write: make(chan struct{}, 1), foreign: true}
 	}
 	e := s.cache.objects[key]
 	switch {
-	case e == nil && s.cache.deleted[key] == o.uid: // the watch is behind its deletion
-		return &entry{object: o, key: key, write: make(chan struct{}, 1), removed: true}
+	case e == nil && s.cache.deleted[key] == o.UID: // the watch is behind its deletion
+		return &entry{Object: o, key: key, write: make(chan struct{}, 1), removed: true}
 	case e == nil:
 		e = &entry{key: key, write: make(chan struct{}, 1)}
-	case e.version >= o.version:
+	case e.Version >= o.Version:
 		return e
-	case e.uid != o.uid: // deleted and created again under the same name
+	case e.UID != o.UID: // deleted and created again under the same name
 		write := e.write
 		s.unindex(e)
 		e = &entry{key: key, write: write}
 	}
 	s.cache.objects[key] = e
-	wake := e.object != nil && (o.spec.Mail > e.spec.Mail || e.phase() == runtype.Queued && o.phase() == runtype.Running)
+	wake := e.Object != nil && (o.Spec.Mail > e.Spec.Mail || e.Phase() == runtype.Queued && o.Phase() == runtype.Running)
 	trimmed := e.trimmed
-	e.object, e.trimmed = o, false
+	e.Object, e.trimmed = o, false
 	s.reindex(e)
 	if trimmed {
 		e.trim()
 	}
-	if (wake || s.o.Client) && e.id() != "" {
-		s.notify(e.id())
+	if (wake || s.o.Client) && e.ID() != "" {
+		s.notify(e.ID())
 	}
 	return e
 }
 
 // reindex updates every index for an entry whose object is new or was edited. s.mu is
 // held.
-func (s *Store) reindex(e *entry) {
+func (s *shared) reindex(e *entry) {
 	if e.foreign {
 		return
 	}
 	c := &s.cache
-	if e.accepted() && e.runID == "" { // it was adopted
-		e.runID = e.status.ID
+	if e.Accepted() && e.RunID == "" { // it was adopted
+		e.RunID = e.Status.ID
 	}
-	if e.id() != "" && e.accepted() {
-		c.ids[e.id()] = e
+	if e.ID() != "" && e.Accepted() {
+		c.ids[e.ID()] = e
 		if !e.listed {
-			d := &decoder{}
-			e.listed, e.created = true, d.time(e.createdText()).UnixNano()
+			d := &format.Decoder{}
+			e.listed, e.created = true, d.Time(e.CreatedText()).UnixNano()
 			if n := len(c.sorted); n > 0 && c.sorted[n-1].after(e) {
 				c.unsorted = true
 			}
@@ -138,7 +139,7 @@ func (s *Store) reindex(e *entry) {
 	s.indexOwner(e)
 	s.schedule(e)
 	c.log.record(e)
-	if e.phase().Final() && !e.ended {
+	if e.Phase().Final() && !e.ended {
 		e.ended = true
 		c.finals = append(c.finals, e)
 		if len(c.finals) > maxUntrimmed {
@@ -146,20 +147,18 @@ func (s *Store) reindex(e *entry) {
 			c.finals = append(c.finals[:0], c.finals[1:]...)
 		}
 	}
-	if len(e.annotations) > 0 || !e.accepted() {
-		s.notifyRequests()
+	if len(e.Annotations) > 0 || !e.Accepted() {
+		s.starter.notifyRequests()
 	}
-	if len(e.status.Outbox) > 0 {
-		s.retryOutbox(e)
+	if len(e.Status.Outbox) > 0 {
+		s.outbox.retryOutbox(e)
 	}
-	s.repairSlot(e.subject())
+	s.slots.repairSlot(e.Subject())
 }
 
-func (o *object) createdText() string { return cmp.Or(o.status.CreatedAt, o.spec.CreatedAt) }
-
 // indexSubject counts the entry for its subject.
-func (s *Store) indexSubject(e *entry) {
-	name := e.subject()
+func (s *shared) indexSubject(e *entry) {
+	name := e.Subject()
 	sub := s.cache.subjects[name]
 	if sub == nil {
 		sub = &subject{runs: map[*entry]struct{}{}}
@@ -168,8 +167,8 @@ func (s *Store) indexSubject(e *entry) {
 	sub.runs[e] = struct{}{}
 	now := slotNone
 	switch {
-	case e.removed || !e.accepted() || e.spec.Inline || e.phase().Final():
-	case e.phase() == runtype.Queued:
+	case e.removed || !e.Accepted() || e.Spec.Inline || e.Phase().Final():
+	case e.Phase() == runtype.Queued:
 		now = slotQueued
 	default:
 		now = slotActive
@@ -194,9 +193,9 @@ func (s *subject) count(state slotState, by int) {
 }
 
 // indexOwner files the entry under the worker that owns it.
-func (s *Store) indexOwner(e *entry) {
-	owner := e.status.Owner
-	if e.removed || e.phase().Final() {
+func (s *shared) indexOwner(e *entry) {
+	owner := e.Status.Owner
+	if e.removed || e.Phase().Final() {
 		owner = ""
 	}
 	if owner == e.owner {
@@ -219,29 +218,29 @@ func (s *Store) indexOwner(e *entry) {
 // dueTime returns when a run without an owner is due; false: not before something happens.
 func (e *entry) dueTime() (int64, bool) {
 	switch {
-	case e.removed || !e.accepted() || e.phase().Final() || e.status.Owner != "":
+	case e.removed || !e.Accepted() || e.Phase().Final() || e.Status.Owner != "":
 		return 0, false
-	case e.spec.Mail > e.status.Seen:
+	case e.Spec.Mail > e.Status.Seen:
 		return 1, true // new signals: at once, before runs that wait for a time
-	case e.phase() == runtype.Queued:
+	case e.Phase() == runtype.Queued:
 		return 0, false
-	case e.status.NextAt == "":
+	case e.Status.NextAt == "":
 		return 0, false
 	}
-	d := &decoder{}
-	return d.time(e.status.NextAt).UnixNano(), true
+	d := &format.Decoder{}
+	return d.Time(e.Status.NextAt).UnixNano(), true
 }
 
 // schedule files a run without an owner under its due time, for Claim.
-func (s *Store) schedule(e *entry) {
+func (s *shared) schedule(e *entry) {
 	if s.scheduleQuietly(e) {
-		s.notify(e.id()) // the soonest due time has changed
+		s.notify(e.ID()) // the soonest due time has changed
 	}
 }
 
 // scheduleQuietly is schedule without the notification. It reports whether the entry
 // has become the soonest.
-func (s *Store) scheduleQuietly(e *entry) bool {
+func (s *shared) scheduleQuietly(e *entry) bool {
 	at, due := e.dueTime()
 	due = due && !e.claimed
 	switch {
@@ -260,23 +259,23 @@ func (s *Store) scheduleQuietly(e *entry) bool {
 }
 
 // forget removes an object that was deleted at a version; 0: any. s.mu is held.
-func (s *Store) forget(namespace, name string, version uint64) {
+func (s *shared) forget(namespace, name string, version uint64) {
 	e := s.cache.objects[objectKey{namespace, name}]
-	if e == nil || e.version > version && version > 0 {
+	if e == nil || e.Version > version && version > 0 {
 		return
 	}
-	s.cache.deleted[e.key] = e.uid
+	s.cache.deleted[e.key] = e.UID
 	s.unindex(e)
-	s.repairSlot(e.subject())
-	s.forgetSlot(namespace, e.subject())
+	s.slots.repairSlot(e.Subject())
+	s.slots.forgetSlot(namespace, e.Subject())
 }
 
-func (s *Store) unindex(e *entry) {
+func (s *shared) unindex(e *entry) {
 	c := &s.cache
 	e.removed = true
 	delete(c.objects, e.key)
-	if c.ids[e.id()] == e {
-		delete(c.ids, e.id())
+	if c.ids[e.ID()] == e {
+		delete(c.ids, e.ID())
 	}
 	s.indexSubject(e)
 	s.indexOwner(e)
@@ -294,23 +293,23 @@ func (s *Store) unindex(e *entry) {
 // trim reduces a finished run to the fields that lists need. Its history and records
 // are read on demand.
 func (e *entry) trim() {
-	for name, step := range e.status.Steps {
+	for name, step := range e.Status.Steps {
 		switch runtype.StepPhase(step.Phase) {
 		case runtype.StepFailed, runtype.StepRunning, runtype.StepRetrying, runtype.StepWaiting:
 		default:
-			delete(e.status.Steps, name)
+			delete(e.Status.Steps, name)
 		}
 	}
 	e.trimmed = true
-	e.status.Events, e.status.Consumed = nil, nil
-	e.spec.Signals = nil
+	e.Status.Events, e.Status.Consumed = nil, nil
+	e.Spec.Signals = nil
 }
 
 // byCreation returns the runs in order of creation. s.mu is held.
 func (c *cache) byCreation() []*entry {
 	if c.unsorted {
 		slices.SortStableFunc(c.sorted, func(a, b *entry) int {
-			return cmp.Or(cmp.Compare(a.created, b.created), cmp.Compare(a.id(), b.id()))
+			return cmp.Or(cmp.Compare(a.created, b.created), cmp.Compare(a.ID(), b.ID()))
 		})
 		c.unsorted = false
 	}
@@ -318,7 +317,7 @@ func (c *cache) byCreation() []*entry {
 }
 
 func (e *entry) after(other *entry) bool {
-	return cmp.Or(cmp.Compare(e.created, other.created), cmp.Compare(e.id(), other.id())) > 0
+	return cmp.Or(cmp.Compare(e.created, other.created), cmp.Compare(e.ID(), other.ID())) > 0
 }
 
 // lock makes the caller the only writer of the object in this process.

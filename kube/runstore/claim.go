@@ -11,9 +11,16 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/kube/runstore/client"
+	"github.com/pawl-dev/pawl/kube/runstore/format"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
+
+// claims picks the runs that are due.
+type claims struct {
+	*shared
+	hasClaimed bool // this process has claimed runs
+}
 
 // claimsAtOnce is how many claims run concurrently.
 const claimsAtOnce = 8
@@ -24,21 +31,21 @@ func (s *Store) Claim(ctx context.Context, c runstore.Claim) (runstore.Claimed, 
 	if err := ctx.Err(); err != nil {
 		return runstore.Claimed{}, err
 	}
-	if err := s.giveUpExpired(ctx, c.Worker); err != nil {
+	if err := s.workers.giveUpExpired(ctx, c.Worker); err != nil {
 		return runstore.Claimed{}, err
 	}
-	picked := s.pick(c)
+	picked := s.claims.pick(c)
 	var out runstore.Claimed
 	var errs error
 	if len(picked) > 0 {
-		if err := s.ensureAlive(ctx, c.Worker, c.Lease); err != nil {
-			s.putBack(picked)
+		if err := s.workers.ensureAlive(ctx, c.Worker, c.Lease); err != nil {
+			s.claims.putBack(picked)
 			return out, err
 		}
-		out.Runs, errs = s.claimAll(ctx, c.Worker, picked)
+		out.Runs, errs = s.claims.claimAll(ctx, c.Worker, picked)
 	}
 	s.mu.Lock()
-	out.Next = s.next(c.Worker)
+	out.Next = s.claims.next(c.Worker)
 	s.mu.Unlock()
 	if errs != nil && len(out.Runs) > 0 { // claim the failed ones again soon
 		if soon := time.Now().Add(100 * time.Millisecond); out.Next.IsZero() || soon.Before(out.Next) {
@@ -51,7 +58,7 @@ func (s *Store) Claim(ctx context.Context, c runstore.Claim) (runstore.Claimed, 
 
 // pick reserves due runs: runs of dead workers, runs of this worker that it does not
 // know of, and runs without an owner.
-func (s *Store) pick(c runstore.Claim) []*entry {
+func (s *claims) pick(c runstore.Claim) []*entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hasClaimed = true
@@ -63,12 +70,12 @@ func (s *Store) pick(c runstore.Claim) []*entry {
 		picked = append(picked, e)
 	}
 	for owner, runs := range s.cache.owned {
-		dead, _ := s.isDead(owner, now)
+		dead, _ := s.workers.isDead(owner, now)
 		if !dead && owner != c.Worker {
 			continue
 		}
 		for e := range runs {
-			if len(picked) < c.Limit && !e.claimed && !slices.Contains(c.FullFlows, e.spec.Flow) && (owner != c.Worker || !e.ownerKnows()) {
+			if len(picked) < c.Limit && !e.claimed && !slices.Contains(c.FullFlows, e.Spec.Flow) && (owner != c.Worker || !e.ownerKnows()) {
 				take(e)
 			}
 		}
@@ -76,7 +83,7 @@ func (s *Store) pick(c runstore.Claim) []*entry {
 	var full []*entry
 	for h := &s.cache.due; len(picked) < c.Limit && h.Len() > 0 && h.entries[0].dueAt <= now.UnixNano(); {
 		e := h.entries[0]
-		if slices.Contains(c.FullFlows, e.spec.Flow) {
+		if slices.Contains(c.FullFlows, e.Spec.Flow) {
 			heap.Pop(h)
 			full = append(full, e)
 			continue
@@ -91,9 +98,9 @@ func (s *Store) pick(c runstore.Claim) []*entry {
 
 // ownerKnows reports whether the owner in this process knows that it owns the run. It
 // does not if the answer to its claim was lost.
-func (e *entry) ownerKnows() bool { return e.claimer == e.status.Owner && e.epoch == e.status.Epoch }
+func (e *entry) ownerKnows() bool { return e.claimer == e.Status.Owner && e.epoch == e.Status.Epoch }
 
-func (s *Store) putBack(picked []*entry) {
+func (s *claims) putBack(picked []*entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range picked {
@@ -102,7 +109,7 @@ func (s *Store) putBack(picked []*entry) {
 	}
 }
 
-func (s *Store) claimAll(ctx context.Context, worker string, picked []*entry) ([]runstore.Loaded, error) {
+func (s *claims) claimAll(ctx context.Context, worker string, picked []*entry) ([]runstore.Loaded, error) {
 	got := make([]runstore.Loaded, len(picked))
 	errs := make([]error, len(picked))
 	gate := make(chan struct{}, claimsAtOnce)
@@ -122,25 +129,25 @@ func (s *Store) claimAll(ctx context.Context, worker string, picked []*entry) ([
 
 // claimOne makes a worker the owner of a run. It returns the zero Loaded if the run
 // cannot be claimed any more. anyTime: also a run that is not due.
-func (s *Store) claimOne(ctx context.Context, worker string, e *entry, anyTime bool) (runstore.Loaded, error) {
-	if err := s.assignSlot(ctx, e); err != nil {
+func (s *claims) claimOne(ctx context.Context, worker string, e *entry, anyTime bool) (runstore.Loaded, error) {
+	if err := s.slots.assignSlot(ctx, e); err != nil {
 		if errors.Is(err, runstore.ErrNotFound) {
 			err = nil
 		}
 		return runstore.Loaded{}, err
 	}
 	mine := false
-	err := s.write(ctx, e, "claiming run "+e.key.name, func(e *entry) (*edit, error) {
+	err := s.write(ctx, e, "claiming run "+e.key.name, func(e *entry) (*format.Edit, error) {
 		mine = false
-		if !e.accepted() || e.phase().Final() {
+		if !e.Accepted() || e.Phase().Final() {
 			return nil, nil
 		}
-		switch owner := e.status.Owner; {
+		switch owner := e.Status.Owner; {
 		case owner == worker && !anyTime && e.ownerKnows():
 			return nil, nil
 		case owner == worker:
 		case owner != "":
-			if dead, _ := s.isDead(owner, time.Now()); !dead {
+			if dead, _ := s.workers.isDead(owner, time.Now()); !dead {
 				return nil, nil
 			}
 		case !anyTime:
@@ -149,10 +156,10 @@ func (s *Store) claimOne(ctx context.Context, worker string, e *entry, anyTime b
 			}
 		}
 		mine = true
-		h := head(&e.status)
+		h := format.Head(&e.Status)
 		h.Owner = worker
 		h.Epoch++
-		return &edit{head: h}, nil
+		return &format.Edit{Head: h}, nil
 	})
 	if errors.Is(err, runstore.ErrNotFound) {
 		return runstore.Loaded{}, nil
@@ -166,11 +173,11 @@ func (s *Store) claimOne(ctx context.Context, worker string, e *entry, anyTime b
 }
 
 // loadFor returns a run to its owner and notes that the owner knows of it. s.mu is held.
-func (s *Store) loadFor(worker string, e *entry) (runstore.Loaded, error) {
-	if e.status.Owner != worker { // taken away again already
+func (s *claims) loadFor(worker string, e *entry) (runstore.Loaded, error) {
+	if e.Status.Owner != worker { // taken away again already
 		return runstore.Loaded{}, nil
 	}
-	l, err := load(e.object)
+	l, err := format.Load(e.Object)
 	if err != nil {
 		return runstore.Loaded{}, err
 	}
@@ -180,11 +187,11 @@ func (s *Store) loadFor(worker string, e *entry) (runstore.Loaded, error) {
 
 // next returns when to claim again: when a run becomes due, or when the lease of another
 // worker that owns runs ends. s.mu is held.
-func (s *Store) next(alive string) time.Time {
+func (s *claims) next(alive string) time.Time {
 	now := time.Now()
 	soonest := s.cache.due.soonest(now)
 	for owner := range s.cache.owned {
-		if w := s.workers[owner]; owner != alive && w != nil && !w.lost {
+		if w := s.workers.workers[owner]; owner != alive && w != nil && !w.lost {
 			soonest = min(soonest, w.expiresAt().UnixNano())
 		}
 	}
@@ -205,8 +212,8 @@ func (s *Store) ClaimRun(ctx context.Context, worker, id string, lease time.Dura
 	}
 	for try := range 3 {
 		s.mu.Lock()
-		s.hasClaimed = true
-		owner, final, trimmed := e.status.Owner, e.phase().Final(), e.trimmed
+		s.claims.hasClaimed = true
+		owner, final, trimmed := e.Status.Owner, e.Phase().Final(), e.trimmed
 		s.mu.Unlock()
 		switch {
 		case final && trimmed:
@@ -215,19 +222,19 @@ func (s *Store) ClaimRun(ctx context.Context, worker, id string, lease time.Dura
 		case final:
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			return load(e.object)
+			return format.Load(e.Object)
 		case owner == worker:
-			if err := s.ensureAlive(ctx, worker, lease); err != nil {
+			if err := s.workers.ensureAlive(ctx, worker, lease); err != nil {
 				return runstore.Loaded{}, err
 			}
 			s.mu.Lock()
-			l, err := s.loadFor(worker, e)
+			l, err := s.claims.loadFor(worker, e)
 			s.mu.Unlock()
 			if err != nil || l.Run != nil {
 				return l, err
 			}
 		case owner != "":
-			dead, err := s.confirmDead(ctx, owner)
+			dead, err := s.workers.confirmDead(ctx, owner)
 			if err != nil {
 				return runstore.Loaded{}, err
 			}
@@ -242,10 +249,10 @@ func (s *Store) ClaimRun(ctx context.Context, worker, id string, lease time.Dura
 			}
 			fallthrough
 		default:
-			if err := s.ensureAlive(ctx, worker, lease); err != nil {
+			if err := s.workers.ensureAlive(ctx, worker, lease); err != nil {
 				return runstore.Loaded{}, err
 			}
-			l, err := s.claimOne(ctx, worker, e, true)
+			l, err := s.claims.claimOne(ctx, worker, e, true)
 			if err != nil || l.Run != nil {
 				return l, err
 			}
@@ -264,16 +271,16 @@ func (s *Store) ClaimRun(ctx context.Context, worker, id string, lease time.Dura
 func (s *Store) ReleaseRun(ctx context.Context, worker string, r *runtype.Run, next time.Time) error {
 	e, err := s.find(ctx, r.ID)
 	if err == nil {
-		err = s.write(ctx, e, "resting run "+r.ID, func(e *entry) (*edit, error) {
-			if e.status.Owner != worker || e.phase().Final() {
+		err = s.write(ctx, e, "resting run "+r.ID, func(e *entry) (*format.Edit, error) {
+			if e.Status.Owner != worker || e.Phase().Final() {
 				return nil, nil
 			}
-			h := head(&e.status)
-			h.Owner, h.NextAt, h.Seen = "", timeText(next), r.Mail
-			if r.Mail < e.spec.Mail || r.Revision != e.status.Revision { // it was promoted meanwhile
-				h.NextAt = timeText(time.Now())
+			h := format.Head(&e.Status)
+			h.Owner, h.NextAt, h.Seen = "", format.TimeText(next), r.Mail
+			if r.Mail < e.Spec.Mail || r.Revision != e.Status.Revision { // it was promoted meanwhile
+				h.NextAt = format.TimeText(time.Now())
 			}
-			return &edit{head: h}, nil
+			return &format.Edit{Head: h}, nil
 		})
 	}
 	if errors.Is(err, runstore.ErrNotFound) {
@@ -292,23 +299,23 @@ func (s *Store) Release(ctx context.Context, worker string) error {
 	for e := range s.cache.owned[worker] {
 		mine = append(mine, e)
 	}
-	w := s.workers[worker]
+	w := s.workers.workers[worker]
 	s.mu.Unlock()
 	slices.SortFunc(mine, func(a, b *entry) int { return cmp.Compare(a.created, b.created) })
 	for _, e := range mine {
-		err := s.write(ctx, e, "releasing run "+e.key.name, func(e *entry) (*edit, error) {
-			if e.status.Owner != worker || e.phase().Final() {
+		err := s.write(ctx, e, "releasing run "+e.key.name, func(e *entry) (*format.Edit, error) {
+			if e.Status.Owner != worker || e.Phase().Final() {
 				return nil, nil
 			}
-			h := head(&e.status)
+			h := format.Head(&e.Status)
 			h.Owner = ""
 			// A waiting run keeps its due time. A run that is Running or Cancelling, or
 			// has unread signals, is due at once: it may have an open attempt.
-			under := e.phase() == runtype.Running || e.phase() == runtype.Cancelling
-			if len(e.unread()) > 0 || under {
-				h.NextAt = timeText(time.Now())
+			under := e.Phase() == runtype.Running || e.Phase() == runtype.Cancelling
+			if len(e.Unread()) > 0 || under {
+				h.NextAt = format.TimeText(time.Now())
 			}
-			return &edit{head: h}, nil
+			return &format.Edit{Head: h}, nil
 		})
 		if err != nil && !errors.Is(err, runstore.ErrNotFound) {
 			return err
@@ -317,11 +324,11 @@ func (s *Store) Release(ctx context.Context, worker string) error {
 	if w == nil {
 		return nil
 	}
-	if err := s.client.Delete(ctx, s.workerRef(worker), "", ""); err != nil && !client.IsNotFound(err) {
+	if err := s.client.Delete(ctx, s.workers.workerRef(worker), "", ""); err != nil && !client.IsNotFound(err) {
 		return client.StoreError(ctx, "deleting the lease of worker "+worker, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.workers, worker)
+	delete(s.workers.workers, worker)
 	return nil
 }

@@ -4,14 +4,15 @@ import (
 	"context"
 	"time"
 
+	"github.com/pawl-dev/pawl/kube/runstore/format"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pawl-dev/pawl/fault"
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
-
-	"github.com/pawl-dev/pawl/fault"
 )
 
 // Create stores a new run. See runstore.Store.
@@ -29,7 +30,7 @@ func (s *Store) Create(ctx context.Context, r *runtype.Run, events []runtype.Eve
 			return nil, err
 		}
 	}
-	if err := s.assignSlot(ctx, e); err != nil {
+	if err := s.slots.assignSlot(ctx, e); err != nil {
 		if created && fault.Of(err) == runstore.QueueFull {
 			s.undoCreate(ctx, e)
 		}
@@ -44,7 +45,7 @@ func (s *Store) Create(ctx context.Context, r *runtype.Run, events []runtype.Eve
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l, err := load(e.object)
+	l, err := format.Load(e.Object)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +61,7 @@ func (s *Store) Create(ctx context.Context, r *runtype.Run, events []runtype.Eve
 // createObject creates the object of a run, with the initial status in its spec.
 func (s *Store) createObject(ctx context.Context, r *runtype.Run, events []runtype.Event) (*entry, error) {
 	if r.Owner != "" {
-		if err := s.ensureAlive(ctx, r.Owner, 0); err != nil {
+		if err := s.workers.ensureAlive(ctx, r.Owner, 0); err != nil {
 			return nil, err
 		}
 	}
@@ -69,27 +70,27 @@ func (s *Store) createObject(ctx context.Context, r *runtype.Run, events []runty
 			return nil, err
 		}
 	}
-	if e := s.requestedObject(r.RequestID); e != nil {
-		return e, s.adopt(ctx, e, r, events)
+	if e := s.starter.requestedObject(r.RequestID); e != nil {
+		return e, s.starter.adopt(ctx, e, r, events)
 	}
-	o := &object{name: s.format.name(r.ID), namespace: s.namespaceOf(r.Subject), runID: r.ID, operator: s.o.Operator, spec: specOf(r)}
-	if !s.serves(o.namespace, r.Subject, o.operator) {
+	o := &format.Object{Name: s.format.Name(r.ID), Namespace: s.namespaceOf(r.Subject), RunID: r.ID, Operator: s.o.Operator, Spec: format.SpecOf(r)}
+	if !s.serves(o.Namespace, r.Subject, o.Operator) {
 		return nil, runtype.InputInvalid.Errorf("kube/runstore: a run of %s would remain undone: this store does not serve it (Options.Namespaces, Options.Serves)", r.Subject)
 	}
-	o.spec.Birth = initialStatus(r, events)
-	if !validName(o.name) {
+	o.Spec.Birth = initialStatus(r, events)
+	if !validName(o.Name) {
 		return nil, runtype.InputInvalid.Errorf("%q is not the id of a run", r.ID)
 	}
 	if s.o.Owner != nil {
 		if owner := s.o.Owner(r.Subject); owner != nil {
-			o.owners = []metav1.OwnerReference{*owner}
+			o.Owners = []metav1.OwnerReference{*owner}
 		}
 	}
-	body, err := s.format.create(o)
+	body, err := s.format.Create(o)
 	if err != nil {
 		return nil, err
 	}
-	meta, err := s.client.Post(ctx, s.runRef(o.namespace, ""), body)
+	meta, err := s.client.Post(ctx, s.runRef(o.Namespace, ""), body)
 	if client.IsExisting(err) {
 		e, err := s.find(ctx, r.ID)
 		if err == nil {
@@ -100,10 +101,10 @@ func (s *Store) createObject(ctx context.Context, r *runtype.Run, events []runty
 	if err != nil {
 		return nil, client.StoreError(ctx, "creating run "+r.ID, err)
 	}
-	o.uid, o.version = string(meta.UID), parseVersion(meta.ResourceVersion)
-	o.resolveStatus()
+	o.UID, o.Version = string(meta.UID), format.ParseVersion(meta.ResourceVersion)
+	o.ResolveStatus()
 	if s.o.Kind == ConfigMap { // it begins with its status
-		o.fresh = false
+		o.Fresh = false
 	} else if client.Tracked(meta.ManagedFields) {
 		s.untrack(ctx, o)
 	}
@@ -115,13 +116,13 @@ func (s *Store) createObject(ctx context.Context, r *runtype.Run, events []runty
 // untrack clears managedFields, which a write of the status cannot do. With that list
 // the answer to each save is twice as large. If the request fails, the list stays or the
 // next write is a conflict.
-func (s *Store) untrack(ctx context.Context, o *object) {
-	body, err := client.Encode(tree{"metadata": tree{"resourceVersion": versionText(o.version), "managedFields": client.Untracked}})
+func (s *Store) untrack(ctx context.Context, o *format.Object) {
+	body, err := client.Encode(format.Tree{"metadata": format.Tree{"resourceVersion": format.VersionText(o.Version), "managedFields": client.Untracked}})
 	if err != nil {
 		return
 	}
-	if meta, err := s.client.Patch(ctx, s.runRef(o.namespace, o.name), "", body); err == nil {
-		o.version = parseVersion(meta.ResourceVersion)
+	if meta, err := s.client.Patch(ctx, s.runRef(o.Namespace, o.Name), "", body); err == nil {
+		o.Version = format.ParseVersion(meta.ResourceVersion)
 	}
 }
 
@@ -132,22 +133,22 @@ func initialStatus(r *runtype.Run, events []runtype.Event) *api.RunStatus {
 	if first.Owner == "" && first.NextAt.IsZero() {
 		first.NextAt = time.Now().UTC()
 	}
-	initial := headOf(&first)
+	initial := format.HeadOf(&first)
 	initial.Steps = map[string]api.RunStep{}
 	for _, record := range r.Changed() {
-		initial.Steps[record.Name] = stepOf(record)
+		initial.Steps[record.Name] = format.StepOf(record)
 	}
 	initial.Events = map[string]api.RunEvent{}
 	for i := range events {
-		initial.Events[number(events[i].Seq)] = eventOf(&events[i], "")
+		initial.Events[format.Number(events[i].Seq)] = format.EventOf(&events[i], "")
 	}
 	return &initial
 }
 
 // undoCreate deletes a new run that found the queue of its subject full.
 func (s *Store) undoCreate(ctx context.Context, e *entry) {
-	if err := s.client.Delete(context.WithoutCancel(ctx), s.runRef(e.namespace, e.name), e.uid, versionText(e.version)); err != nil && !client.IsNotFound(err) {
-		s.log.Warn("kube/runstore: a refused run could not be deleted", "run", e.id(), "error", err)
+	if err := s.client.Delete(context.WithoutCancel(ctx), s.runRef(e.Namespace, e.Name), e.UID, format.VersionText(e.Version)); err != nil && !client.IsNotFound(err) {
+		s.log.Warn("kube/runstore: a refused run could not be deleted", "run", e.ID(), "error", err)
 		return
 	}
 	s.mu.Lock()

@@ -9,12 +9,16 @@ import (
 	"strconv"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/pawl-dev/pawl/kube/runstore/format"
 
 	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
+
+// history reads and keeps the events of runs.
+type history struct{ *shared }
 
 // eventLog orders the events of all runs by the versions of the API server. The events
 // themselves are in their runs.
@@ -35,21 +39,21 @@ type eventGroup struct {
 // record adds the new events of an entry. If the watch has reported several writes as
 // one change, each is filed under the version that the next write has replaced.
 func (l *eventLog) record(e *entry) {
-	if !e.accepted() || e.trimmed || e.status.Seq <= e.loggedSeq {
+	if !e.Accepted() || e.trimmed || e.Status.Seq <= e.loggedSeq {
 		return
 	}
-	l.newest = max(l.newest, e.version)
+	l.newest = max(l.newest, e.Version)
 	from := e.loggedSeq + 1
-	for seq := from + 1; seq <= e.status.Seq; seq++ {
-		if event, present := e.status.Events[number(seq)]; present && event.After != "" {
-			if after := parseVersion(event.After); after > 0 {
+	for seq := from + 1; seq <= e.Status.Seq; seq++ {
+		if event, present := e.Status.Events[format.Number(seq)]; present && event.After != "" {
+			if after := format.ParseVersion(event.After); after > 0 {
 				l.insert(eventGroup{after, e, from, seq - 1})
 				from = seq
 			}
 		}
 	}
-	l.insert(eventGroup{e.version, e, from, e.status.Seq})
-	e.loggedSeq = e.status.Seq
+	l.insert(eventGroup{e.Version, e, from, e.Status.Seq})
+	e.loggedSeq = e.Status.Seq
 }
 
 func (l *eventLog) insert(g eventGroup) {
@@ -72,7 +76,7 @@ func (l *eventLog) dropped(e *entry) {
 
 // advanceWatermark notes that the watch has reported everything up to a version. s.mu is
 // held.
-func (s *Store) advanceWatermark(version uint64) {
+func (s *history) advanceWatermark(version uint64) {
 	s.cache.log.watermark = max(s.cache.log.watermark, version)
 }
 
@@ -138,7 +142,7 @@ func (s *Store) Events(ctx context.Context, cursor string, limit int) ([]runtype
 			continue
 		}
 		to := min(g.to, from+int64(limit-count)-1)
-		wanted = append(wanted, s.cachedEvents(g.e, from, to))
+		wanted = append(wanted, s.history.cachedEvents(g.e, from, to))
 		count += int(to - from + 1)
 		next = position{g.version, to}
 		if count >= limit {
@@ -153,7 +157,7 @@ func (s *Store) Events(ctx context.Context, cursor string, limit int) ([]runtype
 
 	events := make([]runtype.Event, 0, count)
 	for _, w := range wanted {
-		part, err := s.fetch(ctx, w)
+		part, err := s.history.fetch(ctx, w)
 		if errors.Is(err, runstore.ErrNotFound) {
 			continue
 		}
@@ -168,7 +172,7 @@ func (s *Store) Events(ctx context.Context, cursor string, limit int) ([]runtype
 // eventRange is a range of the events of a run: the events, or missing if they must be
 // read.
 type eventRange struct {
-	o        *object
+	o        *format.Object
 	id       string
 	from, to int64
 	events   []runtype.Event
@@ -176,37 +180,37 @@ type eventRange struct {
 }
 
 // cachedEvents copies a range of events from the cache. s.mu is held.
-func (s *Store) cachedEvents(e *entry, from, to int64) eventRange {
-	w := eventRange{o: &object{name: e.name, namespace: e.namespace, runID: e.runID}, id: e.id(), from: from, to: to}
-	d := &decoder{}
+func (s *history) cachedEvents(e *entry, from, to int64) eventRange {
+	w := eventRange{o: &format.Object{Name: e.Name, Namespace: e.Namespace, RunID: e.RunID}, id: e.ID(), from: from, to: to}
+	d := &format.Decoder{}
 	for seq := from; seq <= to; seq++ {
-		event, present := e.status.Events[number(seq)]
+		event, present := e.Status.Events[format.Number(seq)]
 		if !present {
 			w.missing = true
 			return w
 		}
-		w.events = append(w.events, d.event(w.id, seq, &event))
+		w.events = append(w.events, d.Event(w.id, seq, &event))
 	}
 	return w
 }
 
 // fetch returns the events of a range. If they are missing it reads the object, and its
 // history objects if necessary.
-func (s *Store) fetch(ctx context.Context, w eventRange) ([]runtype.Event, error) {
+func (s *history) fetch(ctx context.Context, w eventRange) ([]runtype.Event, error) {
 	if !w.missing {
 		return w.events, nil
 	}
-	o, err := s.read(ctx, w.o.namespace, w.o.name)
+	o, err := s.read(ctx, w.o.Namespace, w.o.Name)
 	if err != nil {
 		return nil, err
 	}
 	var events []runtype.Event
-	d := &decoder{}
-	first := o.status.Seq + 1
-	for key, event := range o.status.Events {
-		seq := d.number(key)
+	d := &format.Decoder{}
+	first := o.Status.Seq + 1
+	for key, event := range o.Status.Events {
+		seq := d.Number(key)
 		first = min(first, seq)
-		events = append(events, d.event(w.id, seq, &event))
+		events = append(events, d.Event(w.id, seq, &event))
 	}
 	if w.from < first {
 		older, err := s.readHistory(ctx, o)
@@ -220,22 +224,22 @@ func (s *Store) fetch(ctx context.Context, w eventRange) ([]runtype.Event, error
 			}
 		}
 	}
-	if d.err != nil {
-		return nil, runstore.StoreCorrupt.Errorf("run %s: %w", w.id, d.err)
+	if d.Err != nil {
+		return nil, runstore.StoreCorrupt.Errorf("run %s: %w", w.id, d.Err)
 	}
 	events = slices.DeleteFunc(events, func(e runtype.Event) bool { return e.Seq < w.from || e.Seq > w.to })
 	slices.SortFunc(events, func(a, b runtype.Event) int { return int(a.Seq - b.Seq) })
 	return slices.CompactFunc(events, func(a, b runtype.Event) bool { return a.Seq == b.Seq }), nil
 }
 
-func (s *Store) readHistory(ctx context.Context, o *object) ([]runtype.Event, error) {
-	group, resource := s.format.historyResource()
-	list := s.format.newHistoryList()
-	err := s.client.List(ctx, client.Ref{Group: group, Resource: resource, Namespace: o.namespace}, metav1.ListOptions{LabelSelector: labelRun + "=" + labelValue(o.name)}, list)
+func (s *history) readHistory(ctx context.Context, o *format.Object) ([]runtype.Event, error) {
+	group, resource := s.format.HistoryResource()
+	list := s.format.NewHistoryList()
+	err := s.client.List(ctx, client.Ref{Group: group, Resource: resource, Namespace: o.Namespace}, metav1.ListOptions{LabelSelector: format.LabelRun + "=" + format.LabelValue(o.Name)}, list)
 	if err != nil {
-		return nil, client.StoreError(ctx, "reading the history of run "+o.id(), err)
+		return nil, client.StoreError(ctx, "reading the history of run "+o.ID(), err)
 	}
-	return s.format.decodeHistory(list)
+	return s.format.DecodeHistory(list)
 }
 
 // History returns the events of one run. See runstore.Lister.
@@ -252,8 +256,8 @@ func (s *Store) History(ctx context.Context, id string, after int64, limit int) 
 		s.mu.Unlock()
 		return nil, runstore.ErrNotFound
 	}
-	to := min(e.status.Seq, after+int64(limit))
-	w := s.cachedEvents(e, after+1, to)
+	to := min(e.Status.Seq, after+int64(limit))
+	w := s.history.cachedEvents(e, after+1, to)
 	s.mu.Unlock()
-	return s.fetch(ctx, w)
+	return s.history.fetch(ctx, w)
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/pawl-dev/pawl/kube/runstore/format"
+
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/workflow/runtype"
@@ -36,7 +38,7 @@ func noticesOf(r *runtype.Run, events []runtype.Event) []notice {
 		t := notice{id: fmt.Sprintf("%s/%d", r.ID, e.Seq), at: e.At}
 		switch e.Kind {
 		case runtype.RunPaused:
-			kind := kindOf(e.Code)
+			kind := format.KindOf(e.Code)
 			if r.Fault != nil && r.Fault.Code == e.Code {
 				kind = r.Fault.Kind()
 			}
@@ -86,7 +88,7 @@ func truncate(text, behind string) string {
 }
 
 // announce posts the Events of a saved run in the background.
-func (s *Store) announce(e *entry, r *runtype.Run, events []runtype.Event) {
+func (s *history) announce(e *entry, r *runtype.Run, events []runtype.Event) {
 	all := noticesOf(r, events)
 	if len(all) == 0 {
 		return
@@ -105,9 +107,9 @@ func (s *Store) announce(e *entry, r *runtype.Run, events []runtype.Event) {
 
 // postEvent posts an Event about a run. An error is only logged: the status of the run
 // says the same.
-func (s *Store) postEvent(ctx context.Context, e *entry, t notice) {
+func (s *history) postEvent(ctx context.Context, e *entry, t notice) {
 	s.mu.Lock()
-	uid := e.uid
+	uid := e.UID
 	s.mu.Unlock()
 	kind, version := "Run", api.GroupVersion.String()
 	if s.o.Kind == ConfigMap {
@@ -119,11 +121,11 @@ func (s *Store) postEvent(ctx context.Context, e *entry, t notice) {
 	}
 	about := strings.TrimRight(e.key.name[:min(len(e.key.name), maxPrefix)], "-.")
 	at := t.at.UTC().Format(time.RFC3339)
-	_, err := s.client.Post(ctx, client.Ref{Resource: "events", Namespace: e.key.namespace}, tree{
-		"apiVersion": "v1", "kind": "Event", "metadata": newMeta(about+"."+digest(uid + "/" + t.id)[:10], e.key.namespace, nil),
-		"involvedObject": tree{"apiVersion": version, "kind": kind, "namespace": e.key.namespace, "name": e.key.name, "uid": uid},
+	_, err := s.client.Post(ctx, client.Ref{Resource: "events", Namespace: e.key.namespace}, format.Tree{
+		"apiVersion": "v1", "kind": "Event", "metadata": format.NewMeta(about+"."+format.Digest(uid + "/" + t.id)[:10], e.key.namespace, nil),
+		"involvedObject": format.Tree{"apiVersion": version, "kind": kind, "namespace": e.key.namespace, "name": e.key.name, "uid": uid},
 		"type":           weight, "reason": t.reason, "message": t.message,
-		"source": tree{"component": client.FieldManager}, "firstTimestamp": at, "lastTimestamp": at, "count": 1,
+		"source": format.Tree{"component": client.FieldManager}, "firstTimestamp": at, "lastTimestamp": at, "count": 1,
 	})
 	if err != nil && !client.IsExisting(err) {
 		s.log.Debug("kube/runstore: an Event about a run was not written", "run", e.key.name, "reason", t.reason, "error", err)

@@ -7,27 +7,28 @@ import (
 	"strconv"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/pawl-dev/pawl/kube/runstore/format"
 
 	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // read reads the newest version of an object from the API server. ErrNotFound.
-func (s *Store) read(ctx context.Context, namespace, name string) (*object, error) {
-	into := s.format.newObject()
+func (s *shared) read(ctx context.Context, namespace, name string) (*format.Object, error) {
+	into := s.format.NewObject()
 	if err := s.client.Get(ctx, s.runRef(namespace, name), into); err != nil {
 		if client.IsNotFound(err) {
 			return nil, runstore.ErrNotFound
 		}
 		return nil, client.StoreError(ctx, "reading run "+namespace+"/"+name, err)
 	}
-	return s.format.decode(into)
+	return s.format.Decode(into)
 }
 
 // refresh reads the object of an entry. It removes the entry if the object was deleted.
-func (s *Store) refresh(ctx context.Context, e *entry) error {
+func (s *shared) refresh(ctx context.Context, e *entry) error {
 	o, err := s.read(ctx, e.key.namespace, e.key.name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,8 +39,8 @@ func (s *Store) refresh(ctx context.Context, e *entry) error {
 	if err != nil {
 		return err
 	}
-	if e.foreign && e.uid == o.uid {
-		e.object = o
+	if e.foreign && e.UID == o.UID {
+		e.Object = o
 		return nil
 	}
 	if now := s.upsert(o); now != e {
@@ -50,7 +51,7 @@ func (s *Store) refresh(ctx context.Context, e *entry) error {
 
 // find returns the entry of a run: from the cache, or from the API server if the watch
 // has not reported it yet. ErrNotFound.
-func (s *Store) find(ctx context.Context, id string) (*entry, error) {
+func (s *shared) find(ctx context.Context, id string) (*entry, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -60,21 +61,21 @@ func (s *Store) find(ctx context.Context, id string) (*entry, error) {
 	if e != nil {
 		return e, nil
 	}
-	if !validName(s.format.name(id)) {
+	if !validName(s.format.Name(id)) {
 		return nil, runstore.ErrNotFound
 	}
-	list := s.format.newList()
-	_, _, selector, _ := s.format.resource()
-	err := s.client.List(ctx, s.runRef(s.watchNamespace(), ""), metav1.ListOptions{FieldSelector: "metadata.name=" + s.format.name(id), LabelSelector: selector}, list)
+	list := s.format.NewList()
+	_, _, selector, _ := s.format.Resource()
+	err := s.client.List(ctx, s.runRef(s.watchNamespace(), ""), metav1.ListOptions{FieldSelector: "metadata.name=" + s.format.Name(id), LabelSelector: selector}, list)
 	if err != nil {
 		return nil, client.StoreError(ctx, "looking for run "+id, err)
 	}
-	for _, item := range s.format.items(list) {
-		o, err := s.format.decode(item)
+	for _, item := range s.format.Items(list) {
+		o, err := s.format.Decode(item)
 		if err != nil {
 			return nil, err
 		}
-		if o.id() == id && o.accepted() {
+		if o.ID() == id && o.Accepted() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			return s.upsert(o), nil
@@ -105,14 +106,14 @@ func (s *Store) Load(ctx context.Context, id string) (*runtype.Run, []runtype.Si
 	if err != nil {
 		return nil, nil, err
 	}
-	if o.id() != id {
+	if o.ID() != id {
 		return nil, nil, runstore.ErrNotFound
 	}
-	l, err := load(o) // before upsert, which may trim o
+	l, err := format.Load(o) // before upsert, which may trim o
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e = s.upsert(o); e.version > o.version && !e.trimmed && e.id() == id {
-		l, err = load(e.object)
+	if e = s.upsert(o); e.Version > o.Version && !e.trimmed && e.ID() == id {
+		l, err = format.Load(e.Object)
 	}
 	return l.Run, l.Signals, err
 }
@@ -135,7 +136,7 @@ func (s *Store) List(ctx context.Context, q runstore.Query) ([]*runtype.Run, str
 		if err != nil {
 			return nil, "", err
 		}
-		mark := &entry{object: &object{runID: id}, created: created}
+		mark := &entry{Object: &format.Object{RunID: id}, created: created}
 		if q.OldestFirst {
 			from = sort.Search(len(pool), func(i int) bool { return pool[i].after(mark) })
 		} else {
@@ -150,10 +151,10 @@ func (s *Store) List(ctx context.Context, q runstore.Query) ([]*runtype.Run, str
 			continue
 		}
 		if len(found) == limit {
-			return found, strconv.FormatInt(last.created, 10) + "." + last.id(), nil
+			return found, strconv.FormatInt(last.created, 10) + "." + last.ID(), nil
 		}
 		last = e
-		r, err := listed(e.object)
+		r, err := listed(e.Object)
 		if err != nil {
 			return nil, "", err
 		}
@@ -164,27 +165,27 @@ func (s *Store) List(ctx context.Context, q runstore.Query) ([]*runtype.Run, str
 
 // matches applies a query to an object before it is decoded.
 func matches(q *runstore.Query, e *entry) bool {
-	head := runtype.Run{ID: e.id(), Phase: e.phase(), Flow: e.spec.Flow, Subject: e.subject(), Hash: e.status.Hash, Parent: e.spec.Parent, Labels: e.spec.Labels}
+	head := runtype.Run{ID: e.ID(), Phase: e.Phase(), Flow: e.Spec.Flow, Subject: e.Subject(), Hash: e.Status.Hash, Parent: e.Spec.Parent, Labels: e.Spec.Labels}
 	return q.Matches(&head)
 }
 
 // listed decodes a run with only the record of its current step.
-func listed(o *object) (*runtype.Run, error) {
-	d := &decoder{}
-	r := d.run(o)
+func listed(o *format.Object) (*runtype.Run, error) {
+	d := &format.Decoder{}
+	r := d.Run(o)
 	var records []*runtype.StepRecord
-	for name, s := range o.status.Steps {
+	for name, s := range o.Status.Steps {
 		switch runtype.StepPhase(s.Phase) {
 		case runtype.StepFailed, runtype.StepRunning, runtype.StepRetrying, runtype.StepWaiting:
-			records = append(records, d.step(name, &s))
+			records = append(records, d.Step(name, &s))
 		}
 	}
 	r.Restore(records)
 	if current := r.Current(); current != nil {
 		r.Restore([]*runtype.StepRecord{current})
 	}
-	if d.err != nil {
-		return nil, runstore.StoreCorrupt.Errorf("run %s: %w", r.ID, d.err)
+	if d.Err != nil {
+		return nil, runstore.StoreCorrupt.Errorf("run %s: %w", r.ID, d.Err)
 	}
 	return r, nil
 }

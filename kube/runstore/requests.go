@@ -7,14 +7,21 @@ import (
 	"strings"
 	"time"
 
-	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
-	"github.com/pawl-dev/pawl/kube/runstore/requests"
-	"github.com/pawl-dev/pawl/workflow/runstore"
-	"github.com/pawl-dev/pawl/workflow/runtype"
+	"github.com/pawl-dev/pawl/kube/runstore/format"
 
 	"github.com/pawl-dev/pawl/fault"
+	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/kube/runstore/requests"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
+
+// starter starts the runs that new objects ask for, and answers requests in annotations.
+type starter struct {
+	*shared
+	requests chan struct{} // receives when an object has a request
+}
 
 // Starter is an engine that starts runs too; *workflow.Engine is one.
 type Starter interface {
@@ -34,7 +41,7 @@ func (s *Store) ServeRequests(ctx context.Context, engine Starter) error {
 	acceptor := requests.Acceptor{Engine: engine}
 	wait := time.Duration(0)
 	for {
-		next, err := s.serveOnce(ctx, engine, acceptor)
+		next, err := s.starter.serveOnce(ctx, engine, acceptor)
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the caller has ended ctx
 		}
@@ -46,7 +53,7 @@ func (s *Store) ServeRequests(ctx context.Context, engine Starter) error {
 		default:
 			wait = 0
 		}
-		if !s.awaitRequests(ctx, next) {
+		if !s.starter.awaitRequests(ctx, next) {
 			return nil
 		}
 	}
@@ -54,7 +61,7 @@ func (s *Store) ServeRequests(ctx context.Context, engine Starter) error {
 
 // awaitRequests blocks until an object has a request or d has passed; 0: no limit. It
 // returns false when ctx ends or the store is closed.
-func (s *Store) awaitRequests(ctx context.Context, d time.Duration) bool {
+func (s *starter) awaitRequests(ctx context.Context, d time.Duration) bool {
 	var due <-chan time.Time
 	if d > 0 {
 		timer := time.NewTimer(d)
@@ -74,11 +81,11 @@ func (s *Store) awaitRequests(ctx context.Context, d time.Duration) bool {
 
 // serveOnce serves all present requests. It returns when to try again; 0: when the next
 // request comes.
-func (s *Store) serveOnce(ctx context.Context, engine Starter, acceptor requests.Acceptor) (next time.Duration, err error) {
+func (s *starter) serveOnce(ctx context.Context, engine Starter, acceptor requests.Acceptor) (next time.Duration, err error) {
 	s.mu.Lock()
 	var requesting []*entry
 	for _, e := range s.cache.objects {
-		if len(e.annotations) > 0 || !e.accepted() {
+		if len(e.Annotations) > 0 || !e.Accepted() {
 			requesting = append(requesting, e)
 		}
 	}
@@ -86,8 +93,8 @@ func (s *Store) serveOnce(ctx context.Context, engine Starter, acceptor requests
 	var errs []error
 	for _, e := range requesting {
 		s.mu.Lock()
-		started, run := e.accepted(), e.id()
-		annotations := e.annotations
+		started, run := e.Accepted(), e.ID()
+		annotations := e.Annotations
 		s.mu.Unlock()
 		if !started {
 			wait, err := s.startObject(ctx, engine, e)
@@ -113,21 +120,21 @@ func (s *Store) serveOnce(ctx context.Context, engine Starter, acceptor requests
 
 // answer writes the result of a request into the status of its run, and posts an Event
 // about a refusal.
-func (s *Store) answer(ctx context.Context, e *entry, record api.RunRequest) error {
+func (s *starter) answer(ctx context.Context, e *entry, record api.RunRequest) error {
 	if record.State == "Refused" {
-		s.postEvent(ctx, e, notice{
+		s.history.postEvent(ctx, e, notice{
 			id: record.ID + record.Verb + record.Code, warning: true, reason: fault.Camel(fault.Code(record.Code)),
 			message: fmt.Sprintf("%s %s was refused: %s %s", record.Verb, record.ID, record.Message, record.Remedy), at: time.Now(),
 		})
 	}
-	err := s.write(ctx, e, "answering request "+record.ID, func(e *entry) (*edit, error) {
-		if last := e.status.LastRequest; last != nil && last.ID == record.ID && last.Verb == record.Verb && last.State == record.State && last.Code == record.Code {
+	err := s.write(ctx, e, "answering request "+record.ID, func(e *entry) (*format.Edit, error) {
+		if last := e.Status.LastRequest; last != nil && last.ID == record.ID && last.Verb == record.Verb && last.State == record.State && last.Code == record.Code {
 			return nil, nil
 		}
-		ed := &edit{head: head(&e.status)}
-		ed.head.LastRequest = &record
-		if !e.accepted() {
-			ed.head.Message = record.Message
+		ed := &format.Edit{Head: format.Head(&e.Status)}
+		ed.Head.LastRequest = &record
+		if !e.Accepted() {
+			ed.Head.Message = record.Message
 		}
 		return ed, nil
 	})
@@ -141,14 +148,14 @@ const objectRequestPrefix = "object/"
 
 // startObject starts the run that an object requests, or writes the refusal into its
 // status. It returns when to try again; 0: never.
-func (s *Store) startObject(ctx context.Context, engine Starter, e *entry) (wait time.Duration, err error) {
+func (s *starter) startObject(ctx context.Context, engine Starter, e *entry) (wait time.Duration, err error) {
 	s.mu.Lock()
-	o := *e.object
+	o := *e.Object
 	s.mu.Unlock()
-	id := fmt.Sprintf("start-%d", o.generation)
-	last := o.status.LastRequest
+	id := fmt.Sprintf("start-%d", o.Generation)
+	last := o.Status.LastRequest
 	if last != nil && last.ID == id && last.State == "Refused" {
-		at := (&decoder{}).time(last.At)
+		at := (&format.Decoder{}).Time(last.At)
 		mayEnd := last.Code == string(workflow.FlowUnknown.Code) || last.Code == string(runstore.QueueFull.Code)
 		if !mayEnd {
 			return 0, nil
@@ -157,16 +164,16 @@ func (s *Store) startObject(ctx context.Context, engine Starter, e *entry) (wait
 			return left, nil
 		}
 	}
-	input := []byte(o.spec.InputText)
+	input := []byte(o.Spec.InputText)
 	if len(input) == 0 {
-		input = o.spec.Input
+		input = o.Spec.Input
 	}
 	s.mu.Lock()
 	e.startRequestedAt = time.Now()
 	s.mu.Unlock()
 	_, err = engine.Start(ctx, workflow.Request{
-		Flow: o.spec.Flow, Subject: o.subject(), RequestID: objectRequestPrefix + o.namespace + "/" + o.name + "/" + o.uid, Input: input, Labels: o.spec.Labels,
-		Actor: workflow.Actor{Name: o.spec.Actor, Reason: o.spec.Reason},
+		Flow: o.Spec.Flow, Subject: o.Subject(), RequestID: objectRequestPrefix + o.Namespace + "/" + o.Name + "/" + o.UID, Input: input, Labels: o.Spec.Labels,
+		Actor: workflow.Actor{Name: o.Spec.Actor, Reason: o.Spec.Reason},
 	})
 	switch {
 	case err == nil:
@@ -186,7 +193,7 @@ func (s *Store) startObject(ctx context.Context, engine Starter, e *entry) (wait
 
 // requestedObject returns the object that has requested a start under a request id; nil:
 // the run needs a new object.
-func (s *Store) requestedObject(requestID string) *entry {
+func (s *starter) requestedObject(requestID string) *entry {
 	rest, ours := strings.CutPrefix(requestID, objectRequestPrefix)
 	parts := strings.Split(rest, "/")
 	if !ours || len(parts) != 3 {
@@ -194,7 +201,7 @@ func (s *Store) requestedObject(requestID string) *entry {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.cache.objects[objectKey{parts[0], parts[1]}]; e != nil && e.uid == parts[2] && !e.accepted() {
+	if e := s.cache.objects[objectKey{parts[0], parts[1]}]; e != nil && e.UID == parts[2] && !e.Accepted() {
 		return e
 	}
 	return nil
@@ -202,25 +209,25 @@ func (s *Store) requestedObject(requestID string) *entry {
 
 // adopt makes a run of an object that a person has created. It takes the slot first, then
 // writes the whole status at once. After a crash in between, the next try repairs it.
-func (s *Store) adopt(ctx context.Context, e *entry, r *runtype.Run, events []runtype.Event) error {
-	n, err := s.takeSlot(ctx, e.key.namespace, e.key.name, r.Subject)
+func (s *starter) adopt(ctx context.Context, e *entry, r *runtype.Run, events []runtype.Event) error {
+	n, err := s.slots.takeSlot(ctx, e.key.namespace, e.key.name, r.Subject)
 	if err != nil {
 		return err
 	}
-	return s.write(ctx, e, "starting run "+e.key.name, func(e *entry) (*edit, error) {
-		if e.accepted() {
+	return s.write(ctx, e, "starting run "+e.key.name, func(e *entry) (*format.Edit, error) {
+		if e.Accepted() {
 			return nil, nil
 		}
 		initial := initialStatus(r, events)
-		h := head(initial)
-		h.ID, h.InputText, h.RequestID, h.CreatedAt = r.ID, string(r.Input), r.RequestID, timeText(r.CreatedAt)
+		h := format.Head(initial)
+		h.ID, h.InputText, h.RequestID, h.CreatedAt = r.ID, string(r.Input), r.RequestID, format.TimeText(r.CreatedAt)
 		h.LastRequest = nil
 		if n > 0 {
 			queue(&h, n)
 		}
-		ed := &edit{head: h, steps: initial.Steps, events: map[string]*api.RunEvent{}}
+		ed := &format.Edit{Head: h, Steps: initial.Steps, Events: map[string]*api.RunEvent{}}
 		for key, event := range initial.Events {
-			ed.events[key] = &event
+			ed.Events[key] = &event
 		}
 		return ed, nil
 	})

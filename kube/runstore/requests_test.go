@@ -4,8 +4,9 @@ import (
 	"context"
 	"testing"
 
-	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/kube/runstore/format"
 
+	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/kube/runstore/kubetest"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
@@ -30,9 +31,9 @@ func TestObjectsOfOtherKindsAreNotAnswered(t *testing.T) {
 	}()
 	post := func(name, subject string) string {
 		t.Helper()
-		meta := newMeta(name, "n", nil)
-		meta["annotations"] = tree{"pawl.dev/pause": "true"}
-		created, err := s.client.Post(t.Context(), s.runRef("n", ""), tree{"apiVersion": api.GroupVersion.String(), "kind": "Run", "metadata": meta, "spec": tree{"flow": "Nothing", "subject": subject}})
+		meta := format.NewMeta(name, "n", nil)
+		meta["annotations"] = format.Tree{"pawl.dev/pause": "true"}
+		created, err := s.client.Post(t.Context(), s.runRef("n", ""), format.Tree{"apiVersion": api.GroupVersion.String(), "kind": "Run", "metadata": meta, "spec": format.Tree{"flow": "Nothing", "subject": subject}})
 		if err != nil {
 			t.Fatal(err)
 		}

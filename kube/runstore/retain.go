@@ -8,17 +8,21 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/kube/runstore/client"
+	"github.com/pawl-dev/pawl/kube/runstore/format"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
+
+// retention removes ended runs and what is left of them.
+type retention struct{ *shared }
 
 // Expired returns finished runs that the policy does not keep. See runstore.Retainer.
 func (s *Store) Expired(ctx context.Context, now time.Time, policy func(flow string) runtype.Retention, limit int) ([]string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	s.sweep(ctx)
-	s.sweepSlots(ctx)
+	s.retention.sweep(ctx)
+	s.slots.sweepSlots(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	type candidate struct {
@@ -26,23 +30,23 @@ func (s *Store) Expired(ctx context.Context, now time.Time, policy func(flow str
 		ended time.Time
 	}
 	order := func(a, b candidate) int {
-		return cmp.Or(a.ended.Compare(b.ended), cmp.Compare(a.e.created, b.e.created), cmp.Compare(a.e.id(), b.e.id()))
+		return cmp.Or(a.ended.Compare(b.ended), cmp.Compare(a.e.created, b.e.created), cmp.Compare(a.e.ID(), b.e.ID()))
 	}
 	var old []candidate
 	for _, sub := range s.cache.subjects {
 		var ended []candidate
 		for e := range sub.runs {
-			if e.accepted() && e.phase().Final() {
-				d := &decoder{}
-				ended = append(ended, candidate{e, d.time(e.status.EndedAt)})
+			if e.Accepted() && e.Phase().Final() {
+				d := &format.Decoder{}
+				ended = append(ended, candidate{e, d.Time(e.Status.EndedAt)})
 			}
 		}
 		slices.SortFunc(ended, func(a, b candidate) int { return order(b, a) })
 		for rank, c := range ended {
-			if parent := s.cache.ids[c.e.spec.Parent]; parent != nil && !parent.phase().Final() {
+			if parent := s.cache.ids[c.e.Spec.Parent]; parent != nil && !parent.Phase().Final() {
 				continue // its parent is still active
 			}
-			if !policy(c.e.spec.Flow).Keeps(now, c.ended, rank) {
+			if !policy(c.e.Spec.Flow).Keeps(now, c.ended, rank) {
 				old = append(old, c)
 			}
 		}
@@ -53,7 +57,7 @@ func (s *Store) Expired(ctx context.Context, now time.Time, policy func(flow str
 	}
 	ids := make([]string, len(old))
 	for i, c := range old {
-		ids[i] = c.e.id()
+		ids[i] = c.e.ID()
 	}
 	return ids, nil
 }
@@ -67,37 +71,37 @@ func (s *Store) Remove(ctx context.Context, ids []string) error {
 		if e == nil {
 			continue
 		}
-		if err := s.remove(ctx, e); err != nil {
+		if err := s.retention.remove(ctx, e); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Store) remove(ctx context.Context, e *entry) error {
+func (s *retention) remove(ctx context.Context, e *entry) error {
 	if !e.lock(ctx.Done()) {
 		return ctx.Err()
 	}
 	defer e.unlock()
 	for try := 0; ; try++ {
 		s.mu.Lock()
-		o, final, gone := *e.object, e.phase().Final(), e.removed
+		o, final, gone := *e.Object, e.Phase().Final(), e.removed
 		s.mu.Unlock()
 		if gone || !final {
 			return nil
 		}
-		if o.status.Seq > keepEvents+historyEvents {
-			group, resource := s.format.historyResource()
-			err := s.client.DeleteAll(ctx, client.Ref{Group: group, Resource: resource, Namespace: o.namespace}, labelRun+"="+labelValue(o.name))
+		if o.Status.Seq > keepEvents+historyEvents {
+			group, resource := s.format.HistoryResource()
+			err := s.client.DeleteAll(ctx, client.Ref{Group: group, Resource: resource, Namespace: o.Namespace}, format.LabelRun+"="+format.LabelValue(o.Name))
 			if err != nil && !client.IsNotFound(err) {
-				return client.StoreError(ctx, "removing the history of run "+o.id(), err)
+				return client.StoreError(ctx, "removing the history of run "+o.ID(), err)
 			}
 		}
-		err := s.client.Delete(ctx, s.runRef(o.namespace, o.name), o.uid, versionText(o.version))
+		err := s.client.Delete(ctx, s.runRef(o.Namespace, o.Name), o.UID, format.VersionText(o.Version))
 		switch wait, throttled := client.RetryAfter(err); {
 		case err == nil, client.IsNotFound(err):
 			s.mu.Lock()
-			s.forget(o.namespace, o.name, 0)
+			s.forget(o.Namespace, o.Name, 0)
 			s.mu.Unlock()
 			return nil
 		case client.IsConflict(err) && try < tries:
@@ -111,7 +115,7 @@ func (s *Store) remove(ctx context.Context, e *entry) error {
 				return ctx.Err()
 			}
 		default:
-			return client.StoreError(ctx, "removing run "+o.id(), err)
+			return client.StoreError(ctx, "removing run "+o.ID(), err)
 		}
 	}
 }
@@ -121,17 +125,17 @@ func (s *Store) remove(ctx context.Context, e *entry) error {
 const sweepAfter = time.Hour
 
 // sweep deletes the Leases of dead workers: each start of a process creates one.
-func (s *Store) sweep(ctx context.Context) {
+func (s *retention) sweep(ctx context.Context) {
 	s.mu.Lock()
 	versions := map[string]uint64{}
-	for name, w := range s.workers {
+	for name, w := range s.workers.workers {
 		if w.version > 0 && len(s.cache.owned[name]) == 0 && time.Since(w.expiresAt()) > sweepAfter {
 			versions[name] = w.version
 		}
 	}
 	s.mu.Unlock()
 	for name, version := range versions {
-		err := s.client.Delete(ctx, s.workerRef(name), "", versionText(version))
+		err := s.client.Delete(ctx, s.workers.workerRef(name), "", format.VersionText(version))
 		if err != nil && !client.IsNotFound(err) && !client.IsConflict(err) {
 			s.log.Debug("kube/runstore: the lease of a dead worker stays", "worker", name, "error", err)
 		}

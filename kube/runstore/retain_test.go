@@ -27,7 +27,7 @@ func TestLeasesOfDeadWorkersGo(t *testing.T) {
 	}
 	s.mu.Lock()
 	for _, name := range []string{"dead", "busy"} {
-		s.workers[name].seen = now.Add(-2 * sweepAfter)
+		s.workers.workers[name].seen = now.Add(-2 * sweepAfter)
 	}
 	s.mu.Unlock()
 	if _, err := s.Expired(t.Context(), now, func(string) runtype.Retention { return runtype.Retention{} }, 10); err != nil {
@@ -35,13 +35,13 @@ func TestLeasesOfDeadWorkersGo(t *testing.T) {
 	}
 	for name, want := range map[string]bool{"dead": false, "busy": true, "young": true} {
 		s.mu.Lock()
-		delete(s.workers, name)
+		delete(s.workers.workers, name)
 		s.mu.Unlock()
-		if err := s.readWorker(t.Context(), name); err != nil {
+		if err := s.workers.readWorker(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
 		s.mu.Lock()
-		if got := s.workers[name].version > 0; got != want {
+		if got := s.workers.workers[name].version > 0; got != want {
 			t.Errorf("the lease of %s is there: %v, want %v", name, got, want)
 		}
 		s.mu.Unlock()

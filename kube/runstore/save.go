@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/pawl-dev/pawl/kube/runstore/format"
+
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/workflow/runstore"
@@ -27,7 +29,7 @@ const (
 // write changes the status of a run. decide gets the newest known object and returns
 // the edit; nil: no write. If the object has changed meanwhile, write reads it and calls
 // decide again: it writes only over the version that decide has seen.
-func (s *Store) write(ctx context.Context, e *entry, what string, decide func(e *entry) (*edit, error)) error {
+func (s *shared) write(ctx context.Context, e *entry, what string, decide func(e *entry) (*format.Edit, error)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -45,7 +47,7 @@ var errStale = errors.New("the cache is behind")
 // tries is how often a write is repeated after conflicts.
 const tries = 20
 
-func (s *Store) writeLocked(ctx context.Context, e *entry, what string, decide func(e *entry) (*edit, error)) error {
+func (s *shared) writeLocked(ctx context.Context, e *entry, what string, decide func(e *entry) (*format.Edit, error)) error {
 	for try := 0; ; try++ {
 		s.mu.Lock()
 		if e.removed || e.trimmed {
@@ -58,10 +60,10 @@ func (s *Store) writeLocked(ctx context.Context, e *entry, what string, decide f
 		ed, err := decide(e)
 		var body []byte
 		if err == nil && ed != nil {
-			ed.addInitial(e.object)
-			body, err = s.format.save(e.object, ed)
+			ed.AddInitial(e.Object)
+			body, err = s.format.Save(e.Object, ed)
 		}
-		o := *e.object
+		o := *e.Object
 		s.mu.Unlock()
 		if errors.Is(err, errStale) && try < tries {
 			if err := s.refresh(ctx, e); err != nil {
@@ -76,8 +78,8 @@ func (s *Store) writeLocked(ctx context.Context, e *entry, what string, decide f
 		switch wait, throttled := client.RetryAfter(err); {
 		case err == nil:
 			s.mu.Lock()
-			if e.version == o.version { // or the watch was faster
-				e.apply(ed, version)
+			if e.Version == o.Version { // or the watch was faster
+				e.Apply(ed, version)
 				s.reindex(e)
 			}
 			s.mu.Unlock()
@@ -102,7 +104,7 @@ func (s *Store) writeLocked(ctx context.Context, e *entry, what string, decide f
 }
 
 // refreshWhole reads the object of an entry that is removed or trimmed.
-func (s *Store) refreshWhole(ctx context.Context, e *entry) error {
+func (s *shared) refreshWhole(ctx context.Context, e *entry) error {
 	o, err := s.read(ctx, e.key.namespace, e.key.name)
 	if err != nil {
 		return err
@@ -112,7 +114,7 @@ func (s *Store) refreshWhole(ctx context.Context, e *entry) error {
 	if e.removed {
 		return runstore.ErrNotFound
 	}
-	e.object, e.trimmed = o, false
+	e.Object, e.trimmed = o, false
 	s.reindex(e)
 	return nil
 }
@@ -124,21 +126,21 @@ func (s *Store) Save(ctx context.Context, w *runstore.Save) error {
 	if err != nil {
 		return err
 	}
-	if err := s.moveHistory(ctx, e); err != nil {
+	if err := s.history.moveHistory(ctx, e); err != nil {
 		return err
 	}
 	var before runtype.Phase
 	var mail int64
 	refreshed := false
-	err = s.write(ctx, e, "saving run "+r.ID, func(e *entry) (*edit, error) {
-		if e.status.Revision < r.Revision && !refreshed {
+	err = s.write(ctx, e, "saving run "+r.ID, func(e *entry) (*format.Edit, error) {
+		if e.Status.Revision < r.Revision && !refreshed {
 			refreshed = true
 			return nil, errStale
 		}
-		if err := checkCurrent(e.object, r); err != nil {
+		if err := checkCurrent(e.Object, r); err != nil {
 			return nil, err
 		}
-		before, mail = e.phase(), e.spec.Mail
+		before, mail = e.Phase(), e.Spec.Mail
 		return editOf(e, w), nil
 	})
 	if err != nil {
@@ -146,15 +148,15 @@ func (s *Store) Save(ctx context.Context, w *runstore.Save) error {
 	}
 	r.Revision, r.Mail = r.Revision+1, mail
 	r.Clean()
-	s.announce(e, r, w.Events)
+	s.history.announce(e, r, w.Events)
 	if len(w.Mail) > 0 {
-		s.deliver(ctx, e)
+		s.outbox.deliver(ctx, e)
 	}
 	if r.Phase.Final() && !before.Final() && before != runtype.Queued && !r.Inline {
-		s.passOn(ctx, e)
+		s.slots.passOn(ctx, e)
 	}
 	s.mu.Lock()
-	if r.Owner == "" && !r.Phase.Final() && e.spec.Mail > e.status.Seen {
+	if r.Owner == "" && !r.Phase.Final() && e.Spec.Mail > e.Status.Seen {
 		s.notify(r.ID)
 	}
 	s.mu.Unlock()
@@ -163,88 +165,65 @@ func (s *Store) Save(ctx context.Context, w *runstore.Save) error {
 
 // checkCurrent returns an error unless a save replaces exactly the version that its
 // caller has seen.
-func checkCurrent(o *object, r *runtype.Run) error {
+func checkCurrent(o *format.Object, r *runtype.Run) error {
 	switch {
-	case !o.accepted() || o.id() != r.ID:
+	case !o.Accepted() || o.ID() != r.ID:
 		return runstore.ErrNotFound
-	case o.status.Epoch > r.Epoch:
+	case o.Status.Epoch > r.Epoch:
 		return runstore.ErrFenced
-	case o.status.Revision != r.Revision:
+	case o.Status.Revision != r.Revision:
 		return runstore.ErrConflict
-	case o.phase() == runtype.Queued && r.Phase != runtype.Queued && !r.Phase.Final():
+	case o.Phase() == runtype.Queued && r.Phase != runtype.Queued && !r.Phase.Final():
 		return fmt.Errorf("%w: %s is queued behind another run of %s and may only end", runstore.ErrConflict, r.ID, r.Subject)
 	}
 	return nil
 }
 
 // editOf returns the edit for a save.
-func editOf(e *entry, w *runstore.Save) *edit {
-	r, o := w.Run, e.object
-	next := headOf(r)
+func editOf(e *entry, w *runstore.Save) *format.Edit {
+	r, o := w.Run, e.Object
+	next := format.HeadOf(r)
 	next.Revision = r.Revision + 1
-	next.ID, next.Message, next.LastRequest = o.status.ID, o.status.Message, o.status.LastRequest
-	next.InputText, next.RequestID, next.CreatedAt = o.status.InputText, o.status.RequestID, o.status.CreatedAt
+	next.ID, next.Message, next.LastRequest = o.Status.ID, o.Status.Message, o.Status.LastRequest
+	next.InputText, next.RequestID, next.CreatedAt = o.Status.InputText, o.Status.RequestID, o.Status.CreatedAt
 	if r.Phase.Final() {
 		next.Owner, next.NextAt, next.Queue = "", "", 0
 	}
-	ed := &edit{head: next}
+	ed := &format.Edit{Head: next}
 	if changed := r.Changed(); len(changed) > 0 {
-		ed.steps = make(map[string]api.RunStep, len(changed))
+		ed.Steps = make(map[string]api.RunStep, len(changed))
 		for _, record := range changed {
-			ed.steps[record.Name] = stepOf(record)
+			ed.Steps[record.Name] = format.StepOf(record)
 		}
 	}
-	ed.events = map[string]*api.RunEvent{}
+	ed.Events = map[string]*api.RunEvent{}
 	for i := range w.Events {
 		after := ""
 		if i == 0 {
-			after = versionText(o.version)
+			after = format.VersionText(o.Version)
 		}
-		event := eventOf(&w.Events[i], after)
-		ed.events[number(w.Events[i].Seq)] = &event
+		event := format.EventOf(&w.Events[i], after)
+		ed.Events[format.Number(w.Events[i].Seq)] = &event
 	}
 	for _, seq := range movedEvents(e) {
-		ed.events[number(seq)] = nil
+		ed.Events[format.Number(seq)] = nil
 	}
-	ed.consume(o, w.Consumed)
-	for key := range o.status.Outbox {
+	ed.Consume(o, w.Consumed)
+	for key := range o.Status.Outbox {
 		if e.delivered[key] {
-			if ed.outbox == nil {
-				ed.outbox = map[string]*api.RunMail{}
+			if ed.Outbox == nil {
+				ed.Outbox = map[string]*api.RunMail{}
 			}
-			ed.outbox[key] = nil
+			ed.Outbox[key] = nil
 		}
 	}
 	for i, post := range w.Mail {
-		if ed.outbox == nil {
-			ed.outbox = map[string]*api.RunMail{}
+		if ed.Outbox == nil {
+			ed.Outbox = map[string]*api.RunMail{}
 		}
-		ed.outbox[strconv.FormatInt(next.Revision, 10)+"-"+strconv.Itoa(i)] = &api.RunMail{To: post.To, Signal: signalOf(&post.Signal)}
+		ed.Outbox[strconv.FormatInt(next.Revision, 10)+"-"+strconv.Itoa(i)] = &api.RunMail{To: post.To, Signal: format.SignalOf(&post.Signal)}
 	}
 	return ed
-}
-
-// consume adds the ids of the signals that were read, and removes the oldest ids beyond
-// MaxSignalIDs.
-func (ed *edit) consume(o *object, consumed []string) {
-	if len(consumed) == 0 {
-		return
-	}
-	ed.consumed = map[string]string{}
-	for key, sig := range o.spec.Signals {
-		if _, read := o.status.Consumed[key]; !read && slices.Contains(consumed, sig.ID) {
-			ed.consumed[key] = sig.ID
-		}
-	}
-	over := len(o.status.Consumed) + len(ed.consumed) - runstore.MaxSignalIDs
-	if over <= 0 {
-		return
-	}
-	for _, key := range slices.SortedFunc(maps.Keys(o.status.Consumed), byNumber)[:min(over, len(o.status.Consumed))] {
-		if _, still := o.spec.Signals[key]; !still { // without its id, a signal in spec would count as unread
-			ed.consumed[key] = ""
-		}
-	}
 }
 
 // sizeOf estimates the size of events in an object, in bytes.
@@ -265,9 +244,9 @@ func movedEvents(e *entry) []int64 {
 		return nil
 	}
 	var list []int64
-	for key := range e.status.Events {
-		d := &decoder{}
-		if seq := d.number(key); seq <= e.movedSeq {
+	for key := range e.Status.Events {
+		d := &format.Decoder{}
+		if seq := d.Number(key); seq <= e.movedSeq {
 			list = append(list, seq)
 		}
 	}
@@ -276,21 +255,21 @@ func movedEvents(e *entry) []int64 {
 
 // moveHistory copies the oldest events of a run that has too many to an object of their
 // own. The next save removes them from the run.
-func (s *Store) moveHistory(ctx context.Context, e *entry) error {
+func (s *history) moveHistory(ctx context.Context, e *entry) error {
 	s.mu.Lock()
-	st := &e.status
+	st := &e.Status
 	many, large := len(st.Events) >= keepEvents+historyEvents, len(st.Events) > 1 && sizeOf(st.Events) > eventBytes
-	if !many && !large || e.movedSeq > 0 && len(movedEvents(e)) > 0 || e.fresh {
+	if !many && !large || e.movedSeq > 0 && len(movedEvents(e)) > 0 || e.Fresh {
 		s.mu.Unlock()
 		return nil
 	}
-	keys := slices.SortedFunc(maps.Keys(st.Events), byNumber)
+	keys := slices.SortedFunc(maps.Keys(st.Events), format.ByNumber)
 	if many {
 		keys = keys[:historyEvents]
 	} else {
 		keys = keys[:len(keys)/2]
 	}
-	d := &decoder{}
+	d := &format.Decoder{}
 	var events []runtype.Event
 	size := 0
 	for _, key := range keys {
@@ -298,24 +277,24 @@ func (s *Store) moveHistory(ctx context.Context, e *entry) error {
 		if size += eventSize(&event); size > historyBytes/2 && len(events) > 0 {
 			break
 		}
-		events = append(events, d.event(e.id(), d.number(key), &event))
+		events = append(events, d.Event(e.ID(), d.Number(key), &event))
 	}
-	o := *e.object
+	o := *e.Object
 	s.mu.Unlock()
-	if d.err != nil {
-		return runstore.StoreCorrupt.Errorf("run %s: %w", o.id(), d.err)
+	if d.Err != nil {
+		return runstore.StoreCorrupt.Errorf("run %s: %w", o.ID(), d.Err)
 	}
-	body, err := s.format.newHistory(&o, events)
+	body, err := s.format.NewHistory(&o, events)
 	if err != nil {
 		return err
 	}
-	group, resource := s.format.historyResource()
-	if _, err := s.client.Post(ctx, client.Ref{Group: group, Resource: resource, Namespace: o.namespace}, body); err != nil && !client.IsExisting(err) {
-		return client.StoreError(ctx, "moving the history of run "+o.id(), err)
+	group, resource := s.format.HistoryResource()
+	if _, err := s.client.Post(ctx, client.Ref{Group: group, Resource: resource, Namespace: o.Namespace}, body); err != nil && !client.IsExisting(err) {
+		return client.StoreError(ctx, "moving the history of run "+o.ID(), err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e.object != nil && e.uid == o.uid {
+	if e.Object != nil && e.UID == o.UID {
 		e.movedSeq = max(e.movedSeq, events[len(events)-1].Seq)
 	}
 	return nil

@@ -6,14 +6,23 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/pawl-dev/pawl/kube/runstore/format"
+
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
+// outbox delivers signals: those that are sent, and those that runs send to others.
+type outbox struct{ *shared }
+
 // Send adds a signal to a run with one guarded patch of its spec. See runstore.Store.
 func (s *Store) Send(ctx context.Context, id string, sig runtype.Signal) error {
+	return s.outbox.send(ctx, id, sig)
+}
+
+func (s *outbox) send(ctx context.Context, id string, sig runtype.Signal) error {
 	e, err := s.find(ctx, id)
 	if err != nil {
 		return err
@@ -31,12 +40,12 @@ func (s *Store) Send(ctx context.Context, id string, sig runtype.Signal) error {
 			return s.sendEnded(ctx, e, sig)
 		}
 		s.mu.Lock()
-		unread := e.unread()
-		known, full := e.knows(sig.ID), len(unread) >= runstore.MaxUnread || len(unread) > 0 && mailSize(e.object)+len(sig.Payload) > mailBytes
-		final := e.phase().Final()
-		p := newSignalEdit(e.object, sig)
-		body, err := s.format.patchSignals(e.object, p)
-		o := *e.object
+		unread := e.Unread()
+		known, full := e.Knows(sig.ID), len(unread) >= runstore.MaxUnread || len(unread) > 0 && mailSize(e.Object)+len(sig.Payload) > mailBytes
+		final := e.Phase().Final()
+		p := newSignalEdit(e.Object, sig)
+		body, err := s.format.PatchSignals(e.Object, p)
+		o := *e.Object
 		s.mu.Unlock()
 		switch {
 		case err != nil:
@@ -54,12 +63,12 @@ func (s *Store) Send(ctx context.Context, id string, sig runtype.Signal) error {
 		case full:
 			return runstore.QueueFull.Errorf("run %s has %d unread signals and no space for %d more bytes: the limits are %d signals and %d bytes", id, len(unread), len(sig.Payload), runstore.MaxUnread, mailBytes)
 		}
-		meta, err := s.client.Patch(ctx, s.runRef(o.namespace, o.name), "", body)
+		meta, err := s.client.Patch(ctx, s.runRef(o.Namespace, o.Name), "", body)
 		switch wait, throttled := client.RetryAfter(err); {
 		case err == nil:
 			s.mu.Lock()
-			if e.version == o.version {
-				e.applySignals(p, parseVersion(meta.ResourceVersion))
+			if e.Version == o.Version {
+				e.ApplySignals(p, format.ParseVersion(meta.ResourceVersion))
 				s.reindex(e)
 				s.notify(id)
 			}
@@ -88,10 +97,10 @@ func (s *Store) Send(ctx context.Context, id string, sig runtype.Signal) error {
 // the object needs space too.
 const mailBytes = 256 << 10
 
-func mailSize(o *object) int {
+func mailSize(o *format.Object) int {
 	size := 0
-	for key, s := range o.spec.Signals {
-		if _, read := o.status.Consumed[key]; !read { // the next signal removes the others
+	for key, s := range o.Spec.Signals {
+		if _, read := o.Status.Consumed[key]; !read { // the next signal removes the others
 			size += len(s.Payload)
 		}
 	}
@@ -99,24 +108,24 @@ func mailSize(o *object) int {
 }
 
 // sendEnded answers for a run that has ended: the cache does not have its signals.
-func (s *Store) sendEnded(ctx context.Context, e *entry, sig runtype.Signal) error {
+func (s *outbox) sendEnded(ctx context.Context, e *entry, sig runtype.Signal) error {
 	o, err := s.read(ctx, e.key.namespace, e.key.name)
 	switch {
 	case err != nil:
 		return err
-	case o.knows(sig.ID):
+	case o.Knows(sig.ID):
 		return nil
 	}
 	return runstore.ErrFinal
 }
 
 // newSignalEdit adds a signal, and removes the consumed signals from the spec.
-func newSignalEdit(o *object, sig runtype.Signal) *signalEdit {
-	p := &signalEdit{mail: o.spec.Mail + 1}
-	p.add = map[string]api.RunSignal{number(p.mail): signalOf(&sig)}
-	for key := range o.spec.Signals {
-		if _, read := o.status.Consumed[key]; read {
-			p.remove = append(p.remove, key)
+func newSignalEdit(o *format.Object, sig runtype.Signal) *format.SignalEdit {
+	p := &format.SignalEdit{Mail: o.Spec.Mail + 1}
+	p.Add = map[string]api.RunSignal{format.Number(p.Mail): format.SignalOf(&sig)}
+	for key := range o.Spec.Signals {
+		if _, read := o.Status.Consumed[key]; read {
+			p.Remove = append(p.Remove, key)
 		}
 	}
 	return p
@@ -124,7 +133,7 @@ func newSignalEdit(o *object, sig runtype.Signal) *signalEdit {
 
 // deliver sends the signals in the outbox of a run. A receiver that has ended or is
 // unknown is no error. Failed deliveries are repeated in the background.
-func (s *Store) deliver(ctx context.Context, e *entry) {
+func (s *outbox) deliver(ctx context.Context, e *entry) {
 	if err := s.emptyOutbox(ctx, e); err != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -134,18 +143,18 @@ func (s *Store) deliver(ctx context.Context, e *entry) {
 
 // emptyOutbox delivers the signals in the outbox. It removes them if the run has no
 // owner; else the next save of the owner does.
-func (s *Store) emptyOutbox(ctx context.Context, e *entry) error {
+func (s *outbox) emptyOutbox(ctx context.Context, e *entry) error {
 	s.mu.Lock()
 	mail := map[string]api.RunMail{}
-	for key, m := range e.status.Outbox {
+	for key, m := range e.Status.Outbox {
 		if !e.delivered[key] {
 			mail[key] = m
 		}
 	}
 	s.mu.Unlock()
 	for key, m := range mail {
-		d := &decoder{}
-		err := s.Send(ctx, m.To, d.signal(&m.Signal))
+		d := &format.Decoder{}
+		err := s.send(ctx, m.To, d.Signal(&m.Signal))
 		if err != nil && !errors.Is(err, runstore.ErrFinal) && !errors.Is(err, runstore.ErrNotFound) {
 			return err
 		}
@@ -156,17 +165,17 @@ func (s *Store) emptyOutbox(ctx context.Context, e *entry) error {
 		e.delivered[key] = true
 		s.mu.Unlock()
 	}
-	err := s.write(ctx, e, "emptying the outbox of run "+e.key.name, func(e *entry) (*edit, error) {
-		if e.status.Owner != "" || len(e.status.Outbox) == 0 {
+	err := s.write(ctx, e, "emptying the outbox of run "+e.key.name, func(e *entry) (*format.Edit, error) {
+		if e.Status.Owner != "" || len(e.Status.Outbox) == 0 {
 			return nil, nil
 		}
-		ed := &edit{head: head(&e.status), outbox: map[string]*api.RunMail{}}
-		for key := range e.status.Outbox {
+		ed := &format.Edit{Head: format.Head(&e.Status), Outbox: map[string]*api.RunMail{}}
+		for key := range e.Status.Outbox {
 			if e.delivered[key] {
-				ed.outbox[key] = nil
+				ed.Outbox[key] = nil
 			}
 		}
-		if len(ed.outbox) == 0 {
+		if len(ed.Outbox) == 0 {
 			return nil, nil
 		}
 		return ed, nil
@@ -179,14 +188,14 @@ func (s *Store) emptyOutbox(ctx context.Context, e *entry) error {
 
 // retryOutbox delivers the signals of a run in the background if its worker could not.
 // s.mu is held.
-func (s *Store) retryOutbox(e *entry) {
+func (s *outbox) retryOutbox(e *entry) {
 	s.background("outbox of "+e.key.namespace+"/"+e.key.name, time.Second+rand.N(2*time.Second), func(ctx context.Context) error {
 		s.mu.Lock()
-		owner, waits := e.status.Owner, false
-		for key := range e.status.Outbox {
+		owner, waits := e.Status.Owner, false
+		for key := range e.Status.Outbox {
 			waits = waits || !e.delivered[key]
 		}
-		waits = waits || len(e.status.Outbox) > 0 && owner == ""
+		waits = waits || len(e.Status.Outbox) > 0 && owner == ""
 		s.mu.Unlock()
 		if !waits || e.removed {
 			return nil

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pawl-dev/pawl/kube/runstore/format"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -21,7 +22,7 @@ func Kinds(kinds ...string) func(subject string) bool {
 // operator or by none (""). Its own
 // namespace may also contain runs of other stores: those whose subject is in it.
 // Options.Serves is not called for a subject that cannot be read ("").
-func (s *Store) serves(namespace, subject, operator string) bool {
+func (s *shared) serves(namespace, subject, operator string) bool {
 	if operator != "" && s.o.Operator != "" && operator != s.o.Operator {
 		return false
 	}
@@ -36,7 +37,7 @@ func (s *Store) serves(namespace, subject, operator string) bool {
 
 // foreign reports whether an object is a run of another store. Such an object is not
 // decoded and not cached.
-func (s *Store) foreign(obj any) bool {
+func (s *shared) foreign(obj any) bool {
 	if len(s.o.Namespaces) == 0 && s.o.Serves == nil && s.o.Operator == "" {
 		return false
 	}
@@ -44,5 +45,5 @@ func (s *Store) foreign(obj any) bool {
 	if err != nil {
 		return false
 	}
-	return !s.serves(m.GetNamespace(), s.format.subject(obj.(runtime.Object)), m.GetLabels()[labelOwner])
+	return !s.serves(m.GetNamespace(), s.format.Subject(obj.(runtime.Object)), m.GetLabels()[format.LabelOwner])
 }

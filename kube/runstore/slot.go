@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-dev/pawl/kube/runstore/format"
+
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -17,6 +19,15 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
+
+// slots lets one run of a subject be active at a time.
+type slots struct {
+	*shared
+	slots    map[string]*slot // by slotKey: the version read or written last
+	unused   []unusedSlot     // Leases to delete
+	deleting bool             // a goroutine deletes them
+	sweptAt  time.Time        // last sweep of all slots
+}
 
 const (
 	leaseGroup    = "coordination.k8s.io"
@@ -118,36 +129,36 @@ func (sl slot) text() string {
 }
 
 func readSlot(l *coordinationv1.Lease) (slot, error) {
-	sl := slot{version: parseVersion(l.ResourceVersion), tracked: client.Tracked(l.ManagedFields), owned: len(l.OwnerReferences) > 0}
+	sl := slot{version: format.ParseVersion(l.ResourceVersion), tracked: client.Tracked(l.ManagedFields), owned: len(l.OwnerReferences) > 0}
 	if l.Spec.HolderIdentity != nil {
 		sl.holder = *l.Spec.HolderIdentity
 	}
 	var err error
-	if text := l.Annotations[annotationLast]; text != "" {
+	if text := l.Annotations[format.AnnotationLast]; text != "" {
 		if sl.last, err = strconv.ParseInt(text, 10, 64); err != nil {
-			return sl, runstore.StoreCorrupt.Errorf("Lease %s/%s: %s: %w", l.Namespace, l.Name, annotationLast, err)
+			return sl, runstore.StoreCorrupt.Errorf("Lease %s/%s: %s: %w", l.Namespace, l.Name, format.AnnotationLast, err)
 		}
 	}
-	for _, part := range strings.Split(l.Annotations[annotationQueue], ",") {
+	for _, part := range strings.Split(l.Annotations[format.AnnotationQueue], ",") {
 		if part == "" {
 			continue
 		}
 		name, n, _ := strings.Cut(part, "=")
 		number, err := strconv.ParseInt(n, 10, 64)
 		if err != nil {
-			return sl, runstore.StoreCorrupt.Errorf("Lease %s/%s: %s: %w", l.Namespace, l.Name, annotationQueue, err)
+			return sl, runstore.StoreCorrupt.Errorf("Lease %s/%s: %s: %w", l.Namespace, l.Name, format.AnnotationQueue, err)
 		}
 		sl.queue = append(sl.queue, queued{name, number})
 	}
 	return sl, nil
 }
 
-func slotName(subject string) string { return "pawl-slot-" + digest(subject) }
+func slotName(subject string) string { return "pawl-slot-" + format.Digest(subject) }
 
 func slotKey(namespace, subject string) string { return namespace + "\x00" + subject }
 
 // slot returns the slot of a subject from the cache, or reads it.
-func (s *Store) slot(ctx context.Context, namespace, subject string) (slot, error) {
+func (s *slots) slot(ctx context.Context, namespace, subject string) (slot, error) {
 	s.mu.Lock()
 	known := s.slots[slotKey(namespace, subject)]
 	s.mu.Unlock()
@@ -169,7 +180,7 @@ func (s *Store) slot(ctx context.Context, namespace, subject string) (slot, erro
 	return sl, err
 }
 
-func (s *Store) cacheSlot(namespace, subject string, sl *slot) {
+func (s *slots) cacheSlot(namespace, subject string, sl *slot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if sl == nil {
@@ -182,13 +193,13 @@ func (s *Store) cacheSlot(namespace, subject string, sl *slot) {
 
 // writeSlot writes a decision over exactly the version that it was made for. It
 // returns false if another process has written the slot meanwhile.
-func (s *Store) writeSlot(ctx context.Context, namespace, subject string, v slotDecision) (bool, error) {
+func (s *slots) writeSlot(ctx context.Context, namespace, subject string, v slotDecision) (bool, error) {
 	r := client.Ref{Group: leaseGroup, Resource: leaseResource, Namespace: namespace, Name: slotName(subject)}
-	notes := tree{}
+	notes := format.Tree{}
 	if v.next.last > 0 {
-		notes[annotationLast], notes[annotationQueue] = strconv.FormatInt(v.next.last, 10), v.next.text()
+		notes[format.AnnotationLast], notes[format.AnnotationQueue] = strconv.FormatInt(v.next.last, 10), v.next.text()
 	}
-	spec := tree{"holderIdentity": v.next.holder}
+	spec := format.Tree{"holderIdentity": v.next.holder}
 	var owner *metav1.OwnerReference
 	if !v.next.owned {
 		owner = s.slotOwner(namespace, subject)
@@ -196,15 +207,15 @@ func (s *Store) writeSlot(ctx context.Context, namespace, subject string, v slot
 	var written metav1.ObjectMeta
 	var err error
 	if v.next.version == 0 {
-		meta := newMeta(r.Name, namespace, marked(map[string]string{labelKind: "slot"}, s.o.Operator))
-		notes[annotationSubject] = subject
+		meta := format.NewMeta(r.Name, namespace, format.Marked(map[string]string{format.LabelKind: "slot"}, s.o.Operator))
+		notes[format.AnnotationSubject] = subject
 		meta["annotations"] = notes
 		if owner != nil {
 			meta["ownerReferences"] = []metav1.OwnerReference{*owner}
 		}
-		written, err = s.client.Post(ctx, r, tree{"apiVersion": leaseGroup + "/v1", "kind": "Lease", "metadata": meta, "spec": spec})
+		written, err = s.client.Post(ctx, r, format.Tree{"apiVersion": leaseGroup + "/v1", "kind": "Lease", "metadata": meta, "spec": spec})
 	} else {
-		meta := tree{"resourceVersion": versionText(v.next.version)}
+		meta := format.Tree{"resourceVersion": format.VersionText(v.next.version)}
 		if len(notes) > 0 {
 			meta["annotations"] = notes
 		}
@@ -214,7 +225,7 @@ func (s *Store) writeSlot(ctx context.Context, namespace, subject string, v slot
 		if owner != nil {
 			meta["ownerReferences"] = []metav1.OwnerReference{*owner}
 		}
-		body, e := client.Encode(tree{"metadata": meta, "spec": spec})
+		body, e := client.Encode(format.Tree{"metadata": meta, "spec": spec})
 		if e != nil {
 			return false, e
 		}
@@ -228,18 +239,18 @@ func (s *Store) writeSlot(ctx context.Context, namespace, subject string, v slot
 		return false, client.StoreError(ctx, "writing the slot of "+subject, err)
 	}
 	next := v.next
-	next.version, next.tracked, next.owned = parseVersion(written.ResourceVersion), client.Tracked(written.ManagedFields), len(written.OwnerReferences) > 0
+	next.version, next.tracked, next.owned = format.ParseVersion(written.ResourceVersion), client.Tracked(written.ManagedFields), len(written.OwnerReferences) > 0
 	s.cacheSlot(namespace, subject, &next)
 	return true, nil
 }
 
 // finished returns a function that reports whether a run of the namespace has ended.
 // It reads runs that are not in the cache and stores an error in err.
-func (s *Store) finished(ctx context.Context, namespace string, err *error) func(name string) bool {
+func (s *slots) finished(ctx context.Context, namespace string, err *error) func(name string) bool {
 	return func(name string) bool {
 		s.mu.Lock()
 		e := s.cache.objects[objectKey{namespace, name}]
-		final := e != nil && e.phase().Final()
+		final := e != nil && e.Phase().Final()
 		s.mu.Unlock()
 		if e != nil || *err != nil {
 			return final
@@ -254,17 +265,17 @@ func (s *Store) finished(ctx context.Context, namespace string, err *error) func
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.upsert(o).phase().Final()
+		return s.upsert(o).Phase().Final()
 	}
 }
 
 // assignSlot decides whether a new run holds the slot of its subject or is queued. Any
 // process may repeat it: if the creator of a run dies before, the process that claims
 // the run does it.
-func (s *Store) assignSlot(ctx context.Context, e *entry) error {
+func (s *slots) assignSlot(ctx context.Context, e *entry) error {
 	s.mu.Lock()
-	done := e.removed || e.slotTaken || !e.slotPending || e.spec.Inline
-	namespace, name, subject := e.key.namespace, e.key.name, e.subject()
+	done := e.removed || e.slotTaken || !e.SlotPending || e.Spec.Inline
+	namespace, name, subject := e.key.namespace, e.key.name, e.Subject()
 	s.mu.Unlock()
 	if done {
 		return nil
@@ -279,13 +290,13 @@ func (s *Store) assignSlot(ctx context.Context, e *entry) error {
 		s.mu.Unlock()
 		return nil
 	}
-	return s.write(ctx, e, "queueing run "+name, func(e *entry) (*edit, error) {
-		if !e.slotPending {
+	return s.write(ctx, e, "queueing run "+name, func(e *entry) (*format.Edit, error) {
+		if !e.SlotPending {
 			return nil, nil // it was promoted meanwhile
 		}
-		h := head(&e.status)
+		h := format.Head(&e.Status)
 		queue(&h, n)
-		return &edit{head: h}, nil
+		return &format.Edit{Head: h}, nil
 	})
 }
 
@@ -296,7 +307,7 @@ func queue(h *api.RunStatus, n int64) {
 
 // takeSlot takes the slot of a subject for a run, or a number in its queue; 0: the run
 // holds the slot.
-func (s *Store) takeSlot(ctx context.Context, namespace, name, subject string) (int64, error) {
+func (s *slots) takeSlot(ctx context.Context, namespace, name, subject string) (int64, error) {
 	for try := 0; ; try++ {
 		sl, err := s.slot(ctx, namespace, subject)
 		if err != nil {
@@ -337,9 +348,9 @@ func (s *Store) takeSlot(ctx context.Context, namespace, name, subject string) (
 
 // passOn passes the slot of a run that has ended to the next queued run, if there is
 // one. If that fails, it is repeated in the background.
-func (s *Store) passOn(ctx context.Context, e *entry) {
+func (s *slots) passOn(ctx context.Context, e *entry) {
 	s.mu.Lock()
-	subject := e.subject()
+	subject := e.Subject()
 	sub := s.cache.subjects[subject]
 	waits := sub != nil && sub.queued > 0
 	s.mu.Unlock()
@@ -353,7 +364,7 @@ func (s *Store) passOn(ctx context.Context, e *entry) {
 	}
 }
 
-func (s *Store) pass(ctx context.Context, namespace, subject string) error {
+func (s *slots) pass(ctx context.Context, namespace, subject string) error {
 	for try := 0; ; try++ {
 		sl, err := s.slot(ctx, namespace, subject)
 		if err != nil {
@@ -393,7 +404,7 @@ func (s *Store) pass(ctx context.Context, namespace, subject string) error {
 
 // promote makes a queued run Running. It returns true if the run has ended in the queue
 // or was deleted.
-func (s *Store) promote(ctx context.Context, namespace, name string) (ended bool, err error) {
+func (s *slots) promote(ctx context.Context, namespace, name string) (ended bool, err error) {
 	s.mu.Lock()
 	e := s.cache.objects[objectKey{namespace, name}]
 	s.mu.Unlock()
@@ -409,19 +420,19 @@ func (s *Store) promote(ctx context.Context, namespace, name string) (ended bool
 		e = s.upsert(o)
 		s.mu.Unlock()
 	}
-	err = s.write(ctx, e, "promoting run "+name, func(e *entry) (*edit, error) {
-		ended = e.phase().Final()
-		if !e.accepted() || e.phase() != runtype.Queued && !e.slotPending || e.slotTaken {
+	err = s.write(ctx, e, "promoting run "+name, func(e *entry) (*format.Edit, error) {
+		ended = e.Phase().Final()
+		if !e.Accepted() || e.Phase() != runtype.Queued && !e.SlotPending || e.slotTaken {
 			return nil, nil
 		}
-		h := head(&e.status)
-		if e.slotPending {
+		h := format.Head(&e.Status)
+		if e.SlotPending {
 			h.Owner, h.Epoch = "", 0
 		} else {
 			h.Revision++
 		}
-		h.Phase, h.Queue, h.NextAt = string(runtype.Running), 0, timeText(time.Now())
-		return &edit{head: h}, nil
+		h.Phase, h.Queue, h.NextAt = string(runtype.Running), 0, format.TimeText(time.Now())
+		return &format.Edit{Head: h}, nil
 	})
 	if errors.Is(err, runstore.ErrNotFound) {
 		return true, nil
@@ -432,7 +443,7 @@ func (s *Store) promote(ctx context.Context, namespace, name string) (ended bool
 // repairSlot passes on a slot that has queued runs and no active one. The process that
 // ended the run does this at once; repairSlot is for the case that it could not. s.mu
 // is held.
-func (s *Store) repairSlot(name string) {
+func (s *slots) repairSlot(name string) {
 	sub := s.cache.subjects[name]
 	if sub == nil || sub.queued == 0 || sub.active > 0 {
 		return

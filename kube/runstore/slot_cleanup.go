@@ -7,10 +7,11 @@ import (
 	"strings"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/pawl-dev/pawl/kube/runstore/format"
 
 	"github.com/pawl-dev/pawl/kube/runstore/client"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // unusedSlot names the slot of a subject that has no runs any more.
@@ -19,7 +20,7 @@ type unusedSlot struct{ namespace, subject string }
 // slotOwner returns the object that the subject names as the owner of its slot; nil:
 // none. The subject must contain the uid. Otherwise a slot that Kubernetes deletes late
 // could already belong to the next object of the same name.
-func (s *Store) slotOwner(namespace, subject string) *metav1.OwnerReference {
+func (s *slots) slotOwner(namespace, subject string) *metav1.OwnerReference {
 	parts := strings.Split(subject, "/")
 	if s.o.Owner == nil || len(parts) < 4 || parts[1] != "" && parts[1] != namespace {
 		return nil
@@ -34,14 +35,14 @@ func (s *Store) slotOwner(namespace, subject string) *metav1.OwnerReference {
 // forgetSlot removes the slot of a subject without runs from the cache. It deletes the
 // Lease soon after, unless the Lease has an owner or this process works on no runs. s.mu
 // is held.
-func (s *Store) forgetSlot(namespace, subject string) {
+func (s *slots) forgetSlot(namespace, subject string) {
 	if s.cache.subjects[subject] != nil {
 		return
 	}
 	key := slotKey(namespace, subject)
 	known := s.slots[key]
 	delete(s.slots, key)
-	ours, owned := s.hasClaimed, false
+	ours, owned := s.claims.hasClaimed, false
 	if known != nil {
 		ours, owned = true, known.owned
 	} else if ours {
@@ -54,26 +55,26 @@ func (s *Store) forgetSlot(namespace, subject string) {
 
 // deleteSlotLater queues the Lease of an unused slot for deletion. One goroutine deletes
 // them one after the other. s.mu is held.
-func (s *Store) deleteSlotLater(v unusedSlot) {
+func (s *slots) deleteSlotLater(v unusedSlot) {
 	if s.o.Client || s.ctx.Err() != nil {
 		return
 	}
-	s.unusedSlots = append(s.unusedSlots, v)
-	if s.deletingSlots {
+	s.unused = append(s.unused, v)
+	if s.deleting {
 		return
 	}
-	s.deletingSlots = true
+	s.deleting = true
 	s.all.Go(func() {
 		sleep(s.ctx, 500*time.Millisecond+rand.N(time.Second)) // another run may come, or another process may delete it
 		for {
 			s.mu.Lock()
-			if len(s.unusedSlots) == 0 || s.ctx.Err() != nil {
-				s.unusedSlots, s.deletingSlots = nil, false
+			if len(s.unused) == 0 || s.ctx.Err() != nil {
+				s.unused, s.deleting = nil, false
 				s.mu.Unlock()
 				return
 			}
-			next := s.unusedSlots[0]
-			s.unusedSlots = s.unusedSlots[1:]
+			next := s.unused[0]
+			s.unused = s.unused[1:]
 			s.mu.Unlock()
 			if err := s.deleteUnusedSlot(s.ctx, next); err != nil && s.ctx.Err() == nil {
 				s.log.Debug("kube/runstore: the slot of a subject without runs stays until the next sweep", "subject", next.subject, "error", err)
@@ -85,7 +86,7 @@ func (s *Store) deleteSlotLater(v unusedSlot) {
 // deleteUnusedSlot deletes the Lease of an unused slot in exactly the version that was
 // found unused. A process that needs the slot meanwhile has written a newer version, or
 // finds the Lease deleted and creates another.
-func (s *Store) deleteUnusedSlot(ctx context.Context, v unusedSlot) error {
+func (s *slots) deleteUnusedSlot(ctx context.Context, v unusedSlot) error {
 	s.mu.Lock()
 	taken := s.cache.subjects[v.subject] != nil
 	s.mu.Unlock()
@@ -98,7 +99,7 @@ func (s *Store) deleteUnusedSlot(ctx context.Context, v unusedSlot) error {
 		return ignoreGone(err)
 	}
 	sl, err := readSlot(&l)
-	if err != nil || sl.owned || sl.holder != "" && !s.format.matchesName(sl.holder) {
+	if err != nil || sl.owned || sl.holder != "" && !s.format.MatchesName(sl.holder) {
 		return err
 	}
 	var asked error
@@ -106,7 +107,7 @@ func (s *Store) deleteUnusedSlot(ctx context.Context, v unusedSlot) error {
 	if sl.holder != "" && !finished(sl.holder) || len(unfinished(sl.queue, finished)) > 0 || asked != nil {
 		return asked
 	}
-	return ignoreGone(s.client.Delete(ctx, r, "", versionText(sl.version)))
+	return ignoreGone(s.client.Delete(ctx, r, "", format.VersionText(sl.version)))
 }
 
 // ignoreGone returns nil if another process has deleted or written the object.
@@ -122,7 +123,7 @@ const sweepPage = 500
 
 // sweepSlots deletes, every sweepAfter, the slots of subjects whose last run was deleted
 // while no process watched.
-func (s *Store) sweepSlots(ctx context.Context) {
+func (s *slots) sweepSlots(ctx context.Context) {
 	s.mu.Lock()
 	early := !s.sweptAt.IsZero() && time.Since(s.sweptAt) < sweepAfter
 	if !early {
@@ -133,7 +134,7 @@ func (s *Store) sweepSlots(ctx context.Context) {
 		return
 	}
 	for _, namespace := range s.namespaces() {
-		o := metav1.ListOptions{LabelSelector: labelKind + "=slot", Limit: sweepPage}
+		o := metav1.ListOptions{LabelSelector: format.LabelKind + "=slot", Limit: sweepPage}
 		for {
 			var page coordinationv1.LeaseList
 			if err := s.client.List(ctx, client.Ref{Group: leaseGroup, Resource: leaseResource, Namespace: namespace}, o, &page); err != nil {
@@ -150,9 +151,9 @@ func (s *Store) sweepSlots(ctx context.Context) {
 	}
 }
 
-func (s *Store) sweepSlot(l *coordinationv1.Lease) {
-	subject := l.Annotations[annotationSubject]
-	if subject == "" || l.Name != slotName(subject) || len(l.OwnerReferences) > 0 || !s.serves(l.Namespace, subject, l.Labels[labelOwner]) {
+func (s *slots) sweepSlot(l *coordinationv1.Lease) {
+	subject := l.Annotations[format.AnnotationSubject]
+	if subject == "" || l.Name != slotName(subject) || len(l.OwnerReferences) > 0 || !s.serves(l.Namespace, subject, l.Labels[format.LabelOwner]) {
 		return
 	}
 	s.mu.Lock()
@@ -163,7 +164,7 @@ func (s *Store) sweepSlot(l *coordinationv1.Lease) {
 }
 
 // namespaces returns the namespaces that keep runs of this store; "": all.
-func (s *Store) namespaces() []string {
+func (s *slots) namespaces() []string {
 	if s.o.SingleNamespace || len(s.o.Namespaces) == 0 {
 		return []string{s.watchNamespace()}
 	}

@@ -6,13 +6,14 @@ import (
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"github.com/pawl-dev/pawl/kube/runstore/format"
 
 	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/kube/runstore/kubetest"
 	"github.com/pawl-dev/pawl/workflow/runtype"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func openOn(t *testing.T, server *kubetest.Server, o Options) *Store {
@@ -44,7 +45,7 @@ func createRun(t *testing.T, s *Store, id, subject string) *runtype.Run {
 // deleteRun deletes the object of a run, as kubectl and the garbage collector do.
 func deleteRun(t *testing.T, s *Store, id, namespace string) {
 	t.Helper()
-	if err := s.client.Delete(t.Context(), s.runRef(namespace, s.format.name(id)), "", ""); err != nil {
+	if err := s.client.Delete(t.Context(), s.runRef(namespace, s.format.Name(id)), "", ""); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -53,12 +54,12 @@ func deleteRun(t *testing.T, s *Store, id, namespace string) {
 func slotsIn(t *testing.T, s *Store) map[string]coordinationv1.Lease {
 	t.Helper()
 	var list coordinationv1.LeaseList
-	if err := s.client.List(t.Context(), client.Ref{Group: leaseGroup, Resource: leaseResource}, metav1.ListOptions{LabelSelector: labelKind + "=slot"}, &list); err != nil {
+	if err := s.client.List(t.Context(), client.Ref{Group: leaseGroup, Resource: leaseResource}, metav1.ListOptions{LabelSelector: format.LabelKind + "=slot"}, &list); err != nil {
 		t.Fatal(err)
 	}
 	slots := map[string]coordinationv1.Lease{}
 	for _, l := range list.Items {
-		slots[l.Annotations[annotationSubject]] = l
+		slots[l.Annotations[format.AnnotationSubject]] = l
 	}
 	return slots
 }
@@ -75,7 +76,7 @@ func eventually(t *testing.T, what string, good func() bool) {
 func knownSlots(s *Store) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.slots)
+	return len(s.slots.slots)
 }
 
 func knows(s *Store, id string) bool {
@@ -167,7 +168,7 @@ func TestASlotThatIsNeededAgainStays(t *testing.T) {
 	if r := createRun(t, other, "b", "K/n/x"); r.Phase != runtype.Running {
 		t.Fatalf("b is %s", r.Phase)
 	}
-	if err := s.deleteUnusedSlot(t.Context(), unusedSlot{"n", "K/n/x"}); err != nil {
+	if err := s.slots.deleteUnusedSlot(t.Context(), unusedSlot{"n", "K/n/x"}); err != nil {
 		t.Fatal(err)
 	}
 	if r := createRun(t, s, "c", "K/n/x"); r.Phase != runtype.Queued {
@@ -192,19 +193,19 @@ func TestSlotsThatStayedAreSwept(t *testing.T) {
 	put := func(subject, holder string, owned bool) {
 		t.Helper()
 		r := client.Ref{Group: leaseGroup, Resource: leaseResource, Namespace: "n", Name: slotName(subject)}
-		meta := newMeta(r.Name, r.Namespace, map[string]string{labelKind: "slot"})
-		meta["annotations"] = tree{annotationSubject: subject}
+		meta := format.NewMeta(r.Name, r.Namespace, map[string]string{format.LabelKind: "slot"})
+		meta["annotations"] = format.Tree{format.AnnotationSubject: subject}
 		if owned {
 			meta["ownerReferences"] = []metav1.OwnerReference{{APIVersion: "v1", Kind: "K", Name: "x", UID: "u"}}
 		}
-		if _, err := maker.client.Post(t.Context(), r, tree{"apiVersion": leaseGroup + "/v1", "kind": "Lease", "metadata": meta, "spec": tree{"holderIdentity": holder}}); err != nil {
+		if _, err := maker.client.Post(t.Context(), r, format.Tree{"apiVersion": leaseGroup + "/v1", "kind": "Lease", "metadata": meta, "spec": format.Tree{"holderIdentity": holder}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	createRun(t, maker, "lives", "K/n/lives")
 	put("K/n/old", "gone", false)
 	put("K/n/owned", "gone", true)
-	put("K/n/configmap", configMapPrefix+"gone", false)
+	put("K/n/configmap", format.ConfigMapPrefix+"gone", false)
 	put("Other/n/x", "gone", false)
 	s := openOn(t, server, Options{Serves: Kinds("K")})
 	if _, err := s.Expired(context.Background(), time.Now(), func(string) runtype.Retention { return runtype.Retention{} }, 10); err != nil {
@@ -214,7 +215,7 @@ func TestSlotsThatStayedAreSwept(t *testing.T) {
 	eventually(t, "the sweep has ended", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return !s.deletingSlots
+		return !s.slots.deleting
 	})
 	left := slotsIn(t, s)
 	for _, subject := range []string{"K/n/lives", "K/n/owned", "K/n/configmap", "Other/n/x"} {

@@ -5,12 +5,13 @@ import (
 	"slices"
 	"testing"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"pgregory.net/rapid"
+	"github.com/pawl-dev/pawl/kube/runstore/format"
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/workflow/runstore"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
 )
 
 func line(names ...string) []queued {
@@ -111,7 +112,7 @@ func TestSlotKeepsOrder(t *testing.T) {
 			}
 			note()
 			read, err := readSlot(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1",
-				Annotations: map[string]string{annotationLast: fmt.Sprint(sl.last), annotationQueue: sl.text()}}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &sl.holder}})
+				Annotations: map[string]string{format.AnnotationLast: fmt.Sprint(sl.last), format.AnnotationQueue: sl.text()}}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &sl.holder}})
 			if err != nil || read.text() != sl.text() || read.last != sl.last || read.holder != sl.holder {
 				t.Fatalf("read back %+v, %v, want %+v", read, err, sl)
 			}

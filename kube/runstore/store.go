@@ -6,16 +6,16 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/client-go/rest"
+	"github.com/pawl-dev/pawl/kube/runstore/format"
 
 	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
 )
 
 // Kind is the kind of object that keeps a run.
@@ -69,31 +69,7 @@ type Options struct {
 
 // Store keeps runs in the API server. It implements Claimer, Lister,
 // Definitions and Retainer. Any number of processes may share the runs.
-type Store struct {
-	o      Options
-	client *client.Client
-	format format
-	log    *slog.Logger
-
-	ctx  context.Context // for watches and repairs
-	stop context.CancelFunc
-	all  sync.WaitGroup
-
-	mu            sync.Mutex
-	cache         cache
-	workers       map[string]*worker // by name
-	slots         map[string]*slot   // by slotKey: the version read or written last
-	unusedSlots   []unusedSlot       // Leases to delete
-	deletingSlots bool               // a goroutine deletes them
-	hasClaimed    bool               // this process has claimed runs
-	sweptAt       time.Time          // last sweep of all slots
-	wake          chan string
-	overflowed    bool
-	repairs       map[string]bool // running, by key
-	requests      chan struct{}   // receives when an object has a request
-	synced        chan struct{}   // closed when all watches have read their lists
-	unsynced      int
-}
+type Store struct{ *shared }
 
 var (
 	_ runstore.Store       = (*Store)(nil)
@@ -113,7 +89,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	if o.Operator != labelValue(o.Operator) || len(validation.IsValidLabelValue(o.Operator)) > 0 {
+	if o.Operator != format.LabelValue(o.Operator) || len(validation.IsValidLabelValue(o.Operator)) > 0 {
 		return nil, runtype.InputInvalid.Errorf("kube/runstore: Options.Operator %q is not the value of a label: letters, digits, '-', '_' and '.', at most 63", o.Operator)
 	}
 	if o.Config == nil {
@@ -123,18 +99,12 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, runtype.InputInvalid.Errorf("kube/runstore: the configuration of the client: %w", err)
 	}
-	s := &Store{
-		o: o, client: c, log: o.Logger, cache: newCache(), workers: map[string]*worker{}, slots: map[string]*slot{},
-		wake: make(chan string, 1024), repairs: map[string]bool{}, requests: make(chan struct{}, 1), synced: make(chan struct{}), unsynced: 2,
-	}
-	if o.Client {
-		s.unsynced = 1
-	}
+	s := &Store{newShared(o, c)}
 	switch o.Kind {
 	case Run:
-		s.format = runs{}
+		s.format = format.Runs()
 	case ConfigMap:
-		s.format = configMaps{}
+		s.format = format.ConfigMaps()
 	default:
 		return nil, runtype.InputInvalid.Errorf("kube/runstore: runs are kept as Run or ConfigMap, not as %q", o.Kind)
 	}
@@ -143,9 +113,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
-	s.watch()
+	s.watches.watch()
 	select {
-	case <-s.synced:
+	case <-s.watches.synced:
 		return s, nil
 	case <-ctx.Done():
 		s.Close()
@@ -155,7 +125,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 
 // reachable checks that the API server knows the kind of the runs and answers.
 func (s *Store) reachable(ctx context.Context) error {
-	err := s.client.List(ctx, s.runRef(s.watchNamespace(), ""), metav1.ListOptions{Limit: 1}, s.format.newList())
+	err := s.client.List(ctx, s.runRef(s.watchNamespace(), ""), metav1.ListOptions{Limit: 1}, s.format.NewList())
 	if err == nil {
 		return nil
 	}
@@ -182,7 +152,7 @@ func (s *Store) RunLimit() int { return runtype.MaxRun / 2 }
 func (s *Store) Requests() int64 { return s.client.Sent() }
 
 // watchNamespace is the namespace of the watches; "": all.
-func (s *Store) watchNamespace() string {
+func (s *shared) watchNamespace() string {
 	if s.o.SingleNamespace {
 		return s.o.Namespace
 	}
@@ -190,7 +160,7 @@ func (s *Store) watchNamespace() string {
 }
 
 // namespaceOf returns the namespace that keeps the runs of a subject.
-func (s *Store) namespaceOf(subject string) string {
+func (s *shared) namespaceOf(subject string) string {
 	parts := strings.Split(subject, "/")
 	if s.o.SingleNamespace || len(parts) < 3 || parts[1] == "" {
 		return s.o.Namespace
@@ -198,20 +168,20 @@ func (s *Store) namespaceOf(subject string) string {
 	return parts[1]
 }
 
-func (s *Store) runRef(namespace, name string) client.Ref {
-	group, resource, _, _ := s.format.resource()
+func (s *shared) runRef(namespace, name string) client.Ref {
+	group, resource, _, _ := s.format.Resource()
 	return client.Ref{Group: group, Resource: resource, Namespace: namespace, Name: name}
 }
 
-func (s *Store) saveRun(ctx context.Context, o *object, body []byte) (uint64, error) {
-	_, _, _, part := s.format.resource()
-	meta, err := s.client.Patch(ctx, s.runRef(o.namespace, o.name), part, body)
-	return parseVersion(meta.ResourceVersion), err
+func (s *shared) saveRun(ctx context.Context, o *format.Object, body []byte) (uint64, error) {
+	_, _, _, part := s.format.Resource()
+	meta, err := s.client.Patch(ctx, s.runRef(o.Namespace, o.Name), part, body)
+	return format.ParseVersion(meta.ResourceVersion), err
 }
 
 // notify sends the id of a run to Wake; s.mu is held. If the channel is full, the next
 // notification carries "" (any run).
-func (s *Store) notify(id string) {
+func (s *shared) notify(id string) {
 	if s.overflowed {
 		id = ""
 	}
@@ -228,7 +198,7 @@ func (s *Store) Wake() <-chan string { return s.wake }
 
 // background runs work in a goroutine and repeats it with growing delay until it
 // succeeds. It does nothing while work with the same key runs. s.mu is held.
-func (s *Store) background(key string, after time.Duration, work func(context.Context) error) {
+func (s *shared) background(key string, after time.Duration, work func(context.Context) error) {
 	if s.repairs[key] || s.ctx.Err() != nil || s.o.Client {
 		return
 	}
@@ -265,7 +235,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // notifyRequests wakes ServeRequests. s.mu is held.
-func (s *Store) notifyRequests() {
+func (s *starter) notifyRequests() {
 	select {
 	case s.requests <- struct{}{}:
 	default:

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/pawl-dev/pawl/kube/runstore/client"
+	"github.com/pawl-dev/pawl/kube/runstore/format"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,23 +14,28 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-
-	"github.com/pawl-dev/pawl/kube/runstore/client"
 )
+
+// watches feed the cache.
+type watches struct {
+	*shared
+	synced   chan struct{} // closed when all watches have read their lists
+	unsynced int
+}
 
 // watch starts the watch of runs and, unless Options.Client is set, the watch of the
 // leases of workers.
-func (s *Store) watch() {
-	_, _, selector, _ := s.format.resource()
-	s.reflect(s.runRef(s.watchNamespace(), ""), selector, s.format.newList, s.format.newObject(), &runSink{s: s})
+func (s *watches) watch() {
+	_, _, selector, _ := s.format.Resource()
+	s.reflect(s.runRef(s.watchNamespace(), ""), selector, s.format.NewList, s.format.NewObject(), &runSink{s: s.shared})
 	if s.o.Client {
 		return
 	}
-	s.reflect(client.Ref{Group: leaseGroup, Resource: leaseResource, Namespace: s.o.Namespace}, labelKind+"=worker",
-		func() runtime.Object { return &coordinationv1.LeaseList{} }, &coordinationv1.Lease{}, &workerSink{s: s})
+	s.reflect(client.Ref{Group: leaseGroup, Resource: leaseResource, Namespace: s.o.Namespace}, format.LabelKind+"=worker",
+		func() runtime.Object { return &coordinationv1.LeaseList{} }, &coordinationv1.Lease{}, &workerSink{s: s.shared})
 }
 
-func (s *Store) reflect(r client.Ref, selector string, list func() runtime.Object, empty runtime.Object, sink toolscache.ReflectorStore) {
+func (s *watches) reflect(r client.Ref, selector string, list func() runtime.Object, empty runtime.Object, sink toolscache.ReflectorStore) {
 	lw := &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector = selector
@@ -46,7 +53,7 @@ func (s *Store) reflect(r client.Ref, selector string, list func() runtime.Objec
 }
 
 // markSynced notes that a watch has read its list; s.mu is held.
-func (s *Store) markSynced(once *bool) {
+func (s *watches) markSynced(once *bool) {
 	if *once {
 		return
 	}
@@ -58,7 +65,7 @@ func (s *Store) markSynced(once *bool) {
 
 // runSink receives the watch of runs.
 type runSink struct {
-	s      *Store
+	s      *shared
 	synced bool
 }
 
@@ -73,19 +80,19 @@ func (k *runSink) take(obj any) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if err == nil {
-			s.advanceWatermark(parseVersion(m.GetResourceVersion()))
+			s.history.advanceWatermark(format.ParseVersion(m.GetResourceVersion()))
 		}
 		return nil
 	}
-	o, err := s.format.decode(obj.(runtime.Object))
+	o, err := s.format.Decode(obj.(runtime.Object))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
-		s.skipUnreadable(obj, err)
+		s.watches.skipUnreadable(obj, err)
 		return nil
 	}
 	s.upsert(o)
-	s.advanceWatermark(o.version)
+	s.history.advanceWatermark(o.Version)
 	return nil
 }
 
@@ -97,9 +104,9 @@ func (k *runSink) Delete(obj any) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.forget(m.GetNamespace(), m.GetName(), parseVersion(m.GetResourceVersion()))
+	s.forget(m.GetNamespace(), m.GetName(), format.ParseVersion(m.GetResourceVersion()))
 	delete(s.cache.deleted, objectKey{m.GetNamespace(), m.GetName()})
-	s.advanceWatermark(parseVersion(m.GetResourceVersion()))
+	s.history.advanceWatermark(format.ParseVersion(m.GetResourceVersion()))
 	return nil
 }
 
@@ -107,13 +114,13 @@ func (k *runSink) Delete(obj any) error {
 func (k *runSink) Bookmark(version string) error {
 	k.s.mu.Lock()
 	defer k.s.mu.Unlock()
-	k.s.advanceWatermark(parseVersion(version))
+	k.s.history.advanceWatermark(format.ParseVersion(version))
 	return nil
 }
 
 func (k *runSink) Replace(list []any, version string) error {
 	s := k.s
-	objects := make([]*object, 0, len(list))
+	objects := make([]*format.Object, 0, len(list))
 	present := map[objectKey]bool{}
 	var unreadable []any
 	var reasons []error
@@ -121,7 +128,7 @@ func (k *runSink) Replace(list []any, version string) error {
 		if s.foreign(item) {
 			continue
 		}
-		o, err := s.format.decode(item.(runtime.Object))
+		o, err := s.format.Decode(item.(runtime.Object))
 		if err != nil {
 			unreadable, reasons = append(unreadable, item), append(reasons, err)
 			if m, err := meta.Accessor(item); err == nil {
@@ -130,11 +137,11 @@ func (k *runSink) Replace(list []any, version string) error {
 			continue
 		}
 		objects = append(objects, o)
-		present[objectKey{o.namespace, o.name}] = true
+		present[objectKey{o.Namespace, o.Name}] = true
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := parseVersion(version)
+	at := format.ParseVersion(version)
 	for key := range s.cache.objects {
 		if !present[key] {
 			s.forget(key.namespace, key.name, at)
@@ -145,25 +152,25 @@ func (k *runSink) Replace(list []any, version string) error {
 		s.upsert(o)
 	}
 	for i := range unreadable {
-		s.skipUnreadable(unreadable[i], reasons[i])
+		s.watches.skipUnreadable(unreadable[i], reasons[i])
 	}
-	s.advanceWatermark(at)
-	s.markSynced(&k.synced)
+	s.history.advanceWatermark(at)
+	s.watches.markSynced(&k.synced)
 	return nil
 }
 
 // skipUnreadable removes an object that cannot be decoded from the cache and logs it.
 // s.mu is held.
-func (s *Store) skipUnreadable(obj any, err error) {
+func (s *watches) skipUnreadable(obj any, err error) {
 	if m, e := meta.Accessor(obj); e == nil {
-		s.forget(m.GetNamespace(), m.GetName(), parseVersion(m.GetResourceVersion()))
+		s.forget(m.GetNamespace(), m.GetName(), format.ParseVersion(m.GetResourceVersion()))
 	}
 	s.log.Error("kube/runstore: a run cannot be read and is skipped", "error", err)
 }
 
 // workerSink receives the watch of the leases of workers.
 type workerSink struct {
-	s      *Store
+	s      *shared
 	synced bool
 }
 
@@ -178,7 +185,7 @@ func (k *workerSink) take(obj any) error {
 	}
 	k.s.mu.Lock()
 	defer k.s.mu.Unlock()
-	k.s.updateWorker(l, time.Now())
+	k.s.workers.updateWorker(l, time.Now())
 	return nil
 }
 
@@ -186,7 +193,7 @@ func (k *workerSink) Delete(obj any) error {
 	if l, ok := obj.(*coordinationv1.Lease); ok {
 		k.s.mu.Lock()
 		defer k.s.mu.Unlock()
-		k.s.workerDeleted(l.Annotations[annotationWorker], parseVersion(l.ResourceVersion))
+		k.s.workers.workerDeleted(l.Annotations[annotationWorker], format.ParseVersion(l.ResourceVersion))
 	}
 	return nil
 }
@@ -200,14 +207,14 @@ func (k *workerSink) Replace(list []any, version string) error {
 	for _, item := range list {
 		if l, ok := item.(*coordinationv1.Lease); ok {
 			present[l.Annotations[annotationWorker]] = true
-			s.updateWorker(l, now)
+			s.workers.updateWorker(l, now)
 		}
 	}
-	for name := range s.workers {
+	for name := range s.workers.workers {
 		if !present[name] {
-			s.workerDeleted(name, parseVersion(version))
+			s.workers.workerDeleted(name, format.ParseVersion(version))
 		}
 	}
-	s.markSynced(&k.synced)
+	s.watches.markSynced(&k.synced)
 	return nil
 }

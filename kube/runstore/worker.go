@@ -5,17 +5,24 @@ import (
 	"errors"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/pawl-dev/pawl/kube/runstore/format"
 
 	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/workflow/runstore"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
+
+// workers are the leases of the processes that work on runs.
+type workers struct {
+	*shared
+	workers map[string]*worker // by name
+}
 
 // firstLease is the lease of a worker that owns a run before its first claim.
 const firstLease = 15 * time.Second
 
-const annotationWorker = domain + "worker"
+const annotationWorker = format.Domain + "worker"
 
 // worker is the Lease of a worker. The clocks of two machines are never compared: a
 // process gives a worker up when it has seen no change of the Lease for the whole
@@ -32,14 +39,14 @@ type worker struct {
 
 func (w *worker) expiresAt() time.Time { return w.seen.Add(w.lease) }
 
-func workerLease(name string) string { return "pawl-worker-" + digest(name) }
+func workerLease(name string) string { return "pawl-worker-" + format.Digest(name) }
 
-func (s *Store) workerRef(name string) client.Ref {
+func (s *workers) workerRef(name string) client.Ref {
 	return client.Ref{Group: leaseGroup, Resource: leaseResource, Namespace: s.o.Namespace, Name: workerLease(name)}
 }
 
 // worker returns the entry of a worker and creates it if it is missing. s.mu is held.
-func (s *Store) worker(name string) *worker {
+func (s *workers) worker(name string) *worker {
 	w := s.workers[name]
 	if w == nil {
 		w = &worker{name: name, write: make(chan struct{}, 1)}
@@ -49,19 +56,19 @@ func (s *Store) worker(name string) *worker {
 }
 
 // updateWorker stores a Lease that was read or watched. s.mu is held.
-func (s *Store) updateWorker(l *coordinationv1.Lease, now time.Time) {
+func (s *workers) updateWorker(l *coordinationv1.Lease, now time.Time) {
 	name := l.Annotations[annotationWorker]
 	if name == "" || l.Name != workerLease(name) {
 		return
 	}
 	w := s.worker(name)
-	version := parseVersion(l.ResourceVersion)
+	version := format.ParseVersion(l.ResourceVersion)
 	if version <= w.version {
 		return
 	}
 	w.version, w.seen = version, now
 	w.lost = l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity != name
-	if lease, err := time.ParseDuration(l.Annotations[annotationLease]); err == nil && lease > 0 {
+	if lease, err := time.ParseDuration(l.Annotations[format.AnnotationLease]); err == nil && lease > 0 {
 		w.lease = lease
 	} else if l.Spec.LeaseDurationSeconds != nil {
 		w.lease = time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second
@@ -72,7 +79,7 @@ func (s *Store) updateWorker(l *coordinationv1.Lease, now time.Time) {
 }
 
 // workerDeleted notes that a Lease was deleted: the runs of the worker are free. s.mu is held.
-func (s *Store) workerDeleted(name string, version uint64) {
+func (s *workers) workerDeleted(name string, version uint64) {
 	w := s.workers[name]
 	if w == nil || w.version > version {
 		return
@@ -90,7 +97,7 @@ func (s *Store) workerDeleted(name string, version uint64) {
 // writeWorker writes the Lease of a worker. holder is the worker's name to renew it, or
 // "" to give it up. It returns ErrFenced if revive is false and the worker was given up,
 // and errRenewed if the worker has renewed before it could be given up.
-func (s *Store) writeWorker(ctx context.Context, name string, lease time.Duration, holder string, revive bool) error {
+func (s *workers) writeWorker(ctx context.Context, name string, lease time.Duration, holder string, revive bool) error {
 	s.mu.Lock()
 	w := s.worker(name)
 	s.mu.Unlock()
@@ -120,7 +127,7 @@ func (s *Store) writeWorker(ctx context.Context, name string, lease time.Duratio
 		case err == nil:
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if v := parseVersion(meta.ResourceVersion); v >= w.version {
+			if v := format.ParseVersion(meta.ResourceVersion); v >= w.version {
 				w.version, w.seen, w.lost = v, time.Now(), holder != name
 			}
 			s.workers[name] = w
@@ -154,22 +161,22 @@ func (s *Store) writeWorker(ctx context.Context, name string, lease time.Duratio
 
 var errRenewed = runstore.ErrOwned
 
-func (s *Store) putWorker(ctx context.Context, name, holder string, version uint64, lease time.Duration) (metav1.ObjectMeta, error) {
+func (s *workers) putWorker(ctx context.Context, name, holder string, version uint64, lease time.Duration) (metav1.ObjectMeta, error) {
 	r := s.workerRef(name)
-	spec := tree{"holderIdentity": holder, "renewTime": time.Now().UTC().Format(metav1.RFC3339Micro)}
-	notes := tree{annotationWorker: name, annotationLease: lease.String()}
+	spec := format.Tree{"holderIdentity": holder, "renewTime": time.Now().UTC().Format(metav1.RFC3339Micro)}
+	notes := format.Tree{annotationWorker: name, format.AnnotationLease: lease.String()}
 	if version == 0 {
 		spec["leaseDurationSeconds"] = int64((lease + time.Second - 1) / time.Second)
-		meta := newMeta(r.Name, r.Namespace, map[string]string{labelKind: "worker"})
+		meta := format.NewMeta(r.Name, r.Namespace, map[string]string{format.LabelKind: "worker"})
 		meta["annotations"] = notes
-		return s.client.Post(ctx, r, tree{"apiVersion": leaseGroup + "/v1", "kind": "Lease", "metadata": meta, "spec": spec})
+		return s.client.Post(ctx, r, format.Tree{"apiVersion": leaseGroup + "/v1", "kind": "Lease", "metadata": meta, "spec": spec})
 	}
-	meta := tree{"resourceVersion": versionText(version)}
+	meta := format.Tree{"resourceVersion": format.VersionText(version)}
 	if holder == name {
 		spec["leaseDurationSeconds"] = int64((lease + time.Second - 1) / time.Second)
 		meta["annotations"] = notes
 	}
-	body, err := client.Encode(tree{"metadata": meta, "spec": spec})
+	body, err := client.Encode(format.Tree{"metadata": meta, "spec": spec})
 	if err != nil {
 		return metav1.ObjectMeta{}, err
 	}
@@ -177,7 +184,7 @@ func (s *Store) putWorker(ctx context.Context, name, holder string, version uint
 }
 
 // readWorker reads the Lease of a worker.
-func (s *Store) readWorker(ctx context.Context, name string) error {
+func (s *workers) readWorker(ctx context.Context, name string) error {
 	var l coordinationv1.Lease
 	err := s.client.Get(ctx, s.workerRef(name), &l)
 	if err != nil && !client.IsNotFound(err) {
@@ -196,7 +203,7 @@ func (s *Store) readWorker(ctx context.Context, name string) error {
 
 // ensureAlive renews the Lease of a worker before it takes runs. In the first third of a
 // lease it sends no request.
-func (s *Store) ensureAlive(ctx context.Context, name string, lease time.Duration) error {
+func (s *workers) ensureAlive(ctx context.Context, name string, lease time.Duration) error {
 	s.mu.Lock()
 	w := s.workers[name]
 	fresh := w != nil && !w.lost && w.version > 0 && (lease == 0 || lease == w.lease) && time.Since(w.seen) < w.lease/3
@@ -212,12 +219,12 @@ func (s *Store) Renew(ctx context.Context, worker string, lease time.Duration) e
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return s.writeWorker(ctx, worker, lease, worker, false)
+	return s.workers.writeWorker(ctx, worker, lease, worker, false)
 }
 
 // isDead reports whether the owner of a run was given up. unsure: its Lease is unknown or
 // has expired and must be checked. s.mu is held.
-func (s *Store) isDead(owner string, now time.Time) (dead, unsure bool) {
+func (s *workers) isDead(owner string, now time.Time) (dead, unsure bool) {
 	w := s.workers[owner]
 	switch {
 	case w == nil:
@@ -229,7 +236,7 @@ func (s *Store) isDead(owner string, now time.Time) (dead, unsure bool) {
 }
 
 // giveUpExpired gives up the workers whose lease has expired.
-func (s *Store) giveUpExpired(ctx context.Context, alive string) error {
+func (s *workers) giveUpExpired(ctx context.Context, alive string) error {
 	s.mu.Lock()
 	now := time.Now()
 	var unknown, silent []string
@@ -261,7 +268,7 @@ func (s *Store) giveUpExpired(ctx context.Context, alive string) error {
 }
 
 // giveUp marks a silent worker as lost, unless it has renewed.
-func (s *Store) giveUp(ctx context.Context, owner string) error {
+func (s *workers) giveUp(ctx context.Context, owner string) error {
 	err := s.writeWorker(ctx, owner, 0, "", true)
 	if errors.Is(err, errRenewed) {
 		return nil
@@ -274,7 +281,7 @@ func (s *Store) giveUp(ctx context.Context, owner string) error {
 
 // confirmDead reports whether an owner is dead. It reads or gives up its Lease if that is
 // not known.
-func (s *Store) confirmDead(ctx context.Context, owner string) (bool, error) {
+func (s *workers) confirmDead(ctx context.Context, owner string) (bool, error) {
 	for range 3 {
 		s.mu.Lock()
 		dead, unsure := s.isDead(owner, time.Now())

@@ -1,4 +1,4 @@
-package runstore
+package format
 
 import (
 	"encoding/json"
@@ -12,8 +12,8 @@ import (
 )
 
 // drawTree draws an object without nulls.
-func drawTree(t *rapid.T, depth int) tree {
-	o := tree{}
+func drawTree(t *rapid.T, depth int) Tree {
+	o := Tree{}
 	for range rapid.IntRange(0, 4).Draw(t, "fields") {
 		key := rapid.SampledFrom([]string{"a", "b", "c", "d/e", "ü"}).Draw(t, "key")
 		switch kind := rapid.IntRange(0, 4).Draw(t, "kind"); {

@@ -1,4 +1,4 @@
-package runstore
+package format
 
 import (
 	"bytes"
@@ -6,34 +6,34 @@ import (
 	"reflect"
 )
 
-// tree is a JSON object. It contains no null: in a merge patch (RFC 7396) that is a
+// Tree is a JSON object. It contains no null: in a merge patch (RFC 7396) that is a
 // removal.
-type tree = map[string]any
+type Tree = map[string]any
 
 // treeOf converts a value to JSON; numbers keep their digits.
-func treeOf(v any) (tree, error) {
+func treeOf(v any) (Tree, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
-	t := tree{}
+	t := Tree{}
 	err = dec.Decode(&t)
 	return t, err
 }
 
 // diff returns the merge patch that turns one object into another. It replaces lists as
 // a whole.
-func diff(from, to tree) tree {
-	patch := tree{}
+func diff(from, to Tree) Tree {
+	patch := Tree{}
 	for key, value := range to {
 		old, known := from[key]
 		if known && reflect.DeepEqual(old, value) {
 			continue
 		}
-		inner, isTree := value.(tree)
-		was, wasTree := old.(tree)
+		inner, isTree := value.(Tree)
+		was, wasTree := old.(Tree)
 		if isTree && wasTree {
 			value = diff(was, inner)
 		}
@@ -48,7 +48,7 @@ func diff(from, to tree) tree {
 }
 
 // change returns the merge patch between two values of one type.
-func change(from, to any) (tree, error) {
+func change(from, to any) (Tree, error) {
 	a, err := treeOf(from)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package runstore
+package format
 
 import (
 	"encoding/json"
@@ -29,7 +29,7 @@ import (
 //	outbox.N      a signal to another run that is not delivered yet
 type configMaps struct{}
 
-const configMapPrefix = "pawl-run-"
+const ConfigMapPrefix = "pawl-run-"
 
 // maxKey bounds the keys of a ConfigMap; Kubernetes allows 253.
 const maxKey = 240
@@ -40,16 +40,16 @@ type namedStep struct {
 	api.RunStep
 }
 
-func (configMaps) resource() (group, resource, selector, status string) {
-	return "", "configmaps", labelKind + "=run", ""
+func (configMaps) Resource() (group, resource, selector, status string) {
+	return "", "configmaps", LabelKind + "=run", ""
 }
-func (configMaps) historyResource() (group, resource string) { return "", "configmaps" }
-func (configMaps) newObject() runtime.Object                 { return &corev1.ConfigMap{} }
-func (configMaps) newList() runtime.Object                   { return &corev1.ConfigMapList{} }
-func (configMaps) newHistoryList() runtime.Object            { return &corev1.ConfigMapList{} }
-func (configMaps) name(id string) string                     { return configMapPrefix + id }
+func (configMaps) HistoryResource() (group, resource string) { return "", "configmaps" }
+func (configMaps) NewObject() runtime.Object                 { return &corev1.ConfigMap{} }
+func (configMaps) NewList() runtime.Object                   { return &corev1.ConfigMapList{} }
+func (configMaps) NewHistoryList() runtime.Object            { return &corev1.ConfigMapList{} }
+func (configMaps) Name(id string) string                     { return ConfigMapPrefix + id }
 
-func (configMaps) items(list runtime.Object) []runtime.Object {
+func (configMaps) Items(list runtime.Object) []runtime.Object {
 	all := list.(*corev1.ConfigMapList).Items
 	items := make([]runtime.Object, len(all))
 	for i := range all {
@@ -58,16 +58,16 @@ func (configMaps) items(list runtime.Object) []runtime.Object {
 	return items
 }
 
-func (configMaps) create(o *object) (any, error) {
-	meta := newMeta(o.name, o.namespace, marked(map[string]string{labelKind: "run"}, o.operator))
-	if len(o.owners) > 0 {
-		meta["ownerReferences"] = o.owners
+func (configMaps) Create(o *Object) (any, error) {
+	meta := NewMeta(o.Name, o.Namespace, Marked(map[string]string{LabelKind: "run"}, o.Operator))
+	if len(o.Owners) > 0 {
+		meta["ownerReferences"] = o.Owners
 	}
-	spec := o.spec
+	spec := o.Spec
 	spec.Birth = nil
-	e := &edit{head: head(o.spec.Birth), steps: o.spec.Birth.Steps, events: map[string]*api.RunEvent{}}
-	for key, event := range o.spec.Birth.Events {
-		e.events[key] = &event
+	e := &Edit{Head: Head(o.Spec.Birth), Steps: o.Spec.Birth.Steps, Events: map[string]*api.RunEvent{}}
+	for key, event := range o.Spec.Birth.Events {
+		e.Events[key] = &event
 	}
 	data, err := entries(api.RunStatus{}, e)
 	if err != nil {
@@ -86,7 +86,7 @@ func text(v any) string {
 	return string(data)
 }
 
-func (configMaps) subject(from runtime.Object) string {
+func (configMaps) Subject(from runtime.Object) string {
 	m, ok := from.(*corev1.ConfigMap)
 	if !ok {
 		return ""
@@ -95,17 +95,17 @@ func (configMaps) subject(from runtime.Object) string {
 	if json.Unmarshal([]byte(m.Data["spec"]), &spec) != nil {
 		return ""
 	}
-	return (&object{name: m.Name, namespace: m.Namespace, spec: api.RunSpec{Subject: spec.Subject}}).subject()
+	return (&Object{Name: m.Name, Namespace: m.Namespace, Spec: api.RunSpec{Subject: spec.Subject}}).Subject()
 }
 
-func (configMaps) matchesName(name string) bool { return strings.HasPrefix(name, configMapPrefix) }
+func (configMaps) MatchesName(name string) bool { return strings.HasPrefix(name, ConfigMapPrefix) }
 
-func (configMaps) decode(from runtime.Object) (*object, error) {
+func (configMaps) Decode(from runtime.Object) (*Object, error) {
 	m, ok := from.(*corev1.ConfigMap)
 	if !ok {
 		return nil, fmt.Errorf("a %T is not a ConfigMap", from)
 	}
-	o := &object{}
+	o := &Object{}
 	o.setMeta(&m.ObjectMeta)
 	var err error
 	read := func(key string, into any) {
@@ -113,7 +113,7 @@ func (configMaps) decode(from runtime.Object) (*object, error) {
 			err = fmt.Errorf("%s: %w", key, e)
 		}
 	}
-	st := &o.status
+	st := &o.Status
 	fields := map[string]json.RawMessage{}
 	for key, value := range m.Data {
 		kind, rest, dotted := strings.Cut(key, ".")
@@ -123,13 +123,13 @@ func (configMaps) decode(from runtime.Object) (*object, error) {
 		}
 		switch kind {
 		case "spec":
-			signals, mail := o.spec.Signals, o.spec.Mail
-			read(key, &o.spec)
-			o.spec.Signals, o.spec.Mail = signals, mail
+			signals, mail := o.Spec.Signals, o.Spec.Mail
+			read(key, &o.Spec)
+			o.Spec.Signals, o.Spec.Mail = signals, mail
 		case "unplaced":
-			o.slotPending = true
+			o.SlotPending = true
 		case "mail":
-			if o.spec.Mail, err = strconv.ParseInt(value, 10, 64); err != nil {
+			if o.Spec.Mail, err = strconv.ParseInt(value, 10, 64); err != nil {
 				err = fmt.Errorf("mail: %w", err)
 			}
 		case "step":
@@ -148,7 +148,7 @@ func (configMaps) decode(from runtime.Object) (*object, error) {
 		case "signal":
 			var s api.RunSignal
 			read(key, &s)
-			mergeInto(&o.spec.Signals, map[string]api.RunSignal{rest: s})
+			mergeInto(&o.Spec.Signals, map[string]api.RunSignal{rest: s})
 		case "outbox":
 			var p api.RunMail
 			read(key, &p)
@@ -163,36 +163,36 @@ func (configMaps) decode(from runtime.Object) (*object, error) {
 	if err != nil {
 		return nil, runstore.StoreCorrupt.Errorf("ConfigMap %s/%s: %w", m.Namespace, m.Name, err)
 	}
-	o.resolveStatus()
-	if id, ours := strings.CutPrefix(o.name, configMapPrefix); ours && o.accepted() {
-		o.runID = id
+	o.ResolveStatus()
+	if id, ours := strings.CutPrefix(o.Name, ConfigMapPrefix); ours && o.Accepted() {
+		o.RunID = id
 	}
 	return o, nil
 }
 
-func (configMaps) save(o *object, e *edit) ([]byte, error) {
-	data, err := entries(head(&o.status), e)
+func (configMaps) Save(o *Object, e *Edit) ([]byte, error) {
+	data, err := entries(Head(&o.Status), e)
 	if err != nil {
 		return nil, err
 	}
-	meta := tree{"resourceVersion": versionText(o.version)}
-	if o.slotPending { // managedFields would grow with every key
+	meta := Tree{"resourceVersion": VersionText(o.Version)}
+	if o.SlotPending { // managedFields would grow with every key
 		data["unplaced"], meta["managedFields"] = nil, client.Untracked
 	}
-	return client.Encode(tree{"metadata": meta, "data": data})
+	return client.Encode(Tree{"metadata": meta, "data": data})
 }
 
 // entries returns the keys that an edit changes.
-func entries(from api.RunStatus, e *edit) (tree, error) {
+func entries(from api.RunStatus, e *Edit) (Tree, error) {
 	a, err := treeOf(from)
 	if err != nil {
 		return nil, err
 	}
-	b, err := treeOf(e.head)
+	b, err := treeOf(e.Head)
 	if err != nil {
 		return nil, err
 	}
-	data := tree{}
+	data := Tree{}
 	delete(a, "step")
 	delete(b, "step")
 	for field, value := range b {
@@ -205,14 +205,14 @@ func entries(from api.RunStatus, e *edit) (tree, error) {
 			data[field] = nil
 		}
 	}
-	for name, step := range e.steps {
+	for name, step := range e.Steps {
 		key, named := "step."+escape(name), namedStep{RunStep: step}
 		if len(key) > maxKey {
-			key, named.Name = "step."+digest(name), name
+			key, named.Name = "step."+Digest(name), name
 		}
 		data[key] = text(named)
 	}
-	for key, event := range e.events {
+	for key, event := range e.Events {
 		data["event."+key] = nil
 		if event != nil {
 			lean := *event
@@ -220,7 +220,7 @@ func entries(from api.RunStatus, e *edit) (tree, error) {
 			data["event."+key] = eventText(&lean)
 		}
 	}
-	for key, mail := range e.outbox {
+	for key, mail := range e.Outbox {
 		data["outbox."+key] = nil
 		if mail != nil {
 			data["outbox."+key] = text(mail)
@@ -266,31 +266,31 @@ func readFields(fields map[string]json.RawMessage, into *api.RunStatus) error {
 	return json.Unmarshal(data, into)
 }
 
-func (configMaps) patchSignals(o *object, p *signalEdit) ([]byte, error) {
-	data := tree{}
-	if p.mail != o.spec.Mail {
-		data["mail"] = strconv.FormatInt(p.mail, 10)
+func (configMaps) PatchSignals(o *Object, p *SignalEdit) ([]byte, error) {
+	data := Tree{}
+	if p.Mail != o.Spec.Mail {
+		data["mail"] = strconv.FormatInt(p.Mail, 10)
 	}
-	for key, s := range p.add {
+	for key, s := range p.Add {
 		data["signal."+key] = text(s)
 	}
-	for _, key := range p.remove {
+	for _, key := range p.Remove {
 		data["signal."+key] = nil
 	}
-	return client.Encode(tree{"metadata": tree{"resourceVersion": versionText(o.version)}, "data": data})
+	return client.Encode(Tree{"metadata": Tree{"resourceVersion": VersionText(o.Version)}, "data": data})
 }
 
-func (configMaps) newHistory(o *object, events []runtype.Event) (any, error) {
+func (configMaps) NewHistory(o *Object, events []runtype.Event) (any, error) {
 	data, err := client.Encode(events)
 	if err != nil {
 		return nil, err
 	}
-	meta := newMeta(fmt.Sprintf("%s-%s", o.name, number(events[0].Seq)), o.namespace, map[string]string{labelKind: "history", labelRun: labelValue(o.name)})
+	meta := NewMeta(fmt.Sprintf("%s-%s", o.Name, Number(events[0].Seq)), o.Namespace, map[string]string{LabelKind: "history", LabelRun: LabelValue(o.Name)})
 	meta["ownerReferences"] = historyOwner(o, "v1", "ConfigMap")
-	return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": true, "data": map[string]string{"run": o.id(), "events": string(data)}}, nil
+	return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": true, "data": map[string]string{"run": o.ID(), "events": string(data)}}, nil
 }
 
-func (configMaps) decodeHistory(list runtime.Object) ([]runtype.Event, error) {
+func (configMaps) DecodeHistory(list runtime.Object) ([]runtype.Event, error) {
 	var events []runtype.Event
 	for _, item := range list.(*corev1.ConfigMapList).Items {
 		var part []runtype.Event

@@ -1,4 +1,4 @@
-package runstore
+package format
 
 import (
 	"encoding/json"
