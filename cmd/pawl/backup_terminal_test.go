@@ -12,8 +12,9 @@ import (
 	"time"
 
 	"github.com/creack/pty"
-	"github.com/pawl-dev/pawl/cmd/pawl/internal/stores"
 	"golang.org/x/sys/unix"
+
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/stores"
 )
 
 // typist is a command of pawl with a person at its terminal.

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 )
 
 func text(t *testing.T, file string) string {

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/accounts"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/benchmark"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
@@ -16,8 +19,6 @@ import (
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/runs"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/servers"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/stores"
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // root is the tree of verbs.

@@ -8,8 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 )
 
 // called carries out one command line in this process.

@@ -8,14 +8,14 @@ import (
 	"encoding/json"
 	"io"
 
-	"github.com/pawl-dev/pawl/kube/runstore/format"
-
-	"github.com/pawl-dev/pawl/kube/runstore/client"
-	"github.com/pawl-dev/pawl/workflow/runstore"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pawl-dev/pawl/kube/runstore/client"
+	"github.com/pawl-dev/pawl/kube/runstore/format"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // definitions keeps the sources of flows.

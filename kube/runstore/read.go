@@ -7,12 +7,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/pawl-dev/pawl/kube/runstore/format"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pawl-dev/pawl/kube/runstore/client"
+	"github.com/pawl-dev/pawl/kube/runstore/format"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // read reads the newest version of an object from the API server. ErrNotFound.

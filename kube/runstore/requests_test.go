@@ -4,9 +4,8 @@ import (
 	"context"
 	"testing"
 
-	"github.com/pawl-dev/pawl/kube/runstore/format"
-
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/kube/runstore/format"
 	"github.com/pawl-dev/pawl/kube/runstore/kubetest"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"

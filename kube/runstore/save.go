@@ -8,10 +8,9 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/pawl-dev/pawl/kube/runstore/format"
-
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/kube/runstore/client"
+	"github.com/pawl-dev/pawl/kube/runstore/format"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )

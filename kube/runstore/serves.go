@@ -4,9 +4,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pawl-dev/pawl/kube/runstore/format"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/pawl-dev/pawl/kube/runstore/format"
 )
 
 // Kinds returns a function for Options.Serves that serves the runs whose subject has one

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pawl-dev/pawl/kube/runstore/format"
-
-	"github.com/pawl-dev/pawl/kube/runstore/client"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pawl-dev/pawl/kube/runstore/client"
+	"github.com/pawl-dev/pawl/kube/runstore/format"
 )
 
 // unusedSlot names the slot of a subject that has no runs any more.

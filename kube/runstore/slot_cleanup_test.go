@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawl-dev/pawl/kube/runstore/format"
-
-	"github.com/pawl-dev/pawl/kube/runstore/client"
-	"github.com/pawl-dev/pawl/kube/runstore/kubetest"
-	"github.com/pawl-dev/pawl/workflow/runtype"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pawl-dev/pawl/kube/runstore/client"
+	"github.com/pawl-dev/pawl/kube/runstore/format"
+	"github.com/pawl-dev/pawl/kube/runstore/kubetest"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 func openOn(t *testing.T, server *kubetest.Server, o Options) *Store {

@@ -5,13 +5,13 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/pawl-dev/pawl/kube/runstore/format"
-
-	"github.com/pawl-dev/pawl/fault"
-	"github.com/pawl-dev/pawl/workflow/runstore"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/kube/runstore/format"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 func line(names ...string) []queued {

@@ -8,14 +8,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pawl-dev/pawl/kube/runstore/format"
-
-	"github.com/pawl-dev/pawl/kube/runstore/client"
-	"github.com/pawl-dev/pawl/workflow/runstore"
-	"github.com/pawl-dev/pawl/workflow/runtype"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
+
+	"github.com/pawl-dev/pawl/kube/runstore/client"
+	"github.com/pawl-dev/pawl/kube/runstore/format"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Kind is the kind of object that keeps a run.

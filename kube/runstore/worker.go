@@ -5,12 +5,12 @@ import (
 	"errors"
 	"time"
 
-	"github.com/pawl-dev/pawl/kube/runstore/format"
-
-	"github.com/pawl-dev/pawl/kube/runstore/client"
-	"github.com/pawl-dev/pawl/workflow/runstore"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pawl-dev/pawl/kube/runstore/client"
+	"github.com/pawl-dev/pawl/kube/runstore/format"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // workers are the leases of the processes that work on runs.

@@ -7,11 +7,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pawl-dev/pawl/fault"
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
-
-	"github.com/pawl-dev/pawl/fault"
 )
 
 // TimeText formats a time as RFC 3339 in UTC with nanoseconds; "" for the zero time.

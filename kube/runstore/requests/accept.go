@@ -8,14 +8,13 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
-	"github.com/pawl-dev/pawl/kube/runstore/client"
-	"github.com/pawl-dev/pawl/workflow/runstore"
-	"github.com/pawl-dev/pawl/workflow/runtype"
-
 	"github.com/pawl-dev/pawl/control/request"
 	"github.com/pawl-dev/pawl/fault"
+	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Verbs is what an engine does on request; *workflow.Engine has it.

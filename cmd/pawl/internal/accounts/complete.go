@@ -3,11 +3,12 @@ package accounts
 import (
 	"context"
 
+	"github.com/spf13/cobra"
+
 	"github.com/pawl-dev/pawl/account"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/view"
-	"github.com/spf13/cobra"
 )
 
 // fromAccounts suggests names that it reads from the accounts.

@@ -4,10 +4,11 @@ import (
 	"context"
 	"os"
 
+	"github.com/spf13/cobra"
+
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/server"
-	"github.com/spf13/cobra"
 )
 
 // Remote returns the client of the server for cluster verbs.

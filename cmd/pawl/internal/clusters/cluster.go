@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/accounts"
@@ -14,7 +16,6 @@ import (
 	"github.com/pawl-dev/pawl/secretfile"
 	"github.com/pawl-dev/pawl/server"
 	"github.com/pawl-dev/pawl/view"
-	"github.com/spf13/cobra"
 )
 
 // clusterCommand is the tree of verbs for container clusters. They send

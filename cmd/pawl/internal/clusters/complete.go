@@ -3,11 +3,12 @@ package clusters
 import (
 	"context"
 
+	"github.com/spf13/cobra"
+
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/view"
-	"github.com/spf13/cobra"
 )
 
 // The values of flags that several verbs have.

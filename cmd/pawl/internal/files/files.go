@@ -10,6 +10,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/library"
@@ -19,8 +22,6 @@ import (
 	"github.com/pawl-dev/pawl/workflow/action"
 	"github.com/pawl-dev/pawl/workflow/flowfile"
 	"github.com/pawl-dev/pawl/workflow/runstore"
-	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v3"
 )
 
 // loaded holds the definitions of files, for inspection and not for execution.

@@ -7,13 +7,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/follow"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow/runstore"
-	"github.com/spf13/cobra"
 )
 
 // describeEvents is the number of newest events that describe shows.

@@ -14,10 +14,11 @@ import (
 	"strconv"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/workflow/flowfile"
-	"go.yaml.in/yaml/v3"
 )
 
 // Manifest is an object as people write it, and its position.

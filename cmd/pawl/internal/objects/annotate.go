@@ -4,9 +4,10 @@ import (
 	"context"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/control"
-	"github.com/spf13/cobra"
 )
 
 func (a verbs) annotateCommand() *cobra.Command {

@@ -6,10 +6,11 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/cmd/pawl/internal/serve"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/serve"
 )
 
 // ofClients are flags that do not concern a server.

@@ -4,10 +4,11 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/spf13/cobra"
+
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
-	"github.com/spf13/cobra"
 )
 
 // instanceCommand runs beside each engine of a shared-storage cluster.

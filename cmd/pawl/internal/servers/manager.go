@@ -4,10 +4,11 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/spf13/cobra"
+
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
-	"github.com/spf13/cobra"
 )
 
 // managerCommand watches the engines of one shared-storage cluster. The operator

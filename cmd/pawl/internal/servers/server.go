@@ -12,11 +12,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/serve"
 	"github.com/pawl-dev/pawl/server"
 	"github.com/pawl-dev/pawl/workflow/runtype"
-	"github.com/spf13/cobra"
 )
 
 type serverOptions struct {

@@ -14,6 +14,9 @@ import (
 
 	"filippo.io/age"
 	"filippo.io/age/armor"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/fault"
@@ -21,8 +24,6 @@ import (
 	"github.com/pawl-dev/pawl/store/sql"
 	"github.com/pawl-dev/pawl/store/sql/admin"
 	"github.com/pawl-dev/pawl/store/sql/secrets"
-	"github.com/spf13/cobra"
-	"golang.org/x/term"
 )
 
 // PassphraseWrong is the fault of a passphrase that does not decrypt the key file.

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/spf13/cobra"
+
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/serve"
 	"github.com/pawl-dev/pawl/store/sql/secrets"
-	"github.com/spf13/cobra"
 )
 
 // rotateCommand encrypts the secrets of a store with a new master key.

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/files"
@@ -22,7 +24,6 @@ import (
 	"github.com/pawl-dev/pawl/workflow/flowfile/classic"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
-	"github.com/spf13/cobra"
 )
 
 func (a verbs) storeCommand() *cobra.Command {
