@@ -272,6 +272,20 @@ func TestFinding1EndOfASequence(t *testing.T) {
 	})
 }
 
+// TestFinding1AfterAPauseUnderWay: a pause waits for an open attempt, and a resume and a cancel wait
+// behind it. A request behind them is decided as if they had been carried out.
+func TestFinding1AfterAPauseUnderWay(t *testing.T) {
+	var sequence []request
+	for _, what := range []string{"skip B/Gate", "pause", "resume A", "cancel drop", "skip B/Gate"} {
+		sequence = append(sequence, request{what: what, pause: 100 * time.Millisecond})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		accepted, _, refused, _ := playRequests(t, sequence, 0, false)
+		want(t, refused, "")
+		want(t, len(accepted), 4)
+	})
+}
+
 // TestFinding1CancelBehindASkip: a skip waits for the open poll. A cancel behind it stays in order
 // and does not wait for the timeout of the poll.
 func TestFinding1CancelBehindASkip(t *testing.T) {

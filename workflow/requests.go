@@ -70,6 +70,7 @@ func (s requests) endSkippedAttempt() {
 // request as if the previous one had already taken full effect.
 func (s requests) simulateMail() {
 	revision := s.run.Revision
+	s.simulateStop()
 	for _, m := range slices.Clone(s.mail) {
 		name, ours := strings.CutPrefix(m.Name, reserved)
 		if !ours {
