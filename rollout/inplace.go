@@ -1,0 +1,422 @@
+package rollout
+
+import (
+	"slices"
+	"strconv"
+	"time"
+)
+
+// verifyInPlace is VerifySpec of a rollout in which the workload keeps its object.
+func verifyInPlace(j judgement) Verdict {
+	w := *j.f.Target
+	if !w.observed() {
+		return busy("%s %s has not observed its newest spec", w.Kind, w.Name)
+	}
+	j.at.OriginalSize, j.at.TargetSize = new(w.Replicas), new(w.Replicas)
+	j.p = j.at.withPodCounts(j.p, j.f)
+	if err := j.refusedBy(problems, sizeOfRollout, batchesFit, somethingToRoll, foreignOwner, honoured, budgetPossible, gatesCompile); err != nil {
+		return refused(err)
+	}
+	c := j.f.count(w, w.UpdateRevision)
+	switch inFlight := c.updated - (w.Replicas - w.kept()); {
+	case w.StatusReplicas != w.Replicas || c.pods != w.Replicas:
+		return busy("%s %s is scaling: %d of %d pods", w.Kind, w.Name, c.pods, w.Replicas)
+	case w.UpdateType != OnDelete && w.Template == j.f.Wanted.TargetRevision && inFlight < 0:
+		return busy("%s %s is updating: %d pods have revision %s, %d are asked for", w.Kind, w.Name, c.updated, w.UpdateRevision, w.Replicas-w.kept())
+	case j.f.Wanted.Named && len(j.f.Unserved) > 0:
+		return busy("%s is not served", j.f.Unserved)
+	}
+	at := j.resolved()
+	at.Before = j.f.count(w, j.targetHash()).updated
+	return Verdict{Done: true, Position: at}
+}
+
+// targetHash is the revision that updated pods carry: known when the template is written.
+func (j judgement) targetHash() string {
+	if j.at.TargetHash != "" {
+		return j.at.TargetHash
+	}
+	if j.f.Target.Template == j.at.TargetRevision {
+		return j.f.Target.UpdateRevision
+	}
+	return ""
+}
+
+func sizeOfRollout(j judgement) error {
+	if size := j.p.TargetSize; size != nil && *size != j.f.Target.Replicas {
+		return SizeAndTemplateChanged.Errorf("targetSize is %d, %s has %d replicas, and its template changed too", *size, j.f.Target.Name, j.f.Target.Replicas).With("field", "targetSize")
+	}
+	return nil
+}
+
+func batchesFit(j judgement) error { return j.p.Verify(j.at.Mode, j.original(), j.target()) }
+
+func somethingToRoll(j judgement) error {
+	w := *j.f.Target
+	if w.Template != j.at.TargetRevision {
+		return nil
+	}
+	for _, p := range j.f.podsOf(w) {
+		if p.Revision != w.UpdateRevision {
+			return nil
+		}
+	}
+	if w.Replicas == 0 || w.CurrentRevision == w.UpdateRevision {
+		return NothingToRoll.Errorf("%s %s: all %d pods have revision %s", w.Kind, w.Name, w.Replicas, w.UpdateRevision)
+	}
+	return nil
+}
+
+// withPodCounts gives batches whose pods are selected by role or labels their number of pods.
+func (at Position) withPodCounts(p Plan, f Facts) Plan {
+	if !slices.ContainsFunc(p.RolloutBatches, func(b Batch) bool { return b.Pods != nil && b.Replicas == nil }) {
+		return p
+	}
+	taken := map[string]bool{}
+	p.RolloutBatches = slices.Clone(p.RolloutBatches)
+	for i, b := range p.RolloutBatches {
+		n := 0
+		for _, pod := range f.podsOf(*f.Target) {
+			if b.names(pod) && !taken[pod.Name] {
+				taken[pod.Name] = true
+				n++
+			}
+		}
+		if b.Pods != nil && b.Replicas == nil {
+			p.RolloutBatches[i].Replicas = Int(n)
+		}
+	}
+	return p
+}
+
+// names reports whether the batch names the pod.
+func (b Batch) names(pod Pod) bool {
+	if b.Pods == nil {
+		return slices.Contains(b.PodList, pod.Name)
+	}
+	s := b.Pods
+	return (s.Ordinals == nil || slices.Contains(s.ordinals(), pod.Ordinal)) &&
+		(s.Role == "" || s.Role == pod.Role) &&
+		(s.Selector == nil || s.Selector.Matches(pod.Labels))
+}
+
+// pauses reports whether the kind has a field that stops its updates.
+func (k Kind) pauses() bool { return k == CloneSet || k == AdvancedStatefulSet }
+
+// holdInPlace is Initialize: claim, template and the full hold in one write.
+func holdInPlace(j judgement) Verdict {
+	w := *j.f.Target
+	a := w.act("hold every pod, then write the template")
+	changed := false
+	if !w.ours(j.f) || !w.Anchored || !w.Held {
+		a.Claim, a.Held, changed = TakeClaim, new(true), true
+	}
+	if w.Template != j.at.TargetRevision {
+		a.Template, changed = j.at.TargetRevision, true
+	}
+	if w.Partition != HoldAll {
+		a.Partition, changed = new(HoldAll), true
+	}
+	if w.Kind.pauses() && w.Paused {
+		a.Paused, changed = new(false), true
+	}
+	at := j.at
+	if wanted := j.updateType(); w.UpdateType != wanted {
+		a.UpdateType, changed = wanted, true
+		if at.Original == nil {
+			at.Original = &Original{UpdateType: w.UpdateType}
+		}
+	}
+	if changed {
+		return Verdict{Acts: []Act{a}, Position: at}
+	}
+	if !w.observed() {
+		v := busy("%s %s has not observed the hold", w.Kind, w.Name)
+		v.Position = at
+		return v
+	}
+	at.TargetHash = w.UpdateRevision
+	return Verdict{Done: true, Position: at}
+}
+
+// updateType is the one in which the rollout moves pods.
+func (j judgement) updateType() string {
+	if j.p.picks() && j.f.Target.Kind != CloneSet {
+		return OnDelete
+	}
+	return RollingUpdate
+}
+
+// releaseInPlace is RolloutOneBatchPods: the partition goes down, or single pods are evicted.
+func releaseInPlace(j judgement) Verdict {
+	if j.updateType() == OnDelete {
+		return pickPods(j)
+	}
+	w := *j.f.Target
+	want := j.partition()
+	if w.Partition <= want || w.kept() <= want && want == w.Replicas {
+		return passed()
+	}
+	to := want
+	if j.single() {
+		v, ok := j.mayRelease(j.nextByPartition())
+		if !ok {
+			return v
+		}
+		to = max(want, w.kept()-1)
+	}
+	a := w.act("release " + strconv.Itoa(w.kept()-to) + " pods of batch " + strconv.Itoa(j.at.CurrentBatch))
+	a.Partition = &to
+	return Verdict{Acts: []Act{a}, Position: j.at}
+}
+
+// partition is how many pods the current batch keeps.
+func (j judgement) partition() int {
+	w := *j.f.Target
+	switch {
+	case j.at.Rollback == nil:
+		return w.Replicas - j.moved()
+	case w.counts(): // those that have not gone back yet; pods of a third revision go too
+		return j.moved()
+	default:
+		return w.Replicas - j.movedBack()
+	}
+}
+
+// counts reports whether the partition counts pods without regard to their ordinals.
+func (w WorkloadFacts) counts() bool { return w.Kind == CloneSet || w.Unordered }
+
+// movedBack is how many positions the partition has to release in a rollback. The last batch releases
+// all: pods that had the revision before the rollout began go back too.
+func (j judgement) movedBack() int {
+	if j.at.CurrentBatch >= j.at.Rollback.FromBatch {
+		return j.f.Target.Replicas
+	}
+	return j.p.moved(j.total(), j.at.CurrentBatch)
+}
+
+// single reports whether pods are released one at a time.
+func (j judgement) single() bool {
+	return j.counting() || j.batch().InstanceInterval > 0 || j.at.Rollback == nil && len(j.p.gates(BeforePod, j.at.CurrentBatch)) > 0
+}
+
+// revision is the one that pods are moved to.
+func (j judgement) revision() string {
+	if j.at.Rollback != nil {
+		return j.f.Target.UpdateRevision
+	}
+	return j.targetHash()
+}
+
+// nextByPartition is the pod that the next lower partition releases; nil: any one.
+func (j judgement) nextByPartition() *Pod {
+	w := *j.f.Target
+	pods := j.f.podsOf(w)
+	if w.counts() {
+		for _, p := range pods { // an old pod that is down goes first in the worst order for nobody
+			if p.Revision != j.revision() && j.f.available(p, w) {
+				return &p
+			}
+		}
+		return nil
+	}
+	slices.SortFunc(pods, func(a, b Pod) int { return a.Ordinal - b.Ordinal })
+	position := w.kept() - 1
+	for _, p := range pods {
+		if w.position(p.Ordinal) == position {
+			return &p
+		}
+	}
+	return nil
+}
+
+// position is the place of an ordinal among those that exist.
+func (w WorkloadFacts) position(ordinal int) int {
+	at := ordinal - w.FirstOrdinal
+	for _, r := range (PodSet{Ordinals: w.Reserved}).ordinals() {
+		if r >= w.FirstOrdinal && r < ordinal {
+			at--
+		}
+	}
+	return at
+}
+
+// released reports whether the workload may replace the pod at any moment.
+func (j judgement) released(p Pod) bool {
+	w := *j.f.Target
+	if w.UpdateType == OnDelete || j.at.Mode == Scale || p.Workload != "" && p.Workload != w.UID {
+		return false
+	}
+	if w.counts() {
+		return false
+	}
+	return w.position(p.Ordinal) >= w.kept() && p.Revision != j.f.Target.UpdateRevision
+}
+
+// checkInPlace is CheckOneBatchPods: believe pods only.
+func checkInPlace(j judgement) Verdict {
+	w := *j.f.Target
+	if !w.observed() {
+		return busy("%s %s has not observed its newest spec", w.Kind, w.Name)
+	}
+	c := j.f.count(w, j.revision())
+	at, slack := j.at, j.maxUnavailable()
+	if at.Rollback != nil {
+		return j.checkBack(slack)
+	}
+	at.Upgraded, at.UpgradedReady = c.updated, c.good
+	if want := j.moved(); c.good+slack < want || j.missing() > slack {
+		v := waits(j.nextMinReady(), "PodsNotReady", "%d of %d pods of batch %d are updated and ready", min(c.good, want), want, at.CurrentBatch)
+		v.Position = at
+		return v
+	}
+	return Verdict{Done: true, Position: at}
+}
+
+// missing is how many released positions have no pod that is updated and ready.
+func (j judgement) missing() int {
+	w, n := *j.f.Target, 0
+	if w.counts() || w.UpdateType == OnDelete {
+		return 0
+	}
+	for position := w.kept(); position < w.Replicas; position++ {
+		if !j.goodAt(position) {
+			n++
+		}
+	}
+	return n
+}
+
+// checkBack is the check of a rollback: no more pods have the revision that is left than the batch
+// allows, and those that went back are ready.
+func (j judgement) checkBack(slack int) Verdict {
+	w := *j.f.Target
+	missing := j.missing()
+	if w.counts() || w.UpdateType == OnDelete {
+		missing = max(0, w.Replicas-len(j.f.podsOf(w)))
+		for _, p := range j.f.podsOf(w) {
+			if p.Revision == j.revision() && !j.f.available(p, w) {
+				missing++
+			}
+		}
+	}
+	if left := j.bad(true); left > j.moved() || missing > slack {
+		return waits(j.nextMinReady(), "PodsNotReady", "%d pods have to go back, and %d that went back are not ready", max(0, left-j.moved()), missing)
+	}
+	return Verdict{Done: true, Position: j.at}
+}
+
+// bad is how many pods have the revision that a rollback leaves; those that terminate count too or not.
+func (j judgement) bad(terminating bool) int {
+	n := 0
+	for _, p := range j.f.podsOf(*j.f.Target) {
+		if p.Revision == j.at.TargetHash && (terminating || !p.Terminating) {
+			n++
+		}
+	}
+	return n
+}
+
+func (j judgement) goodAt(position int) bool {
+	w := *j.f.Target
+	for _, p := range j.f.podsOf(w) {
+		if w.position(p.Ordinal) == position && p.Revision == j.revision() && j.f.available(p, w) {
+			return true
+		}
+	}
+	return false
+}
+
+// nextMinReady is when the next ready pod has been ready for minReadySeconds; 0: none will by time.
+func (j judgement) nextMinReady() time.Duration {
+	w, next := *j.f.Target, time.Duration(0)
+	for _, p := range j.f.podsOf(w) {
+		left := time.Duration(w.MinReadySeconds)*time.Second - j.f.Now.Sub(p.ReadySince)
+		if p.Ready && left > 0 && (next == 0 || left < next) {
+			next = left
+		}
+	}
+	return next
+}
+
+// inPlaceInRange is FinalizeOneBatch: no pod may have moved that the batches so far do not name.
+func inPlaceInRange(j judgement) Verdict {
+	w := *j.f.Target
+	if j.at.Rollback != nil {
+		return passed()
+	}
+	c := j.f.count(w, j.revision())
+	most := max(j.moved(), w.Replicas-w.kept()) + j.at.Before
+	if w.UpdateType == OnDelete { // a pod that anybody deletes comes back updated
+		most = w.Replicas
+	}
+	if w.UpdateType != OnDelete && w.Replicas-w.kept() > j.moved()+j.resizedRelease() {
+		return refused(BatchOutOfRange.Errorf("the partition of %s is %d: it releases %d pods, and batch %d ends at %d", w.Name, w.Partition, w.Replicas-w.kept(), j.at.CurrentBatch, j.moved()))
+	}
+	least := j.movedBefore()
+	if c.updated > most || w.Replicas-c.old < least {
+		return refused(BatchOutOfRange.Errorf("%d pods of %s are updated: batch %d allows %d to %d", c.updated, w.Name, j.at.CurrentBatch, least, most))
+	}
+	return passed()
+}
+
+// resizedRelease is how many positions a foreign resize has released: pods that are born above the
+// partition are no overshoot.
+func (j judgement) resizedRelease() int {
+	if j.at.Replans == 0 {
+		return 0
+	}
+	return j.f.Target.Replicas
+}
+
+// finalizeInPlace is Finalize: the claim goes, and the end decides about the hold.
+func finalizeInPlace(j judgement, succeeded bool) Verdict {
+	if j.f.Target == nil || j.replaced() {
+		return passed()
+	}
+	w := *j.f.Target
+	if w.foreign(j.f) != nil {
+		return passed()
+	}
+	a := w.act("release the workload")
+	changed := false
+	if w.ours(j.f) || w.Anchored {
+		a.Claim, changed = ReleaseClaim, true
+	}
+	c := j.f.count(w, w.UpdateRevision)
+	settled := c.old == 0 && c.updated == w.Replicas
+	partition, held, paused := w.Partition, true, w.Paused
+	switch {
+	case settled && w.CurrentRevision != w.UpdateRevision && succeeded && j.f.Wanted.HoldAlways:
+		return busy("%s %s has not taken over revision %s yet", w.Kind, w.Name, w.UpdateRevision)
+	case settled && j.f.Wanted.HoldAlways && !j.f.Wanted.Deleting:
+		partition, paused = HoldAll, false
+	case settled:
+		partition, held, paused = 0, false, false
+	case w.UpdateType == OnDelete && !succeeded:
+		partition = HoldAll // the type goes back to RollingUpdate, and keeps the pods as they are
+	case !succeeded && w.Kind.pauses():
+		paused = true
+	}
+	if original := j.at.Original; original != nil && original.UpdateType != "" && w.UpdateType != original.UpdateType {
+		a.UpdateType, changed = original.UpdateType, true
+	}
+	if w.Partition != partition {
+		a.Partition, changed = &partition, true
+	}
+	if w.Held != held {
+		a.Held, changed = &held, true
+	}
+	if w.Kind.pauses() && w.Paused != paused {
+		a.Paused, changed = &paused, true
+	}
+	if changed {
+		return Verdict{Acts: []Act{a}, Position: j.at}
+	}
+	return Verdict{Done: true, Position: j.at}
+}
+
+// replaced reports whether the workload is another object than the one that was claimed.
+func (j judgement) replaced() bool {
+	return j.at.TargetUID != "" && j.f.Target != nil && j.f.Target.UID != j.at.TargetUID
+}

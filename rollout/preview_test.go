@@ -1,0 +1,147 @@
+package rollout_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/rollout"
+	"github.com/pawl-dev/pawl/rollout/workloadtest"
+	"pgregory.net/rapid"
+)
+
+func lines(all []rollout.BatchPreview) string {
+	var b strings.Builder
+	for _, p := range all {
+		var pods []string
+		for _, pod := range p.Pods {
+			pods = append(pods, pod.Name)
+		}
+		fmt.Fprintf(&b, "%d: %d pods to %d [%s], %d writes, %d away, at worst %d", p.Index, p.Size, p.Target, strings.Join(pods, " "), p.Releases, p.Unavailable, p.WorstCase)
+		if p.Partition != nil {
+			fmt.Fprintf(&b, ", partition %d", *p.Partition)
+		}
+		if p.QuorumLeft != nil {
+			fmt.Fprintf(&b, ", quorum left %d", *p.QuorumLeft)
+		}
+		for _, more := range [][]string{p.Gates, p.Metrics, p.Webhooks, p.Handovers, p.Stops, p.Warnings} {
+			if more != nil {
+				fmt.Fprintf(&b, ", %s", strings.Join(more, "; "))
+			}
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+func TestPreview(t *testing.T) {
+	quorum := &rollout.Disruption{Quorum: &rollout.Quorum{Selector: rollout.Selector{MatchLabels: map[string]string{"app": "db"}}, MinHealthy: rollout.Majority}}
+	for _, test := range []struct {
+		name     string
+		kind     rollout.Kind
+		replicas int
+		plan     rollout.Plan
+		want     string
+	}{
+		{"three batches", rollout.StatefulSet, 5, rollout.Plan{RolloutBatches: batches(1, 2, 2), BatchPartition: new(0)}, `
+0: 1 pods to 1 [db-4], 1 writes, 1 away, at worst 1, partition 4
+1: 2 pods to 3 [db-3 db-2], 1 writes, 1 away, at worst 2, partition 2, batchPartition 0: waits for an approval
+2: 2 pods to 5 [db-1 db-0], 1 writes, 1 away, at worst 2, partition 0, batchPartition 0: waits for an approval
+`},
+		{"a quorum", rollout.StatefulSet, 3, rollout.Plan{Disruption: quorum}, `
+0: 3 pods to 3 [db-2 db-1 db-0], 3 writes, 1 away, at worst 1, partition 0, quorum left 2
+`},
+		{"a CloneSet", rollout.CloneSet, 4, rollout.Plan{NumBatches: new(2)}, `
+0: 2 pods to 2 [db-0 db-1], 1 writes, 2 away, at worst 2, partition 2
+1: 2 pods to 4 [db-2 db-3], 1 writes, 2 away, at worst 2, partition 0
+`},
+		{"a scale", rollout.StatefulSet, 5, rollout.Plan{TargetSize: new(2), NumBatches: new(2)}, `
+0: 1 pods to 4 [db-4], 1 writes, 0 away, at worst 0
+1: 2 pods to 2 [db-3 db-2], 1 writes, 0 away, at worst 0
+`},
+		{"Deployments", rollout.Deployment, 3, rollout.Plan{RolloutBatches: batches(1, 2)}, `
+0: 1 pods to 1 [db-10001 db-old-0], 2 writes, 1 away, at worst 1
+1: 2 pods to 3 [db-10002 db-10003 db-old-1 db-old-2], 2 writes, 2 away, at worst 2
+`},
+	} {
+		all, err := rollout.Preview(test.plan, rollout.IdealFacts(test.kind, "db", test.replicas, test.plan))
+		if err != nil {
+			t.Errorf("%s: %v", test.name, err)
+			continue
+		}
+		if got := "\n" + lines(all); got != test.want {
+			t.Errorf("%s:%s", test.name, got)
+		}
+	}
+}
+
+func TestARefusedPreview(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		plan rollout.Plan
+		kind rollout.Kind
+		want *fault.Kind
+	}{
+		{"too many", rollout.Plan{RolloutBatches: batches(9, 1)}, rollout.StatefulSet, rollout.PlanInvalid},
+		{"an order of a Deployment", rollout.Plan{Order: &rollout.Order{RoleLabel: "r", Roles: []string{"a"}}}, rollout.Deployment, rollout.FieldNotHonoured},
+		{"no kind", rollout.Plan{}, "DaemonSet", rollout.UnsupportedWorkload},
+		{"an impossible budget", rollout.Plan{Disruption: &rollout.Disruption{MaxUnavailable: rollout.Int(0)}}, rollout.StatefulSet, rollout.BudgetImpossible},
+	} {
+		if _, err := rollout.Preview(test.plan, rollout.IdealFacts(test.kind, "db", 5, test.plan)); fault.Of(err) != test.want {
+			t.Errorf("%s: %v", test.name, err)
+		}
+	}
+}
+
+// TestPreviewIsTheRun: an undisturbed run has the batches, partitions and sizes of its preview.
+func TestPreviewIsTheRun(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		kind := rapid.SampledFrom([]rollout.Kind{rollout.StatefulSet, rollout.CloneSet, rollout.AdvancedStatefulSet}).Draw(rt, "kind")
+		sim := workloadtest.NewSim(kind, rapid.IntRange(1, 9).Draw(rt, "replicas"))
+		plan := rollout.Plan{NumBatches: new(rapid.IntRange(1, 5).Draw(rt, "batches"))}
+		if rapid.Bool().Draw(rt, "scale") {
+			plan.TargetSize = new(rapid.IntRange(0, 9).Draw(rt, "size"))
+			sim.Wanted.TargetSize = plan.TargetSize
+			if *plan.TargetSize == sim.Target().Replicas {
+				return
+			}
+		} else {
+			sim.Wanted.HoldAlways = true
+			sim.Edit(func(w *rollout.WorkloadFacts) { w.Partition = rollout.HoldAll })
+			sim.SetTemplate("r2")
+			if rapid.Bool().Draw(rt, "quorum") && sim.Target().Replicas > 2 {
+				plan.Disruption = &rollout.Disruption{Quorum: &rollout.Quorum{Selector: rollout.Selector{MatchLabels: map[string]string{"app": "db"}}, MinHealthy: rollout.Majority}}
+			}
+		}
+		sim.Step()
+		f, err := sim.Observe(t.Context())
+		if err != nil {
+			rt.Fatal(err)
+		}
+		preview, err := rollout.Preview(plan, f)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		writes := make([]int, len(preview))
+		last := make([]rollout.Act, len(preview))
+		p := newPlayer(t, sim, plan)
+		p.look = func(p *player) {
+			for _, a := range p.last.Acts {
+				if p.at.State == rollout.InBatch && (a.Partition != nil || a.Replicas != nil) {
+					writes[p.at.CurrentBatch]++
+					last[p.at.CurrentBatch] = a
+				}
+			}
+		}
+		p.ends(rollout.Succeeded)
+		for i, b := range preview {
+			switch {
+			case b.Size != p.at.Batches[i].Size || b.Releases != writes[i]:
+				rt.Fatalf("batch %d: the preview has %d pods and %d writes, the run %d and %d", i, b.Size, b.Releases, p.at.Batches[i].Size, writes[i])
+			case last[i].Partition != nil && *last[i].Partition != *b.Partition, last[i].Replicas != nil && *last[i].Replicas != b.Replicas["db"]:
+				rt.Fatalf("batch %d: the preview ends at partition %v, %v, the run at %+v", i, b.Partition, b.Replicas, last[i])
+			}
+		}
+	})
+}

@@ -1,0 +1,133 @@
+package rollout
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// request carries out the newest request, once under its id.
+func (s *pass) request() {
+	r := s.f.Wanted.Request
+	if r == nil || s.at.LastRequest != nil && s.at.LastRequest.ID == r.ID {
+		return
+	}
+	answer := &RequestAnswer{ID: r.ID, Verb: string(r.Verb), By: r.By}
+	err := s.carryOut(*r)
+	if err != nil {
+		answer.Code, answer.Message = string(fault.Of(err).Code), fault.Message(err)
+	}
+	from := s.at
+	s.at.LastRequest = answer
+	s.record(from, RequestAnswered, r.By, r.text(answer))
+	s.d.Records[len(s.d.Records)-1].Request = r.ID
+}
+
+func (r Request) text(a *RequestAnswer) string {
+	text := string(r.Verb)
+	if r.Argument != "" {
+		text += " " + r.Argument
+	}
+	if a.Code != "" {
+		text += " was refused with " + a.Code + ": " + a.Message
+	}
+	if r.Reason != "" {
+		text += " (" + r.Reason + ")"
+	}
+	return text
+}
+
+func (s *pass) carryOut(r Request) error {
+	switch r.Verb {
+	case Approve:
+		return s.approve(r)
+	case Resume:
+		return s.endPause(r, "Skipped")
+	case Retry:
+		return s.endPause(r, "")
+	case Abandon:
+		if s.at.State.Terminal() {
+			return NotPaused.Errorf("the rollout has ended: it is %s", s.at.State)
+		}
+		s.at.Pause = nil
+		s.at.Failure = &Failure{Reason: "Abandoned", Message: "abandoned by " + r.By}
+		s.send(RolloutStopped, r.By, "abandon")
+		return nil
+	case RollBackVerb:
+		if s.at.State != InBatch {
+			return RequestUnknown.Errorf("rollback: the rollout is %s; only one that moves pods can be taken back", s.at.State)
+		}
+		s.rollBack("asked for by "+r.By, r.By)
+		return nil
+	default:
+		return RequestUnknown.Errorf("there is no request %q", r.Verb)
+	}
+}
+
+func (s *pass) approve(r Request) error {
+	last := len(s.p.RolloutBatches) - 1
+	if s.at.State.Terminal() {
+		return RequestUnknown.Errorf("approve: the rollout has ended: it is %s", s.at.State)
+	}
+	upTo := last
+	switch r.Argument {
+	case "all":
+	case "next", "":
+		upTo = min(s.allowed()+1, last)
+	default:
+		n, err := strconv.Atoi(r.Argument)
+		if err != nil || n < 0 || n > last {
+			return RequestUnknown.Errorf("approve: %q is no batch: 0 to %d, next or all", r.Argument, last)
+		}
+		upTo = n
+	}
+	if a := s.at.Approved; a != nil {
+		upTo = max(upTo, a.Batch)
+	}
+	s.at.Approved = &Approval{Batch: upTo, Partition: s.asked.BatchPartition}
+	return nil
+}
+
+// allowed is the last batch that may run.
+func (s *pass) allowed() int {
+	last := len(s.p.RolloutBatches) - 1
+	if s.asked.BatchPartition == nil {
+		return last
+	}
+	allowed := *s.asked.BatchPartition
+	if a := s.at.Approved; a != nil {
+		allowed = max(allowed, a.Batch)
+	}
+	return min(allowed, last)
+}
+
+// endPause ends the present pause: verdict "Skipped" goes past what paused it, "" asks it again.
+func (s *pass) endPause(r Request, verdict string) error {
+	p := s.at.Pause
+	switch {
+	case p == nil:
+		return NotPaused.Errorf("the rollout is not paused")
+	case r.Pause != "" && r.Pause != p.ID:
+		return NotPaused.Errorf("the request is for pause %s, and the present one is %s", r.Pause, p.ID)
+	}
+	switch p.By {
+	case ByUser:
+		s.at.Resumed = true
+	case ByDeadline:
+		b := s.at.Batches[s.at.CurrentBatch]
+		if verdict == "" {
+			b.Start, b.Excused = &s.now, 0
+			s.at.Started, s.at.Excused = &s.now, 0
+		} else {
+			b.NoDeadline = true
+		}
+		s.at.Batches[s.at.CurrentBatch] = b
+	default:
+		if p.Key != "" {
+			s.at = s.at.answered(p.Key, AnswerPosition{Verdict: verdict})
+		}
+	}
+	s.resume(fmt.Sprintf("%s by %s", r.Verb, r.By), r.By, r.ID)
+	return nil
+}

@@ -1,0 +1,299 @@
+package rollout
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+// locate finds the target, its source, and which movement it is.
+func (s *pass) locate() {
+	w := s.f.Wanted
+	switch {
+	case !slices.ContainsFunc(rows, func(r Rules) bool { return r.Kind == w.Kind }):
+		_, err := RulesOf(w.Kind, Rollout)
+		s.stopRollout(err)
+		return
+	case s.f.Unserved != "":
+		s.wait(0, KindNotServed.Reason(), "the API server does not serve %s", s.f.Unserved)
+		return
+	case s.f.MissingRevision != "":
+		s.wait(0, TargetRevisionMissing.Reason(), "there is no revision %s", s.f.MissingRevision)
+		return
+	case s.f.Target == nil:
+		s.wait(0, TargetMissing.Reason(), "the workload does not exist")
+		return
+	case !s.f.Target.observed():
+		s.wait(0, WorkloadBusy.Reason(), "%s %s has not observed its newest spec", s.f.Target.Kind, s.f.Target.Name)
+		return
+	}
+	t := *s.f.Target
+	mode, found := s.movement(t)
+	if !found {
+		s.nothingToRoll(t)
+		return
+	}
+	s.at.Mode, s.at.Named, s.at.TargetUID = mode, w.Named, t.UID
+	s.at.TargetRevision, s.at.SourceRevision = w.TargetRevision, w.SourceRevision
+	s.at.SourceHash = s.sourceHash(t)
+	if s.at.SourceRevision == "" && mode == Rollout {
+		s.at.SourceRevision = s.at.SourceHash
+	}
+	s.at.Number++
+	s.send(AppLocated, "", string(mode)+" to "+w.text())
+}
+
+// movement is a rollout if pods do not carry the target, a scale if only the size differs.
+func (s *pass) movement(t WorkloadFacts) (Mode, bool) {
+	w := s.f.Wanted
+	if w.Named {
+		if w.HasSource {
+			return Rollout, true
+		}
+		return Scale, true
+	}
+	if t.Kind == Deployment {
+		if w.HasSource || s.f.count(t, t.UpdateRevision).old > 0 {
+			done := w.HasSource && len(s.f.Sources) > 0 && s.judgement().sourceReplicas() == 0
+			return Rollout, !done
+		}
+	} else if s.f.count(t, t.UpdateRevision).old > 0 || t.CurrentRevision != t.UpdateRevision && t.Replicas > 0 {
+		return Rollout, true
+	}
+	return Scale, w.TargetSize != nil && *w.TargetSize != t.Replicas
+}
+
+// sourceHash is the revision that most pods carry which do not carry the target.
+func (s *pass) sourceHash(t WorkloadFacts) string {
+	if n := len(s.f.Sources); n > 0 {
+		return s.f.Sources[n-1].UpdateRevision
+	}
+	if t.Kind == Deployment {
+		return ""
+	}
+	pods := map[string]int{}
+	for _, p := range s.f.podsOf(t) {
+		if p.Revision != t.UpdateRevision {
+			pods[p.Revision]++
+		}
+	}
+	most := t.CurrentRevision
+	for _, revision := range sortedKeys(pods) {
+		if pods[revision] > pods[most] {
+			most = revision
+		}
+	}
+	return most
+}
+
+// nothingToRoll holds the next template, if the Rollout asks for that.
+func (s *pass) nothingToRoll(t WorkloadFacts) {
+	if s.f.Wanted.HoldAlways && t.Kind != Deployment && !s.f.Wanted.Deleting && (t.Partition != HoldAll || !t.Held) && t.foreign(s.f) == nil {
+		a := t.act("hold the next template")
+		a.Partition, a.Held = new(HoldAll), new(true)
+		s.act(Verdict{Acts: []Act{a}})
+		return
+	}
+	s.wait(0, NothingToRoll.Reason(), "all %d pods of %s %s have revision %s", t.Replicas, t.Kind, t.Name, t.UpdateRevision)
+}
+
+func (s *pass) verify() {
+	if s.f.Target == nil {
+		s.wait(0, TargetMissing.Reason(), "the workload does not exist")
+		return
+	}
+	if s.at.Mode == Rollout && s.f.Wanted.Kind == Deployment && len(s.f.Sources) == 0 && !s.f.Wanted.HasSource {
+		s.stopRollout(SourceMissing.Errorf("Deployment %s changed: name the one with the old template in sourceRef", s.f.Target.Name))
+		return
+	}
+	v := s.rules().VerifySpec(s.asked, s.at, s.f)
+	if !s.done(v) {
+		return
+	}
+	s.at.Started = &s.now
+	s.send(RollingSpecVerified, "", s.sizes())
+}
+
+func (s *pass) sizes() string {
+	return strconv.Itoa(deref(s.at.OriginalSize)) + " to " + strconv.Itoa(deref(s.at.TargetSize)) + " pods in " + strconv.Itoa(len(s.at.Batches)) + " batches"
+}
+
+// done takes over the position of a verdict that is done; otherwise it acts, asks, waits or stops.
+func (s *pass) done(v Verdict) bool {
+	s.at = s.at.keep(v).Position
+	s.d.Asks = append(s.d.Asks, v.Asks...)
+	switch {
+	case v.Acts != nil:
+		s.act(v)
+	case v.Done:
+		return true
+	case v.Outcome.IsFail() && fatal(v.Outcome.Err()):
+		s.stopRollout(v.Outcome.Err())
+	default:
+		s.stop(v.Outcome)
+	}
+	return false
+}
+
+func (s *pass) initialize() {
+	if s.f.Target == nil {
+		s.wait(0, TargetMissing.Reason(), "the workload does not exist")
+		return
+	}
+	if err := foreignOwner(s.judgement()); err != nil {
+		s.stopRollout(err)
+		return
+	}
+	if s.held() || !s.hooks(InitializeHook, "initializing") {
+		return
+	}
+	if s.done(s.rules().Initialize(s.asked, s.at, s.f)) {
+		s.send(RollingInitialized, "", "")
+		s.begin()
+	}
+}
+
+// begin starts the clock of a batch.
+func (s *pass) begin() {
+	b := s.at.Batches[s.at.CurrentBatch]
+	b.Start, b.End, b.Excused, b.NoDeadline = &s.now, nil, 0, false
+	s.at.Batches[s.at.CurrentBatch] = b
+	s.at.Answers, s.at.Verified = nil, nil
+}
+
+// finalize is the work of every state that ends.
+func (s *pass) finalize() {
+	succeeded := s.at.State == Finalising
+	if !s.at.Finalized {
+		v := s.rules().Finalize(s.asked, s.at, s.f, succeeded)
+		if s.at.State == Deleting && v.Outcome.IsWait() { // a deletion waits for no revision
+			v = Verdict{Done: true, Position: s.at}
+		}
+		if !s.done(v) {
+			return
+		}
+		s.at.Finalized = true
+	}
+	if s.at.Number > 0 && s.at.TargetSize != nil && !s.hooks(FinalizeHook, string(s.at.State)) {
+		return
+	}
+	abandoned := s.at.State == Abandoning
+	s.send(RollingFinalized, "", "")
+	s.at.Finalized = false
+	if abandoned {
+		s.plan()
+	}
+}
+
+// rest releases a claim that is still there, and waits for something new.
+func (s *pass) rest() {
+	s.at.Pause = nil
+	var acts []Act
+	for _, w := range s.workloads() {
+		if w.ours(s.f) {
+			a := w.act("release a claim that was left")
+			a.Claim = ReleaseClaim
+			acts = append(acts, a)
+		}
+	}
+	if acts != nil {
+		s.act(Verdict{Acts: acts})
+		return
+	}
+	s.stop(outcome.Done())
+}
+
+func (s *pass) workloads() []WorkloadFacts {
+	var all []WorkloadFacts
+	if s.f.Target != nil {
+		all = append(all, *s.f.Target)
+	}
+	return append(all, s.f.Sources...)
+}
+
+// held waits while a pause lasts, and begins the one that the plan asks for.
+func (s *pass) held() bool {
+	s.userPause()
+	if p := s.at.Pause; p != nil {
+		s.wait(0, p.Reason, "%s", p.Message)
+		return true
+	}
+	return false
+}
+
+// rollBack takes the pods back to the source.
+func (s *pass) rollBack(why, by string) {
+	size := s.judgement().moved()
+	if s.at.BatchState == BatchInitializing {
+		size = s.judgement().movedBefore()
+	}
+	if s.f.Target != nil && s.at.Mode == Rollout && s.f.Target.Kind != Deployment && s.f.Target.UpdateType != OnDelete {
+		size = max(size, s.f.Target.Replicas-s.f.Target.kept())
+	}
+	s.at.Pause, s.at.Verified, s.at.Answers = nil, nil, nil
+	s.send(RollbackRequested, by, why)
+	if s.at.Rollback != nil {
+		s.at.Rollback.Reason, s.at.Rollback.Since, s.at.Rollback.Size = why, s.now, size
+		if s.at.Failure == nil {
+			s.at.Failure = &Failure{Reason: "RolledBack", Message: why}
+		}
+		if s.p.Rollback != nil && s.p.Rollback.Mode == AllAtOnce {
+			s.at.CurrentBatch = s.at.Rollback.FromBatch
+		}
+	}
+	s.plan()
+	s.begin()
+}
+
+// fail lets onFailure act on something that has failed. It reports whether the rollout goes on as if
+// it had not.
+func (s *pass) fail(by PausedBy, key string, err error, then OnFailure) bool {
+	switch {
+	case then == OnFailureContinue && by != ByDeadline:
+		s.record(s.at, FailureSkipped, "", fault.Message(err))
+		return true
+	case then == OnFailureRollback && s.at.State == InBatch:
+		s.at.Failure = failureOf(err)
+		s.rollBack(fault.Message(err), "")
+		return false
+	case then == OnFailureRollback && s.at.State == Initializing: // nothing has moved: it is an abandon
+		s.stopRollout(err)
+		return false
+	default:
+		s.pause(by, key, fault.Of(err).Reason(), fault.Message(err))
+		s.wait(0, s.at.Pause.Reason, "%s", s.at.Pause.Message)
+		return false
+	}
+}
+
+// deadline is until when the present batch, the rollout or the rollback must be done.
+func (s *pass) deadline() (time.Time, bool) {
+	if s.at.Pause != nil || s.at.State != InBatch && s.at.State != RollingBack {
+		return time.Time{}, false
+	}
+	var first time.Time
+	sooner := func(start *time.Time, d *Duration, excused Duration) {
+		if start == nil || d == nil {
+			return
+		}
+		if until := start.Add(timeOf(*d + excused)); first.IsZero() || until.Before(first) {
+			first = until
+		}
+	}
+	if back := s.at.Rollback; back != nil {
+		sooner(&back.Since, s.p.Rollback.Deadline, s.f.Unavailable)
+		return first, !first.IsZero()
+	}
+	b := s.at.Batches[s.at.CurrentBatch]
+	if b.NoDeadline || s.at.BatchState == BatchReady {
+		return time.Time{}, false
+	}
+	if s.at.CurrentBatch < len(s.p.RolloutBatches) {
+		sooner(b.Start, s.p.RolloutBatches[s.at.CurrentBatch].Deadline, b.Excused+s.f.Unavailable)
+	}
+	sooner(s.at.Started, s.p.Deadline, s.at.Excused+s.f.Unavailable)
+	return first, !first.IsZero()
+}
