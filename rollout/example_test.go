@@ -38,9 +38,9 @@ func ExampleNext() {
 	}
 	fmt.Println(at.State)
 	// Output:
-	// batch 0: release 1 pods of batch 0
+	// batch 0: release 1 pod of batch 0
 	// batch 1: release 3 pods of batch 1
-	// batch 2: release 1 pods of batch 2
+	// batch 2: release 1 pod of batch 2
 	// rolloutSucceed
 }
 

@@ -165,7 +165,7 @@ func releaseInPlace(j judgement) Verdict {
 		}
 		to = max(want, w.kept()-1)
 	}
-	a := w.act("release " + strconv.Itoa(w.kept()-to) + " pods of batch " + strconv.Itoa(j.at.CurrentBatch))
+	a := w.act("release " + podCount(w.kept()-to) + " of batch " + strconv.Itoa(j.at.CurrentBatch))
 	a.Partition = &to
 	return Verdict{Acts: []Act{a}, Position: j.at}
 }
@@ -181,6 +181,13 @@ func (j judgement) partition() int {
 	default:
 		return w.Replicas - j.movedBack()
 	}
+}
+
+func podCount(n int) string {
+	if n == 1 {
+		return "1 pod"
+	}
+	return strconv.Itoa(n) + " pods"
 }
 
 // counts reports whether the partition counts pods without regard to their ordinals.
@@ -291,8 +298,9 @@ func (j judgement) missing() int {
 // allows, and those that went back are ready.
 func (j judgement) checkBack(slack int) Verdict {
 	w := *j.f.Target
-	missing := j.missing()
+	missing, left := j.missing(), 0
 	if w.counts() || w.UpdateType == OnDelete {
+		left = max(0, j.bad(true)-j.moved())
 		missing = max(0, w.Replicas-len(j.f.podsOf(w)))
 		for _, p := range j.f.podsOf(w) {
 			if p.Revision == j.revision() && !j.f.available(p, w) {
@@ -300,8 +308,8 @@ func (j judgement) checkBack(slack int) Verdict {
 			}
 		}
 	}
-	if left := j.bad(true); left > j.moved() || missing > slack {
-		return waits(j.nextMinReady(), "PodsNotReady", "%d pods have to go back, and %d that went back are not ready", max(0, left-j.moved()), missing)
+	if left > 0 || missing > slack {
+		return waits(j.nextMinReady(), "PodsNotReady", "%d pods have to go back, and %d that went back are not ready", left, missing)
 	}
 	return Verdict{Done: true, Position: j.at}
 }

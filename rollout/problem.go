@@ -144,7 +144,7 @@ func (c *checker) batches(p Plan) {
 				ordinals[o] = i
 			}
 		}
-		if b.Replicas != nil && b.Replicas.Percent {
+		if b.Replicas != nil && b.Replicas.Percent && b.Replicas.Value <= 100 {
 			percent += b.Replicas.Value
 		}
 	}

@@ -233,6 +233,9 @@ func (s *pass) rollBack(why, by string) {
 	if s.f.Target != nil && s.at.Mode == Rollout && s.f.Target.Kind != Deployment && s.f.Target.UpdateType != OnDelete {
 		size = max(size, s.f.Target.Replicas-s.f.Target.kept())
 	}
+	if s.f.Target != nil && s.at.Mode == Rollout {
+		size = max(size, s.judgement().bad(true))
+	}
 	s.at.Pause, s.at.Verified, s.at.Answers = nil, nil, nil
 	s.send(RollbackRequested, by, why)
 	if s.at.Rollback != nil {

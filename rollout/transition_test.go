@@ -63,7 +63,13 @@ func TestTransition(t *testing.T) {
 		}
 	}
 	golden(t, "testdata/transitions.txt", b.String())
-	golden(t, "testdata/states.mmd", rollout.Mermaid())
+	page, err := os.ReadFile("../docs/reference/rollouts.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), "```mermaid\n"+rollout.Mermaid()+"```") {
+		t.Errorf("the drawing of docs/reference/rollouts.md is not that of the table:\n%s", rollout.Mermaid())
+	}
 }
 
 func golden(t *testing.T, file, got string) {

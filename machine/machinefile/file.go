@@ -147,9 +147,7 @@ func (r *report) warn(at mark, format string, args ...any) {
 }
 
 func (r *report) err() error {
-	slices.SortStableFunc(r.problems, func(a, b flowfile.Problem) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
+	r.problems.Sort()
 	if len(r.problems.Errors()) > 0 {
 		return r.problems
 	}

@@ -79,9 +79,7 @@ func (r *report) warnf(at position, format string, args ...any) { r.add(at, true
 
 // sorted returns the problems by file, line and column.
 func (r *report) sorted() Problems {
-	slices.SortStableFunc(r.problems, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Message, b.Message))
-	})
+	r.problems.Sort()
 	return r.problems
 }
 
@@ -136,4 +134,11 @@ func edits(a, b string, limit int) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// Sort sorts the findings by file, line, column and message.
+func (p Problems) Sort() {
+	slices.SortStableFunc(p, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Message, b.Message))
+	})
 }

@@ -19,18 +19,21 @@ import (
 func (a verbs) planCommand() *cobra.Command {
 	var in cli.InputOptions
 	var files []string
-	var namespace string
+	var namespace, replicas string
 	cmd := &cobra.Command{
 		Use: "plan FILE | FLOW | KIND NAME | -f MANIFEST", Short: "Say what would happen; nothing is written",
 		Long: `Of a flow: which steps a run with this input would execute or skip. Of an object:
 which transition its machine would choose, why, and what was refused, or what each
-link of its operator's chain would do; with -f as if the manifest had been applied.`,
-		Example: "  pawl plan create.yaml --input readers=0\n  pawl plan etcd c1\n  pawl plan -f cluster.yaml --machines machines/ --flows flows/",
+link of its operator's chain would do; with -f as if the manifest had been applied.
+Of the manifest of a Rollout: which pods move in which batch, how many are away at
+each moment, and where it stops; without any cluster, from --replicas or from the
+manifest of the workload beside it.`,
+		Example: "  pawl plan create.yaml --input readers=0\n  pawl plan etcd c1\n  pawl plan -f cluster.yaml --machines machines/ --flows flows/\n  pawl plan -f rollout.yaml --replicas 5",
 		Args:    cobra.MaximumNArgs(2),
 		RunE: a.Verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
 			switch {
 			case len(files) > 0 && len(args) == 0:
-				return a.planManifests(ctx, files, namespace)
+				return a.planManifests(ctx, files, namespace, replicas)
 			case len(files) > 0 || len(args) == 0:
 				return cli.Usage.Errorf("give a flow, KIND NAME, or -f MANIFEST")
 			case len(args) == 2 || strings.Count(args[0], "/") == 2 && !IsFile(args[0]):
@@ -44,6 +47,7 @@ link of its operator's chain would do; with -f as if the manifest had been appli
 	f := cmd.Flags()
 	in.Flags(f)
 	f.StringSliceVarP(&files, "filename", "f", nil, "`manifest` of an object, - for standard input")
+	f.StringVar(&replicas, "replicas", "", "`number` of pods of a Rollout's workload (default: that of the workload's manifest)")
 	f.StringVarP(&namespace, "namespace", "n", "", "`namespace` of the object (default: default, on Kubernetes that of the context)")
 	return cmd
 }
@@ -121,10 +125,20 @@ func (a verbs) planObject(ctx context.Context, args []string, namespace string) 
 	return a.Emit(p, []string{p.Object}, func() string { return MachinePlanText(p) })
 }
 
-func (a verbs) planManifests(ctx context.Context, files []string, namespace string) error {
+func (a verbs) planManifests(ctx context.Context, files []string, namespace, replicas string) error {
 	manifests, err := manifest.ReadManifests(files, a.In)
 	if err != nil {
 		return err
+	}
+	pods, err := parseReplicas(replicas)
+	switch {
+	case err != nil:
+		return err
+	case hasRollout(manifests):
+		manifest.InNamespace("", manifests, namespace)
+		return a.planRollouts(manifests, pods)
+	case pods >= 0:
+		return cli.Usage.Errorf("--replicas is for the manifest of a Rollout, and there is none")
 	}
 	b, err := a.Open(ctx, cli.Reads)
 	if err != nil {

@@ -1,11 +1,9 @@
 package manifest
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -65,9 +63,7 @@ func Admit(ctx context.Context, b backend.Backend, manifests []Manifest) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(problems, func(a, b flowfile.Problem) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
+	problems.Sort()
 	return problems
 }
 
@@ -77,6 +73,11 @@ func (m Manifest) problem(at *yaml.Node, message string) flowfile.Problem {
 		p.Line, p.Column = at.Line, at.Column
 	}
 	return p
+}
+
+// SpecProblem is a finding at a path of the spec: at its nearest existing value.
+func (m Manifest) SpecProblem(path []string, message string) flowfile.Problem {
+	return m.problem(nodeAt(m.spec, path), message)
 }
 
 // splitErrors splits an error into its findings.

@@ -3,7 +3,6 @@ package manifest
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -67,9 +66,7 @@ func ReadManifests(paths []string, in io.Reader) ([]Manifest, error) {
 		}
 	}
 	if len(problems) > 0 {
-		slices.SortStableFunc(problems, func(a, b flowfile.Problem) int {
-			return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-		})
+		problems.Sort()
 		return nil, problems
 	}
 	if len(all) == 0 {

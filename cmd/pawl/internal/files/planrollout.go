@@ -1,0 +1,165 @@
+package files
+
+import (
+	"encoding/json"
+	"errors"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/manifest"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/rollout"
+	"github.com/pawl-dev/pawl/view"
+	"github.com/pawl-dev/pawl/workflow/flowfile"
+)
+
+// rolloutSpec is the part of a Rollout's spec that a plan without a cluster needs.
+type rolloutSpec struct {
+	TargetRef *struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Name       string `json:"name"`
+	} `json:"targetRef"`
+	Plan json.RawMessage `json:"rolloutPlan"`
+}
+
+// kind is the kind of workload that targetRef names.
+func (s rolloutSpec) kind() (rollout.Kind, error) {
+	group, _, _ := strings.Cut(s.TargetRef.APIVersion, "/")
+	switch {
+	case s.TargetRef.Kind == "StatefulSet" && group == "apps.kruise.io":
+		return rollout.AdvancedStatefulSet, nil
+	case group == "apps" && (s.TargetRef.Kind == "StatefulSet" || s.TargetRef.Kind == "Deployment"):
+		return rollout.Kind(s.TargetRef.Kind), nil
+	case group == "apps.kruise.io" && s.TargetRef.Kind == "CloneSet":
+		return rollout.CloneSet, nil
+	default:
+		return "", rollout.UnsupportedWorkload.Errorf("%s %s: there are Deployment and StatefulSet of apps/v1, CloneSet and StatefulSet of apps.kruise.io", s.TargetRef.APIVersion, s.TargetRef.Kind)
+	}
+}
+
+// planRollouts previews the Rollouts among manifests without a cluster. replicas below 0 are those of
+// the workload in the same files.
+func (a verbs) planRollouts(manifests []manifest.Manifest, replicas int) error {
+	plans := []view.RolloutPlan{}
+	var text strings.Builder
+	var wrong flowfile.Problems
+	for _, m := range manifests {
+		if m.Object.Kind != "Rollout" {
+			continue
+		}
+		p, problems, err := planRollout(m, manifests, replicas)
+		if err != nil {
+			return err
+		}
+		wrong = append(wrong, problems...)
+		plans = append(plans, p)
+		text.WriteString(p.Text())
+	}
+	if len(wrong) > 0 {
+		wrong.Sort()
+		return wrong
+	}
+	if len(plans) == 1 {
+		return a.Emit(plans[0], []string{plans[0].Rollout}, text.String)
+	}
+	return a.Emit(cli.ListOf(plans), nil, text.String)
+}
+
+func planRollout(m manifest.Manifest, all []manifest.Manifest, replicas int) (view.RolloutPlan, flowfile.Problems, error) {
+	none := view.RolloutPlan{}
+	refuse := func(path []string, message string) (view.RolloutPlan, flowfile.Problems, error) {
+		return none, flowfile.Problems{m.SpecProblem(path, message)}, nil
+	}
+	var spec rolloutSpec
+	if err := json.Unmarshal(m.Object.Spec, &spec); err != nil {
+		return refuse(nil, "spec: "+err.Error())
+	}
+	switch {
+	case spec.TargetRef == nil || spec.TargetRef.Name == "":
+		return refuse([]string{"targetRef"}, "spec.targetRef: a plan without a cluster needs apiVersion, kind and name of the workload")
+	case spec.Plan == nil:
+		return refuse(nil, "spec.rolloutPlan is missing")
+	}
+	kind, err := spec.kind()
+	if err != nil {
+		return refuse([]string{"targetRef"}, "spec.targetRef: "+err.Error())
+	}
+	p, err := rollout.ParsePlan(spec.Plan)
+	if err != nil {
+		return refuse(fieldOf(err), "spec.rolloutPlan."+fault.Message(err))
+	}
+	var wrong flowfile.Problems
+	for _, found := range p.Problems() {
+		wrong = append(wrong, m.SpecProblem(pathOf(found.Path), string(found.Code)+": spec.rolloutPlan."+found.String()))
+	}
+	if wrong != nil {
+		return none, wrong, nil
+	}
+	if replicas < 0 {
+		if replicas = replicasOf(spec.TargetRef.Kind, spec.TargetRef.Name, all); replicas < 0 {
+			return none, nil, cli.Usage.Errorf("%s:%d: give --replicas, or the manifest of %s %s beside it", m.File, m.Line, spec.TargetRef.Kind, spec.TargetRef.Name)
+		}
+	}
+	batches, err := rollout.Preview(p, rollout.IdealFacts(kind, spec.TargetRef.Name, replicas, p))
+	if err != nil {
+		if fault.Of(err) == rollout.PlanInvalid {
+			return refuse(pathOf("rolloutBatches"), string(rollout.PlanInvalid.Code)+": spec.rolloutPlan: "+fault.Message(err))
+		}
+		return none, nil, err
+	}
+	return view.RolloutPlan{
+		Rollout: m.Object.Namespace + "/" + m.Object.Name, Workload: string(kind) + " " + spec.TargetRef.Name, Replicas: replicas, Batches: batches,
+	}, nil, nil
+}
+
+// replicasOf is the size in the manifest of a workload; -1: there is no such manifest.
+func replicasOf(kind, name string, all []manifest.Manifest) int {
+	i := slices.IndexFunc(all, func(m manifest.Manifest) bool { return m.Object.Kind == kind && m.Object.Name == name })
+	if i < 0 {
+		return -1
+	}
+	spec := struct {
+		Replicas *int `json:"replicas"`
+	}{}
+	if json.Unmarshal(all[i].Object.Spec, &spec) != nil || spec.Replicas == nil {
+		return 1
+	}
+	return max(*spec.Replicas, 0)
+}
+
+func fieldOf(err error) []string {
+	var e *fault.Error
+	if errors.As(err, &e) {
+		if field, ok := e.Details["field"].(string); ok {
+			return pathOf(field)
+		}
+	}
+	return []string{"rolloutPlan"}
+}
+
+var steps = regexp.MustCompile(`[^.\[\]]+`)
+
+// pathOf splits rolloutBatches[2].replicas into the steps below spec.
+func pathOf(path string) []string {
+	return append([]string{"rolloutPlan"}, steps.FindAllString(path, -1)...)
+}
+
+func hasRollout(manifests []manifest.Manifest) bool {
+	return slices.ContainsFunc(manifests, func(m manifest.Manifest) bool { return m.Object.Kind == "Rollout" })
+}
+
+// parseReplicas reads --replicas; empty is -1.
+func parseReplicas(text string) (int, error) {
+	if text == "" {
+		return -1, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > 100_000 {
+		return 0, cli.Usage.Errorf("--replicas %q is no number of pods", text)
+	}
+	return n, nil
+}

@@ -1,0 +1,85 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-dev/pawl/rollout"
+)
+
+// RolloutPlan is what a rollout will do, batch for batch.
+type RolloutPlan struct {
+	Rollout  string                 `json:"rollout"`  // namespace/name
+	Workload string                 `json:"workload"` // Kind name
+	Replicas int                    `json:"replicas"`
+	Batches  []rollout.BatchPreview `json:"batches"`
+}
+
+// Text is a table of the batches, and below it what they wait for.
+func (p RolloutPlan) Text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "rollout %s  %s, %d pods\n", p.Rollout, p.Workload, p.Replicas)
+	t := Table{Head: []string{"BATCH", "SIZE", "TARGET", "PODS", "PARTITION", "AWAY", "WORST", "QUORUM"}}
+	for _, batch := range p.Batches {
+		t.Rows = append(t.Rows, []string{
+			strconv.Itoa(batch.Index), strconv.Itoa(batch.Size), strconv.Itoa(batch.Target), podsText(batch.Pods), optional(batch.Partition),
+			strconv.Itoa(batch.Unavailable), strconv.Itoa(batch.WorstCase), optional(batch.QuorumLeft),
+		})
+	}
+	for line := range strings.Lines(t.String()) {
+		b.WriteString("  " + line)
+	}
+	for _, batch := range p.Batches {
+		for _, more := range []struct {
+			what string
+			all  []string
+		}{
+			{"stops", batch.Stops},
+			{"handover", batch.Handovers},
+			{"gates", batch.Gates},
+			{"webhooks", batch.Webhooks},
+			{"metrics", batch.Metrics},
+		} {
+			if len(more.all) > 0 {
+				fmt.Fprintf(&b, "  batch %d  %s: %s\n", batch.Index, more.what, strings.Join(more.all, ", "))
+			}
+		}
+		for _, w := range batch.Warnings {
+			fmt.Fprintf(&b, "  warning: %s\n", w)
+		}
+	}
+	return b.String()
+}
+
+func optional(n *int) string {
+	if n == nil {
+		return "-"
+	}
+	return strconv.Itoa(*n)
+}
+
+// podsText names the pods: all of them up to four, otherwise the first and the last.
+func podsText(pods []rollout.PodPreview) string {
+	var names []string
+	for _, p := range pods {
+		name := p.Name
+		if p.Ordinal < 0 { // the workload chooses them
+			continue
+		}
+		if detail := strings.Trim(p.Role+" "+p.Zone, " "); detail != "" {
+			name += " (" + detail + ")"
+		}
+		names = append(names, name)
+	}
+	switch {
+	case len(pods) == 0:
+		return "-"
+	case len(names) == 0:
+		return strconv.Itoa(len(pods)) + " of its choice"
+	case len(names) > 4:
+		names = slices.Concat(names[:2], []string{"…"}, names[len(names)-1:])
+	}
+	return strings.Join(names, " ")
+}
