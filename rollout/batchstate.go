@@ -166,8 +166,8 @@ func (s *pass) stuckPod() *Act {
 		return nil
 	}
 	j := s.judgement()
+	to := j.revision()
 	for _, p := range j.f.podsOf(t) {
-		to := j.revision()
 		if p.Ready || p.Terminating || p.Revision == to || p.Revision == s.at.SourceHash && s.at.Rollback == nil ||
 			t.UpdateType != OnDelete && t.position(p.Ordinal) < t.kept() {
 			continue

@@ -34,7 +34,7 @@ func budgetPossible(j judgement) error {
 		return impossible("disruption.maxUnavailablePerZone", "%s of %d pods is none", m, size)
 	}
 	if q := d.Quorum; q != nil {
-		members := j.quorumMembers(*q)
+		members := j.quorum(*q, nil).members
 		if least := q.MinHealthy.Of(members); least >= members && members > 0 {
 			return impossible("disruption.quorum.minHealthy", "%s of %d members is %d: none may ever be away", q.MinHealthy, members, least)
 		}
@@ -44,21 +44,22 @@ func budgetPossible(j judgement) error {
 
 // down are the pods of the target that are away, or may go at any moment; missing have no pod at all.
 func (j judgement) down() (pods map[string]Pod, missing int) {
-	w := *j.f.Target
+	w := j.f.Target
 	pods = map[string]Pod{}
-	own := j.f.podsOf(w)
-	for _, p := range own {
-		if !j.f.available(p, w) || j.released(p) {
-			pods[p.Name] = p
+	own := j.f.podsOf(*w)
+	for i := range own {
+		if p := &own[i]; !j.f.available(p, w) || j.released(p) {
+			pods[p.Name] = *p
 		}
 	}
 	if w.counts() && j.at.Mode == Rollout { // which old pods go is not known: the first that are ready
-		c := j.f.count(w, w.UpdateRevision)
-		going := w.Replicas - w.kept() - c.updated
-		for _, p := range own {
-			if _, ok := pods[p.Name]; !ok && p.Revision != w.UpdateRevision && going > 0 {
-				pods[p.Name] = p
-				going--
+		going := w.Replicas - w.kept() - j.f.count(*w, w.UpdateRevision).updated
+		for i := range own {
+			if p := &own[i]; p.Revision != w.UpdateRevision && going > 0 {
+				if _, ok := pods[p.Name]; !ok {
+					pods[p.Name] = *p
+					going--
+				}
 			}
 		}
 	}
@@ -135,49 +136,54 @@ func (j judgement) zonesAllow(next Pod, down map[string]Pod, missing int) (Verdi
 	return Verdict{}, true
 }
 
-// members are the pods that the quorum selects: those of other workloads, and those of the target.
-func (j judgement) members(q Quorum) []Pod {
-	all := slices.Clone(j.f.Members)
-	for _, p := range j.f.podsOf(*j.f.Target) {
-		if q.Selector.Matches(p.Labels) && !slices.ContainsFunc(all, func(m Pod) bool { return m.Name == p.Name }) {
-			all = append(all, p)
-		}
-	}
-	return all
+// quorum is the group of a quorum budget.
+type quorum struct {
+	members int // those that are missing too
+	healthy int // and stay so
+	has     map[string]bool
 }
 
-// quorumMembers is the size of the quorum group: pods of the target that are missing belong to it.
-func (j judgement) quorumMembers(q Quorum) int {
-	if q.Members != nil {
-		return *q.Members
-	}
+// quorum counts the pods that the budget selects: those of other workloads, and those of the target.
+// Pods of the target that are missing belong to the group.
+func (j judgement) quorum(q Quorum, down map[string]Pod) quorum {
 	own := j.f.podsOf(*j.f.Target)
-	size := len(j.members(q))
-	if slices.ContainsFunc(own, func(p Pod) bool { return q.Selector.Matches(p.Labels) }) || len(own) == 0 {
-		size += max(0, j.f.Target.Replicas-len(own))
-	}
-	return size
-}
-
-// quorumLeft is how many members are healthy and stay so.
-func (j judgement) quorumLeft(q Quorum, down map[string]Pod) int {
-	healthy := 0
-	for _, m := range j.members(q) {
-		if _, away := down[m.Name]; !away && m.Ready && !m.Terminating {
-			healthy++
+	g := quorum{has: make(map[string]bool, len(own)+len(j.f.Members))}
+	add := func(pods []Pod) (selected int) {
+		for i := range pods {
+			p := &pods[i]
+			if g.has[p.Name] || !q.Selector.Matches(p.Labels) {
+				continue
+			}
+			g.has[p.Name] = true
+			selected++
+			if _, away := down[p.Name]; !away && p.Ready && !p.Terminating {
+				g.healthy++
+			}
 		}
+		return selected
 	}
-	return healthy
+	if mine := add(own); mine > 0 || len(own) == 0 {
+		g.members = max(0, j.f.Target.Replicas-len(own))
+	}
+	add(j.f.Members)
+	g.members += len(g.has)
+	if q.Members != nil {
+		g.members = *q.Members
+	}
+	return g
 }
 
 func (j judgement) quorumAllows(next Pod, down map[string]Pod, _ int) (Verdict, bool) {
 	q := j.p.disruption().Quorum
-	if q == nil || !slices.ContainsFunc(j.members(*q), func(m Pod) bool { return m.Name == next.Name }) {
+	if q == nil {
 		return Verdict{}, true
 	}
-	members, healthy := j.quorumMembers(*q), j.quorumLeft(*q, down)
-	if least := q.MinHealthy.Of(members); healthy-1 < least {
-		return waits(j.nextMinReady(), "Quorum", "%d of %d members are healthy, %d must stay: %s waits", healthy, members, least, next.Name), false
+	g := j.quorum(*q, down)
+	if !g.has[next.Name] {
+		return Verdict{}, true
+	}
+	if least := q.MinHealthy.Of(g.members); g.healthy-1 < least {
+		return waits(j.nextMinReady(), "Quorum", "%d of %d members are healthy, %d must stay: %s waits", g.healthy, g.members, least, next.Name), false
 	}
 	return Verdict{}, true
 }

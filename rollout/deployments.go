@@ -125,7 +125,7 @@ func (j judgement) stepDown(w WorkloadFacts, to int) (int, Verdict, bool) {
 	}
 	var next *Pod
 	for _, p := range pods {
-		if j.f.available(p, w) {
+		if j.f.available(&p, &w) {
 			next = &p
 		}
 	}

@@ -1,9 +1,6 @@
 package rollout
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // Kind is a kind of workload.
 type Kind string
@@ -211,16 +208,23 @@ func (w WorkloadFacts) observed() bool { return w.ObservedGeneration >= w.Genera
 // kept is how many of the pods the partition keeps old.
 func (w WorkloadFacts) kept() int { return min(w.Partition, w.Replicas) }
 
-// podsOf are the pods of a workload.
+// podsOf are the pods of a workload. The result is not to be changed.
 func (f Facts) podsOf(w WorkloadFacts) []Pod {
-	return slices.DeleteFunc(slices.Clone(f.Pods), func(p Pod) bool {
-		return p.Workload != w.UID && (p.Workload != "" || f.Target == nil || w.UID != f.Target.UID)
-	})
+	if len(f.Sources) == 0 {
+		return f.Pods
+	}
+	var own []Pod
+	for i := range f.Pods {
+		if p := &f.Pods[i]; p.Workload == w.UID || p.Workload == "" && f.Target != nil && w.UID == f.Target.UID {
+			own = append(own, *p)
+		}
+	}
+	return own
 }
 
 // available reports whether a pod is ready: not terminating, ready for minReadySeconds, and all its
 // probes pass.
-func (f Facts) available(p Pod, w WorkloadFacts) bool {
+func (f Facts) available(p *Pod, w *WorkloadFacts) bool {
 	if !p.Ready || p.Terminating {
 		return false
 	}
@@ -245,9 +249,11 @@ type count struct {
 
 func (f Facts) count(w WorkloadFacts, revision string) count {
 	var c count
-	for _, p := range f.podsOf(w) {
+	own := f.podsOf(w)
+	for i := range own {
+		p := &own[i]
 		c.pods++
-		ready := f.available(p, w)
+		ready := f.available(p, &w)
 		if p.Terminating {
 			c.terminating++
 			continue

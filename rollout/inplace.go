@@ -215,31 +215,26 @@ func (j judgement) revision() string {
 	return j.targetHash()
 }
 
-// nextByPartition is the pod that the next lower partition releases; nil: any one.
+// nextByPartition is the pod that the next lower partition releases; nil: any one. Which pod a CloneSet
+// takes is not known: one that is ready, in the worst case.
 func (j judgement) nextByPartition() *Pod {
-	w := *j.f.Target
-	pods := j.f.podsOf(w)
-	if w.counts() {
-		for _, p := range pods { // an old pod that is down goes first in the worst order for nobody
-			if p.Revision != j.revision() && j.f.available(p, w) {
-				return &p
-			}
-		}
-		return nil
-	}
-	slices.SortFunc(pods, func(a, b Pod) int { return a.Ordinal - b.Ordinal })
-	position := w.kept() - 1
-	for _, p := range pods {
-		if w.position(p.Ordinal) == position {
-			return &p
+	w := j.f.Target
+	pods, last := j.f.podsOf(*w), w.kept()-1
+	for i := range pods {
+		p := &pods[i]
+		if w.counts() && p.Revision != j.revision() && j.f.available(p, w) || !w.counts() && w.position(p.Ordinal) == last {
+			return p
 		}
 	}
 	return nil
 }
 
 // position is the place of an ordinal among those that exist.
-func (w WorkloadFacts) position(ordinal int) int {
+func (w *WorkloadFacts) position(ordinal int) int {
 	at := ordinal - w.FirstOrdinal
+	if len(w.Reserved) == 0 {
+		return at
+	}
 	for _, r := range (PodSet{Ordinals: w.Reserved}).ordinals() {
 		if r >= w.FirstOrdinal && r < ordinal {
 			at--
@@ -249,8 +244,8 @@ func (w WorkloadFacts) position(ordinal int) int {
 }
 
 // released reports whether the workload may replace the pod at any moment.
-func (j judgement) released(p Pod) bool {
-	w := *j.f.Target
+func (j judgement) released(p *Pod) bool {
+	w := j.f.Target
 	if w.UpdateType == OnDelete || j.at.Mode == Scale || p.Workload != "" && p.Workload != w.UID {
 		return false
 	}
@@ -282,28 +277,31 @@ func checkInPlace(j judgement) Verdict {
 
 // missing is how many released positions have no pod that is updated and ready.
 func (j judgement) missing() int {
-	w, n := *j.f.Target, 0
+	w := j.f.Target
 	if w.counts() || w.UpdateType == OnDelete {
 		return 0
 	}
-	for position := w.kept(); position < w.Replicas; position++ {
-		if !j.goodAt(position) {
-			n++
+	good := 0
+	pods, revision := j.f.podsOf(*w), j.revision()
+	for i := range pods {
+		if p := &pods[i]; p.Revision == revision && w.position(p.Ordinal) >= w.kept() && w.position(p.Ordinal) < w.Replicas && j.f.available(p, w) {
+			good++
 		}
 	}
-	return n
+	return w.Replicas - w.kept() - good
 }
 
 // checkBack is the check of a rollback: no more pods have the revision that is left than the batch
 // allows, and those that went back are ready.
 func (j judgement) checkBack(slack int) Verdict {
-	w := *j.f.Target
+	w := j.f.Target
 	missing, left := j.missing(), 0
 	if w.counts() || w.UpdateType == OnDelete {
 		left = max(0, j.bad(true)-j.moved())
-		missing = max(0, w.Replicas-len(j.f.podsOf(w)))
-		for _, p := range j.f.podsOf(w) {
-			if p.Revision == j.revision() && !j.f.available(p, w) {
+		pods := j.f.podsOf(*w)
+		missing = max(0, w.Replicas-len(pods))
+		for i := range pods {
+			if pods[i].Revision == j.revision() && !j.f.available(&pods[i], w) {
 				missing++
 			}
 		}
@@ -325,19 +323,12 @@ func (j judgement) bad(terminating bool) int {
 	return n
 }
 
-func (j judgement) goodAt(position int) bool {
-	w := *j.f.Target
-	for _, p := range j.f.podsOf(w) {
-		if w.position(p.Ordinal) == position && p.Revision == j.revision() && j.f.available(p, w) {
-			return true
-		}
-	}
-	return false
-}
-
 // nextMinReady is when the next ready pod has been ready for minReadySeconds; 0: none will by time.
 func (j judgement) nextMinReady() time.Duration {
 	w, next := *j.f.Target, time.Duration(0)
+	if w.MinReadySeconds == 0 {
+		return 0
+	}
 	for _, p := range j.f.podsOf(w) {
 		left := time.Duration(w.MinReadySeconds)*time.Second - j.f.Now.Sub(p.ReadySince)
 		if p.Ready && left > 0 && (next == 0 || left < next) {
@@ -395,6 +386,8 @@ func finalizeInPlace(j judgement, succeeded bool) Verdict {
 	settled := c.old == 0 && c.updated == w.Replicas
 	partition, held, paused := w.Partition, true, w.Paused
 	switch {
+	case succeeded && !settled:
+		return busy("%d of %d pods of %s have revision %s", c.updated, c.updated+c.old, w.Name, w.UpdateRevision)
 	case settled && w.CurrentRevision != w.UpdateRevision && succeeded && j.f.Wanted.HoldAlways:
 		return busy("%s %s has not taken over revision %s yet", w.Kind, w.Name, w.UpdateRevision)
 	case settled && j.f.Wanted.HoldAlways && !j.f.Wanted.Deleting:

@@ -124,14 +124,17 @@ func (s *pass) replacedTarget() {
 
 // planChange goes on with the recorded plan when an edit cannot be taken over.
 func (s *pass) planChange() {
-	s.at.PlanRefused = ""
-	if len(s.at.Batches) == 0 || s.at.Rollback != nil {
+	if s.at.PlanHash == s.planHash() {
+		s.at.PlanRefused = ""
+	}
+	if len(s.at.Batches) == 0 || s.at.Rollback != nil || s.at.PlanHash == s.planHash() {
 		return
 	}
 	if err := s.asked.Change(s.asked, s.at); err != nil {
 		s.at.PlanRefused = fault.Message(err)
 		return
 	}
+	s.at.PlanRefused, s.at.PlanHash = "", s.planHash()
 	if s.at.State != InBatch {
 		return
 	}

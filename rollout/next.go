@@ -110,6 +110,7 @@ type pass struct {
 	f       Facts
 	now     time.Time
 	d       Decision
+	hash    string // of asked
 	stopped bool
 }
 
@@ -183,7 +184,7 @@ func (s *pass) record(from Position, e Event, by, why string) {
 	s.at.Sequence++
 	r := Record{
 		Sequence: s.at.Sequence, Time: s.now, From: from.place(), To: s.at.place(), Event: e, By: by, Why: why,
-		Batch: s.at.CurrentBatch, Plan: s.asked.hash(), Values: s.values(),
+		Batch: s.at.CurrentBatch, Plan: s.planHash(), Values: s.values(),
 	}
 	if s.f.Target != nil {
 		r.Generation = s.f.Target.Generation
@@ -211,13 +212,17 @@ func (s *pass) values() map[string]string {
 	return values
 }
 
-func (p Plan) hash() string {
-	text, err := json.Marshal(p)
-	if err != nil {
-		return ""
+// planHash names the plan as the user wrote it.
+func (s *pass) planHash() string {
+	if s.hash == "" {
+		text, err := json.Marshal(s.asked)
+		if err != nil {
+			return ""
+		}
+		sum := sha256.Sum256(text)
+		s.hash = hex.EncodeToString(sum[:6])
 	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:6])
+	return s.hash
 }
 
 func failureOf(err error) *Failure {

@@ -35,7 +35,7 @@ func pickPods(j judgement) Verdict {
 	}
 	a := w.act("replace pod " + next.Name)
 	ref := &PodRef{Name: next.Name, UID: next.UID, ResourceVersion: next.ResourceVersion}
-	if j.f.available(*next, w) || next.Ready {
+	if j.f.available(next, &w) || next.Ready {
 		a.Evict = ref
 	} else {
 		a.Delete = ref
@@ -61,7 +61,7 @@ func (j judgement) nextInOrder() *Pod {
 		if d := j.p.roleRank(a) - j.p.roleRank(b); d != 0 {
 			return d
 		}
-		if up := j.f.available(a, w); up != j.f.available(b, w) {
+		if up := j.f.available(&a, &w); up != j.f.available(&b, &w) {
 			if up {
 				return 1
 			}
@@ -103,7 +103,7 @@ func (p Plan) lastRole(pod Pod) bool {
 // handedOver asks the database to move the last role away from the pod. That the pod is seen with
 // another role is what counts.
 func (j judgement) handedOver(p Pod) (Verdict, bool) {
-	if j.p.Order == nil || j.p.Order.Handover == nil || !j.p.lastRole(p) || !j.f.available(p, *j.f.Target) || j.f.Target.Replicas == 1 {
+	if j.p.Order == nil || j.p.Order.Handover == nil || !j.p.lastRole(p) || !j.f.available(&p, j.f.Target) || j.f.Target.Replicas == 1 {
 		return Verdict{}, true
 	}
 	h := j.p.Order.Handover.defaulted()

@@ -72,6 +72,8 @@ type Position struct {
 	// Strategy and Batches are the plan as far as it may not be edited any more.
 	Strategy Strategy              `json:"rolloutStrategy,omitempty"`
 	Batches  map[int]BatchPosition `json:"batches,omitempty"`
+	// PlanHash is that of the plan that was taken over last.
+	PlanHash string `json:"planHash,omitempty"`
 	// Approved lets batches run in spite of batchPartition.
 	Approved *Approval `json:"approved,omitempty"`
 	Waiting  *Waiting  `json:"waiting,omitempty"`

@@ -199,7 +199,7 @@ func (w *ideal) note(b *BatchPreview, d Decision, p Plan, at Position) {
 	}
 	b.Unavailable = max(b.Unavailable, one)
 	if q := p.disruption().Quorum; q != nil {
-		if left := j.quorumLeft(*q, down); b.QuorumLeft == nil || left < *b.QuorumLeft {
+		if left := j.quorum(*q, down).healthy; b.QuorumLeft == nil || left < *b.QuorumLeft {
 			b.QuorumLeft = &left
 		}
 	}
@@ -334,9 +334,9 @@ func (w *ideal) settleOne(t *WorkloadFacts) {
 	if t == nil {
 		return
 	}
-	own := w.f.podsOf(*t)
+	own := slices.Clone(w.f.podsOf(*t))
 	w.f.Pods = slices.DeleteFunc(w.f.Pods, func(p Pod) bool {
-		return slices.ContainsFunc(own, func(o Pod) bool { return o.Name == p.Name })
+		return len(w.f.Sources) == 0 || p.Workload == t.UID || p.Workload == "" && w.f.Target.UID == t.UID
 	})
 	own = w.resize(*t, own)
 	old := 0

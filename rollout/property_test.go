@@ -121,6 +121,19 @@ func (w *world) heal() {
 	}
 }
 
+// saved is the position as it comes back from a status.
+func saved(t *rapid.T, at rollout.Position) rollout.Position {
+	text, err := json.Marshal(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back rollout.Position
+	if err := json.Unmarshal(text, &back); err != nil {
+		t.Fatal(err)
+	}
+	return back
+}
+
 func text(t *rapid.T, d rollout.Decision) string {
 	text, err := json.Marshal(d)
 	if err != nil {
@@ -148,7 +161,7 @@ func (w *world) pass(crash string) {
 		w.t.Fatalf("the same look gives another decision:\n%s\n%s", first, second)
 	}
 	if crash != "before the save" {
-		w.at = d.Position
+		w.at = saved(w.t, d.Position)
 	}
 	if crash == "" || crash == "before the answers" {
 		for _, a := range d.Acts {

@@ -137,7 +137,7 @@ func (j judgement) nextToRemove() *Pod {
 		return &last
 	}
 	for _, p := range pods {
-		if j.f.available(p, w) {
+		if j.f.available(&p, &w) {
 			return &p
 		}
 	}

@@ -113,7 +113,7 @@ func (s *pass) verify() {
 	if !s.done(v) {
 		return
 	}
-	s.at.Started = &s.now
+	s.at.Started, s.at.PlanHash = &s.now, s.planHash()
 	s.send(RollingSpecVerified, "", s.sizes())
 }
 

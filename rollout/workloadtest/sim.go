@@ -137,6 +137,21 @@ func (s *Sim) SetTemplate(revision string) {
 	s.Edit(func(w *rollout.WorkloadFacts) { w.Template = revision })
 }
 
+// Scale writes the number of replicas as kubectl does.
+func (s *Sim) Scale(replicas int) {
+	s.Edit(func(w *rollout.WorkloadFacts) { w.Replicas = replicas })
+}
+
+// Own makes another controller the owner of the target; gone: one that does not exist any more.
+func (s *Sim) Own(gone bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sets[0].facts.Controller = &rollout.Owner{Kind: "Rollout", Name: "another", UID: "another", Gone: gone}
+}
+
+// Work is Step.
+func (s *Sim) Work() { s.Step() }
+
 // Break makes pods of a revision never ready.
 func (s *Sim) Break(revision string) { s.broken[revision] = true }
 

@@ -1,0 +1,240 @@
+package rollout_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/rollout"
+	"github.com/pawl-dev/pawl/rollout/workloadtest"
+)
+
+func seconds(n int) *rollout.Duration {
+	d := rollout.Duration(time.Duration(n) * time.Second)
+	return &d
+}
+
+// least plays to the end and returns the smallest number of ready pods.
+func (p *player) least(state rollout.State) int {
+	p.t.Helper()
+	least := 1 << 30
+	p.look = func(*player) {
+		f, _ := p.sim.Observe(p.t.Context())
+		ready := 0
+		for _, pod := range f.Pods {
+			if pod.Ready {
+				ready++
+			}
+		}
+		least = min(least, ready)
+	}
+	p.ends(state)
+	return least
+}
+
+func TestMaxUnavailable(t *testing.T) {
+	for _, most := range []*rollout.IntOrPercent{rollout.Int(1), rollout.Percent(40)} {
+		p, sim := forward(t, rollout.Plan{Disruption: &rollout.Disruption{MaxUnavailable: most}})
+		sim.Parallel()
+		if got, want := p.least(rollout.Succeeded), 5-most.Of(5); got < want {
+			t.Errorf("%s: %d pods were ready", most, got)
+		}
+	}
+}
+
+func TestMaxUnavailablePerZone(t *testing.T) {
+	p, sim := forward(t, rollout.Plan{Disruption: &rollout.Disruption{MaxUnavailablePerZone: rollout.Int(1)}})
+	sim.Parallel() // five pods in the zones a, b, c, a, b
+	sim.Fail("db-1")
+	p.waitsFor("MaxUnavailablePerZone")
+	if !strings.Contains(p.at.Waiting.Message, "zone-b") {
+		t.Errorf("it waits for %s", p.at.Waiting.Message)
+	}
+	sim.DeletePod("db-1")
+	p.ends(rollout.Succeeded)
+}
+
+func TestAScaleDownKeepsTheQuorum(t *testing.T) {
+	sim := workloadtest.NewSim(rollout.StatefulSet, 7)
+	size := 5
+	sim.Wanted.TargetSize = &size
+	p := newPlayer(t, sim, rollout.Plan{TargetSize: &size, Disruption: &rollout.Disruption{Quorum: &rollout.Quorum{
+		Selector: rollout.Selector{MatchLabels: map[string]string{"app": "db"}}, MinHealthy: rollout.Majority,
+	}}})
+	for _, name := range []string{"db-0", "db-1", "db-2"} {
+		sim.Fail(name)
+	}
+	p.waitsFor("Quorum")
+	if sim.Target().Replicas != 7 {
+		t.Fatalf("it has %d replicas", sim.Target().Replicas)
+	}
+	for _, name := range []string{"db-0", "db-1", "db-2"} {
+		sim.DeletePod(name)
+	}
+	p.ends(rollout.Succeeded)
+	var sizes []int
+	for _, a := range sim.Applied() {
+		if a.Replicas != nil {
+			sizes = append(sizes, *a.Replicas)
+		}
+	}
+	if !slices.Equal(sizes, []int{6, 5}) {
+		t.Errorf("the sizes were %v", sizes)
+	}
+}
+
+func TestTheTurnOfASharedQuorum(t *testing.T) {
+	p, at, f := in(func(p *rollout.Plan, _ *rollout.Position, f *rollout.Facts) {
+		p.Disruption = &rollout.Disruption{Quorum: &rollout.Quorum{Selector: rollout.Selector{MatchLabels: map[string]string{"app": "db"}}, MinHealthy: rollout.Majority}}
+		for i := range f.Pods {
+			f.Pods[i].Labels = map[string]string{"app": "db"}
+		}
+		f.Turn = &rollout.Turn{Holder: "default/other"}
+	})
+	d := rollout.Next(p, at, f, time.Now())
+	if d.Outcome.Reason() != "QuorumTurn" || !strings.Contains(d.Outcome.Message(), "default/other") || len(d.Acts) > 0 {
+		t.Errorf("%s, %v", d.Outcome, d.Acts)
+	}
+	f.Turn.Mine = true
+	if d = rollout.Next(p, at, f, time.Now()); len(d.Acts) != 1 {
+		t.Errorf("%s", d.Outcome)
+	}
+	f.Members = slices.Clone(f.Pods)
+	for i := range 4 { // another set of the same quorum is down
+		m := f.Pods[i]
+		m.Name, m.Workload, m.Ready = "other-"+m.Name, "another", false
+		f.Members = append(f.Members, m)
+	}
+	if d = rollout.Next(p, at, f, time.Now()); d.Outcome.Reason() != "Quorum" || len(d.Acts) > 0 {
+		t.Errorf("%s, %v", d.Outcome, d.Acts)
+	}
+}
+
+func TestInstanceInterval(t *testing.T) {
+	p, sim := forward(t, rollout.Plan{RolloutBatches: []rollout.Batch{{InstanceInterval: *seconds(30)}}})
+	p.ends(rollout.Succeeded)
+	var at []time.Duration
+	for _, r := range p.records {
+		at = append(at, r.Time.Sub(p.records[0].Time))
+	}
+	if took := at[len(at)-1]; took < 2*time.Minute {
+		t.Errorf("five pods took %s", took)
+	}
+	if n := len(slices.DeleteFunc(sim.Applied(), func(a rollout.Act) bool { return a.Partition == nil })); n != 7 {
+		t.Errorf("%d writes of the partition", n) // the hold, five releases, the park
+	}
+}
+
+func TestProbes(t *testing.T) {
+	plan := rollout.Plan{RolloutBatches: batches(1, 4), Probes: []rollout.Probe{{Name: "lag", TCP: &rollout.TCPProbe{Port: 1}, OnFailure: rollout.OnFailureRollback}}}
+	p, sim := forward(t, plan)
+	works := false
+	sim.Answers = func(rollout.Ask) rollout.Answer { return rollout.Answer{Open: works} }
+	p.until("a probe that fails", func() bool { return p.at.Rollback != nil })
+	if p.at.Failure.Reason != "ProbeFailed" {
+		t.Errorf("%+v", p.at.Failure)
+	}
+	p, sim = forward(t, plan)
+	asked := map[string]bool{}
+	sim.Answers = func(a rollout.Ask) rollout.Answer {
+		for _, name := range a.Pods {
+			asked[name] = true
+		}
+		return rollout.Answer{Open: true}
+	}
+	p.ends(rollout.Succeeded)
+	if len(asked) != 5 {
+		t.Errorf("the pods asked were %v", asked)
+	}
+}
+
+func TestAFlowAsAHook(t *testing.T) {
+	p, sim := forward(t, rollout.Plan{RolloutWebhooks: []rollout.Hook{{Name: "backup", Type: rollout.InitializeHook, Flow: "Backup"}}})
+	phase := ""
+	sim.Answers = func(a rollout.Ask) rollout.Answer {
+		if a.Kind != rollout.AskFlow || a.Attempt != 1 {
+			t.Errorf("asked %+v", a)
+		}
+		return rollout.Answer{Run: phase, Message: "no space"}
+	}
+	p.waitsFor("FlowRunning")
+	phase = "Paused"
+	p.waitsFor("FlowPaused")
+	if !strings.Contains(p.at.Waiting.Message, "no space") || sim.Target().Controller != nil {
+		t.Errorf("%+v", p.at.Waiting)
+	}
+	phase = "Succeeded"
+	p.ends(rollout.Succeeded)
+}
+
+func TestAnInconclusiveMetric(t *testing.T) {
+	high := decimal(t, "1")
+	metric := rollout.Metric{
+		Name: "errors", Interval: *seconds(5), InconclusiveLimit: new(1), MetricsRange: rollout.Range{Max: &high}, OnFailure: rollout.OnFailureRollback,
+		Provider: rollout.MetricProvider{Prometheus: &rollout.Prometheus{Address: "http://prometheus", Query: "q"}},
+	}
+	p, sim := forward(t, rollout.Plan{RolloutBatches: batches(1, 4), CanaryMetric: []rollout.Metric{metric}})
+	sim.Answers = func(rollout.Ask) rollout.Answer { return rollout.Answer{Samples: []string{"NaN"}} }
+	p.until("pause", func() bool { return p.at.Pause != nil })
+	if p.at.Pause.Reason != "MetricInconclusive" || p.at.Rollback != nil {
+		t.Errorf("%+v", p.at.Pause)
+	}
+	sim.Wanted.Request = &rollout.Request{ID: "1", Verb: rollout.Retry, Pause: p.at.Pause.ID}
+	sim.Answers = func(rollout.Ask) rollout.Answer { return rollout.Answer{Samples: []string{"0.5"}} }
+	p.ends(rollout.Succeeded)
+
+	metric.DryRun = true
+	p, sim = forward(t, rollout.Plan{CanaryMetric: []rollout.Metric{metric}})
+	sim.Answers = func(rollout.Ask) rollout.Answer { return rollout.Answer{Samples: []string{"7"}} }
+	p.ends(rollout.Succeeded)
+	if !slices.ContainsFunc(p.records, func(r rollout.Record) bool { return strings.Contains(r.Why, "dry run") }) {
+		t.Error("the dry run is not in the history")
+	}
+}
+
+func TestARollbackPastItsDeadlinePauses(t *testing.T) {
+	p, sim := forward(t, rollout.Plan{RolloutBatches: batches(2, 3), BatchPartition: new(0), Rollback: &rollout.RollbackPlan{Deadline: seconds(20)}})
+	p.waitsFor("HeldByPartition")
+	sim.Break("r1")
+	sim.Wanted.Request = &rollout.Request{ID: "1", Verb: rollout.RollBackVerb}
+	p.until("pause", func() bool { return p.at.Pause != nil })
+	if p.at.State != rollout.RollingBack || p.at.Pause.By != rollout.ByDeadline || sim.Target().Template != "r1" {
+		t.Errorf("%s, %+v, %s", p.at.State, p.at.Pause, sim)
+	}
+}
+
+func TestARollbackAllAtOnce(t *testing.T) {
+	p, sim := forward(t, rollout.Plan{RolloutBatches: batches(1, 2, 2), BatchPartition: new(1), Rollback: &rollout.RollbackPlan{Mode: rollout.AllAtOnce}})
+	p.until("batch 1 is held", func() bool { return p.at.CurrentBatch == 1 && p.at.Waiting.Reason == "HeldByPartition" })
+	before := len(sim.Applied())
+	sim.Wanted.Request = &rollout.Request{ID: "1", Verb: rollout.RollBackVerb}
+	p.ends(rollout.Failed)
+	releases := 0
+	for _, a := range sim.Applied()[before:] {
+		if a.Partition != nil && *a.Partition < rollout.HoldAll {
+			releases++
+		}
+	}
+	if releases != 1 || p.revisions() != "r1 r1 r1 r1 r1" {
+		t.Errorf("%d releases, %s", releases, p.revisions())
+	}
+}
+
+func TestTheSizeOfARolloutInPlaceIsNotEdited(t *testing.T) {
+	p, sim := forward(t, rollout.Plan{RolloutBatches: batches(2, 3), BatchPartition: new(0)})
+	p.waitsFor("HeldByPartition")
+	p.plan.TargetSize, sim.Wanted.TargetSize = new(7), new(7)
+	p.pass()
+	if !strings.Contains(p.at.PlanRefused, "targetSize") || p.at.State != rollout.InBatch {
+		t.Fatalf("%s, %q", p.at.State, p.at.PlanRefused)
+	}
+	p.plan.BatchPartition = nil
+	p.ends(rollout.Succeeded)
+	p.plan.RolloutBatches = nil
+	p.until("the scale", func() bool { return p.at.Mode == rollout.Scale })
+	p.ends(rollout.Succeeded)
+	if got := sim.Target().Replicas; got != 7 {
+		t.Errorf("it has %d replicas", got)
+	}
+}
