@@ -62,6 +62,14 @@ controlplane: etcd ## build a real Kubernetes control plane and kubectl into bin
 		$(GO) -C test/kubebin build -trimpath -ldflags '$(KUBE_LDFLAGS)' -o $(CURDIR)/bin/$$name k8s.io/kubernetes/cmd/$$name || exit 1; \
 	done
 
+.PHONY: kruise
+kruise: bin/kruise-manager ## build the manager of OpenKruise into bin/, once per version (the first time some 5 minutes of CPU)
+
+bin/kruise-manager: test/kruisebin/go.mod test/kruisebin/go.sum
+	@mkdir -p bin
+	$(GO) -C test/kruisebin build -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ github.com/openkruise/kruise
+	@touch $@
+
 .PHONY: dev-cluster
 dev-cluster: build controlplane ## a Kubernetes control plane and a fake kubelet for you: prints KUBECONFIG, stays until Ctrl-C (ARGS='-mode process')
 	@$(GO) -C test build -o $(CURDIR)/bin/dev-cluster ./controlplane/cmd
@@ -88,6 +96,10 @@ test: bin/testsum build etcd $(if $(filter ./...,$(PKGS)),controlplane) ## run t
 .PHONY: test-kubernetes
 test-kubernetes: bin/testsum build controlplane ## of these, the ones on a real Kubernetes control plane (KUBE_PKGS=./controlplane/... for some)
 	$(TESTSUM) test -- -timeout 20m $(KUBE_PKGS)
+
+.PHONY: test-kruise
+test-kruise: bin/testsum controlplane kruise ## the tests on OpenKruise's real manager; without bin/kruise-manager the others skip them
+	$(TESTSUM) test -- -count 1 -timeout 20m ./kruise/...
 
 # Transcripts show times, which the detector stretches: they run without it.
 RACED = $(shell $(GO) list $(PKGS) | grep -v -e '/docs/guide$$' -e '/cmd/pawl$$')
