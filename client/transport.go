@@ -44,9 +44,11 @@ func (t handlerTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	select {
 	case <-w.begun:
 	case <-req.Context().Done():
+	}
+	if err := req.Context().Err(); err != nil { // also when the handler has ended because of it
 		cancel()
 		_ = body.Close() // it never fails
-		return nil, req.Context().Err()
+		return nil, err
 	}
 	return &http.Response{
 		Status: http.StatusText(w.status), StatusCode: w.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
