@@ -1,0 +1,169 @@
+package workload
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pawl-dev/pawl/rollout"
+)
+
+// layout is where one version of a kind keeps the fields that a rollout reads and writes. Absent
+// numbers are 0. An empty path: the kind has no such field.
+type layout struct {
+	kind     rollout.Kind
+	resource schema.GroupVersionKind
+
+	partition  []string
+	percents   bool // the partition may be a percentage, and 100% is the full hold
+	paused     []string
+	updateType []string
+	minReady   []string
+	policy     []string // OrderedReady or Parallel
+	unordered  []string // present: updates do not follow ordinals
+	ordinals   []string // the first ordinal
+	reserved   []string
+}
+
+var rollingUpdate = []string{"spec", "updateStrategy", "rollingUpdate"}
+
+func below(path []string, name string) []string { return append(path[:len(path):len(path)], name) }
+
+// layouts are the versions of the four kinds. A version that is not here is never written: the
+// conversion of Advanced StatefulSets to v1alpha1 drops fields.
+var layouts = []layout{
+	{
+		kind: rollout.Deployment, resource: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
+		paused: []string{"spec", "paused"}, updateType: []string{"spec", "strategy", "type"}, minReady: []string{"spec", "minReadySeconds"},
+	},
+	{
+		kind: rollout.StatefulSet, resource: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"},
+		partition: below(rollingUpdate, "partition"), updateType: []string{"spec", "updateStrategy", "type"}, minReady: []string{"spec", "minReadySeconds"},
+		policy: []string{"spec", "podManagementPolicy"}, ordinals: []string{"spec", "ordinals", "start"},
+	},
+	{
+		kind: rollout.AdvancedStatefulSet, resource: schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: "StatefulSet"},
+		partition: below(rollingUpdate, "partition"), paused: below(rollingUpdate, "paused"), updateType: []string{"spec", "updateStrategy", "type"},
+		minReady: below(rollingUpdate, "minReadySeconds"), policy: []string{"spec", "podManagementPolicy"}, unordered: below(rollingUpdate, "unorderedUpdate"),
+		ordinals: []string{"spec", "ordinals", "start"}, reserved: []string{"spec", "reserveOrdinals"},
+	},
+	{
+		kind: rollout.CloneSet, resource: schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: "CloneSet"},
+		partition: below(rollingUpdate, "partition"), percents: true, paused: below(rollingUpdate, "paused"), updateType: []string{"spec", "updateStrategy", "type"},
+		minReady: []string{"spec", "minReadySeconds"},
+	},
+	{
+		kind: rollout.CloneSet, resource: schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "CloneSet"},
+		partition: []string{"spec", "updateStrategy", "partition"}, percents: true, paused: []string{"spec", "updateStrategy", "paused"},
+		updateType: []string{"spec", "updateStrategy", "type"}, minReady: []string{"spec", "minReadySeconds"},
+	},
+}
+
+// layoutOf returns the layout for an apiVersion and kind. The faults are UNSUPPORTED_WORKLOAD, and
+// KIND_NOT_SERVED for another version of a kind that Pawl drives.
+func layoutOf(apiVersion, kind string) (layout, error) {
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		return layout{}, rollout.UnsupportedWorkload.Errorf("apiVersion %q: %w", apiVersion, err)
+	}
+	known := false
+	for _, l := range layouts {
+		if l.resource.Group == gv.Group && l.resource.Kind == kind {
+			if known = true; l.resource.Version == gv.Version {
+				return l, nil
+			}
+		}
+	}
+	if known {
+		return layout{}, rollout.KindNotServed.Errorf("%s of %s: Pawl drives %s", kind, apiVersion, versionsOf(gv.Group, kind))
+	}
+	return layout{}, rollout.UnsupportedWorkload.Errorf("%s of %s", kind, apiVersion)
+}
+
+func versionsOf(group, kind string) string {
+	var all []string
+	for _, l := range layouts {
+		if l.resource.Group == group && l.resource.Kind == kind {
+			all = append(all, l.resource.GroupVersion().String())
+		}
+	}
+	return strings.Join(all, " and ")
+}
+
+func number(o map[string]any, path []string, missing int) int {
+	if path == nil {
+		return missing
+	}
+	value, ok, err := unstructured.NestedFieldNoCopy(o, path...)
+	if !ok || err != nil {
+		return missing
+	}
+	switch n := value.(type) {
+	case int64:
+		return int(n)
+	case float64:
+		return int(n)
+	default:
+		return missing
+	}
+}
+
+func text(o map[string]any, path ...string) string {
+	s, _, _ := unstructured.NestedString(o, path...)
+	return s
+}
+
+// readPartition is how many of the pods are kept old. 100% and more is the full hold; other
+// percentages are rounded up, as the controller of CloneSets does.
+func (l layout) readPartition(o map[string]any, replicas int) int {
+	if l.partition == nil {
+		return 0
+	}
+	value, _, _ := unstructured.NestedFieldNoCopy(o, l.partition...)
+	if s, ok := value.(string); ok && l.percents {
+		var percent int
+		if _, err := fmt.Sscanf(s, "%d%%", &percent); err != nil {
+			return 0
+		}
+		if percent >= 100 {
+			return rollout.HoldAll
+		}
+		return rollout.IntOrPercent{Value: percent, Percent: true}.Of(replicas)
+	}
+	return number(o, l.partition, 0)
+}
+
+// partitionValue is what is written for a partition.
+func (l layout) partitionValue(n int) any {
+	if l.percents && n == rollout.HoldAll {
+		return "100%"
+	}
+	return int64(n)
+}
+
+// readUpdateType folds the update types of CloneSets into RollingUpdate.
+func (l layout) readUpdateType(o map[string]any) string {
+	switch t := text(o, l.updateType...); t {
+	case rollout.OnDelete, rollout.Recreate:
+		if l.kind == rollout.Deployment { // its Recreate stops all pods, but a rollout of two only scales
+			return rollout.RollingUpdate
+		}
+		return t
+	default:
+		return rollout.RollingUpdate
+	}
+}
+
+func (l layout) readReserved(o map[string]any) []string {
+	if l.reserved == nil {
+		return nil
+	}
+	list, _, _ := unstructured.NestedSlice(o, l.reserved...)
+	var all []string
+	for _, item := range list {
+		all = append(all, fmt.Sprint(item))
+	}
+	return all
+}
