@@ -70,6 +70,9 @@ func (s *pass) approve(r Request) error {
 	if s.at.State.Terminal() {
 		return RequestUnknown.Errorf("approve: the rollout has ended: it is %s", s.at.State)
 	}
+	if len(s.at.Batches) == 0 {
+		return RequestUnknown.Errorf("approve: the rollout has no batches yet: it is %s", s.at.State)
+	}
 	upTo := last
 	switch r.Argument {
 	case "all":

@@ -89,6 +89,24 @@ func forward(t *testing.T, plan rollout.Plan) (*player, *workloadtest.Sim) {
 	return p, sim
 }
 
+func TestRequestsBeforeTheFirstBatch(t *testing.T) {
+	sim := workloadtest.NewSim(rollout.StatefulSet, 3)
+	p := newPlayer(t, sim, rollout.Plan{})
+	for verb, code := range map[rollout.Verb]string{
+		rollout.Approve: "ROLLOUT_REQUEST_INVALID", rollout.RollBackVerb: "ROLLOUT_REQUEST_INVALID", rollout.Resume: "NOT_PAUSED", rollout.Retry: "NOT_PAUSED", "dance": "ROLLOUT_REQUEST_INVALID",
+	} {
+		sim.Wanted.Request = &rollout.Request{ID: string(verb), Verb: verb, Argument: "next"}
+		p.pass()
+		if got := p.at.LastRequest; got == nil || got.ID != string(verb) || got.Code != code || p.at.Approved != nil {
+			t.Errorf("%s was answered with %+v", verb, got)
+		}
+		sequence := p.at.Sequence
+		if p.pass(); p.at.Sequence != sequence {
+			t.Errorf("%s was answered twice", verb)
+		}
+	}
+}
+
 func TestPartitionHoldsUntilItIsApproved(t *testing.T) {
 	p, sim := forward(t, rollout.Plan{RolloutBatches: batches(1, 2, 2), BatchPartition: new(0)})
 	p.waitsFor("HeldByPartition")
