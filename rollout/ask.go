@@ -88,7 +88,7 @@ func (s *pass) askAgain(ask Ask, so AnswerPosition, reason, message string) bool
 	return false
 }
 
-// gates looks at the gates of a moment and reports whether all are open.
+// gates evaluates the gates of a moment and reports whether all are open.
 func (s *pass) gates(when GateWhen) bool {
 	if s.at.State == RollingBack {
 		return true
@@ -140,7 +140,7 @@ func (s *pass) gates(when GateWhen) bool {
 	}
 	if unanswered != nil {
 		s.d.Asks = append(s.d.Asks, unanswered...)
-		s.wait(0, "GateUnanswered", "gate %s is looked at", unanswered[0].Name)
+		s.wait(0, "GateUnanswered", "gate %s is evaluated", unanswered[0].Name)
 		return false
 	}
 	return true

@@ -188,8 +188,8 @@ func (j judgement) quorumAllows(next Pod, down map[string]Pod, _ int) (Verdict, 
 	return Verdict{}, true
 }
 
-// podBudgetsAllow looks at PodDisruptionBudgets: pods that were released but not yet disturbed are not
-// in their numbers.
+// podBudgetsAllow judges PodDisruptionBudgets. Their numbers lack pods that were released and are not
+// disturbed yet.
 func (j judgement) podBudgetsAllow(next Pod, down map[string]Pod, _ int) (Verdict, bool) {
 	if !j.p.disruption().respects() {
 		return Verdict{}, true

@@ -88,7 +88,7 @@ func (j judgement) increaseFirst() bool {
 	return j.at.Rollback != nil || j.p.RolloutStrategy != DecreaseFirst
 }
 
-// moveDeployments is RolloutOneBatchPods: two halves, told apart by looking.
+// moveDeployments is RolloutOneBatchPods: two halves, told apart by what is observed.
 func moveDeployments(j judgement) Verdict {
 	target, sources := j.halves()
 	grow, shrink := j.growTarget, j.shrinkSources

@@ -22,9 +22,10 @@ const (
 	Recreate      = "Recreate"
 )
 
-// Facts are what was seen of a rollout in one look. They are plain values: a test writes them by hand.
+// Facts are what one observation of a rollout has shown. They are plain values: a test writes them by
+// hand.
 type Facts struct {
-	// Now is the moment of the look. Next sets it; who calls the rules directly sets it too.
+	// Now is the time of the observation. Next sets it; callers of the rules set it themselves.
 	Now     time.Time `json:"now,omitzero"`
 	Rollout Identity  `json:"rollout"`
 	Wanted  Wanted    `json:"wanted"`

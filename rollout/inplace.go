@@ -297,7 +297,7 @@ func (j judgement) checkBack(slack int) Verdict {
 	w := j.f.Target
 	missing, left := j.missing(), 0
 	if w.counts() || w.UpdateType == OnDelete {
-		left = max(0, j.bad(true)-j.moved())
+		left = max(0, j.toRevert(true)-j.moved())
 		pods := j.f.podsOf(*w)
 		missing = max(0, w.Replicas-len(pods))
 		for i := range pods {
@@ -312,8 +312,8 @@ func (j judgement) checkBack(slack int) Verdict {
 	return Verdict{Done: true, Position: j.at}
 }
 
-// bad is how many pods have the revision that a rollback leaves; those that terminate count too or not.
-func (j judgement) bad(terminating bool) int {
+// toRevert is how many pods have the revision that a rollback leaves; those that terminate count too or not.
+func (j judgement) toRevert(terminating bool) int {
 	n := 0
 	for _, p := range j.f.podsOf(*j.f.Target) {
 		if p.Revision == j.at.TargetHash && (terminating || !p.Terminating) {

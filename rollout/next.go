@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// Decision is what follows from one look.
+// Decision is what follows from one observation.
 type Decision struct {
 	Position Position        `json:"position"`          // where the rollout stands after this decision
 	Acts     []Act           `json:"acts,omitempty"`    // at most one write per workload
@@ -56,11 +56,11 @@ const maxVisits = 1100
 // one call as long as no act and no answer is needed between them.
 func Next(p Plan, at Position, f Facts, now time.Time) Decision {
 	s := start(p, at, f, now)
-	for _, look := range looks {
+	for _, intervention := range interventions {
 		if s.stopped {
 			break
 		}
-		look(s)
+		intervention(s)
 	}
 	for visits := 0; !s.stopped && visits < maxVisits; visits++ {
 		s.visit()
@@ -68,8 +68,9 @@ func Next(p Plan, at Position, f Facts, now time.Time) Decision {
 	return s.decision()
 }
 
-// looks are what is seen before the state does its work.
-var looks = []func(*pass){
+// interventions come from outside and concern every state: they are judged before the state does its
+// work.
+var interventions = []func(*pass){
 	(*pass).unknownState,
 	(*pass).forgetApprovals,
 	(*pass).deletion,

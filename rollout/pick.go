@@ -10,7 +10,7 @@ import (
 func timeOf(d Duration) time.Duration { return time.Duration(d) }
 
 // pickPods is RolloutOneBatchPods of a workload that updates what is deleted: one pod after the other
-// is chosen by looking, handed over if it has the last role, and evicted.
+// is chosen from what is observed, handed over if it has the last role, and evicted.
 func pickPods(j judgement) Verdict {
 	w := *j.f.Target
 	changed := j.f.count(w, j.revision()).updated // those that have the revision already
@@ -20,7 +20,7 @@ func pickPods(j judgement) Verdict {
 		}
 	}
 	changed += max(0, w.Replicas-len(j.f.podsOf(w)))
-	if j.at.Rollback == nil && changed >= j.moved() || j.at.Rollback != nil && j.bad(false) <= j.moved() {
+	if j.at.Rollback == nil && changed >= j.moved() || j.at.Rollback != nil && j.toRevert(false) <= j.moved() {
 		return passed()
 	}
 	next := j.nextInOrder()
@@ -50,7 +50,7 @@ func (j judgement) nextInOrder() *Pod {
 	var pods []Pod
 	for _, p := range j.f.podsOf(w) {
 		back := j.at.Rollback != nil && p.Revision == j.at.TargetHash
-		if !p.Terminating && (back || j.at.Rollback == nil && p.Revision != j.revision() && j.mine(p)) {
+		if !p.Terminating && (back || j.at.Rollback == nil && p.Revision != j.revision() && j.mayMove(p)) {
 			pods = append(pods, p)
 		}
 	}
@@ -72,8 +72,8 @@ func (j judgement) nextInOrder() *Pod {
 	return &pods[0]
 }
 
-// mine reports whether a batch up to the current one may move the pod.
-func (j judgement) mine(p Pod) bool {
+// mayMove reports whether a batch up to the current one may move the pod.
+func (j judgement) mayMove(p Pod) bool {
 	open := false // a batch without names has begun
 	for i, b := range j.p.RolloutBatches {
 		named := b.PodList != nil || b.Pods != nil

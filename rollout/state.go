@@ -234,7 +234,7 @@ func (s *pass) rollBack(why, by string) {
 		size = max(size, s.f.Target.Replicas-s.f.Target.kept())
 	}
 	if s.f.Target != nil && s.at.Mode == Rollout {
-		size = max(size, s.judgement().bad(true))
+		size = max(size, s.judgement().toRevert(true))
 	}
 	s.at.Pause, s.at.Verified, s.at.Answers = nil, nil, nil
 	s.send(RollbackRequested, by, why)

@@ -25,7 +25,7 @@ func groupVersionKind(apiVersion, kind string) schema.GroupVersionKind {
 }
 
 // Apply does one write. The fault is WRITE_CONFLICT when the workload or the pod is not the one of
-// the facts any more: look and decide again. An eviction that a PodDisruptionBudget refuses is
+// the facts any more: observe and decide again. An eviction that a PodDisruptionBudget refuses is
 // WORKLOAD_BUSY.
 func (w *Workload) Apply(ctx context.Context, a rollout.Act) error {
 	switch {

@@ -121,10 +121,10 @@ func (s *Sim) Parallel() *Sim {
 	return s
 }
 
-// Target returns the facts of the target for a test to look at, or to edit as a foreign hand does.
+// Target returns the facts of the target: a test reads them, or edits what is no spec.
 func (s *Sim) Target() *rollout.WorkloadFacts { return &s.sets[0].facts }
 
-// Edit changes the spec of the target as a foreign hand does.
+// Edit changes the spec of the target as anybody may.
 func (s *Sim) Edit(change func(*rollout.WorkloadFacts)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,7 +221,7 @@ func (s *Sim) Observe(context.Context) (rollout.Facts, error) {
 	return f, nil
 }
 
-// Answer keeps the answers of asks for the next look.
+// Answer keeps the answers of asks for the next observation.
 func (s *Sim) Answer(asks []rollout.Ask) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

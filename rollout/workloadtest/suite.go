@@ -356,7 +356,7 @@ func (s *suite) anotherPod() {
 }
 
 // play moves a rollout by Next until it has ended.
-func (s *suite) play(plan rollout.Plan, wanted func(*rollout.Wanted), look func(rollout.Decision, rollout.Facts)) (rollout.Position, rollout.Facts) {
+func (s *suite) play(plan rollout.Plan, wanted func(*rollout.Wanted), after func(rollout.Decision, rollout.Facts)) (rollout.Position, rollout.Facts) {
 	s.Helper()
 	at := rollout.Position{}
 	end := s.Now().Add(4 * s.o.Patience)
@@ -373,8 +373,8 @@ func (s *suite) play(plan rollout.Plan, wanted func(*rollout.Wanted), look func(
 				s.Fatalf("%s: %v", a.Why, err)
 			}
 		}
-		if look != nil {
-			look(d, f)
+		if after != nil {
+			after(d, f)
 		}
 		if at.State.Terminal() && d.Outcome.IsDone() {
 			return at, s.facts()

@@ -229,7 +229,7 @@ func (s *pass) lostClaim() {
 	}
 }
 
-// maxReplans is how often a foreign hand may change the size of a scale.
+// maxReplans is how often something else may change the size of a scale.
 const maxReplans = 3
 
 // resize plans anew when the live size has changed.
