@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -129,7 +130,11 @@ func resumeInnocent(ctx context.Context, engine *workflow.Engine, store *sql.SQL
 		if r.Fault == nil || r.Fault.Code != workflow.Crashed.Code {
 			continue
 		}
-		if err := engine.Resume(ctx, r.ID, "", "", workflow.Actor{Name: "eve"}); err != nil {
+		err := engine.Resume(ctx, r.ID, "", "", workflow.Actor{Name: "eve"})
+		if errors.Is(err, workflow.RunFinished) { // an earlier resume was carried out after the list was read
+			continue
+		}
+		if err != nil {
 			return false, err
 		}
 		resumed = true
