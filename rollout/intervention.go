@@ -241,6 +241,7 @@ func (s *pass) resize() {
 	case s.at.Mode == Scale:
 		s.resizeScale()
 	case s.f.Wanted.Kind == Deployment:
+		s.putBack()
 	case s.f.Target.Replicas != *s.at.TargetSize:
 		s.resizeRollout()
 	default:
@@ -263,6 +264,22 @@ func (s *pass) raisedPartition() {
 		s.at.Verified = nil
 		s.send(WorkloadResized, "", "the partition is "+strconv.Itoa(s.f.Target.kept())+", and batch "+strconv.Itoa(s.at.CurrentBatch)+" needs "+strconv.Itoa(want))
 	}
+}
+
+// putBack takes back a foreign change of the sizes of two Deployments after they were reached.
+func (s *pass) putBack() {
+	switch s.at.BatchState {
+	case BatchVerifying, BatchFinalizing, BatchReady:
+	default:
+		return
+	}
+	v := s.rules().RolloutOneBatchPods(s.p, s.at, s.f)
+	if v.Acts == nil {
+		return
+	}
+	s.at.Verified = nil
+	s.record(s.at, Replanned, "", "a size was changed by something else: "+v.Acts[0].Why)
+	s.act(v)
 }
 
 func (s *pass) resizeRollout() {

@@ -188,10 +188,18 @@ func (s *pass) finalize() {
 	}
 }
 
-// rest releases a claim that is still there, and waits for something new.
+// rest releases a claim that is still there, and waits for something new. What is parked for the next
+// rollout is let go when there will be none.
 func (s *pass) rest() {
 	s.at.Pause = nil
 	var acts []Act
+	if s.f.Wanted.Deleting && s.f.Target != nil {
+		acts = s.rules().Finalize(s.asked, s.at, s.f, false).Acts
+	}
+	if acts != nil {
+		s.act(Verdict{Acts: acts})
+		return
+	}
 	for _, w := range s.workloads() {
 		if w.ours(s.f) {
 			a := w.act("release a claim that was left")

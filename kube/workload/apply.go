@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -42,15 +43,7 @@ func (w *Workload) Apply(ctx context.Context, a rollout.Act) error {
 	if err := w.edit(ctx, o, l, a); err != nil {
 		return err
 	}
-	patch, err := difference(before, o)
-	if err != nil || patch == nil {
-		return err
-	}
-	err = w.Client.Patch(ctx, o, patch, client.FieldOwner(FieldOwner))
-	if err != nil && isStale(err) && w.changed(ctx, before, l) {
-		return fault.WriteConflict.Errorf("%s %s was changed: %w", before.GetKind(), before.GetName(), err)
-	}
-	return controller.Fault(err)
+	return w.write(ctx, before, o)
 }
 
 // find reads the workload of an act, and refuses one that is not that of the facts.
@@ -100,6 +93,9 @@ func (w *Workload) edit(ctx context.Context, o *unstructured.Unstructured, l lay
 			return err
 		}
 	}
+	if l.kind == rollout.StatefulSet && (a.UpdateType != "" || text(o.Object, l.updateType...) == rollout.OnDelete) {
+		return editType(o, l, a)
+	}
 	if a.Partition != nil && l.readPartition(o.Object, number(o.Object, []string{"spec", "replicas"}, 1)) != *a.Partition {
 		if err := set(l.partition, l.partitionValue(*a.Partition)); err != nil {
 			return err
@@ -114,9 +110,6 @@ func (w *Workload) edit(ctx context.Context, o *unstructured.Unstructured, l lay
 		if err := set(l.updateType, a.UpdateType); err != nil {
 			return err
 		}
-		if a.UpdateType == rollout.OnDelete && l.kind == rollout.StatefulSet { // the API server takes no rollingUpdate beside OnDelete
-			unstructured.RemoveNestedField(o.Object, rollingUpdate...)
-		}
 	}
 	if a.Reserve != nil {
 		var list []any
@@ -128,6 +121,28 @@ func (w *Workload) edit(ctx context.Context, o *unstructured.Unstructured, l lay
 		}
 	}
 	return nil
+}
+
+// editType changes the type and the partition of a native StatefulSet together: the API server takes no
+// rollingUpdate beside OnDelete, and a set that rolls again keeps all pods unless the act says otherwise.
+func editType(o *unstructured.Unstructured, l layout, a rollout.Act) error {
+	was := text(o.Object, l.updateType...)
+	next := cmp.Or(a.UpdateType, was)
+	if next == rollout.OnDelete {
+		unstructured.RemoveNestedField(o.Object, rollingUpdate...)
+		return unstructured.SetNestedField(o.Object, next, l.updateType...)
+	}
+	partition := rollout.HoldAll
+	switch {
+	case a.Partition != nil:
+		partition = *a.Partition
+	case was != rollout.OnDelete:
+		partition = l.readPartition(o.Object, number(o.Object, []string{"spec", "replicas"}, 1))
+	}
+	if err := unstructured.SetNestedField(o.Object, next, l.updateType...); err != nil {
+		return err
+	}
+	return unstructured.SetNestedField(o.Object, l.partitionValue(partition), l.partition...)
 }
 
 // ordinalValue is a number where the ordinal is one, and a text for a range.
@@ -149,6 +164,44 @@ func editLabel(o *unstructured.Unstructured, key, value string) {
 		all[key] = value
 	}
 	o.SetLabels(all)
+}
+
+// LeftAnnotation says on a workload what a Rollout has left that was deleted in the middle.
+const LeftAnnotation = "pawl.dev/left"
+
+// Label marks a workload as that of a Rollout, if it is the version that was read.
+func (w *Workload) Label(ctx context.Context, o *unstructured.Unstructured, name string) error {
+	before := o.DeepCopy()
+	editLabel(o, RolloutLabel, name)
+	return w.write(ctx, before, o)
+}
+
+// Unlabel takes the mark away; left says what remains to be done, empty: nothing.
+func (w *Workload) Unlabel(ctx context.Context, o *unstructured.Unstructured, left string) error {
+	before := o.DeepCopy()
+	editLabel(o, RolloutLabel, "")
+	if left != "" {
+		all := o.GetAnnotations()
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[LeftAnnotation] = left
+		o.SetAnnotations(all)
+	}
+	return w.write(ctx, before, o)
+}
+
+// write patches what has changed of an object.
+func (w *Workload) write(ctx context.Context, before, after *unstructured.Unstructured) error {
+	patch, err := difference(before, after)
+	if err != nil || patch == nil {
+		return err
+	}
+	err = w.Client.Patch(ctx, after, patch, client.FieldOwner(FieldOwner))
+	if err != nil && isStale(err) && w.changed(ctx, before) {
+		return fault.WriteConflict.Errorf("%s %s was changed: %w", before.GetKind(), before.GetName(), err)
+	}
+	return controller.Fault(err)
 }
 
 // editOwners takes or releases the controller reference and the anchor together.
@@ -230,7 +283,7 @@ func (w *Workload) editTemplate(ctx context.Context, o *unstructured.Unstructure
 func difference(before, after *unstructured.Unstructured) (client.Patch, error) {
 	var ops []controller.Operation
 	meta := false
-	for _, field := range []string{"ownerReferences", "labels"} {
+	for _, field := range []string{"ownerReferences", "labels", "annotations"} {
 		was, had, _ := unstructured.NestedFieldNoCopy(before.Object, "metadata", field)
 		is, has, _ := unstructured.NestedFieldNoCopy(after.Object, "metadata", field)
 		switch {
@@ -280,9 +333,9 @@ func changedKeys(was, is map[string]any) []string {
 }
 
 // changed reports whether a live read shows another object than the one that was patched.
-func (w *Workload) changed(ctx context.Context, before *unstructured.Unstructured, l layout) bool {
+func (w *Workload) changed(ctx context.Context, before *unstructured.Unstructured) bool {
 	now := &unstructured.Unstructured{}
-	now.SetGroupVersionKind(l.resource)
+	now.SetGroupVersionKind(before.GroupVersionKind())
 	if err := w.live().Get(ctx, client.ObjectKeyFromObject(before), now); err != nil {
 		return apierrors.IsNotFound(err)
 	}

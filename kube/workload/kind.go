@@ -82,6 +82,22 @@ func layoutOf(apiVersion, kind string) (layout, error) {
 	return layout{}, rollout.UnsupportedWorkload.Errorf("%s of %s", kind, apiVersion)
 }
 
+// KindOf returns the kind that an apiVersion and a kind mean. The faults are UNSUPPORTED_WORKLOAD, and
+// KIND_NOT_SERVED for another version of a kind that Pawl drives.
+func KindOf(apiVersion, kind string) (rollout.Kind, error) {
+	l, err := layoutOf(apiVersion, kind)
+	return l.kind, err
+}
+
+// Kinds are the kinds and versions that Pawl drives.
+func Kinds() []schema.GroupVersionKind {
+	var all []schema.GroupVersionKind
+	for _, l := range layouts {
+		all = append(all, l.resource)
+	}
+	return all
+}
+
 func versionsOf(group, kind string) string {
 	var all []string
 	for _, l := range layouts {
@@ -116,10 +132,14 @@ func text(o map[string]any, path ...string) string {
 }
 
 // readPartition is how many of the pods are kept old. 100% and more is the full hold; other
-// percentages are rounded up, as the controller of CloneSets does.
+// percentages are rounded up, as the controller of CloneSets does. A native StatefulSet of the type
+// OnDelete has no partition, and keeps all.
 func (l layout) readPartition(o map[string]any, replicas int) int {
 	if l.partition == nil {
 		return 0
+	}
+	if l.kind == rollout.StatefulSet && text(o, l.updateType...) == rollout.OnDelete {
+		return rollout.HoldAll
 	}
 	value, _, _ := unstructured.NestedFieldNoCopy(o, l.partition...)
 	if s, ok := value.(string); ok && l.percents {

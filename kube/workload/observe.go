@@ -162,19 +162,20 @@ func (w *Workload) anchor(ctx context.Context) (*corev1.ConfigMap, error) {
 }
 
 func (w *Workload) podsOf(ctx context.Context, o *unstructured.Unstructured) ([]corev1.Pod, error) {
-	selector, err := selectorOf(o)
+	selector, err := SelectorOf(o)
 	if err != nil {
 		return nil, err
 	}
 	var list corev1.PodList
-	if err := w.Client.List(ctx, &list, client.InNamespace(o.GetNamespace()), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+	if err := w.Client.List(ctx, &list, client.InNamespace(o.GetNamespace()), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, controller.Fault(err)
 	}
 	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	return list.Items, nil
 }
 
-func selectorOf(o *unstructured.Unstructured) (labels.Selector, error) {
+// SelectorOf returns the selector of the pods of a workload.
+func SelectorOf(o *unstructured.Unstructured) (labels.Selector, error) {
 	raw, _, _ := unstructured.NestedMap(o.Object, "spec", "selector")
 	var s metav1.LabelSelector
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &s); err != nil {
@@ -203,7 +204,7 @@ func (w *Workload) withRevisions(ctx context.Context, o *unstructured.Unstructur
 	if err != nil {
 		return facts, nil, err
 	}
-	facts.Template = "unobserved"
+	facts.Template = Unobserved
 	for _, r := range revisions {
 		if of, err := templateOfRevision(r); err == nil && equality.Semantic.DeepEqual(of, template) {
 			facts.Template = r.Name
@@ -226,12 +227,12 @@ func (w *Workload) withRevisions(ctx context.Context, o *unstructured.Unstructur
 
 // revisions are the ControllerRevisions of a workload, the oldest first.
 func (w *Workload) revisions(ctx context.Context, o *unstructured.Unstructured) ([]appsv1.ControllerRevision, error) {
-	selector, err := selectorOf(o)
+	selector, err := SelectorOf(o)
 	if err != nil {
 		return nil, err
 	}
 	var list appsv1.ControllerRevisionList
-	if err := w.Client.List(ctx, &list, client.InNamespace(o.GetNamespace()), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+	if err := w.Client.List(ctx, &list, client.InNamespace(o.GetNamespace()), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, controller.Fault(err)
 	}
 	own := slices.DeleteFunc(list.Items, func(r appsv1.ControllerRevision) bool { return !controlledBy(&r, string(o.GetUID())) })
@@ -292,12 +293,12 @@ func templateOfRevision(r appsv1.ControllerRevision) (*corev1.PodTemplateSpec, e
 
 // withReplicaSets completes a Deployment: its newest ReplicaSet is its revision.
 func (w *Workload) withReplicaSets(ctx context.Context, o *unstructured.Unstructured, facts rollout.WorkloadFacts, pods []corev1.Pod) (rollout.WorkloadFacts, []rollout.Pod, error) {
-	selector, err := selectorOf(o)
+	selector, err := SelectorOf(o)
 	if err != nil {
 		return facts, nil, err
 	}
 	var sets appsv1.ReplicaSetList
-	if err := w.Client.List(ctx, &sets, client.InNamespace(o.GetNamespace()), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+	if err := w.Client.List(ctx, &sets, client.InNamespace(o.GetNamespace()), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
 		return facts, nil, controller.Fault(err)
 	}
 	const revision = "deployment.kubernetes.io/revision"
@@ -351,6 +352,26 @@ func (w *Workload) pod(p *corev1.Pod, workload, revision string) rollout.Pod {
 	return pod
 }
 
+// Unobserved is the template of a workload whose controller has not made a revision of it yet.
+const Unobserved = "unobserved"
+
+// Members are the pods that a selector of a quorum selects, of whatever workload.
+func (w *Workload) Members(ctx context.Context, selector labels.Selector) ([]rollout.Pod, error) {
+	var list corev1.PodList
+	if err := w.Client.List(ctx, &list, client.InNamespace(w.Rollout.Namespace), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, controller.Fault(err)
+	}
+	var all []rollout.Pod
+	for i := range list.Items {
+		p, of := &list.Items[i], ""
+		if ref := metav1.GetControllerOf(p); ref != nil {
+			of = string(ref.UID)
+		}
+		all = append(all, w.pod(p, of, p.Labels[appsv1.ControllerRevisionHashLabelKey]))
+	}
+	return all, nil
+}
+
 func ordinalOf(name string) int {
 	n, err := strconv.Atoi(name[strings.LastIndex(name, "-")+1:])
 	if err != nil {
@@ -362,7 +383,7 @@ func ordinalOf(name string) int {
 // budgets are the PodDisruptionBudgets that select one of the pods.
 func (w *Workload) budgets(ctx context.Context, pods []rollout.Pod) ([]rollout.PodBudget, error) {
 	var list policyv1.PodDisruptionBudgetList
-	if err := w.Client.List(ctx, &list, client.InNamespace(w.Rollout.Namespace)); err != nil {
+	if err := w.Client.List(ctx, &list, client.InNamespace(w.Rollout.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, controller.Fault(err)
 	}
 	var all []rollout.PodBudget
@@ -394,7 +415,7 @@ func convertSelector(s *metav1.LabelSelector) (rollout.Selector, error) {
 // autoscaler is the HorizontalPodAutoscaler that targets the workload.
 func (w *Workload) autoscaler(ctx context.Context) (string, error) {
 	var list autoscalingv2.HorizontalPodAutoscalerList
-	err := w.Client.List(ctx, &list, client.InNamespace(w.Rollout.Namespace))
+	err := w.Client.List(ctx, &list, client.InNamespace(w.Rollout.Namespace), client.UnsafeDisableDeepCopy)
 	if err != nil {
 		if meta.IsNoMatchError(err) {
 			err = nil

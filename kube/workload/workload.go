@@ -121,3 +121,10 @@ func (w *Workload) read(ctx context.Context, from client.Reader, ref Ref) (*unst
 	}
 	return o, l, nil
 }
+
+// Read returns the object of a workload; nil without an error: it does not exist. The fault is
+// KIND_NOT_SERVED for a kind without its CRD.
+func (w *Workload) Read(ctx context.Context, ref Ref) (*unstructured.Unstructured, error) {
+	o, _, err := w.read(ctx, w.Client, ref)
+	return o, err
+}

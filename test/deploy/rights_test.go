@@ -43,6 +43,10 @@ var unusedRights = map[string]string{
 	"rbac.authorization.k8s.io/roles: list":                 noStreaming,
 	"rbac.authorization.k8s.io/rolebindings: list":          noStreaming,
 	"nodes: list":                                           noStreaming,
+	"pawl.dev/rollouts: list":                               noStreaming,
+	"apps/statefulsets: list":                               noStreaming,
+	"autoscaling/horizontalpodautoscalers: list":            noStreaming,
+	"pawl.dev/rollouts: get":                                "a Rollout that the cache is behind of, and the owner of a workload that is claimed already",
 }
 
 const noStreaming = "an API server that does not stream lists, as this one does: a watch begins with a list there"
@@ -54,6 +58,7 @@ func TestRights(t *testing.T) {
 	h.kubectl("label", "namespace", h.namespace, "pod-security.kubernetes.io/enforce=restricted")
 	h.checkLeader()
 	h.exerciseOperator()
+	h.exerciseRollouts()
 	h.stopOperators() // these operators do not know the flow Long, and would pause its runs
 	h.archive(kuberuns.Run)
 

@@ -123,7 +123,7 @@ func TestNamespaces(t *testing.T) {
 
 	all = render(t, map[string]any{"namespaces": []any{"a"}})
 	rights := allowed(t, find(t, all, "ClusterRole", "", "pawl"))
-	if want := []string{"/nodes list", "/nodes watch", "/persistentvolumes get"}; !slices.Equal(slices.Sorted(maps.Keys(rights)), want) {
+	if want := []string{"/nodes list", "/nodes watch", "/persistentvolumes get", "admissionregistration.k8s.io/mutatingadmissionpolicybindings get"}; !slices.Equal(slices.Sorted(maps.Keys(rights)), want) {
 		t.Errorf("for one namespace the ClusterRole may %v, want %v", slices.Sorted(maps.Keys(rights)), want)
 	}
 	if in := bound(t, all); !slices.Equal(in, []string{"a", "ops"}) {
@@ -207,8 +207,9 @@ func TestOperators(t *testing.T) {
 		operators []any
 		want      map[string]bool
 	}{
-		{nil, map[string]bool{"pawl.dev/sharedstorageclusters watch": true, "mpd.polardb.aliyun.com/mpdclusters watch": true}},
+		{nil, map[string]bool{"pawl.dev/sharedstorageclusters watch": true, "pawl.dev/rollouts watch": true, "mpd.polardb.aliyun.com/mpdclusters watch": true}},
 		{[]any{"sharedstorage"}, map[string]bool{"pawl.dev/sharedstorageclusters watch": true, "mpd.polardb.aliyun.com/mpdclusters watch": false}},
+		{[]any{"rollout"}, map[string]bool{"pawl.dev/sharedstorageclusters watch": false, "pawl.dev/rollouts watch": true, "/secrets create": false, "rbac.authorization.k8s.io/roles create": false}},
 		{[]any{"mpd"}, map[string]bool{"pawl.dev/sharedstorageclusters watch": false, "mpd.polardb.aliyun.com/mpdclusters watch": true}},
 	} {
 		all := render(t, map[string]any{"operators": c.operators})
@@ -235,7 +236,7 @@ func TestOptions(t *testing.T) {
 		slices.Sort(names)
 		return slices.Compact(names)
 	}
-	usual := []string{"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "Deployment", "PodDisruptionBudget", "ServiceAccount"}
+	usual := []string{"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "Deployment", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "PodDisruptionBudget", "ServiceAccount"}
 	if got := kinds(render(t, nil)); !slices.Equal(got, usual) {
 		t.Errorf("by default: %v", got)
 	}
@@ -247,7 +248,7 @@ func TestOptions(t *testing.T) {
 	}
 	least := render(t, map[string]any{
 		"crds": map[string]any{"install": false}, "podDisruptionBudget": map[string]any{"enabled": false}, "rbac": map[string]any{"create": false, "aggregate": false},
-		"serviceAccount": map[string]any{"create": false, "name": "ours"},
+		"serviceAccount": map[string]any{"create": false, "name": "ours"}, "rollout": map[string]any{"guard": false},
 	})
 	if got := kinds(least); !slices.Equal(got, []string{"Deployment"}) {
 		t.Errorf("with nothing: %v", got)
@@ -268,7 +269,7 @@ func TestCRDs(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"mpdclusters.mpd.polardb.aliyun.com", "runhistories.pawl.dev", "runs.pawl.dev", "sharedstorageclusters.pawl.dev"}; !slices.Equal(slices.Sorted(maps.Keys(found)), want) {
+	if want := []string{"mpdclusters.mpd.polardb.aliyun.com", "rollouts.pawl.dev", "runhistories.pawl.dev", "runs.pawl.dev", "sharedstorageclusters.pawl.dev"}; !slices.Equal(slices.Sorted(maps.Keys(found)), want) {
 		t.Errorf("the CRDs are %v", found)
 	}
 }
@@ -380,7 +381,7 @@ func TestPrint(t *testing.T) {
 		}
 		kinds = append(kinds, Object(o).kind())
 	}
-	if last := kinds[len(kinds)-1]; last != "Deployment" || slices.Contains(kinds, "CustomResourceDefinition") || !slices.Contains(kinds, "Role") {
+	if slices.Index(kinds, "Deployment") < slices.Index(kinds, "RoleBinding") || slices.Contains(kinds, "CustomResourceDefinition") || !slices.Contains(kinds, "Role") {
 		t.Errorf("it prints %v", kinds)
 	}
 	if err := printed(&out, "../..", Install, filepath.Join(t.TempDir(), "none")); err == nil {

@@ -54,6 +54,7 @@ fails when one of them is not used or a request is refused. */ -}}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [get, list, watch, create, update, patch, delete]
+{{- if or (include "pawl.serves" (list . "sharedstorage")) (include "pawl.serves" (list . "mpd")) }}
 # The objects of a cluster. The operator watches them to recreate deleted ones; of Secrets it watches the metadata only.
 - apiGroups: [""]
   resources: [pods]
@@ -81,6 +82,39 @@ fails when one of them is not used or a request is refused. */ -}}
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [roles, rolebindings]
   verbs: [get, list, watch, create, patch, delete]
+{{- end }}
+{{- if include "pawl.serves" (list . "rollout") }}
+# Rollouts, the workloads that they change, and what limits them. Workloads are only patched.
+- apiGroups: [pawl.dev]
+  resources: [rollouts]
+  verbs: [get, list, watch, patch]
+- apiGroups: [pawl.dev]
+  resources: [rollouts/status]
+  verbs: [patch]
+- apiGroups: [apps]
+  resources: [statefulsets, deployments]
+  verbs: [get, list, watch, patch]
+- apiGroups: [apps]
+  resources: [controllerrevisions, replicasets]
+  verbs: [list, watch]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [list, watch]
+- apiGroups: [autoscaling]
+  resources: [horizontalpodautoscalers]
+  verbs: [list, watch]
+# Pods are watched while something moves. One that is stuck is deleted; where an order is asked for, pods are evicted.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, watch, delete]
+- apiGroups: [""]
+  resources: [pods/eviction]
+  verbs: [create]
+# The anchor of a namespace, and older records of histories.
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get, list, watch, create, delete]
+{{- end }}
 # Events.
 - apiGroups: [events.k8s.io]
   resources: [events]
@@ -94,6 +128,7 @@ fails when one of them is not used or a request is refused. */ -}}
 {{- end }}
 
 {{- define "pawl.clusterRules" -}}
+{{- if or (include "pawl.serves" (list . "sharedstorage")) (include "pawl.serves" (list . "mpd")) }}
 # The nodes, and the volume that a cluster may use.
 - apiGroups: [""]
   resources: [nodes]
@@ -101,6 +136,14 @@ fails when one of them is not used or a request is refused. */ -}}
 - apiGroups: [""]
   resources: [persistentvolumes]
   verbs: [get]
+{{- end }}
+{{- if include "pawl.serves" (list . "rollout") }}
+# Whether the admission rule that protects held workloads is installed.
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [mutatingadmissionpolicybindings]
+  resourceNames: [{{ include "pawl.fullname" . }}-rollout-guard]
+  verbs: [get]
+{{- end }}
 {{- end }}
 
 {{- define "pawl.leaderRules" -}}

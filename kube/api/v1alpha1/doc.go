@@ -3,6 +3,7 @@
 //	SharedStorageCluster   ssc     a database cluster: one writer, many readers
 //	Run                    prun    one execution of a flow
 //	RunHistory             prunh   a hundred older events of a Run
+//	Rollout                prol    a change of a workload, in batches
 //
 // The package has only types; the packages that serve them have the logic. Deep copies and
 // the CRDs in deploy/crds are generated from here.
@@ -25,7 +26,7 @@ var GroupVersion = schema.GroupVersion{Group: "pawl.dev", Version: "v1alpha1"}
 
 // AddToScheme adds the kinds of this package to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &SharedStorageCluster{}, &SharedStorageClusterList{}, &Run{}, &RunList{}, &RunHistory{}, &RunHistoryList{})
+	s.AddKnownTypes(GroupVersion, &SharedStorageCluster{}, &SharedStorageClusterList{}, &Run{}, &RunList{}, &RunHistory{}, &RunHistoryList{}, &Rollout{}, &RolloutList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 // Other versions of these kinds are converted to and from this one.
 var (
+	_ conversion.Hub = (*api.Rollout)(nil)
 	_ conversion.Hub = (*api.Run)(nil)
 	_ conversion.Hub = (*api.RunHistory)(nil)
 	_ conversion.Hub = (*api.SharedStorageCluster)(nil)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawl-dev/pawl/kube/controller"
 	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
+	"github.com/pawl-dev/pawl/operator/rollout"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
 	"github.com/pawl-dev/pawl/telemetry"
 	"github.com/pawl-dev/pawl/workflow"
@@ -38,6 +39,8 @@ type Options struct {
 	Drain          time.Duration
 	Log            *slog.Logger
 
+	// RolloutGuard is the name of the admission rule that protects held workloads.
+	RolloutGuard  string
 	SharedStorage SharedStorage
 }
 
@@ -55,6 +58,9 @@ const opening = 30 * time.Second
 // of any operator.
 func New(ctx context.Context, o Options) (*Process, error) {
 	scheme, err := kube.Scheme()
+	if err == nil {
+		err = rollout.AddToScheme(scheme)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -68,6 +74,10 @@ func New(ctx context.Context, o Options) (*Process, error) {
 		return nil, err
 	}
 	storage, err := newStorageOperator(m, o)
+	if err != nil {
+		return nil, err
+	}
+	rollouts, err := rollout.New(rollout.Options{Manager: m, Name: o.SharedStorage.Name, Guard: o.RolloutGuard, Workers: o.Workers, Log: o.Log})
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +96,7 @@ func New(ctx context.Context, o Options) (*Process, error) {
 		Stats: func() map[string]float64 { return map[string]float64{"requests": float64(p.store.Requests())} },
 	})
 	err = errors.Join(
-		serve(m, storage.parts(p.engine, o.Workers), o.Operators),
+		serve(m, append(storage.parts(p.engine, o.Workers), part{"rollout", rollouts.Setup}), o.Operators),
 		m.Add(leaderRunnable{p.engine.Serve}),
 		m.Add(leaderRunnable{func(ctx context.Context) error { return p.store.ServeRequests(ctx, p.engine) }}),
 	)

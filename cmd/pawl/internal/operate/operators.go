@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pawl-dev/pawl/kube/controller"
+	"github.com/pawl-dev/pawl/operator/rollout"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
 )
 
@@ -21,6 +22,7 @@ type operator struct {
 // operators are all there are. Their subjects keep their runs as their own.
 var operators = []operator{
 	{"sharedstorage", kube.ClusterKind, "SharedStorageClusters: PostgreSQL of one writer and any number of readers"},
+	{"rollout", rollout.GroupVersionKind, "Rollouts: StatefulSets and Deployments, changed in batches"},
 	{"mpd", kube.MPDClusterKind, "MPDClusters: the kind of PolarDB Stack"},
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/kube/controller"
 	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
+	"github.com/pawl-dev/pawl/operator/rollout"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/secretfile"
 )
@@ -60,7 +61,8 @@ Outside of a pod it uses $KUBECONFIG or ~/.kube/config.`,
 	f.BoolVar(&o.Alone, "no-leader-election", false, "work without a lease: only where no other operator can be")
 	f.DurationVar(&o.Lease, "lease", 15*time.Second, "how long a silent operator is waited for before others take over, as leader and of its runs")
 	f.StringVar(&flags.runs, "runs", string(kuberuns.Run), "what runs are kept as: Run or ConfigMap")
-	f.StringVar(&o.SharedStorage.Name, "operator-name", "", "serve the clusters whose spec.operatorName is this (default: all)")
+	f.StringVar(&o.SharedStorage.Name, "operator-name", "", "serve the objects whose spec.operatorName is this (default: all)")
+	f.StringVar(&o.RolloutGuard, "rollout-guard", rollout.DefaultGuard, "`name` of the admission rule that keeps the hold of Rollouts")
 	f.StringVar(&o.SharedStorage.Image, "image", defaultImage(a.VersionText()), "`image` of pawl, for cluster managers and beside engines")
 	f.StringVar(&o.SharedStorage.Tool, "image-entrypoint", "/usr/local/bin/pawl", "`path` of pawl in that image")
 	f.StringToStringVar(&o.SharedStorage.Images, "engine-image", map[string]string{"15": "postgres:15"}, "`version=image` of engines, for clusters that name none")

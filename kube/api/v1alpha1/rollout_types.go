@@ -1,0 +1,299 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Rollout changes a running workload in batches: to another revision of its pods, or to another
+// size. After each batch it goes on only if the pods, the gates, the budgets and the plan allow it.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.rolloutPlan.targetSize,statuspath=.status.replicas,selectorpath=.status.selector
+// +kubebuilder:storageversion
+// +kubebuilder:resource:shortName=prol,categories={pawl}
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.rollingState`
+// +kubebuilder:printcolumn:name="Batch",type=string,JSONPath=`.status.summary.batch`
+// +kubebuilder:printcolumn:name="Updated",type=string,JSONPath=`.status.summary.updated`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Waiting",type=string,JSONPath=`.status.waiting.reason`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Target",type=string,JSONPath=`.status.lastTargetRevision`,priority=1
+// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.waiting.since`,priority=1
+// +kubebuilder:printcolumn:name="Remedy",type=string,JSONPath=`.status.summary.remedy`,priority=1
+type Rollout struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   RolloutSpec   `json:"spec"`
+	Status RolloutStatus `json:"status,omitempty"`
+}
+
+// RolloutList is a list of rollouts.
+//
+// +kubebuilder:object:root=true
+type RolloutList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Rollout `json:"items"`
+}
+
+// Hub marks this version as the one that other versions are converted to and from.
+func (*Rollout) Hub() {}
+
+// RolloutSpec is what is asked for.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.sourceRef) || self.targetRef.kind == 'Deployment'",message="only a rollout of Deployments has a sourceRef",fieldPath=".sourceRef"
+// +kubebuilder:validation:XValidation:rule="!has(self.sourceRef) || self.sourceRef.name != self.targetRef.name",message="sourceRef and targetRef name the same Deployment",fieldPath=".sourceRef"
+// +kubebuilder:validation:XValidation:rule="has(self.sourceRef) == has(oldSelf.sourceRef) && (!has(self.sourceRef) || self.sourceRef == oldSelf.sourceRef)",message="sourceRef cannot be changed: make another Rollout",fieldPath=".sourceRef"
+type RolloutSpec struct {
+	// TargetRef is the workload to change, in the namespace of the Rollout.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="targetRef cannot be changed: make another Rollout"
+	TargetRef WorkloadRef `json:"targetRef"`
+	// SourceRef is the old Deployment in a rollout of two Deployments.
+	SourceRef *WorkloadRef `json:"sourceRef,omitempty"`
+	// RolloutPlan is how the workload is changed.
+	RolloutPlan RolloutPlan `json:"rolloutPlan"`
+	// Hold says when a new template is held. Always: between rollouts too, so that nothing moves
+	// before the plan allows it. DuringRollout: only while a rollout is under way. Default: Always.
+	// +kubebuilder:validation:Enum=Always;DuringRollout
+	Hold string `json:"hold,omitempty"`
+	// DeletionPolicy is what a delete in the middle does. Keep: no pod moves. Rollback: the pods go
+	// back first. Complete: the remaining batches run first. Default: Keep.
+	// +kubebuilder:validation:Enum=Keep;Rollback;Complete
+	DeletionPolicy string `json:"deletionPolicy,omitempty"`
+	// HistoryLimit is the number of records that are kept. Default: 1000.
+	// +kubebuilder:validation:Minimum=100
+	// +kubebuilder:validation:Maximum=10000
+	HistoryLimit *int32 `json:"historyLimit,omitempty"`
+	// OperatorName is the name of the operator that serves this Rollout. An operator without a name
+	// serves all; an operator with a name ignores Rollouts that name none.
+	// +kubebuilder:validation:MaxLength=63
+	OperatorName string `json:"operatorName,omitempty"`
+}
+
+// WorkloadRef names a workload.
+type WorkloadRef struct {
+	// APIVersion is apps/v1, or one of apps.kruise.io.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	APIVersion string `json:"apiVersion"`
+	// Kind is Deployment, StatefulSet or CloneSet. A StatefulSet of apps.kruise.io is the Advanced
+	// StatefulSet.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Kind string `json:"kind"`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// RolloutStatus is where the rollout stands. It is what the operator remembers.
+type RolloutStatus struct {
+	// ObservedGeneration is the generation of the spec that this status is about.
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// RollingState is where the rollout stands as a whole.
+	RollingState string `json:"rollingState,omitempty"`
+	// BatchRollingState is where the current batch stands.
+	BatchRollingState string `json:"batchRollingState,omitempty"`
+	// CurrentBatch is the index of the current batch, from 0.
+	// +optional
+	CurrentBatch int32 `json:"currentBatch"`
+	// Mode is Scale or Rollout.
+	Mode string `json:"mode,omitempty"`
+	// Number counts the rollouts of this object.
+	Number int32 `json:"number,omitempty"`
+	// RolloutOriginalSize and RolloutTargetSize are numbers of pods. Absent: unknown.
+	RolloutOriginalSize *int32 `json:"rolloutOriginalSize,omitempty"`
+	RolloutTargetSize   *int32 `json:"rolloutTargetSize,omitempty"`
+	// Replicas is the size that the workload is asked for, and Selector selects its pods: for
+	// autoscalers that target the Rollout.
+	Replicas *int32 `json:"replicas,omitempty"`
+	Selector string `json:"selector,omitempty"`
+	// LastTargetRevision and LastSourceRevision are the recorded pair of revisions.
+	LastTargetRevision string `json:"lastTargetRevision,omitempty"`
+	LastSourceRevision string `json:"lastSourceRevision,omitempty"`
+	// Named is true if the pair are revisions of an Application.
+	Named bool `json:"named,omitempty"`
+	// TargetRevisionHash is the revision that updated pods carry, and SourceRevisionHash the one that
+	// they carried before.
+	TargetRevisionHash string `json:"targetRevisionHash,omitempty"`
+	SourceRevisionHash string `json:"sourceRevisionHash,omitempty"`
+	// TargetUID is the UID of the claimed workload.
+	TargetUID string `json:"targetUID,omitempty"`
+	// UpdatedBefore is the number of pods that had the target revision before anything was released.
+	UpdatedBefore int32 `json:"updatedBefore,omitempty"`
+	// UpgradedReplicas and UpgradedReadyReplicas are the pods that have the target revision, and those
+	// of them that are ready.
+	// +optional
+	UpgradedReplicas int32 `json:"upgradedReplicas"`
+	// +optional
+	UpgradedReadyReplicas int32 `json:"upgradedReadyReplicas"`
+	// RolloutStrategy and Batches are the plan as it was resolved, the batches by their index.
+	RolloutStrategy string                        `json:"rolloutStrategy,omitempty"`
+	Batches         map[string]RolloutBatchStatus `json:"batches,omitempty"`
+	// PlanHash is that of the plan that was taken over last.
+	PlanHash string           `json:"planHash,omitempty"`
+	Approved *RolloutApproval `json:"approved,omitempty"`
+	// Waiting is what the rollout waits for.
+	Waiting *RolloutWaiting `json:"waiting,omitempty"`
+	// Pause is a stop that lasts until somebody acts.
+	Pause *RolloutPause `json:"pause,omitempty"`
+	// Resumed is true after a resume while the plan still says paused.
+	Resumed  bool                   `json:"resumed,omitempty"`
+	Rollback *RolloutRollbackStatus `json:"rollback,omitempty"`
+	// Replans is how often the size was changed by something else.
+	Replans   int32             `json:"replans,omitempty"`
+	Original  *RolloutOriginal  `json:"original,omitempty"`
+	ScaleBase *RolloutScaleBase `json:"scaleBase,omitempty"`
+	Sized     *RolloutSized     `json:"sized,omitempty"`
+	// Answers of hooks and metrics of this batch, by their key.
+	Answers map[string]RolloutAnswer `json:"answers,omitempty"`
+	// VerifiedSince is since when the batch has been verified.
+	VerifiedSince *RolloutTime `json:"verifiedSince,omitempty"`
+	Started       *RolloutTime `json:"started,omitempty"`
+	LastRelease   *RolloutTime `json:"lastRelease,omitempty"`
+	// Excused is time that no deadline counts.
+	Excused RolloutDuration `json:"excused,omitempty"`
+	// Finalized is true when the workload needs no more writes at the end.
+	Finalized bool `json:"finalized,omitempty"`
+	// PlanRefused says why an edit of the plan is not taken over.
+	PlanRefused string          `json:"planRefused,omitempty"`
+	Failure     *RolloutFailure `json:"failure,omitempty"`
+	// LastRequest is the answer to the newest request.
+	LastRequest *RolloutRequestAnswer `json:"lastRequest,omitempty"`
+	// Sequence is the number of the newest record.
+	Sequence int32 `json:"sequence,omitempty"`
+	// Summary is for people and printer columns.
+	Summary *RolloutSummary `json:"summary,omitempty"`
+	// History are the newest records, by their number. Older ones are in the ConfigMaps
+	// <rollout>-history-<number of their first record>.
+	History map[string]RolloutRecord `json:"history,omitempty"`
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// RolloutSummary is the status in a few words.
+type RolloutSummary struct {
+	Batch   string `json:"batch,omitempty"`   // "2/5"
+	Updated string `json:"updated,omitempty"` // "4/10"
+	// Remedy is what to do about a stop.
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// RolloutBatchStatus is one batch as it was resolved.
+type RolloutBatchStatus struct {
+	Replicas         *intstr.IntOrString `json:"replicas,omitempty"`
+	PodList          []string            `json:"podList,omitempty"`
+	Pods             *RolloutPods        `json:"pods,omitempty"`
+	MaxUnavailable   *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+	InstanceInterval RolloutDuration     `json:"instanceInterval,omitempty"`
+	Size             int32               `json:"size"`   // pods of this batch
+	Target           int32               `json:"target"` // pods of this batch and all before it
+	Start            *RolloutTime        `json:"start,omitempty"`
+	End              *RolloutTime        `json:"end,omitempty"`
+	Excused          RolloutDuration     `json:"excused,omitempty"`
+	NoDeadline       bool                `json:"noDeadline,omitempty"`
+}
+
+// RolloutApproval lets batches run up to an index, whatever batchPartition says.
+type RolloutApproval struct {
+	Batch     int32  `json:"batch"`
+	Partition *int32 `json:"partition,omitempty"`
+}
+
+// RolloutWaiting is what the rollout waits for.
+type RolloutWaiting struct {
+	Reason   string       `json:"reason"`
+	Message  string       `json:"message,omitempty"`
+	Since    RolloutTime  `json:"since"`
+	Deadline *RolloutTime `json:"deadline,omitempty"`
+}
+
+// RolloutPause is a stop that lasts until somebody acts.
+type RolloutPause struct {
+	ID string `json:"id"`
+	// By is User, Metric, Gate, Probe, Webhook, Deadline or Fault.
+	By      string      `json:"by"`
+	Reason  string      `json:"reason"`
+	Message string      `json:"message,omitempty"`
+	Since   RolloutTime `json:"since"`
+	Key     string      `json:"key,omitempty"`
+}
+
+// RolloutRollbackStatus is a rollback that has begun.
+type RolloutRollbackStatus struct {
+	Reason    string       `json:"reason,omitempty"`
+	FromBatch int32        `json:"fromBatch"`
+	Since     *RolloutTime `json:"since,omitempty"`
+	Size      int32        `json:"size"`
+	Reverted  bool         `json:"reverted,omitempty"`
+}
+
+// RolloutOriginal is what the end of the rollout restores.
+type RolloutOriginal struct {
+	UpdateType string `json:"updateType,omitempty"`
+}
+
+// RolloutScaleBase is the size from which the rest of a scale goes.
+type RolloutScaleBase struct {
+	Batch int32 `json:"batch"`
+	Size  int32 `json:"size"`
+}
+
+// RolloutSized is a size that was written, and the generation of the workload before it.
+type RolloutSized struct {
+	Size       int32 `json:"size"`
+	Generation int64 `json:"generation"`
+}
+
+// RolloutAnswer is what is known of one hook or metric of this batch.
+type RolloutAnswer struct {
+	Attempts int32            `json:"attempts,omitempty"`
+	Verdict  string           `json:"verdict,omitempty"`
+	Value    string           `json:"value,omitempty"`
+	Next     *RolloutTime     `json:"next,omitempty"`
+	Measured *RolloutMeasured `json:"measured,omitempty"`
+	Since    *RolloutTime     `json:"since,omitempty"`
+}
+
+// RolloutMeasured counts the measurements of a metric.
+type RolloutMeasured struct {
+	Passed       int32 `json:"passed,omitempty"`
+	Failed       int32 `json:"failed,omitempty"`
+	Inconclusive int32 `json:"inconclusive,omitempty"`
+}
+
+// RolloutFailure is why a rollout failed or is failing.
+type RolloutFailure struct {
+	Reason  string `json:"reason"`
+	Message string `json:"message,omitempty"`
+}
+
+// RolloutRequestAnswer is what became of a request. Code is empty if it was accepted.
+type RolloutRequestAnswer struct {
+	ID      string `json:"id"`
+	Verb    string `json:"verb"`
+	Code    string `json:"code,omitempty"`
+	Message string `json:"message,omitempty"`
+	By      string `json:"by,omitempty"`
+}
+
+// RolloutRecord is one line of the history.
+type RolloutRecord struct {
+	Sequence   int32             `json:"sequence"`
+	Time       RolloutTime       `json:"time"`
+	From       string            `json:"from"`
+	To         string            `json:"to"`
+	Event      string            `json:"event"`
+	By         string            `json:"by"`
+	Request    string            `json:"request,omitempty"`
+	Why        string            `json:"why,omitempty"`
+	Batch      int32             `json:"batch"`
+	Generation int64             `json:"generation,omitempty"`
+	Plan       string            `json:"plan,omitempty"`
+	Values     map[string]string `json:"values,omitempty"`
+	Pods       []string          `json:"pods,omitempty"`
+}

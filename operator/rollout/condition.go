@@ -1,0 +1,241 @@
+package rollout
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/kube/condition"
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/rollout"
+)
+
+// The conditions of a Rollout, beside Ready and Progressing.
+const (
+	Paused        = "Paused"        // by a person, a failure, or held by batchPartition until somebody approves
+	Stalled       = "Stalled"       // it does not go on by itself
+	HoldUnguarded = "HoldUnguarded" // only the operator's own patches keep the hold
+	RolledBack    = "RolledBack"    // the pods went back to the source
+	Succeeded     = "Succeeded"     // the newest rollout has ended well
+)
+
+// ConditionTypes are all conditions: a Rollout has them from the first visit.
+var ConditionTypes = []string{condition.TypeReady, condition.TypeProgressing, Paused, Stalled, HoldUnguarded, RolledBack, Succeeded}
+
+// heldReason is the wait for an approval.
+const heldReason = "HeldByPartition"
+
+// reading is what the conditions of one pass are made of.
+type reading struct {
+	at       rollout.Position
+	out      outcome.Outcome
+	observed bool // the workload was observed
+	held     bool
+	guarded  bool
+	now      time.Time
+}
+
+// conditions say what is asked for and there, what goes on, and what stands still.
+func (r reading) conditions() []metav1.Condition {
+	return []metav1.Condition{r.ready(), r.progressing(), r.paused(), r.stalled(), r.unguarded(), r.rolledBack(), r.succeeded()}
+}
+
+// idle reports whether nothing is asked for that is not there.
+func (r reading) idle() bool {
+	return r.at.State == rollout.Succeeded || r.at.State == rollout.Locating && r.at.Waiting != nil && r.at.Waiting.Reason == rollout.NothingToRoll.Reason()
+}
+
+func (r reading) ready() metav1.Condition {
+	const kind = condition.TypeReady
+	switch {
+	case r.failed() != nil:
+		return condition.Ready(r.out)
+	case r.at.State == "":
+		return condition.New(kind, metav1.ConditionUnknown, "NotObserved", "the workload was not observed yet")
+	case r.idle():
+		return condition.New(kind, metav1.ConditionTrue, "Done", "all pods are as they are asked for")
+	case r.at.State == rollout.Failed:
+		return condition.New(kind, metav1.ConditionFalse, r.failure().Reason, "%s", r.failure().Message)
+	}
+	return condition.New(kind, metav1.ConditionFalse, r.reason(), "%s", r.message())
+}
+
+func (r reading) progressing() metav1.Condition {
+	const kind = condition.TypeProgressing
+	switch {
+	case r.failed() != nil:
+		return condition.Progressing(r.out)
+	case r.at.State == "":
+		return condition.New(kind, metav1.ConditionUnknown, "NotObserved", "the workload was not observed yet")
+	case r.idle():
+		return condition.New(kind, metav1.ConditionFalse, "Done", "%s", r.place())
+	case r.at.State == rollout.Failed:
+		return condition.New(kind, metav1.ConditionFalse, r.failure().Reason, "%s", r.failure().Message)
+	case r.isPaused():
+		return condition.New(kind, metav1.ConditionFalse, r.reason(), "%s", r.message())
+	}
+	return condition.New(kind, metav1.ConditionTrue, r.reason(), "%s", r.message())
+}
+
+func (r reading) paused() metav1.Condition {
+	switch {
+	case r.at.State == "":
+		return condition.New(Paused, metav1.ConditionUnknown, "NotObserved", "the workload was not observed yet")
+	case r.at.Pause != nil:
+		return condition.New(Paused, metav1.ConditionTrue, r.at.Pause.Reason, "%s", withRemedy(r.at.Pause.Reason, r.at.Pause.Message))
+	case r.isPaused():
+		return condition.New(Paused, metav1.ConditionTrue, heldReason, "%s", r.at.Waiting.Message)
+	}
+	return condition.New(Paused, metav1.ConditionFalse, "NotPaused", "nothing holds it")
+}
+
+// stalled is True when only a person can help: after a failure, a deadline or a fault.
+func (r reading) stalled() metav1.Condition {
+	err := r.failed()
+	switch {
+	case err != nil && fault.Of(err).Uncharged:
+		return condition.FromError(Stalled, metav1.ConditionUnknown, err)
+	case err != nil:
+		return condition.FromError(Stalled, metav1.ConditionTrue, err)
+	case r.at.State == "":
+		return condition.New(Stalled, metav1.ConditionUnknown, "NotObserved", "the workload was not observed yet")
+	case r.at.Pause != nil && r.at.Pause.By != rollout.ByUser:
+		return condition.New(Stalled, metav1.ConditionTrue, r.at.Pause.Reason, "%s", withRemedy(r.at.Pause.Reason, r.at.Pause.Message))
+	case r.at.State == rollout.Failed:
+		return condition.New(Stalled, metav1.ConditionTrue, r.failure().Reason, "%s. %s", r.failure().Message, r.remedy())
+	case r.at.PlanRefused != "":
+		return condition.New(Stalled, metav1.ConditionFalse, rollout.PlanChangeRefused.Reason(), "%s", withRemedy(rollout.PlanChangeRefused.Reason(), r.at.PlanRefused))
+	case r.blocked() != "":
+		return condition.New(Stalled, metav1.ConditionTrue, r.blocked(), "%s", withRemedy(r.blocked(), r.at.Waiting.Message))
+	case r.at.Waiting != nil && r.at.Waiting.Deadline != nil && r.now.After(*r.at.Waiting.Deadline):
+		return condition.New(Stalled, metav1.ConditionTrue, r.reason(), "past its deadline: %s", r.message())
+	}
+	return condition.New(Stalled, metav1.ConditionFalse, "NotStalled", "nothing needs a person")
+}
+
+func (r reading) unguarded() metav1.Condition {
+	switch {
+	case !r.observed:
+		return condition.New(HoldUnguarded, metav1.ConditionUnknown, "NotObserved", "the workload was not observed")
+	case !r.held:
+		return condition.New(HoldUnguarded, metav1.ConditionFalse, "NothingHeld", "the workload is not held")
+	case r.guarded:
+		return condition.New(HoldUnguarded, metav1.ConditionFalse, "Guarded", "the admission rule protects the hold")
+	}
+	return condition.New(HoldUnguarded, metav1.ConditionTrue, "NoAdmissionRule",
+		"a write of somebody else may release pods: install the admission rule of the chart (rollout.guard), or remove the annotation %s of the workload", UnguardedAnnotation)
+}
+
+func (r reading) rolledBack() metav1.Condition {
+	switch {
+	case r.at.State == "":
+		return condition.New(RolledBack, metav1.ConditionUnknown, "NotObserved", "the workload was not observed yet")
+	case r.at.Rollback == nil:
+		return condition.New(RolledBack, metav1.ConditionFalse, "NotRolledBack", "no rollback has begun")
+	case r.at.State == rollout.Failed:
+		return condition.New(RolledBack, metav1.ConditionTrue, "RolledBack", "the pods went back to %s: %s", r.at.SourceRevision, r.at.Rollback.Reason)
+	}
+	return condition.New(RolledBack, metav1.ConditionFalse, "RollingBack", "the pods go back to %s: %s", r.at.SourceRevision, r.at.Rollback.Reason)
+}
+
+func (r reading) succeeded() metav1.Condition {
+	switch {
+	case r.at.State == rollout.Succeeded && r.at.Mode == rollout.Scale && r.at.TargetSize != nil:
+		return condition.New(Succeeded, metav1.ConditionTrue, "Succeeded", "there are %d pods", *r.at.TargetSize)
+	case r.at.State == rollout.Succeeded:
+		return condition.New(Succeeded, metav1.ConditionTrue, "Succeeded", "all pods have revision %s", r.at.TargetRevision)
+	case r.at.State == rollout.Failed:
+		return condition.New(Succeeded, metav1.ConditionFalse, r.failure().Reason, "%s", r.failure().Message)
+	case r.at.State == "" || r.idle():
+		return condition.New(Succeeded, metav1.ConditionUnknown, "NothingRolled", "no rollout has ended")
+	}
+	return condition.New(Succeeded, metav1.ConditionUnknown, "UnderWay", "%s", r.place())
+}
+
+// blocked is the reason of a wait that only a person ends; empty: there is none.
+func (r reading) blocked() string {
+	if r.at.Waiting == nil || r.idle() {
+		return ""
+	}
+	if why, ok := fault.Lookup(r.at.Waiting.Reason); ok && why.Class != fault.Transient && why != rollout.GateClosed {
+		return r.at.Waiting.Reason
+	}
+	return ""
+}
+
+// failed is the error that ended the pass.
+func (r reading) failed() error {
+	if r.out.IsFail() {
+		return r.out.Err()
+	}
+	return nil
+}
+
+func (r reading) failure() rollout.Failure {
+	if r.at.Failure != nil {
+		return *r.at.Failure
+	}
+	return rollout.Failure{Reason: "Failed", Message: "the rollout has failed"}
+}
+
+func (r reading) isPaused() bool {
+	return r.at.Pause != nil || r.at.Waiting != nil && r.at.Waiting.Reason == heldReason
+}
+
+func (r reading) reason() string {
+	if r.at.Waiting != nil {
+		return r.at.Waiting.Reason
+	}
+	return "UnderWay"
+}
+
+func (r reading) message() string {
+	if w := r.at.Waiting; w != nil && w.Message != "" {
+		return r.place() + ": " + w.Message
+	}
+	return r.place()
+}
+
+func (r reading) place() string {
+	if len(r.at.Batches) == 0 || r.at.State != rollout.InBatch && r.at.State != rollout.RollingBack {
+		return string(r.at.State)
+	}
+	return fmt.Sprintf("%s, %s, %s", r.at.State, batchText(r.at.CurrentBatch, len(r.at.Batches)), r.at.BatchState)
+}
+
+// batchText names a batch by its index, as plans and requests do, and counts it.
+func batchText(index, all int) string { return fmt.Sprintf("batch %d (%d/%d)", index, index+1, all) }
+
+// remedy is what to do about what stands still; empty if nothing does.
+func (r reading) remedy() string {
+	reason := ""
+	switch {
+	case r.failed() != nil:
+		return fault.Of(r.failed()).Remedy
+	case r.at.Pause != nil:
+		reason = r.at.Pause.Reason
+	case r.at.State == rollout.Failed && r.at.Rollback != nil:
+		return fmt.Sprintf("Write a template that works: the pods are back at %s, and the next one is held.", r.at.SourceRevision)
+	case r.at.State == rollout.Failed:
+		reason = r.failure().Reason
+		if _, ok := fault.Lookup(reason); !ok {
+			return "The pods stay as they are. Write another template, or the old one, to begin again."
+		}
+	case r.at.Waiting != nil:
+		reason = r.at.Waiting.Reason
+	}
+	if why, ok := fault.Lookup(reason); ok && !r.idle() {
+		return why.Remedy
+	}
+	return ""
+}
+
+// withRemedy adds the remedy of a reason that is the code of a fault.
+func withRemedy(reason, message string) string {
+	if why, ok := fault.Lookup(reason); ok && why.Remedy != "" {
+		return message + ". " + why.Remedy
+	}
+	return message
+}

@@ -1,0 +1,104 @@
+package rollout
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/kube/controller"
+	"github.com/pawl-dev/pawl/rollout"
+)
+
+const (
+	inStatus       = 40 // records that the status keeps
+	inConfigMap    = 20 // records of one ConfigMap
+	historyDefault = 1000
+	// HistoryLabel names the Rollout on the ConfigMaps of its history.
+	HistoryLabel = "pawl.dev/rollout-history"
+)
+
+// addRecords adds records to the history of a status.
+func addRecords(s *api.RolloutStatus, records []rollout.Record) error {
+	for _, r := range records {
+		text, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		var record api.RolloutRecord
+		if err := json.Unmarshal(text, &record); err != nil {
+			return err
+		}
+		if s.History == nil {
+			s.History = map[string]api.RolloutRecord{}
+		}
+		s.History[strconv.Itoa(r.Sequence)] = record
+	}
+	return nil
+}
+
+// archive moves the oldest records to ConfigMaps, twenty at a time, before they leave the status. The
+// ConfigMaps have names by their first record, so that a repeated pass writes nothing twice.
+func (o *Operator) archive(ctx context.Context, r *api.Rollout) error {
+	for len(r.Status.History) > inStatus {
+		records := sortedRecords(r.Status.History)[:inConfigMap]
+		if err := o.createHistory(ctx, r, records); err != nil {
+			return err
+		}
+		for _, record := range records {
+			delete(r.Status.History, strconv.Itoa(int(record.Sequence)))
+		}
+		limit := historyDefault
+		if r.Spec.HistoryLimit != nil {
+			limit = int(*r.Spec.HistoryLimit)
+		}
+		if expired := int(records[0].Sequence) - limit; expired > 0 {
+			old := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: historyName(r, expired-expired%inConfigMap+1)}}
+			if err := o.cache.Client().Delete(ctx, old); err != nil && !apierrors.IsNotFound(err) {
+				return controller.Fault(err)
+			}
+		}
+	}
+	return nil
+}
+
+func sortedRecords(history map[string]api.RolloutRecord) []api.RolloutRecord {
+	var all []api.RolloutRecord
+	for _, record := range history {
+		all = append(all, record)
+	}
+	slices.SortFunc(all, func(a, b api.RolloutRecord) int { return int(a.Sequence - b.Sequence) })
+	return all
+}
+
+func historyName(r *api.Rollout, first int) string {
+	return fmt.Sprintf("%s-history-%d", r.Name, first)
+}
+
+func (o *Operator) createHistory(ctx context.Context, r *api.Rollout, records []api.RolloutRecord) error {
+	text, err := json.Marshal(records)
+	if err != nil {
+		return err
+	}
+	yes := true
+	kept := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: r.Namespace, Name: historyName(r, int(records[0].Sequence)), Labels: map[string]string{HistoryLabel: r.Name},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: api.GroupVersion.String(), Kind: Kind, Name: r.Name, UID: r.UID}},
+		},
+		Immutable: &yes,
+		Data:      map[string]string{"records": string(text)},
+	}
+	err = o.cache.Client().Create(ctx, kept, client.FieldOwner(workloadOwner))
+	if apierrors.IsAlreadyExists(err) {
+		err = nil
+	}
+	return controller.Fault(err)
+}

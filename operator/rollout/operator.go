@@ -1,0 +1,241 @@
+package rollout
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/kube/controller"
+	"github.com/pawl-dev/pawl/kube/workload"
+	"github.com/pawl-dev/pawl/rollout"
+)
+
+// Kind is the kind of the objects of this operator.
+const Kind = "Rollout"
+
+// GroupVersionKind is that of Rollouts.
+var GroupVersionKind = api.GroupVersion.WithKind(Kind)
+
+// Finalizer stays on a Rollout from before its first claim until it has let its workload go.
+const Finalizer = "pawl.dev/rollout"
+
+// Options of the operator. Manager is required; its scheme needs AddToScheme.
+type Options struct {
+	Manager *controller.Manager
+	// Name of the operator: it serves the Rollouts whose spec.operatorName is this. Empty: all.
+	Name string
+	// Guard is the name of the admission rule that protects held workloads. Default: DefaultGuard.
+	Guard string
+	// Workers is the number of Rollouts that are worked on at once. 0: controller.DefaultWorkers.
+	Workers int
+	// Now is the clock. nil: time.Now.
+	Now func() time.Time
+	Log *slog.Logger // nil: slog.Default
+}
+
+// Operator serves Rollouts.
+type Operator struct {
+	name       string
+	workers    int
+	now        func() time.Time
+	log        *slog.Logger
+	manager    *controller.Manager
+	cache      *controller.Cache
+	store      *controller.Store[*api.Rollout]
+	events     controller.Events
+	dependents *workload.Dependents
+	turns      *turns
+	guard      *guard
+	metrics    *metrics
+
+	mu     sync.Mutex
+	known  map[types.NamespacedName]*memory
+	wakeup func(control.Ref)
+}
+
+// AddToScheme adds the kinds that the operator reads and writes.
+func AddToScheme(s *runtime.Scheme) error {
+	for _, add := range []func(*runtime.Scheme) error{api.AddToScheme, corev1.AddToScheme, policyv1.AddToScheme, autoscalingv2.AddToScheme} {
+		if err := add(s); err != nil {
+			return err
+		}
+	}
+	return addApps(s)
+}
+
+// New makes the operator and its cache.
+func New(o Options) (*Operator, error) {
+	op := &Operator{name: o.Name, workers: o.Workers, now: o.Now, log: o.Log, manager: o.Manager, known: map[types.NamespacedName]*memory{}}
+	if op.now == nil {
+		op.now = time.Now
+	}
+	if op.log == nil {
+		op.log = slog.Default()
+	}
+	var err error
+	if op.cache, err = newCache(o.Manager); err != nil {
+		return nil, err
+	}
+	if op.metrics, err = newMetrics(o.Manager.Metrics()); err != nil {
+		return nil, err
+	}
+	op.store = &controller.Store[*api.Rollout]{
+		Client: op.cache.Client(), Live: o.Manager.Live(), New: func() *api.Rollout { return &api.Rollout{} }, Finalizer: Finalizer,
+		Matters: isRequest,
+	}
+	op.events = o.Manager.Events("rollout")
+	op.dependents = &workload.Dependents{New: op.newDependentCache, Wake: op.wake}
+	op.turns = newTurns(o.Manager.GetConfig())
+	op.guard = &guard{live: o.Manager.Live(), name: cmp.Or(o.Guard, DefaultGuard), now: op.now}
+	return op, nil
+}
+
+// newCache holds the Rollouts, the workloads with their label, and what limits them.
+func newCache(m *controller.Manager) (*controller.Cache, error) {
+	labelled, err := labels.NewRequirement(workload.RolloutLabel, selection.Exists, nil)
+	if err != nil {
+		return nil, err
+	}
+	all := cache.ByObject{Label: labels.Everything()}
+	return m.NewCache(controller.CacheOptions{
+		Labels: labels.NewSelector().Add(*labelled),
+		ByObject: map[client.Object]cache.ByObject{
+			&api.Rollout{}: all, &policyv1.PodDisruptionBudget{}: all, &autoscalingv2.HorizontalPodAutoscaler{}: all,
+			&corev1.ConfigMap{}: {Label: labels.Everything(), Field: fields.OneTermEqualSelector("metadata.name", workload.AnchorName)},
+		},
+	})
+}
+
+// newDependentCache is the cache of what one selector selects.
+func (o *Operator) newDependentCache(namespace string, selector labels.Selector) (cache.Cache, error) {
+	return cache.New(o.manager.GetConfig(), cache.Options{
+		HTTPClient: o.manager.GetHTTPClient(), Scheme: o.manager.GetScheme(), Mapper: o.manager.GetRESTMapper(),
+		DefaultNamespaces: map[string]cache.Config{namespace: {LabelSelector: selector}},
+		DefaultTransform:  cache.TransformStripManagedFields(),
+	})
+}
+
+// Setup adds the controller of Rollouts to the manager.
+func (o *Operator) Setup() error {
+	if err := o.manager.Add(closing{o}); err != nil {
+		return err
+	}
+	return controller.Setup(o.manager, controller.Controller[*api.Rollout]{
+		Name: "rollout", For: &api.Rollout{}, Cache: o.cache, Reconcile: o.Reconcile, Workers: o.workers, MaxRetries: controller.Unlimited,
+		Conditions: func(r *api.Rollout) *[]metav1.Condition { return &r.Status.Conditions },
+		Watches:    o.watches(), Signals: o.listen,
+	})
+}
+
+// watches wake for the labelled workloads, autoscalers that come and go, and budgets that allow more or less.
+func (o *Operator) watches() []controller.Watch {
+	var all []controller.Watch
+	for _, kind := range workload.Kinds() {
+		obj := &unstructured.Unstructured{}
+		obj.SetGroupVersionKind(kind)
+		all = append(all, controller.Watch{Object: obj, Optional: kind.Group != "apps", Keys: labelledRollout})
+	}
+	all = append(all, controller.Watch{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Keys: o.movingIn, When: predicate.Funcs{
+		UpdateFunc: func(event.UpdateEvent) bool { return false },
+	}})
+	return append(all, controller.Watch{Object: &policyv1.PodDisruptionBudget{}, Keys: o.movingIn, When: predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			was, okWas := e.ObjectOld.(*policyv1.PodDisruptionBudget)
+			is, okIs := e.ObjectNew.(*policyv1.PodDisruptionBudget)
+			return !okWas || !okIs || was.Status.DisruptionsAllowed != is.Status.DisruptionsAllowed
+		},
+	}})
+}
+
+func labelledRollout(_ context.Context, obj client.Object) []types.NamespacedName {
+	name := obj.GetLabels()[workload.RolloutLabel]
+	if name == "" {
+		return nil
+	}
+	return []types.NamespacedName{{Namespace: obj.GetNamespace(), Name: name}}
+}
+
+// movingIn are the Rollouts of a namespace that this process moves.
+func (o *Operator) movingIn(_ context.Context, obj client.Object) []types.NamespacedName {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var all []types.NamespacedName
+	for key, m := range o.known {
+		if key.Namespace == obj.GetNamespace() && m.moving.Load() {
+			all = append(all, key)
+		}
+	}
+	return all
+}
+
+// listen hands what dependents see to the controller.
+func (o *Operator) listen(ctx context.Context, add func(control.Ref)) {
+	o.mu.Lock()
+	o.wakeup = add
+	o.mu.Unlock()
+	<-ctx.Done()
+}
+
+func (o *Operator) wake(key types.NamespacedName) {
+	o.mu.Lock()
+	add := o.wakeup
+	o.mu.Unlock()
+	if add != nil {
+		add(control.Ref{Kind: Kind, Namespace: key.Namespace, Name: key.Name})
+	}
+}
+
+// serves reports whether a Rollout is for this operator.
+func (o *Operator) serves(r *api.Rollout) bool {
+	return o.name == "" || r.Spec.OperatorName == o.name
+}
+
+// closing ends the watches on dependents with the manager.
+type closing struct{ *Operator }
+
+// Start implements manager.Runnable.
+func (c closing) Start(ctx context.Context) error {
+	<-ctx.Done()
+	c.dependents.Close()
+	return nil
+}
+
+// identity is the Rollout as kube/workload knows it.
+func identity(r *api.Rollout) workload.Identity {
+	return workload.Identity{Namespace: r.Namespace, Name: r.Name, UID: r.UID}
+}
+
+// kindOf is the kind of the target. One that Pawl does not drive keeps its name, and is refused.
+func kindOf(ref api.WorkloadRef) rollout.Kind {
+	kind, err := workload.KindOf(ref.APIVersion, ref.Kind)
+	switch {
+	case err == nil:
+		return kind
+	case fault.Of(err) != rollout.KindNotServed:
+		return rollout.Kind(ref.Kind + " of " + ref.APIVersion)
+	case strings.HasPrefix(ref.APIVersion, "apps.kruise.io/") && ref.Kind == string(rollout.StatefulSet):
+		return rollout.AdvancedStatefulSet
+	}
+	return rollout.Kind(ref.Kind)
+}
