@@ -138,4 +138,3 @@ func FuzzRequest(f *testing.F) {
 		}
 	})
 }
-

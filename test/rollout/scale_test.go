@@ -135,12 +135,12 @@ func TestResizeInTheMiddle(t *testing.T) {
 		for ctx.Err() == nil {
 			set := &appsv1.StatefulSet{}
 			if err := w.client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: "db"}, set); err == nil {
-				if p := *set.Spec.UpdateStrategy.RollingUpdate.Partition; p > last && p != 1<<31-1 {
+				p := *set.Spec.UpdateStrategy.RollingUpdate.Partition
+				if p > last && p != 1<<31-1 {
 					rises <- p
 					return
-				} else {
-					last = p
 				}
+				last = p
 			}
 			time.Sleep(5 * time.Millisecond)
 		}
