@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -149,6 +150,7 @@ func (o Options) managerOptions() manager.Options {
 		Logger: logr.FromSlogHandler(o.Log.Handler()),
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(), // half of the memory, and nobody reads it
+			ByObject:         map[client.Object]cache.ByObject{definitions(): {Transform: bare}},
 		},
 		Client: client.Options{FieldOwner: cmp.Or(o.FieldOwner, FieldOwner)},
 		NewClient: func(config *rest.Config, options client.Options) (client.Client, error) {
@@ -179,6 +181,14 @@ func (o Options) managerOptions() manager.Options {
 	}
 	inner.Cache.DefaultNamespaces = o.cacheNamespaces()
 	return inner
+}
+
+// bare drops annotations, which hold whole CustomResourceDefinitions where kubectl applied them.
+func bare(obj any) (any, error) {
+	if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		o.ManagedFields, o.Annotations = nil, nil
+	}
+	return obj, nil
 }
 
 // cacheNamespaces returns the namespaces of a cache; nil: all.

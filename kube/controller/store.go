@@ -42,7 +42,17 @@ const maxRebases = 8
 // process has written a version that the cache does not have yet. control.NotFound if the
 // object is gone.
 func (s *Store[T]) Load(ctx context.Context, key client.ObjectKey) (*Draft[T], error) {
-	draft, err := Load(ctx, s.Client, s.Client, key, s.New())
+	draft, behind, err := s.LoadCached(ctx, key)
+	if !behind {
+		return draft, err
+	}
+	return Load(ctx, s.Live, s.Client, key, s.New())
+}
+
+// LoadCached is Load without a call to the API server: behind is true while the cache does not have
+// what this process has written.
+func (s *Store[T]) LoadCached(ctx context.Context, key client.ObjectKey) (draft *Draft[T], behind bool, err error) {
+	draft, err = Load(ctx, s.Client, s.Client, key, s.New())
 	s.mu.Lock()
 	newest := s.written[key.String()]
 	if errors.Is(err, control.NotFound) || err == nil && version(draft.Object) >= newest {
@@ -50,10 +60,7 @@ func (s *Store[T]) Load(ctx context.Context, key client.ObjectKey) (*Draft[T], e
 		newest = 0
 	}
 	s.mu.Unlock()
-	if newest == 0 {
-		return draft, err
-	}
-	return Load(ctx, s.Live, s.Client, key, s.New())
+	return draft, newest != 0, err
 }
 
 // Save writes the status of a draft if it has changed. The finalizer is there before anything

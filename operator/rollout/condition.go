@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,7 +60,16 @@ func (r reading) ready() metav1.Condition {
 	case r.at.State == rollout.Failed:
 		return condition.New(kind, metav1.ConditionFalse, r.failure().Reason, "%s", r.failure().Message)
 	}
+	if r.batches() {
+		return condition.New(kind, metav1.ConditionFalse, "PodsChange", "the pods are changed in batches")
+	}
 	return condition.New(kind, metav1.ConditionFalse, r.reason(), "%s", r.message())
+}
+
+// batches reports whether batches are under way and nothing stops them. What the present one waits for
+// stands in status.waiting: conditions that changed with each batch would be sent with each.
+func (r reading) batches() bool {
+	return (r.at.State == rollout.InBatch || r.at.State == rollout.RollingBack) && !r.isPaused()
 }
 
 func (r reading) progressing() metav1.Condition {
@@ -75,6 +85,9 @@ func (r reading) progressing() metav1.Condition {
 		return condition.New(kind, metav1.ConditionFalse, r.failure().Reason, "%s", r.failure().Message)
 	case r.isPaused():
 		return condition.New(kind, metav1.ConditionFalse, r.reason(), "%s", r.message())
+	}
+	if r.batches() {
+		return condition.New(kind, metav1.ConditionTrue, strings.ToUpper(string(r.at.State[:1]))+string(r.at.State[1:]), "status.waiting says what the present batch waits for")
 	}
 	return condition.New(kind, metav1.ConditionTrue, r.reason(), "%s", r.message())
 }
@@ -151,7 +164,7 @@ func (r reading) succeeded() metav1.Condition {
 	case r.at.State == "" || r.idle():
 		return condition.New(Succeeded, metav1.ConditionUnknown, "NothingRolled", "no rollout has ended")
 	}
-	return condition.New(Succeeded, metav1.ConditionUnknown, "UnderWay", "%s", r.place())
+	return condition.New(Succeeded, metav1.ConditionUnknown, "UnderWay", "the rollout is under way")
 }
 
 // blocked is the reason of a wait that only a person ends; empty: there is none.

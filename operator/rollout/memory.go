@@ -18,6 +18,7 @@ type memory struct {
 	rested string
 	// written is the newest version of a workload that this process wrote, by its UID.
 	written map[types.UID]uint64
+	acted   time.Time // when that was
 	// removed are the pods that were evicted or deleted, and are not seen terminating yet.
 	removed map[string]bool
 	// saved is when the status was written last.

@@ -32,6 +32,7 @@ const (
 	pollTurn   = 5 * time.Second       // for the turn of a quorum that another operator may hold
 	afterAct   = time.Second           // until a write must have been seen
 	resync     = 10 * time.Minute      // of what moves
+	maxBehind  = time.Second           // until a cache that does not show the last write is passed over
 	syncLimit  = 10 * time.Second      // of a watch that begins
 )
 
@@ -87,7 +88,14 @@ func (p *pass) deleting() bool { return !p.rollout().DeletionTimestamp.IsZero() 
 // Reconcile makes one pass over a Rollout.
 func (o *Operator) Reconcile(ctx context.Context, ref control.Ref) outcome.Outcome {
 	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
-	draft, err := o.store.Load(ctx, key)
+	m := o.memoryOf(key)
+	draft, behind, err := o.store.LoadCached(ctx, key)
+	if behind && o.now().Sub(m.saved) < maxBehind {
+		return outcome.Wait(again, "CacheBehind", "the cache does not have the last write yet")
+	}
+	if behind {
+		draft, err = o.store.Load(ctx, key)
+	}
 	switch {
 	case errors.Is(err, control.NotFound):
 		o.forget(key)
@@ -99,7 +107,7 @@ func (o *Operator) Reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 		o.forget(key)
 		return outcome.Done()
 	}
-	p := &pass{Operator: o, key: key, memory: o.memoryOf(key), draft: draft, now: o.now().UTC().Truncate(time.Microsecond)}
+	p := &pass{Operator: o, key: key, memory: m, draft: draft, now: o.now().UTC().Truncate(time.Microsecond)}
 	report := links.ReconcileAndSave(ctx, p, func(ctx context.Context, p *pass, r chain.Report) error { return p.report(ctx, r.Outcome()) })
 	out := report.Outcome()
 	p.memory.outage(out.IsFail() && fault.Of(out.Err()).Uncharged, p.was, p.now)
@@ -206,7 +214,7 @@ func (p *pass) take(v rollout.Verb, key, value string) {
 func locate(ctx context.Context, p *pass) outcome.Outcome {
 	spec := p.rollout().Spec
 	p.kind = kindOf(spec.TargetRef)
-	p.reader = &reader{Client: p.cache.Client(), cached: p.cache.Cache, live: p.manager.Live(), memory: p.memory}
+	p.reader = &reader{Client: p.cache.Client(), cached: p.cache.Cache, live: p.manager.Live(), memory: p.memory, now: p.Operator.now}
 	p.workload = &workload.Workload{Client: p.reader, Live: p.manager.Live(), Rollout: identity(p.rollout()), Target: refOf(spec.TargetRef)}
 	if d := p.plan.Disruption; d != nil {
 		p.workload.ZoneKey = d.ZoneKey
@@ -467,7 +475,7 @@ func save(ctx context.Context, p *pass) outcome.Outcome {
 	if err := p.fill(p.decision.Outcome); err != nil {
 		return outcome.Fail(err)
 	}
-	if p.draft.Changed() && p.unimportant() {
+	if p.unimportant() && p.draft.Changed() {
 		p.postponed = true
 		return outcome.Done()
 	}
@@ -503,12 +511,18 @@ func (p *pass) unimportant() bool {
 		if at.Waiting != nil {
 			w := *at.Waiting
 			w.Message = ""
+			if passing[w.Reason] {
+				w = rollout.Waiting{}
+			}
 			at.Waiting = &w
 		}
 		return at
 	}
 	return reflect.DeepEqual(strip(p.was), strip(p.decision.Position)) && p.rollout().Status.ObservedGeneration == p.rollout().Generation && p.observedGeneration == p.rollout().Generation
 }
+
+// passing are waits that follow each other by themselves after a release.
+var passing = map[string]bool{"Applying": true, rollout.WorkloadBusy.Reason(): true, "PodsNotReady": true, "PodsNotGone": true}
 
 // fill makes the status that of the decision.
 func (p *pass) fill(out outcome.Outcome) error {

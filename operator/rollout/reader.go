@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"strconv"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/fault"
 )
 
 func addApps(s *runtime.Scheme) error { return appsv1.AddToScheme(s) }
@@ -23,6 +26,7 @@ type reader struct {
 	live          client.Reader
 	dependents    map[string]client.Reader // of what moves, by selector
 	memory        *memory
+	now           func() time.Time
 }
 
 // Get implements client.Reader.
@@ -39,6 +43,8 @@ func (r *reader) Get(ctx context.Context, key client.ObjectKey, obj client.Objec
 	case version(o) >= r.memory.written[o.GetUID()]:
 		delete(r.memory.written, o.GetUID())
 		return nil
+	case r.now().Sub(r.memory.acted) < maxBehind: // its event comes
+		return fault.WriteConflict.Errorf("the cache does not have the last write to %s %s yet", o.GetKind(), o.GetName())
 	}
 	return r.live.Get(ctx, key, o, options...)
 }
@@ -62,7 +68,7 @@ func (r *reader) List(ctx context.Context, list client.ObjectList, options ...cl
 func (r *reader) Patch(ctx context.Context, obj client.Object, patch client.Patch, options ...client.PatchOption) error {
 	err := r.Client.Patch(ctx, obj, patch, options...)
 	if o, ok := obj.(*unstructured.Unstructured); ok && err == nil {
-		r.memory.written[o.GetUID()] = version(o)
+		r.memory.written[o.GetUID()], r.memory.acted = version(o), r.now()
 	}
 	return err
 }

@@ -211,6 +211,7 @@ func servesTwo(t *testing.T) {
 	h.createCluster(other, 1)
 	h.createCluster(second, 0)
 	h.runLifecycle(1)
+	h.parkWorkload()
 	beside := *h
 	beside.namespace = second
 	beside.awaitRunning("orders", 0, nil)

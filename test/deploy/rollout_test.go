@@ -105,6 +105,40 @@ spec:
   rolloutPlan: {numBatches: 2}
 `
 
+// parkedObjects are a Rollout without anything to do.
+const parkedObjects = `
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: parked}
+spec:
+  replicas: 0
+  serviceName: parked
+  selector: {matchLabels: {app: parked}}
+  template:
+    metadata: {labels: {app: parked}}
+    spec: {containers: [{name: main, image: "postgres:15"}]}
+---
+apiVersion: pawl.dev/v1alpha1
+kind: Rollout
+metadata: {name: parked}
+spec:
+  targetRef: {apiVersion: apps/v1, kind: StatefulSet, name: parked}
+  rolloutPlan: {}
+`
+
+// parkWorkload lets the operator hold a workload, which its admission rule protects.
+func (h *fixture) parkWorkload() {
+	h.t.Helper()
+	file := filepath.Join(h.t.TempDir(), "parked.yaml")
+	if err := os.WriteFile(file, []byte(parkedObjects), 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+	h.kubectl("apply", "-f", file)
+	h.kubectl("wait", "--for=condition=Ready", "prol/parked", "--timeout=1m")
+	h.kubectl("wait", "--for=condition=HoldUnguarded=False", "prol/parked", "--timeout=1m")
+	h.kubectl("delete", "prol/parked", "sts/parked", "--timeout=1m")
+}
+
 // exerciseRollouts lets the operator use its rights on workloads.
 func (h *fixture) exerciseRollouts() {
 	h.t.Helper()

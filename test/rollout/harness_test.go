@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,14 +48,23 @@ type world struct {
 	client    client.Client
 	config    *rest.Config // of the operator
 
-	mu     sync.Mutex
-	broken map[string]bool
-	stop   func()
+	mu       sync.Mutex
+	broken   map[string]bool
+	stop     func()
+	crashing atomic.Bool // the operator's connections are lost on purpose
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	t.Parallel()
+	w := newQuietWorld(t)
+	w.start(w.config)
+	return w
+}
+
+// newQuietWorld is a namespace without an operator.
+func newQuietWorld(t *testing.T) *world {
+	t.Helper()
 	plane := suite.Plane(t)
 	config := plane.Config()
 	config.QPS = -1
@@ -76,7 +86,6 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.start(w.config)
 	return w
 }
 
@@ -110,13 +119,14 @@ func (w *world) start(config *rest.Config) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- m.Start(ctx) }()
-	w.stop = sync.OnceFunc(func() {
+	stop := sync.OnceFunc(func() {
 		cancel()
-		if err := <-ended; err != nil {
+		if err := <-ended; err != nil && !w.crashing.Load() {
 			w.t.Errorf("the operator: %v", err)
 		}
 	})
-	w.t.Cleanup(w.stop)
+	w.stop = stop
+	w.t.Cleanup(stop)
 }
 
 // breakImage makes pods with an image never ready.

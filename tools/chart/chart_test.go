@@ -123,7 +123,7 @@ func TestNamespaces(t *testing.T) {
 
 	all = render(t, map[string]any{"namespaces": []any{"a"}})
 	rights := allowed(t, find(t, all, "ClusterRole", "", "pawl"))
-	if want := []string{"/nodes list", "/nodes watch", "/persistentvolumes get", "admissionregistration.k8s.io/mutatingadmissionpolicybindings get"}; !slices.Equal(slices.Sorted(maps.Keys(rights)), want) {
+	if want := []string{"/nodes list", "/nodes watch", "/persistentvolumes get", "admissionregistration.k8s.io/mutatingadmissionpolicybindings get", "apiextensions.k8s.io/customresourcedefinitions list", "apiextensions.k8s.io/customresourcedefinitions watch"}; !slices.Equal(slices.Sorted(maps.Keys(rights)), want) {
 		t.Errorf("for one namespace the ClusterRole may %v, want %v", slices.Sorted(maps.Keys(rights)), want)
 	}
 	if in := bound(t, all); !slices.Equal(in, []string{"a", "ops"}) {

@@ -137,6 +137,10 @@ fails when one of them is not used or a request is refused. */ -}}
   resources: [persistentvolumes]
   verbs: [get]
 {{- end }}
+# Kinds that are installed later.
+- apiGroups: [apiextensions.k8s.io]
+  resources: [customresourcedefinitions]
+  verbs: [list, watch]
 {{- if include "pawl.serves" (list . "rollout") }}
 # Whether the admission rule that protects held workloads is installed.
 - apiGroups: [admissionregistration.k8s.io]

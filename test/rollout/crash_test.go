@@ -1,0 +1,251 @@
+package rollout_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/clientcmd"
+
+	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/operator/rollout"
+	"github.com/pawl-dev/pawl/test/controlplane"
+)
+
+// life is a rollout from its beginning to its end.
+type life struct {
+	begin func(w *world) // before the operator starts
+	live  func(w *world) // while it works; a crash does not end it
+	moved map[string]int // how often each pod is made; nil: it depends on time
+	check func(w *world) // at the end
+}
+
+var lives = map[string]life{
+	"rollout": {
+		begin: func(w *world) {
+			w.statefulSet("db", 3, appsv1.ParallelPodManagement)
+			w.rollout("db", api.RolloutSpec{RolloutPlan: api.RolloutPlan{RolloutBatches: batches(1), BatchPartition: new(int32(0))}})
+		},
+		live: func(w *world) {
+			w.is("db", "Ready", metav1.ConditionTrue)
+			w.setImage("db", "r2")
+			w.is("db", rollout.Paused, metav1.ConditionTrue)
+			w.annotate("db", "approve", "all; by=ann")
+			w.is("db", rollout.Succeeded, metav1.ConditionTrue)
+		},
+		moved: map[string]int{"db-0": 2, "db-1": 2, "db-2": 2},
+		check: func(w *world) { w.expectImages("db", "0=r2 1=r2 2=r2") },
+	},
+	"rollback": {
+		begin: func(w *world) {
+			w.statefulSet("db", 3, appsv1.OrderedReadyPodManagement)
+			w.rollout("db", api.RolloutSpec{RolloutPlan: api.RolloutPlan{RolloutBatches: batches(1), BatchDeadline: new(api.RolloutDeadline("2s")), OnFailure: "rollback"}})
+			w.breakImage("broken")
+		},
+		live: func(w *world) {
+			w.is("db", "Ready", metav1.ConditionTrue)
+			w.setImage("db", "broken")
+			w.is("db", rollout.RolledBack, metav1.ConditionTrue)
+		},
+		moved: map[string]int{"db-0": 1, "db-1": 1, "db-2": 3},
+		check: func(w *world) { w.expectImages("db", "0=r1 1=r1 2=r1") },
+	},
+	"scale": {
+		begin: func(w *world) {
+			w.statefulSet("db", 2, appsv1.ParallelPodManagement)
+			w.rollout("db", api.RolloutSpec{RolloutPlan: api.RolloutPlan{TargetSize: new(int32(4)), RolloutBatches: batches(1)}})
+		},
+		live: func(w *world) {
+			w.is("db", rollout.Succeeded, metav1.ConditionTrue)
+			w.patch(&api.Rollout{}, "db", `{"spec":{"rolloutPlan":{"targetSize":1}}}`)
+			w.until("the second scale has ended", func() bool {
+				s := w.now("db").Status
+				return s.Number == 2 && s.RollingState == "rolloutSucceed"
+			})
+		},
+		moved: map[string]int{"db-0": 1, "db-1": 1, "db-2": 1, "db-3": 1},
+		check: func(w *world) { w.expectImages("db", "0=r1") },
+	},
+	"deployments": {
+		begin: func(w *world) {
+			w.deployment("web-v1", "r1", 2)
+			w.deployment("web-v2", "r2", 0)
+			w.rollout("db", api.RolloutSpec{
+				TargetRef:   api.WorkloadRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web-v2"},
+				SourceRef:   &api.WorkloadRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web-v1"},
+				RolloutPlan: api.RolloutPlan{RolloutBatches: batches(1)},
+			})
+		},
+		live: func(w *world) { w.is("db", rollout.Succeeded, metav1.ConditionTrue) },
+		check: func(w *world) {
+			if web := w.images("web-v2"); strings.Count(web, "=r2") != 2 || len(w.uids("web-v1")) != 0 {
+				w.t.Errorf("the pods are %s and %v", web, w.uids("web-v1"))
+			}
+		},
+	},
+	"deletion": {
+		begin: func(w *world) {
+			w.statefulSet("db", 3, appsv1.ParallelPodManagement)
+			w.rollout("db", api.RolloutSpec{DeletionPolicy: "Rollback", RolloutPlan: api.RolloutPlan{RolloutBatches: batches(1), BatchPartition: new(int32(0))}})
+		},
+		live: func(w *world) {
+			w.is("db", "Ready", metav1.ConditionTrue)
+			w.setImage("db", "r2")
+			w.is("db", rollout.Paused, metav1.ConditionTrue)
+			if err := w.client.Delete(w.t.Context(), w.now("db")); err != nil {
+				w.t.Fatal(err)
+			}
+			w.until("the Rollout is gone", func() bool { return w.gone("db") })
+		},
+		moved: map[string]int{"db-0": 1, "db-1": 1, "db-2": 3},
+		check: func(w *world) {
+			w.until("the pods are back", func() bool { return w.images("db") == "0=r1 1=r1 2=r1" })
+			set := &appsv1.StatefulSet{}
+			w.get("db", set)
+			if *set.Spec.UpdateStrategy.RollingUpdate.Partition != 0 || len(set.OwnerReferences) != 0 || set.Labels["pawl.dev/held"] != "" {
+				w.t.Errorf("the set is left with %+v, %v, %v", set.Spec.UpdateStrategy.RollingUpdate, set.OwnerReferences, set.Labels)
+			}
+		},
+	},
+}
+
+// play lets a life pass; at the write that crashAt counts to (from 1; 0: none) the operator dies, and
+// another one takes over. It returns the number of writes, and the history.
+func (l life) play(t *testing.T, crashAt int, after bool) (writes int, history string) {
+	t.Helper()
+	w := newQuietWorld(t)
+	proxy, err := w.plane.NewProxyAs(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead := make(chan struct{})
+	died := sync.OnceFunc(func() { w.crashing.Store(true); close(dead) })
+	over := false
+	proxy.Intercept(func(c *controlplane.Call) controlplane.Reaction {
+		if over {
+			return controlplane.Reaction{Drop: true, Lose: true}
+		}
+		if !c.Writes() || c.Resource == "events" {
+			return controlplane.Reaction{}
+		}
+		writes++
+		if writes != crashAt {
+			return controlplane.Reaction{}
+		}
+		over = true
+		died()
+		return controlplane.Reaction{Drop: !after, Lose: true}
+	})
+	config, err := clientcmd.BuildConfigFromFlags("", proxy.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := w.countPods()
+	l.begin(w)
+	w.start(config)
+	lived := make(chan struct{})
+	go func() { // the next operator
+		select {
+		case <-dead:
+			w.stop()
+			w.start(w.config)
+		case <-lived:
+		}
+	}()
+	l.live(w)
+	close(lived)
+	if crashAt > 0 && !w.crashing.Load() {
+		t.Logf("the life had fewer than %d writes this time", crashAt)
+	}
+	l.check(w)
+	if l.moved != nil {
+		if got := made(); fmt.Sprint(got) != fmt.Sprint(l.moved) {
+			t.Errorf("pods were made %v, expected %v", got, l.moved)
+		}
+	}
+	if !w.gone("db") {
+		history = w.history("db")
+	}
+	return writes, history
+}
+
+// countPods counts how often each pod of the namespace is made.
+func (w *world) countPods() func() map[string]int {
+	w.t.Helper()
+	watched, err := w.plane.Client().CoreV1().Pods(w.namespace).Watch(w.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var mu sync.Mutex
+	made := map[string]int{}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for e := range watched.ResultChan() {
+			if p, ok := e.Object.(*corev1.Pod); ok && e.Type == watch.Added {
+				mu.Lock()
+				made[p.Name]++
+				mu.Unlock()
+			}
+		}
+	}()
+	w.t.Cleanup(func() {
+		watched.Stop()
+		<-ended
+	})
+	return func() map[string]int {
+		mu.Lock()
+		defer mu.Unlock()
+		return made
+	}
+}
+
+// crashSample is how many points of each life `make test` takes; PAWL_TEST_POINTS=all takes all, a
+// number as many.
+const crashSample = 3
+
+// TestCrashAtEachWrite: the operator dies before or after a write, and another one takes over: the end
+// is the same, each pod is made as often, and the history says the same.
+func TestCrashAtEachWrite(t *testing.T) {
+	for name, l := range lives {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			writes, history := l.play(t, 0, false)
+			if writes < 5 {
+				t.Fatalf("the life has %d writes", writes)
+			}
+			type point struct {
+				at    int
+				after bool
+			}
+			var points []point
+			for at := range writes {
+				points = append(points, point{at + 1, false}, point{at + 1, true})
+			}
+			if text := os.Getenv("PAWL_TEST_POINTS"); text != "all" {
+				n, err := strconv.Atoi(text)
+				if err != nil {
+					n = crashSample
+				}
+				rand.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
+				points = points[:min(n, len(points))]
+			}
+			t.Logf("%d writes, %d points", writes, len(points))
+			for _, p := range points {
+				t.Run(fmt.Sprintf("%d-after=%t", p.at, p.after), func(t *testing.T) {
+					if _, got := l.play(t, p.at, p.after); got != history {
+						t.Errorf("the history is\n%s\nwithout the crash\n%s", got, history)
+					}
+				})
+			}
+		})
+	}
+}

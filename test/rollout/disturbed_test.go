@@ -1,0 +1,147 @@
+package rollout_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/operator/rollout"
+	"github.com/pawl-dev/pawl/test/controlplane"
+)
+
+// proxied is a namespace whose operator speaks to the API server through a proxy.
+func proxied(t *testing.T) (*world, *controlplane.Proxy) {
+	t.Helper()
+	w := newQuietWorld(t)
+	proxy, err := w.plane.NewProxyAs(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, proxy
+}
+
+func (w *world) startBehind(proxy *controlplane.Proxy) {
+	w.t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", proxy.Kubeconfig())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.start(config)
+}
+
+// TestDisturbed: an API server that is away, answers that are lost and watches that lag change neither
+// the end nor what is moved.
+func TestDisturbed(t *testing.T) {
+	disturbances := map[string]func(w *world, proxy *controlplane.Proxy){
+		"lagging watches": func(_ *world, proxy *controlplane.Proxy) { proxy.Lag(2 * time.Second) },
+		"lost answers": func(_ *world, proxy *controlplane.Proxy) {
+			n := 0
+			proxy.Intercept(func(c *controlplane.Call) controlplane.Reaction {
+				if !c.Writes() || c.Resource == "events" {
+					return controlplane.Reaction{}
+				}
+				n++
+				return controlplane.Reaction{Lose: n%3 == 0, Drop: n%6 == 0}
+			})
+		},
+		"outages": func(w *world, proxy *controlplane.Proxy) {
+			began := time.Now()
+			proxy.Intercept(func(*controlplane.Call) controlplane.Reaction {
+				away := time.Since(began).Milliseconds()/700%2 == 1
+				return controlplane.Reaction{Lose: away, Drop: away}
+			})
+			w.t.Cleanup(func() { proxy.Intercept(nil) })
+		},
+	}
+	for what, disturb := range disturbances {
+		for _, name := range []string{"rollout", "deletion", "scale"} {
+			t.Run(what+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				l := lives[name]
+				w, proxy := proxied(t)
+				made := w.countPods()
+				l.begin(w)
+				w.startBehind(proxy)
+				disturb(w, proxy)
+				l.live(w)
+				proxy.Intercept(nil)
+				l.check(w)
+				if got := made(); fmt.Sprint(got) != fmt.Sprint(l.moved) {
+					t.Errorf("pods were made %v, expected %v", got, l.moved)
+				}
+			})
+		}
+	}
+}
+
+// TestRestCostsNothing: rollouts at rest send no request, and what changes in the status of a workload
+// without anything to do sends none either.
+func TestRestCostsNothing(t *testing.T) {
+	t.Parallel()
+	w, proxy := proxied(t)
+	for _, name := range []string{"a", "b", "c"} {
+		w.statefulSet(name, 2, appsv1.ParallelPodManagement)
+		w.rollout(name, api.RolloutSpec{})
+	}
+	w.startBehind(proxy)
+	for _, name := range []string{"a", "b", "c"} {
+		w.is(name, "Ready", metav1.ConditionTrue)
+	}
+	w.setImage("a", "r2")
+	w.is("a", rollout.Succeeded, metav1.ConditionTrue)
+	time.Sleep(2 * time.Second) // the last writes are seen, and Events written
+	var calls atomic.Int32
+	proxy.Intercept(func(c *controlplane.Call) controlplane.Reaction {
+		if c.Verb != "watch" {
+			calls.Add(1)
+			t.Logf("a call at rest: %s", *c)
+		}
+		return controlplane.Reaction{}
+	})
+	w.breakImage("r2") // the pods of a fall: nothing that a rollout would do
+	time.Sleep(3 * time.Second)
+	if n := calls.Load(); n > 0 {
+		t.Errorf("%d calls at rest", n)
+	}
+	proxy.Intercept(nil)
+}
+
+// TestRequestsOfABatch: a batch with one release costs three requests, two writes of the status and one
+// of the workload, at any number of pods.
+func TestRequestsOfABatch(t *testing.T) {
+	t.Parallel()
+	cost := func(pods, all int) (float64, float64) {
+		w, proxy := proxied(t)
+		w.statefulSet("db", pods, appsv1.ParallelPodManagement)
+		w.rollout("db", api.RolloutSpec{RolloutPlan: api.RolloutPlan{NumBatches: new(int32(all))}})
+		w.startBehind(proxy)
+		w.is("db", "Ready", metav1.ConditionTrue)
+		var calls, bytes atomic.Int64
+		proxy.Intercept(func(c *controlplane.Call) controlplane.Reaction {
+			if c.Verb != "watch" && c.Resource != "events" {
+				calls.Add(1)
+				bytes.Add(int64(len(c.Body)))
+			}
+			return controlplane.Reaction{}
+		})
+		w.setImage("db", "r2")
+		w.is("db", rollout.Succeeded, metav1.ConditionTrue)
+		proxy.Intercept(nil)
+		return float64(calls.Load()), float64(bytes.Load())
+	}
+	for _, pods := range []int{12, 36} {
+		fewCalls, fewBytes := cost(pods, 2)
+		manyCalls, manyBytes := cost(pods, 12)
+		calls, bytes := (manyCalls-fewCalls)/10, (manyBytes-fewBytes)/10
+		t.Logf("%d pods: %.1f requests and %.0f bytes sent for each batch more", pods, calls, bytes)
+		if calls > 5 || bytes > 4096 {
+			t.Errorf("%d pods: %.1f requests and %.0f bytes for each batch more", pods, calls, bytes)
+		}
+	}
+}
