@@ -22,7 +22,7 @@ import (
 )
 
 // kinds are Pawl's kinds by resource.
-var kinds = map[string]string{"runs": "Run", "runhistories": "RunHistory", "sharedstorageclusters": "SharedStorageCluster"}
+var kinds = map[string]string{"runs": "Run", "runhistories": "RunHistory", "sharedstorageclusters": "SharedStorageCluster", "rollouts": "Rollout"}
 
 // validationCase tests a rule of a CRD: an object, edits that are refused with this
 // message only, and edits that are accepted.
@@ -66,6 +66,7 @@ func allRuled() []validationCase {
 		rows = append(rows, validRun(text, text+" cannot be changed", "one", "another")...)
 	}
 	rows = append(rows, validRun("labels", "labels cannot be changed: start another run", "{tenant: a}", "{tenant: b}")...)
+	rows = append(rows, ruledRollouts()...)
 	rows = append(rows, validRun("inline", "inline cannot be changed", "true", "false")...)
 	return append(rows, validRun("depth", "depth cannot be changed", "1", "2")...)
 }
@@ -102,6 +103,16 @@ func TestRulesOfTheKinds(t *testing.T) {
 			if err := edit(patch); err != nil {
 				t.Errorf("%s of %s: %v", patch, row.was, err)
 			}
+		}
+	}
+	rollouts := client.Resource(api.GroupVersion.WithResource("rollouts")).Namespace(space)
+	for text, message := range refusedRollouts {
+		asked["Rollout: "+message] = true
+		o := object(t, text)
+		o.SetGroupVersionKind(api.GroupVersion.WithKind("Rollout"))
+		o.SetName("refused")
+		if _, err := rollouts.Create(t.Context(), o, metav1.CreateOptions{}); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), message) {
+			t.Errorf("%s: it must be refused with %q: %v", text, message, err)
 		}
 	}
 	for _, rule := range rules(t, client) {
@@ -162,6 +173,8 @@ func rules(t *testing.T, client dynamic.Interface) (all []string) {
 			all = append(all, kind+": "+message)
 		}
 	}
+	slices.Sort(all)
+	all = slices.Compact(all) // a rule of a type counts once, wherever the type stands
 	if len(all) < 14 {
 		t.Fatalf("%d rules: %q", len(all), all)
 	}
