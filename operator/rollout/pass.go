@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"time"
@@ -30,6 +31,7 @@ const (
 	quietSave  = 5 * time.Second       // between writes that change only counts and messages
 	pollTarget = 10 * time.Second      // for a workload that no cache shows, as it has no label yet
 	pollTurn   = 5 * time.Second       // for the turn of a quorum that another operator may hold
+	askAgain   = time.Second           // at least, while the API server does not answer
 	afterAct   = time.Second           // until a write must have been seen
 	resync     = 10 * time.Minute      // of what moves
 	maxBehind  = time.Second           // until a cache that does not show the last write is passed over
@@ -119,12 +121,22 @@ func (p *pass) outcome(out outcome.Outcome) outcome.Outcome {
 	switch {
 	case out.IsFail() && fault.Of(out.Err()) == fault.WriteConflict:
 		return outcome.Wait(again, "WriteConflict", "it was changed meanwhile")
+	case out.IsFail() && fault.Of(out.Err()) == fault.APIUnavailable: // no growing delay: its end is not seen otherwise
+		return p.away(out.Err())
 	case out.IsFail() && p.refused: // another spec is needed, not a retry
 		return outcome.Done()
 	case !out.IsDone() && !p.atRest:
 		return out
 	}
 	return outcome.Done()
+}
+
+// away waits for an API server that does not answer, and logs the beginning of that.
+func (p *pass) away(err error) outcome.Outcome {
+	if p.memory.away.Equal(p.now) {
+		p.log.Warn("the API server does not answer", "controller", "rollout", "key", p.key.String(), "error", err)
+	}
+	return outcome.Wait(askAgain+rand.N(askAgain), fault.APIUnavailable.Reason(), "%s", fault.Message(err)) //nolint:gosec // spreads retries
 }
 
 // load reads the position and the plan.

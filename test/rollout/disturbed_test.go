@@ -53,7 +53,7 @@ func TestDisturbed(t *testing.T) {
 		"outages": func(w *world, proxy *controlplane.Proxy) {
 			began := time.Now()
 			proxy.Intercept(func(*controlplane.Call) controlplane.Reaction {
-				away := time.Since(began).Milliseconds()/700%2 == 1
+				away := time.Since(began).Milliseconds()%2000 >= 1400 // 0.6 s of each two
 				return controlplane.Reaction{Lose: away, Drop: away}
 			})
 			w.t.Cleanup(func() { proxy.Intercept(nil) })

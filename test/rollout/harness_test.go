@@ -38,7 +38,7 @@ var suite = controlplane.NewSuite(controlplane.Options{CRDs: []string{"../../dep
 func TestMain(m *testing.M) { suite.Main(m) }
 
 // patience is how long a test waits for something that must come.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // world is a namespace with an operator of its own.
 type world struct {
