@@ -33,6 +33,9 @@ type objectStatus struct {
 
 		Since time.Time
 	}
+	RollingState string // of Rollouts
+	Waiting      struct{ Reason, Message string }
+
 	Run           json.RawMessage
 	Since         time.Time // of objects whose machine is not in the status
 	PreviousState string
@@ -51,12 +54,12 @@ func StateOf(o control.Object) State {
 	_ = json.Unmarshal(o.Status, &parts) // a status with another form is ignored
 	var status objectStatus
 	for name, into := range map[string]any{"state": &status.State, "phase": &status.Phase, "reason": &status.Reason, "message": &status.Message,
-		"machine": &status.Machine, "since": &status.Since, "previousState": &status.PreviousState, "run": &status.Run, "fault": &status.Fault, "conditions": &status.Conditions} {
+		"machine": &status.Machine, "rollingState": &status.RollingState, "waiting": &status.Waiting, "since": &status.Since, "previousState": &status.PreviousState, "run": &status.Run, "fault": &status.Fault, "conditions": &status.Conditions} {
 		_ = json.Unmarshal(parts[name], into)
 	}
 	s := State{
-		State: cmp.Or(status.State, status.Phase), Previous: cmp.Or(status.Machine.Previous, status.PreviousState), Event: status.Machine.Event, Since: status.Machine.Since,
-		Reason: cmp.Or(status.Reason, status.Machine.Reason), Message: cmp.Or(status.Message, status.Machine.Message), Fault: status.Fault,
+		State: cmp.Or(status.State, status.Phase, status.RollingState), Previous: cmp.Or(status.Machine.Previous, status.PreviousState), Event: status.Machine.Event, Since: status.Machine.Since,
+		Reason: cmp.Or(status.Reason, status.Machine.Reason, status.Waiting.Reason), Message: cmp.Or(status.Message, status.Machine.Message, status.Waiting.Message), Fault: status.Fault,
 	}
 	if s.Since.IsZero() {
 		s.Since = status.Since

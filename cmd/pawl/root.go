@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/files"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/look"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/objects"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/rollouts"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/runs"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/servers"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/stores"
@@ -72,6 +73,7 @@ Exit codes: 0 done, 1 failed, refused or not found, 2 usage or bad input,
 		{"look", "Look:", look.Commands(a)},
 		{"objects", "Objects:", objects.Commands(a)},
 		{"files", "Files:", files.Commands(a)},
+		{"rollouts", "Rollouts:", rollouts.Commands(a)},
 		{"clusters", "Container clusters:", clusters.Commands(a)},
 		{"accounts", "Accounts:", accounts.Commands(a)},
 		{"servers", "Servers:", servers.Commands(a)},

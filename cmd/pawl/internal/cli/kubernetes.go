@@ -77,6 +77,9 @@ func (a *App) configured(cmd *cobra.Command) error {
 	}
 	a.Target = Target{}
 	usesBackend, why := targets(cmd)
+	if cluster == 0 && other == 0 && onlyOnKubernetes(cmd) {
+		return a.setTarget(cmd)
+	}
 	switch {
 	case ownFlag(cmd, "context"), ownFlag(cmd, "kubernetes"), cluster < other, cluster == 0:
 		return nil
@@ -132,7 +135,7 @@ func targets(cmd *cobra.Command) (usesBackend bool, why string) {
 		top = top.Parent()
 	}
 	switch top.GroupID {
-	case "runs", "look", "objects":
+	case "runs", "look", "objects", "rollouts":
 		return true, ""
 	case "files":
 		return top.Name() == "plan" || top.Name() == "diff", ""
@@ -148,6 +151,11 @@ func targets(cmd *cobra.Command) (usesBackend bool, why string) {
 		return false, "pawl " + top.Name() + " is for a store (--dsn); runs of a cluster are backed up with the cluster"
 	}
 	return false, ""
+}
+
+// onlyOnKubernetes reports a verb whose objects are in a cluster: it needs no flag that says so.
+func onlyOnKubernetes(cmd *cobra.Command) bool {
+	return cmd.HasParent() && cmd.Parent().GroupID == "rollouts"
 }
 
 // setTarget determines the namespaces of the call.

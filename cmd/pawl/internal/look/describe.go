@@ -85,6 +85,13 @@ func (a verbs) describeObject(ctx context.Context, b backend.Backend, ref contro
 	if err != nil {
 		return err
 	}
+	if o.Kind == view.RolloutKind {
+		r, err := view.RolloutOf(o)
+		if err != nil {
+			return err
+		}
+		return a.Emit(r, []string{o.Ref.String()}, func() string { return view.DescribeRollout(r, time.Now(), a.Style(a.Out)) })
+	}
 	runs, err := runsOf(ctx, b, o, 5)
 	if err != nil {
 		return err
@@ -221,6 +228,9 @@ func (a verbs) objectHistory(ctx context.Context, b backend.Backend, ref control
 	if err != nil {
 		return err
 	}
+	if o.Kind == view.RolloutKind {
+		return a.rolloutHistory(ctx, objects, o)
+	}
 	runs, err := runsOf(ctx, b, o, 50)
 	if err != nil {
 		return err
@@ -293,6 +303,9 @@ func (a verbs) watchObject(ctx context.Context, b backend.Backend, ref control.R
 		return err
 	}
 	ref = first.Ref
+	if first.Kind == view.RolloutKind {
+		return a.watchRollout(ctx, b, objects, ref)
+	}
 	var last control.Object
 	held := false
 	err = a.repeat(ctx, b, true, func() (any, []string, string, error) {
