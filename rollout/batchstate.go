@@ -174,8 +174,11 @@ func (s *pass) stuckPod() *Act {
 		}
 		a := t.act("delete pod " + p.Name + ", on which the set waits")
 		a.Delete = &PodRef{Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion}
-		s.record(s.at, PodDeleted, "", "pod "+p.Name+" has revision "+p.Revision+" and is not ready")
-		s.d.Records[len(s.d.Records)-1].Pods = []string{p.Name}
+		if s.at.DeletedPod != p.UID { // else it was saved, and the deletion was not sent
+			s.at.DeletedPod = p.UID
+			s.record(s.at, PodDeleted, "", "pod "+p.Name+" has revision "+p.Revision+" and is not ready")
+			s.d.Records[len(s.d.Records)-1].Pods = []string{p.Name}
+		}
 		return &a
 	}
 	return nil

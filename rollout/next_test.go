@@ -3,6 +3,7 @@ package rollout_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,6 +36,14 @@ func (p *player) pass() {
 	p.last = rollout.Next(p.plan, p.at, f, p.sim.Now())
 	p.at = p.last.Position
 	p.records = append(p.records, p.last.Records...)
+	// Whoever takes over after the decision was saved, and before its acts were sent, says nothing twice.
+	for _, again := range rollout.Next(p.plan, p.at, f, p.sim.Now()).Records {
+		if slices.ContainsFunc(p.last.Records, func(r rollout.Record) bool {
+			return r.Event == again.Event && r.From == again.From && r.Batch == again.Batch && slices.Equal(r.Pods, again.Pods)
+		}) {
+			p.t.Errorf("%s is recorded twice", again.Event)
+		}
+	}
 	for _, a := range p.last.Acts {
 		if err := p.sim.Apply(context.Background(), a); err != nil {
 			p.t.Fatalf("%s: %v", a.Why, err)

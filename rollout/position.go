@@ -95,6 +95,8 @@ type Position struct {
 	Released *time.Time `json:"lastRelease,omitempty"`
 	// Excused is time that no deadline counts: pauses and holds.
 	Excused Duration `json:"excused,omitempty"`
+	// DeletedPod is the UID of the pod that was deleted last because an ordered set waited for it.
+	DeletedPod string `json:"deletedPod,omitempty"`
 	// Finalized is true when the workload needs no more writes at the end.
 	Finalized bool `json:"finalized,omitempty"`
 	// PlanRefused says why an edit of the plan is not taken over.
