@@ -95,7 +95,6 @@ func TestRestCostsNothing(t *testing.T) {
 	}
 	w.setImage("a", "r2")
 	w.is("a", rollout.Succeeded, metav1.ConditionTrue)
-	time.Sleep(2 * time.Second) // the last writes are seen, and Events written
 	var calls atomic.Int32
 	proxy.Intercept(func(c *controlplane.Call) controlplane.Reaction {
 		if c.Verb != "watch" {
@@ -103,6 +102,11 @@ func TestRestCostsNothing(t *testing.T) {
 			t.Logf("a call at rest: %s", *c)
 		}
 		return controlplane.Reaction{}
+	})
+	w.until("it rests", func() bool { // Events are written, and kinds that are not there have been asked for
+		calls.Store(0)
+		time.Sleep(2 * time.Second)
+		return calls.Load() == 0
 	})
 	w.breakImage("r2") // the pods of a fall: nothing that a rollout would do
 	time.Sleep(3 * time.Second)
