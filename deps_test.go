@@ -70,6 +70,7 @@ const (
 	sqlRule       = "below store/sql, a store imports core, db, codec and secrets, and no other store; store/sql joins them"
 	kubeRule      = "kube imports core, kube/runstore imports core and kube/api, an operator imports core and kube; controllers pass requests to runs as kube/runstore reads them; sibling operators never import each other"
 	runsRule      = "below kube/runstore, client imports core and kube/api, requests imports these and client, and format both; runstore joins them"
+	gateRule      = "gate imports CEL and rollout, and neither HTTP nor Kubernetes"
 	storageRule   = "the shared-storage operator imports core, the kinds and its ports; its adapters import the ports, and only kube/ a client of Kubernetes"
 	compatRule    = "compat keeps the packages of the library that it replaces: they import the engines, flowfile, kube/runstore, and each other in the library's order"
 	frontendRule  = "view imports core, client core and view, the console nothing, and examples import core, view and a store"
@@ -190,7 +191,8 @@ var table = map[string]layer{
 	"operator/sharedstorage/local":    {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"kube/api", "operator/sharedstorage", "operator/sharedstorage/port", "operator/sharedstorage/postgres"}), libs: apiLibs},
 	"operator/sharedstorage/kube":     {kind: edge, rule: storageRule, layers: slices.Concat(kubeLayers, []string{"kube/runstore", "kube/runstore/requests", "operator/sharedstorage", "operator/sharedstorage/port", "operator/sharedstorage/postgres"}), libs: kubeLibs},
 
-	"operator/rollout":      {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
+	"operator/rollout":      {kind: edge, rule: kubeRule, layers: slices.Concat(kubeLayers, []string{"operator/rollout/gate"}), libs: kubeLibs},
+	"operator/rollout/gate": {rule: gateRule, layers: slices.Concat(baseLayers, []string{"rollout", "workflow/celenv"}), libs: fileLibs},
 	"operator/foundationdb": {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
 
 	// The same packages as the library that it replaces: only the import prefix differs.

@@ -240,6 +240,22 @@ func (f Facts) available(p *Pod, w *WorkloadFacts) bool {
 	return true
 }
 
+// Available reports whether a pod is ready: not terminating, ready for the minReadySeconds of its
+// workload, and all its probes pass.
+func (f Facts) Available(p Pod) bool {
+	for i := range f.Sources {
+		if w := &f.Sources[i]; w.UID == p.Workload {
+			return f.available(&p, w)
+		}
+	}
+	return f.Target != nil && f.available(&p, f.Target)
+}
+
+// Updated reports whether a pod has the revision that pods are moved to.
+func (f Facts) Updated(at Position, p Pod) bool {
+	return f.Target != nil && p.Revision == judgement{at: at, f: f}.revision()
+}
+
 // count are the pods of one workload, by what they are.
 type count struct {
 	pods, terminating   int

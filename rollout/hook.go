@@ -9,8 +9,10 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
+// HookTimeout is how long one call of a hook may take by default.
+const HookTimeout = 10 * time.Second
+
 const (
-	hookTimeout = 10 * time.Second
 	hookRetries = 3
 	firstRetry  = time.Second
 	lastRetry   = time.Minute
@@ -24,7 +26,7 @@ func (h Hook) defaulted(onFailure OnFailure) Hook {
 		h.Method = "POST"
 	}
 	if h.Timeout == 0 {
-		h.Timeout = Duration(hookTimeout)
+		h.Timeout = Duration(HookTimeout)
 	}
 	if h.Retries == nil {
 		h.Retries = new(hookRetries)

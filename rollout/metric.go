@@ -7,9 +7,11 @@ import (
 	"time"
 )
 
+// PrometheusTimeout is how long one query may take by default.
+const PrometheusTimeout = 10 * time.Second
+
 const (
 	metricInterval    = time.Minute
-	prometheusTimeout = 10 * time.Second
 	inconclusiveLimit = 3
 )
 
@@ -38,7 +40,7 @@ func (m Metric) defaulted(onFailure OnFailure) Metric {
 	}
 	if p := m.Provider.Prometheus; p != nil && p.Timeout == 0 {
 		q := *p
-		q.Timeout = Duration(prometheusTimeout)
+		q.Timeout = Duration(PrometheusTimeout)
 		m.Provider.Prometheus = &q
 	}
 	return m

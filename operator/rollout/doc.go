@@ -8,6 +8,7 @@
 //	Decide     rollout.Next: position, acts, what it waits for
 //	Save       position, history and conditions, in one write
 //	Act        at most one write to each workload
+//	Ask        webhooks, metrics, probes and handovers, beside the passes: an answer wakes the Rollout
 //	Answer     remove the annotation of the request
 //	Release    a deleted Rollout lets go
 //

@@ -30,6 +30,7 @@ type memory struct {
 	away        time.Time
 	unavailable time.Duration
 	batch       [2]int
+	asked       *asked
 }
 
 func (o *Operator) memoryOf(key client.ObjectKey) *memory {
@@ -37,7 +38,7 @@ func (o *Operator) memoryOf(key client.ObjectKey) *memory {
 	defer o.mu.Unlock()
 	m := o.known[key]
 	if m == nil {
-		m = &memory{written: map[types.UID]uint64{}, removed: map[string]bool{}}
+		m = &memory{written: map[types.UID]uint64{}, removed: map[string]bool{}, asked: newAsked()}
 		o.known[key] = m
 	}
 	return m

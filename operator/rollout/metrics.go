@@ -1,12 +1,14 @@
 package rollout
 
 import (
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/rollout"
 )
 
@@ -16,6 +18,8 @@ type metrics struct {
 	transitions *prometheus.CounterVec
 	waiting     *prometheus.HistogramVec
 	batches     prometheus.Histogram
+	asks        *prometheus.CounterVec
+	undelivered prometheus.Counter
 
 	mu     sync.Mutex
 	states map[types.NamespacedName]rollout.State
@@ -34,8 +38,12 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 		batches: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "pawl_rollout_batch_duration_seconds", Help: "How long batches took, from their begin to their end.",
 			Buckets: []float64{1, 5, 20, 60, 300, 1800, 7200, 86400}}),
+		asks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pawl_rollout_asks_total", Help: "Calls of hooks, metrics, probes and handovers, and gates that were evaluated."}, []string{"kind", "verdict"}),
+		undelivered: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "pawl_rollout_events_undelivered_total", Help: "Records of the history that an event hook did not get."}),
 	}
-	for _, c := range []prometheus.Collector{m.rollouts, m.transitions, m.waiting, m.batches} {
+	for _, c := range []prometheus.Collector{m.rollouts, m.transitions, m.waiting, m.batches, m.asks, m.undelivered} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}
@@ -74,5 +82,46 @@ func (m *metrics) state(key types.NamespacedName, is rollout.State) {
 	if is != "" {
 		m.rollouts.WithLabelValues(string(is)).Inc()
 		m.states[key] = is
+	}
+}
+
+// asked counts one answer.
+func (m *metrics) asked(ask rollout.Ask, a rollout.Answer) {
+	verdict := "passed"
+	fails := func(out outcome.Outcome) {
+		switch {
+		case out.IsFail():
+			verdict = "failed"
+		case out.IsWait():
+			verdict = "again"
+		}
+	}
+	switch ask.Kind {
+	case rollout.AskWebhook, rollout.AskFlow:
+		fails(ask.Hook.Judge(ask.Attempt, a).Outcome)
+	case rollout.AskMetric:
+		measured := ask.Metric.Judge(a, rollout.Measured{}).Measured
+		switch {
+		case measured.Failed > 0:
+			verdict = "failed"
+		case measured.Inconclusive > 0:
+			verdict = "inconclusive"
+		}
+	case rollout.AskGate, rollout.AskProbe:
+		if !a.Open {
+			verdict = "failed"
+		}
+	case rollout.AskHandover:
+		if a.Code != "" {
+			verdict = "failed"
+		}
+	}
+	m.asks.WithLabelValues(strings.ToLower(string(ask.Kind)), verdict).Inc()
+}
+
+// delivered counts a record that was given up.
+func (m *metrics) delivered(v rollout.Verdict) {
+	if v.Outcome.IsFail() {
+		m.undelivered.Inc()
 	}
 }

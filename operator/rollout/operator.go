@@ -28,7 +28,9 @@ import (
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/kube/controller"
 	"github.com/pawl-dev/pawl/kube/workload"
+	"github.com/pawl-dev/pawl/operator/rollout/gate"
 	"github.com/pawl-dev/pawl/rollout"
+	"github.com/pawl-dev/pawl/workflow/action/egress"
 )
 
 // Kind is the kind of the objects of this operator.
@@ -47,6 +49,13 @@ type Options struct {
 	Name string
 	// Guard is the name of the admission rule that protects held workloads. Default: DefaultGuard.
 	Guard string
+	// Egress decides which addresses webhooks and metrics may reach; those of the API server are refused
+	// too. nil: the zero policy.
+	Egress *egress.Policy
+	// Exec lets probes and handovers run commands in pods.
+	Exec bool
+	// Flows run the flows that hooks name. nil: such a hook is refused.
+	Flows Flows
 	// Workers is the number of Rollouts that are worked on at once. 0: controller.DefaultWorkers.
 	Workers int
 	// Now is the clock. nil: time.Now.
@@ -65,7 +74,13 @@ type Operator struct {
 	store      *controller.Store[*api.Rollout]
 	events     controller.Events
 	dependents *workload.Dependents
+	live       client.Reader
 	turns      *turns
+	calls      *pool
+	egress     *egress.Policy
+	gates      gate.Set
+	flows      Flows
+	mayExec    bool
 	guard      *guard
 	metrics    *metrics
 
@@ -86,7 +101,8 @@ func AddToScheme(s *runtime.Scheme) error {
 
 // New makes the operator and its cache.
 func New(o Options) (*Operator, error) {
-	op := &Operator{name: o.Name, workers: o.Workers, now: o.Now, log: o.Log, manager: o.Manager, known: map[types.NamespacedName]*memory{}}
+	op := &Operator{name: o.Name, workers: o.Workers, now: o.Now, log: o.Log, manager: o.Manager, live: o.Manager.Live(),
+		flows: o.Flows, mayExec: o.Exec, calls: newPool(), known: map[types.NamespacedName]*memory{}}
 	if op.now == nil {
 		op.now = time.Now
 	}
@@ -106,6 +122,7 @@ func New(o Options) (*Operator, error) {
 	}
 	op.events = o.Manager.Events("rollout")
 	op.dependents = &workload.Dependents{New: op.newDependentCache, Wake: op.wake}
+	op.egress = withoutAPIServer(o.Egress, o.Manager.GetConfig())
 	op.turns = newTurns(o.Manager.GetConfig())
 	op.guard = &guard{live: o.Manager.Live(), name: cmp.Or(o.Guard, DefaultGuard), now: op.now}
 	return op, nil
@@ -211,12 +228,13 @@ func (o *Operator) serves(r *api.Rollout) bool {
 	return o.name == "" || r.Spec.OperatorName == o.name
 }
 
-// closing ends the watches on dependents with the manager.
+// closing ends calls and watches on dependents with the manager.
 type closing struct{ *Operator }
 
 // Start implements manager.Runnable.
 func (c closing) Start(ctx context.Context) error {
 	<-ctx.Done()
+	c.calls.close()
 	c.dependents.Close()
 	return nil
 }

@@ -1,16 +1,56 @@
 package rollout
 
 import (
+	"context"
 	"slices"
 	"strings"
 
 	"github.com/pawl-dev/pawl/control/request"
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/rollout"
 )
 
 // verbs are the requests, in the order in which they are accepted.
 var verbs = []rollout.Verb{rollout.Abandon, rollout.RollBackVerb, rollout.Resume, rollout.Retry, rollout.Approve}
+
+// accept takes one request: it is stamped before it counts, and removed when it is answered.
+func accept(ctx context.Context, p *pass) outcome.Outcome {
+	r := p.rollout()
+	answered := func(id string) bool { return r.Status.LastRequest != nil && r.Status.LastRequest.ID == id }
+	for _, v := range verbs {
+		key := annotationOf(v)
+		value := r.Annotations[key]
+		switch request.Next(value, answered) {
+		case request.RemoveIt:
+			if err := p.store.Annotate(ctx, p.draft, key, value, ""); err != nil {
+				return outcome.Fail(err)
+			}
+			r = p.rollout()
+		case request.StampIt:
+			if p.request != nil {
+				continue
+			}
+			stamped := stamp(v, value, r.Status.Pause)
+			if err := p.store.Annotate(ctx, p.draft, key, value, stamped); err != nil {
+				return outcome.Fail(err)
+			}
+			r = p.rollout()
+			p.take(v, key, stamped)
+		case request.AcceptIt:
+			if p.request == nil {
+				p.take(v, key, value)
+			}
+		case request.Ignore:
+		}
+	}
+	return outcome.Done()
+}
+
+func (p *pass) take(v rollout.Verb, key, value string) {
+	asked := parseRequest(v, value)
+	p.request, p.annotated, p.value = &asked, key, value
+}
 
 // annotationOf is where a request stands: pawl.dev/approve.
 func annotationOf(v rollout.Verb) string { return "pawl.dev/" + string(v) }

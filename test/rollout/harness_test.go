@@ -31,6 +31,7 @@ import (
 	"github.com/pawl-dev/pawl/test/controlplane"
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
 	"github.com/pawl-dev/pawl/test/deploy"
+	"github.com/pawl-dev/pawl/workflow/action/egress"
 )
 
 var suite = controlplane.NewSuite(controlplane.Options{CRDs: []string{"../../deploy/crds"}, Kubelet: kubelet.Options{Nodes: 2}})
@@ -47,6 +48,7 @@ type world struct {
 	namespace string
 	client    client.Client
 	config    *rest.Config // of the operator
+	options   rollout.Options
 
 	mu       sync.Mutex
 	broken   map[string]bool
@@ -109,7 +111,12 @@ func (w *world) start(config *rest.Config) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	o, err := rollout.New(rollout.Options{Manager: m, Workers: 4, Log: log})
+	reachable, err := egress.NewPolicy([]string{"127.0.0.0/8"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.options.Manager, w.options.Workers, w.options.Log, w.options.Egress = m, 4, log, reachable
+	o, err := rollout.New(w.options)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -150,6 +150,8 @@ type RolloutStatus struct {
 	Sized     *RolloutSized     `json:"sized,omitempty"`
 	// Answers of hooks and metrics of this batch, by their key.
 	Answers map[string]RolloutAnswer `json:"answers,omitempty"`
+	// Delivered is, for each event hook, the newest record that it has got, or that was given up.
+	Delivered map[string]int32 `json:"delivered,omitempty"`
 	// DeletedPod is the UID of the pod that was deleted last because an ordered set waited for it.
 	DeletedPod string `json:"deletedPod,omitempty"`
 	// VerifiedSince is since when the batch has been verified.

@@ -1123,6 +1123,13 @@ func (in *RolloutStatus) DeepCopyInto(out *RolloutStatus) {
 			(*out)[key] = *val.DeepCopy()
 		}
 	}
+	if in.Delivered != nil {
+		in, out := &in.Delivered, &out.Delivered
+		*out = make(map[string]int32, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val
+		}
+	}
 	if in.VerifiedSince != nil {
 		in, out := &in.VerifiedSince, &out.VerifiedSince
 		*out = new(RolloutTime)

@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -31,6 +32,7 @@ var AddressRefused = fault.Declare(fault.Kind{
 // after the check. The zero Policy allows all other addresses.
 type Policy struct {
 	networks []netip.Prefix
+	refused  []netip.Prefix // beside those that are refused anyway
 	hosts    []string // host or host:port, lower case
 	urls     []*url.URL
 }
@@ -63,6 +65,39 @@ func NewPolicy(allow []string) (*Policy, error) {
 		p.hosts = append(p.hosts, strings.ToLower(entry))
 	}
 	return p, nil
+}
+
+// Refusing returns a policy that also refuses the addresses that these hosts have now: addresses, or
+// names that are resolved. What was allowed explicitly stays so.
+func (p *Policy) Refusing(ctx context.Context, hosts ...string) *Policy {
+	more := *p
+	more.refused = slices.Clone(p.refused)
+	for _, host := range hosts {
+		if addr, err := netip.ParseAddr(host); err == nil {
+			more.refused = append(more.refused, one(addr))
+			continue
+		}
+		all, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		if host == "" || err != nil {
+			continue
+		}
+		for _, addr := range all {
+			more.refused = append(more.refused, one(addr))
+		}
+	}
+	return &more
+}
+
+// Allowing returns a policy that also allows one address.
+func (p *Policy) Allowing(addr netip.Addr) *Policy {
+	more := *p
+	more.networks = append(slices.Clone(p.networks), one(addr))
+	return &more
+}
+
+func one(addr netip.Addr) netip.Prefix {
+	addr = plain(addr)
+	return netip.PrefixFrom(addr, addr.BitLen())
 }
 
 // allowsURL reports whether the target of a URL may have any address.
@@ -110,7 +145,7 @@ func (p *Policy) allowsAddr(addr netip.Addr) bool {
 	if addr.IsUnspecified() || addr.IsLoopback() || addr.IsMulticast() || addr.IsLinkLocalUnicast() || addr.IsInterfaceLocalMulticast() {
 		return false
 	}
-	for _, network := range metadata {
+	for _, network := range slices.Concat(metadata, p.refused) {
 		if network.Contains(addr) {
 			return false
 		}

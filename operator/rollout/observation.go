@@ -1,0 +1,112 @@
+package rollout
+
+import (
+	"context"
+	"encoding/json"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/kube/workload"
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/rollout"
+)
+
+// moves reports whether pods may move in a state: from verifyingSpec to the end.
+func moves(s rollout.State) bool { return s != "" && s != rollout.Locating && !s.Terminal() }
+
+// observe reads the facts, unless nothing has changed since the rollout came to rest.
+func observe(ctx context.Context, p *pass) outcome.Outcome {
+	if p.decided {
+		return outcome.Done()
+	}
+	guarded, err := p.guard.stands(ctx)
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	if p.target != nil {
+		p.guarded = guarded && p.target.GetAnnotations()[UnguardedAnnotation] == ""
+		p.resting = p.fingerprint()
+		if p.resting == p.memory.rested && !p.undelivered() {
+			p.atRest = true
+			return outcome.Wait(0, "AtRest", "nothing has changed")
+		}
+	}
+	moving := moves(p.was.State)
+	p.memory.moving.Store(moving)
+	if moving && p.target != nil {
+		if err := p.watch(ctx); err != nil {
+			return outcome.Fail(err)
+		}
+	}
+	if p.facts, err = p.workload.Observe(ctx); err != nil {
+		return outcome.Fail(err)
+	}
+	p.memory.seen(p.facts.Pods)
+	p.probed()
+	if q := p.quorum(); q != nil && moving {
+		selector, err := selectorOf(q.Selector)
+		if err != nil {
+			return outcome.Fail(err)
+		}
+		if p.facts.Members, err = p.workload.Members(ctx, selector); err != nil {
+			return outcome.Fail(err)
+		}
+	}
+	return outcome.Done()
+}
+
+func (p *pass) quorum() *rollout.Quorum {
+	if p.plan.Disruption == nil {
+		return nil
+	}
+	return p.plan.Disruption.Quorum
+}
+
+// watch reads pods and revisions from watches from now on.
+func (p *pass) watch(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, syncLimit)
+	defer cancel()
+	p.reader.dependents = map[string]client.Reader{}
+	for _, ref := range p.refs() {
+		o, err := p.workload.Read(ctx, ref)
+		if err != nil {
+			return err
+		}
+		if o == nil {
+			continue
+		}
+		selector, err := workload.SelectorOf(o)
+		if err != nil {
+			return err
+		}
+		if p.reader.dependents[selector.String()], err = p.dependents.Workload(ctx, p.key, p.kind, selector); err != nil {
+			return err
+		}
+	}
+	q := p.quorum()
+	if q == nil {
+		return nil
+	}
+	selector, err := selectorOf(q.Selector)
+	if err != nil || p.reader.dependents[selector.String()] != nil {
+		return err
+	}
+	p.reader.dependents[selector.String()], err = p.dependents.Pods(ctx, p.key, selector)
+	return err
+}
+
+// fingerprint is what a rollout at rest depends on.
+func (p *pass) fingerprint() string {
+	o, r := p.target, p.rollout()
+	status, _, _ := unstructured.NestedMap(o.Object, "status")
+	text, err := json.Marshal([]any{
+		r.UID, r.Generation, p.deleting(), p.value, p.guarded, r.Status.Sequence,
+		o.GetUID(), o.GetGeneration(), o.GetDeletionTimestamp(), o.GetLabels(), o.GetOwnerReferences(),
+		status["observedGeneration"], status["currentRevision"], status["updateRevision"], status["replicas"],
+	})
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}

@@ -1,0 +1,131 @@
+package rollout
+
+import (
+	"context"
+	"reflect"
+	"slices"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/kube/condition"
+	"github.com/pawl-dev/pawl/kube/workload"
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/rollout"
+)
+
+// save writes position, history and conditions, before anything is done.
+func save(ctx context.Context, p *pass) outcome.Outcome {
+	if err := p.fill(p.decision.Outcome); err != nil {
+		return outcome.Fail(err)
+	}
+	if p.unimportant() && p.draft.Changed() {
+		p.postponed = true
+		return outcome.Done()
+	}
+	if err := p.archive(ctx, p.rollout()); err != nil {
+		return outcome.Fail(err)
+	}
+	if err := p.write(ctx); err != nil {
+		return outcome.Fail(err)
+	}
+	p.metrics.moved(p.key, p.was, p.decision.Position, p.decision.Records, p.now)
+	p.Operator.report(p.rollout(), p.decision)
+	return outcome.Done()
+}
+
+func (p *pass) write(ctx context.Context) error {
+	if !p.draft.Changed() && slices.Contains(p.rollout().Finalizers, Finalizer) {
+		return nil
+	}
+	if err := p.store.Save(ctx, p.draft, true); err != nil {
+		return err
+	}
+	p.memory.saved = p.now
+	return nil
+}
+
+// unimportant reports whether only counts and messages have changed, a moment after the last write.
+func (p *pass) unimportant() bool {
+	if len(p.decision.Records) > 0 || len(p.decision.Acts) > 0 || p.memory.saved.IsZero() || p.now.Sub(p.memory.saved) >= quietSave {
+		return false
+	}
+	strip := func(at rollout.Position) rollout.Position {
+		at.Upgraded, at.UpgradedReady = 0, 0
+		if at.Waiting != nil {
+			w := *at.Waiting
+			w.Message = ""
+			if passing[w.Reason] {
+				w = rollout.Waiting{}
+			}
+			at.Waiting = &w
+		}
+		return at
+	}
+	return reflect.DeepEqual(strip(p.was), strip(p.decision.Position)) && p.rollout().Status.ObservedGeneration == p.rollout().Generation && p.observedGeneration == p.rollout().Generation
+}
+
+// passing are waits that follow each other by themselves after a release.
+var passing = map[string]bool{"Applying": true, rollout.WorkloadBusy.Reason(): true, "PodsNotReady": true, "PodsNotGone": true}
+
+// fill makes the status that of the decision.
+func (p *pass) fill(out outcome.Outcome) error {
+	s, at := &p.rollout().Status, p.decision.Position
+	p.observedGeneration = s.ObservedGeneration
+	if err := writePosition(s, at); err != nil {
+		return err
+	}
+	if err := addRecords(s, p.decision.Records); err != nil {
+		return err
+	}
+	p.describe(at, out)
+	s.Delivered = p.delivered(s)
+	if t := p.facts.Target; t != nil {
+		s.Replicas = new(int32(t.Replicas))
+		if n := len(p.facts.Sources); n > 0 && at.TargetSize != nil {
+			all := t.Replicas
+			for _, source := range p.facts.Sources {
+				all += source.Replicas
+			}
+			s.Replicas = new(int32(min(all, *at.TargetSize)))
+		}
+		if selector, err := workload.SelectorOf(p.target); err == nil {
+			s.Selector = selector.String()
+		}
+	}
+	return nil
+}
+
+// describe fills what is for people.
+func (p *pass) describe(at rollout.Position, out outcome.Outcome) {
+	r := p.rollout()
+	reading := reading{at: at, out: out, guarded: p.guarded, now: p.now}
+	if t := p.facts.Target; t != nil {
+		reading.observed, reading.held = true, t.Held
+	}
+	condition.Set(&r.Status.Conditions, r.Generation, p.now, reading.conditions()...)
+	r.Status.ObservedGeneration, r.Status.Summary = r.Generation, summary(at, reading.remedy())
+}
+
+// report writes what the links after the last write have met: a failure, or a refused eviction.
+func (p *pass) report(ctx context.Context, out outcome.Outcome) error {
+	if p.atRest || out.IsDone() || out.IsFail() && fault.Of(out.Err()).Uncharged {
+		return nil
+	}
+	at := p.was
+	if p.decided {
+		at = p.decision.Position
+	}
+	switch {
+	case out.IsFail():
+	case out.Reason() == "DisruptionBudget" && p.decided && at.Waiting != nil:
+		w := *at.Waiting
+		w.Reason, w.Message = out.Reason(), out.Message()
+		at.Waiting = &w
+		if err := writePosition(&p.rollout().Status, at); err != nil {
+			return err
+		}
+	default:
+		return nil
+	}
+	p.describe(at, out)
+	return p.write(ctx)
+}

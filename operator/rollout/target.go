@@ -1,0 +1,127 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/kube/workload"
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/rollout"
+)
+
+// locate finds the workload and labels it: from then on a cache holds it.
+func locate(ctx context.Context, p *pass) outcome.Outcome {
+	spec := p.rollout().Spec
+	p.kind = kindOf(spec.TargetRef)
+	p.reader = &reader{Client: p.cache.Client(), cached: p.cache.Cache, live: p.manager.Live(), memory: p.memory, now: p.Operator.now}
+	p.workload = &workload.Workload{Client: p.reader, Live: p.manager.Live(), Rollout: identity(p.rollout()), Target: refOf(spec.TargetRef)}
+	if d := p.plan.Disruption; d != nil {
+		p.workload.ZoneKey = d.ZoneKey
+	}
+	if o := p.plan.Order; o != nil {
+		p.workload.RoleLabel = o.RoleLabel
+	}
+	if spec.SourceRef != nil {
+		source := refOf(*spec.SourceRef)
+		p.workload.Source = &source
+	}
+	if _, err := workload.KindOf(spec.TargetRef.APIVersion, spec.TargetRef.Kind); err != nil {
+		return outcome.Done() // Decide refuses it
+	}
+	for _, ref := range p.refs() {
+		o, err := p.workload.Read(ctx, ref)
+		switch {
+		case fault.Of(err) == rollout.KindNotServed:
+			return outcome.Done()
+		case err != nil:
+			return outcome.Fail(err)
+		case o == nil:
+			continue
+		case ref == p.workload.Target:
+			p.target = o
+		}
+		if out := p.label(ctx, o); !out.IsDone() {
+			return out
+		}
+	}
+	return outcome.Done()
+}
+
+func (p *pass) refs() []workload.Ref {
+	all := []workload.Ref{p.workload.Target}
+	if p.workload.Source != nil {
+		all = append(all, *p.workload.Source)
+	}
+	return all
+}
+
+func refOf(r api.WorkloadRef) workload.Ref {
+	return workload.Ref{APIVersion: r.APIVersion, Kind: r.Kind, Name: r.Name}
+}
+
+// label marks the workload as that of this Rollout. Of two Rollouts that name one workload the older
+// one works, unless the other has claimed it already.
+func (p *pass) label(ctx context.Context, o *unstructured.Unstructured) outcome.Outcome {
+	name := o.GetLabels()[workload.RolloutLabel]
+	if name == p.key.Name || p.deleting() {
+		return outcome.Done()
+	}
+	if name != "" {
+		other := &api.Rollout{}
+		err := p.manager.Live().Get(ctx, client.ObjectKey{Namespace: p.key.Namespace, Name: name}, other)
+		switch {
+		case errors.Is(err, control.NotFound):
+		case err != nil:
+			return outcome.Fail(err)
+		case names(other, o) && (p.older(other) || claims(other, o)):
+			p.waits(outcome.Wait(0, rollout.ClaimedByOther.Reason(), "%s %s is that of Rollout %s", o.GetKind(), o.GetName(), name))
+			return outcome.Done()
+		}
+	}
+	if err := p.workload.Label(ctx, o, p.key.Name); err != nil {
+		return outcome.Fail(err)
+	}
+	return outcome.Done()
+}
+
+// names reports whether a Rollout refers to a workload.
+func names(r *api.Rollout, o *unstructured.Unstructured) bool {
+	refs := []api.WorkloadRef{r.Spec.TargetRef}
+	if r.Spec.SourceRef != nil {
+		refs = append(refs, *r.Spec.SourceRef)
+	}
+	return slices.ContainsFunc(refs, func(ref api.WorkloadRef) bool { return ref.Kind == o.GetKind() && ref.Name == o.GetName() })
+}
+
+func claims(r *api.Rollout, o *unstructured.Unstructured) bool {
+	owner := metav1.GetControllerOf(o)
+	return owner != nil && owner.UID == r.UID
+}
+
+// older reports whether another Rollout is older than this one.
+func (p *pass) older(other *api.Rollout) bool {
+	mine, its := p.rollout().CreationTimestamp, other.CreationTimestamp
+	return its.Before(&mine) || its.Equal(&mine) && other.Name < p.key.Name
+}
+
+// waits ends the decision with a wait that Next knows nothing of.
+func (p *pass) waits(out outcome.Outcome) {
+	at := p.was
+	since := p.now
+	if w := at.Waiting; w != nil && w.Reason == out.Reason() {
+		since = w.Since
+	}
+	if at.State == "" {
+		at.State, at.BatchState = rollout.Locating, rollout.BatchInitializing
+	}
+	at.Waiting = &rollout.Waiting{Reason: out.Reason(), Message: out.Message(), Since: since}
+	p.decided, p.decision = true, rollout.Decision{Position: at, Outcome: out}
+}
