@@ -43,6 +43,9 @@ func observe(ctx context.Context, p *pass) outcome.Outcome {
 		return outcome.Fail(err)
 	}
 	p.memory.seen(p.facts.Pods)
+	if p.request != nil && p.request.Verb == rollout.Retry { // what was seen before it does not count
+		p.memory.asked.forgetProbes()
+	}
 	p.probed()
 	if q := p.quorum(); q != nil && moving {
 		selector, err := selectorOf(q.Selector)
