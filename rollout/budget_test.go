@@ -149,6 +149,69 @@ func TestProbes(t *testing.T) {
 	}
 }
 
+// TestPodsThatWereNotProbed: a pod of which nothing is known yet is not one that is away.
+func TestPodsThatWereNotProbed(t *testing.T) {
+	quorum := &rollout.Disruption{Quorum: &rollout.Quorum{Selector: rollout.Selector{MatchLabels: map[string]string{"app": "db"}}, MinHealthy: rollout.Healthy{IntOrPercent: *rollout.Int(4)}}}
+	plan := rollout.Plan{Disruption: quorum, Probes: []rollout.Probe{{Name: "up", TCP: &rollout.TCPProbe{Port: 1}, Scope: rollout.ScopeAll}}}
+	for _, kind := range []rollout.Kind{rollout.StatefulSet, rollout.CloneSet, rollout.AdvancedStatefulSet} {
+		one := 5
+		f := rollout.IdealFacts(kind, "db", 5, plan)
+		for i := range f.Pods {
+			f.Pods[i].Labels = map[string]string{"app": "db"}
+		}
+		f.Target.Controller, f.Target.Anchored, f.Target.Held = &rollout.Owner{UID: "rollout"}, true, true
+		at := rollout.Position{
+			State: rollout.InBatch, BatchState: rollout.BatchInRolling, Mode: rollout.Rollout, OriginalSize: &one, TargetSize: &one,
+			TargetRevision: "new", SourceRevision: "old", TargetHash: "new", Batches: map[int]rollout.BatchPosition{0: {Size: 5, Target: 5}},
+		}
+		d := rollout.Next(plan, at, f, f.Now)
+		if len(d.Acts) > 0 || d.Outcome.Reason() != "Quorum" || len(d.Asks) != 1 || len(d.Asks[0].Pods) != 5 {
+			t.Errorf("%s: it does %+v, waits for %s, asks %+v", kind, d.Acts, d.Outcome, d.Asks)
+		}
+		for i := range f.Pods { // one failed attempt of three
+			f.Pods[i].Probes = map[string]rollout.ProbeFacts{"up": {Value: "connection refused"}}
+		}
+		if d = rollout.Next(plan, at, f, f.Now); len(d.Acts) > 0 {
+			t.Errorf("%s: it does %+v", kind, d.Acts)
+		}
+		for i := range f.Pods {
+			f.Pods[i].Probes = map[string]rollout.ProbeFacts{"up": {Passing: true}}
+		}
+		if d = rollout.Next(plan, at, f, f.Now); len(d.Acts) != 1 {
+			t.Errorf("%s: it does %+v, waits for %s", kind, d.Acts, d.Outcome)
+		}
+	}
+}
+
+// TestRolesThatAProbeTells: all pods are asked, and none is replaced before the roles are known.
+func TestRolesThatAProbeTells(t *testing.T) {
+	plan := rollout.Plan{
+		Probes: []rollout.Probe{{Name: "role", TCP: &rollout.TCPProbe{Port: 1}}},
+		Order:  &rollout.Order{RoleProbe: "role", Roles: []string{"replica", "leader"}},
+	}
+	p, sim := forward(t, plan)
+	told := map[string]string{}
+	sim.Roles = func(p rollout.Pod) string { return told[p.Name] }
+	sim.Answers = func(a rollout.Ask) rollout.Answer { return rollout.Answer{} } // not passing
+	p.until("a release", func() bool { return p.at.BatchState == rollout.BatchInRolling })
+	f, _ := sim.Observe(t.Context())
+	f.Answers = nil
+	for i := range f.Pods {
+		f.Pods[i].Probes = nil
+	}
+	d := rollout.Next(plan, p.at, f, sim.Now())
+	if len(d.Acts) > 0 || d.Outcome.Reason() != "RolePending" || len(d.Asks) != 1 || len(d.Asks[0].Pods) != 5 {
+		t.Fatalf("it does %+v, waits for %s, asks %+v", d.Acts, d.Outcome, d.Asks)
+	}
+	for i := range f.Pods {
+		f.Pods[i].Role, f.Pods[i].Probes = "replica", map[string]rollout.ProbeFacts{"role": {Passing: true}}
+	}
+	f.Pods[4].Role = "leader"
+	if d = rollout.Next(plan, p.at, f, sim.Now()); len(d.Acts) != 1 || d.Acts[0].Evict == nil || d.Acts[0].Evict.Name != "db-3" {
+		t.Errorf("it does %+v, waits for %s", d.Acts, d.Outcome)
+	}
+}
+
 func TestAFlowAsAHook(t *testing.T) {
 	p, sim := forward(t, rollout.Plan{RolloutWebhooks: []rollout.Hook{{Name: "backup", Type: rollout.InitializeHook, Flow: "Backup"}}})
 	phase := ""

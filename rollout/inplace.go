@@ -222,7 +222,7 @@ func (j judgement) nextByPartition() *Pod {
 	pods, last := j.f.podsOf(*w), w.kept()-1
 	for i := range pods {
 		p := &pods[i]
-		if w.counts() && p.Revision != j.revision() && j.f.available(p, w) || !w.counts() && w.position(p.Ordinal) == last {
+		if w.counts() && p.Revision != j.revision() && !j.f.away(p, w) || !w.counts() && w.position(p.Ordinal) == last {
 			return p
 		}
 	}

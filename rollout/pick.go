@@ -23,6 +23,9 @@ func pickPods(j judgement) Verdict {
 	if j.at.Rollback == nil && changed >= j.moved() || j.at.Rollback != nil && j.toRevert(false) <= j.moved() {
 		return passed()
 	}
+	if v, ok := j.rolesKnown(j.f.podsOf(w)...); !ok {
+		return v
+	}
 	next := j.nextInOrder()
 	if next == nil {
 		return passed()
@@ -87,6 +90,29 @@ func (j judgement) mayMove(p Pod) bool {
 	return open
 }
 
+// tellsRole reports whether the value of a probe is the role of a pod: then all pods are asked.
+func (p Plan) tellsRole(probe Probe) bool { return p.Order != nil && p.Order.RoleProbe == probe.Name }
+
+// rolesKnown waits until the probe has told the roles of the pods that serve.
+func (j judgement) rolesKnown(pods ...Pod) (Verdict, bool) {
+	if j.p.Order == nil || j.p.Order.RoleProbe == "" || j.at.Answers[j.f.key(j.at, "probe", j.p.Order.RoleProbe)].Verdict != "" {
+		return Verdict{}, true
+	}
+	i := slices.IndexFunc(j.p.Probes, j.p.tellsRole)
+	if i < 0 {
+		return Verdict{}, true
+	}
+	of := j.p.Probes[i].Selector
+	for i := range pods {
+		p := &pods[i]
+		told, asked := p.Probes[j.p.Order.RoleProbe], of == nil || of.Matches(p.Labels)
+		if asked && p.Role == "" && !told.Passing && !j.f.away(p, j.f.Target) {
+			return waits(0, "RolePending", "probe %s has not told the role of pod %s yet", j.p.Order.RoleProbe, p.Name), false
+		}
+	}
+	return Verdict{}, true
+}
+
 // roleRank is the place of a pod's role: roles that are not named come first, the last named one last.
 func (p Plan) roleRank(pod Pod) int {
 	if p.Order == nil {
@@ -103,6 +129,9 @@ func (p Plan) lastRole(pod Pod) bool {
 // handedOver asks the database to move the last role away from the pod. That the pod is seen with
 // another role is what counts.
 func (j judgement) handedOver(p Pod) (Verdict, bool) {
+	if v, ok := j.rolesKnown(p); !ok && j.p.Order.Handover != nil {
+		return v, false
+	}
 	if j.p.Order == nil || j.p.Order.Handover == nil || !j.p.lastRole(p) || !j.f.available(&p, j.f.Target) || j.f.Target.Replicas == 1 {
 		return Verdict{}, true
 	}

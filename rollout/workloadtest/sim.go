@@ -237,7 +237,12 @@ func (s *Sim) Answer(asks []rollout.Ask) {
 			for _, w := range s.sets {
 				for _, p := range w.pods {
 					if slices.Contains(a.Pods, p.Name) && p.Ready {
-						p.Probes = map[string]rollout.ProbeFacts{a.Name: {Passing: answer.Open, Failed: !answer.Open}}
+						known := maps.Clone(p.Probes) // facts that were handed out have the old one
+						if known == nil {
+							known = map[string]rollout.ProbeFacts{}
+						}
+						known[a.Name] = rollout.ProbeFacts{Passing: answer.Open, Failed: !answer.Open, Value: answer.Value}
+						p.Probes = known
 					}
 				}
 			}
