@@ -270,8 +270,7 @@ func (s *pass) probes() {
 		}
 		var pods []string
 		for i, p := range s.f.Pods {
-			if probe.Selector != nil && !probe.Selector.Matches(p.Labels) || p.Terminating ||
-				probe.Scope == ScopeUpdated && !s.p.tellsRole(probe) && p.Revision != j.revision() {
+			if probe.Selector != nil && !probe.Selector.Matches(p.Labels) || probe.Scope == ScopeUpdated && !s.p.readsRoles(probe) && p.Revision != j.revision() || p.Terminating {
 				continue
 			}
 			pods = append(pods, p.Name)
@@ -289,6 +288,9 @@ func (s *pass) probes() {
 		}
 	}
 }
+
+// readsRoles reports whether a probe reads roles: it asks all pods, whatever its scope.
+func (p Plan) readsRoles(probe Probe) bool { return p.Order != nil && p.Order.RoleProbe == probe.Name }
 
 // failedProbes lets onFailure act on a probe that has failed as often as its threshold says, and
 // reports whether the batch goes on.

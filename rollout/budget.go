@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"maps"
 	"slices"
 )
 
@@ -87,6 +88,9 @@ func (j judgement) mayRelease(next *Pod) (Verdict, bool) {
 	if next == nil {
 		return Verdict{}, true
 	}
+	if name, ok := next.pendingProbe(); ok {
+		return waits(0, "ProbePending", "probe %s of pod %s has not answered yet", name, next.Name), false
+	}
 	down, missing := j.down()
 	if j.f.away(next, j.workloadOf(next)) || j.released(next) {
 		return Verdict{}, true
@@ -100,6 +104,20 @@ func (j judgement) mayRelease(next *Pod) (Verdict, bool) {
 		}
 	}
 	return Verdict{}, true
+}
+
+// pendingProbe is a probe of a ready pod of which nobody knows yet whether it passes: the pod is not
+// away, and may not be replaced as if it were.
+func (p Pod) pendingProbe() (string, bool) {
+	if !p.Ready || p.Terminating {
+		return "", false
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Probes)) {
+		if p.Probes[name].pending() {
+			return name, true
+		}
+	}
+	return "", false
 }
 
 func (j judgement) poolAllows(next Pod, down map[string]Pod, missing int) (Verdict, bool) {

@@ -165,7 +165,7 @@ func TestPodsThatWereNotProbed(t *testing.T) {
 			TargetRevision: "new", SourceRevision: "old", TargetHash: "new", Batches: map[int]rollout.BatchPosition{0: {Size: 5, Target: 5}},
 		}
 		d := rollout.Next(plan, at, f, f.Now)
-		if len(d.Acts) > 0 || d.Outcome.Reason() != "Quorum" || len(d.Asks) != 1 || len(d.Asks[0].Pods) != 5 {
+		if len(d.Acts) > 0 || d.Outcome.Reason() != "ProbePending" || len(d.Asks) != 1 || len(d.Asks[0].Pods) != 5 {
 			t.Errorf("%s: it does %+v, waits for %s, asks %+v", kind, d.Acts, d.Outcome, d.Asks)
 		}
 		for i := range f.Pods { // one failed attempt of three
@@ -183,31 +183,18 @@ func TestPodsThatWereNotProbed(t *testing.T) {
 	}
 }
 
-// TestRolesThatAProbeTells: all pods are asked, and none is replaced before the roles are known.
-func TestRolesThatAProbeTells(t *testing.T) {
-	plan := rollout.Plan{
-		Probes: []rollout.Probe{{Name: "role", TCP: &rollout.TCPProbe{Port: 1}}},
-		Order:  &rollout.Order{RoleProbe: "role", Roles: []string{"replica", "leader"}},
+// TestACloneSetThatHasNotBegun: which pod a lower partition takes is not seen yet; until it is, no other
+// one goes.
+func TestACloneSetThatHasNotBegun(t *testing.T) {
+	most := rollout.Plan{Disruption: &rollout.Disruption{MaxUnavailable: rollout.Int(1)}}
+	one := 5
+	f := rollout.IdealFacts(rollout.CloneSet, "db", 5, most)
+	f.Target.Controller, f.Target.Anchored, f.Target.Held, f.Target.Partition = &rollout.Owner{UID: "rollout"}, true, true, 4
+	at := rollout.Position{
+		State: rollout.InBatch, BatchState: rollout.BatchInRolling, Mode: rollout.Rollout, OriginalSize: &one, TargetSize: &one,
+		TargetRevision: "new", SourceRevision: "old", TargetHash: "new", Batches: map[int]rollout.BatchPosition{0: {Size: 5, Target: 5}},
 	}
-	p, sim := forward(t, plan)
-	told := map[string]string{}
-	sim.Roles = func(p rollout.Pod) string { return told[p.Name] }
-	sim.Answers = func(a rollout.Ask) rollout.Answer { return rollout.Answer{} } // not passing
-	p.until("a release", func() bool { return p.at.BatchState == rollout.BatchInRolling })
-	f, _ := sim.Observe(t.Context())
-	f.Answers = nil
-	for i := range f.Pods {
-		f.Pods[i].Probes = nil
-	}
-	d := rollout.Next(plan, p.at, f, sim.Now())
-	if len(d.Acts) > 0 || d.Outcome.Reason() != "RolePending" || len(d.Asks) != 1 || len(d.Asks[0].Pods) != 5 {
-		t.Fatalf("it does %+v, waits for %s, asks %+v", d.Acts, d.Outcome, d.Asks)
-	}
-	for i := range f.Pods {
-		f.Pods[i].Role, f.Pods[i].Probes = "replica", map[string]rollout.ProbeFacts{"role": {Passing: true}}
-	}
-	f.Pods[4].Role = "leader"
-	if d = rollout.Next(plan, p.at, f, sim.Now()); len(d.Acts) != 1 || d.Acts[0].Evict == nil || d.Acts[0].Evict.Name != "db-3" {
+	if d := rollout.Next(most, at, f, f.Now); len(d.Acts) > 0 || d.Outcome.Reason() != "MaxUnavailable" {
 		t.Errorf("it does %+v, waits for %s", d.Acts, d.Outcome)
 	}
 }

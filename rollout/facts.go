@@ -174,7 +174,12 @@ type ProbeFacts struct {
 	Passing bool   `json:"passing"`
 	Failed  bool   `json:"failed,omitempty"` // failureThreshold attempts in a row
 	Value   string `json:"value,omitempty"`
+	// At is when the answer was asked for.
+	At time.Time `json:"at,omitzero"`
 }
+
+// pending reports whether neither the thresholds of success nor of failure are reached yet.
+func (f ProbeFacts) pending() bool { return !f.Passing && !f.Failed }
 
 // PodBudget is a PodDisruptionBudget.
 type PodBudget struct {

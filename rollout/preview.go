@@ -252,13 +252,12 @@ func inside(m *Metric) []string {
 
 func (w *ideal) probe(ask Ask) (changed bool) {
 	for i, p := range w.f.Pods {
-		if slices.Contains(ask.Pods, p.Name) && !p.Probes[ask.Name].Passing {
-			known := maps.Clone(p.Probes)
-			if known == nil {
-				known = map[string]ProbeFacts{}
+		if known := p.Probes[ask.Name]; slices.Contains(ask.Pods, p.Name) && (!known.Passing || ask.Fresh && known.At.Before(w.now)) {
+			w.f.Pods[i].Probes = maps.Clone(p.Probes)
+			if w.f.Pods[i].Probes == nil {
+				w.f.Pods[i].Probes = map[string]ProbeFacts{}
 			}
-			known[ask.Name] = ProbeFacts{Passing: true}
-			w.f.Pods[i].Probes = known
+			w.f.Pods[i].Probes[ask.Name] = ProbeFacts{Passing: true, Value: p.Role, At: w.now}
 			changed = true
 		}
 	}

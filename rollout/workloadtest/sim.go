@@ -237,12 +237,11 @@ func (s *Sim) Answer(asks []rollout.Ask) {
 			for _, w := range s.sets {
 				for _, p := range w.pods {
 					if slices.Contains(a.Pods, p.Name) && p.Ready {
-						known := maps.Clone(p.Probes) // facts that were handed out have the old one
-						if known == nil {
-							known = map[string]rollout.ProbeFacts{}
+						p.Probes = maps.Clone(p.Probes) // facts that were observed stay
+						if p.Probes == nil {
+							p.Probes = map[string]rollout.ProbeFacts{}
 						}
-						known[a.Name] = rollout.ProbeFacts{Passing: answer.Open, Failed: !answer.Open, Value: answer.Value}
-						p.Probes = known
+						p.Probes[a.Name] = rollout.ProbeFacts{Passing: answer.Open, Failed: !answer.Open, At: s.now}
 					}
 				}
 			}

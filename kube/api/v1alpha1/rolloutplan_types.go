@@ -437,7 +437,7 @@ type RolloutOrder struct {
 	// RoleLabel is the label with the role of a pod.
 	// +kubebuilder:validation:MaxLength=317
 	RoleLabel string `json:"roleLabel,omitempty"`
-	// RoleProbe is the name of a probe whose value is the role.
+	// RoleProbe is the name of a probe whose value is the role. It asks all pods, whatever its scope.
 	// +kubebuilder:validation:MaxLength=63
 	RoleProbe string `json:"roleProbe,omitempty"`
 	// Roles in the order in which their pods change. Roles that are not named come first.
