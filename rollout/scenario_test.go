@@ -107,6 +107,48 @@ func TestRequestsBeforeTheFirstBatch(t *testing.T) {
 	}
 }
 
+// TestHoldIsEditedAtRest: the workload is parked or let go without another rollout, and no pod moves.
+func TestHoldIsEditedAtRest(t *testing.T) {
+	for _, ended := range []bool{true, false} {
+		p, sim := forward(t, rollout.Plan{})
+		if ended {
+			p.ends(rollout.Succeeded)
+		} else {
+			sim = workloadtest.NewSim(rollout.StatefulSet, 3)
+			sim.Wanted.HoldAlways = true
+			p = newPlayer(t, sim, rollout.Plan{})
+			p.waitsFor("NothingToRoll")
+		}
+		for _, always := range []bool{false, true, false} {
+			sim.Wanted.HoldAlways = always
+			p.pass()
+			p.pass()
+			w, want := sim.Target(), 0
+			if always {
+				want = rollout.HoldAll
+			}
+			if w.Held != always || w.Partition != want || len(p.last.Acts) > 0 {
+				t.Errorf("ended %t, always %t: held %t, partition %d, acts %+v", ended, always, w.Held, w.Partition, p.last.Acts)
+			}
+		}
+	}
+}
+
+// TestTheTypeOnDeleteIsRestored: a native StatefulSet of that type has no partition to give back.
+func TestTheTypeOnDeleteIsRestored(t *testing.T) {
+	f := rollout.IdealFacts(rollout.StatefulSet, "db", 1, rollout.Plan{})
+	f.Pods[0].Revision, f.Target.CurrentRevision, f.Target.UpdateType = "new", "new", rollout.OnDelete
+	one := 1
+	at := rollout.Position{
+		State: rollout.Finalising, BatchState: rollout.BatchReady, Mode: rollout.Rollout, Number: 1, OriginalSize: &one, TargetSize: &one,
+		TargetRevision: "new", SourceRevision: "old", TargetHash: "new", Original: &rollout.Original{UpdateType: rollout.OnDelete},
+		Batches: map[int]rollout.BatchPosition{0: {Size: 1, Target: 1}},
+	}
+	if d := rollout.Next(rollout.Plan{}, at, f, f.Now); len(d.Acts) > 0 || d.Position.State != rollout.Succeeded {
+		t.Errorf("%s, it does %+v", d.Position.State, d.Acts)
+	}
+}
+
 // TestRollbackBeforeTheFirstBatch is an abandon.
 func TestRollbackBeforeTheFirstBatch(t *testing.T) {
 	p, sim := forward(t, rollout.Plan{RolloutWebhooks: []rollout.Hook{{Name: "h", Type: rollout.InitializeHook, URL: "http://h"}}})
