@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -133,7 +134,10 @@ func finished(all []BatchPreview, p Plan, at Position, f Facts) []BatchPreview {
 			first.Warnings = append(first.Warnings, "the hold is not guarded: a write of the template by somebody else releases pods")
 		}
 		if at.Mode == Rollout && at.Before > 0 {
-			first.Warnings = append(first.Warnings, strconv.Itoa(at.Before)+" pods have the target revision already")
+			first.Warnings = append(first.Warnings, strconv.Itoa(at.Before)+" pods have the target revision already; one that is made anew before its batch comes back with the old one")
+		}
+		if at.Mode == Rollout && plan.picks() && t.Kind != CloneSet {
+			first.Warnings = append(first.Warnings, "pods are replaced one by one, as the type OnDelete has it: one that anybody deletes meanwhile comes back with the new revision")
 		}
 		if at.Mode == Scale && deref(at.TargetSize) < deref(at.OriginalSize) && t.kept() > 0 && t.kept() < t.Replicas {
 			first.Warnings = append(first.Warnings, "the pods with the highest ordinals go first: those of the canary")
@@ -248,8 +252,12 @@ func inside(m *Metric) []string {
 
 func (w *ideal) probe(ask Ask) (changed bool) {
 	for i, p := range w.f.Pods {
-		if slices.Contains(ask.Pods, p.Name) && !p.Probes[ask.Name].Passing {
-			w.f.Pods[i].Probes = map[string]ProbeFacts{ask.Name: {Passing: true}}
+		if known := p.Probes[ask.Name]; slices.Contains(ask.Pods, p.Name) && (!known.Passing || ask.Fresh && known.At.Before(w.now)) {
+			w.f.Pods[i].Probes = maps.Clone(p.Probes)
+			if w.f.Pods[i].Probes == nil {
+				w.f.Pods[i].Probes = map[string]ProbeFacts{}
+			}
+			w.f.Pods[i].Probes[ask.Name] = ProbeFacts{Passing: true, Value: p.Role, At: w.now}
 			changed = true
 		}
 	}
