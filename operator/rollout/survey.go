@@ -91,3 +91,15 @@ func (s Survey) Preview() ([]rollout.BatchPreview, error) {
 	}
 	return rollout.PreviewFrom(s.Plan, s.Position, s.Facts)
 }
+
+// Another is the survey as if another template had been written to the workload; false: the kind needs
+// a second workload for that, or there is none.
+func (s Survey) Another() (Survey, bool) {
+	if s.Facts.Target == nil || s.Facts.Target.Kind == rollout.Deployment {
+		return s, false
+	}
+	t := *s.Facts.Target
+	t.Template, t.UpdateRevision, t.Partition = "another", "another", rollout.HoldAll
+	s.Facts.Target, s.Facts.Wanted.TargetRevision, s.Position = &t, "another", rollout.Position{}
+	return s, true
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/follow"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/rollout"
@@ -54,21 +55,36 @@ func (a verbs) rolloutHistory(ctx context.Context, objects control.Objects, o co
 	return a.Emit(records, nil, view.RolloutHistory(records, a.Style(a.Out)).String)
 }
 
-// watchRollout prints a line whenever something has changed, until the rollout has ended or needs
-// somebody.
+// readRollout reads a Rollout, with its pods where they can be read.
+func readRollout(ctx context.Context, b backend.Backend, objects control.Objects, ref control.Ref) (view.Rollout, error) {
+	if rollouts, ok := b.(backend.Rollouts); ok {
+		return rollouts.Rollout(ctx, ref)
+	}
+	o, err := objects.Get(ctx, ref)
+	if err != nil {
+		return view.Rollout{}, err
+	}
+	return view.RolloutOf(o)
+}
+
+// watchRollout shows a Rollout until it has ended or needs somebody: on a terminal it draws the batches,
+// in a pipe it prints a line whenever something has changed.
 func (a verbs) watchRollout(ctx context.Context, b backend.Backend, objects control.Objects, ref control.Ref) error {
 	last, ended := view.Rollout{}, false
-	err := a.repeat(ctx, b, true, func() (any, []string, string, error) {
-		o, err := objects.Get(ctx, ref)
-		if err != nil {
-			return nil, nil, "", err
-		}
-		last, err = view.RolloutOf(o)
-		return last, []string{ref.String()}, last.Line(time.Now()), err
-	}, func() bool {
-		ended = last.Exit() != view.ExitActive
-		return ended
-	})
+	read := func() (err error) {
+		last, err = readRollout(ctx, b, objects, ref)
+		ended = err == nil && last.Exit() != view.ExitActive
+		return err
+	}
+	var err error
+	if _, _, live := cli.Terminal(a.Out); live && a.IsText() {
+		err = a.draw(ctx, b, read, func() []string { return view.DrawRollout(last, time.Now(), a.Style(a.Out)) }, &ended)
+	} else {
+		err = a.repeat(ctx, b, true, func() (any, []string, string, error) {
+			err := read()
+			return last, []string{ref.String()}, last.Line(time.Now()), err
+		}, func() bool { return ended })
+	}
 	switch {
 	case fault.Of(err) == control.NotFound:
 		a.Say("%s is gone", ref)
@@ -82,4 +98,33 @@ func (a verbs) watchRollout(ctx context.Context, b backend.Backend, objects cont
 		return cli.End(last.Exit())
 	}
 	return cli.End(view.ExitActive)
+}
+
+// draw draws over itself at each change, and each second for the times, until it is over.
+func (a verbs) draw(ctx context.Context, b backend.Runs, read func() error, lines func() []string, over *bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	changes := b.Changes(ctx, "")
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	drawn := 0
+	for fresh := true; ; {
+		if fresh {
+			if err := read(); err != nil {
+				return cli.WatchEnded(ctx, err)
+			}
+		}
+		drawn = follow.Follower{App: a.App}.Redraw(drawn, lines())
+		if *over {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return cli.WatchEnded(ctx, nil)
+		case <-changes:
+			fresh = true
+		case <-tick.C:
+			fresh = false
+		}
+	}
 }
