@@ -49,11 +49,10 @@ func RequestRollout(ctx context.Context, objects control.Objects, ref control.Re
 }
 
 // RolloutAnswer waits for the answer to the request that was written after a reading. A refusal is an
-// error.
-func RolloutAnswer(ctx context.Context, b Runs, objects control.Objects, before view.Rollout) (rollout.RequestAnswer, error) {
+// error. changes tells when to look again.
+func RolloutAnswer(ctx context.Context, changes <-chan struct{}, objects control.Objects, before view.Rollout) (rollout.RequestAnswer, error) {
 	limited, cancel := context.WithTimeout(ctx, AnswerWithin)
 	defer cancel()
-	changes := b.Changes(limited, "")
 	for {
 		answer, err := answerSince(limited, objects, before)
 		switch {

@@ -73,7 +73,9 @@ func (a verbs) request(ctx context.Context, name, namespace string, verb rollout
 	if o, err = backend.RequestRollout(ctx, objects, o.Ref, backend.RolloutRequest{Verb: verb, Argument: argument, By: a.Actor(), Reason: reason}); err != nil {
 		return err
 	}
-	answer, err := backend.RolloutAnswer(ctx, b, objects, before)
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answer, err := backend.RolloutAnswer(ctx, b.Changes(watching, ""), objects, before)
 	if err != nil {
 		return err
 	}
