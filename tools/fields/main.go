@@ -39,7 +39,7 @@ func main() {
 	flag.Parse()
 	text, err := page(filepath.Join(*root, "kube", "api", "v1alpha1"))
 	if err == nil {
-		err = os.WriteFile(filepath.Join(*root, "docs", "reference", "rollout-fields.md"), []byte(text), 0o644) //nolint:gosec // a page of the repository
+		err = os.WriteFile(filepath.Join(*root, filepath.FromSlash("docs/reference/rollout-fields.md")), []byte(text), 0o644) //nolint:gosec // a page of the repository
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "fields:", err)
