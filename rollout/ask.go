@@ -35,7 +35,7 @@ func (s *pass) hook(h Hook, phase string) bool {
 	ask := Ask{Key: key, Kind: AskWebhook, Name: h.Name, Batch: s.at.CurrentBatch, Phase: phase, Hook: &h}
 	attempt := so.Attempts + 1
 	if h.Flow != "" {
-		ask.Kind, attempt = AskFlow, 1
+		ask.Kind = AskFlow
 	}
 	ask.Attempt = attempt
 	a, answered := s.f.Answers[key]
@@ -52,7 +52,7 @@ func (s *pass) hook(h Hook, phase string) bool {
 		s.at = s.at.answered(key, so)
 		return true
 	case v.Outcome.IsFail():
-		so.Value = fault.Message(v.Outcome.Err())
+		so.Value, so.Attempts = fault.Message(v.Outcome.Err()), attempt
 		s.at = s.at.answered(key, so)
 		then := h.OnFailure
 		if h.Type == FinalizeHook { // an end is held up by nothing

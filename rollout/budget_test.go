@@ -151,21 +151,33 @@ func TestProbes(t *testing.T) {
 
 func TestAFlowAsAHook(t *testing.T) {
 	p, sim := forward(t, rollout.Plan{RolloutWebhooks: []rollout.Hook{{Name: "backup", Type: rollout.InitializeHook, Flow: "Backup"}}})
-	phase := ""
+	answer, runs := rollout.Answer{}, map[int]bool{}
 	sim.Answers = func(a rollout.Ask) rollout.Answer {
-		if a.Kind != rollout.AskFlow || a.Attempt != 1 {
+		if a.Kind != rollout.AskFlow {
 			t.Errorf("asked %+v", a)
 		}
-		return rollout.Answer{Run: phase, Message: "no space"}
+		runs[a.Attempt] = true
+		return answer
 	}
 	p.waitsFor("FlowRunning")
-	phase = "Paused"
+	answer = rollout.Answer{Message: "the API server is away"}
+	p.waitsFor("FlowUnavailable")
+	answer = rollout.Answer{Run: "Paused", Code: "DISK_FULL", Message: "no space"}
 	p.waitsFor("FlowPaused")
 	if !strings.Contains(p.at.Waiting.Message, "no space") || sim.Target().Controller != nil {
 		t.Errorf("%+v", p.at.Waiting)
 	}
-	phase = "Succeeded"
+	answer = rollout.Answer{Run: "Cancelled"}
+	p.until("pause", func() bool { return p.at.Pause != nil })
+	if p.at.Pause.Reason != "WebhookFailed" || len(runs) != 1 {
+		t.Errorf("%+v, runs %v", p.at.Pause, runs)
+	}
+	answer = rollout.Answer{Run: "Succeeded"}
+	sim.Wanted.Request = &rollout.Request{ID: "1", Verb: rollout.Retry, Pause: p.at.Pause.ID}
 	p.ends(rollout.Succeeded)
+	if !runs[2] || len(runs) != 2 {
+		t.Errorf("a retry needs a run of its own: %v", runs)
+	}
 }
 
 func TestAnInconclusiveMetric(t *testing.T) {
