@@ -222,6 +222,26 @@ func (s *pass) metric(m Metric) bool {
 	return false
 }
 
+// measures reports whether the pass asks a metric.
+func (s *pass) measures() bool {
+	return slices.ContainsFunc(s.d.Asks, func(a Ask) bool { return a.Kind == AskMetric })
+}
+
+// nextLook is when a batch that soaks is looked at again: when a measurement is due, each minute where
+// a gate may close by the time of day, or at the end.
+func (s *pass) nextLook(left time.Duration) time.Duration {
+	if len(s.p.gates(AfterBatch, s.at.CurrentBatch)) > 0 {
+		left = min(left, time.Minute)
+	}
+	for _, m := range s.p.metrics(s.at.CurrentBatch) {
+		so := s.at.Answers[s.f.key(s.at, "metric", m.Name)]
+		if so.Next != nil && so.Verdict == verdictPassed && s.now.Before(*so.Next) {
+			left = min(left, so.Next.Sub(s.now))
+		}
+	}
+	return left
+}
+
 func passedOf(m *Measured) int {
 	if m == nil {
 		return 0

@@ -67,6 +67,16 @@ func (j judgement) down() (pods map[string]Pod, missing int) {
 	return pods, max(0, w.Replicas-len(own))
 }
 
+// workloadOf is the workload of a pod: the target, or a source.
+func (j judgement) workloadOf(p *Pod) *WorkloadFacts {
+	for i := range j.f.Sources {
+		if w := &j.f.Sources[i]; w.UID == p.Workload {
+			return w
+		}
+	}
+	return j.f.Target
+}
+
 // mayRelease judges the budgets before a pod is released; nil is a pod that does not exist. A pod
 // that is away already may always be replaced.
 func (j judgement) mayRelease(next *Pod) (Verdict, bool) {
@@ -82,7 +92,7 @@ func (j judgement) mayRelease(next *Pod) (Verdict, bool) {
 		return waits(0, "ProbePending", "probe %s of pod %s has not answered yet", name, next.Name), false
 	}
 	down, missing := j.down()
-	if _, away := down[next.Name]; away {
+	if j.f.away(next, j.workloadOf(next)) || j.released(next) {
 		return Verdict{}, true
 	}
 	if turn := j.f.Turn; turn != nil && !turn.Mine && j.p.disruption().Quorum != nil {

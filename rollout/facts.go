@@ -245,6 +245,20 @@ func (f Facts) available(p *Pod, w *WorkloadFacts) bool {
 	return true
 }
 
+// away reports whether a pod is known not to serve. One that was not probed yet, or whose probe has
+// failed less often than its threshold, is neither available nor away.
+func (f Facts) away(p *Pod, w *WorkloadFacts) bool {
+	if !p.Ready || p.Terminating {
+		return true
+	}
+	for _, probe := range p.Probes {
+		if probe.Failed {
+			return true
+		}
+	}
+	return w.MinReadySeconds > 0 && f.Now.Sub(p.ReadySince) < time.Duration(w.MinReadySeconds)*time.Second
+}
+
 // Available reports whether a pod is ready: not terminating, ready for the minReadySeconds of its
 // workload, and all its probes pass.
 func (f Facts) Available(p Pod) bool {

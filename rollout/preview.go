@@ -134,7 +134,10 @@ func finished(all []BatchPreview, p Plan, at Position, f Facts) []BatchPreview {
 			first.Warnings = append(first.Warnings, "the hold is not guarded: a write of the template by somebody else releases pods")
 		}
 		if at.Mode == Rollout && at.Before > 0 {
-			first.Warnings = append(first.Warnings, strconv.Itoa(at.Before)+" pods have the target revision already")
+			first.Warnings = append(first.Warnings, strconv.Itoa(at.Before)+" pods have the target revision already; one that is made anew before its batch comes back with the old one")
+		}
+		if at.Mode == Rollout && plan.picks() && t.Kind != CloneSet {
+			first.Warnings = append(first.Warnings, "pods are replaced one by one, as the type OnDelete has it: one that anybody deletes meanwhile comes back with the new revision")
 		}
 		if at.Mode == Scale && deref(at.TargetSize) < deref(at.OriginalSize) && t.kept() > 0 && t.kept() < t.Replicas {
 			first.Warnings = append(first.Warnings, "the pods with the highest ordinals go first: those of the canary")

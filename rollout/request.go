@@ -56,6 +56,9 @@ func (s *pass) carryOut(r Request) error {
 		s.send(RolloutStopped, r.By, "abandon")
 		return nil
 	case RollBackVerb:
+		if s.at.State == Verifying || s.at.State == Initializing { // nothing has moved: it is an abandon
+			return s.carryOut(Request{Verb: Abandon, By: r.By})
+		}
 		if s.at.State != InBatch {
 			return RequestUnknown.Errorf("rollback: the rollout is %s; only one that moves pods can be taken back", s.at.State)
 		}

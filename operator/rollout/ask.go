@@ -111,9 +111,6 @@ func ask(_ context.Context, p *pass) outcome.Outcome {
 	if !p.postponed {
 		p.memory.asked.forget(p.decision.Position)
 	}
-	if p.was.Pause != nil && p.decision.Position.Pause == nil { // somebody has resumed or retried
-		p.memory.asked.forgetProbes()
-	}
 	for _, a := range p.decision.Asks {
 		switch a.Kind {
 		case rollout.AskGate: // answered by judge

@@ -197,6 +197,18 @@ func (r reading) isPaused() bool {
 	return r.at.Pause != nil || r.at.Waiting != nil && r.at.Waiting.Reason == heldReason
 }
 
+// standing is what is counted of the Rollout.
+func (r reading) standing() standing {
+	s := standing{state: r.at.State, stalled: r.stalled().Status == metav1.ConditionTrue}
+	switch {
+	case r.at.Pause != nil:
+		s.paused = r.at.Pause.Since
+	case r.isPaused():
+		s.paused = r.at.Waiting.Since
+	}
+	return s
+}
+
 func (r reading) reason() string {
 	if r.at.Waiting != nil {
 		return r.at.Waiting.Reason
@@ -232,10 +244,10 @@ func (r reading) remedy() string {
 	case r.at.State == rollout.Failed && r.at.Rollback != nil:
 		return fmt.Sprintf("Write a template that works: the pods are back at %s, and the next one is held.", r.at.SourceRevision)
 	case r.at.State == rollout.Failed:
-		reason = r.failure().Reason
-		if _, ok := fault.Lookup(reason); !ok {
-			return "The pods stay as they are. Write another template, or the old one, to begin again."
+		if why, ok := fault.Lookup(r.failure().Reason); ok {
+			return why.Remedy + " Then begin again, with another template or pawl rollout restart."
 		}
+		return "The pods stay as they are. Write another template, or the old one, to begin again."
 	case r.at.Waiting != nil:
 		reason = r.at.Waiting.Reason
 	}

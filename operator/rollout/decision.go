@@ -73,8 +73,11 @@ func act(ctx context.Context, p *pass) outcome.Outcome {
 		switch {
 		case err == nil && a.Evict != nil:
 			p.memory.removed[a.Evict.UID] = true
+			p.metrics.delay.Observe(p.Operator.now().Sub(p.since()).Seconds())
 		case err == nil && a.Delete != nil:
 			p.memory.removed[a.Delete.UID] = true
+		case err == nil && p.releases(a):
+			p.metrics.delay.Observe(p.Operator.now().Sub(p.since()).Seconds())
 		case err == nil:
 		case fault.Of(err) == rollout.WorkloadBusy:
 			return outcome.Wait(pollTurn, "DisruptionBudget", "%s", fault.Message(err))
@@ -83,6 +86,21 @@ func act(ctx context.Context, p *pass) outcome.Outcome {
 		}
 	}
 	return outcome.Done()
+}
+
+// releases reports whether a write lets pods of a batch go or come.
+func (p *pass) releases(a rollout.Act) bool {
+	s, t := p.decision.Position.State, p.facts.Target
+	return (s == rollout.InBatch || s == rollout.RollingBack) && a.Template == "" &&
+		(a.Replicas != nil || a.Partition != nil && t != nil && *a.Partition < t.Partition)
+}
+
+// since is when the event came that led to this pass.
+func (p *pass) since() time.Time {
+	if p.heard == 0 {
+		return p.now
+	}
+	return time.Unix(0, p.heard)
 }
 
 // answer removes the annotation of the request, as its answer is saved.

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/kube/condition"
 	"github.com/pawl-dev/pawl/kube/workload"
@@ -27,8 +29,12 @@ func save(ctx context.Context, p *pass) outcome.Outcome {
 	if err := p.write(ctx); err != nil {
 		return outcome.Fail(err)
 	}
-	p.metrics.moved(p.key, p.was, p.decision.Position, p.decision.Records, p.now)
+	p.metrics.moved(p.was, p.decision.Position, p.decision.Records, p.now)
 	p.Operator.report(p.rollout(), p.decision)
+	if why := p.decision.Position.PlanRefused; why != "" && why != p.was.PlanRefused {
+		reason := rollout.PlanChangeRefused.Reason()
+		p.events.Warn(p.rollout(), reason, "%s", withRemedy(reason, why))
+	}
 	return outcome.Done()
 }
 
@@ -102,6 +108,7 @@ func (p *pass) describe(at rollout.Position, out outcome.Outcome) {
 		reading.observed, reading.held = true, t.Held
 	}
 	condition.Set(&r.Status.Conditions, r.Generation, p.now, reading.conditions()...)
+	p.metrics.stands(p.key, reading.standing())
 	r.Status.ObservedGeneration, r.Status.Summary = r.Generation, summary(at, reading.remedy())
 }
 
@@ -126,6 +133,18 @@ func (p *pass) report(ctx context.Context, out outcome.Outcome) error {
 	default:
 		return nil
 	}
+	was := p.stalledBy()
 	p.describe(at, out)
+	if p.refused && p.stalledBy() != was {
+		p.events.Fault(p.rollout(), out.Err())
+	}
 	return p.write(ctx)
+}
+
+// stalledBy is what the condition Stalled says.
+func (p *pass) stalledBy() string {
+	if c := meta.FindStatusCondition(p.rollout().Status.Conditions, Stalled); c != nil {
+		return c.Reason + c.Message
+	}
+	return ""
 }

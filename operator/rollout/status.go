@@ -59,8 +59,9 @@ func summary(at rollout.Position, remedy string) *api.RolloutSummary {
 	case at.TargetSize == nil:
 	case at.Mode == rollout.Rollout:
 		s.Updated = strconv.Itoa(at.Upgraded) + "/" + strconv.Itoa(*at.TargetSize)
-	case at.OriginalSize != nil:
-		s.Updated = strconv.Itoa(at.UpgradedReady) + "/" + strconv.Itoa(*at.TargetSize)
+	case at.OriginalSize != nil: // of the pods that come or go
+		all := *at.TargetSize - *at.OriginalSize
+		s.Updated = strconv.Itoa(at.UpgradedReady) + "/" + strconv.Itoa(max(all, -all))
 	}
 	if *s == (api.RolloutSummary{}) {
 		return nil

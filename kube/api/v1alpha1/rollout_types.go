@@ -45,6 +45,7 @@ func (*Rollout) Hub() {}
 // RolloutSpec is what is asked for.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.sourceRef) || self.targetRef.kind == 'Deployment'",message="only a rollout of Deployments has a sourceRef",fieldPath=".sourceRef"
+// +kubebuilder:validation:XValidation:rule="!has(self.sourceRef) || self.sourceRef.kind == 'Deployment'",message="sourceRef is a Deployment",fieldPath=".sourceRef"
 // +kubebuilder:validation:XValidation:rule="!has(self.sourceRef) || self.sourceRef.name != self.targetRef.name",message="sourceRef and targetRef name the same Deployment",fieldPath=".sourceRef"
 // +kubebuilder:validation:XValidation:rule="has(self.sourceRef) == has(oldSelf.sourceRef) && (!has(self.sourceRef) || self.sourceRef == oldSelf.sourceRef)",message="sourceRef cannot be changed: make another Rollout",fieldPath=".sourceRef"
 type RolloutSpec struct {

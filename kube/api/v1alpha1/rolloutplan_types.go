@@ -264,13 +264,16 @@ type RolloutMetric struct {
 
 // RolloutRange holds all values from min to max.
 //
+// +kubebuilder:validation:XValidation:rule="!has(self.min) || !has(self.max) || double(self.min) <= double(self.max)",message="min is above max"
 // +kubebuilder:validation:MinProperties=1
 type RolloutRange struct {
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[+-]?[0-9]{1,30}(\.[0-9]{1,30})?$`
+	// +kubebuilder:validation:MaxLength=64
 	Min *intstr.IntOrString `json:"min,omitempty"`
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[+-]?[0-9]{1,30}(\.[0-9]{1,30})?$`
+	// +kubebuilder:validation:MaxLength=64
 	Max *intstr.IntOrString `json:"max,omitempty"`
 }
 
@@ -334,7 +337,8 @@ type RolloutProbe struct {
 	Exec *RolloutExec `json:"exec,omitempty"`
 	HTTP *RolloutHTTP `json:"http,omitempty"`
 	TCP  *RolloutTCP  `json:"tcp,omitempty"`
-	// Period between two attempts. Default: 5s.
+	// Period between two attempts, at least 1s. Default: 5s.
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="a period is at least 1s"
 	Period RolloutDuration `json:"period,omitempty"`
 	// Timeout of one attempt. Default: 2s.
 	Timeout RolloutDuration `json:"timeout,omitempty"`
@@ -392,6 +396,8 @@ type RolloutTCP struct {
 }
 
 // RolloutDisruption are the budgets: how much may be away at once.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.zoneKey) || has(self.maxUnavailablePerZone)",message="zoneKey counts only beside maxUnavailablePerZone",fieldPath=".zoneKey"
 type RolloutDisruption struct {
 	// Quorum keeps a number of members healthy. Rollouts of a namespace with the same selector share
 	// it.
@@ -424,7 +430,7 @@ type RolloutQuorum struct {
 	Members *int32 `json:"members,omitempty"`
 	// MinHealthy is a number, a percentage of the members, or majority.
 	// +kubebuilder:validation:XIntOrString
-	// +kubebuilder:validation:Pattern=`^(majority|(100|[1-9]?[0-9])%)$`
+	// +kubebuilder:validation:Pattern=`^(majority|(100|[1-9][0-9]?)%)$`
 	// +kubebuilder:validation:MaxLength=8
 	// +kubebuilder:validation:XValidation:rule="type(self) == string || self >= 1",message="it is at least 1"
 	MinHealthy intstr.IntOrString `json:"minHealthy"`
