@@ -116,6 +116,10 @@ test-kruise: bin/testsum controlplane kruise ## the tests on OpenKruise's real m
 # Transcripts show times, which the detector stretches: they run without it.
 RACED = $(shell $(GO) list $(PKGS) | grep -v -e '/docs/guide$$' -e '/cmd/pawl$$')
 
+.PHONY: test-prometheus
+test-prometheus: bin/testsum controlplane prometheus ## the tests on a real Prometheus; without one the others skip them
+	$(TESTSUM) test -- -count 1 -timeout 20m -run '^TestMetric$$' ./rollout
+
 .PHONY: test-race
 test-race: bin/testsum ## run the tests of the product under the race detector
 	$(TESTSUM) . -- -race -timeout 30m $(RACED)

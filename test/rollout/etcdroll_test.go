@@ -67,14 +67,14 @@ func TestEtcdHandover(t *testing.T) {
 		t.Errorf("the pause is %+v", p)
 	}
 	stalled := e.is("etcd", "Stalled", metav1.ConditionTrue)
-	if c := meta.FindStatusCondition(stalled.Status.Conditions, "Stalled"); c.Reason != "HandoverFailed" || !strings.Contains(c.Message, leader) || !strings.Contains(c.Message, "emedy") {
+	if c := meta.FindStatusCondition(stalled.Status.Conditions, "Stalled"); c.Reason != "HandoverFailed" || !strings.Contains(c.Message, leader) || !strings.Contains(c.Message, "Move the role by hand") {
 		t.Errorf("the condition is %+v", c)
 	}
 	order, _ := e.went()
 	if strings.Contains(order, leader) || len(strings.Fields(order)) != 2 {
 		t.Errorf("%s went, and the leader is %s", order, leader)
 	}
-	e.annotate("etcd", "retry", "")
+	e.annotate("etcd", "retry", "now")
 	e.waitsFor("etcd", "HandoverPending")
 	e.move(strings.Fields(order)[0]) // while the command hangs
 	e.is("etcd", rollout.Succeeded, metav1.ConditionTrue)
