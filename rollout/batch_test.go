@@ -188,6 +188,8 @@ func TestProblems(t *testing.T) {
 		{`{"gates":[{"name":"a","when":"BeforeBatch","expression":"true"}],"rolloutBatches":[{"gates":[{"name":"a","when":"AfterBatch","expression":"true"}]}]}`, "rolloutBatches[0].gates[0].name"},
 		{`{"rolloutWebhooks":[{"name":"a","type":"pre-batch-rollout","url":"http://a"}],"rolloutBatches":[{"batchRolloutWebhooks":[{"name":"a","type":"pre-batch-rollout","url":"http://b"}]}]}`, "rolloutBatches[0].batchRolloutWebhooks[0].name"},
 		{`{"probes":[{"name":"a","period":"1ms","tcp":{"port":1}}]}`, "probes[0].period"},
+		{`{"probes":[{"name":"a","timeout":"6m","tcp":{"port":1}}]}`, "probes[0].timeout"},
+		{`{"rolloutWebhooks":[{"name":"a","type":"event","url":"http://a","timeout":"24h"}]}`, "rolloutWebhooks[0].timeout"},
 		{`{"batchPartition":1}`, "batchPartition"},
 		{`{"numBatches":2,"batchPartition":2}`, "batchPartition"},
 		{`{"batchDeadline":"1ms"}`, "batchDeadline"},

@@ -164,6 +164,10 @@ func (s *pass) planChange() {
 
 // userPause records that the plan holds the rollout.
 func (s *pass) userPause() {
+	if p := s.at.Pause; s.f.Wanted.Deleting && p != nil && p.By == ByUser {
+		s.resume("the Rollout is deleted", "", "")
+		return
+	}
 	if !s.asked.Paused {
 		s.at.Resumed = false
 		if s.at.Pause != nil && s.at.Pause.By == ByUser {

@@ -54,12 +54,19 @@ const maxPreview = 20_000
 // Preview walks Next over ideal facts: every pod becomes ready, every hook, gate and metric passes,
 // every stop is approved. The error is the fault with which the plan would be refused, or what the
 // rollout would wait for.
-func Preview(p Plan, f Facts) ([]BatchPreview, error) {
+func Preview(p Plan, f Facts) ([]BatchPreview, error) { return PreviewFrom(p, Position{}, f) }
+
+// PreviewFrom is Preview from a position. Of batches that have ended it has the size only. A position
+// that is at rest counts as none.
+func PreviewFrom(p Plan, at Position, f Facts) ([]BatchPreview, error) {
 	walk := p
 	walk.Paused, walk.BatchPartition = false, nil
 	w := &ideal{f: f.clone(), now: f.Now}
 	w.f.Wanted.Request, w.f.Turn = nil, nil
-	at := Position{}
+	if at.State == "" || at.State == Locating || at.State.Terminal() {
+		at = Position{}
+	}
+	at.Pause, at.Batches = nil, maps.Clone(at.Batches)
 	var all []BatchPreview
 	for range maxPreview {
 		d := Next(walk, at, w.f, w.now)

@@ -22,6 +22,7 @@ func (p Problem) String() string { return p.Path + ": " + p.Message }
 const (
 	maxEntries  = 50 // of webhooks, metrics, gates and probes each
 	minDeadline = time.Second
+	maxTimeout  = 5 * time.Minute // of one call, which holds one of a limited number of places; a flow may take longer
 )
 
 // Problems are what admission refuses: whatever is wrong with the plan at any number of pods. nil:
@@ -65,6 +66,13 @@ func (c *checker) atLeast(path string, n *int, least int) {
 func (c *checker) notNegative(path string, d Duration) {
 	if d < 0 {
 		c.refuse(path, "%s is negative", d)
+	}
+}
+
+func (c *checker) timeout(path string, d Duration) {
+	c.notNegative(path, d)
+	if time.Duration(d) > maxTimeout {
+		c.refuse(path, "%s is too long: at most %s", d, maxTimeout)
 	}
 }
 
@@ -257,7 +265,7 @@ func (c *checker) hooks(path string, hooks []Hook, types ...HookType) {
 				c.refuse(fmt.Sprintf("%s.expectedStatus[%d]", at, i), "%d is no status code of HTTP", code)
 			}
 		}
-		c.notNegative(at+".timeout", h.Timeout)
+		c.timeout(at+".timeout", h.Timeout)
 		c.atLeast(at+".retries", h.Retries, 0)
 		c.onFailure(at+".onFailure", h.OnFailure)
 	})
@@ -295,7 +303,7 @@ func (c *checker) metrics(path string, metrics []Metric) {
 			c.refuse(at+".provider.prometheus", "it is required")
 		} else {
 			c.url(at+".provider.prometheus.address", prometheus.Address)
-			c.notNegative(at+".provider.prometheus.timeout", prometheus.Timeout)
+			c.timeout(at+".provider.prometheus.timeout", prometheus.Timeout)
 			if (prometheus.Query == "") == (m.TemplateRef == nil) {
 				c.refuse(at, "set one of provider.prometheus.query and templateRef")
 			}
@@ -340,7 +348,7 @@ func (c *checker) probes(path string, probes []Probe) {
 		if p.Period != 0 && time.Duration(p.Period) < time.Second {
 			c.refuse(at+".period", "%s is too short: at least 1s", p.Period)
 		}
-		c.notNegative(at+".timeout", p.Timeout)
+		c.timeout(at+".timeout", p.Timeout)
 		c.atLeast(at+".failureThreshold", &p.FailureThreshold, 0)
 		c.atLeast(at+".successThreshold", &p.SuccessThreshold, 0)
 		oneOf(c, at+".parse", p.Parse, "", ParseExit, ParseNumber, ParseJSON)
@@ -420,7 +428,7 @@ func (c *checker) order(path string, o *Order, probes []Probe) {
 		default:
 			c.http(path+".handover.http", *h.HTTP)
 		}
-		c.notNegative(path+".handover.timeout", h.Timeout)
+		c.timeout(path+".handover.timeout", h.Timeout)
 		c.atLeast(path+".handover.retries", h.Retries, 0)
 	}
 }

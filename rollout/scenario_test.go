@@ -641,6 +641,8 @@ func TestDeletion(t *testing.T) {
 		t.Run(string(test.policy), func(t *testing.T) {
 			p, sim := forward(t, rollout.Plan{RolloutBatches: batches(2, 3), BatchPartition: new(0)})
 			p.waitsFor("HeldByPartition")
+			p.plan.Paused = true // a person's pause does not hold a deletion
+			p.waitsFor("PausedByUser")
 			sim.Wanted.Deleting, sim.Wanted.DeletionPolicy = true, test.policy
 			sim.Target().Controller, sim.Target().Anchored = nil, false // as the garbage collector of a foreground deletion does
 			p.until("the end", func() bool { return p.at.State.Terminal() && p.last.Outcome.IsDone() })

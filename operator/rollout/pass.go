@@ -74,6 +74,9 @@ type pass struct {
 	decision rollout.Decision
 	atRest   bool
 
+	rehearsed bool // the annotation pawl.dev/dry-run keeps it from beginning
+	preview   map[string]api.RolloutBatchPreview
+
 	observedGeneration int64         // of the status before this pass
 	postponed          bool          // counts and messages are written later
 	soonest            time.Duration // until a call is made again; 0: none is

@@ -74,7 +74,7 @@ func annotationOf(v rollout.Verb) string { return "pawl.dev/" + string(v) }
 
 // isRequest reports an annotation that a pass must see.
 func isRequest(annotation string) bool {
-	return slices.ContainsFunc(verbs, func(v rollout.Verb) bool { return annotationOf(v) == annotation })
+	return annotation == DryRunAnnotation || slices.ContainsFunc(verbs, func(v rollout.Verb) bool { return annotationOf(v) == annotation })
 }
 
 // noPause is the pause in the stamp of a resume or retry that was made while there was none.

@@ -84,6 +84,7 @@ func (p *pass) fill(out outcome.Outcome) error {
 	}
 	p.describe(at, out)
 	s.Delivered = p.delivered(s)
+	s.Preview = p.preview
 	if t := p.facts.Target; t != nil {
 		s.Replicas = new(int32(t.Replicas))
 		if n := len(p.facts.Sources); n > 0 && at.TargetSize != nil {
@@ -103,7 +104,7 @@ func (p *pass) fill(out outcome.Outcome) error {
 // describe fills what is for people.
 func (p *pass) describe(at rollout.Position, out outcome.Outcome) {
 	r := p.rollout()
-	reading := reading{at: at, out: out, guarded: p.guarded, now: p.now}
+	reading := reading{at: at, out: out, guarded: p.guarded, rehearsed: p.rehearsed, now: p.now}
 	if t := p.facts.Target; t != nil {
 		reading.observed, reading.held = true, t.Held
 	}

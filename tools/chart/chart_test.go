@@ -21,7 +21,7 @@ const chartDir = "../../deploy/chart"
 var allOptions = map[string]any{
 	"metrics":        map[string]any{"tokenSecret": map[string]any{"name": "scrape"}},
 	"serviceMonitor": map[string]any{"enabled": true}, "prometheusRule": map[string]any{"enabled": true}, "dashboard": map[string]any{"enabled": true},
-	"networkPolicy": map[string]any{"enabled": true}, "crds": map[string]any{"mpd": true}, "namespaces": []any{"a"},
+	"networkPolicy": map[string]any{"enabled": true, "egress": []any{map[string]any{"to": []any{map[string]any{"namespaceSelector": map[string]any{}}}}}}, "crds": map[string]any{"mpd": true}, "namespaces": []any{"a"},
 }
 
 func render(t *testing.T, values map[string]any) []Object {

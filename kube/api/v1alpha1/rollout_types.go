@@ -172,6 +172,9 @@ type RolloutStatus struct {
 	Sequence int32 `json:"sequence,omitempty"`
 	// Summary is for people and printer columns.
 	Summary *RolloutSummary `json:"summary,omitempty"`
+	// Preview is what the rollout would do, by the index of the batch, while the annotation
+	// pawl.dev/dry-run is "true".
+	Preview map[string]RolloutBatchPreview `json:"preview,omitempty"`
 	// History are the newest records, by their number. Older ones are in the ConfigMaps
 	// <rollout>-history-<number of their first record>.
 	History map[string]RolloutRecord `json:"history,omitempty"`
@@ -186,6 +189,34 @@ type RolloutSummary struct {
 	Updated string `json:"updated,omitempty"` // "4/10"
 	// Remedy is what to do about a stop.
 	Remedy string `json:"remedy,omitempty"`
+}
+
+// RolloutBatchPreview is what one batch would do.
+type RolloutBatchPreview struct {
+	Index       int32               `json:"index"`
+	Size        int32               `json:"size"`
+	Target      int32               `json:"target"`
+	Pods        []RolloutPodPreview `json:"pods,omitempty"`
+	Partition   *int32              `json:"partition,omitempty"`
+	Replicas    map[string]int32    `json:"replicas,omitempty"`
+	Releases    int32               `json:"releases"`
+	Unavailable int32               `json:"unavailable"`
+	WorstCase   int32               `json:"worstCase"`
+	QuorumLeft  *int32              `json:"quorumLeft,omitempty"`
+	Gates       []string            `json:"gates,omitempty"`
+	Metrics     []string            `json:"metrics,omitempty"`
+	Webhooks    []string            `json:"webhooks,omitempty"`
+	Handovers   []string            `json:"handovers,omitempty"`
+	Stops       []string            `json:"stops,omitempty"`
+	Warnings    []string            `json:"warnings,omitempty"`
+}
+
+// RolloutPodPreview is one pod that would move.
+type RolloutPodPreview struct {
+	Name    string `json:"name"`
+	Ordinal int32  `json:"ordinal"`
+	Role    string `json:"role,omitempty"`
+	Zone    string `json:"zone,omitempty"`
 }
 
 // RolloutBatchStatus is one batch as it was resolved.
