@@ -16,7 +16,7 @@ func decide(ctx context.Context, p *pass) outcome.Outcome {
 		return outcome.Done()
 	}
 	f := &p.facts
-	f.Wanted = p.wanted()
+	f.Wanted, f.MissingRevision, f.Recorded = p.wanted(), p.missing, p.recorded
 	f.Unavailable = rollout.Duration(p.memory.unavailable)
 	if err := p.gates.Check(p.plan); err != nil {
 		f.GateProblem = fault.Message(err)
@@ -57,8 +57,12 @@ func decide(ctx context.Context, p *pass) outcome.Outcome {
 func (p *pass) wanted() rollout.Wanted {
 	r := p.rollout()
 	w := rollout.Wanted{
-		Kind: p.kind, TargetSize: p.plan.TargetSize, HasSource: r.Spec.SourceRef != nil, HoldAlways: r.Spec.Hold != "DuringRollout",
+		Kind: p.kind, TargetSize: p.plan.TargetSize, HasSource: r.Spec.SourceRef != nil, HoldAlways: r.Spec.Hold != "DuringRollout" && (r.Spec.Application == nil || r.Spec.Hold != ""),
 		DeletionPolicy: rollout.DeletionPolicy(r.Spec.DeletionPolicy), Deleting: p.deleting(), Request: p.request, TargetRevision: p.was.TargetRevision,
+	}
+	if r.Spec.Application != nil {
+		p.wantRevisions(&w)
+		return w
 	}
 	if t := p.facts.Target; t != nil && t.ObservedGeneration >= t.Generation && t.Template != workload.Unobserved && t.Template != "" {
 		w.TargetRevision = t.Template

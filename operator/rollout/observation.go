@@ -39,6 +39,10 @@ func observe(ctx context.Context, p *pass) outcome.Outcome {
 			return outcome.Fail(err)
 		}
 	}
+	if p.workload.Target == (workload.Ref{}) { // no revision names it
+		p.facts.Rollout = rollout.Identity{Namespace: p.key.Namespace, Name: p.key.Name, UID: string(p.rollout().UID)}
+		return outcome.Done()
+	}
 	if p.facts, err = p.workload.Observe(ctx); err != nil {
 		return outcome.Fail(err)
 	}
@@ -68,7 +72,7 @@ func (p *pass) watch(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, syncLimit)
 	defer cancel()
 	p.reader.dependents = map[string]client.Reader{}
-	for _, ref := range p.refs() {
+	for _, ref := range p.workload.Refs() {
 		o, err := p.workload.Read(ctx, ref)
 		if err != nil {
 			return err

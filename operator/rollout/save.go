@@ -78,6 +78,7 @@ func (p *pass) fill(out outcome.Outcome) error {
 	}
 	p.describe(at, out)
 	s.Delivered = p.delivered(s)
+	p.writeRefs(s)
 	if t := p.facts.Target; t != nil {
 		s.Replicas = new(int32(t.Replicas))
 		if n := len(p.facts.Sources); n > 0 && at.TargetSize != nil {
