@@ -52,11 +52,12 @@ func (s *pass) locate() {
 // movement is a rollout if pods do not carry the target, a scale if only the size differs.
 func (s *pass) movement(t WorkloadFacts) (Mode, bool) {
 	w := s.f.Wanted
-	if w.Named {
-		if w.HasSource {
-			return Rollout, true
-		}
+	switch {
+	case w.Named && !w.HasSource:
 		return Scale, true
+	case w.Named: // the pods may have the target under another name
+		there := t.Kind != Deployment && t.Template == w.TargetRevision && s.f.count(t, t.UpdateRevision).old == 0 && t.CurrentRevision == t.UpdateRevision
+		return Rollout, !there
 	}
 	if t.Kind == Deployment {
 		if w.HasSource || s.f.count(t, t.UpdateRevision).old > 0 {

@@ -5,6 +5,7 @@
 //	Leave      a deleted Application takes along what it owns, unless that is orphaned
 //	Revise     the next revision, if the components are not those of the newest one
 //	Judge      which component the plan moves, between which revisions, to which size
+//	Look       the workloads
 //	Withdraw   the Rollout goes when there is no plan any more
 //	Apply      every component that is not rolled, by server-side apply
 //	Drive      the Rollout gets pair, size and plan

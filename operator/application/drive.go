@@ -17,9 +17,10 @@ import (
 	"github.com/pawl-dev/pawl/rollout"
 )
 
-// withdraw deletes the Rollout when there is no plan any more, and waits until it has let go.
+// withdraw deletes the Rollout when there is no plan any more, or its workload was deleted, and waits
+// until it has let go.
 func withdraw(ctx context.Context, p *pass) outcome.Outcome {
-	if p.rollout == nil || p.application().Spec.RolloutPlan != nil && !p.move.Again {
+	if p.rollout == nil || p.application().Spec.RolloutPlan != nil && !p.startsAnew {
 		return outcome.Done()
 	}
 	if err := p.deleteRollout(ctx); err != nil {

@@ -26,8 +26,11 @@ func drivenBy(r *api.Rollout) *driven {
 	a, s := r.Spec.Application, r.Status
 	d := &driven{Component: a.Component, Target: a.TargetRevision, Source: a.SourceRevision, Size: r.Spec.RolloutPlan.TargetSize}
 	d.Ended = rollout.State(s.RollingState).Terminal() && s.ObservedGeneration == r.Generation
+	nothing := s.Waiting != nil && s.Waiting.Reason == rollout.NothingToRoll.Reason() || s.Failure != nil && s.Failure.Reason == rollout.NothingToRoll.Reason()
+	if nothing && s.RollingState == string(rollout.Locating) {
+		d.Ended = s.ObservedGeneration == r.Generation
+	}
 	if d.Ended {
-		nothing := s.Failure != nil && s.Failure.Reason == rollout.NothingToRoll.Reason()
 		d.Succeeded = s.RollingState == string(rollout.Succeeded) || nothing
 		if s.Rollback != nil && !d.Succeeded {
 			d.RolledBackTo = s.LastSourceRevision
@@ -55,8 +58,6 @@ type movement struct {
 	Target, Source string
 	Size           *int32 // of a scale
 	Done           bool   // the newest revision is reached
-	// Again is true when a scale that has ended has to be made once more.
-	Again bool
 }
 
 func (s situation) newest() *api.ApplicationRevision { return &s.Revisions[len(s.Revisions)-1] }
@@ -176,9 +177,6 @@ func (s situation) scale(m movement, size int32) movement {
 	r := s.Rollout
 	m.Target, m.Size = s.newest().Name, &size
 	m.Done = r != nil && r.Component == m.Component && r.Target == m.Target && r.Source == "" && r.Size != nil && *r.Size == size && r.Ended && r.Succeeded
-	if n, ok := s.Sizes[m.Component]; ok && m.Done && s.Reached == m.Target && n != size { // its workload was made anew
-		m.Done, m.Again = false, true
-	}
 	return m
 }
 

@@ -33,6 +33,7 @@ var links = chain.Chain[*pass]{
 	{Name: "Leave", Run: leave},
 	{Name: "Revise", Run: revise},
 	{Name: "Judge", Run: decide},
+	{Name: "Look", Run: look},
 	{Name: "Withdraw", Run: withdraw},
 	{Name: "Apply", Run: apply},
 	{Name: "Drive", Run: drive},
@@ -52,7 +53,9 @@ type pass struct {
 	situation situation
 	move      *movement // nil: not judged yet
 	workloads map[string]*unstructured.Unstructured
-	finished  bool // all links have run
+	// startsAnew is true if the workload of the Rollout was deleted.
+	startsAnew bool
+	finished   bool // all links have run
 }
 
 func (p *pass) application() *api.Application { return p.draft.Object }

@@ -83,28 +83,43 @@ func (c throughCache) Get(ctx context.Context, key client.ObjectKey, obj client.
 	return c.cache.Get(ctx, key, obj, options...)
 }
 
+// look reads the workloads. One that its Rollout has found and that does not exist any more is made and
+// scaled anew, by another Rollout.
+func look(ctx context.Context, p *pass) outcome.Outcome {
+	for _, c := range p.situation.newest().Spec.Components {
+		o, err := p.live(ctx, refOf(c))
+		switch {
+		case fault.Of(err) == rollout.KindNotServed:
+			return outcome.Wait(pollKind, rollout.KindNotServed.Reason(), "%s", fault.Message(err))
+		case err != nil:
+			return outcome.Fail(err)
+		case o != nil:
+			p.workloads[c.Name] = o
+		case c.Name == p.move.Component && p.rollout != nil && p.rollout.Status.Workload != nil && p.rollout.Status.Workload.Name == c.WorkloadName:
+			p.startsAnew = true
+		}
+	}
+	return outcome.Done()
+}
+
 // apply brings every component to what it is asked for, but for those that the Rollout moves.
 func apply(ctx context.Context, p *pass) outcome.Outcome {
 	a := p.application()
 	for _, c := range p.situation.newest().Spec.Components {
-		how := p.move.treatmentOf(c.Name, a.Spec.RolloutPlan != nil, a.Spec.RolloutComponent != "")
-		ref := refOf(c)
-		o, err := p.live(ctx, ref)
-		if fault.Of(err) == rollout.KindNotServed {
-			return outcome.Wait(pollKind, rollout.KindNotServed.Reason(), "%s", fault.Message(err))
+		how, o := p.move.treatmentOf(c.Name, a.Spec.RolloutPlan != nil, a.Spec.RolloutComponent != ""), p.workloads[c.Name]
+		if o != nil {
+			if err := p.free(o); err != nil {
+				return outcome.Fail(err)
+			}
 		}
-		if err == nil && o != nil {
-			err = p.free(o)
+		if how == untouched {
+			continue
 		}
-		if err == nil && how != untouched {
-			o, err = p.applyOne(ctx, c, how, o)
-		}
+		o, err := p.applyOne(ctx, c, how, o)
 		if err != nil {
 			return outcome.Fail(err)
 		}
-		if o != nil {
-			p.workloads[c.Name] = o
-		}
+		p.workloads[c.Name] = o
 	}
 	return outcome.Done()
 }
@@ -127,7 +142,7 @@ func (p *pass) applyOne(ctx context.Context, c api.ApplicationRevisionComponent,
 	a, planned := p.application(), c.Name == p.move.Component
 	switch {
 	case o == nil && planned:
-		if err := p.startsAnew(ctx, c, how); err != nil {
+		if err := p.beginsEmpty(ctx, c); err != nil {
 			return nil, err
 		}
 		return p.send(ctx, desired(a, c, new(int32)), nil, how)
@@ -149,11 +164,10 @@ func (p *pass) applyOne(ctx context.Context, c api.ApplicationRevisionComponent,
 	return o, err
 }
 
-// startsAnew records that a workload that was reached begins again without pods, before it is made.
-func (p *pass) startsAnew(ctx context.Context, c api.ApplicationRevisionComponent, how treatment) error {
+// beginsEmpty records that a workload that was reached begins again without pods, before it is made.
+func (p *pass) beginsEmpty(ctx context.Context, c api.ApplicationRevisionComponent) error {
 	s := &p.application().Status
-	was := componentOf(p.situation.reached(), c.Name)
-	if was == nil || was.WorkloadName != c.WorkloadName || how == untouched {
+	if was := componentOf(p.situation.reached(), c.Name); was == nil || was.WorkloadName != c.WorkloadName {
 		return nil
 	}
 	s.ReachedReplicas = maps.Clone(s.ReachedReplicas)

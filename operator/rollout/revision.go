@@ -129,7 +129,8 @@ func (p *pass) sources(ctx context.Context, source *api.ApplicationRevision, com
 	return nil
 }
 
-// templates gives the workload the templates of the revisions that count: of the recorded pair first.
+// templates gives the workload the templates of the revisions that count: of the recorded pair first
+// while that moves.
 func (p *pass) templates(ctx context.Context, target, source *api.ApplicationRevision) outcome.Outcome {
 	t := &workload.Templates{Plain: p.was.Rollback != nil, Complete: p.memory.templates}
 	var all []*api.ApplicationRevision
@@ -140,7 +141,11 @@ func (p *pass) templates(ctx context.Context, target, source *api.ApplicationRev
 		}
 		all = append(all, r)
 	}
-	for _, r := range append(all, target, source) {
+	if all = append(all, target, source); !moves(p.was.State) {
+		slices.Reverse(all[2:])
+		slices.Reverse(all)
+	}
+	for _, r := range all {
 		if r == nil || p.workload.Target.Kind == string(rollout.Deployment) {
 			continue
 		}
