@@ -77,7 +77,7 @@ func drive(ctx context.Context, p *pass) outcome.Outcome {
 func (p *pass) makeRollout(ctx context.Context, want *api.RolloutApplication, plan api.RolloutPlan) error {
 	a := p.application()
 	ref := owner(a)
-	ref.Controller, ref.BlockOwnerDeletion = new(true), new(true)
+	ref.Controller = new(true)
 	r := &api.Rollout{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: a.Namespace, Name: a.Name, Labels: map[string]string{workload.ApplicationLabel: a.Name}, OwnerReferences: []metav1.OwnerReference{ref},

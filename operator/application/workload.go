@@ -171,7 +171,7 @@ func (p *pass) beginsEmpty(ctx context.Context, c api.ApplicationRevisionCompone
 		return nil
 	}
 	s.ReachedReplicas = maps.Clone(s.ReachedReplicas)
-	s.ReachedReplicas[c.Name] = 0
+	s.ReachedReplicas[c.Name], p.move.Done = 0, false
 	return p.store.Save(ctx, p.draft, true)
 }
 
