@@ -32,9 +32,9 @@ func release(ctx context.Context, p *pass) outcome.Outcome {
 		return p.letGo(ctx)
 	}
 	idle := done || len(d.Acts) == 0 && at.State == rollout.Locating && d.Outcome.Reason() == rollout.NothingToRoll.Reason()
-	if idle && p.undelivered() {
+	if idle && (p.undelivered() || p.postponed) {
 		p.again(quietSave)
-		return outcome.Wait(p.soonest, "EventHooks", "event hooks have not got the newest records")
+		return outcome.Wait(p.soonest, "EventHooks", "event hooks have not got the newest records, or the status does not say so yet")
 	}
 	if idle && p.facts.Target != nil && p.facts.Target.ObservedGeneration >= p.facts.Target.Generation && len(p.facts.Target.Template) > 0 {
 		p.resting = p.fingerprint()

@@ -237,8 +237,8 @@ func TestProbes(t *testing.T) {
 numBatches: 2
 batchPartition: 0
 probes:
-- {name: lag, http: {port: 8471, path: /lag, jsonPath: .seconds}, period: 200ms, parse: number}
-- {name: port, tcp: {port: 8471}, period: 200ms}
+- {name: lag, http: {port: 8471, path: /lag, jsonPath: .seconds}, period: 200ms, failureThreshold: 600, parse: number}
+- {name: port, tcp: {port: 8471}, period: 200ms, failureThreshold: 600}
 gates:
 - {name: caught-up, when: AfterBatch, expression: 'pods.all(p, !p.updated || p.probes["lag"].value < 5.0)'}
 `)

@@ -60,7 +60,7 @@ func TestDisturbed(t *testing.T) {
 		},
 	}
 	for what, disturb := range disturbances {
-		for _, name := range []string{"rollout", "deletion", "scale"} {
+		for _, name := range []string{"rollout", "deletion that rolls back", "scale down"} {
 			t.Run(what+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				l := lives[name]

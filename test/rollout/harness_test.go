@@ -5,6 +5,7 @@ package rollout_test
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -36,7 +37,15 @@ import (
 
 var suite = controlplane.NewSuite(controlplane.Options{CRDs: []string{"../../deploy/crds"}, Kubelet: kubelet.Options{Nodes: 2}})
 
-func TestMain(m *testing.M) { suite.Main(m) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given { // worlds wait most of the time
+		_ = flag.Set("test.parallel", "8")
+	}
+	suite.Main(m)
+}
 
 // patience is how long a test waits for something that must come.
 const patience = 2 * time.Minute
@@ -54,6 +63,9 @@ type world struct {
 	broken   map[string]bool
 	stop     func()
 	crashing atomic.Bool // the operator's connections are lost on purpose
+
+	grace time.Duration // how old what the operator decides on may be: see witness
+	hooks *listener     // nil: none was asked for
 }
 
 func newWorld(t *testing.T) *world {
@@ -75,7 +87,8 @@ func newQuietWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, plane: plane, namespace: plane.Namespace(t), client: c, broken: map[string]bool{}}
+	w := &world{t: t, plane: plane, namespace: plane.Namespace(t), client: c, broken: map[string]bool{}, grace: 3 * time.Second}
+	w.watchAll()
 	plane.Kubelet.Decide(w.namespace, func(p *corev1.Pod) bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
