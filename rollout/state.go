@@ -162,6 +162,8 @@ func (s *pass) begin() {
 	b.Start, b.End, b.Excused, b.NoDeadline = &s.now, nil, 0, false
 	s.at.Batches[s.at.CurrentBatch] = b
 	s.at.Answers, s.at.Verified = nil, nil
+	s.at.Excused += s.f.Unavailable // of the batch before
+	s.f.Unavailable = 0
 }
 
 // finalize is the work of every state that ends.
@@ -257,6 +259,7 @@ func (s *pass) rollBack(why, by string) {
 	}
 	s.plan()
 	s.begin()
+	s.at.Excused = 0 // the deadline of the rollback begins
 }
 
 // fail lets onFailure act on something that has failed. It reports whether the rollout goes on as if
@@ -295,7 +298,7 @@ func (s *pass) deadline() (time.Time, bool) {
 		}
 	}
 	if back := s.at.Rollback; back != nil {
-		sooner(&back.Since, s.p.Rollback.Deadline, s.f.Unavailable)
+		sooner(&back.Since, s.p.Rollback.Deadline, s.at.Excused+s.f.Unavailable)
 		return first, !first.IsZero()
 	}
 	b := s.at.Batches[s.at.CurrentBatch]

@@ -39,21 +39,29 @@ func observe(ctx context.Context, p *pass) outcome.Outcome {
 			return outcome.Fail(err)
 		}
 	}
-	if p.facts, err = p.workload.Observe(ctx); err != nil {
+	if err := p.look(ctx); err != nil {
 		return outcome.Fail(err)
+	}
+	return outcome.Done()
+}
+
+// look reads workload, pods and the members of the quorum.
+func (p *pass) look(ctx context.Context) (err error) {
+	if p.facts, err = p.workload.Observe(ctx); err != nil {
+		return err
 	}
 	p.memory.seen(p.facts.Pods)
 	p.probed()
-	if q := p.quorum(); q != nil && moving {
-		selector, err := selectorOf(q.Selector)
-		if err != nil {
-			return outcome.Fail(err)
-		}
-		if p.facts.Members, err = p.workload.Members(ctx, selector); err != nil {
-			return outcome.Fail(err)
-		}
+	q := p.quorum()
+	if q == nil || !moves(p.was.State) {
+		return nil
 	}
-	return outcome.Done()
+	selector, err := selectorOf(q.Selector)
+	if err != nil {
+		return err
+	}
+	p.facts.Members, err = p.workload.Members(ctx, selector)
+	return err
 }
 
 func (p *pass) quorum() *rollout.Quorum {

@@ -146,8 +146,10 @@ func newCache(m *controller.Manager) (*controller.Cache, error) {
 
 // newDependentCache is the cache of what one selector selects.
 func (o *Operator) newDependentCache(namespace string, selector labels.Selector) (cache.Cache, error) {
+	observed := *o.manager.GetHTTPClient()
+	observed.Transport = contact{observed.Transport, o.suspect}
 	return cache.New(o.manager.GetConfig(), cache.Options{
-		HTTPClient: o.manager.GetHTTPClient(), Scheme: o.manager.GetScheme(), Mapper: o.manager.GetRESTMapper(),
+		HTTPClient: &observed, Scheme: o.manager.GetScheme(), Mapper: o.manager.GetRESTMapper(),
 		DefaultNamespaces: map[string]cache.Config{namespace: {LabelSelector: selector}},
 		DefaultTransform:  cache.TransformStripManagedFields(),
 	})

@@ -64,8 +64,9 @@ type world struct {
 	stop     func()
 	crashing atomic.Bool // the operator's connections are lost on purpose
 
-	grace time.Duration // how old what the operator decides on may be: see witness
-	hooks *listener     // nil: none was asked for
+	grace   time.Duration // how old what the operator decides on may be: see witness
+	hooks   *listener     // nil: none was asked for
+	refused atomic.Bool   // what hooks says
 }
 
 func newWorld(t *testing.T) *world {
