@@ -91,13 +91,21 @@ func (s *pass) sourceHash(t WorkloadFacts) string {
 
 // nothingToRoll holds the next template, if the Rollout asks for that.
 func (s *pass) nothingToRoll(t WorkloadFacts) {
-	if s.f.Wanted.HoldAlways && t.Kind != Deployment && !s.f.Wanted.Deleting && (t.Partition != HoldAll || !t.Held) && t.foreign(s.f) == nil {
-		a := t.act("hold the next template")
-		a.Partition, a.Held = new(HoldAll), new(true)
-		s.act(Verdict{Acts: []Act{a}})
+	if s.park(t) {
 		return
 	}
 	s.wait(0, NothingToRoll.Reason(), "all %d pods of %s %s have revision %s", t.Replicas, t.Kind, t.Name, t.UpdateRevision)
+}
+
+// park holds the next template of a workload whose pods have one revision, if the Rollout asks for that.
+func (s *pass) park(t WorkloadFacts) bool {
+	if !s.f.Wanted.HoldAlways || t.Kind == Deployment || s.f.Wanted.Deleting || t.Partition == HoldAll && t.Held || t.foreign(s.f) != nil {
+		return false
+	}
+	a := t.act("hold the next template")
+	a.Partition, a.Held = new(HoldAll), new(true)
+	s.act(Verdict{Acts: []Act{a}})
+	return true
 }
 
 func (s *pass) verify() {
@@ -212,6 +220,11 @@ func (s *pass) rest() {
 	if acts != nil {
 		s.act(Verdict{Acts: acts})
 		return
+	}
+	if s.judgement().replaced() { // nothing has parked this one
+		if t := *s.f.Target; t.observed() && s.f.count(t, t.UpdateRevision).old == 0 && s.park(t) {
+			return
+		}
 	}
 	s.stop(outcome.Done())
 }

@@ -178,6 +178,10 @@ func (o *Operator) watches() []controller.Watch {
 	all = append(all, controller.Watch{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Keys: o.movingIn, When: predicate.Funcs{
 		UpdateFunc: func(event.UpdateEvent) bool { return false },
 	}})
+	all = append(all, controller.Watch{Object: &corev1.ConfigMap{}, Keys: o.movingIn, When: predicate.Funcs{ // the anchor
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(event.UpdateEvent) bool { return false },
+	}})
 	return append(all, controller.Watch{Object: &policyv1.PodDisruptionBudget{}, Keys: o.movingIn, When: predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			was, okWas := e.ObjectOld.(*policyv1.PodDisruptionBudget)

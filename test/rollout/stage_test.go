@@ -32,12 +32,12 @@ var stages = map[string]stage{
 	},
 	"verifying": {
 		reach: func(w *world, name string) {
-			w.breakImage("r1")
+			w.breakImage(name + "-0")
 			w.until("a pod is not ready", func() bool { return strings.Contains(w.images(name), "-") })
 			w.patch(&appsv1.StatefulSet{}, name, `{"spec":{"replicas":4,"template":{"spec":{"containers":[{"name":"main","image":"r2"}]}}}}`)
 			w.state(name, "verifyingSpec", "")
 		},
-		free: func(w *world, _ string) { w.mendImage("r1") },
+		free: func(w *world, name string) { w.mendImage(name + "-0") },
 		end:  rollout.Succeeded,
 	},
 	"initializing": {
@@ -102,11 +102,11 @@ var stages = map[string]stage{
 		reach: func(w *world, name string) {
 			w.setImage(name, "r2")
 			w.waitsFor(name, "HeldByPartition")
-			w.breakImage("r1")
+			w.breakImage(name + "-2")
 			w.annotate(name, "rollback", "by=ann")
 			w.state(name, "rollingBack", "batchVerifying")
 		},
-		free: func(w *world, _ string) { w.mendImage("r1") },
+		free: func(w *world, name string) { w.mendImage(name + "-2") },
 		end:  rollout.RolledBack,
 	},
 	"finalising": {
