@@ -49,12 +49,15 @@ var lives = map[string]life{
 	"rollback": {
 		begin: func(w *world) {
 			w.statefulSet("db", 3, appsv1.OrderedReadyPodManagement)
-			w.hooked("db", api.RolloutSpec{RolloutPlan: api.RolloutPlan{RolloutBatches: batches(1), BatchDeadline: new(api.RolloutDeadline("2s")), OnFailure: "rollback"}})
+			w.hooked("db", api.RolloutSpec{RolloutPlan: api.RolloutPlan{RolloutBatches: batches(1)}})
 			w.breakImage("broken")
 		},
 		live: func(w *world) {
 			w.is("db", "Ready", metav1.ConditionTrue)
 			w.setImage("db", "broken")
+			w.until("the broken pod is there", func() bool { return w.images("db") == "0=r1 1=r1 2=broken-" })
+			w.waitsFor("db", "PodsNotReady")
+			w.annotate("db", "rollback", "by=ann")
 			w.is("db", rollout.RolledBack, metav1.ConditionTrue)
 		},
 		moved: map[string]int{"db-0": 1, "db-1": 1, "db-2": 3},
