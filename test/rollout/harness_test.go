@@ -78,8 +78,9 @@ type world struct {
 	elects   bool        // the operator is a candidate for the leader
 
 	grace   time.Duration // how old what the operator decides on may be: see witness
-	hooks   *listener     // nil: none was asked for
-	refused atomic.Bool   // what hooks says
+	watched *witness
+	hooks   *listener   // nil: none was asked for
+	refused atomic.Bool // what hooks says
 }
 
 func newWorld(t *testing.T) *world {
@@ -108,7 +109,7 @@ func newWorldIn(t *testing.T, namespace func(*controlplane.Plane) string) *world
 		t.Fatal(err)
 	}
 	w := &world{t: t, plane: plane, namespace: namespace(plane), client: c, broken: map[string]bool{}, grace: 3 * time.Second}
-	w.watchAll()
+	w.watched = w.watchAll()
 	plane.Kubelet.Decide(w.namespace, func(p *corev1.Pod) bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()

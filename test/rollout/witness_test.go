@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -142,7 +141,14 @@ type replayed struct {
 	budgets  map[string]*policyv1.PodDisruptionBudget
 	healthy  map[string]time.Time // when a pod was healthy last, by UID
 	allowed  map[string]time.Time // when a budget allowed a disruption last
+	claims   map[string]claim     // the newest of each set, by its UID
 	found    []string
+}
+
+// claim is when a Rollout had a set last.
+type claim struct {
+	by *api.Rollout
+	at time.Time
 }
 
 // replay judges versions in the order of the API server. What was true a moment (grace) ago may be what
@@ -150,7 +156,7 @@ type replayed struct {
 func replay(seen []sighting, grace time.Duration) []string {
 	slices.SortStableFunc(seen, func(a, b sighting) int { return int(int64(a.version) - int64(b.version)) }) //nolint:gosec // versions of one test
 	r := &replayed{grace: grace, rollouts: map[string]*api.Rollout{}, sets: map[string]*appsv1.StatefulSet{}, pods: map[string]*corev1.Pod{},
-		budgets: map[string]*policyv1.PodDisruptionBudget{}, healthy: map[string]time.Time{}, allowed: map[string]time.Time{}}
+		budgets: map[string]*policyv1.PodDisruptionBudget{}, healthy: map[string]time.Time{}, allowed: map[string]time.Time{}, claims: map[string]claim{}}
 	for _, s := range seen {
 		r.see(s)
 	}
@@ -235,6 +241,11 @@ func (r *replayed) claimant(s *appsv1.StatefulSet) *api.Rollout {
 // changed judges a new version of a set.
 func (r *replayed) changed(was, is *appsv1.StatefulSet) {
 	before, after := r.claimant(was), r.claimant(is)
+	if before != nil {
+		r.claims[string(is.UID)] = claim{before, r.now}
+	} else if last := r.claims[string(is.UID)]; last.by != nil && r.now.Sub(last.at) < r.grace { // somebody has taken it away a moment ago
+		before = r.rollouts[string(last.by.UID)]
+	}
 	rolled := fmt.Sprintf("%s, version %s: its partition keeps %d of %d pods, and kept %d before", is.Name, is.ResourceVersion, kept(is), replicasOf(is), kept(was))
 	sameTemplate := reflect.DeepEqual(was.Spec.Template, is.Spec.Template)
 	if before != nil && after != nil && sameTemplate && replicasOf(was) == replicasOf(is) && kept(is) > kept(was) && before.Status.RollingState == string(core.InBatch) {
@@ -374,6 +385,3 @@ func planOf(r *api.Rollout) (core.Plan, error) {
 	}
 	return core.ParsePlan(text)
 }
-
-// text of what the witness has found.
-func foundText(found []string) string { return strings.Join(found, "\n") }
