@@ -109,7 +109,7 @@ func (p *pass) fingerprint() string {
 	o, r := p.target, p.rollout()
 	status, _, _ := unstructured.NestedMap(o.Object, "status")
 	text, err := json.Marshal([]any{
-		r.UID, r.Generation, p.deleting(), p.value, p.guarded, r.Status.Sequence,
+		r.UID, r.Generation, r.Finalizers, p.deleting(), p.value, p.guarded, r.Status.Sequence,
 		o.GetUID(), o.GetGeneration(), o.GetDeletionTimestamp(), o.GetLabels(), o.GetOwnerReferences(),
 		status["observedGeneration"], status["currentRevision"], status["updateRevision"], status["replicas"],
 	})

@@ -2,6 +2,8 @@ package rollout_test
 
 import (
 	"fmt"
+	"os"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -54,7 +56,14 @@ func TestFrozenLeader(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			writes := map[string]int{"rollout": 24, "rollback": 20, "deletion that rolls back": 24}[name]
-			for _, p := range points(writes, "frozen "+name)[:1] {
+			all := slices.DeleteFunc(points(writes, "frozen "+name), func(p point) bool { return p.after })
+			if len(all) == 0 { // a sample of one
+				all = []point{{at: writes / 2}}
+			}
+			if os.Getenv("PAWL_TEST_POINTS") == "" {
+				all = all[:1]
+			}
+			for _, p := range all {
 				t.Run(fmt.Sprint(p.at), func(t *testing.T) { thawed(t, lives[name], p.at) })
 			}
 		})

@@ -51,7 +51,7 @@ func TestGitOpsAllTheTime(t *testing.T) {
 			w.until("the claim is whole", func() bool {
 				set := &appsv1.StatefulSet{}
 				w.get("db", set)
-				return len(set.OwnerReferences) == 2
+				return len(set.OwnerReferences) == 2 && len(w.now("db").Finalizers) == 1
 			})
 			if err := w.client.Delete(t.Context(), w.now("db"), client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
 				t.Fatal(err)
