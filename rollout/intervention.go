@@ -65,6 +65,9 @@ func (s *pass) deletion() {
 // modification starts anew when another target is asked for.
 func (s *pass) modification() {
 	w := s.f.Wanted
+	if s.at.State != s.was.State && s.judgement().replaced() { // that it failed is seen first
+		return
+	}
 	if w.Deleting || s.at.State == Locating || s.at.State == Deleting || s.at.State == Abandoning || s.at.State == Failing && s.at.Rollback != nil {
 		return
 	}

@@ -186,6 +186,8 @@ func (s *pass) begin() {
 	b.Start, b.End, b.Excused, b.NoDeadline = &s.now, nil, 0, false
 	s.at.Batches[s.at.CurrentBatch] = b
 	s.at.Answers, s.at.Verified = nil, nil
+	s.at.Excused += s.f.Unavailable // of the batch before
+	s.f.Unavailable = 0
 }
 
 // finalize is the work of every state that ends.
@@ -235,7 +237,8 @@ func (s *pass) rest() {
 		s.act(Verdict{Acts: acts})
 		return
 	}
-	if t := s.f.Target; t != nil && s.at.State == Succeeded && s.f.count(*t, t.UpdateRevision).old == 0 && s.parked(*t) {
+	if t := s.f.Target; t != nil && (s.at.State == Succeeded || s.judgement().replaced()) && // nothing has parked one that was made again
+		s.f.count(*t, t.UpdateRevision).old == 0 && s.parked(*t) {
 		return
 	}
 	s.stop(outcome.Done())
@@ -284,6 +287,7 @@ func (s *pass) rollBack(why, by string) {
 	}
 	s.plan()
 	s.begin()
+	s.at.Excused = 0 // the deadline of the rollback begins
 }
 
 // fail lets onFailure act on something that has failed. It reports whether the rollout goes on as if
@@ -322,7 +326,7 @@ func (s *pass) deadline() (time.Time, bool) {
 		}
 	}
 	if back := s.at.Rollback; back != nil {
-		sooner(&back.Since, s.p.Rollback.Deadline, s.f.Unavailable)
+		sooner(&back.Since, s.p.Rollback.Deadline, s.at.Excused+s.f.Unavailable)
 		return first, !first.IsZero()
 	}
 	b := s.at.Batches[s.at.CurrentBatch]

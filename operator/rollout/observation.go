@@ -45,24 +45,32 @@ func observe(ctx context.Context, p *pass) outcome.Outcome {
 		p.facts.Rollout = rollout.Identity{Namespace: p.key.Namespace, Name: p.key.Name, UID: string(p.rollout().UID)}
 		return outcome.Done()
 	}
-	if p.facts, err = p.workload.Observe(ctx); err != nil && fault.Of(err) != rollout.UnsupportedWorkload { // Next refuses the kind
+	if err := p.look(ctx); err != nil {
 		return outcome.Fail(err)
+	}
+	return outcome.Done()
+}
+
+// look reads workload, pods and the members of the quorum.
+func (p *pass) look(ctx context.Context) (err error) {
+	if p.facts, err = p.workload.Observe(ctx); err != nil && fault.Of(err) != rollout.UnsupportedWorkload { // Next refuses the kind
+		return err
 	}
 	p.memory.seen(p.facts.Pods)
 	if p.request != nil && p.request.Verb == rollout.Retry { // what was seen before it does not count
 		p.memory.asked.forgetProbes()
 	}
 	p.probed()
-	if q := p.quorum(); q != nil && moving {
-		selector, err := selectorOf(q.Selector)
-		if err != nil {
-			return outcome.Fail(err)
-		}
-		if p.facts.Members, err = p.workload.Members(ctx, selector); err != nil {
-			return outcome.Fail(err)
-		}
+	q := p.quorum()
+	if q == nil || !moves(p.was.State) {
+		return nil
 	}
-	return outcome.Done()
+	selector, err := selectorOf(q.Selector)
+	if err != nil {
+		return err
+	}
+	p.facts.Members, err = p.workload.Members(ctx, selector)
+	return err
 }
 
 func (p *pass) quorum() *rollout.Quorum {
@@ -110,7 +118,7 @@ func (p *pass) fingerprint() string {
 	o, r := p.target, p.rollout()
 	status, _, _ := unstructured.NestedMap(o.Object, "status")
 	text, err := json.Marshal([]any{
-		r.UID, r.Generation, p.deleting(), p.value, p.guarded, dryRun(r), r.Status.Sequence,
+		r.UID, r.Generation, r.Finalizers, p.deleting(), p.value, p.guarded, dryRun(r), r.Status.Sequence,
 		o.GetUID(), o.GetGeneration(), o.GetDeletionTimestamp(), o.GetLabels(), o.GetOwnerReferences(),
 		status["observedGeneration"], status["currentRevision"], status["updateRevision"], status["replicas"],
 	})

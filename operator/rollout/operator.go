@@ -146,8 +146,10 @@ func newCache(m *controller.Manager) (*controller.Cache, error) {
 
 // newDependentCache is the cache of what one selector selects.
 func (o *Operator) newDependentCache(namespace string, selector labels.Selector) (cache.Cache, error) {
+	observed := *o.manager.GetHTTPClient()
+	observed.Transport = contact{observed.Transport, o.suspect}
 	return cache.New(o.manager.GetConfig(), cache.Options{
-		HTTPClient: o.manager.GetHTTPClient(), Scheme: o.manager.GetScheme(), Mapper: o.manager.GetRESTMapper(),
+		HTTPClient: &observed, Scheme: o.manager.GetScheme(), Mapper: o.manager.GetRESTMapper(),
 		DefaultNamespaces: map[string]cache.Config{namespace: {LabelSelector: selector}},
 		DefaultTransform:  cache.TransformStripManagedFields(),
 	})
@@ -177,6 +179,10 @@ func (o *Operator) watches() []controller.Watch {
 		UpdateFunc: func(event.UpdateEvent) bool { return false },
 	}})
 	all = append(all, controller.Watch{Object: &api.ApplicationRevision{}, Optional: true, Keys: o.naming})
+	all = append(all, controller.Watch{Object: &corev1.ConfigMap{}, Keys: o.movingIn, When: predicate.Funcs{ // the anchor
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(event.UpdateEvent) bool { return false },
+	}})
 	return append(all, controller.Watch{Object: &policyv1.PodDisruptionBudget{}, Keys: o.movingIn, When: predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			was, okWas := e.ObjectOld.(*policyv1.PodDisruptionBudget)

@@ -72,6 +72,8 @@ func (o *Operator) measure(ctx context.Context, q question) rollout.Answer {
 func samples(value model.Value) rollout.Answer {
 	var a rollout.Answer
 	switch v := value.(type) {
+	case nil: // null, or an object without data
+		return rollout.Answer{Message: "the answer has no result"}
 	case *model.Scalar:
 		a.Samples = []string{v.Value.String()}
 	case model.Vector:

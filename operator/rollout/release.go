@@ -34,7 +34,7 @@ func release(ctx context.Context, p *pass) outcome.Outcome {
 	idle := done || p.rehearsed || len(d.Acts) == 0 && at.State == rollout.Locating && d.Outcome.Reason() == rollout.NothingToRoll.Reason()
 	if idle && (p.postponed || p.undelivered()) { // the status does not say yet what event hooks have got
 		p.again(quietSave)
-		return outcome.Wait(p.soonest, "EventHooks", "event hooks have not got the newest records")
+		return outcome.Wait(p.soonest, "EventHooks", "event hooks have not got the newest records, or the status does not say so yet")
 	}
 	if idle && p.facts.Target != nil && p.facts.Target.ObservedGeneration >= p.facts.Target.Generation && len(p.facts.Target.Template) > 0 {
 		p.resting = p.fingerprint()

@@ -126,19 +126,3 @@ func TestParseRequest(t *testing.T) {
 		t.Errorf("without a pause it is stamped %q", stamped)
 	}
 }
-
-// FuzzRequest: whatever stands in an annotation is read without a panic, and the id is that of the
-// stamp.
-func FuzzRequest(f *testing.F) {
-	for _, value := range []string{"", "2", "all; by=ann; reason=x", ";;;=;#", "a#b#c"} {
-		f.Add(value)
-	}
-	f.Fuzz(func(t *testing.T, value string) {
-		for _, verb := range verbs {
-			stamped := stamp(verb, value, nil)
-			if r := parseRequest(verb, stamped); r.ID == "" || !strings.HasSuffix(stamped, "#"+r.ID) {
-				t.Errorf("%q is read as %+v", stamped, r)
-			}
-		}
-	})
-}

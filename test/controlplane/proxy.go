@@ -35,6 +35,7 @@ type Proxy struct {
 	calls  []Call
 	lag    time.Duration
 	frozen bool
+	open   map[*delayedWatch]bool
 }
 
 // Call is one request of the program.
@@ -153,6 +154,15 @@ func (x *Proxy) Freeze(frozen bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.frozen = frozen
+}
+
+// Break ends all open watches without a last word, as an API server that dies does.
+func (x *Proxy) Break() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for l := range x.open {
+		l.breakOff()
+	}
 }
 
 // Calls returns the requests so far, oldest first.

@@ -38,6 +38,17 @@ func (w *world) plan(name, text string) {
 	w.is(name, "Ready", metav1.ConditionTrue)
 }
 
+// plainRollout makes a Rollout with a plan in YAML, and does not wait for an operator.
+func (w *world) plainRollout(r *api.Rollout, text string) {
+	w.t.Helper()
+	if err := yaml.UnmarshalStrict([]byte(text), &r.Spec.RolloutPlan); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.client.Create(w.t.Context(), r); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // listener is a server that keeps what it was asked.
 type listener struct {
 	*httptest.Server

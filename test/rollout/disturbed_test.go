@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -39,7 +40,32 @@ func (w *world) startBehind(proxy *controlplane.Proxy) {
 // the end nor what is moved.
 func TestDisturbed(t *testing.T) {
 	disturbances := map[string]func(w *world, proxy *controlplane.Proxy){
-		"lagging watches": func(_ *world, proxy *controlplane.Proxy) { proxy.Lag(2 * time.Second) },
+		"lagging watches": func(w *world, proxy *controlplane.Proxy) {
+			lag := map[bool]time.Duration{true: 10 * time.Second, false: 2 * time.Second}[strings.HasSuffix(w.t.Name(), "/rollout")]
+			w.grace += lag
+			proxy.Lag(lag)
+		},
+		"watches that stop": func(w *world, proxy *controlplane.Proxy) {
+			w.grace = time.Minute
+			began := time.Now()
+			proxy.Intercept(func(*controlplane.Call) controlplane.Reaction {
+				stopped := time.Since(began)%(5*time.Second) < 3*time.Second
+				return controlplane.Reaction{Before: func() { proxy.Freeze(stopped) }}
+			})
+			w.t.Cleanup(func() { proxy.Freeze(false) })
+		},
+		"a cache before its own write": func(w *world, proxy *controlplane.Proxy) {
+			w.grace += 3 * time.Second
+			proxy.Intercept(func(c *controlplane.Call) controlplane.Reaction {
+				if !c.Writes() || c.Resource == "events" {
+					return controlplane.Reaction{}
+				}
+				return controlplane.Reaction{After: func(int) {
+					proxy.Freeze(true)
+					time.AfterFunc(1500*time.Millisecond, func() { proxy.Freeze(false) })
+				}}
+			})
+		},
 		"lost answers": func(_ *world, proxy *controlplane.Proxy) {
 			n := 0
 			proxy.Intercept(func(c *controlplane.Call) controlplane.Reaction {
@@ -60,7 +86,7 @@ func TestDisturbed(t *testing.T) {
 		},
 	}
 	for what, disturb := range disturbances {
-		for _, name := range []string{"rollout", "deletion", "scale"} {
+		for _, name := range []string{"rollout", "deletion that rolls back", "scale down"} {
 			t.Run(what+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				l := lives[name]
