@@ -134,6 +134,9 @@ func targets(cmd *cobra.Command) (usesBackend bool, why string) {
 	for top.HasParent() && top.Parent().HasParent() {
 		top = top.Parent()
 	}
+	if top.Name() == consoleVerb {
+		return true, ""
+	}
 	switch top.GroupID {
 	case "runs", "look", "objects", "rollouts":
 		return true, ""
@@ -155,8 +158,11 @@ func targets(cmd *cobra.Command) (usesBackend bool, why string) {
 
 // onlyOnKubernetes reports a verb whose objects are in a cluster: it needs no flag that says so.
 func onlyOnKubernetes(cmd *cobra.Command) bool {
-	return cmd.HasParent() && cmd.Parent().GroupID == "rollouts"
+	return cmd.HasParent() && cmd.Parent().GroupID == "rollouts" || cmd.Name() == consoleVerb
 }
+
+// consoleVerb is a server that is a face of a cluster.
+const consoleVerb = "console"
 
 // setTarget determines the namespaces of the call.
 func (a *App) setTarget(cmd *cobra.Command) error {
@@ -179,6 +185,23 @@ func clientConfig(file, context string) clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = file
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context})
+}
+
+// ContextName is the context that the call uses; empty: there is none, as in a pod.
+func (a *App) ContextName() string {
+	if a.Flags.Context != "" {
+		return "context " + a.Flags.Context
+	}
+	raw, err := clientConfig(a.Flags.Kubeconfig, "").RawConfig()
+	if err != nil || raw.CurrentContext == "" {
+		return ""
+	}
+	return "context " + raw.CurrentContext
+}
+
+// CompleteNamespaces completes --namespace of a command.
+func (a *App) CompleteNamespaces(cmd *cobra.Command) {
+	SetCompletions(cmd, map[string]Completion{"namespace": a.completeNamespaces})
 }
 
 func noConnection(err error) error {
