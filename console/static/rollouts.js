@@ -136,7 +136,7 @@ function about(r) {
 const unseen = (r) => (r.unseen ? h('div', { class: 'fault', role: 'group', 'aria-label': 'Pods', 'data-key': 'unseen' }, h('p', {}, h('strong', {}, '▲ The pods are not shown: '), r.unseen)) : null);
 
 const looks = { Done: ['✔', 'done'], Present: ['◐', 'here'], ToCome: ['○', 'later'] };
-const phases = { batchInitializing: 'begins', batchInRolling: 'releases its pods', batchVerifying: 'is verified', batchFinalizing: 'is finished', batchReady: 'is available', batchVerifyFailed: 'has failed' };
+const phases = { batchInitializing: 'begins', batchInRolling: 'releases its pods', batchVerifying: 'is verified', batchFinalizing: 'is finished', batchReady: 'available', batchVerifyFailed: 'has failed' };
 
 function batches(r, more, again) {
   if (!r.batches?.length) return [h('h2', {}, 'Batches'), h('p', { class: 'empty' }, 'No rollout has begun yet.')];
@@ -145,7 +145,7 @@ function batches(r, more, again) {
     const text = b.phase ? phases[b.phase] ?? b.phase : b.state === 'Done' ? 'done' : 'to come';
     return h('li', { class: `batch ${mood}`, 'data-key': `batch-${b.index}`, 'aria-current': mood === 'here' ? 'step' : undefined },
       h('h3', {}, h('span', { 'aria-hidden': 'true' }, `${sign} `), `Batch ${b.index}`),
-      h('p', { class: 'help' }, `${b.size} ${b.size === 1 ? 'pod' : 'pods'}, ${text}`, b.start ? [b.end ? ` in ${tookText(b)}` : [', since ', age(b.start)]] : null),
+      h('p', { class: 'help' }, `${b.size} ${b.size === 1 ? 'pod' : 'pods'}, ${text}`, b.start ? [b.end ? ` after ${tookText(b)}` : [', since ', age(b.start)]] : null),
       pods(r, b, more, again));
   }))];
 }
@@ -218,7 +218,7 @@ function planView(plan) {
   const warnings = plan.batches.flatMap((b) => b.warnings ?? []);
   return [plan.assumed ? h('p', { class: 'help' }, 'Nothing is to be rolled now: this is the plan of another template.') : null,
     table('Preview of the batches', ['Batch', '#Size', '#Target', 'Pods', '#Partition', 'Replicas', '#Away', '#At worst', '#Quorum left'], plan.batches.map((b) => row(`preview-${b.index}`,
-      h('th', { scope: 'row' }, b.index), ...[b.size, b.target].map((n) => h('td', { class: 'number' }, n)), h('td', { class: 'reason' }, podNames(b)), number(b.partition),
+      h('th', { scope: 'row' }, b.index), ...[b.size, b.target].map((n) => h('td', { class: 'number' }, n)), h('td', { class: 'reason' }, podNames(b)), number(b.partition === 2147483647 ? 'all held' : b.partition),
       Object.entries(b.replicas ?? {}).map(([k, v]) => `${k} ${v}`).join(', '), number(b.unavailable), number(b.worstCase), number(b.quorumLeft)))),
     notes.length ? h('ul', {}, notes.map((n) => h('li', {}, n))) : null,
     warnings.map((w) => h('p', { class: 'busy' }, h('strong', {}, '▲ Warning: '), w))];
@@ -240,7 +240,8 @@ function history(r, more, older) {
   !more.history && records.length && records[0].sequence > 1 ? h('button', { type: 'button', 'data-key': 'older', onclick: older }, 'Show older records') : null];
 }
 
-const valuesOf = (x) => Object.entries(x.values ?? {}).map(([k, v]) => `${k}=${v}`).join(', ');
+// valuesOf returns what gates and metrics said. The end of a key is the kind and the name.
+const valuesOf = (x) => Object.entries(x.values ?? {}).map(([k, v]) => `${k.split('/').slice(-2).join(' ')}: ${v}`).join('; ');
 
 const texts = {
   approve: 'The next batch runs, whatever batchPartition says.',

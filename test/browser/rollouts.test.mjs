@@ -69,7 +69,7 @@ test('a batch is held, approved with a reason, and shown as it moves', { skip },
   await at(page, 'Paused in rollingInBatches');
   const waits = page.getByRole('group', { name: 'Waiting', exact: true });
   assert.match(await waits.innerText(), /Waits for HeldByPartition: batch 1 may run when batchPartition is 1, or when it is approved[\s\S]*Since\s+\d+ (s|min) ago\s+Deadline\s+none/);
-  assert.match(await batch(page, 0).innerText(), /Batch 0\s+1 pod, is available in [\s\S]*etcd-4\s*new, ready\s*ordinal 4 · follower · zone-b · etcd-/);
+  assert.match(await batch(page, 0).innerText(), /Batch 0\s+1 pod, available after [\s\S]*etcd-4\s*new, ready\s*ordinal 4 · follower · zone-b · etcd-/);
   assert.match(await batch(page, 1).innerText(), /Batch 1\s+2 pods, to come[\s\S]*etcd-3\s*old, ready[\s\S]*etcd-2/);
   assert.match(await batch(page, 2).innerText(), /etcd-0[\s\S]*etcd-1\s*old, ready\s*ordinal 1 · leader/);
   await page.screenshot({ path: join(shots, 'rollout-held.png'), fullPage: true });
@@ -89,7 +89,7 @@ test('a batch is held, approved with a reason, and shown as it moves', { skip },
   await page.getByText(/batch 2 may run when batchPartition is 2/).waitFor();
   assert.match(await batch(page, 1).innerText(), /etcd-3\s*new, ready[\s\S]*etcd-2\s*new, ready/);
   assert.match(await page.getByRole('group', { name: 'History', exact: true }).innerText(), /smoke tests passed/);
-  await page.getByRole('row', { name: /^errors Metric ✔ Passed \(2 of 2\) 0\.012 at most 0\.05/ }).waitFor();
+  await page.getByRole('row', { name: /^errors Metric Passed \(2 of 2\) 0\.012 at most 0\.05/ }).waitFor();
   await page.getByRole('row', { name: /^lag Gate/ }).waitFor();
   await act(page, 'Approve', 'all is well', (dialog) => dialog.getByLabel('Let run').selectOption('all'));
   await at(page, 'rolloutSucceed');

@@ -77,7 +77,7 @@ func (a *App) configured(cmd *cobra.Command) error {
 	}
 	a.Target = Target{}
 	usesBackend, why := targets(cmd)
-	if cluster == 0 && other == 0 && onlyOnKubernetes(cmd) {
+	if other < rankLine && onlyOnKubernetes(cmd) { // a store that the environment names is for other verbs
 		return a.setTarget(cmd)
 	}
 	switch {
