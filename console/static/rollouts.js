@@ -136,7 +136,7 @@ function about(r) {
 const unseen = (r) => (r.unseen ? h('div', { class: 'fault', role: 'group', 'aria-label': 'Pods', 'data-key': 'unseen' }, h('p', {}, h('strong', {}, '▲ The pods are not shown: '), r.unseen)) : null);
 
 const looks = { Done: ['✔', 'done'], Present: ['◐', 'here'], ToCome: ['○', 'later'] };
-const phases = { batchInitializing: 'begins', batchInRolling: 'releases its pods', batchVerifying: 'is verified', batchFinalizing: 'is finished', batchReady: 'available', batchVerifyFailed: 'has failed' };
+const phases = { batchInitializing: 'begins', batchInRolling: 'releases its pods', batchVerifying: 'is being verified', batchFinalizing: 'is being finished', batchReady: 'available', batchVerifyFailed: 'has failed' };
 
 function batches(r, more, again) {
   if (!r.batches?.length) return [h('h2', {}, 'Batches'), h('p', { class: 'empty' }, 'No rollout has begun yet.')];
@@ -145,7 +145,7 @@ function batches(r, more, again) {
     const text = b.phase ? phases[b.phase] ?? b.phase : b.state === 'Done' ? 'done' : 'to come';
     return h('li', { class: `batch ${mood}`, 'data-key': `batch-${b.index}`, 'aria-current': mood === 'here' ? 'step' : undefined },
       h('h3', {}, h('span', { 'aria-hidden': 'true' }, `${sign} `), `Batch ${b.index}`),
-      h('p', { class: 'help' }, `${b.size} ${b.size === 1 ? 'pod' : 'pods'}, ${text}`, b.start ? [b.end ? ` after ${tookText(b)}` : [', since ', age(b.start)]] : null),
+      h('p', { class: 'help' }, `${b.size} ${b.size === 1 ? 'pod' : 'pods'}, ${text}`, b.start ? [b.end ? ` after ${tookText(b)}` : [', for ', age(b.start)]] : null),
       pods(r, b, more, again));
   }))];
 }
