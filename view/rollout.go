@@ -123,6 +123,9 @@ func RolloutOf(o control.Object) (Rollout, error) {
 	}
 	r.Behind = status.ObservedGeneration < o.Generation
 	r.Conditions, r.Remedy = status.Conditions, status.Summary.Remedy
+	if w := r.Position.Waiting; w != nil && r.Remedy == "" {
+		r.Remedy = remedies[w.Reason]
+	}
 	r.History = slices.SortedFunc(maps.Values(status.History), func(a, b rollout.Record) int { return a.Sequence - b.Sequence })
 	r.Preview = slices.SortedFunc(maps.Values(status.Preview), func(a, b rollout.BatchPreview) int { return a.Index - b.Index })
 	r.Batches = batchesOf(r.Position)
@@ -225,6 +228,13 @@ func (r Rollout) verbs(partition *int) []RolloutVerb {
 }
 
 const heldByPartition = "HeldByPartition"
+
+// remedies of waits that are no faults: a person has asked for them.
+var remedies = map[string]string{
+	heldByPartition: "Approve the next batch, as `pawl rollout approve NAME --reason TEXT` does, or raise batchPartition.",
+	"PausedByUser":  "Resume it, as `pawl rollout resume NAME` does, or set paused of the plan to false.",
+	"DryRun":        "Remove the annotation pawl.dev/dry-run to begin.",
+}
 
 // Is reports whether a condition is True.
 func (r Rollout) Is(condition string) bool {
