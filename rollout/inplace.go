@@ -135,6 +135,9 @@ func holdInPlace(j judgement) Verdict {
 		v.Position = at
 		return v
 	}
+	if at.Named && at.TargetHash == "" { // which pods carry it is known now that the template is written
+		at.Before = j.f.count(w, w.UpdateRevision).updated
+	}
 	at.TargetHash = w.UpdateRevision
 	return Verdict{Done: true, Position: at}
 }

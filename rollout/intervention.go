@@ -97,7 +97,8 @@ func Modified(want Wanted, at Position) bool {
 	if want.TargetRevision == "" || at.TargetRevision == "" {
 		return false
 	}
-	if at.Rollback != nil && !at.Named { // the template is the source's again: nobody asked for anything
+	// The template is the source's again: nobody asked for anything, or for just that.
+	if at.Rollback != nil && (!at.Named || want.TargetRevision == at.SourceRevision) {
 		return want.TargetRevision != at.TargetRevision && want.TargetRevision != at.SourceRevision
 	}
 	return want.TargetRevision != at.TargetRevision || want.Named && want.SourceRevision != at.SourceRevision

@@ -17,7 +17,7 @@ func decide(ctx context.Context, p *pass) outcome.Outcome {
 		return outcome.Done()
 	}
 	f := &p.facts
-	f.Wanted = p.wanted()
+	f.Wanted, f.MissingRevision, f.Recorded = p.wanted(), p.missing, p.recorded
 	f.Unavailable = rollout.Duration(p.memory.unavailable)
 	if err := p.gates.Check(p.plan); err != nil {
 		f.GateProblem = fault.Message(err)
@@ -61,13 +61,23 @@ func decide(ctx context.Context, p *pass) outcome.Outcome {
 func (p *pass) wanted() rollout.Wanted {
 	w := wantedOf(p.rollout(), p.plan, p.was, p.facts)
 	w.Kind, w.Request = p.kind, p.request
+	if p.rollout().Spec.Application != nil {
+		p.wantRevisions(&w)
+	}
 	return w
 }
 
 func wantedOf(r *api.Rollout, plan rollout.Plan, was rollout.Position, f rollout.Facts) rollout.Wanted {
 	w := rollout.Wanted{
-		Kind: kindOf(r.Spec.TargetRef), TargetSize: plan.TargetSize, HasSource: r.Spec.SourceRef != nil, HoldAlways: r.Spec.Hold != "DuringRollout",
+		TargetSize: plan.TargetSize, HasSource: r.Spec.SourceRef != nil, HoldAlways: r.Spec.Hold != "DuringRollout" && (r.Spec.Application == nil || r.Spec.Hold != ""),
 		DeletionPolicy: rollout.DeletionPolicy(r.Spec.DeletionPolicy), Deleting: !r.DeletionTimestamp.IsZero(), TargetRevision: was.TargetRevision,
+	}
+	if refs := refsOf(r); refs != nil {
+		w.Kind = kindOf(refs[0])
+	}
+	if a := r.Spec.Application; a != nil {
+		w.Named, w.TargetRevision, w.SourceRevision, w.HasSource = true, a.TargetRevision, a.SourceRevision, a.SourceRevision != ""
+		return w
 	}
 	if t := f.Target; t != nil && t.ObservedGeneration >= t.Generation && t.Template != workload.Unobserved && t.Template != "" {
 		w.TargetRevision = t.Template

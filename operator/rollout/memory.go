@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,6 +34,8 @@ type memory struct {
 	unavailable time.Duration
 	batch       [2]int
 	asked       *asked
+	// templates are those of named revisions, with the defaults of the API server.
+	templates map[string]*corev1.PodTemplateSpec
 }
 
 func (o *Operator) memoryOf(key client.ObjectKey) *memory {
@@ -40,7 +43,7 @@ func (o *Operator) memoryOf(key client.ObjectKey) *memory {
 	defer o.mu.Unlock()
 	m := o.known[key]
 	if m == nil {
-		m = &memory{written: map[types.UID]uint64{}, removed: map[string]bool{}, asked: newAsked()}
+		m = &memory{written: map[types.UID]uint64{}, removed: map[string]bool{}, asked: newAsked(), templates: map[string]*corev1.PodTemplateSpec{}}
 		o.known[key] = m
 	}
 	return m

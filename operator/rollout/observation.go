@@ -41,6 +41,10 @@ func observe(ctx context.Context, p *pass) outcome.Outcome {
 			return outcome.Fail(err)
 		}
 	}
+	if p.workload.Target == (workload.Ref{}) { // no revision names it
+		p.facts.Rollout = rollout.Identity{Namespace: p.key.Namespace, Name: p.key.Name, UID: string(p.rollout().UID)}
+		return outcome.Done()
+	}
 	if p.facts, err = p.workload.Observe(ctx); err != nil && fault.Of(err) != rollout.UnsupportedWorkload { // Next refuses the kind
 		return outcome.Fail(err)
 	}
@@ -73,7 +77,7 @@ func (p *pass) watch(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, syncLimit)
 	defer cancel()
 	p.reader.dependents = map[string]client.Reader{}
-	for _, ref := range p.refs() {
+	for _, ref := range p.workload.Refs() {
 		o, err := p.workload.Read(ctx, ref)
 		if err != nil {
 			return err

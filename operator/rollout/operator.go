@@ -138,7 +138,7 @@ func newCache(m *controller.Manager) (*controller.Cache, error) {
 	return m.NewCache(controller.CacheOptions{
 		Labels: labels.NewSelector().Add(*labelled),
 		ByObject: map[client.Object]cache.ByObject{
-			&api.Rollout{}: all, &policyv1.PodDisruptionBudget{}: all, &autoscalingv2.HorizontalPodAutoscaler{}: all,
+			&api.Rollout{}: all, &api.ApplicationRevision{}: all, &policyv1.PodDisruptionBudget{}: all, &autoscalingv2.HorizontalPodAutoscaler{}: all,
 			&corev1.ConfigMap{}: {Label: labels.Everything(), Field: fields.OneTermEqualSelector("metadata.name", workload.AnchorName)},
 		},
 	})
@@ -176,6 +176,7 @@ func (o *Operator) watches() []controller.Watch {
 	all = append(all, controller.Watch{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Keys: o.movingIn, When: predicate.Funcs{
 		UpdateFunc: func(event.UpdateEvent) bool { return false },
 	}})
+	all = append(all, controller.Watch{Object: &api.ApplicationRevision{}, Optional: true, Keys: o.naming})
 	return append(all, controller.Watch{Object: &policyv1.PodDisruptionBudget{}, Keys: o.movingIn, When: predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			was, okWas := e.ObjectOld.(*policyv1.PodDisruptionBudget)

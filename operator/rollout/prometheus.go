@@ -24,7 +24,7 @@ const longestAnswer = 1 << 20 // bytes
 
 // words replaces the names of a query. Nothing else of it is a template.
 func words(r *api.Rollout, at rollout.Position, batch int) *strings.Replacer {
-	return strings.NewReplacer("{{rollout}}", r.Name, "{{namespace}}", r.Namespace, "{{workload}}", r.Spec.TargetRef.Name,
+	return strings.NewReplacer("{{rollout}}", r.Name, "{{namespace}}", r.Namespace, "{{workload}}", workloadName(r),
 		"{{revision}}", at.TargetRevision, "{{batch}}", strconv.Itoa(batch))
 }
 

@@ -67,7 +67,9 @@ func (r *reader) List(ctx context.Context, list client.ObjectList, options ...cl
 // Patch implements client.Writer. It remembers the version of the workload.
 func (r *reader) Patch(ctx context.Context, obj client.Object, patch client.Patch, options ...client.PatchOption) error {
 	err := r.Client.Patch(ctx, obj, patch, options...)
-	if o, ok := obj.(*unstructured.Unstructured); ok && err == nil {
+	var of client.PatchOptions
+	of.ApplyOptions(options)
+	if o, ok := obj.(*unstructured.Unstructured); ok && err == nil && of.DryRun == nil {
 		r.memory.written[o.GetUID()], r.memory.acted = version(o), r.now()
 	}
 	return err

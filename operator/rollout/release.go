@@ -89,7 +89,7 @@ func (p *pass) wakeOthers() {
 
 // letGo takes the label off the workload and the finalizer off the Rollout.
 func (p *pass) letGo(ctx context.Context) outcome.Outcome {
-	for _, ref := range p.refs() {
+	for _, ref := range p.workload.Refs() {
 		o, err := p.workload.Read(ctx, ref)
 		switch {
 		case fault.Of(err) == rollout.KindNotServed, fault.Of(err) == rollout.UnsupportedWorkload, o == nil && err == nil:

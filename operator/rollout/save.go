@@ -85,6 +85,7 @@ func (p *pass) fill(out outcome.Outcome) error {
 	p.describe(at, out)
 	s.Delivered = p.delivered(s)
 	s.Preview = p.preview
+	p.writeRefs(s)
 	if t := p.facts.Target; t != nil {
 		s.Replicas = new(int32(t.Replicas))
 		if n := len(p.facts.Sources); n > 0 && at.TargetSize != nil {

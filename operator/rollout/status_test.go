@@ -65,7 +65,7 @@ func TestStatusKeepsThePosition(t *testing.T) {
 	}
 	for _, path := range slices.Sorted(maps.Keys(inStatus)) {
 		first, _, _ := strings.Cut(path[1:], ".")
-		if !inPosition[path] && !slices.Contains([]string{"observedGeneration", "replicas", "selector", "summary", "preview", "history", "conditions", "delivered"}, first) {
+		if !inPosition[path] && !slices.Contains([]string{"observedGeneration", "replicas", "selector", "summary", "preview", "history", "conditions", "delivered", "workload", "sources"}, first) {
 			t.Errorf("the position has no field %s", path)
 		}
 	}

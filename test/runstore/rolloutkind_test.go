@@ -48,7 +48,6 @@ func ruledRollouts() []validationCase {
 // refusedRollouts are Rollouts that cannot be created, with the message.
 var refusedRollouts = map[string]string{
 	"{spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: a}, sourceRef: {apiVersion: apps/v1, kind: StatefulSet, name: b}, rolloutPlan: {}}}":    "sourceRef is a Deployment",
-	"{spec: {targetRef: {apiVersion: apps/v1, kind: StatefulSet, name: a}, rolloutPlan: {disruption: {quorum: {selector: {}, minHealthy: 0%}}}}}":             "minHealthy",
 	"{spec: {targetRef: {apiVersion: apps/v1, kind: StatefulSet, name: db}, sourceRef: {apiVersion: apps/v1, kind: Deployment, name: old}, rolloutPlan: {}}}": "only a rollout of Deployments has a sourceRef",
 	"{spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: a}, sourceRef: {apiVersion: apps/v1, kind: Deployment, name: a}, rolloutPlan: {}}}":     "sourceRef and targetRef name the same Deployment",
 }
