@@ -149,3 +149,24 @@ func TestPlanOfAManifest(t *testing.T) {
 		t.Error("the plan has created the Rollout")
 	}
 }
+
+// TestExample: the API server takes examples/rollout as it is, and it can be planned without a cluster.
+func TestExample(t *testing.T) {
+	w := newQuietWorld(t)
+	const file = "../../examples/rollout/etcd.yaml"
+	run := func(want string, argv ...string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...) //nolint:gosec // programs of this repository
+		cmd.Env = []string{"HOME=" + t.TempDir(), "NO_COLOR=1"}
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("%v: %v, expected %q:\n%s", argv, err, want, out)
+		}
+	}
+	run("rollout.pawl.dev/etcd created (server dry run)",
+		w.plane.Binaries.Kubectl, "--kubeconfig", w.plane.Kubeconfig(), "-n", w.namespace, "apply", "--dry-run=server", "-f", file)
+	root, err := controlplane.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run("waits for an approval", filepath.Join(root, "bin", "pawl"), "plan", "-f", file, "--replicas", "5")
+}

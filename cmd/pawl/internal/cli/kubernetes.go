@@ -168,8 +168,7 @@ func onlyOnKubernetes(cmd *cobra.Command) bool {
 		return false
 	}
 	kind, _, named := strings.Cut(args[0], "/")
-	isKind := slices.ContainsFunc([]string{"rollout", "rollouts", "prol"}, func(name string) bool { return strings.EqualFold(name, kind) })
-	return isKind && (named || len(args) > 1)
+	return backend.IsRollout(kind) && (named || len(args) > 1)
 }
 
 // consoleVerb is a server that is a face of a cluster.
