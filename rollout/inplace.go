@@ -225,7 +225,7 @@ func (j judgement) nextByPartition() *Pod {
 	pods, last := j.f.podsOf(*w), w.kept()-1
 	for i := range pods {
 		p := &pods[i]
-		if w.counts() && p.Revision != j.revision() && j.f.available(p, w) || !w.counts() && w.position(p.Ordinal) == last {
+		if w.counts() && p.Revision != j.revision() && !j.f.away(p, w) || !w.counts() && w.position(p.Ordinal) == last {
 			return p
 		}
 	}
@@ -402,10 +402,11 @@ func finalizeInPlace(j judgement, succeeded bool) Verdict {
 	case !succeeded && w.Kind.pauses():
 		paused = true
 	}
+	end := w.UpdateType
 	if original := j.at.Original; original != nil && original.UpdateType != "" && w.UpdateType != original.UpdateType {
-		a.UpdateType, changed = original.UpdateType, true
+		a.UpdateType, end, changed = original.UpdateType, original.UpdateType, true
 	}
-	if w.Partition != partition {
+	if w.Partition != partition && !(w.Kind == StatefulSet && end == OnDelete) { // that has no partition
 		a.Partition, changed = &partition, true
 	}
 	if w.Held != held {

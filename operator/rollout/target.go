@@ -20,18 +20,12 @@ import (
 // locate finds the workload and labels it: from then on a cache holds it.
 func locate(ctx context.Context, p *pass) outcome.Outcome {
 	p.reader = &reader{Client: p.cache.Client(), cached: p.cache.Cache, live: p.manager.Live(), memory: p.memory, now: p.Operator.now}
-	p.workload = &workload.Workload{Client: p.reader, Live: p.manager.Live(), Rollout: identity(p.rollout())}
+	p.workload = newWorkload(p.reader, p.manager.Live(), p.rollout(), p.plan)
 	if out := p.locateRefs(ctx); !out.IsDone() || p.decided || p.workload.Target == (workload.Ref{}) {
 		return out
 	}
 	target := p.workload.Target
 	p.kind = kindOf(api.WorkloadRef(target))
-	if d := p.plan.Disruption; d != nil {
-		p.workload.ZoneKey = d.ZoneKey
-	}
-	if o := p.plan.Order; o != nil {
-		p.workload.RoleLabel = o.RoleLabel
-	}
 	if _, err := workload.KindOf(target.APIVersion, target.Kind); err != nil {
 		return outcome.Done() // Decide refuses it
 	}
@@ -52,6 +46,18 @@ func locate(ctx context.Context, p *pass) outcome.Outcome {
 		}
 	}
 	return outcome.Done()
+}
+
+// newWorkload is what a Rollout drives, by a client; it names no workloads yet.
+func newWorkload(c client.Client, live client.Reader, r *api.Rollout, plan rollout.Plan) *workload.Workload {
+	w := &workload.Workload{Client: c, Live: live, Rollout: identity(r)}
+	if d := plan.Disruption; d != nil {
+		w.ZoneKey = d.ZoneKey
+	}
+	if o := plan.Order; o != nil {
+		w.RoleLabel = o.RoleLabel
+	}
+	return w
 }
 
 // locateRefs names the target and its sources: those of the spec, or of revisions of an Application.
