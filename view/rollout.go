@@ -93,16 +93,18 @@ func RolloutOf(o control.Object) (Rollout, error) {
 	r := Rollout{Object: o.Ref, CreatedAt: o.CreatedAt}
 	var spec struct {
 		TargetRef   struct{ Kind, Name string } `json:"targetRef"`
+		Application struct{ Name string }       `json:"application"`
 		RolloutPlan struct {
 			Paused         bool
 			BatchPartition *int
 		} `json:"rolloutPlan"`
 	}
 	var status struct {
-		ObservedGeneration int64                     `json:"observedGeneration"`
-		Summary            struct{ Remedy string }   `json:"summary"`
-		History            map[string]rollout.Record `json:"history"`
-		Conditions         []Condition               `json:"conditions"`
+		ObservedGeneration int64                       `json:"observedGeneration"`
+		Workload           struct{ Kind, Name string } `json:"workload"`
+		Summary            struct{ Remedy string }     `json:"summary"`
+		History            map[string]rollout.Record   `json:"history"`
+		Conditions         []Condition                 `json:"conditions"`
 
 		Preview map[string]rollout.BatchPreview `json:"preview"`
 	}
@@ -110,7 +112,9 @@ func RolloutOf(o control.Object) (Rollout, error) {
 		return r, rollout.StateUnknown.Errorf("the spec of %s cannot be read: %w", o.Ref, err)
 	}
 	r.Paused = spec.RolloutPlan.Paused
-	r.Target = spec.TargetRef.Kind + " " + spec.TargetRef.Name
+	if r.Target = spec.TargetRef.Kind + " " + spec.TargetRef.Name; spec.Application.Name != "" {
+		r.Target = "Application " + spec.Application.Name
+	}
 	if len(o.Status) == 0 || string(o.Status) == "null" {
 		r.Behind = true
 		r.Verbs = r.verbs(spec.RolloutPlan.BatchPartition)
@@ -120,6 +124,9 @@ func RolloutOf(o control.Object) (Rollout, error) {
 		if err := json.Unmarshal(o.Status, into); err != nil {
 			return r, rollout.StateUnknown.Errorf("the status of %s cannot be read: %w", o.Ref, err)
 		}
+	}
+	if w := status.Workload; w.Name != "" { // that of a revision of an Application
+		r.Target = w.Kind + " " + w.Name
 	}
 	r.Behind = status.ObservedGeneration < o.Generation
 	r.Conditions, r.Remedy = status.Conditions, status.Summary.Remedy
