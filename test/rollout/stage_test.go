@@ -79,7 +79,7 @@ var stages = map[string]stage{
 			w.waitsFor(name, "Soaking")
 		},
 		free: func(w *world, name string) { w.patch(&api.Rollout{}, name, `{"spec":{"rolloutPlan":{"soak":"1s"}}}`) },
-		end: rollout.Succeeded,
+		end:  rollout.Succeeded,
 	},
 	"batchFinalizing": {
 		hook: "post-batch-rollout",
