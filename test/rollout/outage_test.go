@@ -1,7 +1,6 @@
 package rollout_test
 
 import (
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,18 +15,18 @@ type clock struct{ ahead atomic.Int64 }
 
 func (c *clock) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
 
-// cutOff lets no request through and breaks the watches; it returns when the operator has seen it: at
-// rest by its watches, otherwise by asking for the Rollout.
-func cutOff(w *world, proxy *controlplane.Proxy, rests bool) (back func()) {
+// cutOff lets no request through and breaks the watches; it returns when the operator has seen it, by
+// the watches of one resource.
+func cutOff(w *world, proxy *controlplane.Proxy, resource string) (back func()) {
 	var refused atomic.Int32
 	proxy.Intercept(func(c *controlplane.Call) controlplane.Reaction {
-		if c.Resource == "rollouts" && (rests || c.Verb != "watch" && c.Verb != "list") {
+		if c.Resource == resource {
 			refused.Add(1)
 		}
 		return controlplane.Reaction{Drop: true, Lose: true}
 	})
 	proxy.Break()
-	w.until("the operator has lost the API server", func() bool { return refused.Load() >= 2 })
+	w.until("the operator has lost the API server", func() bool { return refused.Load() >= 4 })
 	return func() { proxy.Intercept(nil) }
 }
 
@@ -47,10 +46,7 @@ func TestAPIServerAway(t *testing.T) {
 			w.startBehind(proxy)
 			set := map[bool]string{true: "ordered", false: "db"}[name == "verifying"]
 			s.prepare(w, set, "batchDeadline: 45s\nonFailure: rollback\nrollback: {deadline: 45s}")
-			w.until("the pods are watched", func() bool {
-				return name == "parked" || slices.ContainsFunc(proxy.Calls(), func(c controlplane.Call) bool { return c.Resource == "pods" && c.Verb == "watch" && c.Answered })
-			})
-			back := cutOff(w, proxy, name == "parked")
+			back := cutOff(w, proxy, map[bool]string{true: "rollouts", false: "pods"}[name == "parked"])
 			c.ahead.Add(int64(time.Minute))
 			back()
 			w.see(set)
