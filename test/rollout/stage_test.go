@@ -73,12 +73,13 @@ var stages = map[string]stage{
 		end:  rollout.Succeeded,
 	},
 	"soaking": {
-		plan: "soak: 4s",
+		plan: "soak: 10m",
 		reach: func(w *world, name string) {
 			w.setImage(name, "r2")
 			w.waitsFor(name, "Soaking")
 		},
-		end: rollout.Succeeded,
+		free: func(w *world, name string) { w.patch(&api.Rollout{}, name, `{"spec":{"rolloutPlan":{"soak":"1s"}}}`) },
+		end:  rollout.Succeeded,
 	},
 	"batchFinalizing": {
 		hook: "post-batch-rollout",
