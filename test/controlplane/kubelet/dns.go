@@ -7,13 +7,12 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"golang.org/x/net/dns/dnsmessage"
-	discoveryv1 "k8s.io/api/discovery/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	discoverylisters "k8s.io/client-go/listers/discovery/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
 )
 
 const (
@@ -23,22 +22,24 @@ const (
 
 // names is the DNS server of the pods: SERVICE.NAMESPACE.svc.cluster.local are the pods of a Service
 // that are ready, with HOSTNAME before it one of them. As nothing routes cluster IPs, all Services
-// are like headless ones.
+// are like headless ones. EndpointSlices are of no use here: the API server takes no loopback
+// addresses for them.
 type names struct {
-	slices  discoverylisters.EndpointSliceLister
-	address string
-	conn    net.PacketConn
-	dir     string // of a resolv.conf for each namespace
-	log     func(string, ...any)
+	services corelisters.ServiceLister
+	pods     corelisters.PodLister
+	address  string
+	conn     net.PacketConn
+	dir      string // of a resolv.conf for each namespace
+	log      func(string, ...any)
 }
 
 // listenDNS binds the server. It needs the right to bind port 53.
-func listenDNS(address, dir string, lister discoverylisters.EndpointSliceLister, log func(string, ...any)) (*names, error) {
+func listenDNS(address, dir string, services corelisters.ServiceLister, pods corelisters.PodLister, log func(string, ...any)) (*names, error) {
 	conn, err := (&net.ListenConfig{}).ListenPacket(context.Background(), "udp", net.JoinHostPort(address, "53"))
 	if err != nil {
 		return nil, fmt.Errorf("the DNS server of the pods: %w", err)
 	}
-	return &names{slices: lister, address: address, conn: conn, dir: dir, log: log}, os.MkdirAll(dir, 0o755)
+	return &names{services: services, pods: pods, address: address, conn: conn, dir: dir, log: log}, os.MkdirAll(dir, 0o755)
 }
 
 // serve answers until the connection is closed.
@@ -107,26 +108,24 @@ func (n *names) lookup(name string) (addresses []netip.Addr, known bool) {
 	if !inCluster || len(parts) != 2 {
 		return nil, false
 	}
-	service := labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: parts[0]})
-	all, err := n.slices.EndpointSlices(parts[1]).List(service)
+	service, err := n.services.Services(parts[1]).Get(parts[0])
+	if err != nil || len(service.Spec.Selector) == 0 {
+		return nil, false
+	}
+	pods, err := n.pods.Pods(parts[1]).List(labels.SelectorFromSet(service.Spec.Selector))
 	if err != nil {
 		return nil, false
 	}
-	for _, s := range all {
-		known = known || host == ""
-		for _, e := range s.Endpoints {
-			named := host == "" || e.Hostname != nil && *e.Hostname == host
-			if !named || e.Conditions.Ready != nil && !*e.Conditions.Ready {
-				continue
-			}
-			for _, text := range e.Addresses {
-				if a, err := netip.ParseAddr(text); err == nil && a.Is4() {
-					addresses, known = append(addresses, a), true
-				}
-			}
+	for _, pod := range pods {
+		named := host == "" || pod.Spec.Hostname == host && pod.Spec.Subdomain == service.Name
+		if !named || over(pod) || !service.Spec.PublishNotReadyAddresses && !is(pod.Status.Conditions, corev1.PodReady) {
+			continue
+		}
+		if a, err := netip.ParseAddr(pod.Status.PodIP); err == nil && a.Is4() {
+			addresses = append(addresses, a)
 		}
 	}
-	return slices.Compact(addresses), known
+	return addresses, host == "" || addresses != nil
 }
 
 // resolvConf writes the file that the containers of a namespace have as /etc/resolv.conf.

@@ -237,8 +237,8 @@ func (k *Kubelet) serveDNS(factory informers.SharedInformerFactory) (err error) 
 	if !k.o.DNS || k.o.Mode != Process {
 		return nil
 	}
-	lister := factory.Discovery().V1().EndpointSlices().Lister()
-	if k.names, err = listenDNS(k.o.Addresses.server(), filepath.Join(k.o.Dir, "resolv"), lister, k.o.Log); err != nil {
+	services := factory.Core().V1().Services().Lister()
+	if k.names, err = listenDNS(k.o.Addresses.server(), filepath.Join(k.o.Dir, "resolv"), services, k.pods, k.o.Log); err != nil {
 		return err
 	}
 	k.wg.Go(k.names.serve)

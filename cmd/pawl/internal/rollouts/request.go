@@ -134,21 +134,74 @@ func (a verbs) restart(ctx context.Context, name, namespace string, wait time.Du
 	})
 }
 
-// undoTo writes the template of an older revision to the workload, as kubectl rollout undo does.
-func (a verbs) undoTo(ctx context.Context, name, namespace string, revision int64, wait time.Duration) error {
-	text := fmt.Sprintf("has the template of revision %d: its Rollout changes the pods in batches", revision)
-	return a.retemplate(ctx, name, namespace, wait, text, func(objects control.Objects, workload control.Object, spec map[string]any) error {
-		template, err := templateOf(ctx, objects, workload, revision)
-		if err == nil {
-			spec["template"] = template
-		}
+// undo asks to take back what is under way. After the end it writes the template that was replaced.
+func (a verbs) undo(ctx context.Context, name, namespace, reason string, wait time.Duration) error {
+	b, objects, err := a.open(ctx)
+	if err != nil {
 		return err
+	}
+	o, err := a.find(ctx, objects, name, namespace)
+	b.Close()
+	if err != nil {
+		return err
+	}
+	r, err := view.RolloutOf(o)
+	if err != nil {
+		return err
+	}
+	at := r.Position
+	if at.State != rollout.Succeeded || at.Mode != rollout.Rollout || at.Named {
+		return a.request(ctx, name, namespace, rollout.RollBackVerb, "", reason, wait)
+	}
+	var spec struct {
+		TargetRef, SourceRef struct{ Name string }
+	}
+	if err := json.Unmarshal(o.Spec, &spec); err != nil {
+		return err
+	}
+	if spec.SourceRef.Name != "" {
+		return rollout.RequestUnknown.Errorf("the rollout from Deployment %s to %s has ended: a Rollout from %s to %s goes back", spec.SourceRef.Name, spec.TargetRef.Name, spec.TargetRef.Name, spec.SourceRef.Name)
+	}
+	if reason != "" {
+		a.Hint("pawl: the rollout has ended: undo writes the old template, which carries no reason")
+	}
+	return a.toRevision(ctx, name, namespace, at.SourceHash, wait, func(r revision) bool { return r.name == at.SourceHash })
+}
+
+// undoTo writes the template of an older revision to the workload, as kubectl rollout undo does.
+func (a verbs) undoTo(ctx context.Context, name, namespace string, number int64, wait time.Duration) error {
+	return a.toRevision(ctx, name, namespace, strconv.FormatInt(number, 10), wait, func(r revision) bool { return r.number == number })
+}
+
+func (a verbs) toRevision(ctx context.Context, name, namespace, revision string, wait time.Duration, matches func(revision) bool) error {
+	text := fmt.Sprintf("has the template of revision %s: its Rollout changes the pods in batches", revision)
+	return a.retemplate(ctx, name, namespace, wait, text, func(objects control.Objects, workload control.Object, spec map[string]any) error {
+		all, err := revisionsOf(ctx, objects, workload)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(all, matches)
+		if i < 0 {
+			var known []string
+			for _, r := range all {
+				known = append(known, strconv.FormatInt(r.number, 10))
+			}
+			return rollout.TargetRevisionMissing.Errorf("%s has no revision %s; it has %s", workload.Ref, revision, cmp.Or(strings.Join(known, ", "), "none"))
+		}
+		spec["template"] = all[i].template
+		return nil
 	})
 }
 
-// templateOf is the template of a revision of a workload: a ControllerRevision holds it as a patch.
-func templateOf(ctx context.Context, objects control.Objects, workload control.Object, revision int64) (map[string]any, error) {
-	var known []string
+// revision is one of a workload: a ControllerRevision holds its template as a patch.
+type revision struct {
+	name     string
+	number   int64
+	template map[string]any
+}
+
+// revisionsOf are the revisions of a workload, by their number.
+func revisionsOf(ctx context.Context, objects control.Objects, workload control.Object) (all []revision, err error) {
 	for q := (control.Query{Kind: "controllerrevisions.apps", Namespace: workload.Namespace}); ; {
 		page, err := objects.List(ctx, q)
 		if err != nil {
@@ -161,18 +214,15 @@ func templateOf(ctx context.Context, objects control.Objects, workload control.O
 					Spec struct{ Template map[string]any }
 				}
 			}
-			if o.Owner == nil || o.Owner.UID != workload.UID || json.Unmarshal(o.Spec, &content) != nil {
+			if o.Owner == nil || o.Owner.UID != workload.UID || json.Unmarshal(o.Spec, &content) != nil || content.Data.Spec.Template == nil {
 				continue
 			}
-			if content.Revision == revision && content.Data.Spec.Template != nil {
-				delete(content.Data.Spec.Template, "$patch")
-				return content.Data.Spec.Template, nil
-			}
-			known = append(known, strconv.FormatInt(content.Revision, 10))
+			delete(content.Data.Spec.Template, "$patch")
+			all = append(all, revision{o.Name, content.Revision, content.Data.Spec.Template})
 		}
 		if q.Cursor = page.Next; q.Cursor == "" {
-			slices.Sort(known)
-			return nil, rollout.TargetRevisionMissing.Errorf("%s has no revision %d; it has %s", workload.Ref, revision, cmp.Or(strings.Join(known, ", "), "none"))
+			slices.SortFunc(all, func(a, b revision) int { return cmp.Compare(a.number, b.number) })
+			return all, nil
 		}
 	}
 }

@@ -95,11 +95,12 @@ func (a verbs) undoCommand() *cobra.Command {
 			case revision > 0:
 				return a.undoTo(ctx, name, f.namespace, revision, wait)
 			}
-			return a.request(ctx, name, f.namespace, rollout.RollBackVerb, "", reason, wait)
+			return a.undo(ctx, name, f.namespace, reason, wait)
 		})
-	cmd.Long = `In the middle of a rollout, takes back the pods that it has changed, in batches. With
---to-revision, writes the template of an older revision of the workload, the number
-that kubectl rollout history shows; its Rollout changes the pods in batches.`
+	cmd.Long = `In the middle of a rollout, takes back the pods that it has changed, in batches. After
+its end, writes the template that it replaced to the workload, and with --to-revision
+that of an older revision, the number that kubectl rollout history shows: its Rollout
+changes the pods in batches.`
 	cmd.Flags().Int64Var(&revision, "to-revision", 0, "`number` of the revision whose template is written")
 	requestFlags(cmd, &reason, &wait)
 	return cmd
