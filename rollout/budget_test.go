@@ -126,6 +126,29 @@ func TestInstanceInterval(t *testing.T) {
 	}
 }
 
+// TestPacedGrowth: a gate before each pod, and an interval between them, count for pods that are born.
+func TestPacedGrowth(t *testing.T) {
+	size := 6
+	for name, plan := range map[string]rollout.Plan{
+		"gate":     {TargetSize: &size, Gates: []rollout.Gate{{Name: "g", When: rollout.BeforePod, Expression: "true"}}},
+		"interval": {TargetSize: &size, RolloutBatches: []rollout.Batch{{InstanceInterval: *seconds(5)}}},
+	} {
+		sim := workloadtest.NewSim(rollout.StatefulSet, 3)
+		sim.Wanted.TargetSize = &size
+		p := newPlayer(t, sim, plan)
+		p.ends(rollout.Succeeded)
+		var sizes []int
+		for _, a := range sim.Applied() {
+			if a.Replicas != nil {
+				sizes = append(sizes, *a.Replicas)
+			}
+		}
+		if !slices.Equal(sizes, []int{4, 5, 6}) {
+			t.Errorf("%s: the sizes were %v", name, sizes)
+		}
+	}
+}
+
 func TestProbes(t *testing.T) {
 	plan := rollout.Plan{RolloutBatches: batches(1, 4), Probes: []rollout.Probe{{Name: "lag", TCP: &rollout.TCPProbe{Port: 1}, OnFailure: rollout.OnFailureRollback}}}
 	p, sim := forward(t, plan)

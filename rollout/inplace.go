@@ -207,7 +207,12 @@ func (j judgement) movedBack() int {
 
 // single reports whether pods are released one at a time.
 func (j judgement) single() bool {
-	return j.counting() || j.batch().InstanceInterval > 0 || j.at.Rollback == nil && len(j.p.gates(BeforePod, j.at.CurrentBatch)) > 0
+	return j.counting() || j.paced()
+}
+
+// paced reports whether something is asked, or waited for, before each pod, also one that is born.
+func (j judgement) paced() bool {
+	return j.batch().InstanceInterval > 0 || j.at.Rollback == nil && len(j.p.gates(BeforePod, j.at.CurrentBatch)) > 0
 }
 
 // revision is the one that pods are moved to.

@@ -101,7 +101,7 @@ func (p *pass) letGo(ctx context.Context) outcome.Outcome {
 		}
 		left := ""
 		if o.GetLabels()[workload.HeldLabel] != "" {
-			left = fmt.Sprintf("Rollout %s was deleted in the middle: pods have two revisions, and the partition keeps them. Set spec.updateStrategy.rollingUpdate.partition, and remove the label %s.", p.key.Name, workload.HeldLabel)
+			left = fmt.Sprintf("Rollout %s was deleted in the middle: pods have two revisions, and the partition keeps them. Set the partition in spec.updateStrategy, and remove the label %s.", p.key.Name, workload.HeldLabel)
 			p.events.Warn(o, "LeftInTheMiddle", "%s", left)
 		}
 		if err := p.workload.Unlabel(ctx, o, left); err != nil {
@@ -111,6 +111,7 @@ func (p *pass) letGo(ctx context.Context) outcome.Outcome {
 	if err := p.store.Release(ctx, p.draft); err != nil && !errors.Is(err, control.NotFound) {
 		return outcome.Fail(err)
 	}
+	p.metrics.undelivered.Add(float64(p.lost()))
 	p.forget(p.key)
 	return outcome.Done()
 }

@@ -231,30 +231,49 @@ type RolloutSummary struct {
 
 // RolloutBatchPreview is what one batch would do.
 type RolloutBatchPreview struct {
-	Index       int32               `json:"index"`
-	Size        int32               `json:"size"`
-	Target      int32               `json:"target"`
-	Pods        []RolloutPodPreview `json:"pods,omitempty"`
-	Partition   *int32              `json:"partition,omitempty"`
-	Replicas    map[string]int32    `json:"replicas,omitempty"`
-	Releases    int32               `json:"releases"`
-	Unavailable int32               `json:"unavailable"`
-	WorstCase   int32               `json:"worstCase"`
-	QuorumLeft  *int32              `json:"quorumLeft,omitempty"`
-	Gates       []string            `json:"gates,omitempty"`
-	Metrics     []string            `json:"metrics,omitempty"`
-	Webhooks    []string            `json:"webhooks,omitempty"`
-	Handovers   []string            `json:"handovers,omitempty"`
-	Stops       []string            `json:"stops,omitempty"`
-	Warnings    []string            `json:"warnings,omitempty"`
+	// Index from 0.
+	Index int32 `json:"index"`
+	// Size is the number of pods of this batch.
+	Size int32 `json:"size"`
+	// Target is how many pods have moved after it; of a scale, the size.
+	Target int32               `json:"target"`
+	Pods   []RolloutPodPreview `json:"pods,omitempty"`
+	// Partition at its end.
+	Partition *int32 `json:"partition,omitempty"`
+	// Replicas of each workload at its end.
+	Replicas map[string]int32 `json:"replicas,omitempty"`
+	// Releases is the number of writes that release pods.
+	Releases int32 `json:"releases"`
+	// Unavailable is the most pods that are away at once if all goes well.
+	Unavailable int32 `json:"unavailable"`
+	// WorstCase is the most if no released pod comes back.
+	WorstCase int32 `json:"worstCase"`
+	// QuorumLeft is the least number of healthy members.
+	QuorumLeft *int32 `json:"quorumLeft,omitempty"`
+	// Gates that are evaluated.
+	Gates []string `json:"gates,omitempty"`
+	// Metrics that are measured.
+	Metrics []string `json:"metrics,omitempty"`
+	// Webhooks that are called.
+	Webhooks []string `json:"webhooks,omitempty"`
+	// Handovers are the pods that give up their role first.
+	Handovers []string `json:"handovers,omitempty"`
+	// Stops are where it waits for a person.
+	Stops []string `json:"stops,omitempty"`
+	// Warnings of the batch.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // RolloutPodPreview is one pod that would move.
 type RolloutPodPreview struct {
-	Name    string `json:"name"`
-	Ordinal int32  `json:"ordinal"`
-	Role    string `json:"role,omitempty"`
-	Zone    string `json:"zone,omitempty"`
+	// Name of the pod.
+	Name string `json:"name"`
+	// Ordinal; -1: it has none.
+	Ordinal int32 `json:"ordinal"`
+	// Role now.
+	Role string `json:"role,omitempty"`
+	// Zone of the pod.
+	Zone string `json:"zone,omitempty"`
 }
 
 // RolloutBatchStatus is one batch as it was resolved.
