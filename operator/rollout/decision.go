@@ -68,6 +68,12 @@ func (p *pass) wanted() rollout.Wanted {
 
 // act does the writes of the decision.
 func act(ctx context.Context, p *pass) outcome.Outcome {
+	switch {
+	case p.releasesNext():
+		p.memory.due = p.since
+	case p.decision.Position.State != rollout.InBatch:
+		p.memory.due = time.Time{}
+	}
 	for _, a := range p.decision.Acts {
 		err := p.workload.Apply(ctx, a)
 		switch {
@@ -82,7 +88,18 @@ func act(ctx context.Context, p *pass) outcome.Outcome {
 			return outcome.Fail(err)
 		}
 	}
+	if due := p.memory.due; len(p.decision.Acts) > 0 && !due.IsZero() {
+		p.metrics.released(p.Operator.now().Sub(due))
+		p.memory.due = time.Time{}
+	}
 	return outcome.Done()
+}
+
+// releasesNext reports whether the decision is the first to release pods of a batch behind the first.
+func (p *pass) releasesNext() bool {
+	at := p.decision.Position
+	return len(p.decision.Acts) > 0 && at.State == rollout.InBatch && at.CurrentBatch > 0 &&
+		(p.was.CurrentBatch < at.CurrentBatch || p.was.BatchState == rollout.BatchInitializing)
 }
 
 // answer removes the annotation of the request, as its answer is saved.

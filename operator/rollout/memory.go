@@ -14,6 +14,10 @@ import (
 // the caches do not show yet. One pass works with it at a time. A process without it reads more.
 type memory struct {
 	moving atomic.Bool
+	// woken is when a pod or an answer came that no pass has seen yet, in nanoseconds; 0: none came.
+	woken atomic.Int64
+	// due is when the last condition of a release became true that is not written yet.
+	due time.Time
 	// rested is what the last pass has seen that ended at rest; the same again needs no pass.
 	rested string
 	// written is the newest version of a workload that this process wrote, by its UID.

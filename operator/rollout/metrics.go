@@ -18,6 +18,7 @@ type metrics struct {
 	transitions *prometheus.CounterVec
 	waiting     *prometheus.HistogramVec
 	batches     prometheus.Histogram
+	delays      prometheus.Histogram
 	asks        *prometheus.CounterVec
 	undelivered prometheus.Counter
 
@@ -38,12 +39,15 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 		batches: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "pawl_rollout_batch_duration_seconds", Help: "How long batches took, from their begin to their end.",
 			Buckets: []float64{1, 5, 20, 60, 300, 1800, 7200, 86400}}),
+		delays: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "pawl_rollout_release_delay_seconds", Help: "From the event that let the next batch begin to the write that releases it.",
+			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 5, 30}}),
 		asks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pawl_rollout_asks_total", Help: "Calls of hooks, metrics, probes and handovers, and gates that were evaluated."}, []string{"kind", "verdict"}),
 		undelivered: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "pawl_rollout_events_undelivered_total", Help: "Records of the history that an event hook did not get."}),
 	}
-	for _, c := range []prometheus.Collector{m.rollouts, m.transitions, m.waiting, m.batches, m.asks, m.undelivered} {
+	for _, c := range []prometheus.Collector{m.rollouts, m.transitions, m.waiting, m.batches, m.delays, m.asks, m.undelivered} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}
@@ -66,6 +70,9 @@ func (m *metrics) moved(key types.NamespacedName, was, is rollout.Position, reco
 		}
 	}
 }
+
+// released counts a release of a batch behind the first.
+func (m *metrics) released(delay time.Duration) { m.delays.Observe(delay.Seconds()) }
 
 // state counts a Rollout in its state; an empty one does not exist any more.
 func (m *metrics) state(key types.NamespacedName, is rollout.State) {

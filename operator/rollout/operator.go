@@ -221,6 +221,9 @@ func (o *Operator) listen(ctx context.Context, add func(control.Ref)) {
 func (o *Operator) wake(key types.NamespacedName) {
 	o.mu.Lock()
 	add := o.wakeup
+	if m := o.known[key]; m != nil {
+		m.woken.CompareAndSwap(0, o.now().UnixNano())
+	}
 	o.mu.Unlock()
 	if add != nil {
 		add(control.Ref{Kind: Kind, Namespace: key.Namespace, Name: key.Name})

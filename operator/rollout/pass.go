@@ -52,6 +52,7 @@ type pass struct {
 	memory *memory
 	draft  *controller.Draft[*api.Rollout]
 	now    time.Time
+	since  time.Time // when the event came that this pass is the first to see
 
 	plan rollout.Plan
 	was  rollout.Position // as it was loaded
@@ -105,6 +106,10 @@ func (o *Operator) Reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 		return outcome.Done()
 	}
 	p := &pass{Operator: o, key: key, memory: m, draft: draft, now: o.now().UTC().Truncate(time.Microsecond)}
+	p.since = p.now
+	if woken := m.woken.Swap(0); woken != 0 {
+		p.since = time.Unix(0, woken)
+	}
 	report := links.ReconcileAndSave(ctx, p, func(ctx context.Context, p *pass, r chain.Report) error { return p.report(ctx, r.Outcome()) })
 	out := report.Outcome()
 	p.memory.outage(out.IsFail() && fault.Of(out.Err()).Uncharged, p.was, p.now)
