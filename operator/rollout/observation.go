@@ -45,6 +45,10 @@ func observe(ctx context.Context, p *pass) outcome.Outcome {
 		p.facts.Rollout = rollout.Identity{Namespace: p.key.Namespace, Name: p.key.Name, UID: string(p.rollout().UID)}
 		return outcome.Done()
 	}
+	if !moving && p.unobserved() {
+		p.waits(outcome.Wait(afterAct, rollout.WorkloadBusy.Reason(), "the controller of %s %s has not observed its newest generation yet", p.kind, p.target.GetName()))
+		return outcome.Done()
+	}
 	if err := p.look(ctx); err != nil {
 		return outcome.Fail(err)
 	}
@@ -71,6 +75,16 @@ func (p *pass) look(ctx context.Context) (err error) {
 	}
 	p.facts.Members, err = p.workload.Members(ctx, selector)
 	return err
+}
+
+// unobserved reports whether the status of the workload is that of an older spec. At rest pods and
+// revisions are read from the API server: they are not, before that can tell anything.
+func (p *pass) unobserved() bool {
+	if p.target == nil || p.deleting() || p.request != nil {
+		return false
+	}
+	observed, _, _ := unstructured.NestedInt64(p.target.Object, "status", "observedGeneration")
+	return observed < p.target.GetGeneration()
 }
 
 func (p *pass) quorum() *rollout.Quorum {

@@ -116,8 +116,12 @@ func New(o Options) (*Operator, error) {
 	if op.metrics, err = newMetrics(o.Manager.Metrics(), op.now); err != nil {
 		return nil, err
 	}
+	brief, err := o.Manager.BriefStatus(op.cache.Client(), GroupVersionKind)
+	if err != nil {
+		return nil, err
+	}
 	op.store = &controller.Store[*api.Rollout]{
-		Client: op.cache.Client(), Live: o.Manager.Live(), New: func() *api.Rollout { return &api.Rollout{} }, Finalizer: Finalizer,
+		Client: brief, Live: o.Manager.Live(), New: func() *api.Rollout { return &api.Rollout{} }, Finalizer: Finalizer,
 		Matters: isRequest,
 	}
 	op.events = o.Manager.Events("rollout")

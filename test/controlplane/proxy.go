@@ -44,7 +44,8 @@ type Call struct {
 	Resource, Sub, Namespace, Name string
 	Body                           []byte // request body
 	At                             time.Time
-	Code                           int // status of the API server's answer; 0: no answer
+	Code                           int   // status of the API server's answer; 0: no answer
+	Received                       int64 // bytes of the body of the answer, but for watches
 	Answered                       bool
 	number                         int
 }
@@ -262,8 +263,27 @@ func (x *Proxy) onAnswer(resp *http.Response) error {
 	x.mu.Unlock()
 	if call.Verb == "watch" && resp.StatusCode == http.StatusOK {
 		resp.Body = x.delayed(resp.Body)
+		return nil
 	}
+	resp.Body = &countedBody{ReadCloser: resp.Body, add: func(n int) {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.calls[call.number].Received += int64(n)
+	}}
 	return nil
+}
+
+// countedBody counts the bytes of an answer.
+type countedBody struct {
+	io.ReadCloser
+	add func(n int)
+}
+
+// Read implements io.Reader.
+func (b *countedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.add(n)
+	return n, err
 }
 
 // callOf parses a request as Kubernetes does.
