@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -14,6 +15,7 @@ import (
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/kube/controller"
+	"github.com/pawl-dev/pawl/kube/workload"
 	"github.com/pawl-dev/pawl/rollout"
 )
 
@@ -50,7 +52,11 @@ func TestStatusWriteOfABatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, m := &Operator{}, &memory{asked: newAsked()}
+		counted, err := newMetrics(prometheus.NewRegistry(), time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, m := &Operator{metrics: counted}, &memory{asked: newAsked()}
 		target := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"selector": map[string]any{"matchLabels": map[string]any{"app": "db"}}}}}
 		at, released, now := rollout.Position{}, 0, f.Now
 		for passes := 0; !at.State.Terminal(); passes++ {
@@ -58,7 +64,7 @@ func TestStatusWriteOfABatch(t *testing.T) {
 				t.Fatalf("%d pods: it does not end: %s/%s, %+v", c.pods, at.State, at.BatchState, at.Waiting)
 			}
 			now = now.Add(1234567 * time.Microsecond)
-			p := &pass{Operator: o, memory: m, draft: draft, now: now, was: at, facts: f, target: target, plan: plan, decided: true, decision: rollout.Next(plan, at, f, now)}
+			p := &pass{Operator: o, memory: m, draft: draft, now: now, was: at, facts: f, target: target, workload: &workload.Workload{}, plan: plan, decided: true, decision: rollout.Next(plan, at, f, now)}
 			if err := p.fill(p.decision.Outcome); err != nil {
 				t.Fatal(err)
 			}
