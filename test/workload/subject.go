@@ -46,6 +46,20 @@ var refs = map[rollout.Kind]workload.Ref{
 // New makes a workload with template r1, and waits until its pods are ready.
 func New(t testing.TB, plane *controlplane.Plane, kind rollout.Kind, replicas int, parallel bool) *Subject {
 	t.Helper()
+	return newSubject(t, plane, kind, replicas, shape{parallel: parallel})
+}
+
+// Unordered makes an Advanced StatefulSet whose updates follow no ordinals.
+func Unordered(t testing.TB, plane *controlplane.Plane, replicas int) *Subject {
+	t.Helper()
+	return newSubject(t, plane, rollout.AdvancedStatefulSet, replicas, shape{parallel: true, unordered: true})
+}
+
+// shape is how a set with ordinals treats them.
+type shape struct{ parallel, unordered bool }
+
+func newSubject(t testing.TB, plane *controlplane.Plane, kind rollout.Kind, replicas int, as shape) *Subject {
+	t.Helper()
 	config := plane.Config()
 	config.QPS = -1
 	c, err := client.New(config, client.Options{})
@@ -63,7 +77,7 @@ func New(t testing.TB, plane *controlplane.Plane, kind rollout.Kind, replicas in
 		Client: c, Target: refs[kind],
 		Rollout: workload.Identity{Namespace: s.namespace, Name: Owner, UID: owner.UID, APIVersion: "v1", Kind: "ConfigMap"},
 	}
-	s.create(refs[kind], replicas, parallel)
+	s.create(refs[kind], replicas, as)
 	s.awaitReady(replicas)
 	return s
 }
@@ -78,7 +92,7 @@ func (s *Subject) configMap(name string) *corev1.ConfigMap {
 }
 
 // create makes a workload whose pods have the image r1.
-func (s *Subject) create(ref workload.Ref, replicas int, parallel bool) {
+func (s *Subject) create(ref workload.Ref, replicas int, as shape) {
 	s.t.Helper()
 	labels := map[string]any{"app": ref.Name}
 	spec := map[string]any{
@@ -91,8 +105,11 @@ func (s *Subject) create(ref workload.Ref, replicas int, parallel bool) {
 	}
 	if ref.Kind == "StatefulSet" {
 		spec["serviceName"] = ref.Name
-		if parallel {
+		if as.parallel {
 			spec["podManagementPolicy"] = "Parallel"
+		}
+		if as.unordered {
+			spec["updateStrategy"] = map[string]any{"type": "RollingUpdate", "rollingUpdate": map[string]any{"unorderedUpdate": map[string]any{}}}
 		}
 	}
 	o := &unstructured.Unstructured{Object: map[string]any{
@@ -189,7 +206,7 @@ func (s *Subject) Second(name, template string) {
 	s.t.Helper()
 	source := s.Target
 	s.Target = workload.Ref{APIVersion: source.APIVersion, Kind: source.Kind, Name: name}
-	s.create(s.Target, 0, true)
+	s.create(s.Target, 0, shape{parallel: true})
 	s.SetTemplate(template)
 	s.Source = &source
 }

@@ -239,6 +239,8 @@ type RolloutRollbackStatus struct {
 // RolloutOriginal is what the end of the rollout restores.
 type RolloutOriginal struct {
 	UpdateType string `json:"updateType,omitempty"`
+	// Strategy is the whole update strategy, in JSON.
+	Strategy string `json:"strategy,omitempty"`
 }
 
 // RolloutScaleBase is the size from which the rest of a scale goes.
