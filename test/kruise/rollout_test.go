@@ -222,7 +222,7 @@ func TestDeletionPolicies(t *testing.T) {
 			for policy, want := range map[string]string{"Rollback": "r1=3", "Complete": "r2=3"} {
 				name := map[string]string{"Rollback": "back", "Complete": "on"}[policy]
 				w.Workload(shape.kind, name, 3, shape.spec)
-				w.Rollout(shape.kind, name, api.RolloutSpec{DeletionPolicy: api.RolloutDeletionPolicy(policy), RolloutPlan: api.RolloutPlan{RolloutBatches: rolloutworld.Batches(1), BatchPartition: new(int32(0))}})
+				w.Rollout(shape.kind, name, api.RolloutSpec{DeletionPolicy: policy, RolloutPlan: api.RolloutPlan{RolloutBatches: rolloutworld.Batches(1), BatchPartition: new(int32(0))}})
 				w.Is(name, "Ready", metav1.ConditionTrue)
 				w.SetImage(shape.kind, name, "r2")
 				w.Is(name, rollout.Paused, metav1.ConditionTrue)
@@ -357,7 +357,7 @@ func TestReservedOrdinals(t *testing.T) {
 	w := newWorld(t)
 	w.Workload("AdvancedStatefulSet", "db", 5, nil)
 	w.Rollout("AdvancedStatefulSet", "db", api.RolloutSpec{RolloutPlan: api.RolloutPlan{TargetSize: new(int32(3)), RolloutBatches: []api.RolloutBatch{
-		{Pods: &api.RolloutPodSet{Ordinals: []string{"1"}}}, {Pods: &api.RolloutPodSet{Ordinals: []string{"3"}}},
+		{Pods: &api.RolloutPods{Ordinals: []string{"1"}}}, {Pods: &api.RolloutPods{Ordinals: []string{"3"}}},
 	}}})
 	w.Is("db", rollout.Succeeded, metav1.ConditionTrue)
 	names := func() (all []string) {
