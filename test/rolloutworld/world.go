@@ -174,6 +174,13 @@ func (w *World) Workload(kind, name string, replicas int, spec map[string]any) {
 // Make makes a workload whose pods have image r1.
 func (w *World) Make(kind, name string, replicas int, spec map[string]any) {
 	w.Helper()
+	if err := w.TryMake(kind, name, replicas, spec); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// TryMake is Make that may fail.
+func (w *World) TryMake(kind, name string, replicas int, spec map[string]any) error {
 	labels := map[string]any{"app": name}
 	o := Object(kind)
 	o.SetNamespace(w.Namespace)
@@ -192,9 +199,7 @@ func (w *World) Make(kind, name string, replicas int, spec map[string]any) {
 		all[key] = value
 	}
 	o.Object["spec"] = all
-	if err := w.Client.Create(w.Context(), o); err != nil {
-		w.Fatal(err)
-	}
+	return w.Client.Create(w.Context(), o)
 }
 
 // Get reads a workload.
