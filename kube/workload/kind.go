@@ -108,6 +108,22 @@ func Kinds() []schema.GroupVersionKind {
 	return all
 }
 
+// HoldFields are the fields of a workload that keep its pods as they are, such as
+// spec.updateStrategy.rollingUpdate.partition.
+func HoldFields(ref Ref) []string {
+	l, err := layoutOf(ref.APIVersion, ref.Kind)
+	if err != nil {
+		return nil
+	}
+	var all []string
+	for _, path := range [][]string{l.partition, l.paused} {
+		if path != nil {
+			all = append(all, strings.Join(path, "."))
+		}
+	}
+	return all
+}
+
 func versionsOf(group, kind string) string {
 	var all []string
 	for _, l := range layouts {

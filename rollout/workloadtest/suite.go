@@ -324,13 +324,12 @@ func (s *suite) stuck() {
 	for range 5 {
 		s.Work()
 	}
-	f := s.facts()
-	i := broken(f)
-	if i < 0 {
-		s.Fatalf("the set has replaced the broken pod by itself: %s", describe(f))
-	}
-	p := f.Pods[i]
-	s.act(func(_ rollout.Facts, a *rollout.Act) {
+	s.act(func(f rollout.Facts, a *rollout.Act) {
+		i := broken(f)
+		if i < 0 {
+			s.Fatalf("the set has replaced the broken pod by itself: %s", describe(f))
+		}
+		p := f.Pods[i]
 		a.Delete = &rollout.PodRef{Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion}
 	})
 	s.until("the replacement", func(f rollout.Facts) bool { return settled(f) && revisions(f)[was] == 3 })
