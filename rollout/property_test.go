@@ -291,7 +291,7 @@ func (w *world) checkGoing(f rollout.Facts, a rollout.Act, going []string) {
 		if slices.Contains(going, p.Name) {
 			before := slices.Contains(f.Target.First, p.Name) // it was judged then
 			if f.Target.Kind != rollout.CloneSet && !f.Target.Unordered && a.Partition != nil {
-				before = p.Ordinal >= f.Target.Partition
+				before = p.Ordinal >= min(f.Target.Partition, f.Target.Replicas)
 			}
 			goes = goes || !before
 			continue

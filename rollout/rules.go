@@ -236,6 +236,14 @@ func honoured(j judgement) error {
 		case mode == Scale && deref(j.p.TargetSize) > j.f.Target.Replicas:
 			return not(field, "a scale up cannot choose pods")
 		}
+		if mode != Scale {
+			continue
+		}
+		for _, o := range b.Pods.ordinals() {
+			if !slices.ContainsFunc(j.f.podsOf(*j.f.Target), func(p Pod) bool { return p.Ordinal == o }) {
+				return not(field+".ordinals", "there is no pod "+strconv.Itoa(o)+" to take away")
+			}
+		}
 	}
 	return nil
 }
