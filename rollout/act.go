@@ -30,6 +30,11 @@ type Act struct {
 	UpdateType string `json:"updateType,omitempty"`
 	// Held sets or removes the label that the admission rule matches.
 	Held *bool `json:"held,omitempty"`
+	// First are the pods that a workload which counts pods moves before the others.
+	First []string `json:"first,omitempty"`
+	// Strategy is the update strategy that the workload had: what the rollout changed of it is put back.
+	// Partition, Paused and UpdateType are written over it.
+	Strategy string `json:"strategy,omitempty"`
 	// Reserve are ordinals that an Advanced StatefulSet skips from now on.
 	Reserve []string `json:"reserve,omitempty"`
 

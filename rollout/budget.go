@@ -53,15 +53,9 @@ func (j judgement) down() (pods map[string]Pod, missing int) {
 			pods[p.Name] = *p
 		}
 	}
-	if w.counts() && j.at.Mode == Rollout { // which old pods go is not known: the first that are ready
-		going := w.Replicas - w.kept() - j.f.count(*w, w.UpdateRevision).updated
-		for i := range own {
-			if p := &own[i]; p.Revision != w.UpdateRevision && going > 0 {
-				if _, ok := pods[p.Name]; !ok {
-					pods[p.Name] = *p
-					going--
-				}
-			}
+	if w.counts() && j.at.Mode == Rollout {
+		for _, p := range j.going() {
+			pods[p.Name] = p
 		}
 	}
 	return pods, max(0, w.Replicas-len(own))

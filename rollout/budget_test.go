@@ -217,6 +217,10 @@ func TestACloneSetThatHasNotBegun(t *testing.T) {
 		State: rollout.InBatch, BatchState: rollout.BatchInRolling, Mode: rollout.Rollout, OriginalSize: &one, TargetSize: &one,
 		TargetRevision: "new", SourceRevision: "old", TargetHash: "new", Batches: map[int]rollout.BatchPosition{0: {Size: 5, Target: 5}},
 	}
+	if d := rollout.Next(most, at, f, f.Now); len(d.Acts) != 1 || *d.Acts[0].Partition != 4 || len(d.Acts[0].First) != 1 { // it names the one that goes
+		t.Errorf("it does %+v, waits for %s", d.Acts, d.Outcome)
+	}
+	f.Target.First = []string{f.Pods[0].Name}
 	if d := rollout.Next(most, at, f, f.Now); len(d.Acts) > 0 || d.Outcome.Reason() != "MaxUnavailable" {
 		t.Errorf("it does %+v, waits for %s", d.Acts, d.Outcome)
 	}

@@ -142,6 +142,12 @@ type WorkloadFacts struct {
 	MinReadySeconds int      `json:"minReadySeconds,omitempty"`
 	FirstOrdinal    int      `json:"firstOrdinal,omitempty"`
 	Reserved        []string `json:"reserved,omitempty"` // ordinals that an Advanced StatefulSet skips
+	// First are the pods that a workload which counts pods was told to move before the others.
+	First []string `json:"first,omitempty"`
+	// Priority is true if its user has given such a workload an order of its own.
+	Priority bool `json:"priority,omitempty"`
+	// Strategy is the update strategy as the workload has it, in JSON: opaque, for the end to restore.
+	Strategy string `json:"strategy,omitempty"`
 	// Template is the revision that the template is: of an Application, or of the workload itself.
 	Template        string `json:"template"`
 	CurrentRevision string `json:"currentRevision"`

@@ -23,8 +23,8 @@ func verifyInPlace(j judgement) Verdict {
 		return busy("%s %s is scaling: %d of %d pods", w.Kind, w.Name, c.pods, w.Replicas)
 	case w.UpdateType != OnDelete && w.Template == j.f.Wanted.TargetRevision && inFlight < 0:
 		return busy("%s %s is updating: %d pods have revision %s, %d are asked for", w.Kind, w.Name, c.updated, w.UpdateRevision, w.Replicas-w.kept())
-	case j.f.Wanted.Named && len(j.f.Unserved) > 0:
-		return busy("%s is not served", j.f.Unserved)
+	case j.changesReserved():
+		return busy("%s %s is changing its reserved ordinals", w.Kind, w.Name)
 	}
 	at := j.resolved()
 	at.Before = j.f.count(w, j.targetHash()).updated
@@ -124,7 +124,7 @@ func holdInPlace(j judgement) Verdict {
 	if wanted := j.updateType(); w.UpdateType != wanted {
 		a.UpdateType, changed = wanted, true
 		if at.Original == nil {
-			at.Original = &Original{UpdateType: w.UpdateType}
+			at.Original = &Original{UpdateType: w.UpdateType, Strategy: w.Strategy}
 		}
 	}
 	if changed {
@@ -144,7 +144,7 @@ func holdInPlace(j judgement) Verdict {
 
 // updateType is the one in which the rollout moves pods.
 func (j judgement) updateType() string {
-	if j.p.picks() && j.f.Target.Kind != CloneSet {
+	if j.p.picks() && !j.f.Target.counts() {
 		return OnDelete
 	}
 	return RollingUpdate
@@ -159,6 +159,9 @@ func releaseInPlace(j judgement) Verdict {
 	want := j.partition()
 	if w.Partition <= want || w.kept() <= want && want == w.Replicas {
 		return passed()
+	}
+	if j.weighs() {
+		return weighPods(j)
 	}
 	to := want
 	if j.single() {
@@ -228,9 +231,15 @@ func (j judgement) revision() string {
 func (j judgement) nextByPartition() *Pod {
 	w := j.f.Target
 	pods, last := j.f.podsOf(*w), w.kept()-1
+	going := map[string]bool{}
+	if w.counts() {
+		for _, p := range j.going() {
+			going[p.Name] = true
+		}
+	}
 	for i := range pods {
 		p := &pods[i]
-		if w.counts() && p.Revision != j.revision() && !j.f.away(p, w) || !w.counts() && w.position(p.Ordinal) == last {
+		if w.counts() && p.Revision != j.revision() && !going[p.Name] && !j.f.away(p, w) || !w.counts() && w.position(p.Ordinal) == last {
 			return p
 		}
 	}
@@ -249,6 +258,18 @@ func (w *WorkloadFacts) position(ordinal int) int {
 		}
 	}
 	return at
+}
+
+// changesReserved reports whether pods exist with ordinals that the set skips, or will not keep.
+func (j judgement) changesReserved() bool {
+	w := j.f.Target
+	if len(w.Reserved) == 0 {
+		return false
+	}
+	reserved := (PodSet{Ordinals: w.Reserved}).ordinals()
+	return slices.ContainsFunc(j.f.podsOf(*w), func(p Pod) bool {
+		return slices.Contains(reserved, p.Ordinal) || w.position(p.Ordinal) >= w.Replicas
+	})
 }
 
 // released reports whether the workload may replace the pod at any moment.
@@ -275,6 +296,11 @@ func checkInPlace(j judgement) Verdict {
 		return j.checkBack(slack)
 	}
 	at.Upgraded, at.UpgradedReady = c.updated, c.good
+	if w.UpdateType == OnDelete && c.pods > w.Replicas {
+		v := busy("%s %s is scaling: %d of %d pods", w.Kind, w.Name, c.pods, w.Replicas)
+		v.Position = at
+		return v
+	}
 	if want := j.moved(); c.good+slack < want || j.missing() > slack {
 		v := waits(j.nextMinReady(), "PodsNotReady", "%d of %d pods of batch %d are updated and ready", min(c.good, want), want, at.CurrentBatch)
 		v.Position = at
@@ -396,6 +422,13 @@ func finalizeInPlace(j judgement, succeeded bool) Verdict {
 	switch {
 	case succeeded && !settled:
 		return busy("%d of %d pods of %s have revision %s", c.updated, c.updated+c.old, w.Name, w.UpdateRevision)
+	case settled && w.CurrentRevision != w.UpdateRevision && succeeded && j.f.Wanted.HoldAlways && w.Kind == AdvancedStatefulSet && w.UpdateType == OnDelete:
+		// such a set takes no revision over: it rolls again first, and all its pods are updated
+		if original := j.at.Original; original != nil && original.UpdateType == RollingUpdate {
+			back := w.act("let the set take the revision over")
+			back.UpdateType, back.Strategy, back.Partition, back.Paused = original.UpdateType, original.Strategy, new(0), new(false)
+			return Verdict{Acts: []Act{back}, Position: j.at}
+		}
 	case settled && w.CurrentRevision != w.UpdateRevision && succeeded && j.f.Wanted.HoldAlways:
 		return busy("%s %s has not taken over revision %s yet", w.Kind, w.Name, w.UpdateRevision)
 	case settled && j.f.Wanted.HoldAlways && !j.f.Wanted.Deleting:
@@ -408,10 +441,15 @@ func finalizeInPlace(j judgement, succeeded bool) Verdict {
 		paused = true
 	}
 	end := w.UpdateType
-	if original := j.at.Original; original != nil && original.UpdateType != "" && w.UpdateType != original.UpdateType {
-		a.UpdateType, end, changed = original.UpdateType, original.UpdateType, true
+	if original := j.at.Original; original != nil {
+		if original.UpdateType != "" && w.UpdateType != original.UpdateType {
+			a.UpdateType, a.Strategy, end, changed = original.UpdateType, original.Strategy, original.UpdateType, true
+		}
+		if len(w.First) > 0 {
+			a.Strategy, changed = original.Strategy, true
+		}
 	}
-	if w.Partition != partition && !(w.Kind == StatefulSet && end == OnDelete) { // that has no partition
+	if w.Partition != partition && !(w.Kind != CloneSet && end == OnDelete) { // that has no partition
 		a.Partition, changed = &partition, true
 	}
 	if w.Held != held {

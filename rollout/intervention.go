@@ -25,6 +25,14 @@ func (s *pass) unknownState() {
 	}
 }
 
+// unserved waits while the API server does not serve the kind of the target. A Rollout that is deleted
+// meanwhile ends: there is nothing to finalize.
+func (s *pass) unserved() {
+	if s.f.Unserved != "" && !s.f.Wanted.Deleting && !s.at.State.Terminal() && s.at.State != Locating {
+		s.wait(0, KindNotServed.Reason(), "the API server does not serve %s", s.f.Unserved)
+	}
+}
+
 // forgetApprovals ends approvals when batchPartition is edited.
 func (s *pass) forgetApprovals() {
 	if a := s.at.Approved; a != nil && !same(a.Partition, s.asked.BatchPartition) {
@@ -44,7 +52,11 @@ func (s *pass) deletion() {
 	if !s.f.Wanted.Deleting || s.at.State.Terminal() {
 		return
 	}
-	switch s.f.Wanted.DeletionPolicy {
+	policy := s.f.Wanted.DeletionPolicy
+	if s.f.Target == nil { // no pod can go back or on
+		policy = Keep
+	}
+	switch policy {
 	case RollbackOnDelete:
 		if s.at.State == InBatch {
 			s.rollBack("the Rollout is deleted", "")
@@ -265,7 +277,14 @@ func (s *pass) raisedPartition() {
 	default:
 		return
 	}
-	if s.at.Pause != nil || s.f.Target.UpdateType == OnDelete {
+	switch {
+	case s.at.Pause != nil:
+		return
+	case s.f.Target.UpdateType == OnDelete: // a pod that went for another reason does not count
+		if j := s.judgement(); !j.picked() && j.nextInOrder() != nil {
+			s.at.Verified = nil
+			s.send(WorkloadResized, "", "fewer pods were replaced than batch "+strconv.Itoa(s.at.CurrentBatch)+" needs")
+		}
 		return
 	}
 	if want := s.judgement().partition(); s.f.Target.kept() > want {

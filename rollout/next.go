@@ -72,6 +72,7 @@ func Next(p Plan, at Position, f Facts, now time.Time) Decision {
 // work.
 var interventions = []func(*pass){
 	(*pass).unknownState,
+	(*pass).unserved,
 	(*pass).forgetApprovals,
 	(*pass).deletion,
 	(*pass).request,

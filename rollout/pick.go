@@ -13,14 +13,7 @@ func timeOf(d Duration) time.Duration { return time.Duration(d) }
 // is chosen from what is observed, handed over if it has the last role, and evicted.
 func pickPods(j judgement) Verdict {
 	w := *j.f.Target
-	changed := j.f.count(w, j.revision()).updated // those that have the revision already
-	for _, p := range j.f.podsOf(w) {
-		if p.Terminating {
-			changed++
-		}
-	}
-	changed += max(0, w.Replicas-len(j.f.podsOf(w)))
-	if j.at.Rollback == nil && changed >= j.moved() || j.at.Rollback != nil && j.toRevert(false) <= j.moved() {
+	if j.picked() {
 		return passed()
 	}
 	if v, ok := j.rolesRead(); !ok {
@@ -44,6 +37,26 @@ func pickPods(j judgement) Verdict {
 		a.Delete = ref
 	}
 	return Verdict{Acts: []Act{a}, Position: j.at}
+}
+
+// picked reports whether as many pods as the batch needs were replaced, or go.
+func (j judgement) picked() bool {
+	if j.at.Rollback != nil {
+		return j.toRevert(false) <= j.moved()
+	}
+	old := 0
+	for _, p := range j.f.podsOf(*j.f.Target) {
+		if p.Revision != j.revision() && !p.Terminating && !j.surplus(p) {
+			old++
+		}
+	}
+	return j.f.Target.Replicas-old >= j.moved()
+}
+
+// surplus reports whether a pod goes because the set has become smaller.
+func (j judgement) surplus(p Pod) bool {
+	w := j.f.Target
+	return w.Kind != CloneSet && w.position(p.Ordinal) >= w.Replicas
 }
 
 // rolesRead asks for the roles that a probe has read before the last release: the leader may be
@@ -78,41 +91,48 @@ func (j judgement) readRoles(pods []string) Ask {
 	return Ask{Key: j.f.key(j.at, "probe", name), Kind: AskProbe, Name: name, Batch: j.at.CurrentBatch, Probe: &probe, Pods: pods, Fresh: true}
 }
 
-// nextInOrder is the next pod to replace: one that the batch names, or one that no batch names; those
-// that are away first, then by role, then from the highest ordinal down.
+// nextInOrder is the next pod to replace; nil: there is none.
 func (j judgement) nextInOrder() *Pod {
-	w := *j.f.Target
 	var pods []Pod
-	for _, p := range j.f.podsOf(w) {
+	for _, p := range j.f.podsOf(*j.f.Target) {
 		back := j.at.Rollback != nil && p.Revision == j.at.TargetHash
-		if !p.Terminating && (back || j.at.Rollback == nil && p.Revision != j.revision() && j.mayMove(p)) {
+		if !p.Terminating && !j.surplus(p) && (back || j.at.Rollback == nil && p.Revision != j.revision()) {
 			pods = append(pods, p)
 		}
 	}
-	if len(pods) == 0 {
+	return j.firstOf(pods)
+}
+
+// firstOf is the pod that goes before the others: one that the batch may move, or, as pods that were
+// named can be gone, one that no batch names.
+func (j judgement) firstOf(pods []Pod) *Pod {
+	var mine, free []Pod
+	for _, p := range pods {
+		switch {
+		case j.at.Rollback != nil || j.mayMove(p):
+			mine = append(mine, p)
+		case !slices.ContainsFunc(j.p.RolloutBatches, func(b Batch) bool { return b.chooses() && b.names(p) }):
+			free = append(free, p)
+		}
+	}
+	if len(mine) == 0 {
+		mine = free
+	}
+	if len(mine) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(pods, func(a, b Pod) int {
-		if d := j.p.roleRank(a) - j.p.roleRank(b); d != 0 {
-			return d
-		}
-		if up := j.f.available(&a, &w); up != j.f.available(&b, &w) {
-			if up {
-				return 1
-			}
-			return -1
-		}
-		return b.Ordinal - a.Ordinal
-	})
-	return &pods[0]
+	j.byRole(mine)
+	return &mine[0]
 }
+
+// chooses reports whether the batch says which pods it moves.
+func (b Batch) chooses() bool { return b.PodList != nil || b.Pods != nil }
 
 // mayMove reports whether a batch up to the current one may move the pod.
 func (j judgement) mayMove(p Pod) bool {
 	open := false // a batch without names has begun
 	for i, b := range j.p.RolloutBatches {
-		named := b.PodList != nil || b.Pods != nil
-		switch {
+		switch named := b.chooses(); {
 		case named && b.names(p):
 			return i <= j.at.CurrentBatch
 		case !named && i <= j.at.CurrentBatch:

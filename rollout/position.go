@@ -175,6 +175,7 @@ type RollbackPosition struct {
 // Original is what Initialize found and Finalize restores.
 type Original struct {
 	UpdateType string `json:"updateType,omitempty"`
+	Strategy   string `json:"strategy,omitempty"` // the whole update strategy, in JSON
 }
 
 // AnswerPosition is what is known of one hook or metric of this batch.

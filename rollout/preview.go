@@ -335,6 +335,9 @@ func (w *ideal) write(a Act) (releases bool) {
 	if a.Reserve != nil {
 		t.Reserved = a.Reserve
 	}
+	if a.First != nil || a.Strategy != "" {
+		t.First = a.First
+	}
 	t.Generation++
 	t.ObservedGeneration = t.Generation
 	return releases
@@ -363,7 +366,15 @@ func (w *ideal) settleOne(t *WorkloadFacts) {
 			old++
 		}
 	}
-	slices.SortStableFunc(own, func(a, b Pod) int { return b.Ordinal - a.Ordinal })
+	slices.SortStableFunc(own, func(a, b Pod) int {
+		if first := slices.Contains(t.First, a.Name); t.counts() && first != slices.Contains(t.First, b.Name) {
+			if first {
+				return -1
+			}
+			return 1
+		}
+		return b.Ordinal - a.Ordinal
+	})
 	for i, p := range own {
 		released := t.UpdateType != OnDelete && (t.counts() && old > t.kept() || !t.counts() && t.position(p.Ordinal) >= t.kept())
 		if p.Terminating || released && p.Revision != t.UpdateRevision {

@@ -113,6 +113,9 @@ func TestPreviewIsTheRun(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		kind := rapid.SampledFrom([]rollout.Kind{rollout.StatefulSet, rollout.CloneSet, rollout.AdvancedStatefulSet}).Draw(rt, "kind")
 		sim := workloadtest.NewSim(kind, rapid.IntRange(1, 9).Draw(rt, "replicas"))
+		if kind == rollout.AdvancedStatefulSet && rapid.Bool().Draw(rt, "unordered") {
+			sim.Unordered()
+		}
 		plan := rollout.Plan{NumBatches: new(rapid.IntRange(1, 5).Draw(rt, "batches"))}
 		if rapid.Bool().Draw(rt, "scale") {
 			plan.TargetSize = new(rapid.IntRange(0, 9).Draw(rt, "size"))
@@ -126,6 +129,12 @@ func TestPreviewIsTheRun(t *testing.T) {
 			sim.SetTemplate("r2")
 			if rapid.Bool().Draw(rt, "quorum") && sim.Target().Replicas > 2 {
 				plan.Disruption = &rollout.Disruption{Quorum: &rollout.Quorum{Selector: rollout.Selector{MatchLabels: map[string]string{"app": "db"}}, MinHealthy: rollout.Majority}}
+			}
+			if sim.Target().Kind != rollout.StatefulSet && rapid.Bool().Draw(rt, "order") { // by weights, or pod by pod
+				sim.Roles = func(p rollout.Pod) string {
+					return map[bool]string{true: "voter", false: "learner"}[p.Zone == "zone-a"]
+				}
+				plan.Order = &rollout.Order{RoleLabel: "role", Roles: []string{"learner", "voter"}}
 			}
 		}
 		sim.Step()
@@ -142,7 +151,7 @@ func TestPreviewIsTheRun(t *testing.T) {
 		p := newPlayer(t, sim, plan)
 		p.look = func(p *player) {
 			for _, a := range p.last.Acts {
-				if p.at.State == rollout.InBatch && (a.Partition != nil || a.Replicas != nil) {
+				if p.at.State == rollout.InBatch && (a.Partition != nil || a.Replicas != nil || a.Evict != nil) {
 					writes[p.at.CurrentBatch]++
 					last[p.at.CurrentBatch] = a
 				}

@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,8 +23,13 @@ func TestWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		replicas := rapid.IntRange(3, 7).Draw(t, "replicas")
 		sim := workloadtest.NewSim(rapid.SampledFrom(kinds).Draw(t, "kind"), replicas)
-		if rapid.Bool().Draw(t, "parallel") {
+		switch rapid.IntRange(0, 2).Draw(t, "parallel") {
+		case 1:
 			sim.Parallel()
+		case 2:
+			if sim.Wanted.Kind == rollout.AdvancedStatefulSet {
+				sim.Unordered()
+			}
 		}
 		sim.Wanted.HoldAlways = true
 		plan := rollout.Plan{
@@ -32,6 +38,19 @@ func TestWhateverHappens(t *testing.T) {
 			Soak:       rollout.Duration(rapid.SampledFrom([]time.Duration{0, 3 * time.Second}).Draw(t, "soak")),
 		}
 		w := &world{t: t, sim: sim, plan: plan}
+		if rapid.Bool().Draw(t, "order") {
+			w.elect()
+			w.plan.Order = &rollout.Order{RoleLabel: "role", Roles: []string{"replica", "leader"}, Handover: &rollout.Handover{
+				Exec: &rollout.ExecProbe{Command: []string{"hand-over"}}, Retries: new(1000),
+			}}
+		}
+		if n := *plan.NumBatches; n > 1 && rapid.Bool().Draw(t, "pods") {
+			first := w.facts().Pods[rapid.IntRange(0, replicas-1).Draw(t, "first pod")].Name
+			w.plan.RolloutBatches = append([]rollout.Batch{{PodList: []string{first}}}, make([]rollout.Batch, n-1)...)
+			for i := 1; i < n-1; i++ {
+				w.plan.RolloutBatches[i].Replicas = rollout.Int(0)
+			}
+		}
 		for i := range rapid.IntRange(5, 60).Draw(t, "passes") {
 			if i == 3 {
 				sim.SetTemplate("r2")
@@ -64,12 +83,48 @@ type world struct {
 	last     rollout.Decision
 	requests int
 	failed   []string // UIDs
+	leader   string   // UID
+	ready    []string // UIDs, in the newest facts
+}
+
+// elect gives the pods roles: one that is ready leads, until it gives its role up or is not ready.
+func (w *world) elect() {
+	w.sim.Roles = func(p rollout.Pod) string {
+		if p.UID == w.leader {
+			return "leader"
+		}
+		return "replica"
+	}
+	w.sim.Answers = func(a rollout.Ask) rollout.Answer {
+		if a.Kind == rollout.AskHandover {
+			if i := slices.IndexFunc(w.ready, func(uid string) bool { return uid != w.leader }); i >= 0 {
+				w.leader = w.ready[i]
+			}
+		}
+		return rollout.Answer{Status: 200, Open: true}
+	}
 }
 
 func (w *world) facts() rollout.Facts {
 	f, err := w.sim.Observe(context.Background())
 	if err != nil {
 		w.t.Fatal(err)
+	}
+	w.ready = nil
+	for _, p := range f.Pods {
+		if p.Ready && !p.Terminating {
+			w.ready = append(w.ready, p.UID)
+		}
+	}
+	if w.sim.Roles == nil || slices.Contains(w.ready, w.leader) {
+		return f
+	}
+	w.leader = ""
+	if w.ready != nil {
+		w.leader = w.ready[len(w.ready)-1]
+	}
+	for i, p := range f.Pods {
+		f.Pods[i].Role = w.sim.Roles(p)
 	}
 	return f
 }
@@ -179,32 +234,82 @@ func (w *world) pass(crash string) {
 	w.sim.Step()
 }
 
-// check judges a release by itself: what it lets go must leave a majority.
+// check judges a release by itself: what it lets go must leave a majority, and the leader goes last.
 func (w *world) check(f rollout.Facts, at rollout.Position, a rollout.Act) {
-	if a.Partition == nil || at.State != rollout.InBatch && at.State != rollout.RollingBack {
+	if at.State != rollout.InBatch && at.State != rollout.RollingBack {
+		return
+	}
+	if a.Evict != nil || a.Delete != nil {
+		w.checkGoing(f, a, []string{cmp.Or(a.Evict, a.Delete).Name})
+		return
+	}
+	if a.Partition == nil {
 		return
 	}
 	if at.State == rollout.InBatch && *a.Partition > f.Target.Partition {
 		w.t.Fatalf("the partition rises from %d to %d", f.Target.Partition, *a.Partition)
 	}
-	if *a.Partition >= f.Target.Partition || f.Target.Kind == rollout.CloneSet || *a.Partition >= f.Target.Replicas {
+	if *a.Partition >= f.Target.Partition || *a.Partition >= f.Target.Replicas {
 		return
 	}
 	kept := min(f.Target.Partition, f.Target.Replicas)
-	healthy, goes := 0, false
-	for _, p := range f.Pods {
-		atRisk := p.Ordinal >= kept && p.Revision != f.Target.UpdateRevision
-		if p.Ready && !p.Terminating && !atRisk {
-			healthy++
-			goes = goes || p.Ordinal >= *a.Partition && p.Ordinal < kept && p.Revision != f.Target.UpdateRevision
+	old := func(p rollout.Pod) bool { return p.Revision != f.Target.UpdateRevision && !p.Terminating }
+	var going []string
+	if f.Target.Kind == rollout.CloneSet || f.Target.Unordered {
+		n := 0
+		for _, p := range f.Pods {
+			if old(p) {
+				n++
+			}
+			if old(p) && slices.Contains(a.First, p.Name) {
+				going = append(going, p.Name)
+			}
+		}
+		if n-*a.Partition > max(len(going), 0) && len(f.Pods) == f.Target.Replicas {
+			w.t.Fatalf("%d of %d old pods are kept, and %v are named: %s", *a.Partition, n, going, w.sim)
+		}
+	} else {
+		for _, p := range f.Pods {
+			if old(p) && p.Ordinal >= *a.Partition {
+				going = append(going, p.Name)
+			}
 		}
 	}
-	members := max(f.Target.Replicas, len(f.Pods))
-	if goes && kept-*a.Partition > 1 {
+	if len(going) > 0 && kept-*a.Partition > 1 {
 		w.t.Fatalf("%d pods are released at once", kept-*a.Partition)
 	}
-	if goes && healthy-1 < members/2+1 && healthy-1 < f.Target.Replicas/2+1 {
-		w.t.Fatalf("%s leaves %d of %d members healthy", a.Why, healthy-1, members)
+	w.checkGoing(f, a, going)
+}
+
+// checkGoing judges pods that may go after a release.
+func (w *world) checkGoing(f rollout.Facts, a rollout.Act, going []string) {
+	healthy, goes := 0, false
+	for _, p := range f.Pods {
+		if !p.Ready || p.Terminating {
+			continue
+		}
+		if slices.Contains(going, p.Name) {
+			before := slices.Contains(f.Target.First, p.Name) // it was judged then
+			if f.Target.Kind != rollout.CloneSet && !f.Target.Unordered && a.Partition != nil {
+				before = p.Ordinal >= min(f.Target.Partition, f.Target.Replicas)
+			}
+			goes = goes || !before
+			continue
+		}
+		healthy++
+	}
+	members := max(f.Target.Replicas, len(f.Pods))
+	if goes && healthy < members/2+1 && healthy < f.Target.Replicas/2+1 {
+		w.t.Fatalf("%s leaves %d of %d members healthy: %s", a.Why, healthy, members, w.sim)
+	}
+	if w.plan.Order == nil || w.plan.RolloutBatches != nil || w.at.Rollback != nil || f.Target.Replicas == 1 {
+		return
+	}
+	for _, p := range f.Pods {
+		if p.Role != "leader" || !p.Ready || !slices.Contains(going, p.Name) || slices.Contains(f.Target.First, p.Name) {
+			continue
+		}
+		w.t.Fatalf("%s: the leader goes without a handover: %s", a.Why, w.sim)
 	}
 }
 

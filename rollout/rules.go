@@ -218,9 +218,6 @@ func honoured(j judgement) error {
 	if kind == Deployment && j.p.Order != nil {
 		return not("order", "the pods of a Deployment have no order")
 	}
-	if kind == CloneSet && j.p.Order != nil && mode == Rollout {
-		return not("order", "a CloneSet chooses its pods itself")
-	}
 	for i, b := range j.p.RolloutBatches {
 		if b.PodList == nil && b.Pods == nil {
 			continue
@@ -232,12 +229,20 @@ func honoured(j judgement) error {
 		switch {
 		case kind == Deployment:
 			return not(field, "the pods of a Deployment have no names that last")
-		case kind == CloneSet:
-			return not(field, "a CloneSet chooses its pods itself")
+		case kind == CloneSet && b.Pods != nil && b.Pods.Ordinals != nil:
+			return not(field+".ordinals", "the pods of a CloneSet have no ordinals")
 		case mode == Scale && (kind != AdvancedStatefulSet || b.PodList != nil || b.Pods.Ordinals == nil):
 			return not(field, "a scale takes chosen pods only from an Advanced StatefulSet, by ordinals")
 		case mode == Scale && deref(j.p.TargetSize) > j.f.Target.Replicas:
 			return not(field, "a scale up cannot choose pods")
+		}
+		if mode != Scale {
+			continue
+		}
+		for _, o := range b.Pods.ordinals() {
+			if !slices.ContainsFunc(j.f.podsOf(*j.f.Target), func(p Pod) bool { return p.Ordinal == o }) {
+				return not(field+".ordinals", "there is no pod "+strconv.Itoa(o)+" to take away")
+			}
 		}
 	}
 	return nil

@@ -24,6 +24,8 @@ func verifyScale(j judgement) Verdict {
 		return waits(0, ReplicasOwned.Reason(), "HorizontalPodAutoscaler %s scales %s %s: let it target the Rollout", j.f.Autoscaler, w.Kind, w.Name)
 	case w.StatusReplicas != w.Replicas || c.pods != w.Replicas:
 		return busy("%s %s is scaling: %d of %d pods", w.Kind, w.Name, c.pods, w.Replicas)
+	case j.changesReserved():
+		return busy("%s %s is changing its reserved ordinals", w.Kind, w.Name)
 	case w.Kind == Deployment && c.old > 0,
 		w.Kind != Deployment && w.UpdateType != OnDelete && c.updated < w.Replicas-w.kept():
 		return busy("%s %s is updating: %d of %d pods have revision %s", w.Kind, w.Name, c.updated, w.Replicas, w.UpdateRevision)

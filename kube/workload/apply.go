@@ -90,8 +90,13 @@ func (w *Workload) edit(ctx context.Context, o *unstructured.Unstructured, l lay
 			return err
 		}
 	}
-	if l.kind == rollout.StatefulSet && (a.UpdateType != "" || text(o.Object, l.updateType...) == rollout.OnDelete) {
+	if l.replacesType() && (a.UpdateType != "" || text(o.Object, l.updateType...) == rollout.OnDelete) {
 		return editType(o, l, a)
+	}
+	if a.First != nil || a.Strategy != "" {
+		if err := l.editPriority(o, a); err != nil {
+			return err
+		}
 	}
 	if a.Partition != nil && l.readPartition(o.Object, number(o.Object, []string{"spec", "replicas"}, 1)) != *a.Partition {
 		if err := set(l.partition, l.partitionValue(*a.Partition)); err != nil {
@@ -104,6 +109,9 @@ func (w *Workload) edit(ctx context.Context, o *unstructured.Unstructured, l lay
 		}
 	}
 	if a.UpdateType != "" {
+		if a.UpdateType == rollout.RollingUpdate && l.rolling != "" {
+			a.UpdateType = l.rolling
+		}
 		if err := set(l.updateType, a.UpdateType); err != nil {
 			return err
 		}
@@ -120,8 +128,9 @@ func (w *Workload) edit(ctx context.Context, o *unstructured.Unstructured, l lay
 	return nil
 }
 
-// editType changes the type and the partition of a native StatefulSet together: the API server takes no
-// rollingUpdate beside OnDelete, and a set that rolls again keeps all pods unless the act says otherwise.
+// editType changes the type and the partition of a set with ordinals together: there is no rollingUpdate
+// beside OnDelete, and a set that rolls again keeps all pods unless the act says otherwise. Going back
+// restores the strategy that the act brings.
 func editType(o *unstructured.Unstructured, l layout, a rollout.Act) error {
 	was := text(o.Object, l.updateType...)
 	next := cmp.Or(a.UpdateType, was)
@@ -135,6 +144,20 @@ func editType(o *unstructured.Unstructured, l layout, a rollout.Act) error {
 		partition = *a.Partition
 	case was != rollout.OnDelete:
 		partition = l.readPartition(o.Object, number(o.Object, []string{"spec", "replicas"}, 1))
+	}
+	if was == rollout.OnDelete && a.Strategy != "" {
+		original, err := strategyOf(a.Strategy)
+		if err != nil {
+			return err
+		}
+		if err := unstructured.SetNestedMap(o.Object, original, updateStrategy...); err != nil {
+			return err
+		}
+	}
+	if a.Paused != nil && l.paused != nil {
+		if err := unstructured.SetNestedField(o.Object, *a.Paused, l.paused...); err != nil {
+			return err
+		}
 	}
 	if err := unstructured.SetNestedField(o.Object, next, l.updateType...); err != nil {
 		return err

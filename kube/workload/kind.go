@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -23,6 +24,10 @@ type layout struct {
 	minReady   []string
 	policy     []string // OrderedReady or Parallel
 	unordered  []string // present: updates do not follow ordinals
+	priority   []string // which pods move first, of workloads that count pods
+	instance   string   // the label by which one pod is named there
+	byName     bool     // its value is the name of the pod, else what follows the name of the workload
+	rolling    string   // the update type that rolls; empty: RollingUpdate
 	ordinals   []string // the first ordinal
 	reserved   []string
 }
@@ -47,19 +52,24 @@ var layouts = []layout{
 		kind: rollout.AdvancedStatefulSet, resource: schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: "StatefulSet"},
 		partition: below(rollingUpdate, "partition"), paused: below(rollingUpdate, "paused"), updateType: []string{"spec", "updateStrategy", "type"},
 		minReady: below(rollingUpdate, "minReadySeconds"), policy: []string{"spec", "podManagementPolicy"}, unordered: below(rollingUpdate, "unorderedUpdate"),
+		priority: append(below(rollingUpdate, "unorderedUpdate"), "priorityStrategy"), instance: appsv1.StatefulSetPodNameLabel, byName: true,
 		ordinals: []string{"spec", "ordinals", "start"}, reserved: []string{"spec", "reserveOrdinals"},
 	},
 	{
 		kind: rollout.CloneSet, resource: schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: "CloneSet"},
 		partition: below(rollingUpdate, "partition"), percents: true, paused: below(rollingUpdate, "paused"), updateType: []string{"spec", "updateStrategy", "type"},
-		minReady: []string{"spec", "minReadySeconds"},
+		minReady: []string{"spec", "minReadySeconds"}, priority: below(rollingUpdate, "priorityStrategy"), instance: instanceLabel,
 	},
 	{
 		kind: rollout.CloneSet, resource: schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "CloneSet"},
 		partition: []string{"spec", "updateStrategy", "partition"}, percents: true, paused: []string{"spec", "updateStrategy", "paused"},
 		updateType: []string{"spec", "updateStrategy", "type"}, minReady: []string{"spec", "minReadySeconds"},
+		priority: []string{"spec", "updateStrategy", "priorityStrategy"}, instance: instanceLabel, rolling: "ReCreate",
 	},
 }
+
+// instanceLabel names one pod of a CloneSet.
+const instanceLabel = "apps.kruise.io/cloneset-instance-id"
 
 // layoutOf returns the layout for an apiVersion and kind. The faults are UNSUPPORTED_WORKLOAD, and
 // KIND_NOT_SERVED for another version of a kind that Pawl drives.
@@ -98,6 +108,22 @@ func Kinds() []schema.GroupVersionKind {
 	return all
 }
 
+// HoldFields are the fields of a workload that keep its pods as they are, such as
+// spec.updateStrategy.rollingUpdate.partition.
+func HoldFields(ref Ref) []string {
+	l, err := layoutOf(ref.APIVersion, ref.Kind)
+	if err != nil {
+		return nil
+	}
+	var all []string
+	for _, path := range [][]string{l.partition, l.paused} {
+		if path != nil {
+			all = append(all, strings.Join(path, "."))
+		}
+	}
+	return all
+}
+
 func versionsOf(group, kind string) string {
 	var all []string
 	for _, l := range layouts {
@@ -132,13 +158,13 @@ func text(o map[string]any, path ...string) string {
 }
 
 // readPartition is how many of the pods are kept old. 100% and more is the full hold; other
-// percentages are rounded up, as the controller of CloneSets does. A native StatefulSet of the type
+// percentages are rounded up, as the controller of CloneSets does. A set with ordinals of the type
 // OnDelete has no partition, and keeps all.
 func (l layout) readPartition(o map[string]any, replicas int) int {
 	if l.partition == nil {
 		return 0
 	}
-	if l.kind == rollout.StatefulSet && text(o, l.updateType...) == rollout.OnDelete {
+	if l.replacesType() && text(o, l.updateType...) == rollout.OnDelete {
 		return rollout.HoldAll
 	}
 	value, _, _ := unstructured.NestedFieldNoCopy(o, l.partition...)
@@ -161,6 +187,11 @@ func (l layout) partitionValue(n int) any {
 		return "100%"
 	}
 	return int64(n)
+}
+
+// replacesType reports whether the kind takes no rollingUpdate beside OnDelete.
+func (l layout) replacesType() bool {
+	return l.kind == rollout.StatefulSet || l.kind == rollout.AdvancedStatefulSet
 }
 
 // readUpdateType folds the update types of CloneSets into RollingUpdate.

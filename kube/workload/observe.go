@@ -85,6 +85,7 @@ func (w *Workload) observe(ctx context.Context, o *unstructured.Unstructured, l 
 		MinReadySeconds:    number(o.Object, l.minReady, 0),
 		FirstOrdinal:       number(o.Object, l.ordinals, 0),
 		Reserved:           l.readReserved(o.Object),
+		Strategy:           readStrategy(o.Object),
 		Label:              o.GetLabels()[RolloutLabel],
 		Held:               o.GetLabels()[HeldLabel] != "",
 	}
@@ -95,6 +96,7 @@ func (w *Workload) observe(ctx context.Context, o *unstructured.Unstructured, l 
 	if l.unordered != nil {
 		_, facts.Unordered, _ = unstructured.NestedFieldNoCopy(o.Object, l.unordered...)
 	}
+	facts.First, facts.Priority = l.readPriority(o)
 	if err := w.owners(ctx, o, &facts); err != nil {
 		return facts, nil, err
 	}

@@ -24,6 +24,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -121,7 +122,7 @@ func (w *Workload) read(ctx context.Context, from client.Reader, ref Ref) (*unst
 	o.SetGroupVersionKind(l.resource)
 	err = from.Get(ctx, client.ObjectKey{Namespace: w.Rollout.Namespace, Name: ref.Name}, o)
 	switch {
-	case meta.IsNoMatchError(err):
+	case meta.IsNoMatchError(err), apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) && apierrors.IsNotFound(err): // its definition was removed
 		return nil, l, rollout.KindNotServed.Errorf("%s of %s: %w", ref.Kind, ref.APIVersion, err)
 	case apierrors.IsNotFound(err):
 		return nil, l, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/control"
@@ -101,7 +102,7 @@ func (p *pass) letGo(ctx context.Context) outcome.Outcome {
 		}
 		left := ""
 		if o.GetLabels()[workload.HeldLabel] != "" {
-			left = fmt.Sprintf("Rollout %s was deleted in the middle: pods have two revisions, and the partition keeps them. Set the partition in spec.updateStrategy, and remove the label %s.", p.key.Name, workload.HeldLabel)
+			left = fmt.Sprintf("Rollout %s was deleted in the middle: pods have two revisions, and the partition keeps them. Set %s, and remove the label %s.", p.key.Name, strings.Join(workload.HoldFields(ref), " and "), workload.HeldLabel)
 			p.events.Warn(o, "LeftInTheMiddle", "%s", left)
 		}
 		if err := p.workload.Unlabel(ctx, o, left); err != nil {

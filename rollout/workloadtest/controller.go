@@ -1,8 +1,10 @@
 package workloadtest
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/pawl-dev/pawl/rollout"
 )
@@ -73,11 +75,22 @@ func (s *Sim) control(w *set) {
 func (w *set) ordinals() []int {
 	var all []int
 	for o := w.facts.FirstOrdinal; len(all) < w.facts.Replicas; o++ {
-		if !slices.Contains(w.facts.Reserved, strconv.Itoa(o)) {
+		if !slices.ContainsFunc(w.facts.Reserved, func(r string) bool { return reserves(r, o) }) {
 			all = append(all, o)
 		}
 	}
 	return all
+}
+
+// reserves reports whether a reserved ordinal, or a range such as 2-4, has the ordinal.
+func reserves(text string, ordinal int) bool {
+	from, to, isRange := strings.Cut(text, "-")
+	first, err := strconv.Atoi(from)
+	if err != nil || !isRange {
+		return err == nil && first == ordinal
+	}
+	last, err := strconv.Atoi(to)
+	return err == nil && first <= ordinal && ordinal <= last
 }
 
 func (w *set) at(ordinal int) *pod {
@@ -95,8 +108,11 @@ func (s *Sim) controlOrdinals(w *set) {
 	for position, o := range wanted {
 		p := w.at(o)
 		if p == nil {
-			revision := w.facts.UpdateRevision
-			if position < w.facts.Partition && w.facts.UpdateType != rollout.OnDelete {
+			revision, kept := w.facts.UpdateRevision, position < w.facts.Partition
+			if w.facts.Unordered {
+				kept = w.old() < w.facts.Partition
+			}
+			if kept && w.facts.UpdateType != rollout.OnDelete {
 				revision = w.facts.CurrentRevision
 			}
 			w.pods = append(w.pods, s.newPod(w, o, revision))
@@ -124,6 +140,10 @@ func (s *Sim) controlOrdinals(w *set) {
 		}
 	}
 	if w.facts.UpdateType == rollout.OnDelete || w.facts.Paused {
+		return
+	}
+	if w.facts.Unordered {
+		s.replaceOne(w, w.old()-min(w.facts.Partition, w.facts.Replicas))
 		return
 	}
 	away := 0
@@ -163,18 +183,10 @@ func highest(pods []*pod, wanted []int) *pod {
 
 func (s *Sim) controlCloneSet(w *set) {
 	f := &w.facts
-	alive, old, away := 0, 0, 0
+	alive, old := 0, w.old()
 	for _, p := range w.pods {
-		if p.Terminating {
-			away++
-			continue
-		}
-		alive++
-		if !p.Ready {
-			away++
-		}
-		if p.Revision != f.UpdateRevision {
-			old++
+		if !p.Terminating {
+			alive++
 		}
 	}
 	keep := min(f.Partition, f.Replicas)
@@ -189,17 +201,57 @@ func (s *Sim) controlCloneSet(w *set) {
 	for ; alive > f.Replicas; alive-- {
 		s.stopOne(w, "")
 	}
-	if f.Paused || f.UpdateType == rollout.OnDelete || old <= keep {
+	if f.Paused || f.UpdateType == rollout.OnDelete {
 		return
 	}
-	for _, p := range w.pods { // those that are not ready go first, and take nothing away
-		if p.Revision != f.UpdateRevision && !p.Ready && !p.Terminating && old > keep {
-			p.Terminating = true
-			old--
+	s.replaceOne(w, old-keep)
+}
+
+// old is how many pods do not have the revision of the template, and do not go.
+func (w *set) old() (n int) {
+	for _, p := range w.pods {
+		if p.Revision != w.facts.UpdateRevision && !p.Terminating {
+			n++
 		}
 	}
-	if away == 0 && old > keep {
-		s.stopOne(w, f.UpdateRevision)
+	return n
+}
+
+// replaceOne stops old pods, most of them: those that were named first, then those that are not ready.
+// One that is ready stops while no other is away.
+func (s *Sim) replaceOne(w *set, most int) {
+	var old []*pod
+	away := 0
+	for _, p := range w.pods {
+		if p.Terminating || !p.Ready {
+			away++
+		}
+		if p.Revision != w.facts.UpdateRevision && !p.Terminating {
+			old = append(old, p)
+		}
+	}
+	slices.SortStableFunc(old, func(a, b *pod) int {
+		return cmp.Compare(rank(w, a), rank(w, b))
+	})
+	for _, p := range old[:max(0, min(most, len(old)))] {
+		if p.Ready {
+			if away > 0 {
+				return
+			}
+			away++
+		}
+		p.Terminating, p.Ready = true, false
+	}
+}
+
+func rank(w *set, p *pod) int {
+	switch {
+	case slices.Contains(w.facts.First, p.Name):
+		return 0
+	case !p.Ready:
+		return 1
+	default:
+		return 2
 	}
 }
 

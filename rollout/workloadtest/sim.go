@@ -83,7 +83,7 @@ func (s *Sim) newSet(kind rollout.Kind, name, revision string, replicas int) *se
 	s.uids++
 	w := &set{facts: rollout.WorkloadFacts{
 		Kind: kind, Name: name, UID: "workload-" + strconv.Itoa(s.uids), Generation: 1, ObservedGeneration: 1, Replicas: replicas, StatusReplicas: replicas,
-		UpdateType: rollout.RollingUpdate, Template: revision, CurrentRevision: revision, UpdateRevision: revision, Guarded: true,
+		UpdateType: rollout.RollingUpdate, Strategy: "{}", Template: revision, CurrentRevision: revision, UpdateRevision: revision, Guarded: true,
 	}}
 	for i := range replicas {
 		p := s.newPod(w, i, revision)
@@ -118,6 +118,12 @@ func (s *Sim) WithSource() *Sim {
 // Parallel makes pods start and stop without order.
 func (s *Sim) Parallel() *Sim {
 	s.sets[0].facts.Parallel = true
+	return s
+}
+
+// Unordered makes a set with ordinals update pods without regard to them.
+func (s *Sim) Unordered() *Sim {
+	s.sets[0].facts.Parallel, s.sets[0].facts.Unordered = true, true
 	return s
 }
 
@@ -289,8 +295,11 @@ func (s *Sim) Apply(_ context.Context, a rollout.Act) error {
 	if a.Reserve != nil {
 		f.Reserved = a.Reserve
 	}
+	if a.First != nil || a.Strategy != "" {
+		f.First = a.First
+	}
 	if f.Template != before.Template || f.Replicas != before.Replicas || f.Partition != before.Partition || f.Paused != before.Paused ||
-		f.UpdateType != before.UpdateType || len(f.Reserved) != len(before.Reserved) {
+		f.UpdateType != before.UpdateType || len(f.Reserved) != len(before.Reserved) || !slices.Equal(f.First, before.First) {
 		f.Generation++
 	}
 	return nil

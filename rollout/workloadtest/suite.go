@@ -87,6 +87,8 @@ var tests = []suiteTest{
 	{name: "a controller that is gone keeps no claim away", run: (*suite).staleClaim},
 	{name: "a template that is put back takes back the changed pods", parallel: true, run: (*suite).revert},
 	{name: "an ordered set waits for a broken pod until it is deleted", kinds: ordered, run: (*suite).stuck},
+	{name: "the pods that are named move first", run: (*suite).first},
+	{name: "pods are chosen and the order is put back", run: (*suite).chosen},
 	{name: "a reserved ordinal leaves", kinds: []rollout.Kind{rollout.AdvancedStatefulSet}, run: (*suite).reserve},
 	{name: "a pod with another UID is not deleted", run: (*suite).anotherPod},
 	{name: "a rollout ends", run: (*suite).rollout},
@@ -225,7 +227,7 @@ func (s *suite) partition() {
 		if got := revisions(f); got[was] != keep {
 			s.Errorf("with partition %d the pods have %v", keep, got)
 		}
-		if s.kind == rollout.CloneSet {
+		if counts(f) {
 			continue
 		}
 		for _, p := range f.Pods {
@@ -295,19 +297,22 @@ func (s *suite) staleClaim() {
 func (s *suite) revert() {
 	was, is := s.held()
 	s.setPartition(2)
-	s.until("one pod", func(f rollout.Facts) bool { return settled(f) && revisions(f)[is] == 1 })
+	f := s.until("one pod", func(f rollout.Facts) bool { return settled(f) && revisions(f)[is] == 1 })
 	keep := 2 // ordinals below it
-	if s.kind == rollout.CloneSet {
+	if counts(f) {
 		keep = 0 // pods that are not back yet
 	}
 	s.act(func(_ rollout.Facts, a *rollout.Act) { a.Template, a.Partition = was, &keep })
-	f := s.until("the revert", func(f rollout.Facts) bool { return settled(f) && revisions(f)[was] == 3 })
+	f = s.until("the revert", func(f rollout.Facts) bool { return settled(f) && revisions(f)[was] == 3 })
 	if f.Target.Template != was {
 		s.Errorf("the template is %s, not %s", f.Target.Template, was)
 	}
 }
 
 func (s *suite) stuck() {
+	if s.facts().Target.Parallel {
+		s.Skip("the set has no order")
+	}
 	was, is := s.held()
 	s.Break("r2")
 	s.setPartition(2)
@@ -319,16 +324,74 @@ func (s *suite) stuck() {
 	for range 5 {
 		s.Work()
 	}
-	f := s.facts()
-	i := broken(f)
-	if i < 0 {
-		s.Fatalf("the set has replaced the broken pod by itself: %s", describe(f))
-	}
-	p := f.Pods[i]
-	s.act(func(_ rollout.Facts, a *rollout.Act) {
+	s.act(func(f rollout.Facts, a *rollout.Act) {
+		i := broken(f)
+		if i < 0 {
+			s.Fatalf("the set has replaced the broken pod by itself: %s", describe(f))
+		}
+		p := f.Pods[i]
 		a.Delete = &rollout.PodRef{Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion}
 	})
 	s.until("the replacement", func(f rollout.Facts) bool { return settled(f) && revisions(f)[was] == 3 })
+}
+
+// counts reports whether the partition counts pods without regard to ordinals.
+func counts(f rollout.Facts) bool { return f.Target.Kind == rollout.CloneSet || f.Target.Unordered }
+
+func (s *suite) first() {
+	if !counts(s.facts()) {
+		s.Skip("its partition follows the ordinals")
+	}
+	_, is := s.held()
+	strategy, chosen := s.facts().Target.Strategy, ""
+	for keep := 2; keep >= 0; keep-- {
+		s.act(func(f rollout.Facts, a *rollout.Act) {
+			chosen = ""
+			for _, p := range f.Pods { // the first by name: no controller prefers it
+				if p.Revision != is && (chosen == "" || p.Name < chosen) {
+					chosen = p.Name
+				}
+			}
+			a.First, a.Partition = []string{chosen}, &keep
+		})
+		if got := s.facts().Target.First; !slices.Equal(got, []string{chosen}) {
+			s.Fatalf("%v are named, not %s", got, chosen)
+		}
+		f := s.until("the release", func(f rollout.Facts) bool { return settled(f) && revisions(f)[is] == 3-keep })
+		if slices.ContainsFunc(f.Pods, func(p rollout.Pod) bool { return p.Name == chosen && p.Revision != is }) {
+			s.Errorf("pod %s did not move first: %s", chosen, describe(f))
+		}
+	}
+	s.act(func(_ rollout.Facts, a *rollout.Act) { a.Strategy = strategy })
+	if f := s.facts(); len(f.Target.First) > 0 || f.Target.Priority || f.Target.Partition != 0 {
+		s.Errorf("after the end it is %+v", *f.Target)
+	}
+}
+
+// chosen: the batches name their pods, the last by name first.
+func (s *suite) chosen() {
+	_, is := s.held()
+	f := s.facts()
+	strategy := f.Target.Strategy
+	names := []string{f.Pods[1].Name, f.Pods[0].Name}
+	var moved []string
+	at, f := s.play(rollout.Plan{RolloutBatches: []rollout.Batch{{PodList: names[:1]}, {PodList: names[1:]}, {}}}, nil, func(d rollout.Decision, _ rollout.Facts) {
+		for _, a := range d.Acts {
+			if ref := a.Evict; ref != nil {
+				moved = append(moved, ref.Name)
+			} else if n := len(a.First); n > 0 {
+				moved = append(moved, a.First[n-1])
+			}
+		}
+	})
+	s.ended(at, rollout.Succeeded)
+	moved = slices.Compact(moved) // a write that met a conflict was sent again
+	if got := revisions(f); got[is] != 3 || len(moved) != 3 || moved[0] != names[0] || moved[1] != names[1] {
+		s.Errorf("%v were chosen; %s", moved, describe(f))
+	}
+	if w := f.Target; len(w.First) > 0 || w.Priority || w.UpdateType != rollout.RollingUpdate || w.Partition != rollout.HoldAll {
+		s.Errorf("the strategy was %s, and is %s", strategy, w.Strategy)
+	}
 }
 
 func (s *suite) reserve() {

@@ -20,3 +20,14 @@ func TestConformance(t *testing.T) {
 		},
 	})
 }
+
+// TestConformanceUnordered: Advanced StatefulSets whose updates follow no ordinals.
+func TestConformanceUnordered(t *testing.T) {
+	open(t)
+	workloadtest.Run(t, workloadtest.Options{
+		Kinds: []rollout.Kind{rollout.AdvancedStatefulSet}, Patience: 40 * time.Second, Parallel: true,
+		New: func(t *testing.T, _ rollout.Kind, replicas int, _ bool) workloadtest.Subject {
+			return subject.Unordered(t, plane, replicas)
+		},
+	})
+}

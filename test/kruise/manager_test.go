@@ -22,7 +22,7 @@ import (
 
 const program = "../../bin/kruise-manager"
 
-var suite = controlplane.NewSuite(controlplane.Options{Kubelet: kubelet.Options{Nodes: 1}})
+var suite = controlplane.NewSuite(controlplane.Options{CRDs: []string{"../../deploy/crds"}, Kubelet: kubelet.Options{Nodes: 1}})
 
 func TestMain(m *testing.M) { suite.Main(m) }
 

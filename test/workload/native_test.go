@@ -2,6 +2,7 @@ package workload_test
 
 import (
 	"context"
+	"os"
 	"testing"
 	"time"
 
@@ -33,6 +34,19 @@ func TestConformance(t *testing.T) {
 			return subject.New(t, plane, kind, replicas, parallel)
 		},
 	})
+}
+
+// TestCluster: the cluster that the environment names, with its own controllers. Without one it is that
+// of the tests, which shows that the way works.
+func TestCluster(t *testing.T) {
+	kubeconfig, patience := os.Getenv(subject.KubeconfigVariable), 3*time.Minute
+	if kubeconfig == "" {
+		kubeconfig, patience = suite.Plane(t).Kubeconfig(), 40*time.Second
+	}
+	cluster := subject.Open(t, kubeconfig)
+	workloadtest.Run(t, workloadtest.Options{Patience: patience, Parallel: true, New: func(t *testing.T, kind rollout.Kind, replicas int, parallel bool) workloadtest.Subject {
+		return cluster.New(t, kind, replicas, parallel)
+	}})
 }
 
 // TestDeletedOwner: whatever way the Rollout is deleted, the workload and its pods stay.

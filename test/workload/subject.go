@@ -1,8 +1,14 @@
 // Package workload runs the conformance suite of rollout.Workload on real controllers: New makes a
-// workload with pods on paper, which package kruise uses too.
+// workload with pods on paper, which package kruise uses too. With PAWL_TEST_KUBECONFIG the suite runs on
+// the cluster of that file, with the controllers that it has, and skips the kinds that it does not serve:
+//
+//	PAWL_TEST_KUBECONFIG=$HOME/.kube/config go -C test test ./workload/ -run TestCluster -count=1 -v
+//
+// Each test makes a namespace pawl-conformance-* and deletes it. Its pods run PAWL_TEST_IMAGE.
 package workload
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -28,6 +34,8 @@ type Subject struct {
 	client    client.Client
 	namespace string
 
+	image string // of all pods, on a cluster that somebody else runs
+
 	mu     sync.Mutex
 	broken map[string]bool
 }
@@ -46,6 +54,20 @@ var refs = map[rollout.Kind]workload.Ref{
 // New makes a workload with template r1, and waits until its pods are ready.
 func New(t testing.TB, plane *controlplane.Plane, kind rollout.Kind, replicas int, parallel bool) *Subject {
 	t.Helper()
+	return newSubject(t, plane, kind, replicas, shape{parallel: parallel})
+}
+
+// Unordered makes an Advanced StatefulSet whose updates follow no ordinals.
+func Unordered(t testing.TB, plane *controlplane.Plane, replicas int) *Subject {
+	t.Helper()
+	return newSubject(t, plane, rollout.AdvancedStatefulSet, replicas, shape{parallel: true, unordered: true})
+}
+
+// shape is how a set with ordinals treats them.
+type shape struct{ parallel, unordered bool }
+
+func newSubject(t testing.TB, plane *controlplane.Plane, kind rollout.Kind, replicas int, as shape) *Subject {
+	t.Helper()
 	config := plane.Config()
 	config.QPS = -1
 	c, err := client.New(config, client.Options{})
@@ -58,14 +80,16 @@ func New(t testing.TB, plane *controlplane.Plane, kind rollout.Kind, replicas in
 		defer s.mu.Unlock()
 		return !s.broken[p.Spec.Containers[0].Image]
 	})
-	owner := s.configMap(Owner)
-	s.Workload = &workload.Workload{
-		Client: c, Target: refs[kind],
-		Rollout: workload.Identity{Namespace: s.namespace, Name: Owner, UID: owner.UID, APIVersion: "v1", Kind: "ConfigMap"},
-	}
-	s.create(refs[kind], replicas, parallel)
-	s.awaitReady(replicas)
+	s.fill(kind, replicas, as)
 	return s
+}
+
+// fill makes the owner and the workload, and waits until its pods are ready.
+func (s *Subject) fill(kind rollout.Kind, replicas int, as shape) {
+	s.t.Helper()
+	s.Workload = &workload.Workload{Client: s.client, Target: refs[kind], Rollout: s.identity(s.configMap(Owner))}
+	s.create(refs[kind], replicas, as)
+	s.awaitReady(replicas)
 }
 
 func (s *Subject) configMap(name string) *corev1.ConfigMap {
@@ -78,7 +102,7 @@ func (s *Subject) configMap(name string) *corev1.ConfigMap {
 }
 
 // create makes a workload whose pods have the image r1.
-func (s *Subject) create(ref workload.Ref, replicas int, parallel bool) {
+func (s *Subject) create(ref workload.Ref, replicas int, as shape) {
 	s.t.Helper()
 	labels := map[string]any{"app": ref.Name}
 	spec := map[string]any{
@@ -86,13 +110,21 @@ func (s *Subject) create(ref workload.Ref, replicas int, parallel bool) {
 		"selector": map[string]any{"matchLabels": labels},
 		"template": map[string]any{
 			"metadata": map[string]any{"labels": labels},
-			"spec":     map[string]any{"terminationGracePeriodSeconds": int64(1), "containers": []any{map[string]any{"name": "main", "image": "r1"}}},
+			"spec":     map[string]any{"terminationGracePeriodSeconds": int64(1), "containers": []any{map[string]any{"name": "main", "image": cmp.Or(s.image, "r1")}}},
 		},
+	}
+	if s.image != "" {
+		template := spec["template"].(map[string]any)
+		template["metadata"].(map[string]any)["annotations"] = map[string]any{templateAnnotation: "r1"}
+		template["spec"].(map[string]any)["readinessGates"] = []any{map[string]any{"conditionType": gateCondition}}
 	}
 	if ref.Kind == "StatefulSet" {
 		spec["serviceName"] = ref.Name
-		if parallel {
+		if as.parallel {
 			spec["podManagementPolicy"] = "Parallel"
+		}
+		if as.unordered {
+			spec["updateStrategy"] = map[string]any{"type": "RollingUpdate", "rollingUpdate": map[string]any{"unorderedUpdate": map[string]any{}}}
 		}
 	}
 	o := &unstructured.Unstructured{Object: map[string]any{
@@ -136,9 +168,13 @@ func (s *Subject) patch(text string) {
 	}
 }
 
-// SetTemplate writes an image.
+// SetTemplate writes an image, or the annotation that stands for it.
 func (s *Subject) SetTemplate(template string) {
 	s.t.Helper()
+	if s.image != "" {
+		s.patch(fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{%q:%q}}}}}`, templateAnnotation, template))
+		return
+	}
 	s.patch(fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"main","image":%q}]}}}}`, template))
 }
 
@@ -189,7 +225,7 @@ func (s *Subject) Second(name, template string) {
 	s.t.Helper()
 	source := s.Target
 	s.Target = workload.Ref{APIVersion: source.APIVersion, Kind: source.Kind, Name: name}
-	s.create(s.Target, 0, true)
+	s.create(s.Target, 0, shape{parallel: true})
 	s.SetTemplate(template)
 	s.Sources = []workload.Ref{source}
 }

@@ -346,6 +346,8 @@ type RolloutRollbackStatus struct {
 type RolloutOriginal struct {
 	// UpdateType of the workload before the rollout.
 	UpdateType string `json:"updateType,omitempty"`
+	// Strategy is the whole update strategy, in JSON.
+	Strategy string `json:"strategy,omitempty"`
 }
 
 // RolloutScaleBase is the size from which the rest of a scale goes.
