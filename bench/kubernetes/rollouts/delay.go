@@ -72,7 +72,7 @@ func (w *world) delayOfPawl(ctx context.Context, f Figures) error {
 		return err
 	}
 	addDelays(f, "delay", delays)
-	w.Logf("Pawl: %d rollouts in %v", w.Rollouts, took.Round(time.Millisecond))
+	w.Logf("Pawl: %d rollouts in %v, delays of %.0f ms (p50) and %.0f ms (p99)", w.Rollouts, took.Round(time.Millisecond), f["delayP50Ms"], f["delayP99Ms"])
 	if w.Hanging > 0 {
 		return nil // they hang for ever: the plane takes them along
 	}
@@ -96,6 +96,6 @@ func (w *world) delayOfPolls(ctx context.Context, f Figures) error {
 		return fmt.Errorf("the loop that polls: %w", err)
 	}
 	addDelays(f, "poll", delays)
-	w.Logf("polling: %d rollouts in %v", w.Rollouts, time.Since(began).Round(time.Millisecond))
+	w.Logf("polling: %d rollouts in %v, delays of %.0f ms (p50) and %.0f ms (p99)", w.Rollouts, time.Since(began).Round(time.Millisecond), f["pollP50Ms"], f["pollP99Ms"])
 	return nil
 }
