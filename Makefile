@@ -135,7 +135,7 @@ test-points: bin/testsum build controlplane ## one run for each point of a crash
 	PAWL_SHAREDSTORAGE_ROUNDS=20 $(TESTSUM) . -- -count 1 -timeout 30m ./operator/sharedstorage/local
 	PAWL_TEST_POINTS=$(POINTS) $(TESTSUM) . -- -count 1 -timeout 6h -run '^Test(Explore|TwoServers)' ./cluster/service
 	PAWL_TEST_POINTS=$(POINTS) $(TESTSUM) test -- -count 1 -timeout 6h ./faults
-	PAWL_TEST_POINTS=$(POINTS) $(TESTSUM) test -- -count 1 -timeout 2h -run '^Test(CrashAtEachWrite|FrozenLeader)$$' ./rollout
+	PAWL_TEST_POINTS=$(POINTS) $(TESTSUM) test -- -count 1 -timeout 2h -run '^Test(CrashAtEachWrite|FrozenLeader|APIServerAway|Delete|Disturbed)$$' ./rollout
 	PAWL_TEST_PAIRS=1 $(TESTSUM) test -- -count 1 -timeout 3h -run '^TestFinding28Deleted(AtRest|InEachFlow)$$' ./sharedstorage
 
 .PHONY: test-browser
