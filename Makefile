@@ -70,6 +70,14 @@ bin/kruise-manager: test/kruisebin/go.mod test/kruisebin/go.sum
 	$(GO) -C test/kruisebin build -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ github.com/openkruise/kruise
 	@touch $@
 
+.PHONY: prometheus
+prometheus: bin/prometheus ## build a real Prometheus into bin/, once per version (the first time some 3 minutes of CPU)
+
+bin/prometheus: test/prometheusbin/go.mod test/prometheusbin/go.sum
+	@mkdir -p bin
+	$(GO) -C test/prometheusbin build -trimpath -tags remove_all_sd,slicelabels -ldflags '-s -w' -o $(CURDIR)/$@ github.com/prometheus/prometheus/cmd/prometheus
+	@touch $@
+
 .PHONY: dev-cluster
 dev-cluster: build controlplane ## a Kubernetes control plane and a fake kubelet for you: prints KUBECONFIG, stays until Ctrl-C (ARGS='-mode process')
 	@$(GO) -C test build -o $(CURDIR)/bin/dev-cluster ./controlplane/cmd
@@ -82,6 +90,10 @@ demo: build etcd ## a real etcd cluster from YAML, then a container cluster: sca
 .PHONY: demo-kubernetes
 demo-kubernetes: build controlplane ## Pawl on a real control plane, from deploy/install.yaml: PostgreSQL clusters, switch, failover, a killed operator (KEEP=1 leaves them running)
 	$(GO) -C test run ./demo/kube/cmd -root $(CURDIR) $(if $(KEEP),-keep)
+
+.PHONY: demo-rollout
+demo-rollout: build controlplane ## five real etcd members on a real control plane, changed in batches under a client's writes: the leader last, a broken version taken back (KEEP=1 leaves them running)
+	$(GO) -C test run ./demo/rollout/cmd -root $(CURDIR) $(if $(KEEP),-keep)
 
 ##@ Test
 
@@ -103,6 +115,10 @@ test-kruise: bin/testsum controlplane kruise ## the tests on OpenKruise's real m
 
 # Transcripts show times, which the detector stretches: they run without it.
 RACED = $(shell $(GO) list $(PKGS) | grep -v -e '/docs/guide$$' -e '/cmd/pawl$$')
+
+.PHONY: test-prometheus
+test-prometheus: bin/testsum controlplane prometheus ## the tests on a real Prometheus; without one the others skip them
+	$(TESTSUM) test -- -count 1 -timeout 20m -run '^TestMetric$$' ./rollout
 
 .PHONY: test-race
 test-race: bin/testsum ## run the tests of the product under the race detector

@@ -165,6 +165,7 @@ var table = map[string]layer{
 	"server/docs":                        {kind: edge, rule: serverRule, layers: stageLayers, libs: anyLib},
 	"server/idempotency":                 {kind: edge, rule: serverRule, layers: slices.Concat(stageLayers, []string{"server/admission"}), libs: anyLib},
 	"server/objects":                     {kind: edge, rule: serverRule, layers: stageLayers, libs: anyLib},
+	"server/rollouts":                    {kind: edge, rule: serverRule, layers: stageLayers, libs: anyLib},
 	"server/accounts":                    {kind: edge, rule: serverRule, layers: slices.Concat(stageLayers, []string{"server/auth"}), libs: anyLib},
 	"server/runs":                        {kind: edge, rule: serverRule, layers: slices.Concat(stageLayers, []string{"server/auth"}), libs: anyLib},
 	"server/clusters":                    {kind: edge, rule: serverRule, layers: slices.Concat(stageLayers, []string{"server/auth", "server/admission", "server/runs"}), libs: anyLib},

@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/cluster/api"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/machine/driver"
+	"github.com/pawl-dev/pawl/rollout"
 	"github.com/pawl-dev/pawl/view"
 )
 
@@ -48,8 +49,20 @@ type ApplyObjectRequest struct {
 	Spec json.RawMessage `json:"spec,omitzero"`
 }
 
+// AskInputBody defines model for AskInputBody.
+type AskInputBody struct {
+	// Batch of approve: the last batch that may run, its index from 0, next or all; absent: next
+	Batch string `json:"batch,omitzero"`
+
+	// Reason why, for history
+	Reason string `json:"reason,omitzero"`
+}
+
 // Autoscale defines model for Autoscale.
 type Autoscale = cluster.Autoscale
+
+// BatchPreview defines model for BatchPreview.
+type BatchPreview = rollout.BatchPreview
 
 // CancelRunRequest defines model for CancelRunRequest.
 type CancelRunRequest struct {
@@ -124,6 +137,9 @@ type ChangePlan struct {
 	Version string `json:"version,omitzero"`
 }
 
+// Check defines model for Check.
+type Check = rollout.Check
+
 // Cluster defines model for Cluster.
 type Cluster = view.Cluster
 
@@ -144,6 +160,9 @@ type ClusterNode = view.ClusterNode
 
 // ClusterResource defines model for ClusterResource.
 type ClusterResource = view.ClusterResource
+
+// Condition defines model for Condition.
+type Condition = view.Condition
 
 // CreateAccountRequest defines model for CreateAccountRequest.
 type CreateAccountRequest struct {
@@ -299,6 +318,11 @@ type Health struct {
 // History defines model for History.
 type History = view.History
 
+// HistoryAnswerBody defines model for HistoryAnswerBody.
+type HistoryAnswerBody struct {
+	Items []Record `json:"items"`
+}
+
 // Key defines model for Key.
 type Key = view.Key
 
@@ -391,7 +415,10 @@ type Me struct {
 	Account string `json:"account,omitzero"`
 	Domain  string `json:"domain,omitzero"`
 	Name    string `json:"name"`
-	Role    string `json:"role"`
+
+	// Parts what the server has besides runs
+	Parts []string `json:"parts,omitzero"`
+	Role  string   `json:"role"`
 
 	// Version of the server
 	Version string `json:"version,omitzero"`
@@ -470,6 +497,9 @@ type PlanRequest struct {
 // PlanStep defines model for PlanStep.
 type PlanStep = view.PlanStep
 
+// PodPreview defines model for PodPreview.
+type PodPreview = rollout.PodPreview
+
 // Problem defines model for Problem.
 type Problem = view.Problem
 
@@ -488,6 +518,9 @@ type ProgressRunRequest struct {
 	Text  string `json:"text,omitzero"`
 	Total *int   `json:"total,omitzero"`
 }
+
+// Record defines model for Record.
+type Record = rollout.Record
 
 // Ref defines model for Ref.
 type Ref = control.Ref
@@ -514,6 +547,24 @@ type ResumeRunRequest struct {
 	// Reason why, for history
 	Reason string `json:"reason,omitzero"`
 }
+
+// Rollout defines model for Rollout.
+type Rollout = view.Rollout
+
+// RolloutBatch defines model for RolloutBatch.
+type RolloutBatch = view.RolloutBatch
+
+// RolloutPlan defines model for RolloutPlan.
+type RolloutPlan = view.RolloutPlan
+
+// RolloutPod defines model for RolloutPod.
+type RolloutPod = view.RolloutPod
+
+// RolloutVerb defines model for RolloutVerb.
+type RolloutVerb = view.RolloutVerb
+
+// Rollouts defines model for Rollouts.
+type Rollouts = view.Rollouts
 
 // Run defines model for Run.
 type Run = view.Run
@@ -547,7 +598,10 @@ type Session struct {
 	// Expires of the session
 	Expires time.Time `json:"expires,omitzero"`
 	Name    string    `json:"name"`
-	Role    string    `json:"role"`
+
+	// Parts what the server has besides runs
+	Parts []string `json:"parts,omitzero"`
+	Role  string   `json:"role"`
 
 	// Version of the server
 	Version string `json:"version,omitzero"`
@@ -904,6 +958,52 @@ type ApplyObjectParams struct {
 
 // PlanParams defines parameters for Plan.
 type PlanParams struct {
+	// IdempotencyKey The same key with the same request gives the same answer for 24 h.
+	IdempotencyKey string `json:"Idempotency-Key,omitzero"`
+}
+
+// ListRolloutsParams defines parameters for ListRollouts.
+type ListRolloutsParams struct {
+	// Namespace only those of this namespace
+	Namespace string `form:"namespace,omitempty" json:"namespace,omitzero"`
+	Limit     int    `form:"limit,omitempty" json:"limit,omitzero"`
+
+	// Cursor next of the previous page
+	Cursor string `form:"cursor,omitempty" json:"cursor,omitzero"`
+}
+
+// AbandonRolloutParams defines parameters for AbandonRollout.
+type AbandonRolloutParams struct {
+	// IdempotencyKey The same key with the same request gives the same answer for 24 h.
+	IdempotencyKey string `json:"Idempotency-Key,omitzero"`
+}
+
+// ApproveRolloutParams defines parameters for ApproveRollout.
+type ApproveRolloutParams struct {
+	// IdempotencyKey The same key with the same request gives the same answer for 24 h.
+	IdempotencyKey string `json:"Idempotency-Key,omitzero"`
+}
+
+// PauseRolloutParams defines parameters for PauseRollout.
+type PauseRolloutParams struct {
+	// IdempotencyKey The same key with the same request gives the same answer for 24 h.
+	IdempotencyKey string `json:"Idempotency-Key,omitzero"`
+}
+
+// ResumeRolloutParams defines parameters for ResumeRollout.
+type ResumeRolloutParams struct {
+	// IdempotencyKey The same key with the same request gives the same answer for 24 h.
+	IdempotencyKey string `json:"Idempotency-Key,omitzero"`
+}
+
+// RetryRolloutParams defines parameters for RetryRollout.
+type RetryRolloutParams struct {
+	// IdempotencyKey The same key with the same request gives the same answer for 24 h.
+	IdempotencyKey string `json:"Idempotency-Key,omitzero"`
+}
+
+// UndoRolloutParams defines parameters for UndoRollout.
+type UndoRolloutParams struct {
 	// IdempotencyKey The same key with the same request gives the same answer for 24 h.
 	IdempotencyKey string `json:"Idempotency-Key,omitzero"`
 }
@@ -1419,6 +1519,75 @@ func (c *Client) Plan(ctx context.Context, body PlanRequest, params PlanParams) 
 	r := request{method: http.MethodPost, path: path("/v1/plans"), body: body, contentType: "application/json"}
 	r.addHeader("Idempotency-Key", params.IdempotencyKey)
 	return send[PlanAnswer](ctx, c, r)
+}
+
+// ListRollouts list Rollouts: GET /v1/rollouts.
+func (c *Client) ListRollouts(ctx context.Context, params ListRolloutsParams) (Rollouts, error) {
+	r := request{method: http.MethodGet, path: path("/v1/rollouts")}
+	r.addQuery("namespace", params.Namespace)
+	r.addQuery("limit", params.Limit)
+	r.addQuery("cursor", params.Cursor)
+	return send[Rollouts](ctx, c, r)
+}
+
+// GetRollout read a Rollout with its pods: GET /v1/rollouts/{namespace}/{name}.
+func (c *Client) GetRollout(ctx context.Context, namespace string, name string) (Rollout, error) {
+	r := request{method: http.MethodGet, path: path("/v1/rollouts/{namespace}/{name}", namespace, name)}
+	return send[Rollout](ctx, c, r)
+}
+
+// AbandonRollout end a rollout; the pods stay as they are: POST /v1/rollouts/{namespace}/{name}/abandon.
+func (c *Client) AbandonRollout(ctx context.Context, namespace string, name string, body AskInputBody, params AbandonRolloutParams) (Rollout, error) {
+	r := request{method: http.MethodPost, path: path("/v1/rollouts/{namespace}/{name}/abandon", namespace, name), body: body, contentType: "application/json"}
+	r.addHeader("Idempotency-Key", params.IdempotencyKey)
+	return send[Rollout](ctx, c, r)
+}
+
+// ApproveRollout let the next batch run, whatever batchPartition says: POST /v1/rollouts/{namespace}/{name}/approve.
+func (c *Client) ApproveRollout(ctx context.Context, namespace string, name string, body AskInputBody, params ApproveRolloutParams) (Rollout, error) {
+	r := request{method: http.MethodPost, path: path("/v1/rollouts/{namespace}/{name}/approve", namespace, name), body: body, contentType: "application/json"}
+	r.addHeader("Idempotency-Key", params.IdempotencyKey)
+	return send[Rollout](ctx, c, r)
+}
+
+// RolloutHistory return the history of a Rollout: GET /v1/rollouts/{namespace}/{name}/history.
+func (c *Client) RolloutHistory(ctx context.Context, namespace string, name string) (HistoryAnswerBody, error) {
+	r := request{method: http.MethodGet, path: path("/v1/rollouts/{namespace}/{name}/history", namespace, name)}
+	return send[HistoryAnswerBody](ctx, c, r)
+}
+
+// PauseRollout hold a rollout at the next safe point: POST /v1/rollouts/{namespace}/{name}/pause.
+func (c *Client) PauseRollout(ctx context.Context, namespace string, name string, body AskInputBody, params PauseRolloutParams) (Rollout, error) {
+	r := request{method: http.MethodPost, path: path("/v1/rollouts/{namespace}/{name}/pause", namespace, name), body: body, contentType: "application/json"}
+	r.addHeader("Idempotency-Key", params.IdempotencyKey)
+	return send[Rollout](ctx, c, r)
+}
+
+// PlanRollout say what a Rollout will do from here on: GET /v1/rollouts/{namespace}/{name}/plan.
+func (c *Client) PlanRollout(ctx context.Context, namespace string, name string) (RolloutPlan, error) {
+	r := request{method: http.MethodGet, path: path("/v1/rollouts/{namespace}/{name}/plan", namespace, name)}
+	return send[RolloutPlan](ctx, c, r)
+}
+
+// ResumeRollout end a pause, and go past what paused it: POST /v1/rollouts/{namespace}/{name}/resume.
+func (c *Client) ResumeRollout(ctx context.Context, namespace string, name string, body AskInputBody, params ResumeRolloutParams) (Rollout, error) {
+	r := request{method: http.MethodPost, path: path("/v1/rollouts/{namespace}/{name}/resume", namespace, name), body: body, contentType: "application/json"}
+	r.addHeader("Idempotency-Key", params.IdempotencyKey)
+	return send[Rollout](ctx, c, r)
+}
+
+// RetryRollout end a pause, and ask again what paused it: POST /v1/rollouts/{namespace}/{name}/retry.
+func (c *Client) RetryRollout(ctx context.Context, namespace string, name string, body AskInputBody, params RetryRolloutParams) (Rollout, error) {
+	r := request{method: http.MethodPost, path: path("/v1/rollouts/{namespace}/{name}/retry", namespace, name), body: body, contentType: "application/json"}
+	r.addHeader("Idempotency-Key", params.IdempotencyKey)
+	return send[Rollout](ctx, c, r)
+}
+
+// UndoRollout take the pods back to the old template, in batches: POST /v1/rollouts/{namespace}/{name}/undo.
+func (c *Client) UndoRollout(ctx context.Context, namespace string, name string, body AskInputBody, params UndoRolloutParams) (Rollout, error) {
+	r := request{method: http.MethodPost, path: path("/v1/rollouts/{namespace}/{name}/undo", namespace, name), body: body, contentType: "application/json"}
+	r.addHeader("Idempotency-Key", params.IdempotencyKey)
+	return send[Rollout](ctx, c, r)
 }
 
 // ListRuns list runs: GET /v1/runs.

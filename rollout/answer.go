@@ -52,6 +52,8 @@ type Ask struct {
 	Probe    *Probe    `json:"probe,omitempty"`
 	Handover *Handover `json:"handover,omitempty"`
 	Pods     []string  `json:"pods,omitempty"` // of probes and handovers
+	// Fresh asks a probe now, before its period is over.
+	Fresh bool `json:"fresh,omitempty"`
 }
 
 // Answer is what came back for one attempt of an ask.

@@ -35,7 +35,7 @@ func (s *pass) hook(h Hook, phase string) bool {
 	ask := Ask{Key: key, Kind: AskWebhook, Name: h.Name, Batch: s.at.CurrentBatch, Phase: phase, Hook: &h}
 	attempt := so.Attempts + 1
 	if h.Flow != "" {
-		ask.Kind, attempt = AskFlow, 1
+		ask.Kind = AskFlow
 	}
 	ask.Attempt = attempt
 	a, answered := s.f.Answers[key]
@@ -52,7 +52,7 @@ func (s *pass) hook(h Hook, phase string) bool {
 		s.at = s.at.answered(key, so)
 		return true
 	case v.Outcome.IsFail():
-		so.Value = fault.Message(v.Outcome.Err())
+		so.Value, so.Attempts = fault.Message(v.Outcome.Err()), attempt
 		s.at = s.at.answered(key, so)
 		then := h.OnFailure
 		if h.Type == FinalizeHook { // an end is held up by nothing
@@ -222,6 +222,26 @@ func (s *pass) metric(m Metric) bool {
 	return false
 }
 
+// measures reports whether the pass asks a metric.
+func (s *pass) measures() bool {
+	return slices.ContainsFunc(s.d.Asks, func(a Ask) bool { return a.Kind == AskMetric })
+}
+
+// nextLook is when a batch that soaks is looked at again: when a measurement is due, each minute where
+// a gate may close by the time of day, or at the end.
+func (s *pass) nextLook(left time.Duration) time.Duration {
+	if len(s.p.gates(AfterBatch, s.at.CurrentBatch)) > 0 {
+		left = min(left, time.Minute)
+	}
+	for _, m := range s.p.metrics(s.at.CurrentBatch) {
+		so := s.at.Answers[s.f.key(s.at, "metric", m.Name)]
+		if so.Next != nil && so.Verdict == verdictPassed && s.now.Before(*so.Next) {
+			left = min(left, so.Next.Sub(s.now))
+		}
+	}
+	return left
+}
+
 func passedOf(m *Measured) int {
 	if m == nil {
 		return 0
@@ -250,7 +270,7 @@ func (s *pass) probes() {
 		}
 		var pods []string
 		for i, p := range s.f.Pods {
-			if probe.Selector != nil && !probe.Selector.Matches(p.Labels) || probe.Scope == ScopeUpdated && p.Revision != j.revision() || p.Terminating {
+			if probe.Selector != nil && !probe.Selector.Matches(p.Labels) || probe.Scope == ScopeUpdated && !s.p.readsRoles(probe) && p.Revision != j.revision() || p.Terminating {
 				continue
 			}
 			pods = append(pods, p.Name)
@@ -268,6 +288,9 @@ func (s *pass) probes() {
 		}
 	}
 }
+
+// readsRoles reports whether a probe reads roles: it asks all pods, whatever its scope.
+func (p Plan) readsRoles(probe Probe) bool { return p.Order != nil && p.Order.RoleProbe == probe.Name }
 
 // failedProbes lets onFailure act on a probe that has failed as often as its threshold says, and
 // reports whether the batch goes on.

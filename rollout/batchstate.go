@@ -150,8 +150,9 @@ func (s *pass) batchVerifying() {
 		s.at.Verified = &s.now
 	}
 	if b := s.judgement().batch(); s.at.State == InBatch && b.Soak != nil {
-		if left := s.at.Verified.Add(timeOf(*b.Soak)).Sub(s.now); left > 0 {
-			s.wait(left, "Soaking", "batch %d is watched for %s", s.at.CurrentBatch, *b.Soak)
+		left := s.at.Verified.Add(timeOf(*b.Soak)).Sub(s.now)
+		if left > 0 || *b.Soak > 0 && s.measures() {
+			s.wait(s.nextLook(max(left, 0)), "Soaking", "batch %d is watched for %s", s.at.CurrentBatch, *b.Soak)
 			return
 		}
 	}

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"maps"
 	"slices"
 )
 
@@ -60,6 +61,16 @@ func (j judgement) down() (pods map[string]Pod, missing int) {
 	return pods, max(0, w.Replicas-len(own))
 }
 
+// workloadOf is the workload of a pod: the target, or a source.
+func (j judgement) workloadOf(p *Pod) *WorkloadFacts {
+	for i := range j.f.Sources {
+		if w := &j.f.Sources[i]; w.UID == p.Workload {
+			return w
+		}
+	}
+	return j.f.Target
+}
+
 // mayRelease judges the budgets before a pod is released; nil is a pod that does not exist. A pod
 // that is away already may always be replaced.
 func (j judgement) mayRelease(next *Pod) (Verdict, bool) {
@@ -71,8 +82,11 @@ func (j judgement) mayRelease(next *Pod) (Verdict, bool) {
 	if next == nil {
 		return Verdict{}, true
 	}
+	if name, ok := next.pendingProbe(); ok {
+		return waits(0, "ProbePending", "probe %s of pod %s has not answered yet", name, next.Name), false
+	}
 	down, missing := j.down()
-	if _, away := down[next.Name]; away {
+	if j.f.away(next, j.workloadOf(next)) || j.released(next) {
 		return Verdict{}, true
 	}
 	if turn := j.f.Turn; turn != nil && !turn.Mine && j.p.disruption().Quorum != nil {
@@ -84,6 +98,20 @@ func (j judgement) mayRelease(next *Pod) (Verdict, bool) {
 		}
 	}
 	return Verdict{}, true
+}
+
+// pendingProbe is a probe of a ready pod of which nobody knows yet whether it passes: the pod is not
+// away, and may not be replaced as if it were.
+func (p Pod) pendingProbe() (string, bool) {
+	if !p.Ready || p.Terminating {
+		return "", false
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Probes)) {
+		if p.Probes[name].pending() {
+			return name, true
+		}
+	}
+	return "", false
 }
 
 func (j judgement) poolAllows(next Pod, down map[string]Pod, missing int) (Verdict, bool) {

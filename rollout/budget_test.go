@@ -149,23 +149,89 @@ func TestProbes(t *testing.T) {
 	}
 }
 
+// TestPodsThatWereNotProbed: a pod of which nothing is known yet is not one that is away.
+func TestPodsThatWereNotProbed(t *testing.T) {
+	quorum := &rollout.Disruption{Quorum: &rollout.Quorum{Selector: rollout.Selector{MatchLabels: map[string]string{"app": "db"}}, MinHealthy: rollout.Healthy{IntOrPercent: *rollout.Int(4)}}}
+	plan := rollout.Plan{Disruption: quorum, Probes: []rollout.Probe{{Name: "up", TCP: &rollout.TCPProbe{Port: 1}, Scope: rollout.ScopeAll}}}
+	for _, kind := range []rollout.Kind{rollout.StatefulSet, rollout.CloneSet, rollout.AdvancedStatefulSet} {
+		one := 5
+		f := rollout.IdealFacts(kind, "db", 5, plan)
+		for i := range f.Pods {
+			f.Pods[i].Labels = map[string]string{"app": "db"}
+		}
+		f.Target.Controller, f.Target.Anchored, f.Target.Held = &rollout.Owner{UID: "rollout"}, true, true
+		at := rollout.Position{
+			State: rollout.InBatch, BatchState: rollout.BatchInRolling, Mode: rollout.Rollout, OriginalSize: &one, TargetSize: &one,
+			TargetRevision: "new", SourceRevision: "old", TargetHash: "new", Batches: map[int]rollout.BatchPosition{0: {Size: 5, Target: 5}},
+		}
+		d := rollout.Next(plan, at, f, f.Now)
+		if len(d.Acts) > 0 || d.Outcome.Reason() != "ProbePending" || len(d.Asks) != 1 || len(d.Asks[0].Pods) != 5 {
+			t.Errorf("%s: it does %+v, waits for %s, asks %+v", kind, d.Acts, d.Outcome, d.Asks)
+		}
+		for i := range f.Pods { // one failed attempt of three
+			f.Pods[i].Probes = map[string]rollout.ProbeFacts{"up": {Value: "connection refused"}}
+		}
+		if d = rollout.Next(plan, at, f, f.Now); len(d.Acts) > 0 {
+			t.Errorf("%s: it does %+v", kind, d.Acts)
+		}
+		for i := range f.Pods {
+			f.Pods[i].Probes = map[string]rollout.ProbeFacts{"up": {Passing: true}}
+		}
+		if d = rollout.Next(plan, at, f, f.Now); len(d.Acts) != 1 {
+			t.Errorf("%s: it does %+v, waits for %s", kind, d.Acts, d.Outcome)
+		}
+	}
+}
+
+// TestACloneSetThatHasNotBegun: which pod a lower partition takes is not seen yet; until it is, no other
+// one goes.
+func TestACloneSetThatHasNotBegun(t *testing.T) {
+	most := rollout.Plan{Disruption: &rollout.Disruption{MaxUnavailable: rollout.Int(1)}}
+	one := 5
+	f := rollout.IdealFacts(rollout.CloneSet, "db", 5, most)
+	f.Target.Controller, f.Target.Anchored, f.Target.Held, f.Target.Partition = &rollout.Owner{UID: "rollout"}, true, true, 4
+	at := rollout.Position{
+		State: rollout.InBatch, BatchState: rollout.BatchInRolling, Mode: rollout.Rollout, OriginalSize: &one, TargetSize: &one,
+		TargetRevision: "new", SourceRevision: "old", TargetHash: "new", Batches: map[int]rollout.BatchPosition{0: {Size: 5, Target: 5}},
+	}
+	if d := rollout.Next(most, at, f, f.Now); len(d.Acts) != 1 || *d.Acts[0].Partition != 4 || len(d.Acts[0].First) != 1 {
+		t.Errorf("without a name for the pod that may go it does %+v, waits for %s", d.Acts, d.Outcome)
+	}
+	f.Target.Priority = true // its user has an order, which stands
+	if d := rollout.Next(most, at, f, f.Now); len(d.Acts) > 0 || d.Outcome.Reason() != "MaxUnavailable" {
+		t.Errorf("it does %+v, waits for %s", d.Acts, d.Outcome)
+	}
+}
+
 func TestAFlowAsAHook(t *testing.T) {
 	p, sim := forward(t, rollout.Plan{RolloutWebhooks: []rollout.Hook{{Name: "backup", Type: rollout.InitializeHook, Flow: "Backup"}}})
-	phase := ""
+	answer, runs := rollout.Answer{}, map[int]bool{}
 	sim.Answers = func(a rollout.Ask) rollout.Answer {
-		if a.Kind != rollout.AskFlow || a.Attempt != 1 {
+		if a.Kind != rollout.AskFlow {
 			t.Errorf("asked %+v", a)
 		}
-		return rollout.Answer{Run: phase, Message: "no space"}
+		runs[a.Attempt] = true
+		return answer
 	}
 	p.waitsFor("FlowRunning")
-	phase = "Paused"
+	answer = rollout.Answer{Message: "the API server is away"}
+	p.waitsFor("FlowUnavailable")
+	answer = rollout.Answer{Run: "Paused", Code: "DISK_FULL", Message: "no space"}
 	p.waitsFor("FlowPaused")
 	if !strings.Contains(p.at.Waiting.Message, "no space") || sim.Target().Controller != nil {
 		t.Errorf("%+v", p.at.Waiting)
 	}
-	phase = "Succeeded"
+	answer = rollout.Answer{Run: "Cancelled"}
+	p.until("pause", func() bool { return p.at.Pause != nil })
+	if p.at.Pause.Reason != "WebhookFailed" || len(runs) != 1 {
+		t.Errorf("%+v, runs %v", p.at.Pause, runs)
+	}
+	answer = rollout.Answer{Run: "Succeeded"}
+	sim.Wanted.Request = &rollout.Request{ID: "1", Verb: rollout.Retry, Pause: p.at.Pause.ID}
 	p.ends(rollout.Succeeded)
+	if !runs[2] || len(runs) != 2 {
+		t.Errorf("a retry needs a run of its own: %v", runs)
+	}
 }
 
 func TestAnInconclusiveMetric(t *testing.T) {

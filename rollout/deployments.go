@@ -124,9 +124,9 @@ func (j judgement) stepDown(w WorkloadFacts, to int) (int, Verdict, bool) {
 		return 0, waits(0, "PodsNotGone", "%d pods of Deployment %s have not gone yet", extra, w.Name), false
 	}
 	var next *Pod
-	for _, p := range pods {
-		if j.f.available(&p, &w) {
-			next = &p
+	for i := range pods {
+		if !j.f.away(&pods[i], &w) {
+			next = &pods[i]
 		}
 	}
 	if v, ok := j.mayRelease(next); !ok {

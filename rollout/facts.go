@@ -180,7 +180,12 @@ type ProbeFacts struct {
 	Passing bool   `json:"passing"`
 	Failed  bool   `json:"failed,omitempty"` // failureThreshold attempts in a row
 	Value   string `json:"value,omitempty"`
+	// At is when the answer was asked for.
+	At time.Time `json:"at,omitzero"`
 }
+
+// pending reports whether neither the thresholds of success nor of failure are reached yet.
+func (f ProbeFacts) pending() bool { return !f.Passing && !f.Failed }
 
 // PodBudget is a PodDisruptionBudget.
 type PodBudget struct {
@@ -244,6 +249,20 @@ func (f Facts) available(p *Pod, w *WorkloadFacts) bool {
 		}
 	}
 	return true
+}
+
+// away reports whether a pod is known not to serve. One that was not probed yet, or whose probe has
+// failed less often than its threshold, is neither available nor away.
+func (f Facts) away(p *Pod, w *WorkloadFacts) bool {
+	if !p.Ready || p.Terminating {
+		return true
+	}
+	for _, probe := range p.Probes {
+		if probe.Failed {
+			return true
+		}
+	}
+	return w.MinReadySeconds > 0 && f.Now.Sub(p.ReadySince) < time.Duration(w.MinReadySeconds)*time.Second
 }
 
 // Available reports whether a pod is ready: not terminating, ready for the minReadySeconds of its

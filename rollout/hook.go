@@ -79,6 +79,8 @@ func (h Hook) judgeRun(a Answer) Verdict {
 		return refused(WebhookFailed.Errorf("hook %s: the run of flow %s ended: %s %s", h.Name, h.Flow, a.Code, a.Message).With("hook", h.Name))
 	case a.Run == "Paused":
 		return waits(0, "FlowPaused", "hook %s: the run of flow %s is paused: %s %s", h.Name, h.Flow, a.Code, a.Message)
+	case a.Message != "" && a.Run == "":
+		return waits(0, "FlowUnavailable", "hook %s: flow %s: %s", h.Name, h.Flow, a.Message)
 	default:
 		return waits(0, "FlowRunning", "hook %s: flow %s runs", h.Name, h.Flow)
 	}

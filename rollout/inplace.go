@@ -430,15 +430,16 @@ func finalizeInPlace(j judgement, succeeded bool) Verdict {
 	case !succeeded && w.Kind.pauses():
 		paused = true
 	}
+	end := w.UpdateType
 	if original := j.at.Original; original != nil {
 		if original.UpdateType != "" && w.UpdateType != original.UpdateType {
-			a.UpdateType, a.Strategy, changed = original.UpdateType, original.Strategy, true
+			a.UpdateType, a.Strategy, end, changed = original.UpdateType, original.Strategy, original.UpdateType, true
 		}
 		if len(w.First) > 0 {
 			a.Strategy, changed = original.Strategy, true
 		}
 	}
-	if w.Partition != partition {
+	if w.Partition != partition && !(w.Kind != CloneSet && end == OnDelete) { // that has no partition
 		a.Partition, changed = &partition, true
 	}
 	if w.Held != held {

@@ -176,6 +176,10 @@ func (s *pass) planChange() {
 
 // userPause records that the plan holds the rollout.
 func (s *pass) userPause() {
+	if p := s.at.Pause; s.f.Wanted.Deleting && p != nil && p.By == ByUser {
+		s.resume("the Rollout is deleted", "", "")
+		return
+	}
 	if !s.asked.Paused {
 		s.at.Resumed = false
 		if s.at.Pause != nil && s.at.Pause.By == ByUser {
@@ -312,7 +316,8 @@ func (s *pass) resizeRollout() {
 	}
 	s.at.Replans++
 	s.plan()
-	why := "replicas went from " + strconv.Itoa(was) + " to " + strconv.Itoa(s.f.Target.Replicas)
+	why := "replicas went from " + strconv.Itoa(was) + " to " + strconv.Itoa(s.f.Target.Replicas) +
+		", batch " + strconv.Itoa(from.CurrentBatch) + " from " + strconv.Itoa(from.Batches[from.CurrentBatch].Target) + " pods to " + strconv.Itoa(s.at.Batches[from.CurrentBatch].Target)
 	s.record(from, Replanned, "", why)
 	if s.at.BatchState == BatchInitializing || s.at.BatchState == BatchInRolling {
 		return
@@ -327,8 +332,9 @@ func (s *pass) resizeScale() {
 	j := s.judgement()
 	a, b := j.sizeAfter(s.at.CurrentBatch-1), j.size()
 	size := s.f.Target.Replicas
-	foreign := size < min(a, b) || size > max(a, b)
+	foreign, was := size < min(a, b) || size > max(a, b), b
 	if asked := s.at.Sized; asked != nil {
+		was = asked.Size
 		foreign = s.f.Target.Generation > asked.Generation && size != asked.Size
 	}
 	if !foreign || s.at.Pause != nil {
@@ -343,7 +349,7 @@ func (s *pass) resizeScale() {
 		return
 	}
 	s.at.ScaleBase = &ScaleBase{Batch: s.at.CurrentBatch, Size: size}
-	s.record(from, Replanned, "", "the rest of the scale goes from "+strconv.Itoa(size))
+	s.record(from, Replanned, "", "replicas went from "+strconv.Itoa(was)+" to "+strconv.Itoa(size)+": the rest of the scale goes from there to "+strconv.Itoa(*s.at.TargetSize))
 	if s.at.BatchState != BatchInitializing && s.at.BatchState != BatchInRolling {
 		s.send(WorkloadResized, "", "replicas are "+strconv.Itoa(size))
 	}

@@ -16,6 +16,9 @@ func pickPods(j judgement) Verdict {
 	if j.picked() {
 		return passed()
 	}
+	if v, ok := j.rolesRead(); !ok {
+		return v
+	}
 	next := j.nextInOrder()
 	if next == nil {
 		return passed()
@@ -56,6 +59,38 @@ func (j judgement) surplus(p Pod) bool {
 	return w.Kind != CloneSet && w.position(p.Ordinal) >= w.Replicas
 }
 
+// rolesRead asks for the roles that a probe has read before the last release: the leader may be
+// another one since. A pod whose role cannot be read counts as away.
+func (j judgement) rolesRead() (Verdict, bool) {
+	if j.p.Order == nil || j.p.Order.RoleProbe == "" {
+		return Verdict{}, true
+	}
+	var pods []string
+	for _, p := range j.f.podsOf(*j.f.Target) {
+		if p.Revision != j.revision() && p.Ready && !p.Terminating && j.unread(p, j.at.Released) {
+			pods = append(pods, p.Name)
+		}
+	}
+	if pods == nil {
+		return Verdict{}, true
+	}
+	v := waits(0, "RolePending", "the role of pod %s is read", pods[0])
+	v.Position, v.Asks = j.at, []Ask{j.readRoles(pods)}
+	return v, false
+}
+
+// unread reports whether the role of a pod is not known, or was read before a moment.
+func (j judgement) unread(p Pod, since *time.Time) bool {
+	facts, asked := p.Probes[j.p.Order.RoleProbe]
+	return asked && !facts.Failed && (!facts.Passing || since != nil && facts.At.Before(*since))
+}
+
+func (j judgement) readRoles(pods []string) Ask {
+	name := j.p.Order.RoleProbe
+	probe := j.p.Probes[slices.IndexFunc(j.p.Probes, func(p Probe) bool { return p.Name == name })]
+	return Ask{Key: j.f.key(j.at, "probe", name), Kind: AskProbe, Name: name, Batch: j.at.CurrentBatch, Probe: &probe, Pods: pods, Fresh: true}
+}
+
 // nextInOrder is the next pod to replace; nil: there is none.
 func (j judgement) nextInOrder() *Pod {
 	var pods []Pod
@@ -86,7 +121,7 @@ func (j judgement) firstOf(pods []Pod) *Pod {
 	if len(mine) == 0 {
 		return nil
 	}
-	j.inOrder(mine)
+	j.byRole(mine)
 	return &mine[0]
 }
 
@@ -142,8 +177,12 @@ func (j judgement) handedOver(p Pod) (Verdict, bool) {
 			return Verdict{Outcome: out, Position: v.Position.answered(key, so)}, false
 		}
 		next := j.f.Now.Add(max(out.After(), retryDelay(p.Name, so.Attempts)))
-		so.Next = &next
+		so.Next, so.Since = &next, &j.f.Now
 		v.Position = v.Position.answered(key, so)
+	}
+	if j.p.Order.RoleProbe != "" && j.unread(p, so.Since) { // it may have moved
+		v.Asks = []Ask{j.readRoles([]string{p.Name})}
+		return v, false
 	}
 	if so.Attempts > *h.Retries {
 		v.Outcome = outcome.Fail(HandoverFailed.Errorf("pod %s still has the role %s after %d attempts", p.Name, p.Role, so.Attempts).With("pod", p.Name))

@@ -286,7 +286,7 @@ type Quorum struct {
 // Order is the order of the pods by role. Roles that are not named come first, the last one last.
 type Order struct {
 	RoleLabel string    `json:"roleLabel,omitempty"` // this or RoleProbe
-	RoleProbe string    `json:"roleProbe,omitempty"` // name of a probe whose value is the role
+	RoleProbe string    `json:"roleProbe,omitempty"` // name of a probe whose value is the role; it asks all pods
 	Roles     []string  `json:"roles"`
 	Handover  *Handover `json:"handover,omitempty"`
 }

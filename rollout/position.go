@@ -185,7 +185,7 @@ type AnswerPosition struct {
 	Value    string     `json:"value,omitempty"`
 	Next     *time.Time `json:"next,omitempty"`
 	Measured *Measured  `json:"measured,omitempty"`
-	Since    *time.Time `json:"since,omitempty"` // of a gate: when it was first found closed
+	Since    *time.Time `json:"since,omitempty"` // of a gate: when it was first found closed; of a handover: its newest answer
 }
 
 // Failure is why a rollout failed or is failing.

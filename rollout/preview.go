@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -53,12 +54,19 @@ const maxPreview = 20_000
 // Preview walks Next over ideal facts: every pod becomes ready, every hook, gate and metric passes,
 // every stop is approved. The error is the fault with which the plan would be refused, or what the
 // rollout would wait for.
-func Preview(p Plan, f Facts) ([]BatchPreview, error) {
+func Preview(p Plan, f Facts) ([]BatchPreview, error) { return PreviewFrom(p, Position{}, f) }
+
+// PreviewFrom is Preview from a position. Of batches that have ended it has the size only. A position
+// that is at rest counts as none.
+func PreviewFrom(p Plan, at Position, f Facts) ([]BatchPreview, error) {
 	walk := p
 	walk.Paused, walk.BatchPartition = false, nil
 	w := &ideal{f: f.clone(), now: f.Now}
 	w.f.Wanted.Request, w.f.Turn = nil, nil
-	at := Position{}
+	if at.State == "" || at.State == Locating || at.State.Terminal() {
+		at = Position{}
+	}
+	at.Pause, at.Batches = nil, maps.Clone(at.Batches)
 	var all []BatchPreview
 	for range maxPreview {
 		d := Next(walk, at, w.f, w.now)
@@ -133,7 +141,10 @@ func finished(all []BatchPreview, p Plan, at Position, f Facts) []BatchPreview {
 			first.Warnings = append(first.Warnings, "the hold is not guarded: a write of the template by somebody else releases pods")
 		}
 		if at.Mode == Rollout && at.Before > 0 {
-			first.Warnings = append(first.Warnings, strconv.Itoa(at.Before)+" pods have the target revision already")
+			first.Warnings = append(first.Warnings, strconv.Itoa(at.Before)+" pods have the target revision already; one that is made anew before its batch comes back with the old one")
+		}
+		if at.Mode == Rollout && plan.picks() && t.Kind != CloneSet {
+			first.Warnings = append(first.Warnings, "pods are replaced one by one, as the type OnDelete has it: one that anybody deletes meanwhile comes back with the new revision")
 		}
 		if at.Mode == Scale && deref(at.TargetSize) < deref(at.OriginalSize) && t.kept() > 0 && t.kept() < t.Replicas {
 			first.Warnings = append(first.Warnings, "the pods with the highest ordinals go first: those of the canary")
@@ -248,8 +259,12 @@ func inside(m *Metric) []string {
 
 func (w *ideal) probe(ask Ask) (changed bool) {
 	for i, p := range w.f.Pods {
-		if slices.Contains(ask.Pods, p.Name) && !p.Probes[ask.Name].Passing {
-			w.f.Pods[i].Probes = map[string]ProbeFacts{ask.Name: {Passing: true}}
+		if known := p.Probes[ask.Name]; slices.Contains(ask.Pods, p.Name) && (!known.Passing || ask.Fresh && known.At.Before(w.now)) {
+			w.f.Pods[i].Probes = maps.Clone(p.Probes)
+			if w.f.Pods[i].Probes == nil {
+				w.f.Pods[i].Probes = map[string]ProbeFacts{}
+			}
+			w.f.Pods[i].Probes[ask.Name] = ProbeFacts{Passing: true, Value: p.Role, At: w.now}
 			changed = true
 		}
 	}

@@ -60,6 +60,14 @@ func TestPreview(t *testing.T) {
 0: 1 pods to 4 [db-4], 1 writes, 0 away, at worst 0
 1: 2 pods to 2 [db-3 db-2], 1 writes, 0 away, at worst 0
 `},
+		{"probes", rollout.StatefulSet, 2, rollout.Plan{Probes: []rollout.Probe{
+			{Name: "a", TCP: &rollout.TCPProbe{Port: 1}, Scope: rollout.ScopeAll}, {Name: "b", TCP: &rollout.TCPProbe{Port: 1}, Scope: rollout.ScopeAll}}}, `
+0: 2 pods to 2 [db-1 db-0], 1 writes, 1 away, at worst 2, partition 0
+`},
+		{"named pods", rollout.StatefulSet, 2, rollout.Plan{RolloutBatches: []rollout.Batch{{PodList: []string{"db-0"}}, {}}}, `
+0: 1 pods to 1 [db-0], 1 writes, 1 away, at worst 1, partition 2147483647, pods are replaced one by one, as the type OnDelete has it: one that anybody deletes meanwhile comes back with the new revision
+1: 1 pods to 2 [db-1], 1 writes, 1 away, at worst 1, partition 2147483647
+`},
 		{"Deployments", rollout.Deployment, 3, rollout.Plan{RolloutBatches: batches(1, 2)}, `
 0: 1 pods to 1 [db-10001 db-old-0], 2 writes, 1 away, at worst 1
 1: 2 pods to 3 [db-10002 db-10003 db-old-1 db-old-2], 2 writes, 2 away, at worst 2
@@ -117,7 +125,9 @@ func TestPreviewIsTheRun(t *testing.T) {
 				plan.Disruption = &rollout.Disruption{Quorum: &rollout.Quorum{Selector: rollout.Selector{MatchLabels: map[string]string{"app": "db"}}, MinHealthy: rollout.Majority}}
 			}
 			if sim.Target().Kind != rollout.StatefulSet && rapid.Bool().Draw(rt, "order") { // by weights, or pod by pod
-				sim.Roles = func(p rollout.Pod) string { return map[bool]string{true: "voter", false: "learner"}[p.Zone == "zone-a"] }
+				sim.Roles = func(p rollout.Pod) string {
+					return map[bool]string{true: "voter", false: "learner"}[p.Zone == "zone-a"]
+				}
 				plan.Order = &rollout.Order{RoleLabel: "role", Roles: []string{"learner", "voter"}}
 			}
 		}

@@ -22,6 +22,7 @@ func (p Problem) String() string { return p.Path + ": " + p.Message }
 const (
 	maxEntries  = 50 // of webhooks, metrics, gates and probes each
 	minDeadline = time.Second
+	maxTimeout  = 5 * time.Minute // of one call, which holds one of a limited number of places; a flow may take longer
 )
 
 // Problems are what admission refuses: whatever is wrong with the plan at any number of pods. nil:
@@ -65,6 +66,13 @@ func (c *checker) atLeast(path string, n *int, least int) {
 func (c *checker) notNegative(path string, d Duration) {
 	if d < 0 {
 		c.refuse(path, "%s is negative", d)
+	}
+}
+
+func (c *checker) timeout(path string, d Duration) {
+	c.notNegative(path, d)
+	if time.Duration(d) > maxTimeout {
+		c.refuse(path, "%s is too long: at most %s", d, maxTimeout)
 	}
 }
 
@@ -130,6 +138,12 @@ func (c *checker) batches(p Plan) {
 	for i, b := range p.RolloutBatches {
 		path := fmt.Sprintf("rolloutBatches[%d]", i)
 		c.batch(path, b, i == len(p.RolloutBatches)-1)
+		apart(c, path+".batchRolloutWebhooks", b.BatchRolloutWebhooks, "rolloutWebhooks", p.RolloutWebhooks, hookName)
+		apart(c, path+".canaryMetric", b.CanaryMetric, "canaryMetric", p.CanaryMetric, metricName)
+		apart(c, path+".gates", b.Gates, "gates", p.Gates, gateName)
+		if b.Pods != nil && b.Pods.Role != "" && p.Order == nil {
+			c.refuse(path+".pods.role", "pods have roles only by order.roleLabel or order.roleProbe")
+		}
 		for _, name := range b.PodList {
 			if other, ok := names[name]; ok {
 				c.refuse(path+".podList", "pod %s stands in batch %d already", name, other)
@@ -198,6 +212,20 @@ func (c *checker) selector(path string, s Selector) {
 	}
 }
 
+func hookName(h Hook) string     { return h.Name }
+func metricName(m Metric) string { return m.Name }
+func gateName(g Gate) string     { return g.Name }
+
+// apart refuses entries of a batch with the name of one of the plan: both are asked in this batch, and
+// the name is a part of their key.
+func apart[T any](c *checker, path string, list []T, of string, others []T, name func(T) string) {
+	for i, entry := range list {
+		if other := slices.IndexFunc(others, func(o T) bool { return name(o) == name(entry) }); other >= 0 {
+			c.refuse(fmt.Sprintf("%s[%d].name", path, i), "%q is the name of %s[%d] already", name(entry), of, other)
+		}
+	}
+}
+
 // entries checks the length of a list and the names in it, and returns the path of each entry.
 func entries[T any](c *checker, path string, list []T, name func(T) string, check func(path string, entry T)) {
 	if len(list) > maxEntries {
@@ -220,7 +248,7 @@ func entries[T any](c *checker, path string, list []T, name func(T) string, chec
 }
 
 func (c *checker) hooks(path string, hooks []Hook, types ...HookType) {
-	entries(c, path, hooks, func(h Hook) string { return h.Name }, func(at string, h Hook) {
+	entries(c, path, hooks, hookName, func(at string, h Hook) {
 		oneOf(c, at+".type", h.Type, types...)
 		switch {
 		case (h.URL == "") == (h.Flow == ""):
@@ -237,7 +265,7 @@ func (c *checker) hooks(path string, hooks []Hook, types ...HookType) {
 				c.refuse(fmt.Sprintf("%s.expectedStatus[%d]", at, i), "%d is no status code of HTTP", code)
 			}
 		}
-		c.notNegative(at+".timeout", h.Timeout)
+		c.timeout(at+".timeout", h.Timeout)
 		c.atLeast(at+".retries", h.Retries, 0)
 		c.onFailure(at+".onFailure", h.OnFailure)
 	})
@@ -256,7 +284,7 @@ func (c *checker) url(path, text string) {
 }
 
 func (c *checker) metrics(path string, metrics []Metric) {
-	entries(c, path, metrics, func(m Metric) string { return m.Name }, func(at string, m Metric) {
+	entries(c, path, metrics, metricName, func(at string, m Metric) {
 		if m.Interval != 0 && time.Duration(m.Interval) < time.Second {
 			c.refuse(at+".interval", "%s is too short: at least 1s", m.Interval)
 		}
@@ -275,7 +303,7 @@ func (c *checker) metrics(path string, metrics []Metric) {
 			c.refuse(at+".provider.prometheus", "it is required")
 		} else {
 			c.url(at+".provider.prometheus.address", prometheus.Address)
-			c.notNegative(at+".provider.prometheus.timeout", prometheus.Timeout)
+			c.timeout(at+".provider.prometheus.timeout", prometheus.Timeout)
 			if (prometheus.Query == "") == (m.TemplateRef == nil) {
 				c.refuse(at, "set one of provider.prometheus.query and templateRef")
 			}
@@ -289,7 +317,7 @@ func (c *checker) metrics(path string, metrics []Metric) {
 }
 
 func (c *checker) gates(path string, gates []Gate) {
-	entries(c, path, gates, func(g Gate) string { return g.Name }, func(at string, g Gate) {
+	entries(c, path, gates, gateName, func(at string, g Gate) {
 		oneOf(c, at+".when", g.When, BeforeBatch, BeforePod, AfterBatch)
 		if strings.TrimSpace(g.Expression) == "" {
 			c.refuse(at+".expression", "it is required")
@@ -317,8 +345,10 @@ func (c *checker) probes(path string, probes []Probe) {
 		if ways != 1 {
 			c.refuse(at, "set one of exec, http and tcp")
 		}
-		c.notNegative(at+".period", p.Period)
-		c.notNegative(at+".timeout", p.Timeout)
+		if p.Period != 0 && time.Duration(p.Period) < time.Second {
+			c.refuse(at+".period", "%s is too short: at least 1s", p.Period)
+		}
+		c.timeout(at+".timeout", p.Timeout)
 		c.atLeast(at+".failureThreshold", &p.FailureThreshold, 0)
 		c.atLeast(at+".successThreshold", &p.SuccessThreshold, 0)
 		oneOf(c, at+".parse", p.Parse, "", ParseExit, ParseNumber, ParseJSON)
@@ -398,7 +428,7 @@ func (c *checker) order(path string, o *Order, probes []Probe) {
 		default:
 			c.http(path+".handover.http", *h.HTTP)
 		}
-		c.notNegative(path+".handover.timeout", h.Timeout)
+		c.timeout(path+".handover.timeout", h.Timeout)
 		c.atLeast(path+".handover.retries", h.Retries, 0)
 	}
 }

@@ -3,6 +3,7 @@ package rollout
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/pawl-dev/pawl/fault"
 )
@@ -55,6 +56,9 @@ func (s *pass) carryOut(r Request) error {
 		s.send(RolloutStopped, r.By, "abandon")
 		return nil
 	case RollBackVerb:
+		if s.at.State == Verifying || s.at.State == Initializing { // nothing has moved: it is an abandon
+			return s.carryOut(Request{Verb: Abandon, By: r.By})
+		}
 		if s.at.State != InBatch {
 			return RequestUnknown.Errorf("rollback: the rollout is %s; only one that moves pods can be taken back", s.at.State)
 		}
@@ -128,9 +132,25 @@ func (s *pass) endPause(r Request, verdict string) error {
 		s.at.Batches[s.at.CurrentBatch] = b
 	default:
 		if p.Key != "" {
-			s.at = s.at.answered(p.Key, AnswerPosition{Verdict: verdict})
+			so := AnswerPosition{Verdict: verdict}
+			if s.isFlow(p.Key) { // its next run is another one
+				so.Attempts = s.at.Answers[p.Key].Attempts
+			}
+			s.at = s.at.answered(p.Key, so)
 		}
 	}
 	s.resume(fmt.Sprintf("%s by %s", r.Verb, r.By), r.By, r.ID)
 	return nil
+}
+
+// isFlow reports whether a key is that of a hook that runs a flow.
+func (s *pass) isFlow(key string) bool {
+	for _, t := range []HookType{InitializeHook, FinalizeHook, PreBatchHook, PostBatchHook} {
+		for _, h := range s.p.hooks(t, s.at.CurrentBatch) {
+			if h.Flow != "" && strings.HasSuffix(key, "/"+h.Name) {
+				return true
+			}
+		}
+	}
+	return false
 }

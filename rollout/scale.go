@@ -138,9 +138,9 @@ func (j judgement) nextToRemove() *Pod {
 		last := slices.MaxFunc(pods, func(a, b Pod) int { return a.Ordinal - b.Ordinal })
 		return &last
 	}
-	for _, p := range pods {
-		if j.f.available(&p, &w) {
-			return &p
+	for i := range pods {
+		if !j.f.away(&pods[i], &w) {
+			return &pods[i]
 		}
 	}
 	return &pods[0]

@@ -107,6 +107,60 @@ func TestRequestsBeforeTheFirstBatch(t *testing.T) {
 	}
 }
 
+// TestHoldIsEditedAtRest: the workload is parked or let go without another rollout, and no pod moves.
+func TestHoldIsEditedAtRest(t *testing.T) {
+	for _, ended := range []bool{true, false} {
+		p, sim := forward(t, rollout.Plan{})
+		if ended {
+			p.ends(rollout.Succeeded)
+		} else {
+			sim = workloadtest.NewSim(rollout.StatefulSet, 3)
+			sim.Wanted.HoldAlways = true
+			p = newPlayer(t, sim, rollout.Plan{})
+			p.waitsFor("NothingToRoll")
+		}
+		for _, always := range []bool{false, true, false} {
+			sim.Wanted.HoldAlways = always
+			p.pass()
+			p.pass()
+			w, want := sim.Target(), 0
+			if always {
+				want = rollout.HoldAll
+			}
+			if w.Held != always || w.Partition != want || len(p.last.Acts) > 0 {
+				t.Errorf("ended %t, always %t: held %t, partition %d, acts %+v", ended, always, w.Held, w.Partition, p.last.Acts)
+			}
+		}
+	}
+}
+
+// TestTheTypeOnDeleteIsRestored: a native StatefulSet of that type has no partition to give back.
+func TestTheTypeOnDeleteIsRestored(t *testing.T) {
+	f := rollout.IdealFacts(rollout.StatefulSet, "db", 1, rollout.Plan{})
+	f.Pods[0].Revision, f.Target.CurrentRevision, f.Target.UpdateType = "new", "new", rollout.OnDelete
+	one := 1
+	at := rollout.Position{
+		State: rollout.Finalising, BatchState: rollout.BatchReady, Mode: rollout.Rollout, Number: 1, OriginalSize: &one, TargetSize: &one,
+		TargetRevision: "new", SourceRevision: "old", TargetHash: "new", Original: &rollout.Original{UpdateType: rollout.OnDelete},
+		Batches: map[int]rollout.BatchPosition{0: {Size: 1, Target: 1}},
+	}
+	if d := rollout.Next(rollout.Plan{}, at, f, f.Now); len(d.Acts) > 0 || d.Position.State != rollout.Succeeded {
+		t.Errorf("%s, it does %+v", d.Position.State, d.Acts)
+	}
+}
+
+// TestRollbackBeforeTheFirstBatch is an abandon.
+func TestRollbackBeforeTheFirstBatch(t *testing.T) {
+	p, sim := forward(t, rollout.Plan{RolloutWebhooks: []rollout.Hook{{Name: "h", Type: rollout.InitializeHook, URL: "http://h"}}})
+	sim.Answers = func(rollout.Ask) rollout.Answer { return rollout.Answer{Status: 503} }
+	p.waitsFor("WebhookRetry")
+	sim.Wanted.Request = &rollout.Request{ID: "1", Verb: rollout.RollBackVerb, By: "ann"}
+	p.ends(rollout.Failed)
+	if p.at.LastRequest.Code != "" || p.at.Failure.Reason != "Abandoned" || p.revisions() != "r1 r1 r1 r1 r1" {
+		t.Errorf("%+v, %+v, %s", p.at.LastRequest, p.at.Failure, p.revisions())
+	}
+}
+
 func TestPartitionHoldsUntilItIsApproved(t *testing.T) {
 	p, sim := forward(t, rollout.Plan{RolloutBatches: batches(1, 2, 2), BatchPartition: new(0)})
 	p.waitsFor("HeldByPartition")
@@ -533,6 +587,34 @@ func decimal(t *testing.T, text string) rollout.Decimal {
 	return d
 }
 
+// TestMetricsWhileABatchSoaks: they are measured all the time, and a value out of range counts.
+func TestMetricsWhileABatchSoaks(t *testing.T) {
+	metric := rollout.Metric{Name: "errors", MetricsRange: rollout.Range{Max: new(decimal(t, "1"))}, Provider: rollout.MetricProvider{Prometheus: &rollout.Prometheus{Address: "http://a", Query: "b"}}}
+	plan := rollout.Plan{RolloutBatches: batches(1, 4), Soak: *seconds(300), CanaryMetric: []rollout.Metric{metric}}
+	p, sim := forward(t, plan)
+	asked := 0
+	sim.Answers = func(a rollout.Ask) rollout.Answer {
+		asked++
+		return rollout.Answer{Samples: []string{"0"}}
+	}
+	p.until("the second batch", func() bool { return p.at.CurrentBatch == 1 })
+	if asked < 5 || asked > 7 {
+		t.Errorf("in five minutes it was measured %d times", asked)
+	}
+	p, sim = forward(t, plan)
+	asked = 0
+	sim.Answers = func(a rollout.Ask) rollout.Answer {
+		if asked++; asked == 5 {
+			return rollout.Answer{Samples: []string{"7"}}
+		}
+		return rollout.Answer{Samples: []string{"0"}}
+	}
+	p.until("a pause", func() bool { return p.at.Pause != nil })
+	if p.at.Pause.Reason != "MetricFailed" || p.at.CurrentBatch != 0 {
+		t.Errorf("it is paused by %+v in batch %d", p.at.Pause, p.at.CurrentBatch)
+	}
+}
+
 func TestGates(t *testing.T) {
 	timeout := rollout.Duration(3 * time.Minute)
 	p, sim := forward(t, rollout.Plan{RolloutBatches: batches(1, 4), Gates: []rollout.Gate{
@@ -559,6 +641,8 @@ func TestDeletion(t *testing.T) {
 		t.Run(string(test.policy), func(t *testing.T) {
 			p, sim := forward(t, rollout.Plan{RolloutBatches: batches(2, 3), BatchPartition: new(0)})
 			p.waitsFor("HeldByPartition")
+			p.plan.Paused = true // a person's pause does not hold a deletion
+			p.waitsFor("PausedByUser")
 			sim.Wanted.Deleting, sim.Wanted.DeletionPolicy = true, test.policy
 			sim.Target().Controller, sim.Target().Anchored = nil, false // as the garbage collector of a foreground deletion does
 			p.until("the end", func() bool { return p.at.State.Terminal() && p.last.Outcome.IsDone() })

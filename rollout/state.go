@@ -91,13 +91,32 @@ func (s *pass) sourceHash(t WorkloadFacts) string {
 
 // nothingToRoll holds the next template, if the Rollout asks for that.
 func (s *pass) nothingToRoll(t WorkloadFacts) {
-	if s.f.Wanted.HoldAlways && t.Kind != Deployment && !s.f.Wanted.Deleting && (t.Partition != HoldAll || !t.Held) && t.foreign(s.f) == nil {
-		a := t.act("hold the next template")
-		a.Partition, a.Held = new(HoldAll), new(true)
-		s.act(Verdict{Acts: []Act{a}})
+	if s.parked(t) {
 		return
 	}
 	s.wait(0, NothingToRoll.Reason(), "all %d pods of %s %s have revision %s", t.Replicas, t.Kind, t.Name, t.UpdateRevision)
+}
+
+// parked holds the next template, or lets it go, as the Rollout asks, and reports whether that needs a
+// write.
+func (s *pass) parked(t WorkloadFacts) bool {
+	if t.Kind == Deployment || s.f.Wanted.Deleting || t.foreign(s.f) != nil || !t.observed() {
+		return false
+	}
+	always, a := s.f.Wanted.HoldAlways, t.act("hold the next template")
+	switch {
+	case always && (t.Partition != HoldAll || !t.Held):
+		a.Partition, a.Held = new(HoldAll), new(true)
+	case !always && t.Held && t.Partition == HoldAll:
+		a.Why, a.Held = "let the next template go", new(false)
+		if t.Kind != StatefulSet || t.UpdateType != OnDelete {
+			a.Partition = new(0)
+		}
+	default:
+		return false
+	}
+	s.act(Verdict{Acts: []Act{a}})
+	return true
 }
 
 func (s *pass) verify() {
@@ -209,6 +228,9 @@ func (s *pass) rest() {
 	}
 	if acts != nil {
 		s.act(Verdict{Acts: acts})
+		return
+	}
+	if t := s.f.Target; t != nil && s.at.State == Succeeded && s.f.count(*t, t.UpdateRevision).old == 0 && s.parked(*t) {
 		return
 	}
 	s.stop(outcome.Done())

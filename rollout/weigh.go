@@ -18,6 +18,9 @@ func (j judgement) weighs() bool {
 func weighPods(j judgement) Verdict {
 	w := *j.f.Target
 	want := j.partition()
+	if v, ok := j.rolesRead(); !ok {
+		return v
+	}
 	next, left := j.nextByWeight()
 	to, nameless := w.kept()-1, j.releasedOld(len(j.old()))-len(j.named())
 	switch {
@@ -118,7 +121,7 @@ func (j judgement) going() []Pod {
 	all := j.named()
 	for _, ready := range []bool{true, false} {
 		for _, p := range old {
-			if len(all) < released && j.f.available(&p, w) == ready && !slices.Contains(w.First, p.Name) {
+			if len(all) < released && j.f.away(&p, w) != ready && !slices.Contains(w.First, p.Name) {
 				all = append(all, p)
 			}
 		}
@@ -126,14 +129,14 @@ func (j judgement) going() []Pod {
 	return all
 }
 
-// inOrder sorts pods: by role, then those that are away, then from the highest ordinal down.
-func (j judgement) inOrder(pods []Pod) {
+// byRole sorts pods: by role, then those that are away, then from the highest ordinal down.
+func (j judgement) byRole(pods []Pod) {
 	w := j.f.Target
 	slices.SortStableFunc(pods, func(a, b Pod) int {
 		if d := j.p.roleRank(a) - j.p.roleRank(b); d != 0 {
 			return d
 		}
-		if up := j.f.available(&a, w); up != j.f.available(&b, w) {
+		if up := !j.f.away(&a, w); up == j.f.away(&b, w) {
 			if up {
 				return 1
 			}

@@ -20,6 +20,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -38,6 +39,7 @@ import (
 	"github.com/pawl-dev/pawl/server/flows"
 	"github.com/pawl-dev/pawl/server/idempotency"
 	"github.com/pawl-dev/pawl/server/objects"
+	"github.com/pawl-dev/pawl/server/rollouts"
 	"github.com/pawl-dev/pawl/server/route"
 	"github.com/pawl-dev/pawl/server/runs"
 	"github.com/pawl-dev/pawl/workflow"
@@ -47,7 +49,9 @@ import (
 type Options struct {
 	Engine  *workflow.Engine
 	Objects control.Objects // nil: objects are NOT_SERVED
-	Version string          // of the program, shown by /healthz and /v1/me
+	// Rollouts are those of a Kubernetes cluster; nil: NOT_SERVED.
+	Rollouts rollouts.Source
+	Version  string // of the program, shown by /healthz and /v1/me
 
 	Listen   string // default 127.0.0.1:7295; on a loopback host the server needs no token
 	CertFile string // with KeyFile: TLS
@@ -137,10 +141,21 @@ func build(o Options) *Server {
 	s.api = newAPI(s.mux)
 	s.routes = route.NewMux(s.mux, s.api, o.MaxBody)
 	callers := auth.New(auth.Options{Listen: o.Listen, TLS: o.CertFile != "", Hosts: o.Hosts, Tokens: o.Tokens, Reviewer: o.Reviewer,
-		Sessions: o.Sessions, SignedOut: o.SignedOut, Version: o.Version, Limit: s.admission.Identify})
+		Sessions: o.Sessions, SignedOut: o.SignedOut, Version: o.Version, Parts: o.parts(), Limit: s.admission.Identify})
 	s.addRoutes(callers)
 	s.handler = callers.Guard(callers.Authenticate(s.admission.Admit(idempotency.Keys{Store: o.Idempotency, Log: s.log}.Once(s.mux))))
 	return s
+}
+
+// parts are what the server has besides runs.
+func (o *Options) parts() (parts []string) {
+	for name, has := range map[string]bool{"clusters": o.Clusters != nil, "objects": o.Objects != nil, "rollouts": o.Rollouts != nil} {
+		if has {
+			parts = append(parts, name)
+		}
+	}
+	slices.Sort(parts)
+	return parts
 }
 
 // addRoutes adds the routes of all resources.
@@ -152,10 +167,15 @@ func (s *Server) addRoutes(a *auth.Authenticator) {
 	objects := &objects.Service{Store: o.Objects, Kinds: o.Kinds}
 	accounts := &accounts.Service{Accounts: o.Accounts}
 	flows := &flows.Service{Engine: o.Engine, Objects: o.Objects, Kinds: o.Kinds, Clusters: clusters}
-	s.events = events.New(events.Options{Runs: runs, Clusters: clusters, Objects: o.Objects, Callers: callers, Notifier: o.Notifier, Identify: a.Identify,
+	rolled := &rollouts.Service{Source: o.Rollouts}
+	var changes func(context.Context, control.Ref) <-chan struct{}
+	if o.Rollouts != nil {
+		changes = o.Rollouts.Changes
+	}
+	s.events = events.New(events.Options{Rollouts: changes, Runs: runs, Clusters: clusters, Objects: o.Objects, Callers: callers, Notifier: o.Notifier, Identify: a.Identify,
 		Log: s.log, Heartbeat: o.Heartbeat, SlowReader: o.SlowReader, PollInterval: o.PollInterval})
 	for _, table := range []route.Table{
-		runs.Routes(), objects.Routes(), flows.Routes(), flows.FaultRoutes(), clusters.Routes(), clusters.LifecycleRoutes(), accounts.Routes(),
+		runs.Routes(), objects.Routes(), flows.Routes(), flows.FaultRoutes(), clusters.Routes(), clusters.LifecycleRoutes(), accounts.Routes(), rolled.Routes(s.api.OpenAPI().Components.Schemas),
 		s.events.Routes(s.api.OpenAPI().Components.Schemas), a.Routes(), s.healthRoutes(), s.documentRoutes(), docs.Routes(), s.mounted(),
 	} {
 		s.routes.Add(table)

@@ -1,12 +1,9 @@
 package view
 
 import (
-	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/pawl-dev/pawl/control"
@@ -26,6 +23,61 @@ type Rollout struct {
 	History    []rollout.Record `json:"history,omitempty"` // the newest ones, the oldest first
 	Behind     bool             `json:"behind,omitempty"`  // the status is of an older spec
 	Paused     bool             `json:"paused,omitempty"`  // the plan says so
+	Batches    []RolloutBatch   `json:"batches,omitempty"`
+	// Pods are those that no batch has: beside them, or of the revision before.
+	Pods []RolloutPod `json:"pods,omitempty"`
+	// Checks are what the present batch is asked: gates, metrics, webhooks and probes.
+	Checks []rollout.Check `json:"checks,omitempty"`
+	// Preview is what would happen while the annotation pawl.dev/dry-run keeps it from beginning.
+	Preview []rollout.BatchPreview `json:"preview,omitempty"`
+	// Verbs are what a person may ask for, and why not.
+	Verbs []RolloutVerb `json:"verbs,omitempty"`
+	// Unseen is why the pods are not shown.
+	Unseen    string    `json:"unseen,omitempty"`
+	CreatedAt time.Time `json:"createdAt,omitzero"`
+}
+
+// RolloutBatch is one batch, and where it stands.
+type RolloutBatch struct {
+	Index  int          `json:"index"`
+	Size   int          `json:"size"`
+	Target int          `json:"target"`
+	State  string       `json:"state" enum:"ToCome,Present,Done"`
+	Phase  string       `json:"phase,omitempty" doc:"of the present batch: what is done now"`
+	Start  *time.Time   `json:"start,omitempty"`
+	End    *time.Time   `json:"end,omitempty"`
+	Pods   []RolloutPod `json:"pods,omitempty"`
+}
+
+// States of a batch.
+const (
+	BatchToCome  = "ToCome"
+	BatchPresent = "Present"
+	BatchDone    = "Done"
+)
+
+// RolloutPod is one pod of the workload.
+type RolloutPod struct {
+	Name     string `json:"name"`
+	Ordinal  *int   `json:"ordinal,omitempty"`
+	Role     string `json:"role,omitempty"`
+	Zone     string `json:"zone,omitempty"`
+	Revision string `json:"revision"`
+	Updated  bool   `json:"updated" doc:"it has the revision that the rollout leads to"`
+	Ready    bool   `json:"ready"`
+	Leaving  bool   `json:"leaving,omitempty" doc:"it is being deleted"`
+}
+
+// RolloutVerb is something a person may ask for.
+type RolloutVerb struct {
+	Name string `json:"name" enum:"approve,pause,resume,retry,undo,abandon"`
+	Why  string `json:"why,omitempty" doc:"why it is of no use now"`
+}
+
+// Rollouts is a page of Rollouts.
+type Rollouts struct {
+	Items []Rollout `json:"items"`
+	Next  string    `json:"next,omitempty" doc:"cursor of the next page"`
 }
 
 // Condition is one condition of a status.
@@ -38,16 +90,21 @@ type Condition struct {
 
 // RolloutOf reads a Rollout from its object.
 func RolloutOf(o control.Object) (Rollout, error) {
-	r := Rollout{Object: o.Ref}
+	r := Rollout{Object: o.Ref, CreatedAt: o.CreatedAt}
 	var spec struct {
 		TargetRef   struct{ Kind, Name string } `json:"targetRef"`
-		RolloutPlan struct{ Paused bool }       `json:"rolloutPlan"`
+		RolloutPlan struct {
+			Paused         bool
+			BatchPartition *int
+		} `json:"rolloutPlan"`
 	}
 	var status struct {
 		ObservedGeneration int64                     `json:"observedGeneration"`
 		Summary            struct{ Remedy string }   `json:"summary"`
 		History            map[string]rollout.Record `json:"history"`
 		Conditions         []Condition               `json:"conditions"`
+
+		Preview map[string]rollout.BatchPreview `json:"preview"`
 	}
 	if err := json.Unmarshal(o.Spec, &spec); err != nil {
 		return r, rollout.StateUnknown.Errorf("the spec of %s cannot be read: %w", o.Ref, err)
@@ -56,6 +113,7 @@ func RolloutOf(o control.Object) (Rollout, error) {
 	r.Target = spec.TargetRef.Kind + " " + spec.TargetRef.Name
 	if len(o.Status) == 0 || string(o.Status) == "null" {
 		r.Behind = true
+		r.Verbs = r.verbs(spec.RolloutPlan.BatchPartition)
 		return r, nil
 	}
 	for _, into := range []any{&r.Position, &status} {
@@ -66,8 +124,107 @@ func RolloutOf(o control.Object) (Rollout, error) {
 	r.Behind = status.ObservedGeneration < o.Generation
 	r.Conditions, r.Remedy = status.Conditions, status.Summary.Remedy
 	r.History = slices.SortedFunc(maps.Values(status.History), func(a, b rollout.Record) int { return a.Sequence - b.Sequence })
+	r.Preview = slices.SortedFunc(maps.Values(status.Preview), func(a, b rollout.BatchPreview) int { return a.Index - b.Index })
+	r.Batches = batchesOf(r.Position)
+	r.Verbs = r.verbs(spec.RolloutPlan.BatchPartition)
 	return r, nil
 }
+
+func batchesOf(at rollout.Position) []RolloutBatch {
+	all := make([]RolloutBatch, len(at.Batches))
+	for i := range all {
+		so := at.Batches[i]
+		b := RolloutBatch{Index: i, Size: so.Size, Target: so.Target, State: BatchToCome, Start: so.Start, End: so.End}
+		switch {
+		case at.State == rollout.Succeeded, i < at.CurrentBatch, i == at.CurrentBatch && (at.State.Terminal() || so.End != nil):
+			b.State = BatchDone
+		case i == at.CurrentBatch:
+			b.State = BatchPresent
+		}
+		if i == at.CurrentBatch && !at.State.Terminal() {
+			b.Phase = string(at.BatchState)
+		}
+		all[i] = b
+	}
+	return all
+}
+
+// With is the rollout with its pods, and what the present batch is asked.
+func (r Rollout) With(p rollout.Plan, f rollout.Facts) Rollout {
+	r.Checks = rollout.Checks(p, r.Position, f)
+	r.Batches = slices.Clone(r.Batches)
+	shown := map[string]bool{}
+	for i, pods := range rollout.Members(p, r.Position, f) {
+		r.Batches[i].Pods = nil
+		for _, pod := range pods {
+			shown[pod.Name] = true
+			r.Batches[i].Pods = append(r.Batches[i].Pods, podOf(pod, r.Position, f))
+		}
+	}
+	r.Pods = nil
+	for _, pod := range f.Pods {
+		if !shown[pod.Name] {
+			r.Pods = append(r.Pods, podOf(pod, r.Position, f))
+		}
+	}
+	return r
+}
+
+func podOf(p rollout.Pod, at rollout.Position, f rollout.Facts) RolloutPod {
+	target := at.TargetHash
+	if target == "" && f.Target != nil {
+		target = f.Target.UpdateRevision
+	}
+	v := RolloutPod{Name: p.Name, Role: p.Role, Zone: p.Zone, Revision: p.Revision, Updated: p.Revision == target, Ready: p.Ready && !p.Terminating, Leaving: p.Terminating}
+	if p.Ordinal >= 0 {
+		v.Ordinal = &p.Ordinal
+	}
+	return v
+}
+
+// verbs says which requests are of use now.
+func (r Rollout) verbs(partition *int) []RolloutVerb {
+	at := r.Position
+	moves := at.State != "" && at.State != rollout.Locating && !at.State.Terminal()
+	why := map[string]string{}
+	allowed := len(at.Batches) - 1
+	if partition != nil {
+		allowed = *partition
+	}
+	if at.Approved != nil {
+		allowed = max(allowed, at.Approved.Batch)
+	}
+	switch {
+	case !moves:
+		why["approve"], why["abandon"] = "No rollout is under way.", "No rollout is under way."
+	case at.State == rollout.RollingBack:
+		why["approve"] = "The pods go back: that waits for no approval."
+	case allowed >= len(at.Batches)-1:
+		why["approve"] = "All batches may run already."
+	}
+	if r.Paused {
+		why["pause"] = "The plan says paused already."
+	}
+	if at.Pause == nil {
+		why["resume"], why["retry"] = "Nothing is paused.", "Nothing is paused."
+		if w := at.Waiting; w != nil && w.Reason == heldByPartition {
+			why["resume"] = "batchPartition holds it: approve lets it go on."
+		}
+	}
+	switch {
+	case at.State == rollout.RollingBack:
+		why["undo"] = "The pods go back already."
+	case at.SourceRevision == "" && at.Mode != rollout.Scale || !moves && at.State != rollout.Succeeded:
+		why["undo"] = "There is nothing to take back."
+	}
+	all := make([]RolloutVerb, 0, 6)
+	for _, name := range []string{"approve", "pause", "resume", "retry", "undo", "abandon"} {
+		all = append(all, RolloutVerb{Name: name, Why: why[name]})
+	}
+	return all
+}
+
+const heldByPartition = "HeldByPartition"
 
 // Is reports whether a condition is True.
 func (r Rollout) Is(condition string) bool {
@@ -88,103 +245,4 @@ func (r Rollout) Exit() int {
 		return ExitRemedy
 	}
 	return ExitActive
-}
-
-// Line is the rollout in one line.
-func (r Rollout) Line(now time.Time) string {
-	at := r.Position
-	text := r.Object.Name + "  " + cmp.Or(string(at.State), "not observed yet")
-	if at.State == rollout.InBatch || at.State == rollout.RollingBack {
-		text += fmt.Sprintf("  batch %d (%d/%d)", at.CurrentBatch, at.CurrentBatch+1, len(at.Batches))
-	}
-	if at.TargetSize != nil && at.Mode == rollout.Rollout {
-		text += fmt.Sprintf("  %d/%d updated", at.Upgraded, *at.TargetSize)
-	}
-	switch w := at.Waiting; {
-	case at.State == rollout.Failed && at.Failure != nil:
-		text += "  " + at.Failure.Reason + ": " + oneLine(at.Failure.Message)
-	case w != nil:
-		text += "  " + w.Reason + " for " + Age(now.Sub(w.Since)) + ": " + oneLine(w.Message)
-	}
-	return text + "\n"
-}
-
-// DescribeRollout is the text of `pawl describe rollout NAME`.
-func DescribeRollout(r Rollout, now time.Time, style Style) string {
-	at := r.Position
-	var f facts
-	f.add("Rollout", r.Object.Namespace+"/"+r.Object.Name)
-	f.add("Workload", r.Target)
-	f.add("State", join("  ", cmp.Or(string(at.State), "not observed yet"), string(at.Mode)))
-	if at.TargetRevision != "" {
-		f.add("Revision", join(" → ", at.SourceRevision, at.TargetRevision))
-	}
-	if at.TargetSize != nil {
-		f.add("Updated", fmt.Sprintf("%d of %d, %d ready", at.Upgraded, *at.TargetSize, at.UpgradedReady))
-	}
-	if w := at.Waiting; w != nil {
-		f.add("Waits for", w.Reason+", for "+Age(now.Sub(w.Since))+": "+oneLine(w.Message))
-		if w.Deadline != nil {
-			f.add("Deadline", moment(*w.Deadline, now, style))
-		}
-	}
-	if p := at.Pause; p != nil {
-		f.add("Paused by", string(p.By)+", for "+Age(now.Sub(p.Since))+": "+oneLine(p.Message))
-	}
-	if at.Failure != nil {
-		f.add("Failure", at.Failure.Reason+": "+oneLine(at.Failure.Message))
-	}
-	f.add("Plan", at.PlanRefused)
-	f.add("Remedy", r.Remedy)
-	if a := at.LastRequest; a != nil {
-		f.add("Request", join(" ", a.Verb, "by "+a.By, cmp.Or(a.Code, "accepted"), oneLine(a.Message)))
-	}
-	if r.Is("HoldUnguarded") {
-		f.add("Warning", "the hold is not guarded: a write of somebody else may release pods")
-	}
-	text := f.String()
-	if len(at.Batches) > 0 {
-		text += "\n" + style.paint(bold, "Batches") + "\n" + indent(r.batches(now).String(), "  ")
-	}
-	if n := len(r.History); n > 0 {
-		text += "\n" + style.paint(bold, "History") + "\n" + indent(RolloutHistory(r.History[max(0, n-10):], style).String(), "  ")
-	}
-	return text
-}
-
-// batches is a table of the batches, and where each stands.
-func (r Rollout) batches(now time.Time) Table {
-	at := r.Position
-	t := Table{Head: []string{"BATCH", "SIZE", "TARGET", "STATE", "TOOK"}}
-	for i := range len(at.Batches) {
-		b := at.Batches[i]
-		state, took := "to come", none
-		switch {
-		case i < at.CurrentBatch, i == at.CurrentBatch && at.State.Terminal():
-			state = "done"
-		case i == at.CurrentBatch:
-			state = string(at.BatchState)
-		}
-		if b.Start != nil {
-			end := now
-			if b.End != nil {
-				end = *b.End
-			}
-			took = Took(end.Sub(*b.Start))
-		}
-		t.Rows = append(t.Rows, []string{strconv.Itoa(i), strconv.Itoa(b.Size), strconv.Itoa(b.Target), state, took})
-	}
-	return t
-}
-
-// RolloutHistory is a table of records.
-func RolloutHistory(records []rollout.Record, style Style) Table {
-	t := Table{Head: []string{"NUMBER", "TIME", "EVENT", "TO", "BATCH", "BY", "WHY"}}
-	for _, record := range records {
-		t.Rows = append(t.Rows, []string{
-			strconv.Itoa(record.Sequence), style.clock(record.Time, "2006-01-02 15:04:05"), string(record.Event), record.To,
-			strconv.Itoa(record.Batch), record.By, oneLine(record.Why),
-		})
-	}
-	return t
 }

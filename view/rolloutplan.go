@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,23 +16,42 @@ type RolloutPlan struct {
 	Workload string                 `json:"workload"` // Kind name
 	Replicas int                    `json:"replicas"`
 	Batches  []rollout.BatchPreview `json:"batches"`
+	Assumed  bool                   `json:"assumed,omitempty" doc:"nothing is to be rolled now: it is the plan of another template"`
 }
 
 // Text is a table of the batches, and below it what they wait for.
 func (p RolloutPlan) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "rollout %s  %s, %d pods\n", p.Rollout, p.Workload, p.Replicas)
+	if p.Assumed {
+		b.WriteString("  nothing is to be rolled now: the plan of another template\n")
+	}
+	b.WriteString(indent(previewText(p.Batches), "  "))
+	return b.String()
+}
+
+// previewText is a table of batches, and below it what they wait for.
+func previewText(batches []rollout.BatchPreview) string {
+	var b strings.Builder
 	t := Table{Head: []string{"BATCH", "SIZE", "TARGET", "PODS", "PARTITION", "AWAY", "WORST", "QUORUM"}}
-	for _, batch := range p.Batches {
-		t.Rows = append(t.Rows, []string{
+	replicas := slices.ContainsFunc(batches, func(b rollout.BatchPreview) bool {
+		return len(b.Replicas) > 1 || b.Partition == nil && len(b.Replicas) > 0
+	})
+	if replicas {
+		t.Head = append(t.Head, "REPLICAS")
+	}
+	for _, batch := range batches {
+		row := []string{
 			strconv.Itoa(batch.Index), strconv.Itoa(batch.Size), strconv.Itoa(batch.Target), podsText(batch.Pods), optional(batch.Partition),
 			strconv.Itoa(batch.Unavailable), strconv.Itoa(batch.WorstCase), optional(batch.QuorumLeft),
-		})
+		}
+		if replicas {
+			row = append(row, sizes(batch.Replicas))
+		}
+		t.Rows = append(t.Rows, row)
 	}
-	for line := range strings.Lines(t.String()) {
-		b.WriteString("  " + line)
-	}
-	for _, batch := range p.Batches {
+	b.WriteString(t.String())
+	for _, batch := range batches {
 		for _, more := range []struct {
 			what string
 			all  []string
@@ -43,14 +63,23 @@ func (p RolloutPlan) Text() string {
 			{"metrics", batch.Metrics},
 		} {
 			if len(more.all) > 0 {
-				fmt.Fprintf(&b, "  batch %d  %s: %s\n", batch.Index, more.what, strings.Join(more.all, ", "))
+				fmt.Fprintf(&b, "batch %d  %s: %s\n", batch.Index, more.what, strings.Join(more.all, ", "))
 			}
 		}
 		for _, w := range batch.Warnings {
-			fmt.Fprintf(&b, "  warning: %s\n", w)
+			fmt.Fprintf(&b, "warning: %s\n", w)
 		}
 	}
 	return b.String()
+}
+
+// sizes are the replicas of each workload: web-v1 2, web-v2 3.
+func sizes(replicas map[string]int) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(replicas)) {
+		all = append(all, name+" "+strconv.Itoa(replicas[name]))
+	}
+	return strings.Join(all, ", ")
 }
 
 func optional(n *int) string {

@@ -3,6 +3,7 @@ package workload
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -376,11 +377,24 @@ func (w *Workload) evict(ctx context.Context, ref rollout.PodRef) error {
 	err := w.Client.SubResource("eviction").Create(ctx, w.podRef(ref), eviction)
 	switch {
 	case apierrors.IsTooManyRequests(err):
-		return rollout.WorkloadBusy.Errorf("the eviction of pod %s is refused: %w", ref.Name, err)
+		return rollout.WorkloadBusy.Errorf("the eviction of pod %s is refused: %w%s", ref.Name, err, causes(err))
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return fault.WriteConflict.Errorf("pod %s is another one now: %w", ref.Name, err)
 	}
 	return controller.Fault(err)
+}
+
+// causes are what the API server says beside its message: the name of a PodDisruptionBudget.
+func causes(err error) string {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return ""
+	}
+	text := ""
+	for _, c := range status.Status().Details.Causes {
+		text += " " + c.Message
+	}
+	return text
 }
 
 // delete deletes one pod that is not ready, as it was seen.

@@ -15,6 +15,9 @@ import (
 	"github.com/pawl-dev/pawl/rollout"
 )
 
+// callLimit is the longest that a call may take with all that it reads before; its own timeout is shorter.
+const callLimit = 6 * time.Minute
+
 // asked is what this process has asked for one Rollout, and what has come back. Calls run beside the
 // passes; the next pass finds their answers.
 type asked struct {
@@ -111,9 +114,6 @@ func ask(_ context.Context, p *pass) outcome.Outcome {
 	if !p.postponed {
 		p.memory.asked.forget(p.decision.Position)
 	}
-	if p.was.Pause != nil && p.decision.Position.Pause == nil { // somebody has resumed or retried
-		p.memory.asked.forgetProbes()
-	}
 	for _, a := range p.decision.Asks {
 		switch a.Kind {
 		case rollout.AskGate: // answered by judge
@@ -135,9 +135,11 @@ func ask(_ context.Context, p *pass) outcome.Outcome {
 // send makes one call beside the passes. Its answer wakes the Rollout.
 func (p *pass) send(a rollout.Ask) {
 	o, mine, key, q := p.Operator, p.memory.asked, p.key, p.question(a)
-	o.calls.add(key, func(ctx context.Context) {
+	o.calls.add(key, func(process context.Context) {
+		ctx, cancel := context.WithTimeout(process, callLimit)
+		defer cancel()
 		answer := o.answer(ctx, q)
-		if ctx.Err() != nil {
+		if process.Err() != nil {
 			return // the process ends; the next one asks again under the same key
 		}
 		answer.Attempt = a.Attempt

@@ -35,7 +35,9 @@ type reading struct {
 	observed bool // the workload was observed
 	held     bool
 	guarded  bool
-	now      time.Time
+	// rehearsed is true while pawl.dev/dry-run keeps the rollout from beginning.
+	rehearsed bool
+	now       time.Time
 }
 
 // conditions say what is asked for and there, what goes on, and what stands still.
@@ -45,7 +47,7 @@ func (r reading) conditions() []metav1.Condition {
 
 // idle reports whether nothing is asked for that is not there.
 func (r reading) idle() bool {
-	return r.at.State == rollout.Succeeded || r.at.State == rollout.Locating && r.at.Waiting != nil && r.at.Waiting.Reason == rollout.NothingToRoll.Reason()
+	return !r.rehearsed && r.at.State == rollout.Succeeded || r.at.State == rollout.Locating && r.at.Waiting != nil && r.at.Waiting.Reason == rollout.NothingToRoll.Reason()
 }
 
 func (r reading) ready() metav1.Condition {
@@ -99,7 +101,7 @@ func (r reading) paused() metav1.Condition {
 	case r.at.Pause != nil:
 		return condition.New(Paused, metav1.ConditionTrue, r.at.Pause.Reason, "%s", withRemedy(r.at.Pause.Reason, r.at.Pause.Message))
 	case r.isPaused():
-		return condition.New(Paused, metav1.ConditionTrue, heldReason, "%s", r.at.Waiting.Message)
+		return condition.New(Paused, metav1.ConditionTrue, r.at.Waiting.Reason, "%s", r.at.Waiting.Message)
 	}
 	return condition.New(Paused, metav1.ConditionFalse, "NotPaused", "nothing holds it")
 }
@@ -194,7 +196,19 @@ func (r reading) failure() rollout.Failure {
 }
 
 func (r reading) isPaused() bool {
-	return r.at.Pause != nil || r.at.Waiting != nil && r.at.Waiting.Reason == heldReason
+	return r.at.Pause != nil || r.at.Waiting != nil && (r.at.Waiting.Reason == heldReason || r.at.Waiting.Reason == dryRunReason)
+}
+
+// standing is what is counted of the Rollout.
+func (r reading) standing() standing {
+	s := standing{state: r.at.State, stalled: r.stalled().Status == metav1.ConditionTrue}
+	switch {
+	case r.at.Pause != nil:
+		s.paused = r.at.Pause.Since
+	case r.isPaused():
+		s.paused = r.at.Waiting.Since
+	}
+	return s
 }
 
 func (r reading) reason() string {
@@ -232,10 +246,10 @@ func (r reading) remedy() string {
 	case r.at.State == rollout.Failed && r.at.Rollback != nil:
 		return fmt.Sprintf("Write a template that works: the pods are back at %s, and the next one is held.", r.at.SourceRevision)
 	case r.at.State == rollout.Failed:
-		reason = r.failure().Reason
-		if _, ok := fault.Lookup(reason); !ok {
-			return "The pods stay as they are. Write another template, or the old one, to begin again."
+		if why, ok := fault.Lookup(r.failure().Reason); ok {
+			return why.Remedy + " Then begin again, with another template or pawl rollout restart."
 		}
+		return "The pods stay as they are. Write another template, or the old one, to begin again."
 	case r.at.Waiting != nil:
 		reason = r.at.Waiting.Reason
 	}

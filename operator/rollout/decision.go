@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/fault"
+	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/kube/workload"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/rollout"
@@ -49,18 +50,26 @@ func decide(ctx context.Context, p *pass) outcome.Outcome {
 		p.decision = p.judge(ctx)
 	}
 	p.decided = true
+	if err := p.rehearse(); err != nil {
+		return outcome.Fail(err)
+	}
 	return outcome.Done()
 }
 
 // wanted is what the Rollout asks for. The target is the template that the workload has; while its
 // controller has made no revision of that, the recorded one counts.
 func (p *pass) wanted() rollout.Wanted {
-	r := p.rollout()
+	w := wantedOf(p.rollout(), p.plan, p.was, p.facts)
+	w.Kind, w.Request = p.kind, p.request
+	return w
+}
+
+func wantedOf(r *api.Rollout, plan rollout.Plan, was rollout.Position, f rollout.Facts) rollout.Wanted {
 	w := rollout.Wanted{
-		Kind: p.kind, TargetSize: p.plan.TargetSize, HasSource: r.Spec.SourceRef != nil, HoldAlways: r.Spec.Hold != "DuringRollout",
-		DeletionPolicy: rollout.DeletionPolicy(r.Spec.DeletionPolicy), Deleting: p.deleting(), Request: p.request, TargetRevision: p.was.TargetRevision,
+		Kind: kindOf(r.Spec.TargetRef), TargetSize: plan.TargetSize, HasSource: r.Spec.SourceRef != nil, HoldAlways: r.Spec.Hold != "DuringRollout",
+		DeletionPolicy: rollout.DeletionPolicy(r.Spec.DeletionPolicy), Deleting: !r.DeletionTimestamp.IsZero(), TargetRevision: was.TargetRevision,
 	}
-	if t := p.facts.Target; t != nil && t.ObservedGeneration >= t.Generation && t.Template != workload.Unobserved && t.Template != "" {
+	if t := f.Target; t != nil && t.ObservedGeneration >= t.Generation && t.Template != workload.Unobserved && t.Template != "" {
 		w.TargetRevision = t.Template
 	}
 	return w
@@ -73,8 +82,11 @@ func act(ctx context.Context, p *pass) outcome.Outcome {
 		switch {
 		case err == nil && a.Evict != nil:
 			p.memory.removed[a.Evict.UID] = true
+			p.metrics.delay.Observe(p.Operator.now().Sub(p.since()).Seconds())
 		case err == nil && a.Delete != nil:
 			p.memory.removed[a.Delete.UID] = true
+		case err == nil && p.releases(a):
+			p.metrics.delay.Observe(p.Operator.now().Sub(p.since()).Seconds())
 		case err == nil:
 		case fault.Of(err) == rollout.WorkloadBusy:
 			return outcome.Wait(pollTurn, "DisruptionBudget", "%s", fault.Message(err))
@@ -83,6 +95,21 @@ func act(ctx context.Context, p *pass) outcome.Outcome {
 		}
 	}
 	return outcome.Done()
+}
+
+// releases reports whether a write lets pods of a batch go or come.
+func (p *pass) releases(a rollout.Act) bool {
+	s, t := p.decision.Position.State, p.facts.Target
+	return (s == rollout.InBatch || s == rollout.RollingBack) && a.Template == "" &&
+		(a.Replicas != nil || a.Partition != nil && t != nil && *a.Partition < t.Partition)
+}
+
+// since is when the event came that led to this pass.
+func (p *pass) since() time.Time {
+	if p.heard == 0 {
+		return p.now
+	}
+	return time.Unix(0, p.heard)
 }
 
 // answer removes the annotation of the request, as its answer is saved.

@@ -31,6 +31,8 @@ type eventBody struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
 	UID       string `json:"uid"`
+	// Metadata is that of the hook.
+	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
 // IdempotencyKey is the number of the record, below the Rollout.
@@ -133,7 +135,7 @@ func (o *Operator) callEvent(ctx context.Context, r *api.Rollout, h rollout.Hook
 	if err != nil {
 		return failed(err)
 	}
-	return Caller{Client: client}.Call(ctx, h, eventBody{record, r.Name, r.Namespace, string(r.UID)})
+	return Caller{Client: client}.Call(ctx, h, eventBody{record, r.Name, r.Namespace, string(r.UID), h.Metadata})
 }
 
 // record reads a record of the history: from the status, or from its ConfigMap; nil: it is not kept.

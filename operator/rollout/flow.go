@@ -2,10 +2,12 @@ package rollout
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/rollout"
 )
 
@@ -23,7 +25,7 @@ type Flows interface {
 
 // FlowRun is a run of a hook. The Rollout is its subject.
 type FlowRun struct {
-	Key     string // the same for each attempt
+	Key     string // names the run: a retry of a hook whose run was cancelled has another
 	Flow    string
 	Input   map[string]any
 	Rollout types.NamespacedName
@@ -31,9 +33,20 @@ type FlowRun struct {
 }
 
 func (o *Operator) runFlow(ctx context.Context, q question) rollout.Answer {
-	a, err := o.flows.Run(ctx, FlowRun{Key: q.Key, Flow: q.Hook.Flow, Input: q.Hook.Input, Rollout: q.rollout, UID: q.body.UID})
-	if err != nil {
-		return rollout.Answer{Message: err.Error()} // it is looked at again
+	a, err := o.flows.Run(ctx, FlowRun{Key: runKey(q.Ask), Flow: q.Hook.Flow, Input: q.Hook.Input, Rollout: q.rollout, UID: q.body.UID})
+	switch {
+	case err == nil:
+		return a
+	case fault.Of(err).Class == fault.Invalid:
+		return failed(err)
 	}
-	return a
+	return rollout.Answer{Message: fault.Message(err)} // it is looked at again
+}
+
+// runKey is the key of a hook; after a retry the run is another one.
+func runKey(a rollout.Ask) string {
+	if a.Attempt <= 1 {
+		return a.Key
+	}
+	return fmt.Sprintf("%s/%d", a.Key, a.Attempt)
 }

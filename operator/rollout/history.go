@@ -60,7 +60,7 @@ func (o *Operator) archive(ctx context.Context, r *api.Rollout) error {
 			limit = int(*r.Spec.HistoryLimit)
 		}
 		if expired := int(records[0].Sequence) - limit; expired > 0 {
-			old := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: historyName(r, expired-expired%inConfigMap+1)}}
+			old := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: historyName(r, firstExpired(expired))}}
 			if err := o.cache.Client().Delete(ctx, old); err != nil && !apierrors.IsNotFound(err) {
 				return controller.Fault(err)
 			}
@@ -68,6 +68,9 @@ func (o *Operator) archive(ctx context.Context, r *api.Rollout) error {
 	}
 	return nil
 }
+
+// firstExpired is the first record of the ConfigMap with the record of this number.
+func firstExpired(number int) int { return number - (number-1)%inConfigMap }
 
 func sortedRecords(history map[string]api.RolloutRecord) []api.RolloutRecord {
 	var all []api.RolloutRecord

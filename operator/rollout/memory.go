@@ -14,6 +14,8 @@ import (
 // the caches do not show yet. One pass works with it at a time. A process without it reads more.
 type memory struct {
 	moving atomic.Bool
+	// heard is when the first event came that no pass has looked at yet, in nanoseconds; 0: none.
+	heard atomic.Int64
 	// rested is what the last pass has seen that ended at rest; the same again needs no pass.
 	rested string
 	// written is the newest version of a workload that this process wrote, by its UID.

@@ -20,14 +20,22 @@ type metrics struct {
 	batches     prometheus.Histogram
 	asks        *prometheus.CounterVec
 	undelivered prometheus.Counter
+	delay       prometheus.Histogram
 
 	mu     sync.Mutex
-	states map[types.NamespacedName]rollout.State
+	states map[types.NamespacedName]standing
 }
 
-func newMetrics(registry prometheus.Registerer) (*metrics, error) {
+// standing is what is counted of one Rollout.
+type standing struct {
+	state   rollout.State
+	stalled bool
+	paused  time.Time // since when it waits for a person; zero: it does not
+}
+
+func newMetrics(registry prometheus.Registerer, now func() time.Time) (*metrics, error) {
 	m := &metrics{
-		states: map[types.NamespacedName]rollout.State{},
+		states: map[types.NamespacedName]standing{},
 		rollouts: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "pawl_rollout_rollouts", Help: "Rollouts by state."}, []string{"state"}),
 		transitions: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -43,7 +51,14 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 		undelivered: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "pawl_rollout_events_undelivered_total", Help: "Records of the history that an event hook did not get."}),
 	}
-	for _, c := range []prometheus.Collector{m.rollouts, m.transitions, m.waiting, m.batches, m.asks, m.undelivered} {
+	m.delay = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "pawl_rollout_release_delay_seconds", Help: "From the event that ended a wait to the accepted write that releases pods.",
+		Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}})
+	stalled := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "pawl_rollout_stalled", Help: "Rollouts that do not go on without a person."}, m.stalled)
+	paused := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "pawl_rollout_longest_pause_seconds", Help: "How long the Rollout that is paused longest has been paused; 0: none is."}, func() float64 { return m.longestPause(now()) })
+	for _, c := range []prometheus.Collector{m.rollouts, m.transitions, m.waiting, m.batches, m.asks, m.undelivered, m.delay, stalled, paused} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}
@@ -52,8 +67,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 }
 
 // moved counts what a saved decision has changed.
-func (m *metrics) moved(key types.NamespacedName, was, is rollout.Position, records []rollout.Record, now time.Time) {
-	m.state(key, is.State)
+func (m *metrics) moved(was, is rollout.Position, records []rollout.Record, now time.Time) {
 	for _, r := range records {
 		m.transitions.WithLabelValues(r.From, string(r.Event)).Inc()
 	}
@@ -67,22 +81,44 @@ func (m *metrics) moved(key types.NamespacedName, was, is rollout.Position, reco
 	}
 }
 
-// state counts a Rollout in its state; an empty one does not exist any more.
-func (m *metrics) state(key types.NamespacedName, is rollout.State) {
+// stands counts a Rollout by where it stands; the zero standing does not exist any more.
+func (m *metrics) stands(key types.NamespacedName, is standing) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	was := m.states[key]
-	if was == is {
-		return
+	if was.state != is.state {
+		if was.state != "" {
+			m.rollouts.WithLabelValues(string(was.state)).Dec()
+		}
+		if is.state != "" {
+			m.rollouts.WithLabelValues(string(is.state)).Inc()
+		}
 	}
-	if was != "" {
-		m.rollouts.WithLabelValues(string(was)).Dec()
+	if m.states[key] = is; is == (standing{}) {
+		delete(m.states, key)
 	}
-	delete(m.states, key)
-	if is != "" {
-		m.rollouts.WithLabelValues(string(is)).Inc()
-		m.states[key] = is
+}
+
+func (m *metrics) stalled() (n float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.states {
+		if s.stalled {
+			n++
+		}
 	}
+	return n
+}
+
+func (m *metrics) longestPause(now time.Time) (longest float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.states {
+		if !s.paused.IsZero() {
+			longest = max(longest, now.Sub(s.paused).Seconds())
+		}
+	}
+	return longest
 }
 
 // asked counts one answer.

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/kube/workload"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/rollout"
@@ -32,6 +33,7 @@ func observe(ctx context.Context, p *pass) outcome.Outcome {
 			return outcome.Wait(0, "AtRest", "nothing has changed")
 		}
 	}
+	p.heard = p.memory.heard.Swap(0)
 	moving := moves(p.was.State)
 	p.memory.moving.Store(moving)
 	if moving && p.target != nil {
@@ -39,10 +41,13 @@ func observe(ctx context.Context, p *pass) outcome.Outcome {
 			return outcome.Fail(err)
 		}
 	}
-	if p.facts, err = p.workload.Observe(ctx); err != nil {
+	if p.facts, err = p.workload.Observe(ctx); err != nil && fault.Of(err) != rollout.UnsupportedWorkload { // Next refuses the kind
 		return outcome.Fail(err)
 	}
 	p.memory.seen(p.facts.Pods)
+	if p.request != nil && p.request.Verb == rollout.Retry { // what was seen before it does not count
+		p.memory.asked.forgetProbes()
+	}
 	p.probed()
 	if q := p.quorum(); q != nil && moving {
 		selector, err := selectorOf(q.Selector)
@@ -101,7 +106,7 @@ func (p *pass) fingerprint() string {
 	o, r := p.target, p.rollout()
 	status, _, _ := unstructured.NestedMap(o.Object, "status")
 	text, err := json.Marshal([]any{
-		r.UID, r.Generation, p.deleting(), p.value, p.guarded, r.Status.Sequence,
+		r.UID, r.Generation, p.deleting(), p.value, p.guarded, dryRun(r), r.Status.Sequence,
 		o.GetUID(), o.GetGeneration(), o.GetDeletionTimestamp(), o.GetLabels(), o.GetOwnerReferences(),
 		status["observedGeneration"], status["currentRevision"], status["updateRevision"], status["replicas"],
 	})

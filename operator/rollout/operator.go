@@ -113,7 +113,7 @@ func New(o Options) (*Operator, error) {
 	if op.cache, err = newCache(o.Manager); err != nil {
 		return nil, err
 	}
-	if op.metrics, err = newMetrics(o.Manager.Metrics()); err != nil {
+	if op.metrics, err = newMetrics(o.Manager.Metrics(), op.now); err != nil {
 		return nil, err
 	}
 	op.store = &controller.Store[*api.Rollout]{
@@ -171,7 +171,7 @@ func (o *Operator) watches() []controller.Watch {
 	for _, kind := range workload.Kinds() {
 		obj := &unstructured.Unstructured{}
 		obj.SetGroupVersionKind(kind)
-		all = append(all, controller.Watch{Object: obj, Optional: kind.Group != "apps", Keys: labelledRollout})
+		all = append(all, controller.Watch{Object: obj, Optional: kind.Group != "apps", Keys: o.labelledRollout})
 	}
 	all = append(all, controller.Watch{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Keys: o.movingIn, When: predicate.Funcs{
 		UpdateFunc: func(event.UpdateEvent) bool { return false },
@@ -185,12 +185,23 @@ func (o *Operator) watches() []controller.Watch {
 	}})
 }
 
-func labelledRollout(_ context.Context, obj client.Object) []types.NamespacedName {
+func (o *Operator) labelledRollout(_ context.Context, obj client.Object) []types.NamespacedName {
 	name := obj.GetLabels()[workload.RolloutLabel]
 	if name == "" {
 		return nil
 	}
-	return []types.NamespacedName{{Namespace: obj.GetNamespace(), Name: name}}
+	key := types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}
+	o.hear(key)
+	return []types.NamespacedName{key}
+}
+
+// hear notes when an event came, for the release delay.
+func (o *Operator) hear(key types.NamespacedName) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if m := o.known[key]; m != nil {
+		m.heard.CompareAndSwap(0, o.now().UnixNano())
+	}
 }
 
 // movingIn are the Rollouts of a namespace that this process moves.
@@ -215,6 +226,7 @@ func (o *Operator) listen(ctx context.Context, add func(control.Ref)) {
 }
 
 func (o *Operator) wake(key types.NamespacedName) {
+	o.hear(key)
 	o.mu.Lock()
 	add := o.wakeup
 	o.mu.Unlock()

@@ -52,6 +52,7 @@ type pass struct {
 	memory *memory
 	draft  *controller.Draft[*api.Rollout]
 	now    time.Time
+	heard  int64 // when the event came that this pass looks at; 0: it is a timer's
 
 	plan rollout.Plan
 	was  rollout.Position // as it was loaded
@@ -72,6 +73,9 @@ type pass struct {
 	decided  bool
 	decision rollout.Decision
 	atRest   bool
+
+	rehearsed bool // the annotation pawl.dev/dry-run keeps it from beginning
+	preview   map[string]api.RolloutBatchPreview
 
 	observedGeneration int64         // of the status before this pass
 	postponed          bool          // counts and messages are written later
@@ -96,12 +100,13 @@ func (o *Operator) Reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 	switch {
 	case errors.Is(err, control.NotFound):
 		o.forget(key)
-		o.metrics.state(key, "")
+		o.metrics.stands(key, standing{})
 		return outcome.Done()
 	case err != nil:
 		return outcome.Fail(err)
 	case !o.serves(draft.Object):
 		o.forget(key)
+		o.metrics.stands(key, standing{})
 		return outcome.Done()
 	}
 	p := &pass{Operator: o, key: key, memory: m, draft: draft, now: o.now().UTC().Truncate(time.Microsecond)}
@@ -115,6 +120,7 @@ func (o *Operator) Reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 func (p *pass) outcome(out outcome.Outcome) outcome.Outcome {
 	switch {
 	case out.IsFail() && fault.Of(out.Err()) == fault.WriteConflict:
+		p.memory.heard.CompareAndSwap(0, p.heard)
 		return outcome.Wait(again, "WriteConflict", "it was changed meanwhile")
 	case out.IsFail() && fault.Of(out.Err()) == fault.APIUnavailable: // no growing delay: its end is not seen otherwise
 		return p.away(out.Err())

@@ -23,7 +23,10 @@ import (
 	"github.com/pawl-dev/pawl/workflow/action/egress"
 )
 
-const outputKept = 4 << 10 // bytes of the output of a probe
+const (
+	outputKept = 4 << 10                // bytes of the output of a probe
+	freshPause = 200 * time.Millisecond // at least, between two probes of a pod whose answer is needed now
+)
 
 // probeOf is one probe of one pod.
 type probeOf struct{ probe, uid string }
@@ -31,7 +34,7 @@ type probeOf struct{ probe, uid string }
 // probing is what a probe of a pod has shown.
 type probing struct {
 	underWay          bool
-	next              time.Time
+	asked, next       time.Time
 	succeeded, failed int // in a row
 	facts             rollout.ProbeFacts
 }
@@ -96,8 +99,12 @@ func (p *pass) probe(a rollout.Ask) {
 			state = &probing{}
 			mine.probes[of] = state
 		}
-		if state.underWay || p.now.Before(state.next) {
-			p.again(state.next.Sub(p.now))
+		next := state.next
+		if a.Fresh {
+			next = state.asked.Add(min(freshPause, time.Duration(a.Probe.Period)))
+		}
+		if state.underWay || p.now.Before(next) {
+			p.again(next.Sub(p.now))
 			continue
 		}
 		state.underWay = true
@@ -108,31 +115,36 @@ func (p *pass) probe(a rollout.Ask) {
 func (p *pass) sendProbe(r rollout.Probe, pod podAddress, state *probing) {
 	o, mine, key := p.Operator, p.memory.asked, p.key
 	o.calls.add(key, func(ctx context.Context) {
+		asked := o.now()
 		value, err := o.probe(ctx, r, pod)
 		if ctx.Err() != nil {
 			return
 		}
 		o.metrics.asked(rollout.Ask{Kind: rollout.AskProbe}, rollout.Answer{Open: err == nil})
 		mine.mu.Lock()
-		state.result(r, value, err)
-		state.underWay, state.next = false, o.now().Add(time.Duration(r.Period))
+		state.result(r, value, err, asked)
+		state.underWay, state.asked, state.next = false, asked, o.now().Add(time.Duration(r.Period))
 		mine.mu.Unlock()
 		o.wake(key) // for its facts, and for its next turn
 	})
 }
 
-// result counts one answer, as the thresholds of the probe say.
-func (s *probing) result(r rollout.Probe, value string, err error) {
+// result counts one answer, as the thresholds of the probe say. Until they are reached the value stays
+// what it was: a role is none the less known because one attempt fails.
+func (s *probing) result(r rollout.Probe, value string, err error, asked time.Time) {
 	if err == nil {
-		s.succeeded, s.failed, s.facts.Value = s.succeeded+1, 0, value
+		s.succeeded, s.failed, s.facts.Value, s.facts.At = s.succeeded+1, 0, value, asked
 		if s.succeeded >= r.SuccessThreshold {
 			s.facts.Passing, s.facts.Failed = true, false
 		}
 		return
 	}
-	s.succeeded, s.failed, s.facts.Value = 0, s.failed+1, fault.Message(err)
+	s.succeeded, s.failed = 0, s.failed+1
 	if s.failed >= r.FailureThreshold {
 		s.facts.Passing, s.facts.Failed = false, true
+	}
+	if !s.facts.Passing {
+		s.facts.Value, s.facts.At = fault.Message(err), asked
 	}
 }
 

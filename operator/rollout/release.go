@@ -32,8 +32,8 @@ func release(ctx context.Context, p *pass) outcome.Outcome {
 	if done && p.deleting() {
 		return p.letGo(ctx)
 	}
-	idle := done || len(d.Acts) == 0 && at.State == rollout.Locating && d.Outcome.Reason() == rollout.NothingToRoll.Reason()
-	if idle && p.undelivered() {
+	idle := done || p.rehearsed || len(d.Acts) == 0 && at.State == rollout.Locating && d.Outcome.Reason() == rollout.NothingToRoll.Reason()
+	if idle && (p.postponed || p.undelivered()) { // the status does not say yet what event hooks have got
 		p.again(quietSave)
 		return outcome.Wait(p.soonest, "EventHooks", "event hooks have not got the newest records")
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/control/request"
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/outcome"
@@ -18,7 +19,7 @@ var verbs = []rollout.Verb{rollout.Abandon, rollout.RollBackVerb, rollout.Resume
 func accept(ctx context.Context, p *pass) outcome.Outcome {
 	r := p.rollout()
 	answered := func(id string) bool { return r.Status.LastRequest != nil && r.Status.LastRequest.ID == id }
-	for _, v := range verbs {
+	for _, v := range slices.Concat(verbs, unknownVerbs(r.Annotations)) {
 		key := annotationOf(v)
 		value := r.Annotations[key]
 		switch request.Next(value, answered) {
@@ -52,12 +53,28 @@ func (p *pass) take(v rollout.Verb, key, value string) {
 	p.request, p.annotated, p.value = &asked, key, value
 }
 
+// noRequests are the words below pawl.dev that mean something else, on a Rollout or on what it owns.
+var noRequests = []string{"application", "component", "held", "left", "rollout", "unguarded"}
+
+// unknownVerbs are words in the place of a verb: they are answered with a refusal.
+func unknownVerbs(annotations map[string]string) (all []rollout.Verb) {
+	for key := range annotations {
+		word, below := strings.CutPrefix(key, control.RequestPrefix)
+		known := slices.Contains(verbs, rollout.Verb(word)) || slices.Contains(noRequests, word)
+		if below && !known && strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") == "" {
+			all = append(all, rollout.Verb(word))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
 // annotationOf is where a request stands: pawl.dev/approve.
 func annotationOf(v rollout.Verb) string { return "pawl.dev/" + string(v) }
 
 // isRequest reports an annotation that a pass must see.
 func isRequest(annotation string) bool {
-	return slices.ContainsFunc(verbs, func(v rollout.Verb) bool { return annotationOf(v) == annotation })
+	return annotation == DryRunAnnotation || slices.ContainsFunc(verbs, func(v rollout.Verb) bool { return annotationOf(v) == annotation })
 }
 
 // noPause is the pause in the stamp of a resume or retry that was made while there was none.

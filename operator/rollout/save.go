@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/kube/condition"
 	"github.com/pawl-dev/pawl/kube/workload"
@@ -27,8 +29,12 @@ func save(ctx context.Context, p *pass) outcome.Outcome {
 	if err := p.write(ctx); err != nil {
 		return outcome.Fail(err)
 	}
-	p.metrics.moved(p.key, p.was, p.decision.Position, p.decision.Records, p.now)
+	p.metrics.moved(p.was, p.decision.Position, p.decision.Records, p.now)
 	p.Operator.report(p.rollout(), p.decision)
+	if why := p.decision.Position.PlanRefused; why != "" && why != p.was.PlanRefused {
+		reason := rollout.PlanChangeRefused.Reason()
+		p.events.Warn(p.rollout(), reason, "%s", withRemedy(reason, why))
+	}
 	return outcome.Done()
 }
 
@@ -78,6 +84,7 @@ func (p *pass) fill(out outcome.Outcome) error {
 	}
 	p.describe(at, out)
 	s.Delivered = p.delivered(s)
+	s.Preview = p.preview
 	if t := p.facts.Target; t != nil {
 		s.Replicas = new(int32(t.Replicas))
 		if n := len(p.facts.Sources); n > 0 && at.TargetSize != nil {
@@ -97,11 +104,12 @@ func (p *pass) fill(out outcome.Outcome) error {
 // describe fills what is for people.
 func (p *pass) describe(at rollout.Position, out outcome.Outcome) {
 	r := p.rollout()
-	reading := reading{at: at, out: out, guarded: p.guarded, now: p.now}
+	reading := reading{at: at, out: out, guarded: p.guarded, rehearsed: p.rehearsed, now: p.now}
 	if t := p.facts.Target; t != nil {
 		reading.observed, reading.held = true, t.Held
 	}
 	condition.Set(&r.Status.Conditions, r.Generation, p.now, reading.conditions()...)
+	p.metrics.stands(p.key, reading.standing())
 	r.Status.ObservedGeneration, r.Status.Summary = r.Generation, summary(at, reading.remedy())
 }
 
@@ -126,6 +134,18 @@ func (p *pass) report(ctx context.Context, out outcome.Outcome) error {
 	default:
 		return nil
 	}
+	was := p.stalledBy()
 	p.describe(at, out)
+	if p.refused && p.stalledBy() != was {
+		p.events.Fault(p.rollout(), out.Err())
+	}
 	return p.write(ctx)
+}
+
+// stalledBy is what the condition Stalled says.
+func (p *pass) stalledBy() string {
+	if c := meta.FindStatusCondition(p.rollout().Status.Conditions, Stalled); c != nil {
+		return c.Reason + c.Message
+	}
+	return ""
 }

@@ -20,7 +20,7 @@ func readPlan(r *api.Rollout) (rollout.Plan, error) {
 // readPosition is the position in a status. They have the same JSON.
 func readPosition(s *api.RolloutStatus) (rollout.Position, error) {
 	own := *s
-	own.History, own.Conditions = nil, nil
+	own.Preview, own.History, own.Conditions = nil, nil, nil
 	var at rollout.Position
 	text, err := json.Marshal(own)
 	if err == nil {
@@ -44,7 +44,7 @@ func writePosition(s *api.RolloutStatus, at rollout.Position) error {
 	}
 	next.ObservedGeneration, next.Replicas, next.Selector = s.ObservedGeneration, s.Replicas, s.Selector
 	next.Delivered = s.Delivered
-	next.Summary, next.History, next.Conditions = s.Summary, s.History, s.Conditions
+	next.Summary, next.Preview, next.History, next.Conditions = s.Summary, s.Preview, s.History, s.Conditions
 	*s = next
 	return nil
 }
@@ -59,8 +59,9 @@ func summary(at rollout.Position, remedy string) *api.RolloutSummary {
 	case at.TargetSize == nil:
 	case at.Mode == rollout.Rollout:
 		s.Updated = strconv.Itoa(at.Upgraded) + "/" + strconv.Itoa(*at.TargetSize)
-	case at.OriginalSize != nil:
-		s.Updated = strconv.Itoa(at.UpgradedReady) + "/" + strconv.Itoa(*at.TargetSize)
+	case at.OriginalSize != nil: // of the pods that come or go
+		all := *at.TargetSize - *at.OriginalSize
+		s.Updated = strconv.Itoa(at.UpgradedReady) + "/" + strconv.Itoa(max(all, -all))
 	}
 	if *s == (api.RolloutSummary{}) {
 		return nil

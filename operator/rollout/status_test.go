@@ -65,9 +65,13 @@ func TestStatusKeepsThePosition(t *testing.T) {
 	}
 	for _, path := range slices.Sorted(maps.Keys(inStatus)) {
 		first, _, _ := strings.Cut(path[1:], ".")
-		if !inPosition[path] && !slices.Contains([]string{"observedGeneration", "replicas", "selector", "summary", "history", "conditions", "delivered"}, first) {
+		if !inPosition[path] && !slices.Contains([]string{"observedGeneration", "replicas", "selector", "summary", "preview", "history", "conditions", "delivered"}, first) {
 			t.Errorf("the position has no field %s", path)
 		}
+	}
+	planned, inPreview := pathsOf[rollout.BatchPreview](), pathsOf[api.RolloutBatchPreview]()
+	if !maps.Equal(planned, inPreview) {
+		t.Errorf("a batch of a preview is %v, in the status %v", planned, inPreview)
 	}
 	record, inHistory := pathsOf[rollout.Record](), pathsOf[api.RolloutRecord]()
 	if !maps.Equal(record, inHistory) {

@@ -22,17 +22,7 @@ func locate(ctx context.Context, p *pass) outcome.Outcome {
 	spec := p.rollout().Spec
 	p.kind = kindOf(spec.TargetRef)
 	p.reader = &reader{Client: p.cache.Client(), cached: p.cache.Cache, live: p.manager.Live(), memory: p.memory, now: p.Operator.now}
-	p.workload = &workload.Workload{Client: p.reader, Live: p.manager.Live(), Rollout: identity(p.rollout()), Target: refOf(spec.TargetRef)}
-	if d := p.plan.Disruption; d != nil {
-		p.workload.ZoneKey = d.ZoneKey
-	}
-	if o := p.plan.Order; o != nil {
-		p.workload.RoleLabel = o.RoleLabel
-	}
-	if spec.SourceRef != nil {
-		source := refOf(*spec.SourceRef)
-		p.workload.Source = &source
-	}
+	p.workload = workloadOf(p.reader, p.manager.Live(), p.rollout(), p.plan)
 	if _, err := workload.KindOf(spec.TargetRef.APIVersion, spec.TargetRef.Kind); err != nil {
 		return outcome.Done() // Decide refuses it
 	}
@@ -53,6 +43,22 @@ func locate(ctx context.Context, p *pass) outcome.Outcome {
 		}
 	}
 	return outcome.Done()
+}
+
+// workloadOf is what a Rollout drives, by a client.
+func workloadOf(c client.Client, live client.Reader, r *api.Rollout, plan rollout.Plan) *workload.Workload {
+	w := &workload.Workload{Client: c, Live: live, Rollout: identity(r), Target: refOf(r.Spec.TargetRef)}
+	if d := plan.Disruption; d != nil {
+		w.ZoneKey = d.ZoneKey
+	}
+	if o := plan.Order; o != nil {
+		w.RoleLabel = o.RoleLabel
+	}
+	if r.Spec.SourceRef != nil {
+		source := refOf(*r.Spec.SourceRef)
+		w.Source = &source
+	}
+	return w
 }
 
 func (p *pass) refs() []workload.Ref {

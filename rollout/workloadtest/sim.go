@@ -243,7 +243,11 @@ func (s *Sim) Answer(asks []rollout.Ask) {
 			for _, w := range s.sets {
 				for _, p := range w.pods {
 					if slices.Contains(a.Pods, p.Name) && p.Ready {
-						p.Probes = map[string]rollout.ProbeFacts{a.Name: {Passing: answer.Open, Failed: !answer.Open}}
+						p.Probes = maps.Clone(p.Probes) // facts that were observed stay
+						if p.Probes == nil {
+							p.Probes = map[string]rollout.ProbeFacts{}
+						}
+						p.Probes[a.Name] = rollout.ProbeFacts{Passing: answer.Open, Failed: !answer.Open, At: s.now}
 					}
 				}
 			}

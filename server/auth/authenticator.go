@@ -23,6 +23,7 @@ type Options struct {
 	Sessions  [][]byte      // keys of sessions; the first signs; none: a random one
 	SignedOut SignedOut     // nil: in the memory of this process
 	Version   string        // of the program
+	Parts     []string      // what the server has besides runs
 
 	// Limit limits the requests of an address that are identified at once.
 	Limit func(*http.Request) (free func(), err error)

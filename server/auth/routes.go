@@ -31,11 +31,12 @@ type Me struct {
 	Account string     `json:"account,omitempty"`
 	Domain  string     `json:"domain,omitempty"`
 	Version string     `json:"version,omitempty" doc:"of the server"`
+	Parts   []string   `json:"parts,omitempty" enum:"clusters,objects,rollouts" doc:"what the server has besides runs"`
 }
 
 func (a *Authenticator) me(ctx context.Context) Me {
 	who := route.CallOf(ctx).Who
-	return Me{Name: who.Name, Role: who.Role, Account: who.Account, Domain: who.Domain, Version: a.options.Version}
+	return Me{Name: who.Name, Role: who.Role, Account: who.Account, Domain: who.Domain, Version: a.options.Version, Parts: a.options.Parts}
 }
 
 func (a *Authenticator) getMe(ctx context.Context, _ *struct{}) (*route.One[Me], error) {

@@ -33,6 +33,12 @@ type ObjectEvent struct {
 	Deleted  bool   `json:"deleted,omitempty"`
 }
 
+// RolloutEvent is the data of the event `rollout`: a Rollout, its workload or a pod has changed, and is to
+// be read again.
+type RolloutEvent struct {
+	ID string `json:"id,omitempty" doc:"namespace/name; absent: any"`
+}
+
 // ClusterEvent is the data of the events `cluster`, `drift` and `leak`.
 type ClusterEvent struct {
 	ID        string    `json:"id" doc:"of the cluster"`
@@ -61,8 +67,9 @@ type StreamFrom struct {
 
 type eventStream struct {
 	StreamFrom
-	Run   string   `query:"run" doc:"only events of this run"`
-	Types []string `query:"type" enum:"run,step,waiting,object,cluster,drift,leak" doc:"only these types"`
+	Run     string   `query:"run" doc:"only events of this run"`
+	Rollout string   `query:"rollout" doc:"only changes of this Rollout (namespace/name), of its workload and of its pods"`
+	Types   []string `query:"type" enum:"run,step,waiting,object,cluster,drift,leak,rollout" doc:"only these types"`
 }
 
 type clusterStream struct {
@@ -82,6 +89,9 @@ func (s *Service) all(ctx context.Context, in *eventStream) (*huma.StreamRespons
 			return nil, err
 		}
 		stream.run, stream.clusters = r.ID, nil
+	}
+	if err := stream.ofRollouts(in); err != nil {
+		return nil, err
 	}
 	if stream.run == "" && stream.who.Operator && stream.wants("object") {
 		stream.objects = s.Objects

@@ -3,6 +3,7 @@
 package events
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"reflect"
@@ -25,6 +26,8 @@ type Options struct {
 	Runs     *runs.Service
 	Clusters *clusters.Service
 	Objects  control.Objects // nil: no events of objects
+	// Rollouts tells of changes of Rollouts; nil: no events of them.
+	Rollouts func(ctx context.Context, ref control.Ref) <-chan struct{}
 	Callers  auth.Callers
 	Notifier *control.Notifier // wakes streams; the events of other processes are found by polling
 	Identify func(*http.Request) (route.Principal, error)
@@ -74,8 +77,8 @@ func answers(schemas huma.Registry) map[string]*huma.Response {
 		return &huma.Schema{Type: huma.TypeObject, Title: "event: " + name, Properties: map[string]*huma.Schema{
 			"id": {Type: huma.TypeString}, "event": {Type: huma.TypeString, Enum: []any{name}}, "data": v}, Required: []string{"event", "data"}}
 	}
-	run, object, one := schema(RunEvent{}), schema(ObjectEvent{}), schema(ClusterEvent{})
-	kinds := []*huma.Schema{data("run", run), data("step", run), data("waiting", schema(WaitingEvent{})), data("object", object), data("cluster", one), data("drift", one), data("leak", one),
+	run, object, one, rolled := schema(RunEvent{}), schema(ObjectEvent{}), schema(ClusterEvent{}), schema(RolloutEvent{})
+	kinds := []*huma.Schema{data("run", run), data("step", run), data("waiting", schema(WaitingEvent{})), data("object", object), data("cluster", one), data("drift", one), data("leak", one), data("rollout", rolled),
 		data("reset", &huma.Schema{Type: huma.TypeObject})}
 	return map[string]*huma.Response{"200": {Description: "Events", Content: map[string]*huma.MediaType{"text/event-stream": {
 		Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{OneOf: kinds}}}}}}

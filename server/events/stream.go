@@ -31,6 +31,7 @@ type stream struct {
 	s              *Service
 	lister         runstore.Lister
 	objects        control.Objects
+	rollouts       *control.Ref     // events of this Rollout, or of all; nil: none
 	clusters       *service.Service // nil: no events of clusters
 	who            cluster.Caller
 	authorized     func() bool // the credentials are still those of the same caller; nil: always
@@ -71,6 +72,10 @@ func (t *stream) serve(ctx context.Context, w http.ResponseWriter) {
 	if t.objects != nil {
 		from := t.pos.objects
 		watching.Go(func() { t.watchObjects(ctx, from, changes, gap) })
+	}
+	var rolled <-chan struct{}
+	if t.rollouts != nil {
+		rolled = t.s.Rollouts(ctx, *t.rollouts)
 	}
 	// Not all writers have deadlines. A deadline that stays set would end an idle HTTP/2 stream.
 	deadline := func() { _ = conn.SetWriteDeadline(time.Now().Add(t.s.SlowReader)) }
@@ -123,6 +128,16 @@ func (t *stream) serve(ctx context.Context, w http.ResponseWriter) {
 		case c := <-changes:
 			deadline()
 			if t.writeObject(c) != nil || t.flush() != nil {
+				return
+			}
+			keepalive.Reset(t.s.Heartbeat)
+		case _, ok := <-rolled:
+			if !ok {
+				rolled = nil
+				continue
+			}
+			deadline()
+			if t.writeRollout() != nil || t.flush() != nil {
 				return
 			}
 			keepalive.Reset(t.s.Heartbeat)

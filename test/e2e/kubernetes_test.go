@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl/test/controlplane"
 	"github.com/pawl-dev/pawl/test/demo/kube"
+	"github.com/pawl-dev/pawl/test/demo/stage"
 )
 
 // The acts of `make demo-kubernetes` on a real control plane: Pawl from
@@ -26,7 +27,7 @@ func TestPawlOnKubernetes(t *testing.T) {
 		}
 	}
 	log.SetLogger(logr.Discard())
-	d, err := kube.New(t.Context(), kube.Options{Root: root, Out: t.Output()})
+	d, err := kube.New(t.Context(), stage.Options{Root: root, Out: t.Output()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package etcdproc
 import (
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 )
 
 const (
@@ -59,7 +61,12 @@ func StartWriter(t testing.TB, endpoints ...string) *Writer {
 
 // NewWriter is StartWriter for use outside of tests: it does not wait, and Close ends it.
 func NewWriter(prefix string, endpoints ...string) (*Writer, error) {
-	client, err := newClient(endpoints)
+	return NewWriterThrough(nil, prefix, endpoints...)
+}
+
+// NewWriterThrough is NewWriter with connections of its own.
+func NewWriterThrough(dial Dial, prefix string, endpoints ...string) (*Writer, error) {
+	client, err := NewClient(dial, endpoints...)
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +123,9 @@ func (w *Writer) note(n int, err error) {
 	close(w.changed)
 	w.changed = make(chan struct{})
 }
+
+// Lost returns which acknowledged keys are not there; see Report.Lost.
+func (w *Writer) Lost(ctx context.Context) ([]int, error) { return w.Report().Lost(ctx, w.client) }
 
 // SetEndpoints names the members to write to from now on.
 func (w *Writer) SetEndpoints(endpoints ...string) { w.client.SetEndpoints(endpoints...) }
@@ -215,15 +225,22 @@ func read(ctx context.Context, client *clientv3.Client, prefix string) (map[stri
 
 func connect(t testing.TB, endpoints []string) *clientv3.Client {
 	t.Helper()
-	client, err := newClient(endpoints)
+	client, err := NewClient(nil, endpoints...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return client
 }
 
-func newClient(endpoints []string) (*clientv3.Client, error) {
-	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
+// NewClient returns a client without a log.
+func NewClient(dial Dial, endpoints ...string) (*clientv3.Client, error) {
+	config := clientv3.Config{Endpoints: endpoints, DialTimeout: 5 * time.Second, Logger: zap.NewNop()}
+	if dial != nil {
+		config.DialOptions = append(config.DialOptions, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return dial(ctx, "tcp", address)
+		}))
+	}
+	client, err := clientv3.New(config)
 	if err != nil {
 		return nil, fmt.Errorf("an etcd client for %v: %w", endpoints, err)
 	}

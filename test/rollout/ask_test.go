@@ -24,6 +24,7 @@ import (
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/operator/rollout"
+	"github.com/pawl-dev/pawl/test/controlplane"
 )
 
 // plan makes a Rollout with a plan in YAML.
@@ -237,8 +238,8 @@ func TestProbes(t *testing.T) {
 numBatches: 2
 batchPartition: 0
 probes:
-- {name: lag, http: {port: 8471, path: /lag, jsonPath: .seconds}, period: 200ms, parse: number}
-- {name: port, tcp: {port: 8471}, period: 200ms}
+- {name: lag, http: {port: 8471, path: /lag, jsonPath: .seconds}, period: 200ms, parse: number, failureThreshold: 1000}
+- {name: port, tcp: {port: 8471}, period: 200ms, failureThreshold: 1000}
 gates:
 - {name: caught-up, when: AfterBatch, expression: 'pods.all(p, !p.updated || p.probes["lag"].value < 5.0)'}
 `)
@@ -338,10 +339,7 @@ disruption: {maxUnavailable: 1}
 
 // TestMetric: a real Prometheus decides: a batch whose errors rise is taken back.
 func TestMetric(t *testing.T) {
-	binary, err := exec.LookPath("prometheus")
-	if err != nil {
-		t.Skip("prometheus is not installed: apt-get install prometheus")
-	}
+	binary := prometheusBinary(t)
 	w := newWorld(t)
 	var mu sync.Mutex
 	rate := "0.001"
@@ -393,6 +391,22 @@ canaryMetric:
 	if p := r.Status.Pause; p == nil || p.Reason != "MetricInconclusive" {
 		t.Errorf("the pause is %+v", p)
 	}
+}
+
+// prometheusBinary is the one of `make prometheus`, or that of the machine.
+func prometheusBinary(t *testing.T) string {
+	t.Helper()
+	root, err := controlplane.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{filepath.Join(root, "bin", "prometheus"), "prometheus"} {
+		if binary, err := exec.LookPath(name); err == nil {
+			return binary
+		}
+	}
+	t.Skip("there is no Prometheus: make prometheus, or apt-get install prometheus")
+	return ""
 }
 
 // prometheus runs one that scrapes a target, and returns its address.

@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -59,13 +60,23 @@ func TestCommandLine(t *testing.T) {
 	expect(2, "ROLLOUT_REQUEST_INVALID", "rollout", "approve", "db", "--batch", "7")
 	expect(4, "1 (2/3)  2/3 updated  HeldByPartition", "rollout", "approve", "sts/db", "--wait", "1m")
 	expect(0, "db  rolloutSucceed  3/3 updated", "rollout", "approve", "db", "--batch", "all", "--reason", "smoke tests passed", "--wait", "1m")
-	if out := expect(0, "approve by ann", "describe", "prol", "db"); !strings.Contains(out, "Batches\n  BATCH  SIZE  TARGET  STATE  TOOK\n  0      1     1       done") {
+	if out := expect(0, "approve by ann", "describe", "prol", "db"); !strings.Contains(out, "Batches\n  BATCH  SIZE  TARGET  STATE  TOOK  PODS\n  0      1     1       done") {
 		t.Errorf("describe prints\n%s", out)
 	}
 	expect(0, "resume (ready no. 7 now)", "history", "rollout", "db")
 	expect(0, "rolloutSucceed", "get", "prol")
 	expect(0, `"rollingState": "rolloutSucceed"`, "get", "prol", "db", "-o", "json")
 	w.patch(&api.Rollout{}, "db", `{"spec":{"rolloutPlan":{"paused":false}}}`)
+	expect(0, "has the template of revision db-", "rollout", "undo", "sts/db") // after the end: the pair is swapped
+	all := func(image string) {
+		t.Helper()
+		w.waitsFor("db", "HeldByPartition")
+		expect(0, "rolloutSucceed", "rollout", "approve", "db", "--batch", "all", "--wait", "1m")
+		w.expectImages("db", fmt.Sprintf("0=%[1]s 1=%[1]s 2=%[1]s", image))
+	}
+	all("r1")
+	w.setImage("db", "r2")
+	all("r2")
 	w.breakImage("broken")
 	w.setImage("db", "broken")
 	w.waitsFor("db", "PodsNotReady")

@@ -34,7 +34,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow/action/egress"
 )
 
-var suite = controlplane.NewSuite(controlplane.Options{CRDs: []string{"../../deploy/crds"}, Kubelet: kubelet.Options{Nodes: 2}})
+var suite = controlplane.NewSuite(controlplane.Options{CRDs: []string{"../../deploy/crds"}, Endpoints: true, Kubelet: kubelet.Options{Nodes: 2}})
 
 func TestMain(m *testing.M) { suite.Main(m) }
 

@@ -34,6 +34,10 @@ func ruledRollouts() []validationCase {
 		plan("only a flow has an input", "rolloutWebhooks: [{name: a, type: event, url: 'http://a', input: {n: 1}}]", "rolloutWebhooks: [{name: a, type: event, url: 'http://a'}]"),
 		plan("set one of provider.prometheus.query and templateRef",
 			"canaryMetric: [{name: a, metricsRange: {max: 1}, provider: {"+prometheus+"}}}]", "canaryMetric: [{name: a, metricsRange: {max: '0.01'}, provider: {"+prometheus+", query: up}}}]"),
+		plan("min is above max",
+			"canaryMetric: [{name: a, metricsRange: {min: '2.5', max: 1}, provider: {"+prometheus+", query: up}}}]", "canaryMetric: [{name: a, metricsRange: {min: '0.5', max: 1}, provider: {"+prometheus+", query: up}}}]"),
+		plan("zoneKey counts only beside maxUnavailablePerZone", "disruption: {zoneKey: rack}", "disruption: {zoneKey: rack, maxUnavailablePerZone: 1}"),
+		plan("a period is at least 1s", "probes: [{name: a, tcp: {port: 5432}, period: 10ms}]", "probes: [{name: a, tcp: {port: 5432}, period: 1s}]"),
 		plan("set one of exec, http and tcp", "probes: [{name: a}]", "probes: [{name: a, tcp: {port: 5432}}]"),
 		plan("set one of roleLabel and roleProbe", "order: {roles: [leader]}", "order: {roleLabel: role, roles: [leader]}"),
 		plan("roleProbe is the name of no probe", "order: {roleProbe: a, roles: [leader]}", "order: {roleProbe: a, roles: [leader]}, probes: [{name: a, tcp: {port: 1}}]"),
@@ -43,6 +47,7 @@ func ruledRollouts() []validationCase {
 
 // refusedRollouts are Rollouts that cannot be created, with the message.
 var refusedRollouts = map[string]string{
+	"{spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: a}, sourceRef: {apiVersion: apps/v1, kind: StatefulSet, name: b}, rolloutPlan: {}}}":    "sourceRef is a Deployment",
 	"{spec: {targetRef: {apiVersion: apps/v1, kind: StatefulSet, name: db}, sourceRef: {apiVersion: apps/v1, kind: Deployment, name: old}, rolloutPlan: {}}}": "only a rollout of Deployments has a sourceRef",
 	"{spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: a}, sourceRef: {apiVersion: apps/v1, kind: Deployment, name: a}, rolloutPlan: {}}}":     "sourceRef and targetRef name the same Deployment",
 }

@@ -21,7 +21,7 @@ const chartDir = "../../deploy/chart"
 var allOptions = map[string]any{
 	"metrics":        map[string]any{"tokenSecret": map[string]any{"name": "scrape"}},
 	"serviceMonitor": map[string]any{"enabled": true}, "prometheusRule": map[string]any{"enabled": true}, "dashboard": map[string]any{"enabled": true},
-	"networkPolicy": map[string]any{"enabled": true}, "crds": map[string]any{"mpd": true}, "namespaces": []any{"a"},
+	"networkPolicy": map[string]any{"enabled": true, "egress": []any{map[string]any{"to": []any{map[string]any{"namespaceSelector": map[string]any{}}}}}}, "crds": map[string]any{"mpd": true}, "namespaces": []any{"a"},
 }
 
 func render(t *testing.T, values map[string]any) []Object {
@@ -342,6 +342,38 @@ func TestImage(t *testing.T) {
 	}
 	if args, _ := arguments(t, d); !slices.Contains(args, "--image=r/pawl@"+digest) {
 		t.Errorf("the operator gives others %v", args)
+	}
+}
+
+// What Rollouts may ask is a matter of the installation.
+func TestRolloutValues(t *testing.T) {
+	rights := func(all []Object) string {
+		return fmt.Sprint(at(t, find(t, all, "ClusterRole", "", "pawl"), "rules"))
+	}
+	only := map[string]any{"operators": []any{"rollout"}}
+	all := render(t, only)
+	if text := rights(all); strings.Contains(text, "pods/exec") || !strings.Contains(text, "secrets") {
+		t.Errorf("by default: %s", text)
+	}
+	if args, _ := arguments(t, find(t, all, "Deployment", "ops", "pawl")); slices.ContainsFunc(args, func(a string) bool {
+		return strings.HasPrefix(a, "--rollout-exec") || strings.HasPrefix(a, "--http-allow") || strings.HasPrefix(a, "--flows")
+	}) {
+		t.Errorf("by default: %v", args)
+	}
+	only["rollout"] = map[string]any{"exec": true, "secrets": false, "httpAllow": []any{"10.0.0.0/8"}, "flows": "hooks"}
+	all = render(t, only)
+	if text := rights(all); !strings.Contains(text, "pods/exec") || strings.Contains(text, "secrets") {
+		t.Errorf("with exec and without secrets: %s", text)
+	}
+	d := find(t, all, "Deployment", "ops", "pawl")
+	args, _ := arguments(t, d)
+	for _, want := range []string{"--rollout-exec", "--http-allow=10.0.0.0/8", "--flows=/etc/pawl/flows"} {
+		if !slices.Contains(args, want) {
+			t.Errorf("%s is missing from %v", want, args)
+		}
+	}
+	if volumes := fmt.Sprint(at(t, d, "spec", "template", "spec", "volumes")); !strings.Contains(volumes, "hooks") {
+		t.Errorf("the flows are not mounted: %s", volumes)
 	}
 }
 

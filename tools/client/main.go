@@ -38,14 +38,15 @@ const none = "{{\"\"}}\n"
 var known = map[string][]string{
 	"view": {
 		"CatalogEntry", "Cluster", "ClusterConfig", "ClusterEvent", "ClusterNode", "ClusterResource", "Event", "Fault", "Flow",
-		"FlowStep", "Flows", "Healer", "Healing", "History", "Key", "Kind", "Kinds", "LastRequest", "Operation", "Plan", "PlanStep",
-		"Problem", "ProblemError", "Progress", "Run", "Runs", "Step", "Steps", "Stop", "Token", "Wait",
+		"Condition", "FlowStep", "Flows", "Healer", "Healing", "History", "Key", "Kind", "Kinds", "LastRequest", "Operation", "Plan", "PlanStep",
+		"Problem", "ProblemError", "Progress", "Rollout", "RolloutBatch", "RolloutPlan", "RolloutPod", "RolloutVerb", "Rollouts", "Run", "Runs", "Step", "Steps", "Stop", "Token", "Wait",
 	},
 	"account":        {"Account", "Domain", "Entry", "Limits"},
 	"cluster":        {"Autoscale", "Entity", "Finding"},
 	"cluster/api":    {"DriftNode", "DriftReport", "DriftSide", "DryRun", "DryRunResource", "DryRunStep", "Leak", "Offer", "Unseen", "Waiting"},
 	"control":        {"Object", "Owner", "Page", "Ref"},
 	"machine/driver": {"ServedKind"},
+	"rollout":        {"BatchPreview", "Check", "PodPreview", "Record"},
 }
 
 // streams are operations whose answer is no document: client.go has them.

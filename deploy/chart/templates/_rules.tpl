@@ -113,7 +113,19 @@ fails when one of them is not used or a request is refused. */ -}}
 - apiGroups: [""]
   resources: [pods/eviction]
   verbs: [create]
-# The anchor of a namespace, and older records of histories.
+{{- if .Values.rollout.exec }}
+# Probes and handovers that are commands.
+- apiGroups: [""]
+  resources: [pods/exec]
+  verbs: [get, create]
+{{- end }}
+{{- if .Values.rollout.secrets }}
+# Client certificates and tokens of webhooks and metrics.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get]
+{{- end }}
+# The anchor of a namespace, older records of histories, and queries of metrics.
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch, create, delete]

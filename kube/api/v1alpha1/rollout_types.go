@@ -45,6 +45,7 @@ func (*Rollout) Hub() {}
 // RolloutSpec is what is asked for.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.sourceRef) || self.targetRef.kind == 'Deployment'",message="only a rollout of Deployments has a sourceRef",fieldPath=".sourceRef"
+// +kubebuilder:validation:XValidation:rule="!has(self.sourceRef) || self.sourceRef.kind == 'Deployment'",message="sourceRef is a Deployment",fieldPath=".sourceRef"
 // +kubebuilder:validation:XValidation:rule="!has(self.sourceRef) || self.sourceRef.name != self.targetRef.name",message="sourceRef and targetRef name the same Deployment",fieldPath=".sourceRef"
 // +kubebuilder:validation:XValidation:rule="has(self.sourceRef) == has(oldSelf.sourceRef) && (!has(self.sourceRef) || self.sourceRef == oldSelf.sourceRef)",message="sourceRef cannot be changed: make another Rollout",fieldPath=".sourceRef"
 type RolloutSpec struct {
@@ -84,6 +85,7 @@ type WorkloadRef struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Kind string `json:"kind"`
+	// Name of the workload.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
@@ -134,7 +136,8 @@ type RolloutStatus struct {
 	RolloutStrategy string                        `json:"rolloutStrategy,omitempty"`
 	Batches         map[string]RolloutBatchStatus `json:"batches,omitempty"`
 	// PlanHash is that of the plan that was taken over last.
-	PlanHash string           `json:"planHash,omitempty"`
+	PlanHash string `json:"planHash,omitempty"`
+	// Approved batches.
 	Approved *RolloutApproval `json:"approved,omitempty"`
 	// Waiting is what the rollout waits for.
 	Waiting *RolloutWaiting `json:"waiting,omitempty"`
@@ -156,24 +159,30 @@ type RolloutStatus struct {
 	DeletedPod string `json:"deletedPod,omitempty"`
 	// VerifiedSince is since when the batch has been verified.
 	VerifiedSince *RolloutTime `json:"verifiedSince,omitempty"`
-	Started       *RolloutTime `json:"started,omitempty"`
-	LastRelease   *RolloutTime `json:"lastRelease,omitempty"`
+	// Started is when the spec was verified, LastRelease when pods were released last.
+	Started     *RolloutTime `json:"started,omitempty"`
+	LastRelease *RolloutTime `json:"lastRelease,omitempty"`
 	// Excused is time that no deadline counts.
 	Excused RolloutDuration `json:"excused,omitempty"`
 	// Finalized is true when the workload needs no more writes at the end.
 	Finalized bool `json:"finalized,omitempty"`
 	// PlanRefused says why an edit of the plan is not taken over.
-	PlanRefused string          `json:"planRefused,omitempty"`
-	Failure     *RolloutFailure `json:"failure,omitempty"`
+	PlanRefused string `json:"planRefused,omitempty"`
+	// Failure is why it failed or is failing.
+	Failure *RolloutFailure `json:"failure,omitempty"`
 	// LastRequest is the answer to the newest request.
 	LastRequest *RolloutRequestAnswer `json:"lastRequest,omitempty"`
 	// Sequence is the number of the newest record.
 	Sequence int32 `json:"sequence,omitempty"`
 	// Summary is for people and printer columns.
 	Summary *RolloutSummary `json:"summary,omitempty"`
+	// Preview is what the rollout would do, by the index of the batch, while the annotation
+	// pawl.dev/dry-run is "true".
+	Preview map[string]RolloutBatchPreview `json:"preview,omitempty"`
 	// History are the newest records, by their number. Older ones are in the ConfigMaps
 	// <rollout>-history-<number of their first record>.
 	History map[string]RolloutRecord `json:"history,omitempty"`
+	// Conditions are Ready, Progressing, Paused, Stalled, HoldUnguarded, RolledBack and Succeeded.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -187,8 +196,37 @@ type RolloutSummary struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
+// RolloutBatchPreview is what one batch would do.
+type RolloutBatchPreview struct {
+	Index       int32               `json:"index"`
+	Size        int32               `json:"size"`
+	Target      int32               `json:"target"`
+	Pods        []RolloutPodPreview `json:"pods,omitempty"`
+	Partition   *int32              `json:"partition,omitempty"`
+	Replicas    map[string]int32    `json:"replicas,omitempty"`
+	Releases    int32               `json:"releases"`
+	Unavailable int32               `json:"unavailable"`
+	WorstCase   int32               `json:"worstCase"`
+	QuorumLeft  *int32              `json:"quorumLeft,omitempty"`
+	Gates       []string            `json:"gates,omitempty"`
+	Metrics     []string            `json:"metrics,omitempty"`
+	Webhooks    []string            `json:"webhooks,omitempty"`
+	Handovers   []string            `json:"handovers,omitempty"`
+	Stops       []string            `json:"stops,omitempty"`
+	Warnings    []string            `json:"warnings,omitempty"`
+}
+
+// RolloutPodPreview is one pod that would move.
+type RolloutPodPreview struct {
+	Name    string `json:"name"`
+	Ordinal int32  `json:"ordinal"`
+	Role    string `json:"role,omitempty"`
+	Zone    string `json:"zone,omitempty"`
+}
+
 // RolloutBatchStatus is one batch as it was resolved.
 type RolloutBatchStatus struct {
+	// Replicas, PodList, Pods, MaxUnavailable and InstanceInterval are those of the plan when the batch was resolved.
 	Replicas         *intstr.IntOrString `json:"replicas,omitempty"`
 	PodList          []string            `json:"podList,omitempty"`
 	Pods             *RolloutPods        `json:"pods,omitempty"`
@@ -196,48 +234,65 @@ type RolloutBatchStatus struct {
 	InstanceInterval RolloutDuration     `json:"instanceInterval,omitempty"`
 	Size             int32               `json:"size"`   // pods of this batch
 	Target           int32               `json:"target"` // pods of this batch and all before it
-	Start            *RolloutTime        `json:"start,omitempty"`
-	End              *RolloutTime        `json:"end,omitempty"`
-	Excused          RolloutDuration     `json:"excused,omitempty"`
-	NoDeadline       bool                `json:"noDeadline,omitempty"`
+	// Start and End of the batch.
+	Start *RolloutTime `json:"start,omitempty"`
+	End   *RolloutTime `json:"end,omitempty"`
+	// Excused is time that its deadline does not count.
+	Excused RolloutDuration `json:"excused,omitempty"`
+	// NoDeadline is true when a resume went past its deadline.
+	NoDeadline bool `json:"noDeadline,omitempty"`
 }
 
 // RolloutApproval lets batches run up to an index, whatever batchPartition says.
 type RolloutApproval struct {
-	Batch     int32  `json:"batch"`
+	// Batch is the last one that is approved.
+	Batch int32 `json:"batch"`
+	// Partition is batchPartition at the time of the approval: an edit of it takes the approval back.
 	Partition *int32 `json:"partition,omitempty"`
 }
 
 // RolloutWaiting is what the rollout waits for.
 type RolloutWaiting struct {
-	Reason   string       `json:"reason"`
-	Message  string       `json:"message,omitempty"`
-	Since    RolloutTime  `json:"since"`
+	// Reason and Message of the wait; the code of a fault in CamelCase, or a word such as Soaking.
+	Reason  string `json:"reason"`
+	Message string `json:"message,omitempty"`
+	// Since when it waits for this, over restarts of the operator.
+	Since RolloutTime `json:"since"`
+	// Deadline after which onFailure acts.
 	Deadline *RolloutTime `json:"deadline,omitempty"`
 }
 
 // RolloutPause is a stop that lasts until somebody acts.
 type RolloutPause struct {
+	// ID of the pause: a resume or retry is for one pause only.
 	ID string `json:"id"`
 	// By is User, Metric, Gate, Probe, Webhook, Deadline or Fault.
-	By      string      `json:"by"`
+	By string `json:"by"`
+	// Reason and Message say what paused it, and Since when.
 	Reason  string      `json:"reason"`
 	Message string      `json:"message,omitempty"`
 	Since   RolloutTime `json:"since"`
-	Key     string      `json:"key,omitempty"`
+	// Key of the hook, metric, gate or probe that paused it.
+	Key string `json:"key,omitempty"`
 }
 
 // RolloutRollbackStatus is a rollback that has begun.
 type RolloutRollbackStatus struct {
-	Reason    string       `json:"reason,omitempty"`
-	FromBatch int32        `json:"fromBatch"`
-	Since     *RolloutTime `json:"since,omitempty"`
-	Size      int32        `json:"size"`
-	Reverted  bool         `json:"reverted,omitempty"`
+	// Reason of the rollback.
+	Reason string `json:"reason,omitempty"`
+	// FromBatch is the batch at which it turned: the batches 0 to this one go back.
+	FromBatch int32 `json:"fromBatch"`
+	// Since when it goes on.
+	Since *RolloutTime `json:"since,omitempty"`
+	// Size is how many pods had been moved.
+	Size int32 `json:"size"`
+	// Reverted is true when the old template and the full hold are written.
+	Reverted bool `json:"reverted,omitempty"`
 }
 
 // RolloutOriginal is what the end of the rollout restores.
 type RolloutOriginal struct {
+	// UpdateType of the workload before the rollout.
 	UpdateType string `json:"updateType,omitempty"`
 	// Strategy is the whole update strategy, in JSON.
 	Strategy string `json:"strategy,omitempty"`
@@ -245,28 +300,36 @@ type RolloutOriginal struct {
 
 // RolloutScaleBase is the size from which the rest of a scale goes.
 type RolloutScaleBase struct {
+	// Batch in which it was planned anew, and the Size then.
 	Batch int32 `json:"batch"`
 	Size  int32 `json:"size"`
 }
 
 // RolloutSized is a size that was written, and the generation of the workload before it.
 type RolloutSized struct {
+	// Size that was written last, and the Generation of the workload before it.
 	Size       int32 `json:"size"`
 	Generation int64 `json:"generation"`
 }
 
 // RolloutAnswer is what is known of one hook or metric of this batch.
 type RolloutAnswer struct {
-	Attempts int32            `json:"attempts,omitempty"`
-	Verdict  string           `json:"verdict,omitempty"`
-	Value    string           `json:"value,omitempty"`
+	// Attempts so far.
+	Attempts int32 `json:"attempts,omitempty"`
+	// Verdict is Passed, Failed or Skipped; absent while it is asked.
+	Verdict string `json:"verdict,omitempty"`
+	// Value is the newest one: of a metric, of a gate, or what a hook said.
+	Value string `json:"value,omitempty"`
+	// Next is when it is asked again.
 	Next     *RolloutTime     `json:"next,omitempty"`
 	Measured *RolloutMeasured `json:"measured,omitempty"`
-	Since    *RolloutTime     `json:"since,omitempty"`
+	// Since when a gate has been closed.
+	Since *RolloutTime `json:"since,omitempty"`
 }
 
 // RolloutMeasured counts the measurements of a metric.
 type RolloutMeasured struct {
+	// Passed, Failed and Inconclusive are measurements; the last ones in a row.
 	Passed       int32 `json:"passed,omitempty"`
 	Failed       int32 `json:"failed,omitempty"`
 	Inconclusive int32 `json:"inconclusive,omitempty"`
@@ -274,32 +337,47 @@ type RolloutMeasured struct {
 
 // RolloutFailure is why a rollout failed or is failing.
 type RolloutFailure struct {
+	// Reason is the code of the fault in CamelCase; Message says more.
 	Reason  string `json:"reason"`
 	Message string `json:"message,omitempty"`
 }
 
 // RolloutRequestAnswer is what became of a request. Code is empty if it was accepted.
 type RolloutRequestAnswer struct {
-	ID      string `json:"id"`
-	Verb    string `json:"verb"`
+	// ID under which it was accepted.
+	ID string `json:"id"`
+	// Verb that was asked for.
+	Verb string `json:"verb"`
+	// Code and Message of a refusal.
 	Code    string `json:"code,omitempty"`
 	Message string `json:"message,omitempty"`
-	By      string `json:"by,omitempty"`
+	// By is the name in the request.
+	By string `json:"by,omitempty"`
 }
 
 // RolloutRecord is one line of the history.
 type RolloutRecord struct {
-	Sequence   int32             `json:"sequence"`
-	Time       RolloutTime       `json:"time"`
-	From       string            `json:"from"`
-	To         string            `json:"to"`
-	Event      string            `json:"event"`
-	By         string            `json:"by"`
-	Request    string            `json:"request,omitempty"`
-	Why        string            `json:"why,omitempty"`
-	Batch      int32             `json:"batch"`
-	Generation int64             `json:"generation,omitempty"`
-	Plan       string            `json:"plan,omitempty"`
-	Values     map[string]string `json:"values,omitempty"`
-	Pods       []string          `json:"pods,omitempty"`
+	// Sequence is its number, from 1.
+	Sequence int32 `json:"sequence"`
+	// Time when it was decided.
+	Time RolloutTime `json:"time"`
+	// From and To are the states.
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Event of the state table, or Paused, Resumed, Replanned, RequestAnswered, FailureSkipped, PodDeleted.
+	Event string `json:"event"`
+	// By is controller, or the name in a request; Request is its id.
+	By      string `json:"by"`
+	Request string `json:"request,omitempty"`
+	// Why it happened.
+	Why string `json:"why,omitempty"`
+	// Batch is its index.
+	Batch int32 `json:"batch"`
+	// Generation of the workload, and the hash of the Plan.
+	Generation int64  `json:"generation,omitempty"`
+	Plan       string `json:"plan,omitempty"`
+	// Values of gates and metrics at that time, by their key.
+	Values map[string]string `json:"values,omitempty"`
+	// Pods that were moved.
+	Pods []string `json:"pods,omitempty"`
 }

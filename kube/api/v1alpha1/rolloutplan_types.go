@@ -153,8 +153,10 @@ type RolloutPods struct {
 	// +kubebuilder:validation:items:Pattern=`^[0-9]{1,9}(-[0-9]{1,9})?$`
 	// +listType=atomic
 	Ordinals []string `json:"ordinals,omitempty"`
+	// Role of the pods, as order reads it.
 	// +kubebuilder:validation:MaxLength=63
-	Role     string                `json:"role,omitempty"`
+	Role string `json:"role,omitempty"`
+	// Selector of labels of the pods.
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 }
 
@@ -162,7 +164,8 @@ type RolloutPods struct {
 type RolloutRollback struct {
 	// Mode is InBatches, or AllAtOnce: all that the budgets allow. Default: InBatches.
 	// +kubebuilder:validation:Enum=InBatches;AllAtOnce
-	Mode     string           `json:"mode,omitempty"`
+	Mode string `json:"mode,omitempty"`
+	// Deadline of the rollback. After it the rollout pauses, and keeps its hold. Absent: none.
 	Deadline *RolloutDeadline `json:"deadline,omitempty"`
 }
 
@@ -171,6 +174,7 @@ type RolloutRollback struct {
 // +kubebuilder:validation:XValidation:rule="has(self.url) != has(self.flow)",message="set one of url and flow"
 // +kubebuilder:validation:XValidation:rule="!has(self.input) || has(self.flow)",message="only a flow has an input"
 type RolloutHook struct {
+	// Name of the hook. It is a part of its key, and no entry of a batch has that of one of the plan.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
@@ -178,6 +182,7 @@ type RolloutHook struct {
 	// holds up nothing.
 	// +kubebuilder:validation:Enum=initialize-rollout;finalize-rollout;pre-batch-rollout;post-batch-rollout;event
 	Type string `json:"type"`
+	// URL of the webhook: http or https, without user and fragment. This or flow.
 	// +kubebuilder:validation:Pattern=`^https?://[^/?#@]+([/?][^#]*)?$`
 	// +kubebuilder:validation:MaxLength=2048
 	URL string `json:"url,omitempty"`
@@ -218,12 +223,14 @@ type RolloutTLS struct {
 	CABundle string `json:"caBundle,omitempty"`
 	// SecretRef names a Secret with the client's certificate: tls.crt and tls.key.
 	SecretRef *RolloutSecretRef `json:"secretRef,omitempty"`
+	// ServerName that the certificate of the other side is for. Default: the host of the address.
 	// +kubebuilder:validation:MaxLength=253
 	ServerName string `json:"serverName,omitempty"`
 }
 
 // RolloutSecretRef names a Secret in the namespace of the Rollout.
 type RolloutSecretRef struct {
+	// Name of the Secret.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
@@ -233,6 +240,7 @@ type RolloutSecretRef struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.templateRef) != has(self.provider.prometheus.query)",message="set one of provider.prometheus.query and templateRef"
 type RolloutMetric struct {
+	// Name of the metric, by which gates read its value.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
@@ -264,13 +272,18 @@ type RolloutMetric struct {
 
 // RolloutRange holds all values from min to max.
 //
+// +kubebuilder:validation:XValidation:rule="!has(self.min) || !has(self.max) || double(self.min) <= double(self.max)",message="min is above max"
 // +kubebuilder:validation:MinProperties=1
 type RolloutRange struct {
+	// Min is the smallest value that passes: a whole number, or a decimal as text.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[+-]?[0-9]{1,30}(\.[0-9]{1,30})?$`
+	// +kubebuilder:validation:MaxLength=64
 	Min *intstr.IntOrString `json:"min,omitempty"`
+	// Max is the largest value that passes.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[+-]?[0-9]{1,30}(\.[0-9]{1,30})?$`
+	// +kubebuilder:validation:MaxLength=64
 	Max *intstr.IntOrString `json:"max,omitempty"`
 }
 
@@ -282,9 +295,11 @@ type RolloutMetricProvider struct {
 // RolloutPrometheus is an instant query. {{rollout}}, {{namespace}}, {{workload}}, {{revision}} and
 // {{batch}} are replaced in it.
 type RolloutPrometheus struct {
+	// Address of the server, http or https, as far as /api/v1/query.
 	// +kubebuilder:validation:Pattern=`^https?://[^/?#@]+([/?][^#]*)?$`
 	// +kubebuilder:validation:MaxLength=2048
 	Address string `json:"address"`
+	// Query in PromQL, with a scalar or a vector as its value. This or templateRef.
 	// +kubebuilder:validation:MaxLength=16384
 	Query string `json:"query,omitempty"`
 	// Timeout of one query. Default: 10s.
@@ -296,9 +311,11 @@ type RolloutPrometheus struct {
 
 // RolloutTemplateRef is a key of a ConfigMap.
 type RolloutTemplateRef struct {
+	// Name of the ConfigMap, in the namespace of the Rollout.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
+	// Key with the query.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Key string `json:"key"`
@@ -306,9 +323,11 @@ type RolloutTemplateRef struct {
 
 // RolloutGate is an expression that must be true.
 type RolloutGate struct {
+	// Name of the gate.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
+	// When the gate is looked at: before a batch, before each pod that is released, or after the pods of a batch are ready.
 	// +kubebuilder:validation:Enum=BeforeBatch;BeforePod;AfterBatch
 	When string `json:"when"`
 	// Expression is CEL with a boolean value.
@@ -328,13 +347,15 @@ type RolloutGate struct {
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.exec), has(self.http), has(self.tcp)].filter(set, set).size() == 1",message="set one of exec, http and tcp"
 type RolloutProbe struct {
+	// Name of the probe, by which gates and order read its value.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Name string       `json:"name"`
 	Exec *RolloutExec `json:"exec,omitempty"`
 	HTTP *RolloutHTTP `json:"http,omitempty"`
 	TCP  *RolloutTCP  `json:"tcp,omitempty"`
-	// Period between two attempts. Default: 5s.
+	// Period between two attempts, at least 1s. Default: 5s.
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="a period is at least 1s"
 	Period RolloutDuration `json:"period,omitempty"`
 	// Timeout of one attempt. Default: 2s.
 	Timeout RolloutDuration `json:"timeout,omitempty"`
@@ -361,6 +382,7 @@ type RolloutExec struct {
 	// Container is by default the first one.
 	// +kubebuilder:validation:MaxLength=63
 	Container string `json:"container,omitempty"`
+	// Command with its arguments; no shell is between.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=100
 	// +listType=atomic
@@ -369,14 +391,18 @@ type RolloutExec struct {
 
 // RolloutHTTP is a request to the address of the pod.
 type RolloutHTTP struct {
+	// Path and query. Default: /.
 	// +kubebuilder:validation:Pattern=`^/`
 	// +kubebuilder:validation:MaxLength=2048
 	Path string `json:"path,omitempty"`
+	// Port of the pod.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port"`
+	// Scheme is http or https; certificates are not checked. Default: http.
 	// +kubebuilder:validation:Enum=http;https
 	Scheme string `json:"scheme,omitempty"`
+	// Headers of the request.
 	// +kubebuilder:validation:MaxProperties=50
 	Headers map[string]string `json:"headers,omitempty"`
 	// JSONPath of the value in the answer.
@@ -386,12 +412,15 @@ type RolloutHTTP struct {
 
 // RolloutTCP is a connection to the address of the pod.
 type RolloutTCP struct {
+	// Port of the pod.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port"`
 }
 
 // RolloutDisruption are the budgets: how much may be away at once.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.zoneKey) || has(self.maxUnavailablePerZone)",message="zoneKey counts only beside maxUnavailablePerZone",fieldPath=".zoneKey"
 type RolloutDisruption struct {
 	// Quorum keeps a number of members healthy. Rollouts of a namespace with the same selector share
 	// it.
@@ -418,13 +447,14 @@ type RolloutDisruption struct {
 
 // RolloutQuorum keeps a number of members healthy.
 type RolloutQuorum struct {
+	// Selector of the members, of whatever workloads of the namespace.
 	Selector metav1.LabelSelector `json:"selector"`
 	// Members is the size of the group. Default: the pods that are selected.
 	// +kubebuilder:validation:Minimum=1
 	Members *int32 `json:"members,omitempty"`
 	// MinHealthy is a number, a percentage of the members, or majority.
 	// +kubebuilder:validation:XIntOrString
-	// +kubebuilder:validation:Pattern=`^(majority|(100|[1-9]?[0-9])%)$`
+	// +kubebuilder:validation:Pattern=`^(majority|(100|[1-9][0-9]?)%)$`
 	// +kubebuilder:validation:MaxLength=8
 	// +kubebuilder:validation:XValidation:rule="type(self) == string || self >= 1",message="it is at least 1"
 	MinHealthy intstr.IntOrString `json:"minHealthy"`
@@ -437,7 +467,7 @@ type RolloutOrder struct {
 	// RoleLabel is the label with the role of a pod.
 	// +kubebuilder:validation:MaxLength=317
 	RoleLabel string `json:"roleLabel,omitempty"`
-	// RoleProbe is the name of a probe whose value is the role.
+	// RoleProbe is the name of a probe whose value is the role. It asks all pods, whatever its scope.
 	// +kubebuilder:validation:MaxLength=63
 	RoleProbe string `json:"roleProbe,omitempty"`
 	// Roles in the order in which their pods change. Roles that are not named come first.

@@ -263,6 +263,13 @@ func (c *container) prepare(ctx context.Context, pod *corev1.Pod, image Image) (
 	if s.mapping, err = c.mounts(pod, &s, own, image, base); err != nil {
 		return s, nil, err
 	}
+	if n := c.w.k.names; n != nil {
+		conf, err := n.resolvConf(pod.Namespace)
+		if err != nil {
+			return s, nil, err
+		}
+		s.mounts = append(s.mounts, bindMount{conf, resolvConf})
+	}
 	for name, value := range own {
 		base[name] = s.mapping.rewrite(value)
 	}
@@ -318,7 +325,7 @@ func (c *container) mounts(pod *corev1.Pod, s *setup, vars map[string]string, im
 		switch {
 		case filepath.Clean(mount.MountPath) != accountPath:
 		case c.w.k.o.InCluster:
-			s.account = folder
+			s.mounts = append(s.mounts, bindMount{folder, accountPath})
 		case base["KUBECONFIG"] == "":
 			base["KUBECONFIG"] = filepath.Join(s.root, accountPath, kubeconfigFile)
 		}

@@ -9,7 +9,8 @@
 //
 // Processes share the file system and the network of the machine; there are no
 // namespaces and no root rights are needed. Each pod has its own loopback
-// address, 127.x.y.z: status.podIP. A program must listen at that address (the
+// address, 127.x.y.z: status.podIP. With Options.DNS, as root, the names of pods and Services
+// resolve to these addresses, through an /etc/resolv.conf of its own. A program must listen at that address (the
 // field reference status.podIP as an environment variable), not at 0.0.0.0, or
 // two pods compete for a port. A pod keeps its address when its containers
 // restart.

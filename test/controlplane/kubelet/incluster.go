@@ -10,8 +10,11 @@ import (
 	"syscall"
 )
 
-// CanMount returns why this process cannot give containers a service account at its fixed path
-// (Options.InCluster): it needs root, mount namespaces and the programs of util-linux.
+// bindMount shows a file or folder of this machine to a container at a fixed path.
+type bindMount struct{ from, to string }
+
+// CanMount returns why this process cannot give containers files at fixed paths (Options.InCluster
+// and Options.DNS): it needs root, mount namespaces and the programs of util-linux.
 func CanMount() error {
 	folder, err := os.MkdirTemp("", "account")
 	if err != nil {
@@ -20,7 +23,7 @@ func CanMount() error {
 	defer os.Remove(folder)
 	cmd := exec.Command("/bin/true")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{}}
-	if err := withAccount(cmd, folder); err != nil {
+	if err := withMounts(cmd, []bindMount{{folder, accountPath}}); err != nil {
 		return err
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -29,25 +32,30 @@ func CanMount() error {
 	return nil
 }
 
-// withAccount changes a command so that it sees the folder of a service account at accountPath,
-// in a mount namespace of its own. A shell mounts it and becomes the command, as its user.
+// withMounts changes a command so that it sees files of this machine at other paths, in a mount
+// namespace of its own. A shell mounts them and becomes the command, as its user.
 // A thread of this process in that namespace would do without a shell, but it would have to end,
 // and the processes that it has started before end with it (Pdeathsig).
-func withAccount(cmd *exec.Cmd, folder string) error {
-	// An empty folder of the machine is the mount point; it stays.
-	if err := os.MkdirAll(accountPath, 0o755); err != nil {
-		return fmt.Errorf("the mount point of service accounts: %w", err)
-	}
+func withMounts(cmd *exec.Cmd, mounts []bindMount) error {
 	if _, err := os.Stat(cmd.Path); err != nil {
 		return err
 	}
-	mount, err1 := find("mount", systemPath)
+	program, err1 := find("mount", systemPath)
 	setpriv, err2 := find("setpriv", systemPath)
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
-	script := `"$0" --bind "$1" "$2" && shift 2 && exec "$@"`
-	argv := []string{"sh", "-c", script, mount, folder, accountPath, setpriv, "--pdeathsig=KILL"}
+	script := `mount=$0; while test "$1" != --; do "$mount" --bind "$1" "$2" || exit; shift 2; done; shift; exec "$@"`
+	argv := []string{"sh", "-c", script, program}
+	for _, m := range mounts {
+		if m.to == accountPath { // an empty folder of the machine is the mount point; it stays
+			if err := os.MkdirAll(accountPath, 0o755); err != nil {
+				return fmt.Errorf("the mount point of service accounts: %w", err)
+			}
+		}
+		argv = append(argv, m.from, m.to)
+	}
+	argv = append(argv, "--", setpriv, "--pdeathsig=KILL")
 	if cred := cmd.SysProcAttr.Credential; cred != nil {
 		argv = append(argv, fmt.Sprintf("--reuid=%d", cred.Uid), fmt.Sprintf("--regid=%d", cred.Gid))
 		groups := make([]string, len(cred.Groups))

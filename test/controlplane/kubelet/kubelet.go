@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -65,6 +66,9 @@ type Options struct {
 	// (/var/run/secrets/kubernetes.io/serviceaccount), in a mount namespace for each container,
 	// instead of KUBECONFIG. It needs root: see CanMount.
 	InCluster bool
+	// DNS resolves in the mode Process the names of pods and Services for the containers, as a
+	// cluster's DNS does. It needs root: see CanMount. Kubelet.Resolver is for others.
+	DNS bool
 	// FileDelay is in the mode Process how long after a change of a ConfigMap or Secret a running
 	// pod sees it in its files (kubelets: up to a minute); at once by default. A pod that starts
 	// sees the current ones. SetFileDelay changes it.
@@ -100,6 +104,7 @@ type Kubelet struct {
 	wg     sync.WaitGroup
 
 	requests sync.WaitGroup // to the nodes' endpoints
+	names    *names         // nil without Options.DNS
 
 	mu             sync.Mutex
 	nodes          map[string]*node
@@ -119,9 +124,9 @@ func Start(ctx context.Context, o Options) (*Kubelet, error) {
 	if o.Mode == Process && o.Dir == "" {
 		return nil, errors.New("kubelet: the mode Process needs a Dir")
 	}
-	if o.InCluster && o.Mode == Process {
+	if (o.InCluster || o.DNS) && o.Mode == Process {
 		if err := CanMount(); err != nil {
-			return nil, fmt.Errorf("kubelet: InCluster: %w", err)
+			return nil, fmt.Errorf("kubelet: InCluster and DNS: %w", err)
 		}
 	}
 	o = o.withDefaults()
@@ -148,7 +153,7 @@ func Start(ctx context.Context, o Options) (*Kubelet, error) {
 	factory := informers.NewSharedInformerFactory(client, 0)
 	informer := factory.Core().V1().Pods().Informer()
 	k.pods = factory.Core().V1().Pods().Lister()
-	if err := k.watch(informer, factory); err != nil {
+	if err := errors.Join(k.watch(informer, factory), k.serveDNS(factory)); err != nil {
 		k.Stop()
 		return nil, err
 	}
@@ -225,6 +230,22 @@ func (k *Kubelet) watch(informer cache.SharedIndexInformer, factory informers.Sh
 			return err
 		}
 	}
+	return nil
+}
+
+func (k *Kubelet) serveDNS(factory informers.SharedInformerFactory) (err error) {
+	if !k.o.DNS || k.o.Mode != Process {
+		return nil
+	}
+	services := factory.Core().V1().Services().Lister()
+	if k.names, err = listenDNS(k.o.Addresses.server(), filepath.Join(k.o.Dir, "resolv"), services, k.pods, k.o.Log); err != nil {
+		return err
+	}
+	k.wg.Go(k.names.serve)
+	k.wg.Go(func() {
+		<-k.ctx.Done()
+		k.names.conn.Close()
+	})
 	return nil
 }
 

@@ -19,7 +19,7 @@ type setup struct {
 	path      string
 	mapping   mapping
 	cred      *syscall.Credential
-	account   string // the service account's folder, for accountPath; "": no such mount
+	mounts    []bindMount // at fixed paths
 }
 
 // process is the first process of a running container.
@@ -66,8 +66,8 @@ func (s setup) command(ctx context.Context, argv []string) (*exec.Cmd, error) {
 	cmd.Args = argv
 	cmd.Dir, cmd.Env = s.dir, s.env
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: s.cred}
-	if s.account != "" {
-		return cmd, withAccount(cmd, s.account)
+	if len(s.mounts) > 0 {
+		return cmd, withMounts(cmd, s.mounts)
 	}
 	return cmd, nil
 }

@@ -7,66 +7,53 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-dev/pawl/test/demo/stage"
 	"github.com/pawl-dev/pawl/test/pgtraffic"
 )
 
 // Acts returns all acts in order.
-func (d *Demo) Acts() []Act {
-	acts := []Act{
-		{Name: "Install", Title: "Install Pawl", do: d.install},
-		{Name: "Create", Title: "One writer, two readers that stream from it", do: d.create},
-		{Name: "Switch", Title: "Switch the writer, while a client commits rows", do: d.change},
-		{Name: "Pause", Title: "Another class: paused in the middle, and resumed", do: d.pause},
-		{Name: "Failover", Title: "The writer's pod is deleted by force: it comes back as the writer, or a reader takes over", do: d.failover},
-		{Name: "Crash", Title: "A third reader; the leading operator is killed in the middle", do: d.crash},
-		{Name: "MPDCluster", Title: "A cluster of PolarDB Stack's kind, by the same operator", do: d.mpd},
-		{Name: "Tell", Title: "What Kubernetes reports", do: d.summarize},
-		{Name: "Rows", Title: "All this time a client wrote: is every row there whose commit was answered?", do: d.rows},
-		{Name: "Delete", Title: "Delete: pods and secrets go, claims where the cluster does not keep them", do: d.remove},
+func (d *Demo) Acts() []stage.Act {
+	acts := []stage.Act{
+		{Name: "Install", Title: "Install Pawl", Do: d.install},
+		{Name: "Create", Title: "One writer, two readers that stream from it", Do: d.create},
+		{Name: "Switch", Title: "Switch the writer, while a client commits rows", Do: d.change},
+		{Name: "Pause", Title: "Another class: paused in the middle, and resumed", Do: d.pause},
+		{Name: "Failover", Title: "The writer's pod is deleted by force: it comes back as the writer, or a reader takes over", Do: d.failover},
+		{Name: "Crash", Title: "A third reader; the leading operator is killed in the middle", Do: d.crash},
+		{Name: "MPDCluster", Title: "A cluster of PolarDB Stack's kind, by the same operator", Do: d.mpd},
+		{Name: "Tell", Title: "What Kubernetes reports", Do: d.summarize},
+		{Name: "Rows", Title: "All this time a client wrote: is every row there whose commit was answered?", Do: d.rows},
+		{Name: "Delete", Title: "Delete: pods and secrets go, claims where the cluster does not keep them", Do: d.remove},
 	}
-	if d.o.Keep {
-		acts[len(acts)-1] = Act{Name: "Keep", Title: "It keeps running", do: d.keep}
+	if d.Keep {
+		acts[len(acts)-1] = stage.Act{Name: "Keep", Title: "It keeps running", Do: d.keep}
 	}
 	return acts
 }
 
 func (d *Demo) install(ctx context.Context) error {
-	return steps(
-		func() error { return d.kubectl(ctx, "apply", "-f", "deploy/mpd") }, // before the operator starts: it checks only once
-		func() error { return d.apply(ctx, "deploy/install.yaml", ownAddress) },
-		func() error {
-			return d.kubectl(ctx, "-n", system, "rollout", "status", "deployment/pawl", "--timeout=3m")
-		},
-		func() error { return d.kubectl(ctx, "-n", system, "get", "pods,leases") },
+	return stage.Steps(
+		func() error { return d.Kubectl(ctx, "apply", "-f", "deploy/mpd") }, // before the operator starts: it checks only once
+		func() error { return d.Install(ctx) },
+		func() error { return d.Kubectl(ctx, "-n", system, "get", "pods,leases") },
 	)
-}
-
-// ownAddress makes each operator listen at the address of its pod: pods of the fake
-// kubelet share one network.
-func ownAddress(manifest string) (string, error) {
-	const env, listen = "          env:\n", "--listen=:7296"
-	if !strings.Contains(manifest, env) || !strings.Contains(manifest, listen) {
-		return "", errors.New("deploy/install.yaml has no operator that listens at :7296")
-	}
-	manifest = strings.Replace(manifest, listen, "--listen=$(POD_IP):7296", 1)
-	return strings.Replace(manifest, env, env+"            - {name: POD_IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}\n", 1), nil
 }
 
 func (d *Demo) create(ctx context.Context) error {
 	began := time.Now()
-	return steps(
+	return stage.Steps(
 		func() error {
-			return d.kubectl(ctx, "apply", "-f", "examples/sharedstorage/classes.yaml", "-f", "examples/sharedstorage/cluster.yaml")
+			return d.Kubectl(ctx, "apply", "-f", "examples/sharedstorage/classes.yaml", "-f", "examples/sharedstorage/cluster.yaml")
 		},
 		func() error {
-			return d.kubectl(ctx, "wait", "--for=condition=Ready", "ssc/orders", "--timeout=4m")
+			return d.Kubectl(ctx, "wait", "--for=condition=Ready", "ssc/orders", "--timeout=4m")
 		},
 		func() error {
 			d.facts.Ready = time.Since(began)
 			_, err := d.awaitRunning(ctx, 2, nil)
 			return err
 		},
-		func() error { return d.kubectl(ctx, "get", "ssc,pods,pvc") },
+		func() error { return d.Kubectl(ctx, "get", "ssc,pods,pvc") },
 		func() error { return d.sql(ctx) },
 		func() error {
 			d.writer = pgtraffic.Start(d.route)
@@ -99,16 +86,16 @@ func (d *Demo) sql(ctx context.Context) error {
 // change switches the writer.
 func (d *Demo) change(ctx context.Context) error {
 	d.writer.MaxPause()
-	return steps(
-		func() error { return d.kubectl(ctx, "annotate", "ssc", "orders", "pawl.dev/switch-writer=2") },
+	return stage.Steps(
+		func() error { return d.Kubectl(ctx, "annotate", "ssc", "orders", "pawl.dev/switch-writer=2") },
 		func() error {
 			_, err := d.awaitRunning(ctx, 2, writerIs("2"))
 			return err
 		},
-		func() error { return d.kubectl(ctx, "get", "ssc", "orders", "-o", "wide") },
+		func() error { return d.Kubectl(ctx, "get", "ssc", "orders", "-o", "wide") },
 		func() error {
 			d.facts.Switch = d.writer.MaxPause()
-			d.print("the client waited for at most %s", d.facts.Switch.Round(time.Millisecond))
+			d.Print("the client waited for at most %s", d.facts.Switch.Round(time.Millisecond))
 			return nil
 		},
 	)
@@ -117,25 +104,25 @@ func (d *Demo) change(ctx context.Context) error {
 // pause pauses a change of the class while a temporary reader is created.
 func (d *Demo) pause(ctx context.Context) error {
 	var run string
-	return steps(
+	return stage.Steps(
 		func() error {
-			return d.kubectl(ctx, "patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"class":{"name":"wide"}}}`)
+			return d.Kubectl(ctx, "patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"class":{"name":"wide"}}}`)
 		},
 		func() (err error) {
 			run, err = d.awaitRun(ctx, "ModifyClass")
 			return err
 		},
-		func() error { return d.kubectl(ctx, "pawl", "pause", short(run), "--reason", "lunch") },
+		func() error { return d.Kubectl(ctx, "pawl", "pause", short(run), "--reason", "lunch") },
 		func() error {
-			return d.kubectl(ctx, "wait", "--for=condition=Interrupted", "ssc/orders", "--timeout=2m")
+			return d.Kubectl(ctx, "wait", "--for=condition=Interrupted", "ssc/orders", "--timeout=2m")
 		},
-		func() error { return d.kubectl(ctx, "pawl", "describe", "ssc", "orders") },
-		func() error { return d.kubectl(ctx, "pawl", "resume", short(run), "--wait", "4m") },
+		func() error { return d.Kubectl(ctx, "pawl", "describe", "ssc", "orders") },
+		func() error { return d.Kubectl(ctx, "pawl", "resume", short(run), "--wait", "4m") },
 		func() error {
 			_, err := d.awaitRunning(ctx, 2, classIs("wide"))
 			return err
 		},
-		func() error { return d.kubectl(ctx, "get", "ssc", "orders", "-o", "wide") },
+		func() error { return d.Kubectl(ctx, "get", "ssc", "orders", "-o", "wide") },
 	)
 }
 
@@ -146,17 +133,17 @@ func (d *Demo) failover(ctx context.Context) error {
 	}
 	old := c.Status.Instances[c.Status.Writer]
 	d.writer.MaxPause()
-	return steps(
-		func() error { return d.until(ctx, "the manager may fail over without loss", d.checkFailoverSafe) },
-		func() error { return d.kubectl(ctx, "delete", "pod", old.Name, "--grace-period=0", "--force") },
+	return stage.Steps(
+		func() error { return d.Until(ctx, "the manager may fail over without loss", d.checkFailoverSafe) },
+		func() error { return d.Kubectl(ctx, "delete", "pod", old.Name, "--grace-period=0", "--force") },
 		func() error {
 			_, err := d.awaitRunning(ctx, 2, writerIsNot(old.Name, old.Address))
 			return err
 		},
-		func() error { return d.kubectl(ctx, "get", "ssc", "orders", "-o", "wide") },
+		func() error { return d.Kubectl(ctx, "get", "ssc", "orders", "-o", "wide") },
 		func() error {
 			d.facts.Failover = d.writer.MaxPause()
-			d.print("the client waited for at most %s", d.facts.Failover.Round(time.Millisecond))
+			d.Print("the client waited for at most %s", d.facts.Failover.Round(time.Millisecond))
 			return nil
 		},
 	)
@@ -166,9 +153,9 @@ func (d *Demo) failover(ctx context.Context) error {
 func (d *Demo) crash(ctx context.Context) error {
 	d.writer.MaxPause()
 	var run string
-	return steps(
+	return stage.Steps(
 		func() error {
-			return d.kubectl(ctx, "patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"readers":3}}`)
+			return d.Kubectl(ctx, "patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"readers":3}}`)
 		},
 		func() (err error) {
 			run, err = d.awaitRun(ctx, "AddReaders")
@@ -179,31 +166,31 @@ func (d *Demo) crash(ctx context.Context) error {
 			_, err := d.awaitRunning(ctx, 3, nil)
 			return err
 		},
-		func() error { return d.kubectl(ctx, "-n", system, "get", "pods,leases") },
-		func() error { return d.kubectl(ctx, "pawl", "history", short(run)) },
+		func() error { return d.Kubectl(ctx, "-n", system, "get", "pods,leases") },
+		func() error { return d.Kubectl(ctx, "pawl", "history", short(run)) },
 		func() error {
 			d.facts.ScaleCrash = d.writer.MaxPause()
-			d.print("the client waited for at most %s", d.facts.ScaleCrash.Round(time.Millisecond))
+			d.Print("the client waited for at most %s", d.facts.ScaleCrash.Round(time.Millisecond))
 			return nil
 		},
 	)
 }
 
 func (d *Demo) mpd(ctx context.Context) error {
-	return steps(
-		func() error { return d.kubectl(ctx, "apply", "-f", "examples/sharedstorage/mpdcluster.yaml") },
+	return stage.Steps(
+		func() error { return d.Kubectl(ctx, "apply", "-f", "examples/sharedstorage/mpdcluster.yaml") },
 		func() error {
-			return d.kubectl(ctx, "wait", "--for=jsonpath={.status.clusterStatus}=Running", "mpdcluster/polar", "--timeout=4m")
+			return d.Kubectl(ctx, "wait", "--for=jsonpath={.status.clusterStatus}=Running", "mpdcluster/polar", "--timeout=4m")
 		},
-		func() error { return d.kubectl(ctx, "get", "mpdcluster") },
+		func() error { return d.Kubectl(ctx, "get", "mpdcluster") },
 	)
 }
 
 func (d *Demo) summarize(ctx context.Context) error {
-	return steps(
-		func() error { return d.kubectl(ctx, "get", "pawl") },
-		func() error { return d.kubectl(ctx, "pawl", "get") },
-		func() error { return d.kubectl(ctx, "describe", "ssc", "orders") },
+	return stage.Steps(
+		func() error { return d.Kubectl(ctx, "get", "pawl") },
+		func() error { return d.Kubectl(ctx, "pawl", "get") },
+		func() error { return d.Kubectl(ctx, "describe", "ssc", "orders") },
 	)
 }
 
@@ -220,7 +207,7 @@ func (d *Demo) rows(ctx context.Context) error {
 			return err
 		}
 		missing := 0
-		err = d.until(ctx, "instance "+id+" has all rows", func(ctx context.Context) error {
+		err = d.Until(ctx, "instance "+id+" has all rows", func(ctx context.Context) error {
 			if missing, err = d.writer.Missing(ctx, i.dsn()); err == nil && missing > 0 {
 				err = fmt.Errorf("%d rows are missing", missing)
 			}
@@ -231,29 +218,29 @@ func (d *Demo) rows(ctx context.Context) error {
 			return err
 		}
 	}
-	d.print("%d commits were answered, and all of these rows are on all %d instances", d.facts.Rows, len(c.Status.Instances))
+	d.Print("%d commits were answered, and all of these rows are on all %d instances", d.facts.Rows, len(c.Status.Instances))
 	return nil
 }
 
 func (d *Demo) remove(ctx context.Context) error {
-	return steps(
+	return stage.Steps(
 		func() error {
-			return d.kubectl(ctx, "delete", "ssc/orders", "mpdcluster/polar", "--timeout=4m")
+			return d.Kubectl(ctx, "delete", "ssc/orders", "mpdcluster/polar", "--timeout=4m")
 		},
 		func() error {
-			return d.until(ctx, "nothing is left", func(ctx context.Context) error {
-				left, err := d.runQuietly(ctx, "get", "pods,deploy,svc,secrets,leases", "-l", "pawl.dev/cluster", "-o", "name")
+			return d.Until(ctx, "nothing is left", func(ctx context.Context) error {
+				left, err := d.Quietly(ctx, "get", "pods,deploy,svc,secrets,leases", "-l", "pawl.dev/cluster", "-o", "name")
 				if err == nil && left != "" {
 					err = errors.New(strings.ReplaceAll(left, "\n", " "))
 				}
 				return err
 			})
 		},
-		func() error { return d.kubectl(ctx, "get", "ssc,mpdcluster,pods,pvc") },
+		func() error { return d.Kubectl(ctx, "get", "ssc,mpdcluster,pods,pvc") },
 	)
 }
 
 func (d *Demo) keep(context.Context) error {
-	d.print("$ export KUBECONFIG=%s PATH=%s/bin:$PATH\n$ kubectl get ssc,pods\nCtrl-C ends it.", d.plane.Kubeconfig(), d.o.Root)
+	d.Print("$ export KUBECONFIG=%s PATH=%s/bin:$PATH\n$ kubectl get ssc,pods\nCtrl-C ends it.", d.Plane.Kubeconfig(), d.Root)
 	return nil
 }

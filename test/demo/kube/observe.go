@@ -70,7 +70,7 @@ type check func(*v1alpha1.SharedStorageCluster) error
 // awaitRunning waits until the cluster is Running with the given number of readers, all
 // healthy, and of its newest spec.
 func (d *Demo) awaitRunning(ctx context.Context, readers int32, also check) (c *v1alpha1.SharedStorageCluster, err error) {
-	err = d.until(ctx, fmt.Sprintf("%s rests with %d readers", name, readers), func(ctx context.Context) error {
+	err = d.Until(ctx, fmt.Sprintf("%s rests with %d readers", name, readers), func(ctx context.Context) error {
 		if c, err = d.cluster(ctx); err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func classIs(class string) check {
 
 // awaitRun waits until a run of a flow is active, and returns its id.
 func (d *Demo) awaitRun(ctx context.Context, flow string) (run string, err error) {
-	err = d.until(ctx, "a run of "+flow+" is under way", func(ctx context.Context) error {
+	err = d.Until(ctx, "a run of "+flow+" is under way", func(ctx context.Context) error {
 		c, err := d.cluster(ctx)
 		if err != nil {
 			return err
@@ -156,12 +156,24 @@ func (d *Demo) killLeader(ctx context.Context) error {
 		return err
 	}
 	for _, pod := range pods.Items {
-		text, err := os.ReadFile(d.plane.Kubelet.LogFile(system, pod.Name, "operator"))
+		text, err := os.ReadFile(d.Plane.Kubelet.LogFile(system, pod.Name, "operator"))
 		if err != nil || !strings.Contains(string(text), "Starting Controller") {
 			continue
 		}
-		d.print("$ kill -9 %d   # pawl operator in pod %s, the leader", d.plane.Kubelet.PIDs(system, pod.Name)["operator"], pod.Name)
-		return d.plane.Kubelet.KillPod(system, pod.Name)
+		d.Print("$ kill -9 %d   # pawl operator in pod %s, the leader", d.Plane.Kubelet.PIDs(system, pod.Name)["operator"], pod.Name)
+		return d.Plane.Kubelet.KillPod(system, pod.Name)
 	}
 	return errors.New("no operator leads")
+}
+
+// psql queries an instance and shows the result.
+func (d *Demo) psql(ctx context.Context, i instance, sql string) error {
+	d.Print("$ psql -h %s -U postgres -c %q   # instance %s", i.Address, sql, i.id)
+	cmd := d.Command(ctx, "psql", "-h", i.Address, "-p", fmt.Sprint(i.Port), "-U", "postgres", "-X", "-c", sql)
+	cmd.Env = append(cmd.Env, "PGPASSWORD="+i.password)
+	cmd.Stdout, cmd.Stderr = d.Out, d.Out
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("psql: %w", err)
+	}
+	return nil
 }

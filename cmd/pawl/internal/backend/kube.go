@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/library"
 	"github.com/pawl-dev/pawl/control"
@@ -52,7 +53,9 @@ type Kube struct {
 	brought   brought
 	kinds     []driver.ServedKind // whose objects have plans
 	actions   []workflow.Action
+	config    *rest.Config
 	client    dynamic.Interface
+	reader    client.Client // nil: not needed yet
 	discovery discovery.CachedDiscoveryInterface
 	mapper    *restmapper.DeferredDiscoveryRESTMapper
 	notifier  control.Notifier
@@ -94,6 +97,7 @@ func OpenKube(_ context.Context, o KubeOptions) (*Kube, error) {
 	}
 	config := rest.CopyConfig(o.Config)
 	config.QPS, config.Burst = -1, 0 // priority and fairness are the server's
+	k.config = config
 	if k.client, err = dynamic.NewForConfig(config); err != nil {
 		return nil, runtype.InputInvalid.Errorf("the way to the Kubernetes cluster: %w", err)
 	}

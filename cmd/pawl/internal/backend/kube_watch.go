@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 // watches notify when objects change that were read.
@@ -40,7 +41,7 @@ func (w *watches) touch(k *Kube, kind kubeKind, namespace, name string) {
 	})
 }
 
-func (w *watches) listen(ctx context.Context) {
+func (w *watches) begin(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ctx, w.at = ctx, map[watched]bool{}
@@ -48,16 +49,39 @@ func (w *watches) listen(ctx context.Context) {
 
 // follow notifies at each change of objects until ctx ends.
 func (k *Kube) follow(ctx context.Context, what watched) {
-	options := metav1.ListOptions{}
-	if what.name != "" {
-		options.FieldSelector = fields.OneTermEqualSelector("metadata.name", what.name).String()
+	k.listen(ctx, listening{kind: what.kind, namespace: what.namespace, options: optionsFor(what.name)}, k.notifier.Notify)
+}
+
+// listening are objects of a kind in a namespace; empty: all namespaces.
+type listening struct {
+	kind      kubeKind
+	namespace string
+	options   metav1.ListOptions
+}
+
+// optionsFor selects one object; an empty name selects all.
+func optionsFor(name string) metav1.ListOptions {
+	if name == "" {
+		return metav1.ListOptions{}
 	}
+	return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()}
+}
+
+// listen calls notify when a watch begins and at each change, until ctx ends.
+func (k *Kube) listen(ctx context.Context, what listening, notify func()) {
+	k.listenTo(ctx, what, func(watch.Event) { notify() }, notify)
+}
+
+// listenTo hands on the changes of objects until ctx ends. A watch that breaks begins anew.
+func (k *Kube) listenTo(ctx context.Context, what listening, heard func(watch.Event), begun ...func()) {
 	for ctx.Err() == nil {
-		changes, err := k.client.Resource(what.kind.resource).Namespace(what.namespace).Watch(ctx, options)
+		changes, err := k.client.Resource(what.kind.resource).Namespace(what.namespace).Watch(ctx, what.options)
 		if err == nil {
-			k.notifier.Notify()
-			for range changes.ResultChan() {
-				k.notifier.Notify()
+			for _, f := range begun {
+				f()
+			}
+			for e := range changes.ResultChan() {
+				heard(e)
 			}
 			changes.Stop()
 		}
@@ -71,7 +95,7 @@ func (k *Kube) follow(ctx context.Context, what watched) {
 // Changes implements Runs by watches of what is read, and a poll as a fallback.
 func (k *Kube) Changes(ctx context.Context, _ string) <-chan struct{} {
 	c := make(chan struct{}, 1)
-	k.watches.listen(ctx)
+	k.watches.begin(ctx)
 	notified := k.notifier.Next()
 	k.all.Go(func() {
 		defer close(c)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -153,9 +154,19 @@ func targets(cmd *cobra.Command) (usesBackend bool, why string) {
 	return false, ""
 }
 
-// onlyOnKubernetes reports a verb whose objects are in a cluster: it needs no flag that says so.
+// onlyOnKubernetes reports a verb whose objects are in a cluster: it needs no flag that says so. Those
+// are the verbs of pawl rollout, and the others with the arguments rollout NAME.
 func onlyOnKubernetes(cmd *cobra.Command) bool {
-	return cmd.HasParent() && cmd.Parent().GroupID == "rollouts"
+	if cmd.HasParent() && cmd.Parent().GroupID == "rollouts" {
+		return true
+	}
+	args := cmd.Flags().Args()
+	if len(args) == 0 || !slices.Contains([]string{"describe", "get", "history", "plan", "watch"}, cmd.Name()) {
+		return false
+	}
+	kind, _, named := strings.Cut(args[0], "/")
+	isKind := slices.ContainsFunc([]string{"rollout", "rollouts", "prol"}, func(name string) bool { return strings.EqualFold(name, kind) })
+	return isKind && (named || len(args) > 1)
 }
 
 // setTarget determines the namespaces of the call.

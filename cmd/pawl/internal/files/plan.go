@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/library"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/manifest"
@@ -25,11 +26,13 @@ func (a verbs) planCommand() *cobra.Command {
 		Long: `Of a flow: which steps a run with this input would execute or skip. Of an object:
 which transition its machine would choose, why, and what was refused, or what each
 link of its operator's chain would do; with -f as if the manifest had been applied.
-Of the manifest of a Rollout: which pods move in which batch, how many are away at
-each moment, and where it stops; without any cluster, from --replicas or from the
-manifest of the workload beside it.`,
-		Example: "  pawl plan create.yaml --input readers=0\n  pawl plan etcd c1\n  pawl plan -f cluster.yaml --machines machines/ --flows flows/\n  pawl plan -f rollout.yaml --replicas 5",
-		Args:    cobra.MaximumNArgs(2),
+Of a Rollout: which pods move in which batch, how many are away at each moment,
+and where it stops. Of the manifest of a Rollout too: on Kubernetes the API server
+is asked for a dry run, and the pods are those of the workload; without a cluster
+they come from --replicas or from the manifest of the workload beside it.`,
+		Example:           "  pawl plan create.yaml --input readers=0\n  pawl plan etcd c1\n  pawl plan -f cluster.yaml --machines machines/ --flows flows/\n  pawl plan -f rollout.yaml --replicas 5\n  kubectl pawl plan rollout etcd",
+		Args:              cobra.MaximumNArgs(2),
+		ValidArgsFunction: a.CompleteKinds,
 		RunE: a.Verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
 			switch {
 			case len(files) > 0 && len(args) == 0:
@@ -118,6 +121,9 @@ func (a verbs) planObject(ctx context.Context, args []string, namespace string) 
 		return err
 	}
 	defer b.Close()
+	if rollouts, ok := b.(backend.Rollouts); ok && backend.IsRollout(ref.Kind) {
+		return a.planLive(ctx, rollouts, ref)
+	}
 	p, err := b.PlanObject(ctx, ref, nil)
 	if err != nil {
 		return err
@@ -135,8 +141,8 @@ func (a verbs) planManifests(ctx context.Context, files []string, namespace, rep
 	case err != nil:
 		return err
 	case hasRollout(manifests):
-		manifest.InNamespace("", manifests, namespace)
-		return a.planRollouts(manifests, pods)
+		manifest.InNamespace(a.Target.Namespace, manifests, namespace)
+		return a.planRollouts(ctx, manifests, pods)
 	case pods >= 0:
 		return cli.Usage.Errorf("--replicas is for the manifest of a Rollout, and there is none")
 	}

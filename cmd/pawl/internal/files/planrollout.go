@@ -1,15 +1,19 @@
 package files
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/manifest"
+	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/rollout"
 	"github.com/pawl-dev/pawl/view"
@@ -41,9 +45,24 @@ func (s rolloutSpec) kind() (rollout.Kind, error) {
 	}
 }
 
-// planRollouts previews the Rollouts among manifests without a cluster. replicas below 0 are those of
+// planLive previews a Rollout of a cluster. A plan that would be refused ends with 1.
+func (a verbs) planLive(ctx context.Context, b backend.Rollouts, ref control.Ref) error {
+	p, err := b.PlanRollout(ctx, ref, nil)
+	if err != nil {
+		a.Fail(ctx, err)
+		return cli.End(view.ExitFailed)
+	}
+	return a.Emit(p, []string{p.Rollout}, p.Text)
+}
+
+// planRollouts previews the Rollouts among manifests. Without a cluster, replicas below 0 are those of
 // the workload in the same files.
-func (a verbs) planRollouts(manifests []manifest.Manifest, replicas int) error {
+func (a verbs) planRollouts(ctx context.Context, manifests []manifest.Manifest, replicas int) error {
+	live, done, err := a.liveRollouts(ctx, manifests, replicas)
+	if err != nil {
+		return err
+	}
+	defer done()
 	plans := []view.RolloutPlan{}
 	var text strings.Builder
 	var wrong flowfile.Problems
@@ -52,6 +71,9 @@ func (a verbs) planRollouts(manifests []manifest.Manifest, replicas int) error {
 			continue
 		}
 		p, problems, err := planRollout(m, manifests, replicas)
+		if live != nil && len(problems) == 0 {
+			p, err = planApplied(ctx, live, m, p, err)
+		}
 		if err != nil {
 			return err
 		}
@@ -67,6 +89,33 @@ func (a verbs) planRollouts(manifests []manifest.Manifest, replicas int) error {
 		return a.Emit(plans[0], []string{plans[0].Rollout}, text.String)
 	}
 	return a.Emit(cli.ListOf(plans), nil, text.String)
+}
+
+// liveRollouts is the cluster that is asked for a dry run; nil without one, or with replicas that are
+// only assumed.
+func (a verbs) liveRollouts(ctx context.Context, manifests []manifest.Manifest, replicas int) (live backend.Rollouts, done func(), err error) {
+	if !a.Target.Kubernetes || replicas >= 0 {
+		return nil, func() {}, nil
+	}
+	b, err := a.Open(ctx, cli.Reads)
+	if err != nil {
+		return nil, nil, err
+	}
+	live, _ = b.(backend.Rollouts)
+	return live, func() { _ = b.Close() }, nil
+}
+
+// planApplied is the plan of a manifest as the API server would take it, with the pods of the workload.
+// While the workload does not exist, the plan from the files stands.
+func planApplied(ctx context.Context, live backend.Rollouts, m manifest.Manifest, assumed view.RolloutPlan, failed error) (view.RolloutPlan, error) {
+	p, err := live.PlanRollout(ctx, m.Object.Ref, &m.Object)
+	if fault.Of(err) == rollout.TargetMissing {
+		return assumed, failed
+	}
+	if err != nil {
+		return p, fmt.Errorf("%s:%d: %w", m.File, m.Line, err)
+	}
+	return p, nil
 }
 
 func planRollout(m manifest.Manifest, all []manifest.Manifest, replicas int) (view.RolloutPlan, flowfile.Problems, error) {

@@ -212,17 +212,21 @@ type liveTree struct {
 }
 
 func (t *liveTree) show(r view.Run) {
-	lines := view.Tree(r, time.Now(), t.a.Style(t.a.Out))
+	t.lines = t.a.Redraw(t.lines, view.Tree(r, time.Now(), t.a.Style(t.a.Out)))
+}
+
+// Redraw writes lines over those that were drawn before, and returns their number.
+func (a Follower) Redraw(drawn int, lines []string) int {
 	var b strings.Builder
-	if t.lines > 0 {
-		fmt.Fprintf(&b, "\x1b[%dA", t.lines)
+	if drawn > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA", drawn)
 	}
 	for _, line := range lines {
 		b.WriteString("\x1b[2K" + line + "\n")
 	}
 	b.WriteString("\x1b[J")
-	fmt.Fprint(t.a.Out, b.String())
-	t.lines = len(lines)
+	fmt.Fprint(a.Out, b.String())
+	return len(lines)
 }
 
 // NeedsRemedy reports an object that does not continue by itself: its machine has

@@ -86,7 +86,7 @@ func (a verbs) describeObject(ctx context.Context, b backend.Backend, ref contro
 		return err
 	}
 	if o.Kind == view.RolloutKind {
-		r, err := view.RolloutOf(o)
+		r, err := readRollout(ctx, b, objects, o.Ref)
 		if err != nil {
 			return err
 		}

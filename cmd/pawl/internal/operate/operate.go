@@ -21,6 +21,8 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
 	"github.com/pawl-dev/pawl/telemetry"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/action/egress"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // Options of the process.
@@ -40,7 +42,15 @@ type Options struct {
 	Log            *slog.Logger
 
 	// RolloutGuard is the name of the admission rule that protects held workloads.
-	RolloutGuard  string
+	RolloutGuard string
+	// RolloutExec lets probes and handovers of Rollouts run commands in pods.
+	RolloutExec bool
+	// Flows are files and folders of flows that hooks of Rollouts may name, Actions those that these
+	// may use (nil: all but exec), and Secrets what their steps read.
+	Flows, Actions []string
+	Secrets        workflow.Secrets
+	// HTTPAllow are addresses beside the public ones that webhooks, metrics and http steps may reach.
+	HTTPAllow     []string
 	SharedStorage SharedStorage
 }
 
@@ -77,7 +87,11 @@ func New(ctx context.Context, o Options) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	rollouts, err := rollout.New(rollout.Options{Manager: m, Name: o.SharedStorage.Name, Guard: o.RolloutGuard, Workers: o.Workers, Log: o.Log})
+	hooks, err := loadHookFlows(o)
+	if err != nil {
+		return nil, err
+	}
+	rollouts, err := newRolloutOperator(m, o, hooks)
 	if err != nil {
 		return nil, err
 	}
@@ -85,9 +99,14 @@ func New(ctx context.Context, o Options) (*Process, error) {
 	if p.store, err = openStore(ctx, m, o); err != nil {
 		return nil, err
 	}
-	p.engine, err = storage.operator.Engine(p.store, workflow.Options{
-		Attempts: o.Attempts, Lease: o.Lease, Drain: o.Drain, Object: storage.operator.Object, Healers: kube.Healers(), Hooks: []workflow.Hook{counted.Hook()}, Logger: o.Log,
-	})
+	options := workflow.Options{
+		Attempts: o.Attempts, Lease: o.Lease, Drain: o.Drain, Object: storage.operator.Object, Healers: kube.Healers(), Hooks: []workflow.Hook{counted.Hook()},
+		Secrets: o.Secrets, Logger: o.Log,
+	}
+	hooks.complete(&options, storage.operator.Compile)
+	if p.engine, err = storage.operator.Engine(p.store, options); err == nil {
+		err = hooks.bind(p.engine)
+	}
 	if err != nil {
 		return nil, errors.Join(err, p.store.Close())
 	}
@@ -104,6 +123,20 @@ func New(ctx context.Context, o Options) (*Process, error) {
 		return nil, errors.Join(err, p.store.Close())
 	}
 	return p, nil
+}
+
+func newRolloutOperator(m *controller.Manager, o Options, hooks *hookFlows) (*rollout.Operator, error) {
+	reachable, err := egress.NewPolicy(o.HTTPAllow)
+	if err != nil {
+		return nil, runtype.InputInvalid.Errorf("--http-allow: %w", err)
+	}
+	options := rollout.Options{
+		Manager: m, Name: o.SharedStorage.Name, Guard: o.RolloutGuard, Workers: o.Workers, Egress: reachable, Exec: o.RolloutExec, Log: o.Log,
+	}
+	if hooks != nil {
+		options.Flows = hooks
+	}
+	return rollout.New(options)
 }
 
 // Run serves until the context ends.

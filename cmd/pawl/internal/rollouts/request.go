@@ -1,8 +1,11 @@
 package rollouts
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,19 +15,12 @@ import (
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/control"
-	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/rollout"
 	"github.com/pawl-dev/pawl/view"
 )
 
-// prefix of the annotations of requests, and the label with the name of the Rollout on a workload.
-const (
-	prefix       = "pawl.dev/"
-	rolloutLabel = "pawl.dev/rollout"
-)
-
-// answerWithin is how long a verb waits for the answer to a request.
-const answerWithin = 15 * time.Second
+// rolloutLabel on a workload is the name of its Rollout.
+const rolloutLabel = "pawl.dev/rollout"
 
 // open returns the objects of the cluster.
 func (a verbs) open(ctx context.Context) (backend.Backend, control.Objects, error) {
@@ -45,7 +41,7 @@ func (a verbs) find(ctx context.Context, objects control.Objects, name, namespac
 	if !isWorkload {
 		return objects.Get(ctx, a.RefOf(view.RolloutKind, namespace, name))
 	}
-	if strings.EqualFold(kind, view.RolloutKind) || kind == "prol" || kind == "rollouts" {
+	if backend.IsRollout(kind) {
 		return objects.Get(ctx, a.RefOf(view.RolloutKind, namespace, of))
 	}
 	workload, err := objects.Get(ctx, control.Ref{Kind: kind, Namespace: a.RefOf(kind, namespace, of).Namespace, Name: of})
@@ -74,36 +70,14 @@ func (a verbs) request(ctx context.Context, name, namespace string, verb rollout
 	if err != nil {
 		return err
 	}
-	key, parts := prefix+string(verb), []string{}
-	if argument != "" {
-		parts = append(parts, argument)
-	}
-	parts = append(parts, "by="+a.Actor())
-	if reason != "" {
-		parts = append(parts, "reason="+strings.ReplaceAll(strings.Join(strings.Fields(reason), " "), "#", "no. "))
-	}
-	if o, err = control.Modify(ctx, objects, o.Ref, func(o *control.Object) error {
-		if old := o.Annotations[key]; old != "" {
-			return rollout.RequestUnknown.Errorf("%s has an unanswered request %s=%s: does an operator serve it?", o.Ref, key, old)
-		}
-		if o.Annotations == nil {
-			o.Annotations = map[string]string{}
-		}
-		o.Annotations[key] = strings.Join(parts, "; ")
-		return nil
-	}); err != nil {
+	if o, err = backend.RequestRollout(ctx, objects, o.Ref, backend.RolloutRequest{Verb: verb, Argument: argument, By: a.Actor(), Reason: reason}); err != nil {
 		return err
 	}
-	answer, err := a.answer(ctx, b, objects, o.Ref, before)
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answer, err := backend.RolloutAnswer(ctx, b.Changes(watching, ""), objects, before)
 	if err != nil {
 		return err
-	}
-	if answer.Code != "" {
-		kind, known := fault.Lookup(answer.Code)
-		if !known {
-			kind = rollout.RequestUnknown
-		}
-		return kind.Errorf("%s", answer.Message)
 	}
 	if verb == rollout.Resume && before.Paused {
 		a.Hint("pawl: the plan says paused: the next rollout begins with a pause")
@@ -114,41 +88,8 @@ func (a verbs) request(ctx context.Context, name, namespace string, verb rollout
 	return a.Emit(answer, []string{o.Ref.String()}, func() string { return o.Ref.String() + ": " + string(verb) + " accepted\n" })
 }
 
-// answer waits for the answer to the newest request.
-func (a verbs) answer(ctx context.Context, b backend.Backend, objects control.Objects, ref control.Ref, before view.Rollout) (rollout.RequestAnswer, error) {
-	limited, cancel := context.WithTimeout(ctx, answerWithin)
-	defer cancel()
-	changes := b.Changes(limited, "")
-	for {
-		o, err := objects.Get(limited, ref)
-		if err == nil {
-			var now view.Rollout
-			if now, err = view.RolloutOf(o); err == nil {
-				if last := now.Position.LastRequest; last != nil && (before.Position.LastRequest == nil || last.ID != before.Position.LastRequest.ID) {
-					return *last, nil
-				}
-			}
-		}
-		if limited.Err() != nil && ctx.Err() == nil {
-			return rollout.RequestAnswer{}, fault.APIUnavailable.Errorf("the request is written to %s, and no operator has answered within %s", ref, answerWithin)
-		}
-		if err != nil {
-			return rollout.RequestAnswer{}, err
-		}
-		select {
-		case <-limited.Done():
-		case <-changes:
-		}
-	}
-}
-
 // pause sets paused in the plan.
-func (a verbs) pause(ctx context.Context, name, namespace string) error {
-	return a.edit(ctx, name, namespace, "paused", func(spec map[string]any) { inside(spec, "rolloutPlan")["paused"] = true })
-}
-
-// edit changes the spec of a Rollout.
-func (a verbs) edit(ctx context.Context, name, namespace, done string, change func(spec map[string]any)) error {
+func (a verbs) pause(ctx context.Context, name, namespace string, wait time.Duration) error {
 	b, objects, err := a.open(ctx)
 	if err != nil {
 		return err
@@ -158,24 +99,18 @@ func (a verbs) edit(ctx context.Context, name, namespace, done string, change fu
 	if err != nil {
 		return err
 	}
-	return a.modify(ctx, objects, o.Ref, done, change)
-}
-
-func (a verbs) modify(ctx context.Context, objects control.Objects, ref control.Ref, done string, change func(spec map[string]any)) error {
-	o, err := control.Modify(ctx, objects, ref, func(o *control.Object) error {
-		var spec map[string]any
-		if err := json.Unmarshal(o.Spec, &spec); err != nil {
-			return err
-		}
-		change(spec)
-		text, err := json.Marshal(spec)
-		o.Spec = text
-		return err
-	})
-	if err != nil {
+	if o, err = backend.PauseRollout(ctx, objects, o.Ref); err != nil {
 		return err
 	}
-	return a.Emit(o, []string{o.Ref.String()}, func() string { return o.Ref.String() + " " + done + "\n" })
+	return a.done(ctx, b, objects, o, o.Ref, "paused", wait)
+}
+
+// done says what was done, or waits until the Rollout has ended or needs somebody.
+func (a verbs) done(ctx context.Context, b backend.Backend, objects control.Objects, changed control.Object, ref control.Ref, text string, wait time.Duration) error {
+	if wait > 0 {
+		return a.settle(ctx, b, objects, ref, wait)
+	}
+	return a.Emit(changed, []string{changed.Ref.String()}, func() string { return changed.Ref.String() + " " + text + "\n" })
 }
 
 // inside is an object in an object, which is made if it is not there.
@@ -192,7 +127,108 @@ func inside(o map[string]any, path ...string) map[string]any {
 }
 
 // restart sets the annotation of kubectl rollout restart in the template of the workload.
-func (a verbs) restart(ctx context.Context, name, namespace string) error {
+func (a verbs) restart(ctx context.Context, name, namespace string, wait time.Duration) error {
+	return a.retemplate(ctx, name, namespace, wait, "restarted: its Rollout changes the pods in batches", func(_ control.Objects, _ control.Object, spec map[string]any) error {
+		inside(spec, "template", "metadata", "annotations")["kubectl.kubernetes.io/restartedAt"] = time.Now().UTC().Format(time.RFC3339)
+		return nil
+	})
+}
+
+// undo asks to take back what is under way. After the end it writes the template that was replaced.
+func (a verbs) undo(ctx context.Context, name, namespace, reason string, wait time.Duration) error {
+	b, objects, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	o, err := a.find(ctx, objects, name, namespace)
+	b.Close()
+	if err != nil {
+		return err
+	}
+	r, err := view.RolloutOf(o)
+	if err != nil {
+		return err
+	}
+	at := r.Position
+	if at.State != rollout.Succeeded || at.Mode != rollout.Rollout || at.Named {
+		return a.request(ctx, name, namespace, rollout.RollBackVerb, "", reason, wait)
+	}
+	var spec struct {
+		TargetRef, SourceRef struct{ Name string }
+	}
+	if err := json.Unmarshal(o.Spec, &spec); err != nil {
+		return err
+	}
+	if spec.SourceRef.Name != "" {
+		return rollout.RequestUnknown.Errorf("the rollout from Deployment %s to %s has ended: a Rollout from %s to %s goes back", spec.SourceRef.Name, spec.TargetRef.Name, spec.TargetRef.Name, spec.SourceRef.Name)
+	}
+	if reason != "" {
+		a.Hint("pawl: the rollout has ended: undo writes the old template, which carries no reason")
+	}
+	return a.toRevision(ctx, name, namespace, at.SourceHash, wait, func(r revision) bool { return r.name == at.SourceHash })
+}
+
+// undoTo writes the template of an older revision to the workload, as kubectl rollout undo does.
+func (a verbs) undoTo(ctx context.Context, name, namespace string, number int64, wait time.Duration) error {
+	return a.toRevision(ctx, name, namespace, strconv.FormatInt(number, 10), wait, func(r revision) bool { return r.number == number })
+}
+
+func (a verbs) toRevision(ctx context.Context, name, namespace, revision string, wait time.Duration, matches func(revision) bool) error {
+	text := fmt.Sprintf("has the template of revision %s: its Rollout changes the pods in batches", revision)
+	return a.retemplate(ctx, name, namespace, wait, text, func(objects control.Objects, workload control.Object, spec map[string]any) error {
+		all, err := revisionsOf(ctx, objects, workload)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(all, matches)
+		if i < 0 {
+			var known []string
+			for _, r := range all {
+				known = append(known, strconv.FormatInt(r.number, 10))
+			}
+			return rollout.TargetRevisionMissing.Errorf("%s has no revision %s; it has %s", workload.Ref, revision, cmp.Or(strings.Join(known, ", "), "none"))
+		}
+		spec["template"] = all[i].template
+		return nil
+	})
+}
+
+// revision is one of a workload: a ControllerRevision holds its template as a patch.
+type revision struct {
+	name     string
+	number   int64
+	template map[string]any
+}
+
+// revisionsOf are the revisions of a workload, by their number.
+func revisionsOf(ctx context.Context, objects control.Objects, workload control.Object) (all []revision, err error) {
+	for q := (control.Query{Kind: "controllerrevisions.apps", Namespace: workload.Namespace}); ; {
+		page, err := objects.List(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range page.Items {
+			var content struct {
+				Revision int64
+				Data     struct {
+					Spec struct{ Template map[string]any }
+				}
+			}
+			if o.Owner == nil || o.Owner.UID != workload.UID || json.Unmarshal(o.Spec, &content) != nil || content.Data.Spec.Template == nil {
+				continue
+			}
+			delete(content.Data.Spec.Template, "$patch")
+			all = append(all, revision{o.Name, content.Revision, content.Data.Spec.Template})
+		}
+		if q.Cursor = page.Next; q.Cursor == "" {
+			slices.SortFunc(all, func(a, b revision) int { return cmp.Compare(a.number, b.number) })
+			return all, nil
+		}
+	}
+}
+
+// retemplate changes the template of the workload of a Rollout.
+func (a verbs) retemplate(ctx context.Context, name, namespace string, wait time.Duration, done string, change func(objects control.Objects, workload control.Object, spec map[string]any) error) error {
 	b, objects, err := a.open(ctx)
 	if err != nil {
 		return err
@@ -203,15 +239,54 @@ func (a verbs) restart(ctx context.Context, name, namespace string) error {
 		return err
 	}
 	var spec struct {
-		TargetRef struct{ Kind, Name string } `json:"targetRef"`
+		TargetRef struct{ APIVersion, Kind, Name string } `json:"targetRef"`
 	}
 	if err := json.Unmarshal(o.Spec, &spec); err != nil {
 		return err
 	}
-	workload := control.Ref{Kind: spec.TargetRef.Kind, Namespace: o.Namespace, Name: spec.TargetRef.Name}
-	return a.modify(ctx, objects, workload, "restarted: its Rollout changes the pods in batches", func(spec map[string]any) {
-		inside(spec, "template", "metadata", "annotations")["kubectl.kubernetes.io/restartedAt"] = time.Now().UTC().Format(time.RFC3339)
+	group, _, _ := strings.Cut(spec.TargetRef.APIVersion, "/")
+	workload := control.Ref{Kind: spec.TargetRef.Kind + "." + group, Namespace: o.Namespace, Name: spec.TargetRef.Name}
+	changed, err := control.Modify(ctx, objects, workload, func(w *control.Object) error {
+		var spec map[string]any
+		if err := json.Unmarshal(w.Spec, &spec); err != nil {
+			return err
+		}
+		if err := change(objects, *w, spec); err != nil {
+			return err
+		}
+		text, err := json.Marshal(spec)
+		w.Spec = text
+		return err
 	})
+	if err != nil {
+		return err
+	}
+	if wait > 0 { // the Rollout does not see the new template at once
+		if err := a.noticed(ctx, b, objects, o); err != nil {
+			return err
+		}
+	}
+	return a.done(ctx, b, objects, changed, o.Ref, done, wait)
+}
+
+// noticed waits until the operator has seen a new template: the Rollout is not Ready then.
+func (a verbs) noticed(ctx context.Context, b backend.Backend, objects control.Objects, before control.Object) error {
+	limited, cancel := context.WithTimeout(ctx, backend.AnswerWithin)
+	defer cancel()
+	changes := b.Changes(limited, "")
+	for {
+		o, err := objects.Get(limited, before.Ref)
+		if limited.Err() != nil && ctx.Err() == nil {
+			return nil // the same template: there is nothing to do
+		}
+		if err != nil || o.Revision != before.Revision {
+			return err
+		}
+		select {
+		case <-limited.Done():
+		case <-changes:
+		}
+	}
 }
 
 // status prints where a Rollout stands, at once or when it has settled.
@@ -230,6 +305,9 @@ func (a verbs) status(ctx context.Context, name, namespace string, wait time.Dur
 
 // settle waits until a Rollout has ended or needs somebody, and prints each change of what it does.
 func (a verbs) settle(ctx context.Context, b backend.Backend, objects control.Objects, ref control.Ref, wait time.Duration) error {
+	if wait == 0 && a.Flags.Timeout > 0 { // kubectl rollout status --timeout
+		wait = a.Flags.Timeout
+	}
 	limited, cancel := context.WithTimeout(ctx, max(wait, time.Second))
 	defer cancel()
 	changes := b.Changes(limited, "")

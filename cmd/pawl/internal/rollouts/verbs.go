@@ -40,7 +40,7 @@ get, describe, watch, history and plan take rollout NAME as any other kind.`,
 		a.approveCommand(),
 		a.requestCommand("resume", rollout.Resume, "End a pause, and go past what paused it"),
 		a.requestCommand("retry", rollout.Retry, "End a pause, and ask again what paused it"),
-		a.requestCommand("undo", rollout.RollBackVerb, "Take the pods back to the old template, in batches"),
+		a.undoCommand(),
 		a.requestCommand("abandon", rollout.Abandon, "End a rollout; the pods stay as they are"),
 		a.restartCommand(),
 	)
@@ -73,9 +73,37 @@ func (a verbs) statusCommand() *cobra.Command {
 }
 
 func (a verbs) pauseCommand() *cobra.Command {
-	return a.verb("pause", "Hold a rollout at the next safe point", "  pawl rollout pause etcd", func(ctx context.Context, name string, f flags) error {
-		return a.pause(ctx, name, f.namespace)
+	var wait time.Duration
+	cmd := a.verb("pause", "Hold a rollout at the next safe point", "  pawl rollout pause etcd", func(ctx context.Context, name string, f flags) error {
+		return a.pause(ctx, name, f.namespace, wait)
 	})
+	waitFlag(cmd, &wait)
+	return cmd
+}
+
+func (a verbs) undoCommand() *cobra.Command {
+	var reason string
+	var revision int64
+	var wait time.Duration
+	cmd := a.verb("undo", "Take the pods back to the old template, in batches",
+		"  pawl rollout undo etcd --reason 'p99 doubled'\n  pawl rollout undo sts/etcd --to-revision 3 --wait 30m", func(ctx context.Context, name string, f flags) error {
+			switch {
+			case revision < 0:
+				return cli.Usage.Errorf("--to-revision %d: it is a number that kubectl rollout history shows", revision)
+			case revision > 0 && reason != "":
+				return cli.Usage.Errorf("--to-revision writes a template, which carries no reason: give one of them")
+			case revision > 0:
+				return a.undoTo(ctx, name, f.namespace, revision, wait)
+			}
+			return a.undo(ctx, name, f.namespace, reason, wait)
+		})
+	cmd.Long = `In the middle of a rollout, takes back the pods that it has changed, in batches. After
+its end, writes the template that it replaced to the workload, and with --to-revision
+that of an older revision, the number that kubectl rollout history shows: its Rollout
+changes the pods in batches.`
+	cmd.Flags().Int64Var(&revision, "to-revision", 0, "`number` of the revision whose template is written")
+	requestFlags(cmd, &reason, &wait)
+	return cmd
 }
 
 func (a verbs) approveCommand() *cobra.Command {
@@ -102,10 +130,17 @@ func (a verbs) requestCommand(use string, verb rollout.Verb, short string) *cobr
 
 func requestFlags(cmd *cobra.Command, reason *string, wait *time.Duration) {
 	cmd.Flags().StringVar(reason, "reason", "", "`text` for the history")
+	waitFlag(cmd, wait)
+}
+
+func waitFlag(cmd *cobra.Command, wait *time.Duration) {
 	cli.WaitFlag(cmd, wait, 0, "then wait at most this long until it has ended or needs somebody")
 }
 
 func (a verbs) restartCommand() *cobra.Command {
-	return a.verb("restart", "Change the template of the workload, so that all pods are made anew in batches", "  pawl rollout restart etcd",
-		func(ctx context.Context, name string, f flags) error { return a.restart(ctx, name, f.namespace) })
+	var wait time.Duration
+	cmd := a.verb("restart", "Change the template of the workload, so that all pods are made anew in batches", "  pawl rollout restart etcd",
+		func(ctx context.Context, name string, f flags) error { return a.restart(ctx, name, f.namespace, wait) })
+	waitFlag(cmd, &wait)
+	return cmd
 }

@@ -43,8 +43,11 @@ Runs are kept in the cluster, as Run objects or ConfigMaps. Of several processes
 works, the leader; the others take over when its lease ends.
 /healthz, /readyz and /metrics are served at --listen. SIGTERM drains.
 
+Hooks of Rollouts may name the flows of --flows, which are read at the start. Webhooks,
+metrics and http steps reach public addresses, and those of --http-allow.
+
 Outside of a pod it uses $KUBECONFIG or ~/.kube/config.`,
-		Example: "  pawl operator --image ghcr.io/pawl-dev/pawl:v0.9.0\n  pawl operator --namespaces databases --engine-image 15=postgres:15.18 --listen 127.0.0.1:7296",
+		Example: "  pawl operator --image ghcr.io/pawl-dev/pawl:v0.9.0\n  pawl operator --namespaces databases --engine-image 15=postgres:15.18 --listen 127.0.0.1:7296\n  pawl operator --operators rollout --flows /etc/pawl/flows --http-allow 10.0.0.0/8 --rollout-exec",
 		Args:    cobra.NoArgs,
 		RunE: a.Verb(func(ctx context.Context, _ *cobra.Command, _ []string) error {
 			return a.operate(ctx, flags, o)
@@ -63,6 +66,7 @@ Outside of a pod it uses $KUBECONFIG or ~/.kube/config.`,
 	f.StringVar(&flags.runs, "runs", string(kuberuns.Run), "what runs are kept as: Run or ConfigMap")
 	f.StringVar(&o.SharedStorage.Name, "operator-name", "", "serve the objects whose spec.operatorName is this (default: all)")
 	f.StringVar(&o.RolloutGuard, "rollout-guard", rollout.DefaultGuard, "`name` of the admission rule that keeps the hold of Rollouts")
+	f.BoolVar(&o.RolloutExec, "rollout-exec", false, "let probes and handovers of Rollouts run commands in pods")
 	f.StringVar(&o.SharedStorage.Image, "image", defaultImage(a.VersionText()), "`image` of pawl, for cluster managers and beside engines")
 	f.StringVar(&o.SharedStorage.Tool, "image-entrypoint", "/usr/local/bin/pawl", "`path` of pawl in that image")
 	f.StringToStringVar(&o.SharedStorage.Images, "engine-image", map[string]string{"15": "postgres:15"}, "`version=image` of engines, for clusters that name none")
@@ -106,6 +110,7 @@ func (a verbs) operate(ctx context.Context, flags operatorFlags, o operate.Optio
 	}
 	o.LeaseNamespace = cmp.Or(o.LeaseNamespace, controller.PodNamespace(), metav1.NamespaceDefault)
 	o.Runs, o.Log = kuberuns.Kind(flags.runs), logger
+	o.Flows, o.Actions, o.HTTPAllow, o.Secrets = a.Flags.Flows, a.Flags.Actions, a.Flags.HTTPAllow, a.Secrets()
 	p, err := operate.New(ctx, o)
 	if err != nil {
 		return err

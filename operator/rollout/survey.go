@@ -1,0 +1,105 @@
+package rollout
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/fault"
+	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/kube/controller"
+	"github.com/pawl-dev/pawl/kube/workload"
+	"github.com/pawl-dev/pawl/operator/rollout/gate"
+	"github.com/pawl-dev/pawl/rollout"
+)
+
+// Survey is what can be seen of a Rollout without its operator.
+type Survey struct {
+	Plan     rollout.Plan
+	Position rollout.Position
+	Facts    rollout.Facts
+}
+
+// Observe reads the workload of a Rollout and its pods with the rights of a client. It writes nothing.
+func Observe(ctx context.Context, c client.Client, r *api.Rollout) (Survey, error) {
+	var s Survey
+	var err error
+	if s.Position, err = readPosition(&r.Status); err != nil {
+		return s, err
+	}
+	if s.Plan, err = readPlan(r); err != nil {
+		return s, err
+	}
+	w := workloadOf(c, c, r, s.Plan)
+	if _, err := workload.KindOf(r.Spec.TargetRef.APIVersion, r.Spec.TargetRef.Kind); err != nil && fault.Of(err) != rollout.KindNotServed {
+		return s, err
+	}
+	if s.Facts, err = w.Observe(ctx); err != nil {
+		return s, err
+	}
+	s.Facts.Now = time.Now().UTC()
+	s.Facts.Wanted = wantedOf(r, s.Plan, s.Position, s.Facts)
+	gates := &gate.Set{}
+	if err := gates.Check(s.Plan); err != nil {
+		s.Facts.GateProblem = fault.Message(err)
+	}
+	if d := s.Plan.Disruption; d != nil && d.Quorum != nil {
+		selector, err := selectorOf(d.Quorum.Selector)
+		if err == nil {
+			s.Facts.Members, err = w.Members(ctx, selector)
+		}
+		if err != nil {
+			return s, err
+		}
+	}
+	if s.Facts.Target != nil {
+		s.Facts.Target.Guarded, err = guardedFor(ctx, c, w, r)
+	}
+	return s, err
+}
+
+// guardedFor reports whether the admission rule protects the workload. To a caller that may not read
+// the rule the condition says it.
+func guardedFor(ctx context.Context, c client.Client, w *workload.Workload, r *api.Rollout) (bool, error) {
+	target, err := w.Read(ctx, w.Target)
+	if err != nil || target == nil || target.GetAnnotations()[UnguardedAnnotation] != "" {
+		return false, err
+	}
+	binding := &metav1.PartialObjectMetadata{}
+	binding.SetGroupVersionKind(guardKind)
+	err = c.Get(ctx, client.ObjectKey{Name: DefaultGuard}, binding)
+	switch {
+	case apierrors.IsForbidden(err):
+		return slices.ContainsFunc(r.Status.Conditions, func(c metav1.Condition) bool {
+			return c.Type == HoldUnguarded && c.Status == metav1.ConditionFalse
+		}), nil
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		return false, nil
+	}
+	return err == nil, controller.Fault(err)
+}
+
+// Preview is what the rollout would do from here on.
+func (s Survey) Preview() ([]rollout.BatchPreview, error) {
+	if t := s.Facts.Target; t != nil && t.Template == workload.Unobserved && !moves(s.Position.State) {
+		return nil, rollout.WorkloadBusy.Errorf("%s %s has no revision of its template yet", t.Kind, t.Name)
+	}
+	return rollout.PreviewFrom(s.Plan, s.Position, s.Facts)
+}
+
+// Another is the survey as if another template had been written to the workload; false: the kind needs
+// a second workload for that, or there is none.
+func (s Survey) Another() (Survey, bool) {
+	if s.Facts.Target == nil || s.Facts.Target.Kind == rollout.Deployment {
+		return s, false
+	}
+	t := *s.Facts.Target
+	t.Template, t.UpdateRevision, t.Partition = "another", "another", rollout.HoldAll
+	s.Facts.Target, s.Facts.Wanted.TargetRevision, s.Position = &t, "another", rollout.Position{}
+	return s, true
+}

@@ -1,0 +1,89 @@
+package stage
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/pawl-dev/pawl/test/deploy"
+)
+
+// Edit changes an object of deploy/install.yaml, and says why it is not what it has to be.
+type Edit func(*unstructured.Unstructured) error
+
+// Install applies deploy/install.yaml with the changes that this kubelet needs, and waits until the
+// operators run.
+func (s *Stage) Install(ctx context.Context, edits ...Edit) error {
+	s.Print("$ kubectl apply --server-side -f deploy/install.yaml")
+	var wrong error
+	err := deploy.Install(ctx, s.Plane, func(u *unstructured.Unstructured) bool {
+		for _, edit := range append(edits, ownAddress) {
+			if err := edit(u); err != nil && wrong == nil {
+				wrong = fmt.Errorf("deploy/install.yaml: %s %s: %w", u.GetKind(), u.GetName(), err)
+			}
+		}
+		return true
+	})
+	if wrong != nil {
+		return wrong
+	}
+	if err != nil {
+		return err
+	}
+	return s.Kubectl(ctx, "-n", deploy.Namespace, "rollout", "status", "deployment/"+deploy.Name, "--timeout=3m")
+}
+
+// ownAddress makes each operator listen at the address of its pod: pods of the fake
+// kubelet share one network.
+func ownAddress(u *unstructured.Unstructured) error {
+	return operator(u, func(container map[string]any) error {
+		env, _ := container["env"].([]any)
+		container["env"] = append([]any{map[string]any{"name": "POD_IP", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "status.podIP"}}}}, env...)
+		args, _ := container["args"].([]any)
+		for i, arg := range args {
+			if arg == "--listen=:7296" {
+				args[i] = "--listen=$(POD_IP):7296"
+				return nil
+			}
+		}
+		return fmt.Errorf("no operator listens at :7296: %v", args)
+	})
+}
+
+// RolloutExec is what the value rollout.exec of the chart adds: probes and handovers of Rollouts may run
+// commands in pods.
+func RolloutExec(u *unstructured.Unstructured) error {
+	if u.GetKind() == "ClusterRole" && u.GetName() == deploy.Name {
+		rules, _, err := unstructured.NestedSlice(u.Object, "rules")
+		if err != nil {
+			return err
+		}
+		rules = append(rules, map[string]any{"apiGroups": []any{""}, "resources": []any{"pods/exec"}, "verbs": []any{"get", "create"}})
+		return unstructured.SetNestedSlice(u.Object, rules, "rules")
+	}
+	return operator(u, func(container map[string]any) error {
+		args, _ := container["args"].([]any)
+		container["args"] = append(args, "--rollout-exec")
+		return nil
+	})
+}
+
+// operator changes the container of the operator's Deployment.
+func operator(u *unstructured.Unstructured, change func(container map[string]any) error) error {
+	if u.GetKind() != "Deployment" {
+		return nil
+	}
+	containers, _, err := unstructured.NestedSlice(u.Object, "spec", "template", "spec", "containers")
+	if err != nil {
+		return err
+	}
+	container, ok := containers[0].(map[string]any)
+	if !ok {
+		return fmt.Errorf("its container is %v", containers[0])
+	}
+	if err := change(container); err != nil {
+		return err
+	}
+	return unstructured.SetNestedSlice(u.Object, containers, "spec", "template", "spec", "containers")
+}
