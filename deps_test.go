@@ -192,6 +192,7 @@ var table = map[string]layer{
 	"operator/sharedstorage/local":    {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"kube/api", "operator/sharedstorage", "operator/sharedstorage/port", "operator/sharedstorage/postgres"}), libs: apiLibs},
 	"operator/sharedstorage/kube":     {kind: edge, rule: storageRule, layers: slices.Concat(kubeLayers, []string{"kube/runstore", "kube/runstore/requests", "operator/sharedstorage", "operator/sharedstorage/port", "operator/sharedstorage/postgres"}), libs: kubeLibs},
 
+	"operator/application":  {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
 	"operator/rollout":      {kind: edge, rule: kubeRule, layers: slices.Concat(kubeLayers, []string{"operator/rollout/gate"}), libs: kubeLibs},
 	"operator/rollout/gate": {rule: gateRule, layers: slices.Concat(baseLayers, []string{"rollout", "workflow/celenv"}), libs: fileLibs},
 	"operator/foundationdb": {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},

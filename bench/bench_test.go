@@ -68,6 +68,16 @@ func TestParse(t *testing.T) {
 	}
 }
 
+func TestParseBenchmarks(t *testing.T) {
+	got, err := parseBenchmarks("goos: linux\nBenchmarkNext-2   \t    6404\t    180553 ns/op\t  119168 B/op\t     117 allocs/op\nBenchmarkPreview \t 26\t  43210000 ns/op\nPASS\n")
+	if err != nil || got["NextMs"] != 0.180553 || got["PreviewMs"] != 43.21 || len(got) != 2 {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := parseBenchmarks("PASS\n"); err == nil {
+		t.Error("no benchmark, and no error")
+	}
+}
+
 func TestNumber(t *testing.T) {
 	for _, c := range []struct {
 		format string
@@ -145,8 +155,8 @@ func TestDutiesAreComplete(t *testing.T) {
 			t.Errorf("%s: %s, file and prepare belong together", m.name, fileVar)
 		}
 	}
-	for n := 1; n <= 33; n++ {
-		if n > 12 && n < 21 || n > 27 && n < 31 { // numbers of container clusters begin at 21, those of Kubernetes at 31
+	for n := 1; n <= 47; n++ {
+		if n > 12 && n < 21 || n > 27 && n < 31 || n > 33 && n < 41 { // numbers of container clusters begin at 21, those of Kubernetes at 31, those of Rollouts at 41
 			continue
 		}
 		if !slices.ContainsFunc(requirements, func(d requirement) bool { return d.number == n }) {
@@ -193,6 +203,8 @@ func TestChoose(t *testing.T) {
 		{"river-sqlite", []string{"river-sqlite"}},
 		{"7", []string{"sqlite", "sqlite-50", "sqlite-1000", "sqlite-former"}},
 		{"sqlite", []string{"sqlite", "river-sqlite"}},
+		{"42", []string{"rollout-requests-1000", "rollout-requests-3"}},
+		{"45", []string{"rollout-next"}},
 	} {
 		got, err := choose(all, c.only)
 		if err != nil {
@@ -206,7 +218,7 @@ func TestChoose(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.only, names, c.want)
 		}
 	}
-	if got, err := choose(all, " "); err != nil || len(got) != len(all)-len(namesOf(all, "kubernetes")) {
+	if got, err := choose(all, " "); err != nil || len(got) != len(all)-len(namesOf(all, "kubernetes"))-len(namesOf(all, "rollouts")) {
 		t.Errorf("nothing chosen: %d of %d, %v", len(got), len(all), err)
 	}
 	if got, err := choose(all, "8"); err != nil || len(got) != 2 {

@@ -152,7 +152,7 @@ func measureAll(ctx context.Context, o options, chosen []measure, progress io.Wr
 	server := sync.OnceValues(func() (*postgres, error) { return startPostgres(ctx) })
 	defer func() { err = errors.Join(err, stopPostgres()) }()
 	work := runner{
-		programs: programs, dir: dir, quick: o.quick, repetitions: max(o.repeat, 1), commit: commitOf(o.root), progress: progress,
+		programs: programs, root: o.root, dir: dir, quick: o.quick, repetitions: max(o.repeat, 1), commit: commitOf(o.root), progress: progress,
 		postgres: func(context.Context) (*postgres, error) {
 			p, err := server()
 			if p != nil {

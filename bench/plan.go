@@ -12,7 +12,7 @@ import (
 type measure struct {
 	name    string // in results.json
 	group   string // measures of a group take turns, so that changes of the machine's load affect all of them
-	program string // pawl, river, clusters or kubernetes
+	program string // pawl, river, clusters, kubernetes, or go for benchmarks of a package
 	args    []string
 	file    string        // measures with the same name share one SQLite file, $FILE
 	prepare []string      // commands that fill the file, executed once
@@ -31,7 +31,11 @@ func (m measure) needs(variable string) bool { return slices.Contains(m.args, va
 
 // command returns the command line for the same figures.
 func (m measure) command() string {
-	if m.program != "pawl" {
+	switch m.program {
+	case "pawl":
+	case "go": // in the folder of Pawl
+		return strings.Replace("go "+strings.Join(m.args, " "), "^$", "'^$'", 1)
+	default:
 		return "go run ./" + m.program + " " + strings.Join(m.args, " ")
 	}
 	return "pawl bench " + strings.Join(m.args, " ")
@@ -91,7 +95,27 @@ func plan(quick bool) []measure {
 		add("kubernetes", m.name, "kubernetes", m.args...)
 		all[len(all)-1].optIn, all[len(all)-1].timeout = true, 30*time.Minute
 	}
+	for _, m := range rolloutMeasures(size) {
+		add("rollouts", m.name, "kubernetes", m.args...)
+		all[len(all)-1].optIn, all[len(all)-1].timeout = true, 2*time.Hour
+	}
+	add("rollouts", "rollout-next", "go", "test", "-run", "^$", "-bench", ".", "./rollout")
+	all[len(all)-1].optIn, all[len(all)-1].timeout = true, 10*time.Minute
 	return append(all, growth(size)...)
+}
+
+// rolloutMeasures returns the measures of Rollouts on a real control plane.
+func rolloutMeasures(size func(int) string) []measure {
+	one := []string{"--what", "rollout", "--rollouts", "1", "--pods"}
+	return []measure{
+		{name: "rollout-delay", args: []string{"--what", "rollout", "--rollouts", size(50), "--pods", "20", "--batches", "10"}},
+		{name: "rollout-requests-1000", args: append(slices.Clone(one), size(1000), "--batches", size(100))},
+		{name: "rollout-requests-3", args: append(slices.Clone(one), "3")},
+		{name: "rollouts-idle", args: []string{"--what", "rollouts-idle", "--rollouts", size(1000)}},
+		{name: "rollout-moving", args: []string{"--what", "rollout", "--rollouts", size(1000), "--pods", "3", "--moving", size(100)}},
+		{name: "rollout-growth", args: []string{"--what", "rollout-growth", "--rollouts", size(100)}},
+		{name: "rollout-hanging", args: []string{"--what", "rollout", "--rollouts", size(50), "--hanging", size(200)}},
+	}
 }
 
 // severalWorkers are the numbers of workers that share a PostgreSQL.

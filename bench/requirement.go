@@ -6,7 +6,7 @@ import (
 )
 
 // requirement is one figure with its gate and aim. Numbers below 21 are for the workflow
-// engine, from 21 for container clusters, from 31 for Kubernetes.
+// engine, from 21 for container clusters, from 31 for Kubernetes, from 41 for Rollouts.
 type requirement struct {
 	number int
 	what   string
@@ -102,6 +102,30 @@ var requirements = []requirement{
 	{number: 33, what: "the same in a plain cache of controller-runtime", from: []string{"kubernetes-cache"}, key: "plainBytesPerRun", format: "%.0f", sense: shown},
 	{number: 33, what: "resident MiB that the store's cache adds", from: []string{"kubernetes-cache"}, key: "storeResidentMiB", format: "%.1f", sense: shown},
 	{number: 33, what: "that the plain cache adds", from: []string{"kubernetes-cache"}, key: "plainResidentMiB", format: "%.1f", sense: shown},
+	{number: 41, what: "50 rollouts of 20 pods in 10 batches at once: release delay p99, in ms", from: []string{"rollout-delay"}, key: "delayP99Ms", format: "%.0f", gate: 250, aim: 100, sense: atMost},
+	{number: 41, what: "its p50", from: []string{"rollout-delay"}, key: "delayP50Ms", format: "%.0f", sense: shown},
+	{number: 41, what: "a loop that polls every 5 s, same sets: p99", from: []string{"rollout-delay"}, key: "pollP99Ms", format: "%.0f", sense: shown},
+	{number: 41, what: "its p50", from: []string{"rollout-delay"}, key: "pollP50Ms", format: "%.0f", sense: shown},
+	{number: 41, what: "OpenKruise Rollouts 0.6.3, same sets: p99", from: []string{"rollout-delay"}, key: "kruiseP99Ms", format: "%.0f", sense: shown},
+	{number: 41, what: "its p50", from: []string{"rollout-delay"}, key: "kruiseP50Ms", format: "%.0f", sense: shown},
+	{number: 42, what: "1,000 pods in 100 batches: requests of the operator per batch", from: []string{"rollout-requests-1000"}, key: "requestsPerBatch", format: "%.2f", gate: 5, aim: 3, sense: atMost},
+	{number: 42, what: "the same, 3 pods in 3 batches", from: []string{"rollout-requests-3"}, key: "requestsPerBatch", format: "%.2f", gate: 5, aim: 3, sense: atMost},
+	{number: 42, what: "1,000 pods: bytes of their bodies per batch, both ways", from: []string{"rollout-requests-1000"}, key: "bytesPerBatch", format: "%.0f", gate: 16 << 10, aim: 8 << 10, sense: atMost},
+	{number: 42, what: "the same, 3 pods", from: []string{"rollout-requests-3"}, key: "bytesPerBatch", format: "%.0f", gate: 16 << 10, aim: 8 << 10, sense: atMost},
+	{number: 42, what: "bytes with 1,000 pods against 3", from: []string{"rollout-requests-1000", "rollout-requests-3"}, key: "bytesPerBatch", of: func(get func(string) float64) float64 {
+		return get("rollout-requests-1000") / get("rollout-requests-3")
+	}, format: "%.2f", gate: sameBytes, sense: atMost},
+	{number: 43, what: "1,000 Rollouts at rest: API calls per minute without leases and watches", from: []string{"rollouts-idle"}, key: "callsPerMinute", format: "%.1f", gate: 0, sense: exactly},
+	{number: 43, what: "CPU of the operator in cores", from: []string{"rollouts-idle"}, key: "cores", format: "%.4f", gate: 0.01, sense: atMost},
+	{number: 43, what: "resident KB per Rollout above an idle operator", from: []string{"rollouts-idle"}, key: "residentKBPerRollout", format: "%.1f", gate: 40, aim: 20, sense: atMost},
+	{number: 44, what: "1,000 Rollouts of 3 pods, 100 at once: times what the controllers alone take", from: []string{"rollout-moving"}, key: "timesOfAlone", format: "%.2f", gate: 2, aim: 1.3, sense: atMost},
+	{number: 45, what: "`Next` on 1,000 pods and 100 batches, in ms", from: []string{"rollout-next"}, key: "NextMs", format: "%.3f", gate: 1, aim: 0.2, sense: atMost},
+	{number: 45, what: "the same when it releases", from: []string{"rollout-next"}, key: "ReleaseMs", format: "%.3f", gate: 1, aim: 0.2, sense: atMost},
+	{number: 45, what: "`Preview` of it", from: []string{"rollout-next"}, key: "PreviewMs", format: "%.0f", gate: 200, aim: 50, sense: atMost},
+	{number: 46, what: "100 rollouts of one workload: requests of the last ten over the first ten", from: []string{"rollout-growth"}, key: "requestsGrowth", format: "%.2f", gate: 1.1, aim: 1, sense: atMost},
+	{number: 46, what: "bytes of their bodies", from: []string{"rollout-growth"}, key: "bytesGrowth", format: "%.2f", gate: 1.1, aim: 1, sense: atMost},
+	{number: 46, what: "CPU of the operator", from: []string{"rollout-growth"}, key: "cpuGrowth", format: "%.2f", gate: 1.1, aim: 1, sense: atMost},
+	{number: 47, what: "200 hooks that answer after 10 s: release delay p99 of 50 other rollouts, in ms", from: []string{"rollout-hanging"}, key: "delayP99Ms", format: "%.0f", gate: 250, sense: atMost},
 }
 
 func maxBytesRatio(get func(string) float64) float64 {

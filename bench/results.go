@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // results is the content of results.json: the data of all tables and of the plot.
@@ -90,6 +91,27 @@ func parse(output []byte) (map[string]float64, error) {
 	}
 	if succeeded, ok := values["succeeded"]; ok {
 		values["succeededShare"] = succeeded / values["runs"]
+	}
+	return values, nil
+}
+
+// parseBenchmarks reads the milliseconds of each benchmark from the output of go test.
+func parseBenchmarks(output string) (map[string]float64, error) {
+	values := map[string]float64{}
+	for line := range strings.Lines(output) {
+		fields := strings.Fields(line)
+		if len(fields) < 4 || fields[3] != "ns/op" {
+			continue
+		}
+		ns, err := strconv.ParseFloat(fields[2], 64)
+		if err != nil {
+			return nil, fmt.Errorf("%q is no line of a benchmark: %w", line, err)
+		}
+		name, _, _ := strings.Cut(strings.TrimPrefix(fields[0], "Benchmark"), "-")
+		values[name+"Ms"] = ns / 1e6
+	}
+	if len(values) == 0 {
+		return nil, errors.New("go test printed no benchmark")
 	}
 	return values, nil
 }

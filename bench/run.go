@@ -19,6 +19,7 @@ import (
 // runner executes measures.
 type runner struct {
 	programs    map[string]string // name to path
+	root        string            // folder of Pawl's checkout
 	dir         string            // directory of all output
 	repetitions int
 	quick       bool
@@ -141,7 +142,21 @@ func (r *runner) runOnce(ctx context.Context, m measure) (values map[string]floa
 		defer remove()
 		replace(args, fileVar, path)
 	}
+	if m.program == "go" {
+		return r.benchmarks(ctx, args)
+	}
 	return r.execute(ctx, m.program, args)
+}
+
+// benchmarks executes go test in the folder of Pawl.
+func (r *runner) benchmarks(ctx context.Context, args []string) (map[string]float64, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = r.root
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("go %s: %w: %s", strings.Join(args, " "), err, lastLines(string(out), 5))
+	}
+	return parseBenchmarks(string(out))
 }
 
 func replace(args []string, variable, value string) {

@@ -151,21 +151,6 @@ func TestParsePlan(t *testing.T) {
 	}
 }
 
-func FuzzParsePlan(f *testing.F) {
-	f.Add([]byte(`{"rolloutBatches":[{"replicas":1,"soak":"1m","pods":{"ordinals":["2-3"]}},{"replicas":"50%"},{}],"batchPartition":0}`), 5)
-	f.Add([]byte(`{"numBatches":3,"canaryMetric":[{"name":"a","metricsRange":{"min":0,"max":"0.5"}}]}`), 2)
-	f.Fuzz(func(_ *testing.T, text []byte, replicas int) {
-		p, err := rollout.ParsePlan(text)
-		if err != nil || replicas < 0 || replicas > 100 {
-			return
-		}
-		if p.Problems() != nil {
-			return
-		}
-		_, _ = rollout.Preview(p, rollout.IdealFacts(rollout.StatefulSet, "db", replicas, p))
-	})
-}
-
 func TestProblems(t *testing.T) {
 	for _, test := range []struct{ text, path string }{
 		{`{"numBatches":0}`, "numBatches"},

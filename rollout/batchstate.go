@@ -58,28 +58,37 @@ func (s *pass) reverted() bool {
 	if s.held() {
 		return false
 	}
-	back, t := s.at.Rollback, *s.f.Target
+	back, t, source := s.at.Rollback, *s.f.Target, s.at.revertsTo()
 	inPlace := s.at.Mode == Rollout && t.Kind != Deployment
-	if !inPlace || back.Reverted && t.Template == s.at.SourceRevision {
+	if !inPlace || back.Reverted && t.Template == source {
 		return true
 	}
-	if t.Template == s.at.SourceRevision && (t.Partition == HoldAll || t.UpdateType == OnDelete) && t.observed() {
+	if t.Template == source && (t.Partition == HoldAll || t.UpdateType == OnDelete) && t.observed() {
 		copied := *back
 		copied.Reverted = true
 		s.at.Rollback = &copied
 		return true
 	}
-	if t.Template == s.at.SourceRevision && t.Partition == HoldAll {
+	if t.Template == source && t.Partition == HoldAll {
 		s.wait(0, WorkloadBusy.Reason(), "%s %s has not observed the template of the source", t.Kind, t.Name)
 		return false
 	}
 	a := t.act("write the template of the source, and hold every pod")
-	a.Template, a.Partition = s.at.SourceRevision, new(HoldAll)
+	a.Template, a.Partition = source, new(HoldAll)
 	if t.Kind.pauses() && t.Paused {
 		a.Paused = new(false)
 	}
 	s.act(Verdict{Acts: []Act{a}})
 	return false
+}
+
+// revertsTo is the revision whose template a rollback writes. Pods are believed: the source that an
+// Application names may never have been reached.
+func (at Position) revertsTo() string {
+	if at.Named && at.SourceHash != "" {
+		return at.SourceHash
+	}
+	return at.SourceRevision
 }
 
 func (s *pass) batchInRolling() {

@@ -126,6 +126,29 @@ func TestInstanceInterval(t *testing.T) {
 	}
 }
 
+// TestPacedGrowth: a gate before each pod, and an interval between them, count for pods that are born.
+func TestPacedGrowth(t *testing.T) {
+	size := 6
+	for name, plan := range map[string]rollout.Plan{
+		"gate":     {TargetSize: &size, Gates: []rollout.Gate{{Name: "g", When: rollout.BeforePod, Expression: "true"}}},
+		"interval": {TargetSize: &size, RolloutBatches: []rollout.Batch{{InstanceInterval: *seconds(5)}}},
+	} {
+		sim := workloadtest.NewSim(rollout.StatefulSet, 3)
+		sim.Wanted.TargetSize = &size
+		p := newPlayer(t, sim, plan)
+		p.ends(rollout.Succeeded)
+		var sizes []int
+		for _, a := range sim.Applied() {
+			if a.Replicas != nil {
+				sizes = append(sizes, *a.Replicas)
+			}
+		}
+		if !slices.Equal(sizes, []int{4, 5, 6}) {
+			t.Errorf("%s: the sizes were %v", name, sizes)
+		}
+	}
+}
+
 func TestProbes(t *testing.T) {
 	plan := rollout.Plan{RolloutBatches: batches(1, 4), Probes: []rollout.Probe{{Name: "lag", TCP: &rollout.TCPProbe{Port: 1}, OnFailure: rollout.OnFailureRollback}}}
 	p, sim := forward(t, plan)
@@ -194,10 +217,14 @@ func TestACloneSetThatHasNotBegun(t *testing.T) {
 		State: rollout.InBatch, BatchState: rollout.BatchInRolling, Mode: rollout.Rollout, OriginalSize: &one, TargetSize: &one,
 		TargetRevision: "new", SourceRevision: "old", TargetHash: "new", Batches: map[int]rollout.BatchPosition{0: {Size: 5, Target: 5}},
 	}
-	if d := rollout.Next(most, at, f, f.Now); len(d.Acts) != 1 || *d.Acts[0].Partition != 4 || len(d.Acts[0].First) != 1 {
-		t.Errorf("without a name for the pod that may go it does %+v, waits for %s", d.Acts, d.Outcome)
+	if d := rollout.Next(most, at, f, f.Now); len(d.Acts) != 1 || *d.Acts[0].Partition != 4 || len(d.Acts[0].First) != 1 { // it names the one that goes
+		t.Errorf("it does %+v, waits for %s", d.Acts, d.Outcome)
 	}
-	f.Target.Priority = true // its user has an order, which stands
+	f.Target.First = []string{f.Pods[0].Name}
+	if d := rollout.Next(most, at, f, f.Now); len(d.Acts) > 0 || d.Outcome.Reason() != "MaxUnavailable" {
+		t.Errorf("it does %+v, waits for %s", d.Acts, d.Outcome)
+	}
+	f.Target.First, f.Target.Priority = nil, true // its user has an order, which stands
 	if d := rollout.Next(most, at, f, f.Now); len(d.Acts) > 0 || d.Outcome.Reason() != "MaxUnavailable" {
 		t.Errorf("it does %+v, waits for %s", d.Acts, d.Outcome)
 	}

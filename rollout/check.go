@@ -9,7 +9,8 @@ type Check struct {
 	// Wants is what must hold: an expression, a range, a URL or flow.
 	Wants string `json:"wants,omitempty"`
 	When  string `json:"when,omitempty"`
-	// Verdict is Passed, Failed, Inconclusive or Skipped; empty: it was not decided yet.
+	// Verdict is Passed, Failed, Inconclusive or Skipped, of a gate also Open or Closed; empty: it was not
+	// decided yet.
 	Verdict  string     `json:"verdict,omitempty"`
 	Value    string     `json:"value,omitempty"`
 	Attempts int        `json:"attempts,omitempty"`
@@ -27,7 +28,13 @@ func Checks(p Plan, at Position, f Facts) []Check {
 	plan := judge(p, at, f).p
 	var all []Check
 	add := func(c Check, phase string) {
-		so := at.Answers[f.key(at, phase, c.Name)]
+		so, known := at.Answers[f.key(at, phase, c.Name)]
+		if known && c.Kind == "Gate" && so.Verdict == "" {
+			so.Verdict = "Open"
+			if so.Since != nil {
+				so.Verdict = "Closed"
+			}
+		}
 		c.Verdict, c.Value, c.Attempts, c.Next, c.Since = so.Verdict, so.Value, so.Attempts, so.Next, so.Since
 		if so.Measured != nil {
 			c.Passed = so.Measured.Passed

@@ -138,6 +138,12 @@ func (j judgement) stepDown(w WorkloadFacts, to int) (int, Verdict, bool) {
 func (j judgement) growTarget(target, _ int) (Verdict, bool) {
 	w := *j.f.Target
 	if w.Replicas < target {
+		if j.paced() {
+			if v, ok := j.mayRelease(nil); !ok {
+				return v, false
+			}
+			target = w.Replicas + 1
+		}
 		return w.scaleTo(target, "grow"), false
 	}
 	if w.Replicas > target && j.at.Before <= target { // a foreign change is put back

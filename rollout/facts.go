@@ -50,6 +50,9 @@ type Facts struct {
 	// Unavailable is how long the API server did not answer since the current batch began. No
 	// deadline counts it.
 	Unavailable Duration `json:"unavailable,omitempty"`
+	// Recorded is true if target and sources are those of the recorded pair of revisions, and another
+	// pair is asked for.
+	Recorded bool `json:"recorded,omitempty"`
 	// MissingRevision is a revision of an Application that does not exist.
 	MissingRevision string `json:"missingRevision,omitempty"`
 	// GateProblem is why the expression of a gate cannot be evaluated; empty: all can.

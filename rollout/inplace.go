@@ -135,6 +135,9 @@ func holdInPlace(j judgement) Verdict {
 		v.Position = at
 		return v
 	}
+	if at.Named && at.TargetHash == "" { // which pods carry it is known now that the template is written
+		at.Before = j.f.count(w, w.UpdateRevision).updated
+	}
 	at.TargetHash = w.UpdateRevision
 	return Verdict{Done: true, Position: at}
 }
@@ -207,7 +210,12 @@ func (j judgement) movedBack() int {
 
 // single reports whether pods are released one at a time.
 func (j judgement) single() bool {
-	return j.counting() || j.batch().InstanceInterval > 0 || j.at.Rollback == nil && len(j.p.gates(BeforePod, j.at.CurrentBatch)) > 0
+	return j.counting() || j.paced()
+}
+
+// paced reports whether something is asked, or waited for, before each pod, also one that is born.
+func (j judgement) paced() bool {
+	return j.batch().InstanceInterval > 0 || j.at.Rollback == nil && len(j.p.gates(BeforePod, j.at.CurrentBatch)) > 0
 }
 
 // revision is the one that pods are moved to.
@@ -223,13 +231,15 @@ func (j judgement) revision() string {
 func (j judgement) nextByPartition() *Pod {
 	w := j.f.Target
 	pods, last := j.f.podsOf(*w), w.kept()-1
-	var down map[string]Pod
+	going := map[string]bool{}
 	if w.counts() {
-		down, _ = j.down()
+		for _, p := range j.going() {
+			going[p.Name] = true
+		}
 	}
 	for i := range pods {
 		p := &pods[i]
-		if _, away := down[p.Name]; w.counts() && p.Revision != j.revision() && !away || !w.counts() && w.position(p.Ordinal) == last {
+		if w.counts() && p.Revision != j.revision() && !going[p.Name] && !j.f.away(p, w) || !w.counts() && w.position(p.Ordinal) == last {
 			return p
 		}
 	}

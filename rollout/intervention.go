@@ -77,6 +77,9 @@ func (s *pass) deletion() {
 // modification starts anew when another target is asked for.
 func (s *pass) modification() {
 	w := s.f.Wanted
+	if s.at.State != s.was.State && s.judgement().replaced() { // that it failed is seen first
+		return
+	}
 	if w.Deleting || s.at.State == Locating || s.at.State == Deleting || s.at.State == Abandoning || s.at.State == Failing && s.at.Rollback != nil {
 		return
 	}
@@ -109,7 +112,8 @@ func Modified(want Wanted, at Position) bool {
 	if want.TargetRevision == "" || at.TargetRevision == "" {
 		return false
 	}
-	if at.Rollback != nil && !at.Named { // the template is the source's again: nobody asked for anything
+	// The template is the source's again: nobody asked for anything, or for just that.
+	if at.Rollback != nil && (!at.Named || want.TargetRevision == at.SourceRevision) {
 		return want.TargetRevision != at.TargetRevision && want.TargetRevision != at.SourceRevision
 	}
 	return want.TargetRevision != at.TargetRevision || want.Named && want.SourceRevision != at.SourceRevision

@@ -73,11 +73,11 @@ func (j judgement) inOrder(places []int) []Pod {
 	moved := func(p Pod) bool { return p.Revision == j.at.TargetHash }
 	slices.SortStableFunc(pods, func(a, b Pod) int {
 		switch {
-		case moved(a) && moved(b):
+		case moved(a) && moved(b) && !a.ReadySince.Equal(b.ReadySince):
 			return a.ReadySince.Compare(b.ReadySince)
-		case moved(a):
+		case moved(a) && !moved(b):
 			return -1
-		case moved(b):
+		case moved(b) && !moved(a):
 			return 1
 		}
 		if d := j.p.roleRank(a) - j.p.roleRank(b); d != 0 {

@@ -100,7 +100,7 @@ func TestChecks(t *testing.T) {
 		f.Pods[0].Probes = map[string]rollout.ProbeFacts{"alive": {Passing: true}}
 		f.Pods[1].Probes = map[string]rollout.ProbeFacts{"alive": {Failed: true}}
 		at.Answers = map[string]rollout.AnswerPosition{
-			"me/0/rollout/0/gate/window":             {Value: "false", Since: &next},
+			"me/0/rollout/0/gate/window":             {Verdict: "Closed", Value: "false", Since: &next},
 			"me/0/rollout/0/metric/errors":           {Value: "0.01", Measured: &rollout.Measured{Passed: 2}, Next: &next},
 			"me/0/rollout/1/metric/errors":           {Value: "of another batch"},
 			"me/0/rollout/0/batchInitializing/asked": {Verdict: "Passed", Attempts: 2},
@@ -108,7 +108,7 @@ func TestChecks(t *testing.T) {
 	})
 	got := rollout.Checks(p, at, f)
 	want := []rollout.Check{
-		{Kind: "Gate", Name: "window", Wants: "now.getHours() > 22", When: "BeforeBatch", Value: "false", Since: &next},
+		{Kind: "Gate", Name: "window", Wants: "now.getHours() > 22", When: "BeforeBatch", Verdict: "Closed", Value: "false", Since: &next},
 		{Kind: "Webhook", Name: "asked", Wants: "http://x", When: "pre-batch-rollout", Verdict: "Passed", Attempts: 2},
 		{Kind: "Probe", Name: "alive", Verdict: "Failed", Passed: 1, Of: 2},
 		{Kind: "Metric", Name: "errors", Wants: "0 to 0.05", When: "every 1m0s", Value: "0.01", Passed: 2, Of: 3, Next: &next},

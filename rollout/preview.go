@@ -224,7 +224,10 @@ func (w *ideal) follow(d Decision) bool {
 		changed = true
 	}
 	w.settle()
-	answers := map[string]Answer{}
+	answers := maps.Clone(w.f.Answers) // a gate is read in every pass
+	if answers == nil {
+		answers = map[string]Answer{}
+	}
 	for _, ask := range d.Asks {
 		if ask.Kind == AskProbe {
 			changed = w.probe(ask) || changed

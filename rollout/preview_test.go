@@ -52,6 +52,12 @@ func TestPreview(t *testing.T) {
 		{"a quorum", rollout.StatefulSet, 3, rollout.Plan{Disruption: quorum}, `
 0: 3 pods to 3 [db-2 db-1 db-0], 3 writes, 1 away, at worst 1, partition 0, quorum left 2
 `},
+		{"a gate beside a metric", rollout.StatefulSet, 2, rollout.Plan{
+			Gates:        []rollout.Gate{{Name: "lag", When: rollout.AfterBatch, Expression: "true"}},
+			CanaryMetric: []rollout.Metric{{Name: "errors", Count: 2, MetricsRange: rollout.Range{Max: new(decimal(t, "1"))}, Provider: rollout.MetricProvider{Prometheus: &rollout.Prometheus{Address: "http://p", Query: "up"}}}},
+		}, `
+0: 2 pods to 2 [db-1 db-0], 1 writes, 1 away, at worst 2, partition 0, AfterBatch lag, errors
+`},
 		{"a CloneSet", rollout.CloneSet, 4, rollout.Plan{NumBatches: new(2)}, `
 0: 2 pods to 2 [db-0 db-1], 1 writes, 2 away, at worst 2, partition 2
 1: 2 pods to 4 [db-2 db-3], 1 writes, 2 away, at worst 2, partition 0

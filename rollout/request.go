@@ -122,14 +122,6 @@ func (s *pass) endPause(r Request, verdict string) error {
 	case ByUser:
 		s.at.Resumed = true
 	case ByDeadline:
-		b := s.at.Batches[s.at.CurrentBatch]
-		if verdict == "" {
-			b.Start, b.Excused = &s.now, 0
-			s.at.Started, s.at.Excused = &s.now, 0
-		} else {
-			b.NoDeadline = true
-		}
-		s.at.Batches[s.at.CurrentBatch] = b
 	default:
 		if p.Key != "" {
 			so := AnswerPosition{Verdict: verdict}
@@ -140,6 +132,9 @@ func (s *pass) endPause(r Request, verdict string) error {
 		}
 	}
 	s.resume(fmt.Sprintf("%s by %s", r.Verb, r.By), r.By, r.ID)
+	if p.By == ByDeadline {
+		s.newDeadline(verdict)
+	}
 	return nil
 }
 
@@ -153,4 +148,21 @@ func (s *pass) isFlow(key string) bool {
 		}
 	}
 	return false
+}
+
+// newDeadline lets the deadline that has passed begin anew; one that is skipped ends. That of a
+// rollback always begins anew.
+func (s *pass) newDeadline(verdict string) {
+	b := s.at.Batches[s.at.CurrentBatch]
+	switch back := s.at.Rollback; {
+	case back != nil:
+		anew := *back
+		anew.Since, s.at.Excused, s.at.Rollback = s.now, 0, &anew
+	case verdict == "":
+		b.Start, b.Excused = &s.now, 0
+		s.at.Started, s.at.Excused = &s.now, 0
+	default:
+		b.NoDeadline = true
+	}
+	s.at.Batches[s.at.CurrentBatch] = b
 }

@@ -97,7 +97,7 @@ func setReplicas(j judgement) Verdict {
 		if b := j.batch(); w.Kind == AdvancedStatefulSet && b.Pods != nil {
 			a.Reserve = b.reserve(w, w.Replicas-to)
 		}
-	} else if b := j.batch(); b.InstanceInterval > 0 {
+	} else if j.paced() {
 		if v, ok := j.mayRelease(nil); !ok {
 			return v
 		}

@@ -13,15 +13,18 @@ import (
 func (s *pass) locate() {
 	w := s.f.Wanted
 	switch {
+	case s.f.MissingRevision != "":
+		s.wait(0, TargetRevisionMissing.Reason(), "there is no revision %s", s.f.MissingRevision)
+		return
+	case s.f.Recorded:
+		s.wait(time.Millisecond, "Locating", "the workloads of %s are looked for", w.TargetRevision)
+		return
 	case !slices.ContainsFunc(rows, func(r Rules) bool { return r.Kind == w.Kind }):
 		_, err := RulesOf(w.Kind, Rollout)
 		s.stopRollout(err)
 		return
 	case s.f.Unserved != "":
 		s.wait(0, KindNotServed.Reason(), "the API server does not serve %s", s.f.Unserved)
-		return
-	case s.f.MissingRevision != "":
-		s.wait(0, TargetRevisionMissing.Reason(), "there is no revision %s", s.f.MissingRevision)
 		return
 	case s.f.Target == nil:
 		s.wait(0, TargetMissing.Reason(), "the workload does not exist")
@@ -49,11 +52,12 @@ func (s *pass) locate() {
 // movement is a rollout if pods do not carry the target, a scale if only the size differs.
 func (s *pass) movement(t WorkloadFacts) (Mode, bool) {
 	w := s.f.Wanted
-	if w.Named {
-		if w.HasSource {
-			return Rollout, true
-		}
+	switch {
+	case w.Named && !w.HasSource:
 		return Scale, true
+	case w.Named: // the pods may have the target under another name
+		there := t.Kind != Deployment && t.Template == w.TargetRevision && s.f.count(t, t.UpdateRevision).old == 0 && t.CurrentRevision == t.UpdateRevision
+		return Rollout, !there
 	}
 	if t.Kind == Deployment {
 		if w.HasSource || s.f.count(t, t.UpdateRevision).old > 0 {
@@ -66,7 +70,8 @@ func (s *pass) movement(t WorkloadFacts) (Mode, bool) {
 	return Scale, w.TargetSize != nil && *w.TargetSize != t.Replicas
 }
 
-// sourceHash is the revision that most pods carry which do not carry the target.
+// sourceHash is the revision that most pods carry which do not carry the target. Before the template
+// of a named target is written, no pod carries it.
 func (s *pass) sourceHash(t WorkloadFacts) string {
 	if n := len(s.f.Sources); n > 0 {
 		return s.f.Sources[n-1].UpdateRevision
@@ -76,7 +81,7 @@ func (s *pass) sourceHash(t WorkloadFacts) string {
 	}
 	pods := map[string]int{}
 	for _, p := range s.f.podsOf(t) {
-		if p.Revision != t.UpdateRevision {
+		if p.Revision != t.UpdateRevision || s.f.Wanted.Named && t.Template != s.f.Wanted.TargetRevision {
 			pods[p.Revision]++
 		}
 	}
@@ -181,6 +186,8 @@ func (s *pass) begin() {
 	b.Start, b.End, b.Excused, b.NoDeadline = &s.now, nil, 0, false
 	s.at.Batches[s.at.CurrentBatch] = b
 	s.at.Answers, s.at.Verified = nil, nil
+	s.at.Excused += s.f.Unavailable // of the batch before
+	s.f.Unavailable = 0
 }
 
 // finalize is the work of every state that ends.
@@ -230,7 +237,8 @@ func (s *pass) rest() {
 		s.act(Verdict{Acts: acts})
 		return
 	}
-	if t := s.f.Target; t != nil && s.at.State == Succeeded && s.f.count(*t, t.UpdateRevision).old == 0 && s.parked(*t) {
+	if t := s.f.Target; t != nil && (s.at.State == Succeeded || s.judgement().replaced()) && // nothing has parked one that was made again
+		s.f.count(*t, t.UpdateRevision).old == 0 && s.parked(*t) {
 		return
 	}
 	s.stop(outcome.Done())
@@ -279,6 +287,7 @@ func (s *pass) rollBack(why, by string) {
 	}
 	s.plan()
 	s.begin()
+	s.at.Excused = 0 // the deadline of the rollback begins
 }
 
 // fail lets onFailure act on something that has failed. It reports whether the rollout goes on as if
@@ -317,7 +326,7 @@ func (s *pass) deadline() (time.Time, bool) {
 		}
 	}
 	if back := s.at.Rollback; back != nil {
-		sooner(&back.Since, s.p.Rollback.Deadline, s.f.Unavailable)
+		sooner(&back.Since, s.p.Rollback.Deadline, s.at.Excused+s.f.Unavailable)
 		return first, !first.IsZero()
 	}
 	b := s.at.Batches[s.at.CurrentBatch]

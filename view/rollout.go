@@ -93,16 +93,18 @@ func RolloutOf(o control.Object) (Rollout, error) {
 	r := Rollout{Object: o.Ref, CreatedAt: o.CreatedAt}
 	var spec struct {
 		TargetRef   struct{ Kind, Name string } `json:"targetRef"`
+		Application struct{ Name string }       `json:"application"`
 		RolloutPlan struct {
 			Paused         bool
 			BatchPartition *int
 		} `json:"rolloutPlan"`
 	}
 	var status struct {
-		ObservedGeneration int64                     `json:"observedGeneration"`
-		Summary            struct{ Remedy string }   `json:"summary"`
-		History            map[string]rollout.Record `json:"history"`
-		Conditions         []Condition               `json:"conditions"`
+		ObservedGeneration int64                       `json:"observedGeneration"`
+		Workload           struct{ Kind, Name string } `json:"workload"`
+		Summary            struct{ Remedy string }     `json:"summary"`
+		History            map[string]rollout.Record   `json:"history"`
+		Conditions         []Condition                 `json:"conditions"`
 
 		Preview map[string]rollout.BatchPreview `json:"preview"`
 	}
@@ -110,7 +112,9 @@ func RolloutOf(o control.Object) (Rollout, error) {
 		return r, rollout.StateUnknown.Errorf("the spec of %s cannot be read: %w", o.Ref, err)
 	}
 	r.Paused = spec.RolloutPlan.Paused
-	r.Target = spec.TargetRef.Kind + " " + spec.TargetRef.Name
+	if r.Target = spec.TargetRef.Kind + " " + spec.TargetRef.Name; spec.Application.Name != "" {
+		r.Target = "Application " + spec.Application.Name
+	}
 	if len(o.Status) == 0 || string(o.Status) == "null" {
 		r.Behind = true
 		r.Verbs = r.verbs(spec.RolloutPlan.BatchPartition)
@@ -121,8 +125,14 @@ func RolloutOf(o control.Object) (Rollout, error) {
 			return r, rollout.StateUnknown.Errorf("the status of %s cannot be read: %w", o.Ref, err)
 		}
 	}
+	if w := status.Workload; w.Name != "" { // that of a revision of an Application
+		r.Target = w.Kind + " " + w.Name
+	}
 	r.Behind = status.ObservedGeneration < o.Generation
 	r.Conditions, r.Remedy = status.Conditions, status.Summary.Remedy
+	if w := r.Position.Waiting; w != nil && r.Remedy == "" {
+		r.Remedy = remedies[w.Reason]
+	}
 	r.History = slices.SortedFunc(maps.Values(status.History), func(a, b rollout.Record) int { return a.Sequence - b.Sequence })
 	r.Preview = slices.SortedFunc(maps.Values(status.Preview), func(a, b rollout.BatchPreview) int { return a.Index - b.Index })
 	r.Batches = batchesOf(r.Position)
@@ -225,6 +235,13 @@ func (r Rollout) verbs(partition *int) []RolloutVerb {
 }
 
 const heldByPartition = "HeldByPartition"
+
+// remedies of waits that are no faults: a person has asked for them.
+var remedies = map[string]string{
+	heldByPartition: "Approve the next batch, as `pawl rollout approve NAME --reason TEXT` does, or raise batchPartition.",
+	"PausedByUser":  "Resume it, as `pawl rollout resume NAME` does, or set paused of the plan to false.",
+	"DryRun":        "Remove the annotation pawl.dev/dry-run to begin.",
+}
 
 // Is reports whether a condition is True.
 func (r Rollout) Is(condition string) bool {

@@ -195,7 +195,7 @@ func (r Rollout) standing(now time.Time, style Style) []string {
 func (r Rollout) checkTable(now time.Time) Table {
 	t := Table{Head: []string{"CHECK", "NAME", "VERDICT", "VALUE", "WANTS"}}
 	for _, c := range r.Checks {
-		verdict := cmp.Or(c.Verdict, "open")
+		verdict := cmp.Or(c.Verdict, "pending")
 		if c.Of > 0 {
 			verdict += fmt.Sprintf(" %d/%d", c.Passed, c.Of)
 		}

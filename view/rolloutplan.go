@@ -42,7 +42,7 @@ func previewText(batches []rollout.BatchPreview) string {
 	}
 	for _, batch := range batches {
 		row := []string{
-			strconv.Itoa(batch.Index), strconv.Itoa(batch.Size), strconv.Itoa(batch.Target), podsText(batch.Pods), optional(batch.Partition),
+			strconv.Itoa(batch.Index), strconv.Itoa(batch.Size), strconv.Itoa(batch.Target), podsText(batch.Pods), partition(batch.Partition),
 			strconv.Itoa(batch.Unavailable), strconv.Itoa(batch.WorstCase), optional(batch.QuorumLeft),
 		}
 		if replicas {
@@ -80,6 +80,14 @@ func sizes(replicas map[string]int) string {
 		all = append(all, name+" "+strconv.Itoa(replicas[name]))
 	}
 	return strings.Join(all, ", ")
+}
+
+// partition is that of the workload; the full hold, under which single pods are deleted, has a word.
+func partition(n *int) string {
+	if n != nil && *n == rollout.HoldAll {
+		return "all held"
+	}
+	return optional(n)
 }
 
 func optional(n *int) string {

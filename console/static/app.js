@@ -9,17 +9,19 @@ import { createPage } from './create.js';
 import { runsPage, runPage } from './runs.js';
 import { objectsPage, objectPage } from './objects.js';
 import { leaksPage } from './leaks.js';
+import { rolloutsPage, rolloutPage } from './rollouts.js';
 
 const main = document.getElementById('main');
 const nav = document.getElementById('nav');
 const who = document.getElementById('who');
 
-// name in the URL, text, page of the list, page of one item, for operators only
+// name in the URL, text, page of the list, page of one item, for operators only, part of the server
 const pages = [
-  ['clusters', 'Clusters', clustersPage, clusterPage, false],
+  ['clusters', 'Clusters', clustersPage, clusterPage, false, 'clusters'],
+  ['rollouts', 'Rollouts', rolloutsPage, rolloutPage, true, 'rollouts'],
   ['runs', 'Runs', runsPage, runPage, true],
-  ['objects', 'Objects', objectsPage, objectPage, true],
-  ['leaks', 'Leaks', leaksPage, leaksPage, true],
+  ['objects', 'Objects', objectsPage, objectPage, true, 'objects'],
+  ['leaks', 'Leaks', leaksPage, leaksPage, true, 'clusters'],
 ];
 
 let me = null;
@@ -28,13 +30,21 @@ let close = () => {};
 function route() {
   const [path, query] = location.hash.replace(/^#\/?/, '').split('?');
   const [name, ...rest] = path.split('/').map(decodeURIComponent);
-  return { name: name || 'clusters', rest, query: new URLSearchParams(query ?? '') };
+  return { name: name || offered()[0][0], rest, query: new URLSearchParams(query ?? '') };
 }
 
 const operator = () => me.role === 'operator';
 
+// offered returns the pages that the server has something for, and the caller may see. Without clusters and
+// Rollouts a server still shows where clusters would be.
+function offered() {
+  const parts = me.parts ?? [];
+  const all = parts.includes('rollouts') || parts.includes('clusters') ? parts : [...parts, 'clusters'];
+  return pages.filter(([, , , , only, part]) => (!only || operator()) && (!part || all.includes(part)));
+}
+
 function menu(name) {
-  show(nav, pages.filter(([, , , , only]) => !only || operator()).map(([to, text]) => h('a', { href: `#/${to}`, 'aria-current': to === name ? 'page' : undefined, 'data-key': to }, text)));
+  show(nav, offered().map(([to, text]) => h('a', { href: `#/${to}`, 'aria-current': to === name ? 'page' : undefined, 'data-key': to }, text)));
   show(who, me.name === me.role ? me.name : `${me.name} (${me.role})`, ' ', me.csrf ? h('button', { type: 'button', onclick: leave }, 'Sign out') : null);
 }
 

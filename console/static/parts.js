@@ -7,6 +7,8 @@ const signs = {
   Alert: ['▲', 'bad'], Recovering: ['◐', 'busy'], Expunging: ['◐', 'busy'], Expunge: ['✖', 'bad'], Destroyed: ['○', 'calm'],
   Queued: ['◇', 'calm'], Waiting: ['◔', 'busy'], Paused: ['‖', 'bad'], Cancelling: ['◐', 'busy'], Cancelled: ['⊘', 'calm'], Succeeded: ['✔', 'good'],
   Retrying: ['↻', 'busy'], Failed: ['✖', 'bad'], Done: ['✔', 'good'], Skipped: ['↷', 'calm'], Pending: ['◇', 'calm'], Undone: ['↶', 'calm'],
+  locatingTargetApp: ['◇', 'calm'], verifyingSpec: ['◐', 'busy'], initializing: ['◐', 'busy'], rollingInBatches: ['◐', 'busy'], finalising: ['◐', 'busy'], rollingBack: ['↶', 'bad'],
+  rolloutFailing: ['✖', 'bad'], rolloutAbandoning: ['◐', 'busy'], rolloutDeleting: ['◐', 'busy'], rolloutSucceed: ['✔', 'good'], rolloutFailed: ['✖', 'bad'],
   true: ['✔', 'good'], false: ['✖', 'bad'], unknown: ['?', 'calm'],
   present: ['●', 'good'], intent: ['◇', 'busy'], accepted: ['◐', 'busy'], closing: ['◐', 'busy'], gone: ['○', 'calm'], never_created: ['○', 'calm'], leaked: ['▲', 'bad'], forgotten: ['▲', 'bad'], orphan: ['▲', 'bad'], unseen: ['?', 'bad'],
 };

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -11,7 +12,7 @@ import (
 )
 
 // DesiredChanged accepts the creation and the removal of an object, a change of its spec,
-// its deletion mark, a request, and a resync. It does not accept a status write. Requests
+// its deletion mark, a finalizer that is lost, a request, and a resync. It does not accept a status write. Requests
 // are the annotations that begin with control.RequestPrefix, and the named ones: a name
 // that ends in / means all that begin with it.
 func DesiredChanged(requests ...string) predicate.Predicate {
@@ -25,7 +26,15 @@ func desiredChanged(old, now client.Object, requests []string) bool {
 		old.GetUID() != now.GetUID() ||
 		old.GetGeneration() != now.GetGeneration() ||
 		old.GetDeletionTimestamp().IsZero() != now.GetDeletionTimestamp().IsZero() ||
+		finalizerLost(old, now) ||
 		requestsChanged(old.GetAnnotations(), now.GetAnnotations(), requests)
+}
+
+// finalizerLost reports a finalizer that somebody has taken off an object that nobody deletes.
+func finalizerLost(old, now client.Object) bool {
+	return now.GetDeletionTimestamp().IsZero() && slices.ContainsFunc(old.GetFinalizers(), func(f string) bool {
+		return !slices.Contains(now.GetFinalizers(), f)
+	})
 }
 
 func requestsChanged(old, now map[string]string, requests []string) bool {

@@ -11,14 +11,15 @@ import (
 // Only a change of the desired state or a request triggers a controller.
 func TestDesiredChanged(t *testing.T) {
 	mark := metav1.NewTime(time.Unix(1, 0))
-	base := metav1.ObjectMeta{Name: "a", UID: "u", ResourceVersion: "1", Generation: 1, Annotations: map[string]string{"pawl.dev/resume": "r1", "note": "x", "mpd.example.com/switch": "1"}}
+	base := metav1.ObjectMeta{Name: "a", UID: "u", ResourceVersion: "1", Generation: 1, Finalizers: []string{"pawl.dev/kept"}, Annotations: map[string]string{"pawl.dev/resume": "r1", "note": "x", "mpd.example.com/switch": "1"}}
 	for name, c := range map[string]struct {
 		change func(*metav1.ObjectMeta)
 		want   bool
 	}{
 		"a status write of our own":           {func(*metav1.ObjectMeta) {}, false},
 		"a label":                             {func(m *metav1.ObjectMeta) { m.Labels = map[string]string{"a": "b"} }, false},
-		"a finalizer of our own":              {func(m *metav1.ObjectMeta) { m.Finalizers = []string{"pawl.dev/x"} }, false},
+		"a finalizer of our own":              {func(m *metav1.ObjectMeta) { m.Finalizers = append(m.Finalizers, "pawl.dev/x") }, false},
+		"a finalizer that is lost":            {func(m *metav1.ObjectMeta) { m.Finalizers = nil }, true},
 		"an annotation that is no request":    {func(m *metav1.ObjectMeta) { m.Annotations["note"] = "y" }, false},
 		"a name like a request":               {func(m *metav1.ObjectMeta) { m.Annotations["pawl.dev.evil/resume"] = "y" }, false},
 		"the spec":                            {func(m *metav1.ObjectMeta) { m.Generation = 2 }, true},

@@ -49,11 +49,7 @@ func (w *Workload) Apply(ctx context.Context, a rollout.Act) error {
 
 // find reads the workload of an act, and refuses one that is not that of the facts.
 func (w *Workload) find(ctx context.Context, a rollout.Act) (*unstructured.Unstructured, layout, error) {
-	refs := []Ref{w.Target}
-	if w.Source != nil {
-		refs = append(refs, *w.Source)
-	}
-	for _, ref := range refs {
+	for _, ref := range w.Refs() {
 		o, l, err := w.read(ctx, w.Client, ref)
 		switch {
 		case err != nil:
@@ -285,8 +281,11 @@ func (w *Workload) ensureAnchor(ctx context.Context) (*corev1.ConfigMap, error) 
 	return anchor, controller.Fault(err)
 }
 
-// editTemplate writes the template that a revision keeps.
+// editTemplate writes the template of a named revision, or the one that a ControllerRevision keeps.
 func (w *Workload) editTemplate(ctx context.Context, o *unstructured.Unstructured, revision string) error {
+	if raw := w.Templates.raw(revision); raw != nil {
+		return unstructured.SetNestedMap(o.Object, raw, "spec", "template")
+	}
 	revisions, err := w.revisions(ctx, o)
 	if err != nil {
 		return err

@@ -51,8 +51,8 @@ func (w *Workload) Observe(ctx context.Context) (rollout.Facts, error) {
 		return f, err
 	}
 	f.Target, f.Pods = &facts, pods
-	if w.Source != nil {
-		source, l, err := w.read(ctx, w.Client, *w.Source)
+	for _, ref := range w.Sources {
+		source, l, err := w.read(ctx, w.Client, ref)
 		if err != nil {
 			return f, err
 		}
@@ -61,7 +61,7 @@ func (w *Workload) Observe(ctx context.Context) (rollout.Facts, error) {
 			if err != nil {
 				return f, err
 			}
-			f.Sources, f.Pods = []rollout.WorkloadFacts{facts}, append(f.Pods, pods...)
+			f.Sources, f.Pods = append(f.Sources, facts), append(f.Pods, pods...)
 		}
 	}
 	if f.Budgets, err = w.budgets(ctx, f.Pods); err != nil {
@@ -211,6 +211,9 @@ func (w *Workload) withRevisions(ctx context.Context, o *unstructured.Unstructur
 		if of, err := templateOfRevision(r); err == nil && equality.Semantic.DeepEqual(of, template) {
 			facts.Template = r.Name
 		}
+	}
+	if facts.Template, err = w.Templates.observe(ctx, w.Client, o, revisions, facts.Template); err != nil {
+		return facts, nil, err
 	}
 	var all []rollout.Pod
 	for i := range pods {

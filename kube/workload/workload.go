@@ -42,6 +42,12 @@ const (
 	HeldLabel    = "pawl.dev/held"    // "true" as long as Pawl holds the workload
 )
 
+// Labels on a workload that an Application has made.
+const (
+	ApplicationLabel = "pawl.dev/application" // its name
+	ComponentLabel   = "pawl.dev/component"   // the name of the component
+)
+
 // AnchorName is the ConfigMap that keeps a claimed workload alive when the Rollout is deleted in the
 // foreground. Nobody owns it; one is in each namespace with rollouts.
 const AnchorName = "pawl-anchor"
@@ -62,7 +68,7 @@ type Identity struct {
 	Kind       string // default Rollout
 }
 
-// Workload is the target of one Rollout, and the Deployment that it leaves. It implements
+// Workload is the target of one Rollout, and the Deployments that it leaves. It implements
 // rollout.Workload.
 type Workload struct {
 	// Client reads objects and pods, from a cache or not, and writes.
@@ -72,8 +78,11 @@ type Workload struct {
 	// Rollout is the owner.
 	Rollout Identity
 	Target  Ref
-	// Source is the old Deployment of a Deployment rollout.
-	Source *Ref
+	// Sources are the old Deployments of a Deployment rollout, the oldest first.
+	Sources []Ref
+	// Templates are the pod templates of named revisions, those of an Application. Observe tells by
+	// them which revision the template is, the first that fits; Act.Template may be one of their names.
+	Templates *Templates
 	// ZoneKey is the label with the zone of a pod. Default topology.kubernetes.io/zone.
 	ZoneKey string
 	// RoleLabel is the label with the role of a pod; empty: pods have no role.
@@ -122,6 +131,9 @@ func (w *Workload) read(ctx context.Context, from client.Reader, ref Ref) (*unst
 	}
 	return o, l, nil
 }
+
+// Refs are the target and its sources.
+func (w *Workload) Refs() []Ref { return append([]Ref{w.Target}, w.Sources...) }
 
 // Read returns the object of a workload; nil without an error: it does not exist. The fault is
 // KIND_NOT_SERVED for a kind without its CRD.

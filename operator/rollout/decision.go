@@ -16,14 +16,9 @@ func decide(ctx context.Context, p *pass) outcome.Outcome {
 	if p.decided {
 		return outcome.Done()
 	}
+	p.complete()
 	f := &p.facts
-	f.Wanted = p.wanted()
-	f.Unavailable = rollout.Duration(p.memory.unavailable)
-	if err := p.gates.Check(p.plan); err != nil {
-		f.GateProblem = fault.Message(err)
-	}
 	if f.Target != nil {
-		f.Target.Guarded = p.guarded
 		if f.Target.Template == workload.Unobserved && !moves(p.was.State) {
 			p.waits(outcome.Wait(time.Second, rollout.WorkloadBusy.Reason(), "%s %s has no revision of its template yet", p.kind, f.Target.Name))
 			return outcome.Done()
@@ -49,6 +44,16 @@ func decide(ctx context.Context, p *pass) outcome.Outcome {
 		f.Turn = turn
 		p.decision = p.judge(ctx)
 	}
+	if p.overdue() {
+		turn := f.Turn
+		p.reader.fresh = true
+		if err := p.look(ctx); err != nil {
+			return outcome.Fail(err)
+		}
+		p.complete()
+		f.Turn = turn
+		p.decision = p.judge(ctx)
+	}
 	p.decided = true
 	if err := p.rehearse(); err != nil {
 		return outcome.Fail(err)
@@ -56,18 +61,49 @@ func decide(ctx context.Context, p *pass) outcome.Outcome {
 	return outcome.Done()
 }
 
+// overdue reports whether the decision lets a deadline act: what caches show may be older than that, so
+// that the API server is asked first.
+func (p *pass) overdue() bool {
+	at, late := p.decision.Position, rollout.DeadlinePassed.Reason()
+	return at.Pause != nil && at.Pause.By == rollout.ByDeadline && p.was.Pause == nil ||
+		at.Failure != nil && at.Failure.Reason == late && p.was.Failure == nil
+}
+
+// complete adds what is known without the workload.
+func (p *pass) complete() {
+	f := &p.facts
+	f.Wanted, f.MissingRevision, f.Recorded = p.wanted(), p.missing, p.recorded
+	f.Unavailable = rollout.Duration(p.memory.unavailable)
+	if err := p.gates.Check(p.plan); err != nil {
+		f.GateProblem = fault.Message(err)
+	}
+	if f.Target != nil {
+		f.Target.Guarded = p.guarded
+	}
+}
+
 // wanted is what the Rollout asks for. The target is the template that the workload has; while its
 // controller has made no revision of that, the recorded one counts.
 func (p *pass) wanted() rollout.Wanted {
 	w := wantedOf(p.rollout(), p.plan, p.was, p.facts)
 	w.Kind, w.Request = p.kind, p.request
+	if p.rollout().Spec.Application != nil {
+		p.wantRevisions(&w)
+	}
 	return w
 }
 
 func wantedOf(r *api.Rollout, plan rollout.Plan, was rollout.Position, f rollout.Facts) rollout.Wanted {
 	w := rollout.Wanted{
-		Kind: kindOf(r.Spec.TargetRef), TargetSize: plan.TargetSize, HasSource: r.Spec.SourceRef != nil, HoldAlways: r.Spec.Hold != "DuringRollout",
+		TargetSize: plan.TargetSize, HasSource: r.Spec.SourceRef != nil, HoldAlways: r.Spec.Hold != "DuringRollout" && (r.Spec.Application == nil || r.Spec.Hold != ""),
 		DeletionPolicy: rollout.DeletionPolicy(r.Spec.DeletionPolicy), Deleting: !r.DeletionTimestamp.IsZero(), TargetRevision: was.TargetRevision,
+	}
+	if refs := refsOf(r); refs != nil {
+		w.Kind = kindOf(refs[0])
+	}
+	if a := r.Spec.Application; a != nil {
+		w.Named, w.TargetRevision, w.SourceRevision, w.HasSource = true, a.TargetRevision, a.SourceRevision, a.SourceRevision != ""
+		return w
 	}
 	if t := f.Target; t != nil && t.ObservedGeneration >= t.Generation && t.Template != workload.Unobserved && t.Template != "" {
 		w.TargetRevision = t.Template

@@ -99,6 +99,17 @@ func (p *pass) undelivered() bool {
 	})
 }
 
+// lost is how many records event hooks do not get any more, when their Rollout is gone.
+func (p *pass) lost() (n int) {
+	mine, newest := p.memory.asked, int(p.rollout().Status.Sequence)
+	mine.mu.Lock()
+	defer mine.mu.Unlock()
+	for _, d := range mine.deliveries {
+		n += max(0, newest-d.upTo)
+	}
+	return n
+}
+
 // sendRecord makes one attempt to deliver a record. After the last one the record is counted as
 // undelivered, and the next is tried.
 func (p *pass) sendRecord(h rollout.Hook, sequence, attempt int) {

@@ -15,6 +15,9 @@ func (o *Operator) report(r *api.Rollout, d rollout.Decision) {
 		switch record.Event { //nolint:exhaustive // the others are steps on the way
 		case rollout.RollingSpecVerified:
 			o.events.Normal(r, "Verified", "rollout %d is verified: %s", at.Number, record.Why)
+			if r.Spec.RolloutPlan.RolloutStrategy == string(rollout.DecreaseFirst) && r.Spec.SourceRef == nil {
+				o.events.Warn(r, "StrategyIgnored", "rolloutStrategy counts only for a rollout of two Deployments")
+			}
 		case rollout.OneBatchAvailable:
 			o.events.Normal(r, "BatchAvailable", "%s is available", batchText(record.Batch, len(at.Batches)))
 		case rollout.RollbackRequested:

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,12 +28,23 @@ type memory struct {
 	saved time.Time
 	// turn is until when the turn of the quorum is held.
 	turn time.Time
+	// suspected is since when a watch cannot be had again: whether the API server answers is seen by
+	// asking.
+	suspected atomic.Pointer[time.Time]
 	// away is since when the API server does not answer; unavailable is how long it did not in the
 	// batch.
 	away        time.Time
 	unavailable time.Duration
-	batch       [2]int
+	batch       batchOf
 	asked       *asked
+	// templates are those of named revisions, with the defaults of the API server.
+	templates map[string]*corev1.PodTemplateSpec
+}
+
+// batchOf names a batch of one movement of a Rollout.
+type batchOf struct {
+	number, batch int
+	back          bool
 }
 
 func (o *Operator) memoryOf(key client.ObjectKey) *memory {
@@ -40,7 +52,7 @@ func (o *Operator) memoryOf(key client.ObjectKey) *memory {
 	defer o.mu.Unlock()
 	m := o.known[key]
 	if m == nil {
-		m = &memory{written: map[types.UID]uint64{}, removed: map[string]bool{}, asked: newAsked()}
+		m = &memory{written: map[types.UID]uint64{}, removed: map[string]bool{}, asked: newAsked(), templates: map[string]*corev1.PodTemplateSpec{}}
 		o.known[key] = m
 	}
 	return m
@@ -54,17 +66,32 @@ func (o *Operator) forget(key client.ObjectKey) {
 	delete(o.known, key)
 }
 
-// outage counts how long the API server did not answer while the batch was under way.
-func (m *memory) outage(failed bool, at rollout.Position, now time.Time) {
-	if batch := [2]int{at.Number, at.CurrentBatch}; m.batch != batch {
-		m.batch, m.unavailable = batch, 0
+// inTouch reports whether the API server may be believed to answer.
+func (m *memory) inTouch() bool { return m.away.IsZero() && m.suspected.Load() == nil }
+
+// lost notes that the API server does not answer, and reports whether it did before.
+func (m *memory) lost(now time.Time) bool {
+	if !m.away.IsZero() {
+		return false
 	}
-	switch {
-	case failed && m.away.IsZero():
-		m.away = now
-	case !failed && !m.away.IsZero():
-		m.unavailable += now.Sub(m.away)
-		m.away = time.Time{}
+	if m.away = now; m.suspected.Load() != nil {
+		m.away = *m.suspected.Load()
+	}
+	return true
+}
+
+// found notes that the API server answers: no deadline counts the time that it did not.
+func (m *memory) found(now time.Time) {
+	m.lost(now)
+	m.unavailable += now.Sub(m.away)
+	m.away = time.Time{}
+	m.suspected.Store(nil)
+}
+
+// enter begins to count anew with each batch.
+func (m *memory) enter(at rollout.Position) {
+	if batch := (batchOf{at.Number, at.CurrentBatch, at.Rollback != nil}); m.batch != batch {
+		m.batch, m.unavailable = batch, 0
 	}
 }
 

@@ -41,24 +41,50 @@ func observe(ctx context.Context, p *pass) outcome.Outcome {
 			return outcome.Fail(err)
 		}
 	}
-	if p.facts, err = p.workload.Observe(ctx); err != nil && fault.Of(err) != rollout.UnsupportedWorkload { // Next refuses the kind
+	if p.workload.Target == (workload.Ref{}) { // no revision names it
+		p.facts.Rollout = rollout.Identity{Namespace: p.key.Namespace, Name: p.key.Name, UID: string(p.rollout().UID)}
+		return outcome.Done()
+	}
+	if !moving && p.unobserved() {
+		p.waits(outcome.Wait(afterAct, rollout.WorkloadBusy.Reason(), "the controller of %s %s has not observed its newest generation yet", p.kind, p.target.GetName()))
+		return outcome.Done()
+	}
+	if err := p.look(ctx); err != nil {
 		return outcome.Fail(err)
+	}
+	return outcome.Done()
+}
+
+// look reads workload, pods and the members of the quorum.
+func (p *pass) look(ctx context.Context) (err error) {
+	if p.facts, err = p.workload.Observe(ctx); err != nil && fault.Of(err) != rollout.UnsupportedWorkload { // Next refuses the kind
+		return err
 	}
 	p.memory.seen(p.facts.Pods)
 	if p.request != nil && p.request.Verb == rollout.Retry { // what was seen before it does not count
 		p.memory.asked.forgetProbes()
 	}
 	p.probed()
-	if q := p.quorum(); q != nil && moving {
-		selector, err := selectorOf(q.Selector)
-		if err != nil {
-			return outcome.Fail(err)
-		}
-		if p.facts.Members, err = p.workload.Members(ctx, selector); err != nil {
-			return outcome.Fail(err)
-		}
+	q := p.quorum()
+	if q == nil || !moves(p.was.State) {
+		return nil
 	}
-	return outcome.Done()
+	selector, err := selectorOf(q.Selector)
+	if err != nil {
+		return err
+	}
+	p.facts.Members, err = p.workload.Members(ctx, selector)
+	return err
+}
+
+// unobserved reports whether the status of the workload is that of an older spec. At rest pods and
+// revisions are read from the API server: they are not, before that can tell anything.
+func (p *pass) unobserved() bool {
+	if p.target == nil || p.deleting() || p.request != nil {
+		return false
+	}
+	observed, _, _ := unstructured.NestedInt64(p.target.Object, "status", "observedGeneration")
+	return observed < p.target.GetGeneration()
 }
 
 func (p *pass) quorum() *rollout.Quorum {
@@ -73,7 +99,7 @@ func (p *pass) watch(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, syncLimit)
 	defer cancel()
 	p.reader.dependents = map[string]client.Reader{}
-	for _, ref := range p.refs() {
+	for _, ref := range p.workload.Refs() {
 		o, err := p.workload.Read(ctx, ref)
 		if err != nil {
 			return err
@@ -106,7 +132,7 @@ func (p *pass) fingerprint() string {
 	o, r := p.target, p.rollout()
 	status, _, _ := unstructured.NestedMap(o.Object, "status")
 	text, err := json.Marshal([]any{
-		r.UID, r.Generation, p.deleting(), p.value, p.guarded, dryRun(r), r.Status.Sequence,
+		r.UID, r.Generation, r.Finalizers, p.deleting(), p.value, p.guarded, dryRun(r), r.Status.Sequence,
 		o.GetUID(), o.GetGeneration(), o.GetDeletionTimestamp(), o.GetLabels(), o.GetOwnerReferences(),
 		status["observedGeneration"], status["currentRevision"], status["updateRevision"], status["replicas"],
 	})

@@ -116,8 +116,12 @@ func New(o Options) (*Operator, error) {
 	if op.metrics, err = newMetrics(o.Manager.Metrics(), op.now); err != nil {
 		return nil, err
 	}
+	brief, err := o.Manager.BriefStatus(op.cache.Client(), GroupVersionKind)
+	if err != nil {
+		return nil, err
+	}
 	op.store = &controller.Store[*api.Rollout]{
-		Client: op.cache.Client(), Live: o.Manager.Live(), New: func() *api.Rollout { return &api.Rollout{} }, Finalizer: Finalizer,
+		Client: brief, Live: o.Manager.Live(), New: func() *api.Rollout { return &api.Rollout{} }, Finalizer: Finalizer,
 		Matters: isRequest,
 	}
 	op.events = o.Manager.Events("rollout")
@@ -138,7 +142,7 @@ func newCache(m *controller.Manager) (*controller.Cache, error) {
 	return m.NewCache(controller.CacheOptions{
 		Labels: labels.NewSelector().Add(*labelled),
 		ByObject: map[client.Object]cache.ByObject{
-			&api.Rollout{}: all, &policyv1.PodDisruptionBudget{}: all, &autoscalingv2.HorizontalPodAutoscaler{}: all,
+			&api.Rollout{}: all, &api.ApplicationRevision{}: all, &policyv1.PodDisruptionBudget{}: all, &autoscalingv2.HorizontalPodAutoscaler{}: all,
 			&corev1.ConfigMap{}: {Label: labels.Everything(), Field: fields.OneTermEqualSelector("metadata.name", workload.AnchorName)},
 		},
 	})
@@ -146,8 +150,10 @@ func newCache(m *controller.Manager) (*controller.Cache, error) {
 
 // newDependentCache is the cache of what one selector selects.
 func (o *Operator) newDependentCache(namespace string, selector labels.Selector) (cache.Cache, error) {
+	observed := *o.manager.GetHTTPClient()
+	observed.Transport = contact{observed.Transport, o.suspect}
 	return cache.New(o.manager.GetConfig(), cache.Options{
-		HTTPClient: o.manager.GetHTTPClient(), Scheme: o.manager.GetScheme(), Mapper: o.manager.GetRESTMapper(),
+		HTTPClient: &observed, Scheme: o.manager.GetScheme(), Mapper: o.manager.GetRESTMapper(),
 		DefaultNamespaces: map[string]cache.Config{namespace: {LabelSelector: selector}},
 		DefaultTransform:  cache.TransformStripManagedFields(),
 	})
@@ -174,6 +180,11 @@ func (o *Operator) watches() []controller.Watch {
 		all = append(all, controller.Watch{Object: obj, Optional: kind.Group != "apps", Keys: o.labelledRollout})
 	}
 	all = append(all, controller.Watch{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Keys: o.movingIn, When: predicate.Funcs{
+		UpdateFunc: func(event.UpdateEvent) bool { return false },
+	}})
+	all = append(all, controller.Watch{Object: &api.ApplicationRevision{}, Optional: true, Keys: o.naming})
+	all = append(all, controller.Watch{Object: &corev1.ConfigMap{}, Keys: o.movingIn, When: predicate.Funcs{ // the anchor
+		CreateFunc: func(event.CreateEvent) bool { return false },
 		UpdateFunc: func(event.UpdateEvent) bool { return false },
 	}})
 	return append(all, controller.Watch{Object: &policyv1.PodDisruptionBudget{}, Keys: o.movingIn, When: predicate.Funcs{

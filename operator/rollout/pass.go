@@ -65,6 +65,8 @@ type pass struct {
 	reader   *reader
 	workload *workload.Workload
 	target   *unstructured.Unstructured // nil: it does not exist
+	missing  string                     // a revision of an Application that does not exist
+	recorded bool                       // the workloads are those of the recorded pair of revisions
 	facts    rollout.Facts
 	guarded  bool
 	resting  string // what is seen, in case that the pass ends at rest
@@ -90,18 +92,17 @@ func (p *pass) deleting() bool { return !p.rollout().DeletionTimestamp.IsZero() 
 func (o *Operator) Reconcile(ctx context.Context, ref control.Ref) outcome.Outcome {
 	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
 	m := o.memoryOf(key)
-	draft, behind, err := o.store.LoadCached(ctx, key)
-	if behind && o.now().Sub(m.saved) < maxBehind {
-		return outcome.Wait(again, "CacheBehind", "the cache does not have the last write yet")
-	}
+	draft, behind, err := o.read(ctx, key, m)
 	if behind {
-		draft, err = o.store.Load(ctx, key)
+		return outcome.Wait(again, "CacheBehind", "the cache does not have the last write yet")
 	}
 	switch {
 	case errors.Is(err, control.NotFound):
 		o.forget(key)
 		o.metrics.stands(key, standing{})
 		return outcome.Done()
+	case fault.Of(err) == fault.APIUnavailable:
+		return o.away(key, m, o.now().UTC(), err)
 	case err != nil:
 		return outcome.Fail(err)
 	case !o.serves(draft.Object):
@@ -112,8 +113,24 @@ func (o *Operator) Reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 	p := &pass{Operator: o, key: key, memory: m, draft: draft, now: o.now().UTC().Truncate(time.Microsecond)}
 	report := links.ReconcileAndSave(ctx, p, func(ctx context.Context, p *pass, r chain.Report) error { return p.report(ctx, r.Outcome()) })
 	out := report.Outcome()
-	p.memory.outage(out.IsFail() && fault.Of(out.Err()).Uncharged, p.was, p.now)
 	return p.outcome(out)
+}
+
+// read begins a pass: from the cache, unless the API server was away. Its end is seen by asking.
+func (o *Operator) read(ctx context.Context, key client.ObjectKey, m *memory) (draft *controller.Draft[*api.Rollout], behind bool, err error) {
+	if !m.inTouch() {
+		draft, err = controller.Load(ctx, o.manager.Live(), o.cache.Client(), key, &api.Rollout{})
+		if err == nil || errors.Is(err, control.NotFound) {
+			m.found(o.now().UTC())
+		}
+		return draft, false, err
+	}
+	draft, behind, err = o.store.LoadCached(ctx, key)
+	if behind && o.now().Sub(m.saved) >= maxBehind {
+		draft, err = o.store.Load(ctx, key)
+		behind = false
+	}
+	return draft, behind, err
 }
 
 // outcome is when the next pass comes.
@@ -123,7 +140,7 @@ func (p *pass) outcome(out outcome.Outcome) outcome.Outcome {
 		p.memory.heard.CompareAndSwap(0, p.heard)
 		return outcome.Wait(again, "WriteConflict", "it was changed meanwhile")
 	case out.IsFail() && fault.Of(out.Err()) == fault.APIUnavailable: // no growing delay: its end is not seen otherwise
-		return p.away(out.Err())
+		return p.Operator.away(p.key, p.memory, p.now, out.Err())
 	case out.IsFail() && p.refused: // another spec is needed, not a retry
 		return outcome.Done()
 	case !out.IsDone() && !p.atRest:
@@ -133,9 +150,9 @@ func (p *pass) outcome(out outcome.Outcome) outcome.Outcome {
 }
 
 // away waits for an API server that does not answer, and logs the beginning of that.
-func (p *pass) away(err error) outcome.Outcome {
-	if p.memory.away.Equal(p.now) {
-		p.log.Warn("the API server does not answer", "controller", "rollout", "key", p.key.String(), "error", err)
+func (o *Operator) away(key client.ObjectKey, m *memory, now time.Time, err error) outcome.Outcome {
+	if m.lost(now) {
+		o.log.Warn("the API server does not answer", "controller", "rollout", "key", key.String(), "error", err)
 	}
 	return outcome.Wait(askAgain+rand.N(askAgain), fault.APIUnavailable.Reason(), "%s", fault.Message(err)) //nolint:gosec // spreads retries
 }
@@ -146,6 +163,7 @@ func load(_ context.Context, p *pass) outcome.Outcome {
 	if p.was, err = readPosition(&p.rollout().Status); err != nil {
 		return outcome.Fail(err)
 	}
+	p.memory.enter(p.was)
 	if p.plan, err = readPlan(p.rollout()); err == nil {
 		err = p.served(p.plan)
 	}

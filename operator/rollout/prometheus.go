@@ -24,7 +24,7 @@ const longestAnswer = 1 << 20 // bytes
 
 // words replaces the names of a query. Nothing else of it is a template.
 func words(r *api.Rollout, at rollout.Position, batch int) *strings.Replacer {
-	return strings.NewReplacer("{{rollout}}", r.Name, "{{namespace}}", r.Namespace, "{{workload}}", r.Spec.TargetRef.Name,
+	return strings.NewReplacer("{{rollout}}", r.Name, "{{namespace}}", r.Namespace, "{{workload}}", workloadName(r),
 		"{{revision}}", at.TargetRevision, "{{batch}}", strconv.Itoa(batch))
 }
 
@@ -72,6 +72,8 @@ func (o *Operator) measure(ctx context.Context, q question) rollout.Answer {
 func samples(value model.Value) rollout.Answer {
 	var a rollout.Answer
 	switch v := value.(type) {
+	case nil: // null, or an object without data
+		return rollout.Answer{Message: "the answer has no result"}
 	case *model.Scalar:
 		a.Samples = []string{v.Value.String()}
 	case model.Vector:

@@ -27,6 +27,7 @@ type reader struct {
 	dependents    map[string]client.Reader // of what moves, by selector
 	memory        *memory
 	now           func() time.Time
+	fresh         bool // nothing is read from caches
 }
 
 // Get implements client.Reader.
@@ -34,6 +35,9 @@ func (r *reader) Get(ctx context.Context, key client.ObjectKey, obj client.Objec
 	o, ok := obj.(*unstructured.Unstructured)
 	if !ok {
 		return r.Client.Get(ctx, key, obj, options...)
+	}
+	if r.fresh {
+		return r.live.Get(ctx, key, o, options...)
 	}
 	err := r.cached.Get(ctx, key, o, options...)
 	switch {
@@ -54,7 +58,7 @@ func (r *reader) List(ctx context.Context, list client.ObjectList, options ...cl
 	switch list.(type) {
 	case *corev1.PodList, *appsv1.ControllerRevisionList, *appsv1.ReplicaSetList:
 		var of client.ListOptions
-		if of.ApplyOptions(options); of.LabelSelector != nil {
+		if of.ApplyOptions(options); of.LabelSelector != nil && !r.fresh {
 			if watched := r.dependents[of.LabelSelector.String()]; watched != nil {
 				return watched.List(ctx, list, options...)
 			}
@@ -67,7 +71,9 @@ func (r *reader) List(ctx context.Context, list client.ObjectList, options ...cl
 // Patch implements client.Writer. It remembers the version of the workload.
 func (r *reader) Patch(ctx context.Context, obj client.Object, patch client.Patch, options ...client.PatchOption) error {
 	err := r.Client.Patch(ctx, obj, patch, options...)
-	if o, ok := obj.(*unstructured.Unstructured); ok && err == nil {
+	var of client.PatchOptions
+	of.ApplyOptions(options)
+	if o, ok := obj.(*unstructured.Unstructured); ok && err == nil && of.DryRun == nil {
 		r.memory.written[o.GetUID()], r.memory.acted = version(o), r.now()
 	}
 	return err

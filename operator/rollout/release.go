@@ -35,7 +35,7 @@ func release(ctx context.Context, p *pass) outcome.Outcome {
 	idle := done || p.rehearsed || len(d.Acts) == 0 && at.State == rollout.Locating && d.Outcome.Reason() == rollout.NothingToRoll.Reason()
 	if idle && (p.postponed || p.undelivered()) { // the status does not say yet what event hooks have got
 		p.again(quietSave)
-		return outcome.Wait(p.soonest, "EventHooks", "event hooks have not got the newest records")
+		return outcome.Wait(p.soonest, "EventHooks", "event hooks have not got the newest records, or the status does not say so yet")
 	}
 	if idle && p.facts.Target != nil && p.facts.Target.ObservedGeneration >= p.facts.Target.Generation && len(p.facts.Target.Template) > 0 {
 		p.resting = p.fingerprint()
@@ -90,7 +90,7 @@ func (p *pass) wakeOthers() {
 
 // letGo takes the label off the workload and the finalizer off the Rollout.
 func (p *pass) letGo(ctx context.Context) outcome.Outcome {
-	for _, ref := range p.refs() {
+	for _, ref := range p.workload.Refs() {
 		o, err := p.workload.Read(ctx, ref)
 		switch {
 		case fault.Of(err) == rollout.KindNotServed, fault.Of(err) == rollout.UnsupportedWorkload, o == nil && err == nil:
@@ -112,6 +112,7 @@ func (p *pass) letGo(ctx context.Context) outcome.Outcome {
 	if err := p.store.Release(ctx, p.draft); err != nil && !errors.Is(err, control.NotFound) {
 		return outcome.Fail(err)
 	}
+	p.metrics.undelivered.Add(float64(p.lost()))
 	p.forget(p.key)
 	return outcome.Done()
 }

@@ -85,6 +85,7 @@ func (p *pass) fill(out outcome.Outcome) error {
 	p.describe(at, out)
 	s.Delivered = p.delivered(s)
 	s.Preview = p.preview
+	p.writeRefs(s)
 	if t := p.facts.Target; t != nil {
 		s.Replicas = new(int32(t.Replicas))
 		if n := len(p.facts.Sources); n > 0 && at.TargetSize != nil {
@@ -108,9 +109,18 @@ func (p *pass) describe(at rollout.Position, out outcome.Outcome) {
 	if t := p.facts.Target; t != nil {
 		reading.observed, reading.held = true, t.Held
 	}
-	condition.Set(&r.Status.Conditions, r.Generation, p.now, reading.conditions()...)
+	if out.IsFail() || !p.closing() {
+		condition.Set(&r.Status.Conditions, r.Generation, p.now, reading.conditions()...)
+	}
 	p.metrics.stands(p.key, reading.standing())
 	r.Status.ObservedGeneration, r.Status.Summary = r.Generation, summary(at, reading.remedy())
+}
+
+// closing reports whether the decision closes the last batch and lets the workload go in one pass. Its
+// write carries the records of the batch; the conditions, which are sent whole, follow with the end.
+func (p *pass) closing() bool {
+	return p.decided && p.was.State == rollout.InBatch && p.decision.Position.State == rollout.Finalising && len(p.decision.Acts) > 0 &&
+		p.observedGeneration == p.rollout().Generation
 }
 
 // report writes what the links after the last write have met: a failure, or a refused eviction.

@@ -43,7 +43,7 @@ func writePosition(s *api.RolloutStatus, at rollout.Position) error {
 		return err
 	}
 	next.ObservedGeneration, next.Replicas, next.Selector = s.ObservedGeneration, s.Replicas, s.Selector
-	next.Delivered = s.Delivered
+	next.Delivered, next.Workload, next.Sources = s.Delivered, s.Workload, s.Sources
 	next.Summary, next.Preview, next.History, next.Conditions = s.Summary, s.Preview, s.History, s.Conditions
 	*s = next
 	return nil

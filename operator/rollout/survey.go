@@ -35,8 +35,16 @@ func Observe(ctx context.Context, c client.Client, r *api.Rollout) (Survey, erro
 	if s.Plan, err = readPlan(r); err != nil {
 		return s, err
 	}
-	w := workloadOf(c, c, r, s.Plan)
-	if _, err := workload.KindOf(r.Spec.TargetRef.APIVersion, r.Spec.TargetRef.Kind); err != nil && fault.Of(err) != rollout.KindNotServed {
+	refs := refsOf(r)
+	if refs == nil {
+		return s, rollout.TargetRevisionMissing.Errorf("the Rollout has found no workload of Application %s yet", r.Spec.Application.Name)
+	}
+	w := newWorkload(c, c, r, s.Plan)
+	w.Target = workload.Ref(refs[0])
+	for _, source := range refs[1:] {
+		w.Sources = append(w.Sources, workload.Ref(source))
+	}
+	if _, err := workload.KindOf(w.Target.APIVersion, w.Target.Kind); err != nil && fault.Of(err) != rollout.KindNotServed {
 		return s, err
 	}
 	if s.Facts, err = w.Observe(ctx); err != nil {

@@ -19,14 +19,17 @@ import (
 
 // locate finds the workload and labels it: from then on a cache holds it.
 func locate(ctx context.Context, p *pass) outcome.Outcome {
-	spec := p.rollout().Spec
-	p.kind = kindOf(spec.TargetRef)
 	p.reader = &reader{Client: p.cache.Client(), cached: p.cache.Cache, live: p.manager.Live(), memory: p.memory, now: p.Operator.now}
-	p.workload = workloadOf(p.reader, p.manager.Live(), p.rollout(), p.plan)
-	if _, err := workload.KindOf(spec.TargetRef.APIVersion, spec.TargetRef.Kind); err != nil {
+	p.workload = newWorkload(p.reader, p.manager.Live(), p.rollout(), p.plan)
+	if out := p.locateRefs(ctx); !out.IsDone() || p.decided || p.workload.Target == (workload.Ref{}) {
+		return out
+	}
+	target := p.workload.Target
+	p.kind = kindOf(api.WorkloadRef(target))
+	if _, err := workload.KindOf(target.APIVersion, target.Kind); err != nil {
 		return outcome.Done() // Decide refuses it
 	}
-	for _, ref := range p.refs() {
+	for _, ref := range p.workload.Refs() {
 		o, err := p.workload.Read(ctx, ref)
 		switch {
 		case fault.Of(err) == rollout.KindNotServed:
@@ -45,32 +48,46 @@ func locate(ctx context.Context, p *pass) outcome.Outcome {
 	return outcome.Done()
 }
 
-// workloadOf is what a Rollout drives, by a client.
-func workloadOf(c client.Client, live client.Reader, r *api.Rollout, plan rollout.Plan) *workload.Workload {
-	w := &workload.Workload{Client: c, Live: live, Rollout: identity(r), Target: refOf(r.Spec.TargetRef)}
+// newWorkload is what a Rollout drives, by a client; it names no workloads yet.
+func newWorkload(c client.Client, live client.Reader, r *api.Rollout, plan rollout.Plan) *workload.Workload {
+	w := &workload.Workload{Client: c, Live: live, Rollout: identity(r)}
 	if d := plan.Disruption; d != nil {
 		w.ZoneKey = d.ZoneKey
 	}
 	if o := plan.Order; o != nil {
 		w.RoleLabel = o.RoleLabel
 	}
-	if r.Spec.SourceRef != nil {
-		source := refOf(*r.Spec.SourceRef)
-		w.Source = &source
-	}
 	return w
 }
 
-func (p *pass) refs() []workload.Ref {
-	all := []workload.Ref{p.workload.Target}
-	if p.workload.Source != nil {
-		all = append(all, *p.workload.Source)
+// locateRefs names the target and its sources: those of the spec, or of revisions of an Application.
+func (p *pass) locateRefs(ctx context.Context) outcome.Outcome {
+	spec := p.rollout().Spec
+	if spec.Application != nil {
+		return p.locateRevisions(ctx)
 	}
-	return all
+	p.workload.Target = workload.Ref(spec.TargetRef)
+	if spec.SourceRef != nil {
+		p.workload.Sources = []workload.Ref{workload.Ref(*spec.SourceRef)}
+	}
+	return outcome.Done()
 }
 
-func refOf(r api.WorkloadRef) workload.Ref {
-	return workload.Ref{APIVersion: r.APIVersion, Kind: r.Kind, Name: r.Name}
+// refsOf are the workloads that a Rollout refers to, as far as it has found them.
+func refsOf(r *api.Rollout) []api.WorkloadRef {
+	switch {
+	case r.Spec.Application == nil && r.Spec.SourceRef == nil:
+		return []api.WorkloadRef{r.Spec.TargetRef}
+	case r.Spec.Application == nil:
+		return []api.WorkloadRef{r.Spec.TargetRef, *r.Spec.SourceRef}
+	case r.Status.Workload == nil:
+		return nil
+	}
+	all := []api.WorkloadRef{*r.Status.Workload}
+	for _, name := range r.Status.Sources {
+		all = append(all, api.WorkloadRef{APIVersion: all[0].APIVersion, Kind: all[0].Kind, Name: name})
+	}
+	return all
 }
 
 // label marks the workload as that of this Rollout. Of two Rollouts that name one workload the older
@@ -100,11 +117,7 @@ func (p *pass) label(ctx context.Context, o *unstructured.Unstructured) outcome.
 
 // names reports whether a Rollout refers to a workload.
 func names(r *api.Rollout, o *unstructured.Unstructured) bool {
-	refs := []api.WorkloadRef{r.Spec.TargetRef}
-	if r.Spec.SourceRef != nil {
-		refs = append(refs, *r.Spec.SourceRef)
-	}
-	return slices.ContainsFunc(refs, func(ref api.WorkloadRef) bool { return ref.Kind == o.GetKind() && ref.Name == o.GetName() })
+	return slices.ContainsFunc(refsOf(r), func(ref api.WorkloadRef) bool { return ref.Kind == o.GetKind() && ref.Name == o.GetName() })
 }
 
 func claims(r *api.Rollout, o *unstructured.Unstructured) bool {

@@ -162,10 +162,10 @@ func (s *Service) plan(ctx context.Context, in *Path) (*planAnswer, error) {
 
 type askInput struct {
 	Path
-	Body struct {
+	Body *struct {
 		Batch  string `json:"batch,omitempty" maxLength:"10" doc:"of approve: the last batch that may run, its index from 0, next or all; absent: next"`
 		Reason string `json:"reason,omitempty" maxLength:"1000" doc:"why, for history"`
-	} `required:"false"`
+	}
 }
 
 func (s *Service) ask(verb string) func(context.Context, *askInput) (*oneAnswer, error) {
@@ -174,10 +174,13 @@ func (s *Service) ask(verb string) func(context.Context, *askInput) (*oneAnswer,
 		if err != nil {
 			return nil, err
 		}
-		if in.Body.Batch != "" && verb != "approve" {
+		r := Request{Verb: verb, By: route.CallOf(ctx).Who.Name}
+		if in.Body != nil {
+			r.Batch, r.Reason = in.Body.Batch, in.Body.Reason
+		}
+		if r.Batch != "" && verb != "approve" {
 			return nil, route.Refused.Errorf("batch is for approve")
 		}
-		r := Request{Verb: verb, Batch: in.Body.Batch, Reason: in.Body.Reason, By: route.CallOf(ctx).Who.Name}
 		if err := from.Ask(ctx, in.ref(), r); err != nil {
 			return nil, err
 		}

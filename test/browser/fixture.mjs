@@ -124,6 +124,19 @@ export async function serve(verb = 'dev', { config = 'sim', dir = mkdtempSync(jo
   return server;
 }
 
+// lineOf returns what a pattern finds in the output of a program.
+export function lineOf(program, pattern) {
+  const said = [];
+  program.stderr?.on('data', (d) => said.push(d));
+  return new Promise((resolve, reject) => {
+    createInterface(program.stdout).on('line', (line) => {
+      const found = line.match(pattern);
+      if (found) resolve(found[1]);
+    });
+    program.once('exit', () => reject(new Error(`it ended: ${Buffer.concat(said)}`)));
+  });
+}
+
 export async function browse() {
   const { chromium } = await import('playwright-core');
   return chromium.launch({ executablePath: chromiumPath, args: ['--no-sandbox'] });

@@ -42,26 +42,33 @@ const auditPolicy = `{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitSt
   {"level": "None"}
 ]}`
 
-// audit enables the audit log of the API server for the users.
+// audit enables the audit log of the API server for the users, or by the policy.
 func (p *Plane) audit(api *envtest.APIServer) error {
-	if len(p.o.Audit) == 0 {
+	if len(p.o.Audit) == 0 && p.o.AuditPolicy == "" {
 		return nil
 	}
 	users, err := json.Marshal(p.o.Audit)
 	if err != nil {
 		return err
 	}
+	policy := p.o.AuditPolicy
+	if policy == "" {
+		policy = fmt.Sprintf(auditPolicy, users)
+	}
 	flags := api.Configure()
 	flags.Set("audit-policy-file", p.path("audit-policy.json"))
 	flags.Set("audit-log-path", p.path("audit.log"))
 	flags.Set("audit-log-mode", "blocking") // an answered request is in the log
-	return os.WriteFile(p.path("audit-policy.json"), fmt.Appendf(nil, auditPolicy, users), 0o644)
+	return os.WriteFile(p.path("audit-policy.json"), []byte(policy), 0o644)
 }
+
+// AuditLog is the path of the audit log: an event of audit.k8s.io a line.
+func (p *Plane) AuditLog() string { return p.path("audit.log") }
 
 // Requests returns the answered requests of the users of Options.Audit, in order. A watch
 // appears at its beginning and at its end.
 func (p *Plane) Requests() (all []Request, err error) {
-	file, err := os.Open(p.path("audit.log"))
+	file, err := os.Open(p.AuditLog())
 	if err != nil {
 		return nil, err
 	}

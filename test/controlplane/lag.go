@@ -9,6 +9,12 @@ import (
 // delayed reads a watch at full speed, and forwards it with the delay of the proxy.
 func (x *Proxy) delayed(body io.ReadCloser) io.ReadCloser {
 	l := &delayedWatch{x: x, body: body, arrived: make(chan struct{}, 1), closed: make(chan struct{})}
+	x.mu.Lock()
+	if x.open == nil {
+		x.open = map[*delayedWatch]bool{}
+	}
+	x.open[l] = true
+	x.mu.Unlock()
 	go l.fill()
 	return l
 }
@@ -91,8 +97,14 @@ func (l *delayedWatch) Read(p []byte) (int, error) {
 	}
 }
 
+// breakOff lets the next Read fail.
+func (l *delayedWatch) breakOff() { l.once.Do(func() { close(l.closed) }) }
+
 // Close implements io.Closer.
 func (l *delayedWatch) Close() error {
-	l.once.Do(func() { close(l.closed) })
+	l.breakOff()
+	l.x.mu.Lock()
+	delete(l.x.open, l)
+	l.x.mu.Unlock()
 	return l.body.Close()
 }

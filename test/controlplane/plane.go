@@ -35,6 +35,8 @@ type Options struct {
 	NodeGrace, EvictAfter time.Duration
 	// Audit are the users whose requests the API server logs: see Requests.
 	Audit []string
+	// AuditPolicy is the JSON of an audit policy instead of that of Audit: see AuditLog.
+	AuditPolicy string
 	// Admission are admission plugins in addition to Kubernetes' defaults.
 	Admission []string
 	// Keep keeps the folder with logs and pods after Stop.

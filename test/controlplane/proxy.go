@@ -35,6 +35,7 @@ type Proxy struct {
 	calls  []Call
 	lag    time.Duration
 	frozen bool
+	open   map[*delayedWatch]bool
 }
 
 // Call is one request of the program.
@@ -43,7 +44,8 @@ type Call struct {
 	Resource, Sub, Namespace, Name string
 	Body                           []byte // request body
 	At                             time.Time
-	Code                           int // status of the API server's answer; 0: no answer
+	Code                           int   // status of the API server's answer; 0: no answer
+	Received                       int64 // bytes of the body of the answer, but for watches
 	Answered                       bool
 	number                         int
 }
@@ -155,6 +157,15 @@ func (x *Proxy) Freeze(frozen bool) {
 	x.frozen = frozen
 }
 
+// Break ends all open watches without a last word, as an API server that dies does.
+func (x *Proxy) Break() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for l := range x.open {
+		l.breakOff()
+	}
+}
+
 // Calls returns the requests so far, oldest first.
 func (x *Proxy) Calls() []Call {
 	x.mu.Lock()
@@ -252,8 +263,27 @@ func (x *Proxy) onAnswer(resp *http.Response) error {
 	x.mu.Unlock()
 	if call.Verb == "watch" && resp.StatusCode == http.StatusOK {
 		resp.Body = x.delayed(resp.Body)
+		return nil
 	}
+	resp.Body = &countedBody{ReadCloser: resp.Body, add: func(n int) {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.calls[call.number].Received += int64(n)
+	}}
 	return nil
+}
+
+// countedBody counts the bytes of an answer.
+type countedBody struct {
+	io.ReadCloser
+	add func(n int)
+}
+
+// Read implements io.Reader.
+func (b *countedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.add(n)
+	return n, err
 }
 
 // callOf parses a request as Kubernetes does.

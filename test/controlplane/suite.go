@@ -74,5 +74,11 @@ func (s *Suite) close() error {
 	}
 	// A metadata-only watch that is stopped during an event leaks the goroutine of
 	// apimachinery's watch.Filter.
-	return errors.Join(err, goleak.Find(goleak.IgnoreTopFunction("k8s.io/apimachinery/pkg/watch.(*filteredWatch).loop")))
+	// An informer of several namespaces that is stopped before its lists have come leaks two of
+	// controller-runtime.
+	return errors.Join(err, goleak.Find(
+		goleak.IgnoreTopFunction("k8s.io/apimachinery/pkg/watch.(*filteredWatch).loop"),
+		goleak.IgnoreTopFunction("sigs.k8s.io/controller-runtime/pkg/cache.newMultiNamespaceInformer.func1"),
+		goleak.IgnoreTopFunction("sigs.k8s.io/controller-runtime/pkg/cache.newMultiNamespaceInformerHandlerRegistration.func1"),
+	))
 }

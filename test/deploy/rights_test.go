@@ -44,6 +44,8 @@ var unusedRights = map[string]string{
 	"rbac.authorization.k8s.io/rolebindings: list":          noStreaming,
 	"nodes: list":                                           noStreaming,
 	"pawl.dev/rollouts: list":                               noStreaming,
+	"pawl.dev/applications: list":                           noStreaming,
+	"pawl.dev/applicationrevisions: list":                   noStreaming,
 	"apps/statefulsets: list":                               noStreaming,
 	"autoscaling/horizontalpodautoscalers: list":            noStreaming,
 	"pawl.dev/rollouts: get":                                "a Rollout that the cache is behind of, and the owner of a workload that is claimed already",
@@ -59,6 +61,7 @@ func TestRights(t *testing.T) {
 	h.checkLeader()
 	h.exerciseOperator()
 	h.exerciseRollouts()
+	h.exerciseApplications()
 	h.stopOperators() // these operators do not know the flow Long, and would pause its runs
 	h.archive(kuberuns.Run)
 

@@ -146,10 +146,6 @@ func (h *fixture) exerciseRollouts() {
 	if err := os.WriteFile(file, []byte(rolloutObjects), 0o600); err != nil {
 		h.t.Fatal(err)
 	}
-	// As docs/guide/install-kubernetes.md says for such a cluster: here who sets an owner must have the
-	// right to delete what is owned, and the operator has it for no StatefulSet.
-	h.kubectl("create", "role", "claims", "--verb=delete", "--resource=statefulsets.apps")
-	h.kubectl("create", "rolebinding", "claims", "--role=claims", "--serviceaccount="+h.system+":"+h.name)
 	h.step("rollouts", func() {
 		h.kubectl("apply", "-f", file)
 		h.kubectl("wait", "--for=condition=Succeeded", "prol/web", "--timeout=1m")

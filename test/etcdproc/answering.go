@@ -2,17 +2,15 @@ package etcdproc
 
 import (
 	"context"
-	"io"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 )
 
 const (
 	roundPause  = 50 * time.Millisecond
-	answerLimit = 5 * time.Second // of one member in one round
+	answerLimit = 10 * time.Second // of one member in one round: machines are busy
 )
 
 // Dial opens a connection to a member; nil: as net.Dialer does. Endpoints may have names that only it
@@ -73,11 +71,13 @@ func (a *Answering) run(ctx context.Context) {
 	}
 }
 
-// ask reports whether a member answers. A read that an election has cut off is repeated: it is none
-// that was not answered.
+// ask reports whether a member answers within the limit. One that waits for an election, or that has
+// just come back, is asked again; one that takes no connection does not answer.
 func (a *Answering) ask(ctx context.Context, url string) bool {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
+	again := time.NewTicker(roundPause)
+	defer again.Stop()
 	for {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/readyz", nil)
 		if err != nil {
@@ -87,10 +87,14 @@ func (a *Answering) ask(ctx context.Context, url string) bool {
 		if err != nil {
 			return false
 		}
-		text, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if err != nil || resp.StatusCode == http.StatusOK || !strings.Contains(string(text), "leader changed") {
-			return err == nil && resp.StatusCode == http.StatusOK
+		if resp.StatusCode == http.StatusOK {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-again.C:
 		}
 	}
 }

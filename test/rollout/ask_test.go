@@ -38,6 +38,17 @@ func (w *world) plan(name, text string) {
 	w.is(name, "Ready", metav1.ConditionTrue)
 }
 
+// plainRollout makes a Rollout with a plan in YAML, and does not wait for an operator.
+func (w *world) plainRollout(r *api.Rollout, text string) {
+	w.t.Helper()
+	if err := yaml.UnmarshalStrict([]byte(text), &r.Spec.RolloutPlan); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.client.Create(w.t.Context(), r); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // listener is a server that keeps what it was asked.
 type listener struct {
 	*httptest.Server
@@ -350,6 +361,19 @@ func TestMetric(t *testing.T) {
 	}))
 	t.Cleanup(target.Close)
 	address := prometheus(t, binary, strings.TrimPrefix(target.URL, "http://"))
+	knows := func(value string) { // it scrapes only seconds after it is ready
+		w.t.Helper()
+		w.until("Prometheus knows "+value, func() bool {
+			answer, err := http.Get(address + "/api/v1/query?query=error_rate") //nolint:noctx // a test
+			if err != nil {
+				return false
+			}
+			defer answer.Body.Close()
+			text, _ := io.ReadAll(answer.Body)
+			return strings.Contains(string(text), `"`+value+`"`)
+		})
+	}
+	knows("0.001")
 	w.statefulSet("db", 2, appsv1.ParallelPodManagement)
 	metric := func(query string) string {
 		return fmt.Sprintf(`
@@ -367,15 +391,7 @@ canaryMetric:
 	mu.Lock()
 	rate = "0.5"
 	mu.Unlock()
-	w.until("Prometheus knows it", func() bool {
-		answer, err := http.Get(address + "/api/v1/query?query=error_rate") //nolint:noctx // a test
-		if err != nil {
-			return false
-		}
-		defer answer.Body.Close()
-		text, _ := io.ReadAll(answer.Body)
-		return strings.Contains(string(text), `"0.5"`)
-	})
+	knows("0.5")
 	w.setImage("db", "r3")
 	r = w.is("db", rollout.RolledBack, metav1.ConditionTrue)
 	if !strings.Contains(r.Status.Rollback.Reason, "0.5 is outside of at most 0.01") {

@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -57,12 +58,16 @@ func TestCommandLine(t *testing.T) {
 	w.is("db", rollout.Paused, metav1.ConditionTrue)
 	w.waitsFor("db", "HeldByPartition")
 	expect(4, "HeldByPartition", "watch", "rollout", "db")
+	if out := expect(0, "StatefulSet db, 3 pods", "plan", "rollout", "db"); !strings.Contains(out, "1      1     2       db-1") || !strings.Contains(out, "batch 2  stops: batchPartition 0") {
+		t.Errorf("the plan of the batches to come is\n%s", out)
+	}
 	expect(2, "ROLLOUT_REQUEST_INVALID", "rollout", "approve", "db", "--batch", "7")
 	expect(4, "1 (2/3)  2/3 updated  HeldByPartition", "rollout", "approve", "sts/db", "--wait", "1m")
 	expect(0, "db  rolloutSucceed  3/3 updated", "rollout", "approve", "db", "--batch", "all", "--reason", "smoke tests passed", "--wait", "1m")
-	if out := expect(0, "approve by ann", "describe", "prol", "db"); !strings.Contains(out, "Batches\n  BATCH  SIZE  TARGET  STATE  TOOK  PODS\n  0      1     1       done") {
+	if out := expect(0, "approve by ann", "describe", "prol", "db"); !strings.Contains(out, "Batches\n  BATCH  SIZE  TARGET  STATE  TOOK  ") || !strings.Contains(out, "✔") {
 		t.Errorf("describe prints\n%s", out)
 	}
+	expect(0, "nothing is to be rolled now: the plan of another template", "plan", "prol", "db")
 	expect(0, "resume (ready no. 7 now)", "history", "rollout", "db")
 	expect(0, "rolloutSucceed", "get", "prol")
 	expect(0, `"rollingState": "rolloutSucceed"`, "get", "prol", "db", "-o", "json")
@@ -85,4 +90,83 @@ func TestCommandLine(t *testing.T) {
 	expect(0, "restarted", "rollout", "restart", "db")
 	w.is("db", rollout.Paused, metav1.ConditionTrue)
 	expect(1, "Abandoned", "rollout", "abandon", "db", "--wait", "1m")
+	expect(1, "has no revision 99; it has 1, ", "rollout", "undo", "db", "--to-revision", "99")
+	expect(4, "HeldByPartition", "rollout", "undo", "sts/db", "--to-revision", "1", "--wait", "1m")
+	expect(0, "rolloutSucceed", "rollout", "approve", "db", "--batch", "all", "--wait", "1m")
+	w.expectImages("db", "0=r1 1=r1 2=r1")
+}
+
+// TestDryRun: with the annotation the rollout does not begin, and the status says what it would do.
+func TestDryRun(t *testing.T) {
+	w := newWorld(t)
+	w.statefulSet("db", 3, appsv1.ParallelPodManagement)
+	w.rollout("db", api.RolloutSpec{RolloutPlan: api.RolloutPlan{NumBatches: new(int32(2))}})
+	w.is("db", "Ready", metav1.ConditionTrue)
+	w.annotate("db", "dry-run", "true")
+	w.setImage("db", "r2")
+	r := w.waitsFor("db", "DryRun")
+	w.is("db", "Ready", metav1.ConditionFalse)
+	w.is("db", rollout.Paused, metav1.ConditionTrue)
+	if b := r.Status.Preview["1"]; len(r.Status.Preview) != 2 || len(b.Pods) != 2 || b.Pods[0].Name != "db-1" || b.Partition == nil || *b.Partition != 0 {
+		t.Errorf("the preview is %+v", r.Status.Preview)
+	}
+	if out, code := w.pawl("describe", "rollout", "db"); code != 0 || !strings.Contains(out, "Preview (dry run)") {
+		t.Errorf("describe ends with %d:\n%s", code, out)
+	}
+	w.expectImages("db", "0=r1 1=r1 2=r1")
+	w.annotate("db", "approve", "all; by=ann")
+	w.until("the request is answered", func() bool { a := w.now("db").Status.LastRequest; return a != nil && a.By == "ann" })
+	w.waitsFor("db", "DryRun")
+	w.patch(&api.Rollout{}, "db", `{"metadata":{"annotations":{"pawl.dev/dry-run":null}}}`)
+	r = w.is("db", rollout.Succeeded, metav1.ConditionTrue)
+	if r.Status.Preview != nil {
+		t.Errorf("the preview stands there still: %+v", r.Status.Preview)
+	}
+	w.expectImages("db", "0=r2 1=r2 2=r2")
+}
+
+// TestPlanOfAManifest: the API server is asked what a manifest would become, and the pods are those of
+// the workload.
+func TestPlanOfAManifest(t *testing.T) {
+	w := newWorld(t)
+	w.statefulSet("db", 3, appsv1.ParallelPodManagement)
+	file := filepath.Join(t.TempDir(), "rollout.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte("apiVersion: pawl.dev/v1alpha1\nkind: Rollout\nmetadata: {name: db}\nspec:\n  targetRef: {apiVersion: apps/v1, kind: StatefulSet, name: db}\n  rolloutPlan: "+text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("{numBatches: 3}")
+	if out, code := w.pawl("plan", "-f", file); code != 0 || !strings.Contains(out, "1      1     2       db-1") {
+		t.Errorf("the plan ends with %d:\n%s", code, out)
+	}
+	write("{numBatches: 3, batchPartition: 7}")
+	if out, code := w.pawl("plan", "-f", file); code != 2 || !strings.Contains(out, "rollout.yaml:6") {
+		t.Errorf("a bad plan ends with %d:\n%s", code, out)
+	}
+	if !w.gone("db") {
+		t.Error("the plan has created the Rollout")
+	}
+}
+
+// TestExample: the API server takes examples/rollout as it is, and it can be planned without a cluster.
+func TestExample(t *testing.T) {
+	w := newQuietWorld(t)
+	const file = "../../examples/rollout/etcd.yaml"
+	run := func(want string, argv ...string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...) //nolint:gosec // programs of this repository
+		cmd.Env = []string{"HOME=" + t.TempDir(), "NO_COLOR=1"}
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("%v: %v, expected %q:\n%s", argv, err, want, out)
+		}
+	}
+	run("rollout.pawl.dev/etcd created (server dry run)",
+		w.plane.Binaries.Kubectl, "--kubeconfig", w.plane.Kubeconfig(), "-n", w.namespace, "apply", "--dry-run=server", "-f", file)
+	root, err := controlplane.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run("waits for an approval", filepath.Join(root, "bin", "pawl"), "plan", "-f", file, "--replicas", "5")
 }

@@ -1,7 +1,9 @@
 package rollout_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -32,7 +34,7 @@ var lives = map[string]life{
 	"rollout": {
 		begin: func(w *world) {
 			w.statefulSet("db", 3, appsv1.ParallelPodManagement)
-			w.rollout("db", api.RolloutSpec{RolloutPlan: api.RolloutPlan{RolloutBatches: batches(1), BatchPartition: new(int32(0))}})
+			w.hooked("db", api.RolloutSpec{RolloutPlan: api.RolloutPlan{RolloutBatches: batches(1), BatchPartition: new(int32(0))}})
 		},
 		live: func(w *world) {
 			w.is("db", "Ready", metav1.ConditionTrue)
@@ -47,30 +49,35 @@ var lives = map[string]life{
 	"rollback": {
 		begin: func(w *world) {
 			w.statefulSet("db", 3, appsv1.OrderedReadyPodManagement)
-			w.rollout("db", api.RolloutSpec{RolloutPlan: api.RolloutPlan{RolloutBatches: batches(1), BatchDeadline: new(api.RolloutDeadline("2s")), OnFailure: "rollback"}})
+			w.hooked("db", api.RolloutSpec{RolloutPlan: api.RolloutPlan{RolloutBatches: batches(1)}})
 			w.breakImage("broken")
 		},
 		live: func(w *world) {
 			w.is("db", "Ready", metav1.ConditionTrue)
 			w.setImage("db", "broken")
+			w.until("the broken pod is there", func() bool { return w.images("db") == "0=r1 1=r1 2=broken-" })
+			w.waitsFor("db", "PodsNotReady")
+			w.annotate("db", "rollback", "by=ann")
 			w.is("db", rollout.RolledBack, metav1.ConditionTrue)
 		},
 		moved: map[string]int{"db-0": 1, "db-1": 1, "db-2": 3},
 		check: func(w *world) { w.expectImages("db", "0=r1 1=r1 2=r1") },
 	},
-	"scale": {
+	"scale up": {
 		begin: func(w *world) {
 			w.statefulSet("db", 2, appsv1.ParallelPodManagement)
-			w.rollout("db", api.RolloutSpec{RolloutPlan: api.RolloutPlan{TargetSize: new(int32(4)), RolloutBatches: batches(1)}})
+			w.hooked("db", api.RolloutSpec{RolloutPlan: api.RolloutPlan{TargetSize: new(int32(4)), RolloutBatches: batches(1)}})
 		},
-		live: func(w *world) {
-			w.is("db", rollout.Succeeded, metav1.ConditionTrue)
-			w.patch(&api.Rollout{}, "db", `{"spec":{"rolloutPlan":{"targetSize":1}}}`)
-			w.until("the second scale has ended", func() bool {
-				s := w.now("db").Status
-				return s.Number == 2 && s.RollingState == "rolloutSucceed"
-			})
+		live:  func(w *world) { w.is("db", rollout.Succeeded, metav1.ConditionTrue) },
+		moved: map[string]int{"db-0": 1, "db-1": 1, "db-2": 1, "db-3": 1},
+		check: func(w *world) { w.expectImages("db", "0=r1 1=r1 2=r1 3=r1") },
+	},
+	"scale down": {
+		begin: func(w *world) {
+			w.statefulSet("db", 4, appsv1.ParallelPodManagement)
+			w.hooked("db", api.RolloutSpec{RolloutPlan: api.RolloutPlan{TargetSize: new(int32(1)), RolloutBatches: batches(1)}})
 		},
+		live:  func(w *world) { w.is("db", rollout.Succeeded, metav1.ConditionTrue) },
 		moved: map[string]int{"db-0": 1, "db-1": 1, "db-2": 1, "db-3": 1},
 		check: func(w *world) { w.expectImages("db", "0=r1") },
 	},
@@ -78,7 +85,7 @@ var lives = map[string]life{
 		begin: func(w *world) {
 			w.deployment("web-v1", "r1", 2)
 			w.deployment("web-v2", "r2", 0)
-			w.rollout("db", api.RolloutSpec{
+			w.hooked("db", api.RolloutSpec{
 				TargetRef:   api.WorkloadRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web-v2"},
 				SourceRef:   &api.WorkloadRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web-v1"},
 				RolloutPlan: api.RolloutPlan{RolloutBatches: batches(1)},
@@ -91,10 +98,17 @@ var lives = map[string]life{
 			}
 		},
 	},
-	"deletion": {
+	"deletion that keeps":      deletionLife("Keep", map[string]int{"db-0": 1, "db-1": 1, "db-2": 2}, "0=r1 1=r1 2=r2"),
+	"deletion that rolls back": deletionLife("Rollback", map[string]int{"db-0": 1, "db-1": 1, "db-2": 3}, "0=r1 1=r1 2=r1"),
+	"deletion that completes":  deletionLife("Complete", map[string]int{"db-0": 2, "db-1": 2, "db-2": 2}, "0=r2 1=r2 2=r2"),
+}
+
+// deletionLife deletes a Rollout after its first batch.
+func deletionLife(policy string, moved map[string]int, images string) life {
+	return life{
 		begin: func(w *world) {
 			w.statefulSet("db", 3, appsv1.ParallelPodManagement)
-			w.rollout("db", api.RolloutSpec{DeletionPolicy: "Rollback", RolloutPlan: api.RolloutPlan{RolloutBatches: batches(1), BatchPartition: new(int32(0))}})
+			w.hooked("db", api.RolloutSpec{DeletionPolicy: policy, RolloutPlan: api.RolloutPlan{RolloutBatches: batches(1), BatchPartition: new(int32(0))}})
 		},
 		live: func(w *world) {
 			w.is("db", "Ready", metav1.ConditionTrue)
@@ -105,21 +119,64 @@ var lives = map[string]life{
 			}
 			w.until("the Rollout is gone", func() bool { return w.gone("db") })
 		},
-		moved: map[string]int{"db-0": 1, "db-1": 1, "db-2": 3},
+		moved: moved,
 		check: func(w *world) {
-			w.until("the pods are back", func() bool { return w.images("db") == "0=r1 1=r1 2=r1" })
-			set := &appsv1.StatefulSet{}
+			w.until("the pods are "+images, func() bool { return w.images("db") == images })
+			set, partition := &appsv1.StatefulSet{}, map[bool]int32{true: 2}[policy == "Keep"]
 			w.get("db", set)
-			if *set.Spec.UpdateStrategy.RollingUpdate.Partition != 0 || len(set.OwnerReferences) != 0 || set.Labels["pawl.dev/held"] != "" {
+			if *set.Spec.UpdateStrategy.RollingUpdate.Partition != partition || len(set.OwnerReferences) != 0 || set.Labels["pawl.dev/rollout"] != "" ||
+				(set.Labels["pawl.dev/held"] != "") != (policy == "Keep") {
 				w.t.Errorf("the set is left with %+v, %v, %v", set.Spec.UpdateStrategy.RollingUpdate, set.OwnerReferences, set.Labels)
 			}
 		},
-	},
+	}
+}
+
+// hooked makes a Rollout with a hook of each type.
+func (w *world) hooked(name string, spec api.RolloutSpec) {
+	w.t.Helper()
+	w.hooks = listen(w.t)
+	for _, hook := range []string{"initialize-rollout", "pre-batch-rollout", "post-batch-rollout", "finalize-rollout"} {
+		spec.RolloutPlan.RolloutWebhooks = append(spec.RolloutPlan.RolloutWebhooks, api.RolloutHook{Name: hook, Type: hook, URL: w.hooks.URL + "/" + hook})
+	}
+	w.rollout(name, spec)
+}
+
+// meanings are what the hooks were asked, each once. A key that stands for two things is an error, and
+// so are two keys for one.
+func (w *world) meanings() string {
+	w.t.Helper()
+	if w.hooks == nil {
+		return ""
+	}
+	byKey, keyOf := map[string]string{}, map[string]string{}
+	var all []string
+	for _, h := range w.hooks.on("") {
+		delete(h.body, "uid")
+		delete(h.body, "namespace")
+		text, err := json.Marshal(h.body)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		meaning := h.path + " " + string(text)
+		if was, ok := byKey[h.key]; ok && was != meaning {
+			w.t.Errorf("the key %s means\n%s\nand\n%s", h.key, was, meaning)
+		}
+		if was, ok := keyOf[meaning]; ok && was != h.key {
+			w.t.Errorf("%s was asked under the keys %s and %s", meaning, was, h.key)
+		}
+		if _, ok := keyOf[meaning]; !ok {
+			all = append(all, meaning)
+		}
+		byKey[h.key], keyOf[meaning] = meaning, h.key
+	}
+	return strings.Join(all, "\n")
 }
 
 // play lets a life pass; at the write that crashAt counts to (from 1; 0: none) the operator dies, and
-// another one takes over. It returns the number of writes, and the history.
-func (l life) play(t *testing.T, crashAt int, after bool) (writes int, history string) {
+// another one takes over. It returns the number of writes, and what came of it: the history, and what
+// hooks were asked.
+func (l life) play(t *testing.T, crashAt int, after bool) (writes int, story string) {
 	t.Helper()
 	w := newQuietWorld(t)
 	proxy, err := w.plane.NewProxyAs(w.config)
@@ -172,9 +229,9 @@ func (l life) play(t *testing.T, crashAt int, after bool) (writes int, history s
 		}
 	}
 	if !w.gone("db") {
-		history = w.history("db")
+		story = w.history("db") + "\n"
 	}
-	return writes, history
+	return writes, story + w.meanings()
 }
 
 // countPods counts how often each pod of the namespace is made.
@@ -210,39 +267,51 @@ func (w *world) countPods() func() map[string]int {
 
 // crashSample is how many points of each life `make test` takes; PAWL_TEST_POINTS=all takes all, a
 // number as many.
-const crashSample = 3
+const crashSample = 2
+
+// point is a crash: before or after a write, counted from 1.
+type point struct {
+	at    int
+	after bool
+}
+
+// points are all of a number of writes, or a sample that the seed of a life chooses.
+func points(writes int, seed string) (all []point) {
+	for at := range writes {
+		all = append(all, point{at + 1, false}, point{at + 1, true})
+	}
+	want := os.Getenv("PAWL_TEST_POINTS")
+	if want == "all" {
+		return all
+	}
+	n, err := strconv.Atoi(want)
+	if err != nil {
+		n = crashSample
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(seed))
+	rand.New(rand.NewPCG(h.Sum64(), 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] }) //nolint:gosec // a sample
+	return all[:min(n, len(all))]
+}
 
 // TestCrashAtEachWrite: the operator dies before or after a write, and another one takes over: the end
-// is the same, each pod is made as often, and the history says the same.
+// is the same, each pod is made as often, the history says the same, and no key of a hook means two
+// things.
 func TestCrashAtEachWrite(t *testing.T) {
 	for name, l := range lives {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			writes, history := l.play(t, 0, false)
+			writes, story := l.play(t, 0, false)
 			if writes < 5 {
 				t.Fatalf("the life has %d writes", writes)
 			}
-			type point struct {
-				at    int
-				after bool
-			}
-			var points []point
-			for at := range writes {
-				points = append(points, point{at + 1, false}, point{at + 1, true})
-			}
-			if text := os.Getenv("PAWL_TEST_POINTS"); text != "all" {
-				n, err := strconv.Atoi(text)
-				if err != nil {
-					n = crashSample
-				}
-				rand.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
-				points = points[:min(n, len(points))]
-			}
-			t.Logf("%d writes, %d points", writes, len(points))
-			for _, p := range points {
+			all := points(writes, name)
+			t.Logf("%d writes, %d points", writes, len(all))
+			for _, p := range all {
 				t.Run(fmt.Sprintf("%d-after=%t", p.at, p.after), func(t *testing.T) {
-					if _, got := l.play(t, p.at, p.after); got != history {
-						t.Errorf("the history is\n%s\nwithout the crash\n%s", got, history)
+					t.Parallel()
+					if _, got := l.play(t, p.at, p.after); got != story {
+						t.Errorf("the story is\n%s\nwithout the crash\n%s", got, story)
 					}
 				})
 			}

@@ -2,12 +2,12 @@ package rollout_test
 
 import (
 	"context"
-	"fmt"
+	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,65 +38,77 @@ func (w *world) list(into client.ObjectList, labels map[string]string) error {
 // TestDelete: whatever state a Rollout is in and whatever way it is deleted, the workload and its pods
 // survive.
 func TestDelete(t *testing.T) {
-	states := map[string]func(w *world, name string){
-		"parked": func(*world, string) {},
-		"held": func(w *world, name string) {
-			w.setImage(name, "r2")
-			w.is(name, rollout.Paused, metav1.ConditionTrue)
-		},
-		"broken": func(w *world, name string) {
-			w.breakImage("broken")
-			w.setImage(name, "broken")
-			w.waitsFor(name, "PodsNotReady")
-		},
-		"ended": func(w *world, name string) {
-			w.setImage(name, "r2")
-			w.is(name, rollout.Paused, metav1.ConditionTrue)
-			w.annotate(name, "approve", "all")
-			w.is(name, rollout.Succeeded, metav1.ConditionTrue)
-		},
-		"abandoned": func(w *world, name string) {
-			w.setImage(name, "r2")
-			w.is(name, rollout.Paused, metav1.ConditionTrue)
-			w.annotate(name, "abandon", "by=ann")
-			w.is(name, rollout.Stalled, metav1.ConditionTrue)
-		},
-	}
-	for state, reach := range states {
+	policies := map[string]metav1.DeletionPropagation{"f": metav1.DeletePropagationForeground, "b": metav1.DeletePropagationBackground, "o": metav1.DeletePropagationOrphan}
+	for state, s := range stages {
 		t.Run(state, func(t *testing.T) {
 			w := newWorld(t)
-			for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationForeground, metav1.DeletePropagationBackground, metav1.DeletePropagationOrphan} {
-				name := "db-" + string(policy[0]+'a'-'A')
-				w.statefulSet(name, 3, appsv1.ParallelPodManagement)
-				w.rollout(name, api.RolloutSpec{RolloutPlan: api.RolloutPlan{RolloutBatches: batches(1), BatchPartition: new(int32(0))}})
-				w.is(name, "Ready", metav1.ConditionTrue)
-				reach(w, name)
-				before := w.uids(name)
-				if err := w.client.Delete(t.Context(), w.now(name), client.PropagationPolicy(policy)); err != nil {
+			prefix := map[bool]string{true: "ordered-", false: "db-"}[state == "verifying"]
+			before := map[string]map[string]string{}
+			for name := range policies {
+				s.prepare(w, prefix+name, "")
+			}
+			for name, policy := range policies {
+				before[name] = w.uids(prefix + name)
+				if err := w.client.Delete(t.Context(), w.now(prefix+name), client.PropagationPolicy(policy)); err != nil {
 					t.Fatal(err)
 				}
-				w.until("the Rollout is gone", func() bool { return w.gone(name) })
-				time.Sleep(300 * time.Millisecond)
-				set := &appsv1.StatefulSet{}
-				w.get(name, set)
-				if set.DeletionTimestamp != nil || set.Labels["pawl.dev/rollout"] != "" {
-					t.Errorf("%s: the set has labels %v, deleted %v", policy, set.Labels, set.DeletionTimestamp)
-				}
-				for _, ref := range set.OwnerReferences {
-					if ref.Controller != nil && *ref.Controller {
-						t.Errorf("%s: the claim is left: %+v", policy, ref)
-					}
-				}
-				if after := w.uids(name); len(after) != 3 || fmt.Sprint(after) != fmt.Sprint(before) {
-					t.Errorf("%s: the pods were %v and are %v", policy, before, after)
-				}
-				partition, left := *set.Spec.UpdateStrategy.RollingUpdate.Partition, set.Annotations["pawl.dev/left"] != ""
-				whole := state == "parked" || state == "ended"
-				if whole && (partition != 0 || left || set.Labels["pawl.dev/held"] != "") || !whole && (partition != 2 || !left) {
-					t.Errorf("%s: the partition is %d, what was left is named: %t, labels %v", policy, partition, left, set.Labels)
-				}
+			}
+			if s.hook != "" {
+				w.refused.Store(false)
+			}
+			for name := range policies {
+				w.until("the Rollout is gone", func() bool { return w.gone(prefix + name) })
+			}
+			w.collected()
+			for name := range policies {
+				w.survived(prefix+name, before[name])
 			}
 		})
+	}
+}
+
+// collected waits until the garbage collector has done what it had to do: it deletes an object whose
+// owner is gone.
+func (w *world) collected() {
+	w.t.Helper()
+	bait := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, GenerateName: "bait-", OwnerReferences: []metav1.OwnerReference{
+		{APIVersion: "pawl.dev/v1alpha1", Kind: "Rollout", Name: "gone", UID: "00000000-0000-0000-0000-000000000000"},
+	}}}
+	if err := w.client.Create(w.t.Context(), bait); err != nil {
+		w.t.Fatal(err)
+	}
+	w.until("the garbage collector has passed", func() bool {
+		return apierrors.IsNotFound(w.client.Get(w.t.Context(), client.ObjectKeyFromObject(bait), bait))
+	})
+}
+
+// survived judges what a deleted Rollout has left: the set with the pods that it had, no claim, and
+// either one revision without a hold or two with what remains to be done.
+func (w *world) survived(name string, before map[string]string) {
+	w.t.Helper()
+	set := &appsv1.StatefulSet{}
+	w.get(name, set)
+	if set.DeletionTimestamp != nil || set.Labels["pawl.dev/rollout"] != "" {
+		w.t.Errorf("%s: the set has labels %v, deleted %v", name, set.Labels, set.DeletionTimestamp)
+	}
+	for _, ref := range set.OwnerReferences {
+		if ref.Controller != nil && *ref.Controller {
+			w.t.Errorf("%s: the claim is left: %+v", name, ref)
+		}
+	}
+	after, whole := w.uids(name), true
+	for pod, uid := range before {
+		if after[pod] != uid {
+			w.t.Errorf("%s: the pods were %v and are %v", name, before, after)
+		}
+	}
+	for _, image := range strings.Fields(w.images(name)) {
+		_, image, _ = strings.Cut(image, "=")
+		whole = whole && strings.TrimSuffix(image, "-") == set.Spec.Template.Spec.Containers[0].Image
+	}
+	partition, left := *set.Spec.UpdateStrategy.RollingUpdate.Partition, set.Annotations["pawl.dev/left"] != ""
+	if whole && (partition != 0 || left || set.Labels["pawl.dev/held"] != "") || !whole && (partition == 0 || !left) {
+		w.t.Errorf("%s: whole %t: the partition is %d, what was left is named: %t, labels %v", name, whole, partition, left, set.Labels)
 	}
 }
 

@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -39,7 +40,32 @@ func (w *world) startBehind(proxy *controlplane.Proxy) {
 // the end nor what is moved.
 func TestDisturbed(t *testing.T) {
 	disturbances := map[string]func(w *world, proxy *controlplane.Proxy){
-		"lagging watches": func(_ *world, proxy *controlplane.Proxy) { proxy.Lag(2 * time.Second) },
+		"lagging watches": func(w *world, proxy *controlplane.Proxy) {
+			lag := map[bool]time.Duration{true: 10 * time.Second, false: 2 * time.Second}[strings.HasSuffix(w.t.Name(), "/rollout")]
+			w.grace += lag
+			proxy.Lag(lag)
+		},
+		"watches that stop": func(w *world, proxy *controlplane.Proxy) {
+			w.grace = time.Minute
+			began := time.Now()
+			proxy.Intercept(func(*controlplane.Call) controlplane.Reaction {
+				stopped := time.Since(began)%(5*time.Second) < 3*time.Second
+				return controlplane.Reaction{Before: func() { proxy.Freeze(stopped) }}
+			})
+			w.t.Cleanup(func() { proxy.Freeze(false) })
+		},
+		"a cache before its own write": func(w *world, proxy *controlplane.Proxy) {
+			w.grace += 3 * time.Second
+			proxy.Intercept(func(c *controlplane.Call) controlplane.Reaction {
+				if !c.Writes() || c.Resource == "events" {
+					return controlplane.Reaction{}
+				}
+				return controlplane.Reaction{After: func(int) {
+					proxy.Freeze(true)
+					time.AfterFunc(1500*time.Millisecond, func() { proxy.Freeze(false) })
+				}}
+			})
+		},
 		"lost answers": func(_ *world, proxy *controlplane.Proxy) {
 			n := 0
 			proxy.Intercept(func(c *controlplane.Call) controlplane.Reaction {
@@ -60,7 +86,7 @@ func TestDisturbed(t *testing.T) {
 		},
 	}
 	for what, disturb := range disturbances {
-		for _, name := range []string{"rollout", "deletion", "scale"} {
+		for _, name := range []string{"rollout", "deletion that rolls back", "scale down"} {
 			t.Run(what+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				l := lives[name]
@@ -117,35 +143,57 @@ func TestRestCostsNothing(t *testing.T) {
 }
 
 // TestRequestsOfABatch: a batch with one release costs three requests, two writes of the status and one
-// of the workload, at any number of pods.
+// of the workload, and now and then one that archives history. Their bodies have at most 16 KB in both
+// directions, at any number of pods.
 func TestRequestsOfABatch(t *testing.T) {
 	t.Parallel()
-	cost := func(pods, all int) (float64, float64) {
+	for _, c := range []struct{ pods, batches int }{{3, 3}, {36, 12}} {
 		w, proxy := proxied(t)
-		w.statefulSet("db", pods, appsv1.ParallelPodManagement)
-		w.rollout("db", api.RolloutSpec{RolloutPlan: api.RolloutPlan{NumBatches: new(int32(all))}})
+		w.statefulSet("db", c.pods, appsv1.ParallelPodManagement)
+		w.rollout("db", api.RolloutSpec{RolloutPlan: api.RolloutPlan{NumBatches: new(int32(c.batches))}})
 		w.startBehind(proxy)
 		w.is("db", "Ready", metav1.ConditionTrue)
-		var calls, bytes atomic.Int64
-		proxy.Intercept(func(c *controlplane.Call) controlplane.Reaction {
-			if c.Verb != "watch" && c.Resource != "events" {
-				calls.Add(1)
-				bytes.Add(int64(len(c.Body)))
-			}
-			return controlplane.Reaction{}
-		})
+		before := len(proxy.Calls())
 		w.setImage("db", "r2")
 		w.is("db", rollout.Succeeded, metav1.ConditionTrue)
-		proxy.Intercept(nil)
-		return float64(calls.Load()), float64(bytes.Load())
-	}
-	for _, pods := range []int{12, 36} {
-		fewCalls, fewBytes := cost(pods, 2)
-		manyCalls, manyBytes := cost(pods, 12)
-		calls, bytes := (manyCalls-fewCalls)/10, (manyBytes-fewBytes)/10
-		t.Logf("%d pods: %.1f requests and %.0f bytes sent for each batch more", pods, calls, bytes)
-		if calls > 5 || bytes > 4096 {
-			t.Errorf("%d pods: %.1f requests and %.0f bytes for each batch more", pods, calls, bytes)
+		var between []controlplane.Call // from behind the release of the first batch to that of the last
+		released := 0
+		for _, call := range proxy.Calls()[before:] {
+			if released > 0 && released < c.batches && call.Verb != "watch" && call.Resource != "events" && call.Resource != "" { // discovery has none
+				between = append(between, call)
+			}
+			if body := string(call.Body); call.Resource == "statefulsets" && strings.Contains(body, "updateStrategy") && !strings.Contains(body, "ownerReferences") {
+				released++
+			}
+		}
+		var bytes int64
+		for _, call := range between {
+			bytes += int64(len(call.Body)) + call.Received
+		}
+		more := float64(c.batches - 1)
+		calls, size := float64(len(between))/more, float64(bytes)/more
+		t.Logf("%d pods: %.1f requests and %.0f bytes for each batch: %v", c.pods, calls, size, between)
+		if released != c.batches || calls < 3 || calls > 5 || size > 16<<10 {
+			t.Errorf("%d pods: %d releases, %.1f requests and %.0f bytes for each batch: %v", c.pods, released, calls, size, between)
+		}
+		if delays := releaseDelays(t, w); delays != uint64(c.batches-1) {
+			t.Errorf("%d pods in %d batches: %d release delays were observed", c.pods, c.batches, delays)
 		}
 	}
+}
+
+// releaseDelays is how many the operator of a world has observed.
+func releaseDelays(t *testing.T, w *world) uint64 {
+	t.Helper()
+	families, err := w.options.Manager.Metrics().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "pawl_rollout_release_delay_seconds" {
+			return f.GetMetric()[0].GetHistogram().GetSampleCount()
+		}
+	}
+	t.Fatal("there is no metric of release delays")
+	return 0
 }

@@ -166,6 +166,8 @@ func (e *etcd) create(text []byte, set *appsv1.StatefulSet) error {
 		}
 	}
 	set.Spec.Replicas = new(int32(e.members))
+	// A machine that does much else holds up heartbeats: that is no reason for another leader.
+	spec.Containers[0].Env = append(spec.Containers[0].Env, corev1.EnvVar{Name: "ETCD_HEARTBEAT_INTERVAL", Value: "500"}, corev1.EnvVar{Name: "ETCD_ELECTION_TIMEOUT", Value: "5000"})
 	spec.NodeSelector = map[string]string{"node.pawl.dev/process": "true"}
 	spec.Tolerations = []corev1.Toleration{{Key: machineTaint, Operator: corev1.TolerationOpExists}}
 	spec.TopologySpreadConstraints = nil

@@ -92,6 +92,9 @@ func TestEtcdQuorumIsShort(t *testing.T) {
 		p.Disruption.RespectPodDisruptionBudgets = new(false)
 		p.RolloutBatches = p.RolloutBatches[1:]
 	})
+	if e.leader() == "etcd-0" {
+		e.move("etcd-1")
+	}
 	writer, answering := e.write()
 	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
 		if err := e.kubelet.Signal(e.namespace, "etcd-0", "etcd", sig); err != nil {

@@ -5,6 +5,7 @@ package rollout_test
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -34,9 +35,29 @@ import (
 	"github.com/pawl-dev/pawl/workflow/action/egress"
 )
 
-var suite = controlplane.NewSuite(controlplane.Options{CRDs: []string{"../../deploy/crds"}, Endpoints: true, Kubelet: kubelet.Options{Nodes: 2}})
+// staysAnnotation on a pod says how long it takes to go.
+const staysAnnotation = "test.pawl.dev/stays"
 
-func TestMain(m *testing.M) { suite.Main(m) }
+var suite = controlplane.NewSuite(controlplane.Options{
+	CRDs: []string{"../../deploy/crds"}, Endpoints: true, Admission: []string{controlplane.NodeSelector},
+	Kubelet: kubelet.Options{Nodes: 2, Termination: func(p *corev1.Pod) time.Duration {
+		stays, err := time.ParseDuration(p.Annotations[staysAnnotation])
+		if err != nil {
+			return 0
+		}
+		return stays
+	}},
+})
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given { // worlds wait most of the time
+		_ = flag.Set("test.parallel", "8")
+	}
+	suite.Main(m)
+}
 
 // patience is how long a test waits for something that must come.
 const patience = 2 * time.Minute
@@ -54,6 +75,12 @@ type world struct {
 	broken   map[string]bool
 	stop     func()
 	crashing atomic.Bool // the operator's connections are lost on purpose
+	elects   bool        // the operator is a candidate for the leader
+
+	grace   time.Duration // how old what the operator decides on may be: see witness
+	watched *witness
+	hooks   *listener   // nil: none was asked for
+	refused atomic.Bool // what hooks says
 }
 
 func newWorld(t *testing.T) *world {
@@ -67,6 +94,12 @@ func newWorld(t *testing.T) *world {
 // newQuietWorld is a namespace without an operator.
 func newQuietWorld(t *testing.T) *world {
 	t.Helper()
+	return newWorldIn(t, func(plane *controlplane.Plane) string { return plane.Namespace(t) })
+}
+
+// newWorldIn is a world in a namespace that was made for it.
+func newWorldIn(t *testing.T, namespace func(*controlplane.Plane) string) *world {
+	t.Helper()
 	plane := suite.Plane(t)
 	config := plane.Config()
 	config.QPS = -1
@@ -75,11 +108,12 @@ func newQuietWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, plane: plane, namespace: plane.Namespace(t), client: c, broken: map[string]bool{}}
+	w := &world{t: t, plane: plane, namespace: namespace(plane), client: c, broken: map[string]bool{}, grace: 3 * time.Second}
+	w.watched = w.watchAll()
 	plane.Kubelet.Decide(w.namespace, func(p *corev1.Pod) bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		return !w.broken[p.Spec.Containers[0].Image]
+		return !w.broken[p.Spec.Containers[0].Image] && !w.broken[p.Name]
 	})
 	if err := installGuard(plane); err != nil {
 		t.Fatal(err)
@@ -107,7 +141,12 @@ func (w *world) start(config *rest.Config) {
 	if os.Getenv("PAWL_TEST_LOG") != "" {
 		log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
-	m, err := controller.NewManager(config, controller.Options{Scheme: scheme(w.t), Namespaces: []string{w.namespace}, NoLeaderElection: true, Log: log})
+	options := controller.Options{Scheme: scheme(w.t), Namespaces: []string{w.namespace}, NoLeaderElection: true, Log: log}
+	if w.elects {
+		options.NoLeaderElection, options.LeaseNamespace = false, w.namespace
+		options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = 8*time.Second, 6*time.Second, time.Second
+	}
+	m, err := controller.NewManager(config, options)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -136,7 +175,7 @@ func (w *world) start(config *rest.Config) {
 	w.t.Cleanup(stop)
 }
 
-// breakImage makes pods with an image never ready.
+// breakImage makes pods with an image, or with a name, never ready.
 func (w *world) breakImage(image string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -153,11 +192,16 @@ func template(app, image string) corev1.PodTemplateSpec {
 // statefulSet makes a set of pods with image r1 and waits until they are ready.
 func (w *world) statefulSet(name string, replicas int, policy appsv1.PodManagementPolicyType) *appsv1.StatefulSet {
 	w.t.Helper()
+	return w.statefulSetOf(name, "r1", replicas, policy)
+}
+
+func (w *world) statefulSetOf(name, image string, replicas int, policy appsv1.PodManagementPolicyType) *appsv1.StatefulSet {
+	w.t.Helper()
 	set := &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
 		Spec: appsv1.StatefulSetSpec{
 			Replicas: new(int32(replicas)), ServiceName: name, PodManagementPolicy: policy,
-			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}, Template: template(name, "r1"),
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}, Template: template(name, image),
 		},
 	}
 	if err := w.client.Create(w.t.Context(), set); err != nil {

@@ -227,5 +227,5 @@ func (s *Subject) Second(name, template string) {
 	s.Target = workload.Ref{APIVersion: source.APIVersion, Kind: source.Kind, Name: name}
 	s.create(s.Target, 0, shape{parallel: true})
 	s.SetTemplate(template)
-	s.Source = &source
+	s.Sources = []workload.Ref{source}
 }

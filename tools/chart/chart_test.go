@@ -209,7 +209,8 @@ func TestOperators(t *testing.T) {
 	}{
 		{nil, map[string]bool{"pawl.dev/sharedstorageclusters watch": true, "pawl.dev/rollouts watch": true, "mpd.polardb.aliyun.com/mpdclusters watch": true}},
 		{[]any{"sharedstorage"}, map[string]bool{"pawl.dev/sharedstorageclusters watch": true, "mpd.polardb.aliyun.com/mpdclusters watch": false}},
-		{[]any{"rollout"}, map[string]bool{"pawl.dev/sharedstorageclusters watch": false, "pawl.dev/rollouts watch": true, "/secrets create": false, "rbac.authorization.k8s.io/roles create": false}},
+		{[]any{"rollout"}, map[string]bool{"pawl.dev/sharedstorageclusters watch": false, "pawl.dev/rollouts watch": true, "apps/statefulsets delete": false, "/secrets create": false, "rbac.authorization.k8s.io/roles create": false}},
+		{[]any{"rollout", "application"}, map[string]bool{"pawl.dev/applications watch": true, "apps/statefulsets delete": true}},
 		{[]any{"mpd"}, map[string]bool{"pawl.dev/sharedstorageclusters watch": false, "mpd.polardb.aliyun.com/mpdclusters watch": true}},
 	} {
 		all := render(t, map[string]any{"operators": c.operators})
@@ -269,7 +270,7 @@ func TestCRDs(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"mpdclusters.mpd.polardb.aliyun.com", "rollouts.pawl.dev", "runhistories.pawl.dev", "runs.pawl.dev", "sharedstorageclusters.pawl.dev"}; !slices.Equal(slices.Sorted(maps.Keys(found)), want) {
+	if want := []string{"applicationrevisions.pawl.dev", "applications.pawl.dev", "mpdclusters.mpd.polardb.aliyun.com", "rollouts.pawl.dev", "runhistories.pawl.dev", "runs.pawl.dev", "sharedstorageclusters.pawl.dev"}; !slices.Equal(slices.Sorted(maps.Keys(found)), want) {
 		t.Errorf("the CRDs are %v", found)
 	}
 }

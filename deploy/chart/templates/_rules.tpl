@@ -89,6 +89,9 @@ fails when one of them is not used or a request is refused. */ -}}
   resources: [rollouts]
   verbs: [get, list, watch, patch]
 - apiGroups: [pawl.dev]
+  resources: [applicationrevisions]
+  verbs: [list, watch]
+- apiGroups: [pawl.dev]
   resources: [rollouts/status]
   verbs: [patch]
 - apiGroups: [apps]
@@ -129,6 +132,24 @@ fails when one of them is not used or a request is refused. */ -}}
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch, create, delete]
+{{- end }}
+{{- if include "pawl.serves" (list . "application") }}
+# Applications, their revisions and Rollouts. Only this operator makes and deletes workloads.
+- apiGroups: [pawl.dev]
+  resources: [applications]
+  verbs: [get, list, watch, patch]
+- apiGroups: [pawl.dev]
+  resources: [applications/status]
+  verbs: [patch]
+- apiGroups: [pawl.dev]
+  resources: [applicationrevisions]
+  verbs: [list, watch, create, delete]
+- apiGroups: [pawl.dev]
+  resources: [rollouts]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [apps]
+  resources: [statefulsets, deployments]
+  verbs: [get, list, watch, create, patch, delete]
 {{- end }}
 # Events.
 - apiGroups: [events.k8s.io]

@@ -26,7 +26,8 @@ var GroupVersion = schema.GroupVersion{Group: "pawl.dev", Version: "v1alpha1"}
 
 // AddToScheme adds the kinds of this package to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &SharedStorageCluster{}, &SharedStorageClusterList{}, &Run{}, &RunList{}, &RunHistory{}, &RunHistoryList{}, &Rollout{}, &RolloutList{})
+	s.AddKnownTypes(GroupVersion, &SharedStorageCluster{}, &SharedStorageClusterList{}, &Run{}, &RunList{}, &RunHistory{}, &RunHistoryList{}, &Rollout{}, &RolloutList{},
+		&Application{}, &ApplicationList{}, &ApplicationRevision{}, &ApplicationRevisionList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

@@ -44,20 +44,26 @@ func (*Rollout) Hub() {}
 
 // RolloutSpec is what is asked for.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.sourceRef) || self.targetRef.kind == 'Deployment'",message="only a rollout of Deployments has a sourceRef",fieldPath=".sourceRef"
+// +kubebuilder:validation:XValidation:rule="has(self.targetRef) != has(self.application)",message="set exactly one of targetRef and application"
+// +kubebuilder:validation:XValidation:rule="has(self.targetRef) == has(oldSelf.targetRef)",message="targetRef cannot be changed: make another Rollout",fieldPath=".targetRef"
+// +kubebuilder:validation:XValidation:rule="!has(self.sourceRef) || has(self.targetRef) && self.targetRef.kind == 'Deployment'",message="only a rollout of Deployments has a sourceRef",fieldPath=".sourceRef"
 // +kubebuilder:validation:XValidation:rule="!has(self.sourceRef) || self.sourceRef.kind == 'Deployment'",message="sourceRef is a Deployment",fieldPath=".sourceRef"
-// +kubebuilder:validation:XValidation:rule="!has(self.sourceRef) || self.sourceRef.name != self.targetRef.name",message="sourceRef and targetRef name the same Deployment",fieldPath=".sourceRef"
+// +kubebuilder:validation:XValidation:rule="!has(self.sourceRef) || !has(self.targetRef) || self.sourceRef.name != self.targetRef.name",message="sourceRef and targetRef name the same Deployment",fieldPath=".sourceRef"
 // +kubebuilder:validation:XValidation:rule="has(self.sourceRef) == has(oldSelf.sourceRef) && (!has(self.sourceRef) || self.sourceRef == oldSelf.sourceRef)",message="sourceRef cannot be changed: make another Rollout",fieldPath=".sourceRef"
 type RolloutSpec struct {
-	// TargetRef is the workload to change, in the namespace of the Rollout.
+	// TargetRef is the workload to change, in the namespace of the Rollout: this or application.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="targetRef cannot be changed: make another Rollout"
-	TargetRef WorkloadRef `json:"targetRef"`
+	// +optional
+	TargetRef WorkloadRef `json:"targetRef,omitzero"`
 	// SourceRef is the old Deployment in a rollout of two Deployments.
 	SourceRef *WorkloadRef `json:"sourceRef,omitempty"`
+	// Application names two revisions of an Application: this or targetRef.
+	Application *RolloutApplication `json:"application,omitempty"`
 	// RolloutPlan is how the workload is changed.
 	RolloutPlan RolloutPlan `json:"rolloutPlan"`
 	// Hold says when a new template is held. Always: between rollouts too, so that nothing moves
-	// before the plan allows it. DuringRollout: only while a rollout is under way. Default: Always.
+	// before the plan allows it. DuringRollout: only while a rollout is under way. Default: Always
+	// with targetRef, DuringRollout with application.
 	// +kubebuilder:validation:Enum=Always;DuringRollout
 	Hold string `json:"hold,omitempty"`
 	// DeletionPolicy is what a delete in the middle does. Keep: no pod moves. Rollback: the pods go
@@ -91,6 +97,29 @@ type WorkloadRef struct {
 	Name string `json:"name"`
 }
 
+// RolloutApplication is the pair of revisions of an Application that a rollout moves between.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.sourceRevision) || self.sourceRevision != self.targetRevision",message="the source must be another revision than the target",fieldPath=".sourceRevision"
+type RolloutApplication struct {
+	// Name is that of the Application.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the Application cannot be changed: make another Rollout"
+	Name string `json:"name"`
+	// TargetRevision is the name of the ApplicationRevision to reach. Another one, in the middle of a
+	// rollout, begins anew from what is there; the source goes back.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	TargetRevision string `json:"targetRevision"`
+	// SourceRevision is the name of the ApplicationRevision to leave. Absent: a scale.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	SourceRevision string `json:"sourceRevision,omitempty"`
+	// Component is the component to change. Default: the only one that both revisions have.
+	// +kubebuilder:validation:MaxLength=63
+	Component string `json:"component,omitempty"`
+}
+
 // RolloutStatus is where the rollout stands. It is what the operator remembers.
 type RolloutStatus struct {
 	// ObservedGeneration is the generation of the spec that this status is about.
@@ -113,6 +142,10 @@ type RolloutStatus struct {
 	// autoscalers that target the Rollout.
 	Replicas *int32 `json:"replicas,omitempty"`
 	Selector string `json:"selector,omitempty"`
+	// Workload is the workload that is changed, and Sources are the Deployments that are left: of a
+	// pair of revisions.
+	Workload *WorkloadRef `json:"workload,omitempty"`
+	Sources  []string     `json:"sources,omitempty"`
 	// LastTargetRevision and LastSourceRevision are the recorded pair of revisions.
 	LastTargetRevision string `json:"lastTargetRevision,omitempty"`
 	LastSourceRevision string `json:"lastSourceRevision,omitempty"`
@@ -198,30 +231,49 @@ type RolloutSummary struct {
 
 // RolloutBatchPreview is what one batch would do.
 type RolloutBatchPreview struct {
-	Index       int32               `json:"index"`
-	Size        int32               `json:"size"`
-	Target      int32               `json:"target"`
-	Pods        []RolloutPodPreview `json:"pods,omitempty"`
-	Partition   *int32              `json:"partition,omitempty"`
-	Replicas    map[string]int32    `json:"replicas,omitempty"`
-	Releases    int32               `json:"releases"`
-	Unavailable int32               `json:"unavailable"`
-	WorstCase   int32               `json:"worstCase"`
-	QuorumLeft  *int32              `json:"quorumLeft,omitempty"`
-	Gates       []string            `json:"gates,omitempty"`
-	Metrics     []string            `json:"metrics,omitempty"`
-	Webhooks    []string            `json:"webhooks,omitempty"`
-	Handovers   []string            `json:"handovers,omitempty"`
-	Stops       []string            `json:"stops,omitempty"`
-	Warnings    []string            `json:"warnings,omitempty"`
+	// Index from 0.
+	Index int32 `json:"index"`
+	// Size is the number of pods of this batch.
+	Size int32 `json:"size"`
+	// Target is how many pods have moved after it; of a scale, the size.
+	Target int32               `json:"target"`
+	Pods   []RolloutPodPreview `json:"pods,omitempty"`
+	// Partition at its end.
+	Partition *int32 `json:"partition,omitempty"`
+	// Replicas of each workload at its end.
+	Replicas map[string]int32 `json:"replicas,omitempty"`
+	// Releases is the number of writes that release pods.
+	Releases int32 `json:"releases"`
+	// Unavailable is the most pods that are away at once if all goes well.
+	Unavailable int32 `json:"unavailable"`
+	// WorstCase is the most if no released pod comes back.
+	WorstCase int32 `json:"worstCase"`
+	// QuorumLeft is the least number of healthy members.
+	QuorumLeft *int32 `json:"quorumLeft,omitempty"`
+	// Gates that are evaluated.
+	Gates []string `json:"gates,omitempty"`
+	// Metrics that are measured.
+	Metrics []string `json:"metrics,omitempty"`
+	// Webhooks that are called.
+	Webhooks []string `json:"webhooks,omitempty"`
+	// Handovers are the pods that give up their role first.
+	Handovers []string `json:"handovers,omitempty"`
+	// Stops are where it waits for a person.
+	Stops []string `json:"stops,omitempty"`
+	// Warnings of the batch.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // RolloutPodPreview is one pod that would move.
 type RolloutPodPreview struct {
-	Name    string `json:"name"`
-	Ordinal int32  `json:"ordinal"`
-	Role    string `json:"role,omitempty"`
-	Zone    string `json:"zone,omitempty"`
+	// Name of the pod.
+	Name string `json:"name"`
+	// Ordinal; -1: it has none.
+	Ordinal int32 `json:"ordinal"`
+	// Role now.
+	Role string `json:"role,omitempty"`
+	// Zone of the pod.
+	Zone string `json:"zone,omitempty"`
 }
 
 // RolloutBatchStatus is one batch as it was resolved.

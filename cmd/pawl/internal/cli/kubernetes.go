@@ -78,7 +78,7 @@ func (a *App) configured(cmd *cobra.Command) error {
 	}
 	a.Target = Target{}
 	usesBackend, why := targets(cmd)
-	if cluster == 0 && other == 0 && onlyOnKubernetes(cmd) {
+	if other < rankLine && onlyOnKubernetes(cmd) { // a store that the environment names is for other verbs
 		return a.setTarget(cmd)
 	}
 	switch {
@@ -135,6 +135,9 @@ func targets(cmd *cobra.Command) (usesBackend bool, why string) {
 	for top.HasParent() && top.Parent().HasParent() {
 		top = top.Parent()
 	}
+	if top.Name() == consoleVerb {
+		return true, ""
+	}
 	switch top.GroupID {
 	case "runs", "look", "objects", "rollouts":
 		return true, ""
@@ -157,7 +160,7 @@ func targets(cmd *cobra.Command) (usesBackend bool, why string) {
 // onlyOnKubernetes reports a verb whose objects are in a cluster: it needs no flag that says so. Those
 // are the verbs of pawl rollout, and the others with the arguments rollout NAME.
 func onlyOnKubernetes(cmd *cobra.Command) bool {
-	if cmd.HasParent() && cmd.Parent().GroupID == "rollouts" {
+	if cmd.Name() == consoleVerb || cmd.HasParent() && cmd.Parent().GroupID == "rollouts" {
 		return true
 	}
 	args := cmd.Flags().Args()
@@ -165,9 +168,11 @@ func onlyOnKubernetes(cmd *cobra.Command) bool {
 		return false
 	}
 	kind, _, named := strings.Cut(args[0], "/")
-	isKind := slices.ContainsFunc([]string{"rollout", "rollouts", "prol"}, func(name string) bool { return strings.EqualFold(name, kind) })
-	return isKind && (named || len(args) > 1)
+	return backend.IsRollout(kind) && (named || len(args) > 1)
 }
+
+// consoleVerb is a server that is a face of a cluster.
+const consoleVerb = "console"
 
 // setTarget determines the namespaces of the call.
 func (a *App) setTarget(cmd *cobra.Command) error {
@@ -190,6 +195,23 @@ func clientConfig(file, context string) clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = file
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context})
+}
+
+// ContextName is the context that the call uses; empty: there is none, as in a pod.
+func (a *App) ContextName() string {
+	if a.Flags.Context != "" {
+		return "context " + a.Flags.Context
+	}
+	raw, err := clientConfig(a.Flags.Kubeconfig, "").RawConfig()
+	if err != nil || raw.CurrentContext == "" {
+		return ""
+	}
+	return "context " + raw.CurrentContext
+}
+
+// CompleteNamespaces completes --namespace of a command.
+func (a *App) CompleteNamespaces(cmd *cobra.Command) {
+	SetCompletions(cmd, map[string]Completion{"namespace": a.completeNamespaces})
 }
 
 func noConnection(err error) error {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawl-dev/pawl/kube/controller"
 	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
+	"github.com/pawl-dev/pawl/operator/application"
 	"github.com/pawl-dev/pawl/operator/rollout"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
 	"github.com/pawl-dev/pawl/telemetry"
@@ -95,6 +96,10 @@ func New(ctx context.Context, o Options) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	applications, err := application.New(application.Options{Manager: m, Name: o.SharedStorage.Name, Workers: o.Workers})
+	if err != nil {
+		return nil, err
+	}
 	p := &Process{Manager: m}
 	if p.store, err = openStore(ctx, m, o); err != nil {
 		return nil, err
@@ -115,7 +120,7 @@ func New(ctx context.Context, o Options) (*Process, error) {
 		Stats: func() map[string]float64 { return map[string]float64{"requests": float64(p.store.Requests())} },
 	})
 	err = errors.Join(
-		serve(m, append(storage.parts(p.engine, o.Workers), part{"rollout", rollouts.Setup}), o.Operators),
+		serve(m, append(storage.parts(p.engine, o.Workers), part{"rollout", rollouts.Setup}, part{"application", applications.Setup}), o.Operators),
 		m.Add(leaderRunnable{p.engine.Serve}),
 		m.Add(leaderRunnable{func(ctx context.Context) error { return p.store.ServeRequests(ctx, p.engine) }}),
 	)

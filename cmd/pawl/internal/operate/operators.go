@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pawl-dev/pawl/kube/controller"
+	"github.com/pawl-dev/pawl/operator/application"
 	"github.com/pawl-dev/pawl/operator/rollout"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
 )
@@ -23,6 +24,7 @@ type operator struct {
 var operators = []operator{
 	{"sharedstorage", kube.ClusterKind, "SharedStorageClusters: PostgreSQL of one writer and any number of readers"},
 	{"rollout", rollout.GroupVersionKind, "Rollouts: StatefulSets and Deployments, changed in batches"},
+	{"application", application.GroupVersionKind, "Applications: workloads with revisions, changed by their Rollout"},
 	{"mpd", kube.MPDClusterKind, "MPDClusters: the kind of PolarDB Stack"},
 }
 

@@ -14,6 +14,7 @@ func Commands(a *cli.App) []*cobra.Command {
 		v.serverCommand(),
 		v.devCommand(),
 		v.operatorCommand(),
+		v.consoleCommand(),
 	}
 }
 

@@ -1,0 +1,39 @@
+package rollout
+
+import (
+	"net/http"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// contact reports requests of watches that the API server does not answer: a watch that has ended and
+// does not come back is the first that shows it. The caches retry by themselves and tell nobody.
+type contact struct {
+	http.RoundTripper
+	lost func()
+}
+
+// RoundTrip implements http.RoundTripper.
+func (c contact) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := c.RoundTripper.RoundTrip(r)
+	if r.Context().Err() == nil && (err != nil || response.StatusCode >= http.StatusInternalServerError) {
+		c.lost()
+	}
+	return response, err
+}
+
+// suspect lets all Rollouts that move ask whether the API server answers.
+func (o *Operator) suspect() {
+	now := o.now().UTC()
+	o.mu.Lock()
+	var all []client.ObjectKey
+	for key, m := range o.known {
+		if m.moving.Load() && m.suspected.CompareAndSwap(nil, &now) {
+			all = append(all, key)
+		}
+	}
+	o.mu.Unlock()
+	for _, key := range all {
+		o.wake(key)
+	}
+}
