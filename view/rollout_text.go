@@ -182,9 +182,7 @@ func (r Rollout) standing(now time.Time, style Style) []string {
 	if r.Remedy != "" {
 		lines = append(lines, "remedy: "+oneLine(r.Remedy))
 	}
-	for _, line := range r.checkTable(now).lines() {
-		lines = append(lines, line)
-	}
+	lines = append(lines, r.checkTable(now).lines()...)
 	if r.Unseen != "" {
 		lines = append(lines, "the pods are not shown: "+oneLine(r.Unseen))
 	}

@@ -96,7 +96,7 @@ func (t *Templates) complete(ctx context.Context, c client.Client, o *unstructur
 	case err != nil && fault.Of(err).Class == fault.Transient:
 		return nil, err
 	case err != nil:
-		return nil, nil
+		return nil, nil //nolint:nilerr,nilnil // the API server refuses the template: nothing is compared with it
 	}
 	template, err := templateOf(dry.Object)
 	if err == nil && t.Complete != nil {

@@ -75,7 +75,8 @@ func (o *Operator) handOver(ctx context.Context, q question) rollout.Answer {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(q.Handover.Timeout))
 	defer cancel()
-	said, err := "", error(nil)
+	var said string
+	var err error
 	if q.Handover.Exec != nil {
 		said, err = o.exec(ctx, q.pods[0], *q.Handover.Exec)
 	} else {

@@ -2,6 +2,7 @@ package application_test
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -24,7 +25,7 @@ func (w *world) deployments() string {
 	}
 	var all []string
 	for _, d := range list.Items {
-		all = append(all, d.Name+"="+string(rune('0'+*d.Spec.Replicas)))
+		all = append(all, d.Name+"="+strconv.Itoa(int(*d.Spec.Replicas)))
 	}
 	slices.Sort(all)
 	return strings.Join(all, " ")

@@ -112,7 +112,9 @@ func TestComponents(t *testing.T) {
 	w.applySpec("shop", both)
 	w.holds("shop", "shop-v3", 0)
 	w.expectImages("db", "0=r2 1=r2 2=r3")
-	w.until("the other one is changed at once", func() bool { return w.images("web") == "r3 r3" && w.deployments() == "web-v3=2" || w.deployments() == "web-v1=2 web-v3=2" })
+	w.until("the other one is changed at once", func() bool {
+		return w.images("web") == "r3 r3" && w.deployments() == "web-v3=2" || w.deployments() == "web-v1=2 web-v3=2"
+	})
 	both.RolloutPlan = batches(1, 1)
 	w.applySpec("shop", both)
 	w.reaches("shop", "shop-v3")

@@ -249,8 +249,8 @@ func TestProbes(t *testing.T) {
 numBatches: 2
 batchPartition: 0
 probes:
-- {name: lag, http: {port: 8471, path: /lag, jsonPath: .seconds}, period: 200ms, parse: number, failureThreshold: 1000}
-- {name: port, tcp: {port: 8471}, period: 200ms, failureThreshold: 1000}
+- {name: lag, http: {port: 8471, path: /lag, jsonPath: .seconds}, period: 1s, parse: number, failureThreshold: 1000}
+- {name: port, tcp: {port: 8471}, period: 1s, failureThreshold: 1000}
 gates:
 - {name: caught-up, when: AfterBatch, expression: 'pods.all(p, !p.updated || p.probes["lag"].value < 5.0)'}
 `)
@@ -293,7 +293,7 @@ func TestProbeThatFails(t *testing.T) {
 	w.statefulSet("db", 1, appsv1.ParallelPodManagement)
 	w.plan("db", `
 probes:
-- {name: health, http: {port: 8472}, period: 100ms, failureThreshold: 3, timeout: 1s}
+- {name: health, http: {port: 8472}, period: 1s, failureThreshold: 3, timeout: 1s}
 `)
 	w.setImage("db", "r2")
 	r := w.is("db", rollout.Paused, metav1.ConditionTrue)

@@ -90,8 +90,8 @@ func TestCommandLine(t *testing.T) {
 	expect(0, "restarted", "rollout", "restart", "db")
 	w.is("db", rollout.Paused, metav1.ConditionTrue)
 	expect(1, "Abandoned", "rollout", "abandon", "db", "--wait", "1m")
-	expect(1, "has no revision 99; it has 1, ", "rollout", "undo", "db", "--to-revision", "99")
-	expect(4, "HeldByPartition", "rollout", "undo", "sts/db", "--to-revision", "1", "--wait", "1m")
+	expect(1, "has no revision 99; it has 3, ", "rollout", "undo", "db", "--to-revision", "99")
+	expect(4, "HeldByPartition", "rollout", "undo", "sts/db", "--to-revision", "3", "--wait", "1m")
 	expect(0, "rolloutSucceed", "rollout", "approve", "db", "--batch", "all", "--wait", "1m")
 	w.expectImages("db", "0=r1 1=r1 2=r1")
 }

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -267,7 +269,19 @@ func (w *world) countPods() func() map[string]int {
 
 // crashSample is how many points of each life `make test` takes; PAWL_TEST_POINTS=all takes all, a
 // number as many.
-const crashSample = 2
+const crashSample = 1
+
+// sample are the names of n of many cases, chosen by a seed; all with PAWL_TEST_POINTS=all.
+func sample[T any](all map[string]T, seed string, n int) []string {
+	names := slices.Sorted(maps.Keys(all))
+	if os.Getenv("PAWL_TEST_POINTS") == "all" {
+		return names
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(seed))
+	rand.New(rand.NewPCG(h.Sum64(), 0)).Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] }) //nolint:gosec // a sample
+	return names[:min(n, len(names))]
+}
 
 // point is a crash: before or after a write, counted from 1.
 type point struct {

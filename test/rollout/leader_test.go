@@ -21,7 +21,6 @@ type frozen struct {
 	thaw   chan struct{}
 	late   atomic.Int32 // requests that arrived late
 	done   atomic.Int32 // of them, answered with success, leases aside
-	said   []string
 }
 
 func (f *frozen) rule(c *controlplane.Call) controlplane.Reaction {

@@ -120,7 +120,7 @@ func (w *World) CountPods() func() int {
 // many.
 const sample = 3
 
-// CrashAtEachWrite plays the life again and again: the operator dies before or after a write, and another one takes over: the end is
+// CrashAtEachWrite lets the operator die at each write: it dies before or after a write, and another one takes over: the end is
 // the same, as many pods are made, and the history says the same.
 func (l Life) CrashAtEachWrite(t *testing.T, plane *controlplane.Plane) {
 	t.Helper()

@@ -141,7 +141,8 @@ func (w *world) startKruise(ctx context.Context) (*operator, error) {
 	if err := w.run(o); err != nil {
 		return nil, err
 	}
-	return o, o.failed(w.awaitKruise(ctx, o))
+	err = o.failed(w.awaitKruise(ctx, o))
+	return o, err
 }
 
 // awaitKruise waits until the webhook of Rollouts answers: until one passes a dry run.

@@ -51,7 +51,6 @@ type world struct {
 
 	mu      sync.Mutex
 	waiters map[string]waiter
-	stop    func()
 }
 
 // waiter waits until a set has a property.
@@ -294,7 +293,7 @@ func (w *world) deleteRollouts(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("Rollouts are not gone: %w", context.Cause(ctx))
+			return fmt.Errorf("the Rollouts are not gone: %w", context.Cause(ctx))
 		case <-tick.C:
 		}
 	}

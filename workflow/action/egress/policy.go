@@ -33,7 +33,7 @@ var AddressRefused = fault.Declare(fault.Kind{
 type Policy struct {
 	networks []netip.Prefix
 	refused  []netip.Prefix // beside those that are refused anyway
-	hosts    []string // host or host:port, lower case
+	hosts    []string       // host or host:port, lower case
 	urls     []*url.URL
 }
 

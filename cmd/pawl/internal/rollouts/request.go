@@ -269,8 +269,12 @@ func (a verbs) retemplate(ctx context.Context, name, namespace string, wait time
 	return a.done(ctx, b, objects, changed, o.Ref, done, wait)
 }
 
-// noticed waits until the operator has seen a new template: the Rollout is not Ready then.
+// noticed waits until the operator has seen a new template: its history goes on.
 func (a verbs) noticed(ctx context.Context, b backend.Backend, objects control.Objects, before control.Object) error {
+	was, err := view.RolloutOf(before)
+	if err != nil {
+		return err
+	}
 	limited, cancel := context.WithTimeout(ctx, backend.AnswerWithin)
 	defer cancel()
 	changes := b.Changes(limited, "")
@@ -279,7 +283,10 @@ func (a verbs) noticed(ctx context.Context, b backend.Backend, objects control.O
 		if limited.Err() != nil && ctx.Err() == nil {
 			return nil // the same template: there is nothing to do
 		}
-		if err != nil || o.Revision != before.Revision {
+		if err != nil {
+			return err
+		}
+		if is, err := view.RolloutOf(o); err != nil || is.Position.Sequence != was.Position.Sequence {
 			return err
 		}
 		select {
