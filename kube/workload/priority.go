@@ -104,7 +104,7 @@ func (l layout) restorePriority(o *unstructured.Unstructured, recorded string) e
 		return rollout.UnsupportedWorkload.Errorf("the recorded update strategy: %w", err)
 	case !ok:
 		unstructured.RemoveNestedField(o.Object, l.priority...)
-		return nil //nolint:nilerr // what was recorded has no such field
+		return nil
 	}
 	return unstructured.SetNestedMap(o.Object, was, l.priority...)
 }
