@@ -224,6 +224,10 @@ func TestACloneSetThatHasNotBegun(t *testing.T) {
 	if d := rollout.Next(most, at, f, f.Now); len(d.Acts) > 0 || d.Outcome.Reason() != "MaxUnavailable" {
 		t.Errorf("it does %+v, waits for %s", d.Acts, d.Outcome)
 	}
+	f.Target.First, f.Target.Priority = nil, true // its user has an order, which stands
+	if d := rollout.Next(most, at, f, f.Now); len(d.Acts) > 0 || d.Outcome.Reason() != "MaxUnavailable" {
+		t.Errorf("it does %+v, waits for %s", d.Acts, d.Outcome)
+	}
 }
 
 func TestAFlowAsAHook(t *testing.T) {

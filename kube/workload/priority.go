@@ -99,9 +99,12 @@ func (l layout) restorePriority(o *unstructured.Unstructured, recorded string) e
 		return err
 	}
 	was, ok, err := unstructured.NestedMap(strategy, l.priority[len(updateStrategy):]...)
-	if err != nil || !ok {
+	switch {
+	case err != nil:
+		return rollout.UnsupportedWorkload.Errorf("the recorded update strategy: %w", err)
+	case !ok:
 		unstructured.RemoveNestedField(o.Object, l.priority...)
-		return nil //nolint:nilerr // what was recorded has no such field
+		return nil
 	}
 	return unstructured.SetNestedMap(o.Object, was, l.priority...)
 }
