@@ -49,7 +49,17 @@ var unusedRights = map[string]string{
 	"apps/statefulsets: list":                               noStreaming,
 	"autoscaling/horizontalpodautoscalers: list":            noStreaming,
 	"pawl.dev/rollouts: get":                                "a Rollout that the cache is behind of, and the owner of a workload that is claimed already",
+	"apps.kruise.io/clonesets: get":                         noKruise,
+	"apps.kruise.io/clonesets: list":                        noKruise,
+	"apps.kruise.io/clonesets: watch":                       noKruise,
+	"apps.kruise.io/clonesets: patch":                       noKruise,
+	"apps.kruise.io/statefulsets: get":                      noKruise,
+	"apps.kruise.io/statefulsets: list":                     noKruise,
+	"apps.kruise.io/statefulsets: watch":                    noKruise,
+	"apps.kruise.io/statefulsets: patch":                    noKruise,
 }
+
+const noKruise = "OpenKruise is not installed on this plane: the tests below kruise use it"
 
 const noStreaming = "an API server that does not stream lists, as this one does: a watch begins with a list there"
 
