@@ -23,18 +23,17 @@ func TestEtcdLeaderLast(t *testing.T) {
 	e.setImage("etcd:3.7.3")
 	e.is("etcd", rollout.Paused, metav1.ConditionTrue)
 	canary, away := e.went()
-	if canary == "" || canary == leader || strings.Contains(canary, " ") || away != 1 {
-		t.Errorf("the canary is %q, %d were away; the leader is %s", canary, away, leader)
+	if canary == "" || strings.Contains(canary, " ") || away != 1 || handovers(t, e.world) > 0 { // the members may elect another leader at any time
+		t.Errorf("the canary is %q, %d were away; the leader was %s", canary, away, leader)
 	}
 	leader = e.leader()
+	t.Logf("the canary was %s, the leader is %s", canary, leader)
 	e.annotate("etcd", "approve", "next; reason=smoke tests passed")
 	e.is("etcd", rollout.Succeeded, metav1.ConditionTrue)
 	order, away := e.went()
-	if pods := strings.Fields(order); len(pods) != 4 || pods[3] != leader || away != 1 {
-		t.Errorf("then went %q, %d were away; the leader was %s", order, away, leader)
-	}
-	if now := e.leader(); now == leader {
-		t.Errorf("%s is the leader still", now)
+	moved := handovers(t, e.world)
+	if pods := strings.Fields(order); len(pods) != 4 || away != 1 || moved == 0 {
+		t.Errorf("then went %q after %.0f handovers, %d were away; the leader was %s", order, moved, away, leader)
 	}
 	e.setImage("etcd:broken")
 	r := e.is("etcd", rollout.RolledBack, metav1.ConditionTrue)
@@ -118,4 +117,26 @@ func TestEtcdQuorumIsShort(t *testing.T) {
 		t.Errorf("then %s went, %d were away", order, away)
 	}
 	e.noneLost(writer, answering, 2)
+}
+
+// handovers is how many calls to move the leader the operator of a world has made.
+func handovers(t *testing.T, w *world) (n float64) {
+	t.Helper()
+	families, err := w.options.Manager.Metrics().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != "pawl_rollout_asks_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			for _, label := range m.GetLabel() {
+				if label.GetName() == "kind" && label.GetValue() == "handover" {
+					n += m.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return n
 }
