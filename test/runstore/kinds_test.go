@@ -22,7 +22,7 @@ import (
 )
 
 // kinds are Pawl's kinds by resource.
-var kinds = map[string]string{"runs": "Run", "runhistories": "RunHistory", "sharedstorageclusters": "SharedStorageCluster", "rollouts": "Rollout"}
+var kinds = map[string]string{"runs": "Run", "runhistories": "RunHistory", "sharedstorageclusters": "SharedStorageCluster", "rollouts": "Rollout", "applications": "Application", "applicationrevisions": "ApplicationRevision"}
 
 // validationCase tests a rule of a CRD: an object, edits that are refused with this
 // message only, and edits that are accepted.
@@ -67,6 +67,7 @@ func allRuled() []validationCase {
 	}
 	rows = append(rows, validRun("labels", "labels cannot be changed: start another run", "{tenant: a}", "{tenant: b}")...)
 	rows = append(rows, ruledRollouts()...)
+	rows = append(rows, ruledApplications()...)
 	rows = append(rows, validRun("inline", "inline cannot be changed", "true", "false")...)
 	return append(rows, validRun("depth", "depth cannot be changed", "1", "2")...)
 }
@@ -105,14 +106,17 @@ func TestRulesOfTheKinds(t *testing.T) {
 			}
 		}
 	}
-	rollouts := client.Resource(api.GroupVersion.WithResource("rollouts")).Namespace(space)
-	for text, message := range refusedRollouts {
-		asked["Rollout: "+message] = true
-		o := object(t, text)
-		o.SetGroupVersionKind(api.GroupVersion.WithKind("Rollout"))
-		o.SetName("refused")
-		if _, err := rollouts.Create(t.Context(), o, metav1.CreateOptions{}); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), message) {
-			t.Errorf("%s: it must be refused with %q: %v", text, message, err)
+	for resource, refused := range map[string]map[string]string{"rollouts": refusedRollouts, "applications": refusedApplications, "applicationrevisions": refusedRevisions} {
+		for text, message := range refused {
+			asked[kinds[resource]+": "+message] = true
+			o := object(t, text)
+			o.SetGroupVersionKind(api.GroupVersion.WithKind(kinds[resource]))
+			if o.GetName() == "" {
+				o.SetName("refused")
+			}
+			if _, err := client.Resource(api.GroupVersion.WithResource(resource)).Namespace(space).Create(t.Context(), o, metav1.CreateOptions{}); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), message) {
+				t.Errorf("%s: it must be refused with %q: %v", text, message, err)
+			}
 		}
 	}
 	for _, rule := range rules(t, client) {

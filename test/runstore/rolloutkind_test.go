@@ -1,6 +1,9 @@
 package runstore_test
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // ruledRollouts are the cases of the rules of Rollouts. What a plan may say is also judged without an
 // API server: see rollout.Plan.Problems.
@@ -47,7 +50,51 @@ func ruledRollouts() []validationCase {
 
 // refusedRollouts are Rollouts that cannot be created, with the message.
 var refusedRollouts = map[string]string{
+	"{spec: {rolloutPlan: {}}}": "set exactly one of targetRef and application",
+	"{spec: {application: {name: shop, targetRevision: shop-v1, sourceRevision: shop-v1}, rolloutPlan: {}}}":                                                  "the source must be another revision than the target",
 	"{spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: a}, sourceRef: {apiVersion: apps/v1, kind: StatefulSet, name: b}, rolloutPlan: {}}}":    "sourceRef is a Deployment",
 	"{spec: {targetRef: {apiVersion: apps/v1, kind: StatefulSet, name: db}, sourceRef: {apiVersion: apps/v1, kind: Deployment, name: old}, rolloutPlan: {}}}": "only a rollout of Deployments has a sourceRef",
 	"{spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: a}, sourceRef: {apiVersion: apps/v1, kind: Deployment, name: a}, rolloutPlan: {}}}":     "sourceRef and targetRef name the same Deployment",
 }
+
+const aComponent = "{name: db, workload: {apiVersion: apps/v1, kind: StatefulSet, spec: {}}}"
+
+// ruledApplications are the cases of the rules of Applications: those of their plans are those of Rollouts.
+func ruledApplications() []validationCase {
+	base := fmt.Sprintf("{spec: {components: [%s], rolloutPlan: {}}}", aComponent)
+	all := []validationCase{
+		{
+			"applications", "a component keeps its kind: take it out, or add one of another name", base,
+			[]string{"{spec: {components: [{name: db, workload: {apiVersion: apps/v1, kind: Deployment, spec: {}}}]}}"}, []string{"{spec: {rolloutComponent: db}}"},
+		},
+		{
+			"applicationrevisions", "a revision cannot be changed", fmt.Sprintf("{spec: {application: shop, hash: abc, components: [%s]}}", strings.Replace(aComponent, "name: db,", "name: db, workloadName: db,", 1)),
+			[]string{"{spec: {hash: other}}"}, []string{"{metadata: {labels: {kept: by}}}"},
+		},
+		{
+			"rollouts", "the Application cannot be changed: make another Rollout", "{spec: {application: {name: shop, targetRevision: shop-v1}, rolloutPlan: {}}}",
+			[]string{"{spec: {application: {name: other}}}"}, []string{"{spec: {application: {targetRevision: shop-v2, sourceRevision: shop-v1}}}"},
+		},
+	}
+	for _, row := range ruledRollouts() {
+		if strings.HasPrefix(row.refused[0], "{spec: {rolloutPlan:") {
+			row.resource, row.was = "applications", base
+			all = append(all, row)
+		}
+	}
+	return all
+}
+
+const wrongKind = "a component is a Deployment or StatefulSet of apps/v1, or a CloneSet or StatefulSet of apps.kruise.io"
+
+// refusedApplications and refusedRevisions cannot be created, with the message.
+var (
+	refusedApplications = map[string]string{
+		"{spec: {components: [{name: db, workload: {apiVersion: apps/v1, kind: DaemonSet, spec: {}}}]}}": wrongKind,
+		"{spec: {components: [" + aComponent + "], rolloutComponent: web}}":                              "there is no such component",
+		"{metadata: {name: " + strings.Repeat("a", 53) + "}, spec: {components: [" + aComponent + "]}}":  "the name of an Application has at most 52 characters: its revisions and workloads are named after it",
+	}
+	refusedRevisions = map[string]string{
+		"{spec: {application: shop, hash: abc, components: [{name: db, workloadName: db, workload: {apiVersion: apps/v1, kind: DaemonSet, spec: {}}}]}}": wrongKind,
+	}
+)
