@@ -69,10 +69,14 @@ func (w *World) StartDoomed(at int, after bool) (survived func() (writes int)) {
 		case <-lived:
 		}
 	}()
-	return func() int {
-		w.Helper()
+	end := sync.OnceFunc(func() {
 		close(lived)
 		<-ended
+	})
+	w.Cleanup(end)
+	return func() int {
+		w.Helper()
+		end()
 		if at > 0 && !w.Crashing.Load() {
 			w.Logf("the life had fewer than %d writes this time", at)
 		}

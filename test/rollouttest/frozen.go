@@ -1,6 +1,7 @@
 package rollouttest
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"github.com/pawl-dev/pawl/test/controlplane"
@@ -14,7 +15,7 @@ type Frozen struct {
 	writes int
 	stands chan struct{} // closed when it stands still
 	thaw   chan struct{}
-	lived  chan struct{}
+	end    func() // of the watch for it, and of its sleep
 	late   atomic.Int32 // requests that arrived late
 	done   atomic.Int32 // of them, answered with success, leases aside
 }
@@ -25,17 +26,25 @@ func (w *World) StartFrozen(at int) *Frozen {
 	w.Helper()
 	w.Elects = true
 	proxy, config := w.Proxy()
-	f := &Frozen{w: w, at: at, stands: make(chan struct{}), thaw: make(chan struct{}), lived: make(chan struct{})}
+	f := &Frozen{w: w, at: at, stands: make(chan struct{}), thaw: make(chan struct{})}
+	lived, ended := make(chan struct{}), make(chan struct{})
 	proxy.Intercept(f.rule)
 	w.Start(config)
 	go func() {
+		defer close(ended)
 		select {
 		case <-f.stands:
 			w.Crashing.Store(true) // the first ends with the loss of its lease
 			w.Start(w.Config)
-		case <-f.lived:
+		case <-lived:
 		}
 	}()
+	f.end = sync.OnceFunc(func() {
+		close(lived)
+		<-ended
+		close(f.thaw)
+	})
+	w.Cleanup(f.end)
 	return f
 }
 
@@ -66,13 +75,13 @@ func (f *Frozen) rule(c *controlplane.Call) controlplane.Reaction {
 // Thaw lets the first process go on, after the life: what it had sent arrives.
 func (f *Frozen) Thaw() {
 	f.w.Helper()
-	close(f.lived)
 	select {
 	case <-f.stands:
 	default:
+		f.end()
 		f.w.Skipf("the life had fewer than %d writes", f.at)
 	}
-	close(f.thaw)
+	f.end()
 	f.w.Until("the late requests have arrived", func() bool { return f.late.Load() > 0 })
 }
 

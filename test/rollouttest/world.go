@@ -174,7 +174,7 @@ func (w *World) setUp(m *controller.Manager, log *slog.Logger) error {
 	if err := rollouts.Setup(); err != nil || !w.Applications {
 		return err
 	}
-	applications, err := application.New(application.Options{Manager: m, Name: w.Options.Name, Workers: 4})
+	applications, err := application.New(application.Options{Manager: m, Name: w.Options.Name, Workers: 4, Now: w.Options.Now})
 	if err != nil {
 		return err
 	}
