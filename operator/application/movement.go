@@ -31,7 +31,9 @@ func drivenBy(r *api.Rollout) *driven {
 		d.Ended = s.ObservedGeneration == r.Generation
 	}
 	if d.Ended {
-		d.Succeeded = s.RollingState == string(rollout.Succeeded) || nothing
+		// A target with another name than the recorded one that ends a rollback is what the pods had.
+		back := s.Rollback != nil && a.TargetRevision != s.LastTargetRevision && a.TargetRevision != s.LastSourceRevision
+		d.Succeeded = s.RollingState == string(rollout.Succeeded) || nothing || back
 		if s.Rollback != nil && !d.Succeeded {
 			d.RolledBackTo = s.LastSourceRevision
 		}

@@ -130,7 +130,7 @@ func TestAutomaticRollback(t *testing.T) {
 	w.Break("broken")
 	plan := rollouttest.Plan(1)
 	plan.BatchDeadline, plan.OnFailure = new(api.RolloutDeadline("2s")), "rollback"
-	w.Apply("shop", plan, stateful("db", "r1", 3))
+	w.Apply("shop", rollouttest.Plan(1), stateful("db", "r1", 3))
 	w.Reaches("shop", "shop-v1")
 	w.Apply("shop", plan, stateful("db", "broken", 3))
 	a := &api.Application{}
@@ -142,7 +142,7 @@ func TestAutomaticRollback(t *testing.T) {
 	if a.Status.ReachedRevision != "shop-v1" || meta.IsStatusConditionTrue(a.Status.Conditions, application.Ready) {
 		t.Errorf("the status is %+v", a.Status)
 	}
-	w.Apply("shop", plan, stateful("db", "r3", 3))
+	w.Apply("shop", rollouttest.Plan(1), stateful("db", "r3", 3))
 	w.Reaches("shop", "shop-v3")
 	w.ExpectPods("db", "0=r3 1=r3 2=r3")
 }
