@@ -78,8 +78,22 @@ func StateOf(o control.Object) State {
 			s.Reason, s.Message = c.Reason, c.Message
 		}
 	}
+	if IsApplication(o) {
+		s = s.ofApplication(parts["latestRevision"], status)
+	}
 	if s.State == "" && o.Deleting() {
 		s.State = "Deleting"
+	}
+	return s
+}
+
+// ofApplication is the state of an Application: its newest revision, and why that is not ready.
+func (s State) ofApplication(latest json.RawMessage, status objectStatus) State {
+	_ = json.Unmarshal(latest, &s.State)
+	for _, c := range status.Conditions {
+		if c.Type == "Ready" {
+			s.Reason, s.Message = c.Reason, c.Message
+		}
 	}
 	return s
 }

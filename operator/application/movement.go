@@ -25,18 +25,33 @@ func drivenBy(r *api.Rollout) *driven {
 	}
 	a, s := r.Spec.Application, r.Status
 	d := &driven{Component: a.Component, Target: a.TargetRevision, Source: a.SourceRevision, Size: r.Spec.RolloutPlan.TargetSize}
-	d.Ended = rollout.State(s.RollingState).Terminal() && s.ObservedGeneration == r.Generation
+	d.Ended = rollout.State(s.RollingState).Terminal() && s.ObservedGeneration == r.Generation && recorded(r)
 	nothing := s.Waiting != nil && s.Waiting.Reason == rollout.NothingToRoll.Reason() || s.Failure != nil && s.Failure.Reason == rollout.NothingToRoll.Reason()
 	if nothing && s.RollingState == string(rollout.Locating) {
 		d.Ended = s.ObservedGeneration == r.Generation
 	}
 	if d.Ended {
-		d.Succeeded = s.RollingState == string(rollout.Succeeded) || nothing
+		// A target with another name than the recorded one that ends a rollback is what the pods had.
+		back := s.Rollback != nil && a.TargetRevision != s.LastTargetRevision && a.TargetRevision != s.LastSourceRevision
+		d.Succeeded = s.RollingState == string(rollout.Succeeded) || nothing || back
 		if s.Rollback != nil && !d.Succeeded {
 			d.RolledBackTo = s.LastSourceRevision
 		}
 	}
 	return d
+}
+
+// recorded reports whether a status is about what the spec asks for: while the Rollout controller does not
+// see a workload yet, it has observed the spec, and the status still tells of the earlier rollout. One
+// that went back stays that of the earlier pair when its source is asked for by another name.
+func recorded(r *api.Rollout) bool {
+	a, s := r.Spec.Application, r.Status
+	if s.Rollback != nil {
+		return true
+	}
+	size, want := s.RolloutTargetSize, r.Spec.RolloutPlan.TargetSize
+	sized := s.RollingState != string(rollout.Succeeded) || s.Mode != string(rollout.Scale) || want == nil || size != nil && *size == *want
+	return s.LastTargetRevision == a.TargetRevision && s.LastSourceRevision == a.SourceRevision && sized
 }
 
 // situation is what a movement is judged by.

@@ -173,7 +173,7 @@ func TestTreatment(t *testing.T) {
 }
 
 func TestDrivenBy(t *testing.T) {
-	r := &api.Rollout{ObjectMeta: metav1.ObjectMeta{Generation: 2}, Spec: api.RolloutSpec{Application: &api.RolloutApplication{Name: "shop", TargetRevision: "shop-v2", SourceRevision: "shop-v1"}}}
+	r := &api.Rollout{ObjectMeta: metav1.ObjectMeta{Generation: 2}, Spec: api.RolloutSpec{Application: &api.RolloutApplication{Name: "shop", TargetRevision: "shop-v2", SourceRevision: "shop-v1"}, RolloutPlan: api.RolloutPlan{TargetSize: new(int32(3))}}}
 	for _, test := range []struct {
 		name   string
 		status api.RolloutStatus
@@ -181,15 +181,18 @@ func TestDrivenBy(t *testing.T) {
 	}{
 		{"not seen yet", api.RolloutStatus{RollingState: "rolloutSucceed", ObservedGeneration: 1}, driven{}},
 		{"under way", api.RolloutStatus{RollingState: "rollingInBatches", ObservedGeneration: 2}, driven{}},
-		{"succeeded", api.RolloutStatus{RollingState: "rolloutSucceed", ObservedGeneration: 2}, driven{Ended: true, Succeeded: true}},
-		{"failed", api.RolloutStatus{RollingState: "rolloutFailed", ObservedGeneration: 2}, driven{Ended: true}},
-		{"rolled back", api.RolloutStatus{RollingState: "rolloutFailed", ObservedGeneration: 2, LastSourceRevision: "shop-v1", Rollback: &api.RolloutRollbackStatus{}}, driven{Ended: true, RolledBackTo: "shop-v1"}},
+		{"the workload of the new pair is not seen", api.RolloutStatus{RollingState: "rolloutSucceed", ObservedGeneration: 2, LastTargetRevision: "shop-v1"}, driven{}},
+		{"another size is asked for", api.RolloutStatus{RollingState: "rolloutSucceed", ObservedGeneration: 2, Mode: "Scale", LastTargetRevision: "shop-v2", LastSourceRevision: "shop-v1", RolloutTargetSize: new(int32(2))}, driven{}},
+		{"succeeded", api.RolloutStatus{LastTargetRevision: "shop-v2", LastSourceRevision: "shop-v1", RollingState: "rolloutSucceed", ObservedGeneration: 2}, driven{Ended: true, Succeeded: true}},
+		{"failed", api.RolloutStatus{LastTargetRevision: "shop-v2", LastSourceRevision: "shop-v1", RollingState: "rolloutFailed", ObservedGeneration: 2}, driven{Ended: true}},
+		{"rolled back", api.RolloutStatus{RollingState: "rolloutFailed", ObservedGeneration: 2, LastTargetRevision: "shop-v2", LastSourceRevision: "shop-v1", Rollback: &api.RolloutRollbackStatus{}}, driven{Ended: true, RolledBackTo: "shop-v1"}},
+		{"the target is what the pods had before", api.RolloutStatus{RollingState: "rolloutFailed", ObservedGeneration: 2, LastTargetRevision: "shop-v1", LastSourceRevision: "shop-v0", Rollback: &api.RolloutRollbackStatus{}}, driven{Ended: true, Succeeded: true}},
 		{"all pods have it", api.RolloutStatus{RollingState: "locatingTargetApp", ObservedGeneration: 2, Waiting: &api.RolloutWaiting{Reason: rollout.NothingToRoll.Reason()}}, driven{Ended: true, Succeeded: true}},
 		{"it waits for a revision", api.RolloutStatus{RollingState: "locatingTargetApp", ObservedGeneration: 2, Waiting: &api.RolloutWaiting{Reason: "TargetRevisionMissing"}}, driven{}},
-		{"another scale had nothing to do", api.RolloutStatus{RollingState: "rolloutFailed", ObservedGeneration: 2, Failure: &api.RolloutFailure{Reason: rollout.NothingToRoll.Reason()}}, driven{Ended: true, Succeeded: true}},
+		{"another scale had nothing to do", api.RolloutStatus{LastTargetRevision: "shop-v2", LastSourceRevision: "shop-v1", RollingState: "rolloutFailed", ObservedGeneration: 2, Failure: &api.RolloutFailure{Reason: rollout.NothingToRoll.Reason()}}, driven{Ended: true, Succeeded: true}},
 	} {
 		r.Status = test.status
-		test.want.Target, test.want.Source = "shop-v2", "shop-v1"
+		test.want.Target, test.want.Source, test.want.Size = "shop-v2", "shop-v1", r.Spec.RolloutPlan.TargetSize
 		if got := drivenBy(r); *got != test.want {
 			t.Errorf("%s: %+v, expected %+v", test.name, *got, test.want)
 		}

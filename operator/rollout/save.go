@@ -121,7 +121,9 @@ func (p *pass) describe(at rollout.Position, out outcome.Outcome) {
 		condition.Set(&r.Status.Conditions, r.Generation, p.now, reading.conditions()...)
 	}
 	p.metrics.stands(p.key, reading.standing())
-	r.Status.ObservedGeneration, r.Status.Summary = r.Generation, summary(at, reading.remedy())
+	if r.Status.Summary = summary(at, reading.remedy()); p.decided || p.refused { // else the position is about an earlier spec
+		r.Status.ObservedGeneration = r.Generation
+	}
 }
 
 // closing reports whether the decision closes the last batch and lets the workload go in one pass. Its

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/test/rollouttest"
 )
 
 // TestDelete: what an Application owns goes with it, in the middle of a rollout too, unless it is orphaned.
@@ -17,36 +18,36 @@ func TestDelete(t *testing.T) {
 		for _, moving := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s moving %v", policy, moving), func(t *testing.T) {
 				w := newWorld(t)
-				w.apply("shop", batches(1), stateful("db", "r1", 3))
-				w.reaches("shop", "shop-v1")
+				w.Apply("shop", rollouttest.Plan(1), stateful("db", "r1", 3))
+				w.Reaches("shop", "shop-v1")
 				if moving {
-					w.apply("shop", held(1), stateful("db", "r2", 3))
-					w.holds("shop", "shop-v2", 0)
+					w.Apply("shop", held(1), stateful("db", "r2", 3))
+					w.Holds("shop", "shop-v2", 0)
 				}
 				a := &api.Application{}
-				w.get("shop", a)
-				if err := w.client.Delete(t.Context(), a, client.PropagationPolicy(policy)); err != nil {
+				w.Read("shop", a)
+				if err := w.Client.Delete(t.Context(), a, client.PropagationPolicy(policy)); err != nil {
 					t.Fatal(err)
 				}
-				w.until("the Application is gone", func() bool { return w.gone("shop", &api.Application{}) })
+				w.Until("the Application is gone", func() bool { return w.Missing("shop", &api.Application{}) })
 				if policy != metav1.DeletePropagationOrphan {
-					w.until("what it owned is gone", func() bool {
-						return w.gone("db", &appsv1.StatefulSet{}) && w.gone("shop", &api.Rollout{}) && w.gone("shop-v1", &api.ApplicationRevision{})
+					w.Until("what it owned is gone", func() bool {
+						return w.Missing("db", &appsv1.StatefulSet{}) && w.Missing("shop", &api.Rollout{}) && w.Missing("shop-v1", &api.ApplicationRevision{})
 					})
 					return
 				}
 				want := "0=r1 1=r1 2=r1"
 				if moving { // the Rollout goes on by itself
-					w.patch(&api.Rollout{}, "shop", `{"metadata":{"annotations":{"pawl.dev/approve":"all"}}}`)
+					w.Patch(&api.Rollout{}, "shop", `{"metadata":{"annotations":{"pawl.dev/approve":"all"}}}`)
 					want = "0=r2 1=r2 2=r2"
 				}
-				w.until("the Rollout has ended", func() bool { return w.rollout("shop").Status.RollingState == "rolloutSucceed" })
+				w.Until("the Rollout has ended", func() bool { return w.Now("shop").Status.RollingState == "rolloutSucceed" })
 				set := &appsv1.StatefulSet{}
-				w.get("db", set)
+				w.Read("db", set)
 				if len(set.OwnerReferences) != 0 {
 					t.Errorf("the set is owned by %+v", set.OwnerReferences)
 				}
-				w.expectImages("db", want)
+				w.ExpectPods("db", want)
 			})
 		}
 	}

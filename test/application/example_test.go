@@ -22,13 +22,13 @@ func TestExample(t *testing.T) {
 	if err := yaml.UnmarshalStrict(text, a); err != nil {
 		t.Fatal(err)
 	}
-	a.Namespace = w.namespace
-	if err := client.WithFieldValidation(w.client, metav1.FieldValidationStrict).Create(t.Context(), a); err != nil {
+	a.Namespace = w.Namespace
+	if err := client.WithFieldValidation(w.Client, metav1.FieldValidationStrict).Create(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
-	r := w.holds("shop", "shop-v1", 0)
-	w.expectImages("db", "0=db:1")
-	w.patch(r, "shop", `{"metadata":{"annotations":{"pawl.dev/approve":"all"}}}`)
-	w.reaches("shop", "shop-v1")
-	w.expectImages("db", "0=db:1 1=db:1 2=db:1")
+	r := w.Holds("shop", "shop-v1", 0)
+	w.ExpectPods("db", "0=db:1")
+	w.Patch(r, "shop", `{"metadata":{"annotations":{"pawl.dev/approve":"all"}}}`)
+	w.Reaches("shop", "shop-v1")
+	w.ExpectPods("db", "0=db:1 1=db:1 2=db:1")
 }

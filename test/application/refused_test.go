@@ -12,15 +12,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/test/rollouttest"
 )
 
 // object is an object of Pawl with a spec in JSON, as a user would apply it.
-func (w *world) object(kind, name, spec string) *unstructured.Unstructured {
-	w.t.Helper()
+func object(w *rollouttest.World, kind, name, spec string) *unstructured.Unstructured {
+	w.Helper()
 	o := &unstructured.Unstructured{}
-	text := fmt.Sprintf(`{"apiVersion":"pawl.dev/v1alpha1","kind":%q,"metadata":{"name":%q,"namespace":%q},"spec":%s}`, kind, name, w.namespace, spec)
+	text := fmt.Sprintf(`{"apiVersion":"pawl.dev/v1alpha1","kind":%q,"metadata":{"name":%q,"namespace":%q},"spec":%s}`, kind, name, w.Namespace, spec)
 	if err := o.UnmarshalJSON([]byte(text)); err != nil {
-		w.t.Fatal(err)
+		w.Fatal(err)
 	}
 	return o
 }
@@ -53,8 +54,8 @@ func TestRefused(t *testing.T) {
 		{"Rollout", "a", `{"application":{"name":"a","targetRevision":"a-v1","sourceRevision":"a-v1"},"rolloutPlan":{}}`, "the source must be another revision"},
 		{"Rollout", "a", `{"application":{"name":"a","targetRevision":"a-v1"},"sourceRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"b"},"rolloutPlan":{}}`, "only a rollout of Deployments"},
 	} {
-		strict := client.NewNamespacedClient(client.WithFieldValidation(w.client, metav1.FieldValidationStrict), w.namespace)
-		err := strict.Create(t.Context(), w.object(test.kind, test.name, test.spec), client.DryRunAll)
+		strict := client.NewNamespacedClient(client.WithFieldValidation(w.Client, metav1.FieldValidationStrict), w.Namespace)
+		err := strict.Create(t.Context(), object(w, test.kind, test.name, test.spec), client.DryRunAll)
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s %s:\n%v, expected %q", test.kind, test.spec, err, test.want)
 		}
@@ -65,18 +66,18 @@ func TestRefused(t *testing.T) {
 func TestUnchangeable(t *testing.T) {
 	w := newWorld(t)
 	revision := &api.ApplicationRevision{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "a-v1"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "a-v1"},
 		Spec:       api.ApplicationRevisionSpec{Hash: "h", Components: []api.ApplicationRevisionComponent{{ApplicationComponent: stateful("db", "r1", 1), WorkloadName: "db"}}},
 	}
-	if err := w.client.Create(t.Context(), revision); err != nil {
+	if err := w.Client.Create(t.Context(), revision); err != nil {
 		t.Fatal(err)
 	}
 	for _, object := range []*unstructured.Unstructured{
-		w.object("Rollout", "a", `{"application":{"name":"a","targetRevision":"a-v9"},"rolloutPlan":{}}`),
-		w.object("Rollout", "b", `{"targetRef":{"apiVersion":"apps/v1","kind":"StatefulSet","name":"none"},"rolloutPlan":{}}`),
-		w.object("Application", "c", `{"components":[{"name":"db","workload":{"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet","spec":{}}}]}`),
+		object(w, "Rollout", "a", `{"application":{"name":"a","targetRevision":"a-v9"},"rolloutPlan":{}}`),
+		object(w, "Rollout", "b", `{"targetRef":{"apiVersion":"apps/v1","kind":"StatefulSet","name":"none"},"rolloutPlan":{}}`),
+		object(w, "Application", "c", `{"components":[{"name":"db","workload":{"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet","spec":{}}}]}`),
 	} {
-		if err := w.client.Create(t.Context(), object); err != nil {
+		if err := w.Client.Create(t.Context(), object); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -91,8 +92,8 @@ func TestUnchangeable(t *testing.T) {
 		{"Application", "c", `[{"op":"replace","path":"/spec/components/0/workload/kind","value":"StatefulSet"}]`, "a component keeps its kind"},
 		{"Application", "c", `[{"op":"replace","path":"/spec/components/0/workload/apiVersion","value":"apps.kruise.io/v1alpha1"}]`, ""},
 	} {
-		o := w.object(test.kind, test.name, `{}`)
-		err := w.client.Patch(t.Context(), o, client.RawPatch("application/json-patch+json", []byte(test.patch)))
+		o := object(w, test.kind, test.name, `{}`)
+		err := w.Client.Patch(t.Context(), o, client.RawPatch("application/json-patch+json", []byte(test.patch)))
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s %s: %v, expected %q", test.kind, test.patch, err, test.want)
 		}
@@ -103,48 +104,48 @@ func TestUnchangeable(t *testing.T) {
 func TestMissing(t *testing.T) {
 	w := newWorld(t)
 	plan := api.RolloutPlan{TargetSize: new(int32(2))}
-	r := &api.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "own"}, Spec: api.RolloutSpec{Application: &api.RolloutApplication{Name: "own", TargetRevision: "own-v1"}, RolloutPlan: plan}}
-	if err := w.client.Create(t.Context(), r); err != nil {
+	r := &api.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "own"}, Spec: api.RolloutSpec{Application: &api.RolloutApplication{Name: "own", TargetRevision: "own-v1"}, RolloutPlan: plan}}
+	if err := w.Client.Create(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
 	waits := func(reason string) {
 		t.Helper()
-		w.until("it waits for "+reason, func() bool {
-			s := w.rollout("own").Status
+		w.Until("it waits for "+reason, func() bool {
+			s := w.Now("own").Status
 			return s.Waiting != nil && s.Waiting.Reason == reason
 		})
 	}
 	waits("TargetRevisionMissing")
 	revision := &api.ApplicationRevision{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "own-v1"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "own-v1"},
 		Spec: api.ApplicationRevisionSpec{Hash: "h", Components: []api.ApplicationRevisionComponent{
 			{ApplicationComponent: stateful("db", "r1", 1), WorkloadName: "db"}, {ApplicationComponent: stateful("cache", "r1", 1), WorkloadName: "cache"},
 		}},
 	}
-	if err := w.client.Create(t.Context(), revision); err != nil {
+	if err := w.Client.Create(t.Context(), revision); err != nil {
 		t.Fatal(err)
 	}
 	waits("ComponentAmbiguous")
-	w.patch(&api.Rollout{}, "own", `{"spec":{"application":{"component":"db"}}}`)
+	w.Patch(&api.Rollout{}, "own", `{"spec":{"application":{"component":"db"}}}`)
 	waits("TargetMissing")
 	var spec appsv1.StatefulSetSpec
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(w.object("X", "x", string(revision.Spec.Components[0].Workload.Spec.Raw)).Object["spec"].(map[string]any), &spec); err != nil {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object(w, "X", "x", string(revision.Spec.Components[0].Workload.Spec.Raw)).Object["spec"].(map[string]any), &spec); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.client.Create(t.Context(), &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "db"}, Spec: spec}); err != nil {
+	if err := w.Client.Create(t.Context(), &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "db"}, Spec: spec}); err != nil {
 		t.Fatal(err)
 	}
-	w.until("it has scaled", func() bool { return w.rollout("own").Status.RollingState == "rolloutSucceed" })
-	w.expectImages("db", "0=r1 1=r1")
-	if err := w.client.Delete(t.Context(), revision); err != nil { // a deletion does not need it
+	w.Until("it has scaled", func() bool { return w.Now("own").Status.RollingState == "rolloutSucceed" })
+	w.ExpectPods("db", "0=r1 1=r1")
+	if err := w.Client.Delete(t.Context(), revision); err != nil { // a deletion does not need it
 		t.Fatal(err)
 	}
-	if err := w.client.Delete(t.Context(), w.rollout("own")); err != nil {
+	if err := w.Client.Delete(t.Context(), w.Now("own")); err != nil {
 		t.Fatal(err)
 	}
-	w.until("the Rollout is gone", func() bool { return w.gone("own", &api.Rollout{}) })
+	w.Until("the Rollout is gone", func() bool { return w.Missing("own", &api.Rollout{}) })
 	left := &appsv1.StatefulSet{}
-	w.get("db", left)
+	w.Read("db", left)
 	if left.Labels["pawl.dev/rollout"] != "" || len(left.OwnerReferences) != 0 {
 		t.Errorf("it has left %v, %+v", left.Labels, left.OwnerReferences)
 	}

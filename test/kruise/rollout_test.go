@@ -13,15 +13,15 @@ import (
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/operator/rollout"
-	"github.com/pawl-dev/pawl/test/rolloutworld"
+	"github.com/pawl-dev/pawl/test/rollouttest"
 )
 
 // newWorld is a namespace with an operator of Rollouts beside the manager of OpenKruise.
-func newWorld(t *testing.T) *rolloutworld.World {
+func newWorld(t *testing.T) *rollouttest.World {
 	t.Helper()
 	open(t)
 	t.Parallel()
-	w := rolloutworld.New(t, plane)
+	w := rollouttest.New(t, plane)
 	w.Start(w.Config)
 	return w
 }
@@ -44,7 +44,7 @@ func unordered() map[string]any {
 }
 
 // strategy reads a field of the part of the update strategy that has the partition.
-func strategy(w *rolloutworld.World, kind, name, field string) any {
+func strategy(w *rollouttest.World, kind, name, field string) any {
 	path := []string{"spec", "updateStrategy", "rollingUpdate", field}
 	if kind == "CloneSet" {
 		path = []string{"spec", "updateStrategy", field}
@@ -75,7 +75,7 @@ func TestCanary(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.Workload(shape.kind, "db", 4, shape.spec)
-			w.Rollout(shape.kind, "db", api.RolloutSpec{RolloutPlan: api.RolloutPlan{RolloutBatches: rolloutworld.Batches(1, 2), BatchPartition: new(int32(0))}})
+			w.Rollout(shape.kind, "db", api.RolloutSpec{RolloutPlan: api.RolloutPlan{RolloutBatches: rollouttest.Batches(1, 2), BatchPartition: new(int32(0))}})
 			w.Is("db", "Ready", metav1.ConditionTrue)
 			w.Until("it is parked", func() bool { return strategy(w, shape.kind, "db", "partition") == hold(shape.kind) })
 			w.SetImage(shape.kind, "db", "r2")
@@ -116,7 +116,7 @@ func TestBrokenImageIsTakenBack(t *testing.T) {
 				w := newWorld(t)
 				w.Workload(shape.kind, "db", 3, shape.spec)
 				w.Rollout(shape.kind, "db", api.RolloutSpec{RolloutPlan: api.RolloutPlan{
-					RolloutBatches: rolloutworld.Batches(1, 1), BatchDeadline: new(api.RolloutDeadline("3s")), OnFailure: "rollback", Rollback: &api.RolloutRollback{Mode: mode},
+					RolloutBatches: rollouttest.Batches(1, 1), BatchDeadline: new(api.RolloutDeadline("3s")), OnFailure: "rollback", Rollback: &api.RolloutRollback{Mode: mode},
 				}})
 				w.Is("db", "Ready", metav1.ConditionTrue)
 				before := w.UIDs("db")
@@ -150,7 +150,7 @@ func TestScaleAndResize(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.Workload(shape.kind, "db", 2, shape.spec)
-			w.Rollout(shape.kind, "db", api.RolloutSpec{RolloutPlan: api.RolloutPlan{TargetSize: new(int32(5)), RolloutBatches: rolloutworld.Batches(1)}})
+			w.Rollout(shape.kind, "db", api.RolloutSpec{RolloutPlan: api.RolloutPlan{TargetSize: new(int32(5)), RolloutBatches: rollouttest.Batches(1)}})
 			w.Is("db", rollout.Succeeded, metav1.ConditionTrue)
 			w.Expect("db", "r1=5")
 			w.Patch(&api.Rollout{}, "db", `{"spec":{"rolloutPlan":{"targetSize":3}}}`)
@@ -162,7 +162,7 @@ func TestScaleAndResize(t *testing.T) {
 			w.Patch(&api.Rollout{}, "db", `{"spec":{"rolloutPlan":{"targetSize":null,"batchPartition":0}}}`)
 			w.SetImage(shape.kind, "db", "r2")
 			w.WaitsFor("db", "HeldByPartition")
-			w.Patch(rolloutworld.Object(shape.kind), "db", `{"spec":{"replicas":5}}`)
+			w.Patch(rollouttest.Object(shape.kind), "db", `{"spec":{"replicas":5}}`)
 			w.Until("it is planned anew", func() bool { return w.Now("db").Status.Replans > 0 })
 			w.Patch(&api.Rollout{}, "db", `{"spec":{"rolloutPlan":{"batchPartition":null}}}`)
 			w.Until("the rollout has ended", func() bool {
@@ -185,7 +185,7 @@ func TestDelete(t *testing.T) {
 			for i, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationForeground, metav1.DeletePropagationBackground, metav1.DeletePropagationOrphan} {
 				name := fmt.Sprint("db", i)
 				w.Workload(shape.kind, name, 3, shape.spec)
-				w.Rollout(shape.kind, name, api.RolloutSpec{RolloutPlan: api.RolloutPlan{RolloutBatches: rolloutworld.Batches(1), BatchPartition: new(int32(0))}})
+				w.Rollout(shape.kind, name, api.RolloutSpec{RolloutPlan: api.RolloutPlan{RolloutBatches: rollouttest.Batches(1), BatchPartition: new(int32(0))}})
 				w.Is(name, "Ready", metav1.ConditionTrue)
 				w.SetImage(shape.kind, name, "r2")
 				w.Is(name, rollout.Paused, metav1.ConditionTrue)
@@ -222,7 +222,7 @@ func TestDeletionPolicies(t *testing.T) {
 			for policy, want := range map[string]string{"Rollback": "r1=3", "Complete": "r2=3"} {
 				name := map[string]string{"Rollback": "back", "Complete": "on"}[policy]
 				w.Workload(shape.kind, name, 3, shape.spec)
-				w.Rollout(shape.kind, name, api.RolloutSpec{DeletionPolicy: policy, RolloutPlan: api.RolloutPlan{RolloutBatches: rolloutworld.Batches(1), BatchPartition: new(int32(0))}})
+				w.Rollout(shape.kind, name, api.RolloutSpec{DeletionPolicy: policy, RolloutPlan: api.RolloutPlan{RolloutBatches: rollouttest.Batches(1), BatchPartition: new(int32(0))}})
 				w.Is(name, "Ready", metav1.ConditionTrue)
 				w.SetImage(shape.kind, name, "r2")
 				w.Is(name, rollout.Paused, metav1.ConditionTrue)
@@ -250,7 +250,7 @@ func TestGuard(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.Workload(shape.kind, "db", 3, shape.spec)
-			w.Rollout(shape.kind, "db", api.RolloutSpec{RolloutPlan: api.RolloutPlan{RolloutBatches: rolloutworld.Batches(1), BatchPartition: new(int32(0))}})
+			w.Rollout(shape.kind, "db", api.RolloutSpec{RolloutPlan: api.RolloutPlan{RolloutBatches: rollouttest.Batches(1), BatchPartition: new(int32(0))}})
 			w.Is("db", "Ready", metav1.ConditionTrue)
 			w.Is("db", rollout.HoldUnguarded, metav1.ConditionFalse)
 			ended := make(chan struct{})
@@ -263,7 +263,7 @@ func TestGuard(t *testing.T) {
 						return
 					case <-time.After(200 * time.Millisecond):
 						for field, value := range map[string]string{"partition": "0", "paused": "true"} {
-							o := rolloutworld.Object(shape.kind)
+							o := rollouttest.Object(shape.kind)
 							o.SetNamespace(w.Namespace)
 							o.SetName("db")
 							if err := w.Client.Patch(t.Context(), o, client.RawPatch("application/merge-patch+json", []byte(patchStrategy(shape.kind, field, value)))); err != nil {
@@ -307,11 +307,11 @@ func TestLeaderLast(t *testing.T) {
 			own := `{"weightPriority":[{"weight":7,"matchSelector":{"matchLabels":{"app":"db"}}}]}`
 			switch name {
 			case "CloneSet":
-				w.Patch(rolloutworld.Object(shape.kind), "db", patchStrategy(shape.kind, "priorityStrategy", own))
+				w.Patch(rollouttest.Object(shape.kind), "db", patchStrategy(shape.kind, "priorityStrategy", own))
 			case "unordered":
-				w.Patch(rolloutworld.Object(shape.kind), "db", patchStrategy(shape.kind, "unorderedUpdate", `{"priorityStrategy":`+own+`}`))
+				w.Patch(rollouttest.Object(shape.kind), "db", patchStrategy(shape.kind, "unorderedUpdate", `{"priorityStrategy":`+own+`}`))
 			default:
-				w.Patch(rolloutworld.Object(shape.kind), "db", patchStrategy(shape.kind, "minReadySeconds", "1"))
+				w.Patch(rollouttest.Object(shape.kind), "db", patchStrategy(shape.kind, "minReadySeconds", "1"))
 			}
 			before := w.Pods("db")
 			leader := before[1].UID // no controller would take it last
@@ -370,7 +370,7 @@ func TestReservedOrdinals(t *testing.T) {
 	if got := fmt.Sprint(names()); got != "[db-0=r1 db-2=r1 db-4=r1]" {
 		t.Fatalf("the pods are %s\n%s", got, w.Dump())
 	}
-	w.Patch(rolloutworld.Object("AdvancedStatefulSet"), "db", `{"spec":{"reserveOrdinals":["1-3"]}}`) // 0, 4, 5
+	w.Patch(rollouttest.Object("AdvancedStatefulSet"), "db", `{"spec":{"reserveOrdinals":["1-3"]}}`) // 0, 4, 5
 	w.Patch(&api.Rollout{}, "db", `{"spec":{"rolloutPlan":{"targetSize":null,"rolloutBatches":[{"replicas":1},{}],"batchPartition":0}}}`)
 	w.SetImage("AdvancedStatefulSet", "db", "r2")
 	w.WaitsFor("db", "HeldByPartition")

@@ -17,6 +17,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/test/rollouttest"
 )
 
 // apply makes the objects of a manifest.
@@ -55,7 +56,7 @@ func TestApprover(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	approver, err := client.New(config, client.Options{Scheme: scheme(t)})
+	approver, err := client.New(config, client.Options{Scheme: rollouttest.Scheme(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

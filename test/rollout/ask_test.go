@@ -25,6 +25,7 @@ import (
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/operator/rollout"
 	"github.com/pawl-dev/pawl/test/controlplane"
+	"github.com/pawl-dev/pawl/test/rollouttest"
 )
 
 // plan makes a Rollout with a plan in YAML.
@@ -448,7 +449,7 @@ func prometheus(t *testing.T, binary, target string) string {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(rollouttest.Patience); ; time.Sleep(100 * time.Millisecond) {
 		answer, err := http.Get("http://" + address + "/-/ready") //nolint:noctx // a test
 		if err == nil {
 			_ = answer.Body.Close()

@@ -19,18 +19,7 @@ import (
 // pawl runs the program in the namespace of the world, and returns what it prints and its exit code.
 func (w *world) pawl(args ...string) (string, int) {
 	w.t.Helper()
-	root, err := controlplane.Root()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	cmd := exec.CommandContext(w.t.Context(), filepath.Join(root, "bin", "pawl"), append(args, "--kubeconfig", w.plane.Kubeconfig(), "-n", w.namespace)...)
-	cmd.Env = append(cmd.Environ(), "PAWL_KUBERNETES=true", "NO_COLOR=1", "USER=ann")
-	out, err := cmd.CombinedOutput()
-	if err != nil && cmd.ProcessState == nil {
-		w.t.Fatalf("pawl %v: %v", args, err)
-	}
-	w.t.Logf("$ pawl %s\n%s(%d)", strings.Join(args, " "), out, cmd.ProcessState.ExitCode())
-	return string(out), cmd.ProcessState.ExitCode()
+	return w.Pawl(args...)
 }
 
 // TestCommandLine: a rollout, as somebody steers it with pawl.

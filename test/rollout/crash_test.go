@@ -3,25 +3,15 @@ package rollout_test
 import (
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
-	"maps"
-	"math/rand/v2"
-	"os"
-	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/clientcmd"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/operator/rollout"
-	"github.com/pawl-dev/pawl/test/controlplane"
+	"github.com/pawl-dev/pawl/test/rollouttest"
 )
 
 // life is a rollout from its beginning to its end.
@@ -175,55 +165,16 @@ func (w *world) meanings() string {
 	return strings.Join(all, "\n")
 }
 
-// play lets a life pass; at the write that crashAt counts to (from 1; 0: none) the operator dies, and
-// another one takes over. It returns the number of writes, and what came of it: the history, and what
-// hooks were asked.
-func (l life) play(t *testing.T, crashAt int, after bool) (writes int, story string) {
+// play lets a life pass with a crash. It returns the number of writes, and what came of it: the history,
+// and what hooks were asked.
+func (l life) play(t *testing.T, crash rollouttest.Point) (writes int, story string) {
 	t.Helper()
 	w := newQuietWorld(t)
-	proxy, err := w.plane.NewProxyAs(w.config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dead := make(chan struct{})
-	died := sync.OnceFunc(func() { w.crashing.Store(true); close(dead) })
-	over := false
-	proxy.Intercept(func(c *controlplane.Call) controlplane.Reaction {
-		if over {
-			return controlplane.Reaction{Drop: true, Lose: true}
-		}
-		if !c.Writes() || c.Resource == "events" {
-			return controlplane.Reaction{}
-		}
-		writes++
-		if writes != crashAt {
-			return controlplane.Reaction{}
-		}
-		over = true
-		died()
-		return controlplane.Reaction{Drop: !after, Lose: true}
-	})
-	config, err := clientcmd.BuildConfigFromFlags("", proxy.Kubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
 	made := w.countPods()
 	l.begin(w)
-	w.start(config)
-	lived := make(chan struct{})
-	go func() { // the next operator
-		select {
-		case <-dead:
-			w.stop()
-			w.start(w.config)
-		case <-lived:
-		}
-	}()
+	survived := w.StartDoomed(crash.At, crash.After)
 	l.live(w)
-	close(lived)
-	if crashAt > 0 && !w.crashing.Load() {
-		t.Logf("the life had fewer than %d writes this time", crashAt)
-	}
+	writes = survived()
 	l.check(w)
 	if l.moved != nil {
 		if got := made(); fmt.Sprint(got) != fmt.Sprint(l.moved) {
@@ -236,77 +187,8 @@ func (l life) play(t *testing.T, crashAt int, after bool) (writes int, story str
 	return writes, story + w.meanings()
 }
 
-// countPods counts how often each pod of the namespace is made.
-func (w *world) countPods() func() map[string]int {
-	w.t.Helper()
-	watched, err := w.plane.Client().CoreV1().Pods(w.namespace).Watch(w.t.Context(), metav1.ListOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	var mu sync.Mutex
-	made := map[string]int{}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for e := range watched.ResultChan() {
-			if p, ok := e.Object.(*corev1.Pod); ok && e.Type == watch.Added {
-				mu.Lock()
-				made[p.Name]++
-				mu.Unlock()
-			}
-		}
-	}()
-	w.t.Cleanup(func() {
-		watched.Stop()
-		<-ended
-	})
-	return func() map[string]int {
-		mu.Lock()
-		defer mu.Unlock()
-		return made
-	}
-}
-
-// crashSample is how many points of each life `make test` takes; PAWL_TEST_POINTS=all takes all, a
-// number as many.
+// crashSample is how many points of each life `make test` takes.
 const crashSample = 1
-
-// sample are the names of n of many cases, chosen by a seed; all with PAWL_TEST_POINTS=all.
-func sample[T any](all map[string]T, seed string, n int) []string {
-	names := slices.Sorted(maps.Keys(all))
-	if os.Getenv("PAWL_TEST_POINTS") == "all" {
-		return names
-	}
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(seed))
-	rand.New(rand.NewPCG(h.Sum64(), 0)).Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] }) //nolint:gosec // a sample
-	return names[:min(n, len(names))]
-}
-
-// point is a crash: before or after a write, counted from 1.
-type point struct {
-	at    int
-	after bool
-}
-
-// points are all of a number of writes, or a sample that the seed of a life chooses.
-func points(writes int, seed string) (all []point) {
-	for at := range writes {
-		all = append(all, point{at + 1, false}, point{at + 1, true})
-	}
-	want := os.Getenv("PAWL_TEST_POINTS")
-	if want == "all" {
-		return all
-	}
-	n, err := strconv.Atoi(want)
-	if err != nil {
-		n = crashSample
-	}
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(seed))
-	rand.New(rand.NewPCG(h.Sum64(), 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] }) //nolint:gosec // a sample
-	return all[:min(n, len(all))]
-}
 
 // TestCrashAtEachWrite: the operator dies before or after a write, and another one takes over: the end
 // is the same, each pod is made as often, the history says the same, and no key of a hook means two
@@ -315,20 +197,7 @@ func TestCrashAtEachWrite(t *testing.T) {
 	for name, l := range lives {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			writes, story := l.play(t, 0, false)
-			if writes < 5 {
-				t.Fatalf("the life has %d writes", writes)
-			}
-			all := points(writes, name)
-			t.Logf("%d writes, %d points", writes, len(all))
-			for _, p := range all {
-				t.Run(fmt.Sprintf("%d-after=%t", p.at, p.after), func(t *testing.T) {
-					t.Parallel()
-					if _, got := l.play(t, p.at, p.after); got != story {
-						t.Errorf("the story is\n%s\nwithout the crash\n%s", got, story)
-					}
-				})
-			}
+			rollouttest.CrashAtEachWrite(t, name, crashSample, l.play)
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/operator/rollout"
+	"github.com/pawl-dev/pawl/test/rollouttest"
 )
 
 // uids are those of the pods of an app, by their names.
@@ -39,7 +40,7 @@ func (w *world) list(into client.ObjectList, labels map[string]string) error {
 // survive.
 func TestDelete(t *testing.T) {
 	policies := map[string]metav1.DeletionPropagation{"f": metav1.DeletePropagationForeground, "b": metav1.DeletePropagationBackground, "o": metav1.DeletePropagationOrphan}
-	for _, state := range sample(stages, "deletion", 6) {
+	for _, state := range rollouttest.Sample(stages, "deletion", 6) {
 		s := stages[state]
 		t.Run(state, func(t *testing.T) {
 			w := newWorld(t)

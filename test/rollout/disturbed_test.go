@@ -2,7 +2,6 @@ package rollout_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/operator/rollout"
 	"github.com/pawl-dev/pawl/test/controlplane"
+	"github.com/pawl-dev/pawl/test/rollouttest"
 )
 
 // proxied is a namespace whose operator speaks to the API server through a proxy.
@@ -40,61 +40,7 @@ func (w *world) startBehind(proxy *controlplane.Proxy) {
 // TestDisturbed: an API server that is away, answers that are lost and watches that lag change neither
 // the end nor what is moved.
 func TestDisturbed(t *testing.T) {
-	disturbances := map[string]func(w *world, proxy *controlplane.Proxy){
-		"lagging watches": func(w *world, proxy *controlplane.Proxy) {
-			lag := map[bool]time.Duration{true: 10 * time.Second, false: 2 * time.Second}[os.Getenv("PAWL_TEST_POINTS") == "all"]
-			w.grace += lag
-			proxy.Lag(lag)
-		},
-		"watches that stop": func(w *world, proxy *controlplane.Proxy) {
-			w.grace = time.Minute
-			over, ended := make(chan struct{}), make(chan struct{})
-			go func() {
-				defer close(ended)
-				for stopped := true; ; stopped = !stopped {
-					proxy.Freeze(stopped)
-					select {
-					case <-over:
-						proxy.Freeze(false)
-						return
-					case <-time.After(map[bool]time.Duration{true: 3 * time.Second, false: 2 * time.Second}[stopped]):
-					}
-				}
-			}()
-			w.t.Cleanup(func() { close(over); <-ended })
-		},
-		"a cache before its own write": func(w *world, proxy *controlplane.Proxy) {
-			w.grace += 3 * time.Second
-			proxy.Intercept(func(c *controlplane.Call) controlplane.Reaction {
-				if !c.Writes() || c.Resource == "events" {
-					return controlplane.Reaction{}
-				}
-				return controlplane.Reaction{After: func(int) {
-					proxy.Freeze(true)
-					time.AfterFunc(1500*time.Millisecond, func() { proxy.Freeze(false) })
-				}}
-			})
-		},
-		"lost answers": func(_ *world, proxy *controlplane.Proxy) {
-			n := 0
-			proxy.Intercept(func(c *controlplane.Call) controlplane.Reaction {
-				if !c.Writes() || c.Resource == "events" {
-					return controlplane.Reaction{}
-				}
-				n++
-				return controlplane.Reaction{Lose: n%3 == 0, Drop: n%6 == 0}
-			})
-		},
-		"outages": func(w *world, proxy *controlplane.Proxy) {
-			began := time.Now()
-			proxy.Intercept(func(*controlplane.Call) controlplane.Reaction {
-				away := time.Since(began).Milliseconds()%2000 >= 1400 // 0.6 s of each two
-				return controlplane.Reaction{Lose: away, Drop: away}
-			})
-			w.t.Cleanup(func() { proxy.Intercept(nil) })
-		},
-	}
-	for what, disturb := range disturbances {
+	for what, disturb := range rollouttest.Disturbances {
 		for _, name := range []string{"rollout", "deletion that rolls back", "scale down"} {
 			t.Run(what+"/"+name, func(t *testing.T) {
 				t.Parallel()
@@ -103,7 +49,7 @@ func TestDisturbed(t *testing.T) {
 				made := w.countPods()
 				l.begin(w)
 				w.startBehind(proxy)
-				disturb(w, proxy)
+				disturb(w.World, proxy)
 				l.live(w)
 				proxy.Intercept(nil)
 				l.check(w)
@@ -194,7 +140,7 @@ func TestRequestsOfABatch(t *testing.T) {
 // releaseDelays is how many the operator of a world has observed.
 func releaseDelays(t *testing.T, w *world) uint64 {
 	t.Helper()
-	families, err := w.options.Manager.Metrics().Gather()
+	families, err := w.Options.Manager.Metrics().Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

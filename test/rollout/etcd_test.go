@@ -86,7 +86,7 @@ func newEtcd(t *testing.T, members int, scripts map[string]string, plan func(*ap
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.options.Exec = true
+	w.Options.Exec = true
 	w.start(w.config)
 	e := &etcd{world: w, kubelet: k, members: members, dial: demo.Dial(k), urls: demo.URLs(w.namespace, "etcd", members)}
 	e.apply(scripts, plan)

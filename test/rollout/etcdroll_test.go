@@ -122,7 +122,7 @@ func TestEtcdQuorumIsShort(t *testing.T) {
 // handovers is how many calls to move the leader the operator of a world has made.
 func handovers(t *testing.T, w *world) (n float64) {
 	t.Helper()
-	families, err := w.options.Manager.Metrics().Gather()
+	families, err := w.Options.Manager.Metrics().Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,36 +3,22 @@
 package rollout_test
 
 import (
-	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
-	"log/slog"
-	"os"
-	"slices"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
-	"github.com/pawl-dev/pawl/kube/controller"
-	"github.com/pawl-dev/pawl/operator/rollout"
 	"github.com/pawl-dev/pawl/test/controlplane"
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
-	"github.com/pawl-dev/pawl/test/deploy"
-	"github.com/pawl-dev/pawl/workflow/action/egress"
+	"github.com/pawl-dev/pawl/test/rollouttest"
 )
 
 // staysAnnotation on a pod says how long it takes to go.
@@ -59,26 +45,15 @@ func TestMain(m *testing.M) {
 	suite.Main(m)
 }
 
-// patience is how long a test waits for something that must come.
-const patience = 2 * time.Minute
-
 // world is a namespace with an operator of its own.
 type world struct {
+	*rollouttest.World
 	t         *testing.T
 	plane     *controlplane.Plane
 	namespace string
 	client    client.Client
 	config    *rest.Config // of the operator
-	options   rollout.Options
 
-	mu       sync.Mutex
-	broken   map[string]bool
-	stop     func()
-	crashing atomic.Bool // the operator's connections are lost on purpose
-	elects   bool        // the operator is a candidate for the leader
-
-	grace   time.Duration // how old what the operator decides on may be: see witness
-	watched *witness
 	hooks   *listener   // nil: none was asked for
 	refused atomic.Bool // what hooks says
 }
@@ -101,85 +76,33 @@ func newQuietWorld(t *testing.T) *world {
 func newWorldIn(t *testing.T, namespace func(*controlplane.Plane) string) *world {
 	t.Helper()
 	plane := suite.Plane(t)
-	config := plane.Config()
-	config.QPS = -1
-	s := scheme(t)
-	c, err := client.New(config, client.Options{Scheme: s})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{t: t, plane: plane, namespace: namespace(plane), client: c, broken: map[string]bool{}, grace: 3 * time.Second}
-	w.watched = w.watchAll()
-	plane.Kubelet.Decide(w.namespace, func(p *corev1.Pod) bool {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return !w.broken[p.Spec.Containers[0].Image] && !w.broken[p.Name]
-	})
-	if err := installGuard(plane); err != nil {
-		t.Fatal(err)
-	}
-	w.config, _, err = plane.User(deploy.Account, "system:masters")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w
+	w := rollouttest.NewIn(t, plane, namespace(plane))
+	return &world{World: w, t: t, plane: plane, namespace: w.Namespace, client: w.Client, config: w.Config}
 }
 
-func scheme(t *testing.T) *runtime.Scheme {
-	t.Helper()
-	s := runtime.NewScheme()
-	if err := rollout.AddToScheme(s); err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-// start runs an operator for the namespace, until the test ends or stop is called.
-func (w *world) start(config *rest.Config) {
+// The words of this suite for what all worlds do.
+func (w *world) start(config *rest.Config)                  { w.t.Helper(); w.Start(config) }
+func (w *world) stop()                                      { w.t.Helper(); w.Stop() }
+func (w *world) breakImage(image string)                    { w.Break(image) }
+func (w *world) mendImage(image string)                     { w.Mend(image) }
+func (w *world) get(name string, into client.Object)        { w.t.Helper(); w.Read(name, into) }
+func (w *world) now(name string) *api.Rollout               { w.t.Helper(); return w.Now(name) }
+func (w *world) gone(name string) bool                      { return w.Gone(name) }
+func (w *world) patch(obj client.Object, name, text string) { w.t.Helper(); w.Patch(obj, name, text) }
+func (w *world) annotate(name, verb, value string)          { w.t.Helper(); w.Annotate(name, verb, value) }
+func (w *world) until(what string, met func() bool)         { w.t.Helper(); w.Until(what, met) }
+func (w *world) waitsFor(name, reason string) *api.Rollout {
 	w.t.Helper()
-	log := slog.New(slog.DiscardHandler)
-	if os.Getenv("PAWL_TEST_LOG") != "" {
-		log = slog.New(slog.NewTextHandler(os.Stderr, nil))
-	}
-	options := controller.Options{Scheme: scheme(w.t), Namespaces: []string{w.namespace}, NoLeaderElection: true, Log: log}
-	if w.elects {
-		options.NoLeaderElection, options.LeaseNamespace = false, w.namespace
-		options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = 8*time.Second, 6*time.Second, time.Second
-	}
-	m, err := controller.NewManager(config, options)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	reachable, err := egress.NewPolicy([]string{"127.0.0.0/8"})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.options.Manager, w.options.Workers, w.options.Log, w.options.Egress = m, 4, log, reachable
-	o, err := rollout.New(w.options)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if err := o.Setup(); err != nil {
-		w.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- m.Start(ctx) }()
-	stop := sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil && !w.crashing.Load() {
-			w.t.Errorf("the operator: %v", err)
-		}
-	})
-	w.stop = stop
-	w.t.Cleanup(stop)
+	return w.WaitsFor(name, reason)
 }
-
-// breakImage makes pods with an image, or with a name, never ready.
-func (w *world) breakImage(image string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.broken[image] = true
+func (w *world) images(app string) string         { w.t.Helper(); return w.PodImages(app) }
+func (w *world) expectImages(app, want string)    { w.t.Helper(); w.ExpectPods(app, want) }
+func (w *world) history(name string) string       { w.t.Helper(); return w.History(name) }
+func (w *world) dump() string                     { return w.Dump() }
+func (w *world) countPods() func() map[string]int { w.t.Helper(); return w.CountPods() }
+func (w *world) is(name, condition string, status metav1.ConditionStatus) *api.Rollout {
+	w.t.Helper()
+	return w.Is(name, condition, status)
 }
 
 func template(app, image string) corev1.PodTemplateSpec {
@@ -214,13 +137,6 @@ func (w *world) statefulSetOf(name, image string, replicas int, policy appsv1.Po
 	return set
 }
 
-func (w *world) get(name string, into client.Object) {
-	w.t.Helper()
-	if err := w.client.Get(w.t.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, into); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
 // rollout makes a Rollout of a StatefulSet.
 func (w *world) rollout(name string, spec api.RolloutSpec) {
 	w.t.Helper()
@@ -233,152 +149,7 @@ func (w *world) rollout(name string, spec api.RolloutSpec) {
 	}
 }
 
-// now reads a Rollout.
-func (w *world) now(name string) *api.Rollout {
-	w.t.Helper()
-	r := &api.Rollout{}
-	w.get(name, r)
-	return r
-}
-
-// patch is a merge patch, as kubectl does it.
-func (w *world) patch(obj client.Object, name, text string) {
-	w.t.Helper()
-	obj.SetNamespace(w.namespace)
-	obj.SetName(name)
-	if err := w.client.Patch(w.t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(text))); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
 func (w *world) setImage(name, image string) {
 	w.t.Helper()
 	w.patch(&appsv1.StatefulSet{}, name, fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"main","image":%q}]}}}}`, image))
-}
-
-func (w *world) annotate(name, verb, value string) {
-	w.t.Helper()
-	w.patch(&api.Rollout{}, name, fmt.Sprintf(`{"metadata":{"annotations":{"pawl.dev/%s":%q}}}`, verb, value))
-}
-
-// until waits for a condition; the test ends when it does not come.
-func (w *world) until(what string, met func() bool) {
-	w.t.Helper()
-	for end := time.Now().Add(patience); !met(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			w.t.Fatalf("%s: it did not come\n%s", what, w.dump())
-		}
-	}
-}
-
-// is waits for the status of a condition.
-func (w *world) is(name, condition string, status metav1.ConditionStatus) *api.Rollout {
-	w.t.Helper()
-	var r *api.Rollout
-	w.until(name+" has "+condition+"="+string(status), func() bool {
-		r = w.now(name)
-		c := meta.FindStatusCondition(r.Status.Conditions, condition)
-		return c != nil && c.Status == status && c.ObservedGeneration == r.Generation
-	})
-	return r
-}
-
-// waitsFor waits for the reason of a wait.
-func (w *world) waitsFor(name, reason string) *api.Rollout {
-	w.t.Helper()
-	var r *api.Rollout
-	w.until(name+" waits for "+reason, func() bool {
-		r = w.now(name)
-		return r.Status.Waiting != nil && r.Status.Waiting.Reason == reason
-	})
-	return r
-}
-
-// images are those of the pods by their names, ready ones only with a plus.
-func (w *world) images(app string) string {
-	w.t.Helper()
-	var pods corev1.PodList
-	if err := w.client.List(w.t.Context(), &pods, client.InNamespace(w.namespace), client.MatchingLabels{"app": app}); err != nil {
-		w.t.Fatal(err)
-	}
-	var all []string
-	for _, p := range pods.Items {
-		text := p.Spec.Containers[0].Image
-		ready := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
-		if !ready || p.DeletionTimestamp != nil {
-			text += "-"
-		}
-		all = append(all, strings.TrimPrefix(p.Name, app+"-")+"="+text)
-	}
-	slices.Sort(all)
-	return strings.Join(all, " ")
-}
-
-func (w *world) expectImages(app, want string) {
-	w.t.Helper()
-	if got := w.images(app); got != want {
-		w.t.Errorf("the pods are %s, expected %s\n%s", got, want, w.dump())
-	}
-}
-
-// history is the events of a Rollout, in order.
-func (w *world) history(name string) string {
-	w.t.Helper()
-	r := w.now(name)
-	records := make([]api.RolloutRecord, 0, len(r.Status.History))
-	for _, record := range r.Status.History {
-		records = append(records, record)
-	}
-	slices.SortFunc(records, func(a, b api.RolloutRecord) int { return int(a.Sequence - b.Sequence) })
-	var all []string
-	for _, record := range records {
-		all = append(all, record.Event)
-	}
-	return strings.Join(all, " ")
-}
-
-// dump is what the namespace holds, for a test that fails.
-func (w *world) dump() string {
-	var b strings.Builder
-	var rollouts api.RolloutList
-	var sets appsv1.StatefulSetList
-	_ = w.client.List(context.Background(), &rollouts, client.InNamespace(w.namespace))
-	for _, r := range rollouts.Items {
-		r.ManagedFields = nil
-		text, _ := json.MarshalIndent(map[string]any{"metadata": r.ObjectMeta, "status": r.Status}, "", " ")
-		fmt.Fprintf(&b, "Rollout %s: %s\n", r.Name, text)
-	}
-	_ = w.client.List(context.Background(), &sets, client.InNamespace(w.namespace))
-	for _, s := range sets.Items {
-		s.ManagedFields = nil
-		text, _ := json.Marshal(map[string]any{"metadata": s.ObjectMeta, "strategy": s.Spec.UpdateStrategy, "replicas": s.Spec.Replicas, "status": s.Status})
-		fmt.Fprintf(&b, "StatefulSet %s: %s\n", s.Name, text)
-	}
-	return b.String()
-}
-
-func (w *world) gone(name string) bool {
-	err := w.client.Get(w.t.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, &api.Rollout{})
-	return apierrors.IsNotFound(err)
-}
-
-// installGuard installs the admission rule of install.yaml. The operators of these tests have the
-// account that it lets through.
-func installGuard(plane *controlplane.Plane) error {
-	objects, err := deploy.Manifest()
-	if err != nil {
-		return err
-	}
-	c, err := client.New(plane.Config(), client.Options{})
-	if err != nil {
-		return err
-	}
-	for _, o := range objects {
-		if strings.HasPrefix(o.GetKind(), "MutatingAdmissionPolicy") {
-			if err := client.IgnoreAlreadyExists(c.Create(context.Background(), o)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

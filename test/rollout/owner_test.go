@@ -197,9 +197,9 @@ func TestForeignController(t *testing.T) {
 func TestTwoOperators(t *testing.T) {
 	t.Parallel()
 	w := newQuietWorld(t)
-	w.options.Name = "one"
+	w.Options.Name = "one"
 	w.start(w.config)
-	w.options.Name = "two"
+	w.Options.Name = "two"
 	w.start(w.config)
 	for _, name := range []string{"one", "two", "three"} {
 		w.statefulSet(name, 2, appsv1.ParallelPodManagement)
@@ -283,7 +283,7 @@ func TestWitness(t *testing.T) {
 	w := newQuietWorld(t)
 	w.statefulSet("db", 3, appsv1.ParallelPodManagement)
 	w.patch(&appsv1.StatefulSet{}, "db", `{"spec":{"updateStrategy":{"rollingUpdate":{"partition":3}}}}`)
-	x := w.watched
+	x := w.Witness
 	rolloutOf := &api.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "db"}, Spec: api.RolloutSpec{
 		TargetRef: api.WorkloadRef{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db"},
 	}}
@@ -302,16 +302,13 @@ func TestWitness(t *testing.T) {
 	for _, partition := range []int{1, 2} { // two pods at once; a partition that rises
 		w.patch(&appsv1.StatefulSet{}, "db", fmt.Sprintf(`{"spec":{"updateStrategy":{"rollingUpdate":{"partition":%d}}}}`, partition))
 	}
-	w.until("the witness has seen it", x.caughtUp)
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	found := strings.Join(replay(x.seen, 0), "\n")
+	w.until("the witness has seen it", x.CaughtUp)
+	found := strings.Join(x.Take(), "\n")
 	for _, want := range []string{"a forward partition rises", "batch 0 ends at 1 pods", "1 of 3 members would be healthy, 2 must be"} {
 		if !strings.Contains(found, want) {
 			t.Errorf("it has not seen: %s\n%s", want, found)
 		}
 	}
-	x.seen = nil
 }
 
 // TestClaimOfARolloutThatIsGone: a claim whose Rollout does not exist any more is taken over.

@@ -214,13 +214,6 @@ func (w *world) budget(name string, least int) {
 	})
 }
 
-// mendImage ends breakImage.
-func (w *world) mendImage(image string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.broken, image)
-}
-
 // see lets the operator make a pass.
 func (w *world) see(name string) {
 	w.t.Helper()

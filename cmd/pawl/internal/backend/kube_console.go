@@ -185,16 +185,16 @@ func (s rolloutSource) watched(ctx context.Context, ref control.Ref) []listening
 	if err != nil {
 		return all
 	}
-	var spec struct {
-		TargetRef struct{ APIVersion, Kind, Name string }
+	r, err := typed(o)
+	if err != nil {
+		return all
 	}
-	var status struct{ Selector string }
-	_, _ = json.Unmarshal(o.Spec, &spec), json.Unmarshal(o.Status, &status)
-	if found, err := s.k.kind(spec.TargetRef.Kind + "." + groupOf(spec.TargetRef.APIVersion)); err == nil {
-		all = append(all, listening{kind: found, namespace: ref.Namespace, options: optionsFor(spec.TargetRef.Name)})
+	target := targetOf(r)
+	if found, err := s.k.kind(target.Kind + "." + groupOf(target.APIVersion)); err == nil && target.Name != "" {
+		all = append(all, listening{kind: found, namespace: ref.Namespace, options: optionsFor(target.Name)})
 	}
-	if found, err := s.k.kind("pods"); err == nil && status.Selector != "" {
-		all = append(all, listening{kind: found, namespace: ref.Namespace, options: metav1.ListOptions{LabelSelector: status.Selector}})
+	if found, err := s.k.kind("pods"); err == nil && r.Status.Selector != "" {
+		all = append(all, listening{kind: found, namespace: ref.Namespace, options: metav1.ListOptions{LabelSelector: r.Status.Selector}})
 	}
 	return all
 }

@@ -66,12 +66,22 @@ func (k *Kube) survey(ctx context.Context, o control.Object) (operator.Survey, e
 	if err != nil {
 		return operator.Survey{}, err
 	}
-	for kind, name := range map[string]string{r.Spec.TargetRef.Kind + "." + groupOf(r.Spec.TargetRef.APIVersion): r.Spec.TargetRef.Name, "pods": ""} {
+	target := targetOf(r)
+	for kind, name := range map[string]string{target.Kind + "." + groupOf(target.APIVersion): target.Name, "pods": ""} {
 		if found, err := k.kind(kind); err == nil {
 			k.watches.touch(k, found, r.Namespace, name)
 		}
 	}
 	return operator.Observe(ctx, c, r)
+}
+
+// targetOf is the workload of a Rollout: that of its spec, or the one that it has found for a revision of an
+// Application.
+func targetOf(r *api.Rollout) api.WorkloadRef {
+	if r.Spec.Application != nil && r.Status.Workload != nil {
+		return *r.Status.Workload
+	}
+	return r.Spec.TargetRef
 }
 
 func groupOf(apiVersion string) string {

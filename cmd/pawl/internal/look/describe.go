@@ -92,6 +92,9 @@ func (a verbs) describeObject(ctx context.Context, b backend.Backend, ref contro
 		}
 		return a.Emit(r, []string{o.Ref.String()}, func() string { return view.DescribeRollout(r, time.Now(), a.Style(a.Out)) })
 	}
+	if view.IsApplication(o) {
+		return a.describeApplication(ctx, b, objects, o)
+	}
 	runs, err := runsOf(ctx, b, o, 5)
 	if err != nil {
 		return err
@@ -231,6 +234,9 @@ func (a verbs) objectHistory(ctx context.Context, b backend.Backend, ref control
 	if o.Kind == view.RolloutKind {
 		return a.rolloutHistory(ctx, objects, o)
 	}
+	if view.IsApplication(o) {
+		return a.applicationHistory(ctx, b, objects, o)
+	}
 	runs, err := runsOf(ctx, b, o, 50)
 	if err != nil {
 		return err
@@ -305,6 +311,9 @@ func (a verbs) watchObject(ctx context.Context, b backend.Backend, ref control.R
 	ref = first.Ref
 	if first.Kind == view.RolloutKind {
 		return a.watchRollout(ctx, b, objects, ref)
+	}
+	if view.IsApplication(first) {
+		return a.watchApplication(ctx, b, objects, ref)
 	}
 	var last control.Object
 	held := false

@@ -55,6 +55,16 @@ func (a verbs) find(ctx context.Context, objects control.Objects, name, namespac
 	return objects.Get(ctx, control.Ref{Kind: view.RolloutKind, Namespace: workload.Namespace, Name: label})
 }
 
+// read is find with objects of its own.
+func (a verbs) read(ctx context.Context, name, namespace string) (control.Object, error) {
+	b, objects, err := a.open(ctx)
+	if err != nil {
+		return control.Object{}, err
+	}
+	defer b.Close()
+	return a.find(ctx, objects, name, namespace)
+}
+
 // request annotates the Rollout and prints the answer of the operator.
 func (a verbs) request(ctx context.Context, name, namespace string, verb rollout.Verb, argument, reason string, wait time.Duration) error {
 	b, objects, err := a.open(ctx)
@@ -128,6 +138,13 @@ func inside(o map[string]any, path ...string) map[string]any {
 
 // restart sets the annotation of kubectl rollout restart in the template of the workload.
 func (a verbs) restart(ctx context.Context, name, namespace string, wait time.Duration) error {
+	o, err := a.read(ctx, name, namespace)
+	if err != nil {
+		return err
+	}
+	if _, named := pairOf(o); named {
+		return a.restartApplication(ctx, name, namespace, wait)
+	}
 	return a.retemplate(ctx, name, namespace, wait, "restarted: its Rollout changes the pods in batches", func(_ control.Objects, _ control.Object, spec map[string]any) error {
 		inside(spec, "template", "metadata", "annotations")["kubectl.kubernetes.io/restartedAt"] = time.Now().UTC().Format(time.RFC3339)
 		return nil
@@ -136,12 +153,7 @@ func (a verbs) restart(ctx context.Context, name, namespace string, wait time.Du
 
 // undo asks to take back what is under way. After the end it writes the template that was replaced.
 func (a verbs) undo(ctx context.Context, name, namespace, reason string, wait time.Duration) error {
-	b, objects, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	o, err := a.find(ctx, objects, name, namespace)
-	b.Close()
+	o, err := a.read(ctx, name, namespace)
 	if err != nil {
 		return err
 	}
@@ -150,6 +162,12 @@ func (a verbs) undo(ctx context.Context, name, namespace, reason string, wait ti
 		return err
 	}
 	at := r.Position
+	if p, named := pairOf(o); named && at.State == rollout.Succeeded && at.Mode == rollout.Rollout {
+		if driven(o) {
+			return a.toApplicationRevision(ctx, name, namespace, p.SourceRevision, wait)
+		}
+		return a.swap(ctx, o, wait)
+	}
 	if at.State != rollout.Succeeded || at.Mode != rollout.Rollout || at.Named {
 		return a.request(ctx, name, namespace, rollout.RollBackVerb, "", reason, wait)
 	}
@@ -170,6 +188,13 @@ func (a verbs) undo(ctx context.Context, name, namespace, reason string, wait ti
 
 // undoTo writes the template of an older revision to the workload, as kubectl rollout undo does.
 func (a verbs) undoTo(ctx context.Context, name, namespace string, number int64, wait time.Duration) error {
+	o, err := a.read(ctx, name, namespace)
+	if err != nil {
+		return err
+	}
+	if p, named := pairOf(o); named {
+		return a.toApplicationRevision(ctx, name, namespace, revisionNumber(p, number), wait)
+	}
 	return a.toRevision(ctx, name, namespace, strconv.FormatInt(number, 10), wait, func(r revision) bool { return r.number == number })
 }
 

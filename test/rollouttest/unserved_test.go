@@ -1,4 +1,4 @@
-package rolloutworld_test
+package rollouttest_test
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/rollout"
 	"github.com/pawl-dev/pawl/test/controlplane"
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
-	"github.com/pawl-dev/pawl/test/rolloutworld"
+	"github.com/pawl-dev/pawl/test/rollouttest"
 )
 
 var suite = controlplane.NewSuite(controlplane.Options{CRDs: []string{"../../deploy/crds"}, Kubelet: kubelet.Options{Nodes: 1}})
@@ -39,7 +39,7 @@ func definition() *apiextensionsv1.CustomResourceDefinition {
 }
 
 // definitions is a client of CustomResourceDefinitions.
-func definitions(t *testing.T, w *rolloutworld.World) client.Client {
+func definitions(t *testing.T, w *rollouttest.World) client.Client {
 	t.Helper()
 	s := w.Client.Scheme()
 	if err := apiextensionsv1.AddToScheme(s); err != nil {
@@ -52,7 +52,7 @@ func definitions(t *testing.T, w *rolloutworld.World) client.Client {
 	return c
 }
 
-func install(t *testing.T, w *rolloutworld.World, c client.Client) {
+func install(t *testing.T, w *rollouttest.World, c client.Client) {
 	t.Helper()
 	if err := c.Create(t.Context(), definition()); err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func install(t *testing.T, w *rolloutworld.World, c client.Client) {
 	})
 }
 
-func remove(t *testing.T, w *rolloutworld.World, c client.Client) {
+func remove(t *testing.T, w *rollouttest.World, c client.Client) {
 	t.Helper()
 	if err := c.Delete(t.Context(), definition()); err != nil {
 		t.Fatal(err)
@@ -84,12 +84,12 @@ func remove(t *testing.T, w *rolloutworld.World, c client.Client) {
 
 // manage does once what the manager of OpenKruise would do for a CloneSet: revisions r1 and r2, three
 // pods at r1, and the status. updated is the revision of the template.
-func manage(w *rolloutworld.World, name, updated string) {
+func manage(w *rollouttest.World, name, updated string) {
 	w.Helper()
 	set := w.Get("CloneSet", name)
 	for i, image := range []string{"r1", "r2"} {
 		text := fmt.Sprintf(`{"spec":{"template":{"$patch":"replace","metadata":{"labels":{"app":%q}},"spec":{"terminationGracePeriodSeconds":1,"containers":[{"name":"main","image":%q}]}}}}`, name, image)
-		revision := rolloutworld.Revision(set, name+"-"+image, int64(i+1), text)
+		revision := rollouttest.Revision(set, name+"-"+image, int64(i+1), text)
 		if err := client.IgnoreAlreadyExists(w.Client.Create(w.Context(), revision)); err != nil {
 			w.Fatal(err)
 		}
@@ -111,12 +111,12 @@ func manage(w *rolloutworld.World, name, updated string) {
 }
 
 // park waits until a CloneSet with three pods at r1 is held.
-func park(w *rolloutworld.World, name string) {
+func park(w *rollouttest.World, name string) {
 	w.Helper()
 	manage(w, name, "r1")
 	w.Until(name+" is parked", func() bool {
 		set := w.Get("CloneSet", name)
-		if set.GetGeneration() != rolloutworld.ObservedGeneration(set) {
+		if set.GetGeneration() != rollouttest.ObservedGeneration(set) {
 			w.Observed(name, name+"-r1", name+"-r1")
 		}
 		return set.GetLabels()["pawl.dev/held"] != ""
@@ -127,10 +127,10 @@ func park(w *rolloutworld.World, name string) {
 // installed it finds its CloneSet; removed in the middle it waits, a deletion ends, and a CloneSet that
 // is made anew is rolled out again.
 func TestUnserved(t *testing.T) {
-	w := rolloutworld.New(t, suite.Plane(t))
+	w := rollouttest.New(t, suite.Plane(t))
 	c := definitions(t, w)
 	w.Start(w.Config)
-	plan := api.RolloutPlan{RolloutBatches: rolloutworld.Batches(1), BatchPartition: new(int32(0))}
+	plan := api.RolloutPlan{RolloutBatches: rollouttest.Batches(1), BatchPartition: new(int32(0))}
 	for _, name := range []string{"db", "other", "third"} {
 		w.Rollout("CloneSet", name, api.RolloutSpec{RolloutPlan: plan, DeletionPolicy: map[string]string{"third": "Rollback"}[name]})
 	}
@@ -148,7 +148,7 @@ func TestUnserved(t *testing.T) {
 		w.SetImage("CloneSet", name, "r2")
 		w.Until(name+" rolls", func() bool {
 			set := w.Get("CloneSet", name)
-			if set.GetGeneration() != rolloutworld.ObservedGeneration(set) {
+			if set.GetGeneration() != rollouttest.ObservedGeneration(set) {
 				w.Observed(name, name+"-r1", name+"-r2")
 			}
 			r := w.Now(name)
@@ -183,7 +183,7 @@ func TestUnserved(t *testing.T) {
 	w.SetImage("CloneSet", "db", "r2")
 	w.Until("the new CloneSet rolls", func() bool {
 		set := w.Get("CloneSet", "db")
-		if set.GetGeneration() != rolloutworld.ObservedGeneration(set) {
+		if set.GetGeneration() != rollouttest.ObservedGeneration(set) {
 			w.Observed("db", "db-r1", "db-r2")
 		}
 		s := w.Now("db").Status

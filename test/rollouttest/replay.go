@@ -1,14 +1,11 @@
-package rollout_test
+package rollouttest
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,120 +13,11 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/watch"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/operator/rollout"
 	core "github.com/pawl-dev/pawl/rollout"
 )
-
-// witness follows every version of the Rollouts, StatefulSets, pods and PodDisruptionBudgets of a
-// namespace, past all proxies, and judges them in the order of the API server when the test ends:
-// a forward partition never rises, nothing is released outside of a batch or behind its end, and no
-// budget is broken.
-type witness struct {
-	w *world
-
-	mu   sync.Mutex
-	seen []sighting
-	newest
-	watches []watch.Interface
-	running sync.WaitGroup
-}
-
-// newest is the newest version that was seen of each object, by its UID.
-type newest map[string]uint64
-
-// sighting is one version of an object.
-type sighting struct {
-	version uint64
-	at      time.Time
-	gone    bool
-	object  client.Object
-}
-
-func (w *world) watchAll() *witness {
-	w.t.Helper()
-	x := &witness{w: w, newest: newest{}}
-	c, err := client.NewWithWatch(w.plane.Config(), client.Options{Scheme: scheme(w.t)})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	for _, list := range x.lists() {
-		if err := w.client.List(w.t.Context(), list, client.InNamespace(w.namespace)); err != nil {
-			w.t.Fatal(err)
-		}
-		watched, err := c.Watch(context.Background(), list, client.InNamespace(w.namespace), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}})
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		x.watches = append(x.watches, watched)
-		x.running.Go(func() { x.follow(watched) })
-	}
-	w.t.Cleanup(x.judge)
-	return x
-}
-
-func (x *witness) lists() []client.ObjectList {
-	return []client.ObjectList{&api.RolloutList{}, &appsv1.StatefulSetList{}, &corev1.PodList{}, &policyv1.PodDisruptionBudgetList{}}
-}
-
-func (x *witness) follow(watched watch.Interface) {
-	for e := range watched.ResultChan() {
-		object, ok := e.Object.(client.Object)
-		if !ok {
-			continue
-		}
-		version := versionOf(object)
-		x.mu.Lock()
-		x.seen = append(x.seen, sighting{version, time.Now(), e.Type == watch.Deleted, object})
-		x.newest[string(object.GetUID())] = version
-		x.mu.Unlock()
-	}
-}
-
-func versionOf(o client.Object) uint64 {
-	n, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
-	if err != nil {
-		return math.MaxUint64
-	}
-	return n
-}
-
-// caughtUp reports whether all that the API server has now was seen.
-func (x *witness) caughtUp() bool {
-	for _, list := range x.lists() {
-		if err := x.w.client.List(context.Background(), list, client.InNamespace(x.w.namespace)); err != nil {
-			return true // the plane is stopping
-		}
-		items := reflect.ValueOf(list).Elem().FieldByName("Items")
-		for i := range items.Len() {
-			object, ok := items.Index(i).Addr().Interface().(client.Object)
-			x.mu.Lock()
-			behind := ok && x.newest[string(object.GetUID())] < versionOf(object)
-			x.mu.Unlock()
-			if behind {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// judge replays what was seen.
-func (x *witness) judge() {
-	for end := time.Now().Add(10 * time.Second); !x.caughtUp() && time.Now().Before(end); {
-		time.Sleep(20 * time.Millisecond)
-	}
-	for _, w := range x.watches {
-		w.Stop()
-	}
-	x.running.Wait()
-	for _, found := range replay(x.seen, x.w.grace) {
-		x.w.t.Errorf("the witness: %s", found)
-	}
-}
 
 // replayed is the namespace at one version.
 type replayed struct {
