@@ -3,8 +3,6 @@ package rollout
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/control"
@@ -100,9 +98,8 @@ func (p *pass) letGo(ctx context.Context) outcome.Outcome {
 		case o.GetLabels()[workload.RolloutLabel] != p.key.Name:
 			continue
 		}
-		left := ""
-		if o.GetLabels()[workload.HeldLabel] != "" {
-			left = fmt.Sprintf("Rollout %s was deleted in the middle: pods have two revisions, and the partition keeps them. Set %s, and remove the label %s.", p.key.Name, strings.Join(workload.HoldFields(ref), " and "), workload.HeldLabel)
+		left := leftOn(p.key.Name, p.decision.Position, p.facts, ref)
+		if left != "" {
 			p.events.Warn(o, "LeftInTheMiddle", "%s", left)
 		}
 		if err := p.workload.Unlabel(ctx, o, left); err != nil {
