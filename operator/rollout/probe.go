@@ -99,6 +99,9 @@ func (p *pass) probe(a rollout.Ask) {
 			state = &probing{}
 			mine.probes[of] = state
 		}
+		if mine.resting && (state.facts.Passing || state.facts.Failed) { // it is asked anew when the hold ends
+			continue
+		}
 		next := state.next
 		if a.Fresh {
 			next = state.asked.Add(min(freshPause, time.Duration(a.Probe.Period)))
