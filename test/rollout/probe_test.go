@@ -36,19 +36,19 @@ probes:
 			http.Error(rw, "down", http.StatusServiceUnavailable)
 		}
 	})
-	<-asked
 	w.waitsFor("db", "HeldByPartition")
-	for quiet := false; !quiet; { // what was under way ends
+	for len(asked) > 0 {
+		<-asked
+	}
+	for quiet, late := time.After(6*period), 0; quiet != nil; {
 		select {
 		case <-asked:
-		case <-time.After(2 * period):
-			quiet = true
+			if late++; late > 1 { // one was under way
+				t.Fatal("a pod is probed while the rollout is held")
+			}
+		case <-quiet:
+			quiet = nil
 		}
-	}
-	select {
-	case <-asked:
-		t.Error("a pod was probed while the rollout was held")
-	case <-time.After(5 * period):
 	}
 	if got := w.now("db").Status.UpgradedReadyReplicas; got != 1 {
 		t.Errorf("%d pods are ready while it is held", got)
@@ -67,4 +67,30 @@ probes:
 	w.until("the next batch moves", func() bool { return w.images("db") != "0=r1 1=r1 2=r2" })
 	w.annotate("db", "abandon", "true")
 	w.is("db", rollout.Stalled, metav1.ConditionTrue)
+}
+
+// TestProbesOfAPodThatStarts: what fails before a pod was ready does not count; then it does.
+func TestProbesOfAPodThatStarts(t *testing.T) {
+	w := newWorld(t)
+	w.statefulSet("db", 1, appsv1.ParallelPodManagement)
+	w.plan("db", "probes: [{name: health, http: {port: 8475}, period: 1s, failureThreshold: 2}]")
+	w.breakImage("r2")
+	w.setImage("db", "r2")
+	w.until("the pod is new", func() bool { return w.images("db") == "0=r2-" })
+	asked := make(chan struct{}, 1000)
+	podServer(w, "db-0", 8475, func(rw http.ResponseWriter, _ *http.Request) {
+		asked <- struct{}{}
+		http.Error(rw, "starting", http.StatusServiceUnavailable)
+	})
+	for range 4 {
+		<-asked
+	}
+	if p := w.now("db").Status.Pause; p != nil {
+		t.Errorf("a pod that starts has stopped the rollout: %+v", p)
+	}
+	w.mendImage("r2")
+	w.until("the pod is ready", func() bool { return w.images("db") == "0=r2" })
+	if p := w.is("db", rollout.Paused, metav1.ConditionTrue).Status.Pause; p == nil || p.By != "Probe" {
+		t.Errorf("the pause is %+v", p)
+	}
 }
