@@ -26,6 +26,11 @@ func save(ctx context.Context, p *pass) outcome.Outcome {
 	if err := p.archive(ctx, p.rollout()); err != nil {
 		return outcome.Fail(err)
 	}
+	if p.observedGeneration != p.rollout().Generation { // the limit may be lower
+		if err := p.trim(ctx, p.rollout()); err != nil {
+			return outcome.Fail(err)
+		}
+	}
 	if err := p.write(ctx); err != nil {
 		return outcome.Fail(err)
 	}
