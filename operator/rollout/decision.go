@@ -26,7 +26,7 @@ func decide(ctx context.Context, p *pass) outcome.Outcome {
 	}
 	q := p.quorum()
 	if q != nil {
-		f.Turn = &rollout.Turn{Mine: !p.memory.turn.IsZero()}
+		f.Turn = &rollout.Turn{Mine: !p.memory.turn.IsZero() || p.seeksTurn()}
 		if f.Turn.Mine {
 			turn, err := p.turns.take(ctx, p.rollout(), q, p.memory, p.now)
 			if err != nil {
@@ -60,6 +60,18 @@ func decide(ctx context.Context, p *pass) outcome.Outcome {
 		return outcome.Fail(err)
 	}
 	return outcome.Done()
+}
+
+// seeksTurn reports whether pods of the batch were released that are not back yet, by a process that had
+// the turn: this one takes it up again, once.
+func (p *pass) seeksTurn() bool {
+	at := p.was
+	released := at.Released != nil && (at.Batches[at.CurrentBatch].Start == nil || !at.Released.Before(*at.Batches[at.CurrentBatch].Start))
+	if !releasing(at) || !released || p.memory.sought == p.memory.batch {
+		return false
+	}
+	p.memory.sought = p.memory.batch
+	return true
 }
 
 // judgeAnew observes and judges once more.

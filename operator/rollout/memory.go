@@ -26,8 +26,10 @@ type memory struct {
 	removed map[string]bool
 	// saved is when the status was written last.
 	saved time.Time
-	// turn is until when the turn of the quorum is held.
-	turn time.Time
+	// turn is until when the turn of the quorum is held; sought is the batch in which a process that
+	// did not hold it has looked whether it does.
+	turn   time.Time
+	sought batchOf
 	// suspected is since when a watch cannot be had again: whether the API server answers is seen by
 	// asking.
 	suspected atomic.Pointer[time.Time]
