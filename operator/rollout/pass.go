@@ -64,9 +64,10 @@ type pass struct {
 	kind     rollout.Kind
 	reader   *reader
 	workload *workload.Workload
-	target   *unstructured.Unstructured // nil: it does not exist
-	missing  string                     // a revision of an Application that does not exist
-	recorded bool                       // the workloads are those of the recorded pair of revisions
+	target   *unstructured.Unstructured   // nil: it does not exist
+	left     []*unstructured.Unstructured // the Deployments to leave that exist
+	missing  string                       // a revision of an Application that does not exist
+	recorded bool                         // the workloads are those of the recorded pair of revisions
 	facts    rollout.Facts
 	guarded  bool
 	resting  string // what is seen, in case that the pass ends at rest

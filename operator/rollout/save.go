@@ -100,7 +100,7 @@ func (p *pass) fill(out outcome.Outcome) error {
 			}
 			s.Replicas = new(int32(min(all, *at.TargetSize)))
 		}
-		if selector, err := workload.SelectorOf(p.target); err == nil {
+		if selector, err := workload.SelectorOfAll(p.target, p.left...); err == nil {
 			s.Selector = selector.String()
 		}
 	}

@@ -40,6 +40,8 @@ func locate(ctx context.Context, p *pass) outcome.Outcome {
 			continue
 		case ref == p.workload.Target:
 			p.target = o
+		default:
+			p.left = append(p.left, o)
 		}
 		if out := p.label(ctx, o); !out.IsDone() {
 			return out
