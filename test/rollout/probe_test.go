@@ -83,7 +83,11 @@ func TestProbesOfAPodThatStarts(t *testing.T) {
 		http.Error(rw, "starting", http.StatusServiceUnavailable)
 	})
 	for range 4 {
-		<-asked
+		select {
+		case <-asked:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("the pod is not probed any more: %+v", w.now("db").Status.Pause)
+		}
 	}
 	if p := w.now("db").Status.Pause; p != nil {
 		t.Errorf("a pod that starts has stopped the rollout: %+v", p)
