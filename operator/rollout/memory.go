@@ -15,6 +15,8 @@ import (
 // the caches do not show yet. One pass works with it at a time. A process without it reads more.
 type memory struct {
 	moving atomic.Bool
+	// refused is true while the workload is that of another Rollout.
+	refused atomic.Bool
 	// heard is when the first event came that no pass has looked at yet, in nanoseconds; 0: none.
 	heard atomic.Int64
 	// rested is what the last pass has seen that ended at rest; the same again needs no pass.
@@ -63,6 +65,7 @@ func (o *Operator) memoryOf(key client.ObjectKey) *memory {
 // forget drops what is known of a Rollout that does not exist any more.
 func (o *Operator) forget(key client.ObjectKey) {
 	o.dependents.Release(key)
+	_ = o.awaited.set(key, nil)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.known, key)

@@ -3,7 +3,10 @@ package rollout
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
@@ -25,6 +28,9 @@ func release(ctx context.Context, p *pass) outcome.Outcome {
 	if !moves(at.State) {
 		p.memory.moving.Store(false)
 		p.dependents.Release(p.key)
+	}
+	if err := p.awaited.set(p.key, p.awaits); err != nil {
+		return outcome.Fail(err)
 	}
 	done := len(d.Acts) == 0 && at.State.Terminal() && d.Outcome.IsDone()
 	if done && p.deleting() {
@@ -60,12 +66,14 @@ func (p *pass) next(d rollout.Decision) outcome.Outcome {
 	switch {
 	case len(d.Acts) > 0:
 		after = afterAct
-	case out.Reason() == "QuorumTurn":
+	case out.Reason() == "QuorumTurn" && !p.turnIsNear():
 		after = pollTurn
+	case out.Reason() == "QuorumTurn": // who has it wakes the others when it ends; or else it runs out
+		after = turnDuration
 	case !p.memory.turn.IsZero():
 		after = turnDuration / 3
-	case p.target == nil, out.Reason() == rollout.ClaimedByOther.Reason():
-		after = pollTarget
+	case out.Reason() == rollout.KindNotServed.Reason():
+		after = pollKind
 	case p.postponed:
 		after = quietSave
 	}
@@ -75,6 +83,12 @@ func (p *pass) next(d rollout.Decision) outcome.Outcome {
 		}
 	}
 	return outcome.Wait(after, out.Reason(), "%s", out.Message())
+}
+
+// turnIsNear reports whether a Rollout that this process moves has the turn.
+func (p *pass) turnIsNear() bool {
+	turn := p.facts.Turn
+	return turn != nil && slices.ContainsFunc(p.movingIn(context.Background(), p.rollout()), func(key types.NamespacedName) bool { return key.Name == turn.Holder })
 }
 
 // wakeOthers tells the Rollouts of the namespace that a turn is free.
