@@ -16,6 +16,7 @@ package request
 
 import (
 	"crypto/rand"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -23,16 +24,30 @@ import (
 // Kept is how many requests that have ended a status keeps.
 const Kept = 20
 
+// made is an id of NewID, below the name of what it is for: pause-7.k3x9qabcdefg.
+var made = regexp.MustCompile(`^([a-z0-9-]+\.)?[a-z2-7]{12}$`)
+
+// own is an id that somebody has chosen.
+var own = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+
 // Parse splits a value into arguments and id: "3#k3" is 3 under k3. The id is empty before
 // the value is stamped.
+//
+// An id stands at the very end. One that somebody has chosen counts only after a plain
+// argument: a value with fields, such as "all; reason=see PR#42", may end with the text of a
+// person, and there only an id that NewID has made is one.
 func Parse(value string) (args, id string) {
+	value = strings.TrimSpace(value)
 	if at := strings.LastIndexByte(value, '#'); at >= 0 {
-		return strings.TrimSpace(value[:at]), strings.TrimSpace(value[at+1:])
+		before, last := value[:at], value[at+1:]
+		if made.MatchString(last) || own.MatchString(last) && !strings.ContainsAny(before, ";= \t") {
+			return strings.TrimSpace(before), last
+		}
 	}
-	return strings.TrimSpace(value), ""
+	return value, ""
 }
 
-// Stamp returns the value with an id.
+// Stamp returns the value with an id: one of NewID, or such a one below a name and a dot.
 func Stamp(value, id string) string { return value + "#" + id }
 
 // NewID returns a random id of twelve letters and digits.

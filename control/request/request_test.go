@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -12,7 +13,26 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	for value, want := range map[string][2]string{"2": {"2", ""}, "2#x": {"2", "x"}, " 2 | n # x ": {"2 | n", "x"}, "a#b#c": {"a#b", "c"}, "#x": {"", "x"}, "true": {"true", ""}, "": {"", ""}} {
+	for value, want := range map[string][2]string{
+		"2": {"2", ""}, "2#x": {"2", "x"}, " 2|n#x ": {"2|n", "x"}, "a#b#c": {"a#b", "c"}, "#x": {"", "x"}, "true": {"true", ""}, "": {"", ""}, "#": {"#", ""},
+		"2#ticket-812":                       {"2", "ticket-812"},
+		"2# x":                               {"2# x", ""},
+		"all; reason=see PR#42":              {"all; reason=see PR#42", ""},
+		"reason=#42":                         {"reason=#42", ""},
+		"all; by=ann; reason=#1 failed":      {"all; by=ann; reason=#1 failed", ""},
+		"all; by=ann#k3":                     {"all; by=ann#k3", ""},
+		"see issue #42":                      {"see issue #42", ""},
+		"all; reason=see PR#42#k3x4qabcdefg": {"all; reason=see PR#42", "k3x4qabcdefg"},
+		"true; reason=see PR#42 #pause-7.k3x4qabcdefg":     {"true; reason=see PR#42", "pause-7.k3x4qabcdefg"},
+		"all; reason=of k3x4qabcdefg":                      {"all; reason=of k3x4qabcdefg", ""},
+		"all; reason=#k3x4qabcdefg is the one":             {"all; reason=#k3x4qabcdefg is the one", ""},
+		"all; reason=commit#deadbeef":                      {"all; reason=commit#deadbeef", ""},
+		"all; reason=#K3X4QABCDEFG":                        {"all; reason=#K3X4QABCDEFG", ""},
+		"all; reason=the last of many#k3x4qabcdefgh":       {"all; reason=the last of many#k3x4qabcdefgh", ""},
+		"all; reason=line\nline#2#none.k3x4qabcdefg":       {"all; reason=line\nline#2", "none.k3x4qabcdefg"},
+		"all; reason=pause-7.k3x4qabcdefg has ended":       {"all; reason=pause-7.k3x4qabcdefg has ended", ""},
+		"all; reason=two stamps#k3x4qabcdefg#abcdefghijkl": {"all; reason=two stamps#k3x4qabcdefg", "abcdefghijkl"},
+	} {
 		if args, id := request.Parse(value); args != want[0] || id != want[1] {
 			t.Errorf("%q: %q %q", value, args, id)
 		}
@@ -30,8 +50,8 @@ func TestNext(t *testing.T) {
 
 func TestStampAndParseAreInverse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		args := rapid.StringMatching(`[a-z0-9|#]{0,9}`).Draw(t, "args")
-		id := request.NewID()
+		args := rapid.StringMatching(`[a-z0-9|#;= ]{0,9}[a-z0-9|#;=]?`).Filter(func(s string) bool { return s == strings.TrimSpace(s) }).Draw(t, "args")
+		id := rapid.SampledFrom([]string{"", "none.", "pause-7."}).Draw(t, "of") + request.NewID()
 		if gotArgs, gotID := request.Parse(request.Stamp(args, id)); gotArgs != args || gotID != id {
 			t.Fatalf("%q stamped with %q reads as %q %q", args, id, gotArgs, gotID)
 		}

@@ -261,6 +261,10 @@ func (w *Workload) editOwners(ctx context.Context, o *unstructured.Unstructured,
 		},
 		metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: AnchorName, UID: anchor.UID}))
 	editLabel(o, RolloutLabel, w.Rollout.Name)
+	if all := o.GetAnnotations(); all[LeftAnnotation] != "" { // it is this Rollout's matter now
+		delete(all, LeftAnnotation)
+		o.SetAnnotations(all)
+	}
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pawl-dev/pawl/fault"
@@ -187,6 +190,54 @@ func SelectorOf(o *unstructured.Unstructured) (labels.Selector, error) {
 		return nil, rollout.UnsupportedWorkload.Errorf("the selector of %s %s: %w", o.GetKind(), o.GetName(), err)
 	}
 	return selector, nil
+}
+
+// SelectorOfAll returns a selector of the pods of several workloads of one rollout, the target first. It
+// names what their selectors have in common: a key with one value for all, or with one of several. Where
+// they have no key in common, or are no plain labels, it is that of the target.
+func SelectorOfAll(target *unstructured.Unstructured, others ...*unstructured.Unstructured) (labels.Selector, error) {
+	own, err := SelectorOf(target)
+	if err != nil || len(others) == 0 {
+		return own, err
+	}
+	values := map[string]sets.Set[string]{}
+	for i, o := range append([]*unstructured.Unstructured{target}, others...) {
+		plain, ok := plainLabels(o)
+		if !ok {
+			return own, nil
+		}
+		for key, value := range plain {
+			if i == 0 {
+				values[key] = sets.New[string]()
+			}
+			if values[key] != nil {
+				values[key].Insert(value)
+			}
+		}
+		maps.DeleteFunc(values, func(key string, _ sets.Set[string]) bool { _, has := plain[key]; return !has })
+	}
+	all := labels.NewSelector()
+	for key, some := range values {
+		requirement, err := labels.NewRequirement(key, selection.In, sets.List(some))
+		if some.Len() == 1 {
+			requirement, err = labels.NewRequirement(key, selection.Equals, sets.List(some))
+		}
+		if err != nil {
+			return own, nil //nolint:nilerr // the API server has let it pass for a selector
+		}
+		all = all.Add(*requirement)
+	}
+	if all.Empty() {
+		return own, nil
+	}
+	return all, nil
+}
+
+// plainLabels are those of a selector that has nothing else.
+func plainLabels(o *unstructured.Unstructured) (map[string]string, bool) {
+	more, _, _ := unstructured.NestedSlice(o.Object, "spec", "selector", "matchExpressions")
+	plain, _, err := unstructured.NestedStringMap(o.Object, "spec", "selector", "matchLabels")
+	return plain, err == nil && len(more) == 0
 }
 
 func controlledBy(o metav1.Object, uid string) bool {

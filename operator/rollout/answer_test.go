@@ -150,6 +150,9 @@ func FuzzRequest(f *testing.F) {
 			if r.ID == "" || !strings.HasSuffix(stamped, "#"+r.ID) || r.By == "" || r.Verb != v {
 				t.Fatalf("%q is %+v", text, r)
 			}
+			if reasoned := parseRequest(v, stamp(v, "all; by=ann; reason=x"+text, nil)); reasoned.Reason != strings.TrimSpace("x"+text) || reasoned.By != "ann" {
+				t.Fatalf("the reason %q is read as %+v", text, reasoned)
+			}
 			if again := parseRequest(v, text); v == rollout.Approve && strings.Contains(again.Argument, ";") {
 				t.Fatalf("%q has the argument %q", text, again.Argument)
 			}

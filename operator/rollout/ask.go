@@ -27,6 +27,7 @@ type asked struct {
 	looked     map[string]time.Time // at runs of flows, by key
 	probes     map[probeOf]*probing
 	deliveries map[string]*delivery // event hooks, by name
+	resting    bool                 // probes rest while a rollout is held
 }
 
 func newAsked() *asked {
@@ -79,6 +80,18 @@ func (a *asked) forget(at rollout.Position) {
 		clear(a.probes)
 		clear(a.looked)
 	}
+}
+
+// rest lets probes rest while a rollout is held, and reports whether the hold has ended in which they
+// did: what they showed before is old then, and is forgotten.
+func (a *asked) rest(held bool) (ended bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	ended = a.resting && !held
+	if a.resting = held; ended {
+		clear(a.probes)
+	}
+	return ended
 }
 
 func (a *asked) forgetProbes() {

@@ -34,6 +34,7 @@ type reading struct {
 	out      outcome.Outcome
 	observed bool // the workload was observed
 	held     bool
+	kind     rollout.Kind // of the workload
 	guarded  bool
 	// rehearsed is true while pawl.dev/dry-run keeps the rollout from beginning.
 	rehearsed bool
@@ -138,6 +139,10 @@ func (r reading) unguarded() metav1.Condition {
 		return condition.New(HoldUnguarded, metav1.ConditionFalse, "NothingHeld", "the workload is not held")
 	case r.guarded:
 		return condition.New(HoldUnguarded, metav1.ConditionFalse, "Guarded", "the admission rule protects the hold")
+	}
+	if r.kind == rollout.Deployment {
+		return condition.New(HoldUnguarded, metav1.ConditionTrue, "NoRuleForKind",
+			"no admission rule holds a Deployment: nobody else should write its template or its size, which is put back")
 	}
 	return condition.New(HoldUnguarded, metav1.ConditionTrue, "NoAdmissionRule",
 		"a write of somebody else may release pods: install the admission rule of the chart (rollout.guard), or remove the annotation %s of the workload", UnguardedAnnotation)

@@ -26,7 +26,7 @@ func decide(ctx context.Context, p *pass) outcome.Outcome {
 	}
 	q := p.quorum()
 	if q != nil {
-		f.Turn = &rollout.Turn{Mine: !p.memory.turn.IsZero()}
+		f.Turn = &rollout.Turn{Mine: !p.memory.turn.IsZero() || p.seeksTurn()}
 		if f.Turn.Mine {
 			turn, err := p.turns.take(ctx, p.rollout(), q, p.memory, p.now)
 			if err != nil {
@@ -36,6 +36,11 @@ func decide(ctx context.Context, p *pass) outcome.Outcome {
 		}
 	}
 	p.decision = p.judge(ctx)
+	if p.memory.asked.rest(held(p.decision)) {
+		if err := p.judgeAnew(ctx); err != nil {
+			return outcome.Fail(err)
+		}
+	}
 	if q != nil && p.decision.Outcome.Reason() == "QuorumTurn" {
 		turn, err := p.turns.take(ctx, p.rollout(), q, p.memory, p.now)
 		if err != nil {
@@ -45,20 +50,47 @@ func decide(ctx context.Context, p *pass) outcome.Outcome {
 		p.decision = p.judge(ctx)
 	}
 	if p.overdue() {
-		turn := f.Turn
 		p.reader.fresh = true
-		if err := p.look(ctx); err != nil {
+		if err := p.judgeAnew(ctx); err != nil {
 			return outcome.Fail(err)
 		}
-		p.complete()
-		f.Turn = turn
-		p.decision = p.judge(ctx)
 	}
 	p.decided = true
 	if err := p.rehearse(); err != nil {
 		return outcome.Fail(err)
 	}
 	return outcome.Done()
+}
+
+// seeksTurn reports whether pods of the batch were released that are not back yet, by a process that had
+// the turn: this one takes it up again, once.
+func (p *pass) seeksTurn() bool {
+	at := p.was
+	released := at.Released != nil && (at.Batches[at.CurrentBatch].Start == nil || !at.Released.Before(*at.Batches[at.CurrentBatch].Start))
+	if !releasing(at) || !released || p.memory.sought == p.memory.batch {
+		return false
+	}
+	p.memory.sought = p.memory.batch
+	return true
+}
+
+// judgeAnew observes and judges once more.
+func (p *pass) judgeAnew(ctx context.Context) error {
+	turn := p.facts.Turn
+	if err := p.look(ctx); err != nil {
+		return err
+	}
+	p.complete()
+	p.facts.Turn = turn
+	p.decision = p.judge(ctx)
+	return nil
+}
+
+// held reports whether a decision waits for a person, with nothing under way: for an approval, or for
+// the end of a pause.
+func held(d rollout.Decision) bool {
+	reason, pause := d.Outcome.Reason(), d.Position.Pause
+	return reason == heldReason || pause != nil && reason == pause.Reason
 }
 
 // overdue reports whether the decision lets a deadline act: what caches show may be older than that, so

@@ -55,18 +55,50 @@ func (o *Operator) archive(ctx context.Context, r *api.Rollout) error {
 		for _, record := range records {
 			delete(r.Status.History, strconv.Itoa(int(record.Sequence)))
 		}
-		limit := historyDefault
-		if r.Spec.HistoryLimit != nil {
-			limit = int(*r.Spec.HistoryLimit)
-		}
-		if expired := int(records[0].Sequence) - limit; expired > 0 {
-			old := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: historyName(r, firstExpired(expired))}}
-			if err := o.cache.Client().Delete(ctx, old); err != nil && !apierrors.IsNotFound(err) {
-				return controller.Fault(err)
+		if first := surplus(r, int(records[0].Sequence)); first > 0 {
+			if _, err := o.deleteHistory(ctx, r, first); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
+}
+
+// trim deletes the ConfigMaps that a lower limit makes surplus, from the newest down to one that is not
+// there. Each pass that sees another spec does it; archive deletes what leaves one by one.
+func (o *Operator) trim(ctx context.Context, r *api.Rollout) error {
+	if len(r.Status.History) == 0 {
+		return nil
+	}
+	archived := int(sortedRecords(r.Status.History)[0].Sequence) - inConfigMap // the first record of the newest ConfigMap
+	for first := surplus(r, archived); first > 0; first -= inConfigMap {
+		if there, err := o.deleteHistory(ctx, r, first); err != nil || !there {
+			return err
+		}
+	}
+	return nil
+}
+
+// surplus is the first record of the newest ConfigMap that the limit does not keep, when the newest of
+// all begins with a record; 0: there is none.
+func surplus(r *api.Rollout, newest int) int {
+	limit := historyDefault
+	if r.Spec.HistoryLimit != nil {
+		limit = int(*r.Spec.HistoryLimit)
+	}
+	if expired := newest - limit; expired > 0 {
+		return firstExpired(expired)
+	}
+	return 0
+}
+
+// deleteHistory deletes one ConfigMap, and reports whether it was there.
+func (o *Operator) deleteHistory(ctx context.Context, r *api.Rollout, first int) (there bool, err error) {
+	err = o.cache.Client().Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: historyName(r, first)}})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, controller.Fault(err)
 }
 
 // firstExpired is the first record of the ConfigMap with the record of this number.

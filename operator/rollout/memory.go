@@ -16,6 +16,8 @@ import (
 // the caches do not show yet. One pass works with it at a time. A process without it reads more.
 type memory struct {
 	moving atomic.Bool
+	// refused is true while the workload is that of another Rollout.
+	refused atomic.Bool
 	// heard is when the first event came that no pass has looked at yet, in nanoseconds; 0: none.
 	heard atomic.Int64
 	// rested is what the last pass has seen that ended at rest; the same again needs no pass.
@@ -29,8 +31,10 @@ type memory struct {
 	saved time.Time
 	// behind is how many passes in turn have found that the cache does not have that.
 	behind int
-	// turn is until when the turn of the quorum is held.
-	turn time.Time
+	// turn is until when the turn of the quorum is held; sought is the batch in which a process that
+	// did not hold it has looked whether it does.
+	turn   time.Time
+	sought batchOf
 	// suspected is since when a watch cannot be had again: whether the API server answers is seen by
 	// asking.
 	suspected atomic.Pointer[time.Time]
@@ -66,6 +70,7 @@ func (o *Operator) memoryOf(key client.ObjectKey) *memory {
 // forget drops what is known of a Rollout that does not exist any more.
 func (o *Operator) forget(key client.ObjectKey) {
 	o.dependents.Release(key)
+	_ = o.awaited.set(key, nil)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.known, key)

@@ -21,7 +21,7 @@ func observe(ctx context.Context, p *pass) outcome.Outcome {
 	if p.decided {
 		return outcome.Done()
 	}
-	guarded, err := p.guard.stands(ctx)
+	guarded, err := p.guard.stands(ctx, p.kind)
 	if err != nil {
 		return outcome.Fail(err)
 	}

@@ -74,6 +74,7 @@ type Operator struct {
 	store      *controller.Store[*api.Rollout]
 	events     controller.Events
 	dependents *workload.Dependents
+	awaited    *awaited
 	live       client.Reader
 	turns      *turns
 	calls      *pool
@@ -126,6 +127,7 @@ func New(o Options) (*Operator, error) {
 	}
 	op.events = o.Manager.Events("rollout")
 	op.dependents = &workload.Dependents{New: op.newDependentCache, Wake: op.wake}
+	op.awaited = &awaited{open: op.newAwaitedCache, wake: op.wake}
 	op.egress = withoutAPIServer(o.Egress, o.Manager.GetConfig())
 	op.turns = newTurns(o.Manager.GetConfig())
 	op.guard = &guard{live: o.Manager.Live(), name: cmp.Or(o.Guard, DefaultGuard), now: op.now}
@@ -189,6 +191,7 @@ func (o *Operator) watches() []controller.Watch {
 		UpdateFunc: func(event.UpdateEvent) bool { return false },
 	}})
 	all = append(all, controller.Watch{Object: &api.ApplicationRevision{}, Optional: true, Keys: o.naming})
+	all = append(all, controller.Watch{Object: &api.Rollout{}, Keys: o.claimants, When: predicate.GenerationChangedPredicate{}})
 	all = append(all, controller.Watch{Object: &corev1.ConfigMap{}, Keys: o.movingIn, When: predicate.Funcs{ // the anchor
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		UpdateFunc: func(event.UpdateEvent) bool { return false },
@@ -265,6 +268,7 @@ func (c closing) Start(ctx context.Context) error {
 	<-ctx.Done()
 	c.calls.close()
 	c.dependents.Close()
+	c.awaited.close()
 	return nil
 }
 

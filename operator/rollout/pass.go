@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	again      = 10 * time.Millisecond // after a conflict: observe and decide again
-	quietSave  = 5 * time.Second       // between writes that change only counts and messages
-	pollTarget = 10 * time.Second      // for a workload that no cache shows, as it has no label yet
-	pollTurn   = 5 * time.Second       // for the turn of a quorum that another operator may hold
-	askAgain   = time.Second           // at least, while the API server does not answer
-	afterAct   = time.Second           // until a write must have been seen
-	resync     = 10 * time.Minute      // of what moves
-	maxBehind  = time.Second           // until a cache that does not show the last write is passed over
-	syncLimit  = 10 * time.Second      // of a watch that begins
+	again     = 10 * time.Millisecond // after a conflict: observe and decide again
+	quietSave = 5 * time.Second       // between writes that change only counts and messages
+	pollKind  = 10 * time.Second      // for a kind that is not served: the operator may not watch their definitions
+	pollTurn  = 5 * time.Second       // for the turn of a quorum that another process holds, and for evictions that are refused: nobody tells
+	askAgain  = time.Second           // at least, while the API server does not answer
+	afterAct  = time.Second           // until a write must have been seen; a patch that changes nothing has no event, and looking costs no call
+	resync    = 10 * time.Minute      // of what moves
+	maxBehind = time.Second           // until a cache that does not show the last write is passed over
+	syncLimit = 10 * time.Second      // of a watch that begins
 )
 
 // links is one pass over a Rollout.
@@ -64,9 +64,11 @@ type pass struct {
 	kind     rollout.Kind
 	reader   *reader
 	workload *workload.Workload
-	target   *unstructured.Unstructured // nil: it does not exist
-	missing  string                     // a revision of an Application that does not exist
-	recorded bool                       // the workloads are those of the recorded pair of revisions
+	target   *unstructured.Unstructured   // nil: it does not exist
+	left     []*unstructured.Unstructured // the Deployments to leave that exist
+	awaits   []workload.Ref               // that do not exist, or are those of another Rollout
+	missing  string                       // a revision of an Application that does not exist
+	recorded bool                         // the workloads are those of the recorded pair of revisions
 	facts    rollout.Facts
 	guarded  bool
 	resting  string // what is seen, in case that the pass ends at rest

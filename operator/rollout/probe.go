@@ -34,6 +34,7 @@ type probeOf struct{ probe, uid string }
 // probing is what a probe of a pod has shown.
 type probing struct {
 	underWay          bool
+	ready             bool // the pod was ready, once
 	asked, next       time.Time
 	succeeded, failed int // in a row
 	facts             rollout.ProbeFacts
@@ -42,6 +43,7 @@ type probing struct {
 // podAddress is where a pod is asked.
 type podAddress struct {
 	namespace, name, uid, ip, container string
+	ready                               bool
 }
 
 // addresses are those of pods, as the watch of what moves shows them. Pods that it does not show are
@@ -54,6 +56,9 @@ func (p *pass) addresses(names []string) (all []podAddress) {
 				continue
 			}
 			a := podAddress{namespace: pod.Namespace, name: pod.Name, uid: string(pod.UID), ip: pod.Status.PodIP}
+			for _, c := range pod.Status.Conditions {
+				a.ready = a.ready || c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+			}
 			if len(pod.Spec.Containers) > 0 {
 				a.container = pod.Spec.Containers[0].Name
 			}
@@ -73,7 +78,7 @@ func (p *pass) probed() {
 	for i := range pods {
 		for _, r := range p.plan.Probes {
 			state := mine.probes[probeOf{r.Name, pods[i].UID}]
-			if state == nil || state.succeeded+state.failed == 0 {
+			if state == nil || state.facts.At.IsZero() {
 				continue
 			}
 			if pods[i].Probes == nil {
@@ -99,15 +104,18 @@ func (p *pass) probe(a rollout.Ask) {
 			state = &probing{}
 			mine.probes[of] = state
 		}
+		if mine.resting && (state.facts.Passing || state.facts.Failed) { // it is asked anew when the hold ends
+			continue
+		}
 		next := state.next
-		if a.Fresh {
+		if a.Fresh || pod.ready && !state.ready { // it is ready since a moment ago
 			next = state.asked.Add(min(freshPause, time.Duration(a.Probe.Period)))
 		}
 		if state.underWay || p.now.Before(next) {
 			p.again(next.Sub(p.now))
 			continue
 		}
-		state.underWay = true
+		state.underWay, state.ready = true, state.ready || pod.ready
 		p.sendProbe(*a.Probe, pod, state)
 	}
 }
@@ -130,7 +138,8 @@ func (p *pass) sendProbe(r rollout.Probe, pod podAddress, state *probing) {
 }
 
 // result counts one answer, as the thresholds of the probe say. Until they are reached the value stays
-// what it was: a role is none the less known because one attempt fails.
+// what it was: a role is none the less known because one attempt fails. A pod that starts may fail as
+// often as it likes: that it is not ready is counted without a probe.
 func (s *probing) result(r rollout.Probe, value string, err error, asked time.Time) {
 	if err == nil {
 		s.succeeded, s.failed, s.facts.Value, s.facts.At = s.succeeded+1, 0, value, asked
@@ -139,7 +148,12 @@ func (s *probing) result(r rollout.Probe, value string, err error, asked time.Ti
 		}
 		return
 	}
-	s.succeeded, s.failed = 0, s.failed+1
+	s.succeeded = 0
+	if s.ready {
+		s.failed++
+	} else {
+		s.facts.Passing = false
+	}
 	if s.failed >= r.FailureThreshold {
 		s.facts.Passing, s.facts.Failed = false, true
 	}

@@ -3,9 +3,10 @@ package rollout
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
+	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
@@ -27,6 +28,9 @@ func release(ctx context.Context, p *pass) outcome.Outcome {
 	if !moves(at.State) {
 		p.memory.moving.Store(false)
 		p.dependents.Release(p.key)
+	}
+	if err := p.awaited.set(p.key, p.awaits); err != nil {
+		return outcome.Fail(err)
 	}
 	done := len(d.Acts) == 0 && at.State.Terminal() && d.Outcome.IsDone()
 	if done && p.deleting() {
@@ -62,12 +66,14 @@ func (p *pass) next(d rollout.Decision) outcome.Outcome {
 	switch {
 	case len(d.Acts) > 0:
 		after = afterAct
-	case out.Reason() == "QuorumTurn":
+	case out.Reason() == "QuorumTurn" && !p.turnIsNear():
 		after = pollTurn
+	case out.Reason() == "QuorumTurn": // who has it wakes the others when it ends; or else it runs out
+		after = turnDuration
 	case !p.memory.turn.IsZero():
 		after = turnDuration / 3
-	case p.target == nil, out.Reason() == rollout.ClaimedByOther.Reason():
-		after = pollTarget
+	case out.Reason() == rollout.KindNotServed.Reason():
+		after = pollKind
 	case p.postponed:
 		after = quietSave
 	}
@@ -77,6 +83,12 @@ func (p *pass) next(d rollout.Decision) outcome.Outcome {
 		}
 	}
 	return outcome.Wait(after, out.Reason(), "%s", out.Message())
+}
+
+// turnIsNear reports whether a Rollout that this process moves has the turn.
+func (p *pass) turnIsNear() bool {
+	turn := p.facts.Turn
+	return turn != nil && slices.ContainsFunc(p.movingIn(context.Background(), p.rollout()), func(key types.NamespacedName) bool { return key.Name == turn.Holder })
 }
 
 // wakeOthers tells the Rollouts of the namespace that a turn is free.
@@ -100,9 +112,8 @@ func (p *pass) letGo(ctx context.Context) outcome.Outcome {
 		case o.GetLabels()[workload.RolloutLabel] != p.key.Name:
 			continue
 		}
-		left := ""
-		if o.GetLabels()[workload.HeldLabel] != "" {
-			left = fmt.Sprintf("Rollout %s was deleted in the middle: pods have two revisions, and the partition keeps them. Set %s, and remove the label %s.", p.key.Name, strings.Join(workload.HoldFields(ref), " and "), workload.HeldLabel)
+		left := leftOn(p.key.Name, p.decision.Position, p.facts, ref)
+		if left != "" {
 			p.events.Warn(o, "LeftInTheMiddle", "%s", left)
 		}
 		if err := p.workload.Unlabel(ctx, o, left); err != nil {

@@ -101,18 +101,20 @@ func parseRequest(v rollout.Verb, value string) rollout.Request {
 	if pause, _, ok := strings.Cut(id, "."); ok && (v == rollout.Resume || v == rollout.Retry) {
 		r.Pause = pause
 	}
-	for i, part := range strings.Split(text, ";") {
+	for first, rest := true, text; rest != ""; first = false {
+		rest = strings.TrimSpace(rest)
+		if reason, ok := strings.CutPrefix(rest, "reason="); ok { // the text of a person goes to the end
+			r.Reason = strings.TrimSpace(reason)
+			break
+		}
+		var part string
+		part, rest, _ = strings.Cut(rest, ";")
 		part = strings.TrimSpace(part)
-		name, of, named := strings.Cut(part, "=")
-		switch {
-		case named && name == "by" && of != "":
-			r.By = of
-		case named && name == "reason":
-			r.Reason = of
-		case i == 0 && part != "true":
+		switch by, named := strings.CutPrefix(part, "by="); {
+		case named && by != "":
+			r.By = by
+		case first && !named && part != "true":
 			r.Argument = part
-		case r.Reason != "": // a semicolon in the reason
-			r.Reason += "; " + part
 		}
 	}
 	return r

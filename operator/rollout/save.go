@@ -25,6 +25,11 @@ func save(ctx context.Context, p *pass) outcome.Outcome {
 	if err := p.archive(ctx, p.rollout()); err != nil {
 		return outcome.Fail(err)
 	}
+	if p.observedGeneration != p.rollout().Generation { // the limit may be lower
+		if err := p.trim(ctx, p.rollout()); err != nil {
+			return outcome.Fail(err)
+		}
+	}
 	if err := p.write(ctx); err != nil {
 		return outcome.Fail(err)
 	}
@@ -103,7 +108,7 @@ func (p *pass) fill(out outcome.Outcome) error {
 			}
 			s.Replicas = new(int32(min(all, *at.TargetSize)))
 		}
-		if selector, err := workload.SelectorOf(p.target); err == nil {
+		if selector, err := workload.SelectorOfAll(p.target, p.left...); err == nil {
 			s.Selector = selector.String()
 		}
 	}
@@ -113,7 +118,7 @@ func (p *pass) fill(out outcome.Outcome) error {
 // describe fills what is for people.
 func (p *pass) describe(at rollout.Position, out outcome.Outcome) {
 	r := p.rollout()
-	reading := reading{at: at, out: out, guarded: p.guarded, rehearsed: p.rehearsed, now: p.now}
+	reading := reading{at: at, out: out, kind: p.kind, guarded: p.guarded, rehearsed: p.rehearsed, now: p.now}
 	if t := p.facts.Target; t != nil {
 		reading.observed, reading.held = true, t.Held
 	}

@@ -107,10 +107,11 @@ func TestParseRequest(t *testing.T) {
 		want  rollout.Request
 	}{
 		{rollout.Approve, "2#k3", rollout.Request{ID: "k3", Verb: rollout.Approve, Argument: "2", By: "somebody"}},
-		{rollout.Approve, "all; by=ann; reason=smoke tests passed#k3", rollout.Request{ID: "k3", Verb: rollout.Approve, Argument: "all", By: "ann", Reason: "smoke tests passed"}},
-		{rollout.Approve, "next;reason=a; b#k3", rollout.Request{ID: "k3", Verb: rollout.Approve, Argument: "next", By: "somebody", Reason: "a; b"}},
-		{rollout.Resume, "by=ann#pause-7.k3", rollout.Request{ID: "pause-7.k3", Verb: rollout.Resume, By: "ann", Pause: "pause-7"}},
-		{rollout.Retry, "true#none.k3", rollout.Request{ID: "none.k3", Verb: rollout.Retry, By: "somebody", Pause: "none"}},
+		{rollout.Approve, "all; by=ann; reason=smoke tests passed#k3x4qabcdefg", rollout.Request{ID: "k3x4qabcdefg", Verb: rollout.Approve, Argument: "all", By: "ann", Reason: "smoke tests passed"}},
+		{rollout.Approve, "next;reason=a; b, see #42#k3x4qabcdefg", rollout.Request{ID: "k3x4qabcdefg", Verb: rollout.Approve, Argument: "next", By: "somebody", Reason: "a; b, see #42"}},
+		{rollout.Approve, "by=ann; reason=x; by=bob#k3x4qabcdefg", rollout.Request{ID: "k3x4qabcdefg", Verb: rollout.Approve, By: "ann", Reason: "x; by=bob"}},
+		{rollout.Resume, "by=ann#pause-7.k3x4qabcdefg", rollout.Request{ID: "pause-7.k3x4qabcdefg", Verb: rollout.Resume, By: "ann", Pause: "pause-7"}},
+		{rollout.Retry, "true#none.k3x4qabcdefg", rollout.Request{ID: "none.k3x4qabcdefg", Verb: rollout.Retry, By: "somebody", Pause: "none"}},
 	} {
 		if got := parseRequest(test.verb, test.value); got != test.want {
 			t.Errorf("%s %q is %+v, want %+v", test.verb, test.value, got, test.want)

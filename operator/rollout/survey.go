@@ -6,7 +6,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -78,18 +77,19 @@ func guardedFor(ctx context.Context, c client.Client, w *workload.Workload, r *a
 	if err != nil || target == nil || target.GetAnnotations()[UnguardedAnnotation] != "" {
 		return false, err
 	}
-	binding := &metav1.PartialObjectMetadata{}
-	binding.SetGroupVersionKind(guardKind)
-	err = c.Get(ctx, client.ObjectKey{Name: DefaultGuard}, binding)
-	switch {
-	case apierrors.IsForbidden(err):
-		return slices.ContainsFunc(r.Status.Conditions, func(c metav1.Condition) bool {
-			return c.Type == HoldUnguarded && c.Status == metav1.ConditionFalse
-		}), nil
-	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
-		return false, nil
+	rules := guardRules[kindOf(api.WorkloadRef(w.Target))]
+	for _, suffix := range rules {
+		there, err := bindingStands(ctx, c, DefaultGuard+suffix)
+		if apierrors.IsForbidden(err) {
+			return slices.ContainsFunc(r.Status.Conditions, func(c metav1.Condition) bool {
+				return c.Type == HoldUnguarded && c.Status == metav1.ConditionFalse
+			}), nil
+		}
+		if err != nil || !there {
+			return false, controller.Fault(err)
+		}
 	}
-	return err == nil, controller.Fault(err)
+	return len(rules) > 0, nil
 }
 
 // Preview is what the rollout would do from here on.

@@ -30,6 +30,7 @@ func locate(ctx context.Context, p *pass) outcome.Outcome {
 	if _, err := workload.KindOf(target.APIVersion, target.Kind); err != nil {
 		return outcome.Done() // Decide refuses it
 	}
+	p.memory.refused.Store(false)
 	for _, ref := range p.workload.Refs() {
 		o, err := p.workload.Read(ctx, ref)
 		switch {
@@ -38,12 +39,18 @@ func locate(ctx context.Context, p *pass) outcome.Outcome {
 		case err != nil:
 			return outcome.Fail(err)
 		case o == nil:
+			p.awaits = append(p.awaits, ref)
 			continue
 		case ref == p.workload.Target:
 			p.target = o
+		default:
+			p.left = append(p.left, o)
 		}
 		if out := p.label(ctx, o); !out.IsDone() {
 			return out
+		}
+		if p.memory.refused.Load() {
+			p.awaits = append(p.awaits, ref)
 		}
 	}
 	return outcome.Done()
@@ -106,6 +113,7 @@ func (p *pass) label(ctx context.Context, o *unstructured.Unstructured) outcome.
 		case err != nil:
 			return outcome.Fail(err)
 		case names(other, o) && (p.older(other) || claims(other, o)):
+			p.memory.refused.Store(true)
 			p.waits(outcome.Wait(0, rollout.ClaimedByOther.Reason(), "%s %s is that of Rollout %s", o.GetKind(), o.GetName(), name))
 			return outcome.Done()
 		}

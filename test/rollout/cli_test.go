@@ -57,7 +57,7 @@ func TestCommandLine(t *testing.T) {
 		t.Errorf("describe prints\n%s", out)
 	}
 	expect(0, "nothing is to be rolled now: the plan of another template", "plan", "prol", "db")
-	expect(0, "resume (ready no. 7 now)", "history", "rollout", "db")
+	expect(0, "resume (ready #7 now)", "history", "rollout", "db")
 	expect(0, "rolloutSucceed", "get", "prol")
 	expect(0, `"rollingState": "rolloutSucceed"`, "get", "prol", "db", "-o", "json")
 	w.patch(&api.Rollout{}, "db", `{"spec":{"rolloutPlan":{"paused":false}}}`)

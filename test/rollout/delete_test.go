@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -134,5 +135,61 @@ func TestDeletionPolicies(t *testing.T) {
 		if *set.Spec.UpdateStrategy.RollingUpdate.Partition != 0 || len(set.OwnerReferences) != 0 {
 			t.Errorf("%s: %+v, %v", policy, set.Spec.UpdateStrategy.RollingUpdate, set.OwnerReferences)
 		}
+	}
+}
+
+// TestKeepNamesWhatIsLeft: a deletion in the middle of a scale, or of a rollout of two Deployments, moves
+// no pod and names the sizes; the next Rollout takes the annotation away.
+func TestKeepNamesWhatIsLeft(t *testing.T) {
+	w := newWorld(t)
+	half := api.RolloutPlan{RolloutBatches: batches(1), BatchPartition: new(int32(0))}
+	w.statefulSet("db", 2, appsv1.ParallelPodManagement)
+	scaled := half
+	scaled.TargetSize = new(int32(5))
+	w.rollout("db", api.RolloutSpec{RolloutPlan: scaled})
+	w.deployment("web-v1", "r1", 4)
+	w.deployment("web-v2", "r2", 0)
+	pair := api.RolloutSpec{
+		TargetRef:   api.WorkloadRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web-v2"},
+		SourceRef:   &api.WorkloadRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web-v1"},
+		RolloutPlan: half,
+	}
+	w.rollout("web", pair)
+	for _, name := range []string{"db", "web"} {
+		w.waitsFor(name, "HeldByPartition")
+		if err := w.client.Delete(t.Context(), w.now(name)); err != nil {
+			t.Fatal(err)
+		}
+		w.until(name+" is gone", func() bool { return w.gone(name) })
+	}
+	for name, left := range map[string]struct {
+		object client.Object
+		want   string
+	}{
+		"db":     {&appsv1.StatefulSet{}, "from 2 to 5 pods stands at 3"},
+		"web-v1": {&appsv1.Deployment{}, "web-v2 has 1 pods of the new template, and web-v1 3 of the old one"},
+		"web-v2": {&appsv1.Deployment{}, "web-v2 has 1 pods of the new template, and web-v1 3 of the old one"},
+	} {
+		w.get(name, left.object)
+		if said := left.object.GetAnnotations()["pawl.dev/left"]; !strings.Contains(said, left.want) {
+			t.Errorf("%s: the annotation is %q", name, said)
+		}
+		w.until("an Event names what is left on "+name, func() bool {
+			var events corev1.EventList
+			if err := w.client.List(t.Context(), &events, client.InNamespace(w.namespace)); err != nil {
+				t.Fatal(err)
+			}
+			return slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
+				return e.Reason == "LeftInTheMiddle" && e.InvolvedObject.Name == name && strings.Contains(e.Message, left.want)
+			})
+		})
+	}
+	pair.RolloutPlan = api.RolloutPlan{}
+	w.rollout("web", pair)
+	w.is("web", rollout.Succeeded, metav1.ConditionTrue)
+	d := &appsv1.Deployment{}
+	w.get("web-v2", d)
+	if said := d.Annotations["pawl.dev/left"]; said != "" {
+		t.Errorf("after the next rollout the annotation says %q", said)
 	}
 }

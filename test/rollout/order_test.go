@@ -94,6 +94,34 @@ func TestSharedQuorum(t *testing.T) {
 	w.expectImages("b", "0=r2 1=r2")
 }
 
+// TestTurnAfterARestart: an operator that begins while pods are away takes up the turn that its
+// predecessor had, and extends it.
+func TestTurnAfterARestart(t *testing.T) {
+	w := newWorld(t)
+	w.statefulSet("db", 2, appsv1.ParallelPodManagement)
+	w.rollout("db", api.RolloutSpec{RolloutPlan: api.RolloutPlan{Disruption: &api.RolloutDisruption{Quorum: &api.RolloutQuorum{
+		Selector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}, MinHealthy: intstr.FromInt(1),
+	}}}})
+	w.is("db", "Ready", metav1.ConditionTrue)
+	w.breakImage("r2")
+	w.setImage("db", "r2")
+	w.until("a pod is new", func() bool { return w.images("db") == "0=r1 1=r2-" })
+	turn := func() string {
+		leases := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "LeaseList"}}
+		if err := w.list(leases, nil); err != nil || len(leases.Items) != 1 {
+			t.Fatalf("%d Leases: %v", len(leases.Items), err)
+		}
+		return leases.Items[0].ResourceVersion
+	}
+	w.waitsFor("db", "Quorum")
+	w.stop()
+	before := turn()
+	w.start(w.config)
+	w.until("the turn is extended", func() bool { return turn() != before })
+	w.mendImage("r2")
+	w.is("db", rollout.Succeeded, metav1.ConditionTrue)
+}
+
 func healthy(list *corev1.PodList) int {
 	n := 0
 	for _, p := range list.Items {

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -106,7 +107,13 @@ func TestTwoDeployments(t *testing.T) {
 		w.get(name, d)
 		return *d.Spec.Replicas
 	}
-	w.is("web", rollout.Paused, metav1.ConditionTrue)
+	r := w.is("web", rollout.Paused, metav1.ConditionTrue)
+	if *r.Status.Replicas != 4 || r.Status.Selector != "app in (web-v1,web-v2)" {
+		t.Errorf("an autoscaler sees %d pods of %q", *r.Status.Replicas, r.Status.Selector)
+	}
+	if c := meta.FindStatusCondition(r.Status.Conditions, rollout.HoldUnguarded); c.Status != metav1.ConditionTrue || c.Reason != "NoRuleForKind" {
+		t.Errorf("the guard: %+v", c)
+	}
 	if size("web-v1") != 3 || size("web-v2") != 1 {
 		t.Errorf("held at %d and %d", size("web-v1"), size("web-v2"))
 	}

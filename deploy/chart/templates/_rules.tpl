@@ -178,10 +178,13 @@ fails when one of them is not used or a request is refused. */ -}}
   resources: [customresourcedefinitions]
   verbs: [list, watch]
 {{- if include "pawl.serves" (list . "rollout") }}
-# Whether the admission rule that protects held workloads is installed.
+# Whether the admission rules that protect held workloads are installed.
 - apiGroups: [admissionregistration.k8s.io]
   resources: [mutatingadmissionpolicybindings]
-  resourceNames: [{{ include "pawl.fullname" . }}-rollout-guard]
+  resourceNames:
+    {{- range list "" "-advancedstatefulsets" "-clonesets" "-clonesets-v1beta1" }}
+    - {{ include "pawl.fullname" $ }}-rollout-guard{{ . }}
+    {{- end }}
   verbs: [get]
 {{- end }}
 {{- end }}

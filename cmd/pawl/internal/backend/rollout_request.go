@@ -25,7 +25,7 @@ type RolloutRequest struct {
 // annotation is the request as it stands on the Rollout.
 func (r RolloutRequest) annotation() (key, value string) {
 	var parts []string
-	for _, part := range [][2]string{{"", r.Argument}, {"by=", r.By}, {"reason=", strings.ReplaceAll(strings.Join(strings.Fields(r.Reason), " "), "#", "no. ")}} {
+	for _, part := range [][2]string{{"", r.Argument}, {"by=", r.By}, {"reason=", strings.Join(strings.Fields(r.Reason), " ")}} {
 		if part[1] != "" {
 			parts = append(parts, part[0]+part[1])
 		}
