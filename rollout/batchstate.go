@@ -165,7 +165,9 @@ func (s *pass) batchVerifying() {
 			return
 		}
 	}
+	moved := s.judgement().movedPods()
 	s.send(OneBatchAvailable, "", "")
+	s.d.Records[len(s.d.Records)-1] = s.d.Records[len(s.d.Records)-1].naming(moved)
 }
 
 // stuckPod is the deletion of a pod on which an ordered set waits for ever: not ready, released, and

@@ -37,6 +37,7 @@ type Record struct {
 	Plan       string            `json:"plan,omitempty"`       // hash
 	Values     map[string]string `json:"values,omitempty"`     // of metrics and gates
 	Pods       []string          `json:"pods,omitempty"`       // that were moved
+	MorePods   int               `json:"morePods,omitempty"`   // how many were moved beside those with names
 }
 
 // Things that happen without a transition. They are events of the history, not of the table.

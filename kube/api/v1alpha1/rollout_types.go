@@ -430,6 +430,7 @@ type RolloutRecord struct {
 	Plan       string `json:"plan,omitempty"`
 	// Values of gates and metrics at that time, by their key.
 	Values map[string]string `json:"values,omitempty"`
-	// Pods that were moved.
-	Pods []string `json:"pods,omitempty"`
+	// Pods that were moved, at most 20 names; MorePods is how many there were beside them.
+	Pods     []string `json:"pods,omitempty"`
+	MorePods int32    `json:"morePods,omitempty"`
 }
