@@ -2,13 +2,13 @@ package rollout
 
 import (
 	"strconv"
-	"time"
 
 	"github.com/pawl-dev/pawl/fault"
 )
 
 // batch does the work of the batch state. What still waits after the deadline has failed.
 func (s *pass) batch() {
+	defer s.overdue("batch " + strconv.Itoa(s.at.CurrentBatch) + " was not done")
 	if s.f.Target == nil {
 		s.wait(0, TargetMissing.Reason(), "the workload does not exist")
 		return
@@ -27,17 +27,6 @@ func (s *pass) batch() {
 	case BatchVerifyFailed:
 		s.send(RolloutStopped, "", "the batch failed")
 	}
-	until, ok := s.deadline()
-	if !ok || !s.stopped || len(s.d.Acts) > 0 || s.now.Before(until) {
-		return
-	}
-	err := DeadlinePassed.Errorf("batch %d was not done by %s: %s", s.at.CurrentBatch, until.UTC().Format(time.RFC3339), s.d.Outcome.Message())
-	s.stopped, s.d.Asks = false, nil
-	then := s.p.OnFailure
-	if s.at.State == RollingBack {
-		then = OnFailurePause
-	}
-	s.fail(ByDeadline, "", err, then)
 }
 
 func (s *pass) batchInitializing() {

@@ -125,6 +125,7 @@ func start(p Plan, at Position, f Facts, now time.Time) *pass {
 	at.Batches = maps.Clone(at.Batches)
 	f.Now = now
 	s := &pass{asked: p, at: at, was: at, f: f, now: now}
+	s.excuse()
 	s.plan()
 	s.probes()
 	return s

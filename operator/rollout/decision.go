@@ -73,7 +73,7 @@ func (p *pass) overdue() bool {
 func (p *pass) complete() {
 	f := &p.facts
 	f.Wanted, f.MissingRevision, f.Recorded = p.wanted(), p.missing, p.recorded
-	f.Unavailable = rollout.Duration(p.memory.unavailable)
+	f.Unavailable, f.Since = rollout.Duration(p.memory.unavailable), p.memory.since
 	if err := p.gates.Check(p.plan); err != nil {
 		f.GateProblem = fault.Message(err)
 	}

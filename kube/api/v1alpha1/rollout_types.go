@@ -197,6 +197,10 @@ type RolloutStatus struct {
 	LastRelease *RolloutTime `json:"lastRelease,omitempty"`
 	// Excused is time that no deadline counts.
 	Excused RolloutDuration `json:"excused,omitempty"`
+	// Outage is how long the API server did not answer, as far as it is excused.
+	Outage RolloutDuration `json:"outage,omitempty"`
+	// NoDeadline is true after a resume that went past the deadline of all batches.
+	NoDeadline bool `json:"noDeadline,omitempty"`
 	// Finalized is true when the workload needs no more writes at the end.
 	Finalized bool `json:"finalized,omitempty"`
 	// PlanRefused says why an edit of the plan is not taken over.

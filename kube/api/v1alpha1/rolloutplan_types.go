@@ -84,7 +84,7 @@ type RolloutPlan struct {
 	Order *RolloutOrder `json:"order,omitempty"`
 	// BatchDeadline is the longest time for one batch. Absent: none.
 	BatchDeadline *RolloutDeadline `json:"batchDeadline,omitempty"`
-	// Deadline is the longest time for all batches. Absent: none.
+	// Deadline is the longest time for all batches, with the hooks before and behind them. Absent: none.
 	Deadline *RolloutDeadline `json:"deadline,omitempty"`
 	// Soak is how long a verified batch is watched before it counts as available.
 	Soak RolloutDuration `json:"soak,omitempty"`
