@@ -31,7 +31,7 @@ func (s *pass) batch() {
 
 func (s *pass) batchInitializing() {
 	if s.at.State == RollingBack {
-		if s.reverted() {
+		if s.reverted() && s.hooks(PreBatchHook, "batchInitializing") {
 			s.send(InitializedOneBatch, "", "")
 		}
 		return
@@ -192,7 +192,7 @@ func (s *pass) batchFinalizing() {
 	if !s.done(s.rules().FinalizeOneBatch(s.asked, s.at, s.f)) {
 		return
 	}
-	if s.at.State == InBatch && !s.hooks(PostBatchHook, "batchFinalizing") {
+	if !s.hooks(PostBatchHook, "batchFinalizing") {
 		return
 	}
 	b := s.at.Batches[s.at.CurrentBatch]

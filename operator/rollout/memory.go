@@ -38,7 +38,7 @@ type memory struct {
 	number      int
 	// since is when the first pass was; zero: there was none.
 	since time.Time
-	asked       *asked
+	asked *asked
 	// templates are those of named revisions, with the defaults of the API server.
 	templates map[string]*corev1.PodTemplateSpec
 }
