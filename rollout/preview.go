@@ -36,7 +36,7 @@ type BatchPreview struct {
 	// Webhooks are type and name. Those that begin the rollout stand at the first batch, those that end it
 	// at the last one.
 	Webhooks  []string `json:"webhooks,omitempty"`
-	Handovers  []string `json:"handovers,omitempty"` // pods that give up the last role first
+	Handovers []string `json:"handovers,omitempty"` // pods that give up the last role first
 	// Stops is where the rollout waits for a person.
 	Stops    []string `json:"stops,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
