@@ -55,7 +55,7 @@ func (s *pass) hook(h Hook, phase string) bool {
 		so.Value, so.Attempts = fault.Message(v.Outcome.Err()), attempt
 		s.at = s.at.answered(key, so)
 		then := h.OnFailure
-		if h.Type == FinalizeHook { // an end is held up by nothing
+		if h.Type == FinalizeHook || then == OnFailureRollback && s.at.State == RollingBack { // nothing holds up an end, or what it asks for itself
 			then = OnFailureContinue
 		}
 		if !s.fail(ByWebhook, key, v.Outcome.Err(), then) {

@@ -2,13 +2,13 @@ package rollout
 
 import (
 	"strconv"
-	"time"
 
 	"github.com/pawl-dev/pawl/fault"
 )
 
 // batch does the work of the batch state. What still waits after the deadline has failed.
 func (s *pass) batch() {
+	defer s.overdue("batch " + strconv.Itoa(s.at.CurrentBatch) + " was not done")
 	if s.f.Target == nil {
 		s.wait(0, TargetMissing.Reason(), "the workload does not exist")
 		return
@@ -27,22 +27,11 @@ func (s *pass) batch() {
 	case BatchVerifyFailed:
 		s.send(RolloutStopped, "", "the batch failed")
 	}
-	until, ok := s.deadline()
-	if !ok || !s.stopped || len(s.d.Acts) > 0 || s.now.Before(until) {
-		return
-	}
-	err := DeadlinePassed.Errorf("batch %d was not done by %s: %s", s.at.CurrentBatch, until.UTC().Format(time.RFC3339), s.d.Outcome.Message())
-	s.stopped, s.d.Asks = false, nil
-	then := s.p.OnFailure
-	if s.at.State == RollingBack {
-		then = OnFailurePause
-	}
-	s.fail(ByDeadline, "", err, then)
 }
 
 func (s *pass) batchInitializing() {
 	if s.at.State == RollingBack {
-		if s.reverted() {
+		if s.reverted() && s.hooks(PreBatchHook, "batchInitializing") {
 			s.send(InitializedOneBatch, "", "")
 		}
 		return
@@ -165,7 +154,9 @@ func (s *pass) batchVerifying() {
 			return
 		}
 	}
+	moved := s.judgement().movedPods()
 	s.send(OneBatchAvailable, "", "")
+	s.d.Records[len(s.d.Records)-1] = s.d.Records[len(s.d.Records)-1].naming(moved)
 }
 
 // stuckPod is the deletion of a pod on which an ordered set waits for ever: not ready, released, and
@@ -201,7 +192,7 @@ func (s *pass) batchFinalizing() {
 	if !s.done(s.rules().FinalizeOneBatch(s.asked, s.at, s.f)) {
 		return
 	}
-	if s.at.State == InBatch && !s.hooks(PostBatchHook, "batchFinalizing") {
+	if !s.hooks(PostBatchHook, "batchFinalizing") {
 		return
 	}
 	b := s.at.Batches[s.at.CurrentBatch]

@@ -20,9 +20,10 @@ type Check struct {
 	Next     *time.Time `json:"next,omitempty"`   // the next attempt
 }
 
-// Checks are those of the current batch, in the order in which a batch meets them.
+// Checks are those of the current batch, in the order in which a batch meets them. A rollback has hooks and
+// probes only.
 func Checks(p Plan, at Position, f Facts) []Check {
-	if at.State != InBatch || len(at.Batches) == 0 {
+	if at.State != InBatch && at.State != RollingBack || len(at.Batches) == 0 {
 		return nil
 	}
 	plan := judge(p, at, f).p
@@ -41,7 +42,11 @@ func Checks(p Plan, at Position, f Facts) []Check {
 		}
 		all = append(all, c)
 	}
+	forward := at.State == InBatch
 	gates := func(when GateWhen) {
+		if !forward {
+			return
+		}
 		for _, g := range plan.gates(when, at.CurrentBatch) {
 			add(Check{Kind: "Gate", Name: g.Name, Wants: g.Expression, When: string(when)}, "gate")
 		}
@@ -63,6 +68,9 @@ func Checks(p Plan, at Position, f Facts) []Check {
 	}
 	gates(AfterBatch)
 	for _, m := range plan.metrics(at.CurrentBatch) {
+		if !forward {
+			break
+		}
 		m = m.defaulted("")
 		add(Check{Kind: "Metric", Name: m.Name, Wants: m.MetricsRange.text(), When: "every " + m.Interval.String(), Of: m.Count}, "metric")
 	}

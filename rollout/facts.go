@@ -47,9 +47,12 @@ type Facts struct {
 	Autoscaler string `json:"autoscaler,omitempty"`
 	// Unserved is the kind of the target if the API server does not serve it.
 	Unserved string `json:"unserved,omitempty"`
-	// Unavailable is how long the API server did not answer since the current batch began. No
-	// deadline counts it.
+	// Unavailable is how long the API server did not answer since the rollout began. No deadline
+	// counts it.
 	Unavailable Duration `json:"unavailable,omitempty"`
+	// Since is when the process that asks looked at the rollout for the first time; zero: always. A
+	// deadline that has passed before gives it some time to work.
+	Since time.Time `json:"since,omitzero"`
 	// Recorded is true if target and sources are those of the recorded pair of revisions, and another
 	// pair is asked for.
 	Recorded bool `json:"recorded,omitempty"`

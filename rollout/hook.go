@@ -115,6 +115,16 @@ func (p Plan) hooks(t HookType, batch int) []Hook {
 	return all
 }
 
+// hookNames are type and name of the hooks of a batch.
+func (p Plan) hookNames(batch int, types ...HookType) (names []string) {
+	for _, t := range types {
+		for _, h := range p.hooks(t, batch) {
+			names = append(names, string(t)+" "+h.Name)
+		}
+	}
+	return names
+}
+
 func (h Handover) defaulted() Handover {
 	if h.Timeout == 0 {
 		h.Timeout = Duration(30 * time.Second)

@@ -71,7 +71,7 @@ func TestPreviewFrom(t *testing.T) {
 	p, at, f := in(func(_ *rollout.Plan, at *rollout.Position, f *rollout.Facts) {
 		f.Target.Partition, at.CurrentBatch, at.BatchState = 3, 0, rollout.BatchReady
 		f.Pods[4].Revision, f.Pods[3].Revision = "r2", "r2"
-		at.Pause = &rollout.Pause{ID: "1", By: rollout.ByGate}
+		at.Pause = &rollout.Pause{ID: "1", By: rollout.ByGate, Reason: "GateClosed"}
 	})
 	all, err := rollout.PreviewFrom(p, at, f)
 	if err != nil {
@@ -79,13 +79,61 @@ func TestPreviewFrom(t *testing.T) {
 	}
 	want := `
 0: 2 pods to 2 [], 0 writes, 0 away, at worst 0, the hold is not guarded: a write of the template by somebody else releases pods
-1: 3 pods to 5 [db-2 db-1 db-0], 1 writes, 1 away, at worst 3, partition 0
+1: 3 pods to 5 [db-2 db-1 db-0], 1 writes, 1 away, at worst 3, partition 0, paused: GateClosed
 `
 	if got := "\n" + lines(all); got != want {
 		t.Errorf("%s", got)
 	}
 	if len(at.Batches) != 2 || at.Pause == nil {
 		t.Error("the position was changed")
+	}
+}
+
+// TestPreviewOfTheRest: stops and hooks are those of the batches that come.
+func TestPreviewOfTheRest(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		edit func(*rollout.Plan, *rollout.Position)
+		want string // by batch
+	}{
+		{"paused in the first", func(p *rollout.Plan, at *rollout.Position) { p.Paused = true }, "pre-batch-rollout p, event e, paused | pre-batch-rollout p, event e, finalize-rollout f"},
+		{"paused behind it", func(p *rollout.Plan, at *rollout.Position) { p.Paused, at.BatchState = true, rollout.BatchReady }, " | pre-batch-rollout p, event e, finalize-rollout f, paused"},
+		{"resumed", func(p *rollout.Plan, at *rollout.Position) { p.Paused, at.Resumed = true, true }, "pre-batch-rollout p, event e | pre-batch-rollout p, event e, finalize-rollout f"},
+		{"held", func(p *rollout.Plan, at *rollout.Position) { p.BatchPartition = new(0) }, "pre-batch-rollout p, event e | pre-batch-rollout p, event e, finalize-rollout f, batchPartition 0: waits for an approval"},
+		{"approved", func(p *rollout.Plan, at *rollout.Position) {
+			p.BatchPartition, at.Approved = new(0), &rollout.Approval{Batch: 1, Partition: new(0)}
+		}, "pre-batch-rollout p, event e | pre-batch-rollout p, event e, finalize-rollout f"},
+		{"the end", func(p *rollout.Plan, at *rollout.Position) {
+			p.Paused, at.State, at.BatchState, at.CurrentBatch = true, rollout.Finalising, rollout.BatchReady, 1
+		}, " | event e, finalize-rollout f"},
+	} {
+		p, at, f := in(func(p *rollout.Plan, at *rollout.Position, f *rollout.Facts) {
+			f.Target.Partition, f.Target.Guarded = 3, true
+			f.Pods[4].Revision, f.Pods[3].Revision = "r2", "r2"
+			for kind, name := range map[rollout.HookType]string{rollout.InitializeHook: "i", rollout.PreBatchHook: "p", rollout.FinalizeHook: "f", rollout.EventHook: "e"} {
+				p.RolloutWebhooks = append(p.RolloutWebhooks, rollout.Hook{Name: name, Type: kind, URL: "http://h"})
+			}
+			at.BatchState = rollout.BatchVerifying
+			test.edit(p, at)
+			if at.State == rollout.Finalising {
+				f.Target.Partition, f.Target.CurrentRevision = 0, f.Target.UpdateRevision
+				for i := range f.Pods {
+					f.Pods[i].Revision = "r2"
+				}
+			}
+		})
+		all, err := rollout.PreviewFrom(p, at, f)
+		if err != nil {
+			t.Errorf("%s: %v", test.name, err)
+			continue
+		}
+		var got []string
+		for _, b := range all {
+			got = append(got, strings.Join(append(b.Webhooks, b.Stops...), ", "))
+		}
+		if got := strings.Join(got, " | "); got != test.want {
+			t.Errorf("%s: %s", test.name, got)
+		}
 	}
 }
 

@@ -37,6 +37,7 @@ type Record struct {
 	Plan       string            `json:"plan,omitempty"`       // hash
 	Values     map[string]string `json:"values,omitempty"`     // of metrics and gates
 	Pods       []string          `json:"pods,omitempty"`       // that were moved
+	MorePods   int               `json:"morePods,omitempty"`   // how many were moved beside those with names
 }
 
 // Things that happen without a transition. They are events of the history, not of the table.
@@ -124,6 +125,7 @@ func start(p Plan, at Position, f Facts, now time.Time) *pass {
 	at.Batches = maps.Clone(at.Batches)
 	f.Now = now
 	s := &pass{asked: p, at: at, was: at, f: f, now: now}
+	s.excuse()
 	s.plan()
 	s.probes()
 	return s

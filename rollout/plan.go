@@ -29,7 +29,8 @@ type Plan struct {
 	Order *Order `json:"order,omitempty"`
 	// BatchDeadline is the longest time for one batch, at least 1s. Absent: none.
 	BatchDeadline *Duration `json:"batchDeadline,omitempty"`
-	// Deadline is the longest time for all batches, at least 1s. Absent: none.
+	// Deadline is the longest time for all batches, with the hooks before and behind them; at least 1s.
+	// Absent: none.
 	Deadline *Duration `json:"deadline,omitempty"`
 	// Soak is how long a verified batch is watched before it counts as available.
 	Soak Duration `json:"soak,omitempty"`

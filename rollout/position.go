@@ -93,8 +93,12 @@ type Position struct {
 	Verified *time.Time `json:"verifiedSince,omitempty"`
 	Started  *time.Time `json:"started,omitempty"`
 	Released *time.Time `json:"lastRelease,omitempty"`
-	// Excused is time that no deadline counts: pauses and holds.
+	// Excused is time that no deadline counts: pauses, holds, and outages of the API server.
 	Excused Duration `json:"excused,omitempty"`
+	// Outage is how long the API server did not answer since the rollout began, as far as it is excused.
+	Outage Duration `json:"outage,omitempty"`
+	// NoDeadline is true after a resume that went past the deadline of all batches.
+	NoDeadline bool `json:"noDeadline,omitempty"`
 	// DeletedPod is the UID of the pod that was deleted last because an ordered set waited for it.
 	DeletedPod string `json:"deletedPod,omitempty"`
 	// Finalized is true when the workload needs no more writes at the end.

@@ -33,8 +33,10 @@ type BatchPreview struct {
 	QuorumLeft *int     `json:"quorumLeft,omitempty"`
 	Gates      []string `json:"gates,omitempty"`
 	Metrics    []string `json:"metrics,omitempty"`
-	Webhooks   []string `json:"webhooks,omitempty"`
-	Handovers  []string `json:"handovers,omitempty"` // pods that give up the last role first
+	// Webhooks are type and name. Those that begin the rollout stand at the first batch, those that end it
+	// at the last one.
+	Webhooks  []string `json:"webhooks,omitempty"`
+	Handovers []string `json:"handovers,omitempty"` // pods that give up the last role first
 	// Stops is where the rollout waits for a person.
 	Stops    []string `json:"stops,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
@@ -66,6 +68,7 @@ func PreviewFrom(p Plan, at Position, f Facts) ([]BatchPreview, error) {
 	if at.State == "" || at.State == Locating || at.State.Terminal() {
 		at = Position{}
 	}
+	from := at
 	at.Pause, at.Batches = nil, maps.Clone(at.Batches)
 	var all []BatchPreview
 	for range maxPreview {
@@ -79,7 +82,7 @@ func PreviewFrom(p Plan, at Position, f Facts) ([]BatchPreview, error) {
 		case d.Fault != nil:
 			return nil, d.Fault
 		case at.State == Succeeded:
-			return finished(all, p, at, f), nil
+			return finished(all, p, from, at, f), nil
 		case at.State.Terminal():
 			return nil, PlanInvalid.Errorf("the rollout would end as %s: %+v", at.State, at.Failure)
 		}
@@ -107,11 +110,55 @@ func blocked(o outcome.Outcome) error {
 	return WorkloadBusy.Errorf("%s: %s", o.Reason(), o.Message())
 }
 
+// ended is how many batches have ended.
+func (at Position) ended() int {
+	switch {
+	case at.State == Finalising:
+		return len(at.Batches)
+	case at.State == InBatch && at.BatchState == BatchReady:
+		return at.CurrentBatch + 1
+	case at.State == InBatch:
+		return at.CurrentBatch
+	}
+	return 0
+}
+
+// stops are where the batch waits for a person, as seen from a position.
+func (p Plan) stops(i int, from Position) (stops []string) {
+	if i == from.ended() {
+		switch {
+		case from.Pause != nil && from.Pause.By != ByUser:
+			stops = append(stops, "paused: "+from.Pause.Reason)
+		case p.Paused && !from.Resumed:
+			stops = append(stops, "paused")
+		}
+	}
+	runs := from.State == InBatch && i == from.CurrentBatch
+	approved := from.Approved != nil && same(from.Approved.Partition, p.BatchPartition) && i <= from.Approved.Batch
+	if p.BatchPartition != nil && i > *p.BatchPartition && !runs && !approved {
+		stops = append(stops, "batchPartition "+strconv.Itoa(*p.BatchPartition)+": waits for an approval")
+	}
+	return stops
+}
+
 // finished adds what stands in the plan beside the walk: stops and warnings.
-func finished(all []BatchPreview, p Plan, at Position, f Facts) []BatchPreview {
+func finished(all []BatchPreview, p Plan, from, at Position, f Facts) []BatchPreview {
 	plan := judge(p, at, f).p
 	for i := range all {
 		b := &all[i]
+		types := []HookType{PreBatchHook, PostBatchHook, EventHook}
+		if i == 0 && from.State != InBatch {
+			types = append([]HookType{InitializeHook}, types...)
+		}
+		if i == len(all)-1 {
+			types = append(types, FinalizeHook)
+		}
+		if i < from.ended() {
+			if i == len(all)-1 {
+				b.Webhooks = plan.hookNames(i, EventHook, FinalizeHook)
+			}
+			continue
+		}
 		for _, when := range []GateWhen{BeforeBatch, BeforePod, AfterBatch} {
 			for _, g := range plan.gates(when, i) {
 				b.Gates = append(b.Gates, string(when)+" "+g.Name)
@@ -120,17 +167,7 @@ func finished(all []BatchPreview, p Plan, at Position, f Facts) []BatchPreview {
 		for _, m := range plan.metrics(i) {
 			b.Metrics = append(b.Metrics, m.Name)
 		}
-		for _, t := range []HookType{PreBatchHook, PostBatchHook} {
-			for _, h := range plan.hooks(t, i) {
-				b.Webhooks = append(b.Webhooks, string(t)+" "+h.Name)
-			}
-		}
-		if p.Paused && i == 0 {
-			b.Stops = append(b.Stops, "paused")
-		}
-		if p.BatchPartition != nil && i > *p.BatchPartition {
-			b.Stops = append(b.Stops, "batchPartition "+strconv.Itoa(*p.BatchPartition)+": waits for an approval")
-		}
+		b.Webhooks, b.Stops = plan.hookNames(i, types...), p.stops(i, from)
 	}
 	if len(all) == 0 || f.Target == nil {
 		return all

@@ -3,6 +3,7 @@ package rollout
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -20,10 +21,14 @@ type Problem struct {
 func (p Problem) String() string { return p.Path + ": " + p.Message }
 
 const (
+	maxName     = 63
 	maxEntries  = 50 // of webhooks, metrics, gates and probes each
 	minDeadline = time.Second
 	maxTimeout  = 5 * time.Minute // of one call, which holds one of a limited number of places; a flow may take longer
 )
+
+// entryName is what a hook, metric, gate or probe may be called: its name is a part of a key, between slashes.
+var entryName = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`)
 
 // Problems are what admission refuses: whatever is wrong with the plan at any number of pods. nil:
 // nothing.
@@ -238,6 +243,9 @@ func entries[T any](c *checker, path string, list []T, name func(T) string, chec
 		case n == "":
 			c.refuse(at+".name", "it is required")
 		default:
+			if len(n) > maxName || !entryName.MatchString(n) {
+				c.refuse(at+".name", "%q is no name: at most %d letters, digits, '-', '_' and '.', with a letter or digit at both ends", n, maxName)
+			}
 			if other, ok := seen[n]; ok {
 				c.refuse(at+".name", "%q is the name of %s[%d] already", n, path, other)
 			}

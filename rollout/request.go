@@ -149,20 +149,3 @@ func (s *pass) isFlow(key string) bool {
 	}
 	return false
 }
-
-// newDeadline lets the deadline that has passed begin anew; one that is skipped ends. That of a
-// rollback always begins anew.
-func (s *pass) newDeadline(verdict string) {
-	b := s.at.Batches[s.at.CurrentBatch]
-	switch back := s.at.Rollback; {
-	case back != nil:
-		anew := *back
-		anew.Since, s.at.Excused, s.at.Rollback = s.now, 0, &anew
-	case verdict == "":
-		b.Start, b.Excused = &s.now, 0
-		s.at.Started, s.at.Excused = &s.now, 0
-	default:
-		b.NoDeadline = true
-	}
-	s.at.Batches[s.at.CurrentBatch] = b
-}

@@ -218,6 +218,9 @@ func honoured(j judgement) error {
 	if kind == Deployment && j.p.Order != nil {
 		return not("order", "the pods of a Deployment have no order")
 	}
+	if kind == CloneSet && mode == Scale && j.p.Order != nil && deref(j.p.TargetSize) < j.f.Target.Replicas {
+		return not("order", "a CloneSet chooses itself which pods a smaller size takes away")
+	}
 	for i, b := range j.p.RolloutBatches {
 		if b.PodList == nil && b.Pods == nil {
 			continue

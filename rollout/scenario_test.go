@@ -533,6 +533,51 @@ func TestHooks(t *testing.T) {
 	}
 }
 
+// TestHooksOfARollback: they are called for each batch that goes back, behind the hold and before the pods,
+// under keys of their own.
+func TestHooksOfARollback(t *testing.T) {
+	for _, test := range []struct {
+		then   rollout.OnFailure
+		pauses bool
+	}{{rollout.OnFailurePause, true}, {rollout.OnFailureContinue, false}, {rollout.OnFailureRollback, false}} {
+		p, sim := forward(t, rollout.Plan{RolloutBatches: batches(1, 2, 2), BatchPartition: new(1), RolloutWebhooks: []rollout.Hook{
+			{Name: "pre", Type: rollout.PreBatchHook, URL: "http://h", OnFailure: test.then}, {Name: "post", Type: rollout.PostBatchHook, URL: "http://h"},
+		}})
+		var asked []string
+		keys := map[string]bool{}
+		back, pods := false, ""
+		p.look = func(p *player) { pods = p.revisions() }
+		sim.Answers = func(a rollout.Ask) rollout.Answer {
+			if asked = append(asked, a.Name); keys[a.Key] {
+				t.Errorf("key %s has two meanings", a.Key)
+			}
+			keys[a.Key] = true
+			if w := sim.Target(); back && a.Name == "pre" && a.Batch == 0 && (w.Template != "r1" || w.Partition != rollout.HoldAll || pods != "r1 r1 r2 r2 r2") {
+				t.Errorf("hook %s is asked when the template is %s, the partition %d, the pods %s", a.Name, w.Template, w.Partition, pods)
+			}
+			if back && a.Name == "pre" && a.Batch == 1 {
+				return rollout.Answer{Status: 409}
+			}
+			return rollout.Answer{Status: 200}
+		}
+		p.until("batch 1", func() bool { return p.at.CurrentBatch == 1 })
+		p.waitsFor("HeldByPartition")
+		asked, back = nil, true
+		sim.Wanted.Request = &rollout.Request{ID: "1", Verb: rollout.RollBackVerb}
+		if test.pauses {
+			p.until("a pause", func() bool { return p.at.Pause != nil })
+			if p.at.State != rollout.RollingBack || p.at.CurrentBatch != 1 || p.at.Pause.By != rollout.ByWebhook {
+				t.Errorf("it is %s, batch %d, paused by %+v", p.at.State, p.at.CurrentBatch, p.at.Pause)
+			}
+			sim.Wanted.Request = &rollout.Request{ID: "2", Verb: rollout.Resume}
+		}
+		p.ends(rollout.Failed)
+		if got := strings.Join(asked, " "); got != "pre post pre post" || p.revisions() != "r1 r1 r1 r1 r1" {
+			t.Errorf("%s: the hooks were %s, the pods have %s", test.then, got, p.revisions())
+		}
+	}
+}
+
 func TestARefusedHook(t *testing.T) {
 	for _, then := range []rollout.OnFailure{rollout.OnFailurePause, rollout.OnFailureContinue, rollout.OnFailureRollback} {
 		t.Run(string(then), func(t *testing.T) {

@@ -163,6 +163,7 @@ func (s *pass) done(v Verdict) bool {
 }
 
 func (s *pass) initialize() {
+	defer s.overdue("the rollout was not initialized")
 	if s.f.Target == nil {
 		s.wait(0, TargetMissing.Reason(), "the workload does not exist")
 		return
@@ -186,13 +187,15 @@ func (s *pass) begin() {
 	b.Start, b.End, b.Excused, b.NoDeadline = &s.now, nil, 0, false
 	s.at.Batches[s.at.CurrentBatch] = b
 	s.at.Answers, s.at.Verified = nil, nil
-	s.at.Excused += s.f.Unavailable // of the batch before
-	s.f.Unavailable = 0
 }
 
 // finalize is the work of every state that ends.
 func (s *pass) finalize() {
 	succeeded := s.at.State == Finalising
+	if p := s.at.Pause; succeeded && p != nil && p.By != ByUser && s.held() {
+		return
+	}
+	defer s.overdue("the rollout was not finalized")
 	if !s.at.Finalized {
 		v := s.rules().Finalize(s.asked, s.at, s.f, succeeded)
 		if s.at.State == Deleting && v.Outcome.IsWait() { // a deletion waits for no revision
@@ -309,33 +312,4 @@ func (s *pass) fail(by PausedBy, key string, err error, then OnFailure) bool {
 		s.wait(0, s.at.Pause.Reason, "%s", s.at.Pause.Message)
 		return false
 	}
-}
-
-// deadline is until when the present batch, the rollout or the rollback must be done.
-func (s *pass) deadline() (time.Time, bool) {
-	if s.at.Pause != nil || s.at.State != InBatch && s.at.State != RollingBack {
-		return time.Time{}, false
-	}
-	var first time.Time
-	sooner := func(start *time.Time, d *Duration, excused Duration) {
-		if start == nil || d == nil {
-			return
-		}
-		if until := start.Add(timeOf(*d + excused)); first.IsZero() || until.Before(first) {
-			first = until
-		}
-	}
-	if back := s.at.Rollback; back != nil {
-		sooner(&back.Since, s.p.Rollback.Deadline, s.at.Excused+s.f.Unavailable)
-		return first, !first.IsZero()
-	}
-	b := s.at.Batches[s.at.CurrentBatch]
-	if b.NoDeadline || s.at.BatchState == BatchReady {
-		return time.Time{}, false
-	}
-	if s.at.CurrentBatch < len(s.p.RolloutBatches) {
-		sooner(b.Start, s.p.RolloutBatches[s.at.CurrentBatch].Deadline, b.Excused+s.f.Unavailable)
-	}
-	sooner(s.at.Started, s.p.Deadline, s.at.Excused+s.f.Unavailable)
-	return first, !first.IsZero()
 }

@@ -89,6 +89,9 @@ func TestChosenPodsThatCannotBe(t *testing.T) {
 		{"a pod that is not there", rollout.AdvancedStatefulSet, rollout.Plan{TargetSize: new(3), RolloutBatches: set("7")}, rollout.FieldNotHonoured},
 		{"a pod that is there", rollout.AdvancedStatefulSet, rollout.Plan{TargetSize: new(3), RolloutBatches: set("1")}, nil},
 		{"a pod of a native set", rollout.StatefulSet, rollout.Plan{TargetSize: new(3), RolloutBatches: set("1")}, rollout.FieldNotHonoured},
+		{"an order of a smaller CloneSet", rollout.CloneSet, rollout.Plan{TargetSize: new(3), Order: &rollout.Order{RoleLabel: "role", Roles: []string{"leader"}}}, rollout.FieldNotHonoured},
+		{"an order of a larger CloneSet", rollout.CloneSet, rollout.Plan{TargetSize: new(7), Order: &rollout.Order{RoleLabel: "role", Roles: []string{"leader"}}}, nil},
+		{"an order of a smaller set", rollout.StatefulSet, rollout.Plan{TargetSize: new(3), Order: &rollout.Order{RoleLabel: "role", Roles: []string{"leader"}}}, nil},
 		{"an order of a CloneSet", rollout.CloneSet, rollout.Plan{Order: &rollout.Order{RoleLabel: "role", Roles: []string{"leader"}}}, nil},
 	} {
 		if _, err := rollout.Preview(test.plan, rollout.IdealFacts(test.kind, "db", 5, test.plan)); fault.Of(err) != test.want {

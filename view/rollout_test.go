@@ -94,6 +94,10 @@ func TestRolloutText(t *testing.T) {
 
 func TestRolloutPlanText(t *testing.T) {
 	plan := rollout.Plan{NumBatches: new(2), BatchPartition: new(0), Gates: []rollout.Gate{{Name: "lag", When: rollout.BeforeBatch, Expression: "true"}}}
+	for _, kind := range []rollout.HookType{rollout.InitializeHook, rollout.PreBatchHook, rollout.FinalizeHook, rollout.EventHook} {
+		plan.RolloutWebhooks = append(plan.RolloutWebhooks, rollout.Hook{Name: "tell", Type: kind, URL: "http://hooks.example"})
+		plan.RolloutWebhooks[len(plan.RolloutWebhooks)-1].Name += "-" + string(kind[:3])
+	}
 	preview := func(kind rollout.Kind, p rollout.Plan, edit func(*rollout.Facts)) []rollout.BatchPreview {
 		f := rollout.IdealFacts(kind, "etcd", 3, p)
 		edit(&f)

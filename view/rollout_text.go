@@ -226,8 +226,17 @@ func RolloutHistory(records []rollout.Record, style Style) Table {
 	for _, record := range records {
 		t.Rows = append(t.Rows, []string{
 			strconv.Itoa(record.Sequence), style.clock(record.Time, "2006-01-02 15:04:05"), string(record.Event), record.To,
-			strconv.Itoa(record.Batch), record.By, oneLine(record.Why),
+			strconv.Itoa(record.Batch), record.By, oneLine(whyOf(record)),
 		})
 	}
 	return t
+}
+
+// whyOf is why a record was written, and the pods that were moved.
+func whyOf(r rollout.Record) string {
+	pods := r.PodsText()
+	if r.Why == "" || pods == "" {
+		return cmp.Or(r.Why, pods)
+	}
+	return r.Why + ": " + pods
 }

@@ -51,7 +51,15 @@ func previewText(batches []rollout.BatchPreview) string {
 		t.Rows = append(t.Rows, row)
 	}
 	b.WriteString(t.String())
+	line := func(when, what string, all []string) {
+		if len(all) > 0 {
+			fmt.Fprintf(&b, "%s  %s: %s\n", when, what, strings.Join(all, ", "))
+		}
+	}
 	for _, batch := range batches {
+		hooks, first := split(batch.Webhooks, rollout.InitializeHook)
+		hooks, last := split(hooks, rollout.FinalizeHook)
+		line("before the first batch", "webhooks", first)
 		for _, more := range []struct {
 			what string
 			all  []string
@@ -59,18 +67,29 @@ func previewText(batches []rollout.BatchPreview) string {
 			{"stops", batch.Stops},
 			{"handover", batch.Handovers},
 			{"gates", batch.Gates},
-			{"webhooks", batch.Webhooks},
+			{"webhooks", hooks},
 			{"metrics", batch.Metrics},
 		} {
-			if len(more.all) > 0 {
-				fmt.Fprintf(&b, "batch %d  %s: %s\n", batch.Index, more.what, strings.Join(more.all, ", "))
-			}
+			line("batch "+strconv.Itoa(batch.Index), more.what, more.all)
 		}
+		line("after the last batch", "webhooks", last)
 		for _, w := range batch.Warnings {
 			fmt.Fprintf(&b, "warning: %s\n", w)
 		}
 	}
 	return b.String()
+}
+
+// split takes the hooks of a type out of a list of types and names.
+func split(hooks []string, of rollout.HookType) (others, those []string) {
+	for _, h := range hooks {
+		if strings.HasPrefix(h, string(of)+" ") {
+			those = append(those, h)
+		} else {
+			others = append(others, h)
+		}
+	}
+	return others, those
 }
 
 // sizes are the replicas of each workload: web-v1 2, web-v2 3.

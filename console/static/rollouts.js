@@ -236,9 +236,12 @@ function podNames(b) {
 function history(r, more, older) {
   const records = more.history ? [...more.history.filter((o) => !(r.history ?? []).some((n) => n.sequence === o.sequence)), ...(r.history ?? [])] : r.history ?? [];
   return [h('h2', {}, 'History'), table('History', ['#Number', 'When', 'Event', 'To', '#Batch', 'By', 'Why'], [...records].reverse().map((x) => row(`record-${x.sequence}`,
-    h('td', { class: 'number' }, x.sequence), age(x.time), x.event, h('td', { class: 'reason' }, x.to), h('td', { class: 'number' }, x.batch), x.by, h('td', { class: 'reason' }, [x.why, valuesOf(x)].filter(Boolean).join('; ')))), 'nothing yet'),
+    h('td', { class: 'number' }, x.sequence), age(x.time), x.event, h('td', { class: 'reason' }, x.to), h('td', { class: 'number' }, x.batch), x.by, h('td', { class: 'reason' }, [x.why, movedBy(x), valuesOf(x)].filter(Boolean).join('; ')))), 'nothing yet'),
   !more.history && records.length && records[0].sequence > 1 ? h('button', { type: 'button', 'data-key': 'older', onclick: older }, 'Show older records') : null];
 }
+
+// movedBy returns the pods that were moved.
+const movedBy = (x) => [...(x.pods ?? []), x.morePods ? `${x.morePods} more` : ''].filter(Boolean).join(', ');
 
 // valuesOf returns what gates and metrics said. The end of a key is the kind and the name.
 const valuesOf = (x) => Object.entries(x.values ?? {}).map(([k, v]) => `${k.split('/').slice(-2).join(' ')}: ${v}`).join('; ');

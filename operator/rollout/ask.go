@@ -182,7 +182,7 @@ func (p *pass) question(a rollout.Ask) question {
 	at, r := p.decision.Position, p.rollout()
 	q := question{Ask: a, rollout: p.key, pods: p.addresses(a.Pods)}
 	q.body = HookBody{
-		Key: a.Key, Name: r.Name, Namespace: r.Namespace, UID: string(r.UID), Phase: a.Phase,
+		Key: a.Key, Name: r.Name, Namespace: r.Namespace, UID: string(r.UID), Phase: a.Phase, Rollback: at.Rollback != nil,
 		Rollout: HookRevisions{Source: at.SourceRevision, Target: at.TargetRevision}, Batch: HookBatch{Index: a.Batch, Count: len(at.Batches)},
 	}
 	if a.Hook != nil {

@@ -37,7 +37,8 @@ type HookBody struct {
 	Name      string            `json:"name"`
 	Namespace string            `json:"namespace"`
 	UID       string            `json:"uid"`
-	Phase     string            `json:"phase"` // initializing, batchInitializing, batchFinalizing, or the rolling state at the end
+	Phase     string            `json:"phase"`              // initializing, batchInitializing, batchFinalizing, or the rolling state at the end
+	Rollback  bool              `json:"rollback,omitempty"` // the pods go back
 	Metadata  map[string]string `json:"metadata,omitempty"`
 	Rollout   HookRevisions     `json:"rollout"`
 	Batch     HookBatch         `json:"batch"`

@@ -67,10 +67,11 @@ func decide(ctx context.Context, p *pass) outcome.Outcome {
 func (p *pass) seeksTurn() bool {
 	at := p.was
 	released := at.Released != nil && (at.Batches[at.CurrentBatch].Start == nil || !at.Released.Before(*at.Batches[at.CurrentBatch].Start))
-	if !releasing(at) || !released || p.memory.sought == p.memory.batch {
+	batch := batchOf{at.Number, at.CurrentBatch, at.Rollback != nil}
+	if !releasing(at) || !released || p.memory.sought == batch {
 		return false
 	}
-	p.memory.sought = p.memory.batch
+	p.memory.sought = batch
 	return true
 }
 
@@ -105,7 +106,7 @@ func (p *pass) overdue() bool {
 func (p *pass) complete() {
 	f := &p.facts
 	f.Wanted, f.MissingRevision, f.Recorded = p.wanted(), p.missing, p.recorded
-	f.Unavailable = rollout.Duration(p.memory.unavailable)
+	f.Unavailable, f.Since = rollout.Duration(p.memory.unavailable), p.memory.since
 	if err := p.gates.Check(p.plan); err != nil {
 		f.GateProblem = fault.Message(err)
 	}

@@ -39,11 +39,13 @@ type memory struct {
 	// asking.
 	suspected atomic.Pointer[time.Time]
 	// away is since when the API server does not answer; unavailable is how long it did not in the
-	// batch.
+	// rollout of the number.
 	away        time.Time
 	unavailable time.Duration
-	batch       batchOf
-	asked       *asked
+	number      int
+	// since is when the first pass was; zero: there was none.
+	since time.Time
+	asked *asked
 	// templates are those of named revisions, with the defaults of the API server.
 	templates map[string]*corev1.PodTemplateSpec
 	// recognized is which revision the workload's template has.
@@ -98,11 +100,16 @@ func (m *memory) found(now time.Time) {
 	m.suspected.Store(nil)
 }
 
-// enter begins to count anew with each batch.
-func (m *memory) enter(at rollout.Position) {
-	if batch := (batchOf{at.Number, at.CurrentBatch, at.Rollback != nil}); m.batch != batch {
-		m.batch, m.unavailable = batch, 0
+// enter begins to count anew with each rollout. A process that takes over adds to what others have seen.
+func (m *memory) enter(at rollout.Position, now time.Time) {
+	switch {
+	case m.since.IsZero():
+		m.since = now
+		m.unavailable += time.Duration(at.Outage)
+	case m.number != at.Number:
+		m.unavailable = time.Duration(at.Outage)
 	}
+	m.number = at.Number
 }
 
 // seen completes the pods: one that was removed a moment ago is terminating, whatever the cache says.

@@ -167,7 +167,7 @@ func load(_ context.Context, p *pass) outcome.Outcome {
 	if p.was, err = readPosition(&p.rollout().Status); err != nil {
 		return outcome.Fail(err)
 	}
-	p.memory.enter(p.was)
+	p.memory.enter(p.was, p.now)
 	if p.plan, err = readPlan(p.rollout()); err == nil {
 		err = p.served(p.plan)
 	}

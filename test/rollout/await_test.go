@@ -33,7 +33,7 @@ func TestWorkloadThatComesLater(t *testing.T) {
 func TestWorkloadIsFreed(t *testing.T) {
 	t.Parallel()
 	w := newQuietWorld(t)
-	w.options.Name = "here"
+	w.Options.Name = "here"
 	w.statefulSet("db", 1, appsv1.ParallelPodManagement)
 	w.rollout("db", api.RolloutSpec{OperatorName: "nowhere"})
 	w.patch(&appsv1.StatefulSet{}, "db", `{"metadata":{"labels":{"pawl.dev/rollout":"db"}}}`)

@@ -30,6 +30,8 @@ func ruledRollouts() []validationCase {
 		plan("numBatches is not the number of rolloutBatches", "numBatches: 3, rolloutBatches: [{replicas: 1}, {}]", "numBatches: 2, rolloutBatches: [{replicas: 1}, {}]"),
 		plan("batchPartition is no index of a batch: they count from 0", "batchPartition: 2, numBatches: 2", "batchPartition: 1, rolloutBatches: [{replicas: 1}, {}]"),
 		plan("only the last batch may be without replicas: it takes the rest", "rolloutBatches: [{}, {replicas: 1}]", "rolloutBatches: [{podList: [db-4]}, {pods: {ordinals: ['2-3']}}, {}]"),
+		plan("the percentages are more than 100% together", "rolloutBatches: [{replicas: 60%}, {replicas: 41%}, {replicas: 0%}]", "rolloutBatches: [{replicas: 60%}, {replicas: 200}, {podList: [db-1]}, {replicas: 40%}, {replicas: 0%}]"),
+		plan("a range goes up: 2-3, not 3-2", "rolloutBatches: [{pods: {ordinals: ['1', '5-2']}}, {}]", "rolloutBatches: [{pods: {ordinals: ['1', '2-5', '7-7', '9-10']}}, {}]"),
 		plan("set one of podList and pods", "rolloutBatches: [{podList: [db-0], pods: {role: leader}}, {}]", "rolloutBatches: [{podList: [db-0]}, {}]"),
 		plan("a batch has hooks of the types pre-batch-rollout and post-batch-rollout only",
 			"rolloutBatches: [{batchRolloutWebhooks: [{name: a, type: event, url: 'http://a'}]}]", "rolloutBatches: [{batchRolloutWebhooks: [{name: a, type: pre-batch-rollout, url: 'http://a/b?c'}]}]"),

@@ -207,6 +207,10 @@ type RolloutStatus struct {
 	LastRelease *RolloutTime `json:"lastRelease,omitempty"`
 	// Excused is time that no deadline counts.
 	Excused RolloutDuration `json:"excused,omitempty"`
+	// Outage is how long the API server did not answer, as far as it is excused.
+	Outage RolloutDuration `json:"outage,omitempty"`
+	// NoDeadline is true after a resume that went past the deadline of all batches.
+	NoDeadline bool `json:"noDeadline,omitempty"`
 	// Finalized is true when the workload needs no more writes at the end.
 	Finalized bool `json:"finalized,omitempty"`
 	// PlanRefused says why an edit of the plan is not taken over.
@@ -445,6 +449,7 @@ type RolloutRecord struct {
 	Plan       string `json:"plan,omitempty"`
 	// Values of gates and metrics at that time, by their key.
 	Values map[string]string `json:"values,omitempty"`
-	// Pods that were moved.
-	Pods []string `json:"pods,omitempty"`
+	// Pods that were moved, at most 20 names; MorePods is how many there were beside them.
+	Pods     []string `json:"pods,omitempty"`
+	MorePods int32    `json:"morePods,omitempty"`
 }

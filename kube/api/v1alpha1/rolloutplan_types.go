@@ -36,6 +36,7 @@ type RolloutFailurePolicy string
 // +kubebuilder:validation:XValidation:rule="!has(self.numBatches) || !has(self.rolloutBatches) || self.numBatches == self.rolloutBatches.size()",message="numBatches is not the number of rolloutBatches",fieldPath=".numBatches"
 // +kubebuilder:validation:XValidation:rule="!has(self.batchPartition) || self.batchPartition < (has(self.rolloutBatches) ? self.rolloutBatches.size() : (has(self.numBatches) ? self.numBatches : 1))",message="batchPartition is no index of a batch: they count from 0",fieldPath=".batchPartition"
 // +kubebuilder:validation:XValidation:rule="!has(self.rolloutBatches) || self.rolloutBatches.filter(b, !has(b.replicas) && !has(b.podList) && !has(b.pods)).size() <= (has(self.rolloutBatches[self.rolloutBatches.size() - 1].replicas) ? 0 : 1)",message="only the last batch may be without replicas: it takes the rest",fieldPath=".rolloutBatches"
+// +kubebuilder:validation:XValidation:rule="!has(self.rolloutBatches) || self.rolloutBatches.map(b, has(b.replicas) && type(b.replicas) == string ? int(b.replicas.split('%')[0]) : 0).sum() <= 100",message="the percentages are more than 100% together",fieldPath=".rolloutBatches"
 // +kubebuilder:validation:XValidation:rule="!has(self.order) || !has(self.order.roleProbe) || (has(self.probes) && self.probes.exists(p, p.name == self.order.roleProbe))",message="roleProbe is the name of no probe",fieldPath=".order"
 type RolloutPlan struct {
 	// RolloutStrategy says which of two Deployments changes first. Default: IncreaseFirst.
@@ -84,7 +85,7 @@ type RolloutPlan struct {
 	Order *RolloutOrder `json:"order,omitempty"`
 	// BatchDeadline is the longest time for one batch. Absent: none.
 	BatchDeadline *RolloutDeadline `json:"batchDeadline,omitempty"`
-	// Deadline is the longest time for all batches. Absent: none.
+	// Deadline is the longest time for all batches, with the hooks before and behind them. Absent: none.
 	Deadline *RolloutDeadline `json:"deadline,omitempty"`
 	// Soak is how long a verified batch is watched before it counts as available.
 	Soak RolloutDuration `json:"soak,omitempty"`
@@ -98,6 +99,7 @@ type RolloutPlan struct {
 // RolloutBatch is one part of the pods.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.podList) || !has(self.pods)",message="set one of podList and pods"
+// +kubebuilder:validation:XValidation:rule="!has(self.pods) || !has(self.pods.ordinals) || self.pods.ordinals.all(o, !o.contains('-') || int(o.split('-')[0]) <= int(o.split('-')[1]))",message="a range goes up: 2-3, not 3-2",fieldPath=".pods"
 type RolloutBatch struct {
 	// Replicas is the size of the batch: a number, or 0% to 100% of the total. It may be absent in
 	// the last batch, which takes the rest, and where podList or pods name the pods.
@@ -150,7 +152,8 @@ type RolloutBatch struct {
 type RolloutPods struct {
 	// Ordinals are such as "5" or "2-3", both ends included.
 	// +kubebuilder:validation:MaxItems=1000
-	// +kubebuilder:validation:items:Pattern=`^[0-9]{1,9}(-[0-9]{1,9})?$`
+	// +kubebuilder:validation:items:Pattern=`^[0-9]{1,5}(-[0-9]{1,5})?$`
+	// +kubebuilder:validation:items:MaxLength=11
 	// +listType=atomic
 	Ordinals []string `json:"ordinals,omitempty"`
 	// Role of the pods, as order reads it.
@@ -175,7 +178,7 @@ type RolloutRollback struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.input) || has(self.flow)",message="only a flow has an input"
 type RolloutHook struct {
 	// Name of the hook. It is a part of its key, and no entry of a batch has that of one of the plan.
-	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
 	// Type is the moment at which the hook is called. event gets every record of the history and
@@ -241,7 +244,7 @@ type RolloutSecretRef struct {
 // +kubebuilder:validation:XValidation:rule="has(self.templateRef) != has(self.provider.prometheus.query)",message="set one of provider.prometheus.query and templateRef"
 type RolloutMetric struct {
 	// Name of the metric, by which gates read its value.
-	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
 	// Interval between measurements. Default: 60s.
@@ -324,7 +327,7 @@ type RolloutTemplateRef struct {
 // RolloutGate is an expression that must be true.
 type RolloutGate struct {
 	// Name of the gate.
-	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
 	// When the gate is looked at: before a batch, before each pod that is released, or after the pods of a batch are ready.
@@ -348,7 +351,7 @@ type RolloutGate struct {
 // +kubebuilder:validation:XValidation:rule="[has(self.exec), has(self.http), has(self.tcp)].filter(set, set).size() == 1",message="set one of exec, http and tcp"
 type RolloutProbe struct {
 	// Name of the probe, by which gates and order read its value.
-	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`
 	// +kubebuilder:validation:MaxLength=63
 	Name string       `json:"name"`
 	Exec *RolloutExec `json:"exec,omitempty"`

@@ -1,0 +1,150 @@
+package rollout
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	recordedPods  = 20  // names of pods in one record
+	recordedBytes = 200 // of these names together
+)
+
+// movedPods are the pods that the current batch has moved, in their order. They are told by looking: by
+// their ordinals, by their names in the plan, or as those that became ready last. Which pods a Deployment or
+// a CloneSet has taken away in a scale is not seen: there are none then.
+func (j judgement) movedPods() []string {
+	w := *j.f.Target
+	switch {
+	case j.at.Mode == Scale:
+		return j.scaledPods()
+	case w.Kind == Deployment:
+		grown := []WorkloadFacts{w}
+		if j.at.Rollback != nil {
+			grown = j.f.Sources
+		}
+		var pods []Pod
+		for _, d := range grown {
+			pods = append(pods, j.f.podsOf(d)...)
+		}
+		return newest(pods, abs(j.moved()-j.movedBefore()))
+	case w.counts() || w.UpdateType == OnDelete:
+		return j.chosenPods()
+	}
+	from, to := w.Replicas-j.moved(), w.Replicas-j.movedBefore()
+	if back := j.at.Rollback; back != nil {
+		from, to = w.Replicas-j.movedBack(), w.Replicas
+		if j.at.CurrentBatch > 0 {
+			to -= j.p.moved(j.total(), j.at.CurrentBatch-1)
+		}
+		from = max(from, w.Replicas-back.Size)
+	}
+	return j.between(from, to, j.revision())
+}
+
+// between are the pods with positions from..to-1, the highest first; revision is what they carry, or "".
+func (j judgement) between(from, to int, revision string) []string {
+	w := j.f.Target
+	var pods []Pod
+	for _, p := range j.f.podsOf(*w) {
+		if at := w.position(p.Ordinal); at >= from && at < to && (revision == "" || p.Revision == revision) {
+			pods = append(pods, p)
+		}
+	}
+	slices.SortFunc(pods, func(a, b Pod) int { return b.Ordinal - a.Ordinal })
+	return podNames(pods)
+}
+
+// chosenPods are those of a batch that chooses its pods, or lets the workload choose.
+func (j judgement) chosenPods() []string {
+	batch := j.batch()
+	var pods []Pod
+	for _, p := range j.f.podsOf(*j.f.Target) {
+		if p.Revision != j.revision() || p.Terminating {
+			continue
+		}
+		mine := !batch.chooses() && !slices.ContainsFunc(j.p.RolloutBatches, func(b Batch) bool { return b.chooses() && b.names(p) })
+		if j.at.Rollback != nil || mine || batch.chooses() && batch.names(p) {
+			pods = append(pods, p)
+		}
+	}
+	return newest(pods, abs(j.moved()-j.movedBefore()))
+}
+
+// scaledPods are those that came, or the names of those that have gone.
+func (j judgement) scaledPods() []string {
+	w := j.f.Target
+	before, after := j.sizeAfter(j.at.CurrentBatch-1), j.size()
+	ordered := w.Kind == StatefulSet || w.Kind == AdvancedStatefulSet
+	switch {
+	case after >= before && ordered:
+		return j.between(before, after, "")
+	case after >= before:
+		return newest(j.f.podsOf(*w), after-before)
+	case !ordered:
+		return nil
+	}
+	var names []string
+	if b := j.batch(); b.Pods != nil && j.at.Rollback == nil {
+		for _, o := range b.Pods.ordinals() {
+			names = append(names, w.Name+"-"+strconv.Itoa(o))
+		}
+		return names
+	}
+	reserved := (PodSet{Ordinals: w.Reserved}).ordinals()
+	for o, at := w.FirstOrdinal, 0; at < before; o++ {
+		if slices.Contains(reserved, o) {
+			continue
+		}
+		if at >= after {
+			names = append(names, w.Name+"-"+strconv.Itoa(o))
+		}
+		at++
+	}
+	slices.Reverse(names)
+	return names
+}
+
+// newest are the n pods that became ready last, in the order in which they did.
+func newest(pods []Pod, n int) []string {
+	pods = slices.Clone(pods)
+	slices.SortStableFunc(pods, func(a, b Pod) int {
+		return cmp.Or(a.ReadySince.Compare(b.ReadySince), b.Ordinal-a.Ordinal)
+	})
+	return podNames(pods[max(0, len(pods)-n):])
+}
+
+func podNames(pods []Pod) []string {
+	var names []string
+	for _, p := range pods {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// naming is the record with the names of pods, as far as they are few: a record of a large batch has the
+// size of that of a small one.
+func (r Record) naming(pods []string) Record {
+	n, size := 0, 0
+	for n < min(len(pods), recordedPods) && size+len(pods[n]) <= recordedBytes {
+		size += len(pods[n])
+		n++
+	}
+	r.Pods, r.MorePods = pods[:n:n], len(pods)-n
+	return r
+}
+
+// PodsText is the pods of the record in words; "": it has none.
+func (r Record) PodsText() string {
+	switch {
+	case len(r.Pods) == 0 && r.MorePods == 0:
+		return ""
+	case r.MorePods == 0:
+		return strings.Join(r.Pods, ", ")
+	case len(r.Pods) == 0:
+		return podCount(r.MorePods)
+	}
+	return strings.Join(r.Pods, ", ") + " and " + strconv.Itoa(r.MorePods) + " more"
+}
