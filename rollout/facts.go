@@ -85,6 +85,8 @@ type Wanted struct {
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 	Deleting       bool           `json:"deleting,omitempty"`
 	Request        *Request       `json:"request,omitempty"`
+	// PausedFor is why the plan is paused, and who has paused it; empty: nobody has said.
+	PausedFor string `json:"pausedFor,omitempty"`
 }
 
 // DeletionPolicy is what the deletion of a Rollout in the middle does.

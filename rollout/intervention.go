@@ -192,7 +192,11 @@ func (s *pass) userPause() {
 		return
 	}
 	if s.at.Pause == nil && !s.at.Resumed && s.at.State == InBatch && !s.f.Wanted.Deleting {
-		s.pause(ByUser, "", "PausedByUser", "the plan says paused")
+		message := "the plan says paused"
+		if why := s.f.Wanted.PausedFor; why != "" {
+			message += ": " + why
+		}
+		s.pause(ByUser, "", "PausedByUser", message)
 	}
 }
 

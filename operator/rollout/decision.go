@@ -131,6 +131,9 @@ func wantedOf(r *api.Rollout, plan rollout.Plan, was rollout.Position, f rollout
 		TargetSize: plan.TargetSize, HasSource: r.Spec.SourceRef != nil, HoldAlways: r.Spec.Hold != "DuringRollout" && (r.Spec.Application == nil || r.Spec.Hold != ""),
 		DeletionPolicy: rollout.DeletionPolicy(r.Spec.DeletionPolicy), Deleting: !r.DeletionTimestamp.IsZero(), TargetRevision: was.TargetRevision,
 	}
+	if r.Spec.RolloutPlan.Paused {
+		w.PausedFor = r.Annotations[pauseReason]
+	}
 	if refs := refsOf(r); refs != nil {
 		w.Kind = kindOf(refs[0])
 	}

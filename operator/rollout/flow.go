@@ -11,7 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/rollout"
 )
 
-// flowPoll is how often the run of a hook is looked at.
+// flowPoll is how often the run of a hook is looked at: a worker of another process may execute it, and
+// tells nobody here.
 const flowPoll = 2 * time.Second
 
 // Flows run the flows that hooks name.

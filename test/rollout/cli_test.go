@@ -39,9 +39,12 @@ func TestCommandLine(t *testing.T) {
 	expect(0, "NothingToRoll", "rollout", "status", "db")
 	expect(2, "NOT_PAUSED", "rollout", "resume", "db")
 	expect(1, "OBJECT_NOT_FOUND", "rollout", "status", "nothing")
-	expect(0, "Rollout/"+w.namespace+"/db paused", "rollout", "pause", "db")
+	expect(0, "Rollout/"+w.namespace+"/db paused", "rollout", "pause", "db", "--reason", "the backup runs")
 	w.setImage("db", "r2")
 	w.waitsFor("db", "PausedByUser")
+	if p := w.now("db").Status.Pause; p == nil || p.Message != "the plan says paused: ann: the backup runs" {
+		t.Errorf("the pause is %+v", p)
+	}
 	expect(4, "PausedByUser", "rollout", "status", "db", "--wait", "10s")
 	expect(0, "the plan says paused: the next rollout begins with a pause", "rollout", "resume", "db", "--reason", "ready #7 now")
 	w.is("db", rollout.Paused, metav1.ConditionTrue)
@@ -61,6 +64,13 @@ func TestCommandLine(t *testing.T) {
 	expect(0, "rolloutSucceed", "get", "prol")
 	expect(0, `"rollingState": "rolloutSucceed"`, "get", "prol", "db", "-o", "json")
 	w.patch(&api.Rollout{}, "db", `{"spec":{"rolloutPlan":{"paused":false}}}`)
+	w.until("the reason of the pause is gone", func() bool { return w.now("db").Annotations["pawl.dev/pause-reason"] == "" })
+	for verb, of := range map[string][2]string{"status": {"rollout/", "rollout/db\n"}, "undo": {"sts/d", "sts/db\n"}, "approve": {"", "db\n"}} {
+		out, _ := w.PlainPawl("__complete", "rollout", verb, "--kubeconfig", w.Plane.Kubeconfig(), "-n", w.Namespace, of[0])
+		if !strings.HasPrefix(out, of[1]) {
+			t.Errorf("%q is completed with\n%s", of[0], out)
+		}
+	}
 	expect(0, "has the template of revision db-", "rollout", "undo", "sts/db") // after the end: the pair is swapped
 	all := func(image string) {
 		t.Helper()
@@ -158,4 +168,33 @@ func TestExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	run("waits for an approval", filepath.Join(root, "bin", "pawl"), "plan", "-f", file, "--replicas", "5")
+}
+
+// TestTimeoutOfVerbs: --timeout ends the wait of a verb with 3.
+func TestTimeoutOfVerbs(t *testing.T) {
+	w := canary(t, "")
+	w.breakImage("r2")
+	for _, args := range [][]string{{"approve", "db", "--wait", "--timeout", "3s"}, {"status", "db", "--timeout", "2s"}, {"status", "db", "--wait", "2s"}} {
+		if out, code := w.pawl(append([]string{"rollout"}, args...)...); code != 3 || !strings.Contains(out, "BatchNotReady") {
+			t.Errorf("pawl rollout %v ends with %d: %s", args, code, out)
+		}
+	}
+}
+
+// TestTemplateOfADeployment: the template of a Deployment is not written, as that would move all its pods
+// at once; the answer says what to do.
+func TestTemplateOfADeployment(t *testing.T) {
+	w := newWorld(t)
+	w.deployment("web", "r1", 1)
+	w.rollout("web", api.RolloutSpec{TargetRef: api.WorkloadRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}})
+	w.is("web", "Ready", metav1.ConditionTrue)
+	for _, args := range [][]string{{"undo", "web", "--to-revision", "1"}, {"restart", "deploy/web"}} {
+		if out, code := w.pawl(append([]string{"rollout"}, args...)...); code != 2 || !strings.Contains(out, "from one Deployment to another") {
+			t.Errorf("pawl rollout %v ends with %d: %s", args, code, out)
+		}
+	}
+	d := &appsv1.Deployment{}
+	if w.get("web", d); d.Generation != 1 {
+		t.Errorf("the Deployment has generation %d", d.Generation)
+	}
 }

@@ -11,11 +11,17 @@ import (
 // Pawl runs the program in the namespace, and returns what it prints and its exit code.
 func (w *World) Pawl(args ...string) (string, int) {
 	w.Helper()
+	return w.PlainPawl(append(args, "--kubeconfig", w.Plane.Kubeconfig(), "-n", w.Namespace)...)
+}
+
+// PlainPawl adds nothing to the arguments.
+func (w *World) PlainPawl(args ...string) (string, int) {
+	w.Helper()
 	root, err := controlplane.Root()
 	if err != nil {
 		w.Fatal(err)
 	}
-	cmd := exec.CommandContext(w.Context(), filepath.Join(root, "bin", "pawl"), append(args, "--kubeconfig", w.Plane.Kubeconfig(), "-n", w.Namespace)...)
+	cmd := exec.CommandContext(w.Context(), filepath.Join(root, "bin", "pawl"), args...)
 	cmd.Env = append(cmd.Environ(), "PAWL_KUBERNETES=true", "NO_COLOR=1", "USER=ann")
 	out, err := cmd.CombinedOutput()
 	if err != nil && cmd.ProcessState == nil {

@@ -126,7 +126,7 @@ func (s rolloutSource) Ask(ctx context.Context, ref control.Ref, r rollouts.Requ
 		return err
 	}
 	if r.Verb == "pause" {
-		_, err = PauseRollout(ctx, objects, o.Ref)
+		_, err = PauseRollout(ctx, objects, o.Ref, cmp.Or(s.actor, r.By), r.Reason)
 		return err
 	}
 	before, err := view.RolloutOf(o)

@@ -12,6 +12,9 @@ import (
 	"github.com/pawl-dev/pawl/view"
 )
 
+// PauseReasonAnnotation on a Rollout says why its plan is paused, and who has paused it.
+const PauseReasonAnnotation = control.RequestPrefix + "pause-reason"
+
 // AnswerWithin is how long the answer of an operator is waited for.
 const AnswerWithin = 15 * time.Second
 
@@ -25,13 +28,15 @@ type RolloutRequest struct {
 // annotation is the request as it stands on the Rollout.
 func (r RolloutRequest) annotation() (key, value string) {
 	var parts []string
-	for _, part := range [][2]string{{"", r.Argument}, {"by=", r.By}, {"reason=", strings.Join(strings.Fields(r.Reason), " ")}} {
+	for _, part := range [][2]string{{"", r.Argument}, {"by=", r.By}, {"reason=", oneLine(r.Reason)}} {
 		if part[1] != "" {
 			parts = append(parts, part[0]+part[1])
 		}
 	}
 	return control.RequestPrefix + string(r.Verb), strings.Join(parts, "; ")
 }
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // RequestRollout annotates a Rollout with a request, which its operator accepts once and answers.
 func RequestRollout(ctx context.Context, objects control.Objects, ref control.Ref, r RolloutRequest) (control.Object, error) {
@@ -92,8 +97,9 @@ func answerSince(ctx context.Context, objects control.Objects, before view.Rollo
 	return nil, nil
 }
 
-// PauseRollout sets paused in the plan of a Rollout.
-func PauseRollout(ctx context.Context, objects control.Objects, ref control.Ref) (control.Object, error) {
+// PauseRollout sets paused in the plan of a Rollout. Who asks, and why, stands in an annotation until the
+// plan is not paused any more.
+func PauseRollout(ctx context.Context, objects control.Objects, ref control.Ref, by, reason string) (control.Object, error) {
 	return control.Modify(ctx, objects, ref, func(o *control.Object) error {
 		var spec map[string]any
 		if err := json.Unmarshal(o.Spec, &spec); err != nil {
@@ -104,6 +110,12 @@ func PauseRollout(ctx context.Context, objects control.Objects, ref control.Ref)
 			return rollout.PlanInvalid.Errorf("%s has no spec.rolloutPlan", o.Ref)
 		}
 		plan["paused"] = true
+		if o.Annotations == nil {
+			o.Annotations = map[string]string{}
+		}
+		if delete(o.Annotations, PauseReasonAnnotation); reason != "" {
+			o.Annotations[PauseReasonAnnotation] = by + ": " + oneLine(reason)
+		}
 		text, err := json.Marshal(spec)
 		o.Spec = text
 		return err

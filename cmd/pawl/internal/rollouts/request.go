@@ -99,7 +99,7 @@ func (a verbs) request(ctx context.Context, name, namespace string, verb rollout
 }
 
 // pause sets paused in the plan.
-func (a verbs) pause(ctx context.Context, name, namespace string, wait time.Duration) error {
+func (a verbs) pause(ctx context.Context, name, namespace, reason string, wait time.Duration) error {
 	b, objects, err := a.open(ctx)
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func (a verbs) pause(ctx context.Context, name, namespace string, wait time.Dura
 	if err != nil {
 		return err
 	}
-	if o, err = backend.PauseRollout(ctx, objects, o.Ref); err != nil {
+	if o, err = backend.PauseRollout(ctx, objects, o.Ref, a.Actor(), reason); err != nil {
 		return err
 	}
 	return a.done(ctx, b, objects, o, o.Ref, "paused", wait)
@@ -269,6 +269,9 @@ func (a verbs) retemplate(ctx context.Context, name, namespace string, wait time
 	if err := json.Unmarshal(o.Spec, &spec); err != nil {
 		return err
 	}
+	if why := notRetemplated(spec.TargetRef.Kind, spec.TargetRef.Name); why != "" {
+		return rollout.UnsupportedWorkload.Errorf("%s", why).With("kind", spec.TargetRef.Kind)
+	}
 	group, _, _ := strings.Cut(spec.TargetRef.APIVersion, "/")
 	workload := control.Ref{Kind: spec.TargetRef.Kind + "." + group, Namespace: o.Namespace, Name: spec.TargetRef.Name}
 	changed, err := control.Modify(ctx, objects, workload, func(w *control.Object) error {
@@ -292,6 +295,18 @@ func (a verbs) retemplate(ctx context.Context, name, namespace string, wait time
 		}
 	}
 	return a.done(ctx, b, objects, changed, o.Ref, done, wait)
+}
+
+// notRetemplated is why the template of a target is not written; empty: it is.
+func notRetemplated(kind, name string) string {
+	switch kind {
+	case "":
+		return "the workload is that of an Application: change the Application"
+	case string(rollout.Deployment):
+		return fmt.Sprintf("a Rollout goes from one Deployment to another, and does not change the template of %s, which would move all its pods at once: "+
+			"write the template to another Deployment and let a Rollout go from %s to that, or use kubectl rollout for pods that need no batches", name, name)
+	}
+	return ""
 }
 
 // noticed waits until the operator has seen a new template: its history goes on.
@@ -383,10 +398,19 @@ func stable(r view.Rollout) string {
 	return strings.Join([]string{string(at.State), string(at.BatchState), strconv.Itoa(at.CurrentBatch), reason}, " ")
 }
 
-// complete completes the names of Rollouts.
+// complete completes the names of Rollouts, and after KIND/ those of its objects.
 func (a verbs) complete(cmd *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return a.CompleteKinds(cmd, []string{view.RolloutKind}, text)
+	kind, _, isWorkload := strings.Cut(text, "/")
+	if !isWorkload {
+		return a.CompleteKinds(cmd, []string{view.RolloutKind}, text)
+	}
+	names, directive := a.CompleteKinds(cmd, []string{kind}, text)
+	all := make([]string, len(names))
+	for i, name := range names {
+		all[i] = kind + "/" + name
+	}
+	return all, directive
 }

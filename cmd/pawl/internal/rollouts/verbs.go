@@ -28,6 +28,9 @@ a Rollout, or KIND/NAME of its workload, such as sts/etcd.
 approve, resume, retry, abandon and undo are requests: annotations that the operator accepts
 once and answers. The answer stands in status.lastRequest, name and reason in the history.
 
+With --wait a verb then waits until the rollout has ended or needs somebody; --wait 30m, or
+--wait --timeout 30m, ends it after that time with exit code 3.
+
 get, describe, watch, history and plan take rollout NAME as any other kind.`,
 		Example: `  pawl rollout status etcd
   pawl rollout approve etcd --reason 'smoke tests passed'
@@ -73,11 +76,12 @@ func (a verbs) statusCommand() *cobra.Command {
 }
 
 func (a verbs) pauseCommand() *cobra.Command {
+	var reason string
 	var wait time.Duration
-	cmd := a.verb("pause", "Hold a rollout at the next safe point", "  pawl rollout pause etcd", func(ctx context.Context, name string, f flags) error {
-		return a.pause(ctx, name, f.namespace, wait)
+	cmd := a.verb("pause", "Hold a rollout at the next safe point", "  pawl rollout pause etcd --reason 'the backup runs'", func(ctx context.Context, name string, f flags) error {
+		return a.pause(ctx, name, f.namespace, reason, wait)
 	})
-	waitFlag(cmd, &wait)
+	requestFlags(cmd, &reason, &wait)
 	return cmd
 }
 
