@@ -170,6 +170,11 @@ func TestChecks(t *testing.T) {
 			t.Errorf("%+v, expected %+v", got[i], want[i])
 		}
 	}
+	at.State, at.Rollback = rollout.RollingBack, &rollout.RollbackPosition{}
+	at.Answers = map[string]rollout.AnswerPosition{"me/0/rollback/0/batchInitializing/asked": {Attempts: 1}}
+	if back := rollout.Checks(p, at, f); len(back) != 3 || back[0].Name != "asked" || back[0].Attempts != 1 || back[1].Kind != "Probe" || back[2].Name != "told" {
+		t.Errorf("a rollback checks %+v", back)
+	}
 	at.State = rollout.Succeeded
 	if rollout.Checks(p, at, f) != nil {
 		t.Error("at the end nothing is checked")
