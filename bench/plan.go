@@ -109,6 +109,7 @@ func rolloutMeasures(size func(int) string) []measure {
 	one := []string{"--what", "rollout", "--rollouts", "1", "--pods"}
 	return []measure{
 		{name: "rollout-delay", args: []string{"--what", "rollout", "--rollouts", size(50), "--pods", "20", "--batches", "10"}},
+		{name: "rollout-delay-start", args: []string{"--what", "rollout", "--rollouts", size(50), "--pods", "20", "--batches", "10", "--start", "5s", "--alone"}},
 		{name: "rollout-requests-1000", args: append(slices.Clone(one), size(1000), "--batches", size(100))},
 		{name: "rollout-requests-3", args: append(slices.Clone(one), "3")},
 		{name: "rollouts-idle", args: []string{"--what", "rollouts-idle", "--rollouts", size(1000)}},

@@ -96,6 +96,7 @@ func main() {
 	flags.IntVar(&o.rollouts.Hanging, "hanging", 0, "as many Rollouts beside them have hooks that answer after 10 s")
 	flags.BoolVar(&o.rollouts.Alone, "alone", false, "measure Pawl only, not those beside it")
 	flags.StringVar(&o.rollouts.Pawl, "pawl", "", "`file` of the pawl whose operator is measured (default: it is built)")
+	flags.DurationVar(&o.rollouts.Start, "start", 0, "a new pod of a rollout takes about so long to become ready; 0: pods on paper are ready at once")
 	flags.StringVar(&o.rollouts.Profile, "profile", "", "write a CPU profile of the operator to this `file`")
 	flags.StringVar(&o.serve, "serve", "", "be an operator of Rollouts, with this `kubeconfig`")
 	flags.BoolVar(&o.verbose, "v", false, "print more on stderr")

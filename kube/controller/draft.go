@@ -20,9 +20,10 @@ import (
 //	d.Object.Status.State = "Running"
 //	_, err = d.Save(ctx)
 type Draft[T client.Object] struct {
-	Object T
-	before T // its status as it was read or written last
-	client client.Client
+	Object  T
+	before  T              // its status as it was read or written last
+	encoded map[string]any // that of before, once it was needed
+	client  client.Client
 }
 
 // Load reads an object into obj, from a cache or the API server, and begins a
@@ -49,7 +50,7 @@ func NewDraft[T client.Object](c client.Client, obj T) (*Draft[T], error) {
 // changed or replaced in between; then nothing is written, and the draft is of
 // no more use. Object is what the API server has answered, afterwards.
 func (d *Draft[T]) Save(ctx context.Context) (wrote bool, err error) {
-	change, err := changeOf(d.before, d.Object)
+	change, err := d.change()
 	if err != nil || len(change) == 0 {
 		return false, err
 	}
@@ -80,7 +81,7 @@ func (d *Draft[T]) Rebase(ctx context.Context, from client.Reader, matters func(
 	if err := from.Get(ctx, client.ObjectKeyFromObject(d.Object), newest); err != nil {
 		return false, Fault(err)
 	}
-	foreign, err := changeOf(d.before, newest)
+	foreign, err := d.changeTo(newest)
 	if err != nil {
 		return false, err
 	}
@@ -101,28 +102,37 @@ func (d *Draft[T]) Rebase(ctx context.Context, from client.Reader, matters func(
 	return true, nil
 }
 
-// Changed reports whether Save would write.
+// Changed reports whether Save would write. A typed status is compared and not encoded: Save may find that
+// both are the same in JSON.
 func (d *Draft[T]) Changed() bool {
-	change, err := changeOf(d.before, d.Object)
+	if was, is := typedStatus(d.before), typedStatus(d.Object); was.IsValid() && is.IsValid() {
+		return !reflect.DeepEqual(was.Interface(), is.Interface())
+	}
+	change, err := d.change()
 	return err != nil || len(change) > 0
 }
 
-// changeOf is the merge patch that makes the status of one object that of another. It encodes
-// nothing while the typed statuses are equal, and otherwise the statuses only.
-func changeOf(before, now client.Object) (map[string]any, error) {
-	was, is := typedStatus(before), typedStatus(now)
+func (d *Draft[T]) change() (map[string]any, error) { return d.changeTo(d.Object) }
+
+// changeTo is the merge patch that makes the status that was read that of another object. It
+// encodes nothing while the typed statuses are equal, and otherwise the statuses only.
+func (d *Draft[T]) changeTo(now client.Object) (map[string]any, error) {
+	was, is := typedStatus(d.before), typedStatus(now)
 	if was.IsValid() && is.IsValid() && reflect.DeepEqual(was.Interface(), is.Interface()) {
 		return nil, nil
 	}
-	from, err := statusOf(before)
-	if err != nil {
-		return nil, err
+	if d.encoded == nil {
+		from, err := statusOf(d.before)
+		if err != nil {
+			return nil, err
+		}
+		d.encoded = from
 	}
 	to, err := statusOf(now)
 	if err != nil {
 		return nil, err
 	}
-	return difference(from, to), nil
+	return difference(d.encoded, to), nil
 }
 
 // typedStatus is the field Status of an object; invalid if it has none, as unstructured

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
@@ -50,17 +51,22 @@ func (s *Store[T]) Load(ctx context.Context, key client.ObjectKey) (*Draft[T], e
 }
 
 // LoadCached is Load without a call to the API server: behind is true while the cache does not have
-// what this process has written.
+// what this process has written; then there is no draft.
 func (s *Store[T]) LoadCached(ctx context.Context, key client.ObjectKey) (draft *Draft[T], behind bool, err error) {
-	draft, err = Load(ctx, s.Client, s.Client, key, s.New())
+	obj := s.New()
+	err = Fault(s.Client.Get(ctx, key, obj))
 	s.mu.Lock()
 	newest := s.written[key.String()]
-	if errors.Is(err, control.NotFound) || err == nil && version(draft.Object) >= newest {
+	if errors.Is(err, control.NotFound) || err == nil && version(obj) >= newest {
 		delete(s.written, key.String())
 		newest = 0
 	}
 	s.mu.Unlock()
-	return draft, newest != 0, err
+	if err != nil || newest != 0 {
+		return nil, newest != 0, err
+	}
+	draft, err = NewDraft(s.Client, obj)
+	return draft, false, err
 }
 
 // Save writes the status of a draft if it has changed. The finalizer is there before anything
@@ -70,7 +76,7 @@ func (s *Store[T]) LoadCached(ctx context.Context, key client.ObjectKey) (draft 
 func (s *Store[T]) Save(ctx context.Context, d *Draft[T], finalized bool) error {
 	obj := d.Object
 	defer s.wrote(obj)
-	if finalized {
+	if finalized && !controllerutil.ContainsFinalizer(obj, s.Finalizer) {
 		before := obj.DeepCopyObject().(T)
 		if err := Finalize(ctx, s.Client, before, s.Finalizer); err != nil {
 			return Fault(err)

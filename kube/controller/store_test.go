@@ -278,7 +278,7 @@ func TestDraftEncodesOnlyAChangedStatus(t *testing.T) {
 		t.Errorf("%v: %d encodings of a status that did not change", err, status)
 	}
 	d.Object.Status.N = 1
-	if !d.Changed() || spec != 0 || status != 2 {
+	if change, err := d.change(); !d.Changed() || err != nil || len(change) != 1 || spec != 0 || status != 2 {
 		t.Errorf("a change cost %d encodings of the spec and %d of the status, want 0 and 2", spec, status)
 	}
 }

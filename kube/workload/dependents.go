@@ -128,8 +128,14 @@ func (w *watch) handle(kind client.Object, informer cache.Informer, wake func(ty
 		}
 	}
 	_, err := informer.AddEventHandler(clientcache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { changed() },
-		UpdateFunc: func(_, _ any) { changed() },
+		AddFunc: func(any) { changed() },
+		UpdateFunc: func(was, is any) {
+			old, okWas := was.(*corev1.Pod)
+			now, okIs := is.(*corev1.Pod)
+			if !okWas || !okIs || PodChanged(old, now) {
+				changed()
+			}
+		},
 		DeleteFunc: func(any) { changed() },
 	})
 	return err

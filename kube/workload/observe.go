@@ -15,7 +15,6 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -202,15 +201,8 @@ func (w *Workload) withRevisions(ctx context.Context, o *unstructured.Unstructur
 	if err != nil {
 		return facts, nil, err
 	}
-	template, err := templateOf(o.Object)
-	if err != nil {
+	if facts.Template, err = w.Recognized.revisionOf(o, revisions); err != nil {
 		return facts, nil, err
-	}
-	facts.Template = Unobserved
-	for _, r := range revisions {
-		if of, err := templateOfRevision(r); err == nil && equality.Semantic.DeepEqual(of, template) {
-			facts.Template = r.Name
-		}
 	}
 	if facts.Template, err = w.Templates.observe(ctx, w.Client, o, revisions, facts.Template); err != nil {
 		return facts, nil, err

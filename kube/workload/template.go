@@ -2,6 +2,7 @@ package workload
 
 import (
 	"context"
+	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -103,4 +104,36 @@ func (t *Templates) complete(ctx context.Context, c client.Client, o *unstructur
 		t.Complete[key] = template
 	}
 	return template, err
+}
+
+// Recognized is which ControllerRevision has the template of a workload, as it was found last. The
+// zero Recognized has found nothing. One observation works with it at a time.
+type Recognized struct {
+	of       string // UID and generation of the workload, and the UIDs of its revisions
+	revision string
+}
+
+// revisionOf returns the name of the revision that has the template of a workload; Unobserved: none has.
+func (k *Recognized) revisionOf(o *unstructured.Unstructured, revisions []appsv1.ControllerRevision) (string, error) {
+	of := fmt.Sprintf("%s/%d", o.GetUID(), o.GetGeneration())
+	for _, r := range revisions {
+		of += "/" + string(r.UID) // the template of a revision never changes
+	}
+	if k != nil && k.of == of {
+		return k.revision, nil
+	}
+	template, err := templateOf(o.Object)
+	if err != nil {
+		return "", err
+	}
+	name := Unobserved
+	for _, r := range revisions {
+		if had, err := templateOfRevision(r); err == nil && equality.Semantic.DeepEqual(had, template) {
+			name = r.Name
+		}
+	}
+	if k != nil {
+		k.of, k.revision = of, name
+	}
+	return name, nil
 }

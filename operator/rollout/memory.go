@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pawl-dev/pawl/kube/workload"
 	"github.com/pawl-dev/pawl/rollout"
 )
 
@@ -26,6 +27,8 @@ type memory struct {
 	removed map[string]bool
 	// saved is when the status was written last.
 	saved time.Time
+	// behind is how many passes in turn have found that the cache does not have that.
+	behind int
 	// turn is until when the turn of the quorum is held.
 	turn time.Time
 	// suspected is since when a watch cannot be had again: whether the API server answers is seen by
@@ -39,6 +42,8 @@ type memory struct {
 	asked       *asked
 	// templates are those of named revisions, with the defaults of the API server.
 	templates map[string]*corev1.PodTemplateSpec
+	// recognized is which revision the workload's template has.
+	recognized workload.Recognized
 }
 
 // batchOf names a batch of one movement of a Rollout.

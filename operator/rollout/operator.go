@@ -177,7 +177,13 @@ func (o *Operator) watches() []controller.Watch {
 	for _, kind := range workload.Kinds() {
 		obj := &unstructured.Unstructured{}
 		obj.SetGroupVersionKind(kind)
-		all = append(all, controller.Watch{Object: obj, Optional: kind.Group != "apps", Keys: o.labelledRollout})
+		all = append(all, controller.Watch{Object: obj, Optional: kind.Group != "apps", Keys: o.labelledRollout, When: predicate.Funcs{
+			UpdateFunc: func(e event.UpdateEvent) bool {
+				was, okWas := e.ObjectOld.(*unstructured.Unstructured)
+				is, okIs := e.ObjectNew.(*unstructured.Unstructured)
+				return !okWas || !okIs || workload.Changed(was, is)
+			},
+		}})
 	}
 	all = append(all, controller.Watch{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Keys: o.movingIn, When: predicate.Funcs{
 		UpdateFunc: func(event.UpdateEvent) bool { return false },

@@ -94,8 +94,10 @@ func (o *Operator) Reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 	m := o.memoryOf(key)
 	draft, behind, err := o.read(ctx, key, m)
 	if behind {
-		return outcome.Wait(again, "CacheBehind", "the cache does not have the last write yet")
+		m.behind++
+		return outcome.Wait(again<<min(m.behind-1, 3), "CacheBehind", "the cache does not have the last write yet")
 	}
+	m.behind = 0
 	switch {
 	case errors.Is(err, control.NotFound):
 		o.forget(key)

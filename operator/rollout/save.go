@@ -3,7 +3,6 @@ package rollout
 import (
 	"context"
 	"reflect"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -39,23 +38,32 @@ func save(ctx context.Context, p *pass) outcome.Outcome {
 }
 
 func (p *pass) write(ctx context.Context) error {
-	if !p.draft.Changed() && slices.Contains(p.rollout().Finalizers, Finalizer) {
-		return nil
-	}
+	version := p.rollout().ResourceVersion
 	if err := p.store.Save(ctx, p.draft, true); err != nil {
 		return err
 	}
-	p.memory.saved = p.now
+	if p.rollout().ResourceVersion != version {
+		p.memory.saved = p.now
+	}
 	return nil
 }
 
-// unimportant reports whether only counts and messages have changed, a moment after the last write.
+// unimportant reports whether only counts and messages have changed, or the pods of a batch have
+// gone, a moment after the last write. The next pass finds the same again: it shares the write that
+// releases the next batch.
 func (p *pass) unimportant() bool {
-	if len(p.decision.Records) > 0 || len(p.decision.Acts) > 0 || p.memory.saved.IsZero() || p.now.Sub(p.memory.saved) >= quietSave {
+	if len(p.decision.Acts) > 0 || p.memory.saved.IsZero() || p.now.Sub(p.memory.saved) >= quietSave {
+		return false
+	}
+	gone := len(p.decision.Records) == 1 && p.decision.Records[0].Event == rollout.RolloutOneBatch
+	if len(p.decision.Records) > 0 && (!gone || len(p.decision.Asks) > 0) {
 		return false
 	}
 	strip := func(at rollout.Position) rollout.Position {
 		at.Upgraded, at.UpgradedReady = 0, 0
+		if gone {
+			at.Sequence, at.BatchState = 0, ""
+		}
 		if at.Waiting != nil {
 			w := *at.Waiting
 			w.Message = ""

@@ -97,8 +97,8 @@ func TestRestCostsNothing(t *testing.T) {
 	proxy.Intercept(nil)
 }
 
-// TestRequestsOfABatch: a batch with one release costs three requests, two writes of the status and one
-// of the workload, and now and then one that archives history. Their bodies have at most 16 KB in both
+// TestRequestsOfABatch: a batch with one release costs two requests, a write of the status and one of the
+// workload, one more where its pods take longer than a moment, and now and then one that archives history. Their bodies have at most 16 KB in both
 // directions, at any number of pods.
 func TestRequestsOfABatch(t *testing.T) {
 	t.Parallel()
@@ -128,7 +128,7 @@ func TestRequestsOfABatch(t *testing.T) {
 		more := float64(c.batches - 1)
 		calls, size := float64(len(between))/more, float64(bytes)/more
 		t.Logf("%d pods: %.1f requests and %.0f bytes for each batch: %v", c.pods, calls, size, between)
-		if released != c.batches || calls < 3 || calls > 5 || size > 16<<10 {
+		if released != c.batches || calls < 2 || calls > 3.5 || size > 16<<10 {
 			t.Errorf("%d pods: %d releases, %.1f requests and %.0f bytes for each batch: %v", c.pods, released, calls, size, between)
 		}
 		if delays := releaseDelays(t, w); delays != uint64(c.batches) {

@@ -192,6 +192,6 @@ func quantile(sorted []time.Duration, q float64) float64 {
 // addDelays adds the figures of release delays under a name.
 func addDelays(f Figures, name string, sorted []time.Duration) {
 	key := func(what string) string { return cmp.Or(name, "delay") + what }
-	f[key("P50Ms")], f[key("P99Ms")], f[key("MaxMs")] = quantile(sorted, 0.5), quantile(sorted, 0.99), quantile(sorted, 1)
+	f[key("P50Ms")], f[key("P90Ms")], f[key("P99Ms")], f[key("MaxMs")] = quantile(sorted, 0.5), quantile(sorted, 0.9), quantile(sorted, 0.99), quantile(sorted, 1)
 	f[key("Releases")] = float64(len(sorted))
 }

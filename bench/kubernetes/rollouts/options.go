@@ -19,10 +19,11 @@ type Options struct {
 	Bin      string // folder of the programs of the control plane
 	Pawl     string // file; empty: it is built
 	Rollouts int
-	Pods     int // of each StatefulSet
-	Batches  int // of each Rollout
-	Moving   int // at once; 0: all
-	Hanging  int // hooks that answer after HookDelay
+	Pods     int           // of each StatefulSet
+	Batches  int           // of each Rollout
+	Moving   int           // at once; 0: all
+	Hanging  int           // hooks that answer after HookDelay
+	Start    time.Duration // a new pod takes from half to one and a half of it to become ready
 	Alone    bool
 	Profile  string        // file for a CPU profile of the operator
 	Rest     time.Duration // how long calls at rest are counted

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"math"
 	"strings"
 	"sync"
 	"time"
@@ -31,6 +33,7 @@ const (
 	// HeldLabel stands on a workload that Pawl holds, RolloutLabel on one that a Rollout names.
 	heldLabel, rolloutLabel = "pawl.dev/held", "pawl.dev/rollout"
 	holdAll                 = 1<<31 - 1
+	firstImage              = "r0"
 )
 
 // auditPolicy logs what release delays are made of: the kubelet's writes of the status of pods, and
@@ -63,7 +66,7 @@ type waiter struct {
 func start(ctx context.Context, o Options) (*world, error) {
 	nodes := (o.Rollouts+o.Hanging)*o.Pods/podsOfNode + 2
 	plane, err := controlplane.StartContext(ctx, controlplane.Options{
-		Bin: o.Bin, CRDs: []string{"../deploy/crds"}, Kubelet: kubelet.Options{Nodes: nodes}, AuditPolicy: auditPolicy,
+		Bin: o.Bin, CRDs: []string{"../deploy/crds"}, Kubelet: kubelet.Options{Nodes: nodes, Ready: o.ready()}, AuditPolicy: auditPolicy,
 	})
 	if err != nil {
 		return nil, err
@@ -73,6 +76,22 @@ func start(ctx context.Context, o Options) (*world, error) {
 		return nil, errors.Join(err, plane.Stop())
 	}
 	return w, nil
+}
+
+// ready reports when a pod has started: as pods that are not on paper do, each after another time.
+func (o Options) ready() func(*corev1.Pod) bool {
+	if o.Start <= 0 {
+		return nil
+	}
+	return func(p *corev1.Pod) bool {
+		if p.Spec.Containers[0].Image == firstImage {
+			return true
+		}
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(p.UID)) // it never fails
+		part := float64(h.Sum32()) / math.MaxUint32
+		return time.Since(p.CreationTimestamp.Time) >= time.Duration((0.5+part)*float64(o.Start))
+	}
 }
 
 func (w *world) open(ctx context.Context) (err error) {
@@ -204,7 +223,7 @@ func (w *world) createSets(ctx context.Context, first, n, pods int) error {
 				Replicas: new(int32(pods)), ServiceName: name, PodManagementPolicy: appsv1.ParallelPodManagement,
 				Selector: &metav1.LabelSelector{MatchLabels: labels},
 				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-					TerminationGracePeriodSeconds: new(int64(1)), Containers: []corev1.Container{{Name: "main", Image: "r0"}}}},
+					TerminationGracePeriodSeconds: new(int64(1)), Containers: []corev1.Container{{Name: "main", Image: firstImage}}}},
 			},
 		}
 		if err := w.client.Create(ctx, set); err != nil {

@@ -166,27 +166,37 @@ type RolloutStatus struct {
 	// +optional
 	UpgradedReadyReplicas int32 `json:"upgradedReadyReplicas"`
 	// RolloutStrategy and Batches are the plan as it was resolved, the batches by their index.
-	RolloutStrategy string                        `json:"rolloutStrategy,omitempty"`
-	Batches         map[string]RolloutBatchStatus `json:"batches,omitempty"`
+	RolloutStrategy string `json:"rolloutStrategy,omitempty"`
+	// +mapType=atomic
+	Batches map[string]RolloutBatchStatus `json:"batches,omitempty"`
 	// PlanHash is that of the plan that was taken over last.
 	PlanHash string `json:"planHash,omitempty"`
 	// Approved batches.
+	// +structType=atomic
 	Approved *RolloutApproval `json:"approved,omitempty"`
 	// Waiting is what the rollout waits for.
+	// +structType=atomic
 	Waiting *RolloutWaiting `json:"waiting,omitempty"`
 	// Pause is a stop that lasts until somebody acts.
+	// +structType=atomic
 	Pause *RolloutPause `json:"pause,omitempty"`
 	// Resumed is true after a resume while the plan still says paused.
-	Resumed  bool                   `json:"resumed,omitempty"`
+	Resumed bool `json:"resumed,omitempty"`
+	// +structType=atomic
 	Rollback *RolloutRollbackStatus `json:"rollback,omitempty"`
 	// Replans is how often the size was changed by something else.
-	Replans   int32             `json:"replans,omitempty"`
-	Original  *RolloutOriginal  `json:"original,omitempty"`
+	Replans int32 `json:"replans,omitempty"`
+	// +structType=atomic
+	Original *RolloutOriginal `json:"original,omitempty"`
+	// +structType=atomic
 	ScaleBase *RolloutScaleBase `json:"scaleBase,omitempty"`
-	Sized     *RolloutSized     `json:"sized,omitempty"`
+	// +structType=atomic
+	Sized *RolloutSized `json:"sized,omitempty"`
 	// Answers of hooks and metrics of this batch, by their key.
+	// +mapType=atomic
 	Answers map[string]RolloutAnswer `json:"answers,omitempty"`
 	// Delivered is, for each event hook, the newest record that it has got, or that was given up.
+	// +mapType=atomic
 	Delivered map[string]int32 `json:"delivered,omitempty"`
 	// DeletedPod is the UID of the pod that was deleted last because an ordered set waited for it.
 	DeletedPod string `json:"deletedPod,omitempty"`
@@ -202,18 +212,23 @@ type RolloutStatus struct {
 	// PlanRefused says why an edit of the plan is not taken over.
 	PlanRefused string `json:"planRefused,omitempty"`
 	// Failure is why it failed or is failing.
+	// +structType=atomic
 	Failure *RolloutFailure `json:"failure,omitempty"`
 	// LastRequest is the answer to the newest request.
+	// +structType=atomic
 	LastRequest *RolloutRequestAnswer `json:"lastRequest,omitempty"`
 	// Sequence is the number of the newest record.
 	Sequence int32 `json:"sequence,omitempty"`
 	// Summary is for people and printer columns.
+	// +structType=atomic
 	Summary *RolloutSummary `json:"summary,omitempty"`
 	// Preview is what the rollout would do, by the index of the batch, while the annotation
 	// pawl.dev/dry-run is "true".
+	// +mapType=atomic
 	Preview map[string]RolloutBatchPreview `json:"preview,omitempty"`
 	// History are the newest records, by their number. Older ones are in the ConfigMaps
 	// <rollout>-history-<number of their first record>.
+	// +mapType=atomic
 	History map[string]RolloutRecord `json:"history,omitempty"`
 	// Conditions are Ready, Progressing, Paused, Stalled, HoldUnguarded, RolledBack and Succeeded.
 	// +listType=map
