@@ -136,6 +136,7 @@ test-points: bin/testsum build controlplane ## one run for each point of a crash
 	PAWL_TEST_POINTS=$(POINTS) $(TESTSUM) . -- -count 1 -timeout 6h -run '^Test(Explore|TwoServers)' ./cluster/service
 	PAWL_TEST_POINTS=$(POINTS) $(TESTSUM) test -- -count 1 -timeout 6h ./faults
 	PAWL_TEST_POINTS=$(POINTS) $(TESTSUM) test -- -count 1 -timeout 2h -run '^Test(CrashAtEachWrite|FrozenLeader|APIServerAway|Delete|Disturbed)$$' ./rollout
+	PAWL_TEST_POINTS=$(POINTS) $(TESTSUM) test -- -count 1 -timeout 2h -run '^Test(CrashAtEachWrite|FrozenLeader|APIServerAway|DeleteAtEachStage|Disturbed)$$' ./application
 	PAWL_TEST_PAIRS=1 $(TESTSUM) test -- -count 1 -timeout 3h -run '^TestFinding28Deleted(AtRest|InEachFlow)$$' ./sharedstorage
 
 .PHONY: test-browser

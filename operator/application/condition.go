@@ -124,6 +124,7 @@ func (p *pass) report(ctx context.Context, out outcome.Outcome) error {
 		r.incomplete = p.incomplete()
 	}
 	condition.Set(&a.Status.Conditions, a.Generation, p.now, r.conditions()...)
+	p.metrics.stands(p.key, stateOf(a.Status.Conditions))
 	if p.finished || out.IsFail() && !fault.Of(out.Err()).Uncharged {
 		a.Status.ObservedGeneration = a.Generation
 	}

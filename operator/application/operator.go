@@ -52,6 +52,7 @@ type Operator struct {
 	cache   *controller.Cache
 	store   *controller.Store[*api.Application]
 	events  controller.Events
+	metrics *metrics
 
 	mu      sync.Mutex
 	applied map[types.NamespacedName]map[workload.Ref]applied
@@ -86,7 +87,8 @@ func New(o Options) (*Operator, error) {
 		Client: op.cache.Client(), Live: o.Manager.Live(), New: func() *api.Application { return &api.Application{} }, Finalizer: Finalizer,
 	}
 	op.events = o.Manager.Events("application")
-	return op, nil
+	op.metrics, err = newMetrics(o.Manager.Metrics())
+	return op, err
 }
 
 // Setup adds the controller of Applications to the manager.
@@ -133,6 +135,7 @@ func (o *Operator) appliedOf(key types.NamespacedName) map[workload.Ref]applied 
 }
 
 func (o *Operator) forget(key types.NamespacedName) {
+	o.metrics.stands(key, "")
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.applied, key)

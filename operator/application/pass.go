@@ -71,6 +71,7 @@ func (o *Operator) Reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 	case err != nil:
 		return retried(outcome.Fail(err))
 	case !o.serves(draft.Object):
+		o.forget(key)
 		return outcome.Done()
 	}
 	p := &pass{Operator: o, key: key, draft: draft, now: o.now().UTC(), applied: o.appliedOf(key), workloads: map[string]*unstructured.Unstructured{}}
@@ -136,6 +137,7 @@ func revise(ctx context.Context, p *pass) outcome.Outcome {
 		case err != nil:
 			return outcome.Fail(err)
 		}
+		p.metrics.made.Inc()
 		p.events.Normal(a, "RevisionMade", "revision %s has the components of generation %d", r.Name, a.Generation)
 		p.revisions = append(p.revisions, *r)
 	}
@@ -170,6 +172,7 @@ func decide(_ context.Context, p *pass) outcome.Outcome {
 func (p *pass) reached(revision string, sizes map[string]int32) {
 	s := &p.application().Status
 	if s.ReachedRevision != revision {
+		p.metrics.reached.Inc()
 		p.events.Normal(p.application(), "RevisionReached", "all pods have revision %s", revision)
 	}
 	all := map[string]int32{}

@@ -15,7 +15,7 @@ type Frozen struct {
 	writes int
 	stands chan struct{} // closed when it stands still
 	thaw   chan struct{}
-	end    func() // of the watch for it, and of its sleep
+	end    func()       // of the watch for it, and of its sleep
 	late   atomic.Int32 // requests that arrived late
 	done   atomic.Int32 // of them, answered with success, leases aside
 }
