@@ -29,6 +29,7 @@ type Dependents struct {
 
 	mu      sync.Mutex
 	watches map[watchKey]*watch
+	closed  bool
 	running sync.WaitGroup
 }
 
@@ -90,6 +91,9 @@ func (d *Dependents) reader(ctx context.Context, user types.NamespacedName, sele
 func (d *Dependents) join(user types.NamespacedName, selector labels.Selector) (*watch, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.closed {
+		return nil, fault.APIUnavailable.Errorf("the operator ends: nothing is watched any more")
+	}
 	key := watchKey{user.Namespace, selector.String()}
 	w := d.watches[key]
 	if w == nil {
@@ -164,9 +168,10 @@ func (d *Dependents) Watched() int {
 	return len(d.watches)
 }
 
-// Close ends all watches, and returns when they have ended.
+// Close ends all watches, and returns when they have ended. No other one begins.
 func (d *Dependents) Close() {
 	d.mu.Lock()
+	d.closed = true
 	for key, w := range d.watches {
 		w.cancel()
 		delete(d.watches, key)

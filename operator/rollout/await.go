@@ -26,6 +26,7 @@ type awaited struct {
 
 	mu      sync.Mutex
 	watches map[types.NamespacedName]map[workload.Ref]context.CancelFunc
+	closed  bool // the operator ends: nothing is watched any more
 	running sync.WaitGroup
 }
 
@@ -42,6 +43,9 @@ func (o *Operator) newAwaitedCache(namespace string, name fields.Selector) (cach
 func (a *awaited) set(user types.NamespacedName, refs []workload.Ref) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.closed {
+		return nil
+	}
 	was, is := a.watches[user], map[workload.Ref]context.CancelFunc{}
 	for _, ref := range refs {
 		if is[ref] = was[ref]; is[ref] != nil {
@@ -119,6 +123,7 @@ func belongs(obj any) (is struct{ label, owner, uid string }) {
 // close ends all watches.
 func (a *awaited) close() {
 	a.mu.Lock()
+	a.closed = true
 	for user, all := range a.watches {
 		for _, stop := range all {
 			stop()

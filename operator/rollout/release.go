@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -72,7 +73,7 @@ func (p *pass) next(d rollout.Decision) outcome.Outcome {
 		after = turnDuration
 	case !p.memory.turn.IsZero():
 		after = turnDuration / 3
-	case out.Reason() == rollout.KindNotServed.Reason():
+	case out.Reason() == rollout.KindNotServed.Reason(), p.awaitsOptional(): // a definition may come or go
 		after = pollKind
 	case p.postponed:
 		after = quietSave
@@ -83,6 +84,12 @@ func (p *pass) next(d rollout.Decision) outcome.Outcome {
 		}
 	}
 	return outcome.Wait(after, out.Reason(), "%s", out.Message())
+}
+
+// awaitsOptional reports whether a workload is missing whose kind may not be served any more: its
+// objects go before that is seen.
+func (p *pass) awaitsOptional() bool {
+	return slices.ContainsFunc(p.awaits, func(ref workload.Ref) bool { return !strings.HasPrefix(ref.APIVersion, "apps/") })
 }
 
 // turnIsNear reports whether a Rollout that this process moves has the turn.
