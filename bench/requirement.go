@@ -110,6 +110,7 @@ var requirements = []requirement{
 	{number: 41, what: "its p50", from: []string{"rollout-delay"}, key: "pollP50Ms", format: "%.0f", sense: shown},
 	{number: 41, what: "OpenKruise Rollouts 0.6.3, same sets: p99", from: []string{"rollout-delay"}, key: "kruiseP99Ms", format: "%.0f", sense: shown},
 	{number: 41, what: "its p50", from: []string{"rollout-delay"}, key: "kruiseP50Ms", format: "%.0f", sense: shown},
+	{number: 41, what: "its releases before all pods of the batch were Ready, of 450", from: []string{"rollout-delay"}, key: "kruiseEarly", format: "%.0f", sense: shown},
 	{number: 42, what: "1,000 pods in 100 batches: requests of the operator per batch", from: []string{"rollout-requests-1000"}, key: "requestsPerBatch", format: "%.2f", gate: 5, aim: 3, sense: atMost},
 	{number: 42, what: "the same, 3 pods in 3 batches", from: []string{"rollout-requests-3"}, key: "requestsPerBatch", format: "%.2f", gate: 5, aim: 3, sense: atMost},
 	{number: 42, what: "1,000 pods: bytes of their bodies per batch, both ways", from: []string{"rollout-requests-1000"}, key: "bytesPerBatch", format: "%.0f", gate: 16 << 10, aim: 8 << 10, sense: atMost},

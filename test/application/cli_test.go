@@ -1,6 +1,9 @@
 package application_test
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -36,6 +39,29 @@ func TestCommandLine(t *testing.T) {
 	}
 	w.ExpectPawl(0, "rolloutSucceed", "rollout", "approve", "sts/db", "--batch", "all", "--wait", "1m")
 	w.Reaches("shop", "shop-v2")
+
+	// What another template, and another size, would do; nothing is written.
+	planned := func(replicas int, image string, want ...string) {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "shop.json")
+		a := &api.Application{TypeMeta: metav1.TypeMeta{APIVersion: api.GroupVersion.String(), Kind: "Application"}, ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+		a.Spec.RolloutPlan, a.Spec.Components = held(1), []api.ApplicationComponent{stateful("db", image, replicas)}
+		text, err := json.Marshal(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out := w.ExpectPawl(0, "StatefulSet db, 3 pods", "plan", "-f", file)
+		for _, line := range want {
+			if !strings.Contains(out, line) {
+				t.Errorf("plan -f does not say %q:\n%s", line, out)
+			}
+		}
+	}
+	planned(3, "r9", "db-2", "db-1 ", "db-0 ", "batchPartition 0")
+	planned(5, "r2", "db-3", "db-4")
 
 	// Afterwards: back to the revision before, to one by its number, and all pods anew.
 	w.ExpectPawl(0, "has the component of revision shop-v1", "rollout", "undo", "shop")

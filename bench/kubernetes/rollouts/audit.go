@@ -129,18 +129,17 @@ func releases(moments []moment, pods int) (indexes []int) {
 	return indexes
 }
 
-// delaysOf are the times from the last Ready of a batch to the write that releases the next one. It is
-// an error when the set had other batches than were planned.
-func delaysOf(moments []moment, o Options) ([]time.Duration, error) {
+// delaysOf are the times from the last Ready of a batch to the write that releases the next one, and how
+// many batches were released before that. It is an error when the set had other batches than were planned.
+func delaysOf(moments []moment, o Options) (all []time.Duration, early int, err error) {
 	found := releases(moments, o.Pods)
 	if len(found) != o.Batches {
-		return nil, fmt.Errorf("%d releases, %d batches were planned", len(found), o.Batches)
+		return nil, 0, fmt.Errorf("%d releases, %d batches were planned", len(found), o.Batches)
 	}
-	var all []time.Duration
 	known := map[types.UID]bool{} // a kubelet that has not seen its own write yet writes again
 	for batch, to := range found {
 		if want := int32(o.Pods - o.cumulative(batch)); moments[to].partition != want {
-			return nil, fmt.Errorf("batch %d was released with partition %d, expected %d", batch, moments[to].partition, want)
+			return nil, 0, fmt.Errorf("batch %d was released with partition %d, expected %d", batch, moments[to].partition, want)
 		}
 		if batch == 0 {
 			continue
@@ -154,30 +153,40 @@ func delaysOf(moments []moment, o Options) ([]time.Duration, error) {
 				last = m.at
 			}
 		}
-		if size := o.cumulative(batch-1) - o.cumulative(batch-2); ready != size {
-			return nil, fmt.Errorf("batch %d: %d pods were Ready before the next release, expected %d", batch-1, ready, size)
+		if size := o.cumulative(batch-1) - o.cumulative(batch-2); ready < size {
+			early++
+			continue
 		}
 		all = append(all, moments[to].at.Sub(last))
 	}
-	return all, nil
+	return all, early, nil
 }
 
-// delays are the release delays of the first n sets since an offset of the audit log.
+// delays are the release delays of the first n sets since an offset of the audit log. It is an error when
+// a batch was released before the pods of the one before were Ready.
 func (w *world) delays(from int64, n int) ([]time.Duration, error) {
+	sorted, early, err := w.delaysAndEarly(from, n)
+	if err == nil && early > 0 {
+		err = fmt.Errorf("%d batches were released before the pods of the one before were Ready", early)
+	}
+	return sorted, err
+}
+
+// delaysAndEarly are delays, and the number of batches that were released too early.
+func (w *world) delaysAndEarly(from int64, n int) (sorted []time.Duration, early int, err error) {
 	all, err := w.moments(from)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	var sorted []time.Duration
 	for i := range n {
-		found, err := delaysOf(all[setName(i)], w.Options)
+		found, tooEarly, err := delaysOf(all[setName(i)], w.Options)
 		if err != nil {
-			return nil, fmt.Errorf("set %s: %w", setName(i), err)
+			return nil, 0, fmt.Errorf("set %s: %w", setName(i), err)
 		}
-		sorted = append(sorted, found...)
+		sorted, early = append(sorted, found...), early+tooEarly
 	}
 	slices.Sort(sorted)
-	return sorted, nil
+	return sorted, early, nil
 }
 
 // quantile of sorted times in milliseconds.

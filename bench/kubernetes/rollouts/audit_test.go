@@ -17,24 +17,25 @@ func TestDelaysOf(t *testing.T) {
 		what    string
 		moments []moment
 		want    []time.Duration
+		early   int
 		fails   string
 	}{
 		{"two delays, with a claim before and a kubelet that writes twice", []moment{
 			set(0, holdAll), set(1, 4), ready(5, "f"), ready(6, "f"), ready(9, "e"), ready(11, "e"), set(29, 2), ready(38, "d"), ready(40, "c"), set(45, 0), ready(50, "b"), set(60, holdAll),
-		}, []time.Duration{20 * time.Millisecond, 5 * time.Millisecond}, ""},
-		{"released too early", []moment{set(1, 4), ready(5, "d"), set(6, 2), ready(9, "c"), ready(10, "b"), set(11, 0)}, nil, "1 pods were Ready"},
-		{"other batches", []moment{set(1, 0)}, nil, "1 releases"},
-		{"other sizes", []moment{set(1, 4), ready(2, "d"), ready(2, "c"), set(3, 3), set(4, 0)}, nil, "partition 3"},
+		}, []time.Duration{20 * time.Millisecond, 5 * time.Millisecond}, 0, ""},
+		{"released too early", []moment{set(1, 4), ready(5, "d"), set(6, 2), ready(9, "c"), ready(10, "b"), set(11, 0)}, []time.Duration{time.Millisecond}, 1, ""},
+		{"other batches", []moment{set(1, 0)}, nil, 0, "1 releases"},
+		{"other sizes", []moment{set(1, 4), ready(2, "d"), ready(2, "c"), set(3, 3), set(4, 0)}, nil, 0, "partition 3"},
 	} {
-		got, err := delaysOf(c.moments, Options{Pods: 6, Batches: 3})
+		got, early, err := delaysOf(c.moments, Options{Pods: 6, Batches: 3})
 		if c.fails != "" {
 			if err == nil || !strings.Contains(err.Error(), c.fails) {
 				t.Errorf("%s: %v", c.what, err)
 			}
 			continue
 		}
-		if err != nil || !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, %v", c.what, got, err)
+		if err != nil || early != c.early || !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, %d early, %v", c.what, got, early, err)
 		}
 	}
 }

@@ -53,11 +53,12 @@ func (w *world) delayOfKruise(ctx context.Context, f Figures) error {
 		return manager.failed(err)
 	}
 	f["kruiseSeconds"], f["kruiseCPUSeconds"] = took.Seconds(), (manager.cpu() - cpu).Seconds()
-	delays, err := w.delays(from, w.Rollouts)
+	delays, early, err := w.delaysAndEarly(from, w.Rollouts)
 	if err != nil {
-		return manager.failed(fmt.Errorf("OpenKruise Rollouts: %w", err))
+		return fmt.Errorf("OpenKruise Rollouts: %w", err)
 	}
 	addDelays(f, "kruise", delays)
+	f["kruiseEarly"] = float64(early)
 	w.Logf("OpenKruise Rollouts: %d rollouts in %v", w.Rollouts, took.Round(time.Millisecond))
 	return nil
 }

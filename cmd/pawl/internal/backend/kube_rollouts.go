@@ -137,12 +137,19 @@ func (k *Kube) PlanRollout(ctx context.Context, ref control.Ref, manifest *contr
 	} else {
 		o, err = objects.Get(ctx, ref)
 	}
+	changed := false
+	if err == nil && view.IsApplication(o) {
+		o, changed, err = k.rolloutOf(ctx, o)
+	}
 	if err != nil {
 		return view.RolloutPlan{}, err
 	}
 	survey, err := k.survey(ctx, o)
 	if err != nil {
 		return view.RolloutPlan{}, err
+	}
+	if another, ok := survey.Another(); ok && changed {
+		survey = another
 	}
 	return planOf(o.Ref, survey)
 }

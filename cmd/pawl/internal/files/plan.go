@@ -27,9 +27,9 @@ func (a verbs) planCommand() *cobra.Command {
 which transition its machine would choose, why, and what was refused, or what each
 link of its operator's chain would do; with -f as if the manifest had been applied.
 Of a Rollout: which pods move in which batch, how many are away at each moment,
-and where it stops. Of the manifest of a Rollout too: on Kubernetes the API server
-is asked for a dry run, and the pods are those of the workload; without a cluster
-they come from --replicas or from the manifest of the workload beside it.`,
+and where it stops. Of the manifest of a Rollout or an Application too: on Kubernetes
+the API server is asked for a dry run, and the pods are those of the workload; without
+a cluster they come from --replicas or from the manifest of the workload.`,
 		Example:           "  pawl plan create.yaml --input readers=0\n  pawl plan etcd c1\n  pawl plan -f cluster.yaml --machines machines/ --flows flows/\n  pawl plan -f rollout.yaml --replicas 5\n  kubectl pawl plan rollout etcd",
 		Args:              cobra.MaximumNArgs(2),
 		ValidArgsFunction: a.CompleteKinds,

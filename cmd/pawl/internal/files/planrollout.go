@@ -22,12 +22,48 @@ import (
 
 // rolloutSpec is the part of a Rollout's spec that a plan without a cluster needs.
 type rolloutSpec struct {
-	TargetRef *struct {
-		APIVersion string `json:"apiVersion"`
-		Kind       string `json:"kind"`
-		Name       string `json:"name"`
-	} `json:"targetRef"`
-	Plan json.RawMessage `json:"rolloutPlan"`
+	TargetRef *workloadRef    `json:"targetRef"`
+	Plan      json.RawMessage `json:"rolloutPlan"`
+
+	application bool
+	replicas    int // of the component of an Application; -1: not known
+}
+
+// at is the field that names the workload.
+func (s rolloutSpec) at() string {
+	if s.application {
+		return "components"
+	}
+	return "targetRef"
+}
+
+// specOf reads what a plan needs of a Rollout, or of the one that an Application would drive.
+func specOf(m manifest.Manifest) (rolloutSpec, error) {
+	spec := rolloutSpec{replicas: -1}
+	if m.Object.Kind == "Rollout" {
+		err := json.Unmarshal(m.Object.Spec, &spec)
+		return spec, err
+	}
+	var of backend.ApplicationSpec
+	if err := json.Unmarshal(m.Object.Spec, &of); err != nil {
+		return spec, err
+	}
+	c, err := of.Planned(of)
+	if err != nil {
+		return spec, err
+	}
+	spec = rolloutSpec{application: true, replicas: 1, TargetRef: &workloadRef{APIVersion: c.Workload.APIVersion, Kind: c.Workload.Kind, Name: c.Name}}
+	if n, ok := c.Workload.Spec["replicas"].(float64); ok {
+		spec.replicas = max(int(n), 0)
+	}
+	spec.Plan, err = json.Marshal(of.Plan)
+	return spec, err
+}
+
+type workloadRef struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
 }
 
 // kind is the kind of workload that targetRef names.
@@ -67,7 +103,7 @@ func (a verbs) planRollouts(ctx context.Context, manifests []manifest.Manifest, 
 	var text strings.Builder
 	var wrong flowfile.Problems
 	for _, m := range manifests {
-		if m.Object.Kind != "Rollout" {
+		if !planned(m) {
 			continue
 		}
 		p, problems, err := planRollout(m, manifests, replicas)
@@ -123,8 +159,11 @@ func planRollout(m manifest.Manifest, all []manifest.Manifest, replicas int) (vi
 	refuse := func(path []string, message string) (view.RolloutPlan, flowfile.Problems, error) {
 		return none, flowfile.Problems{m.SpecProblem(path, message)}, nil
 	}
-	var spec rolloutSpec
-	if err := json.Unmarshal(m.Object.Spec, &spec); err != nil {
+	spec, err := specOf(m)
+	if fault.Of(err) == rollout.ComponentAmbiguous {
+		return none, nil, fmt.Errorf("%s:%d: name it in spec.rolloutComponent: %w", m.File, m.Line, err)
+	}
+	if err != nil {
 		return refuse(nil, "spec: "+err.Error())
 	}
 	switch {
@@ -135,7 +174,7 @@ func planRollout(m manifest.Manifest, all []manifest.Manifest, replicas int) (vi
 	}
 	kind, err := spec.kind()
 	if err != nil {
-		return refuse([]string{"targetRef"}, "spec.targetRef: "+err.Error())
+		return refuse([]string{spec.at()}, "spec."+spec.at()+": "+err.Error())
 	}
 	p, err := rollout.ParsePlan(spec.Plan)
 	if err != nil {
@@ -147,6 +186,9 @@ func planRollout(m manifest.Manifest, all []manifest.Manifest, replicas int) (vi
 	}
 	if wrong != nil {
 		return none, wrong, nil
+	}
+	if replicas < 0 {
+		replicas = spec.replicas
 	}
 	if replicas < 0 {
 		if replicas = replicasOf(spec.TargetRef.Kind, spec.TargetRef.Name, all); replicas < 0 {
@@ -197,8 +239,11 @@ func pathOf(path string) []string {
 	return append([]string{"rolloutPlan"}, steps.FindAllString(path, -1)...)
 }
 
-func hasRollout(manifests []manifest.Manifest) bool {
-	return slices.ContainsFunc(manifests, func(m manifest.Manifest) bool { return m.Object.Kind == "Rollout" })
+func hasRollout(manifests []manifest.Manifest) bool { return slices.ContainsFunc(manifests, planned) }
+
+// planned reports whether a manifest says how pods are moved in batches.
+func planned(m manifest.Manifest) bool {
+	return m.Object.Kind == "Rollout" || view.IsApplication(m.Object) && strings.Contains(string(m.Object.Spec), `"rolloutPlan"`)
 }
 
 // parseReplicas reads --replicas; empty is -1.
