@@ -57,6 +57,9 @@ var unusedRights = map[string]string{
 	"apps.kruise.io/statefulsets: list":                     noKruise,
 	"apps.kruise.io/statefulsets: watch":                    noKruise,
 	"apps.kruise.io/statefulsets: patch":                    noKruise,
+	"admissionregistration.k8s.io/mutatingadmissionpolicybindings pawl-rollout-guard-advancedstatefulsets: get": noKruise,
+	"admissionregistration.k8s.io/mutatingadmissionpolicybindings pawl-rollout-guard-clonesets: get":            noKruise,
+	"admissionregistration.k8s.io/mutatingadmissionpolicybindings pawl-rollout-guard-clonesets-v1beta1: get":    noKruise,
 }
 
 const noKruise = "OpenKruise is not installed on this plane: the tests below kruise use it"
