@@ -93,38 +93,22 @@ func (a verbs) swap(ctx context.Context, o control.Object, wait time.Duration) e
 
 // editComponent changes the workload of the component that a Rollout of an Application moves.
 func (a verbs) editComponent(ctx context.Context, name, namespace string, wait time.Duration, done string, change func(objects control.Objects, o control.Object, workload map[string]any) error) error {
-	b, objects, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	o, err := a.find(ctx, objects, name, namespace)
-	if err != nil {
-		return err
-	}
-	p, _ := pairOf(o)
-	if !driven(o) {
-		return rollout.RequestUnknown.Errorf("no Application drives %s: write the revision that it is to reach into spec.application", o.Ref)
-	}
-	changed, err := control.Modify(ctx, objects, control.Ref{Kind: applicationKind, Namespace: o.Namespace, Name: p.Name}, func(application *control.Object) error {
-		return editSpec(application, func(spec map[string]any) error {
-			all, _ := spec["components"].([]any)
-			c := componentNamed(all, p.Component)
-			if c == nil {
-				return rollout.ComponentAmbiguous.Errorf("Application %s has no component %s", p.Name, cmp.Or(p.Component, "that the Rollout names"))
-			}
-			return change(objects, o, inside(c, "workload"))
+	return a.edit(ctx, name, namespace, wait, done, func(objects control.Objects, o control.Object) (control.Object, error) {
+		p, _ := pairOf(o)
+		if !driven(o) {
+			return o, rollout.RequestUnknown.Errorf("no Application drives %s: write the revision that it is to reach into spec.application", o.Ref)
+		}
+		return control.Modify(ctx, objects, control.Ref{Kind: applicationKind, Namespace: o.Namespace, Name: p.Name}, func(application *control.Object) error {
+			return editSpec(application, func(spec map[string]any) error {
+				all, _ := spec["components"].([]any)
+				c := componentNamed(all, p.Component)
+				if c == nil {
+					return rollout.ComponentAmbiguous.Errorf("Application %s has no component %s", p.Name, cmp.Or(p.Component, "that the Rollout names"))
+				}
+				return change(objects, o, inside(c, "workload"))
+			})
 		})
 	})
-	if err != nil {
-		return err
-	}
-	if wait > 0 { // the Rollout does not see the new revision at once
-		if err := a.noticed(ctx, b, objects, o); err != nil {
-			return err
-		}
-	}
-	return a.done(ctx, b, objects, changed, o.Ref, done, wait)
 }
 
 func editSpec(o *control.Object, change func(spec map[string]any) error) error {

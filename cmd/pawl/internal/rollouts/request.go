@@ -254,6 +254,26 @@ func revisionsOf(ctx context.Context, objects control.Objects, workload control.
 
 // retemplate changes the template of the workload of a Rollout.
 func (a verbs) retemplate(ctx context.Context, name, namespace string, wait time.Duration, done string, change func(objects control.Objects, workload control.Object, spec map[string]any) error) error {
+	return a.edit(ctx, name, namespace, wait, done, func(objects control.Objects, o control.Object) (control.Object, error) {
+		var spec struct {
+			TargetRef struct{ APIVersion, Kind, Name string } `json:"targetRef"`
+		}
+		if err := json.Unmarshal(o.Spec, &spec); err != nil {
+			return o, err
+		}
+		if why := notRetemplated(spec.TargetRef.Kind, spec.TargetRef.Name); why != "" {
+			return o, rollout.UnsupportedWorkload.Errorf("%s", why).With("kind", spec.TargetRef.Kind)
+		}
+		group, _, _ := strings.Cut(spec.TargetRef.APIVersion, "/")
+		workload := control.Ref{Kind: spec.TargetRef.Kind + "." + group, Namespace: o.Namespace, Name: spec.TargetRef.Name}
+		return control.Modify(ctx, objects, workload, func(w *control.Object) error {
+			return editSpec(w, func(spec map[string]any) error { return change(objects, *w, spec) })
+		})
+	})
+}
+
+// edit writes what gives a Rollout another template: its workload, or its Application.
+func (a verbs) edit(ctx context.Context, name, namespace string, wait time.Duration, done string, write func(objects control.Objects, o control.Object) (control.Object, error)) error {
 	b, objects, err := a.open(ctx)
 	if err != nil {
 		return err
@@ -263,29 +283,7 @@ func (a verbs) retemplate(ctx context.Context, name, namespace string, wait time
 	if err != nil {
 		return err
 	}
-	var spec struct {
-		TargetRef struct{ APIVersion, Kind, Name string } `json:"targetRef"`
-	}
-	if err := json.Unmarshal(o.Spec, &spec); err != nil {
-		return err
-	}
-	if why := notRetemplated(spec.TargetRef.Kind, spec.TargetRef.Name); why != "" {
-		return rollout.UnsupportedWorkload.Errorf("%s", why).With("kind", spec.TargetRef.Kind)
-	}
-	group, _, _ := strings.Cut(spec.TargetRef.APIVersion, "/")
-	workload := control.Ref{Kind: spec.TargetRef.Kind + "." + group, Namespace: o.Namespace, Name: spec.TargetRef.Name}
-	changed, err := control.Modify(ctx, objects, workload, func(w *control.Object) error {
-		var spec map[string]any
-		if err := json.Unmarshal(w.Spec, &spec); err != nil {
-			return err
-		}
-		if err := change(objects, *w, spec); err != nil {
-			return err
-		}
-		text, err := json.Marshal(spec)
-		w.Spec = text
-		return err
-	})
+	changed, err := write(objects, o)
 	if err != nil {
 		return err
 	}
