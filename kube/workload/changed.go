@@ -14,13 +14,13 @@ import (
 // PodChanged reports whether a rollout has to look at a pod again: that it got a node or that a
 // container was created tells it nothing.
 func PodChanged(old, now *corev1.Pod) bool {
-	was, is := ratable(old), ratable(now)
+	was, is := observedPod(old), observedPod(now)
 	return old.UID != now.UID || old.ResourceVersion == now.ResourceVersion || // a resync
 		old.Status.PodIP != now.Status.PodIP || !maps.Equal(old.Labels, now.Labels) || !reflect.DeepEqual(was, is)
 }
 
-// ratable is what is read of a pod, without its version, node and labels.
-func ratable(p *corev1.Pod) rollout.Pod {
+// observedPod is what is read of a pod, without its version, node and labels.
+func observedPod(p *corev1.Pod) rollout.Pod {
 	pod := (&Workload{}).pod(p, "", p.Labels[appsv1.ControllerRevisionHashLabelKey])
 	pod.ResourceVersion, pod.Node, pod.Labels = "", "", nil
 	return pod
@@ -30,11 +30,11 @@ func ratable(p *corev1.Pod) rollout.Pod {
 // nobody believes, and who wrote it, tell it nothing.
 func Changed(old, now *unstructured.Unstructured) bool {
 	return old.GetResourceVersion() == now.GetResourceVersion() || // a resync
-		!reflect.DeepEqual(readable(old), readable(now))
+		!reflect.DeepEqual(observedWorkload(old), observedWorkload(now))
 }
 
-// readable is what is read of a workload. A change of the spec is one of the generation.
-func readable(o *unstructured.Unstructured) []any {
+// observedWorkload is what is read of a workload. A change of the spec is one of the generation.
+func observedWorkload(o *unstructured.Unstructured) []any {
 	status, _, _ := unstructured.NestedFieldNoCopy(o.Object, "status")
 	of, _ := status.(map[string]any)
 	return []any{

@@ -99,6 +99,10 @@ func KindOf(apiVersion, kind string) (rollout.Kind, error) {
 	return l.kind, err
 }
 
+// Optional reports whether a cluster may not serve the kinds of a group: those of OpenKruise come and go with
+// their definitions.
+func Optional(group string) bool { return group != "apps" }
+
 // Kinds are the kinds and versions that Pawl drives.
 func Kinds() []schema.GroupVersionKind {
 	var all []schema.GroupVersionKind

@@ -252,7 +252,7 @@ func (w *Workload) withRevisions(ctx context.Context, o *unstructured.Unstructur
 	if err != nil {
 		return facts, nil, err
 	}
-	if facts.Template, err = w.Recognized.revisionOf(o, revisions); err != nil {
+	if facts.Template, err = w.RevisionCache.revisionOf(o, revisions); err != nil {
 		return facts, nil, err
 	}
 	if facts.Template, err = w.Templates.observe(ctx, w.Client, o, revisions, facts.Template); err != nil {

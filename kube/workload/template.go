@@ -106,15 +106,15 @@ func (t *Templates) complete(ctx context.Context, c client.Client, o *unstructur
 	return template, err
 }
 
-// Recognized is which ControllerRevision has the template of a workload, as it was found last. The
-// zero Recognized has found nothing. One observation works with it at a time.
-type Recognized struct {
+// RevisionCache keeps which ControllerRevision has the template of a workload, as it was found last. The
+// zero RevisionCache has found nothing. One observation works with it at a time.
+type RevisionCache struct {
 	of       string // UID and generation of the workload, and the UIDs of its revisions
 	revision string
 }
 
 // revisionOf returns the name of the revision that has the template of a workload; Unobserved: none has.
-func (k *Recognized) revisionOf(o *unstructured.Unstructured, revisions []appsv1.ControllerRevision) (string, error) {
+func (k *RevisionCache) revisionOf(o *unstructured.Unstructured, revisions []appsv1.ControllerRevision) (string, error) {
 	of := fmt.Sprintf("%s/%d", o.GetUID(), o.GetGeneration())
 	for _, r := range revisions {
 		of += "/" + string(r.UID) // the template of a revision never changes

@@ -83,9 +83,9 @@ type Workload struct {
 	// Templates are the pod templates of named revisions, those of an Application. Observe tells by
 	// them which revision the template is, the first that fits; Act.Template may be one of their names.
 	Templates *Templates
-	// Recognized keeps between observations which revision the template of the target has. nil: each
+	// RevisionCache keeps between observations which revision the template of the target has. nil: each
 	// observation compares it with all revisions.
-	Recognized *Recognized
+	RevisionCache *RevisionCache
 	// ZoneKey is the label with the zone of a pod. Default topology.kubernetes.io/zone.
 	ZoneKey string
 	// RoleLabel is the label with the role of a pod; empty: pods have no role.

@@ -132,7 +132,7 @@ func wantedOf(r *api.Rollout, plan rollout.Plan, was rollout.Position, f rollout
 		DeletionPolicy: rollout.DeletionPolicy(r.Spec.DeletionPolicy), Deleting: !r.DeletionTimestamp.IsZero(), TargetRevision: was.TargetRevision,
 	}
 	if r.Spec.RolloutPlan.Paused {
-		w.PausedFor = r.Annotations[pauseReason]
+		w.PausedFor = r.Annotations[PauseReasonAnnotation]
 	}
 	if refs := refsOf(r); refs != nil {
 		w.Kind = kindOf(refs[0])

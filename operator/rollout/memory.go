@@ -48,8 +48,8 @@ type memory struct {
 	asked *asked
 	// templates are those of named revisions, with the defaults of the API server.
 	templates map[string]*corev1.PodTemplateSpec
-	// recognized is which revision the workload's template has.
-	recognized workload.Recognized
+	// revisions keeps which revision the workload's template has.
+	revisions workload.RevisionCache
 }
 
 // batchOf names a batch of one movement of a Rollout.

@@ -179,7 +179,7 @@ func (o *Operator) watches() []controller.Watch {
 	for _, kind := range workload.Kinds() {
 		obj := &unstructured.Unstructured{}
 		obj.SetGroupVersionKind(kind)
-		all = append(all, controller.Watch{Object: obj, Optional: kind.Group != "apps", Keys: o.labelledRollout, When: predicate.Funcs{
+		all = append(all, controller.Watch{Object: obj, Optional: workload.Optional(kind.Group), Keys: o.labelledRollout, When: predicate.Funcs{
 			UpdateFunc: func(e event.UpdateEvent) bool {
 				was, okWas := e.ObjectOld.(*unstructured.Unstructured)
 				is, okIs := e.ObjectNew.(*unstructured.Unstructured)

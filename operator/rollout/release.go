@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pawl-dev/pawl/control"
@@ -89,7 +89,9 @@ func (p *pass) next(d rollout.Decision) outcome.Outcome {
 // awaitsOptional reports whether a workload is missing whose kind may not be served any more: its
 // objects go before that is seen.
 func (p *pass) awaitsOptional() bool {
-	return slices.ContainsFunc(p.awaits, func(ref workload.Ref) bool { return !strings.HasPrefix(ref.APIVersion, "apps/") })
+	return slices.ContainsFunc(p.awaits, func(ref workload.Ref) bool {
+		return workload.Optional(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).Group)
+	})
 }
 
 // turnIsNear reports whether a Rollout that this process moves has the turn.

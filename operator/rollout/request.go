@@ -18,8 +18,8 @@ var verbs = []rollout.Verb{rollout.Abandon, rollout.RollBackVerb, rollout.Resume
 // accept takes one request: it is stamped before it counts, and removed when it is answered.
 func accept(ctx context.Context, p *pass) outcome.Outcome {
 	r := p.rollout()
-	if why := r.Annotations[pauseReason]; why != "" && !r.Spec.RolloutPlan.Paused {
-		if err := p.store.Annotate(ctx, p.draft, pauseReason, why, ""); err != nil {
+	if why := r.Annotations[PauseReasonAnnotation]; why != "" && !r.Spec.RolloutPlan.Paused {
+		if err := p.store.Annotate(ctx, p.draft, PauseReasonAnnotation, why, ""); err != nil {
 			return outcome.Fail(err)
 		}
 		r = p.rollout()
@@ -62,8 +62,9 @@ func (p *pass) take(v rollout.Verb, key, value string) {
 // noRequests are the words below pawl.dev that mean something else, on a Rollout or on what it owns.
 var noRequests = []string{"application", "component", "held", "left", "rollout", "unguarded"}
 
-// pauseReason on a Rollout says who has paused its plan, and why. It goes when the plan is not paused.
-const pauseReason = control.RequestPrefix + "pause-reason"
+// PauseReasonAnnotation on a Rollout says who has paused its plan, and why. It goes when the plan is not
+// paused.
+const PauseReasonAnnotation = control.RequestPrefix + "pause-reason"
 
 // unknownVerbs are words in the place of a verb: they are answered with a refusal.
 func unknownVerbs(annotations map[string]string) (all []rollout.Verb) {

@@ -21,7 +21,7 @@ import (
 func locate(ctx context.Context, p *pass) outcome.Outcome {
 	p.reader = &reader{Client: p.cache.Client(), cached: p.cache.Cache, live: p.manager.Live(), memory: p.memory, now: p.Operator.now}
 	p.workload = newWorkload(p.reader, p.manager.Live(), p.rollout(), p.plan)
-	p.workload.Recognized = &p.memory.recognized
+	p.workload.RevisionCache = &p.memory.revisions
 	if out := p.locateRefs(ctx); !out.IsDone() || p.decided || p.workload.Target == (workload.Ref{}) {
 		return out
 	}

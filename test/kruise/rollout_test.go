@@ -283,7 +283,10 @@ func TestGuard(t *testing.T) {
 				t.Errorf("somebody else has paused it")
 			}
 			w.SetImage(shape.kind, "db", "r3")
-			w.Until("the third template rolls", func() bool { return w.Now("db").Status.Number == 2 })
+			w.Until("the third template rolls", func() bool { // an approval before its batches are resolved is refused
+				s := w.Now("db").Status
+				return s.Number == 2 && s.RollingState == "rollingInBatches"
+			})
 			w.Annotate("db", "approve", "all")
 			w.Until("the third template has ended", func() bool {
 				s := w.Now("db").Status

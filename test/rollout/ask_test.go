@@ -451,6 +451,7 @@ func prometheus(t *testing.T, binary, target string) string {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
+	// Another program says that it is ready only to who asks.
 	for end := time.Now().Add(rollouttest.Patience); ; time.Sleep(100 * time.Millisecond) {
 		answer, err := http.Get("http://" + address + "/-/ready") //nolint:noctx // a test
 		if err == nil {

@@ -114,7 +114,7 @@ func (x *Witness) CaughtUp() bool {
 	return true
 }
 
-// judge replays what was seen.
+// judge replays what was seen, when the watches show what a list shows: that alone says that nothing is missing.
 func (x *Witness) judge() {
 	for end := time.Now().Add(10 * time.Second); !x.CaughtUp() && time.Now().Before(end); {
 		time.Sleep(20 * time.Millisecond)

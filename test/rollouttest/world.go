@@ -235,7 +235,8 @@ func (w *World) Annotate(name, verb, value string) {
 	w.Patch(&api.Rollout{}, name, fmt.Sprintf(`{"metadata":{"annotations":{"pawl.dev/%s":%q}}}`, verb, value))
 }
 
-// Until waits for a condition; the test ends when it does not come.
+// Until waits for a condition; the test ends when it does not come. It is asked for again and again: most
+// conditions are answers of the API server about several objects, of which no single watch tells.
 func (w *World) Until(what string, met func() bool) {
 	w.Helper()
 	for end := time.Now().Add(Patience); !met(); time.Sleep(20 * time.Millisecond) {

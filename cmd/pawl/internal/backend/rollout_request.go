@@ -8,12 +8,10 @@ import (
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
+	operator "github.com/pawl-dev/pawl/operator/rollout"
 	"github.com/pawl-dev/pawl/rollout"
 	"github.com/pawl-dev/pawl/view"
 )
-
-// PauseReasonAnnotation on a Rollout says why its plan is paused, and who has paused it.
-const PauseReasonAnnotation = control.RequestPrefix + "pause-reason"
 
 // AnswerWithin is how long the answer of an operator is waited for.
 const AnswerWithin = 15 * time.Second
@@ -113,8 +111,8 @@ func PauseRollout(ctx context.Context, objects control.Objects, ref control.Ref,
 		if o.Annotations == nil {
 			o.Annotations = map[string]string{}
 		}
-		if delete(o.Annotations, PauseReasonAnnotation); reason != "" {
-			o.Annotations[PauseReasonAnnotation] = by + ": " + oneLine(reason)
+		if delete(o.Annotations, operator.PauseReasonAnnotation); reason != "" {
+			o.Annotations[operator.PauseReasonAnnotation] = by + ": " + oneLine(reason)
 		}
 		text, err := json.Marshal(spec)
 		o.Spec = text

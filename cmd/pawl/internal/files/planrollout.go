@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/manifest"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
+	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/rollout"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow/flowfile"
@@ -44,20 +45,28 @@ func specOf(m manifest.Manifest) (rolloutSpec, error) {
 		err := json.Unmarshal(m.Object.Spec, &spec)
 		return spec, err
 	}
-	var of backend.ApplicationSpec
+	var of struct {
+		Components       []api.ApplicationComponent `json:"components"`
+		RolloutComponent string                     `json:"rolloutComponent"`
+		Plan             json.RawMessage            `json:"rolloutPlan"` // as it was written: a fault names its field
+	}
 	if err := json.Unmarshal(m.Object.Spec, &of); err != nil {
 		return spec, err
 	}
-	c, err := of.Planned(of)
+	known := api.ApplicationSpec{Components: of.Components, RolloutComponent: of.RolloutComponent}
+	c, err := backend.PlannedComponent(known, known)
 	if err != nil {
 		return spec, err
 	}
-	spec = rolloutSpec{application: true, replicas: 1, TargetRef: &workloadRef{APIVersion: c.Workload.APIVersion, Kind: c.Workload.Kind, Name: c.Name}}
-	if n, ok := c.Workload.Spec["replicas"].(float64); ok {
-		spec.replicas = max(int(n), 0)
+	w, err := backend.WorkloadOf(c)
+	if err != nil {
+		return spec, err
 	}
-	spec.Plan, err = json.Marshal(of.Plan)
-	return spec, err
+	spec = rolloutSpec{Plan: of.Plan, application: true, replicas: 1, TargetRef: &workloadRef{APIVersion: c.Workload.APIVersion, Kind: c.Workload.Kind, Name: c.Name}}
+	if w.Replicas != nil {
+		spec.replicas = max(int(*w.Replicas), 0)
+	}
+	return spec, nil
 }
 
 type workloadRef struct {
@@ -243,7 +252,10 @@ func hasRollout(manifests []manifest.Manifest) bool { return slices.ContainsFunc
 
 // planned reports whether a manifest says how pods are moved in batches.
 func planned(m manifest.Manifest) bool {
-	return m.Object.Kind == "Rollout" || view.IsApplication(m.Object) && strings.Contains(string(m.Object.Spec), `"rolloutPlan"`)
+	var spec struct {
+		Plan json.RawMessage `json:"rolloutPlan"`
+	}
+	return m.Object.Kind == "Rollout" || view.IsApplication(m.Object) && json.Unmarshal(m.Object.Spec, &spec) == nil && spec.Plan != nil
 }
 
 // parseReplicas reads --replicas; empty is -1.
