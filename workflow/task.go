@@ -95,11 +95,12 @@ func (t *Task) Step() string { return t.facts.Step }
 // Subject is the object of the run: kind/namespace/name[/uid].
 func (t *Task) Subject() string { return t.facts.Subject }
 
-// Lease returns the remaining time of this worker's lease on the run. It uses clocks that continue
-// while the process is suspended. If it is 0, another worker may own the run and may have saved an
-// outcome of this step. So an attempt checks it before it does something that cannot be undone, and
-// returns ErrLeaseLost if it is 0; that failure is not counted. leased is false if no other worker
-// can claim the run.
+// Lease returns how long this worker may still begin something in the run: the remaining time of
+// its lease, less a tenth as a reserve. It uses clocks that continue while the process is
+// suspended. If it is 0, another worker may soon own the run, or have saved an outcome of this
+// step. So an attempt checks it before it does something that cannot be undone, and returns
+// ErrLeaseLost if it is 0; that failure is not counted. leased is false if no other worker can
+// claim the run.
 func (t *Task) Lease() (left time.Duration, leased bool) {
 	if t.facts.Lease == nil {
 		return 0, false

@@ -67,8 +67,9 @@ func (l *Lease) termAt(m Instant) int {
 	return l.term
 }
 
-// Remaining returns the remaining time of the lease in a term, by both clocks; 0: the lease is not
-// valid.
+// Remaining returns how long something may still begin in a term, by both clocks; 0: nothing may. A
+// tenth of the lease is kept back, because what was allowed to begin takes time until it does: a
+// process that has looked at its clock may wait for a processor before its next instruction.
 func (l *Lease) Remaining(term int) time.Duration {
 	m := Now()
 	l.mu.Lock()
@@ -76,7 +77,7 @@ func (l *Lease) Remaining(term int) time.Duration {
 	if term == 0 || term != l.term || l.lost {
 		return 0
 	}
-	return max(l.Duration-m.since(l.from), 0)
+	return max(l.Duration-l.Duration/10-m.since(l.from), 0)
 }
 
 // Lose ends the term, because the store has given up the worker.
