@@ -32,7 +32,7 @@ func (p Plan) Defaulted(total int) Plan {
 	p.Probes = defaultedAll(p.Probes, func(r Probe) Probe { return r.defaulted(p.OnFailure) })
 	if p.Disruption != nil {
 		d := *p.Disruption
-		if d.ZoneKey == "" {
+		if d.ZoneKey == "" && d.MaxUnavailablePerZone != nil { // it counts only beside it
 			d.ZoneKey = "topology.kubernetes.io/zone"
 		}
 		p.Disruption = &d

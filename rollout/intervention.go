@@ -146,7 +146,7 @@ func (s *pass) planChange() {
 	if len(s.at.Batches) == 0 || s.at.Rollback != nil || s.at.PlanHash == s.planHash() {
 		return
 	}
-	if err := s.asked.Change(s.asked, s.at); err != nil {
+	if err := s.refusedEdit(); err != nil {
 		s.at.PlanRefused = fault.Message(err)
 		return
 	}
@@ -176,6 +176,18 @@ func (s *pass) planChange() {
 	}
 	s.plan()
 	s.record(s.at, Replanned, "", "the batches after "+strconv.Itoa(s.at.CurrentBatch)+" were edited")
+}
+
+// refusedEdit is why the plan cannot be taken over as it is now; nil: it can, or it was.
+func (s *pass) refusedEdit() error {
+	if len(s.at.Batches) == 0 || s.at.Rollback != nil || s.at.PlanHash == s.planHash() {
+		return nil
+	}
+	err := s.asked.Change(s.asked, s.at)
+	if first, last := len(s.asked.RolloutBatches), len(s.at.Batches)-1; err != nil && first > 0 && first <= last && s.at.CurrentBatch < last {
+		return PlanChangeRefused.Errorf("%s; the batches from %d on run as they were recorded, without gates, metrics, webhooks and soak of their own", fault.Message(err), max(first, s.at.CurrentBatch+1))
+	}
+	return err
 }
 
 // userPause records that the plan holds the rollout.

@@ -141,7 +141,7 @@ var (
 	PlanChangeRefused = fault.Declare(fault.Kind{
 		Code: "PLAN_CHANGE_REFUSED", Class: fault.Blocked,
 		Title:  "the change of the plan cannot be taken over now",
-		Remedy: "Take the change back. The rollout goes on with the plan that it had.",
+		Remedy: "Take the change back, or correct the field that the message names. Until then the sizes and pods of all batches and the strategy stay as they were, and every other field counts as the plan has it now.",
 	})
 )
 

@@ -89,10 +89,38 @@ func (s *pass) approve(r Request) error {
 		}
 		upTo = n
 	}
+	if err := s.approvable(upTo); err != nil {
+		return err
+	}
 	if a := s.at.Approved; a != nil {
 		upTo = max(upTo, a.Batch)
 	}
 	s.at.Approved = &Approval{Batch: upTo, Partition: s.asked.BatchPartition}
+	return nil
+}
+
+// approvable refuses an approval of a batch that the plan shows otherwise than it would run, as the edit
+// was refused.
+func (s *pass) approvable(upTo int) error {
+	refused := s.refusedEdit()
+	if refused == nil {
+		return nil
+	}
+	all := s.judgement().total()
+	edited := s.asked.Defaulted(all)
+	if s.asked.RolloutBatches == nil && len(edited.RolloutBatches) == len(s.p.RolloutBatches) { // dealt from the total of the begin
+		edited.RolloutBatches = s.p.RolloutBatches
+	}
+	size := func(p Plan, i int) int { return p.moved(all, i) - p.moved(all, i-1) }
+	for i := s.at.CurrentBatch + 1; i <= upTo; i++ {
+		runs := s.p.RolloutBatches[i]
+		switch {
+		case i >= len(edited.RolloutBatches):
+			return PlanChangeRefused.Errorf("approve: batch %d would move %d pods, and the plan has no such batch: %s", i, size(s.p, i), fault.Message(refused))
+		case size(edited, i) != size(s.p, i) || !sameShape(runs, edited.RolloutBatches[i]):
+			return PlanChangeRefused.Errorf("approve: batch %d would run as it was recorded, with %d pods, and not as the plan has it: %s", i, size(s.p, i), fault.Message(refused))
+		}
+	}
 	return nil
 }
 
