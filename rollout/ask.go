@@ -135,7 +135,11 @@ func (s *pass) gates(when GateWhen) bool {
 			after = min(after, left)
 		}
 		s.d.Asks = append(s.d.Asks, unanswered...)
-		s.wait(after, GateClosed.Reason(), "%s", message)
+		reason := GateClosed.Reason()
+		if a.Code == GateInvalid.Code { // no time of day and no pod opens it
+			reason = GateInvalid.Reason()
+		}
+		s.wait(after, reason, "%s", message)
 		return false
 	}
 	if unanswered != nil {

@@ -155,6 +155,34 @@ func TestAnApprovalBesideARefusedEdit(t *testing.T) {
 	}
 }
 
+// TestAnEditToAGateThatCannotBe: it is refused as an edit, the gate is closed, and nothing else of the edit is
+// taken over. One that can be evaluated goes on.
+func TestAnEditToAGateThatCannotBe(t *testing.T) {
+	p, sim := forward(t, rollout.Plan{RolloutBatches: batches(1, 4), BatchPartition: new(0)})
+	p.waitsFor("HeldByPartition")
+	sim.Answers = func(a rollout.Ask) rollout.Answer {
+		if a.Gate.Expression == "foo()" {
+			return rollout.Answer{Code: rollout.GateInvalid.Code, Message: "undeclared reference to 'foo'"}
+		}
+		return rollout.Answer{Open: true}
+	}
+	p.plan = rollout.Plan{RolloutBatches: batches(1, 1, 3), Gates: []rollout.Gate{{Name: "g", When: rollout.BeforeBatch, Expression: "foo()"}}}
+	sim.GateProblem = "gates[0].expression: gate g: undeclared reference to 'foo'"
+	p.pass()
+	if !strings.Contains(p.at.PlanRefused, "gates[0].expression") || len(p.at.Batches) != 2 {
+		t.Fatalf("%q, %d batches", p.at.PlanRefused, len(p.at.Batches))
+	}
+	p.waitsFor("GateInvalid")
+	if p.at.CurrentBatch != 1 || sim.Target().Partition != 4 {
+		t.Errorf("batch %d, partition %d", p.at.CurrentBatch, sim.Target().Partition)
+	}
+	sim.GateProblem, p.plan.Gates[0].Expression, p.plan.RolloutBatches = "", "true", batches(1, 4)
+	p.ends(rollout.Succeeded)
+	if p.at.PlanRefused != "" {
+		t.Errorf("%q", p.at.PlanRefused)
+	}
+}
+
 // TestARefusedEditNamesWhatIsLost: batches that the plan has no more run without what it said of them.
 func TestARefusedEditNamesWhatIsLost(t *testing.T) {
 	p, _ := forward(t, rollout.Plan{RolloutBatches: batches(1, 2, 2), BatchPartition: new(0)})

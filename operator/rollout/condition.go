@@ -121,10 +121,10 @@ func (r reading) stalled() metav1.Condition {
 		return condition.New(Stalled, metav1.ConditionTrue, r.at.Pause.Reason, "%s", withRemedy(r.at.Pause.Reason, r.at.Pause.Message))
 	case r.at.State == rollout.Failed:
 		return condition.New(Stalled, metav1.ConditionTrue, r.failure().Reason, "%s. %s", r.failure().Message, r.remedy())
-	case r.at.PlanRefused != "":
-		return condition.New(Stalled, metav1.ConditionFalse, rollout.PlanChangeRefused.Reason(), "%s", withRemedy(rollout.PlanChangeRefused.Reason(), r.at.PlanRefused))
 	case r.blocked() != "":
 		return condition.New(Stalled, metav1.ConditionTrue, r.blocked(), "%s", withRemedy(r.blocked(), r.at.Waiting.Message))
+	case r.at.PlanRefused != "":
+		return condition.New(Stalled, metav1.ConditionFalse, rollout.PlanChangeRefused.Reason(), "%s", withRemedy(rollout.PlanChangeRefused.Reason(), r.at.PlanRefused))
 	case r.at.Waiting != nil && r.at.Waiting.Deadline != nil && r.now.After(*r.at.Waiting.Deadline):
 		return condition.New(Stalled, metav1.ConditionTrue, r.reason(), "past its deadline: %s", r.message())
 	}

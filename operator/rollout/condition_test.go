@@ -42,6 +42,12 @@ func TestConditions(t *testing.T) {
 			at.Waiting = waiting("PodsNotReady", "0 of 1 pods are ready")
 			at.Waiting.Deadline = &early
 		}), out: wait, observed: true, held: true, guarded: true}},
+		{"an edit of the plan that is refused", reading{at: with(moving, func(at *rollout.Position) {
+			at.Waiting, at.PlanRefused = waiting("PodsNotReady", "0 of 1 pods are ready"), "rolloutBatches[0]: the batch has begun"
+		}), out: wait, observed: true, held: true, guarded: true}},
+		{"an edit to a gate that cannot be evaluated", reading{at: with(moving, func(at *rollout.Position) {
+			at.Waiting, at.PlanRefused = waiting("GateInvalid", "gate g is closed: line 1, column 9: undeclared reference to 'foo'"), "gates[0].expression: gate g: line 1, column 9: undeclared reference to 'foo'"
+		}), out: wait, observed: true, held: true, guarded: true}},
 		{"held by the partition", reading{at: with(moving, func(at *rollout.Position) {
 			at.BatchState, at.Waiting = rollout.BatchReady, waiting("HeldByPartition", "batch 1 may run when it is approved")
 		}), out: wait, observed: true, held: true, guarded: true}},

@@ -46,6 +46,8 @@ type Sim struct {
 	Answers func(rollout.Ask) rollout.Answer
 	// Budgets are the PodDisruptionBudgets.
 	Budgets []rollout.PodBudget
+	// GateProblem is why the expression of a gate cannot be evaluated.
+	GateProblem string
 
 	mu       sync.Mutex
 	now      time.Time
@@ -204,7 +206,7 @@ func (s *Sim) Observe(context.Context) (rollout.Facts, error) {
 	defer s.mu.Unlock()
 	f := rollout.Facts{
 		Now: s.now, Rollout: rollout.Identity{Namespace: "default", Name: "db", UID: UID}, Wanted: s.Wanted,
-		Answers: maps.Clone(s.answers), Budgets: slices.Clone(s.Budgets),
+		Answers: maps.Clone(s.answers), Budgets: slices.Clone(s.Budgets), GateProblem: s.GateProblem,
 	}
 	for i, w := range s.sets {
 		facts := w.facts
