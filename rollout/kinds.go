@@ -115,8 +115,8 @@ var (
 	})
 	GateClosed = fault.Declare(fault.Kind{
 		Code: "GATE_CLOSED", Class: fault.Blocked,
-		Title:  "a gate stayed closed until its timeout",
-		Remedy: "Look at the values in the message. Retry waits for it again, resume goes past it.",
+		Title:  "a gate is closed",
+		Remedy: "Look at the values in the message: the rollout goes on by itself when the expression is true, or when the gate is edited. If it is paused, as the timeout of the gate has passed, retry waits for the gate again and resume goes past it.",
 	})
 	ProbeFailed = fault.Declare(fault.Kind{
 		Code: "PROBE_FAILED", Class: fault.Blocked,

@@ -142,6 +142,9 @@ func (s *pass) endPause(r Request, verdict string) error {
 	p := s.at.Pause
 	switch {
 	case p == nil:
+		if w := s.was.Waiting; w != nil {
+			return NotPaused.Errorf("the rollout is not paused: it waits with %s, and goes on by itself when that ends", w.Reason)
+		}
 		return NotPaused.Errorf("the rollout is not paused")
 	case r.Pause != "" && r.Pause != p.ID:
 		return NotPaused.Errorf("the request is for pause %s, and the present one is %s", r.Pause, p.ID)
