@@ -32,7 +32,9 @@ func TestTheRemedyOfAGate(t *testing.T) {
 	} {
 		p, sim := forward(t, rollout.Plan{Gates: []rollout.Gate{{Name: "g", When: rollout.BeforeBatch, Expression: "false", Timeout: test.timeout}}})
 		sim.Answers = func(a rollout.Ask) rollout.Answer { return rollout.Answer{Open: a.Gate.Expression == "true"} }
-		p.until(test.name, func() bool { return (p.at.Pause != nil) == (test.timeout != nil) && p.at.Waiting.Reason == "GateClosed" })
+		p.until(test.name, func() bool {
+			return (p.at.Pause != nil) == (test.timeout != nil) && p.at.Waiting.Reason == "GateClosed"
+		})
 		if test.edit {
 			p.plan.Gates[0].Expression = "true"
 		}
