@@ -56,6 +56,7 @@ func decide(ctx context.Context, p *pass) outcome.Outcome {
 		}
 	}
 	p.decided = true
+	p.memory.moving.Store(moves(p.decision.Position.State))
 	if err := p.rehearse(); err != nil {
 		return outcome.Fail(err)
 	}

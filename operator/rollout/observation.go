@@ -34,8 +34,8 @@ func observe(ctx context.Context, p *pass) outcome.Outcome {
 		}
 	}
 	p.heard = p.memory.heard.Swap(0)
+	p.memory.moving.Store(true) // from before the facts are read: what changes meanwhile wakes it again
 	moving := moves(p.was.State)
-	p.memory.moving.Store(moving)
 	if moving && p.target != nil {
 		if err := p.watch(ctx); err != nil {
 			return outcome.Fail(err)

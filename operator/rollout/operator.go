@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -173,7 +174,7 @@ func (o *Operator) Setup() error {
 	})
 }
 
-// watches wake for the labelled workloads, autoscalers that come and go, and budgets that allow more or less.
+// watches wake for the labelled workloads, autoscalers that come, go and turn to something else, and budgets that allow more or less.
 func (o *Operator) watches() []controller.Watch {
 	var all []controller.Watch
 	for _, kind := range workload.Kinds() {
@@ -187,9 +188,7 @@ func (o *Operator) watches() []controller.Watch {
 			},
 		}})
 	}
-	all = append(all, controller.Watch{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Keys: o.movingIn, When: predicate.Funcs{
-		UpdateFunc: func(event.UpdateEvent) bool { return false },
-	}})
+	all = append(all, controller.Watch{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Keys: o.movingIn, When: predicate.Funcs{UpdateFunc: retargeted}})
 	all = append(all, controller.Watch{Object: &api.ApplicationRevision{}, Optional: true, Keys: o.naming})
 	all = append(all, controller.Watch{Object: &api.Rollout{}, Keys: o.claimants, When: predicate.GenerationChangedPredicate{}})
 	all = append(all, controller.Watch{Object: &corev1.ConfigMap{}, Keys: o.movingIn, When: predicate.Funcs{ // the anchor
@@ -200,9 +199,16 @@ func (o *Operator) watches() []controller.Watch {
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			was, okWas := e.ObjectOld.(*policyv1.PodDisruptionBudget)
 			is, okIs := e.ObjectNew.(*policyv1.PodDisruptionBudget)
-			return !okWas || !okIs || was.Status.DisruptionsAllowed != is.Status.DisruptionsAllowed
+			return !okWas || !okIs || was.Status.DisruptionsAllowed != is.Status.DisruptionsAllowed || !reflect.DeepEqual(was.Spec.Selector, is.Spec.Selector)
 		},
 	}})
+}
+
+// retargeted reports whether an autoscaler scales something else now.
+func retargeted(e event.UpdateEvent) bool {
+	was, okWas := e.ObjectOld.(*autoscalingv2.HorizontalPodAutoscaler)
+	is, okIs := e.ObjectNew.(*autoscalingv2.HorizontalPodAutoscaler)
+	return !okWas || !okIs || was.Spec.ScaleTargetRef != is.Spec.ScaleTargetRef
 }
 
 func (o *Operator) labelledRollout(_ context.Context, obj client.Object) []types.NamespacedName {

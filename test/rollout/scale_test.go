@@ -10,6 +10,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -73,6 +74,52 @@ func TestAutoscalerOfTheWorkload(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.is("db", rollout.Succeeded, metav1.ConditionTrue)
+}
+
+// TestAutoscalerGoesLater: a scale of a set at rest waits for an autoscaler that owns the replicas, and goes
+// on when that is deleted, or scales the Rollout, with no other event before it.
+func TestAutoscalerGoesLater(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		free func(w *world, hpa *autoscalingv2.HorizontalPodAutoscaler) error
+	}{
+		{"deleted", func(w *world, hpa *autoscalingv2.HorizontalPodAutoscaler) error {
+			return w.client.Delete(w.t.Context(), hpa)
+		}},
+		{"retargeted", func(w *world, hpa *autoscalingv2.HorizontalPodAutoscaler) error {
+			return w.client.Patch(w.t.Context(), hpa, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"scaleTargetRef":{"apiVersion":"pawl.dev/v1alpha1","kind":"Rollout"}}}`)))
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.statefulSet("db", 2, appsv1.ParallelPodManagement)
+			w.rollout("db", api.RolloutSpec{})
+			w.is("db", "Ready", metav1.ConditionTrue)
+			w.until("the set is held", func() bool {
+				set := &appsv1.StatefulSet{}
+				w.get("db", set)
+				return set.Labels["pawl.dev/held"] == "true" && set.Status.ObservedGeneration == set.Generation
+			})
+			hpa := &autoscalingv2.HorizontalPodAutoscaler{
+				ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "db"},
+				Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+					ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db"}, MinReplicas: new(int32(2)), MaxReplicas: 9,
+				},
+			}
+			if err := w.client.Create(t.Context(), hpa); err != nil {
+				t.Fatal(err)
+			}
+			w.until("the autoscaler is looked at", func() bool { w.get("db", hpa); return len(hpa.Status.Conditions) > 0 })
+			w.patch(&api.Rollout{}, "db", `{"spec":{"rolloutPlan":{"targetSize":4}}}`)
+			w.waitsFor("db", "ReplicasOwned")
+			if err := test.free(w, hpa); err != nil {
+				t.Fatal(err)
+			}
+			w.until("it goes on", func() bool {
+				return w.now("db").Status.Mode == "Scale" && w.now("db").Status.RollingState == "rolloutSucceed"
+			})
+		})
+	}
 }
 
 // deployment makes a Deployment of pods with an image.
