@@ -14,6 +14,7 @@ type ideal struct {
 	now   time.Time
 	moved []PodPreview
 	uids  int
+	lost  bool // no released pod becomes ready
 }
 
 func (f Facts) clone() Facts {
@@ -55,17 +56,57 @@ func (w *ideal) note(b *BatchPreview, d Decision, p Plan, at Position) {
 	j := judge(p, at, after.f)
 	down, missing := j.down()
 	away := len(down) + missing
-	b.WorstCase = max(b.WorstCase, away)
 	one := away
 	if t := after.f.Target; !t.Parallel && t.Kind == StatefulSet || t.Kind == AdvancedStatefulSet {
 		one = min(away, 1) // ordered sets replace one after the other
 	}
 	b.Unavailable = max(b.Unavailable, one)
-	if q := p.disruption().Quorum; q != nil {
+	b.worse(j)
+}
+
+// worse counts what is away at the worst moment, and what is left of the quorum.
+func (b *BatchPreview) worse(j judgement) {
+	down, missing := j.down()
+	b.WorstCase = max(b.WorstCase, len(down)+missing)
+	if q := j.p.disruption().Quorum; q != nil {
 		if left := j.quorum(*q, down).healthy; b.QuorumLeft == nil || left < *b.QuorumLeft {
 			b.QuorumLeft = &left
 		}
 	}
+}
+
+// inSteps reports whether the current batch may have several releases, or end with pods that are away: only
+// then is there more to the worst case than its one write.
+func (j judgement) inSteps() bool {
+	return j.counting() || j.paced() || j.p.picks() || j.batch().MaxUnavailable != nil || j.f.Target.Kind == Deployment
+}
+
+// worst walks one batch in which no released pod comes back, from where it begins: as far as budgets, and
+// the batch itself, let it. It reports where that ends, if it ends behind the batch: its slack is then away
+// in the next one too.
+func (w *ideal) worst(b *BatchPreview, p Plan, at Position) (*ideal, Position) {
+	w = &ideal{f: w.f.clone(), now: w.now, uids: w.uids, lost: true}
+	p.OnFailure = OnFailurePause
+	for range maxPreview {
+		d := Next(p, at, w.f, w.now)
+		if d.Position.State != InBatch || d.Position.Pause != nil {
+			return nil, Position{}
+		}
+		if at = d.Position; at.CurrentBatch != b.Index {
+			return w, at
+		}
+		released := false
+		for _, a := range d.Acts {
+			released = a.Replicas != nil || a.Partition != nil || a.Evict != nil || a.Delete != nil || released
+		}
+		if !w.follow(d) {
+			return nil, Position{}
+		}
+		if released {
+			b.worse(judge(p, at, w.f))
+		}
+	}
+	return nil, Position{}
 }
 
 // follow does what a decision asks for, and reports whether anything has changed.
@@ -234,7 +275,7 @@ func (w *ideal) settleOne(t *WorkloadFacts) {
 				old--
 			}
 			w.moved = append(w.moved, PodPreview{Name: p.Name, Ordinal: p.Ordinal, Role: p.Role, Zone: p.Zone})
-			own[i].Revision, own[i].Terminating, own[i].Ready = t.UpdateRevision, false, true
+			own[i].Revision, own[i].Terminating, own[i].Ready = t.UpdateRevision, false, !w.lost
 			own[i].ReadySince, own[i].Probes = w.now, nil
 		}
 	}
@@ -275,6 +316,7 @@ func (w *ideal) resize(t WorkloadFacts, own []Pod) []Pod {
 			w.uids++
 			own = append(own, idealPod(t, -1, 10_000+w.uids))
 		}
+		own[len(own)-1].Ready = !w.lost
 		born := own[len(own)-1]
 		w.moved = append(w.moved, PodPreview{Name: born.Name, Ordinal: born.Ordinal})
 	}

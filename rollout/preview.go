@@ -68,8 +68,11 @@ func PreviewFrom(p Plan, at Position, f Facts) ([]BatchPreview, error) {
 	from := at
 	at.Pause, at.Batches = nil, maps.Clone(at.Batches)
 	var all []BatchPreview
+	worst := -1
+	var lost *ideal
+	var left Position
 	for range maxPreview {
-		d := Next(walk, at, w.f, w.now)
+		d, before := Next(walk, at, w.f, w.now), at
 		at = d.Position
 		for len(all) < len(at.Batches) {
 			i := len(all)
@@ -84,6 +87,15 @@ func PreviewFrom(p Plan, at Position, f Facts) ([]BatchPreview, error) {
 			return nil, PlanInvalid.Errorf("the rollout would end as %s: %+v", at.State, at.Failure)
 		}
 		moving := at.State == InBatch && at.CurrentBatch < len(all)
+		if moving && at.CurrentBatch > worst {
+			worst = at.CurrentBatch
+			switch {
+			case lost != nil && left.CurrentBatch == worst:
+				lost, left = lost.worst(&all[worst], walk, left)
+			case judge(walk, at, w.f).inSteps():
+				lost, left = w.worst(&all[worst], walk, before)
+			}
+		}
 		if moving {
 			w.note(&all[at.CurrentBatch], d, p, at)
 		}

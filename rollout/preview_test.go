@@ -58,6 +58,22 @@ func TestPreview(t *testing.T) {
 		}, `
 0: 2 pods to 2 [db-1 db-0], 1 writes, 1 away, at worst 2, partition 0, AfterBatch lag, errors
 `},
+		{"a gate before each pod", rollout.StatefulSet, 4, rollout.Plan{Gates: []rollout.Gate{{Name: "g", When: rollout.BeforePod, Expression: "true"}}}, `
+0: 4 pods to 4 [db-3 db-2 db-1 db-0], 4 writes, 1 away, at worst 4, partition 0, BeforePod g
+`},
+		{"an interval between pods", rollout.StatefulSet, 4, rollout.Plan{RolloutBatches: []rollout.Batch{{Replicas: rollout.Int(1)}, {InstanceInterval: *seconds(5)}}}, `
+0: 1 pods to 1 [db-3], 1 writes, 1 away, at worst 1, partition 3
+1: 3 pods to 4 [db-2 db-1 db-0], 3 writes, 1 away, at worst 3, partition 0
+`},
+		{"a gate within a budget", rollout.StatefulSet, 5, rollout.Plan{
+			Gates: []rollout.Gate{{Name: "g", When: rollout.BeforePod, Expression: "true"}}, Disruption: &rollout.Disruption{MaxUnavailable: rollout.Int(2), Quorum: quorum.Quorum}}, `
+0: 5 pods to 5 [db-4 db-3 db-2 db-1 db-0], 5 writes, 1 away, at worst 2, partition 0, quorum left 3, BeforePod g
+`},
+		{"a batch that may miss a pod", rollout.StatefulSet, 4, rollout.Plan{RolloutBatches: []rollout.Batch{{Replicas: rollout.Int(1), MaxUnavailable: rollout.Int(1)}, {Replicas: rollout.Int(1)}, {}}}, `
+0: 1 pods to 1 [db-3], 1 writes, 1 away, at worst 1, partition 3
+1: 1 pods to 2 [db-2], 1 writes, 1 away, at worst 2, partition 2
+2: 2 pods to 4 [db-1 db-0], 1 writes, 1 away, at worst 2, partition 0
+`},
 		{"a CloneSet", rollout.CloneSet, 4, rollout.Plan{NumBatches: new(2)}, `
 0: 2 pods to 2 [db-0 db-1], 1 writes, 2 away, at worst 2, partition 2
 1: 2 pods to 4 [db-2 db-3], 1 writes, 2 away, at worst 2, partition 0
@@ -167,4 +183,48 @@ func TestPreviewIsTheRun(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestTheWorstCaseIsTheRun: when no pod of the new revision becomes ready, as many are away or let go as the
+// preview says, and not one more.
+func TestTheWorstCaseIsTheRun(t *testing.T) {
+	gate := []rollout.Gate{{Name: "g", When: rollout.BeforePod, Expression: "true"}}
+	for name, plan := range map[string]rollout.Plan{
+		"a gate":              {Gates: gate},
+		"an interval":         {RolloutBatches: []rollout.Batch{{Replicas: rollout.Int(3), InstanceInterval: *seconds(5)}, {}}},
+		"two may be away":     {Disruption: &rollout.Disruption{MaxUnavailable: rollout.Int(2)}},
+		"a gate and a budget": {Gates: gate, Disruption: &rollout.Disruption{MaxUnavailable: rollout.Percent(60)}},
+		"a batch with slack":  {RolloutBatches: []rollout.Batch{{Replicas: rollout.Int(1), MaxUnavailable: rollout.Int(1)}, {Replicas: rollout.Int(2)}, {}}},
+	} {
+		p, sim := forward(t, plan)
+		sim.Parallel()
+		sim.Break("r2")
+		sim.Step()
+		f, err := sim.Observe(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		preview, err := rollout.Preview(plan, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, most := 0, 0
+		for _, b := range preview {
+			want = max(want, b.WorstCase)
+		}
+		for range 100 {
+			p.pass()
+			f, _ := sim.Observe(t.Context())
+			away := 5
+			for _, pod := range f.Pods {
+				if released := f.Target.Partition <= pod.Ordinal && pod.Revision != "r2"; pod.Ready && !pod.Terminating && !released {
+					away-- // it is there, and nothing may replace it
+				}
+			}
+			most = max(most, away)
+		}
+		if most != want {
+			t.Errorf("%s: %d pods were away, the preview says %d", name, most, want)
+		}
+	}
 }
