@@ -35,6 +35,9 @@ func budgetPossible(j judgement) error {
 		return impossible("disruption.maxUnavailablePerZone", "%s of %d pods is none", m, size)
 	}
 	if q := d.Quorum; q != nil {
+		if w := j.f.Target; len(j.f.Pods) > 0 && !slices.ContainsFunc(j.f.Pods, func(p Pod) bool { return q.Selector.Matches(p.Labels) }) {
+			return impossible("disruption.quorum.selector", "it selects none of the %d pods of %s %s: name labels that they have", len(j.f.Pods), w.Kind, w.Name)
+		}
 		members := j.quorum(*q, nil).members
 		if least := q.MinHealthy.Of(members); least >= members && members > 0 {
 			return impossible("disruption.quorum.minHealthy", "%s of %d members is %d: none may ever be away", q.MinHealthy, members, least)
@@ -201,8 +204,12 @@ func (j judgement) quorumAllows(next Pod, down map[string]Pod, _ int) (Verdict, 
 		return Verdict{}, true
 	}
 	g := j.quorum(*q, down)
-	if !g.has[next.Name] {
-		return Verdict{}, true
+	if !g.has[next.Name] { // nobody knows what it is to the group: it counts as a member, and so does each like it that is away
+		for name := range down {
+			if !g.has[name] {
+				g.healthy--
+			}
+		}
 	}
 	if least := q.MinHealthy.Of(g.members); g.healthy-1 < least {
 		return waits(j.nextMinReady(), "Quorum", "%d of %d members are healthy, %d must stay: %s waits", g.healthy, g.members, least, next.Name), false

@@ -359,7 +359,7 @@ func IdealFacts(kind Kind, name string, replicas int, p Plan) Facts {
 			pod.Ordinal = -1
 		}
 		if q := p.disruption().Quorum; q != nil {
-			pod.Labels = q.Selector.MatchLabels
+			pod.Labels = q.Selector.example()
 		}
 		f.Pods = append(f.Pods, pod)
 	}

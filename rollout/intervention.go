@@ -187,6 +187,11 @@ func (s *pass) refusedEdit() error {
 	if err == nil && s.f.GateProblem != "" && !s.at.State.Terminal() {
 		err = PlanChangeRefused.Errorf("%s; this gate stays closed", s.f.GateProblem)
 	}
+	if s.f.Target != nil && err == nil && !s.at.State.Terminal() {
+		if why := budgetPossible(s.judgement()); why != nil {
+			err = PlanChangeRefused.Errorf("%s", fault.Message(why))
+		}
+	}
 	if first, last := len(s.asked.RolloutBatches), len(s.at.Batches)-1; err != nil && first > 0 && first <= last && s.at.CurrentBatch < last {
 		return PlanChangeRefused.Errorf("%s; the batches from %d on run as they were recorded, without gates, metrics, webhooks and soak of their own", fault.Message(err), max(first, s.at.CurrentBatch+1))
 	}

@@ -135,8 +135,8 @@ var (
 	})
 	BudgetImpossible = fault.Declare(fault.Kind{
 		Code: "BUDGET_IMPOSSIBLE", Class: fault.Blocked,
-		Title:  "the disruption budget never allows a release",
-		Remedy: "Lower minHealthy, raise maxUnavailable, or add members: one pod must be able to be away.",
+		Title:  "the disruption budget never allows a release, or counts no pod of the workload",
+		Remedy: "Lower minHealthy, raise maxUnavailable, or add members: one pod must be able to be away. The selector of a quorum must select pods of the workload.",
 	})
 	PlanChangeRefused = fault.Declare(fault.Kind{
 		Code: "PLAN_CHANGE_REFUSED", Class: fault.Blocked,

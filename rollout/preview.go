@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"fmt"
 	"maps"
 	"strconv"
 
@@ -150,6 +151,29 @@ func (p Plan) stops(i int, from Position) (stops []string) {
 	return stops
 }
 
+// uncounted warns of pods that a budget does not see as what they are.
+func (d Disruption) uncounted(pods []Pod) (warnings []string) {
+	count := func(which func(Pod) bool) (n int) {
+		for _, p := range pods {
+			if which(p) {
+				n++
+			}
+		}
+		return n
+	}
+	if q := d.Quorum; q != nil {
+		if n := count(func(p Pod) bool { return !q.Selector.Matches(p.Labels) }); n > 0 {
+			warnings = append(warnings, fmt.Sprintf("the selector of the quorum does not select %d of %d pods: each of them is released as if it were a member", n, len(pods)))
+		}
+	}
+	if d.MaxUnavailablePerZone != nil {
+		if n := count(func(p Pod) bool { return p.Zone == "" && p.UID != "" }); n > 0 { // pods without a cluster have no zone
+			warnings = append(warnings, fmt.Sprintf("%d of %d pods have no label %s: each counts in every zone", n, len(pods), d.ZoneKey))
+		}
+	}
+	return warnings
+}
+
 // finished adds what stands in the plan beside the walk: stops and warnings.
 func finished(all []BatchPreview, p Plan, from, at Position, f Facts) []BatchPreview {
 	plan := judge(p, at, f).p
@@ -182,6 +206,7 @@ func finished(all []BatchPreview, p Plan, from, at Position, f Facts) []BatchPre
 		return all
 	}
 	first := &all[0]
+	first.Warnings = append(first.Warnings, plan.disruption().uncounted(f.Pods)...)
 	if t := f.Target; t.Kind != Deployment {
 		if at.Mode == Rollout && !t.Guarded {
 			first.Warnings = append(first.Warnings, "the hold is not guarded: a write of the template by somebody else releases pods")

@@ -204,11 +204,43 @@ func (c *checker) batch(path string, b Batch, last bool) {
 	c.gates(path+".gates", b.Gates)
 }
 
+// labelName is a label's value, and the part of its key behind the slash; labelPrefix is the part before it.
+var (
+	labelName   = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`)
+	labelPrefix = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+)
+
+func (c *checker) labelKey(path, key string) {
+	prefix, name, slash := strings.Cut(key, "/")
+	if !slash {
+		name = prefix
+	}
+	if len(name) > maxName || !labelName.MatchString(name) || slash && (len(prefix) > 253 || !labelPrefix.MatchString(prefix)) {
+		c.refuse(path, "%q is no key of a label", key)
+	}
+}
+
+func (c *checker) labelValue(path, value string) {
+	if value != "" && (len(value) > maxName || !labelName.MatchString(value)) {
+		c.refuse(path, "%q is no value of a label: at most %d letters, digits, '-', '_' and '.', with a letter or digit at both ends", value, maxName)
+	}
+}
+
 func (c *checker) selector(path string, s Selector) {
+	for _, key := range sortedKeys(s.MatchLabels) {
+		at := path + ".matchLabels." + key
+		c.labelKey(at, key)
+		c.labelValue(at, s.MatchLabels[key])
+	}
 	for i, r := range s.MatchExpressions {
 		at := fmt.Sprintf("%s.matchExpressions[%d]", path, i)
 		if r.Key == "" {
 			c.refuse(at+".key", "it is required")
+		} else {
+			c.labelKey(at+".key", r.Key)
+		}
+		for k, value := range r.Values {
+			c.labelValue(fmt.Sprintf("%s.values[%d]", at, k), value)
 		}
 		oneOf(c, at+".operator", r.Operator, In, NotIn, Exists, DoesNotExist)
 		if (r.Operator == In || r.Operator == NotIn) == (len(r.Values) == 0) {
@@ -404,6 +436,9 @@ func (c *checker) disruption(path string, d *Disruption) {
 	}
 	c.amount(path+".maxUnavailable", d.MaxUnavailable)
 	c.amount(path+".maxUnavailablePerZone", d.MaxUnavailablePerZone)
+	if d.ZoneKey != "" {
+		c.labelKey(path+".zoneKey", d.ZoneKey)
+	}
 	if d.ZoneKey != "" && d.MaxUnavailablePerZone == nil {
 		c.refuse(path+".zoneKey", "it counts only beside maxUnavailablePerZone")
 	}
@@ -415,6 +450,9 @@ func (c *checker) order(path string, o *Order, probes []Probe) {
 	}
 	if (o.RoleLabel == "") == (o.RoleProbe == "") {
 		c.refuse(path, "set one of roleLabel and roleProbe")
+	}
+	if o.RoleLabel != "" {
+		c.labelKey(path+".roleLabel", o.RoleLabel)
 	}
 	if o.RoleProbe != "" && !slices.ContainsFunc(probes, func(p Probe) bool { return p.Name == o.RoleProbe }) {
 		c.refuse(path+".roleProbe", "there is no probe with the name %q", o.RoleProbe)

@@ -1,6 +1,9 @@
 package rollout
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // Selector selects pods by their labels, as metav1.LabelSelector does. An empty one selects all.
 type Selector struct {
@@ -54,4 +57,24 @@ func (r Requirement) matches(labels map[string]string) bool {
 	default:
 		return false
 	}
+}
+
+// example are labels that meet the selector, if any can.
+func (s Selector) example() map[string]string {
+	labels := maps.Clone(s.MatchLabels)
+	for _, r := range s.MatchExpressions {
+		if _, there := labels[r.Key]; there || r.Operator != In && r.Operator != Exists {
+			continue
+		}
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[r.Key] = ""
+		for _, value := range r.Values {
+			if labels[r.Key] = value; s.Matches(labels) {
+				break
+			}
+		}
+	}
+	return labels
 }

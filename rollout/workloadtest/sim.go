@@ -42,6 +42,8 @@ type Sim struct {
 	StartSteps, StopSteps int
 	// Roles gives each pod its role when it is observed.
 	Roles func(rollout.Pod) string
+	// Labels gives each pod labels of its own when it is observed; nil: all have app=db.
+	Labels func(rollout.Pod) map[string]string
 	// Answers answers an ask; nil: every hook, gate, metric and handover passes.
 	Answers func(rollout.Ask) rollout.Answer
 	// Budgets are the PodDisruptionBudgets.
@@ -219,6 +221,9 @@ func (s *Sim) Observe(context.Context) (rollout.Facts, error) {
 			seen := p.Pod
 			if s.Roles != nil {
 				seen.Role = s.Roles(seen)
+			}
+			if s.Labels != nil {
+				seen.Labels = s.Labels(seen)
 			}
 			f.Pods = append(f.Pods, seen)
 		}
