@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -86,7 +87,7 @@ func (s *pass) sourceHash(t WorkloadFacts) string {
 		}
 	}
 	most := t.CurrentRevision
-	for _, revision := range sortedKeys(pods) {
+	for _, revision := range slices.Sorted(maps.Keys(pods)) {
 		if pods[revision] > pods[most] {
 			most = revision
 		}
