@@ -170,7 +170,7 @@ func (s *pass) stuckPod() *Act {
 	to := j.revision()
 	for _, p := range j.f.podsOf(t) {
 		if p.Ready || p.Terminating || p.Revision == to || p.Revision == s.at.SourceHash && s.at.Rollback == nil ||
-			t.UpdateType != OnDelete && t.position(p.Ordinal) < t.kept() {
+			t.UpdateType != OnDelete && t.ordinals().Place(p.Ordinal) < t.kept() {
 			continue
 		}
 		a := t.act("delete pod " + p.Name + ", on which the set waits")

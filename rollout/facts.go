@@ -1,6 +1,10 @@
 package rollout
 
-import "time"
+import (
+	"time"
+
+	"github.com/pawl-dev/pawl/rollout/internal/ordinal"
+)
 
 // Kind is a kind of workload.
 type Kind string
@@ -224,6 +228,11 @@ func (w WorkloadFacts) foreign(f Facts) *Owner {
 
 // observed reports whether the status speaks of the newest spec.
 func (w WorkloadFacts) observed() bool { return w.ObservedGeneration >= w.Generation }
+
+// ordinals are those of its pods.
+func (w *WorkloadFacts) ordinals() ordinal.Set {
+	return ordinal.Set{First: w.FirstOrdinal, Reserved: w.Reserved}
+}
 
 // kept is how many of the pods the partition keeps old.
 func (w WorkloadFacts) kept() int { return min(w.Partition, w.Replicas) }

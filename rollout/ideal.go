@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/pawl-dev/pawl/rollout/internal/ordinal"
 )
 
 // ideal is a workload in which everything succeeds at once.
@@ -228,7 +230,7 @@ func (w *ideal) settleOne(t *WorkloadFacts) {
 		return b.Ordinal - a.Ordinal
 	})
 	for i, p := range own {
-		released := t.UpdateType != OnDelete && (t.counts() && old > t.kept() || !t.counts() && t.position(p.Ordinal) >= t.kept())
+		released := t.UpdateType != OnDelete && (t.counts() && old > t.kept() || !t.counts() && t.ordinals().Place(p.Ordinal) >= t.kept())
 		if p.Terminating || released && p.Revision != t.UpdateRevision {
 			if p.Revision != t.UpdateRevision {
 				old--
@@ -252,7 +254,7 @@ func (w *ideal) settleOne(t *WorkloadFacts) {
 
 // resize gives the workload the pods that it asks for.
 func (w *ideal) resize(t WorkloadFacts, own []Pod) []Pod {
-	reserved := (PodSet{Ordinals: t.Reserved}).ordinals()
+	reserved := ordinal.List(t.Reserved)
 	own = slices.DeleteFunc(own, func(p Pod) bool {
 		if gone := p.Ordinal >= 0 && slices.Contains(reserved, p.Ordinal); gone {
 			w.moved = append(w.moved, PodPreview{Name: p.Name, Ordinal: p.Ordinal, Role: p.Role, Zone: p.Zone})

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/pawl-dev/pawl/rollout/internal/ordinal"
 )
 
 // verifyInPlace is VerifySpec of a rollout in which the workload keeps its object.
@@ -239,25 +241,11 @@ func (j judgement) nextByPartition() *Pod {
 	}
 	for i := range pods {
 		p := &pods[i]
-		if w.counts() && p.Revision != j.revision() && !going[p.Name] && !j.f.away(p, w) || !w.counts() && w.position(p.Ordinal) == last {
+		if w.counts() && p.Revision != j.revision() && !going[p.Name] && !j.f.away(p, w) || !w.counts() && w.ordinals().Place(p.Ordinal) == last {
 			return p
 		}
 	}
 	return nil
-}
-
-// position is the place of an ordinal among those that exist.
-func (w *WorkloadFacts) position(ordinal int) int {
-	at := ordinal - w.FirstOrdinal
-	if len(w.Reserved) == 0 {
-		return at
-	}
-	for _, r := range (PodSet{Ordinals: w.Reserved}).ordinals() {
-		if r >= w.FirstOrdinal && r < ordinal {
-			at--
-		}
-	}
-	return at
 }
 
 // changesReserved reports whether pods exist with ordinals that the set skips, or will not keep.
@@ -266,9 +254,9 @@ func (j judgement) changesReserved() bool {
 	if len(w.Reserved) == 0 {
 		return false
 	}
-	reserved := (PodSet{Ordinals: w.Reserved}).ordinals()
+	reserved := ordinal.List(w.Reserved)
 	return slices.ContainsFunc(j.f.podsOf(*w), func(p Pod) bool {
-		return slices.Contains(reserved, p.Ordinal) || w.position(p.Ordinal) >= w.Replicas
+		return slices.Contains(reserved, p.Ordinal) || w.ordinals().Place(p.Ordinal) >= w.Replicas
 	})
 }
 
@@ -281,7 +269,7 @@ func (j judgement) released(p *Pod) bool {
 	if w.counts() {
 		return false
 	}
-	return w.position(p.Ordinal) >= w.kept() && p.Revision != j.f.Target.UpdateRevision
+	return w.ordinals().Place(p.Ordinal) >= w.kept() && p.Revision != j.f.Target.UpdateRevision
 }
 
 // checkInPlace is CheckOneBatchPods: believe pods only.
@@ -318,7 +306,7 @@ func (j judgement) missing() int {
 	good := 0
 	pods, revision := j.f.podsOf(*w), j.revision()
 	for i := range pods {
-		if p := &pods[i]; p.Revision == revision && w.position(p.Ordinal) >= w.kept() && w.position(p.Ordinal) < w.Replicas && j.f.available(p, w) {
+		if p := &pods[i]; p.Revision == revision && w.ordinals().Place(p.Ordinal) >= w.kept() && w.ordinals().Place(p.Ordinal) < w.Replicas && j.f.available(p, w) {
 			good++
 		}
 	}

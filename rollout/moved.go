@@ -49,7 +49,7 @@ func (j judgement) between(from, to int, revision string) []string {
 	w := j.f.Target
 	var pods []Pod
 	for _, p := range j.f.podsOf(*w) {
-		if at := w.position(p.Ordinal); at >= from && at < to && (revision == "" || p.Revision == revision) {
+		if at := w.ordinals().Place(p.Ordinal); at >= from && at < to && (revision == "" || p.Revision == revision) {
 			pods = append(pods, p)
 		}
 	}
@@ -93,15 +93,8 @@ func (j judgement) scaledPods() []string {
 		}
 		return names
 	}
-	reserved := (PodSet{Ordinals: w.Reserved}).ordinals()
-	for o, at := w.FirstOrdinal, 0; at < before; o++ {
-		if slices.Contains(reserved, o) {
-			continue
-		}
-		if at >= after {
-			names = append(names, w.Name+"-"+strconv.Itoa(o))
-		}
-		at++
+	for _, o := range w.ordinals().Between(after, before) {
+		names = append(names, w.Name+"-"+strconv.Itoa(o))
 	}
 	slices.Reverse(names)
 	return names

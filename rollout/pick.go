@@ -56,7 +56,7 @@ func (j judgement) picked() bool {
 // surplus reports whether a pod goes because the set has become smaller.
 func (j judgement) surplus(p Pod) bool {
 	w := j.f.Target
-	return w.Kind != CloneSet && w.position(p.Ordinal) >= w.Replicas
+	return w.Kind != CloneSet && w.ordinals().Place(p.Ordinal) >= w.Replicas
 }
 
 // rolesRead asks for the roles that a probe has read before the last release: the leader may be

@@ -3,6 +3,8 @@ package rollout
 import (
 	"slices"
 	"strconv"
+
+	"github.com/pawl-dev/pawl/rollout/internal/ordinal"
 )
 
 // verifyScale is VerifySpec of a scale.
@@ -109,7 +111,7 @@ func setReplicas(j judgement) Verdict {
 
 // reserve adds the next chosen ordinals to those that the set skips.
 func (b Batch) reserve(w WorkloadFacts, n int) []string {
-	reserved, have := slices.Clone(w.Reserved), (PodSet{Ordinals: w.Reserved}).ordinals()
+	reserved, have := slices.Clone(w.Reserved), ordinal.List(w.Reserved)
 	for _, o := range b.Pods.ordinals() {
 		if n > 0 && !slices.Contains(have, o) {
 			reserved = append(reserved, strconv.Itoa(o))
