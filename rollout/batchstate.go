@@ -154,7 +154,7 @@ func (s *pass) batchVerifying() {
 			return
 		}
 	}
-	moved := s.judgement().movedPods()
+	moved := s.rules().judge(s.judgement()).movedPods()
 	s.send(OneBatchAvailable, "", "")
 	s.d.Records[len(s.d.Records)-1] = s.d.Records[len(s.d.Records)-1].naming(moved)
 }

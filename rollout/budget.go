@@ -6,7 +6,7 @@ import (
 )
 
 // counting reports whether a budget counts pods: then they are released one at a time.
-func (j judgement) counting() bool {
+func (j *judgement) counting() bool {
 	d := j.p.disruption()
 	return d.Quorum != nil || d.MaxUnavailable != nil || d.MaxUnavailablePerZone != nil || d.respects() && len(j.f.Budgets) > 0
 }
@@ -23,7 +23,7 @@ func (d Disruption) respects() bool {
 }
 
 // budgetPossible refuses budgets that never allow a release.
-func budgetPossible(j judgement) error {
+func budgetPossible(j *judgement) error {
 	d, size := j.p.disruption(), max(j.f.Target.Replicas, 1)
 	impossible := func(field string, format string, args ...any) error {
 		return BudgetImpossible.Errorf(field+": "+format, args...).With("field", field)
@@ -44,7 +44,7 @@ func budgetPossible(j judgement) error {
 }
 
 // down are the pods of the target that are away, or may go at any moment; missing have no pod at all.
-func (j judgement) down() (pods map[string]Pod, missing int) {
+func (j *judgement) down() (pods map[string]Pod, missing int) {
 	w := j.f.Target
 	pods = map[string]Pod{}
 	own := j.f.podsOf(*w)
@@ -62,7 +62,7 @@ func (j judgement) down() (pods map[string]Pod, missing int) {
 }
 
 // workloadOf is the workload of a pod: the target, or a source.
-func (j judgement) workloadOf(p *Pod) *WorkloadFacts {
+func (j *judgement) workloadOf(p *Pod) *WorkloadFacts {
 	for i := range j.f.Sources {
 		if w := &j.f.Sources[i]; w.UID == p.Workload {
 			return w
@@ -73,7 +73,7 @@ func (j judgement) workloadOf(p *Pod) *WorkloadFacts {
 
 // mayRelease judges the budgets before a pod is released; nil is a pod that does not exist. A pod
 // that is away already may always be replaced.
-func (j judgement) mayRelease(next *Pod) (Verdict, bool) {
+func (j *judgement) mayRelease(next *Pod) (Verdict, bool) {
 	if interval := j.batch().InstanceInterval; interval > 0 && j.at.Released != nil {
 		if left := j.at.Released.Add(timeOf(interval)).Sub(j.f.Now); left > 0 {
 			return waits(left, "InstanceInterval", "the next pod of batch %d follows %s after the last", j.at.CurrentBatch, interval), false
@@ -114,7 +114,7 @@ func (p Pod) pendingProbe() (string, bool) {
 	return "", false
 }
 
-func (j judgement) poolAllows(next Pod, down map[string]Pod, missing int) (Verdict, bool) {
+func (j *judgement) poolAllows(next Pod, down map[string]Pod, missing int) (Verdict, bool) {
 	m := j.p.disruption().MaxUnavailable
 	if m == nil {
 		return Verdict{}, true
@@ -126,7 +126,7 @@ func (j judgement) poolAllows(next Pod, down map[string]Pod, missing int) (Verdi
 }
 
 // zonesAllow counts a pod whose zone is unknown, and one that is missing, in every zone.
-func (j judgement) zonesAllow(next Pod, down map[string]Pod, missing int) (Verdict, bool) {
+func (j *judgement) zonesAllow(next Pod, down map[string]Pod, missing int) (Verdict, bool) {
 	m := j.p.disruption().MaxUnavailablePerZone
 	if m == nil {
 		return Verdict{}, true
@@ -167,7 +167,7 @@ type quorum struct {
 
 // quorum counts the pods that the budget selects: those of other workloads, and those of the target.
 // Pods of the target that are missing belong to the group.
-func (j judgement) quorum(q Quorum, down map[string]Pod) quorum {
+func (j *judgement) quorum(q Quorum, down map[string]Pod) quorum {
 	own := j.f.podsOf(*j.f.Target)
 	g := quorum{has: make(map[string]bool, len(own)+len(j.f.Members))}
 	add := func(pods []Pod) (selected int) {
@@ -195,7 +195,7 @@ func (j judgement) quorum(q Quorum, down map[string]Pod) quorum {
 	return g
 }
 
-func (j judgement) quorumAllows(next Pod, down map[string]Pod, _ int) (Verdict, bool) {
+func (j *judgement) quorumAllows(next Pod, down map[string]Pod, _ int) (Verdict, bool) {
 	q := j.p.disruption().Quorum
 	if q == nil {
 		return Verdict{}, true
@@ -212,7 +212,7 @@ func (j judgement) quorumAllows(next Pod, down map[string]Pod, _ int) (Verdict, 
 
 // podBudgetsAllow judges PodDisruptionBudgets. Their numbers lack pods that were released and are not
 // disturbed yet.
-func (j judgement) podBudgetsAllow(next Pod, down map[string]Pod, _ int) (Verdict, bool) {
+func (j *judgement) podBudgetsAllow(next Pod, down map[string]Pod, _ int) (Verdict, bool) {
 	if !j.p.disruption().respects() {
 		return Verdict{}, true
 	}

@@ -295,7 +295,7 @@ func (f Facts) Available(p Pod) bool {
 
 // Updated reports whether a pod has the revision that pods are moved to.
 func (f Facts) Updated(at Position, p Pod) bool {
-	return f.Target != nil && p.Revision == judgement{at: at, f: f}.revision()
+	return f.Target != nil && p.Revision == (&judgement{movement{at: at}, f}).revision()
 }
 
 // count are the pods of one workload, by what they are.
@@ -334,4 +334,13 @@ func (f Facts) count(w WorkloadFacts, revision string) count {
 		}
 	}
 	return c
+}
+
+// sourceReplicas is how many replicas the sources have together.
+func (f Facts) sourceReplicas() int {
+	n := 0
+	for _, s := range f.Sources {
+		n += s.Replicas
+	}
+	return n
 }

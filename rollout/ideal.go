@@ -54,7 +54,7 @@ func (w *ideal) note(b *BatchPreview, d Decision, p Plan, at Position) {
 	for _, s := range after.f.Sources {
 		b.Replicas[s.Name] = s.Replicas
 	}
-	j := judge(p, at, after.f)
+	j := judgementOf(p, at, after.f)
 	down, missing := j.down()
 	away := len(down) + missing
 	b.WorstCase = max(b.WorstCase, away)

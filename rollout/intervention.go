@@ -273,27 +273,19 @@ func (s *pass) resize() {
 	}
 }
 
-// raisedPartition releases again what somebody has taken back: the admission rule raises the partition
-// with each write of another template.
+// raisedPartition releases again what somebody has taken back.
 func (s *pass) raisedPartition() {
 	switch s.at.BatchState {
 	case BatchVerifying, BatchFinalizing, BatchReady:
 	default:
 		return
 	}
-	switch {
-	case s.at.Pause != nil:
-		return
-	case s.f.Target.UpdateType == OnDelete: // a pod that went for another reason does not count
-		if j := s.judgement(); !j.picked() && j.nextInOrder() != nil {
-			s.at.Verified = nil
-			s.send(WorkloadResized, "", "fewer pods were replaced than batch "+strconv.Itoa(s.at.CurrentBatch)+" needs")
-		}
+	if s.at.Pause != nil {
 		return
 	}
-	if want := s.judgement().partition(); s.f.Target.kept() > want {
+	if why := (inPlace{s.judgement()}).takenBack(); why != "" {
 		s.at.Verified = nil
-		s.send(WorkloadResized, "", "the partition is "+strconv.Itoa(s.f.Target.kept())+", and batch "+strconv.Itoa(s.at.CurrentBatch)+" needs "+strconv.Itoa(want))
+		s.send(WorkloadResized, "", why)
 	}
 }
 

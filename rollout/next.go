@@ -132,9 +132,9 @@ func start(p Plan, at Position, f Facts, now time.Time) *pass {
 }
 
 // plan takes over the recorded batches and the defaults.
-func (s *pass) plan() { s.p = judge(s.asked, s.at, s.f).p }
+func (s *pass) plan() { s.p = judgementOf(s.asked, s.at, s.f).p }
 
-func (s *pass) judgement() judgement { return judgement{s.p, s.at, s.f} }
+func (s *pass) judgement() *judgement { return &judgement{movement{s.p, s.at}, s.f} }
 
 func (s *pass) rules() Rules {
 	mode := s.at.Mode

@@ -62,7 +62,7 @@ func (s *pass) movement(t WorkloadFacts) (Mode, bool) {
 	}
 	if t.Kind == Deployment {
 		if w.HasSource || s.f.count(t, t.UpdateRevision).old > 0 {
-			done := w.HasSource && len(s.f.Sources) > 0 && s.judgement().sourceReplicas() == 0
+			done := w.HasSource && len(s.f.Sources) > 0 && s.f.sourceReplicas() == 0
 			return Rollout, !done
 		}
 	} else if s.f.count(t, t.UpdateRevision).old > 0 || t.CurrentRevision != t.UpdateRevision && t.Replicas > 0 {
