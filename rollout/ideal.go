@@ -55,16 +55,16 @@ func (w *ideal) note(b *BatchPreview, d Decision, p Plan, at Position) {
 		b.Replicas[s.Name] = s.Replicas
 	}
 	j := judgementOf(p, at, after.f)
-	down, missing := j.down()
-	away := len(down) + missing
+	pods := j.pods()
+	away := pods.Away()
 	b.WorstCase = max(b.WorstCase, away)
 	one := away
 	if t := after.f.Target; !t.Parallel && t.Kind == StatefulSet || t.Kind == AdvancedStatefulSet {
 		one = min(away, 1) // ordered sets replace one after the other
 	}
 	b.Unavailable = max(b.Unavailable, one)
-	if q := p.disruption().Quorum; q != nil {
-		if left := j.quorum(*q, down).healthy; b.QuorumLeft == nil || left < *b.QuorumLeft {
+	if q := j.budgets().Quorum; q != nil {
+		if left := q.Left(pods); b.QuorumLeft == nil || left < *b.QuorumLeft {
 			b.QuorumLeft = &left
 		}
 	}
