@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// batch does the work of the batch state. What still waits after the deadline has failed.
-func (s *pass) batch() {
+// runBatch does the work of the batch state. What still waits after the deadline has failed.
+func runBatch(s *pass) {
 	defer s.overdue("batch " + strconv.Itoa(s.at.CurrentBatch) + " was not done")
 	if s.f.Target == nil {
 		s.wait(0, TargetMissing.Reason(), "the workload does not exist")
@@ -15,23 +15,23 @@ func (s *pass) batch() {
 	}
 	switch s.at.BatchState {
 	case BatchInitializing:
-		s.batchInitializing()
+		initializeBatch(s)
 	case BatchInRolling:
-		s.batchInRolling()
+		releaseBatch(s)
 	case BatchVerifying:
-		s.batchVerifying()
+		checkBatch(s)
 	case BatchFinalizing:
-		s.batchFinalizing()
+		finalizeBatch(s)
 	case BatchReady:
-		s.batchReady()
+		leaveBatch(s)
 	case BatchVerifyFailed:
 		s.send(RolloutStopped, "", "the batch failed")
 	}
 }
 
-func (s *pass) batchInitializing() {
+func initializeBatch(s *pass) {
 	if s.at.State == RollingBack {
-		if s.reverted() && s.hooks(PreBatchHook, "batchInitializing") {
+		if reverted(s) && s.hooks(PreBatchHook, "batchInitializing") {
 			s.send(InitializedOneBatch, "", "")
 		}
 		return
@@ -43,7 +43,7 @@ func (s *pass) batchInitializing() {
 }
 
 // reverted writes the template of the source and the full hold in one write, once.
-func (s *pass) reverted() bool {
+func reverted(s *pass) bool {
 	if s.held() {
 		return false
 	}
@@ -80,11 +80,11 @@ func (at Position) revertsTo() string {
 	return at.SourceRevision
 }
 
-func (s *pass) batchInRolling() {
+func releaseBatch(s *pass) {
 	if p := s.at.Pause; p != nil && p.By != ByUser && s.held() {
 		return
 	}
-	if s.at.State == RollingBack && !s.reverted() { // somebody has written the other template again
+	if s.at.State == RollingBack && !reverted(s) { // somebody has written the other template again
 		return
 	}
 	v := s.rules().RolloutOneBatchPods(s.asked, s.at, s.f)
@@ -100,7 +100,7 @@ func (s *pass) batchInRolling() {
 	}
 	if v.Outcome.IsFail() && fault.Of(v.Outcome.Err()) == HandoverFailed {
 		s.at = v.Position
-		s.fail(ByFault, s.handoverKey(v.Outcome.Err()), v.Outcome.Err(), s.p.OnFailure)
+		s.fail(ByFault, handoverKey(s, v.Outcome.Err()), v.Outcome.Err(), s.p.OnFailure)
 		return
 	}
 	if s.done(v) {
@@ -112,7 +112,7 @@ func (s *pass) batchInRolling() {
 	}
 }
 
-func (s *pass) handoverKey(err error) string {
+func handoverKey(s *pass, err error) string {
 	for key := range s.at.Answers {
 		if pod, ok := detail(err, "pod"); ok && key == s.f.key(s.at, "handover", pod) {
 			return key
@@ -121,7 +121,7 @@ func (s *pass) handoverKey(err error) string {
 	return ""
 }
 
-func (s *pass) batchVerifying() {
+func checkBatch(s *pass) {
 	if p := s.at.Pause; p != nil && p.By != ByUser && s.held() {
 		return
 	}
@@ -185,7 +185,7 @@ func (s *pass) stuckPod() *Act {
 	return nil
 }
 
-func (s *pass) batchFinalizing() {
+func finalizeBatch(s *pass) {
 	if p := s.at.Pause; p != nil && p.By != ByUser && s.held() {
 		return
 	}
@@ -213,7 +213,7 @@ func (s *pass) last() bool {
 	return s.at.CurrentBatch >= len(s.p.RolloutBatches)-1
 }
 
-func (s *pass) batchReady() {
+func leaveBatch(s *pass) {
 	free := s.at.State == RollingBack || s.f.Wanted.Deleting
 	switch next := s.at.CurrentBatch + 1; {
 	case s.last(): // the batches behind it were taken out of the plan: it takes the rest

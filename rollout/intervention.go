@@ -8,7 +8,7 @@ import (
 )
 
 // unknownState writes nothing in a state that this version does not know.
-func (s *pass) unknownState() {
+func unknownState(s *pass) {
 	if s.at.Known() && (len(s.at.Batches) == 0 || s.at.CurrentBatch < len(s.at.Batches)) {
 		return
 	}
@@ -27,14 +27,14 @@ func (s *pass) unknownState() {
 
 // unserved waits while the API server does not serve the kind of the target. A Rollout that is deleted
 // meanwhile ends: there is nothing to finalize.
-func (s *pass) unserved() {
+func unserved(s *pass) {
 	if s.f.Unserved != "" && !s.f.Wanted.Deleting && !s.at.State.Terminal() && s.at.State != Locating {
 		s.wait(0, KindNotServed.Reason(), "the API server does not serve %s", s.f.Unserved)
 	}
 }
 
 // forgetApprovals ends approvals when batchPartition is edited.
-func (s *pass) forgetApprovals() {
+func forgetApprovals(s *pass) {
 	if a := s.at.Approved; a != nil && !same(a.Partition, s.asked.BatchPartition) {
 		s.at.Approved = nil
 	}
@@ -48,7 +48,7 @@ func same(a, b *int) bool {
 }
 
 // deletion lets the deletion policy act.
-func (s *pass) deletion() {
+func deletion(s *pass) {
 	if !s.f.Wanted.Deleting || s.at.State.Terminal() {
 		return
 	}
@@ -75,7 +75,7 @@ func (s *pass) deletion() {
 }
 
 // modification starts anew when another target is asked for.
-func (s *pass) modification() {
+func modification(s *pass) {
 	w := s.f.Wanted
 	if s.at.State != s.was.State && s.judgement().replaced() { // that it failed is seen first
 		return
@@ -123,7 +123,7 @@ func Modified(want Wanted, at Position) bool {
 func Settled(want Wanted, at Position) bool { return at.State.Terminal() && !Modified(want, at) }
 
 // replacedTarget ends a rollout whose workload is another object now: nothing is left to finalize.
-func (s *pass) replacedTarget() {
+func replacedTarget(s *pass) {
 	if !s.judgement().replaced() || s.at.State.Terminal() {
 		return
 	}
@@ -139,7 +139,7 @@ func (s *pass) replacedTarget() {
 }
 
 // planChange goes on with the recorded plan when an edit cannot be taken over.
-func (s *pass) planChange() {
+func planChange(s *pass) {
 	if s.at.PlanHash == s.planHash() {
 		s.at.PlanRefused = ""
 	}
@@ -179,7 +179,7 @@ func (s *pass) planChange() {
 }
 
 // userPause records that the plan holds the rollout.
-func (s *pass) userPause() {
+func userPause(s *pass) {
 	if p := s.at.Pause; s.f.Wanted.Deleting && p != nil && p.By == ByUser {
 		s.resume("the Rollout is deleted", "", "")
 		return
@@ -220,7 +220,7 @@ func (s *pass) resume(why, by, request string) {
 }
 
 // lostClaim takes a claim, anchor or label again that somebody has removed.
-func (s *pass) lostClaim() {
+func lostClaim(s *pass) {
 	switch s.at.State { //nolint:exhaustive // the other states hold nothing
 	case InBatch, RollingBack:
 	default:
@@ -257,24 +257,24 @@ func (s *pass) lostClaim() {
 const maxReplans = 3
 
 // resize plans anew when the live size has changed.
-func (s *pass) resize() {
+func resize(s *pass) {
 	if s.at.State != InBatch && s.at.State != RollingBack || s.at.TargetSize == nil || s.f.Target == nil {
 		return
 	}
 	switch {
 	case s.at.Mode == Scale:
-		s.resizeScale()
+		resizeScale(s)
 	case s.f.Wanted.Kind == Deployment:
-		s.putBack()
+		putBack(s)
 	case s.f.Target.Replicas != *s.at.TargetSize:
-		s.resizeRollout()
+		resizeRollout(s)
 	default:
-		s.raisedPartition()
+		raisedPartition(s)
 	}
 }
 
 // raisedPartition releases again what somebody has taken back.
-func (s *pass) raisedPartition() {
+func raisedPartition(s *pass) {
 	switch s.at.BatchState {
 	case BatchVerifying, BatchFinalizing, BatchReady:
 	default:
@@ -290,7 +290,7 @@ func (s *pass) raisedPartition() {
 }
 
 // putBack takes back a foreign change of the sizes of two Deployments after they were reached.
-func (s *pass) putBack() {
+func putBack(s *pass) {
 	switch s.at.BatchState {
 	case BatchVerifying, BatchFinalizing, BatchReady:
 	default:
@@ -305,7 +305,7 @@ func (s *pass) putBack() {
 	s.act(v)
 }
 
-func (s *pass) resizeRollout() {
+func resizeRollout(s *pass) {
 	j := s.judgement()
 	was, from := *s.at.TargetSize, s.at
 	s.at = j.resized(s.f.Target.Replicas)
@@ -328,7 +328,7 @@ func (s *pass) resizeRollout() {
 	}
 }
 
-func (s *pass) resizeScale() {
+func resizeScale(s *pass) {
 	j := s.judgement()
 	a, b := j.sizeAfter(s.at.CurrentBatch-1), j.size()
 	size := s.f.Target.Replicas

@@ -72,17 +72,17 @@ func Next(p Plan, at Position, f Facts, now time.Time) Decision {
 // interventions come from outside and concern every state: they are judged before the state does its
 // work.
 var interventions = []func(*pass){
-	(*pass).unknownState,
-	(*pass).unserved,
-	(*pass).forgetApprovals,
-	(*pass).deletion,
-	(*pass).request,
-	(*pass).replacedTarget,
-	(*pass).modification,
-	(*pass).planChange,
-	(*pass).userPause,
-	(*pass).lostClaim,
-	(*pass).resize,
+	unknownState,
+	unserved,
+	forgetApprovals,
+	deletion,
+	answerRequest,
+	replacedTarget,
+	modification,
+	planChange,
+	userPause,
+	lostClaim,
+	resize,
 }
 
 // work is what each state does.
@@ -90,17 +90,17 @@ var work map[State]func(*pass)
 
 func init() { //nolint:gochecknoinits // the table refers to functions that read it
 	work = map[State]func(*pass){
-		Locating:     (*pass).locate,
-		Verifying:    (*pass).verify,
-		Initializing: (*pass).initialize,
-		InBatch:      (*pass).batch,
-		RollingBack:  (*pass).batch,
-		Finalising:   (*pass).finalize,
-		Failing:      (*pass).finalize,
-		Abandoning:   (*pass).finalize,
-		Deleting:     (*pass).finalize,
-		Succeeded:    (*pass).rest,
-		Failed:       (*pass).rest,
+		Locating:     locate,
+		Verifying:    verify,
+		Initializing: initialize,
+		InBatch:      runBatch,
+		RollingBack:  runBatch,
+		Finalising:   finalize,
+		Failing:      finalize,
+		Abandoning:   finalize,
+		Deleting:     finalize,
+		Succeeded:    rest,
+		Failed:       rest,
 	}
 }
 

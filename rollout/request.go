@@ -8,14 +8,14 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// request carries out the newest request, once under its id.
-func (s *pass) request() {
+// answerRequest carries out the newest request, once under its id.
+func answerRequest(s *pass) {
 	r := s.f.Wanted.Request
 	if r == nil || s.at.LastRequest != nil && s.at.LastRequest.ID == r.ID {
 		return
 	}
 	answer := &RequestAnswer{ID: r.ID, Verb: string(r.Verb), By: r.By}
-	err := s.carryOut(*r)
+	err := carryOut(s, *r)
 	if err != nil {
 		answer.Code, answer.Message = string(fault.Of(err).Code), fault.Message(err)
 	}
@@ -39,14 +39,14 @@ func (r Request) text(a *RequestAnswer) string {
 	return text
 }
 
-func (s *pass) carryOut(r Request) error {
+func carryOut(s *pass, r Request) error {
 	switch r.Verb {
 	case Approve:
-		return s.approve(r)
+		return approve(s, r)
 	case Resume:
-		return s.endPause(r, "Skipped")
+		return endPause(s, r, "Skipped")
 	case Retry:
-		return s.endPause(r, "")
+		return endPause(s, r, "")
 	case Abandon:
 		if s.at.State.Terminal() {
 			return NotPaused.Errorf("the rollout has ended: it is %s", s.at.State)
@@ -57,7 +57,7 @@ func (s *pass) carryOut(r Request) error {
 		return nil
 	case RollBackVerb:
 		if s.at.State == Verifying || s.at.State == Initializing { // nothing has moved: it is an abandon
-			return s.carryOut(Request{Verb: Abandon, By: r.By})
+			return carryOut(s, Request{Verb: Abandon, By: r.By})
 		}
 		if s.at.State != InBatch {
 			return RequestUnknown.Errorf("rollback: the rollout is %s; only one that moves pods can be taken back", s.at.State)
@@ -69,7 +69,7 @@ func (s *pass) carryOut(r Request) error {
 	}
 }
 
-func (s *pass) approve(r Request) error {
+func approve(s *pass, r Request) error {
 	last := len(s.p.RolloutBatches) - 1
 	if s.at.State.Terminal() {
 		return RequestUnknown.Errorf("approve: the rollout has ended: it is %s", s.at.State)
@@ -110,7 +110,7 @@ func (s *pass) allowed() int {
 }
 
 // endPause ends the present pause: verdict "Skipped" goes past what paused it, "" asks it again.
-func (s *pass) endPause(r Request, verdict string) error {
+func endPause(s *pass, r Request, verdict string) error {
 	p := s.at.Pause
 	switch {
 	case p == nil:

@@ -11,7 +11,7 @@ import (
 )
 
 // locate finds the target, its source, and which movement it is.
-func (s *pass) locate() {
+func locate(s *pass) {
 	w := s.f.Wanted
 	switch {
 	case s.f.MissingRevision != "":
@@ -37,7 +37,7 @@ func (s *pass) locate() {
 	t := *s.f.Target
 	mode, found := s.movement(t)
 	if !found {
-		s.nothingToRoll(t)
+		nothingToRoll(s, t)
 		return
 	}
 	s.at.Mode, s.at.Named, s.at.TargetUID = mode, w.Named, t.UID
@@ -96,8 +96,8 @@ func (s *pass) sourceHash(t WorkloadFacts) string {
 }
 
 // nothingToRoll holds the next template, if the Rollout asks for that.
-func (s *pass) nothingToRoll(t WorkloadFacts) {
-	if s.parked(t) {
+func nothingToRoll(s *pass, t WorkloadFacts) {
+	if parked(s, t) {
 		return
 	}
 	s.wait(0, NothingToRoll.Reason(), "all %d pods of %s %s have revision %s", t.Replicas, t.Kind, t.Name, t.UpdateRevision)
@@ -105,7 +105,7 @@ func (s *pass) nothingToRoll(t WorkloadFacts) {
 
 // parked holds the next template, or lets it go, as the Rollout asks, and reports whether that needs a
 // write.
-func (s *pass) parked(t WorkloadFacts) bool {
+func parked(s *pass, t WorkloadFacts) bool {
 	if t.Kind == Deployment || s.f.Wanted.Deleting || t.foreign(s.f) != nil || !t.observed() {
 		return false
 	}
@@ -125,7 +125,7 @@ func (s *pass) parked(t WorkloadFacts) bool {
 	return true
 }
 
-func (s *pass) verify() {
+func verify(s *pass) {
 	if s.f.Target == nil {
 		s.wait(0, TargetMissing.Reason(), "the workload does not exist")
 		return
@@ -163,7 +163,7 @@ func (s *pass) done(v Verdict) bool {
 	return false
 }
 
-func (s *pass) initialize() {
+func initialize(s *pass) {
 	defer s.overdue("the rollout was not initialized")
 	if s.f.Target == nil {
 		s.wait(0, TargetMissing.Reason(), "the workload does not exist")
@@ -191,7 +191,7 @@ func (s *pass) begin() {
 }
 
 // finalize is the work of every state that ends.
-func (s *pass) finalize() {
+func finalize(s *pass) {
 	succeeded := s.at.State == Finalising
 	if p := s.at.Pause; succeeded && p != nil && p.By != ByUser && s.held() {
 		return
@@ -220,7 +220,7 @@ func (s *pass) finalize() {
 
 // rest releases a claim that is still there, and waits for something new. What is parked for the next
 // rollout is let go when there will be none.
-func (s *pass) rest() {
+func rest(s *pass) {
 	s.at.Pause = nil
 	var acts []Act
 	if s.f.Wanted.Deleting && s.f.Target != nil {
@@ -242,7 +242,7 @@ func (s *pass) rest() {
 		return
 	}
 	if t := s.f.Target; t != nil && (s.at.State == Succeeded || s.judgement().replaced()) && // nothing has parked one that was made again
-		s.f.count(*t, t.UpdateRevision).old == 0 && s.parked(*t) {
+		s.f.count(*t, t.UpdateRevision).old == 0 && parked(s, *t) {
 		return
 	}
 	s.stop(outcome.Done())
@@ -258,7 +258,7 @@ func (s *pass) workloads() []WorkloadFacts {
 
 // held waits while a pause lasts, and begins the one that the plan asks for.
 func (s *pass) held() bool {
-	s.userPause()
+	userPause(s)
 	if p := s.at.Pause; p != nil {
 		s.wait(0, p.Reason, "%s", p.Message)
 		return true
