@@ -156,7 +156,7 @@ func checkBatch(s *pass) {
 	}
 	moved := s.rules().judge(s.judgement()).movedPods()
 	s.send(OneBatchAvailable, "", "")
-	s.d.Records[len(s.d.Records)-1] = s.d.Records[len(s.d.Records)-1].naming(moved)
+	s.lastRecord().name(moved)
 }
 
 // stuckPod is the deletion of a pod on which an ordered set waits for ever: not ready, released, and
@@ -178,7 +178,7 @@ func (s *pass) stuckPod() *Act {
 		if s.at.DeletedPod != p.UID { // else it was saved, and the deletion was not sent
 			s.at.DeletedPod = p.UID
 			s.record(s.at, PodDeleted, "", "pod "+p.Name+" has revision "+p.Revision+" and is not ready")
-			s.d.Records[len(s.d.Records)-1].Pods = []string{p.Name}
+			s.lastRecord().Pods = []string{p.Name}
 		}
 		return &a
 	}
@@ -198,30 +198,22 @@ func finalizeBatch(s *pass) {
 	b := s.at.Batches[s.at.CurrentBatch]
 	b.End = &s.now
 	s.at.Batches[s.at.CurrentBatch] = b
-	if s.last() {
+	if s.movement().last() {
 		s.send(AllBatchFinished, "", "batch "+strconv.Itoa(s.at.CurrentBatch)+" is available")
 		return
 	}
 	s.send(FinishedOneBatch, "", "batch "+strconv.Itoa(s.at.CurrentBatch)+" is available")
 }
 
-// last reports whether no batch follows.
-func (s *pass) last() bool {
-	if back := s.at.Rollback; back != nil {
-		return s.at.CurrentBatch >= back.FromBatch
-	}
-	return s.at.CurrentBatch >= len(s.p.RolloutBatches)-1
-}
-
 func leaveBatch(s *pass) {
 	free := s.at.State == RollingBack || s.f.Wanted.Deleting
 	switch next := s.at.CurrentBatch + 1; {
-	case s.last(): // the batches behind it were taken out of the plan: it takes the rest
+	case s.movement().last(): // the batches behind it were taken out of the plan: it takes the rest
 		s.send(WorkloadResized, "", "the batch is the last one now")
 		return
 	case !free && s.held():
 		return
-	case !free && next > s.allowed():
+	case !free && next > s.movement().allowed():
 		s.wait(0, "HeldByPartition", "batch %d may run when batchPartition is %d, or when it is approved", next, next)
 		return
 	case !s.rules().CheckOneBatchPods(s.asked, s.at, s.f).Done:

@@ -34,7 +34,7 @@ func (j deployments) verify() Verdict {
 	if sources == 0 && w.Replicas == size {
 		return refused(NothingToRoll.Errorf("Deployment %s has all %d pods already", w.Name, size))
 	}
-	for _, d := range append([]WorkloadFacts{w}, j.f.Sources...) {
+	for _, d := range j.f.workloads() {
 		c := j.f.count(d, d.UpdateRevision)
 		switch {
 		case !d.observed():
@@ -53,7 +53,7 @@ func (j deployments) verify() Verdict {
 // initialize is Initialize: both belong to the rollout.
 func (j deployments) initialize() Verdict {
 	var acts []Act
-	for _, w := range append([]WorkloadFacts{*j.f.Target}, j.f.Sources...) {
+	for _, w := range j.f.workloads() {
 		a, changed := w.act("claim the Deployment"), false
 		if !w.ours(j.f) || !w.Anchored || !w.Held {
 			a.Claim, a.Held, changed = TakeClaim, new(true), true

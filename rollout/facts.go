@@ -344,3 +344,12 @@ func (f Facts) sourceReplicas() int {
 	}
 	return n
 }
+
+// workloads are target and sources.
+func (f Facts) workloads() []WorkloadFacts {
+	var all []WorkloadFacts
+	if f.Target != nil {
+		all = append(all, *f.Target)
+	}
+	return append(all, f.Sources...)
+}

@@ -200,25 +200,6 @@ func userPause(s *pass) {
 	}
 }
 
-func (s *pass) pause(by PausedBy, key, reason, message string) {
-	from := s.at
-	s.record(from, PausedEvent, "", message)
-	s.at.Pause = &Pause{ID: "pause-" + strconv.Itoa(s.at.Sequence), By: by, Key: key, Reason: reason, Message: message, Since: s.now}
-}
-
-// resume ends a pause; no deadline counts the time that it lasted.
-func (s *pass) resume(why, by, request string) {
-	excused := Duration(s.now.Sub(s.at.Pause.Since))
-	s.at.Excused += excused
-	if b, ok := s.at.Batches[s.at.CurrentBatch]; ok {
-		b.Excused += excused
-		s.at.Batches[s.at.CurrentBatch] = b
-	}
-	s.at.Pause = nil
-	s.record(s.at, ResumedEvent, by, why)
-	s.d.Records[len(s.d.Records)-1].Request = request
-}
-
 // lostClaim takes a claim, anchor or label again that somebody has removed.
 func lostClaim(s *pass) {
 	switch s.at.State { //nolint:exhaustive // the other states hold nothing
@@ -231,7 +212,7 @@ func lostClaim(s *pass) {
 		return
 	}
 	var acts []Act
-	for _, w := range append([]WorkloadFacts{*s.f.Target}, s.f.Sources...) {
+	for _, w := range s.f.workloads() {
 		if o := w.foreign(s.f); o != nil {
 			if s.f.Wanted.Deleting {
 				continue

@@ -4,12 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
-	"strings"
-)
-
-const (
-	recordedPods  = 20  // names of pods in one record
-	recordedBytes = 200 // of these names together
 )
 
 // movedPods are told by the positions that the batch has released, or by looking where the workload or the
@@ -115,29 +109,4 @@ func podNames(pods []Pod) []string {
 		names = append(names, p.Name)
 	}
 	return names
-}
-
-// naming is the record with the names of pods, as far as they are few: a record of a large batch has the
-// size of that of a small one.
-func (r Record) naming(pods []string) Record {
-	n, size := 0, 0
-	for n < min(len(pods), recordedPods) && size+len(pods[n]) <= recordedBytes {
-		size += len(pods[n])
-		n++
-	}
-	r.Pods, r.MorePods = pods[:n:n], len(pods)-n
-	return r
-}
-
-// PodsText is the pods of the record in words; "": it has none.
-func (r Record) PodsText() string {
-	switch {
-	case len(r.Pods) == 0 && r.MorePods == 0:
-		return ""
-	case r.MorePods == 0:
-		return strings.Join(r.Pods, ", ")
-	case len(r.Pods) == 0:
-		return podCount(r.MorePods)
-	}
-	return strings.Join(r.Pods, ", ") + " and " + strconv.Itoa(r.MorePods) + " more"
 }

@@ -126,3 +126,24 @@ func (m movement) resized(size int) Position {
 	at.Batches = batches
 	return at
 }
+
+// last reports whether no batch follows.
+func (m movement) last() bool {
+	if back := m.at.Rollback; back != nil {
+		return m.at.CurrentBatch >= back.FromBatch
+	}
+	return m.at.CurrentBatch >= len(m.p.RolloutBatches)-1
+}
+
+// allowed is the last batch that may run.
+func (m movement) allowed() int {
+	last := len(m.p.RolloutBatches) - 1
+	if m.p.BatchPartition == nil {
+		return last
+	}
+	allowed := *m.p.BatchPartition
+	if a := m.at.Approved; a != nil {
+		allowed = max(allowed, a.Batch)
+	}
+	return min(allowed, last)
+}

@@ -22,7 +22,7 @@ func answerRequest(s *pass) {
 	from := s.at
 	s.at.LastRequest = answer
 	s.record(from, RequestAnswered, r.By, r.text(answer))
-	s.d.Records[len(s.d.Records)-1].Request = r.ID
+	s.lastRecord().Request = r.ID
 }
 
 func (r Request) text(a *RequestAnswer) string {
@@ -81,7 +81,7 @@ func approve(s *pass, r Request) error {
 	switch r.Argument {
 	case "all":
 	case "next", "":
-		upTo = min(s.allowed()+1, last)
+		upTo = min(s.movement().allowed()+1, last)
 	default:
 		n, err := strconv.Atoi(r.Argument)
 		if err != nil || n < 0 || n > last {
@@ -94,19 +94,6 @@ func approve(s *pass, r Request) error {
 	}
 	s.at.Approved = &Approval{Batch: upTo, Partition: s.asked.BatchPartition}
 	return nil
-}
-
-// allowed is the last batch that may run.
-func (s *pass) allowed() int {
-	last := len(s.p.RolloutBatches) - 1
-	if s.asked.BatchPartition == nil {
-		return last
-	}
-	allowed := *s.asked.BatchPartition
-	if a := s.at.Approved; a != nil {
-		allowed = max(allowed, a.Batch)
-	}
-	return min(allowed, last)
 }
 
 // endPause ends the present pause: verdict "Skipped" goes past what paused it, "" asks it again.
@@ -125,7 +112,7 @@ func endPause(s *pass, r Request, verdict string) error {
 	default:
 		if p.Key != "" {
 			so := AnswerPosition{Verdict: verdict}
-			if s.isFlow(p.Key) { // its next run is another one
+			if s.movement().isFlow(p.Key) { // its next run is another one
 				so.Attempts = s.at.Answers[p.Key].Attempts
 			}
 			s.at = s.at.answered(p.Key, so)
@@ -133,15 +120,15 @@ func endPause(s *pass, r Request, verdict string) error {
 	}
 	s.resume(fmt.Sprintf("%s by %s", r.Verb, r.By), r.By, r.ID)
 	if p.By == ByDeadline {
-		s.newDeadline(verdict)
+		s.at = s.movement().newDeadline(verdict, s.now)
 	}
 	return nil
 }
 
 // isFlow reports whether a key is that of a hook that runs a flow.
-func (s *pass) isFlow(key string) bool {
+func (m movement) isFlow(key string) bool {
 	for _, t := range []HookType{InitializeHook, FinalizeHook, PreBatchHook, PostBatchHook} {
-		for _, h := range s.p.hooks(t, s.at.CurrentBatch) {
+		for _, h := range m.p.hooks(t, m.at.CurrentBatch) {
 			if h.Flow != "" && strings.HasSuffix(key, "/"+h.Name) {
 				return true
 			}

@@ -115,8 +115,7 @@ func problems(j *judgement) error {
 }
 
 func foreignOwner(j *judgement) error {
-	all := append([]WorkloadFacts{*j.f.Target}, j.f.Sources...)
-	for _, w := range all {
+	for _, w := range j.f.workloads() {
 		if o := w.foreign(j.f); o != nil {
 			return ClaimedByOther.Errorf("%s %s belongs to %s %s", w.Kind, w.Name, o.Kind, o.Name).With("owner", o.Name)
 		}

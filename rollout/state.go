@@ -35,14 +35,14 @@ func locate(s *pass) {
 		return
 	}
 	t := *s.f.Target
-	mode, found := s.movement(t)
+	mode, found := s.f.mode(t)
 	if !found {
 		nothingToRoll(s, t)
 		return
 	}
 	s.at.Mode, s.at.Named, s.at.TargetUID = mode, w.Named, t.UID
 	s.at.TargetRevision, s.at.SourceRevision = w.TargetRevision, w.SourceRevision
-	s.at.SourceHash = s.sourceHash(t)
+	s.at.SourceHash = s.f.sourceHash(t)
 	if s.at.SourceRevision == "" && mode == Rollout {
 		s.at.SourceRevision = s.at.SourceHash
 	}
@@ -50,22 +50,22 @@ func locate(s *pass) {
 	s.send(AppLocated, "", string(mode)+" to "+w.text())
 }
 
-// movement is a rollout if pods do not carry the target, a scale if only the size differs.
-func (s *pass) movement(t WorkloadFacts) (Mode, bool) {
-	w := s.f.Wanted
+// mode is a rollout if pods do not carry the target, a scale if only the size differs.
+func (f Facts) mode(t WorkloadFacts) (Mode, bool) {
+	w := f.Wanted
 	switch {
 	case w.Named && !w.HasSource:
 		return Scale, true
 	case w.Named: // the pods may have the target under another name
-		there := t.Kind != Deployment && t.Template == w.TargetRevision && s.f.count(t, t.UpdateRevision).old == 0 && t.CurrentRevision == t.UpdateRevision
+		there := t.Kind != Deployment && t.Template == w.TargetRevision && f.count(t, t.UpdateRevision).old == 0 && t.CurrentRevision == t.UpdateRevision
 		return Rollout, !there
 	}
 	if t.Kind == Deployment {
-		if w.HasSource || s.f.count(t, t.UpdateRevision).old > 0 {
-			done := w.HasSource && len(s.f.Sources) > 0 && s.f.sourceReplicas() == 0
+		if w.HasSource || f.count(t, t.UpdateRevision).old > 0 {
+			done := w.HasSource && len(f.Sources) > 0 && f.sourceReplicas() == 0
 			return Rollout, !done
 		}
-	} else if s.f.count(t, t.UpdateRevision).old > 0 || t.CurrentRevision != t.UpdateRevision && t.Replicas > 0 {
+	} else if f.count(t, t.UpdateRevision).old > 0 || t.CurrentRevision != t.UpdateRevision && t.Replicas > 0 {
 		return Rollout, true
 	}
 	return Scale, w.TargetSize != nil && *w.TargetSize != t.Replicas
@@ -73,16 +73,16 @@ func (s *pass) movement(t WorkloadFacts) (Mode, bool) {
 
 // sourceHash is the revision that most pods carry which do not carry the target. Before the template
 // of a named target is written, no pod carries it.
-func (s *pass) sourceHash(t WorkloadFacts) string {
-	if n := len(s.f.Sources); n > 0 {
-		return s.f.Sources[n-1].UpdateRevision
+func (f Facts) sourceHash(t WorkloadFacts) string {
+	if n := len(f.Sources); n > 0 {
+		return f.Sources[n-1].UpdateRevision
 	}
 	if t.Kind == Deployment {
 		return ""
 	}
 	pods := map[string]int{}
-	for _, p := range s.f.podsOf(t) {
-		if p.Revision != t.UpdateRevision || s.f.Wanted.Named && t.Template != s.f.Wanted.TargetRevision {
+	for _, p := range f.podsOf(t) {
+		if p.Revision != t.UpdateRevision || f.Wanted.Named && t.Template != f.Wanted.TargetRevision {
 			pods[p.Revision]++
 		}
 	}
@@ -139,11 +139,11 @@ func verify(s *pass) {
 		return
 	}
 	s.at.Started, s.at.PlanHash = &s.now, s.planHash()
-	s.send(RollingSpecVerified, "", s.sizes())
+	s.send(RollingSpecVerified, "", s.at.sizes())
 }
 
-func (s *pass) sizes() string {
-	return strconv.Itoa(deref(s.at.OriginalSize)) + " to " + strconv.Itoa(deref(s.at.TargetSize)) + " pods in " + strconv.Itoa(len(s.at.Batches)) + " batches"
+func (at Position) sizes() string {
+	return strconv.Itoa(deref(at.OriginalSize)) + " to " + strconv.Itoa(deref(at.TargetSize)) + " pods in " + strconv.Itoa(len(at.Batches)) + " batches"
 }
 
 // done takes over the position of a verdict that is done; otherwise it acts, asks, waits or stops.
@@ -180,14 +180,6 @@ func initialize(s *pass) {
 		s.send(RollingInitialized, "", "")
 		s.begin()
 	}
-}
-
-// begin starts the clock of a batch.
-func (s *pass) begin() {
-	b := s.at.Batches[s.at.CurrentBatch]
-	b.Start, b.End, b.Excused, b.NoDeadline = &s.now, nil, 0, false
-	s.at.Batches[s.at.CurrentBatch] = b
-	s.at.Answers, s.at.Verified = nil, nil
 }
 
 // finalize is the work of every state that ends.
@@ -230,7 +222,7 @@ func rest(s *pass) {
 		s.act(Verdict{Acts: acts})
 		return
 	}
-	for _, w := range s.workloads() {
+	for _, w := range s.f.workloads() {
 		if w.ours(s.f) {
 			a := w.act("release a claim that was left")
 			a.Claim = ReleaseClaim
@@ -246,14 +238,6 @@ func rest(s *pass) {
 		return
 	}
 	s.stop(outcome.Done())
-}
-
-func (s *pass) workloads() []WorkloadFacts {
-	var all []WorkloadFacts
-	if s.f.Target != nil {
-		all = append(all, *s.f.Target)
-	}
-	return append(all, s.f.Sources...)
 }
 
 // held waits while a pause lasts, and begins the one that the plan asks for.
