@@ -278,6 +278,24 @@ func (j inPlace) takenBack() string {
 	return ""
 }
 
+// stuck is a pod on which an ordered set waits for ever: not ready, released, and of a revision that is
+// neither the source nor the one that pods are moved to.
+func (j inPlace) stuck() *Pod {
+	w := j.f.Target
+	if j.at.Mode != Rollout || w.Kind != StatefulSet && w.Kind != AdvancedStatefulSet || w.Parallel || !w.observed() {
+		return nil
+	}
+	to := j.revision()
+	for _, p := range j.f.podsOf(*w) {
+		if p.Ready || p.Terminating || p.Revision == to || p.Revision == j.at.SourceHash && j.at.Rollback == nil ||
+			w.UpdateType != OnDelete && w.ordinals().Place(p.Ordinal) < w.kept() {
+			continue
+		}
+		return &p
+	}
+	return nil
+}
+
 // checkBack is the check of a rollback: no more pods have the revision that is left than the batch
 // allows, and those that went back are ready.
 func (j inPlace) checkBack(slack int) Verdict {

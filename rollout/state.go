@@ -250,34 +250,6 @@ func (s *pass) held() bool {
 	return false
 }
 
-// rollBack takes the pods back to the source.
-func (s *pass) rollBack(why, by string) {
-	size := s.judgement().moved()
-	if s.at.BatchState == BatchInitializing {
-		size = s.judgement().movedBefore()
-	}
-	if s.f.Target != nil && s.at.Mode == Rollout && s.f.Target.Kind != Deployment && s.f.Target.UpdateType != OnDelete {
-		size = max(size, s.f.Target.Replicas-s.f.Target.kept())
-	}
-	if s.f.Target != nil && s.at.Mode == Rollout {
-		size = max(size, s.judgement().toRevert(true))
-	}
-	s.at.Pause, s.at.Verified, s.at.Answers = nil, nil, nil
-	s.send(RollbackRequested, by, why)
-	if s.at.Rollback != nil {
-		s.at.Rollback.Reason, s.at.Rollback.Since, s.at.Rollback.Size = why, s.now, size
-		if s.at.Failure == nil {
-			s.at.Failure = &Failure{Reason: "RolledBack", Message: why}
-		}
-		if s.p.Rollback != nil && s.p.Rollback.Mode == AllAtOnce {
-			s.at.CurrentBatch = s.at.Rollback.FromBatch
-		}
-	}
-	s.plan()
-	s.begin()
-	s.at.Excused = 0 // the deadline of the rollback begins
-}
-
 // fail lets onFailure act on something that has failed. It reports whether the rollout goes on as if
 // it had not.
 func (s *pass) fail(by PausedBy, key string, err error, then OnFailure) bool {

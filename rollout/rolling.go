@@ -42,44 +42,6 @@ func initializeBatch(s *pass) {
 	s.send(InitializedOneBatch, "", "")
 }
 
-// reverted writes the template of the source and the full hold in one write, once.
-func reverted(s *pass) bool {
-	if s.held() {
-		return false
-	}
-	back, t, source := s.at.Rollback, *s.f.Target, s.at.revertsTo()
-	inPlace := s.at.Mode == Rollout && t.Kind != Deployment
-	if !inPlace || back.Reverted && t.Template == source {
-		return true
-	}
-	if t.Template == source && (t.Partition == HoldAll || t.UpdateType == OnDelete) && t.observed() {
-		copied := *back
-		copied.Reverted = true
-		s.at.Rollback = &copied
-		return true
-	}
-	if t.Template == source && t.Partition == HoldAll {
-		s.wait(0, WorkloadBusy.Reason(), "%s %s has not observed the template of the source", t.Kind, t.Name)
-		return false
-	}
-	a := t.act("write the template of the source, and hold every pod")
-	a.Template, a.Partition = source, new(HoldAll)
-	if t.Kind.pauses() && t.Paused {
-		a.Paused = new(false)
-	}
-	s.act(Verdict{Acts: []Act{a}})
-	return false
-}
-
-// revertsTo is the revision whose template a rollback writes. Pods are believed: the source that an
-// Application names may never have been reached.
-func (at Position) revertsTo() string {
-	if at.Named && at.SourceHash != "" {
-		return at.SourceHash
-	}
-	return at.SourceRevision
-}
-
 func releaseBatch(s *pass) {
 	if p := s.at.Pause; p != nil && p.By != ByUser && s.held() {
 		return
@@ -132,8 +94,8 @@ func checkBatch(s *pass) {
 	if !v.Done {
 		s.at = v.Position
 		s.at.Verified = nil
-		if stuck := s.stuckPod(); stuck != nil {
-			v.Acts = []Act{*stuck}
+		if pod := (inPlace{s.judgement()}).stuck(); pod != nil {
+			v.Acts = []Act{unstick(s, pod)}
 		}
 		v.Position = s.at
 	}
@@ -159,30 +121,16 @@ func checkBatch(s *pass) {
 	s.lastRecord().name(moved)
 }
 
-// stuckPod is the deletion of a pod on which an ordered set waits for ever: not ready, released, and
-// of a revision that is neither the source nor the one that pods are moved to.
-func (s *pass) stuckPod() *Act {
-	t := *s.f.Target
-	if s.at.Mode != Rollout || t.Kind != StatefulSet && t.Kind != AdvancedStatefulSet || t.Parallel || !t.observed() {
-		return nil
+// unstick is the deletion of a pod on which the workload waits.
+func unstick(s *pass, p *Pod) Act {
+	a := s.f.Target.act("delete pod " + p.Name + ", on which the set waits")
+	a.Delete = &PodRef{Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion}
+	if s.at.DeletedPod != p.UID { // else it was saved, and the deletion was not sent
+		s.at.DeletedPod = p.UID
+		s.record(s.at, PodDeleted, "", "pod "+p.Name+" has revision "+p.Revision+" and is not ready")
+		s.lastRecord().Pods = []string{p.Name}
 	}
-	j := s.judgement()
-	to := j.revision()
-	for _, p := range j.f.podsOf(t) {
-		if p.Ready || p.Terminating || p.Revision == to || p.Revision == s.at.SourceHash && s.at.Rollback == nil ||
-			t.UpdateType != OnDelete && t.ordinals().Place(p.Ordinal) < t.kept() {
-			continue
-		}
-		a := t.act("delete pod " + p.Name + ", on which the set waits")
-		a.Delete = &PodRef{Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion}
-		if s.at.DeletedPod != p.UID { // else it was saved, and the deletion was not sent
-			s.at.DeletedPod = p.UID
-			s.record(s.at, PodDeleted, "", "pod "+p.Name+" has revision "+p.Revision+" and is not ready")
-			s.lastRecord().Pods = []string{p.Name}
-		}
-		return &a
-	}
-	return nil
+	return a
 }
 
 func finalizeBatch(s *pass) {
