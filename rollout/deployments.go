@@ -154,6 +154,9 @@ func (j deployments) growTarget(target, _ int) (Verdict, bool) {
 
 func (j deployments) shrinkSources(_, sources int) (Verdict, bool) {
 	if have := j.f.sourceReplicas(); have < sources { // a foreign change is put back
+		if len(j.f.Sources) == 0 {
+			return waits(0, TargetMissing.Reason(), "the source Deployment does not exist"), false
+		}
 		w := j.f.Sources[len(j.f.Sources)-1]
 		return w.scaleTo(w.Replicas+sources-have, "put back"), false
 	}
