@@ -37,7 +37,7 @@ func (at Position) withBatch(change func(*BatchPosition)) Position {
 
 // deadline is until when the present batch, the rollout or the rollback must be done; since is when the
 // process began to work.
-func (m movement) deadline(since time.Time) (time.Time, bool) {
+func (m *movement) deadline(since time.Time) (time.Time, bool) {
 	var first time.Time
 	sooner := func(start *time.Time, d *Duration, excused Duration) {
 		if start == nil || d == nil {
@@ -70,7 +70,7 @@ func (m movement) deadline(since time.Time) (time.Time, bool) {
 
 // newDeadline lets the deadline that has passed begin anew; one that is skipped ends. That of a
 // rollback always begins anew.
-func (m movement) newDeadline(verdict string, now time.Time) Position {
+func (m *movement) newDeadline(verdict string, now time.Time) Position {
 	at := m.at
 	switch back := at.Rollback; {
 	case back != nil:

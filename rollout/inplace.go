@@ -285,13 +285,14 @@ func (j inPlace) stuck() *Pod {
 	if j.at.Mode != Rollout || w.Kind != StatefulSet && w.Kind != AdvancedStatefulSet || w.Parallel || !w.observed() {
 		return nil
 	}
-	to := j.revision()
-	for _, p := range j.f.podsOf(*w) {
+	to, pods := j.revision(), j.f.podsOf(*w)
+	for i := range pods {
+		p := &pods[i]
 		if p.Ready || p.Terminating || p.Revision == to || p.Revision == j.at.SourceHash && j.at.Rollback == nil ||
 			w.UpdateType != OnDelete && w.ordinals().Place(p.Ordinal) < w.kept() {
 			continue
 		}
-		return &p
+		return p
 	}
 	return nil
 }

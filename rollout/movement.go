@@ -7,9 +7,9 @@ type movement struct {
 	at Position
 }
 
-func (m movement) original() int { return deref(m.at.OriginalSize) }
-func (m movement) target() int   { return deref(m.at.TargetSize) }
-func (m movement) total() int    { return total(m.at.Mode, m.original(), m.target()) }
+func (m *movement) original() int { return deref(m.at.OriginalSize) }
+func (m *movement) target() int   { return deref(m.at.TargetSize) }
+func (m *movement) total() int    { return total(m.at.Mode, m.original(), m.target()) }
 
 func deref(n *int) int {
 	if n == nil {
@@ -20,12 +20,12 @@ func deref(n *int) int {
 
 // moved is how many pods have moved when the current batch has ended; in a rollback, how many are
 // still moved.
-func (m movement) moved() int { return m.movedAfter(m.at.CurrentBatch) }
+func (m *movement) moved() int { return m.movedAfter(m.at.CurrentBatch) }
 
 // movedBefore is what moved was when the current batch began.
-func (m movement) movedBefore() int { return m.movedAfter(m.at.CurrentBatch - 1) }
+func (m *movement) movedBefore() int { return m.movedAfter(m.at.CurrentBatch - 1) }
 
-func (m movement) movedAfter(batch int) int {
+func (m *movement) movedAfter(batch int) int {
 	back := m.at.Rollback
 	switch {
 	case back == nil:
@@ -38,14 +38,14 @@ func (m movement) movedAfter(batch int) int {
 }
 
 // maxUnavailable is how many pods the check of the current batch may miss.
-func (m movement) maxUnavailable() int {
+func (m *movement) maxUnavailable() int {
 	if b := m.batch(); b.MaxUnavailable != nil {
 		return b.MaxUnavailable.Of(m.total())
 	}
 	return 0
 }
 
-func (m movement) batch() Batch {
+func (m *movement) batch() Batch {
 	if k := m.at.CurrentBatch; k >= 0 && k < len(m.p.RolloutBatches) {
 		return m.p.RolloutBatches[k]
 	}
@@ -53,9 +53,9 @@ func (m movement) batch() Batch {
 }
 
 // size is the number of pods when the current batch has ended.
-func (m movement) size() int { return m.sizeAfter(m.at.CurrentBatch) }
+func (m *movement) size() int { return m.sizeAfter(m.at.CurrentBatch) }
 
-func (m movement) sizeAfter(batch int) int {
+func (m *movement) sizeAfter(batch int) int {
 	base := m.at.ScaleBase
 	if base == nil {
 		moved := m.movedAfter(batch)
@@ -98,7 +98,7 @@ func (at Position) recorded(p Plan) Plan {
 }
 
 // resolved writes the batches with their sizes to the position.
-func (m movement) resolved() Position {
+func (m *movement) resolved() Position {
 	at, all := m.at, m.total()
 	p := m.p.Defaulted(all)
 	at.Strategy = p.RolloutStrategy
@@ -113,22 +113,21 @@ func (m movement) resolved() Position {
 }
 
 // resized is the position with the sizes of another total; starts, ends and deadlines stay.
-func (m movement) resized(size int) Position {
-	at := m.at
-	at.TargetSize = &size
-	m.at = at
-	p, all := at.recorded(m.p), m.total()
-	batches := make(map[int]BatchPosition, len(at.Batches))
-	for i, b := range at.Batches {
+func (m *movement) resized(size int) Position {
+	after := movement{m.p, m.at}
+	after.at.TargetSize = &size
+	p, all := after.at.recorded(m.p), after.total()
+	batches := make(map[int]BatchPosition, len(m.at.Batches))
+	for i, b := range m.at.Batches {
 		b.Size, b.Target = p.moved(all, i)-p.moved(all, i-1), p.moved(all, i)
 		batches[i] = b
 	}
-	at.Batches = batches
-	return at
+	after.at.Batches = batches
+	return after.at
 }
 
 // last reports whether no batch follows.
-func (m movement) last() bool {
+func (m *movement) last() bool {
 	if back := m.at.Rollback; back != nil {
 		return m.at.CurrentBatch >= back.FromBatch
 	}
@@ -136,7 +135,7 @@ func (m movement) last() bool {
 }
 
 // allowed is the last batch that may run.
-func (m movement) allowed() int {
+func (m *movement) allowed() int {
 	last := len(m.p.RolloutBatches) - 1
 	if m.p.BatchPartition == nil {
 		return last

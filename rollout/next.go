@@ -101,9 +101,9 @@ func start(p Plan, at Position, f Facts, now time.Time) *pass {
 // plan takes over the recorded batches and the defaults.
 func (s *pass) plan() { s.p = judgementOf(s.asked, s.at, s.f).p }
 
-func (s *pass) movement() movement { return movement{s.p, s.at} }
+func (s *pass) movement() *movement { return &movement{s.p, s.at} }
 
-func (s *pass) judgement() *judgement { return &judgement{s.movement(), s.f} }
+func (s *pass) judgement() *judgement { return &judgement{movement{s.p, s.at}, s.f} }
 
 func (s *pass) rules() Rules {
 	mode := s.at.Mode

@@ -126,7 +126,7 @@ func endPause(s *pass, r Request, verdict string) error {
 }
 
 // isFlow reports whether a key is that of a hook that runs a flow.
-func (m movement) isFlow(key string) bool {
+func (m *movement) isFlow(key string) bool {
 	for _, t := range []HookType{InitializeHook, FinalizeHook, PreBatchHook, PostBatchHook} {
 		for _, h := range m.p.hooks(t, m.at.CurrentBatch) {
 			if h.Flow != "" && strings.HasSuffix(key, "/"+h.Name) {
