@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/pawl-dev/pawl/rollout/internal/ordinal"
 )
 
 // ideal is a workload in which everything succeeds at once.
@@ -52,17 +54,17 @@ func (w *ideal) note(b *BatchPreview, d Decision, p Plan, at Position) {
 	for _, s := range after.f.Sources {
 		b.Replicas[s.Name] = s.Replicas
 	}
-	j := judge(p, at, after.f)
-	down, missing := j.down()
-	away := len(down) + missing
+	j := judgementOf(p, at, after.f)
+	pods := j.pods()
+	away := pods.Away()
 	b.WorstCase = max(b.WorstCase, away)
 	one := away
 	if t := after.f.Target; !t.Parallel && t.Kind == StatefulSet || t.Kind == AdvancedStatefulSet {
 		one = min(away, 1) // ordered sets replace one after the other
 	}
 	b.Unavailable = max(b.Unavailable, one)
-	if q := p.disruption().Quorum; q != nil {
-		if left := j.quorum(*q, down).healthy; b.QuorumLeft == nil || left < *b.QuorumLeft {
+	if q := j.budgets().Quorum; q != nil {
+		if left := q.Left(pods); b.QuorumLeft == nil || left < *b.QuorumLeft {
 			b.QuorumLeft = &left
 		}
 	}
@@ -228,7 +230,7 @@ func (w *ideal) settleOne(t *WorkloadFacts) {
 		return b.Ordinal - a.Ordinal
 	})
 	for i, p := range own {
-		released := t.UpdateType != OnDelete && (t.counts() && old > t.kept() || !t.counts() && t.position(p.Ordinal) >= t.kept())
+		released := t.UpdateType != OnDelete && (t.counts() && old > t.kept() || !t.counts() && t.ordinals().Place(p.Ordinal) >= t.kept())
 		if p.Terminating || released && p.Revision != t.UpdateRevision {
 			if p.Revision != t.UpdateRevision {
 				old--
@@ -252,7 +254,7 @@ func (w *ideal) settleOne(t *WorkloadFacts) {
 
 // resize gives the workload the pods that it asks for.
 func (w *ideal) resize(t WorkloadFacts, own []Pod) []Pod {
-	reserved := (PodSet{Ordinals: t.Reserved}).ordinals()
+	reserved := ordinal.List(t.Reserved)
 	own = slices.DeleteFunc(own, func(p Pod) bool {
 		if gone := p.Ordinal >= 0 && slices.Contains(reserved, p.Ordinal); gone {
 			w.moved = append(w.moved, PodPreview{Name: p.Name, Ordinal: p.Ordinal, Role: p.Role, Zone: p.Zone})

@@ -140,7 +140,7 @@ func (p Plan) stops(i int, from Position) (stops []string) {
 
 // finished adds what stands in the plan beside the walk: stops and warnings.
 func finished(all []BatchPreview, p Plan, from, at Position, f Facts) []BatchPreview {
-	plan := judge(p, at, f).p
+	plan := judgementOf(p, at, f).p
 	for i := range all {
 		b := &all[i]
 		types := []HookType{PreBatchHook, PostBatchHook, EventHook}
