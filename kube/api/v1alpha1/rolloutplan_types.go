@@ -152,8 +152,8 @@ type RolloutBatch struct {
 //
 // +kubebuilder:validation:MinProperties=1
 type RolloutPods struct {
-	// Ordinals are such as "5" or "2-3", both ends included. An ordinal stands in one batch only,
-	// which is refused where podList says it.
+	// Ordinals are such as "5" or "2-3", both ends included. An ordinal stands in one batch
+	// only: see podList.
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:Pattern=`^[0-9]{1,5}(-[0-9]{1,5})?$`
 	// +kubebuilder:validation:items:MaxLength=11
