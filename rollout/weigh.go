@@ -33,6 +33,9 @@ func weighPods(j judgement) Verdict {
 	case next == nil:
 		return waits(0, "PodsNotReady", "no pod of batch %d is left, and %d pods are those of later batches", j.at.CurrentBatch, left)
 	default:
+		if before := j.earlierRole(*next); before != nil {
+			return waits(0, "PodsNotGone", "pod %s has the role %s: it goes when %s has gone", next.Name, next.Role, before.Name)
+		}
 		if v, ok := j.mayRelease(next); !ok {
 			return v
 		}
@@ -52,6 +55,17 @@ func weighPods(j judgement) Verdict {
 		at.Original = at.Original.with(w)
 	}
 	return Verdict{Acts: []Act{a}, Position: at}
+}
+
+// earlierRole is a pod that was released, has not gone, and has a role before that of the next one: all
+// that are named have the same weight, so the workload would take either.
+func (j judgement) earlierRole(next Pod) *Pod {
+	for _, p := range j.named() {
+		if j.p.roleRank(p) < j.p.roleRank(next) {
+			return &p
+		}
+	}
+	return nil
 }
 
 // alive is how many pods do not go.
