@@ -32,6 +32,8 @@ func weighPods(j judgement) Verdict {
 		to = want
 	case next == nil:
 		return waits(0, "PodsNotReady", "no pod of batch %d is left, and %d pods are those of later batches", j.at.CurrentBatch, left)
+	case j.earlier(*next) != nil: // of those that are released the workload may take any one first
+		return waits(0, "PodsNotGone", "pod %s has not gone yet, and goes before pod %s", j.earlier(*next).Name, next.Name)
 	default:
 		if before := j.earlierRole(*next); before != nil {
 			return waits(0, "PodsNotGone", "pod %s has the role %s: it goes when %s has gone", next.Name, next.Role, before.Name)
@@ -124,6 +126,17 @@ func (j judgement) named() []Pod {
 		}
 	}
 	return all
+}
+
+// earlier is a pod that was released, has not gone yet, and has a role that goes before that of the
+// next one; nil: there is none.
+func (j judgement) earlier(next Pod) *Pod {
+	for _, p := range j.named() {
+		if j.p.roleRank(p) < j.p.roleRank(next) {
+			return &p
+		}
+	}
+	return nil
 }
 
 // going are the pods that a workload which counts may move at any moment: those that were chosen; of

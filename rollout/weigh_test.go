@@ -41,6 +41,7 @@ func TestPodsThatGoFirst(t *testing.T) {
 		{"one that has gone is not named again", order, 3, []string{"db-0"}, false, pods(updated(0)), "[db-2] 2"},
 		{"the leader waits until the last replica has gone", order, 1, []string{"db-3"}, false, pods(updated(0), updated(2)), "PodsNotGone"},
 		{"the leader is handed over first", order, 1, []string{"db-3"}, false, pods(updated(0), updated(2), updated(3)), "HandoverPending"},
+		{"the leader waits for a replica that has not gone", order, 1, []string{"db-3"}, false, pods(updated(0), updated(2)), "PodsNotGone"},
 		{"names that somebody took away come back before more is released", order, 3, nil, false, pods(), "[db-0] 3"},
 		{"a batch names its pod", named, rollout.HoldAll, nil, false, pods(), "[db-2] 3"},
 		{"another takes the place of one that is gone", named, rollout.HoldAll, nil, false, pods(func(p []rollout.Pod) { p[2].Name = "db-9" }), "[db-0] 3"},
