@@ -35,9 +35,6 @@ func weighPods(j judgement) Verdict {
 	case j.earlier(*next) != nil: // of those that are released the workload may take any one first
 		return waits(0, "PodsNotGone", "pod %s has not gone yet, and goes before pod %s", j.earlier(*next).Name, next.Name)
 	default:
-		if before := j.earlierRole(*next); before != nil {
-			return waits(0, "PodsNotGone", "pod %s has the role %s: it goes when %s has gone", next.Name, next.Role, before.Name)
-		}
 		if v, ok := j.mayRelease(next); !ok {
 			return v
 		}
@@ -57,17 +54,6 @@ func weighPods(j judgement) Verdict {
 		at.Original = at.Original.with(w)
 	}
 	return Verdict{Acts: []Act{a}, Position: at}
-}
-
-// earlierRole is a pod that was released, has not gone, and has a role before that of the next one: all
-// that are named have the same weight, so the workload would take either.
-func (j judgement) earlierRole(next Pod) *Pod {
-	for _, p := range j.named() {
-		if j.p.roleRank(p) < j.p.roleRank(next) {
-			return &p
-		}
-	}
-	return nil
 }
 
 // alive is how many pods do not go.
