@@ -103,18 +103,23 @@ func (r reading) underWay() metav1.Condition {
 
 // stalled is True when only a person can help: the Application cannot be, or its Rollout says so.
 func (r reading) stalled() metav1.Condition {
-	complete := r.complete().Status == metav1.ConditionTrue
 	switch {
 	case r.out.IsFail():
 		return r.failedAs(Stalled, metav1.ConditionTrue)
 	case !r.finished && !r.out.IsWait():
 		return condition.New(Stalled, metav1.ConditionUnknown, "NotObserved", "the components were not looked at yet")
-	case !complete && r.planned && r.rollout != nil && r.rollout.Status.ObservedGeneration == r.rollout.Generation:
+	case r.reached != r.latest && r.planned && r.followed():
 		if c := meta.FindStatusCondition(r.rollout.Status.Conditions, Stalled); c != nil && c.Status == metav1.ConditionTrue {
 			return condition.New(Stalled, metav1.ConditionTrue, c.Reason, "Rollout %s: %s", r.rollout.Name, c.Message)
 		}
 	}
 	return condition.New(Stalled, metav1.ConditionFalse, "NotStalled", "nothing needs a person")
+}
+
+// followed reports whether the status of the Rollout is about the newest revision.
+func (r reading) followed() bool {
+	o := r.rollout
+	return o != nil && o.Status.ObservedGeneration == o.Generation && o.Spec.Application != nil && o.Spec.Application.TargetRevision == r.latest
 }
 
 func (r reading) ready() metav1.Condition {

@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "write testdata/health.json anew")
 // test/rollout shows it to kstatus and to the health check of Argo CD.
 func TestStatusesThatToolsRead(t *testing.T) {
 	under := func(change func(*api.RolloutStatus)) reading {
-		r := &api.Rollout{ObjectMeta: metav1.ObjectMeta{Name: "shop", Generation: 4}, Status: api.RolloutStatus{ObservedGeneration: 4, RollingState: string(rollout.InBatch)}}
+		r := &api.Rollout{ObjectMeta: metav1.ObjectMeta{Name: "shop", Generation: 4}, Spec: api.RolloutSpec{Application: &api.RolloutApplication{Name: "shop", TargetRevision: "shop-v2"}}, Status: api.RolloutStatus{ObservedGeneration: 4, RollingState: string(rollout.InBatch)}}
 		change(&r.Status)
 		return reading{latest: "shop-v2", reached: "shop-v1", revised: true, finished: true, planned: true, rollout: r}
 	}
@@ -55,6 +55,11 @@ func TestStatusesThatToolsRead(t *testing.T) {
 			s.RollingState, s.Failure = string(rollout.Failed), &api.RolloutFailure{Reason: "BatchDeadline", Message: "batch 0 is late"}
 			stalled(s, "BatchDeadline", "batch 0 is late")
 		})},
+		"the revision before has failed": {2, func() reading {
+			r := under(func(s *api.RolloutStatus) { stalled(s, "BatchDeadline", "batch 0 is late") })
+			r.latest = "shop-v3"
+			return r
+		}()},
 		"reached, pods are not ready":  {2, func() reading { r := done; r.incomplete = "2 of 3 pods of db are ready"; return r }()},
 		"done":                         {2, done},
 		"a spec that was not seen yet": {3, done},
