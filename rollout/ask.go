@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -15,6 +16,30 @@ const (
 	verdictFailed  = "Failed"  // and the rollout goes on
 	verdictSkipped = "Skipped" // by a resume
 )
+
+// key names one question of one batch of one rollout. It is the same for every attempt.
+func (f Facts) key(at Position, what, name string) string {
+	direction := "rollout"
+	if at.Rollback != nil {
+		direction = "rollback"
+	}
+	id := f.Rollout.UID
+	if id == "" {
+		id = f.Rollout.Name
+	}
+	return fmt.Sprintf("%s/%d/%s/%d/%s/%s", id, at.Number, direction, at.CurrentBatch, what, name)
+}
+
+// answered is the position with what is known of one question.
+func (at Position) answered(key string, so AnswerPosition) Position {
+	answers := maps.Clone(at.Answers)
+	if answers == nil {
+		answers = map[string]AnswerPosition{}
+	}
+	answers[key] = so
+	at.Answers = answers
+	return at
+}
 
 // hooks asks the hooks of a type, one after the other, and reports whether all have passed.
 func (s *pass) hooks(t HookType, phase string) bool {

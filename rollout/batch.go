@@ -3,6 +3,8 @@ package rollout
 import (
 	"strconv"
 	"strings"
+
+	"github.com/pawl-dev/pawl/rollout/internal/ordinal"
 )
 
 // MaxBatches is the largest number of batches of a plan.
@@ -200,34 +202,4 @@ func (p Plan) Target(m Mode, original, target, batch int) int {
 
 // ordinals are the single ordinals of the set, in the order in which they are named. What cannot be
 // read is left out; Problems refuses it.
-func (s PodSet) ordinals() []int {
-	var all []int
-	for _, text := range s.Ordinals {
-		first, last, err := ordinalRange(text)
-		if err != nil {
-			continue
-		}
-		for o := first; o <= last; o++ {
-			all = append(all, o)
-		}
-	}
-	return all
-}
-
-// maxOrdinal bounds ranges of ordinals, so that a list of them stays small.
-const maxOrdinal = 99_999
-
-func ordinalRange(text string) (first, last int, err error) {
-	from, to, isRange := strings.Cut(text, "-")
-	if !isRange {
-		to = from
-	}
-	first, err = strconv.Atoi(from)
-	if err == nil {
-		last, err = strconv.Atoi(to)
-	}
-	if err != nil || !isDigits(from) || !isDigits(to) || first > last || last > maxOrdinal {
-		return 0, 0, PlanInvalid.Errorf("%q is no ordinal, such as \"5\", and no range, such as \"2-3\"", text)
-	}
-	return first, last, nil
-}
+func (s PodSet) ordinals() []int { return ordinal.List(s.Ordinals) }

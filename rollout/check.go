@@ -26,7 +26,7 @@ func Checks(p Plan, at Position, f Facts) []Check {
 	if at.State != InBatch && at.State != RollingBack || len(at.Batches) == 0 {
 		return nil
 	}
-	plan := judge(p, at, f).p
+	plan := judgementOf(p, at, f).p
 	var all []Check
 	add := func(c Check, phase string) {
 		so, known := at.Answers[f.key(at, phase, c.Name)]

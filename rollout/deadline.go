@@ -1,63 +1,100 @@
 package rollout
 
-import "time"
+import (
+	"maps"
+	"time"
+)
 
 // leastTime is how long a process has worked before a deadline that passed while nobody did may act.
 const leastTime = 30 * time.Second
 
-// excuse takes over how long the API server did not answer. What a pause or a hold excuses is not counted
-// twice.
-func (s *pass) excuse() {
-	more := s.f.Unavailable - s.at.Outage
-	if s.at.Started == nil || s.at.State.Terminal() || more <= 0 {
-		return
+// excusing takes over how long the API server did not answer since the rollout began. What a pause or a hold
+// excuses is not counted twice.
+func (at Position) excusing(unavailable Duration) Position {
+	more := unavailable - at.Outage
+	if at.Started == nil || at.State.Terminal() || more <= 0 {
+		return at
 	}
-	s.at.Outage = s.f.Unavailable
-	if s.at.Pause != nil || s.at.BatchState == BatchReady && (s.at.State == InBatch || s.at.State == RollingBack) {
-		return
+	at.Outage = unavailable
+	if at.Pause != nil || at.BatchState == BatchReady && (at.State == InBatch || at.State == RollingBack) {
+		return at
 	}
-	s.at.Excused += more
-	if b, ok := s.at.Batches[s.at.CurrentBatch]; ok {
-		b.Excused += more
-		s.at.Batches[s.at.CurrentBatch] = b
-	}
+	at.Excused += more
+	return at.withBatch(func(b *BatchPosition) { b.Excused += more })
 }
 
-// deadline is until when the present batch, the rollout or the rollback must be done.
-func (s *pass) deadline() (time.Time, bool) {
+// withBatch is the position with a change of its current batch, if it has one.
+func (at Position) withBatch(change func(*BatchPosition)) Position {
+	b, ok := at.Batches[at.CurrentBatch]
+	if !ok {
+		return at
+	}
+	change(&b)
+	at.Batches = maps.Clone(at.Batches)
+	at.Batches[at.CurrentBatch] = b
+	return at
+}
+
+// deadline is until when the present batch, the rollout or the rollback must be done; since is when the
+// process began to work.
+func (m *movement) deadline(since time.Time) (time.Time, bool) {
 	var first time.Time
 	sooner := func(start *time.Time, d *Duration, excused Duration) {
 		if start == nil || d == nil {
 			return
 		}
 		until := start.Add(timeOf(*d + excused))
-		if least := s.f.Since.Add(min(timeOf(*d), leastTime)); !s.f.Since.IsZero() && until.Before(least) {
+		if least := since.Add(min(timeOf(*d), leastTime)); !since.IsZero() && until.Before(least) {
 			until = least
 		}
 		if first.IsZero() || until.Before(first) {
 			first = until
 		}
 	}
-	b := s.at.Batches[s.at.CurrentBatch]
+	at, b := m.at, m.at.Batches[m.at.CurrentBatch]
 	switch {
-	case s.at.Pause != nil:
-	case s.at.State == RollingBack && s.at.Rollback != nil:
-		sooner(&s.at.Rollback.Since, s.p.Rollback.Deadline, s.at.Excused)
-	case s.at.State == InBatch && s.at.BatchState == BatchReady:
-	case s.at.State == InBatch || s.at.State == Initializing || s.at.State == Finalising:
-		if s.at.State == InBatch && !b.NoDeadline && s.at.CurrentBatch < len(s.p.RolloutBatches) {
-			sooner(b.Start, s.p.RolloutBatches[s.at.CurrentBatch].Deadline, b.Excused)
+	case at.Pause != nil:
+	case at.State == RollingBack && at.Rollback != nil:
+		sooner(&at.Rollback.Since, m.p.Rollback.Deadline, at.Excused)
+	case at.State == InBatch && at.BatchState == BatchReady:
+	case at.State == InBatch || at.State == Initializing || at.State == Finalising:
+		if at.State == InBatch && !b.NoDeadline && at.CurrentBatch < len(m.p.RolloutBatches) {
+			sooner(b.Start, m.p.RolloutBatches[at.CurrentBatch].Deadline, b.Excused)
 		}
-		if !s.at.NoDeadline {
-			sooner(s.at.Started, s.p.Deadline, s.at.Excused)
+		if !at.NoDeadline {
+			sooner(at.Started, m.p.Deadline, at.Excused)
 		}
 	}
 	return first, !first.IsZero()
 }
 
+// newDeadline lets the deadline that has passed begin anew; one that is skipped ends. That of a
+// rollback always begins anew.
+func (m *movement) newDeadline(verdict string, now time.Time) Position {
+	at := m.at
+	switch back := at.Rollback; {
+	case back != nil:
+		anew := *back
+		anew.Since, at.Excused, at.Rollback = now, 0, &anew
+	case verdict == "":
+		at.Started, at.Excused = &now, 0
+		if at.State == InBatch {
+			at = at.withBatch(func(b *BatchPosition) { b.Start, b.Excused = &now, 0 })
+		}
+	default:
+		if all := m.p.Deadline; all != nil && at.Started != nil && !now.Before(at.Started.Add(timeOf(*all+at.Excused))) {
+			at.NoDeadline = true
+		}
+		if at.State == InBatch {
+			at = at.withBatch(func(b *BatchPosition) { b.NoDeadline = true })
+		}
+	}
+	return at
+}
+
 // overdue lets onFailure act on what still waits after the deadline.
 func (s *pass) overdue(what string) {
-	until, ok := s.deadline()
+	until, ok := s.movement().deadline(s.f.Since)
 	if !ok || !s.stopped || len(s.d.Acts) > 0 || s.now.Before(until) {
 		return
 	}
@@ -68,30 +105,4 @@ func (s *pass) overdue(what string) {
 		then = OnFailurePause
 	}
 	s.fail(ByDeadline, "", err, then)
-}
-
-// newDeadline lets the deadline that has passed begin anew; one that is skipped ends. That of a
-// rollback always begins anew.
-func (s *pass) newDeadline(verdict string) {
-	b := s.at.Batches[s.at.CurrentBatch]
-	switch back := s.at.Rollback; {
-	case back != nil:
-		anew := *back
-		anew.Since, s.at.Excused, s.at.Rollback = s.now, 0, &anew
-	case verdict == "":
-		s.at.Started, s.at.Excused = &s.now, 0
-		if s.at.State == InBatch {
-			b.Start, b.Excused = &s.now, 0
-		}
-	default:
-		if all := s.p.Deadline; all != nil && s.at.Started != nil && !s.now.Before(s.at.Started.Add(timeOf(*all+s.at.Excused))) {
-			s.at.NoDeadline = true
-		}
-		if s.at.State == InBatch {
-			b.NoDeadline = true
-		}
-	}
-	if _, ok := s.at.Batches[s.at.CurrentBatch]; ok {
-		s.at.Batches[s.at.CurrentBatch] = b
-	}
 }

@@ -2,8 +2,13 @@ package rollout
 
 import "strconv"
 
-// verifyDeployments is VerifySpec of a rollout from one Deployment to another.
-func verifyDeployments(j judgement) Verdict {
+// deployments judges a rollout from one Deployment to another.
+type deployments struct{ *judgement }
+
+func betweenDeployments(j *judgement) judge { return deployments{j} }
+
+// verify is VerifySpec of a rollout from one Deployment to another.
+func (j deployments) verify() Verdict {
 	w := *j.f.Target
 	if len(j.f.Sources) == 0 {
 		if !j.f.Wanted.HasSource {
@@ -11,7 +16,7 @@ func verifyDeployments(j judgement) Verdict {
 		}
 		return waits(0, TargetMissing.Reason(), "the source Deployment does not exist")
 	}
-	sources := j.sourceReplicas()
+	sources := j.f.sourceReplicas()
 	size := sources
 	if j.p.TargetSize != nil {
 		size = *j.p.TargetSize
@@ -29,7 +34,7 @@ func verifyDeployments(j judgement) Verdict {
 	if sources == 0 && w.Replicas == size {
 		return refused(NothingToRoll.Errorf("Deployment %s has all %d pods already", w.Name, size))
 	}
-	for _, d := range append([]WorkloadFacts{w}, j.f.Sources...) {
+	for _, d := range j.f.workloads() {
 		c := j.f.count(d, d.UpdateRevision)
 		switch {
 		case !d.observed():
@@ -45,18 +50,10 @@ func verifyDeployments(j judgement) Verdict {
 	return Verdict{Done: true, Position: at}
 }
 
-func (j judgement) sourceReplicas() int {
-	n := 0
-	for _, s := range j.f.Sources {
-		n += s.Replicas
-	}
-	return n
-}
-
-// claimDeployments is Initialize: both belong to the rollout.
-func claimDeployments(j judgement) Verdict {
+// initialize is Initialize: both belong to the rollout.
+func (j deployments) initialize() Verdict {
 	var acts []Act
-	for _, w := range append([]WorkloadFacts{*j.f.Target}, j.f.Sources...) {
+	for _, w := range j.f.workloads() {
 		a, changed := w.act("claim the Deployment"), false
 		if !w.ours(j.f) || !w.Anchored || !w.Held {
 			a.Claim, a.Held, changed = TakeClaim, new(true), true
@@ -72,7 +69,7 @@ func claimDeployments(j judgement) Verdict {
 }
 
 // halves are the sizes that target and sources have when the current batch has ended.
-func (j judgement) halves() (target, sources int) {
+func (j deployments) halves() (target, sources int) {
 	size, first := j.target(), j.original()
 	if j.at.Rollback != nil {
 		left := j.moved() // pods that are still at the target
@@ -84,12 +81,12 @@ func (j judgement) halves() (target, sources int) {
 
 // increaseFirst reports whether the side that grows goes first; a rollback always lets the source
 // grow first.
-func (j judgement) increaseFirst() bool {
+func (j deployments) increaseFirst() bool {
 	return j.at.Rollback != nil || j.p.RolloutStrategy != DecreaseFirst
 }
 
-// moveDeployments is RolloutOneBatchPods: two halves, told apart by what is observed.
-func moveDeployments(j judgement) Verdict {
+// release is RolloutOneBatchPods: two halves, told apart by what is observed.
+func (j deployments) release() Verdict {
 	target, sources := j.halves()
 	grow, shrink := j.growTarget, j.shrinkSources
 	if j.at.Rollback != nil {
@@ -115,7 +112,7 @@ func (w WorkloadFacts) scaleTo(n int, why string) Verdict {
 }
 
 // stepDown is how far a Deployment may shrink now: one pod at a time where budgets count.
-func (j judgement) stepDown(w WorkloadFacts, to int) (int, Verdict, bool) {
+func (j deployments) stepDown(w WorkloadFacts, to int) (int, Verdict, bool) {
 	if !j.single() {
 		return to, Verdict{}, true
 	}
@@ -135,7 +132,7 @@ func (j judgement) stepDown(w WorkloadFacts, to int) (int, Verdict, bool) {
 	return w.Replicas - 1, Verdict{}, true
 }
 
-func (j judgement) growTarget(target, _ int) (Verdict, bool) {
+func (j deployments) growTarget(target, _ int) (Verdict, bool) {
 	w := *j.f.Target
 	if w.Replicas < target {
 		if j.paced() {
@@ -155,12 +152,15 @@ func (j judgement) growTarget(target, _ int) (Verdict, bool) {
 	return Verdict{}, true
 }
 
-func (j judgement) shrinkSources(_, sources int) (Verdict, bool) {
-	if have := j.sourceReplicas(); have < sources { // a foreign change is put back
+func (j deployments) shrinkSources(_, sources int) (Verdict, bool) {
+	if have := j.f.sourceReplicas(); have < sources { // a foreign change is put back
+		if len(j.f.Sources) == 0 {
+			return waits(0, TargetMissing.Reason(), "the source Deployment does not exist"), false
+		}
 		w := j.f.Sources[len(j.f.Sources)-1]
 		return w.scaleTo(w.Replicas+sources-have, "put back"), false
 	}
-	extra := j.sourceReplicas() - sources
+	extra := j.f.sourceReplicas() - sources
 	for _, w := range j.f.Sources { // the oldest shrinks first
 		if extra <= 0 || w.Replicas == 0 {
 			continue
@@ -181,12 +181,12 @@ func (j judgement) shrinkSources(_, sources int) (Verdict, bool) {
 	return Verdict{}, true
 }
 
-func (j judgement) growSource(_, sources int) (Verdict, bool) {
+func (j deployments) growSource(_, sources int) (Verdict, bool) {
 	if len(j.f.Sources) == 0 {
 		return Verdict{}, true
 	}
 	w := j.f.Sources[len(j.f.Sources)-1]
-	if have := j.sourceReplicas(); have < sources {
+	if have := j.f.sourceReplicas(); have < sources {
 		return w.scaleTo(w.Replicas+sources-have, "grow"), false
 	}
 	ready := 0
@@ -199,7 +199,7 @@ func (j judgement) growSource(_, sources int) (Verdict, bool) {
 	return Verdict{}, true
 }
 
-func (j judgement) shrinkTarget(target, _ int) (Verdict, bool) {
+func (j deployments) shrinkTarget(target, _ int) (Verdict, bool) {
 	w := *j.f.Target
 	if w.Replicas > target {
 		to, v, ok := j.stepDown(w, target)
@@ -214,12 +214,12 @@ func (j judgement) shrinkTarget(target, _ int) (Verdict, bool) {
 	return Verdict{}, true
 }
 
-// checkDeployments is CheckOneBatchPods: both halves are reached.
-func checkDeployments(j judgement) Verdict {
+// check is CheckOneBatchPods: both halves are reached.
+func (j deployments) check() Verdict {
 	at := j.at
 	c := j.f.count(*j.f.Target, j.f.Target.UpdateRevision)
 	at.Upgraded, at.UpgradedReady = c.updated, c.good
-	v := moveDeployments(j)
+	v := j.release()
 	v.Acts = nil
 	if !v.Done && v.Outcome.IsDone() {
 		v = waits(0, "PodsNotReady", "the Deployments do not have the sizes of batch %d", at.CurrentBatch)
@@ -228,17 +228,17 @@ func checkDeployments(j judgement) Verdict {
 	return v
 }
 
-// deploymentsInRange is FinalizeOneBatch: together the Deployments have the size that is asked for.
-func deploymentsInRange(j judgement) Verdict {
+// inRange is FinalizeOneBatch: together the Deployments have the size that is asked for.
+func (j deployments) inRange() Verdict {
 	target, sources := j.halves()
-	if got := j.f.Target.Replicas + j.sourceReplicas(); got != target+sources {
+	if got := j.f.Target.Replicas + j.f.sourceReplicas(); got != target+sources {
 		return refused(BatchOutOfRange.Errorf("the Deployments have %d replicas together, %d are asked for", got, target+sources))
 	}
 	return passed()
 }
 
-// finalizeDeployments is Finalize: the claims go, the sizes stay.
-func finalizeDeployments(j judgement, _ bool) Verdict {
+// finalize is Finalize: the claims go, the sizes stay.
+func (j deployments) finalize(_ bool) Verdict {
 	var acts []Act
 	var all []WorkloadFacts
 	if j.f.Target != nil && !j.replaced() {

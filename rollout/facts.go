@@ -1,6 +1,10 @@
 package rollout
 
-import "time"
+import (
+	"time"
+
+	"github.com/pawl-dev/pawl/rollout/internal/ordinal"
+)
 
 // Kind is a kind of workload.
 type Kind string
@@ -225,6 +229,11 @@ func (w WorkloadFacts) foreign(f Facts) *Owner {
 // observed reports whether the status speaks of the newest spec.
 func (w WorkloadFacts) observed() bool { return w.ObservedGeneration >= w.Generation }
 
+// ordinals are those of its pods.
+func (w *WorkloadFacts) ordinals() ordinal.Set {
+	return ordinal.Set{First: w.FirstOrdinal, Reserved: w.Reserved}
+}
+
 // kept is how many of the pods the partition keeps old.
 func (w WorkloadFacts) kept() int { return min(w.Partition, w.Replicas) }
 
@@ -286,7 +295,7 @@ func (f Facts) Available(p Pod) bool {
 
 // Updated reports whether a pod has the revision that pods are moved to.
 func (f Facts) Updated(at Position, p Pod) bool {
-	return f.Target != nil && p.Revision == judgement{at: at, f: f}.revision()
+	return f.Target != nil && p.Revision == (&judgement{movement{at: at}, f}).revision()
 }
 
 // count are the pods of one workload, by what they are.
@@ -325,4 +334,22 @@ func (f Facts) count(w WorkloadFacts, revision string) count {
 		}
 	}
 	return c
+}
+
+// sourceReplicas is how many replicas the sources have together.
+func (f Facts) sourceReplicas() int {
+	n := 0
+	for _, s := range f.Sources {
+		n += s.Replicas
+	}
+	return n
+}
+
+// workloads are target and sources.
+func (f Facts) workloads() []WorkloadFacts {
+	var all []WorkloadFacts
+	if f.Target != nil {
+		all = append(all, *f.Target)
+	}
+	return append(all, f.Sources...)
 }

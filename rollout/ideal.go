@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/pawl-dev/pawl/rollout/internal/ordinal"
 )
 
 // ideal is a workload in which everything succeeds at once.
@@ -53,9 +55,8 @@ func (w *ideal) note(b *BatchPreview, d Decision, p Plan, at Position) {
 	for _, s := range after.f.Sources {
 		b.Replicas[s.Name] = s.Replicas
 	}
-	j := judge(p, at, after.f)
-	down, missing := j.down()
-	away := len(down) + missing
+	j := judgementOf(p, at, after.f)
+	away := j.pods().Away()
 	one := away
 	if t := after.f.Target; !t.Parallel && t.Kind == StatefulSet || t.Kind == AdvancedStatefulSet {
 		one = min(away, 1) // ordered sets replace one after the other
@@ -65,11 +66,11 @@ func (w *ideal) note(b *BatchPreview, d Decision, p Plan, at Position) {
 }
 
 // worse counts what is away at the worst moment, and what is left of the quorum.
-func (b *BatchPreview) worse(j judgement) {
-	down, missing := j.down()
-	b.WorstCase = max(b.WorstCase, len(down)+missing)
-	if q := j.p.disruption().Quorum; q != nil {
-		if left := j.quorum(*q, down).healthy; b.QuorumLeft == nil || left < *b.QuorumLeft {
+func (b *BatchPreview) worse(j *judgement) {
+	pods := j.pods()
+	b.WorstCase = max(b.WorstCase, pods.Away())
+	if q := j.budgets().Quorum; q != nil {
+		if left := q.Left(pods); b.QuorumLeft == nil || left < *b.QuorumLeft {
 			b.QuorumLeft = &left
 		}
 	}
@@ -77,7 +78,7 @@ func (b *BatchPreview) worse(j judgement) {
 
 // inSteps reports whether the current batch may have several releases, or end with pods that are away: only
 // then is there more to the worst case than its one write.
-func (j judgement) inSteps() bool {
+func (j *judgement) inSteps() bool {
 	return j.counting() || j.paced() || j.p.picks() || j.batch().MaxUnavailable != nil || j.f.Target.Kind == Deployment
 }
 
@@ -103,7 +104,7 @@ func (w *ideal) worst(b *BatchPreview, p Plan, at Position) (*ideal, Position) {
 			return nil, Position{}
 		}
 		if released {
-			b.worse(judge(p, at, w.f))
+			b.worse(judgementOf(p, at, w.f))
 		}
 	}
 	return nil, Position{}
@@ -269,7 +270,7 @@ func (w *ideal) settleOne(t *WorkloadFacts) {
 		return b.Ordinal - a.Ordinal
 	})
 	for i, p := range own {
-		released := t.UpdateType != OnDelete && (t.counts() && old > t.kept() || !t.counts() && t.position(p.Ordinal) >= t.kept())
+		released := t.UpdateType != OnDelete && (t.counts() && old > t.kept() || !t.counts() && t.ordinals().Place(p.Ordinal) >= t.kept())
 		if p.Terminating || released && p.Revision != t.UpdateRevision {
 			if p.Revision != t.UpdateRevision {
 				old--
@@ -293,7 +294,7 @@ func (w *ideal) settleOne(t *WorkloadFacts) {
 
 // resize gives the workload the pods that it asks for.
 func (w *ideal) resize(t WorkloadFacts, own []Pod) []Pod {
-	reserved := (PodSet{Ordinals: t.Reserved}).ordinals()
+	reserved := ordinal.List(t.Reserved)
 	own = slices.DeleteFunc(own, func(p Pod) bool {
 		if gone := p.Ordinal >= 0 && slices.Contains(reserved, p.Ordinal); gone {
 			w.moved = append(w.moved, PodPreview{Name: p.Name, Ordinal: p.Ordinal, Role: p.Role, Zone: p.Zone})

@@ -3,11 +3,15 @@ package rollout
 import (
 	"slices"
 	"strconv"
-	"time"
 )
 
-// verifyInPlace is VerifySpec of a rollout in which the workload keeps its object.
-func verifyInPlace(j judgement) Verdict {
+// inPlace judges a rollout in which the workload keeps its object.
+type inPlace struct{ *judgement }
+
+func rollingInPlace(j *judgement) judge { return inPlace{j} }
+
+// verify is VerifySpec of a rollout in which the workload keeps its object.
+func (j inPlace) verify() Verdict {
 	w := *j.f.Target
 	if !w.observed() {
 		return busy("%s %s has not observed its newest spec", w.Kind, w.Name)
@@ -31,27 +35,16 @@ func verifyInPlace(j judgement) Verdict {
 	return Verdict{Done: true, Position: at}
 }
 
-// targetHash is the revision that updated pods carry: known when the template is written.
-func (j judgement) targetHash() string {
-	if j.at.TargetHash != "" {
-		return j.at.TargetHash
-	}
-	if j.f.Target.Template == j.at.TargetRevision {
-		return j.f.Target.UpdateRevision
-	}
-	return ""
-}
-
-func sizeOfRollout(j judgement) error {
+func sizeOfRollout(j *judgement) error {
 	if size := j.p.TargetSize; size != nil && *size != j.f.Target.Replicas {
 		return SizeAndTemplateChanged.Errorf("targetSize is %d, %s has %d replicas, and its template changed too", *size, j.f.Target.Name, j.f.Target.Replicas).With("field", "targetSize")
 	}
 	return nil
 }
 
-func batchesFit(j judgement) error { return j.p.Verify(j.at.Mode, j.original(), j.target()) }
+func batchesFit(j *judgement) error { return j.p.Verify(j.at.Mode, j.original(), j.target()) }
 
-func somethingToRoll(j judgement) error {
+func somethingToRoll(j *judgement) error {
 	w := *j.f.Target
 	if w.Template != j.at.TargetRevision {
 		return nil
@@ -103,8 +96,8 @@ func (b Batch) names(pod Pod) bool {
 // pauses reports whether the kind has a field that stops its updates.
 func (k Kind) pauses() bool { return k == CloneSet || k == AdvancedStatefulSet }
 
-// holdInPlace is Initialize: claim, template and the full hold in one write.
-func holdInPlace(j judgement) Verdict {
+// initialize is Initialize: claim, template and the full hold in one write.
+func (j inPlace) initialize() Verdict {
 	w := *j.f.Target
 	a := w.act("hold every pod, then write the template")
 	changed := false
@@ -143,17 +136,17 @@ func holdInPlace(j judgement) Verdict {
 }
 
 // updateType is the one in which the rollout moves pods.
-func (j judgement) updateType() string {
+func (j inPlace) updateType() string {
 	if j.p.picks() && !j.f.Target.counts() {
 		return OnDelete
 	}
 	return RollingUpdate
 }
 
-// releaseInPlace is RolloutOneBatchPods: the partition goes down, or single pods are evicted.
-func releaseInPlace(j judgement) Verdict {
+// release is RolloutOneBatchPods: the partition goes down, or single pods are evicted.
+func (j inPlace) release() Verdict {
 	if j.updateType() == OnDelete {
-		return pickPods(j)
+		return j.pickNext()
 	}
 	w := *j.f.Target
 	want := j.partition()
@@ -161,7 +154,7 @@ func releaseInPlace(j judgement) Verdict {
 		return passed()
 	}
 	if j.weighs() {
-		return weighPods(j)
+		return j.weighNext()
 	}
 	to := want
 	if j.single() {
@@ -177,7 +170,7 @@ func releaseInPlace(j judgement) Verdict {
 }
 
 // partition is how many pods the current batch keeps.
-func (j judgement) partition() int {
+func (j inPlace) partition() int {
 	w := *j.f.Target
 	switch {
 	case j.at.Rollback == nil:
@@ -201,34 +194,16 @@ func (w WorkloadFacts) counts() bool { return w.Kind == CloneSet || w.Unordered 
 
 // movedBack is how many positions the partition has to release in a rollback. The last batch releases
 // all: pods that had the revision before the rollout began go back too.
-func (j judgement) movedBack() int {
+func (j inPlace) movedBack() int {
 	if j.at.CurrentBatch >= j.at.Rollback.FromBatch {
 		return j.f.Target.Replicas
 	}
 	return j.p.moved(j.total(), j.at.CurrentBatch)
 }
 
-// single reports whether pods are released one at a time.
-func (j judgement) single() bool {
-	return j.counting() || j.paced()
-}
-
-// paced reports whether something is asked, or waited for, before each pod, also one that is born.
-func (j judgement) paced() bool {
-	return j.batch().InstanceInterval > 0 || j.at.Rollback == nil && len(j.p.gates(BeforePod, j.at.CurrentBatch)) > 0
-}
-
-// revision is the one that pods are moved to.
-func (j judgement) revision() string {
-	if j.at.Rollback != nil {
-		return j.f.Target.UpdateRevision
-	}
-	return j.targetHash()
-}
-
 // nextByPartition is the pod that the next lower partition releases; nil: any one. Which pod a CloneSet
 // takes is not known: one that is ready, in the worst case.
-func (j judgement) nextByPartition() *Pod {
+func (j inPlace) nextByPartition() *Pod {
 	w := j.f.Target
 	pods, last := j.f.podsOf(*w), w.kept()-1
 	going := map[string]bool{}
@@ -239,53 +214,15 @@ func (j judgement) nextByPartition() *Pod {
 	}
 	for i := range pods {
 		p := &pods[i]
-		if w.counts() && p.Revision != j.revision() && !going[p.Name] && !j.f.away(p, w) || !w.counts() && w.position(p.Ordinal) == last {
+		if w.counts() && p.Revision != j.revision() && !going[p.Name] && !j.f.away(p, w) || !w.counts() && w.ordinals().Place(p.Ordinal) == last {
 			return p
 		}
 	}
 	return nil
 }
 
-// position is the place of an ordinal among those that exist.
-func (w *WorkloadFacts) position(ordinal int) int {
-	at := ordinal - w.FirstOrdinal
-	if len(w.Reserved) == 0 {
-		return at
-	}
-	for _, r := range (PodSet{Ordinals: w.Reserved}).ordinals() {
-		if r >= w.FirstOrdinal && r < ordinal {
-			at--
-		}
-	}
-	return at
-}
-
-// changesReserved reports whether pods exist with ordinals that the set skips, or will not keep.
-func (j judgement) changesReserved() bool {
-	w := j.f.Target
-	if len(w.Reserved) == 0 {
-		return false
-	}
-	reserved := (PodSet{Ordinals: w.Reserved}).ordinals()
-	return slices.ContainsFunc(j.f.podsOf(*w), func(p Pod) bool {
-		return slices.Contains(reserved, p.Ordinal) || w.position(p.Ordinal) >= w.Replicas
-	})
-}
-
-// released reports whether the workload may replace the pod at any moment.
-func (j judgement) released(p *Pod) bool {
-	w := j.f.Target
-	if w.UpdateType == OnDelete || j.at.Mode == Scale || p.Workload != "" && p.Workload != w.UID {
-		return false
-	}
-	if w.counts() {
-		return false
-	}
-	return w.position(p.Ordinal) >= w.kept() && p.Revision != j.f.Target.UpdateRevision
-}
-
-// checkInPlace is CheckOneBatchPods: believe pods only.
-func checkInPlace(j judgement) Verdict {
+// check is CheckOneBatchPods: believe pods only.
+func (j inPlace) check() Verdict {
 	w := *j.f.Target
 	if !w.observed() {
 		return busy("%s %s has not observed its newest spec", w.Kind, w.Name)
@@ -310,7 +247,7 @@ func checkInPlace(j judgement) Verdict {
 }
 
 // missing is how many released positions have no pod that is updated and ready.
-func (j judgement) missing() int {
+func (j inPlace) missing() int {
 	w := j.f.Target
 	if w.counts() || w.UpdateType == OnDelete {
 		return 0
@@ -318,16 +255,51 @@ func (j judgement) missing() int {
 	good := 0
 	pods, revision := j.f.podsOf(*w), j.revision()
 	for i := range pods {
-		if p := &pods[i]; p.Revision == revision && w.position(p.Ordinal) >= w.kept() && w.position(p.Ordinal) < w.Replicas && j.f.available(p, w) {
+		if p := &pods[i]; p.Revision == revision && w.ordinals().Place(p.Ordinal) >= w.kept() && w.ordinals().Place(p.Ordinal) < w.Replicas && j.f.available(p, w) {
 			good++
 		}
 	}
 	return w.Replicas - w.kept() - good
 }
 
+// takenBack is why a batch that was released must be released again; empty: it need not. The admission rule
+// raises the partition with each write of another template.
+func (j inPlace) takenBack() string {
+	batch := strconv.Itoa(j.at.CurrentBatch)
+	if j.f.Target.UpdateType == OnDelete { // a pod that went for another reason does not count
+		if !j.picked() && j.nextInOrder() != nil {
+			return "fewer pods were replaced than batch " + batch + " needs"
+		}
+		return ""
+	}
+	if kept, want := j.f.Target.kept(), j.partition(); kept > want {
+		return "the partition is " + strconv.Itoa(kept) + ", and batch " + batch + " needs " + strconv.Itoa(want)
+	}
+	return ""
+}
+
+// stuck is a pod on which an ordered set waits for ever: not ready, released, and of a revision that is
+// neither the source nor the one that pods are moved to.
+func (j inPlace) stuck() *Pod {
+	w := j.f.Target
+	if j.at.Mode != Rollout || w.Kind != StatefulSet && w.Kind != AdvancedStatefulSet || w.Parallel || !w.observed() {
+		return nil
+	}
+	to, pods := j.revision(), j.f.podsOf(*w)
+	for i := range pods {
+		p := &pods[i]
+		if p.Ready || p.Terminating || p.Revision == to || p.Revision == j.at.SourceHash && j.at.Rollback == nil ||
+			w.UpdateType != OnDelete && w.ordinals().Place(p.Ordinal) < w.kept() {
+			continue
+		}
+		return p
+	}
+	return nil
+}
+
 // checkBack is the check of a rollback: no more pods have the revision that is left than the batch
 // allows, and those that went back are ready.
-func (j judgement) checkBack(slack int) Verdict {
+func (j inPlace) checkBack(slack int) Verdict {
 	w := j.f.Target
 	missing, left := j.missing(), 0
 	if w.counts() || w.UpdateType == OnDelete {
@@ -346,34 +318,8 @@ func (j judgement) checkBack(slack int) Verdict {
 	return Verdict{Done: true, Position: j.at}
 }
 
-// toRevert is how many pods have the revision that a rollback leaves; those that terminate count too or not.
-func (j judgement) toRevert(terminating bool) int {
-	n := 0
-	for _, p := range j.f.podsOf(*j.f.Target) {
-		if p.Revision == j.at.TargetHash && (terminating || !p.Terminating) {
-			n++
-		}
-	}
-	return n
-}
-
-// nextMinReady is when the next ready pod has been ready for minReadySeconds; 0: none will by time.
-func (j judgement) nextMinReady() time.Duration {
-	w, next := *j.f.Target, time.Duration(0)
-	if w.MinReadySeconds == 0 {
-		return 0
-	}
-	for _, p := range j.f.podsOf(w) {
-		left := time.Duration(w.MinReadySeconds)*time.Second - j.f.Now.Sub(p.ReadySince)
-		if p.Ready && left > 0 && (next == 0 || left < next) {
-			next = left
-		}
-	}
-	return next
-}
-
-// inPlaceInRange is FinalizeOneBatch: no pod may have moved that the batches so far do not name.
-func inPlaceInRange(j judgement) Verdict {
+// inRange is FinalizeOneBatch: no pod may have moved that the batches so far do not name.
+func (j inPlace) inRange() Verdict {
 	w := *j.f.Target
 	if j.at.Rollback != nil {
 		return passed()
@@ -395,15 +341,15 @@ func inPlaceInRange(j judgement) Verdict {
 
 // resizedRelease is how many positions a foreign resize has released: pods that are born above the
 // partition are no overshoot.
-func (j judgement) resizedRelease() int {
+func (j inPlace) resizedRelease() int {
 	if j.at.Replans == 0 {
 		return 0
 	}
 	return j.f.Target.Replicas
 }
 
-// finalizeInPlace is Finalize: the claim goes, and the end decides about the hold.
-func finalizeInPlace(j judgement, succeeded bool) Verdict {
+// finalize is Finalize: the claim goes, and the end decides about the hold.
+func (j inPlace) finalize(succeeded bool) Verdict {
 	if j.f.Target == nil || j.replaced() {
 		return passed()
 	}
@@ -462,9 +408,4 @@ func finalizeInPlace(j judgement, succeeded bool) Verdict {
 		return Verdict{Acts: []Act{a}, Position: j.at}
 	}
 	return Verdict{Done: true, Position: j.at}
-}
-
-// replaced reports whether the workload is another object than the one that was claimed.
-func (j judgement) replaced() bool {
-	return j.at.TargetUID != "" && j.f.Target != nil && j.f.Target.UID != j.at.TargetUID
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // unknownState writes nothing in a state that this version does not know.
-func (s *pass) unknownState() {
+func unknownState(s *pass) {
 	if s.at.Known() && (len(s.at.Batches) == 0 || s.at.CurrentBatch < len(s.at.Batches)) {
 		return
 	}
@@ -27,14 +27,14 @@ func (s *pass) unknownState() {
 
 // unserved waits while the API server does not serve the kind of the target. A Rollout that is deleted
 // meanwhile ends: there is nothing to finalize.
-func (s *pass) unserved() {
+func unserved(s *pass) {
 	if s.f.Unserved != "" && !s.f.Wanted.Deleting && !s.at.State.Terminal() && s.at.State != Locating {
 		s.wait(0, KindNotServed.Reason(), "the API server does not serve %s", s.f.Unserved)
 	}
 }
 
 // forgetApprovals ends approvals when batchPartition is edited.
-func (s *pass) forgetApprovals() {
+func forgetApprovals(s *pass) {
 	if a := s.at.Approved; a != nil && !same(a.Partition, s.asked.BatchPartition) {
 		s.at.Approved = nil
 	}
@@ -48,7 +48,7 @@ func same(a, b *int) bool {
 }
 
 // deletion lets the deletion policy act.
-func (s *pass) deletion() {
+func deletion(s *pass) {
 	if !s.f.Wanted.Deleting || s.at.State.Terminal() {
 		return
 	}
@@ -75,7 +75,7 @@ func (s *pass) deletion() {
 }
 
 // modification starts anew when another target is asked for.
-func (s *pass) modification() {
+func modification(s *pass) {
 	w := s.f.Wanted
 	if s.at.State != s.was.State && s.judgement().replaced() { // that it failed is seen first
 		return
@@ -123,7 +123,7 @@ func Modified(want Wanted, at Position) bool {
 func Settled(want Wanted, at Position) bool { return at.State.Terminal() && !Modified(want, at) }
 
 // replacedTarget ends a rollout whose workload is another object now: nothing is left to finalize.
-func (s *pass) replacedTarget() {
+func replacedTarget(s *pass) {
 	if !s.judgement().replaced() || s.at.State.Terminal() {
 		return
 	}
@@ -139,7 +139,7 @@ func (s *pass) replacedTarget() {
 }
 
 // planChange goes on with the recorded plan when an edit cannot be taken over.
-func (s *pass) planChange() {
+func planChange(s *pass) {
 	if s.at.PlanHash == s.planHash() {
 		s.at.PlanRefused = ""
 	}
@@ -199,7 +199,7 @@ func (s *pass) refusedEdit() error {
 }
 
 // userPause records that the plan holds the rollout.
-func (s *pass) userPause() {
+func userPause(s *pass) {
 	if p := s.at.Pause; s.f.Wanted.Deleting && p != nil && p.By == ByUser {
 		s.resume("the Rollout is deleted", "", "")
 		return
@@ -220,27 +220,8 @@ func (s *pass) userPause() {
 	}
 }
 
-func (s *pass) pause(by PausedBy, key, reason, message string) {
-	from := s.at
-	s.record(from, PausedEvent, "", message)
-	s.at.Pause = &Pause{ID: "pause-" + strconv.Itoa(s.at.Sequence), By: by, Key: key, Reason: reason, Message: message, Since: s.now}
-}
-
-// resume ends a pause; no deadline counts the time that it lasted.
-func (s *pass) resume(why, by, request string) {
-	excused := Duration(s.now.Sub(s.at.Pause.Since))
-	s.at.Excused += excused
-	if b, ok := s.at.Batches[s.at.CurrentBatch]; ok {
-		b.Excused += excused
-		s.at.Batches[s.at.CurrentBatch] = b
-	}
-	s.at.Pause = nil
-	s.record(s.at, ResumedEvent, by, why)
-	s.d.Records[len(s.d.Records)-1].Request = request
-}
-
 // lostClaim takes a claim, anchor or label again that somebody has removed.
-func (s *pass) lostClaim() {
+func lostClaim(s *pass) {
 	switch s.at.State { //nolint:exhaustive // the other states hold nothing
 	case InBatch, RollingBack:
 	default:
@@ -251,7 +232,7 @@ func (s *pass) lostClaim() {
 		return
 	}
 	var acts []Act
-	for _, w := range append([]WorkloadFacts{*s.f.Target}, s.f.Sources...) {
+	for _, w := range s.f.workloads() {
 		if o := w.foreign(s.f); o != nil {
 			if s.f.Wanted.Deleting {
 				continue
@@ -270,115 +251,5 @@ func (s *pass) lostClaim() {
 	}
 	if acts != nil {
 		s.act(Verdict{Acts: acts})
-	}
-}
-
-// maxReplans is how often something else may change the size of a scale.
-const maxReplans = 3
-
-// resize plans anew when the live size has changed.
-func (s *pass) resize() {
-	if s.at.State != InBatch && s.at.State != RollingBack || s.at.TargetSize == nil || s.f.Target == nil {
-		return
-	}
-	switch {
-	case s.at.Mode == Scale:
-		s.resizeScale()
-	case s.f.Wanted.Kind == Deployment:
-		s.putBack()
-	case s.f.Target.Replicas != *s.at.TargetSize:
-		s.resizeRollout()
-	default:
-		s.raisedPartition()
-	}
-}
-
-// raisedPartition releases again what somebody has taken back: the admission rule raises the partition
-// with each write of another template.
-func (s *pass) raisedPartition() {
-	switch s.at.BatchState {
-	case BatchVerifying, BatchFinalizing, BatchReady:
-	default:
-		return
-	}
-	switch {
-	case s.at.Pause != nil:
-		return
-	case s.f.Target.UpdateType == OnDelete: // a pod that went for another reason does not count
-		if j := s.judgement(); !j.picked() && j.nextInOrder() != nil {
-			s.at.Verified = nil
-			s.send(WorkloadResized, "", "fewer pods were replaced than batch "+strconv.Itoa(s.at.CurrentBatch)+" needs")
-		}
-		return
-	}
-	if want := s.judgement().partition(); s.f.Target.kept() > want {
-		s.at.Verified = nil
-		s.send(WorkloadResized, "", "the partition is "+strconv.Itoa(s.f.Target.kept())+", and batch "+strconv.Itoa(s.at.CurrentBatch)+" needs "+strconv.Itoa(want))
-	}
-}
-
-// putBack takes back a foreign change of the sizes of two Deployments after they were reached.
-func (s *pass) putBack() {
-	switch s.at.BatchState {
-	case BatchVerifying, BatchFinalizing, BatchReady:
-	default:
-		return
-	}
-	v := s.rules().RolloutOneBatchPods(s.p, s.at, s.f)
-	if v.Acts == nil {
-		return
-	}
-	s.at.Verified = nil
-	s.record(s.at, Replanned, "", "a size was changed by something else: "+v.Acts[0].Why)
-	s.act(v)
-}
-
-func (s *pass) resizeRollout() {
-	j := s.judgement()
-	was, from := *s.at.TargetSize, s.at
-	s.at = j.resized(s.f.Target.Replicas)
-	if back := s.at.Rollback; back != nil {
-		clipped := *back
-		clipped.Size = min(clipped.Size, s.f.Target.Replicas)
-		s.at.Rollback = &clipped
-	}
-	s.at.Replans++
-	s.plan()
-	why := "replicas went from " + strconv.Itoa(was) + " to " + strconv.Itoa(s.f.Target.Replicas) +
-		", batch " + strconv.Itoa(from.CurrentBatch) + " from " + strconv.Itoa(from.Batches[from.CurrentBatch].Target) + " pods to " + strconv.Itoa(s.at.Batches[from.CurrentBatch].Target)
-	s.record(from, Replanned, "", why)
-	if s.at.BatchState == BatchInitializing || s.at.BatchState == BatchInRolling {
-		return
-	}
-	if !s.rules().CheckOneBatchPods(s.p, s.at, s.f).Done || !s.rules().RolloutOneBatchPods(s.p, s.at, s.f).Done {
-		s.at.Verified = nil
-		s.send(WorkloadResized, "", why)
-	}
-}
-
-func (s *pass) resizeScale() {
-	j := s.judgement()
-	a, b := j.sizeAfter(s.at.CurrentBatch-1), j.size()
-	size := s.f.Target.Replicas
-	foreign, was := size < min(a, b) || size > max(a, b), b
-	if asked := s.at.Sized; asked != nil {
-		was = asked.Size
-		foreign = s.f.Target.Generation > asked.Generation && size != asked.Size
-	}
-	if !foreign || s.at.Pause != nil {
-		return
-	}
-	s.at.Sized = nil
-	from := s.at
-	if s.at.Replans++; s.at.Replans > maxReplans {
-		err := ReplicasContested.Errorf("%s has %d replicas: the scale asked for %d, and was planned anew %d times", s.f.Target.Name, size, b, maxReplans)
-		s.at.Replans = 0
-		s.pause(ByFault, "", ReplicasContested.Reason(), fault.Message(err))
-		return
-	}
-	s.at.ScaleBase = &ScaleBase{Batch: s.at.CurrentBatch, Size: size}
-	s.record(from, Replanned, "", "replicas went from "+strconv.Itoa(was)+" to "+strconv.Itoa(size)+": the rest of the scale goes from there to "+strconv.Itoa(*s.at.TargetSize))
-	if s.at.BatchState != BatchInitializing && s.at.BatchState != BatchInRolling {
-		s.send(WorkloadResized, "", "replicas are "+strconv.Itoa(size))
 	}
 }

@@ -10,7 +10,7 @@ func Members(p Plan, at Position, f Facts) [][]Pod {
 	if f.Target == nil || len(all) == 0 {
 		return all
 	}
-	j := judge(p, at, f)
+	j := judgementOf(p, at, f)
 	places := make([]int, len(all)) // free ones
 	for i := range all {
 		places[i] = at.Batches[i].Size
@@ -27,7 +27,7 @@ func Members(p Plan, at Position, f Facts) [][]Pod {
 }
 
 // batchOf is the batch that a pod belongs to: the one that names it, else the first with a free place.
-func (j judgement) batchOf(pod Pod, places []int) int {
+func (j *judgement) batchOf(pod Pod, places []int) int {
 	named := slices.IndexFunc(j.p.RolloutBatches, func(b Batch) bool { return (b.PodList != nil || b.Pods != nil) && b.names(pod) })
 	if named >= 0 && named < len(places) && places[named] > 0 {
 		return named
@@ -42,7 +42,7 @@ func (j judgement) batchOf(pod Pod, places []int) int {
 
 // inOrder are the pods that batches move, in the order of the batches. Places of pods that a scale has
 // removed are taken away.
-func (j judgement) inOrder(places []int) []Pod {
+func (j *judgement) inOrder(places []int) []Pod {
 	w := *j.f.Target
 	pods := slices.Clone(j.f.podsOf(w))
 	down := func(a, b Pod) int { return b.Ordinal - a.Ordinal }

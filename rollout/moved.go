@@ -4,33 +4,13 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
-	"strings"
 )
 
-const (
-	recordedPods  = 20  // names of pods in one record
-	recordedBytes = 200 // of these names together
-)
-
-// movedPods are the pods that the current batch has moved, in their order. They are told by looking: by
-// their ordinals, by their names in the plan, or as those that became ready last. Which pods a Deployment or
-// a CloneSet has taken away in a scale is not seen: there are none then.
-func (j judgement) movedPods() []string {
+// movedPods are told by the positions that the batch has released, or by looking where the workload or the
+// plan has chosen.
+func (j inPlace) movedPods() []string {
 	w := *j.f.Target
-	switch {
-	case j.at.Mode == Scale:
-		return j.scaledPods()
-	case w.Kind == Deployment:
-		grown := []WorkloadFacts{w}
-		if j.at.Rollback != nil {
-			grown = j.f.Sources
-		}
-		var pods []Pod
-		for _, d := range grown {
-			pods = append(pods, j.f.podsOf(d)...)
-		}
-		return newest(pods, abs(j.moved()-j.movedBefore()))
-	case w.counts() || w.UpdateType == OnDelete:
+	if w.counts() || w.UpdateType == OnDelete {
 		return j.chosenPods()
 	}
 	from, to := w.Replicas-j.moved(), w.Replicas-j.movedBefore()
@@ -44,12 +24,25 @@ func (j judgement) movedPods() []string {
 	return j.between(from, to, j.revision())
 }
 
+// movedPods are those of the Deployment that has grown: which pods the other has taken away is not seen.
+func (j deployments) movedPods() []string {
+	grown := []WorkloadFacts{*j.f.Target}
+	if j.at.Rollback != nil {
+		grown = j.f.Sources
+	}
+	var pods []Pod
+	for _, d := range grown {
+		pods = append(pods, j.f.podsOf(d)...)
+	}
+	return newest(pods, abs(j.moved()-j.movedBefore()))
+}
+
 // between are the pods with positions from..to-1, the highest first; revision is what they carry, or "".
-func (j judgement) between(from, to int, revision string) []string {
+func (j *judgement) between(from, to int, revision string) []string {
 	w := j.f.Target
 	var pods []Pod
 	for _, p := range j.f.podsOf(*w) {
-		if at := w.position(p.Ordinal); at >= from && at < to && (revision == "" || p.Revision == revision) {
+		if at := w.ordinals().Place(p.Ordinal); at >= from && at < to && (revision == "" || p.Revision == revision) {
 			pods = append(pods, p)
 		}
 	}
@@ -58,7 +51,7 @@ func (j judgement) between(from, to int, revision string) []string {
 }
 
 // chosenPods are those of a batch that chooses its pods, or lets the workload choose.
-func (j judgement) chosenPods() []string {
+func (j inPlace) chosenPods() []string {
 	batch := j.batch()
 	var pods []Pod
 	for _, p := range j.f.podsOf(*j.f.Target) {
@@ -73,8 +66,9 @@ func (j judgement) chosenPods() []string {
 	return newest(pods, abs(j.moved()-j.movedBefore()))
 }
 
-// scaledPods are those that came, or the names of those that have gone.
-func (j judgement) scaledPods() []string {
+// movedPods are those that came, or the names of those that have gone: none where the workload has chosen
+// them.
+func (j scale) movedPods() []string {
 	w := j.f.Target
 	before, after := j.sizeAfter(j.at.CurrentBatch-1), j.size()
 	ordered := w.Kind == StatefulSet || w.Kind == AdvancedStatefulSet
@@ -93,15 +87,8 @@ func (j judgement) scaledPods() []string {
 		}
 		return names
 	}
-	reserved := (PodSet{Ordinals: w.Reserved}).ordinals()
-	for o, at := w.FirstOrdinal, 0; at < before; o++ {
-		if slices.Contains(reserved, o) {
-			continue
-		}
-		if at >= after {
-			names = append(names, w.Name+"-"+strconv.Itoa(o))
-		}
-		at++
+	for _, o := range w.ordinals().Between(after, before) {
+		names = append(names, w.Name+"-"+strconv.Itoa(o))
 	}
 	slices.Reverse(names)
 	return names
@@ -122,29 +109,4 @@ func podNames(pods []Pod) []string {
 		names = append(names, p.Name)
 	}
 	return names
-}
-
-// naming is the record with the names of pods, as far as they are few: a record of a large batch has the
-// size of that of a small one.
-func (r Record) naming(pods []string) Record {
-	n, size := 0, 0
-	for n < min(len(pods), recordedPods) && size+len(pods[n]) <= recordedBytes {
-		size += len(pods[n])
-		n++
-	}
-	r.Pods, r.MorePods = pods[:n:n], len(pods)-n
-	return r
-}
-
-// PodsText is the pods of the record in words; "": it has none.
-func (r Record) PodsText() string {
-	switch {
-	case len(r.Pods) == 0 && r.MorePods == 0:
-		return ""
-	case r.MorePods == 0:
-		return strings.Join(r.Pods, ", ")
-	case len(r.Pods) == 0:
-		return podCount(r.MorePods)
-	}
-	return strings.Join(r.Pods, ", ") + " and " + strconv.Itoa(r.MorePods) + " more"
 }

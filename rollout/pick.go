@@ -9,9 +9,9 @@ import (
 
 func timeOf(d Duration) time.Duration { return time.Duration(d) }
 
-// pickPods is RolloutOneBatchPods of a workload that updates what is deleted: one pod after the other
+// pickNext is RolloutOneBatchPods of a workload that updates what is deleted: one pod after the other
 // is chosen from what is observed, handed over if it has the last role, and evicted.
-func pickPods(j judgement) Verdict {
+func (j inPlace) pickNext() Verdict {
 	w := *j.f.Target
 	if j.picked() {
 		return passed()
@@ -40,7 +40,7 @@ func pickPods(j judgement) Verdict {
 }
 
 // picked reports whether as many pods as the batch needs were replaced, or go.
-func (j judgement) picked() bool {
+func (j inPlace) picked() bool {
 	if j.at.Rollback != nil {
 		return j.toRevert(false) <= j.moved()
 	}
@@ -54,14 +54,14 @@ func (j judgement) picked() bool {
 }
 
 // surplus reports whether a pod goes because the set has become smaller.
-func (j judgement) surplus(p Pod) bool {
+func (j inPlace) surplus(p Pod) bool {
 	w := j.f.Target
-	return w.Kind != CloneSet && w.position(p.Ordinal) >= w.Replicas
+	return w.Kind != CloneSet && w.ordinals().Place(p.Ordinal) >= w.Replicas
 }
 
 // rolesRead asks for the roles that a probe has read before the last release: the leader may be
 // another one since. A pod whose role cannot be read counts as away.
-func (j judgement) rolesRead() (Verdict, bool) {
+func (j *judgement) rolesRead() (Verdict, bool) {
 	if j.p.Order == nil || j.p.Order.RoleProbe == "" {
 		return Verdict{}, true
 	}
@@ -80,19 +80,19 @@ func (j judgement) rolesRead() (Verdict, bool) {
 }
 
 // unread reports whether the role of a pod is not known, or was read before a moment.
-func (j judgement) unread(p Pod, since *time.Time) bool {
+func (j *judgement) unread(p Pod, since *time.Time) bool {
 	facts, asked := p.Probes[j.p.Order.RoleProbe]
 	return asked && !facts.Failed && (!facts.Passing || since != nil && facts.At.Before(*since))
 }
 
-func (j judgement) readRoles(pods []string) Ask {
+func (j *judgement) readRoles(pods []string) Ask {
 	name := j.p.Order.RoleProbe
 	probe := j.p.Probes[slices.IndexFunc(j.p.Probes, func(p Probe) bool { return p.Name == name })]
 	return Ask{Key: j.f.key(j.at, "probe", name), Kind: AskProbe, Name: name, Batch: j.at.CurrentBatch, Probe: &probe, Pods: pods, Fresh: true}
 }
 
 // nextInOrder is the next pod to replace; nil: there is none.
-func (j judgement) nextInOrder() *Pod {
+func (j inPlace) nextInOrder() *Pod {
 	var pods []Pod
 	for _, p := range j.f.podsOf(*j.f.Target) {
 		back := j.at.Rollback != nil && p.Revision == j.at.TargetHash
@@ -105,7 +105,7 @@ func (j judgement) nextInOrder() *Pod {
 
 // firstOf is the pod that goes before the others: one that the batch may move, or, as pods that were
 // named can be gone, one that no batch names.
-func (j judgement) firstOf(pods []Pod) *Pod {
+func (j inPlace) firstOf(pods []Pod) *Pod {
 	var mine, free []Pod
 	for _, p := range pods {
 		switch {
@@ -129,7 +129,7 @@ func (j judgement) firstOf(pods []Pod) *Pod {
 func (b Batch) chooses() bool { return b.PodList != nil || b.Pods != nil }
 
 // mayMove reports whether a batch up to the current one may move the pod.
-func (j judgement) mayMove(p Pod) bool {
+func (j inPlace) mayMove(p Pod) bool {
 	open := false // a batch without names has begun
 	for i, b := range j.p.RolloutBatches {
 		switch named := b.chooses(); {
@@ -157,7 +157,7 @@ func (p Plan) lastRole(pod Pod) bool {
 
 // handedOver asks the database to move the last role away from the pod. That the pod is seen with
 // another role is what counts.
-func (j judgement) handedOver(p Pod) (Verdict, bool) {
+func (j *judgement) handedOver(p Pod) (Verdict, bool) {
 	if j.p.Order == nil || j.p.Order.Handover == nil || !j.p.lastRole(p) || !j.f.available(&p, j.f.Target) || j.f.Target.Replicas == 1 {
 		return Verdict{}, true
 	}

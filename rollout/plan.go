@@ -1,5 +1,11 @@
 package rollout
 
+import (
+	"errors"
+
+	"github.com/pawl-dev/pawl/rollout/internal/strict"
+)
+
 // Plan is spec.rolloutPlan of a Rollout: the batches, and what must hold between them. Its JSON
 // form is that of the API. The zero Plan is one batch with everything.
 type Plan struct {
@@ -39,6 +45,21 @@ type Plan struct {
 	OnFailure OnFailure `json:"onFailure,omitempty"`
 	// Rollback says how the pods go back.
 	Rollback *RollbackPlan `json:"rollback,omitempty"`
+}
+
+// ParsePlan reads the JSON of spec.rolloutPlan. It refuses unknown fields; the fault is PLAN_INVALID
+// and names the field. What the values say is judged by Problems.
+func ParsePlan(text []byte) (Plan, error) {
+	var p Plan
+	err := strict.Decode("plan", text, &p)
+	if err == nil {
+		return p, nil
+	}
+	refused := PlanInvalid.Errorf("%v", err)
+	if unfit := (*strict.Error)(nil); errors.As(err, &unfit) && unfit.Path != "" {
+		refused = refused.With("field", unfit.Path)
+	}
+	return Plan{}, refused
 }
 
 // Batch is one part of the pods.

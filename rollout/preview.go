@@ -93,7 +93,7 @@ func PreviewFrom(p Plan, at Position, f Facts) ([]BatchPreview, error) {
 			switch {
 			case lost != nil && left.CurrentBatch == worst:
 				lost, left = lost.worst(&all[worst], walk, left)
-			case judge(walk, at, w.f).inSteps():
+			case judgementOf(walk, at, w.f).inSteps():
 				lost, left = w.worst(&all[worst], walk, before)
 			}
 		}
@@ -176,7 +176,7 @@ func (d Disruption) uncounted(pods []Pod) (warnings []string) {
 
 // finished adds what stands in the plan beside the walk: stops and warnings.
 func finished(all []BatchPreview, p Plan, from, at Position, f Facts) []BatchPreview {
-	plan := judge(p, at, f).p
+	plan := judgementOf(p, at, f).p
 	for i := range all {
 		b := &all[i]
 		types := []HookType{PreBatchHook, PostBatchHook, EventHook}

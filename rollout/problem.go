@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/rollout/internal/ordinal"
 )
 
 // Problem is one field of a plan that cannot be.
@@ -185,8 +187,8 @@ func (c *checker) batch(path string, b Batch, last bool) {
 			c.refuse(path+".pods", "it selects nothing: set ordinals, role or selector")
 		}
 		for i, text := range b.Pods.Ordinals {
-			if _, _, err := ordinalRange(text); err != nil {
-				c.refuse(fmt.Sprintf("%s.pods.ordinals[%d]", path, i), "%s", fault.Message(err))
+			if _, _, err := ordinal.Range(text); err != nil {
+				c.refuse(fmt.Sprintf("%s.pods.ordinals[%d]", path, i), "%s", err)
 			}
 		}
 		if b.Pods.Selector != nil {
@@ -227,7 +229,7 @@ func (c *checker) labelValue(path, value string) {
 }
 
 func (c *checker) selector(path string, s Selector) {
-	for _, key := range sortedKeys(s.MatchLabels) {
+	for _, key := range slices.Sorted(maps.Keys(s.MatchLabels)) {
 		at := path + ".matchLabels." + key
 		c.labelKey(at, key)
 		c.labelValue(at, s.MatchLabels[key])

@@ -8,21 +8,21 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// request carries out the newest request, once under its id.
-func (s *pass) request() {
+// answerRequest carries out the newest request, once under its id.
+func answerRequest(s *pass) {
 	r := s.f.Wanted.Request
 	if r == nil || s.at.LastRequest != nil && s.at.LastRequest.ID == r.ID {
 		return
 	}
 	answer := &RequestAnswer{ID: r.ID, Verb: string(r.Verb), By: r.By}
-	err := s.carryOut(*r)
+	err := carryOut(s, *r)
 	if err != nil {
 		answer.Code, answer.Message = string(fault.Of(err).Code), fault.Message(err)
 	}
 	from := s.at
 	s.at.LastRequest = answer
 	s.record(from, RequestAnswered, r.By, r.text(answer))
-	s.d.Records[len(s.d.Records)-1].Request = r.ID
+	s.lastRecord().Request = r.ID
 }
 
 func (r Request) text(a *RequestAnswer) string {
@@ -39,14 +39,14 @@ func (r Request) text(a *RequestAnswer) string {
 	return text
 }
 
-func (s *pass) carryOut(r Request) error {
+func carryOut(s *pass, r Request) error {
 	switch r.Verb {
 	case Approve:
-		return s.approve(r)
+		return approve(s, r)
 	case Resume:
-		return s.endPause(r, "Skipped")
+		return endPause(s, r, "Skipped")
 	case Retry:
-		return s.endPause(r, "")
+		return endPause(s, r, "")
 	case Abandon:
 		if s.at.State.Terminal() {
 			return NotPaused.Errorf("the rollout has ended: it is %s", s.at.State)
@@ -57,7 +57,7 @@ func (s *pass) carryOut(r Request) error {
 		return nil
 	case RollBackVerb:
 		if s.at.State == Verifying || s.at.State == Initializing { // nothing has moved: it is an abandon
-			return s.carryOut(Request{Verb: Abandon, By: r.By})
+			return carryOut(s, Request{Verb: Abandon, By: r.By})
 		}
 		if s.at.State != InBatch {
 			return RequestUnknown.Errorf("rollback: the rollout is %s; only one that moves pods can be taken back", s.at.State)
@@ -69,7 +69,7 @@ func (s *pass) carryOut(r Request) error {
 	}
 }
 
-func (s *pass) approve(r Request) error {
+func approve(s *pass, r Request) error {
 	last := len(s.p.RolloutBatches) - 1
 	if s.at.State.Terminal() {
 		return RequestUnknown.Errorf("approve: the rollout has ended: it is %s", s.at.State)
@@ -81,7 +81,7 @@ func (s *pass) approve(r Request) error {
 	switch r.Argument {
 	case "all":
 	case "next", "":
-		upTo = min(s.allowed()+1, last)
+		upTo = min(s.movement().allowed()+1, last)
 	default:
 		n, err := strconv.Atoi(r.Argument)
 		if err != nil || n < 0 || n > last {
@@ -124,21 +124,8 @@ func (s *pass) approvable(upTo int) error {
 	return nil
 }
 
-// allowed is the last batch that may run.
-func (s *pass) allowed() int {
-	last := len(s.p.RolloutBatches) - 1
-	if s.asked.BatchPartition == nil {
-		return last
-	}
-	allowed := *s.asked.BatchPartition
-	if a := s.at.Approved; a != nil {
-		allowed = max(allowed, a.Batch)
-	}
-	return min(allowed, last)
-}
-
 // endPause ends the present pause: verdict "Skipped" goes past what paused it, "" asks it again.
-func (s *pass) endPause(r Request, verdict string) error {
+func endPause(s *pass, r Request, verdict string) error {
 	p := s.at.Pause
 	switch {
 	case p == nil:
@@ -156,7 +143,7 @@ func (s *pass) endPause(r Request, verdict string) error {
 	default:
 		if p.Key != "" {
 			so := AnswerPosition{Verdict: verdict}
-			if s.isFlow(p.Key) { // its next run is another one
+			if s.movement().isFlow(p.Key) { // its next run is another one
 				so.Attempts = s.at.Answers[p.Key].Attempts
 			}
 			s.at = s.at.answered(p.Key, so)
@@ -164,15 +151,15 @@ func (s *pass) endPause(r Request, verdict string) error {
 	}
 	s.resume(fmt.Sprintf("%s by %s", r.Verb, r.By), r.By, r.ID)
 	if p.By == ByDeadline {
-		s.newDeadline(verdict)
+		s.at = s.movement().newDeadline(verdict, s.now)
 	}
 	return nil
 }
 
 // isFlow reports whether a key is that of a hook that runs a flow.
-func (s *pass) isFlow(key string) bool {
+func (m *movement) isFlow(key string) bool {
 	for _, t := range []HookType{InitializeHook, FinalizeHook, PreBatchHook, PostBatchHook} {
-		for _, h := range s.p.hooks(t, s.at.CurrentBatch) {
+		for _, h := range m.p.hooks(t, m.at.CurrentBatch) {
 			if h.Flow != "" && strings.HasSuffix(key, "/"+h.Name) {
 				return true
 			}

@@ -3,10 +3,17 @@ package rollout
 import (
 	"slices"
 	"strconv"
+
+	"github.com/pawl-dev/pawl/rollout/internal/ordinal"
 )
 
-// verifyScale is VerifySpec of a scale.
-func verifyScale(j judgement) Verdict {
+// scale judges a movement to another number of pods.
+type scale struct{ *judgement }
+
+func scaling(j *judgement) judge { return scale{j} }
+
+// verify is VerifySpec of a scale.
+func (j scale) verify() Verdict {
 	w := *j.f.Target
 	if j.p.TargetSize == nil {
 		return refused(TargetSizeMissing.Errorf("%s %s has %d replicas, and the plan has no targetSize", w.Kind, w.Name, w.Replicas).With("field", "targetSize"))
@@ -33,8 +40,8 @@ func verifyScale(j judgement) Verdict {
 	return Verdict{Done: true, Position: j.resolved()}
 }
 
-// claimTarget is Initialize of a scale.
-func claimTarget(j judgement) Verdict {
+// initialize is Initialize of a scale.
+func (j scale) initialize() Verdict {
 	w := *j.f.Target
 	a := w.act("claim the workload")
 	changed := false
@@ -50,30 +57,8 @@ func claimTarget(j judgement) Verdict {
 	return Verdict{Done: true, Position: j.at}
 }
 
-// size is the number of pods when the current batch has ended.
-func (j judgement) size() int { return j.sizeAfter(j.at.CurrentBatch) }
-
-func (j judgement) sizeAfter(batch int) int {
-	base := j.at.ScaleBase
-	if base == nil {
-		moved := j.movedAfter(batch)
-		if j.target() < j.original() {
-			return j.original() - moved
-		}
-		return j.original() + moved
-	}
-	if batch >= len(j.p.RolloutBatches)-1 {
-		return j.target()
-	}
-	moved := min(abs(j.target()-base.Size), j.p.moved(j.total(), batch)-j.p.moved(j.total(), base.Batch-1))
-	if j.target() < base.Size {
-		return base.Size - moved
-	}
-	return base.Size + moved
-}
-
-// setReplicas is RolloutOneBatchPods of a scale. What takes pods away is judged by the budgets.
-func setReplicas(j judgement) Verdict {
+// release is RolloutOneBatchPods of a scale. What takes pods away is judged by the budgets.
+func (j scale) release() Verdict {
 	w := *j.f.Target
 	size := j.size()
 	if w.Replicas == size {
@@ -109,7 +94,7 @@ func setReplicas(j judgement) Verdict {
 
 // reserve adds the next chosen ordinals to those that the set skips.
 func (b Batch) reserve(w WorkloadFacts, n int) []string {
-	reserved, have := slices.Clone(w.Reserved), (PodSet{Ordinals: w.Reserved}).ordinals()
+	reserved, have := slices.Clone(w.Reserved), ordinal.List(w.Reserved)
 	for _, o := range b.Pods.ordinals() {
 		if n > 0 && !slices.Contains(have, o) {
 			reserved = append(reserved, strconv.Itoa(o))
@@ -121,7 +106,7 @@ func (b Batch) reserve(w WorkloadFacts, n int) []string {
 
 // nextToRemove is the pod that the next smaller size takes away: the highest ordinal, or the one that
 // the batch chooses. Other kinds choose themselves: any pod that is ready, in the worst case.
-func (j judgement) nextToRemove() *Pod {
+func (j scale) nextToRemove() *Pod {
 	w := *j.f.Target
 	pods := j.f.podsOf(w)
 	if len(pods) == 0 {
@@ -147,15 +132,15 @@ func (j judgement) nextToRemove() *Pod {
 }
 
 // mayRemove waits until the pods that were taken away before have gone, then judges the budgets.
-func (j judgement) mayRemove(next *Pod) (Verdict, bool) {
+func (j scale) mayRemove(next *Pod) (Verdict, bool) {
 	if extra := len(j.f.podsOf(*j.f.Target)) - j.f.Target.Replicas; extra > 0 {
 		return waits(0, "PodsNotGone", "%d pods of %s have not gone yet", extra, j.f.Target.Name), false
 	}
 	return j.mayRelease(next)
 }
 
-// checkScale is CheckOneBatchPods of a scale: going up the pods are ready, going down they are gone.
-func checkScale(j judgement) Verdict {
+// check is CheckOneBatchPods of a scale: going up the pods are ready, going down they are gone.
+func (j scale) check() Verdict {
 	w := *j.f.Target
 	if !w.observed() {
 		return busy("%s %s has not observed its newest spec", w.Kind, w.Name)
@@ -177,8 +162,8 @@ func checkScale(j judgement) Verdict {
 	return v
 }
 
-// scaleInRange is FinalizeOneBatch of a scale.
-func scaleInRange(j judgement) Verdict {
+// inRange is FinalizeOneBatch of a scale.
+func (j scale) inRange() Verdict {
 	a, b := j.sizeAfter(j.at.CurrentBatch-1), j.size()
 	if size := j.f.Target.Replicas; size < min(a, b) || size > max(a, b) {
 		return refused(BatchOutOfRange.Errorf("%s has %d replicas: batch %d goes from %d to %d", j.f.Target.Name, size, j.at.CurrentBatch, a, b))
@@ -186,8 +171,8 @@ func scaleInRange(j judgement) Verdict {
 	return passed()
 }
 
-// finalizeScale is Finalize of a scale.
-func finalizeScale(j judgement, succeeded bool) Verdict {
+// finalize is Finalize of a scale.
+func (j scale) finalize(succeeded bool) Verdict {
 	if j.f.Target == nil || j.replaced() || j.f.Target.foreign(j.f) != nil {
 		return passed()
 	}

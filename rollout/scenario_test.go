@@ -67,6 +67,28 @@ func TestRolloutOfDeployments(t *testing.T) {
 	}
 }
 
+func TestASourceThatWasDeleted(t *testing.T) {
+	for _, strategy := range []rollout.Strategy{rollout.IncreaseFirst, rollout.DecreaseFirst} {
+		sim := workloadtest.NewSim(rollout.Deployment, 5).WithSource()
+		p := newPlayer(t, sim, rollout.Plan{RolloutStrategy: strategy, RolloutBatches: batches(1, 1, 3)})
+		var f rollout.Facts
+		ofSource := func(pod rollout.Pod) bool { return pod.Workload == f.Sources[0].UID }
+		p.until("batch 1", func() bool {
+			f, _ = sim.Observe(t.Context())
+			grown := slices.DeleteFunc(slices.Clone(f.Pods), ofSource)
+			return p.at.CurrentBatch == 1 && (len(grown) == 2 || strategy == rollout.DecreaseFirst)
+		})
+		f.Pods = slices.DeleteFunc(f.Pods, ofSource)
+		for i := range f.Pods { // a target that grows first waits for its own
+			f.Pods[i].Ready = true
+		}
+		f.Sources = nil
+		if d := rollout.Next(p.plan, p.at, f, sim.Now()); d.Outcome.Reason() != "TargetMissing" {
+			t.Errorf("%s: %s", strategy, d.Outcome)
+		}
+	}
+}
+
 func TestDeploymentsMayGrow(t *testing.T) {
 	sim := workloadtest.NewSim(rollout.Deployment, 4).WithSource()
 	size := 6

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -10,7 +11,7 @@ import (
 )
 
 // locate finds the target, its source, and which movement it is.
-func (s *pass) locate() {
+func locate(s *pass) {
 	w := s.f.Wanted
 	switch {
 	case s.f.MissingRevision != "":
@@ -34,14 +35,14 @@ func (s *pass) locate() {
 		return
 	}
 	t := *s.f.Target
-	mode, found := s.movement(t)
+	mode, found := s.f.mode(t)
 	if !found {
-		s.nothingToRoll(t)
+		nothingToRoll(s, t)
 		return
 	}
 	s.at.Mode, s.at.Named, s.at.TargetUID = mode, w.Named, t.UID
 	s.at.TargetRevision, s.at.SourceRevision = w.TargetRevision, w.SourceRevision
-	s.at.SourceHash = s.sourceHash(t)
+	s.at.SourceHash = s.f.sourceHash(t)
 	if s.at.SourceRevision == "" && mode == Rollout {
 		s.at.SourceRevision = s.at.SourceHash
 	}
@@ -49,22 +50,22 @@ func (s *pass) locate() {
 	s.send(AppLocated, "", string(mode)+" to "+w.text())
 }
 
-// movement is a rollout if pods do not carry the target, a scale if only the size differs.
-func (s *pass) movement(t WorkloadFacts) (Mode, bool) {
-	w := s.f.Wanted
+// mode is a rollout if pods do not carry the target, a scale if only the size differs.
+func (f Facts) mode(t WorkloadFacts) (Mode, bool) {
+	w := f.Wanted
 	switch {
 	case w.Named && !w.HasSource:
 		return Scale, true
 	case w.Named: // the pods may have the target under another name
-		there := t.Kind != Deployment && t.Template == w.TargetRevision && s.f.count(t, t.UpdateRevision).old == 0 && t.CurrentRevision == t.UpdateRevision
+		there := t.Kind != Deployment && t.Template == w.TargetRevision && f.count(t, t.UpdateRevision).old == 0 && t.CurrentRevision == t.UpdateRevision
 		return Rollout, !there
 	}
 	if t.Kind == Deployment {
-		if w.HasSource || s.f.count(t, t.UpdateRevision).old > 0 {
-			done := w.HasSource && len(s.f.Sources) > 0 && s.judgement().sourceReplicas() == 0
+		if w.HasSource || f.count(t, t.UpdateRevision).old > 0 {
+			done := w.HasSource && len(f.Sources) > 0 && f.sourceReplicas() == 0
 			return Rollout, !done
 		}
-	} else if s.f.count(t, t.UpdateRevision).old > 0 || t.CurrentRevision != t.UpdateRevision && t.Replicas > 0 {
+	} else if f.count(t, t.UpdateRevision).old > 0 || t.CurrentRevision != t.UpdateRevision && t.Replicas > 0 {
 		return Rollout, true
 	}
 	return Scale, w.TargetSize != nil && *w.TargetSize != t.Replicas
@@ -72,21 +73,21 @@ func (s *pass) movement(t WorkloadFacts) (Mode, bool) {
 
 // sourceHash is the revision that most pods carry which do not carry the target. Before the template
 // of a named target is written, no pod carries it.
-func (s *pass) sourceHash(t WorkloadFacts) string {
-	if n := len(s.f.Sources); n > 0 {
-		return s.f.Sources[n-1].UpdateRevision
+func (f Facts) sourceHash(t WorkloadFacts) string {
+	if n := len(f.Sources); n > 0 {
+		return f.Sources[n-1].UpdateRevision
 	}
 	if t.Kind == Deployment {
 		return ""
 	}
 	pods := map[string]int{}
-	for _, p := range s.f.podsOf(t) {
-		if p.Revision != t.UpdateRevision || s.f.Wanted.Named && t.Template != s.f.Wanted.TargetRevision {
+	for _, p := range f.podsOf(t) {
+		if p.Revision != t.UpdateRevision || f.Wanted.Named && t.Template != f.Wanted.TargetRevision {
 			pods[p.Revision]++
 		}
 	}
 	most := t.CurrentRevision
-	for _, revision := range sortedKeys(pods) {
+	for _, revision := range slices.Sorted(maps.Keys(pods)) {
 		if pods[revision] > pods[most] {
 			most = revision
 		}
@@ -95,8 +96,8 @@ func (s *pass) sourceHash(t WorkloadFacts) string {
 }
 
 // nothingToRoll holds the next template, if the Rollout asks for that.
-func (s *pass) nothingToRoll(t WorkloadFacts) {
-	if s.parked(t) {
+func nothingToRoll(s *pass, t WorkloadFacts) {
+	if parked(s, t) {
 		return
 	}
 	s.wait(0, NothingToRoll.Reason(), "all %d pods of %s %s have revision %s", t.Replicas, t.Kind, t.Name, t.UpdateRevision)
@@ -104,7 +105,7 @@ func (s *pass) nothingToRoll(t WorkloadFacts) {
 
 // parked holds the next template, or lets it go, as the Rollout asks, and reports whether that needs a
 // write.
-func (s *pass) parked(t WorkloadFacts) bool {
+func parked(s *pass, t WorkloadFacts) bool {
 	if t.Kind == Deployment || s.f.Wanted.Deleting || t.foreign(s.f) != nil || !t.observed() {
 		return false
 	}
@@ -124,7 +125,7 @@ func (s *pass) parked(t WorkloadFacts) bool {
 	return true
 }
 
-func (s *pass) verify() {
+func verify(s *pass) {
 	if s.f.Target == nil {
 		s.wait(0, TargetMissing.Reason(), "the workload does not exist")
 		return
@@ -138,11 +139,11 @@ func (s *pass) verify() {
 		return
 	}
 	s.at.Started, s.at.PlanHash = &s.now, s.planHash()
-	s.send(RollingSpecVerified, "", s.sizes())
+	s.send(RollingSpecVerified, "", s.at.sizes())
 }
 
-func (s *pass) sizes() string {
-	return strconv.Itoa(deref(s.at.OriginalSize)) + " to " + strconv.Itoa(deref(s.at.TargetSize)) + " pods in " + strconv.Itoa(len(s.at.Batches)) + " batches"
+func (at Position) sizes() string {
+	return strconv.Itoa(deref(at.OriginalSize)) + " to " + strconv.Itoa(deref(at.TargetSize)) + " pods in " + strconv.Itoa(len(at.Batches)) + " batches"
 }
 
 // done takes over the position of a verdict that is done; otherwise it acts, asks, waits or stops.
@@ -162,7 +163,7 @@ func (s *pass) done(v Verdict) bool {
 	return false
 }
 
-func (s *pass) initialize() {
+func initialize(s *pass) {
 	defer s.overdue("the rollout was not initialized")
 	if s.f.Target == nil {
 		s.wait(0, TargetMissing.Reason(), "the workload does not exist")
@@ -181,16 +182,8 @@ func (s *pass) initialize() {
 	}
 }
 
-// begin starts the clock of a batch.
-func (s *pass) begin() {
-	b := s.at.Batches[s.at.CurrentBatch]
-	b.Start, b.End, b.Excused, b.NoDeadline = &s.now, nil, 0, false
-	s.at.Batches[s.at.CurrentBatch] = b
-	s.at.Answers, s.at.Verified = nil, nil
-}
-
 // finalize is the work of every state that ends.
-func (s *pass) finalize() {
+func finalize(s *pass) {
 	succeeded := s.at.State == Finalising
 	if p := s.at.Pause; succeeded && p != nil && p.By != ByUser && s.held() {
 		return
@@ -219,7 +212,7 @@ func (s *pass) finalize() {
 
 // rest releases a claim that is still there, and waits for something new. What is parked for the next
 // rollout is let go when there will be none.
-func (s *pass) rest() {
+func rest(s *pass) {
 	s.at.Pause = nil
 	var acts []Act
 	if s.f.Wanted.Deleting && s.f.Target != nil {
@@ -229,7 +222,7 @@ func (s *pass) rest() {
 		s.act(Verdict{Acts: acts})
 		return
 	}
-	for _, w := range s.workloads() {
+	for _, w := range s.f.workloads() {
 		if w.ours(s.f) {
 			a := w.act("release a claim that was left")
 			a.Claim = ReleaseClaim
@@ -241,56 +234,20 @@ func (s *pass) rest() {
 		return
 	}
 	if t := s.f.Target; t != nil && (s.at.State == Succeeded || s.judgement().replaced()) && // nothing has parked one that was made again
-		s.f.count(*t, t.UpdateRevision).old == 0 && s.parked(*t) {
+		s.f.count(*t, t.UpdateRevision).old == 0 && parked(s, *t) {
 		return
 	}
 	s.stop(outcome.Done())
 }
 
-func (s *pass) workloads() []WorkloadFacts {
-	var all []WorkloadFacts
-	if s.f.Target != nil {
-		all = append(all, *s.f.Target)
-	}
-	return append(all, s.f.Sources...)
-}
-
 // held waits while a pause lasts, and begins the one that the plan asks for.
 func (s *pass) held() bool {
-	s.userPause()
+	userPause(s)
 	if p := s.at.Pause; p != nil {
 		s.wait(0, p.Reason, "%s", p.Message)
 		return true
 	}
 	return false
-}
-
-// rollBack takes the pods back to the source.
-func (s *pass) rollBack(why, by string) {
-	size := s.judgement().moved()
-	if s.at.BatchState == BatchInitializing {
-		size = s.judgement().movedBefore()
-	}
-	if s.f.Target != nil && s.at.Mode == Rollout && s.f.Target.Kind != Deployment && s.f.Target.UpdateType != OnDelete {
-		size = max(size, s.f.Target.Replicas-s.f.Target.kept())
-	}
-	if s.f.Target != nil && s.at.Mode == Rollout {
-		size = max(size, s.judgement().toRevert(true))
-	}
-	s.at.Pause, s.at.Verified, s.at.Answers = nil, nil, nil
-	s.send(RollbackRequested, by, why)
-	if s.at.Rollback != nil {
-		s.at.Rollback.Reason, s.at.Rollback.Since, s.at.Rollback.Size = why, s.now, size
-		if s.at.Failure == nil {
-			s.at.Failure = &Failure{Reason: "RolledBack", Message: why}
-		}
-		if s.p.Rollback != nil && s.p.Rollback.Mode == AllAtOnce {
-			s.at.CurrentBatch = s.at.Rollback.FromBatch
-		}
-	}
-	s.plan()
-	s.begin()
-	s.at.Excused = 0 // the deadline of the rollback begins
 }
 
 // fail lets onFailure act on something that has failed. It reports whether the rollout goes on as if

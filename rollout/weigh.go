@@ -8,14 +8,14 @@ import (
 // weighs reports whether the rollout tells a workload that counts pods which ones to move first: where
 // pods are chosen, and where a budget must know which pod goes. An order of its user stands, unless the
 // plan chooses.
-func (j judgement) weighs() bool {
+func (j inPlace) weighs() bool {
 	w := j.f.Target
 	return w.counts() && (j.p.picks() || j.single() && (!w.Priority || len(w.First) > 0))
 }
 
-// weighPods is RolloutOneBatchPods of a workload that counts pods and moves those first that it is told
+// weighNext is RolloutOneBatchPods of a workload that counts pods and moves those first that it is told
 // to: the next pod is chosen from what is observed, and named in the write that releases it.
-func weighPods(j judgement) Verdict {
+func (j inPlace) weighNext() Verdict {
 	w := *j.f.Target
 	want := j.partition()
 	if v, ok := j.rolesRead(); !ok {
@@ -57,7 +57,7 @@ func weighPods(j judgement) Verdict {
 }
 
 // alive is how many pods do not go.
-func (j judgement) alive() int {
+func (j inPlace) alive() int {
 	c := j.f.count(*j.f.Target, "")
 	return c.pods - c.terminating
 }
@@ -78,7 +78,7 @@ func (o *Original) with(w WorkloadFacts) *Original {
 }
 
 // nextByWeight is the next pod to release, and how many there are to choose from.
-func (j judgement) nextByWeight() (next *Pod, left int) {
+func (j inPlace) nextByWeight() (next *Pod, left int) {
 	named := j.named()
 	pods := slices.DeleteFunc(j.old(), func(p Pod) bool {
 		return slices.ContainsFunc(named, func(n Pod) bool { return n.Name == p.Name })
@@ -87,7 +87,7 @@ func (j judgement) nextByWeight() (next *Pod, left int) {
 }
 
 // old are the pods that a workload which counts has yet to move.
-func (j judgement) old() []Pod {
+func (j *judgement) old() []Pod {
 	var all []Pod
 	for _, p := range j.f.podsOf(*j.f.Target) {
 		if p.Revision != j.revision() && !p.Terminating {
@@ -99,10 +99,10 @@ func (j judgement) old() []Pod {
 
 // releasedOld is how many of the old pods of a workload which counts may go at any moment. Pods that
 // are missing are made first, with the new revision if enough old ones are left.
-func (j judgement) releasedOld(old int) int { return max(0, old-j.f.Target.kept()) }
+func (j *judgement) releasedOld(old int) int { return max(0, old-j.f.Target.kept()) }
 
 // named are the pods that were chosen and released, and have not gone yet.
-func (j judgement) named() []Pod {
+func (j *judgement) named() []Pod {
 	old := j.old()
 	released := j.releasedOld(len(old))
 	var all []Pod
@@ -127,7 +127,7 @@ func (j judgement) earlier(next Pod) *Pod {
 
 // going are the pods that a workload which counts may move at any moment: those that were chosen; of
 // others, which is not known, those that are ready in the worst case.
-func (j judgement) going() []Pod {
+func (j *judgement) going() []Pod {
 	w := j.f.Target
 	old := j.old()
 	released := j.releasedOld(len(old))
@@ -143,7 +143,7 @@ func (j judgement) going() []Pod {
 }
 
 // byRole sorts pods: by role, then those that are away, then from the highest ordinal down.
-func (j judgement) byRole(pods []Pod) {
+func (j inPlace) byRole(pods []Pod) {
 	w := j.f.Target
 	slices.SortStableFunc(pods, func(a, b Pod) int {
 		if d := j.p.roleRank(a) - j.p.roleRank(b); d != 0 {

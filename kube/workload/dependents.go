@@ -72,16 +72,22 @@ func (d *Dependents) reader(ctx context.Context, user types.NamespacedName, sele
 	if !w.cache.WaitForCacheSync(ctx) { // it has started
 		return nil, fault.APIUnavailable.Errorf("the objects of %s could not be listed: %w", selector, context.Cause(ctx))
 	}
+	var lists []clientcache.DoneChecker
 	for _, kind := range kinds {
-		informer, err := w.cache.GetInformer(ctx, kind)
+		informer, err := w.cache.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil {
-			if ctx.Err() != nil {
-				err = fault.APIUnavailable.Errorf("the %T of %s could not be listed: %w", kind, selector, err)
-			}
 			return nil, controller.Fault(err)
 		}
 		if err := w.handle(kind, informer, d.Wake); err != nil {
 			return nil, err
+		}
+		lists = append(lists, informer.HasSyncedChecker())
+	}
+	for _, list := range lists {
+		select {
+		case <-list.Done():
+		case <-ctx.Done():
+			return nil, fault.APIUnavailable.Errorf("%s of %s could not be listed: %w", list.Name(), selector, context.Cause(ctx))
 		}
 	}
 	return w.cache, nil
@@ -131,8 +137,12 @@ func (w *watch) handle(kind client.Object, informer cache.Informer, wake func(ty
 			wake(user)
 		}
 	}
-	_, err := informer.AddEventHandler(clientcache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { changed() },
+	_, err := informer.AddEventHandler(clientcache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(_ any, first bool) {
+			if !first { // else the user waits for the list
+				changed()
+			}
+		},
 		UpdateFunc: func(was, is any) {
 			old, okWas := was.(*corev1.Pod)
 			now, okIs := is.(*corev1.Pod)

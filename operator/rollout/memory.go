@@ -29,6 +29,9 @@ type memory struct {
 	removed map[string]bool
 	// saved is when the status was written last.
 	saved time.Time
+	// postponed is since when the status is not written because only what passes by itself has changed;
+	// zero: it is written.
+	postponed time.Time
 	// behind is how many passes in turn have found that the cache does not have that.
 	behind int
 	// turn is until when the turn of the quorum is held; sought is the batch in which a process that

@@ -36,7 +36,7 @@ func observe(ctx context.Context, p *pass) outcome.Outcome {
 	p.heard = p.memory.heard.Swap(0)
 	p.memory.moving.Store(true) // from before the facts are read: what changes meanwhile wakes it again
 	moving := moves(p.was.State)
-	if moving && p.target != nil {
+	if (moving || p.beginning()) && p.target != nil {
 		if err := p.watch(ctx); err != nil {
 			return outcome.Fail(err)
 		}
@@ -85,6 +85,17 @@ func (p *pass) unobserved() bool {
 	}
 	observed, _, _ := unstructured.NestedInt64(p.target.Object, "status", "observedGeneration")
 	return observed < p.target.GetGeneration()
+}
+
+// beginning reports whether a rollout will probably begin: its watches list what is read at rest from the
+// API server. They end with the pass if it does not.
+func (p *pass) beginning() bool {
+	if p.target == nil || p.unobserved() || p.deleting() {
+		return false
+	}
+	current, _, _ := unstructured.NestedString(p.target.Object, "status", "currentRevision")
+	update, _, _ := unstructured.NestedString(p.target.Object, "status", "updateRevision")
+	return update != current
 }
 
 func (p *pass) quorum() *rollout.Quorum {

@@ -76,7 +76,7 @@ func (p *pass) next(d rollout.Decision) outcome.Outcome {
 	case out.Reason() == rollout.KindNotServed.Reason(), p.awaitsOptional(): // a definition may come or go
 		after = pollKind
 	case p.postponed:
-		after = quietSave
+		after = p.untilSave()
 	}
 	for _, d := range []time.Duration{out.After(), p.soonest} {
 		if d > 0 {

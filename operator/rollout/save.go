@@ -3,6 +3,7 @@ package rollout
 import (
 	"context"
 	"reflect"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -20,6 +21,9 @@ func save(ctx context.Context, p *pass) outcome.Outcome {
 	}
 	if p.unimportant() && p.draft.Changed() {
 		p.postponed = true
+		if p.memory.postponed.IsZero() {
+			p.memory.postponed = p.now
+		}
 		return outcome.Done()
 	}
 	if err := p.archive(ctx, p.rollout()); err != nil {
@@ -47,43 +51,93 @@ func (p *pass) write(ctx context.Context) error {
 	if err := p.store.Save(ctx, p.draft, true); err != nil {
 		return err
 	}
+	p.memory.postponed = time.Time{}
 	if p.rollout().ResourceVersion != version {
 		p.memory.saved = p.now
 	}
 	return nil
 }
 
-// unimportant reports whether only counts and messages have changed, or the pods of a batch have
-// gone, a moment after the last write. The next pass finds the same again: it shares the write that
-// releases the next batch.
+// unimportant reports whether the status can be written later, at the latest after quietSave. The next
+// pass finds the same again, and shares the write that follows.
 func (p *pass) unimportant() bool {
-	if len(p.decision.Acts) > 0 || p.memory.saved.IsZero() || p.now.Sub(p.memory.saved) >= quietSave {
+	r, d := p.rollout(), p.decision
+	if r.Status.ObservedGeneration != r.Generation || p.observedGeneration != r.Generation {
 		return false
 	}
-	gone := len(p.decision.Records) == 1 && p.decision.Records[0].Event == rollout.RolloutOneBatch
-	if len(p.decision.Records) > 0 && (!gone || len(p.decision.Asks) > 0) {
+	return len(d.Acts) == 0 && p.now.Sub(p.memory.saved) < quietSave && onlyCounts(p.was, d) ||
+		(p.memory.postponed.IsZero() || p.now.Sub(p.memory.postponed) < quietSave) && passes(p.was, d)
+}
+
+// onlyCounts reports whether only counts and messages have changed, or the pods of a batch have gone.
+func onlyCounts(was rollout.Position, d rollout.Decision) bool {
+	gone := len(d.Records) == 1 && d.Records[0].Event == rollout.RolloutOneBatch
+	if len(d.Records) > 0 && (!gone || len(d.Asks) > 0) {
 		return false
 	}
 	strip := func(at rollout.Position) rollout.Position {
-		at.Upgraded, at.UpgradedReady = 0, 0
+		at = withoutCounts(at)
 		if gone {
 			at.Sequence, at.BatchState = 0, ""
 		}
-		if at.Waiting != nil {
-			w := *at.Waiting
-			w.Message = ""
-			if passing[w.Reason] {
-				w = rollout.Waiting{}
-			}
-			at.Waiting = &w
+		return at
+	}
+	return reflect.DeepEqual(strip(was), strip(d.Position))
+}
+
+// untilSave is how long a postponed write still waits.
+func (p *pass) untilSave() time.Duration {
+	if left := quietSave - p.now.Sub(p.memory.saved); left > 0 {
+		return left
+	}
+	return max(again, quietSave-p.now.Sub(p.memory.postponed))
+}
+
+// passes reports whether a decision waits for the workload's controller alone, and would be made again
+// by a process that knew nothing of it: before a rollout begins, before an act that changes nothing of
+// the position, and after the last batch, which the pass that lets the workload go closes as well.
+func passes(was rollout.Position, d rollout.Decision) bool {
+	ends := d.Position.State == rollout.Finalising && was.State == rollout.InBatch && len(d.Acts) == 0
+	for _, r := range d.Records {
+		ends = ends && endsLastBatch[r.Event]
+	}
+	switch w := d.Position.Waiting; {
+	case w == nil, !passing[w.Reason], len(d.Asks) > 0, len(d.Records) > 0 && !ends:
+		return false
+	case !ends && moves(was.State) && len(d.Acts) == 0:
+		return false
+	}
+	strip := func(at rollout.Position) rollout.Position {
+		if w := at.Waiting; w != nil && (passing[w.Reason] || w.Reason == rollout.NothingToRoll.Reason()) {
+			at.Waiting = nil
+		}
+		if ends {
+			at = withoutCounts(at)
+			at.State, at.BatchState, at.Sequence, at.Batches, at.Verified = "", "", 0, nil, nil
 		}
 		return at
 	}
-	return reflect.DeepEqual(strip(p.was), strip(p.decision.Position)) && p.rollout().Status.ObservedGeneration == p.rollout().Generation && p.observedGeneration == p.rollout().Generation
+	return reflect.DeepEqual(strip(was), strip(d.Position))
 }
+
+// endsLastBatch are the events from the last release to the end of the last batch.
+var endsLastBatch = map[rollout.Event]bool{rollout.RolloutOneBatch: true, rollout.OneBatchAvailable: true, rollout.AllBatchFinished: true}
 
 // passing are waits that follow each other by themselves after a release.
 var passing = map[string]bool{"Applying": true, rollout.WorkloadBusy.Reason(): true, "PodsNotReady": true, "PodsNotGone": true}
+
+func withoutCounts(at rollout.Position) rollout.Position {
+	at.Upgraded, at.UpgradedReady = 0, 0
+	if at.Waiting != nil {
+		w := *at.Waiting
+		w.Message = ""
+		if passing[w.Reason] {
+			w = rollout.Waiting{}
+		}
+		at.Waiting = &w
+	}
+	return at
+}
 
 // fill makes the status that of the decision.
 func (p *pass) fill(out outcome.Outcome) error {

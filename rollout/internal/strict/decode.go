@@ -1,4 +1,6 @@
-package rollout
+// Package strict reads JSON into a struct, refuses fields that the struct does not have, and names the path
+// of what does not fit.
+package strict
 
 import (
 	"bytes"
@@ -6,31 +8,41 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
 )
 
-// ParsePlan reads the JSON of spec.rolloutPlan. It refuses unknown fields; the fault is PLAN_INVALID
-// and names the field. What the values say is judged by Problems.
-func ParsePlan(text []byte) (Plan, error) {
-	var p Plan
+// Error is what does not fit, and where.
+type Error struct {
+	Path    string // rolloutBatches[2].replicas; empty: the whole text
+	Message string
+}
+
+func (e *Error) Error() string {
+	if e.Path == "" {
+		return e.Message
+	}
+	return e.Path + ": " + e.Message
+}
+
+// Decode reads the text of one JSON object into the struct that into points to. The noun says in messages
+// what the text is. The error is an *Error.
+func Decode(noun string, text []byte, into any) error {
 	var raw any
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	if err := decoder.Decode(&raw); err != nil {
-		return p, PlanInvalid.Errorf("the plan is not JSON: %v", err)
+		return &Error{Message: fmt.Sprintf("the %s is not JSON: %v", noun, err)}
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return p, PlanInvalid.Errorf("there is more text behind the plan")
+		return &Error{Message: "there is more text behind the " + noun}
 	}
 	if _, ok := raw.(map[string]any); !ok {
-		return p, PlanInvalid.Errorf("a plan is a JSON object, not %s", jsonType(raw))
+		return &Error{Message: fmt.Sprintf("a %s is a JSON object, not %s", noun, jsonType(raw))}
 	}
-	if err := decode("", raw, reflect.ValueOf(&p).Elem()); err != nil {
-		return Plan{}, err
-	}
-	return p, nil
+	return decode("", raw, reflect.ValueOf(into).Elem())
 }
 
 // decode fills v from a JSON value and names the path of what does not fit.
@@ -39,7 +51,7 @@ func decode(path string, raw any, v reflect.Value) error {
 		return nil
 	}
 	refuse := func(format string, args ...any) error {
-		return PlanInvalid.Errorf("%s: %s", path, fmt.Sprintf(format, args...)).With("field", path)
+		return &Error{Path: path, Message: fmt.Sprintf(format, args...)}
 	}
 	if unmarshals(v) {
 		text, err := json.Marshal(raw)
@@ -55,7 +67,7 @@ func decode(path string, raw any, v reflect.Value) error {
 		}
 		return nil
 	}
-	switch v.Kind() { //nolint:exhaustive // a plan has no other kinds
+	switch v.Kind() { //nolint:exhaustive // structs of JSON have no others here
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		return decode(path, raw, v.Elem())
@@ -65,10 +77,10 @@ func decode(path string, raw any, v reflect.Value) error {
 			return refuse("it must be an object, not %s", jsonType(raw))
 		}
 		known := fieldsOf(v)
-		for _, name := range sortedKeys(fields) {
+		for _, name := range slices.Sorted(maps.Keys(fields)) {
 			field, ok := known[name]
 			if !ok {
-				return PlanInvalid.Errorf("%s: there is no such field; %s", join(path, name), alternatives(name, known)).With("field", join(path, name))
+				return &Error{Path: join(path, name), Message: "there is no such field; " + alternatives(name, known)}
 			}
 			if err := decode(join(path, name), fields[name], field); err != nil {
 				return err
@@ -121,21 +133,13 @@ func fieldsOf(v reflect.Value) map[string]reflect.Value {
 }
 
 func alternatives[V any](name string, known map[string]V) string {
-	for _, k := range sortedKeys(known) {
+	names := slices.Sorted(maps.Keys(known))
+	for _, k := range names {
 		if strings.EqualFold(k, name) {
 			return "it is spelled " + k
 		}
 	}
-	return "there are " + strings.Join(sortedKeys(known), ", ")
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
+	return "there are " + strings.Join(names, ", ")
 }
 
 func join(path, name string) string {
@@ -172,7 +176,7 @@ func shown(raw any) string {
 }
 
 func goType(k reflect.Kind) string {
-	switch k { //nolint:exhaustive // a plan has no other kinds
+	switch k { //nolint:exhaustive // structs of JSON have no others here
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Int:
