@@ -10,7 +10,9 @@ import (
 // TestWhatIsWrittenLater: which decisions may wait for the write of the next one.
 func TestWhatIsWrittenLater(t *testing.T) {
 	now := time.Unix(1000, 0).UTC()
-	waiting := func(reason string) *rollout.Waiting { return &rollout.Waiting{Reason: reason, Message: reason, Since: now} }
+	waiting := func(reason string) *rollout.Waiting {
+		return &rollout.Waiting{Reason: reason, Message: reason, Since: now}
+	}
 	records := func(events ...rollout.Event) (all []rollout.Record) {
 		for _, e := range events {
 			all = append(all, rollout.Record{Event: e})
