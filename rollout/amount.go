@@ -160,9 +160,10 @@ func (d Decimal) Cmp(other Decimal) int { return d.rat().Cmp(other.rat()) }
 
 func (d Decimal) String() string { return d.text }
 
-// MarshalJSON encodes the text of the number: a whole number as one, others as a string.
+// MarshalJSON encodes the text of the number: a whole number as JSON writes it as one, others, such as
+// 007, as a string.
 func (d Decimal) MarshalJSON() ([]byte, error) {
-	if _, err := strconv.ParseInt(d.text, 10, 64); err == nil && !strings.HasPrefix(d.text, "+") {
+	if n, err := strconv.ParseInt(d.text, 10, 64); err == nil && strconv.FormatInt(n, 10) == d.text {
 		return json.Marshal(json.Number(d.text))
 	}
 	return json.Marshal(d.text)

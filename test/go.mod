@@ -5,15 +5,18 @@ go 1.26.0
 replace github.com/pawl-dev/pawl => ../
 
 require (
+	github.com/fluxcd/cli-utils v1.2.3 // kstatus: what Flux reads of a Rollout; v1.4.0 needs Go 1.27
 	github.com/go-logr/logr v1.4.4
 	github.com/google/go-cmp v0.7.0
 	github.com/jackc/pgx/v5 v5.12.0
+	github.com/yuin/gopher-lua v1.1.2 // runs the guide's health check for Argo CD, as Argo CD does
 	go.etcd.io/etcd/client/v3 v3.7.3
 	go.uber.org/goleak v1.3.0
 	go.uber.org/zap v1.27.1
 	golang.org/x/net v0.61.0 // dns/dnsmessage: the fake kubelet's DNS server
 	google.golang.org/grpc v1.83.2 // how etcd's client dials is an option of it
 	k8s.io/api v0.37.1
+	k8s.io/apiextensions-apiserver v0.37.1
 	k8s.io/apimachinery v0.37.1
 	k8s.io/client-go v0.37.1
 	k8s.io/cri-streaming v0.37.1
@@ -82,7 +85,6 @@ require (
 	gomodules.xyz/jsonpatch/v2 v2.4.0 // indirect
 	gopkg.in/evanphx/json-patch.v4 v4.13.0 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
-	k8s.io/apiextensions-apiserver v0.37.1 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
 	k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad // indirect
 	k8s.io/streaming v0.37.1 // indirect

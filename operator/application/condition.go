@@ -3,6 +3,7 @@ package application
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pawl-dev/pawl/fault"
@@ -16,11 +17,12 @@ import (
 const (
 	RevisionReady   = "RevisionReady"   // the newest revision has the components of the spec
 	RolloutComplete = "RolloutComplete" // all pods have the newest revision
+	Stalled         = "Stalled"         // it does not go on by itself
 	Ready           = condition.TypeReady
 )
 
 // ConditionTypes are all conditions: an Application has them from the first visit.
-var ConditionTypes = []string{RevisionReady, RolloutComplete, Ready}
+var ConditionTypes = []string{RevisionReady, RolloutComplete, Stalled, Ready}
 
 // reading is what the conditions of one pass are made of.
 type reading struct {
@@ -36,11 +38,15 @@ type reading struct {
 }
 
 func (r reading) conditions() []metav1.Condition {
-	return []metav1.Condition{r.revisionReady(), r.complete(), r.ready()}
+	return []metav1.Condition{r.revisionReady(), r.complete(), r.stalled(), r.ready()}
 }
 
 func (r reading) failed(kind string) metav1.Condition {
-	status := metav1.ConditionFalse
+	return r.failedAs(kind, metav1.ConditionFalse)
+}
+
+// failedAs is the condition of an error; what may go by itself makes it Unknown.
+func (r reading) failedAs(kind string, status metav1.ConditionStatus) metav1.Condition {
 	if fault.Of(r.out.Err()).Uncharged {
 		status = metav1.ConditionUnknown
 	}
@@ -93,6 +99,27 @@ func (r reading) underWay() metav1.Condition {
 		return condition.New(kind, metav1.ConditionFalse, s.Waiting.Reason, "Rollout %s: %s", r.rollout.Name, s.Waiting.Message)
 	}
 	return condition.New(kind, metav1.ConditionFalse, "RolloutUnderWay", "Rollout %s moves the pods to %s", r.rollout.Name, r.latest)
+}
+
+// stalled is True when only a person can help: the Application cannot be, or its Rollout says so.
+func (r reading) stalled() metav1.Condition {
+	switch {
+	case r.out.IsFail():
+		return r.failedAs(Stalled, metav1.ConditionTrue)
+	case !r.finished && !r.out.IsWait():
+		return condition.New(Stalled, metav1.ConditionUnknown, "NotObserved", "the components were not looked at yet")
+	case r.reached != r.latest && r.planned && r.followed():
+		if c := meta.FindStatusCondition(r.rollout.Status.Conditions, Stalled); c != nil && c.Status == metav1.ConditionTrue {
+			return condition.New(Stalled, metav1.ConditionTrue, c.Reason, "Rollout %s: %s", r.rollout.Name, c.Message)
+		}
+	}
+	return condition.New(Stalled, metav1.ConditionFalse, "NotStalled", "nothing needs a person")
+}
+
+// followed reports whether the status of the Rollout is about the newest revision.
+func (r reading) followed() bool {
+	o := r.rollout
+	return o != nil && o.Status.ObservedGeneration == o.Generation && o.Spec.Application != nil && o.Spec.Application.TargetRevision == r.latest
 }
 
 func (r reading) ready() metav1.Condition {

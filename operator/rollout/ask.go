@@ -61,6 +61,13 @@ func (a *asked) end(key string, answer rollout.Answer) {
 	a.answers[key] = answer
 }
 
+// lookAgain lets the run of a flow be looked at before its time.
+func (a *asked) lookAgain(key string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.looked, key)
+}
+
 // facts are the answers that a decision sees.
 func (a *asked) facts() map[string]rollout.Answer {
 	a.mu.Lock()
@@ -172,6 +179,7 @@ func (p *pass) again(d time.Duration) {
 // question is an ask with what its answer needs beside it.
 type question struct {
 	rollout.Ask
+	asked   *asked
 	rollout types.NamespacedName
 	body    HookBody
 	words   *strings.Replacer // of queries
@@ -180,7 +188,7 @@ type question struct {
 
 func (p *pass) question(a rollout.Ask) question {
 	at, r := p.decision.Position, p.rollout()
-	q := question{Ask: a, rollout: p.key, pods: p.addresses(a.Pods)}
+	q := question{Ask: a, asked: p.memory.asked, rollout: p.key, pods: p.addresses(a.Pods)}
 	q.body = HookBody{
 		Key: a.Key, Name: r.Name, Namespace: r.Namespace, UID: string(r.UID), Phase: a.Phase, Rollback: at.Rollback != nil,
 		Rollout: HookRevisions{Source: at.SourceRevision, Target: at.TargetRevision}, Batch: HookBatch{Index: a.Batch, Count: len(at.Batches)},

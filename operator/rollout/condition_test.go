@@ -15,8 +15,13 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/conditions.txt anew")
 
-// TestConditions: what a person reads in each situation.
-func TestConditions(t *testing.T) {
+// situation is what a person, or a tool, may meet.
+type situation struct {
+	name string
+	reading
+}
+
+func situations() []situation {
 	now := time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC)
 	early := now.Add(-time.Minute)
 	waiting := func(reason, message string) *rollout.Waiting {
@@ -29,11 +34,7 @@ func TestConditions(t *testing.T) {
 		return at
 	}
 	wait := outcome.Wait(0, "Waiting", "")
-	var b strings.Builder
-	for _, test := range []struct {
-		name string
-		reading
-	}{
+	all := []situation{
 		{"before the first observation", reading{out: outcome.Fail(fault.APIUnavailable.Errorf("connection refused"))}},
 		{"a plan that cannot be", reading{out: outcome.Fail(rollout.PlanInvalid.Errorf("rolloutBatches[1].replicas: 3x is no number"))}},
 		{"nothing to do", reading{at: rollout.Position{State: rollout.Locating, Waiting: waiting("NothingToRoll", "all 5 pods have revision db-1")}, out: wait, observed: true, held: true, guarded: true}},
@@ -59,8 +60,17 @@ func TestConditions(t *testing.T) {
 			at.State, at.Rollback, at.Failure = rollout.Failed, &rollout.RollbackPosition{Reason: "batch 0 is late"}, &rollout.Failure{Reason: "BatchDeadline", Message: "batch 0 is late"}
 		}), out: outcome.Done(), observed: true}},
 		{"succeeded", reading{at: with(moving, func(at *rollout.Position) { at.State = rollout.Succeeded }), out: outcome.Done(), observed: true, held: true, guarded: true}},
-	} {
-		test.now = now
+	}
+	for i := range all {
+		all[i].now = now
+	}
+	return all
+}
+
+// TestConditions: what a person reads in each situation.
+func TestConditions(t *testing.T) {
+	var b strings.Builder
+	for _, test := range situations() {
 		fmt.Fprintf(&b, "%s\n", test.name)
 		for _, c := range test.conditions() {
 			fmt.Fprintf(&b, "  %-13s %-7s %-16s %s\n", c.Type, c.Status, c.Reason, c.Message)

@@ -11,8 +11,9 @@ import (
 	"github.com/pawl-dev/pawl/rollout"
 )
 
-// flowPoll is how often the run of a hook is looked at: a worker of another process may execute it, and
-// tells nobody here.
+// flowPoll is how often the run of a hook is looked at: one that another process executes, or that is
+// paused until somebody resumes it, tells nobody here. The end of one that this process executes wakes the
+// Rollout.
 const flowPoll = 2 * time.Second
 
 // Flows run the flows that hooks name.
@@ -20,8 +21,9 @@ type Flows interface {
 	// Check is why a flow cannot be run with this input; nil: it can.
 	Check(flow string, input map[string]any) error
 	// Run starts the run of a key, unless it was started before, and tells where it is: see
-	// rollout.Answer.Run. An error is of a call that may be made again.
-	Run(ctx context.Context, r FlowRun) (rollout.Answer, error)
+	// rollout.Answer.Run. An error is of a call that may be made again. While the run goes on, ended waits
+	// until it has ended or is paused; else it is nil.
+	Run(ctx context.Context, r FlowRun) (a rollout.Answer, ended func(context.Context) error, err error)
 }
 
 // FlowRun is a run of a hook. The Rollout is its subject.
@@ -34,14 +36,29 @@ type FlowRun struct {
 }
 
 func (o *Operator) runFlow(ctx context.Context, q question) rollout.Answer {
-	a, err := o.flows.Run(ctx, FlowRun{Key: runKey(q.Ask), Flow: q.Hook.Flow, Input: q.Hook.Input, Rollout: q.rollout, UID: q.body.UID})
+	a, ended, err := o.flows.Run(ctx, FlowRun{Key: runKey(q.Ask), Flow: q.Hook.Flow, Input: q.Hook.Input, Rollout: q.rollout, UID: q.body.UID})
 	switch {
 	case err == nil:
+		if ended != nil {
+			o.awaitFlow(q, ended)
+		}
 		return a
 	case fault.Of(err).Class == fault.Invalid:
 		return failed(err)
 	}
 	return rollout.Answer{Message: fault.Message(err)} // it is looked at again
+}
+
+// awaitFlow wakes the Rollout when a run has ended before it is looked at again anyway.
+func (o *Operator) awaitFlow(q question, ended func(context.Context) error) {
+	o.calls.beside(func(process context.Context) {
+		ctx, cancel := context.WithTimeout(process, flowPoll)
+		defer cancel()
+		if ended(ctx) == nil {
+			q.asked.lookAgain(q.Key)
+			o.wake(q.rollout)
+		}
+	})
 }
 
 // runKey is the key of a hook; after a retry the run is another one.

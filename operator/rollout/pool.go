@@ -49,6 +49,15 @@ func (p *pool) add(owner types.NamespacedName, run func(context.Context)) {
 	p.start()
 }
 
+// beside runs what waits and calls nobody: it takes no place.
+func (p *pool) beside(run func(context.Context)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.done.Go(func() { run(p.ctx) })
+	}
+}
+
 // start begins what may run now. The caller holds the lock.
 func (p *pool) start() {
 	for i := 0; i < len(p.waiting) && p.all < maxCalls && !p.closed; {

@@ -65,7 +65,7 @@ var lives = map[string]life{
 				a := &api.Application{}
 				w.Read("shop", a)
 				c := meta.FindStatusCondition(a.Status.Conditions, "RolloutComplete")
-				return c.Status == metav1.ConditionFalse && a.Status.ReachedRevision == "shop-v1"
+				return c.Status == metav1.ConditionFalse && a.Status.ReachedRevision == "shop-v1" && meta.IsStatusConditionTrue(a.Status.Conditions, "Stalled")
 			})
 			w.ExpectPods("db", "0=r1 1=r1 2=r1")
 		},

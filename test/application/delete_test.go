@@ -6,7 +6,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/test/rollouttest"
@@ -24,16 +23,8 @@ func TestDelete(t *testing.T) {
 					w.Apply("shop", held(1), stateful("db", "r2", 3))
 					w.Holds("shop", "shop-v2", 0)
 				}
-				a := &api.Application{}
-				w.Read("shop", a)
-				if err := w.Client.Delete(t.Context(), a, client.PropagationPolicy(policy)); err != nil {
-					t.Fatal(err)
-				}
-				w.Until("the Application is gone", func() bool { return w.Missing("shop", &api.Application{}) })
+				w.DeleteApplication("shop", "StatefulSet", "db", policy)
 				if policy != metav1.DeletePropagationOrphan {
-					w.Until("what it owned is gone", func() bool {
-						return w.Missing("db", &appsv1.StatefulSet{}) && w.Missing("shop", &api.Rollout{}) && w.Missing("shop-v1", &api.ApplicationRevision{})
-					})
 					return
 				}
 				want := "0=r1 1=r1 2=r1"

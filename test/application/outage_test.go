@@ -116,16 +116,8 @@ func TestDeleteAtEachStage(t *testing.T) {
 				w := newWorld(t)
 				stages[name].reach(w)
 				before := w.UIDs("db")
-				a := &api.Application{}
-				w.Read("shop", a)
-				if err := w.Client.Delete(t.Context(), a, client.PropagationPolicy(policy)); err != nil {
-					t.Fatal(err)
-				}
-				w.Until("the Application is gone", func() bool { return w.Missing("shop", &api.Application{}) })
+				w.DeleteApplication("shop", "StatefulSet", "db", policy)
 				if policy != metav1.DeletePropagationOrphan {
-					w.Until("what it owned is gone", func() bool {
-						return w.Missing("db", &appsv1.StatefulSet{}) && w.Gone("shop") && w.Missing("shop-v1", &api.ApplicationRevision{}) && len(w.Pods("db")) == 0
-					})
 					return
 				}
 				w.Until("the references are gone", func() bool {

@@ -6,7 +6,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
+	"testing"
 	"time"
 )
 
@@ -46,6 +48,25 @@ func (c *child) check() error {
 	default:
 		return nil
 	}
+}
+
+// Suspend stops the controllers of Kubernetes, the garbage collector among them, until resume is called:
+// what happens meanwhile is nobody's work but that of the operator under test. All tests of a package share
+// the plane: only a test that is not parallel to others may do it.
+func (p *Plane) Suspend(t testing.TB) (resume func()) {
+	t.Helper()
+	for _, c := range p.children {
+		if err := c.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	resume = sync.OnceFunc(func() {
+		for _, c := range p.children {
+			_ = c.cmd.Process.Signal(syscall.SIGCONT) // an ended process shows in Check
+		}
+	})
+	t.Cleanup(resume)
+	return resume
 }
 
 // stop ends the process with SIGTERM, after five seconds with SIGKILL.

@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/operator/rollout"
@@ -146,17 +145,8 @@ func TestApplicationDelete(t *testing.T) {
 				w.Apply("shop", heldAfter(), rollouttest.Component(kind, "db", "r2", 3))
 				w.Holds("shop", "shop-v2", 0)
 				before := w.UIDs("db")
-				a := &api.Application{}
-				w.Read("shop", a)
-				if err := w.Client.Delete(t.Context(), a, client.PropagationPolicy(policy)); err != nil {
-					t.Fatal(err)
-				}
-				w.Until("the Application is gone", func() bool { return w.Missing("shop", &api.Application{}) })
+				w.DeleteApplication("shop", kind, "db", policy)
 				if policy != metav1.DeletePropagationOrphan {
-					w.Until("what it owned is gone", func() bool {
-						set := rollouttest.Object(kind)
-						return w.Missing("db", set) && w.Gone("shop") && len(w.Pods("db")) == 0 && w.Missing("shop-v1", &api.ApplicationRevision{})
-					})
 					return
 				}
 				if after := w.UIDs("db"); !slices.Equal(before, after) {

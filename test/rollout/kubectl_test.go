@@ -27,11 +27,16 @@ func (w *world) kubectl(args ...string) {
 func canary(t *testing.T, more string) *world {
 	t.Helper()
 	w := newWorld(t)
+	w.holdAfterFirst(more)
+	return w
+}
+
+func (w *world) holdAfterFirst(more string) {
+	w.t.Helper()
 	w.statefulSet("db", 3, appsv1.ParallelPodManagement)
 	w.plan("db", "rolloutBatches: [{replicas: 1}, {}]\nbatchPartition: 0\n"+more)
 	w.setImage("db", "r2")
 	w.waitsFor("db", "HeldByPartition")
-	return w
 }
 
 // TestKubectlUndo: `kubectl rollout undo` in the middle takes the pods back.

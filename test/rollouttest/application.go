@@ -70,6 +70,24 @@ func (w *World) ApplySpec(name string, spec api.ApplicationSpec) {
 	}
 }
 
+// DeleteApplication deletes an Application and waits until it is gone. Without orphans it waits until what it
+// owned is gone too: a workload of this kind, its pods, the Rollout and the first revision.
+func (w *World) DeleteApplication(name, kind, workload string, policy metav1.DeletionPropagation) {
+	w.Helper()
+	a := &api.Application{}
+	w.Read(name, a)
+	if err := w.Client.Delete(w.Context(), a, client.PropagationPolicy(policy)); err != nil {
+		w.Fatal(err)
+	}
+	w.Until("the Application is gone", func() bool { return w.Missing(name, &api.Application{}) })
+	if policy == metav1.DeletePropagationOrphan {
+		return
+	}
+	w.Until("what it owned is gone", func() bool {
+		return w.Missing(workload, Object(kind)) && w.Gone(name) && w.Missing(name+"-v1", &api.ApplicationRevision{}) && len(w.Pods(workload)) == 0
+	})
+}
+
 // ApplicationIs waits for the status of a condition of the newest generation.
 func (w *World) ApplicationIs(name, condition string, status metav1.ConditionStatus) *api.Application {
 	w.Helper()

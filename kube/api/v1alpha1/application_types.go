@@ -23,7 +23,10 @@ type Application struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   ApplicationSpec   `json:"spec"`
+	Spec ApplicationSpec `json:"spec"`
+	// Status of an Application that the operator has not seen yet is of no generation, so that nobody takes
+	// it for done.
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status ApplicationStatus `json:"status,omitempty"`
 }
 

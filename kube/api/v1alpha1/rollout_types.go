@@ -26,7 +26,10 @@ type Rollout struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   RolloutSpec   `json:"spec"`
+	Spec RolloutSpec `json:"spec"`
+	// Status of a Rollout that the operator has not seen yet is of no generation, so that nobody takes it
+	// for done.
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status RolloutStatus `json:"status,omitempty"`
 }
 

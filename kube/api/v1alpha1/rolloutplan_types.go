@@ -108,7 +108,9 @@ type RolloutBatch struct {
 	// +kubebuilder:validation:MaxLength=4
 	// +kubebuilder:validation:XValidation:rule="type(self) == string || self >= 0",message="it is at least 0"
 	Replicas *intstr.IntOrString `json:"replicas,omitempty"`
-	// PodList names the pods of the batch.
+	// PodList names the pods of the batch. A pod stands in one batch only: the first pass and
+	// pawl plan -f refuse another one, the API server does not, as a rule on all pairs of batches
+	// costs more than it allows.
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MaxLength=253
 	// +listType=set
@@ -150,7 +152,8 @@ type RolloutBatch struct {
 //
 // +kubebuilder:validation:MinProperties=1
 type RolloutPods struct {
-	// Ordinals are such as "5" or "2-3", both ends included.
+	// Ordinals are such as "5" or "2-3", both ends included. An ordinal stands in one batch
+	// only: see podList.
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:Pattern=`^[0-9]{1,5}(-[0-9]{1,5})?$`
 	// +kubebuilder:validation:items:MaxLength=11

@@ -90,19 +90,25 @@ func (h *hookFlows) Check(flow string, input map[string]any) error {
 }
 
 // Run implements rollout.Flows.
-func (h *hookFlows) Run(ctx context.Context, r rollout.FlowRun) (judgement.Answer, error) {
+func (h *hookFlows) Run(ctx context.Context, r rollout.FlowRun) (a judgement.Answer, ended func(context.Context) error, err error) {
 	input, err := encode(r.Input)
 	if err != nil {
-		return judgement.Answer{}, err
+		return a, nil, err
 	}
 	run, err := h.engine.Start(ctx, workflow.Request{
 		Flow: r.Flow, Subject: strings.Join([]string{rollout.Kind, r.Rollout.Namespace, r.Rollout.Name, r.UID}, "/"), RequestID: r.Key, Input: input,
 		Actor: workflow.Actor{Name: "rollout", Reason: "hook"},
 	})
 	if err != nil {
-		return judgement.Answer{}, err
+		return a, nil, err
 	}
-	return answerOf(run), nil
+	if a = answerOf(run); a.Run == "" {
+		ended = func(ctx context.Context) error {
+			_, err := h.engine.Await(ctx, run.ID)
+			return err
+		}
+	}
+	return a, ended, nil
 }
 
 // answerOf is where a run is, as hooks are judged by it.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -48,8 +49,11 @@ func (a verbs) toApplicationRevision(ctx context.Context, name, namespace, revis
 	return a.editComponent(ctx, name, namespace, wait, text, func(objects control.Objects, o control.Object, workload map[string]any) error {
 		p, _ := pairOf(o)
 		r, err := objects.Get(ctx, control.Ref{Kind: "applicationrevisions.pawl.dev", Namespace: o.Namespace, Name: revision})
+		if errors.Is(err, control.NotFound) {
+			return rollout.TargetRevisionMissing.Errorf("Application %s has no revision %s", p.Name, revision)
+		}
 		if err != nil {
-			return rollout.TargetRevisionMissing.Errorf("Application %s has no revision %s: %w", p.Name, revision, err)
+			return err
 		}
 		components, err := componentsOf(r)
 		if err != nil {

@@ -178,7 +178,8 @@ func (a verbs) undo(ctx context.Context, name, namespace, reason string, wait ti
 		return err
 	}
 	if spec.SourceRef.Name != "" {
-		return rollout.RequestUnknown.Errorf("the rollout from Deployment %s to %s has ended: a Rollout from %s to %s goes back", spec.SourceRef.Name, spec.TargetRef.Name, spec.TargetRef.Name, spec.SourceRef.Name)
+		return rollout.RequestUnknown.Errorf("the rollout from Deployment %s to %s has ended, and a Rollout keeps its pair: delete %s, and make one from %s to %s",
+			spec.SourceRef.Name, spec.TargetRef.Name, o.Ref, spec.TargetRef.Name, spec.SourceRef.Name)
 	}
 	if reason != "" {
 		a.Hint("pawl: the rollout has ended: undo writes the old template, which carries no reason")
