@@ -116,7 +116,7 @@ func (j *judgement) named() []Pod {
 
 // earlier is a pod that was released, has not gone yet, and has a role that goes before that of the
 // next one; nil: there is none.
-func (j judgement) earlier(next Pod) *Pod {
+func (j inPlace) earlier(next Pod) *Pod {
 	for _, p := range j.named() {
 		if j.p.roleRank(p) < j.p.roleRank(next) {
 			return &p
