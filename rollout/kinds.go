@@ -22,7 +22,7 @@ var (
 	SourceMissing = fault.Declare(fault.Kind{
 		Code: "SOURCE_MISSING", Class: fault.Invalid,
 		Title:  "the template of a Deployment changed, and there is no sourceRef",
-		Remedy: "A rollout of Deployments moves pods from one to another: make a second Deployment for the new template, and name the old one in spec.sourceRef.",
+		Remedy: "A rollout of Deployments moves pods from one to another: make a second Deployment for the new template, and another Rollout to it with the old one in spec.sourceRef, which cannot be changed later.",
 	})
 	ComponentAmbiguous = fault.Declare(fault.Kind{
 		Code: "COMPONENT_AMBIGUOUS", Class: fault.Invalid,

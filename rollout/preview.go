@@ -72,18 +72,21 @@ func PreviewFrom(p Plan, at Position, f Facts) ([]BatchPreview, error) {
 	worst := -1
 	var lost *ideal
 	var left Position
-	for range maxPreview {
+	refused := ""
+	for step := range maxPreview {
 		d, before := Next(walk, at, w.f, w.now), at
-		at = d.Position
+		if at = d.Position; step == 0 {
+			refused = at.PlanRefused
+		}
 		for len(all) < len(at.Batches) {
 			i := len(all)
-			all = append(all, BatchPreview{Index: i, Size: at.Batches[i].Size, Target: p.Target(at.Mode, deref(at.OriginalSize), deref(at.TargetSize), i)})
+			all = append(all, BatchPreview{Index: i, Size: at.Batches[i].Size, Target: at.recorded(p).Target(at.Mode, deref(at.OriginalSize), deref(at.TargetSize), i)})
 		}
 		switch {
 		case d.Fault != nil:
 			return nil, d.Fault
 		case at.State == Succeeded:
-			return finished(all, p, from, at, f), nil
+			return warned(finished(all, p, from, at, f), refused), nil
 		case at.State.Terminal():
 			return nil, PlanInvalid.Errorf("the rollout would end as %s: %+v", at.State, at.Failure)
 		}
@@ -109,6 +112,14 @@ func PreviewFrom(p Plan, at Position, f Facts) ([]BatchPreview, error) {
 		w.moved = nil
 	}
 	return nil, BudgetImpossible.Errorf("the rollout would not end")
+}
+
+// warned adds to the first batch why the last edit of the plan does not count.
+func warned(all []BatchPreview, refused string) []BatchPreview {
+	if refused != "" && len(all) > 0 {
+		all[0].Warnings = append(all[0].Warnings, "the plan as it was before its last edit counts: "+refused)
+	}
+	return all
 }
 
 func blocked(o outcome.Outcome) error {

@@ -228,3 +228,24 @@ func TestTheWorstCaseIsTheRun(t *testing.T) {
 		}
 	}
 }
+
+// TestPreviewOfARefusedEdit: while an edit of the plan is refused the plan from before it counts, in size
+// and target of each batch, and the preview says so.
+func TestPreviewOfARefusedEdit(t *testing.T) {
+	before := rollout.Plan{RolloutBatches: batches(1, 4)}
+	f := rollout.IdealFacts(rollout.StatefulSet, "db", 5, before)
+	at := rollout.Position{
+		State: rollout.InBatch, BatchState: rollout.BatchInRolling, Mode: rollout.Rollout, OriginalSize: new(5), TargetSize: new(5),
+		TargetRevision: f.Wanted.TargetRevision, SourceRevision: f.Wanted.SourceRevision, PlanHash: "before",
+		Batches: map[int]rollout.BatchPosition{0: {Replicas: before.RolloutBatches[0].Replicas, Size: 1, Target: 1}, 1: {Replicas: before.RolloutBatches[1].Replicas, Size: 4, Target: 5}},
+	}
+	after := before
+	after.RolloutBatches, after.Disruption = batches(1, 1, 3), &rollout.Disruption{ZoneKey: "rack"}
+	all, err := rollout.PreviewFrom(after, at, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) != 2 || all[1].Size != 4 || all[1].Target != 5 || !strings.Contains(strings.Join(all[0].Warnings, " "), "the plan as it was before its last edit counts: disruption.zoneKey") {
+		t.Errorf("the preview is\n%s", lines(all))
+	}
+}

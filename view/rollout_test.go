@@ -89,6 +89,12 @@ func TestRolloutText(t *testing.T) {
 	failed, _ := sampleRollout(t, func(at *rollout.Position, _ *rollout.Facts) {
 		at.State, at.Waiting, at.Failure = rollout.Failed, nil, &rollout.Failure{Reason: "RolledBack", Message: "batch 1 was not done by 03:08"}
 	})
+	refused, _ := sampleRollout(t, func(at *rollout.Position, _ *rollout.Facts) {
+		at.PlanRefused = "rolloutBatches[0]: the batch has begun"
+	})
+	if line := refused.Line(now); !strings.Contains(line, "PlanChangeRefused: rolloutBatches[0]: the batch has begun") {
+		t.Errorf("a refused edit of the plan is not in %q", line)
+	}
 	golden(t, "rollout-watch-failed.txt", strings.Join(DrawRollout(failed, now, Style{}), "\n")+"\n")
 }
 

@@ -27,6 +27,9 @@ func (r Rollout) Line(now time.Time) string {
 	case w != nil:
 		text += "  " + w.Reason + " for " + Age(now.Sub(w.Since)) + ": " + oneLine(w.Message)
 	}
+	if at.PlanRefused != "" {
+		text += "  " + rollout.PlanChangeRefused.Reason() + ": " + oneLine(at.PlanRefused)
+	}
 	return text + "\n"
 }
 

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -36,6 +37,7 @@ type reading struct {
 	held     bool
 	kind     rollout.Kind // of the workload
 	guarded  bool
+	source   string // the revision that the pods had before; empty: that of the position
 	// rehearsed is true while pawl.dev/dry-run keeps the rollout from beginning.
 	rehearsed bool
 	now       time.Time
@@ -155,9 +157,9 @@ func (r reading) rolledBack() metav1.Condition {
 	case r.at.Rollback == nil:
 		return condition.New(RolledBack, metav1.ConditionFalse, "NotRolledBack", "no rollback has begun")
 	case r.at.State == rollout.Failed:
-		return condition.New(RolledBack, metav1.ConditionTrue, "RolledBack", "the pods went back to %s: %s", r.at.SourceRevision, r.at.Rollback.Reason)
+		return condition.New(RolledBack, metav1.ConditionTrue, "RolledBack", "the pods went back to %s: %s", r.sourceName(), r.at.Rollback.Reason)
 	}
-	return condition.New(RolledBack, metav1.ConditionFalse, "RollingBack", "the pods go back to %s: %s", r.at.SourceRevision, r.at.Rollback.Reason)
+	return condition.New(RolledBack, metav1.ConditionFalse, "RollingBack", "the pods go back to %s: %s", r.sourceName(), r.at.Rollback.Reason)
 }
 
 func (r reading) succeeded() metav1.Condition {
@@ -249,10 +251,10 @@ func (r reading) remedy() string {
 	case r.at.Pause != nil:
 		reason = r.at.Pause.Reason
 	case r.at.State == rollout.Failed && r.at.Rollback != nil:
-		return fmt.Sprintf("Write a template that works: the pods are back at %s, and the next one is held.", r.at.SourceRevision)
+		return "Write a template that works: the pods are back at " + r.sourceName() + r.nextHeld() + "."
 	case r.at.State == rollout.Failed:
 		if why, ok := fault.Lookup(r.failure().Reason); ok {
-			return why.Remedy + " Then begin again, with another template or pawl rollout restart."
+			return why.Remedy + r.again(why)
 		}
 		return "The pods stay as they are. Write another template, or the old one, to begin again."
 	case r.at.Waiting != nil:
@@ -261,7 +263,33 @@ func (r reading) remedy() string {
 	if why, ok := fault.Lookup(reason); ok && !r.idle() {
 		return why.Remedy
 	}
+	if r.at.PlanRefused != "" {
+		return withRemedy(rollout.PlanChangeRefused.Reason(), r.at.PlanRefused)
+	}
 	return ""
+}
+
+// sourceName is the revision that the pods had before.
+func (r reading) sourceName() string { return cmp.Or(r.source, r.at.SourceRevision) }
+
+// nextHeld says what becomes of the template after a rollback. Nothing holds that of a Deployment.
+func (r reading) nextHeld() string {
+	if r.kind == rollout.Deployment || !r.held {
+		return ""
+	}
+	return ", and the next one is held"
+}
+
+// again says how to begin again after a failure with a remedy. The template of a Deployment is not
+// written by pawl rollout restart, and one without a source needs another Rollout.
+func (r reading) again(why *fault.Kind) string {
+	switch {
+	case why == rollout.SourceMissing:
+		return ""
+	case r.kind == rollout.Deployment:
+		return " Then begin again, with another template."
+	}
+	return " Then begin again, with another template or pawl rollout restart."
 }
 
 // withRemedy adds the remedy of a reason that is the code of a fault.

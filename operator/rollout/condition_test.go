@@ -62,6 +62,19 @@ func situations() []situation {
 		{"rolling back", reading{at: with(moving, func(at *rollout.Position) {
 			at.State, at.Rollback, at.Waiting = rollout.RollingBack, &rollout.RollbackPosition{Reason: "batch 0 is late"}, waiting("PodsNotReady", "1 pods have to go back")
 		}), out: wait, observed: true, held: true, guarded: true}},
+		{"rolled back, and held", reading{at: with(moving, func(at *rollout.Position) {
+			at.State, at.Rollback, at.Failure = rollout.Failed, &rollout.RollbackPosition{Reason: "batch 0 is late"}, &rollout.Failure{Reason: "BatchDeadline", Message: "batch 0 is late"}
+		}), out: outcome.Done(), observed: true, held: true, guarded: true, source: "shop-v4"}},
+		{"a Deployment rolled back", reading{at: with(moving, func(at *rollout.Position) {
+			at.State, at.Rollback, at.Failure = rollout.Failed, &rollout.RollbackPosition{Reason: "batch 0 is late"}, &rollout.Failure{Reason: "BatchDeadline", Message: "batch 0 is late"}
+		}), out: outcome.Done(), kind: rollout.Deployment, observed: true, held: true}},
+		{"a Deployment without a source", reading{at: rollout.Position{State: rollout.Failed, Failure: &rollout.Failure{Reason: rollout.SourceMissing.Reason(), Message: "Deployment web changed: name the one with the old template in sourceRef"}},
+			out: outcome.Done(), kind: rollout.Deployment, observed: true}},
+		{"a Deployment that failed", reading{at: rollout.Position{State: rollout.Failed, Failure: &rollout.Failure{Reason: "BatchDeadline", Message: "batch 0 is late"}},
+			out: outcome.Done(), kind: rollout.Deployment, observed: true}},
+		{"a refused edit of the plan", reading{at: with(moving, func(at *rollout.Position) {
+			at.Waiting, at.PlanRefused = waiting("PodsNotReady", "0 of 1 pods are ready"), "rolloutBatches[0]: the batch has begun"
+		}), out: wait, observed: true, held: true, guarded: true}},
 		{"rolled back", reading{at: with(moving, func(at *rollout.Position) {
 			at.State, at.Rollback, at.Failure = rollout.Failed, &rollout.RollbackPosition{Reason: "batch 0 is late"}, &rollout.Failure{Reason: "BatchDeadline", Message: "batch 0 is late"}
 		}), out: outcome.Done(), observed: true}},

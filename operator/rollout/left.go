@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -45,11 +46,46 @@ func factsOf(f rollout.Facts, name string) *rollout.WorkloadFacts {
 	return nil
 }
 
-func leftHeld(_ rollout.Position, _ rollout.Facts, ref workload.Ref, w rollout.WorkloadFacts) string {
+func leftHeld(_ rollout.Position, f rollout.Facts, ref workload.Ref, w rollout.WorkloadFacts) string {
 	if !w.Held {
 		return ""
 	}
-	return fmt.Sprintf("pods have two revisions, and the partition keeps them. Set %s, and remove the label %s.", strings.Join(workload.HoldFields(ref), " and "), workload.HeldLabel)
+	return "pods have two revisions, and the partition keeps them, also in writes of others. To let the rest move: " + letGo(f.Rollout.Namespace, ref) + "."
+}
+
+// letGo are the commands that end a hold without a Rollout. The admission rule puts partition and label
+// back in every write but one that brings the annotation along.
+func letGo(namespace string, ref workload.Ref) string {
+	resource := strings.ToLower(ref.Kind)
+	if group, version, _ := strings.Cut(ref.APIVersion, "/"); group != "apps" {
+		resource += "." + version + "." + group
+	}
+	object := resource + " " + ref.Name
+	if namespace != "" {
+		object += " -n " + namespace
+	}
+	spec := map[string]any{}
+	for i, field := range workload.HoldFields(ref) {
+		into, path := spec, strings.Split(field, ".")
+		for _, step := range path[:len(path)-1] {
+			next, ok := into[step].(map[string]any)
+			if !ok {
+				next = map[string]any{}
+				into[step] = next
+			}
+			into = next
+		}
+		into[path[len(path)-1]] = []any{0, false}[i] // the partition, and paused
+	}
+	spec["metadata"] = map[string]any{
+		"annotations": map[string]any{UnguardedAnnotation: "let go", workload.LeftAnnotation: nil},
+		"labels":      map[string]any{workload.HeldLabel: nil},
+	}
+	patch, err := json.Marshal(spec)
+	if err != nil {
+		panic(err) // of strings and numbers
+	}
+	return fmt.Sprintf("`kubectl patch %s --type=merge -p '%s'`, then `kubectl annotate %s %s-`", object, patch, object, UnguardedAnnotation)
 }
 
 // leftScale names a size that is neither the old nor the new one.

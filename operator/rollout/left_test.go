@@ -33,7 +33,8 @@ func TestLeftOn(t *testing.T) {
 	}
 	held := rollout.WorkloadFacts{Kind: rollout.StatefulSet, Replicas: 3, Held: true}
 	tests := map[string]row{
-		"two revisions":       {rollout.Position{State: rollout.Failed, Mode: rollout.Rollout}, of(held), set, []string{"two revisions", "rollingUpdate.partition", "pawl.dev/held"}},
+		"two revisions":       {rollout.Position{State: rollout.Failed, Mode: rollout.Rollout}, of(held), set, []string{"two revisions", "`kubectl patch statefulset db --type=merge -p '{", `"pawl.dev/unguarded":"let go"`, `"labels":{"pawl.dev/held":null}`, `"rollingUpdate":{"partition":0}`, "`kubectl annotate statefulset db pawl.dev/unguarded-`"}},
+		"two of a CloneSet":   {rollout.Position{State: rollout.Failed, Mode: rollout.Rollout}, of(rollout.WorkloadFacts{Kind: rollout.CloneSet, Replicas: 3, Held: true}), clones, []string{"kubectl patch cloneset.v1beta1.apps.kruise.io db ", `"rollingUpdate":{"partition":0,"paused":false}`}},
 		"one revision":        {rollout.Position{State: rollout.Failed, Mode: rollout.Rollout}, of(rollout.WorkloadFacts{Replicas: 3}), set, nil},
 		"a scale half way":    {scale(rollout.Failed), of(rollout.WorkloadFacts{Replicas: 4}), set, []string{"from 2 to 6", "stands at 4", "spec.replicas"}},
 		"a scale not begun":   {scale(rollout.Failed), of(rollout.WorkloadFacts{Replicas: 2}), set, nil},

@@ -191,6 +191,21 @@ func (p *pass) goesBack(target string) bool {
 		slices.ContainsFunc(r.Spec.Components, func(c api.ApplicationRevisionComponent) bool { return c.WorkloadName == sources[len(sources)-1] })
 }
 
+// sourceName is a revision with the content that the pods had before: of several targets in one rollout the
+// recorded source is only the last but one. Without a revision of that content it is the hash.
+func (p *pass) sourceName(at rollout.Position) string {
+	a, t := p.rollout().Spec.Application, p.workload.Templates
+	if a == nil || t == nil || at.SourceHash == "" || t.Revisions[at.SourceRevision] == "" {
+		return at.SourceRevision
+	}
+	for _, name := range []string{at.SourceRevision, a.TargetRevision, a.SourceRevision} {
+		if t.Revisions[name] == at.SourceHash {
+			return name
+		}
+	}
+	return at.SourceHash
+}
+
 // writeRefs records the workloads of a pair of revisions.
 func (p *pass) writeRefs(s *api.RolloutStatus) {
 	target := p.workload.Target

@@ -172,7 +172,7 @@ func (p *pass) fill(out outcome.Outcome) error {
 // describe fills what is for people.
 func (p *pass) describe(at rollout.Position, out outcome.Outcome) {
 	r := p.rollout()
-	reading := reading{at: at, out: out, kind: p.kind, guarded: p.guarded, rehearsed: p.rehearsed, now: p.now}
+	reading := reading{at: at, out: out, kind: p.kind, guarded: p.guarded, source: p.sourceName(at), rehearsed: p.rehearsed, now: p.now}
 	if t := p.facts.Target; t != nil {
 		reading.observed, reading.held = true, t.Held
 	}

@@ -71,6 +71,12 @@ func TestCommandLine(t *testing.T) {
 			t.Errorf("%q is completed with\n%s", of[0], out)
 		}
 	}
+	for _, words := range [][]string{{"describe", "rollout"}, {"plan", "prol"}, {"get", "rollouts"}} {
+		out, _ := w.PlainPawl("__complete", words[0], "--kubernetes=false", "--kubeconfig", w.Plane.Kubeconfig(), "-n", w.Namespace, words[1], "")
+		if !strings.HasPrefix(out, "db\n") {
+			t.Errorf("%v is completed with\n%s", words, out)
+		}
+	}
 	expect(0, "has the template of revision db-", "rollout", "undo", "sts/db") // after the end: the pair is swapped
 	all := func(image string) {
 		t.Helper()

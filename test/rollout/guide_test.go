@@ -15,7 +15,7 @@ import (
 
 var fenced = regexp.MustCompile("(?ms)^```yaml[^\n]*\n(.*?)^```$")
 
-// TestGuide: the API server takes each Rollout of the guide, field for field.
+// TestGuide: the API server takes each manifest of the guide, field for field.
 func TestGuide(t *testing.T) {
 	w := newQuietWorld(t)
 	tried := 0
@@ -30,7 +30,7 @@ func TestGuide(t *testing.T) {
 				if err := yaml.Unmarshal([]byte(document), &o.Object); err != nil {
 					t.Fatalf("%s: %v\n%s", page, err, document)
 				}
-				if !strings.HasPrefix(o.GetAPIVersion(), "pawl.dev/") && o.GetKind() != "HorizontalPodAutoscaler" {
+				if !strings.HasPrefix(o.GetAPIVersion(), "pawl.dev/") && o.GetAPIVersion() != "apps/v1" && o.GetKind() != "HorizontalPodAutoscaler" {
 					continue
 				}
 				o.SetNamespace(w.namespace)

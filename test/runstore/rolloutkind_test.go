@@ -52,6 +52,7 @@ func ruledRollouts() []validationCase {
 
 // refusedRollouts are Rollouts that cannot be created, with the message.
 var refusedRollouts = map[string]string{
+	"{metadata: {name: " + strings.Repeat("a", 64) + "}, spec: {targetRef: {apiVersion: apps/v1, kind: StatefulSet, name: a}, rolloutPlan: {}}}": "the name of a Rollout has at most 63 characters: a label of its workload holds it",
 	"{spec: {rolloutPlan: {}}}": "set exactly one of targetRef and application",
 	"{spec: {application: {name: shop, targetRevision: shop-v1, sourceRevision: shop-v1}, rolloutPlan: {}}}":                                                  "the source must be another revision than the target",
 	"{spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: a}, sourceRef: {apiVersion: apps/v1, kind: StatefulSet, name: b}, rolloutPlan: {}}}":    "sourceRef is a Deployment",

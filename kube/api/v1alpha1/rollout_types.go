@@ -22,6 +22,7 @@ import (
 // +kubebuilder:printcolumn:name="Target",type=string,JSONPath=`.status.lastTargetRevision`,priority=1
 // +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.waiting.since`,priority=1
 // +kubebuilder:printcolumn:name="Remedy",type=string,JSONPath=`.status.summary.remedy`,priority=1
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.metadata.name.size() <= 63",optionalOldSelf=true,message="the name of a Rollout has at most 63 characters: a label of its workload holds it"
 type Rollout struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -85,24 +85,35 @@ func compile(expression string) *program {
 	return &program{Program: made, checked: checked, err: err}
 }
 
-// Check is why a gate of a plan cannot be evaluated: GATE_INVALID with its field; nil: all can.
-func (s *Set) Check(p rollout.Plan) error {
-	check := func(path string, gates []rollout.Gate) error {
+// Finding is a gate of a plan that cannot be evaluated.
+type Finding struct {
+	Path string // of the expression, in the plan
+	Gate string
+	Err  error
+}
+
+func (f Finding) Error() string { return f.Path + ": gate " + f.Gate + ": " + f.Err.Error() }
+
+// Findings are all gates of a plan that cannot be evaluated.
+func (s *Set) Findings(p rollout.Plan) (all []Finding) {
+	check := func(path string, gates []rollout.Gate) {
 		for i, g := range gates {
 			if err := s.program(g.Expression).err; err != nil {
-				field := fmt.Sprintf("%sgates[%d].expression", path, i)
-				return rollout.GateInvalid.Errorf("%s: gate %s: %w", field, g.Name, err).With("field", field)
+				all = append(all, Finding{fmt.Sprintf("%sgates[%d].expression", path, i), g.Name, err})
 			}
 		}
-		return nil
 	}
-	if err := check("", p.Gates); err != nil {
-		return err
-	}
+	check("", p.Gates)
 	for i, b := range p.RolloutBatches {
-		if err := check(fmt.Sprintf("rolloutBatches[%d].", i), b.Gates); err != nil {
-			return err
-		}
+		check(fmt.Sprintf("rolloutBatches[%d].", i), b.Gates)
+	}
+	return all
+}
+
+// Check is the first finding as a fault: GATE_INVALID with its field; nil: all can be evaluated.
+func (s *Set) Check(p rollout.Plan) error {
+	if all := s.Findings(p); all != nil {
+		return rollout.GateInvalid.Errorf("%w", all[0]).With("field", all[0].Path)
 	}
 	return nil
 }

@@ -35,6 +35,12 @@ func IsRollout(kind string) bool {
 	return slices.Contains([]string{"rollout", "rollouts", "prol"}, kind)
 }
 
+// IsApplication reports a word for the kind Application.
+func IsApplication(kind string) bool {
+	kind, _, _ = strings.Cut(strings.ToLower(kind), ".")
+	return slices.Contains([]string{"application", "applications", "papp"}, kind)
+}
+
 // Rollout implements Rollouts. Without the right to read pods the status is shown, and why it is all.
 func (k *Kube) Rollout(ctx context.Context, ref control.Ref) (view.Rollout, error) {
 	o, err := kubeObjects{k}.Get(ctx, ref)

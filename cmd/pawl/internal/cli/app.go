@@ -37,6 +37,8 @@ type App struct {
 	Version  string // that the linker set
 	Flags    Flags
 	Target   Target // cluster and namespaces of this call
+
+	completes bool // a shell asks for words
 }
 
 // Flags are the flags of all verbs.

@@ -27,6 +27,7 @@ func OpenForCompletion[B io.Closer](a *App, cmd *cobra.Command, open func(ctx co
 	}
 	ctx, cancel := context.WithTimeout(base, completeWithin)
 	defer cancel()
+	a.completes = true
 	if a.configured(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

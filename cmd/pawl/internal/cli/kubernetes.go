@@ -78,7 +78,7 @@ func (a *App) configured(cmd *cobra.Command) error {
 	}
 	a.Target = Target{}
 	usesBackend, why := targets(cmd)
-	if other < rankLine && onlyOnKubernetes(cmd) { // a store that the environment names is for other verbs
+	if other < rankLine && onlyOnKubernetes(cmd, a.completes) { // a store that the environment names is for other verbs
 		return a.setTarget(cmd)
 	}
 	switch {
@@ -158,8 +158,9 @@ func targets(cmd *cobra.Command) (usesBackend bool, why string) {
 }
 
 // onlyOnKubernetes reports a verb whose objects are in a cluster: it needs no flag that says so. Those
-// are the verbs of pawl rollout, and the others with the arguments rollout NAME.
-func onlyOnKubernetes(cmd *cobra.Command) bool {
+// are the verbs of pawl rollout, and the others with the arguments rollout NAME; get lists them without a
+// name, and a completion looks for one.
+func onlyOnKubernetes(cmd *cobra.Command, completes bool) bool {
 	if cmd.Name() == consoleVerb || cmd.HasParent() && cmd.Parent().GroupID == "rollouts" {
 		return true
 	}
@@ -168,7 +169,7 @@ func onlyOnKubernetes(cmd *cobra.Command) bool {
 		return false
 	}
 	kind, _, named := strings.Cut(args[0], "/")
-	return backend.IsRollout(kind) && (named || len(args) > 1)
+	return backend.IsRollout(kind) && (named || len(args) > 1 || completes || cmd.Name() == "get")
 }
 
 // consoleVerb is a server that is a face of a cluster.

@@ -2,8 +2,11 @@ package cli
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"strings"
 
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/control"
 )
 
@@ -30,4 +33,22 @@ func (a *App) ListNamespace(namespace string) string {
 		return ""
 	}
 	return cmp.Or(namespace, a.Target.Namespace)
+}
+
+// Elsewhere says of an object that was not found that its kind stands in a cluster, where nobody has asked.
+func (a *App) Elsewhere(kind string, err error) error {
+	hint := a.ClusterHint(kind)
+	if hint == "" || !errors.Is(err, control.NotFound) {
+		return err
+	}
+	return fmt.Errorf("%w%s", err, hint)
+}
+
+// ClusterHint is where objects of a kind of Pawl's that only a cluster has are; empty: it was asked, or
+// stores have the kind too.
+func (a *App) ClusterHint(kind string) string {
+	if a.Target.Kubernetes || !backend.IsApplication(kind) {
+		return ""
+	}
+	return ": Applications are objects of a Kubernetes cluster: use kubectl pawl, --kubernetes or --context"
 }

@@ -126,7 +126,7 @@ func (a verbs) planObject(ctx context.Context, args []string, namespace string) 
 	}
 	p, err := b.PlanObject(ctx, ref, nil)
 	if err != nil {
-		return err
+		return a.Elsewhere(ref.Kind, err)
 	}
 	return a.Emit(p, []string{p.Object}, func() string { return MachinePlanText(p) })
 }

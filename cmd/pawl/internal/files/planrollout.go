@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/operator/rollout/gate"
 	"github.com/pawl-dev/pawl/rollout"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow/flowfile"
@@ -157,10 +158,15 @@ func planApplied(ctx context.Context, live backend.Rollouts, m manifest.Manifest
 	if fault.Of(err) == rollout.TargetMissing {
 		return assumed, failed
 	}
-	if err != nil {
-		return p, fmt.Errorf("%s:%d: %w", m.File, m.Line, err)
+	var e *fault.Error
+	switch {
+	case err == nil:
+		return p, nil
+	case errors.As(err, &e) && e.Details["field"] != nil:
+		at := m.SpecProblem(fieldOf(err), "")
+		return p, fmt.Errorf("%s:%d:%d: %w", at.File, at.Line, at.Column, err)
 	}
-	return p, nil
+	return p, fmt.Errorf("%s:%d: %w", m.File, m.Line, err)
 }
 
 func planRollout(m manifest.Manifest, all []manifest.Manifest, replicas int) (view.RolloutPlan, flowfile.Problems, error) {
@@ -192,6 +198,9 @@ func planRollout(m manifest.Manifest, all []manifest.Manifest, replicas int) (vi
 	var wrong flowfile.Problems
 	for _, found := range p.Problems() {
 		wrong = append(wrong, m.SpecProblem(pathOf(found.Path), string(found.Code)+": spec.rolloutPlan."+found.String()))
+	}
+	for _, found := range (&gate.Set{}).Findings(p) {
+		wrong = append(wrong, m.SpecProblem(pathOf(found.Path), string(rollout.GateInvalid.Code)+": spec.rolloutPlan."+found.Error()))
 	}
 	if wrong != nil {
 		return none, wrong, nil
@@ -258,14 +267,17 @@ func planned(m manifest.Manifest) bool {
 	return m.Object.Kind == "Rollout" || view.IsApplication(m.Object) && json.Unmarshal(m.Object.Spec, &spec) == nil && spec.Plan != nil
 }
 
+// mostReplicas is the largest workload that is previewed without a cluster.
+const mostReplicas = 100_000
+
 // parseReplicas reads --replicas; empty is -1.
 func parseReplicas(text string) (int, error) {
 	if text == "" {
 		return -1, nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 || n > 100_000 {
-		return 0, cli.Usage.Errorf("--replicas %q is no number of pods", text)
+	if err != nil || n < 0 || n > mostReplicas {
+		return 0, cli.Usage.Errorf("--replicas %q is no number of pods from 0 to %d", text, mostReplicas)
 	}
 	return n, nil
 }

@@ -83,7 +83,7 @@ func (a verbs) describeObject(ctx context.Context, b backend.Backend, ref contro
 	}
 	o, err := objects.Get(ctx, ref)
 	if err != nil {
-		return err
+		return a.Elsewhere(ref.Kind, err)
 	}
 	if o.Kind == view.RolloutKind {
 		r, err := readRollout(ctx, b, objects, o.Ref)
@@ -229,7 +229,7 @@ func (a verbs) objectHistory(ctx context.Context, b backend.Backend, ref control
 	}
 	o, err := objects.Get(ctx, ref)
 	if err != nil {
-		return err
+		return a.Elsewhere(ref.Kind, err)
 	}
 	if o.Kind == view.RolloutKind {
 		return a.rolloutHistory(ctx, objects, o)
@@ -306,7 +306,7 @@ func (a verbs) watchObject(ctx context.Context, b backend.Backend, ref control.R
 	}
 	first, err := objects.Get(ctx, ref)
 	if err != nil {
-		return err
+		return a.Elsewhere(ref.Kind, err)
 	}
 	ref = first.Ref
 	if first.Kind == view.RolloutKind {

@@ -232,7 +232,7 @@ func (a verbs) objectTable(ctx context.Context, b backend.Backend, kind, name st
 	if name != "" {
 		object, err := objects.Get(ctx, a.RefOf(kind, o.namespace, name))
 		if err != nil {
-			return nil, nil, "", err
+			return nil, nil, "", a.Elsewhere(kind, err)
 		}
 		return object, []string{object.Ref.String()}, view.ObjectTable([]control.Object{object}, time.Now()).String(), nil
 	}
@@ -258,7 +258,7 @@ func (a verbs) objectTable(ctx context.Context, b backend.Backend, kind, name st
 	}
 	text := view.ObjectTable(all.Items, time.Now()).String()
 	if len(all.Items) == 0 {
-		text = "no objects of kind " + kind + cli.Suggest(kind, cli.Listed) + "\n"
+		text = "no objects of kind " + kind + cli.Suggest(kind, cli.Listed) + a.ClusterHint(kind) + "\n"
 	}
 	if all.Next != "" {
 		text += fmt.Sprintf("more: pawl get %s --cursor %s, or --all\n", kind, all.Next)
