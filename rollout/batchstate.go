@@ -36,6 +36,10 @@ func (s *pass) batchInitializing() {
 		}
 		return
 	}
+	if v, ok := s.judgement().steady(); !ok {
+		s.stop(v.Outcome)
+		return
+	}
 	if s.held() || !s.gates(BeforeBatch) || !s.hooks(PreBatchHook, "batchInitializing") {
 		return
 	}
@@ -60,6 +64,10 @@ func (s *pass) reverted() bool {
 	}
 	if t.Template == source && t.Partition == HoldAll {
 		s.wait(0, WorkloadBusy.Reason(), "%s %s has not observed the template of the source", t.Kind, t.Name)
+		return false
+	}
+	if !t.observed() && t.Template != s.at.TargetRevision && t.Template != source { // it may be another target
+		s.wait(0, WorkloadBusy.Reason(), "%s %s has not observed its newest spec", t.Kind, t.Name)
 		return false
 	}
 	a := t.act("write the template of the source, and hold every pod")
@@ -163,10 +171,13 @@ func (s *pass) batchVerifying() {
 // of a revision that is neither the source nor the one that pods are moved to.
 func (s *pass) stuckPod() *Act {
 	t := *s.f.Target
-	if s.at.Mode != Rollout || t.Kind != StatefulSet && t.Kind != AdvancedStatefulSet || t.Parallel || !t.observed() {
+	if s.at.Mode != Rollout || t.Kind != StatefulSet && t.Kind != AdvancedStatefulSet || t.Parallel {
 		return nil
 	}
 	j := s.judgement()
+	if _, ok := j.steady(); !ok {
+		return nil
+	}
 	to := j.revision()
 	for _, p := range j.f.podsOf(t) {
 		if p.Ready || p.Terminating || p.Revision == to || p.Revision == s.at.SourceHash && s.at.Rollback == nil ||

@@ -106,6 +106,9 @@ func (k Kind) pauses() bool { return k == CloneSet || k == AdvancedStatefulSet }
 // holdInPlace is Initialize: claim, template and the full hold in one write.
 func holdInPlace(j judgement) Verdict {
 	w := *j.f.Target
+	if !j.at.Named && j.unseen() { // it is its user's, and the next target
+		return busy("%s %s has not observed its newest spec", w.Kind, w.Name)
+	}
 	a := w.act("hold every pod, then write the template")
 	changed := false
 	if !w.ours(j.f) || !w.Anchored || !w.Held {
@@ -417,7 +420,7 @@ func finalizeInPlace(j judgement, succeeded bool) Verdict {
 		a.Claim, changed = ReleaseClaim, true
 	}
 	c := j.f.count(w, w.UpdateRevision)
-	settled := c.old == 0 && c.updated == w.Replicas
+	settled := c.old == 0 && c.updated == w.Replicas && !j.unseen()
 	partition, held, paused := w.Partition, true, w.Paused
 	switch {
 	case succeeded && !settled:
@@ -435,6 +438,8 @@ func finalizeInPlace(j judgement, succeeded bool) Verdict {
 		partition, paused = HoldAll, false
 	case settled:
 		partition, held, paused = 0, false, false
+	case j.unseen() && !j.f.Wanted.Deleting:
+		partition = HoldAll // the next rollout moves the pods
 	case w.UpdateType == OnDelete && !succeeded:
 		partition = HoldAll // the type goes back to RollingUpdate, and keeps the pods as they are
 	case !succeeded && w.Kind.pauses():

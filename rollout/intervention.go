@@ -282,7 +282,7 @@ func (s *pass) raisedPartition() {
 		return
 	}
 	switch {
-	case s.at.Pause != nil:
+	case s.at.Pause != nil || s.judgement().unseen():
 		return
 	case s.f.Target.UpdateType == OnDelete: // a pod that went for another reason does not count
 		if j := s.judgement(); !j.picked() && j.nextInOrder() != nil {

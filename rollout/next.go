@@ -82,6 +82,7 @@ var interventions = []func(*pass){
 	(*pass).planChange,
 	(*pass).userPause,
 	(*pass).lostClaim,
+	(*pass).lostTemplate,
 	(*pass).resize,
 }
 

@@ -16,7 +16,9 @@ func (s *Sim) Step() {
 	s.now = s.now.Add(s.Tick)
 	for _, w := range s.sets {
 		s.pods(w)
-		if w.facts.ObservedGeneration < w.facts.Generation {
+		if behind := w.facts.ObservedGeneration < w.facts.Generation; behind && w.late < s.Lag {
+			w.late++
+		} else if w.late = 0; behind {
 			w.facts.ObservedGeneration = w.facts.Generation
 			w.facts.UpdateRevision = w.facts.Template
 		} else {
