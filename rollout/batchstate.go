@@ -111,6 +111,12 @@ func (s *pass) batchInRolling() {
 		s.fail(ByFault, s.handoverKey(v.Outcome.Err()), v.Outcome.Err(), s.p.OnFailure)
 		return
 	}
+	if v.Acts == nil && !v.Done {
+		s.at = v.Position
+		if stuck := s.stuckPod(); stuck != nil { // a budget may wait for that very pod
+			v.Acts, v.Position = []Act{*stuck}, s.at
+		}
+	}
 	if s.done(v) {
 		s.send(RolloutOneBatch, "", "")
 		return

@@ -168,11 +168,13 @@ func releaseInPlace(j judgement) Verdict {
 	}
 	to := want
 	if j.single() {
-		v, ok := j.mayRelease(j.nextByPartition())
-		if !ok {
-			return v
+		if to = max(want, w.kept()-j.standing()); to == w.kept() {
+			v, ok := j.mayRelease(j.nextByPartition())
+			if !ok {
+				return v
+			}
+			to--
 		}
-		to = max(want, w.kept()-1)
 	}
 	a := w.act("release " + podCount(w.kept()-to) + " of batch " + strconv.Itoa(j.at.CurrentBatch))
 	a.Partition = &to
@@ -247,6 +249,26 @@ func (j judgement) nextByPartition() *Pod {
 		}
 	}
 	return nil
+}
+
+// standing is how many of the next pods have the revision already: a lower partition does not move them.
+func (j judgement) standing() int {
+	w := j.f.Target
+	if w.counts() {
+		return 0
+	}
+	at := map[int]bool{}
+	pods, to := j.f.podsOf(*w), j.revision()
+	for i := range pods {
+		if p := &pods[i]; p.Revision == to && !p.Terminating {
+			at[w.position(p.Ordinal)] = true
+		}
+	}
+	n := 0
+	for at[w.kept()-1-n] {
+		n++
+	}
+	return n
 }
 
 // position is the place of an ordinal among those that exist.

@@ -70,7 +70,7 @@ func (s *pass) movement(t WorkloadFacts) (Mode, bool) {
 	return Scale, w.TargetSize != nil && *w.TargetSize != t.Replicas
 }
 
-// sourceHash is the revision that most pods carry which do not carry the target. Before the template
+// sourceHash is the revision that most ready pods carry which do not carry the target. Before the template
 // of a named target is written, no pod carries it.
 func (s *pass) sourceHash(t WorkloadFacts) string {
 	if n := len(s.f.Sources); n > 0 {
@@ -81,7 +81,7 @@ func (s *pass) sourceHash(t WorkloadFacts) string {
 	}
 	pods := map[string]int{}
 	for _, p := range s.f.podsOf(t) {
-		if p.Revision != t.UpdateRevision || s.f.Wanted.Named && t.Template != s.f.Wanted.TargetRevision {
+		if p.Ready && !p.Terminating && (p.Revision != t.UpdateRevision || s.f.Wanted.Named && t.Template != s.f.Wanted.TargetRevision) {
 			pods[p.Revision]++
 		}
 	}

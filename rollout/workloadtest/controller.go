@@ -247,9 +247,9 @@ func (s *Sim) replaceOne(w *set, most int) {
 }
 
 func rank(w *set, p *pod) int {
-	switch {
-	case slices.Contains(w.facts.First, p.Name):
-		return 0
+	switch i := slices.Index(w.facts.First, p.Name); {
+	case i >= 0:
+		return i - len(w.facts.First)
 	case !p.Ready:
 		return 1
 	default:
