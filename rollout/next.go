@@ -83,6 +83,7 @@ var interventions = []func(*pass){
 	(*pass).userPause,
 	(*pass).lostClaim,
 	(*pass).lostTemplate,
+	(*pass).hold,
 	(*pass).resize,
 }
 

@@ -285,14 +285,17 @@ func (w *world) check(f rollout.Facts, at rollout.Position, a rollout.Act) {
 		if n-*a.Partition > max(len(going), 0) && len(f.Pods) == f.Target.Replicas {
 			w.t.Fatalf("%d of %d old pods are kept, and %v are named: %s", *a.Partition, n, going, w.sim)
 		}
-	} else {
+	}
+	fresh := len(going) > 0 // else the write moves no pod: those that it passes are updated
+	if f.Target.Kind != rollout.CloneSet && !f.Target.Unordered {
 		for _, p := range f.Pods {
 			if old(p) && p.Ordinal >= *a.Partition {
 				going = append(going, p.Name)
+				fresh = fresh || p.Ordinal < kept
 			}
 		}
 	}
-	if len(going) > 0 && kept-*a.Partition > 1 {
+	if fresh && kept-*a.Partition > 1 {
 		w.t.Fatalf("%d pods are released at once", kept-*a.Partition)
 	}
 	w.checkGoing(f, a, going)

@@ -94,6 +94,36 @@ func (s *pass) sourceHash(t WorkloadFacts) string {
 	return most
 }
 
+// hold keeps the pods of a workload, before anything is judged of the rollout: a plan may be refused, and an
+// update under way may never end. What an end has left half way stays as it is.
+func (s *pass) hold() {
+	t := s.f.Target
+	if t == nil {
+		return
+	}
+	switch s.at.State { //nolint:exhaustive // in the others the rollout itself holds
+	case Locating, Verifying, Initializing:
+		if s.f.Wanted.HoldAlways || t.Held && s.at.State != Locating && s.at.Mode == Rollout {
+			s.park(*t)
+		}
+	case Failed:
+		if s.f.Wanted.HoldAlways && !t.Held && !s.judgement().replaced() {
+			s.park(*t)
+		}
+	}
+}
+
+// park writes the hold that keeps every pod, and reports whether that needs a write.
+func (s *pass) park(t WorkloadFacts) bool {
+	if t.Kind != StatefulSet && !t.Kind.pauses() || s.f.Wanted.Deleting || t.Deleting || t.foreign(s.f) != nil || t.Partition == HoldAll && t.Held {
+		return false
+	}
+	a := t.act("hold the next template")
+	a.Partition, a.Held = new(HoldAll), new(true)
+	s.act(Verdict{Acts: []Act{a}})
+	return true
+}
+
 // nothingToRoll holds the next template, if the Rollout asks for that.
 func (s *pass) nothingToRoll(t WorkloadFacts) {
 	if s.parked(t) {
@@ -108,12 +138,13 @@ func (s *pass) parked(t WorkloadFacts) bool {
 	if t.Kind == Deployment || s.f.Wanted.Deleting || t.foreign(s.f) != nil || !t.observed() {
 		return false
 	}
-	always, a := s.f.Wanted.HoldAlways, t.act("hold the next template")
+	if s.f.Wanted.HoldAlways {
+		return s.park(t)
+	}
+	a := t.act("let the next template go")
 	switch {
-	case always && (t.Partition != HoldAll || !t.Held):
-		a.Partition, a.Held = new(HoldAll), new(true)
-	case !always && t.Held && t.Partition == HoldAll:
-		a.Why, a.Held = "let the next template go", new(false)
+	case t.Held && t.Partition == HoldAll:
+		a.Held = new(false)
 		if t.Kind != StatefulSet || t.UpdateType != OnDelete {
 			a.Partition = new(0)
 		}
@@ -134,6 +165,9 @@ func (s *pass) verify() {
 		return
 	}
 	v := s.rules().VerifySpec(s.asked, s.at, s.f)
+	if v.Outcome.IsFail() {
+		v.Position.PlanHash = s.planHash()
+	}
 	if !s.done(v) {
 		return
 	}

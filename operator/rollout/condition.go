@@ -250,6 +250,8 @@ func (r reading) remedy() string {
 		reason = r.at.Pause.Reason
 	case r.at.State == rollout.Failed && r.at.Rollback != nil:
 		return fmt.Sprintf("Write a template that works: the pods are back at %s, and the next one is held.", r.at.SourceRevision)
+	case r.at.Refused():
+		return strings.TrimSpace(r.refusedRemedy() + " A changed plan begins again, and so does another template or pawl rollout restart. Until then a workload that is held keeps its pods.")
 	case r.at.State == rollout.Failed:
 		if why, ok := fault.Lookup(r.failure().Reason); ok {
 			return why.Remedy + " Then begin again, with another template or pawl rollout restart."
@@ -259,6 +261,14 @@ func (r reading) remedy() string {
 		reason = r.at.Waiting.Reason
 	}
 	if why, ok := fault.Lookup(reason); ok && !r.idle() {
+		return why.Remedy
+	}
+	return ""
+}
+
+// refusedRemedy is that of the fault with which the plan was refused.
+func (r reading) refusedRemedy() string {
+	if why, ok := fault.Lookup(r.failure().Reason); ok {
 		return why.Remedy
 	}
 	return ""
