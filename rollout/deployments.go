@@ -122,6 +122,10 @@ func (j deployments) stepDown(w WorkloadFacts, to int) (int, Verdict, bool) {
 	}
 	var next *Pod
 	for i := range pods {
+		if !pods[i].Ready && !pods[i].Terminating { // it goes before those that are ready
+			next = &pods[i]
+			break
+		}
 		if !j.f.away(&pods[i], &w) {
 			next = &pods[i]
 		}
@@ -231,7 +235,8 @@ func (j deployments) check() Verdict {
 // inRange is FinalizeOneBatch: together the Deployments have the size that is asked for.
 func (j deployments) inRange() Verdict {
 	target, sources := j.halves()
-	if got := j.f.Target.Replicas + j.f.sourceReplicas(); got != target+sources {
+	got := j.f.Target.Replicas + j.f.sourceReplicas()
+	if surge := j.at.Rollback != nil && got > target+sources; got != target+sources && !surge { // the batch that went back had not let the source shrink
 		return refused(BatchOutOfRange.Errorf("the Deployments have %d replicas together, %d are asked for", got, target+sources))
 	}
 	return passed()

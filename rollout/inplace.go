@@ -99,6 +99,9 @@ func (k Kind) pauses() bool { return k == CloneSet || k == AdvancedStatefulSet }
 // initialize is Initialize: claim, template and the full hold in one write.
 func (j inPlace) initialize() Verdict {
 	w := *j.f.Target
+	if !j.at.Named && j.unseen() { // it is its user's, and the next target
+		return busy("%s %s has not observed its newest spec", w.Kind, w.Name)
+	}
 	a := w.act("hold every pod, then write the template")
 	changed := false
 	if !w.ours(j.f) || !w.Anchored || !w.Held {
@@ -158,11 +161,13 @@ func (j inPlace) release() Verdict {
 	}
 	to := want
 	if j.single() {
-		v, ok := j.mayRelease(j.nextByPartition())
-		if !ok {
-			return v
+		if to = max(want, w.kept()-j.standing()); to == w.kept() {
+			v, ok := j.mayRelease(j.nextByPartition())
+			if !ok {
+				return v
+			}
+			to--
 		}
-		to = max(want, w.kept()-1)
 	}
 	a := w.act("release " + podCount(w.kept()-to) + " of batch " + strconv.Itoa(j.at.CurrentBatch))
 	a.Partition = &to
@@ -219,6 +224,26 @@ func (j inPlace) nextByPartition() *Pod {
 		}
 	}
 	return nil
+}
+
+// standing is how many of the next pods have the revision already: a lower partition does not move them.
+func (j inPlace) standing() int {
+	w := j.f.Target
+	if w.counts() {
+		return 0
+	}
+	at := map[int]bool{}
+	pods, to := j.f.podsOf(*w), j.revision()
+	for i := range pods {
+		if p := &pods[i]; p.Revision == to && !p.Terminating {
+			at[w.ordinals().Place(p.Ordinal)] = true
+		}
+	}
+	n := 0
+	for at[w.kept()-1-n] {
+		n++
+	}
+	return n
 }
 
 // check is CheckOneBatchPods: believe pods only.
@@ -282,7 +307,10 @@ func (j inPlace) takenBack() string {
 // neither the source nor the one that pods are moved to.
 func (j inPlace) stuck() *Pod {
 	w := j.f.Target
-	if j.at.Mode != Rollout || w.Kind != StatefulSet && w.Kind != AdvancedStatefulSet || w.Parallel || !w.observed() {
+	if j.at.Mode != Rollout || w.Kind != StatefulSet && w.Kind != AdvancedStatefulSet || w.Parallel {
+		return nil
+	}
+	if _, ok := j.steady(); !ok {
 		return nil
 	}
 	to, pods := j.revision(), j.f.podsOf(*w)
@@ -363,7 +391,7 @@ func (j inPlace) finalize(succeeded bool) Verdict {
 		a.Claim, changed = ReleaseClaim, true
 	}
 	c := j.f.count(w, w.UpdateRevision)
-	settled := c.old == 0 && c.updated == w.Replicas
+	settled := c.old == 0 && c.updated == w.Replicas && !j.unseen()
 	partition, held, paused := w.Partition, true, w.Paused
 	switch {
 	case succeeded && !settled:
@@ -381,6 +409,8 @@ func (j inPlace) finalize(succeeded bool) Verdict {
 		partition, paused = HoldAll, false
 	case settled:
 		partition, held, paused = 0, false, false
+	case j.unseen() && !j.f.Wanted.Deleting:
+		partition = HoldAll // the next rollout moves the pods
 	case w.UpdateType == OnDelete && !succeeded:
 		partition = HoldAll // the type goes back to RollingUpdate, and keeps the pods as they are
 	case !succeeded && w.Kind.pauses():

@@ -87,8 +87,11 @@ func modification(s *pass) {
 		s.rollBack("the source is asked for again", "")
 		return
 	}
-	if Modified(w, s.at) {
+	switch {
+	case Modified(w, s.at):
 		s.send(RollingModified, "", "another target is asked for: "+w.text())
+	case s.at.Refused() && s.at.PlanHash != s.planHash():
+		s.send(RollingModified, "", "the plan that was refused has changed")
 	}
 }
 

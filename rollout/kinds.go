@@ -150,7 +150,7 @@ var (
 	WorkloadBusy = fault.Declare(fault.Kind{
 		Code: "WORKLOAD_BUSY", Class: fault.Transient,
 		Title:  "the workload is still scaling or updating",
-		Remedy: "Wait until it has settled.",
+		Remedy: "Wait until it has settled. An update that never does is taken over by a Rollout with hold: Always.",
 	})
 	TargetMissing = fault.Declare(fault.Kind{
 		Code: "TARGET_MISSING", Class: fault.Transient,

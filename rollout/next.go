@@ -50,6 +50,8 @@ var interventions = []func(*pass){
 	planChange,
 	userPause,
 	lostClaim,
+	lostTemplate,
+	hold,
 	resize,
 }
 

@@ -111,6 +111,11 @@ type Position struct {
 	Sequence int `json:"sequence,omitempty"`
 }
 
+// Refused reports whether the plan was refused before anything was claimed: another plan begins anew.
+func (at Position) Refused() bool {
+	return at.State == Failed && at.Started == nil && at.PlanHash != "" && at.Failure != nil
+}
+
 // BatchPosition is one batch as it was resolved.
 type BatchPosition struct {
 	Replicas         *IntOrPercent `json:"replicas,omitempty"`

@@ -17,7 +17,7 @@ import (
 // TestWhateverHappens plays random plans through random troubles: foreign resizes, pauses, partition
 // moves, pods that fall, templates that change, and processes that die before and after each write.
 // No release breaks the quorum, a forward partition never rises, an end stays, and every wait has a
-// reason. When the trouble is over, the rollout ends.
+// reason. A template is released only after it was observed and recorded. When the trouble is over, the rollout ends.
 func TestWhateverHappens(t *testing.T) {
 	kinds := []rollout.Kind{rollout.StatefulSet, rollout.CloneSet, rollout.AdvancedStatefulSet}
 	rapid.Check(t, func(t *rapid.T) {
@@ -32,6 +32,7 @@ func TestWhateverHappens(t *testing.T) {
 			}
 		}
 		sim.Wanted.HoldAlways = true
+		sim.Lag = rapid.IntRange(0, 3).Draw(t, "lag")
 		plan := rollout.Plan{
 			NumBatches: new(rapid.IntRange(1, 4).Draw(t, "batches")),
 			Disruption: &rollout.Disruption{Quorum: &rollout.Quorum{Selector: rollout.Selector{MatchLabels: map[string]string{"app": "db"}}, MinHealthy: rollout.Majority}},
@@ -109,6 +110,9 @@ func (w *world) facts() rollout.Facts {
 	f, err := w.sim.Observe(context.Background())
 	if err != nil {
 		w.t.Fatal(err)
+	}
+	if f.Target.ObservedGeneration < f.Target.Generation && w.at.TargetRevision != "" { // as the operator has it
+		f.Wanted.TargetRevision = w.at.TargetRevision
 	}
 	w.ready = nil
 	for _, p := range f.Pods {
@@ -234,8 +238,21 @@ func (w *world) pass(crash string) {
 	w.sim.Step()
 }
 
+// checkTemplate judges that a write releases nothing but the recorded template.
+func (w *world) checkTemplate(f rollout.Facts, at rollout.Position, a rollout.Act) {
+	template := at.TargetRevision
+	if at.Rollback != nil {
+		template = at.SourceRevision
+	}
+	releases := a.Evict != nil || a.Delete != nil || a.Partition != nil && *a.Partition < f.Target.Partition && *a.Partition < f.Target.Replicas
+	if releases && f.Target.Template != template {
+		w.t.Fatalf("%s: template %s is released, and %s was recorded: %s", a.Why, f.Target.Template, template, w.sim)
+	}
+}
+
 // check judges a release by itself: what it lets go must leave a majority, and the leader goes last.
 func (w *world) check(f rollout.Facts, at rollout.Position, a rollout.Act) {
+	w.checkTemplate(f, at, a)
 	if at.State != rollout.InBatch && at.State != rollout.RollingBack {
 		return
 	}
@@ -268,14 +285,17 @@ func (w *world) check(f rollout.Facts, at rollout.Position, a rollout.Act) {
 		if n-*a.Partition > max(len(going), 0) && len(f.Pods) == f.Target.Replicas {
 			w.t.Fatalf("%d of %d old pods are kept, and %v are named: %s", *a.Partition, n, going, w.sim)
 		}
-	} else {
+	}
+	fresh := len(going) > 0 // else the write moves no pod: those that it passes are updated
+	if f.Target.Kind != rollout.CloneSet && !f.Target.Unordered {
 		for _, p := range f.Pods {
 			if old(p) && p.Ordinal >= *a.Partition {
 				going = append(going, p.Name)
+				fresh = fresh || p.Ordinal < kept
 			}
 		}
 	}
-	if len(going) > 0 && kept-*a.Partition > 1 {
+	if fresh && kept-*a.Partition > 1 {
 		w.t.Fatalf("%d pods are released at once", kept-*a.Partition)
 	}
 	w.checkGoing(f, a, going)

@@ -33,7 +33,7 @@ func raisedPartition(s *pass) {
 	default:
 		return
 	}
-	if s.at.Pause != nil {
+	if s.at.Pause != nil || s.judgement().unseen() {
 		return
 	}
 	if why := (inPlace{s.judgement()}).takenBack(); why != "" {

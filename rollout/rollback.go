@@ -48,6 +48,10 @@ func reverted(s *pass) bool {
 		s.wait(0, WorkloadBusy.Reason(), "%s %s has not observed the template of the source", t.Kind, t.Name)
 		return false
 	}
+	if !t.observed() && t.Template != s.at.TargetRevision && t.Template != source { // it may be another target
+		s.wait(0, WorkloadBusy.Reason(), "%s %s has not observed its newest spec", t.Kind, t.Name)
+		return false
+	}
 	a := t.act("write the template of the source, and hold every pod")
 	a.Template, a.Partition = source, new(HoldAll)
 	if t.Kind.pauses() && t.Paused {

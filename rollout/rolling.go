@@ -36,6 +36,10 @@ func initializeBatch(s *pass) {
 		}
 		return
 	}
+	if v, ok := s.judgement().steady(); !ok {
+		s.stop(v.Outcome)
+		return
+	}
 	if s.held() || !s.gates(BeforeBatch) || !s.hooks(PreBatchHook, "batchInitializing") {
 		return
 	}
@@ -64,6 +68,13 @@ func releaseBatch(s *pass) {
 		s.at = v.Position
 		s.fail(ByFault, handoverKey(s, v.Outcome.Err()), v.Outcome.Err(), s.p.OnFailure)
 		return
+	}
+	if v.Acts == nil && !v.Done {
+		s.at = v.Position
+		if pod := (inPlace{s.judgement()}).stuck(); pod != nil { // a budget may wait for that very pod
+			v.Acts = []Act{unstick(s, pod)}
+		}
+		v.Position = s.at
 	}
 	if s.done(v) {
 		s.send(RolloutOneBatch, "", "")

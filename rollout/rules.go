@@ -62,9 +62,14 @@ func (r Rules) Initialize(p Plan, at Position, f Facts) Verdict {
 	return at.keep(r.judge(judgementOf(p, at, f)).initialize())
 }
 
-// RolloutOneBatchPods releases pods of the current batch as far as the budgets allow.
+// RolloutOneBatchPods releases pods of the current batch as far as the budgets allow: none while the
+// newest spec of a workload is not observed, or has another template than the recorded one.
 func (r Rules) RolloutOneBatchPods(p Plan, at Position, f Facts) Verdict {
-	return at.keep(r.judge(judgementOf(p, at, f)).release())
+	j := judgementOf(p, at, f)
+	if v, ok := j.steady(); !ok {
+		return at.keep(v)
+	}
+	return at.keep(r.judge(j).release())
 }
 
 // CheckOneBatchPods is done when the pods of the current batch are there and ready.

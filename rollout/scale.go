@@ -123,6 +123,11 @@ func (j scale) nextToRemove() *Pod {
 		last := slices.MaxFunc(pods, func(a, b Pod) int { return a.Ordinal - b.Ordinal })
 		return &last
 	}
+	if w.Kind == Deployment { // one that is not ready goes before those that are
+		if i := slices.IndexFunc(pods, func(p Pod) bool { return !p.Ready && !p.Terminating }); i >= 0 {
+			return &pods[i]
+		}
+	}
 	for i := range pods {
 		if !j.f.away(&pods[i], &w) {
 			return &pods[i]

@@ -71,7 +71,7 @@ func (f Facts) mode(t WorkloadFacts) (Mode, bool) {
 	return Scale, w.TargetSize != nil && *w.TargetSize != t.Replicas
 }
 
-// sourceHash is the revision that most pods carry which do not carry the target. Before the template
+// sourceHash is the revision that most ready pods carry which do not carry the target. Before the template
 // of a named target is written, no pod carries it.
 func (f Facts) sourceHash(t WorkloadFacts) string {
 	if n := len(f.Sources); n > 0 {
@@ -82,7 +82,7 @@ func (f Facts) sourceHash(t WorkloadFacts) string {
 	}
 	pods := map[string]int{}
 	for _, p := range f.podsOf(t) {
-		if p.Revision != t.UpdateRevision || f.Wanted.Named && t.Template != f.Wanted.TargetRevision {
+		if p.Ready && !p.Terminating && (p.Revision != t.UpdateRevision || f.Wanted.Named && t.Template != f.Wanted.TargetRevision) {
 			pods[p.Revision]++
 		}
 	}
@@ -93,6 +93,36 @@ func (f Facts) sourceHash(t WorkloadFacts) string {
 		}
 	}
 	return most
+}
+
+// hold keeps the pods of a workload, before anything is judged of the rollout: a plan may be refused, and an
+// update under way may never end. What an end has left half way stays as it is.
+func hold(s *pass) {
+	t := s.f.Target
+	if t == nil {
+		return
+	}
+	switch s.at.State { //nolint:exhaustive // in the others the rollout itself holds
+	case Locating, Verifying, Initializing:
+		if s.f.Wanted.HoldAlways || t.Held && s.at.State != Locating && s.at.Mode == Rollout {
+			park(s, *t)
+		}
+	case Failed:
+		if s.f.Wanted.HoldAlways && !t.Held && !s.judgement().replaced() {
+			park(s, *t)
+		}
+	}
+}
+
+// park writes the hold that keeps every pod, and reports whether that needs a write.
+func park(s *pass, t WorkloadFacts) bool {
+	if t.Kind != StatefulSet && !t.Kind.pauses() || s.f.Wanted.Deleting || t.Deleting || t.foreign(s.f) != nil || t.Partition == HoldAll && t.Held {
+		return false
+	}
+	a := t.act("hold the next template")
+	a.Partition, a.Held = new(HoldAll), new(true)
+	s.act(Verdict{Acts: []Act{a}})
+	return true
 }
 
 // nothingToRoll holds the next template, if the Rollout asks for that.
@@ -109,12 +139,13 @@ func parked(s *pass, t WorkloadFacts) bool {
 	if t.Kind == Deployment || s.f.Wanted.Deleting || t.foreign(s.f) != nil || !t.observed() {
 		return false
 	}
-	always, a := s.f.Wanted.HoldAlways, t.act("hold the next template")
+	if s.f.Wanted.HoldAlways {
+		return park(s, t)
+	}
+	a := t.act("let the next template go")
 	switch {
-	case always && (t.Partition != HoldAll || !t.Held):
-		a.Partition, a.Held = new(HoldAll), new(true)
-	case !always && t.Held && t.Partition == HoldAll:
-		a.Why, a.Held = "let the next template go", new(false)
+	case t.Held && t.Partition == HoldAll:
+		a.Held = new(false)
 		if t.Kind != StatefulSet || t.UpdateType != OnDelete {
 			a.Partition = new(0)
 		}
@@ -135,6 +166,9 @@ func verify(s *pass) {
 		return
 	}
 	v := s.rules().VerifySpec(s.asked, s.at, s.f)
+	if v.Outcome.IsFail() {
+		v.Position.PlanHash = s.planHash()
+	}
 	if !s.done(v) {
 		return
 	}

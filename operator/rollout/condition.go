@@ -252,6 +252,8 @@ func (r reading) remedy() string {
 		reason = r.at.Pause.Reason
 	case r.at.State == rollout.Failed && r.at.Rollback != nil:
 		return "Write a template that works: the pods are back at " + r.sourceName() + r.nextHeld() + "."
+	case r.at.Refused():
+		return strings.TrimSpace(r.refusedRemedy() + " A changed plan begins again, and so does " + r.another() + ". Until then a workload that is held keeps its pods.")
 	case r.at.State == rollout.Failed:
 		if why, ok := fault.Lookup(r.failure().Reason); ok {
 			return why.Remedy + r.again(why)
@@ -283,13 +285,26 @@ func (r reading) nextHeld() string {
 // again says how to begin again after a failure with a remedy. The template of a Deployment is not
 // written by pawl rollout restart, and one without a source needs another Rollout.
 func (r reading) again(why *fault.Kind) string {
-	switch {
-	case why == rollout.SourceMissing:
+	if why == rollout.SourceMissing {
 		return ""
-	case r.kind == rollout.Deployment:
-		return " Then begin again, with another template."
 	}
-	return " Then begin again, with another template or pawl rollout restart."
+	return " Then begin again, with " + r.another() + "."
+}
+
+// another is what begins a rollout anew.
+func (r reading) another() string {
+	if r.kind == rollout.Deployment {
+		return "another template"
+	}
+	return "another template or pawl rollout restart"
+}
+
+// refusedRemedy is that of the fault with which the plan was refused.
+func (r reading) refusedRemedy() string {
+	if why, ok := fault.Lookup(r.failure().Reason); ok {
+		return why.Remedy
+	}
+	return ""
 }
 
 // withRemedy adds the remedy of a reason that is the code of a fault.

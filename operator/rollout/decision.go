@@ -19,7 +19,7 @@ func decide(ctx context.Context, p *pass) outcome.Outcome {
 	p.complete()
 	f := &p.facts
 	if f.Target != nil {
-		if f.Target.Template == workload.Unobserved && !moves(p.was.State) {
+		if f.Target.Template == workload.Unobserved && !moves(p.was.State) && (f.Target.Held || !holdsAlways(p.rollout())) {
 			p.waits(outcome.Wait(time.Second, rollout.WorkloadBusy.Reason(), "%s %s has no revision of its template yet", p.kind, f.Target.Name))
 			return outcome.Done()
 		}
@@ -127,9 +127,14 @@ func (p *pass) wanted() rollout.Wanted {
 	return w
 }
 
+// holdsAlways reports whether a new template is held between rollouts too.
+func holdsAlways(r *api.Rollout) bool {
+	return r.Spec.Hold != "DuringRollout" && (r.Spec.Application == nil || r.Spec.Hold != "")
+}
+
 func wantedOf(r *api.Rollout, plan rollout.Plan, was rollout.Position, f rollout.Facts) rollout.Wanted {
 	w := rollout.Wanted{
-		TargetSize: plan.TargetSize, HasSource: r.Spec.SourceRef != nil, HoldAlways: r.Spec.Hold != "DuringRollout" && (r.Spec.Application == nil || r.Spec.Hold != ""),
+		TargetSize: plan.TargetSize, HasSource: r.Spec.SourceRef != nil, HoldAlways: holdsAlways(r),
 		DeletionPolicy: rollout.DeletionPolicy(r.Spec.DeletionPolicy), Deleting: !r.DeletionTimestamp.IsZero(), TargetRevision: was.TargetRevision,
 	}
 	if r.Spec.RolloutPlan.Paused {

@@ -80,8 +80,8 @@ func (p *pass) look(ctx context.Context) (err error) {
 // unobserved reports whether the status of the workload is that of an older spec. At rest pods and
 // revisions are read from the API server: they are not, before that can tell anything.
 func (p *pass) unobserved() bool {
-	if p.target == nil || p.deleting() || p.request != nil {
-		return false
+	if p.target == nil || p.deleting() || p.request != nil || holdsAlways(p.rollout()) && p.target.GetLabels()[workload.HeldLabel] == "" {
+		return false // a hold does not wait
 	}
 	observed, _, _ := unstructured.NestedInt64(p.target.Object, "status", "observedGeneration")
 	return observed < p.target.GetGeneration()

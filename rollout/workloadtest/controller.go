@@ -16,7 +16,9 @@ func (s *Sim) Step() {
 	s.now = s.now.Add(s.Tick)
 	for _, w := range s.sets {
 		s.pods(w)
-		if w.facts.ObservedGeneration < w.facts.Generation {
+		if behind := w.facts.ObservedGeneration < w.facts.Generation; behind && w.late < s.Lag {
+			w.late++
+		} else if w.late = 0; behind {
 			w.facts.ObservedGeneration = w.facts.Generation
 			w.facts.UpdateRevision = w.facts.Template
 		} else {
@@ -245,9 +247,9 @@ func (s *Sim) replaceOne(w *set, most int) {
 }
 
 func rank(w *set, p *pod) int {
-	switch {
-	case slices.Contains(w.facts.First, p.Name):
-		return 0
+	switch i := slices.Index(w.facts.First, p.Name); {
+	case i >= 0:
+		return i - len(w.facts.First)
 	case !p.Ready:
 		return 1
 	default:

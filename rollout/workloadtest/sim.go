@@ -40,6 +40,8 @@ type Sim struct {
 	// ready, StopSteps how long it takes to go; default 1 each.
 	Tick                  time.Duration
 	StartSteps, StopSteps int
+	// Lag is how many steps more than one pass before a controller observes a spec.
+	Lag int
 	// Roles gives each pod its role when it is observed.
 	Roles func(rollout.Pod) string
 	// Labels gives each pod labels of its own when it is observed; nil: all have app=db.
@@ -66,6 +68,7 @@ const UID = "11111111-1111-1111-1111-111111111111"
 type set struct {
 	facts rollout.WorkloadFacts
 	pods  []*pod
+	late  int // steps in which the newest spec was not observed
 }
 
 type pod struct {
