@@ -58,3 +58,23 @@ func TestTheRemedyOfAGate(t *testing.T) {
 		}
 	}
 }
+
+// TestAGateThatOpensLate: a pod of the batch before has fallen meanwhile, so that the next one is not released.
+func TestAGateThatOpensLate(t *testing.T) {
+	p, sim := forward(t, rollout.Plan{RolloutBatches: batches(1, 4), Gates: []rollout.Gate{{Name: "g", When: rollout.BeforeBatch, Expression: "x"}}})
+	open := true
+	sim.Answers = func(rollout.Ask) rollout.Answer { return rollout.Answer{Open: open} }
+	p.until("the first batch is moving", func() bool { return p.at.BatchState == rollout.BatchVerifying })
+	open = false
+	p.until("the gate of the second is closed", func() bool { return p.at.CurrentBatch == 1 && p.at.Waiting.Reason == "GateClosed" })
+	sim.Break("r2")
+	sim.Fail("db-4")
+	open = true
+	for range 10 {
+		p.pass()
+	}
+	p.waitsFor("BatchNotReady")
+	if got := sim.Target().Partition; got != 4 {
+		t.Errorf("the partition is %d", got)
+	}
+}

@@ -40,10 +40,21 @@ func initializeBatch(s *pass) {
 		s.stop(v.Outcome)
 		return
 	}
-	if s.held() || !s.gates(BeforeBatch) || !s.hooks(PreBatchHook, "batchInitializing") {
+	if s.held() || !s.gates(BeforeBatch) || !s.hooks(PreBatchHook, "batchInitializing") || !stillReady(s) {
 		return
 	}
 	s.send(InitializedOneBatch, "", "")
+}
+
+// stillReady reports whether the pods of the batch before are ready: it may have been long ago that they
+// were looked at, as a pause, a gate or a hook can hold this one.
+func stillReady(s *pass) bool {
+	before := s.at
+	if before.CurrentBatch--; before.CurrentBatch < 0 || s.rules().CheckOneBatchPods(s.asked, before, s.f).Done {
+		return true
+	}
+	s.wait(0, "BatchNotReady", "the pods of batch %d are not ready any more", before.CurrentBatch)
+	return false
 }
 
 func releaseBatch(s *pass) {
