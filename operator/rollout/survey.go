@@ -22,11 +22,17 @@ type Survey struct {
 	Plan     rollout.Plan
 	Position rollout.Position
 	Facts    rollout.Facts
+	// Warnings are what happens outside of the batches.
+	Warnings []string
 }
 
 // Observe reads the workload of a Rollout and its pods with the rights of a client. It writes nothing.
-func Observe(ctx context.Context, c client.Client, r *api.Rollout) (Survey, error) {
+// With applied workloads it is the survey as if their manifests had been applied.
+func Observe(ctx context.Context, c client.Client, r *api.Rollout, applied ...Applied) (Survey, error) {
 	var s Survey
+	if len(applied) > 0 {
+		c = appliedClient{c, applied}
+	}
 	var err error
 	if s.Position, err = readPosition(&r.Status); err != nil {
 		return s, err
@@ -49,6 +55,7 @@ func Observe(ctx context.Context, c client.Client, r *api.Rollout) (Survey, erro
 	if s.Facts, err = w.Observe(ctx); err != nil {
 		return s, err
 	}
+	changed := s.settle(applied)
 	s.Facts.Now = time.Now().UTC()
 	s.Facts.Wanted = wantedOf(r, s.Plan, s.Position, s.Facts)
 	gates := &gate.Set{}
@@ -63,6 +70,7 @@ func Observe(ctx context.Context, c client.Client, r *api.Rollout) (Survey, erro
 		if err != nil {
 			return s, err
 		}
+		s.resizeMembers(changed, d.Quorum.Selector)
 	}
 	if s.Facts.Target != nil {
 		s.Facts.Target.Guarded, err = guardedFor(ctx, c, w, r)
@@ -97,8 +105,15 @@ func (s Survey) Preview() ([]rollout.BatchPreview, error) {
 	if t := s.Facts.Target; t != nil && t.Template == workload.Unobserved && !moves(s.Position.State) {
 		return nil, rollout.WorkloadBusy.Errorf("%s %s has no revision of its template yet", t.Kind, t.Name)
 	}
-	return rollout.PreviewFrom(s.Plan, s.Position, s.Facts)
+	all, err := rollout.PreviewFrom(s.Plan, s.Position, s.Facts)
+	if len(all) > 0 {
+		all[0].Warnings = append(all[0].Warnings, s.Warnings...)
+	}
+	return all, err
 }
+
+// another is the revision of a template that was not written yet.
+const another = "another"
 
 // Another is the survey as if another template had been written to the workload; false: the kind needs
 // a second workload for that, or there is none.
@@ -107,7 +122,13 @@ func (s Survey) Another() (Survey, bool) {
 		return s, false
 	}
 	t := *s.Facts.Target
-	t.Template, t.UpdateRevision, t.Partition = "another", "another", rollout.HoldAll
-	s.Facts.Target, s.Facts.Wanted.TargetRevision, s.Position = &t, "another", rollout.Position{}
+	s.retemplate(&t, another)
+	s.Facts.Target, s.Facts.Wanted.TargetRevision = &t, another
 	return s, true
+}
+
+// retemplate gives a held workload a template: a rollout to it begins anew.
+func (s *Survey) retemplate(t *rollout.WorkloadFacts, revision string) {
+	t.Template, t.UpdateRevision, t.Partition = revision, revision, rollout.HoldAll
+	s.Position = rollout.Position{}
 }

@@ -23,8 +23,11 @@ import (
 // Rollouts reads Rollouts with their workloads and pods. Only a Kubernetes cluster has them.
 type Rollouts interface {
 	Rollout(ctx context.Context, ref control.Ref) (view.Rollout, error)
-	// PlanRollout says what a Rollout would do from here on; with a manifest, if it were applied.
-	PlanRollout(ctx context.Context, ref control.Ref, manifest *control.Object) (view.RolloutPlan, error)
+	// PlanRollout says what a Rollout would do from here on; with a manifest, if it were applied, and with
+	// it those of its workloads.
+	PlanRollout(ctx context.Context, ref control.Ref, manifest *control.Object, beside ...operator.Applied) (view.RolloutPlan, error)
+	// ApplyWorkload says what a workload would become with its manifest.
+	ApplyWorkload(ctx context.Context, apiVersion string, manifest control.Object) (operator.Applied, error)
 }
 
 var _ Rollouts = (*Kube)(nil)
@@ -63,7 +66,7 @@ func (k *Kube) Rollout(ctx context.Context, ref control.Ref) (view.Rollout, erro
 }
 
 // survey reads the workload of a Rollout and its pods. A verb that waits for changes hears of them.
-func (k *Kube) survey(ctx context.Context, o control.Object) (operator.Survey, error) {
+func (k *Kube) survey(ctx context.Context, o control.Object, beside ...operator.Applied) (operator.Survey, error) {
 	r, err := typed(o)
 	if err != nil {
 		return operator.Survey{}, err
@@ -78,7 +81,7 @@ func (k *Kube) survey(ctx context.Context, o control.Object) (operator.Survey, e
 			k.watches.touch(k, found, r.Namespace, name)
 		}
 	}
-	return operator.Observe(ctx, c, r)
+	return operator.Observe(ctx, c, r, beside...)
 }
 
 // targetOf is the workload of a Rollout: that of its spec, or the one that it has found for a revision of an
@@ -135,7 +138,7 @@ func (k *Kube) typedClient() (client.Client, error) {
 }
 
 // PlanRollout implements Rollouts. The API server says what a manifest would become.
-func (k *Kube) PlanRollout(ctx context.Context, ref control.Ref, manifest *control.Object) (view.RolloutPlan, error) {
+func (k *Kube) PlanRollout(ctx context.Context, ref control.Ref, manifest *control.Object, beside ...operator.Applied) (view.RolloutPlan, error) {
 	var o control.Object
 	var err error
 	if objects := (kubeObjects{k}); manifest != nil {
@@ -150,7 +153,7 @@ func (k *Kube) PlanRollout(ctx context.Context, ref control.Ref, manifest *contr
 	if err != nil {
 		return view.RolloutPlan{}, err
 	}
-	survey, err := k.survey(ctx, o)
+	survey, err := k.survey(ctx, o, beside...)
 	if err != nil {
 		return view.RolloutPlan{}, err
 	}
@@ -170,6 +173,9 @@ func planOf(ref control.Ref, s operator.Survey) (view.RolloutPlan, error) {
 	if another, ok := s.Another(); ok && fault.Of(err) == rollout.NothingToRoll {
 		p.Assumed = true
 		p.Batches, err = another.Preview()
+	}
+	if len(s.Warnings) > 0 && fault.Of(err) == rollout.NothingToRoll {
+		err = rollout.NothingToRoll.Errorf("%s; %s", fault.Message(err), strings.Join(s.Warnings, "; "))
 	}
 	return p, err
 }

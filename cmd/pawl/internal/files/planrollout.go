@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,12 +11,15 @@ import (
 	"strconv"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/manifest"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	operator "github.com/pawl-dev/pawl/operator/rollout"
 	"github.com/pawl-dev/pawl/operator/rollout/gate"
 	"github.com/pawl-dev/pawl/rollout"
 	"github.com/pawl-dev/pawl/view"
@@ -25,6 +29,7 @@ import (
 // rolloutSpec is the part of a Rollout's spec that a plan without a cluster needs.
 type rolloutSpec struct {
 	TargetRef *workloadRef    `json:"targetRef"`
+	SourceRef *workloadRef    `json:"sourceRef"`
 	Plan      json.RawMessage `json:"rolloutPlan"`
 
 	application bool
@@ -78,7 +83,7 @@ type workloadRef struct {
 
 // kind is the kind of workload that targetRef names.
 func (s rolloutSpec) kind() (rollout.Kind, error) {
-	group, _, _ := strings.Cut(s.TargetRef.APIVersion, "/")
+	group := groupOf(s.TargetRef.APIVersion)
 	switch {
 	case s.TargetRef.Kind == "StatefulSet" && group == "apps.kruise.io":
 		return rollout.AdvancedStatefulSet, nil
@@ -118,7 +123,7 @@ func (a verbs) planRollouts(ctx context.Context, manifests []manifest.Manifest, 
 		}
 		p, problems, err := planRollout(m, manifests, replicas)
 		if live != nil && len(problems) == 0 {
-			p, err = planApplied(ctx, live, m, p, err)
+			p, err = planApplied(ctx, live, m, manifests, p, err)
 		}
 		if err != nil {
 			return err
@@ -151,22 +156,60 @@ func (a verbs) liveRollouts(ctx context.Context, manifests []manifest.Manifest, 
 	return live, func() { _ = b.Close() }, nil
 }
 
-// planApplied is the plan of a manifest as the API server would take it, with the pods of the workload.
-// While the workload does not exist, the plan from the files stands.
-func planApplied(ctx context.Context, live backend.Rollouts, m manifest.Manifest, assumed view.RolloutPlan, failed error) (view.RolloutPlan, error) {
-	p, err := live.PlanRollout(ctx, m.Object.Ref, &m.Object)
+// planApplied is the plan of a manifest as the API server would take it, and with it those of its workloads,
+// with the pods that they have. While the workload does not exist, the plan from the files stands.
+func planApplied(ctx context.Context, live backend.Rollouts, m manifest.Manifest, all []manifest.Manifest, assumed view.RolloutPlan, failed error) (view.RolloutPlan, error) {
+	spec, err := specOf(m)
+	if err != nil {
+		return assumed, err
+	}
+	var beside []operator.Applied
+	for _, ref := range spec.workloads() {
+		of, ok := manifestOf(ref, m, all)
+		if !ok {
+			continue
+		}
+		applied, err := live.ApplyWorkload(ctx, cmp.Or(of.APIVersion, ref.APIVersion), of.Object)
+		if err != nil {
+			return assumed, placed(of, specField(err), err)
+		}
+		beside = append(beside, applied)
+	}
+	p, err := live.PlanRollout(ctx, m.Object.Ref, &m.Object, beside...)
 	if fault.Of(err) == rollout.TargetMissing {
 		return assumed, failed
 	}
 	var e *fault.Error
-	switch {
-	case err == nil:
-		return p, nil
-	case errors.As(err, &e) && e.Details["field"] != nil:
-		at := m.SpecProblem(fieldOf(err), "")
-		return p, fmt.Errorf("%s:%d:%d: %w", at.File, at.Line, at.Column, err)
+	if errors.As(err, &e) && e.Details["field"] != nil {
+		return p, placed(m, fieldOf(err), err)
 	}
-	return p, fmt.Errorf("%s:%d: %w", m.File, m.Line, err)
+	return p, placed(m, specField(err), err)
+}
+
+// placed names the place of an error: a field of the spec, or the manifest.
+func placed(m manifest.Manifest, field []string, err error) error {
+	if err == nil {
+		return nil
+	}
+	line, column := m.Line, m.Column
+	if field != nil {
+		at := m.SpecProblem(field, "")
+		line, column = at.Line, at.Column
+	}
+	return fmt.Errorf("%s:%d:%d: %w", m.File, line, column, err)
+}
+
+// specField is the field of the spec that the API server refuses; nil: it names none.
+func specField(err error) []string {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) && status.Status().Details != nil {
+		for _, cause := range status.Status().Details.Causes {
+			if field, ok := strings.CutPrefix(cause.Field, "spec."); ok {
+				return steps.FindAllString(field, -1)
+			}
+		}
+	}
+	return nil
 }
 
 func planRollout(m manifest.Manifest, all []manifest.Manifest, replicas int) (view.RolloutPlan, flowfile.Problems, error) {
@@ -209,8 +252,12 @@ func planRollout(m manifest.Manifest, all []manifest.Manifest, replicas int) (vi
 		replicas = spec.replicas
 	}
 	if replicas < 0 {
-		if replicas = replicasOf(spec.TargetRef.Kind, spec.TargetRef.Name, all); replicas < 0 {
-			return none, nil, cli.Usage.Errorf("%s:%d: give --replicas, or the manifest of %s %s beside it", m.File, m.Line, spec.TargetRef.Kind, spec.TargetRef.Name)
+		of, ok := spec.sized(m, all)
+		if !ok {
+			return none, nil, cli.Usage.Errorf("%s:%d:%d: give --replicas, or the manifest of %s %s beside it", m.File, m.Line, m.Column, spec.TargetRef.Kind, spec.TargetRef.Name)
+		}
+		if replicas, err = replicasOf(of); err != nil {
+			return none, flowfile.Problems{of.SpecProblem([]string{"replicas"}, err.Error())}, nil
 		}
 	}
 	batches, err := rollout.Preview(p, rollout.IdealFacts(kind, spec.TargetRef.Name, replicas, p))
@@ -225,25 +272,68 @@ func planRollout(m manifest.Manifest, all []manifest.Manifest, replicas int) (vi
 	}, nil, nil
 }
 
-// replicasOf is the size in the manifest of a workload; -1: there is no such manifest.
-func replicasOf(kind, name string, all []manifest.Manifest) int {
-	i := slices.IndexFunc(all, func(m manifest.Manifest) bool { return m.Object.Kind == kind && m.Object.Name == name })
-	if i < 0 {
-		return -1
+// workloads are those that the Rollout names. An Application has its own.
+func (s rolloutSpec) workloads() (refs []workloadRef) {
+	for _, ref := range []*workloadRef{s.SourceRef, s.TargetRef} {
+		if ref != nil && !s.application {
+			refs = append(refs, *ref)
+		}
 	}
-	spec := struct {
-		Replicas *int `json:"replicas"`
-	}{}
-	if json.Unmarshal(all[i].Object.Spec, &spec) != nil || spec.Replicas == nil {
-		return 1
+	return refs
+}
+
+// sized is the manifest of the workload whose pods move: of Deployments they are those of the source.
+func (s rolloutSpec) sized(m manifest.Manifest, all []manifest.Manifest) (manifest.Manifest, bool) {
+	for _, ref := range s.workloads() {
+		if of, ok := manifestOf(ref, m, all); ok {
+			return of, true
+		}
 	}
-	return max(*spec.Replicas, 0)
+	return manifest.Manifest{}, false
+}
+
+// manifestOf is the last manifest of a workload in the namespace of its Rollout.
+func manifestOf(ref workloadRef, r manifest.Manifest, all []manifest.Manifest) (manifest.Manifest, bool) {
+	for _, m := range slices.Backward(all) {
+		same := m.APIVersion == "" || groupOf(m.APIVersion) == groupOf(ref.APIVersion)
+		if same && m.Object.Kind == ref.Kind && m.Object.Name == ref.Name && m.Object.Namespace == r.Object.Namespace {
+			return m, true
+		}
+	}
+	return manifest.Manifest{}, false
+}
+
+func groupOf(apiVersion string) string {
+	group, _, _ := strings.Cut(apiVersion, "/")
+	return group
+}
+
+// replicasOf is the size in the manifest of a workload.
+func replicasOf(m manifest.Manifest) (int, error) {
+	var spec struct {
+		Replicas json.RawMessage `json:"replicas"`
+	}
+	if err := json.Unmarshal(m.Object.Spec, &spec); len(m.Object.Spec) > 0 && err != nil {
+		return 0, err
+	}
+	if len(spec.Replicas) == 0 || string(spec.Replicas) == "null" {
+		return 1, nil
+	}
+	n, err := strconv.Atoi(string(spec.Replicas))
+	if err != nil || n < 0 || n > mostReplicas {
+		return 0, fmt.Errorf("spec.replicas: %s is no number of pods from 0 to %d", spec.Replicas, mostReplicas)
+	}
+	return n, nil
 }
 
 func fieldOf(err error) []string {
 	var e *fault.Error
 	if errors.As(err, &e) {
-		if field, ok := e.Details["field"].(string); ok {
+		field, ok := e.Details["field"].(string)
+		switch {
+		case ok && (field == "sourceRef" || field == "targetRef"): // they stand beside the plan
+			return []string{field}
+		case ok:
 			return pathOf(field)
 		}
 	}

@@ -28,10 +28,12 @@ import (
 //
 // What `pawl get -o yaml` prints is one, too: what the store sets is left out.
 type Manifest struct {
-	Object control.Object
-	File   string
-	Line   int
-	free   bool // it names no namespace
+	Object     control.Object
+	APIVersion string // empty: it has none
+	File       string
+	Line       int
+	Column     int
+	free       bool // it names no namespace
 
 	kind, spec *yaml.Node // their nodes; nil: absent
 }
@@ -181,7 +183,7 @@ func parseManifest(file string, root *yaml.Node) (Manifest, flowfile.Problems) {
 		r.wrong(root.Content[0], "this is a definition (%s), not an object: a server loads it with --flows or --machines", first)
 		return Manifest{}, r.problems
 	}
-	m := Manifest{File: file, Line: root.Line}
+	m := Manifest{File: file, Line: root.Line, Column: root.Column}
 	named := root
 	var data *yaml.Node
 	r.keys(root, manifestKeys, true, func(key, value *yaml.Node) {
@@ -198,6 +200,7 @@ func parseManifest(file string, root *yaml.Node) (Manifest, flowfile.Problems) {
 			}
 			r.keys(value, metadataKeys, true, func(key, value *yaml.Node) { r.meta(&m.Object, key, value) })
 		case "apiVersion":
+			m.APIVersion = value.Value
 		case "data": // of a ConfigMap, which is stored as spec.data
 			data = key
 			m.Object.Spec = r.json(&yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: key.Line, Column: key.Column, Content: []*yaml.Node{key, value}})
