@@ -67,6 +67,7 @@ type pass struct {
 	target   *unstructured.Unstructured   // nil: it does not exist
 	left     []*unstructured.Unstructured // the Deployments to leave that exist
 	awaits   []workload.Ref               // that do not exist, or are those of another Rollout
+	claimed  bool                         // a workload is that of another Rollout
 	missing  string                       // a revision of an Application that does not exist
 	recorded bool                         // the workloads are those of the recorded pair of revisions
 	facts    rollout.Facts

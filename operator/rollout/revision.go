@@ -194,8 +194,12 @@ func (p *pass) goesBack(target string) bool {
 // sourceName is a revision with the content that the pods had before: of several targets in one rollout the
 // recorded source is only the last but one. Without a revision of that content it is the hash.
 func (p *pass) sourceName(at rollout.Position) string {
-	a, t := p.rollout().Spec.Application, p.workload.Templates
-	if a == nil || t == nil || at.SourceHash == "" || t.Revisions[at.SourceRevision] == "" {
+	a := p.rollout().Spec.Application
+	if a == nil || p.workload == nil { // the plan was refused before it was looked for
+		return at.SourceRevision
+	}
+	t := p.workload.Templates
+	if t == nil || at.SourceHash == "" || t.Revisions[at.SourceRevision] == "" {
 		return at.SourceRevision
 	}
 	for _, name := range []string{at.SourceRevision, a.TargetRevision, a.SourceRevision} {

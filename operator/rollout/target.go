@@ -30,7 +30,6 @@ func locate(ctx context.Context, p *pass) outcome.Outcome {
 	if _, err := workload.KindOf(target.APIVersion, target.Kind); err != nil {
 		return outcome.Done() // Decide refuses it
 	}
-	p.memory.refused.Store(false)
 	for _, ref := range p.workload.Refs() {
 		o, err := p.workload.Read(ctx, ref)
 		switch {
@@ -49,10 +48,11 @@ func locate(ctx context.Context, p *pass) outcome.Outcome {
 		if out := p.label(ctx, o); !out.IsDone() {
 			return out
 		}
-		if p.memory.refused.Load() {
+		if p.claimed {
 			p.awaits = append(p.awaits, ref)
 		}
 	}
+	p.memory.refused.Store(p.claimed)
 	return outcome.Done()
 }
 
@@ -106,6 +106,7 @@ func (p *pass) label(ctx context.Context, o *unstructured.Unstructured) outcome.
 		return outcome.Done()
 	}
 	if name != "" {
+		p.memory.refused.Store(true) // before the other is read: it may go while this pass waits for it
 		other := &api.Rollout{}
 		err := p.manager.Live().Get(ctx, client.ObjectKey{Namespace: p.key.Namespace, Name: name}, other)
 		switch {
@@ -113,7 +114,7 @@ func (p *pass) label(ctx context.Context, o *unstructured.Unstructured) outcome.
 		case err != nil:
 			return outcome.Fail(err)
 		case names(other, o) && (p.older(other) || claims(other, o)):
-			p.memory.refused.Store(true)
+			p.claimed = true
 			p.waits(outcome.Wait(0, rollout.ClaimedByOther.Reason(), "%s %s is that of Rollout %s", o.GetKind(), o.GetName(), name))
 			return outcome.Done()
 		}

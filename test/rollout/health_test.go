@@ -37,6 +37,11 @@ var toolsSay = map[string]map[string]verdict{
 		"a workload of somebody else":                {status.FailedStatus, "Degraded"},
 		"rolling back":                               {status.InProgressStatus, "Progressing"},
 		"rolled back":                                {status.FailedStatus, "Degraded"},
+		"rolled back, and held":                      {status.FailedStatus, "Degraded"},
+		"a refused edit of the plan":                 {status.InProgressStatus, "Progressing"},
+		"a Deployment that failed":                   {status.FailedStatus, "Degraded"},
+		"a Deployment without a source":              {status.FailedStatus, "Degraded"},
+		"a Deployment rolled back":                   {status.FailedStatus, "Degraded"},
 		"succeeded":                                  {status.CurrentStatus, "Healthy"},
 	},
 	"application": {
