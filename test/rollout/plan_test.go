@@ -78,7 +78,7 @@ func TestPlanOfAWorkloadManifest(t *testing.T) {
 		t.Error("only the size changes")
 	}
 	plan(0, []string{of("r1", 3), r}, nothing, "StatefulSet db, 3 pods")
-	plan(1, []string{of("r2", 2), r}, "BUDGET_IMPOSSIBLE", "plan.yaml:20:143:", "2 of 2 members")
+	plan(2, []string{of("r2", 2), r}, "BUDGET_IMPOSSIBLE", "plan.yaml:20:143:", "2 of 2 members")
 	plan(2, []string{of(`""`, 3), r}, "plan.yaml:13:40:", "API_REFUSED", "spec.template.spec.containers[0].image")
 	plan(2, []string{of("r2", -1), r}, "plan.yaml:7:13:", "spec.replicas: -1 is no number of pods")
 	plan(0, []string{strings.ReplaceAll(of("r1", 4), "db", "new"), strings.ReplaceAll(r, "db", "new")}, "StatefulSet new, 4 pods", "0      1     1       new-3 ")

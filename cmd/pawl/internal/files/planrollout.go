@@ -125,6 +125,9 @@ func (a verbs) planRollouts(ctx context.Context, manifests []manifest.Manifest, 
 		if live != nil && len(problems) == 0 {
 			p, err = planApplied(ctx, live, m, manifests, p, err)
 		}
+		if of, ok := refusal(m, err); ok {
+			problems, err = append(problems, of), nil
+		}
 		if err != nil {
 			return err
 		}
@@ -178,6 +181,9 @@ func planApplied(ctx context.Context, live backend.Rollouts, m manifest.Manifest
 	p, err := live.PlanRollout(ctx, m.Object.Ref, &m.Object, beside...)
 	if fault.Of(err) == rollout.TargetMissing {
 		return assumed, failed
+	}
+	if refusals[fault.Of(err)] {
+		return p, err
 	}
 	var e *fault.Error
 	if errors.As(err, &e) && e.Details["field"] != nil {
@@ -262,14 +268,33 @@ func planRollout(m manifest.Manifest, all []manifest.Manifest, replicas int) (vi
 	}
 	batches, err := rollout.Preview(p, rollout.IdealFacts(kind, spec.TargetRef.Name, replicas, p))
 	if err != nil {
-		if fault.Of(err) == rollout.PlanInvalid {
-			return refuse(pathOf("rolloutBatches"), string(rollout.PlanInvalid.Code)+": spec.rolloutPlan: "+fault.Message(err))
-		}
 		return none, nil, err
 	}
 	return view.RolloutPlan{
 		Rollout: m.Object.Namespace + "/" + m.Object.Name, Workload: string(kind) + " " + spec.TargetRef.Name, Replicas: replicas, Batches: batches,
 	}, nil, nil
+}
+
+// refusals are the faults of a plan that cannot be.
+var refusals = map[*fault.Kind]bool{rollout.PlanInvalid: true, rollout.BudgetImpossible: true, rollout.FieldNotHonoured: true, rollout.GateInvalid: true}
+
+// refusal is the problem of a plan that cannot be, at the field that the fault names.
+func refusal(m manifest.Manifest, err error) (flowfile.Problem, bool) {
+	kind := fault.Of(err)
+	if err == nil || !refusals[kind] {
+		return flowfile.Problem{}, false
+	}
+	path := fieldOf(err)
+	at := "spec.rolloutPlan."
+	switch {
+	case path[0] != "rolloutPlan":
+		at = "spec."
+	case len(path) == 1 && kind == rollout.PlanInvalid:
+		path, at = pathOf("rolloutBatches"), "spec.rolloutPlan: "
+	case len(path) == 1:
+		at = "spec.rolloutPlan: "
+	}
+	return m.SpecProblem(path, string(kind.Code)+": "+at+fault.Message(err)+". "+kind.Remedy), true
 }
 
 // workloads are those that the Rollout names. An Application has its own.
