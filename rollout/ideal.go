@@ -154,6 +154,17 @@ func inside(m *Metric) []string {
 	}
 }
 
+// observe lets the controllers follow the newest specs whose template they know.
+func (w *ideal) observe() {
+	if t := w.f.Target; t != nil && t.Template == t.UpdateRevision {
+		t.ObservedGeneration = max(t.ObservedGeneration, t.Generation)
+	}
+	for i := range w.f.Sources {
+		s := &w.f.Sources[i]
+		s.ObservedGeneration = max(s.ObservedGeneration, s.Generation)
+	}
+}
+
 func (w *ideal) probe(ask Ask) (changed bool) {
 	for i, p := range w.f.Pods {
 		if known := p.Probes[ask.Name]; slices.Contains(ask.Pods, p.Name) && (!known.Passing || ask.Fresh && known.At.Before(w.now)) {

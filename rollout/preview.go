@@ -63,6 +63,7 @@ func PreviewFrom(p Plan, at Position, f Facts) ([]BatchPreview, error) {
 	walk.Paused, walk.BatchPartition = false, nil
 	w := &ideal{f: f.clone(), now: f.Now}
 	w.f.Wanted.Request, w.f.Turn = nil, nil
+	w.observe()
 	if at.State == "" || at.State == Locating || at.State.Terminal() {
 		at = Position{}
 	}

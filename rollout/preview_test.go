@@ -249,3 +249,17 @@ func TestPreviewOfARefusedEdit(t *testing.T) {
 		t.Errorf("the preview is\n%s", lines(all))
 	}
 }
+
+// TestPreviewOfAHoldThatIsNotObserved: the write of the rollout itself, a moment ago, hides nothing.
+func TestPreviewOfAHoldThatIsNotObserved(t *testing.T) {
+	p, sim := forward(t, rollout.Plan{})
+	p.until("the hold is written", func() bool { return p.at.State == rollout.Initializing && sim.Target().Held })
+	f, err := sim.Observe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Target.ObservedGeneration = f.Target.Generation - 1
+	if all, err := rollout.PreviewFrom(p.plan, p.at, f); err != nil || len(all) == 0 {
+		t.Errorf("%v, %v", all, err)
+	}
+}

@@ -10,8 +10,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
@@ -96,9 +98,17 @@ func (s rolloutSpec) kind() (rollout.Kind, error) {
 	}
 }
 
+// A template that was written a moment ago is not observed by its controller yet: it is looked at again.
+const settleEvery, settleWithin = 200 * time.Millisecond, 5 * time.Second
+
 // planLive previews a Rollout of a cluster. A plan that would be refused ends with 1.
 func (a verbs) planLive(ctx context.Context, b backend.Rollouts, ref control.Ref) error {
-	p, err := b.PlanRollout(ctx, ref, nil)
+	var p view.RolloutPlan
+	var err error
+	_ = wait.PollUntilContextTimeout(ctx, settleEvery, settleWithin, true, func(ctx context.Context) (bool, error) { // p and err tell
+		p, err = b.PlanRollout(ctx, ref, nil)
+		return fault.Of(err) != rollout.WorkloadBusy, nil
+	})
 	if err != nil {
 		a.Fail(ctx, err)
 		return cli.End(view.ExitFailed)
