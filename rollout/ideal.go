@@ -289,6 +289,8 @@ func (w *ideal) settleOne(t *WorkloadFacts) {
 			w.moved = append(w.moved, PodPreview{Name: p.Name, Ordinal: p.Ordinal, Role: p.Role, Zone: p.Zone})
 			own[i].Revision, own[i].Terminating, own[i].Ready = t.UpdateRevision, false, !w.lost
 			own[i].ReadySince, own[i].Probes = w.now, nil
+		} else if p.Revision == t.UpdateRevision && !p.Ready && !w.lost { // it was starting
+			own[i].Ready, own[i].ReadySince = true, w.now
 		}
 	}
 	if old == 0 {

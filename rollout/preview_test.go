@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -260,6 +261,24 @@ func TestPreviewOfAHoldThatIsNotObserved(t *testing.T) {
 	}
 	f.Target.ObservedGeneration = f.Target.Generation - 1
 	if all, err := rollout.PreviewFrom(p.plan, p.at, f); err != nil || len(all) == 0 {
+		t.Errorf("%v, %v", all, err)
+	}
+}
+
+// TestPreviewOfAPodThatStarts: a released pod that is not ready yet will be.
+func TestPreviewOfAPodThatStarts(t *testing.T) {
+	p, sim := forward(t, rollout.Plan{RolloutBatches: batches(1, 4), BatchDeadline: seconds(600)})
+	sim.StartSteps = 10
+	starting := func(pod rollout.Pod) bool { return pod.Revision == "r2" && !pod.Ready }
+	var f rollout.Facts
+	p.until("a pod starts", func() bool {
+		var err error
+		if f, err = sim.Observe(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return p.at.State == rollout.InBatch && slices.ContainsFunc(f.Pods, starting)
+	})
+	if all, err := rollout.PreviewFrom(p.plan, p.at, f); err != nil || len(all) != 2 {
 		t.Errorf("%v, %v", all, err)
 	}
 }
