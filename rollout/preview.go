@@ -64,6 +64,9 @@ func PreviewFrom(p Plan, at Position, f Facts) ([]BatchPreview, error) {
 	w := &ideal{f: f.clone(), now: f.Now}
 	w.f.Wanted.Request, w.f.Turn = nil, nil
 	w.observe()
+	if at.Released != nil && at.Released.After(w.now) { // by the operator, after the clock was looked at
+		w.now = *at.Released
+	}
 	if at.State == "" || at.State == Locating || at.State.Terminal() {
 		at = Position{}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/rollout"
@@ -278,6 +279,22 @@ func TestPreviewOfAPodThatStarts(t *testing.T) {
 		}
 		return p.at.State == rollout.InBatch && slices.ContainsFunc(f.Pods, starting)
 	})
+	if all, err := rollout.PreviewFrom(p.plan, p.at, f); err != nil || len(all) != 2 {
+		t.Errorf("%v, %v", all, err)
+	}
+}
+
+// TestPreviewOfAReleaseOfThisMoment: roles are read after a release that the clock of the facts is behind.
+func TestPreviewOfAReleaseOfThisMoment(t *testing.T) {
+	probe := rollout.Probe{Name: "role", Exec: &rollout.ExecProbe{Command: []string{"role"}}}
+	p, sim := forward(t, rollout.Plan{RolloutBatches: batches(1, 4), BatchDeadline: seconds(60), Probes: []rollout.Probe{probe}, Order: &rollout.Order{RoleProbe: "role", Roles: []string{"replica", "leader"}}})
+	p.until("a pod is released", func() bool { return p.at.Released != nil })
+	f, err := sim.Observe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := f.Now.Add(time.Second)
+	p.at.Released = &later
 	if all, err := rollout.PreviewFrom(p.plan, p.at, f); err != nil || len(all) != 2 {
 		t.Errorf("%v, %v", all, err)
 	}
