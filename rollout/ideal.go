@@ -124,7 +124,7 @@ func (w *ideal) follow(d Decision) bool {
 	}
 	for _, ask := range d.Asks {
 		if ask.Kind == AskProbe {
-			changed = w.probe(ask) || changed
+			changed = w.probe(ask, d.Position.Released) || changed
 			continue
 		}
 		changed = true
@@ -165,14 +165,19 @@ func (w *ideal) observe() {
 	}
 }
 
-func (w *ideal) probe(ask Ask) (changed bool) {
+// probe answers with the pods' roles, no earlier than the last release.
+func (w *ideal) probe(ask Ask, released *time.Time) (changed bool) {
+	at := w.now
+	if released != nil && released.After(at) {
+		at = *released
+	}
 	for i, p := range w.f.Pods {
-		if known := p.Probes[ask.Name]; slices.Contains(ask.Pods, p.Name) && (!known.Passing || ask.Fresh && known.At.Before(w.now)) {
+		if known := p.Probes[ask.Name]; slices.Contains(ask.Pods, p.Name) && (!known.Passing || ask.Fresh && known.At.Before(at)) {
 			w.f.Pods[i].Probes = maps.Clone(p.Probes)
 			if w.f.Pods[i].Probes == nil {
 				w.f.Pods[i].Probes = map[string]ProbeFacts{}
 			}
-			w.f.Pods[i].Probes[ask.Name] = ProbeFacts{Passing: true, Value: p.Role, At: w.now}
+			w.f.Pods[i].Probes[ask.Name] = ProbeFacts{Passing: true, Value: p.Role, At: at}
 			changed = true
 		}
 	}
