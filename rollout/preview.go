@@ -91,6 +91,8 @@ func PreviewFrom(p Plan, at Position, f Facts) ([]BatchPreview, error) {
 			return nil, d.Fault
 		case at.State == Succeeded:
 			return warned(finished(all, p, from, at, f), refused), nil
+		case at.State.Terminal() && from.Started != nil: // a pod that is away keeps budgets or roles from being seen
+			return nil, WorkloadBusy.Errorf("the pods are changing: %s", at.failure())
 		case at.State.Terminal():
 			return nil, PlanInvalid.Errorf("the rollout would end as %s: %+v", at.State, at.Failure)
 		}
@@ -116,6 +118,14 @@ func PreviewFrom(p Plan, at Position, f Facts) ([]BatchPreview, error) {
 		w.moved = nil
 	}
 	return nil, BudgetImpossible.Errorf("the rollout would not end")
+}
+
+// failure is the message of the failure, if there is one.
+func (at Position) failure() string {
+	if at.Failure == nil {
+		return string(at.State)
+	}
+	return at.Failure.Message
 }
 
 // warned adds to the first batch why the last edit of the plan does not count.

@@ -98,8 +98,9 @@ func (s rolloutSpec) kind() (rollout.Kind, error) {
 	}
 }
 
-// A template that was written a moment ago is not observed by its controller yet: it is looked at again.
-const settleEvery, settleWithin = 200 * time.Millisecond, 5 * time.Second
+// A template that was written a moment ago is not observed by its controller yet, or a pod is starting: it is
+// looked at again.
+const settleEvery, settleWithin = 200 * time.Millisecond, 15 * time.Second
 
 // planLive previews a Rollout of a cluster. A plan that would be refused ends with 1.
 func (a verbs) planLive(ctx context.Context, b backend.Rollouts, ref control.Ref) error {
