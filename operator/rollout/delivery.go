@@ -119,7 +119,7 @@ func (p *pass) sendRecord(h rollout.Hook, sequence, attempt int) {
 		record, err := o.record(ctx, r, sequence)
 		switch {
 		case err != nil:
-			v = h.Judge(attempt, failed(unobservedWorkload("history of", r.Name, err)))
+			v = h.Judge(attempt, failed(unreadable("history of", r.Name, err)))
 		case record != nil:
 			v = h.Judge(attempt, o.callEvent(ctx, r, h, *record))
 		}

@@ -96,11 +96,11 @@ func (o *Operator) query(ctx context.Context, q question) (string, error) {
 	}
 	m := &corev1.ConfigMap{}
 	if err := o.live.Get(ctx, client.ObjectKey{Namespace: q.rollout.Namespace, Name: ref.Name}, m); err != nil {
-		return "", unobservedWorkload("ConfigMap", ref.Name, err)
+		return "", unreadable("ConfigMap", ref.Name, err)
 	}
 	query := m.Data[ref.Key]
 	if query == "" {
-		return "", unobservedWorkload("ConfigMap", ref.Name, errors.New("it has no key "+ref.Key))
+		return "", unreadable("ConfigMap", ref.Name, errors.New("it has no key "+ref.Key))
 	}
 	return query, nil
 }
@@ -127,7 +127,7 @@ func (o *Operator) prometheusClient(ctx context.Context, namespace string, p *ro
 	case user != "":
 		with.authorization = "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+strings.TrimSpace(string(data["password"]))))
 	default:
-		return nil, unobservedWorkload("Secret", p.SecretRef.Name, errors.New("it has neither token nor username"))
+		return nil, unreadable("Secret", p.SecretRef.Name, errors.New("it has neither token nor username"))
 	}
 	return guarded, nil
 }

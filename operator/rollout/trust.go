@@ -63,13 +63,13 @@ func (o *Operator) trust(ctx context.Context, namespace string, t *rollout.TLS) 
 func (o *Operator) secret(ctx context.Context, namespace, name string) (map[string][]byte, error) {
 	s := &corev1.Secret{}
 	if err := o.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, s); err != nil {
-		return nil, unobservedWorkload("Secret", name, err)
+		return nil, unreadable("Secret", name, err)
 	}
 	return s.Data, nil
 }
 
 // unreadable is a call that is made again: what is missing may be made.
-func unobservedWorkload(kind, name string, err error) error {
+func unreadable(kind, name string, err error) error {
 	return action.HTTPUnavailable.Errorf("%s %s: %s", kind, name, fault.Message(err))
 }
 
