@@ -117,7 +117,7 @@ func (w *ideal) follow(d Decision) bool {
 		w.write(a)
 		changed = true
 	}
-	w.settle()
+	changed = w.settle() || changed
 	answers := maps.Clone(w.f.Answers) // a gate is read in every pass
 	if answers == nil {
 		answers = map[string]Answer{}
@@ -206,6 +206,7 @@ func (w *ideal) write(a Act) (releases bool) {
 		for i, p := range w.f.Pods {
 			if p.Name == ref.Name {
 				w.f.Pods[i].Terminating, w.f.Pods[i].Ready = true, false
+				w.counted(p, false)
 			}
 		}
 		return true
@@ -253,18 +254,20 @@ func (w *ideal) write(a Act) (releases bool) {
 	return releases
 }
 
-// settle lets the controllers finish at once.
-func (w *ideal) settle() {
-	w.settleOne(w.f.Target)
+// settle lets the controllers finish at once, and reports whether that changed anything.
+func (w *ideal) settle() (changed bool) {
+	changed = w.settleOne(w.f.Target)
 	for i := range w.f.Sources {
-		w.settleOne(&w.f.Sources[i])
+		changed = w.settleOne(&w.f.Sources[i]) || changed
 	}
+	return changed
 }
 
-func (w *ideal) settleOne(t *WorkloadFacts) {
+func (w *ideal) settleOne(t *WorkloadFacts) (changed bool) {
 	if t == nil {
-		return
+		return false
 	}
+	was, moved := *t, len(w.moved)
 	own := slices.Clone(w.f.podsOf(*t))
 	w.f.Pods = slices.DeleteFunc(w.f.Pods, func(p Pod) bool {
 		return len(w.f.Sources) == 0 || p.Workload == t.UID || p.Workload == "" && w.f.Target.UID == t.UID
@@ -294,8 +297,11 @@ func (w *ideal) settleOne(t *WorkloadFacts) {
 			w.moved = append(w.moved, PodPreview{Name: p.Name, Ordinal: p.Ordinal, Role: p.Role, Zone: p.Zone})
 			own[i].Revision, own[i].Terminating, own[i].Ready = t.UpdateRevision, false, !w.lost
 			own[i].ReadySince, own[i].Probes = w.now, nil
+			w.counted(p, own[i].Ready)
 		} else if p.Revision == t.UpdateRevision && !p.Ready && !w.lost { // it was starting
 			own[i].Ready, own[i].ReadySince = true, w.now
+			w.counted(p, true)
+			changed = true
 		}
 	}
 	if old == 0 {
@@ -306,6 +312,21 @@ func (w *ideal) settleOne(t *WorkloadFacts) {
 	for i, m := range w.f.Members {
 		if k := slices.IndexFunc(own, func(p Pod) bool { return p.Name == m.Name }); k >= 0 {
 			w.f.Members[i] = own[k]
+		}
+	}
+	return changed || len(w.moved) > moved || was.CurrentRevision != t.CurrentRevision || was.StatusReplicas != t.StatusReplicas
+}
+
+// counted lets the PodDisruptionBudgets see that a pod is ready, or is not any more: each of those that are
+// away takes one disruption.
+func (w *ideal) counted(was Pod, ready bool) {
+	for i, b := range w.f.Budgets {
+		switch {
+		case was.Ready == ready || !b.Selector.Matches(was.Labels):
+		case ready:
+			w.f.Budgets[i].Allowed++
+		default:
+			w.f.Budgets[i].Allowed--
 		}
 	}
 }
@@ -321,7 +342,15 @@ func (w *ideal) resize(t WorkloadFacts, own []Pod) []Pod {
 		return false
 	})
 	for len(own) > t.Replicas {
-		last := slices.MaxFunc(own, func(a, b Pod) int { return a.Ordinal - b.Ordinal })
+		last := slices.MaxFunc(own, func(a, b Pod) int {
+			if a.Terminating != b.Terminating && t.counts() { // its successor is there already
+				if a.Terminating {
+					return 1
+				}
+				return -1
+			}
+			return a.Ordinal - b.Ordinal
+		})
 		own = slices.DeleteFunc(own, func(p Pod) bool { return p.Name == last.Name })
 		w.moved = append(w.moved, PodPreview{Name: last.Name, Ordinal: last.Ordinal, Role: last.Role, Zone: last.Zone})
 	}

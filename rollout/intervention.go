@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/pawl-dev/pawl/fault"
@@ -9,7 +10,7 @@ import (
 
 // unknownState writes nothing in a state that this version does not know.
 func unknownState(s *pass) {
-	if s.at.Known() && (len(s.at.Batches) == 0 || s.at.CurrentBatch < len(s.at.Batches)) {
+	if s.at.Known() && (s.at.CurrentBatch < len(s.at.Batches) || len(s.at.Batches) == 0 && !slices.Contains(inBatches, s.at.State)) {
 		return
 	}
 	switch {

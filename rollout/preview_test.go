@@ -299,3 +299,81 @@ func TestPreviewOfAReleaseOfThisMoment(t *testing.T) {
 		t.Errorf("%v, %v", all, err)
 	}
 }
+
+// TestPreviewAtAnyMoment: whenever a run that ends well is looked at, also between a pod that starts and the
+// next look at its role, the preview has all of its batches.
+func TestPreviewAtAnyMoment(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		kind := rapid.SampledFrom([]rollout.Kind{rollout.StatefulSet, rollout.CloneSet, rollout.AdvancedStatefulSet}).Draw(rt, "kind")
+		sim := workloadtest.NewSim(kind, rapid.IntRange(3, 6).Draw(rt, "replicas"))
+		sim.Wanted.HoldAlways = true
+		sim.Edit(func(w *rollout.WorkloadFacts) { w.Partition = rollout.HoldAll })
+		sim.SetTemplate("r2")
+		sim.StartSteps, sim.StopSteps = rapid.IntRange(1, 8).Draw(rt, "start"), rapid.IntRange(1, 4).Draw(rt, "stop")
+		plan := rollout.Plan{RolloutBatches: []rollout.Batch{{Replicas: rollout.Int(1)}, {Replicas: rollout.Int(1)}, {}}, BatchDeadline: seconds(3600)}
+		if rapid.Bool().Draw(rt, "gate") {
+			plan.Gates = []rollout.Gate{{Name: "g", When: rollout.BeforePod, Expression: "true"}}
+		}
+		if rapid.Bool().Draw(rt, "quorum") {
+			plan.Disruption = &rollout.Disruption{Quorum: &rollout.Quorum{Selector: rollout.Selector{MatchLabels: map[string]string{"app": "db"}}, MinHealthy: rollout.Majority}}
+		}
+		if rapid.Bool().Draw(rt, "budget") {
+			sim.Budgets = []rollout.PodBudget{{Name: "db", Allowed: 1, Selector: rollout.Selector{MatchLabels: map[string]string{"app": "db"}}}}
+		}
+		if rapid.Bool().Draw(rt, "order") {
+			plan.Probes = []rollout.Probe{{Name: "role", Exec: &rollout.ExecProbe{Command: []string{"role"}}}}
+			plan.Order = &rollout.Order{RoleProbe: "role", Roles: []string{"replica", "leader"}}
+		}
+		sim.Step()
+		p := newPlayer(t, sim, plan)
+		p.look = func(p *player) {
+			if sim.Budgets != nil { // as the disruption controller has it: one pod may be away
+				f, _ := sim.Observe(t.Context())
+				healthy := 0
+				for _, pod := range f.Pods {
+					if pod.Ready && !pod.Terminating {
+						healthy++
+					}
+				}
+				sim.Budgets[0].Allowed = max(healthy-(f.Target.Replicas-1), 0)
+			}
+			f, err := sim.Observe(t.Context())
+			if err != nil {
+				rt.Fatal(err)
+			}
+			if f.Target.ObservedGeneration < f.Target.Generation && p.at.TargetRevision != "" { // as the operator has it
+				f.Wanted.TargetRevision = p.at.TargetRevision
+			}
+			if p.at.State.Terminal() || p.at.State == rollout.Finalising {
+				return
+			}
+			if all, err := rollout.PreviewFrom(plan, p.at, f); err != nil || len(all) != 3 {
+				rt.Fatalf("in %s/%s, batch %d, released %v: %v, %d batches; %s", p.at.State, p.at.BatchState, p.at.CurrentBatch, p.at.Released, err, len(all), sim)
+			}
+		}
+		p.ends(rollout.Succeeded)
+	})
+}
+
+// TestABatchThatIsNotRecorded: a position that names a batch without saying what it is, as somebody may have
+// written it, stops the rollout and ends no process.
+func TestABatchThatIsNotRecorded(t *testing.T) {
+	for _, state := range []rollout.State{rollout.InBatch, rollout.RollingBack} {
+		for _, batch := range []rollout.BatchState{rollout.BatchInitializing, rollout.BatchInRolling, rollout.BatchVerifying, rollout.BatchFinalizing, rollout.BatchReady} {
+			p, _ := forward(t, rollout.Plan{RolloutBatches: batches(1, 4)})
+			p.until("the first batch", func() bool { return p.at.State == rollout.InBatch })
+			p.at.State, p.at.BatchState, p.at.Batches = state, batch, nil
+			p.pass()
+			if got := fault.Of(p.last.Outcome.Err()); got != rollout.StateUnknown {
+				t.Errorf("%s/%s: %s", state, batch, p.last.Outcome)
+			}
+			f, err := p.sim.Observe(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := rollout.PreviewFrom(p.plan, p.at, f); err == nil {
+				t.Errorf("%s/%s has a preview", state, batch)
+			}
+		}
+	}
+}
