@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -43,7 +44,12 @@ func (w *World) Workload(kind, name string, replicas int, spec map[string]any) {
 // Make makes a workload whose pods have image r1.
 func (w *World) Make(kind, name string, replicas int, spec map[string]any) {
 	w.Helper()
-	if err := w.TryMake(kind, name, replicas, spec); err != nil {
+	var err error
+	w.Until("the admission rules know a "+kind, func() bool { // they learn a new definition some seconds after it is served
+		err = w.TryMake(kind, name, replicas, spec)
+		return !apierrors.IsServiceUnavailable(err)
+	})
+	if err != nil {
 		w.Fatal(err)
 	}
 }
