@@ -92,6 +92,7 @@ var table = map[string]layer{
 	"lock":            {rule: libraryRule, layers: baseLayers},
 	"chain":           {rule: libraryRule, layers: baseLayers},
 	"rollout":         {rule: libraryRule, layers: baseLayers},
+	"fdb":             {rule: libraryRule, layers: libraryLayers},
 	"secretfile":      {rule: secretRule, layers: baseLayers},
 	"control/request": {rule: baseRule},
 	"control":         {rule: libraryRule, layers: baseLayers},
