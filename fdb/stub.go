@@ -1,0 +1,3 @@
+package fdb
+
+func (c Configuration) Text() string { return string(c.RedundancyMode) + " " + c.StorageEngine }
