@@ -220,7 +220,7 @@ func TestRemovableProperties(t *testing.T) {
 			targets = append(targets, target+",10.0.5.5")
 		}
 		e := &tool{results: map[string]fdb.Result{}}
-		var s *fdb.Status = parse(t, doc)
+		s := parse(t, doc)
 		notSafe := fdb.Removable(s, targets, fdb.Limits{}, func(names []string) fdb.Result {
 			id := strings.TrimPrefix(names[0], "locality_instance_id:")
 			if busy[id] {

@@ -127,7 +127,7 @@ func TestParseStatusWrongTypes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		doc := clone(t, doc)
 		path := rapid.SampledFrom(paths).Draw(t, "path")
-		var was any = at(doc, path)
+		was := at(doc, path)
 		wrong := []any{nil, true, "text", 12.5, []any{}, tree{}}
 		wrong = append(wrong[:kindOf(was)], wrong[kindOf(was)+1:]...)
 		set(doc, path, rapid.SampledFrom(wrong).Draw(t, "value"))

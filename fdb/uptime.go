@@ -41,7 +41,7 @@ func minimumUptime(s *Status, running Version) (d time.Duration, unknown string)
 	if math.IsInf(up, 1) {
 		return 0, "no process says how long it is up"
 	}
-	return seconds(up), ""
+	return durationOf(up), ""
 }
 
 // sinceRecovery returns how long ago the last recovery was. Versions before 7.1.22 do not say so, and
@@ -51,7 +51,7 @@ func sinceRecovery(s *Status, running Version) (d time.Duration, unknown string)
 		return minimumUptime(s, running)
 	}
 	since, unknown := recoveredFor(s)
-	return seconds(since), unknown
+	return durationOf(since), unknown
 }
 
 // recoveredFor returns the seconds since the last recovery.
@@ -66,8 +66,8 @@ func recoveredFor(s *Status) (since float64, unknown string) {
 	}
 }
 
-// seconds converts, rounding down to a nanosecond, and keeps what is too large for a duration.
-func seconds(s float64) time.Duration {
+// durationOf converts seconds, rounding down to a nanosecond, and keeps what is too large for a duration.
+func durationOf(s float64) time.Duration {
 	if s >= float64(math.MaxInt64)/float64(time.Second) {
 		return math.MaxInt64
 	}
