@@ -150,7 +150,7 @@ func TestEveryTextHasAnAnswer(t *testing.T) {
 				r := reading{call: callNamed(t, name), line: line}
 				for stderr, output := range map[bool]string{false: a.stdout, true: a.stderr} {
 					for printed := range strings.SplitSeq(output, "\n") {
-						if found, match := r.find(printed, stderr); match != nil {
+						if found, match := r.find(strings.TrimSpace(printed)); match != nil && found.Stderr == stderr {
 							seen[line+found.key()] = true
 						}
 					}
