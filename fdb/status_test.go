@@ -217,6 +217,32 @@ func BenchmarkParseStatus(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/process")
 }
 
+// BenchmarkJudgements is what a pass over a settled cluster asks.
+func BenchmarkJudgements(b *testing.B) {
+	s, err := fdb.ParseStatus(large(b, 1000))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := range 9 {
+		s.Client.Coordinators.Coordinators = append(s.Client.Coordinators.Coordinators, fdb.Coordinator{Address: s.Cluster.Processes[i*100].Address, Reachable: new(true)})
+	}
+	w := fdb.CoordinatorWish{Configuration: fdb.Configuration{RedundancyMode: fdb.ThreeDataHall}}
+	b.ReportAllocs()
+	for b.Loop() {
+		verdicts(s)
+		if v, err := fdb.JudgeCoordinators(s, w); err == nil {
+			b.Fatal(v)
+		}
+		w.Configuration.RedundancyMode = fdb.Triple
+		if _, err := fdb.JudgeCoordinators(s, w); err != nil {
+			b.Fatal(err)
+		}
+		w.Configuration.RedundancyMode = fdb.ThreeDataHall
+		fdb.UnsupportedClients(s, now73, nil, nil)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/process")
+}
+
 // FuzzParseStatus: what is read is JSON, no judgement panics, and a gate that opens does so again for
 // the document as it is printed.
 func FuzzParseStatus(f *testing.F) {
