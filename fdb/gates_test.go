@@ -77,7 +77,7 @@ func gateChanges() []change {
 		{"unhealthy", setting("client/database_status/healthy", false), nil},
 		{"10 generations", setting(generations, 10), nil},
 		{"11 generations", setting(generations, 11), all(fdb.TooManyGenerations)},
-		{"not recovered", setting(since, -1), but(all(fdb.StatusIncomplete), fdb.GateMaintenanceOff)},
+		{"not recovered", setting(since, -1), but(all(fdb.NotRecovered), fdb.GateMaintenanceOff)},
 		{"600 s", setting(since, 600), nil},
 		{"599.9 s", setting(since, 599.9), recent(fdb.GateBounce, fdb.GateInclude)},
 		{"300 s", setting(since, 300), recent(fdb.GateBounce, fdb.GateInclude)},
