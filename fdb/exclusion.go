@@ -84,13 +84,14 @@ type target struct {
 	names      []Address   // DNS names
 }
 
+// parseTarget refuses what cannot become part of a command.
 func parseTarget(text string) (t target, ok bool) {
 	for part := range strings.SplitSeq(text, ",") {
 		if locality, found := strings.CutPrefix(part, LocalityPrefix); found {
-			name, value, found := strings.Cut(locality, ":")
-			if !found || name == "" || value == "" {
+			if CheckWord(WordLocality, part) != nil {
 				return target{}, false
 			}
+			name, value, _ := strings.Cut(locality, ":")
 			t.localities = append(t.localities, [2]string{name, value})
 			continue
 		}

@@ -122,6 +122,8 @@ func TestRemovable(t *testing.T) {
 		{name: "one without localities at another's", doc: func(doc tree) { take(doc, "cluster/processes/p-storage-3/locality") }, targets: both[:1], calls: []string{"locality_instance_id:storage-1"}},
 		{name: "one without localities, no address known", doc: func(doc tree) { take(doc, "cluster/processes/p-storage-3/locality") }, targets: []string{"locality_instance_id:storage-1"}, notSafe: []string{"locality_instance_id:storage-1"}},
 
+		{name: "what ends a command", targets: []string{"locality_instance_id:a;b", "locality_instance_id:a b", "locality_instance_id:a\"", "10.0.0.1;kill"},
+			notSafe: []string{"locality_instance_id:a;b", "locality_instance_id:a b", "locality_instance_id:a\"", "10.0.0.1;kill"}},
 		{name: "what is no target", targets: []string{"", "storage-1", "locality_instance_id", "locality_:x", "locality_instance_id:", ",", storage1 + ",", "10.0.0.1 10.0.0.2", "log-1.local"},
 			notSafe: []string{"", "storage-1", "locality_instance_id", "locality_:x", "locality_instance_id:", ",", storage1 + ",", "10.0.0.1 10.0.0.2", "log-1.local"}},
 		{name: "no processes", doc: setting("cluster/processes", tree{}), targets: both, notSafe: both},
@@ -243,6 +245,29 @@ func TestRemovableProperties(t *testing.T) {
 		}
 		if d := cmp.Diff(want, notSafe); d != "" {
 			t.Fatal(d)
+		}
+	})
+}
+
+// FuzzRemovableTargets: a target is either refused or becomes words that no command text is split at.
+func FuzzRemovableTargets(f *testing.F) {
+	for _, text := range []string{storage1, "10.0.0.1", "[fd00::1]:4501:tls", "fd00::1,a.local", "locality_zoneid:a,locality_b:c", "locality_instance_id:a;b", ",", "locality_:"} {
+		f.Add(text)
+	}
+	s := parse(f, document(leaving(nil)))
+	f.Fuzz(func(t *testing.T, text string) {
+		asked := 0
+		notSafe := fdb.Removable(s, []string{text}, fdb.Limits{}, func(names []string) fdb.Result {
+			asked++
+			for _, name := range names {
+				if name == "" || strings.ContainsAny(name, " \t\r\n;\"'\\\x00") {
+					t.Fatalf("%q becomes %q", text, names)
+				}
+			}
+			return fdb.Result{Outcome: fdb.Ok}
+		})
+		if safe := len(notSafe) == 0; safe != (asked == 1) || asked > 1 {
+			t.Fatalf("%q is safe: %t, after %d calls", text, safe, asked)
 		}
 	})
 }
