@@ -72,6 +72,7 @@ func TestRemovable(t *testing.T) {
 		{name: "one of which the roles are not known", doc: func(doc tree) { take(doc, "cluster/processes/p-storage-1/roles") }, targets: both, notSafe: both[:1], calls: []string{"locality_instance_id:storage-2"}},
 		{name: "the tool refuses", results: map[string]fdb.Result{"locality_instance_id:storage-1": {Outcome: fdb.Refused, Reason: "ExclusionInProgress"}}, targets: both, notSafe: both[:1],
 			calls: []string{"locality_instance_id:storage-1", "locality_instance_id:storage-2"}},
+		// Only this target is held back (flaw 5).
 		{name: "the tool times out", results: map[string]fdb.Result{"locality_instance_id:storage-1": {}}, targets: both, notSafe: both[:1], calls: []string{"locality_instance_id:storage-1", "locality_instance_id:storage-2"}},
 		{name: "one generation", doc: setting(generations, 1), targets: both[:1], calls: []string{"locality_instance_id:storage-1"}},
 		{name: "two generations", doc: setting(generations, 2), targets: both, notSafe: both},
@@ -98,6 +99,7 @@ func TestRemovable(t *testing.T) {
 		{name: "gone, with TLS", doc: func(doc tree) { take(doc, "cluster/processes/p-storage-1") }, targets: []string{"locality_instance_id:storage-1,10.0.0.1:4500:tls"}, calls: []string{"locality_instance_id:storage-1 10.0.0.1:4500"}},
 		{name: "gone, not moved", doc: func(doc tree) { take(doc, "cluster/processes/p-storage-1") }, targets: both[:1], notSafe: both[:1],
 			results: map[string]fdb.Result{"locality_instance_id:storage-1 10.0.0.1:4501": {Outcome: fdb.Refused}}, calls: []string{"locality_instance_id:storage-1 10.0.0.1:4501"}},
+		// An IP is no name of a group (flaw 11).
 		{name: "gone, its address is another's", servers: func(s []server) { s[0].id = "storage-9" }, targets: both[:1], calls: []string{"locality_instance_id:storage-1"}},
 		{name: "gone, without address", doc: func(doc tree) { take(doc, "cluster/processes/p-storage-1") }, targets: []string{"locality_instance_id:storage-1"}, calls: []string{"locality_instance_id:storage-1"}},
 		{name: "gone, without address, a coordinator too", doc: func(doc tree) {
@@ -113,6 +115,7 @@ func TestRemovable(t *testing.T) {
 		{name: "IPv6", servers: func(s []server) { s[0].address = "[fd00::1]:4501" }, targets: []string{"fd00:0::1", "locality_instance_id:storage-1,[fd00::1]:4501"}, calls: []string{"fd00::1", "locality_instance_id:storage-1"}},
 		{name: "another locality", targets: []string{"locality_zoneid:zone-1"}, calls: []string{"locality_zoneid:zone-1"}},
 
+		// One server does not stand for the others of its pod (flaw 17).
 		{name: "two servers, one with a role", servers: func(s []server) { s[2].id = "storage-1" }, targets: both[:1], notSafe: both[:1]},
 		{name: "two servers, one not excluded", servers: func(s []server) { s[2].id, s[2].roles = "storage-1", nil }, targets: both[:1], notSafe: both[:1]},
 		{name: "two servers", servers: func(s []server) { s[2].id, s[2].roles, s[2].excluded = "storage-1", nil, true }, targets: both[:1], calls: []string{"locality_instance_id:storage-1"}},

@@ -94,6 +94,7 @@ func gateChanges() []change {
 		{"data unhealthy", setting("cluster/data/state/healthy", false), map[fdb.Gate]string{fdb.GateConfigure: fdb.DataUnhealthy}},
 		{"configuration unreadable", setting("cluster/messages", message("unreadable_configuration")), map[fdb.Gate]string{fdb.GateConfigure: fdb.ConfigurationUnreadable}},
 		{"clients with issues", setting("cluster/messages", message("client_issues")), nil},
+		// Either list of messages can say so (flaw 3).
 		{"incomplete by the cluster", setting("cluster/messages", message("status_incomplete")), all(fdb.StatusIncomplete)},
 		{"incomplete by the client", setting("client/messages", message("status_incomplete")), all(fdb.StatusIncomplete)},
 		{"timed out by the cluster", setting("cluster/messages", message("status_incomplete_timeout")), all(fdb.StatusIncomplete)},
