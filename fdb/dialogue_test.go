@@ -225,6 +225,42 @@ func TestDialogues(t *testing.T) {
 	golden(t, "testdata/dialogues.txt", text.String())
 }
 
+// Flaws 1 and 14: a denied instance does not take a free lock, and whoever takes over an expired one
+// begins anew.
+func TestTheLockIsTakenByItsTable(t *testing.T) {
+	const now = 1700000000
+	k := Keys("")
+	record := func(owner string, start, end int64) string {
+		return string(EncodeLock(lock.Record{Owner: owner, Start: unix(start), End: unix(end)}))
+	}
+	for _, c := range []struct {
+		name, held, want string
+		denied           string
+	}{
+		{"free", "", record("kc1", now, now+600), ""},
+		{"free, and kc1 is denied", "", "", "kc1"},
+		{"own", record("kc1", now-60, now+60), record("kc1", now-60, now+600), ""},
+		{"own, and kc1 is denied", record("kc1", now-60, now+60), "", "kc1"},
+		{"own, expired", record("kc1", now-900, now), record("kc1", now, now+600), ""},
+		{"another's", record("kc2", now-60, now+60), record("kc2", now-60, now+60), ""},
+		{"another's, expired", record("kc2", now-900, now), record("kc1", now, now+600), ""},
+		{"another's, who is denied", record("kc2", now-60, now+60), record("kc1", now, now+600), "kc2"},
+		{"unreadable", "held", "held", ""},
+	} {
+		s := &shell{keys: map[string]string{}}
+		if c.held != "" {
+			s.keys[k.Global()] = c.held
+		}
+		if c.denied != "" {
+			s.keys[k.Denied(c.denied)] = c.denied
+		}
+		s.talk(t, NewDialogue(takeLock(k, "kc1", now)))
+		if got := s.keys[k.Global()]; got != c.want {
+			t.Errorf("%s: %q instead of %q", c.name, got, c.want)
+		}
+	}
+}
+
 func failOnce(command string, code int, applied bool) func(string) (int, bool) {
 	failed := false
 	return func(line string) (int, bool) {
