@@ -77,14 +77,15 @@ func (s *shell) do(line string) (stdout, stderr string) {
 		return fmt.Sprintf("`%s': not found\n", printable(words[1])), ""
 	case "getrange":
 		limit, _ := strconv.Atoi(words[3])
-		text := fmt.Sprintf("\nRange limited to %d keys\n", limit)
+		var text strings.Builder
+		fmt.Fprintf(&text, "\nRange limited to %d keys\n", limit)
 		for _, key := range slices.Sorted(maps.Keys(s.keys)) {
 			if (Range{Begin: words[1], End: words[2]}).Contains(key) && limit > 0 {
-				text += fmt.Sprintf("`%s' is `%s'\n", printable(key), printable(s.keys[key]))
+				fmt.Fprintf(&text, "`%s' is `%s'\n", printable(key), printable(s.keys[key]))
 				limit--
 			}
 		}
-		return text + "\n", ""
+		return text.String() + "\n", ""
 	case "set", "clear", "clearrange":
 		if !s.writeMode {
 			return "", "ERROR: writemode must be enabled to set or clear keys in the database.\n"
