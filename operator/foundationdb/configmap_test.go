@@ -26,13 +26,13 @@ spec: {imageType: unified, storageServersPerPod: 2, processCounts: {stateless: -
 status: {connectionString: "a:b@1.1.1.1:4501", imageTypes: [split], storageServersPerDisk: [1], logServersPerDisk: [1, 3]}
 `,
 	} {
-		m, err := ConfigMap(cluster(t, text))
+		m, err := ConfigMap(clusterOf(t, text))
 		if err != nil {
 			t.Fatal(err)
 		}
 		golden(t, "configmap-"+name+".yaml", asText(t, m))
 	}
-	if _, err := ConfigMap(cluster(t, `spec: {version: none}`)); fault.Of(err) != fdb.VersionInvalid {
+	if _, err := ConfigMap(clusterOf(t, `spec: {version: none}`)); fault.Of(err) != fdb.VersionInvalid {
 		t.Errorf("an unreadable version: %v", err)
 	}
 }

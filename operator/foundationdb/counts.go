@@ -11,27 +11,7 @@ type RoleCounts = fdb.RoleCounts
 // Roles returns the counts of roles with their defaults. Separate proxies are there as soon as one of their
 // counts is given. -1: FoundationDB decides.
 func Roles(spec v1beta2.FoundationDBClusterSpec) RoleCounts {
-	d := spec.DatabaseConfiguration
-	mode := fdb.Redundancy(d.RedundancyMode)
-	r := RoleCounts(d.RoleCounts)
-	r.Storage = either(r.Storage, 2*mode.FaultTolerance()+1)
-	r.Logs = either(r.Logs, 3)
-	if d.Logs == 0 && mode == fdb.ThreeDataHall {
-		r.Logs = 4
-	}
-	r.Resolvers = either(r.Resolvers, 1)
-	if d.GRVProxies != 0 || d.CommitProxies != 0 {
-		r.Proxies = 0
-		r.GRVProxies, r.CommitProxies = either(r.GRVProxies, 1), either(r.CommitProxies, 2)
-	} else {
-		r.Proxies = either(r.Proxies, 3)
-	}
-	remote := -1
-	if d.UsableRegions > 1 {
-		remote = r.Logs
-	}
-	r.RemoteLogs, r.LogRouters = either(r.RemoteLogs, remote), either(r.LogRouters, remote)
-	return r
+	return configurationOf(spec.DatabaseConfiguration).Counts()
 }
 
 // Groups returns the desired number of process groups for storage, log and stateless, and for every other class

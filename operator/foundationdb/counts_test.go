@@ -23,7 +23,7 @@ func TestRoles(t *testing.T) {
 		`databaseConfiguration: {commit_proxies: 5, proxies: 7}`:                                  {Storage: 3, Logs: 3, GRVProxies: 1, CommitProxies: 5, Resolvers: 1, LogRouters: -1, RemoteLogs: -1},
 		`databaseConfiguration: {storage: 9, logs: 8, proxies: 7, resolvers: 2, remote_logs: 10}`: {Storage: 9, Logs: 8, Proxies: 7, Resolvers: 2, LogRouters: -1, RemoteLogs: 10},
 	} {
-		equal(t, text, Roles(spec(t, text)), want)
+		equal(t, text, Roles(specOf(t, text)), want)
 	}
 }
 
@@ -75,7 +75,7 @@ databaseConfiguration:
 		`faultDomain: {key: foundationdb.org/kubernetes-cluster, zoneIndex: -1}`:                               {"storage": -1, "log": -1, "stateless": -1},
 		`{faultDomain: {key: foundationdb.org/kubernetes-cluster, zoneIndex: 1}, processCounts: {storage: 7}}`: {"storage": 7, "log": 1, "stateless": 3},
 	} {
-		equal(t, text, Groups(spec(t, text)), want)
+		equal(t, text, Groups(specOf(t, text)), want)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestShares(t *testing.T) {
 }
 
 func TestServersPerPod(t *testing.T) {
-	s := spec(t, `{storageServersPerPod: 3, logServersPerPod: 2}`)
+	s := specOf(t, `{storageServersPerPod: 3, logServersPerPod: 2}`)
 	got := map[fdb.Class]int{}
 	for _, class := range []fdb.Class{fdb.ClassStorage, fdb.ClassLog, fdb.ClassTransaction, fdb.ClassStateless, fdb.ClassCoordinator} {
 		got[class] = serversOf(s, class)
@@ -116,7 +116,7 @@ func TestServersPerPod(t *testing.T) {
 	if want := "map[coordinator:1 log:2 stateless:1 storage:3 transaction:2]"; fmt.Sprint(got) != want {
 		t.Errorf("%v, expected %v", got, want)
 	}
-	if n := serversOf(spec(t, ``), fdb.ClassStorage); n != 1 {
+	if n := serversOf(specOf(t, ``), fdb.ClassStorage); n != 1 {
 		t.Errorf("%d servers by default", n)
 	}
 }

@@ -12,7 +12,6 @@ import (
 
 // Defaults of the spec.
 const (
-	defaultEngine              = "ssd-2"
 	defaultUptime              = 600   // minimumUptimeSecondsForBounce
 	defaultFailureDetection    = 7200  // replacements.failureDetectionTimeSeconds
 	defaultTaintReplacement    = 1800  // replacements.taintReplacementTimeSeconds
@@ -64,7 +63,7 @@ func Effective(spec v1beta2.FoundationDBClusterSpec) v1beta2.FoundationDBCluster
 	s := *spec.DeepCopy()
 	d := &s.DatabaseConfiguration
 	d.RedundancyMode = either(d.RedundancyMode, string(fdb.Double))
-	d.StorageEngine = either(d.StorageEngine, defaultEngine)
+	d.StorageEngine = either(d.StorageEngine, fdb.DefaultEngine)
 	d.UsableRegions = max(1, d.UsableRegions)
 
 	s.FaultDomain.Key = either(s.FaultDomain.Key, hostDomain)

@@ -11,7 +11,7 @@ import (
 func TestEffective(t *testing.T) {
 	golden(t, "effective.yaml", asText(t, Effective(v1beta2.FoundationDBClusterSpec{})))
 
-	given := spec(t, `
+	given := specOf(t, `
 imageType: split
 storageServersPerPod: 2
 logServersPerPod: 3
@@ -67,7 +67,7 @@ func TestEffectiveRouting(t *testing.T) {
 		`routing: {useDNSInClusterFile: false, defineDNSLocalityFields: true}`: {true, true},
 		`routing: {defineDNSLocalityFields: false}`:                            {true, true}, // names need it
 	} {
-		r := Effective(spec(t, text)).Routing
+		r := Effective(specOf(t, text)).Routing
 		equal(t, text, [2]bool{*r.DefineDNSLocalityFields, *r.HeadlessService}, want)
 	}
 }
@@ -84,6 +84,6 @@ func TestUsesLocks(t *testing.T) {
 		`lockOptions: {disableLocks: false}`:                                                             true,
 		`lockOptions: {disableLocks: true}`:                                                              false,
 	} {
-		equal(t, text, UsesLocks(spec(t, text)), want)
+		equal(t, text, UsesLocks(specOf(t, text)), want)
 	}
 }

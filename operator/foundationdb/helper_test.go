@@ -6,8 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
@@ -33,8 +35,8 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// cluster reads a cluster from YAML; what the text does not say is that of a small cluster.
-func cluster(t *testing.T, text string) *v1beta2.FoundationDBCluster {
+// clusterOf reads a cluster from YAML; what the text does not say is that of a small cluster.
+func clusterOf(t *testing.T, text string) *v1beta2.FoundationDBCluster {
 	t.Helper()
 	c := &v1beta2.FoundationDBCluster{}
 	c.Name, c.Namespace, c.UID, c.Generation = "sample", "default", "1234", 7
@@ -45,7 +47,7 @@ func cluster(t *testing.T, text string) *v1beta2.FoundationDBCluster {
 	return c
 }
 
-func spec(t *testing.T, text string) v1beta2.FoundationDBClusterSpec {
+func specOf(t *testing.T, text string) v1beta2.FoundationDBClusterSpec {
 	t.Helper()
 	s := v1beta2.FoundationDBClusterSpec{Version: "7.3.69"}
 	if err := yaml.UnmarshalStrict([]byte(text), &s); err != nil {
@@ -74,3 +76,5 @@ func asText(t *testing.T, value any) string {
 	}
 	return string(text)
 }
+
+func at(seconds int64) *metav1.Time { return &metav1.Time{Time: time.Unix(seconds, 0)} }

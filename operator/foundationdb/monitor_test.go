@@ -63,7 +63,7 @@ var podVariables = map[string]string{
 
 func TestMonitorConf(t *testing.T) {
 	for _, x := range confs {
-		c := cluster(t, x.cluster)
+		c := clusterOf(t, x.cluster)
 		for image, suffix := range map[v1beta2.ImageType]string{v1beta2.ImageTypeSplit: ".conf", v1beta2.ImageTypeUnified: ".json"} {
 			got, err := MonitorConf(c, x.class, image, x.servers)
 			if err != nil {
@@ -76,7 +76,7 @@ func TestMonitorConf(t *testing.T) {
 		}
 	}
 	for _, image := range []v1beta2.ImageType{v1beta2.ImageTypeSplit, v1beta2.ImageTypeUnified} {
-		if _, err := MonitorConf(cluster(t, `spec: {version: latest}`), fdb.ClassLog, image, 1); fault.Of(err) != fdb.VersionInvalid {
+		if _, err := MonitorConf(clusterOf(t, `spec: {version: latest}`), fdb.ClassLog, image, 1); fault.Of(err) != fdb.VersionInvalid {
 			t.Errorf("%s: %v", image, err)
 		}
 	}
@@ -98,7 +98,7 @@ func indented(t *testing.T, text string) string {
 
 func TestStartCommands(t *testing.T) {
 	for _, x := range confs {
-		c := cluster(t, x.cluster)
+		c := clusterOf(t, x.cluster)
 		for _, image := range []v1beta2.ImageType{v1beta2.ImageTypeSplit, v1beta2.ImageTypeUnified} {
 			commands, err := StartCommands(c, x.class, image, x.servers, x.variables)
 			if err != nil {
@@ -110,7 +110,7 @@ func TestStartCommands(t *testing.T) {
 }
 
 func TestStartCommandsFail(t *testing.T) {
-	c := cluster(t, `spec: {routing: {podIPFamily: 6}}`)
+	c := clusterOf(t, `spec: {routing: {podIPFamily: 6}}`)
 	for list, ok := range map[string]bool{"10.0.0.1": false, "": false, "nonsense": false, "10.0.0.1,fd00::2": true, "fd00::2": true, "::ffff:10.0.0.1": false} {
 		commands, err := StartCommands(c, fdb.ClassLog, v1beta2.ImageTypeUnified, 1, map[string]string{envPublicIP: list})
 		if (err == nil) != ok || err != nil && fault.Of(err) != SpecInvalid {
@@ -121,7 +121,7 @@ func TestStartCommandsFail(t *testing.T) {
 		t.Errorf("the sidecar of the split image chooses the IP itself: %v", err)
 	}
 
-	c = cluster(t, ``)
+	c = clusterOf(t, ``)
 	for _, image := range []v1beta2.ImageType{v1beta2.ImageTypeSplit, v1beta2.ImageTypeUnified} {
 		length := func() (int, error) {
 			commands, err := StartCommands(c, fdb.ClassLog, image, 1, nil)

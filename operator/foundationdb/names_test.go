@@ -9,7 +9,7 @@ import (
 )
 
 func TestNames(t *testing.T) {
-	c := cluster(t, `spec: {processes: {log: {volumeClaimTemplate: {metadata: {name: wal}}}, storage: {podTemplate: {}}}}`)
+	c := clusterOf(t, `spec: {processes: {log: {volumeClaimTemplate: {metadata: {name: wal}}}, storage: {podTemplate: {}}}}`)
 	for id, want := range map[fdb.GroupID][2]string{
 		{Class: fdb.ClassStorage, Number: 1}:                                    {"sample-storage-1", "sample-storage-1-data"},
 		{Prefix: "dc1", Class: fdb.ClassLog, Number: 99999}:                     {"sample-log-99999", "sample-log-99999-wal"},
@@ -20,7 +20,7 @@ func TestNames(t *testing.T) {
 	} {
 		equal(t, id.String(), [2]string{PodName(c, id), ClaimName(c, id)}, want)
 	}
-	c = cluster(t, `spec: {processes: {general: {volumeClaimTemplate: {metadata: {name: disk}}}}}`)
+	c = clusterOf(t, `spec: {processes: {general: {volumeClaimTemplate: {metadata: {name: disk}}}}}`)
 	if got := ClaimName(c, fdb.GroupID{Class: fdb.ClassLog, Number: 1}); got != "sample-log-1-disk" {
 		t.Errorf("the template of general: %s", got)
 	}
@@ -30,7 +30,7 @@ func TestNames(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
-	s := spec(t, `
+	s := specOf(t, `
 processes:
   general: {customParameters: [a=1, b=2], podTemplate: {metadata: {name: general}}, volumeClaimTemplate: {metadata: {name: general}}}
   log: {customParameters: [c=3]}
@@ -61,8 +61,8 @@ func TestImageOf(t *testing.T) {
 		want    string // empty: refused
 	}{
 		"default of the unified image":    {Effective(v1beta2.FoundationDBClusterSpec{}).MainContainer.ImageConfigs, "7.3.69", "foundationdb/fdb-kubernetes-monitor:7.3.69"},
-		"default of the split image":      {Effective(spec(t, `imageType: split`)).MainContainer.ImageConfigs, "7.3.69", "foundationdb/foundationdb:7.3.69"},
-		"default of its sidecar":          {Effective(spec(t, `imageType: split`)).SidecarContainer.ImageConfigs, "7.3.69", "foundationdb/foundationdb-kubernetes-sidecar:7.3.69-1"},
+		"default of the split image":      {Effective(specOf(t, `imageType: split`)).MainContainer.ImageConfigs, "7.3.69", "foundationdb/foundationdb:7.3.69"},
+		"default of its sidecar":          {Effective(specOf(t, `imageType: split`)).SidecarContainer.ImageConfigs, "7.3.69", "foundationdb/foundationdb-kubernetes-sidecar:7.3.69-1"},
 		"each field from the first":       {configs{{TagSuffix: "-a"}, {BaseImage: "b", TagSuffix: "-b"}, {BaseImage: "c"}}, "7.3.69", "b:7.3.69-a"},
 		"a tag makes the suffix void":     {configs{{BaseImage: "b", TagSuffix: "-b"}, {Tag: "latest"}}, "7.3.69", "b:latest"},
 		"entries of other versions":       {configs{{Version: "7.1.26", BaseImage: "old", Tag: "old"}, {Version: "7.3.69", Tag: "new"}, {BaseImage: "b"}}, "7.3.69", "b:new"},

@@ -23,7 +23,7 @@ func TestRestartRule(t *testing.T) {
 		`spec: {version: 7.3.69-rc1}`:                                                      upgrade,
 		`{spec: {version: 7.1.0}, status: {requiredAddresses: {tls: true, nonTLS: true}}}`: upgrade,
 	} {
-		equal(t, text, RestartRule(cluster(t, text)), want)
+		equal(t, text, RestartRule(clusterOf(t, text)), want)
 	}
 }
 
@@ -56,6 +56,6 @@ func TestIgnoredAtRestart(t *testing.T) {
 		{"the spec names another", `buggify: {ignoreDuringRestart: [log-11]}`, group("log"), false},
 		{"the spec names all", `buggify: {ignoreDuringRestart: ["*"]}`, group("log"), true},
 	} {
-		equal(t, x.name, IgnoredAtRestart(x.g, spec(t, x.spec), now), x.want)
+		equal(t, x.name, IgnoredAtRestart(x.g, specOf(t, x.spec), now), x.want)
 	}
 }
