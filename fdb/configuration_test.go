@@ -209,7 +209,7 @@ func FuzzConfiguration(f *testing.F) {
 			t.Fatalf("%s has %d stages back", text, len(back))
 		}
 		if len(c.Problems()) > 0 {
-			if fdb.Refuses(fdb.Configuration{}, c, fdb.Placement{}).Reason != fdb.RefusedInvalid {
+			if fdb.Refuses(fdb.Configuration{}, c, fdb.Placement{}).Reason != fdb.RefusedConfiguration {
 				t.Fatalf("%s is not refused", text)
 			}
 			return
