@@ -26,8 +26,6 @@ const (
 	defaultLockMinutes         = 10
 	defaultDNSDomain           = "cluster.local"
 	defaultAgents              = 2
-	defaultSnapshotPeriod      = 864000
-	defaultBucket              = "fdb-backups"
 	publishedLogGroup          = "fdb-kubernetes-operator" // of another operator's clients
 	ownLogGroup                = "pawl"                    // of our tools
 )
