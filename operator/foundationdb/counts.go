@@ -14,12 +14,22 @@ func Roles(spec v1beta2.FoundationDBClusterSpec) RoleCounts {
 	return configurationOf(spec.DatabaseConfiguration).Counts()
 }
 
+// countable are the classes of processCounts. Source: fdb-kubernetes-operator 2.33.0,
+// config/crd/bases/apps.foundationdb.org_foundationdbclusters.yaml, without tester, which is no class of
+// FoundationDB.
+var countable = map[fdb.Class]bool{
+	fdb.ClassUnset: true, fdb.ClassStorage: true, fdb.ClassTransaction: true, fdb.ClassResolution: true, fdb.ClassTest: true, fdb.ClassProxy: true,
+	fdb.ClassCommitProxy: true, fdb.ClassGRVProxy: true, fdb.ClassMaster: true, fdb.ClassStateless: true, fdb.ClassLog: true, fdb.ClassClusterController: true,
+	fdb.ClassRouter: true, fdb.ClassFastRestore: true, fdb.ClassDataDistributor: true, fdb.ClassCoordinator: true, fdb.ClassRatekeeper: true,
+	fdb.ClassStorageCache: true, fdb.ClassBackup: true,
+}
+
 // Groups returns the desired number of process groups for storage, log and stateless, and for every other class
-// whose number is given. -1: none.
+// whose number is given. -1: none. What is no class is left out.
 func Groups(spec v1beta2.FoundationDBClusterSpec) map[fdb.Class]int {
 	groups := map[fdb.Class]int{}
 	for class, n := range spec.ProcessCounts {
-		if n != 0 {
+		if n != 0 && countable[fdb.Class(class)] {
 			groups[fdb.Class(class)] = max(-1, n)
 		}
 	}
