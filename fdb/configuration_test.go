@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/pawl-dev/pawl/fdb"
@@ -185,6 +186,9 @@ func TestConfigurationRules(t *testing.T) {
 		if text := c.Text(); strings.ContainsAny(text, ";'\n\t\x00") || strings.Contains(text, "=0 ") {
 			t.Fatalf("the text is %q", text)
 		}
+		if err := fdb.Configure(c, true).Check(); err != nil {
+			t.Fatal(err)
+		}
 	})
 }
 
@@ -214,8 +218,21 @@ func FuzzConfiguration(f *testing.F) {
 			}
 			return
 		}
-		if plain := strings.ReplaceAll(text, `\"`, ""); strings.ContainsAny(plain, ";\"'\\\n\r\t\x00") || strings.Contains(plain, "  ") {
-			t.Fatalf("the text is %q", text)
+		commands, err := fdb.ParseCommands("configure " + text)
+		if err != nil || len(commands) != 1 {
+			t.Fatalf("%q is %q, with %v", text, commands, err)
+		}
+		for i, word := range commands[0] {
+			var regions []fdb.Region
+			document, ok := strings.CutPrefix(word, "regions=")
+			switch {
+			case ok && json.Unmarshal([]byte(document), &regions) == nil && cmp.Equal(regions, c.Regions, cmpopts.EquateEmpty()):
+			case ok || strings.ContainsAny(word, ";\"'\\ "):
+				t.Fatalf("the word %d of %q is %q", i, text, word)
+			}
+		}
+		if err := fdb.Configure(c, false).Check(); err != nil {
+			t.Fatal(err)
 		}
 	})
 }

@@ -169,13 +169,8 @@ func (c Configuration) Problems() []ConfigurationProblem {
 			problems = append(problems, ConfigurationProblem{Field: field, Message: fmt.Sprintf(format, args...)})
 		}
 	}
-	word := func(form Word, field, text string) {
-		if text != "" {
-			add(CheckWord(form, text) != nil, field, "%q is not allowed", text)
-		}
-	}
 	add(!c.RedundancyMode.Known(), "redundancy_mode", "%q is none of single, double, triple, three_data_hall", c.RedundancyMode)
-	word(WordValue, "storage_engine", c.StorageEngine)
+	add(!knownEngine(c.StorageEngine), "storage_engine", "%q is no storage engine", c.StorageEngine) // new or tss would be commands
 	add(c.UsableRegions < 0 || c.UsableRegions > 2, "usable_regions", "%d is neither 1 nor 2", c.UsableRegions)
 	add(len(c.Regions) > 2, "regions", "there are %d regions, and at most 2 can be", len(c.Regions))
 	add(c.UsableRegions == 2 && len(c.Regions) < 2, "regions", "usable_regions is 2, so 2 regions are needed")
@@ -195,8 +190,10 @@ func (c Configuration) Problems() []ConfigurationProblem {
 	if wiggle := c.PerpetualStorageWiggle; wiggle != nil {
 		add(*wiggle < 0 || *wiggle > 1, "perpetual_storage_wiggle", "%d is neither 0 nor 1", *wiggle)
 	}
-	word(WordWiggle, "perpetual_storage_wiggle_locality", c.PerpetualStorageWiggleLocality)
-	word(WordValue, "perpetual_storage_wiggle_engine", c.PerpetualStorageWiggleEngine)
+	locality := c.PerpetualStorageWiggleLocality
+	add(locality != "" && CheckWord(WordWiggle, locality) != nil, "perpetual_storage_wiggle_locality", "%q is neither name:value nor 0", locality)
+	wiggleEngine := c.PerpetualStorageWiggleEngine
+	add(wiggleEngine != "none" && !knownEngine(wiggleEngine), "perpetual_storage_wiggle_engine", "%q is neither none nor a storage engine", wiggleEngine)
 
 	ids, highest := map[string]bool{}, -1
 	for i, region := range c.Regions {
