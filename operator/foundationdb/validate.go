@@ -33,12 +33,11 @@ var (
 	prefixForm   = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$`)
 )
 
-// engineVersions are the storage engines, with the first version that has them; without one it is any. Source:
+// engineVersions are the first versions that have a storage engine. All others every version has. Source:
 // fdb-kubernetes-operator 2.33.0, api/v1beta2/foundationdb_version.go.
 var engineVersions = map[string]fdb.Version{
-	"": {}, "ssd": {}, "ssd-1": {}, "ssd-2": {}, "memory": {}, "memory-1": {}, "memory-2": {}, "ssd-redwood-1-experimental": {},
-	"ssd-redwood-1": {Major: 7, Minor: 3}, "ssd-rocksdb-experimental": {}, "ssd-rocksdb-v1": {}, "ssd-sharded-rocksdb": {Major: 7, Minor: 2},
-	"memory-radixtree-beta": {}, "custom": {},
+	"ssd-redwood-1":       {Major: 7, Minor: 3},
+	"ssd-sharded-rocksdb": {Major: 7, Minor: 2},
 }
 
 // problems collects what is wrong.
@@ -120,19 +119,10 @@ func (p *problems) version(c *v1beta2.FoundationDBCluster) {
 	if running, err := fdb.ParseVersion(c.Status.RunningVersion); err == nil {
 		p.add(!fdb.ChangeOf(running, desired).Allowed, "spec.version", "the database runs %s, whose data %s cannot read", running, desired)
 	}
-	for field, engine := range engines(c.Spec.DatabaseConfiguration) {
-		since, known := engineVersions[engine]
-		p.add(!known, field, "%q is no storage engine", engine)
-		p.add(desired.Compare(since) < 0, field, "%q is there from version %s on, and this is %s", engine, since, desired)
-	}
-}
-
-// engines yields the fields with storage engines.
-func engines(d v1beta2.DatabaseConfiguration) func(func(field, engine string) bool) {
-	return func(yield func(string, string) bool) {
-		if yield("spec.databaseConfiguration.storage_engine", d.StorageEngine) && d.PerpetualStorageWiggleEngine != "none" {
-			yield("spec.databaseConfiguration.perpetual_storage_wiggle_engine", d.PerpetualStorageWiggleEngine)
-		}
+	d := c.Spec.DatabaseConfiguration
+	for _, f := range []struct{ name, engine string }{{"storage_engine", d.StorageEngine}, {"perpetual_storage_wiggle_engine", d.PerpetualStorageWiggleEngine}} {
+		since := engineVersions[f.engine]
+		p.add(desired.Compare(since) < 0, "spec.databaseConfiguration."+f.name, "%q is there from version %s on, and this is %s", f.engine, since, desired)
 	}
 }
 
