@@ -16,10 +16,10 @@ import (
 // +kubebuilder:printcolumn:name="Available",type=boolean,JSONPath=`.status.health.available`
 // +kubebuilder:printcolumn:name="FullReplication",type=boolean,JSONPath=`.status.health.fullReplication`
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.version`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Groups",type=string,JSONPath=`.status.groups`,priority=1
 // +kubebuilder:printcolumn:name="Waiting",type=string,JSONPath=`.status.conditions[?(@.type=="Progressing")].reason`,priority=1
 // +kubebuilder:printcolumn:name="Running",type=string,JSONPath=`.status.runningVersion`,priority=1
-// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type FoundationDBCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
