@@ -1,6 +1,9 @@
 package foundationdb
 
 import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -47,6 +50,27 @@ func ConfigMap(c *v1beta2.FoundationDBCluster) (*corev1.ConfigMap, error) {
 		}
 	}
 	return m, nil
+}
+
+// ConfigHash is the hash of the files that a pod reads, in lower-case hexadecimal digits: an annotation of the pod
+// tells which ones it has. The launcher of the unified image does not read the cluster file again, so there it does
+// not count.
+func ConfigHash(m *corev1.ConfigMap, class fdb.Class, image v1beta2.ImageType, servers int) string {
+	keys := []string{monitorConfKey(class, image, servers), runningVersionKey, caFileKey, sidecarConfKey}
+	if image != v1beta2.ImageTypeUnified {
+		keys = append(keys, clusterFileKey)
+	}
+	files := map[string]string{}
+	for _, key := range keys {
+		if text, ok := m.Data[key]; ok {
+			files[key] = text
+		}
+	}
+	encoded, err := json.Marshal(files)
+	if err != nil {
+		panic(err) // texts only
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(append(encoded, '\n')))
 }
 
 // monitorConfKey is the key of the file of a class.

@@ -46,7 +46,7 @@ spec:
   useExplicitListenAddress: false
   routing: {useDNSInClusterFile: false}
   processes:
-    general: {customParameters: [locality_dcid=other, locality_data_hall=$NODE_LABEL_ZONE]}
+    general: {customParameters: [locality-dcid=other, locality_data_hall=$NODE_LABEL_ZONE]}
 status: {connectionString: "a:b@1.1.1.1:4501", hasListenIPsForAllPods: true}
 `, fdb.ClassClusterController, 1, podVariables},
 	{"no-connection-string", ``, fdb.ClassStateless, 1, podVariables},

@@ -46,6 +46,7 @@ const (
 	clusterFileKey    = "cluster-file"
 	runningVersionKey = "running-version"
 	caFileKey         = "ca-file"
+	sidecarConfKey    = "sidecar-conf" // from spec.configMap
 )
 
 // PodName returns the name of the pod of a group: cluster-class-number.

@@ -116,7 +116,7 @@ func template(c *v1beta2.FoundationDBCluster, class fdb.Class, image v1beta2.Ima
 	for _, p := range settingsOf(spec, class).CustomParameters {
 		name, value, _ := strings.Cut(string(p), "=")
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
-		given[name] = true
+		given[strings.ReplaceAll(name, "-", "_")] = true
 		arguments = append(arguments, joined(text("--"+name+"="), customValue(spec, value, unified)))
 	}
 	if spec.DataCenter != "" && !given["locality_dcid"] {
