@@ -65,6 +65,7 @@ func TestSelectCoordinators(t *testing.T) {
 		{"logs first", nil, nil, double, "5 6 7"},
 		{"an excluded one", func(s []server) { s[4].excluded = true }, nil, double, "6 7 1"},
 		{"one that may be excluded", nil, func(doc tree) { take(doc, "cluster/processes/p-log-1/excluded") }, double, "6 7 1"},
+		// flaw 12
 		{"one that leaves", nil, nil, wish(func(w *fdb.CoordinatorWish) { w.Leaving = []string{"log-2"} }), "5 7 1"},
 		{"one under maintenance", nil, setting("cluster/processes/p-log-1/under_maintenance", true), double, "6 7 1"},
 		{"a zone under maintenance", nil, setting("cluster/maintenance_zone", "zone-5"), double, "6 7 1"},

@@ -12,6 +12,7 @@ import (
 // Prompt is what an interactive fdbcli prints when it waits for a line. With TERM=dumb and a terminal on
 // its standard input alone it prints nothing else for the terminal's sake, and flushes its output before
 // (linenoise in fdbcli/linenoise/linenoise.c at 7.1.67, contrib/linenoise/linenoise.c at 7.3.69 and 7.4.6).
+// It needs a HOME of its own, since it keeps the lines in $HOME/.fdbcli_history.
 const Prompt = "fdb> "
 
 const (
@@ -102,7 +103,7 @@ func (d *Dialogue) next(stdout []string, stderr string) string {
 	}
 	switch d.state {
 	case dialogueStart:
-		if !banner(stdout) {
+		if !welcome(stdout) {
 			return d.unforeseen(stdout)
 		}
 		return d.send(dialogueWriteMode, "writemode on")
@@ -370,8 +371,8 @@ func isBeside(line string) bool {
 	return false
 }
 
-// banner reports whether these lines are what fdbcli prints before its first prompt.
-func banner(stdout []string) bool {
+// welcome reports whether these lines are what fdbcli prints before its first prompt.
+func welcome(stdout []string) bool {
 	return len(stdout) > 0 && stdout[len(stdout)-1] == "Welcome to the fdbcli. For help, type `help'." &&
 		!slices.ContainsFunc(stdout[:len(stdout)-1], func(line string) bool { return !strings.HasPrefix(line, "Using cluster file `") })
 }

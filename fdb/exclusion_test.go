@@ -72,6 +72,7 @@ func TestRemovable(t *testing.T) {
 		{name: "one of which the roles are not known", doc: func(doc tree) { take(doc, "cluster/processes/p-storage-1/roles") }, targets: both, notSafe: both[:1], calls: []string{"locality_instance_id:storage-2"}},
 		{name: "the tool refuses", results: map[string]fdb.Result{"locality_instance_id:storage-1": {Outcome: fdb.Refused, Reason: "ExclusionInProgress"}}, targets: both, notSafe: both[:1],
 			calls: []string{"locality_instance_id:storage-1", "locality_instance_id:storage-2"}},
+		// Only this target is held back (flaw 5).
 		{name: "the tool times out", results: map[string]fdb.Result{"locality_instance_id:storage-1": {}}, targets: both, notSafe: both[:1], calls: []string{"locality_instance_id:storage-1", "locality_instance_id:storage-2"}},
 		{name: "one generation", doc: setting(generations, 1), targets: both[:1], calls: []string{"locality_instance_id:storage-1"}},
 		{name: "two generations", doc: setting(generations, 2), targets: both, notSafe: both},
@@ -98,6 +99,7 @@ func TestRemovable(t *testing.T) {
 		{name: "gone, with TLS", doc: func(doc tree) { take(doc, "cluster/processes/p-storage-1") }, targets: []string{"locality_instance_id:storage-1,10.0.0.1:4500:tls"}, calls: []string{"locality_instance_id:storage-1 10.0.0.1:4500"}},
 		{name: "gone, not moved", doc: func(doc tree) { take(doc, "cluster/processes/p-storage-1") }, targets: both[:1], notSafe: both[:1],
 			results: map[string]fdb.Result{"locality_instance_id:storage-1 10.0.0.1:4501": {Outcome: fdb.Refused}}, calls: []string{"locality_instance_id:storage-1 10.0.0.1:4501"}},
+		// An IP is no name of a group (flaw 11).
 		{name: "gone, its address is another's", servers: func(s []server) { s[0].id = "storage-9" }, targets: both[:1], calls: []string{"locality_instance_id:storage-1"}},
 		{name: "gone, without address", doc: func(doc tree) { take(doc, "cluster/processes/p-storage-1") }, targets: []string{"locality_instance_id:storage-1"}, calls: []string{"locality_instance_id:storage-1"}},
 		{name: "gone, without address, a coordinator too", doc: func(doc tree) {
@@ -113,6 +115,7 @@ func TestRemovable(t *testing.T) {
 		{name: "IPv6", servers: func(s []server) { s[0].address = "[fd00::1]:4501" }, targets: []string{"fd00:0::1", "locality_instance_id:storage-1,[fd00::1]:4501"}, calls: []string{"fd00::1", "locality_instance_id:storage-1"}},
 		{name: "another locality", targets: []string{"locality_zoneid:zone-1"}, calls: []string{"locality_zoneid:zone-1"}},
 
+		// One server does not stand for the others of its pod (flaw 17).
 		{name: "two servers, one with a role", servers: func(s []server) { s[2].id = "storage-1" }, targets: both[:1], notSafe: both[:1]},
 		{name: "two servers, one not excluded", servers: func(s []server) { s[2].id, s[2].roles = "storage-1", nil }, targets: both[:1], notSafe: both[:1]},
 		{name: "two servers", servers: func(s []server) { s[2].id, s[2].roles, s[2].excluded = "storage-1", nil, true }, targets: both[:1], calls: []string{"locality_instance_id:storage-1"}},
@@ -122,6 +125,8 @@ func TestRemovable(t *testing.T) {
 		{name: "one without localities at another's", doc: func(doc tree) { take(doc, "cluster/processes/p-storage-3/locality") }, targets: both[:1], calls: []string{"locality_instance_id:storage-1"}},
 		{name: "one without localities, no address known", doc: func(doc tree) { take(doc, "cluster/processes/p-storage-3/locality") }, targets: []string{"locality_instance_id:storage-1"}, notSafe: []string{"locality_instance_id:storage-1"}},
 
+		{name: "what ends a command", targets: []string{"locality_instance_id:a;b", "locality_instance_id:a b", "locality_instance_id:a\"", "10.0.0.1;kill"},
+			notSafe: []string{"locality_instance_id:a;b", "locality_instance_id:a b", "locality_instance_id:a\"", "10.0.0.1;kill"}},
 		{name: "what is no target", targets: []string{"", "storage-1", "locality_instance_id", "locality_:x", "locality_instance_id:", ",", storage1 + ",", "10.0.0.1 10.0.0.2", "log-1.local"},
 			notSafe: []string{"", "storage-1", "locality_instance_id", "locality_:x", "locality_instance_id:", ",", storage1 + ",", "10.0.0.1 10.0.0.2", "log-1.local"}},
 		{name: "no processes", doc: setting("cluster/processes", tree{}), targets: both, notSafe: both},
@@ -243,6 +248,29 @@ func TestRemovableProperties(t *testing.T) {
 		}
 		if d := cmp.Diff(want, notSafe); d != "" {
 			t.Fatal(d)
+		}
+	})
+}
+
+// FuzzRemovableTargets: a target is either refused or becomes words that no command text is split at.
+func FuzzRemovableTargets(f *testing.F) {
+	for _, text := range []string{storage1, "10.0.0.1", "[fd00::1]:4501:tls", "fd00::1,a.local", "locality_zoneid:a,locality_b:c", "locality_instance_id:a;b", ",", "locality_:"} {
+		f.Add(text)
+	}
+	s := parse(f, document(leaving(nil)))
+	f.Fuzz(func(t *testing.T, text string) {
+		asked := 0
+		notSafe := fdb.Removable(s, []string{text}, fdb.Limits{}, func(names []string) fdb.Result {
+			asked++
+			for _, name := range names {
+				if name == "" || strings.ContainsAny(name, " \t\r\n;\"'\\\x00") {
+					t.Fatalf("%q becomes %q", text, names)
+				}
+			}
+			return fdb.Result{Outcome: fdb.Ok}
+		})
+		if safe := len(notSafe) == 0; safe != (asked == 1) || asked > 1 {
+			t.Fatalf("%q is safe: %t, after %d calls", text, safe, asked)
 		}
 	})
 }

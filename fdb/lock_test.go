@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The bytes follow design/tuple.md at 7.3.69; the numbers are those that the bindings' tests use.
+// The bytes follow the documented type codes of FoundationDB at 7.3.69.
 func TestTupleBytes(t *testing.T) {
 	for _, c := range []struct {
 		elements []any
@@ -253,6 +253,31 @@ func TestPrefixRange(t *testing.T) {
 			t.Fatalf("%q in %q", key, r)
 		}
 	})
+}
+
+func TestValues(t *testing.T) {
+	v := Values{{"a", []byte("1")}, {"b", nil}, {"b\x00", []byte("2")}, {"c", []byte("3")}}
+	for key, want := range map[string]string{"a": "1", "b": "", "b\x00": "2", "c": "3"} {
+		if got, ok := v.Get(key); !ok || string(got) != want {
+			t.Errorf("%q is %q, %t", key, got, ok)
+		}
+	}
+	for _, key := range []string{"", "aa", "d"} {
+		if got, ok := v.Get(key); ok {
+			t.Errorf("%q is %q", key, got)
+		}
+	}
+	for _, c := range []struct {
+		r    Range
+		want Values
+	}{
+		{Range{Begin: "a", End: "z"}, v}, {Range{Begin: "b", End: "c"}, v[1:3]}, {SingleKey("b"), v[1:2]},
+		{PrefixRange("b"), v[1:3]}, {Range{Begin: "d", End: "e"}, nil}, {Range{Begin: "c", End: "a"}, nil}, {Range{}, nil},
+	} {
+		if got := v.In(c.r); len(got) != len(c.want) || len(got) > 0 && !cmp.Equal(got, c.want) {
+			t.Errorf("%q: %v", c.r, got)
+		}
+	}
 }
 
 func FuzzDecodeLock(f *testing.F) {
