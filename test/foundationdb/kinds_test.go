@@ -144,6 +144,8 @@ func TestServerRefuses(t *testing.T) {
 		cluster + `{version: 7.3.69, processGroupsToRemove: [dc1.a-cluster_controller-7]}`:                   "",
 		cluster + `{version: 7.3.69, routing: {podIPFamily: 6}}`:                                             "",
 		cluster + `{version: 7.3.69, routing: {podIPFamily: 5}}`:                                             "spec.routing.podIPFamily: Unsupported",
+		cluster + `{version: 7.3.69, coordinatorSelection: [{processClass: log, priority: 1}]}`:              "",
+		cluster + `{version: 7.3.69, coordinatorSelection: [{processClass: stateless}]}`:                     "spec.coordinatorSelection[0].processClass: Unsupported",
 		cluster + `{version: 7.3.69, imageType: both}`:                                                       "spec.imageType: Unsupported",
 		cluster + `{version: 7.3.69, minimumUptimeSecondsForBounce: 0}`:                                      "spec.minimumUptimeSecondsForBounce: Invalid",
 		cluster + `{version: 7.3.69, databaseConfiguration: {storage_engine: rocks}}`:                        "spec.databaseConfiguration.storage_engine: Unsupported",

@@ -226,6 +226,7 @@ type ImageConfig struct {
 //
 // +kubebuilder:pruning:PreserveUnknownFields
 type CoordinatorSelection struct {
+	// +kubebuilder:validation:Enum=storage;log;transaction;coordinator
 	ProcessClass ProcessClass `json:"processClass,omitempty"`
 	Priority     int          `json:"priority,omitempty"`
 }
