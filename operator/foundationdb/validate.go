@@ -192,10 +192,14 @@ func (p *problems) automation(a v1beta2.AutomationOptions) {
 	}
 }
 
+// parameters refuses each parameter that cannot stand beside those before it.
 func (p *problems) parameters(path string, parameters v1beta2.CustomParameters) {
-	list := make([]string, 0, len(parameters))
-	for _, parameter := range parameters {
-		list = append(list, string(parameter))
+	var good []string
+	for i, parameter := range parameters {
+		good = append(good, string(parameter))
+		if err := fdb.CheckParameters(good); err != nil {
+			p.fails(err, fmt.Sprintf("%s[%d]", path, i))
+			good = good[:len(good)-1]
+		}
 	}
-	p.fails(fdb.CheckParameters(list), path)
 }

@@ -29,7 +29,7 @@ func TestValidateBackup(t *testing.T) {
 		`tag: nightly-1`:                  "",
 		`tag: "a;b"`:                      "tag",
 		`customParameters: [knob_a=1]`:    "",
-		`customParameters: [a=1, "a =2"]`: "customParameters",
+		`customParameters: [a=1, "a =2"]`: "customParameters[1]",
 		`encryptionKeyPath: /keys/a b`:    "",
 		`encryptionKeyPath: "/keys/a\nb"`: "encryptionKeyPath",
 	} {
@@ -57,7 +57,7 @@ func TestValidateRestore(t *testing.T) {
 		`tag: "a b"`:                                                    "tag",
 		`backupVersion: 0`:                                              "",
 		`backupVersion: -1`:                                             "backupVersion",
-		`customParameters: [datadir=1]`:                                 "customParameters",
+		`customParameters: [datadir=1]`:                                 "customParameters[0]",
 		`encryptionKeyPath: "\0"`:                                       "encryptionKeyPath",
 	} {
 		r := &v1beta2.FoundationDBRestore{}
