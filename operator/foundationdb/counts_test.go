@@ -2,6 +2,7 @@ package foundationdb
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -119,4 +120,16 @@ func TestServersPerPod(t *testing.T) {
 	if n := serversOf(specOf(t, ``), fdb.ClassStorage); n != 1 {
 		t.Errorf("%d servers by default", n)
 	}
+}
+
+// TestCountable: the classes of the published schema, but tester, which is no class of FoundationDB.
+func TestCountable(t *testing.T) {
+	names := strings.Fields("backup cluster_controller commit_proxy coordinator data_distributor fast_restore grv_proxy log master proxy ratekeeper resolution router " +
+		"stateless storage storage_cache test transaction unset")
+	s := v1beta2.FoundationDBClusterSpec{ProcessCounts: map[v1beta2.ProcessClass]int{"tester": 2, "general": 2}}
+	want := map[fdb.Class]int{}
+	for _, name := range names {
+		s.ProcessCounts[v1beta2.ProcessClass(name)], want[fdb.Class(name)] = 2, 2
+	}
+	equal(t, "all classes", Groups(s), want)
 }
