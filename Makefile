@@ -22,7 +22,7 @@ FUZZTIME ?= 30s
 KILLS ?= 1000
 FREEZE ?= 5m
 POINTS ?= all
-KUBE_PKGS ?= ./controlplane/... ./controller/... ./runstore/... ./classic/... ./sharedstorage/... ./deploy/... ./faults/... ./cli/...
+KUBE_PKGS ?= ./controlplane/... ./controller/... ./runstore/... ./classic/... ./sharedstorage/... ./deploy/... ./faults/... ./cli/... ./foundationdb/...
 
 .DEFAULT_GOAL := help
 

@@ -72,6 +72,7 @@ const (
 	runsRule      = "below kube/runstore, client imports core and kube/api, requests imports these and client, and format both; runstore joins them"
 	gateRule      = "gate imports CEL and rollout, and neither HTTP nor Kubernetes"
 	storageRule   = "the shared-storage operator imports core, the kinds and its ports; its adapters import the ports, and only kube/ a client of Kubernetes"
+	fdbRule       = "the FoundationDB operator imports core, the kinds and its ports, and only its kube/ a client of Kubernetes"
 	compatRule    = "compat keeps the packages of the library that it replaces: they import the engines, flowfile, kube/runstore, and each other in the library's order"
 	frontendRule  = "view imports core, client core and view, the console nothing, and examples import core, view and a store"
 	suiteRule     = "a conformance suite imports the layer that it tests, and what that layer may import"
@@ -195,7 +196,7 @@ var table = map[string]layer{
 	"operator/application":  {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
 	"operator/rollout":      {kind: edge, rule: kubeRule, layers: slices.Concat(kubeLayers, []string{"operator/rollout/gate"}), libs: kubeLibs},
 	"operator/rollout/gate": {rule: gateRule, layers: slices.Concat(baseLayers, []string{"rollout", "workflow/celenv"}), libs: fileLibs},
-	"operator/foundationdb": {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
+	"operator/foundationdb": {kind: edge, rule: fdbRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/condition"}), libs: apiLibs},
 
 	// The same packages as the library that it replaces: only the import prefix differs.
 	"compat":                    {kind: edge, rule: compatRule, layers: baseLayers}, // internal/

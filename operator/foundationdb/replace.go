@@ -1,0 +1,154 @@
+package foundationdb
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/pawl-dev/pawl/fdb"
+	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+)
+
+// ReplaceFacts are what ReplaceFailed needs besides the object.
+type ReplaceFacts struct {
+	// Available: the database is. Otherwise nothing is replaced.
+	Available bool `json:"available"`
+	// FullFaultTolerance: no replica is missing.
+	FullFaultTolerance bool `json:"fullFaultTolerance"`
+	// MaintenanceZone is the zone under maintenance. Empty: none.
+	MaintenanceZone string `json:"maintenanceZone,omitempty"`
+}
+
+// Replacement says which failed groups are to be marked for removal, so that others are made in their place.
+type Replacement struct {
+	Marked []v1beta2.ProcessGroupID `json:"marked,omitempty"`
+	// Skipped are those of Marked that are removed without exclusion: they were never in the database.
+	Skipped []v1beta2.ProcessGroupID `json:"skipped,omitempty"`
+	// More: other groups have failed as well, and the budget is used up.
+	More bool `json:"more,omitempty"`
+}
+
+// ReplaceFailed chooses the groups that have failed for too long, in the order of the status, within
+// replacements.maxConcurrentReplacements; groups that were marked before and whose exclusion is not finished
+// count. With faultDomainBasedReplacements all groups of a zone count as one. Groups that crash on purpose and
+// storage in the zone under maintenance are left alone. A group that no exclusion can name, because it has no
+// address and the version knows no localities, is replaced only with full fault tolerance.
+func ReplaceFailed(c *v1beta2.FoundationDBCluster, f ReplaceFacts, now time.Time) Replacement {
+	options := c.Spec.AutomationOptions.Replacements
+	b := budget{most: or(options.MaxConcurrentReplacements, defaultReplacements), byZone: or(options.FaultDomainBasedReplacements, false), zones: map[string]bool{}}
+	if !f.Available || !or(options.Enabled, true) || b.most <= 0 || c.Spec.Buggify.EmptyMonitorConf {
+		return Replacement{}
+	}
+	for _, g := range c.Status.ProcessGroups {
+		if marked(g) && !excluded(g) {
+			b.use(g.FaultDomain)
+		}
+	}
+	var r Replacement
+	taints, localities := taintsCount(c), usesLocalities(c)
+	for _, g := range c.Status.ProcessGroups {
+		if marked(g) || !failed(g, options, taints, now) || crashes(c.Spec.Buggify, g.ProcessGroupID) || underMaintenance(g, f.MaintenanceZone) {
+			continue
+		}
+		unknown := len(g.Addresses) == 0 && !localities
+		switch {
+		case unknown && !f.FullFaultTolerance:
+		case !b.allows(g.FaultDomain):
+			r.More = true
+		default:
+			b.use(g.FaultDomain)
+			r.Marked = append(r.Marked, g.ProcessGroupID)
+			if unknown {
+				r.Skipped = append(r.Skipped, g.ProcessGroupID)
+			}
+		}
+	}
+	return r
+}
+
+// budget is how much may be replaced at once: groups, or zones.
+type budget struct {
+	most, used int
+	byZone     bool
+	zones      map[string]bool // in use, where zones count
+}
+
+func (b *budget) allows(zone string) bool { return b.used < b.most || b.zones[zone] }
+
+func (b *budget) use(zone string) {
+	if b.zones[zone] {
+		return
+	}
+	b.used++
+	if b.byZone && zone != "" {
+		b.zones[zone] = true
+	}
+}
+
+// failed reports whether a group has failed for too long.
+func failed(g v1beta2.ProcessGroupStatus, options v1beta2.ReplacementOptions, taints bool, now time.Time) bool {
+	for _, condition := range g.ProcessGroupConditions {
+		wait := seconds(or(options.FailureDetectionTimeSeconds, defaultFailureDetection))
+		if condition.Type == v1beta2.NodeTaintReplacing {
+			if !taints {
+				continue
+			}
+			wait = seconds(or(options.TaintReplacementTimeSeconds, defaultTaintReplacement))
+		}
+		if failures[condition.Type] && now.Sub(time.Unix(condition.Timestamp, 0)) > wait {
+			return true
+		}
+	}
+	return false
+}
+
+// crashes reports whether a container of the group crashes on purpose.
+func crashes(b v1beta2.BuggifyConfig, id v1beta2.ProcessGroupID) bool {
+	for _, c := range b.CrashLoopContainers {
+		if targets(c.Targets, id) {
+			return true
+		}
+	}
+	return targets(b.CrashLoop, id)
+}
+
+// underMaintenance reports whether a group holds data in the zone under maintenance.
+func underMaintenance(g v1beta2.ProcessGroupStatus, zone string) bool {
+	return zone != "" && g.FaultDomain == zone && g.ProcessClass == v1beta2.ProcessClass(fdb.ClassStorage)
+}
+
+// usesLocalities reports whether groups are excluded by their ids.
+func usesLocalities(c *v1beta2.FoundationDBCluster) bool {
+	running, err := fdb.ParseVersion(either(c.Status.RunningVersion, c.Spec.Version))
+	return err == nil && running.Has(fdb.FeatureLocalityExclusion) && or(c.Spec.AutomationOptions.UseLocalitiesForExclusion, true)
+}
+
+// taintsCount reports whether groups on tainted nodes are replaced: the spec says which taints count, and not so
+// many zones are tainted that something else must be wrong.
+func taintsCount(c *v1beta2.FoundationDBCluster) bool {
+	if len(c.Spec.AutomationOptions.Replacements.TaintReplacementOptions) == 0 {
+		return false
+	}
+	zones, tainted := map[string]bool{}, map[string]bool{}
+	for _, g := range c.Status.ProcessGroups {
+		if g.FaultDomain == "" {
+			continue
+		}
+		zones[g.FaultDomain] = true
+		if _, there := since(g, v1beta2.NodeTaintReplacing); there {
+			tainted[g.FaultDomain] = true
+		}
+	}
+	return len(tainted) <= TaintBudget(c.Spec, len(zones))
+}
+
+// TaintBudget returns how many of the fault domains may be tainted while groups on tainted nodes are still
+// replaced: at least 1; percentages are rounded down. 0 for a value that is neither a number nor a percentage.
+func TaintBudget(spec v1beta2.FoundationDBClusterSpec, faultDomains int) int {
+	most := or(spec.AutomationOptions.Replacements.MaxFaultDomainsWithTaintedProcessGroups, intstr.FromString(defaultTaintedDomains))
+	n, err := intstr.GetScaledValueFromIntOrPercent(&most, faultDomains, false)
+	if err != nil {
+		return 0
+	}
+	return max(1, n)
+}
