@@ -4,7 +4,7 @@ import "strings"
 
 // Class is the class of a process: the roles for which FoundationDB prefers it. Source: foundationdb
 // 7.3.69, fdbrpc/include/fdbrpc/Locality.h, and fdb-kubernetes-operator 2.33.0,
-// docs/cluster_spec.md, ProcessCounts.
+// api/v1beta2/foundationdbcluster_types.go, ProcessCounts.
 type Class string
 
 const (

@@ -242,15 +242,15 @@ func TestCoordinatorsOverPlaces(t *testing.T) {
 			t.Errorf("%s: %+v, %v", c.name, v, err)
 		}
 		for place := range maps.Keys(places) { // all nine in one place, as far as there are so many
-			crowd := []any{}
+			many := []any{}
 			for _, p := range append(append([]server{}, c.servers...), c.servers...) {
-				if strings.Split(p.address, ".")[2] == place && len(crowd) < 6 {
-					crowd = append(crowd, tree{"address": p.address, "reachable": true})
+				if strings.Split(p.address, ".")[2] == place && len(many) < 6 {
+					many = append(many, tree{"address": p.address, "reachable": true})
 				}
 			}
-			set(doc, "client/coordinators/coordinators", append(crowd, list[:3]...))
+			set(doc, "client/coordinators/coordinators", append(many, list[:3]...))
 			if v, err := fdb.JudgeCoordinators(parse(t, doc), w); err != nil || v.Valid || !strings.Contains(strings.Join(v.Why, "\n"), "at most") {
-				t.Errorf("%s, a crowd in %s: %+v, %v", c.name, place, v, err)
+				t.Errorf("%s, a many in %s: %+v, %v", c.name, place, v, err)
 			}
 		}
 	}
