@@ -180,7 +180,11 @@ func TestExample(t *testing.T) {
 func TestTimeoutOfVerbs(t *testing.T) {
 	w := canary(t, "")
 	w.breakImage("r2")
-	for _, args := range [][]string{{"approve", "db", "--wait", "--timeout", "3s"}, {"status", "db", "--timeout", "2s"}, {"status", "db", "--wait", "2s"}} {
+	if out, code := w.pawl("rollout", "approve", "db", "--wait", "--timeout", "3s"); code != 3 {
+		t.Errorf("pawl rollout approve ends with %d: %s", code, out)
+	}
+	w.waitsFor("db", "BatchNotReady")
+	for _, args := range [][]string{{"status", "db", "--timeout", "5s"}, {"status", "db", "--wait", "5s"}} {
 		if out, code := w.pawl(append([]string{"rollout"}, args...)...); code != 3 || !strings.Contains(out, "BatchNotReady") {
 			t.Errorf("pawl rollout %v ends with %d: %s", args, code, out)
 		}

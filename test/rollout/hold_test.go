@@ -47,6 +47,7 @@ func TestABrokenPodUnderATightBudget(t *testing.T) {
 // remedy is followed, and they move in batches.
 func TestARefusedPlanHolds(t *testing.T) {
 	w := newWorld(t)
+	w.breakImage("r2") // so that the update under way does not get past its first pod before it is held
 	w.statefulSet("db", 4, appsv1.OrderedReadyPodManagement)
 	w.setImage("db", "r2")
 	w.rollout("db", api.RolloutSpec{RolloutPlan: api.RolloutPlan{RolloutBatches: batches(1), BatchPartition: new(int32(0)), Disruption: quorumOf("db", 4)}})
@@ -60,6 +61,7 @@ func TestARefusedPlanHolds(t *testing.T) {
 	if images := w.images("db"); strings.Count(images, "r2") > 1 { // the one that was under way
 		t.Fatalf("the pods have %s", images)
 	}
+	w.mendImage("r2")
 	w.patch(&api.Rollout{}, "db", `{"spec":{"rolloutPlan":{"disruption":null}}}`)
 	w.is("db", rollout.Paused, metav1.ConditionTrue)
 	w.expectImages("db", "0=r1 1=r1 2=r1 3=r2")
