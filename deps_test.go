@@ -133,7 +133,7 @@ var table = map[string]layer{
 	"cluster/service":             {rule: clusterRule, layers: slices.Concat(machineLayers, []string{"cluster", "cluster/"})},
 	// The environment of tests that need a whole service: it has a simulated cloud.
 	"cluster/service/servicetest": {kind: suite, rule: suiteRule, layers: slices.Concat(machineLayers, []string{"cluster", "cluster/", "provider/sim"}), libs: []string{"github.com/google/go-cmp/", "pgregory.net/rapid"}},
-	"fdb":                         {rule: clusterRule, layers: machineLayers},
+	"fdb":                         {rule: libraryRule, layers: libraryLayers},
 	"fdb/sim":                     {rule: clusterRule, layers: slices.Concat(machineLayers, []string{"fdb"})},
 
 	"store/sql":                          {kind: edge, rule: sqlRule, layers: slices.Concat(coreLayers, []string{"store/sql/"}), libs: anyLib},
