@@ -1,0 +1,195 @@
+package fdb
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// The localities that judgements read beside InstanceLocality.
+const (
+	ZoneLocality       = "zoneid"
+	DatacenterLocality = "dcid"
+	DataHallLocality   = "data_hall"
+	DNSNameLocality    = "dns_name"
+)
+
+// Process is one process that reports to the cluster controller.
+type Process struct {
+	ID               string            `json:"-"`                 // the name of its member in the document
+	Address          Address           `json:"address,omitzero"` // zero: missing or unreadable
+	Class            Class             `json:"class_type,omitempty"`
+	CommandLine      string            `json:"command_line,omitempty"`
+	Version          string            `json:"version,omitempty"`
+	Locality         map[string]string `json:"locality,omitzero"`
+	Excluded         *bool             `json:"excluded,omitempty"`
+	UnderMaintenance bool              `json:"under_maintenance,omitempty"` // absent when false
+	UptimeSeconds    *float64          `json:"uptime_seconds,omitempty"`
+	RunLoopBusy      *float64          `json:"run_loop_busy,omitempty"`
+	Roles            []Role            `json:"roles,omitzero"`
+	Messages         []ProcessMessage  `json:"messages,omitzero"`
+}
+
+// Role is a role of a process.
+type Role struct {
+	Role        string `json:"role,omitempty"`
+	ID          string `json:"id,omitempty"`
+	StoredBytes *int64 `json:"stored_bytes,omitempty"`
+}
+
+// ProcessMessage is an error or an issue that a process reports.
+type ProcessMessage struct {
+	Name string   `json:"name,omitempty"`
+	Type string   `json:"type,omitempty"`
+	Time *float64 `json:"time,omitempty"`
+}
+
+// Processes are the processes of a document, in its order. Two entries of one id are both kept: the
+// cluster controller writes one entry a worker, whatever id the worker has
+// (fdbserver/Status.actor.cpp, processStatusFetcher, 7.3.69).
+type Processes []Process
+
+// name is what messages call the process.
+func (p Process) name() string {
+	if id := p.Locality[InstanceLocality]; id != "" {
+		return id
+	}
+	if p.Address != (Address{}) {
+		return p.Address.String()
+	}
+	return p.ID
+}
+
+// MarshalJSON writes an object with one member a process, as it stands in a document.
+func (p Processes) MarshalJSON() ([]byte, error) {
+	b := []byte("{")
+	for i, process := range p {
+		id, err := json.Marshal(process.ID)
+		if err != nil {
+			return nil, err
+		}
+		value, err := json.Marshal(process)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(append(b, id...), ':'), value...)
+	}
+	return append(b, '}'), nil
+}
+
+func readProcesses(d *document) Processes {
+	found := Processes{}
+	if !d.members(func(id string) {
+		found = append(found, Process{ID: id})
+		found[len(found)-1].read(d)
+	}) {
+		return nil
+	}
+	return found
+}
+
+func (p *Process) read(d *document) {
+	d.members(func(name string) {
+		switch name {
+		case "address":
+			p.Address = d.address()
+		case "class_type":
+			p.Class = Class(d.str())
+		case "command_line":
+			p.CommandLine = d.str()
+		case "version":
+			p.Version = d.str()
+		case "locality":
+			p.Locality = map[string]string{}
+			d.members(func(name string) {
+				if value, ok := d.text(); ok {
+					p.Locality[name] = value
+				}
+			})
+		case "excluded":
+			p.Excluded = d.boolean()
+		case "under_maintenance":
+			under := d.boolean()
+			p.UnderMaintenance = under != nil && *under
+		case "uptime_seconds":
+			p.UptimeSeconds = d.number()
+		case "run_loop_busy":
+			p.RunLoopBusy = d.number()
+		case "roles":
+			p.Roles = list(d, func(r *Role, name string) {
+				switch name {
+				case "role":
+					r.Role = d.str()
+				case "id":
+					r.ID = d.str()
+				case "stored_bytes":
+					r.StoredBytes = d.whole()
+				default:
+					d.skip()
+				}
+			})
+		case "messages":
+			p.Messages = list(d, func(m *ProcessMessage, name string) {
+				switch name {
+				case "name":
+					m.Name = d.str()
+				case "type":
+					m.Type = d.str()
+				case "time":
+					m.Time = d.number()
+				default:
+					d.skip()
+				}
+			})
+		default:
+			d.skip()
+		}
+	})
+}
+
+// Addresses returns every address the process listens on, as far as the document says so: the one it
+// reports and those of its command line, without flags' duplicates.
+func (p Process) Addresses() []Address {
+	var found []Address
+	if p.Address != (Address{}) {
+		found = append(found, p.Address)
+	}
+	more, err := CommandLineAddresses(p.CommandLine)
+	if err != nil {
+		return found
+	}
+	for _, a := range more {
+		if !slices.Contains(found, a) {
+			found = append(found, a)
+		}
+	}
+	return found
+}
+
+// addressOf returns the address of the wanted kind.
+func (p Process) addressOf(tls bool) (Address, bool) {
+	for _, a := range p.Addresses() {
+		if a.TLS == tls && a.Host != "" && a.Port != 0 {
+			return a, true
+		}
+	}
+	return Address{}, false
+}
+
+// at reports whether the process listens on an address, given as an IP or as the DNS name of the
+// process. The flags count: an address with TLS is another one than without.
+func (p Process) at(a Address) bool {
+	if a == (Address{}) {
+		return false
+	}
+	name := p.Locality[DNSNameLocality]
+	for _, own := range p.Addresses() {
+		if own.Port == a.Port && own.TLS == a.TLS && (strings.EqualFold(own.Host, a.Host) || name != "" && strings.EqualFold(name, a.Host)) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,355 @@
+package fdb
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// Status is what the judgements need of a status document (`status json`). Names are those of the
+// document (fdbclient/Schemas.cpp, 7.1.67, 7.3.69, 7.4.6). Any field of a document can be missing at
+// any time (documentation/sphinx/source/mr-status.rst, 7.3.69): a pointer or list that is nil was
+// not in it, and no judgement takes that for good news.
+type Status struct {
+	Client  ClientStatus  `json:"client"`
+	Cluster ClusterStatus `json:"cluster"`
+}
+
+// ClientStatus is what the client that asked sees by itself.
+type ClientStatus struct {
+	Coordinators   CoordinatorStatus `json:"coordinators"`
+	DatabaseStatus DatabaseStatus    `json:"database_status"`
+	Messages       []Message         `json:"messages,omitzero"`
+}
+
+// CoordinatorStatus are the coordinators of the client's cluster file.
+type CoordinatorStatus struct {
+	Coordinators    []Coordinator `json:"coordinators,omitzero"`
+	QuorumReachable *bool         `json:"quorum_reachable,omitempty"`
+}
+
+// Coordinator is one coordinator as the client sees it.
+type Coordinator struct {
+	Address   Address `json:"address,omitzero"` // zero: missing or unreadable
+	Reachable *bool   `json:"reachable,omitempty"`
+}
+
+// DatabaseStatus is the client's summary.
+type DatabaseStatus struct {
+	Available *bool `json:"available,omitempty"`
+	Healthy   *bool `json:"healthy,omitempty"`
+}
+
+// Message is a message about the cluster, or about the fetching of the document.
+type Message struct {
+	Name                 string               `json:"name,omitempty"`
+	Description          string               `json:"description,omitempty"`
+	UnreachableProcesses []UnreachableProcess `json:"unreachable_processes,omitzero"`
+}
+
+// UnreachableProcess is a process that the cluster controller cannot reach.
+type UnreachableProcess struct {
+	Address Address `json:"address,omitzero"`
+}
+
+// ClusterStatus is what the cluster controller says.
+type ClusterStatus struct {
+	Processes               Processes      `json:"processes,omitzero"`
+	Configuration           *Configuration `json:"configuration,omitempty"`
+	Data                    DataStatus     `json:"data"`
+	Logs                    []LogStatus    `json:"logs,omitzero"`
+	QoS                     QoS            `json:"qos"`
+	RecoveryState           RecoveryState  `json:"recovery_state"`
+	BounceImpact            BounceImpact   `json:"bounce_impact"`
+	Clients                 *Clients       `json:"clients,omitempty"`
+	Layers                  Layers         `json:"layers"`
+	Messages                []Message      `json:"messages,omitzero"`
+	ConnectionString        string         `json:"connection_string,omitempty"`
+	DatabaseAvailable       *bool          `json:"database_available,omitempty"`
+	DatabaseLockState       LockState      `json:"database_lock_state"`
+	FullReplication         *bool          `json:"full_replication,omitempty"`
+	Generation              *int           `json:"generation,omitempty"`
+	IncompatibleConnections []string       `json:"incompatible_connections,omitzero"`
+	MaintenanceZone         string         `json:"maintenance_zone,omitempty"`
+	MaintenanceSeconds      *float64       `json:"maintenance_seconds_remaining,omitempty"`
+	ActivePrimaryDC         string         `json:"active_primary_dc,omitempty"`
+}
+
+// DataStatus is the state of the data and of its distribution.
+type DataStatus struct {
+	State            DataState     `json:"state"`
+	TeamTrackers     []TeamTracker `json:"team_trackers,omitzero"`
+	MovingData       MovingData    `json:"moving_data"`
+	TotalKVSizeBytes *int64        `json:"total_kv_size_bytes,omitempty"`
+}
+
+// DataState is the state of one copy of the data.
+type DataState struct {
+	Healthy              *bool  `json:"healthy,omitempty"`
+	Name                 string `json:"name,omitempty"`
+	MinReplicasRemaining *int   `json:"min_replicas_remaining,omitempty"`
+}
+
+// TeamTracker is the state of the worst team of one region.
+type TeamTracker struct {
+	Primary          *bool     `json:"primary,omitempty"`
+	State            DataState `json:"state"`
+	UnhealthyServers *int      `json:"unhealthy_servers,omitempty"`
+}
+
+// MovingData is how much data moves.
+type MovingData struct {
+	HighestPriority *int   `json:"highest_priority,omitempty"`
+	InFlightBytes   *int64 `json:"in_flight_bytes,omitempty"`
+	InQueueBytes    *int64 `json:"in_queue_bytes,omitempty"`
+}
+
+// LogStatus is one generation of logs. A factor and its tolerance are absent for sets that the
+// generation does not have (fdbserver/Status.actor.cpp, tlogFetcher, 7.3.69).
+type LogStatus struct {
+	Current                 *bool `json:"current,omitempty"`
+	LogFactor               *int  `json:"log_replication_factor,omitempty"`
+	LogFaultTolerance       *int  `json:"log_fault_tolerance,omitempty"`
+	RemoteFactor            *int  `json:"remote_log_replication_factor,omitempty"`
+	RemoteFaultTolerance    *int  `json:"remote_log_fault_tolerance,omitempty"`
+	SatelliteFactor         *int  `json:"satellite_log_replication_factor,omitempty"`
+	SatelliteFaultTolerance *int  `json:"satellite_log_fault_tolerance,omitempty"`
+}
+
+// QoS are the lags and queues.
+type QoS struct {
+	WorstDataLag       Lag    `json:"worst_data_lag_storage_server"`
+	WorstDurabilityLag Lag    `json:"worst_durability_lag_storage_server"`
+	WorstLogQueue      *int64 `json:"worst_queue_bytes_log_server,omitempty"`
+	WorstStorageQueue  *int64 `json:"worst_queue_bytes_storage_server,omitempty"`
+}
+
+// Lag is how far a storage server is behind.
+type Lag struct {
+	Seconds *float64 `json:"seconds,omitempty"`
+}
+
+// RecoveryState is the state of the last recovery. SecondsSinceLastRecovered is -1 while the database
+// has not been available since (fdbserver/Status.actor.cpp, recoveryStateStatusFetcher, 7.3.69).
+type RecoveryState struct {
+	Name                      string   `json:"name,omitempty"`
+	ActiveGenerations         *int     `json:"active_generations,omitempty"`
+	SecondsSinceLastRecovered *float64 `json:"seconds_since_last_recovered,omitempty"`
+}
+
+// BounceImpact says whether a restart is clean, which it is when the cluster is fully recovered.
+type BounceImpact struct {
+	CanCleanBounce *bool `json:"can_clean_bounce,omitempty"`
+}
+
+// Layers is the state of layers; Error is configurationMissing when the database has no configuration.
+type Layers struct {
+	Valid *bool  `json:"_valid,omitempty"`
+	Error string `json:"_error,omitempty"`
+}
+
+// LockState says whether the database is locked, as it is during a restore.
+type LockState struct {
+	Locked *bool `json:"locked,omitempty"`
+}
+
+// ParseStatus reads a status document. Text before the first brace is a warning of fdbcli and is
+// skipped; anything but white space behind the object is refused, and so is a document that was cut
+// off. A value of an unexpected type counts as missing.
+func ParseStatus(text []byte) (*Status, error) {
+	start := bytes.IndexByte(text, '{')
+	if start < 0 {
+		return nil, StatusUnreadable.Errorf("the document has no object")
+	}
+	d := &document{data: text[start:]}
+	s := &Status{}
+	d.members(func(name string) {
+		switch name {
+		case "client":
+			s.Client.read(d)
+		case "cluster":
+			s.Cluster.read(d)
+		default:
+			d.skip()
+		}
+	})
+	if d.next(); d.bad || d.at < len(d.data) {
+		return nil, StatusUnreadable.Errorf("the document is malformed at byte %d of %d", start+d.at, len(text))
+	}
+	return s, nil
+}
+
+func (s *ClientStatus) read(d *document) {
+	d.members(func(name string) {
+		switch name {
+		case "coordinators":
+			s.Coordinators.read(d)
+		case "database_status":
+			d.members(func(name string) {
+				switch name {
+				case "available":
+					s.DatabaseStatus.Available = d.boolean()
+				case "healthy":
+					s.DatabaseStatus.Healthy = d.boolean()
+				default:
+					d.skip()
+				}
+			})
+		case "messages":
+			s.Messages = readMessages(d)
+		default:
+			d.skip()
+		}
+	})
+}
+
+func (s *CoordinatorStatus) read(d *document) {
+	d.members(func(name string) {
+		switch name {
+		case "coordinators":
+			s.Coordinators = list(d, func(c *Coordinator, name string) {
+				switch name {
+				case "address":
+					c.Address = d.address()
+				case "reachable":
+					c.Reachable = d.boolean()
+				default:
+					d.skip()
+				}
+			})
+		case "quorum_reachable":
+			s.QuorumReachable = d.boolean()
+		default:
+			d.skip()
+		}
+	})
+}
+
+// list reads an array of objects; nil for anything else. An element that is no object is a zero value.
+func list[T any](d *document, member func(t *T, name string)) []T {
+	found := []T{}
+	if !d.elements(func() {
+		var t T
+		d.members(func(name string) { member(&t, name) })
+		found = append(found, t)
+	}) {
+		return nil
+	}
+	return found
+}
+
+// address reads an address; the zero value if there is none that can be read.
+func (d *document) address() Address {
+	a, err := ParseAddress(d.str())
+	if err != nil {
+		return Address{}
+	}
+	return a
+}
+
+func readMessages(d *document) []Message {
+	return list(d, func(m *Message, name string) {
+		switch name {
+		case "name":
+			m.Name = d.str()
+		case "description":
+			m.Description = d.str()
+		case "unreachable_processes":
+			m.UnreachableProcesses = list(d, func(p *UnreachableProcess, name string) {
+				if name != "address" {
+					d.skip()
+					return
+				}
+				p.Address = d.address()
+			})
+		default:
+			d.skip()
+		}
+	})
+}
+
+func (s *ClusterStatus) read(d *document) {
+	d.members(func(name string) {
+		switch name {
+		case "processes":
+			s.Processes = readProcesses(d)
+		case "configuration":
+			s.Configuration = readConfiguration(d.raw())
+		case "data":
+			s.Data.read(d)
+		case "logs":
+			s.Logs = readLogs(d)
+		case "qos":
+			s.QoS.read(d)
+		case "recovery_state":
+			s.RecoveryState.read(d)
+		case "bounce_impact":
+			d.members(func(name string) {
+				if name != "can_clean_bounce" {
+					d.skip()
+					return
+				}
+				s.BounceImpact.CanCleanBounce = d.boolean()
+			})
+		case "clients":
+			s.Clients = readClients(d)
+		case "layers":
+			d.members(func(name string) {
+				switch name {
+				case "_valid":
+					s.Layers.Valid = d.boolean()
+				case "_error":
+					s.Layers.Error = d.str()
+				default:
+					d.skip()
+				}
+			})
+		case "messages":
+			s.Messages = readMessages(d)
+		case "database_lock_state":
+			d.members(func(name string) {
+				if name != "locked" {
+					d.skip()
+					return
+				}
+				s.DatabaseLockState.Locked = d.boolean()
+			})
+		case "incompatible_connections":
+			s.IncompatibleConnections = []string{}
+			d.elements(func() { s.IncompatibleConnections = append(s.IncompatibleConnections, d.str()) })
+		default:
+			s.value(d, name)
+		}
+	})
+}
+
+// value reads the members of the cluster section that are single values.
+func (s *ClusterStatus) value(d *document, name string) {
+	switch name {
+	case "connection_string":
+		s.ConnectionString = d.str()
+	case "database_available":
+		s.DatabaseAvailable = d.boolean()
+	case "full_replication":
+		s.FullReplication = d.boolean()
+	case "generation":
+		s.Generation = d.integer()
+	case "maintenance_zone":
+		s.MaintenanceZone = d.str()
+	case "maintenance_seconds_remaining":
+		s.MaintenanceSeconds = d.number()
+	case "active_primary_dc":
+		s.ActivePrimaryDC = d.str()
+	default:
+		d.skip()
+	}
+}
+
+// readConfiguration reads what has the type it should have.
+func readConfiguration(raw []byte) *Configuration {
+	if !bytes.HasPrefix(raw, []byte("{")) {
+		return nil
+	}
+	c := &Configuration{}
+	_ = json.Unmarshal(raw, c)
+	return c
+}

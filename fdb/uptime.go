@@ -1,0 +1,72 @@
+package fdb
+
+import (
+	"math"
+	"time"
+)
+
+// MinimumUptime returns how long the database is up without a restart: the shortest of the time since
+// the last recovery (from 7.1.22 on) and of the uptimes of all processes that are neither excluded
+// nor of class test and do not report 0. It is 0 as long as one of these is not known.
+func MinimumUptime(s *Status, running Version) time.Duration {
+	d, _ := minimumUptime(s, running)
+	return d
+}
+
+// minimumUptime also returns why the uptime is not known.
+func minimumUptime(s *Status, running Version) (d time.Duration, unknown string) {
+	if s == nil {
+		return 0, "the database gave no status"
+	}
+	up := math.Inf(1)
+	since := s.Cluster.RecoveryState.SecondsSinceLastRecovered
+	switch {
+	case since != nil && *since < 0:
+		return 0, "the database has not recovered yet"
+	case !running.Has(FeatureRecoveryState):
+	case since == nil:
+		return 0, "the status does not say when the last recovery was"
+	default:
+		up = *since
+	}
+	if len(s.Cluster.Processes) == 0 {
+		return 0, "the status shows no processes"
+	}
+	for _, p := range s.Cluster.Processes {
+		switch {
+		case p.Class == ClassTest || p.Excluded != nil && *p.Excluded:
+		case p.UptimeSeconds == nil || *p.UptimeSeconds < 0:
+			return 0, "the status does not say how long process " + p.name() + " is up"
+		case *p.UptimeSeconds > 0:
+			up = min(up, *p.UptimeSeconds)
+		}
+	}
+	if math.IsInf(up, 1) {
+		return 0, "no process says how long it is up"
+	}
+	return seconds(up), ""
+}
+
+// sinceRecovery returns how long ago the last recovery was. Before 7.1.22 the status does not say so,
+// and the uptimes of the processes stand in.
+func sinceRecovery(s *Status, running Version) (d time.Duration, unknown string) {
+	if !running.Has(FeatureRecoveryState) {
+		return minimumUptime(s, running)
+	}
+	since := s.Cluster.RecoveryState.SecondsSinceLastRecovered
+	switch {
+	case since == nil:
+		return 0, "the status does not say when the last recovery was"
+	case *since < 0:
+		return 0, "the database has not recovered yet"
+	}
+	return seconds(*since), ""
+}
+
+// seconds converts, rounding down to a nanosecond, and keeps what is too large for a duration.
+func seconds(s float64) time.Duration {
+	if s >= float64(math.MaxInt64)/float64(time.Second) {
+		return math.MaxInt64
+	}
+	return time.Duration(s * float64(time.Second))
+}
