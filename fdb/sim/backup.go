@@ -1,0 +1,5 @@
+package sim
+
+type backups struct{}
+
+func newBackups() backups { return backups{} }
