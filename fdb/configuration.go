@@ -78,6 +78,13 @@ var engineAliases = map[string]string{
 	"ssd-rocksdb-experimental":   "ssd-rocksdb-v1",
 }
 
+// engines are the names of storage engines that have no other one. The status says custom of what has
+// no name (foundationdb 7.3.69, fdbclient/Schemas.cpp); it cannot be configured.
+var engines = []string{DefaultEngine, "ssd-1", "memory-2", "memory-radixtree-beta", "ssd-redwood-1", "ssd-rocksdb-v1", "ssd-sharded-rocksdb", "custom"}
+
+// knownEngine tells whether a name is that of a storage engine; none is the default.
+func knownEngine(name string) bool { return slices.Contains(engines, engine(name)) }
+
 // engine returns the name that stands for all names of a storage engine.
 func engine(name string) string {
 	if alias, ok := engineAliases[name]; ok {

@@ -77,8 +77,12 @@ func CheckParameters(list []string) error {
 func BackupKnobs(list []string) []string {
 	var arguments []string
 	for _, parameter := range list {
-		if !strings.HasPrefix(ParameterName(parameter), LocalityPrefix) {
-			arguments = append(arguments, "--"+strings.TrimSpace(parameter))
+		argument := "--" + ParameterName(parameter)
+		if _, value, ok := strings.Cut(parameter, "="); ok {
+			argument += "=" + strings.TrimSpace(value)
+		}
+		if !strings.HasPrefix(argument, "--"+LocalityPrefix) {
+			arguments = append(arguments, argument)
 		}
 	}
 	return arguments

@@ -7,19 +7,6 @@ import (
 	"strings"
 )
 
-// The reasons for which FoundationDB refuses to be configured. Source: foundationdb 7.3.69,
-// fdbclient/include/fdbclient/GenericManagementAPI.actor.h, changeConfig; 7.1.67 and 7.4.6 have the
-// same rules.
-const (
-	RefusedInvalid       Reason = "ConfigurationInvalid"
-	RefusedRegions       Reason = "RegionsChanged"
-	RefusedActiveRegions Reason = "SeveralActiveRegions"
-	RefusedReplication   Reason = "RegionNotFullyReplicated"
-	RefusedDatacenter    Reason = "StorageInUnknownDatacenter"
-	RefusedZones         Reason = "NotEnoughZones"
-	RefusedMigration     Reason = "StorageMigrationDisabled"
-)
-
 // Placement is where the processes and the data of a database are: what FoundationDB asks before it
 // accepts a configuration.
 type Placement struct {
@@ -35,11 +22,13 @@ type Refusal struct {
 }
 
 // Refuses tells whether FoundationDB would refuse the change from the live to the next
-// configuration, and why: the first of the rules that is broken, in its order.
+// configuration, and why: the first of the rules that is broken, in its order. Source: foundationdb
+// 7.3.69, fdbclient/include/fdbclient/GenericManagementAPI.actor.h, changeConfig; 7.1.67 and 7.4.6
+// have the same rules.
 func Refuses(live, next Configuration, p Placement) Refusal {
 	next = next.over(live)
 	if problems := next.Problems(); len(problems) > 0 {
-		return refusal(RefusedInvalid, "%s: %s", problems[0].Field, problems[0].Message)
+		return refusal(RefusedConfiguration, "%s: %s", problems[0].Field, problems[0].Message)
 	}
 	live, next = live.Normalized(), next.Normalized()
 	for _, rule := range []func(live, next Configuration, p Placement) Refusal{
@@ -75,7 +64,7 @@ func refusesRegions(live, next Configuration, _ Placement) Refusal {
 		}
 	}
 	if len(active) > 1 {
-		return refusal(RefusedActiveRegions, "usable_regions cannot change while %s have a priority of 0 or more", strings.Join(active, " and "))
+		return refusal(RefusedPriorities, "usable_regions cannot change while %s have a priority of 0 or more", strings.Join(active, " and "))
 	}
 	return Refusal{}
 }
@@ -100,7 +89,7 @@ func refusesDatacenter(_, next Configuration, p Placement) Refusal {
 	}
 	for _, dc := range p.Storage {
 		if index(next.Regions, dc) < 0 {
-			return refusal(RefusedDatacenter, "storage servers are in the data center %q, which is in no region", dc)
+			return refusal(RefusedStorage, "storage servers are in the data center %q, which is in no region", dc)
 		}
 	}
 	return Refusal{}
@@ -117,14 +106,14 @@ func refusesZones(_, next Configuration, p Placement) Refusal {
 			}
 		}
 		if len(all) < need {
-			return refusal(RefusedZones, "%s needs %d zones with room for data, there are %d", next.RedundancyMode, need, len(all))
+			return refusal(RefusedWorkers, "%s needs %d zones with room for data, there are %d", next.RedundancyMode, need, len(all))
 		}
 		return Refusal{}
 	}
 	for _, region := range next.Regions {
 		dc := region.main()
 		if have := p.zones(dc.ID); have < need {
-			return refusal(RefusedZones, "%s needs %d zones with room for data in the data center %q, there are %d", next.RedundancyMode, need, dc.ID, have)
+			return refusal(RefusedWorkers, "%s needs %d zones with room for data in the data center %q, there are %d", next.RedundancyMode, need, dc.ID, have)
 		}
 		satellites := 0
 		for _, satellite := range region.Datacenters {
@@ -133,7 +122,7 @@ func refusesZones(_, next Configuration, p Placement) Refusal {
 			}
 		}
 		if need := satelliteModes[region.SatelliteRedundancyMode]; dc.Priority >= 0 && satellites < need {
-			return refusal(RefusedZones, "%s needs %d zones with room for data in the satellites of %q, there are %d", region.SatelliteRedundancyMode, need, dc.ID, satellites)
+			return refusal(RefusedWorkers, "%s needs %d zones with room for data in the satellites of %q, there are %d", region.SatelliteRedundancyMode, need, dc.ID, satellites)
 		}
 	}
 	return Refusal{}
@@ -180,13 +169,8 @@ func (c Configuration) Problems() []ConfigurationProblem {
 			problems = append(problems, ConfigurationProblem{Field: field, Message: fmt.Sprintf(format, args...)})
 		}
 	}
-	word := func(form Word, field, text string) {
-		if text != "" {
-			add(CheckWord(form, text) != nil, field, "%q is not allowed", text)
-		}
-	}
 	add(!c.RedundancyMode.Known(), "redundancy_mode", "%q is none of single, double, triple, three_data_hall", c.RedundancyMode)
-	word(WordValue, "storage_engine", c.StorageEngine)
+	add(!knownEngine(c.StorageEngine), "storage_engine", "%q is no storage engine", c.StorageEngine) // new or tss would be commands
 	add(c.UsableRegions < 0 || c.UsableRegions > 2, "usable_regions", "%d is neither 1 nor 2", c.UsableRegions)
 	add(len(c.Regions) > 2, "regions", "there are %d regions, and at most 2 can be", len(c.Regions))
 	add(c.UsableRegions == 2 && len(c.Regions) < 2, "regions", "usable_regions is 2, so 2 regions are needed")
@@ -206,8 +190,10 @@ func (c Configuration) Problems() []ConfigurationProblem {
 	if wiggle := c.PerpetualStorageWiggle; wiggle != nil {
 		add(*wiggle < 0 || *wiggle > 1, "perpetual_storage_wiggle", "%d is neither 0 nor 1", *wiggle)
 	}
-	word(WordWiggle, "perpetual_storage_wiggle_locality", c.PerpetualStorageWiggleLocality)
-	word(WordValue, "perpetual_storage_wiggle_engine", c.PerpetualStorageWiggleEngine)
+	locality := c.PerpetualStorageWiggleLocality
+	add(locality != "" && CheckWord(WordWiggle, locality) != nil, "perpetual_storage_wiggle_locality", "%q is neither name:value nor 0", locality)
+	wiggleEngine := c.PerpetualStorageWiggleEngine
+	add(wiggleEngine != "none" && !knownEngine(wiggleEngine), "perpetual_storage_wiggle_engine", "%q is neither none nor a storage engine", wiggleEngine)
 
 	ids, highest := map[string]bool{}, -1
 	for i, region := range c.Regions {

@@ -18,14 +18,13 @@ var WordInvalid = fault.Declare(fault.Kind{
 type Word string
 
 const (
-	WordAddress    Word = "address"       // as ParseAddress reads it
-	WordLocality   Word = "locality"      // locality_name:value, or name:value
-	WordZone       Word = "zone"          // the value of a fault domain
-	WordTag        Word = "tag"           // of a backup or restore
-	WordKey        Word = "key"           // of a key range: letters, digits, / - _ . and \xNN for any other byte
-	WordDatacenter Word = "data center"   // the id of one
-	WordValue      Word = "configuration" // any other value of the configuration
-	WordWiggle     Word = "wiggle"        // a locality to wiggle, or 0
+	WordAddress    Word = "address"     // as ParseAddress reads it
+	WordLocality   Word = "locality"    // locality_name:value, or name:value
+	WordZone       Word = "zone"        // the value of a fault domain
+	WordTag        Word = "tag"         // of a backup or restore
+	WordKey        Word = "key"         // of a key range: letters, digits, / - _ . and \xNN for any other byte
+	WordDatacenter Word = "data center" // the id of one
+	WordWiggle     Word = "wiggle"      // a locality to wiggle, or 0
 )
 
 // wordForms has one expression a form. The key's is the one of fdb-kubernetes-operator 2.33.0,
@@ -37,7 +36,6 @@ var wordForms = map[Word]*regexp.Regexp{
 	WordTag:        regexp.MustCompile(`^[A-Za-z0-9_.][A-Za-z0-9_.:/-]{0,63}$`),
 	WordKey:        regexp.MustCompile(`^(?:[A-Za-z0-9/_.-]|\\x[0-9A-Fa-f]{2})+$`),
 	WordDatacenter: regexp.MustCompile(`^[A-Za-z0-9_./-]+$`),
-	WordValue:      regexp.MustCompile(`^[A-Za-z0-9_-]+$`),
 	WordWiggle:     regexp.MustCompile(`^(?:[A-Za-z0-9_.-]+:[A-Za-z0-9_.-]+|0)$`),
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/fdb"
 )
 
-var words = []fdb.Word{fdb.WordAddress, fdb.WordLocality, fdb.WordZone, fdb.WordTag, fdb.WordKey, fdb.WordDatacenter, fdb.WordValue, fdb.WordWiggle}
+var words = []fdb.Word{fdb.WordAddress, fdb.WordLocality, fdb.WordZone, fdb.WordTag, fdb.WordKey, fdb.WordDatacenter, fdb.WordWiggle}
 
 func TestCheckWord(t *testing.T) {
 	for _, test := range []struct {
@@ -26,7 +26,6 @@ func TestCheckWord(t *testing.T) {
 		{fdb.WordTag, []string{"default", "restore-1a2b3c4d", strings.Repeat("a", 64)}, []string{"", "-t", strings.Repeat("a", 65), "a=b"}},
 		{fdb.WordKey, []string{"a", "app/table-1", `\x00`, `a\xFFb`, "A_b.c"}, []string{"", `\`, `\x0`, `\xgg`, `a\y`, `a\\b`, "a{", "ä"}},
 		{fdb.WordDatacenter, []string{"dc1", "eu-west/1"}, []string{"", "dc,1", "dc{1}"}},
-		{fdb.WordValue, []string{"ssd-redwood-1-experimental", "three_data_hall"}, []string{"", "a=b", "a:b"}},
 		{fdb.WordWiggle, []string{"0", "zoneid:pv47-1108", "machineid:a.b"}, []string{"", "1", "a:b;c:d", "a"}},
 		{"unknown", nil, []string{"a"}},
 	} {
@@ -118,8 +117,8 @@ func TestCheckParameters(t *testing.T) {
 }
 
 func TestBackupKnobs(t *testing.T) {
-	got := fdb.BackupKnobs([]string{"knob_http_verbose_level=3", "locality_zoneid=a", " locality_dcid = b", " knob_b=1 "})
-	if diff := cmp.Diff([]string{"--knob_http_verbose_level=3", "--knob_b=1"}, got); diff != "" {
+	got := fdb.BackupKnobs([]string{"knob_http_verbose_level=3", "locality_zoneid=a", " locality_dcid = b", " knob_b = 1 ", "knob_c=a = b", "flag"})
+	if diff := cmp.Diff([]string{"--knob_http_verbose_level=3", "--knob_b=1", "--knob_c=a = b", "--flag"}, got); diff != "" {
 		t.Error(diff)
 	}
 	if got := fdb.BackupKnobs(nil); got != nil {

@@ -1,0 +1,27 @@
+package fdb
+
+var configureTexts = []text{
+	{Commands: []Command{CommandConfigure}, Format: "Database created", Effect: done, Source: configureFile},
+	{Commands: []Command{CommandConfigure}, Format: "Configuration changed", Effect: done, Source: configureFile},
+	{Commands: []Command{CommandConfigure}, Format: "Configuration changed, with warnings", Effect: done, Source: configureFile},
+	{Commands: []Command{CommandConfigure}, Stderr: true, Format: "WARN: RocksDB storage engine type is still in experimental stage, not yet production tested.", Reason: Experimental, Source: configureFile, Lines: []string{"7.1"}},
+	{Commands: []Command{CommandConfigure}, Stderr: true, Format: "WARN: Sharded RocksDB storage engine type is still in experimental stage, not yet production tested.", Reason: Experimental, Source: configureFile, Lines: []string{"7.3", "7.4"}},
+	{Commands: []Command{CommandConfigure}, Stderr: true, Format: "WARN: To make progress toward the desired storage type with storage_migration_type=gradual, the Perpetual Wiggle must be enabled.", Source: configureFile},
+	{Commands: []Command{CommandConfigure}, Stderr: true, Format: "Type `configure perpetual_storage_wiggle=1' to enable the perpetual wiggle, or `configure storage_migration_type=gradual' to set the gradual migration type.", Source: configureFile},
+	{Commands: []Command{CommandConfigure}, Format: "Usage: %s", Effect: denied, Reason: RefusedOptions, Source: "fdbcli/Util.actor.cpp"},
+	{Commands: []Command{CommandConfigure}, Stderr: true, Format: "ERROR: These changes would make the configuration invalid", Effect: denied, Reason: RefusedConfiguration, Source: configureFile},
+	{Commands: []Command{CommandConfigure}, Stderr: true, Format: "ERROR: Storage engine type cannot be changed because storage_migration_type=disabled.", Effect: denied, Reason: RefusedMigration, Source: configureFile},
+	{Commands: []Command{CommandConfigure}, Stderr: true, Format: "Type `configure perpetual_storage_wiggle=1 storage_migration_type=gradual' to enable gradual migration with the perpetual wiggle, or `configure storage_migration_type=aggressive' for aggressive migration.", Source: configureFile},
+	{Commands: []Command{CommandConfigure}, Stderr: true, Format: "ERROR: Database already exists! To change configuration, don't say `new'", Effect: denied, Reason: DatabaseExists, Source: configureFile},
+	{Commands: []Command{CommandConfigure}, Stderr: true, Format: "ERROR: The database is unavailable", Effect: denied, Reason: RefusedUnavailable, Source: configureFile},
+	{Commands: []Command{CommandConfigure}, Stderr: true, Format: "ERROR: All storage servers must be in one of the known regions", Effect: denied, Reason: RefusedStorage, Source: configureFile},
+	{Commands: []Command{CommandConfigure}, Stderr: true, Format: "ERROR: When usable_regions > 1, all regions with priority >= 0 must be fully replicated before changing the configuration", Effect: denied, Reason: RefusedReplication, Source: configureFile},
+	{Commands: []Command{CommandConfigure}, Stderr: true, Format: "ERROR: When changing usable_regions, only one region can have priority >= 0", Effect: denied, Reason: RefusedPriorities, Source: configureFile},
+	{Commands: []Command{CommandConfigure}, Stderr: true, Format: "ERROR: The region configuration cannot be changed while simultaneously changing usable_regions", Effect: denied, Reason: RefusedRegions, Source: configureFile},
+	{Commands: []Command{CommandConfigure}, Stderr: true, Format: "ERROR: Not enough processes exist to support the specified configuration", Effect: denied, Reason: RefusedWorkers, Source: configureFile},
+	{Commands: []Command{CommandConfigure}, Stderr: true, Format: "ERROR: `three_datacenter' replication is incompatible with region configuration", Effect: denied, Reason: RefusedRedundancy, Source: configureFile},
+	{Commands: []Command{CommandConfigure}, Stderr: true, Format: "ERROR: `No storage servers in one of the specified regions", Effect: denied, Reason: RefusedDatacenter, Source: configureFile},
+	{Commands: []Command{CommandConfigure}, Stderr: true, Format: "ERROR: `only new databases can be configured as locked`", Effect: denied, Reason: RefusedOptions, Source: configureFile},
+	{Commands: []Command{CommandConfigure}, Stderr: true, Format: "ERROR: Invalid storage type for storage or TLog.", Effect: denied, Reason: RefusedEngine, Source: configureFile, Lines: []string{"7.4"}},
+	{Commands: []Command{CommandConfigure}, Stderr: true, Format: "Type `configure FORCE <TOKEN...>' to configure without this check", Source: configureFile},
+}
