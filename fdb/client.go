@@ -152,3 +152,5 @@ func serverMachines(s *Status, servers []string) map[string]bool {
 	delete(machines, "")
 	return machines
 }
+
+func present(n *int) bool { return n != nil && *n > 0 }

@@ -96,8 +96,7 @@ func (w CoordinatorWish) late(p Process) bool {
 		return false
 	}
 	v, err := ParseVersion(p.Version)
-	v.Label = w.Version.Label
-	return err != nil || v != w.Version
+	return err != nil || v.Compare(w.Version) != 0
 }
 
 // SelectCoordinators returns the coordinators that the cluster should have. Candidates report, are

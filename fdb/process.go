@@ -16,7 +16,7 @@ const (
 
 // Process is one process that reports to the cluster controller.
 type Process struct {
-	ID               string            `json:"-"`                 // the name of its member in the document
+	ID               string            `json:"-"`                // the name of its member in the document
 	Address          Address           `json:"address,omitzero"` // zero: missing or unreadable
 	Class            Class             `json:"class_type,omitempty"`
 	CommandLine      string            `json:"command_line,omitempty"`

@@ -19,15 +19,12 @@ func minimumUptime(s *Status, running Version) (d time.Duration, unknown string)
 		return 0, "the database gave no status"
 	}
 	up := math.Inf(1)
-	since := s.Cluster.RecoveryState.SecondsSinceLastRecovered
-	switch {
-	case since != nil && *since < 0:
-		return 0, "the database has not recovered yet"
-	case !running.Has(FeatureRecoveryState):
-	case since == nil:
-		return 0, "the status does not say when the last recovery was"
-	default:
-		up = *since
+	if running.Has(FeatureRecoveryState) {
+		since, unknown := recoveredFor(s)
+		if unknown != "" {
+			return 0, unknown
+		}
+		up = since
 	}
 	if len(s.Cluster.Processes) == 0 {
 		return 0, "the status shows no processes"
@@ -47,20 +44,26 @@ func minimumUptime(s *Status, running Version) (d time.Duration, unknown string)
 	return seconds(up), ""
 }
 
-// sinceRecovery returns how long ago the last recovery was. Before 7.1.22 the status does not say so,
-// and the uptimes of the processes stand in.
+// sinceRecovery returns how long ago the last recovery was. Versions before 7.1.22 do not say so, and
+// the uptimes of the processes stand in.
 func sinceRecovery(s *Status, running Version) (d time.Duration, unknown string) {
 	if !running.Has(FeatureRecoveryState) {
 		return minimumUptime(s, running)
 	}
-	since := s.Cluster.RecoveryState.SecondsSinceLastRecovered
-	switch {
+	since, unknown := recoveredFor(s)
+	return seconds(since), unknown
+}
+
+// recoveredFor returns the seconds since the last recovery.
+func recoveredFor(s *Status) (since float64, unknown string) {
+	switch since := s.Cluster.RecoveryState.SecondsSinceLastRecovered; {
 	case since == nil:
 		return 0, "the status does not say when the last recovery was"
 	case *since < 0:
 		return 0, "the database has not recovered yet"
+	default:
+		return *since, ""
 	}
-	return seconds(*since), ""
 }
 
 // seconds converts, rounding down to a nanosecond, and keeps what is too large for a duration.
