@@ -34,9 +34,16 @@ type text struct {
 	Lines    []string // major.minor; empty: all
 }
 
-// textLines are the versions whose texts are known, oldest first, and the release at which they were
-// read.
-var textLines = []struct{ Line, Tag string }{{"7.1", "7.1.67"}, {"7.3", "7.3.69"}, {"7.4", "7.4.6"}}
+// textLines are the versions whose texts are known, oldest first, and the releases at which they were
+// read: some texts of 7.3 came or went between two of them.
+var textLines = []struct {
+	Line string
+	Tags []string
+}{
+	{"7.1", []string{"7.1.67"}},
+	{"7.3", []string{"7.3.27", "7.3.69", "7.3.79"}},
+	{"7.4", []string{"7.4.6"}},
+}
 
 // TextLine is the major.minor whose texts Judge uses for a version: its own, or the newest that is not
 // newer, or else the oldest. known is false for a version whose texts nobody has read.
@@ -59,8 +66,9 @@ type compiled struct {
 	line *regexp.Regexp
 }
 
+// allTexts are all texts, those of single commands before those of any.
 var allTexts = sync.OnceValue(func() []compiled {
-	all := slices.Concat(cliTexts, excludeTexts, configureTexts, coordinatorTexts, backupTexts, restoreTexts, toolTexts)
+	all := slices.Concat(excludeTexts, configureTexts, coordinatorTexts, cliTexts, backupTexts, restoreTexts, toolTexts)
 	list := make([]compiled, len(all))
 	for i, t := range all {
 		list[i] = compiled{text: t, line: t.expression()}

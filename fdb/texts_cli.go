@@ -25,7 +25,7 @@ var cliTexts = []text{
 	{Tool: ToolCLI, Format: "Unable to determine database state, type 'status' for more information.", Source: statusFile},
 	{Tool: ToolCLI, Format: "WARNING: the previous command failed, the remaining commands will not be executed.", Source: cliFile},
 	{Tool: ToolCLI, Format: "Unable to connect to cluster from `%s'", Effect: denied, Reason: ClusterFileInvalid, Source: cliFile},
-	{Tool: ToolCLI, Stderr: true, Format: "ERROR: %s", Args: []string{"fdbcli is not configured with TLS, but all of the coordinators have TLS addresses."}, Effect: denied, Reason: TLSMissing, Source: cliFile},
+	{Tool: ToolCLI, Stderr: true, Format: "ERROR: %s", Args: []string{"fdbcli is not configured with TLS, but all of the coordinators have TLS addresses."}, Effect: denied, Reason: TLSMissing, Source: cliFile, Lines: []string{"7.3", "7.4"}},
 	{Tool: ToolCLI, Stderr: true, Format: "ERROR: Unknown command `%s'. Try `help'?", Effect: denied, Reason: CommandRefused, Source: cliFile},
 	{Tool: ToolCLI, Stderr: true, Format: "ERROR: Command failed to completely parse.", Effect: denied, Reason: CommandRefused, Source: cliFile},
 	{Tool: ToolCLI, Stderr: true, Format: "ERROR: unexpected error %d while initializing the multiversion database", Effect: doubted, Reason: ToolFailed, Source: cliFile},
@@ -74,11 +74,11 @@ var excludeTexts = []text{
 	{Commands: []Command{CommandExclude}, Stderr: true, Format: "ERROR: Could not calculate the impact of this exclude on the total available space in the cluster.", Effect: denied, Reason: SpaceUnknown, Source: specialKeysFile, Lines: []string{"7.3", "7.4"}},
 	{Commands: []Command{CommandExclude}, Stderr: true, Format: "ERROR: Could not calculate the impact of this exclude on the total free space in the cluster.", Effect: denied, Reason: SpaceUnknown, Source: specialKeysFile, Lines: []string{"7.1"}},
 	{Commands: []Command{CommandExclude}, Stderr: true, Format: "Please try the exclude again in 30 seconds.", Source: specialKeysFile},
-	{Commands: []Command{CommandExclude}, Stderr: true, Format: `Call set("0xff0xff/management/options/exclude/force", ...) first to exclude without checking available space.`, Source: specialKeysFile, Lines: []string{"7.3", "7.4"}},
+	{Commands: []Command{CommandExclude}, Stderr: true, Format: `Call set("0xff0xff/management/options/exclude/force", ...) first to exclude without checking available space.`, Source: specialKeysFile, Lines: []string{"7.4"}},
 	{Commands: []Command{CommandExclude}, Stderr: true, Format: "ERROR: This exclude may cause the total available space in the cluster to drop below 10%.", Effect: denied, Reason: TooLittleSpace, Source: specialKeysFile, Lines: []string{"7.3", "7.4"}},
 	{Commands: []Command{CommandExclude}, Stderr: true, Format: "ERROR: This exclude may cause the total free space in the cluster to drop below 10%.", Effect: denied, Reason: TooLittleSpace, Source: specialKeysFile, Lines: []string{"7.1"}},
-	{Commands: []Command{CommandExclude}, Stderr: true, Format: "Type `exclude FORCE <ADDRESS...>' to exclude without checking free space.", Source: excludeFile},
-	{Commands: []Command{CommandExclude}, Stderr: true, Format: "Type `exclude FORCE failed <ADDRESS...>' to exclude without performing safety checks.", Source: excludeFile},
+	{Commands: []Command{CommandExclude}, Stderr: true, Format: "Type `exclude FORCE <ADDRESS...>' to exclude without checking free space.", Source: excludeFile, Lines: []string{"7.1"}},
+	{Commands: []Command{CommandExclude}, Stderr: true, Format: "Type `exclude FORCE failed <ADDRESS...>' to exclude without performing safety checks.", Source: excludeFile, Lines: []string{"7.3", "7.4"}},
 	{Commands: []Command{CommandExclude}, Stderr: true, Format: "Error: %s; Client version is too old, please use a newer version", Effect: doubted, Reason: ToolFailed, Source: "fdbcli/Util.actor.cpp"},
 }
 

@@ -4,7 +4,7 @@ var configureTexts = []text{
 	{Commands: []Command{CommandConfigure}, Format: "Database created", Effect: done, Source: configureFile},
 	{Commands: []Command{CommandConfigure}, Format: "Configuration changed", Effect: done, Source: configureFile},
 	{Commands: []Command{CommandConfigure}, Format: "Configuration changed, with warnings", Effect: done, Source: configureFile},
-	{Commands: []Command{CommandConfigure}, Stderr: true, Format: "WARN: RocksDB storage engine type is still in experimental stage, not yet production tested.", Reason: Experimental, Source: configureFile, Lines: []string{"7.1"}},
+	{Commands: []Command{CommandConfigure}, Stderr: true, Format: "WARN: RocksDB storage engine type is still in experimental stage, not yet production tested.", Reason: Experimental, Source: configureFile, Lines: []string{"7.1", "7.3"}},
 	{Commands: []Command{CommandConfigure}, Stderr: true, Format: "WARN: Sharded RocksDB storage engine type is still in experimental stage, not yet production tested.", Reason: Experimental, Source: configureFile, Lines: []string{"7.3", "7.4"}},
 	{Commands: []Command{CommandConfigure}, Stderr: true, Format: "WARN: To make progress toward the desired storage type with storage_migration_type=gradual, the Perpetual Wiggle must be enabled.", Source: configureFile},
 	{Commands: []Command{CommandConfigure}, Stderr: true, Format: "Type `configure perpetual_storage_wiggle=1' to enable the perpetual wiggle, or `configure storage_migration_type=gradual' to set the gradual migration type.", Source: configureFile},
