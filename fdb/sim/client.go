@@ -67,7 +67,7 @@ func (c *Cluster) write(cl *Client) {
 	if !slices.ContainsFunc(cl.Versions, c.coordination.protocol.ProtocolCompatible) {
 		return
 	}
-	t := c.Begin()
+	t := c.Transaction()
 	t.Write(fdb.Set(cl.key(cl.attempts), []byte{1}))
 	if err := t.Commit(); err != nil {
 		return

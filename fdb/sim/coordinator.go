@@ -13,7 +13,8 @@ type coordination struct {
 	protocol    fdb.Version // what a majority of coordinators speaks, or spoke last
 	quorum      bool        // a majority of coordinators works and speaks one protocol
 	controller  *process
-	incarnation int // of the controller
+	incarnation int    // of the controller
+	told        string // the controller that the transcript names last
 }
 
 // at returns the process that listens on an address and can be reached; nil if there is none. A DNS
@@ -119,7 +120,10 @@ func (c *Cluster) elect(workers []*process) bool {
 		return false
 	}
 	k.controller, k.incarnation = best, best.incarnation
-	c.say("%s is the cluster controller", best.Name)
+	if k.told != best.Name {
+		k.told = best.Name
+		c.say("%s is the cluster controller", best.Name)
+	}
 	return true
 }
 

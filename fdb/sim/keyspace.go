@@ -134,8 +134,8 @@ type Transaction struct {
 	writes []fdb.Write
 }
 
-// Begin returns a transaction; its first read takes its version.
-func (c *Cluster) Begin() *Transaction { return &Transaction{c: c} }
+// Transaction returns a new transaction; its first read takes its version.
+func (c *Cluster) Transaction() *Transaction { return &Transaction{c: c} }
 
 // start takes the read version.
 func (t *Transaction) start() error {

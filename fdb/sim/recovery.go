@@ -163,7 +163,6 @@ func (c *Cluster) accept() {
 	}
 	r.generations = slices.Insert(r.generations, 0, c.newGeneration())
 	c.say("recovered after %s: generation %d, %d active, logs %s", r.gap.Round(100*time.Millisecond), r.epoch, len(r.generations), strings.Join(r.generations[0].names(), " "))
-	c.judgeGenerations()
 	c.keys.recovered()
 	c.recruitStorage()
 	c.distribute()
@@ -246,6 +245,10 @@ func (c *Cluster) review(cause string) {
 	r := &c.recovery
 	switch {
 	case c.coordination.database == "":
+		if elected {
+			c.coordination.controller = nil
+			c.elect(workers)
+		}
 		return
 	case !elected || !led:
 		if r.state >= acceptingCommits || r.stuck == "" || elected {
@@ -331,11 +334,12 @@ func (c *Cluster) worthRecovering() (cause string) {
 			cause = "the " + string(name) + " on " + h.Name + " is excluded"
 		}
 	})
-	if k := &c.coordination; cause == "" && c.excluded(k.controller.Addresses, k.controller.Locality) {
-		if slices.ContainsFunc(c.workers(), func(p *process) bool { return c.rank(clusterController, p) < excludeFit }) {
+	if k := &c.coordination; cause == "" && k.controller != nil {
+		rank := c.rank(clusterController, k.controller)
+		if slices.ContainsFunc(c.workers(), func(p *process) bool { return c.rank(clusterController, p) < rank }) {
 			k.controller = nil
 			c.elect(c.workers())
-			return "the cluster controller was excluded"
+			return "a better cluster controller"
 		}
 	}
 	if cause == "" && next.better(c.recovery.roles) {
