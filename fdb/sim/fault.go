@@ -55,6 +55,7 @@ func (c *Cluster) Inject(f Fault) {
 		f.until = c.clock.now + f.For
 		c.clock.after(f.For, func() { c.faultsEnded() })
 	}
+	c.freezeLogs()
 	c.faults = append(c.faults, &f)
 	c.faultsEnded()
 	c.check()
@@ -71,6 +72,7 @@ func (c *Cluster) Clear(kind FaultKind) {
 func (c *Cluster) faultsEnded() {
 	c.faults = slices.DeleteFunc(c.faults, func(f *Fault) bool { return f.until > 0 && c.clock.now >= f.until })
 	c.review("a fault began or ended")
+	c.goOn()
 }
 
 // active returns the first active fault of a kind; nil if there is none.

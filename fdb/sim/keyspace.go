@@ -236,6 +236,7 @@ func (t *Transaction) Commit() error {
 		}
 		k.recent = append(k.recent, written{version, *w.Clear})
 	}
+	c.record(version, t.writes)
 	if unknown != nil {
 		return ErrUnknown
 	}
