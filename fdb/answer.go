@@ -23,8 +23,8 @@ func Judge(c Call, v Version, exit int, stdout, stderr string) Result {
 	if c.reads() && c.Command != CommandConnection {
 		stdout = r.document(stdout)
 	}
-	r.read(stdout, false)
-	r.read(stderr, true)
+	r.read(stdout)
+	r.read(stderr)
 	return r.result(exit)
 }
 
@@ -73,12 +73,13 @@ func (h *hit) result(o ResultOutcome) Result {
 	return Result{Outcome: o, Reason: h.Reason, Text: clipped(h.printed)}
 }
 
-func (r *reading) read(output string, stderr bool) {
+func (r *reading) read(output string) {
 	for printed := range strings.FieldsFuncSeq(output, func(c rune) bool { return c == '\n' || c == '\r' }) {
-		if strings.TrimSpace(printed) == "" || !stderr && r.isEcho(printed) {
+		printed = strings.TrimSpace(printed)
+		if printed == "" || r.isEcho(printed) {
 			continue
 		}
-		t, match := r.find(printed, stderr)
+		t, match := r.find(printed)
 		if match == nil {
 			first(&r.unread, &hit{text: text{Reason: UnknownText}, printed: printed})
 			continue
@@ -100,9 +101,9 @@ func (r *reading) isEcho(printed string) bool {
 	}
 }
 
-func (r *reading) find(printed string, stderr bool) (text, []string) {
+func (r *reading) find(printed string) (text, []string) {
 	for _, t := range allTexts() {
-		if t.Stderr == stderr && t.prints(r.call.Command, r.line) {
+		if t.prints(r.call.Command, r.line) {
 			if match := t.line.FindStringSubmatch(printed); match != nil {
 				return t.text, match
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Clients are the clients that the cluster controller knows of. The lists are bounded samples.
@@ -104,7 +105,7 @@ func UnsupportedClients(s *Status, target Version, ignoredLogGroups, servers []s
 	if clients.SupportedVersions == nil && (clients.Count == nil || *clients.Count > 0) {
 		return []Client{{}}
 	}
-	machines := serverMachines(s, servers)
+	onServer := sync.OnceValue(func() map[string]bool { return serverMachines(s, servers) })
 	var found []Client
 	for _, v := range clients.SupportedVersions {
 		if v.ProtocolVersion == "Unknown" || speaks(v.ClientVersion, target) {
@@ -117,7 +118,7 @@ func UnsupportedClients(s *Status, target Version, ignoredLogGroups, servers []s
 			if slices.Contains(ignoredLogGroups, c.LogGroup) && c.LogGroup != "" {
 				continue
 			}
-			if a, err := ParseAddress(c.Address); err == nil && machines[strings.ToLower(a.Host)] {
+			if a, err := ParseAddress(c.Address); err == nil && onServer()[strings.ToLower(a.Host)] {
 				continue
 			}
 			found = append(found, Client{Address: c.Address, LogGroup: c.LogGroup, Version: v.ClientVersion})
@@ -140,9 +141,7 @@ func speaks(library string, target Version) bool {
 func serverMachines(s *Status, servers []string) map[string]bool {
 	machines := map[string]bool{}
 	for _, p := range s.Cluster.Processes {
-		for _, a := range p.Addresses() {
-			machines[strings.ToLower(a.Host)] = true
-		}
+		machines[strings.ToLower(p.Address.Host)] = true
 	}
 	for _, text := range servers {
 		if a, err := ParseAddress(text); err == nil {

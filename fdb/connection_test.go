@@ -39,6 +39,7 @@ func TestParseConnection(t *testing.T) {
 		"a:b@c@d:4500", // flaw 6
 		"a:b@c:4500@d:4500", "a:b@c:4500,d@e:4500", "a:b@c:4500\na:b@d:4500", "a:b@c:4500 d:4500", "a:b@c:4500, d:4500", "a : b@c:4500",
 		"a:b@c:4500,c:4500", "a:b@[::1]:4500,[0:0::1]:4500", "a:b@10.1.38.94:4500(fromHostname)", "a:b@c:4500;", "a:b@c:4500\x00", "a:b@c:4500:tls:tls",
+		"a:b@::1:4500", "a:b@[::1]", "a:b@c:0",
 	} {
 		if c, err := fdb.ParseConnection(text); fault.Of(err) != fdb.ConnectionInvalid {
 			t.Errorf("%q is read as %+v, with %v", text, c, err)
@@ -139,6 +140,28 @@ func FuzzParseVersion(f *testing.F) {
 		}
 		if again, err := fdb.ParseVersion(v.String()); err != nil || again != v {
 			t.Fatalf("%q is read as %+v, and that as %+v, with %v", text, v, again, err)
+		}
+	})
+}
+
+func FuzzCommandLineAddresses(f *testing.F) {
+	for _, text := range []string{"fdbserver --public_address=10.1.2.3:4500:tls,10.1.2.3:4501", "-p a:1 -p", "--public-address", "--public_address=,"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		addresses, err := fdb.CommandLineAddresses(text)
+		if (err == nil) != (len(addresses) > 0) {
+			t.Fatalf("%q has %v, with %v", text, addresses, err)
+		}
+		line := "fdbserver"
+		for _, a := range addresses {
+			line += " --public_address=" + a.String()
+		}
+		if err != nil {
+			return
+		}
+		if again, err := fdb.CommandLineAddresses(line); err != nil || !cmp.Equal(again, addresses) {
+			t.Fatalf("%q is read as %v, and %q as %v, with %v", text, addresses, line, again, err)
 		}
 	})
 }

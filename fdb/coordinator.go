@@ -203,12 +203,10 @@ func available(p Process, s *Status) bool {
 
 // primary returns the main data center that is to lead; empty without regions.
 func (c Configuration) primary() string {
-	best := Datacenter{Priority: -1 << 31}
-	for _, r := range c.Regions {
-		for _, dc := range r.Datacenters {
-			if dc.Satellite == 0 && dc.Priority > best.Priority {
-				best = dc
-			}
+	var best Datacenter
+	for i, r := range c.Regions {
+		if main := r.main(); i == 0 || main.Priority > best.Priority {
+			best = main
 		}
 	}
 	return best.ID

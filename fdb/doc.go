@@ -2,7 +2,7 @@
 // the configuration and its stages, gates, coordinators, exclusions, the bytes of locks, and the
 // texts of its tools.
 //
-//	live := status.Configuration              what the database has
+//	live := *status.Cluster.Configuration     what the database has
 //	for _, stage := range fdb.Stages(live, wanted) {
 //		"configure " + stage.Text()             one command a stage, the last one reaches wanted
 //	}

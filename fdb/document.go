@@ -173,8 +173,7 @@ func (d *document) escape() bool {
 			return false
 		}
 		for i := 1; i <= 4; i++ {
-			c := d.data[d.at+i] | 0x20
-			if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			if c := d.data[d.at+i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') && (c < 'A' || c > 'F') {
 				return false
 			}
 		}

@@ -30,7 +30,7 @@ func TestDocumentAgreesWithJSON(t *testing.T) {
 }
 
 func FuzzDocument(f *testing.F) {
-	for _, text := range []string{`{"a":[1,-0.5e3,"b\u00e9\\",true,false,null,{}]}`, `[[[`, `"\ud800"`, `-`, `1e`} {
+	for _, text := range []string{`{"a":[1,-0.5e3,"b\u00e9\\",true,false,null,{}]}`, `[[[`, `"\ud800"`, `-`, `1e`, "\"\\u0\x1500\""} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -84,13 +84,14 @@ type target struct {
 	names      []Address   // DNS names
 }
 
+// parseTarget refuses what cannot become part of a command.
 func parseTarget(text string) (t target, ok bool) {
 	for part := range strings.SplitSeq(text, ",") {
 		if locality, found := strings.CutPrefix(part, LocalityPrefix); found {
-			name, value, found := strings.Cut(locality, ":")
-			if !found || name == "" || value == "" {
+			if CheckWord(WordLocality, part) != nil {
 				return target{}, false
 			}
+			name, value, _ := strings.Cut(locality, ":")
 			t.localities = append(t.localities, [2]string{name, value})
 			continue
 		}
@@ -127,16 +128,12 @@ func (t target) of(p Process) standing {
 		}
 		said = said || known
 	}
-	addresses := p.Addresses()
-	if len(t.localities) > 0 && said {
+	switch {
+	case len(t.localities) > 0 && said:
 		return foreign
-	}
-	for _, a := range addresses {
-		if t.has(a) {
-			return own
-		}
-	}
-	if len(addresses) == 0 || len(t.addresses) == 0 {
+	case slices.ContainsFunc(t.addresses, p.listens):
+		return own
+	case len(t.addresses) == 0 || len(p.Addresses()) == 0:
 		return unsure
 	}
 	return foreign
@@ -192,16 +189,6 @@ func (t target) mayBe(c Address, s *Status, servers []Process) bool {
 	return len(t.names) == 0 && !named
 }
 
-// listens is at without regard to TLS.
-func (p Process) listens(a Address) bool {
-	a.TLS = false
-	if p.at(a) {
-		return true
-	}
-	a.TLS = true
-	return p.at(a)
-}
-
 // excluded returns what the blocking exclude is to name.
 func (t target) excluded(s *Status) []string {
 	var names []string
@@ -209,9 +196,7 @@ func (t target) excluded(s *Status) []string {
 		names = append(names, LocalityPrefix+l[0]+":"+l[1])
 	}
 	for _, a := range t.addresses {
-		reports := slices.ContainsFunc(s.Cluster.Processes, func(p Process) bool {
-			return slices.ContainsFunc(p.Addresses(), func(at Address) bool { return covers(a, at) })
-		})
+		reports := slices.ContainsFunc(s.Cluster.Processes, func(p Process) bool { return p.listens(a) })
 		if !reports || len(t.localities) == 0 {
 			names = append(names, a.WithoutFlags())
 		}

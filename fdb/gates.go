@@ -161,9 +161,9 @@ func (b *bar) recovered(least time.Duration) {
 	b.wait(since, unknown, least, "recovered for")
 }
 
-func (b *bar) wait(have time.Duration, unknown string, least time.Duration, what string) {
-	if unknown != "" {
-		b.close(StatusIncomplete, "%s", unknown)
+func (b *bar) wait(have time.Duration, unknown *doubt, least time.Duration, what string) {
+	if unknown != nil {
+		b.close(unknown.reason, "%s", unknown.message)
 		return
 	}
 	if have < least {

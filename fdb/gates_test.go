@@ -77,7 +77,7 @@ func gateChanges() []change {
 		{"unhealthy", setting("client/database_status/healthy", false), nil},
 		{"10 generations", setting(generations, 10), nil},
 		{"11 generations", setting(generations, 11), all(fdb.TooManyGenerations)},
-		{"not recovered", setting(since, -1), but(all(fdb.StatusIncomplete), fdb.GateMaintenanceOff)},
+		{"not recovered", setting(since, -1), but(all(fdb.NotRecovered), fdb.GateMaintenanceOff)},
 		{"600 s", setting(since, 600), nil},
 		{"599.9 s", setting(since, 599.9), recent(fdb.GateBounce, fdb.GateInclude)},
 		{"300 s", setting(since, 300), recent(fdb.GateBounce, fdb.GateInclude)},
@@ -94,6 +94,7 @@ func gateChanges() []change {
 		{"data unhealthy", setting("cluster/data/state/healthy", false), map[fdb.Gate]string{fdb.GateConfigure: fdb.DataUnhealthy}},
 		{"configuration unreadable", setting("cluster/messages", message("unreadable_configuration")), map[fdb.Gate]string{fdb.GateConfigure: fdb.ConfigurationUnreadable}},
 		{"clients with issues", setting("cluster/messages", message("client_issues")), nil},
+		// Either list of messages can say so (flaw 3).
 		{"incomplete by the cluster", setting("cluster/messages", message("status_incomplete")), all(fdb.StatusIncomplete)},
 		{"incomplete by the client", setting("client/messages", message("status_incomplete")), all(fdb.StatusIncomplete)},
 		{"timed out by the cluster", setting("cluster/messages", message("status_incomplete_timeout")), all(fdb.StatusIncomplete)},

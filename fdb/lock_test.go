@@ -255,6 +255,31 @@ func TestPrefixRange(t *testing.T) {
 	})
 }
 
+func TestValues(t *testing.T) {
+	v := Values{{"a", []byte("1")}, {"b", nil}, {"b\x00", []byte("2")}, {"c", []byte("3")}}
+	for key, want := range map[string]string{"a": "1", "b": "", "b\x00": "2", "c": "3"} {
+		if got, ok := v.Get(key); !ok || string(got) != want {
+			t.Errorf("%q is %q, %t", key, got, ok)
+		}
+	}
+	for _, key := range []string{"", "aa", "d"} {
+		if got, ok := v.Get(key); ok {
+			t.Errorf("%q is %q", key, got)
+		}
+	}
+	for _, c := range []struct {
+		r    Range
+		want Values
+	}{
+		{Range{Begin: "a", End: "z"}, v}, {Range{Begin: "b", End: "c"}, v[1:3]}, {SingleKey("b"), v[1:2]},
+		{PrefixRange("b"), v[1:3]}, {Range{Begin: "d", End: "e"}, nil}, {Range{Begin: "c", End: "a"}, nil}, {Range{}, nil},
+	} {
+		if got := v.In(c.r); len(got) != len(c.want) || len(got) > 0 && !cmp.Equal(got, c.want) {
+			t.Errorf("%q: %v", c.r, got)
+		}
+	}
+}
+
 func FuzzDecodeLock(f *testing.F) {
 	for _, seed := range [][]byte{nil, {0}, {2}, EncodeLock(lock.Record{Owner: "kc1", Start: unix(1), End: unix(2)}), {0x0c, 0, 0, 0, 0, 0, 0, 0, 0}, {0x1d, 9}} {
 		f.Add(seed)

@@ -71,7 +71,7 @@ func restarted(servers []Process, entered time.Time, zone string, now time.Time)
 			return false, false, false
 		}
 		here = here || in == zone
-		started = started && now.Add(-seconds(*p.UptimeSeconds)).After(entered)
+		started = started && now.Add(-durationOf(*p.UptimeSeconds)).After(entered)
 	}
 	return known, started, here
 }

@@ -151,7 +151,7 @@ func (p *Process) read(d *document) {
 }
 
 // Addresses returns every address the process listens on, as far as the document says so: the one it
-// reports and those of its command line, without flags' duplicates.
+// reports and those of its command line.
 func (p Process) Addresses() []Address {
 	var found []Address
 	if p.Address != (Address{}) {
@@ -169,10 +169,14 @@ func (p Process) Addresses() []Address {
 	return found
 }
 
-// addressOf returns the address of the wanted kind.
+// addressOf returns the address of the wanted kind. Most processes have one address, so the command
+// line is read only if that does not do.
 func (p Process) addressOf(tls bool) (Address, bool) {
+	if p.Address.TLS == tls && p.Address.Port != 0 {
+		return p.Address, true
+	}
 	for _, a := range p.Addresses() {
-		if a.TLS == tls && a.Host != "" && a.Port != 0 {
+		if a.TLS == tls && a.Port != 0 {
 			return a, true
 		}
 	}
@@ -180,16 +184,30 @@ func (p Process) addressOf(tls bool) (Address, bool) {
 }
 
 // at reports whether the process listens on an address, given as an IP or as the DNS name of the
-// process. The flags count: an address with TLS is another one than without.
+// process. The flag counts: an address with TLS is another one than without.
 func (p Process) at(a Address) bool {
-	if a == (Address{}) {
+	return p.listen(a, func(own Address) bool { return own.Port == a.Port && own.TLS == a.TLS })
+}
+
+// listens is at for an address of which the flag does not count, and that without a port stands for
+// all ports.
+func (p Process) listens(a Address) bool {
+	return p.listen(a, func(own Address) bool { return a.Port == 0 || own.Port == a.Port })
+}
+
+// listen looks for an address of the host that is as it should be. Reading command lines costs most,
+// so that is left out where the host does not occur in it; an IPv6 address can be written in many ways.
+func (p Process) listen(a Address, fits func(own Address) bool) bool {
+	if a.Host == "" {
 		return false
 	}
-	name := p.Locality[DNSNameLocality]
-	for _, own := range p.Addresses() {
-		if own.Port == a.Port && own.TLS == a.TLS && (strings.EqualFold(own.Host, a.Host) || name != "" && strings.EqualFold(name, a.Host)) {
-			return true
-		}
+	named := strings.EqualFold(p.Locality[DNSNameLocality], a.Host)
+	here := func(own Address) bool { return (named || strings.EqualFold(own.Host, a.Host)) && fits(own) }
+	switch {
+	case p.Address != (Address{}) && here(p.Address):
+		return true
+	case !named && !strings.Contains(a.Host, ":") && !strings.Contains(p.CommandLine, a.Host):
+		return false
 	}
-	return false
+	return slices.ContainsFunc(p.Addresses(), here)
 }

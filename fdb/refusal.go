@@ -7,14 +7,6 @@ import (
 	"strings"
 )
 
-// Placement is where the processes and the data of a database are: what FoundationDB asks before it
-// accepts a configuration.
-type Placement struct {
-	Zones      map[string][]string // by data center: zones with a process that can hold data; "" is no data center
-	Storage    []string            // data centers with a storage server
-	Replicated []string            // data centers with a whole copy of the data
-}
-
 // Refusal is why FoundationDB would refuse to be configured. The zero value is no refusal.
 type Refusal struct {
 	Reason  Reason `json:"reason,omitempty"`
@@ -126,11 +118,6 @@ func refusesZones(_, next Configuration, p Placement) Refusal {
 		}
 	}
 	return Refusal{}
-}
-
-// zones returns the number of zones of a data center.
-func (p Placement) zones(datacenter string) int {
-	return len(slices.Compact(slices.Sorted(slices.Values(p.Zones[datacenter]))))
 }
 
 // refusesMigration refuses another storage engine while the data may not be moved to it.

@@ -10,7 +10,7 @@ func TestResultIsUnknownUnlessSaidOtherwise(t *testing.T) {
 		t.Fatal("the zero result says that something is known")
 	}
 	for text, want := range map[string]ResultOutcome{`"ok"`: Ok, `"refused"`: Refused, `"unknown"`: Unknown, `"OK"`: Unknown, `""`: Unknown} {
-		var o ResultOutcome = Ok
+		o := Ok
 		if err := json.Unmarshal([]byte(text), &o); err != nil || o != want {
 			t.Errorf("%s: %s, %v", text, o, err)
 		}

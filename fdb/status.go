@@ -74,68 +74,6 @@ type ClusterStatus struct {
 	ActivePrimaryDC         string         `json:"active_primary_dc,omitempty"`
 }
 
-// DataStatus is the state of the data and of its distribution.
-type DataStatus struct {
-	State            DataState     `json:"state"`
-	TeamTrackers     []TeamTracker `json:"team_trackers,omitzero"`
-	MovingData       MovingData    `json:"moving_data"`
-	TotalKVSizeBytes *int64        `json:"total_kv_size_bytes,omitempty"`
-}
-
-// DataState is the state of one copy of the data.
-type DataState struct {
-	Healthy              *bool  `json:"healthy,omitempty"`
-	Name                 string `json:"name,omitempty"`
-	MinReplicasRemaining *int   `json:"min_replicas_remaining,omitempty"`
-}
-
-// TeamTracker is the state of the worst team of one region.
-type TeamTracker struct {
-	Primary          *bool     `json:"primary,omitempty"`
-	State            DataState `json:"state"`
-	UnhealthyServers *int      `json:"unhealthy_servers,omitempty"`
-}
-
-// MovingData is how much data moves.
-type MovingData struct {
-	HighestPriority *int   `json:"highest_priority,omitempty"`
-	InFlightBytes   *int64 `json:"in_flight_bytes,omitempty"`
-	InQueueBytes    *int64 `json:"in_queue_bytes,omitempty"`
-}
-
-// LogStatus is one generation of logs. A factor and its tolerance are absent for sets that the
-// generation does not have (fdbserver/Status.actor.cpp, tlogFetcher, 7.3.69).
-type LogStatus struct {
-	Current                 *bool `json:"current,omitempty"`
-	LogFactor               *int  `json:"log_replication_factor,omitempty"`
-	LogFaultTolerance       *int  `json:"log_fault_tolerance,omitempty"`
-	RemoteFactor            *int  `json:"remote_log_replication_factor,omitempty"`
-	RemoteFaultTolerance    *int  `json:"remote_log_fault_tolerance,omitempty"`
-	SatelliteFactor         *int  `json:"satellite_log_replication_factor,omitempty"`
-	SatelliteFaultTolerance *int  `json:"satellite_log_fault_tolerance,omitempty"`
-}
-
-// QoS are the lags and queues.
-type QoS struct {
-	WorstDataLag       Lag    `json:"worst_data_lag_storage_server"`
-	WorstDurabilityLag Lag    `json:"worst_durability_lag_storage_server"`
-	WorstLogQueue      *int64 `json:"worst_queue_bytes_log_server,omitempty"`
-	WorstStorageQueue  *int64 `json:"worst_queue_bytes_storage_server,omitempty"`
-}
-
-// Lag is how far a storage server is behind.
-type Lag struct {
-	Seconds *float64 `json:"seconds,omitempty"`
-}
-
-// RecoveryState is the state of the last recovery. SecondsSinceLastRecovered is -1 while the database
-// has not been available since (fdbserver/Status.actor.cpp, recoveryStateStatusFetcher, 7.3.69).
-type RecoveryState struct {
-	Name                      string   `json:"name,omitempty"`
-	ActiveGenerations         *int     `json:"active_generations,omitempty"`
-	SecondsSinceLastRecovered *float64 `json:"seconds_since_last_recovered,omitempty"`
-}
-
 // BounceImpact says whether a restart is clean, which it is when the cluster is fully recovered.
 type BounceImpact struct {
 	CanCleanBounce *bool `json:"can_clean_bounce,omitempty"`

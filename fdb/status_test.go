@@ -99,7 +99,7 @@ func TestParseStatus(t *testing.T) {
 func TestParseStatusRefuses(t *testing.T) {
 	for _, text := range []string{
 		"", "null", "[]", "Unable to communicate with the cluster", "{", "}", `{"a"}`, `{"a":}`, `{"a":1,}`, `{,}`, `{"a":[1,]}`, `{"a":01}`, `{"a":1.}`, `{"a":-}`, `{"a":1e}`,
-		`{"a":tru}`, `{"a":"\x"}`, `{"a":"\u12"}`, "{\"a\":\"\n\"}", `{"a":"b}`, `{} {}`, `{}}`, `{"a" 1}`, `{1:1}`, `{"client":{}`, `{"a":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`,
+		`{"a":tru}`, `{"a":"\x"}`, `{"a":"\u12"}`, "{\"a\":\"\\u0\x1500\"}", "{\"a\":\"\n\"}", `{"a":"b}`, `{} {}`, `{}}`, `{"a" 1}`, `{1:1}`, `{"client":{}`, `{"a":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`,
 	} {
 		if s, err := fdb.ParseStatus([]byte(text)); !errors.Is(err, fdb.StatusUnreadable) || s != nil {
 			t.Errorf("%.40q: %v, %v", text, s, err)
@@ -127,7 +127,7 @@ func TestParseStatusWrongTypes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		doc := clone(t, doc)
 		path := rapid.SampledFrom(paths).Draw(t, "path")
-		var was any = at(doc, path)
+		was := at(doc, path)
 		wrong := []any{nil, true, "text", 12.5, []any{}, tree{}}
 		wrong = append(wrong[:kindOf(was)], wrong[kindOf(was)+1:]...)
 		set(doc, path, rapid.SampledFrom(wrong).Draw(t, "value"))
@@ -217,10 +217,36 @@ func BenchmarkParseStatus(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/process")
 }
 
+// BenchmarkJudgements is what a pass over a settled cluster asks.
+func BenchmarkJudgements(b *testing.B) {
+	s, err := fdb.ParseStatus(large(b, 1000))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := range 9 {
+		s.Client.Coordinators.Coordinators = append(s.Client.Coordinators.Coordinators, fdb.Coordinator{Address: s.Cluster.Processes[i*100].Address, Reachable: new(true)})
+	}
+	w := fdb.CoordinatorWish{Configuration: fdb.Configuration{RedundancyMode: fdb.ThreeDataHall}}
+	b.ReportAllocs()
+	for b.Loop() {
+		verdicts(s)
+		if v, err := fdb.JudgeCoordinators(s, w); err == nil {
+			b.Fatal(v)
+		}
+		w.Configuration.RedundancyMode = fdb.Triple
+		if _, err := fdb.JudgeCoordinators(s, w); err != nil {
+			b.Fatal(err)
+		}
+		w.Configuration.RedundancyMode = fdb.ThreeDataHall
+		fdb.UnsupportedClients(s, now73, nil, nil)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/process")
+}
+
 // FuzzParseStatus: what is read is JSON, no judgement panics, and a gate that opens does so again for
 // the document as it is printed.
 func FuzzParseStatus(f *testing.F) {
-	for _, doc := range []any{document(sample()), document(lean()), document(nil), tree{"client": tree{}, "cluster": tree{"processes": tree{"": tree{}}}}} {
+	for _, doc := range []any{document(lean()[:1]), document(nil), tree{"client": tree{}, "cluster": tree{"processes": tree{"": tree{}}}}} {
 		text, err := json.Marshal(doc)
 		if err != nil {
 			f.Fatal(err)

@@ -22,9 +22,9 @@ const (
 type text struct {
 	Commands []Command // empty: all commands of Tool
 	Tool     Tool      // only where Commands is empty; empty: all tools
-	Stderr   bool
-	Format   string   // as the source has it, with its verbs, without line end
-	Args     []string // what stands for the first verbs, where they are known
+	Stderr   bool      // where it is printed; Judge reads it on either stream
+	Format   string    // as the source has it, with its verbs, without line end
+	Args     []string  // what stands for the first verbs, where they are known
 	Effect   effect
 	Reason   Reason
 	Exit     int      // the exit code that goes with done
@@ -79,12 +79,12 @@ var allTexts = sync.OnceValue(func() []compiled {
 // verb is one of printf or of fmt, as FoundationDB uses them.
 var verb = regexp.MustCompile(`%(?:zu|lld|[0-9.]*[sdf]|%)|\{[0-9]*\}`)
 
-// expression matches a whole line of this format.
+// expression matches a whole line of this format, without white space around it.
 func (t text) expression() *regexp.Regexp {
 	var b strings.Builder
 	args := t.Args
 	b.WriteString(`^`)
-	rest := t.Format
+	rest := strings.TrimSpace(t.Format)
 	for rest != "" {
 		at := verb.FindStringIndex(rest)
 		if at == nil {

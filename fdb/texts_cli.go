@@ -77,8 +77,8 @@ var excludeTexts = []text{
 	{Commands: []Command{CommandExclude}, Stderr: true, Format: `Call set("0xff0xff/management/options/exclude/force", ...) first to exclude without checking available space.`, Source: specialKeysFile, Lines: []string{"7.4"}},
 	{Commands: []Command{CommandExclude}, Stderr: true, Format: "ERROR: This exclude may cause the total available space in the cluster to drop below 10%.", Effect: denied, Reason: TooLittleSpace, Source: specialKeysFile, Lines: []string{"7.3", "7.4"}},
 	{Commands: []Command{CommandExclude}, Stderr: true, Format: "ERROR: This exclude may cause the total free space in the cluster to drop below 10%.", Effect: denied, Reason: TooLittleSpace, Source: specialKeysFile, Lines: []string{"7.1"}},
-	{Commands: []Command{CommandExclude}, Stderr: true, Format: "Type `exclude FORCE <ADDRESS...>' to exclude without checking free space.", Source: excludeFile, Lines: []string{"7.1"}},
-	{Commands: []Command{CommandExclude}, Stderr: true, Format: "Type `exclude FORCE failed <ADDRESS...>' to exclude without performing safety checks.", Source: excludeFile, Lines: []string{"7.3", "7.4"}},
+	{Commands: []Command{CommandExclude}, Stderr: true, Format: "Type `exclude FORCE <ADDRESS...>' to exclude without checking free space.", Source: excludeFile},
+	{Commands: []Command{CommandExclude}, Stderr: true, Format: "Type `exclude FORCE failed <ADDRESS...>' to exclude without performing safety checks.", Source: excludeFile},
 	{Commands: []Command{CommandExclude}, Stderr: true, Format: "Error: %s; Client version is too old, please use a newer version", Effect: doubted, Reason: ToolFailed, Source: "fdbcli/Util.actor.cpp"},
 }
 

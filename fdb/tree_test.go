@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -117,7 +118,11 @@ func sample() []server {
 func document(servers []server) tree {
 	processes, coordinators, addresses := tree{}, []any{}, []string{}
 	for _, p := range servers {
-		processes["p-"+p.id] = p.tree()
+		key := "p-" + p.id
+		for processes[key] != nil { // another server of the group
+			key += "+"
+		}
+		processes[key] = p.tree()
 		if slices.Contains(p.roles, "coordinator") {
 			address := p.address
 			if p.name != "" {
@@ -186,8 +191,8 @@ func at(doc any, path string) any {
 		case tree:
 			doc = node[name]
 		case []any:
-			var i int
-			if _, err := fmt.Sscan(name, &i); err != nil {
+			i, err := strconv.Atoi(name)
+			if err != nil {
 				panic(path)
 			}
 			doc = node[i]
@@ -208,6 +213,12 @@ func set(doc tree, path string, value any) {
 	switch node := node.(type) {
 	case tree:
 		node[name] = value
+	case []any:
+		i, err := strconv.Atoi(name)
+		if err != nil {
+			panic(path)
+		}
+		node[i] = value
 	default:
 		panic("no object at " + parent)
 	}

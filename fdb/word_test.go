@@ -143,3 +143,23 @@ func TestParameterRules(t *testing.T) {
 		}
 	})
 }
+
+func FuzzCheckParameters(f *testing.F) {
+	f.Add("knob_a=1", "knob-a=2")
+	f.Add("locality_zoneid=$NODE", " datadir =x")
+	f.Add("a\n[b]", "=")
+	f.Fuzz(func(t *testing.T, first, second string) {
+		list := []string{first, second}
+		if err := fdb.CheckParameters(list); err != nil {
+			if fault.Of(err) != fdb.ParametersInvalid {
+				t.Fatalf("the fault of %q is %v", list, err)
+			}
+			return
+		}
+		for _, argument := range fdb.BackupKnobs(list) {
+			if !strings.HasPrefix(argument, "--") || strings.HasPrefix(argument, "--locality_") || strings.ContainsAny(argument, "\n\r\x00") {
+				t.Fatalf("%q has the argument %q", list, argument)
+			}
+		}
+	})
+}
