@@ -58,7 +58,7 @@ func (c *Cluster) configure(words []string, v fdb.Version) (result configureResu
 		}
 	}
 	c.apply(next, strings.Join(words, " "))
-	if next.migration == "gradual" && next.counts["perpetual_storage_wiggle"] == 0 {
+	if next.migration == "gradual" && next.number("perpetual_storage_wiggle") == 0 {
 		return configureSuccessGradual, printed
 	}
 	return configureSuccess, printed
@@ -183,7 +183,7 @@ func (s settings) transactionSystem() string {
 	var b strings.Builder
 	b.WriteString(s.redundancy + " " + s.logEngine)
 	for _, name := range []string{"logs", "commit_proxies", "grv_proxies", "resolvers", "remote_logs", "log_routers", "usable_regions", "log_spill", "log_version"} {
-		b.WriteString(" " + name + "=" + itoa(s.counts[name]))
+		b.WriteString(" " + name + "=" + itoa(s.number(name)))
 	}
 	for _, r := range s.regions {
 		b.WriteString(" " + mainOf(r).ID + " " + itoa(mainOf(r).Priority) + " " + r.SatelliteRedundancyMode + " " + itoa(r.SatelliteLogs))

@@ -21,7 +21,7 @@ type settings struct {
 	engine          string
 	logEngine       string
 	regions         []fdb.Region // by falling priority
-	counts          map[string]int
+	counts          map[string]int // those that were set
 	migration       string
 	wiggleLocality  string
 	wiggleEngine    string
@@ -37,7 +37,7 @@ var countDefaults = map[string]int{
 
 func newSettings() settings {
 	return settings{
-		counts: maps.Clone(countDefaults), migration: "disabled", wiggleLocality: "0", extra: map[string]string{},
+		counts: map[string]int{}, migration: "disabled", wiggleLocality: "0", extra: map[string]string{},
 	}
 }
 
@@ -52,10 +52,18 @@ func (s settings) created() bool { return s.redundancy != "" }
 // The numbers that stand for -1. Source: foundationdb 7.3.69, fdbclient/ClientKnobs.cpp,
 // DEFAULT_AUTO_….
 func (s settings) count(name string, auto int) int {
-	if n := s.counts[name]; n != -1 {
+	if n := s.number(name); n != -1 {
 		return n
 	}
 	return auto
+}
+
+// number returns a number as it was set, or its default.
+func (s settings) number(name string) int {
+	if n, set := s.counts[name]; set {
+		return n
+	}
+	return countDefaults[name]
 }
 
 func (s settings) wantedLogs() int          { return s.count("logs", 3) }
@@ -64,7 +72,7 @@ func (s settings) wantedGRVProxies() int    { return s.count("grv_proxies", 1) }
 func (s settings) wantedResolvers() int     { return s.count("resolvers", 1) }
 func (s settings) wantedRemoteLogs() int    { return s.count("remote_logs", s.wantedLogs()) }
 func (s settings) wantedRouters() int       { return s.count("log_routers", s.wantedLogs()) }
-func (s settings) usableRegions() int       { return s.counts["usable_regions"] }
+func (s settings) usableRegions() int       { return s.number("usable_regions") }
 
 // logHalls is in how many data halls logs must be.
 func (s settings) logHalls() int {
@@ -141,37 +149,51 @@ var redundancies = map[string][2]int{
 	"single": {1, 1}, "double": {2, 2}, "triple": {3, 3}, "three_data_hall": {3, 4},
 }
 
-// engines has, for each word that chooses storage engines, the engine as it is reported, and that of
-// the logs; by lines of versions where they differ. Sources: foundationdb 7.1.67, 7.3.69 and 7.4.6,
-// fdbclient/ManagementAPI.actor.cpp, configForToken, and fdbclient/FDBTypes.cpp.
+// engines returns, for a word that chooses storage engines, the engine of storage servers and that of
+// logs, with the names of 7.3. Sources: foundationdb 7.1.67, 7.3.69 and 7.4.6,
+// fdbclient/ManagementAPI.actor.cpp, configForToken.
 func engines(word string, v fdb.Version) (storage, logs string, ok bool) {
-	if v.Short() == "7.1" {
-		switch word {
-		case "ssd-redwood-1":
-			return "", "", false
-		case "ssd-redwood-1-experimental":
-			return word, "ssd-2", true
-		}
-	}
+	line := v.Short()
 	switch word {
 	case "ssd", "ssd-2":
 		return "ssd-2", "ssd-2", true
 	case "ssd-1":
 		return "ssd-1", "ssd-1", true
-	case "ssd-redwood-1", "ssd-redwood-1-experimental":
-		return "ssd-redwood-1", "ssd-2", true
+	case "ssd-redwood-1":
+		return "ssd-redwood-1", "ssd-2", line != "7.1"
+	case "ssd-redwood-1-experimental":
+		return "ssd-redwood-1", "ssd-2", line == "7.1" || line == "7.3"
 	case "ssd-rocksdb-v1":
 		return "ssd-rocksdb-v1", "ssd-2", true
 	case "ssd-sharded-rocksdb":
-		return word, "ssd-2", v.Short() != "7.1"
+		return word, "ssd-2", line != "7.1"
 	case "memory", "memory-2":
 		return "memory", "ssd-2", true
 	case "memory-1":
 		return "memory", "memory", true
 	case "memory-radixtree-beta":
 		return "memory-radixtree-beta", "ssd-2", true
+	case "memory-radixtree":
+		return "memory-radixtree-beta", "ssd-2", line >= "7.4"
 	}
 	return "", "", false
+}
+
+// engineName is how the status of a line of versions names an engine. 7.1 names both engines in one
+// word. Sources: foundationdb 7.1.67, fdbclient/DatabaseConfiguration.cpp, toJSON; 7.3.69 and 7.4.6,
+// fdbclient/FDBTypes.cpp, getStoreTypeStr.
+func engineName(storage, logs, line string) string {
+	switch {
+	case line == "7.1" && storage == "memory" && logs == "memory":
+		return "memory-1"
+	case line == "7.1" && storage == "memory":
+		return "memory-2"
+	case line == "7.1" && storage == "ssd-redwood-1":
+		return "ssd-redwood-1-experimental"
+	case line >= "7.4" && storage == "memory-radixtree-beta":
+		return "memory-radixtree"
+	}
+	return storage
 }
 
 // read applies one word of a configure command. ok is false if FoundationDB does not know it; printed
@@ -220,7 +242,7 @@ func (s *settings) read(word string, v fdb.Version) (printed string, ok bool) {
 	case "perpetual_storage_wiggle_engine":
 		storage, _, found := engines(value, v)
 		s.wiggleEngine = storage
-		return "", (found || value == "none") && v.Short() != "7.1"
+		return "", found || value == "none"
 	case "storage_migration_type":
 		if !slices.Contains([]string{"disabled", "aggressive", "gradual"}, value) {
 			return "Error: Only disabled|aggressive|gradual are valid for storage_migration_type.\n", false
@@ -269,7 +291,7 @@ func (s settings) valid() bool {
 	if s.redundancy == "" || s.engine == "" || s.wantedLogs() < 1 || s.wantedCommitProxies() < 1 || s.wantedGRVProxies() < 1 ||
 		s.wantedResolvers() < 1 || s.wantedRemoteLogs() < 1 || s.usableRegions() < 1 || s.usableRegions() > 2 ||
 		len(s.regions) > 2 || s.usableRegions() == 2 && len(s.regions) != 2 ||
-		len(s.regions) > 0 && mainOf(s.regions[0]).Priority < 0 || s.counts["log_spill"] < 1 || s.counts["log_spill"] > 2 {
+		len(s.regions) > 0 && mainOf(s.regions[0]).Priority < 0 || s.number("log_spill") < 1 || s.number("log_spill") > 2 {
 		return false
 	}
 	seen := map[string]bool{"": true}

@@ -13,7 +13,6 @@ func (s *statusWriter) writeConfiguration() {
 	s.object("configuration", func() {
 		s.whole("backup_worker_enabled", 0)
 		s.whole("blob_granules_enabled", 0)
-		s.whole("commit_proxies", int64(c.wantedCommitProxies()))
 		s.whole("coordinators_count", int64(len(s.coordination.connection.Coordinators)))
 		if s.since("7.3") {
 			s.text("encryption_at_rest_mode", "disabled")
@@ -30,38 +29,63 @@ func (s *statusWriter) writeConfiguration() {
 				}
 			}
 		})
-		s.whole("grv_proxies", int64(c.wantedGRVProxies()))
+		s.writeCounts()
 		if s.since("7.3") {
-			s.text("log_engine", c.logEngine)
-		} else {
-			s.text("log_engine", c.logEngine)
+			s.text("log_engine", engineName(c.logEngine, c.logEngine, s.line))
 		}
-		for _, name := range []string{"log_routers", "remote_logs"} {
-			if c.counts[name] != -1 {
-				s.whole(name, int64(c.counts[name]))
-			}
+		s.whole("log_spill", int64(c.number("log_spill")))
+		if c.number("log_version") > 0 {
+			s.whole("log_version", int64(c.number("log_version")))
 		}
-		s.whole("log_spill", int64(c.counts["log_spill"]))
-		if c.counts["log_version"] > 0 {
-			s.whole("log_version", int64(c.counts["log_version"]))
-		}
-		s.whole("logs", int64(c.wantedLogs()))
-		s.whole("perpetual_storage_wiggle", int64(c.counts["perpetual_storage_wiggle"]))
+		s.whole("perpetual_storage_wiggle", int64(c.number("perpetual_storage_wiggle")))
 		s.text("perpetual_storage_wiggle_locality", c.wiggleLocality)
-		if c.wiggleEngine != "" && s.since("7.3") {
-			s.text("perpetual_storage_wiggle_engine", c.wiggleEngine)
+		if c.wiggleEngine != "" {
+			s.text("perpetual_storage_wiggle_engine", engineName(c.wiggleEngine, "", s.line))
 		}
-		s.whole("proxies", int64(c.wantedCommitProxies()+c.wantedGRVProxies()))
 		s.text("redundancy_mode", c.redundancy)
 		if len(c.regions) > 0 {
 			s.writeRegions()
 		}
-		s.whole("resolvers", int64(c.wantedResolvers()))
-		s.text("storage_engine", c.engine)
+		s.text("storage_engine", engineName(c.engine, c.logEngine, s.line))
 		s.text("storage_migration_type", c.migration)
 		s.text("tenant_mode", "disabled")
 		s.whole("usable_regions", int64(c.usableRegions()))
 	})
+}
+
+// writeCounts writes the counts of roles. 7.3 writes what they amount to; 7.1 and 7.4 write only those
+// that were set, -1 included.
+func (s *statusWriter) writeCounts() {
+	c := &s.settings
+	set := func(name string) {
+		if n, is := c.counts[name]; is {
+			s.whole(name, int64(n))
+		}
+	}
+	set("log_routers")
+	set("remote_logs")
+	if s.line == "7.3" {
+		s.whole("logs", int64(c.wantedLogs()))
+		s.whole("commit_proxies", int64(c.wantedCommitProxies()))
+		s.whole("grv_proxies", int64(c.wantedGRVProxies()))
+		s.whole("resolvers", int64(c.wantedResolvers()))
+		s.whole("proxies", int64(c.wantedCommitProxies()+c.wantedGRVProxies()))
+		return
+	}
+	proxies := -1
+	for _, name := range []string{"commit_proxies", "grv_proxies"} {
+		if n, is := c.counts[name]; is && proxies != -1 {
+			proxies += n
+		} else if is {
+			proxies = n
+		}
+		set(name)
+	}
+	set("logs")
+	set("resolvers")
+	if proxies != -1 {
+		s.whole("proxies", int64(proxies))
+	}
 }
 
 func (s *statusWriter) writeRegions() {

@@ -177,7 +177,7 @@ func (s *statusWriter) writeStorage(server *storageServer) {
 			s.text("created_time_datetime", s.options.Start.Add(server.made).Format("2006-01-02 15:04:05.000 +0000"))
 			s.number("created_time_timestamp", float64(s.options.Start.Add(server.made).Unix()))
 			if s.since("7.3") {
-				s.text("storage_engine", server.engine)
+				s.text("storage_engine", engineName(server.engine, "", s.line))
 			}
 		})
 		s.whole("stored_bytes", server.used(s.Cluster))

@@ -124,7 +124,7 @@ func (c *Cluster) choose() {
 		return
 	}
 	c.data.changing = nil
-	wiggles := c.settings.migration == "gradual" && c.settings.counts["perpetual_storage_wiggle"] == 1
+	wiggles := c.settings.migration == "gradual" && c.settings.number("perpetual_storage_wiggle") == 1
 	if c.settings.migration != "aggressive" && !wiggles {
 		return
 	}
