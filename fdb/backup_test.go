@@ -175,6 +175,8 @@ func TestRestoreStateOf(t *testing.T) {
 		want              RestoreState
 	}{
 		{"uninitialized", restoreOf("r", "unitialized"), "r", RestoreUninitialized},
+		{"uninitialized as main spells it", restoreOf("r", "uninitialized"), "r", RestoreUninitialized},
+		{"short", "Tag: r  UID: 41d8  State: completed", "r", RestoreCompleted},
 		{"queued", restoreOf("r", "queued"), "r", RestoreQueued},
 		{"starting", restoreOf("r", "starting"), "r", RestoreStarting},
 		{"running", restoreOf("r", "running"), "r", RestoreRunning},

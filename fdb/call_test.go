@@ -1,6 +1,7 @@
 package fdb
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -295,5 +296,38 @@ func TestToolFolder(t *testing.T) {
 		if got, err := ToolFolder(spec, ""); err == nil {
 			t.Errorf("%q: %q", spec, got)
 		}
+	}
+}
+
+// Every configuration that has a text can be sent as one command, and comes back as it was.
+func TestConfigureSendsEveryText(t *testing.T) {
+	file, err := os.ReadFile("testdata/configure.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := 0
+	for line := range strings.SplitSeq(string(file), "\n") {
+		var c Configuration
+		if !strings.HasPrefix(line, "{") {
+			continue
+		}
+		if err := json.Unmarshal([]byte(line), &c); err != nil {
+			t.Fatal(err)
+		}
+		for _, create := range []bool{false, true} {
+			call := Configure(c, create)
+			argv, _ := call.Arguments()
+			if argv == nil || argv[1] != call.Text() {
+				t.Fatalf("%s: %v", line, call.Check())
+			}
+			commands, err := ParseCommands(argv[1])
+			if err != nil || len(commands) != 1 || slices.Contains(commands[0], "new") != create || !strings.HasSuffix(argv[1], c.Text()) {
+				t.Errorf("%s is sent as %q: %v", line, argv[1], err)
+			}
+			sent++
+		}
+	}
+	if sent < 10 {
+		t.Errorf("%d texts were sent", sent)
 	}
 }

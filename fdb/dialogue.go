@@ -102,7 +102,7 @@ func (d *Dialogue) next(stdout []string, stderr string) string {
 	}
 	switch d.state {
 	case dialogueStart:
-		if !banner(stdout) {
+		if !welcome(stdout) {
 			return d.unforeseen(stdout)
 		}
 		return d.send(dialogueWriteMode, "writemode on")
@@ -370,8 +370,8 @@ func isBeside(line string) bool {
 	return false
 }
 
-// banner reports whether these lines are what fdbcli prints before its first prompt.
-func banner(stdout []string) bool {
+// welcome reports whether these lines are what fdbcli prints before its first prompt.
+func welcome(stdout []string) bool {
 	return len(stdout) > 0 && stdout[len(stdout)-1] == "Welcome to the fdbcli. For help, type `help'." &&
 		!slices.ContainsFunc(stdout[:len(stdout)-1], func(line string) bool { return !strings.HasPrefix(line, "Using cluster file `") })
 }

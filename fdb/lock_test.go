@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The bytes follow design/tuple.md at 7.3.69; the numbers are those that the bindings' tests use.
+// The bytes follow the documented type codes of FoundationDB at 7.3.69.
 func TestTupleBytes(t *testing.T) {
 	for _, c := range []struct {
 		elements []any

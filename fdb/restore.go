@@ -64,24 +64,29 @@ func (s RestoreState) Running() bool {
 // restoreStates are the texts of restoreStateText in fdbclient/FileBackupAgent.actor.cpp at 7.1.67,
 // 7.3.69 and 7.4.6.
 var restoreStates = map[string]RestoreState{
-	"unitialized": RestoreUninitialized, // sic
-	"queued":      RestoreQueued,
-	"starting":    RestoreStarting,
-	"running":     RestoreRunning,
-	"completed":   RestoreCompleted,
-	"aborted":     RestoreAborted,
-	"Unknown":     RestoreUnknown,
+	"unitialized":   RestoreUninitialized, // sic
+	"uninitialized": RestoreUninitialized, // at main
+	"queued":        RestoreQueued,
+	"starting":      RestoreStarting,
+	"running":       RestoreRunning,
+	"completed":     RestoreCompleted,
+	"aborted":       RestoreAborted,
+	"Unknown":       RestoreUnknown,
 }
 
-// restoreLine is the beginning of what getProgress_impl prints of a restore (the same file). Of a tag
-// that was never used fdbrestore prints a line with an empty tag and a UID of zeros.
-var restoreLine = regexp.MustCompile(`(?m)^Tag: (.*?)  UID: [0-9a-f]{32}  State: ([A-Za-z]+)  Blocks: [0-9]+/[0-9]+  `)
+// restoreLine is the beginning of what getProgress_impl prints of a restore (the same file), and
+// restoreHead what of it names the state. Of a tag that was never used fdbrestore prints a line with an
+// empty tag and a UID of zeros.
+var (
+	restoreLine = regexp.MustCompile(`^Tag: .*  UID: [0-9a-f]{32}  State: [A-Za-z]+  Blocks: [0-9]+/[0-9]+  `)
+	restoreHead = regexp.MustCompile(`(?m)^Tag: (.*?)  UID: [0-9A-Za-z]+  State: ([A-Za-z]+)(?:  |$)`)
+)
 
 // RestoreStateOf is the state of the restore with this tag. Without a line of the tag, or with lines
 // that contradict each other, it is RestoreUnknown: another restore's state is never shown.
 func RestoreStateOf(output, tag string) RestoreState {
 	state := RestoreUnknown
-	for _, line := range restoreLine.FindAllStringSubmatch(strings.ReplaceAll(output, "\r\n", "\n"), -1) {
+	for _, line := range restoreHead.FindAllStringSubmatch(strings.ReplaceAll(output, "\r\n", "\n"), -1) {
 		if line[1] != tag || tag == "" {
 			continue
 		}

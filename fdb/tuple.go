@@ -7,7 +7,7 @@ import (
 	"math"
 )
 
-// The type codes of the tuple layer (design/tuple.md at 7.3.69). Only strings and integers of up to
+// The type codes of the tuple layer, as FoundationDB documents them at 7.3.69. Only strings and integers of up to
 // eight bytes are known here: nothing else stands in the keys that the operators share.
 const (
 	tupleString = 0x02
