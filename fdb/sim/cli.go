@@ -193,6 +193,12 @@ func (t *cli) told(result configureResult) {
 		t.print("Configuration changed\n")
 	case configureCreated:
 		t.print("Database created\n")
+	case configureCreatedExperimental:
+		t.print("Database created\n")
+		t.warnOfEngine()
+	case configureSuccessExperimental:
+		t.print("Configuration changed\n")
+		t.warnOfEngine()
 	case configureSuccessGradual:
 		t.print("Configuration changed, with warnings\n")
 		t.printErr("WARN: To make progress toward the desired storage type with storage_migration_type=gradual, the Perpetual Wiggle must be enabled.\n" +
@@ -205,6 +211,10 @@ func (t *cli) told(result configureResult) {
 	default:
 		t.fail("%s", configureTexts[result])
 	}
+}
+
+func (t *cli) warnOfEngine() {
+	t.printErr("WARN: %s storage engine type is still in experimental stage, not yet production tested.\n", experimental(t.c.settings.engine, t.version))
 }
 
 func (t *cli) maintenance(words []string) poll {

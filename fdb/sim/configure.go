@@ -14,7 +14,9 @@ type configureResult int
 const (
 	configureSuccess configureResult = iota
 	configureSuccessGradual
+	configureSuccessExperimental
 	configureCreated
+	configureCreatedExperimental
 	configureUsage
 	configureInvalid
 	configureAlreadyCreated
@@ -42,26 +44,66 @@ func (c *Cluster) configure(words []string, v fdb.Version) (result configureResu
 	if words[0] == "new" {
 		next, creating, words = newSettings(), true, words[1:]
 	}
+	seen := map[string]bool{}
 	for _, word := range words {
 		text, ok := next.read(word, v)
 		printed += text
+		for _, name := range sets(word, v) {
+			ok = ok && !seen[name] // two words that set the same conflict
+			seen[name] = true
+		}
 		if !ok {
 			return configureUsage, printed
 		}
 	}
 	if creating {
-		return c.create(next), printed
+		result = c.create(next)
+		if result == configureCreated && experimental(next.engine, v) != "" {
+			result = configureCreatedExperimental
+		}
+		return result, printed
 	}
 	if !force {
 		if result := c.refuses(next); result != configureSuccess {
 			return result, printed
 		}
 	}
+	changes := next.engine != c.settings.engine
 	c.apply(next, strings.Join(words, " "))
-	if next.migration == "gradual" && next.number("perpetual_storage_wiggle") == 0 {
+	switch {
+	case next.migration == "gradual" && next.number("perpetual_storage_wiggle") == 0:
 		return configureSuccessGradual, printed
+	case changes && experimental(next.engine, v) != "":
+		return configureSuccessExperimental, printed
 	}
 	return configureSuccess, printed
+}
+
+// experimental names an engine of which fdbcli warns: RocksDB in 7.1, sharded RocksDB afterwards.
+// Sources: foundationdb 7.1.67, 7.3.69 and 7.4.6, fdbcli/ConfigureCommand.actor.cpp.
+func experimental(engine string, v fdb.Version) string {
+	switch {
+	case engine == "ssd-rocksdb-v1" && v.Short() == "7.1":
+		return "RocksDB"
+	case engine == "ssd-sharded-rocksdb" && v.Short() != "7.1":
+		return "Sharded RocksDB"
+	}
+	return ""
+}
+
+// sets returns the names of what a word sets.
+func sets(word string, v fdb.Version) []string {
+	if _, _, is := engines(word, v); is {
+		return []string{"storage_engine"}
+	}
+	if _, is := redundancies[word]; is {
+		return []string{"redundancy_mode"}
+	}
+	name, _, _ := strings.Cut(strings.Replace(word, ":=", "=", 1), "=")
+	if name == "proxies" {
+		return []string{"commit_proxies", "grv_proxies"}
+	}
+	return []string{name}
 }
 
 // create makes the database. Without enough processes it is made all the same, and recovers when they

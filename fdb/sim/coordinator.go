@@ -120,7 +120,7 @@ func (c *Cluster) elect(workers []*process) bool {
 		return false
 	}
 	k.controller, k.incarnation = best, best.incarnation
-	if k.told != best.Name {
+	if k.told != best.Name && k.database != "" {
 		k.told = best.Name
 		c.say("%s is the cluster controller", best.Name)
 	}

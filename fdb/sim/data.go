@@ -70,9 +70,7 @@ func (c *Cluster) distribute() {
 		return
 	}
 	c.choose()
-	if len(d.shards[0].replicas) == 0 {
-		c.firstCopies()
-	}
+	c.firstCopies()
 	// The shards with the fewest copies come first.
 	for missing := c.settings.storageReplicas; missing >= 0; missing-- {
 		for i, sh := range d.shards {
@@ -118,13 +116,15 @@ func (c *Cluster) distributeLater() {
 // firstCopies gives the shards of a new database their servers at once: they are empty.
 func (c *Cluster) firstCopies() {
 	for _, sh := range c.data.shards {
+		if len(sh.replicas) > 0 {
+			continue
+		}
 		team := c.team(sh)
 		if team == nil {
 			return
 		}
 		c.place(sh, team)
 	}
-	c.noteReplicated()
 }
 
 // move starts to move a shard, if it is not where it should be.

@@ -237,7 +237,7 @@ func (c *Cluster) judgeConfigure(words string, result configureResult) {
 		return
 	}
 	switch result {
-	case configureSuccess, configureSuccessGradual, configureCreated, configureUnavailable:
+	case configureSuccess, configureSuccessGradual, configureSuccessExperimental, configureCreated, configureCreatedExperimental, configureUnavailable:
 	case configureAlreadyCreated:
 		c.violate(5, "configure new although the database is there")
 	default:
