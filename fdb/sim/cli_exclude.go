@@ -17,6 +17,9 @@ func (t *cli) exclude(words []string) poll {
 		return t.available(t.listExclusions)
 	}
 	x := &exclusion{cli: t, words: words[1:], wait: true}
+	if t.c.judge.owner != "" && !t.c.Available() {
+		t.c.violate(9, "exclude is sent while the database is unavailable: %s", strings.Join(words[1:], " "))
+	}
 	return func() (time.Duration, bool) {
 		if !t.connected() || !t.c.Available() {
 			return 200 * time.Millisecond, false

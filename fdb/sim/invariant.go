@@ -255,13 +255,7 @@ func (c *Cluster) judgeExclude(targets []string) {
 	for _, target := range targets {
 		j.excludedAt[target] = c.clock.now
 	}
-	if j.owner == "" {
-		return
-	}
-	if !c.Available() {
-		c.violate(9, "exclude while the database is unavailable: %s", strings.Join(targets, " "))
-	}
-	if c.options.Rules.Excluded == 0 {
+	if j.owner == "" || c.options.Rules.Excluded == 0 {
 		return
 	}
 	unfinished := map[fdb.Class]int{}

@@ -144,6 +144,9 @@ func (c *Cluster) Cut(name string, cut bool) {
 	p.cut = cut
 	c.say("%s: network %s", name, map[bool]string{true: "cut", false: "back"}[cut])
 	c.notice(p, p.Name+" cannot be reached")
+	if p.running && !p.joined && !cut {
+		c.tryJoin(p, p.incarnation, c.options.Times.Join)
+	}
 	c.check()
 }
 
@@ -193,6 +196,9 @@ func (c *Cluster) notice(p *process, cause string) {
 		c.By(owner, func() {
 			if p.joined && !c.works(p) {
 				p.joined = false
+				if p.running {
+					c.tryJoin(p, p.incarnation, c.options.Times.Join)
+				}
 			}
 			c.review(cause)
 		})

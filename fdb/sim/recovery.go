@@ -178,7 +178,11 @@ func (c *Cluster) drainLater() {
 		return
 	}
 	r.draining = true
-	c.clock.after(c.around(c.options.Times.Drain), func() {
+	wait := c.options.Times.Drain
+	if len(r.generations) == 1 {
+		wait = c.options.Times.Better
+	}
+	c.clock.after(c.around(wait), func() {
 		r.draining = false
 		c.drain()
 	})
@@ -190,7 +194,7 @@ func (c *Cluster) drain() {
 	if r.state != allLogsRecruited && r.state != storageRecovered {
 		return
 	}
-	if c.clock.now-r.recovered < c.options.Times.Drain {
+	if len(r.generations) > 1 && c.clock.now-r.recovered < c.options.Times.Drain {
 		c.drainLater()
 		return
 	}
