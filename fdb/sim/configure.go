@@ -149,7 +149,7 @@ func (c *Cluster) refuses(next settings) configureResult {
 		}
 	}
 	for _, r := range next.regions {
-		if next.usableRegions() == 2 && mainOf(r).Priority >= 0 && !c.hasAllData(mainOf(r).ID) {
+		if next.usableRegions() == 2 && mainOf(r).Priority >= 0 && !c.data.replicated[mainOf(r).ID] {
 			return configureNotReplicated
 		}
 	}

@@ -110,8 +110,8 @@ func (s settings) datacenters(primary string) []string {
 	return found
 }
 
-// places returns the ways to spread roles over data centers, the best first. A region other than the
-// first can only become the primary if it has all data.
+// places returns the ways to spread roles over data centers, the best first. With several usable regions
+// one can only become the primary if it has all data; with one the data follow.
 func (s settings) places(replicated map[string]bool) []place {
 	if len(s.regions) == 0 {
 		return []place{{}}
@@ -131,7 +131,9 @@ func (s settings) places(replicated map[string]bool) []place {
 				}
 			}
 		}
-		if mainOf(r).Priority >= 0 && (i == 0 || s.usableRegions() > 1) && (replicated[at.primary] || len(replicated) == 0) {
+		switch {
+		case mainOf(r).Priority < 0:
+		case s.usableRegions() == 1 && i == 0, s.usableRegions() > 1 && (replicated[at.primary] || len(replicated) == 0):
 			found = append(found, at)
 		}
 	}
