@@ -61,7 +61,7 @@ func ParseAddress(text string) (Address, error) {
 		return Address{}, AddressInvalid.Errorf("%q: %q is neither an IP nor a DNS name", text, name)
 	}
 	port, err := strconv.ParseUint(digits, 10, 16)
-	if err != nil || port == 0 || digits[0] == '0' || digits[0] == '+' {
+	if err != nil || port == 0 || digits[0] == '0' {
 		return Address{}, AddressInvalid.Errorf("%q: %q is no port", text, digits)
 	}
 	return Address{Host: host, Port: int(port), TLS: tls, FromHostname: fromHostname}, nil

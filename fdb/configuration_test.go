@@ -141,6 +141,7 @@ func TestDiffers(t *testing.T) {
 		{"another mode", fdb.Configuration{RedundancyMode: fdb.Triple}, live73, true},
 		{"log_spill as it is", fdb.Configuration{LogSpill: 2}, live73, false},
 		{"another log_spill", fdb.Configuration{LogSpill: 1}, live73, true},
+		{"log_version and all else that is open", fdb.Configuration{}, `{"log_version":6,"log_spill":1,"storage_migration_type":"gradual","perpetual_storage_wiggle":1,"perpetual_storage_wiggle_locality":"a:b","perpetual_storage_wiggle_engine":"ssd"}`, false},
 		{"a log_version", fdb.Configuration{LogVersion: 6}, live73, true},
 		{"no wiggle, as it is", fdb.Configuration{PerpetualStorageWiggle: &off}, live73, false},
 		{"a wiggle", fdb.Configuration{PerpetualStorageWiggle: &on}, live73, true},

@@ -53,6 +53,11 @@ func TestPlacementOf(t *testing.T) {
 				take(doc, "cluster/processes/"+id+"/roles")
 			}
 		}, func(*fdb.Placement) {}},
+		{"roles without a name", func(doc tree) {
+			for _, id := range []string{"p-storage-2", "p-storage-4"} {
+				take(doc, "cluster/processes/"+id+"/roles/0/role")
+			}
+		}, func(*fdb.Placement) {}},
 		{"a server without a data center", func(doc tree) { take(doc, "cluster/processes/p-storage-1/locality/dcid") }, func(p *fdb.Placement) {
 			p.Zones["east"], p.Zones[""] = p.Zones["east"][1:], []string{"zone-1"}
 			p.Storage = []string{"", "east", "west"}

@@ -183,4 +183,8 @@ func TestProblems(t *testing.T) {
 	if problems := none.Problems(); len(problems) != 2 || problems[0].Field != "regions[0].datacenters" {
 		t.Errorf("without a main data center: %v", problems)
 	}
+	none.Regions = append(none.Regions, none.Regions[0])
+	if problems := none.Problems(); len(problems) != 3 { // not that both had the same one
+		t.Errorf("twice without a main data center: %v", problems)
+	}
 }
