@@ -128,6 +128,7 @@ func callNamed(t testing.TB, name string) Call {
 	return Call{}
 }
 
+// Flaw 4 among others: a backup that "in not running" is stopped.
 func TestJudge(t *testing.T) {
 	for _, a := range readAnswers(t) {
 		for _, name := range a.calls {

@@ -80,6 +80,8 @@ func (c Call) timeout() time.Duration {
 	switch c.Command {
 	case CommandStatus, CommandExclude, CommandKill:
 		return LongCallTimeout
+	case CommandStartBackup, CommandModifyBackup, CommandStartRestore:
+		return LongCallTimeout // the blob store alone may take 30 s (submitBackup in fdbclient/FileBackupAgent.actor.cpp at 7.3.69)
 	case CommandDeleteBackup:
 		return DeleteCallTimeout
 	default:

@@ -50,7 +50,7 @@ const (
 )
 
 // How long a call may take unless Timeout says something else. A call that waits for data, for
-// processes or for the whole status takes up to the longer time.
+// processes, for the whole status or for a blob store takes up to the longer time.
 const (
 	CallTimeout       = 10 * time.Second
 	LongCallTimeout   = 40 * time.Second

@@ -139,6 +139,8 @@ func TestKillDeadlines(t *testing.T) {
 		{Kill([]string{"10.1.1.1:4501"}, true), 80 * time.Second},
 		{Transaction(), 20 * time.Second},
 		{PauseBackups(), 10 * time.Second},
+		{StartBackup(Backup{URL: blobURL}), 40 * time.Second},
+		{StartRestore(Restore{Tag: "r", URL: blobURL}), 40 * time.Second},
 		{ReadRestoreStatus("r"), 10 * time.Second},
 		{DeleteBackup(blobURL), 10 * time.Minute},
 	} {

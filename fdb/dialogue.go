@@ -12,6 +12,7 @@ import (
 // Prompt is what an interactive fdbcli prints when it waits for a line. With TERM=dumb and a terminal on
 // its standard input alone it prints nothing else for the terminal's sake, and flushes its output before
 // (linenoise in fdbcli/linenoise/linenoise.c at 7.1.67, contrib/linenoise/linenoise.c at 7.3.69 and 7.4.6).
+// It needs a HOME of its own, since it keeps the lines in $HOME/.fdbcli_history.
 const Prompt = "fdb> "
 
 const (

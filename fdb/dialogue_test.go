@@ -77,14 +77,15 @@ func (s *shell) do(line string) (stdout, stderr string) {
 		return fmt.Sprintf("`%s': not found\n", printable(words[1])), ""
 	case "getrange":
 		limit, _ := strconv.Atoi(words[3])
-		text := fmt.Sprintf("\nRange limited to %d keys\n", limit)
+		var text strings.Builder
+		fmt.Fprintf(&text, "\nRange limited to %d keys\n", limit)
 		for _, key := range slices.Sorted(maps.Keys(s.keys)) {
 			if (Range{Begin: words[1], End: words[2]}).Contains(key) && limit > 0 {
-				text += fmt.Sprintf("`%s' is `%s'\n", printable(key), printable(s.keys[key]))
+				fmt.Fprintf(&text, "`%s' is `%s'\n", printable(key), printable(s.keys[key]))
 				limit--
 			}
 		}
-		return text + "\n", ""
+		return text.String() + "\n", ""
 	case "set", "clear", "clearrange":
 		if !s.writeMode {
 			return "", "ERROR: writemode must be enabled to set or clear keys in the database.\n"
@@ -223,6 +224,42 @@ func TestDialogues(t *testing.T) {
 		fmt.Fprintf(&text, "# %s\n%s\n", c.name, c.shell.talk(t, NewDialogue(c.read, c.then)))
 	}
 	golden(t, "testdata/dialogues.txt", text.String())
+}
+
+// Flaws 1 and 14: a denied instance does not take a free lock, and whoever takes over an expired one
+// begins anew.
+func TestTheLockIsTakenByItsTable(t *testing.T) {
+	const now = 1700000000
+	k := Keys("")
+	record := func(owner string, start, end int64) string {
+		return string(EncodeLock(lock.Record{Owner: owner, Start: unix(start), End: unix(end)}))
+	}
+	for _, c := range []struct {
+		name, held, want string
+		denied           string
+	}{
+		{"free", "", record("kc1", now, now+600), ""},
+		{"free, and kc1 is denied", "", "", "kc1"},
+		{"own", record("kc1", now-60, now+60), record("kc1", now-60, now+600), ""},
+		{"own, and kc1 is denied", record("kc1", now-60, now+60), "", "kc1"},
+		{"own, expired", record("kc1", now-900, now), record("kc1", now, now+600), ""},
+		{"another's", record("kc2", now-60, now+60), record("kc2", now-60, now+60), ""},
+		{"another's, expired", record("kc2", now-900, now), record("kc1", now, now+600), ""},
+		{"another's, who is denied", record("kc2", now-60, now+60), record("kc1", now, now+600), "kc2"},
+		{"unreadable", "held", "held", ""},
+	} {
+		s := &shell{keys: map[string]string{}}
+		if c.held != "" {
+			s.keys[k.Global()] = c.held
+		}
+		if c.denied != "" {
+			s.keys[k.Denied(c.denied)] = c.denied
+		}
+		s.talk(t, NewDialogue(takeLock(k, "kc1", now)))
+		if got := s.keys[k.Global()]; got != c.want {
+			t.Errorf("%s: %q instead of %q", c.name, got, c.want)
+		}
+	}
 }
 
 func failOnce(command string, code int, applied bool) func(string) (int, bool) {

@@ -91,6 +91,8 @@ func TestRemovable(t *testing.T) {
 		{name: "a coordinator by name", doc: setting("client/coordinators/coordinators/0/address", "storage-1.local:4501"), servers: func(s []server) { s[0].name = "storage-1.local" }, targets: both[:1], notSafe: both[:1]},
 		{name: "a coordinator by a name nobody has", doc: setting("client/coordinators/coordinators/0/address", "gone.local:4501"), targets: both[:1], notSafe: both[:1]},
 		{name: "a coordinator by a name that is another's", doc: setting("client/coordinators/coordinators/0/address", "gone.local:4501"), targets: []string{storage1 + ",storage-1.local:4501"}, calls: []string{"locality_instance_id:storage-1"}},
+		{name: "a coordinator by a name that it had", doc: setting("client/coordinators/coordinators/0/address", "storage-1.local:4501"), targets: []string{storage1 + ",storage-1.local:4501"}, notSafe: []string{storage1 + ",storage-1.local:4501"}},
+		{name: "a coordinator by a name that it had, any port", doc: setting("client/coordinators/coordinators/0/address", "storage-1.local:4501"), targets: []string{storage1 + ",Storage-1.local"}, notSafe: []string{storage1 + ",Storage-1.local"}},
 		{name: "a coordinator of the connection string", doc: setting("cluster/connection_string", "a:b@10.0.0.1:4501"), targets: both[:1], notSafe: both[:1]},
 		{name: "a coordinator without address", doc: setting("client/coordinators/coordinators/0", tree{"reachable": true}), targets: both, notSafe: both},
 		{name: "no coordinators", doc: setting("client/coordinators/coordinators", []any{}), targets: both, notSafe: both},
@@ -106,6 +108,11 @@ func TestRemovable(t *testing.T) {
 			take(doc, "cluster/processes/p-storage-1")
 			take(doc, "cluster/processes/p-log-1")
 		}, targets: []string{"locality_instance_id:storage-1"}, notSafe: []string{"locality_instance_id:storage-1"}},
+		{name: "gone, and a coordinator elsewhere too", doc: func(doc tree) {
+			take(doc, "cluster/processes/p-storage-1")
+			take(doc, "cluster/processes/p-log-1")
+		}, targets: both[:1], calls: []string{"locality_instance_id:storage-1 10.0.0.1:4501"}},
+		{name: "without address, and a coordinator is gone", doc: func(doc tree) { take(doc, "cluster/processes/p-log-1") }, targets: []string{"locality_instance_id:storage-1"}, calls: []string{"locality_instance_id:storage-1"}},
 		{name: "moved", servers: func(s []server) { s[0].address = "10.0.7.7:4501" }, targets: both[:1], calls: []string{"locality_instance_id:storage-1 10.0.0.1:4501"}},
 
 		{name: "without localities", targets: []string{"10.0.0.1"}, calls: []string{"10.0.0.1"}},

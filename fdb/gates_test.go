@@ -75,6 +75,8 @@ func gateChanges() []change {
 		{"healthy", func(tree) {}, nil},
 		{"unavailable", setting("client/database_status/available", false), all(fdb.DatabaseUnavailable)},
 		{"unhealthy", setting("client/database_status/healthy", false), nil},
+		{"no generations", setting(generations, 0), nil},
+		{"less than none", setting(generations, -1), all(fdb.StatusIncomplete)},
 		{"10 generations", setting(generations, 10), nil},
 		{"11 generations", setting(generations, 11), all(fdb.TooManyGenerations)},
 		{"not recovered", setting(since, -1), but(all(fdb.NotRecovered), fdb.GateMaintenanceOff)},
