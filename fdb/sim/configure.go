@@ -213,7 +213,7 @@ func (c *Cluster) apply(next settings, words string) {
 	c.settings = next
 	c.say("configured: %s", words)
 	c.data.configured(c)
-	c.keys.touch("\xff/conf/")
+	c.touch("\xff/conf/")
 	if before.transactionSystem() != next.transactionSystem() {
 		c.recover("configuration")
 	}

@@ -57,7 +57,7 @@ func (c *Cluster) exclude(targets []string) {
 	}
 	c.say("excluded: %s", strings.Join(targets, " "))
 	c.judgeExclude(targets)
-	c.keys.touch("\xff/conf/excluded/")
+	c.touch("\xff/conf/excluded/")
 	c.listChanged()
 }
 
@@ -78,7 +78,7 @@ func (c *Cluster) include(targets []string, all bool) {
 	}
 	c.say("included: %s", strings.Join(targets, " "))
 	c.judgeInclude(targets)
-	c.keys.touch("\xff/conf/excluded/")
+	c.touch("\xff/conf/excluded/")
 	c.listChanged()
 }
 

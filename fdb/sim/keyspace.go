@@ -103,12 +103,14 @@ func (k *keySpace) between(r fdb.Range) []string {
 }
 
 // touch records a write of the management interface, for conflicts.
-func (k *keySpace) touch(prefix string) {
-	k.recent = append(k.recent, written{k.last + 1, fdb.PrefixRange(prefix)})
+func (c *Cluster) touch(prefix string) {
+	k := &c.keys
+	k.last = max(c.version(), k.last+1)
+	k.recent = append(k.recent, written{k.last, fdb.PrefixRange(prefix)})
 }
 
 // recovered makes older read versions invalid.
-func (k *keySpace) recovered() { k.floor = k.last + 1; k.recent = nil }
+func (k *keySpace) recovered(version int64) { k.floor, k.recent = max(version, k.last+1), nil }
 
 // loseShard forgets the keys of a shard.
 func (k *keySpace) loseShard(number, shards int) {

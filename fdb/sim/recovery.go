@@ -163,7 +163,7 @@ func (c *Cluster) accept() {
 	}
 	r.generations = slices.Insert(r.generations, 0, c.newGeneration())
 	c.say("recovered after %s: generation %d, %d active, logs %s", r.gap.Round(100*time.Millisecond), r.epoch, len(r.generations), strings.Join(r.generations[0].names(), " "))
-	c.keys.recovered()
+	c.keys.recovered(c.version())
 	c.recruitStorage()
 	c.distribute()
 }

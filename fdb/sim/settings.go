@@ -20,7 +20,7 @@ type settings struct {
 	logReplicas     int
 	engine          string
 	logEngine       string
-	regions         []fdb.Region // by falling priority
+	regions         []fdb.Region   // by falling priority
 	counts          map[string]int // those that were set
 	migration       string
 	wiggleLocality  string
