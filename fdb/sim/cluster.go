@@ -115,8 +115,9 @@ func (c *Cluster) say(format string, args ...any) {
 
 // stamp prints a time since the start as days, hours, minutes, seconds and tenths.
 func stamp(d time.Duration) string {
-	day := d / (24 * time.Hour)
-	d -= day * 24 * time.Hour
+	const oneDay = 24 * time.Hour
+	day := int(d / oneDay)
+	d %= oneDay
 	text := fmt.Sprintf("%02d:%02d:%02d.%d", d/time.Hour, d/time.Minute%60, d/time.Second%60, d/(100*time.Millisecond)%10)
 	if day > 0 {
 		text = fmt.Sprintf("%dd %s", day, text)

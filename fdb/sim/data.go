@@ -53,16 +53,6 @@ func (sh *shard) liveCopies(dc string, one bool) (count int) {
 	return count
 }
 
-// copies counts the copies of a shard that exist.
-func (sh *shard) copies() (count int) {
-	for _, s := range sh.replicas {
-		if !s.folder.erased {
-			count++
-		}
-	}
-	return count
-}
-
 // distribute has shards move to the servers where they should be.
 func (c *Cluster) distribute() {
 	d := &c.data

@@ -213,7 +213,7 @@ func (c *Cluster) launch(p *process) {
 	p.started = c.clock.now
 	p.messages = nil
 	p.folder = c.openFolder(p)
-	p.id = cmp.Or(p.Locality["process_id"], p.folder.processID)
+	p.id = p.folder.processID
 	c.say("%s starts: %s %s at %s", p.Name, p.Class, p.Version, p.Addresses[0])
 	c.coordinate()
 	c.tryJoin(p, p.incarnation, c.options.Times.Join)
@@ -273,6 +273,7 @@ func (c *Cluster) workers() []*process {
 
 // zone, datacenter and hall are the localities that decide where copies go.
 func (s Server) zone() string       { return s.Locality[fdb.ZoneLocality] }
+func (s Server) machine() string    { return cmp.Or(s.Locality["machineid"], s.zone(), s.Name) }
 func (s Server) datacenter() string { return s.Locality[fdb.DatacenterLocality] }
 func (s Server) hall() string       { return s.Locality[fdb.DataHallLocality] }
 

@@ -147,6 +147,39 @@ func TestRegions(t *testing.T) {
 	f.clean()
 }
 
+// TestStages: fdb.Stages lead from any regions to any others; no stage is refused, and nothing is lost.
+func TestStages(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		f := datacenters(t, sim.Options{Seed: 1, Shards: 4}, []string{"dc1", "dc2", "dc3"}, []string{"sat1", "sat2"})
+		drawn := func(name string) fdb.Configuration {
+			regions := rapid.SampledFrom([][]fdb.Region{
+				{region("dc1", "", 1)}, {region("dc1", "sat1", 1)}, {region("dc2", "sat2", 1)}, {region("dc3", "", 1)},
+				{region("dc1", "sat1", 1), region("dc2", "sat2", 0)}, {region("dc1", "", 0), region("dc2", "", 1)}, {region("dc3", "", 1), region("dc2", "sat2", 0)},
+			}).Draw(rt, name)
+			return fdb.Configuration{UsableRegions: len(regions), Regions: regions}
+		}
+		first, last := drawn("first"), drawn("last")
+		begin := fdb.Configuration{Regions: first.Regions[:1]}
+		if begin.Regions[0].Datacenters[0].Priority < 1 {
+			begin.Regions = first.Regions[1:]
+		}
+		if a := f.Run(sim.Run{Argv: []string{"--exec", "configure new " + begin.Text(), "--timeout", "60"}, Version: f.version, Connection: f.first}); a.Exit != 0 {
+			rt.Fatal(a)
+		}
+		f.settle()
+		f.write("key", []byte("value"))
+		f.stages(first)
+		f.stages(last)
+		f.settle()
+		if got := get(t, f.Transaction(), "key"); got != "value" || !f.configured(last) {
+			rt.Fatalf("%s\n%s", got, f.lines())
+		}
+		for _, v := range f.Violations() {
+			rt.Fatalf("%s\n%s", v, f.lines())
+		}
+	})
+}
+
 // TestThreeDataHall: copies are in three halls, and one hall can be lost.
 func TestThreeDataHall(t *testing.T) {
 	f := newFixture(t, shape{options: sim.Options{Seed: 1}})

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -383,6 +382,3 @@ func (s *statusWriter) writeMessages() {
 func (c *Cluster) uptime(p *process) float64 {
 	return (c.clock.now - p.started).Round(time.Millisecond).Seconds()
 }
-
-// name is what the status calls a process.
-func (p *process) key() string { return cmp.Or(p.id, p.Name) }

@@ -10,7 +10,7 @@ import (
 // writeProcess writes one process. Source of members and conditions: foundationdb 7.3.69,
 // fdbserver/Status.actor.cpp, processStatusFetcher and RolesInfo.
 func (s *statusWriter) writeProcess(p *process, configured bool) {
-	s.object(p.key(), func() {
+	s.object(p.id, func() {
 		s.text("address", p.Addresses[0].String())
 		s.text("class_source", "command_line")
 		s.text("class_type", string(p.Class))
@@ -29,16 +29,13 @@ func (s *statusWriter) writeProcess(p *process, configured bool) {
 		s.text("fault_domain", p.zone())
 		s.object("locality", func() {
 			for _, name := range slices.Sorted(maps.Keys(p.Locality)) {
-				if name != "process_id" {
+				if name != "processid" && name != "" {
 					s.text(name, p.Locality[name])
 				}
 			}
-			s.text("processid", p.key())
-			if id, has := p.Locality["process_id"]; has {
-				s.text("process_id", id)
-			}
+			s.text("processid", p.id)
 		})
-		s.text("machine_id", p.Locality["machineid"])
+		s.text("machine_id", p.machine())
 		s.rates("memory", "available_bytes", 8589934592, "limit_bytes", 8589934592, "rss_bytes", 141557760, "unused_allocated_memory", 655360, "used_bytes", 231211008)
 		s.list("messages", func() {
 			for _, name := range p.messages {
@@ -120,7 +117,7 @@ func (s *statusWriter) writeRoles(p *process) {
 }
 
 func roleID(p *process, name role) string {
-	id := p.key() + string(name)
+	id := p.id + string(name)
 	const width = 16
 	text := make([]byte, width)
 	hash := uint64(14695981039346656037)
@@ -211,7 +208,7 @@ func (s *statusWriter) statistics(name string) {
 func (s *statusWriter) writeMachines() {
 	byID := map[string][]*process{}
 	for _, p := range s.workers() {
-		byID[p.Locality["machineid"]] = append(byID[p.Locality["machineid"]], p)
+		byID[p.machine()] = append(byID[p.machine()], p)
 	}
 	s.object("machines", func() {
 		for _, id := range slices.Sorted(maps.Keys(byID)) {

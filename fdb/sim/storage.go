@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/pawl-dev/pawl/fdb"
 )
 
 // storageServer is a storage server of the database's list. It belongs to a data folder; which process
@@ -242,9 +240,4 @@ func (c *Cluster) hasAllData(dc string) bool {
 		}
 	}
 	return true
-}
-
-// addressed tells whether a server listens on the IP and port of an address, whatever the flags are.
-func (s Server) addressed(a fdb.Address) bool {
-	return slices.ContainsFunc(s.Addresses, func(own fdb.Address) bool { return own.Host == a.Host && own.Port == a.Port })
 }
