@@ -115,9 +115,10 @@ func SelectCoordinators(s *Status, w CoordinatorWish) ([]Address, error) {
 		candidates[i] = o.Candidate
 		candidates[i].Priority = -i
 	}
-	fields := slices.DeleteFunc([]string{ZoneLocality, DatacenterLocality, DataHallLocality}, func(field string) bool {
-		return field == DataHallLocality && limits[field] == 0
-	})
+	fields := []string{ZoneLocality, DatacenterLocality}
+	if limits[DataHallLocality] > 0 {
+		fields = append(fields, DataHallLocality)
+	}
 	selected, err := Spread(candidates, CoordinatorCount(w.Configuration.RedundancyMode, w.Configuration.UsableRegions), fields, limits)
 	if err != nil {
 		return nil, err

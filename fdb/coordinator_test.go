@@ -73,6 +73,12 @@ func TestSelectCoordinators(t *testing.T) {
 		{"one of another version", func(s []server) { s[4].version = "7.3.68" }, nil, double, "6 7 1"},
 		{"one from the shared volume", func(s []server) { s[4].binary = "/var/fdb/shared-binaries/bin/7.3.69/fdbserver" }, nil, double, "6 7 1"},
 		{"any version", func(s []server) { s[4].version = "7.3.68" }, nil, wish(func(w *fdb.CoordinatorWish) { w.Version = fdb.Version{} }), "5 6 7"},
+		{"any version, one from the shared volume", func(s []server) { s[4].binary = "/var/fdb/shared-binaries/bin/7.3.69/fdbserver" }, nil, wish(func(w *fdb.CoordinatorWish) { w.Version = fdb.Version{} }), "6 7 1"},
+		{"data centers without limit", func(s []server) {
+			for i := range s {
+				s[i].dc = map[bool]string{true: "a", false: "b"}[s[i].class == "log"]
+			}
+		}, nil, double, "5 1 6"},
 		{"late ones rather than none", func(s []server) {
 			for i := range s {
 				s[i].version = "7.3.68"
