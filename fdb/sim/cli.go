@@ -19,6 +19,7 @@ type cli struct {
 	out, err *strings.Builder
 	several  bool // commands in one line, which are repeated
 	failed   bool
+	warning  int // of the long delay: an older one is void
 
 	killable  []string // what kill has listed
 	tr        *Transaction
@@ -54,6 +55,35 @@ func (t *cli) echo(words []string) {
 	}
 	t.print("\n")
 }
+
+// warnIn warns of a long delay after some time, unless calm is called before: on stderr, and with a line
+// about the database on stdout.
+func (t *cli) warnIn(d time.Duration) {
+	t.warning++
+	warning := t.warning
+	t.c.clock.after(d, func() {
+		if t.warning != warning {
+			return
+		}
+		t.printErr("\nWARNING: Long delay (Ctrl-C to interrupt)\n")
+		switch {
+		case !t.connected() || !t.c.Available():
+			t.print("The database is unavailable; type `status' for more information.\n")
+		case !t.c.healthy():
+			t.print("The database is available, but has issues (type 'status' for more information).\n")
+		default:
+			t.print("The database is available.\n")
+		}
+	})
+}
+
+func (t *cli) calm() { t.warning++ }
+
+// longDelay is when fdbcli warns; a status may take some more.
+const (
+	longDelay       = 5 * time.Second
+	longStatusDelay = 7 * time.Second
+)
 
 // connected tells whether the tool reaches the cluster controller.
 func (t *cli) connected() bool { return t.c.clientView(t.from, t.version).cluster }
@@ -115,6 +145,7 @@ func (t *cli) status(words []string) poll {
 	return func() (time.Duration, bool) {
 		if !asked {
 			asked = true
+			t.warnIn(longStatusDelay)
 			took := t.c.options.Times.Status
 			if f := t.c.active(FaultStatusLate); f != nil {
 				took += f.Takes
@@ -265,6 +296,9 @@ func (t *cli) kill(words []string) poll {
 			return 0, true
 		}
 		stage = 1
+		if t.version.Short() == "7.1" {
+			return 0, false
+		}
 		return 3 * time.Second, false
 	}
 }

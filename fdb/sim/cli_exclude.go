@@ -96,6 +96,7 @@ func (x *exclusion) begin() bool {
 		return false
 	}
 	x.c.exclude(targets)
+	x.calm()
 	if x.wait {
 		x.print("Waiting for state to be removed from all excluded servers. This may take a while.\n" +
 			"(Interrupting this wait with CTRL+C will not cancel the data movement.)\n")

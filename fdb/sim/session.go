@@ -33,6 +33,7 @@ func (s *Session) Send(line string) {
 	commands := parseCommands(line)
 	s.cli.several, s.cli.failed = len(commands) > 1, false
 	s.busy = true
+	s.cli.warnIn(longDelay)
 	s.next(commands)
 }
 
@@ -42,10 +43,12 @@ func (s *Session) next(commands [][]string) {
 	}
 	switch {
 	case len(commands) == 0:
+		s.cli.calm()
 		s.busy = false
 		return
 	case s.cli.failed:
 		s.out.WriteString("WARNING: the previous command failed, the remaining commands will not be executed.\n")
+		s.cli.calm()
 		s.busy = false
 		return
 	case commands[0][0] == "exit" || commands[0][0] == "quit":

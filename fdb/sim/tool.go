@@ -189,6 +189,7 @@ func (r *Running) fdbcli() {
 			r.finish(m, 0)
 		}
 	}
+	t.warnIn(longDelay)
 	r.until(r.c.options.Times.Command, ready, func() { next(0) })
 }
 
