@@ -288,8 +288,9 @@ func (s *statusWriter) writeClients() {
 	})
 }
 
-// sampledClients is how many clients a list of the status names: they are samples. Source: foundationdb
-// 7.3.69, fdbserver/ServerKnobs CLIENT_STATUS samples; the real bound is per coordinator.
+// sampledClients is how many clients a list of the status names: they are samples. A coordinator reports
+// up to 20 of each kind; here that is the bound of all. Source: foundationdb 7.3.69,
+// fdbclient/ClientKnobs.cpp, CLIENT_EXAMPLE_AMOUNT.
 const sampledClients = 20
 
 func (s *statusWriter) writeLogs() {
