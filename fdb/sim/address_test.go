@@ -82,6 +82,37 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
+// TestExits: with a launcher from outside a server that is killed comes back when that starts it, and its
+// cluster file follows the coordinators.
+func TestExits(t *testing.T) {
+	var ended []string
+	f := newFixture(t, shape{options: sim.Options{Seed: 1, Exits: func(name string) { ended = append(ended, name) }}, storage: 4, log: 3, stateless: 2})
+	f.do("configure new single ssd")
+	f.settle()
+	f.do("kill; kill 10.1.0.5:4501")
+	f.Advance(time.Minute)
+	if _, running := f.Running("storage-4"); running || len(ended) != 1 || ended[0] != "storage-4" {
+		t.Fatal(ended)
+	}
+	f.do("coordinators 10.1.0.2:4501 10.1.0.3:4501 10.1.0.6:4501")
+	if got := f.ClusterFile("storage-4"); got.ID != "first" {
+		t.Error(got)
+	}
+	if got := f.ClusterFile("storage-1"); got.String() != f.Connection().String() {
+		t.Error(got)
+	}
+	server := f.server(fdb.ClassStorage, 4)
+	server.Connection = f.first
+	f.Start(server)
+	f.Advance(time.Minute)
+	if got := f.ClusterFile("storage-4"); got.String() != f.Connection().String() {
+		t.Error(got)
+	}
+	if got := f.ClusterFile("nothing"); len(got.Coordinators) > 0 {
+		t.Error(got)
+	}
+}
+
 // TestBegin: two tools run at the same time, while time passes for both.
 func TestBegin(t *testing.T) {
 	f := sample(t, sim.Options{Seed: 1})

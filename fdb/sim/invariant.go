@@ -16,6 +16,7 @@ type Rules struct {
 	Window, Burst time.Duration
 	Generations   int           // of logs that may be active when the operator causes a recovery: 10
 	Mixed         time.Duration // how long two protocols may be there in an upgrade: 2 min
+	Sight         time.Duration // what has failed for less than this the operator may not have seen: 10 s
 
 	Locks      bool   // acts need the lock
 	LockPrefix string // of its keys; empty: fdb.LockPrefix
@@ -29,6 +30,7 @@ func (r Rules) withDefaults() Rules {
 	or(&r.Burst, 30*time.Second)
 	or(&r.Generations, 10)
 	or(&r.Mixed, 2*time.Minute)
+	or(&r.Sight, 10*time.Second)
 	return r
 }
 
@@ -124,7 +126,7 @@ func (c *Cluster) judgeStop(p *process) {
 	c.judgeCopies(p)
 	for _, g := range c.recovery.generations {
 		for _, set := range []logSet{g.primary, g.satellites} {
-			if slices.ContainsFunc(set.logs, func(l logServer) bool { return l.folder == p.folder }) && set.missing(c)+1 >= set.factor && set.factor > 1 {
+			if slices.ContainsFunc(set.logs, func(l logServer) bool { return l.folder == p.folder }) && c.seenMissing(set)+1 >= set.factor && set.factor > 1 {
 				c.violate(1, "%s is deleted while other logs of generation %d are missing", p.Name, g.epoch)
 			}
 		}
@@ -142,31 +144,49 @@ func (c *Cluster) judgeStop(p *process) {
 	}
 }
 
-// judgeCopies judges whether enough copies can be read without a process.
+// seen tells whether the operator can know that nobody serves a data folder.
+func (c *Cluster) seen(f *folder) bool {
+	return f.erased || f.away && c.clock.now-f.left >= c.options.Rules.Sight
+}
+
+// seenMissing counts the logs of a set that the operator can know to be missed.
+func (c *Cluster) seenMissing(set logSet) (count int) {
+	for _, l := range set.logs {
+		if c.seen(l.folder) {
+			count++
+		}
+	}
+	return count
+}
+
+// judgeCopies judges whether enough copies can be read without a process, and whether servers with data
+// are away in its zone only.
 func (c *Cluster) judgeCopies(p *process) {
 	s := c.serverOf[p.Folder]
 	if s == nil || s.shards == 0 || !s.live {
 		return
 	}
-	least, zones := c.settings.storageReplicas, map[string]bool{p.zone(): true}
+	zones := map[string]bool{p.zone(): true}
+	for _, other := range c.servers {
+		if other != s && other.shards > 0 && c.seen(other.folder) {
+			zones[other.zone()] = true
+		}
+	}
+	least := c.settings.storageReplicas
 	for _, sh := range c.data.shards {
 		if !slices.Contains(sh.replicas, s) {
 			continue
 		}
 		left := 0
 		for _, other := range sh.replicas {
-			switch {
-			case other == s:
-			case other.live:
+			if other != s && !c.seen(other.folder) {
 				left++
-			default:
-				zones[other.zone()] = true
 			}
 		}
 		least = min(least, left)
 	}
-	if least < c.settings.storageReplicas-1 && (len(zones) > 1 || c.settings.storageReplicas == 1) {
-		c.violate(2, "%s is deleted, and some shard has %d readable copies, with servers down in %d zones", p.Name, least, len(zones))
+	if least < c.settings.storageReplicas-1 || len(zones) > 1 {
+		c.violate(2, "%s is deleted, and some shard has %d readable copies, with servers away in %d zones", p.Name, least, len(zones))
 	}
 }
 

@@ -39,6 +39,7 @@ func TestInvariants(t *testing.T) {
 		{1, "two logs are away at once", sim.Options{}, func(f *fixture) {
 			f.By("operator", func() { f.Stop("log-1") })
 			f.Cut("log-2", true)
+			f.Advance(15 * time.Second)
 			f.By("operator", func() { f.Stop("log-3") })
 		}, "other logs of generation"},
 		{2, "the last copy is erased", sim.Options{}, func(f *fixture) {
@@ -49,7 +50,7 @@ func TestInvariants(t *testing.T) {
 		}, "the last copy of shard"},
 		{2, "pods of two zones are deleted", sim.Options{}, func(f *fixture) {
 			f.By("operator", func() { f.Stop("storage-4") })
-			f.Advance(5 * time.Second)
+			f.Advance(15 * time.Second)
 			f.By("operator", func() { f.Stop("storage-5") })
 		}, "storage-5 is deleted, and some shard has 0 readable copies"},
 		{3, "a majority of coordinators is deleted", sim.Options{}, func(f *fixture) {

@@ -14,6 +14,10 @@ type Options struct {
 	MoveBytes  int64 // data that moves in a second, all together: 100 MiB
 	Moves      int   // shards that move at the same time: 8
 
+	// Exits is called when a server ends by itself or by kill. Its caller starts it again by Start; nil:
+	// it starts again by itself.
+	Exits func(name string)
+
 	Times Times
 	Rules Rules
 }

@@ -46,6 +46,8 @@ type folder struct {
 	coordinates string         // the key of the database whose coordinated state it holds; empty: none
 	logs        map[string]int // ids of logs with data in it, and their generation
 	erased      bool
+	away        bool // no process serves it
+	left        time.Duration
 }
 
 // commandLine is what a process shows as its command line.
@@ -142,6 +144,9 @@ func (c *Cluster) Cut(name string, cut bool) {
 		return
 	}
 	p.cut = cut
+	if p.running {
+		p.folder.away, p.folder.left = cut, c.clock.now
+	}
 	c.say("%s: network %s", name, map[bool]string{true: "cut", false: "back"}[cut])
 	c.notice(p, p.Name+" cannot be reached")
 	if p.running && !p.joined && !cut {
@@ -166,10 +171,22 @@ func (c *Cluster) Running(name string) (since time.Time, running bool) {
 	return c.options.Start.Add(p.started), true
 }
 
+// ClusterFile returns the content of the cluster file in a data folder, which servers keep up to date.
+func (c *Cluster) ClusterFile(folder string) fdb.Connection {
+	if f := c.folders[folder]; f != nil {
+		return f.connection
+	}
+	return fdb.Connection{}
+}
+
 // restart ends a process and has its launcher start it again.
 func (c *Cluster) restart(p *process) {
 	c.end(p)
 	p.crashes++
+	if c.options.Exits != nil {
+		c.options.Exits(p.Name)
+		return
+	}
 	incarnation := p.incarnation
 	c.clock.after(c.options.Times.Restart, func() {
 		if !p.running && p.incarnation == incarnation && c.find(p.Name) == p {
@@ -185,6 +202,7 @@ func (c *Cluster) end(p *process) {
 	}
 	p.running = false
 	p.messages = nil
+	p.folder.away, p.folder.left = true, c.clock.now
 	c.notice(p, p.Name+" has ended")
 }
 
@@ -226,6 +244,7 @@ func (c *Cluster) openFolder(p *process) *folder {
 		f = &folder{name: p.Folder, processID: c.word(hexadecimal, 32), logs: map[string]int{}}
 		c.folders[p.Folder] = f
 	}
+	f.away = p.cut
 	if len(f.connection.Coordinators) == 0 {
 		f.connection = p.Connection
 	}
