@@ -49,7 +49,7 @@ func newLife(t testing.TB, seed uint64) *life {
 	f := newFixture(t, shape{options: sim.Options{Seed: seed, Shards: 12}, storage: 5, log: 4, stateless: 4, zones: 5})
 	f.do("configure new double ssd")
 	f.settle()
-	f.Connect(sim.Client{Address: "10.9.0.1:5000", LogGroup: "app", Versions: []fdb.Version{version("7.3.69"), version("7.4.6")}, Writes: 5 * time.Second})
+	f.Connect(sim.Client{Address: "10.9.0.1:5000", LogGroup: "app", Versions: []fdb.Version{version("7.3.69"), version("7.4.6")}, Writes: 30 * time.Second})
 	l := &life{fixture: f, stopped: map[string]sim.Server{}}
 	for _, p := range f.status().Cluster.Processes {
 		name := p.Locality[fdb.InstanceLocality]

@@ -19,7 +19,7 @@ type Server struct {
 	Version     fdb.Version       //
 	Locality    map[string]string // with instance_id, zoneid and so on
 	CommandLine string            // empty: made from the other fields
-	Connection  fdb.Connection    // of its cluster file, unless the data folder has one
+	Connection  fdb.Connection    // of its cluster file, unless the data folder has one; that of the first server names the database
 }
 
 // process is a server that was started and not stopped.
