@@ -278,6 +278,8 @@ func TestSession(t *testing.T) {
 		{"commit", "Nothing to commit\n", ""},
 		{"getrange a b", "\nRange limited to 25 keys\n`a' is `\\x00\\xffb c'\n\n", ""},
 		{"getrangekeys a b 1", "\nRange limited to 1 keys\n`a'\n\n", ""},
+		{"get \\u0061", "`a' is `\\x00\\xffb c'\n", ""},
+		{"get \\u01ff", "", "ERROR: Command failed to completely parse.\n"},
 		{"clear a; get a", ">>> clear a\nCommitted (*)\n>>> get a\n`a': not found\n", ""},
 		{"set \"a", "", "ERROR: Command failed to completely parse.\n"},
 		{"frobnicate", "", "ERROR: Unknown command `frobnicate'. Try `help'?\n"},

@@ -30,7 +30,7 @@ func (s *Session) Send(line string) {
 	if s.ended || s.busy {
 		return
 	}
-	commands := parseCommands(line)
+	commands := parseCommands(line, s.cli.version)
 	s.cli.several, s.cli.failed = len(commands) > 1, false
 	s.busy = true
 	s.cli.warnIn(longDelay)

@@ -165,7 +165,7 @@ func (r *Running) fdbcli() {
 		return
 	}
 	t := &cli{c: r.c, version: r.run.Version, from: r.run.Connection, out: &r.out, err: &r.err}
-	commands := parseCommands(text)
+	commands := parseCommands(text, r.run.Version)
 	t.several = len(commands) > 1
 	m := r.misbehave(firstWord(commands))
 	if r.ended || m == hangs {

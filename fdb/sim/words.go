@@ -10,9 +10,9 @@ import (
 // parseError is the word that stands before a command that could not be read.
 const parseError = "parse_error"
 
-// parseCommands splits a line into commands and their words. Source: foundationdb 7.3.69,
-// fdbcli/fdbcli.actor.cpp, parseLine.
-func parseCommands(line string) [][]string {
+// parseCommands splits a line into commands and their words. From 7.3 on \u00NN is an escape too. Source:
+// foundationdb 7.1.67 and 7.3.69, fdbcli/fdbcli.actor.cpp, parseLine.
+func parseCommands(line string, v fdb.Version) [][]string {
 	commands := [][]string{nil}
 	last := func() *[]string { return &commands[len(commands)-1] }
 	var word strings.Builder
@@ -35,6 +35,10 @@ func parseCommands(line string) [][]string {
 			end()
 		case b == '\\':
 			decoded, size := unescape(line[i:])
+			if strings.HasPrefix(line[i:], `\u00`) && v.Short() != "7.1" {
+				decoded, size = unescape(`\x` + line[i+4:])
+				size += min(size, 2)
+			}
 			if size == 0 {
 				wrong = true
 				break
