@@ -30,7 +30,7 @@ func (c Call) Arguments() (argv []string, kill time.Duration) {
 	}
 	argv = append([]string{"--exec", c.Text()}, c.clusterFile("-C")...)
 	argv = append(argv, c.shared("--log-dir", "--log-group")...)
-	return append(argv, "--timeout", seconds(timeout)), 2 * timeout
+	return append(argv, "--timeout", secondsText(timeout)), 2 * timeout
 }
 
 // Text is what follows --exec. It is empty for calls of other tools.
@@ -53,7 +53,7 @@ func (c Call) Text() string {
 		}
 		return commandText([]string{"kill"}, kill, []string{"sleep", "5"})
 	case CommandMaintenanceOn:
-		return commandText([]string{"maintenance", "on", c.Zone, seconds(c.Duration)})
+		return commandText([]string{"maintenance", "on", c.Zone, secondsText(c.Duration)})
 	case CommandMaintenanceOff:
 		return commandText([]string{"maintenance", "off"})
 	case CommandCoordinators:
@@ -89,8 +89,8 @@ func (c Call) timeout() time.Duration {
 	}
 }
 
-// seconds are whole seconds, at least one.
-func seconds(d time.Duration) string {
+// secondsText is whole seconds, at least one.
+func secondsText(d time.Duration) string {
 	return strconv.FormatInt(max(1, int64(d/time.Second)), 10)
 }
 

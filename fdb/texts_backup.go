@@ -72,6 +72,7 @@ var restoreTexts = []text{
 	{Commands: []Command{CommandStartRestore}, Stderr: true, Format: "ERROR: Backup is not encrypted, please remove the encryption key file path.", Effect: denied, Reason: BackupEncrypted, Source: agentFile, Lines: []string{"7.3", "7.4"}},
 	{Commands: []Command{CommandStartRestore}, Stderr: true, Format: "ERROR: %s", Args: []string{"Invalid restore version"}, ArgFile: errorsFile, Effect: denied, Reason: VersionNotRestorable, Source: backupFile},
 	{Commands: []Command{CommandStartRestore}, Stderr: true, Format: "ERROR: %s", Args: []string{"Restore error"}, ArgFile: errorsFile, Source: backupFile},
+	{Commands: []Command{CommandStartRestore}, Stderr: true, Format: "ERROR: %s", Args: []string{"Database is locked"}, ArgFile: errorsFile, Effect: denied, Reason: DatabaseLocked, Source: backupFile},
 	{Commands: []Command{CommandStartRestore}, Stderr: true, Format: "ERROR: %s", Args: []string{"Restore duplicate request"}, ArgFile: errorsFile, Effect: denied, Reason: RestoreTagInUse, Source: backupFile},
 	{Commands: []Command{CommandStartRestore}, Stderr: true, Format: "ERROR: %s", Args: []string{"Attempted to restore into a non-empty destination database"}, ArgFile: errorsFile, Effect: denied, Reason: RangeNotEmpty, Source: backupFile},
 	{Commands: []Command{CommandStartRestore}, Stderr: true, Format: "ERROR: %s", Args: []string{"Missing backup data"}, ArgFile: errorsFile, Effect: denied, Reason: VersionNotRestorable, Source: backupFile},

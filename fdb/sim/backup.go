@@ -1,0 +1,340 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/fdb"
+)
+
+// How long the parts of a backup take while agents work.
+const (
+	agentReaction = 2 * time.Second  // until an agent takes a task
+	snapshotTime  = 30 * time.Second // of a snapshot of everything
+	logLag        = 5_000_000        // versions by which the backed-up log is behind
+)
+
+// backups are the backups and restores of a database, its agents, and what the blob store holds.
+type backups struct {
+	agents     int
+	paused     bool
+	tags       []*backup
+	restores   []*restore
+	containers map[string]*container // by URL without parameters
+}
+
+// backup is what a tag stands for: its last backup.
+type backup struct {
+	tag, uid, url string
+	state         fdb.BackupState
+	period        int
+	stopWhenDone  bool
+	partitioned   bool
+	begun         int64 // version
+	logEnd        int64 // as far as agents had written when they stopped
+	restorable    bool
+	waits         bool // for agents
+	serial        int
+}
+
+// container is what was written to one URL.
+type container struct {
+	url       string
+	snapshots []snapshot
+	log       []logged
+	logEnd    int64
+}
+
+// snapshot is all keys at a version; it can be restored from its end on.
+type snapshot struct {
+	version, end int64 // end 0: not complete
+	keys         []fdb.KeyValue
+}
+
+// logged are the writes of one commit.
+type logged struct {
+	version int64
+	writes  []fdb.Write
+}
+
+func newBackups() backups { return backups{containers: map[string]*container{}} }
+
+// SetAgents says how many backup agents run.
+func (c *Cluster) SetAgents(count int) {
+	c.freezeLogs()
+	c.backups.agents = count
+	c.say("%d backup agents", count)
+	c.goOn()
+}
+
+// agentsWork tells whether agents do something.
+func (c *Cluster) agentsWork() bool {
+	return c.backups.agents > 0 && !c.backups.paused && c.active(FaultNoAgents) == nil
+}
+
+// pauseAgents pauses all agents, for all tags, or has them go on.
+func (c *Cluster) pauseAgents(paused bool) {
+	c.freezeLogs()
+	c.backups.paused = paused
+	c.judgeEffect()
+	c.say("backup agents are %s", map[bool]string{true: "paused", false: "resumed"}[paused])
+	c.goOn()
+}
+
+// freezeLogs remembers how far agents have come, before they stop.
+func (c *Cluster) freezeLogs() {
+	for _, b := range c.backups.tags {
+		b.logEnd = c.logEndOf(b)
+	}
+}
+
+// goOn has everything that waits for agents go on.
+func (c *Cluster) goOn() {
+	if !c.agentsWork() {
+		return
+	}
+	for _, b := range c.backups.tags {
+		if b.waits {
+			b.waits = false
+			c.backupLater(b, agentReaction)
+		}
+	}
+	for _, r := range c.backups.restores {
+		if r.waits {
+			r.waits = false
+			c.restoreLater(r, agentReaction)
+		}
+	}
+}
+
+// logEndOf returns up to which version the log of a backup is written.
+func (c *Cluster) logEndOf(b *backup) int64 {
+	if !b.state.Running() || b.state == fdb.BackupSubmitted || !c.agentsWork() {
+		return b.logEnd
+	}
+	return max(b.logEnd, b.begun, c.version()-logLag)
+}
+
+// tagged returns the backup of a tag; nil if there never was one.
+func (c *Cluster) tagged(tag string) *backup {
+	at := slices.IndexFunc(c.backups.tags, func(b *backup) bool { return b.tag == tag })
+	if at < 0 {
+		return nil
+	}
+	return c.backups.tags[at]
+}
+
+// container returns what was written to a URL, a new one if there is none and it may be made.
+func (c *Cluster) container(url string, create bool) *container {
+	key := containerKey(url)
+	found := c.backups.containers[key]
+	if found == nil && create {
+		found = &container{url: fdb.WithoutSecret(url)}
+		c.backups.containers[key] = found
+	}
+	return found
+}
+
+// containerKey names what a URL leads to: its parameters but the bucket say only how.
+func containerKey(url string) string {
+	plain, query, _ := strings.Cut(fdb.WithoutSecret(url), "?")
+	for parameter := range strings.SplitSeq(query, "&") {
+		if strings.HasPrefix(parameter, "bucket=") {
+			plain += "?" + parameter
+		}
+	}
+	return plain
+}
+
+// startBackup submits a backup; its tag is free.
+func (c *Cluster) startBackup(b backup) {
+	c.judgeEffect()
+	b.uid, b.state = c.word(hexadecimal, 32), fdb.BackupSubmitted
+	b.begun = c.version()
+	c.backups.tags = slices.DeleteFunc(c.backups.tags, func(old *backup) bool { return old.tag == b.tag })
+	c.backups.tags = append(c.backups.tags, &b)
+	slices.SortFunc(c.backups.tags, func(x, y *backup) int { return strings.Compare(x.tag, y.tag) })
+	c.container(b.url, true)
+	c.say("backup %s to %s", b.tag, fdb.WithoutSecret(b.url))
+	c.backupLater(&b, agentReaction)
+}
+
+// backupLater has a backup take its next step, once agents work.
+func (c *Cluster) backupLater(b *backup, wait time.Duration) {
+	b.serial++
+	serial := b.serial
+	c.clock.after(wait, func() {
+		switch {
+		case b.serial != serial:
+		case !c.agentsWork() || !c.Available():
+			b.waits = true
+			c.clock.after(time.Minute, c.goOn)
+		default:
+			c.stepBackup(b)
+		}
+	})
+}
+
+func (c *Cluster) stepBackup(b *backup) {
+	to := c.container(b.url, true)
+	switch b.state {
+	case fdb.BackupSubmitted:
+		b.state = fdb.BackupRunning
+		b.begun = c.version()
+		to.snapshots = append(to.snapshots, snapshot{version: c.keys.last, keys: c.keys.all()})
+		c.backupLater(b, c.around(snapshotTime))
+	case fdb.BackupRunning:
+		to.snapshots[len(to.snapshots)-1].end = c.version()
+		b.restorable = true
+		b.state = fdb.BackupDifferential
+		c.say("backup %s can be restored", b.tag)
+		if b.stopWhenDone {
+			c.backupLater(b, agentReaction)
+		}
+	case fdb.BackupDifferential:
+		if b.stopWhenDone {
+			b.logEnd = c.version()
+			to.logEnd = max(to.logEnd, b.logEnd)
+			b.state = fdb.BackupCompleted
+			c.say("backup %s is complete", b.tag)
+		}
+	}
+}
+
+// discontinue lets a backup end at its next restorable version.
+func (c *Cluster) discontinue(b *backup) {
+	c.judgeEffect()
+	b.stopWhenDone = true
+	c.say("backup %s is discontinued", b.tag)
+	if b.state == fdb.BackupDifferential {
+		c.backupLater(b, agentReaction)
+	}
+}
+
+// abortBackup ends a backup at once.
+func (c *Cluster) abortBackup(b *backup) {
+	c.judgeEffect()
+	b.logEnd = c.logEndOf(b)
+	to := c.container(b.url, true)
+	to.logEnd = max(to.logEnd, b.logEnd)
+	b.state = fdb.BackupAborted
+	b.serial++
+	c.say("backup %s is aborted", b.tag)
+}
+
+// record adds the writes of a commit to the logs of backups that run.
+func (c *Cluster) record(version int64, writes []fdb.Write) {
+	for i, b := range c.backups.tags {
+		if b.state != fdb.BackupRunning && b.state != fdb.BackupDifferential ||
+			slices.ContainsFunc(c.backups.tags[:i], func(other *backup) bool { return other.url == b.url && other.state.Running() }) {
+			continue
+		}
+		to := c.container(b.url, true)
+		to.log = append(to.log, logged{version, slices.Clone(writes)})
+	}
+}
+
+// restorableTo returns the first and the last version that can be restored.
+func (c *Cluster) restorableTo(from *container) (first, last int64, ok bool) {
+	for _, s := range from.snapshots {
+		if s.end > 0 && (!ok || s.end < first) {
+			first, ok = s.end, true
+		}
+	}
+	last = from.logEnd
+	for _, b := range c.backups.tags {
+		if containerKey(b.url) == containerKey(from.url) {
+			last = max(last, c.logEndOf(b))
+		}
+	}
+	return first, last, ok && last >= first
+}
+
+// contents returns the keys at a version.
+func (from *container) contents(version int64) []fdb.KeyValue {
+	keys := map[string][]byte{}
+	var base int64
+	for _, s := range from.snapshots {
+		if s.end > 0 && s.end <= version {
+			base = s.version
+			keys = map[string][]byte{}
+			for _, kv := range s.keys {
+				keys[kv.Key] = kv.Value
+			}
+		}
+	}
+	for _, entry := range from.log {
+		if entry.version <= base || entry.version > version {
+			continue
+		}
+		for _, w := range entry.writes {
+			if w.Set != nil {
+				keys[w.Set.Key] = w.Set.Value
+				continue
+			}
+			for key := range keys {
+				if w.Clear.Contains(key) {
+					delete(keys, key)
+				}
+			}
+		}
+	}
+	var list []fdb.KeyValue
+	for key, value := range keys {
+		list = append(list, fdb.KeyValue{Key: key, Value: value})
+	}
+	slices.SortFunc(list, func(a, b fdb.KeyValue) int { return strings.Compare(a.Key, b.Key) })
+	return list
+}
+
+// all returns all keys of users as they are now.
+func (k *keySpace) all() []fdb.KeyValue {
+	var list []fdb.KeyValue
+	for _, key := range k.between(fdb.Range{End: "\xff"}) {
+		if value, present := k.at(key, 1<<62); present {
+			list = append(list, fdb.KeyValue{Key: key, Value: value})
+		}
+	}
+	return list
+}
+
+// writeLayer writes the part of the status that backup agents write.
+func (b *backups) writeLayer(s *statusWriter) {
+	if b.agents == 0 {
+		return
+	}
+	s.object("backup", func() {
+		s.whole("instances_running", int64(b.agents))
+		s.truth("paused", b.paused)
+		s.object("tags", func() {
+			for _, one := range b.tags {
+				s.object(one.tag, func() {
+					s.text("current_container", fdb.WithoutSecret(one.url))
+					s.text("current_status", stateText(one.state))
+					s.truth("running_backup", one.state.Running())
+					s.truth("running_backup_is_restorable", one.restorable)
+				})
+			}
+		})
+	})
+}
+
+// stateText describes the state of a backup. Source: foundationdb 7.3.69,
+// fdbclient/BackupAgentBase.actor.cpp, getStateText.
+func stateText(s fdb.BackupState) string {
+	switch s {
+	case fdb.BackupSubmitted:
+		return "has been submitted"
+	case fdb.BackupRunning:
+		return "has been started"
+	case fdb.BackupDifferential:
+		return "is differential"
+	case fdb.BackupCompleted:
+		return "has been completed"
+	case fdb.BackupAborted:
+		return "has been aborted"
+	default:
+		return "<undefined>"
+	}
+}

@@ -1,0 +1,388 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/fdb"
+)
+
+// Rules are the numbers of the invariants. A zero field has the default that stands beside it.
+type Rules struct {
+	// Window is how long after one burst of recoveries that the operator caused the next one may begin:
+	// 60 s. Those within Burst of the first count as one: 30 s.
+	Window, Burst time.Duration
+	Generations   int           // of logs that may be active when the operator causes a recovery: 10
+	Mixed         time.Duration // how long two protocols may be there in an upgrade: 2 min
+	Sight         time.Duration // what has failed for less than this the operator may not have seen: 10 s
+
+	Locks      bool   // acts need the lock
+	LockPrefix string // of its keys; empty: fdb.LockPrefix
+	Excluded   int    // servers of a class that may be excluded and not free of roles; 0: not judged
+	// Bound is how long after the last disturbance the database must be healthy; 0: not judged.
+	Bound time.Duration
+}
+
+func (r Rules) withDefaults() Rules {
+	or(&r.Window, time.Minute)
+	or(&r.Burst, 30*time.Second)
+	or(&r.Generations, 10)
+	or(&r.Mixed, 2*time.Minute)
+	or(&r.Sight, 10*time.Second)
+	return r
+}
+
+// Violation says that an invariant was broken. The numbers are those of the specification, section 15:
+//
+//	 1  what is deleted holds no shard, log or other role and is no coordinator, unless others suffice
+//	 2  copies are never below 1; by the operator's acts never below R-1, and only in one zone
+//	 3  a majority of coordinators stays reachable under the operator's acts
+//	 4  at most one recovery in a window is caused by the operator, none with more than 10 generations
+//	 5  the database is created once; every configure is accepted
+//	 6  no act without a valid lock; a denied owner does nothing
+//	 7  two protocols coexist only within the restart of an upgrade
+//	 8  include only after the resources are gone; no exclusion is left over
+//	 9  exclusions are within the budget, and none happens while the database is unavailable
+//	10  without new faults the database is healthy within a bound
+//	11  nothing is done to a settled database
+type Violation struct {
+	Invariant int
+	At        time.Time
+	Text      string
+}
+
+// String returns the violation on one line.
+func (v Violation) String() string {
+	return fmt.Sprintf("invariant %d: %s", v.Invariant, v.Text)
+}
+
+// judge is what the invariants remember.
+type judge struct {
+	owner      string // on whose behalf something happens; empty: the world
+	violations []Violation
+	effects    int
+
+	burst      time.Duration // when the last burst of the operator's recoveries began
+	bursts     int
+	mixedSince time.Duration
+	mixedBy    string
+	mixed      bool
+	excludedAt map[string]time.Duration
+	disturbed  time.Duration
+	unhealthy  bool // a violation of 10 was told
+}
+
+// Violations returns the invariants that were broken, in order.
+func (c *Cluster) Violations() []Violation { return slices.Clone(c.judge.violations) }
+
+func (c *Cluster) violate(invariant int, format string, args ...any) {
+	v := Violation{Invariant: invariant, At: c.Now(), Text: fmt.Sprintf(format, args...)}
+	c.judge.violations = append(c.judge.violations, v)
+	c.say("VIOLATED %s", v)
+}
+
+// judgeEffect judges any act that changes the database.
+func (c *Cluster) judgeEffect() {
+	j := &c.judge
+	j.disturbed = c.clock.now
+	if j.owner == "" {
+		return
+	}
+	j.effects++
+	if !c.options.Rules.Locks {
+		return
+	}
+	keys := fdb.Keys(c.options.Rules.LockPrefix)
+	if _, denied := c.keys.at(keys.Denied(j.owner), 1<<62); denied {
+		c.violate(6, "%s acts although it is denied", j.owner)
+		return
+	}
+	value, _ := c.keys.at(keys.Global(), 1<<62)
+	stored := fdb.DecodeLock(value)
+	switch {
+	case stored.Err != nil || stored.Record == nil:
+		c.violate(6, "%s acts without the lock", j.owner)
+	case stored.Record.Owner != j.owner:
+		c.violate(6, "%s acts while %s has the lock", j.owner, stored.Record.Owner)
+	case !stored.Record.End.After(c.Now()):
+		c.violate(6, "%s acts with a lock that has expired", j.owner)
+	}
+}
+
+// judgeStop judges the deletion of a pod.
+func (c *Cluster) judgeStop(p *process) {
+	c.judge.disturbed = c.clock.now
+	if c.judge.owner == "" {
+		return
+	}
+	c.judge.effects++
+	if c.excluded(p.Addresses, p.Locality) {
+		if held := c.held(p.folder, p); held != "" {
+			c.violate(1, "%s is removed while it holds %s", p.Name, held)
+		}
+	}
+	c.judgeCopies(p)
+	for _, g := range c.recovery.generations {
+		for _, set := range []logSet{g.primary, g.satellites} {
+			if slices.ContainsFunc(set.logs, func(l logServer) bool { return l.folder == p.folder }) && c.seenMissing(set)+1 >= set.factor && set.factor > 1 {
+				c.violate(1, "%s is deleted while other logs of generation %d are missing", p.Name, g.epoch)
+			}
+		}
+	}
+	if c.isCoordinator(p.Server) && c.coordination.quorum {
+		reached := 0
+		for _, a := range c.coordination.connection.Coordinators {
+			if other := c.at(a); other != nil && other != p && !c.partitioned(a) {
+				reached++
+			}
+		}
+		if reached <= len(c.coordination.connection.Coordinators)/2 {
+			c.violate(3, "%s is deleted, and of %d coordinators %d are left", p.Name, len(c.coordination.connection.Coordinators), reached)
+		}
+	}
+}
+
+// seen tells whether the operator can know that nobody serves a data folder.
+func (c *Cluster) seen(f *folder) bool {
+	return f.erased || f.away && c.clock.now-f.left >= c.options.Rules.Sight
+}
+
+// seenMissing counts the logs of a set that the operator can know to be missed.
+func (c *Cluster) seenMissing(set logSet) (count int) {
+	for _, l := range set.logs {
+		if c.seen(l.folder) {
+			count++
+		}
+	}
+	return count
+}
+
+// judgeCopies judges whether enough copies can be read without a process, and whether servers with data
+// are away in its zone only.
+func (c *Cluster) judgeCopies(p *process) {
+	s := c.serverOf[p.Folder]
+	if s == nil || s.shards == 0 || !s.live {
+		return
+	}
+	zones := map[string]bool{p.zone(): true}
+	for _, other := range c.servers {
+		if other != s && other.shards > 0 && c.seen(other.folder) {
+			zones[other.zone()] = true
+		}
+	}
+	least := c.settings.storageReplicas
+	for _, sh := range c.data.shards {
+		if !slices.Contains(sh.replicas, s) {
+			continue
+		}
+		left := 0
+		for _, other := range sh.replicas {
+			if other != s && !c.seen(other.folder) {
+				left++
+			}
+		}
+		least = min(least, left)
+	}
+	if least < c.settings.storageReplicas-1 || len(zones) > 1 {
+		c.violate(2, "%s is deleted, and some shard has %d readable copies, with servers away in %d zones", p.Name, least, len(zones))
+	}
+}
+
+// judgeErase judges the deletion of a claim.
+func (c *Cluster) judgeErase(f *folder) {
+	c.judge.disturbed = c.clock.now
+	if c.judge.owner == "" {
+		return
+	}
+	c.judge.effects++
+	if held := c.held(f, nil); held != "" {
+		c.violate(1, "the data folder %s is deleted while it holds %s", f.name, held)
+	}
+}
+
+// held says what a data folder, and a process, hold; empty: nothing.
+func (c *Cluster) held(f *folder, p *process) string {
+	var parts []string
+	if f != nil {
+		h := c.Holds(f.name)
+		if h.Shards > 0 {
+			parts = append(parts, fmt.Sprintf("%d shards", h.Shards))
+		}
+		if len(h.Logs) > 0 {
+			parts = append(parts, fmt.Sprintf("%d logs", len(h.Logs)))
+		}
+		if h.Coordinator {
+			parts = append(parts, "the state of a coordinator")
+		}
+	}
+	if p != nil && p.joined {
+		parts = append(parts, p.roles...)
+		if c.isCoordinator(p.Server) && (f == nil || !c.Holds(f.name).Coordinator) {
+			parts = append(parts, "the place of a coordinator")
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// judgeRecovery judges a recovery that begins.
+func (c *Cluster) judgeRecovery(cause string) {
+	j, rules := &c.judge, c.options.Rules
+	if j.owner == "" || len(c.recovery.generations) == 0 {
+		return
+	}
+	since := c.clock.now - j.burst
+	switch {
+	case j.bursts > 0 && since < rules.Burst:
+	case j.bursts > 0 && since < rules.Window:
+		c.violate(4, "%s causes a recovery %s after another one: %s", j.owner, since.Round(time.Second), cause)
+		j.burst = c.clock.now
+	default:
+		j.burst = c.clock.now
+		j.bursts++
+	}
+	if n := len(c.recovery.generations); n > rules.Generations {
+		c.violate(4, "%s causes a recovery while %d generations are active", j.owner, n)
+	}
+}
+
+// CausedRecoveries returns how many recoveries the operator has caused; those of one burst count as one.
+func (c *Cluster) CausedRecoveries() int { return c.judge.bursts }
+
+// judgeConfigure judges how a configure command ended.
+func (c *Cluster) judgeConfigure(words string, result configureResult) {
+	c.judgeEffect()
+	if c.judge.owner == "" {
+		return
+	}
+	switch result {
+	case configureSuccess, configureSuccessGradual, configureSuccessExperimental, configureCreated, configureCreatedExperimental, configureUnavailable:
+	case configureAlreadyCreated:
+		c.violate(5, "configure new although the database is there")
+	default:
+		c.violate(5, "refused: configure %s", words)
+	}
+}
+
+// judgeExclude judges targets that were excluded.
+func (c *Cluster) judgeExclude(targets []string) {
+	j := &c.judge
+	c.judgeEffect()
+	if j.excludedAt == nil {
+		j.excludedAt = map[string]time.Duration{}
+	}
+	for _, target := range targets {
+		j.excludedAt[target] = c.clock.now
+	}
+	if j.owner == "" || c.options.Rules.Excluded == 0 {
+		return
+	}
+	unfinished := map[fdb.Class]int{}
+	for _, p := range c.processes {
+		if p.running && c.excluded(p.Addresses, p.Locality) && c.held(p.folder, p) != "" {
+			unfinished[p.Class]++
+		}
+	}
+	for class, n := range unfinished {
+		if n > c.options.Rules.Excluded {
+			c.violate(9, "%d servers of class %s are excluded and not free, at most %d may be", n, class, c.options.Rules.Excluded)
+		}
+	}
+}
+
+// judgeInclude judges targets that are no longer excluded.
+func (c *Cluster) judgeInclude(targets []string) {
+	c.judgeEffect()
+	if c.judge.owner == "" {
+		return
+	}
+	for _, target := range targets {
+		for _, p := range c.processes {
+			if excludedBy(target, p.Addresses, p.Locality) && (strings.HasPrefix(target, fdb.LocalityPrefix) || p.started < c.judge.excludedAt[target]) {
+				c.violate(8, "%s is included while %s is there", target, p.Name)
+			}
+		}
+		for _, s := range c.servers {
+			if !s.folder.erased && excludedBy(target, s.Addresses, s.Locality) && c.find(s.Name) == nil {
+				c.violate(8, "%s is included while the data folder %s is there", target, s.folder.name)
+			}
+		}
+	}
+}
+
+// judgeMixed judges how long processes of two protocols have been there.
+func (c *Cluster) judgeMixed() {
+	j := &c.judge
+	var first *process
+	mixed := false
+	for _, p := range c.processes {
+		switch {
+		case !p.running:
+		case first == nil:
+			first = p
+		case !p.Version.ProtocolCompatible(first.Version):
+			mixed = true
+		}
+	}
+	if !mixed {
+		j.mixed = false
+		return
+	}
+	if j.mixed {
+		return
+	}
+	since := c.clock.now
+	j.mixed, j.mixedSince, j.mixedBy = true, since, j.owner
+	c.clock.after(c.options.Rules.Mixed, func() {
+		if j.mixed && j.mixedSince == since && j.mixedBy != "" {
+			c.violate(7, "processes of two protocols have been there for %s", c.options.Rules.Mixed)
+		}
+	})
+}
+
+// check judges, after every effect, whether the database has become healthy again in time.
+func (c *Cluster) check() {
+	j, bound := &c.judge, c.options.Rules.Bound
+	if bound == 0 || c.coordination.database == "" || j.unhealthy || len(c.faults) > 0 || c.clock.now-j.disturbed <= bound {
+		return
+	}
+	if why := c.Unhealthy(); why != "" {
+		j.unhealthy = true
+		c.violate(10, "%s after the last disturbance %s", bound, why)
+	}
+}
+
+// Unhealthy says what keeps the database from full health; empty: nothing.
+func (c *Cluster) Unhealthy() string {
+	switch {
+	case !c.Available():
+		return "the database is unavailable: " + strings.TrimSpace("it waits for "+c.recovery.stuck)
+	case c.recovery.state != fullyRecovered:
+		return "the recovery is at " + c.recovery.state.String()
+	case c.data.moving > 0:
+		return fmt.Sprintf("%d shards move", c.data.moving)
+	}
+	for i, sh := range c.data.shards {
+		if sh.liveCopies("", false) < c.settings.storageReplicas {
+			return fmt.Sprintf("shard %d has %d copies", i, sh.liveCopies("", false))
+		}
+	}
+	return ""
+}
+
+// Mark returns a mark of what the operator has done so far, for JudgeSettled.
+func (c *Cluster) Mark() int { return c.judge.effects }
+
+// JudgeSettled judges a database that the operator holds for settled: since the mark it has done nothing,
+// and nothing is excluded that is not there.
+func (c *Cluster) JudgeSettled(mark int) {
+	if c.judge.effects != mark {
+		c.violate(11, "%d acts on a settled database", c.judge.effects-mark)
+	}
+	for _, target := range c.exclusions {
+		if !slices.ContainsFunc(c.processes, func(p *process) bool { return excludedBy(target, p.Addresses, p.Locality) }) {
+			c.violate(8, "%s is excluded, and nothing of it is there", target)
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package sim
+
+import (
+	"cmp"
+	"slices"
+)
+
+// holder is a process that was given a role; a process that has started again has lost it.
+type holder struct {
+	*process
+	since int // the incarnation that was given the role
+}
+
+// works tells whether the process still has the role.
+func (c *Cluster) holds(h holder) bool {
+	return h.incarnation == h.since && h.joined && c.works(h.process)
+}
+
+// recruitment is who has which role of the transaction system.
+type recruitment struct {
+	primary string // data center; empty: any
+	remote  string // data center of the second copy; empty: none
+	roles   map[role][]holder
+	// The logs of the satellites and of the remote data center; those of the primary are roles[logRole].
+	satellites, remotes []holder
+}
+
+// transactionRoles are the roles of which each holder is needed. The loss of one forces a recovery;
+// that of a data distributor or a ratekeeper does not.
+var transactionRoles = []role{master, commitProxy, grvProxy, resolver, logRole, routerRole}
+
+// all calls f for everybody who is needed, in order.
+func (r recruitment) all(f func(role, holder)) {
+	for _, name := range transactionRoles {
+		for _, h := range r.roles[name] {
+			f(name, h)
+		}
+	}
+	for _, h := range r.satellites {
+		f(logRole, h)
+	}
+	for _, h := range r.remotes {
+		f(logRole, h)
+	}
+}
+
+// recruit chooses processes for the roles. missing says what there are too few processes for; empty:
+// nothing.
+func (c *Cluster) recruit(workers []*process) (r recruitment, missing string) {
+	for _, at := range c.settings.places(c.data.replicated) {
+		if r, missing = c.recruitIn(workers, at); missing == "" {
+			return r, ""
+		}
+	}
+	return r, cmp.Or(missing, "no region can be the primary")
+}
+
+// place is one way to spread roles over data centers.
+type place struct {
+	primary, remote string
+	satellites      []string
+	satelliteLogs   int
+	satelliteFactor int
+}
+
+func (c *Cluster) recruitIn(workers []*process, at place) (recruitment, string) {
+	s := &c.settings
+	r := recruitment{primary: at.primary, remote: at.remote, roles: map[role][]holder{}}
+	used := map[*process]int{}
+	in := func(datacenters ...string) []*process {
+		var found []*process
+		for _, p := range workers {
+			if (len(datacenters) == 1 && datacenters[0] == "" || slices.Contains(datacenters, p.datacenter())) && !c.excluded(p.Addresses, p.Locality) {
+				found = append(found, p)
+			}
+		}
+		return found
+	}
+	local := in(at.primary)
+	if r.roles[logRole] = spread(local, s.wantedLogs(), s.logReplicas, s.logHalls()); r.roles[logRole] == nil {
+		return r, "logs"
+	}
+	if at.satelliteFactor > 0 {
+		if r.satellites = spread(in(at.satellites...), cmp.Or(at.satelliteLogs, s.wantedLogs()), at.satelliteFactor, 0); r.satellites == nil {
+			return r, "satellite logs"
+		}
+	}
+	if at.remote != "" {
+		far := in(at.remote)
+		r.remotes = spread(far, s.wantedRemoteLogs(), s.logReplicas, s.logHalls())
+		r.roles[routerRole] = pick(far, routerRole, s.wantedRouters(), used)
+		if r.remotes == nil {
+			r.remotes, r.roles[routerRole] = nil, nil // the primary goes on alone
+		}
+	}
+	for _, want := range []struct {
+		role  role
+		count int
+	}{
+		{master, 1}, {distributor, 1}, {ratekeeper, 1}, {commitProxy, s.wantedCommitProxies()}, {grvProxy, s.wantedGRVProxies()}, {resolver, s.wantedResolvers()},
+	} {
+		if r.roles[want.role] = pick(local, want.role, want.count, used); len(r.roles[want.role]) == 0 {
+			return r, string(want.role)
+		}
+	}
+	return r, ""
+}
+
+// pick chooses processes for a stateless role: the fittest, and of these the ones with the fewest roles.
+// It takes fewer if there are fewer, and prefers not to take less fit ones only for the number.
+func pick(from []*process, r role, count int, used map[*process]int) []holder {
+	fit := slices.DeleteFunc(slices.Clone(from), func(p *process) bool { return r.fitness(p.Class) >= excludeFit })
+	slices.SortStableFunc(fit, func(a, b *process) int {
+		return cmp.Or(cmp.Compare(r.fitness(a.Class), r.fitness(b.Class)), cmp.Compare(used[a], used[b]))
+	})
+	var chosen []holder
+	for _, p := range fit {
+		if len(chosen) == count || len(chosen) > 0 && r.fitness(p.Class) > max(r.fitness(chosen[0].Class), goodFit) {
+			break
+		}
+		used[p]++
+		chosen = append(chosen, holder{p, p.incarnation})
+	}
+	return chosen
+}
+
+// spread chooses processes for logs: at least factor, in as many zones, and with halls in so many data
+// halls; nil if that cannot be.
+func spread(from []*process, count, factor, halls int) []holder {
+	fit := slices.DeleteFunc(slices.Clone(from), func(p *process) bool { return logRole.fitness(p.Class) >= excludeFit })
+	zones, inHall := map[string]int{}, map[string]int{}
+	var chosen []holder
+	for len(chosen) < max(count, factor) {
+		at := -1
+		for i, p := range fit {
+			if at < 0 || cmp.Or(
+				cmp.Compare(logRole.fitness(p.Class), logRole.fitness(fit[at].Class)),
+				cmp.Compare(inHall[p.hall()], inHall[fit[at].hall()]),
+				cmp.Compare(zones[p.zone()], zones[fit[at].zone()]),
+			) < 0 {
+				at = i
+			}
+		}
+		// A worse class is taken only while there are too few of the better one.
+		if at < 0 || len(chosen) >= factor && len(zones) >= factor && logRole.fitness(fit[at].Class) > logRole.fitness(chosen[0].Class) {
+			break
+		}
+		p := fit[at]
+		fit = slices.Delete(fit, at, at+1)
+		zones[p.zone()]++
+		inHall[p.hall()]++
+		chosen = append(chosen, holder{p, p.incarnation})
+	}
+	if len(zones) < factor || len(inHall) < halls {
+		return nil
+	}
+	return chosen
+}
+
+// better tells whether a recruitment is better than another in something and worse in nothing.
+func (r recruitment) better(than recruitment) bool {
+	if r.primary != than.primary {
+		return true
+	}
+	better, worse := false, false
+	compare := func(name role, mine, other []holder) {
+		left, right := worst(name, mine), worst(name, other)
+		switch {
+		case len(mine) > len(other) && left <= right || left < right && len(mine) >= len(other):
+			better = true
+		case len(mine) < len(other) || left > right:
+			worse = true
+		}
+	}
+	for _, name := range transactionRoles {
+		compare(name, r.roles[name], than.roles[name])
+	}
+	compare(logRole, r.satellites, than.satellites)
+	compare(logRole, r.remotes, than.remotes)
+	return better && !worse
+}
+
+// worst is the fitness of the least fit holder of a role.
+func worst(r role, list []holder) fitness {
+	if len(list) == 0 {
+		return bestFit
+	}
+	return r.fitness(slices.MaxFunc(list, func(a, b holder) int { return cmp.Compare(r.fitness(a.Class), r.fitness(b.Class)) }).Class)
+}
