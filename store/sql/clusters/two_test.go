@@ -213,8 +213,8 @@ func TestTwoServersOnPostgreSQL(t *testing.T) {
 					defer close(trouble)
 					select {
 					case <-g.stopped:
-						for range 6 {
-							time.Sleep(200 * time.Millisecond)
+						for range 3 { // two renewals apart: the other server keeps its lease on a slow machine too
+							time.Sleep(400 * time.Millisecond)
 							pg.Terminate(t, dsn)
 						}
 						time.Sleep(1200 * time.Millisecond) // four leases in total
