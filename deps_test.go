@@ -64,7 +64,8 @@ const (
 	runRule       = "runtype imports fault, runstore adds runtype, and neither knows the engine; only their tests start one"
 	engineRule    = "workflow and machine import the layers before them, and no YAML, SQL, HTTP or Kubernetes"
 	fileRule      = "CEL, JSON Schema and YAML stay in celenv, flowfile, machinefile and action, which import the engines and each other in this order: celenv, flowfile, action, machinefile"
-	clusterRule   = "cluster and fdb import machine and lower layers, but not each other; cluster may compare versions by semver"
+	clusterRule   = "cluster imports machine and lower layers, and may compare versions by semver"
+	databaseRule  = "fdb imports fault, outcome and lock only, and fdb/sim fault, outcome and fdb"
 	edgeRule      = "layers at the edge import core, and neither each other nor Kubernetes; cmd joins them"
 	serverRule    = "below server, route imports core and view; a stage or a resource imports route, and what it stands on: runs, then clusters, then events and flows; server joins them"
 	sqlRule       = "below store/sql, a store imports core, db, codec and secrets, and no other store; store/sql joins them"
@@ -134,8 +135,8 @@ var table = map[string]layer{
 	"cluster/service":             {rule: clusterRule, layers: slices.Concat(machineLayers, []string{"cluster", "cluster/"})},
 	// The environment of tests that need a whole service: it has a simulated cloud.
 	"cluster/service/servicetest": {kind: suite, rule: suiteRule, layers: slices.Concat(machineLayers, []string{"cluster", "cluster/", "provider/sim"}), libs: []string{"github.com/google/go-cmp/", "pgregory.net/rapid"}},
-	"fdb":                         {rule: libraryRule, layers: libraryLayers},
-	"fdb/sim":                     {rule: clusterRule, layers: slices.Concat(machineLayers, []string{"fdb"})},
+	"fdb":                         {rule: databaseRule, layers: slices.Concat(baseLayers, []string{"lock"})},
+	"fdb/sim":                     {rule: databaseRule, layers: slices.Concat(baseLayers, []string{"fdb"})},
 
 	"store/sql":                          {kind: edge, rule: sqlRule, layers: slices.Concat(coreLayers, []string{"store/sql/"}), libs: anyLib},
 	"store/sql/db":                       {kind: edge, rule: sqlRule, layers: coreLayers},

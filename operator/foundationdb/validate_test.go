@@ -221,10 +221,13 @@ processCounts: {tester: 1, storge: 3, log: 3, nothing: 0}
 // TestExamples: the manifests that people have, and ours, are valid.
 func TestExamples(t *testing.T) {
 	read := 0
-	for _, pattern := range []string{"../../examples/foundationdb/*.yaml", "/work/shared/data/fdb-samples/*/*/*.yaml"} {
+	for _, pattern := range []string{"../../examples/foundationdb/*.yaml", "../../../shared/data/fdb-samples/*/*/*.yaml"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if len(files) == 0 {
+			t.Run(pattern, func(t *testing.T) { t.Skip("nothing is there") })
 		}
 		for _, file := range files {
 			text, err := os.ReadFile(file)

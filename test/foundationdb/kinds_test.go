@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-const published = "/work/shared/data/fdb-samples" // the published samples
+const published = "../../../shared/data/fdb-samples" // the published samples
 
 // TestManifestsApply: the published samples, byte for byte, and our examples are applied with strict validation.
 func TestManifestsApply(t *testing.T) {
@@ -19,7 +19,7 @@ func TestManifestsApply(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(files) == 0 {
-			t.Logf("%s: nothing is there", pattern)
+			t.Run(pattern, func(t *testing.T) { t.Skip("nothing is there") })
 		}
 		for _, file := range files {
 			t.Run(filepath.Join(filepath.Base(filepath.Dir(file)), filepath.Base(file)), func(t *testing.T) {

@@ -19,10 +19,10 @@ import (
 // TestManifests: manifests decode without an unknown field, and no field of them is lost when they are
 // written again.
 func TestManifests(t *testing.T) {
-	const published = "/work/shared/data/fdb-samples" // the published samples, byte for byte
+	const published = "../../../../../shared/data/fdb-samples" // the published samples, byte for byte
 	folders := map[string]int{"../../../../examples/foundationdb": 8}
 	if _, err := os.Stat(published); err != nil {
-		t.Logf("the published samples are not there, only ours are read: %v", err)
+		t.Run("published", func(t *testing.T) { t.Skipf("the published samples are not there: %v", err) })
 	} else {
 		folders[published] = 7
 	}
