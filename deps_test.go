@@ -194,10 +194,18 @@ var table = map[string]layer{
 	"operator/sharedstorage/local":    {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"kube/api", "operator/sharedstorage", "operator/sharedstorage/port", "operator/sharedstorage/postgres"}), libs: apiLibs},
 	"operator/sharedstorage/kube":     {kind: edge, rule: storageRule, layers: slices.Concat(kubeLayers, []string{"kube/runstore", "kube/runstore/requests", "operator/sharedstorage", "operator/sharedstorage/port", "operator/sharedstorage/postgres"}), libs: kubeLibs},
 
-	"operator/application":  {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
-	"operator/rollout":      {kind: edge, rule: kubeRule, layers: slices.Concat(kubeLayers, []string{"operator/rollout/gate"}), libs: kubeLibs},
-	"operator/rollout/gate": {rule: gateRule, layers: slices.Concat(baseLayers, []string{"rollout", "workflow/celenv"}), libs: fileLibs},
-	"operator/foundationdb": {kind: edge, rule: fdbRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/condition"}), libs: apiLibs},
+	"operator/application":                {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
+	"operator/rollout":                    {kind: edge, rule: kubeRule, layers: slices.Concat(kubeLayers, []string{"operator/rollout/gate"}), libs: kubeLibs},
+	"operator/rollout/gate":               {rule: gateRule, layers: slices.Concat(baseLayers, []string{"rollout", "workflow/celenv"}), libs: fileLibs},
+	"operator/foundationdb":               {kind: edge, rule: fdbRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/condition"}), libs: apiLibs},
+	"operator/foundationdb/port":          {kind: edge, rule: fdbRule, layers: slices.Concat(coreLayers, []string{"kube/api"}), libs: apiLibs},
+	"operator/foundationdb/port/porttest": {kind: suite, rule: fdbRule, layers: slices.Concat(coreLayers, []string{"kube/api", "operator/foundationdb/port"}), libs: apiLibs},
+	"operator/foundationdb/sim":           {kind: edge, rule: fdbRule, layers: slices.Concat(coreLayers, []string{"kube/api", "operator/foundationdb", "operator/foundationdb/port"}), libs: apiLibs},
+	"operator/foundationdb/tool":          {kind: edge, rule: fdbRule, layers: slices.Concat(coreLayers, []string{"operator/foundationdb/port"}), libs: anyLib},
+	"operator/foundationdb/clusters":      {kind: edge, rule: fdbRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/condition", "operator/foundationdb", "operator/foundationdb/port"}), libs: apiLibs},
+	"operator/foundationdb/backups":       {kind: edge, rule: fdbRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/condition", "operator/foundationdb", "operator/foundationdb/port"}), libs: apiLibs},
+	"operator/foundationdb/restores":      {kind: edge, rule: fdbRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/condition", "operator/foundationdb", "operator/foundationdb/port"}), libs: apiLibs},
+	"operator/foundationdb/kube":          {kind: edge, rule: fdbRule, layers: slices.Concat(kubeLayers, []string{"operator/foundationdb", "operator/foundationdb/"}), libs: kubeLibs},
 
 	// The same packages as the library that it replaces: only the import prefix differs.
 	"compat":                    {kind: edge, rule: compatRule, layers: baseLayers}, // internal/

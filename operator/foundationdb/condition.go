@@ -25,32 +25,9 @@ var failures = map[v1beta2.ProcessGroupConditionType]bool{
 	v1beta2.ProcessIsMarkedAsExcluded: true, v1beta2.ProcessHasIOError: true, v1beta2.SidecarUnreachable: true,
 }
 
-// since returns when a condition was first seen, and whether it is there.
-func since(g v1beta2.ProcessGroupStatus, condition v1beta2.ProcessGroupConditionType) (time.Time, bool) {
-	for _, c := range g.ProcessGroupConditions {
-		if c.Type == condition {
-			return time.Unix(c.Timestamp, 0), true
-		}
-	}
-	return time.Time{}, false
-}
-
-// lasts reports whether a condition is there for longer than a time.
-func lasts(g v1beta2.ProcessGroupStatus, condition v1beta2.ProcessGroupConditionType, d time.Duration, now time.Time) bool {
-	at, there := since(g, condition)
-	return there && now.Sub(at) > d
-}
-
-func marked(g v1beta2.ProcessGroupStatus) bool { return g.RemovalTimestamp != nil }
-
-// excluded reports whether the exclusion of a group is finished, or left out.
-func excluded(g v1beta2.ProcessGroupStatus) bool {
-	return g.ExclusionTimestamp != nil || g.ExclusionSkipped
-}
-
-// targets reports whether a list names a group, or all.
-func targets(list []v1beta2.ProcessGroupTarget, id v1beta2.ProcessGroupID) bool {
-	return slices.Contains(list, v1beta2.ProcessGroupTarget(id)) || slices.Contains(list, "*")
+// Targets reports whether a list names a group, or all.
+func Targets(list []v1beta2.ProcessGroupTarget, id v1beta2.ProcessGroupID) bool {
+	return slices.ContainsFunc(list, func(t v1beta2.ProcessGroupTarget) bool { return t.Names(id) })
 }
 
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }

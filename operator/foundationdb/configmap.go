@@ -28,7 +28,7 @@ func ConfigMap(c *v1beta2.FoundationDBCluster) (*corev1.ConfigMap, error) {
 		m.BinaryData = maps.Clone(given.BinaryData)
 	}
 	m.Name, m.Namespace = c.Name+"-config", c.Namespace
-	maps.Copy(m.Labels, childLabels(c))
+	maps.Copy(m.Labels, ChildLabels(c))
 	m.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: v1beta2.GroupVersion.String(), Kind: "FoundationDBCluster", Name: c.Name, UID: c.UID, Controller: new(true),
 	}}
@@ -85,8 +85,8 @@ func monitorConfKey(class fdb.Class, image v1beta2.ImageType, servers int) strin
 	return key
 }
 
-// childLabels are the labels of every child of a cluster.
-func childLabels(c *v1beta2.FoundationDBCluster) map[string]string {
+// ChildLabels are the labels of every child of a cluster.
+func ChildLabels(c *v1beta2.FoundationDBCluster) map[string]string {
 	own := map[string]string{ClusterLabel: c.Name}
 	labels := map[string]string{}
 	for _, set := range []map[string]string{c.Spec.Labels.ResourceLabels, c.Spec.Labels.MatchLabels} {
@@ -120,7 +120,7 @@ func imageTypesOf(c *v1beta2.FoundationDBCluster) []v1beta2.ImageType {
 // densitiesOf returns the numbers of servers that pods of a class have or should have. The file of the unified
 // image does not depend on it.
 func densitiesOf(c *v1beta2.FoundationDBCluster, class fdb.Class, image v1beta2.ImageType) []int {
-	desired := serversOf(c.Spec, class)
+	desired := ServersPerPod(c.Spec, class)
 	switch {
 	case image == v1beta2.ImageTypeUnified:
 	case class == fdb.ClassStorage:

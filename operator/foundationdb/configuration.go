@@ -5,8 +5,8 @@ import (
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 )
 
-// configurationOf returns the configuration of a spec or a status.
-func configurationOf(d v1beta2.DatabaseConfiguration) fdb.Configuration {
+// ConfigurationOf returns the configuration of a spec or a status.
+func ConfigurationOf(d v1beta2.DatabaseConfiguration) fdb.Configuration {
 	c := fdb.Configuration{
 		RedundancyMode: fdb.Redundancy(d.RedundancyMode), StorageEngine: d.StorageEngine, UsableRegions: d.UsableRegions,
 		RoleCounts: fdb.RoleCounts(d.RoleCounts), LogSpill: d.LogSpill, LogVersion: d.LogVersion,
@@ -26,8 +26,8 @@ func configurationOf(d v1beta2.DatabaseConfiguration) fdb.Configuration {
 	return c
 }
 
-// configurationIn returns the configuration as a status holds it.
-func configurationIn(c fdb.Configuration) v1beta2.DatabaseConfiguration {
+// ConfigurationIn returns the configuration as a status holds it.
+func ConfigurationIn(c fdb.Configuration) v1beta2.DatabaseConfiguration {
 	d := v1beta2.DatabaseConfiguration{
 		RedundancyMode: string(c.RedundancyMode), StorageEngine: c.StorageEngine, UsableRegions: c.UsableRegions,
 		RoleCounts: v1beta2.RoleCounts(c.RoleCounts), LogSpill: c.LogSpill, LogVersion: c.LogVersion,

@@ -18,13 +18,13 @@ func TestConfigurationJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var kind v1beta2.DatabaseConfiguration
 		fill(t, reflect.ValueOf(&kind).Elem(), "spec")
-		same(t, kind, configurationOf(kind))
-		same(t, configurationIn(configurationOf(kind)), kind)
+		same(t, kind, ConfigurationOf(kind))
+		same(t, ConfigurationIn(ConfigurationOf(kind)), kind)
 
 		var core fdb.Configuration
 		fill(t, reflect.ValueOf(&core).Elem(), "core")
-		same(t, core, configurationIn(core))
-		same(t, configurationOf(configurationIn(core)), core)
+		same(t, core, ConfigurationIn(core))
+		same(t, ConfigurationOf(ConfigurationIn(core)), core)
 	})
 }
 

@@ -11,7 +11,7 @@ type RoleCounts = fdb.RoleCounts
 // Roles returns the counts of roles with their defaults. Separate proxies are there as soon as one of their
 // counts is given. -1: FoundationDB decides.
 func Roles(spec v1beta2.FoundationDBClusterSpec) RoleCounts {
-	return configurationOf(spec.DatabaseConfiguration).Counts()
+	return ConfigurationOf(spec.DatabaseConfiguration).Counts()
 }
 
 // countable are the classes of processCounts. Source: fdb-kubernetes-operator 2.33.0,
@@ -115,8 +115,8 @@ func placeOf(spec v1beta2.FoundationDBClusterSpec) (main, satellite bool, logs i
 	return main, satellite, logs
 }
 
-// serversOf returns the number of servers in a pod of a class.
-func serversOf(spec v1beta2.FoundationDBClusterSpec, class fdb.Class) int {
+// ServersPerPod returns the number of servers in a pod of a class.
+func ServersPerPod(spec v1beta2.FoundationDBClusterSpec, class fdb.Class) int {
 	switch {
 	case class == fdb.ClassStorage:
 		return max(1, spec.StorageServersPerPod)

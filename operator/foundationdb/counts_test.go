@@ -112,12 +112,12 @@ func TestServersPerPod(t *testing.T) {
 	s := specOf(t, `{storageServersPerPod: 3, logServersPerPod: 2}`)
 	got := map[fdb.Class]int{}
 	for _, class := range []fdb.Class{fdb.ClassStorage, fdb.ClassLog, fdb.ClassTransaction, fdb.ClassStateless, fdb.ClassCoordinator} {
-		got[class] = serversOf(s, class)
+		got[class] = ServersPerPod(s, class)
 	}
 	if want := "map[coordinator:1 log:2 stateless:1 storage:3 transaction:2]"; fmt.Sprint(got) != want {
 		t.Errorf("%v, expected %v", got, want)
 	}
-	if n := serversOf(specOf(t, ``), fdb.ClassStorage); n != 1 {
+	if n := ServersPerPod(specOf(t, ``), fdb.ClassStorage); n != 1 {
 		t.Errorf("%d servers by default", n)
 	}
 }

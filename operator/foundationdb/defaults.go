@@ -85,7 +85,7 @@ func Effective(spec v1beta2.FoundationDBClusterSpec) v1beta2.FoundationDBCluster
 	r := &s.Routing
 	r.PublicIPSource = either(r.PublicIPSource, v1beta2.PublicIPPod)
 	r.UseDNSInClusterFile = filled(r.UseDNSInClusterFile, true)
-	dns := definesDNS(spec)
+	dns := DefinesDNS(spec)
 	r.DefineDNSLocalityFields = &dns
 	r.HeadlessService = filled(r.HeadlessService, dns)
 	r.DNSDomain = either(r.DNSDomain, defaultDNSDomain)
@@ -155,8 +155,8 @@ func foldCrashLoop(b *v1beta2.BuggifyConfig) {
 	b.CrashLoop = nil
 }
 
-// definesDNS reports whether processes have the locality dns_name.
-func definesDNS(spec v1beta2.FoundationDBClusterSpec) bool {
+// DefinesDNS reports whether processes have the locality dns_name.
+func DefinesDNS(spec v1beta2.FoundationDBClusterSpec) bool {
 	return or(spec.Routing.UseDNSInClusterFile, true) || or(spec.Routing.DefineDNSLocalityFields, false)
 }
 

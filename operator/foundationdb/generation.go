@@ -29,9 +29,8 @@ func Generations(c *v1beta2.FoundationDBCluster, f GenerationFacts) (v1beta2.Clu
 	}
 	counts := Groups(c.Spec)
 	for _, group := range c.Status.ProcessGroups {
-		if marked(group) {
-			_, terminating := since(group, v1beta2.ResourcesTerminating)
-			leaves := terminating && excluded(group)
+		if group.Marked() {
+			leaves := group.Has(v1beta2.ResourcesTerminating) && group.Excluded()
 			need(&g.HasPendingRemoval, leaves)
 			need(&g.NeedsShrink, !leaves)
 			continue
@@ -58,7 +57,7 @@ func Generations(c *v1beta2.FoundationDBCluster, f GenerationFacts) (v1beta2.Clu
 	need(&g.NeedsMonitorConfUpdate, s.HasIncorrectConfigMap)
 	need(&g.NeedsServiceUpdate, s.HasIncorrectServiceConfig)
 	need(&g.MissingDatabaseStatus, !s.Health.Available)
-	need(&g.HasExtraListeners, convertsTLS(c))
+	need(&g.HasExtraListeners, ConvertsTLS(c))
 	need(&g.NeedsLockConfigurationChanges, needsDenyList(c, f))
 
 	missing := g
@@ -72,11 +71,11 @@ func Generations(c *v1beta2.FoundationDBCluster, f GenerationFacts) (v1beta2.Clu
 // needsConfiguration reports whether the database is configured otherwise than the spec says. One whose
 // configuration was never read is.
 func needsConfiguration(c *v1beta2.FoundationDBCluster, f GenerationFacts) bool {
-	live := configurationOf(c.Status.DatabaseConfiguration)
+	live := ConfigurationOf(c.Status.DatabaseConfiguration)
 	if f.DatabaseConfiguration != nil {
 		live = *f.DatabaseConfiguration
 	}
-	return reflect.ValueOf(live).IsZero() || configurationOf(c.Spec.DatabaseConfiguration).Differs(live)
+	return reflect.ValueOf(live).IsZero() || ConfigurationOf(c.Spec.DatabaseConfiguration).Differs(live)
 }
 
 // needsDenyList reports whether an entry of the spec is not in the database yet, or one that is allowed again

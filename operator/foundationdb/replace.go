@@ -40,14 +40,14 @@ func ReplaceFailed(c *v1beta2.FoundationDBCluster, f ReplaceFacts, now time.Time
 		return Replacement{}
 	}
 	for _, g := range c.Status.ProcessGroups {
-		if marked(g) && !excluded(g) {
+		if g.Marked() && !g.Excluded() {
 			b.use(g.FaultDomain)
 		}
 	}
 	var r Replacement
-	taints, localities := taintsCount(c), usesLocalities(c)
+	taints, localities := taintsCount(c), UsesLocalities(c)
 	for _, g := range c.Status.ProcessGroups {
-		if marked(g) || !failed(g, options, taints, now) || crashes(c.Spec.Buggify, g.ProcessGroupID) || underMaintenance(g, f.MaintenanceZone) {
+		if g.Marked() || !failed(g, options, taints, now) || CrashLoops(c.Spec.Buggify, g.ProcessGroupID) || underMaintenance(g, f.MaintenanceZone) {
 			continue
 		}
 		unknown := len(g.Addresses) == 0 && !localities
@@ -102,14 +102,14 @@ func failed(g v1beta2.ProcessGroupStatus, options v1beta2.ReplacementOptions, ta
 	return false
 }
 
-// crashes reports whether a container of the group crashes on purpose.
-func crashes(b v1beta2.BuggifyConfig, id v1beta2.ProcessGroupID) bool {
+// CrashLoops reports whether a container of the group crashes on purpose.
+func CrashLoops(b v1beta2.BuggifyConfig, id v1beta2.ProcessGroupID) bool {
 	for _, c := range b.CrashLoopContainers {
-		if targets(c.Targets, id) {
+		if Targets(c.Targets, id) {
 			return true
 		}
 	}
-	return targets(b.CrashLoop, id)
+	return Targets(b.CrashLoop, id)
 }
 
 // underMaintenance reports whether a group holds data in the zone under maintenance.
@@ -117,8 +117,8 @@ func underMaintenance(g v1beta2.ProcessGroupStatus, zone string) bool {
 	return zone != "" && g.FaultDomain == zone && g.ProcessClass == v1beta2.ProcessClass(fdb.ClassStorage)
 }
 
-// usesLocalities reports whether groups are excluded by their ids.
-func usesLocalities(c *v1beta2.FoundationDBCluster) bool {
+// UsesLocalities reports whether groups are excluded by their ids.
+func UsesLocalities(c *v1beta2.FoundationDBCluster) bool {
 	running, err := fdb.ParseVersion(either(c.Status.RunningVersion, c.Spec.Version))
 	return err == nil && running.Has(fdb.FeatureLocalityExclusion) && or(c.Spec.AutomationOptions.UseLocalitiesForExclusion, true)
 }
@@ -135,7 +135,7 @@ func taintsCount(c *v1beta2.FoundationDBCluster) bool {
 			continue
 		}
 		zones[g.FaultDomain] = true
-		if _, there := since(g, v1beta2.NodeTaintReplacing); there {
+		if g.Has(v1beta2.NodeTaintReplacing) {
 			tainted[g.FaultDomain] = true
 		}
 	}

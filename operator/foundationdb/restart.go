@@ -15,12 +15,12 @@ import (
 //	else                        pod and files are as they should be, so that one restart is enough
 func RestartRule(c *v1beta2.FoundationDBCluster) map[v1beta2.ProcessGroupConditionType]bool {
 	rule := map[v1beta2.ProcessGroupConditionType]bool{v1beta2.IncorrectCommandLine: true, v1beta2.IncorrectConfigMap: false}
-	if upgradesIncompatibly(c) {
+	if UpgradesIncompatibly(c) {
 		rule[v1beta2.IncorrectSidecarImage] = false
 		return rule
 	}
 	rule[v1beta2.SidecarUnreachable] = false
-	if !convertsTLS(c) {
+	if !ConvertsTLS(c) {
 		rule[v1beta2.IncorrectPodSpec] = false
 	}
 	return rule
@@ -30,14 +30,13 @@ func RestartRule(c *v1beta2.FoundationDBCluster) map[v1beta2.ProcessGroupConditi
 // servers cannot be reached for too long. The caller leaves out marked groups, except in an incompatible upgrade.
 func IgnoredAtRestart(g v1beta2.ProcessGroupStatus, spec v1beta2.FoundationDBClusterSpec, now time.Time) bool {
 	a := spec.AutomationOptions
-	_, terminating := since(g, v1beta2.ResourcesTerminating)
-	return terminating || fdb.Class(g.ProcessClass) == fdb.ClassTest || targets(spec.Buggify.IgnoreDuringRestart, g.ProcessGroupID) ||
-		lasts(g, v1beta2.MissingProcesses, seconds(or(a.IgnoreMissingProcessesSeconds, defaultIgnoreMissing)), now) ||
-		lasts(g, v1beta2.PodPending, either(a.IgnorePendingPodsDuration, defaultIgnorePending), now)
+	return g.Has(v1beta2.ResourcesTerminating) || fdb.Class(g.ProcessClass) == fdb.ClassTest || Targets(spec.Buggify.IgnoreDuringRestart, g.ProcessGroupID) ||
+		g.Lasts(v1beta2.MissingProcesses, seconds(or(a.IgnoreMissingProcessesSeconds, defaultIgnoreMissing)), now) ||
+		g.Lasts(v1beta2.PodPending, either(a.IgnorePendingPodsDuration, defaultIgnorePending), now)
 }
 
-// upgradesIncompatibly reports whether the running and the desired version cannot talk to each other.
-func upgradesIncompatibly(c *v1beta2.FoundationDBCluster) bool {
+// UpgradesIncompatibly reports whether the running and the desired version cannot talk to each other.
+func UpgradesIncompatibly(c *v1beta2.FoundationDBCluster) bool {
 	running, err := fdb.ParseVersion(c.Status.RunningVersion)
 	if err != nil {
 		return false
@@ -46,7 +45,7 @@ func upgradesIncompatibly(c *v1beta2.FoundationDBCluster) bool {
 	return err == nil && !running.ProtocolCompatible(desired)
 }
 
-// convertsTLS reports whether servers listen with and without TLS.
-func convertsTLS(c *v1beta2.FoundationDBCluster) bool {
+// ConvertsTLS reports whether servers listen with and without TLS.
+func ConvertsTLS(c *v1beta2.FoundationDBCluster) bool {
 	return c.Status.RequiredAddresses.TLS && c.Status.RequiredAddresses.NonTLS
 }

@@ -125,7 +125,7 @@ func template(c *v1beta2.FoundationDBCluster, class fdb.Class, image v1beta2.Ima
 	if spec.DataHall != "" && !given["locality_data_hall"] {
 		arguments = append(arguments, text("--locality_data_hall="+spec.DataHall))
 	}
-	if definesDNS(spec) {
+	if DefinesDNS(spec) {
 		arguments = append(arguments, joined(text("--locality_dns_name="), env(envDNSName)))
 	}
 	return arguments

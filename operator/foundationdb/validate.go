@@ -127,7 +127,7 @@ func (p *problems) version(c *v1beta2.FoundationDBCluster) {
 }
 
 func (p *problems) configuration(s v1beta2.FoundationDBClusterSpec) {
-	for _, problem := range configurationOf(s.DatabaseConfiguration).Problems() {
+	for _, problem := range ConfigurationOf(s.DatabaseConfiguration).Problems() {
 		p.add(true, "spec.databaseConfiguration."+problem.Field, "%s", problem.Message)
 	}
 }

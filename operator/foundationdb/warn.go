@@ -22,7 +22,7 @@ func Warnings(c *v1beta2.FoundationDBCluster) []Problem {
 	for _, g := range c.Status.ProcessGroups {
 		known[g.ProcessGroupID] = true
 		id, err := fdb.ParseGroupID(string(g.ProcessGroupID))
-		renamed = renamed || err == nil && id.Prefix != s.ProcessGroupIDPrefix && !marked(g)
+		renamed = renamed || err == nil && id.Prefix != s.ProcessGroupIDPrefix && !g.Marked()
 	}
 	p.add(renamed, "spec.processGroupIDPrefix", "groups have another prefix: all of them are replaced")
 	for path, ids := range map[string][]v1beta2.ProcessGroupID{

@@ -9,7 +9,7 @@ import (
 // list, are on their way out.
 func Wish(c *v1beta2.FoundationDBCluster) fdb.CoordinatorWish {
 	w := fdb.CoordinatorWish{
-		Configuration: configurationOf(c.Spec.DatabaseConfiguration),
+		Configuration: ConfigurationOf(c.Spec.DatabaseConfiguration),
 		TLS:           c.Spec.MainContainer.EnableTLS,
 		DNS:           or(c.Spec.Routing.UseDNSInClusterFile, true),
 	}
@@ -27,7 +27,7 @@ func Wish(c *v1beta2.FoundationDBCluster) fdb.CoordinatorWish {
 		}
 	}
 	for _, g := range c.Status.ProcessGroups {
-		if marked(g) {
+		if g.Marked() {
 			add(g.ProcessGroupID)
 		}
 	}
