@@ -10,7 +10,7 @@ import (
 )
 
 // exitGrace is how long fdbcli may take to end after its last line.
-const exitGrace = 2 * time.Second
+const exitGrace = 500 * time.Millisecond
 
 // Transact implements port.Database by an interactive fdbcli, whose standard input is a pseudo terminal and
 // whose output are pipes, so that nothing but its own texts and fdb.Prompt is in it.
