@@ -31,8 +31,8 @@ func ConfigMap(c *v1beta2.FoundationDBCluster) (*corev1.ConfigMap, error) {
 	maps.Copy(m.Labels, ChildLabels(c))
 	m.OwnerReferences = ownersOf(c)
 
-	m.Data[clusterFileKey] = c.Status.ConnectionString
-	m.Data[runningVersionKey] = either(c.Status.RunningVersion, c.Spec.Version)
+	m.Data[ClusterFileKey] = c.Status.ConnectionString
+	m.Data[RunningVersionKey] = either(c.Status.RunningVersion, c.Spec.Version)
 	if len(c.Spec.TrustedCAs) > 0 {
 		m.Data[caFileKey] = strings.Join(c.Spec.TrustedCAs, "\n")
 	}
@@ -43,7 +43,7 @@ func ConfigMap(c *v1beta2.FoundationDBCluster) (*corev1.ConfigMap, error) {
 				if err != nil {
 					return nil, err
 				}
-				m.Data[monitorConfKey(class, image, servers)] = conf
+				m.Data[MonitorConfKey(class, image, servers)] = conf
 			}
 		}
 	}
@@ -54,9 +54,9 @@ func ConfigMap(c *v1beta2.FoundationDBCluster) (*corev1.ConfigMap, error) {
 // tells which ones it has. The launcher of the unified image does not read the cluster file again, so there it does
 // not count.
 func ConfigHash(m *corev1.ConfigMap, class fdb.Class, image v1beta2.ImageType, servers int) string {
-	keys := []string{monitorConfKey(class, image, servers), runningVersionKey, caFileKey, sidecarConfKey}
+	keys := []string{MonitorConfKey(class, image, servers), RunningVersionKey, caFileKey, sidecarConfKey}
 	if image != v1beta2.ImageTypeUnified {
-		keys = append(keys, clusterFileKey)
+		keys = append(keys, ClusterFileKey)
 	}
 	files := map[string]string{}
 	for _, key := range keys {
@@ -79,8 +79,8 @@ func hashOf(value any) string {
 
 func configMapName(c *v1beta2.FoundationDBCluster) string { return c.Name + "-config" }
 
-// monitorConfKey is the key of the file of a class.
-func monitorConfKey(class fdb.Class, image v1beta2.ImageType, servers int) string {
+// MonitorConfKey is the key of the file of a class.
+func MonitorConfKey(class fdb.Class, image v1beta2.ImageType, servers int) string {
 	key := "fdbmonitor-conf-" + string(class)
 	switch {
 	case image == v1beta2.ImageTypeUnified:

@@ -80,8 +80,8 @@ const (
 
 // Keys of the config map.
 const (
-	clusterFileKey    = "cluster-file"
-	runningVersionKey = "running-version"
+	ClusterFileKey    = "cluster-file"
+	RunningVersionKey = "running-version"
 	caFileKey         = "ca-file"
 	sidecarConfKey    = "sidecar-conf" // from spec.configMap
 )

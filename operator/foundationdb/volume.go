@@ -16,8 +16,8 @@ func addVolumes(c *v1beta2.FoundationDBCluster, id fdb.GroupID, spec *corev1.Pod
 		image, confFile, extra = v1beta2.ImageTypeSplit, "fdbmonitor.conf", dynamicVolume
 	}
 	files := []corev1.KeyToPath{
-		{Key: monitorConfKey(id.Class, image, ServersPerPod(c.Spec, id.Class)), Path: confFile},
-		{Key: clusterFileKey, Path: clusterFile},
+		{Key: MonitorConfKey(id.Class, image, ServersPerPod(c.Spec, id.Class)), Path: confFile},
+		{Key: ClusterFileKey, Path: clusterFile},
 	}
 	if len(c.Spec.TrustedCAs) > 0 {
 		files = append(files, corev1.KeyToPath{Key: caFileKey, Path: caFile})
