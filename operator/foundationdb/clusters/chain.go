@@ -54,7 +54,10 @@ var refused = chain.Chain[*pass]{
 // heard keeps a link from judging while the database does not answer.
 func heard(decide func(*pass) decision) func(*pass) decision {
 	return func(p *pass) decision {
-		if p.status == nil {
+		switch {
+		case p.cluster.Status.ConnectionString == "": // there is nothing to hear yet
+			return decision{}
+		case p.status == nil:
 			return later(silentAgain, fdb.DatabaseSilent, "%s", p.silence)
 		}
 		return decide(p)

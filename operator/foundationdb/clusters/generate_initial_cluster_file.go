@@ -29,7 +29,7 @@ func generateInitialClusterFile(p *pass) decision {
 	text := p.cluster.Spec.SeedConnectionString
 	if text == "" {
 		connection, wait := p.firstConnection()
-		if wait.Outcome.Reason() != "" {
+		if !wait.Outcome.IsDone() {
 			return wait
 		}
 		text = connection.String()

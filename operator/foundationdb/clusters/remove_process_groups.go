@@ -52,7 +52,7 @@ func removeProcessGroups(p *pass) decision {
 	if batch, wait := p.removalBatch(going); len(batch) > 0 {
 		list = append(list, locked(p.removing(batch)))
 		out = outcome.Later(upgradeAgain, "GroupsGo", "%d groups are on their way out", len(going))
-	} else if wait.Outcome.Reason() != "" {
+	} else if !wait.Outcome.IsDone() {
 		out = wait.Outcome
 	}
 	if len(gone) > 0 {

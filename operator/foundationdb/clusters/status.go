@@ -217,12 +217,12 @@ func (p *pass) count() {
 	s.Groups = fmt.Sprintf("%d/%d", s.ReconciledProcessGroups, s.DesiredProcessGroups)
 	judged := *p.cluster
 	judged.Spec.Version = p.desired
-	s.Generations, _ = foundationdb.Generations(&judged, foundationdb.GenerationFacts{})
+	s.Generations, p.asDesired = foundationdb.Generations(&judged, foundationdb.GenerationFacts{})
 }
 
 // reconciled reports whether nothing is left to do.
 func (p *pass) reconciled() bool {
-	return p.cluster.Status.Generations.Reconciled == p.cluster.Generation && len(p.clients) == 0
+	return p.asDesired && len(p.clients) == 0
 }
 
 // updateStatus is the first link. What it says has been observed before the chain began.

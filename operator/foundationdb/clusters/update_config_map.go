@@ -4,11 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/operator/foundationdb"
 	"github.com/pawl-dev/pawl/outcome"
 )
 
@@ -64,18 +64,19 @@ func configMapPatch(stored, wanted *corev1.ConfigMap) ([]byte, error) {
 			data[key] = text
 		}
 	}
-	patch := map[string]any{"data": data, "metadata": map[string]any{
-		"labels": missing(stored.Labels, wanted.Labels), "annotations": missing(stored.Annotations, wanted.Annotations),
-	}}
-	return json.Marshal(patch)
+	labels, annotations := foundationdb.Lacking(stored, wanted.Labels, wanted.Annotations)
+	return json.Marshal(map[string]any{"data": data, "metadata": metadataPatch(labels, annotations)})
 }
 
-// missing are the entries of wanted that stored does not have.
-func missing(stored, wanted map[string]string) map[string]string {
-	entries := maps.Clone(wanted)
-	maps.DeleteFunc(entries, func(name, value string) bool {
-		have, ok := stored[name]
-		return ok && have == value
-	})
-	return entries
+// metadataPatch is the part of a merge patch that adds labels and annotations. An empty map is left out: a
+// null would remove them all.
+func metadataPatch(labels, annotations map[string]string) map[string]any {
+	patch := map[string]any{}
+	if len(labels) > 0 {
+		patch["labels"] = labels
+	}
+	if len(annotations) > 0 {
+		patch["annotations"] = annotations
+	}
+	return patch
 }

@@ -66,7 +66,7 @@ func updateLabels(p *pass) decision {
 		Name: "add labels and annotations to", Targets: targets,
 		Do: func(ctx context.Context, p *pass) outcome.Outcome {
 			return each(ctx, lacking, "LabelsNotWritten", func(l labelling) error {
-				patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": l.labels, "annotations": l.annotations}})
+				patch, err := json.Marshal(map[string]any{"metadata": metadataPatch(l.labels, l.annotations)})
 				if err != nil {
 					return err
 				}
