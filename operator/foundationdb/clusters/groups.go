@@ -117,6 +117,9 @@ func (p *pass) conditionsOf(g *v1beta2.ProcessGroupStatus, m *member, hash func(
 		set(v1beta2.IncorrectPodMetadata, p.metadataDiffers(g))
 		image, servers := foundationdb.ImageTypeOf(m.pod), foundationdb.ServersIn(m.pod)
 		outdated := m.pod.Annotations[foundationdb.ConfigAnnotation] != hash(class, image, servers)
+		if image == v1beta2.ImageTypeUnified && p.wanted != nil && m.pod.Status.Phase == corev1.PodRunning {
+			outdated = outdated || !launcherHas(m.pod, p.wanted.Data[foundationdb.MonitorConfKey(class, image, servers)])
+		}
 		set(v1beta2.IncorrectConfigMap, outdated || foundationdb.UpgradesIncompatibly(p.cluster) && !m.present)
 		sidecar, err := foundationdb.SidecarImage(p.cluster, class)
 		set(v1beta2.IncorrectSidecarImage, err == nil && imageOf(m.pod, foundationdb.SidecarContainer) != sidecar)

@@ -77,7 +77,9 @@ var stories = []story{
 		check: func(l *life) { l.has("storage", 5) },
 	},
 	{
-		name: "shrink", make: func(c *v1beta2.FoundationDBCluster) { c.Spec.ProcessCounts = map[v1beta2.ProcessClass]int{"storage": 6} },
+		name: "shrink", make: func(c *v1beta2.FoundationDBCluster) {
+			c.Spec.ProcessCounts = map[v1beta2.ProcessClass]int{"storage": 6}
+		},
 		change: func(l *life) { l.edit(`{"spec":{"processCounts":{"storage":4}}}`) },
 		check:  func(l *life) { l.has("storage", 4) },
 	},
@@ -93,15 +95,21 @@ var stories = []story{
 		name: "replace failed", change: func(l *life) {
 			l.edit(`{"spec":{"automationOptions":{"replacements":{"failureDetectionTimeSeconds":300}}}}`)
 			l.settle(time.Hour)
-			l.LoseNode(l.nodeOf(l.first("storage")))
-			l.Advance(time.Minute)
-			l.pass()
+			node := l.nodeOf(l.first("storage"))
+			l.LoseNode(node)
+			for until := l.Now().Add(30 * time.Minute); l.Now().Before(until); {
+				l.pass()
+			}
+			l.has("storage", 4) // the one that is lost, and its successor
+			l.ReturnNode(node)
 		},
 		limit: 3 * time.Hour, recoveries: 1,
 		check: func(l *life) { l.has("storage", 3) },
 	},
 	{
-		name: "knob", change: func(l *life) { l.edit(`{"spec":{"processes":{"general":{"customParameters":["knob_disable_posix_kernel_aio=1"]}}}}`) }, recoveries: 1,
+		name: "knob", change: func(l *life) {
+			l.edit(`{"spec":{"processes":{"general":{"customParameters":["knob_disable_posix_kernel_aio=1"]}}}}`)
+		}, recoveries: 1,
 	},
 	{
 		name: "configuration", change: func(l *life) { l.edit(`{"spec":{"databaseConfiguration":{"logs":4,"storage_engine":"ssd-2"}}}`) }, recoveries: 1,

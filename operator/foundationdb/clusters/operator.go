@@ -68,7 +68,7 @@ type pass struct {
 	// ours are the groups by id, into cluster.Status.ProcessGroups.
 	ours map[v1beta2.ProcessGroupID]*v1beta2.ProcessGroupStatus
 	// leaving are coordinators that this pass has excluded.
-	leaving bool
+	leaving   bool
 	asDesired bool // the status needs nothing
 	// clients hold back the upgrade.
 	clients []fdb.Client

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -95,7 +96,9 @@ func (p *pass) outdatedPods() []outdatedPod {
 	return found
 }
 
-// refresh brings the files of one pod up to date, as far as that can be done now.
+// refresh brings the files of one pod up to date, as far as that can be done now. A changed annotation makes
+// the kubelet look for new files. A launcher tells itself which file it uses, so the hash of a pod of the
+// unified image is recorded with that; that of a pod of the split image once its files have it.
 func (p *pass) refresh(ctx context.Context, o outdatedPod) (done bool, err error) {
 	if o.image == v1beta2.ImageTypeUnified {
 		done = launcherHas(o.pod, o.conf)
@@ -111,27 +114,40 @@ func (p *pass) refresh(ctx context.Context, o outdatedPod) (done bool, err error
 		done = false
 	}
 	annotations := map[string]string{}
-	if done && o.pod.Annotations[foundationdb.ConfigAnnotation] != o.hash {
-		annotations[foundationdb.ConfigAnnotation] = o.hash
+	outdated := o.pod.Annotations[foundationdb.ConfigAnnotation] != o.hash
+	if !done && (outdated || p.toldFor(o.pod) > nudgeAgain) {
+		annotations[foundationdb.OutdatedConfigAnnotation] = strconv.FormatInt(p.now.Unix(), 10)
 	}
-	if !done && p.seenBefore(o.pod) > time.Minute {
-		annotations[foundationdb.OutdatedConfigAnnotation] = fmt.Sprint(p.now.Unix())
+	if outdated && (done || o.image == v1beta2.ImageTypeUnified) {
+		annotations[foundationdb.ConfigAnnotation] = o.hash
 	}
 	if len(annotations) == 0 {
 		return done, nil
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
+	labels := map[string]string{}
+	for _, l := range p.lacking(o.group) {
+		if l.child.GetUID() == o.pod.UID { // one write does for all
+			labels = l.labels
+			for name, value := range l.annotations {
+				annotations[name] = value
+			}
+		}
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": metadataPatch(labels, annotations)})
 	if err != nil {
 		return false, err
 	}
 	return done, p.patch(ctx, o.pod, patch)
 }
 
-// seenBefore is how long ago a pod was told that its files are outdated.
-func (p *pass) seenBefore(pod *corev1.Pod) time.Duration {
-	var at int64
-	if _, err := fmt.Sscan(pod.Annotations[foundationdb.OutdatedConfigAnnotation], &at); err != nil {
-		return time.Hour
+// nudgeAgain is when a pod that does not refresh its files is told so again.
+const nudgeAgain = 5 * time.Minute
+
+// toldFor is how long ago a pod was told that its files are outdated.
+func (p *pass) toldFor(pod *corev1.Pod) time.Duration {
+	at, err := strconv.ParseInt(pod.Annotations[foundationdb.OutdatedConfigAnnotation], 10, 64)
+	if err != nil {
+		return nudgeAgain + time.Second
 	}
 	return p.now.Sub(time.Unix(at, 0))
 }
