@@ -12,9 +12,6 @@ import (
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 )
 
-// crashLoop is the command of a container that buggify names: there is none of this name.
-const crashLoop = "crash-loop"
-
 // sidecarPort is where the sidecar of the split image listens.
 const sidecarPort = 8080
 
@@ -197,17 +194,6 @@ func (b containerBuilder) logGroup() string { return either(b.c.Spec.LogGroup, b
 
 // crashes reports whether buggify names a container of the group.
 func (b containerBuilder) crashes(container string) bool { return Crashes(b.c.Spec, b.id, container) }
-
-// Crashes reports whether buggify lets a container of a group crash.
-func Crashes(spec v1beta2.FoundationDBClusterSpec, id fdb.GroupID, container string) bool {
-	name := v1beta2.ProcessGroupID(id.String())
-	if container == MainContainer && Targets(spec.Buggify.CrashLoop, name) {
-		return true
-	}
-	return slices.ContainsFunc(spec.Buggify.CrashLoopContainers, func(c v1beta2.CrashLoopContainer) bool {
-		return c.ContainerName == container && Targets(c.Targets, name)
-	})
-}
 
 // extend adds variables that the template of the container does not name. Those that the operator reads again are
 // its own: the id, by which it finds the processes, and the number of servers.

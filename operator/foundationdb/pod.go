@@ -27,9 +27,11 @@ type PodFacts struct {
 //	unified   foundationdb ◄── shared-binaries ── foundationdb-kubernetes-sidecar
 //	split     foundationdb ◄── dynamic-conf ── foundationdb-kubernetes-sidecar, after foundationdb-kubernetes-init
 //
-// The template of its class is filled in: containers, variables, mounts and volumes that it names stay as they are,
-// but images, commands, arguments, host name, the id and the number of servers are the operator's. Source of all texts:
-// fdb-kubernetes-operator 2.33.0, internal/pod_models.go and internal/deprecations.go. It fails with SpecInvalid.
+// The template of its class is filled in: containers, variables, mounts and volumes that it names stay as they are.
+// The operator's own are arguments, the tags of images, the command of fdbmonitor, the host name, and the variables
+// with the id and the number of servers. Source of all texts: fdb-kubernetes-operator 2.33.0, internal/pod_models.go
+// and internal/deprecations.go; the specs are the same, so that pods which it has made stay. It fails with
+// SpecInvalid.
 func Pod(c *v1beta2.FoundationDBCluster, id fdb.GroupID, f PodFacts) (*corev1.Pod, error) {
 	spec, err := PodSpec(c, id)
 	if err != nil {
@@ -161,7 +163,7 @@ func addAffinity(c *v1beta2.FoundationDBCluster, id fdb.GroupID, spec *corev1.Po
 			PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: key, LabelSelector: &metav1.LabelSelector{MatchLabels: selector}},
 		})
 	}
-	if Targets(c.Spec.Buggify.NoSchedule, v1beta2.ProcessGroupID(id.String())) {
+	if Unschedulable(c.Spec, id) {
 		if a.NodeAffinity == nil {
 			a.NodeAffinity = &corev1.NodeAffinity{}
 		}

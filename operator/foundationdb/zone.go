@@ -108,7 +108,7 @@ func firstOf(list, family string) string {
 }
 
 // launcherBinaries is the folder of the programs that the launcher starts. Source: foundationdb 7.3.69,
-// fdbkubernetesmonitor/monitor.go, checkBinaryPath.
+// fdbkubernetesmonitor/monitor.go, readConfiguration.
 func launcherBinaries(c *v1beta2.FoundationDBCluster, pod *corev1.Pod) string {
 	own, err := versionOf(pod, MainContainer)
 	desired, err2 := fdb.ParseVersion(c.Spec.Version)
