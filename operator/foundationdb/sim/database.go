@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/operator/foundationdb/port"
 )
@@ -21,6 +22,10 @@ func (t *tools) have(v fdb.Version) error {
 		return port.ToolsMissing.Errorf("there are no tools for %s, only for %v", v, t.w.options.Tools)
 	}
 	return nil
+}
+
+func toolless(err error) fdb.Result {
+	return fdb.Result{Outcome: fdb.Refused, Reason: fdb.Reason(fault.Camel(port.ToolsMissing.Code)), Text: fault.Message(err)}
 }
 
 // Status reads the status document.
@@ -59,7 +64,7 @@ func (t *tools) call(call fdb.Call, at port.Endpoint) answer {
 func (t *tools) Run(ctx context.Context, at port.Endpoint, call fdb.Call) port.Answer {
 	t.w.count(t.owner, "Run", string(call.Command))
 	if err := t.have(at.Version); err != nil {
-		return port.Answer{Result: fdb.Result{Outcome: fdb.Refused, Reason: fdb.ToolFailed, Text: err.Error()}}
+		return port.Answer{Result: toolless(err)}
 	}
 	if err := ctx.Err(); err != nil {
 		return port.Answer{Result: fdb.Result{Outcome: fdb.Refused, Reason: fdb.ToolEnded, Text: err.Error()}}
@@ -84,7 +89,7 @@ func (t *tools) Run(ctx context.Context, at port.Endpoint, call fdb.Call) port.A
 func (t *tools) Transact(ctx context.Context, at port.Endpoint, read []fdb.Range, decide func(fdb.Values) ([]fdb.Write, error)) fdb.Result {
 	t.w.count(t.owner, "Transact", "")
 	if err := t.have(at.Version); err != nil {
-		return fdb.Result{Outcome: fdb.Refused, Reason: fdb.ToolFailed, Text: err.Error()}
+		return toolless(err)
 	}
 	if err := ctx.Err(); err != nil {
 		return fdb.Result{Outcome: fdb.Refused, Reason: fdb.ToolEnded, Text: err.Error()}

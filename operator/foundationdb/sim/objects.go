@@ -161,9 +161,6 @@ func (o *objects) Create(ctx context.Context, object port.Object) error {
 		if t.objects[nameOf(object)] != nil {
 			return control.Exists.Errorf("%s %s exists", kind, nameOf(object))
 		}
-		if object.GetResourceVersion() != "" {
-			return control.Invalid.Errorf("%s %s: metadata.resourceVersion must not be set on objects to be created", kind, nameOf(object))
-		}
 		if o.owner != "" {
 			if o.w.hit(FaultRefused, "Create", kind, object.GetName()) != nil {
 				return fmt.Errorf("%s %q is forbidden: denied by an admission webhook", kind, object.GetName())
