@@ -79,7 +79,9 @@ func databaseChanged(old, now *v1beta2.FoundationDBCluster) bool {
 }
 
 // labelsChanged: a label selects the objects of an operator, and is copied to children.
-func labelsChanged[T client.Object](old, now T) bool { return !maps.Equal(old.GetLabels(), now.GetLabels()) }
+func labelsChanged[T client.Object](old, now T) bool {
+	return !maps.Equal(old.GetLabels(), now.GetLabels())
+}
 
 // ownerOf returns the name of an object's owner of one of our kinds. Empty: it has none.
 func ownerOf(obj metav1.Object, kind string) string {

@@ -122,9 +122,13 @@ func (o *Objects) List(ctx context.Context, list runtime.Object, namespace strin
 	return nil
 }
 
-func itemsOf(list client.ObjectList) reflect.Value { return reflect.ValueOf(list).Elem().FieldByName("Items") }
+func itemsOf(list client.ObjectList) reflect.Value {
+	return reflect.ValueOf(list).Elem().FieldByName("Items")
+}
 
-func itemAt(items reflect.Value, i int) client.Object { return items.Index(i).Addr().Interface().(client.Object) }
+func itemAt(items reflect.Value, i int) client.Object {
+	return items.Index(i).Addr().Interface().(client.Object)
+}
 
 // Create implements port.Objects.
 func (o *Objects) Create(ctx context.Context, object port.Object) error {
@@ -266,7 +270,9 @@ func fill(object, from runtime.Object) {
 }
 
 // statusOf returns the field Status. It is invalid if there is none.
-func statusOf(object client.Object) reflect.Value { return reflect.ValueOf(object).Elem().FieldByName("Status") }
+func statusOf(object client.Object) reflect.Value {
+	return reflect.ValueOf(object).Elem().FieldByName("Status")
+}
 
 // exactClient patches a status and fills the object with what was stored, and nothing else: a decoder leaves fields
 // as they are that the answer does not have, such as those that the schema of another operator drops.
@@ -286,4 +292,3 @@ func (s exactStatus) Patch(ctx context.Context, obj client.Object, patch client.
 	fill(obj, stored)
 	return nil
 }
-

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -97,9 +98,9 @@ func (o *Options) flags() []flag {
 		{"allow-host-pid", &choice{&t.NoHostPID, "true", "false"}, "pod templates may set hostPID"},
 		{"allow-host-ipc", &choice{&t.NoHostIPC, "true", "false"}, "pod templates may set hostIPC"},
 		{"allow-automount-service-account-token", &choice{&t.NoAccountToken, "true", "false"}, "pod templates may mount the token of their service account"},
-		{"allowed-service-accounts", &names{&t.ServiceAccounts, false}, "`names` of the service accounts that pod templates may use (default: all)"},
-		{"allowed-volume-sources", &names{&t.VolumeSources, false}, "`sources` of volumes that pod templates may use, such as secret (default: all)"},
-		{"allowed-volume-mounts", &names{&t.VolumeMounts, false}, "`names` of the volumes that pod templates may mount (default: all)"},
+		{"allowed-service-accounts", &names{&t.ServiceAccounts}, "`names` of the service accounts that pod templates may use (default: all)"},
+		{"allowed-volume-sources", &names{&t.VolumeSources}, "`sources` of volumes that pod templates may use, such as secret (default: all)"},
+		{"allowed-volume-mounts", &names{&t.VolumeMounts}, "`names` of the volumes that pod templates may mount (default: all)"},
 	}
 }
 
@@ -258,22 +259,15 @@ func (s *selector) String() string {
 func (*selector) Type() string { return "string" }
 
 // names is the value of a list. The flag may be given several times.
-type names struct {
-	to    *[]string
-	given bool
-}
+type names struct{ to *[]string }
 
 // Set implements pflag.Value.
 func (n *names) Set(text string) error {
-	if !n.given {
-		*n.to, n.given = nil, true
+	more := strings.Split(text, ",")
+	if slices.Contains(more, "") {
+		return fmt.Errorf("%q has an empty name", text)
 	}
-	for name := range strings.SplitSeq(text, ",") {
-		if name == "" {
-			return fmt.Errorf("%q has an empty name", text)
-		}
-		*n.to = append(*n.to, name)
-	}
+	*n.to = append(*n.to, more...)
 	return nil
 }
 

@@ -41,6 +41,9 @@ const alternativeNames = "subjectAltName"
 func parsePeerRules(text string) (peerRules, error) {
 	var rules peerRules
 	for _, part := range splitUnescaped(text, '|') {
+		if part == "" {
+			return nil, fmt.Errorf("%q has an empty rule", text)
+		}
 		var rule peerRule
 		for _, term := range splitUnescaped(part, ',') {
 			if err := rule.add(term); err != nil {
