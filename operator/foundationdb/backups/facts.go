@@ -62,7 +62,11 @@ func (o *Operator) gather(ctx context.Context, ref control.Ref, stored *v1beta2.
 		f.refused = err
 	}
 	f.wanted, f.broken = Agents(f.backup, f.cluster)
-	o.readBackup(ctx, &f)
+	if f.refused != nil && f.backup.DeletionTimestamp == nil {
+		f.silence = f.refused // what such a spec names is not looked at
+	} else {
+		o.readBackup(ctx, &f)
+	}
 	f.observe()
 	return f, true, nil
 }

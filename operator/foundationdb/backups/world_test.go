@@ -40,6 +40,7 @@ type world struct {
 	secrets  []fdb.Secret
 	crash    func(effect string, after bool) bool // the operator dies before or after an effect
 	dead     bool
+	revives  bool // a pass in which it died is followed by a start
 	tools    []string
 	operator *Operator
 }
@@ -194,7 +195,11 @@ func (w *world) kubelet() {
 
 // pass makes one pass over a backup.
 func (w *world) pass(name string) outcome.Outcome {
-	return w.operator.Reconcile(context.Background(), control.Ref{Kind: "FoundationDBBackup", Namespace: "default", Name: name})
+	out := w.operator.Reconcile(context.Background(), control.Ref{Kind: "FoundationDBBackup", Namespace: "default", Name: name})
+	if w.dead && w.revives {
+		w.restart(Options{})
+	}
+	return out
 }
 
 // settle makes passes over backups until nothing is written any more.
