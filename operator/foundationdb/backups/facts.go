@@ -61,6 +61,9 @@ func (o *Operator) gather(ctx context.Context, ref control.Ref, stored *v1beta2.
 	if err != nil && spec.BackupType != v1beta2.BackupTypeUnmanaged && f.refused == nil {
 		f.refused = err
 	}
+	if owner := f.owner(); owner != "" && f.refused == nil {
+		f.refused = TagTaken.Errorf("the tag %q belongs to the backup %q", f.tag(), owner)
+	}
 	f.wanted, f.broken = Agents(f.backup, f.cluster)
 	if f.refused != nil && f.backup.DeletionTimestamp == nil {
 		f.silence = f.refused // what such a spec names is not looked at

@@ -147,6 +147,9 @@ func TestTagTaken(t *testing.T) {
 		w.pass("orders")
 	}
 	w.expect("other", ReadyCondition, "False FdbBackupTagTaken")
+	if d := w.backup("other").Status.BackupDetails; d != nil {
+		t.Errorf("it shows the backup of another object: %+v", d)
+	}
 	if strings.Join(w.effects[before:], ", ") != "SaveStatus FoundationDBBackup/default/other" {
 		t.Errorf("%v", w.effects[before:])
 	}

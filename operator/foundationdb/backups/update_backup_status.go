@@ -20,11 +20,9 @@ const Finalizer = "foundationdb.org/fdb-kubernetes-operator"
 // updateBackupStatus says what keeps the whole pass from going on, and keeps the finalizer as the deletionPolicy needs
 // it, before anything is started that it would have to end. What was read stands in the status already.
 func updateBackupStatus(p *pass) chain.Decision[*pass] {
-	switch owner := p.owner(); {
+	switch {
 	case p.refused != nil:
 		return waits(p.refused)
-	case owner != "":
-		return waits(TagTaken.Errorf("the tag %q belongs to the backup %q", p.tag(), owner))
 	case p.cluster == nil:
 		return chain.Decision[*pass]{Outcome: outcome.Wait(retry, "ClusterMissing", "there is no cluster %q", p.backup.Spec.ClusterName)}
 	}
