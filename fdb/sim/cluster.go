@@ -103,6 +103,9 @@ func (c *Cluster) Transcript() []string {
 	return append([]string{fmt.Sprintf("… %d lines before", c.dropped)}, c.transcript...)
 }
 
+// Note adds a line of what happens beside the database to the transcript.
+func (c *Cluster) Note(format string, args ...any) { c.say(format, args...) }
+
 // say adds a line to the transcript.
 func (c *Cluster) say(format string, args ...any) {
 	if len(c.transcript) >= c.options.Times.Transcript {
