@@ -82,13 +82,17 @@ func (c *Cluster) Advance(d time.Duration) {
 	}
 }
 
+// After has something happen after some time, on behalf of nobody: what runs beside the database, such as
+// pods and their launchers, shares its clock.
+func (c *Cluster) After(d time.Duration, do func()) { c.clock.after(d, do) }
+
 // By runs acts on behalf of an instance of the operator: what they cause is judged as its doing. Acts
 // outside of By are the world's, and are judged as accidents.
 func (c *Cluster) By(owner string, acts func()) {
 	before := c.judge.owner
+	defer func() { c.judge.owner = before }()
 	c.judge.owner = owner
 	acts()
-	c.judge.owner = before
 }
 
 // Transcript returns what has happened, a line an event, for people.

@@ -1,0 +1,168 @@
+package clusters
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/pawl-dev/pawl/chain"
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+// HoldAnnotation names links that must not act, separated by commas; * holds all.
+const HoldAnnotation = "pawl.dev/hold"
+
+// Reconcile makes one pass over a cluster. Done: it is as it should be, or gone, or skipped. Wait and
+// Later say what it waits for. Fail is left to trouble with the API server and to panics.
+func (o *Operator) Reconcile(ctx context.Context, ref control.Ref) outcome.Outcome {
+	p, err := o.begin(ctx, ref)
+	switch {
+	case err != nil:
+		return outcome.Fail(err)
+	case p == nil:
+		return outcome.Done()
+	case p.stored.Spec.Skip:
+		p.pause()
+		return outcome.Fail(p.save(ctx))
+	}
+	if err := p.gather(ctx); err != nil {
+		return outcome.Fail(err)
+	}
+	p.observe()
+	report := p.links().ReconcileAndSave(ctx, p, func(ctx context.Context, p *pass, r chain.Report) error {
+		p.conclude(r)
+		return p.save(ctx)
+	})
+	p.tell(report)
+	return report.Outcome()
+}
+
+// Plan returns what the next pass over a cluster would do, and does nothing. changed is a cluster that is
+// not stored yet, with the name of one that is; nil: the stored one.
+func (o *Operator) Plan(ctx context.Context, ref control.Ref, changed *v1beta2.FoundationDBCluster) ([]chain.Planned, error) {
+	p, err := o.begin(ctx, ref)
+	if err != nil || p == nil {
+		return nil, err
+	}
+	if changed != nil {
+		p.stored.Spec = *changed.Spec.DeepCopy()
+		p.stored.Generation++
+		p.prepare()
+	}
+	if err := p.gather(ctx); err != nil {
+		return nil, err
+	}
+	p.observe()
+	return p.links().Plan(p), nil
+}
+
+// begin reads a cluster; nil if it is gone or on its way out.
+func (o *Operator) begin(ctx context.Context, ref control.Ref) (*pass, error) {
+	c := &v1beta2.FoundationDBCluster{}
+	c.Namespace, c.Name = ref.Namespace, ref.Name
+	found, err := o.objects.Get(ctx, c)
+	if err != nil || !found {
+		return nil, err
+	}
+	if c.DeletionTimestamp != nil {
+		o.forget(c.UID)
+		return nil, nil
+	}
+	p := &pass{Operator: o, now: o.options.Now(), stored: c, memory: o.remember(c.UID)}
+	p.memory.tidy(p.now)
+	seed := fnv.New64a()
+	_, _ = seed.Write([]byte(string(c.UID) + c.ResourceVersion))
+	p.random = rand.New(rand.NewPCG(seed.Sum64(), uint64(c.Generation))) //nolint:gosec // ids are no secrets
+	p.prepare()
+	return p, nil
+}
+
+// prepare fills in what follows from the object alone.
+func (p *pass) prepare() {
+	p.cluster = p.stored.DeepCopy()
+	p.cluster.Spec = foundationdb.Effective(p.stored.Spec)
+	p.desired = p.cluster.Spec.Version
+	p.limits = p.options.Limits
+	p.limits.MinimumUptime = time.Duration(p.cluster.Spec.MinimumUptimeSecondsForBounce) * time.Second
+	p.problems = append(foundationdb.Validate(p.stored), foundationdb.ForbiddenInCluster(p.stored, p.options.Templates)...)
+	p.index()
+}
+
+// links is the chain of this pass.
+func (p *pass) links() chain.Chain[*pass] {
+	if len(p.problems) > 0 {
+		return refused
+	}
+	held := p.stored.Annotations[HoldAnnotation]
+	if held == "" {
+		return cluster
+	}
+	names := strings.Split(held, ",")
+	for i := range names {
+		names[i] = strings.TrimSpace(names[i])
+	}
+	return cluster.Hold(func(link string) bool {
+		return link != "UpdateStatus" && (slices.Contains(names, "*") || slices.Contains(names, link))
+	})
+}
+
+// save stores the status, if anything in it has changed.
+func (p *pass) save(ctx context.Context) error {
+	if equality.Semantic.DeepEqual(p.stored.Status, p.cluster.Status) {
+		return nil
+	}
+	written := p.stored.DeepCopy()
+	written.Status = *p.cluster.Status.DeepCopy()
+	if err := p.objects.SaveStatus(ctx, written); err != nil {
+		if errors.Is(err, control.NotFound) { // deleted in the meantime
+			return nil
+		}
+		return err
+	}
+	p.stored.ResourceVersion, p.stored.Status = written.ResourceVersion, *p.cluster.Status.DeepCopy()
+	return nil
+}
+
+// saving is the act of a link that only changes the status: it is stored at once.
+func saving(name string, targets []string, change func(*pass)) act {
+	return act{
+		Name: name, Targets: targets, Assume: change,
+		Do: func(ctx context.Context, p *pass) outcome.Outcome {
+			change(p)
+			return outcome.Fail(p.save(ctx))
+		},
+	}
+}
+
+// tell reports how the links went.
+func (p *pass) tell(r chain.Report) {
+	if p.options.Links == nil {
+		return
+	}
+	for _, link := range r.Links {
+		result := "done"
+		switch out := link.Outcome; {
+		case out.IsFail():
+			result = "fail"
+		case out.IsWait():
+			result = "wait"
+		case out.IsLater():
+			result = "later"
+		}
+		reason := link.Outcome.Reason()
+		if err := link.Outcome.Err(); err != nil {
+			reason = fault.Of(err).Reason()
+		}
+		p.options.Links(p.cluster.Namespace+"/"+p.cluster.Name, link.Name, link.Took, result, reason)
+	}
+}
