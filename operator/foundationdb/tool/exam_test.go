@@ -199,7 +199,7 @@ func examineReal(t *testing.T, bin string, v fdb.Version) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.Close() })
-	at := port.Endpoint{Connection: connection("real:first@" + freeAddress(t)), Version: v}
+	at := port.Endpoint{Connection: connection(fdb.Describe("real-"+v.String()) + ":first@" + freeAddress(t)), Version: v}
 	startServer(t, filepath.Join(bin, "fdbserver"), dir, at, o.Environment)
 	if r := d.Run(t.Context(), at, fdb.Call{Command: fdb.CommandConfigure, Create: true, Configuration: "single memory"}); r.Outcome == fdb.Refused {
 		t.Fatalf("configure new is %s", r.Result)
