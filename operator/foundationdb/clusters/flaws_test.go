@@ -41,7 +41,9 @@ func (l *life) marked() map[v1beta2.ProcessGroupID]v1beta2.ProcessClass {
 
 // Flaw 5: an exclusion that takes its time ends the pass. The links behind it go on.
 func TestFlaw5(t *testing.T) {
-	l := begin(t, sim.Options{}, func(c *v1beta2.FoundationDBCluster) { c.Spec.ProcessCounts = map[v1beta2.ProcessClass]int{"storage": 5} })
+	l := begin(t, sim.Options{}, func(c *v1beta2.FoundationDBCluster) {
+		c.Spec.ProcessCounts = map[v1beta2.ProcessClass]int{"storage": 5}
+	})
 	l.settle(30 * time.Minute)
 	l.lasts(3 * time.Minute)
 	l.Cluster().Inject(fdbsim.Fault{Kind: fdbsim.FaultStuckMovement})
@@ -60,7 +62,9 @@ func TestFlaw5(t *testing.T) {
 
 // Flaw 7: the shrinking of one class marks silent groups of all classes.
 func TestFlaw7(t *testing.T) {
-	l := begin(t, sim.Options{}, func(c *v1beta2.FoundationDBCluster) { c.Spec.ProcessCounts = map[v1beta2.ProcessClass]int{"storage": 6} })
+	l := begin(t, sim.Options{}, func(c *v1beta2.FoundationDBCluster) {
+		c.Spec.ProcessCounts = map[v1beta2.ProcessClass]int{"storage": 6}
+	})
 	l.settle(30 * time.Minute)
 	log, stateless := l.first("log"), l.first("stateless")
 	l.Cluster().Cut(sim.ServerName(namespace, l.podOf(log), 1), true)
@@ -174,7 +178,9 @@ func TestFlaw19(t *testing.T) {
 
 // Flaw 20: a stale mark removes a group while nobody reports.
 func TestFlaw20(t *testing.T) {
-	l := begin(t, sim.Options{}, func(c *v1beta2.FoundationDBCluster) { c.Spec.ProcessCounts = map[v1beta2.ProcessClass]int{"storage": 5} })
+	l := begin(t, sim.Options{}, func(c *v1beta2.FoundationDBCluster) {
+		c.Spec.ProcessCounts = map[v1beta2.ProcessClass]int{"storage": 5}
+	})
 	l.settle(30 * time.Minute)
 	l.lasts(3 * time.Minute)
 	id := l.first("storage")
