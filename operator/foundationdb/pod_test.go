@@ -3,6 +3,7 @@ package foundationdb
 import (
 	"encoding/json"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -382,6 +383,17 @@ func TestLogGroupIsQuoted(t *testing.T) {
 		if args := mainOf(podOf(t, c, log2)).Args[0]; !strings.Contains(args, " --loggroup "+want+" >> ") {
 			t.Errorf("%q: %s", group, args)
 		}
+	}
+}
+
+// TestShellWord: a shell reads exactly the text.
+func TestShellWord(t *testing.T) {
+	for _, text := range []string{"a", "a b", "a'b", `a"$(id)`, "a;b&c|d>e", "`id`", "*", "~", "#x", "", "ä", "-x", `\\`, "a\tb"} {
+		got, err := exec.Command("sh", "-c", "printf '[%s]' "+shellWord(text)).Output() //nolint:gosec // that is the point
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, text, string(got), "["+text+"]")
 	}
 }
 
