@@ -73,7 +73,7 @@ func FuzzPodState(f *testing.F) {
 			LauncherEnvironmentAnnotation: environment, LauncherConfigurationAnnotation: configuration,
 		})
 		for _, container := range []string{MainContainer, SidecarContainer} {
-			pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: container, Image: repository, Args: []string{option, value, option}, Env: []corev1.EnvVar{env1(name, text), fieldEnv(name+"2", path)}})
+			pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: container, Image: repository, Args: []string{option, value, option}, Env: []corev1.EnvVar{valueEnv(name, text), fieldEnv(name+"2", path)}})
 		}
 		pod.Status.PodIP, pod.Status.PodIPs = podIP, []corev1.PodIP{{IP: podIP}, {IP: ip}}
 		for _, found := range PublicIPs(pod) {
