@@ -1,8 +1,10 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/fault"
@@ -34,7 +36,7 @@ func (t *tools) Status(ctx context.Context, at port.Endpoint, limit port.Limit) 
 	if err := t.have(at.Version); err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(ctx.Err(), t.w.alive(t.owner)); err != nil {
 		return nil, port.DatabaseSilent.Errorf("the status was not read: %w", err)
 	}
 	call := fdb.ReadStatus()
@@ -44,7 +46,7 @@ func (t *tools) Status(ctx context.Context, at port.Endpoint, limit port.Limit) 
 	}
 	var a answer
 	t.w.database.By(t.owner, func() { a = t.call(call, at) })
-	if a.result.Outcome != fdb.Ok && a.stdout == "" {
+	if !strings.Contains(a.stdout, "{") {
 		return nil, port.DatabaseSilent.Errorf("fdbcli has not told the status: %s", a.result)
 	}
 	return fdb.ParseStatus([]byte(a.stdout))
@@ -66,7 +68,7 @@ func (t *tools) Run(ctx context.Context, at port.Endpoint, call fdb.Call) port.A
 	if err := t.have(at.Version); err != nil {
 		return port.Answer{Result: toolless(err)}
 	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(ctx.Err(), t.w.alive(t.owner)); err != nil {
 		return port.Answer{Result: fdb.Result{Outcome: fdb.Refused, Reason: fdb.ToolEnded, Text: err.Error()}}
 	}
 	call.Version = at.Version
@@ -91,7 +93,7 @@ func (t *tools) Transact(ctx context.Context, at port.Endpoint, read []fdb.Range
 	if err := t.have(at.Version); err != nil {
 		return toolless(err)
 	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(ctx.Err(), t.w.alive(t.owner)); err != nil {
 		return fdb.Result{Outcome: fdb.Refused, Reason: fdb.ToolEnded, Text: err.Error()}
 	}
 	var result fdb.Result

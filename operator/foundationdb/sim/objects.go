@@ -62,6 +62,9 @@ func (o *objects) call(ctx context.Context, verb, kind, called string, do func()
 	if err := ctx.Err(); err != nil {
 		return fault.APIUnavailable.Errorf("%s %s %s: %w", verb, kind, called, err)
 	}
+	if err := o.w.alive(o.owner); err != nil {
+		return err
+	}
 	o.w.count(o.owner, verb, kind)
 	if o.owner == "" {
 		return do()
@@ -312,7 +315,7 @@ func (o *objects) serialized(object port.Object) error {
 
 // Tell records an Event.
 func (o *objects) Tell(about port.Object, event port.Event) {
-	if o.owner != "" && o.w.hit(FaultEventLost, "", kindOf(about), about.GetName()) != nil {
+	if o.w.Dead(o.owner) || o.owner != "" && o.w.hit(FaultEventLost, "", kindOf(about), about.GetName()) != nil {
 		return
 	}
 	o.w.events = append(o.w.events, Event{

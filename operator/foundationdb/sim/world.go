@@ -142,7 +142,7 @@ func New(o Options) *World {
 		servers: map[string]*server{}, mounters: map[name]map[types.UID]*pod{}, claimants: map[name]map[types.UID]bool{},
 		folders: map[types.UID]map[string]bool{}, waiting: map[types.UID]*pod{}, backing: map[types.UID]*pod{}, binding: map[types.UID]bool{}, deleters: map[types.UID]string{},
 	}
-	w.hooks.calls = map[Call]int{}
+	w.hooks.calls, w.hooks.dead = map[Call]int{}, map[string]bool{}
 	o.Database.Seed = o.Seed
 	o.Database.Exits = w.exits
 	w.database = fdbsim.New(o.Database)
