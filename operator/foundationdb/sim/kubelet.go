@@ -67,7 +67,9 @@ func (w *World) changed(before, after port.Object) {
 			p.syncIn(w.around(w.options.Times.Sync))
 		}
 	case *corev1.Node:
-		if before != nil && len(w.waiting) > 0 {
+		if before == nil {
+			w.nodeMade(after)
+		} else if len(w.waiting) > 0 {
 			w.after(0, w.reschedule)
 		}
 	default:
@@ -168,6 +170,8 @@ func (w *World) boot(p *pod) {
 	if len(p.ips) == 0 {
 		p.ips = w.podIPs()
 	}
+	update(w.store, o, p.addresses)
+	o = p.object()
 	for i := range o.Spec.InitContainers {
 		if why := p.runInit(o, &o.Spec.InitContainers[i]); why != "" {
 			p.waitFor(why)

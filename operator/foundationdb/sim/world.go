@@ -118,6 +118,7 @@ type World struct {
 	deleters  map[types.UID]string          // on whose behalf claims are deleted
 	backing   map[types.UID]*pod            // pods of backup agents
 	agents    int
+	machines  int // nodes that were made
 	addresses int // that were given to pods
 	services  int // IPs that were given to services
 	known     fdb.Connection
