@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/fdb"
@@ -97,8 +96,9 @@ func (t *tools) Transact(ctx context.Context, at port.Endpoint, read []fdb.Range
 		return fdb.Result{Outcome: fdb.Refused, Reason: fdb.ToolEnded, Text: err.Error()}
 	}
 	var result fdb.Result
+	_, timeout := fdb.Transaction().Arguments()
 	err := t.w.effect(Effect{Owner: t.owner, Verb: "Transact"}, func() error {
-		result = t.w.database.Transact(fdb.NewDialogue(read, decide), at.Version, at.Connection, transactTimeout)
+		result = t.w.database.Transact(fdb.NewDialogue(read, decide), at.Version, at.Connection, timeout)
 		return nil
 	})
 	if err != nil {
@@ -106,9 +106,6 @@ func (t *tools) Transact(ctx context.Context, at port.Endpoint, read []fdb.Range
 	}
 	return result
 }
-
-// transactTimeout is how long the interactive fdbcli may run.
-const transactTimeout = 20 * time.Second
 
 // Versions are the lines that there are tools for.
 func (t *tools) Versions() []string { return slices.Clone(t.w.options.Tools) }

@@ -26,6 +26,7 @@ type pod struct {
 	ips        []string
 	booted     bool // its containers were started
 	ended      bool // its programs have ended for good
+	over       bool // its kubelet has nothing left to do
 	failed     string
 	synced     bool // a sync is on its way
 	booting    bool // a try to start it is on its way
@@ -261,7 +262,7 @@ func (p *pod) report() {
 // terminate ends the programs of a pod, and the pod after them. A lost node does neither.
 func (p *pod) terminate() {
 	o := p.object()
-	if p.node == "" || p.lost() || o == nil {
+	if p.over = p.node == ""; p.over || p.lost() || o == nil {
 		return
 	}
 	w := p.w
@@ -273,7 +274,8 @@ func (p *pod) terminate() {
 	w.database.By(p.owner, p.endPrograms)
 	w.after(wait, func() {
 		if o := p.object(); o != nil && !p.lost() {
-			w.store.remove(o, p.owner)
+			p.over = true
+			w.store.finalized(o, p.owner)
 		}
 	})
 }

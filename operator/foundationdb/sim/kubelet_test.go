@@ -313,3 +313,27 @@ func TestNamespaces(t *testing.T) {
 		t.Error("the pod of that name in another namespace is gone")
 	}
 }
+
+// TestFinalizers: a pod that is held stays after its programs have ended.
+func TestFinalizers(t *testing.T) {
+	f := unified(t)
+	nowhere := f.pod(fdb.ClassStateless, "stateless-9")
+	nowhere.Finalizers = []string{"example.com/held"}
+	nowhere.Spec.NodeSelector = map[string]string{"no": "where"}
+	f.must(f.Objects().Create(t.Context(), nowhere))
+	f.patch(f.get("sample-stateless-4"), map[string]any{"metadata": map[string]any{"finalizers": []string{"example.com/held"}}})
+	for _, pod := range []string{"sample-stateless-4", "sample-stateless-9"} {
+		f.must(f.Objects().Delete(t.Context(), f.get(pod)))
+		f.Advance(time.Minute)
+		if p := lookup(f, &corev1.Pod{}, pod); p == nil || p.DeletionTimestamp == nil || f.runs(pod) {
+			t.Errorf("%s is %v", pod, p)
+		}
+		f.patch(f.get(pod), map[string]any{"metadata": map[string]any{"finalizers": nil}})
+		if lookup(f, &corev1.Pod{}, pod) != nil {
+			t.Errorf("%s stays", pod)
+		}
+	}
+	if n := f.get("sample-stateless-3").CreationTimestamp.Nanosecond(); n != 0 {
+		t.Errorf("a time of an object has %d ns", n)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,7 +62,7 @@ func (w *World) Cordon(node string, on bool) {
 // Taint adds a taint to a node; without an effect it is NoSchedule, and it is added now.
 func (w *World) Taint(node string, t corev1.Taint) {
 	t.Effect = cmp.Or(t.Effect, corev1.TaintEffectNoSchedule)
-	t.TimeAdded = &metav1.Time{Time: w.Now()}
+	t.TimeAdded = new(w.metaNow())
 	w.editNode(node, func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, t) })
 }
 
@@ -303,7 +304,8 @@ func (w *World) reschedule() {
 	}
 }
 
-func (w *World) metaNow() metav1.Time { return metav1.Time{Time: w.Now()} }
+// metaNow is the time as objects have it: whole seconds.
+func (w *World) metaNow() metav1.Time { return metav1.Time{Time: w.Now().Truncate(time.Second)} }
 
 // condition sets a condition of a pod.
 func condition(p *corev1.Pod, kind corev1.PodConditionType, holds bool, message string, now metav1.Time) {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -173,7 +174,7 @@ func (o *objects) Create(ctx context.Context, object port.Object) error {
 			}
 		}
 		next := clone(object)
-		if err := o.w.admit(next); err != nil {
+		if err := cmp.Or(o.serialized(next), o.w.admit(next)); err != nil {
 			return err
 		}
 		o.w.store.add(next)

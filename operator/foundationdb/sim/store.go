@@ -155,7 +155,7 @@ func update[T port.Object](s *store, o T, edit func(T)) {
 func (s *store) add(o port.Object) {
 	s.uids++
 	o.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.uids)))
-	o.SetCreationTimestamp(metav1.Time{Time: s.w.Now()})
+	o.SetCreationTimestamp(s.w.metaNow())
 	o.SetDeletionTimestamp(nil)
 	o.SetDeletionGracePeriodSeconds(nil)
 	if o.SetGeneration(0); kindOf(o) != "ConfigMap" {
@@ -196,7 +196,7 @@ func (s *store) delete(o port.Object, owner string) {
 		return
 	}
 	next := clone(o)
-	next.SetDeletionTimestamp(&metav1.Time{Time: s.w.Now().Add(time.Duration(grace) * time.Second)})
+	next.SetDeletionTimestamp(&metav1.Time{Time: s.w.metaNow().Add(time.Duration(grace) * time.Second)})
 	next.SetDeletionGracePeriodSeconds(&grace)
 	s.put(next)
 }
@@ -231,7 +231,8 @@ func (s *store) remove(o port.Object, owner string) {
 
 // finalized removes an object that is being deleted once its finalizers are gone.
 func (s *store) finalized(o port.Object, owner string) {
-	if o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 && s.w.pods[o.GetUID()] == nil {
+	p := s.w.pods[o.GetUID()]
+	if o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 && (p == nil || p.over) {
 		s.remove(o, owner)
 	}
 }

@@ -164,6 +164,16 @@ func (w *World) Now() time.Time { return w.database.Now() }
 // Advance lets time pass: everything that is due until then happens, in order.
 func (w *World) Advance(d time.Duration) { w.database.Advance(d) }
 
+// Until lets time pass until something is so, a second at a time and at most for a while. It reports whether it is.
+func (w *World) Until(atMost time.Duration, so func() bool) bool {
+	for end := w.Now().Add(atMost); !so(); w.Advance(time.Second) {
+		if !w.Now().Before(end) {
+			return false
+		}
+	}
+	return true
+}
+
 // As returns the ports for an instance of the operator. The empty owner is a person: what it does is an accident,
 // and no hook is called.
 func (w *World) As(owner string) Instance {
