@@ -231,10 +231,7 @@ func (o *objects) Patch(ctx context.Context, object port.Object, patch []byte) e
 			return err
 		}
 		if !same(stored, next) {
-			if custom(kindOf(stored)) && !same(specOf(stored), specOf(next)) {
-				next.SetGeneration(stored.GetGeneration() + 1)
-			}
-			if _, ok := stored.(*corev1.Pod); !ok && kindOf(stored) == "Deployment" && !same(specOf(stored), specOf(next)) {
+			if counted(kindOf(stored)) && !same(specOf(stored), specOf(next)) {
 				next.SetGeneration(stored.GetGeneration() + 1)
 			}
 			o.w.store.put(next)

@@ -21,7 +21,10 @@ var kinds = map[string]bool{
 	"Pod": true, "PersistentVolumeClaim": true, "Service": true, "ConfigMap": true, "Deployment": true, "Node": false,
 }
 
-// custom are the kinds with a status of their own and a generation that counts the changes of the spec.
+// counted are the kinds whose generation counts the changes of the spec.
+func counted(kind string) bool { return custom(kind) || kind == "Deployment" }
+
+// custom are the three kinds of our own.
 func custom(kind string) bool {
 	return kind == "FoundationDBCluster" || kind == "FoundationDBBackup" || kind == "FoundationDBRestore"
 }
@@ -158,7 +161,7 @@ func (s *store) add(o port.Object) {
 	o.SetCreationTimestamp(s.w.metaNow())
 	o.SetDeletionTimestamp(nil)
 	o.SetDeletionGracePeriodSeconds(nil)
-	if o.SetGeneration(0); kindOf(o) != "ConfigMap" {
+	if o.SetGeneration(0); counted(kindOf(o)) {
 		o.SetGeneration(1)
 	}
 	s.put(o)
