@@ -212,7 +212,7 @@ func (w *world) settle(names ...string) {
 		settled := true
 		for _, name := range names {
 			out = w.pass(name)
-			settled = settled && out.Reason() == "Settled"
+			settled = settled && out.IsDone()
 		}
 		w.kubelet()
 		w.db.Advance(15 * time.Second)
