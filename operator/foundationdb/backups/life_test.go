@@ -15,6 +15,9 @@ import (
 func TestLife(t *testing.T) {
 	w := newWorld(t)
 	w.make(sample("orders"))
+	if out := w.pass("orders"); out.Reason() != "AgentsComing" || !w.backup("orders").Status.BackupDetails.Running {
+		t.Errorf("the first pass does not show what it has started: %s, %+v", out, w.backup("orders").Status)
+	}
 	w.settle("orders")
 	const url = "blobstore://seaweedfs@seaweedfs:8333/orders?bucket=fdb-backups&secure_connection=0"
 	if s := w.state("default"); s.State != fdb.BackupDifferential || s.URL != url || s.SnapshotPeriodSeconds != 3600 {
