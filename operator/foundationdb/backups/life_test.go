@@ -174,6 +174,30 @@ func TestAlreadyRunning(t *testing.T) {
 	}
 }
 
+// TestStopOfEnded is flaw 4: a backup that has ended by itself while it was to be stopped is stopped. What the tool says
+// then ("in not running") is no trouble.
+func TestStopOfEnded(t *testing.T) {
+	w := newWorld(t)
+	w.make(sample("orders"))
+	w.settle("orders")
+	w.edit("orders", func(b *v1beta2.FoundationDBBackup) { b.Spec.BackupState = v1beta2.BackupStopped })
+	w.crash = func(effect string, after bool) bool {
+		if effect == "discontinue backup" && !after {
+			call := fdb.AbortBackup("default")
+			call.ClusterFile = "/tmp/fdb.cluster"
+			w.db.Call(call, w.version, w.db.Connection())
+		}
+		return false
+	}
+	if out := w.pass("orders"); !out.IsDone() {
+		t.Errorf("%s", out)
+	}
+	w.expect("orders", ReadyCondition, "True Stopped")
+	if w.did("discontinue backup") != 1 || w.told("BackupStopped") != 0 || w.state("default").State != fdb.BackupAborted {
+		t.Errorf("%v\n%s", w.effects, w.events())
+	}
+}
+
 // TestOneTime: a backup that runs once ends by itself and is not started again.
 func TestOneTime(t *testing.T) {
 	w := newWorld(t)
