@@ -24,6 +24,7 @@ type memory struct {
 	// present are the pods that have the binary of a version.
 	present map[types.UID]string
 	lock    lockState
+	known   known
 	removed time.Time // when the last removal began
 }
 

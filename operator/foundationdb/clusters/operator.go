@@ -26,7 +26,9 @@ type Options struct {
 	ReplaceOnSecurityContext bool
 	// KeepIncompatible leaves the pods alone whose servers speak another protocol than the database.
 	KeepIncompatible bool
-	Parallel         int // requests to sidecars at the same time: 16
+	// AdoptAtOnce takes over clusters of other operators without asking.
+	AdoptAtOnce bool
+	Parallel    int // requests to sidecars at the same time: 16
 	// Links is told of each link that ran; nil: nobody.
 	Links func(cluster, link string, took time.Duration, result, reason string)
 }
@@ -69,7 +71,10 @@ type pass struct {
 	ours map[v1beta2.ProcessGroupID]*v1beta2.ProcessGroupStatus
 	// leaving are coordinators that this pass has excluded.
 	leaving   bool
-	asDesired bool // the status needs nothing
+	asDesired bool   // the status needs nothing
+	foreign   bool   // another operator has made the cluster, and its take-over is not approved
+	approved  bool   // a person has approved what this pass does
+	hash      string // of the plan, while links are held
 	// clients hold back the upgrade.
 	clients []fdb.Client
 }

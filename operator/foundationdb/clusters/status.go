@@ -18,6 +18,7 @@ import (
 // observe brings the status of the cluster up to what was gathered. Nothing is written yet.
 func (p *pass) observe() {
 	s := &p.cluster.Status
+	p.observeOwner()
 	p.recover()
 	p.adopt()
 	p.observeDatabase()
