@@ -70,7 +70,10 @@ func (t *tools) Run(ctx context.Context, at port.Endpoint, call fdb.Call) port.A
 	if err := cmp.Or(ctx.Err(), t.w.alive(t.owner)); err != nil {
 		return port.Answer{Result: fdb.Result{Outcome: fdb.Refused, Reason: fdb.ToolEnded, Text: err.Error()}}
 	}
-	call.Version = at.Version
+	call.Version, call.ClusterFile = at.Version, "/tmp/fdb.cluster"
+	if call.Secrets != "" {
+		call.BlobCredentials = "/tmp/blob-credentials.json"
+	}
 	var a answer
 	err := t.w.effect(Effect{Owner: t.owner, Verb: "Run", Call: call}, func() error {
 		if err := call.Check(); err != nil {
