@@ -76,7 +76,7 @@ func parseHost(text string) (host string, ok bool) {
 		}
 	}
 	if ip, err := netip.ParseAddr(inner); err == nil {
-		return ip.String(), ip.Zone() == "" && (ip.Is6() || !bracketed)
+		return ip.String(), ip.Zone() == "" // brackets may stand around any IP, as the configuration of the unified image has them
 	}
 	return text, len(text) <= maxName && nameForm.MatchString(text) && !digitsForm.MatchString(text)
 }
