@@ -1,11 +1,18 @@
 package clusters_test
 
 import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/pawl-dev/pawl/fdb"
 	fdbsim "github.com/pawl-dev/pawl/fdb/sim"
+	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb/sim"
 )
 
@@ -46,6 +53,178 @@ func TestKubernetesClusters(t *testing.T) {
 	}
 	f.settle(2 * time.Hour)
 	f.writes()
+	f.spread(fdb.ZoneLocality, 3, 1)
 	f.settled()
+	f.costs("grow", 0, time.Hour, func() { f.edit(`{"spec":{"databaseConfiguration":{"storage":6}}}`) })
+	for _, u := range f.units {
+		u.has("storage", 2)
+	}
+	f.costs("knob", 3, 2*time.Hour, func() { f.edit(knob) })
+	f.upgraded("7.4.6", 4)
 	f.kept()
+}
+
+// knob is a merge patch that adds a knob for all servers.
+const knob = `{"spec":{"processes":{"general":{"customParameters":["knob_max_trace_lines=1000000"]}}}}`
+
+// upgraded checks that an incompatible upgrade of all objects restarts the database once: with one kill, and one
+// recovery between two client acknowledgements. The pods are made anew afterwards, zone by zone.
+func (f *fleet) upgraded(version string, recoveries int) {
+	f.t.Helper()
+	kills, before := f.kills, f.Cluster().CausedRecoveries()
+	f.costs("upgrade", recoveries, 12*time.Hour, func() {
+		f.edit(`{"spec":{"version":"` + version + `"}}`)
+		for until := f.Now().Add(2 * time.Hour); f.kills == kills; f.step() {
+			if f.Now().After(until) {
+				f.fail("no restart")
+			}
+		}
+		f.goOn(time.Minute)
+		if n := f.Cluster().CausedRecoveries() - before; n != 1 {
+			f.fail("%d recoveries at the restart", n)
+		}
+		for _, p := range f.units[0].status().Cluster.Processes {
+			if p.Version != version {
+				f.fail("%s runs %s after the restart", p.Locality[fdb.InstanceLocality], p.Version)
+			}
+		}
+	})
+	if f.kills != kills+1 {
+		f.fail("%d kills", f.kills-kills)
+	}
+	f.runs(version)
+}
+
+// join adds an object once the first one has made the database.
+func (f *fleet) join(c *v1beta2.FoundationDBCluster) *unit {
+	f.t.Helper()
+	c.Spec.SeedConnectionString = f.units[0].object().Status.ConnectionString
+	if c.Spec.SeedConnectionString == "" {
+		f.fail("the first object has no connection string")
+	}
+	return f.add(c)
+}
+
+// halls are objects that make one database, each of them a data hall in a zone of its own.
+func halls() []*v1beta2.FoundationDBCluster {
+	var made []*v1beta2.FoundationDBCluster
+	for n, hall := range []string{"a", "b", "c"} {
+		c := &v1beta2.FoundationDBCluster{}
+		c.Namespace, c.Name = namespace, "ledger-"+hall
+		c.Spec.Version = "7.3.69"
+		c.Spec.ProcessGroupIDPrefix, c.Spec.DataHall = hall, hall
+		c.Spec.DatabaseConfiguration.RedundancyMode = "three_data_hall"
+		c.Spec.ProcessCounts = map[v1beta2.ProcessClass]int{"storage": 3, "log": 4, "stateless": 3}
+		c.Spec.Processes = map[v1beta2.ProcessClass]v1beta2.ProcessSettings{"general": {PodTemplate: &corev1.PodTemplateSpec{
+			Spec: corev1.PodSpec{NodeSelector: map[string]string{"topology.kubernetes.io/zone": "zone-" + strconv.Itoa(n+1)}},
+		}}}
+		made = append(made, c)
+	}
+	return made
+}
+
+// TestThreeDataHallsAsObjects: three objects, one a data hall; a hall is lost and comes back.
+func TestThreeDataHallsAsObjects(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, shared(36, 3))
+	objects := halls()
+	f.add(objects[0])
+	f.goOn(3 * time.Minute)
+	f.join(objects[1])
+	f.join(objects[2])
+	f.settle(2 * time.Hour)
+	f.writes()
+	f.spread(fdb.DataHallLocality, 9, 3)
+	f.settled()
+	f.costs("grow", 0, time.Hour, func() { f.edit(`{"spec":{"processCounts":{"storage":4}}}`) })
+	f.costs("knob", 3, 2*time.Hour, func() { f.edit(knob) })
+	f.costs("a hall is lost and comes back", 0, 4*time.Hour, func() {
+		for _, node := range f.nodesOf(f.units[2]) {
+			f.LoseNode(node)
+		}
+		f.goOn(20 * time.Minute)
+		if !f.Cluster().Available() {
+			f.fail("not available without a hall")
+		}
+		for _, node := range f.nodesOf(f.units[2]) {
+			f.ReturnNode(node)
+		}
+	})
+	f.upgraded("7.4.6", 4)
+	f.spread(fdb.DataHallLocality, 9, 3)
+	f.kept()
+}
+
+// nodesOf are the nodes on which the pods of an object run.
+func (f *fleet) nodesOf(u *unit) []string {
+	var nodes []string
+	for _, g := range u.object().Status.ProcessGroups {
+		if g.FaultDomain != "" && !slices.Contains(nodes, g.FaultDomain) {
+			nodes = append(nodes, g.FaultDomain)
+		}
+	}
+	return nodes
+}
+
+// regions are the objects of a database over two regions, made from the example: main data centers dc1 and dc3,
+// satellites dc2 and dc4, each on nodes of its own.
+func regions(t testing.TB) []*v1beta2.FoundationDBCluster {
+	t.Helper()
+	first := example(t, "regions.yaml")[0]
+	first.Spec.StorageServersPerPod = 1
+	var made []*v1beta2.FoundationDBCluster
+	for n := 1; n <= 4; n++ {
+		c := first.DeepCopy()
+		dc := "dc" + strconv.Itoa(n)
+		c.Name = "billing-" + dc
+		c.Spec.ProcessGroupIDPrefix, c.Spec.DataCenter = dc, dc
+		settings := c.Spec.Processes["general"]
+		settings.PodTemplate.Spec.NodeSelector = map[string]string{"topology.kubernetes.io/zone": "zone-" + strconv.Itoa(n)}
+		made = append(made, c)
+	}
+	return made
+}
+
+// configured are the configure commands since a number of acts.
+func (f *fleet) configured(since int) []string {
+	var texts []string
+	for _, text := range f.acts[since:] {
+		if strings.Contains(text, " Run configure ") {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+// TestRegions: two regions with satellites, created in stages from one, failed over, and shrunk to one.
+func TestRegions(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, shared(48, 4))
+	objects := regions(t)
+	both := objects[0].Spec.DatabaseConfiguration.DeepCopy()
+	first := &objects[0].Spec.DatabaseConfiguration
+	first.UsableRegions = 1
+	first.Regions = []v1beta2.Region{{Datacenters: []v1beta2.Datacenter{{ID: "dc1", Priority: 1}}}}
+	f.add(objects[0])
+	f.settle(time.Hour)
+	f.writes()
+	mark := len(f.acts)
+	f.costs("two regions", 4, 4*time.Hour, func() {
+		f.edit(configuration(both))
+		for _, c := range objects[1:] {
+			f.join(c)
+		}
+	})
+	t.Log(strings.Join(f.configured(mark), "\n"))
+	f.spread(fdb.DatacenterLocality, 9, 3)
+	f.kept()
+}
+
+// configuration is a merge patch that sets the configuration of the database.
+func configuration(c *v1beta2.DatabaseConfiguration) string {
+	text, err := json.Marshal(map[string]any{"spec": map[string]any{"databaseConfiguration": c}})
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
 }
