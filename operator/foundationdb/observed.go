@@ -24,21 +24,21 @@ func PublicIPSourceOf(pod *corev1.Pod) v1beta2.PublicIPSource {
 
 // ServersIn returns the number of servers with which a pod was made, at least 1.
 func ServersIn(pod *corev1.Pod) int {
-	if main := containerOf(pod.Spec.Containers, MainContainer); main != nil {
-		if n, err := strconv.Atoi(argumentOf(main.Args, "--process-count")); err == nil {
-			return max(1, n)
-		}
+	name := MainContainer
+	if ImageTypeOf(pod) == v1beta2.ImageTypeSplit {
+		name = SidecarContainer
 	}
-	for _, name := range []string{MainContainer, SidecarContainer} {
-		container := containerOf(pod.Spec.Containers, name)
-		if container == nil {
-			continue
-		}
-		for _, v := range container.Env {
-			class, ok := strings.CutSuffix(v.Name, serversSuffix)
-			if n, err := strconv.Atoi(v.Value); ok && err == nil && (class == "STORAGE" || class == "LOG" || class == "TRANSACTION") {
-				return max(1, n)
-			}
+	c := containerOf(pod.Spec.Containers, name)
+	if c == nil {
+		return 1
+	}
+	if n, err := strconv.Atoi(argumentOf(c.Args, "--process-count")); err == nil {
+		return max(1, n)
+	}
+	for _, v := range c.Env {
+		class, ok := strings.CutSuffix(v.Name, serversSuffix)
+		if n, err := strconv.Atoi(v.Value); ok && err == nil && (class == "STORAGE" || class == "LOG" || class == "TRANSACTION") {
+			return max(1, n)
 		}
 	}
 	return 1

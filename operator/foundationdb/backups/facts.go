@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pawl-dev/pawl/control"
-	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
@@ -233,22 +232,8 @@ func refusal(b *v1beta2.FoundationDBBackup, l foundationdb.TemplateLimits) error
 	if d := b.Status.BackupDetails; d != nil && d.Tag != "" && d.Tag != cmp.Or(b.Spec.Tag, fdb.DefaultBackupTag) {
 		problems = append(problems, foundationdb.Problem{Path: "spec.tag", Reason: "it was " + d.Tag + " and cannot be changed"})
 	}
-	if len(problems) > 0 {
-		return listed(foundationdb.SpecInvalid, problems)
+	if err := foundationdb.Refused(foundationdb.SpecInvalid, problems); err != nil {
+		return err
 	}
-	if problems := foundationdb.ForbiddenInBackup(b, l); len(problems) > 0 {
-		return listed(foundationdb.TemplateForbidden, problems)
-	}
-	return nil
-}
-
-func listed(kind *fault.Kind, problems []foundationdb.Problem) error {
-	text := ""
-	for i, p := range problems {
-		if i > 0 {
-			text += "; "
-		}
-		text += p.String()
-	}
-	return kind.Errorf("%s", text)
+	return foundationdb.Refused(foundationdb.TemplateForbidden, foundationdb.ForbiddenInBackup(b, l))
 }

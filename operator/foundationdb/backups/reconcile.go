@@ -74,8 +74,11 @@ func (o *Operator) Reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 	if err != nil || p == nil {
 		return outcome.Fail(err)
 	}
-	if links, err = p.approved(ctx, links); err != nil {
-		return outcome.Fail(err)
+	links, plan, approved := foundationdb.Gate(p.backup.Annotations, links, p.copy)
+	if p.plan = plan; approved {
+		if err := p.patch(ctx, map[string]any{"annotations": map[string]any{foundationdb.ApproveAnnotation: nil}}); err != nil {
+			return outcome.Fail(err)
+		}
 	}
 	report := links.ReconcileAndSave(ctx, p, p.save)
 	return p.next(report.Outcome())
@@ -105,20 +108,6 @@ func (o *Operator) begin(ctx context.Context, ref control.Ref) (*pass, chain.Cha
 		return p, deletion, nil
 	}
 	return p, backup, nil
-}
-
-// approved returns the links with those held that the annotations hold, unless they approve exactly this plan. An
-// approval is removed before anything is done: it is good for one pass.
-func (p *pass) approved(ctx context.Context, links chain.Chain[*pass]) (chain.Chain[*pass], error) {
-	holds := foundationdb.Holds(p.backup.Annotations)
-	if holds == nil {
-		return links, nil
-	}
-	p.plan = foundationdb.PlanHash(links.Plan(p.copy()))
-	if p.plan == "" || p.backup.Annotations[foundationdb.ApproveAnnotation] != p.plan {
-		return links.Hold(holds), nil
-	}
-	return links, p.patch(ctx, map[string]any{"annotations": map[string]any{foundationdb.ApproveAnnotation: nil}})
 }
 
 // copy returns a pass that a plan may change.

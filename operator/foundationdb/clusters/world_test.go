@@ -60,7 +60,7 @@ func (l *life) restart(owner string) {
 func (l *life) pass() outcome.Outcome {
 	l.t.Helper()
 	before := l.last
-	l.last = l.operator.Reconcile(context.Background(), control.Ref{Kind: clusters.Kind, Namespace: namespace, Name: l.name})
+	l.last = l.operator.Reconcile(context.Background(), l.ref())
 	l.passes++
 	if text := l.last.String(); text != before.String() {
 		l.trace = append(l.trace, l.Now().Format("15:04:05 ")+text)
@@ -77,6 +77,10 @@ func (l *life) pass() outcome.Outcome {
 	}
 	l.Advance(max(after, time.Second))
 	return l.last
+}
+
+func (l *life) ref() control.Ref {
+	return control.Ref{Kind: clusters.Kind, Namespace: namespace, Name: l.name}
 }
 
 // settle makes passes until the cluster is as it should be.

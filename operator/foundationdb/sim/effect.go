@@ -85,7 +85,10 @@ func (w *World) effect(e Effect, do func() error) error {
 		}
 	}
 	var err error
-	w.database.By(e.Owner, func() { err = do() })
+	w.database.By(e.Owner, func() {
+		w.database.Note("%s", e)
+		err = do()
+	})
 	for _, hook := range w.hooks.after {
 		if hooked := hook(e); hooked != nil {
 			return hooked

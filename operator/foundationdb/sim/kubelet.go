@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -119,7 +120,10 @@ func (w *World) removed(o port.Object, owner string) {
 		}
 		w.tendOwners(o)
 	case *corev1.PersistentVolumeClaim:
-		w.database.By(owner, func() { w.erase(o.UID) })
+		w.database.By(owner, func() {
+			w.database.Note("claim %s is gone", nameOf(o))
+			w.erase(o.UID)
+		})
 	case *corev1.Node:
 		n := w.nodes[o.Name]
 		delete(w.nodes, o.Name)
@@ -179,6 +183,7 @@ func (w *World) boot(p *pod) {
 		}
 	}
 	p.booted = true
+	w.database.Note("pod %s runs at %s", p.name, strings.Join(p.ips, ","))
 	for i := range o.Spec.Containers {
 		c := &container{p: p, name: o.Spec.Containers[i].Name, wanted: o.Spec.Containers[i].Image, since: w.metaNow()}
 		p.containers = append(p.containers, c)
@@ -287,6 +292,7 @@ func (p *pod) endPrograms() {
 // gone forgets a pod that is no longer stored.
 func (p *pod) gone(o *corev1.Pod) {
 	w := p.w
+	w.database.Note("pod %s is gone", p.name)
 	p.endPrograms()
 	delete(w.pods, p.uid)
 	delete(w.waiting, p.uid)
@@ -358,17 +364,9 @@ func (w *World) Evict(namespace, pod string) {
 func (w *World) FailPod(namespace, pod string) {
 	if p := w.pod(namespace, pod); p != nil && p.booted {
 		p.failed = "Evicted"
+		w.database.Note("pod %s fails", p.name)
 		p.endPrograms()
 		p.report()
-	}
-}
-
-// CrashPod ends the servers of a pod; its launcher starts them again.
-func (w *World) CrashPod(namespace, pod string) {
-	if p := w.pod(namespace, pod); p != nil {
-		for _, n := range slices.Sorted(maps.Keys(p.servers)) {
-			w.database.Crash(p.servers[n].name)
-		}
 	}
 }
 

@@ -81,6 +81,7 @@ func (w *World) LoseNode(node string) {
 	n.lost = true
 	n.loss++
 	loss := n.loss
+	w.database.Note("%s is lost", node)
 	for _, p := range sorted(n.pods) {
 		p.cut(true)
 	}
@@ -114,6 +115,7 @@ func (w *World) ReturnNode(node string) {
 		return
 	}
 	n.lost = false
+	w.database.Note("%s is back", node)
 	w.Untaint(node, unreachableTaint)
 	w.editNode(node, func(o *corev1.Node) { o.Status.Conditions[0].Status = corev1.ConditionTrue })
 	for _, p := range sorted(n.pods) {
@@ -267,6 +269,7 @@ func (w *World) schedule(p *pod) {
 	delete(w.waiting, p.uid)
 	p.node = chosen
 	w.occupy(p, 1)
+	w.database.Note("pod %s gets %s", p.name, chosen)
 	update(w.store, o, func(o *corev1.Pod) {
 		o.Spec.NodeName = chosen
 		condition(o, corev1.PodScheduled, true, "", w.metaNow())

@@ -121,6 +121,7 @@ type World struct {
 	addresses int // that were given to pods
 	services  int // IPs that were given to services
 	known     fdb.Connection
+	crashing  bool // what ends now ends by an error
 	stale     bool // a data folder may have an older connection than known
 }
 
@@ -176,6 +177,9 @@ func (w *World) Database() port.Database { return w.As(Operator).Database }
 
 // Sidecars returns the sidecars as the instance Operator sees them.
 func (w *World) Sidecars() port.Sidecars { return w.As(Operator).Sidecars }
+
+// Transcript returns what has happened, in Kubernetes and in the database, a line an event, for people.
+func (w *World) Transcript() []string { return w.database.Transcript() }
 
 // after has something happen after some time.
 func (w *World) after(d time.Duration, do func()) { w.database.After(d, do) }

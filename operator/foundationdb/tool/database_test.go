@@ -169,7 +169,10 @@ func TestSecretsStayOutOfArgumentsResultsAndLogs(t *testing.T) {
 	}
 }
 
-func isPlay(variable string) bool { return strings.HasPrefix(variable, "PAWL_PLAY=") }
+// isPlay recognises the variables of the fake tools.
+func isPlay(variable string) bool {
+	return strings.HasPrefix(variable, "PAWL_PLAY=") || strings.HasPrefix(variable, "GORACE=")
+}
 
 func TestEnvironmentIsMinimal(t *testing.T) {
 	t.Setenv("FDB_TLS_CERTIFICATE_FILE", "/tls/crt")

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/fdb/sim"
@@ -43,6 +44,7 @@ type play struct {
 	Stderr        string         //
 	Endless       string         // "stdout" or "stderr": prints there without end
 	Session       *session       // is an interactive fdbcli
+	World         string         // the socket of a sharedWorld: is one of its tools
 	Signal        syscall.Signal // ends itself with it
 	Hang          bool           // until it is ended
 	Await         string         // a file that must be there before it ends
@@ -89,6 +91,9 @@ func (p play) perform() {
 	}
 	if p.Session != nil {
 		p.Session.perform()
+	}
+	if p.World != "" {
+		askWorld(p.World)
 	}
 	if p.Signal != 0 {
 		must(syscall.Kill(os.Getpid(), p.Signal))
@@ -167,10 +172,7 @@ type session struct {
 }
 
 func (s *session) perform() {
-	if _, terminal := isTerminal(os.Stdin); !terminal || os.Getenv("TERM") != "dumb" || os.Getenv("HOME") == "" {
-		fmt.Fprintln(os.Stderr, "fake tool: this fdbcli would print no prompt")
-		os.Exit(71)
-	}
+	mustPrompt()
 	w := newWorld()
 	for key, value := range s.Keys {
 		w.set(key, value)
@@ -204,6 +206,13 @@ func (s *session) perform() {
 	}
 	out.Flush()
 	s.save(w)
+}
+
+// mustPrompt fails where a real fdbcli would not print fdb.Prompt and nothing else.
+func mustPrompt() {
+	if _, err := unix.IoctlGetTermios(0, unix.TCGETS); err != nil || os.Getenv("TERM") != "dumb" || os.Getenv("HOME") == "" {
+		must(fmt.Errorf("it would print no prompt: %w", err))
+	}
 }
 
 // answer lets time pass until the session waits for a line or has ended.
@@ -301,7 +310,7 @@ func newStage(t *testing.T, p play, o Options) *stage {
 		t.Fatal(err)
 	}
 	o.Folder, o.TempDir = s.folder, t.TempDir()
-	o.Environment = append(o.Environment, "PAWL_PLAY="+file)
+	o.Environment = append(o.Environment, "PAWL_PLAY="+file, "GORACE=atexit_sleep_ms=0")
 	if s.Database, err = New(o); err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func TestACallerEndsATool(t *testing.T) {
 	go func() { answer <- s.Run(ctx, endpoint(), fdb.MaintenanceOff()).Result }()
 	eventually(t, "tool and grandchild run", func() bool { return len(s.records()) == 2 })
 	cancel(because)
-	if r := <-answer; r.Outcome != fdb.Unknown || r.Reason != fdb.TimedOut || r.Text != because.Error() {
+	if r := <-answer; r.Outcome != fdb.Unknown || r.Reason != fdb.ToolEnded || r.Text != because.Error() {
 		t.Errorf("it is %s", r)
 	}
 	noneLeft(t, s)
@@ -153,7 +153,7 @@ func TestToolsWaitForEachOther(t *testing.T) {
 	third := make(chan fdb.Result)
 	go func() { third <- s.Run(ctx, endpoint(), fdb.MaintenanceOff()).Result }()
 	cancel()
-	if r := <-third; r.Outcome != fdb.Refused || r.Reason != fdb.TimedOut {
+	if r := <-third; r.Outcome != fdb.Refused || r.Reason != fdb.ToolEnded {
 		t.Errorf("the third is %s", r)
 	}
 	if _, err := s.Status(ctx, endpoint(), 0); !errors.Is(err, context.Canceled) {

@@ -92,11 +92,11 @@ func (p *process) asked() (stdout, stderr string, asked bool) {
 
 // explained says of a dialogue that ended too soon why it did.
 func (j *job) explained(r fdb.Result, printed string) fdb.Result {
-	if j.ctx.Err() != nil {
+	if cause := context.Cause(j.ctx); cause != nil {
 		if r.Reason == fdb.ToolEnded {
-			r.Reason = fdb.TimedOut
+			r.Reason = endReason(cause)
 		}
-		printed = context.Cause(j.ctx).Error()
+		printed = cause.Error()
 	}
 	if r.Text == "" {
 		r.Text = printed
