@@ -33,8 +33,18 @@ type fleet struct {
 	units []*unit
 	trace []string
 	kills int // that instances have sent
-	acts  []string
+	acts  []done
+	// configures are the configurations that were asked for.
+	configures []string
 }
+
+// done is an effect of an instance.
+type done struct {
+	at time.Time
+	sim.Effect
+}
+
+func (d done) String() string { return d.at.Format("15:04:05 ") + d.Owner + " " + d.Effect.String() }
 
 // unit is one object, and the instance that looks after it. It is called by the prefix of its groups, which
 // is also the owner of its lock.
@@ -63,7 +73,10 @@ func newFleet(t testing.TB, o sim.Options) *fleet {
 		if e.Verb == "Run" && e.Call.Command == fdb.CommandKill {
 			f.kills++
 		}
-		f.acts = append(f.acts, f.Now().Format("15:04:05 ")+e.Owner+" "+e.String())
+		if e.Verb == "Run" && e.Call.Command == fdb.CommandConfigure {
+			f.configures = append(f.configures, e.Call.Configuration)
+		}
+		f.acts = append(f.acts, done{f.Now(), e})
 		return nil
 	})
 	return f

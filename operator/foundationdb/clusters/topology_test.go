@@ -1,7 +1,9 @@
 package clusters_test
 
 import (
+	"cmp"
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,16 +45,7 @@ func TestThreeDataHallByNodeLabels(t *testing.T) {
 // TestKubernetesClusters: one database over three Kubernetes clusters, each a fault domain.
 func TestKubernetesClusters(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, shared(24, 3))
-	objects := example(t, "kubernetes-clusters.yaml")
-	f.add(objects[0])
-	f.goOn(3 * time.Minute)
-	for _, c := range objects[1:] {
-		c.Spec.SeedConnectionString = f.units[0].object().Status.ConnectionString
-		f.add(c)
-	}
-	f.settle(2 * time.Hour)
-	f.writes()
+	f := kubernetesClusters(t, shared(24, 3), nil)
 	f.spread(fdb.ZoneLocality, 3, 1)
 	f.settled()
 	f.costs("grow", 0, time.Hour, func() { f.edit(`{"spec":{"databaseConfiguration":{"storage":6}}}`) })
@@ -185,15 +178,21 @@ func regions(t testing.TB) []*v1beta2.FoundationDBCluster {
 	return made
 }
 
-// configured are the configure commands since a number of acts.
-func (f *fleet) configured(since int) []string {
-	var texts []string
-	for _, text := range f.acts[since:] {
-		if strings.Contains(text, " Run configure ") {
-			texts = append(texts, text)
+// stages checks the regions of the configurations that were asked for since a number of them: usable_regions, and
+// each main data center with its priority.
+func (f *fleet) stages(since int, want ...string) {
+	f.t.Helper()
+	var have []string
+	for _, text := range f.configures[since:] {
+		usable := regexp.MustCompile(`usable_regions=\d`).FindString(text)
+		for _, m := range regexp.MustCompile(`"id":"(dc[13])"(?:,"priority":(-?\d))?}`).FindAllStringSubmatch(strings.ReplaceAll(text, `\`, ""), -1) {
+			usable += " " + m[1] + ":" + cmp.Or(m[2], "0")
 		}
+		have = append(have, strings.TrimPrefix(usable, "usable_regions="))
 	}
-	return texts
+	if !slices.Equal(have, want) {
+		f.fail("the stages were %q, expected %q: %s", have, want, f.configures[since:])
+	}
 }
 
 // TestRegions: two regions with satellites, created in stages from one, failed over, and shrunk to one.
@@ -208,15 +207,53 @@ func TestRegions(t *testing.T) {
 	f.add(objects[0])
 	f.settle(time.Hour)
 	f.writes()
-	mark := len(f.acts)
+	f.stages(0, "1 dc1:1")
 	f.costs("two regions", 4, 4*time.Hour, func() {
 		f.edit(configuration(both))
 		for _, c := range objects[1:] {
 			f.join(c)
 		}
 	})
-	t.Log(strings.Join(f.configured(mark), "\n"))
+	f.stages(1, "1 dc1:1 dc3:-1", "2 dc1:1 dc3:-1", "2 dc1:1 dc3:0")
 	f.spread(fdb.DatacenterLocality, 9, 3)
+	for n, counts := range []map[v1beta2.ProcessClass]int{{"storage": 5, "log": 5}, {"storage": 0, "log": 4}, {"storage": 5, "log": 5}, {"storage": 0, "log": 4}} {
+		for class, count := range counts {
+			f.units[n].has(class, count)
+		}
+	}
+	dc1, dc2, dc3, dc4 := f.units[0], f.units[1], f.units[2], f.units[3]
+	f.costs("grow", 0, 4*time.Hour, func() { f.edit(`{"spec":{"databaseConfiguration":{"storage":7}}}`) })
+	dc3.has("storage", 7)
+	f.costs("knob", 3, 4*time.Hour, func() { f.edit(knob) })
+
+	mark := len(f.configures)
+	f.costs("fail over", 1, 4*time.Hour, func() {
+		both.Storage = 7
+		both.Regions[0].Datacenters[0].Priority, both.Regions[1].Datacenters[0].Priority = 0, 1
+		f.edit(configuration(both))
+	})
+	f.stages(mark, "2 dc1:0 dc3:1")
+	if primary := dc1.status().Cluster.ActivePrimaryDC; primary != "dc3" {
+		f.fail("the primary is %s", primary)
+	}
+	f.upgraded("7.4.6", 4)
+
+	mark = len(f.configures)
+	f.costs("shrink", 3, 12*time.Hour, func() {
+		one := both.DeepCopy()
+		one.UsableRegions, one.Regions = 1, one.Regions[1:]
+		one.Regions[0].Datacenters = one.Regions[0].Datacenters[:2]
+		f.edit(configuration(one))
+		for _, u := range []*unit{dc1, dc2} {
+			u.edit(`{"spec":{"processCounts":{"storage":-1,"log":-1,"stateless":-1}}}`)
+		}
+	})
+	f.stages(mark, "2 dc3:1 dc1:-1", "1 dc3:1 dc1:-1", "1 dc3:1")
+	dc1.has("storage", 0)
+	dc2.has("log", 0)
+	dc3.has("storage", 7)
+	dc4.has("log", 4)
+	f.spread(fdb.DatacenterLocality, 5, 5)
 	f.kept()
 }
 
