@@ -25,9 +25,10 @@ type memory struct {
 	variables map[types.UID]variables
 	// present are the pods that have the binary of a version.
 	present map[types.UID]string
-	lock    lockState
-	known   known
-	removed time.Time // when the last removal began
+	// lockMayBeOurs: the lock was taken, or could have been.
+	lockMayBeOurs bool
+	known         known
+	removed       time.Time // when the last removal began
 }
 
 // variables are those of a pod, and the annotation that tells them.

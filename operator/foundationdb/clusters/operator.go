@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/lock"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
 	"github.com/pawl-dev/pawl/operator/foundationdb/port"
 )
@@ -63,6 +64,7 @@ type pass struct {
 	desired string                       // the version of the spec; that of cluster.Spec is held in an upgrade that must wait
 	limits  fdb.Limits
 	memory  *memory
+	lock    lock.Decision // of this pass; the zero value: not asked for yet
 	random  *rand.Rand
 	facts
 
