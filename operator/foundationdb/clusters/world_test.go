@@ -184,4 +184,4 @@ func (l *life) fail(format string, args ...any) {
 		strings.Join(tail(l.trace, 40), "\n"), strings.Join(groups, "\n"), plan, rest, strings.Join(tail(transcript, 40), "\n"))
 }
 
-func tail(lines []string, n int) []string { return lines[max(0, len(lines)-n):] }
+func tail[T any](lines []T, n int) []T { return lines[max(0, len(lines)-n):] }
