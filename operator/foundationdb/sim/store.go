@@ -154,7 +154,7 @@ func update[T port.Object](s *store, o T, edit func(T)) {
 // add stores a new object.
 func (s *store) add(o port.Object) {
 	s.uids++
-	o.SetUID(types.UID(fmt.Sprintf("%08x-0000-4000-8000-000000000000", s.uids))) // the first 8 characters are its own
+	o.SetUID(types.UID(fmt.Sprintf("%08x-0000-4000-8000-%012d", s.uids, s.uids))) // both ends are its own
 	o.SetCreationTimestamp(metav1.Time{Time: s.w.Now()})
 	o.SetDeletionTimestamp(nil)
 	o.SetDeletionGracePeriodSeconds(nil)
