@@ -4,6 +4,7 @@ import (
 	"encoding/gob"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 
 	"github.com/pawl-dev/pawl/fdb/sim"
@@ -172,7 +173,7 @@ func (c *connection) begin(r *Request) part {
 func (c *connection) server(s *Server) (d *database, hooked func(), input func(string), end func()) {
 	w := c.world
 	d = w.database(s.Connection)
-	d.joined = true
+	d.kept = true
 	if s.Place != "" {
 		w.place(d, s.Place, s.Folder)
 	}
@@ -225,7 +226,11 @@ func (d *database) serves(folder string) bool {
 // run runs a tool until it has ended or is killed.
 func (c *connection) run(r sim.Run, owner string) (d *database, hooked func(), input func(string), end func()) {
 	w := c.world
-	d = w.database(r.Connection)
+	if len(r.Connection.Coordinators) == 0 {
+		d = w.storing(r)
+	} else {
+		d = w.database(r.Connection)
+	}
 	var running *sim.Running
 	d.cluster.By(owner, func() { running = d.cluster.Begin(r) })
 	w.busy++
@@ -257,6 +262,20 @@ func (c *connection) run(r sim.Run, owner string) (d *database, hooked func(), i
 		}
 	}
 	return d, hooked, nil, end
+}
+
+// storing returns the database that knows the backups at one of the URLs of a tool that has no cluster file, or else
+// any.
+func (w *World) storing(r sim.Run) *database {
+	for _, d := range w.databases {
+		if slices.ContainsFunc(r.Argv, d.cluster.Stores) {
+			return d
+		}
+	}
+	if len(w.databases) > 0 {
+		return w.databases[0]
+	}
+	return w.database(r.Connection)
 }
 
 // agent has a backup agent work.

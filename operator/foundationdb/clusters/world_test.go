@@ -28,6 +28,22 @@ type life struct {
 	passes   int
 	trace    []string
 	name     string
+	owner    string // of the instance that works now
+	dead     string // why it does not any more
+	away     time.Duration
+}
+
+// death is what an instance panics with that dies.
+type death string
+
+// dies lets the instance that works now die at an effect: it has no other one, and a new instance begins its
+// work after a while.
+func (l *life) dies(e sim.Effect, after bool) {
+	l.dead = fmt.Sprintf("died before effect %d, %s", e.Number, e)
+	if after {
+		l.dead = fmt.Sprintf("died after effect %d, %s", e.Number, e)
+	}
+	panic(death(l.dead))
 }
 
 // begin makes a world with a cluster: double redundancy, unless change says otherwise.
@@ -36,7 +52,13 @@ func begin(t testing.TB, o sim.Options, change func(*v1beta2.FoundationDBCluster
 	if o.Seed == 0 {
 		o.Seed = 1
 	}
-	l := &life{t: t, World: sim.New(o), name: "main"}
+	l := &life{t: t, World: sim.New(o), name: "main", away: 5 * time.Second}
+	l.Before(func(sim.Effect) error {
+		if l.dead != "" { // what is dead does nothing
+			panic(death(l.dead))
+		}
+		return nil
+	})
 	l.restart("operator")
 	c := &v1beta2.FoundationDBCluster{}
 	c.Namespace, c.Name = namespace, l.name
@@ -52,6 +74,7 @@ func begin(t testing.TB, o sim.Options, change func(*v1beta2.FoundationDBCluster
 
 // restart makes a new instance of the operator, which remembers nothing.
 func (l *life) restart(owner string) {
+	l.owner = owner
 	instance := l.As(owner)
 	l.operator = clusters.New(instance.Objects, instance.Database, instance.Sidecars, clusters.Options{Now: l.Now, Parallel: 1})
 }
@@ -62,6 +85,11 @@ func (l *life) pass() outcome.Outcome {
 	before := l.last
 	l.last = l.operator.Reconcile(context.Background(), l.ref())
 	l.passes++
+	if l.dead != "" {
+		l.trace = append(l.trace, l.Now().Format("15:04:05 ")+l.dead)
+		l.last, l.dead = outcome.Later(l.away, "Died", "a new instance begins"), ""
+		l.restart(l.owner)
+	}
 	if text := l.last.String(); text != before.String() {
 		l.trace = append(l.trace, l.Now().Format("15:04:05 ")+text)
 	}
@@ -156,4 +184,4 @@ func (l *life) fail(format string, args ...any) {
 		strings.Join(tail(l.trace, 40), "\n"), strings.Join(groups, "\n"), plan, rest, strings.Join(tail(transcript, 40), "\n"))
 }
 
-func tail(lines []string, n int) []string { return lines[max(0, len(lines)-n):] }
+func tail[T any](lines []T, n int) []T { return lines[max(0, len(lines)-n):] }

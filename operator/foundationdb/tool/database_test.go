@@ -394,15 +394,24 @@ func TestClusterFilesAreReadAgain(t *testing.T) {
 		t.Errorf("the cluster files (- wanted, + got):\n%s", diff)
 	}
 	for name, p := range map[string]play{
-		"a tool that fails":      {Rewrite: second, Exit: 1},
-		"what is no connection":  {Rewrite: "sample:second@"},
-		"a tool that is ended":   {Rewrite: second, Hang: true},
-		"a file that is removed": {Rewrite: " "},
+		"a tool that fails":     {Rewrite: second, Exit: 1},
+		"what is no connection": {Rewrite: "sample:second@"},
+		"a tool that is ended":  {Rewrite: second, Hang: true},
+		"an empty file":         {Rewrite: " "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t, p, short)
-			s.Run(t.Context(), first, fdb.MaintenanceOff())
-			s.Run(t.Context(), first, fdb.MaintenanceOff())
+			s := newStage(t, p, Options{})
+			for n := range 2 {
+				ctx, cancel := context.WithCancel(t.Context())
+				var call sync.WaitGroup
+				call.Go(func() { s.Run(ctx, first, fdb.MaintenanceOff()) })
+				eventually(t, "the tool runs", func() bool { return len(s.records()) > n })
+				if p.Hang {
+					cancel()
+				}
+				call.Wait()
+				cancel()
+			}
 			if got := strings.TrimSpace(s.last().ClusterFile); got != first.Connection.String() {
 				t.Errorf("the second call begins with %q", got)
 			}

@@ -3,6 +3,7 @@ package tool
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/gob"
 	"encoding/json"
 	"fmt"
@@ -15,7 +16,6 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
-	"golang.org/x/sys/unix"
 
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/fdb/sim"
@@ -36,19 +36,20 @@ func TestMain(m *testing.M) {
 type play struct {
 	Record string // the file to which it adds a record of itself
 
-	IgnoreSignals bool
-	Grandchild    bool           // starts another process of its group, which hangs and keeps the output open
-	Rewrite       string         // the new content of its cluster file
-	Stdout        string         //
-	StdoutFile    string         // a file with more of it
-	Stderr        string         //
-	Endless       string         // "stdout" or "stderr": prints there without end
-	Session       *session       // is an interactive fdbcli
-	World         string         // the socket of a sharedWorld: is one of its tools
-	Signal        syscall.Signal // ends itself with it
-	Hang          bool           // until it is ended
-	Await         string         // a file that must be there before it ends
-	Exit          int            //
+	Operate, Tools string // is an operator that runs a tool of this folder, which performs the play in a file
+	IgnoreSignals  bool
+	Grandchild     bool           // starts another process of its group, which hangs and keeps the output open
+	Rewrite        string         // the new content of its cluster file
+	Stdout         string         //
+	StdoutFile     string         // a file with more of it
+	Stderr         string         //
+	Endless        string         // "stdout" or "stderr": prints there without end
+	Session        *session       // is an interactive fdbcli
+	World          string         // the socket of a sharedWorld: is one of its tools
+	Signal         syscall.Signal // ends itself with it
+	Hang           bool           // until it is ended
+	Await          string         // a file that must be there before it ends
+	Exit           int            //
 }
 
 // record is what a fake tool was given.
@@ -74,6 +75,11 @@ func (p play) perform() {
 		cmd.Env = []string{"PAWL_PLAY=" + file}
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		must(cmd.Start())
+	}
+	if p.Operate != "" {
+		d, err := New(Options{Folder: p.Operate, TempDir: os.Getenv("HOME"), Environment: []string{"PAWL_PLAY=" + p.Tools}})
+		must(err)
+		d.Run(context.Background(), endpoint(), fdb.MaintenanceOff())
 	}
 	if p.Rewrite != "" {
 		must(os.WriteFile(argument("-C"), []byte("# DO NOT EDIT!\n"+p.Rewrite+"\n"), 0o600))
@@ -210,8 +216,10 @@ func (s *session) perform() {
 
 // mustPrompt fails where a real fdbcli would not print fdb.Prompt and nothing else.
 func mustPrompt() {
-	if _, err := unix.IoctlGetTermios(0, unix.TCGETS); err != nil || os.Getenv("TERM") != "dumb" || os.Getenv("HOME") == "" {
-		must(fmt.Errorf("it would print no prompt: %w", err))
+	stdin, err := os.Readlink("/proc/self/fd/0")
+	must(err)
+	if !strings.HasPrefix(stdin, "/dev/pts/") || os.Getenv("TERM") != "dumb" || os.Getenv("HOME") == "" {
+		must(fmt.Errorf("it would print no prompt, with standard input from %s", stdin))
 	}
 }
 
