@@ -127,6 +127,8 @@ func (w *World) removed(o port.Object, owner string) {
 			w.database.Note("claim %s is gone", nameOf(o))
 			w.erase(o.UID)
 		})
+	case *corev1.Service:
+		w.forgetNames(o, owner)
 	case *corev1.Node:
 		n := w.nodes[o.Name]
 		delete(w.nodes, o.Name)

@@ -337,3 +337,31 @@ func TestFinalizers(t *testing.T) {
 		t.Errorf("a time of an object has %d ns", n)
 	}
 }
+
+// TestNames: coordinators that have names are reached while the service of the names is there.
+func TestNames(t *testing.T) {
+	f := unified(t)
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "sample"},
+		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"foundationdb.org/fdb-cluster-name": "sample"}},
+	}
+	f.must(f.Objects().Create(t.Context(), service))
+	var names []fdb.Address
+	for _, pod := range []string{"sample-log-1", "sample-log-2", "sample-log-3"} {
+		names = append(names, fdb.Address{Host: pod + ".sample.demo.svc.cluster.local", Port: 4501})
+	}
+	f.run(fdb.Coordinators(names))
+	f.Advance(time.Minute)
+	f.healthy()
+	f.must(f.Objects().Delete(t.Context(), service))
+	f.Advance(10 * time.Second)
+	if f.Cluster().Available() {
+		t.Error("coordinators are reached by names that nobody knows")
+	}
+	if v := f.Cluster().Violations(); len(v) == 0 || v[0].Invariant != 3 {
+		t.Errorf("the end of the names is judged %v", v)
+	}
+	f.must(f.Objects().Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "sample"}, Spec: service.Spec}))
+	f.Advance(time.Minute)
+	f.healthy()
+}
