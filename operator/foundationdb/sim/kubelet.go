@@ -195,7 +195,6 @@ func (w *World) boot(p *pod) {
 		c := &container{p: p, name: o.Spec.Containers[i].Name, wanted: o.Spec.Containers[i].Image, since: w.metaNow()}
 		p.containers = append(p.containers, c)
 	}
-	p.report() // the programs can be asked for from here on
 	for _, c := range p.containers {
 		c.start()
 	}

@@ -365,3 +365,20 @@ func TestNames(t *testing.T) {
 	f.Advance(time.Minute)
 	f.healthy()
 }
+
+// TestNodeLostEarly: a pod whose node is lost before it has started starts when the node is back.
+func TestNodeLostEarly(t *testing.T) {
+	f := newFixture(t, sim.Options{Seed: 1, Nodes: 1}, v1beta2.ImageTypeUnified)
+	f.saveConfigMap()
+	f.add(fdb.ClassStateless, 1)
+	f.Until(time.Minute, func() bool { return f.get("sample-stateless-1").Spec.NodeName != "" })
+	f.LoseNode(sim.NodeName(0))
+	f.Advance(30 * time.Second)
+	if p := f.get("sample-stateless-1"); p.Status.Phase != corev1.PodPending {
+		t.Errorf("the pod of a lost node is %s", p.Status.Phase)
+	}
+	f.ReturnNode(sim.NodeName(0))
+	if !ready(f.get("sample-stateless-1")) {
+		t.Error("the pod does not start after the return of its node")
+	}
+}
