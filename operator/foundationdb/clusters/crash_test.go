@@ -42,7 +42,7 @@ func (s story) crashes(t *testing.T, at int) (points, deaths int) {
 	l.Before(hook(false))
 	l.After(hook(true))
 	l.settle(time.Hour)
-	l.writes("7.1.67", "7.3.69", "7.4.6")
+	l.writes(200*time.Millisecond, "7.1.67", "7.3.69", "7.4.6")
 	before := l.Cluster().CausedRecoveries()
 	begun = true
 	s.change(l)

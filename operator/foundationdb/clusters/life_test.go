@@ -181,7 +181,7 @@ func TestStories(t *testing.T) {
 			t.Parallel()
 			l := begin(t, s.options, s.make)
 			l.settle(30 * time.Minute)
-			l.writes("7.1.67", "7.3.69", "7.4.6")
+			l.writes(200*time.Millisecond, "7.1.67", "7.3.69", "7.4.6")
 			before := l.Cluster().CausedRecoveries()
 			s.change(l)
 			l.settle(max(s.limit, time.Hour))
