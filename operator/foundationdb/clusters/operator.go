@@ -71,6 +71,8 @@ type pass struct {
 	problems []foundationdb.Problem // why the spec is refused
 	// ours are the groups by id, into cluster.Status.ProcessGroups.
 	ours map[v1beta2.ProcessGroupID]*v1beta2.ProcessGroupStatus
+	// disturbed is what this pass has done that starts a recovery.
+	disturbed string
 	// leaving are coordinators that this pass has excluded.
 	leaving   bool
 	asDesired bool   // the status needs nothing
