@@ -187,7 +187,7 @@ func (f *fleet) settled() {
 		}
 	}
 	if n := f.Effects() - before; n != 0 {
-		f.fail("%d effects on a settled database: %s", n, tail(f.acts, min(n, 10)))
+		f.fail("%d effects on a settled database: %s", n, f.acts[len(f.acts)-min(n, 10):])
 	}
 	f.Cluster().JudgeSettled(mark)
 	if v := f.Cluster().Violations(); len(v) > 0 {

@@ -74,6 +74,8 @@ type pass struct {
 	ids  map[v1beta2.ProcessGroupID]fdb.GroupID // of groups, read
 	// ours are the groups by id, into cluster.Status.ProcessGroups.
 	ours map[v1beta2.ProcessGroupID]*v1beta2.ProcessGroupStatus
+	// disturbed is what this pass has done that starts a recovery.
+	disturbed string
 	// leaving are coordinators that this pass has excluded.
 	leaving   bool
 	asDesired bool   // the status needs nothing
