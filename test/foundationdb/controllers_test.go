@@ -47,7 +47,7 @@ func (c *controllers) settle(p *passes, ref control.Ref) int {
 		if now := p.of(ref); now != last {
 			last, since = now, time.Now()
 		}
-		if time.Since(since) < 3*time.Second {
+		if time.Since(since) < 2*time.Second {
 			return fmt.Errorf("%d passes", last)
 		}
 		return nil

@@ -324,7 +324,11 @@ func TestSaveStatus(t *testing.T) {
 		case *v1beta2.FoundationDBRestore:
 			o.Status.Running = true
 		}
+		old := object.DeepCopyObject().(port.Object)
 		f.must(f.objects.SaveStatus(ctx, object))
+		f.fails(f.objects.SaveStatus(ctx, old), fault.WriteConflict)
+		f.must(f.objects.Patch(ctx, object, []byte(`{"metadata":{"finalizers":["pawl.dev/x"]}}`)))
+		f.must(f.objects.Patch(ctx, object, []byte(`{"metadata":{"finalizers":null}}`)))
 	}
 }
 
