@@ -41,7 +41,7 @@ var (
 // maxName is the length of the longest DNS name.
 const maxName = 253
 
-// ParseAddress reads an IP, an IPv6 address in brackets or a DNS name, with or without a port, and
+// ParseAddress reads an IP, an IP in brackets or a DNS name, with or without a port, and
 // what may follow: ":tls" after a port, "(fromHostname)" at the end. It fails with AddressInvalid.
 func ParseAddress(text string) (Address, error) {
 	rest, fromHostname := strings.CutSuffix(text, hostnameSuffix)
@@ -76,7 +76,7 @@ func parseHost(text string) (host string, ok bool) {
 		}
 	}
 	if ip, err := netip.ParseAddr(inner); err == nil {
-		return ip.String(), ip.Zone() == "" && (ip.Is6() || !bracketed)
+		return ip.String(), ip.Zone() == ""
 	}
 	return text, len(text) <= maxName && nameForm.MatchString(text) && !digitsForm.MatchString(text)
 }

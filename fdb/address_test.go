@@ -24,8 +24,10 @@ func TestParseAddress(t *testing.T) {
 		{"10.1.38.94:4500:tls", fdb.Address{Host: "10.1.38.94", Port: 4500, TLS: true}, ""},
 		{"10.1.38.94:4500(fromHostname)", fdb.Address{Host: "10.1.38.94", Port: 4500, FromHostname: true}, ""},
 		{"10.1.38.94:4500:tls(fromHostname)", fdb.Address{Host: "10.1.38.94", Port: 4500, TLS: true, FromHostname: true}, ""},
+		{"[10.1.38.94]:4500", fdb.Address{Host: "10.1.38.94", Port: 4500}, "10.1.38.94:4500"}, // as the unified image writes it
 		{"::1", fdb.Address{Host: "::1"}, ""},
 		{"[::1]", fdb.Address{Host: "::1"}, "::1"},
+		{"[10.1.38.94]:4501", fdb.Address{Host: "10.1.38.94", Port: 4501}, "10.1.38.94:4501"}, // as the launcher writes it
 		{"[::1]:4501", fdb.Address{Host: "::1", Port: 4501}, ""},
 		{"[::1]:4500:tls", fdb.Address{Host: "::1", Port: 4500, TLS: true}, ""},
 		{"[2001:0DB8:85a3:0:0:8a2e:370:7334]:4800:tls(fromHostname)", fdb.Address{Host: "2001:db8:85a3::8a2e:370:7334", Port: 4800, TLS: true, FromHostname: true}, "[2001:db8:85a3::8a2e:370:7334]:4800:tls(fromHostname)"},
@@ -50,7 +52,7 @@ func TestParseAddress(t *testing.T) {
 	for _, text := range []string{
 		"", ":", ":4500", "10.1.38.94:", "10.1.38.94:0", "10.1.38.94:65536", "10.1.38.94:-1", "10.1.38.94:+1", "10.1.38.94:04500", "10.1.38.94:tls",
 		"10.1.38.94:4500:TLS", "10.1.38.94:4500:tls:tls", "10.1.38.94:4500:foo", "10.1.38.94:4500 ", " 10.1.38.94:4500", "10.1.38.94:4500;kill",
-		"10.1.38", "10.1.38.94.1:4500", "10.1.38.256:4500", "010.1.38.94:4500", "4500", "[10.1.38.94]:4500", "[::1", "::1]:4500", "[::1]4500", "[fe80::1%eth0]:4500",
+		"10.1.38", "10.1.38.94.1:4500", "10.1.38.256:4500", "010.1.38.94:4500", "4500", "[::1", "::1]:4500", "[::1]4500", "[fe80::1%eth0]:4500",
 		"a..b:4500", ".a:4500", "-a:4500", "a.-b", "a b", "a\nb:4500", `a"b`, "a'b", "a\\b", "a\x00b", "ä:4500", "$FDB_PUBLIC_IP:4500", "(fromHostname)", "a:1,b:1",
 	} {
 		if a, err := fdb.ParseAddress(text); fault.Of(err) != fdb.AddressInvalid {

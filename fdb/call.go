@@ -79,6 +79,9 @@ type Call struct {
 	TraceFormat     string        `json:"traceFormat,omitempty"`     // xml (the default) or json; fdbcli only
 	Knobs           []string      `json:"knobs,omitempty"`           // as BackupKnobs returns them; not for fdbcli
 	BlobCredentials string        `json:"blobCredentials,omitempty"` // the file that BlobStore.Credentials fills
+	// Secrets is the content of that file, for callers that have none: who runs the tool writes it into a file
+	// that only the tool can read, names the file in BlobCredentials, and removes it afterwards.
+	Secrets Secret `json:"-"`
 }
 
 // Target is an address, or its text.

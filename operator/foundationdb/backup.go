@@ -64,12 +64,8 @@ func differs(b *v1beta2.FoundationDBBackup, details v1beta2.BackupDetails) bool 
 
 // backupURL returns the URL of a backup without secrets. It fails with fdb.BlobStoreInvalid.
 func backupURL(b *v1beta2.FoundationDBBackup) (string, error) {
-	store := fdb.BlobStore{}
-	if given := b.Spec.BlobStoreConfiguration; given != nil {
-		store = blobStore(*given)
-	}
-	url, err := fdb.BackupURL(store, b.Name)
-	return fdb.WithoutSecret(url), err
+	url, _, err := BackupStore(b.Spec.BlobStoreConfiguration, b.Name)
+	return url, err
 }
 
 func blobStore(c v1beta2.BlobStoreConfiguration) fdb.BlobStore {

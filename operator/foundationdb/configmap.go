@@ -2,8 +2,8 @@ package foundationdb
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -27,14 +27,12 @@ func ConfigMap(c *v1beta2.FoundationDBCluster) (*corev1.ConfigMap, error) {
 		maps.Copy(m.Data, given.Data)
 		m.BinaryData = maps.Clone(given.BinaryData)
 	}
-	m.Name, m.Namespace = c.Name+"-config", c.Namespace
+	m.Name, m.Namespace = configMapName(c), c.Namespace
 	maps.Copy(m.Labels, ChildLabels(c))
-	m.OwnerReferences = []metav1.OwnerReference{{
-		APIVersion: v1beta2.GroupVersion.String(), Kind: "FoundationDBCluster", Name: c.Name, UID: c.UID, Controller: new(true),
-	}}
+	m.OwnerReferences = ownersOf(c)
 
-	m.Data[clusterFileKey] = c.Status.ConnectionString
-	m.Data[runningVersionKey] = either(c.Status.RunningVersion, c.Spec.Version)
+	m.Data[ClusterFileKey] = c.Status.ConnectionString
+	m.Data[RunningVersionKey] = either(c.Status.RunningVersion, c.Spec.Version)
 	if len(c.Spec.TrustedCAs) > 0 {
 		m.Data[caFileKey] = strings.Join(c.Spec.TrustedCAs, "\n")
 	}
@@ -45,7 +43,7 @@ func ConfigMap(c *v1beta2.FoundationDBCluster) (*corev1.ConfigMap, error) {
 				if err != nil {
 					return nil, err
 				}
-				m.Data[monitorConfKey(class, image, servers)] = conf
+				m.Data[MonitorConfKey(class, image, servers)] = conf
 			}
 		}
 	}
@@ -56,9 +54,9 @@ func ConfigMap(c *v1beta2.FoundationDBCluster) (*corev1.ConfigMap, error) {
 // tells which ones it has. The launcher of the unified image does not read the cluster file again, so there it does
 // not count.
 func ConfigHash(m *corev1.ConfigMap, class fdb.Class, image v1beta2.ImageType, servers int) string {
-	keys := []string{monitorConfKey(class, image, servers), runningVersionKey, caFileKey, sidecarConfKey}
+	keys := []string{MonitorConfKey(class, image, servers), RunningVersionKey, caFileKey, sidecarConfKey}
 	if image != v1beta2.ImageTypeUnified {
-		keys = append(keys, clusterFileKey)
+		keys = append(keys, ClusterFileKey)
 	}
 	files := map[string]string{}
 	for _, key := range keys {
@@ -66,15 +64,23 @@ func ConfigHash(m *corev1.ConfigMap, class fdb.Class, image v1beta2.ImageType, s
 			files[key] = text
 		}
 	}
-	encoded, err := json.Marshal(files)
-	if err != nil {
-		panic(err) // texts only
-	}
-	return fmt.Sprintf("%x", sha256.Sum256(append(encoded, '\n')))
+	return hashOf(files)
 }
 
-// monitorConfKey is the key of the file of a class.
-func monitorConfKey(class fdb.Class, image v1beta2.ImageType, servers int) string {
+// hashOf is the SHA-256 of the JSON of a value and a newline, in lower-case hexadecimal digits.
+func hashOf(value any) string {
+	encoded, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // of Kubernetes' types and texts only
+	}
+	sum := sha256.Sum256(append(encoded, '\n'))
+	return hex.EncodeToString(sum[:])
+}
+
+func configMapName(c *v1beta2.FoundationDBCluster) string { return c.Name + "-config" }
+
+// MonitorConfKey is the key of the file of a class.
+func MonitorConfKey(class fdb.Class, image v1beta2.ImageType, servers int) string {
 	key := "fdbmonitor-conf-" + string(class)
 	switch {
 	case image == v1beta2.ImageTypeUnified:
@@ -83,19 +89,6 @@ func monitorConfKey(class fdb.Class, image v1beta2.ImageType, servers int) strin
 		key += "-density-" + strconv.Itoa(servers)
 	}
 	return key
-}
-
-// ChildLabels are the labels of every child of a cluster.
-func ChildLabels(c *v1beta2.FoundationDBCluster) map[string]string {
-	own := map[string]string{ClusterLabel: c.Name}
-	labels := map[string]string{}
-	for _, set := range []map[string]string{c.Spec.Labels.ResourceLabels, c.Spec.Labels.MatchLabels} {
-		if set == nil {
-			set = own
-		}
-		maps.Copy(labels, set)
-	}
-	return labels
 }
 
 // classesOf returns the classes that groups have or should have, in order.

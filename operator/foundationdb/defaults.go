@@ -141,10 +141,10 @@ func foldCrashLoop(b *v1beta2.BuggifyConfig) {
 	if len(b.CrashLoop) == 0 {
 		return
 	}
-	i := slices.IndexFunc(b.CrashLoopContainers, func(c v1beta2.CrashLoopContainer) bool { return c.ContainerName == mainContainer })
+	i := slices.IndexFunc(b.CrashLoopContainers, func(c v1beta2.CrashLoopContainer) bool { return c.ContainerName == MainContainer })
 	if i < 0 {
 		i = len(b.CrashLoopContainers)
-		b.CrashLoopContainers = append(b.CrashLoopContainers, v1beta2.CrashLoopContainer{ContainerName: mainContainer})
+		b.CrashLoopContainers = append(b.CrashLoopContainers, v1beta2.CrashLoopContainer{ContainerName: MainContainer})
 	}
 	c := &b.CrashLoopContainers[i]
 	for _, target := range b.CrashLoop {

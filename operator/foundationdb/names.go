@@ -19,11 +19,21 @@ const (
 const (
 	hostDomain              = "kubernetes.io/hostname"
 	kubernetesClusterDomain = "foundationdb.org/kubernetes-cluster"
+	noDomain                = "foundationdb.org/none" // each pod is one
 )
 
-// Containers of a pod, and the repositories of their images. The tags of the sidecar have a suffix.
+// noScheduleLabel is a label that no node has.
+const noScheduleLabel = "foundationdb.org/no-schedule-allowed"
+
+// Containers of a pod. The unified image has no init container.
 const (
-	mainContainer = "foundationdb"
+	MainContainer    = "foundationdb"
+	SidecarContainer = "foundationdb-kubernetes-sidecar"
+	InitContainer    = "foundationdb-kubernetes-init"
+)
+
+// Repositories of images. The tags of the sidecar have a suffix.
+const (
 	mainImage     = "foundationdb/foundationdb"
 	sidecarImage  = "foundationdb/foundationdb-kubernetes-sidecar"
 	sidecarSuffix = "-1"
@@ -32,19 +42,48 @@ const (
 
 // Variables of a pod.
 const (
-	envPublicIP  = "FDB_PUBLIC_IP"
-	envPodIP     = "FDB_POD_IP"
-	envInstance  = "FDB_INSTANCE_ID"
-	envMachine   = "FDB_MACHINE_ID"
-	envZone      = "FDB_ZONE_ID"
-	envDNSName   = "FDB_DNS_NAME"
-	envBinaryDir = "BINARY_DIR"
+	envPublicIP    = "FDB_PUBLIC_IP"
+	envPodIP       = "FDB_POD_IP"
+	envPodName     = "FDB_POD_NAME"
+	envNamespace   = "FDB_POD_NAMESPACE"
+	envNode        = "FDB_NODE_NAME"
+	envInstance    = "FDB_INSTANCE_ID"
+	envMachine     = "FDB_MACHINE_ID"
+	envZone        = "FDB_ZONE_ID"
+	envDNSName     = "FDB_DNS_NAME"
+	envClusterFile = "FDB_CLUSTER_FILE"
+	envCAFile      = "FDB_TLS_CA_FILE"
+	envVerifyPeers = "FDB_TLS_VERIFY_PEERS"
+	envLogGroup    = "FDB_NETWORK_OPTION_TRACE_LOG_GROUP"
+	envTrace       = "FDB_NETWORK_OPTION_TRACE_ENABLE"
+	envBinaryDir   = "BINARY_DIR" // known to launcher and sidecar, no variable of a container
+	serversSuffix  = "_SERVERS_PER_POD"
+
+	envProcessCount = "PROCESS_COUNT" // the launcher takes its flags from variables too
+)
+
+// Volumes of a pod, and where its containers have them. Source: internal/pod_models.go.
+const (
+	dataVolume     = "data"
+	dynamicVolume  = "dynamic-conf"
+	configVolume   = "config-map"
+	logVolume      = "fdb-trace-logs"
+	binariesVolume = "shared-binaries"
+
+	dataPath     = "/var/fdb/data"
+	dynamicPath  = "/var/dynamic-conf"
+	inputPath    = "/var/input-files"
+	outputPath   = "/var/output-files"
+	logPath      = "/var/log/fdb-trace-logs"
+	binariesPath = "/var/fdb/shared-binaries"
+	clusterFile  = "fdb.cluster"
+	caFile       = "ca.pem"
 )
 
 // Keys of the config map.
 const (
-	clusterFileKey    = "cluster-file"
-	runningVersionKey = "running-version"
+	ClusterFileKey    = "cluster-file"
+	RunningVersionKey = "running-version"
 	caFileKey         = "ca-file"
 	sidecarConfKey    = "sidecar-conf" // from spec.configMap
 )

@@ -104,8 +104,7 @@ func template(c *v1beta2.FoundationDBCluster, class fdb.Class, image v1beta2.Ima
 		joined(text("--locality_machineid="), env(envMachine)),
 		joined(text("--locality_zoneid="), env(zone)))
 
-	listens := spec.Routing.PublicIPSource == v1beta2.PublicIPService || or(spec.UseExplicitListenAddress, true)
-	if listens && c.Status.HasListenIPsForAllPods {
+	if listens(spec) && c.Status.HasListenIPsForAllPods {
 		arguments = append(arguments, addressArgument(c, "listen_address", envPodIP, unified))
 	}
 	if rules := spec.MainContainer.PeerVerificationRules; rules != "" {

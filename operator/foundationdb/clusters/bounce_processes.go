@@ -1,0 +1,272 @@
+package clusters
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl/fdb"
+	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+// restart is what a restart of servers would do.
+type restart struct {
+	addresses []fdb.Address
+	groups    []string // that are restarted
+	behind    []string // that would be, and do not have their files yet
+	nameless  []string // that would be, and report no address
+	since     time.Time
+}
+
+// bounceProcesses restarts servers whose arguments or version have changed: all at once, so that there
+// is one recovery.
+func bounceProcesses(p *pass) decision {
+	if !*p.cluster.Spec.AutomationOptions.KillProcesses || !p.cluster.Status.Configured {
+		return decision{}
+	}
+	r := p.restart()
+	upgrade := foundationdb.UpgradesIncompatibly(p.cluster)
+	if len(r.groups) == 0 {
+		if len(r.nameless) > 0 {
+			return later(startAgain, "AddressUnknown", "%s report no address", some(r.nameless))
+		}
+		return p.deadTesters()
+	}
+	if wait := p.limits.WithDefaults().BounceSyncWait; len(r.behind) > 0 && (upgrade || p.now.Sub(r.since) < wait) {
+		return later(startAgain, "PodConfigNotSynced", "%s restart together with %s, which do not have their files yet", some(r.groups), some(r.behind))
+	}
+	if upgrade {
+		if d, ok := p.allUpgradable(r); !ok {
+			return d
+		}
+	}
+	if v := p.open(fdb.GateBounce); !v.Open {
+		return closed(v, startAgain)
+	}
+	out := outcome.Later(startAgain, "ServersRestart", "the next status tells whether %s have restarted", some(r.groups))
+	if len(r.nameless) > 0 {
+		out = outcome.Later(startAgain, "AddressUnknown", "%s report no address", some(r.nameless))
+	}
+	if upgrade && p.usesLock() {
+		return acts(out, p.registering(r), locked(p.upgrading(r)))
+	}
+	return acts(out, locked(p.killing(r, upgrade)))
+}
+
+// restart finds out what is to be restarted.
+func (p *pass) restart() restart {
+	rule := foundationdb.RestartRule(p.cluster)
+	upgrade := foundationdb.UpgradesIncompatibly(p.cluster)
+	var r restart
+	for i := range p.cluster.Status.ProcessGroups {
+		g := &p.cluster.Status.ProcessGroups[i]
+		if g.Marked() && !upgrade || foundationdb.IgnoredAtRestart(*g, p.cluster.Spec, p.now) {
+			continue
+		}
+		if at, behind := g.Since(v1beta2.IncorrectConfigMap); behind && !g.Marked() {
+			r.behind = append(r.behind, string(g.ProcessGroupID))
+			if r.since.IsZero() || at.Before(r.since) {
+				r.since = at
+			}
+			continue
+		}
+		if !fits(g, rule) {
+			continue
+		}
+		if addresses := p.reported(g); len(addresses) > 0 {
+			r.addresses = append(r.addresses, addresses...)
+			r.groups = append(r.groups, string(g.ProcessGroupID))
+		} else {
+			r.nameless = append(r.nameless, string(g.ProcessGroupID))
+		}
+	}
+	return r
+}
+
+// fits reports whether a group has the conditions that must be there, and none that must not.
+func fits(g *v1beta2.ProcessGroupStatus, rule map[v1beta2.ProcessGroupConditionType]bool) bool {
+	for condition, there := range rule {
+		if g.Has(condition) != there {
+			return false
+		}
+	}
+	return true
+}
+
+// reported are the addresses at which the servers of a group report, one each.
+func (p *pass) reported(g *v1beta2.ProcessGroupStatus) []fdb.Address {
+	var found []fdb.Address
+	for _, process := range p.processes[g.ProcessGroupID] {
+		if process.Address != (fdb.Address{}) {
+			found = append(found, process.Address)
+		}
+	}
+	return found
+}
+
+// killing is the act of restarting servers. Whether they did, only the next status tells.
+func (p *pass) killing(r restart, upgrade bool) act {
+	return act{
+		Name: "restart the servers of", Targets: r.groups,
+		Assume: func(p *pass) {
+			for _, id := range r.groups {
+				p.drop(v1beta2.ProcessGroupID(id), v1beta2.IncorrectCommandLine)
+			}
+		},
+		Do: func(ctx context.Context, p *pass) outcome.Outcome {
+			if out := outcome.Fail(p.save(ctx)); out.IsFail() {
+				return out
+			}
+			p.event("ServersRestart", "%s: their arguments or their version have changed", some(r.groups))
+			result := p.run(ctx, fdb.Kill(r.addresses, upgrade))
+			if result.Outcome == fdb.Refused {
+				return outcome.Later(startAgain, reasonOf(result), "kill %d servers: %s", len(r.addresses), result)
+			}
+			return outcome.Done()
+		},
+	}
+}
+
+// allUpgradable reports whether all servers that an upgrade counts on can restart now.
+func (p *pass) allUpgradable(r restart) (decision, bool) {
+	expected := 0
+	counts := foundationdb.Groups(p.cluster.Spec)
+	for class, n := range counts {
+		if class != fdb.ClassTest {
+			expected += max(0, n) * foundationdb.ServersPerPod(p.cluster.Spec, class)
+		}
+	}
+	ready := 0
+	for i := range p.cluster.Status.ProcessGroups {
+		g := &p.cluster.Status.ProcessGroups[i]
+		servers := foundationdb.ServersPerPod(p.cluster.Spec, classOf(g))
+		reports := len(p.reported(g))
+		switch {
+		case classOf(g) == fdb.ClassTest:
+		case g.Marked():
+			expected += reports
+			ready += reports
+		case foundationdb.IgnoredAtRestart(*g, p.cluster.Spec, p.now):
+			expected -= servers
+		default:
+			ready += reports
+		}
+	}
+	if ready < expected {
+		return later(startAgain, "UpgradeWaitsForServers", "%d of %d servers are ready for version %s", ready, expected, p.desired), false
+	}
+	return decision{}, true
+}
+
+// registering tells the other operators of the database which groups are ready for an upgrade.
+func (p *pass) registering(r restart) act {
+	return act{
+		Name: "register for the upgrade", Targets: r.groups,
+		Do: func(ctx context.Context, p *pass) outcome.Outcome {
+			at, err := p.endpoint()
+			if err != nil {
+				return outcome.Later(startAgain, fdb.DatabaseSilent, "%v", err)
+			}
+			keys := fdb.Keys(p.cluster.Spec.LockOptions.LockKeyPrefix)
+			result := p.database.Transact(ctx, at, []fdb.Range{keys.Upgrades(p.desired)}, func(values fdb.Values) ([]fdb.Write, error) {
+				var writes []fdb.Write
+				for _, id := range r.groups {
+					key := keys.Upgrade(p.desired, id)
+					if _, there := values.Get(key); !there {
+						writes = append(writes, fdb.Set(key, []byte(id)))
+					}
+				}
+				return writes, nil
+			})
+			if result.Outcome != fdb.Ok {
+				return outcome.Later(startAgain, reasonOf(result), "the upgrade could not be registered: %s", result)
+			}
+			return outcome.Done()
+		},
+	}
+}
+
+// upgrading restarts all servers of the database, also those of other operators, once all are registered.
+func (p *pass) upgrading(r restart) act {
+	return act{
+		Name: "restart all servers of the database with version", Targets: []string{p.desired},
+		Do: func(ctx context.Context, p *pass) outcome.Outcome {
+			at, err := p.endpoint()
+			if err != nil {
+				return outcome.Later(startAgain, fdb.DatabaseSilent, "%v", err)
+			}
+			keys := fdb.Keys(p.cluster.Spec.LockOptions.LockKeyPrefix)
+			var missing []string
+			result := p.database.Transact(ctx, at, []fdb.Range{keys.Upgrades(p.desired)}, func(values fdb.Values) ([]fdb.Write, error) {
+				listed := map[string]bool{}
+				for _, entry := range values {
+					listed[fdb.GroupOf(entry.Key)] = true
+				}
+				if missing = p.unregistered(listed); len(missing) > 0 {
+					return nil, nil
+				}
+				return []fdb.Write{fdb.Clear(keys.Upgrades(p.desired))}, nil
+			})
+			switch {
+			case result.Outcome != fdb.Ok:
+				return outcome.Later(startAgain, reasonOf(result), "the list of the upgrade could not be read: %s", result)
+			case len(missing) > 0:
+				return outcome.Later(startAgain, "UpgradeWaitsForOthers", "%s are not ready for version %s", some(missing), p.desired)
+			}
+			all := r
+			all.addresses = nil
+			for _, process := range p.status.Cluster.Processes {
+				if process.Class != fdb.ClassTest && process.Address != (fdb.Address{}) {
+					all.addresses = append(all.addresses, process.Address)
+				}
+			}
+			return p.killing(all, true).Do(ctx, p)
+		},
+	}
+}
+
+// unregistered are the groups whose servers are not at the version yet and that nobody has registered.
+func (p *pass) unregistered(listed map[string]bool) []string {
+	var missing []string
+	for _, process := range p.status.Cluster.Processes {
+		id := process.Locality[fdb.InstanceLocality]
+		if process.Class == fdb.ClassTest || process.Version == p.desired || listed[id] {
+			continue
+		}
+		if id == "" {
+			id = fmt.Sprint(process.Address)
+		}
+		missing = append(missing, id)
+	}
+	return missing
+}
+
+// deadTesters restarts the cluster controller where it still shows testers that are gone.
+func (p *pass) deadTesters() decision {
+	running, err := fdb.ParseVersion(p.cluster.Status.RunningVersion)
+	if err != nil || running.Has(fdb.FeatureDeadTesters) || fdb.MinimumUptime(p.status, running) < p.limits.WithDefaults().ControllerUptime {
+		return decision{}
+	}
+	unreachable := map[fdb.Address]bool{}
+	for _, message := range p.status.Cluster.Messages {
+		for _, one := range message.UnreachableProcesses {
+			unreachable[one.Address] = true
+		}
+	}
+	for _, process := range p.status.Cluster.Processes {
+		if process.Class != fdb.ClassTest || !unreachable[process.Address] {
+			continue
+		}
+		for _, controller := range p.status.Cluster.Processes {
+			for _, role := range controller.Roles {
+				if role.Role == "cluster_controller" && controller.Address != (fdb.Address{}) {
+					r := restart{addresses: []fdb.Address{controller.Address}, groups: []string{controller.Locality[fdb.InstanceLocality]}}
+					return acts(outcome.Done(), locked(p.killing(r, false)))
+				}
+			}
+		}
+	}
+	return decision{}
+}

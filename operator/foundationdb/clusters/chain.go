@@ -1,0 +1,99 @@
+package clusters
+
+import (
+	"time"
+
+	"github.com/pawl-dev/pawl/chain"
+	"github.com/pawl-dev/pawl/fdb"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+type (
+	decision = chain.Decision[*pass]
+	act      = chain.Act[*pass]
+)
+
+// cluster is the chain. Links that are wrapped in heard change nothing while the database is silent.
+var cluster = chain.Chain[*pass]{
+	{Name: "UpdateStatus", Decide: updateStatus},
+	{Name: "UpdateLockConfiguration", Decide: heard(updateLockConfiguration)},
+	{Name: "UpdateConfigMap", Decide: updateConfigMap},
+	{Name: "CheckClientCompatibility", Decide: heard(checkClientCompatibility)},
+	{Name: "DeletePodsForBuggification", Decide: deletePodsForBuggification},
+	{Name: "DeleteTerminalPods", Decide: deleteTerminalPods},
+	{Name: "ReplaceMisconfiguredProcessGroups", Decide: heard(replaceMisconfigured)},
+	{Name: "ReplaceFailedProcessGroups", Decide: heard(replaceFailed)},
+	{Name: "AddProcessGroups", Decide: heardOnceConfigured(addProcessGroups)},
+	{Name: "AddServices", Decide: addServices},
+	{Name: "AddPVCs", Decide: addPVCs},
+	{Name: "AddPods", Decide: addPods},
+	{Name: "GenerateInitialClusterFile", Decide: generateInitialClusterFile},
+	{Name: "RemoveIncompatibleProcesses", Decide: heard(removeIncompatibleProcesses)},
+	{Name: "UpdateSidecarVersions", Decide: updateSidecarVersions},
+	{Name: "UpdatePodConfig", Decide: updatePodConfig},
+	{Name: "UpdateLabels", Decide: updateLabels},
+	{Name: "UpdateDatabaseConfiguration", Decide: heard(updateDatabaseConfiguration)},
+	{Name: "ChooseRemovals", Decide: heard(chooseRemovals)},
+	{Name: "ExcludeProcesses", Decide: heard(excludeProcesses)},
+	{Name: "ChangeCoordinators", Decide: heard(changeCoordinators)},
+	{Name: "BounceProcesses", Decide: heard(bounceProcesses)},
+	{Name: "CheckMaintenance", Decide: heard(checkMaintenance)},
+	{Name: "UpdatePods", Decide: heard(updatePods)},
+	{Name: "RemoveProcessGroups", Decide: heard(removeProcessGroups)},
+	{Name: "RemoveServices", Decide: removeServices},
+	{Name: "UpdateStatus", Decide: concludeStatus},
+}
+
+// refused is the chain of a cluster whose spec is refused: pods of existing groups come back.
+var refused = chain.Chain[*pass]{
+	{Name: "UpdateStatus", Decide: updateStatus},
+	{Name: "AddPVCs", Decide: addPVCs},
+	{Name: "AddPods", Decide: addPods},
+}
+
+// heard keeps a link from judging while the database does not answer.
+func heard(decide func(*pass) decision) func(*pass) decision {
+	return func(p *pass) decision {
+		switch {
+		case p.cluster.Status.ConnectionString == "": // there is nothing to hear yet
+			return decision{}
+		case p.status == nil:
+			return later(silentAgain, fdb.DatabaseSilent, "%s", p.silence)
+		}
+		return decide(p)
+	}
+}
+
+// heardOnceConfigured is heard for a link that also works before there is a database.
+func heardOnceConfigured(decide func(*pass) decision) func(*pass) decision {
+	return func(p *pass) decision {
+		if !p.cluster.Status.Configured {
+			return decide(p)
+		}
+		return heard(decide)(p)
+	}
+}
+
+// When a link is looked at again.
+const (
+	silentAgain   = 10 * time.Second
+	startAgain    = 15 * time.Second
+	upgradeAgain  = 5 * time.Second
+	replaceAgain  = 5 * time.Minute
+	lockAgain     = 10 * time.Second
+	settleAgain   = 10 * time.Second
+	removalAgain  = 30 * time.Second
+	clientsAgain  = time.Minute
+	youngestFault = 5 * time.Minute // a group that is silent for less is not yet given up
+)
+
+func later(after time.Duration, reason, format string, args ...any) decision {
+	return decision{Outcome: outcome.Later(after, reason, format, args...)}
+}
+
+func waits(after time.Duration, reason, format string, args ...any) decision {
+	return decision{Outcome: outcome.Wait(after, reason, format, args...)}
+}
+
+// acts returns a decision to do something and then report an outcome.
+func acts(out outcome.Outcome, list ...act) decision { return decision{Acts: list, Outcome: out} }

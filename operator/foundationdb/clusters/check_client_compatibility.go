@@ -1,0 +1,75 @@
+package clusters
+
+import (
+	"github.com/pawl-dev/pawl/fdb"
+	"github.com/pawl-dev/pawl/operator/foundationdb"
+)
+
+const reasonClients = "ClientsTooOld"
+
+// checkClientCompatibility reports an upgrade that waits for its clients. It was held when the pass
+// began, so that all is judged by the version that holds: replacements and removals go on.
+func checkClientCompatibility(p *pass) decision {
+	if len(p.clients) == 0 {
+		return decision{}
+	}
+	return later(clientsAgain, reasonClients, "%s", clientTexts(p.clients, p.desired))
+}
+
+// holdUpgrade keeps the running version for this pass while clients could not follow an incompatible
+// upgrade, or while nobody can say so. Once a server speaks the new protocol it is too late for that.
+func (p *pass) holdUpgrade() {
+	if !foundationdb.UpgradesIncompatibly(p.cluster) || !p.cluster.Status.Configured || p.reports(p.desired) {
+		return
+	}
+	target, err := fdb.ParseVersion(p.desired)
+	if err != nil {
+		return
+	}
+	if p.status == nil {
+		if !p.sidecarsAt(p.desired) {
+			p.cluster.Spec.Version = p.cluster.Status.RunningVersion
+		}
+		return
+	}
+	if p.cluster.Spec.IgnoreUpgradabilityChecks {
+		return
+	}
+	var ignored, servers []string
+	for _, group := range p.cluster.Spec.AutomationOptions.IgnoreLogGroupsForUpgrade {
+		ignored = append(ignored, string(group))
+	}
+	for i := range p.cluster.Status.ProcessGroups {
+		servers = append(servers, p.cluster.Status.ProcessGroups[i].Addresses...)
+	}
+	p.clients = fdb.UnsupportedClients(p.status, target, ignored, servers)
+	if len(p.clients) > 0 {
+		p.cluster.Spec.Version = p.cluster.Status.RunningVersion
+	}
+}
+
+// reports reports whether a server of our data center runs a version.
+func (p *pass) reports(version string) bool {
+	for _, processes := range p.processes {
+		for _, process := range processes {
+			if process.Version == version && process.Class != fdb.ClassTest {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// sidecarsAt reports whether a pod has the sidecar of a version already.
+func (p *pass) sidecarsAt(version string) bool {
+	c := *p.cluster
+	c.Spec.Version = version
+	for id, m := range p.members {
+		if g := p.group(id); g != nil && m.pod != nil {
+			if image, err := foundationdb.SidecarImage(&c, classOf(g)); err == nil && imageOf(m.pod, foundationdb.SidecarContainer) == image {
+				return true
+			}
+		}
+	}
+	return false
+}

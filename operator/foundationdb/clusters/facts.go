@@ -1,0 +1,330 @@
+package clusters
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/fdb"
+	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/operator/foundationdb/port"
+)
+
+// facts are what a pass has read.
+type facts struct {
+	members   map[v1beta2.ProcessGroupID]*member
+	headless  *corev1.Service
+	configMap *corev1.ConfigMap       // as stored; nil: none
+	wanted    *corev1.ConfigMap       // as it should be
+	nodes     map[string]*corev1.Node // only where taints count
+
+	status  *fdb.Status // nil: the database was not heard
+	silence string      // why not
+	// processes are those of our data center, by group.
+	processes map[v1beta2.ProcessGroupID][]*fdb.Process
+}
+
+// member is what Kubernetes has of a group.
+type member struct {
+	pod     *corev1.Pod
+	claim   *corev1.PersistentVolumeClaim
+	service *corev1.Service
+	// variables are those of the pod's servers; nil: not known.
+	variables map[string]string
+	// unreachable: the sidecar did not answer.
+	unreachable bool
+	// present: the binary of the desired version is there. Looked for in an incompatible upgrade only.
+	present bool
+}
+
+// member returns what Kubernetes has of a group, which may be nothing.
+func (p *pass) member(id v1beta2.ProcessGroupID) *member {
+	m := p.members[id]
+	if m == nil {
+		m = &member{}
+		p.members[id] = m
+	}
+	return m
+}
+
+// gather reads the world, once: four lists, the config map and the database's status.
+func (p *pass) gather(ctx context.Context) error {
+	if err := p.gatherChildren(ctx); err != nil {
+		return err
+	}
+	p.gatherStatus(ctx)
+	p.gatherPods(ctx)
+	return nil
+}
+
+func (p *pass) gatherChildren(ctx context.Context) error {
+	namespace, labels := p.cluster.Namespace, foundationdb.MatchLabels(p.cluster)
+	var pods corev1.PodList
+	var claims corev1.PersistentVolumeClaimList
+	var services corev1.ServiceList
+	if err := p.objects.List(ctx, &pods, namespace, labels); err != nil {
+		return err
+	}
+	if err := p.objects.List(ctx, &claims, namespace, labels); err != nil {
+		return err
+	}
+	if err := p.objects.List(ctx, &services, namespace, labels); err != nil {
+		return err
+	}
+	p.members = make(map[v1beta2.ProcessGroupID]*member, len(pods.Items))
+	for _, pod := range seen[corev1.Pod](p, pods.Items) {
+		if id, ok := p.ownerOf(pod); ok {
+			p.member(id).pod = pod
+		}
+	}
+	for _, claim := range seen[corev1.PersistentVolumeClaim](p, claims.Items) {
+		if id, ok := p.ownerOf(claim); ok {
+			p.member(id).claim = claim
+		}
+	}
+	for _, service := range seen[corev1.Service](p, services.Items) {
+		if id, ok := p.ownerOf(service); ok {
+			p.member(id).service = service
+		} else if service.Name == p.cluster.Name && p.mine(service) {
+			p.headless = service
+		}
+	}
+
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: p.cluster.Name + "-config"}}
+	found, err := p.objects.Get(ctx, m)
+	if err != nil {
+		return err
+	}
+	if found {
+		p.configMap = m
+	}
+	if len(p.cluster.Spec.AutomationOptions.Replacements.TaintReplacementOptions) == 0 {
+		return nil
+	}
+	var nodes corev1.NodeList
+	if err := p.objects.List(ctx, &nodes, "", nil); err != nil {
+		return err
+	}
+	p.nodes = make(map[string]*corev1.Node, len(nodes.Items))
+	for i := range nodes.Items {
+		p.nodes[nodes.Items[i].Name] = &nodes.Items[i]
+	}
+	return nil
+}
+
+// ownerOf returns the group that a child belongs to.
+func (p *pass) ownerOf(child port.Object) (v1beta2.ProcessGroupID, bool) {
+	id, ok := foundationdb.GroupIDOf(child.GetLabels(), p.cluster.Spec)
+	return id, ok && p.mine(child)
+}
+
+// mine reports whether a child is ours, where the spec asks to tell children by their owner.
+func (p *pass) mine(child port.Object) bool {
+	if !*p.cluster.Spec.Labels.FilterOnOwnerReference {
+		return true
+	}
+	for _, owner := range child.GetOwnerReferences() {
+		if owner.UID == p.cluster.UID {
+			return true
+		}
+	}
+	return false
+}
+
+// seen returns the objects of a list as they are now: a list may miss what this operator has written
+// within the last minute.
+func seen[T any, P interface {
+	*T
+	port.Object
+}](p *pass, items []T) []P {
+	all := make([]P, 0, len(items))
+	listed := make(map[string]bool, len(items))
+	for i := range items {
+		object := P(&items[i])
+		listed[object.GetName()] = true
+		if w, ok := p.memory.written[object.GetUID()]; ok && older(object.GetResourceVersion(), w.object.GetResourceVersion()) {
+			if newer, ok := w.object.DeepCopyObject().(P); ok {
+				object = newer
+			}
+		}
+		if at, gone := p.memory.deleted[object.GetUID()]; gone && object.GetDeletionTimestamp() == nil {
+			t := metav1.NewTime(at)
+			object.SetDeletionTimestamp(&t)
+		}
+		all = append(all, object)
+	}
+	for uid, w := range p.memory.written {
+		object, ok := w.object.(P)
+		if _, gone := p.memory.deleted[uid]; !ok || gone || listed[object.GetName()] || !w.created {
+			continue
+		}
+		all = append(all, object.DeepCopyObject().(P)) //nolint:forcetypeassert // it is a copy of a P
+	}
+	return all
+}
+
+// gatherStatus reads the status document. While it cannot be used in an incompatible upgrade, the tools
+// of the other version are tried: the one whose client reaches the coordinators tells what runs.
+func (p *pass) gatherStatus(ctx context.Context) {
+	p.status, p.silence = nil, ""
+	at, err := p.endpoint()
+	if err != nil {
+		p.silence = "there is no connection string yet"
+		if p.cluster.Status.ConnectionString != "" {
+			p.silence = fault.Message(err)
+		}
+		return
+	}
+	limit := port.Long
+	if !p.cluster.Status.Configured {
+		limit = port.Short
+	}
+	s, err := p.database.Status(ctx, at, limit)
+	if err == nil {
+		p.status = s
+	} else {
+		p.silence = fault.Message(err)
+	}
+	if foundationdb.UpgradesIncompatibly(p.cluster) && !quorum(s) {
+		desired, err := fdb.ParseVersion(p.desired)
+		if err != nil {
+			return
+		}
+		at.Version = desired
+		if other, err := p.database.Status(ctx, at, limit); err == nil && quorum(other) {
+			p.status, p.silence = other, ""
+			p.cluster.Status.RunningVersion = desired.String()
+		}
+	}
+	if p.status != nil {
+		p.gatherProcesses()
+	}
+}
+
+// quorum reports whether a client reaches the coordinators: those of another protocol do not count.
+func quorum(s *fdb.Status) bool {
+	return s != nil && s.Client.Coordinators.QuorumReachable != nil && *s.Client.Coordinators.QuorumReachable
+}
+
+// gatherProcesses sorts the processes of our data center by group.
+func (p *pass) gatherProcesses() {
+	p.processes = make(map[v1beta2.ProcessGroupID][]*fdb.Process, len(p.status.Cluster.Processes))
+	for i := range p.status.Cluster.Processes {
+		process := &p.status.Cluster.Processes[i]
+		id := v1beta2.ProcessGroupID(process.Locality[fdb.InstanceLocality])
+		if id == "" || p.cluster.Spec.DataCenter != "" && process.Locality[fdb.DatacenterLocality] != p.cluster.Spec.DataCenter {
+			continue
+		}
+		p.processes[id] = append(p.processes[id], process)
+	}
+}
+
+// gatherPods asks the sidecars what the status does not say. Pods of the unified image tell it by
+// annotations; what a sidecar of the split image says once holds as long as the pod lives.
+func (p *pass) gatherPods(ctx context.Context) {
+	var asked []*member
+	upgrade := foundationdb.UpgradesIncompatibly(p.cluster)
+	for _, m := range p.members {
+		if m.pod == nil {
+			continue
+		}
+		if foundationdb.ImageTypeOf(m.pod) == v1beta2.ImageTypeUnified {
+			m.variables = p.told(m.pod)
+			m.present = upgrade && launcherVersion(m.pod) == p.desired
+			continue
+		}
+		m.variables = p.memory.variables[m.pod.UID].values
+		m.present = upgrade && p.memory.present[m.pod.UID] == p.desired
+		if ready(m.pod, foundationdb.SidecarContainer) && (m.variables == nil || upgrade && !m.present) {
+			asked = append(asked, m)
+		}
+	}
+	there := make(map[types.UID]bool, len(p.members))
+	for _, m := range p.members {
+		if m.pod != nil {
+			there[m.pod.UID] = true
+		}
+	}
+	p.memory.keep(there)
+	p.parallel(asked, func(m *member) { p.ask(ctx, m, upgrade) })
+	for _, m := range asked {
+		if m.variables != nil {
+			p.memory.variables[m.pod.UID] = variables{values: m.variables}
+		}
+		if m.present {
+			p.memory.present[m.pod.UID] = p.desired
+		}
+	}
+}
+
+// told are the variables that the launcher of a pod has told.
+func (p *pass) told(pod *corev1.Pod) map[string]string {
+	text := pod.Annotations[foundationdb.LauncherEnvironmentAnnotation]
+	known := p.memory.variables[pod.UID]
+	if known.text != text || known.values == nil {
+		known.text = text
+		known.values, _ = foundationdb.ToldVariables(pod)
+		p.memory.variables[pod.UID] = known
+	}
+	return known.values
+}
+
+// ask asks a sidecar.
+func (p *pass) ask(ctx context.Context, m *member, upgrade bool) {
+	if m.variables == nil {
+		variables, err := p.sidecars.Substitutions(ctx, m.pod)
+		if err != nil {
+			m.unreachable = true
+			return
+		}
+		m.variables = variables
+	}
+	if upgrade && !m.present {
+		present, err := p.sidecars.Present(ctx, m.pod, "bin/"+p.desired+"/fdbserver")
+		m.present, m.unreachable = present && err == nil, err != nil
+	}
+}
+
+// parallel runs something for each member, for several at a time.
+func (p *pass) parallel(all []*member, do func(*member)) {
+	if p.options.Parallel == 1 {
+		for _, m := range all {
+			do(m)
+		}
+		return
+	}
+	var group sync.WaitGroup
+	slots := make(chan struct{}, p.options.Parallel)
+	for _, m := range all {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			do(m)
+		})
+	}
+	group.Wait()
+}
+
+// ready reports whether a container of a running pod is ready.
+func ready(pod *corev1.Pod, container string) bool {
+	if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
+		return false
+	}
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.Name == container {
+			return s.Ready
+		}
+	}
+	return false
+}
+
+// age is how long ago an object was made.
+func (p *pass) age(object port.Object) time.Duration {
+	return p.now.Sub(object.GetCreationTimestamp().Time)
+}

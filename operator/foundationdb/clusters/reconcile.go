@@ -1,0 +1,180 @@
+package clusters
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/pawl-dev/pawl/chain"
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+// Reconcile makes one pass over a cluster. Done: it is as it should be, or gone, or skipped. Wait and
+// Later say what it waits for. Fail is left to trouble with the API server and to panics.
+func (o *Operator) Reconcile(ctx context.Context, ref control.Ref) outcome.Outcome {
+	p, err := o.begin(ctx, ref)
+	switch {
+	case err != nil:
+		return outcome.Fail(err)
+	case p == nil:
+		return outcome.Done()
+	case p.stored.Spec.Skip:
+		p.pause()
+		return outcome.Fail(p.save(ctx))
+	}
+	switch p.memory.judge(p.stored) {
+	case stale:
+		return outcome.Later(time.Second, "ReadLate", "the cluster that was read is older than the one that was stored")
+	case foreign:
+		return p.yield(ctx)
+	case current:
+	}
+	if err := p.gather(ctx); err != nil {
+		return outcome.Fail(err)
+	}
+	p.observe()
+	if err := p.approve(ctx); err != nil {
+		return outcome.Fail(err)
+	}
+	report := p.links().ReconcileAndSave(ctx, p, func(ctx context.Context, p *pass, r chain.Report) error {
+		p.conclude(r)
+		return p.save(ctx)
+	})
+	p.tell(report)
+	return report.Outcome()
+}
+
+// yield leaves a cluster alone whose status another program writes. It is told once.
+func (p *pass) yield(ctx context.Context) outcome.Outcome {
+	if !p.memory.known.told {
+		p.memory.known.told = true
+		p.blockedByPeer()
+		if err := p.save(ctx); err != nil && !errors.Is(err, fault.WriteConflict) {
+			return outcome.Fail(err)
+		}
+	}
+	return outcome.Wait(time.Minute, TwoOperators.Reason(), "%s", TwoOperators.Remedy)
+}
+
+// Plan returns what the next pass over a cluster would do, and does nothing. changed is a cluster that is
+// not stored yet, with the name of one that is; nil: the stored one.
+func (o *Operator) Plan(ctx context.Context, ref control.Ref, changed *v1beta2.FoundationDBCluster) ([]chain.Planned, error) {
+	p, err := o.begin(ctx, ref)
+	if err != nil || p == nil {
+		return nil, err
+	}
+	if changed != nil {
+		p.stored.Spec = *changed.Spec.DeepCopy()
+		p.stored.Generation++
+		p.prepare()
+	}
+	if err := p.gather(ctx); err != nil {
+		return nil, err
+	}
+	p.observe()
+	return p.links().Plan(p), nil
+}
+
+// begin reads a cluster; nil if it is gone or on its way out.
+func (o *Operator) begin(ctx context.Context, ref control.Ref) (*pass, error) {
+	c := &v1beta2.FoundationDBCluster{}
+	c.Namespace, c.Name = ref.Namespace, ref.Name
+	found, err := o.objects.Get(ctx, c)
+	if err != nil || !found {
+		return nil, err
+	}
+	if c.DeletionTimestamp != nil {
+		o.forget(c.UID)
+		return nil, nil
+	}
+	p := &pass{Operator: o, now: o.options.Now(), stored: c, memory: o.remember(c.UID)}
+	p.memory.tidy(p.now)
+	p.prepare()
+	p.random = rand.New(rand.NewPCG(p.seed(), 0)) //nolint:gosec // ids are no secrets
+	return p, nil
+}
+
+// seed follows from the groups that there are: as long as they are the same, a plan draws the same ids.
+func (p *pass) seed() uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(p.stored.UID))
+	for _, id := range slices.Sorted(maps.Keys(p.ours)) {
+		_, _ = h.Write([]byte(id))
+	}
+	return h.Sum64()
+}
+
+// prepare fills in what follows from the object alone.
+func (p *pass) prepare() {
+	p.cluster = p.stored.DeepCopy()
+	p.cluster.Spec = foundationdb.Effective(p.stored.Spec)
+	p.desired = p.cluster.Spec.Version
+	p.limits = p.options.Limits
+	p.limits.MinimumUptime = time.Duration(p.cluster.Spec.MinimumUptimeSecondsForBounce) * time.Second
+	p.problems = append(foundationdb.Validate(p.stored), foundationdb.ForbiddenInCluster(p.stored, p.options.Templates)...)
+	p.index()
+}
+
+// save stores the status, if anything in it has changed.
+func (p *pass) save(ctx context.Context) error {
+	if equality.Semantic.DeepEqual(p.stored.Status, p.cluster.Status) {
+		return nil
+	}
+	written := p.stored.DeepCopy()
+	written.Status = *p.cluster.Status.DeepCopy()
+	if err := p.objects.SaveStatus(ctx, written); err != nil {
+		if errors.Is(err, control.NotFound) { // deleted in the meantime
+			return nil
+		}
+		return err
+	}
+	p.stored.ResourceVersion, p.stored.Status = written.ResourceVersion, *p.cluster.Status.DeepCopy()
+	if !p.memory.known.blocked {
+		p.memory.stored(written)
+	}
+	return nil
+}
+
+// saving is the act of a link that only changes the status: it is stored at once.
+func saving(name string, targets []string, change func(*pass)) act {
+	return act{
+		Name: name, Targets: targets, Assume: change,
+		Do: func(ctx context.Context, p *pass) outcome.Outcome {
+			change(p)
+			return outcome.Fail(p.save(ctx))
+		},
+	}
+}
+
+// tell reports how the links went.
+func (p *pass) tell(r chain.Report) {
+	if p.options.Links == nil {
+		return
+	}
+	for _, link := range r.Links {
+		result := "done"
+		switch out := link.Outcome; {
+		case out.IsFail():
+			result = "fail"
+		case out.IsWait():
+			result = "wait"
+		case out.IsLater():
+			result = "later"
+		}
+		reason := link.Outcome.Reason()
+		if err := link.Outcome.Err(); err != nil {
+			reason = fault.Of(err).Reason()
+		}
+		p.options.Links(p.cluster.Namespace+"/"+p.cluster.Name, link.Name, link.Took, result, reason)
+	}
+}

@@ -1,0 +1,322 @@
+package clusters
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/fdb"
+	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+const (
+	includeAgain   = time.Minute
+	neverScheduled = time.Hour // after which a pod without an address was never in the database
+)
+
+// removeProcessGroups removes marked groups: first it is proved that nothing of the database is on them,
+// then pod, claim and service go, and at the end what excluded them is included again.
+func removeProcessGroups(p *pass) decision {
+	if p.silent() {
+		return decision{}
+	}
+	var draining, going, gone []*v1beta2.ProcessGroupStatus
+	for i := range p.cluster.Status.ProcessGroups {
+		g := &p.cluster.Status.ProcessGroups[i]
+		m := p.member(g.ProcessGroupID)
+		switch {
+		case !g.Marked() || isolated(m.pod) || foundationdb.Targets(p.cluster.Spec.Buggify.BlockRemoval, g.ProcessGroupID):
+		case !g.Excluded() && classOf(g) != fdb.ClassTest && !p.neverInDatabase(g):
+			draining = append(draining, g)
+		case m.pod == nil && m.claim == nil && m.service == nil:
+			gone = append(gone, g)
+		default:
+			going = append(going, g)
+		}
+	}
+	if len(draining)+len(going)+len(gone) == 0 {
+		return decision{}
+	}
+	var list []act
+	out := outcome.Done()
+	if len(draining) > 0 {
+		list = append(list, p.proving(draining))
+		out = outcome.Later(startAgain, "ExclusionInProgress", "%d groups are being drained", len(draining))
+	}
+	if batch, wait := p.removalBatch(going); len(batch) > 0 {
+		list = append(list, locked(p.removing(batch)))
+		out = outcome.Later(upgradeAgain, "GroupsGo", "%d groups are on their way out", len(going))
+	} else if !wait.Outcome.IsDone() {
+		out = wait.Outcome
+	}
+	if len(gone) > 0 {
+		if v := p.open(fdb.GateInclude); v.Open || !p.anyExcluded(gone) {
+			list = append(list, p.including(gone))
+		} else {
+			out = closed(v, upgradeAgain).Outcome
+		}
+	}
+	return acts(out, list...)
+}
+
+// isolated reports whether somebody has taken a pod out of the cluster to look at it.
+func isolated(pod *corev1.Pod) bool {
+	return pod != nil && pod.Annotations[foundationdb.IsolateAnnotation] == "true"
+}
+
+// neverInDatabase reports whether a group has been pending for so long without an address that nothing of
+// the database can be on it.
+func (p *pass) neverInDatabase(g *v1beta2.ProcessGroupStatus) bool {
+	return len(g.Addresses) == 0 && len(p.processes[g.ProcessGroupID]) == 0 && g.Lasts(v1beta2.PodPending, neverScheduled, p.now)
+}
+
+// knownBy is everything that a group is known by, as fdb.Removable reads it.
+func (p *pass) knownBy(g *v1beta2.ProcessGroupStatus) string {
+	var parts []string
+	if foundationdb.UsesLocalities(p.cluster) {
+		parts = append(parts, fdb.LocalityPrefix+fdb.InstanceLocality+":"+string(g.ProcessGroupID))
+	}
+	parts = append(parts, p.addressTargets(g)...)
+	if pod := p.member(g.ProcessGroupID).pod; pod != nil {
+		if name := p.dnsName(g.ProcessGroupID); name != "" {
+			for n := 1; n <= foundationdb.ServersIn(pod); n++ {
+				for _, a := range fdb.AddressesOf(name, fdb.Required(p.cluster.Status.RequiredAddresses), n) {
+					parts = append(parts, a.WithoutFlags())
+				}
+			}
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
+// proving is the act of finding out which drained groups are safe to delete. The status must show it, and
+// one more exclude, which waits for the data, must say so: one for all that look free, and one for each
+// where that is not enough.
+func (p *pass) proving(draining []*v1beta2.ProcessGroupStatus) act {
+	return act{
+		Name: "prove that nothing is left on", Targets: groupIDs(draining),
+		Assume: func(p *pass) { p.concludeExclusion(idsOf(draining)) },
+		Do: func(ctx context.Context, p *pass) outcome.Outcome {
+			known := map[string]v1beta2.ProcessGroupID{}
+			var targets []string
+			for _, g := range draining {
+				text := p.knownBy(g)
+				if text == "" {
+					continue
+				}
+				known[text] = g.ProcessGroupID
+				targets = append(targets, text)
+			}
+			var named []string
+			free := without(targets, fdb.Removable(p.status, targets, p.limits, func(names []string) fdb.Result {
+				named = append(named, names...)
+				return fdb.Result{Outcome: fdb.Ok}
+			}))
+			if len(free) == 0 {
+				return outcome.Done()
+			}
+			if out := outcome.Fail(p.save(ctx)); out.IsFail() {
+				return out
+			}
+			if out := p.take(ctx); !out.IsDone() {
+				return out
+			}
+			if result := p.run(ctx, fdb.Exclude(named, false)); result.Outcome != fdb.Ok && len(free) > 1 {
+				free = without(free, fdb.Removable(p.status, free, p.limits, func(names []string) fdb.Result { return p.run(ctx, fdb.Exclude(names, false)) }))
+			} else if result.Outcome != fdb.Ok {
+				return outcome.Later(startAgain, reasonOf(result), "exclude %s: %s", some(named), result)
+			}
+			var ids []v1beta2.ProcessGroupID
+			for _, text := range free {
+				ids = append(ids, known[text])
+			}
+			p.concludeExclusion(ids)
+			p.event("SafeToDelete", "%s: excluded, without roles, no coordinator, and exclude says so", some(names(ids)))
+			return outcome.Fail(p.save(ctx))
+		},
+	}
+}
+
+// concludeExclusion notes that groups are safe to delete.
+func (p *pass) concludeExclusion(ids []v1beta2.ProcessGroupID) {
+	for _, id := range ids {
+		if g := p.group(id); g != nil {
+			at := metaTime(p.now)
+			g.ExclusionTimestamp = &at
+		}
+	}
+}
+
+// removalBatch chooses what goes now: what is going already, or the next batch, once the last one is long
+// enough ago.
+func (p *pass) removalBatch(going []*v1beta2.ProcessGroupStatus) ([]*v1beta2.ProcessGroupStatus, decision) {
+	if len(going) == 0 {
+		return nil, decision{}
+	}
+	var batch []*v1beta2.ProcessGroupStatus
+	var waiting []foundationdb.RemovalGroup
+	var last time.Time
+	for _, g := range going {
+		begun, at := p.removalBegun(g)
+		if begun {
+			batch = append(batch, g)
+			if at.After(last) {
+				last = at
+			}
+			continue
+		}
+		waiting = append(waiting, foundationdb.RemovalGroup{ID: string(g.ProcessGroupID), Zone: g.FaultDomain})
+	}
+	if len(waiting) == 0 {
+		return batch, decision{}
+	}
+	wait := time.Duration(*p.cluster.Spec.AutomationOptions.WaitBetweenRemovalsSeconds) * time.Second
+	if left := foundationdb.RemovalWait(maxTime(last, p.memory.removed), p.now, wait); left > 0 {
+		return batch, later(left, "RemovedRecently", "the last removal began less than %s ago", wait)
+	}
+	if v := fdb.FullFaultTolerance(p.status); !v.Open {
+		return batch, closed(v, removalAgain)
+	}
+	_, ids, err := foundationdb.RemovalBatch(waiting, p.cluster.Spec.AutomationOptions.RemovalMode)
+	if err != nil {
+		return batch, later(0, fault.Of(err).Reason(), "%s", fault.Message(err))
+	}
+	for _, id := range ids {
+		batch = append(batch, p.group(v1beta2.ProcessGroupID(id)))
+	}
+	return batch, decision{}
+}
+
+// removalBegun reports whether a resource of a group goes or is gone already, and since when.
+func (p *pass) removalBegun(g *v1beta2.ProcessGroupStatus) (bool, time.Time) {
+	m := p.member(g.ProcessGroupID)
+	if m.pod != nil {
+		if at := m.pod.DeletionTimestamp; at != nil {
+			return true, at.Time
+		}
+		return false, time.Time{}
+	}
+	if m.claim != nil && m.claim.DeletionTimestamp != nil {
+		return true, m.claim.DeletionTimestamp.Time
+	}
+	return true, time.Time{} // the pod is gone
+}
+
+// removing is the act of deleting what Kubernetes has of groups: the pod, then the claim, then the
+// service, each when the one before it is gone.
+func (p *pass) removing(batch []*v1beta2.ProcessGroupStatus) act {
+	ids := idsOf(batch)
+	return act{
+		Name: "delete the resources of", Targets: names(ids),
+		Assume: func(p *pass) {
+			for _, id := range ids {
+				p.members[id] = &member{}
+			}
+		},
+		Do: func(ctx context.Context, p *pass) outcome.Outcome {
+			for _, id := range ids {
+				if g := p.group(id); !g.Excluded() { // nothing of the database was ever on it: its pod does not come back
+					g.ExclusionSkipped = true
+				}
+			}
+			if out := outcome.Fail(p.save(ctx)); out.IsFail() {
+				return out
+			}
+			return each(ctx, ids, "NotDeleted", func(id v1beta2.ProcessGroupID) error { return p.removeNext(ctx, id) })
+		},
+	}
+}
+
+// removeNext deletes the next resource of a group.
+func (p *pass) removeNext(ctx context.Context, id v1beta2.ProcessGroupID) error {
+	m, g := p.member(id), p.group(id)
+	evidence := "the group is excluded, has no role, and is no coordinator"
+	if g.ExclusionSkipped {
+		evidence = "the group was never in the database"
+		if slices.Contains(p.cluster.Spec.ProcessGroupsToRemoveWithoutExclusion, id) {
+			evidence = "spec.processGroupsToRemoveWithoutExclusion names the group"
+		}
+	}
+	switch {
+	case m.pod != nil:
+		if m.pod.DeletionTimestamp != nil {
+			return nil
+		}
+		p.memory.removed = p.now
+		return p.delete(ctx, m.pod, "Pod", evidence)
+	case m.claim != nil:
+		if m.claim.DeletionTimestamp != nil {
+			return nil
+		}
+		return p.delete(ctx, m.claim, "Claim", evidence+"; its pod is gone")
+	case m.service != nil && m.service.DeletionTimestamp == nil:
+		return p.delete(ctx, m.service, "Service", evidence+"; its pod is gone")
+	}
+	return nil
+}
+
+// anyExcluded reports whether the database still has an exclusion of one of the groups.
+func (p *pass) anyExcluded(groups []*v1beta2.ProcessGroupStatus) bool {
+	return slices.ContainsFunc(groups, func(g *v1beta2.ProcessGroupStatus) bool { return len(p.excludedBy(g)) > 0 })
+}
+
+// including is the act of including again what is gone, and of forgetting it.
+func (p *pass) including(gone []*v1beta2.ProcessGroupStatus) act {
+	ids := idsOf(gone)
+	var targets []string
+	for _, g := range gone {
+		targets = append(targets, p.excludedBy(g)...)
+	}
+	forget := func(p *pass) {
+		p.cluster.Status.ProcessGroups = slices.DeleteFunc(p.cluster.Status.ProcessGroups, func(g v1beta2.ProcessGroupStatus) bool {
+			return slices.Contains(ids, g.ProcessGroupID)
+		})
+		p.index()
+		p.count()
+	}
+	a := act{
+		Name: "include and forget", Targets: names(ids), Assume: forget,
+		Do: func(ctx context.Context, p *pass) outcome.Outcome {
+			if len(targets) > 0 {
+				if result := p.run(ctx, fdb.Include(targets)); result.Outcome != fdb.Ok {
+					return outcome.Later(includeAgain, reasonOf(result), "include %s: %s", some(targets), result)
+				}
+			}
+			p.event("GroupsRemoved", "%s", some(names(ids)))
+			forget(p)
+			return outcome.Fail(p.save(ctx))
+		},
+	}
+	if len(targets) > 0 {
+		return locked(a)
+	}
+	return a
+}
+
+func idsOf(groups []*v1beta2.ProcessGroupStatus) []v1beta2.ProcessGroupID {
+	ids := make([]v1beta2.ProcessGroupID, len(groups))
+	for i, g := range groups {
+		ids[i] = g.ProcessGroupID
+	}
+	return ids
+}
+
+func groupIDs(groups []*v1beta2.ProcessGroupStatus) []string { return names(idsOf(groups)) }
+
+// without are the texts that are not in a list.
+func without(all, some []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(text string) bool { return slices.Contains(some, text) })
+}
+
+func maxTime(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,72 @@
+package clusters
+
+import (
+	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+// replaceMisconfigured marks groups whose pod or claim cannot be changed into what is wanted.
+func replaceMisconfigured(p *pass) decision {
+	var wrong []v1beta2.ProcessGroupID
+	why := ""
+	inFlight := 0
+	for i := range p.cluster.Status.ProcessGroups {
+		g := &p.cluster.Status.ProcessGroups[i]
+		if g.Marked() {
+			if !g.Excluded() {
+				inFlight++
+			}
+			continue
+		}
+		id, known := p.ids[g.ProcessGroupID]
+		m := p.member(g.ProcessGroupID)
+		if !known || m.pod == nil {
+			continue
+		}
+		reason, replace := p.pods.Misconfigured(id, m.pod, m.claim, foundationdb.MisconfiguredOptions{
+			SecurityContext: p.options.ReplaceOnSecurityContext,
+		})
+		if replace {
+			wrong = append(wrong, g.ProcessGroupID)
+			if why == "" {
+				why = string(g.ProcessGroupID) + ": " + reason
+			}
+		}
+	}
+	if len(wrong) == 0 {
+		return decision{}
+	}
+	if p.converts() {
+		return later(upgradeAgain, "UpgradeOrConversion", "%d groups are replaced after the upgrade or the TLS conversion", len(wrong))
+	}
+	chosen := wrong
+	if most := p.cluster.Spec.AutomationOptions.MaxConcurrentReplacements; most != nil {
+		chosen = wrong[:min(len(wrong), max(0, *most-inFlight))]
+	}
+	out := outcome.Done()
+	if len(chosen) < len(wrong) {
+		out = outcome.Later(replaceAgain, "ReplacementBudget", "%d of %d groups may be replaced now (%s)", len(chosen), len(wrong), why)
+	}
+	if len(chosen) == 0 {
+		return decision{Outcome: out}
+	}
+	return acts(out, marking("replace misconfigured group", chosen, nil))
+}
+
+// converts reports whether servers change in a way in which no pod may be made anew.
+func (p *pass) converts() bool {
+	return foundationdb.UpgradesIncompatibly(p.cluster) || foundationdb.ConvertsTLS(p.cluster)
+}
+
+// marking is the act of marking groups for removal. The status is saved.
+func marking(name string, ids, skipExclusion []v1beta2.ProcessGroupID) act {
+	return saving(name, names(ids), func(p *pass) {
+		for _, id := range ids {
+			p.markGroup(id, false)
+		}
+		for _, id := range skipExclusion {
+			p.markGroup(id, true)
+		}
+	})
+}

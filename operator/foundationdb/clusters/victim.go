@@ -1,0 +1,66 @@
+package clusters
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/operator/foundationdb/port"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+// delete deletes a child of the cluster. The evidence says what has proved that this is safe; people
+// find it in an Event.
+func (p *pass) delete(ctx context.Context, child port.Object, kind, evidence string) error {
+	if err := p.objects.Delete(ctx, child); err != nil {
+		return err
+	}
+	p.memory.deleted[child.GetUID()] = p.now
+	at := p.now
+	t := metaTime(at)
+	child.SetDeletionTimestamp(&t)
+	p.objects.Tell(p.stored, port.Event{Reason: "Deleted" + kind, Message: child.GetName() + ": " + evidence})
+	return nil
+}
+
+// create makes a child of the cluster. One that is there already is no error: the list was late.
+func (p *pass) create(ctx context.Context, child port.Object) error {
+	if err := p.objects.Create(ctx, child); err != nil {
+		return err
+	}
+	p.memory.wrote(child, true, p.now)
+	return nil
+}
+
+// patch changes a child of the cluster.
+func (p *pass) patch(ctx context.Context, child port.Object, patch []byte) error {
+	if err := p.objects.Patch(ctx, child, patch); err != nil {
+		return err
+	}
+	p.memory.wrote(child.DeepCopyObject().(port.Object), false, p.now) //nolint:forcetypeassert // the copy of an Object is one
+	return nil
+}
+
+// each does something for each of several objects. What fails for one holds back that one only: the
+// outcome is then Later with the first reason. The API server's trouble ends it.
+func each[T any](ctx context.Context, all []T, again string, do func(T) error) outcome.Outcome {
+	var first error
+	failed := 0
+	for _, one := range all {
+		if ctx.Err() != nil {
+			return outcome.Fail(context.Cause(ctx))
+		}
+		if err := do(one); err != nil {
+			if fault.Of(err).Uncharged {
+				return outcome.Fail(err)
+			}
+			failed++
+			if first == nil {
+				first = err
+			}
+		}
+	}
+	if first == nil {
+		return outcome.Done()
+	}
+	return outcome.Later(startAgain, again, "%d of %d: %v", failed, len(all), first)
+}

@@ -1,0 +1,187 @@
+package clusters_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fdb"
+	fdbsim "github.com/pawl-dev/pawl/fdb/sim"
+	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters"
+	"github.com/pawl-dev/pawl/operator/foundationdb/sim"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+const namespace = "test"
+
+// life is a world with one cluster, and an operator that looks after it.
+type life struct {
+	t testing.TB
+	*sim.World
+	operator *clusters.Operator
+	last     outcome.Outcome
+	passes   int
+	trace    []string
+	name     string
+	owner    string // of the instance that works now
+	dead     string // why it does not any more
+	away     time.Duration
+}
+
+// death is what an instance panics with that dies.
+type death string
+
+// dies lets the instance that works now die at an effect: it has no other one, and a new instance begins its
+// work after a while.
+func (l *life) dies(e sim.Effect, after bool) {
+	l.dead = fmt.Sprintf("died before effect %d, %s", e.Number, e)
+	if after {
+		l.dead = fmt.Sprintf("died after effect %d, %s", e.Number, e)
+	}
+	panic(death(l.dead))
+}
+
+// begin makes a world with a cluster: double redundancy, unless change says otherwise.
+func begin(t testing.TB, o sim.Options, change func(*v1beta2.FoundationDBCluster)) *life {
+	t.Helper()
+	if o.Seed == 0 {
+		o.Seed = 1
+	}
+	l := &life{t: t, World: sim.New(o), name: "main", away: 5 * time.Second}
+	l.Before(func(sim.Effect) error {
+		if l.dead != "" { // what is dead does nothing
+			panic(death(l.dead))
+		}
+		return nil
+	})
+	l.restart("operator")
+	c := &v1beta2.FoundationDBCluster{}
+	c.Namespace, c.Name = namespace, l.name
+	c.Spec.Version = "7.3.69"
+	if change != nil {
+		change(c)
+	}
+	if err := l.As("").Objects.Create(context.Background(), c); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// restart makes a new instance of the operator, which remembers nothing.
+func (l *life) restart(owner string) {
+	l.owner = owner
+	instance := l.As(owner)
+	l.operator = clusters.New(instance.Objects, instance.Database, instance.Sidecars, clusters.Options{Now: l.Now, Parallel: 1})
+}
+
+// pass makes one pass and lets time go on until the next one is due.
+func (l *life) pass() outcome.Outcome {
+	l.t.Helper()
+	before := l.last
+	l.last = l.operator.Reconcile(context.Background(), l.ref())
+	l.passes++
+	if l.dead != "" {
+		l.trace = append(l.trace, l.Now().Format("15:04:05 ")+l.dead)
+		l.last, l.dead = outcome.Later(l.away, "Died", "a new instance begins"), ""
+		l.restart(l.owner)
+	}
+	if text := l.last.String(); text != before.String() {
+		l.trace = append(l.trace, l.Now().Format("15:04:05 ")+text)
+	}
+	if v := l.Cluster().Violations(); len(v) > 0 {
+		l.fail("invariant %s", v[0])
+	}
+	after := l.last.After()
+	switch {
+	case after <= 0 && l.last.IsDone():
+		after = time.Minute
+	case after <= 0 || after > 15*time.Second:
+		after = 15 * time.Second
+	}
+	l.Advance(max(after, time.Second))
+	return l.last
+}
+
+func (l *life) ref() control.Ref {
+	return control.Ref{Kind: clusters.Kind, Namespace: namespace, Name: l.name}
+}
+
+// settle makes passes until the cluster is as it should be.
+func (l *life) settle(limit time.Duration) {
+	l.t.Helper()
+	for until := l.Now().Add(limit); !l.pass().IsDone(); {
+		if l.last.IsFail() {
+			l.fail("%v", l.last.Err())
+		}
+		if l.Now().After(until) {
+			l.fail("not settled within %s: %s", limit, l.last)
+		}
+	}
+}
+
+// cluster reads the object.
+func (l *life) cluster() *v1beta2.FoundationDBCluster {
+	l.t.Helper()
+	c := &v1beta2.FoundationDBCluster{}
+	c.Namespace, c.Name = namespace, l.name
+	if found, err := l.As("").Objects.Get(context.Background(), c); err != nil || !found {
+		l.t.Fatalf("no cluster: %v", err)
+	}
+	return c
+}
+
+// edit changes the spec by a merge patch.
+func (l *life) edit(patch string) {
+	l.t.Helper()
+	if err := l.As("").Objects.Patch(context.Background(), l.cluster(), []byte(patch)); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// writes lets a client write keys all the while.
+func (l *life) writes(versions ...string) {
+	c := fdbsim.Client{Address: "192.0.2.1:4000", LogGroup: "app", Writes: 200 * time.Millisecond}
+	for _, text := range versions {
+		v, err := fdb.ParseVersion(text)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		c.Versions = append(c.Versions, v)
+	}
+	l.Cluster().Connect(c)
+}
+
+// fail ends the test with what has happened.
+func (l *life) fail(format string, args ...any) {
+	l.t.Helper()
+	c := l.cluster()
+	var groups []string
+	for _, g := range c.Status.ProcessGroups {
+		var conditions []string
+		for _, condition := range g.ProcessGroupConditions {
+			conditions = append(conditions, string(condition.Type))
+		}
+		text := fmt.Sprintf("%s %v %s %s", g.ProcessGroupID, g.Addresses, g.FaultDomain, strings.Join(conditions, ","))
+		if g.RemovalTimestamp != nil {
+			text += " marked"
+		}
+		if g.ExclusionTimestamp != nil {
+			text += " excluded"
+		}
+		groups = append(groups, text)
+	}
+	plan, _ := json.MarshalIndent(c.Status.Plan, "", " ")
+	status := c.Status.DeepCopy()
+	status.ProcessGroups, status.Plan = nil, nil
+	rest, _ := json.MarshalIndent(status, "", " ")
+	transcript := l.Cluster().Transcript()
+	l.t.Fatalf("%s\n\npasses:\n%s\n\ngroups:\n%s\n\nplan: %s\n\nstatus: %s\n\ndatabase:\n%s", fmt.Sprintf(format, args...),
+		strings.Join(tail(l.trace, 40), "\n"), strings.Join(groups, "\n"), plan, rest, strings.Join(tail(transcript, 40), "\n"))
+}
+
+func tail[T any](lines []T, n int) []T { return lines[max(0, len(lines)-n):] }

@@ -1,0 +1,396 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pawl-dev/pawl/operator/foundationdb/port"
+)
+
+// pod is what the world knows of a pod beside its object.
+type pod struct {
+	w      *World
+	uid    types.UID
+	name   name
+	node   string // empty: none yet
+	keeps  spreadKey
+	domain string // of its node, by which its kind is spread
+	owner  string // on whose behalf it is deleted
+
+	ips        []string
+	booted     bool // its containers were started
+	ended      bool // its programs have ended for good
+	over       bool // its kubelet has nothing left to do
+	failed     string
+	synced     bool // a sync is on its way
+	booting    bool // a try to start it is on its way
+	containers []*container
+	servers    map[int]*server
+	seen       map[string]*corev1.ConfigMap // as they are mounted
+	files      map[string]map[string]string // by volume, of those that begin empty
+}
+
+// object returns the pod as it is stored; nil if it is gone.
+func (p *pod) object() *corev1.Pod {
+	if o := get[*corev1.Pod](p.w.store, p.name); o != nil && o.UID == p.uid {
+		return o
+	}
+	return nil
+}
+
+// grace returns how long the programs of a pod have, in seconds; 0: there are none.
+func (p *pod) grace() int64 {
+	if o := p.object(); p.node != "" && o != nil && o.Spec.TerminationGracePeriodSeconds != nil {
+		return max(1, *o.Spec.TerminationGracePeriodSeconds)
+	}
+	return 0
+}
+
+// changed tells the controllers of a new or changed object.
+func (w *World) changed(before, after port.Object) {
+	switch after := after.(type) {
+	case *corev1.Pod:
+		old, _ := before.(*corev1.Pod)
+		w.podChanged(old, after)
+	case *corev1.PersistentVolumeClaim:
+		if before == nil {
+			w.after(0, w.reschedule)
+		}
+		w.tendClaim(nameOf(after))
+	case *corev1.ConfigMap:
+		for _, p := range sorted(w.mounters[nameOf(after)]) {
+			p.syncIn(w.around(w.options.Times.Sync))
+		}
+	case *corev1.Node:
+		if before == nil {
+			w.nodeMade(after)
+		} else if len(w.waiting) > 0 {
+			w.after(0, w.reschedule)
+		}
+	default:
+		w.tendLater(after)
+	}
+}
+
+func (w *World) podChanged(before, after *corev1.Pod) {
+	if before == nil {
+		p := &pod{
+			w: w, uid: after.UID, name: nameOf(after), servers: map[int]*server{},
+			seen: map[string]*corev1.ConfigMap{}, files: map[string]map[string]string{},
+		}
+		w.pods[p.uid] = p
+		w.claim(after, true)
+		w.after(w.around(w.options.Times.Schedule), func() { w.schedule(p) })
+		return
+	}
+	p := w.pods[after.UID]
+	if p == nil {
+		return
+	}
+	if before.DeletionTimestamp == nil && after.DeletionTimestamp != nil {
+		p.terminate()
+		return
+	}
+	if !p.booted || p.ended {
+		return
+	}
+	for _, c := range p.containers {
+		if image := imageOf(after, c.name); image != c.wanted {
+			c.wanted = image
+			w.after(w.around(w.options.Times.Image), func() { p.replace(c) })
+		}
+	}
+	if !maps.Equal(before.Annotations, after.Annotations) {
+		p.nudge(before.Annotations, after.Annotations)
+	}
+	if ready(before) != ready(after) {
+		w.tendOwners(after)
+	}
+}
+
+// removed tells the controllers of an object that is gone.
+func (w *World) removed(o port.Object, owner string) {
+	switch o := o.(type) {
+	case *corev1.Pod:
+		if p := w.pods[o.UID]; p != nil {
+			w.database.By(owner, func() { p.gone(o) })
+		}
+		w.tendOwners(o)
+	case *corev1.PersistentVolumeClaim:
+		w.database.By(owner, func() {
+			w.database.Note("claim %s is gone", nameOf(o))
+			w.erase(o.UID)
+		})
+	case *corev1.Service:
+		w.forgetNames(o, owner)
+	case *corev1.Node:
+		n := w.nodes[o.Name]
+		delete(w.nodes, o.Name)
+		for _, p := range sorted(n.pods) {
+			p.endPrograms()
+			w.store.remove(p.object(), "")
+		}
+	}
+}
+
+// erase removes the data folders of a volume.
+func (w *World) erase(volume types.UID) {
+	for _, folder := range slices.Sorted(maps.Keys(w.folders[volume])) {
+		w.database.Erase(folder)
+	}
+	delete(w.folders, volume)
+}
+
+// boot starts the containers of a pod, once its volumes are there.
+func (w *World) boot(p *pod) {
+	o := p.object()
+	if o == nil || p.booted || o.DeletionTimestamp != nil || p.lost() {
+		return
+	}
+	again := func(d time.Duration) {
+		if !p.booting {
+			p.booting = true
+			w.after(d, func() { p.booting = false; w.boot(p) })
+		}
+	}
+	for _, claim := range claimsOf(o) {
+		if c := get[*corev1.PersistentVolumeClaim](w.store, claim); c == nil || c.Status.Phase != corev1.ClaimBound {
+			w.tendClaim(claim)
+			again(5 * time.Second)
+			return
+		}
+	}
+	if !p.mount(o) {
+		again(5 * time.Second)
+		return
+	}
+	if len(p.ips) == 0 {
+		p.ips = w.podIPs()
+	}
+	update(w.store, o, p.addresses)
+	o = p.object()
+	for i := range o.Spec.InitContainers {
+		if why := p.runInit(o, &o.Spec.InitContainers[i]); why != "" {
+			p.waitFor(why)
+			again(10 * time.Second)
+			return
+		}
+	}
+	for i := range o.Spec.Containers {
+		if _, ok := imageVersion(o.Spec.Containers[i].Image); !ok && programOf(&o.Spec.Containers[i]) != other {
+			p.waitFor("ErrImagePull")
+			again(10 * time.Second)
+			return
+		}
+	}
+	p.booted = true
+	w.database.Note("pod %s runs at %s", p.name, strings.Join(p.ips, ","))
+	for i := range o.Spec.Containers {
+		c := &container{p: p, name: o.Spec.Containers[i].Name, wanted: o.Spec.Containers[i].Image, since: w.metaNow()}
+		p.containers = append(p.containers, c)
+	}
+	p.report() // the programs can be asked for from here on
+	for _, c := range p.containers {
+		c.start()
+	}
+	p.report()
+}
+
+// waitFor tells why a pod with a node does not start.
+func (p *pod) waitFor(reason string) {
+	update(p.w.store, p.object(), func(o *corev1.Pod) {
+		p.addresses(o)
+		o.Status.ContainerStatuses = nil
+		for _, c := range o.Spec.Containers {
+			o.Status.ContainerStatuses = append(o.Status.ContainerStatuses, corev1.ContainerStatus{
+				Name: c.Name, Image: c.Image, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}},
+			})
+		}
+		condition(o, corev1.PodReady, false, reason, p.w.metaNow())
+	})
+}
+
+func (p *pod) addresses(o *corev1.Pod) {
+	if n := p.w.nodes[p.node]; n != nil {
+		o.Status.HostIP = n.ip
+	}
+	if len(p.ips) == 0 {
+		return
+	}
+	o.Status.PodIP, o.Status.PodIPs = p.ips[0], nil
+	for _, ip := range p.ips {
+		o.Status.PodIPs = append(o.Status.PodIPs, corev1.PodIP{IP: ip})
+	}
+}
+
+// report writes the status of a pod as its kubelet sees it.
+func (p *pod) report() {
+	o := p.object()
+	if o == nil || !p.booted {
+		return
+	}
+	update(p.w.store, o, func(o *corev1.Pod) {
+		p.addresses(o)
+		o.Status.Phase = corev1.PodRunning
+		if o.Status.StartTime == nil {
+			o.Status.StartTime = new(p.w.metaNow())
+		}
+		all := !p.ended && !p.lost()
+		o.Status.ContainerStatuses = nil
+		for _, c := range p.containers {
+			s := corev1.ContainerStatus{Name: c.name, Image: c.image, Ready: c.running && !p.ended, Started: new(c.running), RestartCount: c.restarts}
+			if c.running {
+				s.State.Running = &corev1.ContainerStateRunning{StartedAt: c.since}
+			} else {
+				s.State.Waiting = &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}
+			}
+			o.Status.ContainerStatuses = append(o.Status.ContainerStatuses, s)
+			all = all && c.running
+		}
+		if p.failed != "" {
+			o.Status.Phase, o.Status.Reason = corev1.PodFailed, p.failed
+		}
+		condition(o, corev1.ContainersReady, all, "", p.w.metaNow())
+		condition(o, corev1.PodReady, all, "", p.w.metaNow())
+	})
+}
+
+// terminate ends the programs of a pod, and the pod after them. A lost node does neither.
+func (p *pod) terminate() {
+	o := p.object()
+	if p.over = p.node == ""; p.over || p.lost() || o == nil {
+		return
+	}
+	w := p.w
+	wait := w.options.Times.Stop
+	if delay, err := time.ParseDuration(o.Annotations["foundationdb.org/delay-shutdown"]); err == nil {
+		wait += delay
+	}
+	wait = min(wait, time.Duration(*o.DeletionGracePeriodSeconds)*time.Second+w.options.Times.Stop)
+	w.database.By(p.owner, p.endPrograms)
+	w.after(wait, func() {
+		if o := p.object(); o != nil && !p.lost() {
+			p.over = true
+			w.store.finalized(o, p.owner)
+		}
+	})
+}
+
+// endPrograms ends all programs of a pod for good.
+func (p *pod) endPrograms() {
+	if p.ended {
+		return
+	}
+	p.ended = true
+	for _, n := range slices.Sorted(maps.Keys(p.servers)) {
+		p.stop(n)
+	}
+	if p.w.backing[p.uid] != nil {
+		delete(p.w.backing, p.uid)
+		p.w.countAgents()
+	}
+}
+
+// gone forgets a pod that is no longer stored.
+func (p *pod) gone(o *corev1.Pod) {
+	w := p.w
+	w.database.Note("pod %s is gone", p.name)
+	p.endPrograms()
+	delete(w.pods, p.uid)
+	delete(w.waiting, p.uid)
+	if p.node != "" {
+		w.occupy(p, -1)
+	}
+	for cm := range p.seen {
+		delete(w.mounters[name{p.name.namespace, cm}], p.uid)
+	}
+	w.erase(p.uid)
+	w.claim(o, false)
+}
+
+// lost reports whether the node of a pod is lost.
+func (p *pod) lost() bool {
+	n := p.w.nodes[p.node]
+	return p.node != "" && (n == nil || n.lost)
+}
+
+// cut takes the network of a pod away, or gives it back.
+func (p *pod) cut(cut bool) {
+	for _, n := range slices.Sorted(maps.Keys(p.servers)) {
+		p.w.database.Cut(p.servers[n].name, cut)
+	}
+}
+
+// podIPs returns new IPs for a pod.
+func (w *World) podIPs() []string {
+	w.addresses++
+	var ips []string
+	for _, family := range w.options.Families {
+		if family == 6 {
+			ips = append(ips, fmt.Sprintf("fd00::%x", w.addresses))
+			continue
+		}
+		ips = append(ips, fmt.Sprintf("10.1.%d.%d", w.addresses/250, w.addresses%250+1))
+	}
+	return ips
+}
+
+// serviceIP returns a new IP for a service.
+func (w *World) serviceIP(s *corev1.Service) string {
+	w.services++
+	family := w.options.Families[0]
+	if len(s.Spec.IPFamilies) > 0 {
+		family = map[corev1.IPFamily]int{corev1.IPv4Protocol: 4, corev1.IPv6Protocol: 6}[s.Spec.IPFamilies[0]]
+	}
+	if family == 6 {
+		return fmt.Sprintf("fd01::%x", w.services)
+	}
+	return fmt.Sprintf("10.96.%d.%d", w.services/250, w.services%250+1)
+}
+
+// ready reports whether a pod is ready.
+func ready(o *corev1.Pod) bool {
+	return slices.ContainsFunc(o.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// Evict deletes a pod as a drain does.
+func (w *World) Evict(namespace, pod string) {
+	if o := get[*corev1.Pod](w.store, name{namespace, pod}); o != nil {
+		w.store.delete(o, "")
+	}
+}
+
+// FailPod ends a pod as its kubelet does when the node is short of something: it stays, in the phase Failed.
+func (w *World) FailPod(namespace, pod string) {
+	if p := w.pod(namespace, pod); p != nil && p.booted {
+		p.failed = "Evicted"
+		w.database.Note("pod %s fails", p.name)
+		p.endPrograms()
+		p.report()
+	}
+}
+
+func (w *World) pod(namespace, pod string) *pod {
+	if o := get[*corev1.Pod](w.store, name{namespace, pod}); o != nil {
+		return w.pods[o.UID]
+	}
+	return nil
+}
+
+// DeletePod deletes a pod as a person does. DeleteClaim does so with a claim.
+func (w *World) DeletePod(namespace, pod string) { w.Evict(namespace, pod) }
+
+// DeleteClaim deletes a claim as a person does: it goes with the last pod that uses it.
+func (w *World) DeleteClaim(namespace, claim string) {
+	if o := get[*corev1.PersistentVolumeClaim](w.store, name{namespace, claim}); o != nil {
+		w.store.delete(o, "")
+	}
+}
