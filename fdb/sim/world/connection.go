@@ -289,10 +289,11 @@ func (c *connection) agent(a Agent) (d *database, hooked func(), input func(stri
 	}
 }
 
-// watch sends the transcript, a line an event.
+// watch sends the transcript, a line an event; the first event is empty and says that it watches.
 func (c *connection) watch(r Watch) (d *database, hooked func(), input func(string), end func()) {
 	d = c.world.database(r.Connection)
 	seen := len(d.cluster.Transcript())
+	c.send(Event{})
 	hooked = func() {
 		lines := d.cluster.Transcript()
 		for _, line := range lines[min(seen, len(lines)):] {
