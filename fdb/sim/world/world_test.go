@@ -118,10 +118,8 @@ func TestServer(t *testing.T) {
 	a.Name, a.Folder, a.Connection = "storage-1/folder-9", "folder-9", now
 	ask(t, w, world.Request{Server: &a})
 	wait(t, w, "the other folder is used", func(c *sim.Cluster) bool { return c.Joined(a.Name) })
-	w.Do(first, func(c *sim.Cluster) {
-		if !strings.Contains(strings.Join(c.Transcript(), "\n"), "the data folder folder-1 is erased") || c.Available() {
-			t.Error("what only the wiped folder had is still there")
-		}
+	wait(t, w, "what only the wiped folder had is lost", func(c *sim.Cluster) bool {
+		return strings.Contains(strings.Join(c.Transcript(), "\n"), "the data folder folder-1 is erased") && !c.Available()
 	})
 }
 
