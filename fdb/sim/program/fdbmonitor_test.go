@@ -31,7 +31,7 @@ restart_delay = 60
 `
 
 func newMonitored(t *testing.T) *monitored {
-	m := &monitored{served: serve(t, world.Options{Seed: 3, Model: shape}, "sample:first@127.0.0.1:4501,127.0.0.1:4502,127.0.0.1:4503"), root: t.TempDir()}
+	m := &monitored{served: serve(t, world.Options{Seed: 3, Speed: 10, Model: shape}, "sample:first@127.0.0.1:4501,127.0.0.1:4502,127.0.0.1:4503"), root: t.TempDir()}
 	write(t, m.root+"/var/dynamic-conf/fdb.cluster", m.first.String()+"\n")
 	conf := monitorConf
 	for n, class := range []string{"storage", "storage", "storage", "log", "log"} {
