@@ -77,6 +77,11 @@ type judge struct {
 // Violations returns the invariants that were broken, in order.
 func (c *Cluster) Violations() []Violation { return slices.Clone(c.judge.violations) }
 
+// Broken adds a violation that only the world around the database can see.
+func (c *Cluster) Broken(invariant int, format string, args ...any) {
+	c.violate(invariant, format, args...)
+}
+
 func (c *Cluster) violate(invariant int, format string, args ...any) {
 	v := Violation{Invariant: invariant, At: c.Now(), Text: fmt.Sprintf(format, args...)}
 	c.judge.violations = append(c.judge.violations, v)
@@ -91,9 +96,14 @@ func (c *Cluster) judgeEffect() {
 		return
 	}
 	j.effects++
-	if !c.options.Rules.Locks {
-		return
+	if c.options.Rules.Locks {
+		c.judgeLock()
 	}
+}
+
+// judgeLock judges whether who acts has the lock.
+func (c *Cluster) judgeLock() {
+	j := &c.judge
 	keys := fdb.Keys(c.options.Rules.LockPrefix)
 	if _, denied := c.keys.at(keys.Denied(j.owner), 1<<62); denied {
 		c.violate(6, "%s acts although it is denied", j.owner)
@@ -252,7 +262,14 @@ func (c *Cluster) CausedRecoveries() int { return c.judge.bursts }
 
 // judgeConfigure judges how a configure command ended.
 func (c *Cluster) judgeConfigure(words string, result configureResult) {
-	c.judgeEffect()
+	if strings.HasPrefix(words, "new ") { // a database that is not there yet has no lock
+		c.judge.disturbed = c.clock.now
+		if c.judge.owner != "" {
+			c.judge.effects++
+		}
+	} else {
+		c.judgeEffect()
+	}
 	if c.judge.owner == "" {
 		return
 	}

@@ -25,15 +25,15 @@ type containerBuilder struct {
 // unifiedMain: the launcher, which starts the servers.
 func (b containerBuilder) unifiedMain(c *corev1.Container) {
 	spec := b.c.Spec
-	extend(c, env1(envClusterFile, dynamicPath+"/"+clusterFile))
+	extend(c, valueEnv(envClusterFile, dynamicPath+"/"+clusterFile))
 	if len(spec.TrustedCAs) > 0 {
-		extend(c, env1(envCAFile, dynamicPath+"/"+caFile))
+		extend(c, valueEnv(envCAFile, dynamicPath+"/"+caFile))
 	}
 	c.Args = []string{"--input-dir", dynamicPath, "--log-path", logPath + "/monitor.log"}
 	forget(c, b.id.Class.ServersVariable(), envProcessCount)
 	if servers := ServersPerPod(spec, b.id.Class); servers > 1 {
 		c.Args = append(c.Args, "--process-count", strconv.Itoa(servers))
-		extend(c, env1(b.id.Class.ServersVariable(), strconv.Itoa(servers)))
+		extend(c, valueEnv(b.id.Class.ServersVariable(), strconv.Itoa(servers)))
 	}
 	mount(c, dataVolume, dataPath)
 	mount(c, configVolume, dynamicPath)
@@ -41,7 +41,7 @@ func (b containerBuilder) unifiedMain(c *corev1.Container) {
 	mount(c, logVolume, logPath)
 	extend(c,
 		fieldEnv(envPodName, "metadata.name"), fieldEnv(envNamespace, "metadata.namespace"),
-		env1(envLogGroup, b.logGroup()), env1(envTrace, logPath),
+		valueEnv(envLogGroup, b.logGroup()), valueEnv(envTrace, logPath),
 		fieldEnv(envNode, "spec.nodeName"))
 	forget(c, envInstance)
 	extend(c, b.substitutions()...)
@@ -66,9 +66,9 @@ func (b containerBuilder) unifiedSidecar(c *corev1.Container) {
 
 // splitMain: fdbmonitor, which starts the servers.
 func (b containerBuilder) splitMain(c *corev1.Container) {
-	extend(c, env1(envClusterFile, dynamicPath+"/"+clusterFile))
+	extend(c, valueEnv(envClusterFile, dynamicPath+"/"+clusterFile))
 	if len(b.c.Spec.TrustedCAs) > 0 {
-		extend(c, env1(envCAFile, dynamicPath+"/"+caFile))
+		extend(c, valueEnv(envCAFile, dynamicPath+"/"+caFile))
 	}
 	command := "fdbmonitor --conffile " + dynamicPath + "/fdbmonitor.conf --lockfile " + dynamicPath + "/fdbmonitor.lockfile" +
 		" --loggroup " + shellWord(b.logGroup()) + " >> " + logPath + "/fdbmonitor-$(date '+%Y-%m-%d').log 2>&1"
@@ -108,13 +108,13 @@ func (b containerBuilder) splitSidecar(c *corev1.Container) {
 	if c.ReadinessProbe == nil && or(overrides.EnableReadinessProbe, false) {
 		c.ReadinessProbe = &corev1.Probe{ProbeHandler: *probe.DeepCopy()}
 	}
-	extend(c, env1(envVerifyPeers, overrides.PeerVerificationRules))
+	extend(c, valueEnv(envVerifyPeers, overrides.PeerVerificationRules))
 	if len(b.c.Spec.TrustedCAs) > 0 {
-		extend(c, env1(envCAFile, inputPath+"/"+caFile))
+		extend(c, valueEnv(envCAFile, inputPath+"/"+caFile))
 	}
 	forget(c, b.id.Class.ServersVariable())
 	if servers := ServersPerPod(b.c.Spec, b.id.Class); servers > 1 {
-		extend(c, env1(b.id.Class.ServersVariable(), strconv.Itoa(servers)))
+		extend(c, valueEnv(b.id.Class.ServersVariable(), strconv.Itoa(servers)))
 	}
 }
 
@@ -169,14 +169,14 @@ func (b containerBuilder) substitutions() []corev1.EnvVar {
 	case noDomain:
 		list = append(list, fieldEnv(envMachine, "metadata.name"), fieldEnv(envZone, "metadata.name"))
 	case kubernetesClusterDomain:
-		list = append(list, fieldEnv(envMachine, "spec.nodeName"), env1(envZone, spec.FaultDomain.Value))
+		list = append(list, fieldEnv(envMachine, "spec.nodeName"), valueEnv(envZone, spec.FaultDomain.Value))
 	default:
 		list = append(list, fieldEnv(envMachine, "spec.nodeName"))
 		if !strings.HasPrefix(from, "$") { // else the variable is the zone
 			list = append(list, fieldEnv(envZone, from))
 		}
 	}
-	return append(list, env1(envInstance, b.id.String()))
+	return append(list, valueEnv(envInstance, b.id.String()))
 }
 
 // named reports whether the pod knows its DNS name.
@@ -186,7 +186,7 @@ func (b containerBuilder) dnsName() []corev1.EnvVar {
 	if !b.named() {
 		return nil
 	}
-	return []corev1.EnvVar{env1(envDNSName, DNSName(b.c, b.id))}
+	return []corev1.EnvVar{valueEnv(envDNSName, DNSName(b.c, b.id))}
 }
 
 // DNSName is the name of a group's pod.
@@ -219,7 +219,7 @@ func listens(spec v1beta2.FoundationDBClusterSpec) bool {
 	return publicIPSource(spec) == v1beta2.PublicIPService || or(spec.UseExplicitListenAddress, true)
 }
 
-func env1(name, value string) corev1.EnvVar { return corev1.EnvVar{Name: name, Value: value} }
+func valueEnv(name, value string) corev1.EnvVar { return corev1.EnvVar{Name: name, Value: value} }
 
 func fieldEnv(name, path string) corev1.EnvVar {
 	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}

@@ -24,11 +24,7 @@ func PublicIPSourceOf(pod *corev1.Pod) v1beta2.PublicIPSource {
 
 // ServersIn returns the number of servers with which a pod was made, at least 1.
 func ServersIn(pod *corev1.Pod) int {
-	name := MainContainer
-	if ImageTypeOf(pod) == v1beta2.ImageTypeSplit {
-		name = SidecarContainer
-	}
-	c := containerOf(pod.Spec.Containers, name)
+	c := substituting(pod)
 	if c == nil {
 		return 1
 	}
@@ -46,9 +42,17 @@ func ServersIn(pod *corev1.Pod) int {
 
 // HasListenIP reports whether the servers of a pod can be told the address to listen on.
 func HasListenIP(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
-		return slices.ContainsFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == envPodIP })
-	})
+	c := substituting(pod)
+	return c != nil && slices.ContainsFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == envPodIP })
+}
+
+// substituting returns the container with whose variables the files of a pod are filled in. nil: it is not there.
+func substituting(pod *corev1.Pod) *corev1.Container {
+	name := SidecarContainer
+	if ImageTypeOf(pod) == v1beta2.ImageTypeUnified {
+		name = MainContainer
+	}
+	return containerOf(pod.Spec.Containers, name)
 }
 
 // IPFamilyOf returns the IP family with which a pod was made: 4, 6, or 0 for none, and whether the pod tells. Pods of

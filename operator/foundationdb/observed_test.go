@@ -83,16 +83,16 @@ func TestServersIn(t *testing.T) {
 		"no container":               {"unified", nil, 1},
 		"none":                       {"unified", []corev1.Container{container(MainContainer, nil)}, 1},
 		"argument":                   {"unified", []corev1.Container{container(MainContainer, []string{"--process-count", "3"})}, 3},
-		"argument before variable":   {"unified", []corev1.Container{container(MainContainer, []string{"--process-count", "3"}, env1("LOG_SERVERS_PER_POD", "2"))}, 3},
+		"argument before variable":   {"unified", []corev1.Container{container(MainContainer, []string{"--process-count", "3"}, valueEnv("LOG_SERVERS_PER_POD", "2"))}, 3},
 		"argument without value":     {"unified", []corev1.Container{container(MainContainer, []string{"--process-count"})}, 1},
-		"variable":                   {"unified", []corev1.Container{container(MainContainer, nil, env1("LOG_SERVERS_PER_POD", "2"))}, 2},
-		"variable of the sidecar":    {"split", []corev1.Container{container(MainContainer, nil), container(SidecarContainer, nil, env1("STORAGE_SERVERS_PER_POD", "2"))}, 2},
-		"of transaction":             {"split", []corev1.Container{container(SidecarContainer, nil, env1("TRANSACTION_SERVERS_PER_POD", "4"))}, 4},
-		"of the wrong container":     {"split", []corev1.Container{container(MainContainer, nil, env1("STORAGE_SERVERS_PER_POD", "2"))}, 1},
-		"of a class with one server": {"split", []corev1.Container{container(SidecarContainer, nil, env1("PROXY_SERVERS_PER_POD", "2"))}, 1},
-		"no number":                  {"split", []corev1.Container{container(SidecarContainer, nil, env1("LOG_SERVERS_PER_POD", "x"))}, 1},
-		"zero":                       {"split", []corev1.Container{container(SidecarContainer, nil, env1("LOG_SERVERS_PER_POD", "0"))}, 1},
-		"no image type":              {"", []corev1.Container{container(SidecarContainer, nil, env1("LOG_SERVERS_PER_POD", "2"))}, 2},
+		"variable":                   {"unified", []corev1.Container{container(MainContainer, nil, valueEnv("LOG_SERVERS_PER_POD", "2"))}, 2},
+		"variable of the sidecar":    {"split", []corev1.Container{container(MainContainer, nil), container(SidecarContainer, nil, valueEnv("STORAGE_SERVERS_PER_POD", "2"))}, 2},
+		"of transaction":             {"split", []corev1.Container{container(SidecarContainer, nil, valueEnv("TRANSACTION_SERVERS_PER_POD", "4"))}, 4},
+		"of the wrong container":     {"split", []corev1.Container{container(MainContainer, nil, valueEnv("STORAGE_SERVERS_PER_POD", "2"))}, 1},
+		"of a class with one server": {"split", []corev1.Container{container(SidecarContainer, nil, valueEnv("PROXY_SERVERS_PER_POD", "2"))}, 1},
+		"no number":                  {"split", []corev1.Container{container(SidecarContainer, nil, valueEnv("LOG_SERVERS_PER_POD", "x"))}, 1},
+		"zero":                       {"split", []corev1.Container{container(SidecarContainer, nil, valueEnv("LOG_SERVERS_PER_POD", "0"))}, 1},
+		"no image type":              {"", []corev1.Container{container(SidecarContainer, nil, valueEnv("LOG_SERVERS_PER_POD", "2"))}, 2},
 	} {
 		pod := annotated(map[string]string{ImageTypeAnnotation: row.image})
 		pod.Spec.Containers = row.containers
@@ -124,7 +124,10 @@ func TestBuggify(t *testing.T) {
 			equal(t, image+": "+row[0]+" -> "+row[1], BuggifyDiffers(specOf(t, row[1]), log2, podOf(t, c, log2)), row[2])
 		}
 	}
-	pod := podOf(t, clusterOf(t, `spec: {imageType: split, `+main+`}`), log2)
+	pod := podOf(t, clusterOf(t, `{}`), log2)
+	mainOf(pod).Args = nil
+	equal(t, "without arguments", BuggifyDiffers(specOf(t, `{}`), log2, pod), "")
+	pod = podOf(t, clusterOf(t, `spec: {imageType: split, `+main+`}`), log2)
 	equal(t, "fdbmonitor crashes", [][]string{mainOf(pod).Command, mainOf(pod).Args}, [][]string{{"sh", "-c"}, {"crash-loop"}})
 	pod = podOf(t, clusterOf(t, `spec: {`+main+`}`), log2)
 	equal(t, "the launcher crashes", [][]string{mainOf(pod).Command, mainOf(pod).Args}, [][]string{{"crash-loop"}, {"crash-loop"}})

@@ -153,6 +153,13 @@ func (w *World) Wait(ctx context.Context, c fdb.Connection, holds func(*sim.Clus
 	}
 }
 
+// Connections tells how many programs are connected.
+func (w *World) Connections() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.conns)
+}
+
 // database returns the database of a connection string, a new one if there is none.
 func (w *World) database(c fdb.Connection) *database {
 	key := keyOf(c)

@@ -62,6 +62,9 @@ func excludeProcesses(p *pass) decision {
 			if out := outcome.Fail(p.save(ctx)); out.IsFail() {
 				return out
 			}
+			if slices.ContainsFunc(ids, func(id v1beta2.ProcessGroupID) bool { g := p.group(id); return g != nil && classOf(g).Transaction() }) {
+				p.disturb("exclusion")
+			}
 			result := p.run(ctx, fdb.Exclude(targets, true))
 			if result.Outcome != fdb.Ok { // whether it was done the next status tells
 				return outcome.Later(lockAgain, reasonOf(result), "exclude %s: %s", some(targets), result)

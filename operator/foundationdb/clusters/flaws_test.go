@@ -41,7 +41,9 @@ func (l *life) marked() map[v1beta2.ProcessGroupID]v1beta2.ProcessClass {
 
 // Flaw 5: an exclusion that takes its time ends the pass. The links behind it go on.
 func TestFlaw5(t *testing.T) {
-	l := begin(t, sim.Options{}, func(c *v1beta2.FoundationDBCluster) { c.Spec.ProcessCounts = map[v1beta2.ProcessClass]int{"storage": 5} })
+	l := begin(t, sim.Options{}, func(c *v1beta2.FoundationDBCluster) {
+		c.Spec.ProcessCounts = map[v1beta2.ProcessClass]int{"storage": 5}
+	})
 	l.settle(30 * time.Minute)
 	l.lasts(3 * time.Minute)
 	l.Cluster().Inject(fdbsim.Fault{Kind: fdbsim.FaultStuckMovement})
@@ -60,7 +62,9 @@ func TestFlaw5(t *testing.T) {
 
 // Flaw 7: the shrinking of one class marks silent groups of all classes.
 func TestFlaw7(t *testing.T) {
-	l := begin(t, sim.Options{}, func(c *v1beta2.FoundationDBCluster) { c.Spec.ProcessCounts = map[v1beta2.ProcessClass]int{"storage": 6} })
+	l := begin(t, sim.Options{}, func(c *v1beta2.FoundationDBCluster) {
+		c.Spec.ProcessCounts = map[v1beta2.ProcessClass]int{"storage": 6}
+	})
 	l.settle(30 * time.Minute)
 	log, stateless := l.first("log"), l.first("stateless")
 	l.Cluster().Cut(sim.ServerName(namespace, l.podOf(log), 1), true)
@@ -82,7 +86,7 @@ func TestFlaw7(t *testing.T) {
 func TestFlaw8(t *testing.T) {
 	l := begin(t, sim.Options{}, nil)
 	l.settle(30 * time.Minute)
-	l.writes("7.3.69", "7.4.6")
+	l.writes(200*time.Millisecond, "7.3.69", "7.4.6")
 	l.Cluster().Connect(fdbsim.Client{Address: "192.0.2.9:4000", LogGroup: "old", Versions: []fdb.Version{{Major: 7, Minor: 3, Patch: 69}}})
 	l.edit(fmt.Sprintf(`{"spec":{"version":"7.4.6","processGroupsToRemove":[%q]}}`, l.first("storage")))
 	l.lasts(time.Hour)
@@ -145,7 +149,7 @@ func TestFlaw18(t *testing.T) {
 		for _, pod := range l.pods() {
 			for _, a := range l.Cluster().ClusterFile(sim.ServerName(namespace, pod.Name, 1)).Coordinators {
 				if _, err := netip.ParseAddr(a.Host); err != nil {
-					l.t.Errorf("%s still has %s in its cluster file", pod.Name, a)
+					t.Errorf("%s still has %s in its cluster file", pod.Name, a)
 				}
 			}
 		}
@@ -174,7 +178,9 @@ func TestFlaw19(t *testing.T) {
 
 // Flaw 20: a stale mark removes a group while nobody reports.
 func TestFlaw20(t *testing.T) {
-	l := begin(t, sim.Options{}, func(c *v1beta2.FoundationDBCluster) { c.Spec.ProcessCounts = map[v1beta2.ProcessClass]int{"storage": 5} })
+	l := begin(t, sim.Options{}, func(c *v1beta2.FoundationDBCluster) {
+		c.Spec.ProcessCounts = map[v1beta2.ProcessClass]int{"storage": 5}
+	})
 	l.settle(30 * time.Minute)
 	l.lasts(3 * time.Minute)
 	id := l.first("storage")
@@ -185,7 +191,7 @@ func TestFlaw20(t *testing.T) {
 	}
 	l.Before(func(e sim.Effect) error {
 		if e.Verb == "Delete" && e.Name == pod {
-			l.t.Errorf("%s is deleted while nobody reports", pod)
+			t.Errorf("%s is deleted while nobody reports", pod)
 		}
 		return nil
 	})
@@ -202,7 +208,7 @@ func TestFlaw21(t *testing.T) {
 	l.settle(30 * time.Minute)
 	l.Before(func(e sim.Effect) error {
 		if e.Verb == "Run" {
-			l.t.Errorf("%s", e)
+			t.Errorf("%s", e)
 		}
 		return nil
 	})

@@ -46,7 +46,9 @@ func removeProcessGroups(p *pass) decision {
 	var list []act
 	out := outcome.Done()
 	if len(draining) > 0 {
-		list = append(list, p.proving(draining))
+		if p.undisturbed().Open {
+			list = append(list, p.proving(draining))
+		}
 		out = outcome.Later(startAgain, "ExclusionInProgress", "%d groups are being drained", len(draining))
 	}
 	if batch, wait := p.removalBatch(going); len(batch) > 0 {
@@ -180,7 +182,7 @@ func (p *pass) removalBatch(going []*v1beta2.ProcessGroupStatus) ([]*v1beta2.Pro
 	if left := foundationdb.RemovalWait(maxTime(last, p.memory.removed), p.now, wait); left > 0 {
 		return batch, later(left, "RemovedRecently", "the last removal began less than %s ago", wait)
 	}
-	if v := fdb.FullFaultTolerance(p.status); !v.Open {
+	if v := p.tolerant(); !v.Open {
 		return batch, closed(v, removalAgain)
 	}
 	_, ids, err := foundationdb.RemovalBatch(waiting, p.cluster.Spec.AutomationOptions.RemovalMode)

@@ -50,7 +50,7 @@ func updatePods(p *pass) decision {
 			return later(startAgain, "ZonesUnavailable", "pods of %d zones are not available: %s", len(zones), some(zones))
 		}
 	}
-	if v := fdb.FullFaultTolerance(p.status); !v.Open {
+	if v := p.tolerant(); !v.Open {
 		return closed(v, startAgain)
 	}
 	return acts(outcome.Wait(startAgain, "PodsUpdate", "%d of %d pods are made anew in zone %s", len(ids), len(outdated), zone), p.updating(zone, ids))

@@ -116,16 +116,21 @@ func TestNoShellTakesPart(t *testing.T) {
 
 func TestSecretsStayOutOfArgumentsResultsAndLogs(t *testing.T) {
 	const secret, token = "s3cr3t/value+", "t0ken:more"
-	url, err := fdb.BackupURL(fdb.BlobStore{AccountName: "key:" + secret + ":" + token + "@store.example:9000", Bucket: "b"}, "sample")
+	store := fdb.BlobStore{AccountName: "key:" + secret + ":" + token + "@store.example:9000", Bucket: "b"}
+	url, err := fdb.BackupURL(store, "sample")
 	if err != nil {
 		t.Fatal(err)
 	}
+	apart := fdb.StartRestore(fdb.Restore{Tag: "apart", URL: fdb.WithoutSecret(url)})
+	credentials, _ := store.Credentials()
+	apart.Secrets = fdb.Secret(credentials)
 	var log bytes.Buffer
 	for _, call := range []fdb.Call{
 		fdb.StartBackup(fdb.Backup{Tag: "daily", URL: url}),
 		fdb.ModifyBackup(fdb.Backup{Tag: "daily", URL: url}),
 		fdb.DeleteBackup(url),
 		fdb.StartRestore(fdb.Restore{Tag: "again", URL: url}),
+		apart,
 	} {
 		said := fmt.Sprintf("ERROR: %s cannot be reached (%s, %s)\n", url, secret, token)
 		s := newStage(t, play{Stdout: said, Stderr: said, Exit: 1}, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})

@@ -18,6 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/kube/controller"
 	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
 	"github.com/pawl-dev/pawl/operator/application"
+	fdbkube "github.com/pawl-dev/pawl/operator/foundationdb/kube"
 	"github.com/pawl-dev/pawl/operator/rollout"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
 	"github.com/pawl-dev/pawl/telemetry"
@@ -29,7 +30,7 @@ import (
 // Options of the process.
 type Options struct {
 	Config         *rest.Config
-	Operators      []string // names of operators to serve; empty: those whose kinds are installed, now or later
+	Operators      []string // names of operators to serve, or to leave out (-mpd); no name to serve: those whose kinds are installed, now or later
 	Namespaces     []string // that are served; empty: all
 	LeaseNamespace string   // of the leader's Lease and of flow definitions
 	Alone          bool     // no election
@@ -53,6 +54,7 @@ type Options struct {
 	// HTTPAllow are addresses beside the public ones that webhooks, metrics and http steps may reach.
 	HTTPAllow     []string
 	SharedStorage SharedStorage
+	FoundationDB  fdbkube.Options
 }
 
 // Process holds the controllers, and the engine of the leader.
@@ -60,6 +62,7 @@ type Process struct {
 	Manager *controller.Manager
 	store   *kuberuns.Store
 	engine  *workflow.Engine
+	closers []func() error
 }
 
 // opening is how long the store of runs may take to be opened.
@@ -70,7 +73,7 @@ const opening = 30 * time.Second
 func New(ctx context.Context, o Options) (*Process, error) {
 	scheme, err := kube.Scheme()
 	if err == nil {
-		err = rollout.AddToScheme(scheme)
+		err = errors.Join(rollout.AddToScheme(scheme), fdbkube.AddToScheme(scheme))
 	}
 	if err != nil {
 		return nil, err
@@ -100,7 +103,11 @@ func New(ctx context.Context, o Options) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{Manager: m}
+	databases, err := newDatabaseOperator(m, o)
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{Manager: m, closers: []func() error{databases.tools.Close}}
 	if p.store, err = openStore(ctx, m, o); err != nil {
 		return nil, err
 	}
@@ -120,7 +127,7 @@ func New(ctx context.Context, o Options) (*Process, error) {
 		Stats: func() map[string]float64 { return map[string]float64{"requests": float64(p.store.Requests())} },
 	})
 	err = errors.Join(
-		serve(m, append(storage.parts(p.engine, o.Workers), part{"rollout", rollouts.Setup}, part{"application", applications.Setup}), o.Operators),
+		serve(m, append(storage.parts(p.engine, o.Workers), part{"rollout", rollouts.Setup}, part{"application", applications.Setup}, part{"foundationdb", databases.setup(o.Log)}), o.Operators),
 		m.Add(leaderRunnable{p.engine.Serve}),
 		m.Add(leaderRunnable{func(ctx context.Context) error { return p.store.ServeRequests(ctx, p.engine) }}),
 	)
@@ -146,7 +153,11 @@ func newRolloutOperator(m *controller.Manager, o Options, hooks *hookFlows) (*ro
 
 // Run serves until the context ends.
 func (p *Process) Run(ctx context.Context) error {
-	return errors.Join(p.Manager.Start(ctx), p.store.Close())
+	err := errors.Join(p.Manager.Start(ctx), p.store.Close())
+	for _, closes := range p.closers {
+		err = errors.Join(err, closes())
+	}
+	return err
 }
 
 func openStore(ctx context.Context, m *controller.Manager, o Options) (*kuberuns.Store, error) {
@@ -187,8 +198,8 @@ func (leaderRunnable) NeedLeaderElection() bool { return true }
 // Check reports names that are no operators.
 func Check(names []string) error {
 	for _, name := range names {
-		if !slices.ContainsFunc(operators, func(o operator) bool { return o.name == name }) {
-			return fmt.Errorf("there is no operator %q: choose from %s", name, strings.Join(Names(), ", "))
+		if !slices.ContainsFunc(operators, func(o operator) bool { return o.name == strings.TrimPrefix(name, "-") }) {
+			return fmt.Errorf("there is no operator %q: choose from %s", strings.TrimPrefix(name, "-"), strings.Join(Names(), ", "))
 		}
 	}
 	return nil
